@@ -106,6 +106,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 
 	k.generations(b)
 	k.rejects(b)
+	k.annotations(t)
 	k.incidents(b)
 	k.public(b)
 	k.silences(b)

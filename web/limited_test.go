@@ -102,7 +102,7 @@ var limitedRoutes = []struct {
 	{"/", 200}, {"/?q=" + secretService, 200}, {"/?service=" + secretService, 200}, {"/slas", 200}, {"/services", 200}, {"/report", 200}, {"/report?period=2026-11", 200},
 	{"/slo?id=insurance-unpaid/availability&group.product=SOMLT", 200}, {"/slo?id=" + secretService + "/availability", 404},
 	{"/sla?id=insurance-unpaid/insurance", 404}, {"/sla?id=" + secretService + "/x", 404},
-	{"/engine", 403}, {"/api/v1/engine", 403}, {"/api/v1/rejects", 403}, {"/engine/dead-letters", 200}, {"/engine/dead-letter?id=d-mine", 200}, {"/engine/dead-letter?id=d-" + leaks, 404},
+	{"/engine", 403}, {"/api/v1/engine", 403}, {"/api/v1/rejects", 403}, {"/api/v1/annotations", 403}, {"/engine/dead-letters", 200}, {"/engine/dead-letter?id=d-mine", 200}, {"/engine/dead-letter?id=d-" + leaks, 404},
 	{"/engine/dead-letters/confirm", 403}, {"/incidents", 200}, {"/incidents/new", 403}, {"/silences", 200}, {"/silences/new", 403},
 	{"/incident?id=INC-2026-11-0002", 404}, {"/incident?id=INC-2026-11-0004", 200}, {"/acknowledge/INC-2026-11-0002", 403}, {"/acknowledge/INC-2026-11-0002?signature=good", 404},
 	{"/api/v1/slos", 200}, {"/api/v1/slos?service=" + secretService, 200}, {"/api/v1/slos/" + secretService + "/availability", 404}, {"/api/v1/slos/" + secretService + "/availability/history", 404},

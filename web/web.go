@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/collector"
 	"github.com/sloengine/sloengine/web/deadletters"
@@ -106,6 +107,7 @@ func (w *Web) Register(r gin.IRouter) {
 	w.incidents.Register(r, get, read, operate)
 	w.silences.Register(r, get, read, operate)
 	w.services.Register(get, read)
+	annotations.New(w.Site).Register(r, get, read, operate)
 	w.public.Register(get)
 	get("/static/:name", w.Static)
 	direct("/events/stream", read, w.stream)                // has bounds of its own

@@ -80,6 +80,8 @@ func TestNewerFormats(t *testing.T) {
 
 	writeFile(t, data, "forecasts.json", `{"version":1,"records":{}}`) // there is one once forecasts were made
 
+	writeFile(t, data, "annotations.json", `{"version":1,"annotations":[]}`)
+
 	for pattern, raise := range map[string]raised{
 		fsys.FormatFile:           replaced("format 3", "format 4"),
 		"checkpoints/manifest-*":  raisedAt(8, 0),
@@ -88,6 +90,7 @@ func TestNewerFormats(t *testing.T) {
 		"dead-letters/*/*.ndjson": raisedDeadLetters,
 		"sinks/hook.cursor":       replaced("cursor 1:", "cursor 2:"),
 		"alerts.json":             replaced(`"version":2`, `"version":3`),
+		"annotations.json":        replaced(`"version":1`, `"version":2`),
 		"forecasts.json":          replaced(`"version":1`, `"version":2`),
 		"reports.json":            replaced(`"version": 1`, `"version": 2`),
 		"notifications.json":      replaced(`"version":1`, `"version":2`),

@@ -95,7 +95,7 @@ func TestReload(t *testing.T) {
 	writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99", "order"))
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
 	require.Eventually(t, func() bool { return strings.Contains(string(get(t, p.base+"/api/v1/slos")), `"objective":0.99,`) }, 60*time.Second, 20*time.Millisecond)
-	require.Equal(t, 1.0, counter(t, p, "sloengine_reload_last_ok"))
+	require.Eventually(t, func() bool { return counter(t, p, "sloengine_reload_last_ok") == 1 }, 60*time.Second, 20*time.Millisecond)
 	counts(1)
 	second := hash()
 	require.NotEqual(t, first, second)
@@ -111,6 +111,7 @@ func TestReload(t *testing.T) {
 	status, answer = post(t, p.base+"/api/v1/events", "", `{"id":"2","service":"shop","type":"order"}`)
 	require.Equal(t, 422, status, answer)
 	require.Contains(t, answer, "unknown_type")
+	require.Regexp(t, `"code":"unknown_type","events":1,.*"address":"127\.0\.0\.1","service":"shop","count":1,.*"sample":"\{\\"id\\":\\"2\\"`, string(get(t, p.base+"/api/v1/rejects")))
 	status, answer = post(t, p.base+"/api/v1/events", "", `{"id":"3","service":"shop","type":"purchase"}`)
 	require.Equal(t, 202, status, answer)
 	counts(1)
@@ -119,6 +120,9 @@ func TestReload(t *testing.T) {
 	p = serve()
 	counts(1)
 	require.Contains(t, string(get(t, p.base+"/api/v1/slos")), `"generation":2,`)
+	changes := string(get(t, p.base+"/api/v1/annotations"))
+	require.Equal(t, 2, strings.Count(changes, `"kind":"spec"`), "both changes are annotated, by themselves and for good: %s", changes)
+	require.Contains(t, changes, "spec "+first+" replaced by "+second)
 	p.stop(t)
 }
 

@@ -17,6 +17,7 @@ type AlertTimeline struct {
 	From  int64
 	To    int64
 	Keys  []key
+	Marks []moment
 	Note  string
 
 	Caption string // what a bar stands for

@@ -29,6 +29,7 @@ type plot struct {
 	Fills  []stroke
 	Lines  []stroke
 	Refs   []refLine
+	Marks  []moment
 	X, Y   []tick
 	From   int64 // Unix seconds
 	To     int64
@@ -36,6 +37,9 @@ type plot struct {
 }
 
 type stroke struct{ Class, D string }
+
+// moment is a vertical line at a time, per mille across.
+type moment struct{ X, Title string }
 
 // refLine is a level to compare with, such as an objective.
 type refLine struct{ Class, Y, Text string }
@@ -49,7 +53,7 @@ type key struct{ Class, Text string }
 // Line reports whether the colour is that of a line.
 func (k key) Line() bool {
 	switch k.Class {
-	case "ref", "ideal", "warning", "critical", "c1", "c2", "c3":
+	case "ref", "ideal", "warning", "critical", "c1", "c2", "c3", annotated:
 		return true
 	}
 	return false

@@ -48,6 +48,7 @@ type Shades struct {
 	unkept slo.Span   // older than what is kept
 
 	incident slo.Span // that the chart is about; zero if it is about none
+	moments  []Moment // in the order of their times
 }
 
 func NewShades(s *slo.SLO, sp slo.Span, slice time.Duration, a *fold.ReadResult) Shades {
@@ -96,6 +97,7 @@ func (h Shades) draw(p *plot, t timeline, height float64) {
 	for _, sp := range h.out {
 		add(sp, "shade", "planned maintenance")
 	}
+	p.Marks = t.moments(h.moments)
 }
 
 func (h Shades) keys() []key {
@@ -111,6 +113,9 @@ func (h Shades) keys() []key {
 	}
 	if h.unkept.Duration() > 0 {
 		out = append(out, key{"unkept", "no longer retained"})
+	}
+	if len(h.moments) > 0 {
+		out = append(out, key{annotated, "annotation"})
 	}
 	return out
 }

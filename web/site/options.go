@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
@@ -73,6 +74,8 @@ type Options struct {
 	Source func(id slo.ID) (Source, bool)   // nil: unknown
 	Reload func(ctx context.Context) error  // nil: POST /-/reload answers 501
 	Allow  func(Permission) gin.HandlerFunc // nil: everybody may do everything
+
+	Annotations *annotation.Store // nil: there are none, their API answers 501
 
 	Rejects func() []status.RejectedCode // what was rejected since the start, and from whom; nil: 501
 

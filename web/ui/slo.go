@@ -43,6 +43,9 @@ type sloPage struct {
 	Work        *work  // nil unless the indicator is of completion
 	HistNote    string // why there are no charts
 
+	Annotations     []annotationRow // of the range
+	MoreAnnotations int
+
 	Forecast *forecastPart // nil if nothing is forecast
 	Capacity *capacityPart // nil without a capacity
 
@@ -103,7 +106,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		return
 	}
 	list, digest := ui.Alerts(site.AlertFilter{SLO: id})
-	if respond.NotModified(c, v.Tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest, strconv.FormatBool(ui.maySilence(c)))) {
+	if respond.NotModified(c, v.Tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest, strconv.FormatBool(ui.maySilence(c)), ui.annotationsTag())) {
 		site.RefreshHeader(c)
 		return
 	}
@@ -142,7 +145,12 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		p.Alerts, p.Timeline = sloAlerts(ui.newAlertRows(c, v.Now), r, list), chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)
 	}
 	p.HistoryAPI = ui.historyHref(r, rng)
-	ui.fillHistory(c.Request.Context(), v, r, rng, tiers, &p)
+	notes := ui.momentsOf(r, rng.Span)
+	p.Annotations, p.MoreAnnotations = annotationRows(notes, rng.Span, v.Now)
+	if p.Timeline != nil {
+		p.Timeline.Mark(moments(notes))
+	}
+	ui.fillHistory(c.Request.Context(), v, r, rng, tiers, moments(notes), &p)
 	if p.HistNote == historyFailed {
 		respond.Partial(c)
 	}

@@ -133,7 +133,7 @@ func (h *sloHistory) sources(r *sla.SLOReport) []history.HistogramSource {
 const historyFailed = "The history could not be read. The numbers on this page come from the last report. Reload the page in a moment."
 
 // fillHistory reads the history of a group and draws everything that is made of it.
-func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier, p *sloPage) {
+func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier, marks []chart.Moment, p *sloPage) {
 	if ui.Opt.Counts == nil {
 		p.HistNote = "This engine has no history."
 		return
@@ -154,9 +154,9 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 		p.HistNote = "This group has no history yet because no valid event has arrived. The charts begin with its first event."
 		return
 	}
-	behind := chart.NewShades(r.SLO, rng.Span, r.Slice, main)
+	behind := chart.NewShades(r.SLO, rng.Span, r.Slice, main).Marked(chart.MomentsIn(marks, rng.Span))
 	if len(h.period.Steps) > 0 {
-		p.BurnDown = chart.NewBurnDown(r, &h.period, h.points(&h.period, askPeriod, 0), chart.NewShades(r.SLO, h.period.Span, r.Slice, main), v.Now)
+		p.BurnDown = chart.NewBurnDown(r, &h.period, h.points(&h.period, askPeriod, 0), chart.NewShades(r.SLO, h.period.Span, r.Slice, main).Marked(chart.MomentsIn(marks, h.period.Span)), v.Now)
 	}
 	if len(p.BurnDown.Plots) == 0 {
 		p.BurnDown.Note = "Nothing was counted in the window, so there is no budget to spend."

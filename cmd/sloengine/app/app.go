@@ -36,6 +36,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/sla/delivery"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/sla/history"
@@ -96,6 +97,7 @@ type app struct {
 	incidents   *incidents
 	reports     *scheduledReports
 	outlooks    *outlook.Keeper // nil if nothing is forecast
+	annotations *annotation.Store
 	traffic     *history.TrafficLog
 	changes     *counting.Changes
 	parking     *counting.Parking
@@ -163,6 +165,10 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, err
 	}
 	if err := delivery.CheckVersion(filepath.Join(opt.DataDir, ReportsFile)); err != nil {
+		return nil, err
+	}
+	notes, err := annotation.New(annotation.Options{File: filepath.Join(opt.DataDir, AnnotationsFile), Now: time.Now, Logger: opt.Log})
+	if err != nil {
 		return nil, err
 	}
 	counted, err := fold.New(fold.Options{})
@@ -275,7 +281,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	parking := counting.NewParking(c, counts, set)
 	changes := counting.NewChanges(parking, s.specs, opt.Log)
 	a := &app{
-		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, outlooks: outlooks, traffic: traffic, changes: changes, parking: parking,
+		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, outlooks: outlooks, annotations: notes, traffic: traffic, changes: changes, parking: parking,
 		redaction: redaction, budgets: budgets, rates: rates, positions: positions, sinks: sinks, sources: sources, deadLetters: deadLetters, link: redis.link,
 		http: httpMetrics, auth: auth, trail: trail,
 		parts:   engine.Parts{DeadLetters: store, Retain: sinks.dispatcher.Lowest, Instance: instance},
@@ -286,13 +292,16 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		},
 		reloader: newReloader(reloadOptions{
 			start: c, loadConfig: opt.LoadConfig, specs: s.specs, auth: auth, eval: eval, engine: eng,
-			rates: rates, sinks: sinks, sources: sources, alerts: alerts, reports: reports, redaction: redaction, budgets: budgets, changes: changes, log: opt.Log,
+			rates: rates, sinks: sinks, sources: sources, alerts: alerts, reports: reports, redaction: redaction, budgets: budgets, changes: changes, annotations: notes, log: opt.Log,
 		}, set),
 	}
 	a.status = &engineStatus{
 		dir: opt.DataDir, disk: diskSize(opt.DataDir, opt.Log), started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, auth: auth, trail: trail, counts: counts, parking: parking,
 		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, budgets: budgets, link: redis.link,
 		sinks: sinks, sources: sources, alerts: alerts, reports: reports, deadLetters: deadLetters,
+	}
+	if err := notes.InForce(s.first.Hash); err != nil {
+		opt.Log.Error("spec in force is not noted, so its next change is not annotated", "err", err)
 	}
 	return a, a.buildRouter(c, set)
 }

@@ -84,7 +84,7 @@ func (b *backups) snapshot(ctx context.Context, set *backup.Set) error {
 		if err := b.snapshotDelivery(ctx, set); err != nil {
 			return err
 		}
-		for _, name := range []string{fsys.FormatFile, engine.InstanceFile, AlertsFile, ReportsFile, NotificationsFile, ForecastsFile} {
+		for _, name := range []string{fsys.FormatFile, engine.InstanceFile, AlertsFile, ReportsFile, NotificationsFile, ForecastsFile, AnnotationsFile} {
 			if err := addFile(set.Below(""), b.dir, name); err != nil {
 				return err
 			}

@@ -11,6 +11,9 @@ import (
 	"github.com/sloengine/sloengine/sla/outlook"
 )
 
+// AnnotationsFile keeps the annotations.
+const AnnotationsFile = "annotations.json"
+
 // ForecastsFile keeps how well forecasts did.
 const ForecastsFile = "forecasts.json"
 

@@ -21,6 +21,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/status"
@@ -46,6 +47,8 @@ type reloadOptions struct {
 	budgets    *servicebudget.Budgets
 	changes    *counting.Changes
 	log        *slog.Logger
+
+	annotations *annotation.Store
 }
 
 // reloader reads spec files, tokens and engine.yaml again. It reads and compares all of them
@@ -86,6 +89,9 @@ func (r *reloader) reload(ctx context.Context) error {
 	if err == nil {
 		r.failed.Store(nil)
 		r.o.log.Info("reloaded", "hash", next.spec.Hash, "slos", len(next.spec.Spec.SLOs))
+		if err := r.o.annotations.InForce(next.spec.Hash); err != nil { // the spec is in force
+			r.o.log.Error("change of the spec is not annotated", "err", err)
+		}
 		return nil
 	}
 	failed := &failedReload{at: time.Now(), err: err}

@@ -77,6 +77,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		Audit:        a.trail.note,
 		Source:       a.specs.Source,
 		Reload:       a.reloader.reload,
+		Annotations:  a.annotations,
 		Rejects:      func() []status.RejectedCode { return rejected(table) },
 		Generations:  a.parking.Generations,
 		Parked:       a.parking.Parked,

@@ -1,0 +1,169 @@
+package annotation
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// FileVersion is the version of the file.
+const FileVersion = 1
+
+// file is the annotations on disk.
+type file struct {
+	Version     int          `json:"version"`
+	Spec        string       `json:"spec,omitempty"` // hash of the spec that was last in force
+	Annotations []Annotation `json:"annotations"`
+}
+
+// Options of a Store. All but Files are required.
+type Options struct {
+	File   string
+	Files  fsys.FS // nil: the operating system's
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Store holds the annotations. It is safe for concurrent use.
+type Store struct {
+	o Options
+
+	mu      sync.Mutex
+	spec    string
+	all     []Annotation // by time, never changed in place
+	changes uint64
+}
+
+// New reads the file. It refuses one of a newer version, and moves a broken one aside.
+func New(o Options) (*Store, error) {
+	if o.Files == nil {
+		o.Files = fsys.OS()
+	}
+	s := &Store{o: o}
+	if err := fsys.CheckVersion("annotations", o.File, FileVersion); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(o.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	var f file
+	if err == nil {
+		err = json.Unmarshal(data, &f)
+	}
+	if err == nil && f.Version != FileVersion {
+		err = fmt.Errorf("format %d: want %d", f.Version, FileVersion)
+	}
+	if err != nil {
+		o.Logger.Error("annotations are unreadable, starting without them", "file", o.File, "kept", o.File+".broken", "err", err)
+		_ = os.Rename(o.File, o.File+".broken") // without it the next save takes its place
+		return s, nil
+	}
+	s.spec, s.all = f.Spec, prune(f.Annotations, o.Now())
+	return s, nil
+}
+
+// prune sorts by time, and leaves out what is too old and what is too much.
+func prune(all []Annotation, now time.Time) []Annotation {
+	slices.SortStableFunc(all, func(a, b Annotation) int {
+		return cmp.Or(a.At.Compare(b.At), a.Created.Compare(b.Created))
+	})
+	from, _ := slices.BinarySearchFunc(all, now.Add(-MaxAge), func(a Annotation, t time.Time) int { return a.At.Compare(t) })
+	return all[max(from, len(all)-Max):]
+}
+
+// save writes what will be in force, and then puts it in force. s.mu is held.
+func (s *Store) save(spec string, all []Annotation) error {
+	data, err := json.Marshal(file{FileVersion, spec, append([]Annotation{}, all...)})
+	if err == nil {
+		err = fsys.WriteAtomic(s.o.Files, s.o.File, func(w io.Writer) error { _, err := w.Write(data); return err })
+	}
+	if err != nil {
+		return fmt.Errorf("save annotations: %w", err)
+	}
+	s.spec, s.all = spec, all
+	s.changes++
+	return nil
+}
+
+// Add adds an annotation, which is on disk afterwards. One that is there already, but for its author, is not added twice.
+func (s *Store) Add(a Annotation) (Annotation, error) {
+	now := s.o.Now().UTC()
+	if err := a.check(now); err != nil {
+		return a, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.all {
+		if x.At.Equal(a.At) && x.Kind == a.Kind && x.Service == a.Service && x.Text == a.Text {
+			return x, nil
+		}
+	}
+	a.ID, a.Created = strings.ToLower(rand.Text()[:16]), now
+	return a, s.save(s.spec, prune(append(slices.Clone(s.all), a), now))
+}
+
+// Delete removes an annotation.
+func (s *Store) Delete(id string) (Annotation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.all, func(a Annotation) bool { return a.ID == id })
+	if i < 0 {
+		return Annotation{}, ErrNotFound
+	}
+	a := s.all[i]
+	return a, s.save(s.spec, slices.Delete(slices.Clone(s.all), i, i+1))
+}
+
+// InForce notes the spec that is in force, by its hash. If it is another one than before, also before a restart, that is
+// an annotation. The first one of all is none.
+func (s *Store) InForce(hash string) error {
+	now := s.o.Now().UTC()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spec == hash {
+		return nil
+	}
+	all := s.all
+	if s.spec != "" {
+		a := Annotation{ID: strings.ToLower(rand.Text()[:16]), At: now.Truncate(time.Second), Kind: Spec, Text: "spec " + s.spec + " replaced by " + hash, Created: now}
+		all = prune(append(slices.Clone(all), a), now)
+	}
+	return s.save(hash, all)
+}
+
+// List is the annotations of a span that are about a service, or all with "", in the order of their times. A span without
+// an end has none.
+func (s *Store) List(service string, sp slo.Span) []Annotation {
+	s.mu.Lock()
+	all := s.all
+	s.mu.Unlock()
+	out := []Annotation{}
+	for i := range all {
+		a := &all[i]
+		if (service == "" || a.Concerns(service)) && !a.At.Before(sp.From) && (sp.To.IsZero() || a.At.Before(sp.To)) {
+			out = append(out, *a)
+		}
+	}
+	return out
+}
+
+// Changes grows with each change, for entity tags.
+func (s *Store) Changes() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changes
+}

@@ -1,0 +1,134 @@
+// Package annotations serves the API of annotations: deployments, notes and changes of the spec. It does not know where they
+// are stored or how they are drawn.
+package annotations
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/sloengine/sloengine/sla/annotation"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
+)
+
+// Path is where the API lists and adds annotations. Below it each is deleted by its id and /delete.
+const Path = "/api/v1/annotations"
+
+// Handler serves the API.
+type Handler struct{ *site.Site }
+
+// New makes the API of a site.
+func New(s *site.Site) *Handler { return &Handler{s} }
+
+// Register mounts the API.
+func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
+	get(Path, read, h.list)
+	r.POST(Path, site.Secure, operate, h.add)
+	r.POST(Path+"/:id/delete", site.Secure, operate, h.delete)
+}
+
+// List is annotations, the latest time first.
+type List struct {
+	Items []annotation.Annotation `json:"items"`
+}
+
+// has sends a problem if there are no annotations.
+func (h *Handler) has(c *gin.Context) bool {
+	c.Header("Cache-Control", "no-store")
+	if h.Opt.Annotations == nil {
+		respond.Problem(c, http.StatusNotImplemented, "Annotations belong to an engine. A view of several engines has none.", nil)
+		return false
+	}
+	return true
+}
+
+func (h *Handler) list(c *gin.Context) {
+	if !h.has(c) {
+		return
+	}
+	var sp slo.Span
+	for name, into := range map[string]*time.Time{"from": &sp.From, "to": &sp.To} {
+		text := c.Query(name)
+		if text == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("Invalid %s (want a time such as 2026-11-22T10:00:00Z).", name), nil)
+			return
+		}
+		*into = at
+	}
+	items := h.Opt.Annotations.List(c.Query("service"), sp)
+	slices.Reverse(items)
+	respond.JSON(c, http.StatusOK, "application/json", List{items})
+}
+
+func (h *Handler) add(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	body, ok := h.JSONBody(c)
+	if !ok || !h.has(c) {
+		return
+	}
+	a := annotation.Annotation{Author: h.Opt.Caller(c)}
+	text := func(into *string) func(json.RawMessage) error {
+		return func(raw json.RawMessage) error { return site.ReadValue(raw, into, "a string") }
+	}
+	err := site.ReadObject(body, map[string]func(json.RawMessage) error{
+		"text": text(&a.Text), "service": text(&a.Service), "author": text(&a.Author), "kind": text((*string)(&a.Kind)),
+		"at": func(raw json.RawMessage) error {
+			return site.ReadValue(raw, &a.At, "a time such as 2026-11-22T10:00:00Z")
+		},
+	})
+	switch {
+	case err != nil:
+		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+		return
+	case a.Kind == annotation.Spec:
+		respond.Problem(c, http.StatusBadRequest, "Changes of the spec are annotated by the engine itself (want the kind deployment or note).", nil)
+		return
+	}
+	a, err = h.Opt.Annotations.Add(a)
+	h.answer(c, "annotation.add", a, err)
+}
+
+func (h *Handler) delete(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	body, ok := h.JSONBody(c)
+	if !ok || !h.has(c) {
+		return
+	}
+	if err := site.ReadObject(body, nil); err != nil {
+		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+		return
+	}
+	a, err := h.Opt.Annotations.Delete(c.Param("id"))
+	h.answer(c, "annotation.delete", a, err)
+}
+
+// answer sends the annotation, or the problem with it, and leaves a line in the audit log.
+func (h *Handler) answer(c *gin.Context, action string, a annotation.Annotation, err error) {
+	detail := fmt.Sprintf("id=%q at=%s kind=%s service=%q text=%q author=%q", a.ID, a.At.UTC().Format(time.RFC3339), a.Kind, a.Service, a.Text, a.Author)
+	if err != nil {
+		detail = "" // the error says what was wrong
+	}
+	h.Opt.Audit(c, action, detail, err)
+	switch {
+	case err == nil:
+		respond.JSON(c, http.StatusOK, "application/json", a)
+	case errors.Is(err, annotation.ErrInvalid):
+		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
+	case errors.Is(err, annotation.ErrNotFound):
+		respond.Problem(c, http.StatusNotFound, "There is no annotation with this id.", nil)
+	default:
+		h.Opt.LogError("save annotation", err)
+		respond.Problem(c, http.StatusServiceUnavailable, "The annotation could not be saved. See the log of the engine for the cause.", nil)
+	}
+}
