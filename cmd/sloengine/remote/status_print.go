@@ -39,15 +39,18 @@ func (a *statusAgreement) state() string {
 	return "met"
 }
 
-// agreements reads all of them, the lowest score first.
+// agreements reads all of them, breached ones first, then the lowest score.
 func agreements(ctx context.Context, c *Client, q url.Values) ([]statusAgreement, error) {
 	answer := struct{ Items []statusAgreement }{Items: []statusAgreement{}}
 	if err := c.Read(ctx, "/api/v1/slas", q, &answer); err != nil {
 		return nil, err
 	}
 	score := func(a statusAgreement) float64 {
-		if a.Score == nil {
+		switch {
+		case a.Score == nil:
 			return 101
+		case a.Breached:
+			return *a.Score - 101
 		}
 		return *a.Score
 	}
