@@ -117,16 +117,8 @@ func newAnnotateDelete(o *engineCommand) *cobra.Command {
 		Short:   "Delete annotations",
 		Example: "  sloengine annotate delete 4hq2xk7m5vzt3c6r",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			deleted := annotations.List{Items: []annotation.Annotation{}}
-			for _, id := range args {
-				var got annotation.Annotation
-				if err := o.engine.act(c.Context(), annotations.Path+"/"+url.PathEscape(id)+"/delete", struct{}{}, &got); err != nil {
-					return fmt.Errorf("%s: %w", cli.Printable(id), err)
-				}
-				deleted.Items = append(deleted.Items, got)
-			}
-			return o.Print(deleted, func() error { return nil })
+		RunE: func(c *cobra.Command, ids []string) error {
+			return actOnEach[annotation.Annotation](c.Context(), o, annotations.Path, ids, "delete")
 		},
 	}
 }

@@ -57,6 +57,21 @@ func (c *Client) act(ctx context.Context, path string, body, into any) error {
 	return c.call(ctx, http.MethodPost, path, nil, data, maxAnswer, decodeInto(into))
 }
 
+// actOnEach carries out an operation on one thing after the other, by their ids. It prints the results, but no table.
+func actOnEach[T any](ctx context.Context, o *engineCommand, path string, ids []string, operation string) error {
+	done := struct {
+		Items []T `json:"items"`
+	}{[]T{}}
+	for _, id := range ids {
+		var got T
+		if err := o.engine.act(ctx, path+"/"+url.PathEscape(id)+"/"+operation, struct{}{}, &got); err != nil {
+			return fmt.Errorf("%s: %w", cli.Printable(id), err)
+		}
+		done.Items = append(done.Items, got)
+	}
+	return o.Print(done, func() error { return nil })
+}
+
 // Stream asks for an answer of any size.
 func (c *Client) Stream(ctx context.Context, path string, take func(io.Reader) error) error {
 	return c.call(ctx, http.MethodPost, path, nil, []byte("{}"), math.MaxInt64, take)

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -110,16 +109,8 @@ func newSilenceExpire(o *engineCommand) *cobra.Command {
 		Long:    "If the engine requires tokens, it needs the permission operate.",
 		Example: "  sloengine silence expire 4hq2xk7m5vzt3c6r",
 		Args:    cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			ended := silences.List{Items: []silences.Status{}}
-			for _, id := range args {
-				var got silences.Status
-				if err := o.engine.act(c.Context(), silences.Path+"/"+url.PathEscape(id)+"/expire", struct{}{}, &got); err != nil {
-					return fmt.Errorf("%s: %w", cli.Printable(id), err)
-				}
-				ended.Items = append(ended.Items, got)
-			}
-			return o.Print(ended, func() error { return nil })
+		RunE: func(c *cobra.Command, ids []string) error {
+			return actOnEach[silences.Status](c.Context(), o, silences.Path, ids, "expire")
 		},
 	}
 	o.engine.AddFlags(c.Flags())
