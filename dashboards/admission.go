@@ -43,6 +43,18 @@ func (g *generator) admissionBoard() *board {
 	s.levels(view{title: "Contexts in memory", about: "Counters in memory: those of the layers, and one for each context value that was seen recently.", unit: unitShort, none: noLimit, steps: plain()}, metric.RateLimitContexts)
 	s.rates(view{title: "Evictions and errors", about: "Counters per second that were evicted because max_contexts was reached, and events whose bypass or extractor could not be evaluated.", none: noLimit, steps: changed}, metric.RateLimitEvictions, metric.RateLimitExpressionErrors)
 
+	b.row("Budgets of services")
+	b.add(12, 7, lines(view{
+		title: "Budgets of services", about: "Requests per second that were refused because a service exceeded its budget, by service and budget.",
+		unit: unitRate, none: "no budget is configured or exceeded", steps: above(good, from(0.001, warning)),
+		queries: []query{{sumRate("service, budget", metric.ServiceRefused.Name), "{{service}}: {{budget}}"}},
+	}, lineStyle{stacked: true}))
+	b.add(12, 7, lines(view{
+		title: "Bytes of services", about: "Bytes of events per second that were taken out of the budgets of services.",
+		unit: unitByteRate, none: "no budget is configured", steps: plain(),
+		queries: []query{{sumRate("service", metric.ServiceBytes.Name), "{{service}}"}},
+	}, lineStyle{}))
+
 	b.row("Redis")
 	s.levels(view{title: "Redis answers", about: "1 while Redis answers.", unit: unitNone, none: noRedis, steps: above(bad, from(1, good)), max: number(1)}, metric.RedisUp)
 	s.took(view{title: "Redis latency", about: "95th percentile of the duration of a call to Redis.", none: noRedis}, metric.RedisRoundTripSeconds)

@@ -93,16 +93,6 @@ func (g *generator) ingestBoard() *board {
 		queries: []query{{sumRate("reason", metric.IngestAuthFailures.Name), "{{reason}}"}},
 	}, lineStyle{stacked: true}))
 	b.add(12, 7, lines(view{
-		title: "Budgets of services", about: "Requests per second that were refused because a service exceeded its budget, by service and budget.",
-		unit: unitRate, none: "no budget is configured or exceeded", steps: above(good, from(0.001, warning)),
-		queries: []query{{sumRate("service, budget", metric.ServiceRefused.Name), "{{service}}: {{budget}}"}},
-	}, lineStyle{stacked: true}))
-	b.add(12, 7, lines(view{
-		title: "Bytes of services", about: "Bytes of events per second that were taken out of the budgets of services.",
-		unit: unitByteRate, none: "no budget is configured", steps: plain(),
-		queries: []query{{sumRate("service", metric.ServiceBytes.Name), "{{service}}"}},
-	}, lineStyle{}))
-	b.add(12, 7, lines(view{
 		title: "Memory of requests", about: "Bytes of request bodies that are being read and decoded, and of batches that wait for the disk. At the limit of either, new requests get a 503.",
 		unit: unitBytes, none: silent, steps: plain(),
 		queries: []query{

@@ -42,6 +42,7 @@ func walks() []*walk {
 	g := func(f *metric.Family, labels string, levels ...float64) *walk {
 		return &walk{name: f.Name, labels: labels, counter: f.Type == metric.Counter, levels: levels}
 	}
+	in := func(days int) float64 { return float64(start.AddDate(0, 0, days).Unix()) }
 	return []*walk{
 		g(metric.IngestUnavailable, `reason="disk_full"`, 0, 0, 0.1), g(metric.IngestUnavailable, `reason="overload"`, 0, 2),
 		g(metric.IngestEvents, `result="accepted"`, 0, 10, 100), g(metric.IngestEvents, `result="rejected"`, 0, 1, 20),
@@ -62,7 +63,8 @@ func walks() []*walk {
 		g(metric.RabbitDeadLetterHandled, `source="w"`, 0, 0.5), g(metric.RabbitDeadLetterDepth, `source="w"`, 0, 5, 150), g(metric.RabbitTopologyProblems, `source="w"`, 0, 1),
 		g(metric.RabbitDeadLettersOverdue, `source="w",queue="q"`, 0, 30, 600),
 		g(metric.RabbitDeadLetters, `source="w",queue="q",type="t",reason="expired",outcome="failure"`, 0, 0.5), g(metric.FoldEvents, "", 5, 10),
-		g(metric.ReportsFailing, `report="weekly"`, 0, 2), g(metric.ReportsPending, `report="weekly"`, 2, 2, 0),
+		g(metric.ReportsFailing, `report="weekly"`, 0, 2, 2), g(metric.ReportsPending, `report="weekly"`, 2, 2, 2, 0),
+		g(metric.TokenExpirySeconds, `token="t",key="0a1b2c3d"`, in(1), in(30)), g(metric.TokenLastUsedSeconds, `token="t",key="0a1b2c3d"`, in(0), in(-3)),
 	}
 }
 
