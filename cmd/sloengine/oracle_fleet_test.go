@@ -32,7 +32,7 @@ func (e *oracleEngine) answering(mu *sync.Mutex) http.HandlerFunc {
 		defer mu.Unlock()
 		q := r.URL.Query()
 		ns, _ := strconv.ParseInt(q.Get("now"), 10, 64)
-		req := e.eval.Request(time.Unix(0, ns).UTC())
+		req := e.eval.Request(time.Unix(0, ns).UTC(), q.Get("minutes") != "")
 		req.Unjudged = true
 		raw := fold.RawRequest{Bytes: 1 << 20}
 		if q.Get("run") == "run" {

@@ -126,11 +126,12 @@ func (e *Evaluator) Change(in Inputs, apply func() error) error {
 	return nil
 }
 
-// Request is what a tick at a time would ask the source for. It belongs to the caller.
-func (e *Evaluator) Request(now time.Time) fold.Request {
+// Request is what a tick of another evaluator with the same spec asks its source for, with or without the minutes of the last
+// hour (fold.Request.Minutes). It belongs to the caller.
+func (e *Evaluator) Request(now time.Time, minutes bool) fold.Request {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.plan.request(now)
+	return e.plan.requestWith(now, minutes)
 }
 
 // Latest is the newest report; nil before the first tick.

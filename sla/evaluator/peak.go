@@ -18,12 +18,15 @@ type peakPlan struct {
 	known map[string]uint64
 }
 
-// ask adds the minutes to the request, if they are not known.
-func (p *peakPlan) ask(req *fold.Request, id string, now time.Time) {
-	end := now.Truncate(time.Minute)
-	if p.asked = nil; end.Equal(p.until) {
+// due says whether the minutes before now are not known.
+func (p *peakPlan) due(now time.Time) bool { return !now.Truncate(time.Minute).Equal(p.until) }
+
+// ask adds the minutes to a request for them.
+func (p *peakPlan) ask(req *fold.Request, id string) {
+	if p.asked = nil; !req.Minutes {
 		return
 	}
+	end := req.Now.Truncate(time.Minute)
 	p.asked = make([]slo.Span, peakMinutes)
 	for i := range p.asked {
 		p.asked[i] = slo.Span{From: end.Add(time.Duration(i-peakMinutes) * time.Minute), To: end.Add(time.Duration(i-peakMinutes+1) * time.Minute)}

@@ -10,10 +10,15 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// request asks for every window of the plan as of now, and for the times that
-// corrections take out of them.
+// request asks for what a tick as of now needs.
 func (p *plan) request(now time.Time) fold.Request {
-	req := fold.Request{Now: now, Spans: make([]slo.Span, len(p.windows))}
+	return p.requestWith(now, slices.ContainsFunc(p.slos, func(s *sloPlan) bool { return s.peak != nil && s.peak.due(now) }))
+}
+
+// requestWith asks for every window of the plan as of now, for the times that corrections take out of them, and, if the peaks are
+// due, for the minutes of the last hour.
+func (p *plan) requestWith(now time.Time, minutes bool) fold.Request {
+	req := fold.Request{Now: now, Minutes: minutes, Spans: make([]slo.Span, len(p.windows))}
 	for i, w := range p.windows {
 		req.Spans[i] = slo.Span{From: w.Start(now), To: now}
 	}
@@ -35,7 +40,7 @@ func (p *plan) request(now time.Time) fold.Request {
 			continue
 		}
 		if s.peak != nil {
-			s.peak.ask(&req, s.eventsID, now)
+			s.peak.ask(&req, s.eventsID)
 		}
 		ask(string(s.slo.ID), s.correction)
 		for _, u := range s.usages {

@@ -94,7 +94,7 @@ func BenchmarkAnswer(b *testing.B) {
 	since, held, encoded, size, packed := uint64(0), time.Duration(0), time.Duration(0), 0, 0
 	for i := 0; b.Loop(); i++ {
 		b.StopTimer()
-		req := c.eval.Request(step())
+		req := c.eval.Request(step(), false)
 		req.Unjudged = true
 		b.StartTimer()
 		begin := time.Now()

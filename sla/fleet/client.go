@@ -49,6 +49,8 @@ type sumsQuery struct {
 	raw  fold.RawRequest
 	conf uint64 // RawSlices.Config of the answer before
 	more bool   // slices only
+
+	minutes bool // fold.Request.Minutes
 }
 
 func (q *sumsQuery) values() url.Values {
@@ -60,6 +62,9 @@ func (q *sumsQuery) values() url.Values {
 	}
 	if q.raw.From != (fold.RawCursor{}) {
 		v.Set("from", fmt.Sprintf("%d,%d", q.raw.From.Store, q.raw.From.Slice))
+	}
+	if q.minutes {
+		v.Set("minutes", "true")
 	}
 	if q.more {
 		v.Set("only", "slices")

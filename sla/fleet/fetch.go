@@ -62,7 +62,7 @@ func (x *fetching) query(more bool) *sumsQuery {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := &f.engines[x.engine]
-	return &sumsQuery{spec: x.spec, now: x.req.Now, run: e.run, conf: e.conf, raw: fold.RawRequest{Since: e.since, From: e.next}, more: more}
+	return &sumsQuery{spec: x.spec, now: x.req.Now, minutes: x.req.Minutes, run: e.run, conf: e.conf, raw: fold.RawRequest{Since: e.since, From: e.next}, more: more}
 }
 
 // take takes over what an answer says of slices, and reports whether there are more.

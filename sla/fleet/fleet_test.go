@@ -136,7 +136,7 @@ func TestWhatAnEngineMayAnswer(t *testing.T) {
 			return true
 		},
 		"it evaluates other windows, so its version may be another one": func(rw http.ResponseWriter, _ *http.Request) bool {
-			req := p.eval.Request(w.now)
+			req := p.eval.Request(w.now, false)
 			a := Answer{Run: "x", Request: 1, Sums: p.fold.Sums(req)}
 			rw.Header().Set("Content-Type", ContentType)
 			_, _ = rw.Write(Encode(&a))
@@ -246,7 +246,7 @@ func TestSpecOfAFleet(t *testing.T) {
 	require.Nil(t, f.Parts("x", nil, time.Time{}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = w.fleet.Sums(ctx, w.parts[0].eval.Request(w.now))
+	_, err = w.fleet.Sums(ctx, w.parts[0].eval.Request(w.now, false))
 	require.ErrorIs(t, err, context.Canceled)
 
 	for _, o := range []Options{

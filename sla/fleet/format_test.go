@@ -16,7 +16,7 @@ func busy(t *testing.T) (*world, *counter, fold.Request) {
 	w := newWorld(t, 8)
 	w.pass(3*time.Hour, 12)
 	w.drop(5)
-	return w, w.whole, w.whole.eval.Request(w.now)
+	return w, w.whole, w.whole.eval.Request(w.now, true)
 }
 
 func TestFormat(t *testing.T) {

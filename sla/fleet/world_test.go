@@ -136,7 +136,7 @@ func (c *counter) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	number := func(name string) uint64 { n, _ := strconv.ParseUint(q.Get(name), 10, 64); return n }
-	req := c.eval.Request(time.Unix(0, int64(number("now"))).UTC())
+	req := c.eval.Request(time.Unix(0, int64(number("now"))).UTC(), q.Get("minutes") != "")
 	req.Unjudged = true
 	raw := fold.RawRequest{Since: number("since")}
 	if from := q.Get("from"); from != "" {

@@ -25,6 +25,10 @@ type Request struct {
 
 	// Unjudged leaves out Spans and Loss of sliced indicators, for a reader who judges by the counts of several folds.
 	Unjudged bool
+
+	// Minutes says that Extra has the minutes of the last hour, of which peaks are found. The fold does not read it. An engine that
+	// is asked by a view needs it to ask for the same spans.
+	Minutes bool
 }
 
 // Sums are the counts of every group over the asked spans, at one position of

@@ -35,7 +35,7 @@ type sumsAPI struct {
 	run     string // of this process
 	counts  *counting.Counts
 	specs   *counting.Specs
-	request func(now time.Time) fold.Request // what a report as of now needs
+	request func(now time.Time, minutes bool) fold.Request // what a report as of now needs
 	now     func() time.Time
 	slots   chan struct{} // holds one for each request that is answered
 }
@@ -90,7 +90,7 @@ func (a *sumsAPI) sums(c *gin.Context) {
 	if before == nil {
 		return
 	}
-	req := a.request(q.now)
+	req := a.request(q.now, q.minutes)
 	req.Unjudged = true
 	answer := fleet.Answer{Run: a.run, Request: fleet.RequestSum(&req)}
 	err = a.counts.Do(c.Request.Context(), func(f *fold.Fold) {
@@ -131,6 +131,7 @@ type sumsParams struct {
 	raw        fold.RawRequest
 	config     uint64
 	slicesOnly bool
+	minutes    bool
 }
 
 // sumsQuery reads the parameters. What an earlier process of this engine told is told again.
@@ -166,6 +167,12 @@ func sumsQuery(c *gin.Context, run string) (q sumsParams, err error) {
 		return q, errors.New("only: want slices")
 	default:
 		q.slicesOnly = only == "slices"
+	}
+	switch minutes := c.Query("minutes"); minutes {
+	case "", "true":
+		q.minutes = minutes != ""
+	default:
+		return q, errors.New("minutes: want true")
 	}
 	q.now = time.Unix(0, int64(at)).UTC()
 	if c.Query("run") != run {
