@@ -160,10 +160,15 @@ func TestTooLittle(t *testing.T) {
 	for i := range half[:5*hoursPerDay] {
 		half[i] = Hour{}
 	}
+	recent := steady(10*hoursPerDay, func(int) float64 { return 1 })
+	for i := range recent[:3*hoursPerDay+1] {
+		recent[i] = Hour{Observed: 1}
+	}
 	for name, hours := range map[string][]Hour{
-		"less than a week was observed": half,
-		"no bad event in five weeks":    steady(10*hoursPerDay, func(int) float64 { return 0 }),
-		"no valid event in five weeks":  repeated(Hour{Observed: 1}),
+		"less than a week was observed":                   half,
+		"the first valid event came less than a week ago": recent,
+		"no bad event in five weeks":                      steady(10*hoursPerDay, func(int) float64 { return 0 }),
+		"no valid event in five weeks":                    repeated(Hour{Observed: 1}),
 	} {
 		q := Question{Now: at(10 * hoursPerDay), Window: slo.Window{Rolling: 7 * day}, Budget: 0.01}
 		if f := load(hours).At(q); f.TooLittle != name || f.Points != nil {

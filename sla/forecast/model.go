@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"math"
+	"sort"
 	"time"
 )
 
@@ -66,11 +67,16 @@ func (p *Past) fit(q *Question) (m *model, why string) {
 	m.days = min(m.base, weeksBack*hoursPerWeek) / hoursPerDay
 	first := max(0, m.base-weeksBack*hoursPerWeek)
 	valid, bad := p.valid[m.base]-p.valid[first], p.bad[m.base]-p.bad[first]
-	switch seen := p.observed[m.base] - p.observed[first]; {
-	case seen < leastDays*hoursPerDay:
+	// Hours before the first event say nothing: the service, or this group of it, was not there yet.
+	began := first + sort.Search(m.base-first, func(i int) bool { return p.valid[first+i+1] > p.valid[first] })
+	const least = leastDays * hoursPerDay
+	switch {
+	case p.observed[m.base]-p.observed[first] < least:
 		return nil, "less than a week was observed"
 	case valid == 0:
 		return nil, "no valid event in five weeks"
+	case p.observed[m.base]-p.observed[began] < least:
+		return nil, "the first valid event came less than a week ago"
 	case bad < leastBad:
 		return nil, "no bad event in five weeks"
 	}
