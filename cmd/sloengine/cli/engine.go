@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -22,21 +23,21 @@ const defaultURL = "http://127.0.0.1:8080"
 // Engine is the engine that a command talks to: its address and the token, each from a flag or from the environment.
 // They are read with each use.
 type Engine struct {
-	address, tokenFile         string
-	addressFlag, tokenFileFlag *pflag.Flag
+	address, tokenFile           string
+	addressFlags, tokenFileFlags []*pflag.Flag // of each command that shares it
 }
 
 // AddFlags adds --url and --token-file.
 func (e *Engine) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&e.address, "url", "", "URL of the engine (default: $"+EnvURL+", else "+defaultURL+")")
-	e.addressFlag = f.Lookup("url")
+	e.addressFlags = append(e.addressFlags, f.Lookup("url"))
 	e.AddTokenFile(f, "file with the bearer token")
 }
 
 // AddTokenFile adds --token-file alone, for a command that finds its engines by other flags.
 func (e *Engine) AddTokenFile(f *pflag.FlagSet, usage string) {
 	f.StringVar(&e.tokenFile, "token-file", "", usage+" (default: $"+EnvToken+", else the file $"+EnvTokenFile+")")
-	e.tokenFileFlag = f.Lookup("token-file")
+	e.tokenFileFlags = append(e.tokenFileFlags, f.Lookup("token-file"))
 }
 
 // URL is the address. Its errors name the flag or the variable that it comes from, and show no password.
@@ -52,8 +53,12 @@ func (e *Engine) URL() (*url.URL, error) {
 	return nil, Usagef("invalid %s %q (want an address such as %s)", from, text, defaultURL)
 }
 
+func changed(flags []*pflag.Flag) bool {
+	return slices.ContainsFunc(flags, func(f *pflag.Flag) bool { return f.Changed })
+}
+
 func (e *Engine) addressText() (text, from string) {
-	if e.addressFlag != nil && e.addressFlag.Changed {
+	if changed(e.addressFlags) {
 		return e.address, "--url"
 	}
 	if text := os.Getenv(EnvURL); text != "" {
@@ -75,7 +80,7 @@ type Secret struct{ Token, File, From string }
 func (e *Engine) Secret() (Secret, error) {
 	token, file := strings.TrimSpace(os.Getenv(EnvToken)), os.Getenv(EnvTokenFile)
 	switch {
-	case e.tokenFileFlag != nil && e.tokenFileFlag.Changed && e.tokenFile != "":
+	case changed(e.tokenFileFlags) && e.tokenFile != "":
 		return Secret{File: e.tokenFile, From: "--token-file"}, nil
 	case token != "" && file != "":
 		return Secret{}, Usagef("both %s and %s are set (unset one of them, or set --token-file)", EnvToken, EnvTokenFile)

@@ -84,3 +84,19 @@ func TestErrorsNameTheSourceAndNoSecret(t *testing.T) {
 		}
 	}
 }
+
+// Commands of one group share an Engine, and each has flags of its own.
+func TestCommandsShareAnEngine(t *testing.T) {
+	t.Setenv(EnvURL, "http://other")
+	for used := range 2 {
+		e := &Engine{}
+		sets := []*pflag.FlagSet{pflag.NewFlagSet("add", pflag.ContinueOnError), pflag.NewFlagSet("list", pflag.ContinueOnError)}
+		for _, f := range sets {
+			e.AddFlags(f)
+		}
+		require.NoError(t, sets[used].Parse([]string{"--url", "http://mine"}))
+		u, err := e.URL()
+		require.NoError(t, err)
+		require.Equal(t, "http://mine", u.String())
+	}
+}
