@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +42,7 @@ func newDamagedFolder(t *testing.T) *damagedFolder {
 			require.Equal(t, damagePost, d.post(t, round*damageRound+i*damagePost).Accepted)
 		}
 		if round == 2 {
+			d.marked(t)
 			d.p.kill()
 			break
 		}
@@ -54,6 +59,28 @@ func newDamagedFolder(t *testing.T) *damagedFolder {
 	require.NoError(t, err)
 	d.end = int64(len(bytes.TrimRight(data, "\x00")))
 	return d
+}
+
+// marked waits until the marker of the log names the last record. It is not written while it is synced, and what it does not name
+// is a torn end and no loss.
+func (d *damagedFolder) marked(t *testing.T) {
+	t.Helper()
+	m := regexp.MustCompile(`msg=recovered checkpoint=(\d+) records=(\d+)`).FindStringSubmatch(d.p.log.String())
+	require.NotNil(t, m, d.p.log)
+	checkpoint, err := strconv.Atoi(m[1])
+	require.NoError(t, err)
+	records, err := strconv.Atoi(m[2])
+	require.NoError(t, err)
+	last := uint64(checkpoint+records) + uint64(counter(t, d.p, "sloengine_wal_appended_records_total"))
+	require.Eventually(t, func() bool {
+		data, err := os.ReadFile(filepath.Join(d.dir, "data", "wal", "durable"))
+		require.NoError(t, err)
+		named := uint64(0)
+		for slot := range slices.Chunk(data, 40) {
+			named = max(named, binary.LittleEndian.Uint64(slot[24:]))
+		}
+		return named >= last
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // files are those of the data folder that a pattern means, by their age.
