@@ -193,10 +193,10 @@ func (l *Lease) add(b *Budgets, name []byte, n int64) {
 		}
 	}
 	s := b.of(name)
-	switch {
-	case l.first.s == nil:
+	switch l.first.s {
+	case nil:
 		l.first = part{s, n}
-	case l.first.s == s:
+	case s:
 		l.first.n += n
 	default:
 		for i := range l.more {
