@@ -1,8 +1,6 @@
 package alertmanager
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -10,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
-	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/slo/yamldoc/shape"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape/shapetest"
 )
 
 // The description of a file of receivers has exactly the keys of the reader, and its schema accepts and refuses the same.
@@ -32,23 +29,7 @@ func TestDescription(t *testing.T) {
 	})
 	require.Empty(t, left, "texts of keys that are not there")
 
-	text, err := s.Schema("urn:test", "receivers", "Receivers.")
-	require.NoError(t, err)
-	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	require.NoError(t, err)
-	c := jsonschema.NewCompiler()
-	require.NoError(t, c.AddResource("receivers.json", parsed))
-	schema, err := c.Compile("receivers.json")
-	require.NoError(t, err)
-	refused := func(doc string) error {
-		var value any
-		require.NoError(t, yaml.Unmarshal([]byte(doc), &value), doc)
-		data, err := json.Marshal(value)
-		require.NoError(t, err, doc)
-		value, err = jsonschema.UnmarshalJSON(bytes.NewReader(data))
-		require.NoError(t, err)
-		return schema.Validate(value)
-	}
+	refused := shapetest.Compile(t, s)
 	golden, err := os.ReadFile("testdata/receivers.yaml")
 	require.NoError(t, err)
 	require.NoError(t, refused(string(golden)))

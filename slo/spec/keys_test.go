@@ -2,7 +2,6 @@ package spec
 
 import (
 	"bytes"
-	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -13,13 +12,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/slo/spec/keys"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 	"github.com/sloengine/sloengine/slo/yamldoc/shape"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape/shapetest"
 )
 
 // These tests hold the description of the format, which makes the reference and the JSON Schema, to the readers.
@@ -350,23 +349,7 @@ func beyond(k *shape.Key) (values []string) {
 // The schema accepts all that the readers accept, and refuses unknown keys and values of another kind.
 func TestSchemaOfSpecs(t *testing.T) {
 	root := keys.Spec()
-	text, err := root.Schema("https://example.org/spec.json", "spec", "A spec.")
-	require.NoError(t, err)
-	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	require.NoError(t, err)
-	c := jsonschema.NewCompiler()
-	require.NoError(t, c.AddResource("spec.json", parsed))
-	schema, err := c.Compile("spec.json")
-	require.NoError(t, err)
-	refused := func(doc string) error {
-		var value any
-		require.NoError(t, yaml.Unmarshal([]byte(doc), &value), doc)
-		data, err := json.Marshal(value)
-		require.NoError(t, err, doc)
-		value, err = jsonschema.UnmarshalJSON(bytes.NewReader(data))
-		require.NoError(t, err)
-		return schema.Validate(value)
-	}
+	refused := shapetest.Compile(t, root)
 	own := 0
 	files, err := filepath.Glob(specs + "*.yaml")
 	require.NoError(t, err)

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
@@ -23,6 +20,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 	"github.com/sloengine/sloengine/slo/yamldoc/shape"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape/shapetest"
 )
 
 // componentDefaults are the defaults in keys.txt that a component fills in, by its constants. The others say where a value
@@ -156,7 +154,7 @@ func TestSchemasAreThoseOfTheDecoder(t *testing.T) {
 			}})
 		}},
 	} {
-		refused := compileSchema(t, format.shape)
+		refused := shapetest.Compile(t, format.shape)
 		probes := []string{"1", "0", "-1", "0.5", "true", "text", "\"7\"", "5m", "0s", "64KiB", "[]", "{}", "[a]", "{zzzz: 1}", "[{zzzz: 1}]", "off", "unlimited", "{test: 5, default: 7}", "{test: [1]}", "null"}
 		n := 0
 		for _, l := range leaves(format.shape) {
@@ -202,30 +200,9 @@ func TestSchemasAreThoseOfTheDecoder(t *testing.T) {
 	}
 }
 
-func compileSchema(t *testing.T, s shape.Shape) func(doc string) error {
-	t.Helper()
-	text, err := s.Schema("urn:test", "settings", "Settings.")
-	require.NoError(t, err)
-	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	require.NoError(t, err)
-	c := jsonschema.NewCompiler()
-	require.NoError(t, c.AddResource("settings.json", parsed))
-	schema, err := c.Compile("settings.json")
-	require.NoError(t, err)
-	return func(doc string) error {
-		var value any
-		require.NoError(t, yaml.Unmarshal([]byte(doc), &value), doc)
-		data, err := json.Marshal(value)
-		require.NoError(t, err, doc)
-		value, err = jsonschema.UnmarshalJSON(bytes.NewReader(data))
-		require.NoError(t, err)
-		return schema.Validate(value)
-	}
-}
-
 // The settings in deploy/ and in the released data satisfy the schemas.
 func TestSchemasAcceptTheExamples(t *testing.T) {
-	engine, relay := compileSchema(t, Shape()), compileSchema(t, RelayShape())
+	engine, relay := shapetest.Compile(t, Shape()), shapetest.Compile(t, RelayShape())
 	data, err := os.ReadFile(exampleFile)
 	require.NoError(t, err)
 	require.NoError(t, engine(string(data)))
