@@ -44,7 +44,7 @@ func TestApdexTable(t *testing.T) {
 		require.Equal(t, KindApdex.Unit()*(c.satisfied+c.tolerated+c.frustrated), got.Valid())
 		ratio, ok := got.Ratio()
 		require.True(t, ok)
-		require.Equal(t, c.score, ratio) //nolint:testifylint // exact on purpose
+		require.Equal(t, c.score, ratio)
 	}
 	_, ok := KindApdex.Counts(nil).Ratio()
 	require.False(t, ok)
