@@ -40,20 +40,20 @@ func flagOf(c *cobra.Command, name string) *pflag.Flag {
 
 func TestEveryCommandThatAsksAnEngineReadsTheEnvironment(t *testing.T) {
 	t.Parallel()
-	asking := 0
+	commands := 0
 	for path, c := range commandTree(t) {
 		for flag, variables := range map[string][]string{"url": {cli.EnvURL}, "token-file": {cli.EnvToken, cli.EnvTokenFile}} {
 			f := flagOf(c, flag)
 			if f == nil {
 				continue
 			}
-			asking++
+			commands++
 			for _, variable := range variables {
 				require.Contains(t, f.Usage, "$"+variable, "%s --%s", path, flag)
 			}
 		}
 	}
-	require.Greater(t, asking, 40)
+	require.Greater(t, commands, 40)
 }
 
 // printsNothing are the commands without -o json, with the reason.

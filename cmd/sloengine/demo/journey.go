@@ -135,7 +135,7 @@ func (m *Model) journey(r *rand.Rand, p product, start time.Time, key string) (w
 	}
 	_, signSlow := m.incident("digital-sign", start)
 	takes := lognormal(r, p.median, p.sigma, 1+0.35*(signSlow-1))
-	lost := -1 // stage in which it stops for ever
+	lost := -1 // stage in which it stops for good
 	if r.Float64() < lostShare {
 		lost = 1 + r.IntN(len(milestones)-1)
 	}
