@@ -125,13 +125,9 @@ func TestDiskFullDuringCheckpoint(t *testing.T) {
 			r.checkpointNow()
 			r.commit(numbered("y", 0, 50)...)
 			r.commit("refuse-2")
-			disk.Before(func(op fsystest.Op, name string) {
-				if op == fsystest.OpWrite && strings.Contains(name, file) {
-					disk.FailNext(fsystest.OpWrite, syscall.ENOSPC)
-				}
-			})
+			disk.FailNamed(fsystest.OpWrite, file, -1, syscall.ENOSPC)
 			r.checkpointNow()
-			disk.Before(nil)
+			disk.ClearFaults()
 			require.EqualValues(t, 1, r.Health().Checkpoint.Failures)
 			r.commit("z")
 			r.checkpointNow()
@@ -159,12 +155,7 @@ func TestFailedSync(t *testing.T) {
 			opt := testOptions(disk)
 			r := start(t, opt)
 			r.commit("before", "refuse-1")
-			var once sync.Once
-			disk.Before(func(op fsystest.Op, name string) {
-				if op == fsystest.OpSync && strings.Contains(name, file) {
-					once.Do(func() { disk.FailNext(fsystest.OpSync, syscall.EIO) })
-				}
-			})
+			disk.FailNamed(fsystest.OpSync, file, 1, syscall.EIO)
 			if file == "/wal/" {
 				var wg sync.WaitGroup
 				for i := range 20 {

@@ -3,6 +3,7 @@ package fsystest
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Op is a kind of operation.
@@ -40,7 +41,16 @@ type faults struct {
 	at     map[int64]error
 	next   map[Op][]error
 	always map[Op]error
+	named  []namedFault
 	stopAt int64
+}
+
+// namedFault makes operations of a kind fail on files whose names contain a text.
+type namedFault struct {
+	op   Op
+	part string
+	left int // how often; negative for always
+	err  error
 }
 
 // Ops is the number of changing operations so far, failed ones included.
@@ -81,6 +91,14 @@ func (m *Mem) FailAlways(op Op, err error) {
 	m.faults.always[op] = err
 }
 
+// FailNamed makes operations of a kind fail with err on files whose names contain part: the next n of them, or all
+// until [Mem.ClearFaults] if n is negative. Operations on other files, which may run at the same time, go on.
+func (m *Mem) FailNamed(op Op, part string, n int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.faults.named = append(m.faults.named, namedFault{op, part, n, err})
+}
+
 // StopAt ends the process, as seen from the disk, in the n-th changing operation from
 // now: it and all operations after it fail with [ErrStopped]. ClearFaults starts the next
 // process, which sees all that was written, synced or not.
@@ -116,14 +134,14 @@ func (m *Mem) begin(op Op, name string) error {
 		}
 	}
 	m.mu.Lock()
-	if err := m.faults.hit(op); err != nil {
+	if err := m.faults.hit(op, name); err != nil {
 		m.mu.Unlock()
 		return fmt.Errorf("%s %s: %w", op, name, err)
 	}
 	return nil
 }
 
-func (f *faults) hit(op Op) error {
+func (f *faults) hit(op Op, name string) error {
 	if op.changes() {
 		f.ops++
 	}
@@ -142,6 +160,13 @@ func (f *faults) hit(op Op) error {
 	if errs := f.next[op]; len(errs) > 0 {
 		f.next[op] = errs[1:]
 		return errs[0]
+	}
+	for i := range f.named {
+		n := &f.named[i]
+		if n.op == op && n.left != 0 && strings.Contains(name, n.part) {
+			n.left = max(n.left-1, -1)
+			return n.err
+		}
 	}
 	return f.always[op]
 }
