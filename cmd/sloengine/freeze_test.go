@@ -30,7 +30,10 @@ var (
 	freezeBinary  = flag.String("freeze.binary", "", "the engine that writes the frozen folder; default: this build")
 )
 
-const frozenDir = "../../testdata/frozen"
+const (
+	frozenDir = "../../testdata/frozen"
+	freezeDir = "testdata/freeze" // the specs and settings that are frozen next
+)
 
 // frozenReceiver stands in engine.yaml for the address of the tests' receiver.
 const frozenReceiver = "127.0.0.1:1"
@@ -41,7 +44,9 @@ type frozenTraffic struct {
 	before   []string // to the first spec, live
 	backfill []string // one event a minute for two hours, half of them failures
 	after    []string // to the last spec, live
+	jobs     []string // to the last spec: work that ends, fails, is in flight, and ends before it starts
 	last     []string // each followed by a checkpoint
+	jobTail  []string // behind the last checkpoint
 	tail     []string // behind the last checkpoint
 }
 
@@ -87,6 +92,18 @@ func newFrozenTraffic(now time.Time) (f frozenTraffic) {
 		}
 		f.after = append(f.after, line(fmt.Sprint("f", i), "shop", "order", outcome(i, 50)+`,"attributes":{"product":"filler"`+attrs.String()+`}`))
 	}
+	job := func(id, typ, more string) {
+		f.jobs = append(f.jobs, line(fmt.Sprint("j", len(f.jobs)), "shop", "job."+typ, fmt.Sprintf(`,"attributes":{"job":%q,"region":"eu"%s}`, id, more)))
+	}
+	for i := range 6 {
+		job(fmt.Sprint(i), "started", "")
+	}
+	job("0", "done", "")
+	job("1", "done", "")
+	job("2", "failed", "")
+	job("3", "step", `,"step":"packed"`)
+	job("9", "done", "") // waits for its start
+	f.jobTail = []string{line("j-tail", "shop", "job.done", `,"attributes":{"job":"4"}`)}
 	for i := range 2 {
 		f.last = append(f.last, line(fmt.Sprint("c", i), "shop", "order", `,"attributes":{"product":"p0","channel":"app"}`))
 	}
@@ -128,11 +145,9 @@ func newFrozenSink(t testing.TB, takes int32) *frozenSink {
 // holds them to the same checks as those of earlier versions. With -freeze it also keeps them.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
-	latest := frozenVersions(t)
-	from := filepath.Join(frozenDir, latest[len(latest)-1])
 	dir := t.TempDir()
 	for _, name := range []string{"spec.yaml", "spec-before.yaml", "engine.yaml"} {
-		copyFile(t, filepath.Join(from, name), filepath.Join(dir, name))
+		copyFile(t, filepath.Join(freezeDir, name), filepath.Join(dir, name))
 	}
 	copyFile(t, "../../deploy/engine.yaml", filepath.Join(dir, "settings.yaml"))
 	at := freezeData(t, dir)
@@ -145,6 +160,14 @@ func TestFreeze(t *testing.T) {
 	require.NotEmpty(t, facts.Firing)
 	require.Len(t, facts.DeadLetters, 2+4-2+1)
 	require.Equal(t, map[string]int{"legacy/old": 2}, facts.Parked)
+	require.Equal(t, map[string]frozenWork{"jobs": {Stages: map[string]uint64{"eu": 1, "eu packed": 1}, Held: 1, Finished: 4}}, facts.Work)
+	require.Equal(t, frozenCounts{Good: 3, Bad: 1, WindowGood: 3, WindowBad: 1}, facts.Counts["jobs{eu}"])
+	require.GreaterOrEqual(t, facts.Volumes["orders-a-week{}"], uint64(2+25), "a week may have begun since the others")
+	require.NotEmpty(t, facts.Parts["conversion{p0}"])
+	require.NotEmpty(t, facts.Parts["experience{}"])
+	require.Len(t, facts.Annotations, 1+1, "by hand, and of the change of the spec")
+	require.GreaterOrEqual(t, len(facts.Incidents), 2, "by hand, and of the alert")
+	require.Contains(t, facts.Audit, "forget ok")
 	sendFrozenSpool(t, dir)
 	if *freezeVersion == "" {
 		return
@@ -199,6 +222,7 @@ func freezeData(t *testing.T, dir string) (killed time.Time) {
 	p = run("spec.yaml")
 	send(p, "?backfill=true", traffic.backfill)
 	send(p, "", traffic.after)
+	send(p, "", traffic.jobs)
 	var done map[string]any
 	callAPI(t, http.MethodPost, p.base+"/api/v1/forget", `{"service":"gone"}`, &done)
 	deadLetters(p, 2+4+1) // payments over their limit, and the part of the log that slow skips
@@ -207,12 +231,18 @@ func freezeData(t *testing.T, dir string) (killed time.Time) {
 	}
 	require.Eventually(t, func() bool { return strings.Contains(string(get(t, p.base+"/api/v1/alerts")), `"firing"`) },
 		60*time.Second, 50*time.Millisecond, "an alert fires")
+	callAPI(t, http.MethodPost, p.base+"/api/v1/annotations", `{"service":"shop","text":"v2 deployed"}`, &done)
+	var opened struct{ ID string }
+	callAPI(t, http.MethodPost, p.base+"/api/v1/incidents", `{"title":"Orders are slow","service":"shop","by":"ann"}`, &opened)
+	callAPI(t, http.MethodPost, p.base+"/api/v1/incidents/"+opened.ID+"/note", `{"by":"ann","text":"the database"}`, &done)
+	callAPI(t, http.MethodPost, p.base+"/api/v1/incidents/"+opened.ID+"/resolve", `{"by":"ann"}`, &done)
 	checkpoints := func() float64 { return counter(t, p, "sloengine_checkpoint_written_total") }
 	for _, line := range traffic.last { // two checkpoints, the second of which holds all but this line
 		before := checkpoints()
 		send(p, "", []string{line})
 		require.Eventually(t, func() bool { return checkpoints() > before }, 60*time.Second, 5*time.Millisecond, "a checkpoint")
 	}
+	send(p, "", traffic.jobTail)
 	send(p, "", traffic.tail)
 	p.kill()
 	requireKilled(t, p)

@@ -29,12 +29,15 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/position"
+	"github.com/sloengine/sloengine/reliability/audit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
@@ -51,6 +54,20 @@ type frozenFacts struct {
 	Cursors     map[string]string           // files of sinks/
 	Firing      []string                    // alerts
 	Rules       map[string]string           // expressions of spec.yaml, by recorded series
+
+	// What 0.1.0 did not know.
+	Parts       map[string][]uint64   `json:",omitempty"` // of a ratio or an Apdex, since the generation began, by SLO and group
+	Volumes     map[string]uint64     `json:",omitempty"` // events of the present period, by SLO
+	Work        map[string]frozenWork `json:",omitempty"` // by SLO
+	Incidents   []string              `json:",omitempty"`
+	Annotations []string              `json:",omitempty"`
+	Audit       []string              `json:",omitempty"` // actions and their results
+}
+
+type frozenWork struct {
+	Stages                      map[string]uint64 // in flight, by group and stage
+	Held                        int
+	Finished, Expired, Repeated uint64
 }
 
 type frozenCounts struct {
@@ -106,6 +123,7 @@ func readFrozen(t testing.TB, dir string, at time.Time) *frozenFacts {
 	f.readCounts(t, data, filepath.Join(dir, "spec.yaml"), at)
 	f.readDeadLetters(t, data)
 	f.readAlerts(t, data)
+	f.readPeople(t, data, at)
 	f.readRules(t, filepath.Join(dir, "spec.yaml"))
 	return f
 }
@@ -123,8 +141,9 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 	require.NoError(t, err)
 	counts, err := fold.New(fold.Options{})
 	require.NoError(t, err)
+	incidents := incident.NewBook()
 	running, err := engine.Open(engine.Options{
-		Dir: data, State: counting.FoldState{Fold: counts, Incidents: incident.NewBook(), Positions: position.NewBook()}, Config: encoded, Logger: slog.New(slog.DiscardHandler),
+		Dir: data, State: counting.FoldState{Fold: counts, Incidents: incidents, Positions: position.NewBook()}, Config: encoded, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return at.Add(time.Second) }, Uptime: func() time.Duration { return time.Hour },
 		SegmentBytes: 1 << 20, Disk: engine.DiskOptions{LowWater: -1}, IDs: engine.IDOptions{MaxAge: 36500 * 24 * time.Hour},
 	})
@@ -157,7 +176,27 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 	require.NoError(t, err)
 	for i := range report.SLOs {
 		s := &report.SLOs[i]
-		f.Counts[fmt.Sprintf("%s{%s}", s.SLO.ID.Name(), strings.Join(s.Group, ","))] = countsOf(s)
+		key := fmt.Sprintf("%s{%s}", s.SLO.ID.Name(), strings.Join(s.Group, ","))
+		f.Counts[key] = countsOf(s)
+		if s.Parts != nil {
+			keep(&f.Parts, key, s.Parts.Total)
+		}
+		if s.Volume != nil {
+			keep(&f.Volumes, key, s.Volume.Events)
+		}
+	}
+	for i := range report.InFlight {
+		w := &report.InFlight[i]
+		work := frozenWork{Held: w.Held, Finished: w.Finished, Expired: w.Expired, Repeated: w.Repeated, Stages: map[string]uint64{}}
+		for _, g := range w.Groups {
+			for _, s := range g.Stages {
+				work.Stages[strings.TrimSpace(g.Group[0]+" "+s.Stage)] += s.Open + s.Overdue
+			}
+		}
+		keep(&f.Work, w.SLO.Name(), work)
+	}
+	for inc := range incidents.View().All() {
+		f.Incidents = append(f.Incidents, fmt.Sprintf("%s %s %q %s automated=%t alerts=%d notes=%d", inc.ID, inc.Service, inc.Title, inc.State, inc.Automated, len(inc.Alerts), len(inc.Notes)))
 	}
 	for i := range report.Thresholds {
 		l := &report.Thresholds[i]
@@ -172,6 +211,34 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 			}
 		}
 	}))
+}
+
+// keep adds to a map that is nil while it is empty, as in the facts of versions that did not know it.
+func keep[V any](to *map[string]V, key string, v V) {
+	if *to == nil {
+		*to = map[string]V{}
+	}
+	(*to)[key] = v
+}
+
+// readPeople reads what people did and wrote.
+func (f *frozenFacts) readPeople(t testing.TB, data string, at time.Time) {
+	t.Helper()
+	notes, err := annotation.New(annotation.Options{
+		File: filepath.Join(data, app.AnnotationsFile), Now: func() time.Time { return at }, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	require.NoError(t, err)
+	for _, a := range notes.List("shop", slo.Span{From: at.Add(-time.Hour), To: at.Add(time.Hour)}) {
+		f.Annotations = append(f.Annotations, fmt.Sprintf("%s %s %s %q", a.ID, a.Kind, a.Service, a.Text))
+	}
+	record, err := audit.Open(audit.Options{Dir: filepath.Join(data, app.AuditDir)})
+	require.NoError(t, err)
+	entries, _, err := record.Read(audit.Query{Limit: 1000})
+	require.NoError(t, err)
+	for i := range entries {
+		f.Audit = append(f.Audit, entries[i].Action+" "+entries[i].Result)
+	}
+	require.NoError(t, record.Close())
 }
 
 func countsOf(s *sla.SLOReport) frozenCounts {

@@ -198,7 +198,7 @@ func callAPI(t testing.TB, method, url, body string, into any) {
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
-	require.Equal(t, http.StatusOK, res.StatusCode, string(data))
+	require.Contains(t, []int{http.StatusOK, http.StatusCreated}, res.StatusCode, string(data))
 	require.NoError(t, json.Unmarshal(data, into), string(data))
 }
 
