@@ -1,12 +1,15 @@
 package fold
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/slo"
@@ -297,6 +300,31 @@ func (f *Fold) nextDeadlines() int64 {
 	return (f.rec/int64(time.Minute) + 1) * int64(time.Minute)
 }
 
+// ReadableKeys counts the work whose key, the value of an attribute, has a hash, and can be read by people.
+func (f *Fold) ReadableKeys(attribute string, hash xxh3.Uint128) (n int) {
+	for _, ind := range f.inds {
+		if ind.flight != nil && ind.spec.Work.Key == attribute && ind.flight.table.Readable(hash) {
+			n++
+		}
+	}
+	return n
+}
+
+// EraseKey removes what people can read of such keys. The work goes on and counts as it would have. It is what a record says,
+// so that it happens at the same place of the log whenever that is read.
+func (f *Fold) EraseKey(attribute string, hash xxh3.Uint128) {
+	f.clock++
+	m := f.moment()
+	for _, ind := range f.inds {
+		if ind.flight != nil && ind.spec.Work.Key == attribute {
+			ind.flight.table.Erase(m, hash)
+		}
+	}
+}
+
+// erasedKey stands where a key was erased.
+const erasedKey = "(removed)"
+
 // inFlight gives the work of all indicators to people.
 func (f *Fold) inFlight() (out []slo.InFlight) {
 	for _, ind := range f.inds {
@@ -320,7 +348,7 @@ func (f *Fold) inFlight() (out []slo.InFlight) {
 		}
 		for _, i := range fl.table.List(slo.MaxInFlightItems, nil) {
 			item := slo.InFlightItem{
-				Key: i.Key, Cut: i.Cut, Stage: fl.stages[i.Stage], Overdue: i.Overdue,
+				Key: cmp.Or(i.Key, erasedKey), Cut: i.Cut, Stage: fl.stages[i.Stage], Overdue: i.Overdue,
 				Start: unix(i.Start), Since: unix(i.StageFrom), Deadline: unix(i.Deadline),
 			}
 			if g := fl.groups[i.Group]; g != nil {

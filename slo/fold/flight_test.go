@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/inflight"
 )
 
 const within = 15 * time.Minute
@@ -213,6 +214,24 @@ func TestCompletionInFlight(t *testing.T) {
 	require.Equal(t, []uint64{1, 1}, sums(f, "shop/orders", last(now, time.Hour))["A"][0])
 	require.Equal(t, []uint64{0, 2}, groupOf(t, f.Sums(Request{Now: now}), "shop/orders", "A").Total)
 	require.EqualValues(t, 1, f.Sums(Request{Now: now}).InFlight[0].Corrected)
+}
+
+// TestCompletionEraseKey: only work that has its key from the attribute loses it, and counts as before.
+func TestCompletionEraseKey(t *testing.T) {
+	f := newFold(t, config(orders()), t0)
+	for _, id := range []string{"a", "b"} {
+		apply(t, f, t0, order("created", id, t0))
+	}
+	a := inflight.Hash([]byte("a"))
+	require.Zero(t, f.ReadableKeys("customer", a))
+	f.EraseKey("customer", a)
+	require.Equal(t, 1, f.ReadableKeys("order_id", a))
+	f.EraseKey("order_id", a)
+	require.Zero(t, f.ReadableKeys("order_id", a))
+	items := f.Sums(Request{Now: t0}).InFlight[0].Items
+	require.Equal(t, []string{"(removed)", "b"}, []string{items[0].Key, items[1].Key})
+	apply(t, f, t0, order("shipped", "a", t0.Add(time.Second)))
+	require.Equal(t, []uint64{1, 0}, groupOf(t, f.Sums(Request{Now: t0}), "shop/orders").Total)
 }
 
 // TestCompletionUntracked: work beyond the bound lowers coverage.

@@ -74,7 +74,7 @@ func (p *page) know() {
 
 // Item is work that has not ended.
 type Item struct {
-	Key       string // its first KeyBytes bytes
+	Key       string // its first KeyBytes bytes; "" if it was erased
 	Cut       bool   // the key has more
 	Group     uint32
 	Stage     uint16

@@ -78,7 +78,7 @@ func (e *entry) hash() xxh3.Uint128 { return xxh3.Uint128{Lo: e.lo, Hi: e.hi} }
 
 // keyText is the beginning of a key.
 type keyText struct {
-	n    uint8 // length of the key, 255 at most
+	n    uint8 // length of the key, 255 at most; 0 if it was erased
 	text [KeyBytes]byte
 }
 
@@ -170,8 +170,8 @@ func (t *Table) entry(slot uint32) (*page, *entry) {
 // deadline is the time up to which an end is in time.
 func (t *Table) deadline(e *entry) int64 { return e.start + t.within }
 
-// hash is the hash of a key.
-func hash(key []byte) xxh3.Uint128 { return xxh3.Hash128(key) }
+// Hash is the hash by which a Table knows a key.
+func Hash(key []byte) xxh3.Uint128 { return xxh3.Hash128(key) }
 
 // find is the slot of a key.
 func (t *Table) find(h xxh3.Uint128) (slot uint32, ok bool) {
@@ -268,6 +268,20 @@ func (p *page) note(e *entry) {
 func (p *page) forget(e *entry) {
 	if e.active() && e.start == p.oldest {
 		p.known = false
+	}
+}
+
+// Readable reports whether there is an entry of the key with a hash, and people can read the beginning of the key.
+func (t *Table) Readable(h xxh3.Uint128) bool {
+	slot, ok := t.find(h)
+	return ok && t.pages[slot/pageSize].keys[slot%pageSize].n > 0
+}
+
+// Erase removes what people can read of the key with a hash. Its work goes on: the hash is enough to find its end.
+func (t *Table) Erase(m Moment, h xxh3.Uint128) {
+	if slot, ok := t.find(h); ok {
+		t.pages[slot/pageSize].keys[slot%pageSize] = keyText{}
+		t.touch(m, slot)
 	}
 }
 

@@ -420,6 +420,34 @@ func TestLongKeys(t *testing.T) {
 	require.Equal(t, 1, x.Stats().Open)
 }
 
+// TestErase: nobody can read an erased key any more, in a snapshot either, and its work ends as it would have.
+func TestErase(t *testing.T) {
+	x := newTable(t, 10)
+	for n := range 3 {
+		x.Start(at(0), key(n), t0, 0, 0, false)
+	}
+	x.End(at(0), key(3), t0, false, false) // held
+	m := at(1)
+	for n := 2; n < 5; n++ { // one is open, one held, one unknown
+		require.Equal(t, n < 4, x.Readable(Hash(key(n))))
+		m.Version++
+		x.Erase(m, Hash(key(n)))
+		require.False(t, x.Readable(Hash(key(n))))
+	}
+	version, _ := x.Part(0)
+	require.Equal(t, m.Version-1, version, "a checkpoint writes it, and the unknown key changes nothing")
+	_, parts, _ := encode(x)
+	require.Contains(t, string(parts[0]), "order-1")
+	require.NotContains(t, string(parts[0]), "order-2")
+	require.NotContains(t, string(parts[0]), "order-3")
+	y := restored(t, x)
+	list := y.List(10, nil)
+	require.Equal(t, []string{"order-0", "order-1", ""}, []string{list[0].Key, list[1].Key, list[2].Key})
+	require.True(t, y.End(at(2), key(2), t0+second, false, false).Counted)
+	require.True(t, y.Start(at(2), key(3), t0, 0, 0, false).Counted)
+	require.Zero(t, y.Stats().Repeated+y.Stats().Unmatched)
+}
+
 // TestDamage: bytes that no table has written are an error and never a panic.
 func TestDamage(t *testing.T) {
 	x := newTable(t, 10_000)

@@ -25,7 +25,7 @@ type Outcome struct {
 //
 // key must not be empty, and is not kept. group and stage are numbers of the caller's. They are bounded by the caller.
 func (t *Table) Start(m Moment, key []byte, at int64, group uint32, stage uint16, old bool) (out Outcome) {
-	h := hash(key)
+	h := Hash(key)
 	slot, ok := t.find(h)
 	if ok {
 		p, e := t.entry(slot)
@@ -75,7 +75,7 @@ func begin(e *entry, at int64, group uint32, stage uint16, old bool) {
 //
 // An end that comes more than Punctual before the start belongs to earlier work and is ignored.
 func (t *Table) End(m Moment, key []byte, at int64, failed, old bool) Outcome {
-	h := hash(key)
+	h := Hash(key)
 	slot, ok := t.find(h)
 	if !ok {
 		t.hold(m, h, key, at, failed, old)
@@ -148,7 +148,7 @@ func setEnd(e *entry, at int64, failed, old bool) {
 
 // Stage says that the work is at a stage since the time at. A later time wins, whatever arrives first.
 func (t *Table) Stage(m Moment, key []byte, at int64, stage uint16) {
-	slot, ok := t.find(hash(key))
+	slot, ok := t.find(Hash(key))
 	if !ok {
 		return
 	}
