@@ -4,10 +4,12 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/sloengine/sloengine/ingest/binread"
 )
 
-// Forget names the counts that its record drops. The State drops them when it reaches the record. The committer, which
+// Forget names the counts and keys that its record drops. The State drops them when it reaches the record. The committer, which
 // is ahead of the State, forgets the ids of the services at the same place in the log.
 type Forget struct {
 	// Generations are numbers that mean something to the State alone.
@@ -15,6 +17,14 @@ type Forget struct {
 	// Services are those of which nothing is counted any more. The record begins a new epoch for each: an id from
 	// before the record is unknown after it.
 	Services []string
+	// Keys are those of work in flight that people can no longer read.
+	Keys []Key
+}
+
+// Key is the hash of a value of an attribute: the value itself is what has to go.
+type Key struct {
+	Attribute string
+	Hash      xxh3.Uint128
 }
 
 func (f *Forget) Append(dst []byte) []byte {
@@ -26,6 +36,15 @@ func (f *Forget) Append(dst []byte) []byte {
 	for _, s := range f.Services {
 		dst = binary.AppendUvarint(dst, uint64(len(s)))
 		dst = append(dst, s...)
+	}
+	if len(f.Keys) == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(f.Keys)))
+	for _, k := range f.Keys {
+		dst = binary.AppendUvarint(dst, uint64(len(k.Attribute)))
+		dst = append(dst, k.Attribute...)
+		dst = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, k.Hash.Hi), k.Hash.Lo)
 	}
 	return dst
 }
@@ -39,6 +58,15 @@ func ParseForget(payload []byte) (Forget, error) {
 	}
 	for range r.Count(1) {
 		f.Services = append(f.Services, r.Text())
+	}
+	if len(r.Rest) > 0 {
+		for range r.Count(1 + keyBytes) {
+			k := Key{Attribute: r.Text()}
+			if hash := r.Take(keyBytes); len(hash) == keyBytes {
+				k.Hash = xxh3.Uint128{Hi: binary.LittleEndian.Uint64(hash), Lo: binary.LittleEndian.Uint64(hash[8:])}
+			}
+			f.Keys = append(f.Keys, k)
+		}
 	}
 	if !r.Done() {
 		return Forget{}, fmt.Errorf("invalid forget record: fields do not fit into %d bytes", len(payload))
