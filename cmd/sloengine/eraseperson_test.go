@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -84,12 +85,84 @@ func TestErasePerson(t *testing.T) {
 	require.Zero(t, again.DeadLetters+again.Incidents)
 	out, errOut, code := sloengine(t, "audit", "--url", p.base, "--action", "erase")
 	require.Zero(t, code, errOut)
-	require.Contains(t, out, `attribute="customer" dead_letters=3 unreadable=0 samples=1 incidents=1`)
+	require.Contains(t, out, `attribute="customer" dead_letters=3 unreadable=0 samples=1 incidents=1 in_flight=0`)
 	require.NotContains(t, out, "Zebra", "the audit log does not hold who it was")
 	_, errOut, code = sloengine(t, "forget", "--attribute", "customer")
 	require.Equal(t, 2, code)
 	require.Contains(t, errOut, "want NAME=VALUE")
 	_, _, code = sloengine(t, "forget", "shop", "--dry-run")
 	require.Equal(t, 2, code)
+	p.stop(t)
+}
+
+// TestEraseKeysOfWorkInFlight: a key can no longer be read, at once, after a crash before the next checkpoint, and in the
+// checkpoints that follow. The work ends as it would have, and keys of others stay.
+func TestEraseKeysOfWorkInFlight(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", completionSpec)
+	const gone, stays = "Zebra-42-has-a-key-that-is-longer-than-what-is-shown", "Yak-7"
+	serve := func(checkpoints string) *process {
+		p, ok := serveIn(t, dir, spec, "checkpoint: {interval: "+checkpoints+"}\nevaluator: {interval: 100ms}\n")
+		require.True(t, ok && p.waitReady(t), p.log)
+		return p
+	}
+	p := serve("1h")
+	send := func(typ, key string) {
+		status, answer := post(t, p.base+"/api/v1/events", "", fmt.Sprintf(`{"id":"%s-%s","service":"shop","type":%q,"attributes":{"order_id":%q,"product":"A"}}`, typ, key, typ, key))
+		require.Equal(t, http.StatusAccepted, status, answer)
+	}
+	shown := func(want, never string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			text := string(get(t, p.base+"/api/v1/slos/shop/orders?group.product=A"))
+			return strings.Contains(text, want) && strings.Contains(text, stays) && !strings.Contains(text, never)
+		}, time.Minute, 50*time.Millisecond, p.log)
+	}
+	// held reports whether a checkpoint holds a text.
+	held := func(text string) bool {
+		names, err := filepath.Glob(filepath.Join(dir, "data", "checkpoints", "*"))
+		require.NoError(t, err)
+		for _, name := range names {
+			if data, err := os.ReadFile(name); err == nil && strings.Contains(string(data), text) { // it may have been deleted
+				return true
+			}
+		}
+		return false
+	}
+	send("created", gone)
+	send("created", stays)
+	shown(gone[:31], "(removed)")
+	p.stop(t) // writes a checkpoint with both
+	require.True(t, held("Zebra-42"))
+
+	p = serve("1h")
+	erase := func(args ...string) (string, string) {
+		out, errOut, code := sloengine(t, append([]string{"forget", "--url", p.base, "--attribute", "order_id=" + gone}, args...)...)
+		require.Zero(t, code, errOut)
+		return out, string(get(t, p.base+"/api/v1/slos/shop/orders?group.product=A"))
+	}
+	out, after := erase("--dry-run")
+	require.Contains(t, out, "and 1 key of work in flight")
+	require.Contains(t, after, "Zebra-42")
+	out, _ = erase()
+	require.Contains(t, out, "and 1 key of work in flight")
+	shown("(removed)", "Zebra-42")
+	p.kill() // only the log knows of it
+
+	p = serve("50ms")
+	shown("(removed)", "Zebra-42")
+	require.Eventually(t, func() bool { // two checkpoints are retained
+		send("created", fmt.Sprint("other-", time.Now().UnixNano()))
+		return !held("Zebra-42")
+	}, time.Minute, 50*time.Millisecond, p.log)
+	require.True(t, held(stays))
+	out, _ = erase()
+	require.Contains(t, out, "and 0 keys of work in flight")
+	require.NotContains(t, string(get(t, p.base+"/api/v1/slos/shop/orders?group.product=A")), `"good":1`)
+	send("shipped", gone)
+	require.Eventually(t, func() bool {
+		return strings.Contains(string(get(t, p.base+"/api/v1/slos/shop/orders?group.product=A")), `"good":1`)
+	}, time.Minute, 50*time.Millisecond, p.log)
 	p.stop(t)
 }

@@ -29,6 +29,7 @@ type Erased struct {
 	LogRanges   int    `json:"log_ranges"`   // dead letters that stand for ranges of the log, which stay
 	Samples     int    `json:"samples"`      // of rejected events in which the value stands
 	Incidents   int    `json:"incidents"`    // whose title, notes or updates mention the value
+	InFlight    int    `json:"in_flight"`    // pieces of work in flight whose key is the value
 }
 
 // Erasure is the request for one.
@@ -44,6 +45,7 @@ type eraser struct {
 	dead      *deadLetters
 	incidents *incidents
 	rejects   *rejects.Table
+	keys      func(ctx context.Context, attribute, value string, dry bool) (int, error) // of work in flight
 	trail     *auditTrail
 	body      func(c *gin.Context) ([]byte, bool)
 	fail      func(msg string, err error)
@@ -79,7 +81,7 @@ func (e *eraser) serve(c *gin.Context) {
 	}
 	done, err := e.erase(c.Request.Context(), r)
 	if !r.DryRun { // the value is the person, so it is in no log
-		e.trail.note(c, "erase", fmt.Sprintf("attribute=%q dead_letters=%d unreadable=%d samples=%d incidents=%d", r.Attribute, done.DeadLetters, done.Unreadable, done.Samples, done.Incidents), err)
+		e.trail.note(c, "erase", fmt.Sprintf("attribute=%q dead_letters=%d unreadable=%d samples=%d incidents=%d in_flight=%d", r.Attribute, done.DeadLetters, done.Unreadable, done.Samples, done.Incidents, done.InFlight), err)
 	}
 	if err != nil {
 		e.fail("erase", err)
@@ -135,6 +137,9 @@ func (e *eraser) erase(ctx context.Context, r Erasure) (done Erased, err error) 
 		}
 	}
 	done.Incidents = mentioned
+	if done.InFlight, err = e.keys(ctx, r.Attribute, r.Value, r.DryRun); err != nil {
+		return done, fmt.Errorf("erase keys of work in flight: %w", err)
+	}
 	return done, nil
 }
 

@@ -115,6 +115,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	}).serve)
 	r.POST(ErasePath, site.Secure, allow(site.Operate), (&eraser{
 		dead: a.deadLetters, incidents: a.incidents, rejects: table, trail: a.trail, body: a.web.JSONBody, fail: func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
+		keys: a.parking.EraseKeys,
 	}).serve)
 	r.GET(AuditPath, site.Secure, allow(site.Operate), a.trail.serve)
 	r.GET(RateLimitPath+":context", allow(site.Read), (&rateLimitAPI{a.rates, a.redaction}).serve)

@@ -27,8 +27,8 @@ forgotten counts only by sending the events again. If a sender retries an old ev
 its own, the event is added to the new counts.
 
 With --attribute, forget erases what the engine holds of one person: dead letters with an
-event that has the attribute with this value, samples of rejected events, and titles, notes and updates of incidents
-that mention the value. Counts hold no person and stay. Set --dry-run first.`,
+event that has the attribute with this value, samples of rejected events, titles, notes and updates of incidents that
+mention the value, and the keys of work in flight that are the value. Counts hold no person and stay. Set --dry-run first.`,
 		Example: `  sloengine forget shopp
   sloengine forget shop --restart && sloengine send --backfill --service shop january.log
   sloengine forget --attribute customer=42 --dry-run`,
@@ -81,7 +81,8 @@ func erase(c *cobra.Command, o *engineCommand, r app.Erasure, attribute string) 
 		if done.DryRun {
 			verb = "would erase"
 		}
-		fmt.Fprintf(o.Out, "%s %s, %s of rejected events, and texts of %s\n", verb, cli.Plural(done.DeadLetters, "dead letter"), cli.Plural(done.Samples, "sample"), cli.Plural(done.Incidents, "incident"))
+		fmt.Fprintf(o.Out, "%s %s, %s of rejected events, texts of %s, and %s of work in flight\n", verb, cli.Plural(done.DeadLetters, "dead letter"),
+			cli.Plural(done.Samples, "sample"), cli.Plural(done.Incidents, "incident"), cli.Plural(done.InFlight, "key"))
 		if done.Unreadable > 0 && r.Unreadable {
 			fmt.Fprintf(o.Out, "%s %s unreadable\n", verb, cli.Plural(done.Unreadable, "dead letter"))
 		} else if done.Unreadable > 0 {

@@ -65,7 +65,12 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 			return err
 		}
 		s.Fold.Advance(rec.Time, fold.Tick)
-		s.Fold.Forget(f.Generations, f.Services)
+		if len(f.Generations)+len(f.Services) > 0 {
+			s.Fold.Forget(f.Generations, f.Services)
+		}
+		for _, k := range f.Keys {
+			s.Fold.EraseKey(k.Attribute, k.Hash)
+		}
 		return nil
 	case record.TypeConfig:
 		var cfg fold.Config

@@ -16,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/inflight"
 	"github.com/sloengine/sloengine/web/status"
 )
 
@@ -190,6 +191,18 @@ func (p *Parking) Forget(ctx context.Context, r status.ForgetRequest) (done stat
 	p.log.Warn("forgot counts and ids of service", "service", r.Service, "parked", done.Parked, "restarted", done.Restarted)
 	_, err = p.look(ctx)
 	return done, err
+}
+
+// EraseKeys removes what people can read of the keys of work in flight that have the value of an attribute, by a record of
+// the log, and says how many there are. A dry run only counts them.
+func (p *Parking) EraseKeys(ctx context.Context, attribute, value string, dry bool) (n int, err error) {
+	key := record.Key{Attribute: attribute, Hash: inflight.Hash([]byte(value))}
+	var basis uint64
+	err = p.engine.Do(ctx, func() { n, basis = p.fold.ReadableKeys(attribute, key.Hash), p.engine.Position() })
+	if err != nil || n == 0 || dry {
+		return n, err
+	}
+	return n, p.engine.Forget(ctx, record.Forget{Keys: []record.Key{key}}, basis)
 }
 
 // Generations lists what is counted and what is parked.
