@@ -197,10 +197,17 @@ func (l *liveAlerts) step(r *sla.Report) {
 	l.tell(true) // what is sent is on disk
 }
 
-// watch evaluates the alerts on the engine until ctx ends. It begins before the engine is ready, which may take long.
-func (l *liveAlerts) watch(ctx context.Context) error {
+// watch evaluates the alerts on the engine until ctx ends. It begins once the engine is ready or, where that takes longer,
+// after one interval: no usual start is pending as an engine that is not ready.
+func (l *liveAlerts) watch(ctx context.Context, ready <-chan struct{}) error {
 	tick := time.NewTicker(own.Interval)
 	defer tick.Stop()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-ready:
+	case <-tick.C:
+	}
 	for {
 		l.stepEngine(ctx, time.Now())
 		select {

@@ -194,3 +194,27 @@ func TestHangingDiskIsToldOf(t *testing.T) {
 		require.Contains(t, string(data), "WriteAheadLogPoisoned")
 	})
 }
+
+// A usual start is no alert, and a recovery that takes longer than an interval is.
+func TestAlertsWaitForAUsualStart(t *testing.T) {
+	for _, takes := range []time.Duration{own.Interval / 2, 2 * own.Interval} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newEngineWorld(t, t.TempDir(), "", time.Now())
+			gauge, ready := metric.IngestReady.Gauge(w.set), make(chan struct{})
+			gauge.Set(0)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- w.watch(ctx, ready) }()
+			time.AfterFunc(takes, func() { gauge.Set(1); close(ready) })
+			pending := false
+			for range 30 {
+				time.Sleep(own.Interval / 10)
+				synctest.Wait()
+				pending = pending || w.states()["EngineNotReady"] == state.Pending
+			}
+			require.Equal(t, takes > own.Interval, pending)
+			cancel()
+			require.NoError(t, <-ended)
+		})
+	}
+}
