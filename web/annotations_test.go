@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -27,12 +28,12 @@ func withAnnotations(t *testing.T, change ...func(*site.Options)) (*bench, *anno
 }
 
 func TestAnnotationsAreOnEveryChart(t *testing.T) {
-	b, store := withAnnotations(t)
+	b, store := withAnnotations(t, func(o *site.Options) { o.Incidents = newMemoryBook() })
 	plain := b.get(annotatedSLO)
 	require.False(t, strings.Contains(plain.Body.String(), `class="moment"`))
 
 	for _, a := range []annotation.Annotation{
-		{Kind: annotation.Deployment, Service: "insurance-unpaid", Text: "v1.2.3 " + hostileText, At: noon.Add(-time.Hour), Author: "ci"},
+		{Kind: annotation.Deployment, Service: "insurance-unpaid", Text: "v1.2.3 " + hostileText, At: noon.Add(-10 * time.Minute), Author: "ci"},
 		{Kind: annotation.Note, Text: "load test", At: noon.Add(-2 * time.Hour)},
 		{Kind: annotation.Note, Service: "mdm", Text: "of another service", At: noon.Add(-time.Hour)},
 	} {
@@ -43,19 +44,37 @@ func TestAnnotationsAreOnEveryChart(t *testing.T) {
 	require.Equal(t, http.StatusOK, rec.Code, "an annotation is a change of the page")
 	page := rec.Body.String()
 	check(t, page)
-	require.False(t, strings.Contains(page, hostileText))
 	require.False(t, strings.Contains(page, "of another service"))
-	plots := strings.Split(page, `<div class="plotbox"`)[1:]
-	require.Greater(t, len(plots), 3)
-	for _, p := range plots {
-		require.Equal(t, 2, strings.Count(p[:strings.Index(p, "</svg>")], `class="moment"`), p[:60])
-		require.True(t, strings.Contains(p, "UTC, deployment: v1.2.3"))
-	}
+	require.True(t, regexp.MustCompile(`<td class="\w+ noted" title="Fri 20 Nov 2026: [^"]+\n2026-11-20 10:00:07 UTC, note: load test\n2026-11-20 11:50:07 UTC, deployment: v1.2.3 &lt;script`).MatchString(page), "the calendar marks the day")
+	require.Equal(t, 1, strings.Count(page, " noted"))
+	marked(t, page, 4, 2)
 	_, list, _ := strings.Cut(page, `id="annotations"`)
 	list, _, _ = strings.Cut(list, "</ol>")
 	require.Less(t, strings.Index(list, "v1.2.3"), strings.Index(list, "load test"), "the latest first")
 	require.Contains(t, list, "all services")
 	require.False(t, strings.Contains(b.get("/slo?id=mdm/availability").Body.String(), "v1.2.3"))
+
+	b.rep, b.web.Opt.Counts = richAgreements(t), withLimits(b.web.Opt.Counts)
+	marked(t, b.get(trvlSLA).Body.String(), 2, 2)
+	marked(t, b.get(firstIncident).Body.String(), 2, 1)
+	_, lanes, _ := strings.Cut(b.get(firstIncident).Body.String(), `<ul class="lanes">`)
+	require.Equal(t, 1, strings.Count(lanes, `class="moment"`), "the timeline of the alerts")
+}
+
+// marked reports an error unless a page has some plots at least, each of them with so many moments, and lists them.
+func marked(t *testing.T, page string, plots, moments int) {
+	t.Helper()
+	check(t, page)
+	require.False(t, strings.Contains(page, hostileText))
+	got := strings.Split(page, `<div class="plotbox"`)[1:]
+	require.GreaterOrEqual(t, len(got), plots)
+	for _, p := range got {
+		require.Equal(t, moments, strings.Count(p[:strings.Index(p, "</svg>")], `class="moment"`), p[:60])
+		require.True(t, strings.Contains(p, "UTC, deployment: v1.2.3"))
+	}
+	_, list, _ := strings.Cut(page, `<ol class="annotations">`)
+	list, _, _ = strings.Cut(list, "</ol>")
+	require.Equal(t, moments, strings.Count(list, "<li>"))
 }
 
 // hostileText is what an annotation may hold that a page must not.

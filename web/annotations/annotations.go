@@ -1,5 +1,5 @@
-// Package annotations serves the API of annotations: deployments, notes and changes of the spec. It does not know where they
-// are stored or how they are drawn.
+// Package annotations serves the API of annotations (deployments, notes and changes of the spec), and gives pages what they
+// mark and list of them. It does not know where they are stored or how they are drawn.
 package annotations
 
 import (

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
@@ -23,6 +24,8 @@ type Calendar struct {
 	Summary string
 	Table   table
 	Keys    []key
+
+	from []time.Time // when the days begin
 }
 
 type month struct {
@@ -34,6 +37,7 @@ type month struct {
 type day struct {
 	Day, Value, Class, Title string
 	ISO                      string
+	Annotated                bool
 }
 
 // DayClass grades a day: missed is worse than its objective, failed three times
@@ -101,7 +105,7 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 		}
 		row.Cells[4] = Cell{word, b.HasData && b.Consumed > 1}
 		m.Weeks[len(m.Weeks)-1][col] = cell
-		c.Table.Rows = append(c.Table.Rows, row)
+		c.Table.Rows, c.from = append(c.Table.Rows, row), append(c.from, p.From)
 	}
 	slices.Reverse(c.Table.Rows)
 	c.Summary = fmt.Sprintf("%s met the objective, %s missed it", format.Plural(met, "day"), format.Plural(missed, "day"))
@@ -120,6 +124,48 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 		}
 	}
 	return c
+}
+
+// maxDayTexts bounds the annotations that a day names.
+const maxDayTexts = 5
+
+// Mark marks the days of moments. Their titles are in those of the cells, and in the table.
+func (c *Calendar) Mark(all []Moment) {
+	texts, any := make([][]string, len(c.from)), false
+	for _, m := range all {
+		i, found := slices.BinarySearchFunc(c.from, m.At, time.Time.Compare)
+		if !found {
+			i-- // the day that began before it
+		}
+		if i >= 0 {
+			texts[i], any = append(texts[i], m.Title), true
+		}
+	}
+	if !any {
+		return
+	}
+	c.Keys, c.Table.Head = append(c.Keys, key{"noted", "annotation"}), append(c.Table.Head, "Annotations")
+	i := 0
+	for _, m := range c.Months {
+		for w := range m.Weeks {
+			for d := range m.Weeks[w] {
+				cell := &m.Weeks[w][d]
+				if cell.Day == "" {
+					continue
+				}
+				of := texts[i]
+				if more := len(of) - maxDayTexts; more > 0 {
+					of = append(of[:maxDayTexts], fmt.Sprintf("and %d more", more))
+				}
+				if cell.Annotated = len(of) > 0; cell.Annotated {
+					cell.Title += "\n" + strings.Join(of, "\n")
+				}
+				row := &c.Table.Rows[len(c.Table.Rows)-1-i] // the newest is first
+				row.Cells = append(row.Cells, Cell{Text: strings.Join(of, "; ")})
+				i++
+			}
+		}
+	}
 }
 
 // sinceData leaves out the days before the first data, and says how many of them had counts once that are no longer

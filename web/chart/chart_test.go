@@ -2,6 +2,7 @@ package chart
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -190,6 +191,22 @@ func TestCalendar(t *testing.T) {
 		}
 	}
 	require.Equal(t, 90, cells)
+
+	// Every day names what was noted in it, the last one also what is ahead of the report.
+	c.Mark(nil)
+	require.Len(t, c.Table.Head, 6)
+	marks := []Moment{{noon.AddDate(0, 0, -100), "before"}}
+	for range maxDayTexts + 2 {
+		marks = append(marks, Moment{noon.AddDate(0, 0, -2), "deployed"})
+	}
+	c.Mark(append(marks, Moment{g.Steps[88].From, "midnight"}, Moment{noon.Add(30 * time.Minute), "ahead"}))
+	last = c.Months[3].Weeks[3]
+	require.Equal(t, []bool{false, false, true, true, true, false, false}, []bool{last[0].Annotated, last[1].Annotated, last[2].Annotated, last[3].Annotated, last[4].Annotated, last[5].Annotated, last[6].Annotated})
+	require.Equal(t, "Wed 18 Nov 2026: 98.00%, 2 bad of 100, missed"+strings.Repeat("\ndeployed", maxDayTexts)+"\nand 2 more", last[2].Title)
+	require.Equal(t, "Annotations", c.Table.Head[6])
+	require.Equal(t, []string{"ahead", "midnight", "deployed; deployed; deployed; deployed; deployed; and 2 more", ""}, []string{c.Table.Rows[0].Cells[5].Text, c.Table.Rows[1].Cells[5].Text, c.Table.Rows[2].Cells[5].Text, c.Table.Rows[3].Cells[5].Text})
+	require.NotContains(t, fmt.Sprint(c), "before")
+	require.Equal(t, "annotation", c.Keys[len(c.Keys)-1].Text)
 }
 
 func TestHeatLevels(t *testing.T) {

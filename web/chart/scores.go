@@ -17,8 +17,9 @@ import (
 // lostColours are the classes of the components in the chart of what was lost.
 var lostColours = []string{"c1", "c2", "c3", "c4", "c5"}
 
-// NewScores draws the score of each day and, below, the points that each component lost. The summary counts the days.
-func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f Figure, summary string) {
+// NewScores draws the score of each day and, below, the points that each component lost, with moments. The summary counts
+// the days.
+func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location, moments []Moment) (f Figure, summary string) {
 	a := r.SLA
 	t := timeline{slo.Span{From: days[0].From, To: days[len(days)-1].To}}
 	grid := history.Grid{Span: t.Span, Step: 24 * time.Hour}
@@ -37,6 +38,8 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 
 	ps, pl := newPlot("score", "Score of each day", score.Height, t), newPlot("lost", "Points lost on each day by component", lost.Height, t)
 	ps.X, pl.X = t.xTicks(zone), t.xTicks(zone)
+	ps.Marks = t.moments(moments)
+	pl.Marks = ps.Marks
 	var line, between Pen
 	bars := make([]Pen, len(lostColours))
 	vScore := Series{Name: "score"}
@@ -144,6 +147,9 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location) (f
 		f.Caption += " Below: points that each component lost, which is its weight times its shortfall."
 	} else {
 		f.Caption += " No component lost a point."
+	}
+	if len(ps.Marks) > 0 {
+		f.Keys = append(f.Keys, key{annotated, "annotation"})
 	}
 
 	summary = fmt.Sprintf("%s at or above the alert thresholds, %s below", format.Plural(met, "day"), format.Plural(under, "day"))

@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -41,8 +42,11 @@ func (h *Handler) fillCharts(c *gin.Context, inc *incident.Incident, v site.View
 	if sp.Duration() <= 0 {
 		return // the clock was set back
 	}
+	marks := annotations.Of(h.Site, inc.Service, sp.From.AddDate(0, 0, -1)) // the first step of a chart may begin earlier
+	p.Annotations = marks.In(sp, v.Now)
 	if len(inc.Alerts) > 0 {
 		p.Alerts = chart.NewAlertTimeline(&sla.SLOReport{}, stateAlerts(inc), sp, v.Now, 0)
+		p.Alerts.Mark(marks.Moments)
 		p.Alerts.Caption = "Each bar begins when the alert fired and ends when it was resolved."
 	}
 	if h.Opt.Counts == nil || v.Rep == nil {
@@ -55,7 +59,7 @@ func (h *Handler) fillCharts(c *gin.Context, inc *incident.Incident, v site.View
 			continue
 		}
 		ctx, cancel := context.WithTimeout(c.Request.Context(), historyWait)
-		f, err := h.events(ctx, r, inc, sp, v)
+		f, err := h.events(ctx, r, inc, sp, marks.Moments, v)
 		cancel()
 		if err != nil {
 			h.Opt.LogError("read the counts of "+inc.ID, err)
@@ -67,7 +71,7 @@ func (h *Handler) fillCharts(c *gin.Context, inc *incident.Incident, v site.View
 }
 
 // events draws good and bad of one SLO around an incident.
-func (h *Handler) events(ctx context.Context, r *sla.SLOReport, inc *incident.Incident, sp slo.Span, v site.View) (chart.Figure, error) {
+func (h *Handler) events(ctx context.Context, r *sla.SLOReport, inc *incident.Incident, sp slo.Span, marks []chart.Moment, v site.View) (chart.Figure, error) {
 	step := history.StepFor(sp, v.Now, r.Slice)
 	sp.From = sp.From.Truncate(step)
 	g := history.NewGrid(sp, step, history.Excluded(r.SLO, sp, r.Slice))
@@ -80,7 +84,7 @@ func (h *Handler) events(ctx context.Context, r *sla.SLOReport, inc *incident.In
 	if !a.Known || len(a.Groups) == 0 || a.Groups[0] == nil {
 		return nothing, nil
 	}
-	shades := chart.NewShades(r.SLO, sp, r.Slice, a).Around(slo.Span{From: inc.Onset, To: inc.End(v.Now)})
+	shades := chart.NewShades(r.SLO, sp, r.Slice, a).Around(slo.Span{From: inc.Onset, To: inc.End(v.Now)}).Marked(chart.MomentsIn(marks, sp))
 	if f := chart.NewEvents(r, &g, g.Points(r.SLO, r.Group, a, a.Groups[0]), shades, v.Now); len(f.Plots) > 0 {
 		return f, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -32,6 +33,9 @@ type detailPage struct {
 	Chart      chart.Figure
 	ChartOf    *affected // the SLO that the chart is of
 	Alerts     *chart.AlertTimeline
+
+	Annotations annotations.Listed // of the time that the charts show
+
 	AlertRows  []alertRow
 	MoreAlerts int
 	Affected   []affected

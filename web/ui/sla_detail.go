@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
@@ -54,7 +55,7 @@ func (ui *Handler) slaPage(c *gin.Context) {
 		ui.Message(c, http.StatusNotFound, "No such agreement", "The current spec has no agreement with this name. It may have been renamed or removed.")
 		return
 	}
-	if respond.NotModified(c, v.Tag("sla", c.Request.URL.RawQuery)) {
+	if respond.NotModified(c, v.Tag("sla", c.Request.URL.RawQuery, annotations.Tag(ui.Site))) {
 		site.RefreshHeader(c)
 		return
 	}

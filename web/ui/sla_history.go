@@ -10,6 +10,8 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -28,6 +30,8 @@ type slaHistory struct {
 	Note    string // instead of the charts
 	Summary string
 	Hints   []string // what these numbers are not
+
+	Annotations annotations.Listed
 }
 
 func (ui *Handler) slaHistory(ctx context.Context, v site.View, r *sla.SLAReport, q url.Values) slaHistory {
@@ -63,7 +67,10 @@ func (ui *Handler) slaHistory(ctx context.Context, v site.View, r *sla.SLAReport
 		h.Note = "No day in this range has a score: no component has counts that are still retained."
 		return h
 	}
-	h.Score, h.Summary = chart.NewScores(r, days, zone)
+	shown := slo.Span{From: days[0].From, To: days[len(days)-1].To}
+	marks := annotations.Of(ui.Site, r.SLA.Service, shown.From)
+	h.Score, h.Summary = chart.NewScores(r, days, zone, marks.Moments)
+	h.Annotations = marks.In(shown, v.Now)
 	h.Hints = scoreHints(r.SLA, days)
 	return h
 }

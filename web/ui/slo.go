@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
@@ -43,8 +44,7 @@ type sloPage struct {
 	Work        *work  // nil unless the indicator is of completion
 	HistNote    string // why there are no charts
 
-	Annotations     []annotationRow // of the range
-	MoreAnnotations int
+	Annotations annotations.Listed // of the range
 
 	Forecast *forecastPart // nil if nothing is forecast
 	Capacity *capacityPart // nil without a capacity
@@ -106,7 +106,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		return
 	}
 	list, digest := ui.Alerts(site.AlertFilter{SLO: id})
-	if respond.NotModified(c, v.Tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest, strconv.FormatBool(ui.maySilence(c)), ui.annotationsTag())) {
+	if respond.NotModified(c, v.Tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest, strconv.FormatBool(ui.maySilence(c)), annotations.Tag(ui.Site))) {
 		site.RefreshHeader(c)
 		return
 	}
@@ -145,12 +145,18 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		p.Alerts, p.Timeline = sloAlerts(ui.newAlertRows(c, v.Now), r, list), chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)
 	}
 	p.HistoryAPI = ui.historyHref(r, rng)
-	notes := ui.momentsOf(r, rng.Span)
-	p.Annotations, p.MoreAnnotations = annotationRows(notes, rng.Span, v.Now)
-	if p.Timeline != nil {
-		p.Timeline.Mark(moments(notes))
+	from := v.Now.AddDate(0, 0, -chart.CalendarDays)
+	for _, at := range []time.Time{rng.From, r.Period.From} {
+		if !at.IsZero() && at.Before(from) {
+			from = at
+		}
 	}
-	ui.fillHistory(c.Request.Context(), v, r, rng, tiers, moments(notes), &p)
+	marks := annotations.Of(ui.Site, id.Service(), from)
+	p.Annotations = marks.In(rng.Span, v.Now)
+	if p.Timeline != nil {
+		p.Timeline.Mark(marks.Moments)
+	}
+	ui.fillHistory(c.Request.Context(), v, r, rng, tiers, marks.Moments, &p)
 	if p.HistNote == historyFailed {
 		respond.Partial(c)
 	}

@@ -184,6 +184,7 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 		p.Latency = &f
 	}
 	p.Calendar = chart.NewCalendar(r, &h.days, h.points(&h.days, askDays, 0), h.zone)
+	p.Calendar.Mark(marks)
 	p.Attribution = ui.newAttribution(r, h, rng, v)
 }
 
