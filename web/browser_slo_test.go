@@ -3,6 +3,8 @@ package web
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -178,5 +181,56 @@ func TestBrowserTimesOfASLO(t *testing.T) {
 	require.Equal(t, "2026-11-20T21:00", eval[string](t, b, `document.querySelector('form.span [name=to]').value`))
 	eval[bool](t, b, `document.querySelector('form.span [name=from]').value = '2026-11-20T18:00', document.querySelector('form.span').requestSubmit(), true`)
 	b.eventually(t, fmt.Sprintf(`new URLSearchParams(location.search).get('from') === '%d'`, time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC).Unix()), "18:00 in Tokyo is 09:00 UTC")
+	b.requireClean(t, x.base)
+}
+
+// An annotation that a pipeline posts is on every chart of a phone: as a line, in the list, and on the day of the calendar.
+// No text, however long, makes the page wider, and all of it is there without scripts.
+func TestBrowserAnnotationsOnAPhone(t *testing.T) {
+	const phone = 390
+	_, store := withAnnotations(t)
+	x := newLiveBench(t, richAgreements(t), func(o *site.Options) {
+		o.Annotations, o.Incidents, o.Counts = store, newMemoryBook(), withLimits(o.Counts)
+	})
+	res, err := http.Post(x.base+annotations.Path, "application/json", strings.NewReader(fmt.Sprintf(`{"text":"v1.2.3 %s","kind":"deployment","service":"insurance-unpaid","at":%q,"author":"ci"}`,
+		strings.Repeat("<b>x", 100), noon.Add(-10*time.Minute).Format(time.RFC3339))))
+	require.NoError(t, err)
+	defer res.Body.Close()
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	// How many charts have a line that is seen, and how many have none.
+	const seen = `(() => {
+		const at = [...document.querySelectorAll('svg.ts:has(> svg), svg.lane')].map(s => [...s.querySelectorAll('.r-annotation')].some(m => {
+			const box = m.getBoundingClientRect(), chart = s.getBoundingClientRect(), style = getComputedStyle(m);
+			return box.height > 10 && box.left >= chart.left - 1 && box.right <= chart.right + 1 && style.stroke !== 'none' && style.visibility === 'visible';
+		}));
+		return [at.filter(s => s).length, at.filter(s => !s).length];
+	})()`
+	b := startBrowser(t)
+	for _, scripts := range []bool{true, false} {
+		b.scripts(t, scripts)
+		b.prefers(t, "light", true)
+		for _, c := range []struct {
+			name, path string
+			charts     int
+		}{{"slo", annotatedSLO, 6}, {"sla", trvlSLA, 2}, {"incident", firstIncident, 3}} {
+			b.open(t, x.base+c.path, phone, 900)
+			if scripts {
+				b.eventually(t, isLive+` || document.querySelector('[data-stream]') === null`, "the scripts have run")
+			}
+			b.requireFits(t, phone)
+			require.Equal(t, []int{c.charts, 0}, eval[[]int](t, b, seen), c.name)
+			require.Equal(t, "deployment v1.2.3", eval[string](t, b, `(() => { const li = document.querySelectorAll('.annotations li'); return li.length === 1 && li[0].querySelector('.tag').textContent + ' ' + li[0].querySelector('bdi').textContent.slice(0, 6); })()`))
+			require.Zero(t, eval[int](t, b, `document.querySelectorAll('.annotations b, .month b, svg b').length`), "the text is no markup")
+			if c.name == "slo" {
+				require.Equal(t, "20, annotated 1", eval[string](t, b, `(() => { const td = document.querySelectorAll('td.noted'); return td[0].querySelector('.d').textContent + td[0].querySelector('.hidden').textContent + ' ' + td.length; })()`))
+				require.NotEqual(t, "none", eval[string](t, b, `getComputedStyle(document.querySelector('td.noted'), '::after').content`), "the corner of the day")
+				require.Contains(t, eval[string](t, b, `document.querySelector('td.noted').title`), "deployment: v1.2.3 <b>x")
+			}
+			if scripts {
+				b.axe(t)
+				b.picture(t, c.name+"-annotated-phone.png", true)
+			}
+		}
+	}
 	b.requireClean(t, x.base)
 }
