@@ -11,9 +11,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/web/enginepage"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
-	"github.com/sloengine/sloengine/web/ui"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,7 +36,7 @@ func busyEngine(t *testing.T) status.Engine {
 func busyRates(w *Web, s *status.IngestStatus) {
 	n := *s
 	for i := range 720 {
-		at := noon.Add(3*time.Second - time.Hour + time.Duration(i)*ui.RateEvery)
+		at := noon.Add(3*time.Second - time.Hour + time.Duration(i)*enginepage.RateEvery)
 		if i > 300 && i < 330 {
 			continue
 		}
@@ -47,7 +47,7 @@ func busyRates(w *Web, s *status.IngestStatus) {
 		}
 		n.Accepted += k * 5
 		n.Received = n.Accepted + n.Rejected
-		w.ui.Rates.Add(ui.RateSample{At: at, Events: n})
+		w.engine.Rates.Add(enginepage.RateSample{At: at, Events: n})
 	}
 	*s = n
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/web/enginepage"
 	"github.com/sloengine/sloengine/web/status"
-	"github.com/sloengine/sloengine/web/ui"
 )
 
 // What a source reads, and what fails in it, is on the page, in the API and in readiness, which tells no secrets.
@@ -50,6 +50,6 @@ func TestSourcesAreShown(t *testing.T) {
 		"paused": {Paused: true, Troubles: []status.SourceTrouble{{Kind: "engine"}}}, "failing": {Troubles: []status.SourceTrouble{{Kind: "tls"}}},
 		"see below": {Troubles: []status.SourceTrouble{{Kind: "position"}}}, "no message yet": {}, "reading": {LastBatch: noon},
 	} {
-		require.Equal(t, want, ui.SourceMark(&s).Word)
+		require.Equal(t, want, enginepage.SourceMark(&s).Word)
 	}
 }

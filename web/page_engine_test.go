@@ -20,10 +20,10 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/web/deadletters"
+	"github.com/sloengine/sloengine/web/enginepage"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
-	"github.com/sloengine/sloengine/web/ui"
 )
 
 func TestEnginePagesGolden(t *testing.T) {
@@ -112,7 +112,7 @@ func TestEngineParts(t *testing.T) {
 		"breaker open": {Breaker: status.BreakerOpen, HeldSeconds: 1}, "lagging": {MaxLagBytes: 10, LagBytes: 6, HeldSeconds: 1}, "paused": {HeldSeconds: 1}, "probing": {Breaker: status.BreakerHalfOpen}, "recovering": {Recovering: true},
 		"no delivery yet": {}, "delivering": {Delivered: 1},
 	} {
-		require.Equal(t, want, ui.SinkMark(&s).Word)
+		require.Equal(t, want, enginepage.SinkMark(&s).Word)
 	}
 }
 
@@ -126,15 +126,15 @@ func TestRates(t *testing.T) {
 		b.eng.Ingest.Accepted += n * 8 / 10
 		b.eng.Ingest.Rejected += n * 2 / 10
 		b.eng.Ingest.Received += n
-		b.web.ui.SampleRates()
+		b.web.engine.SampleRates()
 	}
 	for range 360 { // half an hour at 100 a second, looked at every second
 		for range 5 {
 			step(time.Second, 100)
 		}
 	}
-	require.Len(t, b.web.ui.Rates.Samples, 360, "one every five seconds")
-	c := b.web.ui.RateChart(b.web.View())
+	require.Len(t, b.web.engine.Rates.Samples, 360, "one every five seconds")
+	c := b.web.engine.RateChart(b.web.View())
 	require.Equal(t, []string{"100.0/s", "100.0/s", "100.0/s"}, []string{c.Now, c.Mean, c.Peak})
 	require.Equal(t, "80.0/s", c.Rows[0].Accepted)
 	require.Equal(t, "20.0/s", c.Rows[0].Rejected)
@@ -147,7 +147,7 @@ func TestRates(t *testing.T) {
 	for range 24 {
 		step(5*time.Second, 1000)
 	}
-	c = b.web.ui.RateChart(b.web.View())
+	c = b.web.engine.RateChart(b.web.View())
 	require.Equal(t, "200.0/s", c.Now)
 	require.Equal(t, "200.0/s", c.Peak)
 	require.NotContains(t, c.Mean, "k")
@@ -158,19 +158,19 @@ func TestRates(t *testing.T) {
 	for range 2000 {
 		step(5*time.Second, 0)
 	}
-	require.LessOrEqual(t, len(b.web.ui.Rates.Samples), ui.RateKept)
-	require.Equal(t, "No event arrived in the last hour.", b.web.ui.RateChart(b.web.View()).Note)
+	require.LessOrEqual(t, len(b.web.engine.Rates.Samples), enginepage.RateKept)
+	require.Equal(t, "No event arrived in the last hour.", b.web.engine.RateChart(b.web.View()).Note)
 	at = at.Add(-2 * time.Hour) // the clock is set back
 	step(0, 5)
-	require.Len(t, b.web.ui.Rates.Samples, 1)
+	require.Len(t, b.web.engine.Rates.Samples, 1)
 }
 
 func TestRatesAreSampledByRun(t *testing.T) {
 	l := newLiveBench(t, nil)
 	require.Eventually(t, func() bool {
-		l.web.ui.Rates.Mu.Lock()
-		defer l.web.ui.Rates.Mu.Unlock()
-		return len(l.web.ui.Rates.Samples) == 1
+		l.web.engine.Rates.Mu.Lock()
+		defer l.web.engine.Rates.Mu.Unlock()
+		return len(l.web.engine.Rates.Samples) == 1
 	}, 60*time.Second, 10*time.Millisecond)
 }
 

@@ -53,7 +53,7 @@ func (w *Web) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			w.ui.SampleRates()
+			w.engine.SampleRates()
 			if w.streams.count() > 0 {
 				w.streams.publish(message(w.View()))
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/collector"
 	"github.com/sloengine/sloengine/web/deadletters"
+	"github.com/sloengine/sloengine/web/enginepage"
 	"github.com/sloengine/sloengine/web/incidents"
 	"github.com/sloengine/sloengine/web/overview"
 	"github.com/sloengine/sloengine/web/public"
@@ -28,6 +29,7 @@ import (
 type Web struct {
 	*site.Site
 	ui          *ui.Handler
+	engine      *enginepage.Handler
 	api         *api.Handler
 	public      *public.Handler
 	dead        *deadletters.Handler
@@ -61,7 +63,8 @@ func (w *Web) assemble() (err error) {
 	if w.api, err = api.New(w.Site); err != nil {
 		return err
 	}
-	if w.ui, err = ui.New(w.Site, w.dead); err != nil {
+	w.engine = enginepage.New(w.Site, w.dead)
+	if w.ui, err = ui.New(w.Site); err != nil {
 		return err
 	}
 	w.metrics = collector.Handler(collector.Options{
@@ -102,6 +105,7 @@ func (w *Web) Register(r gin.IRouter) {
 		direct(path, append(slices.Clone(h[:last]), bounded, h[last])...)
 	}
 	w.ui.Register(get, read)
+	w.engine.Register(get, read)
 	w.api.Register(r, get, read, operate)
 	w.dead.Register(r, get, read, operate)
 	w.incidents.Register(r, get, read, operate)

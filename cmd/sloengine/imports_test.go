@@ -121,6 +121,7 @@ var mayImport = map[string][]string{
 	"web/markdown":                 {"web/format"},
 	"web/deadletters":              {"slo", "reliability/dlq", "web/*"},
 	"web/public":                   {"slo", "slo/fold", "sla", "sla/history", "alerts/incident", "web/*"},
+	"web/enginepage":               {"slo", "sla/forecast", "web/*"},
 	"web/overview":                 {"slo", "sla", "alerts/state", "web/*"},
 	"web/scope":                    {"slo", "sla", "alerts", "alerts/incident", "alerts/silence", "alerts/state", "reliability/dlq", "web/*"},
 	"web/site":                     {"slo", "slo/spec", "sla", "sla/annotation", "sla/history", "sla/report", "alerts/state", "alerts/incident", "alerts/silence", "reliability/dlq", "web/*"},

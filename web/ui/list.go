@@ -20,7 +20,6 @@ import (
 	"github.com/sloengine/sloengine/web/overview"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
-	"github.com/sloengine/sloengine/web/status"
 )
 
 // listPage is the data of the page "/".
@@ -163,17 +162,4 @@ func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts 
 	}
 	p.Verdict, p.Headline = all.Mark(), all.Headline()
 	p.Scope = fmt.Sprintf("%s, %s in %s", format.Plural(all.Objectives, "objective"), format.Plural(all.Groups, "group"), format.Plural(len(services), "service"))
-}
-
-func ingestFigures(i status.IngestStatus) []site.Figure {
-	f := func(name string, n uint64, note string, bad bool) site.Figure {
-		return site.Figure{Name: name, Value: format.Compact(n), Title: format.Count(n), Note: note, Bad: bad && n > 0}
-	}
-	return []site.Figure{
-		f("Accepted", i.Accepted, "durable and counted", false),
-		f("Duplicate", i.Duplicates, "id already accepted, not counted again", false),
-		f("Late", i.Late, "counted in the minute they happened", false),
-		f("Rejected", i.Rejected, "invalid, not accepted", true),
-		f("Refused", i.Refused, "accepted but not countable: dead letters", true),
-	}
 }

@@ -4,23 +4,20 @@ import (
 	"fmt"
 
 	"github.com/gin-gonic/gin"
-	"github.com/sloengine/sloengine/web/deadletters"
 	"github.com/sloengine/sloengine/web/site"
 )
 
 // Handler serves the pages for those who may read.
 type Handler struct {
 	*site.Site
-	dead    *deadletters.Handler
 	sparks  sparkCache
 	sources SourceCache
 	drawn   drawings
-	Rates   rateRing
 }
 
 // New prepares the drawings that all lists share.
-func New(s *site.Site, dead *deadletters.Handler) (*Handler, error) {
-	ui := &Handler{Site: s, dead: dead}
+func New(s *site.Site) (*Handler, error) {
+	ui := &Handler{Site: s}
 	if err := ui.draw(); err != nil {
 		return nil, fmt.Errorf("draw the states: %w", err)
 	}
@@ -34,5 +31,4 @@ func (ui *Handler) Register(get func(path string, h ...gin.HandlerFunc), read gi
 	get("/slas", read, ui.slasPage)
 	get("/sla", read, ui.slaPage)
 	get("/report", read, ui.reportPage)
-	get("/engine", read, ui.enginePage)
 }

@@ -1,4 +1,4 @@
-package ui
+package enginepage
 
 import (
 	"fmt"
@@ -36,16 +36,16 @@ type section struct {
 	Facts []site.Fact
 }
 
-func (ui *Handler) enginePage(c *gin.Context) {
-	v := ui.View()
+func (h *Handler) page(c *gin.Context) {
+	v := h.View()
 	c.Header("Cache-Control", "no-store")
 	e := v.Eng
 	if e.Fleet != nil {
-		ui.fleetPage(c, v)
+		h.fleetPage(c, v)
 		return
 	}
 	p := enginePage{
-		Layout: ui.Layout(c, v, "Engine", "engine"), Text: status.StateText(e.State), Rate: ui.RateChart(v), Ingest: intake(&e),
+		Layout: h.Layout(c, v, "Engine", "engine"), Text: status.StateText(e.State), Rate: h.RateChart(v), Ingest: intake(&e),
 		Disk: newDiskBar(e.Disk), Parts: newPartsView(&e, v.Now),
 	}
 	if e.State == status.Recovering {
@@ -72,20 +72,20 @@ func (ui *Handler) enginePage(c *gin.Context) {
 			{Name: "Ids", Value: format.Count(e.IDs.Known), Note: format.Bytes(e.IDs.Bytes) + " of memory"},
 			{Name: "Dedup window", Value: window, Note: "how far back a duplicate is recognised at the current event rate"},
 		}},
-		{"Spec and process", append(ui.processFacts(v), changeFacts(e.Spec.Change, v.Now)...)},
+		{"Spec and process", append(h.processFacts(v), changeFacts(e.Spec.Change, v.Now)...)},
 	}
 	p.Sections = append(p.Sections, forecastSection(v)...)
-	p.Parked = ui.parkedPart(v)
+	p.Parked = h.parkedPart(v)
 	for _, d := range e.Degraded(v.Now) {
 		p.Degraded = append(p.Degraded, strings.TrimSpace(d.Part+" "+d.Name)+": "+d.Reason)
 	}
-	if ui.Opt.Rejects != nil {
-		p.Rejects = newRejectRows(ui.Opt.Rejects(), v.Now)
+	if h.Opt.Rejects != nil {
+		p.Rejects = newRejectRows(h.Opt.Rejects(), v.Now)
 	}
-	if ui.Opt.DLQ != nil {
-		p.Dead = ui.dead.Summarise(c, v)
+	if h.Opt.DLQ != nil {
+		p.Dead = h.dead.Summarise(c, v)
 	}
-	ui.Page(c, http.StatusOK, "engine", p)
+	h.Page(c, http.StatusOK, "engine", p)
 }
 
 // reportFacts are those of the latest report.
@@ -101,13 +101,13 @@ func reportFacts(v site.View) []site.Fact {
 }
 
 // processFacts are those of the spec in force and of the process.
-func (ui *Handler) processFacts(v site.View) []site.Fact {
+func (h *Handler) processFacts(v site.View) []site.Fact {
 	e := &v.Eng
 	return []site.Fact{
 		{Name: "Spec loaded", Value: format.Ago(e.Spec.Loaded, v.Now), At: format.NewStamp(e.Spec.Loaded, v.Now), Note: format.Plural(e.Spec.SLOs, "SLO")},
 		{Name: "Hash", Value: format.Safe(e.Spec.Hash, format.MaxName), Code: true},
 		{Name: "Started", Value: format.Ago(e.Started, v.Now), At: format.NewStamp(e.Started, v.Now)},
-		{Name: "Version", Value: format.Safe(ui.Opt.Version.Version, format.MaxName), Note: strings.TrimSpace(format.Safe(ui.Opt.Version.Revision, format.MaxName) + " " + format.Safe(ui.Opt.Version.Go, format.MaxName))},
+		{Name: "Version", Value: format.Safe(h.Opt.Version.Version, format.MaxName), Note: strings.TrimSpace(format.Safe(h.Opt.Version.Revision, format.MaxName) + " " + format.Safe(h.Opt.Version.Go, format.MaxName))},
 	}
 }
 
@@ -125,6 +125,19 @@ func intake(e *status.Engine) []site.Figure {
 		f("Limited", i.Limited, "over a rate limit: dropped or throttled"),
 		f("Sampled", i.Sampled, "over a rate limit: represented by reweighted events"),
 		f("Dead-lettered", i.DeadLettered, "over a rate limit, saved as dead letters"))
+}
+
+func ingestFigures(i status.IngestStatus) []site.Figure {
+	f := func(name string, n uint64, note string, bad bool) site.Figure {
+		return site.Figure{Name: name, Value: format.Compact(n), Title: format.Count(n), Note: note, Bad: bad && n > 0}
+	}
+	return []site.Figure{
+		f("Accepted", i.Accepted, "durable and counted", false),
+		f("Duplicate", i.Duplicates, "id already accepted, not counted again", false),
+		f("Late", i.Late, "counted in the minute they happened", false),
+		f("Rejected", i.Rejected, "invalid, not accepted", true),
+		f("Refused", i.Refused, "accepted but not countable: dead letters", true),
+	}
 }
 
 // diskBar shows the free space of the disk and the mark below which no events are

@@ -1,4 +1,4 @@
-package ui
+package enginepage
 
 import (
 	"net/http"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -36,15 +35,15 @@ type fleetRow struct {
 	Stale    bool // the figures are those of its last answer
 }
 
-func (ui *Handler) fleetPage(c *gin.Context, v site.View) {
+func (h *Handler) fleetPage(c *gin.Context, v site.View) {
 	e := &v.Eng
-	p := fleetPage{Layout: ui.Layout(c, v, "Engines", "engine")}
+	p := fleetPage{Layout: h.Layout(c, v, "Engines", "engine")}
 	for i := range e.Fleet {
 		p.Engines = append(p.Engines, newFleetRow(&e.Fleet[i], e.Spec.Hash, v.Now))
 	}
-	p.Sections = []section{{"Report", reportFacts(v)}, {"Spec and process", ui.processFacts(v)}}
+	p.Sections = []section{{"Report", reportFacts(v)}, {"Spec and process", h.processFacts(v)}}
 	p.Sections = append(p.Sections, forecastSection(v)...)
-	ui.Page(c, http.StatusOK, "engines", p)
+	h.Page(c, http.StatusOK, "engines", p)
 }
 
 func newFleetRow(f *status.FleetEngine, spec string, now time.Time) fleetRow {
@@ -72,35 +71,4 @@ func fleetMark(f *status.FleetEngine) chart.Mark {
 		return chart.Risk("not complete")
 	}
 	return chart.OK("ok")
-}
-
-// partRow is what one engine counted of a group over the period.
-type partRow struct {
-	Engine, Good, Bad, Note string
-	Stale                   bool
-}
-
-// partRows are those of a service level; none unless this is a view.
-func (ui *Handler) partRows(r *sla.SLOReport, now time.Time) (out []partRow) {
-	if ui.Opt.Parts == nil {
-		return nil
-	}
-	for _, p := range ui.Opt.Parts(r) {
-		row := partRow{Engine: format.Safe(p.Engine, format.MaxTitle), Good: format.NoValue, Bad: format.NoValue, Stale: p.Stale}
-		if p.Known {
-			row.Good, row.Bad = format.Count(p.Counts.Good), format.Count(p.Counts.Bad)
-		}
-		switch {
-		case p.Stale && p.Answered.IsZero():
-			row.Note = "missing, and it has not answered yet"
-		case p.Stale:
-			row.Note = "stale: its last answer is " + format.Duration(now.Sub(p.Answered)) + " old, and not in the numbers"
-		case p.Other && !p.Known:
-			row.Note = "all its groups are taken, so its events of this group are in __other__"
-		case !p.Known:
-			row.Note = "no event of this group"
-		}
-		out = append(out, row)
-	}
-	return out
 }

@@ -1,4 +1,4 @@
-package ui
+package enginepage
 
 import (
 	"fmt"
@@ -38,11 +38,11 @@ type rateRing struct {
 }
 
 // SampleRates takes a sample if it is time for one.
-func (ui *Handler) SampleRates() {
-	now := ui.Opt.Now()
-	if ui.Rates.due(now) {
-		e := ui.Opt.Engine()
-		ui.Rates.Add(RateSample{now, e.Arrived()})
+func (h *Handler) SampleRates() {
+	now := h.Opt.Now()
+	if h.Rates.due(now) {
+		e := h.Opt.Engine()
+		h.Rates.Add(RateSample{now, e.Arrived()})
 	}
 }
 
@@ -155,9 +155,9 @@ const (
 	rateH = 64
 )
 
-func (ui *Handler) RateChart(v site.View) rateChart {
+func (h *Handler) RateChart(v site.View) rateChart {
 	arrived := v.Eng.Arrived()
-	samples := ui.Rates.until(RateSample{v.Now, arrived})
+	samples := h.Rates.until(RateSample{v.Now, arrived})
 	last := samples[len(samples)-1]
 	c := rateChart{Now: format.NoValue, Peak: format.NoValue, Mean: format.NoValue}
 	if len(samples) < 2 {

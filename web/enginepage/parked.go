@@ -1,0 +1,83 @@
+package enginepage
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+// parkedPart is what the engine's page shows of parked generations.
+type parkedPart struct {
+	Text string
+	Rows []parkedRow
+	More int
+}
+
+type parkedRow struct {
+	Name      string
+	Groups    string
+	At, Until format.Stamp
+	Size      string
+}
+
+// shownParked is how many parked generations the page lists.
+const shownParked = 50
+
+func (h *Handler) parkedPart(v site.View) *parkedPart {
+	if h.Opt.Parked == nil {
+		return nil
+	}
+	list := h.Opt.Parked()
+	p := &parkedPart{Text: fmt.Sprintf("%s of %s", format.Bytes(v.Eng.Parked.Bytes), format.Bytes(v.Eng.Parked.LimitBytes))}
+	for i := range list {
+		g := &list[len(list)-1-i] // the newest first
+		if i == shownParked {
+			p.More = len(list) - i
+			break
+		}
+		p.Rows = append(p.Rows, parkedRow{format.Safe(g.ID, format.MaxTitle), format.Count(g.Groups), format.NewStamp(g.Parked, v.Now), format.NewStamp(g.Until, v.Now), format.Bytes(g.Bytes)})
+	}
+	return p
+}
+
+// changeFacts say what the last change of the spec did.
+func changeFacts(s *status.SpecChange, now time.Time) []site.Fact {
+	if s == nil {
+		return nil
+	}
+	f := []site.Fact{{Name: "Last change of what is counted", Value: format.Ago(s.At, now), At: format.NewStamp(s.At, now)}}
+	add := func(name string, ids []string) {
+		if len(ids) > 0 {
+			f = append(f, site.Fact{Name: name, Value: format.Count(len(ids)), Note: idText(ids)})
+		}
+	}
+	add("Started from zero", s.Started)
+	add("Resumed", s.Resumed)
+	var removed []string
+	for _, p := range s.Parked {
+		if p.Removed {
+			removed = append(removed, p.ID)
+		}
+	}
+	add("Removed", removed)
+	return f
+}
+
+// idText lists the first few IDs.
+func idText(ids []string) string {
+	const most = 5
+	text := ""
+	for i, id := range ids {
+		if i == most {
+			return text + fmt.Sprintf(" and %d more", len(ids)-i)
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += format.Safe(id, format.MaxTitle)
+	}
+	return text
+}
