@@ -124,6 +124,15 @@ func (a *Auth) Allows(r *http.Request, p Permission) bool {
 	return token != nil && token.May(p) && (p != PermitRead || !token.Limited())
 }
 
+// Serves reports whether the token that a request carries is for a service, "" for all of them. Without tokens it is true.
+func (a *Auth) Serves(r *http.Request, service string) bool {
+	if !a.Enabled() {
+		return true
+	}
+	token := a.Token(r)
+	return token != nil && token.Serves(service)
+}
+
 // Caller is the name of the token that a request carries, for logs; "" if it carries none.
 func (a *Auth) Caller(r *http.Request) string {
 	if token := a.Token(r); token != nil {

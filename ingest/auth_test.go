@@ -103,6 +103,7 @@ func TestTokensFileMistakes(t *testing.T) {
 		{"star and names", "- {name: a, sha256: " + good + ", allow: [send], services: ['*', b]}", []string{"already means every service"}},
 		{"number as name", "- {name: 1, sha256: " + good + ", allow: [read]}", []string{"name: want text"}},
 		{"control", "- {name: \"a\\nb\", sha256: " + good + ", allow: [read]}", []string{"name must have 1 to 128 bytes and no control characters"}},
+		{"annotate without services", "- {name: a, sha256: " + good + ", allow: [annotate]}", []string{"1:3: services is missing (list the services that the token may send events for or annotate"}},
 		{"empty lists", "- {name: a, sha256: " + good + ", allow: [], services: []}", []string{"allow must be a list", "services must be a list"}},
 	}
 	files := map[string]string{"ok": "0123456789abcdef", "short": "abc", "spaced": "0123456789 abcdef"}
@@ -268,4 +269,11 @@ func TestATokenOfSomeServicesReadsNoOthers(t *testing.T) {
 	require.False(t, auth.Allows(req, PermitRead), "pages of all services show it nothing")
 	require.True(t, auth.Allows(req, PermitSend))
 	require.Equal(t, []string{"1234", "shop"}, auth.Token(req).Services())
+	require.True(t, auth.Serves(req, "shop"))
+	require.False(t, auth.Serves(req, "bank"))
+	require.False(t, auth.Serves(req, ""), "that is all services")
+	req.Header.Set("Authorization", "Bearer "+operateSecret)
+	require.True(t, auth.Serves(req, "bank") && auth.Serves(req, ""))
+	req.Header.Del("Authorization")
+	require.False(t, auth.Serves(req, "shop"))
 }

@@ -25,12 +25,16 @@ const (
 	PermitBackfill                        // post events of any age
 	PermitRead                            // status page, read API, metrics; of the token's services, if it is for some
 	PermitOperate                         // reload, profiles, dead letters
+	PermitAnnotate                        // add annotations of the token's services
 )
 
 var permissionNames = []struct {
 	name string
 	p    Permission
-}{{"send", PermitSend}, {"backfill", PermitBackfill}, {"read", PermitRead}, {"operate", PermitOperate}}
+}{{"send", PermitSend}, {"backfill", PermitBackfill}, {"read", PermitRead}, {"operate", PermitOperate}, {"annotate", PermitAnnotate}}
+
+// permissionList names all of them in messages.
+const permissionList = "send, backfill, read, operate, annotate"
 
 // String gives the name used in the tokens file.
 func (p Permission) String() string {
@@ -63,6 +67,15 @@ func (t *Token) May(p Permission) bool { return t.allow&p != 0 }
 
 // Limited reports whether the token is for some services only: it sends and reads no others.
 func (t *Token) Limited() bool { return t.services != nil }
+
+// Serves reports whether the token is for a service; "" stands for all services.
+func (t *Token) Serves(service string) bool {
+	if t.services == nil {
+		return true
+	}
+	_, ok := t.services[service]
+	return ok
+}
 
 // Services are the services of a limited token, sorted; nil: all.
 func (t *Token) Services() []string {
@@ -121,8 +134,8 @@ func (t *Tokens) find(secret string) *key {
 //   - name: checkout             # for logs; unique
 //     sha256: 5e88…              # of the token, in hex; or token_file: path
 //     expires: 2027-01-31T00:00:00Z   # from then on it is refused; never without
-//     services: [checkout]       # or ["*"]; needed for send and backfill. It limits read, too
-//     allow: [send, backfill]    # of send, backfill, read, operate
+//     services: [checkout]       # or ["*"]; needed for send, backfill and annotate. It limits read, too
+//     allow: [send, backfill]    # of send, backfill, read, operate, annotate
 //
 // Instead of sha256 or token_file, keys lists up to four of them, each with its own expires: all
 // are valid, so that a token can be rotated without a gap. A token_file is read at once, relative to the tokens file, without the line
@@ -197,11 +210,11 @@ func (p *tokenParser) token(v *yamldoc.Value) *Token {
 	if s := o.Get("services"); s != nil {
 		t.readServices(s)
 	}
-	if a := o.Need("allow", "list its permissions: send, backfill, read, operate"); a != nil {
+	if a := o.Need("allow", "list its permissions: "+permissionList); a != nil {
 		t.readPermissions(a)
 	}
-	if t.allow&(PermitSend|PermitBackfill) != 0 && !o.Has("services") {
-		v.Errorf(`list the services that the token may send events for, or use ["*"]`, "services is missing")
+	if t.allow&(PermitSend|PermitBackfill|PermitAnnotate) != 0 && !o.Has("services") {
+		v.Errorf(`list the services that the token may send events for or annotate, or use ["*"]`, "services is missing")
 	}
 	return t
 }
@@ -368,7 +381,7 @@ func (t *Token) readPermissions(v *yamldoc.Value) {
 	if !ok {
 		return
 	}
-	const hint = "use send, backfill, read, operate"
+	const hint = "use " + permissionList
 	if len(items) == 0 {
 		v.Errorf(hint, "allow must be a list of permissions")
 	}

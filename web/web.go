@@ -111,7 +111,7 @@ func (w *Web) Register(r gin.IRouter) {
 	w.incidents.Register(r, get, read, operate)
 	w.silences.Register(r, get, read, operate)
 	w.services.Register(get, read)
-	annotations.New(w.Site).Register(r, get, read, operate)
+	annotations.New(w.Site).Register(r, get, read, w.Opt.Allow(site.Annotate), operate)
 	w.public.Register(get)
 	get("/static/:name", w.Static)
 	direct("/events/stream", read, w.stream)                // has bounds of its own

@@ -139,6 +139,46 @@ slos:
 	p.stop(t)
 }
 
+// TestTokenOfAPipeline: it annotates its service, and does nothing else.
+func TestTokenOfAPipeline(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	spec := writeFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
+	writeFile(t, dir, "tokens.yaml", fmt.Sprintf(`- {name: ann, sha256: %x, services: ['*'], allow: [read, operate, annotate]}
+- {name: pipeline, sha256: %x, services: [shop], allow: [annotate]}
+`, sha256.Sum256([]byte(operatorToken)), sha256.Sum256([]byte(limitedToken))))
+	operator, pipeline := writeFile(t, dir, "operator.token", operatorToken), writeFile(t, dir, "pipeline.token", limitedToken)
+	p, ok := serveIn(t, dir, spec, "auth: {tokens_file: tokens.yaml}\n")
+	require.True(t, ok && p.waitReady(t), p.log)
+	annotate := func(token string, args ...string) (string, string, int) {
+		return sloengine(t, append([]string{"annotate", "--url", p.base, "--token-file", token}, args...)...)
+	}
+	id, errOut, code := annotate(pipeline, "--service", "shop", "v2 deployed")
+	require.Zero(t, code, errOut)
+	for _, args := range [][]string{{"--service", "zebra", "v2 deployed"}, {"v2 deployed everywhere"}, {"list"}, {"delete", strings.TrimSpace(id)}} {
+		_, errOut, code = annotate(pipeline, args...)
+		require.Equal(t, 1, code, args)
+		require.Contains(t, errOut, "403", args)
+	}
+	_, errOut, code = annotate(operator, "everywhere")
+	require.Zero(t, code, errOut)
+	out, errOut, code := annotate(operator, "list")
+	require.Zero(t, code, errOut)
+	require.Contains(t, out, "v2 deployed")
+	require.Contains(t, out, "everywhere")
+	require.NotContains(t, out, "zebra")
+	require.NotContains(t, out, "v2 deployed everywhere")
+	for _, path := range []string{"/", "/metrics", "/api/v1/slos"} {
+		status, answer := as(t, limitedToken, p.base+path)
+		require.Equal(t, http.StatusForbidden, status, answer)
+	}
+	for _, path := range []string{"/-/reload", "/api/v1/silences", "/api/v1/events"} {
+		status, answer := post(t, p.base+path, limitedToken, `{"id":"1","service":"shop","type":"order"}`)
+		require.Equal(t, http.StatusForbidden, status, answer)
+	}
+	p.stop(t)
+}
+
 // TestKeysRotateOnARunningEngine: a token gets a second key and loses its first one while a sender goes on. Nothing that he
 // sends is refused, and a key that has expired stays so after a crash.
 func TestKeysRotateOnARunningEngine(t *testing.T) {

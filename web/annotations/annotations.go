@@ -28,9 +28,9 @@ type Handler struct{ *site.Site }
 func New(s *site.Site) *Handler { return &Handler{s} }
 
 // Register mounts the API.
-func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
+func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, annotate, operate gin.HandlerFunc) {
 	get(Path, read, h.list)
-	r.POST(Path, site.Secure, operate, h.add)
+	r.POST(Path, site.Secure, annotate, h.add)
 	r.POST(Path+"/:id/delete", site.Secure, operate, h.delete)
 }
 
@@ -93,6 +93,10 @@ func (h *Handler) add(c *gin.Context) {
 		return
 	case a.Kind == annotation.Spec:
 		respond.Problem(c, http.StatusBadRequest, "Changes of the spec are annotated by the engine itself (want the kind deployment or note).", nil)
+		return
+	}
+	if !h.Opt.Serves(c, a.Service) {
+		respond.Problem(c, http.StatusForbidden, "The token may annotate some services only (want service to be one of them).", nil)
 		return
 	}
 	a, err = h.Opt.Annotations.Add(a)

@@ -26,8 +26,9 @@ type Permission string
 
 // The permissions that this package asks for.
 const (
-	Read    Permission = "read"    // pages, API, metrics
-	Operate Permission = "operate" // reload, replay and discard dead letters
+	Read     Permission = "read"     // pages, API, metrics
+	Operate  Permission = "operate"  // reload, replay and discard dead letters
+	Annotate Permission = "annotate" // add annotations
 )
 
 // Source is where in the spec an SLO was written.
@@ -90,6 +91,9 @@ type Options struct {
 
 	// Caller is the name of the token of a request; "" if it carries none. Nil: nobody has one.
 	Caller func(c *gin.Context) string
+
+	// Serves reports whether the token of a request is for a service, "" for all of them. Nil: it is.
+	Serves func(c *gin.Context, service string) bool
 
 	// Public and PublicSLA choose what /public, /public.json and /badge show to anybody:
 	// they never ask Allow. Nil chooses by labels, see [PublicLabel].
@@ -179,6 +183,9 @@ func (o *Options) applyDefaults() error {
 	}
 	if o.Allow == nil {
 		o.Allow = func(Permission) gin.HandlerFunc { return func(*gin.Context) {} }
+	}
+	if o.Serves == nil {
+		o.Serves = func(*gin.Context, string) bool { return true }
 	}
 	if o.Caller == nil {
 		o.Caller = func(*gin.Context) string { return "" }

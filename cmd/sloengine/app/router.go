@@ -73,6 +73,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		May: func(c *gin.Context, p site.Permission) bool {
 			return a.auth.Allows(c.Request, permit(p))
 		},
+		Serves:       func(c *gin.Context, service string) bool { return a.auth.Serves(c.Request, service) },
 		Caller:       func(c *gin.Context) string { return a.auth.Caller(c.Request) },
 		Audit:        a.trail.note,
 		Source:       a.specs.Source,
@@ -157,8 +158,11 @@ func orNever(d time.Duration) time.Duration {
 }
 
 func permit(p site.Permission) ingest.Permission {
-	if p == site.Operate {
+	switch p {
+	case site.Operate:
 		return ingest.PermitOperate
+	case site.Annotate:
+		return ingest.PermitAnnotate
 	}
 	return ingest.PermitRead
 }

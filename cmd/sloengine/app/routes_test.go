@@ -46,11 +46,11 @@ func TestRoutesAndRoles(t *testing.T) {
 	dir := t.TempDir()
 	roles := []role{{name: "none"}}
 	tokens := ""
-	for _, name := range []string{"send", "backfill", "read", "operate"} {
+	for _, name := range []string{"send", "backfill", "read", "operate", "annotate"} {
 		secret := strings.Repeat(name+"-", 8)
 		writeFile(t, dir, name+".token", secret)
 		services := ""
-		if name == "send" || name == "backfill" {
+		if name == "send" || name == "backfill" || name == "annotate" {
 			services = ", services: ['*']"
 		}
 		tokens += fmt.Sprintf("- {name: %s, token_file: %s.token, allow: [%s]%s}\n", name, name, name, services)
@@ -108,7 +108,7 @@ func TestRoutesAndRoles(t *testing.T) {
 		switch roles := found[p].roles; {
 		case slices.Contains(signed, path):
 			who = "none, with a signed link"
-		case len(roles) == 5:
+		case len(roles) == 6:
 			who = "none"
 		case len(roles) == 1 && roles[0] != "none":
 			who = "`" + roles[0] + "`"

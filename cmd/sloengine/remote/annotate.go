@@ -25,7 +25,8 @@ services without --service. The engine adds one by itself when its spec changes.
 retains 5000 annotations for up to 400 days.
 
 A second call with the same text, kind, service and --at adds nothing. If the engine
-requires tokens, adding and deleting need the permission operate.`,
+requires tokens, adding needs the permission annotate, for the service or for all of them,
+and deleting needs the permission operate.`,
 		Example: `  sloengine annotate --service shop "v1.2.3 deployed"
   sloengine annotate --kind note --at 20m "load test begins"
   sloengine annotate list --service shop`,
