@@ -103,6 +103,7 @@ func TestTokensFileMistakes(t *testing.T) {
 		{"star and names", "- {name: a, sha256: " + good + ", allow: [send], services: ['*', b]}", []string{"already means every service"}},
 		{"number as name", "- {name: 1, sha256: " + good + ", allow: [read]}", []string{"name: want text"}},
 		{"control", "- {name: \"a\\nb\", sha256: " + good + ", allow: [read]}", []string{"name must have 1 to 128 bytes and no control characters"}},
+		{"operate on some services", "- {name: a, sha256: " + good + ", services: [shop], allow: [read, operate]}", []string{"1:97: a token with operate cannot be limited to services"}},
 		{"annotate without services", "- {name: a, sha256: " + good + ", allow: [annotate]}", []string{"1:3: services is missing (list the services that the token may send events for or annotate"}},
 		{"empty lists", "- {name: a, sha256: " + good + ", allow: [], services: []}", []string{"allow must be a list", "services must be a list"}},
 	}

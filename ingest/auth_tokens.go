@@ -24,7 +24,7 @@ const (
 	PermitSend     Permission = 1 << iota // post events of the token's services
 	PermitBackfill                        // post events of any age
 	PermitRead                            // status page, read API, metrics; of the token's services, if it is for some
-	PermitOperate                         // reload, profiles, dead letters
+	PermitOperate                         // reload, profiles, dead letters; of all services
 	PermitAnnotate                        // add annotations of the token's services
 )
 
@@ -215,6 +215,9 @@ func (p *tokenParser) token(v *yamldoc.Value) *Token {
 	}
 	if t.allow&(PermitSend|PermitBackfill|PermitAnnotate) != 0 && !o.Has("services") {
 		v.Errorf(`list the services that the token may send events for or annotate, or use ["*"]`, "services is missing")
+	}
+	if s := o.Get("services"); s != nil && t.May(PermitOperate) && t.Limited() {
+		s.Errorf(`use ["*"], or split it into a token with operate and one with the rest`, "a token with operate cannot be limited to services, because it reloads, discards and erases for all of them")
 	}
 	return t
 }
