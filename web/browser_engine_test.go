@@ -161,10 +161,14 @@ func TestBrowserPublic(t *testing.T) {
 		r.SLO.Description = "Calls to the master data of customers."
 	}
 	wide := strings.Repeat("unbroken", 40)
-	operate(t, book, "INC-2026-11-0001", incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "- one\n- `two`\n\n```\n" + wide + "\n```\n\n" + wide, Public: true})
+	operate(t, book, "INC-2026-11-0001", incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "since 10:00 UTC\n\n- one\n- `two`\n\n```\n" + wide + "\n```\n\n" + wide, Public: true})
 	base := x.serve(t)
+	const asOf = `document.querySelector('.pub-head time')`
+	b.zone(t, "Asia/Tokyo")
 	b.scripts(t, false)
 	b.open(t, base+"/public", 390, 900)
+	require.Equal(t, "12:00:07 UTC", eval[string](t, b, asOf+`.textContent`))
+	require.Contains(t, eval[string](t, b, `document.querySelector('footer').textContent`), "All times are UTC.")
 	b.do(t, chromedp.Click(`#recent details summary`))
 	b.eventually(t, `document.querySelector('#recent details .prose').checkVisibility()`, "what happened is there without scripts")
 	b.requireFits(t, 390)
@@ -179,7 +183,13 @@ func TestBrowserPublic(t *testing.T) {
 			b.picture(t, fmt.Sprintf("public-%s-%d.png", scheme, width), true)
 		}
 	}
-	require.Zero(t, eval[int](t, b, `document.scripts.length`))
+	// Times are in the reader's zone with the moment on hover, except in what people wrote.
+	require.Equal(t, "2026-11-20 21:00:07", eval[string](t, b, asOf+`.textContent`))
+	require.Contains(t, eval[string](t, b, asOf+`.title`), "2026-11-20T12:00:07Z")
+	require.Equal(t, "", eval[string](t, b, `[...document.querySelectorAll('main time')].filter(e => !e.title || e.textContent.includes('UTC')).map(e => e.textContent).join('; ')`))
+	require.Contains(t, eval[string](t, b, `document.querySelector('footer').textContent`), "Times are in Asia/Tokyo.")
+	require.Contains(t, eval[string](t, b, `[...document.querySelectorAll('.prose')].map(e => e.textContent).join('; ')`), "since 10:00 UTC")
+	require.Equal(t, 1, eval[int](t, b, `document.scripts.length`), "nothing but the zone")
 	require.Equal(t, base+"/public/incidents.atom", eval[string](t, b, `[...document.links].map(a => a.href).join()`), "no way to the inside")
 	b.requireClean(t, base)
 

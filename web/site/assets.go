@@ -33,15 +33,16 @@ type asset struct {
 var assetTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 // bundles are the assets and what each is joined from: vendored files first,
-// then every own file of a folder, by name.
+// then every own file of some folders, by name.
 var bundles = []struct {
 	name   string
 	vendor []string
-	own    string // folder; "" if there is none
+	own    []string // folders
 }{
-	{"style.css", nil, "css"},
-	{"app.js", []string{"vendor/htmx.min.js"}, "js"},
-	{"icon.svg", []string{"icon.svg"}, ""},
+	{"style.css", nil, []string{"css"}},
+	{"app.js", []string{"vendor/htmx.min.js"}, []string{"zone", "js"}},
+	{"public.js", nil, []string{"zone"}},
+	{"icon.svg", []string{"icon.svg"}, nil},
 }
 
 // loadAssets joins, shrinks and compresses the embedded assets, by their plain name. All sites share the result.
@@ -58,16 +59,16 @@ var loadAssets = sync.OnceValues(func() (map[string]asset, error) {
 			body.WriteByte('\n')
 		}
 		ext := path.Ext(b.name)
-		if b.own != "" {
-			list, err := files.ReadDir("static/" + b.own)
+		for _, own := range b.own {
+			list, err := files.ReadDir("static/" + own)
 			if err != nil {
 				return nil, err
 			}
 			for _, f := range list {
 				if path.Ext(f.Name()) != ext {
-					return nil, fmt.Errorf("static/%s/%s: want only *%s files here", b.own, f.Name(), ext)
+					return nil, fmt.Errorf("static/%s/%s: want only *%s files here", own, f.Name(), ext)
 				}
-				raw, err := files.ReadFile("static/" + b.own + "/" + f.Name())
+				raw, err := files.ReadFile("static/" + own + "/" + f.Name())
 				if err != nil {
 					return nil, err
 				}
