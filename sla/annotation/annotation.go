@@ -63,18 +63,26 @@ func (a *Annotation) check(now time.Time) error {
 	if a.Kind == "" {
 		a.Kind = Note
 	}
-	invalid := func(format string, args ...any) error {
-		return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+	switch {
+	case a.At.Before(now.Add(-MaxAge)):
+		return invalid("the time is more than %s ago", slo.FormatDuration(MaxAge))
+	case a.At.After(now.Add(maxAhead)):
+		return invalid("the time is more than %s ahead of the clock of the engine", slo.FormatDuration(maxAhead))
 	}
+	return a.Validate()
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}
+
+// Validate says what is wrong with the kind and the texts of an annotation, wherever it came from.
+func (a *Annotation) Validate() error {
 	switch {
 	case a.Kind != Deployment && a.Kind != Note && a.Kind != Spec:
 		return invalid("kind %q (want deployment or note)", a.Kind)
 	case strings.TrimSpace(a.Text) == "":
 		return invalid("the text is missing")
-	case a.At.Before(now.Add(-MaxAge)):
-		return invalid("the time is more than %s ago", slo.FormatDuration(MaxAge))
-	case a.At.After(now.Add(maxAhead)):
-		return invalid("the time is more than %s ahead of the clock of the engine", slo.FormatDuration(maxAhead))
 	case len(a.Service) > 128:
 		return invalid("the service has more than 128 bytes")
 	}

@@ -1,7 +1,6 @@
 package annotation
 
 import (
-	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -76,15 +75,6 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// prune sorts by time, and leaves out what is too old and what is too much.
-func prune(all []Annotation, now time.Time) []Annotation {
-	slices.SortStableFunc(all, func(a, b Annotation) int {
-		return cmp.Or(a.At.Compare(b.At), a.Created.Compare(b.Created))
-	})
-	from, _ := slices.BinarySearchFunc(all, now.Add(-MaxAge), func(a Annotation, t time.Time) int { return a.At.Compare(t) })
-	return all[max(from, len(all)-Max):]
-}
-
 // save writes what will be in force, and then puts it in force. s.mu is held.
 func (s *Store) save(spec string, all []Annotation) error {
 	data, err := json.Marshal(file{FileVersion, spec, append([]Annotation{}, all...)})
@@ -108,7 +98,7 @@ func (s *Store) Add(a Annotation) (Annotation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.all {
-		if x.At.Equal(a.At) && x.Kind == a.Kind && x.Service == a.Service && x.Text == a.Text {
+		if x.same(&a) {
 			return x, nil
 		}
 	}
@@ -151,14 +141,14 @@ func (s *Store) List(service string, sp slo.Span) []Annotation {
 	s.mu.Lock()
 	all := s.all
 	s.mu.Unlock()
-	out := []Annotation{}
-	for i := range all {
-		a := &all[i]
-		if (service == "" || a.Concerns(service)) && !a.At.Before(sp.From) && (sp.To.IsZero() || a.At.Before(sp.To)) {
-			out = append(out, *a)
-		}
-	}
-	return out
+	return Select(all, service, sp)
+}
+
+// Latest returns so many at most of the latest, and the number of changes up to them.
+func (s *Store) Latest(most int) (all []Annotation, changes uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[max(0, len(s.all)-most):], s.changes
 }
 
 // Changes grows with each change, for entity tags.

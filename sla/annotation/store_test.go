@@ -133,3 +133,26 @@ func (w *world) loseFolder() {
 	w.file = filepath.Join(filepath.Dir(w.file), "missing", "annotations.json")
 	w.open()
 }
+
+func TestMerge(t *testing.T) {
+	at := func(minute int, text, author string) Annotation {
+		return Annotation{At: noon.Add(time.Duration(minute) * time.Minute), Kind: Deployment, Service: "shop", Text: text, Author: author}
+	}
+	a, b := []Annotation{at(1, "v1", "x"), at(3, "v3", "x")}, []Annotation{at(1, "v1", "y"), at(2, "v2", "y"), at(3, "v4", "y")}
+	require.Equal(t, []Annotation{a[0], b[1], a[1], b[2]}, Merge(a, b), "what both say is there once")
+	require.Equal(t, "x", a[0].Author)
+	require.Empty(t, Merge())
+	var many []Annotation
+	for i := range Max + 5 {
+		many = append(many, at(i, "v", ""))
+	}
+	require.Equal(t, many[5:], Merge(many))
+	w := newWorld(t)
+	for i := range 3 {
+		_, err := w.Add(Annotation{Text: fmt.Sprint(i), At: noon.Add(time.Duration(i-3) * time.Minute)})
+		require.NoError(t, err)
+	}
+	latest, changes := w.Latest(2)
+	require.Equal(t, []string{"1", "2"}, []string{latest[0].Text, latest[1].Text})
+	require.Equal(t, w.Changes(), changes)
+}
