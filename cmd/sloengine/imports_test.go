@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"slo/fold":                     {"slo", "slo/inflight", "ingest/event"},
 	"sla":                          {"slo", "sla/forecast"},
 	"sla/evaluator":                {"slo", "slo/fold", "sla"},
-	"sla/fleet":                    {"slo", "slo/fold", "sla/evaluator", "ingest/binread", "reliability/remote"},
+	"sla/fleet":                    {"slo", "slo/fold", "sla/annotation", "sla/evaluator", "ingest/binread", "reliability/remote"},
 	"sla/annotation":               {"slo", "reliability/fsys"},
 	"sla/forecast":                 {"slo"},
 	"sla/history":                  {"slo", "slo/fold", "sla"},

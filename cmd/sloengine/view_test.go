@@ -167,6 +167,19 @@ func TestView(t *testing.T) {
 	require.Equal(t, uint64(6), x.SLO.Raw.Counts.Bad)
 	require.Len(t, x.Engines, 3)
 	require.Equal(t, []string{"ok", "ok", "ok"}, v.states())
+
+	// The annotations of the engines, each once. They are added to an engine.
+	const deployed = `{"text":"v2 deployed","kind":"deployment","service":"shop","at":%q}`
+	at := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	for _, e := range engines[:2] {
+		post(e, "/api/v1/annotations", "application/json", fmt.Sprintf(deployed, at), 200)
+	}
+	noted := func() string { _, body := v.get("/api/v1/annotations?service=shop", nil); return body }
+	v.eventually("the annotation is in the view", func() bool { return strings.Contains(noted(), "v2 deployed") })
+	require.Equal(t, 1, strings.Count(noted(), `"id"`), noted())
+	_, body = v.get("/slo?id=shop/availability&group.country=fi", nil)
+	require.Contains(t, body, "deployment: v2 deployed")
+	post(p, "/api/v1/annotations", "application/json", fmt.Sprintf(deployed, at), 501)
 	require.Equal(t, 401, func() int { s, _ := viewed{t, p.base, ""}.get("/api/v1/slos", nil); return s }(), "the view has tokens of its own")
 
 	// One is killed: named everywhere, its last counts stay as stale ones, and its events are missing.
@@ -207,6 +220,9 @@ func TestView(t *testing.T) {
 		return slices.Equal(v.states(), []string{"ok", "ok", "ok"}) && v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 66
 	})
 	require.Contains(t, p.log.String(), "reloaded")
+	v.eventually("all changes of the spec are annotated", func() bool {
+		return strings.Count(noted(), `"kind":"spec"`) > 0 && strings.Contains(noted(), "v2 deployed")
+	})
 	writeFile(t, dir, "spec.yaml", "version: nonsense\n")
 	post(p, "/-/reload", "application/json", "", 422)
 	_, body = v.get("/", nil)

@@ -50,6 +50,9 @@ type sumsQuery struct {
 	conf uint64 // RawSlices.Config of the answer before
 	more bool   // slices only
 
+	noted bool   // notes is set
+	notes uint64 // Notes.Changes of the answer before
+
 	minutes bool // fold.Request.Minutes
 }
 
@@ -59,6 +62,9 @@ func (q *sumsQuery) values() url.Values {
 		v.Set("run", q.run)
 		v.Set("config", strconv.FormatUint(q.conf, 10))
 		v.Set("since", strconv.FormatUint(q.raw.Since, 10))
+	}
+	if q.noted {
+		v.Set("annotations", strconv.FormatUint(q.notes, 10))
 	}
 	if q.raw.From != (fold.RawCursor{}) {
 		v.Set("from", fmt.Sprintf("%d,%d", q.raw.From.Store, q.raw.From.Slice))

@@ -30,6 +30,10 @@ func Decode(data []byte, cfg *fold.Config, req *fold.Request) (*Answer, error) {
 		if err := r.sums(a.Sums, cfg, req); err != nil {
 			return nil, err
 		}
+		var err error
+		if a.Notes, err = r.notes(); err != nil {
+			return nil, err
+		}
 	}
 	a.Raw = r.raw()
 	if !r.Done() {

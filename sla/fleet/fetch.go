@@ -62,7 +62,11 @@ func (x *fetching) query(more bool) *sumsQuery {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := &f.engines[x.engine]
-	return &sumsQuery{spec: x.spec, now: x.req.Now, minutes: x.req.Minutes, run: e.run, conf: e.conf, raw: fold.RawRequest{Since: e.since, From: e.next}, more: more}
+	q := &sumsQuery{spec: x.spec, now: x.req.Now, minutes: x.req.Minutes, run: e.run, conf: e.conf, raw: fold.RawRequest{Since: e.since, From: e.next}, more: more}
+	if e.run != "" && e.noted == e.run {
+		q.noted, q.notes = true, e.changes
+	}
+	return q
 }
 
 // take takes over what an answer says of slices, and reports whether there are more.
@@ -77,6 +81,9 @@ func (x *fetching) take(a *Answer, sums *fold.Sums) (more bool, err error) {
 	if a.Run != e.run || a.Raw.Config != e.conf { // it began again, and so did its answer
 		x.joined.Reset(x.engine)
 		e.run, e.conf, e.since, e.reach, e.next, e.loaded = a.Run, a.Raw.Config, 0, 0, fold.RawCursor{}, false
+	}
+	if a.Sums != nil {
+		f.note(e, a.Run, &a.Notes)
 	}
 	if err := x.joined.Update(x.engine, &a.Raw); err != nil {
 		x.joined.Reset(x.engine)

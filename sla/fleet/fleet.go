@@ -14,6 +14,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
@@ -100,7 +101,9 @@ type Fleet struct {
 	cfg     *fold.Config
 	joined  *fold.Joined
 	engines []engine
-	req     fold.Request // of the last report
+	req     fold.Request            // of the last report
+	notes   []annotation.Annotation // of all engines, never changed in place
+	changes uint64                  // of notes
 }
 
 // engine is what is known of one engine.
@@ -115,6 +118,11 @@ type engine struct {
 	reach  uint64 // since, once next has been followed to its end
 	next   fold.RawCursor
 	loaded bool // all its slices were told once
+
+	// Its annotations, the process that told them, and the number of changes up to them.
+	notes   []annotation.Annotation
+	noted   string
+	changes uint64
 }
 
 // State says whether an engine's counts are in the sums.
@@ -169,7 +177,8 @@ func (f *Fleet) SetSpec(hash string, cfg *fold.Config) error {
 	defer f.mu.Unlock()
 	f.spec, f.cfg, f.joined = hash, cfg, joined
 	for i := range f.engines {
-		f.engines[i] = engine{status: f.engines[i].status}
+		e := &f.engines[i]
+		f.engines[i] = engine{status: e.status, notes: e.notes, noted: e.noted, changes: e.changes}
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ type Answer struct {
 	Run     string // of the engine's process: RawSlices.Clock means nothing to another one
 	Request uint64 // RequestSum of what was asked
 	Sums    *fold.Sums
+	Notes   Notes // with Sums only
 	Raw     fold.RawSlices
 }
 
@@ -103,6 +104,7 @@ func Encode(a *Answer) []byte {
 		b = appendFloat(b, d.SumSeconds)
 	}
 	b = appendInFlight(b, s.InFlight)
+	b = appendNotes(b, &a.Notes)
 	return appendRaw(b, &a.Raw)
 }
 

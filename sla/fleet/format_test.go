@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -22,12 +23,16 @@ func busy(t *testing.T) (*world, *counter, fold.Request) {
 func TestFormat(t *testing.T) {
 	w, c, req := busy(t)
 	sums := c.fold.Sums(req)
-	a := &Answer{Run: "run", Request: RequestSum(&req), Sums: sums, Raw: c.fold.Raw(fold.RawRequest{Bytes: 500})}
+	note := annotation.Annotation{ID: "n1", At: began, Kind: annotation.Note, Service: "shop", Text: "load test", Author: "Ann", Created: began.Add(time.Second)}
+	broken := note
+	broken.Text = "a\nb"
+	a := &Answer{Run: "run", Request: RequestSum(&req), Sums: sums, Notes: Notes{Changes: 7, All: []annotation.Annotation{broken, note}}, Raw: c.fold.Raw(fold.RawRequest{Bytes: 500})}
 	data := Encode(a)
 	got, err := Decode(data, w.cfg, &req)
 	require.NoError(t, err)
 	require.Equal(t, a.Run, got.Run)
 	require.Equal(t, a.Request, got.Request)
+	require.Equal(t, Notes{Changes: 7, All: []annotation.Annotation{note}}, got.Notes, "what is invalid is left out")
 	require.True(t, bytes.Equal(appendRaw(nil, &a.Raw), appendRaw(nil, &got.Raw)))
 	require.Equal(t, sums.Traffic, got.Sums.Traffic)
 	require.Equal(t, sums.Durations, got.Sums.Durations)

@@ -84,6 +84,8 @@ type counter struct {
 	spec  string
 	bytes int                                           // of slices in an answer
 	wrong func(http.ResponseWriter, *http.Request) bool // answers instead
+	notes Notes
+	told  int // how often it told its annotations
 	calls int
 }
 
@@ -149,7 +151,10 @@ func (c *counter) serve(w http.ResponseWriter, r *http.Request) {
 	raw.Bytes = c.bytes
 	a := Answer{Run: c.run, Request: RequestSum(&req), Raw: c.fold.Raw(raw)}
 	if q.Get("only") == "" {
-		a.Sums = c.fold.Sums(req)
+		a.Sums, a.Notes = c.fold.Sums(req), c.notes
+		if a.Notes.Same = q.Get("run") == c.run && q.Get("annotations") == strconv.FormatUint(c.notes.Changes, 10); !a.Notes.Same {
+			c.told++
+		}
 	}
 	_, _ = w.Write(Encode(&a))
 }

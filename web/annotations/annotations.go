@@ -39,18 +39,25 @@ type List struct {
 	Items []annotation.Annotation `json:"items"`
 }
 
-// has sends a problem if there are no annotations.
-func (h *Handler) has(c *gin.Context) bool {
-	c.Header("Cache-Control", "no-store")
-	if h.Opt.Annotations == nil {
-		respond.Problem(c, http.StatusNotImplemented, "Annotations belong to an engine. A view of several engines has none.", nil)
-		return false
+// store is annotations that can be changed.
+type store interface {
+	Add(a annotation.Annotation) (annotation.Annotation, error)
+	Delete(id string) (annotation.Annotation, error)
+}
+
+// store returns the annotations to change, or sends a problem.
+func (h *Handler) store(c *gin.Context) (store, bool) {
+	s, ok := h.Opt.Annotations.(store)
+	if !ok {
+		respond.Problem(c, http.StatusNotImplemented, "Annotations belong to an engine. A view of several engines shows those of its engines.", nil)
 	}
-	return true
+	return s, ok
 }
 
 func (h *Handler) list(c *gin.Context) {
-	if !h.has(c) {
+	c.Header("Cache-Control", "no-store")
+	if h.Opt.Annotations == nil {
+		respond.Problem(c, http.StatusNotImplemented, "There are no annotations here.", nil)
 		return
 	}
 	var sp slo.Span
@@ -74,7 +81,11 @@ func (h *Handler) list(c *gin.Context) {
 func (h *Handler) add(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	body, ok := h.JSONBody(c)
-	if !ok || !h.has(c) {
+	if !ok {
+		return
+	}
+	into, ok := h.store(c)
+	if !ok {
 		return
 	}
 	a := annotation.Annotation{Author: h.Opt.Caller(c)}
@@ -99,21 +110,25 @@ func (h *Handler) add(c *gin.Context) {
 		respond.Problem(c, http.StatusForbidden, "The token may annotate some services only (want service to be one of them).", nil)
 		return
 	}
-	a, err = h.Opt.Annotations.Add(a)
+	a, err = into.Add(a)
 	h.answer(c, "annotation.add", a, err)
 }
 
 func (h *Handler) delete(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	body, ok := h.JSONBody(c)
-	if !ok || !h.has(c) {
+	if !ok {
+		return
+	}
+	from, ok := h.store(c)
+	if !ok {
 		return
 	}
 	if err := site.ReadObject(body, nil); err != nil {
 		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
 		return
 	}
-	a, err := h.Opt.Annotations.Delete(c.Param("id"))
+	a, err := from.Delete(c.Param("id"))
 	h.answer(c, "annotation.delete", a, err)
 }
 

@@ -55,6 +55,12 @@ type EnginePart struct {
 	Other    bool // it may have counted the group's events in its "other" group
 }
 
+// Annotations are what charts mark. Those of an engine can be changed, too: *annotation.Store. Those of a view cannot.
+type Annotations interface {
+	List(service string, sp slo.Span) []annotation.Annotation // about a service, or all with "", in the order of their times
+	Changes() uint64                                          // grows with each change
+}
+
 // Options are what a Web is made of. Report, Engine and Now are required.
 type Options struct {
 	Report func() *sla.Report   // the latest report; nil until the first tick
@@ -76,7 +82,7 @@ type Options struct {
 	Reload func(ctx context.Context) error  // nil: POST /-/reload answers 501
 	Allow  func(Permission) gin.HandlerFunc // nil: everybody may do everything
 
-	Annotations *annotation.Store // nil: there are none, their API answers 501
+	Annotations Annotations // nil: there are none, their API answers 501
 
 	Rejects func() []status.RejectedCode // what was rejected since the start, and from whom; nil: 501
 

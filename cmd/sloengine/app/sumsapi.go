@@ -15,6 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
+	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -36,6 +37,7 @@ type sumsAPI struct {
 	counts  *counting.Counts
 	specs   *counting.Specs
 	request func(now time.Time, minutes bool) fold.Request // what a report as of now needs
+	notes   func(most int) (all []annotation.Annotation, changes uint64)
 	now     func() time.Time
 	slots   chan struct{} // holds one for each request that is answered
 }
@@ -106,6 +108,11 @@ func (a *sumsAPI) sums(c *gin.Context) {
 	if a.failed(c, before, err) {
 		return
 	}
+	if all, changes := a.notes(fleet.MaxNotes); q.noted && q.notes == changes {
+		answer.Notes = fleet.Notes{Changes: changes, Same: true}
+	} else {
+		answer.Notes = fleet.Notes{Changes: changes, All: all}
+	}
 	a.send(c, fleet.Encode(&answer))
 }
 
@@ -132,6 +139,8 @@ type sumsParams struct {
 	config     uint64
 	slicesOnly bool
 	minutes    bool
+	noted      bool   // notes is set
+	notes      uint64 // changes of the annotations that the asker has
 }
 
 // sumsQuery reads the parameters. What an earlier process of this engine told is told again.
@@ -148,7 +157,8 @@ func sumsQuery(c *gin.Context, run string) (q sumsParams, err error) {
 		return n
 	}
 	at := number("now", 63)
-	q.config, q.raw.Since = number("config", 64), number("since", 64)
+	q.config, q.raw.Since, q.notes = number("config", 64), number("since", 64), number("annotations", 64)
+	q.noted = c.Query("annotations") != "" && c.Query("run") == run
 	if s := c.Query("from"); s != "" && err == nil {
 		store, slice, _ := strings.Cut(s, ",")
 		i, e1 := strconv.ParseUint(store, 10, 31)
@@ -230,7 +240,7 @@ func (a *sumsAPI) past(c *gin.Context) {
 
 // newSumsAPI makes the API of an engine.
 func newSumsAPI(a *app, run string) *sumsAPI {
-	return &sumsAPI{run: run, counts: a.counts, specs: a.specs, request: a.eval.Request, now: time.Now, slots: make(chan struct{}, maxSumsCalls)}
+	return &sumsAPI{run: run, counts: a.counts, specs: a.specs, request: a.eval.Request, notes: a.annotations.Latest, now: time.Now, slots: make(chan struct{}, maxSumsCalls)}
 }
 
 // register mounts both requests.

@@ -225,7 +225,7 @@ func (v *view) router(c *config.Config, set *metrics.Set) (http.Handler, error) 
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	v.web, err = web.New(site.Options{
 		Report: v.eval.Latest, Engine: v.status,
-		NoSeries: true, Parts: v.parts,
+		NoSeries: true, Parts: v.parts, Annotations: v.fleet.Annotations(),
 		Counts: v.fleet.Read, Kept: v.fleet.Kept, Traffic: v.traffic,
 		Public: v.opt.Public,
 		May:    func(c *gin.Context, p site.Permission) bool { return v.auth.Allows(c.Request, permit(p)) },

@@ -1,0 +1,81 @@
+package fleet
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/sla/annotation"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// TestAnnotationsOfEngines: a fleet shows what its engines noted, each once, and asks for changes only.
+func TestAnnotationsOfEngines(t *testing.T) {
+	w := newWorld(t, 3)
+	w.open(Options{})
+	note := func(i, minute int, kind annotation.Kind, text string) annotation.Annotation {
+		return annotation.Annotation{ID: fmt.Sprintf("%d-%d", i, minute), At: began.Add(time.Duration(minute) * time.Minute), Kind: kind, Service: "shop", Text: text, Author: fmt.Sprint(i)}
+	}
+	texts := func(service string, sp slo.Span) (out []string) {
+		for _, a := range w.fleet.Annotations().List(service, sp) {
+			out = append(out, a.Text)
+		}
+		return out
+	}
+	told := func() (out []int) {
+		for _, p := range w.parts {
+			p.set(func() { out = append(out, p.told) })
+		}
+		return out
+	}
+	for i, p := range w.parts {
+		p.set(func() {
+			p.notes = Notes{Changes: 1, All: []annotation.Annotation{note(i, 5, annotation.Deployment, "v2 deployed"), note(i, 10+i, annotation.Spec, "spec a replaced by b")}}
+		})
+	}
+	w.pass(time.Hour, 9)
+	w.tick(w.all)
+	all := []string{"v2 deployed", "spec a replaced by b", "spec a replaced by b", "spec a replaced by b"}
+	require.Equal(t, all, texts("shop", slo.Span{}))
+	require.Empty(t, texts("web", slo.Span{}))
+	require.Equal(t, all[2:], texts("", slo.Span{From: began.Add(11 * time.Minute)}))
+	require.Equal(t, []int{1, 1, 1}, told())
+
+	// Nothing changed, then one did.
+	before := w.fleet.Annotations().Changes()
+	w.pass(time.Minute, 9)
+	w.tick(w.all)
+	require.Equal(t, []int{1, 1, 1}, told(), "they are not told again")
+	require.Equal(t, before, w.fleet.Annotations().Changes())
+	w.parts[1].set(func() {
+		w.parts[1].notes = Notes{Changes: 2, All: []annotation.Annotation{note(1, 7, annotation.Note, "load test")}}
+	})
+	w.pass(time.Minute, 9)
+	w.tick(w.all)
+	now := []string{"v2 deployed", "load test", "spec a replaced by b", "spec a replaced by b"}
+	require.Equal(t, now, texts("shop", slo.Span{}))
+	require.Equal(t, []int{1, 2, 1}, told())
+	require.Greater(t, w.fleet.Annotations().Changes(), before)
+
+	// An engine that is missing keeps those of its last answer. One that began again tells all of its own.
+	w.parts[0].set(func() { w.parts[0].wrong = answers(503, "text/plain", "") })
+	w.parts[2].set(func() { w.parts[2].run, w.parts[2].notes.All = "second", nil })
+	w.pass(time.Minute, 9)
+	w.tick(w.all)
+	require.Equal(t, now[:3], texts("shop", slo.Span{}))
+	require.Equal(t, []int{1, 2, 2}, told(), "the changes of another process mean nothing")
+
+	// Another spec in force changes none.
+	require.NoError(t, w.fleet.SetSpec("hash", w.cfg))
+	require.Equal(t, now[:3], texts("shop", slo.Span{}))
+
+	// What an engine tells is bounded.
+	w.parts[2].set(func() {
+		w.parts[2].notes = Notes{Changes: 3, All: make([]annotation.Annotation, MaxNotes+1)}
+	})
+	w.pass(time.Minute, 9)
+	w.tick(w.all)
+	require.Equal(t, "it has more than 1000 annotations", w.fleet.Engines()[2].Reason)
+}
