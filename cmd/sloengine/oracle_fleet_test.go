@@ -55,10 +55,8 @@ func TestOneOracleOfThreeEngines(t *testing.T) {
 	}
 }
 
-func threeEngines(t *testing.T, seed uint64) {
-	const length = 6 * time.Hour
-	w := newOracleWorld(t, seed)
-	w.gaps = nil // events were left out around them, and the engines stay up
+// split gives each event to one of three engines.
+func (w *oracleWorld) split(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	for _, e := range w.events {
 		e.replica = rng.IntN(3)
@@ -66,6 +64,13 @@ func threeEngines(t *testing.T, seed uint64) {
 			e.replica = int(crc32.ChecksumIEEE([]byte(e.key)) % 3)
 		}
 	}
+}
+
+func threeEngines(t *testing.T, seed uint64) {
+	const length = 6 * time.Hour
+	w := newOracleWorld(t, seed)
+	w.gaps, w.slack = nil, oracleExact // events were left out around gaps, and the engines stay up
+	w.split(seed)
 	recording, err := rules.Recording(rulesOf(w.spec), w.options.Options)
 	require.NoError(t, err)
 
