@@ -5,6 +5,14 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
+// leadOrder is the label that a table of lead times is sorted by, of a name that no group can have. As text, a day is before an hour.
+const leadOrder = "slo_lead"
+
+// leading gives series their place in the order of lead times, as text: that of the hour is 0.
+func leading(expr string) string {
+	return `label_replace(label_join(` + expr + `, "` + leadOrder + `", "", "` + series.LabelAhead + `"), "` + leadOrder + `", "0", "` + series.LabelAhead + `", "1h")`
+}
+
 // forecastRow shows how the budget of one SLO will probably develop. Each engine forecasts from its own part of the events, so
 // series of several engines are not added up.
 func (g *generator) forecastRow(b *board, engine selection, legend func(string) string) {
@@ -20,8 +28,8 @@ func (g *generator) forecastRow(b *board, engine selection, legend func(string) 
 		title: "Budget ahead", about: "Error budget that will remain at times ahead: 90 % of the futures lie between low and high. The last column is the probability that the budget is empty at some time until then.",
 		unit: unitRatio, none: none, steps: plain(),
 		queries: []query{
-			{each("0.05"), "Low"}, {each("0.5"), "Median"}, {each("0.95"), "High"},
-			{engine.and(series.LabelAhead + `=~"1h|1d|3d|7d|window_end"`).of(series.ForecastExhausted.Name), "Empty until then"},
+			{leading(each("0.05")), "Low"}, {leading(each("0.5")), "Median"}, {leading(each("0.95")), "High"},
+			{leading(engine.and(series.LabelAhead + `=~"1h|1d|3d|7d|window_end"`).of(series.ForecastExhausted.Name)), "Empty until then"},
 		},
 	}
 	columns := []column{{field: series.LabelAhead, name: "Ahead"}}
@@ -29,7 +37,7 @@ func (g *generator) forecastRow(b *board, engine selection, legend func(string) 
 		columns = append(columns, column{field: value(v, i), name: name, unit: unitRatio, steps: budgetSteps()})
 	}
 	columns = append(columns, column{field: value(v, 3), name: "Empty until then", unit: unitRatio, steps: above(good, from(0.5, warning), from(0.8, bad))})
-	b.add(12, 9, table(v, "Ahead", columns...).hide(series.LabelSLOID, series.LabelService, series.LabelSLO))
+	b.add(12, 9, table(v, "", columns...).sorted(leadOrder).hide(series.LabelSLOID, series.LabelService, series.LabelSLO))
 	b.add(12, 9, lines(view{
 		title: "Budget now and in a week", about: "Error budget that is left, and the range that was forecast at each time for a week and for a day later.",
 		unit: unitRatio, none: none, steps: budgetSteps(), max: number(1),

@@ -210,6 +210,16 @@ type transformation struct {
 	Options any    `json:"options"`
 }
 
+// sortRows are the options of the transformation sortBy.
+type sortRows struct {
+	Fields struct{}    `json:"fields"`
+	Sort   []sortField `json:"sort"`
+}
+
+type sortField struct {
+	Field string `json:"field"`
+}
+
 type organize struct {
 	ExcludeByName map[string]bool   `json:"excludeByName"`
 	IndexByName   map[string]int    `json:"indexByName"`

@@ -1,6 +1,9 @@
 package dashboards
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // Units of Grafana that are used here.
 const (
@@ -271,6 +274,13 @@ func (p *panel) hide(fields ...string) *panel {
 		}
 	}
 	return p
+}
+
+// sorted sorts a table by a label that it does not show.
+func (p *panel) sorted(label string) *panel {
+	by := transformation{ID: "sortBy", Options: sortRows{Sort: []sortField{{Field: label}}}}
+	p.Transformations = slices.Insert(p.Transformations, 1, by) // of the merged rows, which still have the label
+	return p.hide(label)
 }
 
 // precise shows columns of a table with three digits after the point, so that

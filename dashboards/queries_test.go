@@ -239,6 +239,21 @@ func finite(w *world, q grafanaTarget, expr string) int {
 	return n
 }
 
+// leadTimesSorted holds that the label that a table is sorted by, as text, puts lead times in their order.
+func leadTimesSorted(t *testing.T, w *world, p grafanaPanel, label string, vars map[string]string) {
+	t.Helper()
+	for _, q := range p.Targets {
+		rows := w.instant(fill(q.Expr, vars))
+		slices.SortStableFunc(rows, func(a, b promql.Sample) int { return strings.Compare(a.Metric.Get(label), b.Metric.Get(label)) })
+		var ahead []string
+		for _, r := range rows {
+			require.NotEmpty(t, r.Metric.Get(label))
+			ahead = append(ahead, r.Metric.Get(series.LabelAhead))
+		}
+		require.Equal(t, []string{"1h", "1d", "3d", "7d"}, slices.Compact(ahead), q.Expr)
+	}
+}
+
 // rowsMerge holds that Grafana can join the queries of a table: they give the
 // same labels, and each set of them once.
 func rowsMerge(t *testing.T, w *world, where string, p grafanaPanel, vars map[string]string) {
@@ -259,6 +274,13 @@ func rowsMerge(t *testing.T, w *world, where string, p grafanaPanel, vars map[st
 			}
 		}
 		require.Zero(t, extra, "%s: %s has rows that the first query lacks\n%v\n%v", where, q.RefID, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+	}
+	for i, tr := range p.Transformations {
+		if tr.ID == "sortBy" {
+			require.Equal(t, "merge", p.Transformations[i-1].ID, "%s: the rows are sorted once they are rows", where)
+			require.Contains(t, p.Transformations[i+1].Options.ExcludeByName, tr.Options.Sort[0].Field, where)
+			leadTimesSorted(t, w, p, tr.Options.Sort[0].Field, vars)
+		}
 	}
 	// Every column that is named must be there.
 	for _, tr := range p.Transformations {

@@ -67,7 +67,10 @@ type (
 		}
 		Transformations []struct {
 			ID      string
-			Options struct{ IndexByName, RenameByName map[string]any }
+			Options struct {
+				IndexByName, RenameByName, ExcludeByName map[string]any
+				Sort                                     []struct{ Field string }
+			}
 		}
 	}
 	grafanaTarget struct {
