@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -18,7 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestManifestsFollowTheSchemas reads every manifest into the API types of Kubernetes and of the Prometheus operator. A key that
+// TestManifestsFollowTheSchemas reads every manifest into the API types of Kubernetes and of the Prometheus operator, and those for
+// KEDA into a type with the same keys. A key that
 // they do not know, a key that is there twice, or a value of another type is an error.
 func TestManifestsFollowTheSchemas(t *testing.T) {
 	kinds := map[string]func() any{
@@ -35,7 +37,7 @@ func TestManifestsFollowTheSchemas(t *testing.T) {
 	}
 	other := map[string]string{
 		"kustomize.config.k8s.io/v1beta1 Kustomization": "read by the other tests",
-		"keda.sh/v1alpha1 ScaledObject":                 "its types come with the whole operator",
+		"keda.sh/v1alpha1 ScaledObject":                 "followsKEDA",
 	}
 	seen := map[string]bool{}
 	require.NoError(t, filepath.WalkDir(filepath.Join(deployDir, "kubernetes"), func(path string, d os.DirEntry, err error) error {
@@ -49,11 +51,14 @@ func TestManifestsFollowTheSchemas(t *testing.T) {
 			require.NoError(t, yaml.Unmarshal(doc, &m), path)
 			kind := m.APIVersion + " " + m.Kind
 			seen[kind] = true
+			if m.Kind == "ScaledObject" {
+				followsKEDA(t, doc, path)
+			}
 			if other[kind] != "" {
 				continue
 			}
 			require.Contains(t, kinds, kind, path)
-			require.NoError(t, yaml.UnmarshalStrict(doc, kinds[kind]()), path)
+			require.NoError(t, strictly(doc, kinds[kind]()), path)
 		}
 		return nil
 	}))
@@ -63,6 +68,19 @@ func TestManifestsFollowTheSchemas(t *testing.T) {
 	for kind := range other {
 		require.True(t, seen[kind], kind)
 	}
+}
+
+// strictly reads a manifest as the API server does, which takes no number where it wants a text. UnmarshalStrict makes a text of
+// it. It is asked first, because it finds keys in the wrong case.
+func strictly(doc []byte, into any) error {
+	if err := yaml.UnmarshalStrict(doc, into); err != nil {
+		return err
+	}
+	raw, err := yaml.YAMLToJSONStrict(doc)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
 }
 
 // TestPrometheusRuleIsGenerated holds the alerts about the engine against what generate writes. They do not depend on the spec.
