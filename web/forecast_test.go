@@ -74,6 +74,7 @@ func TestForecastsOnPages(t *testing.T) {
 	} {
 		require.Contains(t, page, want)
 	}
+	require.NotContains(t, page, "It may be over")
 	require.Contains(t, flat("/slo?id=mdm/availability"), "There is no forecast: less than a week was observed.")
 	require.Contains(t, flat("/slo?id=insurance-unpaid/availability&group.product=MEDCARE"), "still reading the hours")
 	capacity := flat("/slo?id=insurance-unpaid/throughput&group.product=MEDCARE")
@@ -88,6 +89,15 @@ func TestForecastsOnPages(t *testing.T) {
 	b.rep.Outlooks = &sla.Outlooks{Groups: 1, Of: 13}
 	b.rep.Version++
 	require.Contains(t, flat("/slo?id=insurance-unpaid/availability&group.product=MEDCARE"), "1 of 13 groups are")
+
+	for i := range b.rep.SLOs {
+		if r := &b.rep.SLOs[i]; r.Outlook != nil && r.Outlook.Forecast.Running != nil {
+			r.Burns = slices.Clone(r.Burns)
+			r.Burns[0].Rate = 0.5
+		}
+	}
+	b.rep.Version++
+	require.Contains(t, flat("/slo?id=insurance-unpaid/availability&group.product=TRVL10"), "It may be over: the burn rate of the last 5m is 0.50×.")
 }
 
 func TestForecastsInTheAPI(t *testing.T) {

@@ -50,7 +50,12 @@ func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, now time.Time) *foreca
 	}
 	out := &forecastPart{Head: sentence(format.Pace(f)), Stands: format.NewStamp(f.Time, now), Score: scoreText(&r.Outlook.Record)}
 	if f.Running != nil {
-		out.Notes = append(out.Notes, sentence(format.RunningIncident(f, now)))
+		text := sentence(format.RunningIncident(f, now))
+		// The forecast goes by the last sixty minutes or the present hour, which an incident may have left.
+		if b, ok := burnOver(r, 5*time.Minute); ok && b.Rate <= 1 {
+			text += " It may be over: the burn rate of the last 5m is " + format.BurnRate(b.Rate) + "."
+		}
+		out.Notes = append(out.Notes, text)
 	}
 	if f.Relief != nil {
 		out.Notes = append(out.Notes, sentence(format.Relief(f.Relief)))
