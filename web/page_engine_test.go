@@ -165,6 +165,23 @@ func TestRates(t *testing.T) {
 	require.Len(t, b.web.engine.Rates.Samples, 1)
 }
 
+// The first seconds may fill less than half a bar. They are no reason for a maximum below the mean.
+func TestPeakRateAfterAStart(t *testing.T) {
+	b := newBench(t)
+	b.eng.Ingest = status.IngestStatus{}
+	for _, at := range []struct {
+		second time.Duration
+		events uint64
+	}{{12, 0}, {17, 10_000}, {22, 10_010}} {
+		b.now = noon.Truncate(time.Minute).Add(at.second * time.Second)
+		b.eng.Ingest.Accepted, b.eng.Ingest.Received = at.events, at.events
+		b.web.engine.SampleRates()
+	}
+	c := b.web.engine.RateChart(b.web.View())
+	require.Equal(t, c.Mean, c.Peak)
+	require.NotEqual(t, format.NoValue, c.Mean)
+}
+
 func TestRatesAreSampledByRun(t *testing.T) {
 	l := newLiveBench(t, nil)
 	require.Eventually(t, func() bool {

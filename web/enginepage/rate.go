@@ -190,6 +190,7 @@ func (h *Handler) RateChart(v site.View) rateChart {
 			peak = max(peak, f.per(f.total()))
 		}
 	}
+	peak = max(peak, all.per(all.total())) // a bar of which little is known may hold more than all others
 	c.Peak, c.Mean, c.Top = format.Rate(peak), format.Rate(all.per(all.total())), format.Rate(peak)
 	c.From, c.To = format.NewStamp(bars[0].From, v.Now), format.NewStamp(v.Now, v.Now)
 	var taken, not, gap chart.Pen
