@@ -27,6 +27,10 @@ type Options struct {
 	Interval time.Duration    // between reports; default DefaultInterval
 	Now      func() time.Time // wall clock of Run; default time.Now
 
+	// Monotonic is a clock that cannot be set. It measures how long ticks take, and Run checks Now against it, which
+	// would hide its own jumps. Default: the process's.
+	Monotonic func() time.Duration
+
 	// Complete, if set, adds to a new report what the fold's sums do not tell, before anybody sees it. The time that it
 	// takes is part of the tick.
 	Complete func(*sla.Report)
@@ -54,6 +58,10 @@ func (o *Options) applyDefaults() {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Monotonic == nil {
+		origin := time.Now()
+		o.Monotonic = func() time.Duration { return time.Since(origin) }
 	}
 	if o.Complete == nil {
 		o.Complete = func(*sla.Report) {}
@@ -154,7 +162,7 @@ func (e *Evaluator) Tick(ctx context.Context, now time.Time) (*sla.Report, error
 func (e *Evaluator) publish(ctx context.Context, now time.Time) (*sla.Report, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	begin := time.Now()
+	begin := e.opt.Monotonic()
 	r, err := e.evaluate(ctx, now)
 	if err != nil {
 		e.opt.Metrics.errors.Inc()
@@ -162,7 +170,7 @@ func (e *Evaluator) publish(ctx context.Context, now time.Time) (*sla.Report, er
 	}
 	e.opt.Complete(r)
 	e.version++
-	r.Version, r.Took = e.version, time.Since(begin)
+	r.Version, r.Took = e.version, e.opt.Monotonic()-begin
 	e.opt.Metrics.ticks.Inc()
 	e.opt.Metrics.seconds.Update(r.Took.Seconds())
 	e.opt.Metrics.groups.Set(float64(len(r.SLOs)))
@@ -191,12 +199,12 @@ func (e *Evaluator) evaluate(ctx context.Context, now time.Time) (*sla.Report, e
 func (e *Evaluator) Run(ctx context.Context) error {
 	ticker := time.NewTicker(e.opt.Interval)
 	defer ticker.Stop()
-	began := time.Now() // monotonic, which Now is checked against; Now would hide its own jumps
+	began := e.opt.Monotonic()
 	var r runner
 	for {
-		begin := time.Now()
-		e.step(ctx, &r, time.Since(began))
-		if took := time.Since(begin); took > e.opt.Interval {
+		begin := e.opt.Monotonic()
+		e.step(ctx, &r, begin-began)
+		if took := e.opt.Monotonic() - begin; took > e.opt.Interval {
 			e.opt.Metrics.late.Inc()
 			e.opt.Logger.Warn("evaluation took longer than its interval", "took", took, "interval", e.opt.Interval)
 		}

@@ -214,10 +214,10 @@ func (f *Fleet) Sums(ctx context.Context, req fold.Request) (*fold.Sums, error) 
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, f.opt.Timeout)
 			defer cancel()
-			begin := time.Now()
+			begin := f.opt.Now()
 			fetch := fetching{fleet: f, engine: i, spec: spec, cfg: cfg, joined: joined, req: &req}
 			parts[i], errs[i] = fetch.run(ctx)
-			f.answered(i, &fetch, parts[i], errs[i], time.Since(begin))
+			f.answered(i, &fetch, parts[i], errs[i], f.opt.Now().Sub(begin))
 		})
 	}
 	all.Wait()
