@@ -45,13 +45,16 @@ type store interface {
 	Delete(id string) (annotation.Annotation, error)
 }
 
-// store returns the annotations to change, or sends a problem.
-func (h *Handler) store(c *gin.Context) (store, bool) {
-	s, ok := h.Opt.Annotations.(store)
-	if !ok {
+// change reads the body of a change and returns the annotations to change, or sends a problem.
+func (h *Handler) change(c *gin.Context) (body []byte, s store, ok bool) {
+	c.Header("Cache-Control", "no-store")
+	if body, ok = h.JSONBody(c); !ok {
+		return nil, nil, false
+	}
+	if s, ok = h.Opt.Annotations.(store); !ok {
 		respond.Problem(c, http.StatusNotImplemented, "Annotations belong to an engine. A view of several engines shows those of its engines.", nil)
 	}
-	return s, ok
+	return body, s, ok
 }
 
 func (h *Handler) list(c *gin.Context) {
@@ -79,12 +82,7 @@ func (h *Handler) list(c *gin.Context) {
 }
 
 func (h *Handler) add(c *gin.Context) {
-	c.Header("Cache-Control", "no-store")
-	body, ok := h.JSONBody(c)
-	if !ok {
-		return
-	}
-	into, ok := h.store(c)
+	body, into, ok := h.change(c)
 	if !ok {
 		return
 	}
@@ -115,12 +113,7 @@ func (h *Handler) add(c *gin.Context) {
 }
 
 func (h *Handler) delete(c *gin.Context) {
-	c.Header("Cache-Control", "no-store")
-	body, ok := h.JSONBody(c)
-	if !ok {
-		return
-	}
-	from, ok := h.store(c)
+	body, from, ok := h.change(c)
 	if !ok {
 		return
 	}
