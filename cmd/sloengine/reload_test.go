@@ -36,6 +36,12 @@ func post(t *testing.T, address, token, body string) (status int, answer string)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
+	return exchange(t, req)
+}
+
+// exchange sends a request and reads the answer.
+func exchange(t *testing.T, req *http.Request) (status int, answer string) {
+	t.Helper()
 	res, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
 	defer res.Body.Close()

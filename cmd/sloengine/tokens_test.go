@@ -28,12 +28,7 @@ func as(t *testing.T, token, address string) (status int, answer string) {
 	req, err := http.NewRequest(http.MethodGet, address, nil)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	data, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	return res.StatusCode, string(data)
+	return exchange(t, req)
 }
 
 // TestLimitedTokenOnARunningEngine: who may read one service sees that one only, over HTTP and with the commands, after a
