@@ -57,6 +57,9 @@ func ParseDuration(s string) (time.Duration, error) {
 	return total, nil
 }
 
+// ParseTime reads a time in RFC 3339, in which T and Z may be lower-case.
+func ParseTime(s string) (time.Time, error) { return time.Parse(time.RFC3339, strings.ToUpper(s)) }
+
 // FormatDuration prints a duration in the notation of ParseDuration. Whole days
 // are days (30d), anything else its largest units (1h30m); less than a
 // millisecond is rounded away.

@@ -63,3 +63,15 @@ func TestDurationAgreesWithPrometheus(t *testing.T) {
 		}
 	})
 }
+
+// TestParseTime: RFC 3339 allows lower-case letters.
+func TestParseTime(t *testing.T) {
+	want := time.Date(2026, 11, 20, 9, 0, 0, 500, time.UTC)
+	for _, s := range []string{"2026-11-20T09:00:00.0000005Z", "2026-11-20t09:00:00.0000005z", "2026-11-20t12:00:00.0000005+03:00"} {
+		got, err := slo.ParseTime(s)
+		require.NoError(t, err)
+		require.True(t, want.Equal(got), s)
+	}
+	_, err := slo.ParseTime("2026-11-20 09:00:00Z")
+	require.Error(t, err)
+}

@@ -92,7 +92,7 @@ func (k *contract) annotations(t *testing.T) {
 	require.Equal(t, "ci", a.Author)
 	require.Contains(t, audits[0], `annotation.add id="`+a.ID+`"`)
 	for body, status := range map[string]int{
-		`{"text":"x","at":"2026-11-20T11:00:00Z"}`: 200, `{}`: 400, `{"text":""}`: 400, `{"text":"x","kind":"spec"}`: 400, `{"text":"x","kind":"party"}`: 400, `{"text":"x","more":1}`: 400, `{"text":"x","at":"noon"}`: 400,
+		`{"text":"x","at":"2026-11-20T11:00:00Z"}`: 200, `{"text":"x","at":"2026-11-20t11:00:00z"}`: 200, `{}`: 400, `{"text":""}`: 400, `{"text":"x","kind":"spec"}`: 400, `{"text":"x","kind":"party"}`: 400, `{"text":"x","more":1}`: 400, `{"text":"x","at":"noon"}`: 400,
 		`{"text":"x","at":"2020-01-01T00:00:00Z"}`: 400,
 	} {
 		k.sent(b, annotations.Path, body, status)
@@ -104,7 +104,7 @@ func (k *contract) annotations(t *testing.T) {
 	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, annotations.Path+"?service=shop", 200), &list))
 	require.Len(t, list.Items, 2)
 	require.Equal(t, a.ID, list.Items[0].ID, "the latest first")
-	k.answer(b, http.MethodGet, annotations.Path+"?from=2026-11-20T10:00:00Z&to=2026-11-20T11:30:00Z", 200)
+	k.answer(b, http.MethodGet, annotations.Path+"?from=2026-11-20t10:00:00z&to=2026-11-20T11:30:00Z", 200)
 	k.answer(b, http.MethodGet, annotations.Path+"?from=noon", 400)
 	k.sent(b, annotations.Path+"/"+a.ID+"/delete", `{}`, 200)
 	k.sent(b, annotations.Path+"/"+a.ID+"/delete", `{}`, 404)

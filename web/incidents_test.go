@@ -94,7 +94,7 @@ func (k *contract) incidents(b *bench) {
 	}
 	require.Contains(k.t, string(k.answer(b, http.MethodGet, one, 200)), `"detection_seconds":240`)
 	require.Contains(k.t, string(k.answer(b, http.MethodGet, all+"/measures?to=2026-12-01T00:00:00Z", 200)), `"verdict":"met"`)
-	k.sent(b, all, `{"title":"t","by":"Ann","service":"shop","severity":"warning","team":"ops","onset":"2026-11-20T10:00:00Z","public":true,"key":"k"}`, 201)
+	k.sent(b, all, `{"title":"t","by":"Ann","service":"shop","severity":"warning","team":"ops","onset":"2026-11-20t10:00:00z","public":true,"key":"k"}`, 201)
 	for path, body := range map[string]string{
 		"/ack": `{"by":"Bob","team":"ops"}`, "/note": `{"by":"Bob","text":"*x*"}`, "/update": `{"by":"Bob","text":"*x*","public":true}`, "/publish": `{"public":true}`,
 		"/post-mortem": `{"url":"https://wiki.example.org/1"}`, "/erase": `{"person":"Eve"}`,

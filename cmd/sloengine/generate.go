@@ -221,13 +221,13 @@ func (f *generateFlags) options(g *generator) (err error) {
 	now := time.Now().UTC()
 	o.From = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	if f.from != "" {
-		if o.From, err = time.Parse(time.RFC3339, f.from); err != nil {
+		if o.From, err = slo.ParseTime(f.from); err != nil {
 			return cli.Usagef("invalid --from %q (want RFC 3339, such as 2026-11-01T00:00:00Z)", f.from)
 		}
 	}
 	o.Until = o.From.AddDate(0, 6, 0)
 	if f.until != "" {
-		if o.Until, err = time.Parse(time.RFC3339, f.until); err != nil {
+		if o.Until, err = slo.ParseTime(f.until); err != nil {
 			return cli.Usagef("invalid --until %q (want RFC 3339, such as 2027-05-01T00:00:00Z)", f.until)
 		}
 	}

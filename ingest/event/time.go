@@ -3,13 +3,13 @@ package event
 import "math"
 
 // parseTime reads an RFC 3339 time such as 2026-11-20T09:00:00.123+03:00 as
-// Unix nanoseconds. T and Z must be capital, any number of fractional digits may
+// Unix nanoseconds. T and Z may be lower-case, any number of fractional digits may
 // follow (those beyond the ninth are cut off), and a leap second is refused.
 // Times that int64 cannot hold become its least or greatest value.
 func parseTime(b []byte) (ns int64, ok bool) {
 	// 2006-01-02T15:04:05Z
 	// 0123456789012345678
-	if len(b) < 20 || b[4] != '-' || b[7] != '-' || b[10] != 'T' || b[13] != ':' || b[16] != ':' {
+	if len(b) < 20 || b[4] != '-' || b[7] != '-' || b[10]|0x20 != 't' || b[13] != ':' || b[16] != ':' {
 		return 0, false
 	}
 	high, ok1 := twoDigits(b[0:2])
@@ -47,7 +47,7 @@ func parseTime(b []byte) (ns int64, ok bool) {
 
 // parseOffset reads Z or an offset such as +03:00, as seconds east of UTC.
 func parseOffset(b []byte) (seconds int, ok bool) {
-	if len(b) == 1 && b[0] == 'Z' {
+	if len(b) == 1 && b[0]|0x20 == 'z' {
 		return 0, true
 	}
 	if len(b) != 6 || b[0] != '+' && b[0] != '-' || b[3] != ':' {

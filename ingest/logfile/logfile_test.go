@@ -218,7 +218,7 @@ func TestBrokenLines(t *testing.T) {
 func TestNginxJSON(t *testing.T) {
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ name, line, want string }{
-		{"iso", `{"time_iso8601":"2026-11-20T12:00:00+03:00","request_method":"GET","request_uri":"/a?b","status":200,"request_time":0.123,"body_bytes_sent":17}`, "0s 123ms success GET 200 17 /a"},
+		{"iso", `{"time_iso8601":"2026-11-20t12:00:00+03:00","request_method":"GET","request_uri":"/a?b","status":200,"request_time":0.123,"body_bytes_sent":17}`, "0s 123ms success GET 200 17 /a"},
 		{"all strings", `{"time_local":"20/Nov/2026:09:00:00 +0000","request":"POST /a HTTP/1.1","status":"503","request_time":"1.5","body_bytes_sent":"0","request_id":"abc"}`, "0s 1.5s failure POST 503 0 /a"},
 		{"msec first", `{"time_local":"junk","msec":1795165200.125,"uri":"/u","status":404}`, "125ms - success other 404  /u"},
 		{"msec as string", `{"msec":"1795165200.125","status":"404","body_bytes_sent":"-","request_time":"-","request":"-"}`, "125ms - success other 404  "},

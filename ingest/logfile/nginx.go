@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/valyala/fastjson"
@@ -106,7 +107,7 @@ func nginxTime(o *fastjson.Object, f *Fields) (when time.Time, reason string) {
 		return time.UnixMilli(int64(math.Round(seconds * 1000))).UTC(), ""
 	}
 	if text := member(o, f.TimeISO8601); text != nil {
-		when, err := time.Parse(time.RFC3339, string(text))
+		when, err := time.Parse(time.RFC3339, strings.ToUpper(string(text)))
 		if err != nil || when.Year() < 1678 || when.Year() > 2261 {
 			return when, fmt.Sprintf("the time %s in %q is not ISO 8601", show(text), f.TimeISO8601)
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -33,7 +34,7 @@ var ErrExpired error = expiredError{}
 
 // Parse reads the value of the header: RFC 3339, or Unix seconds with or without a fraction.
 func Parse(value string) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339Nano, value); err == nil {
+	if t, err := time.Parse(time.RFC3339, strings.ToUpper(value)); err == nil {
 		return t, nil
 	}
 	seconds, err := strconv.ParseFloat(value, 64)

@@ -3,6 +3,7 @@ package spec
 import (
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
@@ -111,7 +112,7 @@ func readOpenCalendar(v *yamldoc.Value, duration *yamldoc.Value) (slo.Window, bo
 	var t time.Time
 	var err error
 	for _, layout := range []string{time.DateTime, "2006-01-02T15:04:05", time.RFC3339, time.DateOnly} {
-		if t, err = time.Parse(layout, text); err == nil {
+		if t, err = time.Parse(layout, strings.ToUpper(text)); err == nil {
 			break
 		}
 	}

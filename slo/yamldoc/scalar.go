@@ -126,7 +126,7 @@ func (v *Value) Instant() (time.Time, bool) {
 	if !ok {
 		return time.Time{}, false
 	}
-	t, err := time.Parse(time.RFC3339, s)
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(s))
 	if err != nil {
 		v.failf("write it as in 2026-11-22T01:00:00Z or 2026-11-22T04:00:00+03:00", "invalid RFC 3339 time %s", v.Shape())
 		return time.Time{}, false

@@ -69,7 +69,7 @@ func (h *Handler) list(c *gin.Context) {
 		if text == "" {
 			continue
 		}
-		at, err := time.Parse(time.RFC3339, text)
+		at, err := site.ParseTime(text)
 		if err != nil {
 			respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("Invalid %s (want a time such as 2026-11-22T10:00:00Z).", name), nil)
 			return
@@ -92,9 +92,7 @@ func (h *Handler) add(c *gin.Context) {
 	}
 	err := site.ReadObject(body, map[string]func(json.RawMessage) error{
 		"text": text(&a.Text), "service": text(&a.Service), "author": text(&a.Author), "kind": text((*string)(&a.Kind)),
-		"at": func(raw json.RawMessage) error {
-			return site.ReadValue(raw, &a.At, "a time such as 2026-11-22T10:00:00Z")
-		},
+		"at": site.ReadTime(&a.At),
 	})
 	switch {
 	case err != nil:

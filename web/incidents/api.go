@@ -96,7 +96,7 @@ func ParseFilter(q url.Values) (f Filter, err error) {
 	}
 	for name, at := range map[string]*time.Time{"from": &f.From, "to": &f.To} {
 		if s := q.Get(name); s != "" {
-			if *at, err = time.Parse(time.RFC3339, s); err != nil {
+			if *at, err = site.ParseTime(s); err != nil {
 				return f, fmt.Errorf("%s: want a time such as 2026-11-22T10:00:00Z", name)
 			}
 		}

@@ -35,9 +35,7 @@ func fields(o *incident.Operation) map[string]func(json.RawMessage) error {
 		return map[string]func(json.RawMessage) error{
 			"title": text(&o.Title), "service": text(&o.Service), "team": text(&o.Team), "by": by, "key": text(&o.Key), "public": public,
 			"severity": func(raw json.RawMessage) error { return site.ReadValue(raw, &o.Severity, "critical or warning") },
-			"onset": func(raw json.RawMessage) error {
-				return site.ReadValue(raw, &o.Onset, "a time such as 2026-11-22T10:00:00Z")
-			},
+			"onset":    site.ReadTime(&o.Onset),
 		}
 	case incident.AckIt:
 		return map[string]func(json.RawMessage) error{"by": by, "team": text(&o.Team)}

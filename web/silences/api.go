@@ -131,13 +131,8 @@ func (h *Handler) add(c *gin.Context) {
 	text := func(into *string) func(json.RawMessage) error {
 		return func(raw json.RawMessage) error { return site.ReadValue(raw, into, "a string") }
 	}
-	at := func(into *time.Time) func(json.RawMessage) error {
-		return func(raw json.RawMessage) error {
-			return site.ReadValue(raw, into, "a time such as 2026-11-22T10:00:00Z")
-		}
-	}
 	err := site.ReadObject(body, map[string]func(json.RawMessage) error{
-		"matchers": text(&s.Matchers), "starts_at": at(&s.Starts), "ends_at": at(&s.Ends), "author": text(&s.Author), "comment": text(&s.Comment),
+		"matchers": text(&s.Matchers), "starts_at": site.ReadTime(&s.Starts), "ends_at": site.ReadTime(&s.Ends), "author": text(&s.Author), "comment": text(&s.Comment),
 	})
 	if err != nil {
 		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)

@@ -12,9 +12,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
@@ -138,4 +140,19 @@ func ReadValue(raw json.RawMessage, into any, want string) error {
 		return fmt.Errorf("want %s", want)
 	}
 	return nil
+}
+
+// ReadTime reads a time in RFC 3339.
+func ReadTime(into *time.Time) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		var text string
+		err := json.Unmarshal(raw, &text)
+		if err == nil {
+			*into, err = slo.ParseTime(text)
+		}
+		if err != nil {
+			return errors.New("want a time such as 2026-11-22T10:00:00Z")
+		}
+		return nil
+	}
 }

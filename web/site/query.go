@@ -16,7 +16,7 @@ func ParseTime(s string) (time.Time, error) {
 	if secs, err := strconv.ParseInt(s, 10, 64); err == nil && secs >= 0 && secs < 1<<36 {
 		return time.Unix(secs, 0).UTC(), nil
 	}
-	t, err := time.Parse(time.RFC3339, strings.ReplaceAll(s, " ", "+")) // an unescaped + arrives as a space
+	t, err := slo.ParseTime(strings.ReplaceAll(s, " ", "+")) // an unescaped + arrives as a space
 	if err != nil {
 		return time.Time{}, fmt.Errorf("want RFC 3339, such as 2026-11-20T09:00:00Z, or Unix seconds")
 	}

@@ -212,10 +212,10 @@ and asks, unless --yes is set. The command writes an audit line to standard erro
   sloengine outbox replay --dsn-file dsn --from 2026-11-20T09:00:00Z --to 2026-11-20T10:00:00Z --type OrderCreated --yes`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if s.From, err = time.Parse(time.RFC3339, from); err != nil {
+			if s.From, err = slo.ParseTime(from); err != nil {
 				return cli.Usagef("invalid --from %q (want a time such as 2026-11-20T09:00:00Z)", from)
 			}
-			if s.To, err = time.Parse(time.RFC3339, to); err != nil || !s.To.After(s.From) {
+			if s.To, err = slo.ParseTime(to); err != nil || !s.To.After(s.From) {
 				return cli.Usagef("invalid --to %q (want a time after --from, such as 2026-11-20T10:00:00Z)", to)
 			}
 			return o.connect(c.Context(), outbox.NeedManage, func() error { return o.replay(c, s, yes, dry) })

@@ -105,7 +105,7 @@ func timeFlag(s string, now time.Time) (time.Time, error) {
 	if ago, err := slo.ParseDuration(s); err == nil && s != "0" {
 		return now.Add(-ago), nil
 	}
-	at, err := time.Parse(time.RFC3339, s)
+	at, err := slo.ParseTime(s)
 	if err != nil {
 		return at, fmt.Errorf("%q (want a time such as 2026-11-20T09:00:00Z, or an age such as 2h or 7d)", s)
 	}

@@ -211,7 +211,7 @@ func newDLQPurge(o *engineCommand) *cobra.Command {
 			}
 			body := map[string]any{"dry_run": dryRun}
 			if c.Flags().Changed("before") {
-				at, err := time.Parse(time.RFC3339, before)
+				at, err := slo.ParseTime(before)
 				if err != nil {
 					return cli.Usagef("invalid --before %q (want a time such as 2026-11-20T09:00:00Z)", before)
 				}

@@ -106,7 +106,7 @@ func (s *Settings) resolve(hostname string) (r resolved, err error) {
 	switch s.Start {
 	case Earliest, Latest, LongestWindow:
 	default:
-		if r.start, err = time.Parse(time.RFC3339, s.Start); err != nil {
+		if r.start, err = time.Parse(time.RFC3339, strings.ToUpper(s.Start)); err != nil {
 			bad("start", "%q is not earliest, latest, longest_window or a time such as 2026-11-20T09:00:00Z", s.Start)
 		}
 	}
