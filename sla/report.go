@@ -122,7 +122,7 @@ type SLAReport struct {
 	HasData    bool    // some component has data, or the no-data policy decided
 	Score      float64 // 0 to 100
 	Low, High  float64 // what the score would be if the missing components were worst or best; equal to Score if none is missing
-	Breached   bool    // some component attains less than 1, whatever the score; never if Informative
+	Breached   bool    // some component attains less than 1, or has no data where that is declared bad, whatever the score; never if Informative
 	Level      Level   // of Score against the agreement's alert thresholds; if Informative only LevelOK or LevelNoData
 	Components []ComponentReport
 	Worst      int // index into Components of the one that lost most; -1 if nothing was lost

@@ -137,6 +137,7 @@ func (s *Scorer) Score(period slo.Span, in []ComponentInput, dst []ComponentRepo
 		if !c.HasData {
 			r.Missing++
 			missing += w
+			r.Breached = r.Breached || s.a.NoData == NoDataBad
 		} else {
 			points += w * c.Points
 			present += w

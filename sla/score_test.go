@@ -224,15 +224,17 @@ func TestMissingComponents(t *testing.T) {
 		score, low, high float64
 		hasData          bool
 		level            Level
+		breached         bool
 	}
 	all := func(in []ComponentInput) {
 		for i := range in {
 			in[i] = ComponentInput{Objective: in[i].Objective, Kind: in[i].Kind, Within: make([]uint64, 4)}
 		}
 	}
+	absent := func(in []ComponentInput) { in[2].Counts, in[2].Achieved, in[2].Target = slo.Counts{}, 0, 0 }
 	one := func(in []ComponentInput) {
 		bad(&in[0], 1_000) // attains .1
-		in[2].Counts, in[2].Achieved, in[2].Target = slo.Counts{}, 0, 0
+		absent(in)
 	}
 	for _, c := range []struct {
 		name   string
@@ -240,12 +242,15 @@ func TestMissingComponents(t *testing.T) {
 		change func(in []ComponentInput)
 		want   want
 	}{
-		{"one left out", NoDataExclude, one, want{100 * 44. / 80, 44, 64, true, LevelCritical}},
-		{"one counted as good", NoDataGood, one, want{64, 44, 64, true, LevelCritical}},
-		{"one counted as bad", NoDataBad, one, want{44, 44, 64, true, LevelCritical}},
-		{"all left out", NoDataExclude, all, want{0, 0, 100, false, LevelNoData}},
-		{"all counted as good", NoDataGood, all, want{100, 0, 100, true, LevelOK}},
-		{"all counted as bad", NoDataBad, all, want{0, 0, 100, true, LevelCritical}},
+		{"one left out", NoDataExclude, one, want{100 * 44. / 80, 44, 64, true, LevelCritical, true}},
+		{"one counted as good", NoDataGood, one, want{64, 44, 64, true, LevelCritical, true}},
+		{"one counted as bad", NoDataBad, one, want{44, 44, 64, true, LevelCritical, true}},
+		{"only one missing, left out", NoDataExclude, absent, want{100, 80, 100, true, LevelOK, false}},
+		{"only one missing, good", NoDataGood, absent, want{100, 80, 100, true, LevelOK, false}},
+		{"only one missing, bad", NoDataBad, absent, want{80, 80, 100, true, LevelCritical, true}},
+		{"all left out", NoDataExclude, all, want{0, 0, 100, false, LevelNoData, false}},
+		{"all counted as good", NoDataGood, all, want{100, 0, 100, true, LevelOK, false}},
+		{"all counted as bad", NoDataBad, all, want{0, 0, 100, true, LevelCritical, true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := classic(Attainment)
@@ -253,12 +258,13 @@ func TestMissingComponents(t *testing.T) {
 			in := process(t)
 			c.change(in)
 			r := Score(a, slo.Span{}, in)
-			got := want{r.Score, r.Low, r.High, r.HasData, r.Level}
+			got := want{r.Score, r.Low, r.High, r.HasData, r.Level, r.Breached}
 			require.InDelta(t, c.want.score, got.score, 1e-9)
 			require.InDelta(t, c.want.low, got.low, 1e-9)
 			require.InDelta(t, c.want.high, got.high, 1e-9)
 			require.Equal(t, c.want.hasData, got.hasData)
 			require.Equal(t, c.want.level, got.level)
+			require.Equal(t, c.want.breached, got.breached)
 			for i, comp := range r.Components {
 				if in[i].Counts.Valid() == 0 {
 					require.False(t, comp.HasData)
@@ -364,7 +370,7 @@ func TestContributionsSumToWhatIsLost(t *testing.T) {
 		for _, c := range r.Components {
 			lost += c.Lost
 			weights += c.Weight
-			breached = breached || c.HasData && c.Attainment < 1
+			breached = breached || c.HasData && c.Attainment < 1 || !c.HasData && a.NoData == NoDataBad
 			require.GreaterOrEqual(t, c.Lost, 0.0)
 			if r.Worst >= 0 {
 				require.LessOrEqual(t, c.Lost, r.Components[r.Worst].Lost)

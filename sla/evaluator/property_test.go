@@ -278,6 +278,7 @@ func (c *checker) sla(t *testing.T, r *sla.SLAReport) {
 		require.Equal(t, ok, got.HasData, "%s, %s", name, comp.Name)
 		if !ok {
 			missing++
+			breached = breached || a.NoData == sla.NoDataBad
 			continue
 		}
 		attainment := min(1, (1-s.Objective.Ratio())/(1-sli))

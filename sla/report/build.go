@@ -410,8 +410,8 @@ func (b *reporter) sla(r *sla.SLAReport, book *PeriodScores, thresholds []Thresh
 		}
 	}
 	switch {
-	case !out.HasData || out.Missing == len(out.Components):
-		out.Verdict = NoData
+	case !out.HasData, out.Missing == len(out.Components) && !(out.Breached && out.Coverage > 0):
+		out.Verdict = NoData // also where missing data is bad, if the engine saw nothing of the period
 	case out.Informative:
 		out.Verdict = Informative
 	case out.Breached:

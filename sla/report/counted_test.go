@@ -38,6 +38,14 @@ slos:
     window: 7d
     indicator: {completion: {started: '{type="created"}', finished: '{type="shipped"}', failed: '{type="refused"}', key: order, within: 15m}}
     cost: {per_bad: 12.50, currency: EUR}
+  - name: silent
+    objective: 90
+    window: 7d
+    indicator: {events: {valid: '{type="unheard"}', bad: '{outcome="failure"}'}}
+slas:
+  - {name: declared, no_data: bad, window: 7d, components: {a: {slo: conversion, weight: 60}, b: {slo: silent, weight: 40}}}
+  - {name: excluded, window: 7d, components: {a: {slo: conversion, weight: 60}, b: {slo: silent, weight: 40}}}
+  - {name: none, no_data: bad, window: 7d, components: {b: {slo: silent, weight: 40}}}
 `
 
 // countedWeek has a row for each day from Monday, 16 November 2026.
@@ -67,7 +75,7 @@ var countedWeek = []struct {
 func TestReportOfOtherIndicators(t *testing.T) {
 	sp, problems := spec.Load([]spec.File{{Name: "sales.yaml", Data: []byte(countedSpec)}})
 	require.NoError(t, problems.Err())
-	in := evaluator.Inputs{SLOs: sp.SLOs}
+	in := evaluator.Inputs{SLOs: sp.SLOs, Agreements: sp.Agreements}
 	cfg, err := evaluator.Compile(in)
 	require.NoError(t, err)
 	f, err := fold.New(fold.Options{})
@@ -163,13 +171,29 @@ func TestReportOfOtherIndicators(t *testing.T) {
 			require.InDelta(t, float64(want.days[k].Bad)/float64(want.sum.Bad), d.Share, 1e-9, "%s on %s", want.id, d.Date)
 		}
 	}
+	for i, want := range []struct {
+		score   float64
+		verdict report.Verdict
+	}{{60, report.Breached}, {100, report.Met}, {0, report.Breached}} { // declared, excluded, none
+		got := &r.SLAs[i]
+		require.InDelta(t, want.score, got.Score, 1e-9)
+		require.Equal(t, want.verdict, got.Verdict, got.SLA.Name)
+	}
+	before, err := report.ParsePeriod("2026-W40")
+	require.NoError(t, err)
+	unseen, err := m.Make(t.Context(), from, rep, report.Query{Period: before})
+	require.NoError(t, err)
+	require.Equal(t, report.NoData, unseen.SLAs[2].Verdict, "nothing was observed then")
 	costs := r.Costs()
 	require.Equal(t, "37.50 EUR", costs.Sums[0].Amount.String())
-	require.Equal(t, []slo.ID{"sales/conversion", "sales/daily", "sales/feel"}, costs.Other)
+	require.Equal(t, []slo.ID{"sales/conversion", "sales/daily", "sales/feel", "sales/silent"}, costs.Other)
 	require.False(t, costs.Estimate)
 
 	rows := map[slo.ID]map[string]counts{}
 	require.NoError(t, report.EachDay(t.Context(), from, rep, report.Query{Period: week}, func(d *report.DayRow) error {
+		if d.SLO == nil {
+			return nil // of an agreement
+		}
 		if rows[d.SLO.SLO.ID] == nil {
 			rows[d.SLO.SLO.ID] = map[string]counts{}
 		}

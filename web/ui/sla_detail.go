@@ -152,6 +152,8 @@ func slaNotes(r *sla.SLAReport) []string {
 	switch {
 	case r.Informative:
 		out = append(out, "All values beyond max_groups share this group. No agreement covers it: it is shown, but it never alerts and is never breached.")
+	case r.Breached && r.Missing > 0 && r.SLA.NoData == sla.NoDataBad:
+		out = append(out, "Breached: a component has no data, which this agreement declares bad.")
 	case r.Breached && r.Level == sla.LevelOK:
 		out = append(out, "Breached although the score is above its alert thresholds: a component missed its own objective, which a weighted mean can hide.")
 	case r.Breached:
