@@ -223,6 +223,7 @@ type requestState struct {
 	limits     admission
 	retryAfter time.Duration // for the events that are to be sent again; 0: there are none
 	backfill   bool
+	covers     []event.Span
 	dryRun     bool
 }
 
@@ -260,7 +261,7 @@ func (s *requestState) recycle() {
 		s.limits.spare.Reset()
 	}
 	s.limits.tickets = nil
-	s.token, s.deadline, s.ownTime, s.id, s.backfill, s.dryRun = nil, time.Time{}, false, "", false, false
+	s.token, s.deadline, s.ownTime, s.id, s.backfill, s.covers, s.dryRun = nil, time.Time{}, false, "", false, nil, false
 	s.h.states.Put(s)
 }
 

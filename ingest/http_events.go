@@ -167,6 +167,7 @@ func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, forma
 	opt := event.DecodeOptions{
 		Now:        h.o.Now(),
 		Backfill:   s.backfill,
+		Covers:     s.covers,
 		Catalog:    h.o.Catalog(),
 		SizeLimits: h.sizeLimits(),
 		AssignID:   s.assign,

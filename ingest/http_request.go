@@ -3,6 +3,7 @@ package ingest
 import (
 	crand "crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -68,7 +69,7 @@ func checkOrigin(req *http.Request) *refusal {
 		detail: "a web page of another site sent this request (send events from a server, or through a proxy under the page's own host name)"}
 }
 
-// parseQuery reads dry_run and backfill. A misspelt value must not silently
+// parseQuery reads dry_run, backfill and covers. A misspelt value must not silently
 // store what was meant as a rehearsal.
 func (s *requestState) parseQuery(req *http.Request) *refusal {
 	if req.URL.RawQuery == "" {
@@ -80,10 +81,10 @@ func (s *requestState) parseQuery(req *http.Request) *refusal {
 	}
 	flags := map[string]*bool{"dry_run": &s.dryRun, "backfill": &s.backfill}
 	for name := range query {
-		if flags[name] == nil {
+		if flags[name] == nil && name != "covers" {
 			// A misspelt dry_run must not store what was only to be tried.
 			return &refusal{status: http.StatusBadRequest, code: problemBadQuery, closeConn: true,
-				detail: fmt.Sprintf("unknown query parameter %s (want dry_run or backfill)", strconv.Quote(name[:min(len(name), 64)]))}
+				detail: fmt.Sprintf("unknown query parameter %s (want dry_run, backfill or covers)", strconv.Quote(name[:min(len(name), 64)]))}
 		}
 	}
 	for name, flag := range flags {
@@ -100,7 +101,31 @@ func (s *requestState) parseQuery(req *http.Request) *refusal {
 				detail: name + " must appear once, as true or false"}
 		}
 	}
+	if s.covers, err = parseCovers(query["covers"], s.backfill); err != nil {
+		return &refusal{status: http.StatusBadRequest, code: problemBadQuery, detail: err.Error(), closeConn: true}
+	}
 	return nil
+}
+
+// parseCovers reads the times of which a sender says that it sends all events. There are few: a file has one.
+func parseCovers(values []string, backfill bool) (out []event.Span, err error) {
+	switch {
+	case len(values) > 0 && !backfill:
+		return nil, errors.New("covers is for backfills (add backfill=true)")
+	case len(values) > event.MaxCovers:
+		return nil, fmt.Errorf("covers appears %d times (at most %d)", len(values), event.MaxCovers)
+	}
+	for _, value := range values {
+		from, to, _ := strings.Cut(strings.ReplaceAll(value, " ", "+"), "/") // an unescaped + arrives as a space
+		first, ok1 := event.ParseTime([]byte(from))
+		last, ok2 := event.ParseTime([]byte(to))
+		if !ok1 || !ok2 || last < first {
+			return nil, fmt.Errorf("invalid covers %s (want FROM/TO, such as 2026-11-01T00:00:00Z/2026-11-08T00:00:00Z)",
+				strconv.Quote(value[:min(len(value), 64)]))
+		}
+		out = append(out, event.Span{From: first, To: last})
+	}
+	return out, nil
 }
 
 // parseDeadline reads X-Request-Deadline: RFC 3339, or Unix seconds (with a

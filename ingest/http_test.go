@@ -24,7 +24,9 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/ingest/rejects"
+	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -257,6 +259,12 @@ func TestStatuses(t *testing.T) {
 		{name: "query broken", query: "?dry_run=%zz", body: line("a"), status: 400, code: "bad_query"},
 		{name: "old", body: `{"service":"s","type":"t","time":"2026-11-01T00:00:00Z"}`, status: 422, code: "all_rejected", rejected: 1},
 		{name: "backfill", query: "?backfill=true", body: `{"service":"s","type":"t","time":"2026-11-01T00:00:00Z"}`, status: 202, accepted: 1},
+		{name: "covers", query: "?backfill=true&covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00z", body: line("a"), status: 202, accepted: 1},
+		{name: "covers a moment", query: "?backfill=true&covers=2026-11-01T03:00:00%2b03:00/2026-11-01T00:00:00Z&covers=2026-11-01T03:00:00+03:00/2026-11-02T00:00:00Z", body: line("a"), status: 202, accepted: 1},
+		{name: "covers of now", query: "?covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00Z", body: line("a"), status: 400, code: "bad_query"},
+		{name: "covers backwards", query: "?backfill=true&covers=2026-11-08T00:00:00Z/2026-11-01T00:00:00Z", body: line("a"), status: 400, code: "bad_query"},
+		{name: "covers half", query: "?backfill=true&covers=2026-11-08T00:00:00Z/", body: line("a"), status: 400, code: "bad_query"},
+		{name: "covers too much", query: "?backfill=true" + strings.Repeat("&covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00Z", event.MaxCovers+1), body: line("a"), status: 400, code: "bad_query"},
 		{name: "overloaded", body: line("a"), fail: engine.ErrOverloaded, status: 503, code: "overloaded"},
 		{name: "disk full", body: line("a"), fail: fmt.Errorf("append: %w", engine.ErrDiskFull), status: 503, code: "disk_full"},
 		{name: "recovering", body: line("a"), fail: engine.ErrNotReady, status: 503, code: "not_ready"},
@@ -304,6 +312,29 @@ func TestStatuses(t *testing.T) {
 			require.Empty(t, r.handler.decoding)
 		})
 	}
+}
+
+// TestCoversReachTheLog: they are in every record of the request, and what the engine reads there is what was said.
+func TestCoversReachTheLog(t *testing.T) {
+	var got []record.Events
+	state := &folded{ids: map[string]uint64{}, each: func(payload []byte) {
+		e, err := record.ParseEvents(payload)
+		require.NoError(t, err)
+		got = append(got, e)
+	}}
+	real := runEngine(t, fsystest.New(), "/data", func(o *engine.Options) { o.State = state })
+	r := newRig(t, func(o *HandlerOptions) { o.Committer, o.Now = real.Engine, time.Now })
+	past := `{"service":"s","type":"t","id":"`
+	query := "?backfill=true&covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00Z&covers=2026-11-09T00:00:00Z/2026-11-09T00:00:01Z"
+	require.Equal(t, 202, r.post(query, past+`a"}`, nil).Code)
+	require.Equal(t, 202, r.post("?backfill=true", past+`b"}`, nil).Code)
+	real.stop()
+	require.Len(t, got, 2)
+	day := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	ns := func(days int) int64 { return day.AddDate(0, 0, days).UnixNano() }
+	require.Equal(t, []event.Span{{From: ns(0), To: ns(7)}, {From: ns(8), To: ns(8) + 1e9}}, got[0].Covers)
+	require.Empty(t, got[1].Covers)
+	require.False(t, got[0].Whole || got[1].Whole)
 }
 
 func TestUnparsableBodySaysWhere(t *testing.T) {

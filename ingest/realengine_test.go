@@ -22,11 +22,16 @@ type folded struct {
 	ids    map[string]uint64
 	events uint64 // by their count and weight
 	stored int    // events in records
+
+	each func(payload []byte) // of events; may be nil
 }
 
 func (s *folded) Apply(rec wal.Record, refuse engine.Refuse) error {
 	if rec.Type != record.TypeEvents {
 		return nil
+	}
+	if s.each != nil {
+		s.each(rec.Payload)
 	}
 	return engine.EachEvent(rec.Payload, func(_ bool, v *event.View) error {
 		s.ids[string(v.ID)]++

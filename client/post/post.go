@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
@@ -133,8 +135,23 @@ func (p *Poster) HasToken() bool { return p.token.header(false) != "" }
 
 // Post makes one request of n events, NDJSON. With a nil error the answer is about exactly these.
 func (p *Poster) Post(ctx context.Context, lines []byte, n int) (*Answer, error) {
+	return p.post(ctx, p.o.URL, lines, n)
+}
+
+// Backfill makes one request of n events of the past, as Post does. They are all events of their services in the times of
+// covers, of which the first event.MaxCovers are sent. Options.URL must have no query.
+func (p *Poster) Backfill(ctx context.Context, lines []byte, n int, covers []event.Span) (*Answer, error) {
+	q := url.Values{"backfill": {"true"}}
+	for _, sp := range covers[:min(len(covers), event.MaxCovers)] {
+		from, to := time.Unix(0, sp.From).UTC(), time.Unix(0, sp.To).UTC()
+		q.Add("covers", from.Format(time.RFC3339Nano)+"/"+to.Format(time.RFC3339Nano))
+	}
+	return p.post(ctx, p.o.URL+"?"+q.Encode(), lines, n)
+}
+
+func (p *Poster) post(ctx context.Context, target string, lines []byte, n int) (*Answer, error) {
 	body, encoding := p.encode(lines)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.o.URL, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, retry.Permanent(err)
 	}

@@ -127,12 +127,14 @@ func TestBackfillOfTheProgram(t *testing.T) {
 		var list struct {
 			Items []struct {
 				Total, Backfilled, Events struct{ Bad int }
+				Coverage                  float64
 			}
 		}
 		require.NoError(t, json.Unmarshal(get(t, p.base+"/api/v1/slos"), &list))
 		require.Equal(t, 1, list.Items[0].Total.Bad)
 		require.Equal(t, 3001, list.Items[0].Backfilled.Bad)
 		require.Equal(t, 3002, list.Items[0].Events.Bad, "the window has them all")
+		require.Greater(t, list.Items[0].Coverage, 0.95, "the file has all events of its time, 14 minutes apart")
 	}
 	check(p)
 	p.kill()

@@ -197,7 +197,7 @@ func (d *demoRun) fill(ctx context.Context, model *demo.Model, base *url.URL, st
 	if rounded := from.Truncate(time.Minute); rounded.Before(from) {
 		from = rounded.Add(time.Minute) // the live part of that minute was already sent
 	}
-	send, err := demoSender(base, "backfill=true")
+	send, err := demoSender(base, event.Span{From: from.UnixNano(), To: to.UnixNano()})
 	if err != nil {
 		return 0, err
 	}
@@ -235,7 +235,7 @@ func (d *demoRun) fill(ctx context.Context, model *demo.Model, base *url.URL, st
 
 // live sends what happened since the last time, every half second.
 func (d *demoRun) live(ctx context.Context, model *demo.Model, base *url.URL, st *demoState) error {
-	send, err := demoSender(base, "")
+	send, err := demoSender(base)
 	if err != nil {
 		return err
 	}
@@ -279,10 +279,10 @@ func (d *demoRun) live(ctx context.Context, model *demo.Model, base *url.URL, st
 	}
 }
 
-// demoSender returns a function that posts n events and fails unless they are acknowledged.
-func demoSender(base *url.URL, query string) (send func(ctx context.Context, lines []byte, n int) error, err error) {
+// demoSender returns a function that posts n events and fails unless they are acknowledged. With covers they are all events
+// of a time in the past.
+func demoSender(base *url.URL, covers ...event.Span) (send func(ctx context.Context, lines []byte, n int) error, err error) {
 	u := base.JoinPath(eventpost.EventsPath)
-	u.RawQuery = query
 	poster, err := eventpost.New(eventpost.Options{URL: u.String(), UserAgent: "sloengine-demo", MaxInFlight: 1, Compression: eventpost.None})
 	if err != nil {
 		return nil, err
@@ -293,7 +293,13 @@ func demoSender(base *url.URL, query string) (send func(ctx context.Context, lin
 		}
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		answer, err := poster.Post(ctx, lines, n)
+		post := poster.Post
+		if len(covers) > 0 {
+			post = func(ctx context.Context, lines []byte, n int) (*eventpost.Answer, error) {
+				return poster.Backfill(ctx, lines, n, covers)
+			}
+		}
+		answer, err := post(ctx, lines, n)
 		if err == nil && answer.Rejected == n && len(answer.Errors) > 0 {
 			err = fmt.Errorf("engine rejected all %d events; reason for the first: %q", n, answer.Errors[0].Detail)
 		}

@@ -83,7 +83,7 @@ func TestNewerFormats(t *testing.T) {
 	writeFile(t, data, "annotations.json", `{"version":1,"annotations":[]}`)
 
 	for pattern, raise := range map[string]raised{
-		fsys.FormatFile:           replaced("format 3", "format 4"),
+		fsys.FormatFile:           replaced("format 4", "format 5"),
 		"checkpoints/manifest-*":  raisedAt(8, 0),
 		"wal/*.wal":               raisedAt(8, 36),
 		"wal/durable":             raisedAt(8, 36),

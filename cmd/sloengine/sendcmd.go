@@ -69,7 +69,7 @@ counts nothing twice.`,
 	f.BoolVar(&o.Paths, "paths", false, "add the attribute path (high cardinality)")
 	f.BoolVar(&o.Extra, "extra", false, "add the attributes client, referer, user_agent and request_id")
 	f.BoolVar(&o.Follow, "follow", false, "follow the files as they grow, like tail -F")
-	f.BoolVar(&o.Backfill, "backfill", false, "send old events, up to the age of the longest window")
+	f.BoolVar(&o.Backfill, "backfill", false, "send old events, up to the age of the longest window; the files have all events of their time")
 	f.BoolVar(&o.Shift, "shift", false, "shift all times by whole hours, so that the newest event lies within the last hour")
 	f.IntVar(&o.BatchEvents, "batch", 1000, "events per request")
 	f.StringVar((*string)(&o.Encoding), "encoding", "gzip", "compression: gzip, zstd or none")

@@ -200,7 +200,7 @@ func BenchmarkRestart(b *testing.B) {
 		var pending []wal.Pending
 		for range 10 {
 			renew(batch)
-			pending = append(pending, wal.Pending{Time: 1, Type: record.TypeEvents, Payload: append(record.AppendHead(nil, 1000, false, nil), batch.Buf...)})
+			pending = append(pending, wal.Pending{Time: 1, Type: record.TypeEvents, Payload: append(record.AppendHead(nil, 1000, false, nil, nil), batch.Buf...)})
 		}
 		require.NoError(b, log.Append(pending))
 	}

@@ -270,7 +270,7 @@ func (c *committer) prepare() {
 		r.wrote = 0
 		if r.batch != nil {
 			n := len(r.batch.Buf)
-			need += n + (1+n/(maxRecordBytes/2))*record.MaxHead
+			need += n + (1+n/(maxRecordBytes/2))*record.MaxHead(len(r.batch.Covers))
 			if r.tickets != nil {
 				need += len(r.batch.Events) * binary.MaxVarintLen32
 			}

@@ -139,7 +139,7 @@ func (c *committer) begin(at int64) {
 // the last one.
 func (c *committer) events(r *request, at int64, count int) {
 	from := len(c.arena)
-	c.arena = record.AppendHead(c.arena, count, r.batch.Backfill, c.position)
+	c.arena = record.AppendHead(c.arena, count, r.batch.Backfill, r.batch.Covers, c.position)
 	for _, run := range c.runs {
 		one := r.batch.Buf[run.from:run.to]
 		if run.weight == 0 {

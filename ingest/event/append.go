@@ -21,7 +21,7 @@ func ValidAttribute(name string) bool {
 // Begin starts a batch that Append adds bodies to. It resets b.
 func (d *Decoder) Begin(opt DecodeOptions, b *Batch) {
 	b.Reset()
-	b.Backfill = opt.Backfill
+	b.Backfill, b.Covers = opt.Backfill, opt.Covers
 	b.MinTime, b.MaxTime = math.MaxInt64, math.MinInt64
 	d.opt, d.batch = opt, b
 	d.limits = opt.SizeLimits.withDefaults()

@@ -79,6 +79,7 @@ type Suggester interface {
 type DecodeOptions struct {
 	Now        time.Time // the present: default time of events, and what lateness is measured from
 	Backfill   bool      // MaxBackfill takes the place of AllowedLateness
+	Covers     []Span    // of a backfill: see Batch.Covers
 	Catalog    Catalog   // nil takes every service and type
 	SizeLimits SizeLimits
 
@@ -110,10 +111,17 @@ type Batch struct {
 	ErrorsTruncated bool        // there were more
 	Unlisted        []Run       // those, unless they are more than maxRuns runs
 	Backfill        bool
+	Covers          []Span    // times of which the sender of a backfill says that it sends all events, so that a gap is one
 	Deadline        time.Time // after which no sender waits for it any more; zero: none
 	MinTime         int64     // Unix nanoseconds over Events; both 0 if there are none
 	MaxTime         int64
 }
+
+// Span is a time between two others, both included, in Unix nanoseconds.
+type Span struct{ From, To int64 }
+
+// MaxCovers is how many times a request may cover.
+const MaxCovers = 100
 
 // Run is neighbouring events of a body that are rejected with the same code and not listed, From and To included.
 type Run struct {

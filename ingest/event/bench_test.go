@@ -141,7 +141,7 @@ func BenchmarkAppendJSON(b *testing.B) {
 func BenchmarkParseTime(b *testing.B) {
 	text := []byte("2026-11-20T09:00:00.123+03:00")
 	for b.Loop() {
-		if _, ok := parseTime(text); !ok {
+		if _, ok := ParseTime(text); !ok {
 			b.Fatal("refused")
 		}
 	}

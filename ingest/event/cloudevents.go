@@ -117,7 +117,7 @@ func (d *Decoder) ceField(e *envelope, key []byte, depth int) bool {
 		return true
 	}
 	e.timeText = value
-	if e.time, e.hasTime = parseTime(value); !e.hasTime {
+	if e.time, e.hasTime = ParseTime(value); !e.hasTime {
 		d.fail(CodeBadTime, "Time %s must be RFC 3339, as in 2026-11-20T09:00:00.123Z.", quote(value))
 	}
 	return true

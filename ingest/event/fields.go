@@ -232,7 +232,7 @@ func (d *Decoder) time(key []byte, depth int) bool {
 		if !ok {
 			return false
 		}
-		if d.f.time, d.f.hasTime = parseTime(text); !d.f.hasTime {
+		if d.f.time, d.f.hasTime = ParseTime(text); !d.f.hasTime {
 			d.fail(CodeBadTime, "Time %s must be RFC 3339, as in 2026-11-20T09:00:00.123Z, or a number of Unix seconds or milliseconds.", quote(text))
 		}
 		d.noteFar(text)

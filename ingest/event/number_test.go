@@ -91,7 +91,7 @@ func FuzzParseTime(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		var want time.Time
 		err := want.UnmarshalText(bytes.ToUpper([]byte(text)))
-		got, ok := parseTime([]byte(text))
+		got, ok := ParseTime([]byte(text))
 		require.Equal(t, err == nil && rfc3339.MatchString(text), ok, "%q: %v", text, err)
 		if !ok {
 			return
@@ -109,7 +109,7 @@ func FuzzParseTime(f *testing.F) {
 
 func TestParseTimeEveryDay(t *testing.T) {
 	for d := time.Date(1896, 1, 1, 0, 0, 0, 0, time.UTC); d.Year() < 2104; d = d.AddDate(0, 0, 1) {
-		got, ok := parseTime(d.AppendFormat(nil, time.RFC3339))
+		got, ok := ParseTime(d.AppendFormat(nil, time.RFC3339))
 		require.True(t, ok)
 		require.Equal(t, d.UnixNano(), got)
 	}

@@ -2,11 +2,11 @@ package event
 
 import "math"
 
-// parseTime reads an RFC 3339 time such as 2026-11-20T09:00:00.123+03:00 as
+// ParseTime reads an RFC 3339 time such as 2026-11-20T09:00:00.123+03:00 as
 // Unix nanoseconds. T and Z may be lower-case, any number of fractional digits may
 // follow (those beyond the ninth are cut off), and a leap second is refused.
 // Times that int64 cannot hold become its least or greatest value.
-func parseTime(b []byte) (ns int64, ok bool) {
+func ParseTime(b []byte) (ns int64, ok bool) {
 	// 2006-01-02T15:04:05Z
 	// 0123456789012345678
 	if len(b) < 20 || b[4] != '-' || b[7] != '-' || b[10]|0x20 != 't' || b[13] != ':' || b[16] != ':' {

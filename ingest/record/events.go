@@ -7,6 +7,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/ingest/event"
 )
 
 // The flags of an events record.
@@ -16,6 +17,7 @@ const (
 	FlagDelivered // the sinks have these events
 	FlagReplayed  // the IDs of dead letters follow, one for each event
 	flagPosition  // the position of a source follows
+	flagCovers    // what a backfill covers beside its events follows
 	flagEnd
 )
 
@@ -26,6 +28,11 @@ const keyBytes = 16
 type Events struct {
 	Count    int
 	Backfill bool
+	// Whole means that a backfill covers everything between its first and its last event, whatever gaps there are. Version
+	// 0.2.0 and older wrote such records.
+	Whole bool
+	// Covers are the times that a backfill covers beside its events, as its sender says.
+	Covers []event.Span
 	// Delivered means that the sinks have these events and do not get them again.
 	Delivered bool
 	// Keys are those of events that the record stands for and does not hold: merged into another event, or left out
@@ -69,21 +76,28 @@ func ParseEvents(payload []byte) (Events, error) {
 	if has(flagPosition) {
 		e.Position = r.Bytes()
 	}
+	if has(flagCovers) {
+		for n := r.Count(2); n > 0; n-- {
+			from := r.Varint()
+			e.Covers = append(e.Covers, event.Span{From: from, To: from + int64(r.Uint())})
+		}
+	}
+	e.Whole = e.Backfill && !has(flagCovers)
 	if r.Bad() {
-		return Events{}, fmt.Errorf("invalid events record: keys, dead-letter IDs or position do not fit into %d bytes", len(payload))
+		return Events{}, fmt.Errorf("invalid events record: keys, dead-letter IDs, position or covered times do not fit into %d bytes", len(payload))
 	}
 	e.Body = r.Rest
 	return e, nil
 }
 
-// MaxHead is the most that AppendHead appends, apart from the position.
-const MaxHead = 2*binary.MaxVarintLen64 + 1
+// MaxHead is the most that AppendHead appends, apart from the position. It is for so many covered times.
+func MaxHead(covers int) int { return (3+2*covers)*binary.MaxVarintLen64 + 1 }
 
-// AppendHead begins a record of count events. An empty position is none.
-func AppendHead(dst []byte, count int, backfill bool, position []byte) []byte {
+// AppendHead begins a record of count events. An empty position is none. covers are for backfills.
+func AppendHead(dst []byte, count int, backfill bool, covers []event.Span, position []byte) []byte {
 	flags := byte(0)
 	if backfill {
-		flags |= flagBackfill
+		flags |= flagBackfill | flagCovers
 	}
 	if len(position) > 0 {
 		flags |= flagPosition
@@ -93,6 +107,13 @@ func AppendHead(dst []byte, count int, backfill bool, position []byte) []byte {
 	if len(position) > 0 {
 		dst = binary.AppendUvarint(dst, uint64(len(position)))
 		dst = append(dst, position...)
+	}
+	if backfill {
+		dst = binary.AppendUvarint(dst, uint64(len(covers)))
+		for _, sp := range covers {
+			dst = binary.AppendVarint(dst, sp.From)
+			dst = binary.AppendUvarint(dst, uint64(sp.To-sp.From))
+		}
 	}
 	return dst
 }

@@ -12,7 +12,7 @@ import (
 
 // Backfilled spans that are no further apart than backfillGap are one: between
 // two requests of a backfill there is hardly ever an event at the very border.
-// An era keeps maxBackfills of them; beyond that the closest are joined.
+// An era keeps maxBackfills of them; beyond that the shortest are forgotten.
 const (
 	backfillGap  = int64(5 * time.Minute)
 	maxBackfills = 10_000
@@ -37,8 +37,8 @@ type era struct {
 // add notes that [from, to] was backfilled. It returns the borders between which
 // time is newly observed; they are empty if none is.
 //
-// The borders may contain time that was observed before, in the middle. Callers use them to drop cached sums,
-// where too much costs only work.
+// The borders may contain time that was observed before, in the middle, and time that is forgotten. Callers use them to
+// drop cached sums, where too much costs only work.
 func (e *era) add(from, to int64) (lo, hi int64) {
 	if to = min(to, e.since); e.since-to <= backfillGap {
 		to = e.since // what comes after was counted as it happened
@@ -73,31 +73,25 @@ func (e *era) add(from, to int64) (lo, hi int64) {
 	e.spans = slices.Replace(e.spans, i, j, upSpan{from, to})
 	e.listed = nil
 	if len(e.spans) > maxBackfills {
-		a, b := e.joinClosest()
+		a, b := e.forgetShortest()
 		lo, hi = min(lo, a), max(hi, b)
 	}
 	return lo, hi
 }
 
-// joinClosest makes one of the two spans with the least time between them, the
-// earliest such, and returns the borders of that time.
-//
-// It claims a gap that was not backfilled. Ten thousand spans make that gap the shortest of very many.
-func (e *era) joinClosest() (lo, hi int64) {
+// forgetShortest drops the shortest span, the earliest such, and returns its borders: an era claims too little rather than
+// too much.
+func (e *era) forgetShortest() (lo, hi int64) {
 	best := 0
-	for i := range len(e.spans) - 1 {
-		if e.gap(i) < e.gap(best) {
+	for i := range e.spans {
+		if e.spans[i].to-e.spans[i].from < e.spans[best].to-e.spans[best].from {
 			best = i
 		}
 	}
-	lo, hi = e.spans[best].to, e.spans[best+1].from
-	e.spans[best].to = e.spans[best+1].to
-	e.spans = slices.Delete(e.spans, best+1, best+2)
+	lo, hi = e.spans[best].from, e.spans[best].to
+	e.spans = slices.Delete(e.spans, best, best+1)
 	return lo, hi
 }
-
-// gap is the time between two neighbouring spans.
-func (e *era) gap(i int) int64 { return e.spans[i+1].from - e.spans[i].to }
 
 // forget drops what ended before t.
 //
@@ -170,26 +164,48 @@ func eras(inds []*indicator) []*era {
 // It is part of the state, like everything that follows from the log.
 type backfilling struct {
 	record   uint64 // number of the record, from 1 on; 0 for none
-	from, to int64  // earliest and latest event time, Unix nanoseconds
+	from, to int64  // earliest and latest event time around the last event without a gap, Unix nanoseconds
 }
 
+// covered is what the record at hand says of its backfilled events.
+type covered struct {
+	spans []slo.Span
+	whole bool
+}
+
+// Covers says what the backfilled events of a record cover beside the times around them: spans in which there were no other
+// events of their services, or, if whole, everything between the earliest and the latest event of a service. Call it between
+// Advance and Apply.
+func (f *Fold) Covers(spans []slo.Span, whole bool) { f.covered = covered{spans, whole} }
+
 // noteBackfill remembers that the record at hand backfilled an event of the
-// service: what lies between the record's earliest and latest was observed.
+// service: the time from one event to the next was observed if it is no longer than backfillGap, or if the record
+// covers it.
 //
-// Events of one record need not be in order. Each one widens the span, and runs of slices in the newly observed
-// time are judged again.
+// Events of one record need not be in order.
 func (f *Fold) noteBackfill(s *service, t int64) {
 	b, record := &s.backfill, f.stats.records+1
 	switch {
 	case b.record != record:
+		for _, sp := range f.covered.spans {
+			f.addBackfill(s, nanos(sp.From), nanos(sp.To))
+		}
 		*b = backfilling{record, t, t}
 	case b.from <= t && t <= b.to:
 		return
-	default:
+	case f.covered.whole || b.from-backfillGap <= t && t <= b.to+backfillGap:
 		b.from, b.to = min(b.from, t), max(b.to, t)
+	default:
+		*b = backfilling{record, t, t}
 	}
+	f.addBackfill(s, b.from, b.to)
+}
+
+// addBackfill remembers that [from, to] was observed of a service. Runs of slices in the newly observed time are judged
+// again.
+func (f *Fold) addBackfill(s *service, from, to int64) {
 	for _, e := range s.eras {
-		lo, hi := e.add(max(b.from, f.known), b.to)
+		lo, hi := e.add(max(from, f.known), to)
 		if lo >= hi {
 			continue
 		}

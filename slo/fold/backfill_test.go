@@ -11,10 +11,17 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// backfill folds a record of backfilled events.
+// backfill folds a record of backfilled events as version 0.2.0 wrote it: it covers everything between them.
 func backfill(t testing.TB, f *Fold, recv time.Time, at ...time.Time) {
 	t.Helper()
+	backfillCovering(t, f, recv, covered{whole: true}, at...)
+}
+
+// backfillCovering folds a record of backfilled events that covers more than these.
+func backfillCovering(t testing.TB, f *Fold, recv time.Time, c covered, at ...time.Time) {
+	t.Helper()
 	f.Advance(recv.UnixNano(), Tick)
+	f.Covers(c.spans, c.whole)
 	for _, x := range at {
 		require.NoError(t, tryApply(f, recv, Backfill, shop(x)))
 	}
@@ -65,6 +72,59 @@ func TestContiguousBackfillObservesItsTime(t *testing.T) {
 	require.Equal(t, []uint64{2 * 30 * 480, 30 * 480, 2 * 30 * 480, 30 * 1440, 0}, sum)
 }
 
+// TestGapsOfABackfill: a gap of more than five minutes between two events of a record was not observed, unless the sender
+// says so. What is said is about the services of the record's events only.
+func TestGapsOfABackfill(t *testing.T) {
+	m := time.Minute
+	at := func(d time.Duration) time.Time { return t0.Add(-d) }
+	apart := []time.Time{at(28*day + m), at(m)} // two events in one request
+	for _, c := range []struct {
+		name    string
+		covers  covered
+		events  []time.Time
+		want    []slo.Span
+		bad     uint64 // slices of a throughput
+		another bool   // the events are of a service without an SLO
+	}{
+		{"28 days apart", covered{}, apart, []slo.Span{ago(28*day+m, 28*day+m), ago(m, 0)}, 0, false},
+		{"said to be all", covered{spans: []slo.Span{ago(28*day+m, m)}}, apart, []slo.Span{ago(28*day+m, 0)}, 28*1440 - 1, false},
+		{"as version 0.2.0 has it", covered{whole: true}, apart, []slo.Span{ago(28*day+m, 0)}, 28*1440 - 1, false},
+		{"in no order", covered{}, []time.Time{at(90 * m), at(60 * m), at(85 * m), at(65 * m), at(84 * m), at(91 * m)},
+			[]slo.Span{ago(91*m, 84*m), ago(65*m, 60*m)}, 8, false},
+		{"two gaps, one said", covered{spans: []slo.Span{ago(70*m, 40*m)}}, []time.Time{at(90 * m), at(60 * m), at(20 * m)},
+			[]slo.Span{ago(90*m, 90*m), ago(70*m, 40*m), ago(20*m, 20*m)}, 29, false},
+		{"beyond its events", covered{spans: []slo.Span{ago(70*m, 40*m), ago(30*m, -m)}}, []time.Time{at(60 * m)},
+			[]slo.Span{ago(70*m, 40*m), ago(30*m, 0)}, 59, false},
+		{"of another service", covered{spans: []slo.Span{ago(70*m, 40*m)}}, []time.Time{at(60 * m)}, nil, 0, true},
+	} {
+		ind := perMinute(1, "")
+		ind.Retention = 30 * day
+		cfg := config(ind)
+		cfg.Services = append(cfg.Services, Service{Name: "another"})
+		f := newFold(t, cfg, t0)
+		judged(t, f, ago(30*day, 0)) // sums that have to be recalculated
+		f.Advance(t0.UnixNano(), Tick)
+		f.Covers(c.covers.spans, c.covers.whole)
+		for _, x := range c.events {
+			e := shop(x)
+			if c.another {
+				e.Service = "another"
+			}
+			require.NoError(t, tryApply(f, t0, Backfill, e))
+		}
+		tick(f, t0, t0.Add(5*m))
+		require.Equal(t, c.want, backfilled(t, f, ind.ID), c.name)
+		_, sum := judged(t, f, ago(30*day, 0))
+		require.Equal(t, c.bad, sum[SliceBad], c.name)
+		data, _ := encode(f)
+		require.Equal(t, c.want, backfilled(t, restored(t, data), ind.ID), c.name)
+
+		// What a record covers is forgotten with it.
+		backfillCovering(t, f, t0.Add(5*m), covered{}, at(29*day))
+		require.Equal(t, append([]slo.Span{ago(29*day, 29*day)}, c.want...), backfilled(t, f, ind.ID), c.name)
+	}
+}
+
 func TestBackfilledSpans(t *testing.T) {
 	f := newFold(t, config(availability()), t0)
 	now := t0.Add(time.Hour)
@@ -92,6 +152,7 @@ func TestBackfilledSpans(t *testing.T) {
 	backfill(t, f, now, at(300*m))
 	data, _ := encode(f)
 	for _, f := range []*Fold{f, restored(t, data)} {
+		f.Covers(nil, true)
 		require.NoError(t, tryApply(f, now, Backfill, shop(at(200*m))))
 		require.Equal(t, ago(300*m, 200*m), backfilled(t, f, "shop/availability")[0])
 	}
@@ -192,24 +253,21 @@ func TestEraAgainstMinutes(t *testing.T) {
 	})
 }
 
-// TestBackfillsAreBounded: beyond the bound the closest spans become one.
+// TestBackfillsAreBounded: beyond the bound the shortest spans are forgotten.
 func TestBackfillsAreBounded(t *testing.T) {
 	const step = backfillGap + 100
 	e := &era{since: never / 2}
 	for i := range int64(maxBackfills) {
-		e.add(i*step, i*step)
+		e.add(i*step, i*step+i%2)
 	}
 	require.Len(t, e.spans, maxBackfills)
 	end := maxBackfills * step
-	lo, hi := e.add(end-10, end) // the gap before it is the smallest
+	lo, hi := e.add(end, end)
 	require.Len(t, e.spans, maxBackfills)
-	require.Equal(t, upSpan{(maxBackfills - 1) * step, end}, e.spans[maxBackfills-1])
-	require.LessOrEqual(t, lo, (maxBackfills-1)*step)
-	require.Equal(t, end, hi)
-	lo, hi = e.add(2*end, 2*end) // now all others are alike, and the first go
-	require.Equal(t, upSpan{0, step}, e.spans[0])
-	require.Zero(t, lo)
-	require.Equal(t, 2*end, hi)
+	require.Equal(t, upSpan{step, step + 1}, e.spans[0], "of equal ones the earliest goes")
+	require.Equal(t, []int64{0, end}, []int64{lo, hi})
+	e.add(2*end, 2*end)
+	require.Equal(t, []upSpan{{step, step + 1}, {3 * step, 3*step + 1}}, e.spans[:2])
 	require.Len(t, e.spans, maxBackfills)
 }
 

@@ -101,6 +101,8 @@ type Fold struct {
 
 	dropped map[string]uint64 // events by reason
 
+	covered covered // of the record at hand; no part of the state, since snapshots are between records
+
 	// Caches and scratch memory. They are no part of the state: a restored fold begins without.
 
 	plans    planCache
@@ -133,6 +135,7 @@ func New(o Options) (*Fold, error) {
 func (f *Fold) Advance(recvNs int64, mark Mark) {
 	f.clock++
 	f.stats.records++
+	f.covered = covered{}
 	f.moveTo(recvNs, mark)
 }
 
@@ -144,10 +147,10 @@ type Mode uint8
 const (
 	// Live is an event as it happened. More than a minute after its time it is late.
 	Live Mode = iota
-	// Backfill is an event of a time before. What lies between the earliest and
-	// the latest such event of one record counts as observed for the service's
-	// indicators, as far as they did not count yet. It is never late. It is no new
-	// traffic: it moves Group.Old and no other total.
+	// Backfill is an event of a time before. The time between two such events of a
+	// service that are at most five minutes apart, and what Covers says, counts as
+	// observed for the service's indicators, as far as they did not count yet. It is
+	// never late. It is no new traffic: it moves Group.Old and no other total.
 	Backfill
 	// Replay is an event that was put aside when it came, and comes back. It is
 	// never late, and says nothing of what else was observed. More than a minute

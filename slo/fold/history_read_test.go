@@ -62,9 +62,7 @@ func TestReadSaysWhatWasObserved(t *testing.T) {
 	require.True(t, got.Oldest.After(t0.Add(-92*24*time.Hour)))
 
 	// A day that is backfilled counts as observed, too.
-	old := shop(t0.Add(-48 * time.Hour))
-	require.NoError(t, tryApply(f, t0.Add(31*time.Minute), Backfill, old))
-	require.NoError(t, tryApply(f, t0.Add(31*time.Minute), Backfill, shop(t0.Add(-24*time.Hour))))
+	backfill(t, f, t0.Add(31*time.Minute), t0.Add(-48*time.Hour), t0.Add(-24*time.Hour))
 	got = f.Read([]ReadRequest{{ID: "shop/availability"}})[0]
 	require.Equal(t, slo.Span{From: t0.Add(-48 * time.Hour), To: t0.Add(-24 * time.Hour)}, got.Observed[0])
 }

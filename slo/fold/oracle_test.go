@@ -39,6 +39,8 @@ type oracle struct {
 	rec    time.Time
 	events []folded
 	drops  []drop
+
+	covered []covered // what each record said of its backfill
 }
 
 // edge is the documented rounding of a window's edge.
@@ -231,6 +233,13 @@ func TestSumsEqualOracle(t *testing.T) {
 		o := &oracle{began: t0, rec: t0}
 		f := newFold(t, mixed(), t0)
 		for round := range rapid.IntRange(1, 12).Draw(rt, "rounds") {
+			c := covered{whole: rapid.Bool().Draw(rt, "whole")}
+			for range rapid.IntRange(0, 2).Draw(rt, "covers") {
+				from := o.rec.Add(-time.Duration(rapid.IntRange(0, 5*86400).Draw(rt, "from")) * time.Second)
+				c.spans = append(c.spans, slo.Span{From: from, To: from.Add(time.Duration(rapid.IntRange(0, 86400).Draw(rt, "covered")) * time.Second)})
+			}
+			f.Covers(c.spans, c.whole)
+			o.covered = append(o.covered, c)
 			for range rapid.IntRange(0, 6).Draw(rt, "events") {
 				x := folded{o.rec, round, rapid.SampledFrom([]Mode{Live, Live, Live, Backfill, Replay}).Draw(rt, "mode"), drawEvent(rt, o.rec)}
 				require.NoError(rt, tryApply(f, x.recv, x.mode, x.e))
@@ -255,34 +264,36 @@ func TestSumsEqualOracle(t *testing.T) {
 	})
 }
 
-// backfilled are the times before since that records brought, each from its
-// earliest to its latest backfilled event. What is 5m apart or less is joined.
+// backfilled are the times before since that records covered: their backfilled events, and what each said. What is 5m apart
+// or less is joined.
 func (o *oracle) backfilled(since time.Time) []slo.Span {
-	records := map[int]slo.Span{}
+	var spans []slo.Span
+	whole := map[int]slo.Span{}
 	for _, x := range o.events {
-		if !x.backfill() || !x.e.Time.Before(since) {
+		if !x.backfill() {
 			continue
 		}
-		sp, ok := records[x.record]
+		c := o.covered[x.record]
+		spans = append(append(spans, slo.Span{From: x.e.Time, To: x.e.Time}), c.spans...)
+		if !c.whole {
+			continue
+		}
+		sp, ok := whole[x.record]
 		if !ok || x.e.Time.Before(sp.From) {
 			sp.From = x.e.Time
 		}
 		if !ok || x.e.Time.After(sp.To) {
 			sp.To = x.e.Time
 		}
-		records[x.record] = sp
+		whole[x.record] = sp
 	}
-	for _, x := range o.events {
-		if sp, ok := records[x.record]; ok && x.backfill() && !x.e.Time.Before(since) {
-			sp.To = since
-			records[x.record] = sp
-		}
-	}
-	spans := slices.SortedFunc(maps.Values(records), func(a, b slo.Span) int { return a.From.Compare(b.From) })
+	spans = slices.AppendSeq(spans, maps.Values(whole))
+	spans = slices.DeleteFunc(spans, func(sp slo.Span) bool { return !sp.From.Before(since) })
+	slices.SortFunc(spans, func(a, b slo.Span) int { return a.From.Compare(b.From) })
 	var out []slo.Span
 	for _, sp := range spans {
 		if since.Sub(sp.To) <= 5*time.Minute {
-			sp.To = since
+			sp.To = since // also what is after it
 		}
 		if n := len(out) - 1; n >= 0 && sp.From.Sub(out[n].To) <= 5*time.Minute {
 			if sp.To.After(out[n].To) {
@@ -393,19 +404,14 @@ func (o *oracle) sliceSum(g Group, up []slo.Span, sp slo.Span) []uint64 {
 }
 
 // TestOrderAndBatchesDoNotMatter shuffles events that arrive at the same record
-// time, and cuts them into records differently. Only what is backfilled together
-// stays together, for it tells what was observed.
+// time, and cuts them into records differently.
 func TestOrderAndBatchesDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rec := t0.Add(9 * time.Hour)
-		var records [][]folded
+		var events []folded
 		for range rapid.IntRange(0, 40).Draw(rt, "events") {
-			x := folded{recv: rec, mode: rapid.SampledFrom([]Mode{Live, Backfill, Replay}).Draw(rt, "mode"), e: drawEvent(rt, rec)}
-			if n := len(records) - 1; n >= 0 && x.backfill() && records[n][0].backfill() && rapid.Bool().Draw(rt, "together") {
-				records[n] = append(records[n], x)
-			} else {
-				records = append(records, []folded{x})
-			}
+			mode := rapid.SampledFrom([]Mode{Live, Backfill, Replay}).Draw(rt, "mode")
+			events = append(events, folded{recv: rec, mode: mode, e: drawEvent(rt, rec)})
 		}
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		run := func(plans int) *Sums {
@@ -414,16 +420,13 @@ func TestOrderAndBatchesDoNotMatter(t *testing.T) {
 			f.Advance(t0.UnixNano(), Start)
 			require.NoError(rt, f.SetConfig(mixed(), t0.UnixNano()))
 			tick(f, t0, rec)
-			for _, events := range records {
-				if events[0].backfill() || r.IntN(5) == 0 {
+			for _, x := range events {
+				if r.IntN(5) == 0 {
 					f.Advance(rec.UnixNano(), Tick)
 				}
-				for _, x := range events {
-					require.NoError(rt, tryApply(f, rec, x.mode, x.e))
-				}
-				r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+				require.NoError(rt, tryApply(f, rec, x.mode, x.e))
 			}
-			r.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
+			r.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 			return plain(f.Sums(everything(rec)))
 		}
 		want := run(0)

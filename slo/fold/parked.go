@@ -155,7 +155,7 @@ func (f *Fold) resume(p *parked, sub *Fold, resumed map[string]*era) *indicator 
 	}
 	e := &era{since: f.rec, spans: merged(all), older: ind.era.older}
 	for len(e.spans) > maxBackfills {
-		e.joinClosest()
+		e.forgetShortest()
 	}
 	e.forget(f.known)
 	key := string(appendSpans(appendSpans(nil, e.spans), e.older))

@@ -46,7 +46,8 @@ func ReadPositions(ctx context.Context, dir string, log *slog.Logger) (book *pos
 		if rec.Type != record.TypeEvents {
 			return nil
 		}
-		return state.ApplyPosition(rec.Payload)
+		_, err := state.ApplyPosition(rec.Payload)
+		return err
 	})
 	if err = errors.Join(err, e.Close()); err != nil {
 		return nil, err

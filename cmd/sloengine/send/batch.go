@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/client/post"
+	"github.com/sloengine/sloengine/ingest/event"
 )
 
 // item is where an event comes from.
@@ -13,6 +14,26 @@ type item struct {
 	file string
 	line int
 	raw  string // the line as it was read; only set for a rejects file
+
+	covers event.Span // of a backfill: the times that were read of the file, up to this event
+}
+
+// covers are the times that the files of a batch were read of: of each up to its last event in the batch.
+func covers(b *post.Batch[item]) (out []event.Span) {
+	at := map[string]int{}
+	for i := range b.Len() {
+		it := b.From(i)
+		n, ok := at[it.file]
+		switch {
+		case it.covers == event.Span{}:
+		case ok:
+			out[n] = it.covers
+		default:
+			at[it.file] = len(out)
+			out = append(out, it.covers)
+		}
+	}
+	return out
 }
 
 // batch is the body of one request, and when its first event was read.

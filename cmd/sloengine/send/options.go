@@ -131,10 +131,4 @@ func (o *Options) check() error {
 }
 
 // target is the URL that events are posted to.
-func (o *Options) target() *url.URL {
-	u := o.Server.JoinPath(post.EventsPath)
-	if o.Backfill {
-		u.RawQuery = "backfill=true"
-	}
-	return u
-}
+func (o *Options) target() *url.URL { return o.Server.JoinPath(post.EventsPath) }

@@ -20,6 +20,8 @@ type delivery struct {
 	timeout time.Duration // of one request
 	result  *result
 	retries atomic.Int64
+
+	backfill bool
 }
 
 func newDelivery(o *Options, res *result) (*delivery, error) {
@@ -27,7 +29,7 @@ func newDelivery(o *Options, res *result) (*delivery, error) {
 	// Its own pool, so that close can end it; no cookies, no global state.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = o.Concurrency
-	d := &delivery{http: &http.Client{Transport: transport}, timeout: o.Timeout, result: res}
+	d := &delivery{http: &http.Client{Transport: transport}, timeout: o.Timeout, result: res, backfill: o.Backfill}
 	var err error
 	d.poster, err = post.New(post.Options{
 		URL: target.String(), UserAgent: "sloengine-send", HTTPClient: d.http, MaxInFlight: o.Concurrency, Compression: o.Encoding,
@@ -77,6 +79,9 @@ func (d *delivery) onRetry(log *slog.Logger) func(int, time.Duration, error) {
 func (d *delivery) request(ctx context.Context, b *post.Batch[item]) (*post.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
+	if d.backfill {
+		return d.poster.Backfill(ctx, b.Body, b.Len(), covers(b))
+	}
 	return d.poster.Post(ctx, b.Body, b.Len())
 }
 

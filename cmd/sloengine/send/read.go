@@ -21,6 +21,7 @@ func (r *runner) read(ctx context.Context, name string, in io.Reader) error {
 	if err != nil {
 		return err
 	}
+	var times event.Span // of the events read so far
 	for {
 		var e event.Event
 		err := records.next(&e)
@@ -43,7 +44,7 @@ func (r *runner) read(ctx context.Context, name string, in io.Reader) error {
 			if records.access && !e.HasDuration {
 				r.untimed.Add(1)
 			}
-			err = r.take(ctx, it, &e)
+			err = r.take(ctx, it, &e, &times)
 		}
 		if err != nil {
 			return err

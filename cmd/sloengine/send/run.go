@@ -233,13 +233,21 @@ func (r *runner) follow(ctx context.Context, name string) error {
 	}
 }
 
-// take puts one event into a batch.
-func (r *runner) take(ctx context.Context, it item, e *event.Event) error {
+// take puts one event into a batch. times are those of the events of its file so far.
+func (r *runner) take(ctx context.Context, it item, e *event.Event, times *event.Span) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if r.shift != 0 && !e.Time.IsZero() {
 		e.Time = e.Time.Add(r.shift)
+	}
+	if year := e.Time.Year(); 1970 <= year && year < 2262 {
+		at := e.Time.UnixNano()
+		if times.From == 0 {
+			*times = event.Span{From: at, To: at}
+		}
+		*times = event.Span{From: min(times.From, at), To: max(times.To, at)}
+		it.covers = *times
 	}
 	timed := e.HasDuration || len(e.Durations) > 0
 	r.result.count(func(s *Summary) {

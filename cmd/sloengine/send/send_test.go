@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -419,7 +420,9 @@ func TestShiftMovesTimesAndKeepsIDs(t *testing.T) {
 	res := run(t, o)
 	require.NoError(t, res.err)
 	require.Equal(t, 3, res.Accepted)
-	require.Equal(t, "backfill=true", s.query)
+	query, err := url.ParseQuery(s.query)
+	require.NoError(t, err)
+	require.Equal(t, url.Values{"backfill": {"true"}, "covers": {"2026-11-16T21:05:03Z/2026-11-20T08:59:59Z"}}, query)
 	newest := time.Time{}
 	for _, e := range s.ids() {
 		if e.Time.After(newest) {
@@ -575,4 +578,28 @@ func TestRejectsFileThatCannotBeWritten(t *testing.T) {
 	require.ErrorIs(t, Run(t.Context(), o), os.ErrNotExist)
 	var e *UnsentError
 	require.False(t, errors.As(Run(t.Context(), o), &e))
+}
+
+// TestBackfillSaysWhatItCovers: the times of each file up to the last event in the request, and none of files whose events
+// have no time.
+func TestBackfillSaysWhatItCovers(t *testing.T) {
+	s := newServer(t)
+	var queries []url.Values
+	s.before = func(int, http.ResponseWriter, []byte) bool {
+		query, err := url.ParseQuery(s.query)
+		require.NoError(t, err)
+		queries = append(queries, query)
+		return false
+	}
+	line := func(at string) string { return fmt.Sprintf(`{"service":"web","type":"request"%s}`, at) }
+	at := func(day int) string { return line(fmt.Sprintf(`,"time":"2026-11-%02dt00:00:00z"`, day)) }
+	o := s.options(write(t, "a", at(3), at(1), at(5)), write(t, "b", at(12), line("")), write(t, "c", line("")))
+	o.Backfill, o.Concurrency, o.BatchEvents = true, 1, 2
+	require.NoError(t, run(t, o).err)
+	a, b := "2026-11-01T00:00:00Z/2026-11-0", "2026-11-12T00:00:00Z/2026-11-12T00:00:00Z"
+	require.Equal(t, []url.Values{
+		{"backfill": {"true"}, "covers": {a + "3T00:00:00Z"}},
+		{"backfill": {"true"}, "covers": {a + "5T00:00:00Z", b}},
+		{"backfill": {"true"}},
+	}, queries)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
@@ -36,8 +37,12 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 	switch rec.Type {
 	case record.TypeEvents:
 		s.Fold.Advance(rec.Time, fold.Tick)
-		if err := s.ApplyPosition(rec.Payload); err != nil {
+		events, err := s.ApplyPosition(rec.Payload)
+		if err != nil {
 			return err
+		}
+		if events.Backfill {
+			s.Fold.Covers(spans(events.Covers), events.Whole)
 		}
 		return engine.EachEvent(rec.Payload, func(backfill bool, v *event.View) error {
 			mode := fold.Live
@@ -98,12 +103,19 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 }
 
 // ApplyPosition comes before the events: whatever becomes of them, their messages are in the log.
-func (s FoldState) ApplyPosition(payload []byte) error {
+func (s FoldState) ApplyPosition(payload []byte) (record.Events, error) {
 	events, err := record.ParseEvents(payload)
 	if err != nil || events.Position == nil {
-		return err
+		return events, err
 	}
-	return s.Positions.Apply(events.Position)
+	return events, s.Positions.Apply(events.Position)
+}
+
+func spans(list []event.Span) (out []slo.Span) {
+	for _, sp := range list {
+		out = append(out, slo.Span{From: time.Unix(0, sp.From), To: time.Unix(0, sp.To)})
+	}
+	return out
 }
 
 // Parts are those of the fold, of the incidents and of the positions.
