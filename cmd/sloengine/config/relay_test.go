@@ -70,13 +70,13 @@ dead_letter: {routing_key: dead}
 	require.NoError(t, os.WriteFile(token, []byte("t"), 0o600))
 	c, err = ReadRelay("relay.yaml", []byte(relayDatabase+`
 send_timeout: 10s
-http: {url: "https://h/in", body: cloudevents, source: shop, headers: {X-Tenant: a}, token_file: "`+token+`", health_url: "https://h/ok", tls: {server_name: x}, max_connections: 3, request_timeout: 4s, max_message_bytes: 2MiB}
+http: {url: "https://h/in", body: cloudevents, source: shop, headers: {X-Tenant: a}, token_file: "`+token+`", health_url: "https://h/ok", tls: {server_name: x}, max_connections: 3, request_timeout: 4s, max_message_bytes: 2MiB, rate_limit: {limit: 5}}
 dead_letter: {url: "https://h/dead"}
 `))
 	require.NoError(t, err)
 	require.Equal(t, relayHTTP{
 		URL: "https://h/in", Body: publish.BodyCloudEvents, Source: "shop", Headers: map[string]string{"X-Tenant": "a"}, TokenFile: token, HealthURL: "https://h/ok",
-		TLS: &tlsConfig{ServerName: "x"}, MaxConnections: 3, RequestTimeout: 4 * time.Second, MaxMessageBytes: 2 << 20,
+		TLS: &tlsConfig{ServerName: "x"}, MaxConnections: 3, RequestTimeout: 4 * time.Second, MaxMessageBytes: 2 << 20, RateLimit: &relayLimit{Limit: 5, Window: time.Second},
 	}, *c.HTTP)
 	o, err = c.Options()
 	require.NoError(t, err)

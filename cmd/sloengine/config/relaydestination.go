@@ -8,6 +8,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/reliability/amqpclient"
+	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/outbox/publish"
 	"github.com/sloengine/sloengine/reliability/outbox/relay"
@@ -54,7 +55,16 @@ type relayHTTP struct {
 	MaxConnections  int               `yaml:"max_connections" min:"1" max:"1000"`
 	RequestTimeout  time.Duration     `yaml:"request_timeout" min:"100ms" max:"10m"`
 	MaxMessageBytes int64             `yaml:"max_message_bytes" min:"1KiB" max:"64MiB" is:"size"`
+	RateLimit       *relayLimit       `yaml:"rate_limit"`
 }
+
+// relayLimit bounds the requests of one relay.
+type relayLimit struct {
+	Limit  int           `yaml:"limit" is:"required" min:"1" max:"1000000"`
+	Window time.Duration `yaml:"window" min:"100ms" max:"1h"`
+}
+
+func (l *relayLimit) prefill(*Config) { l.Window = time.Second }
 
 // relayDeadLetter is where messages about rows go that are given up. Which keys there are depends on the destination.
 type relayDeadLetter struct {
@@ -254,9 +264,15 @@ func (c *Relay) httpPublisher(set *metrics.Set) (relay.Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
+	var limit dispatch.Limiter
+	if l := h.RateLimit; l != nil {
+		if limit, err = dispatch.NewLocalLimit(float64(l.Limit)/l.Window.Seconds(), l.Limit, c.SendTimeout); err != nil {
+			return nil, fmt.Errorf("rate_limit: %w", err)
+		}
+	}
 	return publish.NewHTTP(publish.HTTPOptions{
 		URL: h.URL, DeadLetterURL: c.DeadLetter.URL, HealthURL: h.HealthURL, Body: h.Body, Source: h.Source, Headers: h.Headers,
 		TokenFile: h.TokenFile, TLS: tls, MaxConnections: h.MaxConnections, RequestTimeout: h.RequestTimeout,
-		MaxMessageBytes: int(h.MaxMessageBytes), Metrics: set,
+		MaxMessageBytes: int(h.MaxMessageBytes), Limit: limit, Metrics: set,
 	})
 }

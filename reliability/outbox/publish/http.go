@@ -18,6 +18,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/remote"
@@ -45,7 +46,9 @@ type HTTPOptions struct {
 	MaxConnections  int
 	RequestTimeout  time.Duration
 	MaxMessageBytes int
-	Metrics         *metrics.Set // nil: not exported
+	// Limit is asked before each request to URL. nil: not limited.
+	Limit   dispatch.Limiter
+	Metrics *metrics.Set // nil: not exported
 }
 
 // HTTP posts rows to a web service. A row is accepted by an answer 2xx.
@@ -147,14 +150,13 @@ func (h *HTTP) Publish(ctx context.Context, batch []*relay.Message) []relay.Outc
 		outcomes := make([]relay.Outcome, len(part))
 		var group sync.WaitGroup
 		for i, m := range part {
-			select {
-			case h.slots <- struct{}{}:
-			case <-ctx.Done():
-				outcomes[i] = relay.Outcome{Err: context.Cause(ctx), Away: true}
+			refused, ok := h.enter(ctx, m.DeadLetter)
+			if !ok {
+				outcomes[i] = refused
 				continue
 			}
 			group.Go(func() {
-				defer func() { <-h.slots }()
+				defer h.leave()
 				outcomes[i] = h.postRow(ctx, m)
 			})
 		}
@@ -162,6 +164,22 @@ func (h *HTTP) Publish(ctx context.Context, batch []*relay.Message) []relay.Outc
 		return outcomes
 	})
 }
+
+// enter waits until a request may be made: for the rate limit, and for one of the MaxConnections. If it is not ok, the outcome
+// is that of the rows of the request. Rows that the rate limit leaves no time for are not sent, and keep their attempts.
+func (h *HTTP) enter(ctx context.Context, deadLetter bool) (relay.Outcome, bool) {
+	if h.o.Limit != nil && !deadLetter && h.o.Limit.Wait(ctx, 1) != nil {
+		return relay.Outcome{Skipped: true}, false
+	}
+	select {
+	case h.slots <- struct{}{}:
+		return relay.Outcome{}, true
+	case <-ctx.Done():
+		return relay.Outcome{Err: context.Cause(ctx), Away: true}, false
+	}
+}
+
+func (h *HTTP) leave() { <-h.slots }
 
 // reserved are headers that a row cannot set, since they are about the connection, the body or the sender.
 var reserved = map[string]bool{

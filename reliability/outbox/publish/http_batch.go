@@ -28,14 +28,12 @@ func (h *HTTP) postBatch(ctx context.Context, part []*relay.Message) []relay.Out
 	}
 	body = append(body, ']')
 	outcomes := make([]relay.Outcome, len(part))
-	select {
-	case h.slots <- struct{}{}:
-	case <-ctx.Done():
-		fill(outcomes, relay.Outcome{Err: context.Cause(ctx), Away: true})
+	if refused, ok := h.enter(ctx, false); !ok {
+		fill(outcomes, refused)
 		return outcomes
 	}
 	r := h.post(ctx, h.o.URL, body, http.Header{"Content-Type": {"application/cloudevents-batch+json"}})
-	<-h.slots
+	h.leave()
 	named := r.verdict != nil && len(r.verdict.Errors) > 0 && (r.err == nil || r.status == http.StatusUnprocessableEntity)
 	switch {
 	case named:

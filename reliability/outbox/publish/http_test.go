@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/outbox/relay"
@@ -98,6 +101,54 @@ func TestARowThatHangsIsAnAttempt(t *testing.T) {
 		out := h.Publish(t.Context(), []*relay.Message{row("a", "hang"), row("b", "{}")})
 		return out[0].Err != nil && !out[0].Away && out[1].Err == nil
 	}, soon, time.Millisecond, "others were answered meanwhile")
+}
+
+// Rows beyond the rate limit keep their attempts, their order, and the breaker closed.
+func TestRequestsStayWithinTheRateLimit(t *testing.T) {
+	t.Parallel()
+	for body, most := range map[string]int{BodyPayload: 10, BodyCloudEvents: 2} {
+		v := newReceiver(t, (*httptest.Server).Start)
+		var requests, dead atomic.Int64
+		v.set(func(_ http.ResponseWriter, r *http.Request, _ string) bool {
+			if r.URL.Path == "/dead" {
+				dead.Add(1)
+			} else {
+				requests.Add(1)
+			}
+			return true
+		})
+		limit, err := dispatch.NewLocalLimit(25, most/2, time.Minute) // in any 200 or 40 ms
+		require.NoError(t, err)
+		h := newHTTP(t, HTTPOptions{URL: v.URL, DeadLetterURL: v.URL + "/dead", Body: body, Limit: limit})
+		var batch []*relay.Message
+		for i := range 20 {
+			m := row(fmt.Sprint(i%15), "{}")
+			if m.DeadLetter = i == 3; m.DeadLetter {
+				m.Key = ""
+			}
+			batch = append(batch, m)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(most)*28*time.Millisecond)
+		out := h.Publish(ctx, batch)
+		cancel()
+		sent, skipped := 0, map[string]bool{}
+		for i, o := range out {
+			require.NoError(t, o.Err)
+			require.False(t, o.Away)
+			require.False(t, !o.Skipped && skipped[batch[i].Key] && batch[i].Key != "", "a key waits for its row")
+			skipped[batch[i].Key] = o.Skipped
+			if !o.Skipped {
+				sent++
+			}
+		}
+		require.Positive(t, sent)
+		require.LessOrEqual(t, requests.Load(), int64(most), body)
+		if body == BodyPayload {
+			require.Equal(t, int64(1), dead.Load(), "dead letters go elsewhere")
+			require.Equal(t, int64(sent), requests.Load()+1)
+			require.Less(t, sent, 20)
+		}
+	}
 }
 
 func TestAReceiverNamesTheRowsAtFault(t *testing.T) {

@@ -3,7 +3,7 @@ package publish
 import "github.com/sloengine/sloengine/reliability/outbox/relay"
 
 // inTurn publishes messages of a broker that may refuse one and take the next: a message waits until those before it with
-// the same key are accepted, and is skipped if one of them is not. Messages without a key do not wait.
+// the same key are accepted, and is skipped if one of them is refused or skipped. Messages without a key do not wait.
 func inTurn(batch []*relay.Message, publish func(part []*relay.Message) []relay.Outcome) []relay.Outcome {
 	outcomes := make([]relay.Outcome, len(batch))
 	failed := map[string]bool{}
@@ -31,7 +31,7 @@ func inTurn(batch []*relay.Message, publish func(part []*relay.Message) []relay.
 		}
 		for n, o := range publish(part) {
 			outcomes[index[n]] = o
-			if key := part[n].Key; o.Err != nil && key != "" {
+			if key := part[n].Key; (o.Err != nil || o.Skipped) && key != "" {
 				failed[key] = true
 			}
 		}

@@ -44,7 +44,8 @@ type Outcome struct {
 	// Away says that the broker could not be reached or used, so that the error says nothing about the message: the
 	// attempt does not count, and the message may have been accepted all the same. A wait in Err (retry.After) is observed.
 	Away bool
-	// Skipped says that the message was not sent, because one before it with the same key failed.
+	// Skipped says that the message was not sent, because one before it with the same key failed or a rate limit left no
+	// time for it.
 	Skipped bool
 }
 
