@@ -518,6 +518,28 @@ func TestEngineAlerts(t *testing.T) {
 	require.Len(t, known, 46, "every alert on the engine is tried above")
 }
 
+// What a counter has at its first sample counts, unless the counter is only new to Prometheus.
+func TestABurstBeforeTheFirstScrape(t *testing.T) {
+	const m = time.Minute
+	groups, err := Rules(rules.Spec{}, Options{})
+	require.NoError(t, err)
+	for name, c := range map[string]struct{ began, scraped, counter time.Duration }{
+		"the engine starts":             {began: 20*m - 10*time.Second, scraped: 20 * m, counter: 20 * m},
+		"the counter is born later":     {began: 0, scraped: 10 * m, counter: 20 * m},
+		"Prometheus is new, the engine": {began: 0, scraped: 20 * m, counter: 20 * m},
+	} {
+		l := newLab(t, only(t, groups, NameRabbitRate)...)
+		l.load(`process_start_time_seconds{job="e",instance="a"}`, c.scraped, 40*m, step, constant(c.began.Seconds()))
+		l.load(`sloengine_rabbitmq_dead_letters_handled_total{source="workers",job="e",instance="a"}`, c.counter, 40*m, step, constant(130))
+		fired := l.run(18*m, 40*m, step, byName)
+		if c.scraped == c.counter && c.began == 0 {
+			require.Empty(t, fired, name)
+			continue
+		}
+		require.Equal(t, map[string][]time.Duration{NameRabbitRate: {21 * m, 25 * m}}, fired, name)
+	}
+}
+
 // A disk that fills is predicted from a trend, and the first samples of an engine are none.
 func TestDiskFillingNeedsHistory(t *testing.T) {
 	const m = time.Minute

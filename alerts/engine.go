@@ -83,6 +83,19 @@ func perInstance(by, expr string) string {
 	return "sum by (job, instance" + by + ") (" + expr + ")"
 }
 
+// ProcessStart is the series, of Prometheus' client libraries, with the time at which a process began.
+const ProcessStart = "process_start_time_seconds"
+
+// increase is how much counters have grown in the last minutes. Unlike PromQL's increase(), it counts what a counter has at its
+// first sample, such as the dead letters that arrived before the first scrape of a new engine: if the process is newer
+// than that, or was scraped that long ago without the counter. A counter that is only new to Prometheus counts nothing.
+func increase(metric string, minutes int) string {
+	ago := fmt.Sprintf(" offset %dm", minutes)
+	return metric + " unless " + metric + ago +
+		" and on (job, instance) (" + ProcessStart + ago + fmt.Sprintf(" or time() - %s < %d)", ProcessStart, 60*minutes) +
+		fmt.Sprintf(" or increase(%s[%dm])", metric, minutes)
+}
+
 func engineAlerts(t EngineThresholds) []engineAlert {
 	rate := func(metric string) string { return "rate(" + metric + "[5m])" }
 	over := func(expr string, limit float64) string { return expr + " > " + number(limit) }
@@ -121,7 +134,7 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			"Engine " + at + " has SLOs that reached max_groups",
 			"{{ $value }} SLOs have reached max_groups. New values share the group __other__, which never alerts. The page /engine lists these SLOs."},
 		{NameWorkUntracked, SeverityWarning, ImpactHigh,
-			over(perInstance("", "increase("+metric.FoldUntracked.Name+"[10m])"), 0), time.Minute,
+			over(perInstance("", increase(metric.FoldUntracked.Name, 10)), 0), time.Minute,
 			"Engine " + at + " does not track all work in flight",
 			"{{ $value | humanize }} start events of the last 10m came while max_in_flight was reached. Their work is not tracked, and nobody learns whether it finishes in time. The page /engine names the SLOs."},
 		{NameEvaluatorLate, SeverityWarning, ImpactMedium,
@@ -180,7 +193,7 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			"Rate limit {{ $labels.layer }} of engine " + at + " is exhausted",
 			"{{ $value | humanizePercentage }} of the rate limit is used (threshold 95 %). Events above the limit are throttled, sampled or dropped."},
 		{NameCriticalLimited, SeverityCritical, ImpactHigh,
-			over(perInstance("type", rate(metric.RateLimitCritical.Name)), t.CriticalLimited), 2 * time.Minute,
+			over(perInstance("type", increase(metric.RateLimitCritical.Name, 5))+" / 300", t.CriticalLimited), 2 * time.Minute,
 			"Engine " + at + " rate-limits critical events",
 			"{{ $value | humanize }} critical events per second exceed a rate limit (limit of type {{ $labels.type }}). They are stored as dead letters and are not counted until they are replayed."},
 		{NameRedisFallback, SeverityWarning, ImpactMedium,
@@ -225,7 +238,7 @@ func engineAlerts(t EngineThresholds) []engineAlert {
 			"Source {{ $labels.source }} of engine " + at + " cannot keep up (partition {{ $labels.partition }} of {{ $labels.topic }})",
 			"{{ $value | humanize }} messages of the partition are not counted yet, and the source has been busy for more than 80 % of the time. The pages and the alerts lag behind. Add an engine, or give this one more CPU."},
 		{NameRabbitRate, SeverityWarning, ImpactMedium,
-			over(perInstance("source", "60 * "+rate(metric.RabbitDeadLetterHandled.Name)), t.DeadLetteredRate), time.Minute,
+			over(perInstance("source", increase(metric.RabbitDeadLetterHandled.Name, 5))+" / 5", t.DeadLetteredRate), time.Minute,
 			"Many messages are dead-lettered: {{ $labels.source }} of engine " + at,
 			"{{ $value | humanize }} messages per minute arrived in RabbitMQ's dead-letter queue over the last 5m (threshold " + number(t.DeadLetteredRate) + "). Workers are down or slow, or the TTL of their queues is too short."},
 		{NameRabbitDepth, SeverityCritical, ImpactHigh,

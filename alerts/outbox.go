@@ -31,7 +31,7 @@ func outboxAlerts(t EngineThresholds) []engineAlert {
 			"Outbox of " + job + " has too many unpublished rows",
 			"{{ $value | humanize }} rows wait to be published (threshold " + fmt.Sprint(t.OutboxPending) + "). Their events arrive late at everybody who reads the broker."},
 		{NameOutboxFailing, SeverityWarning, ImpactHigh,
-			perJob("sum", ", topic", "rate("+metric.OutboxFailed.Name+"[5m])") + " > " + number(t.OutboxFailures), 2 * time.Minute,
+			perJob("sum", ", topic", increase(metric.OutboxFailed.Name, 5)) + " / 300 > " + number(t.OutboxFailures), 2 * time.Minute,
 			"Outbox of " + job + " gives up rows for {{ $labels.topic }}",
 			"{{ $value | humanize }} rows per second are given up after all their attempts (threshold " + number(t.OutboxFailures) + "). They have the status FAILED, and a message about each is in the Kafka topic, RabbitMQ queue or HTTP address of `dead_letter`, if the relay has one."},
 		{NameOutboxLagging, SeverityWarning, ImpactMedium,

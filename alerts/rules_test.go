@@ -88,7 +88,7 @@ func TestExpressionsReadKnownSeries(t *testing.T) {
 		o.Names = naming
 		for name, in := range map[string]rules.Spec{"synthetic": synthetic(t), "insurance": insurance(t)} {
 			m := generate(t, in, o)
-			known := map[string]bool{"ALERTS": true}
+			known := map[string]bool{"ALERTS": true, ProcessStart: true}
 			for _, g := range m.recording {
 				for _, r := range g.Rules {
 					known[r.Record] = true

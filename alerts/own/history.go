@@ -208,6 +208,7 @@ func reads(p parser.Parser, expr string) (families map[string]time.Duration, lon
 			err = fmt.Errorf("subquery %s is not supported", n)
 		case *parser.VectorSelector:
 			back := lookback
+			longest = max(longest, n.OriginalOffset)
 			if len(path) > 0 {
 				if m, ok := path[len(path)-1].(*parser.MatrixSelector); ok {
 					longest, back = max(longest, m.Range+n.OriginalOffset), max(back, m.Range)

@@ -108,8 +108,13 @@ func newLiveAlerts(dir, address string, c *config.Config, in *spec.Spec, inciden
 	l := &liveAlerts{
 		machine: m, notifier: n, receivers: d, address: address, file: filepath.Join(dir, AlertsFile), log: log, saving: make(chan struct{}, 1),
 	}
+	began := time.Now().Unix()
 	l.watcher, err = own.New(own.Options{
-		Settings: l.aboutEngine(c), Gather: set.WritePrometheus, Metrics: own.NewMetrics(set), Logger: log,
+		Settings: l.aboutEngine(c), Metrics: own.NewMetrics(set), Logger: log,
+		Gather: func(w io.Writer) {
+			set.WritePrometheus(w)
+			_, _ = fmt.Fprintln(w, alerts.ProcessStart, began) // at /metrics from another registry
+		},
 	})
 	if err != nil {
 		return nil, err
