@@ -41,6 +41,11 @@ var foreignNames = strings.Fields(`
 	http_client_requests_total http_client_errors_total http_client_duration_seconds
 	rabbit_message_processed_total rabbit_message_errors_total
 	incident_detection_time_seconds incident_response_time_seconds
+	camunda_process_instances_active camunda_process_instances_completed ins.queue.*.ok ins.queue.*.error
+	resilience4j_ratelimiter_available_permissions resilience4j_ratelimiter_waiting_threads rate_limiter.retry_count rate_limiter.wait_time
+	outbox.queue.size outbox.failed.size outbox.events.published outbox.events.processed outbox.events.sent.success outbox.events.sent.failure
+	outbox.processing.latency.avg outbox.processing.latency.p95 outbox.batch.processing.time
+	e11y.event.tracked_in_job e11y.event.dlq_from_job
 	jvm_gc_duration_seconds hikaricp_connection_acquire_seconds hikaricp_connection_usage_seconds cache_hits_total cache_misses_total
 `)
 
