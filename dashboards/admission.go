@@ -16,7 +16,12 @@ func (g *generator) admissionBoard() *board {
 	changed := above(good, from(0.001, warning))
 
 	b.row("What rate limits do")
-	b.add(16, 8, lines(view{
+	b.add(6, 8, dial(view{
+		title: "Global limit", about: "Utilisation of the global rate limit, of the fullest engine. Above 80 % a warning fires, above 95 % events are about to be limited.",
+		unit: unitRatio, none: noLimit, steps: limitSteps(), min: number(0), max: number(1),
+		queries: []query{{"max(" + limitUse(`layer="global"`) + ")", "Global limit"}},
+	}))
+	b.add(10, 8, lines(view{
 		title: "Hits by strategy", about: "Events per second over a rate limit, by what happened to them. Sampled and merged events keep their weight. Dropped ones lower coverage.",
 		unit: unitRate, none: noLimit, steps: plain(),
 		queries: []query{

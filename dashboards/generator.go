@@ -153,6 +153,38 @@ func (g *generator) timed() bool {
 		slices.ContainsFunc(g.in.Thresholds, func(l *slo.Threshold) bool { return l.Warning > 0 || l.Critical > 0 })
 }
 
+// maxMarks bounds the thresholds that a panel of durations shows.
+const maxMarks = 6
+
+// markThresholds adds the strictest thresholds of latency SLOs and event thresholds to a view of durations, as dashed lines.
+func (g *generator) markThresholds(v *view) {
+	names := map[time.Duration][]string{}
+	mark := func(d time.Duration, name string) {
+		if d > 0 && !slices.Contains(names[d], name) {
+			names[d] = append(names[d], name)
+		}
+	}
+	for _, s := range g.in.SLOs {
+		if isLatency(s) {
+			mark(s.Indicator.Threshold, s.ID.Name())
+		}
+	}
+	for _, t := range g.in.Thresholds {
+		mark(t.Warning, t.Name)
+		mark(t.Critical, t.Name)
+	}
+	all := slices.Sorted(maps.Keys(names))
+	for _, d := range all[:min(len(all), maxMarks)] {
+		slices.Sort(names[d])
+		text := strings.Join(names[d][:min(len(names[d]), 3)], ", ")
+		if len(names[d]) > 3 {
+			text += " .."
+		}
+		v.overrides = append(v.overrides, dashed(len(v.queries), bad))
+		v.queries = append(v.queries, query{"vector(" + slo.FormatRatio(d.Seconds()) + ")", slo.FormatDuration(d) + ": " + text})
+	}
+}
+
 // Kinds of SLO that panels tell apart.
 
 func isLatency(s *slo.SLO) bool    { return s.Indicator.Kind == slo.KindLatency }

@@ -287,6 +287,13 @@ type statOptions struct {
 	Orientation   string `json:"orientation"`
 }
 
+type dialOptions struct {
+	ReduceOptions        reduce `json:"reduceOptions"`
+	Orientation          string `json:"orientation"`
+	ShowThresholdLabels  bool   `json:"showThresholdLabels"`
+	ShowThresholdMarkers bool   `json:"showThresholdMarkers"`
+}
+
 type barOptions struct {
 	ReduceOptions reduce `json:"reduceOptions"`
 	DisplayMode   string `json:"displayMode"`

@@ -78,11 +78,13 @@ func (g *generator) operationalBoard() *board {
 		b.add(12, 8, lines(v, lineStyle{}))
 	}
 	if g.timed() {
-		b.add(12, 8, lines(view{
-			title: "Duration", about: "95th percentile of durations by event type, interpolated between the bounds of the buckets. It shows the trend. The exact share of events within the threshold is in the panel beside it.",
+		v := view{
+			title: "Duration", about: "95th percentile of durations by event type, interpolated between the bounds of the buckets. It shows the trend. The exact share of events within the threshold is in the panel beside it. Dashed lines are the thresholds.",
 			unit: unitSeconds, none: "no data: no events with a duration", steps: plain(),
 			queries: []query{{"histogram_quantile(0.95, sum by (service, type, le) (rate(" + traffic.of(series.EventDuration.Name+"_bucket") + interval + ")))", "{{service}} {{type}}"}},
-		}, lineStyle{log: true}))
+		}
+		g.markThresholds(&v)
+		b.add(12, 8, lines(v, lineStyle{log: true}))
 	}
 
 	if g.any(isErrors) {

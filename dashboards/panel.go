@@ -123,6 +123,15 @@ func bars(v view) *panel {
 	return p
 }
 
+// dial shows the newest value of each series on an arc from min to max, with the marks of the view.
+func dial(v view) *panel {
+	p := v.panel("gauge", true, "time_series")
+	p.Options = dialOptions{
+		ReduceOptions: reduce{Calcs: []string{"lastNotNull"}}, Orientation: "auto", ShowThresholdLabels: true, ShowThresholdMarkers: true,
+	}
+	return p
+}
+
 // lineStyle is how lines are drawn.
 type lineStyle struct {
 	stacked    bool

@@ -55,8 +55,8 @@ func (g *generator) reliabilityBoard() *board {
 	b.row("Rate limits")
 	b.add(8, 8, lines(view{
 		title: "Rate limit utilisation", about: "Highest utilisation of a rate limit in each layer. Above 80 % a warning fires, above 95 % events are about to be limited.",
-		unit: unitRatio, none: noLimit, steps: above(good, from(0.8, warning), from(0.95, bad)), min: number(0),
-		queries: []query{{"max by (layer, instance) (" + gauge(metric.RateLimitCurrent.Name) + " / " + gauge(metric.RateLimitThreshold.Name) + ")", "{{layer}}, {{instance}}"}},
+		unit: unitRatio, none: noLimit, steps: limitSteps(), min: number(0),
+		queries: []query{{"max by (layer, instance) (" + limitUse() + ")", "{{layer}}, {{instance}}"}},
 	}, lineStyle{thresholds: true}))
 	b.add(8, 8, lines(view{
 		title: "Events over a rate limit", about: "Events per second over a rate limit, by layer: global, type or context.",
@@ -120,3 +120,10 @@ func (g *generator) reliabilityBoard() *board {
 	}, lineStyle{thresholds: true}))
 	return b
 }
+
+// limitUse is the share of rate limits that is used, which limitSteps colours as the alerts see it.
+func limitUse(matchers ...string) string {
+	return gauge(metric.RateLimitCurrent.Name, matchers...) + " / " + gauge(metric.RateLimitThreshold.Name, matchers...)
+}
+
+func limitSteps() []step { return above(good, from(0.8, warning), from(0.95, bad)) }

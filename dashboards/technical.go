@@ -26,11 +26,16 @@ func (g *generator) technicalBoard() *board {
 		bucket := "sum by (service, type, le) (rate(" + picked.of(series.EventDuration.Name+"_bucket") + interval + "))"
 		b.row("Durations")
 		for _, q := range []struct{ share, name string }{{"0.5", "Median"}, {"0.95", "95th percentile"}, {"0.99", "99th percentile"}} {
-			b.add(8, 8, lines(view{
+			v := view{
 				title: q.name, about: q.name + " of durations by event type, interpolated between the bounds of the buckets. Use it for trends, not to judge an objective.",
 				unit: unitSeconds, none: unmeasured, steps: plain(),
 				queries: []query{{"histogram_quantile(" + q.share + ", " + bucket + ")", "{{service}} {{type}}"}},
-			}, lineStyle{log: true}))
+			}
+			if q.share == "0.95" {
+				v.about += " Dashed lines are the thresholds."
+				g.markThresholds(&v)
+			}
+			b.add(8, 8, lines(v, lineStyle{log: true}))
 		}
 		b.add(12, 9, heat(view{
 			title: "Distribution of durations", about: "Events per second by duration. The cells are the buckets of the service.",
