@@ -73,7 +73,10 @@ func TestExtraAttributes(t *testing.T) {
 		{"a": "header", "tenant": "t1"}, {"a": "own", "tenant": "t1", "z": "1"}, {"a": "own", "tenant": "t1", "z": "2"}, {"a": "header", "tenant": "t1"},
 	}, got)
 	require.Equal(t, []Code{CodeBadAttribute, CodeInvalidUTF8}, []Code{b.Errors[0].Code, b.Errors[1].Code})
-	require.True(t, ValidAttribute("tenant"))
+	for _, name := range []string{"tenant", "slot", "slow", "slave", "slack_channel", "sla2", "slo-x"} {
+		require.True(t, ValidAttribute(name), name)
+		require.Empty(t, decode(t, JSON, with(`"attributes":{"`+name+`":"a"}`), DecodeOptions{}).Errors)
+	}
 	for _, name := range []string{"", "1x", "slo_id", "result", "a b", strings.Repeat("x", 129)} {
 		require.False(t, ValidAttribute(name), name)
 	}

@@ -154,6 +154,7 @@ var errorCases = []struct {
 	{"reserved le", with(`"attributes":{"le":1}`), CodeReservedLabel, ""},
 	{"reserved slo", with(`"attributes":{"slo_id":1}`), CodeReservedLabel, ""},
 	{"reserved sla", with(`"attributes":{"sla":1}`), CodeReservedLabel, ""},
+	{"reserved sla_type", with(`"attributes":{"sla_type":1}`), CodeReservedLabel, ""},
 
 	{"unknown service", `{"service":"billng","type":"t"}`, CodeUnknownService, `Did you mean "billing"?`},
 	{"unknown service, nothing near", `{"service":"warehouse","type":"t"}`, CodeUnknownService, "Add it to the spec."},

@@ -264,8 +264,8 @@ func slowAttributes(data []byte, e *Event) bool {
 				return false
 			}
 		}
-		reserved := slices.Contains([]string{"service", "type", "outcome", "severity", "id", "time", "result", "le", "window"}, m.key) ||
-			strings.HasPrefix(m.key, "slo") || strings.HasPrefix(m.key, "sla")
+		reserved := slices.Contains([]string{"service", "type", "outcome", "severity", "id", "time", "result", "le", "window", "slo", "sla"}, m.key) ||
+			strings.HasPrefix(m.key, "slo_") || strings.HasPrefix(m.key, "sla_")
 		if !attrRE.MatchString(m.key) || len(m.key) > 128 || reserved || len(value) > 1024 {
 			return false
 		}

@@ -41,11 +41,11 @@ func ValidAttributeName(name string) bool {
 
 // isReserved reports whether the exported series need the label for themselves.
 func isReserved(name []byte) bool {
-	if len(name) >= 3 && name[0] == 's' && name[1] == 'l' && (name[2] == 'o' || name[2] == 'a') {
+	if bytes.HasPrefix(name, []byte("slo_")) || bytes.HasPrefix(name, []byte("sla_")) {
 		return true
 	}
 	switch string(name) {
-	case "service", "type", "outcome", "severity", "id", "time", "result", "le", "window":
+	case "slo", "sla", "service", "type", "outcome", "severity", "id", "time", "result", "le", "window":
 		return true
 	}
 	return false
