@@ -293,6 +293,11 @@ func TestOpenAnswersSayNothingOfTheInside(t *testing.T) {
 	b.eng.Spec.Failed = noon
 	b.eng.Spec.Problems = []spec.Problem{{Position: spec.Position{File: hushed + "a.yaml", Line: 3, Column: 4}, Message: "hushed message"}}
 	b.rep.Warnings = []string{"hushed warning"}
+	b.eng.NotificationsOff = true
+	b.eng.Fold.Full = []status.FullStatus{{SLO: "hushed/slo", MaxGroups: 1}}
+	b.eng.Budgets = []status.BudgetStatus{{Service: "hushed-budget", Lately: true}}
+	b.eng.Receivers = []status.AlertmanagerStatus{{Name: "hushed-receiver", FailingSince: noon}}
+	b.eng.Sinks = []status.SinkStatus{{Name: "hushed-sink", HeldSeconds: 1}}
 	for _, state := range []status.State{status.Ready, status.Poisoned, status.Failed, status.DiskLow, status.Recovering, status.Stopping} {
 		b.eng.State, b.eng.Reason = state, "open "+hushed+"wal/1.seg: hushed error"
 		for _, target := range []string{"/nothing", "/nothing?theme=dark", "/slo/x", "/api/nothing", "/engine/nothing", "/static/nothing", "/-/nothing", "/-/healthy", "/-/ready", "/openapi.json", "/badge/nothing.svg", "/", "/slo", "/engine", "/metrics"} {
@@ -309,6 +314,10 @@ func TestOpenAnswersSayNothingOfTheInside(t *testing.T) {
 		require.Contains(t, page, hushed+"a.yaml:3:4: hushed message")
 		require.Contains(t, page, "9.8.7-hushed")
 		require.Contains(t, b.get("/-/healthy", "X-May", "read").Body.String(), "hushed error")
+		require.NotContains(t, b.get("/-/ready").Body.String(), "notifications_off")
+		for _, part := range []string{"hushed/slo", "hushed-budget", "hushed-receiver", "hushed-sink", "notifications_off"} {
+			require.Contains(t, b.get("/-/ready", "X-May", "read").Body.String(), part)
+		}
 		require.Contains(t, b.get("/openapi.json", "X-May", "read").Body.String(), "9.8.7-hushed")
 	}
 	page := b.get("/nothing").Body.String()

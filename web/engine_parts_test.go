@@ -43,7 +43,7 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	}})
 	body := k.answer(b, http.MethodGet, "/-/ready", 200)
 	require.Contains(t, string(body), `{"part":"report","name":"weekly","reason":"it has not reached 2 targets since 2026-11-20 10:00:07Z: 503 Service Unavailable"}`)
-	require.NotContains(t, string(body), "secret", "anybody may ask")
+	require.NotContains(t, string(body), "secret", "a part is named without texts of errors")
 	require.Contains(t, string(body), `503 Service Unavailable; 7 alerts wait`)
 	var h health
 	require.NoError(t, json.Unmarshal(body, &h))

@@ -47,7 +47,7 @@ func (w *Web) reason(c *gin.Context, e status.Engine) string {
 }
 
 // ready says whether events should be sent here. A sink that is down, or Redis, is
-// no reason not to: what is taken is safe and counted. The answer names them.
+// no reason not to: what is taken is safe and counted. The answer names them to who may read.
 func (w *Web) ready(c *gin.Context) {
 	v := w.View()
 	e := v.Eng
@@ -65,7 +65,11 @@ func (w *Web) ready(c *gin.Context) {
 	if code != http.StatusOK && e.Reason == "" {
 		e.Reason = status.StateText(e.State)
 	}
-	w.health(c, code, health{e.State, e.Reason, e.Degraded(v.Now), e.NotificationsOff})
+	answer := health{Status: e.State, Reason: e.Reason}
+	if w.Opt.May(c, site.Read) {
+		answer.Degraded, answer.NotificationsOff = e.Degraded(v.Now), e.NotificationsOff
+	}
+	w.health(c, code, answer)
 }
 
 func (w *Web) health(c *gin.Context, code int, h health) {

@@ -85,7 +85,9 @@ func limitedBench(t *testing.T) (*bench, http.Handler) {
 		Labels: []state.Label{{Name: "alertname", Value: "ErrorBudgetBurnPage"}, {Name: "service", Value: secretService}},
 	}, state.Alert{Fingerprint: "00000000000000fe", Name: leaks, Engine: true, State: state.Firing, ActiveSince: noon})
 	b.eng.Reason = "cannot open " + leaks
-	b.eng.Fold.Full = []status.FullStatus{{SLO: secretService + "/" + leaks, MaxGroups: 1}}
+	b.eng.Fold.Full = []status.FullStatus{{SLO: secretService + "/" + leaks, MaxGroups: 1}, {SLO: "insurance-unpaid/availability", MaxGroups: 7}}
+	b.eng.Fold.Crowded = []status.CrowdedStatus{{SLO: secretService + "/" + leaks}, {SLO: "insurance-unpaid/throughput"}}
+	b.eng.Budgets = []status.BudgetStatus{{Service: secretService, Lately: true}, {Service: "insurance-unpaid", Lately: true}}
 	b.eng.Fleet = nil
 	pass := func(*gin.Context) {}
 	h, err := b.web.Limited([]string{"insurance-unpaid"}, pass)
@@ -169,6 +171,17 @@ func TestLimitedReadersSeeTheirServicesOnly(t *testing.T) {
 	stats := httptest.NewRecorder()
 	h.ServeHTTP(stats, httptest.NewRequest(http.MethodGet, "/api/v1/dlq/stats", nil))
 	require.Contains(t, stats.Body.String(), `"count":1`)
+
+	// Of the parts of the engine there are those about the services.
+	ready := httptest.NewRecorder()
+	h.ServeHTTP(ready, httptest.NewRequest(http.MethodGet, "/-/ready", nil))
+	var answer health
+	require.NoError(t, json.Unmarshal(ready.Body.Bytes(), &answer))
+	var parts []string
+	for _, d := range answer.Degraded {
+		parts = append(parts, d.Part+" "+d.Name)
+	}
+	require.Equal(t, []string{"budget insurance-unpaid", "slo insurance-unpaid/availability", "slo insurance-unpaid/throughput"}, parts)
 }
 
 // What a site of all services has gained is nothing that a limited reader gets unasked.

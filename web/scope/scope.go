@@ -44,10 +44,11 @@ func (s Services) has(service string) bool { _, ok := s[service]; return ok }
 
 func (s Services) hasSLO(id slo.ID) bool { return s.has(id.Service()) }
 
-// Restrict returns options of a site that shows nothing of other services, and of the engine only its state.
+// Restrict returns options of a site that shows nothing of other services, and of the engine only its state and what is
+// degraded for the services.
 func (s Services) Restrict(o site.Options) site.Options {
 	out := site.Options{ // what is not named here is not there for limited readers
-		Scope: s.Key(), Report: latest(o.Report, s.Report), Engine: func() status.Engine { return Engine(o.Engine()) },
+		Scope: s.Key(), Report: latest(o.Report, s.Report), Engine: func() status.Engine { return s.Engine(o.Engine()) },
 		// Handlers ask these for what they found in the report.
 		Counts: o.Counts, Traffic: o.Traffic, Kept: o.Kept, Source: o.Source, Public: o.Public, PublicSLA: o.PublicSLA,
 		AlertsKept: o.AlertsKept, Caller: o.Caller, Now: o.Now, Version: o.Version, ExternalPath: o.ExternalPath, ExternalURL: o.ExternalURL,
@@ -123,9 +124,12 @@ func (s Services) Report(r *sla.Report) *sla.Report {
 	return out
 }
 
-// Engine is the state of an engine without its parts.
-func Engine(e status.Engine) status.Engine {
+// Engine is the state of an engine without its parts, except for the SLOs and budgets of the services.
+func (s Services) Engine(e status.Engine) status.Engine {
 	out := status.Engine{State: e.State, Progress: e.Progress, Started: e.Started}
+	out.Fold.Full = only(e.Fold.Full, func(x *status.FullStatus) bool { return s.hasSLO(slo.ID(x.SLO)) })
+	out.Fold.Crowded = only(e.Fold.Crowded, func(x *status.CrowdedStatus) bool { return s.hasSLO(slo.ID(x.SLO)) })
+	out.Budgets = only(e.Budgets, func(x *status.BudgetStatus) bool { return s.has(x.Service) })
 	if e.Reason != "" {
 		out.Reason = status.StateText(e.State)
 	}

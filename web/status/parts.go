@@ -140,9 +140,8 @@ const LagAge = 5 * time.Minute
 // refusedFor is how long it is shown that connections were turned away.
 const refusedFor = time.Minute
 
-// Degraded lists what does not work as it should. Whoever may ask for readiness
-// may see it, without a token: so it names parts of the configuration, and
-// leaves out texts of errors.
+// Degraded lists what does not work as it should, for whoever may read. It names parts of the configuration, and leaves out
+// texts of errors.
 func (e *Engine) Degraded(now time.Time) []DegradedPart {
 	var out []DegradedPart
 	add := func(part, name, reason string) {
