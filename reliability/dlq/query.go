@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -17,6 +18,8 @@ type Query struct {
 	Severity string
 	Reason   string
 	Class    string
+	// Services, if it is not nil, are those whose entries match.
+	Services []string
 	// From and To bound the time of saving: From <= Saved < To.
 	From, To time.Time
 	// Newest turns the order round.
@@ -101,6 +104,7 @@ func (q *Query) Match(e *Entry) bool {
 		(q.Severity == "" || q.Severity == e.Severity) &&
 		(q.Reason == "" || q.Reason == e.Reason) &&
 		(q.Class == "" || q.Class == e.Class) &&
+		(q.Services == nil || slices.Contains(q.Services, e.Service)) &&
 		q.matchTime(e.Saved)
 }
 
@@ -122,5 +126,7 @@ func (q *Query) mayMatch(data []byte) bool {
 			return false
 		}
 	}
-	return true
+	return q.Services == nil || slices.ContainsFunc(q.Services, func(v string) bool {
+		return checkID(v) != nil || bytes.Contains(data, []byte(v))
+	})
 }

@@ -150,7 +150,7 @@ func count(given ...bool) (n int) {
 
 // parseDLQRequest reads the body of a replay or discard.
 func parseDLQRequest(body []byte) (r dlqRequest, err error) {
-	var filtered bool
+	var filtered, anything bool
 	err = site.ReadObject(body, map[string]func(json.RawMessage) error{
 		"ids": func(raw json.RawMessage) error {
 			r.ByIDs = true
@@ -162,12 +162,14 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 		},
 		"query": func(raw json.RawMessage) error {
 			filtered = true
+			anything = true
 			fields := map[string]func(json.RawMessage) error{}
 			for _, name := range dlqFilters {
 				fields[name] = text("a string", func(value string) error {
 					if value == "" {
 						return errors.New("must not be empty (omit it to match all)")
 					}
+					anything = false
 					return setDLQFilter(&r.Query, name, value)
 				})
 			}
@@ -185,7 +187,7 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 	switch {
 	case count(r.ByIDs, filtered, r.All) != 1:
 		err = errors.New(`want exactly one of ids, query and "all": true`)
-	case filtered && r.Query == dlq.Query{}:
+	case filtered && anything:
 		err = errors.New(`query: needs at least one filter (for every dead letter, send "all": true)`)
 	}
 	return r, err

@@ -1,10 +1,21 @@
 package scope
 
 import (
+	"cmp"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/prometheus/alertmanager/pkg/labels"
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/silence"
@@ -54,21 +65,28 @@ func (i *incidents) Measure(from, to time.Time) incident.Measures {
 	return m
 }
 
-// silences are those that name one of the services. Others keep their alerts quiet, too, and are only not listed.
+// silences are those of one of the services. Others keep their alerts quiet, too, and are only not listed.
 type silences struct {
 	all site.Silences
 	in  Services
 }
 
 func (s *silences) Silences() []silence.Silence {
-	return only(s.all.Silences(), func(x *silence.Silence) bool {
-		for service := range s.in {
-			if strings.Contains(x.Matchers, silence.Equal("service", service)) {
-				return true
-			}
-		}
+	return only(s.all.Silences(), func(x *silence.Silence) bool { return s.in.named(x.Matchers) })
+}
+
+// named reports whether matchers ask for one of the services, and say nothing else of the label service.
+func (s Services) named(matchers string) bool {
+	const label = "service"
+	if !strings.Contains(matchers, label) {
+		return false // most of them, without reading them
+	}
+	parsed, err := labels.ParseMatchers(matchers)
+	if err != nil {
 		return false
-	})
+	}
+	parsed = slices.DeleteFunc(parsed, func(m *labels.Matcher) bool { return m.Name != label })
+	return len(parsed) == 1 && parsed[0].Type == labels.MatchEqual && s.has(parsed[0].Value)
 }
 
 func (s *silences) HasReceivers() bool { return s.all.HasReceivers() }
@@ -86,18 +104,83 @@ func (s *silences) ExpireSilence(string) (silence.Silence, error) {
 // deadLetters are those with events of the services. Dead letters of log ranges have no service.
 type deadLetters struct {
 	site.DLQ
-	in Services
+	in    Services
+	names []string
+
+	counting chan struct{} // holds one: who may read and write of and count
+	of       dlq.Stats     // of all services, when they were counted
+	count    int64         // of the services
 }
 
-func (d *deadLetters) List(ctx context.Context, q dlq.Query) (dlq.Page, error) {
-	if len(d.in) == 1 && q.Service == "" {
-		for service := range d.in {
-			q.Service = service
+func newDeadLetters(all site.DLQ, in Services) *deadLetters {
+	return &deadLetters{DLQ: all, in: in, names: slices.Sorted(maps.Keys(in)), counting: make(chan struct{}, 1), count: -1}
+}
+
+// List returns whole pages, since pages that are short for what was skipped would tell of it. For the same reason a page
+// names the next one only if that has something.
+func (d *deadLetters) List(ctx context.Context, q dlq.Query) (page dlq.Page, err error) {
+	q.Services = d.names
+	if q.Cursor, err = d.in.open(q.Cursor); err != nil {
+		return page, err
+	}
+	want, next := cmp.Or(q.Limit, dlq.DefaultLimit), ""
+	for {
+		part, err := d.DLQ.List(ctx, q)
+		if err != nil {
+			return dlq.Page{}, err
+		}
+		if next != "" && len(part.Entries) > 0 {
+			page.Next = d.in.seal(next)
+			return page, nil
+		}
+		page.Entries = append(page.Entries, part.Entries...)
+		if part.Next == "" {
+			return page, nil
+		}
+		q.Cursor, q.Limit = part.Next, want-len(page.Entries)
+		if q.Limit == 0 {
+			next, q.Limit = cmp.Or(next, part.Next), 1
 		}
 	}
-	page, err := d.DLQ.List(ctx, q)
-	page.Entries = only(page.Entries, func(e *dlq.Entry) bool { return d.in.has(e.Service) })
-	return page, err
+}
+
+// cursorKey seals cursors: those of a store are numbers, which tell how many dead letters of others lie between two.
+var cursorKey = sync.OnceValue(func() cipher.AEAD {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic(err) // the length is valid
+	}
+	sealer, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err) // the block is of AES
+	}
+	return sealer
+})
+
+// cursorBytes is more than any cursor of a store has. All are padded to it, since the length of a number tells its size.
+const cursorBytes = 32
+
+// seal makes a cursor of a store one for readers of the same services, until the process ends.
+func (s Services) seal(cursor string) string {
+	padded := append(make([]byte, 0, cursorBytes), cursor...)
+	padded = padded[:max(len(padded), cursorBytes)]
+	return base64.RawURLEncoding.EncodeToString(cursorKey().Seal(nil, nil, padded, []byte(s.Key())))
+}
+
+func (s Services) open(sealed string) (cursor string, err error) {
+	if sealed == "" {
+		return "", nil
+	}
+	data, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err == nil {
+		data, err = cursorKey().Open(nil, nil, data, []byte(s.Key()))
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: cursor %q (a restart of the engine voids the cursors of limited tokens)", dlq.ErrInvalid, sealed)
+	}
+	return strings.TrimRight(string(data), "\x00"), nil
 }
 
 func (d *deadLetters) Get(ctx context.Context, id string) (dlq.Entry, error) {
@@ -109,20 +192,31 @@ func (d *deadLetters) Get(ctx context.Context, id string) (dlq.Entry, error) {
 }
 
 // Stats has only the number, since a store does not count by service: the names of sinks and the sizes are of all services.
+// It counts once for all of them, and again only when the store has changed.
 func (d *deadLetters) Stats(ctx context.Context) (dlq.Stats, error) {
+	select {
+	case d.counting <- struct{}{}:
+	case <-ctx.Done():
+		return dlq.Stats{}, ctx.Err()
+	}
+	defer func() { <-d.counting }()
 	all, err := d.DLQ.Stats(ctx)
 	if err != nil {
 		return dlq.Stats{}, err
 	}
-	out := dlq.Stats{Backend: all.Backend}
-	for service := range d.in {
-		n, err := d.DLQ.DiscardMatching(ctx, dlq.Query{Service: service}, true)
+	if d.count < 0 || !sameContent(&all, &d.of) {
+		n, err := d.DLQ.DiscardMatching(ctx, dlq.Query{Services: d.names}, true)
 		if err != nil {
 			return dlq.Stats{}, err
 		}
-		out.Count += int64(n)
+		d.of, d.count = all, int64(n)
 	}
-	return out, nil
+	return dlq.Stats{Backend: all.Backend, Count: d.count}, nil
+}
+
+// sameContent reports whether a store holds what it held: as many entries and bytes, from and to the same times.
+func sameContent(a, b *dlq.Stats) bool {
+	return a.Count == b.Count && a.Bytes == b.Bytes && a.Oldest.Equal(b.Oldest) && a.Newest.Equal(b.Newest)
 }
 
 func (d *deadLetters) Replay(context.Context, dlq.Query, bool) (dlq.ReplayResult, error) {

@@ -65,7 +65,7 @@ func (s Services) Restrict(o site.Options) site.Options {
 		out.Silences = &silences{all, s}
 	}
 	if all := o.DLQ; all != nil {
-		out.DLQ = &deadLetters{all, s}
+		out.DLQ = newDeadLetters(all, s)
 	}
 	if all := o.Generations; all != nil {
 		out.Generations = func(ctx context.Context) ([]status.Generation, error) {

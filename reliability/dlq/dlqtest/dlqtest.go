@@ -176,7 +176,8 @@ func Run(t *testing.T, open func(t *testing.T) dlq.Store) {
 				{From: Epoch.Add(10 * time.Second)}, {To: Epoch.Add(10 * time.Second)},
 				{From: Epoch.Add(10 * time.Second), To: Epoch.Add(20 * time.Second), Reason: "panic"},
 				{From: Epoch.Add(10*time.Second + 1)}, {To: Epoch.Add(10*time.Second + 1)},
-				{Reason: "none"}, {Sink: "none"}, {From: Epoch.Add(time.Hour)}, {To: Epoch},
+				{Services: []string{"shop"}}, {Services: []string{"shop", "bank", "none"}, Type: "order"}, {Services: []string{"bank"}, Service: "shop"},
+				{Services: []string{"none"}}, {Services: []string{}}, {Reason: "none"}, {Sink: "none"}, {From: Epoch.Add(time.Hour)}, {To: Epoch},
 			} {
 				var want []string
 				for i := range all {
