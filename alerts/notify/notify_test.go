@@ -361,7 +361,7 @@ func TestSecretsStayInside(t *testing.T) {
 
 func TestCheckURL(t *testing.T) {
 	for url, want := range map[string]string{
-		"http://am:9093": "", "https://am.example/alertmanager/": "", "am:9093": "must begin with", "http://u:p@am": "must not hold a user",
+		"http://am:9093": "", "https://am.example/alertmanager/": "", "am:9093": "must begin with", "http://u:p@am": "must not contain credentials",
 		"http://am/?x=1": "query", "http://am/#x": "fragment", "http://am/api/v2/alerts": "must end before /api", "http://[": "not a URL",
 	} {
 		if err := CheckURL(url); want == "" {

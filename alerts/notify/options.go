@@ -14,6 +14,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/remote"
 )
 
 // Peer is one Alertmanager.
@@ -74,17 +75,10 @@ const alertsPath = "/api/v2/alerts"
 // CheckURL says what is wrong with the address of an Alertmanager. The error does not hold the address, which may hold a
 // secret.
 func CheckURL(text string) error {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return errors.New("url: not a URL")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return errors.New("url: must begin with http:// or https:// and have a host")
-	case u.User != nil:
-		return errors.New("url: must not hold a user, set basic_auth")
-	case u.RawQuery != "" || u.Fragment != "":
-		return errors.New("url: must not have a query or a fragment")
-	case strings.Contains(u.Path, "/api/"):
+	if err := remote.CheckBaseURL(text, "basic_auth"); err != nil {
+		return fmt.Errorf("url: %w", err)
+	}
+	if u, err := url.Parse(text); err == nil && strings.Contains(u.Path, "/api/") {
 		return errors.New("url: must end before /api, as in http://alertmanager.example:9093")
 	}
 	return nil

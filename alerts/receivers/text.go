@@ -3,6 +3,7 @@ package receivers
 import (
 	"encoding/json"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -355,12 +356,25 @@ func (l *lines) single(v *yamldoc.Value, in place) {
 		v.Errorf("write "+in.key+"_file or "+in.key+"_env instead", "%s: a secret must not be written in engine.yaml", in.key)
 		text = quoted("secret")
 	case v.Tag() == "!!str":
-		if strings.HasSuffix(in.key, "_file") || in.key == "files" {
+		switch {
+		case strings.HasSuffix(in.key, "_file") || in.key == "files":
 			text = l.file(v)
+		case strings.HasSuffix(in.key, "url") && hasCredentials(text):
+			hint := "set http_config with basic_auth and its password_file, or write " + in.key + "_env instead"
+			if in.key == "proxy_url" {
+				hint = "set proxy_from_environment and the variable HTTPS_PROXY instead"
+			}
+			v.Errorf(hint, "%s: must not contain credentials", in.key)
 		}
 		text = quoted(text)
 	}
 	l.line(text, v, v.At())
+}
+
+// hasCredentials reports whether a text is a URL with a user name or a password.
+func hasCredentials(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.User != nil
 }
 
 // file is the name of a file with a secret or a certificate, which must be there.

@@ -17,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/dashboards"
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -229,6 +230,11 @@ func (f *generateFlags) options(g *generator) (err error) {
 	if f.until != "" {
 		if o.Until, err = slo.ParseTime(f.until); err != nil {
 			return cli.Usagef("invalid --until %q (want RFC 3339, such as 2027-05-01T00:00:00Z)", f.until)
+		}
+	}
+	for name, text := range map[string]string{"--page-url": f.page, "--dashboard-url": f.dashboard, "--runbook-url": f.runbooks} {
+		if err := remote.CheckBaseURL(text, ""); text != "" && err != nil {
+			return cli.Usagef("invalid %s: %v", name, err)
 		}
 	}
 	settings, err := config.Load(f.config)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
@@ -115,9 +116,12 @@ func (t target) static() []prometheusStatic { return []prometheusStatic{{t.hosts
 // targets groups URLs by scheme and path, in the order of their first URL.
 func targets(flag string, urls []string) (out []target, err error) {
 	for _, text := range urls {
+		if err := remote.CheckBaseURL(text, ""); err != nil {
+			return nil, cli.Usagef("invalid %s: %v (want an address such as http://127.0.0.1:8080)", flag, err)
+		}
 		u, err := url.Parse(text)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return nil, cli.Usagef("invalid %s %q (want an address such as http://127.0.0.1:8080)", flag, text)
+		if err != nil {
+			return nil, err // checked above
 		}
 		host := u.Host
 		if u.Port() == "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -72,12 +73,14 @@ func engineURLs(texts []string) (out []*url.URL, err error) {
 	}
 	seen := map[string]bool{}
 	for _, text := range texts {
-		u, err := url.Parse(strings.TrimSpace(text))
+		text = strings.TrimSpace(text)
+		if err := remote.CheckBaseURL(text, "--token-file"); err != nil {
+			return nil, cli.Usagef("invalid URL in --engines: %v (want an address such as http://127.0.0.1:8080)", err)
+		}
+		u, err := url.Parse(text)
 		switch {
-		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "":
-			return nil, cli.Usagef("invalid URL %q in --engines (want an address such as http://127.0.0.1:8080)", cli.Printable(text))
-		case u.User != nil:
-			return nil, cli.Usagef("invalid URL in --engines: credentials do not belong there (put a token into a file and set --token-file)")
+		case err != nil:
+			return nil, err // checked above
 		case seen[u.String()]:
 			return nil, cli.Usagef("engine %s is given twice in --engines, so its events would count twice", u)
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"time"
 
@@ -59,22 +58,6 @@ type Clock struct{ Hour, Minute int }
 type Webhook struct {
 	URL   string
 	Token func() (string, error) // asked for with each request; nil: none
-}
-
-// CheckWebhook says what is wrong with the URL of a webhook. The error does not hold the URL, which may hold a secret.
-func CheckWebhook(text string) error {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return errors.New("not a URL")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return errors.New("must begin with http:// or https:// and have a host")
-	case u.User != nil:
-		return errors.New("must not hold a user, set token_file")
-	case u.Fragment != "":
-		return errors.New("must not have a fragment")
-	}
-	return nil
 }
 
 // Settings may change while reports are sent.

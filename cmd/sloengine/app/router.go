@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/pprof"
@@ -143,8 +144,8 @@ func externalURL(c *config.Config) (*url.URL, error) {
 		return &url.URL{}, nil
 	}
 	external, err := url.Parse(c.Web.ExternalURL)
-	if err != nil || external.Host == "" {
-		return nil, fmt.Errorf("invalid web.external_url %q (want an address such as https://slo.example.org/path)", c.Web.ExternalURL)
+	if err != nil {
+		return nil, fmt.Errorf("web.external_url: %w", errors.Unwrap(err)) // checked when it was read
 	}
 	return external, nil
 }

@@ -6,6 +6,7 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/deadline"
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
@@ -180,6 +182,7 @@ func (c *Config) check(f *yamldoc.Decoder) {
 			f.Errorf(item("web.allowed_hosts", i), "want a name such as slo.example.org, without scheme and port", "%q is not a host name", name)
 		}
 	}
+	c.checkExternalURL(f)
 	c.Notifications.check(f, c.SMTP)
 	c.SMTP.check(f)
 	c.checkReports(f)
@@ -191,6 +194,18 @@ func (c *Config) check(f *yamldoc.Decoder) {
 	c.checkDeadLetters(f)
 	c.policies.check(f, "")
 	c.checkSinks(f)
+}
+
+// checkExternalURL refuses an address that cannot begin links, or that has something in it that readers must not see.
+func (c *Config) checkExternalURL(f *yamldoc.Decoder) {
+	const path, want = "web.external_url", "want an address such as https://slo.example.org/path"
+	if text := c.Web.ExternalURL; text != "" && !f.Broken(path) {
+		if err := remote.CheckBaseURL(text, ""); err != nil {
+			f.Errorf(path, want, "%v", err)
+		} else if u, err := url.Parse(text); err == nil && (u.EscapedPath() != u.Path || strings.HasPrefix(u.Path, "//")) {
+			f.Errorf(path, want, "the path must not need escaping")
+		}
+	}
 }
 
 // Changed names the sections that differ from those of another config, for a reload that cannot take over all of them.

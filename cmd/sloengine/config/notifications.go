@@ -88,8 +88,8 @@ func (n *notificationsConfig) check(f *yamldoc.Decoder, server *smtpConfig) {
 	if n.Job == "" {
 		f.Errorf(section+".job", "the job_name of the scrape in prometheus.yml", "must not be empty")
 	}
-	checkURL(f, section+".dashboard_url", n.DashboardURL, false)
-	checkURL(f, section+".runbook_url", n.RunbookURL, false)
+	checkURL(f, section+".dashboard_url", n.DashboardURL, "", false)
+	checkURL(f, section+".runbook_url", n.RunbookURL, "", false)
 	n.checkReceivers(f, server)
 	names := map[string]int{}
 	for i := range n.Alertmanagers {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/mail"
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/sla/delivery"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
@@ -115,7 +116,7 @@ func (r *reportConfig) check(f *yamldoc.Decoder, path string) {
 	for i := range to.Webhooks {
 		w, at := &to.Webhooks[i], item(path+".to.webhooks", i)
 		if !f.Broken(at + ".url") {
-			if err := delivery.CheckWebhook(w.URL); err != nil {
+			if err := remote.CheckURL(w.URL, "token_file"); err != nil {
 				f.Errorf(at+".url", "as in https://example.org/reports", "%v", err)
 			}
 		}

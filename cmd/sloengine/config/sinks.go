@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"net/textproto"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
@@ -174,8 +174,8 @@ func (s *Sink) check(f *yamldoc.Decoder, path string) {
 var secretHeaders = regexp.MustCompile(`(?i)^(proxy-)?authorization$|^cookie$|secret|token|password|api-?key`)
 
 func (h *httpSinkConfig) check(f *yamldoc.Decoder, path string) {
-	checkURL(f, path+".url", h.URL, true)
-	checkURL(f, path+".health_url", h.HealthURL, false)
+	checkURL(f, path+".url", h.URL, "header_files", true)
+	checkURL(f, path+".health_url", h.HealthURL, "header_files", false)
 	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
 		if secretHeaders.MatchString(name) {
 			f.Errorf(path+".headers."+name, "write the value to a file and set the file name under header_files", "a secret must not be set here")
@@ -200,20 +200,13 @@ func (h *httpSinkConfig) check(f *yamldoc.Decoder, path string) {
 	}
 }
 
-func checkURL(f *yamldoc.Decoder, path, text string, required bool) {
+// checkURL checks the URL of a web service. credentials names the setting that takes what must not be in the URL.
+func checkURL(f *yamldoc.Decoder, path, text, credentials string, required bool) {
 	if f.Broken(path) || text == "" && !required {
 		return
 	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		f.Errorf(path, "", "not a URL") // without the text, which may hold a secret
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		f.Errorf(path, "want a URL such as https://example.org/events", "must start with http:// or https:// and have a host")
-	case u.User != nil:
-		f.Errorf(path, "set credentials under header_files", "must not contain credentials")
-	case u.Fragment != "":
-		f.Errorf(path, "remove the part from #", "must not have a fragment, which is never sent")
+	if err := remote.CheckURL(text, credentials); err != nil {
+		f.Errorf(path, "want a URL such as https://example.org/events", "%v", err)
 	}
 }
 

@@ -37,7 +37,7 @@ var wrongSettings = []struct {
 
 	{"alertmanager without url", "notifications: {alertmanagers: [{name: a}]}", []string{`1:33: notifications.alertmanagers[0].url: missing`}},
 	{"alertmanager url", "notifications: {alertmanagers: [{url: 'am:9093'}]}", []string{`1:39: notifications.alertmanagers[0].url: must begin with http:// or https:// and have a host (as in http://alertmanager.example:9093)`}},
-	{"password in the url", "notifications: {alertmanagers: [{url: 'http://u:hush@am:9093'}]}", []string{`1:39: notifications.alertmanagers[0].url: must not hold a user, set basic_auth (as in http://alertmanager.example:9093)`}},
+	{"password in the url", "notifications: {alertmanagers: [{url: 'http://u:hush@am:9093'}]}", []string{`1:39: notifications.alertmanagers[0].url: must not contain credentials, set basic_auth (as in http://alertmanager.example:9093)`}},
 	{"alertmanager twice", "notifications: {alertmanagers: [{url: 'http://am:9093'}, {url: 'http://am:9093/x'}]}", []string{`1:58: notifications.alertmanagers[1].name: alertmanagers[0] is am:9093, too (give each a name)`}},
 	{"no password", "notifications: {alertmanagers: [{url: 'http://a', basic_auth: {username: u}}]}", []string{`1:63: notifications.alertmanagers[0].basic_auth.password_file: missing (or set password_env)`}},
 	{"unset variable", "notifications: {alertmanagers: [{url: 'http://a', bearer_token_env: SLOENGINE_NO_SUCH}]}", []string{`1:69: notifications.alertmanagers[0].bearer_token_env: the environment variable SLOENGINE_NO_SUCH is empty (set it for the engine)`}},
@@ -47,7 +47,16 @@ var wrongSettings = []struct {
 	{"job", "notifications: {job: ''}", []string{`1:22: notifications.job: must not be empty (the job_name of the scrape in prometheus.yml)`}},
 	{"resend", "notifications: {resend: 100ms}", []string{`1:25: notifications.resend: must be at least 1s, got "100ms"`}},
 	{"timeout of alerts", "notifications: {resend: 1s, timeout: 4s}", []string{`1:38: notifications.timeout: must be less than four times resend, after which an alert ends that is not sent again (lower it, or raise resend)`}},
-	{"dashboards", "notifications: {dashboard_url: grafana}", []string{`1:32: notifications.dashboard_url: must start with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
+	{"dashboards", "notifications: {dashboard_url: grafana}", []string{`1:32: notifications.dashboard_url: must begin with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
+
+	{"password in the external url", "web: {external_url: 'https://u:hush@slo.example.org'}", []string{`1:21: web.external_url: must not contain credentials (want an address such as https://slo.example.org/path)`}},
+	{"external url of another scheme", "web: {external_url: 'javascript:alert(1)'}", []string{`1:21: web.external_url: must begin with http:// or https:// and have a host (want an address such as https://slo.example.org/path)`}},
+	{"external url with a query", "web: {external_url: 'https://slo.example.org/?a=hush'}", []string{`1:21: web.external_url: must not have a query (want an address such as https://slo.example.org/path)`}},
+	{"external url with a fragment", "web: {external_url: 'https://slo.example.org/#hush'}", []string{`1:21: web.external_url: must not have a fragment, which is never sent (want an address such as https://slo.example.org/path)`}},
+	{"external url with a space", "web: {external_url: 'https://slo.example.org/a b'}", []string{`1:21: web.external_url: the path must not need escaping (want an address such as https://slo.example.org/path)`}},
+	{"password in a webhook", "notifications: {default: a, receivers: [{name: a, webhook_configs: [{url: 'https://u:hush@x'}]}]}", []string{`1:75: url: must not contain credentials (set http_config with basic_auth and its password_file, or write url_env instead)`}},
+	{"password of a proxy", "notifications: {default: a, receivers: [{name: a, webhook_configs: [{url: 'https://x', http_config: {proxy_url: 'http://u:hush@p:3128'}}]}]}", []string{`1:113: proxy_url: must not contain credentials (set proxy_from_environment and the variable HTTPS_PROXY instead)`}},
+	{"password of a proxy of all", "notifications: {default: a, global: {http_config: {proxy_url: 'http://u:hush@p:3128'}}, receivers: [{name: a, webhook_configs: [{url: 'https://x'}]}]}", []string{`1:63: proxy_url: must not contain credentials (set proxy_from_environment and the variable HTTPS_PROXY instead)`}},
 
 	{"source of nothing", "sources: [{name: a}]", []string{`1:11: sources[0]: the source reads from nowhere (add kafka, rabbitmq, rabbitmq_dead_letters or outbox)`}},
 	{"source of two kinds", "sources: [{name: a, kafka: {brokers: ['a:1'], topics: [t]}, rabbitmq: {url: 'amqp://a', queue: q}}]", []string{`1:71: sources[0].rabbitmq: kafka and rabbitmq exclude each other (define two sources)`}},
@@ -161,7 +170,7 @@ var wrongSettings = []struct {
 		`2:105: reports[0].formats[0]: "pdf" is not a format (want html, csv or json)`, `2:115: reports[0].formats[2]: csv is listed twice (remove it)`}},
 	{"report day", "reports: [{name: a, every: month, day: '31', to: {folder: x}}, {name: a, every: month, to: {webhooks: [{url: 'ftp://u:secret@x'}, {url: 'http://u:secret@x'}, {url: 'http://x'}, {url: 'http://x'}]}}]", []string{
 		`1:40: reports[0].day: "31" is not a day of every month (want 1 to 28, which every month has)`, `1:71: reports[1].name: reports[0] already has this name (the name tells which reports were sent)`,
-		`1:110: reports[1].to.webhooks[0].url: must begin with http:// or https:// and have a host (as in https://example.org/reports)`, `1:137: reports[1].to.webhooks[1].url: must not hold a user, set token_file (as in https://example.org/reports)`, `1:184: reports[1].to.webhooks[3].url: the URL is listed twice (remove it)`}},
+		`1:110: reports[1].to.webhooks[0].url: must begin with http:// or https:// and have a host (as in https://example.org/reports)`, `1:137: reports[1].to.webhooks[1].url: must not contain credentials, set token_file (as in https://example.org/reports)`, `1:184: reports[1].to.webhooks[3].url: the URL is listed twice (remove it)`}},
 	{"time zone", "dead_letters: {timezone: Mars/Base}", []string{`1:26: dead_letters.timezone: "Mars/Base" is not a time zone (want a name such as Europe/Berlin)`}},
 	{"filter pattern", "dead_letters: {filter: {never_save: [ok, '/(/'], always_save: ['']}}", []string{
 		"1:42: dead_letters.filter.never_save[1]: pattern /(/: error parsing regexp: missing closing ): `(` (want a name, a name with * and ?, or /an expression/)",
@@ -197,8 +206,8 @@ var wrongSettings = []struct {
 	{"same name", "sinks: [{name: a, file: {dir: x}}, {name: a, file: {dir: y}}]", []string{`1:43: sinks[1].name: sinks[0] already has this name (the name identifies its cursor in the log)`}},
 	{"same folder", "sinks: [{name: a, file: {dir: x}}, {name: b, file: {dir: ./y/../x}}]", []string{`1:58: sinks[1].file.dir: sinks[0] already writes to this directory (set a separate directory for each sink)`}},
 	{"folder of dead letters", "dead_letters: {dir: x}\nsinks: [{name: a, file: {dir: x/}}]", []string{`2:31: sinks[0].file.dir: the dead letters use this directory (set a separate directory)`}},
-	{"url", "sinks: [{name: a, http: {url: example.org}}]", []string{`1:31: sinks[0].http.url: must start with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
-	{"password in the url", "sinks: [{name: a, http: {url: 'https://u:hush@x'}}]", []string{`1:31: sinks[0].http.url: must not contain credentials (set credentials under header_files)`}},
+	{"url", "sinks: [{name: a, http: {url: example.org}}]", []string{`1:31: sinks[0].http.url: must begin with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
+	{"password in the url", "sinks: [{name: a, http: {url: 'https://u:hush@x'}}]", []string{`1:31: sinks[0].http.url: must not contain credentials, set header_files (want a URL such as https://example.org/events)`}},
 	{"method", "sinks: [{name: a, http: {url: 'http://x', method: post}}]", []string{`1:51: sinks[0].http.method: unknown value "post" (did you mean "POST"?)`}},
 	{"secret in a header", "sinks: [{name: a, http: {url: 'http://x', headers: {authorization: Bearer x}}}]", []string{`1:68: sinks[0].http.headers.authorization: a secret must not be set here (write the value to a file and set the file name under header_files)`}},
 	{"own header", "sinks: [{name: a, http: {url: 'http://x', headers: {Content-Type: x}}}]", []string{`1:25: sinks[0].http: header "Content-Type" is set by the sink itself`}},

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
-	"net/url"
 	"slices"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/sloengine/sloengine/reliability/remote"
 )
 
 // Format of the body.
@@ -109,16 +110,8 @@ func (o *Options) validate() error {
 }
 
 func checkURL(what, raw string) error {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", what, errors.Unwrap(err)) // the text may hold a token
-	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return fmt.Errorf("%s must begin with http:// or https:// and have a host", what)
-	case u.User != nil:
-		return fmt.Errorf("%s contains a user name (put credentials into header_files)", what)
-	case u.Fragment != "":
-		return fmt.Errorf("%s has a fragment, which is never sent", what)
+	if err := remote.CheckURL(raw, "header_files"); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }

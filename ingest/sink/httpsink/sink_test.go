@@ -321,9 +321,9 @@ func TestCheck(t *testing.T) {
 func TestOptions(t *testing.T) {
 	good := "http://example.com/in"
 	for want, o := range map[string]Options{
-		"must begin with":          {URL: "ftp://example.com"},
-		"and have a host":          {URL: "http:///x"},
-		"contains a user name":     {URL: "http://a:b@example.com"},
+		"must begin with": {URL: "ftp://example.com"},
+		"and have a host": {URL: "http:///x"},
+		"must not contain credentials, set header_files": {URL: "http://a:b@example.com"},
 		"fragment":                 {URL: good + "#x"},
 		"health url":               {URL: good, HealthURL: "x"},
 		"want POST":                {URL: good, Method: "GET"},

@@ -72,17 +72,9 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 	h := &HTTP{o: o, start: time.Now(), slots: make(chan struct{}, max(o.MaxConnections, 1)), codes: map[int]*metrics.Counter{}}
 	var errs []error
 	check := func(name, raw string) {
-		u, err := url.Parse(raw)
-		switch {
-		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: not a URL", name)) // its text may hold a token
-		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-			errs = append(errs, fmt.Errorf("%s: must begin with http:// or https:// and have a host", name))
-		case u.User != nil:
-			errs = append(errs, fmt.Errorf("%s: contains credentials (set token_file)", name))
-		case u.Fragment != "":
-			errs = append(errs, fmt.Errorf("%s: has a fragment, which is never sent", name))
-		case name == "url":
+		if err := remote.CheckURL(raw, "token_file"); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		} else if u, err := url.Parse(raw); err == nil && name == "url" {
 			h.address = net.JoinHostPort(u.Hostname(), cmpPort(u))
 		}
 	}

@@ -248,7 +248,7 @@ func TestHeadersThatHTTPCannotCarry(t *testing.T) {
 
 func TestWrongOptions(t *testing.T) {
 	for text, o := range map[string]HTTPOptions{
-		"url: must begin with http": {URL: "ftp://h"}, "contains credentials": {URL: "http://u:p@h"}, "fragment": {URL: "http://h/#x"},
+		"url: must begin with http": {URL: "ftp://h"}, "must not contain credentials": {URL: "http://u:p@h"}, "fragment": {URL: "http://h/#x"},
 		"headers:": {URL: "http://h", Headers: map[string]string{"Authorization": "x"}}, "token_file": {URL: "http://h", TokenFile: "missing"},
 		"dead letter url": {URL: "http://h", DeadLetterURL: "h"}, "health_url": {URL: "http://h", HealthURL: "h"},
 	} {

@@ -1,0 +1,35 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+)
+
+// CheckURL says what is wrong with the URL of an HTTP service in the settings; credentials names the setting that takes what
+// must not be in the URL, "" if there is none. An error does not hold the URL, which may hold a secret.
+func CheckURL(text, credentials string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return errors.New("not a URL")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return errors.New("must begin with http:// or https:// and have a host")
+	case u.User != nil && credentials == "":
+		return errors.New("must not contain credentials")
+	case u.User != nil:
+		return fmt.Errorf("must not contain credentials, set %s", credentials)
+	case u.Fragment != "":
+		return errors.New("must not have a fragment, which is never sent")
+	}
+	return nil
+}
+
+// CheckBaseURL is CheckURL for a URL that paths are added to, which has no query.
+func CheckBaseURL(text, credentials string) error {
+	err := CheckURL(text, credentials)
+	if u, _ := url.Parse(text); err == nil && (u.RawQuery != "" || u.ForceQuery) {
+		return errors.New("must not have a query")
+	}
+	return err
+}
