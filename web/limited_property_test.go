@@ -70,8 +70,8 @@ func ask(h http.Handler, target string) *httptest.ResponseRecorder {
 
 // Statistics for several services read the store once, and again only after it has changed.
 func TestLimitedStatisticsAreCountedOnce(t *testing.T) {
-	letters := newDeadLetterStore(t, manyDeadLetters(30)...)
-	store := &countingDLQ{DLQ: letters}
+	dead := newDeadLetterStore(t, manyDeadLetters(30)...)
+	store := &countingDLQ{DLQ: dead}
 	b := newBench(t, func(o *site.Options) { o.DLQ = store })
 	h, err := b.web.Limited([]string{"s0", "s1"}, func(*gin.Context) {})
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestLimitedStatisticsAreCountedOnce(t *testing.T) {
 		require.JSONEq(t, `{"backend":"memory","count":20,"bytes":0,"by_origin":{},"by_reason":{},"by_sink":{}}`, ask(h, "/api/v1/dlq/stats").Body.String())
 	}
 	require.Equal(t, 1, store.scans)
-	_, err = letters.store.Discard(t.Context(), []string{"sink-w-0000-0"})
+	_, err = dead.store.Discard(t.Context(), []string{"sink-w-0000-0"})
 	require.NoError(t, err)
 	require.Contains(t, ask(h, "/api/v1/dlq/stats").Body.String(), `"count":19`)
 	require.Equal(t, 2, store.scans)
@@ -142,9 +142,9 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool) http.Handler {
 				hold("o5", `service="mdm2"`), hold("o6", `severity="page"`), hold("o7", `service="mdm",service="mdm2"`), hold("o8", `service=~"mdm2",x="service=\"mdm\""`),
 			})}
 
-		var letters, foreignLetters []dlq.Entry
+		var dead, foreignDead []dlq.Entry
 		for i := range 11 {
-			letters = append(letters, dlq.Entry{
+			dead = append(dead, dlq.Entry{
 				ID: fmt.Sprint("mine-", i), Origin: dlq.Fold, Reason: "refused", Saved: noon.Add(-time.Duration(i) * time.Minute), Service: mine[i%2], Type: "t", Event: json.RawMessage(`{"n":1}`),
 			})
 		}
@@ -153,9 +153,9 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool) http.Handler {
 			if i%4 == 0 {
 				e.Service = ""
 			}
-			foreignLetters = append(foreignLetters, e)
+			foreignDead = append(foreignDead, e)
 		}
-		o.DLQ = stingyDLQ{newDeadLetterStore(t, mixed(rnd, foreign, letters, foreignLetters)...)}
+		o.DLQ = stingyDLQ{newDeadLetterStore(t, mixed(rnd, foreign, dead, foreignDead)...)}
 		generation := func(service string) status.Generation {
 			return status.Generation{ID: service + "/availability", Service: service}
 		}
@@ -226,7 +226,7 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool) http.Handler {
 // lists are all addresses that list something, with the filters and pages that they know.
 var lists = []string{
 	"/", "/?q=mdm", "/?service=mdm2", "/?sort=burn", "/?state=ok", "/slas", "/services", "/report?period=2026-11", "/report?period=2026-11&service=mdm2", "/incidents", "/incidents?state=open", "/silences",
-	"/engine/dead-letters", "/engine/dead-letters?service=mdm", "/engine/dead-letters?service=mdm2", "/engine/dead-letters?sink=hidden", "/engine/dead-letters?reason=expired",
+	"/engine/dead-dead", "/engine/dead-dead?service=mdm", "/engine/dead-dead?service=mdm2", "/engine/dead-dead?sink=hidden", "/engine/dead-dead?reason=expired",
 	"/api/v1/slos", "/api/v1/slos?limit=1", "/api/v1/slos?limit=2&service=mdm2", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/limits", "/api/v1/alerts", "/api/v1/alerts?limit=1", "/api/v1/alerts?service=mdm2", "/api/v1/generations",
 	"/api/v1/report?period=2026-11", "/api/v1/report?period=2026-11&format=csv", "/api/v1/report/days.csv?period=2026-11", "/api/v1/incidents", "/api/v1/incidents?limit=1", "/api/v1/incidents?service=mdm2", "/api/v1/incidents.csv", "/api/v1/incidents/measures",
 	"/api/v1/dlq", "/api/v1/dlq?limit=1", "/api/v1/dlq?limit=2&order=oldest", "/api/v1/dlq?limit=3&service=mdm", "/api/v1/dlq?limit=1&service=mdm2", "/api/v1/dlq?limit=1&service=", "/api/v1/dlq?limit=11", "/api/v1/dlq?sink=hidden&limit=1", "/api/v1/dlq?reason=expired&limit=1&order=oldest", "/api/v1/dlq?origin=sink", "/api/v1/dlq?from=2026-11-20T09:45:00Z&limit=1",
@@ -235,9 +235,9 @@ var lists = []string{
 
 var cursors = regexp.MustCompile(`("next_cursor":|[?&;]cursor=)"?([A-Za-z0-9_-]+)`)
 
-// walk reads a list to its end. Cursors of dead letters are left out of what it returns, since they are sealed.
+// walk reads a list to its end. Cursors of dead dead are left out of what it returns, since they are sealed.
 func walk(t *testing.T, h http.Handler, path string) (pages []string) {
-	sealed := strings.Contains(path, "dlq") || strings.Contains(path, "dead-letters")
+	sealed := strings.Contains(path, "dlq") || strings.Contains(path, "dead-dead")
 	for target := path; target != ""; {
 		require.Less(t, len(pages), 100, "%s does not end", path)
 		req := httptest.NewRequest(http.MethodGet, target, nil)
