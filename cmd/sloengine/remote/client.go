@@ -27,6 +27,9 @@ const (
 	readTimeout = 2 * time.Minute
 )
 
+// httpClient follows no redirect: a POST would become a GET, whose 200 would look like success.
+var httpClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
 // Client asks the API of the engine that the flags or the environment name.
 type Client struct{ cli.Engine }
 
@@ -103,7 +106,7 @@ func (c *Client) call(ctx context.Context, method, path string, params url.Value
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := httpClient.Do(req)
 	if err != nil {
 		return fmt.Errorf("engine not reachable (%s): %w", c.AddressFrom(), err)
 	}
@@ -113,6 +116,9 @@ func (c *Client) call(ctx context.Context, method, path string, params url.Value
 		var problem struct{ Title, Detail string }
 		_ = json.NewDecoder(answer).Decode(&problem) // what is not a problem document has no detail
 		why := cli.Printable(cmp.Or(problem.Detail, problem.Title, "no details given"))
+		if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
+			why = "redirected to " + strconv.QuoteToASCII(to) + " (set --url to the address behind it)"
+		}
 		if res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden {
 			why += "; " + c.Denied()
 		}

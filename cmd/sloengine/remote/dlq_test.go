@@ -358,3 +358,30 @@ func TestDLQTellsWhatTheServerSays(t *testing.T) {
 	_, stderr = s.dlq(t, cli.ExitFailure, "stats")
 	require.Contains(t, stderr, "engine not reachable (--url):")
 }
+
+// A redirected POST would become a GET, whose 200 looks like success.
+func TestRedirectsAreRefused(t *testing.T) {
+	t.Setenv("SLOENGINE_TOKEN", "")
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		followed := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/login" {
+				followed++
+				fmt.Fprint(w, `{"items":[]}`)
+				return
+			}
+			http.Redirect(w, r, "/login", status)
+		}))
+		for _, args := range [][]string{
+			{"silence", "add", `service="shop"`, "--for", "1h", "--comment", "c", "--author", "a"}, {"silence", "list"}, {"dlq", "list"}, {"dlq", "replay", "--all"}, {"status"},
+		} {
+			var o, e bytes.Buffer
+			code := execute(cli.Streams{In: strings.NewReader(""), Out: &o, Err: &e}, append(args, "--url", server.URL)...)
+			require.Equal(t, cli.ExitFailure, code, "%v\n%s\n%s", args, o.String(), e.String())
+			require.Contains(t, e.String(), fmt.Sprintf(`responded with %d %s: redirected to "/login" (set --url to the address behind it)`, status, http.StatusText(status)), "%v", args)
+			require.Empty(t, o.String())
+		}
+		require.Zero(t, followed)
+		server.Close()
+	}
+}

@@ -29,7 +29,10 @@ func newDelivery(o *Options, res *result) (*delivery, error) {
 	// Its own pool, so that close can end it; no cookies, no global state.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = o.Concurrency
-	d := &delivery{http: &http.Client{Transport: transport}, timeout: o.Timeout, result: res, backfill: o.Backfill}
+	d := &delivery{http: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the error names the address to use
+	}, timeout: o.Timeout, result: res, backfill: o.Backfill}
 	var err error
 	d.poster, err = post.New(post.Options{
 		URL: target.String(), UserAgent: "sloengine-send", HTTPClient: d.http, MaxInFlight: o.Concurrency, Compression: o.Encoding,

@@ -234,6 +234,11 @@ func TestGivingUp(t *testing.T) {
 			return true
 		}, 403},
 		{"something else", nil, func(_ int, w http.ResponseWriter, _ []byte) bool { http.NotFound(w, nil); return true }, 404},
+		{"a redirect", nil, func(_ int, w http.ResponseWriter, _ []byte) bool {
+			w.Header().Set("Location", "/login")
+			w.WriteHeader(302)
+			return true
+		}, 302},
 		{"a web page", nil, func(_ int, w http.ResponseWriter, _ []byte) bool { _, _ = io.WriteString(w, "<html>"); return true }, 200},
 	}
 	for _, tt := range tests {
