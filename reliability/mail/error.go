@@ -21,7 +21,8 @@ type Error struct {
 	Code      int  // of the server's answer; 0: it gave none
 	Recipient bool // the server refused this recipient, and may take others
 	brief     string
-	blocked   bool
+	blocked   bool  // until somebody changes the settings
+	content   bool  // the message is at fault, and was not sent
 	err       error // nil if brief says everything
 }
 
@@ -42,14 +43,34 @@ func (e *Error) RetryClass() retry.Class {
 	switch {
 	case e.blocked:
 		return retry.ClassBlocked
-	case e.Code >= 500:
+	case e.content:
 		return retry.ClassPermanent
-	case e.Code >= 400:
-		return retry.ClassTransient
+	case e.Code > 0:
+		class, _ := ClassOf(e.Code)
+		return class
 	case e.err != nil && errors.Is(e.err, context.DeadlineExceeded):
 		return retry.ClassTimeout
 	}
 	return retry.ClassTransient
+}
+
+// Down reports whether other messages would fail as well: the server is not reachable, or refuses this sender.
+func (e *Error) Down() bool {
+	_, down := ClassOf(e.Code)
+	return e.blocked || down || e.Code == 0 && !e.content
+}
+
+// ClassOf is what a code of a server means (RFC 5321, 4.2). down says that the server takes no message for now.
+func ClassOf(code int) (class retry.Class, down bool) {
+	switch {
+	case code == 421: // it closes the connection
+		return retry.ClassTransient, true
+	case code == 530 || code == 534 || code == 535 || code == 538: // it wants other credentials, or TLS
+		return retry.ClassBlocked, true
+	case code >= 500:
+		return retry.ClassPermanent, false
+	}
+	return retry.ClassTransient, false
 }
 
 // failed makes an Error of what the library returns.

@@ -79,6 +79,52 @@ func TestSend(t *testing.T) {
 	}
 }
 
+// TestLongHeaders sends texts that a mail server would refuse as they are.
+func TestLongHeaders(t *testing.T) {
+	t.Parallel()
+	s := mailtest.Start(t, mailtest.Options{})
+	for i, subject := range []string{strings.Repeat("a", 2000), strings.Repeat("\U0001d54f", 500), strings.Repeat("word ", 400), "a\u2028b\r\nBcc: x@example.org"} {
+		m := message()
+		m.Subject, m.Attachments[0].Name = subject, strings.Repeat("n", 2000)+".csv"
+		require.NoError(t, smarthost(s, mail.StartTLS).Send(t.Context(), m))
+		got := s.Received()[i]
+		require.Empty(t, got.Mail(t).Header.Get("Bcc"))
+		for line := range strings.SplitSeq(got.Raw, "\r\n") {
+			require.LessOrEqual(t, len(line), 500)
+		}
+		require.Contains(t, got.Raw, "\r\nSubject:")
+	}
+	require.Equal(t, "Subject: a b", mail.Header("Subject", " a\r\n\r\nb "))
+	long := mail.Header("X", strings.Repeat("word ", 100))
+	require.LessOrEqual(t, len(long), 400)
+	for line := range strings.SplitSeq(long, "\r\n") {
+		require.LessOrEqual(t, len(line), 76)
+	}
+	require.True(t, strings.HasSuffix(long, "…") || strings.HasSuffix(long, "?="), long)
+}
+
+// TestContentIsNotTheServer tells a message that cannot be sent from a server that cannot be reached.
+func TestContentIsNotTheServer(t *testing.T) {
+	t.Parallel()
+	s := mailtest.Start(t, mailtest.Options{})
+	down := func(err error) bool {
+		var e *mail.Error
+		require.ErrorAs(t, err, &e)
+		return e.Down()
+	}
+	m := message()
+	m.To = "nobody"
+	require.False(t, down(smarthost(s, mail.StartTLS).Send(t.Context(), m)))
+	s.Set(mailtest.RefuseMessage)
+	require.False(t, down(smarthost(s, mail.StartTLS).Send(t.Context(), message())))
+	away := smarthost(s, mail.StartTLS)
+	away.Smarthost = nettest.FreeAddress(t)
+	require.True(t, down(away.Send(t.Context(), message())))
+	refused := smarthost(s, mail.StartTLS)
+	refused.Password = func() (string, error) { return "wrong", nil }
+	require.True(t, down(refused.Send(t.Context(), message())))
+}
+
 // TestFaults: every fault ends in time, says what is wrong, and is told apart.
 func TestFaults(t *testing.T) {
 	s := mailtest.Start(t, mailtest.Options{})

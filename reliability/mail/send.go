@@ -6,15 +6,17 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"mime"
 	"net"
 	netmail "net/mail"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	gomail "github.com/wneessen/go-mail"
+
+	"github.com/sloengine/sloengine/reliability/remote"
 )
 
 const (
@@ -121,39 +123,48 @@ func (s *Server) build(m *Message) (*gomail.Msg, error) {
 	}
 	to, err := parseAddress(m.To)
 	if err != nil {
-		return nil, &Error{brief: "invalid recipient", err: fmt.Errorf("to: %w", err)}
+		return nil, &Error{brief: "invalid recipient", content: true, err: fmt.Errorf("to: %w", err)}
 	}
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	msg.FromMailAddress(plain(from))
 	msg.ToMailAddress(plain(to))
-	msg.Subject(oneLine(m.Subject))
+	msg.Subject(headerText(m.Subject))
 	msg.SetDateWithValue(m.Date)
-	msg.SetMessageIDWithValue(oneLine(m.ID))
+	msg.SetMessageIDWithValue(remote.OneLine(m.ID))
 	msg.SetGenHeader(gomail.Header("Auto-Submitted"), "auto-generated") // no out-of-office replies, RFC 3834
 	msg.SetBodyString(gomail.TypeTextPlain, m.Text)
 	if m.HTML != "" {
 		msg.AddAlternativeString(gomail.TypeTextHTML, m.HTML)
 	}
 	for _, a := range m.Attachments {
-		if err := msg.AttachReader(oneLine(a.Name), bytes.NewReader(a.Data), gomail.WithFileContentType(gomail.ContentType(a.Type))); err != nil {
-			return nil, &Error{brief: "an attachment cannot be added", err: err}
+		if err := msg.AttachReader(headerText(a.Name), bytes.NewReader(a.Data), gomail.WithFileContentType(gomail.ContentType(a.Type))); err != nil {
+			return nil, &Error{brief: "an attachment cannot be added", content: true, err: err}
 		}
 	}
 	return msg, nil
 }
 
 func plain(a *netmail.Address) *netmail.Address {
-	return &netmail.Address{Name: oneLine(a.Name), Address: a.Address}
+	return &netmail.Address{Name: headerText(a.Name), Address: a.Address}
 }
 
-// oneLine takes out what would end a header, and what no reader can see.
-func oneLine(s string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			return ' '
+// maxHeader is how many characters of a text a header shows. Servers refuse lines beyond 998 bytes (RFC 5321), and this
+// one is shorter even without a place to fold it.
+const maxHeader = 200
+
+// headerText takes out what would end a header, and shortens it.
+func headerText(s string) string { return remote.Shorten(remote.OneLine(s), maxHeader) }
+
+// Header is a header with its text shortened, encoded, and folded into lines of at most 76 bytes where it has spaces.
+func Header(name, text string) string {
+	out, column := name+":", len(name)+1
+	for word := range strings.FieldsSeq(mime.QEncoding.Encode("utf-8", headerText(text))) {
+		if column+1+len(word) > 76 {
+			out, column = out+"\r\n", 0
 		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD")))
+		out, column = out+" "+word, column+1+len(word)
+	}
+	return out
 }
 
 // dialer opens the connection, so that it is closed whatever the library does with it, and bounds what comes in.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/sloengine/sloengine/reliability/retry"
 )
@@ -43,17 +44,52 @@ func Status(code int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code)))
 }
 
+// ClassOf is retry.ClassOfStatus for a service that an operator has set up: an answer that speaks of the address or the
+// credentials, or a redirect, which is not followed, needs somebody to change the settings.
+func ClassOf(status int) retry.Class {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired:
+		return retry.ClassBlocked
+	}
+	if status/100 == 3 {
+		return retry.ClassBlocked
+	}
+	return retry.ClassOfStatus(status)
+}
+
 // Text makes foreign text short and harmless: one line of at most 200 characters, without invisible ones and those that
 // a terminal obeys.
 func Text(s string) string {
-	s = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
+	s = OneLine(strings.ToValidUTF8(s[:min(len(s), 8*maxText)], ""))
+	if r := []rune(s); len(r) > maxText {
+		s = string(r[:maxText]) + "..."
+	}
+	return s
+}
+
+// OneLine replaces what ends a line, what a terminal obeys and what no reader can see by spaces.
+func OneLine(s string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(s[:min(len(s), 8*maxText)], "")))
-	if r := []rune(s); len(r) > maxText {
-		s = string(r[:maxText]) + "..."
+	}, strings.ToValidUTF8(s, "\uFFFD")))
+}
+
+// Shorten cuts a text to a number of characters, of which the last is then an ellipsis.
+func Shorten(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n++; n == most {
+			if _, size := utf8.DecodeRuneInString(s[i:]); i+size == len(s) {
+				return s
+			}
+			return s[:i] + "…"
+		}
 	}
 	return s
 }

@@ -72,6 +72,8 @@ type Server struct {
 	onData   func() // runs when a message is there, before the answer
 	conns    map[net.Conn]bool
 	refused  map[string]bool
+
+	refusedText string // "": none
 }
 
 // Options of a Server.
@@ -124,6 +126,13 @@ func (s *Server) Set(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fault = f
+}
+
+// RefuseText answers 554 to messages that hold a text.
+func (s *Server) RefuseText(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusedText = text
 }
 
 // Refuse answers 550 to one recipient.
@@ -212,7 +221,10 @@ func (x *session) Data(r io.Reader) error {
 	}
 	x.received.Raw = string(raw)
 	fault := x.s.now()
-	if fault == RefuseMessage {
+	x.s.mu.Lock()
+	refused := x.s.refusedText != "" && strings.Contains(x.received.Raw, x.s.refusedText)
+	x.s.mu.Unlock()
+	if fault == RefuseMessage || refused {
 		return &smtp.SMTPError{Code: 554, Message: "this looks like spam"}
 	}
 	x.s.mu.Lock()
