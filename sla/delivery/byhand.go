@@ -63,7 +63,7 @@ func (s *Sender) SendNow(ctx context.Context, name, period string) (p report.Per
 			}
 		}
 		var of *mail.Error
-		if errors.As(err, &of) && !of.Recipient {
+		if errors.As(err, &of) && of.Down() {
 			down = err // the others wait for the same server
 		}
 		out = append(out, Result{t.kind, t.name, s.opt.Now().Sub(began), err})

@@ -212,7 +212,7 @@ func (s *Sender) send(ctx context.Context, now time.Time) {
 			// What is begun is carried through, also while the engine stops, within the time-out of the target.
 			err = t.send(context.WithoutCancel(ctx), s.opt.Files, s.opt.Instance, p, s.opt.Now(), m.content)
 			var of *mail.Error
-			if errors.As(err, &of) && !of.Recipient {
+			if errors.As(err, &of) && of.Down() {
 				down = err // the others wait for the same server
 			}
 		}
@@ -374,7 +374,9 @@ func (s *Sender) fail(t *target, p report.Period, err error) {
 		f.since = now
 		s.opt.Logger.Error("sending a report failed, trying again for a day", "report", t.report.Name, "period", p, "kind", t.kind, "to", t.name, "err", err)
 	}
-	t.wait = s.policy.Delay(int(min(f.failures, 32)), t.wait)
+	if t.wait = s.policy.Delay(int(min(f.failures, 32)), t.wait); retry.ClassOf(err) == retry.ClassPermanent {
+		t.wait = backoff.Cap // it comes back until somebody changes the other side
+	}
 	if after, ok := retry.AfterOf(err); ok {
 		t.wait = max(t.wait, min(after, backoff.Cap))
 	}

@@ -472,6 +472,34 @@ func TestMail(t *testing.T) {
 	require.Equal(t, "the server refuses the recipient (550)", targets[1].Brief)
 }
 
+// TestOneRefusedReport keeps the report that a server does not take from delaying the others, and tries it once an hour.
+func TestOneRefusedReport(t *testing.T) {
+	t.Parallel()
+	server, h := mailtest.Start(t, mailtest.Options{}), newHook(t)
+	h.status.Store(422)
+	w := newWorld(t, "2026-10-20T00:00:00Z", func(s *Settings) {
+		s.Server = &mail.Server{
+			Smarthost: server.Address, From: "SLOs <slo@example.org>", Username: mailtest.User, Password: func() (string, error) { return mailtest.Password, nil }, TLSConfig: server.TLS,
+		}
+		for _, name := range []string{"bad", "good"} {
+			s.Reports = append(s.Reports, Report{Name: name, Every: slo.Month, At: Clock{8, 0}, Mail: []string{"a@example.org"}})
+		}
+		s.Reports[0].Webhooks = []Webhook{{URL: h.URL}}
+	})
+	server.RefuseText("bad October")
+	w.step(t.Context())
+	w.until("2026-11-01T08:00:00Z", 6*time.Hour)
+	require.Len(t, server.Received(), 1, "the other report does not wait")
+	require.Contains(t, server.Received()[0].Raw, "good October 2026")
+	w.until("2026-11-01T11:00:00Z", time.Minute)
+	require.LessOrEqual(t, h.calls.Load(), int32(4))
+	server.RefuseText("")
+	h.status.Store(204)
+	w.until("2026-11-01T12:30:00Z", 10*time.Minute)
+	require.Len(t, server.Received(), 2)
+	require.Equal(t, "0", w.metric(`sloengine_reports_failing{report="bad"}`))
+}
+
 // TestReload: new settings are tried at once, and a report that goes away takes its series with it.
 func TestReload(t *testing.T) {
 	h := newHook(t)

@@ -204,7 +204,7 @@ func (t *target) post(ctx context.Context, instance string, p report.Period, c *
 	if resp.StatusCode/100 == 2 {
 		return nil
 	}
-	e := &remote.StatusError{Status: resp.StatusCode, Class: retry.ClassOfStatus(resp.StatusCode), Detail: remote.Text(string(answer))}
+	e := &remote.StatusError{Status: resp.StatusCode, Class: remote.ClassOf(resp.StatusCode), Detail: remote.Text(string(answer))}
 	if resp.StatusCode/100 == 3 {
 		e.Detail = "redirects are not followed, set url to the new address"
 	}
