@@ -124,6 +124,9 @@ func (s *session) measure() {
 	}
 	l.count(func(t *tally) { t.oldest = oldest })
 	now := l.status()
+	if now.LagRecords == 0 && now.InFlight == 0 {
+		l.idle()
+	}
 	l.m.lagRecords.Set(float64(now.LagRecords))
 	l.m.lagBytes.Set(float64(now.LagBytes))
 	l.m.oldest.Set(now.OldestAge.Seconds())

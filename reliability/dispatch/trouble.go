@@ -40,8 +40,12 @@ type Trouble struct {
 type trouble struct {
 	Trouble
 	told time.Time // when it was last logged; zero: never
+	last time.Time // when it failed last
 	open bool      // its start was logged, so its end will be
 }
+
+// recentFailure is how long a failure to deliver counts when nothing waits any more.
+const recentFailure = 2 * time.Minute
 
 // logAgainAfter is the shortest time between two log lines about the same kind of trouble: a sink that fails and recovers
 // in quick succession must not fill the log.
@@ -67,6 +71,7 @@ func (l *lane) fails(kind string, err error) {
 	}
 	t.Kind, t.Cause, t.Brief, t.Blocked = kind, err.Error(), brief, retry.ClassOf(err) == retry.ClassBlocked
 	t.Failures++
+	t.last = now
 	tell := (!t.open || other) && (t.told.IsZero() || now.Sub(t.told) >= logAgainAfter) && !l.tellsAlready(kind, brief)
 	if tell {
 		t.told, t.open = now, true
@@ -91,9 +96,21 @@ func (l *lane) tellsAlready(kind, brief string) bool {
 
 // works records that something works, and logs it if its failure was logged.
 func (l *lane) works(kind string) {
+	l.ends(kind, "sink recovered", func(*trouble) bool { return true })
+}
+
+// idle ends a failure to deliver without a success: its items are dead letters or expired, nothing waits, and the sink
+// may be as healthy as any. A sink that an operator has to fix first goes on failing.
+func (l *lane) idle() {
+	l.ends(TroubleDelivery, "sink failed, and nothing waits for it", func(t *trouble) bool {
+		return !t.Blocked && time.Since(t.last) >= recentFailure
+	})
+}
+
+func (l *lane) ends(kind, message string, over func(*trouble) bool) {
 	l.mu.Lock()
 	t := l.troubles[kind]
-	if t == nil || t.Since.IsZero() {
+	if t == nil || t.Since.IsZero() || !over(t) {
 		l.mu.Unlock()
 		return
 	}
@@ -102,7 +119,7 @@ func (l *lane) works(kind string) {
 	l.mu.Unlock()
 	l.m.failing[kind].Set(0)
 	if tell {
-		l.log.Info("sink recovered", "what", kind, "after", time.Since(was.Since).Round(time.Millisecond).String(),
+		l.log.Info(message, "what", kind, "after", time.Since(was.Since).Round(time.Millisecond).String(),
 			"failures", was.Failures, "cause", was.Cause)
 	}
 }

@@ -245,3 +245,31 @@ func TestAnswersAreCountedByCode(t *testing.T) {
 	set.WritePrometheus(&out)
 	require.NotContains(t, out.String(), "answers_total")
 }
+
+// A sink that refused its last item, and has nothing to do, does not fail for ever; one that keeps refusing does.
+func TestARefusalEndsWhenNothingWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logged
+		set := metrics.NewSet()
+		b := newBench(t, func(o *Options) { log.options(o); o.Metrics = NewMetrics(set) })
+		b.add(SinkOptions{Name: "s", Sink: newFake(failing(retry.ClassPermanent))})
+		failing := func() float64 {
+			return set.GetOrCreateGauge(`sloengine_sink_failing{sink="s",what="delivery"}`, nil).Get()
+		}
+		b.write(1, 1)
+		b.run()
+		time.Sleep(time.Minute)
+		require.Len(t, b.dead(), 1)
+		require.EqualValues(t, 1, failing(), "it was a moment ago")
+		time.Sleep(2 * time.Minute)
+		require.Zero(t, failing())
+		require.Empty(t, b.status("s").Troubles)
+		require.Len(t, log.with("nothing waits"), 1)
+		for range 10 {
+			b.write(1, 1)
+			time.Sleep(time.Minute)
+			require.EqualValues(t, 1, failing())
+		}
+		require.Len(t, b.dead(), 11)
+	})
+}
