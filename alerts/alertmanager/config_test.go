@@ -2,7 +2,9 @@ package alertmanager
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
+	"mime"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -327,5 +329,29 @@ func TestMessages(t *testing.T) {
 			require.NotContains(t, got, "error")
 			require.Equal(t, name == "link", strings.TrimSpace(got) == "", got)
 		})
+	}
+}
+
+// TestMessagesOfHostileValues renders the templates with texts that a sender of events would choose.
+func TestMessagesOfHostileValues(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.tmpl"), []byte(`{{ define "x" }}{{ end }}`), 0o600))
+	m := newMessages([]string{"page"}, []string{"info"})
+	render := func(template, summary string) string {
+		texts := map[string]string{"summary": summary, "description": summary}
+		data, err := json.Marshal(map[string]any{"status": "firing", "commonAnnotations": texts, "alerts": []any{map[string]any{"status": "firing", "annotations": texts}}})
+		require.NoError(t, err)
+		file := filepath.Join(dir, "data.json")
+		require.NoError(t, os.WriteFile(file, data, 0o600))
+		return strings.TrimSpace(amtool(t, "template", "render", "--template.glob="+filepath.Join(dir, "*.tmpl"), "--template.data="+file, "--template.text="+template))
+	}
+	const forged = "x <!channel> <https://evil|Acknowledge> & y\nImpact: none\u2028z"
+	require.Equal(t, "Warning: x <!channel> <https://evil|Acknowledge> & y Impact: none z", render(m.title, forged))
+	require.Equal(t, "Warning: x &lt;!channel&gt; &lt;https://evil|Acknowledge&gt; &amp; y Impact: none z", render(m.slackTitle, forged))
+	require.NotContains(t, render(text, forged), "<")
+	require.NotContains(t, render(text, forged), "\nImpact")
+	for _, long := range []string{strings.Repeat("a", 1024), strings.Repeat("=", 1024), strings.Repeat("\U0001d54f", 256), strings.Repeat("=", 150) + strings.Repeat("é", 300)} {
+		require.Less(t, len("Subject: "+mime.QEncoding.Encode("utf-8", render(m.subject, long))), 998)
 	}
 }

@@ -5,18 +5,26 @@ import "strconv"
 // Templates of messages, in Alertmanager's template language. They use only the
 // annotations that every generated alert has.
 const (
-	text = `{{ range .Alerts }}{{ if eq .Status "resolved" }}Over: {{ end }}*{{ .Annotations.summary }}*
-{{ .Annotations.description }}
+	text = `{{ range .Alerts }}{{ if eq .Status "resolved" }}Over: {{ end }}*{{ .Annotations.summary` + slackText + ` }}*
+{{ .Annotations.description` + slackText + ` }}
 {{ with .Labels.impact }}Impact: {{ . }}
 {{ end }}{{ with .Annotations.runbook_url }}<{{ . }}|Runbook>{{ end }}{{ with .Annotations.dashboard }} <{{ . }}|Dashboard>{{ end }}{{ with .Annotations.page }} <{{ . }}|Status page>{{ end }}
 {{ end }}`
+
+	// Values of events are in these texts. A sender must not add lines, or markup of Slack. Alertmanager writes a subject
+	// into one line, and mail servers refuse lines beyond 998 bytes: 40 characters of four bytes take half of that.
+	oneLine   = ` | reReplaceAll "[[:cntrl:]\u2028\u2029]+" " "`
+	short     = oneLine + ` | reReplaceAll "^(.{200}).+$" "${1}…"`
+	encoded   = ` | reReplaceAll "^(.{140}).+$" "${1}…" | reReplaceAll "^((?:[[:ascii:]]*[^[:ascii:]]){40}).+$" "${1}…"`
+	entities  = ` | reReplaceAll "&" "&amp;" | reReplaceAll "<" "&lt;" | reReplaceAll ">" "&gt;"`
+	slackText = oneLine + entities
 
 	titleLink = `{{ with .CommonAnnotations.page }}{{ . }}{{ else }}{{ .CommonAnnotations.runbook_url }}{{ end }}`
 )
 
 // messages are the templates that depend on which severities are critical and
 // which are good news.
-type messages struct{ title, color, urgency string }
+type messages struct{ title, slackTitle, subject, color, urgency string }
 
 func newMessages(critical, good []string) messages {
 	is := func(severities []string) string {
@@ -29,12 +37,17 @@ func newMessages(critical, good []string) messages {
 		}
 		return first + is(critical) + ` }}` + forCritical + `{{ else if ` + is(good) + ` }}` + forGood + `{{ else }}` + other + `{{ end }}`
 	}
+	// A group of several alerts has its service and count.
+	title := func(escape string) string {
+		return choose("Resolved", "CRITICAL", "Good news", "Warning") +
+			`: {{ with .CommonAnnotations.summary }}{{ .` + short + escape + ` }}{{ else }}{{ .Alerts | len }} alerts of {{ .GroupLabels.service }}{{ end }}`
+	}
 	return messages{
-		// A group of several alerts has its service and count.
-		title: choose("Resolved", "CRITICAL", "Good news", "Warning") +
-			`: {{ with .CommonAnnotations.summary }}{{ . }}{{ else }}{{ .Alerts | len }} alerts of {{ .GroupLabels.service }}{{ end }}`,
-		color:   choose("good", "danger", "good", "warning"),
-		urgency: choose("", "critical", "info", "warning"),
+		title:      title(""),
+		slackTitle: title(entities),
+		subject:    title(encoded),
+		color:      choose("good", "danger", "good", "warning"),
+		urgency:    choose("", "critical", "info", "warning"),
 	}
 }
 
@@ -44,7 +57,7 @@ func newReceiver(r Receiver, m messages, resolved bool) receiver {
 	out := receiver{Name: r.Name}
 	for _, s := range r.Slack {
 		out.Slack = append(out.Slack, slackConfig{
-			SendResolved: resolved, APIURLFile: s.APIURLFile, Channel: s.Channel, Title: m.title, TitleLink: titleLink, Text: text, Color: m.color,
+			SendResolved: resolved, APIURLFile: s.APIURLFile, Channel: s.Channel, Title: m.slackTitle, TitleLink: titleLink, Text: text, Color: m.color,
 		})
 	}
 	for _, p := range r.PagerDuty {
@@ -65,7 +78,7 @@ func newReceiver(r Receiver, m messages, resolved bool) receiver {
 		out.Webhook = append(out.Webhook, c)
 	}
 	for _, e := range r.Email {
-		out.Email = append(out.Email, emailConfig{SendResolved: resolved, To: e.To, Headers: map[string]string{"Subject": m.title}})
+		out.Email = append(out.Email, emailConfig{SendResolved: resolved, To: e.To, Headers: map[string]string{"Subject": m.subject}})
 	}
 	return out
 }
