@@ -73,6 +73,11 @@ func splitLabels(source string) (parts []part, ok bool) {
 
 // Render fills in labels and value. The annotations are sorted by name. One that cannot be filled in is left out.
 func (t *Texts) Render(labels map[string]string, value float64) []Annotation {
+	return t.Show(labels, labels, value)
+}
+
+// Show is Render with values that are escaped for the place where the texts are shown. Links get them as they are.
+func (t *Texts) Show(labels, shown map[string]string, value float64) []Annotation {
 	if t == nil {
 		return nil
 	}
@@ -80,7 +85,7 @@ func (t *Texts) Render(labels map[string]string, value float64) []Annotation {
 	data := struct {
 		Labels map[string]string
 		Value  float64
-	}{labels, value}
+	}{shown, value}
 	var b strings.Builder
 	for _, x := range t.list {
 		b.Reset()
@@ -89,7 +94,7 @@ func (t *Texts) Render(labels map[string]string, value float64) []Annotation {
 			if p.query {
 				b.WriteString(url.QueryEscape(labels[p.label]))
 			} else {
-				b.WriteString(labels[p.label])
+				b.WriteString(shown[p.label])
 			}
 		}
 		if x.filled == nil || x.filled.Execute(&b, &data) == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/reliability/remote"
 )
 
 // watchdogID stands for the alert that always fires. It is no fingerprint of an alert.
@@ -85,10 +86,18 @@ func groupLabels(r *dispatch.Route, all model.LabelSet) model.LabelSet {
 // firing reports whether the alert goes on.
 func (it *item) firing() bool { return it.alert.State == state.Firing }
 
-// message is the alert as Alertmanager's library takes it.
-func (it *item) message(incident Incident, linked bool, now time.Time) *amalert.Alert {
+// message is the alert as Alertmanager's library takes it. Values that came with events are escaped for the place where
+// the message is shown.
+func (it *item) message(show escape, incident Incident, linked bool, now time.Time) *amalert.Alert {
 	out := &amalert.Alert{UpdatedAt: now}
 	out.Labels, out.StartsAt = maps.Clone(it.labels), it.alert.FiredAt
+	if show != nil {
+		for _, l := range it.alert.Labels {
+			if name := model.LabelName(l.Name); it.alert.Foreign(l) && string(it.labels[name]) == l.Value {
+				out.Labels[name] = model.LabelValue(show(l.Value))
+			}
+		}
+	}
 	if !it.firing() {
 		out.EndsAt = it.alert.ResolvedAt
 		if out.EndsAt.Before(out.StartsAt) { // the clock was set back in between
@@ -96,15 +105,18 @@ func (it *item) message(incident Incident, linked bool, now time.Time) *amalert.
 		}
 	}
 	out.Annotations = model.LabelSet{}
-	texts := it.alert.Annotations()
+	texts := it.alert.Show(show)
 	if it.texts != nil {
-		own := map[string]string{}
+		own, shown := map[string]string{}, map[string]string{}
 		for name, value := range it.labels {
-			own[string(name)] = string(value)
+			own[string(name)], shown[string(name)] = string(value), string(out.Labels[name])
 		}
-		texts = it.texts.Render(own, 1)
+		texts = it.texts.Show(own, shown, 1)
 	}
 	for _, a := range texts {
+		if most := maxTexts[a.Name]; show != nil && most > 0 {
+			a.Value = remote.Shorten(a.Value, most)
+		}
 		out.Annotations[model.LabelName(a.Name)] = model.LabelValue(a.Value)
 		if a.Name == "page" {
 			out.GeneratorURL = a.Value

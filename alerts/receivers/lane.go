@@ -3,6 +3,7 @@ package receivers
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -117,12 +118,24 @@ func (l *lane) next() *message {
 		for _, it := range t.items {
 			if it.firing() || l.target.resolved {
 				incident, linked := l.d.opt.Incident(it.alert.Fingerprint)
-				m.alerts = append(m.alerts, it.message(incident, linked, now))
+				m.alerts = append(m.alerts, it.message(l.target.show, incident, linked, now))
 			}
 		}
+		m.labels = shownLabels(m)
 		return m
 	}
 	return nil
+}
+
+// shownLabels are the labels of the group, with the values that its alerts show.
+func shownLabels(m *message) model.LabelSet {
+	out := maps.Clone(m.labels)
+	for name := range out {
+		if value, ok := m.alerts[0].Labels[name]; ok {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 // drop takes a group out of the queue. The dispatcher's mutex is held.

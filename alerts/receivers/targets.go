@@ -35,13 +35,16 @@ type target struct {
 	kind     string
 	resolved bool // it is told that an alert has resolved
 	notifier notify.Notifier
+	show     escape
 	client   *http.Client // nil for email
 }
+
+// quiet is the log of Alertmanager's library, whose errors come back as values.
+var quiet = slog.New(slog.DiscardHandler)
 
 // newTargets makes the integrations of all receivers, by receiver. It connects to nothing.
 func newTargets(c *config.Config, t *template.Template) (map[string][]*target, error) {
 	out := map[string][]*target{}
-	quiet := slog.New(slog.DiscardHandler) // its errors come back as values
 	for i := range c.Receivers {
 		r := &c.Receivers[i]
 		b := builder{receiver: r.Name}
@@ -78,7 +81,7 @@ type builder struct {
 
 func add[C notify.ResolvedSender](b *builder, kind string, configs []C, make func(C) (notify.Notifier, error)) {
 	for i, c := range configs {
-		t := &target{name: fmt.Sprintf("%s/%s[%d]", b.receiver, kind, i), kind: kind, resolved: c.SendResolved()}
+		t := &target{name: fmt.Sprintf("%s/%s[%d]", b.receiver, kind, i), kind: kind, resolved: c.SendResolved(), show: escapeFor(kind, c)}
 		refuseRedirects(c)
 		var err error
 		if t.notifier, err = make(c); err == nil {

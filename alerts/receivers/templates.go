@@ -2,9 +2,11 @@ package receivers
 
 import (
 	"fmt"
+	htmltemplate "html/template"
 	"net/url"
 	"os"
 	"strings"
+	texttemplate "text/template"
 
 	"github.com/prometheus/alertmanager/template"
 )
@@ -15,35 +17,24 @@ const templates = `
 {{ define "__alertmanager" }}sloengine{{ end }}
 {{ define "__alertmanagerURL" }}{{ with .CommonAnnotations.incident }}{{ . }}{{ else }}{{ with .CommonAnnotations.page }}{{ . }}{{ else }}{{ $.ExternalURL }}{{ end }}{{ end }}{{ end }}
 
-{{ define "__alert_line" }}{{ if eq .Status "resolved" }}Resolved: {{ end }}{{ or .Annotations.summary .Labels.alertname }}
-{{ with .Annotations.description }}{{ . }}
-{{ end }}{{ with .Labels.impact }}Impact: {{ . }}
-{{ end }}{{ with .Annotations.incident }}Incident: {{ . }}
-{{ end }}{{ if ne .Status "resolved" }}{{ with .Annotations.acknowledge }}Acknowledge: {{ . }}
-{{ end }}{{ end }}{{ with .Annotations.runbook_url }}Runbook: {{ . }}
-{{ end }}{{ with .Annotations.page }}Status page: {{ . }}
-{{ end }}{{ with .Annotations.dashboard }}Dashboard: {{ . }}
-{{ end }}{{ end }}
-
-{{ define "__text_alert_list" }}{{ range $i, $a := . }}{{ if lt $i 20 }}{{ template "__alert_line" . }}
-{{ else if eq $i 20 }}and more, {{ len $ }} alerts in all
-{{ end }}{{ end }}{{ end }}
-{{ define "__text_alert_list_markdown" }}{{ range $i, $a := . }}{{ if lt $i 20 }}{{ template "__alert_line" . }}
-
-{{ else if eq $i 20 }}and more, {{ len $ }} alerts in all
-{{ end }}{{ end }}{{ end }}
+{{ define "__text_alert_list" }}{{ alertList 8000 . }}{{ end }}
+{{ define "__text_alert_list_markdown" }}{{ alertList 8000 . }}{{ end }}
 
 {{ define "slack.default.text" }}{{ template "__text_alert_list" .Alerts }}{{ end }}
 {{ define "rocketchat.default.text" }}{{ template "__text_alert_list" .Alerts }}{{ end }}
 {{ define "mattermost.default.text" }}{{ template "__text_alert_list_markdown" .Alerts }}{{ end }}
 {{ define "webex.default.message" }}{{ template "__subject" . }}
-{{ template "__text_alert_list" .Alerts }}{{ end }}
-{{ define "pushover.default.message" }}{{ template "__text_alert_list" .Alerts }}{{ end }}
+{{ alertList 5500 .Alerts }}{{ end }}
+{{ define "pushover.default.message" }}{{ alertList 950 .Alerts }}{{ end }}
 {{ define "opsgenie.default.description" }}{{ template "__text_alert_list" .Alerts }}{{ end }}
+{{ define "opsgenie.default.source" }}{{ template "__alertmanager" . }}{{ end }}
 {{ define "victorops.default.state_message" }}{{ template "__text_alert_list" .Alerts }}{{ end }}
+{{ define "discord.default.message" }}{{ alertList 3900 .Alerts }}{{ end }}
+{{ define "wechat.default.message" }}{{ template "__subject" . }}
+{{ alertList 900 .Alerts }}{{ end }}
 {{ define "telegram.default.message" }}{{ template "__subject" . }}
 
-{{ template "__text_alert_list" .Alerts }}{{ end }}
+{{ alertList 2600 .Alerts }}{{ end }}
 
 {{ define "email.default.html" }}<!DOCTYPE html>
 <html><head><meta charset="utf-8"><title>{{ template "__subject" . }}</title></head>
@@ -79,7 +70,10 @@ func CheckTemplates(patterns []string) error {
 // newTemplates reads the files of the patterns over the default templates. subject is the template of a message's
 // title, "" for one without urgency.
 func newTemplates(patterns []string, subject, external string) (*template.Template, error) {
-	t, err := template.FromGlobs(nil)
+	t, err := template.FromGlobs(nil, func(text *texttemplate.Template, html *htmltemplate.Template) {
+		text.Funcs(texttemplate.FuncMap{"alertList": alertList})
+		html.Funcs(htmltemplate.FuncMap{"alertList": alertList})
+	})
 	if err != nil {
 		return nil, fmt.Errorf("default templates: %w", err)
 	}

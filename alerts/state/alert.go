@@ -2,6 +2,7 @@ package state
 
 import (
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,6 +63,11 @@ type Alert struct {
 // Annotations are the texts of the generated rule with the labels and the value filled in, sorted by name. There are
 // none if the definition of the alert is not known any more.
 func (a *Alert) Annotations() []alerts.Annotation {
+	return a.Show(nil)
+}
+
+// Show is Annotations with the values that came with events as escape makes them. Links have them as they are.
+func (a *Alert) Show(escape func(value string) string) []alerts.Annotation {
 	if a.live == nil {
 		return nil
 	}
@@ -69,11 +75,28 @@ func (a *Alert) Annotations() []alerts.Annotation {
 	for _, l := range a.Labels {
 		labels[l.Name] = l.Value
 	}
+	shown := labels
+	if escape != nil {
+		shown = maps.Clone(labels)
+		for _, l := range a.Labels {
+			if a.Foreign(l) {
+				shown[l.Name] = escape(l.Value)
+			}
+		}
+	}
 	value := a.Value
 	if a.Kept {
 		value = a.live.KeptValue(value)
 	}
-	return a.live.Texts.Render(labels, value)
+	return a.live.Texts.Show(labels, shown, value)
+}
+
+// Foreign reports whether the value of a label came with events, so that its sender chose it.
+func (a *Alert) Foreign(l Label) bool {
+	if a.Engine {
+		return l.Name != "alertname" && l.Name != "severity"
+	}
+	return slices.Contains(a.Group, l.Value)
 }
 
 // Label finds the value of a label; "" if it is missing.
