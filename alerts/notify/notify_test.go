@@ -219,6 +219,44 @@ func TestRefusedAlertIsFound(t *testing.T) {
 	require.Less(t, f.count(), 30)
 }
 
+// TestManyRefusedAlerts delays none of the others: among 300 alerts, a peer refuses 90.
+func TestManyRefusedAlerts(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, func(w http.ResponseWriter, _ *http.Request, got []posted) {
+		for _, a := range got {
+			if strings.HasSuffix(a.Labels["product"], "7") || strings.HasSuffix(a.Labels["product"], "3") || strings.HasSuffix(a.Labels["product"], "0") {
+				http.Error(w, "bad label", 400)
+				return
+			}
+		}
+	})
+	n, _ := run(t, Options{Settings: settingsFor(f.URL)})
+	w := newWorld(t, products(300)...)
+	for _, g := range w.groups {
+		w.bad[g] = true
+	}
+	began := time.Now()
+	n.Update(w.tick())
+	eventually(t, "the others are accepted", func() bool { return n.Status()[0].Sent == 210 && n.Status()[0].Pending == 0 })
+	require.Less(t, time.Since(began), 10*time.Second)
+	require.True(t, n.Status()[0].FailingSince.IsZero())
+}
+
+// TestNothingLeft ends the failure of a peer that nothing is left to be told.
+func TestNothingLeft(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, func(w http.ResponseWriter, _ *http.Request, _ []posted) { w.WriteHeader(503) })
+	n, _ := run(t, Options{Settings: settingsFor(f.URL)})
+	w := newWorld(t, "A")
+	w.bad["A"] = true
+	v := w.tick()
+	n.Update(v)
+	eventually(t, "it fails", func() bool { return !n.Status()[0].FailingSince.IsZero() })
+	n.Update(&state.View{Time: v.Time.Add(time.Second)})
+	eventually(t, "nothing is left", func() bool { return n.Status()[0].FailingSince.IsZero() })
+	require.Zero(t, n.Status()[0].Sent)
+}
+
 // TestOutage is a peer that is down while alerts fire and resolve, and an engine that is killed meanwhile.
 func TestOutage(t *testing.T) {
 	f := newFake(t, nil)

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -21,7 +22,11 @@ const (
 	repeatRefused = time.Hour
 	// maxRefused bounds the requests of a round by which refused alerts are told from the others.
 	maxRefused = 64
+	// refusedPause is the wait before the next such round. Each finds some of them.
+	refusedPause = 200 * time.Millisecond
 )
+
+var errMoreRefused = errors.New("more alerts are refused")
 
 // Backoff and breaker of a peer. They are short, since an alert waits, and a request is cheap.
 var (
@@ -86,6 +91,10 @@ func (p *peer) run(ctx context.Context) {
 		switch err := p.deliver(ctx); {
 		case ctx.Err() != nil:
 			return
+		case errors.Is(err, errMoreRefused):
+			if !retry.Sleep(ctx, refusedPause) {
+				return
+			}
 		case err != nil:
 			wait = p.policy.Delay(failures, wait)
 			failures++
@@ -114,6 +123,9 @@ func (p *peer) deliver(ctx context.Context) error {
 		return nil
 	}
 	due := p.due(n, p.now())
+	if len(p.known) == 0 {
+		p.health.Idle()
+	}
 	budget := maxRefused
 	for len(due) > 0 {
 		batch := p.encode(due, n, p.now())
@@ -218,7 +230,10 @@ func (p *peer) send(ctx context.Context, batch []outgoing, n *news, budget *int)
 		p.health.Sent(len(batch))
 		return nil
 	}
-	if !tooMuch(err) || *budget <= 0 {
+	if tooMuch(err) && *budget <= 0 {
+		return errMoreRefused
+	}
+	if !tooMuch(err) {
 		p.health.Failed(ctx, err, brief(err))
 		return err
 	}

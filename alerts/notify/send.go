@@ -71,13 +71,9 @@ func requestError(err error) error {
 }
 
 func statusError(resp *http.Response, answer []byte, now time.Time) error {
-	e := &remote.StatusError{Status: resp.StatusCode, Class: retry.ClassOfStatus(resp.StatusCode)}
-	switch resp.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired:
-		e.Class = retry.ClassBlocked // address or credentials are wrong, whatever the alerts
-	}
+	e := &remote.StatusError{Status: resp.StatusCode, Class: remote.ClassOf(resp.StatusCode)}
 	if resp.StatusCode/100 == 3 {
-		e.Class, e.Detail = retry.ClassBlocked, "redirects are not followed, set url to the new address"
+		e.Detail = "redirects are not followed, set url to the new address"
 		if to, err := url.Parse(resp.Header.Get("Location")); err == nil && to.Host != "" {
 			e.Detail += ", on " + remote.Text(to.Scheme+"://"+to.Host)
 		}

@@ -94,6 +94,19 @@ func (h *Health) succeeded(took time.Duration) {
 	}
 }
 
+// Idle ends a failure without a success, because nothing is left to deliver.
+func (h *Health) Idle() {
+	h.mu.Lock()
+	s := &h.status
+	since := s.FailingSince
+	s.FailingSince, s.Failures, s.Cause, s.Brief = time.Time{}, 0, "", ""
+	h.mu.Unlock()
+	if !since.IsZero() {
+		h.metrics.failing.Set(0)
+		h.log.Info(h.kind+" did not accept alerts, and none is left", h.kind, h.name, "failed_for", h.now().Sub(since).Round(time.Millisecond))
+	}
+}
+
 // Failed begins a failure, or goes on with one. brief is the error without what others wrote.
 func (h *Health) Failed(ctx context.Context, err error, brief string) {
 	if ctx.Err() != nil || retry.ClassOf(err) == retry.ClassBreakerOpen {
