@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	amnotify "github.com/prometheus/alertmanager/notify"
+
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/state"
 )
@@ -207,7 +209,27 @@ func (d *Dispatcher) step() time.Duration {
 	for _, g := range due {
 		d.flush(g)
 	}
+	d.settle(now)
 	return max(next, time.Millisecond)
+}
+
+// settle ends the failures of targets that nothing is left to be told: their last failure was about alerts that are over.
+func (d *Dispatcher) settle(now time.Time) {
+	for _, l := range d.lanes {
+		if len(l.queued) > 0 || l.health.Read().FailingSince.IsZero() {
+			continue
+		}
+		open := false
+		for _, g := range d.groups {
+			if slices.Contains(d.plan.targets[g.receiver], l.target) {
+				told := d.tell(g, now)
+				open = open || told.reason(g, l.target, now) != amnotify.ReasonDoNotNotify
+			}
+		}
+		if !open && d.read != nil {
+			l.health.Idle()
+		}
+	}
 }
 
 // flush hands a group to the lanes of its receiver.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/logtest"
 
 	"github.com/prometheus/alertmanager/config"
@@ -172,3 +173,56 @@ receivers:
     jira_configs: [{api_url: "https://j.example", project: P, issue_type: T}]
     wechat_configs: [{api_secret_file: s, corp_id: c}]
 `
+
+// TestOneContentDelaysNobody refuses the messages of one group in every way, and takes all others. None of them waits for
+// it, and the breaker stays closed.
+func TestOneContentDelaysNobody(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"400":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400) },
+		"413":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(413) },
+		"404":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) },
+		"500":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+		"503":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) },
+		"breaks": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHook(t, nil)
+			var refused atomic.Int32
+			h.set(func(w http.ResponseWriter, r *http.Request) {
+				if last := h.all(); last[len(last)-1].GroupLabels["service"] == "evil" {
+					refused.Add(1)
+					refuse(w, r)
+				}
+			})
+			d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}})
+			var a alarms
+			d.Update(a.fire("Evil", "service=evil").now())
+			for i := range 4 {
+				eventually(t, "it is refused", func() bool { return int(refused.Load()) > i })
+				began := time.Now()
+				d.Update(a.fire(fmt.Sprint("Good", i), fmt.Sprint("service=good", i)).now())
+				eventually(t, "the other is told", func() bool { return int(status(t, d, "r0/webhook[0]").Sent) == i+1 })
+				require.Less(t, time.Since(began), 2*time.Second)
+				require.Equal(t, breaker.Closed, status(t, d, "r0/webhook[0]").Breaker.State)
+			}
+			d.Update(a.end("Evil").now())
+			eventually(t, "nothing is left to be told", func() bool { return status(t, d, "r0/webhook[0]").FailingSince.IsZero() })
+		})
+	}
+}
+
+// TestUnreachable opens the breaker when the messages of several groups get no answer.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	h := newHook(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}})
+	var a alarms
+	for i := range 200 {
+		a.fire("A", fmt.Sprint("service=s", i))
+	}
+	d.Update(a.now())
+	eventually(t, "it opens", func() bool { return status(t, d, "r0/webhook[0]").Breaker.State == breaker.Open })
+	require.LessOrEqual(t, len(h.all()), 6)
+}

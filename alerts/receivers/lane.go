@@ -3,7 +3,9 @@ package receivers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -27,7 +29,8 @@ var (
 // until its connection breaks, and Alertmanager's library gives no way to end it.
 const maxHung = 8
 
-// lane sends to one target, one message at a time.
+// lane sends to one target, one message at a time. A group whose message failed waits for itself: new ones go first, and
+// only a receiver that does not answer, or asks for a pause, holds up all.
 type lane struct {
 	d       *Dispatcher
 	target  *target
@@ -39,9 +42,24 @@ type lane struct {
 	hung    chan struct{} // one for each call that goes on
 	now     func() time.Time
 
-	queue  []string // keys of groups, each once; guarded by the dispatcher's mutex
-	queued map[string]bool
+	queue  []*entry          // not tried yet, or due; guarded by the dispatcher's mutex, as are the fields below
+	failed []*entry          // tried, by when they are due
+	queued map[string]*entry // all of both, by the key of the group
+	calm   time.Time         // failed ones wait until then, so that many of them do not become a storm
+
+	unanswered string // the group of the last call that got no answer; only run uses it
 }
+
+// entry is a group that the target is to be told of.
+type entry struct {
+	key      string
+	failures int
+	wait     time.Duration
+	due      time.Time
+}
+
+// retryGap is the least time between two calls for groups that failed before, while calls fail.
+const retryGap = 100 * time.Millisecond
 
 // breakerName keeps the breakers of receivers apart from those of sinks.
 func breakerName(target string) string { return "receiver " + target }
@@ -57,21 +75,29 @@ func (d *Dispatcher) newLane(t *target, timeout time.Duration) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lane{
-		d: d, target: t, timeout: timeout, breaker: b, policy: policy, wake: make(chan struct{}, 1), hung: make(chan struct{}, maxHung), now: d.opt.Now,
-		health: d.opt.Metrics.Health("receiver", t.name, "", d.opt.Logger, d.opt.Now), queued: map[string]bool{},
-	}, nil
+	l := newSendLane(t, timeout, d.opt.Now)
+	l.d, l.breaker, l.policy, l.wake, l.queued = d, b, policy, make(chan struct{}, 1), map[string]*entry{}
+	l.health = d.opt.Metrics.Health("receiver", t.name, "", d.opt.Logger, d.opt.Now)
+	return l, nil
+}
+
+// newSendLane makes what send needs.
+func newSendLane(t *target, timeout time.Duration, now func() time.Time) *lane {
+	if t.client != nil {
+		t.client.Timeout = timeout // some libraries do not pass on the deadline
+	}
+	return &lane{target: t, timeout: timeout, now: now, hung: make(chan struct{}, maxHung)}
 }
 
 // add queues a group. The dispatcher's mutex is held.
 func (l *lane) add(g *group) {
-	if l.queued[g.key] {
+	if l.queued[g.key] != nil {
 		return
 	}
 	g.waiting++
-	l.queued[g.key] = true
-	l.queue = append(l.queue, g.key)
-	l.health.Pending(len(l.queue))
+	e := &entry{key: g.key}
+	l.queued[g.key], l.queue = e, append(l.queue, e)
+	l.health.Pending(len(l.queued))
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -80,6 +106,7 @@ func (l *lane) add(g *group) {
 
 // message is what a target is to be told of a group.
 type message struct {
+	entry    *entry // nil for a test
 	key      string
 	receiver string
 	labels   model.LabelSet
@@ -89,30 +116,45 @@ type message struct {
 	sent     *sent // to be noted when it is delivered
 }
 
-// next finds the first group of the queue that the target has to be told of, and drops those before it.
-func (l *lane) next() *message {
+// next finds the first group of the queue that the target has to be told of, and drops those before it. Without one, it
+// says how long to wait for a group that failed; 0 is until one is added.
+func (l *lane) next() (*message, time.Duration) {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
-	for len(l.queue) > 0 {
-		key, now := l.queue[0], l.now()
-		g := l.d.groups[key]
+	for {
+		now := l.now()
+		if len(l.queue) == 0 {
+			if len(l.failed) == 0 {
+				return nil, 0
+			}
+			due := l.failed[0].due
+			if due.Before(l.calm) {
+				due = l.calm
+			}
+			if due.After(now) {
+				return nil, due.Sub(now)
+			}
+			l.queue, l.failed = append(l.queue, l.failed[0]), l.failed[1:]
+		}
+		e := l.queue[0]
+		g := l.d.groups[e.key]
 		if g == nil || l.d.read == nil {
-			l.drop(key)
+			l.drop(e)
 			continue
 		}
 		t := l.d.tell(g, now)
 		reason := t.reason(g, l.target, now)
 		if reason == amnotify.ReasonDoNotNotify {
-			l.drop(key)
+			l.drop(e)
 			continue
 		}
 		m := &message{
-			key: key, receiver: g.receiver, labels: g.labels, repeat: g.repeat, reason: reason,
+			entry: e, key: e.key, receiver: g.receiver, labels: g.labels, repeat: g.repeat, reason: reason,
 			sent: &sent{Firing: t.firing, Resolved: t.resolved},
 		}
 		if !l.target.resolved && len(t.firing) == 0 { // nothing to say, and to be remembered
 			l.note(m, now)
-			l.drop(key)
+			l.drop(e)
 			continue
 		}
 		for _, it := range t.items {
@@ -122,9 +164,8 @@ func (l *lane) next() *message {
 			}
 		}
 		m.labels = shownLabels(m)
-		return m
+		return m, 0
 	}
-	return nil
 }
 
 // shownLabels are the labels of the group, with the values that its alerts show.
@@ -138,14 +179,12 @@ func shownLabels(m *message) model.LabelSet {
 	return out
 }
 
-// drop takes a group out of the queue. The dispatcher's mutex is held.
-func (l *lane) drop(key string) {
-	if i := slices.Index(l.queue, key); i >= 0 {
-		l.queue = slices.Delete(l.queue, i, i+1)
-	}
-	delete(l.queued, key)
-	l.health.Pending(len(l.queue))
-	if g := l.d.groups[key]; g != nil && l.d.lanes[l.target.name] == l {
+// drop takes the first group out of the queue. The dispatcher's mutex is held.
+func (l *lane) drop(e *entry) {
+	l.queue = l.queue[1:]
+	delete(l.queued, e.key)
+	l.health.Pending(len(l.queued))
+	if g := l.d.groups[e.key]; g != nil && l.d.lanes[l.target.name] == l {
 		g.waiting--
 		l.d.prune(g)
 	}
@@ -165,62 +204,91 @@ func (l *lane) run(ctx context.Context) {
 	if c := l.target.client; c != nil {
 		defer c.CloseIdleConnections()
 	}
-	failures, wait := 0, time.Duration(0)
 	for ctx.Err() == nil {
-		m := l.next()
-		if m == nil {
-			select {
-			case <-l.wake:
-			case <-ctx.Done():
-			}
-			continue
-		}
 		if ok, open, changed := l.breaker.Ready(); !ok {
 			if !retry.SleepOr(ctx, open, changed) {
 				return
 			}
 			continue
 		}
-		err := l.call(ctx, m)
-		now, class := l.now(), retry.ClassOf(err)
-		switch {
-		case err != nil && class == retry.ClassBreakerOpen:
-			continue
-		case err != nil && class.Retryable() && class != retry.ClassBlocked:
-			l.health.Failed(ctx, err, brief(err))
-			l.later(m.key)
-			wait = l.policy.Delay(failures, wait)
-			failures++
-			if after, ok := retry.AfterOf(err); ok {
-				wait = max(wait, min(after, l.policy.MaxRetryAfter()))
-			}
-			if !retry.Sleep(ctx, wait) {
+		m, wait := l.next()
+		if m == nil {
+			if !l.idle(ctx, wait) {
 				return
 			}
 			continue
 		}
-		l.d.mu.Lock()
-		if err == nil {
-			failures, wait = 0, 0
-			l.health.Sent(len(m.alerts))
-			l.note(m, now)
-		} else { // the next flush of the group offers it again
-			l.health.Failed(ctx, err, brief(err))
-			l.health.Refused(len(m.alerts))
+		err := l.call(ctx, m)
+		if err != nil && retry.ClassOf(err) == retry.ClassBreakerOpen {
+			continue
 		}
-		l.drop(m.key)
-		l.d.mu.Unlock()
-		l.d.save() // before the next message, so that a kill repeats one at most
+		if wait = l.done(ctx, m, err); wait > 0 && !retry.Sleep(ctx, wait) {
+			return
+		}
 	}
 }
 
-// later puts the first group of the queue behind the others, which may be accepted.
-func (l *lane) later(key string) {
-	l.d.mu.Lock()
-	defer l.d.mu.Unlock()
-	if i := slices.Index(l.queue, key); i >= 0 {
-		l.queue = append(slices.Delete(l.queue, i, i+1), key)
+// idle waits for a group to be added, or for one to be due. It is false if ctx ended.
+func (l *lane) idle(ctx context.Context, wait time.Duration) bool {
+	var due <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		due = timer.C
 	}
+	select {
+	case <-l.wake:
+	case <-due:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// done does what a call came to. It returns how long the receiver wants to be left alone.
+func (l *lane) done(ctx context.Context, m *message, err error) time.Duration {
+	now, o := l.now(), outcomeOf(err)
+	l.d.mu.Lock()
+	if err == nil {
+		l.calm = time.Time{}
+		l.health.Sent(len(m.alerts))
+		l.note(m, now)
+	} else {
+		l.health.Failed(ctx, err, brief(err))
+	}
+	pause := time.Duration(0)
+	if err != nil && (o == unreachable || o == again || o == limited) {
+		pause = l.later(m.entry, err, now)
+		l.d.mu.Unlock()
+		return pause
+	}
+	if err != nil { // the next flush of the group offers it again
+		l.health.Refused(len(m.alerts))
+	}
+	l.drop(m.entry)
+	l.d.mu.Unlock()
+	if err == nil {
+		l.d.save() // before the next message, so that a kill repeats one at most
+	}
+	return 0
+}
+
+// later puts the first group of the queue aside. It returns how long the others have to wait, too. The dispatcher's mutex
+// is held.
+func (l *lane) later(e *entry, err error, now time.Time) (pause time.Duration) {
+	e.wait = l.policy.Delay(e.failures, e.wait)
+	e.failures++
+	if after, ok := retry.AfterOf(err); ok {
+		e.wait = max(e.wait, min(after, l.policy.MaxRetryAfter()))
+		pause = e.wait
+	} else if outcomeOf(err) == limited {
+		pause = e.wait
+	}
+	e.due, l.calm = now.Add(e.wait), now.Add(retryGap)
+	l.queue = l.queue[1:]
+	i, _ := slices.BinarySearchFunc(l.failed, e.due, func(x *entry, due time.Time) int { return x.due.Compare(due) })
+	l.failed = slices.Insert(l.failed, i, e)
+	return pause
 }
 
 // call sends a message through the breaker. It goes on when the engine stops, since a message that was cut off may have
@@ -234,9 +302,23 @@ func (l *lane) call(ctx context.Context, m *message) error {
 	defer cancel()
 	began := l.now()
 	err = l.send(limited, m)
-	permit.Done(breaker.Judge(err))
+	permit.Done(l.judge(m, err))
 	l.health.Called(context.WithoutCancel(ctx), l.now().Sub(began), err)
 	return err
+}
+
+// judge tells the breaker whether the receiver is reachable. Any answer says that it is. A message that gets none twice
+// in a row says nothing new: perhaps it is the message that breaks the connection.
+func (l *lane) judge(m *message, err error) breaker.Outcome {
+	switch {
+	case err == nil || outcomeOf(err) != unreachable:
+		l.unanswered = ""
+		return breaker.Success
+	case l.unanswered == m.key && l.breaker.State() == breaker.Closed:
+		return breaker.Ignored
+	}
+	l.unanswered = m.key
+	return breaker.Failure
 }
 
 // send gives up after the timeout, even if the call goes on.
@@ -244,14 +326,14 @@ func (l *lane) send(ctx context.Context, m *message) error {
 	select {
 	case l.hung <- struct{}{}:
 	default:
-		return &failure{class: retry.ClassTimeout, brief: "no answer in time", detail: ": earlier messages hang"}
+		return timedOut(": earlier messages hang")
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	done := make(chan error, 1)
 	go func() {
 		defer func() { <-l.hung }()
 		defer cancel()
-		done <- l.target.send(ctx, m, l.now())
+		done <- l.target.guarded(ctx, m, l.now())
 	}()
 	select {
 	case err := <-done:
@@ -262,8 +344,18 @@ func (l *lane) send(ctx context.Context, m *message) error {
 	case err := <-done:
 		return err
 	case <-time.After(100 * time.Millisecond):
-		return &failure{class: retry.ClassTimeout, brief: "no answer in time"}
+		return timedOut("")
 	}
+}
+
+// guarded turns a panic of Alertmanager's library into a refusal: a text may be the cause, and another may pass.
+func (t *target) guarded(ctx context.Context, m *message, now time.Time) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &failure{class: retry.ClassPermanent, outcome: refused, brief: "the message cannot be sent", detail: fmt.Sprintf(": panic: %v", p)}
+		}
+	}()
+	return t.send(ctx, m, now)
 }
 
 // send calls Alertmanager's library.
@@ -286,6 +378,9 @@ func (t *target) send(ctx context.Context, m *message, now time.Time) error {
 	}
 	if ctx.Err() != nil {
 		err = errors.Join(err, context.DeadlineExceeded)
+	}
+	if t.kind == "pagerduty" && recoverable && a.status == http.StatusForbidden {
+		a.status = http.StatusTooManyRequests // so its older API limits the rate
 	}
 	return newFailure(err, recoverable, &a, now)
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/emersion/go-smtp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/reliability/breaker"
 )
 
 // mailbox is a mail server.
@@ -22,7 +24,9 @@ type mailbox struct {
 
 	mu      sync.Mutex
 	mail    []string
-	refused int // messages yet to be refused
+	refused int                   // messages yet to be refused
+	judge   func(mail string) int // the code of a refusal; 0: the message is taken. nil: all are
+	calls   int
 }
 
 func newMailbox(t *testing.T) *mailbox {
@@ -59,6 +63,12 @@ func (s *session) Data(r io.Reader) error {
 	if s.refused > 0 {
 		s.refused--
 		return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try again"}
+	}
+	s.calls++
+	if s.judge != nil {
+		if code := s.judge(string(data)); code > 0 {
+			return &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCode{code / 100, 6, 0}, Message: "line too long"}
+		}
 	}
 	s.mail = append(s.mail, string(data))
 	return err
@@ -138,4 +148,76 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org"}], webhook_config
 	}
 	lane := d.lanes["r0/email[0]"]
 	eventually(t, "the calls end with their connections", func() bool { return len(lane.hung) == 0 })
+}
+
+// TestMailHeaders sends a summary that a sender made as long as an attribute may be.
+func TestMailHeaders(t *testing.T) {
+	t.Parallel()
+	m := newMailbox(t)
+	m.judge = func(mail string) int { // RFC 5321, 4.5.3.1.6
+		for line := range strings.SplitSeq(mail, "\r\n") {
+			if len(line) > 998 {
+				return 550
+			}
+		}
+		return 0
+	}
+	d, _ := run(t, Options{Settings: Settings{Text: mailTo(t, m, `, headers: {X-Team: "{{ .CommonLabels.alertname }}", Cc: "Zoë <z@example.org>, b@example.org"}`), Routing: routing(quick)}})
+	for name, long := range map[string]string{"ascii": strings.Repeat("a", 1024), "words": strings.Repeat("ab ", 340), "utf-8": strings.Repeat("\U0001d54f", 256), "lines": "x\r\nBcc: evil@example.org\r\n\r\nbody"} {
+		before := len(m.all())
+		d.Update(new(alarms).fire(long, "service="+name).now())
+		eventually(t, "it is delivered", func() bool { return len(m.all()) > before })
+		got, err := mail.ReadMessage(strings.NewReader(m.all()[before]))
+		require.NoError(t, err)
+		head, _, _ := strings.Cut(m.all()[before], "\r\n\r\n")
+		require.Empty(t, got.Header.Get("Bcc"))
+		require.Equal(t, "auto-generated", got.Header.Get("Auto-Submitted"))
+		require.Equal(t, "=?utf-8?q?Zo=C3=AB?= <z@example.org>, b@example.org", got.Header.Get("Cc"))
+		for line := range strings.SplitSeq(head, "\r\n") {
+			require.LessOrEqual(t, len(line), 220, "%s: %s", name, line)
+		}
+		subject, err := new(mime.WordDecoder).DecodeHeader(got.Header.Get("Subject"))
+		require.NoError(t, err)
+		if name == "utf-8" {
+			require.Equal(t, strings.Repeat("\U0001d54f", 199)+"…", subject)
+		}
+		require.LessOrEqual(t, len([]rune(subject)), 200)
+	}
+}
+
+func mailTo(t *testing.T, m *mailbox, more string) string {
+	return mustText(t, fmt.Sprintf(`
+global: {smtp_smarthost: %q, smtp_from: slo@example.org, smtp_require_tls: false}
+receivers: [{name: r0, email_configs: [{to: "team@example.org"%s}]}]
+`, m.addr, more))
+}
+
+// TestSMTPCodes gives one group every kind of answer of a mail server, beside another group that is told at once.
+func TestSMTPCodes(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int]outcome{421: unreachable, 450: again, 451: again, 452: again, 500: refused, 535: blocked, 550: refused, 552: refused, 554: refused} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
+			m := newMailbox(t)
+			m.judge = func(mail string) int {
+				if strings.Contains(mail, "Hostile") {
+					return code
+				}
+				return 0
+			}
+			d, _ := run(t, Options{Settings: Settings{Text: mailTo(t, m, ""), Routing: routing(quick)}})
+			var a alarms
+			d.Update(a.fire("Hostile", "service=evil").now())
+			eventually(t, "it is refused three times", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.calls >= 3 })
+			s := status(t, d, "r0/email[0]")
+			require.Contains(t, s.Brief, fmt.Sprint(code))
+			_, got := smtpOutcome(code)
+			require.Equal(t, want, got)
+			began := time.Now()
+			d.Update(a.fire("Burn", "service=shop").now())
+			eventually(t, "the other is told", func() bool { return len(m.all()) == 1 })
+			require.Less(t, time.Since(began), 5*time.Second)
+			require.Equal(t, breaker.Closed, status(t, d, "r0/email[0]").Breaker.State)
+		})
+	}
 }

@@ -40,7 +40,7 @@ func SendTest(ctx context.Context, o Options, receiver string, labels, annotatio
 	for i, t := range targets {
 		all.Go(func() {
 			began := o.Now()
-			l := &lane{target: t, timeout: p.settings.Timeout, hung: make(chan struct{}, 1), now: o.Now}
+			l := newSendLane(t, p.settings.Timeout, o.Now)
 			out[i] = notify.Result{Name: t.name, Err: l.send(ctx, m)}
 			out[i].Took = o.Now().Sub(began)
 			if t.client != nil {

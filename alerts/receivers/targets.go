@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/alertmanager/config"
 	"github.com/prometheus/alertmanager/notify"
 	"github.com/prometheus/alertmanager/notify/discord"
-	"github.com/prometheus/alertmanager/notify/email"
 	"github.com/prometheus/alertmanager/notify/incidentio"
 	"github.com/prometheus/alertmanager/notify/jira"
 	"github.com/prometheus/alertmanager/notify/mattermost"
@@ -49,7 +48,7 @@ func newTargets(c *config.Config, t *template.Template) (map[string][]*target, e
 		r := &c.Receivers[i]
 		b := builder{receiver: r.Name}
 		add(&b, "webhook", r.WebhookConfigs, func(c *webhook.WebhookConfig) (notify.Notifier, error) { return webhook.New(c, t, quiet) })
-		add(&b, "email", r.EmailConfigs, func(c *config.EmailConfig) (notify.Notifier, error) { return email.New(c, t, quiet), nil })
+		add(&b, "email", r.EmailConfigs, func(c *config.EmailConfig) (notify.Notifier, error) { return newMailer(c, t), nil })
 		add(&b, "slack", r.SlackConfigs, func(c *config.SlackConfig) (notify.Notifier, error) { return slack.New(c, t, quiet) })
 		add(&b, "pagerduty", r.PagerdutyConfigs, func(c *pagerduty.PagerdutyConfig) (notify.Notifier, error) { return pagerduty.New(c, t, quiet) })
 		add(&b, "opsgenie", r.OpsGenieConfigs, func(c *opsgenie.OpsGenieConfig) (notify.Notifier, error) { return opsgenie.New(c, t, quiet) })
