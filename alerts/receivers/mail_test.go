@@ -192,10 +192,14 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org"%s}]}]
 `, m.addr, more))
 }
 
+var smtpCodes = map[int]outcome{
+	421: unreachable, 450: again, 451: again, 452: again, 500: refused, 530: blocked, 535: blocked, 550: refused, 552: refused, 554: refused,
+}
+
 // TestSMTPCodes gives one group every kind of answer of a mail server, beside another group that is told at once.
 func TestSMTPCodes(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[int]outcome{421: unreachable, 450: again, 451: again, 452: again, 500: refused, 535: blocked, 550: refused, 552: refused, 554: refused} {
+	for code, want := range smtpCodes {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
 			m := newMailbox(t)

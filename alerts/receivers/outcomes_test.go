@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,4 +97,25 @@ func TestHangingTelegram(t *testing.T) {
 	m := &message{key: "k", receiver: "all", alerts: []*amalert.Alert{plainAlert()}, reason: amnotify.ReasonFirstNotification}
 	require.Equal(t, unreachable, outcomeOf(la.send(t.Context(), m)))
 	eventually(t, "the call ends, too", func() bool { return len(la.hung) == 0 })
+}
+
+// TestOutcomesAreDocumented compares the page with the classification.
+func TestOutcomesAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/notifications.md")
+	require.NoError(t, err)
+	_, table, _ := strings.Cut(string(page), "### What an answer means")
+	rows := map[string]string{}
+	for line := range strings.SplitSeq(table, "\n") {
+		if cells := strings.Split(line, " | "); len(cells) == 4 {
+			rows[strings.TrimPrefix(cells[0], "| ")] = cells[1]
+		}
+	}
+	names := map[outcome]string{unreachable: "unreachable", again: "again", limited: "limited", refused: "refused", blocked: "blocked"}
+	for _, o := range outcomes {
+		require.Contains(t, rows[names[o.want]], o.answer)
+	}
+	for code, want := range smtpCodes {
+		require.Regexp(t, "SMTP.* ?"+fmt.Sprint(code), rows[names[want]])
+	}
 }
