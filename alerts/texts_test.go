@@ -114,3 +114,10 @@ func BenchmarkTexts(b *testing.B) {
 		live[0].Texts.Render(labels, 0.0123)
 	}
 }
+
+// TestShow escapes values in texts and leaves them as they are in links.
+func TestShow(t *testing.T) {
+	texts := newTexts(map[string]string{"summary": "of {{ $labels.country }}", "page": "https://x/?c={{ $labels.country | urlquery }}", "other": "{{ $labels.country | toUpper }} {{ $value }}"})
+	got := texts.Show(map[string]string{"country": "<a>"}, map[string]string{"country": "&lt;a"}, 1)
+	require.Equal(t, []Annotation{{"other", "&LT;A 1"}, {"page", "https://x/?c=%3Ca%3E"}, {"summary", "of &lt;a"}}, got)
+}

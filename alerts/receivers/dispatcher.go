@@ -209,27 +209,27 @@ func (d *Dispatcher) step() time.Duration {
 	for _, g := range due {
 		d.flush(g)
 	}
-	d.settle(now)
+	d.endIdleFailures(now)
 	return max(next, time.Millisecond)
 }
 
-// settle ends the failures of targets that nothing is left to be told: their last failure was about alerts that are over.
-func (d *Dispatcher) settle(now time.Time) {
+// endIdleFailures ends the failures of targets that nothing is left to be told: the last was about alerts that are over.
+func (d *Dispatcher) endIdleFailures(now time.Time) {
 	for _, l := range d.lanes {
-		if len(l.queued) > 0 || l.health.Read().FailingSince.IsZero() {
-			continue
-		}
-		open := false
-		for _, g := range d.groups {
-			if slices.Contains(d.plan.targets[g.receiver], l.target) {
-				told := d.tell(g, now)
-				open = open || told.reason(g, l.target, now) != amnotify.ReasonDoNotNotify
-			}
-		}
-		if !open && d.read != nil {
+		if d.read != nil && len(l.queued) == 0 && !l.health.Read().FailingSince.IsZero() && !d.untold(l.target, now) {
 			l.health.Idle()
 		}
 	}
+}
+
+// untold reports whether a target has to be told of a group.
+func (d *Dispatcher) untold(to *target, now time.Time) bool {
+	for _, g := range d.groups {
+		if told := d.tell(g, now); slices.Contains(d.plan.targets[g.receiver], to) && told.reason(g, to, now) != amnotify.ReasonDoNotNotify {
+			return true
+		}
+	}
+	return false
 }
 
 // flush hands a group to the lanes of its receiver.

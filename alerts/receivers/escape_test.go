@@ -22,6 +22,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/slo"
 )
 
 // provider is a service that takes messages on loopback, whatever address a receiver has for it.
@@ -206,4 +207,14 @@ func texts(v any) (out []string) {
 		}
 	}
 	return out
+}
+
+// TestOnlyForeignValuesAreEscaped leaves the labels of the spec as they are, which routes and templates compare.
+func TestOnlyForeignValuesAreEscaped(t *testing.T) {
+	a := state.Alert{Group: slo.Group{"a_b<c>"}, Labels: labelled("Burn", "country=a_b<c>", "team=my_team")}
+	it := &item{alert: a, labels: new(plan).labels(&a)}
+	got := it.message(escapeFor("mattermost", nil), Incident{}, false, time.Now()).Labels
+	require.Equal(t, model.LabelSet{"alertname": "Burn", "country": `a\_b‹c›`, "team": "my_team"}, got)
+	require.Equal(t, it.labels, it.message(escapeFor("webhook", nil), Incident{}, false, time.Now()).Labels)
+	require.Equal(t, model.LabelValue("a_b<c>"), it.labels["country"], "the dispatcher compares the value itself")
 }
