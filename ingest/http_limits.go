@@ -196,6 +196,9 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 			Origin: dlq.Admission, Reason: dlq.ReasonRateLimited, Class: "overload", First: now, Last: now,
 			Error: "exceeds rate limit " + t.List[place].RuleName(),
 		}
+		if !view.Assigned { // resends of the event give the same dead letter
+			e.ID = deadletter.AdmissionID(view)
+		}
 		deadletter.Describe(e, view)
 	}
 	if !s.deadline.IsZero() {

@@ -58,6 +58,30 @@ func TestDryRunJudgesLimits(t *testing.T) {
 	require.NotEmpty(t, w.Header().Get("Retry-After"))
 }
 
+// A sender that repeats a critical event fills no storage. Without an id, the server cannot know that it is a repeat.
+func TestOneDeadLetterOfACriticalEvent(t *testing.T) {
+	l := rateLimiter(t, 3, ratelimit.OnExceededDrop, 0.5)
+	critical := func(v *event.View) bool { return string(v.Severity) == "critical" }
+	e := runEngine(t, fsystest.New(), "/data", func(opt *engine.Options) { opt.Limiter, opt.Critical = l, critical })
+	store, err := dlq.NewMemory(dlq.MemoryOptions{})
+	require.NoError(t, err)
+	r := newRig(t, func(o *HandlerOptions) {
+		o.Committer, o.Limiter, o.Now, o.SaveCritical, o.Critical = e.Engine, l, time.Now, store.Save, critical
+	})
+	require.Equal(t, 202, r.post("", "["+order("a")+","+order("b")+","+order("c")+"]", nil).Code)
+	for i := range 20 {
+		w := r.post("", strings.Replace(order("d"), `"id"`, `"severity":"critical","id"`, 1), nil)
+		require.Equal(t, 1, decodeAnswer(t, w).DeadLettered, w.Body)
+		if i < 2 {
+			w = r.post("", `{"service":"s","type":"t","severity":"critical"}`, nil)
+			require.Equal(t, 1, decodeAnswer(t, w).DeadLettered, w.Body)
+		}
+	}
+	stats, err := store.Stats(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 3, stats.Count)
+}
+
 // The body of a 429 says which limit, how much of it is left, and until when.
 func TestRateLimitedBody(t *testing.T) {
 	r := limitedRig(t, ratelimit.OnExceededThrottle)

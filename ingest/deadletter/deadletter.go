@@ -4,6 +4,7 @@
 package deadletter
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,6 +37,12 @@ func ID(instance string, e *dlq.Entry) string {
 		return e.DefaultID()
 	}
 	return instance + "-" + e.DefaultID()
+}
+
+// AdmissionID is the ID of the dead letter of an event that was never in the log. It follows from the event's identity.
+func AdmissionID(v *event.View) string {
+	key := event.Key(v.Service, v.ID).Bytes()
+	return string(dlq.Admission) + "-" + hex.EncodeToString(key[:])
 }
 
 // Refused is the dead letter of an event in its binary form that the fold refused. The index of a whole record is -1.
