@@ -22,7 +22,6 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
-	"github.com/sloengine/sloengine/slo"
 )
 
 // provider is a service that takes messages on loopback, whatever address a receiver has for it.
@@ -211,7 +210,7 @@ func texts(v any) (out []string) {
 
 // TestOnlyForeignValuesAreEscaped leaves the labels of the spec as they are, which routes and templates compare.
 func TestOnlyForeignValuesAreEscaped(t *testing.T) {
-	a := state.Alert{Group: slo.Group{"a_b<c>"}, Labels: labelled("Burn", "country=a_b<c>", "team=my_team")}
+	a := state.Alert{Group: []string{"a_b<c>"}, Labels: labelled("Burn", "country=a_b<c>", "team=my_team")}
 	it := &item{alert: a, labels: new(plan).labels(&a)}
 	got := it.message(escapeFor("mattermost", nil), Incident{}, false, time.Now()).Labels
 	require.Equal(t, model.LabelSet{"alertname": "Burn", "country": `a\_b‹c›`, "team": "my_team"}, got)
