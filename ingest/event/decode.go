@@ -210,9 +210,16 @@ func (d *Decoder) value(event func(depth int) bool, otherwise string) bool {
 	return d.skip(1)
 }
 
+// BOM is the byte order mark that some editors and exports put before UTF-8. It is passed over before a body, a line and
+// a message.
+const BOM = "\xef\xbb\xbf"
+
 // start puts the scanner at the beginning of text.
 func (d *Decoder) start(text []byte) {
 	d.b, d.i = text, 0
+	if len(text) >= len(BOM) && string(text[:len(BOM)]) == BOM {
+		d.i = len(BOM)
+	}
 	d.next()
 }
 

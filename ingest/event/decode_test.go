@@ -42,7 +42,7 @@ var errorCases = []struct {
 	{"cut", `{"service":"s"`, CodeInvalidJSON, "found end of input"},
 	{"two on a line", `{"service":"s","type":"t"}{}`, CodeInvalidJSON, "expected the end of the line after the event"},
 	{"single quotes", `{'service':"s"}`, CodeInvalidJSON, "JSON strings use double quotes"},
-	{"byte order mark", "\xef\xbb\xbf{}", CodeInvalidJSON, "byte order mark"},
+	{"second byte order mark", "\xef\xbb\xbf\xef\xbb\xbf{}", CodeInvalidJSON, "byte order mark"},
 	{"NaN", with(`"duration_ms":NaN`), CodeInvalidJSON, "JSON has no NaN"},
 	{"nan", with(`"duration_ms":nan`), CodeInvalidJSON, "JSON has no NaN"},
 	{"Infinity", with(`"duration_ms":-Infinity`), CodeInvalidJSON, "JSON has no NaN"},
@@ -333,6 +333,9 @@ func TestBodies(t *testing.T) {
 		rejected int
 	}{
 		{"unterminated last line", NDJSON, good + "\n" + good, 2, 0},
+		{"byte order mark", JSON, "\xef\xbb\xbf" + good, 1, 0},
+		{"byte order marks of joined files", NDJSON, "\xef\xbb\xbf" + good + "\n\xef\xbb\xbf" + good + "\n", 2, 0},
+		{"byte order mark within a line", NDJSON, good + "\xef\xbb\xbf\n", 1, 1},
 		{"CRLF", NDJSON, good + "\r\n\r\n" + good + "\r\n", 2, 0},
 		{"bad lines", NDJSON, "{\n" + good + "\n}\n", 3, 2},
 		{"empty array", JSON, " [ ] ", 0, 0},
@@ -363,6 +366,8 @@ func TestBodyErrors(t *testing.T) {
 	}{
 		{"empty", JSON, "", CodeEmptyBody, 0, 1, 1, "send at least one event"},
 		{"blank", JSON, " \n", CodeEmptyBody, 2, 2, 1, ""},
+		{"only a byte order mark", NDJSON, "\xef\xbb\xbf", CodeEmptyBody, 3, 1, 4, "send at least one event"},
+		{"broken behind a byte order mark", JSON, "\xef\xbb\xbf}", CodeInvalidJSON, 3, 1, 4, ""},
 		{"empty NDJSON", NDJSON, "", CodeEmptyBody, 0, 1, 1, "send at least one event"},
 		{"blank NDJSON", NDJSON, " \n\r\n", CodeEmptyBody, 4, 3, 1, ""},
 		{"scalar", JSON, "7", CodeNotAnObject, 0, 1, 1, "an event object or an array of them"},

@@ -4,7 +4,8 @@ import "math"
 
 // ParseTime reads an RFC 3339 time such as 2026-11-20T09:00:00.123+03:00 as
 // Unix nanoseconds. T and Z may be lower-case, any number of fractional digits may
-// follow (those beyond the ninth are cut off), and a leap second is refused.
+// follow (those beyond the ninth are cut off), and a leap second, which is the last
+// of a day in UTC, counts as the second before it.
 // Times that int64 cannot hold become its least or greatest value.
 func ParseTime(b []byte) (ns int64, ok bool) {
 	// 2006-01-02T15:04:05Z
@@ -22,8 +23,12 @@ func ParseTime(b []byte) (ns int64, ok bool) {
 	year := high*100 + low
 	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) ||
 		month < 1 || month > 12 || day < 1 || day > daysIn(year, month) ||
-		hour > 23 || minute > 59 || second > 59 {
+		hour > 23 || minute > 59 || second > 60 {
 		return 0, false
+	}
+	leap := second == 60
+	if leap {
+		second = 59
 	}
 	i, fraction := 19, 0
 	if b[i] == '.' {
@@ -42,6 +47,9 @@ func ParseTime(b []byte) (ns int64, ok bool) {
 		return 0, false
 	}
 	seconds := int64(daysSinceEpoch(year, month, day))*86400 + int64(hour*3600+minute*60+second-offset)
+	if leap && (seconds+1)%86400 != 0 {
+		return 0, false
+	}
 	return unixNano(seconds, int64(fraction)), true
 }
 

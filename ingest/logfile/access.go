@@ -3,6 +3,7 @@ package logfile
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -31,8 +32,6 @@ func (p *Parser) parseAccess(line []byte, dst *event.Event) (reason string) {
 	if !found || len(host) == 0 {
 		return "no host at the start of the line (is this an access log?)"
 	}
-	r.client = notDash(host)
-
 	// User names may hold spaces and brackets, so the time is looked for.
 	at := -1
 	for i := 0; ; {
@@ -43,6 +42,9 @@ func (p *Parser) parseAccess(line []byte, dst *event.Event) (reason string) {
 		i += j + 1
 		if when, ok := parseLocalTime(rest[i:], ']'); ok {
 			r.time, at = when, i+localTimeBytes+1
+			if p.opt.Extra {
+				r.client = client(line[:len(line)-len(rest)+i])
+			}
 			break
 		}
 	}
@@ -85,6 +87,22 @@ func (p *Parser) parseAccess(line []byte, dst *event.Event) (reason string) {
 	}
 	p.fill(dst, &r)
 	return ""
+}
+
+// client is the client among the words before the time. Behind the prefix of syslog, or the virtual host that some formats
+// begin with, it is the first address with an identity and a user behind it. Otherwise it is the first word, if that can be
+// the name of a host.
+func client(before []byte) []byte {
+	words := bytes.Fields(before)
+	for _, word := range words[:max(0, len(words)-3)] { // the last one is the bracket
+		if _, err := netip.ParseAddr(string(word)); err == nil {
+			return word
+		}
+	}
+	if !event.ValidName(string(words[0])) {
+		return nil
+	}
+	return notDash(words[0])
 }
 
 // fill makes the event of a request.

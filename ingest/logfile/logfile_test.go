@@ -139,6 +139,13 @@ func TestAccessLine(t *testing.T) {
 		{"common", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
 		{"line break", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + "\r\n", Common, Options{}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
 		{"all", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + ` "http://r/" "ua"`, Combined, all, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 path=/a/b client=192.0.2.1 referer=http://r/ user_agent=ua"},
+		{"syslog", `<190>Nov 20 09:00:00 web1 nginx: 192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
+		{"virtual host", `shop.example.org:443 192.0.2.1 - bob [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
+		{"virtual host of a named client", `shop.example.org:443 pc7.example.org - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
+		{"named client", `pc7.example.org - 192.0.2.9 [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=pc7.example.org"},
+		{"user like an address", `pc7.example.org - a 192.0.2.9 [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=pc7.example.org"},
+		{"byte order mark", "\ufeff" + `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
+		{"leap second", `192.0.2.1 - - [31/Dec/2016:15:59:60 -0800]` + tail, Common, Options{}, time.Date(2016, 12, 31, 23, 59, 59, 0, time.UTC), event.Success, "method=GET status=200 status_class=2xx bytes=12"},
 		{"combined as common", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + ` "http://r/" "ua"`, Common, all, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 path=/a/b client=192.0.2.1"},
 		{"dashes", `- - - [20/Nov/2026:09:00:00 +0000] "-" 408 - "-" "-"`, Combined, all, at, event.Success, "method=other status=408 status_class=4xx"},
 		{"IPv6", `2001:db8::1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=2001:db8::1"},
@@ -282,6 +289,17 @@ func TestEvents(t *testing.T) {
 			require.Equal(t, 4, bad[0].Line)
 			require.Contains(t, bad[0].Reason, "wrong_type")
 		}
+	}
+	const bom = "\xef\xbb\xbf"
+	for format, text := range map[Format]string{
+		NDJSON: bom + one + "\n" + bom + two + "\n",
+		JSON:   bom + "[" + one + "]\n" + bom + "[" + two + "]",
+	} {
+		events, bad := read(t, iotest.OneByteReader(strings.NewReader(text)), parser(t, format, Options{}))
+		require.Empty(t, bad, "byte order marks of joined files")
+		require.Len(t, events, 2)
+		plain, _ := read(t, strings.NewReader(two), parser(t, format, Options{}))
+		require.Equal(t, plain[0].ID, events[1].ID, "the mark is no part of the id")
 	}
 	events, bad := read(t, strings.NewReader(one+two+` 7 "x" ]} `+"[["+one+"]] {\"a"), parser(t, JSON, Options{}))
 	require.Len(t, events, 3)

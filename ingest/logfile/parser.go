@@ -145,7 +145,7 @@ func (p *Parser) Parse(line []byte, offset int64, dst *event.Event) error {
 
 func (p *Parser) parseAt(line []byte, number int, offset int64, dst *event.Event) error {
 	p.lines = number
-	line = bytes.TrimRight(line, "\r\n")
+	line = bytes.TrimPrefix(bytes.TrimRight(line, "\r\n"), []byte(event.BOM))
 	dst.Reset()
 	if reason := p.parse(line, dst); reason != "" {
 		return &LineError{Line: number, Offset: offset, Reason: reason}

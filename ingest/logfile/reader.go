@@ -130,6 +130,14 @@ func (r *Reader) value() error {
 			return err
 		}
 		if r.depth == 0 && !r.inString {
+			if c == event.BOM[0] && len(r.buf) == 0 {
+				if rest, _ := r.r.Peek(len(event.BOM) - 1); string(rest) == event.BOM[1:] {
+					_, _ = r.r.Discard(len(rest)) // which are there
+					r.offset += int64(len(event.BOM))
+					r.next()
+					continue
+				}
+			}
 			switch c {
 			case ' ', '\t', '\r', '\n', ',', '[', ']':
 				if len(r.buf) > 0 { // the end of a number or a word

@@ -27,7 +27,7 @@ func parseLocalTime(b []byte, end byte) (when time.Time, ok bool) {
 	zoneHours, ok6 := number(b[22:24])
 	zoneMinutes, ok7 := number(b[24:26])
 	if !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) || month == 0 || day < 1 ||
-		hour > 23 || minute > 59 || second > 59 || zoneHours > 23 || zoneMinutes > 59 || year < 1678 || year > 2261 {
+		hour > 23 || minute > 59 || second > 60 || zoneHours > 23 || zoneMinutes > 59 || year < 1678 || year > 2261 {
 		return when, false
 	}
 	zone := zoneHours*3600 + zoneMinutes*60
@@ -38,11 +38,13 @@ func parseLocalTime(b []byte, end byte) (when time.Time, ok bool) {
 	default:
 		return when, false
 	}
-	when = time.Date(year, month, day, hour, minute, second, 0, time.UTC)
+	leap := second == 60 // counts as the second before it, as in events
+	when = time.Date(year, month, day, hour, minute, min(second, 59), 0, time.UTC)
 	if when.Day() != day { // time.Date made March out of 30 February
 		return when, false
 	}
-	return when.Add(time.Duration(zone) * time.Second), true
+	when = when.Add(time.Duration(zone) * time.Second)
+	return when, !leap || (when.Unix()+1)%86400 == 0
 }
 
 func number(b []byte) (n int, ok bool) {

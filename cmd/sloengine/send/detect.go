@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/logfile"
@@ -34,7 +35,11 @@ func detect(name string, in io.Reader) (logfile.Format, io.Reader, error) {
 		}
 		if whole > tried || last {
 			tried = whole
-			if format, ok := formatOf(head[:whole], last); ok {
+			switch format, ok := formatOf(head[:whole], last); {
+			case format == "" && ok:
+				return "", nil, usage("%s: these JSON lines are neither events nor an nginx log with the names of its variables "+
+					"(rename the members, or set --format ndjson to see what is wrong with each line)", name)
+			case ok:
 				return format, buffered, nil
 			}
 		}
@@ -45,14 +50,16 @@ func detect(name string, in io.Reader) (logfile.Format, io.Reader, error) {
 }
 
 // formatOf tries the formats on whole lines; the first that reads a line has it.
-// An input that ends without any is of any format.
+// An input that ends without any is of any format. JSON that is something else is of none, which is certain, too.
 func formatOf(head []byte, ended bool) (logfile.Format, bool) {
-	trimmed := bytes.TrimSpace(head)
+	trimmed := bytes.TrimSpace(bytes.TrimPrefix(head, []byte(event.BOM)))
 	if len(trimmed) == 0 {
 		return logfile.NDJSON, ended
 	}
-	if trimmed[0] == '[' {
-		return logfile.JSON, true
+	if trimmed[0] == '[' { // some access logs begin with a time in brackets
+		if first := bytes.TrimSpace(trimmed[1:]); len(first) == 0 || bytes.IndexByte([]byte("{[]"), first[0]) >= 0 {
+			return logfile.JSON, true
+		}
 	}
 	lines := bytes.Split(trimmed, []byte{'\n'})
 	if first := bytes.TrimSpace(lines[0]); first[0] == '{' && bytes.IndexByte([]byte("{,["), first[len(first)-1]) >= 0 {
@@ -70,7 +77,29 @@ func formatOf(head []byte, ended bool) (logfile.Format, bool) {
 			}
 		}
 	}
+	if trimmed[0] != '{' {
+		return "", false
+	}
+	if otherShape(lines[0]) {
+		return "", true
+	}
 	// What begins as an object and is no nginx log is meant as events, even if
 	// its lines have mistakes: those are reported one by one.
-	return logfile.NDJSON, trimmed[0] == '{'
+	return logfile.NDJSON, true
+}
+
+// otherShape reports whether a line is an object with members of its own and without one that every event has, if no
+// option gives it.
+func otherShape(line []byte) bool {
+	for _, name := range []string{`"service"`, `"type"`, `"specversion"`} {
+		if bytes.Contains(line, []byte(name)) {
+			return false
+		}
+	}
+	parser, err := logfile.New(logfile.NDJSON, logfile.Options{Service: "detect", Type: "detect"})
+	if err != nil {
+		return false
+	}
+	err = parser.Parse(line, 0, &event.Event{})
+	return err != nil && strings.Contains(err.Error(), string(event.CodeUnknownField))
 }

@@ -557,6 +557,16 @@ func TestDetect(t *testing.T) {
 		{accessLines(1)[0], "combined"},
 		{`{"msec":1763629200.123,"status":"200","request":"GET / HTTP/1.1","body_bytes_sent":"1"}`, "nginx-json"},
 		{"garbage\n", ""},
+		{"\xef\xbb\xbf{\"service\":\"s\"}\n", "ndjson"},
+		{"\xef\xbb\xbf[{}]", "json"},
+		{"\xef\xbb\xbf" + accessLines(1)[0], "combined"},
+		{"[", "json"},
+		{"[\n  {\"service\":\"s\"}]", "json"},
+		{`{"specversion":"1.0","id":"1"}` + "\n", "ndjson"},
+		{`{"id":"1"}` + "\n", "ndjson"},
+		{`{"@timestamp":"2026-11-20T09:00:00Z","remote_ip":"192.0.2.1","status":200,"duration":0.2}` + "\n", ""},
+		{`{"ts":1763629200.1,"request":{"method":"GET"},"status":200}` + "\n", ""},
+		{`[2026-11-20T09:00:00.123Z] "GET / HTTP/1.1" 200 - 0 12 5 4 "-" "curl" "id" "host" "192.0.2.1:80"` + "\n", ""},
 	}
 	for _, tt := range tests {
 		format, in, err := detect("x", iotestOneByte(tt.text))
