@@ -18,6 +18,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/mapping"
 	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/deadline"
@@ -73,6 +74,8 @@ type HandlerOptions struct {
 	SaveCritical func(ctx context.Context, entries []dlq.Entry) error
 	// Critical says which those are, for dry runs; nil: none is. See Options.Critical.
 	Critical func(v *event.View) bool
+	// Map makes events of the data of CloudEvents; nil: they are events.
+	Map *mapping.Mapping
 	// Redact takes personal data out of a batch and its errors, once its tickets are made
 	// and before anything else sees it; nil: nothing is taken out.
 	Redact Redactor
@@ -174,7 +177,10 @@ func NewHandler(o HandlerOptions) (*Handler, error) {
 const EventsPath = "/api/v1/events"
 
 // Register adds the routes to r.
-func (h *Handler) Register(r gin.IRouter) { r.POST(EventsPath, h.post) }
+func (h *Handler) Register(r gin.IRouter) {
+	r.POST(EventsPath, h.post)
+	r.OPTIONS(EventsPath, h.handshake)
+}
 
 // Suggested limits of an http.Server before the handler gets to see a request.
 const (
@@ -215,6 +221,7 @@ type requestState struct {
 	ids     idMaker
 	control http.ResponseController // of the connection, while the body is read
 	assign  func(int) string
+	mapData func(dst, data []byte) ([]byte, error)
 
 	token      *Token
 	deadline   time.Time // without the reserve; zero: none
@@ -231,6 +238,9 @@ func newRequestState(h *Handler) *requestState {
 	s := &requestState{h: h, batch: &event.Batch{}}
 	s.raw.budget, s.plain.budget = &h.budget, &h.budget
 	s.assign = s.ids.next
+	if h.o.Map != nil {
+		s.mapData = h.o.Map.Mapper().Append
+	}
 	return s
 }
 

@@ -42,7 +42,11 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if r = s.checkDeadline("before the request arrived"); r != nil {
 		return r
 	}
-	format, r := parseMediaType(req.Header)
+	var format event.Format
+	binary, r := parseEnvelope(req.Header)
+	if r == nil && binary == nil {
+		format, r = parseMediaType(req.Header)
+	}
 	if r != nil {
 		return r
 	}
@@ -57,7 +61,7 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if !s.ownTime && h.o.Deadline > 0 {
 		s.deadline = h.o.Now().Add(h.o.Deadline - h.o.Reserve)
 	}
-	if r = h.decode(req, s, enc, format); r != nil {
+	if r = h.decode(req, s, enc, format, binary); r != nil {
 		return r
 	}
 	if r = s.checkDeadline("before any event was stored"); r != nil {
@@ -151,7 +155,8 @@ func tooLarge(detail string) *refusal {
 
 // decode unpacks and parses the body. Only so many bodies at a time: parsing
 // is work for the processor, and needs several times the memory of the body.
-func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, format event.Format) *refusal {
+// binary is the envelope of a CloudEvent whose data the body is; nil: the format says what it is.
+func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, format event.Format, binary *event.Envelope) *refusal {
 	h.decoding <- struct{}{}
 	defer func() { <-h.decoding }()
 
@@ -171,11 +176,18 @@ func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, forma
 		Catalog:    h.o.Catalog(),
 		SizeLimits: h.sizeLimits(),
 		AssignID:   s.assign,
+		MapData:    s.mapData,
 	}
 	if s.token != nil {
 		opt.AllowService = s.token.serviceCheck()
 	}
-	if err := s.decoder.Decode(format, data, opt, s.batch); err != nil {
+	var err error
+	if binary != nil {
+		err = s.decoder.DecodeBinary(binary, data, opt, s.batch)
+	} else {
+		err = s.decoder.Decode(format, data, opt, s.batch)
+	}
+	if err != nil {
 		var broken *event.BodyError
 		if h.o.Redact != nil && errors.As(err, &broken) {
 			h.o.Redact.BodyError(broken)

@@ -91,6 +91,9 @@ func (d *Decoder) End() {
 		b.MinTime, b.MaxTime = 0, 0
 	}
 	d.b, d.batch, d.opt = nil, nil, DecodeOptions{} // do not keep the caller's things alive
+	if cap(d.mapped) > maxKeptMapped {
+		d.mapped = nil
+	}
 }
 
 // addExtra gives the event the extra attributes that it does not have itself, in the order of names.

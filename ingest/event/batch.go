@@ -11,10 +11,11 @@ type Format uint8
 
 // The formats that Decode reads.
 const (
-	JSON            Format = iota // one event object, or an array of them
-	NDJSON                        // one event object per line
-	CloudEvent                    // CloudEvents 1.0, structured mode
-	CloudEventBatch               // CloudEvents 1.0, batch mode: an array
+	JSON             Format = iota // one event object, or an array of them
+	NDJSON                         // one event object per line
+	CloudEvent                     // CloudEvents 1.0, structured mode
+	CloudEventBatch                // CloudEvents 1.0, batch mode: an array
+	cloudEventBinary               // CloudEvents 1.0, binary mode: the data, beside an Envelope
 )
 
 // SizeLimits bound what an event and a batch may be. A zero field takes the
@@ -96,6 +97,10 @@ type DecodeOptions struct {
 	// DefaultID appends the id that its transport gave to an event without one, by which it counts once like a sender's own.
 	// What it appends is used if it is a valid id. Otherwise the event gets one as if there were no DefaultID.
 	DefaultID func(dst []byte, index int) []byte
+
+	// MapData appends the JSON of the event that is made of the data of a CloudEvent, a JSON object of the producer's own. nil
+	// takes data that are an event.
+	MapData func(dst, data []byte) ([]byte, error)
 
 	// AllowService says whether the sender may send for the service; nil allows all.
 	AllowService func(service []byte) bool

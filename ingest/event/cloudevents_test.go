@@ -48,7 +48,8 @@ func TestCloudEventErrors(t *testing.T) {
 		detail      string
 	}{
 		{"no version", `{"id":"e1","source":"s","type":"t"}`, CodeMissingField, "specversion"},
-		{"old version", `{"specversion":"0.3","id":"e1","source":"s","type":"t"}`, CodeBadCloudEvent, `"0.3" must be "1.0"`},
+		{"old version", `{"specversion":"0.3","id":"e1","source":"s","type":"t"}`, CodeBadCloudEvent, `CloudEvents 0.3 are not supported`},
+		{"later version", `{"specversion":"1.1","id":"e1","source":"s","type":"t"}`, CodeBadCloudEvent, `"1.1" must be "1.0"`},
 		{"no id", `{"specversion":"1.0","source":"s","type":"t"}`, CodeMissingField, `"id"`},
 		{"no source", `{"specversion":"1.0","id":"e1","type":"t"}`, CodeMissingField, `"source"`},
 		{"no type", `{"specversion":"1.0","source":"s","id":"e1"}`, CodeMissingField, `"type"`},

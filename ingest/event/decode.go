@@ -28,6 +28,8 @@ type Decoder struct {
 
 	identity            []byte // what is hashed into a key
 	id                  []byte // that AppendID or DefaultID made
+	headers             *Envelope
+	mapped              []byte // what MapData made
 	extra               []Extra
 	now, newest, oldest int64 // Unix nanoseconds
 	missing             int64 // the time of an event without one
@@ -65,6 +67,8 @@ func (d *Decoder) read(format Format, body []byte) *BodyError {
 		return d.document(body, d.cloudEvent, true, false)
 	case CloudEventBatch:
 		return d.document(body, d.cloudEvent, false, true)
+	case cloudEventBinary:
+		return d.binary(body)
 	}
 	return &BodyError{Code: CodeInvalidJSON, Reason: fmt.Sprintf("unknown format %d", format), Line: 1, Column: 1}
 }

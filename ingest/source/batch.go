@@ -65,12 +65,15 @@ func (in *Intake) Batch(backfill bool) *Batch {
 		b = &Batch{in: in}
 	}
 	b.now, b.backfill, b.open = in.o.Now(), backfill, true
+	if in.reading.mapping != nil && b.reader.mapData == nil {
+		b.reader.mapData = in.reading.mapping.Mapper().Append
+	}
 	limits := in.o.SizeLimits
 	if in.o.MaxBackfill != nil {
 		limits.MaxBackfill = in.o.MaxBackfill()
 	}
 	limits.MaxErrors = 1 << 30 // each becomes a dead letter
-	opt := event.DecodeOptions{Now: b.now, Backfill: backfill, SizeLimits: limits, AppendID: b.appendID, DefaultID: b.defaultID}
+	opt := event.DecodeOptions{Now: b.now, Backfill: backfill, SizeLimits: limits, AppendID: b.appendID, DefaultID: b.defaultID, MapData: b.reader.mapData}
 	if in.o.Catalog != nil {
 		opt.Catalog = in.o.Catalog()
 	}

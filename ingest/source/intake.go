@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/mapping"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -46,7 +47,7 @@ const (
 // Settings say how the messages of a source are read. They are part of engine.yaml.
 type Settings struct {
 	Format     Format            `yaml:"format" one:"auto json ndjson cloudevents cloudevents_batch"`
-	Map        *MapSettings      `yaml:"map"`
+	Map        *mapping.Settings `yaml:"map"`
 	Headers    map[string]string `yaml:"headers"` // attribute by header
 	Backfill   BackfillMode      `yaml:"backfill" one:"auto always never"`
 	MaxMessage int64             `yaml:"max_message" min:"1KiB" max:"64MiB" is:"size"`

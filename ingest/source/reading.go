@@ -12,6 +12,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/mapping"
 )
 
 // Format is how the values of messages are read.
@@ -29,7 +30,7 @@ const (
 // reading says how values are read. It does not change.
 type reading struct {
 	format  Format
-	mapping *Mapping
+	mapping *mapping.Mapping
 	headers []headerAttribute
 }
 
@@ -47,34 +48,31 @@ func newReading(s *Settings, typed bool) (r reading, err error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		h := s.Headers[name]
 		if !event.ValidAttribute(name) {
-			errs = append(errs, &SettingError{"headers." + name, fmt.Sprintf("%q cannot be the name of an attribute", name)})
+			errs = append(errs, &SettingError{Key: "headers." + name, Text: fmt.Sprintf("%q cannot be the name of an attribute", name)})
 		}
 		if h == "" || len(h) > 200 {
-			errs = append(errs, &SettingError{"headers." + name, "the name of a header has 1 to 200 bytes"})
+			errs = append(errs, &SettingError{Key: "headers." + name, Text: "the name of a header has 1 to 200 bytes"})
 		}
 		r.headers = append(r.headers, headerAttribute{name, h})
 	}
 	if len(r.headers) > maxHeaders {
-		errs = append(errs, &SettingError{"headers", fmt.Sprintf("at most %d headers can become attributes", maxHeaders)})
+		errs = append(errs, &SettingError{Key: "headers", Text: fmt.Sprintf("at most %d headers can become attributes", maxHeaders)})
 	}
 	if s.Map != nil {
-		if s.Format != FormatAuto && s.Format != FormatJSON && s.Format != FormatNDJSON {
-			errs = append(errs, &SettingError{"map", "a mapping reads JSON (set format to json or ndjson, or remove it)"})
-		}
-		if r.mapping, err = newMapping(s.Map, typed); err != nil {
+		if r.mapping, err = mapping.New(s.Map, typed || r.cloudEvents()); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return r, errors.Join(errs...)
 }
 
-// SettingError says which setting of a source is invalid.
-type SettingError struct {
-	Key  string // below the source
-	Text string
+// cloudEvents reports whether all messages are CloudEvents, of whose data a mapping makes events.
+func (r *reading) cloudEvents() bool {
+	return r.format == FormatCloudEvents || r.format == FormatCloudEventsBatch
 }
 
-func (e *SettingError) Error() string { return e.Key + ": " + e.Text }
+// SettingError says which setting of a source is invalid. Its key is below the source.
+type SettingError = mapping.SettingError
 
 // maxHeaders is how many headers can become attributes.
 const maxHeaders = 32
@@ -82,16 +80,23 @@ const maxHeaders = 32
 // reader is the working memory of decoding.
 type reader struct {
 	text    []byte // an envelope or mapped events
-	mapping mapper
-	raw     [][]byte // what they were made of
+	parser  fastjson.Parser
+	mapData func(dst, data []byte) ([]byte, error) // nil: there is no mapping
+	raw     [][]byte                               // what they were made of
 }
 
 // decode reads a message into the batch. The error is about the message as a whole.
 func (b *Batch) decode(m *Message, at time.Time) error {
 	r := &b.in.reading
 	extra := b.headerAttributes(m)
+	m.Value = bytes.TrimPrefix(m.Value, []byte(event.BOM))
 	b.reader.raw = b.reader.raw[:0]
-	if r.mapping != nil {
+	if r.format == FormatAuto || r.format == FormatCloudEvents {
+		if _, ok := cloudHeader(m.Headers, "specversion"); ok {
+			return b.decodeBinary(m, at, extra)
+		}
+	}
+	if r.mapping != nil && !r.cloudEvents() {
 		return b.decodeMapped(m, at, extra)
 	}
 	switch r.format {
@@ -102,15 +107,9 @@ func (b *Batch) decode(m *Message, at time.Time) error {
 	case FormatCloudEventsBatch:
 		return b.decoder.Append(b.cloudBatch(), m.Value, at, extra)
 	case FormatCloudEvents:
-		if _, ok := cloudHeader(m.Headers, "specversion"); ok {
-			return b.decodeBinary(m, at, extra)
-		}
 		return b.decoder.Append(event.CloudEvent, m.Value, at, extra)
 	}
 	if m.Headers != nil || m.ContentType != "" {
-		if _, ok := cloudHeader(m.Headers, "specversion"); ok {
-			return b.decodeBinary(m, at, extra)
-		}
 		if format, ok := formatOf(contentType(m)); ok {
 			if format == event.CloudEventBatch {
 				format = b.cloudBatch()
@@ -128,7 +127,7 @@ func (b *Batch) filled(m *Message) []byte {
 		return m.Value
 	}
 	r := &b.reader
-	v, err := r.mapping.parser.ParseBytes(m.Value)
+	v, err := r.parser.ParseBytes(m.Value)
 	if err != nil {
 		return m.Value // the decoder says where
 	}
@@ -261,22 +260,14 @@ func cloudHeader(h Headers, attribute string) ([]byte, bool) {
 
 // decodeBinary reads a CloudEvent in binary mode: its attributes are headers, and the value is its data.
 func (b *Batch) decodeBinary(m *Message, at time.Time, extra []event.Extra) error {
-	text := append(b.reader.text[:0], '{')
-	for _, name := range []string{"specversion", "id", "source", "type", "time"} {
+	var e event.Envelope
+	for name, to := range e.Attributes() {
 		if value, ok := cloudHeader(m.Headers, name); ok {
-			text = append(append(append(text, '"'), name...), `":`...)
-			text = append(event.AppendJSONText(text, value), ',')
+			*to = value
 		}
 	}
 	if media := contentType(m); media != "" {
-		text = append(text, `"datacontenttype":`...)
-		text = append(event.AppendJSONText(text, []byte(media)), ',')
+		e.ContentType = []byte(media)
 	}
-	text = append(append(append(text, `"data":`...), m.Value...), '}')
-	b.reader.text = text
-	if cap(text) > keptBytes {
-		b.reader.text = nil
-	}
-	b.reader.raw = append(b.reader.raw, m.Value) // what a dead letter holds
-	return b.decoder.Append(event.CloudEvent, text, at, extra)
+	return b.decoder.AppendBinary(&e, m.Value, at, extra)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/mapping"
 )
 
 const at = "2026-11-20T11:59:00Z"
@@ -35,6 +36,7 @@ func TestFormats(t *testing.T) {
 		"binary CloudEvent, Kafka": {FormatAuto, `{"duration_ms":5}`, headerList{{"ce_specversion", "1.0"}, {"ce_id", "7"}, {"ce_source", "/shop"}, {"ce_type", "order"}, {"ce_time", at}, {"content-type", "application/json"}}, []string{"7"}},
 		"binary CloudEvent, AMQP":  {FormatCloudEvents, `{}`, headerList{{"cloudEvents:specversion", "1.0"}, {"cloudEvents:id", "8"}, {"cloudEvents:source", "/shop"}, {"cloudEvents_type", "order"}}, []string{"8"}},
 		"without an id":            {FormatJSON, `{"service":"shop","type":"order"}`, nil, []string{"orders@g/3/42"}},
+		"byte order mark":          {FormatAuto, "\xef\xbb\xbf" + one + "\n" + one, nil, []string{"a", "a"}},
 		"a tombstone":              {FormatAuto, "", nil, nil},
 	}
 	for name, c := range cases {
@@ -64,7 +66,7 @@ func TestHeadersAsAttributes(t *testing.T) {
 
 func TestMapping(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
-		o.Settings.Map = &MapSettings{
+		o.Settings.Map = &mapping.Settings{
 			Service: "order-service", Type: ".payload.kind", ID: ".meta.number", Time: ".meta.at", DurationMS: ".payload.took",
 			FailureIf: `number(text(".payload.status"), 0) >= 500 or has(".error")`, Severity: ".level",
 			Attributes: map[string]string{"product": ".payload.items.0.sku", "region": "eu", "odd": `.payload."a.b"`, "absent": ".nothing"},
@@ -91,22 +93,59 @@ func TestMapping(t *testing.T) {
 	require.Equal(t, []string{`rejected missing_field {"payload":{"status":1}}`, `unreadable invalid_json {"x`}, reasons)
 }
 
+// The data of CloudEvents that are the producer's own object are mapped in every mode, as over HTTP.
+func TestMappedCloudEvents(t *testing.T) {
+	const own = `{"took":12.5,"product":"p-1"}`
+	const cloud = `{"specversion":"1.0","id":"7","source":"shop","type":"order","time":"` + at + `","data":` + own + `}`
+	binary := headerList{{"ce_specversion", "1.0"}, {"ce_id", "7"}, {"ce_source", "/shop"}, {"ce_type", "order"}, {"ce_time", at}}
+	own0 := mapping.Settings{DurationMS: ".took", Attributes: map[string]string{"product": ".product"}}
+	named := own0
+	named.Service, named.Type = "shop", "order"
+	for name, c := range map[string]struct {
+		format  Format
+		mapping mapping.Settings
+		value   string
+		headers Headers
+	}{
+		"structured":      {FormatCloudEvents, own0, cloud, nil},
+		"batch":           {FormatCloudEventsBatch, own0, "[" + cloud + "]", nil},
+		"binary":          {FormatCloudEvents, own0, own, binary},
+		"binary, guessed": {FormatAuto, named, own, binary},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, func(o *Options) { o.Settings.Format, o.Settings.Map = c.format, &c.mapping })
+			require.Equal(t, []map[string]any{{
+				"id": "7", "service": "shop", "type": "order", "time": at, "duration_ms": 12.5, "attributes": map[string]any{"product": "p-1"},
+			}}, f.take(t, Message{Value: []byte(c.value), Headers: c.headers}))
+			require.Empty(t, f.dead)
+			// What the mapping cannot make an event of is a dead letter with the whole message, and those behind it come.
+			bad := Message{Value: []byte(strings.Replace(c.value, "12.5", `"x"`, 1)), Headers: c.headers, Offset: 1}
+			require.Len(t, f.take(t, bad, Message{Value: []byte(c.value), Headers: c.headers, Offset: 2}), 1)
+			require.Len(t, f.saved, 1)
+			require.Contains(t, string(f.saved[0].Raw), `"took":"x"`)
+		})
+	}
+}
+
 func TestBadSettings(t *testing.T) {
 	for want, change := range map[string]func(s *Settings){
-		`map.type: invalid path ".a..b"`:         func(s *Settings) { s.Map = &MapSettings{Service: "s", Type: ".a..b"} },
-		`map.type: invalid path "."`:             func(s *Settings) { s.Map = &MapSettings{Service: "s", Type: "."} },
-		`map.type: invalid path ".\"a"`:          func(s *Settings) { s.Map = &MapSettings{Service: "s", Type: `."a`} },
-		`map: service and type are required`:     func(s *Settings) { s.Map = &MapSettings{Service: "s"} },
-		`map.duration_ms: "fast" is neither`:     func(s *Settings) { s.Map = &MapSettings{Service: "s", Type: "t", DurationMS: "fast"} },
-		`map.failure_if: outcome and failure_if`: func(s *Settings) { s.Map = &MapSettings{Service: "s", Type: "t", Outcome: ".o", FailureIf: "true"} },
-		`map.duration: duration and duration_ms`: func(s *Settings) { s.Map = &MapSettings{Service: "s", Type: "t", Duration: ".o", DurationMS: ".p"} },
-		`map.failure_if: line 1, column 1`:       func(s *Settings) { s.Map = &MapSettings{Service: "s", Type: "t", FailureIf: "status > 5"} },
+		`map.type: invalid path ".a..b"`:     func(s *Settings) { s.Map = &mapping.Settings{Service: "s", Type: ".a..b"} },
+		`map.type: invalid path "."`:         func(s *Settings) { s.Map = &mapping.Settings{Service: "s", Type: "."} },
+		`map.type: invalid path ".\"a"`:      func(s *Settings) { s.Map = &mapping.Settings{Service: "s", Type: `."a`} },
+		`map: service and type are required`: func(s *Settings) { s.Map = &mapping.Settings{Service: "s"} },
+		`map.duration_ms: "fast" is neither`: func(s *Settings) { s.Map = &mapping.Settings{Service: "s", Type: "t", DurationMS: "fast"} },
+		`map.failure_if: outcome and failure_if`: func(s *Settings) {
+			s.Map = &mapping.Settings{Service: "s", Type: "t", Outcome: ".o", FailureIf: "true"}
+		},
+		`map.duration: duration and duration_ms`: func(s *Settings) {
+			s.Map = &mapping.Settings{Service: "s", Type: "t", Duration: ".o", DurationMS: ".p"}
+		},
+		`map.failure_if: line 1, column 1`: func(s *Settings) { s.Map = &mapping.Settings{Service: "s", Type: "t", FailureIf: "status > 5"} },
 		`map.attributes.slo_x: "slo_x" cannot`: func(s *Settings) {
-			s.Map = &MapSettings{Service: "s", Type: "t", Attributes: map[string]string{"slo_x": ".a"}}
+			s.Map = &mapping.Settings{Service: "s", Type: "t", Attributes: map[string]string{"slo_x": ".a"}}
 		},
 		`headers.1a: "1a" cannot be the name`: func(s *Settings) { s.Headers = map[string]string{"1a": "X"} },
 		`headers.a: the name of a header has`: func(s *Settings) { s.Headers = map[string]string{"a": ""} },
-		`map: a mapping reads JSON`:           func(s *Settings) { s.Format, s.Map = FormatCloudEvents, &MapSettings{Service: "s", Type: "t"} },
 	} {
 		s := Defaults()
 		change(&s)

@@ -62,22 +62,3 @@ func TestMessageID(t *testing.T) {
 		require.Equal(t, want, string(b.view.ID))
 	}
 }
-
-func TestMapper(t *testing.T) {
-	m, err := NewMapper(&MapSettings{Service: "shop", Type: ".kind", Attributes: map[string]string{"action": ".p.action"}})
-	require.NoError(t, err)
-	got, err := m.Event([]byte(`{"kind":"order","p":{"action":"x"},"more":1}`))
-	require.NoError(t, err)
-	require.JSONEq(t, `{"service":"shop","type":"order","attributes":{"action":"x"}}`, string(got))
-	_, err = m.Event([]byte(`[{"kind":"order"}]`))
-	require.ErrorContains(t, err, "not a JSON object")
-	_, err = m.Event([]byte(`{`))
-	require.ErrorContains(t, err, "invalid JSON")
-	_, err = NewMapper(&MapSettings{Service: "shop"})
-	require.Error(t, err)
-	m, err = NewMapper(nil)
-	require.NoError(t, err)
-	got, err = m.Event([]byte(`{"service":"shop","type":"order"}`))
-	require.NoError(t, err)
-	require.JSONEq(t, `{"service":"shop","type":"order"}`, string(got))
-}

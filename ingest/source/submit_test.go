@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/mapping"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
@@ -249,7 +250,7 @@ func (r *replayed) ReplayTarget(ctx context.Context, entries []dlq.Entry) []erro
 func TestReplay(t *testing.T) {
 	known := map[string][]string{"shop": nil}
 	settings := Defaults()
-	settings.Map = &MapSettings{Service: "shop", Type: ".kind", ID: ".id"}
+	settings.Map = &mapping.Settings{Service: "shop", Type: ".kind", ID: ".id"}
 	catalog := func() event.Catalog { return event.NewCatalog(known) }
 	f := newFixture(t, func(o *Options) { o.Settings, o.Catalog = settings, catalog })
 	plain := newFixture(t, func(o *Options) { o.Catalog = catalog })

@@ -25,6 +25,10 @@ import (
 // buildRouter makes everything that is answered over HTTP once the storage is open.
 func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	table := rejects.New(a.redaction.Active, time.Now)
+	dataMap, err := c.CloudEventMapping()
+	if err != nil {
+		return err
+	}
 	a.events, err = ingest.NewHandler(ingest.HandlerOptions{
 		Committer: a.engine,
 		Auth:      a.auth,
@@ -48,6 +52,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		Redact:           a.redaction,
 		Rejects:          table,
 		Budgets:          a.budgets,
+		Map:              dataMap,
 	})
 	if err != nil {
 		return err

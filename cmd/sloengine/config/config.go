@@ -15,6 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/mapping"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/slo"
@@ -35,6 +36,9 @@ type Config struct {
 		BodiesInFlight  int64         `yaml:"bodies_memory" is:"size"`    // memory for bodies being read and decoded
 		Deadline        time.Duration `yaml:"deadline" max:"10m"`         // of a request without X-Request-Deadline, from its last byte; 0: none
 		DeadlineReserve time.Duration `yaml:"deadline_reserve" max:"10s"` // of any deadline, for the answer
+		CloudEvents     struct {
+			Map *mapping.Settings `yaml:"map"` // of their data; nil: these are events
+		} `yaml:"cloudevents"`
 	} `yaml:"ingest"`
 	Dedup  engine.IDOptions `yaml:"known_ids"`
 	Parked struct {
@@ -166,6 +170,14 @@ func parseConfig(name string, data []byte) (Config, *yamldoc.Decoder, error) {
 // Config.
 type prefilled interface{ prefill(c *Config) }
 
+// CloudEventMapping makes events of the data of CloudEvents that come over HTTP; nil: the data are events.
+func (c *Config) CloudEventMapping() (*mapping.Mapping, error) {
+	if c.Ingest.CloudEvents.Map == nil {
+		return nil, nil
+	}
+	return mapping.New(c.Ingest.CloudEvents.Map, true)
+}
+
 // check refuses settings that cannot work together.
 func (c *Config) check(f *yamldoc.Decoder) {
 	if c.Ingest.BodiesInFlight < c.Ingest.MaxBody {
@@ -177,6 +189,8 @@ func (c *Config) check(f *yamldoc.Decoder) {
 	if c.Dedup.MaxAge < c.Ingest.AllowedLateness {
 		f.Errorf("known_ids.max_age", "raise it, or lower allowed_lateness", "must be at least ingest.allowed_lateness, or a late duplicate is counted twice")
 	}
+	_, err := c.CloudEventMapping()
+	settingProblems(f, "ingest.cloudevents", err)
 	for i, name := range c.Web.AllowedHosts {
 		if name == "" || strings.ContainsAny(name, "/:@*? \t") {
 			f.Errorf(item("web.allowed_hosts", i), "want a name such as slo.example.org, without scheme and port", "%q is not a host name", name)

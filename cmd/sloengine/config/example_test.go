@@ -74,6 +74,7 @@ func TestExampleUncommented(t *testing.T) {
 	require.Equal(t, filepath.Join(dir, "tokens.yaml"), c.Auth.TokensFile)
 	plain := Default()
 	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Budgets, plain.Redact, plain.Sources, plain.Sinks, plain.Notifications, plain.SMTP, plain.Reports = c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact, c.Sources, c.Sinks, c.Notifications, c.SMTP, c.Reports
+	plain.Ingest.CloudEvents = c.Ingest.CloudEvents
 	require.Equal(t, plain, c)
 
 	// The values shown are those of a section that says as little as it can.

@@ -105,6 +105,7 @@ var keyEffects = map[string]string{
 	"cmd/sloengine/config TestDeadLetterOptions":       `dead_letters.dir dead_letters.retention dead_letters.clean dead_letters.timezone`,
 	"ingest/source TestFormats":                        `sources.format`,
 	"ingest/source TestMapping":                        `sources.map.*`,
+	"ingest TestMappedCloudEvents":                     `ingest.cloudevents.map.*`,
 	"ingest/source TestHeadersAsAttributes":            `sources.headers`,
 	"ingest/source TestBackfill":                       `sources.backfill`,
 	"ingest/source TestDeadLetters":                    `sources.max_message`,

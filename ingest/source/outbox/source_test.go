@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/mapping"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
@@ -212,7 +213,7 @@ func TestMap(t *testing.T) {
 		s.Exec(t, db, "ALTER TABLE outbox ALTER payload TYPE bytea USING convert_to(payload::text, 'UTF8')")
 		e := startEngine(t, t.TempDir())
 		startSource(t, e, s.DSN(db), settings(way), func(in *source.Options, _ *Options) {
-			in.Settings.Map = &source.MapSettings{FailureIf: `text(".state") == "lost"`, Attributes: map[string]string{"product": ".order.product"}}
+			in.Settings.Map = &mapping.Settings{FailureIf: `text(".state") == "lost"`, Attributes: map[string]string{"product": ".order.product"}}
 		})
 		_, err := s.Conn(t, db).Exec(t.Context(), `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
 			VALUES ('a', 'Order', '1', 'OrderCreated', 'orders', 'k', $1)`, []byte(`{"orderId":7,"state":"new","order":{"product":"B"}}`))

@@ -8,7 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/valyala/fastjson"
 
-	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/mapping"
 )
 
 // errorTypes are the error_type of a failure by the reason of the death.
@@ -34,7 +34,7 @@ type failure struct {
 
 // failures makes events of dead-lettered messages. It is for one goroutine.
 type failures struct {
-	mapper   *source.Mapper
+	mapper   *mapping.Mapper
 	severity string
 	parser   fastjson.Parser
 	arena    fastjson.Arena
@@ -43,7 +43,7 @@ type failures struct {
 // event is the failure that a message stands for: what the mapping makes of it, as a failure at the time of its death. It
 // has the id that the worker's own event would have, so the first of the two counts.
 func (f *failures) event(d *amqp.Delivery, l *history, now time.Time) (*failure, error) {
-	base, err := f.mapper.Event(d.Body)
+	base, err := f.mapper.Append(nil, d.Body)
 	if err != nil {
 		return nil, err
 	}

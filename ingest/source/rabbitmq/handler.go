@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/mapping"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
@@ -31,7 +32,7 @@ const confirmWait = 30 * time.Second
 type HandlerParts struct {
 	Parts
 	// Map makes events of messages; nil: they are events already. The Intake has no mapping of its own.
-	Map *source.MapSettings
+	Map *mapping.Settings
 	// Catalog knows the types that may become labels of metrics; nil, or a nil result, knows none.
 	Catalog func() event.Catalog
 }
@@ -58,7 +59,7 @@ func NewHandler(o HandlerOptions, p HandlerParts) (*Handler, error) {
 		return nil, fmt.Errorf("rabbitmq dead-letter handler %s: %w", p.Name, err)
 	}
 	p.applyDefaults()
-	mapper, err := source.NewMapper(p.Map)
+	mapper, err := mapping.NewMapper(p.Map)
 	if err != nil {
 		return nil, fmt.Errorf("rabbitmq dead-letter handler %s: %w", p.Name, err)
 	}

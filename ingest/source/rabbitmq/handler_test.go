@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
-	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/mapping"
 )
 
-var executions = &source.MapSettings{
+var executions = &mapping.Settings{
 	Service: "executor", Type: ".payload.kind", ID: ".payload.execution_id", Severity: ".payload.severity",
 	Attributes: map[string]string{"action": ".payload.action_ref"},
 }
