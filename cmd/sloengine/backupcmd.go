@@ -113,7 +113,7 @@ Events that a sink received after the backup began are delivered to it again.`,
 				return cli.Usagef("no data directory given: set --data-dir DIR (empty or missing)")
 			}
 			began := time.Now()
-			m, err := backup.Restore(from, dataDir, engine.DataFormat)
+			m, err := backup.Restore(from, dataDir, engine.DataFormat, app.BackupHolds)
 			if err != nil {
 				return fmt.Errorf("restore: %w", err)
 			}

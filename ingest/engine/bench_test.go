@@ -193,7 +193,7 @@ func BenchmarkRestart(b *testing.B) {
 	opt := testOptions(fsys.OS())
 	opt.Dir, opt.SegmentBytes, opt.IDs = b.TempDir(), 0, IDOptions{}
 	opt.Checkpoint.LogBytes = 1 << 40
-	log, err := wal.Open(wal.Options{FS: opt.FS, Dir: opt.Dir + "/" + logDir})
+	log, err := wal.Open(wal.Options{FS: opt.FS, Dir: opt.Dir + "/" + LogDir})
 	require.NoError(b, err)
 	batch := benchBatch(1000)
 	for range events / 1000 / 10 {

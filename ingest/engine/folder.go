@@ -35,14 +35,15 @@ const (
 	LogRangeDir = "kept"
 	// SinkDir holds the position of each sink in the log.
 	SinkDir = "sinks"
+	// LogDir holds the log.
+	LogDir = "wal"
 
 	reserveName = "RESERVE"
-	logDir      = "wal"
 )
 
 // Contents lists the names in a data folder that belong to an engine.
 func Contents() []string {
-	return []string{fsys.FormatFile, LockFile, InstanceFile, LinkKeyFile, reserveName, logDir, checkpoint.Dir, DeadLetterDir, LogRangeDir, SinkDir}
+	return []string{fsys.FormatFile, LockFile, InstanceFile, LinkKeyFile, reserveName, LogDir, checkpoint.Dir, DeadLetterDir, LogRangeDir, SinkDir}
 }
 
 // openFolder locks the folder and opens the log. A folder of a newer version is refused first, and nothing is changed in
@@ -104,7 +105,7 @@ func (e *Engine) checkFormats() error {
 // would be lost.
 func (e *Engine) openLog() (*wal.Log, error) {
 	o := wal.Options{
-		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, logDir), SegmentBytes: e.opt.SegmentBytes,
+		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, LogDir), SegmentBytes: e.opt.SegmentBytes,
 		RuleType: record.TypeConfig, Metrics: e.opt.Metrics.log,
 	}
 	log, err := wal.Open(o)

@@ -38,7 +38,7 @@ func (e *Engine) Snapshot(others func() error, add AddFile) error {
 			return err
 		}
 		return others()
-	}, func(name string, size int64, file fsys.File) { add(filepath.Join(logDir, name), size, file) })
+	}, func(name string, size int64, file fsys.File) { add(filepath.Join(LogDir, name), size, file) })
 }
 
 // snapshotCheckpoint adds the newest checkpoint, if there is one. If newer ones replace it meanwhile, its files may be

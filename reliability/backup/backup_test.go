@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -42,6 +43,8 @@ func stream(t *testing.T) []byte {
 	return out.Bytes()
 }
 
+func holds(name string) bool { return content[name] != "" || name == "empty" || name == "more" }
+
 func filesIn(t *testing.T, dir string) map[string]string {
 	got := map[string]string{}
 	require.NoError(t, filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
@@ -61,7 +64,7 @@ func restoreStream(t *testing.T, data []byte) (dir string, m *Manifest, err erro
 	from := filepath.Join(t.TempDir(), "backup.tar")
 	require.NoError(t, os.WriteFile(from, data, 0o600))
 	dir = filepath.Join(t.TempDir(), "data")
-	m, err = Restore(from, dir, format)
+	m, err = Restore(from, dir, format, holds)
 	return dir, m, err
 }
 
@@ -83,11 +86,11 @@ func TestRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	again := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(again, 0o700))
-	_, err = Restore(folder, again, format)
+	_, err = Restore(folder, again, format, holds)
 	require.NoError(t, err)
 	require.Equal(t, content, filesIn(t, again))
 
-	_, err = Restore(folder, again, format)
+	_, err = Restore(folder, again, format, holds)
 	require.ErrorContains(t, err, "is not empty")
 	_, err = Unpack(bytes.NewReader(data), again)
 	require.ErrorContains(t, err, "is not empty")
@@ -140,7 +143,7 @@ func TestBrokenFolders(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, c.change(folder))
 			dir := filepath.Join(t.TempDir(), "data")
-			_, err = Restore(folder, dir, format)
+			_, err = Restore(folder, dir, format, holds)
 			require.ErrorContains(t, err, c.want)
 			require.NoDirExists(t, dir)
 		})
@@ -170,6 +173,28 @@ func TestHostileNames(t *testing.T) {
 	require.NoError(t, set.Close())
 	_, _, err = restoreStream(t, out.Bytes())
 	require.ErrorContains(t, err, "not a file that a backup holds")
+}
+
+// A file that no engine has put into a backup, such as a key that its author knows, is refused, though the manifest has it.
+func TestForeignFiles(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "backup")
+	_, err := Unpack(bytes.NewReader(stream(t)), folder)
+	require.NoError(t, err)
+	key := func(name string) bool { return holds(name) && name != "empty" }
+	for _, from := range []string{folder, filepath.Join(t.TempDir(), "backup.tar")} {
+		if from != folder {
+			require.NoError(t, os.WriteFile(from, stream(t), 0o600))
+		}
+		dir := filepath.Join(t.TempDir(), "data")
+		_, err = Restore(from, dir, format, key)
+		require.ErrorContains(t, err, `"empty" is not a file that a backup holds`)
+		require.NoDirExists(t, dir)
+	}
+	require.NoError(t, syscall.Mkfifo(filepath.Join(folder, "fifo"), 0o600))
+	for _, from := range []string{folder, filepath.Join(folder, "fifo"), "/dev/zero"} {
+		_, err = Restore(from, filepath.Join(t.TempDir(), "data"), format, holds)
+		require.ErrorContains(t, err, "regular file")
+	}
 }
 
 // The receiver that takes nothing ends the backup.

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -26,6 +28,9 @@ const (
 // errIncomplete says that a stream ended before its manifest.
 var errIncomplete = errors.New("the backup is incomplete: its manifest " + ManifestName + " is missing; make another one")
 
+// foreign says that a backup has a file that no engine has put there.
+func foreign(name string) error { return fmt.Errorf("%q is not a file that a backup holds", name) }
+
 // each calls f with every file of a stream, and returns the manifest, which it holds to what f was
 // given: no file is missing, changed or unlisted.
 func each(r io.Reader, f func(name string, size int64, content io.Reader) error) (*Manifest, error) {
@@ -41,8 +46,8 @@ func each(r io.Reader, f func(name string, size int64, content io.Reader) error)
 		if h.Name == ManifestName {
 			return readManifest(t, got)
 		}
-		if !filepath.IsLocal(h.Name) || h.Typeflag != tar.TypeReg {
-			return nil, fmt.Errorf("read backup: %q is not a file that a backup holds", h.Name)
+		if !filepath.IsLocal(h.Name) || path.Clean(h.Name) != h.Name || h.Typeflag != tar.TypeReg {
+			return nil, fmt.Errorf("read backup: %w", foreign(h.Name))
 		}
 		sum := sha256.New()
 		if err := f(h.Name, h.Size, io.TeeReader(t, sum)); err != nil {
@@ -124,13 +129,17 @@ func Unpack(r io.Reader, dir string) (*Manifest, error) {
 }
 
 // Restore checks all of a backup, a folder or a tar file, and then writes it to an empty folder. Until
-// all of it is durable, format makes that folder one that no engine opens.
-func Restore(from, dir string, format fsys.Format) (*Manifest, error) {
+// all of it is durable, format makes that folder one that no engine opens. holds says which names may be in a backup: one
+// with others, such as a key that its author knows, is refused.
+func Restore(from, dir string, format fsys.Format, holds func(name string) bool) (*Manifest, error) {
 	f := fsys.OS()
 	if err := empty(f, dir); err != nil {
 		return nil, err
 	}
-	if _, err := read(from, func(_ string, _ int64, content io.Reader) error {
+	if _, err := read(from, func(name string, _ int64, content io.Reader) error {
+		if !holds(name) {
+			return fmt.Errorf("read backup: %w", foreign(name))
+		}
 		_, err := io.Copy(io.Discard, content)
 		return err
 	}); err != nil {
@@ -169,6 +178,9 @@ func read(from string, f func(name string, size int64, content io.Reader) error)
 	if st.IsDir() {
 		return readFolder(from, f)
 	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("open backup: %s is neither a folder nor a regular file", from)
+	}
 	file, err := os.Open(from)
 	if err != nil {
 		return nil, fmt.Errorf("open backup: %w", err)
@@ -193,6 +205,9 @@ func readFolder(dir string, f func(name string, size int64, content io.Reader) e
 		}
 		rel, err := filepath.Rel(dir, name)
 		if err != nil {
+			return err
+		}
+		if err := fsys.CheckFile(name, math.MaxInt64); err != nil {
 			return err
 		}
 		file, err := os.Open(name)

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/backup"
 	"github.com/sloengine/sloengine/reliability/dlq"
@@ -78,13 +80,24 @@ func (b *backups) serve(c *gin.Context) {
 	b.log.Info("backup sent", "bytes", c.Writer.Size(), "seconds", time.Since(began).Seconds())
 }
 
+// backupFiles are files in the data directory that a backup holds, beside those of backupDirs. It holds no key.
+var backupFiles = []string{fsys.FormatFile, engine.InstanceFile, AlertsFile, ReportsFile, NotificationsFile, ForecastsFile, AnnotationsFile}
+
+var backupDirs = []string{AuditDir, engine.SinkDir, engine.DeadLetterDir, engine.LogRangeDir, engine.LogDir, checkpoint.Dir}
+
+// BackupHolds reports whether a backup may hold a file of that name.
+func BackupHolds(name string) bool {
+	dir, _, below := strings.Cut(name, "/")
+	return below && slices.Contains(backupDirs, dir) || slices.Contains(backupFiles, name)
+}
+
 // snapshot opens everything that a start needs.
 func (b *backups) snapshot(ctx context.Context, set *backup.Set) error {
 	return b.engine.Snapshot(func() error {
 		if err := b.snapshotDelivery(ctx, set); err != nil {
 			return err
 		}
-		for _, name := range []string{fsys.FormatFile, engine.InstanceFile, AlertsFile, ReportsFile, NotificationsFile, ForecastsFile, AnnotationsFile} {
+		for _, name := range backupFiles {
 			if err := addFile(set.Below(""), b.dir, name); err != nil {
 				return err
 			}
