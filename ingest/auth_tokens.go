@@ -7,12 +7,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -49,6 +49,9 @@ func (p Permission) String() string {
 // minTokenBytes keeps out tokens that can be guessed. The length of one whose hash alone is
 // known shows when it is sent.
 const minTokenBytes = 16
+
+// maxTokenFile bounds a file that holds one token.
+const maxTokenFile = 64 << 10
 
 // maxKeys bounds the secrets of one token: an old one, a new one, and some room for a slow
 // rotation. Every request is compared with all.
@@ -141,7 +144,7 @@ func (t *Tokens) find(secret string) *key {
 // are valid, so that a token can be rotated without a gap. A token_file is read at once, relative to the tokens file, without the line
 // break at its end. All mistakes are reported, joined, each a *yamldoc.Error.
 func LoadTokens(path string) (*Tokens, error) {
-	data, err := os.ReadFile(path)
+	data, err := fsys.ReadFile(path, yamldoc.MaxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read tokens file: %w", err)
 	}
@@ -149,7 +152,7 @@ func LoadTokens(path string) (*Tokens, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(path), name)
 		}
-		return os.ReadFile(name)
+		return fsys.ReadFile(name, maxTokenFile)
 	})
 }
 

@@ -97,7 +97,7 @@ func (d *Dispatcher) load() error {
 	if err := fsys.CheckVersion("notifications", d.opt.File, FileVersion); err != nil {
 		return err
 	}
-	data, err := os.ReadFile(d.opt.File)
+	data, err := fsys.ReadFile(d.opt.File, fsys.MaxStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

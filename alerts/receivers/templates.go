@@ -5,10 +5,13 @@ import (
 	htmltemplate "html/template"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	texttemplate "text/template"
 
 	"github.com/prometheus/alertmanager/template"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
 // templates take the place of Alertmanager's own of the same names, which list every label. A receiver or a file under
@@ -84,7 +87,7 @@ func newTemplates(patterns []string, subject, external string) (*template.Templa
 		return nil, fmt.Errorf("default templates: %w", err)
 	}
 	for _, p := range patterns {
-		if err := t.FromGlob(p); err != nil {
+		if err := addTemplates(t, p); err != nil {
 			return nil, fmt.Errorf("templates %s: %w", p, err)
 		}
 	}
@@ -92,4 +95,18 @@ func newTemplates(patterns []string, subject, external string) (*template.Templa
 		return nil, fmt.Errorf("external URL: %w", err)
 	}
 	return t, nil
+}
+
+// addTemplates reads the files of a pattern, within bounds.
+func addTemplates(t *template.Template, pattern string) error {
+	names, err := filepath.Glob(pattern)
+	for _, name := range names {
+		if err == nil {
+			err = fsys.CheckFile(name, maxFileBytes)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return t.FromGlob(pattern)
 }

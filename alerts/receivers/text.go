@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/alertmanager/config"
 
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -377,14 +378,17 @@ func hasCredentials(text string) bool {
 	return err == nil && u.User != nil
 }
 
+// maxFileBytes bounds files with secrets, certificates and templates.
+const maxFileBytes = 1 << 20
+
 // file is the name of a file with a secret or a certificate, which must be there.
 func (l *lines) file(v *yamldoc.Value) string {
 	name := v.Raw()
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(l.dir, name)
 	}
-	info, err := os.Stat(name)
-	if err == nil && info.Size() == 0 && info.Mode().IsRegular() {
+	data, err := fsys.ReadFile(name, maxFileBytes)
+	if err == nil && len(data) == 0 {
 		err = errors.New(name + " is empty")
 	}
 	if err != nil {

@@ -136,7 +136,7 @@ const demoStateFile = "demo.json"
 func (d *demoRun) stateFile() string { return filepath.Join(d.dir, demoStateFile) }
 
 func (d *demoRun) load(now time.Time) (st demoState, err error) {
-	data, err := os.ReadFile(d.stateFile())
+	data, err := fsys.ReadFile(d.stateFile(), fsys.MaxStateBytes)
 	if errors.Is(err, os.ErrNotExist) {
 		return demoState{Story: now, Until: now.Add(-d.length)}, nil
 	}

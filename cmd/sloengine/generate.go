@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -17,9 +16,11 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/dashboards"
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // ruleHeader is the first comment of every generated rule file.
@@ -247,7 +248,7 @@ func (f *generateFlags) options(g *generator) (err error) {
 	g.alerts = alerts.Options{Options: o, Engine: settings.Alerts}
 	g.receivers = &alertmanager.Receivers{Receivers: []alertmanager.Receiver{{Name: "nobody", Discard: true}}, Default: "nobody"}
 	if f.receivers != "" {
-		data, err := os.ReadFile(f.receivers)
+		data, err := fsys.ReadFile(f.receivers, yamldoc.MaxFileBytes)
 		if err != nil {
 			return fmt.Errorf("read receivers: %w", err)
 		}

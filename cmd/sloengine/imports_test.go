@@ -4,8 +4,10 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +33,7 @@ var mayImport = map[string][]string{
 	"slo/yamldoc/shape/shapetest":  {"slo/yamldoc/shape"},
 	"slo/yamlgen":                  {},
 	"slo/spec/keys":                {"sla", "slo/yamldoc/shape"},
-	"slo/spec":                     {"slo", "sla", "slo/suggest", "slo/yamldoc", "slo/yamlgen"},
+	"slo/spec":                     {"slo", "sla", "slo/suggest", "slo/yamldoc", "slo/yamlgen", "reliability/fsys"},
 	"slo/inflight":                 {},
 	"slo/fold":                     {"slo", "slo/inflight", "ingest/event"},
 	"sla":                          {"slo", "sla/forecast"},
@@ -67,7 +69,7 @@ var mayImport = map[string][]string{
 	"reliability/retry":            {},
 	"reliability/breaker":          {"reliability/retry"},
 	"reliability/connlimit":        {},
-	"reliability/secretfile":       {},
+	"reliability/secretfile":       {"reliability/fsys"},
 	"reliability/remote":           {"reliability/retry"},
 	"reliability/mail":             {"reliability/remote", "reliability/retry"},
 	"reliability/mail/mailtest":    {},
@@ -134,7 +136,7 @@ var mayImport = map[string][]string{
 	"cmd/sloengine/app":            {"all"},
 	"cmd/sloengine/app/counting":   {"alerts/incident", "cmd/sloengine/config", "ingest/*", "reliability/wal", "sla/evaluator", "slo", "slo/*", "web/site", "web/status"},
 	"cmd/sloengine/brokers":        {"cmd/sloengine/app/counting", "cmd/sloengine/cli", "cmd/sloengine/config", "cmd/sloengine/topics", "ingest/source/rabbitmq", "reliability/*", "sla/evaluator", "slo"},
-	"cmd/sloengine/cli":            {"rules", "slo/spec"},
+	"cmd/sloengine/cli":            {"rules", "slo/spec", "reliability/fsys", "slo/yamldoc"},
 	"cmd/sloengine/config":         {"slo", "slo/suggest", "slo/yamldoc", "slo/yamldoc/shape", "rules", "alerts", "alerts/*", "ingest/*", "reliability/*", "sla/delivery", "cmd/sloengine/topics"},
 	"cmd/sloengine/demo":           {"ingest/event"},
 	"cmd/sloengine/outbox":         {"cmd/sloengine/cli", "reliability/outbox", "reliability/postgres", "slo"},
@@ -199,40 +201,22 @@ var testsMayImport = map[string][]string{
 // table: an import that the table lacks fails, and so does a row or an entry
 // that no file needs any more.
 func TestImportDirection(t *testing.T) {
-	root := filepath.Join("..", "..")
 	used := map[string]map[string]bool{}
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, _ := filepath.Rel(root, p)
-		if d.IsDir() {
-			if name := d.Name(); rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "zz" || name == "data" || name == "bin") {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(p, ".go") {
-			return nil
-		}
-		pkg := path.Dir(filepath.ToSlash(rel))
+	eachGoFile(t, func(p, rel string) {
+		pkg := path.Dir(rel)
 		allowed, known := mayImport[pkg]
 		if !known {
 			t.Errorf("%s: package %q is not in the table of docs/architecture.md", rel, pkg)
-			return nil
+			return
 		}
 		if used[pkg] == nil {
 			used[pkg] = map[string]bool{}
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
+		require.NoError(t, err)
 		for _, im := range f.Imports {
 			to, err := strconv.Unquote(im.Path.Value)
-			if err != nil {
-				return err
-			}
+			require.NoError(t, err)
 			to, inside := strings.CutPrefix(to, module)
 			if !inside || to == pkg || to == metricPackage {
 				continue
@@ -247,9 +231,7 @@ func TestImportDirection(t *testing.T) {
 			}
 			used[pkg][entry] = true
 		}
-		return nil
 	})
-	require.NoError(t, err)
 	for pkg, list := range mayImport {
 		if used[pkg] == nil {
 			t.Errorf("the table has a row for %s, which has no code", pkg)
@@ -259,6 +241,57 @@ func TestImportDirection(t *testing.T) {
 			if !used[pkg][entry] {
 				t.Errorf("the table lets %s import %s, which it no longer does", pkg, entry)
 			}
+		}
+	}
+}
+
+// eachGoFile calls do with the path of every Go file of the project, and with that from its root, with slashes.
+func eachGoFile(t *testing.T, do func(p, rel string)) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	require.NoError(t, filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(root, p)
+		if d.IsDir() {
+			if name := d.Name(); rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "zz" || name == "data" || name == "bin") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(p, ".go") {
+			do(p, filepath.ToSlash(rel))
+		}
+		return nil
+	}))
+}
+
+// opensFiles are the files that read others without [fsys.ReadFile]: as a stream, or to write them.
+var opensFiles = []string{
+	"reliability/fsys/os.go", "reliability/fsys/read.go", "reliability/backup/restore.go",
+	"cmd/sloengine/send/input.go", "cmd/sloengine/send/follow.go", "cmd/sloengine/initcmd.go",
+}
+
+// A file that is read whole is read within bounds, and not at all if it is a device or a FIFO: a name in settings may
+// lead anywhere.
+func TestFilesAreReadWithinBounds(t *testing.T) {
+	unbounded := regexp.MustCompile(`os\.(ReadFile|Open|OpenFile)\(|tls\.LoadX509KeyPair\(`)
+	found := map[string]bool{}
+	eachGoFile(t, func(p, rel string) {
+		if strings.HasSuffix(p, "_test.go") || strings.HasSuffix(path.Dir(rel), "test") {
+			return
+		}
+		text, err := os.ReadFile(p)
+		require.NoError(t, err)
+		call := unbounded.Find(text)
+		if found[rel] = call != nil; call != nil && !slices.Contains(opensFiles, rel) {
+			t.Errorf("%s calls %s: use fsys.ReadFile", rel, call[:len(call)-1])
+		}
+	})
+	for _, file := range opensFiles {
+		if !found[file] {
+			t.Errorf("%s opens no file any more: remove it from the list", file)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (o *outDir) add(f outFile) error {
 
 // writeChanged writes a file and its folder, unless the file already has this content.
 func writeChanged(name string, data []byte) (changed bool, err error) {
-	if have, err := os.ReadFile(name); err == nil && bytes.Equal(have, data) {
+	if have, err := fsys.ReadFile(name, fsys.MaxStateBytes); err == nil && bytes.Equal(have, data) {
 		return false, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -109,7 +109,7 @@ func pruneStale(dir string, old, next map[string]string, scope []string, prune b
 			continue
 		}
 		name := filepath.Join(dir, filepath.FromSlash(path))
-		data, err := os.ReadFile(name)
+		data, err := fsys.ReadFile(name, fsys.MaxStateBytes)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -143,7 +143,7 @@ func inScope(path string, scope []string) bool {
 }
 
 func readManifest(dir string) (map[string]string, error) {
-	data, err := os.ReadFile(filepath.Join(dir, outManifest))
+	data, err := fsys.ReadFile(filepath.Join(dir, outManifest), fsys.MaxStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

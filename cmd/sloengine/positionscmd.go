@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/position"
+	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
 func newPositions(s cli.Streams) *cobra.Command {
@@ -110,16 +110,10 @@ effect. Importing the same file twice changes nothing.`,
 const maxPositionsFile = 64 << 20
 
 func readPositionsFile(s cli.Streams, name string) ([]byte, error) {
-	r := s.In
 	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		r = f
+		return fsys.ReadFile(name, maxPositionsFile)
 	}
-	data, err := io.ReadAll(io.LimitReader(r, maxPositionsFile+1))
+	data, err := io.ReadAll(io.LimitReader(s.In, maxPositionsFile+1))
 	if err == nil && len(data) > maxPositionsFile {
 		err = fmt.Errorf("larger than %d MiB", maxPositionsFile>>20)
 	}

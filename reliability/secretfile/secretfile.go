@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
 // checkEvery is how old the answer of Value may be.
@@ -59,10 +61,7 @@ func (f *File) read() error {
 	if err != nil {
 		return err
 	}
-	if st.Size() > maxBytes {
-		return fmt.Errorf("%s has %d bytes, more than %d", f.name, st.Size(), maxBytes)
-	}
-	raw, err := os.ReadFile(f.name)
+	raw, err := fsys.ReadFile(f.name, maxBytes)
 	if err != nil {
 		return err
 	}

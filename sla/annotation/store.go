@@ -55,7 +55,7 @@ func New(o Options) (*Store, error) {
 	if err := fsys.CheckVersion("annotations", o.File, FileVersion); err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(o.File)
+	data, err := fsys.ReadFile(o.File, fsys.MaxStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
 	}

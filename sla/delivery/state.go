@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -51,7 +50,7 @@ func CheckVersion(name string) error {
 
 // readState returns no targets if there is no file.
 func readState(name string) (map[string]record, error) {
-	data, err := os.ReadFile(name)
+	data, err := fsys.ReadFile(name, fsys.MaxStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]record{}, nil
 	}

@@ -48,7 +48,7 @@ func (k *Keeper) restore() error {
 	if err := CheckVersion(k.opt.File); err != nil {
 		return err
 	}
-	data, err := os.ReadFile(k.opt.File)
+	data, err := fsys.ReadFile(k.opt.File, fsys.MaxStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -121,23 +122,22 @@ func expand(path string) ([]string, error) {
 }
 
 func open(name string, stdin io.Reader) (File, error) {
-	in, label := stdin, "<stdin>"
 	if name != "-" {
-		f, err := os.Open(name)
+		data, err := fsys.ReadFile(name, yamldoc.MaxFileBytes)
 		if err != nil {
 			return File{}, fmt.Errorf("read spec: %w", err)
 		}
-		defer f.Close()
-		in, label = f, name
-	} else if stdin == nil {
+		return File{Name: name, Data: data}, nil
+	}
+	if stdin == nil {
 		return File{}, errors.New("read spec: no standard input")
 	}
 	// One byte more than allowed is enough to see that it is too large.
-	data, err := io.ReadAll(io.LimitReader(in, yamldoc.MaxFileBytes+1))
+	data, err := io.ReadAll(io.LimitReader(stdin, yamldoc.MaxFileBytes+1))
 	if err != nil {
-		return File{}, fmt.Errorf("read spec %s: %w", label, err)
+		return File{}, fmt.Errorf("read spec from standard input: %w", err)
 	}
-	return File{Name: label, Data: data}, nil
+	return File{Name: "<stdin>", Data: data}, nil
 }
 
 // InvalidError is a spec with errors. Its text says how many. The problems have their places.

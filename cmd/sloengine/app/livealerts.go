@@ -284,7 +284,7 @@ func (l *liveAlerts) ready() bool {
 //
 // It is false if there was no file descriptor to read it with. The next tick tries again.
 func (l *liveAlerts) restore() bool {
-	data, err := os.ReadFile(l.file)
+	data, err := fsys.ReadFile(l.file, fsys.MaxStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true
 	}

@@ -73,7 +73,7 @@ func WritePositions(dir string, book *position.Book) (err error) {
 
 // addPositionsFile adds what the next start will take over. No file is no error.
 func addPositionsFile(book *position.Book, dir string) error {
-	data, err := os.ReadFile(filepath.Join(dir, PositionsFile))
+	data, err := fsys.ReadFile(filepath.Join(dir, PositionsFile), fsys.MaxStateBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
 // Environment variables that stand for the flags of Engine. A flag takes precedence.
@@ -92,13 +94,16 @@ func (e *Engine) Secret() (Secret, error) {
 	return Secret{}, nil
 }
 
+// maxTokenFile bounds a file with a token.
+const maxTokenFile = 64 << 10
+
 // Token is the token itself, "" without one.
 func (e *Engine) Token() (string, error) {
 	s, err := e.Secret()
 	if err != nil || s.File == "" {
 		return s.Token, err
 	}
-	data, err := os.ReadFile(s.File)
+	data, err := fsys.ReadFile(s.File, maxTokenFile)
 	if err != nil {
 		return "", fmt.Errorf("read token of %s: %w", s.From, err)
 	}

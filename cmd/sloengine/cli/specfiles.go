@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 // SpecFiles is the flag -f: the files and folders that make up a spec.
@@ -56,7 +57,7 @@ func (p SpecFiles) Loader(stdin io.Reader) func() (*spec.Spec, spec.Problems, er
 	var data []byte
 	var err error
 	if slices.Contains(p, "-") {
-		data, err = io.ReadAll(stdin)
+		data, err = io.ReadAll(io.LimitReader(stdin, yamldoc.MaxFileBytes+1)) // one more shows that it is too large
 	}
 	return func() (*spec.Spec, spec.Problems, error) {
 		if err != nil {

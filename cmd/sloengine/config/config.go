@@ -17,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/mapping"
 	"github.com/sloengine/sloengine/reliability/deadline"
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
@@ -124,7 +125,7 @@ func Load(name string) (Config, error) {
 	if name == "" {
 		return Read("", nil)
 	}
-	data, err := os.ReadFile(name)
+	data, err := fsys.ReadFile(name, yamldoc.MaxFileBytes)
 	if err != nil {
 		return Default(), fmt.Errorf("read settings: %w", err)
 	}

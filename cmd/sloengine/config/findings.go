@@ -2,11 +2,11 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/suggest"
 	"github.com/sloengine/sloengine/slo/yamldoc"
@@ -29,7 +29,7 @@ func Findings(name string, known *Known) (yamldoc.Problems, error) {
 	if name == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(name)
+	data, err := fsys.ReadFile(name, yamldoc.MaxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}

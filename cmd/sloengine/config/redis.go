@@ -7,15 +7,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
@@ -178,7 +177,15 @@ func (t *tlsConfig) client() (*tls.Config, error) {
 		}
 	}
 	if t.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		cert, err := readSmall(t.CertFile)
+		if err != nil {
+			return nil, fmt.Errorf("cert_file: %w", err)
+		}
+		key, err := readSmall(t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("key_file: %w", err)
+		}
+		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("cert_file and key_file: %w", err)
 		}
@@ -205,15 +212,4 @@ func readSecret(name string, atLeast int) ([]byte, error) {
 // maxSmall bounds files with secrets and certificates.
 const maxSmall = 1 << 20
 
-func readSmall(name string) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxSmall+1))
-	if err == nil && len(data) > maxSmall {
-		err = fmt.Errorf("%s exceeds %d bytes", name, maxSmall)
-	}
-	return data, err
-}
+func readSmall(name string) ([]byte, error) { return fsys.ReadFile(name, maxSmall) }

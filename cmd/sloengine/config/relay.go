@@ -2,12 +2,12 @@ package config
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/postgres"
@@ -97,7 +97,7 @@ func DefaultRelay() Relay {
 
 // LoadRelay reads relay.yaml. The error names the place of everything that is wrong, and what is allowed there.
 func LoadRelay(name string) (Relay, error) {
-	data, err := os.ReadFile(name)
+	data, err := fsys.ReadFile(name, yamldoc.MaxFileBytes)
 	if err != nil {
 		return DefaultRelay(), fmt.Errorf("read settings: %w", err)
 	}

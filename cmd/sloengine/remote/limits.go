@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -154,16 +154,19 @@ func (f *explainFlags) caller() (*ratelimit.Caller, error) {
 	return &ratelimit.Caller{Authenticated: f.token != "", Token: f.token, IP: f.ip, Header: h.Get}, nil
 }
 
+// maxEventFile bounds what is read of an event, which serve refuses long before.
+const maxEventFile = 16 << 20
+
 // readSubject reads one event.
 func readSubject(in io.Reader, arg string) (*ratelimit.Subject, error) {
 	data, name := []byte(arg), "EVENT"
 	var err error
 	switch {
 	case arg == "-":
-		data, err = io.ReadAll(in)
+		data, err = io.ReadAll(io.LimitReader(in, maxEventFile))
 	case !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")):
 		name = arg
-		data, err = os.ReadFile(arg)
+		data, err = fsys.ReadFile(arg, maxEventFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read event: %w", err)
