@@ -116,6 +116,14 @@ type Tokens struct {
 // Len is the number of tokens.
 func (t *Tokens) Len() int { return len(t.list) }
 
+// Names are those of the tokens.
+func (t *Tokens) Names() (names []string) {
+	for _, one := range t.list {
+		names = append(names, one.Name)
+	}
+	return names
+}
+
 // find compares with every key in constant time, so that how long it takes
 // tells nothing about how close a guess was. The key may have expired.
 func (t *Tokens) find(secret string) *key {

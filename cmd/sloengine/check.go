@@ -23,7 +23,7 @@ func newCheck(s cli.Streams) *cobra.Command {
 		engines engineFlags
 	)
 	p := &cli.Printer{Streams: s}
-	retention, settings := "0", ""
+	retention, settings, dataDir := "0", "", ""
 	perDay := 0.0
 	var failOn string
 	c := &cobra.Command{
@@ -36,7 +36,10 @@ if there are warnings.
 
 With --engines, check reports SLOs that judge slices of time (throughput, timeslices) as
 errors, because each engine sees only a part of the events of a slice. An SLO is accepted
-if --key shows that all events of a group reach the same engine.`,
+if --key shows that all events of a group reach the same engine.
+
+With -c, check reads engine.yaml and the files that it names, as serve does at its start. It
+writes to no file and connects to nothing.`,
 		Example: `  sloengine check -f specs/
   sloengine check -f specs/ --engines 3 --key product
   sloengine check -f - < spec.yaml`,
@@ -60,7 +63,7 @@ if --key shows that all events of a group reach the same engine.`,
 				problems = append(problems, lint(s, sp, samples, perDay)...)
 				problems = append(problems, engines.problems(sp)...)
 			}
-			found, err := config.Findings(settings, app.Known(sp))
+			found, err := config.Check(settings, app.Known(sp), app.DataDir(dataDir))
 			if err != nil {
 				return err
 			}
@@ -72,6 +75,7 @@ if --key shows that all events of a group reach the same engine.`,
 	engines.add(c.Flags())
 	p.AddOutput(c.Flags(), "table", "json")
 	c.Flags().StringVarP(&settings, "config", "c", "", "engine settings (engine.yaml) to check as well")
+	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory of the engine; with -c, its own folders are compared with the settings")
 	cli.AddChoice(c.Flags(), &failOn, "fail-on", "", "lowest severity that makes check exit with 3", string(spec.Error), string(spec.Warning))
 	c.Flags().StringVar(&retention, "retention", retention, "retention of Prometheus; 0 if unknown")
 	c.Flags().Float64Var(&perDay, "events-per-day", 0, "events per day of an SLO; 0 if unknown")

@@ -108,7 +108,7 @@ func startOver(dir string) error {
 		return fmt.Errorf("a demo is still running on %s: %w", dir, err)
 	}
 	defer lock.Close()
-	for _, name := range append(engine.Contents(), demoStateFile, app.AlertsFile, app.NotificationsFile, app.ReportsFile, app.ForecastsFile, app.AuditDir, demoArchive) {
+	for _, name := range append(app.DataDir(dir).Own, demoStateFile, demoArchive) {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err
 		}

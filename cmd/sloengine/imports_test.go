@@ -137,7 +137,7 @@ var mayImport = map[string][]string{
 	"cmd/sloengine/app/counting":   {"alerts/incident", "cmd/sloengine/config", "ingest/*", "reliability/wal", "sla/evaluator", "slo", "slo/*", "web/site", "web/status"},
 	"cmd/sloengine/brokers":        {"cmd/sloengine/app/counting", "cmd/sloengine/cli", "cmd/sloengine/config", "cmd/sloengine/topics", "ingest/source/rabbitmq", "reliability/*", "sla/evaluator", "slo"},
 	"cmd/sloengine/cli":            {"rules", "slo/spec", "reliability/fsys", "slo/yamldoc"},
-	"cmd/sloengine/config":         {"slo", "slo/suggest", "slo/yamldoc", "slo/yamldoc/shape", "rules", "alerts", "alerts/*", "ingest/*", "reliability/*", "sla/delivery", "cmd/sloengine/topics"},
+	"cmd/sloengine/config":         {"slo", "slo/suggest", "slo/yamldoc", "slo/yamldoc/shape", "rules", "alerts", "alerts/*", "ingest", "ingest/*", "reliability/*", "sla/delivery", "cmd/sloengine/topics"},
 	"cmd/sloengine/demo":           {"ingest/event"},
 	"cmd/sloengine/outbox":         {"cmd/sloengine/cli", "reliability/outbox", "reliability/postgres", "slo"},
 	"cmd/sloengine/remote":         {"alerts/*", "cmd/sloengine/app", "cmd/sloengine/cli", "cmd/sloengine/config", "ingest/event", "reliability/*", "sla/annotation", "sla/report", "slo", "web/*"},

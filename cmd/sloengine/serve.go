@@ -102,13 +102,6 @@ func serve(ctx context.Context, s cli.Streams, p processFlags, opt app.Options, 
 		}
 		return c, err
 	}
-	findings, err := config.Findings(p.configFile, nil)
-	if err != nil {
-		return err
-	}
-	for _, f := range findings {
-		opt.Log.Warn("questionable setting", "file", f.File, "line", f.Line, "problem", f.Message, "hint", f.Suggestion)
-	}
 	opt.Crash = crashPoint
 	opt.Listen = p.listen
 	opt.Version = build()

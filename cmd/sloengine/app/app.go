@@ -73,7 +73,13 @@ type settings struct {
 	first  *counting.Spec
 }
 
-// readSettings opens nothing. It fails on a broken spec with a *spec.InvalidError.
+// DataDir is a data directory, with the names in it that are an engine's.
+func DataDir(dir string) config.DataDir {
+	return config.DataDir{Dir: dir, Own: append(engine.Contents(),
+		AlertsFile, NotificationsFile, ReportsFile, ForecastsFile, AnnotationsFile, PositionsFile, AuditDir)}
+}
+
+// readSettings opens nothing for writing. It fails on a broken spec with a *spec.InvalidError.
 func readSettings(opt *Options) (s settings, err error) {
 	if s.config, err = opt.LoadConfig(); err != nil {
 		return s, err
@@ -82,7 +88,11 @@ func readSettings(opt *Options) (s settings, err error) {
 		return s, err
 	}
 	s.first = s.specs.InForce()
-	return s, nil
+	problems := s.config.StartProblems(Known(s.first.Spec), DataDir(opt.DataDir))
+	for _, p := range problems.Warnings() {
+		opt.Log.Warn("questionable setting", "file", p.File, "line", p.Line, "problem", p.Message, "hint", p.Suggestion)
+	}
+	return s, problems.Err()
 }
 
 // app is the engine with everything around it, on open storage. Nothing runs before start.
@@ -141,9 +151,6 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	}
 	redaction, err := newRedaction(c, set)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkGroups(c, s.first.Spec); err != nil {
 		return nil, err
 	}
 	budgets := servicebudget.New(c.Ingest.Queue, set)
@@ -291,7 +298,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 			started: started, run: fmt.Sprintf("%s-%d", instance, started.UnixNano()),
 		},
 		reloader: newReloader(reloadOptions{
-			start: c, loadConfig: opt.LoadConfig, specs: s.specs, auth: auth, eval: eval, engine: eng,
+			start: c, dir: opt.DataDir, loadConfig: opt.LoadConfig, specs: s.specs, auth: auth, eval: eval, engine: eng,
 			rates: rates, sinks: sinks, sources: sources, alerts: alerts, reports: reports, redaction: redaction, budgets: budgets, changes: changes, annotations: notes, log: opt.Log,
 		}, set),
 	}

@@ -2,20 +2,16 @@ package app
 
 import (
 	"cmp"
-	"fmt"
-	"maps"
 	"slices"
 	"time"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/status"
 )
 
-// checkGroups refuses a spec by which a service could have more groups than its budget. Every SLO and event threshold is
-// bounded by its own max_groups, so their sum bounds the service.
-func checkGroups(c *config.Config, sp *spec.Spec) error {
+// groups is how many groups the SLOs and event thresholds of each service may have.
+func groups(sp *spec.Spec) map[string]int {
 	sums := map[string]int{}
 	for _, s := range sp.SLOs {
 		if len(s.GroupBy) > 0 {
@@ -27,12 +23,7 @@ func checkGroups(c *config.Config, sp *spec.Spec) error {
 			sums[l.Service] += cmp.Or(l.MaxGroups, spec.DefaultMaxGroups)
 		}
 	}
-	for _, service := range slices.Sorted(maps.Keys(sums)) {
-		if most := c.MaxGroups(service); most > 0 && sums[service] > most {
-			return fmt.Errorf("service %s: its SLOs and event thresholds may have %d groups, and its budget is %d (lower max_groups in the spec, or raise budgets.groups)", service, sums[service], most)
-		}
-	}
-	return nil
+	return sums
 }
 
 // budgetStatus lists the services that have exceeded a budget.

@@ -37,14 +37,14 @@ type front struct {
 
 // listen opens the socket and serves nothing yet.
 func listen(opt *Options, c *config.Config, set *metrics.Set) (*front, error) {
-	if err := exporter.Validate(c.Web.ConfigFile); err != nil {
+	web, err := config.ReadWebConfig(c.Web.ConfigFile)
+	if err != nil {
 		return nil, fmt.Errorf("web.config_file: %w", err)
 	}
 	f := &front{log: opt.Log, config: c, address: opt.Listen}
 	f.handle(opening())
 	f.server = &http.Server{Handler: f, ErrorLog: slog.NewLogLogger(opt.Log.Handler(), slog.LevelWarn)}
 	ingest.Harden(f.server)
-	var err error
 	if f.conns, err = connlimit.New(connlimit.Options{Max: c.Web.MaxConnections, Metrics: set, Logger: opt.Log}); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func listen(opt *Options, c *config.Config, set *metrics.Set) (*front, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	f.base = &url.URL{Scheme: "http", Host: f.listener.Addr().String()}
-	if readWebConfig(c.Web.ConfigFile).TLS != nil {
+	if web.TLS != nil {
 		f.base.Scheme = "https"
 	}
 	if tcp, ok := f.listener.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {

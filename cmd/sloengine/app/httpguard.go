@@ -5,12 +5,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
-	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
@@ -33,7 +31,8 @@ func answered(log *slog.Logger) gin.HandlerFunc {
 // hostCheck says which host names requests may be for as long as no credentials are asked
 // for; nil is all. Beyond loopback a name proves nothing.
 func hostCheck(c *config.Config, listen string) func(name string) bool {
-	if !loopback(listen) || readWebConfig(c.Web.ConfigFile).protects() {
+	// It was read before. With a certificate or a password, a page under another name cannot get through.
+	if w, _ := config.ReadWebConfig(c.Web.ConfigFile); !loopback(listen) || w.TLS != nil || len(w.Users) > 0 {
 		return nil
 	}
 	allowed := make([]string, 0, len(c.Web.AllowedHosts)+1)
@@ -51,21 +50,3 @@ func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && host != "" && ingest.LoopbackHost(host)
 }
-
-// webConfig is what the web.config_file puts in front of every request.
-type webConfig struct {
-	TLS   any               `yaml:"tls_server_config"`
-	Users map[string]string `yaml:"basic_auth_users"`
-}
-
-// readWebConfig reads a file that was validated before; "" is an empty one.
-func readWebConfig(file string) (w webConfig) {
-	if data, err := os.ReadFile(file); err == nil {
-		_ = yaml.Unmarshal(data, &w) // validated before
-	}
-	return w
-}
-
-// protects reports whether a page under another name cannot get through: it has neither a
-// certificate for that name nor the password.
-func (w webConfig) protects() bool { return w.TLS != nil || len(w.Users) > 0 }

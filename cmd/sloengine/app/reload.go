@@ -33,6 +33,7 @@ var reloadedSections = []string{"alerts", "notifications", "smtp", "reports", "r
 
 type reloadOptions struct {
 	start      *config.Config // in force where a reload does not reach
+	dir        string         // the data directory
 	loadConfig func() (config.Config, error)
 	specs      *counting.Specs
 	auth       *ingest.Auth
@@ -122,7 +123,7 @@ func (r *reloader) read() (next readFiles, err error) {
 	if err != nil {
 		return next, err
 	}
-	if err := checkGroups(&settings, next.spec.Spec); err != nil {
+	if err := settings.StartProblems(Known(next.spec.Spec), DataDir(r.o.dir)).Err(); err != nil {
 		return next, err
 	}
 	linked := settings

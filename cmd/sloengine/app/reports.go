@@ -77,7 +77,7 @@ func Known(sp *spec.Spec) *config.Known {
 	if sp == nil {
 		return nil
 	}
-	k := &config.Known{Typical: map[string]time.Duration{}}
+	k := &config.Known{Typical: map[string]time.Duration{}, Groups: groups(sp)}
 	for _, s := range sp.SLOs {
 		typical := s.Indicator.Threshold
 		if s.Indicator.Kind == slo.KindApdex {

@@ -33,16 +33,15 @@ func (c *Config) ServiceBudgets() (out []servicebudget.Rule) {
 	return out
 }
 
-// MaxGroups is the budget of a service for groups; 0: none.
-func (c *Config) MaxGroups(service string) int {
-	most := 0
+// maxGroups is the rule that bounds the groups of a service, and how many it allows; 0: no bound.
+func (c *Config) maxGroups(service string) (rule, most int) {
 	for i := range c.Budgets {
 		switch c.Budgets[i].Service {
 		case service:
-			return c.Budgets[i].Groups
+			return i, c.Budgets[i].Groups
 		case servicebudget.Any:
-			most = c.Budgets[i].Groups
+			rule, most = i, c.Budgets[i].Groups
 		}
 	}
-	return most
+	return rule, most
 }

@@ -53,7 +53,7 @@ type Config struct {
 		Interval time.Duration `yaml:"interval" above:"0"`
 	} `yaml:"evaluator"`
 	Forecast struct {
-		Groups int `yaml:"groups" max:"100000"` // that are forecast; 0: none
+		Groups int `yaml:"groups" min:"0" max:"100000"` // that are forecast; 0: none
 	} `yaml:"forecast"`
 	Disk engine.DiskOptions `yaml:"disk"`
 	Auth struct {
@@ -87,6 +87,8 @@ type Config struct {
 	DeadLetters   deadLettersConfig       `yaml:"dead_letters"`
 	policies                              // of all sinks
 	Sinks         []Sink                  `yaml:"sinks"` // after the policies, which they take over
+
+	places *yamldoc.Decoder // where each value stands; nil without a file
 }
 
 // Default is what an empty engine.yaml means.
@@ -133,12 +135,14 @@ func Load(name string) (Config, error) {
 }
 
 func Read(name string, data []byte) (Config, error) {
-	c, _, err := parseConfig(name, data)
+	c, problems, err := parseConfig(name, data)
+	if err == nil {
+		err = problems.Err()
+	}
 	return c, err
 }
 
-// parseConfig gives the places of the values as well; they are nil for an empty file.
-func parseConfig(name string, data []byte) (Config, *yamldoc.Decoder, error) {
+func parseConfig(name string, data []byte) (Config, yamldoc.Problems, error) {
 	c := Default()
 	env := os.Getenv(EnvironmentVariable)
 	if env != "" && !validEnvironment(env) {
@@ -148,7 +152,7 @@ func parseConfig(name string, data []byte) (Config, *yamldoc.Decoder, error) {
 	var r yamldoc.Reader
 	root := r.Document(name, data)
 	if root == nil {
-		return c, nil, r.Problems().Err()
+		return c, r.Problems(), nil
 	}
 	if in := root.Peek("environment"); env == "" && in != nil {
 		env = in.Raw()
@@ -164,7 +168,8 @@ func parseConfig(name string, data []byte) (Config, *yamldoc.Decoder, error) {
 	f.Decode(root, &c)
 	c.Environment = environment(env)
 	c.check(f)
-	return c, f, r.Problems().Err()
+	c.places = f
+	return c, r.Problems(), nil
 }
 
 // prefilled are types whose default is not their zero value, or comes from other settings, which stand before it in
@@ -232,6 +237,7 @@ func (c *Config) Changed(next *Config) (sections []string) {
 			switch field := before.Type().Field(i); {
 			case field.Anonymous:
 				compare(before.Field(i), after.Field(i))
+			case !field.IsExported():
 			case !reflect.DeepEqual(before.Field(i).Interface(), after.Field(i).Interface()):
 				sections = append(sections, field.Tag.Get("yaml"))
 			}

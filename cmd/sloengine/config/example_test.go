@@ -52,6 +52,7 @@ func secretsIn(t testing.TB, dir string) {
 func TestExampleIsTheDefault(t *testing.T) {
 	c, err := Load(exampleFile)
 	require.NoError(t, err)
+	c.places = nil
 	require.Equal(t, Default(), c)
 	empty, err := Load("")
 	require.NoError(t, err)
@@ -73,6 +74,7 @@ func TestExampleUncommented(t *testing.T) {
 	// What is not said stays as it is.
 	require.Equal(t, filepath.Join(dir, "tokens.yaml"), c.Auth.TokensFile)
 	plain := Default()
+	plain.places = c.places
 	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Budgets, plain.Redact, plain.Sources, plain.Sinks, plain.Notifications, plain.SMTP, plain.Reports = c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact, c.Sources, c.Sinks, c.Notifications, c.SMTP, c.Reports
 	plain.Ingest.CloudEvents = c.Ingest.CloudEvents
 	require.Equal(t, plain, c)

@@ -21,46 +21,40 @@ type Known struct {
 	Agreements []string // service/name
 	// Typical is the shortest latency threshold of each event type that has one.
 	Typical map[string]time.Duration
+	// Groups is how many groups the SLOs and event thresholds of each service may have.
+	Groups map[string]int
 }
 
-// Findings are what is allowed and cannot work as it was probably meant: warnings
-// of check and of every start. Without known, names are not held against a spec.
-func Findings(name string, known *Known) (yamldoc.Problems, error) {
+// Check reads engine.yaml as a start does. The problems are errors, which keep an engine from starting, and warnings
+// about what is allowed and cannot work as it was probably meant. Without known, nothing is held against a spec.
+func Check(name string, known *Known, data DataDir) (yamldoc.Problems, error) {
 	if name == "" {
 		return nil, nil
 	}
-	data, err := fsys.ReadFile(name, yamldoc.MaxFileBytes)
+	text, err := fsys.ReadFile(name, yamldoc.MaxFileBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
-	c, f, err := parseConfig(name, data)
-	if err != nil {
-		return nil, err
+	c, out, err := parseConfig(name, text)
+	if err != nil || out.HasErrors() {
+		return out, err
 	}
-	if f == nil {
-		return nil, nil
-	}
-	var out yamldoc.Problems
-	warn := func(path, hint, format string, args ...any) {
-		out = append(out, yamldoc.Problem{
-			Position: f.At(path).At(), Severity: yamldoc.SeverityWarning,
-			Message: path + ": " + fmt.Sprintf(format, args...), Suggestion: hint,
-		})
-	}
-	c.find(warn)
-	for i := range c.Sources {
-		c.Sources[i].adviseRabbitMQ(item("sources", i), known, warn)
-	}
+	out = append(out, c.StartProblems(known, data)...)
 	if known != nil {
 		for _, u := range c.UnknownInReports(*known) {
 			hint := "remove the report, or add it to the spec"
 			if u.Closest != "" {
 				hint = "did you mean " + strconv.Quote(u.Closest) + "?"
 			}
-			warn(item("reports", u.index)+"."+u.Key, hint, "no spec has the %s %q, so the report will be empty", u.Key, u.Name)
+			out = append(out, c.problem(yamldoc.SeverityWarning, item("reports", u.index)+"."+u.Key, hint, "no spec has the %s %q, so the report will be empty", u.Key, u.Name))
 		}
 	}
 	return out, nil
+}
+
+// problem is one with the value of a path, after the path.
+func (c *Config) problem(severity yamldoc.Severity, path, hint, format string, args ...any) yamldoc.Problem {
+	return yamldoc.Problem{Position: c.places.At(path).At(), Severity: severity, Message: path + ": " + fmt.Sprintf(format, args...), Suggestion: hint}
 }
 
 func (c *Config) find(warn func(path, hint, format string, args ...any)) {

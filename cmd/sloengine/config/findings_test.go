@@ -33,7 +33,7 @@ func TestSettingFindings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "engine.yaml")
 			require.NoError(t, os.WriteFile(file, []byte(tt.settings), 0o600))
-			got, err := Findings(file, &Known{Services: []string{"shop", "pay"}, Agreements: []string{"shop/gold"}})
+			got, err := Check(file, &Known{Services: []string{"shop", "pay"}, Agreements: []string{"shop/gold"}}, DataDir{})
 			require.NoError(t, err)
 			var lines []string
 			for _, p := range got {

@@ -79,13 +79,13 @@ func TestAdviceOnRabbitMQ(t *testing.T) {
   - {name: least, rabbitmq_dead_letters: {url: "amqp://rabbit", queue: q, exchange: x, retention: 1h, work_queues: [{name: w, type: report}]}}
   - {name: events, rabbitmq: {url: "amqp://rabbit", queue: q, ttl: 1h}}
 `), 0o600))
-	found, err := Findings(name, &Known{Typical: map[string]time.Duration{"report": 4 * time.Minute}})
+	found, err := Check(name, &Known{Typical: map[string]time.Duration{"report": 4 * time.Minute}}, DataDir{})
 	require.NoError(t, err)
 	require.Len(t, found, 3)
 	require.Contains(t, found[0].Message, "retention: messages that are not handled within 1h are lost")
 	require.Contains(t, found[1].Message, "work_queues[0].ttl: 5m is less than twice the latency threshold of report, 4m")
 	require.Contains(t, found[2].Message, "rabbitmq.ttl: events that wait longer than 1h are not counted")
-	found, err = Findings(name, nil)
+	found, err = Check(name, nil, DataDir{})
 	require.NoError(t, err)
 	require.Len(t, found, 2)
 }

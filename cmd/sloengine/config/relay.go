@@ -159,6 +159,8 @@ func (c *Relay) check(f *yamldoc.Decoder) {
 	if c.SendTimeout > c.Lease/2 {
 		f.Errorf("send_timeout", "lower it, or raise lease", "must be at most half of lease (%s), or rows could be sent under a lease that has ended", c.Lease)
 	}
+	_, err = ReadWebConfig(c.Web.ConfigFile)
+	problems("web.config_file", err)
 	c.checkDestination(f)
 }
 
