@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"time"
@@ -19,7 +21,8 @@ import (
 //
 // Both methods may be called again with the same arguments after an error or a crash.
 type DeadLetters interface {
-	// Save returns nil when the entries are durable. Entries that it holds, or held recently, are skipped.
+	// Save returns nil when the entries are durable. Entries that it holds, or held recently, are skipped. After an error
+	// that wraps dlq.ErrInvalid, all are durable but those that never can be.
 	Save(ctx context.Context, entries []dlq.Entry) error
 	// Failed notes that a replay was refused.
 	Failed(ctx context.Context, failures []dlq.Failure) (int, error)
@@ -38,6 +41,7 @@ type foldDeadLetters struct {
 	store    DeadLetters
 	own      *dlq.File // store, if the engine opened it
 	log      *wal.Log
+	logger   *slog.Logger
 	archives string // folder of the archived log ranges
 	instance string // see Parts
 
@@ -146,7 +150,10 @@ func (d *foldDeadLetters) save(entries []dlq.Entry, failed []dlq.Failure) error 
 		}
 	}
 	if len(entries) > 0 {
-		if err := d.store.Save(ctx, entries); err != nil {
+		err := d.store.Save(ctx, entries)
+		if errors.Is(err, dlq.ErrInvalid) { // another attempt would end like this one
+			d.logger.Error("dead letters dropped, they cannot be stored", "err", err)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -170,7 +177,7 @@ func (d *foldDeadLetters) Close() error {
 //
 // It runs in Run before any other goroutine. Only a store that the engine opened is closed by it.
 func (e *Engine) openDeadLetters(log *wal.Log, store DeadLetters) error {
-	e.dead.log, e.dead.archives = log, filepath.Join(e.opt.Dir, LogRangeDir)
+	e.dead.log, e.dead.logger, e.dead.archives = log, e.opt.Logger, filepath.Join(e.opt.Dir, LogRangeDir)
 	if store != nil {
 		e.dead.store = store
 		return nil

@@ -171,3 +171,25 @@ func TestDoPanics(t *testing.T) {
 	requireOnce(t, r.counts(), []string{"a"})
 	r.shutdown()
 }
+
+// refusingStore keeps nothing.
+type refusingStore struct{ calls atomic.Int64 }
+
+func (s *refusingStore) Save(context.Context, []dlq.Entry) error {
+	s.calls.Add(1)
+	return fmt.Errorf("entry 0: %w: unknown origin", dlq.ErrInvalid)
+}
+
+func (s *refusingStore) Failed(context.Context, []dlq.Failure) (int, error) { return 0, nil }
+
+// A dead letter that no store takes does not keep the others, and the checkpoint, waiting.
+func TestInvalidDeadLetterIsNotRetried(t *testing.T) {
+	s := &refusingStore{}
+	r := start(t, testOptions(fsystest.New()), Parts{DeadLetters: s})
+	r.commit("a", "refuse-1")
+	_ = r.read.wait(context.Background(), r.durable.Load())
+	require.NoError(t, r.dead.flush())
+	require.NoError(t, r.dead.flush())
+	require.EqualValues(t, 1, s.calls.Load())
+	r.shutdown()
+}

@@ -2,6 +2,7 @@ package source
 
 import (
 	"encoding/hex"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
@@ -155,6 +156,7 @@ func (b *Batch) begin(m *Message) (at time.Time, first int) {
 	b.current, b.place = m, b.place[:0]
 	b.in.counts.messages.Inc()
 	b.in.counts.bytes.Add(len(m.Value))
+	m.Time = inRange(m.Time)
 	at = m.Time
 	if at.IsZero() {
 		at = b.now
@@ -163,6 +165,25 @@ func (b *Batch) begin(m *Message) (at time.Time, first int) {
 		offset: m.Offset, time: at.UnixNano(), first: first, stream: int32(m.Stream), part: m.Partition, topic: m.Topic, gen: m.Generation, done: m.Done,
 	})
 	return at, first
+}
+
+// The first and the last time that an event can have.
+var (
+	firstTime = time.Unix(0, math.MinInt64)
+	lastTime  = time.Unix(0, math.MaxInt64)
+)
+
+// inRange is the time of a message, or the nearest one that an event can have. Its sender chooses it freely, and no event is
+// taken with one of these.
+func inRange(t time.Time) time.Time {
+	switch {
+	case t.IsZero():
+	case t.Before(firstTime):
+		return firstTime
+	case t.After(lastTime):
+		return lastTime
+	}
+	return t
 }
 
 // defaultID is the id of an event without one by that of its message.

@@ -37,7 +37,7 @@ func (in *Intake) again(catalog event.Catalog) *Batch {
 // addAgain decodes the content of a dead letter.
 func (b *Batch) addAgain(e *dlq.Entry) error {
 	p := e.From
-	m := Message{Value: e.Raw, Time: p.Time, Topic: p.Topic, Partition: p.Partition, Offset: p.Offset}
+	m := Message{Value: e.Raw, Time: inRange(p.Time), Topic: p.Topic, Partition: p.Partition, Offset: p.Offset}
 	headers := placeHeaders{}
 next:
 	for name, value := range p.Headers {

@@ -130,6 +130,10 @@ func (in *Intake) saveDead(ctx context.Context, b *Batch) error {
 	delay := 500 * time.Millisecond
 	for {
 		err := in.o.Save(ctx, entries)
+		if errors.Is(err, dlq.ErrInvalid) { // another attempt would end like this one
+			in.o.Logger.Error("dead letters dropped, they cannot be stored", "source", in.o.Name, "err", err)
+			err = nil
+		}
 		if err == nil {
 			break
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -305,4 +306,35 @@ func TestLose(t *testing.T) {
 	f.take(t, Message{Value: []byte(valueOf("a")), Topic: "orders"})
 	require.NoError(t, f.Lose(t.Context(), offsets{b}, "orders", 3))
 	require.Equal(t, []string{"shop/order lost_in_broker 3"}, lost())
+}
+
+// Whatever time a message has, its dead letter can be stored. One that cannot be is not tried again.
+func TestNoContentStopsASource(t *testing.T) {
+	store, err := dlq.NewMemory(dlq.MemoryOptions{})
+	require.NoError(t, err)
+	f := newFixture(t, func(o *Options) { o.Save = store.Save })
+	value := []byte(`{"service":"shop","type":"order"}`)
+	times := []time.Time{
+		time.Unix(1<<40, 0), time.Unix(1<<62, 0), time.Unix(math.MaxInt64, 0), time.Unix(math.MinInt64, 0), time.Unix(-1<<40, 0), time.UnixMilli(math.MaxInt64),
+		time.UnixMilli(math.MinInt64), time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC),
+		now.Add(-1 << 63), time.Unix(now.Unix()+1<<64/1_000_000_000, 709_551_616), // its nanoseconds overflow to now
+	}
+	for i, at := range times {
+		require.Empty(t, f.take(t, Message{Value: value, Time: at, Offset: int64(i)}), "%v", at)
+		require.Empty(t, f.take(t, Message{Value: []byte("garbage"), Time: at, Offset: int64(i), Partition: 1}), "%v", at)
+	}
+	page, err := store.List(t.Context(), dlq.Query{})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(page.Entries)+int(f.Totals().Expired), 2*len(times))
+	b := f.again(nil)
+	for i := range page.Entries {
+		_ = b.addAgain(&page.Entries[i])
+	}
+	require.Empty(t, b.events.Events, "nor is one replayed with another time")
+	b.close()
+
+	f = newFixture(t, nil)
+	f.refuse = []error{fmt.Errorf("entry 0: %w: as it is", dlq.ErrInvalid)}
+	require.Empty(t, f.take(t, Message{Value: []byte("garbage")}), "it returns")
+	require.Empty(t, f.Troubles())
 }

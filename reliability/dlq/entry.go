@@ -130,57 +130,117 @@ func checkID(id string) error {
 	return nil
 }
 
-// prepare fills what the caller left empty, in place so that a second try of the same
-// slice has the same IDs, and checks the rest.
-func prepare(entries []Entry, now time.Time) error {
+// prepared is an entry that a store can keep, and its JSON form.
+type prepared struct {
+	*Entry
+	body []byte
+}
+
+// prepare fills what the caller left empty, in place so that a second try of the same slice has the same IDs, and encodes
+// the entries. Those that no store takes are left out, and the error is about the first of them.
+func prepare(entries []Entry, now time.Time) (kept []prepared, err error) {
+	kept = make([]prepared, 0, len(entries))
 	for i := range entries {
 		e := &entries[i]
-		switch e.Origin {
-		case Admission, Fold, Sink:
-		default:
-			return fmt.Errorf("%w: entry %d has unknown origin %q", ErrInvalid, i, e.Origin)
+		invalid := e.prepare(now)
+		var body []byte
+		if invalid == nil {
+			body, invalid = e.encode()
 		}
-		if e.Reason == "" {
-			return fmt.Errorf("%w: entry %d has no reason", ErrInvalid, i)
+		if invalid == nil {
+			kept = append(kept, prepared{e, body})
+		} else if err == nil {
+			err = fmt.Errorf("entry %d: %w", i, invalid)
 		}
-		if e.ID == "" {
-			e.ID = e.DefaultID()
-		}
-		if err := checkID(e.ID); err != nil {
-			return fmt.Errorf("entry %d: %w", i, err)
-		}
-		if e.Saved.IsZero() {
-			e.Saved = now
-		}
-		e.Saved = time.UnixMilli(e.Saved.UnixMilli()).UTC()
-		if y := e.Saved.Year(); y < 1970 || y > 9999 {
-			return fmt.Errorf("%w: entry %d is saved in the year %d", ErrInvalid, i, y)
-		}
-		for _, t := range []*time.Time{&e.First, &e.Last} {
-			if *t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
-				return fmt.Errorf("%w: entry %d failed in the year %d", ErrInvalid, i, t.Year())
-			}
-		}
-		if len(e.Event) == 0 {
-			e.Event = nil
-		} else if !json.Valid(e.Event) {
-			e.Raw, e.Event = append(e.Raw[:len(e.Raw):len(e.Raw)], e.Event...), nil
-		}
+	}
+	return kept, err
+}
+
+func (e *Entry) prepare(now time.Time) error {
+	switch e.Origin {
+	case Admission, Fold, Sink:
+	default:
+		return fmt.Errorf("%w: unknown origin %q", ErrInvalid, e.Origin)
+	}
+	if e.Reason == "" {
+		return fmt.Errorf("%w: no reason", ErrInvalid)
+	}
+	if e.ID == "" {
+		e.ID = e.DefaultID()
+	}
+	if err := checkID(e.ID); err != nil {
+		return err
+	}
+	if e.Saved.IsZero() {
+		e.Saved = now
+	}
+	e.Saved = time.UnixMilli(e.Saved.UnixMilli()).UTC()
+	if y := e.Saved.Year(); y < 1970 || y > 9999 {
+		return fmt.Errorf("%w: saved in the year %d", ErrInvalid, y)
+	}
+	e.First, e.Last = storable(e.First), storable(e.Last)
+	if e.From != nil {
+		e.From.Time = storable(e.From.Time)
+	}
+	if len(e.Event) == 0 {
+		e.Event = nil
+	} else if !json.Valid(e.Event) {
+		e.Raw, e.Event = append(e.Raw[:len(e.Raw):len(e.Raw)], e.Event...), nil
 	}
 	return nil
 }
 
-// encode is the JSON form, in one line without a line break at the end. The ID is first.
+// storable is a time in UTC, or the nearest one that JSON has: a sender can choose the time of a message freely.
+func storable(t time.Time) time.Time {
+	switch t = t.UTC(); {
+	case t.Year() < 0:
+		return time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+	case t.Year() > 9999:
+		return time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	}
+	return t
+}
+
+// encode is the JSON form, in one line without a line break at the end. The ID is first. What is too large is cut.
 func (e *Entry) encode() ([]byte, error) {
+	body, err := e.marshal()
+	if err != nil || len(body) <= MaxEntryBytes {
+		return body, err
+	}
+	e.cut(len(body))
+	if body, err = e.marshal(); err == nil && len(body) > MaxEntryBytes {
+		err = fmt.Errorf("%w: %s has %d bytes (at most %d)", ErrInvalid, e.ID, len(body), MaxEntryBytes)
+	}
+	return body, err
+}
+
+// What is left of an entry that is too large.
+const (
+	cutRaw   = 512 << 10
+	cutError = 4 << 10
+)
+
+// cut shortens what senders and sinks can make long. An event that is cut is no longer one.
+func (e *Entry) cut(size int) {
+	if len(e.Event) > cutRaw {
+		e.Raw, e.Event = e.Event, nil
+	}
+	e.Raw = e.Raw[:min(len(e.Raw), cutRaw)]
+	e.Error = fmt.Sprintf("%s (cut off: %d bytes, at most %d)", e.Error[:min(len(e.Error), cutError)], size, MaxEntryBytes)
+	if e.From != nil {
+		from := *e.From
+		from.Headers = nil
+		e.From = &from
+	}
+}
+
+func (e *Entry) marshal() ([]byte, error) {
 	var buf bytes.Buffer
 	buf.Grow(256 + len(e.Event))
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(e); err != nil {
 		return nil, fmt.Errorf("%w: encode %s: %w", ErrInvalid, e.ID, err)
-	}
-	if buf.Len() > MaxEntryBytes {
-		return nil, fmt.Errorf("%w: %s has %d bytes (at most %d)", ErrInvalid, e.ID, buf.Len(), MaxEntryBytes)
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
@@ -228,7 +288,7 @@ func (e Entry) failed(f Failure) Entry {
 		e.Class = f.Class
 	}
 	if !f.At.IsZero() {
-		e.Last = f.At.UTC()
+		e.Last = storable(f.At)
 	}
 	return e
 }

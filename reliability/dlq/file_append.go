@@ -45,24 +45,17 @@ type kill struct {
 // Save implements Store. Entries that are saved together are written together up to
 // 1 MB; a larger slice may be kept in part.
 func (f *File) Save(ctx context.Context, entries []Entry) error {
-	if err := prepare(entries, f.o.Now()); err != nil {
-		return err
-	}
+	kept, invalid := prepare(entries, f.o.Now())
 	var batches []*pending
 	var p *pending
-	for i := range entries {
-		e := &entries[i]
-		body, err := e.encode()
-		if err != nil {
-			return err
-		}
+	for _, e := range kept {
 		if p == nil || p.bytes > 1<<20 {
 			p = &pending{done: make(chan struct{})}
 			batches = append(batches, p)
 		}
-		p.lines = append(p.lines, draft{entry: e, hash: hashID(e.ID),
-			line: line{kind: lineEntry, saved: e.Saved.UnixMilli(), body: body}})
-		p.bytes += lineHead + len(body) + 1
+		p.lines = append(p.lines, draft{entry: e.Entry, hash: hashID(e.ID),
+			line: line{kind: lineEntry, saved: e.Saved.UnixMilli(), body: e.body}})
+		p.bytes += lineHead + len(e.body) + 1
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -75,7 +68,7 @@ func (f *File) Save(ctx context.Context, entries []Entry) error {
 			return err
 		}
 	}
-	return nil
+	return f.o.Metrics.refused(len(entries)-len(kept), invalid)
 }
 
 // await returns when p is written, by whoever has the turn, perhaps by this call.

@@ -66,24 +66,14 @@ func (m *Memory) lock(ctx context.Context) error {
 
 // Save implements Store.
 func (m *Memory) Save(ctx context.Context, entries []Entry) error {
-	if err := prepare(entries, m.o.Now()); err != nil {
-		return err
-	}
-	sizes := make([]int, len(entries))
-	for i := range entries {
-		data, err := entries[i].encode()
-		if err != nil {
-			return err
-		}
-		sizes[i] = len(data)
-	}
+	kept, invalid := prepare(entries, m.o.Now())
 	if err := m.lock(ctx); err != nil {
 		return err
 	}
 	defer m.mu.Unlock()
 	defer m.observe()
-	for i := range entries {
-		e := entries[i]
+	for _, p := range kept {
+		e := *p.Entry
 		if m.byID[e.ID] != nil || m.gone.has(hashID(e.ID)) {
 			continue
 		}
@@ -92,14 +82,14 @@ func (m *Memory) Save(ctx context.Context, entries []Entry) error {
 		}
 		e.Event, e.Raw = slices.Clone(e.Event), slices.Clone(e.Raw)
 		m.next++
-		item := &memoryItem{m.next, e, int64(sizes[i]), m.tallies.admit(keyOf(&e))}
+		item := &memoryItem{m.next, e, int64(len(p.body)), m.tallies.admit(keyOf(&e))}
 		m.byID[e.ID] = item
 		m.order = append(m.order, item)
 		m.bytes += item.size
 		m.tallies.add(item.key, 1)
 		m.o.Metrics.saved(e.Origin, e.Reason, 1)
 	}
-	return nil
+	return m.o.Metrics.refused(len(entries)-len(kept), invalid)
 }
 
 // List implements Store.

@@ -44,6 +44,7 @@ const (
 	DropRateLimited = "rate_limited"     // neither always_save nor save_if
 	DropDefault     = "default"          // the filter keeps only what it is told to
 	DropExpression  = "expression_error" // rate-limited, and save_if could not be computed
+	DropInvalid     = "invalid"          // no store takes it
 	DropFull        = "full"
 	DropError       = "error"
 )
@@ -73,7 +74,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	for _, origin := range []Origin{Admission, Fold, Sink} {
 		m.entries[string(origin)] = metric.DLQEntries.Gauge(set, string(origin))
 	}
-	for _, why := range []string{DropNeverSave, DropSaveIf, DropRateLimited, DropDefault, DropExpression, DropFull, DropError} {
+	for _, why := range []string{DropNeverSave, DropSaveIf, DropRateLimited, DropDefault, DropExpression, DropInvalid, DropFull, DropError} {
 		m.drops[why] = metric.DLQDropped.Counter(set, why)
 	}
 	for _, result := range []string{"ok", "failed", "too_old", "no_target", "held_back"} {
@@ -133,6 +134,12 @@ func (m *Metrics) Dropped(why string, n int) {
 		counter = m.drops[DropError]
 	}
 	counter.Add(n)
+}
+
+// refused counts entries that no store takes, and returns err.
+func (m *Metrics) refused(n int, err error) error {
+	m.Dropped(DropInvalid, n)
+	return err
 }
 
 func (m *Metrics) holds(byOrigin map[string]int64, bytes int64, oldest time.Time) {

@@ -81,23 +81,12 @@ func (r *Redis) run(ctx context.Context, script *redis.Script, args ...any) (any
 
 // Save implements Store.
 func (r *Redis) Save(ctx context.Context, entries []Entry) error {
-	if err := prepare(entries, r.o.Now()); err != nil {
-		return err
-	}
-	values := make([]string, len(entries))
-	for i := range entries {
-		body, err := entries[i].encode()
-		if err != nil {
-			return err
-		}
-		values[i] = redisValue(&entries[i], body)
-	}
-	for from := 0; from < len(entries); from += redisBatch {
-		chunk := entries[from:min(from+redisBatch, len(entries))]
+	kept, invalid := prepare(entries, r.o.Now())
+	for chunk := range slices.Chunk(kept, redisBatch) {
 		args := make([]any, 0, 1+3*len(chunk))
 		args = append(args, r.o.MaxEntries)
-		for i := range chunk {
-			args = append(args, chunk[i].ID, chunk[i].Saved.UnixMilli(), values[from+i])
+		for _, e := range chunk {
+			args = append(args, e.ID, e.Saved.UnixMilli(), redisValue(e.Entry, e.body))
 		}
 		answer, err := r.run(ctx, redisSave, args...)
 		if err != nil {
@@ -113,7 +102,7 @@ func (r *Redis) Save(ctx context.Context, entries []Entry) error {
 			}
 		}
 	}
-	return nil
+	return r.o.Metrics.refused(len(entries)-len(kept), invalid)
 }
 
 // redisValue is what it is counted under, a line break, and the entry.

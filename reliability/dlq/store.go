@@ -15,7 +15,8 @@ type Store interface {
 	// same slice may be given again: an ID that the store holds, or that was removed not
 	// long ago, is skipped and is no error. (Files know the last IDs only, see
 	// FileOptions.DedupIDs, and forget at a restart those that compaction took away.)
-	// Errors wrap ErrInvalid (nothing was kept), ErrFull, ErrNoSpace, ErrPoisoned.
+	// Errors wrap ErrFull, ErrNoSpace, ErrPoisoned, or ErrInvalid: all were kept but those
+	// that can never be, so the same slice must not be given again.
 	Save(ctx context.Context, entries []Entry) error
 	// List returns one page of what matches, oldest first unless asked otherwise.
 	List(ctx context.Context, q Query) (Page, error)

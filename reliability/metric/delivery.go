@@ -195,7 +195,7 @@ var (
 	DLQDiskBytes     = dlqPart.Gauge("sloengine_dlq_disk_bytes", unitBytes, "Bytes of the files of the dead-letter queue. 0 if it has no files.")
 	DLQOldestSeconds = dlqPart.Gauge("sloengine_dlq_oldest_seconds", unitSeconds, "Age of the oldest dead letter.")
 	DLQSaved         = dlqPart.Counter("sloengine_dlq_saved_total", "dead letters", "Events that became dead letters.", dlqOrigin, Named("reason", "refused, panic, rate_limited, permanent, retry_exhausted, expired, retry_rate_limited, unreadable, lagging or other"), Absent("until the first dead letter with these labels"))
-	DLQDropped       = dlqPart.Counter("sloengine_dlq_dropped_total", "dead letters", "Events that did not become dead letters: by a rule of the filter, or because the store was full or failed.", OneOf("why", "never_save save_if rate_limited default expression_error full error"))
+	DLQDropped       = dlqPart.Counter("sloengine_dlq_dropped_total", "dead letters", "Events that did not become dead letters: by a rule of the filter, because the store was full or failed, or because they are invalid.", OneOf("why", "never_save save_if rate_limited default expression_error invalid full error"))
 	DLQReplayed      = dlqPart.Counter("sloengine_dlq_replayed_total", "dead letters", "Dead letters that were replayed, by result.", OneOf("result", "ok failed too_old no_target held_back"))
 	DLQReplayRuns    = dlqPart.Counter("sloengine_dlq_replay_runs_total", unitTimes, "Replays.", OneOf("result", "ok error"))
 	DLQRemoved       = dlqPart.Counter("sloengine_dlq_removed_total", "dead letters", "Dead letters that left the queue: discarded by an operator, replayed, or past their retention (purged).", OneOf("why", "discarded replayed purged"))

@@ -43,7 +43,16 @@ func (l *sinkDeadLetters) undelivered(ctx context.Context, list []dispatch.DeadL
 	if len(entries) == 0 {
 		return nil
 	}
-	return l.store.Save(ctx, entries)
+	return l.saved(l.store.Save(ctx, entries))
+}
+
+// saved is the error of a Save that may be tried again.
+func (l *sinkDeadLetters) saved(err error) error {
+	if errors.Is(err, dlq.ErrInvalid) {
+		l.log.Error("dead letters dropped, they cannot be stored", "err", err)
+		return nil
+	}
+	return err
 }
 
 // lagging archives a log range that a sink was too far behind for.
@@ -54,7 +63,7 @@ func (l *sinkDeadLetters) lagging(ctx context.Context, sink string, from, to uin
 		Error: fmt.Sprintf("the sink lagged by more than max_lag_bytes and did not receive the events of log records %d to %d", from, to),
 	}
 	entry.ID = deadletter.ID(l.instance, &entry)
-	err := l.store.Archive(ctx, entry)
+	err := l.saved(l.store.Archive(ctx, entry))
 	if !errors.Is(err, logrange.ErrFull) {
 		return err
 	}

@@ -112,22 +112,50 @@ func Run(t *testing.T, open func(t *testing.T) dlq.Store) {
 			require.Equal(t, 3, n)
 		},
 		"refuses": func(t *testing.T, s dlq.Store) {
+			n := 0
 			for name, change := range map[string]func(*dlq.Entry){
 				"origin": func(e *dlq.Entry) { e.Origin = "moon" },
 				"reason": func(e *dlq.Entry) { e.Reason = "" },
 				"id":     func(e *dlq.Entry) { e.ID = "a b" },
 				"time":   func(e *dlq.Entry) { e.Saved = time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC) },
-				"size":   func(e *dlq.Entry) { e.Raw = make([]byte, dlq.MaxEntryBytes) },
+				"type":   func(e *dlq.Entry) { e.Type = strings.Repeat("x", dlq.MaxEntryBytes) },
 			} {
-				entries := Entries(0, 2)
+				entries := Entries(n, n+3)
+				n += 3
 				change(&entries[1])
 				require.ErrorIs(t, s.Save(ctx, entries), dlq.ErrInvalid, name)
+				require.Len(t, All(t, s, dlq.Query{}), 2, "%s: the others are kept", name)
+				_, err := s.Discard(ctx, ids(All(t, s, dlq.Query{})))
+				require.NoError(t, err)
 			}
 			for _, q := range []dlq.Query{{Limit: -1}, {Limit: 1001}, {Cursor: "!"}, {Cursor: "eA"}} {
 				_, err := s.List(ctx, q)
 				require.ErrorIs(t, err, dlq.ErrInvalid)
 			}
 			require.Empty(t, All(t, s, dlq.Query{}))
+		},
+		"keeps what senders choose freely": func(t *testing.T, s dlq.Store) {
+			far := time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC)
+			large := json.RawMessage(`"` + strings.Repeat("\x7f", dlq.MaxEntryBytes) + `"`)
+			entries := []dlq.Entry{
+				{Origin: dlq.Admission, Reason: "time", First: far, Last: far, From: &dlq.Place{Time: time.Unix(1<<40, 0)}},
+				{Origin: dlq.Admission, Reason: "past", From: &dlq.Place{Time: time.Date(-4712, 1, 1, 0, 0, 0, 0, time.FixedZone("", 30*3600))}},
+				{Origin: dlq.Sink, Reason: "event", Event: large, Error: strings.Repeat("\x01", dlq.MaxEntryBytes)},
+				{Origin: dlq.Admission, Reason: "raw", Raw: large, From: &dlq.Place{Bytes: len(large), Headers: map[string]string{"h": string(large)}}},
+			}
+			require.NoError(t, s.Save(ctx, entries))
+			got := All(t, s, dlq.Query{})
+			require.Len(t, got, 4)
+			require.Equal(t, 9999, got[0].From.Time.Year())
+			require.Equal(t, 9999, got[0].First.Year())
+			require.Equal(t, 0, got[1].From.Time.Year())
+			for _, e := range got[2:] {
+				require.Empty(t, e.Event, "what is cut is no event")
+				require.Len(t, e.Raw, 512<<10)
+				require.Contains(t, e.Error, "cut off")
+			}
+			_, err := s.Failed(ctx, []dlq.Failure{{ID: got[2].ID, Class: "timeout", At: far}})
+			require.NoError(t, err)
 		},
 		"saved twice is kept once": func(t *testing.T, s dlq.Store) {
 			require.NoError(t, s.Save(ctx, Entries(0, 5)))
