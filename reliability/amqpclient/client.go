@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -56,6 +57,7 @@ const (
 type Client struct {
 	o        Options
 	address  string           // the URL without a path, credentials and query
+	host     string           // of the address
 	vhost    string           // "/" unless the URL has a path
 	password *secretfile.File // nil: guest
 	series   *series          // nil: not exported
@@ -88,7 +90,7 @@ func New(o Options) (*Client, error) {
 		if perr != nil {
 			errs = append(errs, fmt.Errorf("url: %w", perr))
 		}
-		c.vhost = parsed.Vhost
+		c.host, c.vhost = parsed.Host, parsed.Vhost
 		c.address = u.Scheme + "://" + net.JoinHostPort(parsed.Host, fmt.Sprint(parsed.Port))
 	}
 	if o.Heartbeat < 0 || o.ConnectTimeout < 0 {
@@ -151,18 +153,46 @@ func (c *Client) dial(ctx context.Context) (*amqp.Connection, error) {
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
-	return amqp.DialConfig(c.address, amqp.Config{
+	// TLS is made here, in front of what makes headers readable.
+	var readable *readableConn
+	address, secure := strings.CutPrefix(c.address, "amqps")
+	dialed, err := amqp.DialConfig("amqp"+strings.TrimPrefix(address, "amqp"), amqp.Config{
 		SASL: []amqp.Authentication{&amqp.PlainAuth{Username: c.o.Username, Password: password}}, Vhost: c.vhost,
-		Heartbeat: c.o.Heartbeat, TLSClientConfig: c.o.TLS, Properties: properties, Locale: "en_US",
+		Heartbeat: c.o.Heartbeat, Properties: properties, Locale: "en_US",
 		Dial: func(network, address string) (net.Conn, error) {
 			d := net.Dialer{Deadline: deadline}
 			conn, err := d.DialContext(ctx, network, address)
 			if err != nil {
 				return nil, err
 			}
-			return conn, conn.SetDeadline(deadline) // of the login; the library ends it
+			if err = conn.SetDeadline(deadline); err == nil && secure { // of the login; the library ends it
+				conn, err = c.secure(ctx, conn)
+			}
+			if err != nil {
+				_ = conn.Close()
+				return nil, err
+			}
+			readable = newReadableConn(conn)
+			return readable, nil
 		},
 	})
+	if err == nil {
+		readable.most.Store(int64(dialed.Config.FrameSize))
+	}
+	return dialed, err
+}
+
+// secure makes a connection one of TLS. It returns a connection also with an error.
+func (c *Client) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	config := &tls.Config{}
+	if c.o.TLS != nil {
+		config = c.o.TLS.Clone()
+	}
+	if config.ServerName == "" {
+		config.ServerName = c.host
+	}
+	secured := tls.Client(conn, config)
+	return secured, secured.HandshakeContext(ctx)
 }
 
 // follow keeps the gauges of a connection until it ends, and what it returns, which says whether the broker blocks it or

@@ -105,10 +105,9 @@ func (l *link) publishWindow(ctx context.Context, g *part) (broken error) {
 	}
 	defer l.release(c)
 	confirms := make([]*amqp.DeferredConfirmation, len(g.messages))
-	most := l.conn.Config.FrameSize
 	for i, m := range g.messages {
-		if n := m.headerBytes(); most > 0 && n > most {
-			err := fmt.Errorf("they have up to %d bytes, more than the broker takes (frame_max, %d)", n, most)
+		if !Fits(l.conn, &m.Publishing) {
+			err := fmt.Errorf("they have up to %d bytes, more than the broker takes (frame_max, %d)", headerBytes(&m.Publishing), l.conn.Config.FrameSize)
 			g.outcomes[i].Err = messageError("the headers are too large", retry.ClassPermanent, err)
 			continue
 		}

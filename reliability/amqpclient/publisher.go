@@ -228,16 +228,6 @@ func (m *Message) check() error {
 	return nil
 }
 
-// headerBytes is what the properties need in their frame at most. Headers that are no text count as nothing.
-func (m *Message) headerBytes() int {
-	n := 9*(MaxName+1) + 128
-	for name, value := range m.Headers {
-		s, _ := value.(string)
-		n += len(name) + len(s) + 6
-	}
-	return n
-}
-
 // CheckExchange connects and looks whether an exchange exists; "" always does.
 func (p *Publisher) CheckExchange(ctx context.Context, name string) error {
 	return p.check(ctx, func(ch *amqp.Channel) error {

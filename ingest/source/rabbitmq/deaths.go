@@ -3,9 +3,12 @@ package rabbitmq
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/sloengine/sloengine/reliability/amqpclient"
 )
 
 // This file reads the x-death header, in which RabbitMQ tells why and where a message was dead-lettered.
@@ -54,6 +57,9 @@ var errNoDeath = errors.New("the message has no x-death header, so it was not de
 // ParseDeaths reads the x-death header. The error says what is wrong with it.
 func ParseDeaths(headers amqp.Table) (Deaths, error) {
 	raw, ok := headers[headerDeaths]
+	if cut, _ := headers[amqpclient.HeaderUnreadable].(string); !ok && strings.Contains(cut, headerDeaths) {
+		return nil, errors.New("invalid x-death header: it cannot be read")
+	}
 	if !ok {
 		return nil, errNoDeath
 	}

@@ -28,6 +28,7 @@ type fakeEngine struct {
 	events []event.Event
 	known  map[xxh3.Uint128]bool
 	kept   []dlq.Entry
+	store  dlq.Store // instead of kept, if it is not nil
 	busy   bool
 }
 
@@ -58,9 +59,12 @@ func (e *fakeEngine) AdmitAt(ctx context.Context, b *event.Batch, _ *ratelimit.T
 	return r, nil
 }
 
-func (e *fakeEngine) save(_ context.Context, entries []dlq.Entry) error {
+func (e *fakeEngine) save(ctx context.Context, entries []dlq.Entry) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.store != nil {
+		return e.store.Save(ctx, entries)
+	}
 	e.kept = append(e.kept, entries...)
 	return nil
 }

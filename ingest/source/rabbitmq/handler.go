@@ -10,10 +10,12 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/time/rate"
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/mapping"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -64,7 +66,7 @@ func NewHandler(o HandlerOptions, p HandlerParts) (*Handler, error) {
 		return nil, fmt.Errorf("rabbitmq dead-letter handler %s: %w", p.Name, err)
 	}
 	h := &Handler{
-		consumer: consumer{Parts: p.Parts, queue: o.Queue, prefetch: o.Prefetch, topology: o.topology(), series: p.Metrics.sources.Of(p.Name), answerWithin: answerWithin},
+		consumer: consumer{Parts: p.Parts, queue: o.Queue, prefetch: o.Prefetch, topology: o.topology(), series: p.Metrics.sources.Of(p.Name), answerWithin: answerWithin, cut: rate.Sometimes{First: 10, Interval: cutEvery}},
 		o:        o, catalog: p.Catalog, failures: failures{mapper: mapper, severity: o.Severity}, figures: p.Metrics.handlers.Of(p.Name), pause: pauseFirst, busyWait: busyWait,
 	}
 	h.take, h.inspected = h.handle, h.measured
@@ -237,13 +239,21 @@ func (h *Handler) republish(ctx context.Context, s *session, all []handled) erro
 	ctx, cancel := context.WithTimeout(ctx, confirmWait)
 	defer cancel()
 	for _, m := range list {
-		m.confirm, err = ch.PublishWithDeferredConfirmWithContext(ctx, "", m.history.last.Queue, true, false, again(m.d, m.history, h.Now()))
+		p := again(m.d, m.history, h.Now())
+		if len(m.history.last.Queue) > maxNameBytes || !amqpclient.Fits(s.conn, &p) { // the broker would close the connection
+			continue
+		}
+		m.confirm, err = ch.PublishWithDeferredConfirmWithContext(ctx, "", m.history.last.Queue, true, false, p)
 		if err != nil {
 			return fmt.Errorf("return message to queue %s: %w", m.history.last.Queue, err)
 		}
 	}
 	refused := 0
 	for _, m := range list {
+		if m.confirm == nil {
+			refused++
+			continue
+		}
 		acked, err := m.confirm.WaitContext(ctx)
 		switch {
 		case err != nil:

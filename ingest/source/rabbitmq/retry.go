@@ -6,6 +6,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/sloengine/sloengine/reliability/amqpclient"
 )
 
 // RetryRule says which dead-lettered messages return to the queue that they came from instead of counting as failures.
@@ -39,6 +41,7 @@ func again(d *amqp.Delivery, l *history, now time.Time) amqp.Publishing {
 	h := maps.Clone(d.Headers)
 	delete(h, "CC")
 	delete(h, "BCC")
+	delete(h, amqpclient.HeaderUnreadable)
 	h[headerRetries], h[headerRetriedAt] = l.retries+1, now.UnixMilli()
 	if d.UserId != "" {
 		h["x-sloengine-user-id"] = d.UserId

@@ -22,11 +22,15 @@ func (r *rig) run(o Options, connect amqpclient.Options) *Source {
 	require.NoError(r.t, err)
 	s, err := NewSource(o, r.parts)
 	require.NoError(r.t, err)
+	r.start(&s.consumer)
+	return s
+}
+
+func (r *rig) start(c *consumer) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); s.Run(ctx) }()
+	go func() { defer close(done); c.Run(ctx) }()
 	r.t.Cleanup(func() { cancel(); <-done })
-	return s
 }
 
 // as are the options of a client for a user of the node.

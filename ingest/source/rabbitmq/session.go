@@ -10,6 +10,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/time/rate"
 
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/amqpclient"
@@ -29,6 +30,9 @@ const (
 	retryFirst = time.Second
 	retryMost  = 30 * time.Second
 )
+
+// cutEvery is how often a message is logged that cannot be read in all parts.
+const cutEvery = time.Minute
 
 // Parts are what a source needs of the engine. All are required but Now and Logger.
 type Parts struct {
@@ -65,6 +69,7 @@ type consumer struct {
 	inspection atomic.Pointer[Inspection] // the last one; nil before the first
 	inspected  func(*Inspection)          // further use of it; may be nil
 	reported   map[string]bool            // findings that were logged and last; only in verify
+	cut        rate.Sometimes             // logs messages that cannot be read in all parts
 }
 
 // session is the consumer on one connection.
@@ -232,6 +237,11 @@ func (c *consumer) consume(ctx context.Context, conn *amqp.Connection, epoch str
 		for i := range list {
 			if list[i].Redelivered {
 				c.series.redelivered.Inc()
+			}
+			if names, ok := list[i].Headers[amqpclient.HeaderUnreadable].(string); ok {
+				c.cut.Do(func() {
+					c.Logger.Warn("parts of a message cannot be read and were left out", "source", c.Name, "queue", c.queue, "message_id", text(list[i].MessageId), "parts", text(names))
+				})
 			}
 		}
 		err := c.take(ctx, s, list)
