@@ -19,8 +19,8 @@ const (
 	MaxRanges = 1 << 10
 )
 
-// bookVersion is the format of a Book in a checkpoint. Format 1 has no generations.
-const bookVersion = 2
+// bookVersion is the format of a Book in a checkpoint. Format 1 has no generations, and format 2 no backlogs.
+const bookVersion = 3
 
 // Book holds the progress of all streams of all sources, as the log says it. What it holds follows from the calls of Apply
 // alone. It is not safe for concurrent use: the goroutine that applies the records of the log owns it.
@@ -88,7 +88,7 @@ func (b *Book) apply(streams map[place]*entry, p *Progress) {
 		return // some of its offsets belong to other messages now, and nobody knows which
 	}
 	e.moved = b.moves
-	e.Epoch = max(e.Epoch, p.Epoch)
+	e.Epoch, e.Backlog = max(e.Epoch, p.Epoch), max(e.Backlog, p.Backlog)
 	for _, m := range p.Partial {
 		e.addPartial(m)
 	}
@@ -200,6 +200,7 @@ func (b *Book) Encode(dst []byte) []byte {
 		for _, e := range streams {
 			dst = binary.AppendUvarint(dst, e.moved)
 			dst = binary.AppendUvarint(dst, uint64(e.Generation))
+			dst = binary.AppendUvarint(dst, uint64(e.Backlog))
 			dst = e.append(dst)
 		}
 	}
@@ -210,8 +211,8 @@ func (b *Book) Encode(dst []byte) []byte {
 func (b *Book) Restore(data []byte) error {
 	r := binread.New(data)
 	version := r.Take(1)
-	if len(version) == 1 && version[0] != bookVersion && version[0] != 1 {
-		return fmt.Errorf("positions have format %d, and this program reads formats 1 and %d", version[0], bookVersion)
+	if len(version) == 1 && (version[0] < 1 || version[0] > bookVersion) {
+		return fmt.Errorf("positions have format %d, and this program reads formats 1 to %d", version[0], bookVersion)
 	}
 	*b = Book{sources: map[string]map[place]*entry{}, version: b.version + 1, moves: r.Uint()}
 	for range r.Count(2) {
@@ -219,12 +220,15 @@ func (b *Book) Restore(data []byte) error {
 		b.sources[r.Text()] = streams
 		for range r.Count(minBytes + 1) {
 			e := &entry{moved: r.Uint()}
-			generation := uint32(0)
+			generation, backlog := uint32(0), int64(0)
 			if version[0] > 1 {
 				generation = uint32(r.Uint())
 			}
+			if version[0] > 2 {
+				backlog = int64(r.Uint())
+			}
 			e.Progress = read(&r)
-			e.Generation = generation
+			e.Generation, e.Backlog = generation, backlog
 			streams[place{e.Stream.Name, e.Stream.Partition}] = e
 		}
 	}

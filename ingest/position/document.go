@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// documentVersion is the format of a document.
-const documentVersion = 1
+// documentVersion is the format of a document. Format 1 has no backlogs.
+const documentVersion = 2
 
 // document is the positions of an engine for people and for another engine: `sloengine positions export` writes it.
 type document struct {
@@ -26,7 +26,8 @@ type documentLine struct {
 	Partition int32             `json:"partition"`
 	Losses    uint32            `json:"losses_in_broker,omitempty"`
 	Epoch     *int32            `json:"leader_epoch,omitempty"`
-	Counted   [][2]int64        `json:"counted"` // from the first offset up to the second, which is not included
+	Backlog   int64             `json:"backlog,omitempty"` // the offset before which messages were there at first
+	Counted   [][2]int64        `json:"counted"`           // from the first offset up to the second, which is not included
 	Partial   []documentPartial `json:"partial,omitempty"`
 }
 
@@ -43,7 +44,7 @@ func (b *Book) WriteDocument(w io.Writer, source string) error {
 			continue
 		}
 		for _, p := range b.Of(name) {
-			line := documentLine{Source: name, Topic: p.Stream.Name, Partition: p.Stream.Partition, Losses: p.Generation, Counted: [][2]int64{}}
+			line := documentLine{Source: name, Topic: p.Stream.Name, Partition: p.Stream.Partition, Losses: p.Generation, Backlog: p.Backlog, Counted: [][2]int64{}}
 			if p.Epoch != NoEpoch {
 				line.Epoch = &p.Epoch
 			}
@@ -73,8 +74,8 @@ func (b *Book) ReadDocument(data []byte) error {
 	if err := dec.Decode(&d); err != nil {
 		return fmt.Errorf("invalid positions: %w", err)
 	}
-	if d.Version != documentVersion {
-		return fmt.Errorf("positions have format %d, and this program reads format %d", d.Version, documentVersion)
+	if d.Version < 1 || d.Version > documentVersion {
+		return fmt.Errorf("positions have format %d, and this program reads formats 1 to %d", d.Version, documentVersion)
 	}
 	for i := range d.Positions {
 		line := &d.Positions[i]
@@ -94,7 +95,7 @@ func (l *documentLine) progress() (p Progress, err error) {
 		return p, errors.New("source, topic and partition are required")
 	}
 	p.Stream = Stream{Name: l.Topic, Partition: l.Partition}
-	p.Generation, p.Epoch = l.Losses, NoEpoch
+	p.Generation, p.Epoch, p.Backlog = l.Losses, NoEpoch, max(l.Backlog, 0)
 	if l.Epoch != nil {
 		p.Epoch = *l.Epoch
 	}

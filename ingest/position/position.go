@@ -36,31 +36,40 @@ type Progress struct {
 	// generation replaces that of an earlier one, so the first one of it lists all that is left.
 	Generation uint32
 	Epoch      int32 // of the stream's leader at the last message; NoEpoch: not known
-	Ranges     []Range
-	Partial    []Partial
+	// Backlog is where the messages end that were there before the source took the stream up for the first time. It is what
+	// it was if a later progress does not say it (0).
+	Backlog int64
+	Ranges  []Range
+	Partial []Partial
 }
 
 // NoEpoch is the epoch of a leader that is not known.
 const NoEpoch = -1
 
-// Append appends the form that a record holds.
+// Append appends the form that a record holds. Generations follow where there are any, or backlogs, which follow them.
 func Append(dst []byte, source string, progress []Progress) []byte {
 	dst = appendText(dst, source)
 	dst = binary.AppendUvarint(dst, uint64(len(progress)))
-	generations := false
+	generations, backlogs := false, false
 	for i := range progress {
 		dst = progress[i].append(dst)
 		generations = generations || progress[i].Generation > 0
+		backlogs = backlogs || progress[i].Backlog > 0
 	}
-	if generations {
+	if generations || backlogs {
 		for i := range progress {
 			dst = binary.AppendUvarint(dst, uint64(progress[i].Generation))
+		}
+	}
+	if backlogs {
+		for i := range progress {
+			dst = binary.AppendUvarint(dst, uint64(progress[i].Backlog))
 		}
 	}
 	return dst
 }
 
-// append writes all but the generation, and offsets as distances from the offset before, so that a range takes a few bytes.
+// append writes all but the generation and the backlog, and offsets as distances from the offset before, so that a range takes a few bytes.
 func (p *Progress) append(dst []byte) []byte {
 	dst = appendText(dst, p.Stream.Name)
 	dst = append(dst, p.Stream.ID[:]...)
@@ -104,6 +113,11 @@ func Parse(b []byte) (source string, progress []Progress, err error) {
 	if len(r.Rest) > 0 {
 		for i := range progress {
 			progress[i].Generation = uint32(r.Uint())
+		}
+	}
+	if len(r.Rest) > 0 {
+		for i := range progress {
+			progress[i].Backlog = int64(r.Uint())
 		}
 	}
 	if !r.Done() {

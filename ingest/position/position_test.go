@@ -2,6 +2,7 @@ package position
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"testing"
 
@@ -16,23 +17,50 @@ func TestAppendAndParse(t *testing.T) {
 		{Stream: Stream{Name: "payments"}},
 	}
 	for _, generation := range []uint32{0, 300} {
-		in[1].Generation = generation
-		plain := len(Append(nil, "kafka", in[:1])) + len(Append(nil, "", in[1:2])) - 2
-		b := Append([]byte("x"), "kafka", in)
-		source, out, err := Parse(b[1:])
-		require.NoError(t, err)
-		require.Equal(t, "kafka", source)
-		require.Equal(t, in, out)
-		for cut := range len(b) - 1 {
-			if generation > 0 && cut == plain-2 {
-				continue // without the generations it is the form for streams that have none
+		for _, backlog := range []int64{0, 1 << 40} {
+			in[1].Generation, in[0].Backlog = generation, backlog
+			// Without what follows, it is the form for streams that have none.
+			older := map[int]bool{}
+			n := len(Append(nil, "kafka", []Progress{{Stream: in[0].Stream, Epoch: 7, Ranges: in[0].Ranges, Partial: in[0].Partial}, {Stream: in[1].Stream}}))
+			if generation > 0 || backlog > 0 {
+				older[n] = true
+				n += 1 + len(binary.AppendUvarint(nil, uint64(generation)))
 			}
-			_, _, err := Parse(b[1 : 1+cut])
-			require.Error(t, err, "cut at %d", cut)
+			if backlog > 0 {
+				older[n] = true
+			}
+			b := Append([]byte("x"), "kafka", in)
+			source, out, err := Parse(b[1:])
+			require.NoError(t, err)
+			require.Equal(t, "kafka", source)
+			require.Equal(t, in, out)
+			for cut := range len(b) - 1 {
+				if _, _, err := Parse(b[1 : 1+cut]); !older[cut] {
+					require.Error(t, err, "cut at %d", cut)
+				}
+			}
+			_, _, err = Parse(append(b[1:], 0))
+			require.Error(t, err)
 		}
-		_, _, err = Parse(append(b[1:], 0))
-		require.Error(t, err)
 	}
+}
+
+// Where the backlog of a stream ends is said while it is read, and known from then on, as a checkpoint and a document have it.
+func TestBacklog(t *testing.T) {
+	b := NewBook()
+	stream := Stream{Name: "orders"}
+	for _, p := range []Progress{{Stream: stream, Backlog: 90, Ranges: []Range{{0, 10}}}, {Stream: stream, Ranges: []Range{{10, 20}}}} {
+		require.NoError(t, b.Apply(Append(nil, "kafka", []Progress{p})))
+	}
+	require.EqualValues(t, 90, b.Of("kafka")[0].Backlog)
+	again, imported, text := NewBook(), NewBook(), &bytes.Buffer{}
+	require.NoError(t, again.Restore(b.Encode(nil)))
+	require.Equal(t, b.Of("kafka"), again.Of("kafka"))
+	require.NoError(t, b.WriteDocument(text, ""))
+	require.NoError(t, imported.ReadDocument(text.Bytes()))
+	require.Equal(t, b.Of("kafka"), imported.Of("kafka"))
+	require.NoError(t, b.Apply(Append(nil, "kafka", []Progress{{Stream: stream, Generation: 1, Ranges: []Range{{0, 5}}}})))
+	require.Zero(t, b.Of("kafka")[0].Backlog, "its offsets are other messages now")
 }
 
 // A Book knows exactly the messages that it was told of, in any order, and keeps them over a checkpoint.
@@ -195,7 +223,7 @@ func TestRestoreRefusesDamage(t *testing.T) {
 		require.Error(t, NewBook().Restore(saved[:cut]))
 	}
 	saved[0]++
-	require.ErrorContains(t, NewBook().Restore(saved), "positions have format 3, and this program reads formats 1 and 2")
+	require.ErrorContains(t, NewBook().Restore(saved), "positions have format 4, and this program reads formats 1 to 3")
 }
 
 func TestDocument(t *testing.T) {
@@ -219,7 +247,7 @@ func TestDocument(t *testing.T) {
 
 	for text, want := range map[string]string{
 		`{`:                           "invalid positions",
-		`{"version":2}`:               "positions have format 2",
+		`{"version":3}`:               "positions have format 2",
 		`{"version":1,"positions":1}`: "invalid positions",
 		`{"version":1,"more":1}`:      `unknown field "more"`,
 		`{"version":1,"positions":[{"source":"k","topic":"","partition":0,"counted":[]}]}`:                                       "required",

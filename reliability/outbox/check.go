@@ -97,6 +97,7 @@ type Schema struct {
 	Table       Name // with its schema
 	Partitioned bool
 	PayloadType string // such as json or bytea
+	Key         Column // that rows are known by: not that of the mapping where it is not unique
 }
 
 // Check compares the table with what its user needs. Differences are a *SchemaError with all of them, and with the
@@ -150,7 +151,7 @@ func Check(ctx context.Context, db DB, t *Table, need Need) (*Schema, error) {
 	if len(e.Problems) > 0 {
 		return nil, e
 	}
-	return &Schema{Table: c.name, Partitioned: c.partitioned, PayloadType: c.columns[string(t.Columns.Payload)]}, nil
+	return &Schema{Table: c.name, Partitioned: c.partitioned, PayloadType: c.columns[string(t.Columns.Payload)], Key: t.key(c)}, nil
 }
 
 // Unmapped are the columns, as settings name them, that a need requires and the settings say the table does not have.

@@ -89,6 +89,9 @@ func plan(t *Table, c *catalog, l Layout, today time.Time) ([]Step, error) {
 	}
 	p.leases()
 	p.indexes()
+	if own, key := t.Columns.IdempotencyKey, t.key(c); key != own && !p.partitioned && len(p.steps) > 0 {
+		p.steps[0].Note = strings.TrimPrefix(fmt.Sprintf("%s; %s need not be unique: rows are known by %s", p.steps[0].Note, own, key), "; ")
+	}
 	if p.partitioned { // after the indexes, which new partitions get as well
 		p.keys()
 		p.partitions(today)
@@ -257,8 +260,12 @@ func (p *planner) indexes() {
 	if p.c.exists && !slices.ContainsFunc(p.c.indexes, func(x index) bool { return x.valid && x.whole && len(x.columns) > 0 && x.columns[0] == string(c.ID) }) {
 		create("_id_idx", "", fmt.Sprintf("(%s)", c.ID))
 	}
-	if !p.partitioned && !p.c.hasUnique(c.IdempotencyKey) && c.IdempotencyKey != c.ID {
+	if key := p.t.key(p.c); !p.partitioned && !p.c.hasUnique(key) && key != c.ID {
+		before := len(p.steps)
 		create("_idempotency_key_idx", "UNIQUE ", fmt.Sprintf("(%s)", c.IdempotencyKey))
+		if p.c.exists && len(p.steps) > before {
+			p.steps[before].Note = fmt.Sprintf("a transaction that writes a value of %s again fails from then on; where rows share one, set columns.idempotency_key to %s", c.IdempotencyKey, c.ID)
+		}
 	}
 	if c.Status != "" {
 		if c.Key != "" {

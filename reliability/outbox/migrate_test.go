@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,7 +33,7 @@ func TestMigrateCreatesWhatIsMissing(t *testing.T) {
 			r, err := pgx.CollectExactlyOneRow(rows, ScanRow)
 			require.NoError(t, err)
 			require.WithinDuration(t, time.Now(), r.CreatedAt, time.Hour)
-			r.CreatedAt = time.Time{}
+			r.CreatedAt, r.StoredAt = time.Time{}, pgtype.Timestamptz{}
 			require.Equal(t, Row{
 				ID: 1, IdempotencyKey: "a", AggregateType: "Order", AggregateID: "42", EventType: "OrderCreated",
 				Topic: "order-events", Key: "42", Payload: []byte(`{"a": 1}`), Status: Pending,
@@ -42,7 +43,7 @@ func TestMigrateCreatesWhatIsMissing(t *testing.T) {
 			for _, need := range []Need{NeedPublish, NeedRelay, NeedClaim, NeedXID} {
 				s, err := Check(t.Context(), conn, table, need)
 				require.NoError(t, err)
-				require.Equal(t, Schema{Table: Name{"public", "outbox"}, Partitioned: l.Partitioned, PayloadType: "json"}, *s)
+				require.Equal(t, Schema{Table: Name{"public", "outbox"}, Partitioned: l.Partitioned, PayloadType: "json", Key: "idempotency_key"}, *s)
 			}
 		})
 	}
@@ -176,7 +177,7 @@ func TestTablesOfOthersGetWhatTheyLack(t *testing.T) {
 				if x.want.CreatedAt.IsZero() {
 					got.CreatedAt = time.Time{}
 				}
-				got.CreatedAt = got.CreatedAt.UTC()
+				got.CreatedAt, got.StoredAt = got.CreatedAt.UTC(), pgtype.Timestamptz{}
 				require.Equal(t, x.want, got)
 			})
 		}
@@ -247,4 +248,42 @@ func TestALongTransactionDoesNotBlockWriters(t *testing.T) {
 	exec(t, other, "BEGIN", "SELECT * FROM outbox")
 	err := Migrate(t.Context(), conn, table, Layout{LockTimeout: 50 * time.Millisecond}, func(Step) {})
 	require.ErrorContains(t, err, "a long transaction uses the table; run it again")
+}
+
+// A service that writes several statuses of one event goes on writing them after the migration of its table.
+func TestSeveralRowsOfAnEvent(t *testing.T) {
+	table := newTable(t, Options{Preset: "outbox_events", Topic: "statuses"})
+	for _, ddl := range []string{"", rabbitTable} {
+		conn, _ := database(t)
+		if ddl != "" {
+			exec(t, conn, ddl, rabbitRow)
+		}
+		var steps []Step
+		require.NoError(t, Migrate(t.Context(), conn, table, Layout{}, func(s Step) { steps = append(steps, s) }))
+		require.Contains(t, steps[0].Note, `"event_id" need not be unique: rows are known by "id"`)
+		exec(t, conn, rabbitRow, rabbitRow)
+		schema, err := Check(t.Context(), conn, table, NeedOptimistic)
+		require.NoError(t, err)
+		require.EqualValues(t, "id", schema.Key)
+		rest, err := Plan(t.Context(), conn, table, Layout{})
+		require.NoError(t, err)
+		require.Empty(t, rest)
+
+		exec(t, conn, "DELETE FROM outbox_events", "CREATE UNIQUE INDEX ON outbox_events (event_id)")
+		schema, err = Check(t.Context(), conn, table, NeedOptimistic)
+		require.NoError(t, err)
+		require.EqualValues(t, "event_id", schema.Key)
+	}
+	// Another table gets the index, and whoever migrates it is told before.
+	conn, _ := database(t)
+	exec(t, conn, "CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, aggregate_type text, aggregate_id text, event_type text, topic text, key text, payload json, bucket int)")
+	notes := ""
+	steps, err := Plan(t.Context(), conn, newTable(t, Options{}), Layout{})
+	require.NoError(t, err)
+	for _, s := range steps {
+		if strings.Contains(s.SQL, "UNIQUE") {
+			notes += s.Note
+		}
+	}
+	require.Contains(t, notes, `fails from then on; where rows share one, set columns.idempotency_key to "id"`)
 }

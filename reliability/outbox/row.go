@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Row is one row of an outbox table. Columns that the table does not have are empty.
 type Row struct {
 	ID             int64
-	CreatedAt      time.Time
+	CreatedAt      time.Time          // see TimeOf
+	StoredAt       pgtype.Timestamptz // CreatedAt as the table has it
 	IdempotencyKey string
 	AggregateType  string
 	AggregateID    string
@@ -40,8 +42,11 @@ func (t *Table) SelectList(alias string) string {
 		if alias != "" {
 			s = alias + "." + s
 		}
-		if typ == "text" {
+		switch typ {
+		case "text":
 			return "coalesce(" + s + "::text, '')"
+		case "integer": // others may have written anything, and there is room to count on
+			return "least(greatest(coalesce(" + s + ", 0), 0), 1000000000)::integer"
 		}
 		if typ != "" {
 			s += "::" + typ
@@ -68,9 +73,56 @@ func ScanRow(rows pgx.CollectableRow) (r Row, err error) {
 // Targets are what to scan SelectList into, for statements that select more than that.
 func (r *Row) Targets() []any {
 	return []any{
-		&r.ID, &r.CreatedAt, &r.IdempotencyKey, &r.AggregateType, &r.AggregateID, &r.EventType, &r.Topic, &r.Key,
-		&r.Payload, &r.Headers, &r.Status, &r.Attempts, &r.NextAttemptAt, &r.Error, &r.CompletedAt, &r.Version,
+		&r.ID, rowTime{r}, &r.IdempotencyKey, &r.AggregateType, &r.AggregateID, &r.EventType, &r.Topic, &r.Key,
+		&r.Payload, &r.Headers, &r.Status, &r.Attempts, optionalTime{&r.NextAttemptAt}, &r.Error, optionalTime{&r.CompletedAt}, &r.Version,
 	}
+}
+
+// SecondsExpr are the seconds between two times in SQL, of which the first may be NULL, and at most 95 years. Either can be
+// infinite or out of the range of an interval, for which a difference would be an error.
+func SecondsExpr(from, to string) string {
+	from += "::timestamptz"
+	return fmt.Sprintf("CASE WHEN %[1]s IS NOT NULL THEN least(greatest(extract(epoch FROM %[2]s)::float8 - extract(epoch FROM %[1]s)::float8, -3e9), 3e9) END", from, to)
+}
+
+// The nearest times to those that a row can have and JSON has not.
+var (
+	firstTime = time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)
+	lastTime  = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+)
+
+// TimeOf is a time of a row: zero where it is NULL, and the nearest one that JSON has where it is infinite or far away.
+func TimeOf(t pgtype.Timestamptz) time.Time {
+	switch {
+	case !t.Valid:
+		return time.Time{}
+	case t.InfinityModifier == pgtype.Infinity || t.Time.After(lastTime):
+		return lastTime
+	case t.InfinityModifier == pgtype.NegativeInfinity || t.Time.Before(firstTime):
+		return firstTime
+	}
+	return t.Time
+}
+
+// rowTime scans the time of a row.
+type rowTime struct{ r *Row }
+
+// ScanTimestamptz implements pgtype.TimestamptzScanner.
+func (x rowTime) ScanTimestamptz(t pgtype.Timestamptz) error {
+	x.r.CreatedAt, x.r.StoredAt = TimeOf(t), t
+	return nil
+}
+
+// optionalTime scans one that may be absent.
+type optionalTime struct{ to **time.Time }
+
+// ScanTimestamptz implements pgtype.TimestamptzScanner.
+func (r optionalTime) ScanTimestamptz(t pgtype.Timestamptz) error {
+	if *r.to = nil; t.Valid {
+		at := TimeOf(t)
+		*r.to = &at
+	}
+	return nil
 }
 
 // ParseHeaders reads the headers of a row: a JSON object. Values that are no texts are given as their JSON.

@@ -28,10 +28,10 @@ func ReadBacklog(ctx context.Context, db DB, t *Table) (b Backlog, err error) {
 	if c.CompletedAt != "" {
 		fresh = c.CompletedAt.String() + " IS NULL"
 	}
-	sql := fmt.Sprintf(`SELECT p.*, coalesce(extract(epoch FROM clock_timestamp() - p.oldest), 0)::float8, (SELECT count(*) FROM %[1]s WHERE %[2]s = 'FAILED')
+	sql := fmt.Sprintf(`SELECT p.*, coalesce(%[7]s, 0), (SELECT count(*) FROM %[1]s WHERE %[2]s = 'FAILED')
 		FROM (SELECT count(*), %[3]s, min(%[4]s) FILTER (WHERE %[5]s)::timestamptz AS oldest FROM %[1]s WHERE %[6]s) p`,
-		t.Name, c.Status, waiting, c.CreatedAt, fresh, t.OpenExpr())
-	if err := db.QueryRow(ctx, sql).Scan(&b.Pending, &b.Waiting, &b.Oldest, &b.Age, &b.Failed); err != nil {
+		t.Name, c.Status, waiting, c.CreatedAt, fresh, t.OpenExpr(), SecondsExpr("p.oldest", "clock_timestamp()"))
+	if err := db.QueryRow(ctx, sql).Scan(&b.Pending, &b.Waiting, optionalTime{&b.Oldest}, &b.Age, &b.Failed); err != nil {
 		return b, fmt.Errorf("count the rows of %s: %w", t.Name.Text(), err)
 	}
 	return b, nil
@@ -131,13 +131,13 @@ func (s *Stats) readTopics(ctx context.Context, db DB, t *Table) error {
 	sql := fmt.Sprintf(`WITH r AS (
 			SELECT %[1]s AS topic, %[2]s AS type, 1 AS pending, 0 AS failed, NULL::float8 AS took FROM %[3]s WHERE %[10]s
 			UNION ALL SELECT %[1]s, %[2]s, 0, 1, NULL FROM %[3]s WHERE %[4]s = 'FAILED'
-			UNION ALL SELECT topic, type, 0, 0, extract(epoch FROM completed - created)::float8
+			UNION ALL SELECT topic, type, 0, 0, %[11]s
 				FROM (SELECT %[1]s AS topic, %[2]s AS type, %[4]s AS status, %[5]s::timestamptz AS created, %[6]s AS completed FROM %[3]s ORDER BY %[7]s DESC LIMIT %[8]d) newest
 				WHERE status = 'COMPLETED' AND completed > now() - interval '1 hour')
 		SELECT grouping(topic) = 1, coalesce(topic, ''), coalesce(type, ''), coalesce(sum(pending), 0), coalesce(sum(failed), 0), count(took),
 			percentile_cont(0.5) WITHIN GROUP (ORDER BY took), percentile_cont(0.95) WITHIN GROUP (ORDER BY took)
 		FROM r GROUP BY GROUPING SETS ((), (topic, type)) ORDER BY 1 DESC, sum(pending) + sum(failed) DESC, count(took) DESC, 2, 3 LIMIT %[9]d`,
-		t.TopicExpr(), textExpr(c.EventType), t.Name, c.Status, c.CreatedAt, completed, c.ID, SampleRows, maxTopics+1, t.OpenExpr())
+		t.TopicExpr(), textExpr(c.EventType), t.Name, c.Status, c.CreatedAt, completed, c.ID, SampleRows, maxTopics+1, t.OpenExpr(), SecondsExpr("created", "completed"))
 	rows, err := db.Query(ctx, sql)
 	if err != nil {
 		return err

@@ -129,6 +129,24 @@ func (t *Table) Buckets() Name { return t.Name.With("_buckets") }
 // Relays is the table of the relays that share the buckets.
 func (t *Table) Relays() Name { return t.Name.With("_relays") }
 
+// WithKey is the table with another column as the key of its rows.
+func (t *Table) WithKey(c Column) *Table {
+	other := *t
+	other.Columns.IdempotencyKey = c
+	return &other
+}
+
+// key is the column that is the key of rows. Rows of the preset outbox_events can be several statuses of one event, so that
+// their event_id is one only where the table says so.
+func (t *Table) key(c *catalog) Column {
+	const preset = "outbox_events"
+	key := t.Columns.IdempotencyKey
+	if t.preset == preset && key == presets[preset].IdempotencyKey && !c.partitioned && !c.hasUnique(key) {
+		return t.Columns.ID
+	}
+	return key
+}
+
 // BucketExpr is the bucket of a row in SQL. It is what the index for claiming has.
 func (t *Table) BucketExpr() string {
 	if t.Columns.Bucket != "" {

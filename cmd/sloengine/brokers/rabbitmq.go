@@ -92,7 +92,11 @@ func (o *rabbitCommand) one(c *cobra.Command) (s *config.RabbitMQ, queue string,
 		return nil, "", err
 	}
 	if len(list) > 1 {
-		return nil, "", cli.Usagef("%s has %d sources of RabbitMQ; choose one with --source", o.file, len(list))
+		names := make([]string, len(list))
+		for i, s := range list {
+			names[i] = s.Name
+		}
+		return nil, "", cli.Usagef("%s has %d sources of RabbitMQ; choose one with --source (%s)", o.file, len(list), strings.Join(names, ", "))
 	}
 	if c.Flags().Changed("queue") && o.queue == "" {
 		return nil, "", cli.Usagef("--queue is empty (omit it for the queue that the source consumes)")

@@ -61,7 +61,7 @@ func (b *book) topicKnown(topic string, id [16]byte) (known, recreated bool) {
 }
 
 // add notes what became durable.
-func (b *book) add(stream position.Stream, epoch int32, r position.Range) {
+func (b *book) add(stream position.Stream, epoch int32, backlog int64, r position.Range) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := place{stream.Name, stream.Partition}
@@ -70,7 +70,7 @@ func (b *book) add(stream position.Stream, epoch int32, r position.Range) {
 		e = &position.Progress{Stream: stream, Epoch: position.NoEpoch}
 		b.streams[at] = e
 	}
-	e.Epoch = max(e.Epoch, epoch)
+	e.Epoch, e.Backlog = max(e.Epoch, epoch), max(e.Backlog, backlog)
 	e.Ranges = unite(e.Ranges, r)
 	e.Partial = slices.DeleteFunc(e.Partial, func(m position.Partial) bool { return m.Offset >= r.From && m.Offset < r.To })
 }

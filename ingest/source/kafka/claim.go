@@ -22,6 +22,14 @@ type claimed struct {
 	from, to int64
 }
 
+// backlog is that of the partition while it is read, which is when a restart needs it.
+func (p *claimed) backlog() int64 {
+	if p.from >= p.part.backlog {
+		return 0
+	}
+	return p.part.backlog
+}
+
 // of is the index of a partition in the claim.
 func (c *claim) of(p *part) int {
 	for i := len(c.parts) - 1; i >= 0; i-- {
@@ -39,7 +47,7 @@ func (c *claim) AppendPosition(dst []byte, undecided []int32) []byte {
 	for i := range c.parts {
 		p := &c.parts[i]
 		progress = append(progress, position.Progress{
-			Stream: p.part.stream, Generation: p.part.generation, Epoch: p.epoch, Ranges: []position.Range{{From: p.from, To: p.to}},
+			Stream: p.part.stream, Generation: p.part.generation, Epoch: p.epoch, Backlog: p.backlog(), Ranges: []position.Range{{From: p.from, To: p.to}},
 		})
 	}
 	if len(undecided) > 0 {
@@ -64,6 +72,6 @@ func (c *claim) AppendPosition(dst []byte, undecided []int32) []byte {
 func (c *claim) note(b *book) {
 	for i := range c.parts {
 		p := &c.parts[i]
-		b.add(p.part.stream, p.epoch, position.Range{From: p.from, To: p.to})
+		b.add(p.part.stream, p.epoch, p.backlog(), position.Range{From: p.from, To: p.to})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -365,4 +366,54 @@ func (e *stuckEngine) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Ti
 		return engine.Result{}, engine.ErrOverloaded
 	}
 	return engine.Result{Accepted: len(b.Events)}, nil
+}
+
+// stalled is an engine that takes a number of batches and is busy then.
+type stalled struct {
+	source.Engine
+	left atomic.Int64
+}
+
+func (s *stalled) AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32, at engine.Position) (engine.Result, error) {
+	if len(b.Events) > 0 && s.left.Add(-1) < 0 {
+		return engine.Result{}, &engine.UnavailableError{Code: "overload", Detail: "busy", RetryAfter: 10 * time.Millisecond}
+	}
+	return s.Engine.AdmitAt(ctx, b, t, todo, at)
+}
+
+// A restart during the first read of a topic goes on with the backfill: by the log alone, and by a checkpoint.
+func TestRestartDuringTheFirstRead(t *testing.T) {
+	for ownership, checkpoint := range map[string]bool{Static: false, Group: true} {
+		t.Run(ownership, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(t *testing.T, brokers []string, topic string) {
+				p, dir, set := newProducer(t, brokers...), t.TempDir(), settings(topic)
+				set.Ownership, set.Group = ownership, topic
+				p.create(t, topic, 2)
+				p.put(t, topic, 2, ids("old", 1000)...)
+				for _, batches := range []int64{2, 2, 1 << 40} {
+					e := startEngine(t, dir)
+					s := &stalled{Engine: e}
+					s.left.Store(batches)
+					src := startSource(t, e, plain(brokers...), set, func(o *source.Options, _ *Options) { o.Engine, o.BatchEvents = s, 100 })
+					if batches > 2 {
+						requireOnce(t, e, 1000)
+						p.put(t, topic, 2, ids("new", 10)...)
+						requireOnce(t, e, 1010)
+						require.Equal(t, 1000, e.state.backs)
+						require.Equal(t, 10, e.state.live)
+						break
+					}
+					eventually(t, "the engine is busy", func() bool { return s.left.Load() < 0 })
+					src.stop()
+					if !checkpoint {
+						from := dir
+						dir = t.TempDir()
+						require.NoError(t, os.CopyFS(dir, os.DirFS(from))) // as after a kill
+					}
+					e.stop()
+				}
+			})
+		})
+	}
 }

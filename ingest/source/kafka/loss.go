@@ -102,7 +102,7 @@ func (s *Source) cut(ctx context.Context, stream position.Stream, to int64, epoc
 	if !ok || left.Stream.ID != stream.ID || last <= to {
 		return nil
 	}
-	left.Generation, left.Epoch = left.Generation+1, epoch
+	left.Generation, left.Epoch, left.Backlog = left.Generation+1, epoch, min(left.Backlog, to)
 	left.Partial = slices.DeleteFunc(left.Partial, func(m position.Partial) bool { return m.Offset >= to })
 	left.Ranges = slices.DeleteFunc(left.Ranges, func(r position.Range) bool { return r.From >= to })
 	if n := len(left.Ranges); n > 0 {

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/sloengine/sloengine/ingest/position"
 )
@@ -23,8 +22,8 @@ type part struct {
 	start   int64 // the beginning of the log when it was last looked at
 	end     int64 // what is committed there
 
-	refold time.Time // messages before it were there before this source began; zero: none
-	failed bool      // the client reads it no more
+	backlog int64 // see position.Progress
+	failed  bool  // the client reads it no more
 }
 
 func newPart(stream position.Stream) *part {
@@ -47,7 +46,7 @@ func (p *part) begin(generation uint32) {
 // resume continues behind what is durable.
 func (p *part) resume(have position.Progress) {
 	p.begin(have.Generation)
-	p.done, p.partial = have.Ranges, have.Partial
+	p.done, p.partial, p.backlog = have.Ranges, have.Partial, have.Backlog
 }
 
 // take reports whether a message is new, and which of its events are not.

@@ -247,7 +247,7 @@ func (x *session) locate(ctx context.Context, p *part, known, recreated bool) er
 		if offset, err = x.first(ctx, p); err != nil {
 			return err
 		}
-		p.refold = s.o.Now()
+		p.backlog = p.end
 	}
 	p.next, p.claimed = offset, offset
 	return nil

@@ -172,7 +172,7 @@ func (x *session) take(ctx context.Context, p *part, f *kgo.FetchPartition) erro
 			continue
 		}
 		m.Value, m.Time, m.Offset, m.Done = r.Value, r.Timestamp, r.Offset, done
-		m.Refold = r.Timestamp.Before(p.refold)
+		m.Refold = r.Offset < p.backlog
 		m.Headers = nil
 		if len(r.Headers) > 0 {
 			x.heads = r.Headers

@@ -60,11 +60,13 @@ type places struct {
 	at    [outbox.Buckets]place
 	known [outbox.Buckets]bool // the log has a place
 	full  time.Time            // when the log got the places of all buckets
+	// backlog is the transaction before which rows were there when the source took the table up for the first time.
+	backlog uint64
 }
 
 // load takes over what the log has of the table, if it is the same one. old is what the log has of another one of its name.
 func (p *places) load(progress []position.Progress, self identity) (old *identity) {
-	p.self = self
+	p.self, p.backlog = self, 0
 	for i := range p.at {
 		p.at[i], p.known[i] = place{0, noID}, false
 	}
@@ -88,6 +90,7 @@ func (p *places) load(progress []position.Progress, self identity) (old *identit
 		}
 		if next, ok := x.Next(); ok {
 			p.at[x.Stream.Partition], p.known[x.Stream.Partition] = place{uint64(next), noID}, true
+			p.backlog = max(p.backlog, uint64(x.Backlog))
 			old = nil
 		}
 	}
@@ -161,9 +164,13 @@ func (c *claimed) AppendPosition(dst []byte, undecided []int32) []byte {
 		if !at.before(to.xid, to.id) {
 			continue
 		}
-		progress = append(progress, position.Progress{
+		bucket := position.Progress{
 			Stream: position.Stream{Name: c.places.table, ID: id, Partition: int32(b)}, Ranges: []position.Range{{From: 0, To: int64(to.xid)}},
-		})
+		}
+		if at.xid < c.places.backlog { // a restart needs it until the rows are read
+			bucket.Backlog = int64(c.places.backlog)
+		}
+		progress = append(progress, bucket)
 		if to.id != noID {
 			progress = append(progress, position.Progress{
 				Stream: position.Stream{Name: c.places.table + within, ID: withinID(id, to.xid), Partition: int32(b)}, Ranges: []position.Range{{From: 0, To: to.id + 1}},

@@ -26,7 +26,7 @@ type row struct {
 	xid     uint64 // 0 in the way claim
 	id      int64
 	bucket  int16
-	created time.Time
+	created time.Time // zero: the row says none
 	key     string
 	typ     string
 	value   pgtype.DriverBytes // cut off behind Options.Most bytes or characters
@@ -55,11 +55,12 @@ func textOf(c outbox.Column) string {
 	return "coalesce(" + c.String() + "::text, '')"
 }
 
+// bucket is that of a row, which belongs to one whatever its column holds.
 func (r *resolved) bucket() string {
 	if r.table.Columns.Bucket == "" && r.table.Columns.Key == "" {
 		return "0::smallint"
 	}
-	return r.table.BucketExpr()
+	return fmt.Sprintf("(coalesce(%s, 0) & %d)::smallint", r.table.BucketExpr(), outbox.Buckets-1)
 }
 
 // statements writes the statements. payload is the type of that column, and headers are those that become attributes.
@@ -93,7 +94,7 @@ func (r *resolved) statements(payload string, headers map[string]string, most in
 	outer := fmt.Sprintf("s.id, s.bucket, s.created, s.idempotency, s.typ, substring(s.value, 1, %d), s.headers, s.c0, s.c1, s.c2, s.c3, (SELECT to_regclass(%s)::oid)", most+1, literal(t))
 	const xmin = "pg_snapshot_xmin(pg_current_snapshot())"
 	const many = " LIMIT " + tooMany
-	age := "extract(epoch FROM clock_timestamp() - " + c.CreatedAt.String() + "::timestamptz)::float8"
+	age := outbox.SecondsExpr(c.CreatedAt.String(), "clock_timestamp()")
 	if r.Way == Claim {
 		uncounted := c.CountedAt.String() + " IS NULL" + q.mine
 		q.read = fmt.Sprintf("SELECT '0'::text, %s, '0'::text FROM (SELECT %s FROM %s WHERE %s AND %s > $1::bigint ORDER BY %[5]s LIMIT $2) s ORDER BY s.id",
@@ -137,15 +138,17 @@ func (x *session) each(ctx context.Context, n int, f func(r *row) bool) (rows in
 	defer found.Close()
 	var r row
 	var xid, xmin string
+	var created pgtype.Timestamptz
 	c := &r.columns
 	for found.Next() {
 		rows++
-		if err := found.Scan(&xid, &r.id, &r.bucket, &r.created, &r.key, &r.typ, &r.value, &r.headers, &c[0], &c[1], &c[2], &c[3], &r.oid, &xmin); err != nil {
+		if err := found.Scan(&xid, &r.id, &r.bucket, &created, &r.key, &r.typ, &r.value, &r.headers, &c[0], &c[1], &c[2], &c[3], &r.oid, &xmin); err != nil {
 			return rows, err
 		}
 		if r.oid != x.oid {
 			return rows, errAnother
 		}
+		r.created = outbox.TimeOf(created)
 		if r.xid, err = strconv.ParseUint(xid, 10, 64); err == nil {
 			r.xmin, err = strconv.ParseUint(xmin, 10, 64)
 		}
@@ -190,7 +193,7 @@ func (x *session) message(r *row, m *source.Message) {
 	}
 	*m = source.Message{
 		Value: r.value, Time: r.created, MessageID: key, Service: x.s.set.Service, Type: r.typ,
-		Topic: x.s.places.table, Generation: x.generation, Partition: int32(r.bucket), Offset: r.id, Refold: r.created.Before(x.refold),
+		Topic: x.s.places.table, Generation: x.generation, Partition: int32(r.bucket), Offset: r.id, Refold: r.xid < x.s.places.backlog,
 	}
 	x.heads = x.heads[:0]
 	if len(x.s.headers) > 0 {

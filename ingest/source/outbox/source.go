@@ -128,10 +128,9 @@ type session struct {
 	owned []int // buckets, ascending
 
 	oid        uint32
-	generation string    // the beginning of the table's identity
-	refold     time.Time // rows before it were there before this source began; zero: none
-	limit      int       // rows of the next read
-	after      int64     // where the next read of the way claim begins
+	generation string // the beginning of the table's identity
+	limit      int    // rows of the next read
+	after      int64  // where the next read of the way claim begins
 	measured   time.Time
 	msg        source.Message
 	heads      headers
@@ -187,7 +186,11 @@ func (x *session) begin(ctx context.Context) error {
 		return err
 	}
 	s.places.table = schema.Table.Text()
-	x.q = s.set.statements(schema.PayloadType, s.headers, s.o.Most)
+	set := s.set
+	if schema.Key != set.table.Columns.IdempotencyKey {
+		set.table = set.table.WithKey("") // rows are known by their place
+	}
+	x.q = set.statements(schema.PayloadType, s.headers, s.o.Most)
 	var self identity
 	var xmin, xmax uint64
 	if self, xmin, xmax, err = x.identify(ctx); err != nil {
@@ -265,7 +268,7 @@ func (x *session) locate(ctx context.Context, self identity, xmin, xmax uint64) 
 		// Positions are durable before the first row is read, so that a crash does not skip rows.
 		return x.submit(ctx, nil, &claimed{source: s.in.Name(), places: p, buckets: x.owned, owned: x.owned, to: place{xmin, noID}})
 	case fresh:
-		x.refold = s.o.Now()
+		p.backlog = xmax
 	}
 	return nil
 }

@@ -4,16 +4,20 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
 func TestStart(t *testing.T) {
@@ -45,6 +49,46 @@ func TestStart(t *testing.T) {
 	e.requireOnce(t, 21)
 	require.True(t, e.state.all()["before-1"].Backfill)
 	require.False(t, e.state.all()["live-1"].Backfill)
+
+	// So it is if the engine restarts before all of it is read.
+	dir = t.TempDir()
+	for _, refused := range []bool{true, false} {
+		e = startEngine(t, dir)
+		busy := &busyEngine{Engine: e}
+		r = startSource(t, e, s.DSN(db), settings(XID), func(in *source.Options, o *Options) {
+			in.Settings.Backfill, in.BatchEvents, o.Settings.Batch = source.BackfillAuto, 5, 5
+			if refused {
+				in.Engine = busy
+			}
+		})
+		if refused {
+			eventually(t, func() bool { return busy.batches.Load() > 2 })
+		}
+		if !refused {
+			e.requireOnce(t, 21)
+			_, err = c.Exec(t.Context(), insert, "later", 1)
+			require.NoError(t, err)
+			e.requireOnce(t, 22)
+		}
+		r.stop()
+		e.stop()
+	}
+	for id, x := range e.state.all() {
+		require.Equal(t, id != "later-1", x.Backfill, id)
+	}
+}
+
+// busyEngine takes two batches.
+type busyEngine struct {
+	source.Engine
+	batches atomic.Int32
+}
+
+func (e *busyEngine) AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32, at engine.Position) (engine.Result, error) {
+	if e.batches.Add(1) > 2 {
+		return engine.Result{}, &engine.UnavailableError{Code: "overload", Detail: "busy", RetryAfter: 10 * time.Millisecond}
+	}
+	return e.Engine.AdmitAt(ctx, b, t, todo, at)
 }
 
 func TestColumns(t *testing.T) {

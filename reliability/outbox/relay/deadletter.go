@@ -117,6 +117,9 @@ func (r *Relay) deadMessage(res *result, withPayload bool) *Message {
 	it := res.item
 	// The time is the database's, as everything else about the row.
 	failedAt := it.CreatedAt.Add(time.Duration(it.age * float64(time.Second))).UTC()
+	if !it.StoredAt.Valid || !it.CreatedAt.Equal(it.StoredAt.Time) || failedAt.Year() > 9999 { // of a row without a usable one
+		failedAt = r.o.Now().UTC()
+	}
 	d := deadLetter{
 		Row: deadRow{
 			ID: it.ID, CreatedAt: it.CreatedAt.UTC(), IdempotencyKey: it.IdempotencyKey, AggregateType: it.AggregateType, AggregateID: it.AggregateID,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres"
@@ -69,9 +70,9 @@ func (c *optimistic) claim(ctx context.Context, items []*item) (claimed []*item,
 	r := c.r
 	ctx, cancel := context.WithTimeout(ctx, r.o.SendTimeout)
 	defer cancel()
-	ids, created, versions := make([]int64, len(items)), make([]time.Time, len(items)), make([]int64, len(items))
+	ids, created, versions := make([]int64, len(items)), make([]pgtype.Timestamptz, len(items)), make([]int64, len(items))
 	for i, it := range items {
-		ids[i], created[i], versions[i] = it.ID, it.CreatedAt, it.generation
+		ids[i], created[i], versions[i] = it.ID, it.StoredAt, it.generation
 		it.generation++ // that of the claim
 	}
 	got := make(map[int64]bool, len(items))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/outbox"
@@ -192,11 +193,11 @@ func (r *Relay) write(ctx context.Context, results []result) {
 // store writes results in one statement, and returns the rows that were written.
 func (r *Relay) store(ctx context.Context, results []result) (map[int64]bool, error) {
 	n := len(results)
-	ids, created, buckets, generations := make([]int64, n), make([]time.Time, n), make([]int16, n), make([]int64, n)
+	ids, created, buckets, generations := make([]int64, n), make([]pgtype.Timestamptz, n), make([]int16, n), make([]int64, n)
 	plain := true
 	for i := range results {
 		it := results[i].item
-		ids[i], created[i], buckets[i], generations[i] = it.ID, it.CreatedAt, it.bucket, it.generation
+		ids[i], created[i], buckets[i], generations[i] = it.ID, it.StoredAt, it.bucket, it.generation
 		plain = plain && results[i].status == outbox.Completed
 	}
 	args := []any{r.o.Name, ids, created, buckets, generations}

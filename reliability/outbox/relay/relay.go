@@ -212,7 +212,7 @@ func (r *Relay) prepare(ctx context.Context) bool {
 	for {
 		schema, err := r.check(ctx)
 		if err == nil {
-			r.sql = newStatements(r.o.Table, schema, &r.o)
+			r.sql = newStatements(r.o.Table.WithKey(schema.Key), schema, &r.o)
 			return true
 		}
 		if ctx.Err() == nil {

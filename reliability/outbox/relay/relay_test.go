@@ -411,3 +411,67 @@ func TestRetentionAndReplay(t *testing.T) {
 		require.Less(t, r.metric("sloengine_outbox_latency_seconds_sum"), 600.)
 	})
 }
+
+// No row stops those behind it, whatever is in it, and each is published or given up.
+func TestOddRows(t *testing.T) {
+	loose := `CREATE TABLE outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, created_at timestamptz, idempotency_key text, aggregate_type text, aggregate_id text, event_type text,
+		topic text, key text, payload bytea, headers jsonb, status text DEFAULT 'PENDING', attempts bigint, next_attempt_at timestamptz, error text, completed_at timestamptz,
+		version bigint, instance text, locked_at timestamptz)`
+	columns := map[string]string{"bucket": "", "xid": "", "counted_at": ""}
+	optimistic := map[string]string{"bucket": "", "xid": "", "counted_at": "", "version": "version", "processing_instance": "instance", "locked_at": "locked_at"}
+	for claim, columns := range map[string]map[string]string{Lease: columns, Optimistic: optimistic} {
+		t.Run(claim, func(t *testing.T) {
+			f := newFixture(t, outbox.Options{Columns: columns}, outbox.Layout{}, loose,
+				"CREATE UNIQUE INDEX outbox_idempotency_key_idx ON outbox (idempotency_key)")
+			f.claim = claim
+			n := 0
+			for _, created := range []any{nil, "infinity", "-infinity", "99999-01-01", "294276-12-31 23:59:59+00", "4713-01-01 BC", "now"} {
+				for _, attempts := range []any{nil, -1, int64(1) << 40} {
+					for _, headers := range []any{nil, "[]", "7", `{"a":{"b":null}}`, `{"idempotency-key":"\u0001"}`} {
+						n++
+						f.exec(`INSERT INTO outbox (created_at, attempts, headers, topic, key, payload, idempotency_key, next_attempt_at)
+							VALUES ($1::text::timestamptz, $2, $3::text::jsonb, 'orders', $4, $5, $6, $7::text::timestamptz)`,
+							created, attempts, headers, fmt.Sprintf("k\x01%d", n), [][]byte{nil, {}, {0xff, 0}}[n%3], fmt.Sprintf("odd-%d", n), []any{nil, "-infinity"}[n%2])
+						f.exec("INSERT INTO outbox (created_at, topic, key, payload, idempotency_key) VALUES (now(), 'orders', $1, '{}', $2)", fmt.Sprint("g", n), fmt.Sprintf("good-%d", n))
+					}
+				}
+			}
+			r := f.relay(func(o *Options) { o.DeadLetterTopic = "dead" })
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("%v\n%s", f.statuses(), r.log)
+				}
+			})
+			require.Eventually(t, func() bool { s := f.statuses(); return s[outbox.Completed]+s[outbox.Failed] == 2*n }, soon, 10*time.Millisecond)
+			require.Len(t, f.broker.keys("orders"), f.statuses()[outbox.Completed], "each is published once")
+			require.Equal(t, n, value[int](f, "SELECT count(*)::int FROM outbox WHERE status = 'COMPLETED' AND idempotency_key LIKE 'good-%'"))
+			require.Zero(t, value[int](f, "SELECT count(*)::int FROM outbox WHERE status = 'FAILED' AND headers IS NULL"))
+			for _, m := range f.broker.sent {
+				if m.DeadLetter {
+					require.Contains(t, string(m.Payload), `"failed_at"`)
+				}
+			}
+			require.True(t, r.Status().Database.OK)
+			require.NotContains(t, r.log.String(), "database failing")
+			stats, err := outbox.ReadStats(t.Context(), f.pool, f.table)
+			require.NoError(t, err)
+			_, err = json.Marshal(stats)
+			require.NoError(t, err)
+		})
+	}
+}
+
+// A row that is published says nothing of the attempts before.
+func TestCompletedRowHasNoError(t *testing.T) {
+	eachWay(t, func(t *testing.T, f *fixture) {
+		f.broker.outcome = func(context.Context, *Message) Outcome {
+			f.broker.outcome = nil
+			return Outcome{Err: errRow}
+		}
+		f.write("a", 1, 1)
+		f.relay(nil)
+		f.completed(1)
+		require.Equal(t, 1, value[int](f, "SELECT attempts FROM outbox"))
+		require.True(t, value[bool](f, "SELECT error IS NULL FROM outbox"))
+	})
+}

@@ -40,7 +40,7 @@ func newStatements(t *outbox.Table, schema *outbox.Schema, o *Options) (s statem
 	if c.CompletedAt != "" {
 		first = fmt.Sprintf(" FILTER (WHERE %s IS NULL)", c.CompletedAt)
 	}
-	s.pending = fmt.Sprintf("SELECT count(*), coalesce(extract(epoch FROM %s - min(%s)%s), 0)::float8 FROM %s WHERE %s", now, c.CreatedAt, first, t.Name, t.OpenExpr())
+	s.pending = fmt.Sprintf("SELECT count(*), coalesce(%s, 0) FROM %s WHERE %s", outbox.SecondsExpr(fmt.Sprintf("(min(%s)%s)", c.CreatedAt, first), now), t.Name, t.OpenExpr())
 	s.failed = fmt.Sprintf("SELECT count(*) FROM %s WHERE %[2]s <> 'COMPLETED' AND %[3]s > 0 AND %[2]s = 'FAILED'", t.Name, c.Status, c.Attempts)
 	return s
 }
@@ -75,28 +75,28 @@ func (s *statements) leases(t *outbox.Table, schema *outbox.Schema, block bool) 
 		" WHERE b.bucket = ANY ($3::smallint[]) AND b.worker = $1 AND b.lease_until > " + in("$2") + " LIMIT $6"
 
 	// Results are written only to rows whose bucket is still leased, under the same generation of the lease.
-	s.results(t, nil, fmt.Sprintf(" JOIN %s b ON b.bucket = v.bucket AND b.generation = v.generation AND b.worker = $1 AND b.lease_until > %s WHERE o.%s = 'PENDING'", buckets, now, c.Status))
+	s.results(t, schema, nil, fmt.Sprintf(" JOIN %s b ON b.bucket = v.bucket AND b.generation = v.generation AND b.worker = $1 AND b.lease_until > %s WHERE o.%s = 'PENDING'", buckets, now, c.Status))
 }
 
 // optimistic makes the statements of the way by versions. Each write increases the version.
 func (s *statements) optimistic(t *outbox.Table, schema *outbox.Schema, block bool) {
 	c := &t.Columns
-	table, next := t.Name.String(), fmt.Sprintf(", %[1]s = o.%[1]s + 1", c.Version)
+	table, next := t.Name.String(), fmt.Sprintf(", %[1]s = coalesce(o.%[1]s, 0) + 1", c.Version)
 	free := fmt.Sprintf(", %s = NULL, %s = NULL", c.ProcessingInstance, c.LockedAt)
 	ready := due(c)
 	if block {
 		ready += " AND " + unblocked(t, fmt.Sprintf("w.%s = 'FAILED'", c.Status))
 	}
 	row := func(of string) string {
-		return fmt.Sprintf("o.%s = %s.id AND o.%s = %s.created_at", c.ID, of, c.CreatedAt, of)
+		return fmt.Sprintf("o.%s = %s.id AND %s", c.ID, of, sameTime(schema, c, of))
 	}
 	keys := fmt.Sprintf("o.%s AS id, o.%s AS created_at", c.ID, c.CreatedAt)
 
 	s.take = fmt.Sprintf("WITH oldest AS (SELECT %s FROM %s o WHERE %s ORDER BY o.%s LIMIT $1), chosen AS (SELECT * FROM oldest ORDER BY random() LIMIT $2)", keys, table, ready, c.ID) +
-		fmt.Sprintf(" SELECT 0::smallint, r.%s::bigint, %s FROM (SELECT %s FROM %s o JOIN chosen ON %s) r ORDER BY r.%s",
+		fmt.Sprintf(" SELECT 0::smallint, coalesce(r.%s, 0)::bigint, %s FROM (SELECT %s FROM %s o JOIN chosen ON %s) r ORDER BY r.%s",
 			c.Version, selected(t), fetched(t, schema, "$3"), table, row("chosen"), c.ID)
 	// A row that somebody else is writing counts as lost at once, so relays never wait for each other.
-	s.claim = fmt.Sprintf("WITH held AS (SELECT %s FROM %s o JOIN unnest($2::bigint[], $3::timestamptz[], $4::bigint[]) v (id, created_at, version) ON %s AND o.%s = v.version WHERE o.%s = 'PENDING' ORDER BY 1 FOR UPDATE OF o SKIP LOCKED)",
+	s.claim = fmt.Sprintf("WITH held AS (SELECT %s FROM %s o JOIN unnest($2::bigint[], $3::timestamptz[], $4::bigint[]) v (id, created_at, version) ON %s AND coalesce(o.%s, 0) = v.version WHERE o.%s = 'PENDING' ORDER BY 1 FOR UPDATE OF o SKIP LOCKED)",
 		keys, table, row("v"), c.Version, c.Status) +
 		fmt.Sprintf(" UPDATE %s o SET %s = 'PROCESSING', %s = $1, %s = %s%s FROM held WHERE %s RETURNING o.%s::bigint",
 			table, c.Status, c.ProcessingInstance, c.LockedAt, now, next, row("held"), c.ID)
@@ -107,17 +107,26 @@ func (s *statements) optimistic(t *outbox.Table, schema *outbox.Schema, block bo
 		back + " FROM stale WHERE " + row("stale")
 
 	// Results are written only to rows that have the version of the claim.
-	s.results(t, []string{next, fmt.Sprintf(", %s = CASE WHEN v.status = 'COMPLETED' THEN o.%[1]s END, %s = CASE WHEN v.status = 'COMPLETED' THEN o.%[2]s END", c.ProcessingInstance, c.LockedAt)},
+	s.results(t, schema, []string{next, fmt.Sprintf(", %s = CASE WHEN v.status = 'COMPLETED' THEN o.%[1]s END, %s = CASE WHEN v.status = 'COMPLETED' THEN o.%[2]s END", c.ProcessingInstance, c.LockedAt)},
 		fmt.Sprintf(" WHERE o.%s = v.generation AND o.%s = $1 AND o.%s = 'PROCESSING'", c.Version, c.ProcessingInstance, c.Status))
+}
+
+// sameTime compares the creation of a row, which says in which partition it is. It can be NULL where it is no part of a key.
+func sameTime(schema *outbox.Schema, c *outbox.Columns, of string) string {
+	equal := "IS NOT DISTINCT FROM"
+	if schema.Partitioned {
+		equal = "="
+	}
+	return fmt.Sprintf("o.%s %s %s.created_at", c.CreatedAt, equal, of)
 }
 
 // results makes the statements that write results where the condition holds. also are further assignments: of all results,
 // and of those that have a status.
-func (s *statements) results(t *outbox.Table, also []string, condition string) {
+func (s *statements) results(t *outbox.Table, schema *outbox.Schema, also []string, condition string) {
 	c := &t.Columns
-	condition += fmt.Sprintf(" AND o.%s = v.id AND o.%s = v.created_at RETURNING o.%s::bigint", c.ID, c.CreatedAt, c.ID)
+	condition += fmt.Sprintf(" AND o.%s = v.id AND %s RETURNING o.%s::bigint", c.ID, sameTime(schema, c, "v"), c.ID)
 	also = append(also, "", "")
-	s.complete = fmt.Sprintf("UPDATE %s o SET %s = 'COMPLETED'", t.Name, c.Status) + set(c.CompletedAt, now) + also[0] +
+	s.complete = fmt.Sprintf("UPDATE %s o SET %s = 'COMPLETED'", t.Name, c.Status) + set(c.Error, "NULL") + set(c.CompletedAt, now) + also[0] +
 		" FROM unnest($2::bigint[], $3::timestamptz[], $4::smallint[], $5::bigint[]) v (id, created_at, bucket, generation)" + condition
 	s.result = fmt.Sprintf("UPDATE %s o SET %s = v.status", t.Name, c.Status) + set(c.Attempts, "v.attempts") +
 		set(c.NextAttemptAt, "CASE WHEN v.status = 'PENDING' THEN "+in("v.delay")+" END") + set(c.Error, "v.error") +
@@ -146,7 +155,7 @@ func fetched(t *outbox.Table, schema *outbox.Schema, largest string) string {
 
 // selected is what is read of the fetched columns of r: the size, the age and the row.
 func selected(t *outbox.Table) string {
-	return "r.payload_size, extract(epoch FROM " + now + " - r." + t.Columns.CreatedAt.String() + ")::float8, " + t.SelectList("r")
+	return "coalesce(r.payload_size, 0), coalesce(" + outbox.SecondsExpr("r."+t.Columns.CreatedAt.String(), now) + ", 0), " + t.SelectList("r")
 }
 
 // due is the condition of rows o whose next attempt is due.
