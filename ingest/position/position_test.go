@@ -247,7 +247,7 @@ func TestDocument(t *testing.T) {
 
 	for text, want := range map[string]string{
 		`{`:                           "invalid positions",
-		`{"version":3}`:               "positions have format 2",
+		`{"version":3}`:               "positions have format 3",
 		`{"version":1,"positions":1}`: "invalid positions",
 		`{"version":1,"more":1}`:      `unknown field "more"`,
 		`{"version":1,"positions":[{"source":"k","topic":"","partition":0,"counted":[]}]}`:                                       "required",
