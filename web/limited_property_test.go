@@ -62,6 +62,8 @@ func (d *countingDLQ) DiscardMatching(ctx context.Context, q dlq.Query, dryRun b
 	return d.DLQ.DiscardMatching(ctx, q, dryRun)
 }
 
+func anyRequest(*http.Request) bool { return true }
+
 func ask(h http.Handler, target string) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, target, nil))
@@ -73,7 +75,7 @@ func TestLimitedStatisticsAreCountedOnce(t *testing.T) {
 	dead := newDeadLetterStore(t, manyDeadLetters(30)...)
 	store := &countingDLQ{DLQ: dead}
 	b := newBench(t, func(o *site.Options) { o.DLQ = store })
-	h, err := b.web.Limited([]string{"s0", "s1"}, func(*gin.Context) {})
+	h, err := b.web.Limited([]string{"s0", "s1"}, func(*gin.Context) {}, anyRequest)
 	require.NoError(t, err)
 	for range 3 {
 		require.JSONEq(t, `{"backend":"memory","count":20,"bytes":0,"by_origin":{},"by_reason":{},"by_sink":{}}`, ask(h, "/api/v1/dlq/stats").Body.String())
@@ -95,9 +97,9 @@ func TestCursorsOfLimitedReadersAreSealed(t *testing.T) {
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &page))
 		return page.Next
 	}
-	mine, err := b.web.Limited([]string{"s0"}, func(*gin.Context) {})
+	mine, err := b.web.Limited([]string{"s0"}, func(*gin.Context) {}, anyRequest)
 	require.NoError(t, err)
-	other, err := b.web.Limited([]string{"s1"}, func(*gin.Context) {})
+	other, err := b.web.Limited([]string{"s1"}, func(*gin.Context) {}, anyRequest)
 	require.NoError(t, err)
 	first, far := next(mine, "/api/v1/dlq?limit=1&order=oldest"), next(mine, "/api/v1/dlq?limit=500&order=oldest")
 	require.Len(t, first, len(far))
@@ -218,7 +220,7 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool) http.Handler {
 		b.eng.Spec.Problems = nil
 		b.eng.Troubles = []status.TroubleStatus{{Part: "log", Reason: "other", Since: noon}}
 	}
-	h, err := b.web.Limited(mine, func(*gin.Context) {})
+	h, err := b.web.Limited(mine, func(*gin.Context) {}, anyRequest)
 	require.NoError(t, err)
 	return h
 }
@@ -226,7 +228,7 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool) http.Handler {
 // lists are all addresses that list something, with the filters and pages that they know.
 var lists = []string{
 	"/", "/?q=mdm", "/?service=mdm2", "/?sort=burn", "/?state=ok", "/slas", "/services", "/report?period=2026-11", "/report?period=2026-11&service=mdm2", "/incidents", "/incidents?state=open", "/silences",
-	"/engine/dead-dead", "/engine/dead-dead?service=mdm", "/engine/dead-dead?service=mdm2", "/engine/dead-dead?sink=hidden", "/engine/dead-dead?reason=expired",
+	"/engine/dead-letters", "/engine/dead-letters?service=mdm", "/engine/dead-letters?service=mdm2", "/engine/dead-letters?sink=hidden", "/engine/dead-letters?reason=expired",
 	"/api/v1/slos", "/api/v1/slos?limit=1", "/api/v1/slos?limit=2&service=mdm2", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/limits", "/api/v1/alerts", "/api/v1/alerts?limit=1", "/api/v1/alerts?service=mdm2", "/api/v1/generations",
 	"/api/v1/report?period=2026-11", "/api/v1/report?period=2026-11&format=csv", "/api/v1/report/days.csv?period=2026-11", "/api/v1/incidents", "/api/v1/incidents?limit=1", "/api/v1/incidents?service=mdm2", "/api/v1/incidents.csv", "/api/v1/incidents/measures",
 	"/api/v1/dlq", "/api/v1/dlq?limit=1", "/api/v1/dlq?limit=2&order=oldest", "/api/v1/dlq?limit=3&service=mdm", "/api/v1/dlq?limit=1&service=mdm2", "/api/v1/dlq?limit=1&service=", "/api/v1/dlq?limit=11", "/api/v1/dlq?sink=hidden&limit=1", "/api/v1/dlq?reason=expired&limit=1&order=oldest", "/api/v1/dlq?origin=sink", "/api/v1/dlq?from=2026-11-20T09:45:00Z&limit=1",
@@ -235,9 +237,9 @@ var lists = []string{
 
 var cursors = regexp.MustCompile(`("next_cursor":|[?&;]cursor=)"?([A-Za-z0-9_-]+)`)
 
-// walk reads a list to its end. Cursors of dead dead are left out of what it returns, since they are sealed.
+// walk reads a list to its end. Cursors of dead letters are left out of what it returns, since they are sealed.
 func walk(t *testing.T, h http.Handler, path string) (pages []string) {
-	sealed := strings.Contains(path, "dlq") || strings.Contains(path, "dead-dead")
+	sealed := strings.Contains(path, "dlq") || strings.Contains(path, "dead-letters")
 	for target := path; target != ""; {
 		require.Less(t, len(pages), 100, "%s does not end", path)
 		req := httptest.NewRequest(http.MethodGet, target, nil)
