@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/deadletters"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -129,4 +130,35 @@ func TestPagesOfLargeDeadLetters(t *testing.T) {
 		}
 	}
 	require.Len(t, seen, 300)
+}
+
+// What a report takes while it is made counts against the memory of responses.
+func TestReportsAreMadeWithinTheMemoryOfResponses(t *testing.T) {
+	inUse := func(b *bench) (n float64) {
+		var text bytes.Buffer
+		for _, set := range b.web.Opt.Sets {
+			set.WritePrometheus(&text)
+		}
+		_, rest, found := strings.Cut(text.String(), "sloengine_web_response_bytes ")
+		require.True(t, found)
+		line, _, _ := strings.Cut(rest, "\n")
+		n, err := strconv.ParseFloat(line, 64)
+		require.NoError(t, err)
+		return n
+	}
+	for _, target := range []string{"/api/v1/report?period=2026-11", "/report?period=2026-11"} {
+		var most float64
+		var b *bench
+		b = newBench(t, func(o *site.Options) {
+			counts := o.Counts
+			o.Counts = func(ctx context.Context, queries []fold.ReadRequest) ([]fold.ReadResult, error) {
+				most = max(most, inUse(b))
+				return counts(ctx, queries)
+			}
+		})
+		rows := len(b.rep.SLOs) + len(b.rep.SLAs)
+		require.Equal(t, http.StatusOK, b.get(target).Code)
+		require.GreaterOrEqual(t, most, float64(rows*6<<10), target)
+		require.Less(t, inUse(b), float64(1<<20), "only what is kept is left")
+	}
 }

@@ -274,6 +274,9 @@ func (api *Handler) apiReport(c *gin.Context) {
 		respond.Problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
 		return
 	}
+	if !api.BuildsReport(c, v) {
+		return
+	}
 	r, err := api.Reports.Make(c.Request.Context(), api.ReportSource(), v.Rep, ask)
 	switch {
 	case errors.Is(err, report.ErrNoHistory):

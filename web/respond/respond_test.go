@@ -2,12 +2,14 @@ package respond
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -235,4 +237,45 @@ func TestNothingIsHeldAfterAPanic(t *testing.T) {
 func eventually(t testing.TB, f func() bool, what string) {
 	t.Helper()
 	require.Eventually(t, f, 60*time.Second, 5*time.Millisecond, what)
+}
+
+// Handlers that build more than the budget do so one after the other. What is small goes on beside them.
+func TestBuildingCountsAsWell(t *testing.T) {
+	r := NewCache(MinBytes, time.Now, metrics.NewSet())
+	var active, most atomic.Int32
+	building, open := make(chan struct{}, 8), make(chan struct{})
+	router := gin.New()
+	router.GET("/large", r.Bounded(false, ""), func(c *gin.Context) {
+		if !Building(c, 2*MinBytes) {
+			return
+		}
+		most.Store(max(most.Load(), active.Add(1)))
+		defer active.Add(-1)
+		building <- struct{}{}
+		<-open
+		c.String(http.StatusOK, "large")
+	})
+	router.GET("/refused", r.Bounded(false, ""), func(c *gin.Context) {
+		ctx, cancel := context.WithCancel(c.Request.Context())
+		cancel()
+		c.Request = c.Request.WithContext(ctx) // it does not wait
+		require.False(t, Building(c, 1))
+	})
+	get := func(target string) int {
+		rec := httptest.NewRecorder()
+		router.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, target, nil))
+		return rec.Code
+	}
+	codes := make(chan int, 3)
+	for i := range 3 {
+		go func() { codes <- get("/large?n=" + strconv.Itoa(i)) }()
+	}
+	<-building
+	require.Equal(t, http.StatusServiceUnavailable, get("/refused"))
+	close(open)
+	for range 3 {
+		require.Equal(t, http.StatusOK, <-codes)
+	}
+	require.EqualValues(t, 1, most.Load())
+	require.LessOrEqual(t, r.inUse(), int64(len("large")*3), "what was built is given back")
 }

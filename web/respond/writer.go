@@ -33,6 +33,7 @@ type capture struct {
 	decided bool // the handler gave a status
 	body    []byte
 	charged int64
+	built   int64     // charged for what the handler builds besides the body
 	tag     string    // of the response, if the state of the engine is in it
 	found   *response // of another request, that is as good
 	partial bool
@@ -52,7 +53,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
-	if !c.r.reserve(int64(len(p)), c.charged) {
+	if !c.r.reserve(int64(len(p)), c.charged+c.built) {
 		c.err = errNoRoom
 		return 0, c.err
 	}
@@ -134,6 +135,35 @@ func (r *Cache) enter(req *http.Request) bool {
 	return false
 }
 
+// Building charges the bytes that a handler is about to need besides its response, until it is done. Where there is no room it
+// waits, and then reports false: the handler returns, and the request is refused. What has nothing beside it may be larger than
+// the budget, so that large responses are made one after the other.
+func Building(c *gin.Context, n int64) bool {
+	cw, ok := c.Writer.(*capture)
+	if !ok {
+		return true
+	}
+	wait := time.NewTimer(renderWait)
+	defer wait.Stop()
+	again := time.NewTicker(roomCheck)
+	defer again.Stop()
+	for !cw.r.reserve(n, cw.charged+cw.built) {
+		select {
+		case <-again.C:
+			continue
+		case <-wait.C:
+		case <-c.Request.Context().Done():
+		}
+		cw.err = errNoRoom
+		return false
+	}
+	cw.built += n
+	return true
+}
+
+// roomCheck is how often a handler that waits for room looks for it.
+const roomCheck = 20 * time.Millisecond
+
 // makeTime bounds the making of a response.
 const makeTime = 30 * time.Second
 
@@ -152,7 +182,7 @@ func (r *Cache) run(c *gin.Context, key string, unlimited bool) *response {
 		if !unlimited {
 			<-r.renders
 		}
-		r.give(cw.charged)
+		r.give(cw.charged + cw.built)
 	}()
 	c.Next()
 	switch {

@@ -157,3 +157,11 @@ func (site *Site) Fragment(name string, data any) (template.HTML, error) {
 	}
 	return template.HTML(b.String()), nil // a template has escaped it
 }
+
+// reportRowBytes is about what one SLO, group or agreement of a report takes while the report is made and written.
+const reportRowBytes = 6 << 10
+
+// BuildsReport charges the memory of a report for a period. If it reports false, there is no room, and the request is refused.
+func (site *Site) BuildsReport(c *gin.Context, v View) bool {
+	return respond.Building(c, int64(len(v.Rep.SLOs)+len(v.Rep.SLAs))*reportRowBytes)
+}

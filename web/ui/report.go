@@ -162,6 +162,9 @@ func (ui *Handler) reportPage(c *gin.Context) {
 	}
 	p.Asked = ask.Period.String()
 	ui.fillReportHead(&p, v, ask)
+	if !ui.BuildsReport(c, v) {
+		return
+	}
 	r, err := ui.Reports.Make(c.Request.Context(), ui.ReportSource(), v.Rep, ask)
 	switch {
 	case errors.Is(err, report.ErrNoHistory):
