@@ -124,6 +124,12 @@ func (a *Auth) Allows(r *http.Request, p Permission) bool {
 	return token != nil && token.May(p) && (p != PermitRead || !token.Limited())
 }
 
+// AllowsLimited reports, without counting or logging a no, whether RequireLimited lets a request pass.
+func (a *Auth) AllowsLimited(r *http.Request, services []string) bool {
+	token := a.Token(r)
+	return token != nil && token.May(PermitRead) && slices.Equal(token.Services(), services)
+}
+
 // Serves reports whether the token that a request carries is for a service, "" for all of them. Without tokens it is true.
 func (a *Auth) Serves(r *http.Request, service string) bool {
 	if !a.Enabled() {

@@ -90,7 +90,7 @@ func limitedBench(t *testing.T) (*bench, http.Handler) {
 	b.eng.Budgets = []status.BudgetStatus{{Service: secretService, Lately: true}, {Service: "insurance-unpaid", Lately: true}}
 	b.eng.Fleet = nil
 	pass := func(*gin.Context) {}
-	h, err := b.web.Limited([]string{"insurance-unpaid"}, pass)
+	h, err := b.web.Limited([]string{"insurance-unpaid"}, pass, anyRequest)
 	require.NoError(t, err)
 	return b, h
 }
@@ -207,7 +207,7 @@ func TestLimitedSitesHaveNothingByThemselves(t *testing.T) {
 // A reader whose services changed must not get what was made for the former ones.
 func TestScopesShareNoAnswers(t *testing.T) {
 	b, mine := limitedBench(t)
-	other, err := b.web.Limited([]string{secretService}, func(*gin.Context) {})
+	other, err := b.web.Limited([]string{secretService}, func(*gin.Context) {}, anyRequest)
 	require.NoError(t, err)
 	get := func(h http.Handler, header ...string) *httptest.ResponseRecorder {
 		req := httptest.NewRequest(http.MethodGet, "/api/v1/slos", nil)

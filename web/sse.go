@@ -19,8 +19,9 @@ import (
 const (
 	streamPoll  = time.Second      // how often Run looks for a new report
 	streamBeat  = 15 * time.Second // a comment, so that proxies and tabs know that the stream lives
+	streamCheck = 2 * time.Second  // how often the permission is checked
 	streamWrite = 10 * time.Second // a tab that takes no bytes for this long is gone
-	streamLife  = time.Hour        // then the tab connects again, and its permission is checked again
+	streamLife  = time.Hour        // then the tab connects again
 	streamRetry = 3 * time.Second  // after which a tab connects again
 )
 
@@ -106,8 +107,9 @@ func (w *Web) stream(c *gin.Context) {
 	if !write("retry: " + strconv.FormatInt(streamRetry.Milliseconds(), 10) + "\n" + message(w.View())) {
 		return
 	}
-	beat, life := time.NewTicker(streamBeat), time.NewTimer(streamLife)
+	beat, check, life := time.NewTicker(streamBeat), time.NewTicker(streamCheck), time.NewTimer(streamLife)
 	defer beat.Stop()
+	defer check.Stop()
 	defer life.Stop()
 	for {
 		text := ":\n\n"
@@ -126,6 +128,11 @@ func (w *Web) stream(c *gin.Context) {
 			if text = m; w.Opt.Scope != "" {
 				text = message(w.View()) // whose key is another one
 			}
+		case <-check.C:
+			if !w.Opt.May(c, site.Read) {
+				return // the token was revoked, or has expired
+			}
+			continue
 		case <-beat.C:
 		}
 		if !write(text) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -338,5 +339,37 @@ func countingAllow(asked *atomic.Int32) func(site.Permission) gin.HandlerFunc {
 			}
 			c.AbortWithStatus(http.StatusForbidden)
 		}
+	}
+}
+
+// A stream whose reader may not read any more ends within seconds, and does not wait for its hour.
+func TestStreamsEndWithTheirPermission(t *testing.T) {
+	b := newBench(t)
+	var revoked atomic.Bool
+	may := func(*http.Request) bool { return !revoked.Load() }
+	b.web.Opt.May = func(c *gin.Context, p site.Permission) bool { return may(c.Request) }
+	limited, err := b.web.Limited([]string{"mdm"}, func(*gin.Context) {}, may)
+	require.NoError(t, err)
+	for _, h := range []http.Handler{b.router, limited} {
+		revoked.Store(false)
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { _ = b.web.Run(ctx) }()
+			synctest.Wait()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/events/stream", nil).WithContext(ctx))
+			}()
+			time.Sleep(streamLife / 2)
+			synctest.Wait()
+			require.Equal(t, 1, b.web.streams.count())
+			revoked.Store(true)
+			at := time.Now()
+			<-done
+			require.LessOrEqual(t, time.Since(at), streamCheck)
+			cancel()
+			synctest.Wait()
+		})
 	}
 }

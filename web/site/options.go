@@ -91,8 +91,8 @@ type Options struct {
 	Forget      func(ctx context.Context, r status.ForgetRequest) (status.Forgotten, error) // nil: 501
 
 	// May reports, without answering or logging anything, what Allow would: pages show
-	// only buttons that work, and badges of what is not public. Nil shows every button
-	// and, unless Allow is nil too, no such badge. What is done is held to Allow alone.
+	// only buttons that work, and badges of what is not public, and streams end when it says no.
+	// Nil says no, unless Allow is nil too. What is done is held to Allow alone.
 	May func(c *gin.Context, p Permission) bool
 
 	// Caller is the name of the token of a request; "" if it carries none. Nil: nobody has one.
@@ -185,7 +185,7 @@ func (o *Options) applyDefaults() error {
 	}
 	if o.May == nil {
 		open := o.Allow == nil
-		o.May = func(_ *gin.Context, p Permission) bool { return open || p == Operate }
+		o.May = func(*gin.Context, Permission) bool { return open }
 	}
 	if o.Allow == nil {
 		o.Allow = func(Permission) gin.HandlerFunc { return func(*gin.Context) {} }

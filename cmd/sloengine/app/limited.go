@@ -27,7 +27,7 @@ func limitedReaders(auth *ingest.Auth, all *web.Web) gin.HandlerFunc {
 		if h := sites[key]; h != nil {
 			return h, nil
 		}
-		h, err := all.Limited(services, auth.RequireLimited(services))
+		h, err := all.Limited(services, auth.RequireLimited(services), func(r *http.Request) bool { return auth.AllowsLimited(r, services) })
 		if err != nil {
 			return nil, err
 		}
