@@ -89,7 +89,7 @@ func newFlight(spec *Indicator) (*flight, error) {
 const maxWithin = 30 * keepUnit
 
 func (w *Work) options() inflight.Options {
-	o := inflight.Options{Within: w.Within, Max: w.MaxInFlight}
+	o := inflight.Options{Within: w.Within, Max: w.MaxInFlight, Ambiguous: len(w.Failed) > 0}
 	if o.Max == 0 {
 		o.Max = DefaultMaxInFlight
 	}
@@ -207,8 +207,8 @@ func (fl *flight) stage(name []byte) uint16 {
 	return n
 }
 
-// outcome counts work that ended, or whose deadline passed. Work that was bad by its deadline and had finished in time
-// moves from one to the other in the buckets. Totals stay as they are: each piece of work counts in them once.
+// outcome counts work that ended, or whose deadline passed. Work that was bad by its deadline and had finished in time,
+// and work that had ended before by another event, moves in the buckets. Totals stay as they are: each piece of work counts in them once.
 func (f *Fold) outcome(ind *indicator, out inflight.Outcome) {
 	if !out.Counted || int(out.Group) >= len(ind.flight.groups) {
 		return
@@ -217,13 +217,10 @@ func (f *Fold) outcome(ind *indicator, out inflight.Outcome) {
 	if g == nil {
 		return
 	}
-	bin := uint32(0)
-	if out.Bad {
-		bin = 1
-	}
+	bin := binOfWork(out.Bad)
 	switch {
 	case out.Undo:
-		f.undo(g, out.Deadline/int64(time.Second))
+		f.undo(g, binOfWork(out.UndoBad), max(0, out.UndoAt)/int64(time.Second))
 	case out.Old:
 		g.backfilled()[bin]++
 	default:
@@ -237,20 +234,27 @@ func (f *Fold) outcome(ind *indicator, out inflight.Outcome) {
 	}
 }
 
-// undo takes one bad piece of work out of the bucket of its deadline, wherever that has moved since.
-func (f *Fold) undo(g *group, sec int64) {
+func binOfWork(bad bool) uint32 {
+	if bad {
+		return 1
+	}
+	return 0
+}
+
+// undo takes one piece of work out of its bucket, wherever that has moved since.
+func (f *Fold) undo(g *group, bin uint32, sec int64) {
 	s := g.ind.events
 	leaf := s.leaf(sec)
 	if leaf == nil {
-		if b := s.past.at(sec); b != nil && b.lower(g.col+1) {
+		if b := s.past.at(sec); b != nil && b.lower(g.col+bin) {
 			b.ver = f.clock
 		}
 		return
 	}
-	if leaf.lower(g.col + 1) {
+	if leaf.lower(g.col + bin) {
 		leaf.ver = f.clock
 		hour := s.hour(sec)
-		hour.lower(g.col + 1)
+		hour.lower(g.col + bin)
 		hour.ver = f.clock
 	}
 }

@@ -306,6 +306,58 @@ func TestCompletionGenerations(t *testing.T) {
 	restored(t, data)
 }
 
+// TestBackfilledWork: work of a backfill whose end is not in it is bad, in the minute of its deadline, although that is long
+// past and the window is little longer than the work may take.
+func TestBackfilledWork(t *testing.T) {
+	ind := orders()
+	ind.Work.Within, ind.Retention = 6*day, 7*day
+	f := newFold(t, config(ind), t0)
+	started := t0.Add(-6*day - 12*time.Hour)
+	f.Advance(t0.UnixNano(), Tick)
+	for i := range 60 {
+		id := fmt.Sprint(i)
+		require.NoError(t, tryApply(f, t0, Backfill, order("created", id, started)))
+		if i < 20 {
+			require.NoError(t, tryApply(f, t0, Backfill, order("shipped", id, started.Add(time.Hour))))
+		}
+	}
+	counts := func(sp slo.Span) []uint64 { return sums(f, "shop/orders", sp)[""][0] }
+	now := t0.Add(2*time.Minute + 59*time.Second)
+	tick(f, t0, now)
+	require.Equal(t, []uint64{20, 0}, counts(last(now, 7*day)))
+	tick(f, now, t0.Add(4*time.Minute))
+	now = t0.Add(4 * time.Minute)
+	require.Equal(t, []uint64{20, 40}, counts(last(now, 7*day)))
+	deadline := started.Add(6 * day)
+	require.Equal(t, []uint64{0, 40}, counts(slo.Span{From: deadline, To: deadline.Add(time.Minute)}))
+	g := groupOf(t, f.Sums(Request{}), "shop/orders")
+	require.Equal(t, [][]uint64{{0, 0}, {20, 40}}, [][]uint64{g.Total, g.Old}, "no new traffic")
+
+	// An end that comes after all is good, where it happened.
+	require.NoError(t, tryApply(f, now, Backfill, order("shipped", "20", started.Add(day))))
+	require.Equal(t, []uint64{21, 39}, counts(last(now, 7*day)))
+}
+
+// TestWorkWithTwoEnds: a failure that arrives after the finish and happened before it makes the work bad, in its minute, also
+// if the fold is restored in between.
+func TestWorkWithTwoEnds(t *testing.T) {
+	f := newFold(t, config(orders("product")), t0)
+	apply(t, f, t0, order("created", "a", t0, "product", "A"))
+	apply(t, f, t0.Add(10*time.Minute), order("shipped", "a", t0.Add(10*time.Minute)))
+	data, _ := encode(f)
+	now := t0.Add(40 * time.Minute)
+	for _, f := range []*Fold{f, restored(t, data)} {
+		require.Equal(t, []uint64{1, 0}, sums(f, "shop/orders", last(now, time.Hour))["A"][0])
+		require.Empty(t, f.Sums(Request{}).InFlight[0].Items)
+		apply(t, f, now, order("dead_letter", "a", t0.Add(5*time.Minute)))
+		require.Equal(t, []uint64{0, 1}, sums(f, "shop/orders", slo.Span{From: t0.Add(5 * time.Minute), To: t0.Add(6 * time.Minute)})["A"][0])
+		require.Equal(t, []uint64{0, 1}, sums(f, "shop/orders", last(now, time.Hour))["A"][0], "and no more as good")
+		require.EqualValues(t, 1, f.Sums(Request{}).InFlight[0].Finished)
+		apply(t, f, now.Add(2*time.Hour), order("shipped", "a", t0.Add(4*time.Minute)))
+		require.Equal(t, []uint64{0, 1}, sums(f, "shop/orders", last(now, time.Hour))["A"][0], "it is forgotten after an hour")
+	}
+}
+
 // TestCompletionKeepsGroups: a group with work in flight is never evicted, and one without makes room.
 func TestCompletionKeepsGroups(t *testing.T) {
 	ind := orders("product")
@@ -318,6 +370,7 @@ func TestCompletionKeepsGroups(t *testing.T) {
 	require.Len(t, sums(f, "shop/orders", last(late, time.Hour)), 2)
 	require.Contains(t, sums(f, "shop/orders", last(late, time.Hour)), "A")
 	apply(t, f, late, order("shipped", "a", late))
+	f.Advance(late.Add(2*time.Hour).UnixNano(), Tick) // by then the end is forgotten, too
 	f.Advance(late.Add(12*day).UnixNano(), Tick)
 	require.NotContains(t, sums(f, "shop/orders", last(late, time.Hour)), "A")
 }

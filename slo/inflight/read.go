@@ -37,7 +37,7 @@ const pageBytes = pageSize*(40+4+KeyBytes+1) + pageSize/8 + 24
 // Bytes is the memory of the table.
 func (t *Table) Bytes() int { return len(t.pages)*pageBytes + 8*len(t.index.slots) }
 
-// Has reports whether a group has work that has not ended.
+// Has reports whether a group has work that has not ended or is remembered.
 func (t *Table) Has(group uint32) bool {
 	return int(group) < len(t.groups) && t.groups[group].total > 0
 }

@@ -184,7 +184,7 @@ func (t *Table) FinishRestore(groups, stages int) error {
 			if p.used[i/64]>>(i%64)&1 == 0 {
 				continue
 			}
-			if e.state < open || e.state > held || e.active() && (int(e.group) >= groups || int(e.stage) >= stages) {
+			if e.state < open || e.state > closed || e.state != held && (int(e.group) >= groups || int(e.stage) >= stages) {
 				return fmt.Errorf("%w: entry %d", ErrSnapshot, n*pageSize+i)
 			}
 			if _, twice := t.find(e.hash()); twice {

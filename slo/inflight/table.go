@@ -21,6 +21,9 @@ const (
 	// is held for the time that work may take and as long as this.
 	Memory = 24 * time.Hour
 
+	// EndMemory is how long ended work is remembered for an end that came before the one that decided it, and arrives later.
+	EndMemory = time.Hour
+
 	// KeyBytes is how many bytes of a key are kept for people to read.
 	KeyBytes = 31
 
@@ -31,6 +34,10 @@ const (
 type Options struct {
 	Within time.Duration // how long work may take; above 0
 	Max    int           // most entries; above 0 and at most MaxEntries
+
+	// Ambiguous means that work may have ends of both kinds. The earlier one decides, and a failure of two at the same time.
+	// Without it the end that arrives first decides, and nothing is remembered of ended work.
+	Ambiguous bool
 }
 
 // MaxEntries is the greatest Options.Max: ten million take about 1 GB.
@@ -51,19 +58,20 @@ const (
 	open          // started and not ended; its deadline has not passed
 	overdue       // counted as bad, remembered for an end that was in time
 	held          // an end whose start has not come
+	closed        // ended, remembered for an earlier end
 )
 
 // Flags of an entry.
 const (
 	flagOld    uint8 = 1 << iota // its start, or the held end, is no new traffic
-	flagFailed                   // of a held end
+	flagFailed                   // of a held end, and of the end that closed work
 )
 
 // entry is what is known of one key. It has no pointers.
 type entry struct {
 	lo, hi uint64 // hash of the key
 	start  int64  // time of the start event, Unix nanoseconds; 0 if held
-	at     int64  // time of the event that set the stage; if held, time of the end
+	at     int64  // time of the event that set the stage; if held or closed, time of the end
 	group  uint32
 	stage  uint16
 	state  state
@@ -102,8 +110,9 @@ type page struct {
 // Entries lie in slots. A new one takes the lowest vacant slot, so where entries lie follows from the calls alone, whatever
 // was restored in between.
 type Table struct {
-	within int64
-	max    int
+	within    int64
+	max       int
+	ambiguous bool
 
 	pages    []*page
 	room     []uint64 // a bit for each page that has a vacant slot
@@ -117,7 +126,7 @@ type Table struct {
 
 // figures are counters. Those that are cumulative are part of the state.
 type figures struct {
-	open, overdue, held int
+	open, overdue, held, closed int
 
 	ended, expired                                       uint64
 	corrected, repeated, unmatched, untracked, displaced uint64
@@ -154,12 +163,12 @@ func (t *Table) Configure(o Options) error {
 	if o.Max <= 0 || o.Max > MaxEntries {
 		return fmt.Errorf("in flight: at most %d entries is not between 1 and %d", o.Max, MaxEntries)
 	}
-	t.within, t.max = int64(o.Within), o.Max
+	t.within, t.max, t.ambiguous = int64(o.Within), o.Max, o.Ambiguous
 	return nil
 }
 
 // size is how many slots are in use.
-func (t *Table) size() int { return t.open + t.overdue + t.held }
+func (t *Table) size() int { return t.open + t.overdue + t.held + t.closed }
 
 // entry gives the entry of a slot and its page.
 func (t *Table) entry(slot uint32) (*page, *entry) {
@@ -300,10 +309,13 @@ func (t *Table) tally(e *entry, by int) {
 		t.groups = append(t.groups, groupCounts{})
 	}
 	g := &t.groups[e.group]
+	if g.total += uint32(by); e.state == closed {
+		t.closed += by
+		return
+	}
 	for int(e.stage) >= len(g.stages) {
 		g.stages = append(g.stages, StageCount{})
 	}
-	g.total += uint32(by)
 	if s := &g.stages[e.stage]; e.state == open {
 		s.Open += uint32(by)
 	} else {
@@ -313,7 +325,7 @@ func (t *Table) tally(e *entry, by int) {
 
 // Empty is a new table with the same options.
 func (t *Table) Empty() *Table {
-	out := &Table{within: t.within, max: t.max}
+	out := &Table{within: t.within, max: t.max, ambiguous: t.ambiguous}
 	out.index.reset(0)
 	return out
 }

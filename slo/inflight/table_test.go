@@ -31,8 +31,9 @@ func key(n int) []byte { return fmt.Appendf(nil, "order-%d", n) }
 
 // naive keeps work in a map and looks at all of it each time.
 type naive struct {
-	now  int64
-	work map[string]*naiveWork
+	now       int64
+	work      map[string]*naiveWork
+	ambiguous bool
 }
 
 type naiveWork struct {
@@ -52,51 +53,77 @@ func (o *naive) started(m Moment, k string, at int64, group uint32, stage uint16
 		switch w.state {
 		case held:
 			if w.end+int64(time.Minute) >= at {
-				delete(o.work, k)
-				w.start = at
-				return o.outcome(&naiveWork{state: open, start: at, group: group}, w.end, w.failed, w.old || old)
+				n := &naiveWork{state: open, start: at, group: group}
+				return o.finish(m, k, n, w.end, w.failed, w.old || old)
 			}
+		case closed:
 		default:
 			if at <= o.deadline(w) {
 				return Outcome{}
 			}
 			if w.state == open {
-				out = Outcome{Counted: true, Bad: true, Old: w.old, Group: w.group, At: o.deadline(w), Deadline: o.deadline(w)}
+				out = Outcome{Counted: true, Bad: true, Old: w.old, Group: w.group, At: o.deadline(w)}
 			}
 		}
 	}
 	due := max(at, m.Record-int64(time.Minute)) + int64(within) + int64(2*time.Minute)
+	if old {
+		due = max(at+int64(within), m.Record) + int64(2*time.Minute)
+	}
 	o.work[k] = &naiveWork{state: open, start: at, until: due / minute, group: group, stage: stage, stageAt: at, old: old}
 	return out
 }
 
-func (o *naive) outcome(w *naiveWork, at int64, failed, old bool) Outcome {
-	d := o.deadline(w)
-	late := at > d
-	if w.state == overdue && late {
-		return Outcome{}
+// place is where work counts that ends at a time.
+func (o *naive) place(w *naiveWork, at int64, failed bool) (int64, bool) {
+	if d := o.deadline(w); at > d {
+		return d, true
 	}
-	out := Outcome{Counted: true, Bad: failed || late, Old: old, Group: w.group, At: min(at, d), Deadline: d, Undo: w.state == overdue}
-	if out.Undo && out.Bad && at == d {
-		return Outcome{}
+	return at, failed
+}
+
+// finish ends work, which may have counted already.
+func (o *naive) finish(m Moment, k string, w *naiveWork, at int64, failed, old bool) (out Outcome) {
+	out = Outcome{Counted: true, Old: old, Group: w.group}
+	out.At, out.Bad = o.place(w, at, failed)
+	switch w.state {
+	case overdue:
+		out.Undo, out.UndoBad, out.UndoAt = true, true, o.deadline(w)
+	case closed:
+		out.Undo = true
+		out.UndoAt, out.UndoBad = o.place(w, w.end, w.failed)
+	}
+	if out.Undo && out.At == out.UndoAt && out.Bad == out.UndoBad {
+		out = Outcome{}
+	}
+	delete(o.work, k)
+	if o.ambiguous {
+		o.work[k] = &naiveWork{state: closed, start: w.start, end: at, failed: failed, old: old, group: w.group, until: (m.Record + int64(time.Hour)) / minute}
 	}
 	return out
 }
 
 func (o *naive) ended(m Moment, k string, at int64, failed, old bool) Outcome {
 	w := o.work[k]
-	if w == nil || w.state == held {
-		if w != nil && at-w.end <= int64(within) {
+	earlier := w != nil && (at < w.end || at == w.end && failed && !w.failed)
+	switch {
+	case w != nil && w.state == held:
+		switch {
+		case at-w.end > int64(within):
+		case o.ambiguous && earlier && w.end-at <= int64(within):
+			w.end, w.failed, w.old = at, failed, w.old || old
+			return Outcome{}
+		default:
 			return Outcome{}
 		}
-		o.work[k] = &naiveWork{state: held, end: at, failed: failed, old: old, until: (m.Record + int64(within) + int64(24*time.Hour)) / minute}
+	case w != nil && w.state == closed && (at < w.start-int64(time.Minute) || !earlier):
+	case w != nil && at < w.start-int64(time.Minute):
 		return Outcome{}
+	case w != nil:
+		return o.finish(m, k, w, at, failed, old || w.old)
 	}
-	if at < w.start-int64(time.Minute) {
-		return Outcome{}
-	}
-	delete(o.work, k)
-	return o.outcome(w, at, failed, old || w.old)
+	o.work[k] = &naiveWork{state: held, end: at, failed: failed, old: old, until: (m.Record + int64(within) + int64(24*time.Hour)) / minute}
+	return Outcome{}
 }
 
 func (o *naive) advance(m Moment) (out []Outcome) {
@@ -110,7 +137,7 @@ func (o *naive) advance(m Moment) (out []Outcome) {
 		case w.until >= now:
 		case w.state == open:
 			w.state, w.until = overdue, now+24*60
-			out = append(out, Outcome{Counted: true, Bad: true, Old: w.old, Group: w.group, At: o.deadline(w), Deadline: o.deadline(w)})
+			out = append(out, Outcome{Counted: true, Bad: true, Old: w.old, Group: w.group, At: o.deadline(w)})
 		default:
 			delete(o.work, k)
 		}
@@ -149,8 +176,11 @@ func TestAgainstNaive(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		keys := 1 + rnd.IntN(4000)
-		o := &naive{work: map[string]*naiveWork{}}
+		o := &naive{work: map[string]*naiveWork{}, ambiguous: seed%2 == 0}
+		options := Options{Within: within, Max: 100_000, Ambiguous: o.ambiguous}
 		whole, cut := newTable(t, 100_000), newTable(t, 100_000)
+		require.NoError(t, whole.Configure(options))
+		require.NoError(t, cut.Configure(options))
 		rec := int64(0)
 		for step := range 6000 {
 			switch rnd.IntN(1000) {
@@ -192,7 +222,7 @@ func TestAgainstNaive(t *testing.T) {
 				require.Equal(t, want, whole.End(m, k, when, failed, old), "seed %d step %d", seed, step)
 				require.Equal(t, want, cut.End(m, k, when, failed, old))
 			default:
-				if w := o.work[string(k)]; w != nil && w.state != held && when >= w.stageAt {
+				if w := o.work[string(k)]; w != nil && (w.state == open || w.state == overdue) && when >= w.stageAt {
 					w.stage, w.stageAt = stage, when
 				}
 				whole.Stage(m, k, when, stage)
@@ -200,6 +230,7 @@ func TestAgainstNaive(t *testing.T) {
 			}
 			if rnd.IntN(300) == 0 {
 				cut = restored(t, cut)
+				require.NoError(t, cut.Configure(options))
 			}
 			if step%500 == 0 {
 				same(t, o, whole)
@@ -234,6 +265,8 @@ func same(t *testing.T, o *naive, x *Table) {
 		case held:
 			waiting++
 			continue
+		case closed:
+			continue
 		}
 		want[p] = c
 		if oldest == 0 || w.start < oldest {
@@ -242,7 +275,11 @@ func same(t *testing.T, o *naive, x *Table) {
 		keys[k] = Item{Key: k, Group: w.group, Stage: w.stage, Start: w.start, StageFrom: w.stageAt, Deadline: o.deadline(w), Overdue: w.state == overdue}
 	}
 	for g := range uint32(5) {
-		require.Equal(t, len(x.ByStage(g)) > 0 && slices.ContainsFunc(x.ByStage(g), func(c StageCount) bool { return c != StageCount{} }), x.Has(g))
+		has := false
+		for _, w := range o.work {
+			has = has || w.state != held && w.group == g
+		}
+		require.Equal(t, has, x.Has(g))
 		for s, c := range x.ByStage(g) {
 			if c != (StageCount{}) {
 				got[place{g, uint16(s)}] = c
@@ -280,7 +317,7 @@ func TestOrderMakesNoDifference(t *testing.T) {
 		bad bool
 	}
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for range 40 {
+	for round := range 40 {
 		var list []happening
 		want := map[int]count{}
 		for k := range 500 {
@@ -297,13 +334,24 @@ func TestOrderMakesNoDifference(t *testing.T) {
 				if end <= deadline {
 					want[k] = count{end, kind == 2}
 				}
+				if round%2 == 0 {
+					continue
+				}
+				// The other kind of end, within the hour in which ended work is remembered.
+				other := max(start, end+(rnd.Int64N(31)-15)*minute)
+				list[len(list)-1].rec = end + rnd.Int64N(int64(20*time.Minute))
+				list = append(list, happening{other + rnd.Int64N(int64(20*time.Minute)), other, k, 3 - kind})
+				if first := min(end, other); first <= deadline {
+					want[k] = count{first, end == other || (first == end) == (kind == 2)}
+				}
 			}
 		}
 		slices.SortFunc(list, func(a, b happening) int { return int(a.rec - b.rec) })
 		x, got := newTable(t, 10_000), map[count]int{}
+		require.NoError(t, x.Configure(Options{Within: within, Max: 10_000, Ambiguous: round%2 == 1}))
 		note := func(out Outcome) {
 			if out.Undo {
-				got[count{out.Deadline, true}]--
+				got[count{out.UndoAt, out.UndoBad}]--
 			}
 			if out.Counted {
 				got[count{out.At, out.Bad}]++
@@ -328,7 +376,10 @@ func TestOrderMakesNoDifference(t *testing.T) {
 				delete(got, c)
 			}
 		}
-		require.Equal(t, all, got)
+		for c := range all {
+			require.Equal(t, all[c], got[c], "round %d: %v", round, c)
+		}
+		require.Len(t, got, len(all))
 	}
 }
 
@@ -338,7 +389,7 @@ func TestDeadline(t *testing.T) {
 	x.Start(at(0), key(1), t0, 3, 0, false)
 	passed := func(m Moment) (n int) {
 		x.Advance(m, func(out Outcome) {
-			require.Equal(t, Outcome{Counted: true, Bad: true, Group: 3, At: t0 + int64(within), Deadline: t0 + int64(within)}, out)
+			require.Equal(t, Outcome{Counted: true, Bad: true, Group: 3, At: t0 + int64(within)}, out)
 			n++
 		})
 		return n
@@ -353,6 +404,78 @@ func TestDeadline(t *testing.T) {
 	x.Start(at(18*60), key(2), t0, 0, 0, false)
 	require.True(t, x.End(at(18*60), key(2), t0+int64(within)+1, false, false).Bad)
 	require.Equal(t, Stats{Ended: 2, Overdue: 1, Expired: 1, Bytes: x.Bytes()}, x.Stats())
+}
+
+// TestDeadlineOfABackfill: the end of work whose deadline is long past comes with the backfill, or never. It counts in the
+// minute of the deadline all the same.
+func TestDeadlineOfABackfill(t *testing.T) {
+	x := newTable(t, 10)
+	long, deadline := t0-int64(6*24*time.Hour), t0-int64(6*24*time.Hour)+int64(within)
+	x.Start(at(0), key(1), long, 3, 0, true)
+	x.Start(at(0), key(2), t0-minute, 3, 0, true) // its deadline is still to come
+	var got []Outcome
+	passed := func(m Moment) int {
+		x.Advance(m, func(out Outcome) { got = append(got, out) })
+		return len(got)
+	}
+	require.Zero(t, passed(at(2*60+59)))
+	lag := at(4 * 60)
+	lag.Lag = 2 * minute
+	require.Zero(t, passed(lag), "the engine was down")
+	require.Equal(t, 1, passed(at(3*60)))
+	require.Equal(t, Outcome{Counted: true, Bad: true, Old: true, Group: 3, At: deadline}, got[0])
+	require.Equal(t, 1, passed(at(16*60+59)))
+	require.Equal(t, 2, passed(at(17*60)))
+	out := x.End(at(18*60), key(1), long+minute, false, true)
+	want := Outcome{Counted: true, Old: true, Group: 3, At: long + minute, Undo: true, UndoBad: true, UndoAt: deadline}
+	require.Equal(t, want, out, "an end that comes after all")
+}
+
+// TestTwoEnds: of a finish and a failure the earlier one decides, whatever comes first, and the failure of two at once.
+func TestTwoEnds(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		finish, failed int64 // minutes after the start
+		bad            bool
+		at             int64
+	}{
+		{"finished, then failed", 5, 9, false, 5},
+		{"failed, then finished", 9, 5, true, 5},
+		{"at once", 5, 5, true, 5},
+		{"finished too late", 16, 9, true, 9},
+		{"failed too late", 9, 16, false, 9},
+		{"both too late", 17, 16, true, 15},
+	} {
+		for order := range 6 { // of start, finish and failure
+			x := newTable(t, 10)
+			require.NoError(t, x.Configure(Options{Within: within, Max: 10, Ambiguous: true}))
+			calls := []func() Outcome{
+				func() Outcome { return x.Start(at(0), key(1), t0, 0, 0, false) },
+				func() Outcome { return x.End(at(0), key(1), t0+c.finish*minute, false, false) },
+				func() Outcome { return x.End(at(0), key(1), t0+c.failed*minute, true, false) },
+			}
+			calls[0], calls[order%3] = calls[order%3], calls[0]
+			if order > 2 {
+				calls[1], calls[2] = calls[2], calls[1]
+			}
+			counts := map[Outcome]int{}
+			for _, call := range calls {
+				out := call()
+				if out.Undo {
+					counts[Outcome{Bad: out.UndoBad, At: out.UndoAt}]--
+				}
+				if out.Counted {
+					counts[Outcome{Bad: out.Bad, At: out.At}]++
+				}
+			}
+			for out, n := range counts {
+				if n == 0 {
+					delete(counts, out)
+				}
+			}
+			require.Equal(t, map[Outcome]int{{Bad: c.bad, At: t0 + c.at*minute}: 1}, counts, "%s, order %d", c.name, order)
+		}
+	}
 }
 
 // TestFull: beyond the bound, what is only remembered makes way for new work, the oldest first. Open work never does.

@@ -12,9 +12,9 @@ type Outcome struct {
 	Group   uint32 // of the start event
 	At      int64  // Unix nanoseconds: where it counts
 
-	// Undo means that the work has counted as bad at Deadline, where the count must be lowered again.
-	Undo     bool
-	Deadline int64
+	// Undo means that the work has counted at UndoAt, as bad if UndoBad, where the count must be lowered again.
+	Undo, UndoBad bool
+	UndoAt        int64
 
 	// Untracked means that there was no room for a start event.
 	Untracked bool
@@ -33,10 +33,12 @@ func (t *Table) Start(m Moment, key []byte, at int64, group uint32, stage uint16
 		case e.state == held:
 			if e.at >= at-int64(Punctual) {
 				e.start, e.group = at, group
-				out = t.judge(e, e.at, e.flags&flagFailed != 0, old || e.flags&flagOld != 0)
-				t.remove(m, slot)
+				failed, old := e.flags&flagFailed != 0, old || e.flags&flagOld != 0
+				out = t.judge(e, e.at, failed, old)
+				t.finish(m, slot, e.at, failed, old)
 				return out
 			}
+		case e.state == closed: // new work
 		case at <= t.deadline(e):
 			t.repeated++
 			return Outcome{}
@@ -47,7 +49,7 @@ func (t *Table) Start(m Moment, key []byte, at int64, group uint32, stage uint16
 		p.forget(e)
 		t.tally(e, -1)
 		begin(e, at, group, stage, old)
-		p.due[slot%pageSize] = t.due(m, at)
+		p.due[slot%pageSize] = t.due(m, at, old)
 		p.note(e)
 		t.tally(e, 1)
 		t.touch(m, slot)
@@ -59,7 +61,7 @@ func (t *Table) Start(m Moment, key []byte, at int64, group uint32, stage uint16
 	}
 	e := entry{lo: h.Lo, hi: h.Hi}
 	begin(&e, at, group, stage, old)
-	t.add(m, key, e, t.due(m, at))
+	t.add(m, key, e, t.due(m, at, old))
 	return Outcome{}
 }
 
@@ -82,46 +84,96 @@ func (t *Table) End(m Moment, key []byte, at int64, failed, old bool) Outcome {
 		return Outcome{}
 	}
 	p, e := t.entry(slot)
+	if e.state == closed && (at < e.start-int64(Punctual) || !e.after(at, failed)) {
+		t.remove(m, slot) // the end may be of other work with the same key
+		t.hold(m, h, key, at, failed, old)
+		return Outcome{}
+	}
 	if e.state == held {
-		// Of two ends the first one counts, unless the second cannot be of the same work.
-		if t.repeated++; at-e.at > t.within {
+		// Of two ends one counts, unless they cannot be of the same work. Then the later one is of work yet to start.
+		t.repeated++
+		switch {
+		case at-e.at > t.within:
 			setEnd(e, at, failed, old)
 			p.due[slot%pageSize] = t.holdUntil(m)
-			t.touch(m, slot)
+		case t.ambiguous && e.at-at <= t.within && e.after(at, failed):
+			setEnd(e, at, failed, old || e.flags&flagOld != 0)
+		default:
+			return Outcome{}
 		}
+		t.touch(m, slot)
 		return Outcome{}
 	}
 	if at < e.start-int64(Punctual) {
 		t.unmatched++
 		return Outcome{}
 	}
-	out := t.judge(e, at, failed, old || e.flags&flagOld != 0)
-	t.remove(m, slot)
+	old = old || e.flags&flagOld != 0
+	out := t.judge(e, at, failed, old)
+	t.finish(m, slot, at, failed, old)
 	return out
 }
 
-// judge is the outcome of work that ends.
-func (t *Table) judge(e *entry, at int64, failed, old bool) Outcome {
-	out := Outcome{Counted: true, Bad: failed, Old: old, Group: e.group, At: at, Deadline: t.deadline(e)}
-	if at > out.Deadline {
-		out.Bad, out.At = true, out.Deadline
+// after reports whether the end of e, which is held or closed, gives way to another one. It does not depend on which of
+// the two arrived first.
+func (e *entry) after(at int64, failed bool) bool {
+	return at < e.at || at == e.at && failed && e.flags&flagFailed == 0
+}
+
+// finish remembers or forgets work that ended at a time.
+func (t *Table) finish(m Moment, slot uint32, at int64, failed, old bool) {
+	if !t.ambiguous {
+		t.remove(m, slot)
+		return
 	}
-	if e.state != overdue {
+	p, e := t.entry(slot)
+	p.forget(e)
+	t.tally(e, -1)
+	setEnd(e, at, failed, old)
+	e.state, e.stage = closed, 0
+	t.tally(e, 1)
+	p.due[slot%pageSize] = minuteOf(m.Record + int64(EndMemory))
+	t.touch(m, slot)
+}
+
+// verdict is where work counts that ended at a time.
+func (t *Table) verdict(e *entry, at int64, failed bool) Outcome {
+	out := Outcome{Counted: true, Bad: failed, Group: e.group, At: at}
+	if d := t.deadline(e); at > d {
+		out.Bad, out.At = true, d
+	}
+	return out
+}
+
+// judge is the outcome of work that ends, or that has ended by another event.
+func (t *Table) judge(e *entry, at int64, failed, old bool) Outcome {
+	out := t.verdict(e, at, failed)
+	out.Old = old
+	var was Outcome
+	switch e.state {
+	case overdue:
+		was = t.bad(e)
+	case closed:
+		t.repeated++
+		was = t.verdict(e, e.at, e.flags&flagFailed != 0)
+	default:
 		t.ended++
 		return out
 	}
-	if out.At == out.Deadline && out.Bad {
+	if out.At == was.At && out.Bad == was.Bad {
 		return Outcome{} // it has counted so
 	}
-	t.corrected++
-	out.Undo = true
+	if e.state == overdue {
+		t.corrected++
+	}
+	out.Undo, out.UndoBad, out.UndoAt = true, was.Bad, was.At
 	return out
 }
 
 // bad is the outcome of open work whose deadline has passed.
 func (t *Table) bad(e *entry) Outcome {
 	d := t.deadline(e)
-	return Outcome{Counted: true, Bad: true, Old: e.flags&flagOld != 0, Group: e.group, At: d, Deadline: d}
+	return Outcome{Counted: true, Bad: true, Old: e.flags&flagOld != 0, Group: e.group, At: d}
 }
 
 // hold keeps an end until its start comes.
@@ -164,8 +216,12 @@ func (t *Table) Stage(m Moment, key []byte, at int64, stage uint16) {
 
 // due is the minute after which work that begins now, at the time at, is overdue.
 //
-// A start that arrives late moves it: the end can be as late as its start.
-func (t *Table) due(m Moment, at int64) uint32 {
+// A start that arrives late moves it: the end can be as late as its start. That of a backfill does not. Its end is in the
+// same backfill, or there is none.
+func (t *Table) due(m Moment, at int64, old bool) uint32 {
+	if old {
+		return minuteOf(max(at+t.within, m.Record) + int64(Grace))
+	}
 	return minuteOf(max(at, m.Record-int64(Punctual)) + t.within + int64(Grace))
 }
 
@@ -224,7 +280,7 @@ func (t *Table) trim() {
 }
 
 // makeRoom makes room for one more entry, if there is none, by forgetting what is only remembered, the oldest first: overdue
-// work, and ends that are held. It fails if all entries are open.
+// or closed work, and ends that are held. It fails if all entries are open.
 //
 // It forgets the oldest sixteenth of the time that is remembered, or everything if that frees too little, so that a flood
 // of keys costs no more than a look at each entry in some hundred calls.
@@ -232,7 +288,7 @@ func (t *Table) makeRoom(m Moment) bool {
 	if t.size() < t.max {
 		return true
 	}
-	if t.overdue+t.held == 0 {
+	if t.overdue+t.held+t.closed == 0 {
 		return false
 	}
 	lo, hi := ^uint32(0), uint32(0)
@@ -249,7 +305,9 @@ func (t *Table) makeRoom(m Moment) bool {
 func (t *Table) displace(m Moment, upTo uint32) {
 	t.remembered(func(slot, due uint32) {
 		if due <= upTo {
-			t.displaced++
+			if _, e := t.entry(slot); e.state != closed {
+				t.displaced++
+			}
 			t.remove(m, slot)
 		}
 	})
@@ -259,7 +317,7 @@ func (t *Table) displace(m Moment, upTo uint32) {
 func (t *Table) remembered(visit func(slot, due uint32)) {
 	for n, p := range t.pages {
 		for i := range p.due {
-			if s := p.entries[i].state; s == overdue || s == held {
+			if s := p.entries[i].state; s >= overdue {
 				visit(uint32(n*pageSize+i), p.due[i])
 			}
 		}
