@@ -2,32 +2,42 @@ package slo
 
 import "time"
 
-// clockTime is the first instant at which a clock in the zone shows the minute
-// of the day, or, where the clocks skip it, the instant of the skip. Package
-// time promises neither.
-func clockTime(y int, m time.Month, d, minute int, loc *time.Location) time.Time {
-	t := time.Date(y, m, d, 0, minute, 0, 0, loc)
-	want := time.Date(y, m, d, 0, minute, 0, 0, time.UTC) // as a reading of the clock
-	from, to := t.ZoneBounds()
-	if shown := reading(t); !shown.Equal(want) {
-		// Skipped: t is beside the gap. The skip is the end of its zone, or the start.
-		if shown.Before(want) {
-			return to
+// WallTime is when a clock in the zone shows a reading, which is given as if it were UTC. RFC 5545, 3.3.5: of two such instants it
+// is the first, and a reading that the clocks skip has the offset from before the gap. Package time promises neither.
+func WallTime(reading time.Time, loc *time.Location) time.Time {
+	y, m, d := reading.Date()
+	h, mi, s := reading.Clock()
+	t := time.Date(y, m, d, h, mi, s, reading.Nanosecond(), loc)
+	if shown := readingOf(t); !shown.Equal(reading) {
+		if shown.Before(reading) { // t is before the gap
+			_, offset := t.Zone()
+			t = reading.Add(-time.Duration(offset) * time.Second).In(loc)
 		}
-		return from
+		return t
 	}
-	if !from.IsZero() {
+	if from, _ := t.ZoneBounds(); !from.IsZero() {
 		// Shown twice if the offset before would have shown it before it ended.
 		_, offset := from.Add(-time.Nanosecond).Zone()
-		if first := want.Add(-time.Duration(offset) * time.Second); first.Before(from) {
+		if first := reading.Add(-time.Duration(offset) * time.Second); first.Before(from) {
 			return first.In(loc)
 		}
 	}
 	return t
 }
 
-// reading is what a clock shows, as if it were UTC.
-func reading(t time.Time) time.Time {
+// clockTime is the first instant at which a clock in the zone shows the minute
+// of the day, or, where the clocks skip it, the instant of the skip.
+func clockTime(y int, m time.Month, d, minute int, loc *time.Location) time.Time {
+	want := time.Date(y, m, d, 0, minute, 0, 0, time.UTC)
+	t := WallTime(want, loc)
+	if !readingOf(t).Equal(want) {
+		t, _ = t.ZoneBounds() // WallTime is behind the gap
+	}
+	return t
+}
+
+// readingOf is what a clock shows, as if it were UTC.
+func readingOf(t time.Time) time.Time {
 	y, m, d := t.Date()
 	h, mi, s := t.Clock()
 	return time.Date(y, m, d, h, mi, s, t.Nanosecond(), time.UTC)

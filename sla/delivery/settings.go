@@ -108,7 +108,7 @@ func (r *Report) due(p report.Period, zone *time.Location) time.Time {
 	} else {
 		d += r.Day - 1
 	}
-	return time.Date(y, m, d, r.At.Hour, r.At.Minute, 0, 0, zone)
+	return slo.WallTime(time.Date(y, m, d, r.At.Hour, r.At.Minute, 0, 0, time.UTC), zone)
 }
 
 // latest is the newest period whose report is due, and since when.

@@ -21,6 +21,8 @@ const maxOccurrences = 10_000
 // in order, and keeps it: the same spans are asked for at every tick.
 type recurrence struct {
 	duration time.Duration
+	start    time.Time // in the zone in which it recurs
+	until    time.Time // zero: for ever
 
 	mu     sync.Mutex
 	next   rrule.Next
@@ -61,7 +63,9 @@ func parseRRule(text string, start time.Time, duration time.Duration) (*recurren
 	if len(opt.Byeaster) > 0 {
 		return nil, errors.New("BYEASTER is not in RFC 5545")
 	}
-	opt.Dtstart = start
+	// The rule is expanded as readings of a clock, which have no gaps.
+	until := opt.Until
+	opt.Dtstart, opt.Until = wall(start), time.Time{}
 	if happens, err := everHappens(*opt); err != nil {
 		return nil, err
 	} else if !happens {
@@ -71,7 +75,7 @@ func parseRRule(text string, start time.Time, duration time.Duration) (*recurren
 	if err != nil {
 		return nil, err
 	}
-	r := &recurrence{duration: duration, next: next}
+	r := &recurrence{duration: duration, start: start, until: until, next: next}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -95,13 +99,13 @@ func iterate(opt rrule.ROption) (next rrule.Next, err error) {
 // everHappens looks for one occurrence. The library looks until the year 9999,
 // so it is asked close to it: the calendar repeats every 400 years.
 func everHappens(opt rrule.ROption) (bool, error) {
-	opt.Until, opt.Count = time.Time{}, 0
+	opt.Count = 0
 	opt.Dtstart = opt.Dtstart.AddDate((rrule.MAXYEAR-400-opt.Dtstart.Year())/400*400, 0, 0)
 	next, err := iterate(opt)
 	if err != nil {
 		return false, err
 	}
-	r := recurrence{next: next}
+	r := recurrence{next: next, start: opt.Dtstart}
 	return r.more(), nil
 }
 
@@ -130,13 +134,36 @@ func (r *recurrence) more() (ok bool) {
 			r.done, ok = true, false
 		}
 	}()
-	t, ok := r.next()
-	if !ok {
-		r.done = true
-		return false
+	for {
+		reading, ok := r.next()
+		if !ok {
+			r.done = true
+			return false
+		}
+		t := r.start
+		if !reading.Equal(wall(t)) { // start may be the second of two
+			t = slo.WallTime(reading, t.Location())
+		}
+		if !r.until.IsZero() && t.After(r.until) {
+			if t.After(r.until.Add(longestGap)) {
+				r.done = true
+				return false
+			}
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(r.starts, t, time.Time.Compare)
+		r.starts = slices.Insert(r.starts, at, t)
+		return true
 	}
-	r.starts = append(r.starts, t)
-	return true
+}
+
+// longestGap bounds by how much a reading in a gap comes behind the readings after the gap: Samoa once skipped a day.
+const longestGap = 24 * time.Hour
+
+// wall is what a clock in the zone of t shows, as if it were UTC.
+func wall(t time.Time) time.Time {
+	_, offset := t.Zone()
+	return t.Add(time.Duration(offset) * time.Second).UTC()
 }
 
 // between lists the occurrences that touch sp, oldest first, the last
@@ -144,7 +171,7 @@ func (r *recurrence) more() (ok bool) {
 func (r *recurrence) between(sp slo.Span) []slo.Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for (len(r.starts) == 0 || r.starts[len(r.starts)-1].Before(sp.To)) && r.more() {
+	for (len(r.starts) == 0 || r.starts[len(r.starts)-1].Before(sp.To.Add(longestGap))) && r.more() {
 	}
 	from, _ := slices.BinarySearchFunc(r.starts, sp.From.Add(-r.duration), time.Time.Compare)
 	to, _ := slices.BinarySearchFunc(r.starts, sp.To, time.Time.Compare)
