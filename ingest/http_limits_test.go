@@ -58,7 +58,7 @@ func TestDryRunJudgesLimits(t *testing.T) {
 	require.NotEmpty(t, w.Header().Get("Retry-After"))
 }
 
-// A sender that repeats a critical event fills no storage. Without an id, the server cannot know that it is a repeat.
+// A sender that repeats a critical event fills no storage. Without an id, the server cannot know that it is a retry.
 func TestOneDeadLetterOfACriticalEvent(t *testing.T) {
 	l := rateLimiter(t, 3, ratelimit.OnExceededDrop, 0.5)
 	critical := func(v *event.View) bool { return string(v.Severity) == "critical" }

@@ -195,6 +195,9 @@ var testsMayImport = map[string][]string{
 	"ingest/sink/rabbitmqsink": {"ingest/source/rabbitmq/rabbitmqtest"},
 
 	"reliability/outbox/publish": {"ingest/event", "ingest/source/kafka/kafkatest", "ingest/source/rabbitmq/rabbitmqtest"},
+
+	// The example of docs/resilience.md puts the policies together.
+	"reliability/deadline": {"reliability/breaker", "reliability/bulkhead", "reliability/remote"},
 }
 
 // TestImportDirection reads every file's imports and holds them against the

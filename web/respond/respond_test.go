@@ -277,5 +277,5 @@ func TestBuildingCountsAsWell(t *testing.T) {
 		require.Equal(t, http.StatusOK, <-codes)
 	}
 	require.EqualValues(t, 1, most.Load())
-	require.LessOrEqual(t, r.inUse(), int64(len("large")*3), "what was built is given back")
+	require.LessOrEqual(t, r.inUse(), int64(len("large")*3), "what was built is released")
 }
