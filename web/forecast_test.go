@@ -33,6 +33,7 @@ func withForecasts(b *bench) {
 		Exhaustion: forecast.Exhaustion{Within: 168 * time.Hour, Probability: 0.66, Low: 5 * time.Hour, Median: 50 * time.Hour, High: forecast.Beyond},
 		Pace:       forecast.Pace{Low: 6 * time.Hour, High: 9 * time.Hour},
 		Running:    &forecast.Running{Since: noon.Add(-2 * time.Hour), Burn: 18, Empty: 7 * time.Hour},
+		Level:      &forecast.Level{Since: noon.Add(-48 * time.Hour), Before: 0.001, After: 0.004},
 		Relief: &forecast.Relief{
 			Incident: slo.Span{From: incident, To: incident.Add(time.Hour)}, Share: 0.72,
 			Leaves: slo.Span{From: incident.Add(30 * 24 * time.Hour), To: incident.Add(30*24*time.Hour + time.Hour)},
@@ -69,7 +70,7 @@ func TestForecastsOnPages(t *testing.T) {
 	}
 	page := flat("/slo?id=insurance-unpaid/availability&group.product=TRVL10")
 	for _, want := range []string{
-		"Empty in 6h to 9h at this pace.", "leaves the window on", ": &#43;72 %.", "An incident has been running since", "the budget is empty in 7h.",
+		"Empty in 6h to 9h at this pace.", "leaves the window on", ": &#43;72 %.", "An incident has been running since", "The level of failures changed 2d ago, from 0.1% to 0.4%.", "the budget is empty in 7h.",
 		"in 3d", "37%", "57 of 60 at 1h", "end of the window, in 8d", "The budget is empty within 7d with a probability of 66%, not before 5h.",
 	} {
 		require.Contains(t, page, want)

@@ -74,6 +74,37 @@ func TestForecastCoverage(t *testing.T) {
 	}
 }
 
+// TestForecastAfterAChangeOfLevel holds the forecast to its word where the level of failures changed two to four days ago.
+func TestForecastAfterAChangeOfLevel(t *testing.T) {
+	var past Past
+	asked, told := 0.0, 0.0
+	held := make([]float64, len(LeadTimes))
+	for seed := range uint64(*services) {
+		s := simulateLevel(seed+1, true)
+		past.Load(s.start, s.hours[:s.now])
+		f := past.At(s.question)
+		if f.TooLittle != "" {
+			continue
+		}
+		asked++
+		if f.Level != nil {
+			told++
+		}
+		for h, ahead := range LeadTimes {
+			if truth := s.remaining(s.now + int(ahead.Hours())); f.Points[h].Low-1e-9 <= truth && truth <= f.Points[h].High+1e-9 {
+				held[h]++
+			}
+		}
+	}
+	t.Logf("told in %.1f %%", 100*told/asked)
+	for h, ahead := range LeadTimes {
+		t.Logf("%s ahead: %.1f %% held", ahead, 100*held[h]/asked)
+		if held[h] < 0.85*asked {
+			t.Errorf("%s ahead: %.1f %% of the ranges held the truth, want at least 85 %%", ahead, 100*held[h]/asked)
+		}
+	}
+}
+
 // intervalScore is Winkler's score of a range (Gneiting and Raftery, 2007, equation 43): its width, and twenty times by how
 // much it missed. Less is better.
 func intervalScore(low, high, truth float64) float64 {

@@ -61,6 +61,7 @@ type Forecast struct {
 	Exhaustion Exhaustion
 	Pace       Pace
 	Running    *Running // the incident that runs now; nil if there is none
+	Level      *Level   // a change of the level of failures; nil if there is none
 	Relief     *Relief  // the largest that is known; nil if none is worth a word
 }
 

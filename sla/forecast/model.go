@@ -16,6 +16,7 @@ type model struct {
 	threshold float64 // bad ratio of an hour from which on it belongs to an incident
 	runs      []run   // incidents
 	now       *present
+	level     *level
 	usual     usual
 	short     float64 // hours of a rolling window that is shorter than the first week ahead; 0 if it is not
 }
@@ -47,6 +48,9 @@ func (p *Past) At(q Question) Forecast {
 	p.collect(&out, &q, points, farthest)
 	out.Pace = p.pace(&q, m)
 	out.Relief = p.relief(&q, m)
+	if m.level != nil {
+		out.Level = &Level{Since: p.when(float64(m.level.first)), Before: m.level.before, After: m.level.after}
+	}
 	if m.now != nil {
 		burn := m.now.ratio / q.Budget
 		out.Running = &Running{Since: p.when(float64(m.now.first)), Burn: burn, Empty: p.emptyAt(&q, m.x, burn)}
@@ -85,6 +89,9 @@ func (p *Past) fit(q *Question) (m *model, why string) {
 	p.scratch.runs = p.incidents(p.scratch.runs[:0], first, m.base, m.threshold)
 	m.runs = p.scratch.runs
 	m.now = p.running(m)
+	if m.level = p.changed(m, first); m.level != nil && m.now != nil && m.now.first <= m.base-leastLevel/2 {
+		m.now = nil // it is the level
+	}
 	m.usual = p.usualRatio(m, first)
 	if q.Window.Calendar == "" && q.Window.Rolling < week {
 		m.short = q.Window.Rolling.Hours()

@@ -152,6 +152,9 @@ func (p *Past) walk(q *Question, m *model) {
 			drawn[i] = r.below(m.days)
 		}
 		var in incident
+		if m.level != nil {
+			usual, in = m.level.change(float64(m.base-m.level.first), &r)
+		}
 		if m.now != nil {
 			in = incident{lasts: m.now.remaining(&r), ratio: min(1, m.now.ratio*math.Exp(incidentSpread*r.normal()))}
 		}
@@ -170,21 +173,35 @@ type incident struct {
 // level is the factor of its traffic, usual how its usual bad ratio changes, and in how the present incident goes on.
 func (s *scratch) path(q *Question, m *model, r *random, days []int, level float64, usual change, in incident) (empty float64) {
 	empty = math.Inf(1)
-	valid, bad := 0.0, 0.0 // that came
-	day, gone := 0, 0      // gone is the step in which began what leaves a short window
+	valid, bad := 0.0, 0.0      // that came
+	day, today, gone := 0, 0, 0 // gone is the step in which began what leaves a short window
 	s.came = s.came[:0]
 	was := q.Bad - q.Budget*q.Valid // above zero if the budget is empty
 	for i := range s.steps {
 		st := &s.steps[i]
 		if st.newBlock {
 			day = days[r.below(len(days))]
+			if usual.stays {
+				if today = r.below(m.level.days); r.float() < 0.6 {
+					today = day // few days say little of how hours differ
+				}
+			}
 		}
 		if st.renewed {
 			valid, bad, was = 0, 0, math.Inf(-1)
 		}
 		c := s.pieces[st.pieces+day]
 		ratio := c.ratio
-		if ratio < m.threshold {
+		switch {
+		case usual.stays: // as in the days since it changed, with the incidents of all days
+			fresh := s.pieces[st.pieces+today].ratio
+			if old := today >= m.level.days; old && fresh < m.threshold {
+				fresh *= m.level.after / m.level.before
+			}
+			if fresh = min(1, fresh*usual.factor); ratio < max(m.threshold, fresh) {
+				ratio = fresh
+			}
+		case ratio < m.threshold:
 			ratio = min(m.threshold, ratio*usual.factor+usual.more)
 		}
 		length := float64(st.to - st.from)

@@ -36,7 +36,10 @@ func (p *Past) usualRatio(m *model, first int) usual {
 }
 
 // change is what becomes of a usual bad ratio of the past: ratio*factor + more.
-type change struct{ factor, more float64 }
+type change struct {
+	factor, more float64
+	stays        bool // at a level that has changed, which hours since then have
+}
 
 // later draws how the usual bad ratio will be. The last day's may stay, or come back by up to seven tenths to that of the
 // last weeks. A ratio that went up is added, since hours without a bad event do not multiply.

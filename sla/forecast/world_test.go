@@ -26,7 +26,10 @@ const (
 // simulate makes a service by chance: its size, its day and its week, a base of bad events that drifts, in one of four a
 // release after which it is another, and incidents that begin at random and are mostly short and seldom long. The
 // distributions are none that the forecast assumes: it draws from the past and knows no parameter.
-func simulate(seed uint64) *service {
+func simulate(seed uint64) *service { return simulateLevel(seed, false) }
+
+// simulateLevel lets the level of failures change two to four days before the question, and stay.
+func simulateLevel(seed uint64, changed bool) *service {
 	r := rand.New(rand.NewPCG(seed, 14))
 	uniform := func(lo, hi float64) float64 { return lo + (hi-lo)*r.Float64() }
 	logUniform := func(lo, hi float64) float64 { return math.Exp(uniform(math.Log(lo), math.Log(hi))) }
@@ -46,6 +49,12 @@ func simulate(seed uint64) *service {
 	release, after := -1, 1.0
 	if r.IntN(4) == 0 {
 		release, after = r.IntN(simulatedPast+simulatedAhead), logUniform(0.4, 2.5)
+	}
+	if changed {
+		release, after = simulatedPast-48-r.IntN(49), logUniform(2.5, 12)
+		if r.IntN(4) == 0 {
+			after = 1 / after
+		}
 	}
 	drift, daily := 0.0, 0.0
 	ends, severity := 0.0, 0.0

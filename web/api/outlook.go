@@ -18,6 +18,7 @@ type forecastJSON struct {
 	Exhaustion  *exhaustJSON    `json:"exhaustion"`
 	Pace        *rangeJSON      `json:"pace"`
 	Running     *runningJSON    `json:"running_incident"`
+	Level       *levelJSON      `json:"level_change"`
 	Relief      *reliefJSON     `json:"relief"`
 	Score       []forecastScore `json:"score"`
 }
@@ -50,6 +51,12 @@ type runningJSON struct {
 	Since time.Time `json:"since"`
 	Burn  float64   `json:"burn_rate"`
 	Empty *float64  `json:"empty_seconds"`
+}
+
+type levelJSON struct {
+	Since  time.Time `json:"since"`
+	Before float64   `json:"bad_ratio_before"`
+	After  float64   `json:"bad_ratio_since"`
 }
 
 type reliefJSON struct {
@@ -90,6 +97,9 @@ func newForecast(r *sla.SLOReport) *forecastJSON {
 	out.Pace = &rangeJSON{secondsAhead(f.Pace.Low), secondsAhead(f.Pace.High)}
 	if x := f.Running; x != nil {
 		out.Running = &runningJSON{x.Since.UTC(), x.Burn, secondsAhead(x.Empty)}
+	}
+	if x := f.Level; x != nil {
+		out.Level = &levelJSON{x.Since.UTC(), x.Before, x.After}
 	}
 	if x := f.Relief; x != nil {
 		out.Relief = &reliefJSON{x.Incident.From.UTC(), x.Incident.To.UTC(), x.Leaves.From.UTC(), x.Leaves.To.UTC(), x.Share}

@@ -91,6 +91,12 @@ func RunningIncident(f *forecast.Forecast, now time.Time) string {
 	return out + ". If it goes on like that, the budget is empty in " + ahead(r.Empty)
 }
 
+// LevelChange says since when failures have had another level, such as "the level of failures changed 2d 6h ago, from 0.1% to 0.74%".
+func LevelChange(l *forecast.Level, now time.Time) string {
+	percent := func(x float64) string { return strconv.FormatFloat(100*x, 'g', 2, 64) + "%" }
+	return "the level of failures changed " + ahead(now.Sub(l.Since).Round(time.Hour)) + " ago, from " + percent(l.Before) + " to " + percent(l.After)
+}
+
 // Odds prints a probability in percent. It is only 0 or 100 % if no path, or every one, says so.
 func Odds(p float64) string {
 	switch {

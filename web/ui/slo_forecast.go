@@ -49,6 +49,9 @@ func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, now time.Time) *foreca
 		return &forecastPart{None: "There is no forecast: " + f.TooLittle + "."}
 	}
 	out := &forecastPart{Head: sentence(format.Pace(f)), Stands: format.NewStamp(f.Time, now), Score: scoreText(&r.Outlook.Record)}
+	if f.Level != nil {
+		out.Notes = append(out.Notes, sentence(format.LevelChange(f.Level, now)))
+	}
 	if f.Running != nil {
 		text := sentence(format.RunningIncident(f, now))
 		// The forecast goes by the last sixty minutes or the present hour, which an incident may have left.
