@@ -274,6 +274,6 @@ func TestBackfillsAreBounded(t *testing.T) {
 func TestOtherFormatsAreRefused(t *testing.T) {
 	f, err := New(Options{})
 	require.NoError(t, err)
-	require.ErrorContains(t, f.RestorePart("state", []byte{1, 0}), "format 1, this program reads only 2, and up to 7 of \"state\"")
+	require.ErrorContains(t, f.RestorePart("state", []byte{1, 0}), "format 1, this program reads only 2, and up to 8 of \"state\"")
 	require.ErrorContains(t, f.RestorePart("config", []byte{3, 0}), "format 3", "only the state has it")
 }

@@ -86,6 +86,7 @@ type Fold struct {
 
 	stores    []*store      // by retention
 	slices    []*sliceStore // by slice length and retention
+	ring      *ring         // of what alert conditions count at another time than windows; nil until there is something
 	oldest    int64         // second from which on some store keeps events
 	kept      int64         // time from which on windows may ask what was observed
 	known     int64         // time from which on it is remembered what was observed, for Read
@@ -159,7 +160,7 @@ const (
 )
 
 // punctual is how long after its time an event is neither late nor, if it is
-// replayed, old traffic.
+// replayed, old traffic. As long before or after it, alert conditions take it for received at its time.
 const punctual = int64(time.Minute)
 
 // Apply counts one event of a record that was received at recvNs (Unix
@@ -208,6 +209,9 @@ func (f *Fold) Apply(recvNs int64, mode Mode, v *event.View) error {
 		f.stats.tooOld++
 	}
 	f.count(p, t, old, v)
+	if late := f.rec - t; late > punctual || late < -punctual || old {
+		f.shift(p, t, old, v)
+	}
 	if len(p.works) > 0 {
 		f.work(p, t, old, v)
 	}
@@ -387,6 +391,7 @@ func (f *Fold) age() {
 	for _, s := range f.stores {
 		s.advance(f.rec/int64(time.Second), f.clock)
 	}
+	f.ageRing()
 	f.setAges()
 	f.up.forget(f.known)
 	for _, e := range eras(f.inds) {

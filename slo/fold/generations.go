@@ -68,6 +68,7 @@ func (f *Fold) SetConfig(cfg *Config, at int64) error {
 		switch j := from[i]; {
 		case j >= active:
 			f.inherit(ind, f.resume(parkeds[j-active], thawed[j], resumed), moved)
+			thawed[j].moveReceived(ind, f)
 		case j >= 0:
 			f.inherit(ind, olds[j], moved)
 		}
@@ -149,6 +150,9 @@ func (f *Fold) sliceStore(per, keep int64) *sliceStore {
 //
 // Its groups must not be used any more: their columns go to others.
 func (f *Fold) release(ind *indicator) {
+	for _, g := range ind.sorted {
+		f.releaseReceived(g)
+	}
 	if moves := ind.moves(nowhere); ind.slices != nil {
 		ind.slices.moveAll(moves, nil, f.clock)
 	} else {
@@ -165,6 +169,7 @@ func (f *Fold) releaseGroup(g *group) {
 	if g.ind.flight != nil {
 		g.ind.flight.groups[g.number] = nil
 	}
+	f.releaseReceived(g)
 	g.ind.events.free(g.col, g.ind.width, f.clock)
 	if g.squares > 0 {
 		g.ind.events.free(g.squares-1, 1, f.clock)

@@ -50,9 +50,12 @@ type group struct {
 	ind    *indicator
 	values slo.Group // never changed
 	col    uint32    // its first column in the indicator's store
-	total  []uint64  // per bin; without what is no new traffic
-	old    []uint64  // per bin: what was backfilled, or replayed late; nil before the first
-	last   int64     // latest time of a valid event, nanoseconds; 0 if none
+
+	received uint32 // one above its entry in the ring; 0 without one
+
+	total []uint64 // per bin; without what is no new traffic
+	old   []uint64 // per bin: what was backfilled, or replayed late; nil before the first
+	last  int64    // latest time of a valid event, nanoseconds; 0 if none
 
 	// squares is one above the column of what weights add to the sum of squared
 	// weights, in the store of events; 0 while no weight above 1 was seen.

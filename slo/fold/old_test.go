@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/slo"
 )
 
 // TestOldTrafficIsNoNewTraffic: what is backfilled, and what is replayed more than
@@ -123,4 +124,25 @@ func TestStateOfFormat4(t *testing.T) {
 	a = groupOf(t, restored(t, again).Sums(Request{}), "shop/availability", "A")
 	require.Equal(t, []uint64{3, 0}, a.Total)
 	require.Equal(t, []uint64{1, 0}, a.Old)
+}
+
+// TestStateOfFormat7 reads what knows nothing of receive times: late events from before count at their own time in
+// conditions, and those that come now when they come.
+func TestStateOfFormat7(t *testing.T) {
+	f := restoredFile(t, "testdata/state7.json", flightFormat)
+	now := t0.Add(2 * time.Hour)
+	ask := Request{Now: now.Add(time.Second), Spans: []slo.Span{last(now.Add(time.Second), time.Hour), last(now.Add(time.Second), 5*time.Minute)}}
+	a := groupOf(t, f.Sums(ask), "shop/availability", "A")
+	require.Equal(t, []uint64{6, 1}, a.Spans[0])
+	require.Nil(t, a.Moved)
+	apply(t, f, now, failed(shop(now.Add(-40*time.Minute), "product", "A")))
+	parts, _ := encode(f)
+	require.Equal(t, byte(stateFormat), parts[partState][0])
+	a = groupOf(t, restored(t, parts).Sums(ask), "shop/availability", "A")
+	require.Equal(t, []uint64{6, 2}, a.Spans[0])
+	require.Equal(t, []uint64{1, 0}, a.Spans[1])
+	for span, want := range [][]uint64{{6, 2}, {1, 1}} {
+		bins, _ := a.Received(span, slo.LatenessOf(time.Hour))
+		require.Equal(t, want, bins)
+	}
 }

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"maps"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -68,6 +69,25 @@ func oldest(rec time.Time, keep time.Duration) time.Time {
 }
 
 func (o *oracle) sum(ind *Indicator, group slo.Group, sp slo.Span) []uint64 {
+	keep := keepOf(ind)
+	return o.sumBy(ind, group, sp, func(x *folded) (time.Time, bool) { return x.e.Time, !x.e.Time.Before(oldest(x.recv, keep)) })
+}
+
+// received is what alert conditions count: without what is no new traffic, and by receive time what is more than a minute
+// off its time, unless that is later than a bound.
+func (o *oracle) received(ind *Indicator, group slo.Group, sp slo.Span, bound time.Duration) []uint64 {
+	return o.sumBy(ind, group, sp, func(x *folded) (time.Time, bool) {
+		bucket := x.e.Time.Truncate(10 * time.Second)
+		late := x.recv.Sub(bucket.Add(10 * time.Second))
+		if late <= time.Minute && bucket.Sub(x.recv) <= time.Minute {
+			return x.e.Time, !x.old()
+		}
+		return x.recv, !x.old() && late <= bound
+	})
+}
+
+// sumBy counts the events at the times that at gives, without those that it refuses.
+func (o *oracle) sumBy(ind *Indicator, group slo.Group, sp slo.Span, at func(x *folded) (time.Time, bool)) []uint64 {
 	out := make([]uint64, len(ind.Edges)+1)
 	if ind.Kind == Events || ind.Kind == Ratio {
 		out = make([]uint64, 2)
@@ -77,8 +97,9 @@ func (o *oracle) sum(ind *Indicator, group slo.Group, sp slo.Span) []uint64 {
 	if old := oldest(o.rec, keep); from.Before(old) {
 		from = old
 	}
-	for _, x := range o.events {
-		if x.e.Time.Before(from) || !x.e.Time.Before(to) || x.e.Time.Before(oldest(x.recv, keep)) || !inGroup(ind, group, x.e) {
+	for i := range o.events {
+		x := &o.events[i]
+		if t, ok := at(x); !ok || t.Before(from) || !t.Before(to) || !inGroup(ind, group, x.e) {
 			continue
 		}
 		n := uint64(max(1, x.e.Count)) * x.weight()
@@ -169,7 +190,8 @@ var asked = []time.Duration{5 * time.Minute, 30 * time.Minute, time.Hour, 6 * ti
 
 // check compares every sum that the fold gives with the oracle's.
 func (o *oracle) check(t require.TestingT, f *Fold, now time.Time, odd slo.Span) {
-	req := Request{Now: now, Extra: map[string][]slo.Span{"shop/latency": {odd}, "shop/throughput": {odd, last(now, day)}}}
+	recent := slo.Span{From: now.Add(-40 * time.Minute), To: now.Add(-10 * time.Minute)}
+	req := Request{Now: now, Extra: map[string][]slo.Span{"shop/latency": {odd, recent}, "shop/throughput": {odd, last(now, day)}}}
 	for _, d := range asked {
 		req.Spans = append(req.Spans, last(now, d))
 	}
@@ -188,6 +210,18 @@ func (o *oracle) check(t require.TestingT, f *Fold, now time.Time, odd slo.Span)
 				want = o.sum(g.Indicator, g.Values, sp)
 			}
 			require.Equal(t, want, g.Spans[i], "%s %q %v", g.Indicator.ID, g.Values, sp)
+			if g.Indicator.Slice != nil || sp.From.Before(now.Add(-slo.ReceivedWindow)) {
+				continue
+			}
+			for k, bound := range slo.Lateness {
+				want := o.received(g.Indicator, g.Values, sp, bound)
+				bins, _ := g.Received(i, k)
+				require.Equal(t, want, bins, "%s %q %v within %s", g.Indicator.ID, g.Values, sp, bound)
+				all, later := o.received(g.Indicator, g.Values, sp, math.MaxInt64), g.Later(i, k)
+				for bin := range all {
+					require.Equal(t, all[bin]-want[bin], later[bin])
+				}
+			}
 		}
 		cut := o.rec.Add(-5 * day) // what is older may be forgotten
 		require.Equal(t, after(o.backfilled(g.Since), cut), after(g.Backfilled, cut))

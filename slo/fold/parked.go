@@ -79,6 +79,7 @@ func (f *Fold) park(o *indicator) error {
 	}
 	ind := sub.inds[0]
 	sub.inherit(ind, o, map[moveKey]*era{})
+	f.moveReceived(ind, sub)
 	ind.unmeasured, ind.former = 0, nil
 	if ind.flight != nil {
 		ind.flight.land()

@@ -71,6 +71,12 @@ func TestParkedIsAsIfStopped(t *testing.T) {
 			require.Equal(rt, want.Values, g.Values)
 			require.Equal(rt, want.Spans, g.Spans, "%s %s", g.Indicator.ID, g.Values)
 			require.Equal(rt, want.Excess, g.Excess, "%s %s", g.Indicator.ID, g.Values)
+			for k := 0; k < 4 && g.Indicator.Slice == nil; k++ { // the windows of asked up to slo.ReceivedWindow
+				wantBins, wantExcess := want.Received(k, 2)
+				bins, excess := g.Received(k, 2)
+				require.Equal(rt, wantBins, bins)
+				require.Equal(rt, wantExcess, excess)
+			}
 			require.Equal(rt, want.Loss, g.Loss)
 			require.Equal(rt, want.LastEvent, g.LastEvent)
 			require.EqualValues(rt, 1, g.Generation)
@@ -307,8 +313,8 @@ func TestOlderStateKnowsItsServices(t *testing.T) {
 	data, _ := encode(f)
 	// Behind the format before come, all empty or zero but for one service: former
 	// IDs, number of the last parked one, parked ones, services. And then, all zero,
-	// by how much deadlines are late and until when, and the number of the last flight.
-	tail := string(appendStrings([]byte{0, 0, 0}, []string{"shop"})) + "\x00\x00\x00"
+	// by how much deadlines are late and until when, the number of the last flight, and the columns of the ring.
+	tail := string(appendStrings([]byte{0, 0, 0}, []string{"shop"})) + "\x00\x00\x00\x00"
 	state := data["state"]
 	require.Equal(t, tail, state[len(state)-len(tail):])
 	data["state"] = string([]byte{oldFormat}) + state[1:len(state)-len(tail)]

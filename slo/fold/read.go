@@ -64,6 +64,9 @@ func (f *Fold) figures() Stats {
 	for _, st := range f.slices {
 		s.Bytes += st.bytes()
 	}
+	if f.ring != nil {
+		s.Bytes += f.ring.bytes()
+	}
 	for _, ind := range f.inds {
 		if ind.flight != nil {
 			s.addWork(ind)
@@ -86,6 +89,7 @@ func (f *Fold) groupSums(r Request) ([]Group, []Era) {
 		}
 		sliced[s] = sumSpans(snapAll(r.Spans, s.snap), s.sumWidth(), func(acc []uint64, from, to int64) { f.addRuns(s, acc, from, to) })
 	}
+	ring := f.ringSums(&r)
 	// Few large pieces of memory for all groups, rather than a few per group.
 	groups, spans, bins := 0, 0, 0
 	for _, ind := range f.inds {
@@ -137,7 +141,7 @@ func (f *Fold) groupSums(r Request) ([]Group, []Era) {
 				Indicator: ind.spec, Values: slices.Clone(g.values),
 				Generation: era.Generation, Since: era.Since, Backfilled: era.Backfilled, LastEvent: unix(g.last),
 				Total: totals[total:len(totals):len(totals)], Old: slices.Clone(g.old), Spans: lists[list:len(lists):len(lists)],
-				Excess: excess, Loss: loss,
+				Excess: excess, Moved: f.moved(&r, g, ring), Loss: loss,
 			})
 		}
 	}

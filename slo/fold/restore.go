@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
@@ -85,10 +86,13 @@ func (f *Fold) readState(x *restoring) error {
 		return r.done()
 	}
 	numbers := f.readParked(&r)
-	if x.format >= stateFormat {
+	if x.format >= flightFormat {
 		if err := f.readFlights(&r, x); err != nil {
 			return err
 		}
+	}
+	if x.format >= stateFormat {
+		f.readReceived(&r)
 	}
 	if err := r.done(); err != nil {
 		return err
@@ -275,6 +279,9 @@ func PartLoss(name string) (what string, ok bool) {
 	if _, _, ok := flightPartOf(name); ok {
 		return "a part of the work in flight of an SLO, whose end then counts nowhere", true
 	}
+	if strings.HasPrefix(name, "received-") {
+		return "what alert conditions of the last six hours count of events that were received late or early", true
+	}
 	s, ok := partSpanOf(name)
 	if !ok {
 		return "", false
@@ -309,6 +316,9 @@ func (f *Fold) RestoreLost(name string) error {
 	}
 	if _, _, ok := flightPartOf(name); ok {
 		return nil // ends of this work are held and forgotten
+	}
+	if strings.HasPrefix(name, "received-") {
+		return nil // conditions count those events by their time
 	}
 	s, ok := partSpanOf(name)
 	if !ok {

@@ -28,14 +28,15 @@ type Part struct {
 	Vital bool
 }
 
-// The first byte of every part. States of all six formats are read.
+// The first byte of every part. States of all seven formats are read.
 const (
 	snapshotFormat = 2 // all parts but the state
 	limitsFormat   = 3 // the state from weights, drops and replays on
 	historyFormat  = 4 // the state from what History observed on
 	oldFormat      = 5 // the state from totals of what is no new traffic on
 	parkedFormat   = 6 // the state from parked generations on
-	stateFormat    = 7 // the state from histograms by outcome and dimension, and work in flight, on
+	flightFormat   = 7 // the state from histograms by outcome and dimension, and work in flight, on
+	stateFormat    = 8 // the state from receive times on
 )
 
 // Names of the parts that every snapshot has.
@@ -67,13 +68,11 @@ func (f *Fold) Parts() []Part {
 		}
 	}
 	for _, s := range f.stores {
-		for i := range s.levels {
-			l := &s.levels[i]
-			parts = appendSegments(parts, l.blocks, int(segments[i]/widths[i]), func(at int) string {
-				return eventsPart(s.keep, widths[i], l.start+int64(at)*widths[i])
-			})
-		}
+		parts = s.appendParts(parts, func(width, start int64) string { return eventsPart(s.keep, width, start) })
 		parts = s.past.appendParts(parts, func(second int64) string { return hoursPart(s.keep, second) })
+	}
+	if f.ring != nil {
+		parts = f.ring.appendParts(parts, receivedPart)
 	}
 	for _, s := range f.slices {
 		parts = appendSegments(parts, s.blocks, int(s.runLen), func(at int) string {
@@ -83,6 +82,18 @@ func (f *Fold) Parts() []Part {
 	}
 	return parts
 }
+
+// appendParts adds a part for each segment that has counts.
+func (s *store) appendParts(parts []Part, name func(width, start int64) string) []Part {
+	for i := range s.levels {
+		l := &s.levels[i]
+		parts = appendSegments(parts, l.blocks, int(segments[i]/widths[i]), func(at int) string { return name(widths[i], l.start+int64(at)*widths[i]) })
+	}
+	return parts
+}
+
+// receivedPart names a segment of the ring as eventsPart does.
+func receivedPart(width, start int64) string { return fmt.Sprintf("received-%d-%d", width, start) }
 
 // eventsPart names a segment by retention and width in seconds and its start.
 func eventsPart(keep, width, start int64) string {
@@ -215,7 +226,7 @@ func (f *Fold) appendState(b []byte) []byte {
 		b = binary.AppendUvarint(b, p.number)
 	}
 	b = appendStrings(b, sortedKeys(f.named))
-	return f.appendFlights(b)
+	return f.appendReceived(f.appendFlights(b))
 }
 
 // fields are the counters of a format of the state.
@@ -388,6 +399,9 @@ func (f *Fold) restore(x *restoring) error {
 	for _, s := range f.stores {
 		s.addUpHours()
 	}
+	if f.ring != nil {
+		f.ring.addUpHours()
+	}
 	f.unobserve(x.lost)
 	f.setAges()
 	f.nextClose = f.nextClosing()
@@ -404,6 +418,9 @@ func (f *Fold) place(seg segment) error {
 				return s.place(seg, width, start)
 			}
 		}
+	}
+	if n, _ := fmt.Sscanf(seg.name, "received-%d-%d", &width, &start); n == 2 && f.ring != nil {
+		return f.ring.place(seg, width, start)
 	}
 	if n, _ := fmt.Sscanf(seg.name, "slices-%d-%d-%d", &keep, &width, &start); n == 3 {
 		for _, s := range f.slices {

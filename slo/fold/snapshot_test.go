@@ -129,7 +129,8 @@ func TestSnapshotVersionsFollowChanges(t *testing.T) {
 		}
 	}
 	late := eventsPart(int64(30*day/time.Second), middleWidth, t0.Add(-3*time.Hour).Unix())
-	require.ElementsMatch(t, []string{"state", late}, changed)
+	at, ago := receivedPart(fineWidth, t0.Unix()), receivedPart(middleWidth, t0.Add(-3*time.Hour).Unix())
+	require.ElementsMatch(t, []string{"state", late, at, ago}, changed)
 }
 
 func TestRestoreErrors(t *testing.T) {

@@ -90,6 +90,9 @@ func newStore(keep time.Duration, rec int64) *store {
 
 // pastAt is the second from which on hours are kept at a record time in seconds.
 func (s *store) pastAt(rec int64) int64 {
+	if s.keep < int64(minKeep/time.Second) {
+		return rec + 2*maxAhead // the ring has no past
+	}
 	return rec - max(s.keep, int64(historyKeep/time.Second)) - 60
 }
 
@@ -99,10 +102,11 @@ func (s *store) pastAt(rec int64) int64 {
 // The coarsest bound is retention plus a minute back, down to a multiple of four hours, so up to four hours more
 // than the retention are kept.
 func (s *store) bounds(rec int64) [3]int64 {
+	oldest := max(0, floor(rec-s.keep-60, coarseSeg))
 	return [3]int64{
 		max(0, floor(rec-fineAge, fineSeg)),
-		max(0, floor(rec-middleAge, middleSeg)),
-		max(0, floor(rec-s.keep-60, coarseSeg)),
+		max(oldest, floor(rec-middleAge, middleSeg)), // the ring keeps nothing that long
+		oldest,
 	}
 }
 

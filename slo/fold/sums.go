@@ -99,6 +99,9 @@ type Group struct {
 	// weight w adds w*w - w. It is nil if there was no such weight, and for slices.
 	Excess []uint64
 
+	// Moved is what alert conditions count at another time than windows do, for Received; nil if nothing.
+	Moved []Shift
+
 	// Loss is what limits dropped of the indicator; nil if nothing in the asked
 	// spans. The groups of an indicator share it.
 	Loss *Loss
@@ -106,6 +109,7 @@ type Group struct {
 	// Observed is set in sums of several folds only: the share of each span in Spans, in [0,1], that was
 	// observed. It replaces what Up, Since and Backfilled say. Groups that observed the same share it.
 	Observed []float64
+	Live     []float64 // the same without what was backfilled, if something was; else nil
 
 	// Understated says, of sums of several folds, that one of them counted events of this group in its other group.
 	Understated bool
