@@ -17,6 +17,7 @@ const (
 	HoldObserved   HoldReason = "observed"    // too little of the window was observed yet
 	HoldMinEvents  HoldReason = "min_events"  // too few events
 	HoldLowerBound HoldReason = "lower_bound" // too few events to rule out chance
+	HoldLate       HoldReason = "late"        // so many events came later than the long window that they could decide, had they come in time
 )
 
 // Hold is one reason why an alert does not start though what was observed is over
@@ -36,6 +37,8 @@ func (h Hold) String() string {
 	w := slo.FormatDuration(h.Window)
 	observed := shown(h.Observed) + " of " + w + " observed"
 	switch {
+	case h.Reason == HoldLate:
+		return fmt.Sprintf("late: %s events of the last %s were received more than %s after their time; they count in the budget only", number(h.Events), slo.FormatDuration(slo.ReceivedWindow), w)
 	case h.Reason == HoldMinEvents:
 		return fmt.Sprintf("min_events: %s of %s events in %s", number(math.Floor(h.Events)), number(h.Want), w)
 	case h.Reason == HoldLowerBound:
@@ -83,6 +86,20 @@ func (l *Live) HeldBurn(long, short Evidence) []Hold {
 		out = append(out, Hold{HoldLowerBound, t.Long, have, t.Threshold, long.Observed, long.Events, l.Kind})
 	}
 	return out
+}
+
+// HeldLate names events that a tier leaves out because they came later than its long window: nil if they are too few to matter,
+// were all of them bad. received is the burn over slo.ReceivedWindow without them.
+func (l *Live) HeldLate(received *slo.Burn, later uint64) []Hold {
+	n := float64(later)
+	if received != nil {
+		n /= float64(later + received.Counts.Valid())
+	}
+	if later == 0 || n <= l.Tier.Threshold {
+		return nil
+	}
+	bound := slo.Lateness[slo.LatenessOf(l.Tier.Long)]
+	return []Hold{{Reason: HoldLate, Window: bound, Have: n, Want: l.Tier.Threshold, Observed: 1, Events: float64(later), kind: l.Kind}}
 }
 
 // HeldRatio is HeldBurn for LiveRatio and LiveLimit.

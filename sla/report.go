@@ -48,9 +48,14 @@ type SLOReport struct {
 	Raw       slo.Budget // without corrections
 	Burns     []slo.Burn // slo.BurnWindows in order, then the period; corrected
 	RawBurns  []slo.Burn
-	TierBurns []slo.Burn    // over the windows of the SLO's own tiers that Burns lacks, shortest first; corrected
-	Trend     []slo.Burn    // over the last ten minutes and the ten before, corrected; nil unless an agreement of the service alerts on their difference
-	Period    slo.Span      // the window, from its start to the tick
+	TierBurns []slo.Burn // over the windows of the SLO's own tiers that Burns lacks, shortest first; corrected
+	Trend     []slo.Burn // over the last ten minutes and the ten before, corrected; nil unless an agreement of the service alerts on their difference
+	Period    slo.Span   // the window, from its start to the tick
+
+	// Received are the burns that alert conditions go by if some events were received more than a minute off their time, or
+	// were no new traffic, by lateness, as slo.Lateness has it; nil if conditions go by Burns, TierBurns and Trend.
+	Received []ReceivedBurns
+
 	Corrected time.Duration // time that corrections took out of Period: rounded outward, as slo.TakenOut says, and to whole slices where these are judged
 
 	Coverage float64 // of Period, in [0,1]: share of it that was observed
@@ -65,6 +70,7 @@ type SLOReport struct {
 	Backfilled slo.Counts    // events since the generation began that were no new traffic: backfills and late replays
 	Events     slo.Counts    // over Period, raw, in events even where slices are judged; zero for throughput bad
 	Rate       float64       // valid events per second over the last 5 minutes
+	Arrivals   float64       // the same by receive time, whatever their lateness
 	PeakMinute uint64        // of a throughput: valid events of the busiest whole minute of the last hour
 	Slice      time.Duration // > 0 when slices are judged
 	Slices     SliceTotals   // of closed slices, since the generation began
@@ -82,6 +88,52 @@ type SLOReport struct {
 	Volume *VolumeReport
 
 	Outlook *Outlook // nil if there is none yet, or none of this group
+}
+
+// ReceivedBurns are burns over windows of up to six hours that count events by the time at which they were received, without
+// backfills and events that came later than the longest window of a condition.
+type ReceivedBurns struct {
+	Burns, Raw []slo.Burn // with corrections taken out, and without; burn windows first
+	Trend      []slo.Burn // as SLOReport.Trend
+	Later      uint64     // valid events of the last six hours that are left out for their lateness
+}
+
+// Condition is the burn over a window, with corrections taken out, as an alert condition whose longest window is long counts
+// it; nil if the report lacks it.
+func (r *SLOReport) Condition(w, long time.Duration) *slo.Burn {
+	if r.Received != nil {
+		if b := burnOver(r.Received[slo.LatenessOf(long)].Burns, w); b != nil {
+			return b
+		}
+	}
+	return r.Burn(w)
+}
+
+// Burn is the burn over a window by event time, with corrections taken out; nil if the report lacks it.
+func (r *SLOReport) Burn(w time.Duration) *slo.Burn {
+	if b := burnOver(r.Burns, w); b != nil {
+		return b
+	}
+	return burnOver(r.TierBurns, w)
+}
+
+// RawCondition is Condition without corrections, for a burn window.
+func (r *SLOReport) RawCondition(w, long time.Duration) *slo.Burn {
+	if r.Received != nil {
+		if b := burnOver(r.Received[slo.LatenessOf(long)].Raw, w); b != nil {
+			return b
+		}
+	}
+	return burnOver(r.RawBurns, w)
+}
+
+func burnOver(burns []slo.Burn, w time.Duration) *slo.Burn {
+	for i := range burns {
+		if burns[i].Window == w && !burns[i].Period {
+			return &burns[i]
+		}
+	}
+	return nil
 }
 
 // PartCounts are events by part. Backfills and late replays are in Backfilled alone.

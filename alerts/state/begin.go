@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts"
@@ -10,10 +11,12 @@ import (
 
 // begin notes when the windows of a group's alerts began to burn. The shortest of
 // all windows tells the beginning, for it moves first; the alert's own short one
-// tells the end, so that a few good minutes do not make a new beginning.
+// tells the end, so that a few good minutes do not make a new beginning. Where events come late, it may be only their
+// receive time that shows it.
 func (st *step) begin(row *row, r *sla.SLOReport) {
-	first := burn(r, 0, slo.BurnWindows[0])
-	hot := first != nil && first.HasData && first.Rate > 1
+	burns := func(b *slo.Burn) bool { return b != nil && b.HasData && b.Rate > 1 }
+	seen := burns(r.Burn(slo.BurnWindows[0]))
+	hot := seen || r.Received != nil && burns(r.Condition(slo.BurnWindows[0], slices.Max(slo.BurnWindows)))
 	if !hot && row.begun == nil {
 		return
 	}
@@ -23,19 +26,19 @@ func (st *step) begin(row *row, r *sla.SLOReport) {
 	any := false
 	for k := range row.plan {
 		c := &row.plan[k]
-		w, hint := c.Tier.Short, c.short
+		w := c.Tier.Short
 		switch c.Kind {
 		case alerts.LiveBurn:
 		case alerts.LiveRatio:
-			w, hint = c.Window, c.long
+			w = c.Window
 		default:
 			continue
 		}
 		switch {
 		case hot && row.begun[k] == 0:
-			row.begun[k] = st.beginning(r).UnixNano()
+			row.begun[k] = st.beginning(r, seen).UnixNano()
 		case !hot && row.begun[k] != 0:
-			if b := burn(r, hint, w); b == nil || !b.HasData || b.Rate <= 1 {
+			if !burns(r.Burn(w)) && !burns(r.Condition(w, c.Window)) {
 				row.begun[k] = 0
 			}
 		}
@@ -47,10 +50,11 @@ func (st *step) begin(row *row, r *sla.SLOReport) {
 }
 
 // beginning estimates when a burn began that the last report did not show. If
-// there is no such report, it is the left edge of the shortest window that holds
-// all the bad events of the next.
-func (st *step) beginning(r *sla.SLOReport) time.Time {
-	if !st.gap {
+// there is no such report, or event times do not show it in the shortest window,
+// it is the left edge of the shortest window that holds bad events, and all those
+// of the next.
+func (st *step) beginning(r *sla.SLOReport, seen bool) time.Time {
+	if seen && !st.gap {
 		return st.last
 	}
 	var w time.Duration
@@ -60,7 +64,7 @@ func (st *step) beginning(r *sla.SLOReport) time.Time {
 			break
 		}
 		w = b.Window
-		if i+1 < len(r.Burns) && r.Burns[i+1].Counts.Bad == b.Counts.Bad {
+		if i+1 < len(r.Burns) && b.Counts.Bad > 0 && r.Burns[i+1].Counts.Bad == b.Counts.Bad {
 			break
 		}
 	}

@@ -10,26 +10,33 @@ import (
 
 // catalogue evaluates the conditions that compare a group with its past, with another SLO, or with another alert.
 func (st *step) catalogue(c *condition, r *sla.SLOReport, row *row) (holds bool, value float64) {
-	short := burn(r, 0, slo.BurnWindows[0])
+	short := recent(r)
 	switch c.Kind {
 	case alerts.LiveTrend:
 		e := alerts.NewEvidence(r.SLO, short)
-		holds = len(r.Trend) == 2 && c.Rises(e, alerts.NewEvidence(r.SLO, &r.Trend[0]), alerts.NewEvidence(r.SLO, &r.Trend[1]))
+		trend := r.Trend
+		if r.Received != nil {
+			trend = r.Received[0].Trend
+		}
+		holds = len(trend) == 2 && c.Rises(e, alerts.NewEvidence(r.SLO, &trend[0]), alerts.NewEvidence(r.SLO, &trend[1]))
 		return holds, e.Ratio
 	case alerts.LiveDecline:
 		var judged uint64
 		if b := raw(r, c.Window); b != nil {
 			judged = b.Counts.Valid()
 		}
-		value = r.Rate * r.SLO.Indicator.Per.Seconds()
+		value = r.Arrivals * r.SLO.Indicator.Per.Seconds()
 		return c.Declines(value, judged), value
 	case alerts.LiveCascade:
 		bad := badEvents(r)
 		return alerts.FailsBelow(alerts.NewEvidence(r.SLO, short), r.SLO, bad) && st.failing[c.Effect], float64(bad)
 	}
-	e := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window))
+	e := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window, c.Window))
 	return c.Recovered(e) && st.isOver(c, row, c.After), e.Ratio
 }
+
+// recent is the burn over the last five minutes.
+func recent(r *sla.SLOReport) *slo.Burn { return burn(r, 0, slo.BurnWindows[0], slo.BurnWindows[0]) }
 
 // badEvents are those of the last five minutes, in planned maintenance as well.
 func badEvents(r *sla.SLOReport) uint64 {
@@ -48,7 +55,7 @@ func (st *step) effects() {
 	for i := range st.r.SLOs {
 		r := &st.r.SLOs[i]
 		if st.plan.effects[r.SLO] && !r.Informative && !st.failing[r.SLO] {
-			st.failing[r.SLO] = alerts.FailsAbove(alerts.NewEvidence(r.SLO, burn(r, 0, slo.BurnWindows[0])), r.SLO, badEvents(r))
+			st.failing[r.SLO] = alerts.FailsAbove(alerts.NewEvidence(r.SLO, recent(r)), r.SLO, badEvents(r))
 		}
 	}
 }

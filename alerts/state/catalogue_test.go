@@ -67,7 +67,7 @@ func TestDecline(t *testing.T) {
 	m, now := newMachine(t), start
 	step := func(perMinute, judged uint64) []string {
 		r := within(s, slo.Group{"a"}, 0, judged)
-		r.Rate = float64(perMinute) / 60
+		r.Arrivals = float64(perMinute) / 60
 		now = now.Add(time.Minute)
 		m.Step(&sla.Report{Time: now, SLOs: []sla.SLOReport{within(events, slo.Group{"a"}, 0, 1), r}, SLAs: []sla.SLAReport{{SLA: a}}})
 		return names(m.View().Active)

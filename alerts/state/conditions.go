@@ -39,19 +39,12 @@ func burnIndex(w time.Duration) int {
 	return -1
 }
 
-// burn finds the corrected burn over a window; nil if the report lacks it.
-func burn(r *sla.SLOReport, hint int, w time.Duration) *slo.Burn {
-	if hint >= 0 && hint < len(r.Burns) && r.Burns[hint].Window == w && !r.Burns[hint].Period {
+// burn finds the burn over a window for a condition whose longest window is long; nil if the report lacks it.
+func burn(r *sla.SLOReport, hint int, w, long time.Duration) *slo.Burn {
+	if r.Received == nil && hint >= 0 && hint < len(r.Burns) && r.Burns[hint].Window == w && !r.Burns[hint].Period {
 		return &r.Burns[hint]
 	}
-	for _, list := range [][]slo.Burn{r.TierBurns, r.Burns} {
-		for i := range list {
-			if list[i].Window == w && !list[i].Period {
-				return &list[i]
-			}
-		}
-	}
-	return nil
+	return r.Condition(w, long)
 }
 
 // observed is the share of a window that was observed; 0 if the report lacks it.
@@ -72,13 +65,18 @@ type finding struct {
 // group evaluates a condition on one group of an SLO.
 func (st *step) group(c *condition, r *sla.SLOReport, row *row, firing bool) (f finding) {
 	var holds bool
-	recovery := burn(r, c.short, c.Recovery())
+	reach := max(c.Window, c.Recovery())
+	recovery := burn(r, c.short, c.Recovery(), reach)
 	switch c.Kind {
 	case alerts.LiveBurn:
-		long, short := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window)), alerts.NewEvidence(r.SLO, recovery)
+		long, short := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window, reach)), alerts.NewEvidence(r.SLO, recovery)
 		holds, f.value = c.Tier.Burns(long, short, c.MinEvents, firing), long.Ratio
 		if !holds && !firing {
 			f.held = c.HeldBurn(long, short)
+			if r.Received != nil {
+				later := r.Received[slo.LatenessOf(c.Window)].Later
+				f.held = append(f.held, c.HeldLate(r.Condition(slo.ReceivedWindow, c.Window), later)...)
+			}
 		}
 	case alerts.LiveExhausted:
 		known, events := r.Coverage, float64(r.Budget.Counts.Valid())
@@ -103,7 +101,7 @@ func (st *step) group(c *condition, r *sla.SLOReport, row *row, firing bool) (f 
 		f.verdict = verdictOf(holds, false, 1)
 		return f
 	case alerts.LiveRatio:
-		e := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window))
+		e := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window, reach))
 		holds, f.value = c.InRange(e, firing), e.Ratio
 		if !holds && !firing {
 			f.held = c.HeldRatio(e)
@@ -163,6 +161,9 @@ func (t *total) add(b *slo.Burn, first bool) {
 // raw finds the burn over a window with planned maintenance in it: what was
 // counted then was sent.
 func raw(r *sla.SLOReport, w time.Duration) *slo.Burn {
+	if r.Received != nil {
+		return r.RawCondition(w, w)
+	}
 	if i := burnIndex(w); i >= 0 && i < len(r.RawBurns) && r.RawBurns[i].Window == w {
 		return &r.RawBurns[i]
 	}

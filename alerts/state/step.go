@@ -33,7 +33,7 @@ func (st *step) slos() {
 			n++
 		}
 		p := st.plan.slos[s]
-		st.recent[s.ID] = observed(burn(&all[0], 0, slo.BurnWindows[0]))
+		st.recent[s.ID] = observed(recent(&all[0]))
 		for i := range all[:n] {
 			r := &all[i]
 			if r.Informative {
@@ -72,7 +72,7 @@ func (st *step) whole(rs *rows, s *slo.SLO, p *sloPlan, all []sla.SLOReport) {
 		if all[i].Volume != nil && st.now.Sub(all[i].LastEvent) < w.quietTime {
 			w.quiet.valid++ // its days, weeks or months are judged later than that
 		}
-		w.rate.add(burn(&all[i], 0, slo.BurnWindows[0]), i == 0)
+		w.rate.add(recent(&all[i]), i == 0)
 		if all[i].LastEvent.After(w.last) {
 			w.last = all[i].LastEvent
 		}

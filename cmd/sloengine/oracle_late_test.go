@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/rulestest"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
@@ -26,95 +29,130 @@ slos:
     indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}
 `
 
-// Events that come an hour late are where the two ways of counting part: the
-// engine puts them into the minute in which they happened, and counters move when
-// they arrive. So rules show an outage an hour after it, and page for it. Windows
-// that hold both times agree, and so does the budget.
-func TestLateEventsPartTheEngineFromTheRules(t *testing.T) {
+// lateSender sends five events every five seconds, each some time after its own.
+type lateSender struct {
+	from, to time.Duration // of the events' times
+	received func(at time.Duration) time.Duration
+	failing  bool // half of its events fail in the outage
+}
+
+// behind is a sender with a delay.
+func behind(d time.Duration, failing bool) lateSender {
+	return lateSender{from: -24 * time.Hour, to: lateLength + time.Hour, received: func(at time.Duration) time.Duration { return at + d }, failing: failing}
+}
+
+// spool is a sender that keeps its events for two hours, and then sends them all at once.
+func spool(from time.Duration, failing bool) lateSender {
+	return lateSender{from: from, to: from + 2*time.Hour, received: func(time.Duration) time.Duration { return from + 2*time.Hour }, failing: failing}
+}
+
+// An outage of twenty minutes, on an engine that is as old.
+const (
+	lateFrom   = 20 * time.Minute
+	lateTo     = 40 * time.Minute
+	lateLength = 4 * time.Hour
+)
+
+func lateEvents(senders []lateSender) (out []*oracleEvent, bad uint64) {
+	for _, s := range senders {
+		for at := s.from; at < s.to; at += 5 * time.Second {
+			for k := range 2 {
+				x := event.Event{Service: "shop", Type: "order", Time: oracleStart.Add(at), Count: uint32(2 + k)}
+				received := s.received(at)
+				if received < 0 || received >= lateLength {
+					continue
+				}
+				if s.failing && lateFrom <= at && at < lateTo && k == 0 {
+					x.Outcome = event.Failure
+					bad += 2
+				}
+				out = append(out, &oracleEvent{at: at, received: received, encoded: event.AppendBinary(nil, &x)})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *oracleEvent) int { return int(a.received - b.received) })
+	return out, bad
+}
+
+// TestLateSendersPage: alert conditions count an event in the minute in which it was received, as rules do, so it is all the
+// same for a page how late its events are, unless they are later than its long window. Budgets count it at its own time.
+func TestLateSendersPage(t *testing.T) {
 	t.Parallel()
-	const (
-		perSecond    = 2
-		outage       = 2 * time.Hour // for five minutes, in which every event fails
-		arrival      = 3 * time.Hour // of the failures, all at once
-		failures     = 5 * 60 * perSecond
-		end          = 6 * time.Hour
-		page         = "alertname=ErrorBudgetBurnPage slo_id=shop/checkout service=shop tier=page-1h"
-		almost, none = 0.01, 0.0
-	)
-	sp, problems := spec.Load([]spec.File{{Name: "late.yaml", Data: []byte(lateSpec)}})
-	require.NoError(t, problems.Err())
-	s := sp.SLOs[0]
-
-	var events []*oracleEvent
-	add := func(at, received time.Duration, failed bool) {
-		x := event.Event{Service: "shop", Type: "order", Time: oracleStart.Add(at), Count: 1}
-		if failed {
-			x.Outcome = event.Failure
-		}
-		events = append(events, &oracleEvent{at: at, received: received, encoded: event.AppendBinary(nil, &x)})
-	}
-	for i := range 20 { // rate() takes the first steps of a counter from zero for too small
-		at := time.Duration(i) * time.Second
-		add(at, at, true)
-	}
-	for at := time.Duration(0); at < end; at += time.Second / perSecond {
-		if at == arrival {
-			for i := range failures {
-				add(outage+time.Duration(i)*time.Second/perSecond, at, true)
-			}
-		}
-		if at < outage || at >= outage+5*time.Minute {
-			add(at, at, false)
-		}
-	}
-	slices.SortStableFunc(events, func(a, b *oracleEvent) int { return int(a.received - b.received) })
-
-	// The one engine is both told and scraped.
-	o := alerts.Options{NoEngine: true, Options: rules.Options{Scrape: oracleScrape, Eval: 30 * time.Second, LongEval: 5 * time.Minute}}
-	recording, err := rules.Recording(rulesOf(sp), o.Options)
-	require.NoError(t, err)
-	alerting, err := alerts.Rules(rulesOf(sp), o)
-	require.NoError(t, err)
-	p := rulestest.New(t, oracleStart, lean(append(recording, alerting...)))
-	e := newOracleEngine(t, sp, oracleStart)
-	machine, err := state.New(state.Options{Alerts: o})
-	require.NoError(t, err)
-	byEngine, byRules := alertHistory{}, alertHistory{}
-	reports := map[time.Duration]*sla.Report{}
-	p.After = func(at time.Time) { byRules.see(p.Firing(""), at.Sub(oracleStart).Truncate(oracleScrape)) }
-	sample := func(at time.Time, put func(string, float64)) {
-		now := at.Sub(oracleStart)
-		events, reports[now] = e.take(events, -1, now)
-		byEngine.note(machine.Step(reports[now]), now)
-		e.scrape("0", put)
-	}
-
-	for _, c := range []struct {
-		name          string
-		at, window    time.Duration
-		engine, rules float64
+	const m, h = time.Minute, time.Hour
+	// fires is when a page fires for events that are received some time after the outage: it takes as long as for punctual
+	// ones to start, and its short window to end.
+	oneHour := func(late time.Duration) piece { return piece{lateFrom + late + 130*time.Second, lateTo + late + 5*m} }
+	sixHours := func(late time.Duration) piece { return piece{lateFrom + late + 370*time.Second, lateTo + late + 30*m} }
+	for _, w := range []struct {
+		name           string
+		senders        []lateSender
+		page1h, page6h []piece // of the engine
+		rules          []piece // page-1h of the rules, if they are asked
+		named          bool    // a finding names events that page-1h leaves out
 	}{
-		{"in the outage nobody knows", outage + 4*time.Minute, time.Hour, none, none},
-		{"as they come, they are news to the rules only", arrival + time.Minute, 5 * time.Minute, none, 0.5},
-		{"the hour before holds them as the rules see it", arrival + 10*time.Minute, time.Hour, none, failures / (3600.0*perSecond + failures)},
-		{"a window with both times agrees", arrival + 30*time.Minute, 2 * time.Hour, failures / (7200.0 * perSecond), failures / (6900.0*perSecond + failures)},
-		{"the outage has left the window of the engine", arrival + 90*time.Minute, 2 * time.Hour, none, failures / (7200.0*perSecond + failures)},
-		{"both have forgotten", arrival + 150*time.Minute, 2 * time.Hour, none, none},
+		{name: "punctual", senders: []lateSender{behind(0, true)}, page1h: []piece{oneHour(0)}, page6h: []piece{sixHours(0)}},
+		{name: "six minutes late", senders: []lateSender{behind(6*m, true)}, page1h: []piece{oneHour(6 * m)}, page6h: []piece{sixHours(6 * m)}},
+		{name: "forty minutes late", senders: []lateSender{behind(40*m, true)}, page1h: []piece{oneHour(40 * m)}, page6h: []piece{sixHours(40 * m)},
+			rules: []piece{oneHour(40 * m)}},
+		{name: "two hours late", senders: []lateSender{behind(2*h, true)}, page6h: []piece{sixHours(2 * h)}, named: true},
+		{name: "four minutes ahead", senders: []lateSender{behind(-4*m, true)}, page1h: []piece{oneHour(-4 * m)}, page6h: []piece{sixHours(-4 * m)}},
+		{name: "a stuck sender of twenty hours beside an outage", senders: []lateSender{behind(0, true), behind(20*h, false)},
+			page1h: []piece{oneHour(0)}, page6h: []piece{sixHours(0)}, named: true},
+		{name: "a spool of two hours, after an outage", senders: []lateSender{behind(0, true), behind(0, false), spool(lateFrom-m, true)},
+			page1h: []piece{{lateFrom + 305*time.Second, lateTo + 5*m}}, page6h: []piece{{lateFrom + 10*m, lateTo + 30*m}}, named: true},
+		{name: "a spool of good events, in the middle of an outage", senders: []lateSender{behind(0, true), spool(lateFrom+10*m-2*h, false)},
+			page1h: []piece{oneHour(0)}, page6h: []piece{sixHours(0)}},
 	} {
-		p.Run(oracleStart.Add(c.at+2*time.Second), oracleScrape, sample)
-		for _, b := range reports[c.at].SLOs[0].Burns {
-			if b.Window == c.window && !b.Period {
-				require.InDelta(t, c.engine, b.Rate*s.Objective.Budget(), 1e-9, "%s: engine", c.name)
+		t.Run(w.name, func(t *testing.T) {
+			sp, problems := spec.Load([]spec.File{{Name: "late.yaml", Data: []byte(strings.NewReplacer("objective: 99", "objective: 99.9", "window: 1d", "window: 30d").Replace(lateSpec))}})
+			require.NoError(t, problems.Err())
+			o := alerts.Options{NoEngine: true, Options: rules.Options{Scrape: oracleScrape, Eval: 30 * time.Second, LongEval: 5 * time.Minute}}
+			machine, err := state.New(state.Options{Alerts: o})
+			require.NoError(t, err)
+			e := newOracleEngine(t, sp, oracleStart)
+			events, bad := lateEvents(w.senders)
+			engine, fromRules := alertHistory{}, alertHistory{}
+			var last *sla.Report
+			named := false
+			tick := func(now time.Duration) {
+				events, last = e.take(events, -1, now)
+				engine.note(machine.Step(last), now)
+				for _, x := range machine.View().Held {
+					named = named || x.Tier == "page-1h" && slices.ContainsFunc(x.Why, func(h alerts.Hold) bool { return h.Reason == alerts.HoldLate })
+				}
 			}
-		}
-		got, ok := p.Value(o.ErrorRatio(s, c.window), p.Now())
-		require.True(t, ok, c.name)
-		require.InDelta(t, c.rules, got, almost*max(c.rules, 1e-9), "%s: rules", c.name)
+			if w.rules == nil {
+				for now := oracleScrape; now < lateLength; now += oracleScrape {
+					tick(now)
+				}
+			} else {
+				recording, err := rules.Recording(rulesOf(sp), o.Options)
+				require.NoError(t, err)
+				alerting, err := alerts.Rules(rulesOf(sp), o)
+				require.NoError(t, err)
+				p := rulestest.New(t, oracleStart, lean(append(recording, alerting...)))
+				p.After = func(at time.Time) { fromRules.see(p.Firing(""), at.Sub(oracleStart).Truncate(time.Second)) }
+				p.Run(oracleStart.Add(lateLength), oracleScrape, func(at time.Time, put func(string, float64)) {
+					tick(at.Sub(oracleStart))
+					e.scrape("0", put)
+				})
+			}
+			same := func(want []piece, h alertHistory, tier string) {
+				got := h.of("alertname=ErrorBudgetBurnPage slo_id=shop/checkout service=shop tier=" + tier).spans
+				require.Len(t, got, len(want), "%s: %v", tier, got)
+				for i, p := range want {
+					require.InDelta(t, p.from.Seconds(), got[i].from.Seconds(), 46, "%s from %s, wanted %s", tier, got[i].from, p.from)
+					require.InDelta(t, p.to.Seconds(), got[i].to.Seconds(), 76, "%s until %s, wanted %s", tier, got[i].to, p.to)
+				}
+			}
+			same(w.page1h, engine, "page-1h")
+			same(w.page6h, engine, "page-6h")
+			same(w.rules, fromRules, "page-1h")
+			require.Equal(t, w.named, named)
+			require.Equal(t, bad, last.SLOs[0].Budget.Counts.Bad)
+			require.Equal(t, bad, e.state.Fold.Read([]fold.ReadRequest{{
+				ID: "shop/checkout", Groups: []slo.Group{nil}, Spans: []slo.Span{{From: oracleStart.Add(lateFrom), To: oracleStart.Add(lateTo)}},
+			}})[0].Groups[0][0][1], "history counts them at their own time")
+		})
 	}
-	left, ok := p.Value(o.PeriodRemaining(s), p.Now())
-	require.True(t, ok)
-	require.InDelta(t, e.eval.Latest().SLOs[0].Budget.Remaining, left, 0.05)
-	require.Empty(t, byEngine.of(page).spans, "the engine knows that it is long over")
-	require.Len(t, byRules.of(page).spans, 1)
-	require.InDelta(t, arrival.Seconds(), byRules.of(page).spans[0].from.Seconds(), 60)
 }

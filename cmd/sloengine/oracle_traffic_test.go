@@ -294,12 +294,25 @@ func poisson(rng *rand.Rand, mean float64) int {
 	}
 }
 
+// counted is when alert conditions count the event.
+func (e *oracleEvent) counted() time.Duration {
+	if (e.received - e.at).Abs() > time.Minute {
+		return e.received
+	}
+	return e.at
+}
+
 // oracleTraffic makes up all events, in the order in which they are received,
 // each up to one scrape late. The second engine takes none while it is down.
-func oracleTraffic(rng *rand.Rand, services []string, down span) []*oracleEvent {
+// With late senders some events come minutes before or up to late after their
+// time, and some senders give out a spool of that long at once.
+func oracleTraffic(rng *rand.Rand, services []string, down span, late time.Duration) []*oracleEvent {
 	var out []*oracleEvent
 	add := func(e oracleEvent) {
 		e.received = e.at + between(rng, 0, oracleScrape)
+		if late > 0 {
+			e.received = delayed(rng, e.at, e.received, late)
+		}
 		if e.replica == 1 && down.from <= e.received && e.received < down.to {
 			e.replica = 0
 		}
@@ -363,4 +376,19 @@ func oracleTraffic(rng *rand.Rand, services []string, down span) []*oracleEvent 
 	}
 	slices.SortStableFunc(out, func(a, b *oracleEvent) int { return int(a.received - b.received) })
 	return out
+}
+
+// delayed is when an event of a world with late senders is received that would be received punctually.
+func delayed(rng *rand.Rand, at, received, late time.Duration) time.Duration {
+	switch rng.IntN(10) {
+	case 0, 1: // a sender whose clock is ahead
+		return max(0, received-4*time.Minute)
+	case 2, 3:
+		return received + 6*time.Minute
+	case 4:
+		return received + late - oracleScrape - time.Second
+	case 5: // a spool, given out in the end
+		return max(received, at.Truncate(late)+late-time.Second)
+	}
+	return received
 }

@@ -31,7 +31,7 @@ func newTruth(all []*slo.SLO, events []*oracleEvent) truth {
 		}
 		for _, e := range counted {
 			valid, bad := e.judged(s)
-			sec := int(e.at / time.Second)
+			sec := int(e.counted() / time.Second)
 			if valid+bad == 0 || sec >= n-1 {
 				continue
 			}

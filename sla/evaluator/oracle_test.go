@@ -13,6 +13,7 @@ type happening struct {
 	at, received   time.Time
 	typ, outcome   string
 	product, stage string
+	late           time.Duration
 	took           time.Duration // -1: none
 	n              uint64
 }

@@ -22,6 +22,7 @@ type plan struct {
 	windows []slo.Window // distinct; the index is that of the asked span
 	burns   []int        // of slo.BurnWindows, in order
 	rate    int          // of rateWindow
+	longest int          // that conditions count by receive time
 	day     int          // of limits
 	month   int
 
@@ -71,6 +72,7 @@ type slaPlan struct {
 	scorer    *sla.Scorer
 	slos      []*slo.SLO // of the components, in order
 	window    int
+	late      int      // see plan.lateOf
 	alert     *slaPlan // the same over the alert window; nil if there is none
 }
 
@@ -113,7 +115,7 @@ func (b *planner) build(in Inputs, cfg *fold.Config) {
 	for _, w := range slo.BurnWindows {
 		b.burns = append(b.burns, b.window(slo.Window{Rolling: w}))
 	}
-	b.rate = b.window(slo.Window{Rolling: rateWindow})
+	b.rate, b.longest = b.window(slo.Window{Rolling: rateWindow}), b.window(slo.Window{Rolling: slo.ReceivedWindow})
 	b.day, b.month = b.window(slo.Window{Rolling: thresholdDay}), b.window(slo.Window{Rolling: thresholdMonth})
 	for _, s := range cfg.Services {
 		b.dimensions[s.Name] = s.Dimensions
@@ -217,16 +219,17 @@ func (b *planner) addSLA(a *sla.Agreement) {
 	if !slices.ContainsFunc(a.Components, func(c sla.Component) bool { return b.slos[c.SLO] != nil }) {
 		return
 	}
-	p := b.planSLA(a, a.Window)
+	p := b.planSLA(a, a.Window, false)
 	if a.AlertWindow > 0 {
-		p.alert = b.planSLA(a, slo.Window{Rolling: a.AlertWindow})
+		p.alert = b.planSLA(a, slo.Window{Rolling: a.AlertWindow}, true)
 	}
 	b.slas = append(b.slas, p)
 }
 
-// planSLA plans the scoring of an agreement over one window.
-func (b *planner) planSLA(a *sla.Agreement, w slo.Window) *slaPlan {
+// planSLA plans the scoring of an agreement over one window, which alerts may go by.
+func (b *planner) planSLA(a *sla.Agreement, w slo.Window, alerts bool) *slaPlan {
 	p := &slaPlan{agreement: a, scorer: sla.NewScorer(a), window: b.window(w)}
+	p.late = b.lateOf(p.window, alerts)
 	for i, c := range a.Components {
 		p.slos = append(p.slos, b.names[c.SLO])
 		s, ok := b.slos[c.SLO]

@@ -25,6 +25,8 @@ func TestFoldAndEvaluatorAgreeWithAnOracle(t *testing.T) {
 	if testing.Short() {
 		worlds = 2
 	}
+	compared := 0
+	defer func() { require.NotZero(t, compared, "no condition had late events") }()
 	for seed := range worlds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			w := newWorld(t, rand.New(rand.NewPCG(uint64(seed), 7)))
@@ -35,6 +37,7 @@ func TestFoldAndEvaluatorAgreeWithAnOracle(t *testing.T) {
 				c.slos(t)
 				c.slas(t)
 				c.limits(t)
+				compared += c.conditions(t, w.received(now))
 			}
 		})
 	}
@@ -115,6 +118,42 @@ func (p *player) apply(h *happening) {
 	_, err := v.Parse(event.AppendBinary(nil, &e))
 	require.NoError(p.t, err)
 	require.NoError(p.t, p.fold.Apply(h.received.UnixNano(), fold.Live, &v))
+}
+
+// received are the worlds that alert conditions see, by lateness: events that came more than a minute after their time count
+// when they came, unless they came too late.
+func (w *world) received(now time.Time) (out []*oracle) {
+	for _, bound := range slo.Lateness[:len(slo.Lateness)-1] {
+		o := w.oracle(now)
+		o.events = slices.Clone(o.events)
+		for i := range o.events {
+			if e := &o.events[i]; e.late > time.Minute {
+				e.at = e.received
+			}
+		}
+		o.events = slices.DeleteFunc(o.events, func(e happening) bool { return e.late > bound })
+		out = append(out, o)
+	}
+	return out
+}
+
+// conditions checks the burns that alert conditions go by.
+func (c *checker) conditions(t *testing.T, worlds []*oracle) (n int) {
+	for i := range c.r.SLOs {
+		r := &c.r.SLOs[i]
+		for late := range r.Received {
+			o := worlds[late]
+			for raw, burns := range [][]slo.Burn{r.Received[late].Burns, r.Received[late].Raw} {
+				require.GreaterOrEqual(t, len(burns), 5)
+				for _, b := range burns {
+					want := o.count(r.SLO, r.Group, o.now.Add(-b.Window), raw == 0).counts
+					require.Equal(t, want, b.Counts, "%s %s over %s, late up to %s", r.SLO.ID, r.Group, b.Window, slo.Lateness[late])
+					n++
+				}
+			}
+		}
+	}
+	return n
 }
 
 type checker struct {

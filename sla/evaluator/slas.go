@@ -101,8 +101,15 @@ func (t *tick) addBands(u usage) {
 	for i := range groups {
 		g := &groups[i]
 		in := t.slaSet[u.sla].group(t.project(u, g.Values), u, g.Values)
-		for bin, n := range g.Spans[u.window] {
-			n -= min(n, t.takenOut(c, g, u.window, bin))
+		counts := g.Spans[u.window]
+		received := u.sla.late >= 0 && g.Moved != nil
+		if received {
+			counts, _ = t.receivedCounts(c, g, u.window, u.sla.late)
+		}
+		for bin, n := range counts {
+			if !received {
+				n -= min(n, t.takenOut(c, g, u.window, bin))
+			}
 			in.Measured += n
 			for band, bins := range u.bands.bins {
 				if bin < bins {

@@ -192,15 +192,16 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 	}
 	unit := p.slo.Indicator.Kind.Unit()
 	for _, w := range p.tiers {
-		b := t.burn(unit, t.plan.windows[w].Rolling, budget(p.slo, t.corrected(p.correction, g, w)), g, w, p.correction)
+		b := burn(unit, t.plan.windows[w].Rolling, budget(p.slo, t.corrected(p.correction, g, w)), t.excess(p.correction, g, w), g.Excess != nil)
 		known := t.cover(g, w)
 		b.Observed, b.Coverage = known.observed, known.coverage
 		r.TierBurns = append(r.TierBurns, b)
 	}
 	if p.trend != nil {
-		now := t.corrected(p.correction, g, p.trend[0])
-		before := t.corrected(p.correction, g, p.trend[1]).minus(now)
-		r.Trend = []slo.Burn{slo.NewBurn(trendWindow, budget(p.slo, now)), slo.NewBurn(trendWindow, budget(p.slo, before))}
+		r.Trend = trendOf(p.slo, t.corrected(p.correction, g, p.trend[0]), t.corrected(p.correction, g, p.trend[1]))
+	}
+	if g.Moved != nil {
+		r.Received = t.received(p, g)
 	}
 	// A tier's factor comes from the whole period, of which a calendar window may
 	// have seen little yet.
@@ -214,7 +215,7 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 		r.Parts = &sla.PartCounts{Period: slices.Clone(left[:len(names)]), Total: g.Total, Backfilled: g.Old}
 	}
 	for _, u := range p.usages {
-		t.addCounts(u, g, t.corrected(p.correction, g, u.window))
+		t.addCounts(u, g, t.alertCounts(u, p.correction, g))
 	}
 	return r
 }
@@ -225,24 +226,25 @@ func (t *tick) burnRates(p *sloPlan, g *fold.Group, r *sla.SLOReport, whole slo.
 	first, unit := len(t.burns), p.slo.Indicator.Kind.Unit()
 	coverage := t.burnCoverage(g)
 	for i, w := range t.plan.burns {
-		b := t.burn(unit, slo.BurnWindows[i], budget(p.slo, t.corrected(c, g, w)), g, w, c)
+		b := burn(unit, slo.BurnWindows[i], budget(p.slo, t.corrected(c, g, w)), t.excess(c, g, w), g.Excess != nil)
 		b.Observed, b.Coverage = coverage[i].observed, coverage[i].coverage
 		t.burns = append(t.burns, b)
 	}
-	last := t.burn(unit, r.Period.Duration(), whole, g, p.period, c)
+	last := burn(unit, r.Period.Duration(), whole, t.excess(c, g, p.period), g.Excess != nil)
 	last.Period, last.Observed, last.Coverage = true, known.observed, known.coverage
 	t.burns = append(t.burns, last)
 	return t.burns[first:len(t.burns):len(t.burns)]
 }
 
-// burn is the burn rate of one of the plan's windows, of a nominal length. An event makes unit counts.
-func (t *tick) burn(unit uint64, length time.Duration, b slo.Budget, g *fold.Group, window int, c *correction) slo.Burn {
+// burn is the burn rate of a window of a nominal length. An event makes unit counts, and excess is what weights add if some
+// event is weighed.
+func burn(unit uint64, length time.Duration, b slo.Budget, excess uint64, weighed bool) slo.Burn {
 	x := slo.NewBurn(length, b)
 	if unit > 1 {
 		x.Effective /= float64(unit)
 	}
-	if g.Excess != nil {
-		x.Effective = slo.Effective(b.Counts.Valid()/unit, t.excess(c, g, window))
+	if weighed {
+		x.Effective = slo.Effective(b.Counts.Valid()/unit, excess)
 	}
 	return x
 }
@@ -289,6 +291,10 @@ func (t *tick) events(r *sla.SLOReport, p *sloPlan, g *fold.Group) {
 	}
 	last := events(k, g.Spans[t.rate])
 	r.Rate = float64(last.Valid()) / rateWindow.Seconds()
+	r.Arrivals = r.Rate
+	if g.Moved != nil {
+		r.Arrivals = t.arrivals(k, g)
+	}
 }
 
 // events are the good and bad events of bins.

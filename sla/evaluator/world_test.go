@@ -83,6 +83,7 @@ func (w *world) add(rng *rand.Rand, at time.Time, failing float64) {
 			h.received = d.To.Add(time.Second)
 		}
 	}
+	h.late = h.received.Sub(h.at.Truncate(10 * time.Second).Add(10 * time.Second))
 	w.events = append(w.events, h)
 }
 

@@ -73,10 +73,10 @@ func add(cfg *fold.Config, req *fold.Request, parts []*fold.Sums, joined *fold.J
 func (a *adder) events(k int, mine [][]fold.Group) {
 	ind := &a.cfg.Indicators[k]
 	first := len(a.out.Groups)
-	shares := a.shares(k)
+	shares, live := a.shares(k, false), a.shares(k, true)
 	spans, bins := len(a.req.Spans)+len(a.req.Extra[ind.ID]), binsOf(ind)
 	for next := lowest(mine); next != nil; next = lowest(mine) {
-		g := fold.Group{Indicator: ind, Values: next.Values, Observed: shares, Total: make([]uint64, bins), Spans: make([][]uint64, spans)}
+		g := fold.Group{Indicator: ind, Values: next.Values, Observed: shares, Live: live, Total: make([]uint64, bins), Spans: make([][]uint64, spans)}
 		flat := make([]uint64, spans*bins)
 		for i := range g.Spans {
 			g.Spans[i] = flat[i*bins : (i+1)*bins : (i+1)*bins]
@@ -99,6 +99,7 @@ func (a *adder) events(k int, mine [][]fold.Group) {
 				}
 				addCounts(g.Excess, x.Excess)
 			}
+			addMoved(&g, x)
 		})
 		a.out.Groups = append(a.out.Groups, g)
 	}
@@ -177,6 +178,29 @@ func take(mine [][]fold.Group, values slo.Group, each func(*fold.Group)) {
 	}
 }
 
+// addMoved adds what alert conditions count at another time in a part.
+func addMoved(g, x *fold.Group) {
+	if g.Moved == nil && x.Moved != nil {
+		g.Moved = make([]fold.Shift, len(x.Moved))
+	}
+	for set, m := range x.Moved {
+		sum := &g.Moved[set]
+		if m.Spans != nil && sum.Spans == nil {
+			sum.Spans = make([][]uint64, len(m.Spans))
+		}
+		for i, bins := range m.Spans {
+			if sum.Spans[i] == nil && bins != nil {
+				sum.Spans[i] = make([]uint64, len(bins))
+			}
+			addCounts(sum.Spans[i], bins)
+		}
+		if m.Excess != nil && sum.Excess == nil {
+			sum.Excess = make([]uint64, len(m.Excess))
+		}
+		addCounts(sum.Excess, m.Excess)
+	}
+}
+
 func addCounts(sum, n []uint64) {
 	for i := range n {
 		sum[i] += n[i]
@@ -188,14 +212,22 @@ func (a *adder) asked(k int) []slo.Span {
 	return slices.Concat(a.req.Spans, a.req.Extra[a.cfg.Indicators[k].ID])
 }
 
-// shares are the parts of the asked spans that were observed of an indicator of events: the mean over all engines.
-func (a *adder) shares(k int) []float64 {
+// shares are the parts of the asked spans that were observed of an indicator of events: the mean over all engines. Live ones
+// leave out what was backfilled, and are nil if nothing was.
+func (a *adder) shares(k int, live bool) []float64 {
+	if live && !slices.ContainsFunc(a.parts, func(p *fold.Sums) bool { return p != nil && len(p.Eras[k].Backfilled) > 0 }) {
+		return nil
+	}
 	asked := a.asked(k)
 	out := make([]float64, len(asked))
 	all := make([][]float64, 0, len(a.parts))
 	for i, p := range a.parts {
 		if p != nil {
-			all = append(all, a.cover[i].Shares(&p.Eras[k], asked))
+			e := p.Eras[k]
+			if live {
+				e.Backfilled = nil
+			}
+			all = append(all, a.cover[i].Shares(&e, asked))
 		}
 	}
 	for s := range out {

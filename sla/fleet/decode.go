@@ -118,6 +118,9 @@ func (r *reader) indicator(s *fold.Sums, ind *fold.Indicator, req *fold.Request)
 			if g.Excess = r.counts(); len(g.Excess) != 0 && len(g.Excess) != spans {
 				return ErrFormat
 			}
+			if err := r.moved(&g, bins); err != nil {
+				return err
+			}
 		}
 		if r.Bad() || len(g.Values) != len(ind.GroupBy) {
 			return ErrFormat
@@ -126,6 +129,33 @@ func (r *reader) indicator(s *fold.Sums, ind *fold.Indicator, req *fold.Request)
 			return ErrFormat
 		}
 		s.Groups = append(s.Groups, g)
+	}
+	return nil
+}
+
+// moved reads what alert conditions count at another time.
+func (r *reader) moved(g *fold.Group, bins int) error {
+	n := r.Count(2)
+	if n > 0 && n != fold.Shifts {
+		return ErrFormat
+	}
+	for range n {
+		var m fold.Shift
+		if k := r.Count(1); k > 0 {
+			m.Spans = make([][]uint64, k)
+		}
+		for i := range m.Spans {
+			if m.Spans[i] = r.counts(); len(m.Spans[i]) != 0 && len(m.Spans[i]) != bins {
+				return ErrFormat
+			}
+		}
+		m.Excess = r.counts()
+		for _, k := range [2]int{len(m.Spans), len(m.Excess)} {
+			if k != 0 && k != len(g.Spans) {
+				return ErrFormat
+			}
+		}
+		g.Moved = append(g.Moved, m)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 // texts and lists begin with their length. FormatVersion changes with any change of it.
 
 // FormatVersion is the version of the answers, which they begin with.
-const FormatVersion = 2
+const FormatVersion = 3
 
 // ContentType is the media type of the answers.
 const ContentType = "application/vnd.sloengine.sums"
@@ -136,6 +136,14 @@ func appendIndicator(b []byte, e *fold.Era, groups []fold.Group) []byte {
 			}
 		}
 		b = appendCounts(b, g.Excess)
+		b = binary.AppendUvarint(b, uint64(len(g.Moved)))
+		for _, m := range g.Moved {
+			b = binary.AppendUvarint(b, uint64(len(m.Spans)))
+			for _, bins := range m.Spans {
+				b = appendCounts(b, bins)
+			}
+			b = appendCounts(b, m.Excess)
+		}
 	}
 	return b
 }

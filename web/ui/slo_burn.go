@@ -37,15 +37,18 @@ type tierRow struct {
 }
 
 // burnOver finds the burn rate over a window.
-func burnOver(r *sla.SLOReport, d time.Duration) (slo.Burn, bool) {
-	for _, list := range [2][]slo.Burn{r.Burns, r.TierBurns} {
-		for i := range list {
-			if list[i].Window == d && !list[i].Period {
-				return list[i], list[i].HasData
-			}
-		}
+func burnOver(r *sla.SLOReport, d time.Duration) (slo.Burn, bool) { return found(r.Burn(d)) }
+
+// condition finds the burn rate over a window that an alert goes by whose long window is given.
+func condition(r *sla.SLOReport, d, long time.Duration) (slo.Burn, bool) {
+	return found(r.Condition(d, long))
+}
+
+func found(b *slo.Burn) (slo.Burn, bool) {
+	if b == nil {
+		return slo.Burn{}, false
 	}
-	return slo.Burn{}, false
+	return *b, b.HasData
 }
 
 func BurnRows(r *sla.SLOReport, tiers []alerts.Tier) []burnRow {
@@ -107,8 +110,8 @@ func TierRows(r *sla.SLOReport, tiers []alerts.Tier) []tierRow {
 	}
 	var out []tierRow
 	for _, t := range tiers {
-		long, ok1 := burnOver(r, t.Long)
-		short, ok2 := burnOver(r, t.Short)
+		long, ok1 := condition(r, t.Long, t.Long)
+		short, ok2 := condition(r, t.Short, t.Long)
 		x := tierRow{
 			Kind: t.Severity, Long: slo.FormatDuration(t.Long), Short: slo.FormatDuration(t.Short), Share: format.Percent(t.Share, 0),
 			Factor: format.BurnRate(t.Factor), LongRate: text(long, ok1), ShortRate: text(short, ok2), Verdict: "not burning",
@@ -140,8 +143,8 @@ func Burning(r *sla.SLOReport) bool {
 			continue
 		}
 		f := t.Factor(period)
-		long, ok1 := burnOver(r, t.Long)
-		short, ok2 := burnOver(r, t.Short)
+		long, ok1 := condition(r, t.Long, t.Long)
+		short, ok2 := condition(r, t.Short, t.Long)
 		if ok1 && ok2 && long.Rate > f && short.Rate > f {
 			return true
 		}
