@@ -17,12 +17,14 @@ import (
 // prometheusFlags say whom Prometheus scrapes and notifies.
 type prometheusFlags struct {
 	engines       []string
+	relays        []string
 	alertmanagers []string
 	tokenFile     string
 }
 
 func (f *prometheusFlags) add(p *pflag.FlagSet) {
 	p.StringArrayVar(&f.engines, "engine-url", []string{"http://127.0.0.1:8080"}, "URL of an engine that Prometheus scrapes (repeatable)")
+	p.StringArrayVar(&f.relays, "relay-url", nil, "URL of the http listener of a relay that Prometheus scrapes (repeatable)")
 	p.StringArrayVar(&f.alertmanagers, "alertmanager-url", []string{"http://127.0.0.1:9093"}, "URL of an Alertmanager that Prometheus notifies (repeatable)")
 	p.StringVar(&f.tokenFile, "scrape-token-file", "", "file on Prometheus' machine with a token of the engines, permission read")
 }
@@ -85,22 +87,28 @@ func (g *generator) prometheusYAML(out emit) error {
 	for _, t := range peers {
 		c.Alerting.Alertmanagers = append(c.Alerting.Alertmanagers, prometheusPeer{t.scheme, t.path, t.static()})
 	}
-	engines, err := targets("--engine-url", g.prometheus.engines)
-	if err != nil {
-		return err
-	}
-	for i, t := range engines {
-		job := prometheusJob{Name: "sloengine", HonorLabels: true, Scheme: t.scheme, Static: t.static()}
-		if i > 0 {
-			job.Name = fmt.Sprintf("sloengine-%d", i+1)
+	for _, of := range []struct {
+		job, flag string
+		urls      []string
+		tokens    bool // relays have none
+	}{{"sloengine", "--engine-url", g.prometheus.engines, true}, {"sloengine-relay", "--relay-url", g.prometheus.relays, false}} {
+		all, err := targets(of.flag, of.urls)
+		if err != nil {
+			return err
 		}
-		if t.path != "" {
-			job.Path = t.path + "/metrics"
+		for i, t := range all {
+			job := prometheusJob{Name: of.job, HonorLabels: true, Scheme: t.scheme, Static: t.static()}
+			if i > 0 {
+				job.Name = fmt.Sprintf("%s-%d", of.job, i+1)
+			}
+			if t.path != "" {
+				job.Path = t.path + "/metrics"
+			}
+			if g.prometheus.tokenFile != "" && of.tokens {
+				job.Authorization = &prometheusToken{g.prometheus.tokenFile}
+			}
+			c.Scrape = append(c.Scrape, job)
 		}
-		if g.prometheus.tokenFile != "" {
-			job.Authorization = &prometheusToken{g.prometheus.tokenFile}
-		}
-		c.Scrape = append(c.Scrape, job)
 	}
 	return out(outFile{"prometheus.yaml", yamlgen.Document(prometheusHeader, c)})
 }
