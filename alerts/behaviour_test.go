@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -65,7 +66,7 @@ func TestPageGuards(t *testing.T) {
 				return
 			}
 			require.Len(t, fired, 1) // the tier of six hours has no counts here
-			require.Equal(t, "page-1h", fired[0].Labels.Get(LabelTier))
+			require.Equal(t, "page-1h", fired[0].Labels.Get(series.LabelTier))
 			require.Contains(t, fired[0].Annotations.Get("description"), "%")
 		})
 	}
@@ -211,11 +212,11 @@ func TestCascading(t *testing.T) {
 	var seen labels.Labels
 	edges := l.run(0, 60*m, step, func(l labels.Labels) string {
 		seen = l
-		return l.Get("integration") + " " + l.Get("effect")
+		return l.Get("integration") + " " + l.Get("slo_effect")
 	})
 	require.Equal(t, map[string][]time.Duration{"bank shop/stages": {21 * m, 30 * m}}, edges, "both at the same time, and over when one is")
 	require.Equal(t, SeverityCritical, seen.Get("severity"))
-	require.Equal(t, "gold", seen.Get(LabelAgreement))
+	require.Equal(t, "gold", seen.Get(series.LabelAgreement))
 }
 
 func TestTrendComparesRatios(t *testing.T) {
@@ -299,7 +300,6 @@ func TestLatencyCriticalNamesTheGroup(t *testing.T) {
 	for what, change := range map[string]func(){
 		"a threshold without the attribute": func() { in.Thresholds[0].GroupBy = []string{"channel"} },
 		"a threshold with room for less":    func() { in.Thresholds[0].MaxGroups = 9 },
-		"an attribute with two names":       func() { slow.GroupBy, in.Thresholds[0].GroupBy = []string{"sla_type"}, []string{"sla_type"} },
 		"an SLO without groups":             func() { slow.GroupBy = nil },
 	} {
 		by, n, as := in.Thresholds[0].GroupBy, in.Thresholds[0].MaxGroups, slow.GroupBy

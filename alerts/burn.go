@@ -39,13 +39,13 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 		name = s.Alerting.Name
 	}
 	labels := g.sloLabels(s)
-	labels[LabelTier], labels[LabelLong], labels[LabelShort] = t.Name, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)
-	labels[labelSeverity], labels[LabelImpact], labels[LabelSLA] = t.Severity, impact, promise(s)
+	labels[series.LabelTier], labels[series.LabelLong], labels[series.LabelShort] = t.Name, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)
+	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = t.Severity, impact, promise(s)
 
 	q, threshold := g.q, number(t.Threshold)
 	long, short := q.ratio(s, t.Long), q.ratio(s, t.Short)
 	events := q.events(s, t.Long)
-	cond := g.guardedSLO(s, name, LabelTier+"="+quote(t.Name))
+	cond := g.guardedSLO(s, name, series.LabelTier+"="+quote(t.Name))
 	cond.recovery = q.observed(s, t.Short)
 	cond.above(long, threshold, q.observed(s, t.Long))
 	cond.above(short, threshold, q.observed(s, t.Short))
@@ -97,7 +97,7 @@ func promise(s *slo.SLO) string {
 
 func (g *generator) exhausted(s *slo.SLO) rules.Rule {
 	labels := g.sloLabels(s)
-	labels[labelSeverity], labels[LabelImpact], labels[LabelSLA] = SeverityTicket, ImpactMedium, promise(s)
+	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = SeverityTicket, ImpactMedium, promise(s)
 	left := g.q.remaining(s)
 	cond := g.guardedSLO(s, NameBudgetExhausted)
 	cond.missing = missingBudget
@@ -120,7 +120,7 @@ func (g *generator) exhausted(s *slo.SLO) rules.Rule {
 // lawfully fall silent.
 func (g *generator) noData(s *slo.SLO) rules.Rule {
 	labels := g.sloLabels(s)
-	labels[labelSeverity], labels[LabelImpact], labels[LabelSLA] = SeverityWarning, ImpactMedium, promise(s)
+	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = SeverityWarning, ImpactMedium, promise(s)
 	quiet, wait := quietTime(s), s.Alerting.NoData.For
 	set(&wait, g.o.NoDataAfter)
 	return rules.Rule{

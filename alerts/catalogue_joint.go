@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -57,7 +58,7 @@ func (g *generator) cascadeRule(a *sla.Agreement, cause, effect *slo.SLO) rules.
 		"(" + failing(cause, cascadeCause) + ")\nand on ()\n(" + failing(effect, cascadeEffect) + ")", time.Minute,
 		"A failure spreads: " + g.subject(cause) + " and " + string(effect.ID),
 		fmt.Sprintf("{{ $value | humanize }} calls failed within 5m, more than %d, and %s fails at the same time with more than %d.", cascadeCause, effect.ID, cascadeEffect)})
-	r.Labels[LabelEffect] = string(effect.ID)
+	r.Labels[series.LabelEffect] = string(effect.ID)
 	return r
 }
 
@@ -86,7 +87,7 @@ func (g *generator) compositeRecovered(a *sla.Agreement) rules.Rule {
 	bound := max(a.Warning, a.Critical)
 	groups := g.q.agreementGroups(a)
 	on := onLabels(groups)
-	fired := firing(`alertname=~"`+NameCompositeWarning+"|"+NameCompositeCritical+`"`, "agreement="+quote(a.Name), "service="+quote(a.Service))
+	fired := firing(`alertname=~"`+NameCompositeWarning+"|"+NameCompositeCritical+`"`, series.LabelAgreement+"="+quote(a.Name), series.LabelService+"="+quote(a.Service))
 	return rules.Rule{
 		Alert: NameCompositeRecovered, For: 5 * time.Minute,
 		Expr: g.q.score(a) + " >= " + number(bound) +
@@ -107,7 +108,7 @@ func (g *generator) recovered(a *sla.Agreement, entry string, s *slo.SLO) rules.
 		wait = 2 * time.Minute
 	}
 	on := g.q.on(s)
-	fired := firing("alertname="+quote(k.violation), "agreement="+quote(a.Name), "slo_id="+quote(string(s.ID)))
+	fired := firing("alertname="+quote(k.violation), series.LabelAgreement+"="+quote(a.Name), series.LabelSLOID+"="+quote(string(s.ID)))
 	return g.slaAlertRule(a, s, slaAlert{k.recovered, k.sla + "_recovery", SeverityInfo, "",
 		g.q.ratio(s, w) + " <= " + number(bound) +
 			"\nand " + on + " max_over_time(" + fired + g.recent() + ")" +

@@ -80,9 +80,9 @@ type slaAlert struct {
 
 func (g *generator) slaAlertRule(a *sla.Agreement, s *slo.SLO, p slaAlert) rules.Rule {
 	labels := g.sloLabels(s)
-	labels[labelSeverity], labels[LabelSLA], labels[LabelAgreement] = p.severity, p.sla, a.Name
+	labels[labelSeverity], labels[series.LabelKind], labels[series.LabelAgreement] = p.severity, p.sla, a.Name
 	if p.impact != "" {
-		labels[LabelImpact] = p.impact
+		labels[series.LabelImpact] = p.impact
 	}
 	return rules.Rule{Alert: p.name, Expr: p.expr, For: p.wait, Labels: labels,
 		Annotations: g.annotations(p.name, g.sloNote(s, p.summary, p.description))}
@@ -177,7 +177,7 @@ func (g *generator) busy(s *slo.SLO, w time.Duration) []string {
 // inRange is the condition that the error ratio over a window is in (above, upTo],
 // or above if upTo is 0.
 func (g *generator) inRange(a *sla.Agreement, s *slo.SLO, name string, w time.Duration, above, upTo float64) guarded {
-	q := g.guardedSLO(s, name, LabelAgreement+"="+quote(a.Name))
+	q := g.guardedSLO(s, name, series.LabelAgreement+"="+quote(a.Name))
 	ratio, seen := g.q.ratio(s, w), g.q.observed(s, w)
 	q.above(ratio, number(above), seen)
 	if upTo > 0 {
@@ -203,7 +203,7 @@ func (g *generator) latencyCritical(a *sla.Agreement, s *slo.SLO) (rules.Rule, b
 		g.find(s.ID, FindingWarning, "alert "+sla.CatalogueLatencyCritical+" is left out: no event threshold with a critical time covers these events", fmt.Sprintf("add to thresholds: {name: %s, match: '%s', critical: %s}", s.ID.Name(), s.Indicator.Valid, slo.FormatDuration(2*s.Indicator.Threshold)))
 		return rules.Rule{}, false
 	}
-	cond := g.guardedSLO(s, NameLatencyCritical, LabelAgreement+"="+quote(a.Name))
+	cond := g.guardedSLO(s, NameLatencyCritical, series.LabelAgreement+"="+quote(a.Name))
 	cond.identity = nil // sums have no labels but the groups
 	subject := g.subject(s)
 	if limitGroups(l, s) == nil {
@@ -225,17 +225,16 @@ func (g *generator) latencyCritical(a *sla.Agreement, s *slo.SLO) (rules.Rule, b
 }
 
 // limitGroups finds the attributes of an SLO's groups among those of an event threshold: their places in its GroupBy. It
-// is nil if the threshold lacks one, calls it by another label, or has room for fewer groups: then only all groups
+// is nil if the threshold lacks one or has room for fewer groups: then only all groups
 // together can be compared.
 func limitGroups(l *slo.Threshold, s *slo.SLO) []int {
 	if l.MaxGroups < s.MaxGroups {
 		return nil
 	}
-	labels := series.Violations.ExtraLabels(l.GroupBy...)
 	var out []int
-	for i, label := range rules.GroupLabels(s) {
-		at := slices.Index(l.GroupBy, s.GroupBy[i])
-		if at < 0 || labels[at] != label {
+	for _, name := range s.GroupBy {
+		at := slices.Index(l.GroupBy, name)
+		if at < 0 {
 			return nil
 		}
 		out = append(out, at)
@@ -309,7 +308,7 @@ func (g *generator) composite(a *sla.Agreement, name string, bound float64) []ru
 	groups := g.q.agreementGroups(a)
 	cond := guarded{
 		groups: groups, identity: []string{series.LabelService}, recovery: g.recentlyObserved(a), missing: missingScore,
-		mine:   []string{"alertname=" + quote(name), series.LabelService + "=" + quote(a.Service), LabelAgreement + "=" + quote(a.Name)},
+		mine:   []string{"alertname=" + quote(name), series.LabelService + "=" + quote(a.Service), series.LabelAgreement + "=" + quote(a.Name)},
 		start:  []string{g.q.score(a), g.q.observedScore(a) + " < " + number(bound)},
 		goesOn: []string{g.q.score(a) + " < " + number(bound)},
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -346,7 +347,7 @@ func (g *generator) engineGroup() rules.Group {
 	for _, a := range engineAlerts(g.o.Engine.WithDefaults()) {
 		out.Rules = append(out.Rules, rules.Rule{
 			Alert: a.name, Expr: a.expr, For: a.wait,
-			Labels: map[string]string{labelSeverity: a.severity, LabelSLA: "engine", LabelImpact: a.impact},
+			Labels: map[string]string{labelSeverity: a.severity, series.LabelKind: "engine", series.LabelImpact: a.impact},
 			Annotations: g.annotations(a.name, note{
 				summary: a.summary, description: a.description, dashboard: a.dashboard(), page: "/engine",
 			}),
@@ -359,7 +360,7 @@ func (g *generator) engineGroup() rules.Group {
 func (g *generator) watchdog() rules.Rule {
 	return rules.Rule{
 		Alert: NameWatchdog, Expr: "vector(1)",
-		Labels: map[string]string{labelSeverity: SeverityNone, LabelSLA: "engine"},
+		Labels: map[string]string{labelSeverity: SeverityNone, series.LabelKind: "engine"},
 		Annotations: g.annotations(NameWatchdog, note{
 			summary:     "Alerting works",
 			description: "This alert always fires. Route it to a dead man's switch, which notifies you when the alert stops arriving.",

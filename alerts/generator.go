@@ -106,7 +106,7 @@ func (g *generator) senderSilent(service string) rules.Rule {
 			week, day, g.o.SilentMinEvents, now),
 		For: 15 * time.Minute,
 		Labels: map[string]string{
-			series.LabelService: service, labelSeverity: SeverityWarning, LabelImpact: ImpactMedium, LabelSLA: "data",
+			series.LabelService: service, labelSeverity: SeverityWarning, series.LabelImpact: ImpactMedium, series.LabelKind: "data",
 		},
 		Annotations: g.annotations(NameSenderSilent, note{
 			summary: service + " has stopped sending {{ $labels.type }} events",
@@ -124,7 +124,7 @@ func (g *generator) tablesRunOut(service string) rules.Rule {
 		Alert: NameTablesRunOut,
 		Expr:  fmt.Sprintf("%s - time() < %s", g.q.o.TablesEnd(service), number(g.o.TablesMargin.Seconds())),
 		Labels: map[string]string{
-			series.LabelService: service, labelSeverity: SeverityTicket, LabelImpact: ImpactMedium, LabelSLA: "data",
+			series.LabelService: service, labelSeverity: SeverityTicket, series.LabelImpact: ImpactMedium, series.LabelKind: "data",
 		},
 		Annotations: g.annotations(NameTablesRunOut, note{
 			summary: "The rules of " + service + " know calendar windows and maintenance not much longer",
@@ -153,10 +153,10 @@ func (g *generator) agreementNote(a *sla.Agreement, summary, description string)
 
 func (g *generator) agreementLabels(a *sla.Agreement, promise, severity, impact string) map[string]string {
 	labels := map[string]string{
-		series.LabelService: a.Service, LabelAgreement: a.Name, LabelSLA: promise, labelSeverity: severity,
+		series.LabelService: a.Service, series.LabelSLA: a.Name, series.LabelAgreement: a.Name, series.LabelKind: promise, labelSeverity: severity,
 	}
 	if impact != "" {
-		labels[LabelImpact] = impact
+		labels[series.LabelImpact] = impact
 	}
 	return labels
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
 )
 
 // lab runs alert rules in Prometheus' own rule and query engine over series that
@@ -155,7 +156,7 @@ func (l *lab) firing() []*prom.Alert {
 
 func byName(l labels.Labels) string { return l.Get("alertname") }
 
-func byTier(l labels.Labels) string { return l.Get(LabelTier) }
+func byTier(l labels.Labels) string { return l.Get(series.LabelTier) }
 
 // only keeps the rules with these names.
 func only(t testing.TB, groups []rules.Group, names ...string) []rules.Group {

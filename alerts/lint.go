@@ -102,7 +102,11 @@ func (l *linter) slo(s *slo.SLO) {
 	tiers, left := Tiers(s)
 	l.g.findings = append(l.g.findings, left...)
 	if len(tiers) == 0 && !(s.Alerting.Page.Disabled && s.Alerting.Ticket.Disabled) {
-		l.find(s.ID, FindingError, "raise the objective, or use a longer window", "no burn-rate alert remains")
+		hint := "remove `disabled`, or add a tier"
+		if len(left) > 0 {
+			hint = left[0].Hint
+		}
+		l.find(s.ID, FindingWarning, hint, "no burn-rate alert remains")
 	}
 	if keep := s.Window.Longest(); l.o.Retention > 0 && l.o.Retention < keep {
 		l.find(s.ID, FindingError, "retain samples for at least "+slo.FormatDuration(keep)+", or shorten the window",

@@ -35,7 +35,7 @@ func TestLint(t *testing.T) {
 		{"none is left", one(pages("80")), LintOptions{}, []string{
 			"info: the page alert over 1h is left out because it can never fire: a burn rate of 14.4 means that 288 % of all events are bad",
 			"info: the page alert over 6h is left out because it can never fire: a burn rate of 6 means that 120 % of all events are bad",
-			"error: no burn-rate alert remains"}},
+			"warning: no burn-rate alert remains"}},
 		{"retention", one(simple(t, "shop/up", "99.9")), LintOptions{Retention: 15 * day}, []string{
 			"error: Prometheus retains samples for 15d, less than the window (30d), so the budget would cover only part of it"}},
 		{"slow scrapes", one(pages("99.9")), LintOptions{Options: Options{Options: rules.Options{Scrape: 2 * time.Minute}}}, []string{
@@ -94,7 +94,26 @@ func TestFeeds(t *testing.T) {
 	require.Equal(t, []counterFeed{{`lat_bucket{job="a",le="0.4"}`, true, false, false}, {`lat_count{job="a"}`, true, true, false}},
 		feed("", `lat_bucket{job="a",le="0.4"}`, `lat_count{job="a"}`))
 	require.Equal(t, "0 60000+60000x1 120000+0x2 _x2", counterFeed{"x", true, false, false}.values([]phase{{2 * time.Minute, 0}, {3 * time.Minute, silence}, {2 * time.Minute, gone}}))
-	s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromErrorRatioQuery: "x[$window]"}
+	// A matcher on the label of a group holds for all that is fed, whichever selector it stands in, and two groups are fed
+	// where the matchers leave two.
+	s.GroupBy = []string{"cluster"}
+	require.Equal(t, []counterFeed{{`req{cluster="a",code="500"}`, false, true, false}, {`req{cluster="a",code="200"}`, true, false, false}},
+		feed(`req{code=~"5..",cluster="a"}`, "", `req`))
+	require.Equal(t, []counterFeed{
+		{`req{cluster="a",code="500"}`, false, true, false}, {`req{cluster="a",code="200"}`, true, false, false},
+		{`req{cluster="b",code="500"}`, false, true, false}, {`req{cluster="b",code="200"}`, true, false, false},
+	}, feed(`req{code=~"5.."}`, "", `req{cluster=~"a|b"}`))
+	require.Equal(t, []counterFeed{
+		{`lat_bucket{cluster="b",le="0.4"}`, true, false, false}, {`lat_count{cluster="b"}`, true, true, false},
+	}, feed("", `lat_bucket{le="0.4"}`, `lat_count{cluster="b"}`))
+	s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromBad: `req{cluster="a",code="500"}`, PromTotal: `req{cluster="b"}`}
 	_, err := newFeed(s)
+	require.ErrorContains(t, err, "no group is known that both of its selectors match")
+	s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromErrorRatioQuery: "x[$window]"}
+	_, err = newFeed(s)
 	require.ErrorIs(t, err, errFree)
+	files, findings, err := Tests(rules.Spec{SLOs: []*slo.SLO{s}}, Options{Options: tables})
+	require.NoError(t, err)
+	require.Empty(t, files)
+	require.Equal(t, []Finding{{s.ID, FindingInfo, "no rule tests are generated: its query is free, no counter is known to feed it", "test its alerts with series of your own"}}, findings)
 }

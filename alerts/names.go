@@ -49,18 +49,7 @@ func Proactive(name string) bool {
 	return false
 }
 
-// Labels that alerts carry besides those of the series.
-const (
-	LabelTier      = "tier"      // such as page-1h
-	LabelLong      = "long"      // long window of the tier
-	LabelShort     = "short"     // short window of the tier
-	LabelSLA       = "sla"       // what kind of promise, such as processing_time
-	LabelImpact    = "impact"    // ImpactHigh, ImpactMedium or ImpactLow
-	LabelAgreement = "agreement" // name of the agreement that chose the alert
-	LabelEffect    = "effect"    // of NameCascading: the SLO that fails as well
-)
-
-// Values of LabelImpact.
+// Values of series.LabelImpact.
 const (
 	ImpactHigh   = "high"
 	ImpactMedium = "medium"

@@ -136,9 +136,9 @@ func TestEveryAlertTellsWhatToDo(t *testing.T) {
 					require.Regexp(t, `^https?://`, r.Annotations[a], r.Alert)
 				}
 				require.NotEmpty(t, r.Labels["severity"], r.Alert)
-				require.NotEmpty(t, r.Labels[LabelSLA], r.Alert)
+				require.NotEmpty(t, r.Labels[series.LabelKind], r.Alert)
 				if s := r.Labels["severity"]; s != SeverityInfo && s != SeverityNone {
-					require.Contains(t, []string{ImpactHigh, ImpactMedium, ImpactLow}, r.Labels[LabelImpact], r.Alert)
+					require.Contains(t, []string{ImpactHigh, ImpactMedium, ImpactLow}, r.Labels[series.LabelImpact], r.Alert)
 				}
 				if id, ok := r.Labels[series.LabelSLOID]; ok {
 					require.Equal(t, id, r.Labels[series.LabelService]+"/"+r.Labels[series.LabelSLO])
@@ -169,7 +169,7 @@ func TestAlertsAreToldApart(t *testing.T) {
 		for _, g := range m.alerts {
 			for _, r := range g.Rules {
 				key := r.Alert
-				for _, k := range []string{series.LabelSLOID, series.LabelService, LabelTier, LabelAgreement, "effect"} {
+				for _, k := range []string{series.LabelSLOID, series.LabelService, series.LabelTier, series.LabelAgreement, "slo_effect"} {
 					key += "|" + r.Labels[k]
 				}
 				require.False(t, seen[key], key)
@@ -185,7 +185,7 @@ func TestTiersKeepTheirLabels(t *testing.T) {
 	r := groups[0].Rules[0]
 	require.Equal(t, NameBurnPage, r.Alert)
 	require.Equal(t, map[string]string{
-		"tier": "page-1h", "long": "1h", "short": "5m", "severity": "critical", "impact": "high", "sla": "error_rate",
+		"slo_tier": "page-1h", "slo_long": "1h", "slo_short": "5m", "severity": "critical", "slo_impact": "high", "slo_kind": "error_rate",
 		"slo_id": "shop/availability", "service": "shop", "slo": "availability",
 	}, r.Labels)
 	require.Contains(t, r.Expr, " > 0.0144")

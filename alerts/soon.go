@@ -27,7 +27,7 @@ func alertsSoon(s *slo.SLO) bool { return s.Alerting.Soon.Within > 0 && !onProme
 func (g *generator) exhaustedSoon(s *slo.SLO) rules.Rule {
 	soon := &s.Alerting.Soon
 	labels := g.sloLabels(s)
-	labels[labelSeverity], labels[LabelImpact], labels[LabelSLA] = SeverityTicket, ImpactMedium, promise(s)
+	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = SeverityTicket, ImpactMedium, promise(s)
 	groups := g.q.groups(s)
 	sel := func(metric string, more ...string) string {
 		matchers := []string{series.LabelSLOID + "=" + quote(string(s.ID))}
@@ -67,17 +67,17 @@ func (g *generator) soon(w *testWriter, p pace, subjects []subject) {
 		empty := fires + 4*p.eval
 		over := up(empty+rule.KeepFiringFor, p.eval) + p.eval
 		feed := func(metric, label, value, values string) {
-			all := groupValues(s.SLO)
-			all[series.LabelSLOID], all[series.LabelService], all[series.LabelSLO], all[label] = string(s.ID), s.ID.Service(), s.ID.Name(), value
-			w.series(metricText(metric, all), values)
+			for _, group := range engineGroups(s.SLO) {
+				w.series(metricText(metric, with(group, label, value)), values)
+			}
 		}
 		limit := s.Alerting.Soon.Probability
 		feed(series.ForecastExhausted.Name, series.LabelAhead, slo.FormatDuration(s.Alerting.Soon.Within), gauge(0.98*limit, time.Hour)+" "+gauge(limit, over-time.Hour))
 		feed(series.ForecastExhaustion.Name, series.LabelQuantile, "0.95", gauge(3600, empty)+" "+gauge(0, over-empty))
 		expr := `ALERTS{alertname="` + NameExhaustedSoon + `",` + name(s) + `,alertstate="firing"}`
 		asserts = append(asserts,
-			assertion{fires - p.eval, expr, "count", false}, assertion{fires, expr, "count", true},
-			assertion{up(empty+rule.KeepFiringFor, p.eval) - p.eval, expr, "count", true}, assertion{over, expr, "count", false})
+			assertion{fires - p.eval, expr, 0}, assertion{fires, expr, s.feed.groups},
+			assertion{up(empty+rule.KeepFiringFor, p.eval) - p.eval, expr, s.feed.groups}, assertion{over, expr, 0})
 	}
 	if len(asserts) > 0 {
 		w.asserts(asserts)

@@ -28,16 +28,16 @@ func TestExhaustedSoonRule(t *testing.T) {
 	l := newLab(t, group)
 	const from, to = 0, 3 * time.Hour
 	const of = `slo_id="shop/availability",product=`
-	l.load(`slo_forecast_exhausted_probability{`+of+`"BOOK",ahead="1d12h"}`, from, to, time.Minute, func(at time.Duration) (float64, bool) {
+	l.load(`slo_forecast_exhausted_probability{`+of+`"BOOK",slo_ahead="1d12h"}`, from, to, time.Minute, func(at time.Duration) (float64, bool) {
 		if at >= 30*time.Minute {
 			return 0.85, true
 		}
 		return 0.79, true
 	})
-	l.load(`slo_forecast_exhausted_probability{`+of+`"TOY",ahead="1d12h"}`, from, to, time.Minute, constant(0.5))
-	l.load(`slo_forecast_exhausted_probability{`+of+`"TOY",ahead="1d"}`, from, to, time.Minute, constant(0.9))
-	l.load(`slo_forecast_exhausted_probability{`+of+`"__other__",ahead="1d12h"}`, from, to, time.Minute, constant(1))
-	l.load(`slo_forecast_exhaustion_seconds{`+of+`"BOOK",quantile="0.95"}`, from, to, time.Minute, func(at time.Duration) (float64, bool) {
+	l.load(`slo_forecast_exhausted_probability{`+of+`"TOY",slo_ahead="1d12h"}`, from, to, time.Minute, constant(0.5))
+	l.load(`slo_forecast_exhausted_probability{`+of+`"TOY",slo_ahead="1d"}`, from, to, time.Minute, constant(0.9))
+	l.load(`slo_forecast_exhausted_probability{`+of+`"__other__",slo_ahead="1d12h"}`, from, to, time.Minute, constant(1))
+	l.load(`slo_forecast_exhaustion_seconds{`+of+`"BOOK",slo_quantile="0.95"}`, from, to, time.Minute, func(at time.Duration) (float64, bool) {
 		if at >= 2*time.Hour {
 			return 0, true
 		}

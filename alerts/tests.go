@@ -3,12 +3,13 @@ package alerts
 import (
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
@@ -56,9 +57,10 @@ func (p pace) mine(t Tier) bool { return t.Long > p.above && t.Long <= p.longest
 // and not before, a full outage for the fast tiers; that it resets in time; that
 // it does not fire just below its threshold, and does just above; that quiet
 // hours give no alert; that missing counters give the no-data alert; and that a
-// forecast of an empty budget gives its alert until the budget is empty. SLOs on
-// free queries have no counters that a test could feed: they are named in the
-// file's first lines.
+// forecast of an empty budget gives its alert until the budget is empty. An SLO
+// with groups has two of them in each test, and so two alerts. The findings name
+// the SLOs that no test could feed, such as those on free queries. So do the
+// first lines of the files.
 //
 // The tests load a file of their own below rules/, which comes with them: of the
 // service's rules as Rules and rules.Recording make them those that the tested
@@ -66,7 +68,7 @@ func (p pace) mine(t Tier) bool { return t.Long > p.above && t.Long <= p.longest
 // which scores and budgets over masked or calendar months exceed.
 // promtool evaluates all groups at the pace of the test, and these rules count what
 // was observed by that.
-func Tests(in rules.Spec, o Options) ([]File, error) {
+func Tests(in rules.Spec, o Options) ([]File, []Finding, error) {
 	var services []string
 	of := map[string][]*slo.SLO{}
 	for _, s := range in.Expressible().SLOs {
@@ -77,12 +79,17 @@ func Tests(in rules.Spec, o Options) ([]File, error) {
 		of[service] = append(of[service], s)
 	}
 	var out []File
+	var findings []Finding
 	for _, service := range services {
 		g := newGenerator(rules.Spec{SLOs: of[service]}, o)
+		subjects, skipped := g.subjects()
 		for _, p := range paces {
+			if len(subjects) == 0 {
+				break
+			}
 			groups, err := g.tested(p)
 			if err != nil {
-				return nil, fmt.Errorf("rule tests of service %s: %w", service, err)
+				return nil, nil, fmt.Errorf("rule tests of service %s: %w", service, err)
 			}
 			name := "rules/" + service + "_" + p.name + ".yaml"
 			// promtool evaluates groups in no order of its own.
@@ -90,12 +97,13 @@ func Tests(in rules.Spec, o Options) ([]File, error) {
 			for _, group := range groups {
 				order = append(order, group.Name)
 			}
-			if data := g.testFile(of[service], name, order, p); data != nil {
+			if data := g.testFile(subjects, skipped, name, order, p); data != nil {
 				out = append(out, File{Name: name, YAML: rules.File("", groups)}, File{Name: service + "_" + p.name + "_test.yaml", YAML: data})
 			}
 		}
+		findings = append(findings, g.findings...)
 	}
-	return out, nil
+	return out, findings, nil
 }
 
 // tested are the alerts that are tested at a pace and the groups that record what
@@ -113,7 +121,7 @@ func (g *generator) tested(p pace) ([]rules.Group, error) {
 			if r.Alert == NameNoData || r.Alert == NameExhaustedSoon {
 				return !p.also
 			}
-			return !slices.ContainsFunc(tiers, func(t Tier) bool { return t.Name == r.Labels[LabelTier] && p.mine(t) })
+			return !slices.ContainsFunc(tiers, func(t Tier) bool { return t.Name == r.Labels[series.LabelTier] && p.mine(t) })
 		})
 		groups = append(groups, group)
 	}
@@ -158,34 +166,39 @@ type subject struct {
 	feed  feed
 }
 
-// testFile is nil if there is nothing to test at a pace.
-func (g *generator) testFile(slos []*slo.SLO, ruleFile string, order []string, p pace) []byte {
-	w := &testWriter{}
-	var subjects []subject
-	var skipped strings.Builder
-	for _, s := range slos {
+// subjects are the SLOs that a test can feed. The others are in findings, and in the lines of text.
+func (g *generator) subjects() (subjects []subject, skipped string) {
+	skip := func(s *slo.SLO, hint, why string) {
+		skipped += string(s.ID) + " is not tested: " + why + ".\n"
+		g.find(s.ID, FindingInfo, "no rule tests are generated: "+why, hint)
+	}
+	for _, s := range g.in.SLOs {
 		f, err := newFeed(s)
 		if err != nil {
-			fmt.Fprintf(&skipped, "%s is not tested: %v.\n", s.ID, err)
+			skip(s, "test its alerts with series of your own", err.Error())
 			continue
 		}
 		if other, shared := sharesCounters(s, f, subjects); shared {
-			fmt.Fprintf(&skipped, "%s is not tested: it counts series of %s too, and one test cannot feed both.\n", s.ID, other)
+			skip(s, "generate the tests of one of them alone", fmt.Sprintf("it counts series of %s too, and one test cannot feed both", other))
 			continue
 		}
 		tiers, _ := Tiers(s)
 		subjects = append(subjects, subject{s, tiers, f})
 	}
-	if len(subjects) > 0 {
-		incident(w, p, subjects)
-		if !p.outage { // the other paces have all tiers
-			edges(w, p, subjects)
-		}
-		if p.also {
-			quiet(w, p, subjects)
-			g.missing(w, p, subjects)
-			g.soon(w, p, subjects)
-		}
+	return subjects, skipped
+}
+
+// testFile is nil if there is nothing to test at a pace.
+func (g *generator) testFile(subjects []subject, skipped, ruleFile string, order []string, p pace) []byte {
+	w := &testWriter{}
+	incident(w, p, subjects)
+	if !p.outage { // the other paces have all tiers
+		edges(w, p, subjects)
+	}
+	if p.also {
+		quiet(w, p, subjects)
+		g.missing(w, p, subjects)
+		g.soon(w, p, subjects)
 	}
 	if len(w.tests) == 0 {
 		return nil
@@ -199,7 +212,7 @@ func (g *generator) testFile(slos []*slo.SLO, ruleFile string, order []string, p
 	doc.Plain("evaluation_interval", slo.FormatDuration(p.eval))
 	doc.List("group_eval_order", groups)
 	doc.List("tests", w.tests)
-	return yamlgen.Document(skipped.String(), doc.Node())
+	return yamlgen.Document(skipped, doc.Node())
 }
 
 // incident predicts for every tier of a pace when it fires, and when it is over.
@@ -308,7 +321,7 @@ func quiet(w *testWriter, p pace, subjects []subject) {
 		}
 		w.input(s, phase{time.Hour, 0.9 * share}, phase{6 * time.Hour, silence})
 		for _, at := range []time.Duration{time.Hour, 90 * time.Minute, 3 * time.Hour, 7 * time.Hour} {
-			asserts = append(asserts, assertion{at, "ALERTS{" + name(s) + `,alertstate="firing"}`, "absent", true})
+			asserts = append(asserts, assertion{at, "ALERTS{" + name(s) + `,alertstate="firing"}`, 0})
 		}
 	}
 	w.asserts(asserts)
@@ -327,9 +340,9 @@ func (g *generator) missing(w *testWriter, p pace, subjects []subject) {
 		set(&wait, g.o.NoDataAfter)
 		expr := `ALERTS{alertname="` + NameNoData + `",` + name(s) + `,alertstate="firing"}`
 		asserts = append(asserts,
-			assertion{time.Hour, expr, "count", false},
+			assertion{time.Hour, expr, 0},
 			// Rates live on for a window, and samples are looked back for five minutes.
-			assertion{up(time.Hour+10*time.Minute+wait, p.eval) + 2*p.eval, expr, "count", true})
+			assertion{up(time.Hour+10*time.Minute+wait, p.eval) + 2*p.eval, expr, 1})
 	}
 	w.asserts(asserts)
 }
@@ -344,7 +357,11 @@ func fired(s subject, t Tier, at time.Duration, want bool) assertion {
 	if s.Alerting.Name != "" {
 		alert = s.Alerting.Name
 	}
-	return assertion{at, `ALERTS{alertname=` + quote(alert) + `,` + name(s) + `,tier=` + quote(t.Name) + `,alertstate="firing"}`, "count", want}
+	alerts := 0
+	if want {
+		alerts = s.feed.groups
+	}
+	return assertion{at, `ALERTS{alertname=` + quote(alert) + `,` + name(s) + `,` + series.LabelTier + `=` + quote(t.Name) + `,alertstate="firing"}`, alerts}
 }
 
 // predict gives the evaluation at which a tier first fires in an incident from
@@ -375,13 +392,11 @@ func predict(t Tier, share float64, start, over, eval time.Duration) (fires, res
 // up rounds up to whole steps.
 func up(d, step time.Duration) time.Duration { return (d + step - 1) / step * step }
 
-// assertion is what a query must give at a time: count means that something
-// fires (or nothing, if not want), absent that nothing does.
+// assertion is how many series a query must give at a time.
 type assertion struct {
 	at   time.Duration
 	expr string
-	kind string
-	want bool
+	want int
 }
 
 // testWriter collects the tests of a file. The last one begun takes inputs until its assertions are given.
@@ -410,13 +425,9 @@ func (w *testWriter) asserts(all []assertion) {
 	slices.SortStableFunc(all, func(a, b assertion) int { return int(a.at - b.at) })
 	var checks []*yamlgen.Node
 	for _, a := range all {
-		value := "0"
-		if a.want == (a.kind == "count") {
-			value = "1"
-		}
 		var m, sample yamlgen.Map
 		sample.Text("labels", "{}")
-		sample.Plain("value", value)
+		sample.Plain("value", strconv.Itoa(a.want))
 		m.Set("expr", yamlgen.SingleQuoted("count("+a.expr+") or vector(0)"))
 		m.Plain("eval_time", slo.FormatDuration(a.at))
 		m.Set("exp_samples", yamlgen.Line(yamlgen.List(sample.Line())))

@@ -30,8 +30,12 @@ const (
 	gone    = -2
 )
 
-// feed is the series from which rules count the events of one SLO.
-type feed struct{ series []counterFeed }
+// feed is the series from which rules count the events of one SLO, of two groups where it has groups and both can be
+// fed. What happens in a test happens to each of them, so their alerts must differ by nothing but the groups' labels.
+type feed struct {
+	series []counterFeed
+	groups int // 1 for an SLO without groups
+}
 
 // counterFeed is one counter, which grows by a part of the good events and a
 // part of the bad ones, or a series that is always 1.
@@ -85,62 +89,90 @@ func newFeed(s *slo.SLO) (feed, error) {
 	return feed{}, errFree
 }
 
-// groupValues are values for the labels of one group.
-func groupValues(s *slo.SLO) map[string]string {
-	out := map[string]string{}
-	for i, l := range rules.GroupLabels(s) {
-		out[l] = "one"
-		if len(s.Expect) > 0 && i < len(s.Expect[0]) {
-			out[l] = s.Expect[0][i]
+// testGroups are the values of the groups that a test feeds, of which each value must fit. There are none if no value
+// fits some name.
+func testGroups(s *slo.SLO, fits func(name, value string) bool, more func(name string) []string) []slo.Group {
+	if len(s.GroupBy) == 0 {
+		return []slo.Group{nil}
+	}
+	out := []slo.Group{{}, {}}
+	differ := false
+	for i, name := range s.GroupBy {
+		var values []string
+		for _, g := range s.Expect {
+			values = append(values, g[i])
 		}
+		values = slices.DeleteFunc(append(append(values, more(name)...), "one", "two"), func(v string) bool { return !fits(name, v) })
+		if len(values) == 0 {
+			return nil
+		}
+		second := slices.IndexFunc(values, func(v string) bool { return v != values[0] })
+		differ = differ || second >= 0
+		out[0], out[1] = append(out[0], values[0]), append(out[1], values[max(0, second)])
+	}
+	if !differ {
+		return out[:1]
 	}
 	return out
 }
 
+// engineGroups are the labels by which the engine exports the groups that a test feeds.
+func engineGroups(s *slo.SLO) []map[string]string {
+	var out []map[string]string
+	groups := testGroups(s, func(string, string) bool { return true }, func(string) []string { return nil })
+	for _, g := range groups {
+		all := map[string]string{series.LabelSLOID: string(s.ID), series.LabelService: s.ID.Service(), series.LabelSLO: s.ID.Name()}
+		for i, l := range rules.GroupLabels(s) {
+			all[l] = g[i]
+		}
+		out = append(out, all)
+	}
+	return out
+}
+
+// with is labels and one more.
+func with(all map[string]string, name, value string) map[string]string {
+	out := maps.Clone(all)
+	out[name] = value
+	return out
+}
+
 func engineFeed(s *slo.SLO) feed {
-	metric := func(name, result string) string {
-		all := groupValues(s)
-		all[series.LabelSLOID], all[series.LabelService], all[series.LabelSLO] = string(s.ID), s.ID.Service(), s.ID.Name()
-		if result != "" {
-			all[series.LabelResult] = result
+	var f feed
+	for _, group := range engineGroups(s) {
+		f.groups++
+		if s.Indicator.Kind == slo.KindRatio {
+			part := func(i int) string {
+				return metricText(series.PartEvents.Name, with(group, series.LabelPart, s.Indicator.Kind.PartNames()[i]))
+			}
+			f.series = append(f.series, counterFeed{metric: part(0), good: true}, counterFeed{metric: part(1), good: true, bad: true})
+		} else {
+			f.series = append(f.series,
+				counterFeed{metric: metricText(series.Events.Name, with(group, series.LabelResult, series.ResultGood)), good: true},
+				counterFeed{metric: metricText(series.Events.Name, with(group, series.LabelResult, series.ResultBad)), bad: true})
 		}
-		return metricText(name, all)
-	}
-	counters := []counterFeed{
-		{metric: metric(series.Events.Name, series.ResultGood), good: true},
-		{metric: metric(series.Events.Name, series.ResultBad), bad: true},
-	}
-	if s.Indicator.Kind == slo.KindRatio {
-		part := func(i int) string {
-			all := groupValues(s)
-			all[series.LabelSLOID], all[series.LabelService], all[series.LabelSLO] = string(s.ID), s.ID.Service(), s.ID.Name()
-			all[series.LabelPart] = s.Indicator.Kind.PartNames()[i]
-			return metricText(series.PartEvents.Name, all)
+		if s.Budgeting.Method == slo.RatioTimeslices && s.Indicator.Kind != slo.KindThroughput {
+			f.series = append(f.series, counterFeed{metric: metricText(series.SliceRatio.Name, group), good: true})
 		}
-		counters = []counterFeed{{metric: part(0), good: true}, {metric: part(1), good: true, bad: true}}
 	}
-	f := feed{append(counters, []counterFeed{
-		{metric: metricText(series.Info.Name, map[string]string{
-			series.LabelSLOID: string(s.ID), series.LabelService: s.ID.Service(), series.LabelSLO: s.ID.Name(),
-			series.LabelObjective: s.Objective.Percent(), series.LabelWindow: s.Window.String(),
-		}), one: true},
-	}...)}
-	if s.Budgeting.Method == slo.RatioTimeslices && s.Indicator.Kind != slo.KindThroughput {
-		f.series = append(f.series, counterFeed{metric: metric(series.SliceRatio.Name, ""), good: true})
-	}
+	f.series = append(f.series, counterFeed{metric: metricText(series.Info.Name, map[string]string{
+		series.LabelSLOID: string(s.ID), series.LabelService: s.ID.Service(), series.LabelSLO: s.ID.Name(),
+		series.LabelObjective: s.Objective.Percent(), series.LabelWindow: s.Window.String(),
+	}), one: true})
 	return f
 }
 
 func metricText(name string, all map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(all)) {
-		parts = append(parts, k+"="+quote(all[k]))
+		parts = append(parts, slo.Matcher{Name: k, Op: slo.OpEqual, Value: all[k]}.String())
 	}
 	return name + "{" + strings.Join(parts, ",") + "}"
 }
 
-// prometheusFeed makes up counters that the selectors of an indicator find: one
-// that the selector of a part matches, and the rest of the total.
+// prometheusFeed makes up counters that the selectors of an indicator find: one that the selector of a part matches, and
+// the rest of the total. Both are in the same groups, so a matcher on the label of a group holds for both, whichever
+// selector it stands in.
 func prometheusFeed(s *slo.SLO) (feed, error) {
 	in := &s.Indicator
 	text, partIsBad := in.PromGood, false
@@ -156,39 +188,58 @@ func prometheusFeed(s *slo.SLO) (feed, error) {
 	if err != nil {
 		return feed{}, errFree
 	}
-	both, ok := example(slices.Concat(part, total))
-	if !ok {
-		// Different counters, such as those of a histogram.
+	every := slices.Concat(part, total)
+	groups := testGroups(s, func(name, value string) bool { return matches(every, name, value) }, func(name string) []string {
+		var out []string
+		for _, m := range every {
+			if m.Name == name {
+				out = append(append(out, candidates(m)...), m.SetMatches()...)
+			}
+		}
+		return out
+	})
+	if groups == nil {
+		return feed{}, errors.New("no group is known that both of its selectors match")
+	}
+	ofGroup := func(m *labels.Matcher) bool { return slices.Contains(s.GroupBy, m.Name) }
+	part, total = slices.DeleteFunc(part, ofGroup), slices.DeleteFunc(total, ofGroup)
+	var fed []counterFeed // without the labels of a group
+	var own []map[string]string
+	add := func(all map[string]string, good, bad bool) {
+		fed, own = append(fed, counterFeed{good: good, bad: bad}), append(own, all)
+	}
+	if both, ok := example(slices.Concat(part, total)); ok {
+		rest, ok := outside(part, total)
+		if !ok {
+			return feed{}, errors.New("its selectors leave no event of a group out")
+		}
+		add(both, !partIsBad, partIsBad)
+		add(rest, partIsBad, !partIsBad)
+	} else { // different counters, such as those of a histogram
 		one, ok1 := example(part)
 		all, ok2 := example(total)
 		if !ok1 || !ok2 {
 			return feed{}, errors.New("no example of its selectors is known")
 		}
-		return feed{[]counterFeed{
-			{metric: withGroup(s, one), good: !partIsBad, bad: partIsBad},
-			{metric: withGroup(s, all), good: true, bad: true},
-		}}, nil
+		add(one, !partIsBad, partIsBad)
+		add(all, true, true)
 	}
-	rest, ok := outside(part, total)
-	if !ok {
-		return feed{}, errors.New("its selectors leave no event out")
-	}
-	return feed{[]counterFeed{
-		{metric: withGroup(s, both), good: !partIsBad, bad: partIsBad},
-		{metric: withGroup(s, rest), good: partIsBad, bad: !partIsBad},
-	}}, nil
-}
-
-func withGroup(s *slo.SLO, all map[string]string) string {
-	name := all[model.MetricNameLabel]
-	out := maps.Clone(all)
-	delete(out, model.MetricNameLabel)
-	for k, v := range groupValues(s) {
-		if _, taken := out[k]; !taken {
-			out[k] = v
+	f := feed{groups: len(groups)}
+	for _, g := range groups {
+		for i, c := range fed {
+			all := maps.Clone(own[i])
+			name := all[model.MetricNameLabel]
+			delete(all, model.MetricNameLabel)
+			for k, v := range g {
+				if v != "" {
+					all[s.GroupBy[k]] = v
+				}
+			}
+			c.metric = metricText(name, all)
+			f.series = append(f.series, c)
 		}
 	}
-	return metricText(name, out)
+	return f, nil
 }
 
 // example finds labels that all matchers match.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -24,7 +25,7 @@ func TestRuleTestsPass(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			in := rules.Spec{SLOs: withRulesOfTheirOwn(t, slos, p)}
-			files, err := Tests(in, Options{Options: tables})
+			files, _, err := Tests(in, Options{Options: tables})
 			require.NoError(t, err)
 			for _, f := range files {
 				require.NotContains(t, string(f.YAML), "is not tested")
@@ -61,7 +62,7 @@ func withRulesOfTheirOwn(t *testing.T, slos []*slo.SLO, p pace) []*slo.SLO {
 		seen[s.Objective.String()] = true
 		for _, g := range groups {
 			for _, r := range g.Rules {
-				text := without.Replace(fmt.Sprint(r.Record, r.Alert, " ", r.Labels[LabelTier], " ", r.For, r.KeepFiringFor, " ", r.Expr))
+				text := without.Replace(fmt.Sprint(r.Record, r.Alert, " ", r.Labels[series.LabelTier], " ", r.For, r.KeepFiringFor, " ", r.Expr))
 				if r.Alert != "" || strings.HasPrefix(r.Record, "slo:correction_") {
 					text = figures.ReplaceAllString(text, "N")
 				}
@@ -75,7 +76,7 @@ func withRulesOfTheirOwn(t *testing.T, slos []*slo.SLO, p pace) []*slo.SLO {
 
 func TestRuleTestsAreGolden(t *testing.T) {
 	specs(t, func(t *testing.T, name string, m made) {
-		files, err := Tests(m.in, Options{Options: tables})
+		files, _, err := Tests(m.in, Options{Options: tables})
 		require.NoError(t, err)
 		for _, f := range files {
 			if filepath.Dir(f.Name) == "." { // the rules have golden files already
@@ -89,7 +90,7 @@ func TestRuleTestsAreGolden(t *testing.T) {
 // fail. TestRuleTestsPass has the same SLO with right rules.
 func TestRuleTestsNoticeWrongRules(t *testing.T) {
 	in := rules.Spec{SLOs: synthetic(t).SLOs[1:2]}
-	files, err := Tests(in, Options{Options: tables})
+	files, _, err := Tests(in, Options{Options: tables})
 	require.NoError(t, err)
 	for _, c := range []struct{ name, pace, old, new string }{
 		{"a threshold off by a twentieth", "hours", "0.0144 / slo:observed", "0.01512 / slo:observed"},
@@ -129,17 +130,17 @@ func forecasting(t *testing.T) rules.Spec {
 
 // TestRuleTestsOfForecasts: the tests of the alert on a forecast pass, and notice rules that are wrong.
 func TestRuleTestsOfForecasts(t *testing.T) {
-	files, err := Tests(forecasting(t), Options{Options: tables})
+	files, _, err := Tests(forecasting(t), Options{Options: tables})
 	require.NoError(t, err)
 	for _, c := range []struct{ name, old, new string }{
 		{"right", "", ""},
 		{"a lower threshold", ">= 0.755", ">= 0.73"},
 		{"a higher threshold", ">= 0.8", ">= 0.81"},
-		{"another time ahead", `ahead="1d12h"`, `ahead="1d"`},
+		{"another time ahead", `slo_ahead="1d12h"`, `slo_ahead="1d"`},
 		{"it waits longer", "for: 17m", "for: 27m"},
 		{"it waits less", "for: 17m", "for: 7m"},
 		{"it ends at once", "keep_firing_for: 15m", "keep_firing_for: 1s"},
-		{"it goes on with an empty budget", `quantile="0.95"`, `quantile="0.9"`},
+		{"it goes on with an empty budget", `slo_quantile="0.95"`, `slo_quantile="0.9"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -70,7 +70,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Names != rules.Own && o.Names != rules.Sloth {
 		errs = append(errs, fmt.Errorf("unknown names %q", o.Names))
 	}
-	o.Dimensions = series.EngineEvents.ExtraLabels(o.Dimensions...)
+	o.Dimensions = series.GroupLabels(o.Dimensions)
 	o.Dimensions = o.Dimensions[:min(len(o.Dimensions), MaxDimensions)]
 	return o, errors.Join(errs...)
 }

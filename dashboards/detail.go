@@ -114,13 +114,13 @@ func (g *generator) detailBoard() *board {
 		b.add(8, 8, lines(view{
 			title: "In flight by stage", about: "Work that has started and not finished, by stage, including overdue work.",
 			unit: unitShort, none: noWork, steps: plain(), min: number(0),
-			queries: []query{{"sum by (" + series.LabelStage + ") (" + engine.of(series.InFlight.Name) + ")", "{{stage}}"}},
+			queries: []query{{"sum by (" + series.LabelStage + ") (" + engine.of(series.InFlight.Name) + ")", "{{" + series.LabelStage + "}}"}},
 		}, lineStyle{stacked: true}))
 		b.add(8, 8, lines(view{
 			title: "Overdue, and not tracked", about: "Work whose deadline passed, by stage, and starts of the last hour that were not tracked because max_in_flight was reached.",
 			unit: unitShort, none: noWork, steps: above(good, from(1, bad)), min: number(0),
 			queries: []query{
-				{"sum by (" + series.LabelStage + ") (" + engine.of(series.InFlightOverdue.Name) + ")", "overdue {{stage}}"},
+				{"sum by (" + series.LabelStage + ") (" + engine.of(series.InFlightOverdue.Name) + ")", "overdue {{" + series.LabelStage + "}}"},
 				{"sum (increase(" + ofSLO.of(series.InFlightUntracked.Name) + "[1h]))", "not tracked"},
 			},
 		}, lineStyle{}))

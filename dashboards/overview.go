@@ -211,7 +211,7 @@ func (g *generator) thresholdBars() *panel {
 func (g *generator) thresholdGroups() []*panel {
 	var labels []string
 	for _, t := range g.in.Thresholds {
-		labels = append(labels, series.ViolationsDay.ExtraLabels(t.GroupBy...)...)
+		labels = append(labels, series.GroupLabels(t.GroupBy)...)
 	}
 	slices.Sort(labels)
 	labels = slices.Compact(labels)

@@ -30,9 +30,9 @@ func (g *generator) agreement(a *sla.Agreement) (*agreementRules, error) {
 		if s == nil || c.SLO.Service() != a.Service {
 			return nil, fmt.Errorf("component %s: the service has no SLO %s", c.Name, c.SLO)
 		}
-		for i, label := range a.GroupBy {
-			if at := slices.Index(s.s.GroupBy, label); at < 0 || s.groups[at] != r.by[i] {
-				return nil, fmt.Errorf("component %s: SLO %s has no label %s of the agreement's groups", c.Name, c.SLO, r.by[i])
+		for _, label := range a.GroupBy {
+			if !slices.Contains(s.s.GroupBy, label) {
+				return nil, fmt.Errorf("component %s: SLO %s has no label %s of the agreement's groups", c.Name, c.SLO, label)
 			}
 		}
 		if a.Method != sla.Attainment && s.s.Indicator.Kind == slo.KindThroughput {

@@ -79,7 +79,7 @@ func compareScores(t *testing.T, in rules.Spec, a *sla.Agreement) {
 			add(`slo_slice_target_events_total{slo_id="shop/throughput",service="shop",slo="throughput",product="`+p+`"}`, slices*400*minutes)
 			for i, le := range []string{"300", "900", "1800", "+Inf"} {
 				within := map[string][]float64{"A": {50, 95, 99, 100}, "B": {50, 90, 94, 100}, "C": {0, 0, 0, 0}}[p][i]
-				add(fmt.Sprintf(`sla_band_events_total{service="shop",sla="gold",component="latency",product="%s",le="%s"}`, p, le), within*minutes)
+				add(fmt.Sprintf(`sla_band_events_total{service="shop",sla="gold",sla_component="latency",product="%s",le="%s"}`, p, le), within*minutes)
 			}
 		}
 	})

@@ -28,7 +28,7 @@ func TestCostRules(t *testing.T) {
 		n.scrape(add)
 		n.add(10, 0.01)
 	})
-	const cost = `slo:cost:increase5m{slo_id="shop/checkout",service="shop",slo="checkout",currency="EUR",basis="12.50 EUR per bad event"}`
+	const cost = `slo:cost:increase5m{slo_id="shop/checkout",service="shop",slo="checkout",slo_currency="EUR",slo_basis="12.50 EUR per bad event"}`
 	sum := func(over string, at time.Duration) float64 {
 		x, ok := w.Value("sum_over_time("+cost+"["+over+"])", monday.Add(at))
 		require.True(t, ok)
@@ -36,8 +36,8 @@ func TestCostRules(t *testing.T) {
 	}
 	require.InEpsilon(t, 4500, sum("1h", 3*time.Hour), 0.02)
 	require.InDelta(t, 22*375, sum("4h", 8*time.Hour), 100, "22 times five minutes: the rules round maintenance outward")
-	require.InDelta(t, 1, value(t, w, `slo:cost_baseline:per_second{slo_id="shop/checkout",currency="EUR"}`), 1e-12)
-	require.InDelta(t, 0.1, value(t, w, `slo:cost_investment:per_second{slo_id="shop/checkout",currency="EUR"}`), 1e-12)
+	require.InDelta(t, 1, value(t, w, `slo:cost_baseline:per_second{slo_id="shop/checkout",slo_currency="EUR"}`), 1e-12)
+	require.InDelta(t, 0.1, value(t, w, `slo:cost_investment:per_second{slo_id="shop/checkout",slo_currency="EUR"}`), 1e-12)
 }
 
 // A bad slice costs its minutes.

@@ -37,7 +37,7 @@ slas:
 func TestRatioInPrometheus(t *testing.T) {
 	w := rulestest.New(t, monday, recording(t, load(t, counted), rules.Options{}))
 	series := func(product, part string) string {
-		return `slo_part_events_total{slo_id="shop/conversion",service="shop",slo="conversion",product="` + product + `",part="` + part + `"}`
+		return `slo_part_events_total{slo_id="shop/conversion",service="shop",slo="conversion",product="` + product + `",slo_part="` + part + `"}`
 	}
 	sums := map[string]float64{}
 	w.Run(monday.Add(20*time.Minute), scrape, func(at time.Time, add func(string, float64)) {

@@ -25,21 +25,11 @@ func (o Options) Identity(s *slo.SLO) []Label {
 
 // GroupLabels gives the names of the labels that tell an SLO's groups apart, as
 // they are on its series. They are nil without group_by.
-func GroupLabels(s *slo.SLO) []string {
-	if len(s.GroupBy) == 0 {
-		return nil
-	}
-	return series.Events.ExtraLabels(s.GroupBy...)
-}
+func GroupLabels(s *slo.SLO) []string { return series.GroupLabels(s.GroupBy) }
 
 // AgreementLabels gives the names of the labels that tell an agreement's groups
 // apart.
-func AgreementLabels(a *sla.Agreement) []string {
-	if len(a.GroupBy) == 0 {
-		return nil
-	}
-	return series.CompositeScore.ExtraLabels(a.GroupBy...)
-}
+func AgreementLabels(a *sla.Agreement) []string { return series.GroupLabels(a.GroupBy) }
 
 // Alertable returns options whose queries leave out the group of all others,
 // which informs and never alerts.

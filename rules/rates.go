@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/prometheus/prometheus/promql/parser"
@@ -18,7 +19,7 @@ import (
 // that the second rule sees them.
 func (r *sloRules) rates() (valid, bad string) {
 	in := &r.s.Indicator
-	sum := func(expr string) string { return sumBy(r.groups, expr) }
+	sum := func(expr string) string { return sumBy(r.groups, r.renamed(expr)) }
 	rate := func(selector string) string { return sum(r.rate(selector)) }
 	v := r.series(series.ValidEvents)
 	filled := func(expr string) string { return expr + " or " + on(r.groups) + " " + v + " * 0" }
@@ -62,6 +63,19 @@ func (r *sloRules) rates() (valid, bad string) {
 		return valid, without(rate(series.SliceRatio.Name + "{" + id + "}"))
 	}
 	return valid, filled(rate(series.Events.Name + "{" + id + "," + series.LabelResult + `="` + series.ResultBad + `"}`))
+}
+
+// renamed gives samples of existing series the labels of the SLO's groups, where these have other names.
+func (r *sloRules) renamed(expr string) string {
+	if r.s.Indicator.Kind != slo.KindPrometheus {
+		return expr
+	}
+	for i, label := range r.groups {
+		if name := r.s.GroupBy[i]; name != label {
+			expr = fmt.Sprintf(`label_replace(%s, %q, "$1", %q, "((?s).*)")`, expr, label, name)
+		}
+	}
+	return expr
 }
 
 // rate is the rate of every counter of a selector over five minutes. Without a

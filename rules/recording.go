@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -289,7 +288,6 @@ func (r *sloRules) meta() []Rule {
 }
 
 func (r *sloRules) infoLabels() map[string]string {
-	own := slices.Sorted(maps.Keys(r.s.Labels))
 	fixed := r.g.Identity(r.s)
 	if r.g.Names == Sloth {
 		fixed = append(fixed, Label{"sloth_mode", "cli-gen-prom"}, Label{"sloth_objective", r.s.Objective.Percent()},
@@ -297,14 +295,10 @@ func (r *sloRules) infoLabels() map[string]string {
 	} else {
 		fixed = append(fixed, Label{series.LabelObjective, r.s.Objective.Percent()}, Label{series.LabelWindow, r.s.Window.String()})
 	}
-	var names []string
-	out := make(map[string]string, len(fixed)+len(own))
+	out := make(map[string]string, len(fixed)+len(r.s.Labels))
+	maps.Copy(out, r.s.Labels)
 	for _, l := range fixed {
-		names = append(names, l.Name)
 		out[l.Name] = l.Value
-	}
-	for i, n := range metric.AddLabels(names, own...)[len(fixed):] {
-		out[n] = r.s.Labels[own[i]]
 	}
 	return out
 }

@@ -64,7 +64,7 @@ func TestAlertsOfTheAPI(t *testing.T) {
 	require.Equal(t, slo.ID("insurance-unpaid/availability"), *page.SLO)
 	require.Nil(t, page.Agreement)
 	require.Equal(t, map[string]string{"product": "TRVL10"}, page.Group)
-	require.Equal(t, "page-1h", page.Labels["tier"])
+	require.Equal(t, "page-1h", page.Labels["slo_tier"])
 	require.Equal(t, 120.0, *page.Detection)
 	require.Nil(t, page.ResolvedAt)
 	require.Nil(t, list.Items[3].FiredAt)
@@ -120,7 +120,7 @@ func TestAlertStateMetric(t *testing.T) {
 		b.alerts = append(b.alerts, state.Alert{Name: "X", State: state.Pending, Fingerprint: string(rune('a' + i)), ActiveSince: noon, Labels: []state.Label{{Name: "alertname", Value: "X"}, {Name: "http.code", Value: bad}, {Name: "le", Value: "1"}}})
 	}
 	fs := parse(t, b.get("/metrics").Body.String())
-	got, ok := value(fs["slo_alert_state"], map[string]string{"alertname": "ErrorBudgetBurnPage", "severity": "page", "tier": "page-1h", "product": "TRVL10"})
+	got, ok := value(fs["slo_alert_state"], map[string]string{"alertname": "ErrorBudgetBurnPage", "severity": "page", "slo_tier": "page-1h", "product": "TRVL10"})
 	require.True(t, ok)
 	require.Equal(t, 2.0, got)
 	got, ok = value(fs["slo_alert_state"], map[string]string{"alertname": "CompositeSLAWarning"})

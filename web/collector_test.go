@@ -106,7 +106,7 @@ func TestMetrics(t *testing.T) {
 		{"slo_events_total", with("result", "bad"), float64(r.Total.Bad)},
 		{"slo_backfilled_events_total", with("result", "good"), 30_000},
 		{"slo_backfilled_events_total", with("result", "bad"), 12},
-		{"slo_cost_total", with("basis", "12.50 EUR per bad event"), 702 * 12.5},
+		{"slo_cost_total", with("slo_basis", "12.50 EUR per bad event"), 702 * 12.5},
 		{"slo_sli_ratio", slo1, r.Budget.SLI},
 		{"slo_error_budget_remaining_ratio", slo1, r.Budget.Remaining},
 		{"slo_burn_rate", with("window", "1h"), r.Burns[2].Rate},
@@ -114,7 +114,7 @@ func TestMetrics(t *testing.T) {
 		{"slo_coverage_ratio", slo1, 1},
 		{"slo_info", map[string]string{"slo_id": "insurance-unpaid/availability", "objective": "99.9", "window": "30d", "team": "unpaid"}, 1},
 		{"sla_composite_score", map[string]string{"service": "insurance-unpaid", "sla": "unpaid", "product": "SOMLT"}, b.rep.SLAs[1].Score},
-		{"sla_component_score", map[string]string{"component": "availability", "product": "SOMLT"}, 100 * b.rep.SLAs[1].Components[0].Points},
+		{"sla_component_score", map[string]string{"sla_component": "availability", "product": "SOMLT"}, 100 * b.rep.SLAs[1].Components[0].Points},
 		{"sla_violations_total", map[string]string{"sla_type": "processing", "severity": "critical", "service": "insurance-unpaid"}, 1204},
 		{"sloengine_events_total", map[string]string{"outcome": "failure", "severity": "critical", "product": "SOMLT"}, 702},
 		{"sloengine_ingest_events_total", map[string]string{"result": "accepted"}, 12},
@@ -421,8 +421,8 @@ func TestMetricsOfCountedIndicators(t *testing.T) {
 		want                      float64
 	}{
 		{"slo_events_total", "apdex", "result", "good", 75.5}, {"slo_events_total", "apdex", "result", "bad", 25.5},
-		{"slo_part_events_total", "apdex", "part", "tolerated", 31}, {"slo_part_events_total", "conversion", "part", "numerator", 30},
-		{"slo_part_events_total", "conversion", "part", "denominator", 100}, {"slo_events_total", "daily", "result", "good", 400},
+		{"slo_part_events_total", "apdex", "slo_part", "tolerated", 31}, {"slo_part_events_total", "conversion", "slo_part", "numerator", 30},
+		{"slo_part_events_total", "conversion", "slo_part", "denominator", 100}, {"slo_events_total", "daily", "result", "good", 400},
 		{"slo_volume_events", "daily", "slo", "daily", 40}, {"slo_volume_target_events", "daily", "slo", "daily", 100}, {"slo_volume_expected_events", "daily", "slo", "daily", 53.5},
 	} {
 		got, ok := value(fs[c.family], map[string]string{"slo_id": "zoo/" + c.slo, "service": "zoo", "slo": c.slo, c.label: c.value})

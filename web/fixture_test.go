@@ -248,7 +248,7 @@ func someAlerts() []state.Alert {
 	}
 	const trvl = "TRVL10"
 	page := base("ErrorBudgetBurnPage", "page", true, "insurance-unpaid/availability", state.Firing, trvl)
-	page.Labels = append(page.Labels, state.Label{Name: "long", Value: "1h"}, state.Label{Name: "short", Value: "5m"}, state.Label{Name: "tier", Value: "page-1h"})
+	page.Labels = append(page.Labels, state.Label{Name: "slo_long", Value: "1h"}, state.Label{Name: "slo_short", Value: "5m"}, state.Label{Name: "slo_tier", Value: "page-1h"})
 	slices.SortFunc(page.Labels, func(a, b state.Label) int { return strings.Compare(a.Name, b.Name) })
 	over := base("ErrorBudgetBurnPage", "page", true, "insurance-unpaid/availability", state.Resolved, trvl)
 	over.ActiveSince, over.FirstBad, over.FiredAt, over.ResolvedAt = noon.Add(-9*time.Hour), noon.Add(-9*time.Hour-time.Minute), noon.Add(-9*time.Hour), noon.Add(-8*time.Hour)

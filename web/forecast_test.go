@@ -126,18 +126,18 @@ func TestForecastSeries(t *testing.T) {
 	body := b.get("/metrics").Body.String()
 	const of = `{slo_id="insurance-unpaid/availability",service="insurance-unpaid",slo="availability",product="TRVL10",`
 	for _, want := range []string{
-		`slo_forecast_budget_remaining_ratio` + of + `ahead="1d",quantile="0.05"} -0.4`,
-		`slo_forecast_exhausted_probability` + of + `ahead="window_end"} 0.7`,
-		`slo_forecast_exhaustion_seconds` + of + `quantile="0.5"} 180000`,
+		`slo_forecast_budget_remaining_ratio` + of + `slo_ahead="1d",slo_quantile="0.05"} -0.4`,
+		`slo_forecast_exhausted_probability` + of + `slo_ahead="window_end"} 0.7`,
+		`slo_forecast_exhaustion_seconds` + of + `slo_quantile="0.5"} 180000`,
 		`slo_capacity_events_total{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE"} 4500`,
 		`slo_capacity_utilization_ratio{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE"} 0.75`,
 		`slo_capacity_headroom_events_per_second{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE"} 0.5`,
-		`slo_capacity_reached_seconds{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE",bound="earliest"} 1209600`,
+		`slo_capacity_reached_seconds{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE",slo_bound="earliest"} 1209600`,
 	} {
 		require.Contains(t, body, want)
 	}
-	require.NotContains(t, body, `quantile="0.95"} +Inf`)
-	require.NotContains(t, body, `slo_forecast_exhaustion_seconds`+of+`quantile="0.95"`)
+	require.NotContains(t, body, `slo_quantile="0.95"} +Inf`)
+	require.NotContains(t, body, `slo_forecast_exhaustion_seconds`+of+`slo_quantile="0.95"`)
 
 	for i := range b.rep.SLOs {
 		b.rep.SLOs[i].SLO.Alerting.Soon = slo.SoonAlert{Within: 36 * time.Hour, Probability: 0.8}
@@ -145,7 +145,7 @@ func TestForecastSeries(t *testing.T) {
 			o.Forecast.Exhaustion.Soon = 0.45
 		}
 	}
-	require.Contains(t, b.get("/metrics").Body.String(), `slo_forecast_exhausted_probability`+of+`ahead="1d12h"} 0.45`)
+	require.Contains(t, b.get("/metrics").Body.String(), `slo_forecast_exhausted_probability`+of+`slo_ahead="1d12h"} 0.45`)
 }
 
 // TestForecastsInReports: every form of a report whose period reaches to now has the forecasts of that time, at the end of a

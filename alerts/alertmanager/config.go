@@ -115,10 +115,10 @@ func (g *generator) severities() {
 func (g *generator) groupLabels() []string {
 	var out []string
 	for _, s := range g.in.SLOs {
-		out = append(out, series.SLIRatio.ExtraLabels(s.GroupBy...)...)
+		out = append(out, series.GroupLabels(s.GroupBy)...)
 	}
 	for _, a := range g.in.Agreements {
-		out = append(out, series.CompositeScore.ExtraLabels(a.GroupBy...)...)
+		out = append(out, series.GroupLabels(a.GroupBy)...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -127,7 +127,7 @@ func (g *generator) groupLabels() []string {
 // root is the tree of routes. Its group keeps products, services and severities
 // apart, and joins the tiers of one SLO in one message.
 func (g *generator) root() *route {
-	groupBy := append([]string{series.LabelService, series.LabelSLOID, alerts.LabelAgreement, alerts.LabelSLA, series.LabelSeverity}, g.groupLabels()...)
+	groupBy := append([]string{series.LabelService, series.LabelSLOID, series.LabelAgreement, series.LabelKind, series.LabelSeverity}, g.groupLabels()...)
 	r := &route{
 		Receiver: g.opt.Receivers.Default, GroupBy: groupBy,
 		GroupWait: seconds(rootWait), GroupInterval: seconds(rootInterval), RepeatInterval: seconds(rootRepeat),

@@ -13,7 +13,7 @@ const labelAlertName = "alertname"
 
 // agreementAlerts match all alerts of one agreement.
 func agreementAlerts(a *sla.Agreement) []string {
-	return []string{equal(series.LabelService, a.Service), equal(alerts.LabelAgreement, a.Name)}
+	return []string{equal(series.LabelService, a.Service), equal(series.LabelAgreement, a.Name)}
 }
 
 // common are the intervals that mute every component of an agreement: only then
@@ -44,9 +44,9 @@ func (g *generator) inhibit() []inhibitRule {
 			Equal:  append([]string{series.LabelSLOID}, groups...),
 		},
 		{
-			Source: []string{equal(series.LabelSeverity, alerts.SeverityCritical), present(alerts.LabelAgreement)},
-			Target: []string{equal(series.LabelSeverity, alerts.SeverityWarning), present(alerts.LabelAgreement)},
-			Equal:  append([]string{series.LabelService, alerts.LabelAgreement, alerts.LabelSLA}, groups...),
+			Source: []string{equal(series.LabelSeverity, alerts.SeverityCritical), present(series.LabelAgreement)},
+			Target: []string{equal(series.LabelSeverity, alerts.SeverityWarning), present(series.LabelAgreement)},
+			Equal:  append([]string{series.LabelService, series.LabelAgreement, series.LabelKind}, groups...),
 		},
 	}
 	if slices.ContainsFunc(g.in.SLOs, func(s *slo.SLO) bool { return s.Alerting.Soon.Within > 0 }) {
@@ -70,7 +70,7 @@ func (g *generator) inhibit() []inhibitRule {
 		components = slices.Compact(components)
 		rule := func(alert string, severities []string) {
 			source := append(agreementAlerts(a), equal(labelAlertName, alert))
-			same := series.CompositeScore.ExtraLabels(a.GroupBy...)
+			same := series.GroupLabels(a.GroupBy)
 			severity := oneOf(series.LabelSeverity, severities)
 			out = append(out,
 				inhibitRule{Source: source, Target: []string{oneOf(series.LabelSLOID, components), severity}, Equal: same},

@@ -55,8 +55,15 @@ func (v *View) Reconcile(now *Alerts, describe func(*Firing)) (batch Batch, ok b
 	}
 	fresh = append(fresh, over...)
 	slices.SortStableFunc(fresh, func(a, b *Firing) int { return a.Fired.Compare(b.Fired) })
+	// renamed reports whether an alert still fires under labels that a changed spec or a newer version gave it.
+	renamed := func(a *Alert) bool {
+		return slices.ContainsFunc(now.Firing, func(b Firing) bool {
+			return !known[b.Fingerprint] && b.Name == a.Name && b.Service == a.Service && b.SLO == a.SLO && b.Agreement == a.Agreement &&
+				slices.Equal(b.Group, a.Group) && b.Fired.Equal(a.Fired)
+		})
+	}
 	for _, a := range v.firing {
-		if !firing[a.Fingerprint] {
+		if !firing[a.Fingerprint] && !renamed(a) {
 			batch.clear(a.Fingerprint, now.resolved(a.Fingerprint, a.Fired))
 		}
 	}

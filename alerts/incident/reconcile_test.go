@@ -47,6 +47,18 @@ func TestReconcile(t *testing.T) {
 	require.Equal(t, "INC-2026-11-0003 critical open 1", ids(b)[0])
 }
 
+// TestReconcileRenamed: new labels of a firing alert neither resolve its incident nor open another.
+func TestReconcileRenamed(t *testing.T) {
+	b := NewBook()
+	p1 := firing("p1", start.Add(-time.Minute))
+	require.True(t, reconcile(t, b, &Alerts{Time: start, Firing: []Firing{p1}}))
+	p1.Fingerprint = "other labels"
+	require.False(t, reconcile(t, b, &Alerts{Time: start.Add(time.Minute), Firing: []Firing{p1}}))
+	require.Equal(t, []string{"INC-2026-11-0001 critical open 1"}, ids(b))
+	require.True(t, reconcile(t, b, &Alerts{Time: start.Add(2 * time.Minute)}))
+	require.Equal(t, []string{"INC-2026-11-0001 critical resolved 1"}, ids(b))
+}
+
 // However often the engine dies between the alerts, the record and the checkpoint, each alert opens or joins exactly once.
 func TestReconcileAfterCrashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -35,7 +35,7 @@ func TestFiresAndResolves(t *testing.T) {
 	eventually(t, "it fires", func() bool { return len(f.all()) == 1 })
 	a := f.all()[0]
 	require.Equal(t, map[string]string{
-		"alertname": "ErrorBudgetBurnPage", "severity": "page", "impact": "high", "sla": "error_rate", "tier": "page-1h", "long": "1h", "short": "5m",
+		"alertname": "ErrorBudgetBurnPage", "severity": "page", "slo_impact": "high", "slo_kind": "error_rate", "slo_tier": "page-1h", "slo_long": "1h", "slo_short": "5m",
 		"slo_id": "shop/availability", "service": "shop", "slo": "availability", "product": "MED", "cluster": "eu-1",
 	}, a.Labels)
 	require.Equal(t, "shop/availability (product=MED) burns its error budget fast", a.Annotations["summary"])
@@ -82,7 +82,7 @@ func TestRepeats(t *testing.T) {
 			for _, a := range r {
 				if a.Labels["alertname"] == "Watchdog" {
 					count++
-					require.Equal(t, map[string]string{"alertname": "Watchdog", "severity": "none", "sla": "engine"}, a.Labels)
+					require.Equal(t, map[string]string{"alertname": "Watchdog", "severity": "none", "slo_kind": "engine"}, a.Labels)
 					require.Equal(t, "Alerting works", a.Annotations["summary"])
 				}
 			}
@@ -448,7 +448,7 @@ func TestBatches(t *testing.T) {
 		a := state.Alert{Name: "X", State: state.Firing, FiredAt: v.Time, Fingerprint: fmt.Sprintf("%016x", i)}
 		a.Labels = []state.Label{{Name: "alertname", Value: "X"}, {Name: "i", Value: fmt.Sprint(i)}}
 		if i >= 1190 {
-			a.Labels = append(a.Labels, state.Label{Name: "long", Value: strings.Repeat("x", 300<<10)})
+			a.Labels = append(a.Labels, state.Label{Name: "slo_long", Value: strings.Repeat("x", 300<<10)})
 		}
 		v.Active = append(v.Active, a)
 	}
@@ -460,7 +460,7 @@ func TestBatches(t *testing.T) {
 	for i, r := range f.requests {
 		size := 0
 		for _, a := range r {
-			size += len(a.Labels["long"])
+			size += len(a.Labels["slo_long"])
 		}
 		require.LessOrEqual(t, size, maxBytes, "request %d", i)
 	}

@@ -221,10 +221,10 @@ func TestReload(t *testing.T) {
 // TestFile opens what is there, and refuses what a newer version wrote.
 func TestFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "notifications.json")
-	require.NoError(t, os.WriteFile(file, []byte(`{"version":2,"what":1}`), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(`{"version":3,"what":1}`), 0o600))
 	_, err := New(Options{File: file})
 	require.ErrorIs(t, err, fsys.ErrNewer)
-	require.ErrorContains(t, err, "reads formats up to 1")
+	require.ErrorContains(t, err, "reads formats up to 2")
 	for _, broken := range []string{"", "{", `{"version":0}`, `{"version":1,"more":1}`, `{"version":1,"silences":[{"id":"a"}]}`} {
 		require.NoError(t, os.WriteFile(file, []byte(broken), 0o600))
 		_, err = New(Options{File: file})
@@ -239,4 +239,9 @@ func TestFile(t *testing.T) {
 	d, err := New(Options{File: file})
 	require.NoError(t, err)
 	require.Empty(t, d.groups["k"].sent, "not sorted")
+	require.NoError(t, os.WriteFile(file, []byte(`{"version":1,"groups":[],"silences":[{"id":"a","matchers":"tier=~\"page-.*\",sla=\"error_rate\",team=\"a\"",
+		"starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-01-02T00:00:00Z","author":"a","comment":"b","created_at":"2026-01-01T00:00:00Z"}]}`), 0o600))
+	d, err = New(Options{File: file})
+	require.NoError(t, err)
+	require.Equal(t, `slo_tier=~"page-.*",slo_kind="error_rate",team="a"`, d.Silences()[0].Matchers)
 }

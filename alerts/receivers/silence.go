@@ -14,6 +14,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/rules/series"
 )
 
 // Bounds of silences.
@@ -102,6 +103,21 @@ func (s *silences) restore(all []silence.Silence) error {
 			return err
 		}
 		s.list = append(s.list, held)
+	}
+	return nil
+}
+
+// renameMatchers gives silences of an older file the present names of the labels of alerts.
+func renameMatchers(all []silence.Silence) error {
+	for i := range all {
+		held := &heldSilence{Silence: all[i]}
+		if err := held.check(); err != nil {
+			return err
+		}
+		for _, m := range held.parsed {
+			m.Name = series.RenamedAlertLabel(m.Name)
+		}
+		all[i].Matchers = strings.Trim(held.parsed.String(), "{}")
 	}
 	return nil
 }

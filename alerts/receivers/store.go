@@ -20,7 +20,7 @@ import (
 )
 
 // FileVersion grows with every change that an older reader would get wrong.
-const FileVersion = 1
+const FileVersion = 2 // 2: matchers of silences name the labels slo_tier, slo_long and so on
 
 // fileJSON is what outlives a restart.
 type fileJSON struct {
@@ -107,8 +107,11 @@ func (d *Dispatcher) load() error {
 	var f fileJSON
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
-	if err = dec.Decode(&f); err == nil && f.Version != FileVersion {
+	if err = dec.Decode(&f); err == nil && f.Version != FileVersion && f.Version != 1 {
 		err = fmt.Errorf("version %d, want %d", f.Version, FileVersion)
+	}
+	if err == nil && f.Version == 1 {
+		err = renameMatchers(f.Silences)
 	}
 	if err == nil {
 		err = d.silences.restore(f.Silences)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -92,7 +93,7 @@ func TestCascade(t *testing.T) {
 		m.Step(&sla.Report{Time: start, SLOs: []sla.SLOReport{cause1, cause2, effect1, other}, SLAs: []sla.SLAReport{{SLA: a}}})
 		for i := range m.View().Active {
 			x := &m.View().Active[i]
-			require.Equal(t, "shop/stages", x.Label(alerts.LabelEffect))
+			require.Equal(t, "shop/stages", x.Label(series.LabelEffect))
 			require.Equal(t, "bank", x.Label("integration"))
 			require.Equal(t, 11.0, x.Value)
 			require.True(t, x.Urgent)

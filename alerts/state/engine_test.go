@@ -11,7 +11,7 @@ import (
 )
 
 func engineRule(name string, wait time.Duration) *alerts.Live {
-	return &alerts.Live{Kind: alerts.LiveEngine, Alert: name, For: wait, Labels: map[string]string{"severity": "critical", "sla": "engine"}}
+	return &alerts.Live{Kind: alerts.LiveEngine, Alert: name, For: wait, Labels: map[string]string{"severity": "critical", "slo_kind": "engine"}}
 }
 
 func sample(value float64, labels ...string) EngineSample {
@@ -40,7 +40,7 @@ func TestEngineAlerts(t *testing.T) {
 	x := m.View().Active[0]
 	require.True(t, x.Urgent)
 	require.True(t, x.Engine)
-	require.Equal(t, []Label{{"alertname", "BreakerOpen"}, {"breaker", "a"}, {"job", "j"}, {"severity", "critical"}, {"sla", "engine"}}, x.Labels)
+	require.Equal(t, []Label{{"alertname", "BreakerOpen"}, {"breaker", "a"}, {"job", "j"}, {"severity", "critical"}, {"slo_kind", "engine"}}, x.Labels)
 	require.Equal(t, start, x.ActiveSince)
 	require.Equal(t, start.Add(time.Minute), x.FiredAt)
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -49,8 +50,9 @@ func TestLife(t *testing.T) {
 	require.Len(t, v.Resolved, 1)
 	a := v.Resolved[0]
 	require.Equal(t, []Label{
-		{"alertname", "ErrorBudgetBurnPage"}, {"impact", "high"}, {"long", "1h"}, {"product", "MED"}, {"service", "shop"}, {"severity", "critical"},
-		{"short", "5m"}, {"sla", "error_rate"}, {"slo", "availability"}, {"slo_id", "shop/availability"}, {"team", "a"}, {"tier", "page-1h"},
+		{"alertname", "ErrorBudgetBurnPage"}, {"product", "MED"}, {"service", "shop"}, {"severity", "critical"}, {"slo", "availability"},
+		{"slo_id", "shop/availability"}, {"slo_impact", "high"}, {"slo_kind", "error_rate"}, {"slo_long", "1h"}, {"slo_short", "5m"},
+		{"slo_tier", "page-1h"}, {"team", "a"},
 	}, a.Labels)
 	require.Len(t, a.Fingerprint, 16)
 	require.Equal(t, "critical", a.Severity)
@@ -86,7 +88,7 @@ func TestGuards(t *testing.T) {
 			m.Step(&sla.Report{Time: at, SLOs: []sla.SLOReport{traffic.report(s, nil, at)}})
 			var burns []Alert
 			for _, a := range m.View().Active {
-				if a.Label("tier") != "" {
+				if a.Label("slo_tier") != "" {
 					burns = append(burns, a)
 				}
 			}
@@ -178,7 +180,7 @@ func TestNewEngine(t *testing.T) {
 				}
 				for _, tr := range m.Step(&sla.Report{Time: at.Add(after), SLOs: []sla.SLOReport{r}}) {
 					if tr.To == Firing {
-						got[tr.Alert.Label("tier")] = after / time.Second
+						got[tr.Alert.Label("slo_tier")] = after / time.Second
 					}
 				}
 			}
@@ -270,7 +272,7 @@ func TestScores(t *testing.T) {
 	require.Equal(t, []string{"CompositeSLACritical pending", "CompositeSLACritical firing"}, run(10*time.Minute))
 	crit := m.View().Active[1]
 	require.Equal(t, "gold", crit.Agreement)
-	require.Equal(t, "gold", crit.Label(alerts.LabelAgreement))
+	require.Equal(t, "gold", crit.Label(series.LabelAgreement))
 	require.Equal(t, "MED", crit.Label("product"))
 	require.Equal(t, "critical", crit.Severity)
 	require.Equal(t, 89.0, crit.Value)

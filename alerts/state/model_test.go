@@ -146,7 +146,7 @@ func TestModel(t *testing.T) {
 
 			var got, want, over []string
 			for _, a := range m.View().Active {
-				if tier := a.Label("tier"); tier != "" {
+				if tier := a.Label("slo_tier"); tier != "" {
 					got = append(got, fmt.Sprint(tier, " ", a.Group[0], " ", a.State, " ", a.ActiveSince.Sub(start), " ", a.FiredAt.IsZero() || a.FiredAt.Equal(o.alerts[tier+" "+a.Group[0]].fired)))
 					require.False(rt, a.FirstBad.After(a.ActiveSince))
 				}
@@ -155,7 +155,7 @@ func TestModel(t *testing.T) {
 				want = append(want, fmt.Sprint(name, " ", a.state, " ", a.since.Sub(start), " ", true))
 			}
 			for _, a := range m.View().Resolved[before:] {
-				over = append(over, a.Label("tier")+" "+a.Group[0])
+				over = append(over, a.Label("slo_tier")+" "+a.Group[0])
 			}
 			for _, list := range [][]string{got, want, over, o.resolved} {
 				slices.Sort(list)
@@ -179,8 +179,8 @@ func TestRulesSayTheSame(t *testing.T) {
 		found := false
 		for _, g := range groups {
 			for _, r := range g.Rules {
-				if r.Alert != l.Alert || r.Labels["tier"] != l.Labels["tier"] || r.Labels["slo_id"] != l.Labels["slo_id"] ||
-					r.Labels["agreement"] != l.Labels["agreement"] || r.Labels["service"] != l.Labels["service"] {
+				if r.Alert != l.Alert || r.Labels["slo_tier"] != l.Labels["slo_tier"] || r.Labels["slo_id"] != l.Labels["slo_id"] ||
+					r.Labels["slo_agreement"] != l.Labels["slo_agreement"] || r.Labels["service"] != l.Labels["service"] {
 					continue
 				}
 				found = true

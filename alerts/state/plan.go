@@ -116,13 +116,13 @@ func (p *plan) define(resolved []Alert) []Alert {
 	for _, conditions := range p.all() {
 		for k := range conditions {
 			c := &conditions[k]
-			known[definitionKey(c.Alert, c.Labels[alerts.LabelTier], c.Labels[series.LabelSLOID], c.Labels[alerts.LabelEffect], c.agreement, c.service)] = &c.Live
+			known[definitionKey(c.Alert, c.Labels[series.LabelTier], c.Labels[series.LabelSLOID], c.Labels[series.LabelEffect], c.agreement, c.service)] = &c.Live
 		}
 	}
 	resolved = slices.Clone(resolved)
 	for i := range resolved {
 		if a := &resolved[i]; a.live == nil {
-			a.live = known[definitionKey(a.Name, a.Label(alerts.LabelTier), a.Label(series.LabelSLOID), a.Label(alerts.LabelEffect), a.Agreement, a.Service)]
+			a.live = known[definitionKey(a.Name, a.Label(series.LabelTier), a.Label(series.LabelSLOID), a.Label(series.LabelEffect), a.Agreement, a.Service)]
 		}
 	}
 	return resolved
@@ -169,12 +169,12 @@ func (p *plan) add(l alerts.Live) {
 		fallthrough
 	case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveSoon, alerts.LiveRatio, alerts.LiveTrend, alerts.LiveDecline, alerts.LiveCascade, alerts.LiveRecovered:
 		c.service = l.SLO.ID.Service()
-		c.groupBy, c.names = l.SLO.GroupBy, series.SLIRatio.ExtraLabels(l.SLO.GroupBy...)
+		c.groupBy, c.names = l.SLO.GroupBy, rules.GroupLabels(l.SLO)
 		s := p.slos[l.SLO]
 		s.group = append(s.group, c)
 	case alerts.LiveScore, alerts.LiveRestored:
 		c.service = l.Agreement.Service
-		c.groupBy, c.names = l.Agreement.GroupBy, series.CompositeScore.ExtraLabels(l.Agreement.GroupBy...)
+		c.groupBy, c.names = l.Agreement.GroupBy, rules.AgreementLabels(l.Agreement)
 		p.slas[l.Agreement] = append(p.slas[l.Agreement], c)
 	case alerts.LiveSilent:
 		c.service = l.Service

@@ -11,11 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 )
 
 // SnapshotVersion grows with every change that an older reader would get wrong.
-const SnapshotVersion = 2 // 2: alerts on the engine
+const SnapshotVersion = 3 // 2: alerts on the engine; 3: labels slo_tier, slo_long and so on
 
 // ErrSnapshot is wrapped by Restore for data that is no snapshot, or one of
 // another version.
@@ -152,6 +153,14 @@ func (m *Machine) Restore(data []byte) error {
 	if s.Version < 1 || s.Version > SnapshotVersion {
 		return fmt.Errorf("%w: version %d, want at most %d", ErrSnapshot, s.Version, SnapshotVersion)
 	}
+	if s.Version < 3 {
+		for i := range s.Active {
+			s.Active[i].rename()
+		}
+		for i := range s.Resolved {
+			s.Resolved[i].rename()
+		}
+	}
 	kept := map[keptKey]*alert{}
 	for i := range s.Active {
 		key, a, err := s.Active[i].alert()
@@ -214,6 +223,23 @@ func (j *activeJSON) alert() (keptKey, *alert, error) {
 		return keptKey{}, nil, errors.New("active_since is missing")
 	}
 	return keptKey{scope(sc), j.ID, a.Group.Key(), j.Key}, &alert{Alert: a, falseSince: j.FalseSince}, nil
+}
+
+// rename gives an alert of an older snapshot the present names of its labels. A label of its group keeps its name.
+func (j *alertJSON) rename() {
+	renamed := false
+	for i := range j.Labels {
+		l := &j.Labels[i]
+		if at := slices.Index(j.GroupBy, l.Name); at >= 0 && at < len(j.Group) && j.Group[at] == l.Value {
+			continue
+		}
+		if now := series.RenamedAlertLabel(l.Name); now != l.Name {
+			l.Name, renamed = now, true
+		}
+	}
+	if renamed {
+		slices.SortFunc(j.Labels, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+	}
 }
 
 func (j *alertJSON) alert() (Alert, error) {

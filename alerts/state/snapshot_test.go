@@ -125,6 +125,24 @@ func TestSenderOutlivesARestart(t *testing.T) {
 	require.Equal(t, []string{"SenderSilent firing"}, names(m.View().Active))
 }
 
+// TestFormerLabels: an alert of version 0.2 has the present labels as soon as it is read, and the labels of its group.
+func TestFormerLabels(t *testing.T) {
+	const text = `{"version":2,"time":"2026-01-01T00:00:00Z","active":[{"scope":"slo","id":"shop/a","key":"ErrorBudgetBurnPage/page-1h","labels":[
+		{"name":"alertname","value":"ErrorBudgetBurnPage"},{"name":"impact","value":"high"},{"name":"long","value":"1h"},{"name":"severity","value":"page"},
+		{"name":"short","value":"5m"},{"name":"sla","value":"error_rate"},{"name":"slo_id","value":"shop/a"},{"name":"tier","value":"page-1h"}],
+		"slo":"shop/a","service":"shop","state":"firing","value":1,"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z","fired_at":"2026-01-01T00:00:00Z"}],
+		"resolved":[{"labels":[{"name":"alertname","value":"ErrorBudgetExhausted"},{"name":"impact","value":"medium"},{"name":"tier","value":"gold"}],"slo":"shop/b",
+		"service":"shop","group_by":["tier"],"group":["gold"],"state":"resolved","value":1,"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z",
+		"fired_at":"2026-01-01T00:00:00Z","resolved_at":"2026-01-01T01:00:00Z"}],"senders":[]}`
+	m := newMachine(t)
+	require.NoError(t, m.Restore([]byte(text)))
+	v := m.View()
+	require.Equal(t, []Label{{"alertname", "ErrorBudgetBurnPage"}, {"severity", "page"}, {"slo_id", "shop/a"}, {"slo_impact", "high"},
+		{"slo_kind", "error_rate"}, {"slo_long", "1h"}, {"slo_short", "5m"}, {"slo_tier", "page-1h"}}, v.Active[0].Labels)
+	require.Equal(t, []Label{{"alertname", "ErrorBudgetExhausted"}, {"slo_impact", "medium"}, {"tier", "gold"}}, v.Resolved[0].Labels)
+	require.NoError(t, newMachine(t).Restore(m.Snapshot()))
+}
+
 func TestRestoreIsStrict(t *testing.T) {
 	m := newMachine(t)
 	good := m.Snapshot()
@@ -139,7 +157,7 @@ func TestRestoreIsStrict(t *testing.T) {
 		"not JSON":         "x",
 		"cut off":          string(good[:len(good)/2]),
 		"more behind it":   string(good) + "{}",
-		"newer":            `{"version":2,"time":"2026-01-01T00:00:00Z","new":1}`,
+		"newer":            `{"version":4,"time":"2026-01-01T00:00:00Z","new":1}`,
 		"unknown field":    `{"version":1,"time":"2026-01-01T00:00:00Z","other":1}`,
 		"no version":       `{"time":"2026-01-01T00:00:00Z"}`,
 		"twice":            with(alert + "," + alert),

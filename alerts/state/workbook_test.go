@@ -40,7 +40,7 @@ func TestWorkbook(t *testing.T) {
 			for ; now.Before(end.Add(7 * time.Hour)); now = now.Add(10 * time.Second) {
 				for _, tr := range machine.Step(&sla.Report{Time: now, SLOs: []sla.SLOReport{traffic.report(s, nil, now)}}) {
 					sev := tr.Alert.Severity
-					if tr.Alert.Label("tier") == "" {
+					if tr.Alert.Label("slo_tier") == "" {
 						continue // the budget runs out, too
 					}
 					if _, first := fired[sev]; tr.To == Firing && !first {

@@ -101,7 +101,7 @@ func names(as []Alert) []string {
 	out := []string{}
 	for _, a := range as {
 		s := a.Name
-		if t := a.Label("tier"); t != "" {
+		if t := a.Label("slo_tier"); t != "" {
 			s += "/" + t
 		}
 		out = append(out, s+" "+string(a.State))

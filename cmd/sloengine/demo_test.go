@@ -56,7 +56,7 @@ func TestDemoIsAlive(t *testing.T) {
 	wait("an open breaker", "sloengine_breaker_transitions_total", `breaker="warehouse",to="open"`)
 	wait("sampled views of the crawler", "sloengine_ratelimit_sampled_total", `kept="false"`)
 	wait("merged views", "sloengine_ratelimit_aggregated_total", "")
-	wait("work in flight", "slo_in_flight", `stage="GENERATE_POLICY"`)
+	wait("work in flight", "slo_in_flight", `slo_stage="GENERATE_POLICY"`)
 	require.Contains(t, string(get(t, p.base+"/engine")), demo.Crawler)
 	require.NotContains(t, string(get(t, p.base+"/engine")), "(default)", "there is no such limit")
 	require.Contains(t, string(get(t, p.base+"/engine/dead-letters")), "warehouse")

@@ -331,10 +331,11 @@ func (g *generator) ruleFiles(out emit) error {
 }
 
 func (g *generator) testFiles(out emit) error {
-	files, err := alerts.Tests(g.in, g.alerts)
+	files, findings, err := alerts.Tests(g.in, g.alerts)
 	if err != nil {
 		return err
 	}
+	g.findings = append(g.findings, findings...)
 	for _, f := range files {
 		if err := out(outFile{"tests/" + f.Name, f.YAML}); err != nil {
 			return err

@@ -74,7 +74,7 @@ func TestNewerFormats(t *testing.T) {
 	require.True(t, ok, p.log.String())
 	require.True(t, p.waitReady(t), p.log.String())
 	p.stop(t)
-	writeFile(t, data, "notifications.json", `{"version":1,"groups":[],"silences":[]}`) // without receivers there is none
+	writeFile(t, data, "notifications.json", `{"version":2,"groups":[],"silences":[]}`) // without receivers there is none
 
 	writeFile(t, data, "reports.json", `{"version": 1, "targets": {}}`) // there is one once engine.yaml has reports
 
@@ -89,11 +89,11 @@ func TestNewerFormats(t *testing.T) {
 		"wal/durable":             raisedAt(8, 36),
 		"dead-letters/*/*.ndjson": raisedDeadLetters,
 		"sinks/hook.cursor":       replaced("cursor 1:", "cursor 2:"),
-		"alerts.json":             replaced(`"version":2`, `"version":3`),
+		"alerts.json":             replaced(`"version":3`, `"version":4`),
 		"annotations.json":        replaced(`"version":1`, `"version":2`),
 		"forecasts.json":          replaced(`"version":1`, `"version":2`),
 		"reports.json":            replaced(`"version": 1`, `"version": 2`),
-		"notifications.json":      replaced(`"version":1`, `"version":2`),
+		"notifications.json":      replaced(`"version":2`, `"version":3`),
 	} {
 		files, err := filepath.Glob(filepath.Join(data, pattern))
 		require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
 )
 
 // testAlertName is the alert of notify test. No rule has it.
@@ -80,7 +81,7 @@ the alerts whose route you want to try.`,
 				host = "unknown"
 			}
 			now := time.Now()
-			labels := map[string]string{"alertname": testAlertName, "severity": severity, alerts.LabelSLA: "engine", "host": host}
+			labels := map[string]string{"alertname": testAlertName, "severity": severity, series.LabelKind: "engine", "host": host}
 			texts := map[string]string{"summary": "Test alert of sloengine on " + host, "description": "Sent by sloengine notify test. Nothing is wrong."}
 			var got []notify.Result
 			if receiver != "" {

@@ -17,7 +17,7 @@ import (
 
 // alertLabels tell an alert from all others.
 var alertLabels = []string{
-	"alertname", series.LabelSLOID, series.LabelService, alerts.LabelAgreement, alerts.LabelTier, series.LabelType, "product", "zone", alerts.LabelEffect,
+	"alertname", series.LabelSLOID, series.LabelService, series.LabelAgreement, series.LabelTier, series.LabelType, "product", "zone", series.LabelEffect,
 }
 
 func alertKey(get func(name string) string) string {

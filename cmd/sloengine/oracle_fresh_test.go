@@ -138,7 +138,7 @@ func TestFreshAndInterruptedEngines(t *testing.T) {
 			first := w.failing[0].from
 			for _, tier := range []string{"page-1h", "page-6h", "ticket-1d", "ticket-3d"} {
 				name := map[bool]string{true: alerts.NameBurnPage, false: alerts.NameBurnTicket}[strings.HasPrefix(tier, "page")]
-				key := "alertname=" + name + " slo_id=shop/checkout service=shop tier=" + tier
+				key := "alertname=" + name + " slo_id=shop/checkout service=shop slo_tier=" + tier
 				want, ok := w.fires[tier]
 				for side, f := range map[string]*firings{"engine": engine.of(key), "rules": fromRules.of(key)} {
 					late := 30 * time.Second // two scrapes

@@ -138,7 +138,7 @@ func TestLateSendersPage(t *testing.T) {
 				})
 			}
 			same := func(want []piece, h alertHistory, tier string) {
-				got := h.of("alertname=ErrorBudgetBurnPage slo_id=shop/checkout service=shop tier=" + tier).spans
+				got := h.of("alertname=ErrorBudgetBurnPage slo_id=shop/checkout service=shop slo_tier=" + tier).spans
 				require.Len(t, got, len(want), "%s: %v", tier, got)
 				for i, p := range want {
 					require.InDelta(t, p.from.Seconds(), got[i].from.Seconds(), 46, "%s from %s, wanted %s", tier, got[i].from, p.from)

@@ -52,8 +52,8 @@ var wrongRules = map[uint64][]wrongRule{
 		{"a component scores more than all", `^sla:component_score`, `, 1\)$`, `, 2)`},
 	},
 	4: { // ratios
-		{"denominator for numerator", `^slo:bad_events:rate5m$`, `part="numerator"`, `part="denominator"`},
-		{"numerator for denominator", `^slo:valid_events:rate5m$`, `part="denominator"`, `part="numerator"`},
+		{"denominator for numerator", `^slo:bad_events:rate5m$`, `slo_part="numerator"`, `slo_part="denominator"`},
+		{"numerator for denominator", `^slo:valid_events:rate5m$`, `slo_part="denominator"`, `slo_part="numerator"`},
 		{"numerator is not taken from the denominator", `^slo:bad_events:rate5m$`, `(?s)^.* - on \(zone\) `, ``},
 	},
 	5: { // work and its cost

@@ -7,7 +7,6 @@ package metric
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -146,49 +145,8 @@ func Lookup(name string) *Family {
 	return nil
 }
 
-// LabelNames lists the label names of the family: the fixed ones, then those that the spec adds, as AddLabels names
-// them. Callers must not change the result.
-func (f *Family) LabelNames(extra ...string) []string { return AddLabels(f.names, extra...) }
-
-// ExtraLabels is LabelNames without the fixed ones.
-func (f *Family) ExtraLabels(extra ...string) []string { return f.LabelNames(extra...)[len(f.names):] }
-
-// AddLabels returns label names followed by one for each of extra, which is made a valid Prometheus label name: anything
-// outside [a-zA-Z0-9_] becomes "_". A name that is taken, or that Prometheus reserves (le, quantile, a leading "__"),
-// gets the prefix "exported_", as a scrape would give it.
-func AddLabels(names []string, extra ...string) []string {
-	if len(extra) == 0 {
-		return names
-	}
-	names = slices.Clip(names)
-	for _, e := range extra {
-		n := sanitise(e)
-		for reserved(n) || slices.Contains(names, n) {
-			n = "exported_" + n
-		}
-		names = append(names, n)
-	}
-	return names
-}
-
-func reserved(n string) bool {
-	return n == "le" || n == "quantile" || len(n) > 1 && n[:2] == "__"
-}
-
-func sanitise(name string) string {
-	b := []byte(name)
-	for i, c := range b {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_', c >= '0' && c <= '9':
-		default:
-			b[i] = '_'
-		}
-	}
-	if len(b) == 0 || b[0] >= '0' && b[0] <= '9' {
-		b = append([]byte{'_'}, b...)
-	}
-	return string(b)
-}
+// LabelNames lists the names of the fixed labels of the family. Callers must not change the result.
+func (f *Family) LabelNames() []string { return f.names }
 
 // LabelEscapes escapes label values for the Prometheus text format. Go's own quoting escapes more, which a parser refuses.
 var LabelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)

@@ -1,22 +1,5 @@
 package series
 
-// Labels of recorded series, besides those of the exported ones.
-const (
-	LabelCalendar    = "calendar"    // unit of a calendar window: day, week, month, quarter, year
-	LabelTimezone    = "timezone"    // zone of a calendar window
-	LabelCorrections = "corrections" // a set of corrections, "service/N"; renumbered freely, never joined over time
-	LabelSpan        = "span"        // one occurrence of a correction
-	LabelPart        = "part"        // of a ratio or an apdex, see slo.IndicatorKind.PartNames
-	LabelCurrency    = "currency"    // such as EUR
-	LabelBasis       = "basis"       // of a cost, such as "12.50 EUR per bad event"
-	LabelLE          = "le"          // upper bound in seconds, +Inf for all
-
-	LabelSlothID      = "sloth_id" // "service-slo"
-	LabelSlothService = "sloth_service"
-	LabelSlothSLO     = "sloth_slo"
-	LabelSlothWindow  = "sloth_window"
-)
-
 // The names that the rules record for every SLO and group. Rates are per second.
 const (
 	BadEvents   = "slo:bad_events:rate5m"   // bad events, zero-filled

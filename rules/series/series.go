@@ -6,27 +6,6 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 )
 
-// Label names that more than one series carries, or whose values are fixed.
-const (
-	LabelSLOID     = "slo_id" // "service/slo"
-	LabelService   = "service"
-	LabelSLO       = "slo"
-	LabelSLA       = "sla"
-	LabelResult    = "result" // ResultGood or ResultBad
-	LabelWindow    = "window" // such as 5m, or WindowPeriod
-	LabelObjective = "objective"
-	LabelComponent = "component"
-	LabelSLAType   = "sla_type" // the name of an event threshold
-	LabelType      = "type"
-	LabelOutcome   = "outcome"
-	LabelSeverity  = "severity"
-	LabelAhead     = "ahead"    // how far ahead a forecast looks
-	LabelBound     = "bound"    // earliest or latest
-	LabelQuantile  = "quantile" // of a forecast
-	LabelStage     = "stage"
-	LabelAlertName = "alertname" // as on ALERTS of Prometheus
-)
-
 // Values of LabelResult.
 const (
 	ResultGood = "good"

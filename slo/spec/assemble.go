@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/suggest"
@@ -120,9 +121,14 @@ func (a *assembly) join(d *draft) {
 	if d.hasDims {
 		s.hasDims = true
 		for _, x := range d.dimensions {
-			if !slices.Contains(s.Dimensions, x) {
-				s.Dimensions = append(s.Dimensions, x)
+			if slices.Contains(s.Dimensions, x) {
+				continue
 			}
+			if i := slices.IndexFunc(s.Dimensions, func(o string) bool { return series.GroupLabel(o) == series.GroupLabel(x) }); i >= 0 {
+				a.Errorf(d.at, "rename one of them", "dimensions of service %s: %q and %q are both exported as %q", s.Name, s.Dimensions[i], x, series.GroupLabel(x))
+				continue
+			}
+			s.Dimensions = append(s.Dimensions, x)
 		}
 	}
 	if d.hasBuckets {

@@ -55,7 +55,6 @@ func TestCost(t *testing.T) {
 		{countsEvents, "{per_bad: 1, currency: EUR, investment: {amount: 1, per: 1d}}", "investment requires baseline"},
 		{countsEvents, "{per_bad: 1, currency: EUR, baseline: {amount: 1}}", "set for how long it is"},
 		{countsEvents, "{per_bad: 1, currency: EUR, baseline: 12}", "baseline"},
-		{countsEvents + ", group_by: [currency]", "{per_bad: 1, currency: EUR}", "the series of costs have a label currency"},
 	} {
 		_, ps := loadCost(c.slo, c.cost)
 		require.ErrorContains(t, ps.Err(), c.want, c.cost)

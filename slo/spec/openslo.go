@@ -136,11 +136,7 @@ func readOpenLabels(v *yamldoc.Value) (map[string]string, map[string]Position) {
 			}
 			v.WarnfAt(o.KeyAt(k), "", "labels: %q is renamed to %q: Prometheus label names consist of letters, digits and underscores", yamldoc.Clip(k), yamldoc.Clip(name))
 		}
-		if !checkLabel(v, name, o.KeyAt(k), reservedOwn) {
-			continue
-		}
-		if name == "service" || name == "objective" {
-			v.ErrorfAt(o.KeyAt(k), "use another name", "labels: %q is set by the engine", name)
+		if !checkLabel(v, name, o.KeyAt(k), reservedInfo) {
 			continue
 		}
 		t := o.Get(k)

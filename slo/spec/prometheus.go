@@ -46,6 +46,10 @@ func (s *sloDraft) readEventQueries(bad, good, total *promQuery) {
 			}
 		}
 	}
+	if isShare(part.expr) && !isShare(total.expr) && countsRate(total.expr) {
+		part.at.Warnf("write the ratio as error_ratio_query, or count events, such as those above a bucket of the histogram",
+			"%s: the query returns a share or a quantile, but that of the total a rate of events, so their quotient is no ratio of bad events", part.at.What)
+	}
 	in.PromTotalQuery = total.text
 	if what == "bad" {
 		in.PromBadQuery = part.text
@@ -61,6 +65,38 @@ func (s *sloDraft) readEventQueries(bad, good, total *promQuery) {
 	if !known && len(s.GroupBy) == 0 {
 		total.at.Warnf("write sum(...) around it, or sum by (label) (...) for an SLO for each label", "%s: the query may return several series, which are summed", total.at.What)
 	}
+}
+
+// isShare reports whether the samples of an expression are shares or quantiles, which are no numbers of events.
+func isShare(e parser.Expr) bool {
+	switch e := unwrap(e).(type) {
+	case *parser.AggregateExpr:
+		return e.Op != parser.COUNT && isShare(e.Expr)
+	case *parser.Call:
+		return e.Func.Name == "histogram_quantile"
+	case *parser.BinaryExpr:
+		switch {
+		case e.Op == parser.DIV:
+			return e.LHS.Type() == parser.ValueTypeVector && e.RHS.Type() == parser.ValueTypeVector
+		case e.Op == parser.SUB && isNumber(e.LHS, 1):
+			return isShare(e.RHS)
+		case e.Op.IsComparisonOperator() && !e.ReturnBool, e.Op == parser.LOR:
+			return isShare(e.LHS)
+		}
+	}
+	return false
+}
+
+// countsRate reports whether an expression reads the rate or increase of a counter.
+func countsRate(e parser.Expr) bool {
+	found := false
+	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
+		if c, ok := n.(*parser.Call); ok && (c.Func.Name == "rate" || c.Func.Name == "increase") {
+			found = true
+		}
+		return nil
+	})
+	return found
 }
 
 func (s *sloDraft) counters(what string, part, total counter) {
@@ -156,19 +192,15 @@ func (s *sloDraft) groupBy(v *yamldoc.Value, set []string, known bool) {
 		}
 		return
 	}
-	for i, l := range set {
-		if !checkLabel(v, l, v.At(), reservedLabel) {
-			s.groupsKnown = false
-			return
-		}
-		if l == "service" || slices.Contains(set[:i], l) {
-			v.Errorf("use another label", "%s: an SLO cannot be grouped by %q", v.What, l)
+	var by []string
+	for _, l := range set {
+		if !isAttribute(v, l) || !addGroupLabel(v, &by, l) {
 			s.groupsKnown = false
 			return
 		}
 	}
-	if len(set) > 0 {
-		s.GroupBy, s.MaxGroups = slices.Clone(set), DefaultMaxGroups
+	if len(by) > 0 {
+		s.GroupBy, s.MaxGroups = by, DefaultMaxGroups
 	}
 }
 

@@ -76,6 +76,7 @@ func readQuery(v *yamldoc.Value) (*promQuery, bool) {
 		return nil, false
 	}
 	q.expr = expr
+	warnQuotedNames(v, expr)
 	if t := expr.Type(); t != parser.ValueTypeVector {
 		hint := "want an expression that returns a vector, such as sum(rate(http_requests_total[{{.window}}]))"
 		if t == parser.ValueTypeMatrix {

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -41,8 +42,11 @@ var lowered = []struct {
 	{name: "without", bad: `sum without (i) (rate(a{x="1"}[{{.window}}]))`, total: `sum without (i) (rate(a[{{.window}}]))`, wantWarning: "the query may return several series"},
 	{name: "other labels", bad: `sum by (q) (rate(a[{{.window}}]))`, total: `sum by (r) (rate(a[{{.window}}]))`, wantProblem: "the samples have the labels q, but the samples of the total have r"},
 	{name: "other functions", bad: `sum(rate(a[{{.window}}]))`, total: `sum(increase(a[{{.window}}]))`, wantProblem: "rate() cannot be divided by increase()"},
-	{name: "a reserved label", bad: `sum by (slo) (rate(a[{{.window}}]))`, total: `sum by (slo) (rate(a[{{.window}}]))`, wantProblem: `"slo" is reserved`},
-	{name: "by service", bad: `sum by (service) (rate(a[{{.window}}]))`, total: `sum by (service) (rate(a[{{.window}}]))`, wantProblem: `cannot be grouped by "service"`},
+	{name: "a reserved label", bad: `sum by (slo) (rate(a[{{.window}}]))`, total: `sum by (slo) (rate(a[{{.window}}]))`, wantBad: "a", wantSum: "a", by: []string{"slo"}},
+	{name: "by service", bad: `sum by (service) (rate(a[{{.window}}]))`, total: `sum by (service) (rate(a[{{.window}}]))`, wantBad: "a", wantSum: "a", by: []string{"service"}},
+	{name: "two labels of one name", bad: `sum by (service, exported_service) (rate(a[{{.window}}]))`, total: `sum by (service, exported_service) (rate(a[{{.window}}]))`, wantProblem: `"service" and "exported_service" are both exported as "exported_service"`},
+	{name: "a quantile", bad: `histogram_quantile(0.9, sum by (le) (rate(a_bucket[{{.window}}]))) > 0.5`, total: `sum(rate(a_count[{{.window}}]))`, wantWarning: "a share or a quantile"},
+	{name: "a share", bad: `1 - sum(rate(a[{{.window}}])) / sum(rate(b[{{.window}}]))`, total: `sum(rate(b[{{.window}}]))`, wantWarning: "a share or a quantile"},
 	{name: "no window", bad: `sum(rate(a[5m]))`, total: `sum(rate(a[{{.window}}]))`, wantProblem: "all windows would return the same value"},
 	{name: "a range only", bad: `a[{{.window}}]`, total: `sum(rate(a[{{.window}}]))`, wantProblem: "the query returns a matrix"},
 	{name: "another template", bad: `sum(rate(a{x="{{.x}}"}[{{.window}}]))`, total: `sum(rate(a[{{.windows}}]))`, wantProblem: "unknown template {{.windows}}"},
@@ -77,6 +81,39 @@ func TestLowering(t *testing.T) {
 			requireRoundTrip(t, s)
 		})
 	}
+}
+
+// TestAlertLabels: users set the severity and labels of their own. They cannot set what tells alerts apart.
+func TestAlertLabels(t *testing.T) {
+	const sloth = "version: prometheus/v1\nservice: shop\nslos:\n  - name: a\n    objective: 99\n    sli:\n      events:\n        error_query: sum by (cluster, service) (rate(a{x=\"1\"}[$window]))\n        total_query: sum by (cluster, service) (rate(a[$window]))\n    alerting: {labels: {%s: '{{ .Labels.cluster_id }}'}}\n"
+	const own = "version: sloengine/v1\nservice: shop\ntypes: any\nslos:\n  - name: a\n    objective: 99\n    group_by: [cluster, http.route]\n    indicator: {events: {bad: '{outcome=\"failure\"}'}}\n    alerting: {%s: {labels: {%s: x}}}\n"
+	load := func(text string) string {
+		_, ps := Load([]File{{"x.yaml", []byte(text)}})
+		return ps.Errors().String()
+	}
+	for _, l := range strings.Fields("severity slo sla tier team part quantile long short impact agreement kind le window result") {
+		require.Empty(t, load(fmt.Sprintf(sloth, l)), l)
+		require.Empty(t, load(fmt.Sprintf(own, "page", l)), l)
+	}
+	for _, l := range strings.Fields("slo_tier slo_id sla_x sloth_id alertname alertstate service __x") {
+		require.Contains(t, load(fmt.Sprintf(sloth, l)), l, l)
+		require.Contains(t, load(fmt.Sprintf(own, "ticket", l)), l, l)
+	}
+	require.Contains(t, load(fmt.Sprintf(sloth, "cluster")), `"cluster" is the label of the SLO's groups: alerts of two groups would be one`)
+	require.Contains(t, load(fmt.Sprintf(sloth, "exported_service")), "is the label of the SLO's groups")
+	for _, alert := range strings.Fields("page ticket no_data exhausted_soon") {
+		require.Contains(t, load(fmt.Sprintf(own, alert, "http_route")), "is the label of the SLO's groups", alert)
+	}
+}
+
+// TestQuotedNames: a metric name is written as every Prometheus reads it, and a label name that only a new one reads is said.
+func TestQuotedNames(t *testing.T) {
+	const text = "version: sloengine/v1\nservice: shop\nslos:\n  - {name: a, objective: 99, indicator: {prometheus: {bad: '%s', total: '{\"http.server.requests\"}'}}}\n"
+	s, ps := Load([]File{{"x.yaml", []byte(fmt.Sprintf(text, `{"http.server.errors"}`))}})
+	require.Empty(t, ps.String())
+	require.Equal(t, `{__name__="http.server.errors"}`, s.SLOs[0].Indicator.PromBad)
+	_, ps = Load([]File{{"x.yaml", []byte(fmt.Sprintf(text, `{"http.server.errors","http.route"="/a"}`))}})
+	require.Contains(t, ps.Warnings().String(), `Prometheus before 3.0 does not load rules with the label name "http.route"`)
 }
 
 func TestRatioLowering(t *testing.T) {

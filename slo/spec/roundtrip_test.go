@@ -239,6 +239,13 @@ func drawSLO(t *rapid.T, id slo.ID) *slo.SLO {
 	if in.Kind != slo.KindPrometheus && in.Kind != slo.KindVolume && rapid.Bool().Draw(t, "exhausted soon") {
 		o.Alerting.Soon = drawSoon(t)
 	}
+	for _, x := range []*slo.AlertSettings{&o.Alerting.Page, &o.Alerting.Ticket, &o.Alerting.NoData, &o.Alerting.Soon.AlertSettings} {
+		for _, l := range o.GroupBy {
+			if delete(x.Labels, l); len(x.Labels) == 0 {
+				x.Labels = nil // alerts of two groups would be one
+			}
+		}
+	}
 	for _, unit := range []slo.CostUnit{slo.PerBad, slo.PerMinute} {
 		if o.HasCostUnit(unit) && rapid.Bool().Draw(t, "cost") {
 			o.Cost = drawCost(t, unit)

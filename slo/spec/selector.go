@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/suggest"
 	"github.com/sloengine/sloengine/slo/yamldoc"
@@ -29,33 +30,17 @@ type selector struct {
 	types []string
 }
 
-// reservedLabel says why a label cannot be an attribute or a group label; "" if it can.
-func reservedLabel(name string) string {
+// reservedAttribute says why no event has an attribute of the name; "" if events can have it.
+func reservedAttribute(name string) string {
 	switch {
-	case name == "result" || name == "le" || name == "window":
-		return "reserved for the engine's series"
-	case strings.HasPrefix(name, "slo") || strings.HasPrefix(name, "sla"):
-		return "reserved: labels that start with slo or sla belong to the engine"
 	case name == "id" || name == "time":
 		return "reserved: it is a field of every event that is not matched"
-	case strings.HasPrefix(name, "__"):
-		return "reserved: labels that start with __ belong to Prometheus"
-	}
-	return ""
-}
-
-// reservedOwn is reservedLabel for the user's own labels, which no event has:
-// slack_channel is a common one.
-func reservedOwn(name string) string {
-	for _, own := range []string{"slo_", "sla_", "sloth_"} {
-		if strings.HasPrefix(name, own) || name+"_" == own {
-			return "reserved: labels that start with " + own + " are the engine's own"
-		}
-	}
-	if strings.HasPrefix(name, "slo") || strings.HasPrefix(name, "sla") {
+	case name == series.LabelService || name == series.LabelSeverity: // fields of events
+		return ""
+	case name == series.LabelAlertName || name == series.LabelAlertState || strings.HasPrefix(name, "sloth_"):
 		return ""
 	}
-	return reservedLabel(name)
+	return series.Reserved(name)
 }
 
 // selector reads label matchers in PromQL syntax. The service of the spec is
@@ -120,7 +105,7 @@ func parseErrors(v *yamldoc.Value, err error, hint string) {
 // possible reports matchers that no event of the service can fit.
 func possible(v *yamldoc.Value, text string, m *labels.Matcher, service string) bool {
 	at := v.Inside(matcherOffset(text, m))
-	if why := reservedLabel(m.Name); why != "" {
+	if why := reservedAttribute(m.Name); why != "" {
 		v.ErrorfAt(at, "rename the attribute", "%s: no event has the attribute %q, it is %s", v.What, yamldoc.Clip(m.Name), why)
 		return false
 	}
@@ -237,5 +222,49 @@ func readSeries(v *yamldoc.Value) (string, bool) {
 		v.Errorf(hint, "%s: modifiers such as offset and @ are not allowed", v.What)
 		return "", false
 	}
-	return strings.TrimSpace(text), true
+	text = strings.TrimSpace(text)
+	if name := metricName(sel); name != "" && sel.Name == "" && !model.LegacyValidation.IsValidMetricName(name) {
+		text = sel.String() // {"a.b"} is new in Prometheus 3.0, {__name__="a.b"} is not
+	}
+	warnQuotedNames(v, sel)
+	return text, true
+}
+
+func metricName(sel *parser.VectorSelector) string {
+	for _, m := range sel.LabelMatchers {
+		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
+			return m.Value
+		}
+	}
+	return ""
+}
+
+// warnQuotedNames says that an older Prometheus does not load an expression with names in quotes.
+func warnQuotedNames(v *yamldoc.Value, expr parser.Expr) {
+	name := ""
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		look := func(names ...string) {
+			for _, s := range names {
+				if !model.LegacyValidation.IsValidLabelName(s) {
+					name = s
+				}
+			}
+		}
+		switch n := n.(type) {
+		case *parser.VectorSelector:
+			for _, m := range n.LabelMatchers {
+				look(m.Name)
+			}
+		case *parser.AggregateExpr:
+			look(n.Grouping...)
+		case *parser.BinaryExpr:
+			if n.VectorMatching != nil {
+				look(append(n.VectorMatching.MatchingLabels, n.VectorMatching.Include...)...)
+			}
+		}
+		return nil
+	})
+	if name != "" {
+		v.Warnf("use Prometheus 3.0 or later", "%s: Prometheus before 3.0 does not load rules with the label name %q", v.What, yamldoc.Clip(name))
+	}
 }

@@ -2,9 +2,11 @@ package spec
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
@@ -204,7 +206,7 @@ func (s *sloDraft) readSlothAlerting(v *yamldoc.Value, is slothDialect) {
 	}
 	var labels, notes map[string]string
 	if l := o.Get("labels"); l != nil {
-		labels = readAlertLabels(l)
+		labels = readAlertLabels(l, s.GroupBy)
 	}
 	if n := o.Get("annotations"); n != nil {
 		notes = readAnnotations(n)
@@ -230,7 +232,7 @@ func (s *sloDraft) readSlothAlerting(v *yamldoc.Value, is slothDialect) {
 			to.For, _ = readDuration(f, 0, day)
 		}
 		if l := own.Get("labels"); l != nil {
-			set := readAlertLabels(l)
+			set := readAlertLabels(l, s.GroupBy)
 			if x, ok := set["disable"]; ok {
 				l.Warnf("write `disable: "+x+"` beside labels", "%s: disable is read as a label", key)
 			}
@@ -254,9 +256,22 @@ func readAlertName(v *yamldoc.Value) (string, bool) {
 	return s, ok
 }
 
-// alertLabels are labels of alerts, which have some of their own.
-func readAlertLabels(v *yamldoc.Value) map[string]string {
-	out, _ := readLabelMap(v, "service", "alertname")
+// readAlertLabels reads the user's labels of alerts of an SLO. They cannot be labels that tell alerts apart.
+func readAlertLabels(v *yamldoc.Value, groupBy []string) map[string]string {
+	groups := series.GroupLabels(groupBy)
+	out, _ := readLabelMap(v, func(name string) string {
+		switch {
+		case slices.Contains(groups, name):
+			return "the label of the SLO's groups: alerts of two groups would be one"
+		case name == series.LabelService:
+			return "set by the engine"
+		}
+		switch name { // the severity is the user's, and no rule tells alerts apart by the others
+		case series.LabelSeverity, series.LabelSLO, series.LabelSLA, series.LabelResult, series.LabelWindow, series.LabelLE:
+			return ""
+		}
+		return series.Reserved(name)
+	})
 	return out
 }
 

@@ -2,8 +2,11 @@ package spec
 
 import (
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
@@ -101,44 +104,86 @@ var (
 	notLabel     = regexp.MustCompile(`[^a-zA-Z0-9_]+`)
 )
 
-// label reads the name of a Prometheus label.
-func readLabel(v *yamldoc.Value) (string, bool) {
+// readAttribute reads the name of an attribute of events.
+func readAttribute(v *yamldoc.Value) (string, bool) {
 	s, ok := v.Text()
-	if !ok {
+	if !ok || !isAttribute(v, s) {
 		return "", false
 	}
-	return s, checkLabel(v, s, v.At(), reservedLabel)
+	if why := reservedAttribute(s); why != "" {
+		v.Errorf("use another name", "%s: %q is %s", v.What, s, why)
+		return "", false
+	}
+	return s, true
 }
 
-func checkLabel(v *yamldoc.Value, s string, at Position, reserved func(string) string) bool {
-	if !labelPattern.MatchString(s) || len(s) > maxName {
-		v.ErrorfAt(at, "use letters, digits and underscores, not beginning with a digit", "%s: invalid label name %q", v.What, yamldoc.Clip(s))
-		return false
-	}
-	if why := reserved(s); why != "" {
-		v.ErrorfAt(at, "use another name", "%s: %q is %s", v.What, s, why)
+func isAttribute(v *yamldoc.Value, s string) bool {
+	if !attributePattern.MatchString(s) || len(s) > maxName {
+		v.Errorf("use letters, digits, dots, dashes and underscores, beginning with a letter or underscore", "%s: invalid label name %q", v.What, yamldoc.Clip(s))
 		return false
 	}
 	return true
 }
 
-// labelMap reads the user's own labels, without the given names.
-func readLabelMap(v *yamldoc.Value, taken ...string) (map[string]string, map[string]Position) {
+// readGroupLabels reads the distinct names that groups or dimensions are told apart by, without those that are there
+// anyway. Where the groups are those of existing series, a reserved name is one that these have, and series.GroupLabel
+// renames it.
+func readGroupLabels(v *yamldoc.Value, existing bool, implied ...string) ([]string, bool) {
+	items, ok := v.List()
+	out := []string{}
+	for _, i := range items {
+		s, good := i.Text()
+		good = good && isAttribute(i, s)
+		if good && !existing {
+			why := series.Reserved(s)
+			if why == "" {
+				why = reservedAttribute(s)
+			}
+			switch {
+			case slices.Contains(implied, s):
+				i.Errorf("remove it", "%s: %q is set by the engine", v.What, s)
+				good = false
+			case why != "":
+				i.Errorf("use another attribute", "%s: %q is %s", v.What, s, why)
+				good = false
+			}
+		}
+		if !good || !addGroupLabel(i, &out, s) {
+			ok = false
+		}
+	}
+	return out, ok
+}
+
+// addGroupLabel refuses a name that would be the same label as one before it, and a label of Prometheus itself.
+func addGroupLabel(v *yamldoc.Value, names *[]string, s string) bool {
+	for _, other := range *names {
+		switch label := series.GroupLabel(s); {
+		case s == other:
+			v.Errorf("remove it", "%s: %q is listed twice", v.What, s)
+			return false
+		case label == series.GroupLabel(other):
+			v.Errorf("rename one of them", "%s: %q and %q are both exported as %q", v.What, other, s, label)
+			return false
+		}
+	}
+	if strings.HasPrefix(s, "__") {
+		v.Errorf("use another label", "%s: %q is %s", v.What, s, series.Reserved(s))
+		return false
+	}
+	*names = append(*names, s)
+	return true
+}
+
+// readLabelMap reads the user's own labels. refuse says why one cannot be set; "" if it can.
+func readLabelMap(v *yamldoc.Value, refuse func(name string) string) (map[string]string, map[string]Position) {
 	o := v.Open()
 	if o == nil {
 		return nil, nil
 	}
 	out, at := map[string]string{}, map[string]Position{}
 	for _, k := range o.Keys {
-		if !checkLabel(v, k, o.KeyAt(k), reservedOwn) {
-			continue
-		}
-		clash := false
-		for _, t := range taken {
-			clash = clash || t == k
-		}
-		if clash {
-			v.ErrorfAt(o.KeyAt(k), "use another name", "%s: %q is set by the engine", v.What, k)
+		if !checkLabel(v, k, o.KeyAt(k), refuse) {
 			continue
 		}
 		if t := o.Get(k); t != nil {
@@ -150,9 +195,33 @@ func readLabelMap(v *yamldoc.Value, taken ...string) (map[string]string, map[str
 	return out, at
 }
 
-// infoLabels are the labels of the info series, which has some of its own.
+func checkLabel(v *yamldoc.Value, s string, at Position, refuse func(string) string) bool {
+	if !labelPattern.MatchString(s) || len(s) > maxName {
+		v.ErrorfAt(at, "use letters, digits and underscores, not beginning with a digit", "%s: invalid label name %q", v.What, yamldoc.Clip(s))
+		return false
+	}
+	if why := refuse(s); why != "" {
+		v.ErrorfAt(at, "use another name", "%s: %q is %s", v.What, s, why)
+		return false
+	}
+	return true
+}
+
+// reservedInfo says why slo_info cannot have a label of the user; "" if it can.
+func reservedInfo(name string) string {
+	if slices.Contains(series.Info.LabelNames(), name) {
+		return "set by the engine"
+	}
+	switch name {
+	case series.LabelSeverity, series.LabelResult, series.LabelLE, series.LabelSLA, series.LabelAlertName, series.LabelAlertState:
+		return "" // the series has none of these
+	}
+	return series.Reserved(name)
+}
+
+// readInfoLabels reads the labels of the info series, which has some of its own.
 func readInfoLabels(v *yamldoc.Value) (map[string]string, map[string]Position) {
-	return readLabelMap(v, "service", "objective")
+	return readLabelMap(v, reservedInfo)
 }
 
 // eventTypes reads "any" or a list of event types.
@@ -185,7 +254,7 @@ func readEventTypes(v *yamldoc.Value) (types []string, anyType bool) {
 const maxDimensions = 8
 
 func readDimensions(v *yamldoc.Value) []string {
-	out, _ := readLabelList(v, "service", "type", "outcome", "severity")
+	out, _ := readGroupLabels(v, false, series.EngineEvents.LabelNames()...)
 	if len(out) > maxDimensions {
 		v.Errorf("every dimension multiplies the number of series", "dimensions: at most %d, got %d", maxDimensions, len(out))
 	}
@@ -211,34 +280,4 @@ func readBuckets(v *yamldoc.Value) []time.Duration {
 		v.Errorf("every bound is a series of each histogram", "buckets: at most %d, got %d", maxBuckets, len(items))
 	}
 	return out
-}
-
-// labelList reads distinct label names, without those that are there anyway.
-func readLabelList(v *yamldoc.Value, implied ...string) ([]string, bool) {
-	items, ok := v.List()
-	out := []string{}
-	seen := map[string]bool{}
-	for _, i := range items {
-		s, good := readLabel(i)
-		if !good {
-			ok = false
-			continue
-		}
-		clash := false
-		for _, t := range implied {
-			clash = clash || t == s
-		}
-		switch {
-		case clash:
-			i.Errorf("remove it", "%s: %q is set by the engine", v.What, s)
-			ok = false
-		case seen[s]:
-			i.Errorf("remove it", "%s: %q is listed twice", v.What, s)
-			ok = false
-		default:
-			seen[s] = true
-			out = append(out, s)
-		}
-	}
-	return out, ok
 }

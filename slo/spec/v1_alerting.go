@@ -19,15 +19,15 @@ const (
 	minShort = time.Minute
 )
 
-// alerting reads what the rule generators may be told.
-func readAlerting(v *yamldoc.Value) slo.Alerting {
+// readAlerting reads what the rule generators may be told of an SLO with groups of these names.
+func readAlerting(v *yamldoc.Value, groupBy []string) slo.Alerting {
 	var a slo.Alerting
 	o := v.Object("name", "tiers", "min_events", "page", "ticket", "no_data", "exhausted_soon")
 	if o == nil {
 		return a
 	}
 	if x := o.Get("exhausted_soon"); x != nil {
-		a.Soon = readSoon(x)
+		a.Soon = readSoon(x, groupBy)
 	}
 	if n := o.Get("name"); n != nil {
 		a.Name, _ = readAlertName(n)
@@ -40,13 +40,13 @@ func readAlerting(v *yamldoc.Value) slo.Alerting {
 		a.MinEvents = uint64(max(0, n))
 	}
 	if p := o.Get("page"); p != nil {
-		a.Page = readAlertSettings(p)
+		a.Page = readAlertSettings(p, groupBy)
 	}
 	if t := o.Get("ticket"); t != nil {
-		a.Ticket = readAlertSettings(t)
+		a.Ticket = readAlertSettings(t, groupBy)
 	}
 	if n := o.Get("no_data"); n != nil {
-		a.NoData = readAlertSettings(n)
+		a.NoData = readAlertSettings(n, groupBy)
 	}
 	return a
 }
@@ -59,7 +59,7 @@ const (
 )
 
 // readSoon reads the alert on a budget that will be empty soon.
-func readSoon(v *yamldoc.Value) slo.SoonAlert {
+func readSoon(v *yamldoc.Value, groupBy []string) slo.SoonAlert {
 	a := slo.SoonAlert{Within: defaultSoon, Probability: defaultSoonProbability}
 	o := v.Object("within", "probability", "for", "labels", "annotations")
 	if o == nil {
@@ -73,21 +73,21 @@ func readSoon(v *yamldoc.Value) slo.SoonAlert {
 			a.Probability = percent.Ratio()
 		}
 	}
-	readSettings(o, &a.AlertSettings)
+	readSettings(o, &a.AlertSettings, groupBy)
 	return a
 }
 
-func readAlertSettings(v *yamldoc.Value) slo.AlertSettings {
+func readAlertSettings(v *yamldoc.Value, groupBy []string) slo.AlertSettings {
 	var s slo.AlertSettings
 	o := v.Object("disabled", "for", "labels", "annotations")
 	if o == nil {
 		return s
 	}
-	readSettings(o, &s)
+	readSettings(o, &s, groupBy)
 	return s
 }
 
-func readSettings(o *yamldoc.Object, s *slo.AlertSettings) {
+func readSettings(o *yamldoc.Object, s *slo.AlertSettings, groupBy []string) {
 	if b := o.Get("disabled"); b != nil {
 		s.Disabled = b.Bool()
 	}
@@ -95,7 +95,7 @@ func readSettings(o *yamldoc.Object, s *slo.AlertSettings) {
 		s.For, _ = readDuration(f, 0, day)
 	}
 	if l := o.Get("labels"); l != nil {
-		s.Labels = readAlertLabels(l)
+		s.Labels = readAlertLabels(l, groupBy)
 	}
 	if n := o.Get("annotations"); n != nil {
 		s.Annotations = readAnnotations(n)

@@ -71,15 +71,12 @@ func (s *sloDraft) readCompletion(v *yamldoc.Value, service string) {
 	if slices.Contains(s.GroupBy, c.Key) && c.Key != "" {
 		o.KeyErrorf("key", "remove it from group_by", "key: each piece of work would be a group of its own")
 	}
-	if slices.Contains(s.GroupBy, "stage") {
-		o.Errorf("rename the attribute", "completion: group_by cannot have stage, which is a label of slo_in_flight")
-	}
 	s.overlaps(s.valid, finished, failed)
 }
 
 // readWorkAttribute reads the name of an attribute, which fields of events are not.
 func readWorkAttribute(v *yamldoc.Value) (string, bool) {
-	name, ok := readLabel(v)
+	name, ok := readAttribute(v)
 	if ok && slices.Contains([]string{"service", "type", "outcome", "severity"}, name) {
 		v.Errorf("name an attribute", "%s: %s is a field of every event, and no attribute", v.What, name)
 		return "", false

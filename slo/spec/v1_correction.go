@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
@@ -132,10 +131,7 @@ func (d *draft) readThreshold(v *yamldoc.Value) {
 	if t := o.Get("description"); t != nil {
 		t.Text() // for readers of the file
 	}
-	l.GroupBy, l.MaxGroups, _ = readGrouping(o)
-	if i := slices.IndexFunc(l.GroupBy, func(s string) bool { return s == "sla_type" || s == "severity" }); i >= 0 {
-		o.Get("group_by").Errorf("remove it", "group_by: violations have a label %q of their own", l.GroupBy[i])
-	}
+	l.GroupBy, l.MaxGroups, _ = readGrouping(o, false)
 	switch timed := o.Has("warning") || o.Has("critical"); {
 	case o.Has("each") && timed:
 		o.KeyErrorf("each", "keep each, or warning and critical", "%s: with each, every match is a violation, so durations have no effect", v.What)

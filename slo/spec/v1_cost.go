@@ -2,7 +2,6 @@ package spec
 
 import (
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
@@ -11,9 +10,6 @@ import (
 )
 
 var currencyPattern = regexp.MustCompile(`^[A-Z]{3}$`)
-
-// costLabels are the labels that series of costs have besides those of the SLO.
-var costLabels = []string{"currency", "basis"}
 
 // readCost reads what violations cost. Indicator and budgeting have been read.
 func (s *sloDraft) readCost(v *yamldoc.Value) {
@@ -57,11 +53,6 @@ func (s *sloDraft) readCost(v *yamldoc.Value) {
 	}
 	if s.kindKnown {
 		s.costFits(v, c.Unit)
-	}
-	for _, l := range costLabels {
-		if slices.Contains(s.GroupBy, l) {
-			v.Errorf("rename the attribute", "cost: the series of costs have a label %s, which group_by has too", l)
-		}
 	}
 	s.Cost = c
 }

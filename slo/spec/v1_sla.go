@@ -27,8 +27,7 @@ func (d *draft) readSLA(v *yamldoc.Value) {
 		a.Description, _ = t.Text()
 	}
 	if g := o.Get("group_by"); g != nil {
-		// A component's score is a series with that label.
-		a.GroupBy, _ = readLabelList(g, "service", "component")
+		a.GroupBy, _ = readGroupLabels(g, true) // its SLOs have all of them, so these are checked there
 		if len(a.GroupBy) == 0 && g.Len() == 0 {
 			g.Errorf("remove the key", "group_by is empty")
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/suggest"
 	"github.com/sloengine/sloengine/slo/yamldoc"
@@ -65,7 +66,7 @@ func (d *draft) readSLO(v *yamldoc.Value) {
 		s.readBudgeting(b)
 	}
 	if a := o.Get("alerting"); a != nil {
-		s.Alerting = readAlerting(a)
+		s.Alerting = readAlerting(a, s.GroupBy)
 		if s.Alerting.Soon.Within > 0 {
 			switch s.Indicator.Kind {
 			case slo.KindPrometheus:
@@ -108,7 +109,9 @@ func readWindow(v *yamldoc.Value) (slo.Window, bool) {
 var calendarUnits = []string{string(slo.Day), string(slo.Week), string(slo.Month), string(slo.Quarter), string(slo.Year)}
 
 func (s *sloDraft) readGroups(o *yamldoc.Object) {
-	s.GroupBy, s.MaxGroups, s.groupsKnown = readGrouping(o, "expect")
+	indicator := o.Field("indicator")
+	existing := indicator != nil && indicator.Peek(string(slo.KindPrometheus)) != nil
+	s.GroupBy, s.MaxGroups, s.groupsKnown = readGrouping(o, existing, "expect")
 	if e := o.Get("expect"); e != nil && s.groupsKnown {
 		s.Expect = readGroups(e, s.GroupBy)
 		if len(s.Expect) > s.MaxGroups {
@@ -117,12 +120,12 @@ func (s *sloDraft) readGroups(o *yamldoc.Object) {
 	}
 }
 
-// readGrouping reads group_by and max_groups. Other keys that need group_by are refused without it. known is false if group_by
+// readGrouping reads group_by and max_groups, of existing series or of events. Other keys that need group_by are refused without it. known is false if group_by
 // could not be read.
-func readGrouping(o *yamldoc.Object, need ...string) (by []string, most int, known bool) {
+func readGrouping(o *yamldoc.Object, existing bool, need ...string) (by []string, most int, known bool) {
 	known = true
 	if g := o.Get("group_by"); g != nil {
-		by, known = readLabelList(g, "service")
+		by, known = readGroupLabels(g, existing, series.LabelService)
 		if len(by) == 0 && known {
 			g.Errorf("remove the key", "group_by is empty")
 		}

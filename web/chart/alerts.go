@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
@@ -108,7 +109,7 @@ func NewAlertTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now ti
 }
 
 func AlertWindows(a *state.Alert) string {
-	if long, short := a.Label("long"), a.Label("short"); long != "" && short != "" {
+	if long, short := a.Label(series.LabelLong), a.Label(series.LabelShort); long != "" && short != "" {
 		return long + " and " + short
 	}
 	return ""

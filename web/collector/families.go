@@ -70,7 +70,7 @@ func gatherAlerts(active []state.Alert) []*dto.MetricFamily {
 		if a.State == state.Firing {
 			value = series.AlertFiring
 		}
-		x.sample(x.labels(series.AlertState.LabelNames(extra...), values...), nil, value)
+		x.sample(x.labels(slices.Concat(series.AlertState.LabelNames(), extra), values...), nil, value)
 	}
 	return x.sorted()
 }
@@ -116,9 +116,13 @@ func (x *families) labels(names []string, values ...string) []*dto.LabelPair {
 func byName(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) }
 
 func (x *families) sample(labels, more []*dto.LabelPair, value float64) {
-	if len(more) > 0 {
-		at, _ := slices.BinarySearchFunc(labels, more[0], byName)
-		labels = slices.Concat(labels[:at], more, labels[at:]) // the pairs of a group are shared
+	if len(more) > 0 { // the pairs of a group are shared
+		all := make([]*dto.LabelPair, 0, len(labels)+len(more))
+		for _, m := range more {
+			at, _ := slices.BinarySearchFunc(labels, m, byName)
+			all, labels = append(append(all, labels[:at]...), m), labels[at:]
+		}
+		labels = append(all, labels...)
 	}
 	m := &dto.Metric{Label: labels}
 	if x.typ == metric.Counter {

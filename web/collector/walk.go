@@ -52,7 +52,7 @@ func (w *walker[L]) add(labels, more L, value float64) {
 	}
 }
 
-// labelsOf joins the labels of a family, those of a group or spec among them, with values.
+// labelsOf joins the labels of a family, those of a group among them, with values.
 func (w *walker[L]) labelsOf(f *metric.Family, extra []string, values ...string) L {
 	if len(extra) == 0 {
 		return w.labels(f.LabelNames(), values...)
@@ -60,7 +60,7 @@ func (w *walker[L]) labelsOf(f *metric.Family, extra []string, values ...string)
 	key := f.Name + "\xff" + strings.Join(extra, "\xff")
 	names, ok := w.names[key]
 	if !ok {
-		names = f.LabelNames(extra...)
+		names = slices.Concat(f.LabelNames(), series.GroupLabels(extra))
 		w.names[key] = names
 	}
 	return w.labels(names, values...)
@@ -238,7 +238,7 @@ func (w *walker[L]) info() {
 		for _, k := range own {
 			values = append(values, s.Labels[k])
 		}
-		w.add(w.labelsOf(series.Info, own, values...), w.none, 1)
+		w.add(w.labels(slices.Concat(series.Info.LabelNames(), own), values...), w.none, 1)
 	}
 }
 

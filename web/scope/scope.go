@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/site"
@@ -139,7 +139,7 @@ func (s Services) Engine(e status.Engine) status.Engine {
 // Alerts are the alerts on the services.
 func (s Services) Alerts(v *state.View) *state.View {
 	wanted := func(a *state.Alert) bool {
-		effect := slo.ID(a.Label(alerts.LabelEffect))
+		effect := slo.ID(a.Label(series.LabelEffect))
 		return !a.Engine && s.has(a.Service) && (a.SLO == "" || s.hasSLO(a.SLO)) && (effect == "" || s.hasSLO(effect))
 	}
 	return &state.View{

@@ -11,9 +11,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -108,7 +108,7 @@ func (h *Handler) firing(fingerprint string) *state.Alert {
 func matchersOf(a *state.Alert) string {
 	var lines []string
 	for _, l := range a.Labels {
-		if !slices.Contains([]string{alerts.LabelTier, alerts.LabelLong, alerts.LabelShort}, l.Name) {
+		if !slices.Contains([]string{series.LabelTier, series.LabelLong, series.LabelShort}, l.Name) {
 			lines = append(lines, silence.Equal(l.Name, l.Value))
 		}
 	}

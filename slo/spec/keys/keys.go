@@ -17,6 +17,7 @@ const (
 	namePattern       = `^[a-z0-9._-]*[a-z0-9][a-z0-9._-]*$`
 	anyCasePattern    = `^[A-Za-z0-9._-]*[A-Za-z0-9][A-Za-z0-9._-]*$`
 	labelPattern      = `^[a-zA-Z_][a-zA-Z0-9_]*$`
+	attributePattern  = `^[a-zA-Z_][a-zA-Z0-9._-]*$`
 	typePattern       = `^[a-zA-Z0-9._-]+$`
 	currencyPattern   = `^[A-Z]{3}$`
 	percentilePattern = `^p[0-9]{2}(\.[0-9]+)?$`
@@ -29,7 +30,7 @@ var (
 	zone     = doc{Kind: shape.Text, Note: "IANA time zone"}
 	matchers = doc{Kind: shape.Text, Note: "label matchers"}
 	query    = doc{Kind: shape.Text, Note: "PromQL"}
-	label    = doc{Kind: shape.Text, Pattern: labelPattern, Note: "attribute"}
+	label    = doc{Kind: shape.Text, Pattern: attributePattern, Note: "attribute"}
 	percent  = doc{Kind: shape.Number, Quoted: true, Min: "1", Max: "100", Above: true, Below: true, Note: "percentage"}
 	share    = doc{Kind: shape.Number, Quoted: true, Min: "0", Max: "1000", Above: true, Below: true, Note: "percentage"}
 	amount   = doc{Kind: shape.Number, Quoted: true, Min: "0", Above: true, Note: "amount of money"}
