@@ -2,6 +2,7 @@ package app
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -81,5 +82,22 @@ func TestSilenceIsNoSuccess(t *testing.T) {
 		rec := request(a, http.MethodPost, path, "localhost", "")
 		require.Equal(t, want, rec.Code, path)
 		require.Equal(t, want == 500, strings.Contains(rec.Body.String(), "handler sent no response"))
+	}
+}
+
+// A response without a body is an answer for readers of some services, too.
+func TestLimitedReadersGetEmptyResponses(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "t", strings.Repeat("0123456789abcdef", 2))
+	writeFile(t, dir, "tokens.yaml", "- {name: x, token_file: t, services: [shop], allow: [read]}\n")
+	a, _ := built(t, dir, "auth: {tokens_file: tokens.yaml}\n", "127.0.0.1:8080")
+	for _, x := range []struct{ method, path string }{
+		{http.MethodGet, "/metrics"}, {http.MethodHead, "/metrics"}, {http.MethodHead, "/"}, {http.MethodHead, "/openapi.json"},
+	} {
+		req := httptest.NewRequest(x.method, x.path, nil)
+		req.Header.Set("Authorization", "Bearer "+strings.Repeat("0123456789abcdef", 2))
+		rec := httptest.NewRecorder()
+		a.router.ServeHTTP(rec, req)
+		require.Equal(t, http.StatusOK, rec.Code, "%s %s: %s", x.method, x.path, rec.Body)
 	}
 }

@@ -53,5 +53,6 @@ func limitedReaders(auth *ingest.Auth, all *web.Web) gin.HandlerFunc {
 			return
 		}
 		h.ServeHTTP(c.Writer, c.Request)
+		c.Writer.WriteHeaderNow() // a response without a body is one, too
 	}
 }
