@@ -105,9 +105,10 @@ func only[T any](list []T, wanted func(*T) bool) []T {
 	return out
 }
 
-// Report is a report without other services. An agreement with a component of another one is left out.
+// Report is a report without other services. An agreement with a component of another one is left out, and so are the watermark,
+// which moves with everybody's events, and the time that the report took.
 func (s Services) Report(r *sla.Report) *sla.Report {
-	out := &sla.Report{Version: r.Version, Time: r.Time, Watermark: r.Watermark, Took: r.Took}
+	out := &sla.Report{Version: r.Version, Time: r.Time}
 	out.SLOs = only(r.SLOs, func(x *sla.SLOReport) bool { return s.hasSLO(x.SLO.ID) })
 	out.SLAs = only(r.SLAs, func(x *sla.SLAReport) bool {
 		return s.has(x.SLA.Service) && !slices.ContainsFunc(x.Components, func(c sla.ComponentReport) bool { return !s.hasSLO(c.SLO) })
