@@ -278,7 +278,7 @@ func (a *assembly) agreements(s *assembled) {
 		for _, g := range d.slas {
 			sum, whole, banded := 0.0, g.ok, false
 			var onSeries, onEvents []*componentDraft
-			users := map[string]string{}
+			users, extra := map[string]*componentDraft{}, map[string]int{}
 			for i := range g.components {
 				c := &g.components[i]
 				sum += c.Weight
@@ -293,10 +293,11 @@ func (a *assembly) agreements(s *assembled) {
 					a.Errorf(c.slo.at, unknownSLO(c.slo.name, names), "sla %s: component %s: unknown slo %q", g.Name, c.Name, c.slo.name)
 					continue
 				}
-				if other := users[c.slo.name]; other != "" {
-					a.Warnf(c.slo.at, "its weight counts twice", "sla %s: components %s and %s are the same slo", g.Name, other, c.Name)
+				if users[c.slo.name] != nil {
+					extra[c.slo.name]++
+				} else {
+					users[c.slo.name] = c
 				}
-				users[c.slo.name] = c.Name
 				a.component(g, c, sd)
 				switch {
 				case !sd.kindKnown:
@@ -305,6 +306,10 @@ func (a *assembly) agreements(s *assembled) {
 				default:
 					onEvents = append(onEvents, c)
 				}
+			}
+			for _, name := range slices.Sorted(maps.Keys(extra)) {
+				first := users[name]
+				a.Warnf(first.slo.at, "list it once, with the sum of the weights", "sla %s: component %s and %d more are the same slo", g.Name, first.Name, extra[name])
 			}
 			a.oneSource(g, onSeries, onEvents)
 			a.catalogue(s, g, names)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -48,11 +49,11 @@ func parseRRule(text string, start time.Time, duration time.Duration) (*recurren
 	if opt.Freq > rrule.DAILY {
 		return nil, fmt.Errorf("FREQ=%s is too frequent: use DAILY with BYHOUR", opt.Freq)
 	}
-	if opt.Interval < 0 || opt.Interval > 1000 {
+	if opt.Interval < 0 || opt.Interval > 1000 || isZero(text, "INTERVAL") {
 		return nil, errors.New("INTERVAL must be from 1 to 1000")
 	}
-	if opt.Count < 0 {
-		return nil, errors.New("COUNT must not be negative")
+	if opt.Count < 0 || isZero(text, "COUNT") {
+		return nil, errors.New("COUNT must be at least 1")
 	}
 	if !opt.Until.IsZero() && opt.Until.Before(start) {
 		return nil, errors.New("UNTIL is before start")
@@ -80,6 +81,17 @@ func parseRRule(text string, start time.Time, duration time.Duration) (*recurren
 		return nil, err
 	}
 	return r, nil
+}
+
+// isZero reports whether a rule gives a part as 0, which the library takes for one that is not there.
+func isZero(text, part string) bool {
+	for _, p := range strings.Split(text, ";") {
+		name, value, _ := strings.Cut(strings.TrimPrefix(p, "RRULE:"), "=")
+		if n, err := strconv.Atoi(value); name == part && err == nil && n == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // iterate turns a panic of the library on hostile input into an error.
