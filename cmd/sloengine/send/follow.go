@@ -27,14 +27,12 @@ type follower struct {
 // only with the error of ctx or with one that waiting does not cure.
 func (f *follower) next(ctx context.Context) (io.Reader, error) {
 	for {
+		if info, err := os.Stat(f.name); err == nil && !info.Mode().IsRegular() { // opening a FIFO may wait for ever
+			return nil, fmt.Errorf("follow %s: not a regular file", f.name)
+		}
 		file, err := os.Open(f.name)
 		switch {
 		case err == nil:
-			info, err := file.Stat()
-			if err == nil && !info.Mode().IsRegular() {
-				_ = file.Close()
-				return nil, fmt.Errorf("follow %s: not a regular file", f.name)
-			}
 			f.file = file
 			return &generation{ctx: ctx, follower: f, file: file}, nil
 		case !errors.Is(err, fs.ErrNotExist):

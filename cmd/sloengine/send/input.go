@@ -2,6 +2,7 @@ package send
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -27,21 +28,40 @@ func (o *opened) Close() error {
 	return first
 }
 
-// open opens a file; count sees every byte read of it, before unpacking.
-func open(name string, stdin io.Reader, count func(int)) (*opened, error) {
+// waiting is a FIFO or a device, whose opening and reading may wait for ever. Both happen in the first Read.
+type waiting struct {
+	name string
+	file *os.File
+}
+
+func (w *waiting) Read(p []byte) (n int, err error) {
+	if w.file == nil {
+		if w.file, err = os.Open(w.name); err != nil {
+			return 0, err
+		}
+	}
+	if n, err = w.file.Read(p); err != nil {
+		_ = w.file.Close()
+	}
+	return n, err
+}
+
+// open opens a file; count sees every byte read of it, before unpacking. Reading anything but a regular file ends with ctx.
+func open(ctx context.Context, name string, stdin io.Reader, count func(int)) (*opened, error) {
 	if name == "-" {
-		return unpack(&opened{Reader: stdin, name: "stdin"}, count)
+		return unpack(&opened{Reader: interruptible(ctx, stdin), name: "stdin"}, count)
+	}
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder", name)
+	case !info.Mode().IsRegular():
+		return unpack(&opened{Reader: interruptible(ctx, &waiting{name: name}), name: name}, count)
 	}
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
-	if err == nil && info.IsDir() {
-		err = fmt.Errorf("%s is a folder", name)
-	}
-	if err != nil {
-		_ = file.Close()
 		return nil, err
 	}
 	return unpack(&opened{Reader: file, name: name, closers: []func() error{file.Close}}, count)

@@ -89,7 +89,7 @@ func (r *runner) records(name string, in io.Reader) (*records, error) {
 func (r *runner) measureShift(ctx context.Context) (time.Duration, error) {
 	newest := time.Time{}
 	for _, name := range r.o.Files {
-		in, err := open(name, nil, nil)
+		in, err := open(ctx, name, nil, nil)
 		if err != nil {
 			return 0, err
 		}

@@ -206,7 +206,7 @@ func (r *runner) readAll(ctx context.Context) error {
 }
 
 func (r *runner) readFile(ctx context.Context, name string) error {
-	in, err := open(name, interruptible(ctx, r.o.Stdin), r.progress.read)
+	in, err := open(ctx, name, r.o.Stdin, r.progress.read)
 	if err != nil {
 		return err
 	}
