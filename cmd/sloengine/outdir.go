@@ -47,7 +47,10 @@ func openOut(dir string, log io.Writer) (*outDir, error) {
 
 // add writes one file, unless it already has this content.
 func (o *outDir) add(f outFile) error {
-	name := filepath.Join(o.dir, filepath.FromSlash(f.path))
+	name, err := below(o.dir, f.path)
+	if err != nil {
+		return err
+	}
 	if _, twice := o.next[f.path]; twice {
 		return fmt.Errorf("write %s: two services generate this file because their names differ only in '.', '_' and '-' (rename one of them)", name)
 	}
@@ -58,6 +61,18 @@ func (o *outDir) add(f outFile) error {
 		o.written++
 	}
 	return err
+}
+
+// below is the name of a file below a folder. A link on the way to it, or in place of its temporary file, would lead out of
+// the folder.
+func below(dir, path string) (string, error) {
+	name := filepath.Join(dir, filepath.FromSlash(path))
+	for at := name + fsys.TempSuffix; at != filepath.Clean(dir); at = filepath.Dir(at) {
+		if st, err := os.Lstat(at); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+			return "", fmt.Errorf("write %s: %s is a link, which generate does not follow (remove it, or set --out to where it leads)", name, at)
+		}
+	}
+	return name, nil
 }
 
 // writeChanged writes a file and its folder, unless the file already has this content.
@@ -108,7 +123,10 @@ func pruneStale(dir string, old, next map[string]string, scope []string, prune b
 			next[path] = old[path]
 			continue
 		}
-		name := filepath.Join(dir, filepath.FromSlash(path))
+		name, err := below(dir, path)
+		if err != nil {
+			return removed, err
+		}
 		data, err := fsys.ReadFile(name, fsys.MaxStateBytes)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -167,6 +185,9 @@ func writeManifest(dir string, m map[string]string) error {
 	if err != nil {
 		return err
 	}
-	_, err = writeChanged(filepath.Join(dir, outManifest), append(data, '\n'))
+	name, err := below(dir, outManifest)
+	if err == nil {
+		_, err = writeChanged(name, append(data, '\n'))
+	}
 	return err
 }

@@ -70,3 +70,19 @@ func TestWriteOutTwice(t *testing.T) {
 	file := outFile{"k8s/slo-a-b-alerts.yaml", []byte("a.b")}
 	require.ErrorContains(t, writeAll(t.TempDir(), []outFile{file, file}, nil, false, &log), "two services generate this file")
 }
+
+// A folder below the output folder that is a link, or a link in place of a temporary file, leads elsewhere.
+func TestWriteOutFollowsNoLinks(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(elsewhere, "a.yaml"), []byte("theirs"), 0o600))
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(dir, "rules")))
+	require.NoError(t, os.Symlink(filepath.Join(elsewhere, "a.yaml"), filepath.Join(dir, "b.yaml.tmp")))
+	for _, path := range []string{"rules/a.yaml", "rules/deep/a.yaml", "b.yaml"} {
+		var log bytes.Buffer
+		require.ErrorContains(t, writeAll(dir, []outFile{{path, []byte("ours")}}, nil, true, &log), "is a link, which generate does not follow")
+	}
+	data, err := os.ReadFile(filepath.Join(elsewhere, "a.yaml"))
+	require.NoError(t, err)
+	require.Equal(t, "theirs", string(data))
+	require.NoDirExists(t, filepath.Join(elsewhere, "deep"))
+}

@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"time"
 
@@ -49,6 +50,17 @@ func (c *Client) Read(ctx context.Context, path string, params url.Values, into 
 // download asks for one answer of any size.
 func (c *Client) download(ctx context.Context, path string, params url.Values, take func(io.Reader) error) error {
 	return c.call(ctx, http.MethodGet, path, params, nil, math.MaxInt64, take)
+}
+
+// actor is who acts: the value of a flag, or $USER. If a token will do, the engine takes its name without either.
+func (c *Client) actor(value, flag string, token bool) (string, error) {
+	if value = cmp.Or(value, os.Getenv("USER")); value != "" {
+		return value, nil
+	}
+	if s, err := c.Secret(); token && (err != nil || s.From != "") {
+		return "", err
+	}
+	return "", cli.Usagef("missing %s NAME: who acts, since $USER is empty", flag)
 }
 
 // act sends a body that changes something.

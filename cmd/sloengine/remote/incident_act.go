@@ -3,7 +3,6 @@ package remote
 import (
 	"fmt"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,13 @@ import (
 
 // actOnIncident sends an operation and prints the state of the incident.
 func actOnIncident(c *cobra.Command, p *cli.Printer, engine *Client, path string, body map[string]any) error {
+	if by, ok := body["by"].(string); ok {
+		who, err := engine.actor(by, "--by", false)
+		if err != nil {
+			return err
+		}
+		body["by"] = who
+	}
 	var x incidents.Item
 	if err := engine.act(c.Context(), path, body, &x); err != nil {
 		return err
@@ -26,7 +32,7 @@ func actOnIncident(c *cobra.Command, p *cli.Printer, engine *Client, path string
 
 // addBy adds the flag that says who acts.
 func addBy(c *cobra.Command, by *string) {
-	c.Flags().StringVar(by, "by", os.Getenv("USER"), "your name")
+	c.Flags().StringVar(by, "by", "", "your name (default: $USER)")
 }
 
 func newIncidentOpen(s cli.Streams, engine *Client) *cobra.Command {

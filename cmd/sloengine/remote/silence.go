@@ -2,7 +2,6 @@ package remote
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -45,8 +44,8 @@ If the engine requires tokens, it needs the permission operate.`,
 			if err != nil || d <= 0 {
 				return cli.Usagef("invalid --for (want a duration above 0, such as 2h)")
 			}
-			if author == "" {
-				author = os.Getenv("USER")
+			if author, err = o.engine.actor(author, "--author", true); err != nil {
+				return err
 			}
 			body := map[string]any{"matchers": strings.Join(args, ","), "ends_at": time.Now().Add(d).UTC(), "comment": comment}
 			if author != "" {
