@@ -3,10 +3,10 @@ package dlq
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"strings"
+	"slices"
 
 	"github.com/sloengine/sloengine/reliability/expression"
+	"github.com/sloengine/sloengine/reliability/pattern"
 	"github.com/valyala/fastjson"
 )
 
@@ -20,7 +20,9 @@ type FilterOptions struct {
 	SaveIf string
 	// DropRest turns the last rule round: what no other rule is about is not kept.
 	DropRest bool
-	Metrics  *Metrics
+	// ValidName says what may be the type of an event. A pattern of others is an error. Nil: anything.
+	ValidName func(name string) bool
+	Metrics   *Metrics
 }
 
 // Filter decides whether a failure becomes a dead letter: never_save, then always_save,
@@ -28,7 +30,7 @@ type FilterOptions struct {
 // say yes, or a flood would move from the limit into the dead letters. It may be used
 // concurrently.
 type Filter struct {
-	never, always []*regexp.Regexp
+	never, always []pattern.Pattern
 	saveIf        *Expr
 	dropRest      bool
 	metrics       *Metrics
@@ -58,14 +60,14 @@ type Decision struct {
 func NewFilter(o FilterOptions) (*Filter, error) {
 	f := &Filter{dropRest: o.DropRest, metrics: o.Metrics.orNew()}
 	var errs []error
-	compile := func(name string, patterns []string) (out []*regexp.Regexp) {
+	compile := func(name string, patterns []string) (out []pattern.Pattern) {
 		for i, p := range patterns {
-			re, err := compilePattern(p)
+			compiled, err := pattern.Compile(p, o.ValidName)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s[%d]: %w", name, i, err))
 				continue
 			}
-			out = append(out, re)
+			out = append(out, compiled)
 		}
 		return out
 	}
@@ -82,28 +84,8 @@ func NewFilter(o FilterOptions) (*Filter, error) {
 	return f, nil
 }
 
-func compilePattern(p string) (*regexp.Regexp, error) {
-	if p == "" {
-		return nil, errors.New("empty pattern")
-	}
-	if len(p) > 1 && p[0] == '/' && p[len(p)-1] == '/' {
-		re, err := regexp.Compile(p[1 : len(p)-1])
-		if err != nil {
-			return nil, fmt.Errorf("pattern %s: %w", p, err)
-		}
-		return re, nil
-	}
-	quoted := strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p))
-	return regexp.Compile(`\A(?s:` + quoted + `)\z`)
-}
-
-func matchAny(patterns []*regexp.Regexp, text string) bool {
-	for _, re := range patterns {
-		if re.MatchString(text) {
-			return true
-		}
-	}
-	return false
+func matchAny(patterns []pattern.Pattern, text string) bool {
+	return slices.ContainsFunc(patterns, func(p pattern.Pattern) bool { return p.Match(text) })
 }
 
 // Decide judges one failure, without counting.

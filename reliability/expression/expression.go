@@ -15,6 +15,8 @@ import (
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
+
+	"github.com/sloengine/sloengine/reliability/pattern"
 )
 
 // The bounds of an expression.
@@ -112,8 +114,9 @@ func number(params ...any) (any, error) {
 
 // limits refuses what makes the cost depend on more than the text.
 type limits struct {
-	message string
-	offset  int
+	message          string
+	offset           int
+	joins, variables bool
 }
 
 // Visit implements ast.Visitor.
@@ -121,7 +124,7 @@ func (l *limits) Visit(node *ast.Node) {
 	message := ""
 	switch n := (*node).(type) {
 	case *ast.BinaryNode:
-		_, fixed := n.Right.(*ast.StringNode)
+		right, fixed := n.Right.(*ast.StringNode)
 		switch {
 		case n.Operator == "..":
 			message = "ranges are not allowed"
@@ -129,9 +132,21 @@ func (l *limits) Visit(node *ast.Node) {
 			message = "the pattern of matches must be a string literal"
 		case n.Operator == "**" || n.Operator == "^":
 			message = "powers are not allowed"
+		case n.Operator == "matches":
+			if _, err := pattern.Regexp(right.Value); err != nil {
+				message = err.Error()
+			}
 		}
+		if t := n.Type(); n.Operator == "+" && t != nil && (t.Kind() == reflect.String || t.Kind() == reflect.Interface) {
+			l.joins = true
+		}
+	case *ast.VariableDeclaratorNode:
+		l.variables = true
 	case *ast.PredicateNode:
 		message = "loops are not allowed"
+	}
+	if l.joins && l.variables { // each variable could be twice as long as the one before
+		message = "texts cannot be joined with + where there are variables"
 	}
 	if message != "" && l.message == "" {
 		l.message, l.offset = message, (*node).Location().From

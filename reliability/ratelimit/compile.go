@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sloengine/sloengine/reliability/pattern"
 )
 
 // rule is a compiled one, with all of its values.
@@ -76,7 +78,7 @@ func Compile(c Config) (*Policy, error) {
 }
 
 func newCompiler(c *Config) *compiler {
-	return &compiler{c: c, presets: map[string]*Values{}, types: map[string]*TypeRule{}, told: map[[2]time.Duration]bool{}}
+	return &compiler{c: c, presets: map[string]*Values{}, types: map[string]*TypeRule{}, matches: map[string]pattern.Pattern{}, told: map[[2]time.Duration]bool{}}
 }
 
 type compiler struct {
@@ -84,8 +86,9 @@ type compiler struct {
 	errs    []error
 	presets map[string]*Values
 	types   map[string]*TypeRule
-	told    map[[2]time.Duration]bool // step and longest wait that don't fit
-	explain bool                      // keep where the values come from
+	matches map[string]pattern.Pattern // of types, audit and bypass, by their text
+	told    map[[2]time.Duration]bool  // step and longest wait that don't fit
+	explain bool                       // keep where the values come from
 }
 
 func (k *compiler) fail(path, format string, args ...any) {
@@ -112,13 +115,13 @@ func (k *compiler) compile() *Policy {
 	for i := range c.Types {
 		t := &c.Types[i]
 		n := p.add(k.resolve(at("types", i), Type, t.Match, k.typeLevels(t)...))
-		if isPattern(t.Match) {
-			p.patterns = append(p.patterns, pattern{t.Match, n})
-		} else {
+		if m := k.matches[t.Match]; m.Exact() {
 			p.exact[t.Match] = n
+		} else {
+			p.patterns = append(p.patterns, typePattern{m, n})
 		}
 	}
-	slices.SortStableFunc(p.patterns, func(a, b pattern) int { return literals(b.match) - literals(a.match) })
+	slices.SortStableFunc(p.patterns, func(a, b typePattern) int { return b.match.Literals() - a.match.Literals() })
 	k.contexts(p)
 	k.bypass(p)
 	if c.Global != nil {
@@ -138,6 +141,29 @@ func (k *compiler) name(path, what, name string) {
 		k.fail(path, "%s is longer than 128 bytes", what)
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }):
 		k.fail(path, "%s %q has control characters, or is not UTF-8", what, name)
+	}
+}
+
+// pattern compiles a name or pattern of types, and keeps it in matches. What is wrong with it is reported.
+func (k *compiler) pattern(path, text string) pattern.Pattern {
+	before := len(k.errs)
+	k.name(path, "the type or pattern", text)
+	if len(k.errs) > before {
+		return pattern.Pattern{}
+	}
+	p, err := pattern.Compile(text, k.c.ValidName)
+	if err != nil {
+		k.fail(path, "%v", err)
+		return pattern.Pattern{}
+	}
+	k.matches[text] = p
+	return p
+}
+
+// valid refuses what no event can have.
+func (k *compiler) valid(path, what, name string, valid func(string) bool) {
+	if name != "" && valid != nil && !valid(name) {
+		k.fail(path, "no event can have %s %q", what, name)
 	}
 }
 
@@ -163,18 +189,17 @@ func (k *compiler) collectPresets() {
 
 func (k *compiler) audit(p *Policy) {
 	for i, a := range k.c.Audit {
-		k.name(at("audit", i), "the type", a)
+		p.audit = append(p.audit, k.pattern(at("audit", i), a))
 		if slices.Contains(k.c.Audit[:i], a) {
 			k.fail(at("audit", i), "%q is listed twice", a)
 		}
 	}
-	p.audit = slices.Clone(k.c.Audit)
 }
 
 func (k *compiler) checkTypes() {
 	for i := range k.c.Types {
 		t, path := &k.c.Types[i], at("types", i)
-		k.name(path+".match", "the type or pattern", t.Match)
+		match := k.pattern(path+".match", t.Match)
 		k.values(path, &t.Values)
 		if t.Match == DefaultRule {
 			k.fail(path+".match", "%q is reserved for the default rule (set its values under default)", t.Match)
@@ -185,7 +210,7 @@ func (k *compiler) checkTypes() {
 			k.types[t.Match] = t
 		}
 		for j, a := range k.c.Audit {
-			if a == t.Match || overlap(a, t.Match) {
+			if b, ok := k.matches[a]; ok && b.Overlap(match) {
 				k.fail(path+".match", "%q covers audit types (audit[%d], %q), which are never limited (narrow one of the two)", t.Match, j, a)
 			}
 		}
@@ -195,17 +220,6 @@ func (k *compiler) checkTypes() {
 	}
 	for i := range k.c.Types {
 		k.checkExtends(at("types", i)+".extends", &k.c.Types[i])
-	}
-}
-
-func overlap(a, b string) bool {
-	switch {
-	case !isPattern(a):
-		return globMatch(b, a)
-	case !isPattern(b):
-		return globMatch(a, b)
-	default:
-		return globsOverlap(a, b)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sloengine/sloengine/reliability/pattern"
 )
 
 func (k *compiler) contexts(p *Policy) {
@@ -45,6 +47,9 @@ func (k *compiler) source(path string, s Source, before []Source) {
 	switch s.Kind {
 	case FromAttribute, FromHeader:
 		k.name(path, "the name of the attribute or header", s.Name)
+		if s.Kind == FromAttribute {
+			k.valid(path, "the attribute", s.Name, k.c.ValidAttribute)
+		}
 	case FromClientIP, FromToken:
 		if s.Name != "" {
 			k.fail(path, "client_ip and token take no name, got %q", s.Name)
@@ -73,21 +78,24 @@ func (k *compiler) bypass(p *Policy) {
 		if len(b.Types)+len(b.Severities)+len(b.Attributes)+len(b.Tokens) == 0 && b.Check == nil {
 			k.fail(path, "a bypass rule needs at least one condition")
 		}
+		var types []pattern.Pattern
 		for j, s := range b.Types {
-			k.name(fmt.Sprintf("%s.types[%d]", path, j), "the type or pattern", s)
+			types = append(types, k.pattern(fmt.Sprintf("%s.types[%d]", path, j), s))
 		}
 		for j, s := range b.Severities {
 			k.name(fmt.Sprintf("%s.severities[%d]", path, j), "the severity", s)
+			k.valid(fmt.Sprintf("%s.severities[%d]", path, j), "the severity", s, k.c.ValidName)
 		}
 		for j, s := range b.Tokens {
 			k.name(fmt.Sprintf("%s.tokens[%d]", path, j), "the token's name", s)
 		}
 		x := bypass{
-			types: slices.Clone(b.Types), severities: slices.Clone(b.Severities),
+			types: types, severities: slices.Clone(b.Severities),
 			tokens: slices.Clone(b.Tokens), check: b.Check,
 		}
 		for name, values := range b.Attributes {
 			k.name(path+".attributes", "the attribute", name)
+			k.valid(path+".attributes."+name, "the attribute", name, k.c.ValidAttribute)
 			if len(values) == 0 {
 				k.fail(path+".attributes."+name, "the attribute has no values")
 			}

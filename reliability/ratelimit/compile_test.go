@@ -160,7 +160,7 @@ func TestConfigErrors(t *testing.T) {
 		"audit pattern":     {Config{Types: []TypeRule{{Match: "audit.login"}}, Audit: []string{"x", "audit.*"}}, []string{`types[0].match: "audit.login" covers audit types (audit[1], "audit.*")`}},
 		"audit overlap":     {Config{Types: []TypeRule{{Match: "*.failed", Preset: "debug"}}, Audit: []string{"audit.*"}}, []string{"types[0].match"}},
 		"audit same":        {Config{Types: []TypeRule{{Match: "a*"}}, Audit: []string{"a*"}}, []string{"types[0].match"}},
-		"audit listing":     {Config{Audit: []string{"a", "", "a"}}, []string{"audit[1]: the type is missing", "audit[2]:"}},
+		"audit listing":     {Config{Audit: []string{"a", "", "a"}}, []string{"audit[1]: the type or pattern is missing", "audit[2]:"}},
 		"context values":    {Config{Contexts: []ContextRule{user(Values{Limit: new(int64(0))})}}, []string{"contexts[0].limit"}},
 		"context twice":     {Config{Contexts: []ContextRule{user(Values{}), user(Values{})}}, []string{"contexts[1].name"}},
 		"context nowhere":   {Config{Contexts: []ContextRule{{Name: "a"}}}, []string{"contexts[0].from: missing source"}},

@@ -36,6 +36,10 @@ type Config struct {
 	// be no bypass rules: anyone could use them.
 	Authentication bool
 
+	// ValidName and ValidAttribute say what may be the type or severity, and the name of an attribute, of an event.
+	// What refers to others is an error. Nil: anything.
+	ValidName, ValidAttribute func(name string) bool
+
 	// Global limits all events together; nil does not. Its other values are the last
 	// resort of all rules.
 	Global *Values
@@ -49,7 +53,7 @@ type Config struct {
 	Contexts []ContextRule
 	Bypass   []BypassRule
 	// Audit lists event types, or patterns of them, that are never limited. A type
-	// rule that could apply to one of them is an error.
+	// rule that could apply to one of them is an error, unless one of two patterns is an expression.
 	Audit []string
 }
 
@@ -87,9 +91,9 @@ type Preset struct {
 
 // TypeRule limits one type of events, or all types of a pattern together.
 type TypeRule struct {
-	// Match is a type's name, or a pattern in which * stands for any text and ? for
-	// one byte. An exact name goes before a pattern, a pattern with more
-	// literal characters before one with less, then the earlier one.
+	// Match is a type's name, a pattern in which * stands for any text and ? for one byte, or /an RE2 expression/. An
+	// exact name goes before a pattern, a pattern with more literal characters before one with less, and an expression
+	// last; then the earlier one.
 	Match   string `yaml:"match" is:"required"`
 	Preset  string `yaml:"preset"`  // name of a preset
 	Extends string `yaml:"extends"` // Match of another rule

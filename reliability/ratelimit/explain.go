@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/sloengine/sloengine/reliability/pattern"
 )
 
 // Setting is a value of a rule and where it comes from: "type NAME", "preset NAME",
@@ -46,8 +48,8 @@ func Explain(c Config, caller *Caller, s *Subject) (*Explanation, error) {
 	typ := p.typeOf(s.Type)
 	switch {
 	case typ.audit:
-		i := slices.IndexFunc(p.audit, func(a string) bool { return globMatch(a, typ.name) })
-		out.Exempt = "audit " + p.audit[i]
+		i := slices.IndexFunc(p.audit, func(a pattern.Pattern) bool { return a.Match(typ.name) })
+		out.Exempt = "audit " + p.audit[i].String()
 	case caller.Authenticated:
 		for i := range p.bypass {
 			if typ.bypass&(1<<i) != 0 && p.bypass[i].fits(caller, s) {

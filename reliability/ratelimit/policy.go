@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/sloengine/sloengine/reliability/pattern"
 )
 
 // Caller is who sends the events of a request.
@@ -45,16 +47,16 @@ type Policy struct {
 	global   *rule // nil if there is none
 	fallback uint16
 	exact    map[string]uint16
-	patterns []pattern // the first that matches applies
-	audit    []string
+	patterns []typePattern // the first that matches applies
+	audit    []pattern.Pattern
 	contexts []contextRule
 	bypass   []bypass
 	slots    int // of sources that are the caller's
 	cache    typeCache
 }
 
-type pattern struct {
-	match string
+type typePattern struct {
+	match pattern.Pattern
 	rule  uint16
 }
 
@@ -72,9 +74,10 @@ type source struct {
 }
 
 type bypass struct {
-	types, severities, tokens []string
-	attributes                []attribute
-	check                     func(*Caller, *Subject) bool
+	types              []pattern.Pattern
+	severities, tokens []string
+	attributes         []attribute
+	check              func(*Caller, *Subject) bool
 }
 
 type attribute struct {
@@ -169,10 +172,10 @@ type typeEntry struct {
 
 func (p *Policy) classify(typ string) *typeEntry {
 	e := &typeEntry{name: typ, rule: p.fallback}
-	e.audit = slices.ContainsFunc(p.audit, func(a string) bool { return globMatch(a, typ) })
+	e.audit = matchesAny(p.audit, typ)
 	if n, ok := p.exact[typ]; ok {
 		e.rule = n
-	} else if i := slices.IndexFunc(p.patterns, func(q pattern) bool { return globMatch(q.match, typ) }); i >= 0 {
+	} else if i := slices.IndexFunc(p.patterns, func(q typePattern) bool { return q.match.Match(typ) }); i >= 0 {
 		e.rule = p.patterns[i].rule
 	}
 	r := &p.rules[e.rule]
@@ -182,11 +185,15 @@ func (p *Policy) classify(typ string) *typeEntry {
 	}
 	for i := range p.bypass {
 		b := &p.bypass[i]
-		if len(b.types) == 0 || slices.ContainsFunc(b.types, func(m string) bool { return globMatch(m, typ) }) {
+		if len(b.types) == 0 || matchesAny(b.types, typ) {
 			e.bypass |= 1 << i
 		}
 	}
 	return e
+}
+
+func matchesAny(patterns []pattern.Pattern, typ string) bool {
+	return slices.ContainsFunc(patterns, func(p pattern.Pattern) bool { return p.Match(typ) })
 }
 
 // typeCache remembers types in sets of four. It neither grows nor locks, however many

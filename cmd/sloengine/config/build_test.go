@@ -107,6 +107,8 @@ limits:
 	limit, five, nine, three, minute := int64(7), int64(5), int64(9), int64(3), time.Minute
 	step, longest, bucket := 5*time.Millisecond, 2*time.Second, ratelimit.TokenBucket
 	throttle, aggregate := ratelimit.OnExceededThrottle, ratelimit.OnExceededAggregate
+	got := c.Limits.RateConfig(true, nil)
+	got.ValidName, got.ValidAttribute = nil, nil // functions
 	require.Equal(t, ratelimit.Config{
 		Authentication: true,
 		Default:        ratelimit.Values{Limit: &limit},
@@ -120,7 +122,7 @@ limits:
 		}}},
 		Bypass: []ratelimit.BypassRule{{Types: []string{"x*"}, Severities: []string{"critical"}, Attributes: map[string][]string{"tier": {"gold"}, "region": {"a", "b"}}, Tokens: []string{"shop"}}},
 		Audit:  []string{"audit.*"},
-	}, c.Limits.RateConfig(true, nil))
+	}, got)
 	require.False(t, c.Limits.RespectDLQFilter)
 	require.Equal(t, ratelimit.TableOptions{MaxCounters: 5000, Scale: 0.25}, c.RateTable(true, nil))
 	require.Equal(t, ratelimit.TableOptions{MaxCounters: 5000}, c.RateTable(false, nil))

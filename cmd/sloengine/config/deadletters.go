@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
@@ -76,7 +77,7 @@ func (c *Config) checkDeadLetters(f *yamldoc.Decoder) {
 func (d *deadLettersConfig) checkFilter(f *yamldoc.Decoder, path string) {
 	for key, patterns := range map[string][]string{"never_save": d.Filter.NeverSave, "always_save": d.Filter.AlwaysSave} {
 		for i, p := range patterns {
-			if _, err := dlq.NewFilter(dlq.FilterOptions{NeverSave: []string{p}}); err != nil {
+			if _, err := dlq.NewFilter(dlq.FilterOptions{NeverSave: []string{p}, ValidName: event.ValidName}); err != nil {
 				f.Errorf(item(child(path, key), i), "want a name, a name with * and ?, or /an expression/", "%s", strings.TrimPrefix(err.Error(), "never_save[0]: "))
 			}
 		}

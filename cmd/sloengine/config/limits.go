@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
@@ -58,7 +59,7 @@ type sharedLimitsConfig struct {
 // prove who they are; failed is told of expressions that cannot be computed. Those that
 // cannot be compiled are left out: checkLimits tells of them.
 func (l *RateLimits) RateConfig(authenticated bool, failed func(setting string, err error)) ratelimit.Config {
-	c := ratelimit.Config{Authentication: authenticated, Default: l.Default.V, Audit: l.Audit, Types: slices.Clone(l.Types)}
+	c := ratelimit.Config{Authentication: authenticated, ValidName: event.ValidName, ValidAttribute: event.ValidAttribute, Default: l.Default.V, Audit: l.Audit, Types: slices.Clone(l.Types)}
 	if !l.Global.Off {
 		c.Global = &l.Global.V
 	}

@@ -35,6 +35,16 @@ var wrongSettings = []struct {
 	{"ids forgotten too soon", "ingest: {allowed_lateness: 8d}", []string{`1:1: known_ids.max_age: must be at least ingest.allowed_lateness, or a late duplicate is counted twice (raise it, or lower allowed_lateness)`}},
 	{"environment", "environment: Production!", []string{`1:14: environment: invalid environment name "Production!" (want lower-case letters, digits, '-' and '_')`}},
 
+	{"names no event has", "auth: {tokens_file: t}\nlimits:\n  types: [{match: 'pay ment', limit: 1}, {match: '/(/', limit: 1}]\n  audit: ['au dit']\n  contexts: [{name: a, from: ['attribute:user id'], limit: 1}]\n  bypass: [{types: ['a/b'], severities: ['very high'], attributes: {'a b': c}}]\ndead_letters: {filter: {never_save: ['a b*']}}", []string{
+		`3:19: limits.types[0].match: "pay ment" can never match: no name has the characters "pay ment"`,
+		"3:50: limits.types[1].match: pattern /(/: error parsing regexp: missing closing ): `(`",
+		`4:11: limits.audit[0]: "au dit" can never match: no name has the characters "au dit"`,
+		`5:31: limits.contexts[0].from[0]: no event can have the attribute "user id"`,
+		`6:21: limits.bypass[0].types[0]: "a/b" can never match: no name has the characters "a/b"`,
+		`6:42: limits.bypass[0].severities[0]: no event can have the severity "very high"`,
+		`6:76: limits.bypass[0].attributes.a b: no event can have the attribute "a b"`,
+		`7:38: dead_letters.filter.never_save[0]: "a b*" can never match: no name has the characters "a b" (want a name, a name with * and ?, or /an expression/)`}},
+
 	{"alertmanager without url", "notifications: {alertmanagers: [{name: a}]}", []string{`1:33: notifications.alertmanagers[0].url: missing`}},
 	{"alertmanager url", "notifications: {alertmanagers: [{url: 'am:9093'}]}", []string{`1:39: notifications.alertmanagers[0].url: must begin with http:// or https:// and have a host (as in http://alertmanager.example:9093)`}},
 	{"password in the url", "notifications: {alertmanagers: [{url: 'http://u:hush@am:9093'}]}", []string{`1:39: notifications.alertmanagers[0].url: must not contain credentials, set basic_auth (as in http://alertmanager.example:9093)`}},

@@ -1,9 +1,6 @@
-package ratelimit
+package pattern
 
 import "strings"
-
-// isPattern tells whether a type's match is more than a name.
-func isPattern(s string) bool { return strings.ContainsAny(s, "*?") }
 
 // literals counts the bytes of a pattern that stand for themselves.
 func literals(pattern string) int {
