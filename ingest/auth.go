@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"log"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -272,4 +273,21 @@ func (t *throttledLog) warn(msg string, args ...any) {
 		args = append(args, "skipped", n)
 	}
 	t.logger.Warn(msg, args...)
+}
+
+// ErrorLog takes what a server says of its connections. Whoever connects can make it say something, so it is throttled, but
+// for panics.
+func ErrorLog(l *slog.Logger) *log.Logger { return log.New(serverLog{newThrottledLog(l)}, "", 0) }
+
+type serverLog struct{ throttledLog }
+
+// Write is part of io.Writer.
+func (s serverLog) Write(line []byte) (int, error) {
+	msg := strings.TrimSpace(string(line))
+	if strings.HasPrefix(msg, "http: panic") || strings.HasPrefix(msg, "http2: panic") {
+		s.logger.Error(msg)
+	} else {
+		s.warn(msg)
+	}
+	return len(line), nil
 }

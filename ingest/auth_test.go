@@ -228,6 +228,20 @@ func TestThrottledLogSaysWhatItLeftOut(t *testing.T) {
 	require.Contains(t, out.String(), "skipped=4")
 }
 
+// Connections that end in the middle of a handshake do not flood the log, and each panic is in it.
+func TestServerErrorsAreThrottled(t *testing.T) {
+	var out bytes.Buffer
+	log := ErrorLog(slog.New(slog.NewTextHandler(&out, nil)))
+	for range 1000 {
+		log.Println("http: TLS handshake error from 127.0.0.1:4711: EOF")
+	}
+	log.Println("http: panic serving 127.0.0.1:4711: nil")
+	log.Println("http2: panic serving 127.0.0.1:4711: nil")
+	require.Equal(t, 1, strings.Count(out.String(), "level=WARN msg=\"http: TLS handshake error from 127.0.0.1:4711: EOF\""))
+	require.Equal(t, 2, strings.Count(out.String(), "level=ERROR"))
+	require.Equal(t, 3, strings.Count(out.String(), "\n"), out.String())
+}
+
 func TestTokenErrorsAreJoined(t *testing.T) {
 	_, err := ParseTokens("f", []byte("- {}\n- {}"), nil)
 	var joined interface{ Unwrap() []error }

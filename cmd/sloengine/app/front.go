@@ -43,7 +43,7 @@ func listen(opt *Options, c *config.Config, set *metrics.Set) (*front, error) {
 	}
 	f := &front{log: opt.Log, config: c, address: opt.Listen}
 	f.handle(opening())
-	f.server = &http.Server{Handler: f, ErrorLog: slog.NewLogLogger(opt.Log.Handler(), slog.LevelWarn)}
+	f.server = &http.Server{Handler: f, ErrorLog: ingest.ErrorLog(opt.Log)}
 	ingest.Harden(f.server)
 	if f.conns, err = connlimit.New(connlimit.Options{Max: c.Web.MaxConnections, Metrics: set, Logger: opt.Log}); err != nil {
 		return nil, err
