@@ -31,13 +31,53 @@ func ParseSchedule(text string, zone *time.Location) (*Schedule, error) {
 	return s, nil
 }
 
-// Next is the first time after now.
+// Next is the first time after now. A time that the clocks show twice is the first of the two, and one that they skip has
+// the offset from before the change. A schedule of every hour also runs in an hour that the clocks repeat.
 func (s *Schedule) Next(now time.Time) (time.Time, error) {
-	next, err := gronx.NextTickAfter(s.text, now.In(s.zone), false)
-	if err != nil || !next.After(now) {
-		return time.Time{}, fmt.Errorf("schedule %q never occurs", s.text)
+	segments, err := gronx.Segments(s.text)
+	if err != nil {
+		return time.Time{}, err
 	}
-	return next, nil
+	everyHour := segments[2] == "*"
+	// The library steps through readings of a clock with one offset, which has no gaps.
+	tick := func(after time.Time, offset time.Duration) (time.Time, error) {
+		reading := after.UTC().Add(offset)
+		next, err := gronx.NextTickAfter(s.text, reading, false)
+		if err != nil || !next.After(reading) {
+			return time.Time{}, fmt.Errorf("schedule %q never occurs", s.text)
+		}
+		return next.Add(-offset).In(s.zone), nil
+	}
+	for at := now.In(s.zone); ; { // from one change of the clocks to the next
+		from, to := at.ZoneBounds()
+		offset, gap := offsetOf(at), time.Duration(0)
+		if !from.IsZero() {
+			gap = offset - offsetOf(from.Add(-1))
+		}
+		after := now
+		if gap < 0 && !everyHour && now.Before(from.Add(-gap)) {
+			after = from.Add(-gap - 1) // what the clocks show again until then has been
+		}
+		next, err := tick(after, offset)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if gap > 0 && now.Before(from.Add(gap)) {
+			skipped, err := tick(now, offset-gap)
+			if err == nil && skipped.Before(from.Add(gap)) && skipped.Before(next) {
+				next = skipped
+			}
+		}
+		if to.IsZero() || next.Before(to) {
+			return next, nil
+		}
+		now, at = to.Add(-1), to
+	}
+}
+
+func offsetOf(t time.Time) time.Duration {
+	_, seconds := t.Zone()
+	return time.Duration(seconds) * time.Second
 }
 
 // run calls f at every tick, with the time of the tick, until ctx ends. Ticks that pass

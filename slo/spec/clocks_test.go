@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/zonetest"
 )
 
 // RFC 5545: of a time that the clocks show twice an occurrence has the first, and one in a gap the offset from before it.
@@ -50,4 +51,35 @@ func TestRecurrencesWhereTheClocksChange(t *testing.T) {
 	}
 	require.Equal(t, []string{"07:00", "07:00"}, got)
 	require.Len(t, r.between(slo.Span{From: time.Date(2026, 3, 8, 0, 0, 0, 0, loc), To: time.Date(2026, 3, 8, 4, 0, 0, 0, loc)}), 4)
+}
+
+// Around every change of the clocks, a rule occurs once, at the instant that RFC 5545 says.
+func TestRecurrencesAgainstTheRule(t *testing.T) {
+	t.Parallel()
+	rules := []struct {
+		text               string
+		years, months, day int // from the first occurrence to that near the change
+	}{
+		{"FREQ=DAILY;COUNT=5", 0, 0, 3}, {"FREQ=WEEKLY;COUNT=3", 0, 0, 7}, {"FREQ=MONTHLY;COUNT=3", 0, 1, 0}, {"FREQ=YEARLY;COUNT=3", 1, 0, 0},
+	}
+	checked := 0
+	for n, c := range zonetest.Changes(t) {
+		for i, r := range c.Readings() {
+			rule := rules[(n+i)%len(rules)]
+			first := r.AddDate(-rule.years, -rule.months, -rule.day)
+			start := slo.WallTime(first, c.Zone)
+			if wall(start) != first || first.Day() != r.AddDate(0, 0, -rule.day).Day() {
+				continue // in another gap, or no day of its month
+			}
+			rec, err := parseRRule(rule.text, start, time.Minute)
+			require.NoError(t, err)
+			want := c.Instant(r)
+			got := rec.between(slo.Span{From: want.Add(-20 * time.Hour), To: want.Add(20 * time.Hour)})
+			if len(got) != 1 || !got[0].From.Equal(want) {
+				t.Fatalf("%s from %s in %s occurs at %v, want %s", rule.text, start, c.Zone, got, want)
+			}
+			checked++
+		}
+	}
+	require.Greater(t, checked, 1000)
 }
