@@ -25,6 +25,13 @@ func TestFleetIsOneEngine(t *testing.T) {
 			for _, p := range w.parts {
 				p.bytes = []int{1000, 20_000, 4 << 20}[seed] // some tell of slices in many answers
 			}
+			covers := func(spans ...slo.Span) {
+				w.whole.fold.Covers(spans, false)
+				for _, p := range w.parts {
+					p.fold.Covers(spans, false)
+				}
+			}
+			covers(slo.Span{From: began.Add(-2 * time.Hour), To: began.Add(-time.Minute)})
 			for _, p := range w.parts { // a backfill that every engine got its part of
 				for _, at := range []time.Duration{-2 * time.Hour, -time.Minute} {
 					e := &event.Event{Service: "shop", Type: "none", Time: began.Add(at), Count: 1}
@@ -37,6 +44,7 @@ func TestFleetIsOneEngine(t *testing.T) {
 				e.Time = began.Add(-time.Duration(w.rng.IntN(110*60)) * time.Second)
 				w.event(fold.Backfill, e)
 			}
+			covers()
 			compared := 0
 			for round := range 6 {
 				w.pass(time.Duration(2+w.rng.IntN(9))*time.Hour, 3+w.rng.IntN(9))
