@@ -416,7 +416,41 @@ func (f *Fold) ringSums(r *Request) [][]uint64 {
 	if f.ring == nil {
 		return nil
 	}
-	return f.ringSpans(r, r.Spans, int(f.ring.cols.n), func(acc []uint64, from, to int64) { f.ring.addAll(acc, from, to, f.clock) })
+	add := func(acc []uint64, from, to int64) { f.ring.addAll(acc, from, to, f.clock) }
+	out := f.ringSpans(r, r.Spans, int(f.ring.cols.n), add)
+	if f.rec-nanos(r.Now) > fineWidth*int64(time.Second) {
+		f.addAhead(r, out, f.ringSpans(r, []slo.Span{{From: r.Now, To: unix(f.ring.end() * int64(time.Second))}}, int(f.ring.cols.n), add)[0])
+	}
+	return out
+}
+
+// addAhead adds what was received after the time of a request to the spans that end then. After a clock was set back, receive
+// times stand still ahead of it, and conditions would see none of the events until it has caught up.
+func (f *Fold) addAhead(r *Request, out [][]uint64, ahead []uint64) {
+	for i, sums := range out {
+		if sums == nil || !r.Spans[i].To.Equal(r.Now) {
+			continue
+		}
+		for _, ind := range f.inds {
+			for _, g := range ind.sorted {
+				if g.received == 0 {
+					continue
+				}
+				mine := f.ring.of(g)
+				for set := setReceived; set < sets; set++ {
+					addColumn(sums, ahead, mine.bins[set], ind.width)
+					addColumn(sums, ahead, mine.squares[set], 1)
+				}
+			}
+		}
+	}
+}
+
+// addColumn adds w columns from a place, which is one more than that of the first; 0 is none.
+func addColumn(acc, sums []uint64, col uint32, w int) {
+	if col > 0 {
+		addSums(acc[col-1:int(col)-1+w], sums[col-1:])
+	}
 }
 
 func (f *Fold) ringSpans(r *Request, spans []slo.Span, width int, add func(acc []uint64, from, to int64)) [][]uint64 {
