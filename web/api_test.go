@@ -303,7 +303,7 @@ func TestOpenAnswersSayNothingOfTheInside(t *testing.T) {
 	b.eng.Budgets = []status.BudgetStatus{{Service: "hushed-budget", Lately: true}}
 	b.eng.Receivers = []status.AlertmanagerStatus{{Name: "hushed-receiver", FailingSince: noon}}
 	b.eng.Sinks = []status.SinkStatus{{Name: "hushed-sink", HeldSeconds: 1}}
-	for _, state := range []status.State{status.Ready, status.Poisoned, status.Failed, status.DiskLow, status.Recovering, status.Stopping} {
+	for _, state := range []status.State{status.Ready, status.Poisoned, status.Failed, status.DiskLow, status.ClockJump, status.Recovering, status.Stopping} {
 		b.eng.State, b.eng.Reason = state, "open "+hushed+"wal/1.seg: hushed error"
 		for _, target := range []string{"/nothing", "/nothing?theme=dark", "/slo/x", "/api/nothing", "/engine/nothing", "/static/nothing", "/-/nothing", "/-/healthy", "/-/ready", "/openapi.json", "/badge/nothing.svg", "/", "/slo", "/engine", "/metrics"} {
 			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions} {
@@ -342,6 +342,7 @@ func TestHealth(t *testing.T) {
 		{status.Starting, "", 200, 503, "starting"},
 		{status.Recovering, "", 200, 503, "42% done"},
 		{status.DiskLow, "900 MiB free", 200, 503, "900 MiB free"},
+		{status.ClockJump, "", 200, 503, "clock jumped ahead"}, // a restart would confirm the wrong time
 		{status.Poisoned, "", 503, 503, "durable"},
 		{status.Stopping, "", 200, 503, "stopping"},
 		{status.Failed, "", 503, 503, "failed"},

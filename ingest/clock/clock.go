@@ -3,6 +3,7 @@
 package clock
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 )
@@ -17,6 +18,7 @@ type Clock struct {
 	maxJump time.Duration
 
 	last   int64         // Unix ns of the last durable record; 0 if there is none
+	ahead  time.Duration // of last, at the last Next
 	at     time.Duration // uptime at that record
 	jumped atomic.Bool   // set by Next, read by the health of the engine
 }
@@ -37,8 +39,8 @@ func (c *Clock) Start(last int64) {
 // Next returns the receive time for the next records, in Unix nanoseconds, or false while the clock is not trusted.
 func (c *Clock) Next() (int64, bool) {
 	now := c.now().UnixNano()
-	ahead := time.Duration(now - c.last)
-	jumped := ahead > c.maxJump && ahead-(c.uptime()-c.at) > c.maxJump
+	c.ahead = time.Duration(now - c.last)
+	jumped := c.ahead > c.maxJump && c.ahead-(c.uptime()-c.at) > c.maxJump
 	c.jumped.Store(jumped)
 	return max(now, c.last), !jumped
 }
@@ -47,6 +49,28 @@ func (c *Clock) Next() (int64, bool) {
 func (c *Clock) Wrote(at int64) {
 	c.last = at
 	c.at = c.uptime()
+}
+
+// maxBehind is how far a clock may be behind the log unnoticed. Clocks that are corrected often go back a little.
+const maxBehind = time.Minute
+
+// Error says that the clock disagrees with the log.
+type Error struct{ Ahead time.Duration } // of the last record; negative if the clock is behind it
+
+func (e *Error) Error() string {
+	if e.Ahead < 0 {
+		return fmt.Sprintf("the clock is %s behind the log", (-e.Ahead).Round(time.Second))
+	}
+	return fmt.Sprintf("the clock is %s ahead of the log", e.Ahead.Round(time.Second))
+}
+
+// Check returns an *Error if the last Next found the clock ahead, so that nothing is accepted, or behind the log, so that
+// receive times stand still.
+func (c *Clock) Check() error {
+	if c.Jumped() || c.ahead < -maxBehind {
+		return &Error{c.ahead}
+	}
+	return nil
 }
 
 // Jumped reports whether the clock is not trusted now.

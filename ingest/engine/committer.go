@@ -246,7 +246,7 @@ func (c *committer) commit() error {
 // All records of a group have the same time, which is never before that of the last record. Until the start
 // records are written, no event is accepted: a record in front of them would look like one of the process before.
 func (c *committer) admission() (at int64, closed *UnavailableError, err error) {
-	at, ok := c.clock.Next()
+	at, ok := c.now()
 	if !ok {
 		return at, ErrClockJump, nil
 	}
@@ -257,6 +257,17 @@ func (c *committer) admission() (at int64, closed *UnavailableError, err error) 
 		return at, ErrDiskFull, nil
 	}
 	return at, nil, nil
+}
+
+// now returns the receive time for the next records, or false while the clock is not trusted. It notes what is wrong.
+func (c *committer) now() (at int64, ok bool) {
+	at, ok = c.clock.Next()
+	if err := c.clock.Check(); err != nil {
+		c.e.troubles[troubleClock].failed(err)
+	} else {
+		c.e.troubles[troubleClock].works()
+	}
+	return at, ok
 }
 
 // prepare reserves memory for the payloads of the whole group, so that they do not move while pending refers to them.

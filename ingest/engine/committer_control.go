@@ -24,7 +24,7 @@ func (c *committer) heartbeat() error {
 //
 // An error is fatal, as from control.
 func (c *committer) beat(kind record.Beat) error {
-	at, ok := c.clock.Next()
+	at, ok := c.now()
 	if !ok {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (c *committer) beat(kind record.Beat) error {
 
 // start writes the start records. With a full disk or a wrong clock they are written later, before anything else.
 func (c *committer) start() error {
-	at, ok := c.clock.Next()
+	at, ok := c.now()
 	if !ok {
 		return nil
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"syscall"
@@ -10,11 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -275,6 +278,76 @@ func TestClock(t *testing.T) {
 		requireOnce(t, again.counts(), []string{"a", "b", "c", "d", "e", "f"})
 		again.shutdown()
 	})
+}
+
+// A clock that is set by an hour or a day is named once when that is found and once when it is over, and nothing that was
+// accepted counts twice or not at all.
+func TestClockIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		by      time.Duration
+		message string
+	}{
+		{time.Hour + time.Second, "the clock is 1h0m11s ahead of the log"},
+		{24 * time.Hour, "the clock is 24h0m10s ahead of the log"},
+		{-time.Hour, "the clock is 59m50s behind the log"},
+		{-24 * time.Hour, "the clock is 23h59m50s behind the log"},
+		{-30 * time.Second, ""}, // a correction that nobody needs to know of
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			disk, clock, log := fsystest.New(), &settableClock{began: time.Now()}, &logtest.Buffer{}
+			opt := testOptions(disk)
+			opt.Now, opt.Uptime, opt.Logger = clock.now, clock.uptime, slog.New(slog.NewTextHandler(log, nil))
+			opt.Metrics = NewMetrics(metrics.NewSet())
+			gauge := func() string {
+				var b strings.Builder
+				opt.Metrics.set.WritePrometheus(&b)
+				return b.String()
+			}
+			r := start(t, opt)
+			r.commit("a")
+			mark := r.Health().Watermark
+			clock.set(c.by, 0)
+			time.Sleep(time.Minute - time.Second) // without a sender
+			if c.message == "" {
+				require.Empty(t, r.Health().Troubles)
+				require.NotContains(t, log.String(), "part=clock")
+				r.shutdown()
+				return
+			}
+			require.Equal(t, "clock", r.Health().Troubles[0].Part)
+			require.Contains(t, gauge(), `sloengine_ingest_trouble{part="clock"} 1`)
+			require.Equal(t, 1, strings.Count(log.String(), "part of the engine fails"), log)
+			require.Contains(t, log.String(), c.message)
+			require.Equal(t, mark, r.Health().Watermark)
+			require.Equal(t, c.by > 0, r.ClockJumped())
+			if c.by > 0 {
+				require.ErrorIs(t, r.refusal("b"), ErrClockJump)
+			} else {
+				require.Equal(t, 1, r.commit("b").Accepted)
+			}
+			require.Equal(t, 1, r.commit("a").Duplicates)
+
+			clock.set(0, 0)
+			time.Sleep(11 * time.Second)
+			require.Empty(t, r.Health().Troubles)
+			require.False(t, r.ClockJumped())
+			require.Contains(t, gauge(), `sloengine_ingest_trouble{part="clock"} 0`)
+			require.Equal(t, 1, strings.Count(log.String(), "part of the engine works again"), log)
+			require.Equal(t, 1, strings.Count(log.String(), "part=clock err"), log)
+			r.commit("b")
+
+			// A restart behind the log says so, too, and knows all ids.
+			clock.set(-c.by.Abs(), 0)
+			r.shutdown()
+			opt.Metrics, opt.State = NewMetrics(metrics.NewSet()), nil
+			again := start(t, opt)
+			require.Equal(t, "clock", again.Health().Troubles[0].Part)
+			require.Equal(t, 2, again.commit("a", "b").Duplicates)
+			again.commit("c")
+			requireOnce(t, again.counts(), []string{"a", "b", "c"})
+			again.shutdown()
+		})
+	}
 }
 
 // slowState holds up the fold until it is let go.

@@ -127,6 +127,9 @@ func (e *Engine) Health() Health {
 	return h
 }
 
+// ClockJumped reports whether nothing is accepted because the clock jumped ahead.
+func (e *Engine) ClockJumped() bool { return e.clock.Jumped() }
+
 // status derives what the engine is doing from its parts, the most serious first.
 func (e *Engine) status() (Status, string) {
 	phase := *e.phase.Load()

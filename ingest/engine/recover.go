@@ -55,10 +55,6 @@ func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *dedup.Tabl
 	last := max(e.read.at, from.IDAt)
 	e.watermark.Store(last)
 	e.clock.Start(last)
-	if now := e.opt.Now().UnixNano(); last > now {
-		e.opt.Logger.Warn("clock is behind the log, receive times stand still until it has caught up",
-			"seconds", (last-now)/1e9)
-	}
 	e.durable.Store(max(log.DurableSeq(), e.folded.Load()))
 	e.publishIDs(from.IDs, last)
 	e.opt.Logger.Info("recovered", "checkpoint", from.Seq, "records", e.recovered.Load(), "ids", from.IDs.Stats(last).Count)

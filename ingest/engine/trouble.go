@@ -1,16 +1,18 @@
 package engine
 
 import (
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
 // Trouble is a part of the engine that fails and is retried automatically.
 type Trouble struct {
-	Part   string // log, log_marker, fold, checkpoint or dead_letters
+	Part   string // log, log_marker, fold, checkpoint, dead_letters or clock
 	Reason string // a sentence, without the text of the error
 	Since  time.Time
 }
@@ -33,10 +35,11 @@ const (
 	troubleFold
 	troubleCheckpoint
 	troubleDeadLetters
+	troubleClock
 	troubleParts
 )
 
-var troubleNames = [troubleParts]string{"log", "log_marker", "fold", "checkpoint", "dead_letters"}
+var troubleNames = [troubleParts]string{"log", "log_marker", "fold", "checkpoint", "dead_letters", "clock"}
 
 // failed notes a failure. The same reason again is not logged, another one is, and Since stays that of the first.
 func (t *trouble) failed(err error) {
@@ -64,6 +67,12 @@ func (t *trouble) works() {
 
 // reasonOf leaves out the text of the error, which may name paths: pages show the reason.
 func reasonOf(err error) string {
+	if wrong, ok := errors.AsType[*clock.Error](err); ok {
+		if wrong.Ahead < 0 {
+			return "the clock was set back: receive times stand still until it has caught up with the log"
+		}
+		return "the clock jumped ahead: nothing is accepted until it is corrected, or a restart confirms it"
+	}
 	switch fsys.Classify(err) {
 	case fsys.NoFiles:
 		return "no file descriptors left (raise the limit of open files or lower web.max_connections)"

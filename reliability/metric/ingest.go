@@ -30,7 +30,7 @@ var (
 	TokenRequests          = ingestPart.Counter("sloengine_token_requests_total", "requests", "Requests that carried a key of a token, expired or not.", tokenName, tokenKey, Absent("without tokens"))
 	TokenExpirySeconds     = ingestPart.Gauge("sloengine_token_expiry_seconds", "Unix seconds", "Time at which a key of a token expires.", tokenName, tokenKey, Absent("for a key that does not expire"))
 	TokenLastUsedSeconds   = ingestPart.Gauge("sloengine_token_last_used_seconds", "Unix seconds", "Time of the last request that carried a key of a token. 0 if there was none since the start.", tokenName, tokenKey, Absent("without tokens"))
-	IngestTrouble          = ingestPart.Gauge("sloengine_ingest_trouble", unitYesNo, "1 while a part of the engine fails, for example for lack of file descriptors or disk space. The engine keeps retrying.", OneOf("part", "log log_marker fold checkpoint dead_letters"))
+	IngestTrouble          = ingestPart.Gauge("sloengine_ingest_trouble", unitYesNo, "1 while a part of the engine fails, for example for lack of file descriptors or disk space. The engine keeps retrying.", OneOf("part", "log log_marker fold checkpoint dead_letters clock"))
 	HTTPConnections        = ingestPart.Gauge("sloengine_http_connections", "connections", "Open client connections.")
 	HTTPConnectionsLimit   = ingestPart.Gauge("sloengine_http_connections_limit", "connections", "Maximum number of open connections: `web.max_connections`, or less if the limit of open files is low.")
 	HTTPConnectionsTotal   = ingestPart.Counter("sloengine_http_connections_total", "connections", "Connections that were accepted, that were closed at the limit in favour of a new one (evicted), and that were refused at the limit.", OneOf("result", "accepted evicted refused"))

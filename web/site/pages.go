@@ -75,6 +75,8 @@ func engineMark(s status.State) chart.Mark {
 		return chart.Risk("stale")
 	case status.DiskLow:
 		return chart.Bad("disk low")
+	case status.ClockJump:
+		return chart.Bad("clock jump")
 	case status.Poisoned:
 		return chart.Bad("not durable")
 	case status.Failed:
@@ -168,7 +170,7 @@ func banners(v View) []banner {
 		out = append(out, b)
 	case status.Starting, status.Stopping:
 		out = append(out, banner{Class: "info", Title: status.StateText(v.Eng.State), Text: reason})
-	case status.DiskLow, status.Poisoned, status.Failed:
+	case status.DiskLow, status.ClockJump, status.Poisoned, status.Failed:
 		out = append(out, banner{Class: "bad", Title: status.StateText(v.Eng.State), Text: reason})
 	}
 	if v.Stale && v.Eng.State.Recovered() {

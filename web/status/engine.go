@@ -19,7 +19,8 @@ const (
 	Ready      State = "ready"
 	Stale      State = "stale" // counting, but the report is old
 	DiskLow    State = "disk_low"
-	Poisoned   State = "poisoned" // an fsync failed: nothing is durable until a restart
+	ClockJump  State = "clock_jump" // nothing is accepted until the clock is corrected, or a restart confirms it
+	Poisoned   State = "poisoned"   // an fsync failed: nothing is durable until a restart
 	Stopping   State = "stopping"
 	Failed     State = "failed"
 )
@@ -220,6 +221,8 @@ func StateText(s State) string {
 		return "Events are accepted, but the numbers shown are old."
 	case DiskLow:
 		return "The disk is nearly full: new events are refused until space is freed. Acknowledged events are safe."
+	case ClockJump:
+		return "The clock jumped ahead: new events are refused until it is corrected, or a restart confirms it. Acknowledged events are safe."
 	case Poisoned:
 		return "The disk failed to make data durable. New events are refused until the engine is restarted on a working disk."
 	case Stopping:

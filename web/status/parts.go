@@ -128,7 +128,7 @@ type DeadLetterStatus struct {
 // DegradedPart is something that does not work as it should while events are
 // still taken and counted.
 type DegradedPart struct {
-	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, notifications, audit, connections, engine, slo, redis, breaker, alertmanager, report, source, token, budget or sink
+	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, clock, notifications, audit, connections, engine, slo, redis, breaker, alertmanager, report, source, token, budget or sink
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
 }

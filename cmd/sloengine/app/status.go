@@ -65,7 +65,7 @@ func (e *engineStatus) get() status.Engine {
 		Fold:       status.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark},
 		Disk:       status.DiskStatus{Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater)), TotalBytes: e.disk},
 	}
-	if e.stopping.Load() && (s.State == status.Ready || s.State == status.DiskLow) {
+	if e.stopping.Load() && (s.State == status.Ready || s.State == status.DiskLow || s.State == status.ClockJump) {
 		s.State, s.Reason = status.Stopping, "the engine is shutting down"
 	}
 	n := e.http.Totals()
@@ -113,6 +113,8 @@ func webState(s engine.Status) status.State {
 		return status.Ready
 	case engine.StatusDiskLow:
 		return status.DiskLow
+	case engine.StatusClockJump:
+		return status.ClockJump
 	case engine.StatusPoisoned:
 		return status.Poisoned
 	case engine.StatusStopping, engine.StatusStopped:
