@@ -26,9 +26,9 @@ type clockGuard struct {
 	lastMono time.Duration
 }
 
-// check takes the wall clock and the time since some fixed moment. It returns
+// check takes the wall clock, the time since some fixed moment, and whether others refuse the clock. It returns
 // why the tick must not be made, or "" to go on.
-func (c *clockGuard) check(wall time.Time, mono time.Duration) string {
+func (c *clockGuard) check(wall time.Time, mono time.Duration, refused bool) string {
 	wall = wall.Round(0) // compare what the clock shows
 	if !c.ok {
 		c.believe(wall, mono)
@@ -50,7 +50,7 @@ func (c *clockGuard) check(wall time.Time, mono time.Duration) string {
 		c.doubting = mono
 	}
 	c.last, c.lastMono = wall, mono
-	if mono-c.doubting >= clockPatience {
+	if mono-c.doubting >= clockPatience && !refused {
 		c.believe(wall, mono)
 		return ""
 	}

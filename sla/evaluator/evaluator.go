@@ -31,6 +31,10 @@ type Options struct {
 	// would hide its own jumps. Default: the process's.
 	Monotonic func() time.Duration
 
+	// Refused, if set, reports whether the events' clock is refused where they are counted. A clock that jumped is then not
+	// believed, however long it runs on.
+	Refused func() bool
+
 	// Complete, if set, adds to a new report what the fold's sums do not tell, before anybody sees it. The time that it
 	// takes is part of the tick.
 	Complete func(*sla.Report)
@@ -62,6 +66,9 @@ func (o *Options) applyDefaults() {
 	if o.Monotonic == nil {
 		origin := time.Now()
 		o.Monotonic = func() time.Duration { return time.Since(origin) }
+	}
+	if o.Refused == nil {
+		o.Refused = func() bool { return false }
 	}
 	if o.Complete == nil {
 		o.Complete = func(*sla.Report) {}
@@ -195,7 +202,7 @@ func (e *Evaluator) evaluate(ctx context.Context, now time.Time) (*sla.Report, e
 // Ticks keep to the interval however long each takes; one that takes longer
 // swallows those it covers and is counted as late. A tick whose clock went back,
 // or jumped an hour ahead, is refused until the clock has run on for some
-// minutes.
+// minutes, and for as long as Options.Refused says.
 func (e *Evaluator) Run(ctx context.Context) error {
 	ticker := time.NewTicker(e.opt.Interval)
 	defer ticker.Stop()
@@ -225,7 +232,7 @@ type runner struct {
 
 func (e *Evaluator) step(ctx context.Context, r *runner, mono time.Duration) {
 	now := e.opt.Now()
-	if why := r.clock.check(now, mono); why != "" {
+	if why := r.clock.check(now, mono, e.opt.Refused()); why != "" {
 		e.opt.Metrics.refused.Inc()
 		if !r.jumped {
 			e.opt.Logger.Error("evaluation refused: "+why, "believed_after", clockPatience)

@@ -31,6 +31,7 @@ type rig struct {
 	log    *logtest.Buffer
 	source atomic.Value // of source
 	skew   atomic.Int64 // nanoseconds
+	refuse atomic.Bool  // the clock, where events are counted
 
 	mu   sync.Mutex
 	made []*sla.Report
@@ -51,7 +52,7 @@ func newRig(t *testing.T) *rig {
 		Source: func(ctx context.Context, req fold.Request) (*fold.Sums, error) {
 			return r.source.Load().(source)(ctx, req)
 		},
-		Now: func() time.Time { return time.Now().Add(time.Duration(r.skew.Load())) },
+		Now: func() time.Time { return time.Now().Add(time.Duration(r.skew.Load())) }, Refused: r.refuse.Load,
 		OnReport: func(rep *sla.Report) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -164,6 +165,23 @@ func TestRunRefusesAClockThatJumps(t *testing.T) {
 		pass(10 * time.Second)
 		require.Len(t, r.reports(), 2)
 		require.Contains(t, r.log.String(), "goes on by the clock")
+	})
+}
+
+// A report of a time that the engine does not believe would send reports, end periods and delete what is old.
+func TestRunRefusesAClockThatTheEngineRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(t)
+		pass(time.Second)
+		r.skew.Store(int64(24 * time.Hour))
+		r.refuse.Store(true)
+		pass(2 * time.Hour)
+		require.Len(t, r.reports(), 1)
+		require.Equal(t, 1, strings.Count(r.log.String(), "evaluation refused"))
+		r.refuse.Store(false)
+		pass(10 * time.Second)
+		require.Len(t, r.reports(), 2, "it has run on for long enough")
 	})
 }
 

@@ -257,6 +257,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 			observe(r)
 		},
 		Complete: complete,
+		Refused:  eng.ClockJumped,
 		Interval: c.Evaluator.Interval,
 		Metrics:  evaluator.NewMetrics(set),
 		Logger:   opt.Log,
