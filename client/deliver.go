@@ -52,7 +52,8 @@ type deliverer struct {
 	breaker *breaker.Breaker
 	slots   chan struct{} // MaxInFlight
 	timeout time.Duration // of one request
-	paused  atomic.Int64  // until then, Unix nanoseconds
+	started time.Time
+	paused  atomic.Int64 // until then, nanoseconds since started: the clock may be set
 }
 
 func newDeliverer(o *Options) (*deliverer, error) {
@@ -60,7 +61,7 @@ func newDeliverer(o *Options) (*deliverer, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &deliverer{slots: make(chan struct{}, o.MaxInFlight), timeout: o.RequestTimeout}
+	d := &deliverer{started: time.Now(), slots: make(chan struct{}, o.MaxInFlight), timeout: o.RequestTimeout}
 	d.poster, err = post.New(post.Options{
 		URL: target, UserAgent: "sloengine-client", Token: o.Token, TokenFile: o.TokenFile, HTTPClient: o.HTTPClient, TLS: o.TLS,
 		MaxInFlight: o.MaxInFlight, Compression: o.Compression, CompressFrom: leastCompressed, Deadline: true,
@@ -137,7 +138,7 @@ func (d *deliverer) pause(wait time.Duration) {
 	if wait <= 0 {
 		return
 	}
-	until := time.Now().Add(min(wait, maxPause)).UnixNano()
+	until := int64(time.Since(d.started) + min(wait, maxPause))
 	for {
 		old := d.paused.Load()
 		if old >= until || d.paused.CompareAndSwap(old, until) {
@@ -151,7 +152,7 @@ func (d *deliverer) pauseLeft() time.Duration {
 	if until == 0 {
 		return 0
 	}
-	return max(time.Until(time.Unix(0, until)), 0)
+	return max(time.Duration(until)-time.Since(d.started), 0)
 }
 
 // held reports why no request would be made now, nil if one would.

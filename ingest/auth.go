@@ -265,7 +265,7 @@ func newThrottledLog(l *slog.Logger) throttledLog {
 func (t *throttledLog) warn(msg string, args ...any) {
 	now := t.now().UnixNano()
 	next := t.next.Load()
-	if now < next || !t.next.CompareAndSwap(next, now+int64(time.Second)) {
+	if wait := next - now; wait > 0 && wait <= int64(time.Second) || !t.next.CompareAndSwap(next, now+int64(time.Second)) {
 		t.skipped.Add(1)
 		return
 	}

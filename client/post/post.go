@@ -88,7 +88,8 @@ type Poster struct {
 	zstd  *zstd.Encoder // EncodeAll is safe for concurrent use
 	gzips sync.Pool
 
-	noDeadline atomic.Int64 // until then no deadline is sent, Unix nanoseconds
+	started    time.Time
+	noDeadline atomic.Int64 // until then no deadline is sent, nanoseconds since started
 }
 
 // New opens the token file. It connects to nothing.
@@ -97,7 +98,7 @@ func New(o Options) (*Poster, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Poster{o: o, own: o.HTTPClient == nil, token: t}
+	p := &Poster{started: time.Now(), o: o, own: o.HTTPClient == nil, token: t}
 	if p.own {
 		p.o.HTTPClient = newHTTPClient(&o)
 	}
@@ -164,7 +165,7 @@ func (p *Poster) post(ctx context.Context, target string, lines []byte, n int) (
 	if sent != "" {
 		req.Header.Set("Authorization", sent)
 	}
-	if p.o.Deadline && time.Now().UnixNano() >= p.noDeadline.Load() {
+	if p.o.Deadline && int64(time.Since(p.started)) >= p.noDeadline.Load() {
 		deadline.Set(req.Header, ctx)
 	}
 	began := time.Now()
@@ -185,7 +186,7 @@ func (p *Poster) post(ctx context.Context, target string, lines []byte, n int) (
 		switch {
 		case status.DeadlinePassed() && ctx.Err() == nil:
 			// It had not: the clocks differ. Better no deadline than a wrong one.
-			p.noDeadline.Store(time.Now().Add(clocksDiffer).UnixNano())
+			p.noDeadline.Store(int64(time.Since(p.started) + clocksDiffer))
 		case status.Status == http.StatusUnauthorized && p.token.header(true) != sent:
 			return nil, errNewToken
 		}

@@ -48,14 +48,14 @@ type Limit struct {
 	refused  *metrics.Counter
 	evicted  *metrics.Counter
 
-	// refusedAt is when a connection was last refused, Unix nanoseconds.
-	refusedAt atomic.Int64
+	started time.Time // what conn.since counts from
 
-	mu      sync.Mutex
-	conns   []*conn
-	room    int       // most connections for now: limit, or less while files need more
-	lowered time.Time // when room last changed
-	full    bool      // told in the log
+	mu        sync.Mutex
+	conns     []*conn
+	room      int       // most connections for now: limit, or less while files need more
+	lowered   time.Time // when room last changed
+	refusedAt time.Time // when a connection was last refused
+	full      bool      // told in the log
 }
 
 // New asks the system for its limit, and adds the metrics.
@@ -71,7 +71,7 @@ func New(o Options) (*Limit, error) {
 		o.Descriptors = int(min(r.Cur, 1<<30))
 	}
 	reserve := min(maxReserve, o.Descriptors/reserveShare)
-	l := &Limit{o: o, topMost: o.Descriptors - reserve - 1}
+	l := &Limit{o: o, started: time.Now(), topMost: o.Descriptors - reserve - 1}
 	l.limit = max(1, min(o.Max, l.topMost))
 	l.room = l.limit
 	l.accepted = metric.HTTPConnectionsTotal.Counter(o.Metrics, "accepted")
@@ -91,12 +91,8 @@ type Status struct {
 // Status returns the present status.
 func (l *Limit) Status() Status {
 	l.mu.Lock()
-	s := Status{Open: len(l.conns), Limit: l.limit}
-	l.mu.Unlock()
-	if at := l.refusedAt.Load(); at != 0 {
-		s.RefusedAt = time.Unix(0, at)
-	}
-	return s
+	defer l.mu.Unlock()
+	return Status{Open: len(l.conns), Limit: l.limit, RefusedAt: l.refusedAt}
 }
 
 // Serve sets the hooks of a server that is to serve a listener of this limit.
@@ -175,7 +171,7 @@ func (l *Limit) take(tcp *net.TCPConn) *conn {
 		return nil
 	}
 	own := &conn{TCPConn: tcp, l: l, place: len(l.conns)}
-	own.since.Store(now.UnixNano())
+	own.since.Store(int64(now.Sub(l.started)))
 	l.conns = append(l.conns, own)
 	l.tell(now, full)
 	l.mu.Unlock()
@@ -205,15 +201,14 @@ func (l *Limit) need(fd int, now time.Time) int {
 // tell notes that the limit was reached, and logs the first time of many. The caller
 // holds the lock.
 func (l *Limit) tell(now time.Time, full bool) {
-	last := l.refusedAt.Load()
 	switch {
 	case full:
-		l.refusedAt.Store(now.UnixNano())
+		l.refusedAt = now
 		if !l.full {
 			l.full = true
 			l.o.Logger.Warn("connection limit reached, connections without credentials are closed first", "open", len(l.conns), "limit", l.limit)
 		}
-	case l.full && now.UnixNano()-last > int64(recovered) && len(l.conns) < l.limit-l.limit/10:
+	case l.full && now.Sub(l.refusedAt) > recovered && len(l.conns) < l.limit-l.limit/10:
 		l.full = false
 		l.o.Logger.Info("connections below limit again", "open", len(l.conns), "limit", l.limit)
 	}
@@ -259,7 +254,7 @@ type conn struct {
 	place int // in Limit.conns, -1 once it is out; guarded by Limit.mu
 
 	trusted, idle atomic.Bool
-	since         atomic.Int64 // of the last change of state, Unix nanoseconds
+	since         atomic.Int64 // of the last change of state, nanoseconds since Limit.started: the clock may be set
 }
 
 // Close frees the place, too.
@@ -273,7 +268,7 @@ func (c *conn) Close() error {
 func (c *conn) changed(state http.ConnState) {
 	c.idle.Store(state == http.StateIdle)
 	if !c.trusted.Load() || state == http.StateIdle {
-		c.since.Store(time.Now().UnixNano())
+		c.since.Store(int64(time.Since(c.l.started)))
 	}
 }
 

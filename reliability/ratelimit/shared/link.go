@@ -114,7 +114,7 @@ func (l *Link) Run(ctx context.Context) error {
 	tick := time.NewTicker(l.o.Interval)
 	defer tick.Stop()
 	for {
-		if time.Since(time.Unix(0, l.lastOK.Load())) >= l.o.Interval {
+		if time.Since(time.Unix(0, l.lastOK.Load())).Abs() >= l.o.Interval { // negative: the clock was set back
 			_ = l.call(ctx, 0, func(ctx context.Context) error { return l.ping(ctx, l.o.Prefix) })
 		}
 		select {
