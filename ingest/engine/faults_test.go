@@ -291,7 +291,7 @@ func TestClockIsNamed(t *testing.T) {
 		{24 * time.Hour, "the clock is 24h0m10s ahead of the log"},
 		{-time.Hour, "the clock is 59m50s behind the log"},
 		{-24 * time.Hour, "the clock is 23h59m50s behind the log"},
-		{-30 * time.Second, ""}, // a correction that nobody needs to know of
+		{-30 * time.Second, ""}, // a small correction
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			disk, clock, log := fsystest.New(), &settableClock{began: time.Now()}, &logtest.Buffer{}
