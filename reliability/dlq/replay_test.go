@@ -271,6 +271,24 @@ func TestRetentionBySchedule(t *testing.T) {
 	})
 }
 
+// By a clock that jumped ahead everything is old.
+func TestRetentionWaitsForTheClock(t *testing.T) {
+	s, refused, purged := memoryWith(t, testEntries(0, 3)), true, 0
+	var failure error
+	r, err := NewRetention(RetentionOptions{
+		Store: s, Now: func() time.Time { return time.Now().AddDate(10, 0, 0) }, Refused: func() bool { return refused },
+		Done: func(n int, err error) { purged, failure = n, err },
+	})
+	require.NoError(t, err)
+	r.tick(t.Context())
+	require.ErrorContains(t, failure, "the clock jumped ahead")
+	require.Len(t, listAll(t, s), 3)
+	refused = false
+	r.tick(t.Context())
+	require.NoError(t, failure)
+	require.Equal(t, 3, purged)
+}
+
 func TestSchedule(t *testing.T) {
 	moscow, err := time.LoadLocation("Europe/Moscow")
 	require.NoError(t, err)

@@ -15,6 +15,8 @@ type RetentionOptions struct {
 	Cron   string         // "0 2 * * *"
 	Zone   *time.Location // UTC
 	Now    func() time.Time
+	// Refused reports whether the clock is not trusted. Then nothing is purged. nil: it is trusted.
+	Refused func() bool
 	// Done is told of every run, and may be nil.
 	Done func(purged int, err error)
 }
@@ -52,8 +54,13 @@ func (r *Retention) Run(ctx context.Context) error {
 	return r.schedule.run(ctx, r.o.Now, func(time.Time) { r.tick(ctx) })
 }
 
+var errClock = errors.New("the clock jumped ahead: nothing is purged by age until it is trusted again")
+
 func (r *Retention) tick(ctx context.Context) {
-	n, err := r.Purge(ctx)
+	n, err := 0, errClock
+	if r.o.Refused == nil || !r.o.Refused() {
+		n, err = r.Purge(ctx)
+	}
 	if r.o.Done != nil {
 		r.o.Done(n, err)
 	}

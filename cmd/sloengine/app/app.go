@@ -235,7 +235,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		Engine: eng, Catalog: func() event.Catalog { return s.specs.InForce().Catalog },
 		Of: func(name string) *source.Intake { return sources.of(name) },
 	}
-	deadLetters, err := newDeadLetters(c, store, redis, replayer.Target, sinks.replay, deadMetrics, opt.Log)
+	deadLetters, err := newDeadLetters(c, store, redis, replayer.Target, sinks.replay, eng.ClockJumped, deadMetrics, opt.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ type deadLetters struct {
 // newDeadLetters replays entries of admission and of the fold to the engine, and those of sinks to
 // their sink.
 func newDeadLetters(
-	c *config.Config, store *logrange.Store, redis redisClients, toEngine, toSink dlq.Target, m *dlq.Metrics, log *slog.Logger,
+	c *config.Config, store *logrange.Store, redis redisClients, toEngine, toSink dlq.Target, refused func() bool, m *dlq.Metrics, log *slog.Logger,
 ) (d *deadLetters, err error) {
 	d = &deadLetters{Store: store, shared: c.DeadLetters.Storage == "redis", log: log}
 	d.stopping, d.stop = context.WithCancel(context.Background())
@@ -116,6 +116,7 @@ func newDeadLetters(
 		return nil, err
 	}
 	retention := c.RetentionOptions(store)
+	retention.Refused = refused
 	retention.Done = func(purged int, err error) {
 		if purged > 0 || err != nil {
 			log.Info("dead letters purged", "purged", purged, "err", err)
