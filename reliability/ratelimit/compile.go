@@ -337,11 +337,19 @@ func (k *compiler) resolve(path string, layer Layer, name string, own ...level) 
 	if layer != Global && k.c.Global != nil {
 		levels = append(slices.Clone(levels), level{"global", k.c.Global})
 	}
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	number := func(n int64) string {
+		if n == MaxLimit {
+			return "off"
+		}
+		return strconv.FormatInt(n, 10)
+	}
 	r := rule{layer: layer, name: name, keys: newPrefix(layer, name)}
 	var from int
 	r.limit.N, from = pick(k, &r, "limit", amounts, func(v *Values) *int64 { return v.Limit }, limit, number)
 	r.limit.Window, _ = pick(k, &r, "window", amounts, func(v *Values) *time.Duration { return v.Window }, window, time.Duration.String)
+	if r.limit.N == MaxLimit {
+		r.limit.Window = unlimitedWindow
+	}
 	r.limit.Algorithm, _ = pick(k, &r, "algorithm", levels, func(v *Values) *Algorithm { return v.Algorithm }, SlidingWindow, Algorithm.String)
 	settings := r.settings
 	r.limit.Burst, _ = pick(k, &r, "burst", amounts[:min(from+1, len(amounts))], func(v *Values) *int64 { return v.Burst }, r.limit.N, number)

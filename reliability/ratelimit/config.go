@@ -62,8 +62,8 @@ type Config struct {
 // on), Config.Default, Config.Global, and the constants above. A burst is looked
 // for only as far as the limit was: it belongs to that.
 type Values struct {
-	Limit           *int64         `yaml:"limit" min:"1" max:"4000000000"` // events per window: 1 to MaxLimit
-	Window          *time.Duration `yaml:"window" min:"1ms" max:"1d"`      // above 0, at most MaxWindow
+	Limit           *int64         `yaml:"limit" min:"1" max:"4000000000" off:"4000000000"` // events per window: 1 to MaxLimit, which admits everything
+	Window          *time.Duration `yaml:"window" min:"1ms" max:"1d"`                       // above 0, at most MaxWindow
 	Algorithm       *Algorithm     `yaml:"algorithm" one:"sliding_window token_bucket fixed_window"`
 	Burst           *int64         `yaml:"burst" min:"1" max:"4000000000"` // of a token bucket: 1 to MaxLimit; the limit if not set
 	OnExceeded      *Strategy      `yaml:"on_exceeded" one:"drop sample throttle aggregate"`
@@ -74,13 +74,13 @@ type Values struct {
 	AggregateFields []string `yaml:"aggregate_fields"`
 }
 
-// unlimitedWindow is the window of rules that admit everything.
+// unlimitedWindow is the window of rules with MaxLimit, so that they admit everything.
 const unlimitedWindow = time.Millisecond
 
 // Unlimited are the values of a rule that admits everything: no engine receives as much as it allows.
 func Unlimited() Values {
-	most, window := int64(MaxLimit), unlimitedWindow
-	return Values{Limit: &most, Window: &window}
+	most := int64(MaxLimit)
+	return Values{Limit: &most}
 }
 
 // Preset is a set of values to refer to by name.

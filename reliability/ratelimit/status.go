@@ -73,7 +73,7 @@ func (l *Limiter) Status() []Status {
 	out := make([]Status, 0, len(l.bound.states))
 	for i, s := range l.bound.states {
 		r := &l.bound.policy.rules[i]
-		if r.limit.N == MaxLimit && r.limit.Window == unlimitedWindow {
+		if r.limit.N == MaxLimit {
 			continue
 		}
 		perSecond := float64(r.limit.N) / r.limit.Window.Seconds()

@@ -73,6 +73,8 @@ func wanted(into reflect.Value, tag reflect.StructTag) string {
 		return "a single value"
 	case into.Kind() == reflect.Bool:
 		return "true or false"
+	case tag.Get("off") != "":
+		return "a whole number or off"
 	case into.CanInt() || into.CanUint():
 		return "a whole number"
 	case into.CanFloat():
@@ -111,6 +113,10 @@ func (d *Decoder) parse(n *yaml.Node, into reflect.Value, tag reflect.StructTag)
 			return errWanted
 		}
 		into.SetBool(strings.EqualFold(text, "true"))
+	case into.CanInt() && text == "off" && tag.Get("off") != "":
+		x, err := strconv.ParseInt(tag.Get("off"), 10, 64)
+		into.SetInt(x)
+		return err
 	case into.CanInt():
 		x, err := strconv.ParseInt(number, 10, 64)
 		if err != nil || n.ShortTag() != "!!int" || into.OverflowInt(x) {

@@ -92,6 +92,9 @@ func (d *Describer) scalarShape(v reflect.Value, tag reflect.StructTag) shape.Sh
 	case is(tag, "file"):
 		s.Note = "file name"
 	}
+	if tag.Get("off") != "" { // the word off stands for a number
+		return shape.Shape{Kind: shape.Either, Or: []shape.Shape{s, {Kind: shape.Text, Words: []string{"off"}}}}
+	}
 	return s
 }
 

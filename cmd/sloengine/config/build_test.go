@@ -62,6 +62,33 @@ limits:
 	require.Equal(t, environment("production"), mustLoad(t, dir, "").Environment)
 }
 
+// A limit that is off in one environment admits everything there, whatever its window.
+func TestLimitOff(t *testing.T) {
+	const text = `
+limits:
+  global: off
+  types: [{match: a, limit: {production: 7, default: off}, window: 1m, on_exceeded: drop}]
+`
+	rule := func() ratelimit.Status {
+		policy, err := ratelimit.Compile(mustLoad(t, t.TempDir(), text).Limits.RateConfig(false, nil))
+		require.NoError(t, err)
+		l, err := ratelimit.New(ratelimit.Options{})
+		require.NoError(t, err)
+		l.SetPolicy(policy)
+		for _, s := range l.Status() {
+			if s.Rule == "a" {
+				return s
+			}
+		}
+		return ratelimit.Status{}
+	}
+	require.Zero(t, rule(), "not among the limits")
+	t.Setenv(EnvironmentVariable, "production")
+	require.InDelta(t, 7.0/60, rule().PerSecond, 1e-9)
+	_, err := load(t, t.TempDir(), "limits: {types: [{match: a, limit: none}]}")
+	require.ErrorContains(t, err, "want a whole number or off")
+}
+
 func TestAnchors(t *testing.T) {
 	c := mustLoad(t, t.TempDir(), `
 retry: &patient {max_retries: 9, cap: 30s}

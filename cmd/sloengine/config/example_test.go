@@ -204,7 +204,7 @@ func showKey(key string, value *yaml.Node, t reflect.Type, shown map[string]bool
 
 // Tags are only looked at when a value is read: a wrong one would show late.
 func TestTagsOfSettings(t *testing.T) {
-	known := []string{"yaml", "min", "max", "above", "one", "is"}
+	known := []string{"yaml", "min", "max", "above", "one", "is", "off"}
 	var walk func(reflect.Type)
 	walk = func(typ reflect.Type) {
 		typ = elem(typ)

@@ -69,12 +69,8 @@ func (l *RateLimits) RateConfig(authenticated bool, failed func(setting string, 
 	for _, name := range slices.Sorted(maps.Keys(l.Presets)) {
 		c.Presets = append(c.Presets, ratelimit.Preset{Name: name, Values: l.Presets[name]})
 	}
-	for i := range c.Types {
-		l.keepWindow(&c.Types[i].Values)
-	}
 	for i := range l.Contexts {
 		rule := l.Contexts[i].ContextRule
-		l.keepWindow(&rule.Values)
 		if text := l.Contexts[i].Expression; text != "" {
 			rule.Extractor, _ = extractor(item("limits.contexts", i)+".extractor", text, failed)
 		}
@@ -96,13 +92,6 @@ func (l *RateLimits) RateConfig(authenticated bool, failed func(setting string, 
 		}
 	}
 	return c
-}
-
-// keepWindow keeps the window that stands for an absent default out of a rule.
-func (l *RateLimits) keepWindow(v *ratelimit.Values) {
-	if second := time.Second; l.Default.Off && v.Limit != nil && v.Window == nil {
-		v.Window = &second
-	}
 }
 
 func (c *Config) checkLimits(f *yamldoc.Decoder) {

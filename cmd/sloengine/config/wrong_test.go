@@ -111,7 +111,7 @@ var wrongSettings = []struct {
 	{"no certificate", "redis: {address: 'a:1', tls: {ca_file: empty}}", []string{`1:30: redis.tls: ca_file: DIR/empty contains no certificate`}},
 
 	{"zero limit", "limits:\n  types:\n    - {match: a}\n    - {match: b}\n    - match: c\n      limit: 0", []string{`6:14: limits.types[2].limit: must be at least 1, got "0"`}},
-	{"fraction", "limits: {global: {limit: 1.5}}", []string{`1:26: limits.global.limit: want a whole number, got "1.5"`}},
+	{"fraction", "limits: {global: {limit: 1.5}}", []string{`1:26: limits.global.limit: want a whole number or off, got "1.5"`}},
 	{"unknown strategy", "limits: {default: {on_exceeded: backpressure}}", []string{`1:33: limits.default.on_exceeded: unknown value "backpressure" (want drop, sample, throttle or aggregate)`}},
 	{"misspelt strategy", "limits: {default: {on_exceeded: aggregat}}", []string{`1:33: limits.default.on_exceeded: unknown value "aggregat" (did you mean "aggregate"?)`}},
 	{"unknown algorithm", "limits: {global: {algorithm: leaky}}", []string{`1:30: limits.global.algorithm: unknown value "leaky" (want sliding_window, token_bucket or fixed_window)`}},
