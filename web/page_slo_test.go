@@ -197,3 +197,29 @@ func BenchmarkSLOPage(b *testing.B) {
 		})
 	}
 }
+
+// Events that arrive between two reports change nothing on these pages, so a reader who asks again gets 304.
+func TestPagesAreThoseOfTheReport(t *testing.T) {
+	b := newBench(t)
+	for _, target := range []string{sloPage, "/sla?service=insurance-unpaid&sla=unpaid&group.product=SOMLT", "/report?period=2026-11"} {
+		tag := b.get(target).Header().Get("ETag")
+		require.NotEmpty(t, tag, target)
+		b.eng.Ingest.Received++
+		require.Equal(t, http.StatusNotModified, b.get(target, "If-None-Match", tag).Code, target)
+		b.eng.Spec.Hash += "x"
+		require.Equal(t, http.StatusOK, b.get(target, "If-None-Match", tag).Code, target)
+	}
+}
+
+// BenchmarkSLOPageAgain is a page whose reader has it, while events arrive.
+func BenchmarkSLOPageAgain(b *testing.B) {
+	w := newBench(b)
+	tag := w.get(sloPage).Header().Get("ETag")
+	b.ReportAllocs()
+	for b.Loop() {
+		w.eng.Ingest.Received++
+		w.get(sloPage, "If-None-Match", tag)
+	}
+}
+
+const sloPage = "/slo?id=insurance-unpaid/availability&group.product=SOMLT"

@@ -147,7 +147,7 @@ func (ui *Handler) reportPage(c *gin.Context) {
 		q.Set("period", report.PeriodOf(slo.Week, v.Rep.Time.UTC()).Shift(-1).String())
 	}
 	ask, err := site.ReportQuery(q, v.Now)
-	if err == nil && respond.NotModified(c, v.Tag("report", c.Request.URL.RawQuery)) {
+	if err == nil && respond.NotModified(c, v.ReportTag("report", c.Request.URL.RawQuery)) {
 		return
 	}
 	p := reportPage{Layout: ui.Layout(c, v, "Report", "report"), Asked: format.Safe(q.Get("period"), format.MaxName), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}

@@ -55,7 +55,7 @@ func (ui *Handler) slaPage(c *gin.Context) {
 		ui.Message(c, http.StatusNotFound, "No such agreement", "The current spec has no agreement with this name. It may have been renamed or removed.")
 		return
 	}
-	if respond.NotModified(c, v.Tag("sla", c.Request.URL.RawQuery, annotations.Tag(ui.Site))) {
+	if respond.NotModified(c, v.ReportTag("sla", c.Request.URL.RawQuery, annotations.Tag(ui.Site))) {
 		site.RefreshHeader(c)
 		return
 	}

@@ -106,7 +106,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		return
 	}
 	list, digest := ui.Alerts(site.AlertFilter{SLO: id})
-	if respond.NotModified(c, v.Tag("slo", c.Request.URL.RawQuery, c.Request.Host, digest, strconv.FormatBool(ui.maySilence(c)), annotations.Tag(ui.Site))) {
+	if respond.NotModified(c, v.ReportTag("slo", c.Request.URL.RawQuery, c.Request.Host, digest, strconv.FormatBool(ui.maySilence(c)), annotations.Tag(ui.Site))) {
 		site.RefreshHeader(c)
 		return
 	}
