@@ -158,7 +158,7 @@ func TestReportsAreMadeWithinTheMemoryOfResponses(t *testing.T) {
 		})
 		rows := len(b.rep.SLOs) + len(b.rep.SLAs)
 		require.Equal(t, http.StatusOK, b.get(target).Code)
-		require.GreaterOrEqual(t, most, float64(rows*6<<10), target)
+		require.GreaterOrEqual(t, most, float64(rows*14<<10), target)
 		require.Less(t, inUse(b), float64(1<<20), "only what is kept is left")
 	}
 }

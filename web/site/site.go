@@ -159,7 +159,7 @@ func (site *Site) Fragment(name string, data any) (template.HTML, error) {
 }
 
 // reportRowBytes is about what one SLO, group or agreement of a report takes while the report is made and written.
-const reportRowBytes = 6 << 10
+const reportRowBytes = 14 << 10
 
 // BuildsReport charges the memory of a report for a period. If it reports false, there is no room, and the request is refused.
 func (site *Site) BuildsReport(c *gin.Context, v View) bool {
