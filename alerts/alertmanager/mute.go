@@ -20,8 +20,10 @@ const (
 )
 
 // muting turns a correction into time intervals. Occurrences are measured by the
-// clock on the wall, as Alertmanager does: one that spans a change of the clocks
-// ends an hour off. Seconds are widened to whole minutes.
+// clock on the wall, as Alertmanager does. Those where the clocks change, from and
+// until given, are listed by date in addition, so that all of them is muted. The
+// hour that the clocks skip or repeat may be muted as well. Seconds are widened to
+// whole minutes.
 //
 // The note, if not empty, says what the reader has to know about the intervals;
 // without any intervals it says why there are none.
@@ -37,6 +39,11 @@ func muting(c slo.Correction, from, until time.Time) (out []interval, note strin
 		why = "its time zone has no name"
 	default:
 		if out, ok := r.intervals(c, zone); ok {
+			if c.Between != nil && from.Before(until) {
+				odd := c.Between(slo.Span{From: from, To: until})
+				odd = slices.DeleteFunc(odd, func(s slo.Span) bool { return !atChange(s, c.Start.Location()) })
+				out = append(out, dated(odd)...)
+			}
 			return out, r.early(c)
 		}
 		why = fmt.Sprintf("it lasts %s past the end of a month, or too long", slo.FormatDuration(c.Duration))
@@ -58,6 +65,17 @@ func muting(c slo.Correction, from, until time.Time) (out []interval, note strin
 		return nil, fmt.Sprintf("%s, and it happens %d times until %s", why, len(some), until.UTC().Format(time.DateOnly))
 	}
 	return dated(some), fmt.Sprintf("it is listed by date, because Alertmanager can't recur like that (%s). Generate the configuration again before %s", why, until.UTC().Format(time.DateOnly))
+}
+
+// atChange reports whether the clocks change in a span, or it began at a time that they skip.
+func atChange(s slo.Span, zone *time.Location) bool {
+	change, _ := s.To.Add(-1).In(zone).ZoneBounds()
+	if change.IsZero() {
+		return false
+	}
+	_, before := change.Add(-1).Zone()
+	_, after := change.Zone()
+	return s.From.Before(change.Add(time.Duration(max(0, after-before)) * time.Second))
 }
 
 // early warns of occurrences before the correction begins: intervals begin with a

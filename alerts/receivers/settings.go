@@ -84,11 +84,11 @@ func (o *Options) applyDefaults() {
 
 // plan is what settings come to. It does not change.
 type plan struct {
-	settings Settings
-	root     *dispatch.Route // nil without receivers
-	rules    []inhibitRule
-	mutes    *timeinterval.Intervener
-	targets  map[string][]*target // by receiver
+	settings  Settings
+	root      *dispatch.Route // nil without receivers
+	rules     []inhibitRule
+	intervals map[string][]timeinterval.TimeInterval // by name
+	targets   map[string][]*target                   // by receiver
 }
 
 // inhibitRule keeps targets quiet while a source fires that is equal in some labels.
@@ -132,12 +132,29 @@ func newPlan(s Settings) (*plan, error) {
 	for _, r := range routing.InhibitRules {
 		p.rules = append(p.rules, newInhibitRule(r))
 	}
-	intervals := map[string][]timeinterval.TimeInterval{}
+	p.intervals = map[string][]timeinterval.TimeInterval{}
 	for _, i := range routing.TimeIntervals {
-		intervals[i.Name] = i.TimeIntervals
+		p.intervals[i.Name] = i.TimeIntervals
 	}
-	p.mutes = timeinterval.NewIntervener(intervals)
 	return p, nil
+}
+
+// mutes reports whether one of the named intervals holds. The library gets what a clock of the interval's zone shows, as if
+// it were UTC: it takes the month in which the clocks go forward for a day too short.
+func (p *plan) mutes(names []string, now time.Time) bool {
+	for _, name := range names {
+		for _, i := range p.intervals[name] {
+			at := now.UTC()
+			if i.Location != nil {
+				_, offset := at.In(i.Location.Location).Zone()
+				at, i.Location = at.Add(time.Duration(offset)*time.Second), nil
+			}
+			if i.ContainsTime(at) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // newInhibitRule reads a rule in the form that package alertmanager writes.

@@ -28,7 +28,7 @@ func (t *telling) reason(g *group, to *target, now time.Time) amnotify.NotifyRea
 }
 
 func (d *Dispatcher) tell(g *group, now time.Time) (t telling) {
-	if muted, _, err := d.plan.mutes.Mutes(g.mutes, now); muted && err == nil {
+	if d.plan.mutes(g.mutes, now) {
 		return t
 	}
 	t.acknowledged = true
