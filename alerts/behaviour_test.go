@@ -233,7 +233,7 @@ func TestTrendComparesRatios(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := catalogueLab(t, NameErrorRateTrend)
-			sel := sloSeries("shop/errors", "region", "north", "http_code", "500").String()
+			sel := sloSeries("shop/errors", "tier", "north", "http_code", "500").String()
 			l.load("slo:valid_events:rate5m"+sel, 0, 80*m, step, c.valid)
 			l.load("slo:bad_events:rate5m"+sel, 0, 80*m, step, c.bad)
 			l.load("slo:sli_error:ratio_rate5m"+sel, 0, 80*m, step, func(at time.Duration) (float64, bool) {

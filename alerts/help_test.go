@@ -73,7 +73,7 @@ func synthetic(t testing.TB) rules.Spec {
 
 	up := simple(t, "shop/availability", "99.9")
 	up.Alerting = slo.Alerting{MinEvents: 20, Page: slo.AlertSettings{Labels: map[string]string{"severity": "critical"}}}
-	byRegion := grouped(simple(t, "shop/errors", "99"), "region", "http.code")
+	byTier := grouped(simple(t, "shop/errors", "99"), "tier", "http.code") // a business tier, which is none of the alert
 	month := simple(t, "shop/month", "99.5")
 	month.Window = slo.Window{Calendar: slo.Month, Location: moscow}
 	own := simple(t, "shop/own", "99.95")
@@ -89,10 +89,11 @@ func synthetic(t testing.TB) rules.Spec {
 	slices := simple(t, "shop/uptime", "99")
 	slices.Budgeting = slo.Budgeting{Method: slo.Timeslices, Slice: time.Minute, Target: objective(t, "95")}
 	calls := grouped(simple(t, "shop/calls", "99.5"), "integration")
+	calls.Alerting.Ticket.Labels = map[string]string{"tier": "gold", "impact": "low"}
 	stage := grouped(simple(t, "shop/stages", "99.5"), "stage")
 	bank := latency(t, "shop/bank", "95", 10*time.Second, matcher(t, "type", "integration"), matcher(t, "integration", "bank"))
-	api := simple(t, "legacy/api", "99.5")
-	api.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromBad: `http_requests_total{code=~"5.."}`, PromTotal: `http_requests_total`}
+	api := grouped(simple(t, "legacy/api", "99.5"), "service", "tier") // by a label of ours, with a matcher on a group in one of two
+	api.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromBad: `http_requests_total{code=~"5..",tier="gold"}`, PromTotal: `http_requests_total`}
 
 	names := func(names ...string) []sla.CatalogueAlert {
 		var out []sla.CatalogueAlert
@@ -102,7 +103,7 @@ func synthetic(t testing.TB) rules.Spec {
 		return out
 	}
 	return rules.Spec{
-		SLOs: []*slo.SLO{api, up, bank, calls, byRegion, slow, month, own, stage, busy, slices},
+		SLOs: []*slo.SLO{api, up, bank, calls, byTier, slow, month, own, stage, busy, slices},
 		Thresholds: []*slo.Threshold{
 			{Service: "shop", Name: "request", Match: slo.Selector{matcher(t, "type", "request")}, Warning: 2 * time.Second, Critical: 4 * time.Second},
 		},

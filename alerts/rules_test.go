@@ -204,7 +204,7 @@ func TestOtherGroupNeverAlerts(t *testing.T) {
 			require.NoError(t, err)
 			parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
 				if v, ok := n.(*parser.VectorSelector); ok && v.Name != "ALERTS" && !strings.HasPrefix(v.Name, series.ObservedRatioPrefix) { // what is observed is no group's
-					require.Contains(t, v.String(), `region!="__other__"`, r.Alert)
+					require.Contains(t, v.String(), `tier!="__other__"`, r.Alert)
 				}
 				return nil
 			})

@@ -43,7 +43,7 @@ func TestTextsAreThoseOfPrometheus(t *testing.T) {
 		0, math.Copysign(0, -1), 1, 2, -1, 0.5, 0.0144, 0.001, 1.0 / 3, 0.99999999, 12.3456789, 89.95, 100, 999.95, 1000, 123456, 2e7, 1e-7, 1e21,
 		-0.25, -1234, math.NaN(), math.Inf(1), math.Inf(-1),
 	}
-	labels := map[string]string{"slo_id": "shop/errors", "type": "order.paid", "region": `north "1"`, "http_code": "5xx & more", "integration": "bank", "product": "МЕД/1 %"}
+	labels := map[string]string{"slo_id": "shop/errors", "type": "order.paid", "tier": `north "1"`, "http_code": "5xx & more", "integration": "bank", "product": "МЕД/1 %"}
 	specs(t, func(t *testing.T, _ string, m made) {
 		live := append(LiveAlerts(m.in, Options{Options: tables}), Watchdog(Options{Options: tables}))
 		require.Greater(t, len(live), 20)

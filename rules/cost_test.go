@@ -47,7 +47,7 @@ func TestCostRulesOfSlices(t *testing.T) {
 		for _, r := range g.Rules {
 			if r.Record == "slo:cost:increase5m" {
 				require.True(t, strings.HasSuffix(r.Expr, ` * 18000`), "%s: 60 EUR for each of the slices of 300 seconds", r.Expr)
-				require.Equal(t, "12.00 EUR per minute of violation", r.Labels["basis"])
+				require.Equal(t, "12.00 EUR per minute of violation", r.Labels["slo_basis"])
 				return
 			}
 		}

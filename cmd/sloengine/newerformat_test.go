@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -89,11 +90,13 @@ func TestNewerFormats(t *testing.T) {
 		"wal/durable":             raisedAt(8, 36),
 		"dead-letters/*/*.ndjson": raisedDeadLetters,
 		"sinks/hook.cursor":       replaced("cursor 1:", "cursor 2:"),
-		"alerts.json":             replaced(`"version":3`, `"version":4`),
-		"annotations.json":        replaced(`"version":1`, `"version":2`),
-		"forecasts.json":          replaced(`"version":1`, `"version":2`),
-		"reports.json":            replaced(`"version": 1`, `"version": 2`),
-		"notifications.json":      replaced(`"version":2`, `"version":3`),
+		"alerts.json": func(_ *testing.T, data []byte) []byte { // the frozen one, if there was no need to write it again
+			return regexp.MustCompile(`"version":[23]`).ReplaceAll(data, []byte(`"version":4`))
+		},
+		"annotations.json":   replaced(`"version":1`, `"version":2`),
+		"forecasts.json":     replaced(`"version":1`, `"version":2`),
+		"reports.json":       replaced(`"version": 1`, `"version": 2`),
+		"notifications.json": replaced(`"version":2`, `"version":3`),
 	} {
 		files, err := filepath.Glob(filepath.Join(data, pattern))
 		require.NoError(t, err)
