@@ -20,11 +20,14 @@ const (
 
 // era is the time from which on some indicators of one service were counted, and
 // what was backfilled of the time before. Indicators that began together share
-// one, so that they observed the same. Times are Unix nanoseconds.
+// one, so that they observed the same: those that count events, and those of each store of slices. Times are Unix
+// nanoseconds.
 //
 // The pointer is shared by indicators. An era is changed in place by backfills, which concern all who share it,
 // and replaced where one indicator's view changes.
 type era struct {
+	slices *sliceStore // of its indicators; nil of those that count events. See setEras
+
 	since int64    // record time
 	spans []upSpan // rising, further apart than backfillGap, none after since
 
@@ -148,6 +151,31 @@ func (e *era) observed(up []upSpan) []slo.Span {
 	return spanList(merged(all))
 }
 
+// setEras tells the services which eras they have. The indicators of each store of slices get one of their own: a slice
+// whose counts are dropped is judged for good, so a backfill of a time before those that are kept observes nothing of
+// slices, while events are still counted by the hour.
+func (f *Fold) setEras() {
+	type part struct {
+		era    *era
+		slices *sliceStore
+	}
+	taken, own := map[*era]bool{}, map[part]*era{}
+	for _, ind := range f.inds {
+		p := part{ind.era, ind.slices}
+		if own[p] == nil {
+			e := p.era
+			if taken[e] {
+				e = &era{since: e.since, spans: slices.Clone(e.spans), older: slices.Clone(e.older)}
+			}
+			e.slices, taken[p.era], own[p] = p.slices, true, e
+		}
+		ind.era = own[p]
+	}
+	for _, s := range f.services {
+		s.eras = eras(s.inds)
+	}
+}
+
 // eras are those of the indicators, each once, in the indicators' order.
 func eras(inds []*indicator) []*era {
 	var out []*era
@@ -201,18 +229,23 @@ func (f *Fold) noteBackfill(s *service, t int64) {
 	f.addBackfill(s, b.from, b.to)
 }
 
-// addBackfill remembers that [from, to] was observed of a service. Runs of slices in the newly observed time are judged
-// again.
+// addBackfill remembers that [from, to] was observed of a service, of slices as far back as they are kept. Runs of slices
+// in the newly observed time are judged again.
 func (f *Fold) addBackfill(s *service, from, to int64) {
+	from = max(from, f.known)
 	for _, e := range s.eras {
-		lo, hi := e.add(max(from, f.known), to)
-		if lo >= hi {
+		ss := e.slices
+		if ss == nil {
+			e.add(from, to)
 			continue
 		}
-		for _, ind := range s.inds {
-			if ss := ind.slices; ss != nil && ind.era == e {
-				ss.stale(lo/ss.per, hi/ss.per+1)
-			}
+		// What ends less than a gap before the first slice ends with it, so that the order of events does not matter.
+		first, to := ss.first*ss.per, to
+		if to >= first-backfillGap {
+			to = max(to, first)
+		}
+		if lo, hi := e.add(max(from, first), to); lo < hi {
+			ss.stale(lo/ss.per, hi/ss.per+1)
 		}
 	}
 }

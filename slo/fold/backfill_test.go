@@ -277,3 +277,47 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 	require.ErrorContains(t, f.RestorePart("state", []byte{1, 0}), "format 1, this program reads only 2, and up to 8 of \"state\"")
 	require.ErrorContains(t, f.RestorePart("config", []byte{3, 0}), "format 3", "only the state has it")
 }
+
+// TestBackfillOfDroppedSlicesIsUnobserved: a backfill of a time whose slices are no longer kept judges none of them, so it
+// observes nothing of slices, and all of it of events. What is observed within the window stays observed when it leaves.
+func TestBackfillOfDroppedSlicesIsUnobserved(t *testing.T) {
+	plain, sliced := availability(), perMinute(0, "")
+	plain.ID, sliced.Retention = "shop/plain", 7*day
+	f := newFold(t, config(plain, sliced), t0)
+	first := unix(f.slices[0].first * f.slices[0].per)
+	spans := []slo.Span{{From: t0.Add(-20 * day), To: first}, {From: first, To: t0}}
+	read := func(id string) ReadResult {
+		return f.Read([]ReadRequest{{ID: id, Groups: []slo.Group{nil}, Spans: spans}})[0]
+	}
+	since := first
+	check := func() {
+		t.Helper()
+		require.Equal(t, []slo.Span{{From: since, To: t0}}, read(sliced.ID).Observed)
+		require.Equal(t, []slo.Span{{From: t0.Add(-20 * day), To: t0}}, read(plain.ID).Observed)
+	}
+	var at []time.Time
+	for d := 20 * day; d > 0; d -= 5 * time.Minute {
+		at = append(at, t0.Add(-d))
+	}
+	backfill(t, f, t0, at...)
+	check()
+	require.Zero(t, read(sliced.ID).Groups[0][0][SliceGood]+read(sliced.ID).Groups[0][0][SliceBad], "none of them is judged")
+	require.NotZero(t, read(sliced.ID).Groups[0][1][SliceGood])
+	f.Advance(t0.Add(6*day).UnixNano(), Start)
+	require.NotZero(t, read(sliced.ID).Groups[0][1][SliceGood])
+	check()
+
+	parts, _ := encode(f)
+	f = restored(t, parts)
+	backfill(t, f, unix(f.rec), at...)
+	check()
+
+	// A longer retention takes in as many of them as it keeps.
+	sliced.Retention = 14 * day
+	require.NoError(t, f.SetConfig(config(plain, sliced), f.rec))
+	check()
+	backfill(t, f, unix(f.rec), at...)
+	since = unix(f.slices[0].first * f.slices[0].per)
+	require.True(t, since.Before(first))
+	check()
+}

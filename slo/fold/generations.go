@@ -307,6 +307,7 @@ func (f *Fold) setServices() {
 			}
 		}
 	}
+	f.setEras()
 }
 
 // candidate is a generation that an indicator of a new config may go on with.

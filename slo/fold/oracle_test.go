@@ -1,7 +1,6 @@
 package fold
 
 import (
-	"maps"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -224,7 +223,7 @@ func (o *oracle) check(t require.TestingT, f *Fold, now time.Time, odd slo.Span)
 			}
 		}
 		cut := o.rec.Add(-5 * day) // what is older may be forgotten
-		require.Equal(t, after(o.backfilled(g.Since), cut), after(g.Backfilled, cut))
+		require.Equal(t, after(o.backfilled(&g), cut), after(g.Backfilled, cut))
 		if g.Indicator.ID == "shop/availability" {
 			events += g.Total[0] + g.Total[1]
 			for _, n := range g.Old {
@@ -299,16 +298,36 @@ func TestSumsEqualOracle(t *testing.T) {
 }
 
 // backfilled are the times before since that records covered: their backfilled events, and what each said. What is 5m apart
-// or less is joined.
-func (o *oracle) backfilled(since time.Time) []slo.Span {
+// or less is joined. Of slices it is what was kept when the record came.
+func (o *oracle) backfilled(g *Group) []slo.Span {
+	since := g.Since
 	var spans []slo.Span
+	add := func(x *folded, sp slo.Span) {
+		if g.Indicator.Slice != nil {
+			_, first := sliceNumbers(g.Indicator)
+			kept := time.Unix(0, first(x.recv)*int64(g.Indicator.Slice.Per)).UTC()
+			if sp.To.Before(kept.Add(-5 * time.Minute)) {
+				return
+			}
+			if sp.To.Before(kept) {
+				sp.To = kept
+			}
+			if sp.From.Before(kept) {
+				sp.From = kept
+			}
+		}
+		spans = append(spans, sp)
+	}
 	whole := map[int]slo.Span{}
-	for _, x := range o.events {
+	for i := range o.events {
+		x := &o.events[i]
 		if !x.backfill() {
 			continue
 		}
 		c := o.covered[x.record]
-		spans = append(append(spans, slo.Span{From: x.e.Time, To: x.e.Time}), c.spans...)
+		for _, sp := range slices.Concat(c.spans, []slo.Span{{From: x.e.Time, To: x.e.Time}}) {
+			add(x, sp)
+		}
 		if !c.whole {
 			continue
 		}
@@ -320,8 +339,8 @@ func (o *oracle) backfilled(since time.Time) []slo.Span {
 			sp.To = x.e.Time
 		}
 		whole[x.record] = sp
+		add(x, sp)
 	}
-	spans = slices.AppendSeq(spans, maps.Values(whole))
 	spans = slices.DeleteFunc(spans, func(sp slo.Span) bool { return !sp.From.Before(since) })
 	slices.SortFunc(spans, func(a, b slo.Span) int { return a.From.Compare(b.From) })
 	var out []slo.Span
@@ -353,6 +372,15 @@ func after(spans []slo.Span, t time.Time) (out []slo.Span) {
 	return out
 }
 
+// sliceNumbers give the first slice that is open at a record time, and the first that is kept.
+func sliceNumbers(ind *Indicator) (open, first func(rec time.Time) int64) {
+	per := int64(ind.Slice.Per)
+	open = func(rec time.Time) int64 { return rec.Add(-2*time.Minute).UnixNano() / per }
+	run := (int64(time.Hour) + per - 1) / per
+	keep := (int64(keepOf(ind)) + per - 1) / per
+	return open, func(rec time.Time) int64 { return (open(rec) - keep) / run * run }
+}
+
 // sliceSum judges slice by slice.
 func (o *oracle) sliceSum(g Group, up []slo.Span, sp slo.Span) []uint64 {
 	per := g.Indicator.Slice.Per
@@ -367,10 +395,7 @@ func (o *oracle) sliceSum(g Group, up []slo.Span, sp slo.Span) []uint64 {
 	counts := map[int64][2]uint64{}
 	exists := time.Time{}
 	expected := len(g.Values) == 0 || g.Values[0] == "A"
-	open := func(rec time.Time) int64 { return rec.Add(-2*time.Minute).UnixNano() / int64(per) }
-	run := (int64(time.Hour) + int64(per) - 1) / int64(per)
-	keep := (int64(keepOf(g.Indicator)) + int64(per) - 1) / int64(per)
-	first := func(rec time.Time) int64 { return (open(rec) - keep) / run * run }
+	open, first := sliceNumbers(g.Indicator)
 	for _, x := range o.events {
 		n := x.e.Time.UnixNano() / int64(per)
 		if !inGroup(g.Indicator, g.Values, x.e) || n < first(x.recv) {

@@ -350,6 +350,7 @@ func (f *Fold) unobserve(lost []partSpan) {
 			ind.era = cut[ind.era]
 		}
 	}
+	f.setEras()
 }
 
 // without is the era that did not observe [from, to): what it observed up to its end is

@@ -55,7 +55,7 @@ func (s *service) dimensions(get func(string) string) []string {
 // newService prepares a service for matching. Its counters are empty.
 func newService(spec *Service, inds []*indicator) *service {
 	s := &service{
-		spec: spec, inds: inds, eras: eras(inds),
+		spec: spec, inds: inds,
 		traffic: map[string]*traffic{}, series: map[string]*durationSeries{}, drops: map[string][]*indicator{},
 	}
 	specs := make([]*Indicator, len(inds))
