@@ -80,6 +80,7 @@ type Data struct {
 type Series struct {
 	Name string   `json:"name"`
 	V    []Number `json:"v"`
+	Is   []string `json:"is,omitempty"` // what is certain of each number
 }
 
 // Number is a number that is written with six significant digits, and null if it

@@ -59,7 +59,7 @@ func TestTicks(t *testing.T) {
 func TestPlotData(t *testing.T) {
 	g := history.NewGrid(between(-2*time.Minute, 0), time.Minute, nil)
 	d := NewData(true, "count", &g)
-	d.Series = []Series{{"good", []Number{1.0 / 3, missing, Number(math.Inf(1))}}}
+	d.Series = []Series{{Name: "good", V: []Number{1.0 / 3, missing, Number(math.Inf(1))}}}
 	var got map[string]any
 	require.NoError(t, json.Unmarshal([]byte(d.json()), &got))
 	require.Equal(t, []any{0.333333, nil, nil}, got["series"].([]any)[0].(map[string]any)["v"])

@@ -51,6 +51,7 @@ func NewLatency(r *sla.SLOReport, g *history.Grid, sources []history.HistogramSo
 		for i := range hists {
 			q := hists[i].Quantile(want.q)
 			cell := Cell{Text: format.NoValue}
+			series.Is = append(series.Is, within(q))
 			if q.OK {
 				v := q.Value.Seconds()
 				series.V = append(series.V, Number(v))

@@ -104,7 +104,7 @@
       // A step has its number from its beginning on; a line has one at each point.
       const n = (t - d.first) / d.every, i = Math.max(0, Math.min(d.series[0].v.length - 1, d.steps ? Math.floor(n) : Math.round(n)));
       const fig = b.closest('.fig'), line = said.get(fig) || [exact.format(Math.min(d.to, d.first + i * d.every) * 1000)];
-      for (const s of d.series) line.push(s.name + ' ' + (s.v[i] == null ? '–' : say[d.unit](s.v[i])));
+      for (const s of d.series) line.push(s.name + ' ' + (s.v[i] == null ? '–' : say[d.unit](s.v[i]) + (s.is ? ' (' + s.is[i] + ')' : '')));
       said.set(fig, line);
     }
     for (const [fig, line] of said) fig.querySelector('.readout').textContent = line.join(' · ');
