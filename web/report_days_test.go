@@ -92,6 +92,32 @@ func TestDayTableAgreesWithTheReport(t *testing.T) {
 	require.Equal(t, []string{"2026-10-31", "true", "0.5"}, []string{last["day"], last["complete"], last["coverage"]}, "limits dropped one half of the events")
 }
 
+// TestReportTellsRoundedDays: days of a zone half an hour off, before the window.
+func TestReportTellsRoundedDays(t *testing.T) {
+	b, c := periodBench(t)
+	c.hourly = noon.Add(-8 * 24 * time.Hour)
+	const target = "?period=2026-W46&zone=Asia/Kolkata"
+	lines := readCSV(t, b.get(daysPath+target).Body.Bytes(), api.DayColumns)
+	notes := map[string]bool{}
+	for _, l := range lines {
+		at, err := time.Parse(time.RFC3339, l["from"])
+		require.NoError(t, err)
+		require.Equal(t, !at.Before(c.hourly), l["complete"] == "true", l)
+		require.Equal(t, l["complete"] == "true", l["note"] == "", l)
+		notes[l["note"]] = true
+	}
+	require.Len(t, notes, 2)
+	rep := b.report("/api/v1/report?days=true&" + target[1:])
+	require.True(t, rep.SLOs[0].Rounded)
+	require.True(t, rep.SLOs[0].Days[0].Rounded)
+	require.False(t, rep.SLOs[0].Days[6].Rounded)
+	require.Equal(t, "true", readCSV(t, b.get("/api/v1/report"+target+"&format=csv").Body.Bytes(), api.CSVColumns)[0]["rounded"])
+	for _, place := range []string{"/report" + target, "/api/v1/report" + target + "&format=text", "/api/v1/report" + target + "&format=html"} {
+		require.Contains(t, b.get(place).Body.String(), "whole hours", place)
+		require.NotContains(t, b.get(strings.Replace(place, "Asia/Kolkata", "Asia/Tokyo", 1)).Body.String(), "whole hours", place)
+	}
+}
+
 func TestDayTableRefuses(t *testing.T) {
 	b, c := periodBench(t)
 	k := newContract(t, b)

@@ -30,6 +30,7 @@ import (
 type tableCounts struct {
 	from     time.Time
 	oldest   time.Time
+	hourly   time.Time
 	observed []slo.Span
 	edges    map[string][]time.Duration
 	sliced   map[string]bool
@@ -44,7 +45,7 @@ func (c *tableCounts) counts(_ context.Context, qs []fold.ReadRequest) ([]fold.R
 	for _, q := range qs {
 		c.asked++
 		cells += len(q.Groups) * len(q.Spans)
-		a := fold.ReadResult{Known: true, Oldest: c.oldest, Observed: c.observed, Edges: c.edges[q.ID], Sliced: c.sliced[q.ID]}
+		a := fold.ReadResult{Known: true, Oldest: c.oldest, Hourly: c.hourly, Observed: c.observed, Edges: c.edges[q.ID], Sliced: c.sliced[q.ID]}
 		for _, g := range q.Groups {
 			f := c.hours[q.ID+"|"+g.Key()]
 			if f == nil {

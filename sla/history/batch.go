@@ -110,12 +110,8 @@ func (e *Series) Bins(i int) (raw, net [][]uint64) {
 	return raw, net
 }
 
-// Share is the part of steps first to last-1 that was observed and is still kept.
-func (e *Series) Share(first, last int) float64 {
-	if first >= last {
-		return 0
-	}
-	sp := slo.Span{From: e.Grid.Steps[first].From, To: e.Grid.Steps[last-1].To}
+// Share is the part of a span that was observed and is still kept.
+func (e *Series) Share(sp slo.Span) float64 {
 	seen := sp
 	if e.Answer.Oldest.After(seen.From) {
 		seen.From = e.Answer.Oldest
@@ -124,6 +120,15 @@ func (e *Series) Share(first, last int) float64 {
 		return 0
 	}
 	return min(1, Seen(&e.Answer, seen)*float64(seen.Duration())/float64(sp.Duration()))
+}
+
+// Exact reports whether what was counted in a span is divided where its steps and planned maintenance begin and end. Beyond
+// the window a border that lies within a piece of fold.HistoryWidth, by the length of the slices, is moved to the next one.
+func (e *Series) Exact(sp slo.Span, slice time.Duration) bool {
+	width := int64(fold.HistoryWidth(slice))
+	moved := func(t time.Time) bool { return t.Before(e.Answer.Hourly) && t.UnixNano()%width != 0 }
+	off := func(x slo.Span) bool { return x.Intersect(sp).Duration() > 0 && (moved(x.From) || moved(x.To)) }
+	return !slices.ContainsFunc(e.Grid.Steps, off) && !slices.ContainsFunc(e.Grid.Out, off)
 }
 
 // KeptFrom is the start of what is kept of the grid; zero if all of it is.

@@ -323,13 +323,14 @@ func (b *reporter) slo(r *sla.SLOReport, e, events *history.Series, at int, kept
 	s := r.SLO
 	out := SLO{Covered: b.part(b.zoneOf(s)), Now: r, Worst: -1}
 	out.KeptFrom = e.KeptFrom()
-	out.Coverage = e.Share(0, len(e.Grid.Steps)) * kept.of(e)
+	out.Coverage = e.Share(between(e.Grid.Steps)) * kept.of(e)
 	raw, net := e.Bins(at)
 	in := history.ComponentInput(s)
 	read := history.NewReader(s, r.Group, &e.Answer)
 	var sumRaw, sumNet history.Tally
 	for i, sp := range e.Grid.Steps {
-		d := Day{Date: sp.From.In(out.Zone).Format(time.DateOnly)}
+		d := Day{Date: sp.From.In(out.Zone).Format(time.DateOnly), Rounded: !e.Exact(sp, r.Slice)}
+		out.Rounded = out.Rounded || d.Rounded
 		if i < len(raw) {
 			d.Raw, d.Net = read.Tallies(sp, raw[i], net[i])
 			history.AddBins(&in, e.Answer.Sliced, net[i], d.Net)
@@ -392,13 +393,14 @@ func (b *reporter) sla(r *sla.SLAReport, book *PeriodScores, thresholds []Thresh
 		if c.counts == nil {
 			continue
 		}
-		whole := c.counts.Share(0, last) * kept.of(c.counts)
+		whole := c.counts.Share(between(book.steps)) * kept.of(c.counts)
 		out.Components[i].Coverage = whole
 		out.Coverage = min(out.Coverage, whole)
 	}
 	if last == 0 {
 		out.Coverage = 0
 	}
+	out.Rounded = !book.exact(between(book.steps))
 	for i := range book.steps {
 		out.Days = append(out.Days, DayScore{Span: book.steps[i], Report: book.Score(r.Group, i, i+1), Kept: i >= first})
 	}
@@ -426,7 +428,7 @@ func (b *reporter) sla(r *sla.SLAReport, book *PeriodScores, thresholds []Thresh
 func (b *reporter) threshold(r *sla.ThresholdReport, e *history.Series, kept keptShares) Threshold {
 	out := Threshold{Covered: b.part(b.zoneOfService(r.Threshold.Service)), Now: r}
 	out.KeptFrom = e.KeptFrom()
-	out.Coverage = e.Share(0, len(e.Grid.Steps)) * kept.of(e)
+	out.Coverage, out.Rounded = e.Share(between(e.Grid.Steps))*kept.of(e), !e.Exact(e.Grid.Span, 0)
 	count := func(group int) (v sla.Violations) {
 		rows, _ := e.Bins(group)
 		for _, bins := range rows {

@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -48,6 +50,62 @@ slas:
   - {name: none, no_data: bad, window: 7d, components: {b: {slo: silent, weight: 40}}}
 `
 
+// world is an engine without a clock.
+type world struct {
+	t    *testing.T
+	in   evaluator.Inputs
+	fold *fold.Fold
+	from report.Source
+}
+
+func newWorld(t *testing.T, text string, began time.Time) *world {
+	sp, problems := spec.Load([]spec.File{{Name: "sales.yaml", Data: []byte(text)}})
+	require.NoError(t, problems.Err())
+	w := &world{t: t, in: evaluator.Inputs{SLOs: sp.SLOs, Agreements: sp.Agreements}}
+	cfg, err := evaluator.Compile(w.in)
+	require.NoError(t, err)
+	w.fold, err = fold.New(fold.Options{})
+	require.NoError(t, err)
+	w.fold.Advance(began.UnixNano(), fold.Start)
+	require.NoError(t, w.fold.SetConfig(cfg, began.UnixNano()))
+	w.from.Counts = func(_ context.Context, q []fold.ReadRequest) ([]fold.ReadResult, error) { return w.fold.Read(q), nil }
+	return w
+}
+
+func (w *world) apply(at time.Time, mode fold.Mode, e *event.Event) {
+	var v event.View
+	_, err := v.Parse(event.AppendBinary(nil, e))
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.fold.Apply(at.UnixNano(), mode, &v))
+}
+
+// report is what the engine evaluates at a time.
+func (w *world) report(at time.Time) *sla.Report {
+	eval, err := evaluator.New(evaluator.Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return w.fold.Sums(req), nil }})
+	require.NoError(w.t, err)
+	require.NoError(w.t, eval.SetSpec(w.in))
+	rep, err := eval.Tick(w.t.Context(), at)
+	require.NoError(w.t, err)
+	return rep
+}
+
+// days are the rows of a period by kind, name and day.
+func (w *world) days(rep *sla.Report, ask report.Query) map[string]*report.DayRow {
+	out := map[string]*report.DayRow{}
+	require.NoError(w.t, report.EachDay(w.t.Context(), w.from, rep, ask, func(d *report.DayRow) error {
+		name := ""
+		if d.SLO != nil {
+			name = string(d.SLO.SLO.ID)
+		} else {
+			name = d.Agreement.SLA.Name
+		}
+		row := *d
+		out[name+" "+d.Span.From.In(d.Zone).Format(time.DateOnly)] = &row
+		return nil
+	}))
+	return out
+}
+
 // countedWeek has a row for each day from Monday, 16 November 2026.
 var countedWeek = []struct {
 	applied, connected               int
@@ -73,16 +131,8 @@ var countedWeek = []struct {
 //
 // Work that starts before midnight and never ends is bad at its deadline, on the next day.
 func TestReportOfOtherIndicators(t *testing.T) {
-	sp, problems := spec.Load([]spec.File{{Name: "sales.yaml", Data: []byte(countedSpec)}})
-	require.NoError(t, problems.Err())
-	in := evaluator.Inputs{SLOs: sp.SLOs, Agreements: sp.Agreements}
-	cfg, err := evaluator.Compile(in)
-	require.NoError(t, err)
-	f, err := fold.New(fold.Options{})
-	require.NoError(t, err)
 	monday := time.Date(2026, 11, 16, 0, 0, 0, 0, time.UTC)
-	f.Advance(monday.UnixNano(), fold.Start)
-	require.NoError(t, f.SetConfig(cfg, monday.UnixNano()))
+	w := newWorld(t, countedSpec, monday)
 
 	var all []event.Event
 	add := func(at time.Time, typ string, n int, took time.Duration, key string) {
@@ -118,25 +168,17 @@ func TestReportOfOtherIndicators(t *testing.T) {
 	slices.SortStableFunc(all, func(a, b event.Event) int { return a.Time.Compare(b.Time) })
 	end := monday.AddDate(0, 0, 7)
 	for at := monday; at.Before(end.Add(time.Hour)); at = at.Add(20 * time.Second) {
-		f.Advance(at.UnixNano(), fold.Tick)
+		w.fold.Advance(at.UnixNano(), fold.Tick)
 		for len(all) > 0 && !all[0].Time.After(at) {
-			var v event.View
-			_, err := v.Parse(event.AppendBinary(nil, &all[0]))
-			require.NoError(t, err)
-			require.NoError(t, f.Apply(at.UnixNano(), fold.Live, &v))
+			w.apply(at, fold.Live, &all[0])
 			all = all[1:]
 		}
 	}
-	eval, err := evaluator.New(evaluator.Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil }})
-	require.NoError(t, err)
-	require.NoError(t, eval.SetSpec(in))
-	rep, err := eval.Tick(t.Context(), end.Add(time.Hour))
-	require.NoError(t, err)
+	rep := w.report(end.Add(time.Hour))
 	week, err := report.ParsePeriod("2026-W47")
 	require.NoError(t, err)
-	from := report.Source{Counts: func(_ context.Context, q []fold.ReadRequest) ([]fold.ReadResult, error) { return f.Read(q), nil }}
 	var m report.Maker
-	r, err := m.Make(t.Context(), from, rep, report.Query{Period: week})
+	r, err := m.Make(t.Context(), w.from, rep, report.Query{Period: week})
 	require.NoError(t, err)
 
 	type counts = slo.Counts
@@ -181,7 +223,7 @@ func TestReportOfOtherIndicators(t *testing.T) {
 	}
 	before, err := report.ParsePeriod("2026-W40")
 	require.NoError(t, err)
-	unseen, err := m.Make(t.Context(), from, rep, report.Query{Period: before})
+	unseen, err := m.Make(t.Context(), w.from, rep, report.Query{Period: before})
 	require.NoError(t, err)
 	require.Equal(t, report.NoData, unseen.SLAs[2].Verdict, "nothing was observed then")
 	costs := r.Costs()
@@ -189,20 +231,97 @@ func TestReportOfOtherIndicators(t *testing.T) {
 	require.Equal(t, []slo.ID{"sales/conversion", "sales/daily", "sales/feel", "sales/silent"}, costs.Other)
 	require.False(t, costs.Estimate)
 
-	rows := map[slo.ID]map[string]counts{}
-	require.NoError(t, report.EachDay(t.Context(), from, rep, report.Query{Period: week}, func(d *report.DayRow) error {
-		if d.SLO == nil {
-			return nil // of an agreement
-		}
-		if rows[d.SLO.SLO.ID] == nil {
-			rows[d.SLO.SLO.ID] = map[string]counts{}
-		}
-		rows[d.SLO.SLO.ID][d.Span.From.Format(time.DateOnly)] = d.Net.Counts
-		return nil
-	}))
+	rows := w.days(rep, report.Query{Period: week})
 	for i := range r.SLOs {
 		for _, d := range r.SLOs[i].Days {
-			require.Equal(t, d.Net.Counts, rows[r.SLOs[i].Now.SLO.ID][d.Date], "the table of days says the same of %s on %s", r.SLOs[i].Now.SLO.ID, d.Date)
+			require.Equal(t, d.Net.Counts, rows[string(r.SLOs[i].Now.SLO.ID)+" "+d.Date].Net.Counts, "the table of days says the same of %s on %s", r.SLOs[i].Now.SLO.ID, d.Date)
 		}
+	}
+}
+
+const pastSpec = `
+version: sloengine/v1
+service: sales
+slos:
+  - name: calls
+    objective: 90
+    window: 7d
+    indicator: {events: {valid: '{type="call"}', bad: '{outcome="failure"}'}}
+  - name: minutes
+    objective: 90
+    window: 7d
+    indicator: {events: {valid: '{type="call"}', bad: '{outcome="failure"}'}}
+    budgeting: {timeslices: {slice: 1m, target: 90}}
+  - name: weekly
+    objective: 90
+    window: 28d
+    indicator: {volume: {valid: '{type="call"}', at_least: 10, per: week, timezone: UTC}}
+corrections:
+  - {name: upgrade, start: 2026-11-05T10:20:00Z, duration: 30m, slos: [calls], author: ops, reason: planned}
+slas:
+  - {name: promise, window: 7d, components: {a: {slo: minutes, weight: 60}, b: {slo: weekly, weight: 40}}}
+`
+
+// TestReportOfThePast: a backfill of 20 days, a call every five minutes, into windows of seven. Slices before the window are
+// not judged, so they are not observed. Days and maintenance that do not begin on a full hour of UTC are rounded there.
+func TestReportOfThePast(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	w := newWorld(t, pastSpec, now)
+	w.fold.Covers(nil, true)
+	for at := now.AddDate(0, 0, -20); at.Before(now); at = at.Add(5 * time.Minute) {
+		w.apply(now, fold.Backfill, &event.Event{Service: "sales", Type: "call", Time: at, Count: 1})
+	}
+	w.fold.Advance(now.Add(5*time.Minute).UnixNano(), fold.Start)
+	rep := w.report(now.Add(5 * time.Minute))
+	week, err := report.ParsePeriod("2026-W45") // 2 to 8 November
+	require.NoError(t, err)
+	month, err := report.ParsePeriod("2026-11")
+	require.NoError(t, err)
+	kolkata, err := time.LoadLocation("Asia/Kolkata")
+	require.NoError(t, err)
+
+	rows := w.days(rep, report.Query{Period: month})
+	for _, name := range []string{"sales/minutes", "promise"} {
+		row := rows[name+" 2026-11-05"]
+		require.Zero(t, row.Coverage, name)
+		require.False(t, row.Complete(), name)
+		require.Equal(t, "not observed", row.Note(), name)
+		row = rows[name+" 2026-11-20"]
+		require.InDelta(t, 1, row.Coverage, 1e-9, name)
+		require.True(t, row.Complete(), name)
+		require.Empty(t, row.Note(), name)
+	}
+	require.Equal(t, uint64(288), rows["sales/minutes 2026-11-20"].Net.Good)
+	require.Equal(t, slo.Counts{}, rows["sales/minutes 2026-11-05"].Net.Counts)
+	require.Equal(t, uint64(288), rows["sales/calls 2026-11-06"].Net.Good, "events are counted by the hour")
+	require.True(t, rows["sales/calls 2026-11-06"].Complete())
+	row := rows["sales/calls 2026-11-05"]
+	require.True(t, row.Rounded, "half an hour of maintenance within an hour")
+	require.False(t, row.Complete())
+	require.Contains(t, row.Note(), "whole hours")
+
+	var m report.Maker
+	r, err := m.Make(t.Context(), w.from, rep, report.Query{Period: week})
+	require.NoError(t, err)
+	require.Equal(t, report.Met, r.SLOs[0].Verdict)
+	require.True(t, r.SLOs[0].Rounded)
+	require.True(t, r.SLOs[0].Days[3].Rounded)
+	require.False(t, r.SLOs[0].Days[4].Rounded)
+	require.Equal(t, report.NoData, r.SLOs[1].Verdict)
+	require.Zero(t, r.SLOs[1].Coverage)
+	require.Zero(t, r.SLAs[0].Components[0].Coverage)
+	r, err = m.Make(t.Context(), w.from, rep, report.Query{Period: month})
+	require.NoError(t, err)
+	first := w.fold.Read([]fold.ReadRequest{{ID: "sales/minutes"}})[0].Hourly
+	require.InDelta(t, history.Observed{{From: first, To: now}}.Share(r.SLOs[1].Span), r.SLOs[1].Coverage, 0.01)
+
+	// In a zone half an hour off, a day is right within the window and rounded beyond.
+	for _, zone := range []*time.Location{kolkata, time.UTC} {
+		rows = w.days(rep, report.Query{Period: month, Zone: zone})
+		for _, name := range []string{"sales/calls", "sales/minutes"} {
+			require.True(t, rows[name+" 2026-11-20"].Complete(), "%s in %s", name, zone)
+			require.Equal(t, zone == kolkata, rows[name+" 2026-11-06"].Rounded, "%s in %s", name, zone)
+		}
+		require.Equal(t, zone == time.UTC, rows["sales/calls 2026-11-06"].Complete(), zone)
 	}
 }

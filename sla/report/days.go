@@ -15,6 +15,7 @@ type DayRow struct {
 	Span     slo.Span // of the day, up to now
 	Running  bool     // the day is not over
 	Kept     bool     // the counts reach back to its start
+	Rounded  bool     // as in Covered
 	Coverage float64  // of Span, in [0,1], as in Covered
 
 	SLO       *sla.SLOReport // nil of an agreement
@@ -22,6 +23,23 @@ type DayRow struct {
 	Agreement *sla.SLAReport // of that day; nil of an SLO
 
 	Incidents int // that began on this day; -1: not known. Those of an agreement are its own and those of its SLOs
+}
+
+// Complete reports whether a row has all of its day: the day is over, the counts reach back to its start and are divided
+// where it begins and ends, and some of it was observed.
+func (d *DayRow) Complete() bool { return !d.Running && d.Kept && !d.Rounded && d.Coverage > 0 }
+
+// Note says why the counts of a row are not those of its day; "" if they are.
+func (d *DayRow) Note() string {
+	switch {
+	case !d.Kept:
+		return "the counts do not reach back to the start of the day"
+	case d.Coverage == 0:
+		return "not observed"
+	case d.Rounded:
+		return "the day or planned maintenance is rounded to whole hours"
+	}
+	return ""
 }
 
 // EachDay calls yield for each day of a period and each group: first of the SLOs, then of the agreements, in the order of
@@ -86,6 +104,10 @@ func (d *dayReader) slo(ctx context.Context, rows []*sla.SLOReport) error {
 		if err := l.Run(ctx, d.from.Counts); err != nil {
 			return err
 		}
+		rounded := make([]bool, len(steps))
+		for k := range steps {
+			rounded[k] = !e.Exact(steps[k], slice)
+		}
 		for i, r := range now {
 			raw, net := e.Bins(i)
 			began := d.onsets.group(s.ID, r.Group)
@@ -96,8 +118,8 @@ func (d *dayReader) slo(ctx context.Context, rows []*sla.SLOReport) error {
 					return err
 				}
 				row.Incidents = d.onsets.within(began, steps[k])
-				row.SLO, row.Kept = r, !steps[k].From.Before(e.KeptFrom())
-				if row.Coverage, err = d.coverage(ctx, e, k); err != nil {
+				row.SLO, row.Kept, row.Rounded = r, !steps[k].From.Before(e.KeptFrom()), rounded[k]
+				if row.Coverage, err = d.coverage(ctx, e, steps[k]); err != nil {
 					return err
 				}
 				if k < len(raw) {
@@ -130,6 +152,10 @@ func (d *dayReader) agreement(ctx context.Context, a *sla.Agreement) error {
 			return err
 		}
 		first, _ := book.whole()
+		rounded := make([]bool, len(steps))
+		for k := range steps {
+			rounded[k] = !book.exact(steps[k])
+		}
 		for _, r := range now {
 			began := d.onsets.agreement(a, r.Group)
 			for k := range steps {
@@ -139,12 +165,12 @@ func (d *dayReader) agreement(ctx context.Context, a *sla.Agreement) error {
 				}
 				row.Incidents = d.onsets.within(began, steps[k])
 				score := book.Score(r.Group, k, k+1)
-				row.Agreement, row.Kept, row.Coverage = &score, k >= first, 1
+				row.Agreement, row.Kept, row.Rounded, row.Coverage = &score, k >= first, rounded[k], 1
 				for _, c := range book.components {
 					if c.counts == nil {
 						continue
 					}
-					seen, err := d.coverage(ctx, c.counts, k)
+					seen, err := d.coverage(ctx, c.counts, steps[k])
 					if err != nil {
 						return err
 					}
@@ -164,13 +190,13 @@ func (d *dayReader) day(ctx context.Context, zone *time.Location, sp slo.Span) (
 	return &DayRow{Zone: zone, Span: sp, Running: sp.To.Before(whole.End(sp.From))}, ctx.Err()
 }
 
-// coverage is the share of a step that was observed, times the share of the counter's events that no limit dropped.
-func (d *dayReader) coverage(ctx context.Context, e *history.Series, step int) (float64, error) {
-	seen := e.Share(step, step+1)
+// coverage is the share of a day that was observed, times the share of the counter's events that no limit dropped.
+func (d *dayReader) coverage(ctx context.Context, e *history.Series, day slo.Span) (float64, error) {
+	seen := e.Share(day)
 	if d.from.Kept == nil {
 		return seen, nil
 	}
-	sp := slo.Span{From: e.Grid.Steps[step].From.UTC(), To: e.Grid.Steps[step].To.UTC()}
+	sp := slo.Span{From: day.From.UTC(), To: day.To.UTC()}
 	byCounter := d.undropped[sp]
 	if byCounter == nil {
 		byCounter = map[string]float64{}

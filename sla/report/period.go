@@ -168,7 +168,11 @@ type Covered struct {
 	Running  bool      // the period is not over
 	KeptFrom time.Time // later than span.From: what happened before is not kept any more
 	Coverage float64   // of span, in [0,1]: the share that was observed, times the share of events that no limit dropped
+	Rounded  bool      // a day or planned maintenance begins or ends where counts are kept by the hour only, within one
 }
+
+// RoundedNote says of a report what Covered.Rounded says of a line.
+const RoundedNote = "Beyond an SLO's window counts are retained by the hour. In lines with \"whole hours\", days, or planned maintenance, that begin or end within an hour are rounded to the next full hour of UTC."
 
 // SLO is one group of an SLO over a period.
 type SLO struct {
@@ -186,6 +190,7 @@ type Day struct {
 	Date     string // in the zone
 	Net, Raw history.Tally
 	Share    float64 // of what the period lost
+	Rounded  bool    // as in Covered
 }
 
 // SLA is one group of an agreement over a period.

@@ -27,7 +27,8 @@ const NotCounted = "measured by Prometheus, not counted here"
 
 // scoredComponent is where the counts of one component come from.
 type scoredComponent struct {
-	slo      *slo.SLO    // nil if its SLO is on Prometheus series: it is not counted here
+	slo      *slo.SLO // nil if its SLO is on Prometheus series: it is not counted here
+	slice    time.Duration
 	groupsOf []slo.Group // of the SLO, in the order of counts
 	counts   *history.Series
 	bands    *history.Series  // nil without bands
@@ -60,7 +61,7 @@ func NewPeriodScores(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name s
 			groups = append(groups, r.Group)
 		}
 		if x.slo != nil {
-			x.groupsOf = groups
+			x.groupsOf, x.slice = groups, slice
 			steps := steps
 			if x.slo.Indicator.Kind == slo.KindVolume && len(steps) > 0 {
 				steps = history.Periods(x.slo, slo.Span{From: steps[0].From, To: steps[len(steps)-1].To}, rep.Time.UTC())
@@ -122,11 +123,7 @@ func (b *PeriodScores) Score(g slo.Group, first, last int) sla.SLAReport {
 	for i := range b.components {
 		in[i] = b.input(i, g, first, last)
 	}
-	period := slo.Span{}
-	if first < last {
-		period = slo.Span{From: b.steps[first].From, To: b.steps[last-1].To}
-	}
-	r := b.scorer.Score(period, in, make([]sla.ComponentReport, len(in)))
+	r := b.scorer.Score(between(b.steps[first:max(first, last)]), in, make([]sla.ComponentReport, len(in)))
 	r.SetGroup(g)
 	for i, c := range b.components {
 		if c.slo == nil {
@@ -165,11 +162,31 @@ func (b *PeriodScores) input(i int, g slo.Group, first, last int) sla.ComponentI
 			addWithin(&in, bands, c.bands.Answer.Edges, net[k])
 		}
 	}
-	in.Coverage = c.counts.Share(first, last)
+	sp := between(b.steps[first:max(first, last)])
+	in.Coverage = c.counts.Share(sp)
 	if c.bands != nil {
-		in.Coverage = min(in.Coverage, c.bands.Share(first, last))
+		in.Coverage = min(in.Coverage, c.bands.Share(sp))
 	}
 	return in
+}
+
+// exact is Series.Exact of all that the scores of a span are made of.
+func (b *PeriodScores) exact(sp slo.Span) bool {
+	for i := range b.components {
+		c := &b.components[i]
+		if c.counts != nil && !c.counts.Exact(sp, c.slice) || c.bands != nil && !c.bands.Exact(sp, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// between is the time from the first of some steps to the last; zero without any.
+func between(steps []slo.Span) slo.Span {
+	if len(steps) == 0 {
+		return slo.Span{}
+	}
+	return slo.Span{From: steps[0].From, To: steps[len(steps)-1].To}
 }
 
 // addPeriods adds the periods of a volume that begin in steps first to last-1. It has steps of its own.

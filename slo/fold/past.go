@@ -15,6 +15,15 @@ import (
 // Reports can look back that far, however short the windows are.
 const historyKeep = 90 * 24 * time.Hour
 
+// HistoryWidth is the length of the pieces in which Read has what windows do not reach, by the length of the indicator's
+// slices, 0 without. They begin at multiples of it since 1970.
+func HistoryWidth(slice time.Duration) time.Duration {
+	if slice <= 0 {
+		return time.Duration(hourWidth) * time.Second
+	}
+	return time.Duration(runFor(int64(slice))) * slice
+}
+
 // past keeps, by the hour, what is no longer kept in finer pieces and what comes
 // too late for those. It is beside the counts of windows, never part of them:
 // Read adds the two. Places are Unix seconds for events, and numbers

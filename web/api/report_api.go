@@ -24,11 +24,12 @@ type coveredJSON struct {
 	Running   bool       `json:"running"`
 	KeptFrom  *time.Time `json:"kept_from"` // null: everything since from
 	Coverage  float64    `json:"coverage"`
+	Rounded   bool       `json:"rounded"` // days or planned maintenance are rounded to whole hours
 	Corrected *float64   `json:"corrected_seconds,omitempty"`
 }
 
 func newCovered(c *report.Covered) coveredJSON {
-	return coveredJSON{Zone: c.Zone.String(), From: timeOrNil(c.Span.From), To: timeOrNil(c.Span.To), Running: c.Running, KeptFrom: timeOrNil(c.KeptFrom), Coverage: c.Coverage}
+	return coveredJSON{Zone: c.Zone.String(), From: timeOrNil(c.Span.From), To: timeOrNil(c.Span.To), Running: c.Running, KeptFrom: timeOrNil(c.KeptFrom), Coverage: c.Coverage, Rounded: c.Rounded}
 }
 
 type reportDayJSON struct {
@@ -37,6 +38,8 @@ type reportDayJSON struct {
 	Raw   CountsJSON `json:"raw_counts"`
 	SLI   *float64   `json:"sli"`
 	Share float64    `json:"share_of_loss"`
+
+	Rounded bool `json:"rounded"` // the day or planned maintenance is rounded to whole hours
 }
 
 type ReportSLOJSON struct {
@@ -182,7 +185,7 @@ func newReportIncidents(p *report.Report) *reportIncidentsJSON {
 
 func newReportDay(s *slo.SLO, d *report.Day) reportDayJSON {
 	b := d.Net.Budget(s)
-	return reportDayJSON{d.Date, NewCounts(d.Net.Counts), NewCounts(d.Raw.Counts), number(b.SLI, b.HasData), d.Share}
+	return reportDayJSON{d.Date, NewCounts(d.Net.Counts), NewCounts(d.Raw.Counts), number(b.SLI, b.HasData), d.Share, d.Rounded}
 }
 
 func newReportSLO(p *report.Report, r *report.SLO, days bool) ReportSLOJSON {

@@ -25,6 +25,7 @@ var CSVColumns = []string{
 	"severity", "onset", "detected", "resolved", "detection_seconds", "response_seconds", "duration_seconds",
 	"cost", "currency", "cost_basis", "cost_estimate", "cost_baseline", "saving", "investment",
 	"forecast_made", "forecast_for", "forecast_low", "forecast_median", "forecast_high", "forecast_empty_probability", "forecasts_checked", "forecasts_inside",
+	"rounded",
 }
 
 // csvLine is one line by the names of its columns.
@@ -52,6 +53,7 @@ func newCSVLine(c *report.Covered, p *report.Report, kind, service, name string)
 	return csvLine{
 		"kind": kind, "period": p.Period.String(), "service": csvText(service), "name": csvText(name), "zone": csvText(c.Zone.String()),
 		"from": csvTime(c.Span.From), "to": csvTime(c.Span.To), "running": strconv.FormatBool(c.Running), "kept_from": csvTime(c.KeptFrom), "coverage": csvNumber(c.Coverage, true),
+		"rounded": strconv.FormatBool(c.Rounded),
 	}
 }
 

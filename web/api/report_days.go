@@ -21,7 +21,7 @@ import (
 // stable: columns are only ever added, at the end. docs/reports.md says what each means.
 var DayColumns = []string{
 	"day", "zone", "kind", "service", "name", "group", "informative", "from", "to", "complete", "coverage",
-	"good", "bad", "raw_good", "raw_bad", "objective", "indicator", "burn_rate", "score", "score_low", "score_high", "worst_component", "incidents", "cost", "currency",
+	"good", "bad", "raw_good", "raw_bad", "objective", "indicator", "burn_rate", "score", "score_low", "score_high", "worst_component", "incidents", "cost", "currency", "note",
 }
 
 const (
@@ -67,8 +67,8 @@ func dayLine(cells []string, r *report.DayRow) []string {
 	if r.Incidents >= 0 {
 		incidents = strconv.Itoa(r.Incidents)
 	}
-	return append(cells, csvTime(r.Span.From), csvTime(r.Span.To), strconv.FormatBool(!r.Running && r.Kept), dayNumber(r.Coverage, true),
-		good, bad, rawGood, rawBad, objective, indicator, burn, score, low, high, worst, incidents, cost, currency)
+	return append(cells, csvTime(r.Span.From), csvTime(r.Span.To), strconv.FormatBool(r.Complete()), dayNumber(r.Coverage, true),
+		good, bad, rawGood, rawBad, objective, indicator, burn, score, low, high, worst, incidents, cost, currency, r.Note())
 }
 
 // paced gives each write its own time, however long the lines take to be made.

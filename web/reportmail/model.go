@@ -383,6 +383,9 @@ func coverage(c *report.Covered) string {
 	if !c.KeptFrom.IsZero() {
 		out += " since " + c.KeptFrom.In(c.Zone).Format("2 Jan 15:04")
 	}
+	if c.Rounded {
+		out += ", whole hours"
+	}
 	return out
 }
 
@@ -399,12 +402,13 @@ func worstFirst(n int, v func(i int) report.Verdict) []int {
 
 func notes(r *report.Report) []string {
 	out := []string{"An objective is met if the errors of this period alone stayed within what it allows. Budget spent is the share of the period's own error budget."}
-	corrected, kept, partial := false, false, false
+	corrected, kept, partial, rounded := false, false, false, false
 	for i := range r.SLOs {
 		corrected = corrected || r.SLOs[i].Corrected > 0
 	}
 	each(r, func(c *report.Covered) {
 		kept = kept || !c.KeptFrom.IsZero()
+		rounded = rounded || c.Rounded
 		partial = partial || c.Coverage < whole
 	})
 	if corrected {
@@ -413,8 +417,11 @@ func notes(r *report.Report) []string {
 	if kept {
 		out = append(out, "Some counts do not reach back to the start of the period. Such lines say since when they count.")
 	}
+	if rounded {
+		out = append(out, report.RoundedNote)
+	}
 	if partial {
-		out = append(out, "Coverage below 100% means that the engine was not running, did not count by the present definition, or that rate limits dropped events. What happened then is not in the numbers.")
+		out = append(out, "Coverage below 100% means that the engine was not running, did not count by the present definition, that slices were backfilled when they were older than the window, or that rate limits dropped events. What happened then is not in the numbers.")
 	}
 	return append(out, "Late events are counted in the minute in which they happened, so a report that is made again later may count more.")
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -224,13 +225,14 @@ func (ui *Handler) fillReportHead(p *reportPage, v site.View, ask report.Query) 
 func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
 	zones := map[string]bool{}
 	var until time.Time
-	kept, partial, corrected := false, false, false
+	kept, partial, corrected, rounded := false, false, false, false
 	see := func(c *report.Covered) {
 		zones[c.Zone.String()] = true
 		if c.Span.To.After(until) {
 			until = c.Span.To
 		}
 		kept = kept || !c.KeptFrom.IsZero()
+		rounded = rounded || c.Rounded
 		partial = partial || c.Coverage < 0.9995
 	}
 	counts := map[report.Verdict]int{}
@@ -266,7 +268,7 @@ func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
 	p.Figures = reportFigures(r, counts, agreed)
 	p.Services, p.Costs = ui.reportServices(v, r), site.NewCosts(r.Costs())
 	ui.fillReportIncidents(p, r)
-	p.Notes = reportNotes(kept, partial, corrected)
+	p.Notes = reportNotes(kept, partial, corrected, rounded)
 	ui.fillReportForecasts(p, r)
 }
 
@@ -293,7 +295,7 @@ func reportFigures(r *report.Report, counts map[report.Verdict]int, agreed [2]in
 	return out
 }
 
-func reportNotes(kept, partial, corrected bool) []string {
+func reportNotes(kept, partial, corrected, rounded bool) []string {
 	out := []string{"An objective is met if the errors within this period are at most what the objective allows. Budget spent is the share of the period's own error budget. It may differ from the budget of the objective's window."}
 	if corrected {
 		out = append(out, "Planned maintenance, rounded outward to five minutes, is excluded. Raw numbers include it, and are shown where they differ.")
@@ -301,18 +303,25 @@ func reportNotes(kept, partial, corrected bool) []string {
 	if kept {
 		out = append(out, "Some counts do not go back to the start of the period. Such rows show when their counts begin and do not include what happened before. Agreements then leave out whole days.")
 	}
+	if rounded {
+		out = append(out, report.RoundedNote)
+	}
 	if partial {
-		out = append(out, "Coverage below 100%: for the rest of the time the engine was not running or counted by another definition, or rate limits dropped events.")
+		out = append(out, "Coverage below 100%: for the rest of the time the engine was not running or counted by another definition, slices were backfilled when they were older than the window, or rate limits dropped events.")
 	}
 	return append(out, "Late events count in the minute they happened, so the same report may show more events later.")
 }
 
-// sinceText says since when a line counts, if not from the start.
+// sinceText says since when a line counts, if not from the start, and whether its days are rounded.
 func sinceText(c *report.Covered) string {
-	if c.KeptFrom.IsZero() {
-		return ""
+	var out []string
+	if !c.KeptFrom.IsZero() {
+		out = append(out, "since "+c.KeptFrom.In(c.Zone).Format("2 Jan 15:04"))
 	}
-	return "since " + c.KeptFrom.In(c.Zone).Format("2 Jan 15:04")
+	if c.Rounded {
+		out = append(out, "whole hours")
+	}
+	return strings.Join(out, ", ")
 }
 
 func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService {

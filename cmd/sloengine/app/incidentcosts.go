@@ -142,7 +142,7 @@ func (c *incidentCosts) of(ctx context.Context, inc *incident.Incident, now time
 		if budget := reports[i].SLO.Objective.Budget() * float64(reports[i].Budget.Counts.Valid()); budget > 0 {
 			out[i].Budget = t.Loss(reports[i].SLO) / budget
 		}
-		out[i].Cost = costOf(reports[:i], reports[i], t.Bad, s.Share(0, 1))
+		out[i].Cost = costOf(reports[:i], reports[i], t.Bad, s.Share(s.Grid.Span))
 	}
 	return out, nil
 }

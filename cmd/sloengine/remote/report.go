@@ -131,6 +131,7 @@ type reportCovered struct {
 	From, To *time.Time
 	KeptFrom *time.Time `json:"kept_from"`
 	Coverage *float64
+	Rounded  bool
 }
 
 type reportBudget struct {
@@ -206,10 +207,14 @@ type reportThreshold struct {
 type reportViolations struct{ Within, Warning, Critical uint64 }
 
 func (c *reportCovered) since() string {
-	if c.KeptFrom == nil {
-		return cli.Percent(c.Coverage, 1)
+	out := cli.Percent(c.Coverage, 1)
+	if c.KeptFrom != nil {
+		out += " since " + c.KeptFrom.UTC().Format("2006-01-02 15:04Z")
 	}
-	return cli.Percent(c.Coverage, 1) + " since " + c.KeptFrom.UTC().Format("2006-01-02 15:04Z")
+	if c.Rounded {
+		out += ", whole hours"
+	}
+	return out
 }
 
 // took prints a duration in seconds.

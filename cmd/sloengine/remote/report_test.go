@@ -138,7 +138,7 @@ func TestReportCommand(t *testing.T) {
 		case l[2] == "agreement":
 			want = [2]string{}
 		}
-		require.Equal(t, want[:], l[len(l)-2:], "line %d", i)
+		require.Equal(t, want[:], l[len(l)-3:len(l)-1], "line %d", i)
 	}
 
 	out, err = runReport("--url", base)
