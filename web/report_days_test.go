@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/api"
@@ -90,6 +91,35 @@ func TestDayTableAgreesWithTheReport(t *testing.T) {
 	require.Equal(t, "0", lines[0]["coverage"])
 	last := lines[30]
 	require.Equal(t, []string{"2026-10-31", "true", "0.5"}, []string{last["day"], last["complete"], last["coverage"]}, "limits dropped one half of the events")
+}
+
+// TestDayTableOfAView counts the incidents of its engines; a cell is empty if they are not known.
+func TestDayTableOfAView(t *testing.T) {
+	b, _ := periodBench(t)
+	b.web.Opt.Incidents = periodIncidents()
+	list, _ := b.web.ReportSource().Incidents(noon.AddDate(0, 0, -20), noon)
+	b.web.Opt.Incidents = nil
+	want := map[string]string{}
+	for _, known := range []bool{true, false} {
+		b.web.Opt.Onsets = func(context.Context, slo.Span) ([]report.Incident, bool) { return list, known }
+		for _, l := range readCSV(t, b.get(daysPath+"?period=2026-W46").Body.Bytes(), api.DayColumns) {
+			key := l["kind"] + l["name"] + l["group"] + l["day"]
+			if known {
+				want[key] = l["incidents"]
+			} else {
+				require.Empty(t, l["incidents"])
+			}
+		}
+	}
+	sum := 0
+	b.web.Opt.Incidents = periodIncidents()
+	for _, l := range readCSV(t, b.get(daysPath+"?period=2026-W46").Body.Bytes(), api.DayColumns) {
+		require.Equal(t, l["incidents"], want[l["kind"]+l["name"]+l["group"]+l["day"]])
+		n, err := strconv.Atoi(l["incidents"])
+		require.NoError(t, err)
+		sum += n
+	}
+	require.NotZero(t, sum)
 }
 
 // TestReportTellsRoundedDays: days of a zone half an hour off, before the window.

@@ -21,7 +21,8 @@ type CountsQuery struct {
 
 	// Losses asks how many of the events that were offered to some counters in a span were dropped by limits.
 	Losses []string `json:"losses,omitempty"`
-	Span   [2]int64 `json:"span,omitzero"` // Unix nanoseconds
+	Onsets bool     `json:"onsets,omitempty"` // asks when incidents began in the span
+	Span   [2]int64 `json:"span,omitzero"`    // Unix nanoseconds
 }
 
 // CountRead is a fold.ReadRequest.
@@ -54,6 +55,9 @@ func span(s [2]int64) slo.Span {
 type Counts struct {
 	Reads  []fold.ReadResult
 	Losses []fold.Offer
+
+	Onsets      []Onset
+	OnsetsKnown bool
 }
 
 // EncodeCounts writes an answer.
@@ -80,7 +84,7 @@ func EncodeCounts(c *Counts) []byte {
 	for _, l := range c.Losses {
 		b = binary.AppendUvarint(binary.AppendUvarint(b, l.Dropped), l.Offered)
 	}
-	return b
+	return appendOnsets(b, c.OnsetsKnown, c.Onsets)
 }
 
 // DecodeCounts reads the answer to a query.
@@ -129,6 +133,7 @@ func DecodeCounts(data []byte, q *CountsQuery) (*Counts, error) {
 	for i := range c.Losses {
 		c.Losses[i] = fold.Offer{Dropped: r.Uint(), Offered: r.Uint()}
 	}
+	c.OnsetsKnown, c.Onsets = r.onsets()
 	if !r.Done() {
 		return nil, ErrFormat
 	}

@@ -99,6 +99,11 @@ func TestFormat(t *testing.T) {
 	require.NotEqual(t, RequestSum(&req), RequestSum(&moved))
 }
 
+var someOnsets = []Onset{
+	{"INC-1", began.Add(time.Minute), []Affected{{"shop/availability", slo.Group{"a"}}, {"shop/gold", slo.Group{}}}},
+	{"INC-2", began.Add(time.Hour), nil},
+}
+
 func TestFormatOfCounts(t *testing.T) {
 	w, c, _ := busy(t)
 	q := CountsQuery{
@@ -107,11 +112,11 @@ func TestFormatOfCounts(t *testing.T) {
 			{ID: "shop/latency", Groups: []slo.Group{{"a", "web"}}, Spans: [][2]int64{{began.UnixNano(), w.now.UnixNano()}, {0, 0}}},
 			{ID: "shop/none"},
 		},
-		Losses: []string{"shop/availability"}, Span: [2]int64{began.UnixNano(), w.now.UnixNano()},
+		Losses: []string{"shop/availability"}, Onsets: true, Span: [2]int64{began.UnixNano(), w.now.UnixNano()},
 	}
 	reads, err := q.Requests()
 	require.NoError(t, err)
-	want := &Counts{Reads: c.fold.Read(reads), Losses: c.fold.Offers(q.Losses, span(q.Span))}
+	want := &Counts{Reads: c.fold.Read(reads), Losses: c.fold.Offers(q.Losses, span(q.Span)), Onsets: someOnsets, OnsetsKnown: true}
 	require.NotZero(t, want.Losses[0].Dropped)
 	data := EncodeCounts(want)
 	got, err := DecodeCounts(data, &q)

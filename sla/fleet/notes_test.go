@@ -79,3 +79,26 @@ func TestAnnotationsOfEngines(t *testing.T) {
 	w.tick(w.all)
 	require.Equal(t, "it has more than 1000 annotations", w.fleet.Engines()[2].Reason)
 }
+
+// TestOnsetsOfEngines: incidents of all engines are told apart. They are not known if one engine does not know its own.
+func TestOnsetsOfEngines(t *testing.T) {
+	w := newWorld(t, 2)
+	w.open(Options{})
+	w.parts[0].set(func() { w.parts[0].onsets = someOnsets })
+	w.parts[1].set(func() { w.parts[1].onsets = someOnsets[:1] })
+	w.pass(time.Hour, 9)
+	w.tick(w.all)
+	sp := slo.Span{From: began, To: w.now}
+	all, known := w.fleet.Onsets(t.Context(), sp)
+	require.True(t, known)
+	require.Len(t, all, 3)
+	require.NotEqual(t, all[0].Incident, all[2].Incident)
+	require.Equal(t, someOnsets[0].Affected, all[2].Affected)
+
+	w.parts[1].set(func() { w.parts[1].forgets = true })
+	_, known = w.fleet.Onsets(t.Context(), sp)
+	require.False(t, known)
+	w.parts[1].Close()
+	_, known = w.fleet.Onsets(t.Context(), sp)
+	require.False(t, known)
+}

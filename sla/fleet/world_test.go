@@ -86,7 +86,10 @@ type counter struct {
 	wrong func(http.ResponseWriter, *http.Request) bool // answers instead
 	notes Notes
 	told  int // how often it told its annotations
-	calls int
+
+	onsets  []Onset
+	forgets bool // it retains no onsets of that time
+	calls   int
 }
 
 func newCounter(t testing.TB, in evaluator.Inputs, cfg *fold.Config) *counter {
@@ -128,6 +131,9 @@ func (c *counter) serve(w http.ResponseWriter, r *http.Request) {
 		out := Counts{Reads: c.fold.Read(reads)}
 		if len(q.Losses) > 0 {
 			out.Losses = c.fold.Offers(q.Losses, span(q.Span))
+		}
+		if q.Onsets {
+			out.Onsets, out.OnsetsKnown = c.onsets, !c.forgets
 		}
 		_, _ = w.Write(EncodeCounts(&out))
 		return

@@ -26,6 +26,9 @@ type Source struct {
 	Kept   KeptFunc           // nil: limits dropped nothing
 
 	Incidents IncidentsFunc // nil: incidents are not known
+
+	// Onsets are incidents of which only the ID, the onset and what they affected is known; not asked if there are Incidents.
+	Onsets OnsetsFunc
 }
 
 // Maker makes reports and keeps the last few, so that page, CSV and JSON of one period show the same numbers and

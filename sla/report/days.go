@@ -50,7 +50,7 @@ func EachDay(ctx context.Context, from Source, rep *sla.Report, ask Query, yield
 		return ErrNoHistory
 	}
 	b := newReporter(rep, ask)
-	d := &dayReader{reporter: b, from: from, onsets: b.newOnsets(from.Incidents), undropped: map[slo.Span]map[string]float64{}, yield: yield}
+	d := &dayReader{reporter: b, from: from, onsets: b.newOnsets(ctx, from), undropped: map[slo.Span]map[string]float64{}, yield: yield}
 	for i := 0; i < len(rep.SLOs); {
 		rows := Rows(rep, rep.SLOs[i].SLO.ID)
 		i += max(1, len(rows))

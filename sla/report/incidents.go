@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,9 @@ type Affected struct {
 // IncidentsFunc lists the incidents whose onset or detection lies from from to before to, in any order. known is false if
 // those of that time are not kept any more, or not known yet.
 type IncidentsFunc func(from, to time.Time) (list []Incident, known bool)
+
+// OnsetsFunc is an IncidentsFunc of the onset alone that asks others.
+type OnsetsFunc func(ctx context.Context, sp slo.Span) (list []Incident, known bool)
 
 // Incidents are those that were detected in a period, those of severity critical first, and within them in the order of
 // detection.
@@ -163,15 +167,17 @@ type onset struct {
 }
 
 // newOnsets reads the incidents whose onset lies in some day of the period, in whatever zone.
-func (b *reporter) newOnsets(all IncidentsFunc) onsets {
+func (b *reporter) newOnsets(ctx context.Context, s Source) onsets {
 	out := onsets{of: map[slo.ID]map[string][]onset{}}
-	if all == nil {
-		return out
-	}
 	sp := b.Period.In(time.UTC)
 	sp.From, sp.To = sp.From.AddDate(0, 0, -1), sp.To.AddDate(0, 0, 1)
-	list, known := all(sp.From, sp.To)
-	out.known = known
+	var list []Incident
+	switch {
+	case s.Incidents != nil:
+		list, out.known = s.Incidents(sp.From, sp.To)
+	case s.Onsets != nil:
+		list, out.known = s.Onsets(ctx, sp)
+	}
 	for i := range list {
 		x := &list[i]
 		for _, a := range x.Affected {

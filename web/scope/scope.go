@@ -50,7 +50,7 @@ func (s Services) Restrict(o site.Options) site.Options {
 	out := site.Options{ // what is not named here is not there for limited readers
 		Scope: s.Key(), Report: latest(o.Report, s.Report), Engine: func() status.Engine { return s.Engine(o.Engine()) },
 		// Handlers ask these for what they found in the report.
-		Counts: o.Counts, Traffic: o.Traffic, Kept: o.Kept, Source: o.Source, Public: o.Public, PublicSLA: o.PublicSLA,
+		Counts: o.Counts, Traffic: o.Traffic, Kept: o.Kept, Onsets: o.Onsets, Source: o.Source, Public: o.Public, PublicSLA: o.PublicSLA,
 		AlertsKept: o.AlertsKept, Caller: o.Caller, Now: o.Now, Version: o.Version, ExternalPath: o.ExternalPath, ExternalURL: o.ExternalURL,
 		NoSeries: o.NoSeries, TokenNeeded: o.TokenNeeded, StaleAfter: o.StaleAfter, PageSize: o.PageSize, MaxStreams: o.MaxStreams,
 		MaxResponseBytes: o.MaxResponseBytes, ScrapeTimeout: o.ScrapeTimeout, LogError: o.LogError, Audit: o.Audit,

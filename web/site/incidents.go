@@ -36,7 +36,7 @@ type Incidents interface {
 
 // ReportSource is where the numbers of reports come from.
 func (site *Site) ReportSource() report.Source {
-	from := report.Source{Counts: site.Opt.Counts, Kept: site.Opt.Kept}
+	from := report.Source{Counts: site.Opt.Counts, Kept: site.Opt.Kept, Onsets: site.Opt.Onsets}
 	if site.Opt.Incidents != nil {
 		from.Incidents = site.reportIncidents
 	}

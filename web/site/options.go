@@ -74,8 +74,9 @@ type Options struct {
 	Kept       report.KeptFunc     // nil: reports take it that limits dropped nothing
 	AlertsKept time.Duration       // how long resolved alerts stay in Alerts; 0 = unknown
 
-	Incidents Incidents // nil: there are none, their API answers 501
-	Silences  Silences  // nil: there are none, their API answers 501
+	Incidents Incidents         // nil: there are none, their API answers 501
+	Onsets    report.OnsetsFunc // of the engines of a view, which has no incidents; nil: not known
+	Silences  Silences          // nil: there are none, their API answers 501
 
 	DLQ    DLQ                              // nil: there are no dead letters, their API answers 501
 	Source func(id slo.ID) (Source, bool)   // nil: unknown

@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -244,6 +245,25 @@ func findAlert(view *state.View, fingerprint string, fired time.Time) *state.Ale
 
 // View is the book as it is.
 func (n *incidents) View() *incident.View { return n.book.View() }
+
+// onsets tells a view when incidents began in a span. known is false if those of that time are not retained.
+func (n *incidents) onsets(sp slo.Span) (all []fleet.Onset, known bool) {
+	for inc := range n.book.View().All() {
+		if inc.Onset.Before(sp.From) || !inc.Onset.Before(sp.To) || len(all) == fleet.MaxOnsets {
+			continue
+		}
+		o := fleet.Onset{Incident: inc.ID, At: inc.Onset}
+		for _, a := range inc.Affected() {
+			id := slo.ID(a.SLO)
+			if id == "" {
+				id = slo.NewID(inc.Service, a.Agreement)
+			}
+			o.Affected = append(o.Affected, fleet.Affected{ID: id, Group: a.Group})
+		}
+		all = append(all, o)
+	}
+	return all, !sp.From.Before(time.Now().Add(-incident.Retention))
+}
 
 // Do applies what a person asks for, and returns the incident as it is then; nil if it was about all incidents.
 func (n *incidents) Do(ctx context.Context, o incident.Operation) (*incident.Incident, error) {

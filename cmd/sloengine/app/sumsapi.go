@@ -38,6 +38,7 @@ type sumsAPI struct {
 	specs   *counting.Specs
 	request func(now time.Time, minutes bool) fold.Request // what a report as of now needs
 	notes   func(most int) (all []annotation.Annotation, changes uint64)
+	onsets  func(sp slo.Span) (all []fleet.Onset, known bool)
 	now     func() time.Time
 	slots   chan struct{} // holds one for each request that is answered
 }
@@ -228,8 +229,11 @@ func (a *sumsAPI) past(c *gin.Context) {
 			out.Reads = append(out.Reads, f.Read(reads[i:i+1])...)
 		}))
 	}
+	span := slo.Span{From: time.Unix(0, q.Span[0]), To: time.Unix(0, q.Span[1])}
+	if q.Onsets {
+		out.Onsets, out.OnsetsKnown = a.onsets(span)
+	}
 	if len(q.Losses) > 0 {
-		span := slo.Span{From: time.Unix(0, q.Span[0]), To: time.Unix(0, q.Span[1])}
 		err = errors.Join(err, a.counts.Do(c.Request.Context(), func(f *fold.Fold) { out.Losses = f.Offers(q.Losses, span) }))
 	}
 	if a.failed(c, before, err) {
@@ -240,7 +244,7 @@ func (a *sumsAPI) past(c *gin.Context) {
 
 // newSumsAPI makes the API of an engine.
 func newSumsAPI(a *app, run string) *sumsAPI {
-	return &sumsAPI{run: run, counts: a.counts, specs: a.specs, request: a.eval.Request, notes: a.annotations.Latest, now: time.Now, slots: make(chan struct{}, maxSumsCalls)}
+	return &sumsAPI{run: run, counts: a.counts, specs: a.specs, request: a.eval.Request, notes: a.annotations.Latest, onsets: a.incidents.onsets, now: time.Now, slots: make(chan struct{}, maxSumsCalls)}
 }
 
 // register mounts both requests.

@@ -24,6 +24,7 @@ import (
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web"
@@ -216,6 +217,19 @@ func (v *view) parts(r *sla.SLOReport) (out []site.EnginePart) {
 	return out
 }
 
+// onsets are those of the incidents of the engines.
+func (v *view) onsets(ctx context.Context, sp slo.Span) ([]report.Incident, bool) {
+	all, known := v.fleet.Onsets(ctx, sp)
+	out := make([]report.Incident, len(all))
+	for i, o := range all {
+		out[i] = report.Incident{ID: o.Incident, Onset: o.At}
+		for _, a := range o.Affected {
+			out[i].Affected = append(out[i].Affected, report.Affected{SLO: a.ID, Group: a.Group})
+		}
+	}
+	return out, known
+}
+
 func (v *view) router(c *config.Config, set *metrics.Set) (http.Handler, error) {
 	external, err := externalURL(c)
 	if err != nil {
@@ -226,7 +240,7 @@ func (v *view) router(c *config.Config, set *metrics.Set) (http.Handler, error) 
 	v.web, err = web.New(site.Options{
 		Report: v.eval.Latest, Engine: v.status,
 		NoSeries: true, Parts: v.parts, Annotations: v.fleet.Annotations(),
-		Counts: v.fleet.Read, Kept: v.fleet.Kept, Traffic: v.traffic,
+		Counts: v.fleet.Read, Kept: v.fleet.Kept, Onsets: v.onsets, Traffic: v.traffic,
 		Public: v.opt.Public,
 		May:    func(c *gin.Context, p site.Permission) bool { return v.auth.Allows(c.Request, permit(p)) },
 		Caller: func(c *gin.Context) string { return v.auth.Caller(c.Request) },
