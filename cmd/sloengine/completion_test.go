@@ -121,7 +121,7 @@ func TestCompletionSurvivesKills(t *testing.T) {
 					switch l.GetName() {
 					case "product":
 						product = l.GetValue()
-					case "result", "stage":
+					case "result", "slo_stage":
 						kind = l.GetValue()
 					}
 				}
