@@ -79,6 +79,14 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// TestLintAdvice: where no alert can fire because the window is too long for the objective, a longer one is no advice.
+func TestLintAdvice(t *testing.T) {
+	s := simple(t, "shop/x", "50")
+	s.Window = slo.Window{Rolling: 60 * 24 * time.Hour}
+	found := Lint(rules.Spec{SLOs: []*slo.SLO{s}}, LintOptions{})
+	require.Equal(t, Finding{s.ID, FindingWarning, "no burn-rate alert remains", "raise the objective or shorten the window"}, found[len(found)-1])
+}
+
 func TestFeeds(t *testing.T) {
 	s := simple(t, "legacy/x", "99")
 	feed := func(bad, good, total string) []counterFeed {
