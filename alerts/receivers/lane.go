@@ -256,9 +256,8 @@ func (l *lane) done(ctx context.Context, m *message, err error) time.Duration {
 	} else {
 		l.health.Failed(ctx, err, brief(err))
 	}
-	pause := time.Duration(0)
 	if err != nil && (o == unreachable || o == again || o == limited) {
-		pause = l.later(m.entry, err, now)
+		pause := l.later(m.entry, err, now)
 		l.d.mu.Unlock()
 		return pause
 	}

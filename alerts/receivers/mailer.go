@@ -10,11 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prometheus/alertmanager/alert"
 	"github.com/prometheus/alertmanager/config"
 	"github.com/prometheus/alertmanager/notify"
 	"github.com/prometheus/alertmanager/notify/email"
 	"github.com/prometheus/alertmanager/template"
-	"github.com/prometheus/alertmanager/types"
 
 	"github.com/sloengine/sloengine/reliability/mail"
 	"github.com/sloengine/sloengine/reliability/remote"
@@ -34,7 +34,7 @@ func newMailer(c *config.EmailConfig, t *template.Template) *mailer {
 
 // Notify implements notify.Notifier. The library encodes the values of headers and not their names, so folded headers go
 // before the name of the last one.
-func (m *mailer) Notify(ctx context.Context, alerts ...*types.Alert) (bool, error) {
+func (m *mailer) Notify(ctx context.Context, alerts ...*alert.Alert) (bool, error) {
 	data := notify.GetTemplateData(ctx, m.tmpl, alerts, quiet)
 	own := *m.conf
 	library := email.New(&own, m.tmpl, quiet)

@@ -124,7 +124,13 @@ func TestConnectionsLeaveTheLogItsDescriptors(t *testing.T) {
 	require.Contains(t, string(text), "\nsloengine_wal_poisoned 0\n")
 	require.NotContains(t, string(text), `sloengine_http_connections_total{result="evicted"} 0`)
 	require.Equal(t, 1, strings.Count(p.log.String(), "connection limit reached"), p.log)
-	require.Contains(t, string(get(t, p.base+"/-/ready")), `"part":"connections"`)
+	req.URL.Path = "/-/ready"
+	ready, err := c.Do(req)
+	require.NoError(t, err)
+	defer ready.Body.Close()
+	text, err = io.ReadAll(ready.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"part":"connections"`)
 	p.stop(t)
 }
 

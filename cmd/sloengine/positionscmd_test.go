@@ -65,7 +65,7 @@ func TestPositions(t *testing.T) {
 	code, stderr = runCommand(t, "positions", "import", "--data-dir", other, writeFile(t, dir, "exported.json", inLog))
 	require.Equal(t, cli.ExitOK, code, stderr)
 	for _, test := range []struct{ file, want string }{
-		{`{"version": 2}`, "positions have format 2"},
+		{`{"version": 3}`, "positions have format 3"},
 		{`{"version": 1, "positions": [{"source": "orders", "topic": "orders", "topic_id": "ff0102030405060708090a0b0c0d0e0f", "partition": 0, "counted": [[0, 1]]}]}`,
 			"the topic was created again"},
 	} {

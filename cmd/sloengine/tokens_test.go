@@ -44,7 +44,7 @@ service: %s
 slos:
   - name: orders
     description: %s
-    objective: 99.9
+    objective: 99.99
     window: 30d
     indicator:
       events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
@@ -64,16 +64,18 @@ slos:
 	require.True(t, ok && p.waitReady(t), p.log)
 
 	for _, service := range []string{"shop", "zebra"} { // an outage of each: a budget, alerts and an incident
-		var body strings.Builder
+		var good, bad strings.Builder // alerts count what is received live
 		for now, ago := time.Now(), 3600; ago > 0; ago -= 5 {
-			outcome := "success"
+			body, outcome := &good, "success"
 			if ago < 300 {
-				outcome = "failure"
+				body, outcome = &bad, "failure"
 			}
-			fmt.Fprintf(&body, `{"id":"o%d","service":"%s","type":"order","outcome":"%s","time":%d}`+"\n", ago, service, outcome, now.Add(-time.Duration(ago)*time.Second).UnixMilli())
+			fmt.Fprintf(body, `{"id":"o%d","service":"%s","type":"order","outcome":"%s","time":%d}`+"\n", ago, service, outcome, now.Add(-time.Duration(ago)*time.Second).UnixMilli())
 		}
-		status, answer := post(t, p.base+"/api/v1/events?backfill=true", operatorToken, body.String())
-		require.Equal(t, http.StatusAccepted, status, answer)
+		for path, body := range map[string]string{"/api/v1/events?backfill=true": good.String(), "/api/v1/events": bad.String()} {
+			status, answer := post(t, p.base+path, operatorToken, body)
+			require.Equal(t, http.StatusAccepted, status, answer)
+		}
 	}
 	// The holder of the limited token sees one service where the operator sees both.
 	sees := func(own, other string) {

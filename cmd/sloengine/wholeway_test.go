@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ notifications:
 	onset := sendOutage(t, p, 2*time.Minute)
 	h.wait(t, "ErrorBudgetBurnPage", "firing")
 	h.mu.Lock()
-	told := h.got[0]
+	told := h.got[slices.IndexFunc(h.got, func(n notification) bool { return n.Alerts[0].Labels["alertname"] == "ErrorBudgetBurnPage" })]
 	h.mu.Unlock()
 	require.Equal(t, "oncall", told.Receiver)
 	alert := told.Alerts[0]

@@ -17,5 +17,5 @@ func takesFiles(dir string) bool {
 	return err != nil || !slices.Contains([]int64{
 		unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC, unix.DEVPTS_SUPER_MAGIC,
 		unix.SECURITYFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.BPF_FS_MAGIC,
-	}, int64(st.Type))
+	}, st.Type)
 }

@@ -157,6 +157,9 @@ func documented(t *testing.T, a *app, routes []string) {
 		if strings.HasPrefix(path, "/debug/pprof/") {
 			continue // Go's own
 		}
+		if method == http.MethodOptions {
+			continue // the handshake of webhooks, in docs/events.md
+		}
 		if !matched && !left {
 			t.Errorf("%s is neither in openapi.json nor in the list of what it leaves out", r)
 		} else if matched && left {

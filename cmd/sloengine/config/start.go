@@ -48,7 +48,11 @@ func (c *Config) StartProblems(known *Known, data DataDir) (out yamldoc.Problems
 	}
 	for _, d := range c.folders() {
 		if err := fsys.CheckFolder(d.dir); err != nil {
-			fail(d.path, "want a folder that the engine may write to", "%v", err)
+			report := warn // sinks and reports hold up no start, and go on once the folder is there
+			if d.path == "dead_letters.dir" {
+				report = fail
+			}
+			report(d.path, "want a folder that the engine may write to", "%v", err)
 		} else if why := data.conflict(d.dir); why != "" && !(d.path == "dead_letters.dir" && why == engine.DeadLetterDir) {
 			fail(d.path, "set a separate directory", "%s is the engine's own, in the data directory", d.dir)
 		}

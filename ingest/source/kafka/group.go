@@ -39,16 +39,19 @@ func (x *session) groupOptions() []kgo.Opt {
 
 // adjust says where the partitions begin that were assigned. It runs in a goroutine of the client, between two polls.
 func (x *session) adjust(ctx context.Context, commits map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-	topics, err := x.admin.ListTopics(ctx, slices.Collect(maps.Keys(commits))...)
+	x.moving.Lock()
+	admin := x.admin
+	x.moving.Unlock()
+	topics, err := admin.ListTopics(ctx, slices.Collect(maps.Keys(commits))...)
 	if err != nil {
 		return nil, err
 	}
 	names := topics.Names()
-	starts, err := x.admin.ListStartOffsets(ctx, names...)
+	starts, err := admin.ListStartOffsets(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
-	ends, err := x.admin.ListCommittedOffsets(ctx, names...)
+	ends, err := admin.ListCommittedOffsets(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +68,7 @@ func (x *session) adjust(ctx context.Context, commits map[string]map[int32]kgo.O
 			parts = append(parts, p)
 		}
 	}
-	if unknown, err := x.s.lostMeanwhile(ctx, x.admin, parts); err != nil || len(unknown) > 0 {
+	if unknown, err := x.s.lostMeanwhile(ctx, admin, parts); err != nil || len(unknown) > 0 {
 		return nil, cmp.Or(err, errors.New("the epochs of a partition are not available"))
 	}
 	x.moving.Lock()

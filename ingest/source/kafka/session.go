@@ -74,11 +74,17 @@ func (s *Source) session(ctx context.Context) (err error) {
 	if s.set.Ownership == Group {
 		opts = append(opts, x.groupOptions()...)
 	}
-	if x.client, err = kafkaclient.New(s.o.Client, opts...); err != nil {
+	// A new client of a group may call adjust at once.
+	x.moving.Lock()
+	x.client, err = kafkaclient.New(s.o.Client, opts...)
+	if err == nil {
+		x.admin = kadm.NewClient(x.client.Client)
+	}
+	x.moving.Unlock()
+	if err != nil {
 		return fmt.Errorf("kafka client: %w", err)
 	}
 	defer x.client.CloseAllowingRebalance()
-	x.admin = kadm.NewClient(x.client.Client)
 	for ctx.Err() == nil {
 		if !s.o.Now().Before(x.refresh) {
 			if err := x.reconcile(ctx); err != nil {
