@@ -94,7 +94,7 @@ notifications:
 	// Good orders end the alert, and with it the incident.
 	var body strings.Builder
 	for i := range 8000 {
-		fmt.Fprintf(&body, `{"id":"good%d","service":"shop","type":"order","outcome":"success"}`+"\n", i)
+		fmt.Fprintf(&body, `{"id":"good%d","service":"shop","type":"order","outcome":"success","count":100}`+"\n", i)
 	}
 	status, answer = post(t, p.base+"/api/v1/events", "", body.String())
 	require.Equal(t, http.StatusAccepted, status, answer)
