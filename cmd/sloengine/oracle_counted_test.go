@@ -167,6 +167,7 @@ func completed(s *slo.SLO, events []*oracleEvent) (out []*oracleEvent) {
 		} else {
 			done.at, done.failed = e.at+c.Within, true
 		}
+		done.received = done.at // work counts where it ended
 		out = append(out, &done)
 	}
 	return out

@@ -98,9 +98,18 @@ func (e *oracleEngine) change(sp *spec.Spec, at time.Time) {
 	}))
 }
 
-// take folds what is received before a time, one record a second, and then lets
-// the engine evaluate. It returns the rest.
+// take folds what is received before a time, and then lets the engine evaluate. It returns the rest.
 func (e *oracleEngine) take(events []*oracleEvent, replica int, now time.Duration) (rest []*oracleEvent, r *sla.Report) {
+	e.t.Helper()
+	rest = e.fold(events, replica, now)
+	e.apply(record.TypeHeartbeat, oracleStart.Add(now), []byte{byte(record.BeatTick)})
+	r, err := e.eval.Tick(context.Background(), oracleStart.Add(now))
+	require.NoError(e.t, err)
+	return rest, r
+}
+
+// fold folds what is received before a time, one record a second. It returns the rest.
+func (e *oracleEngine) fold(events []*oracleEvent, replica int, now time.Duration) (rest []*oracleEvent) {
 	e.t.Helper()
 	for len(events) > 0 && events[0].received < now {
 		second := events[0].received.Truncate(time.Second) + time.Second
@@ -118,10 +127,7 @@ func (e *oracleEngine) take(events []*oracleEvent, replica int, now time.Duratio
 			e.apply(record.TypeEvents, oracleStart.Add(min(second, now)-1), append(head, e.payload...))
 		}
 	}
-	e.apply(record.TypeHeartbeat, oracleStart.Add(now), []byte{byte(record.BeatTick)})
-	r, err := e.eval.Tick(context.Background(), oracleStart.Add(now))
-	require.NoError(e.t, err)
-	return events, r
+	return events
 }
 
 // scraped are the families that generated rules read.

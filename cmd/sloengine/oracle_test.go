@@ -262,6 +262,7 @@ func (w *oracleWorld) runEngine() alertHistory {
 	events := w.events
 	for now := oracleStep; now < oracleLength; now += oracleStep {
 		if !w.up(now) {
+			events = e.fold(events, -1, now) // what came between the last tick and the end
 			continue
 		}
 		if !w.up(now - oracleStep) {
@@ -308,10 +309,11 @@ func (w *oracleWorld) runRules() alertHistory {
 	}
 	sample := func(at time.Time, add func(string, float64)) {
 		now := at.Sub(oracleStart)
-		if !w.up(now) {
-			return
-		}
 		for i, e := range replicas {
+			if !w.up(now) {
+				events[i] = e.fold(events[i], i, now)
+				continue
+			}
 			if !w.up(now - oracleScrape) {
 				e.restart(at)
 			}
