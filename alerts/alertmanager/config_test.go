@@ -340,7 +340,7 @@ func TestMessagesOfHostileValues(t *testing.T) {
 	m := newMessages([]string{"page"}, []string{"info"})
 	render := func(template, summary string) string {
 		texts := map[string]string{"summary": summary, "description": summary}
-		data, err := json.Marshal(map[string]any{"status": "firing", "commonAnnotations": texts, "alerts": []any{map[string]any{"status": "firing", "annotations": texts}}})
+		data, err := json.Marshal(map[string]any{"status": "firing", "commonAnnotations": texts, "alerts": []any{map[string]any{"status": "firing", "annotations": texts, "labels": map[string]string{"slo_impact": "high"}}}})
 		require.NoError(t, err)
 		file := filepath.Join(dir, "data.json")
 		require.NoError(t, os.WriteFile(file, data, 0o600))
@@ -350,7 +350,8 @@ func TestMessagesOfHostileValues(t *testing.T) {
 	require.Equal(t, "Warning: x <!channel> <https://evil|Acknowledge> & y Impact: none z", render(m.title, forged))
 	require.Equal(t, "Warning: x &lt;!channel&gt; &lt;https://evil|Acknowledge&gt; &amp; y Impact: none z", render(m.slackTitle, forged))
 	require.NotContains(t, render(text, forged), "<")
-	require.NotContains(t, render(text, forged), "\nImpact")
+	require.Contains(t, render(text, forged), "\nImpact: high")
+	require.NotContains(t, render(text, forged), "\nImpact: none")
 	for _, long := range []string{strings.Repeat("a", 1024), strings.Repeat("=", 1024), strings.Repeat("\U0001d54f", 256), strings.Repeat("=", 150) + strings.Repeat("é", 300)} {
 		require.Less(t, len("Subject: "+mime.QEncoding.Encode("utf-8", render(m.subject, long))), 998)
 	}

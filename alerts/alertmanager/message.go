@@ -7,7 +7,7 @@ import "strconv"
 const (
 	text = `{{ range .Alerts }}{{ if eq .Status "resolved" }}Over: {{ end }}*{{ .Annotations.summary` + slackText + ` }}*
 {{ .Annotations.description` + slackText + ` }}
-{{ with .Labels.impact }}Impact: {{ . }}
+{{ with .Labels.slo_impact }}Impact: {{ . }}
 {{ end }}{{ with .Annotations.runbook_url }}<{{ . }}|Runbook>{{ end }}{{ with .Annotations.dashboard }} <{{ . }}|Dashboard>{{ end }}{{ with .Annotations.page }} <{{ . }}|Status page>{{ end }}
 {{ end }}`
 

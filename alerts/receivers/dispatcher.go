@@ -58,16 +58,13 @@ func New(o Options) (*Dispatcher, error) {
 	return d, d.load()
 }
 
-// Update takes the alerts as of a tick. It never waits, and ignores a view that is a little older than another, or the
-// same.
+// Update takes the alerts as of a tick. It never waits, and ignores a view that is older than another, or the same.
 func (d *Dispatcher) Update(v *state.View) {
 	next := &news{v, d.opt.Now()}
 	for {
 		n := d.news.Load()
-		if n != nil {
-			if age := n.view.Time.Sub(v.Time); n.view == v || age > 0 && age < time.Minute { // more: the clock was set back
-				return
-			}
+		if n != nil && n.view.Step >= v.Step {
+			return
 		}
 		if d.news.CompareAndSwap(n, next) {
 			d.poke()

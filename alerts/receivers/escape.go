@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/alertmanager/template"
 
 	"github.com/sloengine/sloengine/reliability/remote"
+	"github.com/sloengine/sloengine/rules/series"
 )
 
 // escape makes a value that came with an event fit for the texts of one kind of receiver: one line, short, and without
@@ -113,7 +114,7 @@ func alertLines(a template.Alert, room int) string {
 		}
 	}
 	for _, line := range [][2]string{
-		{"Impact", a.Labels["impact"]}, {"Incident", a.Annotations["incident"]}, {"Acknowledge", ack}, {"Runbook", a.Annotations["runbook_url"]},
+		{"Impact", a.Labels[series.LabelImpact]}, {"Incident", a.Annotations["incident"]}, {"Acknowledge", ack}, {"Runbook", a.Annotations["runbook_url"]},
 		{"Status page", a.Annotations["page"]}, {"Dashboard", a.Annotations["dashboard"]},
 	} {
 		if text := line[0] + ": " + line[1] + "\n"; line[1] != "" && cost(text) < room {

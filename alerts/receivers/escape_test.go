@@ -115,7 +115,7 @@ func about(x *target, values ...string) *message {
 	live := alerts.EngineAlerts(alerts.Options{})
 	flood := live[slices.IndexFunc(live, func(l alerts.Live) bool { return l.Alert == alerts.NameRateLimitType })]
 	for _, value := range values {
-		a := state.Alert{Engine: true, State: state.Firing, FiredAt: time.Now(), Labels: labelled(flood.Alert, "severity=warning", "instance=slo-1", "type="+value)}
+		a := state.Alert{Engine: true, State: state.Firing, FiredAt: time.Now(), Labels: labelled(flood.Alert, "severity=warning", "instance=slo-1", "slo_impact=high", "type="+value)}
 		it := &item{alert: a, labels: new(plan).labels(&a), texts: flood.Texts}
 		m.alerts = append(m.alerts, it.message(x.show, Incident{AckURL: "https://slo.example.org/ack"}, true, time.Now()))
 	}
@@ -162,6 +162,9 @@ func TestHostileValues(t *testing.T) {
 				}
 				for _, line := range regexp.MustCompile("(?im)^ *acknowledge:.*").FindAllString(got, -1) {
 					require.Equal(t, "Acknowledge: https://slo.example.org/ack", line, "%s %s", kind, name)
+				}
+				if n == 1 && name == "mentions" && (kind == "telegram" || kind == "discord") {
+					require.Contains(t, got, "\nImpact: high\n", "%s %s", kind, name)
 				}
 				require.NotContains(t, got, "<!channel>", "%s %s", kind, name)
 				require.NotContains(t, got, "<https://evil", "%s %s", kind, name)

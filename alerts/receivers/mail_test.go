@@ -96,7 +96,7 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org", send_resolved: t
 		},
 	})
 	var a alarms
-	d.Update(a.fire("<b>Burn</b>", "service=shop", "severity=page").now())
+	d.Update(a.fire("<b>Burn</b>", "service=shop", "severity=page", "slo_impact=high").now())
 	eventually(t, "it is delivered", func() bool { return len(m.all()) == 1 })
 	got, err := mail.ReadMessage(strings.NewReader(m.all()[0]))
 	require.NoError(t, err)
@@ -106,6 +106,7 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org", send_resolved: t
 	require.Equal(t, "<b>Burn</b>", subject)
 	body := strings.ReplaceAll(m.all()[0], "=\r\n", "")
 	require.Contains(t, body, "&lt;b&gt;Burn&lt;/b&gt;")
+	require.Contains(t, body, "Impact: high")
 	require.Contains(t, body, "https://slo.example.org/ack?sig=3Dx")
 	require.Contains(t, body, "https://slo.example.org/incidents/1")
 	d.Update(a.end("<b>Burn</b>").now())

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -187,9 +188,12 @@ func (a *alarms) end(name string) *alarms {
 	return a
 }
 
+// views counts those of all tests.
+var views atomic.Uint64
+
 func (a *alarms) now() *state.View {
 	v := a.view
-	v.Time = time.Now()
+	v.Time, v.Step = time.Now(), views.Add(1)
 	return &v
 }
 

@@ -32,6 +32,7 @@ type Machine struct {
 
 // View is a state of affairs that does not change any more.
 type View struct {
+	Step     uint64    // counts the views of a process
 	Time     time.Time // of the report; zero before the first
 	Active   []Alert   // pending and firing, in the order of the report, then those on the engine
 	Resolved []Alert   // oldest first
@@ -42,7 +43,7 @@ type View struct {
 func (v *View) OnEngine() *View {
 	other := func(a Alert) bool { return !a.Engine }
 	return &View{
-		Time: v.Time, Active: slices.DeleteFunc(slices.Clone(v.Active), other), Resolved: slices.DeleteFunc(slices.Clone(v.Resolved), other),
+		Step: v.Step, Time: v.Time, Active: slices.DeleteFunc(slices.Clone(v.Active), other), Resolved: slices.DeleteFunc(slices.Clone(v.Resolved), other),
 	}
 }
 
@@ -151,6 +152,7 @@ func (m *Machine) publish() {
 			}
 		}
 	}
+	v.Step = m.current.Load().Step + 1
 	m.current.Store(v)
 	g := m.opt.Metrics.alerts
 	g[Firing].Set(float64(firing))

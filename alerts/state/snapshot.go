@@ -199,7 +199,7 @@ func (m *Machine) Restore(data []byte) error {
 	}
 	q.sort()
 	m.last, m.engineAt, m.kept, m.resolved, m.quiet = s.Time, s.EngineAt, kept, resolved, q
-	v := &View{Time: m.last, Resolved: resolved}
+	v := &View{Step: m.current.Load().Step + 1, Time: m.last, Resolved: resolved}
 	for _, j := range s.Active {
 		a, _ := j.alertJSON.alert()
 		v.Active = append(v.Active, a)

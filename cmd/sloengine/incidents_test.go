@@ -25,7 +25,7 @@ slos:
     window: 30d
     indicator:
       events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
-    alerting: {ticket: {disabled: true}, no_data: {disabled: true}}
+    alerting: {tiers: [{severity: page, long: 1h, short: 1m, budget: 2}], no_data: {disabled: true}}
 baselines:
   - {name: performance, slos: [orders], detection: {from: 60m, to: 90m, target: 5m}}
 `

@@ -276,7 +276,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		book: book, engine: eng, alerts: alerts.machine.View, costs: &incidentCosts{counts: counts.Read, report: eval.Latest},
 		links: links, base: strings.TrimRight(c.Web.ExternalURL, "/"), log: opt.Log,
 		baselines: func() []*slo.Baseline { return s.specs.InForce().Spec.Baselines },
-		failures:  metric.IncidentFailures.Counter(set), told: alerts.notify, stepped: make(chan struct{}, 1),
+		failures:  metric.IncidentFailures.Counter(set), told: alerts.receivers.Update, stepped: make(chan struct{}, 1),
 	}
 	alerts.stepped = kept.observe
 	noteUnknown(c, s.specs.InForce().Spec, opt.Log)

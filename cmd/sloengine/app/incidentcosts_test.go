@@ -63,7 +63,7 @@ func TestCostsOfIncidents(t *testing.T) {
 	reconcile := func(at time.Time) *incident.Incident {
 		t.Helper()
 		view.Time = at
-		require.NoError(t, n.reconcile(t.Context()))
+		require.NoError(t, n.reconcile(t.Context(), view))
 		for inc := range n.View().All() {
 			return inc
 		}
@@ -89,7 +89,7 @@ func TestCostsOfIncidents(t *testing.T) {
 	require.False(t, inc.SpentDone, "late events may arrive")
 	failure = busy
 	view.Time = end.Add(time.Minute + costAfter)
-	require.ErrorIs(t, n.reconcile(t.Context()), busy)
+	require.ErrorIs(t, n.reconcile(t.Context(), view), busy)
 	failure = nil
 	inc = reconcile(end.Add(time.Minute + costAfter))
 	require.True(t, inc.SpentDone)

@@ -32,10 +32,10 @@ type incidents struct {
 	log       *slog.Logger
 
 	failures *metrics.Counter
-	told     func()        // the incidents are as of the last step, or could not be written
-	stepped  chan struct{} // one signal that the alerts advanced
-	mu       sync.Mutex    // held while a batch is made and written, so that what was checked still holds
-	failing  bool          // used by the goroutine of run only
+	told     func(*state.View) // the incidents are as of this view, or could not be written
+	stepped  chan struct{}     // one signal that the alerts advanced
+	mu       sync.Mutex        // held while a batch is made and written, so that what was checked still holds
+	failing  bool              // used by the goroutine of run only
 }
 
 // VerifyAck checks what a signed link says.
@@ -91,11 +91,12 @@ func (n *incidents) run(ctx context.Context) error {
 			return nil
 		case <-n.stepped:
 		}
-		err := n.reconcile(ctx)
+		view := n.alerts()
+		err := n.reconcile(ctx, view)
 		if err != nil && ctx.Err() == nil {
 			n.failures.Inc()
 		}
-		n.told()
+		n.told(view)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -111,8 +112,7 @@ func (n *incidents) run(ctx context.Context) error {
 // maxOperations bounds a record. A batch of more is written in several, of which only the last moves the cursor.
 const maxOperations = 500
 
-func (n *incidents) reconcile(ctx context.Context) error {
-	view := n.alerts()
+func (n *incidents) reconcile(ctx context.Context, view *state.View) error {
 	if view.Time.IsZero() {
 		return nil
 	}

@@ -265,11 +265,8 @@ func (l *liveAlerts) tell(evaluated bool) {
 	if l.stepped != nil {
 		l.stepped()
 	}
-	time.AfterFunc(incidentWait, l.notify)
+	time.AfterFunc(incidentWait, func() { l.receivers.Update(v) })
 }
-
-// notify passes the alerts on to the receivers.
-func (l *liveAlerts) notify() { l.receivers.Update(l.machine.View()) }
 
 // ready restores the states of an earlier process at the first call.
 func (l *liveAlerts) ready() bool {
