@@ -31,6 +31,7 @@ type catalog struct {
 	partitioned bool
 	hasRows     bool
 	columns     map[string]string // name to type, without length
+	nullable    map[string]bool   // columns that may be NULL
 	checks      []check           // of single columns
 	indexes     []index           // of the table itself
 	partitions  []Partition
@@ -83,7 +84,7 @@ func inUTC(ctx context.Context, db DB, f func(pgx.Tx) error) error {
 }
 
 func lookUp(ctx context.Context, tx pgx.Tx, t *Table) (*catalog, error) {
-	c := &catalog{name: t.Name, columns: map[string]string{}, besides: map[string]bool{}}
+	c := &catalog{name: t.Name, columns: map[string]string{}, nullable: map[string]bool{}, besides: map[string]bool{}}
 	var version int
 	var text string
 	if err := tx.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_version')").Scan(&version, &text); err != nil {
@@ -138,12 +139,14 @@ func lookUp(ctx context.Context, tx pgx.Tx, t *Table) (*catalog, error) {
 var typeLength = regexp.MustCompile(`\(\d+(,\d+)?\)`)
 
 func (c *catalog) readColumns(ctx context.Context, tx pgx.Tx, oid uint32) error {
-	rows, err := tx.Query(ctx, "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped", oid)
+	rows, err := tx.Query(ctx, "SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped", oid)
 	if err != nil {
 		return fmt.Errorf("read the columns of %s: %w", c.name.Text(), err)
 	}
 	var name, typ string
-	_, err = pgx.ForEachRow(rows, []any{&name, &typ}, func() error {
+	var set bool
+	_, err = pgx.ForEachRow(rows, []any{&name, &typ, &set}, func() error {
+		c.nullable[name] = !set
 		c.columns[name] = typeLength.ReplaceAllString(typ, "")
 		return nil
 	})

@@ -96,6 +96,7 @@ func (n Need) columns() []string {
 type Schema struct {
 	Table       Name // with its schema
 	Partitioned bool
+	Undated     bool   // created_at may be NULL
 	PayloadType string // such as json or bytea
 	Key         Column // that rows are known by: not that of the mapping where it is not unique
 }
@@ -151,7 +152,7 @@ func Check(ctx context.Context, db DB, t *Table, need Need) (*Schema, error) {
 	if len(e.Problems) > 0 {
 		return nil, e
 	}
-	return &Schema{Table: c.name, Partitioned: c.partitioned, PayloadType: c.columns[string(t.Columns.Payload)], Key: t.key(c)}, nil
+	return &Schema{Table: c.name, Partitioned: c.partitioned, Undated: c.nullable[string(t.Columns.CreatedAt)], PayloadType: c.columns[string(t.Columns.Payload)], Key: t.key(c)}, nil
 }
 
 // Unmapped are the columns, as settings name them, that a need requires and the settings say the table does not have.

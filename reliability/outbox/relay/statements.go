@@ -111,11 +111,12 @@ func (s *statements) optimistic(t *outbox.Table, schema *outbox.Schema, block bo
 		fmt.Sprintf(" WHERE o.%s = v.generation AND o.%s = $1 AND o.%s = 'PROCESSING'", c.Version, c.ProcessingInstance, c.Status))
 }
 
-// sameTime compares the creation of a row, which says in which partition it is. It can be NULL where it is no part of a key.
+// sameTime compares the creation of a row, which says in which partition it is. Of IS NOT DISTINCT FROM the planner knows no
+// selectivity, so it is used only where creation can be NULL.
 func sameTime(schema *outbox.Schema, c *outbox.Columns, of string) string {
-	equal := "IS NOT DISTINCT FROM"
-	if schema.Partitioned {
-		equal = "="
+	equal := "="
+	if schema.Undated && !schema.Partitioned {
+		equal = "IS NOT DISTINCT FROM"
 	}
 	return fmt.Sprintf("o.%s %s %s.created_at", c.CreatedAt, equal, of)
 }
