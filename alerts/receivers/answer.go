@@ -98,7 +98,7 @@ const (
 	again                          // it fails with this message, perhaps not for long: the message is sent again
 	limited                        // it asks for less: nothing is sent for a while
 	refused                        // it does not take this message, and may take others
-	blocked                        // it takes nothing until somebody changes the settings
+	blocked                        // it takes nothing until the settings change
 )
 
 // failure is why a message was not delivered.

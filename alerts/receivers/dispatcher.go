@@ -210,7 +210,7 @@ func (d *Dispatcher) step() time.Duration {
 	return max(next, time.Millisecond)
 }
 
-// endIdleFailures ends the failures of targets that nothing is left to be told: the last was about alerts that are over.
+// endIdleFailures ends the failures of targets for which nothing waits: the last notification was about alerts that are over.
 func (d *Dispatcher) endIdleFailures(now time.Time) {
 	for _, l := range d.lanes {
 		if d.read != nil && len(l.queued) == 0 && !l.health.Read().FailingSince.IsZero() && !d.untold(l.target, now) {

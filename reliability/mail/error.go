@@ -21,7 +21,7 @@ type Error struct {
 	Code      int  // of the server's answer; 0: it gave none
 	Recipient bool // the server refused this recipient, and may take others
 	brief     string
-	blocked   bool  // until somebody changes the settings
+	blocked   bool  // until the settings change
 	content   bool  // the message is at fault, and was not sent
 	err       error // nil if brief says everything
 }

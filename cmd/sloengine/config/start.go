@@ -48,7 +48,7 @@ func (c *Config) StartProblems(known *Known, data DataDir) (out yamldoc.Problems
 	}
 	for _, d := range c.folders() {
 		if err := fsys.CheckFolder(d.dir); err != nil {
-			report := warn // sinks and reports hold up no start, and go on once the folder is there
+			report := warn // sinks and reports hold up no start, and work once the folder is there
 			if d.path == "dead_letters.dir" {
 				report = fail
 			}
