@@ -155,7 +155,7 @@ func TestTheFolderOfAFileSinkGoes(t *testing.T) {
 	require.True(t, ok, "a sink holds up no start: %s", p.log.String())
 	p.waitReady(t)
 	require.Eventually(t, func() bool { return strings.Contains(degraded(t, p, "sink"), "not a directory") }, 60*time.Second, 50*time.Millisecond)
-	require.Len(t, linesWith(p, "sink failing"), 1)
+	require.Eventually(t, func() bool { return len(linesWith(p, "sink failing")) == 1 }, 60*time.Second, 50*time.Millisecond)
 	sendOrders(t, p, "a", 10)
 	require.NoError(t, os.Remove(archive))
 	require.Eventually(t, func() bool { return lines() == 10 }, 60*time.Second, 50*time.Millisecond)
@@ -171,6 +171,6 @@ func TestTheFolderOfAFileSinkGoes(t *testing.T) {
 	require.NoError(t, os.Mkdir(archive, 0o700))
 	require.Eventually(t, func() bool { return lines() == 10 }, 60*time.Second, 50*time.Millisecond, "%s", p.log)
 	require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 60*time.Second, 50*time.Millisecond)
-	require.NotEmpty(t, linesWith(p, "sink recovered"))
+	require.Eventually(t, func() bool { return len(linesWith(p, "sink recovered")) > 0 }, 60*time.Second, 50*time.Millisecond)
 	p.stop(t)
 }
