@@ -30,9 +30,9 @@ func (g *generator) sloGroup(s *slo.SLO) rules.Group {
 }
 
 func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
-	name, impact := NameBurnTicket, ImpactMedium
+	name, impact, burns := NameBurnTicket, ImpactMedium, " is using up its error budget"
 	if t.Page {
-		name, impact = NameBurnPage, ImpactHigh
+		name, impact, burns = NameBurnPage, ImpactHigh, " burns its error budget fast"
 	}
 	runbook := name
 	if s.Alerting.Name != "" {
@@ -56,7 +56,7 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 	return rules.Rule{
 		Alert: name, Expr: cond.expr(), For: t.For, Labels: merge(labels, t.Labels),
 		Annotations: merge(g.annotations(runbook, g.sloNote(s,
-			g.subject(s)+" burns its error budget fast",
+			g.subject(s)+burns,
 			untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf("{{ $value | humanizePercentage }} of the %s of the last %s were bad. Over that and over the last %s it is more than %s: a burn rate above %s, at which %s of the budget of %s is gone within %s.",
 				unit(s), slo.FormatDuration(t.Long), slo.FormatDuration(t.Short), percent(t.Threshold), number(t.Factor),
 				percent(t.Share), s.Window, slo.FormatDuration(t.Long))))), t.Annotations),

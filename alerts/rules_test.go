@@ -135,6 +135,9 @@ func TestEveryAlertTellsWhatToDo(t *testing.T) {
 				for _, a := range []string{"dashboard", "page", "runbook_url"} {
 					require.Regexp(t, `^https?://`, r.Annotations[a], r.Alert)
 				}
+				if r.Labels[series.LabelTier] != "" && !strings.HasPrefix(r.Labels[series.LabelTier], "page") {
+					require.NotContains(t, r.Annotations["summary"], "fast", "a ticket tells of a burn over days")
+				}
 				require.NotEmpty(t, r.Labels["severity"], r.Alert)
 				require.NotEmpty(t, r.Labels[series.LabelKind], r.Alert)
 				if s := r.Labels["severity"]; s != SeverityInfo && s != SeverityNone {
