@@ -241,13 +241,15 @@ type Budgeting struct {
 
 // Alerting is the part of an SLO's spec that the rule generators read.
 type Alerting struct {
-	Name      string        // alert name that the user wants to keep, such as that of a Sloth spec; "" = the generators' own
-	Tiers     []Tier        // own burn-rate tiers; empty means Tiers, the usual four
-	MinEvents uint64        // do not page on fewer events in the long window
-	Page      AlertSettings // burns that need a person now
-	Ticket    AlertSettings // burns that need a person this week
-	NoData    AlertSettings // nothing valid arrives any more
-	Soon      SoonAlert     // the budget will probably be empty soon
+	Name      string // alert name that the user wants to keep, such as that of a Sloth spec; "" = the generators' own
+	Tiers     []Tier // own burn-rate tiers; empty means Tiers, the usual four
+	MinEvents uint64 // do not page on fewer events in the long window
+	// FalsePages is how many pages a year chance may cause in one group; 0 = DefaultFalsePages.
+	FalsePages float64
+	Page       AlertSettings // burns that need a person now
+	Ticket     AlertSettings // burns that need a person this week
+	NoData     AlertSettings // nothing valid arrives any more
+	Soon       SoonAlert     // the budget will probably be empty soon
 }
 
 // SoonAlert is the alert on a forecast: the budget is empty within a time, with a probability.

@@ -90,6 +90,7 @@ func compareSLO(o, n *slo.SLO) []Change {
 	f.tiers(o, n)
 	f.add("exhausted_soon", soon(o), soon(n), "")
 	f.add("min_events", fmt.Sprint(o.Alerting.MinEvents), fmt.Sprint(n.Alerting.MinEvents), "")
+	f.add("false_pages", falsePages(o), falsePages(n), "pages need more or less evidence")
 	for _, s := range []struct {
 		name string
 		o, n slo.AlertSettings
@@ -184,6 +185,8 @@ func soon(s *slo.SLO) string {
 	}
 	return text
 }
+
+func falsePages(s *slo.SLO) string { return slo.FormatRatio(s.Alerting.MaxFalsePages()) + "/y" }
 
 func cost(c *slo.Cost) string {
 	if c == nil {

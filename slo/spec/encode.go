@@ -262,6 +262,9 @@ func alerting(a slo.Alerting) *yamlgen.Map {
 	if a.MinEvents > 0 {
 		m.Plain("min_events", fmt.Sprint(a.MinEvents))
 	}
+	if a.FalsePages > 0 {
+		m.Plain("false_pages", decimalText(a.FalsePages)+"/y")
+	}
 	for _, x := range []struct {
 		key string
 		s   slo.AlertSettings

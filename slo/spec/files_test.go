@@ -241,7 +241,7 @@ func TestEverythingIsRead(t *testing.T) {
 	require.Equal(t, 7, o.MaxGroups)
 	require.Equal(t, map[string]string{"team": "web", "tier": "2"}, o.Labels)
 	require.Equal(t, slo.Alerting{
-		MinEvents: 3, Page: slo.AlertSettings{For: 2 * time.Minute, Labels: map[string]string{"severity": "high"}},
+		MinEvents: 3, FalsePages: 0.5, Page: slo.AlertSettings{For: 2 * time.Minute, Labels: map[string]string{"severity": "high"}},
 		Ticket: slo.AlertSettings{Disabled: true},
 	}, o.Alerting)
 	require.Equal(t, `{outcome!="success"}`, s.SLOs[1].Indicator.Bad.String())

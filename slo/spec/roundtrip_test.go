@@ -295,6 +295,7 @@ func drawAlerting(t *rapid.T) slo.Alerting {
 	}
 	a.Name = "Checkout errors"
 	a.MinEvents = rapid.Uint64Range(0, 1000).Draw(t, "min events")
+	a.FalsePages = rapid.SampledFrom([]float64{0, 0.001, 0.5, 12, 365}).Draw(t, "false pages")
 	for i := range rapid.IntRange(0, 3).Draw(t, "tiers") {
 		a.Tiers = append(a.Tiers, slo.Tier{
 			Page: rapid.Bool().Draw(t, "page"), Long: time.Duration(i+1) * time.Hour, Short: 5 * time.Minute, Share: rapid.Float64Range(1e-9, 9).Draw(t, "share"),

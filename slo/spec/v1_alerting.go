@@ -22,7 +22,7 @@ const (
 // readAlerting reads what the rule generators may be told of an SLO with groups of these names.
 func readAlerting(v *yamldoc.Value, groupBy []string) slo.Alerting {
 	var a slo.Alerting
-	o := v.Object("name", "tiers", "min_events", "page", "ticket", "no_data", "exhausted_soon")
+	o := v.Object("name", "tiers", "min_events", "false_pages", "page", "ticket", "no_data", "exhausted_soon")
 	if o == nil {
 		return a
 	}
@@ -39,6 +39,9 @@ func readAlerting(v *yamldoc.Value, groupBy []string) slo.Alerting {
 		n, _ := m.Whole(0, 1_000_000_000)
 		a.MinEvents = uint64(max(0, n))
 	}
+	if f := o.Get("false_pages"); f != nil {
+		a.FalsePages = readFalsePages(f)
+	}
 	if p := o.Get("page"); p != nil {
 		a.Page = readAlertSettings(p, groupBy)
 	}
@@ -49,6 +52,29 @@ func readAlerting(v *yamldoc.Value, groupBy []string) slo.Alerting {
 		a.NoData = readAlertSettings(n, groupBy)
 	}
 	return a
+}
+
+// Bounds of false_pages.
+const minFalsePages, maxFalsePages = 0.001, 365
+
+var falsePagesPattern = regexp.MustCompile(`^([0-9]{1,4}(?:\.[0-9]{1,9})?)/y$`)
+
+// readFalsePages reads how many pages a year chance may cause; 0 for the default.
+func readFalsePages(v *yamldoc.Value) float64 {
+	s, ok := v.Text()
+	if !ok {
+		return 0
+	}
+	if m := falsePagesPattern.FindStringSubmatch(s); m != nil {
+		if x, err := strconv.ParseFloat(m[1], 64); err == nil && x >= minFalsePages && x <= maxFalsePages {
+			if x == slo.DefaultFalsePages {
+				return 0
+			}
+			return x
+		}
+	}
+	v.Errorf("such as 1/y", "false_pages: want a number of pages per year from 0.001/y to 365/y, got %q", yamldoc.Clip(s))
+	return 0
 }
 
 // Defaults of the alert on a forecast.

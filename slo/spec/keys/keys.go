@@ -21,6 +21,7 @@ const (
 	typePattern       = `^[a-zA-Z0-9._-]+$`
 	currencyPattern   = `^[A-Z]{3}$`
 	percentilePattern = `^p[0-9]{2}(\.[0-9]+)?$`
+	falsePattern      = `^[0-9]{1,4}(\.[0-9]{1,9})?/y$`
 	instantPattern    = `^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:.]+([Zz]|[+-][0-9]{2}:[0-9]{2})$`
 )
 
@@ -202,6 +203,8 @@ func alerting() doc {
 			key{Name: "short", Required: true, Shape: duration("1m", longest), Example: "5m", Text: "The short window, at most `long`."},
 			key{Name: "budget", Required: true, Shape: share, Example: "2", Text: "The share of the budget that the long window may use, in percent."}))},
 		key{Name: "min_events", Shape: whole("0", "1000000000"), Default: "0", Example: "100", Text: "The number of events in the long window below which no alert fires."},
+		key{Name: "false_pages", Shape: doc{Kind: shape.Text, Pattern: falsePattern, Note: "pages per year"}, Default: "1/y", Example: "4/y",
+			Text: "How many pages a year chance may cause in one group, from `0.001/y` to `365/y`."},
 		key{Name: "page", Shape: own, Example: "{labels: {team: orders}}", Text: "The alerts that page."},
 		key{Name: "ticket", Shape: own, Example: "{disabled: true}", Text: "The alerts that open a ticket."},
 		key{Name: "no_data", Shape: own, Example: "{for: 30m}", Text: "The alert on missing data."},
