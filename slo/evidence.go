@@ -11,12 +11,14 @@ const DefaultFalsePages = 1.0
 // MinBad is how many bad events the long window of a page must have.
 const MinBad = 3
 
-// A page that has begun is held through quiet minutes: while its short window has fewer than HoldEvents events, its
-// conditions count as met if they were within the last Hold.
-const (
-	HoldEvents = 50
-	Hold       = 30 * time.Minute
-)
+// Hold is how long a page is held through minutes that say little: while the short window has fewer events than
+// HoldEvents, a condition of the page counts as met if it was within the last Hold. A page would otherwise end and begin
+// again with every bad event.
+const Hold = 30 * time.Minute
+
+// HoldEvents is how many events the short window must have for its ratio to show the end of a page by itself: as many as
+// make ten bad ones at the threshold. With fewer, a ratio of twice the threshold is often seen below it.
+func HoldEvents(threshold float64) float64 { return 10 / threshold }
 
 // Evidence is how much n events, of which the share ratio was bad, speak against a true error ratio of rate: the
 // exponent of Chernoff's bound of the Poisson tail. By chance, ratio reaches a value above rate with a probability of at
