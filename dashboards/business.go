@@ -29,7 +29,7 @@ func (g *generator) businessBoard() *board {
 	failed := g.traffic("service, type", process, `outcome="failure"`)
 
 	b.row("Conversion")
-	if g.counted() {
+	if g.in.ReadsEvents() {
 		b.add(6, 8, stat(view{
 			title: "Succeeded", about: "Share of successful processes, averaged over the time range.",
 			unit: unitRatio, decimals: 2, none: "no process ended", steps: above(bad, from(0.95, warning), from(0.99, good)),
@@ -70,7 +70,7 @@ func (g *generator) businessBoard() *board {
 		}, lineStyle{}))
 	}
 
-	if g.timed() && g.counted() {
+	if g.timed() && g.in.ReadsEvents() {
 		const unmeasured = "no data: no process with a duration ended"
 		b.row("Customer experience")
 		bucket := "sum by (service, type, le) (rate(" + selection{`service=~"$service"`, process}.of(series.EventDuration.Name+"_bucket") + interval + "))"
@@ -99,7 +99,7 @@ func (g *generator) businessBoard() *board {
 		g.costPanels(b, s, known)
 		return b
 	}
-	if g.counted() {
+	if g.in.ReadsEvents() {
 		b.add(6, 8, stat(view{
 			title: "Cost of failures per hour", about: "Failed processes per hour, averaged over the time range, times the cost of one failure.",
 			unit: unitMoney, decimals: 2, none: "no process ended", steps: plain(),

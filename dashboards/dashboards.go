@@ -39,6 +39,9 @@ type Options struct {
 	// besides type, outcome and severity, such as error_type: all that any
 	// service of the spec has. At most MaxDimensions of them are shown.
 	Dimensions []string
+
+	// Engine adds the dashboards of engines and relays to a spec of which nothing reads events.
+	Engine bool
 }
 
 // MaxDimensions and MaxLabels are how many dimensions have a panel of their own,
@@ -83,8 +86,10 @@ type Dashboard struct {
 }
 
 // All makes the dashboards of a spec, in the order in which one reads them. A
-// spec without SLOs has those of the engine alone. Nothing depends on the order
-// of what is in the spec.
+// spec of series that Prometheus has gets an overview and the detail of an SLO,
+// and with agreements those for who is on duty, for root causes and for the
+// business. A spec that reads events gets all, with those of the engine. Nothing
+// depends on the order of what is in the spec.
 func All(in rules.Spec, o Options) ([]Dashboard, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -93,9 +98,16 @@ func All(in rules.Spec, o Options) ([]Dashboard, error) {
 	g := newGenerator(in.Expressible(), o)
 	var boards []*board
 	if len(in.SLOs) > 0 {
-		boards = append(boards, g.overviewBoard(), g.operationalBoard(), g.technicalBoard(), g.businessBoard(), g.detailBoard())
+		boards = append(boards, g.overviewBoard())
+		if in.ReadsEvents() || g.agreements {
+			boards = append(boards, g.operationalBoard(), g.technicalBoard(), g.businessBoard())
+		}
+		boards = append(boards, g.detailBoard())
 	}
-	boards = append(boards, g.ingestBoard(), g.reliabilityBoard(), g.deliveryBoard(), g.admissionBoard(), g.internalsBoard(), g.brokersBoard(), g.outboxBoard())
+	if in.ReadsEvents() || o.Engine {
+		boards = append(boards, g.ingestBoard(), g.reliabilityBoard(), g.deliveryBoard(), g.admissionBoard(), g.internalsBoard(),
+			g.brokersBoard(), g.outboxBoard())
+	}
 	var out []Dashboard
 	for _, b := range boards {
 		b.breakLine()

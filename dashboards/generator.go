@@ -141,12 +141,6 @@ func (g *generator) ids(fits func(*slo.SLO) bool) string {
 
 func (g *generator) any(fits func(*slo.SLO) bool) bool { return slices.ContainsFunc(g.in.SLOs, fits) }
 
-// counted reports whether the engine counts any events of the spec at all;
-// otherwise everything comes from series of Prometheus.
-func (g *generator) counted() bool {
-	return len(g.in.Thresholds) > 0 || g.any(func(s *slo.SLO) bool { return s.Indicator.Kind != slo.KindPrometheus })
-}
-
 // timed reports whether the engine measures durations for the spec.
 func (g *generator) timed() bool {
 	return g.any(func(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindLatency }) ||

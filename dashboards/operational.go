@@ -100,7 +100,7 @@ func (g *generator) operationalBoard() *board {
 			queries: []query{{"topk(15, " + g.burn(g.only(s, varErrors), hour) + ")", g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 		}))
 	}
-	if g.counted() {
+	if g.in.ReadsEvents() {
 		b.add(12, 8, lines(view{
 			title: "Failures by severity", about: "Failed events per second, by type and severity. Business failures are legitimate refusals, not outages.",
 			unit: unitRate, none: notEngine, steps: plain(),
@@ -116,7 +116,7 @@ func (g *generator) operationalBoard() *board {
 	}
 
 	b.row("Volume")
-	if g.counted() {
+	if g.in.ReadsEvents() {
 		b.add(12, 8, lines(view{
 			title: "Events", about: "Events per second by type, at the time of arrival.",
 			unit: unitRate, none: notEngine, steps: plain(),

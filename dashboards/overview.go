@@ -118,7 +118,7 @@ func (g *generator) overviewBoard() *board {
 		unit: unitRatio, none: noEvents, steps: budgetSteps(), max: number(1), queries: []query{{g.remaining(s), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 	}, lineStyle{thresholds: true}))
 
-	if g.counted() {
+	if g.in.ReadsEvents() {
 		b.add(24, 8, timeline(view{
 			title: "Up or down", about: "Whether the last 5 minutes of each SLO and group met the objective, as the engine sees it.",
 			unit: unitNone, none: notEngine, steps: above(bad, from(1, good)),

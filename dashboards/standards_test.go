@@ -381,10 +381,28 @@ func TestOptions(t *testing.T) {
 	require.NotContains(t, string(ds[0].JSON), "127.0.0.1")
 }
 
-func TestNothingButTheEngine(t *testing.T) {
-	var uids []string
-	for _, d := range all(t, rules.Spec{Agreements: []*sla.Agreement{}}, dashboards.Options{}) {
-		uids = append(uids, d.UID)
+func uids(ds []dashboards.Dashboard) (out []string) {
+	for _, d := range ds {
+		out = append(out, d.UID)
 	}
-	require.Equal(t, []string{dashboards.UIDIngest, dashboards.UIDReliability, dashboards.UIDDelivery, dashboards.UIDAdmission, dashboards.UIDInternals, dashboards.UIDBrokers, dashboards.UIDOutbox}, uids)
+	return out
+}
+
+func TestNothingButTheEngine(t *testing.T) {
+	ds := all(t, rules.Spec{Agreements: []*sla.Agreement{}}, dashboards.Options{Engine: true})
+	require.Equal(t, []string{dashboards.UIDIngest, dashboards.UIDReliability, dashboards.UIDDelivery, dashboards.UIDAdmission, dashboards.UIDInternals, dashboards.UIDBrokers, dashboards.UIDOutbox}, uids(ds))
+}
+
+// Without events there is no engine to show, and without agreements no business.
+func TestNoEngineNoBoards(t *testing.T) {
+	objective, err := slo.ParsePercent("99.9")
+	require.NoError(t, err)
+	s := &slo.SLO{ID: "api/up", Objective: objective, Window: slo.Window{Rolling: 30 * 24 * time.Hour}, Indicator: slo.Indicator{
+		Kind: slo.KindPrometheus, PromBad: `http_requests_total{code="500"}`, PromTotal: "http_requests_total",
+	}}
+	in := rules.Spec{SLOs: []*slo.SLO{s}}
+	require.Equal(t, []string{dashboards.UIDOverview, dashboards.UIDSLO}, uids(all(t, in, dashboards.Options{})))
+	in.Agreements = []*sla.Agreement{{Service: "api", Name: "gold", Window: s.Window, Components: []sla.Component{{Name: "up", SLO: s.ID, Weight: 1}}}}
+	require.Equal(t, []string{dashboards.UIDOverview, dashboards.UIDOperational, dashboards.UIDTechnical, dashboards.UIDBusiness, dashboards.UIDSLO},
+		uids(all(t, in, dashboards.Options{})))
 }

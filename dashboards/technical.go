@@ -52,7 +52,7 @@ func (g *generator) technicalBoard() *board {
 		}, lineStyle{log: true}))
 	}
 
-	if g.counted() {
+	if g.in.ReadsEvents() {
 		for _, d := range g.o.Dimensions {
 			g.dimensionRow(b, d)
 		}

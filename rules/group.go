@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
@@ -12,6 +13,12 @@ type Spec struct {
 	SLOs       []*slo.SLO
 	Thresholds []*slo.Threshold
 	Agreements []*sla.Agreement
+}
+
+// ReadsEvents reports whether anything in the spec is judged by events that the engine counts. Otherwise everything comes
+// from series that Prometheus has anyway, and no engine is needed.
+func (in Spec) ReadsEvents() bool {
+	return len(in.Thresholds) > 0 || slices.ContainsFunc(in.SLOs, func(s *slo.SLO) bool { return s.Indicator.Kind != slo.KindPrometheus })
 }
 
 // Group is a rule group of Prometheus. Its rules are evaluated in order, so a

@@ -45,6 +45,7 @@ type generateFlags struct {
 	config     string
 	namespace  string
 	labels     []string
+	engine     bool
 }
 
 func newGenerate(s cli.Streams) *cobra.Command {
@@ -58,7 +59,10 @@ give the same bytes.
 
 Calendar windows and planned maintenance become time tables that cover --from to --until,
 by default six months from the first day of this month. An alert fires before they end,
-in time to generate new ones.`,
+in time to generate new ones.
+
+A spec of which nothing reads events needs no engine. Alerts on the engine, its dashboards
+and its scrape job are then written only with --engine.`,
 		Example: `  sloengine generate all -f specs/ --out out/
   sloengine generate rules -f specs/ --out out/ --names sloth
   sloengine generate rules -f spec.yaml --out -`,
@@ -85,6 +89,7 @@ in time to generate new ones.`,
 	p.StringVar(&f.receivers, "receivers", "", "file with the Alertmanager receivers")
 	p.StringVar(&f.namespace, "namespace", "", "namespace of Kubernetes manifests")
 	p.StringArrayVar(&f.labels, "manifest-label", nil, "label of Kubernetes manifests, name=value (repeatable)")
+	p.BoolVar(&f.engine, "engine", false, "write the alerts, dashboards and scrape job of an engine also if nothing in the spec reads events")
 	for _, kind := range []struct{ name, short string }{
 		{"rules", "Recording rules and alert rules, one file of each per service"},
 		{"tests", "Unit tests of the rules, for promtool test rules"},
@@ -92,11 +97,14 @@ in time to generate new ones.`,
 		{"alertmanager", "Alertmanager routes, receivers, inhibition rules and mute times"},
 		{"dashboards", "Grafana dashboards and their provisioning file"},
 		{"k8s", "PrometheusRule and ConfigMap manifests"},
-		{"all", "All of the above"},
+		{"all", "All of the above, manifests only with --format operator, --namespace or --manifest-label"},
 	} {
 		c.AddCommand(&cobra.Command{
 			Use: kind.name, Short: kind.short, Args: cli.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return f.run(s, kind.name) },
+			RunE: func(c *cobra.Command, _ []string) error {
+				f.engine = f.engine || c.Flags().Changed("engine-url") // whoever names an engine has one
+				return f.run(s, kind.name)
+			},
 		})
 	}
 	return c
@@ -112,6 +120,7 @@ type generator struct {
 	receivers  *alertmanager.Receivers
 	prometheus prometheusFlags
 	operator   bool
+	engine     bool // an engine counts for the spec, or the user has one
 	namespace  string
 	labels     map[string]string
 	findings   []alerts.Finding
@@ -129,22 +138,26 @@ func (f *generateFlags) run(s cli.Streams, kind string) error {
 	var scope []string
 	for _, part := range []struct {
 		kind, scope string
+		inAll       bool
 		make        func(emit) error
 	}{
-		{"rules", "rules", g.ruleFiles},
-		{"tests", "tests", g.testFiles},
-		{"prometheus", "prometheus.yaml", g.prometheusYAML},
-		{"alertmanager", "alertmanager.yaml", g.alertmanager},
-		{"dashboards", "dashboards", g.dashboards},
-		{"k8s", "k8s", g.manifests},
+		{"rules", "rules", true, g.ruleFiles},
+		{"tests", "tests", true, g.testFiles},
+		{"prometheus", "prometheus.yaml", g.watched(), g.prometheusYAML},
+		{"alertmanager", "alertmanager.yaml", true, g.alertmanager},
+		{"dashboards", "dashboards", true, g.dashboards},
+		{"k8s", "k8s", g.operator || g.namespace != "" || len(g.labels) > 0, g.manifests},
 	} {
 		if kind != "all" && kind != part.kind {
+			continue
+		}
+		scope = append(scope, part.scope)
+		if kind == "all" && !part.inAll {
 			continue
 		}
 		if err := part.make(write); err != nil {
 			return fmt.Errorf("generate %s: %w", part.kind, err)
 		}
-		scope = append(scope, part.scope)
 	}
 	g.printFindings(s.Err)
 	return finish(scope)
@@ -187,6 +200,7 @@ func (f *generateFlags) generator(s cli.Streams) (*generator, error) {
 		namespace:  f.namespace,
 		labels:     map[string]string{},
 	}
+	g.engine = f.engine || g.in.ReadsEvents()
 	for _, l := range f.labels {
 		name, value, ok := strings.Cut(l, "=")
 		if !ok {
@@ -259,6 +273,9 @@ func (f *generateFlags) options(g *generator) (err error) {
 	return nil
 }
 
+// watched reports whether there is an engine or a relay to watch.
+func (g *generator) watched() bool { return g.engine || len(g.prometheus.relays) > 0 }
+
 // of is the part of the spec that belongs to one service.
 func (g *generator) of(service string) rules.Spec {
 	var out rules.Spec
@@ -286,7 +303,7 @@ type ruleSet struct {
 	groups []rules.Group
 }
 
-// ruleSets makes the rules of every service, one at a time, and those about the engine.
+// ruleSets makes the rules of every service, one at a time, and those about the engine if there is one.
 func (g *generator) ruleSets(take func(ruleSet) error) error {
 	for _, service := range g.services {
 		part := g.of(service)
@@ -309,6 +326,9 @@ func (g *generator) ruleSets(take func(ruleSet) error) error {
 		if err := take(ruleSet{service + ".alerts", firing}); err != nil {
 			return err
 		}
+	}
+	if !g.watched() {
+		return nil
 	}
 	engine, err := alerts.Rules(rules.Spec{}, g.alerts)
 	if err != nil {
@@ -361,8 +381,12 @@ func (g *generator) alertmanager(out emit) error {
 	return out(outFile{"alertmanager.yaml", data})
 }
 
+func (g *generator) boards() ([]dashboards.Dashboard, error) {
+	return dashboards.All(g.in, dashboards.Options{Options: g.rules, Dimensions: g.dimensions, Engine: g.watched()})
+}
+
 func (g *generator) dashboards(out emit) error {
-	boards, err := dashboards.All(g.in, dashboards.Options{Options: g.rules, Dimensions: g.dimensions})
+	boards, err := g.boards()
 	if err != nil {
 		return err
 	}
@@ -379,7 +403,7 @@ func (g *generator) manifests(out emit) error {
 	if err := g.prometheusRules("k8s", out); err != nil {
 		return err
 	}
-	boards, err := dashboards.All(g.in, dashboards.Options{Options: g.rules, Dimensions: g.dimensions})
+	boards, err := g.boards()
 	if err != nil {
 		return err
 	}

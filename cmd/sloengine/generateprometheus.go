@@ -35,7 +35,7 @@ type (
 		Global   prometheusGlobal   `yaml:"global"`
 		Rules    []string           `yaml:"rule_files"`
 		Alerting prometheusAlerting `yaml:"alerting,omitempty"`
-		Scrape   []prometheusJob    `yaml:"scrape_configs"`
+		Scrape   []prometheusJob    `yaml:"scrape_configs,omitempty"`
 	}
 	prometheusGlobal struct {
 		Scrape   string `yaml:"scrape_interval"`
@@ -67,8 +67,10 @@ type (
 
 // prometheusHeader says what the settings are for, since the file is the one that people edit.
 const prometheusHeader = ruleHeader + `
-honor_labels: series carry the service that they describe, which must not become exported_service.
 scrape_interval: the rules assume it. Generate them again with --scrape-interval if you change it.`
+
+const prometheusJobHeader = `
+honor_labels: series carry the service that they describe, which must not become exported_service.`
 
 // prometheusYAML writes Prometheus' configuration: the scrape of the engines, the generated rules, the Alertmanagers.
 func (g *generator) prometheusYAML(out emit) error {
@@ -87,11 +89,15 @@ func (g *generator) prometheusYAML(out emit) error {
 	for _, t := range peers {
 		c.Alerting.Alertmanagers = append(c.Alerting.Alertmanagers, prometheusPeer{t.scheme, t.path, t.static()})
 	}
+	var engines []string
+	if g.engine {
+		engines = g.prometheus.engines
+	}
 	for _, of := range []struct {
 		job, flag string
 		urls      []string
 		tokens    bool // relays have none
-	}{{"sloengine", "--engine-url", g.prometheus.engines, true}, {"sloengine-relay", "--relay-url", g.prometheus.relays, false}} {
+	}{{"sloengine", "--engine-url", engines, true}, {"sloengine-relay", "--relay-url", g.prometheus.relays, false}} {
 		all, err := targets(of.flag, of.urls)
 		if err != nil {
 			return err
@@ -110,7 +116,11 @@ func (g *generator) prometheusYAML(out emit) error {
 			c.Scrape = append(c.Scrape, job)
 		}
 	}
-	return out(outFile{"prometheus.yaml", yamlgen.Document(prometheusHeader, c)})
+	header := prometheusHeader
+	if len(c.Scrape) > 0 {
+		header += prometheusJobHeader
+	}
+	return out(outFile{"prometheus.yaml", yamlgen.Document(header, c)})
 }
 
 // target is the addresses that share scheme and path, which are settings of a whole job.
