@@ -14,6 +14,10 @@ func (g *generator) sloGroup(s *slo.SLO) rules.Group {
 	out := rules.Group{Name: "sloengine-alerts-" + string(s.ID)}
 	tiers, left := Tiers(s)
 	g.findings = append(g.findings, left...)
+	if g.o.Names == rules.Sloth {
+		out.Rules = g.slothRules(s, tiers)
+		return out
+	}
 	for _, t := range tiers {
 		out.Rules = append(out.Rules, g.burnRule(s, t))
 	}
@@ -46,6 +50,9 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 	long, short := q.ratio(s, t.Long), q.ratio(s, t.Short)
 	events := q.events(s, t.Long)
 	cond := g.guardedSLO(s, name, series.LabelTier+"="+quote(t.Name))
+	if g.o.Names == rules.Sloth {
+		cond.mine = slothMatchers(g.o.Identity(s)[0].Value, name, t.Severity)
+	}
 	cond.recovery = q.observed(s, t.Short)
 	cond.above(long, threshold, q.observed(s, t.Long))
 	cond.above(short, threshold, q.observed(s, t.Short))

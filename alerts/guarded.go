@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -81,7 +82,8 @@ func (g *generator) identity(s *slo.SLO) []string {
 		out = append(out, l.Name)
 	}
 	if g.o.Names == rules.Sloth {
-		out = append(out, series.LabelSlothWindow)
+		out = append(slices.AppendSeq(out, maps.Keys(rules.SpecLabels(s))), series.LabelSlothWindow)
+		slices.Sort(out)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -26,6 +27,15 @@ func (o Options) Identity(s *slo.SLO) []Label {
 // GroupLabels gives the names of the labels that tell an SLO's groups apart, as
 // they are on its series. They are nil without group_by.
 func GroupLabels(s *slo.SLO) []string { return series.GroupLabels(s.GroupBy) }
+
+// SpecLabels are the labels that the spec gives an SLO, without those of its groups: a group has a value of its own.
+func SpecLabels(s *slo.SLO) map[string]string {
+	out := maps.Clone(s.Labels)
+	for _, l := range GroupLabels(s) {
+		delete(out, l)
+	}
+	return out
+}
 
 // AgreementLabels gives the names of the labels that tell an agreement's groups
 // apart.

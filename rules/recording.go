@@ -93,6 +93,9 @@ func (g *generator) prepare(in Spec) error {
 			return fmt.Errorf("slo %s is there twice", s.ID)
 		}
 		r := &sloRules{g: g, s: s, matchers: g.matchers(s), groups: GroupLabels(s), labels: map[string]string{}}
+		if g.Names == Sloth {
+			maps.Copy(r.labels, SpecLabels(s))
+		}
 		for _, l := range g.Identity(s) {
 			r.labels[l.Name] = l.Value
 		}

@@ -41,7 +41,7 @@ type SLO struct {
 	ID          ID
 	Was         ID // the ID before a rename, whose counts are kept; "" if none
 	Description string
-	Labels      map[string]string // the team's own; on the info series only
+	Labels      map[string]string // the team's own
 
 	Objective Objective
 	Window    Window

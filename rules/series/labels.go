@@ -37,6 +37,8 @@ const (
 	LabelSlothService = "sloth_service"
 	LabelSlothSLO     = "sloth_slo"
 	LabelSlothWindow  = "sloth_window"
+
+	LabelSlothSeverity = "sloth_severity" // of alerts: page or ticket
 )
 
 // Labels of alerts, besides those of the series that they read.
