@@ -215,7 +215,7 @@ func TestCascading(t *testing.T) {
 		return l.Get("integration") + " " + l.Get("slo_effect")
 	})
 	require.Equal(t, map[string][]time.Duration{"bank shop/stages": {21 * m, 30 * m}}, edges, "both at the same time, and over when one is")
-	require.Equal(t, SeverityCritical, seen.Get("severity"))
+	require.Equal(t, SeverityTicket, seen.Get("severity"))
 	require.Equal(t, "gold", seen.Get(series.LabelAgreement))
 }
 

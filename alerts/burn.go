@@ -127,7 +127,7 @@ func (g *generator) exhausted(s *slo.SLO) rules.Rule {
 // lawfully fall silent.
 func (g *generator) noData(s *slo.SLO) rules.Rule {
 	labels := g.sloLabels(s)
-	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = SeverityWarning, ImpactMedium, promise(s)
+	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = SeverityTicket, ImpactMedium, promise(s)
 	quiet, wait := quietTime(s), s.Alerting.NoData.For
 	set(&wait, g.o.NoDataAfter)
 	return rules.Rule{

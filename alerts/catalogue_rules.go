@@ -70,9 +70,17 @@ func (g *generator) entryRules(a *sla.Agreement, c chosen, all []chosen) ([]rule
 	return out, nil
 }
 
+// severity is the label of a catalogue alert that has the given severity in the seed. Only burn rates page by themselves.
+func severity(a *sla.Agreement, seed string) string {
+	if a.SeedSeverities || seed == SeverityInfo {
+		return seed
+	}
+	return SeverityTicket
+}
+
 // slaAlert is one alert of the catalogue on one SLO.
 type slaAlert struct {
-	name, sla, severity, impact string
+	name, sla, severity, impact string // severity is that of the seed
 	expr                        string
 	wait                        time.Duration
 	summary, description        string
@@ -80,7 +88,7 @@ type slaAlert struct {
 
 func (g *generator) slaAlertRule(a *sla.Agreement, s *slo.SLO, p slaAlert) rules.Rule {
 	labels := g.sloLabels(s)
-	labels[labelSeverity], labels[series.LabelKind], labels[series.LabelAgreement] = p.severity, p.sla, a.Name
+	labels[labelSeverity], labels[series.LabelKind], labels[series.LabelAgreement] = severity(a, p.severity), p.sla, a.Name
 	if p.impact != "" {
 		labels[series.LabelImpact] = p.impact
 	}
@@ -301,9 +309,9 @@ func (g *generator) composite(a *sla.Agreement, name string, bound float64) []ru
 	if bound <= 0 {
 		return nil
 	}
-	severity, impact := SeverityWarning, ImpactMedium
+	seed, impact := SeverityWarning, ImpactMedium
 	if name == NameCompositeCritical {
-		severity, impact = SeverityCritical, ImpactHigh
+		seed, impact = SeverityCritical, ImpactHigh
 	}
 	groups := g.q.agreementGroups(a)
 	cond := guarded{
@@ -314,7 +322,7 @@ func (g *generator) composite(a *sla.Agreement, name string, bound float64) []ru
 	}
 	return []rules.Rule{{
 		Alert: name, Expr: cond.expr(), For: 5 * time.Minute,
-		Labels: g.agreementLabels(a, "composite", severity, impact),
+		Labels: g.agreementLabels(a, "composite", severity(a, seed), impact),
 		Annotations: g.annotations(name, g.agreementNote(a,
 			fmt.Sprintf("Score of %s/%s%s is below %s", a.Service, a.Name, groupText(groups), number(bound)),
 			untilObserved("lt $value 0.0", slo.FormatDuration(shortWindow), fmt.Sprintf(`The composite score over the last %s is {{ $value | printf "%%.1f" }} of 100, below %s. The page names the component that costs most.`, slo.FormatDuration(alertWindow(a)), number(bound))))),

@@ -106,7 +106,7 @@ func (g *generator) senderSilent(service string) rules.Rule {
 			week, day, g.o.SilentMinEvents, now),
 		For: 15 * time.Minute,
 		Labels: map[string]string{
-			series.LabelService: service, labelSeverity: SeverityWarning, series.LabelImpact: ImpactMedium, series.LabelKind: "data",
+			series.LabelService: service, labelSeverity: SeverityTicket, series.LabelImpact: ImpactMedium, series.LabelKind: "data",
 		},
 		Annotations: g.annotations(NameSenderSilent, note{
 			summary: service + " has stopped sending {{ $labels.type }} events",

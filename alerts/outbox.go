@@ -22,19 +22,19 @@ func outboxAlerts(t EngineThresholds) []engineAlert {
 	const job = "{{ $labels.job }}"
 	latency := number(t.OutboxLatency.Seconds())
 	return []engineAlert{
-		{NameOutboxNotReady, SeverityCritical, ImpactHigh,
+		{NameOutboxNotReady, SeverityTicket, ImpactHigh,
 			"max by (job, instance, part) (" + metric.OutboxReady.Name + ") == 0", 5 * time.Minute,
 			"Relay {{ $labels.instance }} of {{ $labels.job }} cannot use its {{ $labels.part }}",
 			"The {{ $labels.part }} has refused or not answered the relay for 5m (ready: {{ $value }}). Rows stay in the outbox and are published later. `/-/ready` of the relay shows the cause."},
-		{NameOutboxStuck, SeverityCritical, ImpactHigh,
+		{NameOutboxStuck, SeverityTicket, ImpactHigh,
 			perJob("max", "", metric.OutboxPendingRows.Name) + " > " + fmt.Sprint(t.OutboxPending), 5 * time.Minute,
 			"Outbox of " + job + " has too many unpublished rows",
 			"{{ $value | humanize }} rows wait to be published (threshold " + fmt.Sprint(t.OutboxPending) + "). Their events arrive late at everybody who reads the broker."},
-		{NameOutboxFailing, SeverityWarning, ImpactHigh,
+		{NameOutboxFailing, SeverityTicket, ImpactHigh,
 			perJob("sum", ", topic", increase(metric.OutboxFailed.Name, 5)) + " / 300 > " + number(t.OutboxFailures), 2 * time.Minute,
 			"Outbox of " + job + " gives up rows for {{ $labels.topic }}",
 			"{{ $value | humanize }} rows per second are given up after all their attempts (threshold " + number(t.OutboxFailures) + "). They have the status FAILED, and a message about each is in the Kafka topic, RabbitMQ queue or HTTP address of `dead_letter`, if the relay has one."},
-		{NameOutboxLagging, SeverityWarning, ImpactMedium,
+		{NameOutboxLagging, SeverityTicket, ImpactMedium,
 			"histogram_quantile(0.95, " + perJob("sum", ", le", "rate("+metric.OutboxLatency.Name+"_bucket[5m])") + ") > " + latency +
 				" or " + perJob("max", "", metric.OutboxOldestPending.Name) + " > " + latency, 5 * time.Minute,
 			"Outbox of " + job + " publishes late",

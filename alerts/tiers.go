@@ -7,19 +7,22 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// The values of the label severity of burn-rate alerts.
+// The values of the label severity.
 const (
-	SeverityPage   = "page"
-	SeverityTicket = "ticket"
+	SeverityPage   = "page"   // a person is needed now
+	SeverityTicket = "ticket" // a person is needed this week
+	SeverityInfo   = "info"   // good news
+	SeverityNone   = "none"   // of NameWatchdog
 )
 
-// The values of the label severity of all other alerts.
+// The values that catalogue alerts have with `severities: seed`, beside SeverityInfo.
 const (
 	SeverityCritical = "critical"
 	SeverityWarning  = "warning"
-	SeverityInfo     = "info"
-	SeverityNone     = "none" // of NameWatchdog
 )
+
+// Pages reports whether an alert with this value of the label severity needs a person now.
+func Pages(severity string) bool { return severity == SeverityPage || severity == SeverityCritical }
 
 // Tier is a burn-rate tier made concrete for one SLO.
 type Tier struct {

@@ -39,7 +39,10 @@ type Agreement struct {
 	Warning     float64          // score below which it is a warning; 0 = none
 	Critical    float64          // score below which it is critical; 0 = none
 	AlertWindow time.Duration    // own, shorter window for alerts; 0 = none
-	Catalogue   []CatalogueAlert // further alerts, chosen from the catalogue of room alerts
+	Catalogue   []CatalogueAlert // further alerts, chosen from the catalogue of package alerts
+	// SeedSeverities gives the alerts on the score and those of the catalogue the severities warning and critical, of which
+	// critical pages. Without it they are tickets.
+	SeedSeverities bool
 }
 
 // CatalogueAlert chooses one entry of the catalogue of alerts.

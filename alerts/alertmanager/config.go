@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
@@ -83,13 +84,17 @@ type generator struct {
 	class map[Class][]string // severities of each class
 }
 
-// severities collects the values of the label severity: the usual ones, and what
-// the spec gives pages and tickets of its own.
+// severities collects the values of the label severity: the usual ones, those of the seed where an agreement has them, and
+// what the spec gives pages and tickets of its own.
 func (g *generator) severities() {
 	g.class = map[Class][]string{
-		Critical: {alerts.SeverityCritical, alerts.SeverityPage},
-		Warning:  {alerts.SeverityTicket, alerts.SeverityWarning},
+		Critical: {alerts.SeverityPage},
+		Warning:  {alerts.SeverityTicket},
 		Recovery: {alerts.SeverityInfo},
+	}
+	if slices.ContainsFunc(g.in.Agreements, func(a *sla.Agreement) bool { return a.SeedSeverities }) {
+		g.class[Critical] = append(g.class[Critical], alerts.SeverityCritical)
+		g.class[Warning] = append(g.class[Warning], alerts.SeverityWarning)
 	}
 	add := func(c Class, labels map[string]string) {
 		own := labels[series.LabelSeverity]

@@ -130,17 +130,14 @@ func TestRoutes(t *testing.T) {
 		{"alertname=ErrorBudgetBurnPage severity=P1 service=insurance-unpaid slo_id=insurance-unpaid/availability product=MED", "sla-critical"},
 		{"alertname=ErrorBudgetBurnPage severity=page service=insurance-unpaid slo_id=insurance-unpaid/throughput", "sla-critical"},
 		{"alertname=ErrorBudgetBurnTicket severity=ticket service=insurance-unpaid slo_id=insurance-unpaid/latency", "sla-warnings"},
-		{"alertname=CompositeSLACritical severity=critical service=insurance-unpaid agreement=unpaid sla=composite product=MED", "sla-critical"},
-		{"alertname=CompositeSLACritical severity=critical service=insurance-unpaid agreement=unpaid-core sla=composite product=MED", "sla-critical"},
-		{"alertname=CompositeSLAWarning severity=warning service=insurance-unpaid agreement=unpaid sla=composite product=MED", "sla-warnings"},
-		{"alertname=ErrorRateSLACriticalViolation severity=critical sla=error_rate service=insurance-unpaid", "sla-critical"},
-		{"alertname=AvailabilitySLAViolation severity=critical sla=availability service=insurance-unpaid", "sla-critical"},
+		{"alertname=CompositeSLACritical severity=ticket service=insurance-unpaid agreement=unpaid sla=composite product=MED", "sla-warnings"},
+		{"alertname=ErrorRateSLACriticalViolation severity=ticket sla=error_rate service=insurance-unpaid", "sla-warnings"},
 		{"alertname=LatencySLARecovered severity=info sla=processing_time_recovery service=insurance-unpaid", "sla-recovery"},
 		{"alertname=CompositeSLARecovered severity=info service=mdm", "sla-recovery"},
 		{"alertname=ErrorBudgetBurnPage severity=page service=mdm slo_id=mdm/availability", "mdm-pager"},
 		{"alertname=ErrorBudgetBurnTicket severity=ticket service=mdm slo_id=mdm/availability", "sla-warnings"},
-		{"alertname=IngestDiskLow severity=critical sla=engine instance=a:8080", "sla-critical"},
-		{"alertname=EvaluatorLate severity=warning sla=engine instance=a:8080", "sla-warnings"},
+		{"alertname=IngestDiskLow severity=page sla=engine instance=a:8080", "sla-critical"},
+		{"alertname=EvaluatorLate severity=ticket sla=engine instance=a:8080", "sla-warnings"},
 		{"alertname=Watchdog severity=none sla=engine", "watchdog"},
 		{"alertname=SomethingElse", "sla-warnings"},
 		{"alertname=X severity=pager", "sla-warnings"}, // a part of a name is not the name
@@ -180,8 +177,8 @@ func TestMutedRoutes(t *testing.T) {
 		{map[string]string{"severity": "page", "service": "insurance-unpaid", "slo_id": "insurance-unpaid/throughput"}, nil},
 		{map[string]string{"severity": "page", "service": "mdm", "slo_id": "mdm/availability"}, []string{"mdm: mdm night"}},
 		{map[string]string{"severity": "ticket", "service": "mdm", "slo_id": "mdm/availability"}, []string{"mdm: mdm night"}},
-		{map[string]string{"severity": "critical", "service": "insurance-unpaid", "slo_agreement": "unpaid"}, nil}, // throughput is not in maintenance
-		{map[string]string{"severity": "critical", "service": "insurance-unpaid", "slo_agreement": "unpaid-core"}, []string{"insurance-unpaid: monthly maintenance"}},
+		{map[string]string{"severity": "ticket", "service": "insurance-unpaid", "slo_agreement": "unpaid"}, nil}, // throughput is not in maintenance
+		{map[string]string{"severity": "ticket", "service": "insurance-unpaid", "slo_agreement": "unpaid-core"}, []string{"insurance-unpaid: monthly maintenance"}},
 	} {
 		require.Equal(t, c.want, routeOf(doc.Route, c.labels).Mute, "%v", c.labels)
 	}
@@ -209,8 +206,8 @@ func TestInhibition(t *testing.T) {
 	}
 	const svc, up = "insurance-unpaid", "insurance-unpaid/availability"
 	page := l("alertname", "ErrorBudgetBurnPage", "severity", "page", "service", svc, "slo_id", up, "product", "MED")
-	score := l("alertname", "CompositeSLACritical", "severity", "critical", "service", svc, "slo_agreement", "unpaid", "slo_kind", "composite", "product", "MED")
-	warn := l("alertname", "CompositeSLAWarning", "severity", "warning", "service", svc, "slo_agreement", "unpaid", "slo_kind", "composite", "product", "MED")
+	score := l("alertname", "CompositeSLACritical", "severity", "ticket", "slo_impact", "high", "service", svc, "slo_agreement", "unpaid", "slo_kind", "composite", "product", "MED")
+	warn := l("alertname", "CompositeSLAWarning", "severity", "ticket", "slo_impact", "medium", "service", svc, "slo_agreement", "unpaid", "slo_kind", "composite", "product", "MED")
 	ticket := func(name, product string) map[string]string {
 		return l("alertname", name, "severity", "ticket", "service", svc, "slo_id", up, "product", product)
 	}
@@ -227,7 +224,7 @@ func TestInhibition(t *testing.T) {
 		{"ticket by page with its own severity", l("alertname", "ErrorBudgetBurnPage", "severity", "P1", "service", svc, "slo_id", up, "product", "MED"), l("alertname", "ErrorBudgetBurnTicket", "severity", "ticket", "service", svc, "slo_id", up, "product", "MED"), true},
 		{"another product", page, l("alertname", "ErrorBudgetBurnTicket", "severity", "ticket", "service", svc, "slo_id", up, "product", "SOM"), false},
 		{"another SLO", page, l("alertname", "ErrorBudgetBurnTicket", "severity", "ticket", "service", svc, "slo_id", svc+"/latency", "product", "MED"), false},
-		{"neither has an SLO", l("alertname", "IngestDiskLow", "severity", "critical", "slo_kind", "engine"), l("alertname", "EvaluatorLate", "severity", "warning", "slo_kind", "engine"), false},
+		{"neither has an SLO", l("alertname", "IngestDiskLow", "severity", "page", "slo_kind", "engine"), l("alertname", "EvaluatorLate", "severity", "ticket", "slo_kind", "engine"), false},
 		{"component by score", score, page, true},
 		{"component by score, another product", score, l("alertname", "ErrorBudgetBurnPage", "severity", "page", "service", svc, "slo_id", up, "product", "SOM"), false},
 		{"component's ticket by a warning", warn, l("alertname", "ErrorBudgetBurnTicket", "severity", "ticket", "service", svc, "slo_id", up, "product", "MED"), true},
@@ -235,8 +232,8 @@ func TestInhibition(t *testing.T) {
 		{"no component", score, l("alertname", "ErrorBudgetBurnPage", "severity", "page", "service", svc, "slo_id", svc+"/integration.availability", "product", "MED"), false},
 		{"warning by critical score", score, warn, true},
 		{"score by itself", score, score, false},
-		{"the agreement's other alert", score, l("alertname", "ErrorRateSLAViolation", "severity", "warning", "service", svc, "slo_agreement", "unpaid", "slo_kind", "error_rate", "product", "MED"), true},
-		{"another agreement's", score, l("alertname", "ErrorRateSLAViolation", "severity", "warning", "service", svc, "slo_agreement", "gold", "slo_kind", "error_rate", "product", "MED"), false},
+		{"the agreement's other alert", score, l("alertname", "ErrorRateSLAViolation", "severity", "ticket", "service", svc, "slo_agreement", "unpaid", "slo_kind", "error_rate", "product", "MED"), true},
+		{"another agreement's", score, l("alertname", "ErrorRateSLAViolation", "severity", "ticket", "service", svc, "slo_agreement", "gold", "slo_kind", "error_rate", "product", "MED"), false},
 		{"recovery notices come through", score, l("alertname", "LatencySLARecovered", "severity", "info", "service", svc, "slo_id", up, "slo_agreement", "unpaid", "product", "MED"), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -44,9 +44,9 @@ func (g *generator) inhibit() []inhibitRule {
 			Equal:  append([]string{series.LabelSLOID}, groups...),
 		},
 		{
-			Source: []string{equal(series.LabelSeverity, alerts.SeverityCritical), present(series.LabelAgreement)},
-			Target: []string{equal(series.LabelSeverity, alerts.SeverityWarning), present(series.LabelAgreement)},
-			Equal:  append([]string{series.LabelService, series.LabelAgreement, series.LabelKind}, groups...),
+			Source: []string{equal(series.LabelImpact, alerts.ImpactHigh), present(series.LabelAgreement)},
+			Target: []string{oneOf(series.LabelImpact, []string{alerts.ImpactLow, alerts.ImpactMedium}), present(series.LabelAgreement), oneOf(series.LabelSeverity, g.class[Warning])},
+			Equal:  append([]string{series.LabelService, series.LabelSLOID, series.LabelAgreement, series.LabelKind}, groups...),
 		},
 	}
 	if slices.ContainsFunc(g.in.SLOs, func(s *slo.SLO) bool { return s.Alerting.Soon.Within > 0 }) {

@@ -12,8 +12,8 @@ type Class string
 // The classes. Every alert is of one of the first three, or goes to the default
 // receiver.
 const (
-	Critical Class = "critical" // severity page or critical: at once
-	Warning  Class = "warning"  // severity ticket or warning: delayed, less often
+	Critical Class = "critical" // severity page: now
+	Warning  Class = "warning"  // severity ticket: delayed, less often
 	Recovery Class = "recovery" // severity info: good news
 )
 

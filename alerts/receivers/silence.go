@@ -39,7 +39,7 @@ func (s *heldSilence) check() error {
 	}
 	parsed, err := labels.ParseMatchers(text)
 	if err != nil {
-		return fmt.Errorf("%w: matchers: %s (want service=\"shop\",severity=~\"page|critical\")", silence.ErrInvalid, clean(err.Error()))
+		return fmt.Errorf("%w: matchers: %s (want service=\"shop\",severity=~\"page|ticket\")", silence.ErrInvalid, clean(err.Error()))
 	}
 	switch {
 	case len(parsed) == 0 || !slices.ContainsFunc(parsed, func(m *labels.Matcher) bool { return !m.Matches("") }):

@@ -32,7 +32,7 @@ var (
 // Silence keeps the receivers from hearing of the alerts that it matches.
 type Silence struct {
 	ID       string    `json:"id"`
-	Matchers string    `json:"matchers"` // as in Alertmanager: service="shop",severity=~"page|critical"
+	Matchers string    `json:"matchers"` // as in Alertmanager: service="shop",severity=~"page|ticket"
 	Starts   time.Time `json:"starts_at"`
 	Ends     time.Time `json:"ends_at"`
 	Author   string    `json:"author"`

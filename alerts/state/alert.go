@@ -37,7 +37,7 @@ type Alert struct {
 	Labels      []Label // by name, alertname among them
 	Name        string  // the label alertname
 	Severity    string  // the label severity
-	Urgent      bool    // it needs a person now: a page, or critical
+	Urgent      bool    // it needs a person now
 	Service     string
 	SLO         slo.ID    // "" if it is about no single one
 	Agreement   string    // name of the agreement that chose it; "" if none

@@ -96,7 +96,7 @@ func TestCascade(t *testing.T) {
 			require.Equal(t, "shop/stages", x.Label(series.LabelEffect))
 			require.Equal(t, "bank", x.Label("integration"))
 			require.Equal(t, 11.0, x.Value)
-			require.True(t, x.Urgent)
+			require.False(t, x.Urgent)
 		}
 		return names(m.View().Active)
 	}

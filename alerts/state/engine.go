@@ -135,7 +135,7 @@ func (st *step) engine(r *EngineReport) {
 func engineCondition(rule *alerts.Live, names []string) condition {
 	severity := rule.Labels[series.LabelSeverity]
 	return condition{
-		Live: *rule, rule: rule, key: rule.Alert, severity: severity, urgent: severity == alerts.SeverityCritical,
+		Live: *rule, rule: rule, key: rule.Alert, severity: severity, urgent: alerts.Pages(severity),
 		groupBy: names, names: names,
 	}
 }

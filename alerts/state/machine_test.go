@@ -274,7 +274,8 @@ func TestScores(t *testing.T) {
 	require.Equal(t, "gold", crit.Agreement)
 	require.Equal(t, "gold", crit.Label(series.LabelAgreement))
 	require.Equal(t, "MED", crit.Label("product"))
-	require.Equal(t, "critical", crit.Severity)
+	require.Equal(t, "ticket", crit.Severity)
+	require.False(t, crit.Urgent)
 	require.Equal(t, 89.0, crit.Value)
 	lately, alert = 0.5, 100
 	require.Empty(t, run(10*time.Minute))

@@ -141,7 +141,7 @@ func (p *plan) all() [][]condition {
 
 func (p *plan) add(l alerts.Live) {
 	c := condition{Live: l, severity: l.Labels[series.LabelSeverity], long: burnIndex(l.Window), short: burnIndex(l.Recovery())}
-	c.urgent = l.Kind == alerts.LiveBurn && l.Tier.Page || c.severity == alerts.SeverityCritical
+	c.urgent = l.Kind == alerts.LiveBurn && l.Tier.Page || alerts.Pages(c.severity)
 	c.key = l.Alert + "/" + l.Tier.Name
 	if l.Agreement != nil {
 		c.agreement = l.Agreement.Name

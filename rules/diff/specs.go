@@ -240,6 +240,7 @@ func agreements(old, new []*sla.Agreement) []Change {
 		f.add("no_data", string(o.NoData), string(n.NoData), "")
 		f.add("warning", level(o.Warning), level(n.Warning), sooner(o.Warning, n.Warning))
 		f.add("critical", level(o.Critical), level(n.Critical), sooner(o.Critical, n.Critical))
+		f.add("severities", severities(o), severities(n), "other receivers are told")
 		f.components(o, n)
 		out = append(out, f.out...)
 	}
@@ -256,6 +257,13 @@ func window(d time.Duration) string {
 		return ""
 	}
 	return slo.FormatDuration(d)
+}
+
+func severities(a *sla.Agreement) string {
+	if a.SeedSeverities {
+		return "seed"
+	}
+	return "ticket"
 }
 
 func level(x float64) string {

@@ -403,6 +403,9 @@ func agreement(a *sla.Agreement) *yamlgen.Node {
 	if len(chosen) > 0 {
 		alerts.Set("catalogue", yamlgen.Line(yamlgen.List(chosen...)))
 	}
+	if a.SeedSeverities {
+		alerts.Text("severities", "seed")
+	}
 	if a.AlertWindow > 0 && alerts.Len() == 0 {
 		alerts.Plain("warning", "0")
 	}

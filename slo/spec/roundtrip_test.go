@@ -161,6 +161,7 @@ func drawService(t *rapid.T, name string) drawn {
 		}
 		if rapid.Bool().Draw(t, "alerts") {
 			a.Warning, a.Critical, a.AlertWindow = 95.5, 90.25, 10*time.Minute
+			a.SeedSeverities = rapid.Bool().Draw(t, "severities")
 			for _, c := range rapid.SliceOfDistinct(rapid.SampledFrom(sla.CatalogueNames()), rapid.ID[string]).Draw(t, "catalogue") {
 				x := sla.CatalogueAlert{Name: c}
 				if rapid.Bool().Draw(t, "narrow") {

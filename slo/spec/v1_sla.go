@@ -64,7 +64,7 @@ func (d *draft) readSLA(v *yamldoc.Value) {
 
 func (a *slaDraft) readAlerts(o *yamldoc.Object) {
 	if v := o.Get("alerts"); v != nil {
-		if al := v.Object("warning", "critical", "catalogue"); al != nil {
+		if al := v.Object("warning", "critical", "catalogue", "severities"); al != nil {
 			if w := al.Get("warning"); w != nil {
 				a.Warning, _ = w.Number(0, 100)
 			}
@@ -76,6 +76,10 @@ func (a *slaDraft) readAlerts(o *yamldoc.Object) {
 			}
 			if c := al.Get("catalogue"); c != nil {
 				a.catalogue = readCatalogue(c)
+			}
+			if s := al.Get("severities"); s != nil {
+				words, _ := s.Choice("ticket", "seed")
+				a.SeedSeverities = words == "seed"
 			}
 			if len(al.Keys) == 0 {
 				v.Errorf("add `warning: 95` or remove the key", "alerts is empty")

@@ -101,7 +101,7 @@ func TestAlertsOnTheEngine(t *testing.T) {
 	}, w.states(), "alerts of the file stay until a report says otherwise")
 	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return got["WriteAheadLogPoisoned"] != nil }, 60*time.Second, 5*time.Millisecond)
 	require.Equal(t, map[string]string{
-		"alertname": "WriteAheadLogPoisoned", "severity": "critical", "slo_impact": "high", "slo_kind": "engine", "job": "slo", "instance": "eu:1",
+		"alertname": "WriteAheadLogPoisoned", "severity": "page", "slo_impact": "high", "slo_kind": "engine", "job": "slo", "instance": "eu:1",
 		"summary": "Engine eu:1 failed to write to its write-ahead log",
 	}, got["WriteAheadLogPoisoned"])
 	w.pass(4 * time.Minute)

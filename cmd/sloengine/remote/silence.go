@@ -37,7 +37,7 @@ func newSilenceAdd(o *engineCommand) *cobra.Command {
 		Short: "Silence the alerts that match all matchers",
 		Long: `Matchers have Alertmanager's syntax: name="value", name!="value", name=~"RE", name!~"RE".
 If the engine requires tokens, it needs the permission operate.`,
-		Example: `  sloengine silence add 'service="shop"' 'severity=~"page|critical"' --for 2h --comment 'known, SHOP-12'`,
+		Example: `  sloengine silence add 'service="shop"' 'severity=~"page|ticket"' --for 2h --comment 'known, SHOP-12'`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			d, err := slo.ParseDuration(lasts)

@@ -277,7 +277,9 @@ func agreement() doc {
 			key{Name: "critical", Shape: number("0", "100"), Example: "90", Text: "A score below it is critical. It is below `warning`."},
 			key{Name: "catalogue", Example: "[latency, error_rate]", Text: "Entries of the [catalogue](../alerts.md) of SLA alerts.", Shape: list(either(catalogue, mapping(
 				key{Name: "name", Required: true, Shape: catalogue, Example: "error_rate", Text: "The entry."},
-				key{Name: "slos", Shape: list(name), Default: "all of the right kind", Example: "[checkout]", Text: "The SLOs that it is for."})))})},
+				key{Name: "slos", Shape: list(name), Default: "all of the right kind", Example: "[checkout]", Text: "The SLOs that it is for."})))},
+			key{Name: "severities", Shape: words("ticket", "seed"), Default: "ticket", Example: "seed",
+				Text: "The severities of these alerts: `ticket`, or with `seed` `warning` and `critical`, of which `critical` pages."})},
 		key{Name: "alert_window", Shape: duration("5m", longest), Needs: []string{"alerts"}, Default: "that of window", Example: "1h", Text: "The window of the score that alerts are about, shorter than `window`."},
 	)
 }
