@@ -13,7 +13,7 @@ import (
 
 // guarded is an alert that starts by errors spread over whole windows, goes on by
 // what was observed, and is kept while too little is observed to tell that it is
-// over: what Evidence says, in PromQL.
+// over: what Reading says, in PromQL.
 type guarded struct {
 	groups   []string // labels that tell the groups apart
 	identity []string // further labels of its samples

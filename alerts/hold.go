@@ -59,7 +59,7 @@ func (h Hold) String() string {
 func shown(ratio float64) string { return fmt.Sprintf("%.3g %%", 100*ratio) }
 
 // held collects the holds of an error ratio over a window.
-func (l *Live) held(w time.Duration, e Evidence, threshold float64) []Hold {
+func (l *Live) held(w time.Duration, e Reading, threshold float64) []Hold {
 	if have := e.Ratio * e.Observed; have <= threshold {
 		return []Hold{{Reason: HoldObserved, Window: w, Have: have, Want: threshold, Observed: e.Observed, Events: e.Events, kind: l.Kind}}
 	}
@@ -75,7 +75,7 @@ func (l *Live) fewEvents(w time.Duration, events float64) []Hold {
 
 // HeldBurn tells what keeps a tier from starting though both windows are above its
 // threshold by what was observed; nil if they are not, or nothing does.
-func (l *Live) HeldBurn(long, short Evidence) []Hold {
+func (l *Live) HeldBurn(long, short Reading) []Hold {
 	t := l.Tier
 	if !long.above(t.Threshold, true) || !short.above(t.Threshold, true) {
 		return nil
@@ -103,7 +103,7 @@ func (l *Live) HeldLate(received *slo.Burn, later uint64) []Hold {
 }
 
 // HeldRatio is HeldBurn for LiveRatio and LiveLimit.
-func (l *Live) HeldRatio(e Evidence) []Hold {
+func (l *Live) HeldRatio(e Reading) []Hold {
 	if !e.above(l.Above, true) || l.UpTo > 0 && e.Ratio > l.UpTo {
 		return nil
 	}

@@ -12,26 +12,26 @@ import (
 // data is no recovery.
 const MinObserved = 0.9
 
-// Evidence is what a window says of an error ratio. An alert starts by the errors
+// Reading is what a window says of an error ratio. An alert starts by the errors
 // spread over the whole window, as if the time that was not observed had been good
 // at the rate of the observed time: a new engine, or one that was interrupted, sees
 // an outage as soon as an old one with that traffic, and no blip is taken for one.
 // An alert that fires goes by what was observed.
-type Evidence struct {
+type Reading struct {
 	Ratio    float64 // error ratio of what was observed, in [0,1]
 	Observed float64 // share of the window, in [0,1]
 	Events   float64 // that the ratio rests on
 	HasData  bool
 }
 
-// NewEvidence reads the burn over a window; there is none for nil. The ratio comes
+// NewReading reads the burn over a window; there is none for nil. The ratio comes
 // from the counts where those decide, for a burn rate is a quotient and may be off
 // in its last bit.
-func NewEvidence(s *slo.SLO, b *slo.Burn) Evidence {
+func NewReading(s *slo.SLO, b *slo.Burn) Reading {
 	if b == nil || !b.HasData {
-		return Evidence{}
+		return Reading{}
 	}
-	e := Evidence{Observed: b.Observed, Events: b.Effective, HasData: true}
+	e := Reading{Observed: b.Observed, Events: b.Effective, HasData: true}
 	if s.Budgeting.Method == slo.RatioTimeslices && s.Indicator.Kind != slo.KindThroughput {
 		e.Ratio = b.Rate * s.Objective.Budget()
 	} else {
@@ -41,7 +41,7 @@ func NewEvidence(s *slo.SLO, b *slo.Burn) Evidence {
 }
 
 // weight is the share of a window that its errors are spread over.
-func (e Evidence) weight(firing bool) float64 {
+func (e Reading) weight(firing bool) float64 {
 	if firing {
 		return 1
 	}
@@ -49,20 +49,20 @@ func (e Evidence) weight(firing bool) float64 {
 }
 
 // above compares the error ratio with a threshold.
-func (e Evidence) above(threshold float64, firing bool) bool {
+func (e Reading) above(threshold float64, firing bool) bool {
 	return e.HasData && e.Ratio*e.weight(firing) > threshold
 }
 
 // Burns is the condition of a tier: both windows are above its threshold, and the
 // long one holds enough events to mean it.
-func (t Tier) Burns(long, short Evidence, minEvents uint64, firing bool) bool {
+func (t Tier) Burns(long, short Reading, minEvents uint64, firing bool) bool {
 	return long.above(t.Threshold, firing) && short.above(t.Threshold, firing) && long.Events >= float64(minEvents) &&
 		(!t.Page || LowerBound(long.Ratio, long.Events)*long.weight(firing) > t.Threshold)
 }
 
 // InRange is the condition of LiveRatio and LiveLimit: the error ratio is in
 // (Above, UpTo], over enough events.
-func (l *Live) InRange(e Evidence, firing bool) bool {
+func (l *Live) InRange(e Reading, firing bool) bool {
 	return e.above(l.Above, firing) && !(l.UpTo > 0 && e.Ratio*e.weight(firing) > l.UpTo) && e.Events >= float64(l.MinEvents)
 }
 

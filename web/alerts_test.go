@@ -149,7 +149,7 @@ func TestHeldAlerts(t *testing.T) {
 	b := newBench(t)
 	k := newContract(t, b)
 	live := alerts.Live{Kind: alerts.LiveBurn, Tier: alerts.Tier{Tier: slo.Tier{Page: true, Long: time.Hour, Short: 5 * time.Minute}, Name: "page-1h", Threshold: 0.0144}, MinEvents: 20}
-	few := alerts.Evidence{Ratio: 0.5, Observed: 0.02, Events: 18, HasData: true}
+	few := alerts.Reading{Ratio: 0.5, Observed: 0.02, Events: 18, HasData: true}
 	exhausted := alerts.Live{Kind: alerts.LiveExhausted}
 	by, group := []string{"product"}, slo.Group{"TRVL10"}
 	b.held = []state.Held{

@@ -13,12 +13,12 @@ func (st *step) catalogue(c *condition, r *sla.SLOReport, row *row) (holds bool,
 	short := recent(r)
 	switch c.Kind {
 	case alerts.LiveTrend:
-		e := alerts.NewEvidence(r.SLO, short)
+		e := alerts.NewReading(r.SLO, short)
 		trend := r.Trend
 		if r.Received != nil {
 			trend = r.Received[0].Trend
 		}
-		holds = len(trend) == 2 && c.Rises(e, alerts.NewEvidence(r.SLO, &trend[0]), alerts.NewEvidence(r.SLO, &trend[1]))
+		holds = len(trend) == 2 && c.Rises(e, alerts.NewReading(r.SLO, &trend[0]), alerts.NewReading(r.SLO, &trend[1]))
 		return holds, e.Ratio
 	case alerts.LiveDecline:
 		var judged uint64
@@ -29,9 +29,9 @@ func (st *step) catalogue(c *condition, r *sla.SLOReport, row *row) (holds bool,
 		return c.Declines(value, judged), value
 	case alerts.LiveCascade:
 		bad := badEvents(r)
-		return alerts.FailsBelow(alerts.NewEvidence(r.SLO, short), r.SLO, bad) && st.failing[c.Effect], float64(bad)
+		return alerts.FailsBelow(alerts.NewReading(r.SLO, short), r.SLO, bad) && st.failing[c.Effect], float64(bad)
 	}
-	e := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window, c.Window))
+	e := alerts.NewReading(r.SLO, burn(r, c.long, c.Window, c.Window))
 	return c.Recovered(e) && st.isOver(c, row, c.After), e.Ratio
 }
 
@@ -55,7 +55,7 @@ func (st *step) effects() {
 	for i := range st.r.SLOs {
 		r := &st.r.SLOs[i]
 		if st.plan.effects[r.SLO] && !r.Informative && !st.failing[r.SLO] {
-			st.failing[r.SLO] = alerts.FailsAbove(alerts.NewEvidence(r.SLO, recent(r)), r.SLO, badEvents(r))
+			st.failing[r.SLO] = alerts.FailsAbove(alerts.NewReading(r.SLO, recent(r)), r.SLO, badEvents(r))
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (st *step) group(c *condition, r *sla.SLOReport, row *row, firing bool) (f 
 	recovery := burn(r, c.short, c.Recovery(), reach)
 	switch c.Kind {
 	case alerts.LiveBurn:
-		long, short := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window, reach)), alerts.NewEvidence(r.SLO, recovery)
+		long, short := alerts.NewReading(r.SLO, burn(r, c.long, c.Window, reach)), alerts.NewReading(r.SLO, recovery)
 		holds, f.value = c.Tier.Burns(long, short, c.MinEvents, firing), long.Ratio
 		if !holds && !firing {
 			f.held = c.HeldBurn(long, short)
@@ -101,13 +101,13 @@ func (st *step) group(c *condition, r *sla.SLOReport, row *row, firing bool) (f 
 		f.verdict = verdictOf(holds, false, 1)
 		return f
 	case alerts.LiveRatio:
-		e := alerts.NewEvidence(r.SLO, burn(r, c.long, c.Window, reach))
+		e := alerts.NewReading(r.SLO, burn(r, c.long, c.Window, reach))
 		holds, f.value = c.InRange(e, firing), e.Ratio
 		if !holds && !firing {
 			f.held = c.HeldRatio(e)
 		}
 	case alerts.LiveLimit:
-		return st.limit(c, r.Group, alerts.NewEvidence(r.SLO, recovery), firing)
+		return st.limit(c, r.Group, alerts.NewReading(r.SLO, recovery), firing)
 	}
 	f.verdict = verdictOf(holds, firing, observed(recovery))
 	return f
@@ -115,7 +115,7 @@ func (st *step) group(c *condition, r *sla.SLOReport, row *row, firing bool) (f 
 
 // limit compares the critical breaches of an event threshold with the events of the last minutes, of one group or of all.
 // Of the events, their ratio is not used.
-func (st *step) limit(c *condition, g slo.Group, events alerts.Evidence, firing bool) (f finding) {
+func (st *step) limit(c *condition, g slo.Group, events alerts.Reading, firing bool) (f finding) {
 	n, whole := st.breaches.recent(c.limit, g, st.now, c.Window)
 	e := events
 	e.Ratio = 0
@@ -182,7 +182,7 @@ func (st *step) all(c *condition, w *whole, firing bool) (f finding) {
 			f.verdict = unknown
 		}
 	case alerts.LiveLimit:
-		return st.limit(c, nil, alerts.Evidence{Observed: w.rate.observed, Events: float64(w.rate.valid)}, firing)
+		return st.limit(c, nil, alerts.Reading{Observed: w.rate.observed, Events: float64(w.rate.valid)}, firing)
 	}
 	return f
 }
