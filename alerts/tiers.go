@@ -33,6 +33,9 @@ type Tier struct {
 	Threshold float64       // the same as an error ratio in (0,1): Factor x budget
 	For       time.Duration // how long it must burn
 
+	Rate     float64 // error ratio that the true one must exceed: that of the budget, or Threshold where that is below
+	Evidence float64 // of that which a page needs; 0 for tickets
+
 	Labels, Annotations map[string]string // the user's own
 }
 
@@ -64,6 +67,9 @@ func Tiers(s *slo.SLO) ([]Tier, []Finding) {
 			Factor: exact(t.Factor(period)), For: set.For, Labels: set.Labels, Annotations: set.Annotations,
 		}
 		r.Threshold = exact(r.Factor * s.Objective.Budget())
+		if t.Page {
+			r.Rate, r.Evidence = min(s.Objective.Budget(), r.Threshold), slo.EvidenceNeeded(s.Alerting.MaxFalsePages())
+		}
 		if taken[r.Name] {
 			r.Name += "-" + slo.FormatDuration(t.Short)
 		}

@@ -31,9 +31,11 @@ func Evidence(n, ratio, rate float64) float64 {
 	return n * (ratio*(math.Log(ratio/rate)-1) + rate)
 }
 
-// EvidenceNeeded is the evidence that a page needs, for at most so many false pages a year.
+// EvidenceNeeded is the evidence that a page needs, for at most so many false pages a year: in one group, of both usual
+// tiers, while half of the budget is used. A page looks at windows that move on, so the exponent is not that of a single
+// look. It was found by simulation, whose table is in docs/alerts.md.
 func EvidenceNeeded(falsePages float64) float64 {
-	return 6 - math.Log(falsePages)
+	return math.Max(0, 6-1.5*math.Log(falsePages))
 }
 
 // MaxFalsePages is FalsePages, or its default.
