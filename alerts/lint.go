@@ -32,6 +32,7 @@ func Lint(in rules.Spec, o LintOptions) []Finding {
 	l.duplicates()
 	for _, s := range in.SLOs {
 		l.slo(s)
+		l.causes(s)
 	}
 	for _, a := range in.Agreements {
 		if i := slices.IndexFunc(a.Components, func(c sla.Component) bool {
@@ -50,6 +51,20 @@ func Lint(in rules.Spec, o LintOptions) []Finding {
 		}
 	}
 	return g.findings
+}
+
+// causes finds declared causes that keep nothing quiet.
+func (l *linter) causes(s *slo.SLO) {
+	for _, c := range s.CausedBy {
+		cause := l.g.byID[c.SLO]
+		if cause == nil {
+			l.find(s.ID, FindingInfo, "load the specs of both services together", "caused_by %s keeps no alert quiet: no loaded spec has this SLO", c.SLO)
+			continue
+		}
+		if tiers, _ := Tiers(cause); !slices.ContainsFunc(tiers, func(t Tier) bool { return t.Page }) {
+			l.find(s.ID, FindingWarning, "let that SLO page, or name the SLO that does", "caused_by %s keeps no alert quiet: that SLO never pages", c.SLO)
+		}
+	}
 }
 
 type linter struct {

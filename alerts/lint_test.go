@@ -47,6 +47,14 @@ func TestLint(t *testing.T) {
 		{"min_events out of reach", one(func() *slo.SLO { s := pages("99.9"); s.Alerting.MinEvents = 20; return s }()), LintOptions{EventsPerDay: perDay(240)}, []string{
 			"warning: alert page-1h can hardly ever fire: it needs 20 events, but 1h contains about 10",
 			"warning: alert page-6h: traffic is too low, its short window of 30m contains about 5 events"}},
+		{"causes that keep nothing quiet", func() rules.Spec {
+			s, quiet := simple(t, "shop/up", "99.9"), simple(t, "shop/quiet", "99.9")
+			quiet.Alerting.Page.Disabled = true
+			s.CausedBy = []slo.Cause{{SLO: "bank/up"}, {SLO: "shop/quiet"}}
+			return rules.Spec{SLOs: []*slo.SLO{s, quiet}}
+		}(), LintOptions{}, []string{
+			"info: caused_by bank/up keeps no alert quiet: no loaded spec has this SLO",
+			"warning: caused_by shop/quiet keeps no alert quiet: that SLO never pages"}},
 		{"slices too long", one(func() *slo.SLO {
 			s := pages("99.9")
 			s.Budgeting = slo.Budgeting{Method: slo.Timeslices, Slice: 10 * time.Minute}

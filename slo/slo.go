@@ -53,6 +53,7 @@ type SLO struct {
 	Expect    []Group  // groups that exist before their first event
 
 	Corrections []Correction // those that name this SLO, or all SLOs
+	CausedBy    []Cause      // SLOs whose faults this one suffers from
 	Alerting    Alerting
 	Cost        *Cost // of violations; nil if none is stated
 }

@@ -190,66 +190,6 @@ func TestMutedRoutes(t *testing.T) {
 	require.NotEmpty(t, doc.Route.Receiver)
 }
 
-func TestInhibition(t *testing.T) {
-	in := insurance(t)
-	in.SLOs[0].Alerting.Soon = slo.SoonAlert{Within: 24 * time.Hour, Probability: 0.8}
-	out, _, err := Config(in, Options{Receivers: receivers(t)})
-	require.NoError(t, err)
-	var doc document
-	require.NoError(t, yaml.Unmarshal(out, &doc))
-	l := func(pairs ...string) map[string]string {
-		m := map[string]string{}
-		for i := 0; i < len(pairs); i += 2 {
-			m[pairs[i]] = pairs[i+1]
-		}
-		return m
-	}
-	const svc, up = "insurance-unpaid", "insurance-unpaid/availability"
-	page := l("alertname", "ErrorBudgetBurnPage", "severity", "page", "service", svc, "slo_id", up, "product", "MED")
-	score := l("alertname", "CompositeSLACritical", "severity", "ticket", "slo_impact", "high", "service", svc, "slo_agreement", "unpaid", "slo_kind", "composite", "product", "MED")
-	warn := l("alertname", "CompositeSLAWarning", "severity", "ticket", "slo_impact", "medium", "service", svc, "slo_agreement", "unpaid", "slo_kind", "composite", "product", "MED")
-	ticket := func(name, product string) map[string]string {
-		return l("alertname", name, "severity", "ticket", "service", svc, "slo_id", up, "product", product)
-	}
-	for _, c := range []struct {
-		name           string
-		source, target map[string]string
-		want           bool
-	}{
-		{"forecast by empty budget", ticket("ErrorBudgetExhausted", "MED"), ticket("ErrorBudgetExhaustedSoon", "MED"), true},
-		{"forecast by empty budget, another product", ticket("ErrorBudgetExhausted", "SOM"), ticket("ErrorBudgetExhaustedSoon", "MED"), false},
-		{"empty budget by forecast", ticket("ErrorBudgetExhaustedSoon", "MED"), ticket("ErrorBudgetExhausted", "MED"), false},
-		{"another ticket by empty budget", ticket("ErrorBudgetExhausted", "MED"), ticket("ErrorBudgetBurnTicket", "MED"), false},
-		{"ticket by page", page, l("alertname", "ErrorBudgetBurnTicket", "severity", "ticket", "service", svc, "slo_id", up, "product", "MED"), true},
-		{"ticket by page with its own severity", l("alertname", "ErrorBudgetBurnPage", "severity", "P1", "service", svc, "slo_id", up, "product", "MED"), l("alertname", "ErrorBudgetBurnTicket", "severity", "ticket", "service", svc, "slo_id", up, "product", "MED"), true},
-		{"another product", page, l("alertname", "ErrorBudgetBurnTicket", "severity", "ticket", "service", svc, "slo_id", up, "product", "SOM"), false},
-		{"another SLO", page, l("alertname", "ErrorBudgetBurnTicket", "severity", "ticket", "service", svc, "slo_id", svc+"/latency", "product", "MED"), false},
-		{"neither has an SLO", l("alertname", "IngestDiskLow", "severity", "page", "slo_kind", "engine"), l("alertname", "EvaluatorLate", "severity", "ticket", "slo_kind", "engine"), false},
-		{"component by score", score, page, true},
-		{"component by score, another product", score, l("alertname", "ErrorBudgetBurnPage", "severity", "page", "service", svc, "slo_id", up, "product", "SOM"), false},
-		{"component's ticket by a warning", warn, l("alertname", "ErrorBudgetBurnTicket", "severity", "ticket", "service", svc, "slo_id", up, "product", "MED"), true},
-		{"component's page by a warning", warn, page, false},
-		{"no component", score, l("alertname", "ErrorBudgetBurnPage", "severity", "page", "service", svc, "slo_id", svc+"/integration.availability", "product", "MED"), false},
-		{"warning by critical score", score, warn, true},
-		{"score by itself", score, score, false},
-		{"the agreement's other alert", score, l("alertname", "ErrorRateSLAViolation", "severity", "ticket", "service", svc, "slo_agreement", "unpaid", "slo_kind", "error_rate", "product", "MED"), true},
-		{"another agreement's", score, l("alertname", "ErrorRateSLAViolation", "severity", "ticket", "service", svc, "slo_agreement", "gold", "slo_kind", "error_rate", "product", "MED"), false},
-		{"recovery notices come through", score, l("alertname", "LatencySLARecovered", "severity", "info", "service", svc, "slo_id", up, "slo_agreement", "unpaid", "product", "MED"), false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got := false
-			for _, r := range doc.InhibitRules {
-				same := matches(r.Source, c.source) && matches(r.Target, c.target)
-				for _, name := range r.Equal {
-					same = same && c.source[name] == c.target[name]
-				}
-				got = got || same
-			}
-			require.Equal(t, c.want, got)
-		})
-	}
-}
-
 // matches reads the matchers that this package writes.
 func matches(ms []string, labels map[string]string) bool {
 	for _, m := range ms {

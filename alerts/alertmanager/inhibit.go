@@ -1,6 +1,7 @@
 package alertmanager
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/sloengine/sloengine/alerts"
@@ -31,21 +32,22 @@ func (g *generator) common(cs []sla.Component) []string {
 	return out
 }
 
-// inhibit keeps quiet what somebody is already told about: the tickets of an SLO
-// that pages, the forecast of a budget that is empty by now, the warning of a promise that is critical, and the components of an
-// agreement whose score is told about. Alertmanager takes two missing labels for
-// equal, hence the matchers that a label is there.
+// inhibit keeps quiet what somebody is already told about: tickets by the page of their SLO, the forecast of a budget by the
+// empty budget, less by more of the same requirement, alerts by the page of a declared cause, and those of an agreement and
+// its components by each other. A page is kept quiet by another page only, and only in equal groups. Alertmanager takes two
+// missing labels for equal, hence the matchers that a label is there.
 func (g *generator) inhibit() []inhibitRule {
 	groups := g.groupLabels()
+	pages, tickets := oneOf(series.LabelSeverity, g.class[Critical]), oneOf(series.LabelSeverity, g.class[Warning])
 	out := []inhibitRule{
 		{
-			Source: []string{oneOf(series.LabelSeverity, g.class[Critical]), present(series.LabelSLOID)},
-			Target: []string{oneOf(series.LabelSeverity, g.class[Warning]), present(series.LabelSLOID)},
+			Source: []string{pages, present(series.LabelSLOID)},
+			Target: []string{tickets, present(series.LabelSLOID)},
 			Equal:  append([]string{series.LabelSLOID}, groups...),
 		},
 		{
 			Source: []string{equal(series.LabelImpact, alerts.ImpactHigh), present(series.LabelAgreement)},
-			Target: []string{oneOf(series.LabelImpact, []string{alerts.ImpactLow, alerts.ImpactMedium}), present(series.LabelAgreement), oneOf(series.LabelSeverity, g.class[Warning])},
+			Target: []string{tickets, oneOf(series.LabelImpact, []string{alerts.ImpactLow, alerts.ImpactMedium}), present(series.LabelAgreement)},
 			Equal:  append([]string{series.LabelService, series.LabelSLOID, series.LabelAgreement, series.LabelKind}, groups...),
 		},
 	}
@@ -56,33 +58,85 @@ func (g *generator) inhibit() []inhibitRule {
 			Equal:  append([]string{series.LabelSLOID}, groups...),
 		})
 	}
-	told := slices.Concat(g.class[Critical], g.class[Warning])
-	slices.Sort(told)
+	out = append(out, g.byCause()...)
 	for _, a := range g.in.Agreements {
-		if a.Warning == 0 && a.Critical == 0 {
-			continue
+		if a.Warning > 0 || a.Critical > 0 {
+			out = append(out, g.byScore(a, groups)...)
 		}
-		var components []slo.ID
-		for _, c := range a.Components {
-			components = append(components, c.SLO)
+	}
+	return out
+}
+
+// byCause keeps the alerts of SLOs quiet while a cause that they declare pages.
+func (g *generator) byCause() []inhibitRule {
+	byID := map[slo.ID]*slo.SLO{}
+	for _, s := range g.in.SLOs {
+		byID[s.ID] = s
+	}
+	told := slices.Sorted(slices.Values(slices.Concat(g.class[Critical], g.class[Warning])))
+	var out []inhibitRule
+	for _, s := range g.in.SLOs {
+		for _, c := range s.CausedBy {
+			cause := byID[c.SLO]
+			if cause == nil {
+				continue // alerts.Lint says so
+			}
+			rule := inhibitRule{
+				Source: []string{oneOf(series.LabelSeverity, g.class[Critical]), equal(series.LabelSLOID, string(c.SLO))},
+				Target: []string{oneOf(series.LabelSeverity, told), equal(series.LabelSLOID, string(s.ID))},
+			}
+			for _, name := range slices.Sorted(maps.Keys(c.Group)) {
+				rule.Source = append(rule.Source, equal(series.GroupLabel(name), c.Group[name]))
+			}
+			for _, name := range slices.Sorted(maps.Keys(c.Affects)) {
+				if values := c.Affects[name]; len(values) > 0 {
+					rule.Target = append(rule.Target, oneOf(series.GroupLabel(name), values))
+				}
+			}
+			for _, name := range s.GroupBy {
+				_, fixed := c.Group[name]
+				_, listed := c.Affects[name]
+				if !fixed && !listed && slices.Contains(cause.GroupBy, name) {
+					rule.Equal = append(rule.Equal, series.GroupLabel(name))
+				}
+			}
+			out = append(out, rule)
 		}
-		slices.Sort(components)
-		components = slices.Compact(components)
-		rule := func(alert string, severities []string) {
-			source := append(agreementAlerts(a), equal(labelAlertName, alert))
-			same := series.GroupLabels(a.GroupBy)
-			severity := oneOf(series.LabelSeverity, severities)
-			out = append(out,
-				inhibitRule{Source: source, Target: []string{oneOf(series.LabelSLOID, components), severity}, Equal: same},
-				inhibitRule{Source: source, Target: append(agreementAlerts(a), severity, notOneOf(labelAlertName, []string{alerts.NameCompositeCritical, alerts.NameCompositeWarning})), Equal: same},
-			)
+	}
+	return out
+}
+
+// byScore joins what is told of an agreement: a score that is told of says more than its components and the other alerts of
+// the agreement, and the page of a component says more than the ticket of the score.
+func (g *generator) byScore(a *sla.Agreement, groups []string) []inhibitRule {
+	var components []slo.ID
+	for _, c := range a.Components {
+		components = append(components, c.SLO)
+	}
+	slices.Sort(components)
+	components = slices.Compact(components)
+	pages, tickets := oneOf(series.LabelSeverity, g.class[Critical]), oneOf(series.LabelSeverity, g.class[Warning])
+	scores := []string{alerts.NameCompositeCritical, alerts.NameCompositeWarning}
+	out := []inhibitRule{{
+		Source: []string{pages, oneOf(series.LabelSLOID, components)},
+		Target: append(agreementAlerts(a), tickets, oneOf(labelAlertName, scores)), Equal: groups,
+	}}
+	rule := func(alert, severity string) {
+		source := append(agreementAlerts(a), equal(labelAlertName, alert))
+		out = append(out,
+			inhibitRule{Source: source, Target: []string{oneOf(series.LabelSLOID, components), severity}, Equal: groups},
+			inhibitRule{Source: source, Target: append(agreementAlerts(a), severity, notOneOf(labelAlertName, scores)), Equal: groups},
+		)
+	}
+	if a.Critical > 0 {
+		severity := tickets
+		if a.SeedSeverities { // it pages itself
+			severity = oneOf(series.LabelSeverity, slices.Sorted(slices.Values(slices.Concat(g.class[Critical], g.class[Warning]))))
 		}
-		if a.Critical > 0 {
-			rule(alerts.NameCompositeCritical, told)
-		}
-		if a.Warning > 0 {
-			rule(alerts.NameCompositeWarning, g.class[Warning])
-		}
+		rule(alerts.NameCompositeCritical, severity)
+	}
+	if a.Warning > 0 {
+		rule(alerts.NameCompositeWarning, tickets)
 	}
 	return out
 }

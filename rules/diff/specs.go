@@ -77,6 +77,7 @@ func compareSLO(o, n *slo.SLO) []Change {
 		p := s.Window.Nominal()
 		return explain.Human(time.Duration(float64(p)*s.Objective.Budget())) + " per " + slo.FormatDuration(p)
 	}
+	f.add("caused_by", causes(o), causes(n), "other pages keep its alerts quiet")
 	changed := "budget " + budget(o) + " -> " + budget(n)
 	f.add("objective", o.Objective.String(), n.Objective.String(), changed)
 	f.add("window", o.Window.String(), n.Window.String(), changed+"; alert factors follow")
@@ -257,6 +258,22 @@ func window(d time.Duration) string {
 		return ""
 	}
 	return slo.FormatDuration(d)
+}
+
+func causes(s *slo.SLO) string {
+	var out []string
+	for i := range s.CausedBy {
+		c := &s.CausedBy[i]
+		text := string(c.SLO)
+		if len(c.Group) > 0 {
+			text += fmt.Sprintf(" group %v", c.Group)
+		}
+		if len(c.Affects) > 0 {
+			text += fmt.Sprintf(" affects %v", c.Affects)
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
 }
 
 func severities(a *sla.Agreement) string {

@@ -62,6 +62,7 @@ func assemble(r *yamldoc.Reader, drafts []*draft) *Spec {
 		}
 		a.spec.Services = append(a.spec.Services, s.Service)
 	}
+	a.causes()
 	slices.SortStableFunc(a.spec.SLOs, func(x, y *slo.SLO) int { return cmp.Compare(x.ID, y.ID) })
 	slices.SortStableFunc(a.spec.Agreements, func(x, y *sla.Agreement) int {
 		return cmp.Or(strings.Compare(x.Service, y.Service), strings.Compare(x.Name, y.Name))

@@ -51,7 +51,8 @@ type sloDraft struct {
 	numerator   *selector   // of a ratio, alike
 	others      []*selector // of completion, beside valid, which is what starts work
 	withinAt    Position    // of completion
-	groupsKnown bool        // group_by could be read
+	causes      []causeDraft
+	groupsKnown bool // group_by could be read
 	kindKnown   bool
 	ok          bool             // nothing is wrong with it by itself
 	covered     []slo.Correction // that leave nothing of a window

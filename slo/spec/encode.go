@@ -160,6 +160,13 @@ func (e *encoder) slo(o *slo.SLO) *yamlgen.Node {
 	in := &yamlgen.Map{}
 	in.Set(string(o.Indicator.Kind), e.indicator(&o.Indicator))
 	m.Set("indicator", in.Node())
+	var causes []*yamlgen.Node
+	for i := range o.CausedBy {
+		causes = append(causes, cause(&o.CausedBy[i], o.ID.Service()))
+	}
+	if len(causes) > 0 {
+		m.Set("caused_by", yamlgen.List(causes...))
+	}
 	if a := alerting(o.Alerting); a.Len() > 0 {
 		m.Set("alerting", a.Line())
 	}
@@ -167,6 +174,34 @@ func (e *encoder) slo(o *slo.SLO) *yamlgen.Node {
 		m.Set("cost", cost(o.Cost))
 	}
 	return m.Node()
+}
+
+func cause(c *slo.Cause, service string) *yamlgen.Node {
+	m := &yamlgen.Map{}
+	name := string(c.SLO)
+	if c.SLO.Service() == service {
+		name = c.SLO.Name()
+	}
+	m.Text("slo", name)
+	if len(c.Group) > 0 {
+		group := &yamlgen.Map{}
+		for _, k := range slices.Sorted(maps.Keys(c.Group)) {
+			group.Text(k, c.Group[k])
+		}
+		m.Set("group", group.Line())
+	}
+	if len(c.Affects) > 0 {
+		affects := &yamlgen.Map{}
+		for _, k := range slices.Sorted(maps.Keys(c.Affects)) {
+			if values := c.Affects[k]; len(values) > 0 {
+				affects.Set(k, yamlgen.Line(yamlgen.Texts(values)))
+			} else {
+				affects.Text(k, allValues)
+			}
+		}
+		m.Set("affects", affects.Line())
+	}
+	return m.Line()
 }
 
 func window(w slo.Window) *yamlgen.Node {

@@ -18,7 +18,7 @@ const maxMaxGroups = 100_000
 func (d *draft) readSLO(v *yamldoc.Value) {
 	call(v, "slo")
 	o := v.Object("name", "was", "description", "labels", "objective", "window", "budgeting",
-		"group_by", "max_groups", "expect", "indicator", "alerting", "cost")
+		"group_by", "max_groups", "expect", "indicator", "caused_by", "alerting", "cost")
 	if o == nil {
 		return
 	}
@@ -75,6 +75,9 @@ func (d *draft) readSLO(v *yamldoc.Value) {
 				a.Errorf("remove exhausted_soon", "alerting: exhausted_soon needs a forecast, and a volume is judged when its %s is over, not by the hour", s.Indicator.Calendar)
 			}
 		}
+	}
+	if c := o.Get("caused_by"); c != nil {
+		s.readCauses(c, d.service)
 	}
 	if c := o.Get("cost"); c != nil {
 		s.readCost(c)

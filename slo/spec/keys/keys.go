@@ -15,6 +15,7 @@ type (
 // Patterns of names and decimals.
 const (
 	namePattern       = `^[a-z0-9._-]*[a-z0-9][a-z0-9._-]*$`
+	idPattern         = `^([a-z0-9._-]*[a-z0-9][a-z0-9._-]*/)?[a-z0-9._-]*[a-z0-9][a-z0-9._-]*$`
 	anyCasePattern    = `^[A-Za-z0-9._-]*[A-Za-z0-9][A-Za-z0-9._-]*$`
 	labelPattern      = `^[a-zA-Z_][a-zA-Z0-9_]*$`
 	attributePattern  = `^[a-zA-Z_][a-zA-Z0-9._-]*$`
@@ -110,8 +111,18 @@ func slo() doc {
 		key{Name: "expect", Needs: []string{"group_by"}, Example: "[eu, us]", Text: "Groups that exist before their first event: a value, a list or a mapping of values for each.",
 			Shape: list(either(text, list(text), doc{Kind: shape.Map, Of: &text}))},
 		key{Name: "indicator", Required: true, Example: `{latency: {threshold: 300ms}}`, Text: "What is measured.", Shape: indicator()},
+		key{Name: "caused_by", Example: "[{slo: payments/availability}]", Text: "The SLOs whose faults this one suffers from. While one of them pages, this one does not.", Shape: list(causedBy())},
 		key{Name: "alerting", Default: "the usual tiers", Example: "{min_events: 100}", Text: "How alerts on the SLO differ from the usual ones.", Shape: alerting()},
 		key{Name: "cost", Example: "{per_bad: 12.50, currency: EUR}", Text: "What violations cost.", Shape: cost()},
+	)
+}
+
+func causedBy() doc {
+	values := either(words("all"), list(text))
+	return mapping(
+		key{Name: "slo", Required: true, Shape: doc{Kind: shape.Text, Pattern: idPattern, Note: "name or service/name"}, Example: "payments/availability", Text: "The SLO, of this service or of another."},
+		key{Name: "group", Shape: doc{Kind: shape.Map, Of: &text, Pattern: attributePattern}, Example: "{integration: mdm}", Text: "The group of that SLO, by the labels that the two do not share."},
+		key{Name: "affects", Shape: doc{Kind: shape.Map, Of: &values, Pattern: attributePattern}, Example: "{product: [a, b]}", Text: "The groups of this SLO that suffer, by the labels that the two do not share."},
 	)
 }
 

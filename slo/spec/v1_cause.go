@@ -1,0 +1,174 @@
+package spec
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
+)
+
+// causeDraft is a cause before its SLO is known. Its keys are group labels, with their places.
+type causeDraft struct {
+	slo.Cause
+	at             Position // of slo
+	group, affects map[string]Position
+}
+
+const allValues = "all" // of affects
+
+// readCauses reads caused_by: [{slo: integrations/availability, group: {integration: mdm}, affects: {product: [a, b]}}].
+func (s *sloDraft) readCauses(v *yamldoc.Value, service string) {
+	items, _ := v.List()
+	if v.IsList() && len(items) == 0 {
+		v.Errorf("name an SLO such as {slo: database}, or remove the key", "caused_by is empty")
+	}
+	for _, i := range items {
+		call(i, "caused_by")
+		o := i.Object("slo", "group", "affects")
+		if o == nil {
+			continue
+		}
+		n := o.Need("slo", "name the SLO that is the cause, such as `slo: database` or `slo: payments/availability`")
+		if n == nil {
+			continue
+		}
+		c := causeDraft{at: n.At(), group: map[string]Position{}, affects: map[string]Position{}}
+		id, ok := readID(n, service)
+		if !ok {
+			continue
+		}
+		c.SLO = id
+		if g := o.Get("group"); g != nil {
+			if labels := g.Open(); labels != nil {
+				c.Group = map[string]string{}
+				for _, k := range labels.Keys {
+					if x := labels.Get(k); x != nil {
+						c.Group[k], _ = x.Text()
+						c.group[k] = labels.KeyAt(k)
+					}
+				}
+			}
+		}
+		if g := o.Get("affects"); g != nil {
+			if labels := g.Open(); labels != nil {
+				c.Affects = map[string][]string{}
+				for _, k := range labels.Keys {
+					if x := labels.Get(k); x != nil {
+						c.Affects[k] = readAffected(x)
+						c.affects[k] = labels.KeyAt(k)
+					}
+				}
+			}
+		}
+		s.causes = append(s.causes, c)
+	}
+}
+
+// readAffected reads the values of a label: all, or a list.
+func readAffected(v *yamldoc.Value) []string {
+	if !v.IsList() {
+		v.Choice(allValues)
+		return nil
+	}
+	items, _ := v.List()
+	if len(items) == 0 {
+		v.Errorf("name some, or write `all`", "%s is empty", v.What)
+	}
+	var out []string
+	for _, i := range items {
+		if x, ok := i.Text(); ok {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// readID reads the name of an SLO of the service, or that of another one with its service.
+func readID(v *yamldoc.Value, service string) (slo.ID, bool) {
+	text, ok := v.Text()
+	if !ok {
+		return "", false
+	}
+	name := text
+	if of, rest, other := strings.Cut(text, "/"); other {
+		service, name = of, rest
+	}
+	for _, part := range []string{service, name} {
+		if !namePattern.MatchString(part) || len(part) > maxName {
+			v.Errorf("write `name`, or `service/name` for an SLO of another service", "%s: invalid SLO %q", v.What, yamldoc.Clip(text))
+			return "", false
+		}
+	}
+	return slo.NewID(service, name), true
+}
+
+// causes finds the SLOs that are named as causes. Those of services that were not loaded are taken as they are.
+func (a *assembly) causes() {
+	all := map[slo.ID]*sloDraft{}
+	for _, s := range a.services {
+		for name, d := range s.slos {
+			all[slo.NewID(s.Name, name)] = d
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		d := all[id]
+		for i := range d.causes {
+			c := &d.causes[i]
+			of := a.services[c.SLO.Service()]
+			switch cause := all[c.SLO]; {
+			case c.SLO == id || suffers(all, c.SLO, id, map[slo.ID]bool{}):
+				a.Errorf(c.at, "remove one of the declarations, or neither would page", "slo %s: caused_by %s: the SLO is a cause of its own cause", id, c.SLO)
+				continue
+			case cause != nil:
+				if d.groupsKnown && cause.groupsKnown {
+					a.causeGroups(id, c, d.GroupBy, cause.GroupBy)
+				}
+			case of != nil:
+				a.Errorf(c.at, unknownSLO(c.SLO.Name(), slices.Sorted(maps.Keys(of.slos))), "slo %s: caused_by: unknown slo %s", id, c.SLO)
+				continue
+			}
+			d.CausedBy = append(d.CausedBy, c.Cause)
+		}
+	}
+}
+
+// suffers reports whether an SLO suffers from another, directly or not.
+func suffers(all map[slo.ID]*sloDraft, id, from slo.ID, seen map[slo.ID]bool) bool {
+	d := all[id]
+	if d == nil || seen[id] {
+		return false
+	}
+	seen[id] = true
+	return slices.ContainsFunc(d.causes, func(c causeDraft) bool { return c.SLO == from || suffers(all, c.SLO, from, seen) })
+}
+
+// causeGroups makes sure that a page of one group keeps quiet only the groups that are meant.
+func (a *assembly) causeGroups(id slo.ID, c *causeDraft, mine, theirs []string) {
+	for _, k := range slices.Sorted(maps.Keys(c.group)) {
+		if !slices.Contains(theirs, k) {
+			a.Errorf(c.group[k], "name a label of its group_by", "slo %s: caused_by %s: group: the cause is not grouped by %s", id, c.SLO, k)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(c.affects)) {
+		if !slices.Contains(mine, k) {
+			a.Errorf(c.affects[k], "name a label of the SLO's group_by", "slo %s: caused_by %s: affects: the SLO is not grouped by %s", id, c.SLO, k)
+		}
+	}
+	equal := func(k string) bool {
+		_, fixed := c.group[k]
+		_, listed := c.affects[k]
+		return !fixed && !listed && slices.Contains(mine, k) && slices.Contains(theirs, k)
+	}
+	for _, k := range theirs {
+		if _, ok := c.group[k]; !ok && !equal(k) {
+			a.Errorf(c.at, "add `group: {"+k+": VALUE}`", "slo %s: caused_by %s: which %s of the cause is it?", id, c.SLO, k)
+		}
+	}
+	for _, k := range mine {
+		if _, ok := c.affects[k]; !ok && !equal(k) {
+			a.Errorf(c.at, "add `affects: {"+k+": [VALUE]}` or `affects: {"+k+": all}`", "slo %s: caused_by %s: which %s of the SLO suffers?", id, c.SLO, k)
+		}
+	}
+}
