@@ -26,12 +26,11 @@ type Options struct {
 	Header string
 }
 
-// standard is the escalation where nothing else is said: what is critical at once
-// and again every quarter of an hour, warnings after they have lasted a little and
-// once an hour, good news once.
+// standard is the timing where nothing else is said: pages after the time in which the page of their cause may arrive, and
+// again every four hours, tickets after they have lasted a little, good news once.
 var standard = map[Class]struct{ wait, interval, repeat time.Duration }{
-	Critical: {0, 5 * time.Minute, 15 * time.Minute},
-	Warning:  {2 * time.Minute, 5 * time.Minute, time.Hour},
+	Critical: {30 * time.Second, 5 * time.Minute, 4 * time.Hour},
+	Warning:  {2 * time.Minute, 5 * time.Minute, 4 * time.Hour},
 	Recovery: {30 * time.Second, 5 * time.Minute, 24 * time.Hour},
 }
 
@@ -43,9 +42,9 @@ const (
 
 // Timing of what no class takes.
 const (
-	rootWait     = 10 * time.Second
+	rootWait     = 30 * time.Second
 	rootInterval = 5 * time.Minute
-	rootRepeat   = 30 * time.Minute
+	rootRepeat   = 4 * time.Hour
 )
 
 // Config writes the whole configuration as one YAML document. It fails if the
@@ -130,7 +129,7 @@ func (g *generator) groupLabels() []string {
 }
 
 // root is the tree of routes. Its group keeps products, services and severities
-// apart, and joins the tiers of one SLO in one message.
+// apart, and joins the tickets of one SLO in one message.
 func (g *generator) root() *route {
 	groupBy := append([]string{series.LabelService, series.LabelSLOID, series.LabelAgreement, series.LabelKind, series.LabelSeverity}, g.groupLabels()...)
 	r := &route{
@@ -143,6 +142,25 @@ func (g *generator) root() *route {
 	}
 	return r
 }
+
+// causeLabels are what tells pages of different causes apart: the tiers of one SLO in one group are one message. What a cause
+// takes down with it is inhibited, so a page in a group of its own is another fault, and a new message with its own key,
+// which a pager takes for a new call however long the first lasts.
+func (g *generator) causeLabels() []string {
+	out := []string{labelAlertName, series.LabelService, series.LabelSLOID, series.LabelAgreement, labelJob, labelInstance}
+	for _, name := range g.groupLabels() {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Labels that tell engines apart.
+const (
+	labelJob      = "job"
+	labelInstance = "instance"
+)
 
 // watchdogRoute keeps the alert that always fires from everybody but its own receiver.
 func (g *generator) watchdogRoute() route {
@@ -173,6 +191,9 @@ func (g *generator) classRoute(c Class) route {
 	r := route{
 		Receiver: g.opt.Receivers.receiver("", c), Matchers: []string{oneOf(series.LabelSeverity, g.class[c])},
 		GroupWait: seconds(t.wait), GroupInterval: seconds(t.interval), RepeatInterval: seconds(t.repeat),
+	}
+	if c == Critical {
+		r.GroupBy = g.causeLabels()
 	}
 	special := map[string]bool{}
 	for _, service := range sortedKeys(g.opt.Receivers.Services) {

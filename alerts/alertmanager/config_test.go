@@ -183,8 +183,9 @@ func TestMutedRoutes(t *testing.T) {
 		require.Equal(t, c.want, routeOf(doc.Route, c.labels).Mute, "%v", c.labels)
 	}
 	critical := doc.Route.Routes[1]
-	require.Equal(t, "0s", critical.GroupWait, "at once")
-	require.Equal(t, "15m", critical.RepeatInterval)
+	require.Equal(t, "30s", critical.GroupWait, "a cause may page before its effects are told of")
+	require.Equal(t, "4h", critical.RepeatInterval)
+	require.Equal(t, []string{"alertname", "service", "slo_id", "slo_agreement", "job", "instance", "integration", "product"}, critical.GroupBy)
 	require.Equal(t, "2m", doc.Route.Routes[2].GroupWait, "delayed")
 	require.Contains(t, doc.Route.GroupBy, "product", "products are told apart")
 	require.NotEmpty(t, doc.Route.Receiver)

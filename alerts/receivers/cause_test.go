@@ -1,0 +1,97 @@
+package receivers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts/alertmanager"
+	"github.com/sloengine/sloengine/alerts/notify"
+	"github.com/sloengine/sloengine/alerts/notify/notifytest"
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// TestOneFaultOneCall lets mdm fail, then two products that declare it as their cause, a stage that declares one of them, and
+// later a product that does not. The engine's receivers and a real Alertmanager with the generated routes call twice: for mdm,
+// and under a key of its own for the product that has nothing to do with it.
+func TestOneFaultOneCall(t *testing.T) {
+	t.Parallel()
+	const calls, apps, stages = "shop/calls", "shop/availability", "shop/stages"
+	objective, err := slo.ParsePercent("99.9")
+	require.NoError(t, err)
+	in := rules.Spec{SLOs: []*slo.SLO{
+		{ID: calls, GroupBy: []string{"integration"}},
+		{ID: apps, GroupBy: []string{"product"}, CausedBy: []slo.Cause{{SLO: stages, Group: map[string]string{"stage": "INFO"}, Affects: map[string][]string{"product": {"MED", "SOM"}}}}},
+		{ID: stages, GroupBy: []string{"stage"}, CausedBy: []slo.Cause{{SLO: calls, Group: map[string]string{"integration": "mdm"}, Affects: map[string][]string{"stage": {"INFO"}}}}},
+	}}
+	for _, s := range in.SLOs {
+		s.Objective, s.Window, s.Indicator.Kind = objective, slo.Window{Rolling: 30 * 24 * time.Hour}, slo.KindEvents
+	}
+	h := newHook(t, nil)
+	wait := 300 * time.Millisecond
+	routes, err := alertmanager.NewRouting(in, alertmanager.Options{Receivers: alertmanager.Receivers{
+		Receivers: []alertmanager.Receiver{{Name: "pager", Webhook: []alertmanager.Webhook{{URL: h.URL}}}}, Default: "pager",
+		Timing: map[alertmanager.Class]alertmanager.Timing{
+			alertmanager.Critical: {GroupWait: &wait, GroupInterval: wait}, alertmanager.Warning: {GroupWait: &wait, GroupInterval: wait},
+		},
+	}})
+	require.NoError(t, err)
+	am := notifytest.Start(t, strings.ReplaceAll(string(routes.Document), h.URL, notifytest.Hook))
+	d, _ := run(t, Options{Settings: Settings{Routing: routes, Text: mustText(t, fmt.Sprintf("receivers: [{name: pager, webhook_configs: [{url: %q}]}]", h.URL))}})
+	n, err := notify.New(notify.Options{Settings: notify.Settings{Peers: []notify.Peer{{URL: am.URL}}}})
+	require.NoError(t, err)
+	stop := notify.Start(t.Context(), func(ctx context.Context) { _ = n.Run(ctx) })
+	t.Cleanup(stop)
+
+	var a alarms
+	page := func(id, group string) {
+		a.fire("ErrorBudgetBurnPage", "severity=page", "service=shop", "slo_id="+id, group)
+	}
+	// both are the calls so far, by their keys: the groups of which a receiver was told that they fire.
+	both := func() (own, real []string) {
+		told := func(list []notifytest.Notification) []string {
+			keys := map[string]bool{}
+			for _, x := range list {
+				if x.Status == "firing" {
+					keys[x.GroupKey] = true
+				}
+			}
+			return slices.Sorted(maps.Keys(keys))
+		}
+		var heard []notifytest.Notification
+		for _, x := range h.all() {
+			heard = append(heard, notifytest.Notification{Status: x.Status, GroupKey: x.GroupKey})
+		}
+		return told(heard), told(am.Notifications())
+	}
+	calledFor := func(what string, want ...string) {
+		t.Helper()
+		view := a.now()
+		d.Update(view)
+		n.Update(view)
+		within30s(func() bool { own, real := both(); return len(own) >= len(want) && len(real) >= len(want) })
+		time.Sleep(5 * wait) // nothing more comes
+		own, real := both()
+		require.Equal(t, own, real, what)
+		require.Len(t, own, len(want), what)
+		for i, label := range want {
+			require.Contains(t, own[i], label, what)
+		}
+	}
+	page(calls, "integration=mdm")
+	calledFor("the cause", `integration="mdm"`)
+	page(apps, "product=MED")
+	page(apps, "product=SOM")
+	page(stages, "stage=INFO")
+	a.fire("ErrorBudgetBurnTicket", "severity=ticket", "service=shop", "slo_id="+apps, "product=SOM")
+	calledFor("its effects", `integration="mdm"`)
+	page(apps, "product=TRVL")
+	calledFor("another fault", `integration="mdm"`, `product="TRVL"`)
+}
