@@ -156,8 +156,8 @@ func (b *Book) unresolved(since time.Time, f func(m *month, k int) bool) {
 // fire lets an alert join an incident of its service, or open one.
 //
 // It joins the newest incident that is not resolved, or was resolved by itself no more than JoinWithin before, and of which
-// an alert of the same SLO still fires or the last alert fired no more than JoinWithin before. A page joins no incident of
-// severity warning. A known alert changes nothing, so the operation is idempotent.
+// an alert of the same SLO still fires or the last alert fired no more than JoinWithin before. A page that joins an incident of
+// severity warning makes it critical. A known alert changes nothing, so the operation is idempotent.
 func (b *Book) fire(o *Operation, at time.Time) {
 	a := *o.Alert
 	a.Fired, a.Resolved = a.Fired.UTC(), time.Time{}
@@ -188,6 +188,9 @@ func (b *Book) fire(o *Operation, at time.Time) {
 				inc.State = Acknowledged
 			}
 		}
+		if a.Severity == Critical && inc.Severity == Warning {
+			inc.raise(a.Fired, o.Title)
+		}
 		if len(inc.Alerts) < MaxAlerts {
 			inc.Alerts = append(slices.Clip(inc.Alerts), a)
 		} else {
@@ -212,7 +215,7 @@ func (b *Book) fire(o *Operation, at time.Time) {
 
 // takes reports whether an alert joins the incident.
 func (i *Incident) takes(a *Alert) bool {
-	if i.Service != a.Service || i.Severity == Warning && a.Severity == Critical || i.State == Resolved && !i.Resolved.Automated {
+	if i.Service != a.Service || i.Severity == Warning && a.Severity == Critical && len(i.Alerts) >= MaxAlerts || i.State == Resolved && !i.Resolved.Automated {
 		return false
 	}
 	if i.State == Resolved {
@@ -222,6 +225,18 @@ func (i *Incident) takes(a *Alert) bool {
 		return true
 	}
 	return a.SLO != "" && slices.ContainsFunc(i.Alerts, func(x Alert) bool { return x.SLO == a.SLO && x.Resolved.IsZero() })
+}
+
+// raise makes an incident critical. Who acknowledged tickets has not answered a page.
+func (i *Incident) raise(at time.Time, title string) {
+	i.Severity, i.Raised = Critical, at
+	if i.State == Acknowledged {
+		i.State = Open
+	}
+	i.Ack = nil
+	if i.Automated {
+		i.Title = cut(title, MaxTitle)
+	}
 }
 
 // clear notes that an alert is over, and resolves the incident if it was the last one that was as urgent as the incident. A

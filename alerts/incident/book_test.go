@@ -70,15 +70,23 @@ func TestAlertsJoinAnIncident(t *testing.T) {
 	require.Equal(t, "INC-2026-11-0003 critical open 1", ids(b)[0])
 }
 
-func TestAPageOpensItsOwnBesideAWarning(t *testing.T) {
+func TestAPageRaisesAWarning(t *testing.T) {
 	b := NewBook()
 	apply(t, b, start, ticket("t1", "shop/a", start))
-	apply(t, b, start.Add(time.Minute), page("p1", "shop/a", start.Add(time.Minute)))
-	require.Equal(t, []string{"INC-2026-11-0002 critical open 1", "INC-2026-11-0001 warning open 1"}, ids(b))
+	apply(t, b, start.Add(time.Minute), Operation{Kind: AckIt, ID: "INC-2026-11-0001", By: "Ann", How: ByAPI})
+	require.Equal(t, []string{"INC-2026-11-0001 warning acknowledged 1"}, ids(b))
+	apply(t, b, start.Add(2*time.Minute), page("p1", "shop/a", start.Add(2*time.Minute)))
+	require.Equal(t, []string{"INC-2026-11-0001 critical open 2"}, ids(b), "one fault, one incident, which nobody has acknowledged as a page")
+	inc := b.View().Get("INC-2026-11-0001")
+	require.Nil(t, inc.Ack)
+	require.Equal(t, "p1", inc.Title)
+	require.Equal(t, start, inc.Detected, "by the ticket")
+	apply(t, b, start.Add(9*time.Minute), over("p1", start.Add(9*time.Minute)))
+	require.Equal(t, []string{"INC-2026-11-0001 critical resolved 2"}, ids(b))
 	other := page("p2", "shop/a", start.Add(time.Minute))
 	other.Alert.Service = "billing"
-	apply(t, b, start.Add(time.Minute), other)
-	require.Equal(t, "INC-2026-11-0003 critical open 1", ids(b)[0])
+	apply(t, b, start.Add(9*time.Minute), other)
+	require.Equal(t, "INC-2026-11-0002 critical open 1", ids(b)[0])
 }
 
 func TestAKnownAlertOpensNothing(t *testing.T) {

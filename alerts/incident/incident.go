@@ -62,6 +62,8 @@ type Incident struct {
 	OnsetBy string `json:"onset_by"`
 	// Detected is when the first alert fired, or when a person opened the incident.
 	Detected time.Time `json:"detected"`
+	// Raised is when a page joined an incident of severity warning; zero if none did.
+	Raised time.Time `json:"raised,omitzero"`
 	// Automated means that an alert opened it.
 	Automated bool      `json:"automated"`
 	OpenedBy  string    `json:"opened_by,omitempty"` // a person
@@ -167,12 +169,16 @@ type Update struct {
 // Detection is the time from the onset to the detection.
 func (i *Incident) Detection() time.Duration { return max(0, i.Detected.Sub(i.Onset)) }
 
-// Response is the time from the detection to the acknowledgement. ok is false if nobody has acknowledged the incident.
+// Response is the time from the detection, or from the page that made the incident critical, to the acknowledgement. ok is false if nobody has acknowledged the incident.
 func (i *Incident) Response() (d time.Duration, ok bool) {
 	if i.Ack == nil {
 		return 0, false
 	}
-	return max(0, i.Ack.Time.Sub(i.Detected)), true
+	from := i.Detected
+	if i.Raised.After(from) {
+		from = i.Raised
+	}
+	return max(0, i.Ack.Time.Sub(from)), true
 }
 
 // ResponseTeam is the team that the response counts for: the one that acknowledged, or else the one of the service level.
