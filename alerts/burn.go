@@ -60,11 +60,15 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 		cond.above(g.lowerBound(long, events), threshold, q.observed(s, t.Long))
 	}
 	cond.also = g.busy(s, t.Long)
+	expr := cond.expr()
+	if g.o.Minimal() {
+		expr = g.minimalBurn(s, t)
+	}
 	return rules.Rule{
-		Alert: name, Expr: cond.expr(), For: t.For, Labels: merge(labels, t.Labels),
+		Alert: name, Expr: expr, For: t.For, Labels: merge(labels, t.Labels),
 		Annotations: merge(g.annotations(runbook, g.sloNote(s,
 			g.subject(s)+burns,
-			untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf("{{ $value | humanizePercentage }} of the %s of the last %s were bad. Over that and over the last %s it is more than %s: a burn rate above %s, at which %s of the budget of %s is gone within %s.",
+			g.untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf("{{ $value | humanizePercentage }} of the %s of the last %s were bad. Over that and over the last %s it is more than %s: a burn rate above %s, at which %s of the budget of %s is gone within %s.",
 				unit(s), slo.FormatDuration(t.Long), slo.FormatDuration(t.Short), percent(t.Threshold), number(t.Factor),
 				percent(t.Share), s.Window, slo.FormatDuration(t.Long))))), t.Annotations),
 	}
@@ -114,11 +118,15 @@ func (g *generator) exhausted(s *slo.SLO) rules.Rule {
 	if s.Window.Calendar == "" {
 		cond.also = g.busy(s, s.Window.Rolling)
 	}
+	expr := cond.expr()
+	if g.o.Minimal() {
+		expr = g.minimalExhausted(s)
+	}
 	return rules.Rule{
-		Alert: NameBudgetExhausted, Expr: cond.expr(), For: 2 * g.o.LongEval, Labels: merge(labels, s.Alerting.Ticket.Labels),
+		Alert: NameBudgetExhausted, Expr: expr, For: 2 * g.o.LongEval, Labels: merge(labels, s.Alerting.Ticket.Labels),
 		Annotations: g.annotations(NameBudgetExhausted, g.sloNote(s,
 			g.subject(s)+" has no error budget left",
-			untilObserved("gt $value 1.0", slo.FormatDuration(shortWindow), fmt.Sprintf("{{ $value | humanizePercentage }} of the budget is left (below zero: overspent). The objective of %s over %s is missed as things stand.", s.Objective, s.Window)))),
+			g.untilObserved("gt $value 1.0", slo.FormatDuration(shortWindow), fmt.Sprintf("{{ $value | humanizePercentage }} of the budget is left (below zero: overspent). The objective of %s over %s is missed as things stand.", s.Objective, s.Window)))),
 	}
 }
 
@@ -130,11 +138,15 @@ func (g *generator) noData(s *slo.SLO) rules.Rule {
 	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = SeverityTicket, ImpactMedium, promise(s)
 	quiet, wait := quietTime(s), s.Alerting.NoData.For
 	set(&wait, g.o.NoDataAfter)
+	expr := "absent(" + g.q.anyValid(s) + ")\nor sum(" + g.q.anyEvents(s, quiet) + ") == 0" +
+		// Nothing was counted either while nobody counted.
+		"\nand on () " + g.q.observed(s, quiet) + " >= " + number(MinObserved)
+	if g.o.Minimal() {
+		expr = g.minimalNoData(s, quiet)
+	}
 	return rules.Rule{
-		Alert: NameNoData,
-		Expr: "absent(" + g.q.anyValid(s) + ")\nor sum(" + g.q.anyEvents(s, quiet) + ") == 0" +
-			// Nothing was counted either while nobody counted.
-			"\nand on () " + g.q.observed(s, quiet) + " >= " + number(MinObserved),
+		Alert:  NameNoData,
+		Expr:   expr,
 		For:    wait,
 		Labels: merge(labels, s.Alerting.NoData.Labels),
 		Annotations: merge(g.annotations(NameNoData, g.wholeNote(s,

@@ -159,7 +159,7 @@ func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (rules.
 		return rules.Rule{}, false
 	}
 	if entry != sla.CatalogueErrorTrend {
-		p.description = untilObserved("eq $value 0.0", slo.FormatDuration(shortWindow), p.description)
+		p.description = g.untilObserved("eq $value 0.0", slo.FormatDuration(shortWindow), p.description)
 	}
 	return g.slaAlertRule(a, s, p), true
 }
@@ -225,7 +225,7 @@ func (g *generator) latencyCritical(a *sla.Agreement, s *slo.SLO) (rules.Rule, b
 	}
 	r := g.slaAlertRule(a, s, slaAlert{NameLatencyCritical, "processing_time", SeverityCritical, ImpactHigh, cond.expr(), time.Minute,
 		"Far slower than agreed: " + subject,
-		untilObserved("eq $value 0.0", slo.FormatDuration(shortWindow), "{{ $value | humanizePercentage }} of the "+unit(s)+" of the last 5m took longer than "+slo.FormatDuration(l.Critical)+", the critical limit; "+percent(s.Objective.Budget())+" may take longer than "+slo.FormatDuration(s.Indicator.Threshold)+".")})
+		g.untilObserved("eq $value 0.0", slo.FormatDuration(shortWindow), "{{ $value | humanizePercentage }} of the "+unit(s)+" of the last 5m took longer than "+slo.FormatDuration(l.Critical)+", the critical limit; "+percent(s.Objective.Budget())+" may take longer than "+slo.FormatDuration(s.Indicator.Threshold)+".")})
 	if cond.groups == nil {
 		r.Annotations = g.annotations(NameLatencyCritical, g.wholeNote(s, r.Annotations["summary"], r.Annotations["description"]))
 	}
@@ -315,7 +315,7 @@ func (g *generator) composite(a *sla.Agreement, name string, bound float64) []ru
 	}
 	groups := g.q.agreementGroups(a)
 	cond := guarded{
-		groups: groups, identity: []string{series.LabelService}, recovery: g.recentlyObserved(a), missing: missingScore,
+		groups: groups, identity: []string{series.LabelService}, recovery: g.recentlyObserved(a), missing: missingScore, plain: g.o.Minimal(),
 		mine:   []string{"alertname=" + quote(name), series.LabelService + "=" + quote(a.Service), series.LabelAgreement + "=" + quote(a.Name)},
 		start:  []string{g.q.score(a), g.q.observedScore(a) + " < " + number(bound)},
 		goesOn: []string{g.q.score(a) + " < " + number(bound)},
@@ -325,7 +325,7 @@ func (g *generator) composite(a *sla.Agreement, name string, bound float64) []ru
 		Labels: g.agreementLabels(a, "composite", severity(a, seed), impact),
 		Annotations: g.annotations(name, g.agreementNote(a,
 			fmt.Sprintf("Score of %s/%s%s is below %s", a.Service, a.Name, groupText(groups), number(bound)),
-			untilObserved("lt $value 0.0", slo.FormatDuration(shortWindow), fmt.Sprintf(`The composite score over the last %s is {{ $value | printf "%%.1f" }} of 100, below %s. The page names the component that costs most.`, slo.FormatDuration(alertWindow(a)), number(bound))))),
+			g.untilObserved("lt $value 0.0", slo.FormatDuration(shortWindow), fmt.Sprintf(`The composite score over the last %s is {{ $value | printf "%%.1f" }} of 100, below %s. The page names the component that costs most.`, slo.FormatDuration(alertWindow(a)), number(bound))))),
 	}}
 }
 

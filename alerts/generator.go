@@ -50,11 +50,19 @@ func (g *generator) groups() ([]rules.Group, error) {
 	var out []rules.Group
 	add := func(group rules.Group) {
 		if len(group.Rules) > 0 {
-			group.Interval = g.o.Eval
+			if group.Interval == 0 {
+				group.Interval = g.o.Eval
+			}
 			out = append(out, group)
 		}
 	}
 	for _, s := range g.in.SLOs {
+		if g.o.Minimal() {
+			for _, group := range g.minimalGroups(s) {
+				add(group)
+			}
+			continue
+		}
 		add(g.sloGroup(s))
 	}
 	for _, a := range g.in.Agreements {

@@ -24,6 +24,7 @@ type guarded struct {
 	also     []string // conditions of both
 	recovery string   // share of the window, in [0,1], that must be observed for it to be over
 	missing  float64  // its value while it is not, which its texts tell by
+	plain    bool     // it goes by what was counted alone, as in the profile rules.Minimal
 }
 
 // Values of an alert that is kept because too little was observed. No alert of the kind fires with such a value.
@@ -50,6 +51,9 @@ func (l *Live) KeptValue(last float64) float64 {
 func (q guarded) expr() string {
 	on := onLabels(q.groups)
 	all := func(conditions ...string) string { return strings.Join(conditions, "\nand "+on+" ") }
+	if q.plain {
+		return all(append(slices.Clone(q.goesOn), q.also...)...)
+	}
 	fires := firing(q.mine...)
 	out := all(q.start...) + "\nor\n" + all(append(slices.Clone(q.goesOn), fires)...)
 	if len(q.also) > 0 {
@@ -69,7 +73,7 @@ func (q *guarded) above(ratio, threshold, observed string) {
 // guardedSLO begins an alert on an SLO.
 func (g *generator) guardedSLO(s *slo.SLO, name string, mine ...string) guarded {
 	q := guarded{
-		groups: g.q.groups(s), identity: g.identity(s), recovery: g.q.observed(s, shortWindow), missing: missingRatio,
+		groups: g.q.groups(s), identity: g.identity(s), recovery: g.q.observed(s, shortWindow), missing: missingRatio, plain: g.o.Minimal(),
 		mine: append([]string{"alertname=" + quote(name), series.LabelSLOID + "=" + quote(string(s.ID))}, mine...),
 	}
 	return q
@@ -112,7 +116,10 @@ func (g *generator) recentlyObserved(a *sla.Agreement) string {
 
 // untilObserved puts before a text what is to say while an alert is only kept,
 // which its value tells by a condition of the template.
-func untilObserved(condition, window, text string) string {
+func (g *generator) untilObserved(condition, window, text string) string {
+	if g.o.Minimal() {
+		return text
+	}
 	return "{{ if " + condition + " }}It fired, and less than " + percent(MinObserved) + " of the last " + window +
 		" was observed: missing data does not resolve it.{{ else }}" + text + "{{ end }}"
 }

@@ -37,8 +37,6 @@ func (o Options) withDefaults() Options {
 	set(&o.SilentMinEvents, 20)
 	set(&o.TablesMargin, 7*24*time.Hour)
 	set(&o.RunbookURL, "https://github.com/sloengine/sloengine/blob/main/docs/runbooks")
-	set(&o.Scrape, 15*time.Second)
-	set(&o.Eval, 30*time.Second)
-	set(&o.LongEval, 5*time.Minute)
+	o.Options = o.Intervals()
 	return o
 }

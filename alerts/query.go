@@ -40,7 +40,7 @@ func (q query) remaining(s *slo.SLO) string { return q.o.Alertable(s).PeriodRema
 func (q query) events(s *slo.SLO, w time.Duration) string {
 	o := q.o.Alertable(s)
 	out := o.EventsOver(s, w)
-	if w <= time.Hour || w > 6*time.Hour || !strings.HasPrefix(out, "sum_over_time(") {
+	if q.o.Minimal() || w <= time.Hour || w > 6*time.Hour || !strings.HasPrefix(out, "sum_over_time(") {
 		return out
 	}
 	out = "sum_over_time(" + o.Series(s, series.ValidEventsIncrease) + "[" + slo.FormatDuration(w) + "])"
@@ -73,6 +73,9 @@ func sumBy(labels []string, expr string) string {
 
 // ratioTen is the error ratio of ten minutes that ended a while ago: of two recorded rates, which meet end to end.
 func (q query) ratioTen(s *slo.SLO, ago time.Duration) string {
+	if q.o.Minimal() {
+		return "(" + q.o.Alertable(s).BadAgo(s, 2*shortWindow, ago) + " / " + q.o.EventsAgo(s, 2*shortWindow, ago) + ")"
+	}
 	at := func(sel string, ago time.Duration) string {
 		if ago > 0 {
 			sel += " offset " + slo.FormatDuration(ago)

@@ -111,7 +111,7 @@ func (g *generator) businessBoard() *board {
 			queries: []query{{"$cost * 3600 * " + failed, "{{service}} {{type}}"}},
 		}, lineStyle{}))
 	}
-	lost := g.eventsOver(g.only(s, varEvents), series.BadEventsIncrease, day)
+	lost := g.badOver(g.only(s, varEvents), day)
 	v := view{
 		title: "Bad events of the last day", about: "Bad events by SLO and group, and their cost. An event can be bad for several SLOs, so do not add up the rows.",
 		unit: unitShort, none: noEvents, steps: plain(),

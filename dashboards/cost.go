@@ -35,7 +35,7 @@ func (g *generator) costPanels(b *board, s selection, known []string) {
 		return
 	}
 	all := selection{g.service + `=~"$service"`}
-	seconds := " * on (" + g.id + ") group_left () " + g.eventsOver(all, series.ObservedIncrease, costWindow)
+	seconds := " * on (" + g.id + ") group_left () " + g.observedOver(all, costWindow)
 	before := all.of(series.CostBaseline) + seconds
 	saving := "(" + before + " - on (" + g.id + ") (sum by (" + g.id + ") (" + g.eventsOver(all, series.CostIncrease, costWindow) + ") or on (" + g.id + ") 0 * " + all.of(series.CostBaseline) + "))"
 	legend := "{{" + g.name + "}} in {{" + series.LabelCurrency + "}}"

@@ -27,7 +27,7 @@ func (g *generator) detailBoard() *board {
 	}
 	ofSLO := slices.Clone(engine) // for series without group labels
 	for _, l := range g.labels {
-		vars = append(vars, several(variableName(l), l, "Values of the group label "+l+", if the SLO is grouped by it.", l, whole.of(series.ValidEvents)))
+		vars = append(vars, several(variableName(l), l, "Values of the group label "+l+", if the SLO is grouped by it.", l, g.groups(whole)))
 		s = append(s, l+`=~"$`+variableName(l)+`"`)
 		engine = append(engine, l+`=~"$`+variableName(l)+`"`)
 	}
@@ -40,19 +40,25 @@ func (g *generator) detailBoard() *board {
 		return strings.TrimSpace(braces(names) + " " + more)
 	}
 	const notCounted = "no data: the engine does not count this SLO, or is not scraped"
-	budget := whole.of(series.ErrorBudget)
+	budget := g.budget(whole)
 	over := " * on (" + g.id + ") group_left () " + budget
 	per := " / on (" + g.id + ") group_left () " + budget
 
 	b.row("Now")
-	b.add(4, 5, stat(view{
+	width := 4
+	if g.o.Minimal() {
+		width = 8 // no series says how long the window is
+	}
+	b.add(width, 5, stat(view{
 		title: "Objective", about: "Share of events (or slices of time) that must be good.",
 		unit: "percentunit", decimals: 3, none: notRules, steps: plain(), queries: []query{{whole.of(series.Objective), "Objective"}},
 	}))
-	b.add(4, 5, stat(view{
-		title: "Window", about: "Length of the SLO's window. A calendar window is as long as the current period, such as this month.",
-		unit: "d", none: notRules, steps: plain(), queries: []query{{whole.of(series.TimePeriod), "Window"}},
-	}))
+	if !g.o.Minimal() {
+		b.add(4, 5, stat(view{
+			title: "Window", about: "Length of the SLO's window. A calendar window is as long as the current period, such as this month.",
+			unit: "d", none: notRules, steps: plain(), queries: []query{{whole.of(series.TimePeriod), "Window"}},
+		}))
+	}
 	b.add(8, 5, stat(view{
 		title: "Budget left", about: "Share of the error budget that is left in the SLO's window, by group. Below 0 the budget is overspent.",
 		unit: unitRatio, decimals: 1, none: noEvents, steps: budgetSteps(), queries: []query{{g.remaining(s), legend("")}},
@@ -96,12 +102,12 @@ func (g *generator) detailBoard() *board {
 	b.add(12, 8, lines(view{
 		title: "Valid and bad", about: "Events per second over the last five minutes. Slices per second if the SLO counts slices.",
 		unit: unitRate, none: notRules, steps: plain(), min: number(0),
-		queries: []query{{s.of(series.ValidEvents), legend("valid")}, {s.of(series.BadEvents), legend("bad")}},
+		queries: []query{{g.valid(s), legend("valid")}, {g.bad(s), legend("bad")}},
 	}, lineStyle{}))
 	b.add(12, 8, bars(view{
 		title: "Bad events of the last day", about: "Number of bad events in the last 24 hours, by group.",
 		unit: unitShort, none: noEvents, steps: above(neutral), min: number(0),
-		queries: []query{{g.eventsOver(s, series.BadEventsIncrease, day), legend("")}},
+		queries: []query{{g.badOver(s, day), legend("")}},
 	}))
 
 	if g.any(hasForecast) {

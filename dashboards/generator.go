@@ -248,13 +248,67 @@ func (g *generator) remaining(s selection) string { return g.long(s, series.Peri
 
 // perSLO joins each group's value with what is recorded once for its SLO.
 func (g *generator) perSLO(value, operator, name string) string {
-	return value + " " + operator + " on (" + g.id + ") group_left () " + selection{g.service + `=~"$service"`}.of(name)
+	return g.joined(value, operator, selection{g.service + `=~"$service"`}.of(name))
+}
+
+func (g *generator) perBudget(value, operator string) string {
+	return g.joined(value, operator, g.budget(selection{g.service + `=~"$service"`}))
+}
+
+func (g *generator) joined(value, operator, whole string) string {
+	return value + " " + operator + " on (" + g.id + ") group_left () " + whole
+}
+
+// valid and bad are the rates of events over the last five minutes, per second.
+func (g *generator) valid(s selection) string {
+	return g.rate(s, series.ValidEvents, series.ValidCount)
+}
+
+func (g *generator) bad(s selection) string { return g.rate(s, series.BadEvents, series.BadCount) }
+
+func (g *generator) rate(s selection, recorded, counted string) string {
+	if g.o.Minimal() {
+		return "sum_over_time(" + s.of(counted) + "[4m59s]) / 300"
+	}
+	return s.of(recorded)
+}
+
+// groups is a series with the labels of an SLO's groups.
+func (g *generator) groups(s selection) string {
+	if g.o.Minimal() {
+		return s.of(series.ValidCount)
+	}
+	return s.of(series.ValidEvents)
+}
+
+// budget is the share of events that may be bad, without group labels.
+func (g *generator) budget(s selection) string {
+	if g.o.Minimal() {
+		return "(1 - " + s.of(series.Objective) + ")"
+	}
+	return s.of(series.ErrorBudget)
+}
+
+// badOver is the number of bad events in a window.
+func (g *generator) badOver(s selection, w time.Duration) string {
+	if g.o.Minimal() {
+		return g.eventsOver(s, series.BadCount+":5m", w)
+	}
+	return g.eventsOver(s, series.BadEventsIncrease, w)
+}
+
+// observedOver is how many seconds of a window were observed, by SLO.
+func (g *generator) observedOver(s selection, w time.Duration) string {
+	if g.o.Minimal() {
+		return "(300 * max by (" + g.id + ") (count_over_time(" + s.of(series.ValidCount+":5m") + "[" + slo.FormatDuration(w) + "])))"
+	}
+	return g.eventsOver(s, series.ObservedIncrease, w)
 }
 
 // indicator is the share of good events over each SLO's own window, worked back
 // from the budget, since every window has a series of its own.
 func (g *generator) indicator(s selection) string {
-	return "1 - " + g.perSLO("(1 - "+g.remaining(s)+")", "*", series.ErrorBudget)
+	return "1 - " + g.perBudget("(1 - "+g.remaining(s)+")", "*")
 }
 
 // objective is the target, with the labels of each group.
@@ -264,7 +318,7 @@ func (g *generator) objective(s selection) string {
 
 // burn is how fast the budget is spent over a window.
 func (g *generator) burn(s selection, w time.Duration) string {
-	return g.perSLO(g.errorRatio(s, w), "/", series.ErrorBudget)
+	return g.perBudget(g.errorRatio(s, w), "/")
 }
 
 // eventsOver is the number of events in a window, from those recorded for every

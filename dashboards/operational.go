@@ -126,7 +126,7 @@ func (g *generator) operationalBoard() *board {
 	b.add(12, 8, lines(view{
 		title: "Valid events by SLO", about: "Valid events per second for each SLO, over the last five minutes. Slices per second for SLOs that count slices.",
 		unit: unitRate, none: notRules, steps: plain(),
-		queries: []query{{s.of(series.ValidEvents), g.legend()}},
+		queries: []query{{g.valid(s), g.legend()}},
 	}, lineStyle{}))
 	if g.any(isThroughput) {
 		b.add(12, 8, lines(view{

@@ -155,14 +155,14 @@ func TestPanelsReturnData(t *testing.T) {
 			}
 			sp := insurance(t)
 			withCapacity(ruleSpec(sp))
-			in, o := ruleSpec(sp), dashboards.Options{Options: rules.Options{Names: naming, Eval: 150 * time.Second}, Dimensions: []string{"error_type", "stage", "task", "integration"}}
+			in, o := ruleSpec(sp), dashboards.Options{Options: rules.Options{Names: naming, Profile: rules.Minimal, Eval: 150 * time.Second}, Dimensions: []string{"error_type", "stage", "task", "integration"}}
 			groups := recording(t, in, o.Options)
 			ao := alerts.Options{Options: o.Options}
 			ao.From, ao.Until = worldBegin.AddDate(0, -2, 0), worldEnd.AddDate(0, 6, 0)
 			alerting, err := alerts.Rules(in, ao)
 			require.NoError(t, err)
 			w := newWorld(t)
-			w.play(sp, append(groups, alerting...))
+			w.play(sp, rules.Merge(groups, alerting))
 
 			panels, queries, data := 0, 0, 0
 			silent := map[string]bool{}

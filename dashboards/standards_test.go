@@ -130,6 +130,7 @@ func inputs(t testing.TB) map[string]struct {
 		o  dashboards.Options
 	}{
 		"insurance":       {in, dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}}},
+		"minimal":         {in, dashboards.Options{Options: rules.Options{Profile: rules.Minimal}, Dimensions: []string{"error_type", "stage", "task", "integration"}}},
 		"names of Sloth":  {in, dashboards.Options{Options: rules.Options{Names: rules.Sloth}}},
 		"Prometheus only": {bare, dashboards.Options{}},
 		"hostile labels":  {hostile, dashboards.Options{Dimensions: []string{"error type", "outcome", "\"}", "x", "five"}}},

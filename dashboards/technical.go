@@ -70,7 +70,7 @@ func (g *generator) technicalBoard() *board {
 		b.add(24, 7, lines(view{
 			title: "Volume by " + l, about: "Valid events per second over the last five minutes, by " + l + ". Slices per second for SLOs that count slices.",
 			unit: unitRate, none: notRules, steps: plain(),
-			queries: []query{{of.of(series.ValidEvents), legend}},
+			queries: []query{{g.valid(of), legend}},
 		}, lineStyle{}))
 	}
 

@@ -73,7 +73,7 @@ func (g *generator) sloVariables(labels []string) []variable {
 	}
 	for _, l := range labels {
 		out = append(out, several(variableName(l), l, "Values of the group label "+l+". While values are selected, SLOs that are not grouped by this label are hidden.",
-			l, series.ValidEvents+`{`+g.service+`=~"$service"}`))
+			l, g.groups(selection{g.service + `=~"$service"`})))
 	}
 	return out
 }

@@ -11,7 +11,7 @@ func (r *sloRules) utilization() (short, long []Rule) {
 	if c.IsZero() {
 		return nil, nil
 	}
-	events := sumBy(r.groups, r.rate(series.CapacityEvents.Name+"{"+series.LabelSLOID+`="`+string(r.s.ID)+`"}`))
+	events := sumBy(r.groups, r.rate5m(series.CapacityEvents.Name+"{"+series.LabelSLOID+`="`+string(r.s.ID)+`"}`))
 	short = []Rule{{Record: series.CapacityUsed5m, Expr: events + " / " + num(c.PerSecond()), Labels: r.labels}}
 	long = []Rule{
 		{Record: series.CapacityUsed1h, Expr: "avg_over_time(" + r.series(series.CapacityUsed5m) + "[1h])"},

@@ -190,7 +190,7 @@ func (r *agreementRules) sum(of func(component int) string) string {
 		for _, s := range r.slos {
 			if !slices.Contains(seen, s.s.ID) {
 				seen = append(seen, s.s.ID)
-				terms = append(terms, "0 * "+s.series(series.ValidEvents))
+				terms = append(terms, "0 * "+s.valid())
 			}
 		}
 	}

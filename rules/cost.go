@@ -13,7 +13,11 @@ func (r *sloRules) cost() []Rule {
 	}
 	labels := r.costLabels()
 	labels[series.LabelBasis] = r.s.Cost.Basis()
-	return []Rule{{Record: series.CostIncrease, Expr: r.short(badSeries, base) + " * " + num(r.s.UnitCost().Float()*base.Seconds()), Labels: labels}}
+	bad := r.short(badSeries, base) + " * " + num(r.s.UnitCost().Float()*base.Seconds())
+	if r.g.Minimal() {
+		bad = r.series(series.BadCount+":5m") + " * " + num(r.s.UnitCost().Float())
+	}
+	return []Rule{{Record: series.CostIncrease, Expr: bad, Labels: labels}}
 }
 
 func (r *sloRules) costLabels() map[string]string {

@@ -25,6 +25,7 @@ func (in Spec) ReadsEvents() bool {
 // later one sees what an earlier one recorded at the same instant.
 type Group struct {
 	Name        string
+	Comment     string        // lines above the group
 	Interval    time.Duration // 0 = Prometheus' own default
 	QueryOffset time.Duration // newer than Prometheus 2.42; 0 = none
 	Limit       int

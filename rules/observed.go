@@ -94,6 +94,12 @@ func (o Options) Observed(s *slo.SLO, w time.Duration) string {
 func (o Options) PeriodObserved(s *slo.SLO) string { return o.observedOver(s, s.Window) }
 
 func (o Options) observedOver(s *slo.SLO, w slo.Window) string {
+	switch {
+	case o.Minimal() && w.Calendar != "":
+		return "vector(1)"
+	case o.Minimal():
+		return "max(" + o.bare().Covered(s, w.Rolling) + ")"
+	}
 	if w.Calendar == "" {
 		return o.Observed(s, w.Rolling)
 	}

@@ -25,7 +25,8 @@ const (
 // Options say how rules are written. The zero value works for a spec without
 // calendar windows and recurring corrections.
 type Options struct {
-	Names Naming
+	Names   Naming
+	Profile Profile
 
 	Scrape   time.Duration // scrape interval of the counters; default 15s, at most 2m
 	Eval     time.Duration // evaluation interval of windows up to 6h; default 30s; divides 5m
@@ -46,10 +47,16 @@ type Options struct {
 var ErrNoTables = errors.New("calendar windows and corrections become tables of times: say from when until when")
 
 func (o Options) withDefaults() (Options, error) {
-	o.Scrape, o.Eval, o.LongEval = o.scrape(), o.eval(), o.longEval()
+	o = o.Intervals()
 	switch {
 	case o.Names != Own && o.Names != Sloth:
 		return o, fmt.Errorf("unknown names %q: want none or %s", o.Names, Sloth)
+	case o.Profile != Full && o.Profile != Minimal:
+		return o, fmt.Errorf("unknown profile %q: want %s or none", o.Profile, Minimal)
+	case o.Minimal() && o.Eval < o.Scrape:
+		return o, fmt.Errorf("evaluation interval %s: want at least the scrape interval, %s", o.Eval, o.Scrape)
+	case o.Minimal() && o.LongEval != base:
+		return o, fmt.Errorf("evaluation interval of long windows %s: profile %s wants 5m", o.LongEval, Minimal)
 	case o.Scrape < time.Second || o.Scrape > 2*time.Minute:
 		return o, fmt.Errorf("scrape interval %s: want 1s to 2m", o.Scrape)
 	case o.Eval < time.Second || base%o.Eval != 0 || o.Eval > base/2:
@@ -67,8 +74,19 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-func (o Options) scrape() time.Duration   { return or(o.Scrape, 15*time.Second) }
-func (o Options) eval() time.Duration     { return or(o.Eval, 30*time.Second) }
+// Intervals returns options that say how often is scraped and evaluated, by the defaults where they say nothing.
+func (o Options) Intervals() Options {
+	o.Scrape, o.Eval, o.LongEval = o.scrape(), o.eval(), o.longEval()
+	return o
+}
+
+func (o Options) scrape() time.Duration { return or(o.Scrape, 15*time.Second) }
+func (o Options) eval() time.Duration {
+	if o.Minimal() {
+		return or(o.Eval, evalFor(o.scrape()))
+	}
+	return or(o.Eval, 30*time.Second)
+}
 func (o Options) longEval() time.Duration { return or(o.LongEval, base) }
 
 func or(d, def time.Duration) time.Duration {

@@ -77,6 +77,9 @@ func (o Options) ErrorRatio(s *slo.SLO, w time.Duration) string {
 
 // PeriodErrorRatio is ErrorRatio over the SLO's own window.
 func (o Options) PeriodErrorRatio(s *slo.SLO) string {
+	if o.Minimal() {
+		return "(1 - " + o.PeriodRemaining(s) + ") * " + slo.FormatRatio(s.Objective.Budget())
+	}
 	return o.fresh(o.Series(s, PeriodRatioName(s.Window)), s.Window.Longest())
 }
 
@@ -98,10 +101,19 @@ func (o Options) fresh(selector string, w time.Duration) string {
 }
 
 // BadRate is the rate of bad events over the last five minutes, per second.
-func (o Options) BadRate(s *slo.SLO) string { return o.Series(s, series.BadEvents) }
+func (o Options) BadRate(s *slo.SLO) string { return o.rate(s, series.BadEvents, series.BadCount) }
 
 // ValidRate is the rate of valid events over the last five minutes, per second.
-func (o Options) ValidRate(s *slo.SLO) string { return o.Series(s, series.ValidEvents) }
+func (o Options) ValidRate(s *slo.SLO) string {
+	return o.rate(s, series.ValidEvents, series.ValidCount)
+}
+
+func (o Options) rate(s *slo.SLO, recorded, counted string) string {
+	if o.Minimal() {
+		return o.countsOver(s, counted, base, 0) + " / 300"
+	}
+	return o.Series(s, recorded)
+}
 
 // CountsEvents reports whether the rates of an SLO are those of events. They
 // are slices of time where slices are judged, and meaningless but for their
@@ -121,6 +133,9 @@ func Slices(s *slo.SLO) bool {
 
 // EventsOver is the number of valid events in a window, corrections included.
 func (o Options) EventsOver(s *slo.SLO, w time.Duration) string {
+	if o.Minimal() {
+		return o.countsOver(s, series.ValidCount, w, 0)
+	}
 	return o.eventsOver(s, w, validSeries)
 }
 

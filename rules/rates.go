@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -20,8 +21,8 @@ import (
 func (r *sloRules) rates() (valid, bad string) {
 	in := &r.s.Indicator
 	sum := func(expr string) string { return sumBy(r.groups, r.renamed(expr)) }
-	rate := func(selector string) string { return sum(r.rate(selector)) }
-	v := r.series(series.ValidEvents)
+	rate := func(selector string) string { return r.perEval(sum(r.rate(selector))) }
+	v := r.valid()
 	filled := func(expr string) string { return expr + " or " + on(r.groups) + " " + v + " * 0" }
 	without := func(good string) string { return "clamp_min(" + v + " - " + on(r.groups) + " " + good + ", 0)" }
 
@@ -34,16 +35,20 @@ func (r *sloRules) rates() (valid, bad string) {
 		return valid, without("(" + filled(rate(selector(in.PromGood))) + ")")
 	case slo.PromQueries:
 		// The comparison drops what is no number, such as a share of no events.
-		query := func(q string) string { return sum("(" + slo.PromAt(q, base+r.g.Scrape) + ") >= 0") }
+		query := func(q string) string { return r.perEval(sum("(" + slo.PromAt(q, r.window()) + ") >= 0")) }
 		valid = query(in.PromTotalQuery)
 		if in.PromBadQuery != "" {
 			return valid, filled(query(in.PromBadQuery))
 		}
 		return valid, without("(" + filled(query(in.PromGoodQuery)) + ")")
 	case slo.PromRatio:
-		ratio := "avg" + strings.TrimPrefix(sum("("+slo.PromAt(in.PromErrorRatioQuery, base+r.g.Scrape)+") >= 0"), "sum")
+		ratio := "avg" + strings.TrimPrefix(sum("("+slo.PromAt(in.PromErrorRatioQuery, r.window())+") >= 0"), "sum")
 		return ratio + " * 0 + 1", "clamp_max(" + ratio + ", 1)"
 	case slo.PromThreshold:
+		if r.g.Minimal() {
+			good := sum("(" + in.PromQuery + ") " + string(in.PromOp) + " bool " + num(in.PromValue))
+			return "count" + strings.TrimPrefix(sum(in.PromQuery), "sum"), without(good)
+		}
 		steps := "[5m:" + dur(r.g.Eval) + "]"
 		valid = sum("count_over_time(("+in.PromQuery+")"+steps+")") + " / 300"
 		good := sum("sum_over_time(((" + in.PromQuery + ") " + string(in.PromOp) + " bool " + num(in.PromValue) + ")" + steps + ")")
@@ -78,7 +83,25 @@ func (r *sloRules) renamed(expr string) string {
 	return expr
 }
 
-// rate is the rate of every counter of a selector over five minutes. Without a
+// valid selects the series that is recorded first, of the valid events.
+func (r *sloRules) valid() string {
+	if r.g.Minimal() {
+		return r.series(series.ValidCount)
+	}
+	return r.series(series.ValidEvents)
+}
+
+// window is what rates are taken over: a scrape longer than what they stand for, so that the increase between the last
+// sample before it and its first one is in it.
+func (r *sloRules) window() time.Duration {
+	if r.g.Minimal() {
+		return r.g.Eval + r.g.Scrape
+	}
+	return base + r.g.Scrape
+}
+
+// rate is the rate of every counter of a selector. Profile Minimal takes it over one evaluation and a scrape, other
+// profiles over five minutes. There, without a
 // reset that is a difference of two samples: neighbouring rates meet end to end,
 // and nothing is lost where a counter leaves zero, below which rate() extends
 // nothing. With a reset, or without a sample five minutes ago, it is rate() over
@@ -88,7 +111,18 @@ func (r *sloRules) renamed(expr string) string {
 // A sample that was looked back for may be from before the range, and a reset
 // between them: no difference is below zero.
 func (r *sloRules) rate(selector string) string {
+	if r.g.Minimal() {
+		return "rate(" + selector + "[" + dur(r.window()) + "])"
+	}
+	return r.rate5m(selector)
+}
+
+// rate5m is the rate over five minutes in every profile.
+func (r *sloRules) rate5m(selector string) string {
 	rng := selector + "[" + dur(base+r.g.Scrape) + "]"
+	if r.g.Minimal() {
+		return "rate(" + rng + ")"
+	}
 	return "(" + selector + " - " + selector + " offset 5m >= 0) / 300 unless resets(" + rng + ") > 0 or rate(" + rng + ")"
 }
 
@@ -115,7 +149,7 @@ func selector(text string) string {
 // target.
 func (r *sloRules) volumes() []Rule {
 	rate := func(s *metric.Family) string {
-		return sumBy(r.groups, r.rate(s.Name+"{"+series.LabelSLOID+`="`+string(r.s.ID)+`"}`))
+		return sumBy(r.groups, r.rate5m(s.Name+"{"+series.LabelSLOID+`="`+string(r.s.ID)+`"}`))
 	}
 	return []Rule{
 		{Record: series.SliceAchievedRate, Expr: rate(series.SliceAchieved), Labels: r.labels},

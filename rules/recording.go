@@ -164,6 +164,9 @@ func (r *sloRules) series(name string) string { return name + r.matchers }
 
 // append adds the groups of the SLO: short windows, long windows, constants.
 func (r *sloRules) append(out []Group) []Group {
+	if r.g.Minimal() {
+		return r.minimalGroups(out)
+	}
 	windows := Windows(r.s)
 	short := make([]Rule, 0, 16)
 	valid, bad := r.rates()

@@ -122,6 +122,12 @@ func (m mask) now() string {
 	return "((" + m.series(series.CorrectionStart) + " < time()) and (" + m.series(series.CorrectionEnd) + " > time()))"
 }
 
+// counted is 1 while corrected events are among those since the last evaluation, which they leave five minutes before
+// they leave the five-minute rates.
+func (m mask) counted() string {
+	return "count((" + m.series(series.CorrectionStart) + " < time()) and (" + m.series(series.CorrectionEnd) + " > time() + 300)) > bool 0"
+}
+
 // then is now at the times of a subquery.
 func (m mask) then() string {
 	return "((" + m.series(series.CorrectionStart) + " @ end() < time()) and (" + m.series(series.CorrectionEnd) + " @ end() > time()))"
@@ -189,8 +195,12 @@ func (t *tables) excluded(cs []slo.Correction) ([]slo.Span, error) {
 	return once, nil
 }
 
+func (m mask) labels(service string) map[string]string {
+	return map[string]string{series.LabelService: service, series.LabelCorrections: m.id}
+}
+
 func (m mask) rules(service string, reach time.Duration) []Rule {
-	labels := map[string]string{series.LabelService: service, series.LabelCorrections: m.id}
+	labels := m.labels(service)
 	var starts, ends []string
 	var longest time.Duration
 	for _, s := range m.spans {
@@ -219,6 +229,9 @@ func (t *tables) group(o Options) (Group, bool) {
 	}
 	for _, m := range t.masks {
 		g.Rules = append(g.Rules, m.rules(t.service, t.reach+t.delay)...)
+		if o.Minimal() {
+			g.Rules = append(g.Rules, Rule{Record: series.Maintenance, Expr: m.counted(), Labels: m.labels(t.service)})
+		}
 	}
 	if !t.until.IsZero() && len(g.Rules) > 0 {
 		g.Rules = append(g.Rules, Rule{

@@ -28,6 +28,9 @@ func (f family) over(w time.Duration) string {
 // corrections taken out, for each group. It binds as tightly as a selector. The
 // factor is the same for bad and valid events and for all groups.
 func (r *sloRules) over(f family, w slo.Window) string {
+	if r.g.Minimal() {
+		return r.minimalOver(f, w)
+	}
 	if w.Calendar == "" && w.Rolling <= shortLimit {
 		return r.short(f, w.Rolling)
 	}

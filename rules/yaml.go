@@ -31,7 +31,7 @@ func groupsNode(groups []Group) *yamlgen.Node {
 	var m yamlgen.Map
 	all := make([]*yamlgen.Node, len(groups))
 	for i := range groups {
-		all[i] = groups[i].node()
+		all[i] = yamlgen.Above(groups[i].node(), groups[i].Comment)
 	}
 	m.Set("groups", yamlgen.List(all...))
 	return m.Node()

@@ -34,6 +34,7 @@ type generateFlags struct {
 	out        string
 	prune      bool
 	names      string
+	profile    string
 	format     string
 	scrape     string
 	from       string
@@ -78,6 +79,7 @@ and its scrape job are then written only with --engine.`,
 	p.StringVar(&f.out, "out", "out", "folder to write to, or - for standard output")
 	p.BoolVar(&f.prune, "prune", false, "remove files that an earlier run generated and this run did not")
 	cli.AddChoice(p, &f.names, "names", "", "naming scheme of series and labels", "own", "sloth")
+	cli.AddChoice(p, &f.profile, "profile", "", "what to record of an SLO", "full", "minimal")
 	cli.AddChoice(p, &f.format, "format", "", "rule files (prometheus) or PrometheusRule manifests (operator)", "prometheus", "operator")
 	p.StringVar(&f.scrape, "scrape-interval", "15s", "how often Prometheus scrapes the counters")
 	p.StringVar(&f.from, "from", "", "start of the time tables, RFC 3339 (default: first day of this month)")
@@ -231,6 +233,9 @@ func (f *generateFlags) options(g *generator) (err error) {
 	if f.names == "sloth" {
 		o.Names = rules.Sloth
 	}
+	if f.profile == "minimal" {
+		o.Profile = rules.Minimal
+	}
 	if o.Scrape, err = slo.ParseDuration(f.scrape); err != nil {
 		return cli.Usagef("invalid --scrape-interval: %w", err)
 	}
@@ -311,20 +316,23 @@ func (g *generator) ruleSets(take func(ruleSet) error) error {
 		if err != nil {
 			return fmt.Errorf("service %s: %w", service, err)
 		}
-		if err := take(ruleSet{service + ".recording", recording}); err != nil {
-			return err
-		}
 		o := g.alerts
 		o.NoEngine = true
 		firing, err := alerts.Rules(part, o)
 		if err != nil {
 			return fmt.Errorf("service %s: %w", service, err)
 		}
-		if len(firing) == 0 {
-			continue
+		sets := []ruleSet{{service + ".recording", recording}, {service + ".alerts", firing}}
+		if o.Profile == rules.Minimal {
+			sets = []ruleSet{{service, rules.Merge(recording, firing)}}
 		}
-		if err := take(ruleSet{service + ".alerts", firing}); err != nil {
-			return err
+		for _, set := range sets {
+			if len(set.groups) == 0 {
+				continue
+			}
+			if err := take(set); err != nil {
+				return err
+			}
 		}
 	}
 	if !g.watched() {

@@ -1,5 +1,20 @@
 package series
 
+// The names that the profile minimal records besides error ratios, Objective and PeriodBudgetRemaining.
+const (
+	ValidCount = "slo:valid_events" // events since the last evaluation; :5m of the last five minutes, :month of the calendar window
+	BadCount   = "slo:bad_events"
+
+	// Maintenance is 1 while the counters may hold events that corrections take out, and absent otherwise.
+	Maintenance = "slo:maintenance"
+)
+
+// Evidence is the name of the evidence of a window such as "1h" that more is bad than the objective allows.
+func Evidence(window string) string { return "slo:evidence:" + window }
+
+// Held is the name of the bad share of a short window, which lasts at little traffic.
+func Held(window string) string { return "slo:sli_error:held" + window }
+
 // The names that the rules record for every SLO and group. Rates are per second.
 const (
 	BadEvents   = "slo:bad_events:rate5m"   // bad events, zero-filled

@@ -1,0 +1,218 @@
+package alerts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/slo"
+)
+
+func minimalOptions() Options {
+	o := Options{Options: tables, NoEngine: true}
+	o.Profile = rules.Minimal
+	return o
+}
+
+// The limits that keep a generated file readable, with the SLO's name as s/a and the user's selectors as X.
+const (
+	maxExprBytes = 240
+	maxExprLines = 4
+)
+
+func TestMinimalIsReadable(t *testing.T) {
+	files, err := filepath.Glob("../testdata/specs/*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			m := generate(t, exampleSpec(t, name), minimalOptions())
+			groups := rules.Merge(m.recording, m.alerts)
+			path := filepath.Join(t.TempDir(), "rules.yaml")
+			require.NoError(t, os.WriteFile(path, rules.File("", groups), 0o644))
+			require.Contains(t, promtool(t, "check", "rules", path), "SUCCESS")
+			for _, s := range m.in.Expressible().SLOs {
+				readable(t, s, groups)
+			}
+		})
+	}
+}
+
+func readable(t *testing.T, s *slo.SLO, groups []rules.Group) {
+	count, most := 0, 24
+	if s.Indicator.Kind == slo.KindPrometheus {
+		most = 22
+	}
+	in := &s.Indicator
+	words := []string{string(s.ID), "s/a"}
+	for _, selector := range []string{in.PromTotal, in.PromBad, in.PromGood} {
+		if selector != "" {
+			words = append(words, selector, "X")
+		}
+	}
+	longest := maxExprBytes
+	if s.Alerting.MinEvents > 0 {
+		longest += 40 // one condition more
+	}
+	text := strings.NewReplacer(words...)
+	for _, g := range groups {
+		if g.Name != rules.ShortGroup(s) && g.Name != rules.LongGroup(s) {
+			continue
+		}
+		require.Len(t, strings.Split(g.Comment, "\n"), 2, g.Name)
+		for _, r := range g.Rules {
+			count++
+			expr := text.Replace(r.Expr)
+			if in.PromForm() == slo.PromQueries || in.PromForm() == slo.PromRatio || in.PromForm() == slo.PromThreshold {
+				continue // the user's own query may be long
+			}
+			require.LessOrEqual(t, len(expr), longest, expr)
+			require.LessOrEqual(t, strings.Count(expr, "\n")+1, maxExprLines, expr)
+			require.LessOrEqual(t, strings.Count(expr, " offset "), 1, expr)
+		}
+	}
+	if s.Window.Calendar != "" {
+		most += 2 // the events of the calendar window
+	}
+	if s.Cost != nil {
+		most += 3
+	}
+	if !in.Capacity.IsZero() {
+		most += 4
+	}
+	most += 3 * (len(tiersIn(s)) - len(slo.Tiers)) // alert, evidence and window of each more
+	require.LessOrEqual(t, count, most, s.ID)
+}
+
+func tiersIn(s *slo.SLO) []slo.Tier {
+	if len(s.Alerting.Tiers) > len(slo.Tiers) {
+		return s.Alerting.Tiers
+	}
+	return slo.Tiers
+}
+
+// shop is an SLO on counters of Prometheus, of two products.
+func shop(t testing.TB) *slo.SLO {
+	s := grouped(simple(t, "shop/availability", "99.9"), "product")
+	s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromTotal: `http_requests_total`, PromBad: `http_requests_total{code="500"}`}
+	return s
+}
+
+// counters are counters of one product, scraped every 15 s a second after the evaluation. bad is the share of failures
+// since a time; ok says whether a scrape succeeds.
+type counters struct {
+	product   string
+	perSecond float64
+	bad       func(at time.Duration) float64
+	ok        func(at time.Duration) bool
+}
+
+func (l *lab) scrape(c counters, to time.Duration) {
+	const step = 15 * time.Second
+	good, bad := map[time.Duration]float64{}, map[time.Duration]float64{}
+	var g, b float64
+	for at := time.Duration(0); at <= to; at += step {
+		share := c.bad(at)
+		b += share * c.perSecond * step.Seconds()
+		g += (1 - share) * c.perSecond * step.Seconds()
+		good[at], bad[at] = g, b
+	}
+	for code, of := range map[string]map[time.Duration]float64{"200": good, "500": bad} {
+		l.load(fmt.Sprintf(`http_requests_total{product=%q,code=%q}`, c.product, code), time.Second, to+time.Second, step, func(at time.Duration) (float64, bool) {
+			return of[at-time.Second], c.ok == nil || c.ok(at-time.Second)
+		})
+	}
+}
+
+// every evaluates each group at its own interval.
+func (l *lab) every(to time.Duration, key func(labels.Labels) string) map[string][]time.Duration {
+	edges, on := map[string][]time.Duration{}, map[string]bool{}
+	for at := time.Duration(0); at <= to; at += 30 * time.Second {
+		for _, g := range l.groups {
+			if at%g.Interval() == 0 {
+				g.Eval(context.Background(), time.UnixMilli(at.Milliseconds()))
+			}
+		}
+		now := map[string]bool{}
+		for _, a := range l.firing() {
+			now[key(a.Labels)] = true
+		}
+		for k := range union(on, now) {
+			if on[k] != now[k] {
+				edges[k] = append(edges[k], at)
+			}
+		}
+		on = now
+	}
+	return edges
+}
+
+func minimalLab(t testing.TB, s *slo.SLO) *lab {
+	m := generate(t, rules.Spec{SLOs: []*slo.SLO{s}}, minimalOptions())
+	return newLab(t, slices.DeleteFunc(rules.Merge(m.recording, m.alerts), func(g rules.Group) bool { return len(g.Rules) == 0 })...)
+}
+
+// incident is bad from a time on, for a while.
+func during(start, length time.Duration, share float64) func(time.Duration) float64 {
+	return func(at time.Duration) float64 {
+		if at > start && at <= start+length {
+			return share
+		}
+		return 0
+	}
+}
+
+func TestMinimalTimes(t *testing.T) {
+	const start = 7 * time.Hour // the longest window that pages is covered
+	for _, c := range []struct {
+		share  float64
+		length time.Duration
+		want   map[string]string // minutes after the begin, and after the end
+	}{
+		{1, 4 * time.Hour, map[string]string{"page-1h": "1.5 5.5", "page-6h": "2.5 30.5"}},
+		{0.15, 10 * time.Minute, map[string]string{"page-1h": "6.5 5.0"}},
+		{0.1, time.Hour, map[string]string{"page-1h": "9.0 5.0", "page-6h": "22.0 28.5"}},
+	} {
+		t.Run(fmt.Sprintf("%g %s", c.share, c.length), func(t *testing.T) {
+			l := minimalLab(t, shop(t))
+			to := start + c.length + 35*time.Minute
+			l.scrape(counters{product: "a", perSecond: 100, bad: during(start, c.length, c.share)}, to)
+			l.scrape(counters{product: "b", perSecond: 100, bad: during(0, 0, 0)}, to)
+			got := map[string]string{}
+			for tier, at := range l.every(to, byTier) {
+				if strings.HasPrefix(tier, "page") {
+					require.Len(t, at, 2, tier)
+					got[tier] = fmt.Sprintf("%.1f %.1f", (at[0] - start).Minutes(), (at[1] - start - c.length).Minutes())
+				}
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+// 2 % are bad, then nothing is scraped for 40 minutes, then 2 % are bad again.
+func TestMinimalPagesAgainAfterAGap(t *testing.T) {
+	const bad, gap, again = 7 * time.Hour, 9 * time.Hour, 9*time.Hour + 40*time.Minute
+	to := again + 10*time.Minute
+	l := minimalLab(t, shop(t))
+	for _, product := range []string{"a", "b"} {
+		l.scrape(counters{product: product, perSecond: 100, bad: during(bad, 10*time.Hour, 0.02),
+			ok: func(at time.Duration) bool { return at <= gap || at > again }}, to)
+	}
+	got := l.every(to, func(l labels.Labels) string { return l.Get("alertname") + l.Get("slo_tier") })
+	page := got[NameBurnPage+"page-1h"]
+	require.Len(t, page, 3)
+	require.Greater(t, page[1], gap+15*time.Minute, "missing data ends no page at once")
+	require.Less(t, got[NameNoData][0], page[1], "that data is missing is said before")
+	require.LessOrEqual(t, page[2], again+2*time.Minute)
+}
