@@ -50,7 +50,7 @@ func (g *generator) slothRule(s *slo.SLO, tiers []Tier) rules.Rule {
 	}
 	out.Annotations["title"] = "(" + severity + ") " + burns
 	out.Annotations["summary"] = burns
-	out.Annotations["description"] = untilObserved("eq $value 0.0", slo.FormatDuration(tiers[0].Short), fmt.Sprintf(
+	out.Annotations["description"] = g.untilObserved("eq $value 0.0", slo.FormatDuration(tiers[0].Short), fmt.Sprintf(
 		"{{ $value | humanizePercentage }} of the %s of the last %s were bad. The objective of %s over %s allows %s.",
 		unit(s), strings.Join(windows, " or "), s.Objective, s.Window, percent(exact(s.Objective.Budget()))))
 	maps.Copy(out.Annotations, tiers[0].Annotations)
