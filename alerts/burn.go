@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/rules"
@@ -164,9 +165,14 @@ func quietTime(s *slo.SLO) time.Duration {
 	return 24 * time.Hour
 }
 
-// sloLabels are the labels that name an SLO on its alerts.
+// sloLabels are the labels of an SLO on its alerts: those of its spec, and those that name it.
 func (g *generator) sloLabels(s *slo.SLO) map[string]string {
-	return map[string]string{
-		series.LabelSLOID: string(s.ID), series.LabelService: s.ID.Service(), series.LabelSLO: s.ID.Name(),
+	out := map[string]string{}
+	if !s.Alerting.NoSpecLabels {
+		for name, value := range rules.SpecLabels(s) {
+			out[name] = strings.ReplaceAll(value, "{{", literalBraces)
+		}
 	}
+	out[series.LabelSLOID], out[series.LabelService], out[series.LabelSLO] = string(s.ID), s.ID.Service(), s.ID.Name()
+	return out
 }

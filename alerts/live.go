@@ -130,7 +130,7 @@ func (l Live) of(r rules.Rule) Live {
 	l.Alert, l.For, l.KeepFiringFor = r.Alert, r.For, r.KeepFiringFor
 	l.Labels = maps.Clone(r.Labels)
 	for k, v := range l.Labels {
-		l.Labels[k] = strings.ReplaceAll(v, `{{ "{{" }}`, "{{")
+		l.Labels[k] = strings.ReplaceAll(v, literalBraces, "{{")
 	}
 	l.Texts = newTexts(r.Annotations)
 	return l

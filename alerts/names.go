@@ -49,6 +49,9 @@ func Proactive(name string) bool {
 	return false
 }
 
+// literalBraces is {{ in a label, which Prometheus takes for a template.
+const literalBraces = `{{ "{{" }}`
+
 // Values of series.LabelImpact.
 const (
 	ImpactHigh   = "high"

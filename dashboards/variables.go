@@ -124,7 +124,7 @@ func (g *generator) alertsAnnotation(uid string) annotation {
 	}
 	return annotation{
 		Name: "Firing alerts", DataSource: prometheus, Enable: true, IconColor: bad, Step: "60s",
-		Expr: `ALERTS{alertstate="firing",` + matcher + `}`, TitleFormat: "{{alertname}}", TagKeys: "severity,tier,sla",
+		Expr: `ALERTS{alertstate="firing",` + matcher + `}`, TitleFormat: "{{alertname}}", TagKeys: "severity,slo_tier,slo_kind",
 		TextFormat: "{{" + g.name + "}} {{instance}}",
 	}
 }

@@ -245,6 +245,8 @@ type Alerting struct {
 	Name      string // alert name that the user wants to keep, such as that of a Sloth spec; "" = the generators' own
 	Tiers     []Tier // own burn-rate tiers; empty means Tiers, the usual four
 	MinEvents uint64 // do not page on fewer events in the long window
+
+	NoSpecLabels bool // alerts have none of the SLO's Labels
 	// FalsePages is how many pages a year chance may cause in one group; 0 = DefaultFalsePages.
 	FalsePages float64
 	Page       AlertSettings // burns that need a person now

@@ -48,8 +48,8 @@ func TestSpecs(t *testing.T) {
 			"~ slo shop/checkout alert ticket over 3d: 3d/6h above 0.1 % bad -> 3d/6h above 0.05 % bad; with 100 % failing it fires about 2m10s earlier; with 1 % failing it fires about 3h36m earlier",
 		}},
 		{"labels", replace("team: a", "team: b"), []string{
-			"~ slo shop/checkout labels: team=a -> team=b; on the info series only; no history breaks",
-			"~ slo shop/search labels: team=a -> team=b; on the info series only; no history breaks",
+			"~ slo shop/checkout labels: team=a -> team=b; on the info series and on alerts, and on every series with --names sloth; routing may change",
+			"~ slo shop/search labels: team=a -> team=b; on the info series and on alerts, and on every series with --names sloth; routing may change",
 		}},
 		{"rename", replace("name: search", "name: find\n    was: search"), []string{
 			"~ slo shop/find name: shop/search -> shop/find; the engine keeps its counts; recorded series start again",

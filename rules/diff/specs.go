@@ -85,12 +85,13 @@ func compareSLO(o, n *slo.SLO) []Change {
 	f.add("budgeting", budgeting(o.Budgeting), budgeting(n.Budgeting), "what is counted changes, so counts start from zero")
 	f.add("group_by", strings.Join(o.GroupBy, ", "), strings.Join(n.GroupBy, ", "), "recorded series start again")
 	f.add("corrections", corrections(o), corrections(n), "the past is counted again with them")
-	f.add("labels", labels(o.Labels), labels(n.Labels), "on the info series only; no history breaks")
+	f.add("labels", labels(o.Labels), labels(n.Labels), "on the info series and on alerts, and on every series with --names sloth; routing may change")
 	f.add("capacity", capacity(&o.Indicator), capacity(&n.Indicator), "the counts stay; the engine compares the weeks that it knows with it")
 	f.add("cost", cost(o.Cost), cost(n.Cost), "on everything that is still counted; incidents that are over keep theirs")
 	f.tiers(o, n)
 	f.add("exhausted_soon", soon(o), soon(n), "")
 	f.add("min_events", fmt.Sprint(o.Alerting.MinEvents), fmt.Sprint(n.Alerting.MinEvents), "")
+	f.add("inherit_labels", fmt.Sprint(!o.Alerting.NoSpecLabels), fmt.Sprint(!n.Alerting.NoSpecLabels), "routing may change")
 	f.add("false_pages", falsePages(o), falsePages(n), "pages need more or less evidence")
 	for _, s := range []struct {
 		name string

@@ -297,6 +297,9 @@ func alerting(a slo.Alerting) *yamlgen.Map {
 	if a.MinEvents > 0 {
 		m.Plain("min_events", fmt.Sprint(a.MinEvents))
 	}
+	if a.NoSpecLabels {
+		m.Plain("inherit_labels", "false")
+	}
 	if a.FalsePages > 0 {
 		m.Plain("false_pages", decimalText(a.FalsePages)+"/y")
 	}

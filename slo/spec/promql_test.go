@@ -106,6 +106,22 @@ func TestAlertLabels(t *testing.T) {
 	}
 }
 
+// TestInfoLabels: all of them are on alerts, so a spec cannot set what belongs to alerts.
+func TestInfoLabels(t *testing.T) {
+	const text = "version: sloengine/v1\nservice: shop\nlabels: {%s: x}\ntypes: any\nslos:\n  - name: a\n    objective: 99\n    indicator: {events: {bad: '{outcome=\"failure\"}'}}\n    alerting: {inherit_labels: %s}\n"
+	for _, l := range strings.Fields("tier team part long short impact agreement kind quantile owner") {
+		s, ps := Load([]File{{"x.yaml", []byte(fmt.Sprintf(text, l, "false"))}})
+		require.Empty(t, ps.String(), l)
+		require.Equal(t, map[string]string{l: "x"}, s.SLOs[0].Labels)
+		require.True(t, s.SLOs[0].Alerting.NoSpecLabels)
+		requireRoundTrip(t, s)
+	}
+	for _, l := range strings.Fields("severity alertname alertstate slo_tier slo_x sla_x sloth_id service slo __x") {
+		_, ps := Load([]File{{"x.yaml", []byte(fmt.Sprintf(text, l, "true"))}})
+		require.Contains(t, ps.Errors().String(), l, l)
+	}
+}
+
 // TestQuotedNames: a metric name is written as every Prometheus reads it, and a label name that only a new one reads is said.
 func TestQuotedNames(t *testing.T) {
 	const text = "version: sloengine/v1\nservice: shop\nslos:\n  - {name: a, objective: 99, indicator: {prometheus: {bad: '%s', total: '{\"http.server.requests\"}'}}}\n"

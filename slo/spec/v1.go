@@ -207,14 +207,14 @@ func checkLabel(v *yamldoc.Value, s string, at Position, refuse func(string) str
 	return true
 }
 
-// reservedInfo says why slo_info cannot have a label of the user; "" if it can.
+// reservedInfo says why slo_info and alerts cannot have a label of the user; "" if they can.
 func reservedInfo(name string) string {
 	if slices.Contains(series.Info.LabelNames(), name) {
 		return "set by the engine"
 	}
 	switch name {
-	case series.LabelSeverity, series.LabelResult, series.LabelLE, series.LabelSLA, series.LabelAlertName, series.LabelAlertState:
-		return "" // the series has none of these
+	case series.LabelResult, series.LabelLE, series.LabelSLA:
+		return "" // neither has these
 	}
 	return series.Reserved(name)
 }

@@ -22,7 +22,7 @@ const (
 // readAlerting reads what the rule generators may be told of an SLO with groups of these names.
 func readAlerting(v *yamldoc.Value, groupBy []string) slo.Alerting {
 	var a slo.Alerting
-	o := v.Object("name", "tiers", "min_events", "false_pages", "page", "ticket", "no_data", "exhausted_soon")
+	o := v.Object("name", "tiers", "min_events", "false_pages", "inherit_labels", "page", "ticket", "no_data", "exhausted_soon")
 	if o == nil {
 		return a
 	}
@@ -38,6 +38,9 @@ func readAlerting(v *yamldoc.Value, groupBy []string) slo.Alerting {
 	if m := o.Get("min_events"); m != nil {
 		n, _ := m.Whole(0, 1_000_000_000)
 		a.MinEvents = uint64(max(0, n))
+	}
+	if l := o.Get("inherit_labels"); l != nil {
+		a.NoSpecLabels = !l.Bool()
 	}
 	if f := o.Get("false_pages"); f != nil {
 		a.FalsePages = readFalsePages(f)

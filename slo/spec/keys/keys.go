@@ -216,6 +216,7 @@ func alerting() doc {
 		key{Name: "min_events", Shape: whole("0", "1000000000"), Default: "0", Example: "100", Text: "The number of events in the long window below which no alert fires."},
 		key{Name: "false_pages", Shape: doc{Kind: shape.Text, Pattern: falsePattern, Note: "pages per year"}, Default: "1/y", Example: "4/y",
 			Text: "How many pages a year chance may cause in one group, from `0.001/y` to `365/y`."},
+		key{Name: "inherit_labels", Shape: doc{Kind: shape.Bool, Quoted: true}, Default: "true", Example: "false", Text: "Whether alerts have the `labels` of the service and the SLO."},
 		key{Name: "page", Shape: own, Example: "{labels: {team: orders}}", Text: "The alerts that page."},
 		key{Name: "ticket", Shape: own, Example: "{disabled: true}", Text: "The alerts that open a ticket."},
 		key{Name: "no_data", Shape: own, Example: "{for: 30m}", Text: "The alert on missing data."},
