@@ -8,13 +8,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/alertmanager"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
 func newCheck(s cli.Streams) *cobra.Command {
@@ -23,7 +27,7 @@ func newCheck(s cli.Streams) *cobra.Command {
 		engines engineFlags
 	)
 	p := &cli.Printer{Streams: s}
-	retention, settings, dataDir := "0", "", ""
+	retention, settings, dataDir, receivers := "0", "", "", ""
 	perDay := 0.0
 	var failOn string
 	c := &cobra.Command{
@@ -37,6 +41,9 @@ if there are warnings.
 With --engines, check reports SLOs that judge slices of time (throughput, timeslices) as
 errors, because each engine sees only a part of the events of a slice. An SLO is accepted
 if --key shows that all events of a group reach the same engine.
+
+With --receivers, check reports routes of a receivers file, or of an Alertmanager configuration,
+that no alert matches, such as those on severities of an older version.
 
 With -c, check reads engine.yaml and the files that it names, as serve does at its start. It
 writes to no file and connects to nothing.`,
@@ -62,6 +69,11 @@ writes to no file and connects to nothing.`,
 				}
 				problems = append(problems, lint(s, sp, samples, perDay)...)
 				problems = append(problems, engines.problems(sp)...)
+				unmatched, err := unmatchedRoutes(receivers, sp)
+				if err != nil {
+					return err
+				}
+				problems = append(problems, unmatched...)
 			}
 			found, err := config.Check(settings, app.Known(sp), app.DataDir(dataDir))
 			if err != nil {
@@ -75,11 +87,34 @@ writes to no file and connects to nothing.`,
 	engines.add(c.Flags())
 	p.AddOutput(c.Flags(), "table", "json")
 	c.Flags().StringVarP(&settings, "config", "c", "", "engine settings (engine.yaml) to check as well")
+	c.Flags().StringVar(&receivers, "receivers", "", "receivers or Alertmanager configuration whose routes are compared with the alerts")
 	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory of the engine; with -c, its own folders are compared with the settings")
 	cli.AddChoice(c.Flags(), &failOn, "fail-on", "", "lowest severity that makes check exit with 3", string(spec.Error), string(spec.Warning))
 	c.Flags().StringVar(&retention, "retention", retention, "retention of Prometheus; 0 if unknown")
 	c.Flags().Float64Var(&perDay, "events-per-day", 0, "events per day of an SLO; 0 if unknown")
 	return c
+}
+
+// unmatchedRoutes finds routes of a file, if it is named, that no alert matches.
+func unmatchedRoutes(file string, sp *spec.Spec) (spec.Problems, error) {
+	if file == "" {
+		return nil, nil
+	}
+	data, err := fsys.ReadFile(file, yamldoc.MaxFileBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read receivers: %w", err)
+	}
+	in := cli.RulesSpec(sp)
+	groups, err := alerts.Rules(in, alerts.Options{})
+	if err != nil {
+		return nil, err
+	}
+	var live rules.Group // of SLOs that PromQL cannot compute, too
+	for _, l := range alerts.LiveAlerts(in, alerts.Options{}) {
+		live.Rules = append(live.Rules, rules.Rule{Alert: l.Alert, Labels: l.Labels})
+	}
+	groups = append(groups, live)
+	return alertmanager.Unmatched(file, data, in, groups)
 }
 
 // lint finds alerts that cannot work. It prints findings of severity info to standard error and does not return them.
