@@ -29,6 +29,9 @@ type Options struct {
 	// them out, for rule files of several specs that share one engine.
 	Engine   EngineThresholds
 	NoEngine bool
+
+	// TestRules is the folder of the rule files, as the files of Tests name it. Default ../rules.
+	TestRules string
 }
 
 func (o Options) withDefaults() Options {

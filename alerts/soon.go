@@ -72,8 +72,8 @@ func (g *generator) soon(w *testWriter, p pace, subjects []subject) {
 			}
 		}
 		limit := s.Alerting.Soon.Probability
-		feed(series.ForecastExhausted.Name, series.LabelAhead, slo.FormatDuration(s.Alerting.Soon.Within), gauge(0.98*limit, time.Hour)+" "+gauge(limit, over-time.Hour))
-		feed(series.ForecastExhaustion.Name, series.LabelQuantile, "0.95", gauge(3600, empty)+" "+gauge(0, over-empty))
+		feed(series.ForecastExhausted.Name, series.LabelAhead, slo.FormatDuration(s.Alerting.Soon.Within), gauge(0.98*limit, time.Hour, w.scrape)+" "+gauge(limit, over-time.Hour, w.scrape))
+		feed(series.ForecastExhaustion.Name, series.LabelQuantile, "0.95", gauge(3600, empty, w.scrape)+" "+gauge(0, over-empty, w.scrape))
 		expr := `ALERTS{alertname="` + NameExhaustedSoon + `",` + name(s) + `,alertstate="firing"}`
 		asserts = append(asserts,
 			assertion{fires - p.eval, expr, 0}, assertion{fires, expr, s.feed.groups},
@@ -85,6 +85,6 @@ func (g *generator) soon(w *testWriter, p pace, subjects []subject) {
 }
 
 // gauge is a gauge that stays where it is, in promtool's notation.
-func gauge(x float64, length time.Duration) string {
-	return fmt.Sprintf("%s+0x%d", number(exact(x)), int(length/testScrape)-1)
+func gauge(x float64, length, scrape time.Duration) string {
+	return fmt.Sprintf("%s+0x%d", number(exact(x)), int(length/scrape)-1)
 }

@@ -62,7 +62,8 @@ func (p pace) mine(t Tier) bool { return t.Long > p.above && t.Long <= p.longest
 // the SLOs that no test could feed, such as those on free queries. So do the
 // first lines of the files.
 //
-// The tests load a file of their own below rules/, which comes with them: of the
+// With the names of Sloth and in the profile rules.Minimal there is one file for a service, which loads the rule files
+// themselves: see sharedTest. Elsewhere the tests load a file of their own below rules/, which comes with them: of the
 // service's rules as Rules and rules.Recording make them those that the tested
 // alerts read. promtool's tests may not read more than 10,000 samples at once,
 // which scores and budgets over masked or calendar months exceed.
@@ -83,6 +84,14 @@ func Tests(in rules.Spec, o Options) ([]File, []Finding, error) {
 	for _, service := range services {
 		g := newGenerator(rules.Spec{SLOs: of[service]}, o)
 		subjects, skipped := g.subjects()
+		if len(subjects) > 0 && (g.o.Minimal() || g.o.Names == rules.Sloth) {
+			data, err := g.sharedTest(service, subjects, skipped)
+			if err != nil {
+				return nil, nil, fmt.Errorf("rule tests of service %s: %w", service, err)
+			}
+			out = append(out, File{Name: service + "_test.yaml", YAML: data})
+			subjects = nil
+		}
 		for _, p := range paces {
 			if len(subjects) == 0 {
 				break
@@ -190,7 +199,7 @@ func (g *generator) subjects() (subjects []subject, skipped string) {
 
 // testFile is nil if there is nothing to test at a pace.
 func (g *generator) testFile(subjects []subject, skipped, ruleFile string, order []string, p pace) []byte {
-	w := &testWriter{}
+	w := &testWriter{scrape: testScrape}
 	incident(w, p, subjects)
 	if !p.outage { // the other paces have all tiers
 		edges(w, p, subjects)
@@ -404,13 +413,14 @@ type testWriter struct {
 	tests  []*yamlgen.Node
 	name   string
 	inputs []*yamlgen.Node
+	scrape time.Duration
 }
 
 func (w *testWriter) test(name string) { w.name, w.inputs = name, nil }
 
 func (w *testWriter) input(s subject, phases ...phase) {
 	for _, in := range s.feed.series {
-		w.series(in.metric, in.values(phases))
+		w.series(in.metric, in.values(phases, w.scrape))
 	}
 }
 
@@ -435,7 +445,7 @@ func (w *testWriter) asserts(all []assertion) {
 	}
 	var m yamlgen.Map
 	m.Set("name", yamlgen.Quoted(w.name))
-	m.Plain("interval", slo.FormatDuration(testScrape))
+	m.Plain("interval", slo.FormatDuration(w.scrape))
 	m.List("input_series", w.inputs)
 	m.List("promql_expr_test", checks)
 	w.tests = append(w.tests, m.Node())

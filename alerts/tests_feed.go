@@ -45,14 +45,14 @@ type counterFeed struct {
 	one       bool
 }
 
-// values is the counter in promtool's notation, a sample a minute.
-func (c counterFeed) values(phases []phase) string {
+// values is the counter in promtool's notation, a sample each scrape.
+func (c counterFeed) values(phases []phase, scrape time.Duration) string {
 	parts, at := []string{"0"}, 0.0
 	if c.one {
 		parts, at = []string{"1"}, 1
 	}
 	for _, p := range phases {
-		n := int(p.length / testScrape)
+		n := int(p.length / scrape)
 		if n == 0 {
 			continue
 		}
@@ -69,7 +69,7 @@ func (c counterFeed) values(phases []phase) string {
 				step += p.share * testPerMinute
 			}
 		}
-		step = exact(step)
+		step = exact(step * scrape.Minutes())
 		// The notation gives one sample more than its steps.
 		parts = append(parts, fmt.Sprintf("%s+%sx%d", number(at+step), number(step), n-1))
 		at = exact(at + float64(n)*step)

@@ -322,15 +322,15 @@ func (g *generator) ruleSets(take func(ruleSet) error) error {
 		if err != nil {
 			return fmt.Errorf("service %s: %w", service, err)
 		}
-		sets := []ruleSet{{service + ".recording", recording}, {service + ".alerts", firing}}
+		parts := [][]rules.Group{recording, firing}
 		if o.Profile == rules.Minimal {
-			sets = []ruleSet{{service, rules.Merge(recording, firing)}}
+			parts = [][]rules.Group{rules.Merge(recording, firing)}
 		}
-		for _, set := range sets {
-			if len(set.groups) == 0 {
+		for i, name := range alerts.RuleFiles(service, o.Options) {
+			if len(parts[i]) == 0 {
 				continue
 			}
-			if err := take(set); err != nil {
+			if err := take(ruleSet{name, parts[i]}); err != nil {
 				return err
 			}
 		}
@@ -359,7 +359,16 @@ func (g *generator) ruleFiles(out emit) error {
 }
 
 func (g *generator) testFiles(out emit) error {
-	files, findings, err := alerts.Tests(g.in, g.alerts)
+	o := g.alerts
+	if g.operator { // promtool reads no manifests
+		o.TestRules = "rules"
+		if err := g.ruleSets(func(set ruleSet) error {
+			return out(outFile{"tests/rules/" + set.name + ".yaml", rules.File(ruleHeader, set.groups)})
+		}); err != nil {
+			return err
+		}
+	}
+	files, findings, err := alerts.Tests(g.in, o)
 	if err != nil {
 		return err
 	}

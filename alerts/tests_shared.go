@@ -1,0 +1,185 @@
+package alerts
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamlgen"
+)
+
+// Times of the tests of the rule files themselves. All rules run at the pace of the short windows, so a test is over in two
+// hours, and says nothing of what only longer ones show.
+const (
+	testHealthy = time.Hour // before an outage
+	testOutage  = time.Hour // of alerts that begin later, no test says when
+)
+
+// RuleFiles are the names of the rule files of a service, without .yaml.
+func RuleFiles(service string, o rules.Options) []string {
+	if o.Profile == rules.Minimal {
+		return []string{service}
+	}
+	return []string{service + ".recording", service + ".alerts"}
+}
+
+// watch is an alert under test, which fires if one of its tiers does.
+type watch struct {
+	matchers string
+	page     bool
+	tiers    []Tier
+}
+
+func (g *generator) watches(s subject) (out []watch) {
+	for _, t := range s.tiers {
+		alert := NameBurnTicket
+		if t.Page {
+			alert = NameBurnPage
+		}
+		alert = cmp.Or(s.Alerting.Name, alert)
+		matchers := []string{"alertname=" + quote(alert), name(s), series.LabelTier + "=" + quote(t.Name)}
+		if g.o.Names == rules.Sloth {
+			matchers = slothMatchers(g.o.Identity(s.SLO)[0].Value, alert, map[bool]string{true: "page", false: "ticket"}[t.Page])
+		}
+		w := watch{strings.Join(matchers, ","), t.Page, []Tier{t}}
+		if i := slices.IndexFunc(out, func(have watch) bool { return have.matchers == w.matchers }); i >= 0 {
+			out[i].tiers = append(out[i].tiers, t)
+			continue
+		}
+		out = append(out, w)
+	}
+	return out
+}
+
+// sharedTest is the test of a service that loads the rule files themselves.
+func (g *generator) sharedTest(service string, subjects []subject, skipped string) ([]byte, error) {
+	recording, err := rules.Recording(g.in, g.o.Options)
+	if err != nil {
+		return nil, err
+	}
+	o := g.o
+	o.NoEngine = true
+	firing, err := Rules(g.in, o)
+	if err != nil {
+		return nil, err
+	}
+	var order, files []*yamlgen.Node // promtool evaluates groups in no order of its own
+	for _, group := range rules.Merge(recording, firing) {
+		order = append(order, yamlgen.Quoted(group.Name))
+	}
+	for _, name := range RuleFiles(service, g.o.Options) {
+		files = append(files, yamlgen.Quoted(cmp.Or(g.o.TestRules, "../rules")+"/"+name+".yaml"))
+	}
+	p := pace{eval: g.o.Eval}
+	w := &testWriter{scrape: g.o.Scrape}
+	g.outage(w, p, subjects)
+	if g.o.Minimal() {
+		g.fewEvents(w, subjects)
+		g.missing(w, p, subjects)
+	}
+	g.soon(w, p, subjects)
+	var doc yamlgen.Map
+	doc.Set("rule_files", yamlgen.List(files...))
+	doc.Plain("evaluation_interval", slo.FormatDuration(p.eval))
+	doc.List("group_eval_order", order)
+	doc.List("tests", w.tests)
+	return yamlgen.Document(skipped, doc.Node()), nil
+}
+
+// outage makes everything fail for a while: each alert fires, and pages are over soon after it.
+func (g *generator) outage(w *testWriter, p pace, subjects []subject) {
+	start, length := testHealthy, 10*p.eval
+	for _, s := range subjects {
+		for _, a := range g.watches(s) {
+			if fires, _ := a.predict(start, start+testOutage, p.eval); fires < start+testOutage {
+				length = max(length, fires-start+4*p.eval)
+			}
+		}
+	}
+	length = up(length, time.Minute)
+	over := start + length
+	end := over
+	var asserts []assertion
+	for _, s := range subjects {
+		id := g.o.Identity(s.SLO)[0]
+		asserts = append(asserts, assertion{start, "ALERTS{" + id.Name + "=" + quote(id.Value) + `,alertstate="firing"}`, 0})
+		for _, a := range g.watches(s) {
+			fires, resets := a.predict(start, over, p.eval)
+			if fires >= over {
+				continue
+			}
+			expr := "ALERTS{" + a.matchers + `,alertstate="firing"}`
+			asserts = append(asserts, assertion{over, expr, s.feed.groups})
+			if long := a.tiers[0].Long; len(a.tiers) == 1 && long <= testHealthy {
+				asserts = append(asserts, assertion{fires + 2*p.eval, expr, s.feed.groups})
+				if before := fires - 2*p.eval; before > start {
+					asserts = append(asserts, assertion{before, expr, 0})
+				}
+			}
+			if a.page {
+				asserts = append(asserts, assertion{resets + 2*p.eval, expr, 0})
+				end = max(end, resets+2*p.eval)
+			}
+		}
+	}
+	w.test("a full outage of " + slo.FormatDuration(length))
+	for _, s := range subjects {
+		w.input(s, phase{start, 0}, phase{length, 1}, phase{up(end-over+p.eval, time.Minute), 0})
+	}
+	w.asserts(asserts)
+}
+
+// predict gives when an alert fires at the latest in a full outage, and when it is over at the latest.
+func (a watch) predict(start, over, eval time.Duration) (fires, resets time.Duration) {
+	fires = over
+	for _, t := range a.tiers {
+		f, r := predict(t, 1, start, over, eval)
+		if f < over {
+			fires, resets = min(fires, f), max(resets, r)
+		}
+	}
+	return fires, resets
+}
+
+// fewEvents lets one of ten events of an hour fail, which may be chance.
+func (g *generator) fewEvents(w *testWriter, subjects []subject) {
+	const events, length = 10, time.Hour
+	var asserts []assertion
+	w.test("one of ten events of an hour fails: nobody is paged")
+	for _, s := range subjects {
+		if !rules.CountsEvents(s.SLO) || s.Indicator.Kind == slo.KindRatio {
+			continue
+		}
+		for _, in := range s.feed.series {
+			var parts []string
+			for i := range events {
+				value := 0
+				if in.good {
+					value += i
+				}
+				if in.bad && i >= events/2 {
+					value++
+				}
+				if in.one {
+					value = 1
+				}
+				parts = append(parts, fmt.Sprintf("%d+0x%d", value, int(length/events/w.scrape)-1))
+			}
+			w.series(in.metric, strings.Join(parts, " "))
+		}
+		for _, a := range g.watches(s) {
+			if a.page && a.tiers[0].Long <= 2*time.Hour { // longer windows count the events of 5m, which are too many at this pace
+				expr := "ALERTS{" + a.matchers + `,alertstate="firing"}`
+				asserts = append(asserts, assertion{length/2 + 3*time.Minute, expr, 0}, assertion{length - time.Minute, expr, 0})
+			}
+		}
+	}
+	if len(asserts) > 0 {
+		w.asserts(asserts)
+	}
+}
