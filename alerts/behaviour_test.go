@@ -43,7 +43,8 @@ func TestPageGuards(t *testing.T) {
 		{"and for a minute", 1, 36_000, 0, 1. / 60, true},
 		{"half of the events, for a minute", 0.5, 36_000, 0, 1. / 60, false},
 		{"and for two", 0.5, 36_000, 0, 2. / 60, true},
-		{"many events in two minutes, of which it is not sure", 0.5, 7, 0, 2. / 60, false},
+		{"two bad events", 0.5, 4, 0, 1, false},
+		{"three of few, in two minutes", 0.5, 6, 0, 2. / 60, true},
 		{"nothing is observed", 1, 36_000, 0, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -102,7 +103,9 @@ func TestUnobservedTimeKeepsWhatFires(t *testing.T) {
 					return 0, true
 				})
 			}
-			l.load("slo:valid_events:rate1h"+b.Del("sloth_window").Labels().String(), 0, 90*m, step, constant(100))
+			for _, w := range []string{"5m", "1h"} {
+				l.load("slo:valid_events:rate"+w+b.Del("sloth_window").Labels().String(), 0, 90*m, step, constant(100))
+			}
 		}
 		for w, share := range map[string]curve{
 			"1h": func(at time.Duration) (float64, bool) { return map[bool]float64{true: 1, false: 0.02}[at < 10*m], true },
@@ -142,6 +145,7 @@ func TestRecovery(t *testing.T) {
 	l := catalogueLab(t, NameLatencyViolation, NameLatencyRecovered)
 	sel := sloSeries("shop/latency").String()
 	l.loadObserved(sloSeries("shop/latency"), 0, 120*m, step, constant(1))
+	l.load("slo:valid_events:rate5m"+sel, 0, 120*m, step, constant(10))
 	l.load("slo:sli_error:ratio_rate5m"+sel, 0, 120*m, step, func(at time.Duration) (float64, bool) {
 		// Bad from 10 to 30; then good; bad from 60 to 70; then no data at all.
 		return map[bool]float64{true: 0.2, false: 0.01}[at >= 10*m && at < 30*m || at >= 60*m], at < 70*m
@@ -285,7 +289,7 @@ func TestLatencyCriticalNamesTheGroup(t *testing.T) {
 				if product == "TRV" {
 					return 0, true
 				}
-				return max(0, min(at, 40*m)-20*m).Seconds() * 0.3, true // 6 % of both channels, 3 % of one
+				return max(0, min(at, 40*m)-20*m).Seconds() * 0.4, true // 8 % of both channels, 4 % of one
 			})
 		}
 	}

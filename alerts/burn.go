@@ -49,7 +49,6 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 
 	q, threshold := g.q, number(t.Threshold)
 	long, short := q.ratio(s, t.Long), q.ratio(s, t.Short)
-	events := q.events(s, t.Long)
 	cond := g.guardedSLO(s, name, series.LabelTier+"="+quote(t.Name))
 	if g.o.Names == rules.Sloth {
 		cond.mine = slothMatchers(g.o.Identity(s)[0].Value, name, t.Severity)
@@ -57,10 +56,13 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 	cond.recovery = q.observed(s, t.Short)
 	cond.above(long, threshold, q.observed(s, t.Long))
 	cond.above(short, threshold, q.observed(s, t.Short))
-	if t.Page && counted(s) {
-		cond.above(g.lowerBound(long, events), threshold, q.observed(s, t.Long))
-	}
 	cond.also = g.busy(s, t.Long)
+	if t.Page && counted(s) {
+		cond.proves(g.o.Options, long, q.events(s, t.Long), t.Rate, t.Evidence)
+		if rules.Held(t.Tier) {
+			cond.holdsOn(t, long, short, q.events(s, t.Short))
+		}
+	}
 	expr := cond.expr()
 	if g.o.Minimal() {
 		expr = g.minimalBurn(s, t)

@@ -199,6 +199,9 @@ func (g *generator) inRange(a *sla.Agreement, s *slo.SLO, name string, w time.Du
 func (g *generator) ratioAlert(a *sla.Agreement, s *slo.SLO, name string, w time.Duration, above, upTo float64) string {
 	q := g.inRange(a, s, name, w, above, upTo)
 	q.also = g.busy(s, w)
+	if rules.CountsEvents(s) {
+		q.proves(g.o.Options, g.q.ratio(s, w), g.q.events(s, w), chanceRate(s, above), slo.EvidenceNeeded(s.Alerting.MaxFalsePages()))
+	}
 	return q.expr()
 }
 
@@ -220,6 +223,9 @@ func (g *generator) latencyCritical(a *sla.Agreement, s *slo.SLO) (rules.Rule, b
 	total := g.q.total(s, cond.groups)
 	ratio := g.q.criticalBreaches(l, cond.groups) + " / " + total
 	cond.above(ratio, number(s.Objective.Budget()), g.q.observed(s, shortWindow))
+	if rules.CountsEvents(s) {
+		cond.proves(g.o.Options, "("+ratio+")", total+" * 300", s.Objective.Budget(), slo.EvidenceNeeded(s.Alerting.MaxFalsePages()))
+	}
 	if s.Alerting.MinEvents > 0 {
 		cond.also = []string{total + fmt.Sprintf(" * 300 >= %d", s.Alerting.MinEvents)}
 	}

@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -22,6 +23,7 @@ type guarded struct {
 	start    []string // conditions to start
 	goesOn   []string // conditions to go on
 	also     []string // conditions of both
+	holds    []string // conditions to go on for a while longer
 	recovery string   // share of the window, in [0,1], that must be observed for it to be over
 	missing  float64  // its value while it is not, which its texts tell by
 	plain    bool     // it goes by what was counted alone, as in the profile rules.Minimal
@@ -58,6 +60,9 @@ func (q guarded) expr() string {
 	out := all(q.start...) + "\nor\n" + all(append(slices.Clone(q.goesOn), fires)...)
 	if len(q.also) > 0 {
 		out = all(append([]string{"(\n" + out + "\n)"}, q.also...)...)
+	}
+	if len(q.holds) > 0 {
+		out += "\nor\n" + all(append(slices.Clone(q.holds), fires)...)
 	}
 	return out + "\nor " + on + "\n" + number(q.missing) + " * max by (" + strings.Join(append(slices.Clone(q.identity), q.groups...), ", ") + ") (" + fires + ")" +
 		"\nand on () " + q.recovery + " < " + number(MinObserved)
@@ -124,11 +129,28 @@ func (g *generator) untilObserved(condition, window, text string) string {
 		" was observed: missing data does not resolve it.{{ else }}" + text + "{{ end }}"
 }
 
-// lowerBound joins recorded ratios and counts, of which only the ratios may tell
-// their window by a label.
-func (g *generator) lowerBound(ratio, n string) string {
-	if g.o.Names == rules.Sloth {
-		return lowerBound(ratio, n, " ignoring ("+series.LabelSlothWindow+")")
+// proves adds that a ratio of so many events is more than chance makes of a rate.
+func (q *guarded) proves(o rules.Options, ratio, events string, rate, needed float64) {
+	if needed == 0 {
+		return
 	}
-	return lowerBound(ratio, n, "")
+	times := " * "
+	if o.Names == rules.Sloth {
+		times = " * ignoring (" + series.LabelSlothWindow + ") " // only ratios have it
+	}
+	for _, c := range []string{
+		"(" + events + ")" + times + ratio + " > " + number(slo.MinBad-half),
+		"(" + events + ")" + times + "(" + ratio + " * (ln(" + ratio + " / " + number(rate) + ") - 1) + " + number(rate) + ") > " + number(needed),
+	} {
+		q.start, q.goesOn = append(q.start, c), append(q.goesOn, c)
+	}
+}
+
+// holdsOn adds that a page goes on while its short window has too few events to show the end.
+func (q *guarded) holdsOn(t Tier, long, short, shortEvents string) {
+	longest := "max_over_time(" + short + "[" + slo.FormatDuration(slo.Hold) + "])"
+	q.holds = []string{
+		long + " > " + number(t.Threshold),
+		longest + " > " + number(t.Threshold) + "\nunless " + onLabels(q.groups) + " " + shortEvents + " >= " + number(math.Ceil(slo.HoldEvents(t.Threshold))),
+	}
 }

@@ -14,10 +14,11 @@ type HoldReason string
 
 // The reasons.
 const (
-	HoldObserved   HoldReason = "observed"    // too little of the window was observed yet
-	HoldMinEvents  HoldReason = "min_events"  // too few events
-	HoldLowerBound HoldReason = "lower_bound" // too few events to rule out chance
-	HoldLate       HoldReason = "late"        // so many events came later than the long window that they could decide, had they come in time
+	HoldObserved  HoldReason = "observed"   // too little of the window was observed yet
+	HoldMinEvents HoldReason = "min_events" // too few events
+	HoldMinBad    HoldReason = "min_bad"    // too few bad events
+	HoldEvidence  HoldReason = "evidence"   // so many bad events may be chance
+	HoldLate      HoldReason = "late"       // so many events came later than the long window that they could decide, had they come in time
 )
 
 // Hold is one reason why an alert does not start though what was observed is over
@@ -25,11 +26,12 @@ const (
 type Hold struct {
 	Reason   HoldReason
 	Window   time.Duration
-	Have     float64 // what is compared: an error ratio, a share of the budget, a score, or events
+	Have     float64 // what is compared: an error ratio, a share of the budget, a score, evidence, or events
 	Want     float64 // what Have must exceed, reach, or for a score fall below
 	Observed float64 // share of the window that was observed, in [0,1]
 	Events   float64 // in the window, as far as they are counted
 	kind     LiveKind
+	rate     float64 // of HoldEvidence: the error ratio that must be exceeded
 }
 
 // String explains the hold with its numbers.
@@ -41,12 +43,11 @@ func (h Hold) String() string {
 		return fmt.Sprintf("late: %s events of the last %s were received more than %s after their time; they count in the budget only", number(h.Events), slo.FormatDuration(slo.ReceivedWindow), w)
 	case h.Reason == HoldMinEvents:
 		return fmt.Sprintf("min_events: %s of %s events in %s", number(math.Floor(h.Events)), number(h.Want), w)
-	case h.Reason == HoldLowerBound:
-		text := fmt.Sprintf("lower bound: with %s events in %s at least %s bad is certain, more than %s needed", number(math.Floor(h.Events)), w, shown(h.Have), shown(h.Want))
-		if h.Observed < 1 {
-			text += "; " + observed
-		}
-		return text
+	case h.Reason == HoldMinBad:
+		return fmt.Sprintf("min_bad: %s of %s bad events in %s", number(math.Floor(h.Have+half)), number(h.Want), w)
+	case h.Reason == HoldEvidence:
+		return fmt.Sprintf("evidence: %.2g of %.2g that more than %s of the events in %s are bad: with %s events it may be chance",
+			h.Have, h.Want, shown(h.rate), w, number(math.Floor(h.Events)))
 	case h.kind == LiveExhausted:
 		return fmt.Sprintf("%s, so %s of its budget is spent", observed, shown(h.Have))
 	case h.kind == LiveScore:
@@ -73,6 +74,20 @@ func (l *Live) fewEvents(w time.Duration, events float64) []Hold {
 	return []Hold{{Reason: HoldMinEvents, Window: w, Have: events, Want: float64(l.MinEvents), Observed: 1, Events: events, kind: l.Kind}}
 }
 
+// unproven is the hold of an error ratio that may be chance, by the first guard that holds it.
+func (l *Live) unproven(w time.Duration, e Reading, rate, needed float64) []Hold {
+	h := Hold{Window: w, Observed: e.Observed, Events: e.Events, kind: l.Kind, rate: rate}
+	switch have := slo.Evidence(e.Events, e.Ratio, rate); {
+	case e.proves(rate, needed):
+		return nil
+	case e.bad() <= slo.MinBad-half:
+		h.Reason, h.Have, h.Want = HoldMinBad, e.bad(), slo.MinBad
+	default:
+		h.Reason, h.Have, h.Want = HoldEvidence, have, needed
+	}
+	return []Hold{h}
+}
+
 // HeldBurn tells what keeps a tier from starting though both windows are above its
 // threshold by what was observed; nil if they are not, or nothing does.
 func (l *Live) HeldBurn(long, short Reading) []Hold {
@@ -82,8 +97,8 @@ func (l *Live) HeldBurn(long, short Reading) []Hold {
 	}
 	out := append(l.held(t.Long, long, t.Threshold), l.held(t.Short, short, t.Threshold)...)
 	out = append(out, l.fewEvents(t.Long, long.Events)...)
-	if have := LowerBound(long.Ratio, long.Events) * long.Observed; t.Page && have <= t.Threshold && long.Ratio*long.Observed > t.Threshold {
-		out = append(out, Hold{HoldLowerBound, t.Long, have, t.Threshold, long.Observed, long.Events, l.Kind})
+	if t.Page {
+		out = append(out, l.unproven(t.Long, long, t.Rate, t.Evidence)...)
 	}
 	return out
 }
@@ -107,7 +122,11 @@ func (l *Live) HeldRatio(e Reading) []Hold {
 	if !e.above(l.Above, true) || l.UpTo > 0 && e.Ratio > l.UpTo {
 		return nil
 	}
-	return append(l.held(l.Window, e, l.Above), l.fewEvents(l.Window, e.Events)...)
+	out := append(l.held(l.Window, e, l.Above), l.fewEvents(l.Window, e.Events)...)
+	if !l.proven(e) {
+		out = append(out, l.unproven(l.Window, e, l.Rate, l.Evidence)...)
+	}
+	return out
 }
 
 // HeldSpent is HeldBurn for LiveExhausted, over a period of a length.
@@ -117,7 +136,7 @@ func (l *Live) HeldSpent(b slo.Budget, period time.Duration, observed, events fl
 	}
 	out := l.fewEvents(period, events)
 	if have := b.Consumed * observed; have < 1 {
-		out = append(out, Hold{HoldObserved, period, have, 1, observed, events, l.Kind})
+		out = append(out, Hold{Reason: HoldObserved, Window: period, Have: have, Want: 1, Observed: observed, Events: events, kind: l.Kind})
 	}
 	return out
 }

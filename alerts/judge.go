@@ -53,17 +53,66 @@ func (e Reading) above(threshold float64, firing bool) bool {
 	return e.HasData && e.Ratio*e.weight(firing) > threshold
 }
 
-// Burns is the condition of a tier: both windows are above its threshold, and the
-// long one holds enough events to mean it.
-func (t Tier) Burns(long, short Reading, minEvents uint64, firing bool) bool {
-	return long.above(t.Threshold, firing) && short.above(t.Threshold, firing) && long.Events >= float64(minEvents) &&
-		(!t.Page || LowerBound(long.Ratio, long.Events)*long.weight(firing) > t.Threshold)
+// bad is how many of the events were bad.
+func (e Reading) bad() float64 { return e.Ratio * e.Events }
+
+// proves reports whether so many events were bad that the true error ratio is hardly at or below a rate: what a page
+// and the ratios of the catalogue need beside their threshold.
+func (e Reading) proves(rate, needed float64) bool {
+	return e.bad() > slo.MinBad-half && slo.Evidence(e.Events, e.Ratio, rate) > needed
+}
+
+// half an event is what a number of events that was rounded or extrapolated may lack.
+const half = 0.5
+
+// Met is when the evidence for a page, and its short window, last were enough in one group, in Unix nanoseconds. The zero
+// value is never.
+type Met struct{ Proof, Short int64 }
+
+// Burns is the condition of a tier: both windows are above its threshold, and the long one holds enough events to mean
+// it. Of a page with a short window below slo.Hold, the evidence lasts for slo.Hold, and so does the short window while it
+// has too few events to show the end. met is what the last call for the group left.
+func (t Tier) Burns(long, short Reading, minEvents uint64, firing bool, now time.Time, met *Met) bool {
+	proof := long.Events >= float64(minEvents) && (!t.Page || long.proves(t.Rate, t.Evidence))
+	shortHolds := short.above(t.Threshold, firing)
+	if t.Page && t.Short < slo.Hold {
+		proof = lately(proof, &met.Proof, now)
+		held := lately(shortHolds, &met.Short, now)
+		shortHolds = shortHolds || held && short.Events < slo.HoldEvents(t.Threshold)
+	}
+	return long.above(t.Threshold, firing) && proof && shortHolds
+}
+
+// lately reports whether a condition holds or did within slo.Hold. last is when it did last.
+func lately(holds bool, last *int64, now time.Time) bool {
+	switch at := now.UnixNano(); {
+	case holds:
+		*last = at
+	case *last != 0 && time.Duration(at-*last).Abs() > slo.Hold:
+		*last = 0
+	}
+	return *last != 0
+}
+
+// chanceRate is the error ratio that an alert of the catalogue must prove to be exceeded: the budget's, or half of it for
+// an alert that fires before all of the budget is used.
+func chanceRate(s *slo.SLO, above float64) float64 {
+	budget := s.Objective.Budget()
+	if above < budget {
+		return budget / 2
+	}
+	return budget
 }
 
 // InRange is the condition of LiveRatio and LiveLimit: the error ratio is in
-// (Above, UpTo], over enough events.
+// (Above, UpTo], over enough events, and not by chance.
 func (l *Live) InRange(e Reading, firing bool) bool {
-	return e.above(l.Above, firing) && !(l.UpTo > 0 && e.Ratio*e.weight(firing) > l.UpTo) && e.Events >= float64(l.MinEvents)
+	return e.above(l.Above, firing) && !(l.UpTo > 0 && e.Ratio*e.weight(firing) > l.UpTo) && e.Events >= float64(l.MinEvents) && l.proven(e)
+}
+
+// proven is the guard of an alert on a ratio against chance: none for slices of time, which do not fail by chance alone.
+func (l *Live) proven(e Reading) bool {
+	return l.Evidence == 0 || e.proves(l.Rate, l.Evidence)
 }
 
 // Spent is the condition of LiveExhausted: no budget is left over the SLO's window,

@@ -178,29 +178,10 @@ func (l *linter) tier(s *slo.SLO, t Tier) {
 		l.find(s.ID, FindingWarning, "send synthetic events, or use a longer short window",
 			"alert %s: traffic is too low, its short window of %s contains about %s events", t.Name, short, number(math.Round(10*n)/10))
 	}
-	if k := badNeeded(t, in(t.Long), s.Alerting.MinEvents); k == 1 {
+	if n := math.Max(1, math.Round(math.Max(in(t.Long), float64(s.Alerting.MinEvents)))); !t.Page && 1/n > t.Threshold {
 		l.find(s.ID, FindingWarning, "set min_events, lower the objective, or combine services",
 			"alert %s: one bad event among about %s in %s makes it fire", t.Name, number(math.Max(1, math.Round(in(t.Long)))), long)
 	}
-}
-
-// badNeeded is how many bad events among n, spread like usual traffic, exceed a
-// tier's threshold.
-func badNeeded(t Tier, n float64, least uint64) int {
-	n = math.Max(1, math.Round(math.Max(n, float64(least))))
-	for k := 1; float64(k) <= n; k++ {
-		ratio := float64(k) / n
-		if t.Page {
-			ratio = LowerBound(ratio, n)
-		}
-		if ratio > t.Threshold {
-			return k
-		}
-		if k > 1 {
-			break // callers ask only whether one is enough
-		}
-	}
-	return 2
 }
 
 // sliceLength is the length of the slices that an SLO judges; 0 if it counts events.

@@ -56,6 +56,8 @@ type Live struct {
 	Limit     *slo.Threshold // LiveLimit
 	LimitBy   []int          // LiveLimit: where Limit's GroupBy has the attributes of SLO's groups; nil = over all groups together
 	Expr      string         // LiveEngine: the rule's expression, in PromQL
+	Rate      float64        // LiveRatio, LiveLimit: the ratio that the true one must exceed, with Evidence
+	Evidence  float64        // of that; 0 = no such guard
 	MinEvents uint64         // events that the window (of LiveBurn the long one) must have; LiveSilent: half an hour of last week
 }
 
@@ -187,6 +189,9 @@ func (g *generator) liveEntry(a *sla.Agreement, c chosen, all []chosen, add func
 			}
 		default:
 			continue
+		}
+		if (l.Kind == LiveRatio || l.Kind == LiveLimit) && rules.CountsEvents(s) {
+			l.Rate, l.Evidence = chanceRate(s, l.Above), slo.EvidenceNeeded(s.Alerting.MaxFalsePages())
 		}
 		if r, ok := g.sloEntry(a, c.entry, s); ok {
 			add(l, r)

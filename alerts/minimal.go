@@ -11,7 +11,7 @@ import (
 )
 
 // minimalBurn is the condition of a tier: both windows are above its threshold, and a page has evidence for it. It goes by
-// what was counted, and a series that is younger than the long window by what it may grow to.
+// what was counted, and a series newer than the long window by what it may grow to.
 func (g *generator) minimalBurn(s *slo.SLO, t Tier) string {
 	threshold := number(t.Threshold)
 	guarded := t.Page && counted(s)
@@ -38,7 +38,7 @@ func (g *generator) minimalBurn(s *slo.SLO, t Tier) string {
 	return strings.Join(all, "\nand ")
 }
 
-// minimalExhausted is the condition that no budget is left. A series that is younger than the window has some as long as the
+// minimalExhausted is the condition that no budget is left. A series newer than the window has some as long as the
 // rest of the window could be good.
 func (g *generator) minimalExhausted(s *slo.SLO) string {
 	left := g.q.o.Alertable(s).Series(s, series.PeriodBudgetRemaining)

@@ -376,15 +376,15 @@ func fired(s subject, t Tier, at time.Duration, want bool) assertion {
 // predict gives the evaluation at which a tier first fires in an incident from
 // start to over with a share of bad events, and the one at which it ceases to.
 func predict(t Tier, share float64, start, over, eval time.Duration) (fires, resets time.Duration) {
+	var met Met
 	bad := func(at, w time.Duration) float64 {
 		return share * float64(max(0, min(at, over)-max(at-w, start))) / float64(w)
 	}
 	burns := func(at time.Duration) bool {
-		long := bad(at, t.Long)
-		if t.Page && LowerBound(long, testPerMinute*t.Long.Minutes()) <= t.Threshold {
-			return false
+		reading := func(w time.Duration) Reading {
+			return Reading{Ratio: bad(at, w), Observed: 1, Events: testPerMinute * w.Minutes(), HasData: true}
 		}
-		return long > t.Threshold && bad(at, t.Short) > t.Threshold
+		return t.Burns(reading(t.Long), reading(t.Short), 0, false, time.Unix(0, 1).Add(at), &met)
 	}
 	since := start
 	for since += eval; !burns(since); since += eval {

@@ -1,7 +1,6 @@
 package alerts
 
 import (
-	"math"
 	"testing"
 	"time"
 
@@ -58,35 +57,6 @@ func TestTiers(t *testing.T) {
 			}
 			require.Equal(t, c.left, messages)
 		})
-	}
-}
-
-func TestLowerBound(t *testing.T) {
-	for _, c := range []struct {
-		name        string
-		ratio, n    float64
-		least, most float64
-	}{
-		{"no events prove nothing", 1, 0, 0, 0},
-		{"one of one proves little", 1, 1, 0.26, 0.28},
-		{"a full outage of many", 1, 1e6, 0.99999, 1},
-		{"more bad than valid is a full outage", 1.5, 1e6, 0.99999, 1},
-		{"nothing bad", 0, 100, -1e-6, 1e-6},
-		{"less than nothing bad", -0.1, 100, -1e-6, 1e-6},
-		{"5 of 100", 0.05, 100, 0.0245, 0.0247},
-		{"the same of many more", 0.05, 1e6, 0.0496, 0.05},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got := LowerBound(c.ratio, c.n)
-			require.False(t, math.IsNaN(got))
-			require.GreaterOrEqual(t, got, c.least)
-			require.LessOrEqual(t, got, c.most)
-		})
-	}
-	for n := 1.0; n < 1e6; n *= 3 {
-		for p := 0.0; p <= 1; p += 0.01 {
-			require.LessOrEqual(t, LowerBound(p, n), p+1e-6)
-		}
 	}
 }
 

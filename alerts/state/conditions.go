@@ -63,14 +63,17 @@ type finding struct {
 }
 
 // group evaluates a condition on one group of an SLO.
-func (st *step) group(c *condition, r *sla.SLOReport, row *row, firing bool) (f finding) {
+func (st *step) group(k int, r *sla.SLOReport, row *row) (f finding) {
+	c, firing := &row.plan[k], row.firing(k)
 	var holds bool
 	reach := max(c.Window, c.Recovery())
 	recovery := burn(r, c.short, c.Recovery(), reach)
 	switch c.Kind {
 	case alerts.LiveBurn:
 		long, short := alerts.NewReading(r.SLO, burn(r, c.long, c.Window, reach)), alerts.NewReading(r.SLO, recovery)
-		holds, f.value = c.Tier.Burns(long, short, c.MinEvents, firing), long.Ratio
+		met := row.lastMet(k)
+		holds, f.value = c.Tier.Burns(long, short, c.MinEvents, firing, st.now, &met), long.Ratio
+		row.meet(k, met)
 		if !holds && !firing {
 			f.held = c.HeldBurn(long, short)
 			if r.Received != nil {

@@ -182,9 +182,32 @@ const (
 type row struct {
 	id     string
 	group  slo.Group
-	plan   []condition // that active and begun belong to
-	active []*alert    // by condition; nil as long as none was active
-	begun  []int64     // by condition: when its short window began to burn, Unix ns; 0 if it does not
+	plan   []condition  // that active and begun belong to
+	active []*alert     // by condition; nil as long as none was active
+	begun  []int64      // by condition: when its short window began to burn, Unix ns; 0 if it does not
+	met    []alerts.Met // by condition, of pages; nil as long as none was met
+}
+
+// lastMet is when a page's conditions were last met.
+func (r *row) lastMet(k int) alerts.Met {
+	if r.met == nil {
+		return alerts.Met{}
+	}
+	return r.met[k]
+}
+
+// meet notes when a page's conditions were last met.
+func (r *row) meet(k int, m alerts.Met) {
+	if r.met == nil {
+		if m == (alerts.Met{}) {
+			return
+		}
+		r.met = make([]alerts.Met, len(r.plan))
+	}
+	r.met[k] = m
+	if m == (alerts.Met{}) && !slices.ContainsFunc(r.met, func(m alerts.Met) bool { return m != alerts.Met{} }) {
+		r.met = nil
+	}
 }
 
 // rows finds the row of each entry of a report. Reports mostly list the same

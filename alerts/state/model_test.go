@@ -2,6 +2,8 @@ package state
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +22,12 @@ import (
 type oracle struct {
 	last     time.Time
 	alerts   map[string]*oracleAlert
+	met      map[metKey]time.Time // when the condition of a window last held
 	resolved []string
+}
+
+type metKey struct {
+	name, what string
 }
 
 type oracleAlert struct {
@@ -36,6 +43,7 @@ func (o *oracle) step(now time.Time, wait, keep time.Duration, known map[string]
 			o.end(name, a)
 		}
 	}
+	maps.DeleteFunc(o.met, func(m metKey, _ time.Time) bool { _, there := known[m.name]; return !there })
 	for name, holds := range known {
 		a := o.alerts[name]
 		if holds == nil {
@@ -74,22 +82,48 @@ func (o *oracle) end(name string, a *oracleAlert) {
 	delete(o.alerts, name)
 }
 
+// restart forgets when the conditions of what does not fire held. What fires was held at the last step.
+func (o *oracle) restart() {
+	clear(o.met)
+	for name, a := range o.alerts {
+		if a.state == Firing {
+			o.met[metKey{name, "proof"}], o.met[metKey{name, "short"}] = o.last, o.last
+		}
+	}
+}
+
 // believed is whether both windows are above a factor: spread over the whole of
-// them to start, by what was observed to go on. Nothing is known of a firing one
+// them to start, by what was observed to go on. The long one must prove that it is no chance. Of a page over five minutes, that lasts for half an hour, and so
+// does the short one where it has too few events. Nothing is known of a firing one
 // while its short window was not observed.
-func believed(r *sla.SLOReport, long, short int, factor float64, firing bool) *bool {
-	holds := true
-	for _, i := range []int{long, short} {
+func (o *oracle) believed(name string, r *sla.SLOReport, long, short int, factor float64, now time.Time) *bool {
+	a := o.alerts[name]
+	firing := a != nil && a.state == Firing
+	above := func(i int) bool {
 		b := r.Burns[i]
-		n, c := float64(b.Counts.Valid()), b.Observed
+		c := b.Observed
 		if firing {
 			c = 1
 		}
-		holds = holds && b.HasData && float64(b.Counts.Bad)/n*c > factor*0.001+1e-12
-		if i == long {
-			holds = holds && alerts.LowerBound(float64(b.Counts.Bad)/n, n)*c > factor*0.001
+		return b.HasData && float64(b.Counts.Bad)/float64(b.Counts.Valid())*c > factor*0.001+1e-12
+	}
+	n, k := float64(r.Burns[long].Counts.Valid()), float64(r.Burns[long].Counts.Bad)
+	proof, shortHolds := k >= 3 && k*(math.Log(k/(n*0.001))-1)+n*0.001 > slo.EvidenceNeeded(1), above(short)
+	if slo.BurnWindows[short] < 30*time.Minute {
+		lately := func(holds bool, what string) bool {
+			if key := (metKey{name, what}); holds {
+				o.met[key] = now
+			} else {
+				holds = !o.met[key].IsZero() && now.Sub(o.met[key]) <= 30*time.Minute
+			}
+			return holds
+		}
+		proof = lately(proof, "proof")
+		if held := lately(shortHolds, "short"); r.Burns[short].Counts.Valid() < uint64(10/(factor*0.001)) {
+			shortHolds = held
 		}
 	}
+	holds := above(long) && proof && shortHolds
 	if !holds && firing && r.Burns[short].Observed < 0.9 {
 		return nil
 	}
@@ -102,7 +136,7 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m, err := New(Options{MaxResolved: 1 << 20, KeepResolved: 1000 * time.Hour})
 		require.NoError(rt, err)
-		o := oracle{alerts: map[string]*oracleAlert{}}
+		o := oracle{alerts: map[string]*oracleAlert{}, met: map[metKey]time.Time{}}
 		now := start
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			now = now.Add(rapid.SampledFrom([]time.Duration{10 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}).Draw(rt, "gap"))
@@ -111,6 +145,7 @@ func TestModel(t *testing.T) {
 				require.NoError(rt, err)
 				require.NoError(rt, again.Restore(m.Snapshot()))
 				m = again
+				o.restart()
 			}
 			rep := &sla.Report{Time: now}
 			known := map[string]*bool{}
@@ -134,8 +169,7 @@ func TestModel(t *testing.T) {
 						long, short int
 						factor      float64
 					}{{"page-1h " + g, 2, 0, 14.4}, {"page-6h " + g, 4, 1, 6}} {
-						a := o.alerts[tier.name]
-						known[tier.name] = believed(&r, tier.long, tier.short, tier.factor, a != nil && a.state == Firing)
+						known[tier.name] = o.believed(tier.name, &r, tier.long, tier.short, tier.factor, now)
 					}
 				}
 			}

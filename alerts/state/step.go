@@ -42,8 +42,7 @@ func (st *step) slos() {
 			row := st.row(scopeSLO, byGroup, string(s.ID), r.Group, p.group)
 			st.begin(row, r)
 			for k := range p.group {
-				c := &p.group[k]
-				f := st.group(c, r, row, row.firing(k))
+				f := st.group(k, r, row)
 				if f.verdict != no || row.active != nil {
 					st.advance(row, k, f, st.firstBad(row, k))
 				}
@@ -141,8 +140,8 @@ func (st *step) row(s scope, rs *rows, id string, group slo.Group, conditions []
 // fit moves the alerts of a row to the conditions of a changed spec, and takes
 // over those that a snapshot had. What has no condition any more is over.
 func (st *step) fit(s scope, row *row, conditions []condition) {
-	old, oldPlan, oldBegun := row.active, row.plan, row.begun
-	row.plan, row.active, row.begun = conditions, nil, nil
+	old, oldPlan, oldBegun, oldMet := row.active, row.plan, row.begun, row.met
+	row.plan, row.active, row.begun, row.met = conditions, nil, nil, nil
 	at := make(map[string]int, len(conditions))
 	for k := range conditions {
 		at[conditions[k].key] = k
@@ -172,6 +171,11 @@ func (st *step) fit(s scope, row *row, conditions []condition) {
 			row.begun[to] = b
 		}
 	}
+	for k, m := range oldMet {
+		if to, ok := at[oldPlan[k].key]; ok {
+			row.meet(to, m)
+		}
+	}
 	if len(st.kept) == 0 {
 		return
 	}
@@ -182,6 +186,10 @@ func (st *step) fit(s scope, row *row, conditions []condition) {
 			st.relabel(a, &conditions[k], row)
 			put(k, a)
 			st.active++
+			if a.State == Firing && conditions[k].Tier.Page {
+				saved := st.last.UnixNano() // it fired then, so its conditions were met, or held
+				row.meet(k, alerts.Met{Proof: saved, Short: saved})
+			}
 		}
 	}
 }

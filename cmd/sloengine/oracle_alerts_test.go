@@ -198,19 +198,35 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 	enough := func(b band, n uint64) (may, must bool) {
 		return b.most() >= float64(n), b.valid >= float64(n)
 	}
+	proven := func(b band, low, high, rate, needed float64) (may, must bool) {
+		may = b.bad+b.edgeBad >= slo.MinBad-1 && slo.Evidence(b.most(), max(high, rate), rate) > needed
+		must = b.bad >= slo.MinBad && slo.Evidence(b.valid, max(low, rate), rate) > needed
+		return may, must
+	}
 	switch a.Kind {
 	case alerts.LiveBurn:
 		t := a.Tier
 		may1, must1, b, low, high := above(t.Long, t.Threshold, false)
-		may2, must2, _, _, _ := above(t.Short, t.Threshold, false)
-		may3, must3 := enough(b, a.MinEvents)
-		may4, must4 := true, true
+		may2, must2 := enough(b, a.MinEvents)
+		may3, must3, c, _, _ := above(t.Short, t.Threshold, false)
 		if t.Page {
-			may4 = alerts.LowerBound(high, b.most()) > t.Threshold
-			seen, _ := w.observed(now, t.Long)
-			must4 = alerts.LowerBound(low, b.valid)*seen > t.Threshold
+			may4, must4 := proven(b, low, high, t.Rate, t.Evidence)
+			may2, must2 = may2 && may4, must2 && must4
 		}
-		return missing || may1 && may2 && may3 && may4, must1 && must2 && must3 && must4, true
+		may, must = may1, must1 && must2 && must3
+		if t.Page && t.Short < slo.Hold {
+			few := c.valid < slo.HoldEvents(t.Threshold)
+			for held := slo.Hold; now >= oracleStep && held > 0 && !(may2 && may3); held -= oracleStep {
+				now -= oracleStep
+				_, _, b, low, high := above(t.Long, t.Threshold, false)
+				more, _ := enough(b, a.MinEvents)
+				proof, _ := proven(b, low, high, t.Rate, t.Evidence)
+				may2 = may2 || more && proof
+				over, _, _, _, _ := above(t.Short, t.Threshold, false)
+				may3 = may3 || few && over
+			}
+		}
+		return missing || may && may2 && may3, must, true
 	case alerts.LiveExhausted:
 		may1, must1, b, _, _ := above(s.Window.Rolling, s.Objective.Budget(), true)
 		may2, must2 := enough(b, a.MinEvents)
@@ -218,6 +234,10 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 	case alerts.LiveRatio:
 		may1, must1, b, low, high := above(a.Window, a.Above, false)
 		may2, must2 := enough(b, a.MinEvents)
+		if a.Evidence > 0 {
+			may3, must3 := proven(b, low, high, a.Rate, a.Evidence)
+			may2, must2 = may2 && may3, must2 && must3
+		}
 		if a.UpTo > 0 {
 			_, seen := w.observed(now, a.Window)
 			least, _ := w.observed(now, a.Window)
