@@ -200,7 +200,8 @@ func (g *generator) ratioAlert(a *sla.Agreement, s *slo.SLO, name string, w time
 	q := g.inRange(a, s, name, w, above, upTo)
 	q.also = g.busy(s, w)
 	if rules.CountsEvents(s) {
-		q.proves(g.o.Options, g.q.ratio(s, w), g.q.events(s, w), chanceRate(s, above), slo.EvidenceNeeded(s.Alerting.MaxFalsePages()))
+		needed := slo.EvidenceNeeded(s.Alerting.MaxFalsePages())
+		q.proves(g.o.Options, g.q.ratio(s, w), g.q.events(s, w), chanceRate(s, above), needed)
 	}
 	return q.expr()
 }
@@ -224,7 +225,8 @@ func (g *generator) latencyCritical(a *sla.Agreement, s *slo.SLO) (rules.Rule, b
 	ratio := g.q.criticalBreaches(l, cond.groups) + " / " + total
 	cond.above(ratio, number(s.Objective.Budget()), g.q.observed(s, shortWindow))
 	if rules.CountsEvents(s) {
-		cond.proves(g.o.Options, "("+ratio+")", total+" * 300", s.Objective.Budget(), slo.EvidenceNeeded(s.Alerting.MaxFalsePages()))
+		needed := slo.EvidenceNeeded(s.Alerting.MaxFalsePages())
+		cond.proves(g.o.Options, "("+ratio+")", total+" * 300", s.Objective.Budget(), needed)
 	}
 	if s.Alerting.MinEvents > 0 {
 		cond.also = []string{total + fmt.Sprintf(" * 300 >= %d", s.Alerting.MinEvents)}

@@ -19,7 +19,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-var simulatedYears = flag.Float64("years", 0.5, "years of service that the simulation of false pages takes for each number of its table")
+var simulatedYears = flag.Float64("years", 0.5, "years that the simulation of false pages takes for each number")
 
 const (
 	simStep     = 30 * time.Second

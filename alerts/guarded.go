@@ -140,7 +140,8 @@ func (q *guarded) proves(o rules.Options, ratio, events string, rate, needed flo
 	}
 	for _, c := range []string{
 		"(" + events + ")" + times + ratio + " > " + number(slo.MinBad-half),
-		"(" + events + ")" + times + "(" + ratio + " * (ln(" + ratio + " / " + number(rate) + ") - 1) + " + number(rate) + ") > " + number(needed),
+		"(" + events + ")" + times + "(" + ratio + " * (ln(" + ratio + " / " + number(rate) + ") - 1) + " + number(rate) + ")" +
+			" > " + number(needed),
 	} {
 		q.start, q.goesOn = append(q.start, c), append(q.goesOn, c)
 	}
