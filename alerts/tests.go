@@ -85,11 +85,11 @@ func Tests(in rules.Spec, o Options) ([]File, []Finding, error) {
 		g := newGenerator(rules.Spec{SLOs: of[service]}, o)
 		subjects, skipped := g.subjects()
 		if len(subjects) > 0 && (g.o.Minimal() || g.o.Names == rules.Sloth) {
-			data, err := g.sharedTest(service, subjects, skipped)
+			files, err := g.sharedTest(service, calendar(in, service), subjects, skipped)
 			if err != nil {
 				return nil, nil, fmt.Errorf("rule tests of service %s: %w", service, err)
 			}
-			out = append(out, File{Name: service + "_test.yaml", YAML: data})
+			out = append(out, files...)
 			subjects = nil
 		}
 		for _, p := range paces {

@@ -56,8 +56,9 @@ func (g *generator) watches(s subject) (out []watch) {
 	return out
 }
 
-// sharedTest is the test of a service that loads the rule files themselves.
-func (g *generator) sharedTest(service string, subjects []subject, skipped string) ([]byte, error) {
+// sharedTest is the test of a service that loads the rule files themselves. promtool reads at most 10,000 samples at once,
+// fewer than a calendar month takes: where the profile rules.Minimal has such windows, the test comes with rules without them.
+func (g *generator) sharedTest(service string, calendar bool, subjects []subject, skipped string) ([]File, error) {
 	recording, err := rules.Recording(g.in, g.o.Options)
 	if err != nil {
 		return nil, err
@@ -72,13 +73,24 @@ func (g *generator) sharedTest(service string, subjects []subject, skipped strin
 	for _, group := range rules.Merge(recording, firing) {
 		order = append(order, yamlgen.Quoted(group.Name))
 	}
+	var out []File
+	folder := cmp.Or(g.o.TestRules, "../rules")
+	if calendar && g.o.Minimal() {
+		folder = "rules"
+		data, err := g.withoutCalendar()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, File{Name: "rules/" + service + ".yaml", YAML: data})
+	}
 	for _, name := range RuleFiles(service, g.o.Options) {
-		files = append(files, yamlgen.Quoted(cmp.Or(g.o.TestRules, "../rules")+"/"+name+".yaml"))
+		files = append(files, yamlgen.Quoted(folder+"/"+name+".yaml"))
 	}
 	p := pace{eval: g.o.Eval}
 	w := &testWriter{scrape: g.o.Scrape}
 	g.outage(w, p, subjects)
 	if g.o.Minimal() {
+		g.thresholds(w, subjects)
 		g.fewEvents(w, subjects)
 		g.missing(w, p, subjects)
 	}
@@ -88,7 +100,7 @@ func (g *generator) sharedTest(service string, subjects []subject, skipped strin
 	doc.Plain("evaluation_interval", slo.FormatDuration(p.eval))
 	doc.List("group_eval_order", order)
 	doc.List("tests", w.tests)
-	return yamlgen.Document(skipped, doc.Node()), nil
+	return append(out, File{Name: service + "_test.yaml", YAML: yamlgen.Document(skipped, doc.Node())}), nil
 }
 
 // outage makes everything fail for a while: each alert fires, and pages are over soon after it.
