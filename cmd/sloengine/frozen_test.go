@@ -297,7 +297,7 @@ func (f *frozenFacts) readRules(t testing.TB, specFile string) {
 	f.Rules = map[string]string{}
 	out := t.TempDir()
 	var stdout, stderr bytes.Buffer
-	args := []string{"generate", "rules", "-f", specFile, "--out", out, "--from", "2026-11-01T00:00:00Z", "--until", "2027-02-01T00:00:00Z"}
+	args := []string{"generate", "rules", "--profile", "full", "-f", specFile, "--out", out, "--from", "2026-11-01T00:00:00Z", "--until", "2027-02-01T00:00:00Z"}
 	require.Zero(t, run(t.Context(), args, nil, &stdout, &stderr), stderr.String())
 	files, err := filepath.Glob(filepath.Join(out, "rules", "*.recording.yaml"))
 	require.NoError(t, err)

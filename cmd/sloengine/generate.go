@@ -79,7 +79,7 @@ and its scrape job are then written only with --engine.`,
 	p.StringVar(&f.out, "out", "out", "folder to write to, or - for standard output")
 	p.BoolVar(&f.prune, "prune", false, "remove files that an earlier run generated and this run did not")
 	cli.AddChoice(p, &f.names, "names", "", "naming scheme of series and labels", "own", "sloth")
-	cli.AddChoice(p, &f.profile, "profile", "", "what to record of an SLO", "full", "minimal")
+	cli.AddChoice(p, &f.profile, "profile", "", "what to record of an SLO", "minimal", "full")
 	cli.AddChoice(p, &f.format, "format", "", "rule files (prometheus) or PrometheusRule manifests (operator)", "prometheus", "operator")
 	p.StringVar(&f.scrape, "scrape-interval", "15s", "how often Prometheus scrapes the counters")
 	p.StringVar(&f.from, "from", "", "start of the time tables, RFC 3339 (default: first day of this month)")

@@ -61,7 +61,7 @@ func TestNoEngineNoFiles(t *testing.T) {
 		require.NotContains(t, name, "k8s/")
 	}
 	require.Less(t, total, 4000)
-	for _, name := range []string{"rules/booking.recording.yaml", "rules/booking.alerts.yaml", "alertmanager.yaml",
+	for _, name := range []string{"rules/booking.yaml", "alertmanager.yaml",
 		"dashboards/sloengine-overview.json", "dashboards/sloengine-slo.json", "dashboards/sloengine.yaml"} {
 		require.Contains(t, lines, name)
 		delete(lines, name)
@@ -77,7 +77,7 @@ func TestNoEngineNoFiles(t *testing.T) {
 		require.Contains(t, lines, "prometheus.yaml", engine)
 	}
 	require.Contains(t, generated(t, oneSlothSLO, "all", "--relay-url", "http://relay:9464"), "dashboards/sloengine-outbox.json")
-	require.Contains(t, generated(t, oneSlothSLO, "all", "--format", "operator"), "k8s/slo-booking-alerts.yaml")
+	require.Contains(t, generated(t, oneSlothSLO, "all", "--format", "operator"), "k8s/slo-booking.yaml")
 	require.Contains(t, generated(t, oneSlothSLO, "all", "--namespace", "slo"), "k8s/dashboard-sloengine-slo.yaml")
 	require.Contains(t, generated(t, oneSlothSLO, "prometheus"), "prometheus.yaml")
 }
