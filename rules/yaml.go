@@ -1,7 +1,11 @@
 package rules
 
 import (
+	"bytes"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/slo/yamlgen"
@@ -9,74 +13,172 @@ import (
 
 // File is a Prometheus rule file with the groups. The header, if there is one, becomes a comment.
 func File(header string, groups []Group) []byte {
-	return yamlgen.Document(header, groupsNode(groups))
+	var w writer
+	w.comment(header)
+	w.groups("", groups)
+	return w.Bytes()
 }
 
 // Manifest is the same as a PrometheusRule of the Prometheus operator. The namespace and the labels may be empty.
 func Manifest(header, name, namespace string, labels map[string]string, groups []Group) []byte {
-	var m, meta yamlgen.Map
-	m.Text("apiVersion", "monitoring.coreos.com/v1")
-	m.Text("kind", "PrometheusRule")
-	meta.Set("name", yamlgen.Quoted(name))
+	var w writer
+	w.comment(header)
+	w.WriteString("apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n")
+	w.quoted("  ", "name", name)
 	if namespace != "" {
-		meta.Set("namespace", yamlgen.Quoted(namespace))
+		w.quoted("  ", "namespace", namespace)
 	}
-	quoted(&meta, "labels", labels)
-	m.Set("metadata", meta.Node())
-	m.Set("spec", groupsNode(groups))
-	return yamlgen.Document(header, m.Node())
+	w.set("  ", "labels", labels)
+	w.WriteString("spec:\n")
+	w.groups("  ", groups)
+	return w.Bytes()
 }
 
-func groupsNode(groups []Group) *yamlgen.Node {
-	var m yamlgen.Map
-	all := make([]*yamlgen.Node, len(groups))
+// writer writes rules line by line: a tree of nodes for a thousand SLOs takes more memory than the rest of a run. What is
+// not plain goes through yamlgen, and the bytes are those that it writes.
+type writer struct{ bytes.Buffer }
+
+func (w *writer) comment(text string) {
+	if text != "" {
+		w.Write(bytes.TrimSuffix(yamlgen.Document(text, yamlgen.Plain("")), []byte("\n")))
+	}
+}
+
+func (w *writer) line(parts ...string) {
+	for _, p := range parts {
+		w.WriteString(p)
+	}
+	w.WriteByte('\n')
+}
+
+func (w *writer) groups(indent string, groups []Group) {
+	if len(groups) == 0 {
+		w.line(indent, "groups: []")
+		return
+	}
+	w.line(indent, "groups:")
+	inner := indent + "    "
 	for i := range groups {
-		all[i] = yamlgen.Above(groups[i].node(), groups[i].Comment)
+		g := &groups[i]
+		for line := range strings.Lines(g.Comment) {
+			w.line(indent, "  # ", yamlgen.Visible(strings.TrimSpace(line)))
+		}
+		w.text(indent+"  - ", inner, "name", g.Name)
+		w.duration(inner, "interval", g.Interval)
+		w.duration(inner, "query_offset", g.QueryOffset)
+		if g.Limit > 0 {
+			w.line(inner, "limit: ", strconv.Itoa(g.Limit))
+		}
+		w.set(inner, "labels", g.Labels)
+		if len(g.Rules) == 0 {
+			w.line(inner, "rules: []")
+			continue
+		}
+		w.line(inner, "rules:")
+		for j := range g.Rules {
+			w.rule(inner, &g.Rules[j])
+		}
 	}
-	m.Set("groups", yamlgen.List(all...))
-	return m.Node()
 }
 
-func (g *Group) node() *yamlgen.Node {
-	var m yamlgen.Map
-	m.Set("name", yamlgen.Text(g.Name))
-	duration(&m, "interval", g.Interval)
-	duration(&m, "query_offset", g.QueryOffset)
-	if g.Limit > 0 {
-		m.Plain("limit", strconv.Itoa(g.Limit))
-	}
-	quoted(&m, "labels", g.Labels)
-	all := make([]*yamlgen.Node, len(g.Rules))
-	for i := range g.Rules {
-		all[i] = g.Rules[i].node()
-	}
-	m.Set("rules", yamlgen.List(all...))
-	return m.Node()
-}
-
-func (r *Rule) node() *yamlgen.Node {
-	var m yamlgen.Map
+func (w *writer) rule(indent string, r *Rule) {
+	inner := indent + "    "
 	if r.Record != "" {
-		m.Text("record", r.Record)
+		w.text(indent+"  - ", inner, "record", r.Record)
 	} else {
-		m.Set("alert", yamlgen.Text(r.Alert))
+		w.text(indent+"  - ", inner, "alert", r.Alert)
 	}
-	m.Set("expr", yamlgen.Text(r.Expr))
-	duration(&m, "for", r.For)
-	duration(&m, "keep_firing_for", r.KeepFiringFor)
-	quoted(&m, "labels", r.Labels)
-	quoted(&m, "annotations", r.Annotations)
-	return m.Node()
+	w.text(inner, inner, "expr", r.Expr)
+	w.duration(inner, "for", r.For)
+	w.duration(inner, "keep_firing_for", r.KeepFiringFor)
+	w.set(inner, "labels", r.Labels)
+	w.set(inner, "annotations", r.Annotations)
 }
 
-func duration(m *yamlgen.Map, key string, d time.Duration) {
+func (w *writer) duration(indent, key string, d time.Duration) {
 	if d > 0 {
-		m.Plain(key, dur(d))
+		w.line(indent, key, ": ", dur(d))
 	}
 }
 
-func quoted(m *yamlgen.Map, key string, set map[string]string) {
-	if len(set) > 0 {
-		m.Set(key, yamlgen.Strings(set, yamlgen.Quoted))
+func (w *writer) set(indent, key string, set map[string]string) {
+	if len(set) == 0 {
+		return
 	}
+	w.line(indent, key, ":")
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		w.quoted(indent+"  ", name, set[name])
+	}
+}
+
+// text writes a key with a string, which is plain, or a literal block if it has several lines. first is what the line begins
+// with, and indent that of the lines after it.
+func (w *writer) text(first, indent, key, value string) {
+	switch {
+	case plain(value):
+		w.line(first, key, ": ", value)
+	case block(value):
+		w.line(first, key, ": |-")
+		for line := range strings.Lines(value) {
+			w.line(indent, "  ", strings.TrimSuffix(line, "\n"))
+		}
+	default:
+		w.node(first, indent, key, yamlgen.Text(value))
+	}
+}
+
+func (w *writer) quoted(indent, key, value string) {
+	if plainKey(key) && ascii(value) {
+		w.line(indent, key, ": ", strconv.Quote(value))
+		return
+	}
+	w.node(indent, indent, key, yamlgen.Quoted(value))
+}
+
+// node writes what is not plain.
+func (w *writer) node(first, indent, key string, value *yamlgen.Node) {
+	var m yamlgen.Map
+	m.Set(key, value)
+	for line := range bytes.Lines(yamlgen.Document("", m.Node())) {
+		w.WriteString(first)
+		w.Write(line)
+		first = indent
+	}
+}
+
+// ascii reports whether a text consists of printable characters of ASCII.
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// plain reports whether every reader of YAML takes a text without quotes for a string: it begins with a letter, is no word
+// with a meaning of its own, and holds nothing that ends a string.
+func plain(s string) bool {
+	return len(s) > 5 && letter(s[0]) && ascii(s) && s[len(s)-1] != ' ' && s[len(s)-1] != ':' &&
+		!strings.Contains(s, ": ") && !strings.Contains(s, " #")
+}
+
+func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// plainKey is plain for the names of labels and annotations.
+func plainKey(s string) bool {
+	return len(s) > 3 && letter(s[0]) && ascii(s) && !strings.ContainsAny(s, " :#\"'") && s != "false" && s != "null" && s != "true"
+}
+
+// block reports whether a text of several lines may stand in a literal block without further marks.
+func block(s string) bool {
+	if !strings.Contains(s, "\n") || !letter(s[0]) && s[0] != '(' || strings.HasSuffix(s, "\n") || strings.Contains(s, "\n\n") {
+		return false
+	}
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSuffix(line, "\n"); !ascii(line) || strings.HasSuffix(line, " ") {
+			return false
+		}
+	}
+	return true
 }

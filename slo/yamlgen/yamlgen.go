@@ -195,12 +195,5 @@ func Comment(n *Node, comment string) {
 	n.LineComment = "# " + comment
 }
 
-// Above puts a comment on the lines above n, which it returns.
-func Above(n *Node, comment string) *Node {
-	var lines []string
-	for line := range strings.Lines(comment) {
-		lines = append(lines, "# "+strings.Map(visible, strings.TrimSpace(line)))
-	}
-	n.HeadComment = strings.Join(lines, "\n")
-	return n
-}
+// Visible replaces the characters of a text that YAML allows in no comment.
+func Visible(s string) string { return strings.Map(visible, s) }
