@@ -156,23 +156,23 @@ func ascii(s string) bool {
 	return true
 }
 
-// plain reports whether every reader of YAML takes a text without quotes for a string: it begins with a letter, is no word
+// plain reports whether every reader of YAML takes a text without quotes for a string: it begins with a character of the alphabet, is no word
 // with a meaning of its own, and holds nothing that ends a string.
 func plain(s string) bool {
-	return len(s) > 5 && letter(s[0]) && ascii(s) && s[len(s)-1] != ' ' && s[len(s)-1] != ':' &&
+	return len(s) > 5 && alphabetic(s[0]) && ascii(s) && s[len(s)-1] != ' ' && s[len(s)-1] != ':' &&
 		!strings.Contains(s, ": ") && !strings.Contains(s, " #")
 }
 
-func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func alphabetic(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // plainKey is plain for the names of labels and annotations.
 func plainKey(s string) bool {
-	return len(s) > 3 && letter(s[0]) && ascii(s) && !strings.ContainsAny(s, " :#\"'") && s != "false" && s != "null" && s != "true"
+	return len(s) > 3 && alphabetic(s[0]) && ascii(s) && !strings.ContainsAny(s, " :#\"'") && s != "false" && s != "null" && s != "true"
 }
 
 // block reports whether a text of several lines may stand in a literal block without further marks.
 func block(s string) bool {
-	if !strings.Contains(s, "\n") || !letter(s[0]) && s[0] != '(' || strings.HasSuffix(s, "\n") || strings.Contains(s, "\n\n") {
+	if !strings.Contains(s, "\n") || !alphabetic(s[0]) && s[0] != '(' || strings.HasSuffix(s, "\n") || strings.Contains(s, "\n\n") {
 		return false
 	}
 	for line := range strings.Lines(s) {
