@@ -47,6 +47,21 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 	labels[series.LabelTier], labels[series.LabelLong], labels[series.LabelShort] = t.Name, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)
 	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = t.Severity, impact, promise(s)
 
+	return rules.Rule{
+		Alert: name, Expr: g.burns(s, t, name), For: t.For, Labels: merge(labels, t.Labels),
+		Annotations: merge(g.annotations(runbook, g.sloNote(s,
+			g.subject(s)+burns,
+			g.untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf("{{ $value | humanizePercentage }} of the %s of the last %s were bad. Over that and over the last %s it is more than %s: a burn rate above %s, at which %s of the budget of %s is gone within %s.",
+				unit(s), slo.FormatDuration(t.Long), slo.FormatDuration(t.Short), percent(t.Threshold), number(t.Factor),
+				percent(t.Share), s.Window, slo.FormatDuration(t.Long))))), t.Annotations),
+	}
+}
+
+// burns is the condition of a tier, of an alert with a name.
+func (g *generator) burns(s *slo.SLO, t Tier, name string) string {
+	if g.o.Minimal() {
+		return g.minimalBurn(s, t)
+	}
 	q, threshold := g.q, number(t.Threshold)
 	long, short := q.ratio(s, t.Long), q.ratio(s, t.Short)
 	cond := g.guardedSLO(s, name, series.LabelTier+"="+quote(t.Name))
@@ -63,18 +78,7 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 			cond.holdsOn(t, long, short, q.events(s, t.Short))
 		}
 	}
-	expr := cond.expr()
-	if g.o.Minimal() {
-		expr = g.minimalBurn(s, t)
-	}
-	return rules.Rule{
-		Alert: name, Expr: expr, For: t.For, Labels: merge(labels, t.Labels),
-		Annotations: merge(g.annotations(runbook, g.sloNote(s,
-			g.subject(s)+burns,
-			g.untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf("{{ $value | humanizePercentage }} of the %s of the last %s were bad. Over that and over the last %s it is more than %s: a burn rate above %s, at which %s of the budget of %s is gone within %s.",
-				unit(s), slo.FormatDuration(t.Long), slo.FormatDuration(t.Short), percent(t.Threshold), number(t.Factor),
-				percent(t.Share), s.Window, slo.FormatDuration(t.Long))))), t.Annotations),
-	}
+	return cond.expr()
 }
 
 // unit is what an SLO counts, for the texts of its alerts.
@@ -112,6 +116,19 @@ func promise(s *slo.SLO) string {
 func (g *generator) exhausted(s *slo.SLO) rules.Rule {
 	labels := g.sloLabels(s)
 	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = SeverityTicket, ImpactMedium, promise(s)
+	return rules.Rule{
+		Alert: NameBudgetExhausted, Expr: g.spent(s), For: 2 * g.o.LongEval, Labels: merge(labels, s.Alerting.Ticket.Labels),
+		Annotations: g.annotations(NameBudgetExhausted, g.sloNote(s,
+			g.subject(s)+" has no error budget left",
+			g.untilObserved("gt $value 1.0", slo.FormatDuration(shortWindow), fmt.Sprintf("{{ $value | humanizePercentage }} of the budget is left (below zero: overspent). The objective of %s over %s is missed as things stand.", s.Objective, s.Window)))),
+	}
+}
+
+// spent is the condition that no budget is left.
+func (g *generator) spent(s *slo.SLO) string {
+	if g.o.Minimal() {
+		return g.minimalExhausted(s)
+	}
 	left := g.q.remaining(s)
 	cond := g.guardedSLO(s, NameBudgetExhausted)
 	cond.missing = missingBudget
@@ -121,16 +138,7 @@ func (g *generator) exhausted(s *slo.SLO) rules.Rule {
 	if s.Window.Calendar == "" {
 		cond.also = g.busy(s, s.Window.Rolling)
 	}
-	expr := cond.expr()
-	if g.o.Minimal() {
-		expr = g.minimalExhausted(s)
-	}
-	return rules.Rule{
-		Alert: NameBudgetExhausted, Expr: expr, For: 2 * g.o.LongEval, Labels: merge(labels, s.Alerting.Ticket.Labels),
-		Annotations: g.annotations(NameBudgetExhausted, g.sloNote(s,
-			g.subject(s)+" has no error budget left",
-			g.untilObserved("gt $value 1.0", slo.FormatDuration(shortWindow), fmt.Sprintf("{{ $value | humanizePercentage }} of the budget is left (below zero: overspent). The objective of %s over %s is missed as things stand.", s.Objective, s.Window)))),
-	}
+	return cond.expr()
 }
 
 // noData fires when an SLO's counters are missing, or nothing was counted for

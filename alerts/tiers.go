@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
@@ -98,8 +99,8 @@ func Tiers(s *slo.SLO) ([]Tier, []Finding) {
 // exact takes the rounding noise out of a product of decimals, so that 14.4
 // times 0.001 is 0.0144.
 func exact(x float64) float64 {
-	var y float64
-	if _, err := fmt.Sscanf(slo.FormatRatio(x), "%g", &y); err != nil {
+	y, err := strconv.ParseFloat(slo.FormatRatio(x), 64)
+	if err != nil {
 		return x
 	}
 	return y

@@ -167,7 +167,11 @@ func alphabetic(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // plainKey is plain for the names of labels and annotations.
 func plainKey(s string) bool {
-	return len(s) > 3 && alphabetic(s[0]) && ascii(s) && !strings.ContainsAny(s, " :#\"'") && s != "false" && s != "null" && s != "true"
+	switch strings.ToLower(s) {
+	case "yes", "off", "true", "false", "null":
+		return false
+	}
+	return len(s) > 2 && alphabetic(s[0]) && ascii(s) && !strings.ContainsAny(s, " :#\"'")
 }
 
 // block reports whether a text of several lines may stand in a literal block without further marks.
