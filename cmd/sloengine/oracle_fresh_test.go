@@ -127,8 +127,8 @@ func TestFreshAndInterruptedEngines(t *testing.T) {
 			fires: both(105*time.Second, 260*time.Second, 520*time.Second, 520*time.Second)},
 		{name: "fifty times the budget, through ten minutes of downtime", perSecond: 20, up: []piece{{0, 2 * h}, {2*h + 10*m, length}},
 			failing: []span{{2*h - 5*m, length, 0.05}}, length: length,
-			// 1.44 % of the hour: 17.3 minutes of 5 %, of which 5 were before.
-			fires: both(28*m, 54*m+30*time.Second)},
+			// 1.44 % of the hour: 17.3 minutes of 5 %, of which 5 were before, and ten of downtime.
+			fires: both(27*m+17*time.Second, 53*m+12*time.Second)},
 		{name: "what fires goes on while the engine is down", perSecond: 5, up: []piece{{0, h}, {h + 20*m, length}},
 			failing: []span{{50 * m, h + 5*m, 1}}, length: length,
 			fires: both(52*time.Second, 130*time.Second, 260*time.Second, 260*time.Second), until: h + 20*m},

@@ -80,8 +80,10 @@ func TestLateSendersPage(t *testing.T) {
 	t.Parallel()
 	const m, h = time.Minute, time.Hour
 	// fires is when a page fires for events that are received some time after the outage: it takes as long as for punctual
-	// ones to start, and its short window to end.
-	oneHour := func(late time.Duration) piece { return piece{lateFrom + late + 130*time.Second, lateTo + late + 5*m} }
+	// ones to start, and its short window to end. At an event a second, page-1h is held for half an hour more.
+	oneHour := func(late time.Duration) piece {
+		return piece{lateFrom + late + 130*time.Second, lateTo + late + 5*m + slo.Hold}
+	}
 	sixHours := func(late time.Duration) piece { return piece{lateFrom + late + 370*time.Second, lateTo + late + 30*m} }
 	for _, w := range []struct {
 		name           string
@@ -99,7 +101,7 @@ func TestLateSendersPage(t *testing.T) {
 		{name: "a stuck sender of twenty hours beside an outage", senders: []lateSender{behind(0, true), behind(20*h, false)},
 			page1h: []piece{oneHour(0)}, page6h: []piece{sixHours(0)}, named: true},
 		{name: "a spool of two hours, after an outage", senders: []lateSender{behind(0, true), behind(0, false), spool(lateFrom-m, true)},
-			page1h: []piece{{lateFrom + 305*time.Second, lateTo + 5*m}}, page6h: []piece{{lateFrom + 12*m, lateTo + 30*m}, {lateFrom + 2*h, lateFrom + 2*h + 29*m}}, named: true},
+			page1h: []piece{{lateFrom + 305*time.Second, lateTo + 5*m + slo.Hold}}, page6h: []piece{{lateFrom + 12*m, lateTo + 30*m}, {lateFrom + 2*h, lateFrom + 2*h + 29*m}}, named: true},
 		{name: "a spool of good events, in the middle of an outage", senders: []lateSender{behind(0, true), spool(lateFrom+10*m-2*h, false)},
 			page1h: []piece{oneHour(0)}, page6h: []piece{sixHours(0)}, named: true},
 	} {

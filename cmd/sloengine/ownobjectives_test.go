@@ -101,7 +101,7 @@ func TestOwnSpecIsAccepted(t *testing.T) {
 	require.Zero(t, run(t.Context(), []string{"check", "-f", file}, strings.NewReader(""), &out, &log), "%s%s", &out, &log)
 	dir := t.TempDir()
 	require.Zero(t, run(t.Context(), []string{"generate", "all", "-f", file, "--out", dir}, strings.NewReader(""), &out, &log), "%s%s", &out, &log)
-	for name, alert := range map[string]string{"sloengine.alerts": "ErrorBudgetBurnPage", "sloengine-engine.alerts": "EngineNotReady"} {
+	for name, alert := range map[string]string{"sloengine": "ErrorBudgetBurnPage", "sloengine-engine.alerts": "EngineNotReady"} {
 		data, err := os.ReadFile(filepath.Join(dir, "rules", name+".yaml"))
 		require.NoError(t, err)
 		require.Contains(t, string(data), "alert: "+alert)
