@@ -31,7 +31,7 @@ func newExplain(s cli.Streams) *cobra.Command {
 			}
 			in := cli.RulesSpec(sp)
 			now := time.Now().UTC()
-			o := rules.Options{Scrape: scrape, From: time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)}
+			o := rules.Options{Profile: rules.Minimal, Scrape: scrape, From: time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)}
 			o.Until = o.From.AddDate(0, 6, 0)
 			groups, err := rules.Recording(in, o)
 			if err != nil {
@@ -41,7 +41,7 @@ func newExplain(s cli.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			groups = append(groups, firing...)
+			groups = rules.Merge(groups, firing)
 			want := map[string]bool{}
 			for _, id := range ids {
 				want[id] = true

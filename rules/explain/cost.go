@@ -98,11 +98,10 @@ func (c *coster) read(e parser.Expr, steps float64) float64 {
 		if !ok {
 			return 0
 		}
-		every, recorded := c.every[v.Name]
-		if !recorded {
-			every = c.Scrape
+		if every, recorded := c.every[v.Name]; recorded { // evaluated at the instants at which it is read
+			return c.series(v) * math.Ceil(float64(e.Range)/float64(every))
 		}
-		return c.series(v) * math.Floor(float64(e.Range)/float64(every))
+		return c.series(v) * float64(e.Range) / float64(c.Scrape)
 	case *parser.SubqueryExpr:
 		n := math.Floor(float64(e.Range) / float64(max(e.Step, time.Second)))
 		return c.read(e.Expr, steps*n) * n
@@ -129,8 +128,12 @@ func (c *coster) series(v *parser.VectorSelector) float64 {
 // them where only one result is wanted.
 func (c *coster) count(name string, half bool) int {
 	switch name {
-	case series.Objective, series.ErrorBudget, series.Capacity, series.CostBaseline, series.CostInvestment, series.TimePeriod, series.RecordedInfo, series.SlothInfo,
-		series.Info.Name, series.Engines, series.Observed, series.ObservedIncrease, series.PeriodStart, series.PeriodEnd, series.CorrectionStart, series.CorrectionEnd, series.TablesEnd, series.ComponentWeight:
+	case "ALERTS":
+		return 0 // as long as nothing fires
+	case series.Objective, series.ErrorBudget, series.Capacity, series.CostBaseline, series.CostInvestment,
+		series.TimePeriod, series.RecordedInfo, series.SlothInfo, series.Info.Name, series.Engines, series.Observed,
+		series.ObservedIncrease, series.PeriodStart, series.PeriodEnd, series.CorrectionStart, series.CorrectionEnd,
+		series.Maintenance, series.TablesEnd, series.ComponentWeight:
 		return 1
 	}
 	if strings.HasPrefix(name, series.ObservedRatioPrefix) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/explain"
 	"github.com/sloengine/sloengine/rules/rulestest"
@@ -23,33 +24,45 @@ slos:
     indicator: {prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}}
 `
 
-func generate(t testing.TB, text string) (rules.Spec, []rules.Group) {
+// generate are the rules of a spec and the alerts of its SLOs.
+func generate(t testing.TB, text string, profile rules.Profile) (rules.Spec, []rules.Group) {
 	t.Helper()
 	sp, problems := spec.Load([]spec.File{{Name: "test.yaml", Data: []byte(text)}})
 	require.NoError(t, problems.Err())
 	in := rules.Spec{SLOs: sp.SLOs, Agreements: sp.Agreements}
-	groups, err := rules.Recording(in, rules.Options{From: start.AddDate(0, -1, 0), Until: start.AddDate(0, 3, 0)})
+	o := rules.Options{Profile: profile, From: start.AddDate(0, -1, 0), Until: start.AddDate(0, 3, 0)}
+	recording, err := rules.Recording(in, o)
 	require.NoError(t, err)
-	return in, groups
+	alerting, err := alerts.Rules(in, alerts.Options{Options: o, NoEngine: true})
+	require.NoError(t, err)
+	return in, rules.Merge(recording, alerting)
 }
 
 var start = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
 // A hundred series each of requests and of errors, scraped every 15 seconds: what
-// is computed from the rules is what the engine of Prometheus counts.
+// is computed from the rules and alerts is what the engine of Prometheus counts.
 func TestCostIsWhatPrometheusCounts(t *testing.T) {
 	counted := strings.NewReplacer("prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}", `events: {valid: '{type="request"}', bad: '{outcome="failure"}'}`).Replace(plain)
+	month := strings.Replace(plain, "objective: 99.9", "objective: 99.9\n    window: {calendar: month, timezone: UTC}", 1)
+	const corrected = plain + "corrections:\n  - {name: x, start: 2026-03-10T02:00:00Z, duration: 30m, author: a, reason: b}\n"
 	for _, c := range []struct {
 		name, text string
+		profile    rules.Profile
 		most       float64
 	}{
-		{"plain", plain, 500},
-		{"events of an engine", counted, 500},
-		{"calendar month", strings.Replace(plain, "objective: 99.9", "objective: 99.9\n    window: {calendar: month, timezone: UTC}", 1), 500},
-		{"corrections", plain + "corrections:\n  - {name: x, start: 2026-03-10T02:00:00Z, duration: 30m, author: a, reason: b}\n", 1500},
+		{"minimal", plain, rules.Minimal, 250},
+		{"minimal, events of an engine", counted, rules.Minimal, 250},
+		{"minimal, calendar month", month, rules.Minimal, 250},
+		{"minimal, corrections", corrected, rules.Minimal, 250},
+		{"full", plain, rules.Full, 500},
+		{"full, events of an engine", counted, rules.Full, 500},
+		{"full, calendar month", month, rules.Full, 500},
+		{"full, corrections", corrected, rules.Full, 1500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, groups := generate(t, c.text)
+			in, groups := generate(t, c.text, c.profile)
+			groups = explain.Own(groups, in.SLOs[0])
 			w := rulestest.New(t, start, nil)
 			w.Sparse = true
 			fill(w, groups)

@@ -6,11 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/explain"
 )
 
 func TestExplain(t *testing.T) {
-	in, groups := generate(t, plain)
+	in, groups := generate(t, plain, rules.Minimal)
 	e, err := explain.Explain(in.SLOs[0], explain.Own(groups, in.SLOs[0]), 100, explain.Load{})
 	require.NoError(t, err)
 	require.Equal(t, `web/requests: 99.9% over 30d
@@ -20,7 +21,7 @@ func TestExplain(t *testing.T) {
   page       6h and 30m above 6 x (0.6 % bad): full outage after 2m10s, ten budgets after 3h36m
   ticket     1d and 2h above 3 x (0.3 % bad): full outage after 4m19s, ten budgets after 7h12m
   ticket     3d and 6h above 1 x (0.1 % bad): full outage after 4m19s, ten budgets after 7h12m
-  cost       401 samples read per second, 35 rules, 35 recorded series
+  cost       206 samples read per second, 22 rules, 16 recorded series
 `, e.String())
 	require.Len(t, explain.Own(groups, in.SLOs[0]), len(groups))
 }
@@ -28,7 +29,7 @@ func TestExplain(t *testing.T) {
 // By hand: 2 per second of 120 a minute are all of it, and 1.5 are 75 %.
 func TestExplainCapacityAndForecast(t *testing.T) {
 	in, groups := generate(t, strings.Replace(plain, "prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}",
-		"throughput: {at_least: 5, capacity: 120 per 1m}}\n    alerting: {page: {disabled: true}, ticket: {disabled: true}, exhausted_soon: {within: 36h, probability: 75}", 1))
+		"throughput: {at_least: 5, capacity: 120 per 1m}}\n    alerting: {page: {disabled: true}, ticket: {disabled: true}, exhausted_soon: {within: 36h, probability: 75}", 1), rules.Minimal)
 	e, err := explain.Explain(in.SLOs[0], explain.Own(groups, in.SLOs[0]), 1.5, explain.Load{})
 	require.NoError(t, err)
 	require.Contains(t, e.String(), `
@@ -46,7 +47,7 @@ func TestExplainCost(t *testing.T) {
 		"    cost: {per_bad: 1, currency: JPY, baseline: {amount: 900, per: 30d}, investment: {amount: 5, per: 1d}}\n": "\n  money      1 JPY per bad event, the whole budget 259200 JPY at today's traffic, before 900 JPY per 30d, invested 5 JPY per 1d\n",
 		"    cost: {per_minute: 30, currency: EUR}\n    budgeting: {timeslices: {slice: 10s, target: 95}}\n":           "\n  money      30.00 EUR per minute of violation, the whole budget 1295.00 EUR\n",
 	} {
-		in, groups := generate(t, strings.Replace(plain, "prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}", "events: {valid: '{}', bad: '{outcome=\"failure\"}'}", 1)+spec)
+		in, groups := generate(t, strings.Replace(plain, "prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}", "events: {valid: '{}', bad: '{outcome=\"failure\"}'}", 1)+spec, rules.Minimal)
 		e, err := explain.Explain(in.SLOs[0], explain.Own(groups, in.SLOs[0]), 100, explain.Load{})
 		require.NoError(t, err)
 		require.Contains(t, e.String(), want)
@@ -67,7 +68,7 @@ func TestExplainCompletion(t *testing.T) {
 			"  budget     7h12m of full outage in 30d\n",
 		"stage: stage}": "{type=\"shipped\"} within 15m stage stage at most 100000\n             work is good at its finish, and bad 15m after its start,",
 	} {
-		in, groups := generate(t, head+more)
+		in, groups := generate(t, head+more, rules.Minimal)
 		e, err := explain.Explain(in.SLOs[0], explain.Own(groups, in.SLOs[0]), 0, explain.Load{})
 		require.NoError(t, err)
 		require.Contains(t, e.String(), want)
