@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,8 +16,10 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/cmd/sloengine/scrapes"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/explain"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -29,6 +34,7 @@ func newCheck(s cli.Streams) *cobra.Command {
 	p := &cli.Printer{Streams: s}
 	retention, settings, dataDir, receivers := "0", "", "", ""
 	perDay := 0.0
+	var prometheus runningPrometheus
 	var failOn string
 	c := &cobra.Command{
 		Use:   "check -f FILE|DIR|-",
@@ -45,13 +51,17 @@ if --key shows that all events of a group reach the same engine.
 With --receivers, check reports routes of a receivers file, or of an Alertmanager configuration,
 that no alert matches, such as those on severities of an older version.
 
+With --prometheus, check asks a running Prometheus how far apart the samples are that the rules
+read, and reports SLOs whose rules would record nothing with --scrape-interval.
+
 With -c, check reads engine.yaml and the files that it names, as serve does at its start. It
-writes to no file and connects to nothing.`,
+writes to no file and connects to nothing but the Prometheus that you name.`,
 		Example: `  sloengine check -f specs/
   sloengine check -f specs/ --engines 3 --key product
+  sloengine check -f specs/ --prometheus http://127.0.0.1:9090
   sloengine check -f - < spec.yaml`,
 		Args: cli.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			if err := errors.Join(files.Check(), engines.check()); err != nil {
 				return err
 			}
@@ -74,6 +84,11 @@ writes to no file and connects to nothing.`,
 					return err
 				}
 				problems = append(problems, unmatched...)
+				silent, err := prometheus.problems(c.Context(), sp)
+				if err != nil {
+					return err
+				}
+				problems = append(problems, silent...)
 			}
 			found, err := config.Check(settings, app.Known(sp), app.DataDir(dataDir))
 			if err != nil {
@@ -88,6 +103,8 @@ writes to no file and connects to nothing.`,
 	p.AddOutput(c.Flags(), "table", "json")
 	c.Flags().StringVarP(&settings, "config", "c", "", "engine settings (engine.yaml) to check as well")
 	c.Flags().StringVar(&receivers, "receivers", "", "receivers or Alertmanager configuration whose routes are compared with the alerts")
+	c.Flags().StringVar(&prometheus.address, "prometheus", "", "URL of a Prometheus whose scrape intervals are compared with those of the rules")
+	c.Flags().StringVar(&prometheus.scrape, "scrape-interval", "15s", "with --prometheus, the scrape interval that you generate rules with")
 	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory of the engine; with -c, its own folders are compared with the settings")
 	cli.AddChoice(c.Flags(), &failOn, "fail-on", "", "lowest severity that makes check exit with 3", string(spec.Error), string(spec.Warning))
 	c.Flags().StringVar(&retention, "retention", retention, "retention of Prometheus; 0 if unknown")
@@ -126,12 +143,7 @@ func lint(s cli.Streams, sp *spec.Spec, retention time.Duration, perDay float64)
 	}
 	var out spec.Problems
 	for _, f := range alerts.Lint(in, o) {
-		p := spec.Problem{Severity: spec.Warning, Message: f.Message, Suggestion: f.Hint}
-		if src, ok := sp.Source(spec.KindSLO, f.SLO.Service(), f.SLO.Name()); ok {
-			p.Position = src.Position
-		} else if src, ok := sp.Source(spec.KindSLA, f.SLO.Service(), f.SLO.Name()); ok {
-			p.Position = src.Position
-		}
+		p := warning(sp, f.SLO, f.Message, f.Hint)
 		switch f.Severity {
 		case alerts.FindingInfo:
 			fmt.Fprintf(s.Err, "%s:%d:%d: info: %s (%s)\n", p.File, p.Line, p.Column, p.Message, p.Suggestion)
@@ -142,6 +154,54 @@ func lint(s cli.Streams, sp *spec.Spec, retention time.Duration, perDay float64)
 		out = append(out, p)
 	}
 	return out
+}
+
+// warning is a problem of an SLO, or of an agreement named service/name.
+func warning(sp *spec.Spec, id slo.ID, message, hint string) spec.Problem {
+	p := spec.Problem{Severity: spec.Warning, Message: message, Suggestion: hint}
+	for _, kind := range []spec.Kind{spec.KindSLO, spec.KindSLA} {
+		if src, ok := sp.Source(kind, id.Service(), id.Name()); ok {
+			p.Position = src.Position
+			break
+		}
+	}
+	return p
+}
+
+// runningPrometheus is where the rules will run.
+type runningPrometheus struct{ address, scrape string }
+
+// problems finds SLOs whose counters are scraped too seldom for their rules, or not at all.
+func (r runningPrometheus) problems(ctx context.Context, sp *spec.Spec) (spec.Problems, error) {
+	if r.address == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(r.address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, cli.Usagef("invalid --prometheus (want an address such as http://127.0.0.1:9090)")
+	}
+	every, err := slo.ParseDuration(r.scrape)
+	if err != nil {
+		return nil, cli.Usagef("invalid --scrape-interval: %w", err)
+	}
+	from := time.Now().UTC()
+	in := cli.RulesSpec(sp)
+	groups, err := rules.Recording(in, rules.Options{Profile: rules.Minimal, Scrape: every, From: from, Until: from.AddDate(0, 0, 1)})
+	if err != nil {
+		return nil, err
+	}
+	p := scrapes.Prometheus{URL: u, Client: &http.Client{Timeout: 30 * time.Second}}
+	var out spec.Problems
+	for _, s := range in.SLOs {
+		found, err := p.Check(ctx, explain.Own(groups, s), every)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			out = append(out, warning(sp, s.ID, f.Message, f.Suggestion))
+		}
+	}
+	return out, nil
 }
 
 // reportProblems prints the problems and turns those of failOn and worse into the exit code.

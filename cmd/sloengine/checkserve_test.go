@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -120,4 +123,28 @@ func TestBackupHoldsNoKeys(t *testing.T) {
 	} {
 		require.Equal(t, want, app.BackupHolds(name), name)
 	}
+}
+
+// Rules for a scrape every 15s are silent on counters that are scraped every minute: check says which, and with what to
+// generate. With that interval, it is content.
+func TestCheckScrapeInterval(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"10"]}]}}`)
+	}))
+	t.Cleanup(s.Close)
+	file := filepath.Join(t.TempDir(), "spec.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(grouped), 0o600))
+	args := []string{"check", "-f", file, "--fail-on", "warning", "--prometheus", s.URL}
+	var out, errs bytes.Buffer
+	require.Equal(t, cli.ExitFindings, run(t.Context(), args, nil, &out, &errs), errs.String())
+	require.Regexp(t, `spec.yaml:5:12: warning: slo_events_total\{.*\} has a sample every 1m, but rules read its rate over 45s`, out.String())
+	require.Contains(t, out.String(), "(generate with --scrape-interval 1m)")
+	out.Reset()
+	require.Equal(t, cli.ExitOK, run(t.Context(), append(args, "--scrape-interval", "1m"), nil, &out, &errs), out.String()+errs.String())
+
+	s.Close()
+	require.Equal(t, cli.ExitFailure, run(t.Context(), args, nil, &out, &errs), "not reachable is no finding")
+	require.Contains(t, errs.String(), "query Prometheus")
+	require.Equal(t, cli.ExitUsage, run(t.Context(), []string{"check", "-f", file, "--prometheus", "localhost:9090"}, nil, &out, &errs))
 }

@@ -144,6 +144,7 @@ var mayImport = map[string][]string{
 	"cmd/sloengine/demo":           {"ingest/event"},
 	"cmd/sloengine/outbox":         {"cmd/sloengine/cli", "reliability/outbox", "reliability/postgres", "slo"},
 	"cmd/sloengine/remote":         {"alerts/*", "cmd/sloengine/app", "cmd/sloengine/cli", "cmd/sloengine/config", "ingest/event", "reliability/*", "sla/annotation", "sla/report", "slo", "web/*"},
+	"cmd/sloengine/scrapes":        {"rules", "slo"},
 	"cmd/sloengine/send":           {"client/post", "ingest/event", "ingest/logfile", "reliability/retry"},
 	"cmd/sloengine/manual":         {},
 	"cmd/sloengine/topics":         {},
