@@ -10,6 +10,7 @@ import (
 // made again. It does not change.
 type Outlook struct {
 	Forecast forecast.Forecast
+	Week     *forecast.Week     // usual traffic; nil while less than a day is known
 	Capacity *forecast.Capacity // of a throughput with a capacity; nil otherwise
 	Record   forecast.Record    // of the SLO, in all groups
 }

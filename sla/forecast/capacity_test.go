@@ -99,3 +99,36 @@ func TestCapacityLeavesOutUnobservedHours(t *testing.T) {
 		t.Errorf("reached: %q: three weeks in a row were never observed", got.Reached)
 	}
 }
+
+// TestWeek: the usual week begins on Monday, whenever the past does. One odd hour, or one that was not observed, does not
+// show.
+func TestWeek(t *testing.T) {
+	all := weekly(5, 1)
+	odd := 3*hoursPerWeek + 2*24 + 14
+	all[odd].Valid, all[odd-hoursPerWeek].Observed = 0, 0.1
+	for _, cut := range []int{0, 5, 100} {
+		var p Past
+		p.Load(start.Add(time.Duration(cut)*time.Hour), all[cut:])
+		for _, hours := range []int{len(all) - cut, len(all) - cut - 30} {
+			w := p.Week(start.Add(time.Duration(cut+hours)*time.Hour + time.Minute))
+			for i, n := range w {
+				want := 3600.0
+				if i == 2*24+14 {
+					want = 36_000
+				}
+				if n != want {
+					t.Errorf("from hour %d, %d hours: hour %d of the week has %g events, want %g", cut, hours, i, n, want)
+				}
+			}
+		}
+	}
+	var p Past
+	p.Load(start, all[:23])
+	if p.Week(start.Add(23*time.Hour)) != nil {
+		t.Error("less than a day tells no week")
+	}
+	p.Load(start, all[:24])
+	if w := p.Week(start.Add(24 * time.Hour)); w == nil || w[100] != 3600 {
+		t.Error("a day stands for all")
+	}
+}

@@ -3,6 +3,7 @@ package forecast
 import (
 	"math"
 	"slices"
+	"time"
 )
 
 const (
@@ -49,6 +50,32 @@ func (p *Past) expect(base, n int, share []float64) {
 		}
 		t.ahead = append(t.ahead, t.ahead[k]+v)
 	}
+}
+
+// Week is how many valid events each hour of the week brings, from Monday 00:00 UTC on.
+type Week [hoursPerWeek]float64
+
+// Week gives the usual week before now: of each hour the median of the same hour of the last five weeks. nil if less than a
+// day was observed.
+func (p *Past) Week(now time.Time) *Week {
+	base := min(int(p.at(now)), len(p.hours))
+	seen := 0
+	for i := 0; i < base && seen < hoursPerDay; i++ {
+		if p.hours[i].Observed >= enough {
+			seen++
+		}
+	}
+	if seen < hoursPerDay {
+		return nil
+	}
+	monday := time.Date(1970, 1, 5, 0, 0, 0, 0, time.UTC)
+	first := int(p.start.Sub(monday)/time.Hour) + base
+	mean := p.meanHour(base)
+	var w Week
+	for k := range hoursPerWeek {
+		w[((first+k)%hoursPerWeek+hoursPerWeek)%hoursPerWeek] = p.usual(base, base+k, mean)
+	}
+	return &w
 }
 
 // between is what is expected from one number of hours after x to another.

@@ -268,6 +268,7 @@ func (k *Keeper) forecast(g *group, now time.Time) {
 			Now: now, Window: s.Window, Budget: s.Objective.Budget(), Valid: valid, Bad: r.Budget.Consumed * s.Objective.Budget() * valid,
 			Ahead: ahead(s, now, r.Slice), Soon: s.Alerting.Soon.Within, Seed: g.seed,
 		})
+		out.Week = k.past.Week(now)
 		k.begin(g, &out.Forecast)
 	}
 	if g.traffic != nil {

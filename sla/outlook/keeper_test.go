@@ -50,6 +50,7 @@ func TestOutlookIsTheForecastOfTheHours(t *testing.T) {
 	require.InDelta(t, want.Points[3].Median, got.Forecast.Points[3].Median, 1e-6)
 	require.Equal(t, want.Relief, got.Forecast.Relief)
 	require.Equal(t, made.Add(-10*day-3*time.Hour), got.Forecast.Relief.Incident.From)
+	require.InDelta(t, 1000, got.Week[0], 1)
 	require.Equal(t, 1, r.Outlooks.Groups)
 }
 

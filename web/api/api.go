@@ -174,7 +174,11 @@ func (api *Handler) apiSLO(c *gin.Context) {
 		return
 	}
 	if r := api.one(c, v); r != nil {
-		respond.JSON(c, http.StatusOK, "application/json", SLOOne{Report: newReportJSON(v), SLO: api.newSLO(r), Work: newWork(v.Rep.Work(r.SLO.ID), r.Group), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r)})
+		one := SLOOne{Report: newReportJSON(v), SLO: api.newSLO(r), Work: newWork(v.Rep.Work(r.SLO.ID), r.Group), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r)}
+		if r.Outlook != nil {
+			one.UsualWeek = r.Outlook.Week
+		}
+		respond.JSON(c, http.StatusOK, "application/json", one)
 	}
 }
 

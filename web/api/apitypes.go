@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
@@ -207,6 +208,8 @@ type SLOOne struct {
 	Work    *workJSON  `json:"in_flight,omitempty"` // of an SLO of completion, in the group
 	Costs   *sla.Costs `json:"costs,omitempty"`     // of all groups of the SLO, if the spec states a cost
 	Engines []partJSON `json:"engines,omitempty"`   // of a view
+
+	UsualWeek *forecast.Week `json:"usual_week,omitempty"` // valid events of each hour, from Monday 00:00 UTC on
 }
 
 // partJSON is what one engine of a view counted over the period, planned maintenance included.
