@@ -16,6 +16,18 @@ import (
 	"github.com/sloengine/sloengine/web/api"
 )
 
+// quietNights is a week with 3,600 events an hour, and 4 from 02:00 to 05:00.
+func quietNights() *forecast.Week {
+	var w forecast.Week
+	for i := range w {
+		w[i] = 3600
+		if hour := i % 24; hour >= 2 && hour < 5 {
+			w[i] = 4
+		}
+	}
+	return &w
+}
+
 // withForecasts gives one group of the fixture a forecast, another one too little data, and a throughput a capacity.
 func withForecasts(b *bench) {
 	record := forecast.Record{{Made: 62, Checked: 60, Inside: 57, Below: 2, Missed: 1}}
@@ -43,7 +55,7 @@ func withForecasts(b *bench) {
 		r := &b.rep.SLOs[i]
 		switch {
 		case r.SLO.ID == "insurance-unpaid/availability" && r.Group[0] == "TRVL10":
-			r.Outlook = &sla.Outlook{Forecast: f, Record: record}
+			r.Outlook = &sla.Outlook{Forecast: f, Record: record, Week: quietNights()}
 		case r.SLO.ID == "mdm/availability":
 			r.Outlook = &sla.Outlook{Forecast: forecast.Forecast{Time: noon, TooLittle: "less than a week was observed"}}
 		case r.SLO.ID == "insurance-unpaid/throughput":
@@ -75,6 +87,7 @@ func TestForecastsOnPages(t *testing.T) {
 	} {
 		require.Contains(t, page, want)
 	}
+	require.Contains(t, page, "<li>every day 02:00 to 05:00: an outage under 45m is invisible, and so is an hour of error rates under 76% (4 events an hour).</li>")
 	require.NotContains(t, page, "It may be over")
 	require.Contains(t, flat("/slo?id=mdm/availability"), "There is no forecast: less than a week was observed.")
 	require.Contains(t, flat("/slo?id=insurance-unpaid/availability&group.product=MEDCARE"), "still reading the hours")
@@ -112,6 +125,7 @@ func TestForecastsInTheAPI(t *testing.T) {
 	} {
 		require.Contains(t, body, want)
 	}
+	require.Contains(t, body, `"usual_week":[3600,3600,4,4,4,3600,`)
 	body = string(k.answer(b, "GET", "/api/v1/slos/insurance-unpaid/throughput?group.product=MEDCARE", http.StatusOK))
 	for _, want := range []string{`"capacity":"120 per 1m","events_per_second":2,"utilization":0.75,"headroom":0.5`, `"peak_utilization":0.85`, `"reached":"within"`, `"no_forecast":"no bad event in five weeks"`} {
 		require.Contains(t, body, want)

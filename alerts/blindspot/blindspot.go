@@ -47,14 +47,14 @@ type Hour struct {
 }
 
 // Find gives all hours of a week. Events come evenly spread over each hour and the outage begins right after one, so that as
-// many are bad as are on average. why says why an SLO has no blind spots by its traffic.
+// many are bad as are on average. why says why an SLO has none.
 func Find(s *slo.SLO, w *Week) (hours []Hour, why string) {
 	if !rules.CountsEvents(s) {
 		return nil, "it judges slices of time, so its alerts do not depend on the number of events"
 	}
 	p := newPlayer(s, w)
 	if len(p.tiers) == 0 {
-		return nil, "no burn-rate alert pages"
+		return nil, "no burn-rate alert pages, so no outage is visible"
 	}
 	for i := range w {
 		if i > 0 && p.flat {

@@ -134,7 +134,7 @@ var mayImport = map[string][]string{
 	"web/annotations":              {"slo", "sla/annotation", "web/*"},
 	"web/silences":                 {"slo", "rules/series", "alerts/silence", "alerts/state", "web/*"},
 	"web/status":                   {"slo", "slo/spec", "web/format"},
-	"web/ui":                       {"slo", "slo/spec", "slo/fold", "sla", "sla/forecast", "sla/history", "sla/report", "rules", "alerts", "alerts/state", "web/*"},
+	"web/ui":                       {"slo", "slo/spec", "slo/fold", "sla", "sla/forecast", "sla/history", "sla/report", "rules", "alerts", "alerts/blindspot", "alerts/state", "web/*"},
 	"cmd/sloengine":                {"all"},
 	"cmd/sloengine/app":            {"all"},
 	"cmd/sloengine/app/counting":   {"alerts/incident", "cmd/sloengine/config", "ingest/*", "reliability/wal", "sla/evaluator", "slo", "slo/*", "web/site", "web/status"},

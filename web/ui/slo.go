@@ -48,6 +48,7 @@ type sloPage struct {
 
 	Forecast *forecastPart // nil if nothing is forecast
 	Capacity *capacityPart // nil without a capacity
+	Blind    *blindPart    // nil while the usual traffic is unknown
 
 	Burns       []burnRow
 	Tiers       []tierRow
@@ -122,6 +123,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	p.Parts = ui.partRows(r, v.Now)
 	fillCosts(&p, v.Rep, r)
 	p.Forecast, p.Capacity = newForecastPart(r, v.Rep.Outlooks, v.Now), capacityFacts(r)
+	p.Blind = ui.newBlindPart(r, v.Now)
 	for _, f := range unfit {
 		p.Unfit = append(p.Unfit, format.Safe(f.Message, format.MaxText))
 	}

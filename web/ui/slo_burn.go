@@ -3,10 +3,14 @@ package ui
 import (
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/blindspot"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/forecast"
+	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
@@ -150,4 +154,63 @@ func Burning(r *sla.SLOReport) bool {
 		}
 	}
 	return false
+}
+
+// blindPart is the section about outages that no alert sees.
+type blindPart struct {
+	None  string // why there is nothing to say
+	Zone  string
+	Spans []blindspot.Span
+}
+
+// newBlindPart is nil for groups that never alert, and while their usual traffic is unknown.
+func (ui *Handler) newBlindPart(r *sla.SLOReport, now time.Time) *blindPart {
+	if r.Informative || r.Outlook == nil || r.Outlook.Week == nil {
+		return nil
+	}
+	zone, ahead := now.In(history.ZoneOf(r.SLO)).Zone()
+	e := ui.blind.get(r.SLO, *r.Outlook.Week)
+	if e.why != "" {
+		return &blindPart{None: sentence(e.why)}
+	}
+	return &blindPart{Zone: zone, Spans: blindspot.Spans(e.hours, time.Duration(ahead)*time.Second)}
+}
+
+// blindCache keeps the blind spots of groups that were looked at last, which take a tenth of a second to find.
+type blindCache struct {
+	mu sync.Mutex
+	m  map[blindKey]blindEntry
+}
+
+// blindKey is all that blind spots follow from. A usual week changes by the hour.
+type blindKey struct {
+	slo  *slo.SLO
+	week forecast.Week
+}
+
+type blindEntry struct {
+	hours []blindspot.Hour
+	why   string
+}
+
+// maxBlind bounds the cache, 6 KiB for each entry.
+const maxBlind = 500
+
+func (c *blindCache) get(s *slo.SLO, week forecast.Week) blindEntry {
+	key := blindKey{s, week}
+	c.mu.Lock()
+	e, ok := c.m[key]
+	c.mu.Unlock()
+	if ok {
+		return e
+	}
+	w := blindspot.Week(week)
+	e.hours, e.why = blindspot.Find(s, &w)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil || len(c.m) >= maxBlind {
+		c.m = map[blindKey]blindEntry{}
+	}
+	c.m[key] = e
+	return e
 }

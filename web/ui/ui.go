@@ -12,6 +12,7 @@ type Handler struct {
 	*site.Site
 	sparks  sparkCache
 	sources SourceCache
+	blind   blindCache
 	drawn   drawings
 }
 
