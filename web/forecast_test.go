@@ -87,7 +87,7 @@ func TestForecastsOnPages(t *testing.T) {
 	} {
 		require.Contains(t, page, want)
 	}
-	require.Contains(t, page, "<li>every day 02:00 to 05:00: an outage under 45m is invisible, and so is an hour of error rates under 76% (4 events an hour).</li>")
+	require.Contains(t, page, "<li>every day 02:00 to 05:00: an outage under 45m is invisible, and so is an error rate under 76% for an hour (4 events an hour).</li>")
 	require.NotContains(t, page, "It may be over")
 	require.Contains(t, flat("/slo?id=mdm/availability"), "There is no forecast: less than a week was observed.")
 	require.Contains(t, flat("/slo?id=insurance-unpaid/availability&group.product=MEDCARE"), "still reading the hours")

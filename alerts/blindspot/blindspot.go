@@ -46,8 +46,8 @@ type Hour struct {
 	ErrorRatio float64       // the smallest that pages if it lasts for an hour; 0 if none does
 }
 
-// Find gives all hours of a week. Events come evenly spread over each hour and the outage begins right after one, so that as
-// many are bad as are on average. why says why an SLO has none.
+// Find gives all hours of a week. Events come evenly spread over each hour and the outage begins right after one, so
+// that as many are bad as are on average. why says why an SLO has none.
 func Find(s *slo.SLO, w *Week) (hours []Hour, why string) {
 	if !rules.CountsEvents(s) {
 		return nil, "it judges slices of time, so its alerts do not depend on the number of events"
@@ -173,8 +173,8 @@ func (p *player) ratio() float64 {
 	return high
 }
 
-// pages is how long after the begin of an outage, of a length and an error ratio, the first page fires; 0 if none does. It
-// looks once a minute and, with fine, at every tick around the end of the outage.
+// pages is how long after the begin of an outage, of a length and an error ratio, the first page fires; 0 if none does.
+// It looks once a minute and, with fine, at every tick around the end of the outage.
 func (p *player) pages(length time.Duration, ratio float64, fine bool) time.Duration {
 	last := p.whole(length)
 	if bad(last, ratio) < slo.MinBad {

@@ -22,7 +22,8 @@ type Span struct {
 	low Hour // the least outage and ratio of the span
 }
 
-// An hour is like others if its outage differs by a minute, or half of the shortest, and its ratio by half of the smallest.
+// An hour is like others if its outage differs by a minute, or half of the shortest, and its ratio by half of the
+// smallest.
 const (
 	likeTime  = time.Minute
 	likeShare = 1.5
@@ -38,7 +39,10 @@ func Spans(hours []Hour, ahead time.Duration) []Span {
 	of := func(day, hour int) Span {
 		i := ((day*24+hour-shift)%HoursPerWeek + HoursPerWeek) % HoursPerWeek
 		h := hours[i]
-		s := Span{From: time.Duration(hour)*time.Hour + part, Events: [2]float64{h.Events, h.Events}, Outage: h.Outage, Ratio: h.ErrorRatio, Silent: h.Events == 0, low: h}
+		s := Span{
+			From: time.Duration(hour)*time.Hour + part, Events: [2]float64{h.Events, h.Events},
+			Outage: h.Outage, Ratio: h.ErrorRatio, Silent: h.Events == 0, low: h,
+		}
 		s.To = s.From + time.Hour
 		s.Days[day] = true
 		return s
@@ -161,11 +165,13 @@ func (s *Span) Hides() string {
 	case s.Silent:
 		return "there is no traffic, so an outage is invisible until traffic returns"
 	case s.Outage == 0:
-		return fmt.Sprintf("no outage pages within %s: there are too few events (%s an hour)", slo.FormatDuration(Longest), traffic)
+		return fmt.Sprintf("no outage pages within %s: there are too few events (%s an hour)",
+			slo.FormatDuration(Longest), traffic)
 	case s.Ratio == 0:
-		return fmt.Sprintf("an outage under %s is invisible, and so is an hour of any error rate (%s events an hour)", Short(s.Outage), traffic)
+		return fmt.Sprintf("an outage under %s is invisible (%s events an hour)", Short(s.Outage), traffic)
 	}
-	return fmt.Sprintf("an outage under %s is invisible, and so is an hour of error rates under %s (%s events an hour)", Short(s.Outage), Percent(s.Ratio), traffic)
+	return fmt.Sprintf("an outage under %s is invisible, and so is an error rate under %s for an hour (%s events an hour)",
+		Short(s.Outage), Percent(s.Ratio), traffic)
 }
 
 // String is the sentence about a span.
@@ -196,17 +202,19 @@ func rate(x float64) string {
 	return fmt.Sprintf("%.2g", x)
 }
 
+// Hidden is the longest outage that a span hides: Outage, or more than any if none pages.
+func (s *Span) Hidden() time.Duration {
+	if s.Outage == 0 {
+		return math.MaxInt64
+	}
+	return s.Outage
+}
+
 // Worst picks the span with the longest invisible outage, of those with traffic; nil if there is none.
 func Worst(spans []Span) *Span {
-	longest := func(s *Span) time.Duration {
-		if s.Outage == 0 {
-			return math.MaxInt64
-		}
-		return s.Outage
-	}
 	var worst *Span
 	for i := range spans {
-		if s := &spans[i]; !s.Silent && (worst == nil || longest(s) > longest(worst)) {
+		if s := &spans[i]; !s.Silent && (worst == nil || s.Hidden() > worst.Hidden()) {
 			worst = s
 		}
 	}

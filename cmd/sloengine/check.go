@@ -14,8 +14,10 @@ import (
 	"github.com/sloengine/sloengine/alerts/alertmanager"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
+	"github.com/sloengine/sloengine/cmd/sloengine/blindspots"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/cmd/sloengine/scrapes"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/rules"
@@ -35,6 +37,7 @@ func newCheck(s cli.Streams) *cobra.Command {
 	retention, settings, dataDir, receivers := "0", "", "", ""
 	perDay := 0.0
 	var prometheus runningPrometheus
+	var engine remote.Client
 	var failOn string
 	c := &cobra.Command{
 		Use:   "check -f FILE|DIR|-",
@@ -54,11 +57,15 @@ that no alert matches, such as those on severities of an older version.
 With --prometheus, check asks a running Prometheus how far apart the samples are that the rules
 read, and reports SLOs whose rules would record nothing with --scrape-interval.
 
+With --running, check asks a running engine for its usual traffic, and reports SLOs with hours in
+which an outage of half an hour would page nobody. The command blindspots prints all hours.
+
 With -c, check reads engine.yaml and the files that it names, as serve does at its start. It
-writes to no file and connects to nothing but the Prometheus that you name.`,
+writes to no file and connects to nothing but the Prometheus and the engine that you name.`,
 		Example: `  sloengine check -f specs/
   sloengine check -f specs/ --engines 3 --key product
   sloengine check -f specs/ --prometheus http://127.0.0.1:9090
+  sloengine check -f specs/ --running http://127.0.0.1:8080
   sloengine check -f - < spec.yaml`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -89,6 +96,11 @@ writes to no file and connects to nothing but the Prometheus that you name.`,
 					return err
 				}
 				problems = append(problems, silent...)
+				blind, err := blindSpots(c.Context(), &engine, sp)
+				if err != nil {
+					return err
+				}
+				problems = append(problems, blind...)
 			}
 			found, err := config.Check(settings, app.Known(sp), app.DataDir(dataDir))
 			if err != nil {
@@ -105,11 +117,28 @@ writes to no file and connects to nothing but the Prometheus that you name.`,
 	c.Flags().StringVar(&receivers, "receivers", "", "receivers or Alertmanager configuration whose routes are compared with the alerts")
 	c.Flags().StringVar(&prometheus.address, "prometheus", "", "URL of a Prometheus whose scrape intervals are compared with those of the rules")
 	c.Flags().StringVar(&prometheus.scrape, "scrape-interval", "15s", "with --prometheus, the scrape interval that you generate rules with")
+	engine.AddRunning(c.Flags(), "URL of a running engine by whose traffic blind spots are found")
 	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory of the engine; with -c, its own folders are compared with the settings")
 	cli.AddChoice(c.Flags(), &failOn, "fail-on", "", "lowest severity that makes check exit with 3", string(spec.Error), string(spec.Warning))
 	c.Flags().StringVar(&retention, "retention", retention, "retention of Prometheus; 0 if unknown")
 	c.Flags().Float64Var(&perDay, "events-per-day", 0, "events per day of an SLO; 0 if unknown")
 	return c
+}
+
+// blindSpots finds hours of the traffic of an engine, if it is named, in which long outages are invisible.
+func blindSpots(ctx context.Context, engine *remote.Client, sp *spec.Spec) (spec.Problems, error) {
+	if !engine.Named() {
+		return nil, nil
+	}
+	groups, err := blindspots.Running(ctx, engine, sp.SLOs)
+	if err != nil {
+		return nil, err
+	}
+	var out spec.Problems
+	for _, f := range blindspots.Findings(groups, time.Now()) {
+		out = append(out, warning(sp, f.SLO, f.Message, f.Hint))
+	}
+	return out, nil
 }
 
 // unmatchedRoutes finds routes of a file, if it is named, that no alert matches.

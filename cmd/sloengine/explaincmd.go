@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/cmd/sloengine/blindspots"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/explain"
@@ -55,7 +56,9 @@ func newExplain(s cli.Streams) *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("explain %s: %w", x.ID, err)
 				}
-				shown = append(shown, explanation(e))
+				one := explanation(e)
+				one.Text += blindspots.Explain(x, perSecond)
+				shown = append(shown, one)
 			}
 			if len(shown) < len(want) || len(shown) == 0 {
 				return fmt.Errorf("SLO not found in the spec (it has %s)", idList(in))

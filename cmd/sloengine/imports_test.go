@@ -138,6 +138,7 @@ var mayImport = map[string][]string{
 	"cmd/sloengine":                {"all"},
 	"cmd/sloengine/app":            {"all"},
 	"cmd/sloengine/app/counting":   {"alerts/incident", "cmd/sloengine/config", "ingest/*", "reliability/wal", "sla/evaluator", "slo", "slo/*", "web/site", "web/status"},
+	"cmd/sloengine/blindspots":     {"alerts/blindspot", "cmd/sloengine/cli", "cmd/sloengine/remote", "sla/history", "slo"},
 	"cmd/sloengine/brokers":        {"cmd/sloengine/app/counting", "cmd/sloengine/cli", "cmd/sloengine/config", "cmd/sloengine/topics", "ingest/source/rabbitmq", "reliability/*", "sla/evaluator", "slo"},
 	"cmd/sloengine/cli":            {"rules", "slo/spec", "reliability/fsys", "slo/yamldoc"},
 	"cmd/sloengine/config":         {"slo", "slo/suggest", "slo/yamldoc", "slo/yamldoc/shape", "rules", "alerts", "alerts/*", "ingest", "ingest/*", "reliability/*", "sla/delivery", "cmd/sloengine/topics"},
@@ -193,6 +194,7 @@ var testsMayImport = map[string][]string{
 	"dashboards":           {"all"},
 
 	"reliability/ratelimit/shared": {"reliability/logtest", "reliability/nettest"},
+	"cmd/sloengine/blindspots":     {"slo/spec"},
 
 	"reliability/kafkaclient":  {"ingest/source/kafka/kafkatest", "reliability/nettest"},
 	"reliability/amqpclient":   {"ingest/source/rabbitmq/rabbitmqtest", "reliability/nettest"},

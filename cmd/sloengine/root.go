@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/blindspots"
 	"github.com/sloengine/sloengine/cmd/sloengine/brokers"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/outbox"
@@ -37,7 +38,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 	}
 	root.AddCommand(
 		newServe(s), newView(s), newRelay(s), newDemo(s), newSend(s), newCheck(s), newInit(s), newVersion(s),
-		newSchema(s), newMan(s), newGenerate(s), newConvert(s), newDiff(s), newExplain(s),
+		newSchema(s), newMan(s), newGenerate(s), newConvert(s), newDiff(s), newExplain(s), blindspots.New(s),
 		newBackup(s), newRestore(s), newNotify(s), newPositions(s), brokers.NewRabbitMQ(s), brokers.NewKafka(s), outbox.New(s),
 	)
 	root.AddCommand(remote.Commands(s)...)

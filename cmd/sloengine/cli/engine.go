@@ -36,6 +36,16 @@ func (e *Engine) AddFlags(f *pflag.FlagSet) {
 	e.AddTokenFile(f, "file with the bearer token")
 }
 
+// AddRunning adds --running, which names an engine that a command may ask, and --token-file. Named reports whether it does.
+func (e *Engine) AddRunning(f *pflag.FlagSet, usage string) {
+	f.StringVar(&e.address, "running", "", usage)
+	e.addressFlags = append(e.addressFlags, f.Lookup("running"))
+	e.AddTokenFile(f, "file with the bearer token of --running")
+}
+
+// Named reports whether a flag names the engine.
+func (e *Engine) Named() bool { return changed(e.addressFlags) }
+
 // AddTokenFile adds --token-file alone, for a command that finds its engines by other flags.
 func (e *Engine) AddTokenFile(f *pflag.FlagSet, usage string) {
 	f.StringVar(&e.tokenFile, "token-file", "", usage+" (default: $"+EnvToken+", else the file $"+EnvTokenFile+")")
@@ -60,8 +70,10 @@ func changed(flags []*pflag.Flag) bool {
 }
 
 func (e *Engine) addressText() (text, from string) {
-	if changed(e.addressFlags) {
-		return e.address, "--url"
+	for _, f := range e.addressFlags {
+		if f.Changed {
+			return e.address, "--" + f.Name
+		}
 	}
 	if text := os.Getenv(EnvURL); text != "" {
 		return text, EnvURL

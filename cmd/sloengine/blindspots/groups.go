@@ -1,0 +1,126 @@
+package blindspots
+
+import (
+	"context"
+	"net/url"
+	"runtime"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sloengine/sloengine/alerts/blindspot"
+	"github.com/sloengine/sloengine/cmd/sloengine/remote"
+	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// Group is an SLO in one of its groups.
+type Group struct {
+	SLO    *slo.SLO
+	Labels map[string]string
+	Hours  []blindspot.Hour
+	Why    string // there are no hours
+}
+
+// Spans are the hours in a zone, which is by default that of the SLO, as it is at a time.
+func (g *Group) Spans(now time.Time, loc *time.Location) (spans []blindspot.Span, zone string) {
+	if loc == nil {
+		loc = history.ZoneOf(g.SLO)
+	}
+	zone, ahead := now.In(loc).Zone()
+	if g.Why != "" {
+		return nil, zone
+	}
+	return blindspot.Spans(g.Hours, time.Duration(ahead)*time.Second), zone
+}
+
+// Flat is every SLO at steady traffic.
+func Flat(slos []*slo.SLO, perHour float64) []Group {
+	out := make([]Group, len(slos))
+	for i, s := range slos {
+		out[i] = Group{SLO: s}
+		out[i].Hours, out[i].Why = blindspot.Find(s, blindspot.Flat(perHour))
+	}
+	return out
+}
+
+// row is what a list of the API says of a group.
+type row struct {
+	ID          slo.ID            `json:"id"`
+	Group       map[string]string `json:"group"`
+	Informative bool              `json:"informative"`
+}
+
+// Running is every SLO in each group that a running engine knows, at its usual traffic.
+func Running(ctx context.Context, engine *remote.Client, slos []*slo.SLO) ([]Group, error) {
+	rows, err := groupsOf(ctx, engine)
+	if err != nil {
+		return nil, err
+	}
+	var out []Group
+	for _, s := range slos {
+		if s.Indicator.Kind == slo.KindPrometheus {
+			out = append(out, Group{SLO: s, Why: "an engine does not know the traffic of series in Prometheus: use --rate"})
+			continue
+		}
+		if len(rows[s.ID]) == 0 {
+			out = append(out, Group{SLO: s, Why: "the running engine has no group of this SLO"})
+		}
+		for _, labels := range rows[s.ID] {
+			out = append(out, Group{SLO: s, Labels: labels})
+		}
+	}
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(runtime.NumCPU())
+	for i := range out {
+		if g := &out[i]; g.Why == "" {
+			work.Go(func() error { return g.ask(ctx, engine) })
+		}
+	}
+	return out, work.Wait()
+}
+
+// groupsOf lists the groups that can alert.
+func groupsOf(ctx context.Context, engine *remote.Client) (map[slo.ID][]map[string]string, error) {
+	out := map[slo.ID][]map[string]string{}
+	params := url.Values{"limit": {strconv.Itoa(500)}}
+	for {
+		var page struct {
+			Items []row  `json:"items"`
+			Next  string `json:"next_cursor"`
+		}
+		if err := engine.Read(ctx, "/api/v1/slos", params, &page); err != nil {
+			return nil, err
+		}
+		for _, r := range page.Items {
+			if !r.Informative {
+				out[r.ID] = append(out[r.ID], r.Group)
+			}
+		}
+		if page.Next == "" {
+			return out, nil
+		}
+		params.Set("cursor", page.Next)
+	}
+}
+
+// ask asks for the traffic of a group, and finds its blind spots.
+func (g *Group) ask(ctx context.Context, engine *remote.Client) error {
+	params := url.Values{}
+	for label, value := range g.Labels {
+		params.Set("group."+label, value)
+	}
+	var one struct {
+		Week *blindspot.Week `json:"usual_week"`
+	}
+	if err := engine.Read(ctx, "/api/v1/slos/"+string(g.SLO.ID), params, &one); err != nil {
+		return err
+	}
+	if one.Week == nil {
+		g.Why = "its usual traffic is not known: the engine must have observed it for a day, and make forecasts of it"
+		return nil
+	}
+	g.Hours, g.Why = blindspot.Find(g.SLO, one.Week)
+	return nil
+}
