@@ -181,7 +181,7 @@ var testsMayImport = map[string][]string{
 	"cmd/sloengine/remote": {"sla", "sla/forecast", "slo/fold", "web"},
 	"reliability/mail":     {"reliability/mail/mailtest", "reliability/nettest"},
 	"rules":                {"rules/rulestest", "slo/spec"},
-	"rules/explain":        {"rules/rulestest", "slo/spec"},
+	"rules/explain":        {"alerts", "rules/rulestest", "slo/spec"},
 	"rules/diff":           {"slo/spec"},
 	"alerts":               {"rules/rulestest", "slo/spec"},
 	"alerts/notify":        {"rules", "sla", "slo", "alerts/notify/notifytest"},
