@@ -216,3 +216,22 @@ func TestMinimalPagesAgainAfterAGap(t *testing.T) {
 	require.Less(t, got[NameNoData][0], page[1], "that data is missing is said before")
 	require.LessOrEqual(t, page[2], again+2*time.Minute)
 }
+
+// So few errors among so many events that it cannot be chance are no evidence for a page, also not later, when there are
+// few events.
+func TestMinimalFewErrorsAreNoEvidence(t *testing.T) {
+	const busy, quiet, to = 95 * time.Minute, 150 * time.Minute, 165 * time.Minute
+	l := minimalLab(t, shop(t))
+	until := func(end time.Duration, perSecond, later float64) curve {
+		return func(at time.Duration) (float64, bool) {
+			v := perSecond * min(at, end).Seconds()
+			if at > quiet {
+				v += later
+			}
+			return v, true
+		}
+	}
+	l.load(`http_requests_total{product="a",code="200"}`, time.Second, to, 15*time.Second, until(busy, 100, 0))
+	l.load(`http_requests_total{product="a",code="500"}`, time.Second, to, 15*time.Second, until(busy, 0.01, 2))
+	require.Empty(t, l.every(to, byTier)["page-1h"], "two of two events failed")
+}

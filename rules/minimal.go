@@ -194,24 +194,22 @@ func usedByTiers(s *slo.SLO, w time.Duration) bool {
 func Held(t slo.Tier) bool { return t.Page && t.Short < slo.Hold }
 
 // evidence is how surely a window proves that more is bad than the objective allows: the Chernoff bound of the Poisson tail,
-// n*(p*(ln(p/q)-1)+q) for the share p of n events, where q of them may be bad. With fewer than three bad events there is
-// none, less what rates round off, and none in the group of all others, which never alerts; so p = 0, which has no logarithm, has none. See slo.Evidence.
+// n*(p*(ln(p/q)-1)+q) for the share p of n events, n*p of them bad, where q of them may be. It grows on both sides of q, so
+// there is none up to q, and none for fewer than three bad events, less what rates round off. Nor is there any in the group
+// of all others, which never alerts. See slo.Evidence.
 func (r *sloRules) evidence(t slo.Tier) string {
-	q := r.s.Objective.Budget()
+	q := r.s.Objective.Budget() * min(1, t.Factor(r.s.Window.Nominal()))
 	p := r.series(series.ErrorRatio(dur(t.Long)))
-	name := series.ValidCount
-	if t.Long > 2*time.Hour {
-		name += ":5m" // a tenth of the samples
-	}
-	n := "sum_over_time(" + r.g.Alertable(r.s).Series(r.s, name) + within(t.Long) + ")"
-	if r.s.Alerting.MinEvents > 0 {
-		n = fmt.Sprintf("(%s >= %d)", n, r.s.Alerting.MinEvents)
-	}
 	sign, constant := "+", -math.Log(q)-1
 	if constant < 0 {
 		sign, constant = "-", -constant
 	}
-	return fmt.Sprintf("(%s * %s > %s)\n* (ln(%s) %s %.4f + %s / %s)", n, p, num(slo.MinBad-0.5), p, sign, constant, num(q), p)
+	out := fmt.Sprintf("(%s > %s)\n* (ln(%s > %s) %s %.4f + %s / %s)",
+		r.g.Alertable(r.s).countsOver(r.s, series.BadCount, t.Long, 0), num(slo.MinBad-0.5), p, num(q), sign, constant, num(q), p)
+	if r.s.Alerting.MinEvents > 0 {
+		out += fmt.Sprintf("\nand %s >= %d", r.counts(series.ValidCount, t.Long), r.s.Alerting.MinEvents)
+	}
+	return out
 }
 
 // held is the bad share of the short window of a tier, which lasts where few events say little. See slo.HoldEvents.

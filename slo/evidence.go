@@ -22,10 +22,9 @@ func HoldEvents(threshold float64) float64 { return 10 / threshold }
 
 // Evidence is how much n events, of which the share ratio was bad, speak against a true error ratio of rate: the
 // exponent of Chernoff's bound of the Poisson tail. By chance, ratio reaches a value above rate with a probability of at
-// most exp(-Evidence). It is 0 without events or bad ones, and grows in both directions from rate, so that it means
-// something only where ratio is above rate.
+// most exp(-Evidence). It is 0 without events, and where ratio is not above rate.
 func Evidence(n, ratio, rate float64) float64 {
-	if !(n > 0) || !(ratio > 0) {
+	if !(n > 0) || !(ratio > rate) {
 		return 0
 	}
 	return n * (ratio*(math.Log(ratio/rate)-1) + rate)

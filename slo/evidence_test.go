@@ -17,6 +17,7 @@ func TestEvidence(t *testing.T) {
 		{"nothing bad", 1000, 0, 0.001, 0},
 		{"less than nothing bad", 1000, -0.1, 0.001, 0},
 		{"as many as the budget", 1000, 0.001, 0.001, 0},
+		{"far fewer than the budget, of many", 1_000_000, 0.0001, 0.001, 0},
 		{"one of one", 1, 1, 0.001, 5.9088},
 		{"more bad than valid", 10, 1.5, 0.001, 94.7},
 		{"a full outage", 3, 1, 0.001, 17.726},
