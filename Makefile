@@ -52,8 +52,8 @@ freeze: ## freeze the formats of this build as testdata/frozen/VERSION
 fuzz: ## every fuzz target for FUZZTIME each
 	@scripts/fuzz $(FUZZTIME)
 
-bench: build ## the figures of docs/performance.md
-	@scripts/bench $(BENCHTIME)
+bench: build ## measure the figures of docs/performance.md, or of one SECTION
+	@scripts/bench $(BENCHTIME) $(SECTION)
 
 soak: build ## the crash tests for an hour (SOAK=1h)
 	SLOENGINE_SOAK=$${SOAK:-1h} $(GO) test -tags $(TAGS) -timeout 0 -run 'TestCrash|TestPowerLoss' -count 1 -v ./cmd/sloengine ./ingest/engine ./reliability/wal
