@@ -64,6 +64,9 @@ func (g *generator) burns(s *slo.SLO, t Tier, name string) string {
 	}
 	q, threshold := g.q, number(t.Threshold)
 	long, short := q.ratio(s, t.Long), q.ratio(s, t.Short)
+	if few := t.Quiet; few.Window > t.Short && g.o.Names == rules.Own {
+		short = "(" + short + " and " + q.on(s) + " " + g.enough(s, t) + "\nor max_over_time(" + q.ratio(s, few.Window) + "[" + slo.FormatDuration(few.For) + "]))"
+	}
 	cond := g.guardedSLO(s, name, series.LabelTier+"="+quote(t.Name))
 	if g.o.Names == rules.Sloth {
 		cond.mine = slothMatchers(g.o.Identity(s)[0].Value, name, t.Severity)
@@ -74,11 +77,16 @@ func (g *generator) burns(s *slo.SLO, t Tier, name string) string {
 	cond.also = g.busy(s, t.Long)
 	if t.Page && counted(s) {
 		cond.proves(g.o.Options, long, q.events(s, t.Long), t.Rate, t.Evidence)
-		if rules.Held(t.Tier) {
-			cond.holdsOn(t, long, short, q.events(s, t.Short))
+		if t.Quiet.Window == t.Short {
+			cond.holdsOn(t, long, short, g.enough(s, t))
 		}
 	}
 	return cond.expr()
+}
+
+// enough is the condition that a page is not read as at little traffic. See slo.Quiet.
+func (g *generator) enough(s *slo.SLO, t Tier) string {
+	return g.q.events(s, slo.Hold) + " >= " + number(t.QuietEvents(t.Threshold))
 }
 
 // unit is what an SLO counts, for the texts of its alerts.

@@ -2,7 +2,6 @@ package alerts
 
 import (
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -148,10 +147,10 @@ func (q *guarded) proves(o rules.Options, ratio, events string, rate, needed flo
 }
 
 // holdsOn adds that a page goes on while its short window has too few events to show the end.
-func (q *guarded) holdsOn(t Tier, long, short, shortEvents string) {
-	longest := "max_over_time(" + short + "[" + slo.FormatDuration(slo.Hold) + "])"
+func (q *guarded) holdsOn(t Tier, long, short, enough string) {
+	longest := "max_over_time(" + short + "[" + slo.FormatDuration(t.Quiet.For) + "])"
 	q.holds = []string{
 		long + " > " + number(t.Threshold),
-		longest + " > " + number(t.Threshold) + "\nunless " + onLabels(q.groups) + " " + shortEvents + " >= " + number(math.Ceil(slo.HoldEvents(t.Threshold))),
+		longest + " > " + number(t.Threshold) + "\nunless " + onLabels(q.groups) + " " + enough,
 	}
 }

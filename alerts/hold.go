@@ -18,6 +18,7 @@ const (
 	HoldMinEvents HoldReason = "min_events" // too few events
 	HoldMinBad    HoldReason = "min_bad"    // too few bad events
 	HoldEvidence  HoldReason = "evidence"   // so many bad events may be chance
+	HoldQuiet     HoldReason = "quiet"      // the short window has few events, and the longer one that is read instead says no
 	HoldLate      HoldReason = "late"       // so many events came later than the long window that they could decide, had they come in time
 )
 
@@ -48,6 +49,8 @@ func (h Hold) String() string {
 	case h.Reason == HoldEvidence:
 		return fmt.Sprintf("evidence: %.2g of %.2g that more than %s of the events in %s are bad: with %s events it may be chance",
 			h.Have, h.Want, shown(h.rate), w, number(math.Floor(h.Events)))
+	case h.Reason == HoldQuiet:
+		return fmt.Sprintf("quiet: the short window has few events, so that the last %s count instead: %s of it is bad, more than %s needed", w, shown(h.Have), shown(h.Want))
 	case h.kind == LiveExhausted:
 		return fmt.Sprintf("%s, so %s of its budget is spent", observed, shown(h.Have))
 	case h.kind == LiveScore:
@@ -89,9 +92,10 @@ func (l *Live) unproven(w time.Duration, e Reading, rate, needed float64) []Hold
 }
 
 // HeldBurn tells what keeps a tier from starting though both windows are above its
-// threshold by what was observed; nil if they are not, or nothing does.
-func (l *Live) HeldBurn(long, short Reading) []Hold {
+// threshold by what was observed; nil if they are not, or nothing does. See Tier.Burns.
+func (l *Live) HeldBurn(read func(window time.Duration) Reading) []Hold {
 	t := l.Tier
+	long, short := read(t.Long), read(t.Short)
 	if !long.above(t.Threshold, true) || !short.above(t.Threshold, true) {
 		return nil
 	}
@@ -99,6 +103,11 @@ func (l *Live) HeldBurn(long, short Reading) []Hold {
 	out = append(out, l.fewEvents(t.Long, long.Events)...)
 	if t.Page {
 		out = append(out, l.unproven(t.Long, long, t.Rate, t.Evidence)...)
+	}
+	if t.few(read) {
+		if e := read(t.Quiet.Window); !e.above(t.Threshold, true) {
+			out = append(out, Hold{Reason: HoldQuiet, Window: t.Quiet.Window, Have: e.Ratio, Want: t.Threshold, Observed: e.Observed, Events: e.Events, kind: l.Kind})
+		}
 	}
 	return out
 }

@@ -70,25 +70,35 @@ const half = 0.5
 type Met struct{ Proof, Short int64 }
 
 // Burns is the condition of a tier: both windows are above its threshold, and the long one holds enough events to mean
-// it. Of a page with a short window below slo.Hold, the evidence lasts for slo.Hold, and so does the short window while it
-// has too few events to show the end. met is what the last call for the group left.
-func (t Tier) Burns(long, short Reading, minEvents uint64, firing bool, now time.Time, met *Met) bool {
+// it. read is what a window says. At little traffic, the short window of a page is read by its slo.Quiet; of one below
+// slo.Hold, the evidence lasts for slo.Hold, too. met is what the last call for the group left.
+func (t Tier) Burns(read func(window time.Duration) Reading, minEvents uint64, firing bool, now time.Time, met *Met) bool {
+	long := read(t.Long)
 	proof := long.Events >= float64(minEvents) && (!t.Page || long.proves(t.Rate, t.Evidence))
-	shortHolds := short.above(t.Threshold, firing)
 	if t.Page && t.Short < slo.Hold {
-		proof = lately(proof, &met.Proof, now)
-		held := lately(shortHolds, &met.Short, now)
-		shortHolds = shortHolds || held && short.Events < slo.HoldEvents(t.Threshold)
+		proof = lately(proof, &met.Proof, now, slo.Hold)
 	}
-	return long.above(t.Threshold, firing) && proof && shortHolds
+	var held bool
+	if t.Quiet.For > 0 {
+		held = lately(read(t.Quiet.Window).above(t.Threshold, firing), &met.Short, now, t.Quiet.For)
+	}
+	if !t.few(read) {
+		held = read(t.Short).above(t.Threshold, firing)
+	}
+	return long.above(t.Threshold, firing) && proof && held
 }
 
-// lately reports whether a condition holds or did within slo.Hold. last is when it did last.
-func lately(holds bool, last *int64, now time.Time) bool {
+// few reports whether there is too little traffic for the short window to show the end of a page.
+func (t Tier) few(read func(time.Duration) Reading) bool {
+	return t.Quiet.For > 0 && read(slo.Hold).Events < t.QuietEvents(t.Threshold)
+}
+
+// lately reports whether a condition holds or did within a time. last is when it did last.
+func lately(holds bool, last *int64, now time.Time, within time.Duration) bool {
 	switch at := now.UnixNano(); {
 	case holds:
 		*last = at
-	case *last != 0 && time.Duration(at-*last).Abs() > slo.Hold:
+	case *last != 0 && time.Duration(at-*last).Abs() > within:
 		*last = 0
 	}
 	return *last != 0

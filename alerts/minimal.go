@@ -21,12 +21,12 @@ func (g *generator) minimalBurn(s *slo.SLO, t Tier) string {
 	}
 	all := []string{o.Series(s, series.ErrorRatio(slo.FormatDuration(t.Long))) + " > " + threshold + " / " + g.q.o.Covered(s, t.Long)}
 	short := g.q.o.Series(s, series.ErrorRatio(slo.FormatDuration(t.Short)))
-	if rules.Held(t.Tier) {
+	if t.Quiet.For > 0 {
 		short = g.q.o.HeldRatio(s, t.Short)
 	}
 	if guarded {
 		evidence := g.q.o.EvidenceOf(s, t.Tier)
-		if rules.Held(t.Tier) {
+		if t.Short < slo.Hold {
 			evidence = "max_over_time(" + evidence + "[" + slo.FormatDuration(slo.Hold-time.Second) + "])"
 		}
 		all = append(all, evidence+" > "+number(slo.EvidenceNeeded(s.Alerting.MaxFalsePages())))

@@ -384,7 +384,7 @@ func predict(t Tier, share float64, start, over, eval time.Duration) (fires, res
 		reading := func(w time.Duration) Reading {
 			return Reading{Ratio: bad(at, w), Observed: 1, Events: testPerMinute * w.Minutes(), HasData: true}
 		}
-		return t.Burns(reading(t.Long), reading(t.Short), 0, false, time.Unix(0, 1).Add(at), &met)
+		return t.Burns(reading, 0, false, time.Unix(0, 1).Add(at), &met)
 	}
 	since := start
 	for since += eval; !burns(since); since += eval {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -37,6 +38,8 @@ type Tier struct {
 	Rate     float64 // error ratio that the true one must exceed: that of the budget, or Threshold where that is below
 	Evidence float64 // of that which a page needs; 0 for tickets
 
+	Quiet slo.Quiet // how a page is read at little traffic
+
 	Labels, Annotations map[string]string // the user's own
 }
 
@@ -65,6 +68,7 @@ func Tiers(s *slo.SLO) ([]Tier, []Finding) {
 		}
 		r := Tier{
 			Tier: t, Name: severity + "-" + slo.FormatDuration(t.Long), Severity: severity,
+			Quiet:  rules.Quiet(s, t),
 			Factor: exact(t.Factor(period)), For: set.For, Labels: set.Labels, Annotations: set.Annotations,
 		}
 		r.Threshold = exact(r.Factor * s.Objective.Budget())

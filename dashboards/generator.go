@@ -237,8 +237,11 @@ func (g *generator) long(s selection, name string) string {
 // errorRatio is the recorded share of bad events over one of slo.BurnWindows.
 func (g *generator) errorRatio(s selection, w time.Duration) string {
 	name := series.ErrorRatio(slo.FormatDuration(w))
-	if w > 6*time.Hour {
+	switch {
+	case w > 6*time.Hour:
 		return g.long(s, name)
+	case w == 30*time.Minute && g.o.Minimal():
+		return "(" + s.of(series.Held("30m")) + " or " + s.of(name) + ")" // the one if a page reads it, else the other
 	}
 	return s.of(name)
 }

@@ -70,8 +70,8 @@ func (r *sloRules) minimalGroups(out []Group) []Group {
 	}
 	long.Rules = append(append(long.Rules, r.cost()...), usedLong...)
 	for _, w := range Windows(r.s) {
-		if w == r.s.Window.Rolling && !usedByTiers(r.s, w) {
-			continue // what is left of the budget is recorded instead
+		if w == r.s.Window.Rolling && !usedByTiers(r.s, w) || r.heldOnly(w) {
+			continue // what is left of the budget, or Held, is recorded instead
 		}
 		g := &long
 		if w <= shortLimit {
@@ -87,7 +87,7 @@ func (r *sloRules) minimalGroups(out []Group) []Group {
 		if CountsEvents(r.s) || Slices(r.s) {
 			record(g, series.Evidence(dur(t.Long)), r.evidence(t))
 		}
-		if name := series.Held(dur(t.Short)); Held(t) && !slices.ContainsFunc(short.Rules, func(x Rule) bool { return x.Record == name }) {
+		if name := series.Held(dur(t.Short)); Quiet(r.s, t).For > 0 && !slices.ContainsFunc(short.Rules, func(x Rule) bool { return x.Record == name }) {
 			record(&short, name, r.held(t))
 		}
 	}
@@ -190,8 +190,22 @@ func usedByTiers(s *slo.SLO, w time.Duration) bool {
 	return slices.ContainsFunc(tiersOf(s), func(t slo.Tier) bool { return t.Long == w || t.Short == w }) || slices.Contains(slo.BurnWindows, w)
 }
 
-// Held reports whether the short window of a tier is so short that its bad share lasts for slo.Hold at little traffic.
-func Held(t slo.Tier) bool { return t.Page && t.Short < slo.Hold }
+// Quiet is how a tier of an SLO is read at little traffic. Only a number of events tells that there is little, so that other
+// SLOs read no wider window.
+func Quiet(s *slo.SLO, t slo.Tier) slo.Quiet {
+	q := slo.QuietOf(t)
+	if q.Window > t.Short && !CountsEvents(s) {
+		return slo.Quiet{}
+	}
+	return q
+}
+
+// heldOnly reports whether the share of a window is read through the Held of a page alone, which has it at enough traffic.
+func (r *sloRules) heldOnly(w time.Duration) bool {
+	held := func(t slo.Tier) bool { return t.Short == w && w == slo.Hold && Quiet(r.s, t).Window > w }
+	reads := func(t slo.Tier) bool { return t.Long == w || t.Short == w && !held(t) || Quiet(r.s, t).Window == w }
+	return slices.ContainsFunc(r.pages(), held) && !slices.ContainsFunc(tiersOf(r.s), reads)
+}
 
 // evidence is how surely a window proves that more is bad than the objective allows: the Chernoff bound of the Poisson tail,
 // n*(p*(ln(p/q)-1)+q) for the share p of n events, n*p of them bad, where q of them may be. It grows on both sides of q, so
@@ -212,15 +226,18 @@ func (r *sloRules) evidence(t slo.Tier) string {
 	return out
 }
 
-// held is the bad share of the short window of a tier, which lasts where few events say little. See slo.HoldEvents.
+// held is the bad share of the short window of a page, as it is read at little traffic. See slo.Quiet.
 func (r *sloRules) held(t slo.Tier) string {
-	p := r.series(series.ErrorRatio(dur(t.Short)))
-	longest := "max_over_time(" + p + within(slo.Hold) + ")"
+	q := Quiet(r.s, t)
+	longest := "max_over_time(" + r.series(series.ErrorRatio(dur(q.Window))) + within(q.For) + ")"
 	if !CountsEvents(r.s) && !Slices(r.s) {
 		return longest
 	}
-	enough := math.Ceil(slo.HoldEvents(t.Factor(r.s.Window.Nominal()) * r.s.Objective.Budget()))
-	return p + " and " + r.counts(series.ValidCount, t.Short) + " >= " + num(enough) + "\nor " + longest
+	enough := r.counts(series.ValidCount, slo.Hold) + " >= " + num(t.QuietEvents(t.Factor(r.s.Window.Nominal())*r.s.Objective.Budget()))
+	if r.heldOnly(t.Short) {
+		return r.counts(series.BadCount, t.Short) + "\n/ (" + enough + ")\nor " + longest
+	}
+	return r.series(series.ErrorRatio(dur(t.Short))) + " and " + enough + "\nor " + longest
 }
 
 // Covered is the share of a window, at most 1, that a series has been counted for within twice the window. It holds a new
@@ -238,7 +255,7 @@ func (o Options) EvidenceOf(s *slo.SLO, t slo.Tier) string {
 	return o.Series(s, series.Evidence(slo.FormatDuration(t.Long)))
 }
 
-// HeldRatio is the recorded share of a short window for which Held holds.
+// HeldRatio is the recorded share of the short window of a page that has a Quiet.
 func (o Options) HeldRatio(s *slo.SLO, w time.Duration) string {
 	return o.Series(s, series.Held(slo.FormatDuration(w)))
 }

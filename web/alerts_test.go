@@ -153,7 +153,7 @@ func TestHeldAlerts(t *testing.T) {
 	exhausted := alerts.Live{Kind: alerts.LiveExhausted}
 	by, group := []string{"product"}, slo.Group{"TRVL10"}
 	b.held = []state.Held{
-		{Name: "ErrorBudgetBurnPage", Severity: "page", Tier: "page-1h", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", GroupBy: by, Group: group, Value: 0.5, Why: live.HeldBurn(few, few)},
+		{Name: "ErrorBudgetBurnPage", Severity: "page", Tier: "page-1h", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", GroupBy: by, Group: group, Value: 0.5, Why: live.HeldBurn(func(time.Duration) alerts.Reading { return few })},
 		{Name: "ErrorBudgetExhausted", Severity: "ticket", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", GroupBy: by, Group: group, Value: -499,
 			Why: exhausted.HeldSpent(slo.Budget{HasData: true, Consumed: 500}, 30*24*time.Hour, 0.001, 18)},
 	}

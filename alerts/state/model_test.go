@@ -93,9 +93,10 @@ func (o *oracle) restart() {
 }
 
 // believed is whether both windows are above a factor: spread over the whole of
-// them to start, by what was observed to go on. The long one must prove that it is no chance. Of a page over five minutes, that lasts for half an hour, and so
-// does the short one where it has too few events. Nothing is known of a firing one
-// while its short window was not observed.
+// them to start, by what was observed to go on. The long one must prove that it is no chance. Of a page over five minutes,
+// that lasts for half an hour, and so does the short one where the half hour has too few events. Half an hour with too few
+// is read as the hour, which lasts for a quarter. Nothing is known of a firing one while its short window was
+// not observed.
 func (o *oracle) believed(name string, r *sla.SLOReport, long, short int, factor float64, now time.Time) *bool {
 	a := o.alerts[name]
 	firing := a != nil && a.state == Firing
@@ -109,19 +110,27 @@ func (o *oracle) believed(name string, r *sla.SLOReport, long, short int, factor
 	}
 	n, k := float64(r.Burns[long].Counts.Valid()), float64(r.Burns[long].Counts.Bad)
 	proof, shortHolds := k >= 3 && k*(math.Log(k/(n*0.001))-1)+n*0.001 > slo.EvidenceNeeded(1), above(short)
-	if slo.BurnWindows[short] < 30*time.Minute {
-		lately := func(holds bool, what string) bool {
-			if key := (metKey{name, what}); holds {
-				o.met[key] = now
-			} else {
-				holds = !o.met[key].IsZero() && now.Sub(o.met[key]) <= 30*time.Minute
-			}
-			return holds
+	lately := func(holds bool, what string, within time.Duration) bool {
+		if key := (metKey{name, what}); holds {
+			o.met[key] = now
+		} else {
+			holds = !o.met[key].IsZero() && now.Sub(o.met[key]) <= within
 		}
-		proof = lately(proof, "proof")
-		if held := lately(shortHolds, "short"); r.Burns[short].Counts.Valid() < uint64(10/(factor*0.001)) {
+		return holds
+	}
+	events := func(i int) float64 {
+		if !r.Burns[i].HasData {
+			return 0
+		}
+		return float64(r.Burns[i].Counts.Valid())
+	}
+	if slo.BurnWindows[short] < 30*time.Minute {
+		proof = lately(proof, "proof", 30*time.Minute)
+		if held := lately(above(0), "short", 30*time.Minute); events(1) < math.Ceil(10/(factor*0.001)*6) {
 			shortHolds = held
 		}
+	} else if held := lately(above(2), "short", 15*time.Minute); events(1) < math.Ceil(10/(factor*0.001)) {
+		shortHolds = held
 	}
 	holds := above(long) && proof && shortHolds
 	if !holds && firing && r.Burns[short].Observed < 0.9 {

@@ -208,22 +208,33 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 		t := a.Tier
 		may1, must1, b, low, high := above(t.Long, t.Threshold, false)
 		may2, must2 := enough(b, a.MinEvents)
-		may3, must3, c, _, _ := above(t.Short, t.Threshold, false)
+		may3, must3, _, _, _ := above(t.Short, t.Threshold, false)
 		if t.Page {
 			may4, must4 := proven(b, low, high, t.Rate, t.Evidence)
 			may2, must2 = may2 && may4, must2 && must4
 		}
+		hold, quiet := t.Short < slo.Hold && t.Page, t.Quiet
+		var few bool // may there be so few events that the quiet window is read
+		if quiet.For > 0 {
+			_, _, half, _, _ := above(slo.Hold, t.Threshold, false)
+			few = half.valid < t.QuietEvents(t.Threshold)
+			if sure := half.most() < t.QuietEvents(t.Threshold); quiet.Window > t.Short && few {
+				may5, must5, _, _, _ := above(quiet.Window, t.Threshold, false)
+				may3, must3 = may3 && !sure || may5, must5 && (sure || must3)
+			}
+		}
 		may, must = may1, must1 && must2 && must3
-		if t.Page && t.Short < slo.Hold {
-			few := c.valid < slo.HoldEvents(t.Threshold)
-			for held := slo.Hold; now >= oracleStep && held > 0 && !(may2 && may3); held -= oracleStep {
-				now -= oracleStep
+		for held := time.Duration(0); now >= oracleStep && (hold || few) && held < slo.Hold && !(may2 && may3); held += oracleStep {
+			now -= oracleStep
+			if hold {
 				_, _, b, low, high := above(t.Long, t.Threshold, false)
 				more, _ := enough(b, a.MinEvents)
 				proof, _ := proven(b, low, high, t.Rate, t.Evidence)
 				may2 = may2 || more && proof
-				over, _, _, _, _ := above(t.Short, t.Threshold, false)
-				may3 = may3 || few && over
+			}
+			if few && held < quiet.For {
+				over, _, _, _, _ := above(quiet.Window, t.Threshold, false)
+				may3 = may3 || over
 			}
 		}
 		return missing || may && may2 && may3, must, true
