@@ -196,7 +196,7 @@ func (p *player) pages(length time.Duration, ratio float64, fine bool) time.Dura
 				return alerts.Reading{Ratio: (failed - bad(min(from, last), ratio)) / n, Observed: 1, Events: n, HasData: true}
 			}
 			switch {
-			case !t.Burns(read(t.Long), read(t.Short), p.least, false, epoch.Add(at), &met[i]):
+			case !t.Burns(read, p.least, false, epoch.Add(at), &met[i]):
 				since[i] = 0
 			case since[i] == 0:
 				since[i] = at
