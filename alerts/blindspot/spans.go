@@ -22,11 +22,11 @@ type Span struct {
 	low Hour // the least outage and ratio of the span
 }
 
-// An hour is like others if its outage differs by a minute, or half of the shortest, and its ratio by half of the
-// smallest.
+// Hours are alike if their outages differ by so much or by the factor, and their ratios as well.
 const (
-	likeTime  = time.Minute
-	likeShare = 1.5
+	likeTime   = 5 * time.Minute
+	likeRatio  = 0.03
+	likeFactor = 2
 )
 
 // Spans merges hours that are alike, of days that are alike. The zone is that far ahead of UTC.
@@ -100,7 +100,8 @@ func (s *Span) like(o *Span) bool {
 	}
 	low, high := min(s.low.Outage, o.low.Outage), max(s.Outage, o.Outage)
 	least, most := min(s.low.ErrorRatio, o.low.ErrorRatio), max(s.Ratio, o.Ratio)
-	return (high-low <= likeTime || float64(high) <= likeShare*float64(low)) && most <= likeShare*least
+	return (high-low <= likeTime || float64(high) <= likeFactor*float64(low)) &&
+		(most-least <= likeRatio || most <= likeFactor*least)
 }
 
 // add makes a span that is like s part of it.

@@ -58,7 +58,8 @@ With --prometheus, check asks a running Prometheus how far apart the samples are
 read, and reports SLOs whose rules would record nothing with --scrape-interval.
 
 With --running, check asks a running engine for its usual traffic, and reports SLOs with hours in
-which an outage of half an hour would page nobody. The command blindspots prints all hours.
+which, for want of events, an outage of half an hour would page nobody. The command blindspots
+prints all hours.
 
 With -c, check reads engine.yaml and the files that it names, as serve does at its start. It
 writes to no file and connects to nothing but the Prometheus and the engine that you name.`,

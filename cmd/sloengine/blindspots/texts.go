@@ -10,7 +10,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// noteworthy is the invisible outage from which on check reports an hour.
+// noteworthy is how much longer an outage must last than one that pages with many events, for check to report an hour.
 const noteworthy = 30 * time.Minute
 
 const hint = "send synthetic events, or count groups together; sloengine blindspots prints all hours"
@@ -35,7 +35,7 @@ func Findings(groups []Group, now time.Time) []Finding {
 		g := &groups[i]
 		spans, zone := g.Spans(now, nil)
 		x := blindspot.Worst(spans)
-		if x == nil || x.Hidden() < noteworthy {
+		if x == nil || x.Hidden() < noteworthy+busy(g.SLO) {
 			continue
 		}
 		w := all[g.SLO.ID]
@@ -61,6 +61,15 @@ func Findings(groups []Group, now time.Time) []Finding {
 		out = append(out, Finding{id, text, hint})
 	}
 	return out
+}
+
+// busy is the shortest outage of an SLO that pages however many events come.
+func busy(s *slo.SLO) time.Duration {
+	hours, why := blindspot.Find(s, blindspot.Flat(1e6))
+	if why != "" {
+		return 0
+	}
+	return hours[0].Outage
 }
 
 // Explain is the line of explain: at a traffic, or if that is 0 at some.
