@@ -89,7 +89,7 @@ func newPlayer(s *slo.SLO, w *Week) *player {
 	for _, t := range all {
 		if t.Page && len(p.tiers) < maxTiers {
 			p.tiers = append(p.tiers, t)
-			p.after = max(p.after, t.Short+slo.Hold+t.For)
+			p.after = max(p.after, max(t.Short, t.Quiet.Window)+slo.Hold+t.For)
 			p.reach = max(p.reach, t.Long.Truncate(tick)+tick)
 			p.near = max(p.near, 2*coarse+t.For)
 			p.lowest = min(p.lowest, t.Threshold)
