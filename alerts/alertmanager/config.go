@@ -11,12 +11,14 @@ import (
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 // Options say who is told. Only Receivers is required.
 type Options struct {
 	Receivers Receivers
+	Names     rules.Naming // of the alerts
 
 	// From and Until bound the dates by which a recurrence is listed that
 	// Alertmanager can't recur by itself. With zero values it is not muted.
@@ -131,7 +133,7 @@ func (g *generator) groupLabels() []string {
 // root is the tree of routes. Its group keeps products, services and severities
 // apart, and joins the tickets of one SLO in one message.
 func (g *generator) root() *route {
-	groupBy := append([]string{series.LabelService, series.LabelSLOID, series.LabelAgreement, series.LabelKind, series.LabelSeverity}, g.groupLabels()...)
+	groupBy := slices.Concat(g.identity(), []string{series.LabelAgreement, series.LabelKind, series.LabelSeverity}, g.groupLabels())
 	r := &route{
 		Receiver: g.opt.Receivers.Default, GroupBy: groupBy,
 		GroupWait: seconds(rootWait), GroupInterval: seconds(rootInterval), RepeatInterval: seconds(rootRepeat),
@@ -147,13 +149,50 @@ func (g *generator) root() *route {
 // takes down with it is inhibited, so a page in a group of its own is another fault, and a new message with its own key,
 // which a pager takes for a new call however long the first lasts.
 func (g *generator) causeLabels() []string {
-	out := []string{labelAlertName, series.LabelService, series.LabelSLOID, series.LabelAgreement, labelJob, labelInstance}
+	out := slices.Concat([]string{labelAlertName}, g.identity(), []string{series.LabelAgreement, labelJob, labelInstance})
 	for _, name := range g.groupLabels() {
 		if !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
 	return out
+}
+
+// identity are the labels that tell what an alert is about. With the names of Sloth only alerts on SLOs have its labels.
+func (g *generator) identity() []string {
+	out := []string{series.LabelService, series.LabelSLOID}
+	if g.opt.Names == rules.Sloth {
+		out = append(out, series.LabelSlothID)
+	}
+	return out
+}
+
+func (g *generator) serviceLabels() []string {
+	if g.opt.Names == rules.Sloth {
+		return []string{series.LabelService, series.LabelSlothService}
+	}
+	return []string{series.LabelService}
+}
+
+// idLabel is the label by which an alert on an SLO names it, and idOf is its value.
+func (g *generator) idLabel() string {
+	if g.opt.Names == rules.Sloth {
+		return series.LabelSlothID
+	}
+	return series.LabelSLOID
+}
+
+func (g *generator) idOf(id slo.ID) string {
+	return rules.Options{Names: g.opt.Names}.Identity(&slo.SLO{ID: id})[0].Value
+}
+
+// ofSLOs matches the alerts on SLOs.
+func (g *generator) ofSLOs(ids []slo.ID) string {
+	values := make([]string, len(ids))
+	for i, id := range ids {
+		values[i] = g.idOf(id)
+	}
+	return oneOf(g.idLabel(), values)
 }
 
 // Labels that tell engines apart.
@@ -202,10 +241,12 @@ func (g *generator) classRoute(c Class) route {
 			continue
 		}
 		special[service] = true
-		r.Routes = append(r.Routes, route{
-			Receiver: name, Matchers: []string{equal(series.LabelService, service)},
-			Routes: g.muted(func(s string) bool { return s == service }),
-		})
+		for _, label := range g.serviceLabels() {
+			r.Routes = append(r.Routes, route{
+				Receiver: name, Matchers: []string{equal(label, service)},
+				Routes: g.muted(func(s string) bool { return s == service }),
+			})
+		}
 	}
 	r.Routes = append(r.Routes, g.muted(func(s string) bool { return !special[s] })...)
 	return r
@@ -251,11 +292,11 @@ func (g *generator) muted(of func(service string) bool) []route {
 			byIntervals[key] = i
 			out = append(out, route{Mute: names})
 		}
-		out[i].Matchers = append(out[i].Matchers, string(s.ID)) // joined below
+		out[i].Matchers = append(out[i].Matchers, g.idOf(s.ID)) // joined below
 	}
 	for i := range out {
 		slices.Sort(out[i].Matchers)
-		out[i].Matchers = []string{oneOf(series.LabelSLOID, slices.Compact(out[i].Matchers))}
+		out[i].Matchers = []string{oneOf(g.idLabel(), slices.Compact(out[i].Matchers))}
 	}
 	for _, a := range g.in.Agreements {
 		if !of(a.Service) {

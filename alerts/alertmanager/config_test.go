@@ -294,3 +294,28 @@ func TestMessagesOfHostileValues(t *testing.T) {
 		require.Less(t, len("Subject: "+mime.QEncoding.Encode("utf-8", render(m.subject, long))), 998)
 	}
 }
+
+// TestSlothNames: alerts with the labels of Sloth are told apart, routed, inhibited and muted like those with own ones.
+func TestSlothNames(t *testing.T) {
+	in := insurance(t)
+	in.SLOs[0].CausedBy = []slo.Cause{{SLO: "mdm/availability"}}
+	out, _, err := Config(in, Options{Receivers: receivers(t), Names: rules.Sloth})
+	require.NoError(t, err)
+	own, _, err := Config(in, Options{Receivers: receivers(t)})
+	require.NoError(t, err)
+	sloth, plain := write(t, out), write(t, own)
+	require.Contains(t, amtool(t, "check-config", sloth), "SUCCESS")
+	for _, severity := range []string{"page", "ticket"} {
+		for _, service := range []string{"insurance-unpaid", "mdm"} {
+			route := func(file string, labels ...string) string {
+				return amtool(t, append([]string{"config", "routes", "test", "--config.file=" + file, "severity=" + severity}, labels...)...)
+			}
+			require.Equal(t, route(plain, "service="+service, "slo_id="+service+"/availability"),
+				route(sloth, "sloth_service="+service, "sloth_id="+service+"-availability"), "%s of %s", severity, service)
+		}
+	}
+	require.Contains(t, string(out), "equal: [sloth_id")
+	require.Contains(t, string(out), "- sloth_id=\"mdm-availability\"")
+	require.Contains(t, string(out), "group_by: [alertname, service, slo_id, sloth_id,")
+	require.NotRegexp(t, `\bslo_id=`, string(out), "no alert on an SLO has it")
+}

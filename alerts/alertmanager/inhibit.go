@@ -41,9 +41,9 @@ func (g *generator) inhibit() []inhibitRule {
 	pages, tickets := oneOf(series.LabelSeverity, g.class[Critical]), oneOf(series.LabelSeverity, g.class[Warning])
 	out := []inhibitRule{
 		{
-			Source: []string{pages, present(series.LabelSLOID)},
-			Target: []string{tickets, present(series.LabelSLOID)},
-			Equal:  append([]string{series.LabelSLOID}, groups...),
+			Source: []string{pages, present(g.idLabel())},
+			Target: []string{tickets, present(g.idLabel())},
+			Equal:  append([]string{g.idLabel()}, groups...),
 		},
 		{
 			Source: []string{equal(series.LabelImpact, alerts.ImpactHigh), present(series.LabelAgreement)},
@@ -82,8 +82,8 @@ func (g *generator) byCause() []inhibitRule {
 				continue // alerts.Lint says so
 			}
 			rule := inhibitRule{
-				Source: []string{oneOf(series.LabelSeverity, g.class[Critical]), equal(series.LabelSLOID, string(c.SLO))},
-				Target: []string{oneOf(series.LabelSeverity, told), equal(series.LabelSLOID, string(s.ID))},
+				Source: []string{oneOf(series.LabelSeverity, g.class[Critical]), equal(g.idLabel(), g.idOf(c.SLO))},
+				Target: []string{oneOf(series.LabelSeverity, told), equal(g.idLabel(), g.idOf(s.ID))},
 			}
 			for _, name := range slices.Sorted(maps.Keys(c.Group)) {
 				rule.Source = append(rule.Source, equal(series.GroupLabel(name), c.Group[name]))
@@ -118,13 +118,13 @@ func (g *generator) byScore(a *sla.Agreement, groups []string) []inhibitRule {
 	pages, tickets := oneOf(series.LabelSeverity, g.class[Critical]), oneOf(series.LabelSeverity, g.class[Warning])
 	scores := []string{alerts.NameCompositeCritical, alerts.NameCompositeWarning}
 	out := []inhibitRule{{
-		Source: []string{pages, oneOf(series.LabelSLOID, components)},
+		Source: []string{pages, g.ofSLOs(components)},
 		Target: append(agreementAlerts(a), tickets, oneOf(labelAlertName, scores)), Equal: groups,
 	}}
 	rule := func(alert, severity string) {
 		source := append(agreementAlerts(a), equal(labelAlertName, alert))
 		out = append(out,
-			inhibitRule{Source: source, Target: []string{oneOf(series.LabelSLOID, components), severity}, Equal: groups},
+			inhibitRule{Source: source, Target: []string{g.ofSLOs(components), severity}, Equal: groups},
 			inhibitRule{Source: source, Target: append(agreementAlerts(a), severity, notOneOf(labelAlertName, scores)), Equal: groups},
 		)
 	}

@@ -383,7 +383,7 @@ func (g *generator) testFiles(out emit) error {
 
 func (g *generator) alertmanager(out emit) error {
 	data, findings, err := alertmanager.Config(g.in, alertmanager.Options{
-		Receivers: *g.receivers, From: g.rules.From, Until: g.rules.Until, Header: ruleHeader,
+		Receivers: *g.receivers, Names: g.rules.Names, From: g.rules.From, Until: g.rules.Until, Header: ruleHeader,
 	})
 	if err != nil {
 		return err
