@@ -92,7 +92,7 @@ func TestOneOracleNoticesWrongRules(t *testing.T) {
 
 func noticesWrongRules(t *testing.T, seed uint64, mistakes []wrongRule) {
 	const length = 150 * time.Minute
-	w := newOracleWorld(t, seed)
+	w := newOracleWorld(t, seed, rules.Full)
 	w.gaps, w.slack, w.looks = nil, oracleExact, map[time.Duration]*sla.Report{}
 	w.split(seed)
 	right, err := rules.Recording(rulesOf(w.spec), w.options.Options)
