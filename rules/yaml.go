@@ -57,13 +57,14 @@ func (w *writer) groups(indent string, groups []Group) {
 		return
 	}
 	w.line(indent, "groups:")
-	inner := indent + "    "
+	w.Grow(size(groups))
+	inner := indent + "  "
 	for i := range groups {
 		g := &groups[i]
 		for line := range strings.Lines(g.Comment) {
-			w.line(indent, "  # ", yamlgen.Visible(strings.TrimSpace(line)))
+			w.line(indent, "# ", yamlgen.Visible(strings.TrimSpace(line)))
 		}
-		w.text(indent+"  - ", inner, "name", g.Name)
+		w.text(indent+"- ", inner, "name", g.Name)
 		w.duration(inner, "interval", g.Interval)
 		w.duration(inner, "query_offset", g.QueryOffset)
 		if g.Limit > 0 {
@@ -81,12 +82,29 @@ func (w *writer) groups(indent string, groups []Group) {
 	}
 }
 
+// size is about how many bytes groups take: a buffer that grows to megabytes by doubling takes thrice that for a while.
+func size(groups []Group) (n int) {
+	const line = 14 // what stands around a text on its line
+	for i := range groups {
+		for j := range groups[i].Rules {
+			r := &groups[i].Rules[j]
+			n += len(r.Record+r.Alert) + len(r.Expr) + 6*line
+			for _, set := range []map[string]string{r.Labels, r.Annotations} {
+				for name, value := range set {
+					n += len(name) + len(value) + line
+				}
+			}
+		}
+	}
+	return n
+}
+
 func (w *writer) rule(indent string, r *Rule) {
-	inner := indent + "    "
+	inner := indent + "  "
 	if r.Record != "" {
-		w.text(indent+"  - ", inner, "record", r.Record)
+		w.text(indent+"- ", inner, "record", r.Record)
 	} else {
-		w.text(indent+"  - ", inner, "alert", r.Alert)
+		w.text(indent+"- ", inner, "alert", r.Alert)
 	}
 	w.text(inner, inner, "expr", r.Expr)
 	w.duration(inner, "for", r.For)
@@ -104,6 +122,14 @@ func (w *writer) duration(indent, key string, d time.Duration) {
 func (w *writer) set(indent, key string, set map[string]string) {
 	if len(set) == 0 {
 		return
+	}
+	if len(set) == 1 {
+		for name, value := range set {
+			if plainKey(name) && !strings.ContainsAny(name, ",[]{}") && ascii(value) {
+				w.line(indent, key, ": {", name, ": ", strconv.Quote(value), "}")
+				return
+			}
+		}
 	}
 	w.line(indent, key, ":")
 	for _, name := range slices.Sorted(maps.Keys(set)) {

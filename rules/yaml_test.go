@@ -70,28 +70,29 @@ func TestYAMLShape(t *testing.T) {
 		Name: "g", Interval: 30 * time.Second,
 		Rules: []rules.Rule{
 			{Alert: "A", Expr: "a\n+ b", For: time.Minute, KeepFiringFor: time.Hour, Labels: map[string]string{"b": "1", "a": `"x"`}},
-			{Record: "r", Expr: `m{a="b"} > 1`},
+			{Record: "r", Expr: `m{a="b"} > 1`, Labels: map[string]string{"team": "}"}},
 		},
 	}, {Name: "empty"}}))
 	require.Equal(t, `# two
 # lines
 groups:
-  - name: g
-    interval: 30s
-    rules:
-      - alert: A
-        expr: |-
-          a
-          + b
-        for: 1m
-        keep_firing_for: 1h
-        labels:
-          a: "\"x\""
-          b: "1"
-      - record: r
-        expr: m{a="b"} > 1
-  - name: empty
-    rules: []
+- name: g
+  interval: 30s
+  rules:
+  - alert: A
+    expr: |-
+      a
+      + b
+    for: 1m
+    keep_firing_for: 1h
+    labels:
+      a: "\"x\""
+      b: "1"
+  - record: r
+    expr: m{a="b"} > 1
+    labels: {team: "}"}
+- name: empty
+  rules: []
 `, doc)
 	require.Equal(t, "groups: []\n", string(rules.File("", nil)))
 	require.NotContains(t, doc, "\n---")
