@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
+
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
@@ -125,7 +127,7 @@ func (w *writer) set(indent, key string, set map[string]string) {
 	}
 	if len(set) == 1 {
 		for name, value := range set {
-			if plainKey(name) && !strings.ContainsAny(name, ",[]{}") && ascii(value) {
+			if plainKey(name) && model.LegacyValidation.IsValidLabelName(name) && ascii(value) {
 				w.line(indent, key, ": {", name, ": ", strconv.Quote(value), "}")
 				return
 			}
