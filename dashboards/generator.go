@@ -238,7 +238,7 @@ func (g *generator) long(s selection, name string) string {
 func (g *generator) errorRatio(s selection, w time.Duration) string {
 	name := series.ErrorRatio(slo.FormatDuration(w))
 	switch {
-	case w > 6*time.Hour:
+	case w > 6*time.Hour, w == 2*time.Hour && g.o.Minimal():
 		return g.long(s, name)
 	case w == 30*time.Minute && g.o.Minimal():
 		return "(" + s.of(series.Held("30m")) + " or " + s.of(name) + ")" // the one if a page reads it, else the other

@@ -74,7 +74,7 @@ func (r *sloRules) minimalGroups(out []Group) []Group {
 			continue // what is left of the budget, or Held, is recorded instead
 		}
 		g := &long
-		if w <= shortLimit {
+		if w <= shortLimit && !r.longOnly(w) {
 			g = &short
 		}
 		record(g, series.ErrorRatio(dur(w)), r.share(ratioOf(r.counts(series.BadCount, w), r.counts(series.ValidCount, w))))
@@ -224,6 +224,13 @@ func (r *sloRules) evidence(t slo.Tier) string {
 		out += fmt.Sprintf("\nand %s >= %d", r.counts(series.ValidCount, t.Long), r.s.Alerting.MinEvents)
 	}
 	return out
+}
+
+// longOnly reports whether a window of hours is read by alerts on longer windows alone, with which it is recorded.
+func (r *sloRules) longOnly(w time.Duration) bool {
+	return w >= 2*time.Hour && CountsEvents(r.s) && !slices.ContainsFunc(tiersOf(r.s), func(t slo.Tier) bool {
+		return t.Long == w || t.Short == w && t.Long <= shortLimit || Quiet(r.s, t).Window == w
+	})
 }
 
 // held is the bad share of the short window of a page, as it is read at little traffic. See slo.Quiet.
