@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/slo"
 )
 
 // sharedTest writes rules and tests as generate does, and gives the arguments for promtool.
@@ -61,7 +62,7 @@ func TestSharedRuleTests(t *testing.T) {
 func TestSharedRuleTestsNoticeWrongRules(t *testing.T) {
 	o := Options{Options: rules.Options{Profile: rules.Minimal, From: tables.From, Until: tables.Until}}
 	for name, c := range map[string][2]string{
-		"a short window too long":      {"slo:sli_error:held5m{slo_id=\"shop/checkout\"} >", "slo:sli_error:ratio_rate30m{slo_id=\"shop/checkout\"} >"},
+		"a short window too long":      {"slo:sli_error:held5m{slo_id=\"shop/checkout\"} >", "slo:sli_error:held30m{slo_id=\"shop/checkout\"} >"},
 		"a threshold that is too high": {"> 0.0144", "> 0.144"},
 		"a no-data alert that waits":   {"for: 10m", "for: 1h"},
 	} {
@@ -75,4 +76,29 @@ func TestSharedRuleTestsNoticeWrongRules(t *testing.T) {
 			require.Contains(t, promtoolFails(t, args...), "FAILED")
 		})
 	}
+}
+
+// TestSharedRuleTestsOfHostileNames: groups and labels of a spec that are called like labels of others, and values that look
+// like templates, are told apart, and are on the alerts that promtool sees.
+func TestSharedRuleTestsOfHostileNames(t *testing.T) {
+	t.Parallel()
+	byTier := grouped(simple(t, "shop/by-tier", "99.9"), "tier", "part")
+	byTier.Labels = map[string]string{"tier": "gold", "team": `{{ "web" }}`}
+	whole := simple(t, "shop/whole", "99")
+	whole.Indicator.Valid = slo.Selector{matcher(t, "type", "order")}
+	whole.Labels = map[string]string{"tier": "gold", "long": "yes", "alert": "no", "record": "x"}
+	in := rules.Spec{SLOs: []*slo.SLO{byTier, whole}}
+	o := Options{Options: rules.Options{Profile: rules.Minimal, From: tables.From, Until: tables.Until}}
+	args := sharedTest(t, in, o, func(text string) string {
+		of, rest, ok := strings.Cut(text, "- name: sloengine-slo/shop/whole/short")
+		require.True(t, ok)
+		require.NotContains(t, of, `tier: "gold"`, "it would replace that of the group")
+		require.Contains(t, rest, `tier: "gold"`)
+		return text
+	})
+	tests, err := os.ReadFile(args[len(args)-1])
+	require.NoError(t, err)
+	require.Contains(t, string(tests), `tier="one"`)
+	require.Contains(t, string(tests), `tier="two"`)
+	require.Contains(t, promtool(t, args...), "SUCCESS")
 }
