@@ -51,7 +51,7 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 		Alert: name, Expr: g.burns(s, t, name), For: t.For, Labels: merge(labels, t.Labels),
 		Annotations: merge(g.annotations(runbook, g.sloNote(s,
 			g.subject(s)+burns,
-			g.untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf("{{ $value | humanizePercentage }} of the %s of the last %s were bad, more than %s. At that burn rate, above %s, %s of the budget of %s is gone within %s.",
+			g.untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf("{{ $value | humanizePercentage }} of the %s of the last %s were bad. More than %s is a burn rate above %s, at which %s of the budget of %s is gone within %s.",
 				unit(s), slo.FormatDuration(t.Long), percent(t.Threshold), number(t.Factor),
 				percent(t.Share), s.Window, slo.FormatDuration(t.Long))))), t.Annotations),
 	}
