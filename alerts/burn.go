@@ -86,7 +86,7 @@ func (g *generator) burns(s *slo.SLO, t Tier, name string) string {
 
 // enough is the condition that a page is not read as at little traffic. See slo.Quiet.
 func (g *generator) enough(s *slo.SLO, t Tier) string {
-	return g.q.events(s, slo.Hold) + " >= " + number(t.QuietEvents(t.Threshold))
+	return g.q.events(s, slo.Hold) + " >= on () group_left () " + number(t.QuietEvents(t.Threshold)) + " * " + g.q.observed(s, slo.Hold)
 }
 
 // unit is what an SLO counts, for the texts of its alerts.

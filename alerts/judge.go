@@ -83,14 +83,17 @@ func (t Tier) Burns(read func(window time.Duration) Reading, minEvents uint64, f
 		held = lately(read(t.Quiet.Window).above(t.Threshold, firing), &met.Short, now, t.Quiet.For)
 	}
 	if !t.few(read) {
-		held = read(t.Short).above(t.Threshold, firing)
+		if held = read(t.Short).above(t.Threshold, firing); !held {
+			met.Short = 0 // it has shown the end
+		}
 	}
 	return long.above(t.Threshold, firing) && proof && held
 }
 
 // few reports whether there is too little traffic for the short window to show the end of a page.
 func (t Tier) few(read func(time.Duration) Reading) bool {
-	return t.Quiet.For > 0 && read(slo.Hold).Events < t.QuietEvents(t.Threshold)
+	seen := read(slo.Hold)
+	return t.Quiet.For > 0 && (!seen.HasData || seen.Events < t.QuietEvents(t.Threshold)*seen.Observed)
 }
 
 // lately reports whether a condition holds or did within a time. last is when it did last.

@@ -70,16 +70,16 @@ func (r *sloRules) minimalGroups(out []Group) []Group {
 	}
 	long.Rules = append(append(long.Rules, r.cost()...), usedLong...)
 	for _, w := range Windows(r.s) {
-		if w == r.s.Window.Rolling && !usedByTiers(r.s, w) || r.heldOnly(w) {
+		if w == r.s.Window.Rolling && !usedByTiers(r.s, w) || HeldOnly(r.s, w) {
 			continue // what is left of the budget, or Held, is recorded instead
 		}
 		g := &long
-		if w <= shortLimit && !r.longOnly(w) {
+		if !Rarely(r.s, w) {
 			g = &short
 		}
 		record(g, series.ErrorRatio(dur(w)), r.share(ratioOf(r.counts(series.BadCount, w), r.counts(series.ValidCount, w))))
 	}
-	for _, t := range r.pages() {
+	for _, t := range pages(r.s) {
 		g := &long
 		if t.Long <= shortLimit {
 			g = &short
@@ -169,13 +169,13 @@ func (o Options) BadAgo(s *slo.SLO, w, ago time.Duration) string {
 }
 
 // pages are the tiers of an SLO that page.
-func (r *sloRules) pages() []slo.Tier {
-	if r.s.Alerting.Page.Disabled {
+func pages(s *slo.SLO) []slo.Tier {
+	if s.Alerting.Page.Disabled {
 		return nil
 	}
-	period := r.s.Window.Nominal()
-	return slices.DeleteFunc(tiersOf(r.s), func(t slo.Tier) bool {
-		return !t.Page || t.Long >= period || t.Factor(period)*r.s.Objective.Budget() >= 1 // can never fire
+	period := s.Window.Nominal()
+	return slices.DeleteFunc(tiersOf(s), func(t slo.Tier) bool {
+		return !t.Page || t.Long >= period || t.Factor(period)*s.Objective.Budget() >= 1 // can never fire
 	})
 }
 
@@ -200,11 +200,19 @@ func Quiet(s *slo.SLO, t slo.Tier) slo.Quiet {
 	return q
 }
 
-// heldOnly reports whether the share of a window is read through the Held of a page alone, which has it at enough traffic.
-func (r *sloRules) heldOnly(w time.Duration) bool {
-	held := func(t slo.Tier) bool { return t.Short == w && w == slo.Hold && Quiet(r.s, t).Window > w }
-	reads := func(t slo.Tier) bool { return t.Long == w || t.Short == w && !held(t) || Quiet(r.s, t).Window == w }
-	return slices.ContainsFunc(r.pages(), held) && !slices.ContainsFunc(tiersOf(r.s), reads)
+// HeldOnly reports whether the profile Minimal records the share of a window only as that which a page reads at any traffic.
+func HeldOnly(s *slo.SLO, w time.Duration) bool {
+	held := func(t slo.Tier) bool { return t.Short == w && w == slo.Hold && Quiet(s, t).Window > w }
+	reads := func(t slo.Tier) bool { return t.Long == w || t.Short == w && !held(t) || Quiet(s, t).Window == w }
+	return slices.ContainsFunc(pages(s), held) && !slices.ContainsFunc(tiersOf(s), reads)
+}
+
+// Rarely reports whether the profile Minimal records the share of a window every few minutes: one of days, and one of hours
+// that is read by alerts on longer ones alone.
+func Rarely(s *slo.SLO, w time.Duration) bool {
+	return w > shortLimit || w >= 2*time.Hour && CountsEvents(s) && !slices.ContainsFunc(tiersOf(s), func(t slo.Tier) bool {
+		return t.Long == w || t.Short == w && t.Long <= shortLimit || Quiet(s, t).Window == w
+	})
 }
 
 // evidence is how surely a window proves that more is bad than the objective allows: the Chernoff bound of the Poisson tail,
@@ -226,13 +234,6 @@ func (r *sloRules) evidence(t slo.Tier) string {
 	return out
 }
 
-// longOnly reports whether a window of hours is read by alerts on longer windows alone, with which it is recorded.
-func (r *sloRules) longOnly(w time.Duration) bool {
-	return w >= 2*time.Hour && CountsEvents(r.s) && !slices.ContainsFunc(tiersOf(r.s), func(t slo.Tier) bool {
-		return t.Long == w || t.Short == w && t.Long <= shortLimit || Quiet(r.s, t).Window == w
-	})
-}
-
 // held is the bad share of the short window of a page, as it is read at little traffic. See slo.Quiet.
 func (r *sloRules) held(t slo.Tier) string {
 	q := Quiet(r.s, t)
@@ -241,7 +242,7 @@ func (r *sloRules) held(t slo.Tier) string {
 		return longest
 	}
 	enough := r.counts(series.ValidCount, slo.Hold) + " >= " + num(t.QuietEvents(t.Factor(r.s.Window.Nominal())*r.s.Objective.Budget()))
-	if r.heldOnly(t.Short) {
+	if HeldOnly(r.s, t.Short) {
 		return r.counts(series.BadCount, t.Short) + "\n/ (" + enough + ")\nor " + longest
 	}
 	return r.series(series.ErrorRatio(dur(t.Short))) + " and " + enough + "\nor " + longest

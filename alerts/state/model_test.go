@@ -118,19 +118,19 @@ func (o *oracle) believed(name string, r *sla.SLOReport, long, short int, factor
 		}
 		return holds
 	}
-	events := func(i int) float64 {
-		if !r.Burns[i].HasData {
-			return 0
-		}
-		return float64(r.Burns[i].Counts.Valid())
+	few := func(inShort, shorts float64) bool { // at that pace
+		half := r.Burns[1]
+		return !half.HasData || float64(half.Counts.Valid()) < math.Ceil(inShort*shorts)*half.Observed
 	}
+	wide, within, shorts := 2, 15*time.Minute, 1.0
 	if slo.BurnWindows[short] < 30*time.Minute {
 		proof = lately(proof, "proof", 30*time.Minute)
-		if held := lately(above(0), "short", 30*time.Minute); events(1) < math.Ceil(10/(factor*0.001)*6) {
-			shortHolds = held
-		}
-	} else if held := lately(above(2), "short", 15*time.Minute); events(1) < math.Ceil(10/(factor*0.001)) {
+		wide, within, shorts = 0, 30*time.Minute, 6
+	}
+	if held := lately(above(wide), "short", within); few(10/(factor*0.001), shorts) {
 		shortHolds = held
+	} else if !shortHolds {
+		delete(o.met, metKey{name, "short"})
 	}
 	holds := above(long) && proof && shortHolds
 	if !holds && firing && r.Burns[short].Observed < 0.9 {

@@ -218,7 +218,8 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 		if quiet.For > 0 {
 			_, _, half, _, _ := above(slo.Hold, t.Threshold, false)
 			few = half.valid < t.QuietEvents(t.Threshold)
-			if sure := half.most() < t.QuietEvents(t.Threshold); quiet.Window > t.Short && few {
+			seen, _ := w.observed(now, slo.Hold)
+			if sure := half.most() < t.QuietEvents(t.Threshold)*seen; quiet.Window > t.Short && few {
 				may5, must5, _, _, _ := above(quiet.Window, t.Threshold, false)
 				may3, must3 = may3 && !sure || may5, must5 && (sure || must3)
 			}

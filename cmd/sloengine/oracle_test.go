@@ -91,7 +91,7 @@ func (w *oracleWorld) edge(s *slo.SLO, now, window time.Duration) time.Duration 
 	switch {
 	case window >= 6*time.Hour && w.late > 0:
 		return 6*time.Minute + w.late
-	case window > 6*time.Hour, len(s.Corrections) > 0:
+	case w.rarely(s, window), len(s.Corrections) > 0:
 		return 6*time.Minute + judged
 	case judged > 0:
 		return late + time.Minute + judged
@@ -99,6 +99,11 @@ func (w *oracleWorld) edge(s *slo.SLO, now, window time.Duration) time.Duration 
 		return late + time.Minute
 	}
 	return late + 10*time.Second
+}
+
+// rarely reports whether the share of a window is recorded every LongEval.
+func (w *oracleWorld) rarely(s *slo.SLO, window time.Duration) bool {
+	return window > 6*time.Hour || w.options.Minimal() && rules.Rarely(s, window)
 }
 
 // newCounter is how long a counter has no sample of five minutes ago. The rules take rate() of it instead of a difference,
@@ -385,6 +390,9 @@ func (w *oracleWorld) look(p *rulestest.World, at time.Time, now time.Duration, 
 			s = x.SLO
 			ratios = map[time.Duration]map[string]float64{}
 			for _, window := range rules.Windows(s) {
+				if o.Minimal() && rules.HeldOnly(s, window) {
+					continue
+				}
 				ratios[window] = values(p, o.ErrorRatio(s, window), s.GroupBy, at)
 			}
 			left = values(p, o.PeriodRemaining(s), s.GroupBy, at)
@@ -395,8 +403,10 @@ func (w *oracleWorld) look(p *rulestest.World, at time.Time, now time.Duration, 
 			if !b.Period {
 				b = *x.Condition(b.Window, b.Window)
 			}
-			got, ok := ratios[b.Window][key]
-			w.indicator(x, b, now, got, ok)
+			if of := ratios[b.Window]; of != nil {
+				got, ok := of[key]
+				w.indicator(x, b, now, got, ok)
+			}
 		}
 		if got, ok := left[key]; ok && x.Budget.HasData && x.Budget.Remaining >= 0 {
 			w.budget(x, now, got)
@@ -442,7 +452,7 @@ func (w *oracleWorld) indicator(x *sla.SLOReport, b slo.Burn, now time.Duration,
 	case !ok || !b.HasData:
 		// A recorded ratio of a long window is looked back for, over ten minutes.
 		before := w.band(x.SLO, x.Group, max(0, now-2*w.options.LongEval), b.Window)
-		if ok && b.Window > 6*time.Hour && before.most() > 0 {
+		if ok && w.rarely(x.SLO, b.Window) && before.most() > 0 {
 			return
 		}
 		if ok != b.HasData && band.edgeGood+band.edgeBad == 0 {

@@ -21,7 +21,7 @@ func TestExplain(t *testing.T) {
   page       6h and 30m above 6 x (0.6 % bad): full outage after 2m10s, ten budgets after 3h36m
   ticket     1d and 2h above 3 x (0.3 % bad): full outage after 4m19s, ten budgets after 7h12m
   ticket     3d and 6h above 1 x (0.1 % bad): full outage after 4m19s, ten budgets after 7h12m
-  cost       206 samples read per second, 22 rules, 16 recorded series
+  cost       216 samples read per second, 22 rules, 16 recorded series
 `, e.String())
 	require.Len(t, explain.Own(groups, in.SLOs[0]), len(groups))
 }
