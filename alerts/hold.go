@@ -95,8 +95,12 @@ func (l *Live) unproven(w time.Duration, e Reading, rate, needed float64) []Hold
 // threshold by what was observed; nil if they are not, or nothing does. See Tier.Burns.
 func (l *Live) HeldBurn(read func(window time.Duration) Reading) []Hold {
 	t := l.Tier
-	long, short := read(t.Long), read(t.Short)
-	if !long.above(t.Threshold, true) || !short.above(t.Threshold, true) {
+	long := read(t.Long)
+	if !long.above(t.Threshold, true) {
+		return nil
+	}
+	short := read(t.Short)
+	if !short.above(t.Threshold, true) {
 		return nil
 	}
 	out := append(l.held(t.Long, long, t.Threshold), l.held(t.Short, short, t.Threshold)...)

@@ -78,12 +78,17 @@ func (t Tier) Burns(read func(window time.Duration) Reading, minEvents uint64, f
 	if t.Page && t.Short < slo.Hold {
 		proof = lately(proof, &met.Proof, now, slo.Hold)
 	}
-	var held bool
+	held := read(t.Short).above(t.Threshold, firing)
 	if t.Quiet.For > 0 {
-		held = lately(read(t.Quiet.Window).above(t.Threshold, firing), &met.Short, now, t.Quiet.For)
-	}
-	if !t.few(read) {
-		if held = read(t.Short).above(t.Threshold, firing); !held {
+		quiet := held
+		if t.Quiet.Window > t.Short {
+			quiet = read(t.Quiet.Window).above(t.Threshold, firing)
+		}
+		switch quiet = lately(quiet, &met.Short, now, t.Quiet.For); {
+		case quiet == held: // at any traffic
+		case t.few(read):
+			held = quiet
+		case !held:
 			met.Short = 0 // it has shown the end
 		}
 	}

@@ -70,17 +70,18 @@ func (st *step) group(k int, r *sla.SLOReport, row *row) (f finding) {
 	recovery := burn(r, c.short, c.Recovery(), reach)
 	switch c.Kind {
 	case alerts.LiveBurn:
+		long, short := alerts.NewReading(r.SLO, burn(r, c.long, c.Window, reach)), alerts.NewReading(r.SLO, recovery)
 		read := func(w time.Duration) alerts.Reading {
 			switch w {
-			case c.Window:
-				return alerts.NewReading(r.SLO, burn(r, c.long, w, reach))
-			case c.Recovery():
-				return alerts.NewReading(r.SLO, recovery)
+			case c.Tier.Long:
+				return long
+			case c.Tier.Short:
+				return short
 			}
 			return alerts.NewReading(r.SLO, r.Condition(w, reach))
 		}
 		met := row.lastMet(k)
-		holds, f.value = c.Tier.Burns(read, c.MinEvents, firing, st.now, &met), read(c.Window).Ratio
+		holds, f.value = c.Tier.Burns(read, c.MinEvents, firing, st.now, &met), long.Ratio
 		row.meet(k, met)
 		if !holds && !firing {
 			f.held = c.HeldBurn(read)
