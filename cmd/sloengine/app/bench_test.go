@@ -80,6 +80,7 @@ func BenchmarkTickWithForecasts(b *testing.B) {
 // fourWeeks gives two products of each service a past.
 func fourWeeks(b *testing.B, a *app) {
 	clock := time.Now().UTC().Truncate(time.Hour)
+	covers := clock.Add(-28*24*time.Hour).Format(time.RFC3339) + "/" + clock.Format(time.RFC3339)
 	for s := range 100 {
 		var body strings.Builder
 		for hour := range 28 * 24 {
@@ -95,7 +96,7 @@ func fourWeeks(b *testing.B, a *app) {
 				}
 			}
 		}
-		rec := request(a, "POST", "/api/v1/events?backfill=true", "localhost", body.String(), "Content-Type", "application/x-ndjson")
+		rec := request(a, "POST", "/api/v1/events?backfill=true&covers="+covers, "localhost", body.String(), "Content-Type", "application/x-ndjson")
 		require.Equal(b, http.StatusAccepted, rec.Code, rec.Body)
 	}
 }
