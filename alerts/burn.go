@@ -170,7 +170,7 @@ func (g *generator) noData(s *slo.SLO) rules.Rule {
 		Labels: merge(labels, s.Alerting.NoData.Labels),
 		Annotations: merge(g.annotations(NameNoData, g.wholeNote(s,
 			string(s.ID)+" has no data",
-			fmt.Sprintf("{{ if eq $value 0.0 }}Nothing was counted within %s{{ else }}There are no counters to read, for at least %s{{ end }}. That is not the same as good: nobody knows how the service does.", slo.FormatDuration(quiet), slo.FormatDuration(wait)))), s.Alerting.NoData.Annotations),
+			fmt.Sprintf("{{ if eq $value 0.0 }}Nothing was counted within %s{{ else }}The counters have been missing for at least %s{{ end }}. The state is unknown, not good.", slo.FormatDuration(quiet), slo.FormatDuration(wait)))), s.Alerting.NoData.Annotations),
 	}
 }
 

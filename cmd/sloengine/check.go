@@ -58,7 +58,7 @@ With --prometheus, check asks a running Prometheus how far apart the samples are
 read, and reports SLOs whose rules would record nothing with --scrape-interval.
 
 With --running, check asks a running engine for its usual traffic, and reports SLOs with hours in
-which, for want of events, an outage of half an hour would page nobody. The command blindspots
+which an outage of half an hour does not page, as too few events arrive. The command blindspots
 prints all hours.
 
 With -c, check reads engine.yaml and the files that it names, as serve does at its start. It
