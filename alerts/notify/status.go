@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -32,15 +33,19 @@ type Health struct {
 	kind, name, url string // kind: alertmanager or receiver, for the log
 	metrics         *series
 	log             *slog.Logger
-	now             func() time.Time
+	failure         health.Log
 
-	mu     sync.Mutex // guards status
+	mu     sync.Mutex // guards status, without what failure knows
 	status Status
 }
 
 // Health returns that of a target, which has not been called yet. url is shown: it must not hold a secret.
 func (m *Metrics) Health(kind, name, url string, log *slog.Logger, now func() time.Time) *Health {
-	return &Health{kind: kind, name: name, url: url, metrics: m.Of(name), log: log, now: now}
+	log = log.With(kind, name)
+	return &Health{kind: kind, name: name, url: url, metrics: m.Of(name), log: log, failure: health.Log{
+		Tracker: health.Tracker{Now: now}, Logger: log,
+		Broken: kind + " does not accept alerts, retrying", Works: kind + " accepts alerts again",
+	}}
 }
 
 // Read is the present status, without the breaker.
@@ -48,6 +53,10 @@ func (h *Health) Read() Status {
 	h.mu.Lock()
 	s := h.status
 	h.mu.Unlock()
+	f := h.failure.Failure()
+	if s.FailingSince, s.Failures, s.Cause = f.Since, f.Count, f.Text(); f.Count == 0 {
+		s.Brief = ""
+	}
 	s.Name, s.URL, s.Sent = h.name, h.url, h.metrics.sent.Get()
 	return s
 }
@@ -79,31 +88,21 @@ func (h *Health) Called(ctx context.Context, took time.Duration, err error) {
 }
 
 func (h *Health) succeeded(took time.Duration) {
-	now := h.now()
+	now := h.failure.Now()
 	h.mu.Lock()
-	s := &h.status
-	since, failures := s.FailingSince, s.Failures
-	s.LastSuccess, s.Took = now, took
-	s.FailingSince, s.Failures, s.Cause, s.Brief = time.Time{}, 0, "", ""
+	h.status.LastSuccess, h.status.Took = now, took
 	h.mu.Unlock()
+	h.failure.Note(nil)
 	h.metrics.failing.Set(0)
 	h.metrics.lastSuccess.Set(float64(now.UnixMilli()) / 1000)
 	h.metrics.lastSuccessTook.Set(took.Seconds())
-	if !since.IsZero() {
-		h.log.Info(h.kind+" accepts alerts again", h.kind, h.name, "failed_for", now.Sub(since).Round(time.Millisecond), "failures", failures)
-	}
 }
 
 // Idle ends a failure without a success, because nothing is left to deliver.
 func (h *Health) Idle() {
-	h.mu.Lock()
-	s := &h.status
-	since := s.FailingSince
-	s.FailingSince, s.Failures, s.Cause, s.Brief = time.Time{}, 0, "", ""
-	h.mu.Unlock()
-	if !since.IsZero() {
+	if f, log := h.failure.Recovered(); log {
 		h.metrics.failing.Set(0)
-		h.log.Info(h.kind+" did not accept alerts, and none is left", h.kind, h.name, "failed_for", h.now().Sub(since).Round(time.Millisecond))
+		h.log.Info(h.kind+" did not accept alerts, and none is left", "failed_for", h.failure.Now().Sub(f.Since).Round(time.Millisecond))
 	}
 }
 
@@ -113,16 +112,8 @@ func (h *Health) Failed(ctx context.Context, err error, brief string) {
 		return // the engine stops, or the breaker has opened for the last cause
 	}
 	h.mu.Lock()
-	s := &h.status
-	first := s.FailingSince.IsZero()
-	if first {
-		s.FailingSince = h.now()
-	}
-	s.Failures++
-	s.Cause, s.Brief = err.Error(), brief
+	h.status.Brief = brief
 	h.mu.Unlock()
+	h.failure.Note(err)
 	h.metrics.failing.Set(1)
-	if first {
-		h.log.Error(h.kind+" does not accept alerts, retrying", h.kind, h.name, "err", err)
-	}
 }

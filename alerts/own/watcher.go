@@ -19,6 +19,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/metric"
 )
 
@@ -71,8 +72,8 @@ type Watcher struct {
 	text    bytes.Buffer
 	since   time.Time // the history has no gap since then
 	last    time.Time // of the newest samples
-	failed  string    // the last error, so that a lasting one is logged once
-	full    bool      // series were skipped
+	failing health.Log
+	full    bool // series were skipped
 }
 
 type rule struct {
@@ -92,6 +93,10 @@ func New(o Options) (*Watcher, error) {
 		o.Metrics = NewMetrics(metrics.NewSet())
 	}
 	w := &Watcher{opt: o, parser: parser.NewParser(parser.Options{})}
+	w.failing = health.Log{
+		Tracker: health.Tracker{Now: func() time.Time { return w.last }, Cause: error.Error}, Logger: o.Logger,
+		Broken: "evaluating the alerts on the engine failed, they keep their states", Works: "alerts on the engine are evaluated again",
+	}
 	w.engine = promql.NewEngine(promql.EngineOpts{
 		Logger: o.Logger, MaxSamples: maxSamples, Timeout: queryTimeout, LookbackDelta: lookback, Parser: w.parser,
 	})
@@ -156,24 +161,10 @@ func (w *Watcher) Report(ctx context.Context, now time.Time) *state.EngineReport
 		out.Found = found
 		r.Rules = append(r.Rules, out)
 	}
-	w.log(ctx, failure)
+	if ctx.Err() == nil {
+		w.failing.Note(failure)
+	}
 	return r
-}
-
-func (w *Watcher) log(ctx context.Context, failure error) {
-	text := ""
-	if failure != nil {
-		text = failure.Error()
-	}
-	switch {
-	case ctx.Err() != nil || text == w.failed:
-		return
-	case failure != nil:
-		w.opt.Logger.Error("evaluating the alerts on the engine failed, they keep their states", "err", failure)
-	default:
-		w.opt.Logger.Info("alerts on the engine are evaluated again")
-	}
-	w.failed = text
 }
 
 // query is the result of an expression, as samples with the labels that a rule's alerts get.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/reliability/health"
 )
 
 // Dispatcher groups the live alerts and notifies receivers of them. It is safe for concurrent use.
@@ -47,7 +48,10 @@ type news struct {
 func New(o Options) (*Dispatcher, error) {
 	o.applyDefaults()
 	d := &Dispatcher{
-		opt: o, started: o.Now(), wake: make(chan struct{}, 1), store: store{file: o.File, log: o.Logger},
+		opt: o, started: o.Now(), wake: make(chan struct{}, 1), store: store{file: o.File, failing: health.Log{
+			Tracker: health.Tracker{Now: o.Now}, Logger: o.Logger,
+			Broken: "saving notifications failed, a restart may repeat some", Works: "notifications are saved again",
+		}},
 		lanes: map[string]*lane{}, items: map[string]*item{}, groups: map[string]*group{},
 	}
 	apply, err := d.Prepare(o.Settings)
@@ -241,12 +245,7 @@ func (d *Dispatcher) flush(g *group) {
 }
 
 // UnsavedSince is when the file began to lag behind, because it could not be written; zero if it does not.
-func (d *Dispatcher) UnsavedSince() time.Time {
-	if at := d.store.failing.Load(); at != nil {
-		return *at
-	}
-	return time.Time{}
-}
+func (d *Dispatcher) UnsavedSince() time.Time { return d.store.failing.Failure().Since }
 
 // Status tells of each integration, by name.
 func (d *Dispatcher) Status() []notify.Status {

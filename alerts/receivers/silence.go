@@ -241,5 +241,5 @@ func (d *Dispatcher) saveNow() error {
 	d.version++
 	want := d.version
 	d.mu.Unlock()
-	return d.store.save(want, d.opt.Now(), d.snapshot)
+	return d.store.save(want, d.snapshot)
 }

@@ -7,16 +7,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/health"
 )
 
 // FileVersion grows with every change that an older reader would get wrong.
@@ -39,12 +38,11 @@ type groupJSON struct {
 
 // store is the file of a Dispatcher. Whoever waits for a write that is under way shares the next one.
 type store struct {
-	file string
-	log  *slog.Logger
+	file    string
+	failing health.Log
 
-	failing atomic.Pointer[time.Time] // since when; nil: it does not
-	mu      sync.Mutex                // held while the file is written; guards the fields below
-	saved   uint64
+	mu    sync.Mutex // held while the file is written; guards the fields below
+	saved uint64
 }
 
 // save writes what has changed. If that fails, notifications are sent nevertheless: a repeated one after a crash is
@@ -53,10 +51,10 @@ func (d *Dispatcher) save() {
 	d.mu.Lock()
 	want := d.version
 	d.mu.Unlock()
-	_ = d.store.save(want, d.opt.Now(), d.snapshot) // logged
+	_ = d.store.save(want, d.snapshot) // logged
 }
 
-func (s *store) save(want uint64, now time.Time, snapshot func() (uint64, []byte)) error {
+func (s *store) save(want uint64, snapshot func() (uint64, []byte)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.saved >= want {
@@ -64,12 +62,7 @@ func (s *store) save(want uint64, now time.Time, snapshot func() (uint64, []byte
 	}
 	version, data := snapshot()
 	err := fsys.WriteAtomic(fsys.OS(), s.file, func(w io.Writer) error { _, err := w.Write(data); return err })
-	switch {
-	case err != nil && s.failing.CompareAndSwap(nil, &now):
-		s.log.Error("saving notifications failed, a restart may repeat some", "file", s.file, "err", err)
-	case err == nil && s.failing.Swap(nil) != nil:
-		s.log.Info("notifications are saved again", "file", s.file)
-	}
+	s.failing.Note(err, "file", s.file)
 	if err == nil {
 		s.saved = version
 	}

@@ -262,11 +262,7 @@ func (c *committer) admission() (at int64, closed *UnavailableError, err error) 
 // now returns the receive time for the next records, or false while the clock is not trusted. It notes what is wrong.
 func (c *committer) now() (at int64, ok bool) {
 	at, ok = c.clock.Next()
-	if err := c.clock.Check(); err != nil {
-		c.e.troubles[troubleClock].failed(err)
-	} else {
-		c.e.troubles[troubleClock].works()
-	}
+	c.e.troubles[troubleClock].Note(c.clock.Check())
 	return at, ok
 }
 
@@ -317,7 +313,7 @@ func (c *committer) append(at int64) error {
 	if err := c.log.Append(c.pending); err != nil {
 		return err
 	}
-	c.e.troubles[troubleLog].works()
+	c.e.troubles[troubleLog].Note(nil)
 	c.wrote = time.Now()
 	took := c.wrote.Sub(began)
 	c.e.lastAppend.Store(int64(took))

@@ -81,7 +81,7 @@ func (c *committer) control(at int64, records ...wal.Pending) (written bool, err
 //
 // A full disk is reported to the guard at once, which then refuses events without waiting for its next check.
 func (c *committer) troubled(err error) *UnavailableError {
-	c.e.troubles[troubleLog].failed(err)
+	c.e.troubles[troubleLog].Note(err)
 	switch {
 	case errors.Is(err, wal.ErrNoSpace):
 		c.e.disk.full()

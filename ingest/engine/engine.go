@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/ingest/dedup"
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -55,7 +56,7 @@ type Engine struct {
 	failMu  sync.Mutex
 	failed  error // why the phase is StatusPoisoned; guarded by failMu, the first error stays
 
-	troubles [troubleParts]trouble
+	troubles [troubleParts]health.Log
 
 	// Figures for Health. Each is written by one goroutine: durable, watermark, lastAppend and idStats by the committer,
 	// folded by the reader, the rest by recovery, which has ended before the others start. Only checkpointHealth has two
@@ -90,10 +91,7 @@ func Open(opt Options) (_ *Engine, err error) {
 		ready: make(chan struct{}),
 		ended: make(chan struct{}),
 	}
-	for i := range e.troubles {
-		t := &e.troubles[i]
-		t.part, t.now, t.log = troubleNames[i], opt.Now, opt.Logger
-	}
+	e.track()
 	e.read = newReader(e)
 	e.setPhase(StatusStarting)
 	e.idStats.Store(&dedup.Stats{})
@@ -340,11 +338,7 @@ func (e *Engine) markEnd(log *wal.Log, stop <-chan struct{}) {
 		if errors.Is(err, wal.ErrPoisoned) {
 			return
 		}
-		if err != nil {
-			e.troubles[troubleMarker].failed(err)
-		} else {
-			e.troubles[troubleMarker].works()
-		}
+		e.troubles[troubleMarker].Note(err)
 	}
 }
 

@@ -86,8 +86,7 @@ func (m *Metrics) gauges(e *Engine) {
 // troubles adds a gauge for each part that may be in trouble.
 func (m *Metrics) troubles(e *Engine) {
 	for i := range e.troubles {
-		t := &e.troubles[i]
-		metric.IngestTrouble.Read(m.set, func() float64 { return boolValue(t.at.Load() != nil) }, t.part)
+		metric.IngestTrouble.Read(m.set, func() float64 { return boolValue(e.troubles[i].Failing()) }, troubleNames[i])
 	}
 }
 

@@ -244,7 +244,7 @@ func (r *reader) drain(tick <-chan time.Time) error {
 	for {
 		ok, err := r.next()
 		if errors.Is(err, wal.ErrNoFiles) {
-			r.e.troubles[troubleFold].failed(err)
+			r.e.troubles[troubleFold].Note(err)
 			time.AfterFunc(tryAgain, r.wakeUp)
 			return nil
 		}
@@ -293,7 +293,7 @@ func (r *reader) next() (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	r.e.troubles[troubleFold].works()
+	r.e.troubles[troubleFold].Note(nil)
 	r.e.opt.CrashPoint(CrashBeforeApply)
 	if len(r.replayed) > maxRefusals {
 		clear(r.replayed)

@@ -214,7 +214,7 @@ func (e *Engine) waitForFiles(ctx context.Context, err error) bool {
 	if !errors.Is(err, wal.ErrNoFiles) {
 		return false
 	}
-	e.troubles[troubleFold].failed(err)
+	e.troubles[troubleFold].Note(err)
 	select {
 	case <-ctx.Done(): // the caller checks it
 	case <-time.After(tryAgain):

@@ -71,7 +71,7 @@ func (s *saver) flush() error {
 	}
 	err := s.e.dead.flush()
 	if err == nil {
-		s.e.troubles[troubleDeadLetters].works()
+		s.e.troubles[troubleDeadLetters].Note(nil)
 	}
 	if err == nil || isFatalSave(err) {
 		return err
@@ -79,7 +79,7 @@ func (s *saver) flush() error {
 	if isNoSpace(err) {
 		s.e.disk.full()
 	}
-	s.e.troubles[troubleDeadLetters].failed(err)
+	s.e.troubles[troubleDeadLetters].Note(err)
 	return nil
 }
 
@@ -112,8 +112,8 @@ func (s *saver) save(state *checkpoint.State) error {
 		h.Position, h.At, h.Took = state.Seq, s.e.opt.Now(), took
 		h.Written, h.State = written, s.files.Bytes()
 	})
-	s.e.troubles[troubleCheckpoint].works()
-	s.e.troubles[troubleDeadLetters].works() // write has flushed them
+	s.e.troubles[troubleCheckpoint].Note(nil)
+	s.e.troubles[troubleDeadLetters].Note(nil) // write has flushed them
 	s.e.opt.Metrics.checkpoints.Inc()
 	s.e.opt.Metrics.checkpointBytes.AddInt64(written)
 	s.e.opt.Metrics.checkpointSeconds.Add(took.Seconds())
@@ -183,7 +183,7 @@ func (s *saver) captureIDs() (*dedup.Capture, error) {
 func (e *Engine) checkpointFailed(err error) {
 	e.opt.Metrics.checkpointFailures.Inc()
 	e.updateCheckpoint(func(h *CheckpointHealth) { h.Failures++ })
-	e.troubles[troubleCheckpoint].failed(err)
+	e.troubles[troubleCheckpoint].Note(err)
 }
 
 // updateCheckpoint changes the figures of the health. The reader counts failures, the saver does the rest.

@@ -2,12 +2,11 @@ package engine
 
 import (
 	"errors"
-	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/health"
 )
 
 // Trouble is a part of the engine that fails and is retried automatically.
@@ -15,17 +14,6 @@ type Trouble struct {
 	Part   string // log, log_marker, fold, checkpoint, dead_letters or clock
 	Reason string // a sentence, without the text of the error
 	Since  time.Time
-}
-
-// trouble logs once when a part begins to fail and once when it works again. Each part is used by the goroutine that
-// owns it, and read by Health.
-//
-// at is replaced as a whole, so Health sees a consistent Trouble without a lock.
-type trouble struct {
-	part string
-	now  func() time.Time
-	log  *slog.Logger
-	at   atomic.Pointer[Trouble] // nil while the part works
 }
 
 // The parts of the engine that may be in trouble, in the order in which they are shown.
@@ -41,27 +29,13 @@ const (
 
 var troubleNames = [troubleParts]string{"log", "log_marker", "fold", "checkpoint", "dead_letters", "clock"}
 
-// failed notes a failure. The same reason again is not logged, another one is, and Since stays that of the first.
-func (t *trouble) failed(err error) {
-	before := t.at.Load()
-	found := &Trouble{Part: t.part, Reason: reasonOf(err), Since: t.now()}
-	if before != nil {
-		if before.Reason == found.Reason {
-			return
+// track follows the parts: each is used by the goroutine that owns it, and read by Health.
+func (e *Engine) track() {
+	for i := range e.troubles {
+		e.troubles[i] = health.Log{
+			Tracker: health.Tracker{Now: e.opt.Now, Cause: reasonOf}, Logger: e.opt.Logger.With("part", troubleNames[i]),
+			Broken: "part of the engine fails, retrying", Works: "part of the engine works again",
 		}
-		found.Since = before.Since
-	}
-	t.at.Store(found)
-	t.log.Error("part of the engine fails, retrying", "part", t.part, "err", err)
-}
-
-// works is called on the hot path: while there is no trouble it is one load.
-func (t *trouble) works() {
-	if t.at.Load() == nil {
-		return
-	}
-	if before := t.at.Swap(nil); before != nil {
-		t.log.Info("part of the engine works again", "part", t.part, "after", t.now().Sub(before.Since).Round(time.Millisecond))
 	}
 }
 
@@ -85,8 +59,8 @@ func reasonOf(err error) string {
 // listTroubles lists the parts that fail now.
 func (e *Engine) listTroubles() (out []Trouble) {
 	for i := range e.troubles {
-		if t := e.troubles[i].at.Load(); t != nil {
-			out = append(out, *t)
+		if f := e.troubles[i].Failure(); f.Count > 0 {
+			out = append(out, Trouble{troubleNames[i], f.Cause, f.Since})
 		}
 	}
 	return out

@@ -21,6 +21,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/metric"
 )
 
@@ -85,7 +86,7 @@ type Log struct {
 	seq     uint64     // of the last entry
 	pending []Entry    // not durable yet, oldest first
 	lost    uint64     // of pending, beyond its bound
-	failing time.Time  // zero: the disk takes entries
+	failing health.Log
 }
 
 // Open opens the log of a folder, which it makes if needed. A line that a crash cut off is removed: nobody was told that it
@@ -95,6 +96,9 @@ func Open(o Options) (*Log, error) {
 		return nil, err
 	}
 	l := &Log{o: o, entries: metric.AuditEntries.Counter(o.Set), failures: metric.AuditFailures.Counter(o.Set)}
+	l.failing = health.Log{
+		Logger: o.Logger, Broken: "audit log cannot be written, entries wait in memory", Works: "audit log is written again",
+	}
 	metric.AuditPending.Read(o.Set, func() float64 {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -191,17 +195,12 @@ func (l *Log) flush() error {
 	for len(l.pending) > 0 {
 		if err := l.write(); err != nil {
 			l.failures.Inc()
-			if l.failing.IsZero() {
-				l.failing = time.Now()
-				l.o.Logger.Error("audit log cannot be written, entries wait in memory", "err", err)
-			}
+			l.failing.Note(err)
 			return fmt.Errorf("write audit log: %w", err)
 		}
 	}
-	if !l.failing.IsZero() {
-		l.o.Logger.Info("audit log is written again", "failing_since", l.failing, "lost", l.lost)
-		l.failing, l.lost = time.Time{}, 0
-	}
+	l.failing.Note(nil, "lost", l.lost)
+	l.lost = 0
 	return nil
 }
 
@@ -298,11 +297,7 @@ func (l *Log) Run(ctx context.Context) error {
 }
 
 // Failing is since when entries are not durable; zero if all are.
-func (l *Log) Failing() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.failing
-}
+func (l *Log) Failing() time.Time { return l.failing.Failure().Since }
 
 // Close closes the file. Entries that still wait are tried once more.
 func (l *Log) Close() error {

@@ -287,12 +287,12 @@ func (d *delivery) store(list []DeadLetter) bool {
 			break
 		}
 		l.m.deadLetterErrors.Inc()
-		l.fails(TroubleDeadLetters, err)
+		l.failed(TroubleDeadLetters, err)
 		if !retry.Sleep(d.waits, pause) {
 			return false
 		}
 	}
-	l.works(TroubleDeadLetters)
+	l.recovered(TroubleDeadLetters)
 	reason := list[0].Reason
 	l.logLost("events became dead letters", reason, len(list), list[len(list)-1].Err)
 	l.m.deadLetters[reason].Add(len(list))

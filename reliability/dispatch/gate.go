@@ -67,7 +67,7 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 				return 0, retry.Delay, false
 			}
 			l.m.outboundLimited.Inc()
-			l.failed(err)
+			l.noteError(err)
 			// A limiter that fails immediately must not be called in a tight loop.
 			if !retry.Sleep(d.waits, 50*time.Millisecond) {
 				return 0, retry.Delay, false
@@ -246,9 +246,9 @@ func (l *lane) past(items []Item) (at time.Time) {
 func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result, items int) {
 	if r.Err == nil {
 		if len(r.Failed) >= items { // the sink answers, but refuses every item
-			l.fails(TroubleDelivery, r.Failed[0].Err)
+			l.failed(TroubleDelivery, r.Failed[0].Err)
 		} else {
-			l.works(TroubleDelivery)
+			l.recovered(TroubleDelivery)
 		}
 		permit.Done(breaker.Success)
 		l.m.succeeded.Inc()
@@ -260,7 +260,7 @@ func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result, ite
 		return
 	}
 	l.m.failures[retry.ClassOf(r.Err)].Inc()
-	l.fails(TroubleDelivery, r.Err)
+	l.failed(TroubleDelivery, r.Err)
 	if after, ok := retry.AfterOf(r.Err); ok {
 		l.pause(after)
 	}

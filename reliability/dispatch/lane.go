@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/bulkhead"
 	"github.com/sloengine/sloengine/reliability/deadline"
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -50,6 +51,8 @@ type lane struct {
 	cancel context.CancelFunc // ends run; guarded by Dispatcher.mu; nil before it runs
 	gone   chan struct{}      // closed when run has returned and the sink is closed
 
+	troubles map[string]*health.Tracker // by kind
+
 	// mu guards the fields below. It is held to copy or set fields, never during I/O or a call to the sink.
 	mu          sync.Mutex
 	durable     Cursor    // as it is on disk; after the start written by saveAt only
@@ -57,8 +60,7 @@ type lane struct {
 	pausedUntil time.Time // no call before; from Retry-After
 	inFlight    int       // batches
 	tally       tally
-	troubles    map[string]*trouble // by kind; what fails now
-	sums        map[string]sums     // counts that are logged at most once a minute
+	sums        map[string]sums // counts that are logged at most once a minute
 	// flushesFailed counts failed flushes, flushErr is the last of them. A sink reports a failed sync once, to whoever
 	// flushes next, but everything sent before may be lost: items of the lane and of replays. So each of them notes the
 	// counter before it sends, and compares it after its own flush.
@@ -75,7 +77,7 @@ func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 		return nil, err
 	}
 	l := &lane{d: d, m: d.o.Metrics.lanes.Of(o.Name), log: d.o.Logger.With("sink", o.Name), gone: make(chan struct{}),
-		troubles: map[string]*trouble{}, sums: map[string]sums{}}
+		troubles: newTroubles(), sums: map[string]sums{}}
 	if o.MaxLagBytes > 0 && d.o.OnLag == nil {
 		return nil, fmt.Errorf("sink %q: max_lag_bytes needs OnLag, which retains the skipped log range", o.Name)
 	}
@@ -178,7 +180,7 @@ func (l *lane) run(ctx context.Context) {
 	defer l.closeSink() // last: after the session's calls and the health checks
 	if o, ok := l.o.Sink.(*opening); ok {
 		if _, err := o.ready(); err != nil {
-			l.fails(TroubleDelivery, err) // reported before there is anything to deliver
+			l.failed(TroubleDelivery, err) // reported before there is anything to deliver
 		}
 	}
 	if l.o.Sharing != nil {
@@ -199,7 +201,7 @@ func (l *lane) run(ctx context.Context) {
 			if flush := (*flushError)(nil); errors.As(err, &flush) {
 				kind = TroubleFlush
 			}
-			l.fails(kind, err)
+			l.failed(kind, err)
 		}
 		if !retry.Sleep(ctx, l.d.o.SaveInterval) {
 			return
@@ -218,7 +220,7 @@ func (l *lane) open() (*wal.Reader, Cursor, error) {
 	at := l.saved()
 	r, err := l.d.o.Source.NewReader(at.Seq)
 	if err == nil {
-		l.works(TroubleRead)
+		l.recovered(TroubleRead)
 	}
 	if err == nil || !errors.Is(err, wal.ErrTruncated) && !errors.Is(err, wal.ErrAhead) {
 		return r, at, err
@@ -227,7 +229,7 @@ func (l *lane) open() (*wal.Reader, Cursor, error) {
 	if first > at.Seq {
 		l.m.missed.Add(int(first - at.Seq))
 	}
-	l.failed(err)
+	l.noteError(err)
 	l.log.Error("records missing from the log, continuing with the oldest",
 		"next", at.Seq, "oldest", first, "error", err)
 	r, err = l.d.o.Source.NewReader(first)
@@ -287,7 +289,7 @@ func (l *lane) flush(ctx context.Context, since uint64) error {
 	if err != nil {
 		return &flushError{err}
 	}
-	l.works(TroubleFlush)
+	l.recovered(TroubleFlush)
 	return nil
 }
 
@@ -302,11 +304,11 @@ func (e *flushError) Unwrap() error { return e.error }
 func (l *lane) saveAt(at Cursor) bool {
 	if err := l.d.cursors.save(l.o.Name, at); err != nil {
 		l.m.cursorErrors.Inc()
-		l.fails(TroubleCursor, err)
+		l.failed(TroubleCursor, err)
 		return false
 	}
 	// After the file is synced and not before: Lowest reads durable, and its owner deletes the log below it.
-	l.works(TroubleCursor)
+	l.recovered(TroubleCursor)
 	l.mu.Lock()
 	l.durable = at
 	l.mu.Unlock()

@@ -211,10 +211,10 @@ func (s *session) jump(ctx context.Context) error {
 	n := sort.Search(int(durable-from), func(i int) bool { return src.SizeFrom(from+uint64(i)+1) <= most/2 })
 	to := min(from+uint64(n), durable)
 	if err := l.d.o.OnLag(ctx, l.o.Name, from, to); err != nil {
-		l.fails(TroubleLag, fmt.Errorf("retain records %d to %d: %w", from, to, err))
+		l.failed(TroubleLag, fmt.Errorf("retain records %d to %d: %w", from, to, err))
 		return nil // the sink keeps lagging, and nothing is lost
 	}
-	l.works(TroubleLag)
+	l.recovered(TroubleLag)
 	// No worker may be left when the cursor jumps: an item that fails afterwards would become a dead letter of its own,
 	// beside the range that holds it.
 	s.cancelWaits()

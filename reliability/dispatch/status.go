@@ -77,8 +77,8 @@ func (l *lane) count(change func(*tally)) {
 	change(&l.tally)
 }
 
-// failed records an error for the status.
-func (l *lane) failed(err error) {
+// noteError records an error for the status.
+func (l *lane) noteError(err error) {
 	now := time.Now()
 	l.count(func(t *tally) { t.lastError, t.lastErrorAt = err.Error(), now })
 }

@@ -2,9 +2,11 @@ package dispatch
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 	"time"
 
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -36,14 +38,6 @@ type Trouble struct {
 	Blocked bool
 }
 
-// trouble is a Trouble while it lasts, and when it was last logged. lane.mu guards it.
-type trouble struct {
-	Trouble
-	told time.Time // when it was last logged; zero: never
-	last time.Time // when it failed last
-	open bool      // its start was logged, so its end will be
-}
-
 // recentFailure is how long a failure to deliver counts when nothing waits any more.
 const recentFailure = 2 * time.Minute
 
@@ -53,88 +47,68 @@ const recentFailure = 2 * time.Minute
 // The status always shows the present cause, so nothing is hidden by that.
 const logAgainAfter = time.Minute
 
-// fails records that something failed. The first failure is logged immediately, the same cause again after a minute.
-func (l *lane) fails(kind string, err error) {
-	now := time.Now()
-	l.mu.Lock()
-	l.tally.lastError, l.tally.lastErrorAt = err.Error(), now
-	t := l.troubles[kind]
-	if t == nil {
-		t = &trouble{}
-		l.troubles[kind] = t
-	}
-	// Compared by brief, since the full text may differ at every call: it can hold times, ids and ports.
-	brief := briefCause(err)
-	other := t.open && brief != t.Brief
-	if t.Since.IsZero() {
-		t.Since = now
-	}
-	t.Kind, t.Cause, t.Brief, t.Blocked = kind, err.Error(), brief, retry.ClassOf(err) == retry.ClassBlocked
-	t.Failures++
-	t.last = now
-	tell := (!t.open || other) && (t.told.IsZero() || now.Sub(t.told) >= logAgainAfter) && !l.tellsAlready(kind, brief)
-	if tell {
-		t.told, t.open = now, true
-	}
-	told := t.Trouble // a copy, so that the log line is written without the lock
-	l.mu.Unlock()
-	l.m.failing[kind].Set(1)
-	if tell {
-		l.log.Warn("sink failing", "what", kind, "cause", told.Cause, "since", told.Since.UTC().Format(time.RFC3339), "failures", told.Failures)
-	}
-}
-
-// tellsAlready reports whether the same cause was logged for another kind of trouble that lasts. l.mu is held.
-func (l *lane) tellsAlready(kind, brief string) bool {
-	for other, t := range l.troubles {
-		if other != kind && t.open && t.Brief == brief {
-			return true
+// newTroubles returns the trackers of all kinds.
+func newTroubles() map[string]*health.Tracker {
+	all := map[string]*health.Tracker{}
+	for _, kind := range troubleKinds {
+		all[kind] = &health.Tracker{
+			// Compared by brief, since the full text may differ at every call: it can hold times, ids and ports.
+			Cause: briefCause, Interval: logAgainAfter,
+			Known: func(cause string) bool {
+				return slices.ContainsFunc(troubleKinds, func(k string) bool { return k != kind && all[k].Logs(cause) })
+			},
 		}
 	}
-	return false
+	return all
 }
 
-// works records that something works, and logs it if its failure was logged.
-func (l *lane) works(kind string) {
-	l.ends(kind, "sink recovered", func(*trouble) bool { return true })
+// failed records that something failed. The first failure is logged immediately, another cause after a minute.
+func (l *lane) failed(kind string, err error) {
+	l.noteError(err)
+	f, log := l.troubles[kind].Failed(err)
+	l.m.failing[kind].Set(1)
+	if log {
+		l.log.Warn("sink failing", "what", kind, "cause", err.Error(), "since", f.Since.UTC().Format(time.RFC3339), "failures", f.Count)
+	}
+}
+
+// recovered records that something works, and logs it if its failure was logged.
+func (l *lane) recovered(kind string) {
+	f, log := l.troubles[kind].Recovered()
+	l.ended(kind, "sink recovered", f, log)
 }
 
 // idle ends a failure to deliver without a success: its items are dead letters or expired, nothing waits, and the sink
 // may be as healthy as any. A sink that an operator has to fix first goes on failing.
 func (l *lane) idle() {
-	l.ends(TroubleDelivery, "sink failed, and nothing waits for it", func(t *trouble) bool {
-		return !t.Blocked && time.Since(t.last) >= recentFailure
+	f, log := l.troubles[TroubleDelivery].EndIf(func(f health.Failure) bool {
+		return !blocked(f) && time.Since(f.Last) >= recentFailure
 	})
+	l.ended(TroubleDelivery, "sink failed, and nothing waits for it", f, log)
 }
 
-func (l *lane) ends(kind, message string, over func(*trouble) bool) {
-	l.mu.Lock()
-	t := l.troubles[kind]
-	if t == nil || t.Since.IsZero() || !over(t) {
-		l.mu.Unlock()
+func (l *lane) ended(kind, message string, f health.Failure, log bool) {
+	if f.Count == 0 {
 		return
 	}
-	was, tell := t.Trouble, t.open
-	t.Trouble, t.open = Trouble{}, false // told stays: it bounds the lines of a sink that fails again and again
-	l.mu.Unlock()
 	l.m.failing[kind].Set(0)
-	if tell {
-		l.log.Info(message, "what", kind, "after", time.Since(was.Since).Round(time.Millisecond).String(),
-			"failures", was.Failures, "cause", was.Cause)
+	if log {
+		l.log.Info(message, "what", kind, "after", time.Since(f.Since).Round(time.Millisecond).String(),
+			"failures", f.Count, "cause", f.Err.Error())
 	}
 }
 
 // troublesNow lists what fails now.
 func (l *lane) troublesNow() (all []Trouble) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for _, kind := range troubleKinds {
-		if t := l.troubles[kind]; t != nil && !t.Since.IsZero() {
-			all = append(all, t.Trouble)
+		if f := l.troubles[kind].Failure(); f.Count > 0 {
+			all = append(all, Trouble{kind, f.Since, f.Err.Error(), f.Cause, f.Count, blocked(f)})
 		}
 	}
 	return all
 }
+
+func blocked(f health.Failure) bool { return retry.ClassOf(f.Err) == retry.ClassBlocked }
 
 // troubleKinds is the order in which the status lists them, the most telling first.
 var troubleKinds = []string{TroubleDelivery, TroubleFlush, TroubleRead, TroubleDeadLetters, TroubleCursor, TroubleLag}

@@ -13,6 +13,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/mail"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/sla/report"
@@ -74,8 +75,7 @@ type Sender struct {
 	settings Settings
 	targets  []*target
 	known    map[string]record // nil until the file is read
-	unsaved  error             // the file lags behind known, and why
-	noted    bool              // in the log
+	saving   health.Log
 }
 
 // New checks the settings and the version of the file. It sends nothing.
@@ -88,7 +88,10 @@ func New(o Options) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sender{opt: o, policy: policy, wake: make(chan struct{}, 1)}
+	s := &Sender{opt: o, policy: policy, wake: make(chan struct{}, 1), saving: health.Log{
+		Tracker: health.Tracker{Now: o.Now}, Logger: o.Logger,
+		Broken: "saving what reports were sent failed", Works: "saving what reports were sent works again",
+	}}
 	apply, err := s.Prepare(o.Settings)
 	if err != nil {
 		return nil, err
@@ -107,7 +110,7 @@ func (s *Sender) Prepare(next Settings) (apply func(), err error) {
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		before := map[string]failing{}
+		before := map[string]*health.Tracker{}
 		for _, t := range s.targets {
 			before[t.key] = t.failing
 		}
@@ -124,7 +127,9 @@ func (s *Sender) Prepare(next Settings) (apply func(), err error) {
 		s.settings = next
 		s.targets = s.settings.targets()
 		for _, t := range s.targets {
-			t.failing = before[t.key]
+			if t.failing = before[t.key]; t.failing == nil {
+				t.failing = &health.Tracker{Now: s.opt.Now, Cause: brief}
+			}
 		}
 		select {
 		case s.wake <- struct{}{}:
@@ -245,7 +250,7 @@ func (s *Sender) ready(now time.Time) bool {
 	if s.known == nil && !s.read(now) {
 		return false
 	}
-	if s.unsaved != nil {
+	if s.saving.Failing() {
 		_ = s.save() // it is in the log
 	}
 	return true
@@ -284,15 +289,7 @@ func (s *Sender) read(now time.Time) bool {
 // save writes the file. The caller holds mu.
 func (s *Sender) save() error {
 	err := writeState(s.opt.Files, s.opt.File, s.known)
-	switch {
-	case err != nil && !s.noted:
-		s.noted = true
-		s.opt.Logger.Error("saving what reports were sent failed", "file", s.opt.File, "err", err)
-	case err == nil && s.noted:
-		s.noted = false
-		s.opt.Logger.Info("saving what reports were sent works again", "file", s.opt.File)
-	}
-	s.unsaved = err
+	s.saving.Note(err, "file", s.opt.File)
 	return err
 }
 
@@ -355,11 +352,12 @@ func (s *Sender) done(t *target, p report.Period) {
 	s.known[t.key] = r
 	_ = s.save() // if it fails: this process knows, and the next step tries again
 	text := "report sent"
-	if t.failing.failures > 0 {
+	f, _ := t.failing.Recovered()
+	if f.Count > 0 {
 		text = "report sent after failures"
 	}
-	s.opt.Logger.Info(text, "report", t.report.Name, "period", p, "kind", t.kind, "to", t.name, "failures", t.failing.failures)
-	t.failing, t.next, t.wait = failing{}, time.Time{}, 0
+	s.opt.Logger.Info(text, "report", t.report.Name, "period", p, "kind", t.kind, "to", t.name, "failures", f.Count)
+	t.next, t.wait = time.Time{}, 0
 	m := s.series(t.report)
 	m.sent[t.kind].Inc()
 	m.lastSuccess.Set(float64(now.Unix()))
@@ -369,20 +367,17 @@ func (s *Sender) fail(t *target, p report.Period, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.opt.Now()
-	f := &t.failing
-	if f.failures == 0 {
-		f.since = now
+	f, _ := t.failing.Failed(err)
+	if f.Count == 1 {
 		s.opt.Logger.Error("sending a report failed, trying again for a day", "report", t.report.Name, "period", p, "kind", t.kind, "to", t.name, "err", err)
 	}
-	if t.wait = s.policy.Delay(int(min(f.failures, 32)), t.wait); retry.ClassOf(err) == retry.ClassPermanent {
+	if t.wait = s.policy.Delay(int(min(f.Count-1, 32)), t.wait); retry.ClassOf(err) == retry.ClassPermanent {
 		t.wait = backoff.Cap // it comes back until somebody changes the other side
 	}
 	if after, ok := retry.AfterOf(err); ok {
 		t.wait = max(t.wait, min(after, backoff.Cap))
 	}
 	t.next = now.Add(t.wait)
-	f.failures++
-	f.cause, f.brief = err.Error(), brief(err)
 	m := s.series(t.report)
 	m.failures.Inc()
 	if r := s.known[t.key]; r.Period == p.String() && r.Outcome == Sending && now.Sub(r.Begun) >= giveUp {
@@ -390,7 +385,7 @@ func (s *Sender) fail(t *target, p report.Period, err error) {
 		s.known[t.key] = r
 		_ = s.save()
 		m.failed.Inc()
-		s.opt.Logger.Error("report given up", "report", t.report.Name, "period", p, "kind", t.kind, "to", t.name, "failures", f.failures, "err", err)
+		s.opt.Logger.Error("report given up", "report", t.report.Name, "period", p, "kind", t.kind, "to", t.name, "failures", f.Count, "err", err)
 	}
 }
 
@@ -413,7 +408,7 @@ func (s *Sender) measure(targets []*target, now time.Time, zones map[*Report]*ti
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range targets {
-		if t.failing.failures > 0 {
+		if t.failing.Failing() {
 			failing[t.report.Name]++
 		}
 	}

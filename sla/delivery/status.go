@@ -39,10 +39,10 @@ func (s *Sender) Status() []Status {
 			if t.report != r {
 				continue
 			}
-			known := s.known[t.key]
+			known, f := s.known[t.key], t.failing.Failure()
 			x.Targets = append(x.Targets, TargetStatus{
 				Kind: t.kind, Name: t.name, Period: known.Period, Outcome: known.Outcome, At: known.At,
-				FailingSince: t.failing.since, Failures: t.failing.failures, Cause: t.failing.cause, Brief: t.failing.brief,
+				FailingSince: f.Since, Failures: f.Count, Cause: f.Text(), Brief: f.Cause,
 			})
 		}
 		out = append(out, x)
@@ -52,7 +52,5 @@ func (s *Sender) Status() []Status {
 
 // Unsaved is why the file lags behind; nil if it does not.
 func (s *Sender) Unsaved() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.unsaved
+	return s.saving.Failure().Err
 }

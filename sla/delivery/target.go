@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/mail"
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -33,7 +34,7 @@ const (
 // maxAttachment is how large a file in a mail may be. Mail servers refuse larger ones.
 const maxAttachment = 10 << 20
 
-// target is one address that one report goes to. The goroutine that sends owns it, but for failing, which Status reads.
+// target is one address that one report goes to. The goroutine that sends owns it.
 type target struct {
 	report *Report
 	kind   Kind
@@ -48,15 +49,7 @@ type target struct {
 	next    time.Time     // of the next attempt, after a failure
 	wait    time.Duration // before it
 
-	failing failing
-}
-
-// failing is what goes wrong, until it works again.
-type failing struct {
-	since    time.Time // zero: nothing
-	failures uint64
-	cause    string // the last error
-	brief    string // the same, without what others wrote
+	failing *health.Tracker
 }
 
 // targets are those of all reports.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -207,7 +208,10 @@ func (e *Evaluator) Run(ctx context.Context) error {
 	ticker := time.NewTicker(e.opt.Interval)
 	defer ticker.Stop()
 	began := e.opt.Monotonic()
-	var r runner
+	r := runner{ticks: health.Log{
+		Tracker: health.Tracker{Now: e.opt.Now, Cause: error.Error}, Logger: e.opt.Logger,
+		Broken: "evaluation failed; the last report stands", Works: "evaluation works again",
+	}}
 	for {
 		begin := e.opt.Monotonic()
 		e.step(ctx, &r, begin-began)
@@ -226,7 +230,7 @@ func (e *Evaluator) Run(ctx context.Context) error {
 // runner is what Run remembers from tick to tick.
 type runner struct {
 	clock  clockGuard
-	failed string // the last tick's error, so that a lasting one is logged once
+	ticks  health.Log
 	jumped bool
 }
 
@@ -244,13 +248,7 @@ func (e *Evaluator) step(ctx context.Context, r *runner, mono time.Duration) {
 		r.jumped = false
 		e.opt.Logger.Warn("evaluation goes on by the clock", "now", now)
 	}
-	_, err := e.Tick(ctx, now)
-	switch {
-	case err == nil && r.failed != "":
-		r.failed = ""
-		e.opt.Logger.Info("evaluation works again")
-	case err != nil && ctx.Err() == nil && err.Error() != r.failed:
-		r.failed = err.Error()
-		e.opt.Logger.Error("evaluation failed; the last report stands", "error", err)
+	if _, err := e.Tick(ctx, now); ctx.Err() == nil {
+		r.ticks.Note(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/slo"
@@ -48,8 +49,8 @@ type Keeper struct {
 	restored map[string]openGroup // of an earlier process, by key, until groups are chosen
 	changed  bool                 // the score, since it was saved
 	saved    time.Time
-	failed   string
-	since    time.Time
+	now      time.Time // of the report
+	counts   health.Log
 	past     forecast.Past
 	memory   []forecast.Hour
 }
@@ -73,6 +74,11 @@ func New(opt Options) (*Keeper, error) {
 		return nil, err
 	}
 	k := &Keeper{opt: opt, latest: make(chan *sla.Report, 1), records: map[slo.ID]*forecast.Record{}}
+	k.counts = health.Log{
+		Tracker: health.Tracker{Now: func() time.Time { return k.now }}, Logger: opt.Logger,
+		Broken: "forecasts: reading the counts failed, the last forecasts stand for ten minutes",
+		Works:  "forecasts: counts can be read again",
+	}
 	if err := k.restore(); err != nil {
 		return nil, err
 	}
@@ -145,6 +151,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // step does what a report calls for.
 func (k *Keeper) step(ctx context.Context, r *sla.Report) {
 	now := r.Time
+	k.now = now
 	if len(r.SLOs) == 0 {
 		k.groups, k.spec, k.of = nil, nil, 0
 	} else if first := r.SLOs[0].SLO; first != k.spec || len(r.SLOs) != k.of || now.Sub(k.chosen).Abs() >= choosing {
@@ -158,7 +165,10 @@ func (k *Keeper) step(ctx context.Context, r *sla.Report) {
 		if ctx.Err() != nil {
 			return
 		}
-		k.note(err, now)
+		if err != nil {
+			k.opt.Metrics.failures.Inc()
+		}
+		k.counts.Note(err)
 		for _, g := range done {
 			k.forecast(g, now)
 		}
@@ -189,22 +199,6 @@ func (k *Keeper) due(now time.Time) []*group {
 	return out[:min(len(out), portion)]
 }
 
-// note keeps and tells why the counts cannot be read.
-func (k *Keeper) note(err error, now time.Time) {
-	switch {
-	case err == nil && k.failed != "":
-		k.opt.Logger.Info("forecasts: counts can be read again")
-		k.failed, k.since = "", time.Time{}
-	case err != nil:
-		k.opt.Metrics.failures.Inc()
-		if k.failed == "" {
-			k.since = now
-			k.opt.Logger.Error("forecasts: reading the counts failed, the last forecasts stand for ten minutes", "err", err)
-		}
-		k.failed = err.Error()
-	}
-}
-
 func (k *Keeper) publish() {
 	s := &shown{groups: make([]shownGroup, 0, len(k.groups))}
 	for _, g := range k.groups {
@@ -216,7 +210,8 @@ func (k *Keeper) publish() {
 	for _, r := range k.records {
 		sum = sum.Add(*r)
 	}
-	s.all = sla.Outlooks{Groups: len(k.groups), Of: k.of, Record: sum, Failed: k.failed, Since: k.since}
+	failure := k.counts.Failure()
+	s.all = sla.Outlooks{Groups: len(k.groups), Of: k.of, Record: sum, Failed: failure.Text(), Since: failure.Since}
 	k.opt.Metrics.record.Store(&sum)
 	k.opt.Metrics.groups.Set(float64(len(k.groups)))
 	k.shown.Store(s)

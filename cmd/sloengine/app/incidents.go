@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -35,7 +36,6 @@ type incidents struct {
 	told     func(*state.View) // the incidents are as of this view, or could not be written
 	stepped  chan struct{}     // one signal that the alerts advanced
 	mu       sync.Mutex        // held while a batch is made and written, so that what was checked still holds
-	failing  bool              // used by the goroutine of run only
 }
 
 // VerifyAck checks what a signed link says.
@@ -85,6 +85,9 @@ func (n *incidents) observe() {
 
 // run reconciles after every tick until ctx ends. What could not be written is derived again at the next tick.
 func (n *incidents) run(ctx context.Context) error {
+	writing := health.Log{
+		Logger: n.log, Broken: "incidents are not up to date, retrying with every evaluation", Works: "incidents are up to date again",
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -93,19 +96,14 @@ func (n *incidents) run(ctx context.Context) error {
 		}
 		view := n.alerts()
 		err := n.reconcile(ctx, view)
-		if err != nil && ctx.Err() == nil {
+		n.told(view)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
 			n.failures.Inc()
 		}
-		n.told(view)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && !n.failing:
-			n.log.Error("incidents are not up to date, retrying with every evaluation", "err", err)
-		case err == nil && n.failing:
-			n.log.Info("incidents are up to date again")
-		}
-		n.failing = err != nil
+		writing.Note(err)
 	}
 }
 

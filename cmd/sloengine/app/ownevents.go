@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
@@ -105,25 +106,23 @@ func (o *ownEvents) send(ctx context.Context) error {
 	}}
 	tick := time.NewTicker(ownInterval)
 	defer tick.Stop()
-	failing := false
+	storing := health.Log{
+		Logger: o.log, Level: slog.LevelWarn,
+		Broken: "storing events about the engine failed, retrying", Works: "storing events about the engine succeeds again",
+	}
 	for batch := 1; ; batch++ {
 		if o.specs.InForce().Catalog.Lookup([]byte(ownService), nil) == event.UnknownService {
 			pending, last = nil, o.totals()
 		}
 		if len(pending) > 0 {
 			err := o.commit(ctx, pending)
-			switch {
-			case ctx.Err() != nil:
+			if ctx.Err() != nil {
 				return nil
-			case err == nil:
-				pending = nil
-				if failing {
-					o.log.Info("storing events about the engine succeeds again")
-				}
-			case !failing:
-				o.log.Warn("storing events about the engine failed, retrying", "err", err)
 			}
-			failing = err != nil
+			if err == nil {
+				pending = nil
+			}
+			storing.Note(err)
 		}
 		select {
 		case <-ctx.Done():

@@ -173,8 +173,8 @@ func New(o Options) (*Relay, error) {
 	if r.breaker, err = breaker.New(b); err != nil {
 		return nil, err
 	}
-	r.database = part{name: "database", r: r}
-	r.broker = part{name: "broker", r: r}
+	r.database.init("database", r)
+	r.broker.init("broker", r)
 	if r.claims = newLeases(r); o.Claim == Optimistic {
 		r.claims = &optimistic{r: r}
 	}

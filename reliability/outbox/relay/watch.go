@@ -3,9 +3,11 @@ package relay
 import (
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -76,7 +78,8 @@ func (r *Relay) maintain(ctx context.Context) {
 	if r.o.Retention == nil {
 		return
 	}
-	failing, late, retained := false, false, 0
+	late, retained := false, 0
+	deleting := health.Log{Logger: r.o.Log, Broken: "old rows cannot be deleted", Works: "old rows are deleted again"}
 	for wait := time.Duration(0); retry.Sleep(ctx, wait); wait = r.o.MaintainEvery {
 		did, err := outbox.Maintain(ctx, r.o.Database, r.o.Table, *r.o.Retention)
 		r.m.deleted.Add(int(did.Rows))
@@ -92,14 +95,8 @@ func (r *Relay) maintain(ctx context.Context) {
 		if err == nil {
 			late, retained = did.Default, len(did.Retained)
 		}
-		switch {
-		case ctx.Err() != nil:
-		case err != nil && !failing:
-			failing = true
-			r.o.Log.Error("old rows cannot be deleted", "err", postgres.Explain(err))
-		case err == nil && failing:
-			failing = false
-			r.o.Log.Info("old rows are deleted again")
+		if ctx.Err() == nil {
+			deleting.Note(postgres.Explain(err))
 		}
 	}
 }
@@ -109,18 +106,17 @@ func (r *Relay) listen(ctx context.Context) {
 	if r.o.Listen == nil {
 		return
 	}
-	failing := false
+	listening := health.Log{
+		Logger: r.o.Log, Level: slog.LevelWarn,
+		Broken: "cannot listen for new rows, polling for them meanwhile", Works: "listening for new rows again",
+	}
 	for wait := time.Duration(0); retry.Sleep(ctx, wait); wait = time.Second {
 		err := r.o.Listen(ctx, func() {
-			if failing {
-				failing = false
-				r.o.Log.Info("listening for new rows again")
-			}
+			listening.Note(nil)
 			r.wakeUp()
 		})
-		if ctx.Err() == nil && !failing {
-			failing = true
-			r.o.Log.Warn("cannot listen for new rows, polling for them meanwhile", "poll", r.o.Poll.String(), "err", postgres.Explain(err))
+		if ctx.Err() == nil {
+			listening.Note(postgres.Explain(err), "poll", r.o.Poll.String())
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/inflight"
@@ -64,18 +65,15 @@ func (p *Parking) look(ctx context.Context) (all []fold.Generation, err error) {
 func (p *Parking) Evict(ctx context.Context) error {
 	tick := time.NewTicker(evictEvery)
 	defer tick.Stop()
-	failing := false
+	evicting := health.Log{
+		Logger: p.log, Broken: "evicting parked generations failed, retrying", Works: "evicting parked generations succeeds again",
+	}
 	for {
 		err := p.evictOnce(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return nil
-		case err != nil && !failing:
-			p.log.Error("evicting parked generations failed, retrying", "err", err)
-		case err == nil && failing:
-			p.log.Info("evicting parked generations succeeds again")
 		}
-		failing = err != nil
+		evicting.Note(err)
 		select {
 		case <-ctx.Done():
 			return nil
