@@ -1,0 +1,55 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// TestAnswersByteForByte holds the answers of the read API, byte by byte, over groups with forecasts, capacity, work in
+// flight and costs, and over groups without data.
+func TestAnswersByteForByte(t *testing.T) {
+	b := newBench(t)
+	priced(t, b)
+	withForecasts(b)
+	work := withWork(b.rep)
+	spent := alerts.Live{Kind: alerts.LiveExhausted}
+	b.held = []state.Held{{
+		Name: "ErrorBudgetExhausted", Severity: "ticket", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", GroupBy: []string{"product"},
+		Group: slo.Group{"TRVL10"}, Value: -499, Why: spent.HeldSpent(slo.Budget{HasData: true, Consumed: 500}, 30*24*time.Hour, 0.001, 18),
+	}}
+	const one = "/api/v1/slos/insurance-unpaid/availability"
+	var got bytes.Buffer
+	ask := func(b *bench, targets ...string) {
+		for _, target := range targets {
+			rec := b.get(target)
+			require.Equal(t, http.StatusOK, rec.Code, target)
+			fmt.Fprintf(&got, "%s\n%s\n", target, rec.Body)
+		}
+	}
+	ask(b, "/api/v1/slos?limit=5", "/api/v1/slos?service=mdm", "/api/v1/slos?slo=insurance-unpaid/throughput", one+"?group.product=TRVL10", apiOf(work),
+		one+"/history?group.product=TRVL10&step=12h", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/alerts?limit=3")
+	p, _ := periodBench(t)
+	p.web.Opt.Incidents = periodIncidents()
+	p.rep.SLOs[0].SLO.Cost = newCost(t, "12.50", "EUR")
+	p.rep.SLOs[0].Outlook = b.rep.SLOs[1].Outlook
+	ask(p, "/api/v1/report?period=2026-W46&days=true", "/api/v1/report?period=2026-W47&zone=Asia/Tokyo")
+
+	file := filepath.Join("testdata", "answers.txt")
+	if *update {
+		require.NoError(t, os.WriteFile(file, got.Bytes(), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got.String())
+}
