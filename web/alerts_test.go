@@ -12,7 +12,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/slo"
-	"github.com/sloengine/sloengine/web/api"
+	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/status"
 	"github.com/sloengine/sloengine/web/ui"
 )
@@ -58,7 +58,7 @@ func TestAlertsOfTheAPI(t *testing.T) {
 	}
 	require.Equal(t, all, seen, "page by page")
 
-	var list struct{ Items []api.AlertJSON }
+	var list struct{ Items []v1.Alert }
 	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/alerts", 200), &list))
 	page := list.Items[0]
 	require.Equal(t, slo.ID("insurance-unpaid/availability"), *page.SLO)
@@ -158,7 +158,7 @@ func TestHeldAlerts(t *testing.T) {
 			Why: exhausted.HeldSpent(slo.Budget{HasData: true, Consumed: 500}, 30*24*time.Hour, 0.001, 18)},
 	}
 	var list struct {
-		Held      []api.HeldJSON
+		Held      []v1.HeldAlert
 		HeldTotal int `json:"held_total"`
 	}
 	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/alerts?severity=page", 200), &list))
@@ -176,7 +176,7 @@ func TestHeldAlerts(t *testing.T) {
 		"min_events: 18 of 20 events in 1h",
 	}, texts)
 	require.InDelta(t, 0.01, *page.Why[0].Have, 1e-9)
-	require.Equal(t, alerts.HoldMinEvents, page.Why[2].Reason)
+	require.EqualValues(t, alerts.HoldMinEvents, page.Why[2].Reason)
 
 	body := b.get("/slo?id=insurance-unpaid/availability&group.product=TRVL10").Body.String()
 	for _, text := range append(texts, "ErrorBudgetExhausted is held back: 0.1 % of 30d observed, so 50 % of its budget is spent") {

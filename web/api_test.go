@@ -23,7 +23,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
-	"github.com/sloengine/sloengine/web/api"
+	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -188,13 +188,13 @@ func TestEventsAreDocumented(t *testing.T) {
 
 func TestPagesOfSLOs(t *testing.T) {
 	b := newBench(t)
-	var list api.SLOList
+	var list v1.SLOList
 	var seen []string
 	cursor := ""
 	for range 10 {
 		rec := b.get("/api/v1/slos?limit=4&cursor=" + url.QueryEscape(cursor))
 		require.Equal(t, http.StatusOK, rec.Code)
-		list = api.SLOList{}
+		list = v1.SLOList{}
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &list))
 		require.LessOrEqual(t, list.Total, 13)
 		for _, x := range list.Items {
@@ -217,14 +217,14 @@ func TestPagesOfSLOs(t *testing.T) {
 
 func TestValuesOfTheAPI(t *testing.T) {
 	b := newBench(t)
-	var got api.SLOOne
+	var got v1.SLOAnswer
 	require.NoError(t, json.Unmarshal(b.get("/api/v1/slos/insurance-unpaid/availability?group.product=MEDCARE").Body.Bytes(), &got))
 	r := b.rep.SLOs[0]
 	require.Equal(t, r.Budget.SLI, *got.SLO.Budget.SLI)
 	require.Equal(t, r.Raw.Remaining, *got.SLO.Raw.Remaining)
 	require.Equal(t, 7200.0, got.SLO.Corrected)
 	require.Equal(t, "99.9", got.SLO.Percent)
-	require.Equal(t, site.Source{File: "specs/insurance.yaml", Line: 12}, *got.SLO.Source)
+	require.Equal(t, v1.Source{File: "specs/insurance.yaml", Line: 12}, *got.SLO.Source)
 	require.Equal(t, uint64(4211), got.Report.Version)
 	require.Len(t, got.SLO.Burns, len(slo.BurnWindows)+1)
 	require.Equal(t, "period", got.SLO.Burns[7].Window)
@@ -234,7 +234,7 @@ func TestValuesOfTheAPI(t *testing.T) {
 	require.Nil(t, got.SLO.Budget.SLI, "no data is null, neither 0 nor 1")
 	require.Nil(t, got.SLO.LastEvent)
 
-	var slas api.SLAList
+	var slas v1.SLAList
 	require.NoError(t, json.Unmarshal(b.get("/api/v1/slas").Body.Bytes(), &slas))
 	require.Equal(t, "availability", *slas.Items[1].Worst)
 	require.Nil(t, slas.Items[0].Worst)

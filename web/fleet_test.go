@@ -10,7 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
-	"github.com/sloengine/sloengine/web/api"
+	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -67,7 +67,7 @@ func TestPagesOfAView(t *testing.T) {
 	}
 	require.NotContains(t, b.get("/slo?id=insurance-unpaid%2Fthroughput&group.product=SOMLT").Body.String(), "By engine")
 
-	var one api.SLOOne
+	var one v1.SLOAnswer
 	require.NoError(t, json.Unmarshal(b.get("/api/v1/slos/insurance-unpaid/availability?group.product=SOMLT").Body.Bytes(), &one))
 	require.True(t, one.SLO.Understated)
 	require.Len(t, one.Engines, 5)

@@ -18,7 +18,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
-	"github.com/sloengine/sloengine/web/api"
+	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
@@ -60,7 +60,7 @@ func TestNumbersEqualTheAPI(t *testing.T) {
 	for i := range b.rep.SLOs {
 		r := &b.rep.SLOs[i]
 		body := b.get(b.web.SLOHref(r) + "&range=7d").Body.String()
-		var one api.SLOOne
+		var one v1.SLOAnswer
 		require.NoError(t, json.Unmarshal(b.get(b.web.ui.APIHref(r)).Body.Bytes(), &one))
 		require.Contains(t, body, "<td class=\"num\" data-name=\"Bad\">"+format.Count(one.SLO.Budget.Counts.Bad)+"</td>")
 		if !one.SLO.Budget.HasData {
@@ -73,7 +73,7 @@ func TestNumbersEqualTheAPI(t *testing.T) {
 		}
 		href := regexp.MustCompile(`<p class="more"><a href="([^"]+/history[^"]+)"`).FindStringSubmatch(body)
 		require.NotNil(t, href)
-		var got api.HistoryJSON
+		var got v1.History
 		rec := b.get(strings.ReplaceAll(href[1], "&amp;", "&"))
 		require.Equal(t, http.StatusOK, rec.Code, rec.Body.String())
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &got))

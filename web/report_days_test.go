@@ -76,7 +76,7 @@ func TestDayTableAgreesWithTheReport(t *testing.T) {
 			for _, d := range a.Days {
 				l := lines[at]
 				at++
-				require.Equal(t, []string{"agreement", d.Date, a.SLA}, []string{l["kind"], l["day"], l["name"]})
+				require.Equal(t, []string{"agreement", d.Date, a.SLA.SLA}, []string{l["kind"], l["day"], l["name"]})
 				if d.Score == nil {
 					require.Empty(t, l["score"])
 				} else {

@@ -24,6 +24,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/api"
+	"github.com/sloengine/sloengine/web/api/v1"
 )
 
 // tableCounts answers from a table of bins per hour: counter, group, hour since from.
@@ -143,10 +144,10 @@ func periodBench(t *testing.T) (*bench, *tableCounts) {
 	return b, c
 }
 
-func (b *bench) report(target string) api.PeriodReportJSON {
+func (b *bench) report(target string) v1.PeriodReport {
 	rec := b.get(target)
 	require.Equal(b.t, http.StatusOK, rec.Code, rec.Body.String())
-	var got api.PeriodReportJSON
+	var got v1.PeriodReport
 	require.NoError(b.t, json.Unmarshal(rec.Body.Bytes(), &got))
 	return got
 }
@@ -158,7 +159,7 @@ func TestReportNumbers(t *testing.T) {
 	require.Equal(t, []string{"2026-W46", "2026-W45", "2026-W47"}, []string{got.Period, got.Previous, got.Next})
 	require.False(t, got.Running)
 	require.True(t, got.Begun)
-	slos := map[string]api.ReportSLOJSON{}
+	slos := map[string]v1.ReportSLO{}
 	for _, x := range got.SLOs {
 		slos[x.SLO+" "+x.Group["product"]] = x
 	}
@@ -167,12 +168,12 @@ func TestReportNumbers(t *testing.T) {
 	// 168 hours of 1,000: 166 bad and 200 in the maintenance. Without the latter 166 of
 	// 166,000, which is half of what 99.8 % allows; with it 366 of 168,000.
 	a := slos["availability a"]
-	require.Equal(t, api.CountsJSON{Good: 165_834, Bad: 166, Valid: 166_000}, a.Budget.Counts)
-	require.Equal(t, api.CountsJSON{Good: 167_634, Bad: 366, Valid: 168_000}, a.Raw.Counts)
+	require.Equal(t, v1.Counts{Good: 165_834, Bad: 166, Valid: 166_000}, a.Budget.Counts)
+	require.Equal(t, v1.Counts{Good: 167_634, Bad: 366, Valid: 168_000}, a.Raw.Counts)
 	require.InDelta(t, 0.999, *a.Budget.SLI, 1e-12)
 	require.InDelta(t, 0.5, *a.Budget.Consumed, 1e-9)
 	require.InDelta(t, 366.0/168_000/0.002, *a.Raw.Consumed, 1e-9)
-	require.Equal(t, report.Met, a.Verdict, "the maintenance was planned")
+	require.EqualValues(t, report.Met, a.Verdict, "the maintenance was planned")
 	require.EqualValues(t, 168_000, a.Events)
 	require.Equal(t, 7200.0, *a.Corrected)
 	require.Equal(t, 1.0, a.Coverage)
@@ -188,23 +189,23 @@ func TestReportNumbers(t *testing.T) {
 	require.Equal(t, a.Budget.Counts, api.NewCounts(net), "the days add up")
 	require.Equal(t, a.Raw.Counts, api.NewCounts(raw))
 
-	require.Equal(t, report.Breached, slos["availability b"].Verdict)
+	require.EqualValues(t, report.Breached, slos["availability b"].Verdict)
 	require.InDelta(t, 2.5, *slos["availability b"].Budget.Consumed, 1e-9)
-	require.Equal(t, report.Met, slos["latency a"].Verdict, "met to the event")
+	require.EqualValues(t, report.Met, slos["latency a"].Verdict, "met to the event")
 	require.EqualValues(t, 168*700, slos["volume a"].Events, "events, though slices are judged")
 	require.Equal(t, uint64(168*60), slos["volume a"].Budget.Counts.Valid)
-	require.Equal(t, report.Breached, slos["volume a"].Verdict)
+	require.EqualValues(t, report.Breached, slos["volume a"].Verdict)
 
 	// gold: a: 50 + 30 + 20 x 0.05/0.1 = 90. b: 50 x 0.002/0.005 + 30 + 10 = 60.
-	slas := map[string]api.ReportSLAJSON{}
+	slas := map[string]v1.ReportSLA{}
 	for _, x := range got.SLAs {
-		slas[x.SLA+" "+x.Group["product"]] = x
+		slas[x.SLA.SLA+" "+x.Group["product"]] = x
 	}
 	require.InDelta(t, 90, *slas["gold a"].Score, 1e-9)
 	require.InDelta(t, 60, *slas["gold b"].Score, 1e-9)
 	require.Equal(t, sla.LevelWarning, slas["gold a"].Level)
 	require.Equal(t, sla.LevelCritical, slas["gold b"].Level)
-	require.Equal(t, report.Breached, slas["gold a"].Verdict)
+	require.EqualValues(t, report.Breached, slas["gold a"].Verdict)
 	require.Equal(t, "availability", *slas["gold b"].Worst)
 	require.InDelta(t, 30, *slas["gold b"].Components[0].Lost, 1e-9)
 	require.InDelta(t, 90, *slas["gold a"].Days[0].Score, 1e-9)
@@ -214,9 +215,9 @@ func TestReportNumbers(t *testing.T) {
 	require.InDelta(t, *slas["stepped a"].Score+20, *slas["stepped a"].High, 1e-9)
 	require.Equal(t, "p90 within 10m", slas["stepped a"].Components[0].Note)
 	require.Equal(t, "measured by Prometheus, not counted here", slas["stepped a"].Components[2].Note)
-	require.Equal(t, api.ViolationsJSON{Within: 168 * 50, Warning: 168 * 2, Critical: 168 + 168*3}, slas["gold a"].Violations)
-	require.Equal(t, api.ViolationsJSON{Within: 168 * 50, Warning: 168 * 2, Critical: 168}, got.Limits[0].Violations)
-	require.Equal(t, api.ViolationsJSON{Critical: 168 * 3}, got.Limits[1].Violations)
+	require.Equal(t, v1.Violations{Within: 168 * 50, Warning: 168 * 2, Critical: 168 + 168*3}, slas["gold a"].Violations)
+	require.Equal(t, v1.Violations{Within: 168 * 50, Warning: 168 * 2, Critical: 168}, got.Limits[0].Violations)
+	require.Equal(t, v1.Violations{Critical: 168 * 3}, got.Limits[1].Violations)
 }
 
 // TestReportScoresAsTheEngine: over any days the score is that of sla.Score for the
@@ -275,9 +276,9 @@ func TestReportSaysWhatIsNotKept(t *testing.T) {
 	require.Contains(t, body, "do not go back to the start of the period")
 
 	gone := b.report("/api/v1/report?period=2026-10")
-	require.Equal(t, report.NoData, gone.SLOs[0].Verdict)
+	require.EqualValues(t, report.NoData, gone.SLOs[0].Verdict)
 	require.Zero(t, gone.SLOs[0].Coverage)
-	require.Equal(t, report.NoData, gone.SLAs[0].Verdict)
+	require.EqualValues(t, report.NoData, gone.SLAs[0].Verdict)
 	require.Nil(t, gone.SLAs[0].Score)
 }
 

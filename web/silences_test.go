@@ -20,7 +20,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/alerts/state"
-	"github.com/sloengine/sloengine/web/api"
+	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/silences"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -126,7 +126,7 @@ func TestSilencesOnPages(t *testing.T) {
 }
 
 func silencedBy(t *testing.T, b *bench, query string) map[string][]string {
-	var list struct{ Items []api.AlertJSON }
+	var list struct{ Items []v1.Alert }
 	require.NoError(t, json.Unmarshal(newContract(t, b).answer(b, http.MethodGet, "/api/v1/alerts"+query, 200), &list))
 	out := map[string][]string{}
 	for _, a := range list.Items {

@@ -4,40 +4,19 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
 )
 
-type AlertJSON struct {
-	Fingerprint string            `json:"fingerprint"`
-	Name        string            `json:"name"`
-	State       state.State       `json:"state"`
-	Severity    string            `json:"severity"`
-	Urgent      bool              `json:"urgent"`
-	Service     string            `json:"service"`
-	SLO         *slo.ID           `json:"slo_id"`
-	Agreement   *string           `json:"agreement"`
-	Group       map[string]string `json:"group"`
-	Labels      map[string]string `json:"labels"`
-	Value       *float64          `json:"value"`
-	ActiveSince *time.Time        `json:"active_since"`
-	FirstBad    *time.Time        `json:"first_bad"`
-	FiredAt     *time.Time        `json:"fired_at"`
-	ResolvedAt  *time.Time        `json:"resolved_at"`
-	Detection   *float64          `json:"detection_seconds"` // from the first bad event to firing
-	Removed     bool              `json:"removed"`
-	SilencedBy  []string          `json:"silenced_by"` // ids of silences
-}
-
-func newAlert(a *state.Alert, silences []string) AlertJSON {
-	out := AlertJSON{
-		Fingerprint: a.Fingerprint, Name: a.Name, State: a.State, Severity: a.Severity, Urgent: a.Urgent, Service: a.Service,
+func newAlert(a *state.Alert, silences []string) v1.Alert {
+	out := v1.Alert{
+		Fingerprint: a.Fingerprint, Name: a.Name, State: string(a.State), Severity: a.Severity, Urgent: a.Urgent, Service: a.Service,
 		Group: groupJSON(a.GroupBy, a.Group), Labels: map[string]string{}, Value: number(a.Value, true), Removed: a.Removed,
 		ActiveSince: timeOrNil(a.ActiveSince), FirstBad: timeOrNil(a.FirstBad), FiredAt: timeOrNil(a.FiredAt), ResolvedAt: timeOrNil(a.ResolvedAt),
 		Detection: number(a.Detection().Seconds(), !a.FiredAt.IsZero()), SilencedBy: append([]string{}, silences...),
@@ -52,16 +31,6 @@ func newAlert(a *state.Alert, silences []string) AlertJSON {
 		out.Labels[l.Name] = l.Value
 	}
 	return out
-}
-
-type alertList struct {
-	Report reportJSON  `json:"report"`
-	Total  int         `json:"total"`
-	Items  []AlertJSON `json:"items"`
-	Next   string      `json:"next_cursor,omitempty"` // absent on the last page
-
-	Held      []HeldJSON `json:"held"` // as many as a page has rows
-	HeldTotal int        `json:"held_total"`
 }
 
 func (api *Handler) apiAlerts(c *gin.Context) {
@@ -85,13 +54,13 @@ func (api *Handler) apiAlerts(c *gin.Context) {
 		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
-	out := alertList{Report: newReportJSON(v), Total: len(all), Items: []AlertJSON{}, Next: next}
+	out := v1.AlertList{Report: newReportJSON(v), Total: len(all), Items: []v1.Alert{}, Next: next}
 	silences := api.Silencing()
 	for _, a := range page {
 		out.Items = append(out.Items, newAlert(a, silences(a)))
 	}
 	held := api.Held(f)
-	out.Held, out.HeldTotal = []HeldJSON{}, len(held)
+	out.Held, out.HeldTotal = []v1.HeldAlert{}, len(held)
 	for _, h := range held[:min(limit, len(held))] {
 		out.Held = append(out.Held, newHeld(h))
 	}

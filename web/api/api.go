@@ -16,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
@@ -94,7 +95,7 @@ func (api *Handler) apiSLOs(c *gin.Context) {
 		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
-	out := SLOList{Report: newReportJSON(v), Total: len(all), Items: []sloJSON{}, Next: next}
+	out := v1.SLOList{Report: newReportJSON(v), Total: len(all), Items: []v1.SLO{}, Next: next}
 	for _, r := range page {
 		out.Items = append(out.Items, api.newSLO(r))
 	}
@@ -174,7 +175,7 @@ func (api *Handler) apiSLO(c *gin.Context) {
 		return
 	}
 	if r := api.one(c, v); r != nil {
-		one := SLOOne{Report: newReportJSON(v), SLO: api.newSLO(r), Work: newWork(v.Rep.Work(r.SLO.ID), r.Group), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r)}
+		one := v1.SLOAnswer{Report: newReportJSON(v), SLO: api.newSLO(r), Work: newWork(v.Rep.Work(r.SLO.ID), r.Group), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r)}
 		if r.Outlook != nil {
 			one.UsualWeek = r.Outlook.Week
 		}
@@ -208,10 +209,10 @@ func (api *Handler) apiHistory(c *gin.Context) {
 		respond.Problem(c, http.StatusServiceUnavailable, "The history could not be read now.", nil)
 		return
 	}
-	out := HistoryJSON{ID: r.SLO.ID, Group: groupJSON(r.SLO.GroupBy, r.Group), From: from, To: to, StepSeconds: step.Seconds(), Points: []pointJSON{}}
+	out := v1.History{ID: r.SLO.ID, Group: groupJSON(r.SLO.GroupBy, r.Group), From: from, To: to, StepSeconds: step.Seconds(), Points: []v1.HistoryPoint{}}
 	if groups := answers[0].Groups; len(groups) == 1 && groups[0] != nil {
 		for _, p := range steps.Points(r.SLO, r.Group, &answers[0], groups[0]) {
-			out.Points = append(out.Points, pointJSON{p.From.UTC(), p.Raw.Good, p.Raw.Bad, ratioOf(p.Raw.Counts)})
+			out.Points = append(out.Points, v1.HistoryPoint{Start: p.From.UTC(), Good: p.Raw.Good, Bad: p.Raw.Bad, Ratio: ratioOf(p.Raw.Counts)})
 		}
 	}
 	respond.JSON(c, http.StatusOK, "application/json", out)
@@ -255,7 +256,7 @@ func (api *Handler) apiSLAs(c *gin.Context) {
 	if done {
 		return
 	}
-	out := SLAList{Report: newReportJSON(v), Items: []slaJSON{}}
+	out := v1.SLAList{Report: newReportJSON(v), Items: []v1.SLA{}}
 	service := c.Query("service")
 	if v.Rep != nil {
 		for i := range v.Rep.SLAs {
@@ -279,7 +280,7 @@ func (api *Handler) apiThresholds(c *gin.Context) {
 	if done {
 		return
 	}
-	out := thresholdList{Report: newReportJSON(v), Items: []thresholdJSON{}}
+	out := v1.ThresholdList{Report: newReportJSON(v), Items: []v1.Threshold{}}
 	service := c.Query("service")
 	if v.Rep != nil {
 		for _, l := range v.Rep.Thresholds {

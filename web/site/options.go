@@ -33,8 +33,8 @@ const (
 
 // Source is where in the spec an SLO was written.
 type Source struct {
-	File string `json:"file"`
-	Line int    `json:"line"`
+	File string
+	Line int
 }
 
 // Version says what is running.

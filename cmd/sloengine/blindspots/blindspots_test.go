@@ -17,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/api/v1"
 )
 
 const text = `
@@ -63,16 +64,17 @@ func engine(t *testing.T) string {
 	answer := func(w http.ResponseWriter, v any) { require.NoError(t, json.NewEncoder(w).Encode(v)) }
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api/v1/slos", func(w http.ResponseWriter, r *http.Request) {
-		group := func(product string) row {
-			return row{ID: "shop/checkout", Group: map[string]string{"product": product}}
+		group := func(product string) v1.SLO {
+			return v1.SLO{ID: "shop/checkout", Group: map[string]string{"product": product}}
 		}
 		other := group("__other__")
 		other.Informative = true
 		if r.URL.Query().Get("cursor") == "" {
-			answer(w, map[string]any{"items": []row{group("a"), group("b"), other}, "next_cursor": "more"})
+			answer(w, v1.SLOList{Report: v1.Report{Version: 1}, Items: []v1.SLO{group("a"), group("b"), other}, Next: "more"})
 			return
 		}
-		answer(w, map[string]any{"items": []row{group("busy"), group("new"), {ID: "shop/imports"}, {ID: "shop/speed"}, {ID: "other/one"}}})
+		rest := []v1.SLO{group("busy"), group("new"), {ID: "shop/imports"}, {ID: "shop/speed"}, {ID: "other/one"}}
+		answer(w, v1.SLOList{Report: v1.Report{Version: 1}, Items: rest})
 	})
 	mux.HandleFunc("/api/v1/slos/{service}/{slo}", func(w http.ResponseWriter, r *http.Request) {
 		require.NotEqual(t, "__other__", r.URL.Query().Get("group.product"))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/url"
 	"runtime"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/api/v1"
 )
 
 // Group is an SLO in one of its groups.
@@ -43,13 +43,6 @@ func Flat(slos []*slo.SLO, perHour float64) []Group {
 		out[i].Hours, out[i].Why = blindspot.Find(s, blindspot.Flat(perHour))
 	}
 	return out
-}
-
-// row is what a list of the API says of a group.
-type row struct {
-	ID          slo.ID            `json:"id"`
-	Group       map[string]string `json:"group"`
-	Informative bool              `json:"informative"`
 }
 
 // Running is every SLO in each group that a running engine knows, at its usual traffic.
@@ -84,25 +77,14 @@ func Running(ctx context.Context, engine *remote.Client, slos []*slo.SLO) ([]Gro
 // groupsOf lists the groups that can alert.
 func groupsOf(ctx context.Context, engine *remote.Client) (map[slo.ID][]map[string]string, error) {
 	out := map[slo.ID][]map[string]string{}
-	params := url.Values{"limit": {strconv.Itoa(500)}}
-	for {
-		var page struct {
-			Items []row  `json:"items"`
-			Next  string `json:"next_cursor"`
-		}
-		if err := engine.Read(ctx, "/api/v1/slos", params, &page); err != nil {
-			return nil, err
-		}
-		for _, r := range page.Items {
-			if !r.Informative {
-				out[r.ID] = append(out[r.ID], r.Group)
+	return out, engine.Groups(ctx, url.Values{}, func(_ v1.Report, items []v1.SLO) error {
+		for i := range items {
+			if x := &items[i]; !x.Informative {
+				out[x.ID] = append(out[x.ID], x.Group)
 			}
 		}
-		if page.Next == "" {
-			return out, nil
-		}
-		params.Set("cursor", page.Next)
-	}
+		return nil
+	})
 }
 
 // ask asks for the traffic of a group, and finds its blind spots.
@@ -111,16 +93,14 @@ func (g *Group) ask(ctx context.Context, engine *remote.Client) error {
 	for label, value := range g.Labels {
 		params.Set("group."+label, value)
 	}
-	var one struct {
-		Week *blindspot.Week `json:"usual_week"`
-	}
+	var one v1.SLOAnswer
 	if err := engine.Read(ctx, "/api/v1/slos/"+string(g.SLO.ID), params, &one); err != nil {
 		return err
 	}
-	if one.Week == nil {
+	if one.UsualWeek == nil {
 		g.Why = "its usual traffic is not known: the engine must have observed it for a day, and make forecasts of it"
 		return nil
 	}
-	g.Hours, g.Why = blindspot.Find(g.SLO, one.Week)
+	g.Hours, g.Why = blindspot.Find(g.SLO, (*blindspot.Week)(one.UsualWeek))
 	return nil
 }

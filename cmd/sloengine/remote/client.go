@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/web/api/v1"
 )
 
 const (
@@ -145,11 +146,30 @@ func (c *Client) call(ctx context.Context, method, path string, params url.Value
 	return nil
 }
 
+// timeOf is a time of the API; zero if it is null.
+func timeOf(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
 // page is one page of a list of the API.
 type page[T any] struct {
-	Report struct{ Version uint64 }
+	Report v1.Report
 	Items  []T    `json:"items"`
 	Next   string `json:"next_cursor"`
+}
+
+// Groups hands all groups of SLOs to take, one page at a time. The engine must have evaluated them.
+func (c *Client) Groups(ctx context.Context, params url.Values, take func(v1.Report, []v1.SLO) error) error {
+	_, err := list(ctx, c, "/api/v1/slos", params, math.MaxInt, 500, func(p page[v1.SLO]) error {
+		if p.Report.Version == 0 {
+			return errors.New("the engine is still starting and has no report yet; try again in a few seconds")
+		}
+		return take(p.Report, p.Items)
+	})
+	return err
 }
 
 // list hands up to limit items of a list to take, perPage at a time, and returns the cursor behind them. It is

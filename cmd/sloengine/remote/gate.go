@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/url"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/web/api/v1"
 )
 
 // Verdicts of a gate, which are also its exit codes.
@@ -116,39 +118,20 @@ func parseShare(s string) (float64, error) {
 
 // read adds the groups of one SLO.
 func (g *gateResult) read(ctx context.Context, c *Client, id string, groups url.Values) error {
-	q := url.Values{"slo": {id}, "limit": {"500"}}
-	for k, v := range groups {
-		q[k] = v
-	}
+	q := maps.Clone(groups)
+	q.Set("slo", id)
 	found := 0
-	for {
-		var p struct {
-			Report struct {
-				Version uint64
-				Stale   bool
-			}
-			Items []struct {
-				statusRow
-				Informative bool
-			}
-			Next string `json:"next_cursor"`
-		}
-		if err := c.Read(ctx, "/api/v1/slos", q, &p); err != nil {
-			return err
-		}
-		switch {
-		case p.Report.Version == 0:
-			return errors.New("the engine is still starting and has no report yet; try again in a few seconds")
-		case p.Report.Stale:
+	err := c.Groups(ctx, q, func(r v1.Report, items []v1.SLO) error {
+		if r.Stale {
 			return errors.New("the numbers of the engine are stale")
 		}
-		for i := range p.Items {
-			x := &p.Items[i]
-			found++
+		found += len(items)
+		for i := range items {
+			x := &items[i]
 			if x.Informative {
 				continue
 			}
-			row := gateRow{SLO: x.ID, Group: x.Group, Remaining: x.Budget.Remaining, Verdict: gateGo}
+			row := gateRow{SLO: string(x.ID), Group: x.Group, Remaining: x.Budget.Remaining, Verdict: gateGo}
 			switch {
 			case row.Remaining == nil:
 				row.Verdict = gateNoData
@@ -157,10 +140,10 @@ func (g *gateResult) read(ctx context.Context, c *Client, id string, groups url.
 			}
 			g.Groups = append(g.Groups, row)
 		}
-		if p.Next == "" {
-			break
-		}
-		q.Set("cursor", p.Next)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if found == 0 {
 		return fmt.Errorf("no slo %q with such groups in the running spec", id)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,9 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/web/api/v1"
 )
 
 // newReport is the command report: what happened in a week or month, from a running engine.
@@ -67,11 +68,11 @@ for spreadsheets and BI tools. docs/reports.md lists the columns.`,
 						_, err := io.Copy(w, r)
 						return err
 					}
-					var p periodReport
+					var p v1.PeriodReport
 					if err := json.NewDecoder(r).Decode(&p); err != nil {
 						return fmt.Errorf("decode report: %w", err)
 					}
-					return p.print(w)
+					return printReport(w, &p)
 				})
 			})
 		},
@@ -100,114 +101,9 @@ func toFile(name string, stdout io.Writer, write func(io.Writer) error) error {
 	return nil
 }
 
-// periodReport is what the table needs of the API's report.
-type periodReport struct {
-	Period     string
-	Begun      bool
-	Running    bool
-	SLOs       []reportSLO `json:"slos"`
-	SLAs       []reportSLA `json:"slas"`
-	Thresholds []reportThreshold
-	Costs      *reportCosts
-	Incidents  *struct {
-		Critical, Warnings int
-		Detection          *float64 `json:"median_detection_seconds"`
-		Response           *float64 `json:"median_response_seconds"`
-		Items              []reportIncident
-	}
-}
-
-type reportIncident struct {
-	ID, Title, Service, Severity string
-	Onset                        time.Time
-	Detection                    *float64 `json:"detection_seconds"`
-	Response                     *float64 `json:"response_seconds"`
-	Duration                     *float64 `json:"duration_seconds"`
-	Spent                        *float64 `json:"budget_spent"`
-}
-
-type reportCovered struct {
-	Zone     string
-	From, To *time.Time
-	KeptFrom *time.Time `json:"kept_from"`
-	Coverage *float64
-	Rounded  bool
-}
-
-type reportBudget struct {
-	SLI, Consumed *float64
-	Counts        struct{ Good, Bad uint64 }
-}
-
-type reportSLO struct {
-	ID      string
-	Group   map[string]string
-	Percent string `json:"objective_percent"`
-	Events  uint64
-	Verdict string
-	Budget  reportBudget
-	Raw     reportBudget `json:"raw_budget"`
-	Worst   *struct {
-		Date  string
-		Share *float64 `json:"share_of_loss"`
-	} `json:"worst_day"`
-	Forecast *struct {
-		Summary string
-		Points  []struct {
-			Seconds   *float64
-			Ahead     string
-			Low, High *float64
-			Exhausted *float64 `json:"exhausted_probability"`
-		}
-	}
-	reportCovered
-}
-
-type reportSLA struct {
-	Service, SLA string
-	Group        map[string]string
-	Verdict      string
-	Score        *float64
-	Low, High    *float64
-	Missing      int
-	Worst        *string
-	Components   []struct {
-		Name string
-		Lost *float64
-	}
-	reportCovered
-}
-
-// reportCosts are amounts as decimals, without their currency.
-type reportCosts struct {
-	Sums []struct {
-		Currency, Amount string
-		Baseline, Saving string
-		Return           *float64
-	}
-	SLOs []struct {
-		SLO, Basis, Currency, Amount string
-		Bad                          uint64
-	}
-	Other    []string    `json:"without_cost"`
-	Twice    [][2]string `json:"counted_twice"`
-	Estimate bool
-}
-
-type reportThreshold struct {
-	Service, Name string
-	Violations    reportViolations
-	Groups        []struct {
-		Group      map[string]string
-		Violations reportViolations
-	}
-	reportCovered
-}
-
-type reportViolations struct{ Within, Warning, Critical uint64 }
-
-func (c *reportCovered) since() string {
-	out := cli.Percent(c.Coverage, 1)
+// observed is the share of the period that was observed, and since when.
+func observed(c *v1.Covered) string {
+	out := cli.Percent(&c.Coverage, 1)
 	if c.KeptFrom != nil {
 		out += " since " + c.KeptFrom.UTC().Format("2006-01-02 15:04Z")
 	}
@@ -225,7 +121,7 @@ func took(s *float64) string {
 	return secondsText(*s)
 }
 
-func (r *periodReport) print(out io.Writer) error {
+func printReport(out io.Writer, r *v1.PeriodReport) error {
 	switch {
 	case !r.Begun:
 		_, err := fmt.Fprintf(out, "%s has not begun yet.\n", cli.Printable(r.Period))
@@ -253,7 +149,7 @@ func (r *periodReport) print(out io.Writer) error {
 					worst = cli.Printable(c.Name) + " cost " + cli.Decimal(c.Lost, 2)
 				}
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", cli.Words(x.Verdict), cli.Printable(x.Service+"/"+x.SLA), cli.GroupText(x.Group), score, worst, x.since())
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", cli.Words(x.Verdict), cli.Printable(x.Service+"/"+x.SLA.SLA), cli.GroupText(x.Group), score, worst, observed(&x.Covered))
 		}
 	}
 	if len(r.SLOs) > 0 {
@@ -261,20 +157,20 @@ func (r *periodReport) print(out io.Writer) error {
 		for i := range r.SLOs {
 			x := &r.SLOs[i]
 			worst := "-"
-			if x.Worst != nil {
-				worst = cli.Printable(x.Worst.Date) + " (" + cli.Percent(x.Worst.Share, 0) + ")"
+			if d := x.WorstDay; d != nil {
+				worst = cli.Printable(d.Date) + " (" + cli.Percent(&d.Share, 0) + ")"
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s%%\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\n", cli.Words(x.Verdict), cli.Printable(x.ID), cli.GroupText(x.Group), cli.Printable(x.Percent),
-				cli.Percent(x.Budget.SLI, 3), cli.Percent(x.Raw.SLI, 3), cli.Percent(x.Budget.Consumed, 1), x.Budget.Counts.Good, x.Budget.Counts.Bad, x.Events, worst, x.since())
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s%%\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\n", cli.Words(x.Verdict), cli.Printable(string(x.ID)), cli.GroupText(x.Group), cli.Printable(x.Percent),
+				cli.Percent(x.Budget.SLI, 3), cli.Percent(x.Raw.SLI, 3), cli.Percent(x.Budget.Consumed, 1), x.Budget.Counts.Good, x.Budget.Counts.Bad, x.Events, worst, observed(&x.Covered))
 		}
 	}
-	r.printForecasts(tw)
-	r.Costs.print(tw)
+	printForecasts(tw, r.SLOs)
+	printCosts(tw, r.Costs)
 	if len(r.Thresholds) > 0 {
 		fmt.Fprintln(tw, "\nEVENT THRESHOLD\tWITHIN\tWARNINGS\tCRITICAL\tCOVERAGE")
 		for i := range r.Thresholds {
 			x := &r.Thresholds[i]
-			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%s\n", cli.Printable(x.Service+"/"+x.Name), x.Violations.Within, x.Violations.Warning, x.Violations.Critical, x.since())
+			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%s\n", cli.Printable(x.Service+"/"+x.Name), x.Violations.Within, x.Violations.Warning, x.Violations.Critical, observed(&x.Covered))
 			for _, g := range x.Groups {
 				fmt.Fprintf(tw, "  %s\t%d\t%d\t%d\t\n", cli.GroupText(g.Group), g.Violations.Within, g.Violations.Warning, g.Violations.Critical)
 			}
@@ -283,14 +179,19 @@ func (r *periodReport) print(out io.Writer) error {
 	if r.Incidents != nil && len(r.Incidents.Items) > 0 {
 		fmt.Fprintln(tw, "\nSEVERITY\tINCIDENT\tTITLE\tSERVICE\tONSET\tDETECTION\tRESPONSE\tDURATION\tBUDGET SPENT")
 		for _, x := range r.Incidents.Items {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(x.Severity), cli.Printable(x.ID), cli.Printable(x.Title), cli.Printable(x.Service), x.Onset.UTC().Format(time.RFC3339),
-				took(x.Detection), took(x.Response), took(x.Duration), cli.Percent(x.Spent, 1))
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(x.Severity), cli.Printable(x.ID), cli.Printable(x.Title), cli.Printable(x.Service), timeOf(x.Onset).UTC().Format(time.RFC3339),
+				took(&x.Detection), took(x.Response), took(&x.Duration), cli.Percent(x.Spent, 1))
 		}
 	}
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	r.Costs.printNotes(out)
+	if r.Costs != nil {
+		fmt.Fprintln(out)
+		for _, note := range r.Costs.Notes() {
+			fmt.Fprintln(out, cli.Printable(note))
+		}
+	}
 	if r.Incidents != nil {
 		fmt.Fprintf(out, "\n%d incidents and %d of severity warning, median detection %s, median response %s\n",
 			r.Incidents.Critical, r.Incidents.Warnings, took(r.Incidents.Detection), took(r.Incidents.Response))
@@ -304,60 +205,43 @@ func (r *periodReport) print(out io.Writer) error {
 	return err
 }
 
-// print prints what violations cost, and what each currency adds up to.
-func (c *reportCosts) print(out io.Writer) {
+// printCosts prints what violations cost, and what each currency adds up to.
+func printCosts(out io.Writer, c *sla.Costs) {
 	if c == nil {
 		return
 	}
 	fmt.Fprintln(out, "\nCOST\tSLO\tBAD\tPRICE")
 	for i := range c.SLOs {
 		x := &c.SLOs[i]
-		fmt.Fprintf(out, "%s %s\t%s\t%d\t%s\n", cli.Printable(x.Amount), cli.Printable(x.Currency), cli.Printable(x.SLO), x.Bad, cli.Printable(x.Basis))
+		fmt.Fprintf(out, "%s %s\t%s\t%d\t%s\n", cli.Printable(x.Amount.In(x.Currency)), cli.Printable(x.Currency), cli.Printable(string(x.SLO)), x.Bad, cli.Printable(x.Basis))
 	}
 	for i := range c.Sums {
 		x := &c.Sums[i]
 		text := ""
-		if x.Baseline != "" {
-			text = "before " + cli.Printable(x.Baseline) + ", saving " + cli.Printable(x.Saving)
+		if x.Baseline != nil && x.Saving != nil {
+			text = "before " + x.Baseline.In(x.Currency) + ", saving " + x.Saving.In(x.Currency)
 		}
 		if x.Return != nil {
 			text += ", return " + cli.Percent(x.Return, 0)
 		}
-		fmt.Fprintf(out, "%s %s\tall\t\t%s\n", cli.Printable(x.Amount), cli.Printable(x.Currency), text)
-	}
-}
-
-// printNotes prints what the sums rest on.
-func (c *reportCosts) printNotes(out io.Writer) {
-	if c == nil {
-		return
-	}
-	fmt.Fprintln(out)
-	if c.Estimate {
-		fmt.Fprintln(out, "The cost is an estimate: some of the time was not observed, or rate limits dropped or sampled events.")
-	}
-	if len(c.Other) > 0 {
-		fmt.Fprintf(out, "Without a cost: %s\n", cli.Printable(strings.Join(c.Other, ", ")))
-	}
-	for _, pair := range c.Twice {
-		fmt.Fprintf(out, "%s and %s can count the same event or time, which then costs twice.\n", cli.Printable(pair[0]), cli.Printable(pair[1]))
+		fmt.Fprintf(out, "%s %s\tall\t\t%s\n", cli.Printable(x.Amount.In(x.Currency)), cli.Printable(x.Currency), text)
 	}
 }
 
 // printForecasts prints the forecasts for the end of a calendar window, or for a week ahead.
-func (r *periodReport) printForecasts(out io.Writer) {
+func printForecasts(out io.Writer, slos []v1.ReportSLO) {
 	head := "\nFORECAST\tGROUP\tAHEAD\tBUDGET THEN\tEMPTY UNTIL THEN\tPACE\n"
-	for i := range r.SLOs {
-		x := &r.SLOs[i]
+	for i := range slos {
+		x := &slos[i]
 		if x.Forecast == nil {
 			continue
 		}
 		ahead, then, empty := "-", "-", "-"
 		if n := len(x.Forecast.Points); n > 0 {
 			p := &x.Forecast.Points[n-1]
-			ahead, then, empty = took(p.Seconds), cli.Percent(p.Low, 0)+" to "+cli.Percent(p.High, 0), cli.Percent(p.Exhausted, 0)
+			ahead, then, empty = took(&p.Seconds), cli.Percent(&p.Low, 0)+" to "+cli.Percent(&p.High, 0), cli.Percent(&p.Exhausted, 0)
 		}
-		fmt.Fprintf(out, "%s%s\t%s\t%s\t%s\t%s\t%s\n", head, cli.Printable(x.ID), cli.GroupText(x.Group), ahead, then, empty, cli.Printable(x.Forecast.Summary))
+		fmt.Fprintf(out, "%s%s\t%s\t%s\t%s\t%s\t%s\n", head, cli.Printable(string(x.ID)), cli.GroupText(x.Group), ahead, then, empty, cli.Printable(x.Forecast.Summary))
 		head = ""
 	}
 }

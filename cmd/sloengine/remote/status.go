@@ -3,56 +3,31 @@ package remote
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/api/v1"
 )
 
 // engineStatus is what status prints.
 type engineStatus struct {
-	SLOs       []*statusRow      `json:"slos"`
-	Agreements []statusAgreement `json:"agreements"`
-	Alerts     []statusAlert     `json:"alerts"`
+	SLOs       []*statusRow `json:"slos"`
+	Agreements []v1.SLA     `json:"agreements"`
+	Alerts     []v1.Alert   `json:"alerts"`
 }
 
-// statusRow is what status needs of one SLO of the read API.
+// statusRow is one group of an SLO.
 type statusRow struct {
-	ID      string            `json:"id"`
-	Group   map[string]string `json:"group"`
-	Percent string            `json:"objective_percent"`
-	Window  string            `json:"window"`
-	State   string            `json:"state"`
-	Budget  struct {
-		SLI       *float64 `json:"sli"`
-		Remaining *float64 `json:"remaining"`
-	} `json:"budget"`
-	Burns []struct {
-		Window string   `json:"window"`
-		Rate   *float64 `json:"rate"`
-	} `json:"burn_rates"`
-	Rate     *float64 `json:"events_per_second"`
-	Coverage *float64 `json:"coverage"`
-	Forecast *struct {
-		Summary string `json:"summary"`
-		Pace    *struct {
-			Low *float64 `json:"low_seconds"` // null: never
-		} `json:"pace"`
-	} `json:"forecast"`
-
-	History []historyPoint `json:"history"` // the last day by the hour
-}
-
-type historyPoint struct {
-	Ratio *float64 `json:"ratio"`
+	v1.SLO
+	History []v1.HistoryPoint `json:"history"` // the last day by the hour
 }
 
 func newStatus(s cli.Streams) *cobra.Command {
@@ -108,11 +83,10 @@ terminal the tables fit its width, and states have colours unless NO_COLOR is se
 // statusRows reads all pages of SLOs, worst first, and the last day of the worst.
 func statusRows(ctx context.Context, c *Client, q url.Values) ([]*statusRow, error) {
 	var all []*statusRow
-	_, err := list(ctx, c, "/api/v1/slos", maps.Clone(q), math.MaxInt, 500, func(p page[*statusRow]) error {
-		if p.Report.Version == 0 {
-			return errors.New("the engine is still starting and has no report yet; try again in a few seconds")
+	err := c.Groups(ctx, maps.Clone(q), func(_ v1.Report, items []v1.SLO) error {
+		for _, s := range items {
+			all = append(all, &statusRow{SLO: s})
 		}
-		all = append(all, p.Items...)
 		return nil
 	})
 	if err != nil {
@@ -128,8 +102,8 @@ func statusRows(ctx context.Context, c *Client, q url.Values) ([]*statusRow, err
 			for label, value := range r.Group {
 				q.Set("group."+label, value)
 			}
-			var h struct{ Points []historyPoint }
-			if err := c.Read(ctx, "/api/v1/slos/"+r.ID+"/history", q, &h); err != nil {
+			var h v1.History
+			if err := c.Read(ctx, "/api/v1/slos/"+string(r.ID)+"/history", q, &h); err != nil {
 				return err
 			}
 			r.History = h.Points
@@ -139,26 +113,14 @@ func statusRows(ctx context.Context, c *Client, q url.Values) ([]*statusRow, err
 	return all, g.Wait()
 }
 
-// statusAlert is what status needs of one alert of the read API.
-type statusAlert struct {
-	Name        string            `json:"name"`
-	State       string            `json:"state"`
-	Severity    string            `json:"severity"`
-	Service     string            `json:"service"`
-	SLO         *string           `json:"slo_id"`
-	Agreement   *string           `json:"agreement"`
-	Group       map[string]string `json:"group"`
-	ActiveSince time.Time         `json:"active_since"`
-}
-
 // activeAlerts reads those that fire or are about to, in the order of the page.
-func activeAlerts(ctx context.Context, c *Client, q url.Values) ([]statusAlert, error) {
-	active := []statusAlert{}
+func activeAlerts(ctx context.Context, c *Client, q url.Values) ([]v1.Alert, error) {
+	active := []v1.Alert{}
 	for _, state := range []string{"firing", "pending"} {
 		q := maps.Clone(q)
 		q.Set("state", state)
 		q.Set("limit", "100")
-		var page struct{ Items []statusAlert }
+		var page v1.AlertList
 		if err := c.Read(ctx, "/api/v1/alerts", q, &page); err != nil {
 			return nil, err
 		}
@@ -168,7 +130,7 @@ func activeAlerts(ctx context.Context, c *Client, q url.Values) ([]statusAlert, 
 }
 
 func sortWorstFirst(rows []*statusRow) {
-	rank := map[string]int{"exhausted": 0, "at_risk": 1, "ok": 2, "no_data": 3}
+	rank := map[slo.State]int{slo.StateExhausted: 0, slo.StateAtRisk: 1, slo.StateOK: 2, slo.StateNoData: 3}
 	remaining := func(r *statusRow) float64 {
 		if r.Budget.Remaining == nil {
 			return 1
@@ -182,7 +144,7 @@ func sortWorstFirst(rows []*statusRow) {
 
 // sparkline draws the error ratio of each hour against the worst one; an hour
 // without data is a gap, one without errors the lowest bar.
-func sparkline(points []historyPoint) string {
+func sparkline(points []v1.HistoryPoint) string {
 	bars := []rune("▁▂▃▄▅▆▇█")
 	worst := 0.0
 	for _, p := range points {

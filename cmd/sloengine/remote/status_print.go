@@ -11,25 +11,11 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/web/api"
+	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/status"
 )
 
-// statusAgreement is what status needs of one agreement of the read API.
-type statusAgreement struct {
-	Service  string            `json:"service"`
-	SLA      string            `json:"sla"`
-	Group    map[string]string `json:"group"`
-	Window   string            `json:"window"`
-	HasData  bool              `json:"has_data"`
-	Breached bool              `json:"breached"`
-	Score    *float64          `json:"score"`
-	Low      *float64          `json:"low"`
-	High     *float64          `json:"high"`
-	Worst    *string           `json:"worst"`
-	Missing  int               `json:"missing"`
-}
-
-func (a *statusAgreement) state() string {
+func agreementState(a *v1.SLA) string {
 	switch {
 	case !a.HasData:
 		return "no data"
@@ -40,12 +26,12 @@ func (a *statusAgreement) state() string {
 }
 
 // agreements reads all of them, breached ones first, then the lowest score.
-func agreements(ctx context.Context, c *Client, q url.Values) ([]statusAgreement, error) {
-	answer := struct{ Items []statusAgreement }{Items: []statusAgreement{}}
+func agreements(ctx context.Context, c *Client, q url.Values) ([]v1.SLA, error) {
+	answer := v1.SLAList{Items: []v1.SLA{}}
 	if err := c.Read(ctx, "/api/v1/slas", q, &answer); err != nil {
 		return nil, err
 	}
-	score := func(a statusAgreement) float64 {
+	score := func(a v1.SLA) float64 {
 		switch {
 		case a.Score == nil:
 			return 101
@@ -54,7 +40,7 @@ func agreements(ctx context.Context, c *Client, q url.Values) ([]statusAgreement
 		}
 		return *a.Score
 	}
-	slices.SortStableFunc(answer.Items, func(a, b statusAgreement) int { return cmp.Compare(score(a), score(b)) })
+	slices.SortStableFunc(answer.Items, func(a, b v1.SLA) int { return cmp.Compare(score(a), score(b)) })
 	return answer.Items, nil
 }
 
@@ -88,14 +74,14 @@ func sloTable(rows []*statusRow) *cli.Table {
 				burn = b.Rate
 			}
 		}
-		state := cli.Words(r.State)
-		t.Add(stateColours[state], state, cli.Printable(r.ID), cli.GroupText(r.Group), cli.Printable(r.Percent+"% / "+r.Window),
+		state := cli.Words(string(r.State))
+		t.Add(stateColours[state], state, cli.Printable(string(r.ID)), cli.GroupText(r.Group), cli.Printable(r.Percent+"% / "+r.Window),
 			cli.Percent(r.Budget.SLI, 3), cli.Percent(r.Budget.Remaining, 1), cli.Decimal(burn, 2), cli.Decimal(r.Rate, 1), sparkline(r.History))
 	}
 	return t
 }
 
-func agreementTable(all []statusAgreement) *cli.Table {
+func agreementTable(all []v1.SLA) *cli.Table {
 	t := &cli.Table{Columns: []cli.Column{
 		{Name: "STATE"}, {Name: "AGREEMENT", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "SCORE"}, {Name: "POSSIBLE", Drop: 2}, {Name: "WORST COMPONENT", Shrink: true}, {Name: "WINDOW", Drop: 1},
 	}}
@@ -108,7 +94,7 @@ func agreementTable(all []statusAgreement) *cli.Table {
 		if a.Worst != nil {
 			worst = cli.Printable(*a.Worst)
 		}
-		t.Add(stateColours[a.state()], a.state(), cli.Printable(a.Service+"/"+a.SLA), cli.GroupText(a.Group), cli.Decimal(a.Score, 2), possible, worst, cli.Printable(a.Window))
+		t.Add(stateColours[agreementState(a)], agreementState(a), cli.Printable(a.Service+"/"+a.SLA), cli.GroupText(a.Group), cli.Decimal(a.Score, 2), possible, worst, cli.Printable(a.Window))
 	}
 	return t
 }
@@ -119,13 +105,13 @@ func forecastTable(rows []*statusRow) *cli.Table {
 	t := &cli.Table{Columns: []cli.Column{{Name: "RUNS OUT", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "FORECAST", Shrink: true}}}
 	for _, r := range rows {
 		if f := r.Forecast; f != nil && f.Pace != nil && f.Pace.Low != nil && *f.Pace.Low != 0 && *f.Pace.Low <= week {
-			t.Add("", cli.Printable(r.ID), cli.GroupText(r.Group), cli.Printable(f.Summary))
+			t.Add("", cli.Printable(string(r.ID)), cli.GroupText(r.Group), cli.Printable(f.Summary))
 		}
 	}
 	return t
 }
 
-func alertTable(active []statusAlert) *cli.Table {
+func alertTable(active []v1.Alert) *cli.Table {
 	t := &cli.Table{Columns: []cli.Column{
 		{Name: "SEVERITY"}, {Name: "ALERT", Shrink: true}, {Name: "STATE"}, {Name: "ABOUT", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "SINCE", Drop: 1},
 	}}
@@ -133,11 +119,11 @@ func alertTable(active []statusAlert) *cli.Table {
 		about := a.Service
 		switch {
 		case a.SLO != nil:
-			about = *a.SLO
+			about = string(*a.SLO)
 		case a.Agreement != nil:
 			about += "/" + *a.Agreement
 		}
-		t.Add(stateColours[a.Severity], cli.Printable(a.Severity), cli.Printable(a.Name), cli.Printable(a.State), cli.Printable(about), cli.GroupText(a.Group), cli.TimeCell(a.ActiveSince))
+		t.Add(stateColours[a.Severity], cli.Printable(a.Severity), cli.Printable(a.Name), cli.Printable(a.State), cli.Printable(about), cli.GroupText(a.Group), cli.TimeCell(timeOf(a.ActiveSince)))
 	}
 	return t
 }

@@ -14,27 +14,32 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web"
+	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
 
 func sampleStatus() *engineStatus {
 	f := func(x float64) *float64 { return &x }
-	day := make([]historyPoint, 24)
+	day := make([]v1.HistoryPoint, 24)
 	for i := range day {
 		day[i].Ratio = f(1 - float64(i)/100)
 	}
 	s := &engineStatus{
-		Agreements: []statusAgreement{
+		Agreements: []v1.SLA{
 			{Service: "shop", SLA: "gold-customers-in-europe", Window: "month in Europe/Berlin", HasData: true, Breached: true, Score: f(91.25), Low: f(80), High: f(95), Missing: 1, Worst: new("checkout-availability-of-all-regions")},
 			{Service: "shop", SLA: "silver", Window: "30d", HasData: true, Score: f(99.9)},
 			{Service: "shop", SLA: "new", Window: "30d"},
 		},
-		Alerts: []statusAlert{{Name: "ErrorBudgetBurnRatePage", State: "firing", Severity: "page", Service: "shop", SLO: new("shop/checkout-availability"), Group: map[string]string{"region": "eu"}, ActiveSince: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)}},
+		Alerts: []v1.Alert{{Name: "ErrorBudgetBurnRatePage", State: "firing", Severity: "page", Service: "shop", SLO: new(slo.ID("shop/checkout-availability")), Group: map[string]string{"region": "eu"}, ActiveSince: new(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))}},
 	}
-	for _, state := range []string{"exhausted", "at_risk", "ok", "no_data"} {
-		r := &statusRow{ID: "shop/checkout-availability-of-all-payment-methods", Group: map[string]string{"region": "日本語の長い値 with a tail"}, Percent: "99.9", Window: "30d", State: state, Rate: f(12.5), History: day}
+	for _, state := range []slo.State{slo.StateExhausted, slo.StateAtRisk, slo.StateOK, slo.StateNoData} {
+		r := &statusRow{SLO: v1.SLO{
+			ID: "shop/checkout-availability-of-all-payment-methods", Group: map[string]string{"region": "日本語の長い値 with a tail"},
+			Percent: "99.9", Window: "30d", State: state, Rate: f(12.5),
+		}, History: day}
 		r.Budget.SLI, r.Budget.Remaining = f(0.99912), f(0.12)
 		s.SLOs = append(s.SLOs, r)
 	}
