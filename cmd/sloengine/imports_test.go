@@ -262,6 +262,9 @@ func TestImportDirection(t *testing.T) {
 	}
 }
 
+// notCode are the folders whose Go files are none of the project's.
+var notCode = []string{"testdata", "zz", "data", "bin"}
+
 // eachGoFile calls do with the path of every Go file of the project, and with that from its root, with slashes.
 func eachGoFile(t *testing.T, do func(p, rel string)) {
 	t.Helper()
@@ -272,7 +275,9 @@ func eachGoFile(t *testing.T, do func(p, rel string)) {
 		}
 		rel, _ := filepath.Rel(root, p)
 		if d.IsDir() {
-			if name := d.Name(); rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "zz" || name == "data" || name == "bin") {
+			name := d.Name()
+			_, err := os.Stat(filepath.Join(p, "go.mod"))
+			if rel != "." && (err == nil || strings.HasPrefix(name, ".") || slices.Contains(notCode, name)) {
 				return filepath.SkipDir
 			}
 			return nil

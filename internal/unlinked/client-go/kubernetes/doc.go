@@ -1,0 +1,2 @@
+// Package kubernetes is imported by tests of Prometheus alone.
+package kubernetes

@@ -1,0 +1,2 @@
+// Package gcp is imported by tests of Prometheus alone.
+package gcp

@@ -1,0 +1,2 @@
+// Package cache is imported by tests of Prometheus alone.
+package cache

@@ -1,0 +1,2 @@
+// Package clientcmd is imported by tests of Prometheus alone.
+package clientcmd
