@@ -2,10 +2,13 @@ package web
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,11 +48,45 @@ func TestAnswersByteForByte(t *testing.T) {
 	p.rep.SLOs[0].Outlook = b.rep.SLOs[1].Outlook
 	ask(p, "/api/v1/report?period=2026-W46&days=true", "/api/v1/report?period=2026-W47&zone=Asia/Tokyo")
 
-	file := filepath.Join("testdata", "answers.txt")
+	requireFile(t, "answers.txt", got.Bytes())
+}
+
+// TestSchemasFieldByField holds the schemas of openapi.json, most of which are derived from types: a field that changes its
+// name, its type or whether it may be absent breaks programs that read it.
+func TestSchemasFieldByField(t *testing.T) {
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]map[string]any
+				Required   []string
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(newBench(t).get("/openapi.json").Body.Bytes(), &doc))
+	var got bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(doc.Components.Schemas)) {
+		s := doc.Components.Schemas[name]
+		for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
+			delete(s.Properties[field], "description")
+			schema, err := json.Marshal(s.Properties[field])
+			require.NoError(t, err)
+			need := "optional"
+			if slices.Contains(s.Required, field) {
+				need = "required"
+			}
+			fmt.Fprintf(&got, "%s.%s %s %s\n", name, field, need, schema)
+		}
+	}
+	requireFile(t, "openapi_fields.txt", got.Bytes())
+}
+
+func requireFile(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
 	if *update {
-		require.NoError(t, os.WriteFile(file, got.Bytes(), 0o644))
+		require.NoError(t, os.WriteFile(file, got, 0o644))
 	}
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, string(want), got.String())
+	require.Equal(t, string(want), string(got))
 }

@@ -175,7 +175,7 @@ func TestReportNumbers(t *testing.T) {
 	require.InDelta(t, 366.0/168_000/0.002, *a.Raw.Consumed, 1e-9)
 	require.EqualValues(t, report.Met, a.Verdict, "the maintenance was planned")
 	require.EqualValues(t, 168_000, a.Events)
-	require.Equal(t, 7200.0, *a.Corrected)
+	require.Equal(t, 7200.0, a.Corrected)
 	require.Equal(t, 1.0, a.Coverage)
 	require.Nil(t, a.KeptFrom)
 	require.Equal(t, "2026-11-09", a.WorstDay.Date, "24 bad ones each day, 22 on the day of the maintenance")

@@ -15,6 +15,8 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
+// openAPISource is the document, without what the types of answers say.
+//
 //go:embed openapi.json
 var openAPISource []byte
 
@@ -24,7 +26,22 @@ var openAPIParts = sync.OnceValues(func() (parts map[string]json.RawMessage, err
 	if err := json.Compact(&compact, openAPISource); err != nil {
 		return nil, err
 	}
-	return parts, json.Unmarshal(compact.Bytes(), &parts)
+	if err := json.Unmarshal(compact.Bytes(), &parts); err != nil {
+		return nil, err
+	}
+	var components map[string]map[string]any
+	if err := json.Unmarshal(parts["components"], &components); err != nil {
+		return nil, err
+	}
+	all := components["schemas"]
+	for name, schema := range deriveSchemas() {
+		if more := all[name]; more != nil {
+			schema = extend(schema, more)
+		}
+		all[name] = schema
+	}
+	parts["components"], err = json.Marshal(components)
+	return parts, err
 })
 
 // openAPI is the OpenAPI document with the server of this engine, and its version unless that

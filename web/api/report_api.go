@@ -54,7 +54,7 @@ func newReportIncidents(p *report.Report) *v1.ReportIncidents {
 		x := &p.Incidents.List[i]
 		response, answered := x.Response()
 		out.Items = append(out.Items, v1.ReportIncident{
-			ID: x.ID, Title: x.Title, Service: x.Service, Severity: x.Severity(), Onset: timeOrNil(x.Onset), Detected: timeOrNil(x.Detected), Resolved: timeOrNil(x.Resolved),
+			ID: x.ID, Title: x.Title, Service: x.Service, Severity: x.Severity(), Onset: x.Onset.UTC(), Detected: x.Detected.UTC(), Resolved: timeOrNil(x.Resolved),
 			Automated: x.Automated, Detection: x.Detection().Seconds(), Response: number(response.Seconds(), answered), Duration: x.Duration(p.Now()).Seconds(), Spent: number(x.Spent, x.Spent >= 0), Cost: newMoney(x.Cost),
 		})
 	}
@@ -74,13 +74,11 @@ func newReportSLO(p *report.Report, r *report.SLO, days bool) v1.ReportSLO {
 	out := v1.ReportSLO{
 		ID: s.ID, Service: s.ID.Service(), SLO: s.ID.Name(), Group: groupJSON(s.GroupBy, r.Now.Group), Informative: r.Now.Informative, Kind: s.Indicator.Kind,
 		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Slice: r.Now.Slice.Seconds(), Covered: newCovered(&r.Covered),
-		Events: r.Events, Verdict: string(r.Verdict), Budget: newBudget(r.Net), Raw: newBudget(r.Raw), Cost: r.Cost(),
+		Events: r.Events, Verdict: string(r.Verdict), Budget: newBudget(r.Net), Raw: newBudget(r.Raw), Cost: r.Cost(), Corrected: r.Corrected.Seconds(),
 	}
 	if p.Forecast(r) != nil {
 		out.Forecast = newForecast(r.Now)
 	}
-	corrected := r.Corrected.Seconds()
-	out.Corrected = &corrected
 	if r.Worst >= 0 {
 		d := newReportDay(s, &r.Days[r.Worst])
 		out.WorstDay = &d

@@ -179,7 +179,7 @@ func printReport(out io.Writer, r *v1.PeriodReport) error {
 	if r.Incidents != nil && len(r.Incidents.Items) > 0 {
 		fmt.Fprintln(tw, "\nSEVERITY\tINCIDENT\tTITLE\tSERVICE\tONSET\tDETECTION\tRESPONSE\tDURATION\tBUDGET SPENT")
 		for _, x := range r.Incidents.Items {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(x.Severity), cli.Printable(x.ID), cli.Printable(x.Title), cli.Printable(x.Service), timeOf(x.Onset).UTC().Format(time.RFC3339),
+			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(x.Severity), cli.Printable(x.ID), cli.Printable(x.Title), cli.Printable(x.Service), x.Onset.UTC().Format(time.RFC3339),
 				took(&x.Detection), took(x.Response), took(&x.Duration), cli.Percent(x.Spent, 1))
 		}
 	}

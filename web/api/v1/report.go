@@ -9,14 +9,13 @@ import (
 
 // Covered is the part of a period that a line of a report is about.
 type Covered struct {
-	Zone      string     `json:"zone"`
-	From      *time.Time `json:"from"`
-	To        *time.Time `json:"to"` // of what is over of the period
-	Running   bool       `json:"running"`
-	KeptFrom  *time.Time `json:"kept_from"` // null: everything since from
-	Coverage  float64    `json:"coverage"`
-	Rounded   bool       `json:"rounded"` // days or planned maintenance are rounded to whole hours
-	Corrected *float64   `json:"corrected_seconds,omitempty"`
+	Zone     string     `json:"zone"`
+	From     *time.Time `json:"from"`
+	To       *time.Time `json:"to"` // of what is over of the period
+	Running  bool       `json:"running"`
+	KeptFrom *time.Time `json:"kept_from"` // null: everything since from
+	Coverage float64    `json:"coverage"`
+	Rounded  bool       `json:"rounded"` // days or planned maintenance are rounded to whole hours
 }
 
 // ReportDay is a day of an SLO.
@@ -42,14 +41,15 @@ type ReportSLO struct {
 	Percent     string            `json:"objective_percent"`
 	Slice       float64           `json:"slice_seconds"` // 0: events are judged
 	Covered
-	Events   uint64       `json:"events"`     // with planned maintenance, in events whatever is judged
-	Verdict  string       `json:"verdict"`    // met, breached, no_data or informative
-	Budget   Budget       `json:"budget"`     // planned maintenance taken out: what counts
-	Raw      Budget       `json:"raw_budget"` // everything
-	WorstDay *ReportDay   `json:"worst_day"`
-	Cost     *sla.SLOCost `json:"cost,omitempty"`     // if the spec states one
-	Forecast *Forecast    `json:"forecast,omitempty"` // if the period reaches to now
-	Days     []ReportDay  `json:"days,omitempty"`
+	Corrected float64      `json:"corrected_seconds"`
+	Events    uint64       `json:"events"`     // with planned maintenance, in events whatever is judged
+	Verdict   string       `json:"verdict"`    // met, breached, no_data or informative
+	Budget    Budget       `json:"budget"`     // planned maintenance taken out: what counts
+	Raw       Budget       `json:"raw_budget"` // everything
+	WorstDay  *ReportDay   `json:"worst_day"`
+	Cost      *sla.SLOCost `json:"cost,omitempty"`     // if the spec states one
+	Forecast  *Forecast    `json:"forecast,omitempty"` // if the period reaches to now
+	Days      []ReportDay  `json:"days,omitempty"`
 }
 
 // ReportSLADay is a day of an agreement.
@@ -125,8 +125,8 @@ type ReportIncident struct {
 	Title     string     `json:"title"`
 	Service   string     `json:"service"`
 	Severity  string     `json:"severity"`
-	Onset     *time.Time `json:"onset"`
-	Detected  *time.Time `json:"detected"`
+	Onset     time.Time  `json:"onset"`
+	Detected  time.Time  `json:"detected"`
 	Resolved  *time.Time `json:"resolved"` // null: it goes on
 	Automated bool       `json:"automated"`
 	Detection float64    `json:"detection_seconds"`

@@ -1,0 +1,133 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/api/v1"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+// answers are the bodies whose schemas are derived from their types: each struct is a schema of its name, and so are the
+// structs that it holds. openapi.json adds what a type does not say: descriptions, enumerations, bounds.
+var answers = []any{
+	v1.SLOList{}, v1.SLOAnswer{}, v1.History{}, v1.SLAList{}, v1.ThresholdList{}, v1.AlertList{}, v1.PeriodReport{},
+	engineJSON{}, generationList{}, RejectList{}, status.ForgetRequest{}, status.Forgotten{},
+}
+
+// schemaNames are the names of schemas that are not those of their types.
+var schemaNames = map[reflect.Type]string{
+	reflect.TypeFor[engineJSON]():     "Engine",
+	reflect.TypeFor[generationList](): "GenerationList",
+	reflect.TypeFor[spec.Problem]():   "SpecProblem",
+}
+
+type object = map[string]any
+
+// schemas are derived schemas by name.
+type schemas map[string]object
+
+// deriveSchemas derives the schemas of all answers.
+func deriveSchemas() schemas {
+	s := schemas{}
+	for _, body := range answers {
+		s.of(reflect.TypeOf(body))
+	}
+	return s
+}
+
+// of is the schema of a type. That of a struct is a reference.
+func (s schemas) of(t reflect.Type) object {
+	switch {
+	case t == reflect.TypeFor[time.Time]():
+		return object{"type": "string", "format": "date-time"}
+	case t == reflect.TypeFor[slo.Money]():
+		return object{"type": "string", "pattern": `^-?[0-9]+(\.[0-9]+)?$`}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return s.of(t.Elem())
+	case reflect.String:
+		return object{"type": "string"}
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Float64:
+		return object{"type": "number"}
+	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Uint32: // counts, sizes and numbers of things
+		return object{"type": "integer", "minimum": 0}
+	case reflect.Slice:
+		return object{"type": "array", "items": s.of(t.Elem())}
+	case reflect.Array:
+		return object{"type": "array", "items": s.of(t.Elem()), "minItems": t.Len(), "maxItems": t.Len()}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": s.of(t.Elem())}
+	case reflect.Struct:
+		name := schemaNames[t]
+		if name == "" {
+			name = t.Name()
+		}
+		if s[name] == nil {
+			body := object{"type": "object", "additionalProperties": false, "properties": object{}}
+			s[name] = body
+			s.addFields(body, t)
+		}
+		return object{"$ref": "#/components/schemas/" + name}
+	}
+	panic(fmt.Sprintf("an answer of the API holds a %s, which has no schema", t))
+}
+
+// addFields adds the fields of a struct, and those of structs that it embeds, as encoding/json writes them. A field that
+// is not left out when it is empty is required, and null if it is a pointer.
+func (s schemas) addFields(body object, t reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && name == "" {
+			s.addFields(body, f.Type)
+			continue
+		}
+		if name == "-" {
+			continue
+		}
+		schema := s.of(f.Type)
+		if !strings.Contains(options, "omit") {
+			required, _ := body["required"].([]string)
+			body["required"] = append(required, name)
+			if f.Type.Kind() == reflect.Pointer {
+				if schema = extend(schema, object{"nullable": true}); schema["allOf"] != nil {
+					schema["type"] = "object"
+				}
+			}
+		}
+		body["properties"].(object)[name] = schema
+	}
+}
+
+// extend adds to a schema what its type does not say. A text is its description. What else is said of a reference stands
+// beside it, and a reference stands for the type.
+func extend(schema object, more any) object {
+	if text, ok := more.(string); ok {
+		more = object{"description": text}
+	}
+	add := more.(object)
+	out := maps.Clone(schema)
+	if ref, ok := out["$ref"]; ok {
+		delete(out, "$ref")
+		out["allOf"] = []any{object{"$ref": ref}}
+	}
+	if add["$ref"] != nil {
+		out = object{}
+	}
+	for key, value := range add {
+		if inner, ok := out[key].(object); ok {
+			value = extend(inner, value)
+		}
+		out[key] = value
+	}
+	return out
+}
