@@ -108,7 +108,7 @@ func TestFeeds(t *testing.T) {
 		feed(`req{job="a",code=~"(500|502)"}`, "", `req{job="a",code!~"4.."}`))
 	require.Equal(t, []counterFeed{{`lat_bucket{job="a",le="0.4"}`, true, false, false}, {`lat_count{job="a"}`, true, true, false}},
 		feed("", `lat_bucket{job="a",le="0.4"}`, `lat_count{job="a"}`))
-	require.Equal(t, "0 60000+60000x1 120000+0x2 _x2", counterFeed{"x", true, false, false}.values([]phase{{2 * time.Minute, 0}, {3 * time.Minute, silence}, {2 * time.Minute, gone}}, testScrape))
+	require.Equal(t, "0 60000+60000x1 120000+0x2 _x2", counterFeed{"x", true, false, false}.values([]phase{{2 * time.Minute, 0}, {3 * time.Minute, silence}, {2 * time.Minute, gone}}, time.Minute))
 	// A matcher on the label of a group holds for all that is fed, whichever selector it stands in, and two groups are fed
 	// where the matchers leave two.
 	s.GroupBy = []string{"cluster"}

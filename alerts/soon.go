@@ -53,7 +53,7 @@ func (g *generator) exhaustedSoon(s *slo.SLO) rules.Rule {
 
 // soon tests the alert on the forecast: the probability is just below the threshold for an hour and then at it, and some
 // evaluations later the budget is empty.
-func (g *generator) soon(w *testWriter, p pace, subjects []subject) {
+func (g *generator) soon(w *testWriter, subjects []subject) {
 	var asserts []assertion
 	for _, s := range subjects {
 		if !alertsSoon(s.SLO) {
@@ -63,9 +63,9 @@ func (g *generator) soon(w *testWriter, p pace, subjects []subject) {
 			w.test("a forecast says that the budget will be empty soon")
 		}
 		rule := g.exhaustedSoon(s.SLO)
-		fires := time.Hour + up(rule.For, p.eval)
-		empty := fires + 4*p.eval
-		over := up(empty+rule.KeepFiringFor, p.eval) + p.eval
+		fires := time.Hour + up(rule.For, g.o.Eval)
+		empty := fires + 4*g.o.Eval
+		over := up(empty+rule.KeepFiringFor, g.o.Eval) + g.o.Eval
 		feed := func(metric, label, value, values string) {
 			for _, group := range engineGroups(s.SLO) {
 				w.series(metricText(metric, with(group, label, value)), values)
@@ -76,8 +76,8 @@ func (g *generator) soon(w *testWriter, p pace, subjects []subject) {
 		feed(series.ForecastExhaustion.Name, series.LabelQuantile, "0.95", gauge(3600, empty, w.scrape)+" "+gauge(0, over-empty, w.scrape))
 		expr := `ALERTS{alertname="` + NameExhaustedSoon + `",` + name(s) + `,alertstate="firing"}`
 		asserts = append(asserts,
-			assertion{fires - p.eval, expr, 0}, assertion{fires, expr, s.feed.groups},
-			assertion{up(empty+rule.KeepFiringFor, p.eval) - p.eval, expr, s.feed.groups}, assertion{over, expr, 0})
+			assertion{fires - g.o.Eval, expr, 0}, assertion{fires, expr, s.feed.groups},
+			assertion{up(empty+rule.KeepFiringFor, g.o.Eval) - g.o.Eval, expr, s.feed.groups}, assertion{over, expr, 0})
 	}
 	if len(asserts) > 0 {
 		w.asserts(asserts)

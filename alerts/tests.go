@@ -1,15 +1,16 @@
 package alerts
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
-
-	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
@@ -20,55 +21,14 @@ type File struct {
 	YAML []byte
 }
 
-// Traffic of the rule tests: so many events a minute, scraped once a minute.
-// Rates over five minutes of such counters are exact, and so are the predictions.
-const (
-	testPerMinute = 60_000
-	testScrape    = time.Minute
-)
+// testPerMinute is how many events a minute the tests feed to each SLO.
+const testPerMinute = 60_000
 
-// pace is one of the files of a service: how often rules are evaluated there, and
-// for tiers with which long windows the incident is. Days pass by the hour,
-// since promtool takes many milliseconds for each step.
-type pace struct {
-	name    string
-	eval    time.Duration
-	above   time.Duration // its tiers have long windows above this,
-	longest time.Duration // up to this
-	outage  bool          // everything fails; else just enough to fire within a quarter of the long window
-	also    bool          // quiet hours and missing counters are tested here
-}
-
-var paces = []pace{
-	{"minutes", time.Minute, 0, 2 * time.Hour, true, false},
-	{"hours", 5 * time.Minute, 0, 6 * time.Hour, false, true},
-	{"days", time.Hour, 6 * time.Hour, 366 * 24 * time.Hour, false, false},
-}
-
-// mine says whether the incident of the pace is about the tier.
-func (p pace) mine(t Tier) bool { return t.Long > p.above && t.Long <= p.longest }
-
-// Tests makes promtool unit tests for the burn-rate and no-data alerts of every
-// SLO: for each service a file in which minutes count, one for hours and one for
-// days. All SLOs of a service go through the same incident in one test, so that
-// promtool, which evaluates every rule at every step, evaluates them once.
-//
-// Each SLO is checked for: the evaluation at which each tier fires in an incident
-// and not before, a full outage for the fast tiers; that it resets in time; that
-// it does not fire just below its threshold, and does just above; that quiet
-// hours give no alert; that missing counters give the no-data alert; and that a
-// forecast of an empty budget gives its alert until the budget is empty. An SLO
-// with groups has two of them in each test, and so two alerts. The findings name
-// the SLOs that no test could feed, such as those on free queries. So do the
-// first lines of the files.
-//
-// With the names of Sloth and in the profile rules.Minimal there is one file for a service, which loads the rule files
-// themselves: see sharedTest. Elsewhere the tests load a file of their own below rules/, which comes with them: of the
-// service's rules as Rules and rules.Recording make them those that the tested
-// alerts read. promtool's tests may not read more than 10,000 samples at once,
-// which scores and budgets over masked or calendar months exceed.
-// promtool evaluates all groups at the pace of the test, and these rules count what
-// was observed by that.
+// Tests makes promtool unit tests for the alerts of every SLO on its burn rate, on missing data and on its forecast: for
+// each service a file that loads the rule files themselves. All SLOs of a service go through the same incident in one
+// test, so that promtool, which evaluates every rule at every step, evaluates them once. An SLO with groups has two of
+// them in each test, and so two alerts. The findings name the SLOs that no test could feed, such as those on free
+// queries. So do the first lines of the files.
 func Tests(in rules.Spec, o Options) ([]File, []Finding, error) {
 	var services []string
 	of := map[string][]*slo.SLO{}
@@ -84,88 +44,96 @@ func Tests(in rules.Spec, o Options) ([]File, []Finding, error) {
 	for _, service := range services {
 		g := newGenerator(rules.Spec{SLOs: of[service]}, o)
 		subjects, skipped := g.subjects()
-		if len(subjects) > 0 && (g.o.Minimal() || g.o.Names == rules.Sloth) {
-			files, err := g.sharedTest(service, calendar(in, service), subjects, skipped)
+		if len(subjects) > 0 {
+			files, err := g.testFiles(service, calendar(in, service), subjects, skipped)
 			if err != nil {
 				return nil, nil, fmt.Errorf("rule tests of service %s: %w", service, err)
 			}
 			out = append(out, files...)
-			subjects = nil
-		}
-		for _, p := range paces {
-			if len(subjects) == 0 {
-				break
-			}
-			groups, err := g.tested(p)
-			if err != nil {
-				return nil, nil, fmt.Errorf("rule tests of service %s: %w", service, err)
-			}
-			name := "rules/" + service + "_" + p.name + ".yaml"
-			// promtool evaluates groups in no order of its own.
-			var order []string
-			for _, group := range groups {
-				order = append(order, group.Name)
-			}
-			if data := g.testFile(subjects, skipped, name, order, p); data != nil {
-				out = append(out, File{Name: name, YAML: rules.File("", groups)}, File{Name: service + "_" + p.name + "_test.yaml", YAML: data})
-			}
 		}
 		findings = append(findings, g.findings...)
 	}
 	return out, findings, nil
 }
 
-// tested are the alerts that are tested at a pace and the groups that record what
-// they read, in the order in which they must be evaluated.
-func (g *generator) tested(p pace) ([]rules.Group, error) {
-	groups, err := rules.Recording(g.in, g.o.EvaluatedEvery(p.eval))
+// RuleFiles are the names of the rule files of a service, without .yaml.
+func RuleFiles(service string, o rules.Options) []string {
+	if o.Profile == rules.Minimal {
+		return []string{service}
+	}
+	return []string{service + ".recording", service + ".alerts"}
+}
+
+// testFiles are the test of a service and, where something in it is over a calendar window, a copy of its rules without
+// these windows: promtool reads at most 10,000 samples at once, fewer than a calendar month takes.
+func (g *generator) testFiles(service string, calendar bool, subjects []subject, skipped string) ([]File, error) {
+	recording, err := rules.Recording(g.in, g.o.Options)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range g.in.SLOs {
-		group := g.sloGroup(s)
-		group.Interval = g.o.Eval
-		tiers, _ := Tiers(s)
-		group.Rules = slices.DeleteFunc(group.Rules, func(r rules.Rule) bool {
-			if r.Alert == NameNoData || r.Alert == NameExhaustedSoon {
-				return !p.also
-			}
-			return !slices.ContainsFunc(tiers, func(t Tier) bool { return t.Name == r.Labels[series.LabelTier] && p.mine(t) })
-		})
-		groups = append(groups, group)
+	o := g.o
+	o.NoEngine = true
+	firing, err := Rules(g.in, o)
+	if err != nil {
+		return nil, err
 	}
-	needed := map[string]bool{}
-	read := func(expr string) error {
-		e, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
-		if err != nil {
-			return fmt.Errorf("parse %s: %w", expr, err)
-		}
-		parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
-			if v, ok := n.(*parser.VectorSelector); ok {
-				needed[v.Name] = true
-			}
-			return nil
-		})
-		return nil
+	merged := rules.Merge(recording, firing)
+	sets := [][]rules.Group{recording, firing}
+	if g.o.Profile == rules.Minimal {
+		sets = [][]rules.Group{merged}
 	}
-	// Rules read what is recorded before them, so one pass from the end finds all;
-	// within a window the two rates may come in either order.
-	for range 2 {
-		for i := len(groups) - 1; i >= 0; i-- {
-			for j := len(groups[i].Rules) - 1; j >= 0; j-- {
-				if r := groups[i].Rules[j]; r.Alert != "" || needed[r.Record] {
-					if err := read(r.Expr); err != nil {
-						return nil, err
-					}
-				}
-			}
+	folder := cmp.Or(g.o.TestRules, "../rules")
+	if calendar {
+		folder = "rules"
+	}
+	var out []File
+	var order, files []*yamlgen.Node // promtool evaluates groups in no order of its own
+	for _, group := range merged {
+		order = append(order, yamlgen.Quoted(group.Name))
+	}
+	for i, name := range RuleFiles(service, g.o.Options) {
+		files = append(files, yamlgen.Quoted(folder+"/"+name+".yaml"))
+		if calendar {
+			out = append(out, File{Name: "rules/" + name + ".yaml", YAML: rules.File("", g.withoutCalendar(sets[i]))})
 		}
 	}
-	for i := range groups {
-		kept := slices.Clone(groups[i].Rules)
-		groups[i].Rules = slices.DeleteFunc(kept, func(r rules.Rule) bool { return r.Alert == "" && !needed[r.Record] })
+	w := &testWriter{scrape: g.o.Scrape}
+	g.outage(w, subjects)
+	if g.o.Names == rules.Own { // an alert of Sloth's is of several tiers, and there is none on missing data
+		g.thresholds(w, subjects)
+		g.fewEvents(w, subjects)
+		g.missing(w, subjects)
 	}
-	return slices.DeleteFunc(groups, func(group rules.Group) bool { return len(group.Rules) == 0 }), nil
+	g.soon(w, subjects)
+	var doc yamlgen.Map
+	doc.Set("rule_files", yamlgen.List(files...))
+	doc.Plain("evaluation_interval", slo.FormatDuration(g.o.Eval))
+	doc.List("group_eval_order", order)
+	doc.List("tests", w.tests)
+	return append(out, File{Name: service + "_test.yaml", YAML: yamlgen.Document(skipped, doc.Node())}), nil
+}
+
+// calendar reports whether something of a service is over calendar windows.
+func calendar(in rules.Spec, service string) bool {
+	return slices.ContainsFunc(in.SLOs, func(s *slo.SLO) bool {
+		return s.ID.Service() == service && s.Window.Calendar != ""
+	}) || slices.ContainsFunc(in.Agreements, func(a *sla.Agreement) bool {
+		return a.Service == service && a.Window.Calendar != ""
+	})
+}
+
+// withoutCalendar leaves out what is recorded over calendar windows. What reads it gives nothing.
+func (g *generator) withoutCalendar(groups []rules.Group) []rules.Group {
+	over := func(r rules.Rule) bool {
+		return slices.ContainsFunc(g.in.SLOs, func(s *slo.SLO) bool {
+			return s.Window.Calendar != "" && strings.HasSuffix(r.Record, string(s.Window.Calendar))
+		})
+	}
+	out := slices.Clone(groups)
+	for i := range out {
+		out[i].Rules = slices.DeleteFunc(slices.Clone(out[i].Rules), over)
+	}
+	return out
 }
 
 // subject is an SLO under test.
@@ -195,165 +163,6 @@ func (g *generator) subjects() (subjects []subject, skipped string) {
 		subjects = append(subjects, subject{s, tiers, f})
 	}
 	return subjects, skipped
-}
-
-// testFile is nil if there is nothing to test at a pace.
-func (g *generator) testFile(subjects []subject, skipped, ruleFile string, order []string, p pace) []byte {
-	w := &testWriter{scrape: testScrape}
-	incident(w, p, subjects)
-	if !p.outage { // the other paces have all tiers
-		edges(w, p, subjects)
-	}
-	if p.also {
-		quiet(w, p, subjects)
-		g.missing(w, p, subjects)
-		g.soon(w, p, subjects)
-	}
-	if len(w.tests) == 0 {
-		return nil
-	}
-	var groups []*yamlgen.Node
-	for _, name := range order {
-		groups = append(groups, yamlgen.Quoted(name))
-	}
-	var doc yamlgen.Map
-	doc.Set("rule_files", yamlgen.List(yamlgen.Quoted(ruleFile)))
-	doc.Plain("evaluation_interval", slo.FormatDuration(p.eval))
-	doc.List("group_eval_order", groups)
-	doc.List("tests", w.tests)
-	return yamlgen.Document(skipped, doc.Node())
-}
-
-// incident predicts for every tier of a pace when it fires, and when it is over.
-func incident(w *testWriter, p pace, subjects []subject) {
-	share := func(s subject) float64 {
-		top := 0.0
-		for _, t := range s.tiers {
-			if p.mine(t) {
-				top = max(top, t.Threshold)
-			}
-		}
-		if p.outage {
-			return 1
-		}
-		return min(1, exact(4*top))
-	}
-	var before, length time.Duration
-	for _, s := range subjects {
-		for _, t := range s.tiers {
-			if p.mine(t) {
-				before = max(before, t.Long)
-				length = max(length, up(time.Duration(t.Threshold/share(s)*float64(t.Long))+t.For, p.eval)+10*p.eval)
-			}
-		}
-	}
-	if before == 0 {
-		return
-	}
-	start := up(before, p.eval) + p.eval
-	over := start + length
-	var asserts []assertion
-	end := over
-	for _, s := range subjects {
-		for _, t := range s.tiers {
-			if !p.mine(t) {
-				continue
-			}
-			fires, resets := predict(t, share(s), start, over, p.eval)
-			asserts = append(asserts,
-				fired(s, t, fires-2*p.eval, false), fired(s, t, fires+p.eval, true),
-				fired(s, t, over, true), fired(s, t, resets+2*p.eval, false))
-			end = max(end, resets+2*p.eval)
-		}
-	}
-	title := "an incident, told to " + slo.FormatDuration(p.eval)
-	if p.outage {
-		title = "a full outage, told to " + slo.FormatDuration(p.eval)
-	}
-	w.test(title)
-	for _, s := range subjects {
-		if slices.ContainsFunc(s.tiers, p.mine) {
-			w.input(s, phase{start, 0}, phase{length, share(s)}, phase{end - over + p.eval, 0})
-		}
-	}
-	w.asserts(asserts)
-}
-
-// edges holds the share of bad events just below, and just above, the threshold
-// of one tier of each SLO after the other.
-func edges(w *testWriter, p pace, subjects []subject) {
-	for i := 0; ; i++ {
-		for _, side := range []struct {
-			name  string
-			times float64
-			fires bool
-		}{{"below", 0.98, false}, {"above", 1.02, true}} {
-			var asserts []assertion
-			var begun bool
-			for _, s := range subjects {
-				tiers := slices.DeleteFunc(slices.Clone(s.tiers), func(t Tier) bool { return !p.mine(t) })
-				if i >= len(tiers) {
-					continue
-				}
-				t := tiers[i]
-				share := side.times * t.Threshold
-				if share > 1 {
-					continue
-				}
-				if !begun {
-					w.test(fmt.Sprintf("the share of bad events is just %s the threshold of an alert of each SLO (%d)", side.name, i+1))
-					begun = true
-				}
-				lasts := up(t.Long+t.For, p.eval) + 2*p.eval // all of the long window is observed
-				w.input(s, phase{lasts, share})
-				asserts = append(asserts, fired(s, t, lasts, side.fires))
-			}
-			if len(asserts) == 0 {
-				if side.fires {
-					continue
-				}
-				return
-			}
-			w.asserts(asserts)
-		}
-	}
-}
-
-// quiet stops all traffic for hours after a burn that was just below everything.
-func quiet(w *testWriter, p pace, subjects []subject) {
-	var asserts []assertion
-	w.test("quiet hours")
-	for _, s := range subjects {
-		share := 1.0
-		for _, t := range s.tiers {
-			share = min(share, t.Threshold)
-		}
-		w.input(s, phase{time.Hour, 0.9 * share}, phase{6 * time.Hour, silence})
-		for _, at := range []time.Duration{time.Hour, 90 * time.Minute, 3 * time.Hour, 7 * time.Hour} {
-			asserts = append(asserts, assertion{at, "ALERTS{" + name(s) + `,alertstate="firing"}`, 0})
-		}
-	}
-	w.asserts(asserts)
-}
-
-// missing lets the counters vanish.
-func (g *generator) missing(w *testWriter, p pace, subjects []subject) {
-	var asserts []assertion
-	w.test("counters vanish")
-	for _, s := range subjects {
-		w.input(s, phase{time.Hour, 0}, phase{time.Hour, gone})
-		if s.Alerting.NoData.Disabled {
-			continue
-		}
-		wait := s.Alerting.NoData.For
-		set(&wait, g.o.NoDataAfter)
-		expr := `ALERTS{alertname="` + NameNoData + `",` + name(s) + `,alertstate="firing"}`
-		asserts = append(asserts,
-			assertion{time.Hour, expr, 0},
-			// Rates live on for a window, and samples are looked back for five minutes.
-			assertion{up(time.Hour+10*time.Minute+wait, p.eval) + 2*p.eval, expr, 1})
-	}
-	w.asserts(asserts)
 }
 
 func name(s subject) string { return `slo_id=` + quote(string(s.ID)) }

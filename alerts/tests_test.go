@@ -1,10 +1,8 @@
 package alerts
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,61 +15,72 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// promtool runs the tests of the SLOs of both specs, without those of which it runs
-// every rule for another SLO already.
-func TestRuleTestsPass(t *testing.T) {
-	slos := slices.Concat(synthetic(t).SLOs, insurance(t).SLOs, exampleSpec(t, "fulfilment").SLOs, exampleSpec(t, "conversion").Expressible().SLOs)
-	for _, p := range paces {
-		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
-			in := rules.Spec{SLOs: withRulesOfTheirOwn(t, slos, p)}
-			files, _, err := Tests(in, Options{Options: tables})
-			require.NoError(t, err)
-			for _, f := range files {
-				require.NotContains(t, string(f.YAML), "is not tested")
-			}
-			require.Contains(t, promtool(t, ruleTests(t, files, p.name)...), "SUCCESS")
-			t.Logf("%d of %d SLOs", len(in.SLOs), len(slos))
-		})
+// ruleTests writes rules and tests of a service as generate does, with a text replaced in the rules, and gives the
+// arguments for promtool.
+func ruleTests(t *testing.T, in rules.Spec, o Options, old, new string) []string {
+	t.Helper()
+	o.NoEngine = true
+	dir := t.TempDir()
+	for _, folder := range []string{"rules", "tests", "tests/rules"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, folder), 0o755))
 	}
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		return path
+	}
+	m := generate(t, in, o)
+	sets, all := [][]rules.Group{m.recording, m.alerts}, ""
+	if o.Profile == rules.Minimal {
+		sets = [][]rules.Group{rules.Merge(m.recording, m.alerts)}
+	}
+	for i, name := range RuleFiles(in.SLOs[0].ID.Service(), o.Options) {
+		text := string(rules.File("", sets[i]))
+		write("rules/"+name+".yaml", strings.ReplaceAll(text, old, new))
+		all += text
+	}
+	require.Contains(t, all, old, "nothing to replace in the rules")
+	tests, _, err := Tests(in, o)
+	require.NoError(t, err)
+	args := []string{"test", "rules"}
+	for _, f := range tests {
+		if path := write("tests/"+f.Name, string(f.YAML)); filepath.Dir(f.Name) == "." {
+			args = append(args, path)
+		}
+	}
+	require.Len(t, args, 3)
+	return args
 }
 
-// figures are the numbers in an alert, which follow from the objective, and the times in a table of maintenance, which are
-// decades after the simulated time of the tests.
-var figures = regexp.MustCompile(`\b\d+(\.\d+)?(e-?\d+)?\b`)
-
-// withRulesOfTheirOwn leaves out an SLO if an SLO before it has its objective, and each of its rules that are tested at a
-// pace is that of an SLO before it, but for the names of the SLO, its service and its groups, and for figures. promtool
-// takes a millisecond of CPU for each rule at each step, so each further SLO takes seconds.
-func withRulesOfTheirOwn(t *testing.T, slos []*slo.SLO, p pace) []*slo.SLO {
-	t.Helper()
-	seen := map[string]bool{}
-	return slices.DeleteFunc(slices.Clone(slos), func(s *slo.SLO) bool {
-		groups, err := newGenerator(rules.Spec{SLOs: []*slo.SLO{s}}, Options{Options: tables}).tested(p)
-		require.NoError(t, err)
-		names := []string{string(s.ID), "ID", quote(s.ID.Service()), "SERVICE", quote(s.ID.Name()), "NAME"}
-		for i, l := range rules.GroupLabels(s) {
-			for _, edge := range []string{" ", ",", ")", "=", "!"} {
-				for _, begin := range []string{" ", ",", "(", "{"} {
-					names = append(names, begin+l+edge, fmt.Sprint(begin, "GROUP", i, edge))
-				}
-			}
+// TestRuleTestsPass in each profile, and with the names of Sloth. The profile full has one SLO of each kind only, since
+// promtool needs ten seconds of CPU for each.
+func TestRuleTestsPass(t *testing.T) {
+	pass := func(name string, in rules.Spec, o rules.Options) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o.From, o.Until = tables.From, tables.Until
+			require.Contains(t, promtool(t, ruleTests(t, in, Options{Options: o}, "", "")...), "SUCCESS")
+		})
+	}
+	const both = 4 // the others have the same rules with the names of Sloth
+	for i, name := range []string{"minimal", "sloth-api", "fulfilment", "conversion",
+		"openslo-journey", "outbox", "sloengine", "insurance-sales"} {
+		pass(name+" minimal", exampleSpec(t, name), rules.Options{Profile: rules.Minimal})
+		if i < both {
+			pass(name+" sloth", exampleSpec(t, name), rules.Options{Names: rules.Sloth})
 		}
-		without := strings.NewReplacer(names...)
-		known := seen[s.Objective.String()]
-		seen[s.Objective.String()] = true
-		for _, g := range groups {
-			for _, r := range g.Rules {
-				text := without.Replace(fmt.Sprint(r.Record, r.Alert, " ", r.Labels[series.LabelTier], " ", r.For, r.KeepFiringFor, " ", r.Expr))
-				if r.Alert != "" || strings.HasPrefix(r.Record, "slo:correction_") {
-					text = figures.ReplaceAllString(text, "N")
-				}
-				known = known && seen[text]
-				seen[text] = true
-			}
-		}
-		return known
-	})
+	}
+	only := func(in rules.Spec, ids ...slo.ID) []*slo.SLO {
+		return slices.DeleteFunc(in.Expressible().SLOs, func(s *slo.SLO) bool { return !slices.Contains(ids, s.ID) })
+	}
+	for _, s := range append(only(insurance(t), "insurance-unpaid/latency"), only(synthetic(t), "shop/month")...) { // maintenance, a month
+		pass(string(s.ID)+" minimal", rules.Spec{SLOs: []*slo.SLO{s}}, rules.Options{Profile: rules.Minimal})
+	}
+	for _, s := range append(
+		only(synthetic(t), "legacy/api", "shop/errors", "shop/latency", "shop/month", "shop/own", "shop/throughput"),
+		only(exampleSpec(t, "conversion"), "insurance-sales/apdex", "insurance-sales/conversion")...) {
+		pass(string(s.ID)+" full", rules.Spec{SLOs: []*slo.SLO{s}}, rules.Options{})
+	}
 }
 
 func TestRuleTestsAreGolden(t *testing.T) {
@@ -86,33 +95,54 @@ func TestRuleTestsAreGolden(t *testing.T) {
 	}, "fulfilment")
 }
 
-// The tests must notice rules that are wrong: those of the pace that is about them
-// fail. TestRuleTestsPass has the same SLO with right rules.
+// TestRuleTestsNoticeWrongRules: the tests fail where an alert is wrong. TestRuleTestsPass has the same SLO with right
+// rules.
 func TestRuleTestsNoticeWrongRules(t *testing.T) {
-	in := rules.Spec{SLOs: synthetic(t).SLOs[1:2]}
-	files, _, err := Tests(in, Options{Options: tables})
-	require.NoError(t, err)
-	for _, c := range []struct{ name, pace, old, new string }{
-		{"a threshold off by a twentieth", "hours", "0.0144 / slo:observed", "0.01512 / slo:observed"},
-		{"a window too long", "minutes", "slo:sli_error:ratio_rate1h{", "slo:sli_error:ratio_rate2h{"},
-		{"a short window too long", "minutes", "slo:sli_error:ratio_rate5m{", "slo:sli_error:ratio_rate30m{"},
-		{"without a long window", "days", "slo:sli_error:ratio_rate3d{", "slo:sli_error:ratio_rate6h{"},
-		{"a tenth of what was observed", "minutes", "vector(0)) / 60, 1)", "vector(0)) / 600, 1)"},
-		{"a no-data alert that waits", "hours", "for: 10m", "for: 1h"},
+	for _, c := range []struct {
+		name     string
+		profile  rules.Profile
+		old, new string
+	}{
+		{"a short window too long", rules.Minimal, `slo:sli_error:held5m{slo_id="shop/checkout"} >`, `slo:sli_error:held30m{slo_id="shop/checkout"} >`},
+		{"a threshold that is too high", rules.Minimal, "> 0.0144", "> 0.144"},
+		{"a no-data alert that waits", rules.Minimal, "for: 10m", "for: 1h"},
+		{"a threshold off by a twentieth", rules.Full, "0.0144 / slo:observed", "0.01512 / slo:observed"},
+		{"a tenth of what was observed", rules.Full, "vector(0)) / 120, 1)", "vector(0)) / 1200, 1)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			changed := slices.Clone(files)
-			for i, f := range changed {
-				text := strings.ReplaceAll(string(f.YAML), c.old, c.new)
-				if filepath.Dir(f.Name) == "rules" && strings.Contains(f.Name, c.pace) {
-					require.NotEqual(t, string(f.YAML), text, "the rules have no %s", c.old)
-					changed[i].YAML = []byte(text)
-				}
-			}
-			require.Contains(t, promtoolFails(t, ruleTests(t, changed, c.pace)...), "FAILED")
+			o := minimalOptions()
+			o.Profile = c.profile
+			require.Contains(t, promtoolFails(t, ruleTests(t, exampleSpec(t, "minimal"), o, c.old, c.new)...), "FAILED")
 		})
 	}
+}
+
+// TestRuleTestsOfHostileNames: groups and labels of a spec that are called like labels of others, and values that look
+// like templates, are told apart, and are on the alerts that promtool sees.
+func TestRuleTestsOfHostileNames(t *testing.T) {
+	t.Parallel()
+	byTier := grouped(simple(t, "shop/by-tier", "99.9"), "tier", "part")
+	byTier.Labels = map[string]string{"tier": "gold", "team": `{{ "web" }}`}
+	whole := simple(t, "shop/whole", "99")
+	whole.Indicator.Valid = slo.Selector{matcher(t, "type", "order")}
+	whole.Labels = map[string]string{"tier": "gold", "long": "yes", "alert": "no", "record": "x"}
+	in := rules.Spec{SLOs: []*slo.SLO{byTier, whole}}
+	o := Options{Options: rules.Options{Profile: rules.Minimal, From: tables.From, Until: tables.Until}}
+	m := generate(t, in, o)
+	for _, g := range rules.Merge(m.recording, m.alerts) {
+		for _, r := range g.Rules {
+			if id := r.Labels[series.LabelSLOID]; r.Alert != "" && id != "" {
+				require.Equal(t, id == "shop/whole", r.Labels["tier"] == "gold", "it would replace that of the group")
+			}
+		}
+	}
+	args := ruleTests(t, in, o, "", "")
+	tests, err := os.ReadFile(args[len(args)-1])
+	require.NoError(t, err)
+	require.Contains(t, string(tests), `tier="one"`)
+	require.Contains(t, string(tests), `tier="two"`)
+	require.Contains(t, promtool(t, args...), "SUCCESS")
 }
 
 // forecasting are an SLO that alerts on its forecast by the defaults, and one with groups, times and labels of its own. They
@@ -130,8 +160,6 @@ func forecasting(t *testing.T) rules.Spec {
 
 // TestRuleTestsOfForecasts: the tests of the alert on a forecast pass, and notice rules that are wrong.
 func TestRuleTestsOfForecasts(t *testing.T) {
-	files, _, err := Tests(forecasting(t), Options{Options: tables})
-	require.NoError(t, err)
 	for _, c := range []struct{ name, old, new string }{
 		{"right", "", ""},
 		{"a lower threshold", ">= 0.755", ">= 0.73"},
@@ -144,14 +172,7 @@ func TestRuleTestsOfForecasts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			changed := slices.Clone(files)
-			for i, f := range changed {
-				if c.old != "" && f.Name == "rules/shop_hours.yaml" {
-					changed[i].YAML = []byte(strings.ReplaceAll(string(f.YAML), c.old, c.new))
-					require.NotEqual(t, string(f.YAML), string(changed[i].YAML), "the rules have no %s", c.old)
-				}
-			}
-			args := ruleTests(t, changed, "hours")
+			args := ruleTests(t, forecasting(t), minimalOptions(), c.old, c.new)
 			if c.old == "" {
 				require.Contains(t, promtool(t, args...), "SUCCESS")
 				return
@@ -159,21 +180,4 @@ func TestRuleTestsOfForecasts(t *testing.T) {
 			require.Contains(t, promtoolFails(t, args...), "FAILED")
 		})
 	}
-}
-
-// ruleTests writes files of Tests and gives the arguments with which promtool runs
-// those of a pace, or all ("").
-func ruleTests(t *testing.T, files []File, pace string) []string {
-	t.Helper()
-	dir := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "rules"), 0o755))
-	args := []string{"test", "rules"}
-	for _, f := range files {
-		path := filepath.Join(dir, f.Name)
-		require.NoError(t, os.WriteFile(path, f.YAML, 0o644))
-		if filepath.Dir(f.Name) == "." && strings.Contains(f.Name, pace) {
-			args = append(args, path)
-		}
-	}
-	return args
 }

@@ -3,13 +3,7 @@ package alerts
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/sloengine/sloengine/rules"
-	"github.com/sloengine/sloengine/rules/series"
-	"github.com/sloengine/sloengine/sla"
-	"github.com/sloengine/sloengine/slo"
 )
 
 // forecast is what rules compute of traffic whose share of bad events changes, one value for each evaluation.
@@ -42,18 +36,21 @@ func (f forecast) share(k int, w time.Duration) float64 {
 	return (f.bad[k] - f.bad[from]) / float64(k-from)
 }
 
-// covered is rules.Options.Covered at an evaluation of a series that began with the test.
-func (f forecast) covered(k int, w time.Duration) float64 {
-	every := f.every
-	if w > 2*time.Hour {
-		every = 5 * time.Minute
+// covered is the share of a window that rules take for observed at an evaluation of a series that began with the test.
+func (g *generator) covered(f forecast, k int, w time.Duration) float64 {
+	seen := float64(k) * float64(f.every)
+	switch {
+	case g.o.Minimal() && w > 2*time.Hour: // they count events of five minutes
+		seen = float64(k) * float64(shortWindow)
+	case !g.o.Minimal() && w > 6*time.Hour: // they add up what was observed of five minutes
+		seen = f.valid5[k] / float64(shortWindow/f.every) * float64(g.o.LongEval)
 	}
-	return min(1, float64(k)*float64(every)/float64(w))
+	return min(1, seen/float64(w))
 }
 
 // over is by how much a tier is above its threshold, as a factor: of its long window and of its short one, the smaller.
-func (f forecast) over(k int, t Tier) float64 {
-	return min(f.share(k, t.Long)*f.covered(k, t.Long), f.share(k, t.Short)) / t.Threshold
+func (g *generator) over(f forecast, k int, t Tier) float64 {
+	return min(f.share(k, t.Long)*g.covered(f, k, t.Long), f.share(k, t.Short)) / t.Threshold
 }
 
 // thresholds holds the share of bad events just above the threshold of one tier after the other: tiers with a lower one
@@ -68,14 +65,14 @@ func (g *generator) thresholds(w *testWriter, subjects []subject) {
 				continue
 			}
 			k := int(lasts / g.o.Eval)
-			share := 1.02 * s.tiers[i].Threshold / g.forecast([]phase{{lasts, 1}}).covered(k, s.tiers[i].Long)
+			share := 1.02 * s.tiers[i].Threshold / g.covered(g.forecast([]phase{{lasts, 1}}), k, s.tiers[i].Long)
 			if share > 1 {
 				continue
 			}
 			w.input(s, phase{lasts, exact(share)})
 			f := g.forecast([]phase{{lasts, share}})
 			for _, t := range s.tiers {
-				if over := f.over(k, t); over < 0.99 || over > 1.01 && t.For < lasts/2 {
+				if over := g.over(f, k, t); over < 0.99 || over > 1.01 && t.For < lasts/2 {
 					asserts = append(asserts, fired(s, t, lasts, over > 1))
 				}
 			}
@@ -84,34 +81,4 @@ func (g *generator) thresholds(w *testWriter, subjects []subject) {
 			w.asserts(asserts)
 		}
 	}
-}
-
-// withoutCalendar is the rule file of a service without what reads calendar windows.
-func (g *generator) withoutCalendar() ([]byte, error) {
-	recording, err := rules.Recording(g.in, g.o.Options)
-	if err != nil {
-		return nil, err
-	}
-	groups := recording
-	for _, s := range g.in.SLOs {
-		groups = rules.Merge(groups, g.minimalGroups(s))
-		if s.Window.Calendar == "" {
-			continue
-		}
-		name, unit := rules.LongGroup(s), ":"+string(s.Window.Calendar)
-		for i := range groups {
-			if groups[i].Name == name {
-				groups[i].Rules = slices.DeleteFunc(slices.Clone(groups[i].Rules), func(r rules.Rule) bool {
-					return strings.HasSuffix(r.Record, unit) || r.Record == series.PeriodBudgetRemaining || r.Alert == NameBudgetExhausted
-				})
-			}
-		}
-	}
-	return rules.File("", groups), nil
-}
-
-// calendar reports whether something of a service is over calendar windows.
-func calendar(in rules.Spec, service string) bool {
-	return slices.ContainsFunc(in.SLOs, func(s *slo.SLO) bool { return s.ID.Service() == service && s.Window.Calendar != "" }) ||
-		slices.ContainsFunc(in.Agreements, func(a *sla.Agreement) bool { return a.Service == service && a.Window.Calendar != "" })
 }

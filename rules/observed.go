@@ -42,7 +42,7 @@ func (r *sloRules) presence() []Rule {
 }
 
 // before looks back to the evaluation before.
-func (r *sloRules) before() string { return " offset " + dur(or(r.g.every, r.g.Eval)) }
+func (r *sloRules) before() string { return " offset " + dur(r.g.Eval) }
 
 // observed records the share of a window in which the SLO was counted; it is 0 and
 // not absent where it was not. Windows up to an hour count evaluations, those up to
@@ -59,7 +59,7 @@ func (r *sloRules) observed(w slo.Window) Rule {
 		seen := r.long(r.series(series.ObservedRatio("5m"))+" * 300", "", w, mask{})
 		rule.Expr = share(seen, "(time() - sum("+p.series(series.PeriodStart)+") > 0)")
 	case length > shortLimit:
-		rule.Expr = share("sum_over_time("+r.series(series.ObservedIncrease)+"["+dur(length)+"])", num(r.g.evaluations(length, r.g.LongEval)*base.Seconds()))
+		rule.Expr = share("sum_over_time("+r.series(series.ObservedIncrease)+"["+dur(length)+"])", num(evaluations(length, r.g.LongEval)*base.Seconds()))
 	default:
 		if length > time.Hour {
 			hour := func(part time.Duration) string { return r.series(series.ObservedRatio(dur(part))) }
@@ -67,22 +67,13 @@ func (r *sloRules) observed(w slo.Window) Rule {
 				return rule
 			}
 		}
-		rule.Expr = share("sum_over_time("+r.series(series.Observed)+"["+dur(length)+"])", num(r.g.evaluations(length, r.g.Eval)))
+		rule.Expr = share("sum_over_time("+r.series(series.Observed)+"["+dur(length)+"])", num(evaluations(length, r.g.Eval)))
 	}
 	return rule
 }
 
 // evaluations is how many of a group there are in a window.
-func (o Options) evaluations(w, interval time.Duration) float64 {
-	return max(1, float64(w)/float64(or(o.every, interval)))
-}
-
-// EvaluatedEvery returns options for rules that are evaluated at this distance
-// whatever the intervals of their groups, as promtool's tests do.
-func (o Options) EvaluatedEvery(d time.Duration) Options {
-	o.every = d
-	return o
-}
+func evaluations(w, interval time.Duration) float64 { return max(1, float64(w)/float64(interval)) }
 
 // Observed is the recorded share of a window, 0 to 1, in which the SLO was counted.
 // The window must be one of Windows.

@@ -38,8 +38,7 @@ type Options struct {
 
 	PageURL, DashboardURL, RunbookURL string
 
-	where string        // further matchers, each with a leading comma
-	every time.Duration // see EvaluatedEvery; 0 = as the groups say
+	where string // further matchers, each with a leading comma
 }
 
 // ErrNoTables is returned for a spec with calendar windows or recurring

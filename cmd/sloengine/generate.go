@@ -362,11 +362,6 @@ func (g *generator) testFiles(out emit) error {
 	o := g.alerts
 	if g.operator { // promtool reads no manifests
 		o.TestRules = "rules"
-		if err := g.ruleSets(func(set ruleSet) error {
-			return out(outFile{"tests/rules/" + set.name + ".yaml", rules.File(ruleHeader, set.groups)})
-		}); err != nil {
-			return err
-		}
 	}
 	files, findings, err := alerts.Tests(g.in, o)
 	if err != nil {
@@ -378,7 +373,16 @@ func (g *generator) testFiles(out emit) error {
 			return err
 		}
 	}
-	return nil
+	if !g.operator {
+		return nil
+	}
+	return g.ruleSets(func(set ruleSet) error {
+		name := "rules/" + set.name + ".yaml"
+		if slices.ContainsFunc(files, func(f alerts.File) bool { return f.Name == name }) {
+			return nil // without what promtool cannot read
+		}
+		return out(outFile{"tests/" + name, rules.File(ruleHeader, set.groups)})
+	})
 }
 
 func (g *generator) alertmanager(out emit) error {

@@ -10,23 +10,14 @@ import (
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
-	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
-// Times of the tests of the rule files themselves. All rules run at the pace of the short windows, so a test is over in two
-// hours, and says nothing of what only longer ones show.
+// All rules run at the pace of the short windows in a test, so it is over in two hours, and says nothing of what only
+// longer ones show.
 const (
 	testHealthy = time.Hour // before an outage
 	testOutage  = time.Hour // of alerts that begin later, no test says when
 )
-
-// RuleFiles are the names of the rule files of a service, without .yaml.
-func RuleFiles(service string, o rules.Options) []string {
-	if o.Profile == rules.Minimal {
-		return []string{service}
-	}
-	return []string{service + ".recording", service + ".alerts"}
-}
 
 // watch is an alert under test, which fires if one of its tiers does.
 type watch struct {
@@ -56,60 +47,13 @@ func (g *generator) watches(s subject) (out []watch) {
 	return out
 }
 
-// sharedTest is the test of a service that loads the rule files themselves. promtool reads at most 10,000 samples at once,
-// fewer than a calendar month takes: where the profile rules.Minimal has such windows, the test comes with rules without them.
-func (g *generator) sharedTest(service string, calendar bool, subjects []subject, skipped string) ([]File, error) {
-	recording, err := rules.Recording(g.in, g.o.Options)
-	if err != nil {
-		return nil, err
-	}
-	o := g.o
-	o.NoEngine = true
-	firing, err := Rules(g.in, o)
-	if err != nil {
-		return nil, err
-	}
-	var order, files []*yamlgen.Node // promtool evaluates groups in no order of its own
-	for _, group := range rules.Merge(recording, firing) {
-		order = append(order, yamlgen.Quoted(group.Name))
-	}
-	var out []File
-	folder := cmp.Or(g.o.TestRules, "../rules")
-	if calendar && g.o.Minimal() {
-		folder = "rules"
-		data, err := g.withoutCalendar()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, File{Name: "rules/" + service + ".yaml", YAML: data})
-	}
-	for _, name := range RuleFiles(service, g.o.Options) {
-		files = append(files, yamlgen.Quoted(folder+"/"+name+".yaml"))
-	}
-	p := pace{eval: g.o.Eval}
-	w := &testWriter{scrape: g.o.Scrape}
-	g.outage(w, p, subjects)
-	if g.o.Minimal() {
-		g.thresholds(w, subjects)
-		g.fewEvents(w, subjects)
-		g.missing(w, p, subjects)
-	}
-	g.soon(w, p, subjects)
-	var doc yamlgen.Map
-	doc.Set("rule_files", yamlgen.List(files...))
-	doc.Plain("evaluation_interval", slo.FormatDuration(p.eval))
-	doc.List("group_eval_order", order)
-	doc.List("tests", w.tests)
-	return append(out, File{Name: service + "_test.yaml", YAML: yamlgen.Document(skipped, doc.Node())}), nil
-}
-
 // outage makes everything fail for a while: each alert fires, and pages are over soon after it.
-func (g *generator) outage(w *testWriter, p pace, subjects []subject) {
-	start, length := testHealthy, 10*p.eval
+func (g *generator) outage(w *testWriter, subjects []subject) {
+	start, length := testHealthy, 10*g.o.Eval
 	for _, s := range subjects {
 		for _, a := range g.watches(s) {
-			if fires, _ := a.predict(start, start+testOutage, p.eval); fires < start+testOutage {
-				length = max(length, fires-start+4*p.eval)
+			if fires, _ := a.predict(start, start+testOutage, g.o.Eval); fires < start+testOutage {
+				length = max(length, fires-start+4*g.o.Eval)
 			}
 		}
 	}
@@ -121,27 +65,27 @@ func (g *generator) outage(w *testWriter, p pace, subjects []subject) {
 		id := g.o.Identity(s.SLO)[0]
 		asserts = append(asserts, assertion{start, "ALERTS{" + id.Name + "=" + quote(id.Value) + `,alertstate="firing"}`, 0})
 		for _, a := range g.watches(s) {
-			fires, resets := a.predict(start, over, p.eval)
+			fires, resets := a.predict(start, over, g.o.Eval)
 			if fires >= over {
 				continue
 			}
 			expr := "ALERTS{" + a.matchers + `,alertstate="firing"}`
 			asserts = append(asserts, assertion{over, expr, s.feed.groups})
 			if long := a.tiers[0].Long; len(a.tiers) == 1 && long <= testHealthy {
-				asserts = append(asserts, assertion{fires + 2*p.eval, expr, s.feed.groups})
-				if before := fires - 2*p.eval; before > start {
+				asserts = append(asserts, assertion{fires + 2*g.o.Eval, expr, s.feed.groups})
+				if before := fires - 2*g.o.Eval; before > start {
 					asserts = append(asserts, assertion{before, expr, 0})
 				}
 			}
 			if a.page {
-				asserts = append(asserts, assertion{resets + 2*p.eval, expr, 0})
-				end = max(end, resets+2*p.eval)
+				asserts = append(asserts, assertion{resets + 2*g.o.Eval, expr, 0})
+				end = max(end, resets+2*g.o.Eval)
 			}
 		}
 	}
 	w.test("a full outage of " + slo.FormatDuration(length))
 	for _, s := range subjects {
-		w.input(s, phase{start, 0}, phase{length, 1}, phase{up(end-over+p.eval, time.Minute), 0})
+		w.input(s, phase{start, 0}, phase{length, 1}, phase{up(end-over+g.o.Eval, time.Minute), 0})
 	}
 	w.asserts(asserts)
 }
@@ -194,4 +138,24 @@ func (g *generator) fewEvents(w *testWriter, subjects []subject) {
 	if len(asserts) > 0 {
 		w.asserts(asserts)
 	}
+}
+
+// missing lets the counters vanish.
+func (g *generator) missing(w *testWriter, subjects []subject) {
+	var asserts []assertion
+	w.test("counters vanish")
+	for _, s := range subjects {
+		w.input(s, phase{time.Hour, 0}, phase{time.Hour, gone})
+		if s.Alerting.NoData.Disabled {
+			continue
+		}
+		wait := s.Alerting.NoData.For
+		set(&wait, g.o.NoDataAfter)
+		expr := `ALERTS{alertname="` + NameNoData + `",` + name(s) + `,alertstate="firing"}`
+		asserts = append(asserts,
+			assertion{time.Hour, expr, 0},
+			// Rates live on for a window, and samples are looked back for five minutes.
+			assertion{up(time.Hour+10*time.Minute+wait, g.o.Eval) + 2*g.o.Eval, expr, 1})
+	}
+	w.asserts(asserts)
 }
