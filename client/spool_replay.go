@@ -193,8 +193,5 @@ func readCursor(fs fsys.FS, dir string) (uint64, error) {
 }
 
 func writeCursor(fs fsys.FS, dir string, next uint64) error {
-	return fsys.WriteAtomic(fs, filepath.Join(dir, cursorFile), func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%d\n", next)
-		return err
-	})
+	return fsys.Replace(fs, filepath.Join(dir, cursorFile), fmt.Appendf(nil, "%d\n", next))
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/state"
-	"github.com/sloengine/sloengine/reliability/health"
 )
 
 // Dispatcher groups the live alerts and notifies receivers of them. It is safe for concurrent use.
@@ -48,10 +47,7 @@ type news struct {
 func New(o Options) (*Dispatcher, error) {
 	o.applyDefaults()
 	d := &Dispatcher{
-		opt: o, started: o.Now(), wake: make(chan struct{}, 1), store: store{file: o.File, failing: health.Log{
-			Tracker: health.Tracker{Now: o.Now}, Logger: o.Logger,
-			Broken: "saving notifications failed, a restart may repeat some", Works: "notifications are saved again",
-		}},
+		opt: o, started: o.Now(), wake: make(chan struct{}, 1), store: newStore(&o),
 		lanes: map[string]*lane{}, items: map[string]*item{}, groups: map[string]*group{},
 	}
 	apply, err := d.Prepare(o.Settings)

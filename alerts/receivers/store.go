@@ -3,11 +3,6 @@ package receivers
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +23,14 @@ type fileJSON struct {
 	Silences []silence.Silence `json:"silences"`
 }
 
+// UnmarshalJSON takes fields that it does not know for damage.
+func (f *fileJSON) UnmarshalJSON(data []byte) error {
+	type plain fileJSON
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	return dec.Decode((*plain)(f))
+}
+
 type groupJSON struct {
 	Key     string               `json:"key"`
 	Due     time.Time            `json:"due"`
@@ -38,7 +41,7 @@ type groupJSON struct {
 
 // store is the file of a Dispatcher. Whoever waits for a write that is under way shares the next one.
 type store struct {
-	file    string
+	file    fsys.StateFile[fileJSON]
 	failing health.Log
 
 	mu    sync.Mutex // held while the file is written; guards the fields below
@@ -61,8 +64,8 @@ func (s *store) save(want uint64, snapshot func() (uint64, []byte)) error {
 		return nil
 	}
 	version, data := snapshot()
-	err := fsys.WriteAtomic(fsys.OS(), s.file, func(w io.Writer) error { _, err := w.Write(data); return err })
-	s.failing.Note(err, "file", s.file)
+	err := s.file.Write(data)
+	s.failing.Note(err, "file", s.file.Name)
 	if err == nil {
 		s.saved = version
 	}
@@ -85,34 +88,32 @@ func (d *Dispatcher) snapshot() (version uint64, data []byte) {
 	return d.version, append(data, '\n')
 }
 
-// load reads what an earlier process knew. A broken file is moved aside and logged.
+// newStore returns the file of a Dispatcher.
+func newStore(o *Options) store {
+	return store{
+		file: fsys.StateFile[fileJSON]{
+			Name: o.File, What: "notifications", Damaged: "notifications are unreadable, starting without them",
+			Files: fsys.OS(), Oldest: 1, Newest: FileVersion, Logger: o.Logger,
+		},
+		failing: health.Log{
+			Tracker: health.Tracker{Now: o.Now}, Logger: o.Logger,
+			Broken: "saving notifications failed, a restart may repeat some", Works: "notifications are saved again",
+		},
+	}
+}
+
+// load reads what an earlier process knew.
 func (d *Dispatcher) load() error {
-	if err := fsys.CheckVersion("notifications", d.opt.File, FileVersion); err != nil {
+	f, err := d.store.file.Load(func(f *fileJSON) error {
+		if f.Version == 1 {
+			if err := renameMatchers(f.Silences); err != nil {
+				return err
+			}
+		}
+		return d.silences.restore(f.Silences)
+	})
+	if err != nil {
 		return err
-	}
-	data, err := fsys.ReadFile(d.opt.File, fsys.MaxStateBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read notifications: %w", err)
-	}
-	var f fileJSON
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err = dec.Decode(&f); err == nil && f.Version != FileVersion && f.Version != 1 {
-		err = fmt.Errorf("version %d, want %d", f.Version, FileVersion)
-	}
-	if err == nil && f.Version == 1 {
-		err = renameMatchers(f.Silences)
-	}
-	if err == nil {
-		err = d.silences.restore(f.Silences)
-	}
-	if err != nil {
-		d.opt.Logger.Error("notifications are unreadable, starting without them", "file", d.opt.File, "kept", d.opt.File+".broken", "err", err)
-		_ = os.Rename(d.opt.File, d.opt.File+".broken") // without it the next save takes its place
-		return nil
 	}
 	for _, j := range f.Groups {
 		g := newGroup(j.Key, j.Due)

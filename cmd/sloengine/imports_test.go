@@ -139,7 +139,7 @@ var mayImport = map[string][]string{
 	"web/ui":                       {"slo", "slo/spec", "slo/fold", "sla", "sla/forecast", "sla/history", "sla/report", "rules", "alerts", "alerts/blindspot", "alerts/state", "web/*"},
 	"cmd/sloengine":                {"all"},
 	"cmd/sloengine/app":            {"all"},
-	"cmd/sloengine/app/counting":   {"alerts/incident", "cmd/sloengine/config", "ingest/*", "reliability/wal", "sla/evaluator", "slo", "slo/*", "web/site", "web/status"},
+	"cmd/sloengine/app/counting":   {"alerts/incident", "cmd/sloengine/config", "ingest/*", "reliability/health", "reliability/wal", "sla/evaluator", "slo", "slo/*", "web/site", "web/status"},
 	"cmd/sloengine/blindspots":     {"alerts/blindspot", "cmd/sloengine/cli", "cmd/sloengine/remote", "sla/history", "slo", "web/api/v1"},
 	"cmd/sloengine/brokers":        {"cmd/sloengine/app/counting", "cmd/sloengine/cli", "cmd/sloengine/config", "cmd/sloengine/topics", "ingest/source/rabbitmq", "reliability/*", "sla/evaluator", "slo"},
 	"cmd/sloengine/cli":            {"rules", "slo/spec", "reliability/fsys", "slo/yamldoc"},
@@ -164,7 +164,7 @@ var mayImport = map[string][]string{
 // import all.
 var testsMayImport = map[string][]string{
 	"reliability/logrange": {"reliability/fsys/fsystest"},
-	"reliability/fsys":     {"reliability/fsys/fsystest"},
+	"reliability/fsys":     {"reliability/fsys/fsystest", "reliability/logtest"},
 	"reliability/health":   {"reliability/logtest"},
 	"reliability/audit":    {"reliability/fsys/fsystest"},
 	"reliability/wal":      {"reliability/fsys/fsystest"},

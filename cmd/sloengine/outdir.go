@@ -90,7 +90,7 @@ func writeChanged(name string, data []byte) (changed bool, err error) {
 }
 
 func writeAtomic(name string, data []byte) error {
-	return fsys.WriteAtomic(fsys.OS(), name, func(w io.Writer) error { _, err := w.Write(data); return err })
+	return fsys.Replace(fsys.OS(), name, data)
 }
 
 // close ends the run. Files that an earlier run wrote and this one did not are stale. With prune, close removes

@@ -186,11 +186,7 @@ func (s *Store) Write(state *State, ids *dedup.Capture) (written int64, err erro
 func (s *Store) writeManifest(m *manifest) error {
 	data := m.encode()
 	m.size = int64(len(data))
-	err := fsys.WriteAtomic(s.opt.FS, s.path(manifestName(m.number)), func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
-	if err != nil {
+	if err := fsys.Replace(s.opt.FS, s.path(manifestName(m.number)), data); err != nil {
 		return fmt.Errorf("write manifest: %w", err)
 	}
 	return nil

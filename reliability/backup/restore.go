@@ -122,10 +122,7 @@ func Unpack(r io.Reader, dir string) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, fsys.WriteAtomic(f, filepath.Join(dir, ManifestName), func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return m, fsys.Replace(f, filepath.Join(dir, ManifestName), data)
 }
 
 // Restore checks all of a backup, a folder or a tar file, and then writes it to an empty folder. Until

@@ -66,10 +66,8 @@ func (c cursors) save(sink string, at Cursor) error {
 	// A text file with a checksum, replaced as a whole: a crash leaves the old cursor or the new one, and an operator can
 	// read both.
 	text := fmt.Sprintf(cursorFormat, at.Seq, at.Index)
-	return fsys.WriteAtomic(c.fs, c.path(sink), func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s sum %08x\n", text, crc32.Checksum([]byte(text), castagnoli))
-		return err
-	})
+	text = fmt.Sprintf("%s sum %08x\n", text, crc32.Checksum([]byte(text), castagnoli))
+	return fsys.Replace(c.fs, c.path(sink), []byte(text))
 }
 
 // load reads a sink's cursor; ok is false if it has none. A damaged cursor is an error, never a missing one: starting

@@ -3,7 +3,6 @@ package dlq
 import (
 	"context"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -175,10 +174,7 @@ func (f *File) rewrite(s *segment, limit int64) error {
 func (f *File) replace(s, fresh *segment, data []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	err := fsys.WriteAtomic(f.o.FS, f.path(s), func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	err := fsys.Replace(f.o.FS, f.path(s), data)
 	if err == nil {
 		*s = *fresh
 	}

@@ -34,6 +34,11 @@ func WriteAtomic(fsys FS, name string, write func(io.Writer) error) error {
 	return fmt.Errorf("replace %s: %w", name, err)
 }
 
+// Replace is WriteAtomic of data.
+func Replace(fsys FS, name string, data []byte) error {
+	return WriteAtomic(fsys, name, func(w io.Writer) error { _, err := w.Write(data); return err })
+}
+
 // unlessFull takes a sync that found no space for a write that did: a file system may
 // allocate as late as that, and what it could not keep is thrown away, not relied upon.
 func unlessFull(err error) error {

@@ -5,6 +5,9 @@
 // kind of sync and must find a violation. A sync that can be dropped unnoticed is
 // not tested.
 //
-// The package does not know what is stored: no formats, no sequence numbers, no
-// retries. It never decides whether an error is fatal.
+// It also holds what small state files share: a format number, and what happens to a
+// damaged one.
+//
+// The package does not know what is stored: no sequence numbers, no retries. It never
+// decides whether an error is fatal.
 package fsys

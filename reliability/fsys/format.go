@@ -89,8 +89,5 @@ func (f Format) EndRestore(fsys FS, dir, text string) error {
 }
 
 func (f Format) write(fsys FS, dir, text string) error {
-	return WriteAtomic(fsys, filepath.Join(dir, FormatFile), func(w io.Writer) error {
-		_, err := io.WriteString(w, text)
-		return err
-	})
+	return Replace(fsys, filepath.Join(dir, FormatFile), []byte(text))
 }

@@ -33,14 +33,18 @@ func TestFormat(t *testing.T) {
 
 func TestCheckVersion(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "states.json")
-	require.NoError(t, CheckVersion("states", name, 2), "there is no file")
-	require.NoError(t, CheckVersion("states", filepath.Dir(name), 2), "cannot be read")
+	check := func(name string) error {
+		s := StateFile[struct{}]{Files: OS(), Name: name, What: "states", Newest: 2}
+		return s.CheckVersion()
+	}
+	require.NoError(t, check(name), "there is no file")
+	require.NoError(t, check(filepath.Dir(name)), "cannot be read")
 	for text, want := range map[string]string{
 		`{"version":1}`: "", `{"version":2,"more":[]}`: "", `{"version":"3"}`: "", `{"version":3`: "", `[3]`: "", ``: "",
 		`{"version":3,"more":[]}`: "states: " + name + " has format 3, and this program reads formats up to 2: " + Newer,
 	} {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
-		if err := CheckVersion("states", name, 2); want == "" {
+		if err := check(name); want == "" {
 			require.NoError(t, err, text)
 		} else {
 			require.ErrorIs(t, err, ErrNewer)

@@ -39,6 +39,19 @@ func ReadFile(name string, most int64) ([]byte, error) {
 	return data, err
 }
 
+// readAll reads the beginning of a file of any file system.
+func readAll(fsys FS, name string, most int64) ([]byte, error) {
+	if fsys == OS() {
+		return ReadFile(name, most) // which opens no FIFO
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
 // CheckFile is ReadFile without reading, for files that a library reads.
 func CheckFile(name string, most int64) error {
 	st, err := os.Stat(name)

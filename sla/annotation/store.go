@@ -2,13 +2,8 @@ package annotation
 
 import (
 	"crypto/rand"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -38,7 +33,8 @@ type Options struct {
 
 // Store holds the annotations. It is safe for concurrent use.
 type Store struct {
-	o Options
+	o    Options
+	file fsys.StateFile[file]
 
 	mu      sync.Mutex
 	spec    string
@@ -51,25 +47,13 @@ func New(o Options) (*Store, error) {
 	if o.Files == nil {
 		o.Files = fsys.OS()
 	}
-	s := &Store{o: o}
-	if err := fsys.CheckVersion("annotations", o.File, FileVersion); err != nil {
-		return nil, err
-	}
-	data, err := fsys.ReadFile(o.File, fsys.MaxStateBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
-	}
-	var f file
-	if err == nil {
-		err = json.Unmarshal(data, &f)
-	}
-	if err == nil && f.Version != FileVersion {
-		err = fmt.Errorf("format %d: want %d", f.Version, FileVersion)
-	}
+	s := &Store{o: o, file: fsys.StateFile[file]{
+		Files: o.Files, Name: o.File, What: "annotations", Damaged: "annotations are unreadable, starting without them",
+		Newest: FileVersion, Logger: o.Logger,
+	}}
+	f, err := s.file.Load(nil)
 	if err != nil {
-		o.Logger.Error("annotations are unreadable, starting without them", "file", o.File, "kept", o.File+".broken", "err", err)
-		_ = os.Rename(o.File, o.File+".broken") // without it the next save takes its place
-		return s, nil
+		return nil, err
 	}
 	s.spec, s.all = f.Spec, prune(f.Annotations, o.Now())
 	return s, nil
@@ -77,11 +61,7 @@ func New(o Options) (*Store, error) {
 
 // save writes what will be in force, and then puts it in force. s.mu is held.
 func (s *Store) save(spec string, all []Annotation) error {
-	data, err := json.Marshal(file{FileVersion, spec, append([]Annotation{}, all...)})
-	if err == nil {
-		err = fsys.WriteAtomic(s.o.Files, s.o.File, func(w io.Writer) error { _, err := w.Write(data); return err })
-	}
-	if err != nil {
+	if err := s.file.Save(file{FileVersion, spec, append([]Annotation{}, all...)}); err != nil {
 		return fmt.Errorf("save annotations: %w", err)
 	}
 	s.spec, s.all = spec, all

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -75,6 +74,7 @@ type Sender struct {
 	settings Settings
 	targets  []*target
 	known    map[string]record // nil until the file is read
+	file     fsys.StateFile[stateFile]
 	saving   health.Log
 }
 
@@ -88,7 +88,7 @@ func New(o Options) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sender{opt: o, policy: policy, wake: make(chan struct{}, 1), saving: health.Log{
+	s := &Sender{opt: o, policy: policy, wake: make(chan struct{}, 1), file: newStateFile(&o), saving: health.Log{
 		Tracker: health.Tracker{Now: o.Now}, Logger: o.Logger,
 		Broken: "saving what reports were sent failed", Works: "saving what reports were sent works again",
 	}}
@@ -97,7 +97,7 @@ func New(o Options) (*Sender, error) {
 		return nil, err
 	}
 	apply()
-	return s, CheckVersion(o.File)
+	return s, s.file.CheckVersion()
 }
 
 // Prepare checks other settings and returns what puts them in force. What waits for a retry is tried again at once.
@@ -256,16 +256,15 @@ func (s *Sender) ready(now time.Time) bool {
 	return true
 }
 
-// read is false if there was no file descriptor to read the file with.
+// read is false if the file could not be read for now.
 func (s *Sender) read(now time.Time) bool {
-	known, err := readState(s.opt.File)
-	if fsys.Classify(err) == fsys.NoFiles {
+	f, err := s.file.Load(nil)
+	if err != nil {
 		s.opt.Logger.Error("reading what reports were sent failed, no reports are sent until it succeeds", "file", s.opt.File, "err", err)
 		return false
 	}
-	if err != nil {
-		s.opt.Logger.Error("state of reports is unreadable, sending none that were due before now", "file", s.opt.File, "kept", s.opt.File+".broken", "err", err)
-		_ = os.Rename(s.opt.File, s.opt.File+".broken") // without it the next save takes its place
+	known := f.Targets
+	if known == nil {
 		known = map[string]record{}
 	}
 	mine := map[string]bool{}
@@ -288,7 +287,7 @@ func (s *Sender) read(now time.Time) bool {
 
 // save writes the file. The caller holds mu.
 func (s *Sender) save() error {
-	err := writeState(s.opt.Files, s.opt.File, s.known)
+	err := s.file.Save(stateFile{StateVersion, s.known})
 	s.saving.Note(err, "file", s.opt.File)
 	return err
 }

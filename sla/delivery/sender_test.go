@@ -427,9 +427,10 @@ func TestStateFile(t *testing.T) {
 		kept, err := os.ReadFile(file + ".broken")
 		require.NoError(t, err)
 		require.Equal(t, broken, string(kept))
-		known, err := readState(file)
+		state := newStateFile(&w.opt)
+		known, err := state.Load(nil)
 		require.NoError(t, err)
-		require.Len(t, known, 1)
+		require.Len(t, known.Targets, 1)
 	}
 }
 

@@ -1,11 +1,6 @@
 package delivery
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -43,37 +38,16 @@ type stateFile struct {
 	Targets map[string]record `json:"targets"`
 }
 
-// CheckVersion refuses a file of a newer version. Any other damage costs the knowledge alone, see read.
+// CheckVersion refuses a file of a newer version.
 func CheckVersion(name string) error {
-	return fsys.CheckVersion("state of reports", name, StateVersion)
+	f := newStateFile(&Options{File: name, Files: fsys.OS()})
+	return f.CheckVersion()
 }
 
-// readState returns no targets if there is no file.
-func readState(name string) (map[string]record, error) {
-	data, err := fsys.ReadFile(name, fsys.MaxStateBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return map[string]record{}, nil
+// newStateFile is the file of that name. It is read when the first report may be due.
+func newStateFile(o *Options) fsys.StateFile[stateFile] {
+	return fsys.StateFile[stateFile]{
+		Files: o.Files, Name: o.File, What: "state of reports", Damaged: "state of reports is unreadable, sending none that were due before now",
+		Newest: StateVersion, Logger: o.Logger,
 	}
-	if err != nil {
-		return nil, err
-	}
-	var f stateFile
-	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", name, err)
-	}
-	if f.Version != StateVersion {
-		return nil, fmt.Errorf("%s has format %d: want %d", name, f.Version, StateVersion)
-	}
-	if f.Targets == nil {
-		f.Targets = map[string]record{}
-	}
-	return f.Targets, nil
-}
-
-func writeState(files fsys.FS, name string, targets map[string]record) error {
-	data, err := json.MarshalIndent(stateFile{StateVersion, targets}, "", " ")
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", name, err)
-	}
-	return fsys.WriteAtomic(files, name, func(w io.Writer) error { _, err := w.Write(data); return err })
 }

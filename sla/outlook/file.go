@@ -1,13 +1,6 @@
 package outlook
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
-
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/forecast"
@@ -35,34 +28,18 @@ type openGroup struct {
 	Open       [len(forecast.LeadNames)]*open `json:"forecasts"`
 }
 
-// CheckVersion refuses a file of a newer version. Any other damage costs the score alone.
-func CheckVersion(name string) error {
-	return fsys.CheckVersion("score of forecasts", name, FileVersion)
-}
-
 // restore reads the file. A broken one is moved aside, since nothing but the score depends on it.
 func (k *Keeper) restore() error {
 	if k.opt.File == "" {
 		return nil
 	}
-	if err := CheckVersion(k.opt.File); err != nil {
-		return err
+	k.file = fsys.StateFile[file]{
+		Files: k.opt.Files, Name: k.opt.File, What: "score of forecasts", Damaged: "score of forecasts is unreadable, starting without it",
+		Newest: FileVersion, Logger: k.opt.Logger,
 	}
-	data, err := fsys.ReadFile(k.opt.File, fsys.MaxStateBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	var f file
-	if err == nil {
-		err = json.Unmarshal(data, &f)
-	}
-	if err == nil && f.Version != FileVersion {
-		err = fmt.Errorf("format %d: want %d", f.Version, FileVersion)
-	}
+	f, err := k.file.Load(nil)
 	if err != nil {
-		k.opt.Logger.Error("score of forecasts is unreadable, starting without it", "file", k.opt.File, "kept", k.opt.File+".broken", "err", err)
-		_ = os.Rename(k.opt.File, k.opt.File+".broken") // without it the next save takes its place
-		return nil
+		return err
 	}
 	for id, r := range f.Records {
 		k.records[id] = &r
@@ -120,11 +97,7 @@ func (k *Keeper) save() {
 			f.Open = append(f.Open, x)
 		}
 	}
-	data, err := json.Marshal(f)
-	if err == nil {
-		err = fsys.WriteAtomic(k.opt.Files, k.opt.File, func(w io.Writer) error { _, err := w.Write(data); return err })
-	}
-	if err != nil {
+	if err := k.file.Save(f); err != nil {
 		k.opt.Metrics.unsaved.Inc()
 		k.opt.Logger.Error("saving the score of forecasts failed", "file", k.opt.File, "err", err)
 		return

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/forecast"
@@ -47,7 +48,8 @@ type Keeper struct {
 	of       int      // groups in that report
 	records  map[slo.ID]*forecast.Record
 	restored map[string]openGroup // of an earlier process, by key, until groups are chosen
-	changed  bool                 // the score, since it was saved
+	file     fsys.StateFile[file]
+	changed  bool // the score, since it was saved
 	saved    time.Time
 	now      time.Time // of the report
 	counts   health.Log

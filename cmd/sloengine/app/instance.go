@@ -37,8 +37,7 @@ func instanceOf(f fsys.FS, dir string) (string, error) {
 	var b [6]byte
 	_, _ = rand.Read(b[:]) // never fails
 	id := hex.EncodeToString(b[:])
-	err = fsys.WriteAtomic(f, name, func(w io.Writer) error { _, err := io.WriteString(w, id); return err })
-	if err != nil {
+	if err := fsys.Replace(f, name, []byte(id)); err != nil {
 		return "", fmt.Errorf("write %s: %w", name, err)
 	}
 	return id, nil

@@ -2,12 +2,10 @@ package app
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -59,7 +57,7 @@ type liveAlerts struct {
 	receivers *receivers.Dispatcher
 	watcher   *own.Watcher // of the alerts on the engine; used by one goroutine, under watching
 	address   string       // default of their label instance
-	file      string
+	file      fsys.StateFile[json.RawMessage]
 	log       *slog.Logger
 
 	off      atomic.Bool // notifications.send is false
@@ -106,7 +104,11 @@ func newLiveAlerts(dir, address string, c *config.Config, in *spec.Spec, inciden
 		return nil, err
 	}
 	l := &liveAlerts{
-		machine: m, notifier: n, receivers: d, address: address, file: filepath.Join(dir, AlertsFile), log: log, saving: make(chan struct{}, 1),
+		machine: m, notifier: n, receivers: d, address: address, log: log, saving: make(chan struct{}, 1),
+	}
+	l.file = fsys.StateFile[json.RawMessage]{
+		Name: filepath.Join(dir, AlertsFile), What: "alert states", Damaged: "alert states are unreadable, starting without them",
+		Files: fsys.OS(), Oldest: 1, Newest: state.SnapshotVersion, Logger: log,
 	}
 	began := time.Now().Unix()
 	l.watcher, err = own.New(own.Options{
@@ -120,7 +122,7 @@ func newLiveAlerts(dir, address string, c *config.Config, in *spec.Spec, inciden
 		return nil, err
 	}
 	l.sends(c)
-	return l, fsys.CheckVersion("alert states", l.file, state.SnapshotVersion) // any other damage costs the states alone, see restore
+	return l, l.file.CheckVersion() // any other damage costs the states alone, see restore
 }
 
 // aboutEngine are the alerts on the engine, with the labels that a scrape gives them.
@@ -279,24 +281,13 @@ func (l *liveAlerts) ready() bool {
 // restore reads what an earlier process knew. Without it alerts start from the
 // reports alone, so a broken file is moved aside and logged.
 //
-// It is false if there was no file descriptor to read it with. The next tick tries again.
+// It is false if it could not be read for now. The next tick tries again.
 func (l *liveAlerts) restore() bool {
-	data, err := fsys.ReadFile(l.file, fsys.MaxStateBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true
-	}
-	if fsys.Classify(err) == fsys.NoFiles {
-		l.log.Error("reading alert states failed, alerts are not evaluated until it succeeds", "file", l.file, "err", err)
-		return false
-	}
-	if err == nil {
-		err = l.machine.Restore(data)
-	}
+	_, err := l.file.Load(func(data *json.RawMessage) error { return l.machine.Restore(*data) })
 	if err != nil {
-		l.log.Error("alert states are unreadable, starting without them", "file", l.file, "kept", l.file+".broken", "err", err)
-		_ = os.Rename(l.file, l.file+".broken") // without it the next save takes its place
+		l.log.Error("reading alert states failed, alerts are not evaluated until it succeeds", "file", l.file.Name, "err", err)
 	}
-	return true
+	return err == nil
 }
 
 // save writes the states if they changed, or now and then.
@@ -325,7 +316,7 @@ func (l *liveAlerts) trySave(changed bool, now time.Time) {
 		l.hanging = false
 	case <-limited.Done():
 		if !l.hanging {
-			l.log.Warn("saving alert states takes long, alerts on the engine are delivered before they are saved", "file", l.file)
+			l.log.Warn("saving alert states takes long, alerts on the engine are delivered before they are saved", "file", l.file.Name)
 		}
 		l.hanging = true
 	}
@@ -336,9 +327,8 @@ func (l *liveAlerts) write(changed bool, now time.Time) {
 		return
 	}
 	data := l.machine.Snapshot()
-	err := fsys.WriteAtomic(fsys.OS(), l.file, func(w io.Writer) error { _, err := w.Write(data); return err })
-	if err != nil {
-		l.log.Error("saving alert states failed", "file", l.file, "err", err)
+	if err := l.file.Write(data); err != nil {
+		l.log.Error("saving alert states failed", "file", l.file.Name, "err", err)
 		return
 	}
 	l.saved = now

@@ -11,7 +11,7 @@ import (
 // "" means all.
 func Sites(prefix string) []fsys.Site {
 	all := []fsys.Site{
-		fsys.SiteAtomicFile, fsys.SiteAtomicDir,
+		fsys.SiteAtomicFile, fsys.SiteAtomicDir, fsys.SiteStateAside,
 		fsys.SiteWALAppend, fsys.SiteWALSegment, fsys.SiteWALRoll, fsys.SiteWALMkdir, fsys.SiteWALOpen, fsys.SiteWALRecover,
 		fsys.SiteWALTruncate, fsys.SiteWALMark, fsys.SiteWALMarkDir, fsys.SiteWALHead, fsys.SiteWALSalvage,
 		fsys.SiteWALQuarantineDir, fsys.SiteWALQuarantineLog, fsys.SiteWALArchive, fsys.SiteWALArchiveFile,
