@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/sloengine/sloengine/ingest/event"
 )
@@ -71,13 +70,13 @@ func (a *Answer) appendMembers(dst []byte) []byte {
 			dst = appendCount(dst, `{"from":`, run.From)
 			dst = appendCount(dst, `,"to":`, run.To)
 			dst = append(dst, `,"code":`...)
-			dst = append(appendString(dst, string(run.Code)), '}')
+			dst = append(event.AppendJSONText(dst, string(run.Code)), '}')
 		}
 		dst = append(dst, ']')
 	}
 	if a.ID != "" {
 		dst = append(dst, `,"id":`...)
-		dst = appendString(dst, a.ID)
+		dst = event.AppendJSONText(dst, a.ID)
 	}
 	if a.Assigned > 0 {
 		dst = appendCount(dst, `,"assigned":`, a.Assigned)
@@ -100,56 +99,13 @@ func appendItemError(dst []byte, e *event.ItemError) []byte {
 	}
 	if e.ID != "" {
 		dst = append(dst, `,"id":`...)
-		dst = appendString(dst, e.ID)
+		dst = event.AppendJSONText(dst, e.ID)
 	}
 	dst = append(dst, `,"code":`...)
-	dst = appendString(dst, string(e.Code))
+	dst = event.AppendJSONText(dst, string(e.Code))
 	dst = append(dst, `,"detail":`...)
-	dst = appendString(dst, e.Detail)
+	dst = event.AppendJSONText(dst, e.Detail)
 	dst = append(dst, `,"retryable":`...)
 	dst = strconv.AppendBool(dst, e.Retryable)
 	return append(dst, '}')
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString appends s as a JSON string. Ids and details hold whatever the
-// sender sent, so broken UTF-8 becomes U+FFFD and control characters are escaped.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c < utf8.RuneSelf {
-			if c >= 0x20 && c != '"' && c != '\\' && c != 0x7f {
-				i++
-				continue
-			}
-			dst = append(dst, s[start:i]...)
-			switch c {
-			case '"', '\\':
-				dst = append(dst, '\\', c)
-			case '\n':
-				dst = append(dst, '\\', 'n')
-			case '\r':
-				dst = append(dst, '\\', 'r')
-			case '\t':
-				dst = append(dst, '\\', 't')
-			default:
-				dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&0xf])
-			}
-			i++
-			start = i
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && size == 1 {
-			dst = append(dst, s[start:i]...)
-			dst = append(dst, `\ufffd`...)
-			start = i + size
-		}
-		i += size
-	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
 }

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/ingest/event"
 )
 
 // Whatever is sent, the answer is JSON, its counters add up, and everything
@@ -54,7 +56,7 @@ func FuzzAppendString(f *testing.F) {
 	f.Add("\"\\\n\r\t\x00\x7f\xff\u2028é😀")
 	f.Fuzz(func(t *testing.T, s string) {
 		var got, want string
-		require.NoError(t, json.Unmarshal(appendString(nil, s), &got))
+		require.NoError(t, json.Unmarshal(event.AppendJSONText(nil, s), &got))
 		std, err := json.Marshal(s)
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(std, &want))

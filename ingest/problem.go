@@ -7,6 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -126,21 +127,21 @@ func (r *refusal) appendJSON(dst []byte, requestID string, a *Answer) []byte {
 		title = "The body cannot be parsed"
 	}
 	dst = append(dst, `{"type":`...)
-	dst = appendString(dst, "urn:sloengine:problem:"+r.code)
+	dst = event.AppendJSONText(dst, "urn:sloengine:problem:"+r.code)
 	dst = append(dst, `,"title":`...)
-	dst = appendString(dst, title)
+	dst = event.AppendJSONText(dst, title)
 	dst = appendCount(dst, `,"status":`, r.status)
 	dst = append(dst, `,"detail":`...)
-	dst = appendString(dst, r.detail)
+	dst = event.AppendJSONText(dst, r.detail)
 	dst = append(dst, `,"instance":`...)
-	dst = appendString(dst, requestID)
+	dst = event.AppendJSONText(dst, requestID)
 	dst = append(dst, `,"code":`...)
-	dst = appendString(dst, r.code)
+	dst = event.AppendJSONText(dst, r.code)
 	dst = append(dst, ',')
 	dst = a.appendMembers(dst)
 	if q := &r.quota; q.Limit > 0 {
-		dst = appendString(append(dst, `,"rate_limit":{"rule":`...), q.Rule)
-		dst = appendString(append(dst, `,"layer":`...), q.Layer.String())
+		dst = event.AppendJSONText(append(dst, `,"rate_limit":{"rule":`...), q.Rule)
+		dst = event.AppendJSONText(append(dst, `,"layer":`...), q.Layer.String())
 		dst = appendCount(dst, `,"limit":`, int(q.Limit))
 		dst = appendCount(dst, `,"remaining":`, int(q.Remaining))
 		dst = appendCount(dst, `,"window":`, int((q.Window+time.Second-1)/time.Second))

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/ingest/event"
 )
 
 // Bounds of one request.
@@ -72,36 +72,12 @@ func (m *message) appendTo(b []byte, external []state.Label) []byte {
 	return append(b, '}')
 }
 
+// appendField appends a member. Values of groups come from events, so they may hold anything.
 func appendField(b []byte, comma bool, name, value string) []byte {
 	if comma {
 		b = append(b, ',')
 	}
-	b = appendString(b, name)
+	b = event.AppendJSONText(b, name)
 	b = append(b, ':')
-	return appendString(b, value)
-}
-
-// appendString appends a JSON string. Values of groups come from events, so they may hold anything.
-func appendString(b []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	b = append(b, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				b = append(append(b, s[from:i]...), `\ufffd`...)
-				from = i + 1
-			}
-			i += size
-			continue
-		}
-		if c < ' ' || c == '"' || c == '\\' {
-			b = append(append(b, s[from:i]...), '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
-			from = i + 1
-		}
-		i++
-	}
-	return append(append(b, s[from:]...), '"')
+	return event.AppendJSONText(b, value)
 }

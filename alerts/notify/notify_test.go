@@ -18,6 +18,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/logtest"
 )
@@ -433,7 +434,7 @@ func FuzzString(f *testing.F) {
 		require.NoError(t, err)
 		var a, b string
 		require.NoError(t, json.Unmarshal(want, &a))
-		require.NoError(t, json.Unmarshal(appendString(nil, s), &b))
+		require.NoError(t, json.Unmarshal(event.AppendJSONText(nil, s), &b))
 		require.Equal(t, a, b)
 	})
 }

@@ -56,7 +56,7 @@ var mayImport = map[string][]string{
 	"alerts/incident":              {"slo"},
 	"alerts/silence":               {},
 	"alerts/own":                   {"alerts", "alerts/state", "reliability/health"},
-	"alerts/notify":                {"alerts", "alerts/state", "reliability/*"},
+	"alerts/notify":                {"alerts", "alerts/state", "ingest/event", "reliability/*"},
 	"alerts/notify/notifytest":     {"reliability/nettest"},
 	"alerts/receivers":             {"alerts", "alerts/*", "rules/series", "slo/yamldoc", "reliability/*"},
 	"alerts/alertmanager":          {"slo", "sla", "alerts", "rules", "rules/series", "slo/yamldoc", "slo/yamldoc/shape", "slo/yamlgen"},

@@ -83,7 +83,7 @@ func (h *head[T]) appendJSON(dst []byte) []byte {
 	dst = append(dst, '{')
 	if len(h.id) > 0 {
 		dst = append(dst, `"id":`...)
-		dst = append(appendJSONText(dst, h.id), ',')
+		dst = append(AppendJSONText(dst, h.id), ',')
 	}
 	if h.hasTime {
 		dst = append(dst, `"time":"`...)
@@ -91,15 +91,15 @@ func (h *head[T]) appendJSON(dst []byte) []byte {
 		dst = append(dst, `",`...)
 	}
 	dst = append(dst, `"service":`...)
-	dst = appendJSONText(dst, h.service)
+	dst = AppendJSONText(dst, h.service)
 	dst = append(dst, `,"type":`...)
-	dst = appendJSONText(dst, h.typ)
+	dst = AppendJSONText(dst, h.typ)
 	if h.outcome == Failure {
 		dst = append(dst, `,"outcome":"failure"`...)
 	}
 	if len(h.severity) > 0 {
 		dst = append(dst, `,"severity":`...)
-		dst = appendJSONText(dst, h.severity)
+		dst = AppendJSONText(dst, h.severity)
 	}
 	if h.duration >= 0 {
 		dst = append(dst, `,"duration_ms":`...)

@@ -78,9 +78,9 @@ func appendJSONAttr[T string | []byte](dst []byte, i int, name, value T) []byte 
 	} else {
 		dst = append(dst, ',')
 	}
-	dst = appendJSONText(dst, name)
+	dst = AppendJSONText(dst, name)
 	dst = append(dst, ':')
-	return appendJSONText(dst, value)
+	return AppendJSONText(dst, value)
 }
 
 func appendJSONPair(dst []byte, i int, ns int64, n uint32) []byte {
@@ -96,8 +96,8 @@ func appendJSONPair(dst []byte, i int, ns int64, n uint32) []byte {
 	return append(dst, ']')
 }
 
-// appendJSONText appends s as a JSON string.
-func appendJSONText[T string | []byte](dst []byte, s T) []byte {
+// AppendJSONText appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func AppendJSONText[T string | []byte](dst []byte, s T) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
 	plain := 0 // s[plain:i] needs no escape and is not yet written
@@ -139,6 +139,3 @@ func appendJSONText[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, s[plain:]...)
 	return append(dst, '"')
 }
-
-// AppendJSONText appends text as a JSON string. Bytes that are not UTF-8 become U+FFFD.
-func AppendJSONText(dst, text []byte) []byte { return appendJSONText(dst, text) }

@@ -88,7 +88,7 @@ func New(s *Settings, typed bool) (*Mapping, error) {
 			}
 			f.constant = []byte(value)
 		} else {
-			f.constant = event.AppendJSONText(nil, []byte(value))
+			f.constant = event.AppendJSONText(nil, value)
 		}
 		*to = append(*to, f)
 	}
@@ -170,7 +170,7 @@ func (m *Mapping) AppendEvent(text []byte, v *fastjson.Value, defaultService, de
 			text = append(text, ',')
 		}
 		service, typ = service || name == "service", typ || name == "type"
-		text = append(event.AppendJSONText(text, []byte(name)), ':')
+		text = append(event.AppendJSONText(text, name), ':')
 	}
 	fields := func(list []mapField) {
 		for i := range list {
@@ -189,11 +189,11 @@ func (m *Mapping) AppendEvent(text []byte, v *fastjson.Value, defaultService, de
 	fields(m.fields)
 	if defaultService != "" && !service {
 		comma("service")
-		text = event.AppendJSONText(text, []byte(defaultService))
+		text = event.AppendJSONText(text, defaultService)
 	}
 	if defaultType != "" && !typ {
 		comma("type")
-		text = event.AppendJSONText(text, []byte(defaultType))
+		text = event.AppendJSONText(text, defaultType)
 	}
 	if m.failure != nil {
 		failed, err := m.failure.Run(env{
@@ -203,7 +203,7 @@ func (m *Mapping) AppendEvent(text []byte, v *fastjson.Value, defaultService, de
 		comma("outcome")
 		switch {
 		case err != nil: // the event becomes a dead letter that says so
-			text = event.AppendJSONText(text, []byte("failure_if cannot be computed"))
+			text = event.AppendJSONText(text, "failure_if cannot be computed")
 		case failed:
 			text = append(text, `"failure"`...)
 		default:

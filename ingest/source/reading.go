@@ -141,7 +141,7 @@ func (b *Batch) filled(m *Message) []byte {
 		for _, f := range missing {
 			if f.value != "" && o.Get(f.name) == nil {
 				text = append(append(append(text, '"'), f.name...), `":`...)
-				text = append(event.AppendJSONText(text, []byte(f.value)), ',')
+				text = append(event.AppendJSONText(text, f.value), ',')
 			}
 		}
 		if r.text = text; len(text) == 1 {
