@@ -39,7 +39,7 @@ func (api *Handler) WriteReport(ctx context.Context, title string, ask report.Qu
 		return nil, err
 	}
 	out := &WrittenReport{Running: r.Running}
-	if out.Output, err = api.writeReport(ctx, title, r, v); err != nil {
+	if out.Output, err = api.writeReport(ctx, reportmail.Input{Title: title, Report: r}, v); err != nil {
 		return nil, err
 	}
 	if out.CSV, err = reportCSV(r); err != nil {
@@ -54,14 +54,13 @@ func (api *Handler) WriteReport(ctx context.Context, title string, ask report.Qu
 }
 
 // writeReport writes a report for people, beside the one of the period before.
-func (api *Handler) writeReport(ctx context.Context, title string, r *report.Report, v site.View) (reportmail.Output, error) {
+func (api *Handler) writeReport(ctx context.Context, in reportmail.Input, v site.View) (out reportmail.Output, err error) {
+	r := in.Report
 	ask := r.Query
 	ask.Period = ask.Period.Shift(-1)
-	before, err := api.Reports.Make(ctx, api.ReportSource(), v.Rep, ask)
-	if err != nil {
-		return reportmail.Output{}, err
+	if in.Before, err = api.Reports.Make(ctx, api.ReportSource(), v.Rep, ask); err != nil {
+		return out, err
 	}
-	in := reportmail.Input{Title: title, Report: r, Before: before}
 	if api.Opt.ExternalURL != "" {
 		q := url.Values{"period": {r.Period.String()}}
 		if r.Service != "" {

@@ -2,15 +2,12 @@ package reportmail
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
-
-type costRow struct {
-	Name, Basis, Counted, Amount, Before, Saving string
-}
 
 // fillCosts adds what violations cost, if the spec says it, with what the sums rest on.
 func (m *model) fillCosts(r, before *report.Report) {
@@ -43,16 +40,19 @@ func (m *model) fillCosts(r, before *report.Report) {
 			m.Figures = append(m.Figures, figure{Name: "Return on the investment in " + s.Currency, Value: format.Percent(*s.Return, 0), Before: format.NoValue, Bad: *s.Return < 0})
 		}
 	}
+	t := m.table("Cost of violations").left("SLO/Cost of violations", "Price").right("Counted", "Cost", "Before", "Saving")
+	t.most = math.MaxInt
 	for i := range c.SLOs {
 		x := &c.SLOs[i]
-		row := costRow{Name: format.Safe(string(x.SLO), format.MaxTitle), Basis: x.Basis, Counted: format.Count(x.Bad), Amount: format.Money(x.Amount), Before: format.NoValue, Saving: format.NoValue}
+		counted, baseline, saving := format.Count(x.Bad), format.NoValue, format.NoValue
 		if x.Minutes != nil {
-			row.Counted = fmt.Sprintf("%.4g min", *x.Minutes)
+			counted = fmt.Sprintf("%.4g min", *x.Minutes)
 		}
 		if x.Saving != nil {
-			row.Before, row.Saving = format.Money(*x.Baseline), format.Money(*x.Saving)
+			baseline, saving = format.Money(*x.Baseline), format.Money(*x.Saving)
 		}
-		m.Costs = append(m.Costs, row)
+		t.add(format.Safe(string(x.SLO), format.MaxTitle), x.Basis, counted, format.Money(x.Amount), baseline, saving)
 	}
+	m.show(t)
 	m.Notes = append(m.Notes, c.Notes()...)
 }

@@ -1,20 +1,12 @@
 package reportmail
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/web/format"
 )
-
-type incidentRow struct {
-	State               mark
-	Title, ID, Service  string
-	Onset               string
-	Detection, Response string
-	Duration, Spent     string
-	Cost                string
-}
 
 // fillIncidents adds the incidents of the period, if they are known.
 func (m *model) fillIncidents(r *report.Report) {
@@ -38,14 +30,31 @@ func (m *model) fillIncidents(r *report.Report) {
 		figure{Name: "Median detection", Value: took(all.Detection), Before: took(before.Detection)},
 		figure{Name: "Median response", Value: took(all.Response), Before: took(before.Response)},
 	)
+	costs := slices.ContainsFunc(all.List, func(x report.Incident) bool { return len(x.Cost) > 0 })
+	t := m.table("Incidents").left("Severity", "Incident", "Title", "Service", "Onset").
+		right("Detection", "Response", "Duration", "Budget spent").
+		columns(column{Number: true, hidden: !costs}, []string{"Cost"})
 	for i := range all.List {
-		if len(m.Incidents) == maxRows {
-			m.MoreIncidents = len(all.List) - maxRows
-			break
+		x := &all.List[i]
+		severity, response, spent := cell{Text: x.Severity(), Color: grey}, format.NoValue, format.NoValue
+		if x.Critical {
+			severity.Color = red
 		}
-		m.Incidents = append(m.Incidents, newIncident(&all.List[i], r.Now()))
-		m.IncidentCosts = m.IncidentCosts || len(all.List[i].Cost) > 0
+		if d, ok := x.Response(); ok {
+			response = format.Duration(d)
+		}
+		duration := format.Duration(x.Duration(r.Now()))
+		if x.Resolved.IsZero() {
+			duration += ", open"
+		}
+		if x.Spent >= 0 {
+			spent = format.Percent(x.Spent, 1)
+		}
+		t.add(severity, x.ID, format.Safe(x.Title, format.MaxTitle), format.Safe(x.Service, format.MaxName),
+			x.Onset.UTC().Format("Mon 2 Jan 15:04 UTC"), format.Duration(x.Detection()), response, duration, spent,
+			format.MoneyTexts(x.Cost))
 	}
+	m.show(t)
 	if len(all.List) > 0 {
 		m.Notes = append(m.Notes, "Incidents are those that were detected in the period. Medians leave out those of severity warning. The budget that an incident spent is a share of the budget of the objective's window.")
 	}
@@ -56,25 +65,4 @@ func took(d *time.Duration) string {
 		return format.NoValue
 	}
 	return format.Duration(*d)
-}
-
-func newIncident(x *report.Incident, now time.Time) incidentRow {
-	out := incidentRow{
-		State: mark{x.Severity(), grey}, Title: format.Safe(x.Title, format.MaxTitle), ID: x.ID, Service: format.Safe(x.Service, format.MaxName),
-		Onset: x.Onset.UTC().Format("Mon 2 Jan 15:04 UTC"), Detection: format.Duration(x.Detection()), Response: format.NoValue, Duration: format.Duration(x.Duration(now)), Spent: format.NoValue,
-	}
-	out.Cost = format.MoneyTexts(x.Cost)
-	if x.Critical {
-		out.State.Color = red
-	}
-	if d, ok := x.Response(); ok {
-		out.Response = format.Duration(d)
-	}
-	if x.Resolved.IsZero() {
-		out.Duration += ", open"
-	}
-	if x.Spent >= 0 {
-		out.Spent = format.Percent(x.Spent, 1)
-	}
-	return out
 }

@@ -3,10 +3,12 @@ package reportmail
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
@@ -26,19 +28,11 @@ type model struct {
 	Empty                                       string // "" or why there are no numbers
 	Page                                        string
 	Figures                                     []figure
-	Agreements                                  []agreementRow
-	MoreAgreements                              int
-	SLOs                                        []sloRow
-	MoreSLOs                                    int
-	Thresholds                                  []thresholdRow
-	Incidents                                   []incidentRow
-	MoreIncidents                               int
-	IncidentCosts                               bool
-	Costs                                       []costRow
+	Tables                                      []table
 	Compared                                    string // the period before; "": none
-	Forecasts                                   []forecastRow
-	MoreForecasts                               int
 	Notes                                       []string
+
+	most int // lines of a table
 }
 
 type figure struct {
@@ -46,40 +40,20 @@ type figure struct {
 	Bad                 bool
 }
 
-// mark is a state in words with the colour of its cell. The word is always there.
-type mark struct{ Text, Color string }
-
 const (
 	green = "#17633a"
 	red   = "#a3221b"
 	grey  = "#555b66"
 )
 
-type agreementRow struct {
-	State               mark
-	Name, Group         string
-	Score, Before, Diff string
-	Worst               string
-	Coverage            string
-}
-
-type sloRow struct {
-	State                        mark
-	Name, Group, Objective       string
-	Indicator, IndicatorBefore   string
-	Spent, SpentBefore           string
-	Bad, Events, Worst, Coverage string
-}
-
-type thresholdRow struct {
-	Name, Within, Warnings, Critical, Before, Coverage string
-}
-
 func newModel(in *Input) *model {
 	r := in.Report
 	m := &model{
 		Title: format.Safe(in.Title, format.MaxName), Heading: "SLO report: " + r.Period.Title(), Dates: r.Period.Dates(), Page: in.Page,
-		Scope: scope(r), Zone: zones(r),
+		Scope: scope(r), Zone: zones(r), most: maxRows,
+	}
+	if in.Whole {
+		m.most = math.MaxInt
 	}
 	switch {
 	case !r.Begun:
@@ -99,28 +73,25 @@ func newModel(in *Input) *model {
 		m.Running = "The period is not over. These are the numbers so far."
 	}
 	m.Figures = figures(r, in.Before)
-	for _, i := range worstFirst(len(r.SLAs), func(i int) report.Verdict { return r.SLAs[i].Verdict }) {
-		if len(m.Agreements) == maxRows {
-			m.MoreAgreements = len(r.SLAs) - maxRows
-			break
-		}
-		m.Agreements = append(m.Agreements, newAgreement(&r.SLAs[i], before))
-	}
-	for _, i := range worstFirst(len(r.SLOs), func(i int) report.Verdict { return r.SLOs[i].Verdict }) {
-		if len(m.SLOs) == maxRows {
-			m.MoreSLOs = len(r.SLOs) - maxRows
-			break
-		}
-		m.SLOs = append(m.SLOs, newSLO(&r.SLOs[i], before))
-	}
-	for i := range r.Thresholds {
-		m.Thresholds = append(m.Thresholds, newThresholds(&r.Thresholds[i], before)...)
-	}
+	m.addAgreements(r, before)
+	m.addSLOs(r, before)
+	m.addThresholds(r, before)
 	m.Notes = notes(r)
 	m.fillCosts(r, in.Before)
 	m.fillIncidents(r)
 	m.fillForecasts(r)
 	return m
+}
+
+func (m *model) table(title string) *table {
+	return &table{Title: title, most: m.most, compared: m.Compared != ""}
+}
+
+// show adds a table that is filled, if it has lines.
+func (m *model) show(t *table) {
+	if len(t.Rows) > 0 {
+		m.Tables = append(m.Tables, *t)
+	}
 }
 
 func subject(m *model, r *report.Report) string {
@@ -222,95 +193,112 @@ func thresholdKey(r *report.Threshold) string {
 // comparable reports whether a line of the period before has all of its numbers.
 func comparable(c *report.Covered) bool { return c.KeptFrom.IsZero() && c.Coverage >= whole }
 
-func newAgreement(r *report.SLA, before lines) agreementRow {
-	out := agreementRow{
-		State: verdict(r.Verdict), Name: format.Safe(r.SLA.Service+"/"+r.SLA.Name, format.MaxTitle), Group: group(r.SLA.GroupBy, r.Group),
-		Score: format.NoValue, Before: format.NoValue, Diff: format.NoValue, Worst: format.NoValue, Coverage: coverage(&r.Covered),
-	}
-	has := r.Verdict != report.NoData
-	if has {
-		out.Score = format.Score(r.Score)
-		if r.Missing > 0 {
-			out.Score += fmt.Sprintf(" (%s to %s)", format.Score(r.Low), format.Score(r.High))
+func (m *model) addAgreements(r *report.Report, before lines) {
+	t := m.table("Agreements").left("State", "Agreement", "Group").right("Score").before("Before", "Change").
+		left("Worst component").right("Coverage")
+	for _, i := range worstFirst(len(r.SLAs), func(i int) report.Verdict { return r.SLAs[i].Verdict }) {
+		x := &r.SLAs[i]
+		score, was, diff, worst := format.NoValue, format.NoValue, format.NoValue, format.NoValue
+		has := x.Verdict != report.NoData
+		if has {
+			score = format.Score(x.Score)
+			if x.Missing > 0 {
+				score += fmt.Sprintf(" (%s to %s)", format.Score(x.Low), format.Score(x.High))
+			}
 		}
-	}
-	if has && r.Worst >= 0 {
-		c := r.Components[r.Worst]
-		out.Worst = fmt.Sprintf("%s cost %s", format.Safe(c.Name, format.MaxName), format.PointsLost(c.Lost))
-	}
-	if b := before.slas[slaKey(r)]; b != nil && b.Verdict != report.NoData {
-		out.Before = format.Score(b.Score)
-		switch {
-		case !comparable(&b.Covered):
-			out.Before += " (partial)"
-		case has:
-			out.Diff = strings.TrimPrefix(fmt.Sprintf("%+.2f", r.Score-b.Score), "+0.00")
-			out.Diff = cmp.Or(out.Diff, "0")
+		if has && x.Worst >= 0 {
+			c := x.Components[x.Worst]
+			worst = fmt.Sprintf("%s cost %s", format.Safe(c.Name, format.MaxName), format.PointsLost(c.Lost))
 		}
+		if b := before.slas[slaKey(x)]; b != nil && b.Verdict != report.NoData {
+			was = format.Score(b.Score)
+			switch {
+			case !comparable(&b.Covered):
+				was += " (partial)"
+			case has:
+				diff = cmp.Or(strings.TrimPrefix(fmt.Sprintf("%+.2f", x.Score-b.Score), "+0.00"), "0")
+			}
+		}
+		name := format.Safe(x.SLA.Service+"/"+x.SLA.Name, format.MaxTitle)
+		t.add(verdict(x.Verdict), name, group(x.SLA.GroupBy, x.Group), score, was, diff, worst, coverage(&x.Covered))
 	}
-	return out
+	m.show(t)
 }
 
-func newSLO(r *report.SLO, before lines) sloRow {
-	s := r.Now.SLO
-	digits := format.Decimals(s.Objective)
-	out := sloRow{
-		State: verdict(r.Verdict), Name: format.Safe(string(s.ID), format.MaxTitle), Group: group(s.GroupBy, r.Now.Group), Objective: s.Objective.String(),
-		Indicator: format.NoValue, IndicatorBefore: format.NoValue, Spent: format.NoValue, SpentBefore: format.NoValue,
-		Bad: format.Count(r.Net.Counts.Bad), Events: format.Count(r.Events), Worst: format.NoValue, Coverage: coverage(&r.Covered),
-	}
-	if r.Net.HasData {
-		out.Indicator, out.Spent = format.Percent(r.Net.SLI, digits), format.Percent(r.Net.Consumed, 1)
-	}
-	if r.Worst >= 0 {
-		d := &r.Days[r.Worst]
-		out.Worst = d.Date
-		if at, err := time.Parse(time.DateOnly, d.Date); err == nil {
-			out.Worst = at.Format("Mon 2 Jan")
+func (m *model) addSLOs(r *report.Report, before lines) {
+	corrected := slices.ContainsFunc(r.SLOs, func(x report.SLO) bool { return x.Corrected > 0 })
+	t := m.table("SLOs").left("State", "SLO", "Group").right("Objective", "Indicator").
+		columns(column{textOnly: true, hidden: !corrected}, []string{"Raw"}).before("Before").right("Budget spent").before("Before").
+		columns(column{textOnly: true}, []string{"Good"}).right("Bad", "Events").left("Worst day").right("Coverage")
+	for _, i := range worstFirst(len(r.SLOs), func(i int) report.Verdict { return r.SLOs[i].Verdict }) {
+		x := &r.SLOs[i]
+		s := x.Now.SLO
+		digits := format.Decimals(s.Objective)
+		indicator, raw, spent, worst := format.NoValue, format.NoValue, format.NoValue, format.NoValue
+		if x.Net.HasData {
+			indicator, spent = format.Percent(x.Net.SLI, digits), format.Percent(x.Net.Consumed, 1)
 		}
-		out.Worst += " (" + format.Percent(d.Share, 0) + ")"
-	}
-	if b := before.slos[sloKey(r)]; b != nil && b.Net.HasData {
-		out.IndicatorBefore, out.SpentBefore = format.Percent(b.Net.SLI, digits), format.Percent(b.Net.Consumed, 1)
-		if !comparable(&b.Covered) {
-			out.SpentBefore += " (partial)"
+		if x.Raw.HasData {
+			raw = format.Percent(x.Raw.SLI, digits)
 		}
+		if x.Worst >= 0 {
+			d := &x.Days[x.Worst]
+			worst = d.Date
+			if at, err := time.Parse(time.DateOnly, d.Date); err == nil {
+				worst = at.Format("Mon 2 Jan")
+			}
+			worst += " (" + format.Percent(d.Share, 0) + ")"
+		}
+		was, spentBefore := format.NoValue, format.NoValue
+		if b := before.slos[sloKey(x)]; b != nil && b.Net.HasData {
+			was, spentBefore = format.Percent(b.Net.SLI, digits), format.Percent(b.Net.Consumed, 1)
+			if !comparable(&b.Covered) {
+				spentBefore += " (partial)"
+			}
+		}
+		n := x.Net.Counts
+		t.add(verdict(x.Verdict), format.Safe(string(s.ID), format.MaxTitle), group(s.GroupBy, x.Now.Group), s.Objective.String(),
+			indicator, raw, was, spent, spentBefore, format.Count(n.Good), format.Count(n.Bad), format.Count(x.Events), worst,
+			coverage(&x.Covered))
 	}
-	return out
+	m.show(t)
 }
 
-// worstGroups is how many groups of an event threshold a mail has: those with most violations. The CSV has all.
+// worstGroups is how many groups of an event threshold a report has: those with most violations. The CSV has all.
 const worstGroups = 10
 
-// newThresholds are the lines of an event threshold: of all its events, and of its worst groups.
-func newThresholds(r *report.Threshold, before lines) []thresholdRow {
-	b := before.thresholds[thresholdKey(r)]
-	line := func(name string, now report.ThresholdGroup, then func() report.ThresholdGroup) thresholdRow {
-		out := thresholdRow{
-			Name:   name,
-			Within: format.Count(now.Violations.Within), Warnings: format.Count(now.Violations.Warning), Critical: format.Count(now.Violations.Critical),
-			Before: format.NoValue, Coverage: coverage(&r.Covered),
-		}
-		if b != nil && b.Coverage > 0 {
-			v := then().Violations
-			out.Before = format.Count(v.Warning) + " and " + format.Count(v.Critical)
-			if !comparable(&b.Covered) {
-				out.Before += " (partial)"
+// addThresholds adds the lines of event thresholds: of all events, and of the worst groups.
+func (m *model) addThresholds(r *report.Report, before lines) {
+	t := m.table("Violations of event thresholds").left("Event threshold").right("Within", "Warnings", "Critical").
+		before("Warnings and critical before/Before").right("Coverage")
+	t.most = math.MaxInt
+	for i := range r.Thresholds {
+		x := &r.Thresholds[i]
+		b := before.thresholds[thresholdKey(x)]
+		add := func(name string, now sla.Violations, then func() sla.Violations) {
+			was := format.NoValue
+			if b != nil && b.Coverage > 0 {
+				v := then()
+				was = format.Count(v.Warning) + " and " + format.Count(v.Critical)
+				if !comparable(&b.Covered) {
+					was += " (partial)"
+				}
 			}
+			t.add(name, format.Count(now.Within), format.Count(now.Warning), format.Count(now.Critical), was, coverage(&x.Covered))
 		}
-		return out
+		name := format.Safe(x.Now.Threshold.Service+"/"+x.Now.Threshold.Name, format.MaxTitle)
+		add(name, x.Violations, func() sla.Violations { return b.Violations })
+		for _, g := range x.Worst(worstGroups) {
+			add(name+": "+group(x.Now.Threshold.GroupBy, g.Group), g.Violations, func() (then sla.Violations) {
+				same := func(o report.ThresholdGroup) bool { return slices.Equal(o.Group, g.Group) }
+				if at := slices.IndexFunc(b.Groups, same); at >= 0 {
+					then = b.Groups[at].Violations
+				}
+				return then
+			})
+		}
 	}
-	name := format.Safe(r.Now.Threshold.Service+"/"+r.Now.Threshold.Name, format.MaxTitle)
-	out := []thresholdRow{line(name, report.ThresholdGroup{Violations: r.Violations}, func() report.ThresholdGroup { return report.ThresholdGroup{Violations: b.Violations} })}
-	for _, g := range r.Worst(worstGroups) {
-		out = append(out, line(name+": "+group(r.Now.Threshold.GroupBy, g.Group), g, func() report.ThresholdGroup {
-			if at := slices.IndexFunc(b.Groups, func(o report.ThresholdGroup) bool { return slices.Equal(o.Group, g.Group) }); at >= 0 {
-				return b.Groups[at]
-			}
-			return report.ThresholdGroup{}
-		}))
-	}
-	return out
+	m.show(t)
 }
 
 func figures(r, before *report.Report) []figure {
@@ -358,16 +346,16 @@ func violations(r *report.Report) (warn, crit uint64) {
 	return warn, crit
 }
 
-func verdict(v report.Verdict) mark {
+func verdict(v report.Verdict) cell {
 	switch v {
 	case report.Met:
-		return mark{"met", green}
+		return cell{Text: "met", Color: green}
 	case report.Breached:
-		return mark{"breached", red}
+		return cell{Text: "breached", Color: red}
 	case report.Informative:
-		return mark{"informs only", grey}
+		return cell{Text: "informs only", Color: grey}
 	}
-	return mark{"no data", grey}
+	return cell{Text: "no data", Color: grey}
 }
 
 func group(names []string, g slo.Group) string {

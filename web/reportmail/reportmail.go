@@ -18,6 +18,7 @@ type Input struct {
 	Report *report.Report // of the period
 	Before *report.Report // of the one before it; nil: there is nothing to compare with
 	Page   string         // address of the report's page; "": no link
+	Whole  bool           // tables have all of their lines
 }
 
 // Output is a report in both forms.
@@ -38,9 +39,12 @@ var (
 func Write(in Input) (Output, error) {
 	m := newModel(&in)
 	var html, text, table bytes.Buffer
+	tables := m.Tables
+	m.Tables = forms(tables, false)
 	if err := htmlForm.Execute(&html, m); err != nil {
 		return Output{}, fmt.Errorf("write report as HTML: %w", err)
 	}
+	m.Tables = forms(tables, true)
 	if err := textForm.Execute(&table, m); err != nil {
 		return Output{}, fmt.Errorf("write report as text: %w", err)
 	}

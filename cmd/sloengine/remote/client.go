@@ -146,14 +146,6 @@ func (c *Client) call(ctx context.Context, method, path string, params url.Value
 	return nil
 }
 
-// timeOf is a time of the API; zero if it is null.
-func timeOf(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
-}
-
 // page is one page of a list of the API.
 type page[T any] struct {
 	Report v1.Report

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -12,9 +11,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/reliability/fsys"
-	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
-	"github.com/sloengine/sloengine/web/api/v1"
 )
 
 // newReport is the command report: what happened in a week or month, from a running engine.
@@ -36,9 +33,9 @@ A week is an ISO week and starts on Monday. Days and periods begin in the time z
 the calendar window of the SLO or agreement, or in UTC if it has none. --zone sets
 another time zone for all of them.
 
--o html and -o text print the report as it is mailed, beside the period before. With
---days, -o csv writes one line for each day of each group of an SLO or agreement,
-for spreadsheets and BI tools. docs/reports.md lists the columns.`,
+The table has each line beside that of the period before, as has the mail of a report,
+which -o html prints. With --days, -o csv writes one line for each day of each group
+of an SLO or agreement, for spreadsheets and BI tools. docs/reports.md lists the columns.`,
 		Example: `  sloengine report
   sloengine report --period 2026-W47
   sloengine report --period 2026-11 --agreement shop/gold --zone Europe/Moscow
@@ -59,20 +56,15 @@ for spreadsheets and BI tools. docs/reports.md lists the columns.`,
 				path += "/days.csv"
 			case days:
 				q.Set("days", "true")
-			case o.Format == "csv" || o.Format == "html" || o.Format == "text":
+			case o.Format == "table":
+				q.Set("format", "text")
+			case o.Format != "json":
 				q.Set("format", o.Format)
 			}
 			return toFile(out, s.Out, func(w io.Writer) error {
 				return o.engine.download(c.Context(), path, q, func(r io.Reader) error {
-					if o.Format != "table" {
-						_, err := io.Copy(w, r)
-						return err
-					}
-					var p v1.PeriodReport
-					if err := json.NewDecoder(r).Decode(&p); err != nil {
-						return fmt.Errorf("decode report: %w", err)
-					}
-					return printReport(w, &p)
+					_, err := io.Copy(w, r)
+					return err
 				})
 			})
 		},
@@ -99,151 +91,6 @@ func toFile(name string, stdout io.Writer, write func(io.Writer) error) error {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil
-}
-
-// observed is the share of the period that was observed, and since when.
-func observed(c *v1.Covered) string {
-	out := cli.Percent(&c.Coverage, 1)
-	if c.KeptFrom != nil {
-		out += " since " + c.KeptFrom.UTC().Format("2006-01-02 15:04Z")
-	}
-	if c.Rounded {
-		out += ", whole hours"
-	}
-	return out
-}
-
-// took prints a duration in seconds.
-func took(s *float64) string {
-	if s == nil {
-		return "-"
-	}
-	return secondsText(*s)
-}
-
-func printReport(out io.Writer, r *v1.PeriodReport) error {
-	switch {
-	case !r.Begun:
-		_, err := fmt.Fprintf(out, "%s has not begun yet.\n", cli.Printable(r.Period))
-		return err
-	case len(r.SLOs)+len(r.SLAs)+len(r.Thresholds) == 0:
-		_, err := fmt.Fprintln(out, "There is nothing to report on: no SLO, agreement or event threshold.")
-		return err
-	}
-	state := ""
-	if r.Running {
-		state = ", not over yet"
-	}
-	fmt.Fprintf(out, "%s%s\n", cli.Printable(r.Period), state)
-	tw := cli.NewTable(out)
-	if len(r.SLAs) > 0 {
-		fmt.Fprintln(tw, "\nVERDICT\tAGREEMENT\tGROUP\tSCORE\tWORST COMPONENT\tCOVERAGE")
-		for i := range r.SLAs {
-			x := &r.SLAs[i]
-			score, worst := cli.Decimal(x.Score, 2), "-"
-			if x.Missing > 0 {
-				score += " (" + cli.Decimal(x.Low, 2) + " to " + cli.Decimal(x.High, 2) + ")"
-			}
-			for _, c := range x.Components {
-				if x.Worst != nil && c.Name == *x.Worst {
-					worst = cli.Printable(c.Name) + " cost " + cli.Decimal(c.Lost, 2)
-				}
-			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", cli.Words(x.Verdict), cli.Printable(x.Service+"/"+x.SLA.SLA), cli.GroupText(x.Group), score, worst, observed(&x.Covered))
-		}
-	}
-	if len(r.SLOs) > 0 {
-		fmt.Fprintln(tw, "\nVERDICT\tSLO\tGROUP\tOBJECTIVE\tINDICATOR\tRAW\tBUDGET SPENT\tGOOD\tBAD\tEVENTS\tWORST DAY\tCOVERAGE")
-		for i := range r.SLOs {
-			x := &r.SLOs[i]
-			worst := "-"
-			if d := x.WorstDay; d != nil {
-				worst = cli.Printable(d.Date) + " (" + cli.Percent(&d.Share, 0) + ")"
-			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s%%\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\n", cli.Words(x.Verdict), cli.Printable(string(x.ID)), cli.GroupText(x.Group), cli.Printable(x.Percent),
-				cli.Percent(x.Budget.SLI, 3), cli.Percent(x.Raw.SLI, 3), cli.Percent(x.Budget.Consumed, 1), x.Budget.Counts.Good, x.Budget.Counts.Bad, x.Events, worst, observed(&x.Covered))
-		}
-	}
-	printForecasts(tw, r.SLOs)
-	printCosts(tw, r.Costs)
-	if len(r.Thresholds) > 0 {
-		fmt.Fprintln(tw, "\nEVENT THRESHOLD\tWITHIN\tWARNINGS\tCRITICAL\tCOVERAGE")
-		for i := range r.Thresholds {
-			x := &r.Thresholds[i]
-			fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%s\n", cli.Printable(x.Service+"/"+x.Name), x.Violations.Within, x.Violations.Warning, x.Violations.Critical, observed(&x.Covered))
-			for _, g := range x.Groups {
-				fmt.Fprintf(tw, "  %s\t%d\t%d\t%d\t\n", cli.GroupText(g.Group), g.Violations.Within, g.Violations.Warning, g.Violations.Critical)
-			}
-		}
-	}
-	if r.Incidents != nil && len(r.Incidents.Items) > 0 {
-		fmt.Fprintln(tw, "\nSEVERITY\tINCIDENT\tTITLE\tSERVICE\tONSET\tDETECTION\tRESPONSE\tDURATION\tBUDGET SPENT")
-		for _, x := range r.Incidents.Items {
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(x.Severity), cli.Printable(x.ID), cli.Printable(x.Title), cli.Printable(x.Service), x.Onset.UTC().Format(time.RFC3339),
-				took(&x.Detection), took(x.Response), took(&x.Duration), cli.Percent(x.Spent, 1))
-		}
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	if r.Costs != nil {
-		fmt.Fprintln(out)
-		for _, note := range r.Costs.Notes() {
-			fmt.Fprintln(out, cli.Printable(note))
-		}
-	}
-	if r.Incidents != nil {
-		fmt.Fprintf(out, "\n%d incidents and %d of severity warning, median detection %s, median response %s\n",
-			r.Incidents.Critical, r.Incidents.Warnings, took(r.Incidents.Detection), took(r.Incidents.Response))
-	}
-	counts := map[string]int{}
-	for i := range r.SLOs {
-		counts[r.SLOs[i].Verdict]++
-	}
-	_, err := fmt.Fprintf(out, "\n%d of %d objectives met, %d breached, %d without data\n",
-		counts["met"], counts["met"]+counts["breached"], counts["breached"], counts["no_data"])
-	return err
-}
-
-// printCosts prints what violations cost, and what each currency adds up to.
-func printCosts(out io.Writer, c *sla.Costs) {
-	if c == nil {
-		return
-	}
-	fmt.Fprintln(out, "\nCOST\tSLO\tBAD\tPRICE")
-	for i := range c.SLOs {
-		x := &c.SLOs[i]
-		fmt.Fprintf(out, "%s %s\t%s\t%d\t%s\n", cli.Printable(x.Amount.In(x.Currency)), cli.Printable(x.Currency), cli.Printable(string(x.SLO)), x.Bad, cli.Printable(x.Basis))
-	}
-	for i := range c.Sums {
-		x := &c.Sums[i]
-		text := ""
-		if x.Baseline != nil && x.Saving != nil {
-			text = "before " + x.Baseline.In(x.Currency) + ", saving " + x.Saving.In(x.Currency)
-		}
-		if x.Return != nil {
-			text += ", return " + cli.Percent(x.Return, 0)
-		}
-		fmt.Fprintf(out, "%s %s\tall\t\t%s\n", cli.Printable(x.Amount.In(x.Currency)), cli.Printable(x.Currency), text)
-	}
-}
-
-// printForecasts prints the forecasts for the end of a calendar window, or for a week ahead.
-func printForecasts(out io.Writer, slos []v1.ReportSLO) {
-	head := "\nFORECAST\tGROUP\tAHEAD\tBUDGET THEN\tEMPTY UNTIL THEN\tPACE\n"
-	for i := range slos {
-		x := &slos[i]
-		if x.Forecast == nil {
-			continue
-		}
-		ahead, then, empty := "-", "-", "-"
-		if n := len(x.Forecast.Points); n > 0 {
-			p := &x.Forecast.Points[n-1]
-			ahead, then, empty = took(&p.Seconds), cli.Percent(&p.Low, 0)+" to "+cli.Percent(&p.High, 0), cli.Percent(&p.Exhausted, 0)
-		}
-		fmt.Fprintf(out, "%s%s\t%s\t%s\t%s\t%s\t%s\n", head, cli.Printable(string(x.ID)), cli.GroupText(x.Group), ahead, then, empty, cli.Printable(x.Forecast.Summary))
-		head = ""
-	}
 }
 
 // newReportSend is the command report send: a scheduled report, now and by hand.

@@ -116,14 +116,17 @@ func alertTable(active []v1.Alert) *cli.Table {
 		{Name: "SEVERITY"}, {Name: "ALERT", Shrink: true}, {Name: "STATE"}, {Name: "ABOUT", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "SINCE", Drop: 1},
 	}}
 	for _, a := range active {
-		about := a.Service
+		about, since := a.Service, "-"
+		if a.ActiveSince != nil {
+			since = cli.TimeCell(*a.ActiveSince)
+		}
 		switch {
 		case a.SLO != nil:
 			about = string(*a.SLO)
 		case a.Agreement != nil:
 			about += "/" + *a.Agreement
 		}
-		t.Add(stateColours[a.Severity], cli.Printable(a.Severity), cli.Printable(a.Name), cli.Printable(a.State), cli.Printable(about), cli.GroupText(a.Group), cli.TimeCell(timeOf(a.ActiveSince)))
+		t.Add(stateColours[a.Severity], cli.Printable(a.Severity), cli.Printable(a.Name), cli.Printable(a.State), cli.Printable(about), cli.GroupText(a.Group), since)
 	}
 	return t
 }
