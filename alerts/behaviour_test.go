@@ -393,7 +393,7 @@ func TestNoData(t *testing.T) {
 		edges := l.run(0, 30*h, 5*m, byName)[NameNoData]
 		require.Len(t, edges, 1)
 		require.InDelta(t, (26*h + 10*m).Minutes(), edges[0].Minutes(), 10)
-		require.Contains(t, l.firing()[0].Annotations.Get("description"), "Nothing was counted within 1d")
+		require.Contains(t, l.firing()[0].Annotations.Get("description"), "No events within 1d")
 	})
 	t.Run("nothing yet, on a fresh engine", func(t *testing.T) {
 		l := newLab(t, only(t, groups, NameNoData)...)

@@ -51,7 +51,8 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 		Alert: name, Expr: g.burns(s, t, name), For: t.For, Labels: merge(labels, t.Labels),
 		Annotations: merge(g.annotations(runbook, g.sloNote(s,
 			g.subject(s)+burns,
-			g.untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf("{{ $value | humanizePercentage }} of the %s of the last %s were bad. More than %s is a burn rate above %s, at which %s of the budget of %s is gone within %s.",
+			g.untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf(
+				"{{ $value | humanizePercentage }} of the %s of the last %s were bad. More than %s (burn rate %s) uses %s of the budget of %s in %s.",
 				unit(s), slo.FormatDuration(t.Long), percent(t.Threshold), number(t.Factor),
 				percent(t.Share), s.Window, slo.FormatDuration(t.Long))))), t.Annotations),
 	}
@@ -128,7 +129,7 @@ func (g *generator) exhausted(s *slo.SLO) rules.Rule {
 		Alert: NameBudgetExhausted, Expr: g.spent(s), For: 2 * g.o.LongEval, Labels: merge(labels, s.Alerting.Ticket.Labels),
 		Annotations: g.annotations(NameBudgetExhausted, g.sloNote(s,
 			g.subject(s)+" has no error budget left",
-			g.untilObserved("gt $value 1.0", slo.FormatDuration(shortWindow), fmt.Sprintf("{{ $value | humanizePercentage }} of the budget is left (below zero: overspent). The objective of %s over %s is missed as things stand.", s.Objective, s.Window)))),
+			g.untilObserved("gt $value 1.0", slo.FormatDuration(shortWindow), fmt.Sprintf("{{ $value | humanizePercentage }} of the budget is left. As it stands, the objective of %s over %s is missed.", s.Objective, s.Window)))),
 	}
 }
 
@@ -170,7 +171,7 @@ func (g *generator) noData(s *slo.SLO) rules.Rule {
 		Labels: merge(labels, s.Alerting.NoData.Labels),
 		Annotations: merge(g.annotations(NameNoData, g.wholeNote(s,
 			string(s.ID)+" has no data",
-			fmt.Sprintf("{{ if eq $value 0.0 }}Nothing was counted within %s{{ else }}The counters have been missing for at least %s{{ end }}. The state is unknown, not good.", slo.FormatDuration(quiet), slo.FormatDuration(wait)))), s.Alerting.NoData.Annotations),
+			fmt.Sprintf("{{ if eq $value 0.0 }}No events within %s{{ else }}No counters for at least %s{{ end }}. The state is unknown, not good.", slo.FormatDuration(quiet), slo.FormatDuration(wait)))), s.Alerting.NoData.Annotations),
 	}
 }
 

@@ -193,7 +193,7 @@ func TestTiersKeepTheirLabels(t *testing.T) {
 	}, r.Labels)
 	require.Contains(t, r.Expr, " > 0.0144")
 	require.Contains(t, r.Expr, ">= 20")
-	require.Contains(t, r.Annotations["description"], "a burn rate above 14.4, at which 2 % of the budget of 30d is gone within 1h")
+	require.Contains(t, r.Annotations["description"], "More than 1.44 % (burn rate 14.4) uses 2 % of the budget of 30d in 1h.")
 }
 
 func TestOtherGroupNeverAlerts(t *testing.T) {

@@ -46,11 +46,11 @@ func (r *sloRules) minimalGroups(out []Group) []Group {
 		}
 	}
 	short := Group{Name: ShortGroup(r.s), Interval: r.g.Eval, Comment: fmt.Sprintf(
-		"%s every %s: the events since the evaluation before, the share of bad ones\n"+
-			"over windows up to 6h, and the alerts on these.", r.s.ID, dur(r.g.Eval))}
+		"%s every %s: events of the last %s, the share of bad ones over\n"+
+			"windows up to 6h, and alerts on these.", r.s.ID, dur(r.g.Eval), dur(r.g.Eval))}
 	long := Group{Name: LongGroup(r.s), Interval: r.g.LongEval, Comment: fmt.Sprintf(
-		"%s every %s: the events of the last 5m, the share of bad ones over longer windows,\n"+
-			"what is left of the error budget over %s, and the alerts on these.", r.s.ID, dur(r.g.LongEval), r.s.Window)}
+		"%s every %s: events of the last 5m, the share of bad ones over longer windows,\n"+
+			"what is left of the budget of %s, and alerts on these.", r.s.ID, dur(r.g.LongEval), r.s.Window)}
 	record := func(g *Group, name, expr string) {
 		g.Rules = append(g.Rules, Rule{Record: name, Expr: expr})
 	}

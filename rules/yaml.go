@@ -26,9 +26,9 @@ func Manifest(header, name, namespace string, labels map[string]string, groups [
 	var w writer
 	w.comment(header)
 	w.WriteString("apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n")
-	w.quoted("  ", "name", name)
+	w.label("  ", "name", name)
 	if namespace != "" {
-		w.quoted("  ", "namespace", namespace)
+		w.label("  ", "namespace", namespace)
 	}
 	w.set("  ", "labels", labels)
 	w.WriteString("spec:\n")
@@ -125,18 +125,36 @@ func (w *writer) set(indent, key string, set map[string]string) {
 	if len(set) == 0 {
 		return
 	}
-	if len(set) == 1 {
-		for name, value := range set {
-			if plainKey(name) && model.LegacyValidation.IsValidLabelName(name) && ascii(value) {
-				w.line(indent, key, ": {", name, ": ", strconv.Quote(value), "}")
-				return
-			}
-		}
+	names := slices.Sorted(maps.Keys(set))
+	if line, ok := flow(names, set); ok {
+		w.line(indent, key, ": {", line, "}")
+		return
 	}
 	w.line(indent, key, ":")
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		w.quoted(indent+"  ", name, set[name])
+	for _, name := range names {
+		w.label(indent+"  ", name, set[name])
 	}
+}
+
+// flow is a set of at most three short strings on one line.
+func flow(names []string, set map[string]string) (string, bool) {
+	const width = 80
+	var b strings.Builder
+	for i, name := range names {
+		if i == 3 || b.Len() > width || !plainKey(name) || !model.LegacyValidation.IsValidLabelName(name) || !ascii(set[name]) {
+			return "", false
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(name + ": ")
+		if value := set[name]; plainLabel(value) && !strings.ContainsAny(value, ",[]{}") {
+			b.WriteString(value)
+		} else {
+			b.WriteString(strconv.Quote(value))
+		}
+	}
+	return b.String(), b.Len() <= width
 }
 
 // text writes a key with a string, which is plain, or a literal block if it has several lines. first is what the line begins
@@ -155,12 +173,15 @@ func (w *writer) text(first, indent, key, value string) {
 	}
 }
 
-func (w *writer) quoted(indent, key, value string) {
-	if plainKey(key) && ascii(value) {
+func (w *writer) label(indent, key, value string) {
+	switch {
+	case plainKey(key) && plainLabel(value):
+		w.line(indent, key, ": ", value)
+	case plainKey(key) && ascii(value):
 		w.line(indent, key, ": ", strconv.Quote(value))
-		return
+	default:
+		w.node(indent, indent, key, yamlgen.Quoted(value))
 	}
-	w.node(indent, indent, key, yamlgen.Quoted(value))
 }
 
 // node writes what is not plain.
@@ -192,6 +213,9 @@ func plain(s string) bool {
 }
 
 func alphabetic(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// plainLabel is plain for the values of labels and annotations, which may be short.
+func plainLabel(s string) bool { return plain(s) || plainKey(s) }
 
 // plainKey is plain for the names of labels and annotations.
 func plainKey(s string) bool {
