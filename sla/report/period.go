@@ -171,9 +171,6 @@ type Covered struct {
 	Rounded  bool      // a day or planned maintenance begins or ends where counts are kept by the hour only, within one
 }
 
-// RoundedNote says of a report what Covered.Rounded says of a line.
-const RoundedNote = "Beyond an SLO's window counts are retained by the hour. In lines with \"whole hours\", days, or planned maintenance, that begin or end within an hour are rounded to the next full hour of UTC."
-
 // SLO is one group of an SLO over a period.
 type SLO struct {
 	Covered

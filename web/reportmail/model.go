@@ -14,12 +14,8 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-const (
-	// maxRows is how many lines a table has at most. The rest is in the CSV.
-	maxRows = 100
-	// whole is the coverage from which on a line counts as observed.
-	whole = 0.9995
-)
+// maxRows is how many lines a table of a mail has at most. The rest is in the CSV.
+const maxRows = 100
 
 // model is a report in words.
 type model struct {
@@ -76,7 +72,7 @@ func newModel(in *Input) *model {
 	m.addAgreements(r, before)
 	m.addSLOs(r, before)
 	m.addThresholds(r, before)
-	m.Notes = notes(r)
+	m.Notes = r.Notes()
 	m.fillCosts(r, in.Before)
 	m.fillIncidents(r)
 	m.fillForecasts(r)
@@ -95,41 +91,21 @@ func (m *model) show(t *table) {
 }
 
 func subject(m *model, r *report.Report) string {
-	met, judged := tally(r)
+	agreements, objectives := r.Agreements(), r.Objectives()
 	what := "no data"
 	switch {
 	case m.Empty != "":
 		what = "nothing to report on"
-	case judged[0] > 0:
-		what = fmt.Sprintf("%d of %d agreements met", met[0], judged[0])
-	case judged[1] > 0:
-		what = fmt.Sprintf("%d of %d objectives met", met[1], judged[1])
+	case agreements.Judged() > 0:
+		what = fmt.Sprintf("%d of %d agreements met", agreements.Met, agreements.Judged())
+	case objectives.Judged() > 0:
+		what = fmt.Sprintf("%d of %d objectives met", objectives.Met, objectives.Judged())
 	}
 	about := r.Period.Title()
 	if name := cmp.Or(m.Title, m.Scope); name != "" {
 		about = name + ", " + about
 	}
 	return "SLO report " + about + ": " + what
-}
-
-// tally counts agreements and objectives: those that were met, and those that had data.
-func tally(r *report.Report) (met, judged [2]int) {
-	count := func(k int, v report.Verdict) {
-		switch v {
-		case report.Met:
-			met[k]++
-			judged[k]++
-		case report.Breached:
-			judged[k]++
-		}
-	}
-	for i := range r.SLAs {
-		count(0, r.SLAs[i].Verdict)
-	}
-	for i := range r.SLOs {
-		count(1, r.SLOs[i].Verdict)
-	}
-	return met, judged
 }
 
 func scope(r *report.Report) string {
@@ -191,13 +167,14 @@ func thresholdKey(r *report.Threshold) string {
 }
 
 // comparable reports whether a line of the period before has all of its numbers.
-func comparable(c *report.Covered) bool { return c.KeptFrom.IsZero() && c.Coverage >= whole }
+func comparable(c *report.Covered) bool {
+	return c.KeptFrom.IsZero() && c.Coverage >= report.WholeCoverage
+}
 
 func (m *model) addAgreements(r *report.Report, before lines) {
 	t := m.table("Agreements").left("State", "Agreement", "Group").right("Score").before("Before", "Change").
 		left("Worst component").right("Coverage")
-	for _, i := range worstFirst(len(r.SLAs), func(i int) report.Verdict { return r.SLAs[i].Verdict }) {
-		x := &r.SLAs[i]
+	for _, x := range report.WorstFirst(r.SLAs, func(x *report.SLA) report.Verdict { return x.Verdict }) {
 		score, was, diff, worst := format.NoValue, format.NoValue, format.NoValue, format.NoValue
 		has := x.Verdict != report.NoData
 		if has {
@@ -230,8 +207,7 @@ func (m *model) addSLOs(r *report.Report, before lines) {
 	t := m.table("SLOs").left("State", "SLO", "Group").right("Objective", "Indicator").
 		columns(column{textOnly: true, hidden: !corrected}, []string{"Raw"}).before("Before").right("Budget spent").before("Before").
 		columns(column{textOnly: true}, []string{"Good"}).right("Bad", "Events").left("Worst day").right("Coverage")
-	for _, i := range worstFirst(len(r.SLOs), func(i int) report.Verdict { return r.SLOs[i].Verdict }) {
-		x := &r.SLOs[i]
+	for _, x := range report.WorstFirst(r.SLOs, func(x *report.SLO) report.Verdict { return x.Verdict }) {
 		s := x.Now.SLO
 		digits := format.Decimals(s.Objective)
 		indicator, raw, spent, worst := format.NoValue, format.NoValue, format.NoValue, format.NoValue
@@ -302,48 +278,24 @@ func (m *model) addThresholds(r *report.Report, before lines) {
 }
 
 func figures(r, before *report.Report) []figure {
-	met, judged := tally(r)
-	of := func(n [2]int, all [2]int, k int) string { return fmt.Sprintf("%d of %d", n[k], all[k]) }
-	warn, crit := violations(r)
-	out := []figure{
-		{Name: "Agreements met", Value: of(met, judged, 0), Bad: met[0] < judged[0]},
-		{Name: "Objectives met", Value: of(met, judged, 1), Bad: met[1] < judged[1]},
-		{Name: "Critical violations", Value: format.Count(crit), Bad: crit > 0},
-		{Name: "Warnings", Value: format.Count(warn)},
+	of := func(t report.Tally) string { return fmt.Sprintf("%d of %d", t.Met, t.Judged()) }
+	values := func(r *report.Report) []figure {
+		agreements, objectives, v, low := r.Agreements(), r.Objectives(), r.Violations(), r.LowestCoverage()
+		return []figure{
+			{Name: "Agreements met", Value: of(agreements), Bad: agreements.Breached > 0},
+			{Name: "Objectives met", Value: of(objectives), Bad: objectives.Breached > 0},
+			{Name: "Critical violations", Value: format.Count(v.Critical), Bad: v.Critical > 0},
+			{Name: "Warnings", Value: format.Count(v.Warning)},
+			{Name: "Coverage of the least observed line", Value: format.Percent(low, 1), Bad: low < report.WholeCoverage},
+		}
 	}
-	low := 1.0
-	each(r, func(c *report.Covered) { low = min(low, c.Coverage) })
-	out = append(out, figure{Name: "Coverage of the least observed line", Value: format.Percent(low, 1), Bad: low < whole})
-	if before == nil {
-		return out
-	}
-	met, judged = tally(before)
-	warn, crit = violations(before)
-	low = 1.0
-	each(before, func(c *report.Covered) { low = min(low, c.Coverage) })
-	for i, v := range []string{of(met, judged, 0), of(met, judged, 1), format.Count(crit), format.Count(warn), format.Percent(low, 1)} {
-		out[i].Before = v
+	out := values(r)
+	if before != nil {
+		for i, was := range values(before) {
+			out[i].Before = was.Value
+		}
 	}
 	return out
-}
-
-func each(r *report.Report, f func(*report.Covered)) {
-	for i := range r.SLOs {
-		f(&r.SLOs[i].Covered)
-	}
-	for i := range r.SLAs {
-		f(&r.SLAs[i].Covered)
-	}
-	for i := range r.Thresholds {
-		f(&r.Thresholds[i].Covered)
-	}
-}
-
-func violations(r *report.Report) (warn, crit uint64) {
-	for i := range r.Thresholds {
-		warn, crit = warn+r.Thresholds[i].Violations.Warning, crit+r.Thresholds[i].Violations.Critical
-	}
-	return warn, crit
 }
 
 func verdict(v report.Verdict) cell {
@@ -375,41 +327,4 @@ func coverage(c *report.Covered) string {
 		out += ", whole hours"
 	}
 	return out
-}
-
-// worstFirst orders lines: breached, without data, met, and those that inform only.
-func worstFirst(n int, v func(i int) report.Verdict) []int {
-	rank := map[report.Verdict]int{report.Breached: 0, report.NoData: 1, report.Met: 2, report.Informative: 3}
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return rank[v(a)] - rank[v(b)] })
-	return order
-}
-
-func notes(r *report.Report) []string {
-	out := []string{"An objective is met if the errors of this period alone stayed within what it allows. Budget spent is the share of the period's own error budget."}
-	corrected, kept, partial, rounded := false, false, false, false
-	for i := range r.SLOs {
-		corrected = corrected || r.SLOs[i].Corrected > 0
-	}
-	each(r, func(c *report.Covered) {
-		kept = kept || !c.KeptFrom.IsZero()
-		rounded = rounded || c.Rounded
-		partial = partial || c.Coverage < whole
-	})
-	if corrected {
-		out = append(out, "Planned maintenance is taken out, rounded outward to five minutes.")
-	}
-	if kept {
-		out = append(out, "Some counts do not reach back to the start of the period. Such lines say since when they count.")
-	}
-	if rounded {
-		out = append(out, report.RoundedNote)
-	}
-	if partial {
-		out = append(out, "Coverage below 100% means that the engine was not running, did not count by the present definition, that slices were backfilled when they were older than the window, or that rate limits dropped events. What happened then is not in the numbers.")
-	}
-	return append(out, "Late events are counted in the minute in which they happened, so a report that is made again later may count more.")
 }

@@ -3,7 +3,6 @@ package ui
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -225,36 +224,12 @@ func (ui *Handler) fillReportHead(p *reportPage, v site.View, ask report.Query) 
 func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
 	zones := map[string]bool{}
 	var until time.Time
-	kept, partial, corrected, rounded := false, false, false, false
-	see := func(c *report.Covered) {
+	r.Each(func(c *report.Covered) {
 		zones[c.Zone.String()] = true
 		if c.Span.To.After(until) {
 			until = c.Span.To
 		}
-		kept = kept || !c.KeptFrom.IsZero()
-		rounded = rounded || c.Rounded
-		partial = partial || c.Coverage < 0.9995
-	}
-	counts := map[report.Verdict]int{}
-	var agreed [2]int // met, breached
-	for i := range r.SLOs {
-		see(&r.SLOs[i].Covered)
-		counts[r.SLOs[i].Verdict]++
-		corrected = corrected || r.SLOs[i].Corrected > 0
-	}
-	for i := range r.SLAs {
-		x := &r.SLAs[i]
-		see(&x.Covered)
-		switch x.Verdict {
-		case report.Met:
-			agreed[0]++
-		case report.Breached:
-			agreed[1]++
-		}
-	}
-	for i := range r.Thresholds {
-		see(&r.Thresholds[i].Covered)
-	}
+	})
 	for z := range zones {
 		if p.Zones != "" {
 			p.Zones = "each row in its own time zone"
@@ -265,51 +240,27 @@ func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
 	if r.Running {
 		p.Running = "The period has not ended. These are the numbers up to " + until.In(time.UTC).Format("2006-01-02 15:04 UTC") + "."
 	}
-	p.Figures = reportFigures(r, counts, agreed)
+	p.Figures = reportFigures(r)
 	p.Services, p.Costs = ui.reportServices(v, r), site.NewCosts(r.Costs())
 	ui.fillReportIncidents(p, r)
-	p.Notes = reportNotes(kept, partial, corrected, rounded)
+	p.Notes = r.Notes()
 	ui.fillReportForecasts(p, r)
 }
 
-func reportFigures(r *report.Report, counts map[report.Verdict]int, agreed [2]int) []site.Figure {
-	low, events := 1.0, uint64(0)
+func reportFigures(r *report.Report) []site.Figure {
+	low := 1.0
 	for i := range r.SLOs {
 		low = min(low, r.SLOs[i].Coverage)
-		if !r.SLOs[i].Now.Informative {
-			events += r.SLOs[i].Net.Counts.Bad
-		}
 	}
-	var warn, crit uint64
-	for i := range r.Thresholds {
-		warn, crit = warn+r.Thresholds[i].Violations.Warning, crit+r.Thresholds[i].Violations.Critical
-	}
-	judged := counts[report.Met] + counts[report.Breached]
-	out := []site.Figure{
-		{Name: "Objectives met", Value: fmt.Sprintf("%s of %s", format.Count(counts[report.Met]), format.Count(judged)), Note: format.Plural(counts[report.NoData], "group") + " without data"},
-		{Name: "Objectives breached", Value: format.Count(counts[report.Breached]), Note: "service levels and groups", Bad: counts[report.Breached] > 0},
-		{Name: "Agreements met", Value: fmt.Sprintf("%s of %s", format.Count(agreed[0]), format.Count(agreed[0]+agreed[1])), Note: "every component met its objective", Bad: agreed[1] > 0},
-		{Name: "Violations", Value: format.Count(warn + crit), Note: format.Count(crit) + " critical, " + format.Count(warn) + " warnings"},
+	agreements, objectives, v := r.Agreements(), r.Objectives(), r.Violations()
+	of := func(t report.Tally) string { return format.Count(t.Met) + " of " + format.Count(t.Judged()) }
+	return []site.Figure{
+		{Name: "Objectives met", Value: of(objectives), Note: format.Plural(objectives.NoData, "group") + " without data"},
+		{Name: "Objectives breached", Value: format.Count(objectives.Breached), Note: "service levels and groups", Bad: objectives.Breached > 0},
+		{Name: "Agreements met", Value: of(agreements), Note: "every component met its objective", Bad: agreements.Breached > 0},
+		{Name: "Violations", Value: format.Count(v.Warning + v.Critical), Note: format.Count(v.Critical) + " critical, " + format.Count(v.Warning) + " warnings"},
 		{Name: "Coverage", Value: format.Percent(low, 1), Note: "of the period, lowest of all service levels", Partial: low < partialCoverage},
 	}
-	return out
-}
-
-func reportNotes(kept, partial, corrected, rounded bool) []string {
-	out := []string{"An objective is met if the errors within this period are at most what the objective allows. Budget spent is the share of the period's own error budget. It may differ from the budget of the objective's window."}
-	if corrected {
-		out = append(out, "Planned maintenance, rounded outward to five minutes, is excluded. Raw numbers include it, and are shown where they differ.")
-	}
-	if kept {
-		out = append(out, "Some counts do not go back to the start of the period. Such rows show when their counts begin and do not include what happened before. Agreements then leave out whole days.")
-	}
-	if rounded {
-		out = append(out, report.RoundedNote)
-	}
-	if partial {
-		out = append(out, "Coverage below 100%: for the rest of the time the engine was not running or counted by another definition, slices were backfilled when they were older than the window, or rate limits dropped events.")
-	}
-	return append(out, "Late events count in the minute they happened, so the same report may show more events later.")
 }
 
 // sinceText says since when a line counts, if not from the start, and whether its days are rounded.
@@ -336,8 +287,9 @@ func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService
 		}
 		return &out[i]
 	}
-	for _, i := range worstAgreements(r.SLAs) {
-		x := &r.SLAs[i]
+	agreements := report.WorstFirst(r.SLAs, func(x *report.SLA) report.Verdict { return x.Verdict })
+	slices.SortStableFunc(agreements, func(a, b *report.SLA) int { return cmp.Compare(a.SLA.Service, b.SLA.Service) })
+	for _, x := range agreements {
 		s := get(x.SLA.Service)
 		if len(s.Cards) >= mostReportRows {
 			s.MoreSLAs++
@@ -346,8 +298,9 @@ func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService
 		card := reportCard{slaCard: ui.newCard(v.Rep, &x.SLAReport), Verdict: verdictMark(x.Verdict), Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered)}
 		s.Cards = append(s.Cards, card)
 	}
-	for _, i := range worstRows(r.SLOs) {
-		x := &r.SLOs[i]
+	rows := report.WorstFirst(r.SLOs, func(x *report.SLO) report.Verdict { return x.Verdict })
+	slices.SortStableFunc(rows, func(a, b *report.SLO) int { return cmp.Compare(a.Now.SLO.ID.Service(), b.Now.SLO.ID.Service()) })
+	for _, x := range rows {
 		s := get(x.Now.SLO.ID.Service())
 		if len(s.Rows) >= mostReportRows {
 			s.MoreRows++
@@ -374,31 +327,6 @@ func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService
 		}
 	}
 	return out
-}
-
-// worstRows orders lines: by service, then what was breached, without data, met
-// and informs only; equal ones as the report has them.
-func worstRows(rows []report.SLO) []int {
-	return worstLines(len(rows), func(i int) (string, report.Verdict) { return rows[i].Now.SLO.ID.Service(), rows[i].Verdict })
-}
-
-// worstAgreements is worstRows for agreements.
-func worstAgreements(rows []report.SLA) []int {
-	return worstLines(len(rows), func(i int) (string, report.Verdict) { return rows[i].SLA.Service, rows[i].Verdict })
-}
-
-func worstLines(n int, line func(int) (service string, v report.Verdict)) []int {
-	rank := map[report.Verdict]int{report.Breached: 0, report.NoData: 1, report.Met: 2, report.Informative: 3}
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		as, av := line(a)
-		bs, bv := line(b)
-		return cmp.Or(cmp.Compare(as, bs), rank[av]-rank[bv])
-	})
-	return order
 }
 
 func (ui *Handler) newReportRow(x *report.SLO) reportRow {
