@@ -15,6 +15,6 @@ func BenchmarkAll(b *testing.B) {
 	for b.Loop() {
 		ds, err := dashboards.All(c.in, c.o)
 		require.NoError(b, err)
-		require.Len(b, ds, 8)
+		require.Len(b, ds, 12)
 	}
 }

@@ -105,8 +105,17 @@ func All(in rules.Spec, o Options) ([]Dashboard, error) {
 		boards = append(boards, g.detailBoard())
 	}
 	if in.ReadsEvents() || o.Engine {
-		boards = append(boards, g.ingestBoard(), g.reliabilityBoard(), g.deliveryBoard(), g.admissionBoard(), g.internalsBoard(),
-			g.brokersBoard(), g.outboxBoard())
+		files, err := engineBoards()
+		if err != nil {
+			return nil, err
+		}
+		for i := range files {
+			b, err := g.engineBoard(&files[i])
+			if err != nil {
+				return nil, fmt.Errorf("dashboard %s: %w", files[i].UID, err)
+			}
+			boards = append(boards, b)
+		}
 	}
 	var out []Dashboard
 	for _, b := range boards {

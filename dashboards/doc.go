@@ -1,10 +1,10 @@
 // Package dashboards makes Grafana dashboards for what a spec promises and for
-// the engine itself: Go values with the types of Grafana's classic JSON model
+// the engine itself, with the types of Grafana's classic JSON model
 // (schema v1), which every Grafana from version 9 on imports as it is.
 //
 // A dashboard holds one panel for a question, not one for an SLO: which SLOs,
 // agreements and groups it shows is picked by variables, so that a thousand SLOs
-// make the same eight dashboards as one. The spec decides which labels can be
+// make the same dashboards as one. The spec decides which labels can be
 // picked, which windows and thresholds are drawn, and which rows there are.
 //
 // Long windows come from recorded series only, so that opening a dashboard
@@ -14,7 +14,8 @@
 //
 // The package reads no clock, no file and no Grafana: the same spec gives the
 // same bytes. It does not know how dashboards get into a Grafana, apart from the
-// two forms of packing, Provider and ConfigMaps. It does not know names of
-// series by heart: recorded and exported series come from packages rules and
-// rules/series, and the engine's own metrics from package reliability/metric.
+// two forms of packing, Provider and ConfigMaps. Recorded and exported series come
+// from packages rules and rules/series. The dashboards of engines and relays depend
+// on no spec and are files in boards, whose names of metrics tests compare with
+// package reliability/metric.
 package dashboards

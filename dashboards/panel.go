@@ -7,17 +7,14 @@ import (
 
 // Units of Grafana that are used here.
 const (
-	unitNone     = "none"
-	unitShort    = "short"
-	unitScore    = "none" // 0 to 100 points
-	unitRatio    = "percentunit"
-	unitSeconds  = "s"
-	unitBytes    = "bytes"
-	unitByteRate = "binBps"
-	unitRate     = "ops" // events, requests or records per second
-	unitMinutely = "opm" // the same per minute
-	unitBurn     = "none"
-	unitMoney    = "none"
+	unitNone    = "none"
+	unitShort   = "short"
+	unitScore   = "none" // 0 to 100 points
+	unitRatio   = "percentunit"
+	unitSeconds = "s"
+	unitRate    = "ops" // events, requests or records per second
+	unitBurn    = "none"
+	unitMoney   = "none"
 )
 
 // Colours by meaning. Panels say the state in words or numbers, too.
@@ -26,7 +23,6 @@ const (
 	warning = "orange"
 	bad     = "red"
 	neutral = "text"
-	blue    = "blue"
 )
 
 // A query is one line of a panel. The legend is shown with the labels of each

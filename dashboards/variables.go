@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 )
 
@@ -54,15 +53,6 @@ func hidden(name, value string) variable {
 // text is a variable that the reader types in.
 func textVariable(name, label, about, value string) variable {
 	return variable{Name: name, Label: label, Description: about, Type: "textbox", Query: value, Current: current{Text: value, Value: value}}
-}
-
-// engineVariables pick engines.
-func (g *generator) engineVariables() []variable {
-	return []variable{
-		sourceVariable(),
-		several("job", "Job", "Scrape job of the engine.", "job", metric.BuildInfo.Name),
-		several("instance", "Engine", "One engine, or all.", "instance", metric.BuildInfo.Name+`{job=~"$job"}`),
-	}
 }
 
 // sloVariables pick services and the values of group labels.
