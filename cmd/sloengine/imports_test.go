@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"slo/spec/keys":                {"sla", "slo/yamldoc/shape"},
 	"slo/spec":                     {"rules/series", "slo", "sla", "slo/suggest", "slo/yamldoc", "slo/yamlgen", "reliability/fsys"},
 	"slo/inflight":                 {},
-	"slo/fold":                     {"slo", "slo/inflight", "ingest/event"},
+	"slo/fold":                     {"slo", "slo/inflight", "ingest/binread", "ingest/event"},
 	"sla":                          {"slo", "sla/forecast"},
 	"sla/evaluator":                {"slo", "slo/fold", "sla", "reliability/health"},
 	"sla/fleet":                    {"slo", "slo/fold", "sla/annotation", "sla/evaluator", "ingest/binread", "reliability/remote"},

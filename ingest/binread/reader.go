@@ -1,5 +1,5 @@
-// Package binread reads the fields of binary formats: varints, texts and counts of entries. It does not know what the
-// fields mean, and verifies no checksums.
+// Package binread appends and reads the fields of binary formats: varints, texts and counts of entries. It does not know
+// what the fields mean, and verifies no checksums.
 package binread
 
 import "encoding/binary"
@@ -20,13 +20,19 @@ func (r *Reader) Bad() bool { return r.bad }
 // Done reports whether all fields were valid and nothing is left.
 func (r *Reader) Done() bool { return !r.bad && len(r.Rest) == 0 }
 
-func (r *Reader) fail() { r.Rest, r.bad = nil, true }
+// Fail makes the field invalid that was read last.
+func (r *Reader) Fail() { r.Rest, r.bad = nil, true }
 
-// Uint reads an unsigned varint.
+// Uint reads an unsigned varint. Most are below 128, so that case does not call encoding/binary.
 func (r *Reader) Uint() uint64 {
+	if len(r.Rest) > 0 && r.Rest[0] < 0x80 {
+		v := uint64(r.Rest[0])
+		r.Rest = r.Rest[1:]
+		return v
+	}
 	v, n := binary.Uvarint(r.Rest)
 	if n <= 0 {
-		r.fail()
+		r.Fail()
 		return 0
 	}
 	r.Rest = r.Rest[n:]
@@ -40,7 +46,7 @@ func (r *Reader) Int() int64 { return int64(r.Uint()) }
 func (r *Reader) Varint() int64 {
 	v, n := binary.Varint(r.Rest)
 	if n <= 0 {
-		r.fail()
+		r.Fail()
 		return 0
 	}
 	r.Rest = r.Rest[n:]
@@ -52,7 +58,7 @@ func (r *Reader) Varint() int64 {
 func (r *Reader) Count(minBytes int) int {
 	n := r.Uint()
 	if n > uint64(len(r.Rest)/minBytes) {
-		r.fail()
+		r.Fail()
 		return 0
 	}
 	return int(n)
@@ -61,7 +67,7 @@ func (r *Reader) Count(minBytes int) int {
 // Take reads n bytes, which refer to Rest.
 func (r *Reader) Take(n int) []byte {
 	if n > len(r.Rest) {
-		r.fail()
+		r.Fail()
 		return nil
 	}
 	b := r.Rest[:n:n]
@@ -74,3 +80,58 @@ func (r *Reader) Bytes() []byte { return r.Take(r.Count(1)) }
 
 // Text reads a length and a text of as many bytes.
 func (r *Reader) Text() string { return string(r.Bytes()) }
+
+// AppendText appends what Text reads.
+func AppendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// Texts reads a count and as many texts. It is nil if there are none.
+func (r *Reader) Texts() (out []string) {
+	for range r.Count(1) {
+		out = append(out, r.Text())
+	}
+	return out
+}
+
+// AppendTexts appends what Texts reads.
+func AppendTexts(b []byte, list []string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, s := range list {
+		b = AppendText(b, s)
+	}
+	return b
+}
+
+// Counts reads a count and as many unsigned varints. It is nil if there are none.
+func (r *Reader) Counts() []uint64 {
+	n := r.Count(1)
+	if n == 0 {
+		return nil
+	}
+	out := make([]uint64, n)
+	for i := range out {
+		out[i] = r.Uint()
+	}
+	return out
+}
+
+// AppendCounts appends what Counts reads.
+func AppendCounts(b []byte, counts []uint64) []byte {
+	b = binary.AppendUvarint(b, uint64(len(counts)))
+	for _, n := range counts {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+// Bool reads whether a varint is 1.
+func (r *Reader) Bool() bool { return r.Uint() == 1 }
+
+// AppendBool appends what Bool reads.
+func AppendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}

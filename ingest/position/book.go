@@ -194,7 +194,7 @@ func (b *Book) Encode(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, b.moves)
 	dst = binary.AppendUvarint(dst, uint64(len(b.sources)))
 	for _, source := range b.Sources() {
-		dst = appendText(dst, source)
+		dst = binread.AppendText(dst, source)
 		streams := slices.SortedFunc(maps.Values(b.sources[source]), func(a, b *entry) int { return compare(a.Stream, b.Stream) })
 		dst = binary.AppendUvarint(dst, uint64(len(streams)))
 		for _, e := range streams {

@@ -48,7 +48,7 @@ const NoEpoch = -1
 
 // Append appends the form that a record holds. Generations follow where there are any, or backlogs, which follow them.
 func Append(dst []byte, source string, progress []Progress) []byte {
-	dst = appendText(dst, source)
+	dst = binread.AppendText(dst, source)
 	dst = binary.AppendUvarint(dst, uint64(len(progress)))
 	generations, backlogs := false, false
 	for i := range progress {
@@ -71,7 +71,7 @@ func Append(dst []byte, source string, progress []Progress) []byte {
 
 // append writes all but the generation and the backlog, and offsets as distances from the offset before, so that a range takes a few bytes.
 func (p *Progress) append(dst []byte) []byte {
-	dst = appendText(dst, p.Stream.Name)
+	dst = binread.AppendText(dst, p.Stream.Name)
 	dst = append(dst, p.Stream.ID[:]...)
 	dst = binary.AppendVarint(dst, int64(p.Stream.Partition))
 	dst = binary.AppendVarint(dst, int64(p.Epoch))
@@ -93,11 +93,6 @@ func (p *Progress) append(dst []byte) []byte {
 		at = m.Offset
 	}
 	return dst
-}
-
-func appendText(dst []byte, s string) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(s)))
-	return append(dst, s...)
 }
 
 // minBytes is the least that a Progress takes: an empty name, an ID, and four varints.

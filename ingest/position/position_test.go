@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/sloengine/sloengine/ingest/binread"
 )
 
 func TestAppendAndParse(t *testing.T) {
@@ -181,7 +183,7 @@ func TestGenerations(t *testing.T) {
 // A checkpoint of format 1 has no generations.
 func TestRestoreFormat1(t *testing.T) {
 	p := Progress{Stream: Stream{Name: "orders", Partition: 2}, Epoch: 1, Ranges: []Range{{3, 5}}}
-	data := append([]byte{1, 7, 1}, appendText(nil, "kafka")...)
+	data := append([]byte{1, 7, 1}, binread.AppendText(nil, "kafka")...)
 	data = p.append(append(data, 1, 6)) // one stream, moved by the sixth position
 	b := NewBook()
 	require.NoError(t, b.Restore(data))

@@ -66,7 +66,7 @@ func EncodeCounts(c *Counts) []byte {
 	b = binary.AppendUvarint(b, uint64(len(c.Reads)))
 	for i := range c.Reads {
 		r := &c.Reads[i]
-		b = appendBool(appendBool(b, r.Known), r.Sliced)
+		b = binread.AppendBool(binread.AppendBool(b, r.Known), r.Sliced)
 		b = binary.AppendUvarint(b, uint64(len(r.Edges)))
 		for _, e := range r.Edges {
 			b = binary.AppendUvarint(b, uint64(e))
@@ -76,7 +76,7 @@ func EncodeCounts(c *Counts) []byte {
 		for _, rows := range r.Groups {
 			b = binary.AppendUvarint(b, uint64(len(rows)))
 			for _, bins := range rows {
-				b = appendCounts(b, bins)
+				b = binread.AppendCounts(b, bins)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func DecodeCounts(data []byte, q *CountsQuery) (*Counts, error) {
 	}
 	for i := range c.Reads {
 		x := &c.Reads[i]
-		x.Known, x.Sliced = r.bool(), r.bool()
+		x.Known, x.Sliced = r.Bool(), r.Bool()
 		for range r.Count(1) {
 			x.Edges = append(x.Edges, time.Duration(r.Uint()))
 		}
@@ -121,7 +121,7 @@ func DecodeCounts(data []byte, q *CountsQuery) (*Counts, error) {
 			}
 			x.Groups[g] = make([][]uint64, rows)
 			for k := range rows {
-				if x.Groups[g][k] = r.counts(); len(x.Groups[g][k]) != len(x.Groups[g][0]) {
+				if x.Groups[g][k] = r.Counts(); len(x.Groups[g][k]) != len(x.Groups[g][0]) {
 					return nil, ErrFormat
 				}
 			}

@@ -25,7 +25,7 @@ func Decode(data []byte, cfg *fold.Config, req *fold.Request) (*Answer, error) {
 	}
 	r := reader{binread.New(data[1:])}
 	a := &Answer{Run: r.Text(), Request: r.Uint()}
-	if r.bool() {
+	if r.Bool() {
 		a.Sums = &fold.Sums{Now: req.Now}
 		if err := r.sums(a.Sums, cfg, req); err != nil {
 			return nil, err
@@ -65,7 +65,7 @@ func (r *reader) sums(s *fold.Sums, cfg *fold.Config, req *fold.Request) error {
 		for range r.Count(1) {
 			d.Buckets = append(d.Buckets, time.Duration(r.Uint()))
 		}
-		d.Counts, d.Sum, d.SumSeconds = r.counts(), time.Duration(r.Uint()), math.Float64frombits(r.Uint())
+		d.Counts, d.Sum, d.SumSeconds = r.Counts(), time.Duration(r.Uint()), math.Float64frombits(r.Uint())
 		if !r.Bad() && len(d.Counts) != len(d.Buckets)+1 {
 			return ErrFormat
 		}
@@ -85,7 +85,7 @@ func (r *reader) indicator(s *fold.Sums, ind *fold.Indicator, req *fold.Request)
 	if e.Indicator != ind.ID {
 		return fmt.Errorf("it counts %q in the place of %q", e.Indicator, ind.ID)
 	}
-	if dropped := r.counts(); len(dropped) == len(req.Spans) {
+	if dropped := r.Counts(); len(dropped) == len(req.Spans) {
 		e.Loss = &fold.Loss{Dropped: dropped, Offered: make([]uint64, len(dropped))}
 	} else if len(dropped) > 0 {
 		return ErrFormat
@@ -103,7 +103,7 @@ func (r *reader) indicator(s *fold.Sums, ind *fold.Indicator, req *fold.Request)
 		g := fold.Group{Indicator: ind, Values: r.texts(), Generation: e.Generation, Since: e.Since}
 		g.LastEvent = r.time()
 		if ind.Slice == nil {
-			g.Total, g.Old = r.counts(), r.counts()
+			g.Total, g.Old = r.Counts(), r.Counts()
 			if have := int(r.Uint()); !r.Bad() && (have != spans || len(g.Total) != bins || len(g.Old) != 0 && len(g.Old) != bins || len(r.Rest) < spans*bins) {
 				return ErrFormat
 			}
@@ -115,7 +115,7 @@ func (r *reader) indicator(s *fold.Sums, ind *fold.Indicator, req *fold.Request)
 			for i := range g.Spans {
 				g.Spans[i] = flat[i*bins : (i+1)*bins : (i+1)*bins]
 			}
-			if g.Excess = r.counts(); len(g.Excess) != 0 && len(g.Excess) != spans {
+			if g.Excess = r.Counts(); len(g.Excess) != 0 && len(g.Excess) != spans {
 				return ErrFormat
 			}
 			if err := r.moved(&g, bins); err != nil {
@@ -145,11 +145,11 @@ func (r *reader) moved(g *fold.Group, bins int) error {
 			m.Spans = make([][]uint64, k)
 		}
 		for i := range m.Spans {
-			if m.Spans[i] = r.counts(); len(m.Spans[i]) != 0 && len(m.Spans[i]) != bins {
+			if m.Spans[i] = r.Counts(); len(m.Spans[i]) != 0 && len(m.Spans[i]) != bins {
 				return ErrFormat
 			}
 		}
-		m.Excess = r.counts()
+		m.Excess = r.Counts()
 		for _, k := range [2]int{len(m.Spans), len(m.Excess)} {
 			if k != 0 && k != len(g.Spans) {
 				return ErrFormat
@@ -201,7 +201,7 @@ func (r *reader) raw() fold.RawSlices {
 		s := fold.RawStore{Per: time.Duration(r.Varint()), Keep: time.Duration(r.Varint()), First: r.Varint(), Next: r.Varint()}
 		for range r.Count(5) {
 			c := fold.RawColumn{At: uint32(min(r.Uint(), math.MaxUint32)), Indicator: r.Text(), Values: r.texts(), From: r.Varint()}
-			c.Dropped = r.bool()
+			c.Dropped = r.Bool()
 			s.Columns = append(s.Columns, c)
 		}
 		for range r.Count(2) {
@@ -209,7 +209,7 @@ func (r *reader) raw() fold.RawSlices {
 		}
 		out.Stores = append(out.Stores, s)
 	}
-	out.More = r.bool()
+	out.More = r.Bool()
 	out.Next = fold.RawCursor{Store: int(min(r.Uint(), 1<<20)), Slice: r.Varint()}
 	return out
 }

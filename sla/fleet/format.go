@@ -48,7 +48,7 @@ func RequestSum(r *fold.Request) uint64 {
 		span(s)
 	}
 	for _, id := range slices.Sorted(maps.Keys(r.Extra)) {
-		b = appendText(b, id)
+		b = binread.AppendText(b, id)
 		for _, s := range r.Extra[id] {
 			span(s)
 		}
@@ -61,7 +61,7 @@ func RequestSum(r *fold.Request) uint64 {
 func Encode(a *Answer) []byte {
 	b := make([]byte, 0, 64<<10)
 	b = append(b, FormatVersion)
-	b = appendText(b, a.Run)
+	b = binread.AppendText(b, a.Run)
 	b = binary.AppendUvarint(b, a.Request)
 	if a.Sums == nil { // more slices to an answer before
 		b = append(b, 0)
@@ -86,20 +86,20 @@ func Encode(a *Answer) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s.Traffic)))
 	for i := range s.Traffic {
 		t := &s.Traffic[i]
-		b = appendText(appendText(appendText(appendText(b, t.Service), t.Type), t.Outcome), t.Severity)
-		b = appendTexts(b, t.Dimensions)
+		b = binread.AppendText(binread.AppendText(binread.AppendText(binread.AppendText(b, t.Service), t.Type), t.Outcome), t.Severity)
+		b = binread.AppendTexts(b, t.Dimensions)
 		b = appendTime(binary.AppendUvarint(b, t.Count), t.LastEvent)
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.Durations)))
 	for i := range s.Durations {
 		d := &s.Durations[i]
-		b = appendText(appendText(appendText(b, d.Service), d.Type), d.Outcome)
-		b = appendTexts(b, d.Dimensions)
+		b = binread.AppendText(binread.AppendText(binread.AppendText(b, d.Service), d.Type), d.Outcome)
+		b = binread.AppendTexts(b, d.Dimensions)
 		b = binary.AppendUvarint(b, uint64(len(d.Buckets)))
 		for _, edge := range d.Buckets {
 			b = binary.AppendUvarint(b, uint64(edge))
 		}
-		b = appendCounts(b, d.Counts)
+		b = binread.AppendCounts(b, d.Counts)
 		b = binary.AppendUvarint(b, uint64(d.Sum))
 		b = appendFloat(b, d.SumSeconds)
 	}
@@ -110,7 +110,7 @@ func Encode(a *Answer) []byte {
 
 // appendIndicator writes what an indicator counted: its era, then its groups.
 func appendIndicator(b []byte, e *fold.Era, groups []fold.Group) []byte {
-	b = appendText(b, e.Indicator)
+	b = binread.AppendText(b, e.Indicator)
 	b = binary.AppendUvarint(b, uint64(e.Generation))
 	b = appendTime(b, e.Since)
 	b = appendSpans(b, e.Backfilled)
@@ -118,31 +118,31 @@ func appendIndicator(b []byte, e *fold.Era, groups []fold.Group) []byte {
 	if e.Loss != nil {
 		dropped = e.Loss.Dropped
 	}
-	b = appendCounts(b, dropped)
+	b = binread.AppendCounts(b, dropped)
 	b = binary.AppendUvarint(b, uint64(len(groups)))
 	for i := range groups {
 		g := &groups[i]
-		b = appendTexts(b, g.Values)
+		b = binread.AppendTexts(b, g.Values)
 		b = appendTime(b, g.LastEvent)
 		if g.Indicator.Slice != nil {
 			continue
 		}
-		b = appendCounts(b, g.Total)
-		b = appendCounts(b, g.Old)
+		b = binread.AppendCounts(b, g.Total)
+		b = binread.AppendCounts(b, g.Old)
 		b = binary.AppendUvarint(b, uint64(len(g.Spans)))
 		for _, bins := range g.Spans {
 			for _, n := range bins {
 				b = binary.AppendUvarint(b, n)
 			}
 		}
-		b = appendCounts(b, g.Excess)
+		b = binread.AppendCounts(b, g.Excess)
 		b = binary.AppendUvarint(b, uint64(len(g.Moved)))
 		for _, m := range g.Moved {
 			b = binary.AppendUvarint(b, uint64(len(m.Spans)))
 			for _, bins := range m.Spans {
-				b = appendCounts(b, bins)
+				b = binread.AppendCounts(b, bins)
 			}
-			b = appendCounts(b, m.Excess)
+			b = binread.AppendCounts(b, m.Excess)
 		}
 	}
 	return b
@@ -155,7 +155,7 @@ func appendStats(b []byte, s *fold.Stats) []byte {
 	for _, m := range []map[string]uint64{s.Unmeasured, s.Dropped} {
 		b = binary.AppendUvarint(b, uint64(len(m)))
 		for _, k := range slices.Sorted(maps.Keys(m)) {
-			b = binary.AppendUvarint(appendText(b, k), m[k])
+			b = binary.AppendUvarint(binread.AppendText(b, k), m[k])
 		}
 	}
 	return b
@@ -173,39 +173,19 @@ func appendRaw(b []byte, r *fold.RawSlices) []byte {
 		b = binary.AppendUvarint(b, uint64(len(s.Columns)))
 		for _, c := range s.Columns {
 			b = binary.AppendUvarint(b, uint64(c.At))
-			b = appendTexts(appendText(b, c.Indicator), c.Values)
+			b = binread.AppendTexts(binread.AppendText(b, c.Indicator), c.Values)
 			b = binary.AppendVarint(b, c.From)
-			b = appendBool(b, c.Dropped)
+			b = binread.AppendBool(b, c.Dropped)
 		}
 		b = binary.AppendUvarint(b, uint64(len(s.Blocks)))
 		for _, x := range s.Blocks {
 			b = binary.AppendVarint(b, x.Number)
-			b = appendText(b, string(x.Data))
+			b = binread.AppendText(b, string(x.Data))
 		}
 	}
-	b = appendBool(b, r.More)
+	b = binread.AppendBool(b, r.More)
 	b = binary.AppendUvarint(b, uint64(r.Next.Store))
 	return binary.AppendVarint(b, r.Next.Slice)
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-func appendTexts(b []byte, list []string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(list)))
-	for _, s := range list {
-		b = appendText(b, s)
-	}
-	return b
-}
-
-func appendCounts(b []byte, list []uint64) []byte {
-	b = binary.AppendUvarint(b, uint64(len(list)))
-	for _, n := range list {
-		b = binary.AppendUvarint(b, n)
-	}
-	return b
 }
 
 func appendSpans(b []byte, spans []slo.Span) []byte {
@@ -224,35 +204,11 @@ func appendTime(b []byte, t time.Time) []byte {
 	return binary.AppendVarint(b, t.UnixNano())
 }
 
-func appendBool(b []byte, v bool) []byte {
-	if v {
-		return append(b, 1)
-	}
-	return append(b, 0)
-}
-
 // reader reads the fields. Every count of entries is bounded by the bytes that are left.
 type reader struct{ binread.Reader }
 
-func (r *reader) texts() []string {
-	out := make([]string, r.Count(1))
-	for i := range out {
-		out[i] = r.Text()
-	}
-	return out
-}
-
-func (r *reader) counts() []uint64 {
-	n := r.Count(1)
-	if n == 0 {
-		return nil
-	}
-	out := make([]uint64, n)
-	for i := range out {
-		out[i] = r.Uint()
-	}
-	return out
-}
+// texts is never nil, as the values of a group are not.
+func (r *reader) texts() []string { return append([]string{}, r.Texts()...) }
 
 func (r *reader) time() time.Time {
 	ns := r.Varint()
@@ -273,5 +229,3 @@ func (r *reader) spans() []slo.Span {
 	}
 	return out
 }
-
-func (r *reader) bool() bool { return r.Uint() == 1 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -20,7 +21,7 @@ func appendInFlight(b []byte, all []slo.InFlight) []byte {
 	b = binary.AppendUvarint(b, uint64(len(all)))
 	for i := range all {
 		x := &all[i]
-		b = appendText(b, string(x.SLO))
+		b = binread.AppendText(b, string(x.SLO))
 		b = appendTime(b, x.Oldest)
 		for _, n := range counters(x) {
 			b = binary.AppendUvarint(b, *n)
@@ -28,16 +29,16 @@ func appendInFlight(b []byte, all []slo.InFlight) []byte {
 		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(x.Held)), uint64(x.Bytes))
 		b = binary.AppendUvarint(b, uint64(len(x.Groups)))
 		for _, g := range x.Groups {
-			b = binary.AppendUvarint(appendTexts(b, g.Group), uint64(len(g.Stages)))
+			b = binary.AppendUvarint(binread.AppendTexts(b, g.Group), uint64(len(g.Stages)))
 			for _, s := range g.Stages {
-				b = binary.AppendUvarint(binary.AppendUvarint(appendText(b, s.Stage), s.Open), s.Overdue)
+				b = binary.AppendUvarint(binary.AppendUvarint(binread.AppendText(b, s.Stage), s.Open), s.Overdue)
 			}
 		}
 		b = binary.AppendUvarint(b, uint64(len(x.Items)))
 		for _, it := range x.Items {
-			b = appendTexts(appendBool(appendText(b, it.Key), it.Cut), it.Group)
-			b = appendTime(appendTime(appendTime(appendText(b, it.Stage), it.Start), it.Since), it.Deadline)
-			b = appendBool(b, it.Overdue)
+			b = binread.AppendTexts(binread.AppendBool(binread.AppendText(b, it.Key), it.Cut), it.Group)
+			b = appendTime(appendTime(appendTime(binread.AppendText(b, it.Stage), it.Start), it.Since), it.Deadline)
+			b = binread.AppendBool(b, it.Overdue)
 		}
 	}
 	return b
@@ -72,8 +73,8 @@ func (r *reader) inFlight(s *fold.Sums, cfg *fold.Config) error {
 			x.Groups = append(x.Groups, g)
 		}
 		for range r.Count(8) {
-			it := slo.InFlightItem{Key: r.Text(), Cut: r.bool(), Group: r.texts(), Stage: r.Text(), Start: r.time(), Since: r.time(), Deadline: r.time()}
-			it.Overdue = r.bool()
+			it := slo.InFlightItem{Key: r.Text(), Cut: r.Bool(), Group: r.texts(), Stage: r.Text(), Start: r.time(), Since: r.time(), Deadline: r.time()}
+			it.Overdue = r.Bool()
 			x.Items = append(x.Items, it)
 		}
 		if !fits || r.Bad() || len(x.Items) > slo.MaxInFlightItems {

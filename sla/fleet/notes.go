@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -22,7 +23,7 @@ type Notes struct {
 }
 
 func appendNotes(b []byte, n *Notes) []byte {
-	b = appendBool(binary.AppendUvarint(b, n.Changes), n.Same)
+	b = binread.AppendBool(binary.AppendUvarint(b, n.Changes), n.Same)
 	if n.Same {
 		return b
 	}
@@ -31,7 +32,7 @@ func appendNotes(b []byte, n *Notes) []byte {
 		a := &n.All[i]
 		b = appendTime(appendTime(b, a.At), a.Created)
 		for _, text := range []string{a.ID, string(a.Kind), a.Service, a.Text, a.Author} {
-			b = appendText(b, text)
+			b = binread.AppendText(b, text)
 		}
 	}
 	return b
@@ -39,7 +40,7 @@ func appendNotes(b []byte, n *Notes) []byte {
 
 // notes reads annotations. One that is invalid is left out, since it says nothing about the counts.
 func (r *reader) notes() (n Notes, err error) {
-	if n.Changes, n.Same = r.Uint(), r.bool(); n.Same {
+	if n.Changes, n.Same = r.Uint(), r.Bool(); n.Same {
 		return n, nil
 	}
 	told := r.Count(7)

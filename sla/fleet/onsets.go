@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -26,19 +27,19 @@ type Affected struct {
 
 // appendOnsets writes onsets; known is false if those of that time are not retained any more.
 func appendOnsets(b []byte, known bool, all []Onset) []byte {
-	b = binary.AppendUvarint(appendBool(b, known), uint64(len(all)))
+	b = binary.AppendUvarint(binread.AppendBool(b, known), uint64(len(all)))
 	for _, o := range all {
-		b = appendTime(appendText(b, o.Incident), o.At)
+		b = appendTime(binread.AppendText(b, o.Incident), o.At)
 		b = binary.AppendUvarint(b, uint64(len(o.Affected)))
 		for _, a := range o.Affected {
-			b = appendTexts(appendText(b, string(a.ID)), a.Group)
+			b = binread.AppendTexts(binread.AppendText(b, string(a.ID)), a.Group)
 		}
 	}
 	return b
 }
 
 func (r *reader) onsets() (known bool, all []Onset) {
-	known = r.bool()
+	known = r.Bool()
 	for range min(r.Count(3), MaxOnsets) {
 		o := Onset{Incident: r.Text(), At: r.time()}
 		for range r.Count(2) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/slo/inflight"
 )
 
@@ -35,8 +36,8 @@ func (fl *flight) appendParts(parts []Part) []Part {
 
 // readFlight reads a part into a table whose options are told later.
 func (x *restoring) readFlight(number uint64, part int, r *reader) error {
-	version := r.uvarint()
-	if r.bad {
+	version := r.Uint()
+	if r.Bad() {
 		return r.done()
 	}
 	t := x.tables[number]
@@ -50,8 +51,8 @@ func (x *restoring) readFlight(number uint64, part int, r *reader) error {
 		}
 		x.tables[number] = t
 	}
-	data := r.b
-	r.b = nil
+	data := r.Rest
+	r.Rest = nil
 	return t.RestorePart(part, version, data)
 }
 
@@ -66,7 +67,7 @@ func (f *Fold) appendFlights(b []byte) []byte {
 			continue
 		}
 		b = binary.AppendUvarint(b, fl.number)
-		b = appendStrings(b, fl.stages)
+		b = binread.AppendTexts(b, fl.stages)
 		for _, g := range ind.sorted {
 			b = binary.AppendUvarint(b, uint64(g.number))
 		}
@@ -77,21 +78,21 @@ func (f *Fold) appendFlights(b []byte) []byte {
 
 // readFlights is the inverse of appendFlights, and puts the parts in their places.
 func (f *Fold) readFlights(r *reader, x *restoring) error {
-	f.delay = delay{r.varint(), r.varint()}
-	f.lastFlight = r.uvarint()
+	f.delay = delay{r.Varint(), r.Varint()}
+	f.lastFlight = r.Uint()
 	for _, ind := range f.inds {
 		fl := ind.flight
 		if fl == nil {
 			continue
 		}
-		fl.number = r.uvarint()
-		stages := r.strings()
+		fl.number = r.Uint()
+		stages := r.Texts()
 		if len(stages) == 0 || len(stages) > maxStages+2 || stages[0] != "" {
 			return fmt.Errorf("%w: stages of %s", errSnapshot, ind.spec.ID)
 		}
 		fl.setStages(stages)
 		for _, g := range ind.sorted {
-			n := r.uvarint()
+			n := r.Uint()
 			if n > maxColumns {
 				return fmt.Errorf("%w: groups of %s", errSnapshot, ind.spec.ID)
 			}
@@ -109,11 +110,11 @@ func (f *Fold) readFlights(r *reader, x *restoring) error {
 			fl.table = t
 			delete(x.tables, fl.number)
 		}
-		if r.bad {
+		if r.Bad() {
 			return r.done()
 		}
 		var err error
-		if r.b, err = fl.table.RestoreHead(r.b); err != nil {
+		if r.Rest, err = fl.table.RestoreHead(r.Rest); err != nil {
 			return fmt.Errorf("%w: %w", errSnapshot, err)
 		}
 		if err := fl.table.FinishRestore(len(fl.groups), len(fl.stages)); err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/sloengine/sloengine/ingest/binread"
 )
 
 // This file parks generations that no indicator counts for, so that a configuration that comes back finds its
@@ -97,7 +99,7 @@ func (f *Fold) park(o *indicator) error {
 	var buf []byte
 	for _, part := range sub.Parts() {
 		buf = part.Encode(buf[:0])
-		p.data = appendString(p.data, part.Name)
+		p.data = binread.AppendText(p.data, part.Name)
 		p.data = append(binary.AppendUvarint(p.data, uint64(len(buf))), buf...)
 	}
 	p.data = slices.Clone(p.data) // without the room to grow
@@ -119,14 +121,14 @@ func (p *parked) thaw() (*Fold, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := reader{b: p.data}
-	for len(r.b) > 0 {
-		name := r.string()
-		if err := sub.RestorePart(name, r.bytes()); err != nil {
+	r := newReader(p.data)
+	for len(r.Rest) > 0 {
+		name := r.Text()
+		if err := sub.RestorePart(name, r.Bytes()); err != nil {
 			return nil, err
 		}
 	}
-	if r.bad {
+	if r.Bad() {
 		return nil, fmt.Errorf("%w: parked generation %d", errSnapshot, p.number)
 	}
 	if err := sub.FinishRestore(); err != nil {
@@ -282,17 +284,17 @@ func (p *parked) appendTo(b []byte) []byte {
 	b = binary.AppendUvarint(b, p.version)
 	b = binary.AppendVarint(b, p.at)
 	b = binary.AppendUvarint(b, uint64(p.gen))
-	b = appendStrings(b, p.former)
+	b = binread.AppendTexts(b, p.former)
 	return append(b, p.data...)
 }
 
 // readParked is the inverse of appendTo. It looks no further than it must to know
 // the generation when it returns.
 func readParked(r *reader) (*parked, error) {
-	p := &parked{version: r.uvarint(), at: r.varint(), gen: uint32(r.uvarint()), former: r.strings()}
-	p.data = slices.Clone(r.b)
-	r.b = nil
-	if r.bad {
+	p := &parked{version: r.Uint(), at: r.Varint(), gen: uint32(r.Uint()), former: r.Texts()}
+	p.data = slices.Clone(r.Rest)
+	r.Rest = nil
+	if r.Bad() {
 		return nil, r.done()
 	}
 	sub, err := p.thaw()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -314,7 +315,7 @@ func TestOlderStateKnowsItsServices(t *testing.T) {
 	// Behind the format before come, all empty or zero but for one service: former
 	// IDs, number of the last parked one, parked ones, services. And then, all zero,
 	// by how much deadlines are late and until when, the number of the last flight, and the columns of the ring.
-	tail := string(appendStrings([]byte{0, 0, 0}, []string{"shop"})) + "\x00\x00\x00\x00"
+	tail := string(binread.AppendTexts([]byte{0, 0, 0}, []string{"shop"})) + "\x00\x00\x00\x00"
 	state := data["state"]
 	require.Equal(t, tail, state[len(state)-len(tail):])
 	data["state"] = string([]byte{oldFormat}) + state[1:len(state)-len(tail)]

@@ -121,12 +121,12 @@ func appendRaw(out []byte, b *block[uint16]) []byte {
 
 // readRaw is the inverse of appendRaw. It reports false for data that appendRaw would not write.
 func readRaw(data []byte, each func(at uint32, good, bad uint64)) bool {
-	r := reader{b: data}
+	r := newReader(data)
 	at := uint64(0)
-	for len(r.b) > 0 {
-		at += r.uvarint()
-		good, bad := r.uvarint(), r.uvarint()
-		if r.bad || at > maxColumns {
+	for len(r.Rest) > 0 {
+		at += r.Uint()
+		good, bad := r.Uint(), r.Uint()
+		if r.Bad() || at > maxColumns {
 			return false
 		}
 		each(uint32(at), good, bad)

@@ -93,12 +93,12 @@ func (f *Fold) readReceived(r *reader) {
 	var used []colRange
 	for _, ind := range f.inds {
 		for _, g := range ind.sorted {
-			cols := r.counts()
+			cols := r.Counts()
 			if len(cols) == 0 {
 				continue
 			}
 			if len(cols) != 2*sets || ind.events == nil {
-				r.fail()
+				r.Fail()
 				return
 			}
 			mine := f.needRing().join(g)
@@ -113,7 +113,7 @@ func (f *Fold) readReceived(r *reader) {
 		}
 	}
 	if f.ring != nil && !f.ring.cols.use(used) {
-		r.fail()
+		r.Fail()
 	}
 }
 

@@ -26,35 +26,35 @@ func (f *Fold) readState(x *restoring) error {
 	if x.state == nil {
 		return fmt.Errorf("%w: part %q is missing", errSnapshot, partState)
 	}
-	r := reader{b: x.state}
-	f.clock = r.uvarint()
-	if f.cfgVersion = r.uvarint(); f.cfgVersion != x.cfgVersion {
+	r := newReader(x.state)
+	f.clock = r.Uint()
+	if f.cfgVersion = r.Uint(); f.cfgVersion != x.cfgVersion {
 		return fmt.Errorf("%w: config %d with the state of config %d", errSnapshot, x.cfgVersion, f.cfgVersion)
 	}
-	if f.rec = r.varint(); f.rec < 0 || f.rec > math.MaxInt64/2 {
-		r.fail()
+	if f.rec = r.Varint(); f.rec < 0 || f.rec > math.MaxInt64/2 {
+		r.Fail()
 	}
 	for _, n := range f.stats.fields(x.format) {
-		*n = r.uvarint()
+		*n = r.Uint()
 	}
-	if r.bad {
+	if r.Bad() {
 		return r.done()
 	}
-	f.up.open = r.bool()
+	f.up.open = r.Bool()
 	f.up.spans = r.spans()
-	for range r.length() {
-		id := r.string()
-		f.retired[id] = uint32(r.uvarint())
+	for range r.Count(1) {
+		id := r.Text()
+		f.retired[id] = uint32(r.Uint())
 	}
-	shared := make([]*era, r.length())
+	shared := make([]*era, r.Count(1))
 	for i := range shared {
-		shared[i] = &era{since: r.varint(), spans: r.spans()}
+		shared[i] = &era{since: r.Varint(), spans: r.spans()}
 		if x.format >= historyFormat {
 			shared[i].older = r.spans()
 		}
 	}
 	for _, ind := range f.inds {
-		if n := r.uvarint(); n < uint64(len(shared)) {
+		if n := r.Uint(); n < uint64(len(shared)) {
 			ind.era = shared[n]
 		} else {
 			return fmt.Errorf("%w: era %d of %s", errSnapshot, n, ind.spec.ID)
@@ -69,14 +69,14 @@ func (f *Fold) readState(x *restoring) error {
 	if f.cfg != nil {
 		f.setServices()
 		for i := range f.cfg.Services {
-			f.services[f.cfg.Services[i].Name].backfill = backfilling{r.uvarint(), r.varint(), r.varint()}
+			f.services[f.cfg.Services[i].Name].backfill = backfilling{r.Uint(), r.Varint(), r.Varint()}
 		}
 	}
 	f.readCounters(&r, x.format)
 	if x.format >= limitsFormat {
-		for range r.length() {
-			reason := r.string()
-			f.dropped[reason] = r.uvarint()
+		for range r.Count(1) {
+			reason := r.Text()
+			f.dropped[reason] = r.Uint()
 		}
 	}
 	if x.format < parkedFormat {
@@ -103,13 +103,13 @@ func (f *Fold) readState(x *restoring) error {
 // readParked reads what is told of parked generations. It gives their numbers.
 func (f *Fold) readParked(r *reader) (numbers []uint64) {
 	for _, ind := range f.inds {
-		ind.former = r.strings()
+		ind.former = r.Texts()
 	}
-	f.lastParked = r.uvarint()
-	for range r.length() {
-		numbers = append(numbers, r.uvarint())
+	f.lastParked = r.Uint()
+	for range r.Count(1) {
+		numbers = append(numbers, r.Uint())
 	}
-	for _, s := range r.strings() {
+	for _, s := range r.Texts() {
 		f.named[s] = struct{}{}
 	}
 	return numbers
@@ -117,34 +117,34 @@ func (f *Fold) readParked(r *reader) (numbers []uint64) {
 
 // readIndicator is the inverse of indicator.appendTo. It attaches the indicator to its store, which is still empty.
 func (f *Fold) readIndicator(r *reader, ind *indicator, format byte) error {
-	if id := r.string(); id != ind.spec.ID {
+	if id := r.Text(); id != ind.spec.ID {
 		return fmt.Errorf("%w: state of %q", errSnapshot, id)
 	}
-	ind.gen = uint32(r.uvarint())
-	ind.unmeasured = r.uvarint()
-	ind.full = r.bool()
+	ind.gen = uint32(r.Uint())
+	ind.unmeasured = r.Uint()
+	ind.full = r.Bool()
 	f.attach(ind)
 	if ind.slices != nil {
 		ind.slices.inds = append(ind.slices.inds, ind)
 	}
-	for range r.length() {
+	for range r.Count(1) {
 		g := &group{ind: ind, values: make(slo.Group, len(ind.spec.GroupBy)), total: make([]uint64, ind.bins)}
 		for i := range g.values {
-			g.values[i] = r.string()
+			g.values[i] = r.Text()
 		}
-		g.col = uint32(min(r.uvarint(), maxColumns))
-		g.last, g.from = r.varint(), r.varint()
+		g.col = uint32(min(r.Uint(), maxColumns))
+		g.last, g.from = r.Varint(), r.Varint()
 		for i := range g.total {
-			g.total[i] = r.uvarint()
+			g.total[i] = r.Uint()
 		}
 		if format >= limitsFormat {
-			g.squares = uint32(min(r.uvarint(), maxColumns))
+			g.squares = uint32(min(r.Uint(), maxColumns))
 		}
 		if format >= oldFormat {
-			if old := r.counts(); len(old) == ind.bins {
+			if old := r.Counts(); len(old) == ind.bins {
 				g.old = old
 			} else if len(old) > 0 {
-				r.fail()
+				r.Fail()
 			}
 		}
 		if ind.groups[g.values.Key()] != nil {
@@ -153,7 +153,7 @@ func (f *Fold) readIndicator(r *reader, ind *indicator, format byte) error {
 		ind.insert(g)
 	}
 	if format >= limitsFormat {
-		if n := min(r.uvarint(), maxColumns); n > 0 {
+		if n := min(r.Uint(), maxColumns); n > 0 {
 			ind.dropped = &group{ind: ind, from: always, col: uint32(n - 1)}
 		}
 	}
@@ -193,32 +193,32 @@ func (f *Fold) useColumns() error {
 // readCounters reads traffic and duration series of services that the config has. Before format 7, histograms were by
 // service and type only: these go on without outcome and dimensions until the config changes their buckets.
 func (f *Fold) readCounters(r *reader, format byte) {
-	for range r.length() {
-		t := &traffic{service: r.string(), typ: r.string(), outcome: r.string(), severity: r.string()}
+	for range r.Count(1) {
+		t := &traffic{service: r.Text(), typ: r.Text(), outcome: r.Text(), severity: r.Text()}
 		svc := f.services[t.service]
 		if svc == nil {
-			r.fail()
+			r.Fail()
 			return
 		}
 		for range svc.spec.Dimensions {
-			t.dims = append(t.dims, r.string())
+			t.dims = append(t.dims, r.Text())
 		}
-		t.count, t.last = r.uvarint(), r.varint()
+		t.count, t.last = r.Uint(), r.Varint()
 		f.addTraffic(svc, t)
 	}
-	for range r.length() {
-		d := &durationSeries{service: r.string(), typ: r.string()}
+	for range r.Count(1) {
+		d := &durationSeries{service: r.Text(), typ: r.Text()}
 		if format > parkedFormat {
-			d.outcome, d.dims = r.string(), r.strings()
+			d.outcome, d.dims = r.Text(), r.Texts()
 		}
-		d.counts, d.sec, d.ns = r.counts(), r.uvarint(), r.uvarint()
+		d.counts, d.sec, d.ns = r.Counts(), r.Uint(), r.Uint()
 		svc := f.services[d.service]
 		if svc == nil || len(d.counts) != len(svc.buckets)+1 || d.ns >= uint64(time.Second) {
-			r.fail()
+			r.Fail()
 			return
 		}
 		if format > parkedFormat && len(d.dims) != len(svc.spec.Dimensions) && (d.outcome != "" || len(d.dims) > 0) {
-			r.fail()
+			r.Fail()
 			return
 		}
 		if format <= parkedFormat && !slices.ContainsFunc(d.counts, func(n uint64) bool { return n > 0 }) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/slo/inflight"
 )
 
@@ -165,11 +166,11 @@ func (f *Fold) appendState(b []byte) []byte {
 	for _, n := range f.stats.fields(stateFormat) {
 		b = binary.AppendUvarint(b, *n)
 	}
-	b = appendBool(b, f.up.open)
+	b = binread.AppendBool(b, f.up.open)
 	b = appendSpans(b, f.up.spans)
 	b = binary.AppendUvarint(b, uint64(len(f.retired)))
 	for _, id := range sortedKeys(f.retired) {
-		b = appendString(b, id)
+		b = binread.AppendText(b, id)
 		b = binary.AppendUvarint(b, uint64(f.retired[id]))
 	}
 	shared := eras(f.inds)
@@ -194,38 +195,38 @@ func (f *Fold) appendState(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(f.traffic)))
 	for _, t := range f.traffic {
 		for _, s := range []string{t.service, t.typ, t.outcome, t.severity} {
-			b = appendString(b, s)
+			b = binread.AppendText(b, s)
 		}
 		for _, s := range t.dims {
-			b = appendString(b, s)
+			b = binread.AppendText(b, s)
 		}
 		b = binary.AppendUvarint(b, t.count)
 		b = binary.AppendVarint(b, t.last)
 	}
 	b = binary.AppendUvarint(b, uint64(len(f.series)))
 	for _, s := range f.series {
-		b = appendString(b, s.service)
-		b = appendString(b, s.typ)
-		b = appendString(b, s.outcome)
-		b = appendStrings(b, s.dims)
-		b = appendCounts(b, s.counts)
+		b = binread.AppendText(b, s.service)
+		b = binread.AppendText(b, s.typ)
+		b = binread.AppendText(b, s.outcome)
+		b = binread.AppendTexts(b, s.dims)
+		b = binread.AppendCounts(b, s.counts)
 		b = binary.AppendUvarint(b, s.sec)
 		b = binary.AppendUvarint(b, s.ns)
 	}
 	b = binary.AppendUvarint(b, uint64(len(f.dropped)))
 	for _, reason := range sortedKeys(f.dropped) {
-		b = appendString(b, reason)
+		b = binread.AppendText(b, reason)
 		b = binary.AppendUvarint(b, f.dropped[reason])
 	}
 	for _, ind := range f.inds {
-		b = appendStrings(b, ind.former)
+		b = binread.AppendTexts(b, ind.former)
 	}
 	b = binary.AppendUvarint(b, f.lastParked)
 	b = binary.AppendUvarint(b, uint64(len(f.parked)))
 	for _, p := range f.parked {
 		b = binary.AppendUvarint(b, p.number)
 	}
-	b = appendStrings(b, sortedKeys(f.named))
+	b = binread.AppendTexts(b, sortedKeys(f.named))
 	return f.appendReceived(f.appendFlights(b))
 }
 
@@ -243,14 +244,14 @@ func (c *counters) fields(format byte) []*uint64 {
 
 // appendTo encodes the state of an indicator. FORMAT.md has the order, and readIndicator is the inverse.
 func (ind *indicator) appendTo(b []byte) []byte {
-	b = appendString(b, ind.spec.ID)
+	b = binread.AppendText(b, ind.spec.ID)
 	b = binary.AppendUvarint(b, uint64(ind.gen))
 	b = binary.AppendUvarint(b, ind.unmeasured)
-	b = appendBool(b, ind.full)
+	b = binread.AppendBool(b, ind.full)
 	b = binary.AppendUvarint(b, uint64(len(ind.sorted)))
 	for _, g := range ind.sorted {
 		for _, v := range g.values {
-			b = appendString(b, v)
+			b = binread.AppendText(b, v)
 		}
 		b = binary.AppendUvarint(b, uint64(g.col))
 		b = binary.AppendVarint(b, g.last)
@@ -259,7 +260,7 @@ func (ind *indicator) appendTo(b []byte) []byte {
 			b = binary.AppendUvarint(b, n)
 		}
 		b = binary.AppendUvarint(b, uint64(g.squares))
-		b = appendCounts(b, g.old)
+		b = binread.AppendCounts(b, g.old)
 	}
 	if ind.dropped == nil {
 		return append(b, 0)
@@ -313,16 +314,16 @@ func (x *restoring) read(name string, data []byte) error {
 	if data[0] != snapshotFormat && (name != partState || data[0] < snapshotFormat || data[0] > stateFormat) {
 		return fmt.Errorf("%w: format %d, this program reads only %d, and up to %d of %q", errSnapshot, data[0], snapshotFormat, stateFormat, partState)
 	}
-	r := reader{b: data[1:]}
+	r := newReader(data[1:])
 	var number uint64
 	switch name {
 	case partState:
-		x.format, x.state = data[0], append([]byte(nil), r.b...)
+		x.format, x.state = data[0], append([]byte(nil), r.Rest...)
 		return nil
 	case partConfig:
-		x.cfgVersion = r.uvarint()
-		x.config = append([]byte(nil), r.b...)
-		if r.bad {
+		x.cfgVersion = r.Uint()
+		x.config = append([]byte(nil), r.Rest...)
+		if r.Bad() {
 			return r.done()
 		}
 		return nil
@@ -351,9 +352,9 @@ func (x *restoring) read(name string, data []byte) error {
 // readSegment is the inverse of appendSegment: blocks by their place.
 func readSegment[C cell](r *reader) map[int]block[C] {
 	blocks := map[int]block[C]{}
-	version := r.uvarint()
-	for range r.length() {
-		at := int(r.uvarint())
+	version := r.Uint()
+	for range r.Count(1) {
+		at := int(r.Uint())
 		b := readBlock[C](r)
 		b.ver = version
 		blocks[at] = b

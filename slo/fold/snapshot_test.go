@@ -228,7 +228,7 @@ func TestBlockCodec(t *testing.T) {
 		for c, n := range counts {
 			b.bump1(uint32(c), n)
 		}
-		r := reader{b: appendBlock(nil, &b)}
+		r := newReader(appendBlock(nil, &b))
 		got := readBlock[uint16](&r)
 		require.NoError(rt, r.done())
 		for c, n := range counts {
