@@ -124,7 +124,7 @@ var mayImport = map[string][]string{
 	"web/reportmail":               {"slo", "sla", "sla/report", "web/format"},
 	"web/respond":                  {"slo/spec"},
 	"web/api/v1":                   {"slo", "sla", "sla/forecast"},
-	"web/api":                      {"slo", "slo/fold", "sla", "sla/forecast", "sla/history", "sla/report", "slo/spec", "alerts/state", "web/*"},
+	"web/api":                      {"slo", "slo/fold", "sla", "sla/forecast", "sla/history", "sla/report", "slo/spec", "alerts/incident", "alerts/state", "reliability/dlq", "web/*"},
 	"web/incidents":                {"slo", "slo/fold", "sla", "sla/history", "alerts/incident", "alerts/state", "web/*"},
 	"web/markdown":                 {"web/format"},
 	"web/deadletters":              {"slo", "reliability/dlq", "web/*"},

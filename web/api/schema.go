@@ -1,15 +1,22 @@
 package api
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/api/v1"
+	"github.com/sloengine/sloengine/web/deadletters"
+	"github.com/sloengine/sloengine/web/incidents"
+	"github.com/sloengine/sloengine/web/silences"
 	"github.com/sloengine/sloengine/web/status"
 )
 
@@ -18,13 +25,25 @@ import (
 var answers = []any{
 	v1.SLOList{}, v1.SLOAnswer{}, v1.History{}, v1.SLAList{}, v1.ThresholdList{}, v1.AlertList{}, v1.PeriodReport{},
 	engineJSON{}, generationList{}, RejectList{}, status.ForgetRequest{}, status.Forgotten{},
+	incidents.List{}, incident.Measures{}, annotations.List{}, silences.List{}, deadletters.List{}, dlq.Stats{}, dlq.ReplayResult{},
 }
 
 // schemaNames are the names of schemas that are not those of their types.
 var schemaNames = map[reflect.Type]string{
-	reflect.TypeFor[engineJSON]():     "Engine",
-	reflect.TypeFor[generationList](): "GenerationList",
-	reflect.TypeFor[spec.Problem]():   "SpecProblem",
+	reflect.TypeFor[engineJSON]():        "Engine",
+	reflect.TypeFor[generationList]():    "GenerationList",
+	reflect.TypeFor[spec.Problem]():      "SpecProblem",
+	reflect.TypeFor[incidents.List]():    "IncidentList",
+	reflect.TypeFor[incidents.Item]():    "Incident",
+	reflect.TypeFor[incident.Measures](): "IncidentMeasures",
+	reflect.TypeFor[incident.Figure]():   "IncidentFigure",
+	reflect.TypeFor[incident.Alert]():    "IncidentAlert",
+	reflect.TypeFor[annotations.List]():  "AnnotationList",
+	reflect.TypeFor[silences.List]():     "SilenceList",
+	reflect.TypeFor[silences.Status]():   "Silence",
+	reflect.TypeFor[deadletters.List]():  "DeadLetterList",
+	reflect.TypeFor[dlq.Entry]():         "DeadLetter",
+	reflect.TypeFor[dlq.Stats]():         "DeadLetterStats",
 }
 
 type object = map[string]any
@@ -46,7 +65,11 @@ func (s schemas) of(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
-	case t == reflect.TypeFor[slo.Money]():
+	case t == reflect.TypeFor[json.RawMessage](): // any JSON
+		return object{}
+	case t == reflect.TypeFor[[]byte]():
+		return object{"type": "string", "format": "byte"}
+	case t == reflect.TypeFor[slo.Money](), t == reflect.TypeFor[slo.Amount]():
 		return object{"type": "string", "pattern": `^-?[0-9]+(\.[0-9]+)?$`}
 	}
 	switch t.Kind() {
@@ -58,7 +81,7 @@ func (s schemas) of(t reflect.Type) object {
 		return object{"type": "boolean"}
 	case reflect.Float64:
 		return object{"type": "number"}
-	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Uint32: // counts, sizes and numbers of things
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64, reflect.Uint32: // counts, sizes and numbers of things
 		return object{"type": "integer", "minimum": 0}
 	case reflect.Slice:
 		return object{"type": "array", "items": s.of(t.Elem())}
