@@ -452,52 +452,52 @@ func TestEngineAlerts(t *testing.T) {
 		return func(at time.Duration) (float64, bool) { return perSecond * at.Seconds(), true }
 	}
 	for name, in := range map[string][]input{
-		NameIngestUnavailable:    {{`sloengine_ingest_unavailable_total{reason="disk_full",job="e",instance="a"}`, grow(1)}},
-		NameIngestRejecting:      {{`sloengine_ingest_events_total{result="rejected",instance="a"}`, grow(1)}, {`sloengine_ingest_events_total{result="accepted",instance="a"}`, grow(9)}},
-		NameEngineNotReady:       {{`sloengine_ingest_ready{instance="a"}`, constant(0)}},
-		NameDiskLow:              {{`sloengine_ingest_disk_free_bytes{instance="a"}`, constant(5e8)}},
-		NameDiskFilling:          {{`sloengine_ingest_disk_free_bytes{instance="a"}`, grow(-1e6)}},
-		NameLogPoisoned:          {{`sloengine_wal_poisoned{instance="a"}`, constant(1)}},
-		NameFoldLagging:          {{`sloengine_fold_lag_records{instance="a"}`, constant(2e5)}},
-		NameGroupsFull:           {{`sloengine_fold_full_slos{instance="a"}`, constant(1)}},
-		NameWorkUntracked:        {{`sloengine_fold_untracked_starts_total{instance="a"}`, grow(0.01)}},
-		NameEvaluatorLate:        {{`sloengine_evaluate_ticks_total{instance="a"}`, grow(0.1)}, {`sloengine_evaluate_late_total{instance="a"}`, grow(0.09)}},
-		NameEvaluatorStopped:     {{`sloengine_evaluate_ticks_total{instance="a"}`, constant(7)}},
-		NameBreakerOpen:          {{`sloengine_breaker_state{breaker="kafka",instance="a"}`, constant(2)}},
-		NameDeadLettersMany:      {{`sloengine_dlq_entries{origin="sink",instance="a"}`, constant(6000)}, {`sloengine_dlq_entries{origin="fold",instance="a"}`, constant(6000)}},
-		NameDeadLettersGrowing:   {{`sloengine_dlq_entries{origin="sink",instance="a"}`, grow(0.2)}},
-		NameDeadLettersLimited:   {{`sloengine_dlq_saved_total{origin="admission",reason="rate_limited",instance="a"}`, grow(60)}},
-		NameRetryRateHigh:        {{`sloengine_retry_attempted_items_total{target="kafka",instance="a"}`, grow(120)}},
-		NameRateLimitHit:         {{`sloengine_ratelimit_hits_total{layer="global",instance="a"}`, grow(11)}},
-		NameRateLimitDropping:    {{`sloengine_ratelimit_dropped_total{type="order",instance="a"}`, grow(101)}},
-		NameRateLimitType:        {{`sloengine_ratelimit_hits_total{layer="type",type="order",instance="a"}`, grow(1)}},
-		NameRateLimitContext:     {{`sloengine_ratelimit_hits_total{layer="context",instance="a"}`, grow(2)}},
-		NameRateLimitNear:        {{`sloengine_ratelimit_current{layer="global",instance="a"}`, constant(85)}, {`sloengine_ratelimit_threshold{layer="global",instance="a"}`, constant(100)}},
-		NameRateLimitReached:     {{`sloengine_ratelimit_current{layer="global",instance="a"}`, constant(96)}, {`sloengine_ratelimit_threshold{layer="global",instance="a"}`, constant(100)}},
-		NameCriticalLimited:      {{`sloengine_ratelimit_critical_total{type="order",instance="a"}`, grow(0.1)}},
-		NameRedisFallback:        {{`sloengine_ratelimit_fallback{instance="a"}`, constant(1)}},
-		NameClientFailing:        {{`sloengine_client_failures_total{context="job",reason="refused",instance="a"}`, grow(11)}},
-		NameClientSpool:          {{`sloengine_client_spool_bytes{instance="a"}`, constant(90)}, {`sloengine_client_spool_limit_bytes{instance="a"}`, constant(100)}},
-		NameClientBlocked:        {{`sloengine_client_failures_total{context="job",reason="breaker_open",instance="a"}`, grow(6)}},
-		NameSinkFailing:          {{`sloengine_sink_failing{sink="hook",what="delivery",instance="a"}`, constant(1)}},
-		NameSinkRateLimited:      {{`sloengine_sink_rate_limited_total{sink="hook",instance="a"}`, grow(0.1)}},
-		NameNotificationsFailing: {{`sloengine_notify_failing{target="am:9093",instance="a"}`, constant(1)}},
-		NameReportsFailing:       {{`sloengine_reports_failing{report="monthly",instance="a"}`, constant(2)}, {`sloengine_reports_pending{report="monthly",instance="a"}`, constant(2)}},
-		NameSourceFailing:        {{`sloengine_source_trouble{source="orders",kind="connection",instance="a"}`, constant(1)}},
-		NameSourceSaturated:      {{`sloengine_kafka_source_lag_messages{source="orders",topic="t",partition="3",instance="a"}`, constant(20000)}, {`sloengine_source_busy_seconds_total{source="orders",instance="a"}`, grow(0.9)}},
-		NameRabbitRate:           {{`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, grow(0.2)}},
-		NameRabbitDepth:          {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(101)}},
-		NameRabbitStopped:        {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(1)}, {`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, constant(7)}},
-		NameRabbitOverdue:        {{`sloengine_rabbitmq_dead_letters_overdue_seconds{source="workers",queue="w",instance="a"}`, constant(120)}},
-		NameRabbitTopology:       {{`sloengine_rabbitmq_topology_problems{source="workers",instance="a"}`, constant(1)}},
-		NameRabbitShare:          {{`sloengine_rabbitmq_dead_letters_total{source="workers",outcome="failure",type="job",instance="a"}`, grow(0.6)}, {`sloengine_fold_events_total{instance="a"}`, grow(10)}},
-		NameTokenExpiring:        {{`sloengine_token_expiry_seconds{token="shop",key="1a2b3c4d",job="e",instance="a"}`, constant(0)}, {`sloengine_token_last_used_seconds{token="shop",key="1a2b3c4d",job="e",instance="a"}`, constant(60)}},
-		NameSinkLagging:          {{`sloengine_sink_lag_seconds{sink="kafka",instance="a"}`, constant(400)}},
-		NameSinkOverflowing:      {{`sloengine_sink_lag_bytes{sink="kafka",instance="a"}`, constant(90)}, {`sloengine_sink_max_lag_bytes{sink="kafka",instance="a"}`, constant(100)}},
-		NameOutboxNotReady:       {{`sloengine_outbox_ready{part="broker",job="a",instance="r"}`, constant(0)}, {`sloengine_outbox_ready{part="database",job="a",instance="r"}`, constant(1)}},
-		NameOutboxStuck:          {{`sloengine_outbox_pending_rows{job="a",instance="r"}`, constant(1001)}, {`sloengine_outbox_pending_rows{job="a",instance="s"}`, constant(7)}},
-		NameOutboxFailing:        {{`sloengine_outbox_failed_total{topic="orders",event_type="created",job="a",instance="r"}`, grow(0.06)}, {`sloengine_outbox_failed_total{topic="orders",event_type="paid",job="a",instance="s"}`, grow(0.05)}},
-		NameOutboxLagging:        {{`sloengine_outbox_latency_seconds_bucket{le="300",job="a",instance="r"}`, grow(9)}, {`sloengine_outbox_latency_seconds_bucket{le="600",job="a",instance="r"}`, grow(10)}, {`sloengine_outbox_latency_seconds_bucket{le="+Inf",job="a",instance="r"}`, grow(10)}},
+		"IngestUnavailable":                {{`sloengine_ingest_unavailable_total{reason="disk_full",job="e",instance="a"}`, grow(1)}},
+		"IngestRejectingEvents":            {{`sloengine_ingest_events_total{result="rejected",instance="a"}`, grow(1)}, {`sloengine_ingest_events_total{result="accepted",instance="a"}`, grow(9)}},
+		"EngineNotReady":                   {{`sloengine_ingest_ready{instance="a"}`, constant(0)}},
+		"IngestDiskLow":                    {{`sloengine_ingest_disk_free_bytes{instance="a"}`, constant(5e8)}},
+		"IngestDiskFilling":                {{`sloengine_ingest_disk_free_bytes{instance="a"}`, grow(-1e6)}},
+		"WriteAheadLogPoisoned":            {{`sloengine_wal_poisoned{instance="a"}`, constant(1)}},
+		"FoldLagging":                      {{`sloengine_fold_lag_records{instance="a"}`, constant(2e5)}},
+		"GroupsFull":                       {{`sloengine_fold_full_slos{instance="a"}`, constant(1)}},
+		"WorkNotTracked":                   {{`sloengine_fold_untracked_starts_total{instance="a"}`, grow(0.01)}},
+		"EvaluatorLate":                    {{`sloengine_evaluate_ticks_total{instance="a"}`, grow(0.1)}, {`sloengine_evaluate_late_total{instance="a"}`, grow(0.09)}},
+		"EvaluatorStopped":                 {{`sloengine_evaluate_ticks_total{instance="a"}`, constant(7)}},
+		"BreakerOpen":                      {{`sloengine_breaker_state{breaker="kafka",instance="a"}`, constant(2)}},
+		"DeadLettersTooMany":               {{`sloengine_dlq_entries{origin="sink",instance="a"}`, constant(6000)}, {`sloengine_dlq_entries{origin="fold",instance="a"}`, constant(6000)}},
+		"DeadLettersGrowing":               {{`sloengine_dlq_entries{origin="sink",instance="a"}`, grow(0.2)}},
+		"DeadLettersFromRateLimit":         {{`sloengine_dlq_saved_total{origin="admission",reason="rate_limited",instance="a"}`, grow(60)}},
+		"RetryRateHigh":                    {{`sloengine_retry_attempted_items_total{target="kafka",instance="a"}`, grow(120)}},
+		"RateLimitHit":                     {{`sloengine_ratelimit_hits_total{layer="global",instance="a"}`, grow(11)}},
+		"RateLimitDropping":                {{`sloengine_ratelimit_dropped_total{type="order",instance="a"}`, grow(101)}},
+		"RateLimitTypeFlood":               {{`sloengine_ratelimit_hits_total{layer="type",type="order",instance="a"}`, grow(1)}},
+		"RateLimitCallerFlood":             {{`sloengine_ratelimit_hits_total{layer="context",instance="a"}`, grow(2)}},
+		"RateLimitUtilisationHigh":         {{`sloengine_ratelimit_current{layer="global",instance="a"}`, constant(85)}, {`sloengine_ratelimit_threshold{layer="global",instance="a"}`, constant(100)}},
+		"RateLimitUtilisationCritical":     {{`sloengine_ratelimit_current{layer="global",instance="a"}`, constant(96)}, {`sloengine_ratelimit_threshold{layer="global",instance="a"}`, constant(100)}},
+		"CriticalEventsRateLimited":        {{`sloengine_ratelimit_critical_total{type="order",instance="a"}`, grow(0.1)}},
+		"RedisFallbackActive":              {{`sloengine_ratelimit_fallback{instance="a"}`, constant(1)}},
+		"ClientFailingSilently":            {{`sloengine_client_failures_total{context="job",reason="refused",instance="a"}`, grow(11)}},
+		"ClientSpoolNearlyFull":            {{`sloengine_client_spool_bytes{instance="a"}`, constant(90)}, {`sloengine_client_spool_limit_bytes{instance="a"}`, constant(100)}},
+		"ClientBreakerBlocking":            {{`sloengine_client_failures_total{context="job",reason="breaker_open",instance="a"}`, grow(6)}},
+		"SinkFailing":                      {{`sloengine_sink_failing{sink="hook",what="delivery",instance="a"}`, constant(1)}},
+		"SinkRateLimited":                  {{`sloengine_sink_rate_limited_total{sink="hook",instance="a"}`, grow(0.1)}},
+		"NotificationsFailing":             {{`sloengine_notify_failing{target="am:9093",instance="a"}`, constant(1)}},
+		"ReportsFailing":                   {{`sloengine_reports_failing{report="monthly",instance="a"}`, constant(2)}, {`sloengine_reports_pending{report="monthly",instance="a"}`, constant(2)}},
+		"SourceFailing":                    {{`sloengine_source_trouble{source="orders",kind="connection",instance="a"}`, constant(1)}},
+		"SourceSaturated":                  {{`sloengine_kafka_source_lag_messages{source="orders",topic="t",partition="3",instance="a"}`, constant(20000)}, {`sloengine_source_busy_seconds_total{source="orders",instance="a"}`, grow(0.9)}},
+		"RabbitMQDeadLetterRateHigh":       {{`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, grow(0.2)}},
+		"RabbitMQDeadLetterQueueDeep":      {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(101)}},
+		"RabbitMQDeadLetterHandlerStopped": {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(1)}, {`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, constant(7)}},
+		"RabbitMQDeadLettersOverdue":       {{`sloengine_rabbitmq_dead_letters_overdue_seconds{source="workers",queue="w",instance="a"}`, constant(120)}},
+		"RabbitMQTopologyDiffers":          {{`sloengine_rabbitmq_topology_problems{source="workers",instance="a"}`, constant(1)}},
+		"RabbitMQDeadLetterShareHigh":      {{`sloengine_rabbitmq_dead_letters_total{source="workers",outcome="failure",type="job",instance="a"}`, grow(0.6)}, {`sloengine_fold_events_total{instance="a"}`, grow(10)}},
+		"TokenExpiring":                    {{`sloengine_token_expiry_seconds{token="shop",key="1a2b3c4d",job="e",instance="a"}`, constant(0)}, {`sloengine_token_last_used_seconds{token="shop",key="1a2b3c4d",job="e",instance="a"}`, constant(60)}},
+		"SinkLagging":                      {{`sloengine_sink_lag_seconds{sink="kafka",instance="a"}`, constant(400)}},
+		"SinkOverflowing":                  {{`sloengine_sink_lag_bytes{sink="kafka",instance="a"}`, constant(90)}, {`sloengine_sink_max_lag_bytes{sink="kafka",instance="a"}`, constant(100)}},
+		"OutboxRelayNotReady":              {{`sloengine_outbox_ready{part="broker",job="a",instance="r"}`, constant(0)}, {`sloengine_outbox_ready{part="database",job="a",instance="r"}`, constant(1)}},
+		"OutboxStuck":                      {{`sloengine_outbox_pending_rows{job="a",instance="r"}`, constant(1001)}, {`sloengine_outbox_pending_rows{job="a",instance="s"}`, constant(7)}},
+		"OutboxFailing":                    {{`sloengine_outbox_failed_total{topic="orders",event_type="created",job="a",instance="r"}`, grow(0.06)}, {`sloengine_outbox_failed_total{topic="orders",event_type="paid",job="a",instance="s"}`, grow(0.05)}},
+		"OutboxLagging":                    {{`sloengine_outbox_latency_seconds_bucket{le="300",job="a",instance="r"}`, grow(9)}, {`sloengine_outbox_latency_seconds_bucket{le="600",job="a",instance="r"}`, grow(10)}, {`sloengine_outbox_latency_seconds_bucket{le="+Inf",job="a",instance="r"}`, grow(10)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			groups, err := Rules(rules.Spec{}, Options{})
@@ -517,7 +517,7 @@ func TestEngineAlerts(t *testing.T) {
 	}
 	var known []string
 	for _, a := range engineAlerts(EngineThresholds{}.WithDefaults()) {
-		known = append(known, a.name)
+		known = append(known, a.Alert)
 	}
 	require.Len(t, known, 46, "every alert on the engine is tried above")
 }
@@ -532,7 +532,7 @@ func TestABurstBeforeTheFirstScrape(t *testing.T) {
 		"the counter is born later":     {began: 0, scraped: 10 * m, counter: 20 * m},
 		"Prometheus is new, the engine": {began: 0, scraped: 20 * m, counter: 20 * m},
 	} {
-		l := newLab(t, only(t, groups, NameRabbitRate)...)
+		l := newLab(t, only(t, groups, "RabbitMQDeadLetterRateHigh")...)
 		l.load(`process_start_time_seconds{job="e",instance="a"}`, c.scraped, 40*m, step, constant(c.began.Seconds()))
 		l.load(`sloengine_rabbitmq_dead_letters_handled_total{source="workers",job="e",instance="a"}`, c.counter, 40*m, step, constant(130))
 		fired := l.run(18*m, 40*m, step, byName)
@@ -540,7 +540,7 @@ func TestABurstBeforeTheFirstScrape(t *testing.T) {
 			require.Empty(t, fired, name)
 			continue
 		}
-		require.Equal(t, map[string][]time.Duration{NameRabbitRate: {21 * m, 25 * m}}, fired, name)
+		require.Equal(t, map[string][]time.Duration{"RabbitMQDeadLetterRateHigh": {21 * m, 25 * m}}, fired, name)
 	}
 }
 
@@ -549,7 +549,7 @@ func TestDiskFillingNeedsHistory(t *testing.T) {
 	const m = time.Minute
 	groups, err := Rules(rules.Spec{}, Options{})
 	require.NoError(t, err)
-	l := newLab(t, only(t, groups, NameDiskFilling)...)
+	l := newLab(t, only(t, groups, "IngestDiskFilling")...)
 	l.load(`sloengine_ingest_disk_free_bytes{instance="a"}`, 10*m, 80*m, step, func(at time.Duration) (float64, bool) { return 1e9 - 1e6*at.Seconds(), true })
 	active := func(at time.Duration) int {
 		l.run(at, at, step, byName)
@@ -562,7 +562,7 @@ func TestDiskFillingNeedsHistory(t *testing.T) {
 	require.Zero(t, active(12*m), "two minutes are no trend")
 	require.Zero(t, active(24*m))
 	require.Equal(t, 1, active(26*m))
-	require.Equal(t, map[string][]time.Duration{NameDiskFilling: {41 * m}}, l.run(27*m, 80*m, step, byName))
+	require.Equal(t, map[string][]time.Duration{"IngestDiskFilling": {41 * m}}, l.run(27*m, 80*m, step, byName))
 }
 
 // A relay that publishes nothing has no latency, and the age of what waits says it.
@@ -570,9 +570,9 @@ func TestOutboxLaggingWithoutAnythingSent(t *testing.T) {
 	const m = time.Minute
 	groups, err := Rules(rules.Spec{}, Options{})
 	require.NoError(t, err)
-	l := newLab(t, only(t, groups, NameOutboxLagging)...)
+	l := newLab(t, only(t, groups, "OutboxLagging")...)
 	l.load(`sloengine_outbox_oldest_pending_seconds{job="a",instance="r"}`, 0, 60*m, step, func(at time.Duration) (float64, bool) { return at.Seconds(), true })
-	require.Equal(t, map[string][]time.Duration{NameOutboxLagging: {10*m + step}}, l.run(0, 60*m, step, byName), "5m until it is too old, and 5m of waiting")
+	require.Equal(t, map[string][]time.Duration{"OutboxLagging": {10*m + step}}, l.run(0, 60*m, step, byName), "5m until it is too old, and 5m of waiting")
 	require.Contains(t, l.firing()[0].Annotations.Get("description"), "published 1h")
 }
 

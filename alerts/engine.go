@@ -1,11 +1,16 @@
 package alerts
 
 import (
+	"bytes"
+	"cmp"
+	_ "embed"
 	"fmt"
 	"strings"
+	"text/template"
 	"time"
 
-	"github.com/sloengine/sloengine/reliability/metric"
+	"gopkg.in/yaml.v3"
+
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
@@ -67,21 +72,14 @@ func set[T comparable](p *T, d T) {
 	}
 }
 
-// engineAlert is one alert on the engine.
+// engineAlert is one alert on engines or relays.
 type engineAlert struct {
-	name, severity, impact string
-	expr                   string
-	wait                   time.Duration
-	summary, description   string
-}
-
-// perInstance sums rates per engine, so that a sick replica is not hidden by
-// healthy ones.
-func perInstance(by, expr string) string {
-	if by != "" {
-		by = ", " + by
-	}
-	return "sum by (job, instance" + by + ") (" + expr + ")"
+	Alert, Severity, Impact string
+	Expr                    string
+	For                     time.Duration
+	Summary, Description    string
+	Dashboard               string // the UID of the one that shows what the alert reads; "" is DashboardReliability
+	Foreign                 bool   // it reads metrics of other processes than the engine
 }
 
 // ProcessStart is the series, of Prometheus' client libraries, with the time at which a process began.
@@ -97,261 +95,45 @@ func increase(metric string, minutes int) string {
 		fmt.Sprintf(" or increase(%s[%dm])", metric, minutes)
 }
 
+//go:embed engine.yaml
+var engineText string
+
+var engineTemplate = template.Must(template.New("engine.yaml").Delims("<<", ">>").Funcs(template.FuncMap{
+	"increase": increase, "number": number, "percent": percent, "size": size, "duration": slo.FormatDuration,
+	"seconds": func(d time.Duration) string { return number(d.Seconds()) },
+}).Parse(engineText))
+
+// engineAlerts reads engine.yaml, which is a part of the program: it panics if the file is wrong.
 func engineAlerts(t EngineThresholds) []engineAlert {
-	rate := func(metric string) string { return "rate(" + metric + "[5m])" }
-	over := func(expr string, limit float64) string { return expr + " > " + number(limit) }
-	const at = "{{ $labels.instance }}"
-	return append([]engineAlert{
-		{NameIngestUnavailable, SeverityPage, ImpactHigh,
-			over(perInstance("reason", rate(metric.IngestUnavailable.Name)), 0), 2 * time.Minute,
-			"Engine " + at + " refuses requests: {{ $labels.reason }}",
-			"{{ $value | humanize }} requests per second are refused with reason {{ $labels.reason }}. Senders retry, and lose the events that they cannot buffer until then."},
-		{NameIngestRejecting, SeverityTicket, ImpactMedium,
-			perInstance("", rate(metric.IngestEvents.Name+`{result="rejected"}`)) + " / " + perInstance("", rate(metric.IngestEvents.Name)) + " > " + number(t.RejectedShare), 5 * time.Minute,
-			"Engine " + at + " rejects events as invalid",
-			"{{ $value | humanizePercentage }} of events were rejected as invalid over the last 5m (threshold " + percent(t.RejectedShare) + "). Rejected events are not counted."},
-		{NameEngineNotReady, SeverityPage, ImpactHigh,
-			metric.IngestReady.Name + " == 0", 10 * time.Minute,
-			"Engine " + at + " is not ready",
-			"The engine has been recovering or stopped for 10m. Until it is ready, it counts no events and makes no reports."},
-		{NameDiskLow, SeverityPage, ImpactHigh,
-			metric.IngestDiskFreeBytes.Name + " < " + fmt.Sprint(t.DiskFreeBytes), 5 * time.Minute,
-			"Engine " + at + " is low on disk space",
-			"{{ $value | humanize1024 }}B of disk space are free (threshold " + bytes(t.DiskFreeBytes) + "). On a full disk, the engine refuses all events."},
-		{NameDiskFilling, SeverityTicket, ImpactMedium,
-			"predict_linear(" + metric.IngestDiskFreeBytes.Name + "[1h], 4 * 3600) < 0 and " + metric.IngestDiskFreeBytes.Name + " offset 15m", 15 * time.Minute,
-			"Disk of engine " + at + " will be full within 4h",
-			"At the rate of the last hour, the disk will be full within 4h (predicted free space: {{ $value | humanize1024 }}B). On a full disk, the engine refuses all events."},
-		{NameLogPoisoned, SeverityPage, ImpactHigh,
-			metric.WALPoisoned.Name + " > 0", 0,
-			"Engine " + at + " failed to write to its write-ahead log",
-			"A write or fsync of the write-ahead log failed, so the state on disk is unknown. The engine refuses all events until it is restarted."},
-		{NameFoldLagging, SeverityTicket, ImpactMedium,
-			metric.FoldLagRecords.Name + " > " + fmt.Sprint(t.FoldLagRecords), 5 * time.Minute,
-			"Engine " + at + " is behind with counting",
-			"{{ $value | humanize }} stored records are not counted yet (threshold " + fmt.Sprint(t.FoldLagRecords) + "). No events are lost, but all figures are out of date."},
-		{NameGroupsFull, SeverityTicket, ImpactHigh,
-			metric.FoldFullSLOs.Name + " > 0", 5 * time.Minute,
-			"Engine " + at + " has SLOs that reached max_groups",
-			"{{ $value }} SLOs have reached max_groups. New values share the group __other__, which never alerts. The page /engine lists these SLOs."},
-		{NameWorkUntracked, SeverityTicket, ImpactHigh,
-			over(perInstance("", increase(metric.FoldUntracked.Name, 10)), 0), time.Minute,
-			"Engine " + at + " does not track all work in flight",
-			"{{ $value | humanize }} start events of the last 10m came while max_in_flight was reached. Their work is not tracked, and nobody learns whether it finishes in time. The page /engine names the SLOs."},
-		{NameEvaluatorLate, SeverityTicket, ImpactMedium,
-			"increase(" + metric.EvaluateLate.Name + "[10m]) / increase(" + metric.EvaluateTicks.Name + "[10m]) > 0.5", 5 * time.Minute,
-			"Evaluator of engine " + at + " is late",
-			"{{ $value | humanizePercentage }} of evaluations took longer than the evaluation interval over the last 10m. Live alerts and the page are out of date."},
-		{NameEvaluatorStopped, SeverityPage, ImpactHigh,
-			"increase(" + metric.EvaluateTicks.Name + "[5m]) == 0", 5 * time.Minute,
-			"Evaluator of engine " + at + " has stopped",
-			"{{ $value }} evaluations completed over the last 5m. States, scores and the page are frozen, and no live alert on an SLO or agreement can fire."},
-
-		{NameBreakerOpen, SeverityTicket, ImpactMedium,
-			metric.BreakerState.Name + " == 2", time.Minute,
-			"Breaker {{ $labels.breaker }} of engine " + at + " is open",
-			"Calls through {{ $labels.breaker }} failed too often and are no longer attempted (state {{ $value }}: 0 closed, 1 half-open, 2 open)."},
-		{NameDeadLettersMany, SeverityTicket, ImpactHigh,
-			perInstance("", metric.DLQEntries.Name) + " > " + fmt.Sprint(t.DeadLetters), 5 * time.Minute,
-			"Engine " + at + " stores too many dead letters",
-			"{{ $value | humanize }} dead letters are stored (threshold " + fmt.Sprint(t.DeadLetters) + "). Their events are not counted until they are replayed."},
-		{NameDeadLettersGrowing, SeverityTicket, ImpactMedium,
-			perInstance("origin", "delta("+metric.DLQEntries.Name+"[30m])") + " > " + fmt.Sprint(t.DeadLetterGrow) +
-				" or " + perInstance("", "increase("+metric.FoldDeadLetters.Name+"[30m])") + " > " + fmt.Sprint(t.DeadLetterGrow), 5 * time.Minute,
-			"Dead letters of engine " + at + " are growing",
-			"{{ $value | humanize }} dead letters were added over the last 30m{{ with $labels.origin }}, with origin {{ . }}{{ end }} (threshold " + fmt.Sprint(t.DeadLetterGrow) + ")."},
-		{NameDeadLettersLimited, SeverityTicket, ImpactMedium,
-			over(perInstance("", rate(metric.DLQSaved.Name+`{reason="rate_limited"}`)), 50), 5 * time.Minute,
-			"Rate limits of engine " + at + " fill the dead-letter queue",
-			"{{ $value | humanize }} rate-limited events per second are stored as dead letters (threshold 50)."},
-		{NameRetryRateHigh, SeverityTicket, ImpactMedium,
-			over(perInstance("target", rate(metric.RetryAttemptedItems.Name)), t.RetriesPerSec), 2 * time.Minute,
-			"Engine " + at + " retries {{ $labels.target }} at a high rate",
-			"{{ $value | humanize }} events per second are retried (threshold " + number(t.RetriesPerSec) + "). The target is failing, and retries add to its load."},
-
-		{NameRateLimitHit, SeverityTicket, ImpactLow,
-			over(perInstance("", rate(metric.RateLimitHits.Name)), t.LimitHits), 2 * time.Minute,
-			"Rate limits of engine " + at + " are exceeded often",
-			"{{ $value | humanize }} events per second exceed a rate limit (threshold " + number(t.LimitHits) + "). Possible causes are a retry storm, an attack, or a limit that is too low."},
-		{NameRateLimitDropping, SeverityTicket, ImpactHigh,
-			over(perInstance("", rate(metric.RateLimitDropped.Name)), t.LimitDrops), time.Minute,
-			"Rate limits of engine " + at + " drop events at a high rate",
-			"{{ $value | humanize }} events per second are dropped (threshold " + number(t.LimitDrops) + "). Drops lower coverage, and indicators are based on the remaining events."},
-		{NameRateLimitType, SeverityTicket, ImpactLow,
-			over(perInstance("type", rate(metric.RateLimitHits.Name+`{layer="type"}`))+" * 60", t.TypeHits), 2 * time.Minute,
-			"Engine " + at + " receives too many events of type {{ $labels.type }}",
-			"{{ $value | humanize }} events per minute exceed the rate limit of their type (threshold " + number(t.TypeHits) + "). The type (default) stands for all types without a limit of their own."},
-		{NameRateLimitContext, SeverityTicket, ImpactLow,
-			over(perInstance("", rate(metric.RateLimitHits.Name+`{layer="context"}`))+" * 60", t.ContextHits), 2 * time.Minute,
-			"Callers of engine " + at + " exceed their rate limit",
-			"{{ $value | humanize }} events per minute exceed the rate limit of their caller (threshold " + number(t.ContextHits) + "). The page /engine lists the callers."},
-		{NameRateLimitNear, SeverityTicket, ImpactLow,
-			utilisation() + " > 0.8", time.Minute,
-			"Rate limit {{ $labels.layer }} of engine " + at + " is nearly exhausted",
-			"{{ $value | humanizePercentage }} of the rate limit is used (threshold 80 %)."},
-		{NameRateLimitReached, SeverityTicket, ImpactMedium,
-			utilisation() + " > 0.95", time.Minute,
-			"Rate limit {{ $labels.layer }} of engine " + at + " is exhausted",
-			"{{ $value | humanizePercentage }} of the rate limit is used (threshold 95 %). Events above the limit are throttled, sampled or dropped."},
-		{NameCriticalLimited, SeverityTicket, ImpactHigh,
-			over(perInstance("type", increase(metric.RateLimitCritical.Name, 5))+" / 300", t.CriticalLimited), 2 * time.Minute,
-			"Engine " + at + " rate-limits critical events",
-			"{{ $value | humanize }} critical events per second exceed a rate limit (limit of type {{ $labels.type }}). They are stored as dead letters and are not counted until they are replayed."},
-		{NameRedisFallback, SeverityTicket, ImpactMedium,
-			metric.RateLimitFallback.Name + " == 1", time.Minute,
-			"Engine " + at + " has fallen back to local rate limits",
-			"Redis is not reachable (fallback {{ $value }}), so each replica applies the rate limits on its own. With N replicas, up to N times each limit is admitted."},
-
-		{NameClientFailing, SeverityTicket, ImpactHigh,
-			over(perInstance("context", rate(metric.ClientFailures.Name)), t.ClientFailures), 5 * time.Minute,
-			"Client library in " + at + " fails to deliver events",
-			"{{ $value | humanize }} events per second could not be delivered{{ with $labels.context }} in context {{ . }}{{ end }} (threshold " + number(t.ClientFailures) + "). The client fails open, so the application does not notice."},
-		{NameClientSpool, SeverityTicket, ImpactMedium,
-			metric.ClientSpoolBytes.Name + " / " + metric.ClientSpoolLimitBytes.Name + " > 0.8", 5 * time.Minute,
-			"Spool of the client library in " + at + " is nearly full",
-			"{{ $value | humanizePercentage }} of the spool is used by events that wait for the engine (threshold 80 %). When the spool is full, events are lost."},
-		{NameClientBlocked, SeverityTicket, ImpactMedium,
-			over(perInstance("context", rate(metric.ClientFailures.Name+`{reason="breaker_open"}`)), 5), 2 * time.Minute,
-			"Breaker of the client library in " + at + " blocks events",
-			"{{ $value | humanize }} events per second are not sent because the breaker is open after failed requests to the engine (threshold 5)."},
-		{NameSinkLagging, SeverityTicket, ImpactMedium,
-			metric.SinkLagSeconds.Name + " > " + number(t.SinkLag.Seconds()), 5 * time.Minute,
-			"Sink {{ $labels.sink }} of engine " + at + " is lagging",
-			"The oldest event that has not been delivered to the sink is {{ $value | humanizeDuration }} old (threshold " + slo.FormatDuration(t.SinkLag) + ")."},
-		{NameSinkOverflowing, SeverityTicket, ImpactHigh,
-			metric.SinkLagBytes.Name + " / " + metric.SinkMaxLagBytes.Name + " > 0.8", 5 * time.Minute,
-			"Sink {{ $labels.sink }} of engine " + at + " is close to max_lag_bytes",
-			"The undelivered part of the log has reached {{ $value | humanizePercentage }} of the sink's max_lag_bytes (threshold 80 %). Beyond max_lag_bytes, the oldest undelivered events become dead letters."},
-		{NameSinkFailing, SeverityTicket, ImpactHigh,
-			"max by (job, instance, sink) (" + metric.SinkFailing.Name + ") == 1", 5 * time.Minute,
-			"Sink {{ $labels.sink }} of engine " + at + " is failing",
-			"No delivery to the sink has succeeded for 5m (failing: {{ $value }}). Undelivered events stay in the log and become dead letters beyond max_lag_bytes. The page /engine shows the cause."},
-		{NameSinkRateLimited, SeverityTicket, ImpactMedium,
-			over(perInstance("sink", "increase("+metric.SinkRateLimited.Name+"[5m])"), 0), 5 * time.Minute,
-			"Sink {{ $labels.sink }} of engine " + at + " is throttled by its rate limit",
-			"{{ $value | humanize }} calls to the sink were postponed over the last 5m because its rate_limit had no capacity in time. The sink receives less than arrives, and its lag grows."},
-		{NameSourceFailing, SeverityTicket, ImpactHigh,
-			"max by (job, instance, source) (" + metric.SourceTrouble.Name + ") == 1", 5 * time.Minute,
-			"Source {{ $labels.source }} of engine " + at + " is failing",
-			"The source has not been able to read from its broker, or to store what it read, for 5m (failing: {{ $value }}). Messages wait in the broker until its retention deletes them. The page /engine shows the cause."},
-		{NameSourceSaturated, SeverityTicket, ImpactMedium,
-			"min_over_time(" + metric.KafkaSourceLag.Name + "[10m]) > 10000 and on (job, instance, source) " + perInstance("source", "rate("+metric.SourceBusySeconds.Name+"[10m])") + " > 0.8", 10 * time.Minute,
-			"Source {{ $labels.source }} of engine " + at + " cannot keep up (partition {{ $labels.partition }} of {{ $labels.topic }})",
-			"{{ $value | humanize }} messages of the partition are not counted yet, and the source has been busy for more than 80 % of the time. The pages and the alerts lag behind. Add an engine, or give this one more CPU."},
-		{NameRabbitRate, SeverityTicket, ImpactMedium,
-			over(perInstance("source", increase(metric.RabbitDeadLetterHandled.Name, 5))+" / 5", t.DeadLetteredRate), time.Minute,
-			"Many messages are dead-lettered: {{ $labels.source }} of engine " + at,
-			"{{ $value | humanize }} messages per minute arrived in RabbitMQ's dead-letter queue over the last 5m (threshold " + number(t.DeadLetteredRate) + "). Workers are down or slow, or the TTL of their queues is too short."},
-		{NameRabbitDepth, SeverityTicket, ImpactHigh,
-			metric.RabbitDeadLetterDepth.Name + " > " + fmt.Sprint(t.DeadLetterDepth), 5 * time.Minute,
-			"Dead-letter queue of {{ $labels.source }} on engine " + at + " is growing",
-			"{{ $value | humanize }} messages wait in RabbitMQ's dead-letter queue (threshold " + fmt.Sprint(t.DeadLetterDepth) + "). The dead-letter handler is behind. Their failures are not counted yet, and messages older than the queue's retention are lost."},
-		{NameRabbitStopped, SeverityTicket, ImpactHigh,
-			metric.RabbitDeadLetterDepth.Name + " > 0 and increase(" + metric.RabbitDeadLetterHandled.Name + "[2m]) == 0", 5 * time.Minute,
-			"Dead-letter handler {{ $labels.source }} of engine " + at + " handles nothing",
-			"{{ $value | humanize }} messages have waited in RabbitMQ's dead-letter queue for 5m, and none was handled. Messages that reach the queue's retention are lost, and their failures are never counted."},
-		{NameRabbitOverdue, SeverityTicket, ImpactHigh,
-			metric.RabbitDeadLettersOverdue.Name + " > 0", 5 * time.Minute,
-			"Messages of {{ $labels.queue }} do not reach the dead-letter handler {{ $labels.source }} of engine " + at,
-			"The queue has had messages and no consumer for longer than its TTL, and for {{ $value | humanizeDuration }} its messages should have arrived in RabbitMQ's dead-letter queue. None did. Executions fail, and their failures are not counted."},
-		{NameRabbitTopology, SeverityTicket, ImpactHigh,
-			metric.RabbitTopologyProblems.Name + " > 0", 2 * time.Minute,
-			"Queues of {{ $labels.source }} on engine " + at + " differ from the settings",
-			"{{ $value }} queues, exchanges or arguments are missing in RabbitMQ or differ from the settings. Messages may be lost instead of reaching the dead-letter queue. The page /engine names each difference."},
-		{NameRabbitShare, SeverityTicket, ImpactHigh,
-			perInstance("", rate(metric.RabbitDeadLetters.Name+`{outcome="failure"}`)) + " / " + perInstance("", rate(metric.FoldEvents.Name)) + " > " + number(t.DeadLetteredShare), 5 * time.Minute,
-			"Too many executions are dead-lettered on engine " + at,
-			"{{ $value | humanizePercentage }} of the events of the last 5m are failures of messages that RabbitMQ dead-lettered (threshold " + percent(t.DeadLetteredShare) + "). Workers are systematically unavailable."},
-		{NameNotificationsFailing, SeverityPage, ImpactHigh,
-			"max by (job, instance, target) (" + metric.NotifyFailing.Name + ") == 1", 5 * time.Minute,
-			"Engine " + at + " cannot deliver alerts to {{ $labels.target }}",
-			"Alerts have not been delivered to this Alertmanager or receiver for 5m (failing: {{ $value }}). At an Alertmanager, alerts that were delivered before expire. The page /engine shows the cause."},
-		{NameReportsFailing, SeverityTicket, ImpactMedium,
-			"max by (job, instance, report) (" + metric.ReportsFailing.Name + ") > 0 and max by (job, instance, report) (" + metric.ReportsPending.Name + ") > 0", 15 * time.Minute,
-			"Engine " + at + " cannot send the report {{ $labels.report }}",
-			"The report has not been delivered to {{ $value }} of its mail addresses, webhooks and folders for 15m. The engine retries for 24 hours and then gives the report up. The page /engine shows the cause."},
-		{NameTokenExpiring, SeverityTicket, ImpactHigh,
-			metric.TokenExpirySeconds.Name + " - time() < 604800 and on (job, instance, token, key) time() - " + metric.TokenLastUsedSeconds.Name + " < 86400", 5 * time.Minute,
-			"Token {{ $labels.token }} of engine " + at + " expires or has expired, and is in use",
-			"The key {{ $labels.key }} of the token expires in {{ $value | humanizeDuration }} (a negative time has passed), and requests carried it within the last 24h. From then on the engine refuses them with status 401."},
-	}, outboxAlerts(t)...)
-}
-
-func utilisation() string {
-	return metric.RateLimitCurrent.Name + " / " + metric.RateLimitThreshold.Name
-}
-
-// Names of the alerts on the engine itself.
-const (
-	NameIngestUnavailable  = "IngestUnavailable"
-	NameIngestRejecting    = "IngestRejectingEvents"
-	NameEngineNotReady     = "EngineNotReady"
-	NameDiskLow            = "IngestDiskLow"
-	NameDiskFilling        = "IngestDiskFilling"
-	NameEvaluatorStopped   = "EvaluatorStopped"
-	NameClientSpool        = "ClientSpoolNearlyFull"
-	NameSinkOverflowing    = "SinkOverflowing"
-	NameLogPoisoned        = "WriteAheadLogPoisoned"
-	NameFoldLagging        = "FoldLagging"
-	NameGroupsFull         = "GroupsFull"
-	NameWorkUntracked      = "WorkNotTracked"
-	NameEvaluatorLate      = "EvaluatorLate"
-	NameBreakerOpen        = "BreakerOpen"
-	NameDeadLettersMany    = "DeadLettersTooMany"
-	NameDeadLettersGrowing = "DeadLettersGrowing"
-	NameDeadLettersLimited = "DeadLettersFromRateLimit"
-	NameRetryRateHigh      = "RetryRateHigh"
-	NameRateLimitHit       = "RateLimitHit"
-	NameRateLimitDropping  = "RateLimitDropping"
-	NameRateLimitType      = "RateLimitTypeFlood"
-	NameRateLimitContext   = "RateLimitCallerFlood"
-	NameRateLimitNear      = "RateLimitUtilisationHigh"
-	NameRateLimitReached   = "RateLimitUtilisationCritical"
-	NameCriticalLimited    = "CriticalEventsRateLimited"
-	NameRedisFallback      = "RedisFallbackActive"
-	NameClientFailing      = "ClientFailingSilently"
-	NameClientBlocked      = "ClientBreakerBlocking"
-	NameSinkLagging        = "SinkLagging"
-	NameSinkFailing        = "SinkFailing"
-	NameSinkRateLimited    = "SinkRateLimited"
-
-	NameSourceFailing   = "SourceFailing"
-	NameSourceSaturated = "SourceSaturated"
-
-	NameRabbitRate     = "RabbitMQDeadLetterRateHigh"
-	NameRabbitDepth    = "RabbitMQDeadLetterQueueDeep"
-	NameRabbitStopped  = "RabbitMQDeadLetterHandlerStopped"
-	NameRabbitOverdue  = "RabbitMQDeadLettersOverdue"
-	NameRabbitTopology = "RabbitMQTopologyDiffers"
-	NameRabbitShare    = "RabbitMQDeadLetterShareHigh"
-
-	NameNotificationsFailing = "NotificationsFailing"
-	NameReportsFailing       = "ReportsFailing"
-	NameTokenExpiring        = "TokenExpiring"
-)
-
-// dashboard is the UID of the dashboard that shows what the alert reads.
-func (a *engineAlert) dashboard() string {
-	switch a.name {
-	case NameSourceFailing, NameSourceSaturated, NameRabbitRate, NameRabbitDepth, NameRabbitStopped, NameRabbitOverdue, NameRabbitTopology, NameRabbitShare:
-		return DashboardBrokers
-	case NameOutboxNotReady, NameOutboxStuck, NameOutboxFailing, NameOutboxLagging:
-		return DashboardOutbox
+	var text bytes.Buffer
+	if err := engineTemplate.Execute(&text, t); err != nil {
+		panic(err)
 	}
-	return DashboardReliability
+	var out []engineAlert
+	dec := yaml.NewDecoder(&text)
+	dec.KnownFields(true)
+	if err := dec.Decode(&out); err != nil {
+		panic(fmt.Sprintf("read engine.yaml: %v", err))
+	}
+	return out
+}
+
+func (g *generator) engineRule(a engineAlert) rules.Rule {
+	return rules.Rule{
+		Alert: a.Alert, Expr: a.Expr, For: a.For,
+		Labels: map[string]string{labelSeverity: a.Severity, series.LabelKind: "engine", series.LabelImpact: a.Impact},
+		Annotations: g.annotations(a.Alert, note{
+			summary: a.Summary, description: a.Description,
+			dashboard: cmp.Or(a.Dashboard, DashboardReliability), page: "/engine",
+		}),
+	}
 }
 
 // engineGroup makes the rules on the engine itself.
 func (g *generator) engineGroup() rules.Group {
 	out := rules.Group{Name: "sloengine-alerts-engine", Rules: []rules.Rule{g.watchdog()}}
 	for _, a := range engineAlerts(g.o.Engine.WithDefaults()) {
-		out.Rules = append(out.Rules, rules.Rule{
-			Alert: a.name, Expr: a.expr, For: a.wait,
-			Labels: map[string]string{labelSeverity: a.severity, series.LabelKind: "engine", series.LabelImpact: a.impact},
-			Annotations: g.annotations(a.name, note{
-				summary: a.summary, description: a.description, dashboard: a.dashboard(), page: "/engine",
-			}),
-		})
+		out.Rules = append(out.Rules, g.engineRule(a))
 	}
 	return out
 }
@@ -378,18 +160,17 @@ func Watchdog(o Options) Live {
 // EngineAlerts lists the alerts on the engine that it can evaluate from its own metrics, in the order of the rules. The
 // alerts on the client library and on relays read the metrics of other processes, so only Prometheus can evaluate them.
 func EngineAlerts(o Options) []Live {
+	g := newGenerator(rules.Spec{}, o)
 	var out []Live
-	for _, r := range newGenerator(rules.Spec{}, o).engineGroup().Rules {
-		switch r.Alert {
-		case NameWatchdog, NameClientFailing, NameClientSpool, NameClientBlocked, NameOutboxNotReady, NameOutboxStuck, NameOutboxFailing, NameOutboxLagging:
-		default:
+	for _, a := range engineAlerts(g.o.Engine.WithDefaults()) {
+		if r := g.engineRule(a); !a.Foreign {
 			out = append(out, Live{Kind: LiveEngine, Expr: r.Expr}.of(r))
 		}
 	}
 	return out
 }
 
-func bytes(n uint64) string {
+func size(n uint64) string {
 	for _, u := range []struct {
 		shift uint
 		name  string
@@ -399,38 +180,4 @@ func bytes(n uint64) string {
 		}
 	}
 	return fmt.Sprint(n) + " B"
-}
-
-// Names of the alerts on the relay of an outbox.
-const (
-	NameOutboxNotReady = "OutboxRelayNotReady"
-	NameOutboxStuck    = "OutboxStuck"
-	NameOutboxFailing  = "OutboxFailing"
-	NameOutboxLagging  = "OutboxLagging"
-)
-
-// outboxAlerts are about `sloengine relay`. All relays of a job count the rows of one table.
-func outboxAlerts(t EngineThresholds) []engineAlert {
-	perJob := func(aggregate, by, expr string) string { return aggregate + " by (job" + by + ") (" + expr + ")" }
-	const job = "{{ $labels.job }}"
-	latency := number(t.OutboxLatency.Seconds())
-	return []engineAlert{
-		{NameOutboxNotReady, SeverityTicket, ImpactHigh,
-			"max by (job, instance, part) (" + metric.OutboxReady.Name + ") == 0", 5 * time.Minute,
-			"Relay {{ $labels.instance }} of {{ $labels.job }} cannot use its {{ $labels.part }}",
-			"The {{ $labels.part }} has refused or not answered the relay for 5m (ready: {{ $value }}). Rows stay in the outbox and are published later. `/-/ready` of the relay shows the cause."},
-		{NameOutboxStuck, SeverityTicket, ImpactHigh,
-			perJob("max", "", metric.OutboxPendingRows.Name) + " > " + fmt.Sprint(t.OutboxPending), 5 * time.Minute,
-			"Outbox of " + job + " has too many unpublished rows",
-			"{{ $value | humanize }} rows wait to be published (threshold " + fmt.Sprint(t.OutboxPending) + "). Their events arrive late at everybody who reads the broker."},
-		{NameOutboxFailing, SeverityTicket, ImpactHigh,
-			perJob("sum", ", topic", increase(metric.OutboxFailed.Name, 5)) + " / 300 > " + number(t.OutboxFailures), 2 * time.Minute,
-			"Outbox of " + job + " gives up rows for {{ $labels.topic }}",
-			"{{ $value | humanize }} rows per second are given up after all their attempts (threshold " + number(t.OutboxFailures) + "). They have the status FAILED, and a message about each is in the Kafka topic, RabbitMQ queue or HTTP address of `dead_letter`, if the relay has one."},
-		{NameOutboxLagging, SeverityTicket, ImpactMedium,
-			"histogram_quantile(0.95, " + perJob("sum", ", le", "rate("+metric.OutboxLatency.Name+"_bucket[5m])") + ") > " + latency +
-				" or " + perJob("max", "", metric.OutboxOldestPending.Name) + " > " + latency, 5 * time.Minute,
-			"Outbox of " + job + " publishes late",
-			"Rows are published {{ $value | humanizeDuration }} after they were written: 5 % of the last 5m, or the oldest that waits (threshold " + slo.FormatDuration(t.OutboxLatency) + ")."},
-	}
 }

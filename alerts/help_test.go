@@ -185,7 +185,7 @@ func Names() []string {
 		names = append(names, e.Alerts...)
 	}
 	for _, e := range engineAlerts(EngineThresholds{}.WithDefaults()) {
-		names = append(names, e.name)
+		names = append(names, e.Alert)
 	}
 	return names
 }

@@ -30,7 +30,7 @@ func TestSeverities(t *testing.T) {
 	}
 	got := severities()
 	require.ElementsMatch(t, got[SeverityPage], []string{
-		NameBurnPage, "ShopTooManyErrors", NameIngestUnavailable, NameEngineNotReady, NameDiskLow, NameLogPoisoned, NameEvaluatorStopped, NameNotificationsFailing,
+		NameBurnPage, "ShopTooManyErrors", "IngestUnavailable", "EngineNotReady", "IngestDiskLow", "WriteAheadLogPoisoned", "EvaluatorStopped", "NotificationsFailing",
 	})
 	require.Equal(t, []string{NameWatchdog}, got[SeverityNone])
 	require.Contains(t, got[SeverityInfo], NameLatencyRecovered)

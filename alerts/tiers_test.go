@@ -67,7 +67,7 @@ func TestNumber(t *testing.T) {
 		require.Equal(t, want, number(x))
 	}
 	require.Equal(t, "0.1 %", percent(0.001))
-	require.Equal(t, "1 GiB", bytes(1<<30))
-	require.Equal(t, "1.5 MiB", bytes(3<<19))
-	require.Equal(t, "12 B", bytes(12))
+	require.Equal(t, "1 GiB", size(1<<30))
+	require.Equal(t, "1.5 MiB", size(3<<19))
+	require.Equal(t, "12 B", size(12))
 }

@@ -113,7 +113,7 @@ func lead(x *target, to http.RoundTripper) { x.client.Transport = &watcher{to} }
 func about(x *target, values ...string) *message {
 	m := &message{key: "k", receiver: "all", labels: model.LabelSet{"service": "shop"}, repeat: time.Hour, reason: amnotify.ReasonFirstNotification}
 	live := alerts.EngineAlerts(alerts.Options{})
-	flood := live[slices.IndexFunc(live, func(l alerts.Live) bool { return l.Alert == alerts.NameRateLimitType })]
+	flood := live[slices.IndexFunc(live, func(l alerts.Live) bool { return l.Alert == "RateLimitTypeFlood" })]
 	for _, value := range values {
 		a := state.Alert{Engine: true, State: state.Firing, FiredAt: time.Now(), Labels: labelled(flood.Alert, "severity=warning", "instance=slo-1", "slo_impact=high", "type="+value)}
 		it := &item{alert: a, labels: new(plan).labels(&a), texts: flood.Texts}
