@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go/circuitbreaker"
-
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -66,8 +64,9 @@ type Breaker struct {
 	state State
 	// gen counts the transitions; a permit of an earlier one is out of date.
 	gen     uint64
-	rules   [2]circuitbreaker.CircuitBreaker[any] // consecutive, rate; nil if off; fed while closed
-	until   time.Time                             // end of the open state
+	row     int       // failures in a row while closed
+	rate    window    // calls while closed
+	until   time.Time // end of the open state
 	probes  probes
 	since   time.Time
 	reason  string // of the last transition
@@ -88,13 +87,7 @@ func New(o Options) (*Breaker, error) {
 		return nil, err
 	}
 	b := &Breaker{o: o, m: o.Metrics.Of(o.Name), since: time.Now()}
-	if c := o.Consecutive; !c.Off && !o.Off {
-		b.rules[0] = circuitbreaker.NewBuilder[any]().WithFailureThreshold(uint(c.Failures)).Build()
-	}
-	if r := o.Rate; !r.Off && !o.Off {
-		b.rules[1] = circuitbreaker.NewBuilder[any]().
-			WithFailureRateThreshold(r.Threshold, uint(r.MinCalls), r.Window).Build()
-	}
+	b.forget()
 	b.m.state.Set(float64(Closed))
 	return b, nil
 }
@@ -181,28 +174,30 @@ func (p Permit) Done(o Outcome) {
 
 // count counts a call of the closed state. b.mu is held.
 func (b *Breaker) count(success bool) {
-	c, r := b.rules[0], b.rules[1]
-	if c != nil {
-		if success {
-			c.RecordSuccess()
-		} else if c.RecordFailure(); c.IsOpen() {
-			b.open(b.o.Consecutive.Open, b.o.Consecutive.Probes, b.o.Consecutive.Probes,
-				fmt.Sprintf("%d failures in a row", b.o.Consecutive.Failures))
-			return
-		}
-	}
-	if r == nil {
+	if b.o.Off {
 		return
 	}
-	if success {
-		r.RecordSuccess() // may bring the number of calls to the least that is judged
-	} else {
-		r.RecordFailure()
+	if b.row++; success {
+		b.row = 0
 	}
-	if r.IsOpen() {
-		b.open(b.o.Rate.Open, b.o.Rate.Probes, b.o.Rate.Successes,
-			fmt.Sprintf("%.0f %% of %d calls failed", 100*r.Metrics().FailureRate(), r.Metrics().Executions()))
+	if c := b.o.Consecutive; !c.Off && b.row >= c.Failures {
+		b.open(c.Open, c.Probes, c.Probes, fmt.Sprintf("%d failures in a row", c.Failures))
+		return
 	}
+	r := b.o.Rate
+	if r.Off {
+		return
+	}
+	// A success may bring the number of calls to the least that is judged.
+	calls, failed := b.rate.add(time.Now(), !success)
+	if ratio := float64(failed) / float64(calls); calls >= r.MinCalls && ratio >= r.Threshold {
+		b.open(r.Open, r.Probes, r.Successes, fmt.Sprintf("%.0f %% of %d calls failed", 100*ratio, calls))
+	}
+}
+
+// forget begins to count anew.
+func (b *Breaker) forget() {
+	b.row, b.rate = 0, window{began: time.Now(), width: b.o.Rate.Window / slots}
 }
 
 func (b *Breaker) open(d time.Duration, probes, successes int, reason string) {
@@ -238,12 +233,7 @@ func (b *Breaker) probed(slot int, o Outcome) {
 func (b *Breaker) judgeProbes(failed string) {
 	switch {
 	case b.probes.succeeded >= b.probes.needed:
-		for _, r := range b.rules {
-			if r != nil { // to forget what was counted it must have been open
-				r.Open()
-				r.Close()
-			}
-		}
+		b.forget()
 		b.move(Closed, "probes succeeded")
 	case b.probes.failed > len(b.probes.slots)-b.probes.needed:
 		b.until = time.Now().Add(b.probes.again)

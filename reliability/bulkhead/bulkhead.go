@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-	"github.com/failsafe-go/failsafe-go/bulkhead"
 
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -73,8 +72,7 @@ func (e *FullError) RetryClass() retry.Class { return retry.ClassOverload }
 type Bulkhead struct {
 	o        Options
 	m        series
-	permits  bulkhead.Bulkhead[any]
-	active   atomic.Int64
+	permits  chan struct{} // one for each running call
 	waiting  atomic.Int64
 	rejected atomic.Uint64
 }
@@ -85,34 +83,32 @@ func New(o Options) (*Bulkhead, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Bulkhead{o: o, m: o.Metrics.Of(o.Name), permits: bulkhead.New[any](uint(o.Concurrency))}, nil
+	return &Bulkhead{o: o, m: o.Metrics.Of(o.Name), permits: make(chan struct{}, o.Concurrency)}, nil
 }
 
 // Acquire waits for a place among the running calls; Release must follow. The error
 // is a *FullError or, if ctx ended while it waited, the cause of that.
 func (b *Bulkhead) Acquire(ctx context.Context) error {
-	if b.permits.TryAcquirePermit() {
-		b.active.Add(1)
+	select {
+	case b.permits <- struct{}{}:
 		return nil
+	default:
 	}
 	if queued := b.waiting.Add(1); queued > int64(b.o.Queue) {
 		b.waiting.Add(-1)
 		return b.full()
 	}
 	defer b.waiting.Add(-1)
-	var err error
+	var late <-chan time.Time
 	if b.o.MaxWait > 0 {
-		err = b.permits.AcquirePermitWithMaxWait(ctx, b.o.MaxWait)
-	} else {
-		err = b.permits.AcquirePermit(ctx)
+		late = time.After(b.o.MaxWait)
 	}
-	switch {
-	case err == nil:
-		b.active.Add(1)
+	select {
+	case b.permits <- struct{}{}:
 		return nil
-	case errors.Is(err, bulkhead.ErrFull):
+	case <-late:
 		return b.full()
-	default:
+	case <-ctx.Done():
 		return fmt.Errorf("wait in bulkhead %q: %w", b.o.Name, context.Cause(ctx))
 	}
 }
@@ -124,10 +120,7 @@ func (b *Bulkhead) full() error {
 }
 
 // Release gives the place back.
-func (b *Bulkhead) Release() {
-	b.active.Add(-1)
-	b.permits.ReleasePermit()
-}
+func (b *Bulkhead) Release() { <-b.permits }
 
 // Status is a bulkhead's present state.
 type Status struct {
@@ -138,7 +131,7 @@ type Status struct {
 // Status tells the present state.
 func (b *Bulkhead) Status() Status {
 	return Status{
-		Active: int(b.active.Load()), Queued: int(b.waiting.Load()),
+		Active: len(b.permits), Queued: int(b.waiting.Load()),
 		Concurrency: b.o.Concurrency, Queue: b.o.Queue, Rejected: b.rejected.Load(),
 	}
 }
