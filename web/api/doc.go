@@ -2,5 +2,6 @@
 // and the request to forget counts.
 //
 // The field names of answers are a contract: they may grow, never change. The package computes nothing: it writes down
-// what a report says.
+// what a report says. Schemas are derived from the types of answers; openapi.json describes a new field under the name
+// of its type.
 package api

@@ -20,12 +20,13 @@ import (
 	"github.com/sloengine/sloengine/web/status"
 )
 
-// answers are the bodies whose schemas are derived from their types: each struct is a schema of its name, and so are the
-// structs that it holds. openapi.json adds what a type does not say: descriptions, enumerations, bounds.
+// answers are the bodies whose schemas are derived from their types: each struct is a schema of its name, and so are
+// the structs that it holds. openapi.json adds what a type does not say: descriptions, enumerations, bounds.
 var answers = []any{
 	v1.SLOList{}, v1.SLOAnswer{}, v1.History{}, v1.SLAList{}, v1.ThresholdList{}, v1.AlertList{}, v1.PeriodReport{},
 	engineJSON{}, generationList{}, RejectList{}, status.ForgetRequest{}, status.Forgotten{},
-	incidents.List{}, incident.Measures{}, annotations.List{}, silences.List{}, deadletters.List{}, dlq.Stats{}, dlq.ReplayResult{},
+	incidents.List{}, incident.Measures{}, annotations.List{}, silences.List{},
+	deadletters.List{}, dlq.Stats{}, dlq.ReplayResult{},
 }
 
 // schemaNames are the names of schemas that are not those of their types.
@@ -104,8 +105,8 @@ func (s schemas) of(t reflect.Type) object {
 	panic(fmt.Sprintf("an answer of the API holds a %s, which has no schema", t))
 }
 
-// addFields adds the fields of a struct, and those of structs that it embeds, as encoding/json writes them. A field that
-// is not left out when it is empty is required, and null if it is a pointer.
+// addFields adds the fields of a struct, and those of structs that it embeds, as encoding/json writes them. A field
+// that is not left out when it is empty is required, and null if it is a pointer.
 func (s schemas) addFields(body object, t reflect.Type) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -131,8 +132,8 @@ func (s schemas) addFields(body object, t reflect.Type) {
 	}
 }
 
-// extend adds to a schema what its type does not say. A text is its description. What else is said of a reference stands
-// beside it, and a reference stands for the type.
+// extend adds to a schema what its type does not say. A text is its description. What else is said of a reference
+// stands beside it, and a reference stands for the type.
 func extend(schema object, more any) object {
 	if text, ok := more.(string); ok {
 		more = object{"description": text}
