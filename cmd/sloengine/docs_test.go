@@ -11,7 +11,6 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/alertmanager"
 	"github.com/sloengine/sloengine/slo/spec"
-	"github.com/sloengine/sloengine/slo/spec/keys"
 	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 )
 
@@ -120,7 +119,7 @@ func TestDocumentExamples(t *testing.T) {
 	require.True(t, a.NoData.Disabled)
 	require.NotZero(t, a.Soon.Within)
 	require.Len(t, a.Tiers, 3)
-	described := keys.Spec()
+	described := spec.Shape()
 	described.Walk("", func(path string, m *shape.Shape) {
 		if path == "slos[].alerting" {
 			for _, k := range m.Keys {

@@ -6,7 +6,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/alertmanager"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
-	"github.com/sloengine/sloengine/slo/spec/keys"
+	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 )
 
@@ -18,7 +18,7 @@ type format struct {
 
 func formats() []format {
 	return []format{
-		{"spec", "A spec of sloengine: what is counted, and what was promised.", keys.Spec},
+		{"spec", "A spec of sloengine: what is counted, and what was promised.", spec.Shape},
 		{"engine", "engine.yaml: the settings of the engine.", config.Shape},
 		{"relay", "relay.yaml: the settings of the relay of an outbox.", config.RelayShape},
 		{"receivers", "The receivers of generated Alertmanager configurations.", alertmanager.Shape},

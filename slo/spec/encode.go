@@ -86,7 +86,8 @@ func (e *encoder) sections() []*yamlgen.Node {
 	var list, slas, baselines []*yamlgen.Node
 	for _, b := range e.spec.Baselines {
 		if b.Service == s.Name {
-			baselines = append(baselines, baseline(b))
+			d := &baselineDraft{Baseline: b, slos: namesOf(b.SLOs), slas: namesOf(b.Agreements)}
+			baselines = append(baselines, d.keys().write(e).Line())
 		}
 	}
 	for _, o := range slos {

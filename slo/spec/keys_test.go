@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"github.com/sloengine/sloengine/slo/spec/keys"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 	"github.com/sloengine/sloengine/slo/yamldoc/shape/shapetest"
@@ -159,7 +158,7 @@ func (p *place) document(t testing.TB, key *shape.Key, value *yaml.Node) string 
 
 // places lists the mappings of the description.
 func places(t testing.TB) (all []place) {
-	root := keys.Spec()
+	root := Shape()
 	var visit func(p place)
 	var inside func(s *shape.Shape, path string, base *yaml.Node, wrap func(*yaml.Node) *yaml.Node)
 	inside = func(s *shape.Shape, path string, base *yaml.Node, wrap func(*yaml.Node) *yaml.Node) {
@@ -348,7 +347,7 @@ func beyond(k *shape.Key) (values []string) {
 
 // The schema accepts all that the readers accept, and refuses unknown keys and values of another kind.
 func TestSchemaOfSpecs(t *testing.T) {
-	root := keys.Spec()
+	root := Shape()
 	refused := shapetest.Compile(t, root)
 	own := 0
 	files, err := filepath.Glob(specs + "*.yaml")

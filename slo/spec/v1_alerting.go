@@ -60,7 +60,7 @@ func readAlerting(v *yamldoc.Value, groupBy []string) slo.Alerting {
 // Bounds of false_pages.
 const minFalsePages, maxFalsePages = 0.001, 365
 
-var falsePagesPattern = regexp.MustCompile(`^([0-9]{1,4}(?:\.[0-9]{1,9})?)/y$`)
+var falsePagesPattern = regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,9})?/y$`)
 
 // readFalsePages reads how many pages a year chance may cause; 0 for the default.
 func readFalsePages(v *yamldoc.Value) float64 {
@@ -68,8 +68,8 @@ func readFalsePages(v *yamldoc.Value) float64 {
 	if !ok {
 		return 0
 	}
-	if m := falsePagesPattern.FindStringSubmatch(s); m != nil {
-		if x, err := strconv.ParseFloat(m[1], 64); err == nil && x >= minFalsePages && x <= maxFalsePages {
+	if falsePagesPattern.MatchString(s) {
+		if x, err := strconv.ParseFloat(strings.TrimSuffix(s, "/y"), 64); err == nil && x >= minFalsePages && x <= maxFalsePages {
 			if x == slo.DefaultFalsePages {
 				return 0
 			}

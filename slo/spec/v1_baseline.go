@@ -20,72 +20,61 @@ type baselineDraft struct {
 	slos, slas []named
 }
 
+func (b *baselineDraft) keys() keys {
+	return keys{
+		nameKey(&b.Name, "performance"),
+		at("slos", names(&b.slos, "name some, or remove the key"), "[checkout]",
+			"The SLOs that it is about. Without `slos` and `slas`, it is about all incidents of the service."),
+		at("slas", names(&b.slas, "name some, or remove the key"), "[gold]", "The agreements that it is about."),
+		at("detection", before(&b.Detection), "{from: 60m, to: 90m, target: 5m}",
+			"How long it took until an incident was noticed. `detection` or `response` is required."),
+		at("response", before(&b.Response), "{from: 60m, to: 2h}",
+			"How long it took from there until somebody acknowledged it."),
+		at("goal", goal(&b.Goal), "60", "The percentage by which the times are to shrink.").or("50"),
+	}
+}
+
 func (d *draft) readBaseline(v *yamldoc.Value) {
 	call(v, "baseline")
-	o := v.Object("name", "slos", "slas", "detection", "response", "goal")
+	b := &baselineDraft{Baseline: &slo.Baseline{Service: d.service, Goal: slo.DefaultGoal}}
+	o := b.keys().read(v)
 	if o == nil {
 		return
 	}
-	b := &baselineDraft{Baseline: &slo.Baseline{Service: d.service, Goal: slo.DefaultGoal}, at: v.At()}
-	if n := o.Need("name", "give it a short name such as `name: performance`"); n != nil {
-		b.at = n.At()
-		b.Name, _ = readName(n)
-	}
-	list := func(key string) (out []named, names []string) {
-		l := o.Get(key)
-		if l == nil {
-			return nil, nil
-		}
-		items, _ := l.List()
-		if len(items) == 0 && l.IsList() {
-			l.Errorf("name some, or remove the key", "%s is empty", key)
-		}
-		for _, i := range items {
-			if name, ok := readName(i); ok {
-				out, names = append(out, named{name, i.At()}), append(names, name)
-			}
-		}
-		return out, names
-	}
-	b.slos, b.SLOs = list("slos")
-	b.slas, b.Agreements = list("slas")
-	if t := o.Get("detection"); t != nil {
-		b.Detection = readBefore(t)
-	}
-	if t := o.Get("response"); t != nil {
-		b.Response = readBefore(t)
-	}
+	b.at, b.SLOs, b.Agreements = placeOf(o, "name"), justNames(b.slos), justNames(b.slas)
 	if !o.Has("detection") && !o.Has("response") && !o.Misspelt() {
 		v.Errorf("add `detection: {from: 60m, to: 90m}`", "%s: neither detection nor response is set", v.What)
-	}
-	if g := o.Get("goal"); g != nil {
-		if n, ok := g.Number(1, 99); ok {
-			b.Goal = n / 100
-		}
 	}
 	d.baselines = append(d.baselines, b)
 }
 
-// readBefore reads how long something took before.
-func readBefore(v *yamldoc.Value) (b slo.Before) {
-	o := v.Object("from", "to", "target")
-	if o == nil {
-		return b
+func goal(to *float64) value {
+	return custom{
+		in: func(v *yamldoc.Value) {
+			if n, ok := v.Number(1, 99); ok {
+				*to = n / 100
+			}
+		},
+		out: func(*encoder) *yamlgen.Node { return yamlgen.Plain(slo.FormatRatio(100 * *to)) },
+		is:  func() doc { return numberShape("1", "99") },
 	}
-	read := func(key, hint string, into *time.Duration) {
-		if t := o.Need(key, hint); t != nil {
-			*into, _ = readDuration(t, time.Second, maxBefore)
+}
+
+// before is how long something took before.
+func before(b *slo.Before) value {
+	return inside{keys: func() keys {
+		return keys{
+			at("from", length{&b.From, time.Second, maxBefore}, "60m", "The shortest time that it took.").
+				need("set the shortest that it took, such as `from: 60m`"),
+			at("to", length{&b.To, time.Second, maxBefore}, "90m", "The longest time that it took.").
+				need("set the longest that it took, such as `to: 90m`"),
+			at("target", length{&b.Target, time.Second, maxBefore}, "5m", "The time that it is to take."),
 		}
-	}
-	read("from", "set the shortest that it took, such as `from: 60m`", &b.From)
-	read("to", "set the longest that it took, such as `to: 90m`", &b.To)
-	if t := o.Get("target"); t != nil {
-		b.Target, _ = readDuration(t, time.Second, maxBefore)
-	}
-	if b.From > 0 && b.To > 0 && b.To < b.From {
-		v.Errorf("swap them", "%s: to (%s) is shorter than from (%s)", v.What, slo.FormatDuration(b.To), slo.FormatDuration(b.From))
-	}
-	return b
+	}, then: func(o *yamldoc.Object) {
+		if b.From > 0 && b.To > 0 && b.To < b.From {
+			o.Errorf("swap them", "%s: to (%s) is shorter than from (%s)", o.What, slo.FormatDuration(b.To), slo.FormatDuration(b.From))
+		}
+	}}
 }
 
 // baselines finds the SLOs and agreements that each baseline is about.
@@ -117,34 +106,4 @@ func (a *assembly) baselines(s *assembled) {
 			}
 		}
 	}
-}
-
-func baseline(b *slo.Baseline) *yamlgen.Node {
-	m := &yamlgen.Map{}
-	m.Text("name", b.Name)
-	if len(b.SLOs) > 0 {
-		texts(m, "slos", b.SLOs)
-	}
-	if len(b.Agreements) > 0 {
-		texts(m, "slas", b.Agreements)
-	}
-	for _, part := range []struct {
-		key string
-		slo.Before
-	}{{"detection", b.Detection}, {"response", b.Response}} {
-		if part.From == 0 {
-			continue
-		}
-		in := &yamlgen.Map{}
-		in.Plain("from", slo.FormatDuration(part.From))
-		in.Plain("to", slo.FormatDuration(part.To))
-		if part.Target > 0 {
-			in.Plain("target", slo.FormatDuration(part.Target))
-		}
-		m.Set(part.key, in.Line())
-	}
-	if b.Goal != slo.DefaultGoal {
-		m.Plain("goal", slo.FormatRatio(100*b.Goal))
-	}
-	return m.Line()
 }

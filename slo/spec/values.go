@@ -1,0 +1,184 @@
+package spec
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape"
+	"github.com/sloengine/sloengine/slo/yamlgen"
+)
+
+// single is a single value that is written as text. What cannot be read is left zero.
+type single[T any] struct {
+	to   *T
+	from func(v *yamldoc.Value) (T, bool)
+	text func(T) string // "" is left out
+	is   *doc
+}
+
+func (s single[T]) read(v *yamldoc.Value) { *s.to, _ = s.from(v) }
+
+func (s single[T]) write(*encoder) *yamlgen.Node {
+	switch text := s.text(*s.to); {
+	case text == "":
+		return nil
+	case s.is.Kind == shape.Text && true:
+		return yamlgen.Text(text)
+	default:
+		return yamlgen.Plain(text)
+	}
+}
+
+func (s single[T]) shape() shape.Shape { return *s.is }
+
+func same(s string) string { return s }
+
+// textual is a text that is written as it is read.
+func textual(to *string, from func(*yamldoc.Value) (string, bool), is *doc) value {
+	return single[string]{to, from, same, is}
+}
+
+func prose(to *string) value { return textual(to, (*yamldoc.Value).Text, &textDoc) }
+
+// unused is a text for readers of the file.
+func unused() value {
+	return custom{in: func(v *yamldoc.Value) { v.Text() }, is: func() doc { return textDoc }}
+}
+
+func percentage(to *slo.Objective) value {
+	return single[slo.Objective]{to, readObjective, slo.Objective.Percent, &percentDoc}
+}
+
+// word is one of some words.
+func word[T ~string](to *T, words []string) value {
+	return custom{
+		in: func(v *yamldoc.Value) {
+			if s, ok := v.Choice(words...); ok {
+				*to = T(s)
+			}
+		},
+		out: func(*encoder) *yamlgen.Node { return textNode(string(*to)) },
+		is:  func() doc { return wordsShape(words...) },
+	}
+}
+
+// textNode is a text, nil if it is empty.
+func textNode(s string) *yamlgen.Node {
+	if s == "" {
+		return nil
+	}
+	return yamlgen.Text(s)
+}
+
+// truth is true or false.
+func truth(to *bool) value {
+	return custom{
+		in:  func(v *yamldoc.Value) { *to = v.Bool() },
+		out: func(*encoder) *yamlgen.Node { return yamlgen.Plain(strconv.FormatBool(*to)) },
+		is:  func() doc { return doc{Kind: shape.Bool, Quoted: true} },
+	}
+}
+
+// length is a duration in a range. Zero is left out.
+type length struct {
+	to     *time.Duration
+	lo, hi time.Duration
+}
+
+func (d length) read(v *yamldoc.Value) { *d.to, _ = readDuration(v, d.lo, d.hi) }
+
+func (d length) write(*encoder) *yamlgen.Node {
+	if *d.to == 0 {
+		return nil
+	}
+	return yamlgen.Plain(slo.FormatDuration(*d.to))
+}
+
+func (d length) shape() shape.Shape {
+	s := doc{Kind: shape.Duration, Min: "0", Max: slo.FormatDuration(d.hi)}
+	if d.lo > 0 {
+		s.Min = slo.FormatDuration(d.lo)
+	}
+	return s
+}
+
+// whole is a whole number in a range. Zero is left out.
+type whole[T int | uint64] struct {
+	to     *T
+	lo, hi int64
+}
+
+func (w whole[T]) read(v *yamldoc.Value) {
+	n, _ := v.Whole(w.lo, w.hi)
+	*w.to = T(n)
+}
+
+func (w whole[T]) write(*encoder) *yamlgen.Node {
+	if *w.to == 0 {
+		return nil
+	}
+	return yamlgen.Plain(fmt.Sprint(*w.to))
+}
+
+func (w whole[T]) shape() shape.Shape { return wholeShape(fmt.Sprint(w.lo), fmt.Sprint(w.hi)) }
+
+// events is a number of events.
+func events(to *uint64) value { return whole[uint64]{to, 1, math.MaxUint32} }
+
+// number is a decimal number in a range. Zero is left out.
+type number struct {
+	to     *float64
+	lo, hi float64
+}
+
+func (n number) read(v *yamldoc.Value) { *n.to, _ = v.Number(n.lo, n.hi) }
+
+func (n number) write(*encoder) *yamlgen.Node {
+	if *n.to == 0 {
+		return nil
+	}
+	return yamlgen.Plain(decimalText(*n.to))
+}
+
+func (n number) shape() shape.Shape { return numberShape(decimalText(n.lo), decimalText(n.hi)) }
+
+// named are names with their places.
+func names(of *[]named, empty string) value {
+	return listOf(of, empty, func(i *yamldoc.Value) (named, bool) {
+		name, ok := readName(i)
+		return named{name, i.At()}, ok
+	}, func(_ *encoder, n *named) *yamlgen.Node { return yamlgen.Text(n.name) }, func() doc { return nameDoc })
+}
+
+// namesOf are names that have no place, to be written.
+func namesOf(texts []string) (out []named) {
+	for _, t := range texts {
+		out = append(out, named{name: t})
+	}
+	return out
+}
+
+func justNames(of []named) (out []string) {
+	for _, n := range of {
+		out = append(out, n.name)
+	}
+	return out
+}
+
+// nameKey is the key of a name that is unique in the service.
+func nameKey(to *string, example string) *key {
+	return at("name", textual(to, readName, &nameDoc), example, "The name, unique in the service.").
+		need("give it a short name such as `name: " + example + "`")
+}
+
+// placeOf is where the value of a key is, or else the mapping.
+func placeOf(o *yamldoc.Object, key string) Position {
+	if v := o.Field(key); v != nil && !v.IsNull() {
+		return v.At()
+	}
+	return o.At()
+}
