@@ -62,13 +62,13 @@ type correctionDraft struct {
 	slo.Correction
 	at   Position
 	slos []named
+	lost bool // its time zone is unknown
 }
 
 type thresholdDraft struct {
 	*slo.Threshold
 	at    Position
 	match *selector
-	ok    bool
 }
 
 type slaDraft struct {

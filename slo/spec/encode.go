@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
-	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
@@ -55,7 +53,7 @@ func (e *encoder) sections() []*yamlgen.Node {
 	var thresholds []*yamlgen.Node
 	for _, l := range e.spec.Thresholds {
 		if l.Service == s.Name {
-			thresholds = append(thresholds, threshold(l))
+			thresholds = append(thresholds, (&thresholdDraft{Threshold: l}).keys().write(e).Line())
 		}
 	}
 	onEvents := len(thresholds) > 0 || slices.ContainsFunc(slos, func(o *slo.SLO) bool { return o.Indicator.Kind != slo.KindPrometheus })
@@ -95,11 +93,11 @@ func (e *encoder) sections() []*yamlgen.Node {
 	}
 	for _, a := range e.spec.Agreements {
 		if a.Service == s.Name {
-			slas = append(slas, agreement(a))
+			slas = append(slas, agreementDraft(a).keys().write(e).Node())
 		}
 	}
 	section("slos", list)
-	section("corrections", corrections(slos))
+	section("corrections", e.corrections(slos))
 	section("thresholds", thresholds)
 	section("slas", slas)
 	section("baselines", baselines)
@@ -145,7 +143,10 @@ func (e *encoder) slo(o *slo.SLO) *yamlgen.Node {
 		m.Set("budgeting", method.Line())
 	}
 	if len(o.GroupBy) > 0 {
-		yamlgen.Comment(groupBy(m, o.GroupBy, o.MaxGroups), e.once("one SLO for each value"))
+		yamlgen.Comment(m.Set("group_by", textList(o.GroupBy)), e.once("one SLO for each value"))
+		if o.MaxGroups != DefaultMaxGroups {
+			m.Plain("max_groups", fmt.Sprint(o.MaxGroups))
+		}
 		var expect []*yamlgen.Node
 		for _, g := range o.Expect {
 			if len(g) == 1 {
@@ -168,11 +169,11 @@ func (e *encoder) slo(o *slo.SLO) *yamlgen.Node {
 	if len(causes) > 0 {
 		m.Set("caused_by", yamlgen.List(causes...))
 	}
-	if a := alerting(o.Alerting); a.Len() > 0 {
-		m.Set("alerting", a.Line())
+	if a := (&sloDraft{SLO: o}).alerting().write(e); a != nil {
+		m.Set("alerting", a)
 	}
 	if o.Cost != nil {
-		m.Set("cost", cost(o.Cost))
+		m.Set("cost", costKeys(o.Cost).write(e).Line())
 	}
 	return m.Node()
 }
@@ -280,57 +281,9 @@ func (e *encoder) prometheus(i *slo.Indicator) *yamlgen.Node {
 	return m.Line()
 }
 
-func alerting(a slo.Alerting) *yamlgen.Map {
-	m := &yamlgen.Map{}
-	m.Text("name", a.Name)
-	var tiers []*yamlgen.Node
-	for _, t := range a.Tiers {
-		x := &yamlgen.Map{}
-		x.Text("severity", severityName(t.Page))
-		x.Plain("long", slo.FormatDuration(t.Long))
-		x.Plain("short", slo.FormatDuration(t.Short))
-		x.Plain("budget", shareText(t.Share))
-		tiers = append(tiers, x.Line())
-	}
-	if len(tiers) > 0 {
-		yamlgen.Comment(m.Set("tiers", yamlgen.Line(yamlgen.List(tiers...))), "budget: percent of it that the long window may spend")
-	}
-	if a.MinEvents > 0 {
-		m.Plain("min_events", fmt.Sprint(a.MinEvents))
-	}
-	if a.NoSpecLabels {
-		m.Plain("inherit_labels", "false")
-	}
-	if a.FalsePages > 0 {
-		m.Plain("false_pages", decimalText(a.FalsePages)+"/y")
-	}
-	for _, x := range []struct {
-		key string
-		s   slo.AlertSettings
-	}{{"page", a.Page}, {"ticket", a.Ticket}, {"no_data", a.NoData}, {"exhausted_soon", a.Soon.AlertSettings}} {
-		s := &yamlgen.Map{}
-		if x.key == "exhausted_soon" && a.Soon.Within > 0 {
-			s.Plain("within", slo.FormatDuration(a.Soon.Within))
-			s.Plain("probability", shareText(a.Soon.Probability))
-		}
-		if x.s.Disabled {
-			s.Plain("disabled", "true")
-		}
-		if x.s.For > 0 {
-			s.Plain("for", slo.FormatDuration(x.s.For))
-		}
-		labelMap(s, "labels", x.s.Labels)
-		labelMap(s, "annotations", x.s.Annotations)
-		if s.Len() > 0 {
-			m.Set(x.key, s.Line())
-		}
-	}
-	return m
-}
-
 // corrections finds which SLOs each correction is about. One that names none is
 // about all of the service.
-func corrections(slos []*slo.SLO) []*yamlgen.Node {
+func (e *encoder) corrections(slos []*slo.SLO) []*yamlgen.Node {
 	byName := map[string]slo.Correction{}
 	for _, o := range slos {
 		for _, c := range o.Corrections {
@@ -343,118 +296,10 @@ func corrections(slos []*slo.SLO) []*yamlgen.Node {
 	})
 	var out []*yamlgen.Node
 	for _, c := range all {
-		m := &yamlgen.Map{}
-		m.Text("name", c.Name)
-		m.Plain("start", c.Start.Format(time.RFC3339Nano))
-		m.Plain("duration", slo.FormatDuration(c.Duration))
-		m.Text("rrule", c.RRule)
-		if zone := c.Start.Location().String(); zone != "" && zone != "UTC" && zone != "Local" {
-			m.Text("timezone", zone)
-		}
-		if len(c.SLOs) > 0 {
-			texts(m, "slos", c.SLOs)
-		}
-		m.Text("author", c.Author)
-		m.Text("reason", c.Reason)
-		out = append(out, m.Line())
+		d := &correctionDraft{Correction: c, slos: namesOf(c.SLOs)}
+		out = append(out, d.keys().write(e).Line())
 	}
 	return out
-}
-
-func threshold(l *slo.Threshold) *yamlgen.Node {
-	m := &yamlgen.Map{}
-	m.Text("name", l.Name)
-	m.Text("match", l.Match.String())
-	if l.Warning > 0 {
-		m.Plain("warning", slo.FormatDuration(l.Warning))
-	}
-	if l.Critical > 0 {
-		m.Plain("critical", slo.FormatDuration(l.Critical))
-	}
-	m.Text("each", l.Each)
-	if len(l.GroupBy) > 0 {
-		groupBy(m, l.GroupBy, l.MaxGroups)
-	}
-	return m.Line()
-}
-
-// groupBy adds group_by, and max_groups if it is not the default.
-func groupBy(m *yamlgen.Map, by []string, most int) *yamlgen.Node {
-	n := texts(m, "group_by", by)
-	if most != DefaultMaxGroups {
-		m.Plain("max_groups", fmt.Sprint(most))
-	}
-	return n
-}
-
-func agreement(a *sla.Agreement) *yamlgen.Node {
-	m := &yamlgen.Map{}
-	m.Text("name", a.Name)
-	m.Text("description", a.Description)
-	if len(a.GroupBy) > 0 {
-		texts(m, "group_by", a.GroupBy)
-	}
-	m.Set("window", window(a.Window))
-	m.Text("score", string(a.Method))
-	parts := &yamlgen.Map{}
-	for _, c := range a.Components {
-		x := &yamlgen.Map{}
-		x.Text("slo", c.SLO.Name())
-		x.Plain("weight", decimalText(c.Weight))
-		var bands []*yamlgen.Node
-		for _, b := range c.Bands {
-			step := &yamlgen.Map{}
-			if b.Threshold > 0 {
-				step.Plain("p"+percentText(b.Quantile), slo.FormatDuration(b.Threshold))
-			}
-			step.Plain("score", decimalText(b.Score))
-			bands = append(bands, step.Line())
-		}
-		if len(bands) > 0 {
-			x.Set("bands", yamlgen.Line(yamlgen.List(bands...)))
-		}
-		parts.Set(c.Name, x.Line())
-	}
-	m.Set("components", parts.Node())
-	m.Text("no_data", string(a.NoData))
-	alerts := &yamlgen.Map{}
-	if a.Warning > 0 {
-		alerts.Plain("warning", decimalText(a.Warning))
-	}
-	if a.Critical > 0 {
-		alerts.Plain("critical", decimalText(a.Critical))
-	}
-	var chosen []*yamlgen.Node
-	for _, c := range a.Catalogue {
-		if len(c.SLOs) == 0 {
-			chosen = append(chosen, yamlgen.Text(c.Name))
-			continue
-		}
-		x := &yamlgen.Map{}
-		x.Text("name", c.Name)
-		var names []string
-		for _, id := range c.SLOs {
-			names = append(names, id.Name())
-		}
-		texts(x, "slos", names)
-		chosen = append(chosen, x.Line())
-	}
-	if len(chosen) > 0 {
-		alerts.Set("catalogue", yamlgen.Line(yamlgen.List(chosen...)))
-	}
-	if a.SeedSeverities {
-		alerts.Text("severities", "seed")
-	}
-	if a.AlertWindow > 0 && alerts.Len() == 0 {
-		alerts.Plain("warning", "0")
-	}
-	if alerts.Len() > 0 {
-		m.Set("alerts", alerts.Line())
-	}
-	if a.AlertWindow > 0 {
-		m.Plain("alert_window", slo.FormatDuration(a.AlertWindow))
-	}
-	return m.Node()
 }
 
 // percentText is a quantile as ParsePercent reads it.

@@ -64,26 +64,33 @@ type keys []*key
 
 // read reads a mapping that may have these keys. It is nil if the value is something else.
 func (ks keys) read(v *yamldoc.Value) *yamldoc.Object {
+	o := ks.open(v)
+	if o != nil {
+		ks.readFrom(o)
+	}
+	return o
+}
+
+func (ks keys) open(v *yamldoc.Value) *yamldoc.Object {
 	names := make([]string, len(ks))
 	for i, k := range ks {
 		names[i] = k.name
 	}
-	o := v.Object(names...)
-	if o == nil {
-		return nil
-	}
+	return v.Object(names...)
+}
+
+func (ks keys) readFrom(o *yamldoc.Object) {
 	for _, k := range ks {
 		var x *yamldoc.Value
 		if k.hint != "" {
 			x = o.Need(k.name, k.hint)
-		} else {
+		} else if c, ok := k.value.(custom); !ok || c.in != nil {
 			x = o.Get(k.name)
 		}
 		if x != nil {
 			k.read(x)
 		}
 	}
-	return o
 }
 
 func (ks keys) write(e *encoder) *yamlgen.Map {
@@ -110,14 +117,20 @@ func (ks keys) shape() shape.Shape {
 
 // inside is a mapping of keys as a value.
 type inside struct {
-	keys func() keys
-	then func(o *yamldoc.Object) // reads and checks what several keys say together; may be nil
-	tall bool                    // it has a line for each key, however short
-	one  bool                    // exactly one of the keys is given
+	keys  func() keys
+	first func(o *yamldoc.Object) bool // looks at which keys there are; false leaves their values unread; may be nil
+	then  func(o *yamldoc.Object)      // reads and checks what several keys say together; may be nil
+	tall  bool                         // it has a line for each key, however short
+	one   bool                         // exactly one of the keys is given
 }
 
 func (m inside) read(v *yamldoc.Value) {
-	if o := m.keys().read(v); o != nil && m.then != nil {
+	ks := m.keys()
+	o := ks.open(v)
+	if o == nil || m.first != nil && !m.first(o) {
+		return
+	}
+	if ks.readFrom(o); m.then != nil {
 		m.then(o)
 	}
 }
@@ -187,6 +200,43 @@ func listOf[T any](of *[]T, empty string, read func(i *yamldoc.Value) (T, bool),
 			return yamlgen.Line(yamlgen.List(all...))
 		},
 		is: func() shape.Shape { return listShape(is()) },
+	}
+}
+
+// part is what the lists of a document hold: an SLO, a correction and so on.
+type part interface {
+	keys() keys
+	// check reads and checks what several keys say together. before is the number of errors before its values were read.
+	check(o *yamldoc.Object, before int)
+}
+
+// parts is a list of parts, which problems call by their kind and name.
+func parts[T part](of *[]T, kind string, fresh func() T, write func(m *yamlgen.Map) *yamlgen.Node) value {
+	return custom{
+		in: func(v *yamldoc.Value) {
+			eachItem(v, func(i *yamldoc.Value) {
+				call(i, kind)
+				x := fresh()
+				ks := x.keys()
+				if o := ks.open(i); o != nil {
+					before := i.Errors()
+					ks.readFrom(o)
+					x.check(o, before)
+					*of = append(*of, x)
+				}
+			})
+		},
+		out: func(e *encoder) *yamlgen.Node {
+			var all []*yamlgen.Node
+			for _, x := range *of {
+				all = append(all, write(x.keys().write(e)))
+			}
+			if len(all) == 0 {
+				return nil
+			}
+			return yamlgen.List(all...)
+		},
+		is: func() shape.Shape { return listShape(fresh().keys().shape()) },
 	}
 }
 

@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 )
@@ -20,17 +19,21 @@ const (
 )
 
 var (
-	textDoc     = doc{Kind: shape.Text}
-	nameDoc     = doc{Kind: shape.Text, Pattern: namePattern.String(), Note: "name"}
-	zoneDoc     = doc{Kind: shape.Text, Note: "IANA time zone"}
-	matchersDoc = doc{Kind: shape.Text, Note: "label matchers"}
-	queryDoc    = doc{Kind: shape.Text, Note: "PromQL"}
-	labelDoc    = doc{Kind: shape.Text, Pattern: attributePattern.String(), Note: "attribute"}
-	percentDoc  = doc{Kind: shape.Number, Quoted: true, Min: "1", Max: "100", Above: true, Below: true, Note: "percentage"}
-	shareDoc    = doc{Kind: shape.Number, Quoted: true, Min: "0", Max: "1000", Above: true, Below: true, Note: "percentage"}
-	amountDoc   = doc{Kind: shape.Number, Quoted: true, Min: "0", Above: true, Note: "amount of money"}
-	labelsDoc   = doc{Kind: shape.Map, Of: &textDoc, Pattern: labelPattern.String()}
-	hoursDoc    = doc{Kind: shape.Text, Note: "weekly hours"}
+	textDoc       = doc{Kind: shape.Text}
+	nameDoc       = doc{Kind: shape.Text, Pattern: namePattern.String(), Note: "name"}
+	zoneDoc       = doc{Kind: shape.Text, Note: "IANA time zone"}
+	matchersDoc   = doc{Kind: shape.Text, Note: "label matchers"}
+	queryDoc      = doc{Kind: shape.Text, Note: "PromQL"}
+	labelDoc      = doc{Kind: shape.Text, Pattern: attributePattern.String(), Note: "attribute"}
+	percentDoc    = doc{Kind: shape.Number, Quoted: true, Min: "1", Max: "100", Above: true, Below: true, Note: "percentage"}
+	shareDoc      = doc{Kind: shape.Number, Quoted: true, Min: "0", Max: "1000", Above: true, Below: true, Note: "percentage"}
+	amountDoc     = doc{Kind: shape.Number, Quoted: true, Min: "0", Above: true, Note: "amount of money"}
+	labelsDoc     = doc{Kind: shape.Map, Of: &textDoc, Pattern: labelPattern.String()}
+	anyCaseDoc    = doc{Kind: shape.Text, Pattern: anyCasePattern, Note: "name"}
+	currencyDoc   = doc{Kind: shape.Text, Pattern: currencyPattern.String(), Note: "currency of ISO 4217"}
+	instantDoc    = doc{Kind: shape.Text, Pattern: instantPattern, Note: "RFC 3339 time"}
+	falsePagesDoc = doc{Kind: shape.Text, Pattern: falsePagesPattern.String(), Note: "pages per year"}
+	hoursDoc      = doc{Kind: shape.Text, Note: "weekly hours"}
 )
 
 func durationShape(least, most string) doc { return doc{Kind: shape.Duration, Min: least, Max: most} }
@@ -62,22 +65,13 @@ func Shape() doc {
 		item{Name: "buckets", Shape: listShape(durationShape("1ms", longest)), Default: "bounds from 5ms to 30m", Example: "[100ms, 1s, 10s]",
 			Text: "The ascending bounds of `sloengine_event_duration_seconds`, at most 50."},
 		item{Name: "slos", Shape: listShape(sloShape()), Example: `[{name: checkout, objective: 99.9, indicator: {events: {bad: '{outcome="failure"}'}}}]`, Text: "The SLOs."},
-		item{Name: "corrections", Shape: listShape(correctionShape()), Example: "[{name: db upgrade, start: 2026-11-22T01:00:00Z, duration: 2h, author: ops, reason: maintenance}]",
+		item{Name: "corrections", Shape: listShape((&correctionDraft{}).keys().shape()), Example: "[{name: db upgrade, start: 2026-11-22T01:00:00Z, duration: 2h, author: ops, reason: maintenance}]",
 			Text: "Times that do not count, such as planned maintenance."},
-		item{Name: "thresholds", Shape: listShape(thresholdShape()), Not: []string{"limits"}, Example: `[{name: checkout, match: '{type="task"}', warning: 30s}]`, Text: "The event thresholds: agreements about single events."},
-		item{Name: "limits", Shape: listShape(thresholdShape()), Example: `[{name: checkout, match: '{type="task"}', warning: 30s}]`, Text: "The old name of `thresholds`."},
-		item{Name: "slas", Shape: listShape(agreementShape()), Example: "[{name: gold, components: {checkout: {weight: 1}}}]", Text: "The agreements, which are scores over SLOs."},
+		item{Name: "thresholds", Shape: listShape((&thresholdDraft{Threshold: &slo.Threshold{}}).keys().shape()), Not: []string{"limits"}, Example: `[{name: checkout, match: '{type="task"}', warning: 30s}]`, Text: "The event thresholds: agreements about single events."},
+		item{Name: "limits", Shape: listShape((&thresholdDraft{Threshold: &slo.Threshold{}}).keys().shape()), Example: `[{name: checkout, match: '{type="task"}', warning: 30s}]`, Text: "The old name of `thresholds`."},
+		item{Name: "slas", Shape: listShape(newSLADraft("").keys().shape()), Example: "[{name: gold, components: {checkout: {weight: 1}}}]", Text: "The agreements, which are scores over SLOs."},
 		item{Name: "baselines", Shape: listShape((&baselineDraft{Baseline: &slo.Baseline{}}).keys().shape()), Example: "[{name: performance, detection: {from: 60m, to: 90m}}]", Text: "How long detection and response took before."},
 	)
-}
-
-// window is a rolling or a calendar window.
-func windowShape() item {
-	return item{Name: "window", Default: "30d", Example: "7d", Text: "The rolling window, or a calendar window.",
-		Shape: eitherShape(durationShape("1h", longest), mappingShape(
-			item{Name: "calendar", Required: true, Shape: wordsShape("day", "week", "month", "quarter", "year"), Example: "month", Text: "The unit after which the window starts again."},
-			item{Name: "timezone", Required: true, Shape: zoneDoc, Example: "Europe/Berlin", Text: "The time zone in which days begin."},
-		))}
 }
 
 // slices is the length of a slice of time.
@@ -92,7 +86,7 @@ func sloShape() doc {
 		item{Name: "description", Shape: textDoc, Example: "Orders are accepted", Text: "Text for people, shown on the page."},
 		item{Name: "labels", Shape: labelsDoc, Default: "those of the service", Example: "{tier: gold}", Text: "Further labels of `slo_info`."},
 		item{Name: "objective", Required: true, Shape: percentDoc, Example: "99.9", Text: "The share of good events, exact to the decimal."},
-		windowShape(),
+		windowItem(),
 		item{Name: "budgeting", Default: "occurrences", Example: "{timeslices: {slice: 1m, target: 95}}", Text: "How the budget is used: by events, or by slices of time.",
 			Shape: eitherShape(wordsShape("occurrences"), oneOfShape(
 				item{Name: "timeslices", Example: "{slice: 1m, target: 95}", Text: "The share of slices that meet the target.", Shape: mappingShape(
@@ -105,8 +99,8 @@ func sloShape() doc {
 			Shape: listShape(eitherShape(textDoc, listShape(textDoc), doc{Kind: shape.Map, Of: &textDoc}))},
 		item{Name: "indicator", Required: true, Example: `{latency: {threshold: 300ms}}`, Text: "What is measured.", Shape: indicatorShape()},
 		item{Name: "caused_by", Example: "[{slo: payments/availability}]", Text: "The SLOs whose faults this one suffers from. While one of them pages, this one does not.", Shape: listShape(causedByShape())},
-		item{Name: "alerting", Default: "the usual tiers", Example: "{min_events: 100}", Text: "How alerts on the SLO differ from the usual ones.", Shape: alertingShape()},
-		item{Name: "cost", Example: "{per_bad: 12.50, currency: EUR}", Text: "What violations cost.", Shape: costShape()},
+		item{Name: "alerting", Default: "the usual tiers", Example: "{min_events: 100}", Text: "How alerts on the SLO differ from the usual ones.", Shape: (&sloDraft{SLO: &slo.SLO{}}).alerting().shape()},
+		item{Name: "cost", Example: "{per_bad: 12.50, currency: EUR}", Text: "What violations cost.", Shape: costKeys(&slo.Cost{}).shape()},
 	)
 }
 
@@ -188,103 +182,6 @@ func prometheusShape() doc {
 	)
 }
 
-func alertingShape() doc {
-	settings := []item{
-		{Name: "for", Shape: durationShape("0", "1d"), Default: "0s", Example: "5m", Text: "The time for which the condition has to hold."},
-		{Name: "labels", Shape: labelsDoc, Example: "{team: orders}", Text: "Further labels of the alert."},
-		{Name: "annotations", Shape: labelsDoc, Example: "{summary: Checkout fails}", Text: "Further annotations of the alert."},
-	}
-	own := mappingShape(append([]item{{Name: "disabled", Shape: doc{Kind: shape.Bool, Quoted: true}, Default: "false", Example: "true", Text: "Whether the alert is left out."}}, settings...)...)
-	soon := mappingShape(append([]item{
-		{Name: "within", Shape: durationShape("1h", "7d"), Default: "1d", Example: "12h", Text: "The time in which the budget will be empty."},
-		{Name: "probability", Shape: percentDoc, Default: "80", Example: "90", Text: "The probability of it, in percent."},
-	}, settings...)...)
-	return mappingShape(
-		item{Name: "name", Shape: textDoc, Example: "CheckoutErrors", Text: "The name of the alerts, instead of the usual ones."},
-		item{Name: "tiers", Default: "the usual tiers", Example: "[{severity: page, long: 1h, short: 5m, budget: 2}]", Text: "Burn-rate tiers, which replace the usual ones, at most 16.", Shape: listShape(mappingShape(
-			item{Name: "severity", Required: true, Shape: wordsShape("page", "ticket"), Example: "page", Text: "The severity of its alerts."},
-			item{Name: "long", Required: true, Shape: durationShape("1m", longest), Example: "1h", Text: "The long window."},
-			item{Name: "short", Required: true, Shape: durationShape("1m", longest), Example: "5m", Text: "The short window, at most `long`."},
-			item{Name: "budget", Required: true, Shape: shareDoc, Example: "2", Text: "The share of the budget that the long window may use, in percent."}))},
-		item{Name: "min_events", Shape: wholeShape("0", "1000000000"), Default: "0", Example: "100", Text: "The number of events in the long window below which no alert fires."},
-		item{Name: "false_pages", Shape: doc{Kind: shape.Text, Pattern: falsePagesPattern.String(), Note: "pages per year"}, Default: "1/y", Example: "4/y",
-			Text: "How many pages a year chance may cause in one group, from `0.001/y` to `365/y`."},
-		item{Name: "inherit_labels", Shape: doc{Kind: shape.Bool, Quoted: true}, Default: "true", Example: "false", Text: "Whether alerts have the `labels` of the service and the SLO."},
-		item{Name: "page", Shape: own, Example: "{labels: {team: orders}}", Text: "The alerts that page."},
-		item{Name: "ticket", Shape: own, Example: "{disabled: true}", Text: "The alerts that open a ticket."},
-		item{Name: "no_data", Shape: own, Example: "{for: 30m}", Text: "The alert on missing data."},
-		item{Name: "exhausted_soon", Shape: soon, Example: "{within: 24h, probability: 80}", Text: "An alert on the forecast that the budget will be empty."},
-	)
-}
-
-func costShape() doc {
-	payment := func(example string) doc {
-		return mappingShape(
-			item{Name: "amount", Required: true, Shape: amountDoc, Example: example, Text: "The amount, with at most 6 decimals."},
-			item{Name: "per", Required: true, Shape: durationShape("1h", longest), Example: "30d", Text: "The time that it is for."})
-	}
-	return mappingShape(
-		item{Name: "per_bad", Shape: amountDoc, Not: []string{"per_minute"}, Example: "12.50", Text: "What one bad event costs. `per_bad` or `per_minute` is required."},
-		item{Name: "per_minute", Shape: amountDoc, Example: "40", Text: "What one minute of bad slices costs, with slices of time."},
-		item{Name: "currency", Required: true, Shape: doc{Kind: shape.Text, Pattern: currencyPattern.String(), Note: "currency of ISO 4217"}, Example: "EUR", Text: "The currency."},
-		item{Name: "baseline", Shape: payment("12000"), Example: "{amount: 12000, per: 30d}", Text: "What violations cost before."},
-		item{Name: "investment", Shape: payment("3000"), Needs: []string{"baseline"}, Example: "{amount: 3000, per: 30d}", Text: "What the improvement costs."},
-	)
-}
-
-func correctionShape() doc {
-	return mappingShape(
-		item{Name: "name", Required: true, Shape: textDoc, Example: "db upgrade", Text: "The name."},
-		item{Name: "start", Required: true, Shape: doc{Kind: shape.Text, Pattern: instantPattern, Note: "RFC 3339 time"}, Example: "2026-11-22T01:00:00Z", Text: "When it begins."},
-		item{Name: "duration", Required: true, Shape: durationShape("1s", longest), Example: "2h", Text: "How long it lasts. Whole steps of 5m are excluded."},
-		item{Name: "rrule", Shape: doc{Kind: shape.Text, Note: "RFC 5545 rule"}, Default: "once", Example: `"FREQ=WEEKLY;BYDAY=SU"`, Text: "When it recurs."},
-		item{Name: "timezone", Shape: zoneDoc, Default: "that of start", Example: "Europe/Berlin", Text: "The time zone in which it recurs."},
-		item{Name: "slos", Shape: listShape(nameDoc), Default: "all of the service", Example: "[checkout]", Text: "The SLOs that it is for."},
-		item{Name: "author", Required: true, Shape: textDoc, Example: "ops", Text: "Who decided it."},
-		item{Name: "reason", Required: true, Shape: textDoc, Example: "maintenance", Text: "Why the time does not count."},
-		item{Name: "description", Shape: textDoc, Example: "PostgreSQL 18", Text: "Text for people. It is read and not used."},
-	)
-}
-
-func thresholdShape() doc {
-	return mappingShape(
-		item{Name: "name", Required: true, Shape: doc{Kind: shape.Text, Pattern: anyCasePattern, Note: "name"}, Example: "createApplication", Text: "The name, unique in the service. It may hold capital letters."},
-		item{Name: "match", Required: true, Shape: matchersDoc, Example: `'{type="task"}'`, Text: "The events that it applies to."},
-		item{Name: "warning", Shape: durationShape("1ms", longest), Not: []string{"each"}, Example: "30s", Text: "A longer event is a violation of severity warning."},
-		item{Name: "critical", Shape: durationShape("1ms", longest), Not: []string{"each"}, Example: "2m", Text: "A longer event is a violation of severity critical. It is longer than `warning`."},
-		item{Name: "each", Shape: wordsShape("warning", "critical"), Example: "critical", Text: "Every match is a violation of this severity."},
-		item{Name: "group_by", Shape: listShape(labelDoc), Example: "[region]", Text: "Attributes by which violations are counted."},
-		maxGroupsShape(),
-		item{Name: "description", Shape: textDoc, Example: "Tasks of applications", Text: "Text for people. It is read and not used."},
-	)
-}
-
-func agreementShape() doc {
-	component := mappingShape(
-		item{Name: "slo", Shape: nameDoc, Default: "the name of the component", Example: "checkout", Text: "The SLO."},
-		item{Name: "weight", Required: true, Shape: doc{Kind: shape.Number, Quoted: true, Min: "0", Max: "1000000000", Above: true}, Example: "40", Text: "The weight of its score."},
-		item{Name: "bands", Example: "[{p95: 5m, score: 100}, {score: 0}]", Text: "The steps of `score: bands`, from the shortest time to the rest.", Shape: listShape(mappingShape(
-			item{Name: "p95", Pattern: percentilePattern, Shape: durationShape("1ms", longest), Example: "5m", Text: "The threshold of a percentile from `p50` to `p99.9`. The last step has none."},
-			item{Name: "score", Required: true, Shape: numberShape("0", "100"), Example: "100", Text: "The score of the step."}))},
-	)
-	components := doc{Kind: shape.Map, Of: &component, Pattern: namePattern.String()}
-	catalogue := wordsShape(sla.CatalogueNames()...)
-	return mappingShape(
-		item{Name: "name", Required: true, Shape: nameDoc, Example: "gold", Text: "The name, unique in the service."},
-		item{Name: "description", Shape: textDoc, Example: "The contract with gold customers", Text: "Text for people, shown on the page."},
-		item{Name: "group_by", Shape: listShape(labelDoc), Example: "[region]", Text: "Attributes that all its SLOs are grouped by. Each group has a score."},
-		windowShape(),
-		item{Name: "score", Shape: wordsShape("attainment", "ratio", "bands"), Default: "attainment", Example: "ratio", Text: "How a component is scored."},
-		item{Name: "components", Required: true, Shape: components, Example: "{checkout: {weight: 40}}", Text: "The SLOs that it is made of, by name."},
-		item{Name: "no_data", Shape: wordsShape("exclude", "good", "bad"), Default: "exclude", Example: "bad", Text: "How a component without data counts."},
-		item{Name: "alerts", Example: "{warning: 95, critical: 90}", Text: "The alerts on the score.", Shape: mappingShape(
-			item{Name: "warning", Shape: numberShape("0", "100"), Example: "95", Text: "A score below it is a warning."},
-			item{Name: "critical", Shape: numberShape("0", "100"), Example: "90", Text: "A score below it is critical. It is below `warning`."},
-			item{Name: "catalogue", Example: "[latency, error_rate]", Text: "Entries of the [catalogue](../alerts.md) of SLA alerts.", Shape: listShape(eitherShape(catalogue, mappingShape(
-				item{Name: "name", Required: true, Shape: catalogue, Example: "error_rate", Text: "The entry."},
-				item{Name: "slos", Shape: listShape(nameDoc), Default: "all of the right kind", Example: "[checkout]", Text: "The SLOs that it is for."})))},
-			item{Name: "severities", Shape: wordsShape("ticket", "seed"), Default: "ticket", Example: "seed",
-				Text: "The severities of these alerts: `ticket`, or with `seed` `warning` and `critical`, of which `critical` pages."})},
-		item{Name: "alert_window", Shape: durationShape("5m", longest), Needs: []string{"alerts"}, Default: "that of window", Example: "1h", Text: "The window of the score that alerts are about, shorter than `window`."},
-	)
+func windowItem() item {
+	return (keys{windowKey(&slo.Window{})}).shape().Keys[0]
 }

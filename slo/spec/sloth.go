@@ -335,9 +335,10 @@ func (l *loader) slothWindows(v *yamldoc.Value) {
 			if x == nil {
 				continue
 			}
-			if t := x.Object("errorBudgetPercent", "shortWindow", "longWindow"); t != nil {
-				tier, _ := readTier(t, "errorBudgetPercent", "longWindow", "shortWindow")
-				tier.Page = kind == "page"
+			tier := slo.Tier{Page: kind == "page"}
+			long, short, budget := burnKeys(&tier, "longWindow", "shortWindow", "errorBudgetPercent")
+			if t := (keys{budget, short, long}).read(x); t != nil {
+				checkTier(t, &tier, "longWindow", "shortWindow")
 				w.tiers = append(w.tiers, tier)
 			}
 		}

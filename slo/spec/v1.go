@@ -9,6 +9,7 @@ import (
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 // synonyms are keys that people bring along from other formats, and what they are called here.
@@ -61,7 +62,7 @@ func documentV1(v *yamldoc.Value) *draft {
 		d.buckets, d.hasBuckets = readBuckets(b), true
 	}
 	eachItem(o.Get("slos"), func(i *yamldoc.Value) { d.readSLO(i) })
-	eachItem(o.Get("corrections"), func(i *yamldoc.Value) { d.readCorrection(i) })
+	readList(o.Get("corrections"), parts(&d.corrections, "correction", func() *correctionDraft { return &correctionDraft{} }, (*yamlgen.Map).Line))
 	thresholds := "thresholds"
 	if o.Has(oldThresholds) {
 		if o.Has(thresholds) {
@@ -69,9 +70,11 @@ func documentV1(v *yamldoc.Value) *draft {
 		}
 		thresholds = oldThresholds
 	}
-	eachItem(o.Get(thresholds), func(i *yamldoc.Value) { d.readThreshold(i) })
-	eachItem(o.Get("slas"), func(i *yamldoc.Value) { d.readSLA(i) })
-	eachItem(o.Get("baselines"), func(i *yamldoc.Value) { d.readBaseline(i) })
+	readList(o.Get(thresholds), parts(&d.thresholds, "threshold", func() *thresholdDraft { return &thresholdDraft{Threshold: &slo.Threshold{Service: d.service}} }, (*yamlgen.Map).Line))
+	readList(o.Get("slas"), parts(&d.slas, "sla", func() *slaDraft { return newSLADraft(d.service) }, (*yamlgen.Map).Node))
+	readList(o.Get("baselines"), parts(&d.baselines, "baseline", func() *baselineDraft {
+		return &baselineDraft{Baseline: &slo.Baseline{Service: d.service, Goal: slo.DefaultGoal}}
+	}, (*yamlgen.Map).Line))
 	if !o.Has("slos") && !o.Has(thresholds) && !o.Has("slas") && !o.Has("corrections") && v.Errors() == 0 {
 		v.Warnf("add `slos:`; `sloengine init` writes an example", "service %s has no SLOs", d.service)
 	}
@@ -83,6 +86,12 @@ func call(v *yamldoc.Value, kind string) {
 	v.What = kind
 	if n := v.Peek("name"); n != nil && n.Raw() != "" {
 		v.What = kind + " " + yamldoc.Printable(yamldoc.Clip(n.Raw()))
+	}
+}
+
+func readList(v *yamldoc.Value, l value) {
+	if v != nil {
+		l.read(v)
 	}
 }
 

@@ -34,18 +34,11 @@ func (b *baselineDraft) keys() keys {
 	}
 }
 
-func (d *draft) readBaseline(v *yamldoc.Value) {
-	call(v, "baseline")
-	b := &baselineDraft{Baseline: &slo.Baseline{Service: d.service, Goal: slo.DefaultGoal}}
-	o := b.keys().read(v)
-	if o == nil {
-		return
-	}
+func (b *baselineDraft) check(o *yamldoc.Object, _ int) {
 	b.at, b.SLOs, b.Agreements = placeOf(o, "name"), justNames(b.slos), justNames(b.slas)
 	if !o.Has("detection") && !o.Has("response") && !o.Misspelt() {
-		v.Errorf("add `detection: {from: 60m, to: 90m}`", "%s: neither detection nor response is set", v.What)
+		o.Errorf("add `detection: {from: 60m, to: 90m}`", "%s: neither detection nor response is set", o.What)
 	}
-	d.baselines = append(d.baselines, b)
 }
 
 func goal(to *float64) value {

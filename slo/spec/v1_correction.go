@@ -5,65 +5,60 @@ import (
 
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape"
+	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 const maxCorrection = 366 * day
 
-func (d *draft) readCorrection(v *yamldoc.Value) {
-	call(v, "correction")
-	o := v.Object("name", "start", "duration", "rrule", "timezone", "slos", "author", "reason", "description")
-	if o == nil {
-		return
+func (c *correctionDraft) keys() keys {
+	return keys{
+		at("name", textual(&c.Name, filled, &textDoc), "db upgrade", "The name.").need("give it a name such as `name: db upgrade`"),
+		at("start", single[time.Time]{&c.Start, (*yamldoc.Value).Instant, instantText, &instantDoc}, "2026-11-22T01:00:00Z",
+			"When it begins.").need("set when it begins, such as `start: 2026-11-22T01:00:00Z`"),
+		at("duration", length{&c.Duration, time.Second, maxCorrection}, "2h", "How long it lasts. Whole steps of 5m are excluded.").
+			need("set how long it lasts, such as `duration: 2h`"),
+		at("rrule", custom{
+			out: func(*encoder) *yamlgen.Node { return textNode(c.RRule) },
+			is:  func() doc { return doc{Kind: shape.Text, Note: "RFC 5545 rule"} },
+		}, `"FREQ=WEEKLY;BYDAY=SU"`, "When it recurs.").or("once"),
+		at("timezone", custom{
+			in: func(v *yamldoc.Value) {
+				loc, ok := v.Zone()
+				if c.lost = !ok; ok {
+					c.Start = c.Start.In(loc)
+				}
+			},
+			out: func(*encoder) *yamlgen.Node {
+				if zone := c.Start.Location().String(); zone != "UTC" && zone != "Local" {
+					return textNode(zone)
+				}
+				return nil
+			},
+			is: func() doc { return zoneDoc },
+		}, "Europe/Berlin", "The time zone in which it recurs.").or("that of start"),
+		at("slos", names(&c.slos, "name some, or remove the key to correct all SLOs of the service"), "[checkout]",
+			"The SLOs that it is for.").or("all of the service"),
+		at("author", textual(&c.Author, filled, &textDoc), "ops", "Who decided it.").need("name who decided it"),
+		at("reason", textual(&c.Reason, filled, &textDoc), "maintenance", "Why the time does not count.").
+			need("add why the time does not count"),
+		at("description", unused(), "PostgreSQL 18", "Text for people. It is read and not used."),
 	}
-	c := &correctionDraft{at: v.At()}
-	if n := o.Need("name", "give it a name such as `name: db upgrade`"); n != nil {
-		c.at = n.At()
-		c.Name = filled(n)
-	}
-	if a := o.Need("author", "name who decided it"); a != nil {
-		c.Author = filled(a)
-	}
-	if a := o.Need("reason", "add why the time does not count"); a != nil {
-		c.Reason = filled(a)
-	}
-	if t := o.Get("description"); t != nil {
-		t.Text() // for readers of the file
-	}
-	started := false
-	if s := o.Need("start", "set when it begins, such as `start: 2026-11-22T01:00:00Z`"); s != nil {
-		c.Start, started = s.Instant()
-	}
-	if z := o.Get("timezone"); z != nil {
-		if loc, ok := z.Zone(); ok {
-			c.Start = c.Start.In(loc)
-		} else {
-			started = false
-		}
-	}
-	lasts := false
-	if t := o.Need("duration", "set how long it lasts, such as `duration: 2h`"); t != nil {
-		c.Duration, lasts = readDuration(t, time.Second, maxCorrection)
-	}
-	if started && lasts {
-		c.checkStep(v)
+}
+
+func instantText(t time.Time) string { return t.Format(time.RFC3339Nano) }
+
+func (c *correctionDraft) check(o *yamldoc.Object, _ int) {
+	c.at = placeOf(o, "name")
+	whole := !c.Start.IsZero() && !c.lost && c.Duration > 0
+	if whole {
+		c.checkStep(o.Value)
 	}
 	if t := o.Get("rrule"); t != nil {
-		if text, ok := t.Text(); ok && started && lasts {
+		if text, ok := t.Text(); ok && whole {
 			c.readRRule(t, text)
 		}
 	}
-	if l := o.Get("slos"); l != nil {
-		items, _ := l.List()
-		if len(items) == 0 && l.IsList() {
-			l.Errorf("name some, or remove the key to correct all SLOs of the service", "slos is empty")
-		}
-		for _, i := range items {
-			if name, ok := readName(i); ok {
-				c.slos = append(c.slos, named{name, i.At()})
-			}
-		}
-	}
-	d.corrections = append(d.corrections, c)
 }
 
 // checkStep warns where more time is taken out than was written.
@@ -91,55 +86,45 @@ func (c *correctionDraft) readRRule(v *yamldoc.Value, text string) {
 }
 
 // filled is text that says something.
-func filled(v *yamldoc.Value) string {
+func filled(v *yamldoc.Value) (string, bool) {
 	s, ok := v.Text()
 	if ok && s == "" {
 		v.Errorf("fill it in", "%s is empty", v.What)
 	}
-	return s
+	return s, ok
 }
 
-func (d *draft) readThreshold(v *yamldoc.Value) {
-	call(v, "threshold")
-	o := v.Object("name", "match", "warning", "critical", "each", "group_by", "max_groups", "description")
-	if o == nil {
-		return
+func (l *thresholdDraft) keys() keys {
+	return keys{
+		at("name", textual(&l.Name, readThresholdName, &anyCaseDoc), "createApplication",
+			"The name, unique in the service. It may hold capital letters.").need("give it a short name such as `name: checkout`"),
+		at("match", matchers{to: &l.Match, sel: &l.match, service: l.Service}, `'{type="task"}'`, "The events that it applies to.").
+			need(`select the events it applies to, such as match: '{type="task"}'`),
+		at("warning", length{&l.Warning, time.Millisecond, maxWindow}, "30s", "A longer event is a violation of severity warning.").
+			excludes("each"),
+		at("critical", length{&l.Critical, time.Millisecond, maxWindow}, "2m",
+			"A longer event is a violation of severity critical. It is longer than `warning`.").excludes("each"),
+		at("each", word(&l.Each, []string{"warning", "critical"}), "critical", "Every match is a violation of this severity."),
+		groupBy(&l.GroupBy, "Attributes by which violations are counted."),
+		maxGroups(&l.MaxGroups),
+		at("description", unused(), "Tasks of applications", "Text for people. It is read and not used."),
 	}
-	before := v.Errors()
-	l := &thresholdDraft{Threshold: &slo.Threshold{Service: d.service}, at: v.At()}
-	if n := o.Need("name", "give it a short name such as `name: checkout`"); n != nil {
-		l.at = n.At()
-		l.Name, _ = readThresholdName(n)
-	}
-	if m := o.Need("match", `select the events it applies to, such as match: '{type="task"}'`); m != nil {
-		if sel, ok := readSelector(m, d.service); ok {
-			l.match, l.Match = &sel, sel.Selector
-		}
-	}
-	if w := o.Get("warning"); w != nil {
-		l.Warning, _ = readDuration(w, time.Millisecond, maxWindow)
-	}
-	if c := o.Get("critical"); c != nil {
-		l.Critical, _ = readDuration(c, time.Millisecond, maxWindow)
-		if l.Warning > 0 && l.Critical > 0 && l.Warning >= l.Critical {
-			c.Errorf("set critical to the longer duration", "%s: critical (%s) must be longer than warning (%s)", v.What, slo.FormatDuration(l.Critical), slo.FormatDuration(l.Warning))
-		}
-	}
-	if e := o.Get("each"); e != nil {
-		l.Each, _ = e.Choice("warning", "critical")
-	}
-	if t := o.Get("description"); t != nil {
-		t.Text() // for readers of the file
+}
+
+func (l *thresholdDraft) check(o *yamldoc.Object, _ int) {
+	l.at = placeOf(o, "name")
+	if c := o.Get("critical"); c != nil && l.Warning > 0 && l.Critical > 0 && l.Warning >= l.Critical {
+		c.Errorf("set critical to the longer duration", "%s: critical (%s) must be longer than warning (%s)",
+			o.What, slo.FormatDuration(l.Critical), slo.FormatDuration(l.Warning))
 	}
 	l.GroupBy, l.MaxGroups, _ = readGrouping(o, false)
 	switch timed := o.Has("warning") || o.Has("critical"); {
 	case o.Has("each") && timed:
-		o.KeyErrorf("each", "keep each, or warning and critical", "%s: with each, every match is a violation, so durations have no effect", v.What)
+		o.KeyErrorf("each", "keep each, or warning and critical",
+			"%s: with each, every match is a violation, so durations have no effect", o.What)
 	case !o.Has("each") && !timed && !o.Misspelt():
-		v.Errorf("add warning or critical with a duration, or `each: critical`", "%s: neither each nor a duration is set", v.What)
+		o.Errorf("add warning or critical with a duration, or `each: critical`", "%s: neither each nor a duration is set", o.What)
 	}
-	l.ok = v.Errors() == before
-	d.thresholds = append(d.thresholds, l)
 }
 
 // readThresholdName reads a name that may hold capital letters: thresholds are commonly named after tasks such as

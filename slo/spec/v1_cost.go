@@ -11,50 +11,79 @@ import (
 
 var currencyPattern = regexp.MustCompile(`^[A-Z]{3}$`)
 
-// readCost reads what violations cost. Indicator and budgeting have been read.
-func (s *sloDraft) readCost(v *yamldoc.Value) {
-	o := v.Object(string(slo.PerBad), string(slo.PerMinute), "currency", "baseline", "investment")
-	if o == nil {
-		return
+func costKeys(c *slo.Cost) keys {
+	price := func(unit slo.CostUnit) value {
+		return custom{
+			in: func(v *yamldoc.Value) {
+				c.Unit = unit
+				c.Price, _ = readAmount(v)
+			},
+			out: func(*encoder) *yamlgen.Node {
+				if c.Unit != unit {
+					return nil
+				}
+				return yamlgen.Plain(c.Price.String())
+			},
+			is: func() doc { return amountDoc },
+		}
 	}
-	c := &slo.Cost{}
-	switch {
-	case o.Has(string(slo.PerBad)) && o.Has(string(slo.PerMinute)):
+	return keys{
+		at(string(slo.PerBad), price(slo.PerBad), "12.50", "What one bad event costs. `per_bad` or `per_minute` is required.").
+			excludes(string(slo.PerMinute)),
+		at(string(slo.PerMinute), price(slo.PerMinute), "40", "What one minute of bad slices costs, with slices of time."),
+		at("currency", textual(&c.Currency, readCurrency, &currencyDoc), "EUR", "The currency.").
+			need("add the currency, such as `currency: EUR`"),
+		at("baseline", payment(&c.Baseline, "12000"), "{amount: 12000, per: 30d}", "What violations cost before."),
+		at("investment", payment(&c.Investment, "3000"), "{amount: 3000, per: 30d}", "What the improvement costs.").
+			requires("baseline"),
+	}
+}
+
+// cost is what violations of the SLO cost. Its indicator and its budgeting have been read.
+func (s *sloDraft) cost() value {
+	in := func() inside {
+		return inside{keys: func() keys { return costKeys(s.Cost) }, first: hasPrice, then: s.checkCost}
+	}
+	return custom{
+		in: func(v *yamldoc.Value) {
+			s.Cost = &slo.Cost{}
+			in().read(v)
+		},
+		out: func(e *encoder) *yamlgen.Node {
+			if s.Cost == nil {
+				return nil
+			}
+			return in().write(e)
+		},
+		is: func() doc { return costKeys(&slo.Cost{}).shape() },
+	}
+}
+
+// hasPrice reports whether there is one price.
+func hasPrice(o *yamldoc.Object) bool {
+	switch perBad, perMinute := o.Has(string(slo.PerBad)), o.Has(string(slo.PerMinute)); {
+	case perBad && perMinute:
 		o.KeyErrorf(string(slo.PerMinute), "keep one of them", "cost: only one of per_bad and per_minute is allowed")
-		return
-	case o.Has(string(slo.PerMinute)):
-		c.Unit = slo.PerMinute
-	case o.Has(string(slo.PerBad)):
-		c.Unit = slo.PerBad
-	case !o.Misspelt():
-		v.Errorf("write {per_bad: 12.50, currency: EUR}", "cost: neither per_bad nor per_minute is set")
-		return
-	default:
-		return
-	}
-	if p := o.Get(string(c.Unit)); p != nil {
-		c.Price, _ = readAmount(p)
-	}
-	if x := o.Need("currency", "add the currency, such as `currency: EUR`"); x != nil {
-		if code, ok := x.Text(); ok && !currencyPattern.MatchString(code) {
-			x.Errorf("use the three letters of ISO 4217, such as EUR", "currency: invalid currency %q", yamldoc.Clip(code))
-		} else {
-			c.Currency = code
+		return false
+	case !perBad && !perMinute:
+		if !o.Misspelt() {
+			o.Errorf("write {per_bad: 12.50, currency: EUR}", "cost: neither per_bad nor per_minute is set")
 		}
+		return false
 	}
-	if x := o.Get("baseline"); x != nil {
-		c.Baseline = readPayment(x)
+	return true
+}
+
+func (s *sloDraft) checkCost(o *yamldoc.Object) {
+	if x := o.Get("investment"); x != nil && !o.Has("baseline") {
+		x.Errorf("add `baseline: {amount: 12000, per: 30d}`, what violations cost before", "investment requires baseline")
 	}
-	if x := o.Get("investment"); x != nil {
-		c.Investment = readPayment(x)
-		if !o.Has("baseline") {
-			x.Errorf("add `baseline: {amount: 12000, per: 30d}`, what violations cost before", "investment requires baseline")
+	if unit := slo.PerBad; s.kindKnown {
+		if o.Has(string(slo.PerMinute)) {
+			unit = slo.PerMinute
 		}
+		s.costFits(o.Value, unit)
 	}
-	if s.kindKnown {
-		s.costFits(v, c.Unit)
-	}
-	s.Cost = c
 }
 
 // withoutCost says why some kinds of indicator have no cost: a price is for something that happened, or for a time.
@@ -93,35 +122,30 @@ func readAmount(v *yamldoc.Value) (slo.Amount, bool) {
 	return a, true
 }
 
-// readPayment reads {amount: 12000, per: 30d}.
-func readPayment(v *yamldoc.Value) (p slo.Payment) {
-	o := v.Object("amount", "per")
-	if o == nil {
-		return p
+func readCurrency(v *yamldoc.Value) (string, bool) {
+	code, ok := v.Text()
+	if ok && !currencyPattern.MatchString(code) {
+		v.Errorf("use the three letters of ISO 4217, such as EUR", "currency: invalid currency %q", yamldoc.Clip(code))
+		return "", false
 	}
-	if a := o.Need("amount", "set the amount, such as `amount: 12000`"); a != nil {
-		p.Amount, _ = readAmount(a)
-	}
-	if d := o.Need("per", "set for how long it is, such as `per: 30d`"); d != nil {
-		p.Per, _ = readDuration(d, time.Hour, maxWindow)
-	}
-	return p
+	return code, ok
 }
 
-func cost(c *slo.Cost) *yamlgen.Node {
-	m := &yamlgen.Map{}
-	m.Plain(string(c.Unit), c.Price.String())
-	m.Text("currency", c.Currency)
-	for _, p := range []struct {
-		key string
-		slo.Payment
-	}{{"baseline", c.Baseline}, {"investment", c.Investment}} {
-		if p.Per > 0 {
-			in := &yamlgen.Map{}
-			in.Plain("amount", p.Amount.String())
-			in.Plain("per", slo.FormatDuration(p.Per))
-			m.Set(p.key, in.Line())
+// payment is an amount for a time, such as {amount: 12000, per: 30d}.
+func payment(p *slo.Payment, example string) value {
+	return inside{keys: func() keys {
+		return keys{
+			at("amount", single[slo.Amount]{&p.Amount, readAmount, amountText, &amountDoc}, example,
+				"The amount, with at most 6 decimals.").need("set the amount, such as `amount: 12000`"),
+			at("per", length{&p.Per, time.Hour, maxWindow}, "30d", "The time that it is for.").
+				need("set for how long it is, such as `per: 30d`"),
 		}
+	}}
+}
+
+func amountText(a slo.Amount) string {
+	if a.Sign() == 0 {
+		return ""
 	}
-	return m.Line()
+	return a.String()
 }

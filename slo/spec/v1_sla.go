@@ -8,146 +8,184 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape"
+	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
-func (d *draft) readSLA(v *yamldoc.Value) {
-	call(v, "sla")
-	o := v.Object("name", "description", "group_by", "window", "score", "components", "no_data", "alerts", "alert_window")
-	if o == nil {
-		return
-	}
-	before := v.Errors()
-	a := &slaDraft{Agreement: &sla.Agreement{Service: d.service, Method: sla.Attainment, NoData: sla.NoDataExclude}, at: v.At()}
-	a.Window = slo.Window{Rolling: defaultWindow}
-	if n := o.Need("name", "give it a short name such as `name: gold`"); n != nil {
-		a.at = n.At()
-		a.Name, _ = readName(n)
-	}
-	if t := o.Get("description"); t != nil {
-		a.Description, _ = t.Text()
-	}
-	if g := o.Get("group_by"); g != nil {
-		a.GroupBy, _ = readGroupLabels(g, true) // its SLOs have all of them, so these are checked there
-		if len(a.GroupBy) == 0 && g.Len() == 0 {
-			g.Errorf("remove the key", "group_by is empty")
-		}
-		for i, l := range a.GroupBy {
-			at := g.At()
-			if len(a.GroupBy) == g.Len() {
-				at = g.Item(i).At()
-			}
-			a.groups = append(a.groups, named{l, at})
-		}
-	}
-	if w := o.Get("window"); w != nil {
-		if win, ok := readWindow(w); ok {
-			a.Window = win
-		}
-	}
-	if s := o.Get("score"); s != nil {
-		if m, ok := s.Choice(string(sla.Attainment), string(sla.Ratio), string(sla.Bands)); ok {
-			a.Method = sla.Method(m)
-		}
-	}
-	if n := o.Get("no_data"); n != nil {
-		if p, ok := n.Choice(string(sla.NoDataExclude), string(sla.NoDataGood), string(sla.NoDataBad)); ok {
-			a.NoData = sla.NoData(p)
-		}
-	}
-	if c := o.Need("components", "name the SLOs it is made of, such as `components: {availability: {slo: availability, weight: 40}}`"); c != nil {
-		a.readComponents(c, d.service)
-	}
-	a.readAlerts(o)
-	a.ok = v.Errors() == before
-	d.slas = append(d.slas, a)
+// newSLADraft is an agreement with what holds where it says nothing.
+func newSLADraft(service string) *slaDraft {
+	return &slaDraft{Agreement: &sla.Agreement{
+		Service: service, Window: slo.Window{Rolling: defaultWindow}, Method: sla.Attainment, NoData: sla.NoDataExclude,
+	}}
 }
 
-func (a *slaDraft) readAlerts(o *yamldoc.Object) {
-	if v := o.Get("alerts"); v != nil {
-		if al := v.Object("warning", "critical", "catalogue", "severities"); al != nil {
-			if w := al.Get("warning"); w != nil {
-				a.Warning, _ = w.Number(0, 100)
-			}
-			if c := al.Get("critical"); c != nil {
-				a.Critical, _ = c.Number(0, 100)
-				if a.Warning > 0 && a.Critical >= a.Warning {
-					c.Errorf("scores fall, so warning must be the higher one", "alerts: critical (%v) must be below warning (%v)", a.Critical, a.Warning)
-				}
-			}
-			if c := al.Get("catalogue"); c != nil {
-				a.catalogue = readCatalogue(c)
-			}
-			if s := al.Get("severities"); s != nil {
-				words, _ := s.Choice("ticket", "seed")
-				a.SeedSeverities = words == "seed"
-			}
-			if len(al.Keys) == 0 {
-				v.Errorf("add `warning: 95` or remove the key", "alerts is empty")
-			}
+// agreementDraft is an agreement to be written.
+func agreementDraft(a *sla.Agreement) *slaDraft {
+	d := &slaDraft{Agreement: a}
+	for _, c := range a.Components {
+		d.components = append(d.components, componentDraft{Component: c})
+	}
+	for _, c := range a.Catalogue {
+		x := catalogueDraft{name: c.Name}
+		for _, id := range c.SLOs {
+			x.slos = append(x.slos, named{name: id.Name()})
 		}
+		d.catalogue = append(d.catalogue, x)
 	}
-	w := o.Get("alert_window")
-	if w == nil {
-		return
-	}
-	d, ok := readDuration(w, 5*time.Minute, maxWindow)
-	if !ok {
-		return
-	}
-	a.AlertWindow = d
-	if a.Window.Rolling > 0 && d >= a.Window.Rolling || a.Window.Calendar != "" && d >= a.Window.Nominal() {
-		w.Errorf("use a shorter one such as 1h", "alert_window: want less than the window (%s), got %s", a.Window, slo.FormatDuration(d))
-	}
-	if !o.Has("alerts") {
-		w.Errorf("add `alerts: {warning: 95, critical: 90}` or remove it", "alert_window requires alerts")
+	return d
+}
+
+var (
+	scoreWords  = []string{string(sla.Attainment), string(sla.Ratio), string(sla.Bands)}
+	noDataWords = []string{string(sla.NoDataExclude), string(sla.NoDataGood), string(sla.NoDataBad)}
+)
+
+func (a *slaDraft) keys() keys {
+	return keys{
+		nameKey(&a.Name, "gold"),
+		at("description", prose(&a.Description), "The contract with gold customers", "Text for people, shown on the page."),
+		at("group_by", custom{
+			in:  a.readGroupBy,
+			out: func(*encoder) *yamlgen.Node { return textList(a.GroupBy) },
+			is:  func() doc { return listShape(labelDoc) },
+		}, "[region]", "Attributes that all its SLOs are grouped by. Each group has a score."),
+		windowKey(&a.Window),
+		at("score", word(&a.Method, scoreWords), "ratio", "How a component is scored.").orShown(string(sla.Attainment)),
+		at("components", custom{in: a.readComponents, out: a.writeComponents, is: func() doc {
+			component := (&componentDraft{}).keys().shape()
+			return doc{Kind: shape.Map, Of: &component, Pattern: namePattern.String()}
+		}}, "{checkout: {weight: 40}}", "The SLOs that it is made of, by name.").
+			need("name the SLOs it is made of, such as `components: {availability: {slo: availability, weight: 40}}`"),
+		at("no_data", word(&a.NoData, noDataWords), "bad", "How a component without data counts.").
+			orShown(string(sla.NoDataExclude)),
+		at("alerts", a.alerts(), "{warning: 95, critical: 90}", "The alerts on the score."),
+		at("alert_window", length{&a.AlertWindow, 5 * time.Minute, maxWindow}, "1h",
+			"The window of the score that alerts are about, shorter than `window`.").requires("alerts").or("that of window"),
 	}
 }
 
-// catalogue reads the chosen entries: names, or {name: error_rate, slos: [api]}.
-func readCatalogue(v *yamldoc.Value) []catalogueDraft {
-	items, _ := v.List()
-	if v.IsList() && len(items) == 0 {
+func (a *slaDraft) check(o *yamldoc.Object, before int) {
+	a.at = placeOf(o, "name")
+	if w := o.Get("alert_window"); w != nil && a.AlertWindow > 0 {
+		if d := a.AlertWindow; a.Window.Rolling > 0 && d >= a.Window.Rolling || a.Window.Calendar != "" && d >= a.Window.Nominal() {
+			w.Errorf("use a shorter one such as 1h", "alert_window: want less than the window (%s), got %s",
+				a.Window, slo.FormatDuration(d))
+		}
+		if !o.Has("alerts") {
+			w.Errorf("add `alerts: {warning: 95, critical: 90}` or remove it", "alert_window requires alerts")
+		}
+	}
+	a.ok = o.Errors() == before
+}
+
+func (a *slaDraft) readGroupBy(g *yamldoc.Value) {
+	a.GroupBy, _ = readGroupLabels(g, true) // its SLOs have all of them, so these are checked there
+	if len(a.GroupBy) == 0 && g.Len() == 0 {
+		g.Errorf("remove the key", "group_by is empty")
+	}
+	for i, l := range a.GroupBy {
+		at := g.At()
+		if len(a.GroupBy) == g.Len() {
+			at = g.Item(i).At()
+		}
+		a.groups = append(a.groups, named{l, at})
+	}
+}
+
+func (a *slaDraft) alerts() value {
+	in := inside{keys: func() keys {
+		return keys{
+			at("warning", number{&a.Warning, 0, 100}, "95", "A score below it is a warning."),
+			at("critical", number{&a.Critical, 0, 100}, "90", "A score below it is critical. It is below `warning`."),
+			at("catalogue", custom{in: a.readCatalogue, out: a.writeCatalogue, is: func() doc {
+				return listShape(eitherShape(wordsShape(sla.CatalogueNames()...), (&catalogueDraft{}).keys().shape()))
+			}}, "[latency, error_rate]", "Entries of the [catalogue](../alerts.md) of SLA alerts."),
+			at("severities", custom{
+				in: func(v *yamldoc.Value) {
+					s, _ := v.Choice("ticket", "seed")
+					a.SeedSeverities = s == "seed"
+				},
+				out: func(*encoder) *yamlgen.Node {
+					if !a.SeedSeverities {
+						return nil
+					}
+					return yamlgen.Text("seed")
+				},
+				is: func() doc { return wordsShape("ticket", "seed") },
+			}, "seed", "The severities of these alerts: `ticket`, or with `seed` `warning` and `critical`, of which `critical` pages.").
+				or("ticket"),
+		}
+	}, then: func(o *yamldoc.Object) {
+		if c := o.Get("critical"); c != nil && a.Warning > 0 && a.Critical >= a.Warning {
+			c.Errorf("scores fall, so warning must be the higher one", "alerts: critical (%v) must be below warning (%v)",
+				a.Critical, a.Warning)
+		}
+		if len(o.Keys) == 0 {
+			o.Errorf("add `warning: 95` or remove the key", "alerts is empty")
+		}
+	}}
+	return custom{in: in.read, is: in.shape, out: func(e *encoder) *yamlgen.Node {
+		n := in.write(e)
+		if n == nil && a.AlertWindow > 0 {
+			m := &yamlgen.Map{}
+			m.Plain("warning", "0")
+			n = m.Line()
+		}
+		return n
+	}}
+}
+
+// keys are those of an entry that is narrowed down to some SLOs.
+func (c *catalogueDraft) keys() keys {
+	return keys{
+		at("name", word(&c.name, sla.CatalogueNames()), "error_rate", "The entry.").need("name an entry of the catalogue"),
+		at("slos", names(&c.slos, "name some, or remove the key for all SLOs of the right kind"), "[checkout]",
+			"The SLOs that it is for.").or("all of the right kind"),
+	}
+}
+
+// readCatalogue reads the chosen entries: names, or {name: error_rate, slos: [api]}.
+func (a *slaDraft) readCatalogue(v *yamldoc.Value) {
+	if v.IsList() && v.Len() == 0 {
 		v.Errorf("name some, such as [latency, error_rate], or remove the key", "catalogue is empty")
 	}
-	var out []catalogueDraft
 	seen := map[string]bool{}
-	for _, i := range items {
+	eachItem(v, func(i *yamldoc.Value) {
 		var c catalogueDraft
 		n := i
 		if i.IsMapping() {
 			call(i, "catalogue")
-			o := i.Object("name", "slos")
-			if n = o.Need("name", "name an entry of the catalogue"); n == nil {
-				continue
-			}
-			if l := o.Get("slos"); l != nil {
-				names, _ := l.List()
-				if l.IsList() && len(names) == 0 {
-					l.Errorf("name some, or remove the key for all SLOs of the right kind", "slos is empty")
-				}
-				for _, x := range names {
-					if s, ok := readName(x); ok {
-						c.slos = append(c.slos, named{s, x.At()})
-					}
-				}
-			}
+			n = c.keys().read(i).Field("name")
+		} else {
+			word(&c.name, sla.CatalogueNames()).read(i)
 		}
-		name, ok := n.Choice(sla.CatalogueNames()...)
-		if !ok {
-			continue
+		switch {
+		case c.name == "":
+		case seen[c.name]:
+			n.Errorf("keep one, which can name several SLOs", "catalogue: %s is listed twice", c.name)
+		default:
+			seen[c.name] = true
+			a.catalogue = append(a.catalogue, c)
 		}
-		if seen[name] {
-			n.Errorf("keep one, which can name several SLOs", "catalogue: %s is listed twice", name)
-			continue
-		}
-		seen[name] = true
-		c.name = name
-		out = append(out, c)
-	}
-	return out
+	})
 }
 
-func (a *slaDraft) readComponents(v *yamldoc.Value, service string) {
+func (a *slaDraft) writeCatalogue(e *encoder) *yamlgen.Node {
+	var all []*yamlgen.Node
+	for i := range a.catalogue {
+		if c := &a.catalogue[i]; len(c.slos) == 0 {
+			all = append(all, yamlgen.Text(c.name))
+		} else {
+			all = append(all, c.keys().write(e).Line())
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return yamlgen.Line(yamlgen.List(all...))
+}
+
+func (a *slaDraft) readComponents(v *yamldoc.Value) {
 	o := v.Open()
 	if o == nil {
 		return
@@ -161,42 +199,95 @@ func (a *slaDraft) readComponents(v *yamldoc.Value, service string) {
 			v.ErrorfAt(o.KeyAt(k), "use a-z, 0-9, dots, dashes and underscores", "components: invalid name %q", yamldoc.Clip(k))
 			continue
 		}
-		c := componentDraft{ok: true}
-		c.Name = k
 		if in := o.Get(k); in != nil {
-			in.What = "component " + k
-			c.read(in, o.KeyAt(k), service)
+			c := componentDraft{slo: named{k, o.KeyAt(k)}}
+			c.Name, in.What = k, "component "+k
+			x := c.keys().read(in)
+			c.ok = x != nil && c.slo.name != "" && !(x.Has("slo") && x.Field("slo").IsNull())
+			c.SLO = slo.NewID(a.Service, c.slo.name)
 			a.components = append(a.components, c)
 		}
 	}
 }
 
-func (c *componentDraft) read(v *yamldoc.Value, keyAt Position, service string) {
-	o := v.Object("slo", "weight", "bands")
-	if o == nil {
-		c.ok = false
-		return
+func (a *slaDraft) writeComponents(e *encoder) *yamlgen.Node {
+	m := &yamlgen.Map{}
+	for i := range a.components {
+		c := &a.components[i]
+		m.Set(c.Name, c.keys().write(e).Line())
 	}
-	c.slo = named{c.Name, keyAt}
-	if s := o.Get("slo"); s != nil {
-		name, ok := readName(s)
-		c.ok = c.ok && ok
-		c.slo = named{name, s.At()}
-	} else if o.Has("slo") {
-		c.ok = false
+	return m.Node()
+}
+
+func (c *componentDraft) keys() keys {
+	return keys{
+		at("slo", custom{
+			in: func(v *yamldoc.Value) {
+				name, _ := readName(v)
+				c.slo = named{name, v.At()}
+			},
+			out: func(*encoder) *yamlgen.Node { return yamlgen.Text(c.SLO.Name()) },
+			is:  func() doc { return nameDoc },
+		}, "checkout", "The SLO.").or("the name of the component"),
+		at("weight", weight{number{&c.Weight, 0, 1e9}, c.Name}, "40", "The weight of its score.").
+			need("set its weight, such as `weight: 40`"),
+		at("bands", custom{
+			in: func(v *yamldoc.Value) {
+				c.bandsAt = v.At()
+				c.Bands = readBands(v)
+			},
+			out: func(*encoder) *yamlgen.Node { return writeBands(c.Bands) },
+			is:  bandsShape,
+		}, "[{p95: 5m, score: 100}, {score: 0}]", "The steps of `score: bands`, from the shortest time to the rest."),
 	}
-	c.SLO = slo.NewID(service, c.slo.name)
-	if w := o.Need("weight", "set its weight, such as `weight: 40`"); w != nil {
-		x, ok := w.Number(0, 1e9)
-		if ok && x <= 0 {
-			w.Errorf("remove the component if it should not count", "%s: weight must be greater than 0", v.What)
+}
+
+// weight is a number above 0.
+type weight struct {
+	number
+	of string // the name of the component
+}
+
+func (w weight) read(v *yamldoc.Value) {
+	x, ok := v.Number(w.lo, w.hi)
+	if ok && x <= 0 {
+		v.Errorf("remove the component if it should not count", "component %s: weight must be greater than 0", w.of)
+	}
+	*w.to = x
+}
+
+func (w weight) shape() shape.Shape {
+	s := w.number.shape()
+	s.Above = true
+	return s
+}
+
+const needScore = "set the score of the step, 0 to 100"
+
+// bandsShape describes steps, which have a key for the percentile that they are about.
+func bandsShape() doc {
+	step := keys{at("score", number{nil, 0, 100}, "100", "The score of the step.").need(needScore)}.shape()
+	step.Keys = append([]shape.Key{{
+		Name: "p95", Pattern: percentilePattern, Shape: length{nil, time.Millisecond, maxWindow}.shape(), Example: "5m",
+		Text: "The threshold of a percentile from `p50` to `p99.9`. The last step has none.",
+	}}, step.Keys...)
+	return listShape(step)
+}
+
+func writeBands(bands []sla.Band) *yamlgen.Node {
+	var all []*yamlgen.Node
+	for _, b := range bands {
+		step := &yamlgen.Map{}
+		if b.Threshold > 0 {
+			step.Plain("p"+percentText(b.Quantile), slo.FormatDuration(b.Threshold))
 		}
-		c.Weight = x
+		step.Plain("score", decimalText(b.Score))
+		all = append(all, step.Line())
 	}
-	if b := o.Get("bands"); b != nil {
-		c.bandsAt = b.At()
-		c.Bands = readBands(b)
+	if len(all) == 0 {
+		return nil
 	}
+	return yamlgen.Line(yamlgen.List(all...))
 }
 
 // bands reads steps: rising thresholds, falling scores, the last one for the rest.
@@ -271,7 +362,7 @@ func readBand(v *yamldoc.Value, last bool) (sla.Band, bool) {
 		v.Errorf("only the last step has no threshold", "bands: the step has no quantile such as p95")
 		ok = false
 	}
-	s := o.Need("score", "set the score of the step, 0 to 100")
+	s := o.Need("score", needScore)
 	if s == nil {
 		return b, false
 	}

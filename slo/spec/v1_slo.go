@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/suggest"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 const maxMaxGroups = 100_000
@@ -66,47 +67,60 @@ func (d *draft) readSLO(v *yamldoc.Value) {
 		s.readBudgeting(b)
 	}
 	if a := o.Get("alerting"); a != nil {
-		s.Alerting = readAlerting(a, s.GroupBy)
-		if s.Alerting.Soon.Within > 0 {
-			switch s.Indicator.Kind {
-			case slo.KindPrometheus:
-				a.Errorf("remove exhausted_soon, and use the burn-rate alerts", "alerting: exhausted_soon needs a forecast, and the engine counts no events of a prometheus indicator")
-			case slo.KindVolume:
-				a.Errorf("remove exhausted_soon", "alerting: exhausted_soon needs a forecast, and a volume is judged when its %s is over, not by the hour", s.Indicator.Calendar)
-			}
-		}
+		s.alerting().read(a)
 	}
 	if c := o.Get("caused_by"); c != nil {
 		s.readCauses(c, d.service)
 	}
 	if c := o.Get("cost"); c != nil {
-		s.readCost(c)
+		s.cost().read(c)
 	}
 	s.ok = v.Errors() == before
 	d.slos = append(d.slos, s)
 }
 
-// window reads "30d" or {calendar: month, timezone: Europe/Moscow}.
-func readWindow(v *yamldoc.Value) (slo.Window, bool) {
-	if !v.IsMapping() {
-		if s, ok := v.Text(); !ok {
-			return slo.Window{}, false
-		} else if slices.Contains(calendarUnits, s) {
-			v.Errorf(fmt.Sprintf("did you mean {calendar: %s, timezone: UTC}?", s), "%s: %q is not a duration", v.What, s)
-			return slo.Window{}, false
-		}
-		d, ok := readDuration(v, minWindow, maxWindow)
-		return slo.Window{Rolling: d}, ok
+// windowKey is the key of a rolling or a calendar window.
+func windowKey(w *slo.Window) *key {
+	return at("window", custom{
+		in: func(v *yamldoc.Value) {
+			if win, ok := readWindow(v); ok {
+				*w = win
+			}
+		},
+		out: func(e *encoder) *yamlgen.Node {
+			if w.Calendar == "" {
+				return yamlgen.Plain(slo.FormatDuration(w.Rolling))
+			}
+			return calendarKeys(w).write(e).Line()
+		},
+		is: func() doc {
+			return eitherShape(length{nil, minWindow, maxWindow}.shape(), calendarKeys(&slo.Window{}).shape())
+		},
+	}, "7d", "The rolling window, or a calendar window.").orShown("30d")
+}
+
+func calendarKeys(w *slo.Window) keys {
+	return keys{
+		at("calendar", word(&w.Calendar, calendarUnits), "month", "The unit after which the window starts again.").
+			need("want " + suggest.OneOf(calendarUnits)),
+		at("timezone", zone(&w.Location), "Europe/Berlin", "The time zone in which days begin.").need(needZone),
 	}
-	o := v.Object("calendar", "timezone")
-	unit, loc, known, placed := "", time.UTC, false, false
-	if c := o.Need("calendar", "want "+suggest.OneOf(calendarUnits)); c != nil {
-		unit, known = c.Choice(calendarUnits...)
+}
+
+// readWindow reads "30d" or {calendar: month, timezone: Europe/Moscow}.
+func readWindow(v *yamldoc.Value) (w slo.Window, ok bool) {
+	if v.IsMapping() {
+		calendarKeys(&w).read(v)
+		return w, w.Calendar != "" && w.Location != nil
 	}
-	if z := o.Need("timezone", "add `timezone: UTC`, or the time zone in which days begin"); z != nil {
-		loc, placed = z.Zone()
+	if s, ok := v.Text(); !ok {
+		return w, false
+	} else if slices.Contains(calendarUnits, s) {
+		v.Errorf(fmt.Sprintf("did you mean {calendar: %s, timezone: UTC}?", s), "%s: %q is not a duration", v.What, s)
+		return w, false
 	}
-	return slo.Window{Calendar: slo.CalendarUnit(unit), Location: loc}, known && placed
+	w.Rolling, ok = readDuration(v, minWindow, maxWindow)
+	return w, ok
 }
 
 var calendarUnits = []string{string(slo.Day), string(slo.Week), string(slo.Month), string(slo.Quarter), string(slo.Year)}

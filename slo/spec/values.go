@@ -26,7 +26,7 @@ func (s single[T]) write(*encoder) *yamlgen.Node {
 	switch text := s.text(*s.to); {
 	case text == "":
 		return nil
-	case s.is.Kind == shape.Text && true:
+	case s.is.Kind == shape.Text && s.is != &instantDoc:
 		return yamlgen.Text(text)
 	default:
 		return yamlgen.Plain(text)
@@ -75,12 +75,37 @@ func textNode(s string) *yamlgen.Node {
 }
 
 // truth is true or false.
-func truth(to *bool) value {
-	return custom{
-		in:  func(v *yamldoc.Value) { *to = v.Bool() },
-		out: func(*encoder) *yamlgen.Node { return yamlgen.Plain(strconv.FormatBool(*to)) },
-		is:  func() doc { return doc{Kind: shape.Bool, Quoted: true} },
+type truth struct {
+	to  *bool
+	not bool // the field is false where the key is true
+}
+
+func (t truth) read(v *yamldoc.Value) { *t.to = v.Bool() != t.not }
+
+func (t truth) write(*encoder) *yamlgen.Node {
+	return yamlgen.Plain(strconv.FormatBool(*t.to != t.not))
+}
+
+func (t truth) shape() shape.Shape { return doc{Kind: shape.Bool, Quoted: true} }
+
+// labelSet is a mapping of the user's own names to texts.
+type labelSet struct {
+	to   *map[string]string
+	from func(v *yamldoc.Value) map[string]string
+}
+
+func (l labelSet) read(v *yamldoc.Value) { *l.to = l.from(v) }
+
+func (l labelSet) write(*encoder) *yamlgen.Node { return labelsNode(*l.to) }
+
+func (l labelSet) shape() shape.Shape { return labelsDoc }
+
+// labelsNode is a mapping of texts, nil if there are none.
+func labelsNode(set map[string]string) *yamlgen.Node {
+	if len(set) == 0 {
+		return nil
 	}
+	return yamlgen.Line(yamlgen.Strings(set, yamlgen.Text))
 }
 
 // length is a duration in a range. Zero is left out.
@@ -181,4 +206,57 @@ func placeOf(o *yamldoc.Object, key string) Position {
 		return v.At()
 	}
 	return o.At()
+}
+
+// matchers are label matchers of events. sel is nil where they cannot be read.
+type matchers struct {
+	to      *slo.Selector
+	sel     **selector
+	service string
+	some    bool // all events need not be written
+}
+
+func (m matchers) read(v *yamldoc.Value) {
+	*m.sel = nil
+	if sel, ok := readSelector(v, m.service); ok {
+		*m.sel, *m.to = &sel, sel.Selector
+	}
+}
+
+func (m matchers) write(*encoder) *yamlgen.Node {
+	if m.some && len(*m.to) == 0 {
+		return nil
+	}
+	return yamlgen.Text(m.to.String())
+}
+
+func (m matchers) shape() shape.Shape { return matchersDoc }
+
+// textList writes a list of texts.
+func textList(texts []string) *yamlgen.Node {
+	if len(texts) == 0 {
+		return nil
+	}
+	return yamlgen.Line(yamlgen.List(yamlgen.Texts(texts).Content...))
+}
+
+// groupBy is the key of the attributes of groups. It is read by readGrouping.
+func groupBy(to *[]string, text string) *key {
+	return at("group_by", custom{
+		out: func(*encoder) *yamlgen.Node { return textList(*to) },
+		is:  func() doc { return listShape(labelDoc) },
+	}, "[region]", text)
+}
+
+// maxGroups is the key of the number of groups. It is read by readGrouping.
+func maxGroups(to *int) *key {
+	most := whole[int]{to, 1, maxMaxGroups}
+	return at("max_groups", custom{out: most.write, is: most.shape}, "200",
+		"The number of groups. Further values share the group `__other__`.").requires("group_by").or(strconv.Itoa(DefaultMaxGroups))
+}
+
+const needZone = "add `timezone: UTC`, or the time zone in which days begin"
+
+func zone(to **time.Location) value {
+	return single[*time.Location]{to, (*yamldoc.Value).Zone, (*time.Location).String, &zoneDoc}
 }
