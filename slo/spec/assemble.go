@@ -412,8 +412,10 @@ func (a *assembly) types(s *assembled) {
 				if sd.Indicator.Kind == slo.KindRatio {
 					look(sd.numerator)
 				}
-				for _, o := range sd.others {
-					look(o)
+				for _, o := range []*selector{sd.finished, sd.failed} {
+					if o != nil {
+						look(o)
+					}
 				}
 			}
 		}

@@ -44,13 +44,15 @@ type named struct {
 
 type sloDraft struct {
 	*slo.SLO
+	service     string
 	at          Position // of its name
 	objectiveAt Position
 	was         *named
-	valid       *selector   // nil if nothing says which events count
-	numerator   *selector   // of a ratio, alike
-	others      []*selector // of completion, beside valid, which is what starts work
-	withinAt    Position    // of completion
+	valid       *selector // nil if nothing says which events count
+	numerator   *selector // of a ratio, alike
+	finished    *selector // of completion, beside valid, which is what starts work
+	failed      *selector
+	withinAt    Position // of completion
 	causes      []causeDraft
 	groupsKnown bool // group_by could be read
 	kindKnown   bool

@@ -25,42 +25,42 @@ type value interface {
 	shape() shape.Shape
 }
 
-func at(name string, v value, example, text string) *key {
-	return &key{name: name, value: v, example: example, text: text}
+func at(name string, v value, example, text string) key {
+	return key{name: name, value: v, example: example, text: text}
 }
 
 // need makes a key one that has to be there.
-func (k *key) need(hint string) *key {
+func (k key) need(hint string) key {
 	k.hint = hint
 	return k
 }
 
 // or says what holds without the key. Whoever makes the field sets it.
-func (k *key) or(preset string) *key {
+func (k key) or(preset string) key {
 	k.preset = preset
 	return k
 }
 
 // orShown is or, for a key that is written even so.
-func (k *key) orShown(preset string) *key {
+func (k key) orShown(preset string) key {
 	k.preset, k.shown = preset, true
 	return k
 }
 
 // excludes names keys beside it that it excludes.
-func (k *key) excludes(names ...string) *key {
+func (k key) excludes(names ...string) key {
 	k.not = names
 	return k
 }
 
 // requires names keys beside it that it requires.
-func (k *key) requires(names ...string) *key {
+func (k key) requires(names ...string) key {
 	k.needs = names
 	return k
 }
 
 // keys are those of a mapping, in the order in which they are read, written and described.
-type keys []*key
+type keys []key
 
 // read reads a mapping that may have these keys. It is nil if the value is something else.
 func (ks keys) read(v *yamldoc.Value) *yamldoc.Object {
@@ -73,14 +73,15 @@ func (ks keys) read(v *yamldoc.Value) *yamldoc.Object {
 
 func (ks keys) open(v *yamldoc.Value) *yamldoc.Object {
 	names := make([]string, len(ks))
-	for i, k := range ks {
-		names[i] = k.name
+	for i := range ks {
+		names[i] = ks[i].name
 	}
 	return v.Object(names...)
 }
 
 func (ks keys) readFrom(o *yamldoc.Object) {
-	for _, k := range ks {
+	for i := range ks {
+		k := &ks[i]
 		var x *yamldoc.Value
 		if k.hint != "" {
 			x = o.Need(k.name, k.hint)
@@ -206,8 +207,8 @@ func listOf[T any](of *[]T, empty string, read func(i *yamldoc.Value) (T, bool),
 // part is what the lists of a document hold: an SLO, a correction and so on.
 type part interface {
 	keys() keys
-	// check reads and checks what several keys say together. before is the number of errors before its values were read.
-	check(o *yamldoc.Object, before int)
+	// read reads its keys, and checks what several of them say together.
+	read(ks keys, o *yamldoc.Object)
 }
 
 // parts is a list of parts, which problems call by their kind and name.
@@ -219,9 +220,7 @@ func parts[T part](of *[]T, kind string, fresh func() T, write func(m *yamlgen.M
 				x := fresh()
 				ks := x.keys()
 				if o := ks.open(i); o != nil {
-					before := i.Errors()
-					ks.readFrom(o)
-					x.check(o, before)
+					x.read(ks, o)
 					*of = append(*of, x)
 				}
 			})

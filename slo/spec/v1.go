@@ -9,6 +9,7 @@ import (
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
@@ -33,52 +34,116 @@ var misplaced = map[string]string{
 // oldThresholds is the key of the event thresholds in older specs, which is still read.
 const oldThresholds = "limits"
 
+// headKeys is how many keys of a document are about the service. The others are lists.
+const headKeys = 7
+
+func (d *draft) keys() keys {
+	thresholds := parts(&d.thresholds, "threshold", func() *thresholdDraft {
+		return &thresholdDraft{Threshold: &slo.Threshold{Service: d.service}}
+	}, (*yamlgen.Map).Line)
+	return keys{
+		at("version", custom{
+			out: func(*encoder) *yamlgen.Node { return yamlgen.Text(Version) },
+			is:  func() doc { return wordsShape(Version) },
+		}, Version, "The format.").need("add `version: " + Version + "` as the first line"),
+		at("service", textual(&d.service, readName, &nameDoc), "shop", "The service whose events this spec counts.").
+			need("name the service whose events count, such as `service: shop`"),
+		at("description", prose(&d.description), "The shop", "Text for people, shown on the page."),
+		at("labels", custom{
+			in: func(v *yamldoc.Value) { d.labels, d.labelAt = readInfoLabels(v) },
+			out: func(*encoder) *yamlgen.Node {
+				n := labelsNode(d.labels)
+				yamlgen.Comment(n, "on the info series only")
+				return n
+			},
+			is: func() doc { return labelsDoc },
+		}, "{team: orders}", "Labels of `slo_info` of all SLOs."),
+		at("types", custom{
+			in:  func(v *yamldoc.Value) { d.types, d.anyType = readEventTypes(v) },
+			out: d.writeTypes,
+			is: func() doc {
+				return eitherShape(wordsShape("any"), listShape(doc{Kind: shape.Text, Pattern: typePattern.String(), Note: "event type"}))
+			},
+		}, "any", "The event types that the service may send.").or("types that the matchers name"),
+		at("dimensions", custom{
+			in:  func(v *yamldoc.Value) { d.dimensions, d.hasDims = readDimensions(v), true },
+			out: func(*encoder) *yamlgen.Node { return unless(d.hasDims, d.dimensions) },
+			is:  func() doc { return listShape(labelDoc) },
+		}, "[error_type]", "The attributes by which `sloengine_events_total` is split, at most 8."),
+		at("buckets", custom{
+			in: func(v *yamldoc.Value) { d.buckets, d.hasBuckets = readBuckets(v), true },
+			out: func(*encoder) *yamlgen.Node {
+				var bounds []string
+				for _, b := range d.buckets {
+					bounds = append(bounds, slo.FormatDuration(b))
+				}
+				return unless(d.hasBuckets, bounds)
+			},
+			is: func() doc { return listShape(length{nil, time.Millisecond, maxWindow}.shape()) },
+		}, "[100ms, 1s, 10s]", "The ascending bounds of `sloengine_event_duration_seconds`, at most 50.").or("bounds from 5ms to 30m"),
+		at("slos", parts(&d.slos, "slo", func() *sloDraft { return newSLODraft(d.service, d.labels) }, (*yamlgen.Map).Node),
+			`[{name: checkout, objective: 99.9, indicator: {events: {bad: '{outcome="failure"}'}}}]`, "The SLOs."),
+		at("corrections", parts(&d.corrections, "correction", func() *correctionDraft { return &correctionDraft{} }, (*yamlgen.Map).Line),
+			"[{name: db upgrade, start: 2026-11-22T01:00:00Z, duration: 2h, author: ops, reason: maintenance}]",
+			"Times that do not count, such as planned maintenance."),
+		at("thresholds", thresholds, `[{name: checkout, match: '{type="task"}', warning: 30s}]`,
+			"The event thresholds: agreements about single events.").excludes(oldThresholds),
+		at(oldThresholds, custom{
+			in: func(v *yamldoc.Value) {
+				if len(d.thresholds) == 0 {
+					thresholds.read(v)
+				}
+			},
+			is: thresholds.shape,
+		}, `[{name: checkout, match: '{type="task"}', warning: 30s}]`,
+			"The old name of `thresholds`."),
+		at("slas", parts(&d.slas, "sla", func() *slaDraft { return newSLADraft(d.service) }, (*yamlgen.Map).Node),
+			"[{name: gold, components: {checkout: {weight: 1}}}]", "The agreements, which are scores over SLOs."),
+		at("baselines", parts(&d.baselines, "baseline", func() *baselineDraft {
+			return &baselineDraft{Baseline: &slo.Baseline{Service: d.service, Goal: slo.DefaultGoal}}
+		}, (*yamlgen.Map).Line), "[{name: performance, detection: {from: 60m, to: 90m}}]", "How long detection and response took before."),
+	}
+}
+
+// Shape describes a document of the own format.
+func Shape() shape.Shape { return new(draft).keys().shape() }
+
 // documentV1 reads the own format.
 func documentV1(v *yamldoc.Value) *draft {
-	o := v.Object("version", "service", "description", "labels", "types", "dimensions", "buckets", "slos", "corrections", "thresholds", "slas", "baselines", oldThresholds)
+	d := &draft{labelAt: map[string]Position{}}
+	o := d.keys().read(v)
 	if o == nil {
 		return nil
 	}
-	d := &draft{at: v.At(), labelAt: map[string]Position{}}
-	o.Need("version", "add `version: "+Version+"` as the first line")
-	if s := o.Need("service", "name the service whose events count, such as `service: shop`"); s != nil {
-		d.at = s.At()
-		d.service, _ = readName(s)
+	d.at, d.descriptionAt = placeOf(o, "service"), placeOf(o, "description")
+	if o.Has(oldThresholds) && o.Has("thresholds") {
+		o.KeyErrorf(oldThresholds, "move its items to thresholds",
+			"spec: limits is the old name of thresholds, and only one of them may be given")
 	}
-	if t := o.Get("description"); t != nil {
-		d.descriptionAt = t.At()
-		d.description, _ = t.Text()
-	}
-	if l := o.Get("labels"); l != nil {
-		d.labels, d.labelAt = readInfoLabels(l)
-	}
-	if t := o.Get("types"); t != nil {
-		d.types, d.anyType = readEventTypes(t)
-	}
-	if t := o.Get("dimensions"); t != nil {
-		d.dimensions, d.hasDims = readDimensions(t), true
-	}
-	if b := o.Get("buckets"); b != nil {
-		d.buckets, d.hasBuckets = readBuckets(b), true
-	}
-	eachItem(o.Get("slos"), func(i *yamldoc.Value) { d.readSLO(i) })
-	readList(o.Get("corrections"), parts(&d.corrections, "correction", func() *correctionDraft { return &correctionDraft{} }, (*yamlgen.Map).Line))
-	thresholds := "thresholds"
-	if o.Has(oldThresholds) {
-		if o.Has(thresholds) {
-			o.KeyErrorf(oldThresholds, "move its items to thresholds", "spec: limits is the old name of thresholds, and only one of them may be given")
-		}
-		thresholds = oldThresholds
-	}
-	readList(o.Get(thresholds), parts(&d.thresholds, "threshold", func() *thresholdDraft { return &thresholdDraft{Threshold: &slo.Threshold{Service: d.service}} }, (*yamlgen.Map).Line))
-	readList(o.Get("slas"), parts(&d.slas, "sla", func() *slaDraft { return newSLADraft(d.service) }, (*yamlgen.Map).Node))
-	readList(o.Get("baselines"), parts(&d.baselines, "baseline", func() *baselineDraft {
-		return &baselineDraft{Baseline: &slo.Baseline{Service: d.service, Goal: slo.DefaultGoal}}
-	}, (*yamlgen.Map).Line))
-	if !o.Has("slos") && !o.Has(thresholds) && !o.Has("slas") && !o.Has("corrections") && v.Errors() == 0 {
+	if !slices.ContainsFunc([]string{"slos", "thresholds", oldThresholds, "slas", "corrections"}, o.Has) && v.Errors() == 0 {
 		v.Warnf("add `slos:`; `sloengine init` writes an example", "service %s has no SLOs", d.service)
 	}
 	return d
+}
+
+// unless is a list of texts, which may be empty, where it is said.
+func unless(said bool, texts []string) *yamlgen.Node {
+	if !said {
+		return nil
+	}
+	return yamlgen.Line(yamlgen.List(yamlgen.Texts(texts).Content...))
+}
+
+func (d *draft) writeTypes(*encoder) *yamlgen.Node {
+	if len(d.types) > 0 {
+		n := textList(d.types)
+		yamlgen.Comment(n, "of the events that it sends")
+		return n
+	}
+	if d.anyType {
+		return yamlgen.Text("any")
+	}
+	return nil
 }
 
 // call names an item of a list in problems, by its own name if it has one.
@@ -86,12 +151,6 @@ func call(v *yamldoc.Value, kind string) {
 	v.What = kind
 	if n := v.Peek("name"); n != nil && n.Raw() != "" {
 		v.What = kind + " " + yamldoc.Printable(yamldoc.Clip(n.Raw()))
-	}
-}
-
-func readList(v *yamldoc.Value, l value) {
-	if v != nil {
-		l.read(v)
 	}
 }
 

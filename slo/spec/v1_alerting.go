@@ -201,7 +201,7 @@ func tierKeys(t *slo.Tier) keys {
 }
 
 // burnKeys are the windows of a tier and the share of the budget, by the names that a format has for them.
-func burnKeys(t *slo.Tier, long, short, budget string) (*key, *key, *key) {
+func burnKeys(t *slo.Tier, long, short, budget string) (key, key, key) {
 	return at(long, length{&t.Long, minShort, maxWindow}, "1h", "The long window.").
 			need("set the length of the window, such as `" + long + ": 1h`"),
 		at(short, length{&t.Short, minShort, maxWindow}, "5m", "The short window, at most `long`.").

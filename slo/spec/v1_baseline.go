@@ -34,7 +34,8 @@ func (b *baselineDraft) keys() keys {
 	}
 }
 
-func (b *baselineDraft) check(o *yamldoc.Object, _ int) {
+func (b *baselineDraft) read(ks keys, o *yamldoc.Object) {
+	ks.readFrom(o)
 	b.at, b.SLOs, b.Agreements = placeOf(o, "name"), justNames(b.slos), justNames(b.slas)
 	if !o.Has("detection") && !o.Has("response") && !o.Misspelt() {
 		o.Errorf("add `detection: {from: 60m, to: 90m}`", "%s: neither detection nor response is set", o.What)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape"
+	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 // causeDraft is a cause before its SLO is known. Its keys are group labels, with their places.
@@ -18,52 +20,91 @@ type causeDraft struct {
 
 const allValues = "all" // of affects
 
-// readCauses reads caused_by: [{slo: integrations/availability, group: {integration: mdm}, affects: {product: [a, b]}}].
-func (s *sloDraft) readCauses(v *yamldoc.Value, service string) {
-	items, _ := v.List()
-	if v.IsList() && len(items) == 0 {
+// causes are the SLOs that an SLO suffers from: [{slo: integrations/availability, group: {integration: mdm}}].
+type causes struct{ *sloDraft }
+
+func (c causes) read(v *yamldoc.Value) {
+	if v.IsList() && v.Len() == 0 {
 		v.Errorf("name an SLO such as {slo: database}, or remove the key", "caused_by is empty")
 	}
-	for _, i := range items {
+	eachItem(v, func(i *yamldoc.Value) {
 		call(i, "caused_by")
-		o := i.Object("slo", "group", "affects")
-		if o == nil {
-			continue
+		x := causeDraft{group: map[string]Position{}, affects: map[string]Position{}}
+		if o := x.keys(c.service).read(i); o != nil && x.SLO != "" {
+			x.at = placeOf(o, "slo")
+			c.causes = append(c.causes, x)
 		}
-		n := o.Need("slo", "name the SLO that is the cause, such as `slo: database` or `slo: payments/availability`")
-		if n == nil {
-			continue
-		}
-		c := causeDraft{at: n.At(), group: map[string]Position{}, affects: map[string]Position{}}
-		id, ok := readID(n, service)
-		if !ok {
-			continue
-		}
-		c.SLO = id
-		if g := o.Get("group"); g != nil {
-			if labels := g.Open(); labels != nil {
-				c.Group = map[string]string{}
-				for _, k := range labels.Keys {
-					if x := labels.Get(k); x != nil {
-						c.Group[k], _ = x.Text()
-						c.group[k] = labels.KeyAt(k)
-					}
-				}
-			}
-		}
-		if g := o.Get("affects"); g != nil {
-			if labels := g.Open(); labels != nil {
-				c.Affects = map[string][]string{}
-				for _, k := range labels.Keys {
-					if x := labels.Get(k); x != nil {
-						c.Affects[k] = readAffected(x)
-						c.affects[k] = labels.KeyAt(k)
-					}
-				}
-			}
-		}
-		s.causes = append(s.causes, c)
+	})
+}
+
+func (c causes) write(e *encoder) *yamlgen.Node {
+	var all []*yamlgen.Node
+	for _, x := range c.CausedBy {
+		all = append(all, (&causeDraft{Cause: x}).keys(c.ID.Service()).write(e).Line())
 	}
+	if len(all) == 0 {
+		return nil
+	}
+	return yamlgen.List(all...)
+}
+
+func (causes) shape() shape.Shape { return listShape((&causeDraft{}).keys("").shape()) }
+
+func (c *causeDraft) keys(service string) keys {
+	return keys{
+		at("slo", single[slo.ID]{&c.SLO, func(v *yamldoc.Value) (slo.ID, bool) { return readID(v, service) }, func(id slo.ID) string {
+			if id.Service() == service {
+				return id.Name()
+			}
+			return string(id)
+		}, &idDoc}, "payments/availability", "The SLO, of this service or of another.").
+			need("name the SLO that is the cause, such as `slo: database` or `slo: payments/availability`"),
+		at("group", custom{
+			in: func(v *yamldoc.Value) {
+				c.Group = readByLabel(v, c.group, func(x *yamldoc.Value) string { s, _ := x.Text(); return s })
+			},
+			out: func(*encoder) *yamlgen.Node { return labelsNode(c.Group) },
+			is:  func() doc { return doc{Kind: shape.Map, Of: &textDoc, Pattern: attributePattern.String()} },
+		}, "{integration: mdm}", "The group of that SLO, by the labels that the two do not share."),
+		at("affects", custom{
+			in:  func(v *yamldoc.Value) { c.Affects = readByLabel(v, c.affects, readAffected) },
+			out: func(*encoder) *yamlgen.Node { return writeAffects(c.Affects) },
+			is: func() doc {
+				values := eitherShape(wordsShape(allValues), listShape(textDoc))
+				return doc{Kind: shape.Map, Of: &values, Pattern: attributePattern.String()}
+			},
+		}, "{product: [a, b]}", "The groups of this SLO that suffer, by the labels that the two do not share."),
+	}
+}
+
+// readByLabel reads a value for each of some labels, and where they are.
+func readByLabel[T any](v *yamldoc.Value, places map[string]Position, read func(*yamldoc.Value) T) map[string]T {
+	labels := v.Open()
+	if labels == nil {
+		return nil
+	}
+	out := map[string]T{}
+	for _, k := range labels.Keys {
+		if x := labels.Get(k); x != nil {
+			out[k], places[k] = read(x), labels.KeyAt(k)
+		}
+	}
+	return out
+}
+
+func writeAffects(affects map[string][]string) *yamlgen.Node {
+	if len(affects) == 0 {
+		return nil
+	}
+	m := &yamlgen.Map{}
+	for _, k := range slices.Sorted(maps.Keys(affects)) {
+		if values := affects[k]; len(values) > 0 {
+			m.Set(k, yamlgen.Line(yamlgen.Texts(values)))
+		} else {
+			m.Text(k, allValues)
+		}
+	}
+	return m.Line()
 }
 
 // readAffected reads the values of a label: all, or a list.

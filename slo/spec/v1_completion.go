@@ -1,13 +1,12 @@
 package spec
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
-	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 // What work may take, and how much of it is tracked.
@@ -17,61 +16,54 @@ const (
 	defaultMaxInFlight = 100_000
 )
 
-func (s *sloDraft) readCompletion(v *yamldoc.Value, service string) {
-	o := v.Object("started", "finished", "failed", "key", "within", "max_in_flight", "stage")
-	if o == nil {
-		return
-	}
+func (s *sloDraft) completionKeys() keys {
 	c := &s.Indicator.Completion
-	read := func(key, hint string, to *slo.Selector) *selector {
-		at := o.Get(key)
-		if hint != "" {
-			at = o.Need(key, hint)
-		}
-		if at == nil {
-			return nil
-		}
-		sel, ok := readSelector(at, service)
-		if !ok {
-			return nil
-		}
-		if len(sel.Selector) == 0 {
-			at.Errorf(`select some events, such as {type="order.created"}`, "%s: every event would match", key)
-			return nil
-		}
-		*to = sel.Selector
-		return &sel
+	work := func(name string, to *slo.Selector, sel **selector, example, text string) key {
+		return at(name, someEvents{matchers{to, sel, s.service, true},
+			`select some events, such as {type="order.created"}`, "match"}, example, text)
 	}
-	s.valid = read("started", `select the events that start work, such as started: '{type="order.created"}'`, &c.Started)
-	finished := read("finished", `select the events that finish it, such as finished: '{type="order.shipped"}'`, &c.Finished)
-	failed := read("failed", "", &c.Failed)
-	for _, x := range []*selector{finished, failed} {
-		if x != nil {
-			s.others = append(s.others, x)
-		}
+	return keys{
+		work("started", &c.Started, &s.valid, `'{type="order.created"}'`, "The events that start work.").
+			need(`select the events that start work, such as started: '{type="order.created"}'`),
+		work("finished", &c.Finished, &s.finished, `'{type="order.shipped"}'`, "The events that finish it.").
+			need(`select the events that finish it, such as finished: '{type="order.shipped"}'`),
+		work("failed", &c.Failed, &s.failed, `'{type="order.cancelled"}'`, "The events that end it as bad."),
+		at("key", textual(&c.Key, readWorkAttribute, &labelDoc), "order_id", "The attribute that identifies a piece of work.").
+			need("name the attribute that tells work apart, such as `key: order_id`"),
+		at("stage", textual(&c.Stage, readWorkAttribute, &labelDoc), "step", "The attribute that says how far work is."),
+		at("within", length{&c.Within, time.Second, maxWithin}, "15m", "The longest time of good work.").
+			need("set how long work may take, such as `within: 15m`"),
+		at("max_in_flight", whole[int]{&c.MaxInFlight, 1, maxMaxInFlight}, "5000",
+			"The number of unfinished pieces of work that are tracked.").or(strconv.Itoa(defaultMaxInFlight)),
 	}
-	if k := o.Need("key", "name the attribute that tells work apart, such as `key: order_id`"); k != nil {
-		c.Key, _ = readWorkAttribute(k)
+}
+
+// someEvents are matchers that do not match every event.
+type someEvents struct {
+	matchers
+	hint, would string // what to do, and what every event would do
+}
+
+func (m someEvents) read(v *yamldoc.Value) {
+	if m.matchers.read(v); *m.sel != nil && len(*m.to) == 0 {
+		*m.sel = nil
+		v.Errorf(m.hint, "%s: every event would %s", v.What, m.would)
 	}
-	if x := o.Get("stage"); x != nil {
-		if c.Stage, _ = readWorkAttribute(x); c.Stage != "" && c.Stage == c.Key {
-			x.Errorf("name the attribute that says how far work is", "stage: %s is the key", c.Key)
-		}
+}
+
+func (s *sloDraft) checkCompletion(o *yamldoc.Object) {
+	c := &s.Indicator.Completion
+	if x := o.Get("stage"); x != nil && c.Stage != "" && c.Stage == c.Key {
+		x.Errorf("name the attribute that says how far work is", "stage: %s is the key", c.Key)
 	}
-	if w := o.Need("within", "set how long work may take, such as `within: 15m`"); w != nil {
-		s.withinAt = w.At()
-		c.Within, _ = readDuration(w, time.Second, maxWithin)
-	}
-	c.MaxInFlight = defaultMaxInFlight
-	if m := o.Get("max_in_flight"); m != nil {
-		if n, ok := m.Whole(1, maxMaxInFlight); ok {
-			c.MaxInFlight = int(n)
-		}
+	s.withinAt = placeOf(o, "within")
+	if c.MaxInFlight == 0 {
+		c.MaxInFlight = defaultMaxInFlight
 	}
 	if slices.Contains(s.GroupBy, c.Key) && c.Key != "" {
 		o.KeyErrorf("key", "remove it from group_by", "key: each piece of work would be a group of its own")
 	}
-	s.overlaps(s.valid, finished, failed)
+	s.overlaps(s.valid, s.finished, s.failed)
 }
 
 // readWorkAttribute reads the name of an attribute, which fields of events are not.
@@ -148,21 +140,4 @@ func (a *assembly) completion(s *sloDraft) {
 			return
 		}
 	}
-}
-
-// completion writes the indicator.
-func completion(c *slo.Completion) *yamlgen.Node {
-	m := &yamlgen.Map{}
-	m.Text("started", c.Started.String())
-	m.Text("finished", c.Finished.String())
-	if len(c.Failed) > 0 {
-		m.Text("failed", c.Failed.String())
-	}
-	m.Text("key", c.Key)
-	m.Text("stage", c.Stage)
-	m.Plain("within", slo.FormatDuration(c.Within))
-	if c.MaxInFlight != defaultMaxInFlight {
-		m.Plain("max_in_flight", fmt.Sprint(c.MaxInFlight))
-	}
-	return m.Node()
 }

@@ -48,7 +48,8 @@ func (c *correctionDraft) keys() keys {
 
 func instantText(t time.Time) string { return t.Format(time.RFC3339Nano) }
 
-func (c *correctionDraft) check(o *yamldoc.Object, _ int) {
+func (c *correctionDraft) read(ks keys, o *yamldoc.Object) {
+	ks.readFrom(o)
 	c.at = placeOf(o, "name")
 	whole := !c.Start.IsZero() && !c.lost && c.Duration > 0
 	if whole {
@@ -111,7 +112,8 @@ func (l *thresholdDraft) keys() keys {
 	}
 }
 
-func (l *thresholdDraft) check(o *yamldoc.Object, _ int) {
+func (l *thresholdDraft) read(ks keys, o *yamldoc.Object) {
+	ks.readFrom(o)
 	l.at = placeOf(o, "name")
 	if c := o.Get("critical"); c != nil && l.Warning > 0 && l.Critical > 0 && l.Warning >= l.Critical {
 		c.Errorf("set critical to the longer duration", "%s: critical (%s) must be longer than warning (%s)",

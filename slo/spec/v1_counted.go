@@ -8,6 +8,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/suggest"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 // This file reads the indicators that count by other arithmetic than good and bad events: ratio, apdex and volume.
@@ -21,47 +22,38 @@ var occurrencesOnly = map[slo.IndicatorKind]string{
 	slo.KindVolume:     "volume already counts periods|remove it: `per` is already the period",
 }
 
-func (s *sloDraft) readRatio(v *yamldoc.Value, service string) {
-	o := v.Object("numerator", "denominator")
-	if o == nil {
-		return
-	}
-	read := func(key, hint string) (slo.Selector, *selector) {
-		x := o.Need(key, hint)
-		if x == nil {
-			return nil, nil
-		}
-		sel, ok := readSelector(x, service)
-		if !ok {
-			return nil, nil
-		}
-		return sel.Selector, &sel
-	}
-	s.Indicator.Valid, s.valid = read("denominator", `select the events that the numerator is set against, such as denominator: '{type="applied"}'`)
-	s.Indicator.Numerator, s.numerator = read("numerator", `select the events that are counted, such as numerator: '{type="connected"}'`)
-	if s.valid != nil && s.numerator != nil && s.Indicator.Valid.String() == s.Indicator.Numerator.String() {
-		v.Errorf("select different events", "ratio: numerator and denominator are the same, so the ratio is always 1")
+func (s *sloDraft) ratioKeys() keys {
+	return keys{
+		at("numerator", matchers{to: &s.Indicator.Numerator, sel: &s.numerator, service: s.service}, `'{type="connected"}'`,
+			"The events that are counted.").need(`select the events that are counted, such as numerator: '{type="connected"}'`),
+		at("denominator", matchers{to: &s.Indicator.Valid, sel: &s.valid, service: s.service}, `'{type="applied"}'`,
+			"The events that they are set against.").
+			need(`select the events that the numerator is set against, such as denominator: '{type="applied"}'`),
 	}
 }
 
-func (s *sloDraft) readApdex(v *yamldoc.Value, service string) {
-	o := v.Object("valid", "satisfied", "tolerating")
-	if o == nil {
-		return
+func (s *sloDraft) checkRatio(o *yamldoc.Object) {
+	if s.valid != nil && s.numerator != nil && s.Indicator.Valid.String() == s.Indicator.Numerator.String() {
+		o.Errorf("select different events", "ratio: numerator and denominator are the same, so the ratio is always 1")
 	}
-	s.readValid(o, service)
-	satisfied := o.Need("satisfied", "set the duration up to which an event is satisfactory, such as `satisfied: 500ms`")
-	ok := false
-	if satisfied != nil {
-		s.Indicator.Satisfied, ok = readDuration(satisfied, time.Millisecond, maxWindow)
+}
+
+func (s *sloDraft) apdexKeys() keys {
+	in := &s.Indicator
+	return keys{
+		s.validKey(),
+		at("satisfied", length{&in.Satisfied, time.Millisecond, maxWindow}, "500ms", "The longest duration of an event that counts whole.").
+			need("set the duration up to which an event is satisfactory, such as `satisfied: 500ms`"),
+		at("tolerating", length{&in.Tolerating, time.Millisecond, maxWindow}, "2s", "The longest duration of an event that counts half.").
+			need("set the duration up to which an event counts half, usually four times `satisfied`, such as `tolerating: 2s`"),
 	}
-	if t := o.Need("tolerating", "set the duration up to which an event counts half, usually four times `satisfied`, such as `tolerating: 2s`"); t != nil {
-		var known bool
-		s.Indicator.Tolerating, known = readDuration(t, time.Millisecond, maxWindow)
-		if ok && known && s.Indicator.Tolerating <= s.Indicator.Satisfied {
-			t.Errorf("Apdex uses four times `satisfied`", "tolerating: %s is not longer than satisfied (%s), so no event would count half",
-				slo.FormatDuration(s.Indicator.Tolerating), slo.FormatDuration(s.Indicator.Satisfied))
-		}
+}
+
+func (s *sloDraft) checkApdex(o *yamldoc.Object) {
+	s.allValid(o)
+	if in := &s.Indicator; in.Satisfied > 0 && in.Tolerating > 0 && in.Tolerating <= in.Satisfied {
+		o.Field("tolerating").Errorf("Apdex uses four times `satisfied`", "tolerating: %s is not longer than satisfied (%s), so no event would count half",
+			slo.FormatDuration(in.Tolerating), slo.FormatDuration(in.Satisfied))
 	}
 }
 
@@ -70,20 +62,42 @@ var volumeUnits = []string{string(slo.Day), string(slo.Week), string(slo.Month)}
 // volumeDurations are durations that people write for a calendar unit.
 var volumeDurations = map[string]string{"1d": "day", "24h": "day", "7d": "week", "1w": "week", "30d": "month"}
 
-func (s *sloDraft) readVolume(v *yamldoc.Value, service string) {
-	o := v.Object("valid", "at_least", "per", "timezone", "during")
-	if o == nil {
+func (s *sloDraft) volumeKeys() keys {
+	in := &s.Indicator
+	return keys{
+		s.validKey(),
+		at("at_least", events(&in.AtLeast), "10000", "The number of events of a good period.").
+			need("set the minimum number of events, such as `at_least: 10000`"),
+		at("per", period{word(&in.Calendar, volumeUnits)}, "week", "The period.").orShown(string(slo.Day)),
+		at("timezone", custom{
+			out: func(*encoder) *yamlgen.Node {
+				if !in.During.Always() {
+					return nil
+				}
+				return yamlgen.Text(in.Location.String())
+			},
+			is: func() doc { return zoneDoc },
+		}, "Europe/Moscow", "The time zone in which days begin, required without `during`.").excludes("during"),
+		s.duringKey("The weekly hours that count, with `per: day`."),
+	}
+}
+
+// period is the unit of a volume.
+type period struct{ value }
+
+func (p period) read(v *yamldoc.Value) {
+	if text := v.Raw(); volumeDurations[text] != "" {
+		v.Errorf(fmt.Sprintf("did you mean %s? Want %s", volumeDurations[text], suggest.OneOf(volumeUnits)),
+			"per: %q is a duration, and a volume is judged by the calendar", text)
 		return
 	}
-	s.readValid(o, service)
-	s.readAtLeast(o, 10_000)
-	s.Indicator.Calendar = slo.Day
-	if p := o.Get("per"); p != nil {
-		if text, ok := p.Text(); ok && volumeDurations[text] != "" {
-			p.Errorf(fmt.Sprintf("did you mean %s? Want %s", volumeDurations[text], suggest.OneOf(volumeUnits)), "per: %q is a duration, and a volume is judged by the calendar", text)
-		} else if unit, ok := p.Choice(volumeUnits...); ok {
-			s.Indicator.Calendar = slo.CalendarUnit(unit)
-		}
+	p.value.read(v)
+}
+
+func (s *sloDraft) checkVolume(o *yamldoc.Object) {
+	s.allValid(o)
+	if s.Indicator.Calendar == "" {
+		s.Indicator.Calendar = slo.Day
 	}
 	if d := o.Get("during"); d != nil {
 		sc, ok := readSchedule(d)
@@ -100,7 +114,7 @@ func (s *sloDraft) readVolume(v *yamldoc.Value, service string) {
 		return
 	}
 	s.Indicator.Location = time.UTC
-	if z := o.Need("timezone", "add `timezone: UTC`, or the time zone in which days begin"); z != nil {
+	if z := o.Need("timezone", needZone); z != nil {
 		if loc, ok := z.Zone(); ok {
 			s.Indicator.Location = loc
 		}

@@ -2,7 +2,6 @@ package spec
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"strconv"
 	"time"
@@ -10,17 +9,63 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/suggest"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape"
+	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
-var indicatorKinds = []string{string(slo.KindEvents), string(slo.KindLatency), string(slo.KindThroughput),
-	string(slo.KindRatio), string(slo.KindApdex), string(slo.KindVolume), string(slo.KindCompletion), string(slo.KindPrometheus)}
+// indicatorTexts describe the kinds of indicator.
+var indicatorTexts = []struct {
+	kind          slo.IndicatorKind
+	example, text string
+}{
+	{slo.KindEvents, `{valid: '{type="order"}', bad: '{outcome="failure"}'}`, "Good and bad events."},
+	{slo.KindLatency, `{threshold: 300ms}`, "Events with a duration up to a threshold are good."},
+	{slo.KindThroughput, `{at_least: 100, per: 1m}`, "Slices of time with enough events are good."},
+	{slo.KindRatio, `{numerator: '{type="connected"}', denominator: '{type="applied"}'}`, "One count over another."},
+	{slo.KindApdex, `{satisfied: 500ms, tolerating: 2s}`, "A score with two time thresholds."},
+	{slo.KindVolume, `{at_least: 10000, per: day, timezone: Europe/Moscow}`, "Days, weeks or months with enough events are good."},
+	{slo.KindCompletion, `{started: '{type="order.created"}', finished: '{type="order.shipped"}', key: order_id, within: 15m}`,
+		"Work that starts is good if it finishes in time."},
+	{slo.KindPrometheus, `{bad: 'http_requests_total{code=~"5.."}', total: 'http_requests_total'}`,
+		"Counters or queries of Prometheus, for generated rules only."},
+}
 
-// readIndicator reads exactly one kind of indicator. It reports whether the
-// kind is known.
-func (s *sloDraft) readIndicator(v *yamldoc.Value, service string) bool {
+var indicatorKinds = func() (kinds []string) {
+	for _, t := range indicatorTexts {
+		kinds = append(kinds, string(t.kind))
+	}
+	return kinds
+}()
+
+var anyIndicator = suggest.OneOf(indicatorKinds)
+
+// indicator is exactly one kind of indicator.
+type indicator struct{ *sloDraft }
+
+func (s indicator) of(kind slo.IndicatorKind) inside {
+	switch kind {
+	case slo.KindEvents:
+		return inside{keys: s.eventKeys, first: oneOfBadAndGood, then: s.allValid}
+	case slo.KindLatency:
+		return inside{keys: s.latencyKeys, then: s.allValid}
+	case slo.KindThroughput:
+		return inside{keys: s.throughputKeys, then: s.checkThroughput}
+	case slo.KindRatio:
+		return inside{keys: s.ratioKeys, then: s.checkRatio}
+	case slo.KindApdex:
+		return inside{keys: s.apdexKeys, then: s.checkApdex}
+	case slo.KindVolume:
+		return inside{keys: s.volumeKeys, then: s.checkVolume}
+	case slo.KindCompletion:
+		return inside{keys: s.completionKeys, then: s.checkCompletion, tall: true}
+	}
+	return inside{keys: s.prometheusKeys, then: s.readPrometheus, tall: s.Indicator.PromTotalQuery+s.Indicator.PromErrorRatioQuery != ""}
+}
+
+func (s indicator) read(v *yamldoc.Value) {
 	o := v.Object(indicatorKinds...)
 	if o == nil {
-		return false
+		return
 	}
 	var kinds []string
 	for _, k := range indicatorKinds {
@@ -28,79 +73,69 @@ func (s *sloDraft) readIndicator(v *yamldoc.Value, service string) bool {
 			kinds = append(kinds, k)
 		}
 	}
-	switch len(kinds) {
-	case 0:
-		if len(o.Keys) == 0 {
-			v.Errorf("want "+suggest.OneOf(indicatorKinds), "indicator is empty")
+	switch {
+	case len(kinds) > 1:
+		v.Errorf("keep one, and write a second SLO for the other", "indicator: want one of %s, got %d", anyIndicator, len(kinds))
+	case len(kinds) == 1:
+		if in := o.Get(kinds[0]); in != nil {
+			s.Indicator.Kind, s.kindKnown = slo.IndicatorKind(kinds[0]), true
+			s.of(s.Indicator.Kind).read(in)
 		}
-		return false
-	case 1:
-	default:
-		v.Errorf("keep one, and write a second SLO for the other", "indicator: want one of %s, got %d", suggest.OneOf(indicatorKinds), len(kinds))
-		return false
-	}
-	in := o.Get(kinds[0])
-	if in == nil {
-		return false
-	}
-	s.Indicator.Kind = slo.IndicatorKind(kinds[0])
-	switch s.Indicator.Kind {
-	case slo.KindEvents:
-		s.readEvents(in, service)
-	case slo.KindLatency:
-		s.readLatency(in, service)
-	case slo.KindThroughput:
-		s.readThroughput(in, service)
-	case slo.KindRatio:
-		s.readRatio(in, service)
-	case slo.KindApdex:
-		s.readApdex(in, service)
-	case slo.KindVolume:
-		s.readVolume(in, service)
-	case slo.KindCompletion:
-		s.readCompletion(in, service)
-	case slo.KindPrometheus:
-		s.readPrometheus(in)
-	}
-	return true
-}
-
-func (s *sloDraft) readValid(o *yamldoc.Object, service string) {
-	s.valid = &selector{}
-	if v := o.Get("valid"); v != nil {
-		if sel, ok := readSelector(v, service); ok {
-			s.valid, s.Indicator.Valid = &sel, sel.Selector
-		} else {
-			s.valid = nil
-		}
+	case len(o.Keys) == 0:
+		v.Errorf("want "+anyIndicator, "indicator is empty")
 	}
 }
 
-func (s *sloDraft) readEvents(v *yamldoc.Value, service string) {
-	o := v.Object("valid", "bad", "good")
-	if o == nil {
-		return
+func (s indicator) write(e *encoder) *yamlgen.Node {
+	m := &yamlgen.Map{}
+	m.Set(string(s.Indicator.Kind), s.of(s.Indicator.Kind).write(e))
+	return m.Node()
+}
+
+func (s indicator) shape() shape.Shape {
+	var kinds keys
+	for _, t := range indicatorTexts {
+		kinds = append(kinds, at(string(t.kind), s.of(t.kind), t.example, t.text))
 	}
-	s.readValid(o, service)
+	return inside{keys: func() keys { return kinds }, one: true}.shape()
+}
+
+// validKey is the key of the events that an indicator is about.
+func (s *sloDraft) validKey() key {
+	return at("valid", matchers{&s.Indicator.Valid, &s.valid, s.service, true}, `'{type="order"}'`, "The events that count.").
+		or("all events")
+}
+
+// allValid lets all events count if the indicator does not say which.
+func (s *sloDraft) allValid(o *yamldoc.Object) {
+	if !o.Has("valid") {
+		s.valid = &selector{}
+	}
+}
+
+func (s *sloDraft) eventKeys() keys {
+	return keys{
+		s.validKey(),
+		at("bad", someEvents{matchers{&s.Indicator.Bad, new(*selector), s.service, true},
+			`select the bad events, such as {outcome="failure"}`, "be bad"}, `'{outcome="failure"}'`,
+			"The bad events among the valid ones. `bad` or `good` is required.").excludes("good"),
+		at("good", custom{
+			in: func(v *yamldoc.Value) { s.Indicator.Bad = opposite(v, s.service) },
+			is: func() doc { return matchersDoc },
+		}, `'{outcome="success"}'`, "The good events, by a single matcher, instead of `bad`."),
+	}
+}
+
+// oneOfBadAndGood reports whether an indicator says which events are bad.
+func oneOfBadAndGood(o *yamldoc.Object) bool {
 	bad, good := o.Has("bad"), o.Has("good")
 	switch {
 	case bad && good:
 		o.KeyErrorf("good", "keep bad", "events: bad and good exclude each other")
-	case bad:
-		if b := o.Get("bad"); b != nil {
-			sel, ok := readSelector(b, service)
-			if ok && len(sel.Selector) == 0 {
-				b.Errorf(`select the bad events, such as {outcome="failure"}`, "bad: every event would be bad")
-			}
-			s.Indicator.Bad = sel.Selector
-		}
-	case good:
-		if g := o.Get("good"); g != nil {
-			s.Indicator.Bad = opposite(g, service)
-		}
-	case !o.Meant("bad") && !o.Meant("good"):
-		v.Errorf(`select the bad events among the valid ones, such as bad: '{outcome="failure"}'`, "events: bad is missing")
+	case !bad && !good && !o.Meant("bad") && !o.Meant("good"):
+		o.Errorf(`select the bad events among the valid ones, such as bad: '{outcome="failure"}'`, "events: bad is missing")
 	}
+	return true
 }
 
 // opposite reads a selector and gives the one that matches everything else. Only
@@ -126,30 +161,36 @@ func opposite(v *yamldoc.Value, service string) slo.Selector {
 	return slo.Selector{m}
 }
 
-func (s *sloDraft) readLatency(v *yamldoc.Value, service string) {
-	o := v.Object("valid", "threshold")
-	if o == nil {
-		return
-	}
-	s.readValid(o, service)
-	if t := o.Need("threshold", "set the duration up to which an event is good, such as `threshold: 500ms`"); t != nil {
-		s.Indicator.Threshold, _ = readDuration(t, time.Millisecond, maxWindow)
+func (s *sloDraft) latencyKeys() keys {
+	return keys{s.validKey(), at("threshold", length{&s.Indicator.Threshold, time.Millisecond, maxWindow}, "300ms", "The longest good duration.").
+		need("set the duration up to which an event is good, such as `threshold: 500ms`")}
+}
+
+func (s *sloDraft) throughputKeys() keys {
+	per := sliceKey("per", &s.Indicator.Per).orShown("1m")
+	per.hint, per.example = "", "5m"
+	return keys{
+		s.validKey(),
+		at("at_least", events(&s.Indicator.AtLeast), "100", "The number of events of a good slice.").
+			need("set the minimum number of events, such as `at_least: 100`"),
+		per,
+		s.duringKey("The weekly hours in which slices count."),
+		at("capacity", capacity{&s.Indicator.Capacity}, "120 per 1m", "How many events the service can take."),
 	}
 }
 
-func (s *sloDraft) readThroughput(v *yamldoc.Value, service string) {
-	o := v.Object("valid", "at_least", "per", "during", "capacity")
-	if o == nil {
-		return
-	}
-	if c := o.Get("capacity"); c != nil {
-		s.Indicator.Capacity = readCapacity(c)
-	}
-	s.readValid(o, service)
-	s.readAtLeast(o, 100)
-	s.Indicator.Per = time.Minute
-	if o.Has("per") {
-		s.Indicator.Per = readSlice(o, "per")
+// duringKey is the key of weekly hours, which are read when the other keys are.
+func (s *sloDraft) duringKey(text string) key {
+	return at("during", custom{
+		out: func(*encoder) *yamlgen.Node { return textNode(s.Indicator.During.String()) },
+		is:  func() doc { return hoursDoc },
+	}, `"Mon-Fri 09:00-18:00 Europe/Moscow"`, text).or("always")
+}
+
+func (s *sloDraft) checkThroughput(o *yamldoc.Object) {
+	s.allValid(o)
+	if !o.Has("per") {
+		s.Indicator.Per = time.Minute
 	}
 	if d := o.Get("during"); d != nil {
 		sc, ok := readSchedule(d)
@@ -158,16 +199,9 @@ func (s *sloDraft) readThroughput(v *yamldoc.Value, service string) {
 		}
 		s.Indicator.During = sc
 		if s.Indicator.Per >= time.Minute && !someSliceFits(sc, s.Indicator.Per) {
-			d.Errorf("use a shorter `per` or longer hours", "during: no slice of %s, counted from midnight UTC, lies inside these hours", slo.FormatDuration(s.Indicator.Per))
+			d.Errorf("use a shorter `per` or longer hours", "during: no slice of %s, counted from midnight UTC, lies inside these hours",
+				slo.FormatDuration(s.Indicator.Per))
 		}
-	}
-}
-
-// readAtLeast reads a number of events, of which like is an example.
-func (s *sloDraft) readAtLeast(o *yamldoc.Object, like int) {
-	if n := o.Need("at_least", fmt.Sprintf("set the minimum number of events, such as `at_least: %d`", like)); n != nil {
-		x, _ := n.Whole(1, math.MaxUint32)
-		s.Indicator.AtLeast = uint64(x)
 	}
 }
 
@@ -187,35 +221,50 @@ func readSchedule(d *yamldoc.Value) (slo.Schedule, bool) {
 
 var capacityText = regexp.MustCompile(`^(\d+) per (\S+)$`)
 
-// readCapacity reads "120 per 1m" or {events: 120, per: 1m}.
-func readCapacity(v *yamldoc.Value) (c slo.Capacity) {
+// capacity is "120 per 1m" or {events: 120, per: 1m}.
+type capacity struct{ *slo.Capacity }
+
+func (c capacity) keys() keys {
+	return keys{
+		at("events", events(&c.Events), "120", "The number of events.").
+			need("set how many events the service can take, such as `events: 120`"),
+		at("per", length{&c.Per, time.Second, day}, "1m", "The time in which they can be taken.").
+			need("set the time that these events may take, such as `per: 1m`"),
+	}
+}
+
+func (c capacity) read(v *yamldoc.Value) {
 	if v.IsMapping() {
-		o := v.Object("events", "per")
-		if e := o.Need("events", "set how many events the service can take, such as `events: 120`"); e != nil {
-			n, _ := e.Whole(1, math.MaxUint32)
-			c.Events = uint64(max(0, n))
-		}
-		if p := o.Need("per", "set the time that these events may take, such as `per: 1m`"); p != nil {
-			c.Per, _ = readDuration(p, time.Second, day)
-		}
-	} else if text, ok := v.Text(); ok {
-		m := capacityText.FindStringSubmatch(text)
-		if m == nil {
-			v.Errorf("write it as in `capacity: 120 per 1m`", "capacity: %q is not a number of events per time", text)
-			return slo.Capacity{}
-		}
-		n, err := strconv.ParseUint(m[1], 10, 32)
-		d, derr := slo.ParseDuration(m[2])
-		if err != nil || n == 0 || derr != nil || d < time.Second || d > day {
-			v.Errorf("write it as in `capacity: 120 per 1m`, with 1 to 4294967295 events and a time from 1s to 1d", "capacity: invalid %q", text)
-			return slo.Capacity{}
-		}
-		c = slo.Capacity{Events: n, Per: d}
+		c.keys().read(v)
+		return
 	}
-	if c.Events == 0 || c.Per == 0 {
-		return slo.Capacity{}
+	text, ok := v.Text()
+	if !ok {
+		return
 	}
-	return c
+	m := capacityText.FindStringSubmatch(text)
+	if m == nil {
+		v.Errorf("write it as in `capacity: 120 per 1m`", "capacity: %q is not a number of events per time", text)
+		return
+	}
+	n, err := strconv.ParseUint(m[1], 10, 32)
+	d, derr := slo.ParseDuration(m[2])
+	if err != nil || n == 0 || derr != nil || d < time.Second || d > day {
+		v.Errorf("write it as in `capacity: 120 per 1m`, with 1 to 4294967295 events and a time from 1s to 1d", "capacity: invalid %q", text)
+		return
+	}
+	*c.Capacity = slo.Capacity{Events: n, Per: d}
+}
+
+func (c capacity) write(*encoder) *yamlgen.Node {
+	if c.IsZero() {
+		return nil
+	}
+	return yamlgen.Text(c.String())
+}
+
+func (c capacity) shape() shape.Shape {
+	return eitherShape(doc{Kind: shape.Text, Pattern: `^[0-9]+ per [0-9a-z]+$`, Note: "number of events per time"}, c.keys().shape())
 }
 
 // someSliceFits looks for one slice inside the open hours of an ordinary week.
@@ -240,15 +289,53 @@ var promForms = []struct {
 	{[]string{"query", "op", "value"}, "{query, op, value}: PromQL whose samples are compared"},
 }
 
-func (s *sloDraft) readPrometheus(v *yamldoc.Value) {
-	var known []string
-	for _, f := range promForms {
-		known = append(known, f.keys...)
+func (s *sloDraft) prometheusKeys() keys {
+	in := &s.Indicator
+	part := func(name string, to *string, is *doc, example, text string) key {
+		return at(name, custom{out: func(*encoder) *yamlgen.Node { return textNode(*to) }, is: func() doc { return *is }}, example, text)
 	}
-	o := v.Object(known...)
-	if o == nil {
-		return
+	windowed := func(name string, to *string, example, text string) key {
+		k := part(name, to, &queryDoc, example, text)
+		k.value = noted{k.value, "$window is each window of the rules"}
+		return k
 	}
+	query := part("query", &in.PromQuery, &queryDoc, "max(queue_length)", "A query whose samples are compared with `value`.")
+	query.value = noted{query.value, "a sample is good if it compares so with the value"}
+	return keys{
+		part("bad", &in.PromBad, &counterDoc, `'http_requests_total{code=~"5.."}'`, "The counter of bad events.").
+			excludes("good", "error_query", "error_ratio_query", "query").requires("total"),
+		part("good", &in.PromGood, &counterDoc, `'http_requests_total{code!~"5.."}'`, "The counter of good events, instead of `bad`.").
+			excludes("error_query", "good_query", "total_query", "error_ratio_query", "query").requires("total"),
+		part("total", &in.PromTotal, &counterDoc, "http_requests_total", "The counter of all events, with `bad` or `good`.").
+			excludes("error_query", "good_query", "total_query", "error_ratio_query", "query"),
+		windowed("error_query", &in.PromBadQuery, `'sum(rate(http_requests_total{code=~"5.."}[$window]))'`,
+			"The rate of bad events, with `$window` as the range.").
+			excludes("good_query", "error_ratio_query", "query").requires("total_query"),
+		part("good_query", &in.PromGoodQuery, &queryDoc, `'sum(rate(http_requests_total{code!~"5.."}[$window]))'`,
+			"The rate of good events, instead of `error_query`.").
+			excludes("bad", "error_ratio_query", "query").requires("total_query"),
+		part("total_query", &in.PromTotalQuery, &queryDoc, "'sum(rate(http_requests_total[$window]))'",
+			"The rate of all events, with `error_query` or `good_query`.").excludes("bad", "error_ratio_query", "query"),
+		windowed("error_ratio_query", &in.PromErrorRatioQuery,
+			"'sum(rate(errors_total[$window])) / sum(rate(requests_total[$window]))'", "The ratio of bad events.").excludes("query"),
+		query.requires("op", "value"),
+		at("op", custom{
+			out: func(*encoder) *yamlgen.Node { return textNode(comparisonWord(in.PromOp)) },
+			is:  func() doc { return wordsShape(comparisonWords...) },
+		}, "lt", "The comparison that makes a sample good.").requires("query", "value"),
+		at("value", custom{
+			out: func(*encoder) *yamlgen.Node {
+				if in.PromQuery == "" {
+					return nil
+				}
+				return yamlgen.Plain(decimalText(in.PromValue))
+			},
+			is: func() doc { return doc{Kind: shape.Number, Quoted: true} },
+		}, "100", "The value that samples are compared with.").requires("query", "op"),
+	}
+}
+
+func (s *sloDraft) readPrometheus(o *yamldoc.Object) {
 	form := 0
 	found := ""
 	for i, f := range promForms {
@@ -331,6 +418,16 @@ func (s *sloDraft) readPromQueries(o *yamldoc.Object) {
 var comparisons = map[string]slo.Comparison{"lt": slo.Less, "lte": slo.NotAbove, "gt": slo.Greater, "gte": slo.NotBelow}
 
 var comparisonWords = []string{"lt", "lte", "gt", "gte"}
+
+// comparisonWord is the word of a comparison, "" if there is none.
+func comparisonWord(op slo.Comparison) string {
+	for word, of := range comparisons {
+		if of == op {
+			return word
+		}
+	}
+	return ""
+}
 
 func (s *sloDraft) readPromThreshold(o *yamldoc.Object) {
 	var q *promQuery

@@ -64,7 +64,9 @@ func (a *slaDraft) keys() keys {
 	}
 }
 
-func (a *slaDraft) check(o *yamldoc.Object, before int) {
+func (a *slaDraft) read(ks keys, o *yamldoc.Object) {
+	before := o.Errors()
+	ks.readFrom(o)
 	a.at = placeOf(o, "name")
 	if w := o.Get("alert_window"); w != nil && a.AlertWindow > 0 {
 		if d := a.AlertWindow; a.Window.Rolling > 0 && d >= a.Window.Rolling || a.Window.Calendar != "" && d >= a.Window.Nominal() {

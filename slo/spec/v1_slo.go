@@ -11,76 +11,97 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/suggest"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 const maxMaxGroups = 100_000
 
-func (d *draft) readSLO(v *yamldoc.Value) {
-	call(v, "slo")
-	o := v.Object("name", "was", "description", "labels", "objective", "window", "budgeting",
-		"group_by", "max_groups", "expect", "indicator", "caused_by", "alerting", "cost")
-	if o == nil {
-		return
-	}
-	before := v.Errors()
-	s := &sloDraft{SLO: &slo.SLO{}, at: v.At()}
-	if n := o.Need("name", "give it a short name such as `name: availability`"); n != nil {
-		if name, ok := readName(n); ok {
-			s.ID, s.at = slo.NewID(d.service, name), n.At()
-		}
-	}
-	if w := o.Get("was"); w != nil {
-		if name, ok := readName(w); ok {
-			s.was = &named{name, w.At()}
-			s.Was = slo.NewID(d.service, name)
-		}
-	}
-	if t := o.Get("description"); t != nil {
-		s.Description, _ = t.Text()
-	}
-	s.Labels = maps.Clone(d.labels)
-	if l := o.Get("labels"); l != nil {
-		own, _ := readInfoLabels(l)
-		if s.Labels == nil {
-			s.Labels = own
-		} else {
-			maps.Copy(s.Labels, own)
-		}
-	}
-	if b := o.Need("objective", "set the objective in percent, such as `objective: 99.9`"); b != nil {
-		s.objectiveAt = b.At()
-		s.Objective, _ = readObjective(b)
-	}
-	s.Window = slo.Window{Rolling: defaultWindow}
-	if w := o.Get("window"); w != nil {
-		if win, ok := readWindow(w); ok {
-			s.Window = win
-		}
-	}
-	s.readGroups(o)
-	if i := o.Need("indicator", "add an indicator: "+suggest.OneOf(indicatorKinds)); i != nil {
-		s.kindKnown = s.readIndicator(i, d.service)
-	}
-	s.Budgeting = slo.Budgeting{Method: slo.Occurrences}
-	if b := o.Get("budgeting"); b != nil {
-		s.readBudgeting(b)
-	}
-	if a := o.Get("alerting"); a != nil {
-		s.alerting().read(a)
-	}
-	if c := o.Get("caused_by"); c != nil {
-		s.readCauses(c, d.service)
-	}
-	if c := o.Get("cost"); c != nil {
-		s.cost().read(c)
-	}
-	s.ok = v.Errors() == before
-	d.slos = append(d.slos, s)
+func newSLODraft(service string, labels map[string]string) *sloDraft {
+	return &sloDraft{service: service, SLO: &slo.SLO{
+		Labels: maps.Clone(labels), Window: slo.Window{Rolling: defaultWindow}, Budgeting: slo.Budgeting{Method: slo.Occurrences},
+	}}
 }
 
+func (s *sloDraft) keys() keys {
+	group := groupBy(&s.GroupBy, "Attributes. Each combination of their values is an SLO of its own.")
+	group.value = noted{group.value, "one SLO for each value"}
+	return keys{
+		at("name", single[slo.ID]{&s.ID, s.readOwnID, slo.ID.Name, &nameDoc}, "checkout", "The name, unique in the service.").
+			need("give it a short name such as `name: availability`"),
+		at("was", single[slo.ID]{&s.Was, s.readOwnID, slo.ID.Name, &nameDoc}, "purchase",
+			"The old name. The SLO keeps its counts over the rename."),
+		at("description", prose(&s.Description), "Orders are accepted", "Text for people, shown on the page."),
+		at("labels", ownLabels{s}, "{tier: gold}", "Further labels of `slo_info`.").or("those of the service"),
+		at("objective", noted{percentage(&s.Objective), "percent"}, "99.9", "The share of good events, exact to the decimal.").
+			need("set the objective in percent, such as `objective: 99.9`"),
+		windowKey(&s.Window),
+		at("budgeting", budgeting{&s.Budgeting}, "{timeslices: {slice: 1m, target: 95}}",
+			"How the budget is used: by events, or by slices of time.").or(string(slo.Occurrences)),
+		group,
+		maxGroups(&s.MaxGroups),
+		at("expect", custom{out: s.writeExpect, is: func() doc {
+			return listShape(eitherShape(textDoc, listShape(textDoc), doc{Kind: shape.Map, Of: &textDoc}))
+		}}, "[eu, us]", "Groups that exist before their first event: a value, a list or a mapping of values for each.").
+			requires("group_by"),
+		at("indicator", indicator{s}, `{latency: {threshold: 300ms}}`, "What is measured.").
+			need("add an indicator: " + anyIndicator),
+		at("caused_by", causes{s}, "[{slo: payments/availability}]",
+			"The SLOs whose faults this one suffers from. While one of them pages, this one does not."),
+		at("alerting", s.alerting(), "{min_events: 100}", "How alerts on the SLO differ from the usual ones.").or("the usual tiers"),
+		at("cost", s.cost(), "{per_bad: 12.50, currency: EUR}", "What violations cost."),
+	}
+}
+
+func (s *sloDraft) read(ks keys, o *yamldoc.Object) {
+	before := o.Errors()
+	s.readGroups(o) // which the other keys are about
+	ks.readFrom(o)
+	s.at, s.objectiveAt = placeOf(o, "name"), placeOf(o, "objective")
+	if s.Was != "" {
+		s.was = &named{s.Was.Name(), placeOf(o, "was")}
+	}
+	if b := o.Get("budgeting"); b != nil && b.IsMapping() {
+		if why, hint, found := strings.Cut(occurrencesOnly[s.Indicator.Kind], "|"); found {
+			b.Errorf(hint, "budgeting: %s", why)
+		}
+		if s.Indicator.Kind == slo.KindCompletion && s.Budgeting.Method != slo.Occurrences {
+			b.Errorf("remove it", "budgeting: completion counts work one by one, since a deadline passes when its slice is over")
+		}
+	}
+	s.ok = o.Errors() == before
+}
+
+func (s *sloDraft) readOwnID(v *yamldoc.Value) (slo.ID, bool) {
+	name, ok := readName(v)
+	if !ok {
+		return "", false
+	}
+	return slo.NewID(s.service, name), true
+}
+
+// ownLabels are the labels of an SLO besides those of its service.
+type ownLabels struct{ *sloDraft }
+
+func (l ownLabels) read(v *yamldoc.Value) {
+	own, _ := readInfoLabels(v)
+	l.Labels = merged(l.Labels, own)
+}
+
+func (l ownLabels) write(e *encoder) *yamlgen.Node {
+	own := map[string]string{}
+	for k, v := range l.Labels {
+		if of, ok := e.service.Labels[k]; !ok || of != v {
+			own[k] = v
+		}
+	}
+	return labelsNode(own)
+}
+
+func (ownLabels) shape() shape.Shape { return labelsDoc }
+
 // windowKey is the key of a rolling or a calendar window.
-func windowKey(w *slo.Window) *key {
+func windowKey(w *slo.Window) key {
 	return at("window", custom{
 		in: func(v *yamldoc.Value) {
 			if win, ok := readWindow(v); ok {
@@ -222,59 +243,98 @@ func readGroup(v *yamldoc.Value, by []string) (slo.Group, bool) {
 	return g, true
 }
 
-func (s *sloDraft) readBudgeting(v *yamldoc.Value) {
-	if !v.IsMapping() {
-		m, ok := v.Text()
-		switch {
-		case !ok || m == string(slo.Occurrences):
-		case m == string(slo.Timeslices):
-			v.Errorf("write {timeslices: {slice: 1m, target: 95}}", "budgeting: timeslices requires a slice and a target")
-		case m == string(slo.RatioTimeslices):
-			v.Errorf("write {ratio_timeslices: {slice: 1m}}", "budgeting: ratio_timeslices requires a slice")
-		default:
-			v.Choice(string(slo.Occurrences), string(slo.Timeslices), string(slo.RatioTimeslices))
+func (s *sloDraft) writeExpect(*encoder) *yamlgen.Node {
+	var all []*yamlgen.Node
+	for _, g := range s.Expect {
+		if len(g) == 1 {
+			all = append(all, yamlgen.Text(g[0]))
+		} else {
+			all = append(all, yamlgen.Texts(g))
 		}
-		return
 	}
-	o := v.Object(string(slo.Timeslices), string(slo.RatioTimeslices))
-	if o.Known() > 1 {
-		v.Errorf("keep one of them", "budgeting: only one method is allowed")
-		return
+	if len(all) == 0 {
+		return nil
 	}
-	if t := o.Get(string(slo.Timeslices)); t != nil {
-		s.Budgeting.Method = slo.Timeslices
-		if t := t.Object("slice", "target"); t != nil {
-			s.Budgeting.Slice = readSlice(t, "slice")
-			if x := t.Need("target", "set the good percentage that a slice needs, such as `target: 95`"); x != nil {
-				s.Budgeting.Target, _ = readObjective(x)
+	return yamlgen.Line(yamlgen.List(all...))
+}
+
+// budgeting is how the budget is used.
+type budgeting struct{ *slo.Budgeting }
+
+func (b budgeting) method(m slo.BudgetMethod, keys func() keys) value {
+	in := inside{keys: keys}
+	return custom{
+		in: func(v *yamldoc.Value) {
+			b.Method = m
+			in.read(v)
+		},
+		out: func(e *encoder) *yamlgen.Node {
+			if b.Method != m {
+				return nil
 			}
-		}
-	} else if t := o.Get(string(slo.RatioTimeslices)); t != nil {
-		s.Budgeting.Method = slo.RatioTimeslices
-		if t := t.Object("slice"); t != nil {
-			s.Budgeting.Slice = readSlice(t, "slice")
-		}
-	} else if len(o.Keys) == 0 {
-		v.Errorf("want occurrences, timeslices or ratio_timeslices", "budgeting is empty")
-	}
-	if why, hint, found := strings.Cut(occurrencesOnly[s.Indicator.Kind], "|"); found {
-		v.Errorf(hint, "budgeting: %s", why)
-	}
-	if s.Indicator.Kind == slo.KindCompletion && s.Budgeting.Method != slo.Occurrences {
-		v.Errorf("remove it", "budgeting: completion counts work one by one, since a deadline passes when its slice is over")
+			return in.write(e)
+		},
+		is: in.shape,
 	}
 }
 
-// slice reads the length of a slice of time, which must tile the clock's hours
-// or be whole minutes.
-func readSlice(o *yamldoc.Object, key string) time.Duration {
-	v := o.Need(key, "set the length of a slice, such as `"+key+": 1m`")
-	if v == nil {
-		return 0
+func (b budgeting) slices() inside {
+	slice := sliceKey("slice", &b.Slice)
+	return inside{one: true, keys: func() keys {
+		return keys{
+			at(string(slo.Timeslices), b.method(slo.Timeslices, func() keys {
+				return keys{slice, at("target", percentage(&b.Target), "95", "The share of good events that a slice needs.").
+					need("set the good percentage that a slice needs, such as `target: 95`")}
+			}), "{slice: 1m, target: 95}", "The share of slices that meet the target."),
+			at(string(slo.RatioTimeslices), b.method(slo.RatioTimeslices, func() keys { return keys{slice} }),
+				"{slice: 1m}", "The mean of the slices' ratios."),
+		}
+	}, first: func(o *yamldoc.Object) bool {
+		switch {
+		case o.Known() > 1:
+			o.Errorf("keep one of them", "budgeting: only one method is allowed")
+		case len(o.Keys) == 0:
+			o.Errorf("want occurrences, timeslices or ratio_timeslices", "budgeting is empty")
+		}
+		return o.Known() == 1
+	}}
+}
+
+func (b budgeting) read(v *yamldoc.Value) {
+	if v.IsMapping() {
+		b.slices().read(v)
+		return
 	}
-	d, ok := readDuration(v, minSlice, maxSlice)
-	if ok && time.Hour%d != 0 && d%time.Minute != 0 {
-		v.Errorf("use a divisor of an hour such as 10s, 15s or 1m, or whole minutes", "%s: slices of %s do not tile an hour", key, slo.FormatDuration(d))
+	m, ok := v.Text()
+	switch {
+	case !ok || m == string(slo.Occurrences):
+	case m == string(slo.Timeslices):
+		v.Errorf("write {timeslices: {slice: 1m, target: 95}}", "budgeting: timeslices requires a slice and a target")
+	case m == string(slo.RatioTimeslices):
+		v.Errorf("write {ratio_timeslices: {slice: 1m}}", "budgeting: ratio_timeslices requires a slice")
+	default:
+		v.Choice(string(slo.Occurrences), string(slo.Timeslices), string(slo.RatioTimeslices))
 	}
-	return d
+}
+
+func (b budgeting) write(e *encoder) *yamlgen.Node { return b.slices().write(e) }
+
+func (b budgeting) shape() shape.Shape {
+	return eitherShape(wordsShape(string(slo.Occurrences)), b.slices().shape())
+}
+
+// sliceKey is the key of the length of a slice of time, which must tile the clock's hours or be whole minutes.
+func sliceKey(name string, to *time.Duration) key {
+	return at(name, slice{length{to, minSlice, maxSlice}}, "1m", "The length of a slice, which divides an hour or is whole minutes.").
+		need("set the length of a slice, such as `" + name + ": 1m`")
+}
+
+type slice struct{ length }
+
+func (s slice) read(v *yamldoc.Value) {
+	s.length.read(v)
+	if d := *s.to; d > 0 && time.Hour%d != 0 && d%time.Minute != 0 {
+		v.Errorf("use a divisor of an hour such as 10s, 15s or 1m, or whole minutes", "%s: slices of %s do not tile an hour",
+			v.What, slo.FormatDuration(d))
+	}
 }

@@ -195,7 +195,7 @@ func justNames(of []named) (out []string) {
 }
 
 // nameKey is the key of a name that is unique in the service.
-func nameKey(to *string, example string) *key {
+func nameKey(to *string, example string) key {
 	return at("name", textual(to, readName, &nameDoc), example, "The name, unique in the service.").
 		need("give it a short name such as `name: " + example + "`")
 }
@@ -241,7 +241,7 @@ func textList(texts []string) *yamlgen.Node {
 }
 
 // groupBy is the key of the attributes of groups. It is read by readGrouping.
-func groupBy(to *[]string, text string) *key {
+func groupBy(to *[]string, text string) key {
 	return at("group_by", custom{
 		out: func(*encoder) *yamlgen.Node { return textList(*to) },
 		is:  func() doc { return listShape(labelDoc) },
@@ -249,7 +249,7 @@ func groupBy(to *[]string, text string) *key {
 }
 
 // maxGroups is the key of the number of groups. It is read by readGrouping.
-func maxGroups(to *int) *key {
+func maxGroups(to *int) key {
 	most := whole[int]{to, 1, maxMaxGroups}
 	return at("max_groups", custom{out: most.write, is: most.shape}, "200",
 		"The number of groups. Further values share the group `__other__`.").requires("group_by").or(strconv.Itoa(DefaultMaxGroups))
