@@ -1,21 +1,21 @@
 package spec
 
 import (
+	"slices"
+
 	"github.com/sloengine/sloengine/slo/yamldoc"
 	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 // A key is one key of a mapping in the own format, bound to the field that it is about as package flag binds flags. It
-// is declared once: readers, Encode, the reference and the JSON Schema all go by it.
+// is declared once: readers, Encode, the reference and the JSON Schema all go by it. keys.txt has the texts for people.
 type key struct {
 	name string
 	value
-	example, text string // for people: a value, and what it does
-	hint          string // what to do where it is missing; "" if it need not be there
-	preset        string // what holds without it; a value that is written the same is left out
-	shown         bool   // the preset is written too
-	not, needs    []string
+	hint   string // what to do where it is missing; "" if it need not be there
+	preset string // what holds without it; a value that is written the same is left out
+	shown  bool   // the preset is written too
 }
 
 // value is what stands at a key.
@@ -25,9 +25,7 @@ type value interface {
 	shape() shape.Shape
 }
 
-func at(name string, v value, example, text string) key {
-	return key{name: name, value: v, example: example, text: text}
-}
+func at(name string, v value) key { return key{name: name, value: v} }
 
 // need makes a key one that has to be there.
 func (k key) need(hint string) key {
@@ -47,18 +45,6 @@ func (k key) orShown(preset string) key {
 	return k
 }
 
-// excludes names keys beside it that it excludes.
-func (k key) excludes(names ...string) key {
-	k.not = names
-	return k
-}
-
-// requires names keys beside it that it requires.
-func (k key) requires(names ...string) key {
-	k.needs = names
-	return k
-}
-
 // keys are those of a mapping, in the order in which they are read, written and described.
 type keys []key
 
@@ -72,11 +58,21 @@ func (ks keys) read(v *yamldoc.Value) *yamldoc.Object {
 }
 
 func (ks keys) open(v *yamldoc.Value) *yamldoc.Object {
-	names := make([]string, len(ks))
-	for i := range ks {
-		names[i] = ks[i].name
+	o := v.Open()
+	if o == nil {
+		return nil
 	}
-	return v.Object(names...)
+	for _, name := range o.Keys {
+		if !slices.ContainsFunc(ks, func(k key) bool { return k.name == name }) {
+			var known []string
+			for _, k := range ks {
+				known = append(known, k.name)
+			}
+			o.Restrict(known)
+			break
+		}
+	}
+	return o
 }
 
 func (ks keys) readFrom(o *yamldoc.Object) {
@@ -85,7 +81,7 @@ func (ks keys) readFrom(o *yamldoc.Object) {
 		var x *yamldoc.Value
 		if k.hint != "" {
 			x = o.Need(k.name, k.hint)
-		} else if c, ok := k.value.(custom); !ok || c.in != nil {
+		} else if _, later := k.value.(interface{ later() }); !later {
 			x = o.Get(k.name)
 		}
 		if x != nil {
@@ -107,11 +103,7 @@ func (ks keys) write(e *encoder) *yamlgen.Map {
 func (ks keys) shape() shape.Shape {
 	s := shape.Shape{Kind: shape.Mapping}
 	for _, k := range ks {
-		x := shape.Key{
-			Name: k.name, Required: k.hint != "", Default: k.preset, Text: k.text, Example: k.example,
-			Not: k.not, Needs: k.needs, Shape: k.value.shape(),
-		}
-		s.Keys = append(s.Keys, x)
+		s.Keys = append(s.Keys, shape.Key{Name: k.name, Required: k.hint != "", Default: k.preset, Shape: k.value.shape()})
 	}
 	return s
 }
@@ -137,14 +129,19 @@ func (m inside) read(v *yamldoc.Value) {
 }
 
 func (m inside) write(e *encoder) *yamlgen.Node {
-	switch w := m.keys().write(e); {
-	case w.Len() == 0:
-		return nil
-	case m.tall:
+	w := m.keys().write(e)
+	if m.tall && w.Len() > 0 {
 		return w.Node()
-	default:
-		return w.Line()
 	}
+	return someLine(w)
+}
+
+// someLine is a mapping on one line if it is short, nil if it is empty.
+func someLine(m *yamlgen.Map) *yamlgen.Node {
+	if m.Len() == 0 {
+		return nil
+	}
+	return m.Line()
 }
 
 func (m inside) shape() shape.Shape {
@@ -155,16 +152,12 @@ func (m inside) shape() shape.Shape {
 
 // custom is a value of a form of its own.
 type custom struct {
-	in  func(v *yamldoc.Value)         // nil if it is read together with the keys beside it
+	in  func(v *yamldoc.Value)
 	out func(e *encoder) *yamlgen.Node // nil if it is never written
 	is  func() shape.Shape
 }
 
-func (c custom) read(v *yamldoc.Value) {
-	if c.in != nil {
-		c.in(v)
-	}
-}
+func (c custom) read(v *yamldoc.Value) { c.in(v) }
 
 func (c custom) write(e *encoder) *yamlgen.Node {
 	if c.out == nil {
@@ -175,33 +168,22 @@ func (c custom) write(e *encoder) *yamlgen.Node {
 
 func (c custom) shape() shape.Shape { return c.is() }
 
-// listOf is a list of values of one shape, each read and written by itself.
-func listOf[T any](of *[]T, empty string, read func(i *yamldoc.Value) (T, bool), write func(e *encoder, x *T) *yamlgen.Node,
-	is func() shape.Shape) value {
-	return custom{
-		in: func(v *yamldoc.Value) {
-			all, _ := v.List()
-			if empty != "" && v.IsList() && len(all) == 0 {
-				v.Errorf(empty, "%s is empty", v.What)
-			}
-			for _, i := range all {
-				if x, ok := read(i); ok {
-					*of = append(*of, x)
-				}
-			}
-		},
-		out: func(e *encoder) *yamlgen.Node {
-			var all []*yamlgen.Node
-			for i := range *of {
-				all = append(all, write(e, &(*of)[i]))
-			}
-			if len(all) == 0 {
-				return nil
-			}
-			return yamlgen.Line(yamlgen.List(all...))
-		},
-		is: func() shape.Shape { return listShape(is()) },
+// unread is embedded in values that are read together with the keys beside them, by whoever reads the mapping.
+type unread struct{}
+
+func (unread) read(*yamldoc.Value) {}
+func (unread) later()              {}
+
+// lineOf is a list on one line if it is short, nil if it is empty.
+func lineOf[T any](of []T, write func(x *T) *yamlgen.Node) *yamlgen.Node {
+	if len(of) == 0 {
+		return nil
 	}
+	var all []*yamlgen.Node
+	for i := range of {
+		all = append(all, write(&of[i]))
+	}
+	return yamlgen.Line(yamlgen.List(all...))
 }
 
 // part is what the lists of a document hold: an SLO, a correction and so on.

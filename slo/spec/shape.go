@@ -31,6 +31,7 @@ var (
 	falsePagesDoc = doc{Kind: shape.Text, Pattern: falsePagesPattern.String(), Note: "pages per year"}
 	idDoc         = doc{Kind: shape.Text, Pattern: idPattern, Note: "name or service/name"}
 	counterDoc    = doc{Kind: shape.Text, Note: "selector of a counter"}
+	ruleDoc       = doc{Kind: shape.Text, Note: "RFC 5545 rule"}
 	hoursDoc      = doc{Kind: shape.Text, Note: "weekly hours"}
 )
 

@@ -1,6 +1,8 @@
 package spec
 
 import (
+	"cmp"
+	_ "embed"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,13 +44,12 @@ func (d *draft) keys() keys {
 		return &thresholdDraft{Threshold: &slo.Threshold{Service: d.service}}
 	}, (*yamlgen.Map).Line)
 	return keys{
-		at("version", custom{
+		at("version", later{
 			out: func(*encoder) *yamlgen.Node { return yamlgen.Text(Version) },
-			is:  func() doc { return wordsShape(Version) },
-		}, Version, "The format.").need("add `version: " + Version + "` as the first line"),
-		at("service", textual(&d.service, readName, &nameDoc), "shop", "The service whose events this spec counts.").
-			need("name the service whose events count, such as `service: shop`"),
-		at("description", prose(&d.description), "The shop", "Text for people, shown on the page."),
+			is:  &doc{Kind: shape.Text, Words: []string{Version}},
+		}).need("add `version: " + Version + "` as the first line"),
+		at("service", textual(&d.service, readName, &nameDoc)).need("name the service whose events count, such as `service: shop`"),
+		at("description", prose{&d.description}),
 		at("labels", custom{
 			in: func(v *yamldoc.Value) { d.labels, d.labelAt = readInfoLabels(v) },
 			out: func(*encoder) *yamlgen.Node {
@@ -57,19 +58,19 @@ func (d *draft) keys() keys {
 				return n
 			},
 			is: func() doc { return labelsDoc },
-		}, "{team: orders}", "Labels of `slo_info` of all SLOs."),
+		}),
 		at("types", custom{
 			in:  func(v *yamldoc.Value) { d.types, d.anyType = readEventTypes(v) },
 			out: d.writeTypes,
 			is: func() doc {
 				return eitherShape(wordsShape("any"), listShape(doc{Kind: shape.Text, Pattern: typePattern.String(), Note: "event type"}))
 			},
-		}, "any", "The event types that the service may send.").or("types that the matchers name"),
+		}),
 		at("dimensions", custom{
 			in:  func(v *yamldoc.Value) { d.dimensions, d.hasDims = readDimensions(v), true },
 			out: func(*encoder) *yamlgen.Node { return unless(d.hasDims, d.dimensions) },
 			is:  func() doc { return listShape(labelDoc) },
-		}, "[error_type]", "The attributes by which `sloengine_events_total` is split, at most 8."),
+		}),
 		at("buckets", custom{
 			in: func(v *yamldoc.Value) { d.buckets, d.hasBuckets = readBuckets(v), true },
 			out: func(*encoder) *yamlgen.Node {
@@ -80,14 +81,10 @@ func (d *draft) keys() keys {
 				return unless(d.hasBuckets, bounds)
 			},
 			is: func() doc { return listShape(length{nil, time.Millisecond, maxWindow}.shape()) },
-		}, "[100ms, 1s, 10s]", "The ascending bounds of `sloengine_event_duration_seconds`, at most 50.").or("bounds from 5ms to 30m"),
-		at("slos", parts(&d.slos, "slo", func() *sloDraft { return newSLODraft(d.service, d.labels) }, (*yamlgen.Map).Node),
-			`[{name: checkout, objective: 99.9, indicator: {events: {bad: '{outcome="failure"}'}}}]`, "The SLOs."),
-		at("corrections", parts(&d.corrections, "correction", func() *correctionDraft { return &correctionDraft{} }, (*yamlgen.Map).Line),
-			"[{name: db upgrade, start: 2026-11-22T01:00:00Z, duration: 2h, author: ops, reason: maintenance}]",
-			"Times that do not count, such as planned maintenance."),
-		at("thresholds", thresholds, `[{name: checkout, match: '{type="task"}', warning: 30s}]`,
-			"The event thresholds: agreements about single events.").excludes(oldThresholds),
+		}),
+		at("slos", parts(&d.slos, "slo", func() *sloDraft { return newSLODraft(d.service, d.labels) }, (*yamlgen.Map).Node)),
+		at("corrections", parts(&d.corrections, "correction", func() *correctionDraft { return &correctionDraft{} }, (*yamlgen.Map).Line)),
+		at("thresholds", thresholds),
 		at(oldThresholds, custom{
 			in: func(v *yamldoc.Value) {
 				if len(d.thresholds) == 0 {
@@ -95,18 +92,33 @@ func (d *draft) keys() keys {
 				}
 			},
 			is: thresholds.shape,
-		}, `[{name: checkout, match: '{type="task"}', warning: 30s}]`,
-			"The old name of `thresholds`."),
-		at("slas", parts(&d.slas, "sla", func() *slaDraft { return newSLADraft(d.service) }, (*yamlgen.Map).Node),
-			"[{name: gold, components: {checkout: {weight: 1}}}]", "The agreements, which are scores over SLOs."),
+		}),
+		at("slas", parts(&d.slas, "sla", func() *slaDraft { return newSLADraft(d.service) }, (*yamlgen.Map).Node)),
 		at("baselines", parts(&d.baselines, "baseline", func() *baselineDraft {
 			return &baselineDraft{Baseline: &slo.Baseline{Service: d.service, Goal: slo.DefaultGoal}}
-		}, (*yamlgen.Map).Line), "[{name: performance, detection: {from: 60m, to: 90m}}]", "How long detection and response took before."),
+		}, (*yamlgen.Map).Line)),
 	}
 }
 
+// keysFile has what no reader needs to know of the keys: a text, an example, and which keys exclude or require others.
+//
+//go:embed keys.txt
+var keysFile string
+
 // Shape describes a document of the own format.
-func Shape() shape.Shape { return new(draft).keys().shape() }
+func Shape() shape.Shape {
+	s, texts := new(draft).keys().shape(), shape.ParseTexts(keysFile)
+	s.Walk("", func(path string, m *shape.Shape) {
+		path = strings.Replace(path, oldThresholds, "thresholds", 1)
+		for i := range m.Keys {
+			k := &m.Keys[i]
+			at := shape.Child(path, k.Name)
+			k.Text, k.Example, k.Default = texts.Of("", at), texts.Of("example ", at), cmp.Or(k.Default, texts.Of("default ", at))
+			k.Not, k.Needs = strings.Fields(texts.Of("excludes ", at)), strings.Fields(texts.Of("requires ", at))
+		}
+	})
+	return s
+}
 
 // documentV1 reads the own format.
 func documentV1(v *yamldoc.Value) *draft {

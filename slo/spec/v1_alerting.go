@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
@@ -20,57 +21,63 @@ const (
 )
 
 // alerting is what the rule generators may be told of an SLO. Its groups have been read.
-func (s *sloDraft) alerting() value {
-	return inside{keys: func() keys {
-		a := &s.Alerting
-		return keys{
-			at("name", textual(&a.Name, readAlertName, &textDoc), "CheckoutErrors", "The name of the alerts, instead of the usual ones."),
-			at("tiers", custom{
-				in:  func(v *yamldoc.Value) { a.Tiers = readTiers(v) },
-				out: func(e *encoder) *yamlgen.Node { return writeTiers(e, a.Tiers) },
-				is:  func() doc { return listShape(tierKeys(&slo.Tier{}).shape()) },
-			}, "[{severity: page, long: 1h, short: 5m, budget: 2}]", "Burn-rate tiers, which replace the usual ones, at most 16.").
-				or("the usual tiers"),
-			at("min_events", whole[uint64]{&a.MinEvents, 0, 1_000_000_000}, "100",
-				"The number of events in the long window below which no alert fires.").or("0"),
-			at("false_pages", single[float64]{&a.FalsePages, readFalsePages, falsePagesText, &falsePagesDoc}, "4/y",
-				"How many pages a year chance may cause in one group, from `0.001/y` to `365/y`.").or("1/y"),
-			at("inherit_labels", truth{to: &a.NoSpecLabels, not: true}, "false",
-				"Whether alerts have the `labels` of the service and the SLO.").or("true"),
-			at("page", s.settings(&a.Page), "{labels: {team: orders}}", "The alerts that page."),
-			at("ticket", s.settings(&a.Ticket), "{disabled: true}", "The alerts that open a ticket."),
-			at("no_data", s.settings(&a.NoData), "{for: 30m}", "The alert on missing data."),
-			at("exhausted_soon", s.soon(&a.Soon), "{within: 24h, probability: 80}",
-				"An alert on the forecast that the budget will be empty."),
-		}
-	}, then: func(o *yamldoc.Object) {
-		switch {
-		case s.Alerting.Soon.Within == 0:
-		case s.Indicator.Kind == slo.KindPrometheus:
-			o.Errorf("remove exhausted_soon, and use the burn-rate alerts",
-				"alerting: exhausted_soon needs a forecast, and the engine counts no events of a prometheus indicator")
-		case s.Indicator.Kind == slo.KindVolume:
-			o.Errorf("remove exhausted_soon", "alerting: exhausted_soon needs a forecast, and a volume is judged when its %s is over,"+
-				" not by the hour", s.Indicator.Calendar)
-		}
-	}}
-}
+type alerting struct{ *sloDraft }
 
-// settings are what may be said of one kind of alert.
-func (s *sloDraft) settings(a *slo.AlertSettings) value {
-	return inside{keys: func() keys {
-		return append(keys{at("disabled", truth{to: &a.Disabled}, "true", "Whether the alert is left out.").or("false")}, s.settingKeys(a)...)
-	}}
-}
-
-func (s *sloDraft) settingKeys(a *slo.AlertSettings) keys {
+func (s alerting) keys() keys {
+	a := &s.Alerting
 	return keys{
-		at("for", length{&a.For, 0, day}, "5m", "The time for which the condition has to hold.").or("0s"),
-		at("labels", labelSet{&a.Labels, func(v *yamldoc.Value) map[string]string { return readAlertLabels(v, s.GroupBy) }},
-			"{team: orders}", "Further labels of the alert."),
-		at("annotations", labelSet{&a.Annotations, readAnnotations}, "{summary: Checkout fails}", "Further annotations of the alert."),
+		at("name", textual(&a.Name, readAlertName, &textDoc)),
+		at("tiers", tiersValue{&a.Tiers}),
+		at("min_events", whole[uint64]{&a.MinEvents, 0, 1_000_000_000}).or("0"),
+		at("false_pages", single[float64]{&a.FalsePages, readFalsePages, falsePagesText, &falsePagesDoc}).or("1/y"),
+		at("inherit_labels", truth{to: &a.NoSpecLabels, not: true}).or("true"),
+		at("page", settings{s.sloDraft, &a.Page}),
+		at("ticket", settings{s.sloDraft, &a.Ticket}),
+		at("no_data", settings{s.sloDraft, &a.NoData}),
+		at("exhausted_soon", soon{s.sloDraft}),
 	}
 }
+
+func (s alerting) read(v *yamldoc.Value) {
+	s.keys().read(v)
+	switch {
+	case s.Alerting.Soon.Within == 0:
+	case s.Indicator.Kind == slo.KindPrometheus:
+		v.Errorf("remove exhausted_soon, and use the burn-rate alerts",
+			"alerting: exhausted_soon needs a forecast, and the engine counts no events of a prometheus indicator")
+	case s.Indicator.Kind == slo.KindVolume:
+		v.Errorf("remove exhausted_soon", "alerting: exhausted_soon needs a forecast, and a volume is judged when its %s is over, not by the hour",
+			s.Indicator.Calendar)
+	}
+}
+
+func (s alerting) write(e *encoder) *yamlgen.Node { return someLine(s.keys().write(e)) }
+
+func (s alerting) shape() shape.Shape { return s.keys().shape() }
+
+// settings are what may be said of one kind of alert.
+type settings struct {
+	*sloDraft
+	of *slo.AlertSettings
+}
+
+func (s settings) keys() keys {
+	return append(keys{at("disabled", truth{to: &s.of.Disabled}).or("false")}, s.common()...)
+}
+
+func (s settings) common() keys {
+	return keys{
+		at("for", length{&s.of.For, 0, day}).or("0s"),
+		at("labels", labelSet{&s.of.Labels, func(v *yamldoc.Value) map[string]string { return readAlertLabels(v, s.GroupBy) }}),
+		at("annotations", labelSet{&s.of.Annotations, readAnnotations}),
+	}
+}
+
+func (s settings) read(v *yamldoc.Value) { s.keys().read(v) }
+
+func (s settings) write(e *encoder) *yamlgen.Node { return someLine(s.keys().write(e)) }
+
+func (s settings) shape() shape.Shape { return s.keys().shape() }
 
 // Bounds of false_pages.
 const minFalsePages, maxFalsePages = 0.001, 365
@@ -110,28 +117,29 @@ const (
 )
 
 // soon is the alert on a budget that will be empty soon.
-func (s *sloDraft) soon(a *slo.SoonAlert) value {
-	in := inside{keys: func() keys {
-		return append(keys{
-			at("within", length{&a.Within, time.Hour, maxSoon}, "12h", "The time in which the budget will be empty.").orShown("1d"),
-			at("probability", single[float64]{&a.Probability, readProbability, shareText, &percentDoc}, "90",
-				"The probability of it, in percent.").orShown("80"),
-		}, s.settingKeys(&a.AlertSettings)...)
-	}}
-	return custom{
-		in: func(v *yamldoc.Value) {
-			a.Within, a.Probability = defaultSoon, defaultSoonProbability
-			in.read(v)
-		},
-		out: func(e *encoder) *yamlgen.Node {
-			if a.Within == 0 {
-				return nil
-			}
-			return in.write(e)
-		},
-		is: in.shape,
-	}
+type soon struct{ *sloDraft }
+
+func (s soon) keys() keys {
+	a := &s.Alerting.Soon
+	return append(keys{
+		at("within", length{&a.Within, time.Hour, maxSoon}).orShown("1d"),
+		at("probability", single[float64]{&a.Probability, readProbability, shareText, &percentDoc}).orShown("80"),
+	}, settings{s.sloDraft, &a.AlertSettings}.common()...)
 }
+
+func (s soon) read(v *yamldoc.Value) {
+	s.Alerting.Soon.Within, s.Alerting.Soon.Probability = defaultSoon, defaultSoonProbability
+	s.keys().read(v)
+}
+
+func (s soon) write(e *encoder) *yamlgen.Node {
+	if s.Alerting.Soon.Within == 0 {
+		return nil
+	}
+	return s.keys().write(e).Line()
+}
+
+func (s soon) shape() shape.Shape { return s.keys().shape() }
 
 func readProbability(v *yamldoc.Value) (float64, bool) {
 	percent, ok := readObjective(v)
@@ -141,49 +149,44 @@ func readProbability(v *yamldoc.Value) (float64, bool) {
 	return percent.Ratio(), true
 }
 
-// readTiers reads own burn-rate tiers, which replace the usual ones.
-func readTiers(v *yamldoc.Value) []slo.Tier {
+// tiersValue are own burn-rate tiers, which replace the usual ones.
+type tiersValue struct{ of *[]slo.Tier }
+
+func (t tiersValue) read(v *yamldoc.Value) {
 	if v.IsList() && v.Len() == 0 {
 		v.Errorf("add {severity: page, long: 1h, short: 5m, budget: 2}, or remove the key for the usual tiers", "tiers is empty")
 	}
 	if v.IsList() && v.Len() > maxTiers {
 		v.Errorf("", "tiers: at most %d, got %d", maxTiers, v.Len())
-		return nil
+		return
 	}
-	var out []slo.Tier
 	seen := map[slo.Tier]bool{}
 	eachItem(v, func(i *yamldoc.Value) {
 		i.What = "tier"
-		var t slo.Tier
-		o := tierKeys(&t).read(i)
+		var x slo.Tier
+		o := tierKeys(&x).read(i)
 		if o == nil {
 			return
 		}
-		key := t
+		key := x
 		key.Share = 0
-		if checkTier(o, &t, "long", "short") && seen[key] {
+		if checkTier(o, &x, "long", "short") && seen[key] {
 			i.Errorf("remove one", "tiers: a %s over %s and %s is listed twice",
-				severityName(t.Page), slo.FormatDuration(t.Long), slo.FormatDuration(t.Short))
+				severityName(x.Page), slo.FormatDuration(x.Long), slo.FormatDuration(x.Short))
 			return
 		}
 		seen[key] = true
-		out = append(out, t)
+		*t.of = append(*t.of, x)
 	})
-	return out
 }
 
-func writeTiers(e *encoder, tiers []slo.Tier) *yamlgen.Node {
-	var all []*yamlgen.Node
-	for i := range tiers {
-		all = append(all, tierKeys(&tiers[i]).write(e).Line())
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	n := yamlgen.Line(yamlgen.List(all...))
+func (t tiersValue) write(e *encoder) *yamlgen.Node {
+	n := lineOf(*t.of, func(x *slo.Tier) *yamlgen.Node { return tierKeys(x).write(e).Line() })
 	yamlgen.Comment(n, "budget: percent of it that the long window may spend")
 	return n
 }
+
+func (tiersValue) shape() shape.Shape { return listShape(tierKeys(&slo.Tier{}).shape()) }
 
 func tierKeys(t *slo.Tier) keys {
 	long, short, budget := burnKeys(t, "long", "short", "budget")
@@ -195,19 +198,16 @@ func tierKeys(t *slo.Tier) keys {
 			},
 			out: func(*encoder) *yamlgen.Node { return yamlgen.Text(severityName(t.Page)) },
 			is:  func() doc { return wordsShape("page", "ticket") },
-		}, "page", "The severity of its alerts.").need("want page or ticket"),
+		}).need("want page or ticket"),
 		long, short, budget,
 	}
 }
 
 // burnKeys are the windows of a tier and the share of the budget, by the names that a format has for them.
 func burnKeys(t *slo.Tier, long, short, budget string) (key, key, key) {
-	return at(long, length{&t.Long, minShort, maxWindow}, "1h", "The long window.").
-			need("set the length of the window, such as `" + long + ": 1h`"),
-		at(short, length{&t.Short, minShort, maxWindow}, "5m", "The short window, at most `long`.").
-			need("set the length of the window, such as `" + short + ": 1h`"),
-		at(budget, single[float64]{&t.Share, readShare, shareText, &shareDoc}, "2",
-			"The share of the budget that the long window may use, in percent.").
+	return at(long, length{&t.Long, minShort, maxWindow}).need("set the length of the window, such as `" + long + ": 1h`"),
+		at(short, length{&t.Short, minShort, maxWindow}).need("set the length of the window, such as `" + short + ": 1h`"),
+		at(budget, single[float64]{&t.Share, readShare, shareText, &shareDoc}).
 			need("set the budget that the long window may use, in percent, such as `" + budget + ": 2`")
 }
 

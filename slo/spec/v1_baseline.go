@@ -23,14 +23,11 @@ type baselineDraft struct {
 func (b *baselineDraft) keys() keys {
 	return keys{
 		nameKey(&b.Name, "performance"),
-		at("slos", names(&b.slos, "name some, or remove the key"), "[checkout]",
-			"The SLOs that it is about. Without `slos` and `slas`, it is about all incidents of the service."),
-		at("slas", names(&b.slas, "name some, or remove the key"), "[gold]", "The agreements that it is about."),
-		at("detection", before(&b.Detection), "{from: 60m, to: 90m, target: 5m}",
-			"How long it took until an incident was noticed. `detection` or `response` is required."),
-		at("response", before(&b.Response), "{from: 60m, to: 2h}",
-			"How long it took from there until somebody acknowledged it."),
-		at("goal", goal(&b.Goal), "60", "The percentage by which the times are to shrink.").or("50"),
+		at("slos", names(&b.slos, "name some, or remove the key")),
+		at("slas", names(&b.slas, "name some, or remove the key")),
+		at("detection", before(&b.Detection)),
+		at("response", before(&b.Response)),
+		at("goal", goal(&b.Goal)).or("50"),
 	}
 }
 
@@ -58,11 +55,9 @@ func goal(to *float64) value {
 func before(b *slo.Before) value {
 	return inside{keys: func() keys {
 		return keys{
-			at("from", length{&b.From, time.Second, maxBefore}, "60m", "The shortest time that it took.").
-				need("set the shortest that it took, such as `from: 60m`"),
-			at("to", length{&b.To, time.Second, maxBefore}, "90m", "The longest time that it took.").
-				need("set the longest that it took, such as `to: 90m`"),
-			at("target", length{&b.Target, time.Second, maxBefore}, "5m", "The time that it is to take."),
+			at("from", length{&b.From, time.Second, maxBefore}).need("set the shortest that it took, such as `from: 60m`"),
+			at("to", length{&b.To, time.Second, maxBefore}).need("set the longest that it took, such as `to: 90m`"),
+			at("target", length{&b.Target, time.Second, maxBefore}),
 		}
 	}, then: func(o *yamldoc.Object) {
 		if b.From > 0 && b.To > 0 && b.To < b.From {

@@ -57,15 +57,14 @@ func (c *causeDraft) keys(service string) keys {
 				return id.Name()
 			}
 			return string(id)
-		}, &idDoc}, "payments/availability", "The SLO, of this service or of another.").
-			need("name the SLO that is the cause, such as `slo: database` or `slo: payments/availability`"),
+		}, &idDoc}).need("name the SLO that is the cause, such as `slo: database` or `slo: payments/availability`"),
 		at("group", custom{
 			in: func(v *yamldoc.Value) {
 				c.Group = readByLabel(v, c.group, func(x *yamldoc.Value) string { s, _ := x.Text(); return s })
 			},
 			out: func(*encoder) *yamlgen.Node { return labelsNode(c.Group) },
 			is:  func() doc { return doc{Kind: shape.Map, Of: &textDoc, Pattern: attributePattern.String()} },
-		}, "{integration: mdm}", "The group of that SLO, by the labels that the two do not share."),
+		}),
 		at("affects", custom{
 			in:  func(v *yamldoc.Value) { c.Affects = readByLabel(v, c.affects, readAffected) },
 			out: func(*encoder) *yamlgen.Node { return writeAffects(c.Affects) },
@@ -73,7 +72,7 @@ func (c *causeDraft) keys(service string) keys {
 				values := eitherShape(wordsShape(allValues), listShape(textDoc))
 				return doc{Kind: shape.Map, Of: &values, Pattern: attributePattern.String()}
 			},
-		}, "{product: [a, b]}", "The groups of this SLO that suffer, by the labels that the two do not share."),
+		}),
 	}
 }
 

@@ -18,23 +18,18 @@ const (
 
 func (s *sloDraft) completionKeys() keys {
 	c := &s.Indicator.Completion
-	work := func(name string, to *slo.Selector, sel **selector, example, text string) key {
+	work := func(name string, to *slo.Selector, sel **selector) key {
 		return at(name, someEvents{matchers{to, sel, s.service, true},
-			`select some events, such as {type="order.created"}`, "match"}, example, text)
+			`select some events, such as {type="order.created"}`, "match"})
 	}
 	return keys{
-		work("started", &c.Started, &s.valid, `'{type="order.created"}'`, "The events that start work.").
-			need(`select the events that start work, such as started: '{type="order.created"}'`),
-		work("finished", &c.Finished, &s.finished, `'{type="order.shipped"}'`, "The events that finish it.").
-			need(`select the events that finish it, such as finished: '{type="order.shipped"}'`),
-		work("failed", &c.Failed, &s.failed, `'{type="order.cancelled"}'`, "The events that end it as bad."),
-		at("key", textual(&c.Key, readWorkAttribute, &labelDoc), "order_id", "The attribute that identifies a piece of work.").
-			need("name the attribute that tells work apart, such as `key: order_id`"),
-		at("stage", textual(&c.Stage, readWorkAttribute, &labelDoc), "step", "The attribute that says how far work is."),
-		at("within", length{&c.Within, time.Second, maxWithin}, "15m", "The longest time of good work.").
-			need("set how long work may take, such as `within: 15m`"),
-		at("max_in_flight", whole[int]{&c.MaxInFlight, 1, maxMaxInFlight}, "5000",
-			"The number of unfinished pieces of work that are tracked.").or(strconv.Itoa(defaultMaxInFlight)),
+		work("started", &c.Started, &s.valid).need(`select the events that start work, such as started: '{type="order.created"}'`),
+		work("finished", &c.Finished, &s.finished).need(`select the events that finish it, such as finished: '{type="order.shipped"}'`),
+		work("failed", &c.Failed, &s.failed),
+		at("key", textual(&c.Key, readWorkAttribute, &labelDoc)).need("name the attribute that tells work apart, such as `key: order_id`"),
+		at("stage", textual(&c.Stage, readWorkAttribute, &labelDoc)),
+		at("within", length{&c.Within, time.Second, maxWithin}).need("set how long work may take, such as `within: 15m`"),
+		at("max_in_flight", whole[int]{&c.MaxInFlight, 1, maxMaxInFlight}).or(strconv.Itoa(defaultMaxInFlight)),
 	}
 }
 

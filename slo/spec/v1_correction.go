@@ -5,7 +5,6 @@ import (
 
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
-	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
@@ -13,15 +12,10 @@ const maxCorrection = 366 * day
 
 func (c *correctionDraft) keys() keys {
 	return keys{
-		at("name", textual(&c.Name, filled, &textDoc), "db upgrade", "The name.").need("give it a name such as `name: db upgrade`"),
-		at("start", single[time.Time]{&c.Start, (*yamldoc.Value).Instant, instantText, &instantDoc}, "2026-11-22T01:00:00Z",
-			"When it begins.").need("set when it begins, such as `start: 2026-11-22T01:00:00Z`"),
-		at("duration", length{&c.Duration, time.Second, maxCorrection}, "2h", "How long it lasts. Whole steps of 5m are excluded.").
-			need("set how long it lasts, such as `duration: 2h`"),
-		at("rrule", custom{
-			out: func(*encoder) *yamlgen.Node { return textNode(c.RRule) },
-			is:  func() doc { return doc{Kind: shape.Text, Note: "RFC 5545 rule"} },
-		}, `"FREQ=WEEKLY;BYDAY=SU"`, "When it recurs.").or("once"),
+		at("name", textual(&c.Name, filled, &textDoc)).need("give it a name such as `name: db upgrade`"),
+		at("start", single[time.Time]{&c.Start, (*yamldoc.Value).Instant, instantText, &instantDoc}).need("set when it begins, such as `start: 2026-11-22T01:00:00Z`"),
+		at("duration", length{&c.Duration, time.Second, maxCorrection}).need("set how long it lasts, such as `duration: 2h`"),
+		at("rrule", laterText{to: &c.RRule, is: &ruleDoc}),
 		at("timezone", custom{
 			in: func(v *yamldoc.Value) {
 				loc, ok := v.Zone()
@@ -36,13 +30,11 @@ func (c *correctionDraft) keys() keys {
 				return nil
 			},
 			is: func() doc { return zoneDoc },
-		}, "Europe/Berlin", "The time zone in which it recurs.").or("that of start"),
-		at("slos", names(&c.slos, "name some, or remove the key to correct all SLOs of the service"), "[checkout]",
-			"The SLOs that it is for.").or("all of the service"),
-		at("author", textual(&c.Author, filled, &textDoc), "ops", "Who decided it.").need("name who decided it"),
-		at("reason", textual(&c.Reason, filled, &textDoc), "maintenance", "Why the time does not count.").
-			need("add why the time does not count"),
-		at("description", unused(), "PostgreSQL 18", "Text for people. It is read and not used."),
+		}),
+		at("slos", names(&c.slos, "name some, or remove the key to correct all SLOs of the service")),
+		at("author", textual(&c.Author, filled, &textDoc)).need("name who decided it"),
+		at("reason", textual(&c.Reason, filled, &textDoc)).need("add why the time does not count"),
+		at("description", unused()),
 	}
 }
 
@@ -97,18 +89,14 @@ func filled(v *yamldoc.Value) (string, bool) {
 
 func (l *thresholdDraft) keys() keys {
 	return keys{
-		at("name", textual(&l.Name, readThresholdName, &anyCaseDoc), "createApplication",
-			"The name, unique in the service. It may hold capital letters.").need("give it a short name such as `name: checkout`"),
-		at("match", matchers{to: &l.Match, sel: &l.match, service: l.Service}, `'{type="task"}'`, "The events that it applies to.").
-			need(`select the events it applies to, such as match: '{type="task"}'`),
-		at("warning", length{&l.Warning, time.Millisecond, maxWindow}, "30s", "A longer event is a violation of severity warning.").
-			excludes("each"),
-		at("critical", length{&l.Critical, time.Millisecond, maxWindow}, "2m",
-			"A longer event is a violation of severity critical. It is longer than `warning`.").excludes("each"),
-		at("each", word(&l.Each, []string{"warning", "critical"}), "critical", "Every match is a violation of this severity."),
-		groupBy(&l.GroupBy, "Attributes by which violations are counted."),
+		at("name", textual(&l.Name, readThresholdName, &anyCaseDoc)).need("give it a short name such as `name: checkout`"),
+		at("match", matchers{to: &l.Match, sel: &l.match, service: l.Service}).need(`select the events it applies to, such as match: '{type="task"}'`),
+		at("warning", length{&l.Warning, time.Millisecond, maxWindow}),
+		at("critical", length{&l.Critical, time.Millisecond, maxWindow}),
+		at("each", word[string]{&l.Each, []string{"warning", "critical"}}),
+		at("group_by", groupNames{to: &l.GroupBy}),
 		maxGroups(&l.MaxGroups),
-		at("description", unused(), "Tasks of applications", "Text for people. It is read and not used."),
+		at("description", unused()),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
@@ -28,36 +29,30 @@ func costKeys(c *slo.Cost) keys {
 		}
 	}
 	return keys{
-		at(string(slo.PerBad), price(slo.PerBad), "12.50", "What one bad event costs. `per_bad` or `per_minute` is required.").
-			excludes(string(slo.PerMinute)),
-		at(string(slo.PerMinute), price(slo.PerMinute), "40", "What one minute of bad slices costs, with slices of time."),
-		at("currency", textual(&c.Currency, readCurrency, &currencyDoc), "EUR", "The currency.").
-			need("add the currency, such as `currency: EUR`"),
-		at("baseline", payment(&c.Baseline, "12000"), "{amount: 12000, per: 30d}", "What violations cost before."),
-		at("investment", payment(&c.Investment, "3000"), "{amount: 3000, per: 30d}", "What the improvement costs.").
-			requires("baseline"),
+		at(string(slo.PerBad), price(slo.PerBad)),
+		at(string(slo.PerMinute), price(slo.PerMinute)),
+		at("currency", textual(&c.Currency, readCurrency, &currencyDoc)).need("add the currency, such as `currency: EUR`"),
+		at("baseline", payment(&c.Baseline)),
+		at("investment", payment(&c.Investment)),
 	}
 }
 
 // cost is what violations of the SLO cost. Its indicator and its budgeting have been read.
-func (s *sloDraft) cost() value {
-	in := func() inside {
-		return inside{keys: func() keys { return costKeys(s.Cost) }, first: hasPrice, then: s.checkCost}
-	}
-	return custom{
-		in: func(v *yamldoc.Value) {
-			s.Cost = &slo.Cost{}
-			in().read(v)
-		},
-		out: func(e *encoder) *yamlgen.Node {
-			if s.Cost == nil {
-				return nil
-			}
-			return in().write(e)
-		},
-		is: func() doc { return costKeys(&slo.Cost{}).shape() },
-	}
+type cost struct{ *sloDraft }
+
+func (c cost) read(v *yamldoc.Value) {
+	c.Cost = &slo.Cost{}
+	inside{keys: func() keys { return costKeys(c.Cost) }, first: hasPrice, then: c.checkCost}.read(v)
 }
+
+func (c cost) write(e *encoder) *yamlgen.Node {
+	if c.Cost == nil {
+		return nil
+	}
+	return costKeys(c.Cost).write(e).Line()
+}
+
+func (cost) shape() shape.Shape { return costKeys(&slo.Cost{}).shape() }
 
 // hasPrice reports whether there is one price.
 func hasPrice(o *yamldoc.Object) bool {
@@ -132,13 +127,12 @@ func readCurrency(v *yamldoc.Value) (string, bool) {
 }
 
 // payment is an amount for a time, such as {amount: 12000, per: 30d}.
-func payment(p *slo.Payment, example string) value {
+func payment(p *slo.Payment) value {
 	return inside{keys: func() keys {
 		return keys{
-			at("amount", single[slo.Amount]{&p.Amount, readAmount, amountText, &amountDoc}, example,
-				"The amount, with at most 6 decimals.").need("set the amount, such as `amount: 12000`"),
-			at("per", length{&p.Per, time.Hour, maxWindow}, "30d", "The time that it is for.").
-				need("set for how long it is, such as `per: 30d`"),
+			at("amount", single[slo.Amount]{&p.Amount, readAmount, amountText, &amountDoc}).
+				need("set the amount, such as `amount: 12000`"),
+			at("per", length{&p.Per, time.Hour, maxWindow}).need("set for how long it is, such as `per: 30d`"),
 		}
 	}}
 }

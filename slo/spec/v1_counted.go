@@ -24,11 +24,8 @@ var occurrencesOnly = map[slo.IndicatorKind]string{
 
 func (s *sloDraft) ratioKeys() keys {
 	return keys{
-		at("numerator", matchers{to: &s.Indicator.Numerator, sel: &s.numerator, service: s.service}, `'{type="connected"}'`,
-			"The events that are counted.").need(`select the events that are counted, such as numerator: '{type="connected"}'`),
-		at("denominator", matchers{to: &s.Indicator.Valid, sel: &s.valid, service: s.service}, `'{type="applied"}'`,
-			"The events that they are set against.").
-			need(`select the events that the numerator is set against, such as denominator: '{type="applied"}'`),
+		at("numerator", matchers{to: &s.Indicator.Numerator, sel: &s.numerator, service: s.service}).need(`select the events that are counted, such as numerator: '{type="connected"}'`),
+		at("denominator", matchers{to: &s.Indicator.Valid, sel: &s.valid, service: s.service}).need(`select the events that the numerator is set against, such as denominator: '{type="applied"}'`),
 	}
 }
 
@@ -42,10 +39,8 @@ func (s *sloDraft) apdexKeys() keys {
 	in := &s.Indicator
 	return keys{
 		s.validKey(),
-		at("satisfied", length{&in.Satisfied, time.Millisecond, maxWindow}, "500ms", "The longest duration of an event that counts whole.").
-			need("set the duration up to which an event is satisfactory, such as `satisfied: 500ms`"),
-		at("tolerating", length{&in.Tolerating, time.Millisecond, maxWindow}, "2s", "The longest duration of an event that counts half.").
-			need("set the duration up to which an event counts half, usually four times `satisfied`, such as `tolerating: 2s`"),
+		at("satisfied", length{&in.Satisfied, time.Millisecond, maxWindow}).need("set the duration up to which an event is satisfactory, such as `satisfied: 500ms`"),
+		at("tolerating", length{&in.Tolerating, time.Millisecond, maxWindow}).need("set the duration up to which an event counts half, usually four times `satisfied`, such as `tolerating: 2s`"),
 	}
 }
 
@@ -66,19 +61,18 @@ func (s *sloDraft) volumeKeys() keys {
 	in := &s.Indicator
 	return keys{
 		s.validKey(),
-		at("at_least", events(&in.AtLeast), "10000", "The number of events of a good period.").
-			need("set the minimum number of events, such as `at_least: 10000`"),
-		at("per", period{word(&in.Calendar, volumeUnits)}, "week", "The period.").orShown(string(slo.Day)),
-		at("timezone", custom{
+		at("at_least", events(&in.AtLeast)).need("set the minimum number of events, such as `at_least: 10000`"),
+		at("per", period{word[slo.CalendarUnit]{&in.Calendar, volumeUnits}}).orShown(string(slo.Day)),
+		at("timezone", later{
 			out: func(*encoder) *yamlgen.Node {
 				if !in.During.Always() {
 					return nil
 				}
 				return yamlgen.Text(in.Location.String())
 			},
-			is: func() doc { return zoneDoc },
-		}, "Europe/Moscow", "The time zone in which days begin, required without `during`.").excludes("during"),
-		s.duringKey("The weekly hours that count, with `per: day`."),
+			is: &zoneDoc,
+		}),
+		s.duringKey(),
 	}
 }
 

@@ -13,29 +13,10 @@ import (
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
-// indicatorTexts describe the kinds of indicator.
-var indicatorTexts = []struct {
-	kind          slo.IndicatorKind
-	example, text string
-}{
-	{slo.KindEvents, `{valid: '{type="order"}', bad: '{outcome="failure"}'}`, "Good and bad events."},
-	{slo.KindLatency, `{threshold: 300ms}`, "Events with a duration up to a threshold are good."},
-	{slo.KindThroughput, `{at_least: 100, per: 1m}`, "Slices of time with enough events are good."},
-	{slo.KindRatio, `{numerator: '{type="connected"}', denominator: '{type="applied"}'}`, "One count over another."},
-	{slo.KindApdex, `{satisfied: 500ms, tolerating: 2s}`, "A score with two time thresholds."},
-	{slo.KindVolume, `{at_least: 10000, per: day, timezone: Europe/Moscow}`, "Days, weeks or months with enough events are good."},
-	{slo.KindCompletion, `{started: '{type="order.created"}', finished: '{type="order.shipped"}', key: order_id, within: 15m}`,
-		"Work that starts is good if it finishes in time."},
-	{slo.KindPrometheus, `{bad: 'http_requests_total{code=~"5.."}', total: 'http_requests_total'}`,
-		"Counters or queries of Prometheus, for generated rules only."},
-}
+var indicatorKinds = []string{string(slo.KindEvents), string(slo.KindLatency), string(slo.KindThroughput),
+	string(slo.KindRatio), string(slo.KindApdex), string(slo.KindVolume), string(slo.KindCompletion), string(slo.KindPrometheus)}
 
-var indicatorKinds = func() (kinds []string) {
-	for _, t := range indicatorTexts {
-		kinds = append(kinds, string(t.kind))
-	}
-	return kinds
-}()
+var needIndicator = "add an indicator: " + anyIndicator
 
 var anyIndicator = suggest.OneOf(indicatorKinds)
 
@@ -94,16 +75,15 @@ func (s indicator) write(e *encoder) *yamlgen.Node {
 
 func (s indicator) shape() shape.Shape {
 	var kinds keys
-	for _, t := range indicatorTexts {
-		kinds = append(kinds, at(string(t.kind), s.of(t.kind), t.example, t.text))
+	for _, k := range indicatorKinds {
+		kinds = append(kinds, at(k, s.of(slo.IndicatorKind(k))))
 	}
 	return inside{keys: func() keys { return kinds }, one: true}.shape()
 }
 
 // validKey is the key of the events that an indicator is about.
 func (s *sloDraft) validKey() key {
-	return at("valid", matchers{&s.Indicator.Valid, &s.valid, s.service, true}, `'{type="order"}'`, "The events that count.").
-		or("all events")
+	return at("valid", matchers{&s.Indicator.Valid, &s.valid, s.service, true})
 }
 
 // allValid lets all events count if the indicator does not say which.
@@ -117,12 +97,11 @@ func (s *sloDraft) eventKeys() keys {
 	return keys{
 		s.validKey(),
 		at("bad", someEvents{matchers{&s.Indicator.Bad, new(*selector), s.service, true},
-			`select the bad events, such as {outcome="failure"}`, "be bad"}, `'{outcome="failure"}'`,
-			"The bad events among the valid ones. `bad` or `good` is required.").excludes("good"),
+			`select the bad events, such as {outcome="failure"}`, "be bad"}),
 		at("good", custom{
 			in: func(v *yamldoc.Value) { s.Indicator.Bad = opposite(v, s.service) },
 			is: func() doc { return matchersDoc },
-		}, `'{outcome="success"}'`, "The good events, by a single matcher, instead of `bad`."),
+		}),
 	}
 }
 
@@ -162,29 +141,28 @@ func opposite(v *yamldoc.Value, service string) slo.Selector {
 }
 
 func (s *sloDraft) latencyKeys() keys {
-	return keys{s.validKey(), at("threshold", length{&s.Indicator.Threshold, time.Millisecond, maxWindow}, "300ms", "The longest good duration.").
+	return keys{s.validKey(), at("threshold", length{&s.Indicator.Threshold, time.Millisecond, maxWindow}).
 		need("set the duration up to which an event is good, such as `threshold: 500ms`")}
 }
 
 func (s *sloDraft) throughputKeys() keys {
 	per := sliceKey("per", &s.Indicator.Per).orShown("1m")
-	per.hint, per.example = "", "5m"
+	per.hint = ""
 	return keys{
 		s.validKey(),
-		at("at_least", events(&s.Indicator.AtLeast), "100", "The number of events of a good slice.").
-			need("set the minimum number of events, such as `at_least: 100`"),
+		at("at_least", events(&s.Indicator.AtLeast)).need("set the minimum number of events, such as `at_least: 100`"),
 		per,
-		s.duringKey("The weekly hours in which slices count."),
-		at("capacity", capacity{&s.Indicator.Capacity}, "120 per 1m", "How many events the service can take."),
+		s.duringKey(),
+		at("capacity", capacity{&s.Indicator.Capacity}),
 	}
 }
 
-// duringKey is the key of weekly hours, which are read when the other keys are.
-func (s *sloDraft) duringKey(text string) key {
-	return at("during", custom{
+// duringKey is the key of weekly hours.
+func (s *sloDraft) duringKey() key {
+	return at("during", later{
 		out: func(*encoder) *yamlgen.Node { return textNode(s.Indicator.During.String()) },
-		is:  func() doc { return hoursDoc },
-	}, `"Mon-Fri 09:00-18:00 Europe/Moscow"`, text).or("always")
+		is:  &hoursDoc,
+	})
 }
 
 func (s *sloDraft) checkThroughput(o *yamldoc.Object) {
@@ -226,10 +204,8 @@ type capacity struct{ *slo.Capacity }
 
 func (c capacity) keys() keys {
 	return keys{
-		at("events", events(&c.Events), "120", "The number of events.").
-			need("set how many events the service can take, such as `events: 120`"),
-		at("per", length{&c.Per, time.Second, day}, "1m", "The time in which they can be taken.").
-			need("set the time that these events may take, such as `per: 1m`"),
+		at("events", events(&c.Events)).need("set how many events the service can take, such as `events: 120`"),
+		at("per", length{&c.Per, time.Second, day}).need("set the time that these events may take, such as `per: 1m`"),
 	}
 }
 
@@ -291,47 +267,33 @@ var promForms = []struct {
 
 func (s *sloDraft) prometheusKeys() keys {
 	in := &s.Indicator
-	part := func(name string, to *string, is *doc, example, text string) key {
-		return at(name, custom{out: func(*encoder) *yamlgen.Node { return textNode(*to) }, is: func() doc { return *is }}, example, text)
+	query := func(name string, to *string, comment string) key {
+		v := laterText{to: to, is: &queryDoc}
+		if comment == "" {
+			return at(name, v)
+		}
+		return at(name, noted{v, comment})
 	}
-	windowed := func(name string, to *string, example, text string) key {
-		k := part(name, to, &queryDoc, example, text)
-		k.value = noted{k.value, "$window is each window of the rules"}
-		return k
-	}
-	query := part("query", &in.PromQuery, &queryDoc, "max(queue_length)", "A query whose samples are compared with `value`.")
-	query.value = noted{query.value, "a sample is good if it compares so with the value"}
+	const window = "$window is each window of the rules"
 	return keys{
-		part("bad", &in.PromBad, &counterDoc, `'http_requests_total{code=~"5.."}'`, "The counter of bad events.").
-			excludes("good", "error_query", "error_ratio_query", "query").requires("total"),
-		part("good", &in.PromGood, &counterDoc, `'http_requests_total{code!~"5.."}'`, "The counter of good events, instead of `bad`.").
-			excludes("error_query", "good_query", "total_query", "error_ratio_query", "query").requires("total"),
-		part("total", &in.PromTotal, &counterDoc, "http_requests_total", "The counter of all events, with `bad` or `good`.").
-			excludes("error_query", "good_query", "total_query", "error_ratio_query", "query"),
-		windowed("error_query", &in.PromBadQuery, `'sum(rate(http_requests_total{code=~"5.."}[$window]))'`,
-			"The rate of bad events, with `$window` as the range.").
-			excludes("good_query", "error_ratio_query", "query").requires("total_query"),
-		part("good_query", &in.PromGoodQuery, &queryDoc, `'sum(rate(http_requests_total{code!~"5.."}[$window]))'`,
-			"The rate of good events, instead of `error_query`.").
-			excludes("bad", "error_ratio_query", "query").requires("total_query"),
-		part("total_query", &in.PromTotalQuery, &queryDoc, "'sum(rate(http_requests_total[$window]))'",
-			"The rate of all events, with `error_query` or `good_query`.").excludes("bad", "error_ratio_query", "query"),
-		windowed("error_ratio_query", &in.PromErrorRatioQuery,
-			"'sum(rate(errors_total[$window])) / sum(rate(requests_total[$window]))'", "The ratio of bad events.").excludes("query"),
-		query.requires("op", "value"),
-		at("op", custom{
+		at("bad", laterText{to: &in.PromBad, is: &counterDoc}),
+		at("good", laterText{to: &in.PromGood, is: &counterDoc}),
+		at("total", laterText{to: &in.PromTotal, is: &counterDoc}),
+		query("error_query", &in.PromBadQuery, window),
+		query("good_query", &in.PromGoodQuery, ""),
+		query("total_query", &in.PromTotalQuery, ""),
+		query("error_ratio_query", &in.PromErrorRatioQuery, window),
+		query("query", &in.PromQuery, "a sample is good if it compares so with the value"),
+		at("op", later{
 			out: func(*encoder) *yamlgen.Node { return textNode(comparisonWord(in.PromOp)) },
-			is:  func() doc { return wordsShape(comparisonWords...) },
-		}, "lt", "The comparison that makes a sample good.").requires("query", "value"),
-		at("value", custom{
-			out: func(*encoder) *yamlgen.Node {
-				if in.PromQuery == "" {
-					return nil
-				}
-				return yamlgen.Plain(decimalText(in.PromValue))
-			},
-			is: func() doc { return doc{Kind: shape.Number, Quoted: true} },
-		}, "100", "The value that samples are compared with.").requires("query", "op"),
+			is:  &doc{Kind: shape.Text, Words: comparisonWords},
+		}),
+		at("value", later{out: func(*encoder) *yamlgen.Node {
+			if in.PromQuery == "" {
+				return nil
+			}
+			return yamlgen.Plain(decimalText(in.PromValue))
+		}, is: &doc{Kind: shape.Number, Quoted: true}}),
 	}
 }
 

@@ -43,24 +43,21 @@ var (
 func (a *slaDraft) keys() keys {
 	return keys{
 		nameKey(&a.Name, "gold"),
-		at("description", prose(&a.Description), "The contract with gold customers", "Text for people, shown on the page."),
+		at("description", prose{&a.Description}),
 		at("group_by", custom{
 			in:  a.readGroupBy,
 			out: func(*encoder) *yamlgen.Node { return textList(a.GroupBy) },
 			is:  func() doc { return listShape(labelDoc) },
-		}, "[region]", "Attributes that all its SLOs are grouped by. Each group has a score."),
-		windowKey(&a.Window),
-		at("score", word(&a.Method, scoreWords), "ratio", "How a component is scored.").orShown(string(sla.Attainment)),
+		}),
+		at("window", window{&a.Window}).orShown("30d"),
+		at("score", word[sla.Method]{&a.Method, scoreWords}).orShown(string(sla.Attainment)),
 		at("components", custom{in: a.readComponents, out: a.writeComponents, is: func() doc {
 			component := (&componentDraft{}).keys().shape()
 			return doc{Kind: shape.Map, Of: &component, Pattern: namePattern.String()}
-		}}, "{checkout: {weight: 40}}", "The SLOs that it is made of, by name.").
-			need("name the SLOs it is made of, such as `components: {availability: {slo: availability, weight: 40}}`"),
-		at("no_data", word(&a.NoData, noDataWords), "bad", "How a component without data counts.").
-			orShown(string(sla.NoDataExclude)),
-		at("alerts", a.alerts(), "{warning: 95, critical: 90}", "The alerts on the score."),
-		at("alert_window", length{&a.AlertWindow, 5 * time.Minute, maxWindow}, "1h",
-			"The window of the score that alerts are about, shorter than `window`.").requires("alerts").or("that of window"),
+		}}).need("name the SLOs it is made of, such as `components: {availability: {slo: availability, weight: 40}}`"),
+		at("no_data", word[sla.NoData]{&a.NoData, noDataWords}).orShown(string(sla.NoDataExclude)),
+		at("alerts", a.alerts()),
+		at("alert_window", length{&a.AlertWindow, 5 * time.Minute, maxWindow}),
 	}
 }
 
@@ -97,11 +94,11 @@ func (a *slaDraft) readGroupBy(g *yamldoc.Value) {
 func (a *slaDraft) alerts() value {
 	in := inside{keys: func() keys {
 		return keys{
-			at("warning", number{&a.Warning, 0, 100}, "95", "A score below it is a warning."),
-			at("critical", number{&a.Critical, 0, 100}, "90", "A score below it is critical. It is below `warning`."),
+			at("warning", number{&a.Warning, 0, 100}),
+			at("critical", number{&a.Critical, 0, 100}),
 			at("catalogue", custom{in: a.readCatalogue, out: a.writeCatalogue, is: func() doc {
 				return listShape(eitherShape(wordsShape(sla.CatalogueNames()...), (&catalogueDraft{}).keys().shape()))
-			}}, "[latency, error_rate]", "Entries of the [catalogue](../alerts.md) of SLA alerts."),
+			}}),
 			at("severities", custom{
 				in: func(v *yamldoc.Value) {
 					s, _ := v.Choice("ticket", "seed")
@@ -114,8 +111,7 @@ func (a *slaDraft) alerts() value {
 					return yamlgen.Text("seed")
 				},
 				is: func() doc { return wordsShape("ticket", "seed") },
-			}, "seed", "The severities of these alerts: `ticket`, or with `seed` `warning` and `critical`, of which `critical` pages.").
-				or("ticket"),
+			}).or("ticket"),
 		}
 	}, then: func(o *yamldoc.Object) {
 		if c := o.Get("critical"); c != nil && a.Warning > 0 && a.Critical >= a.Warning {
@@ -140,9 +136,8 @@ func (a *slaDraft) alerts() value {
 // keys are those of an entry that is narrowed down to some SLOs.
 func (c *catalogueDraft) keys() keys {
 	return keys{
-		at("name", word(&c.name, sla.CatalogueNames()), "error_rate", "The entry.").need("name an entry of the catalogue"),
-		at("slos", names(&c.slos, "name some, or remove the key for all SLOs of the right kind"), "[checkout]",
-			"The SLOs that it is for.").or("all of the right kind"),
+		at("name", word[string]{&c.name, sla.CatalogueNames()}).need("name an entry of the catalogue"),
+		at("slos", names(&c.slos, "name some, or remove the key for all SLOs of the right kind")),
 	}
 }
 
@@ -159,7 +154,7 @@ func (a *slaDraft) readCatalogue(v *yamldoc.Value) {
 			call(i, "catalogue")
 			n = c.keys().read(i).Field("name")
 		} else {
-			word(&c.name, sla.CatalogueNames()).read(i)
+			word[string]{&c.name, sla.CatalogueNames()}.read(i)
 		}
 		switch {
 		case c.name == "":
@@ -173,18 +168,12 @@ func (a *slaDraft) readCatalogue(v *yamldoc.Value) {
 }
 
 func (a *slaDraft) writeCatalogue(e *encoder) *yamlgen.Node {
-	var all []*yamlgen.Node
-	for i := range a.catalogue {
-		if c := &a.catalogue[i]; len(c.slos) == 0 {
-			all = append(all, yamlgen.Text(c.name))
-		} else {
-			all = append(all, c.keys().write(e).Line())
+	return lineOf(a.catalogue, func(c *catalogueDraft) *yamlgen.Node {
+		if len(c.slos) == 0 {
+			return yamlgen.Text(c.name)
 		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return yamlgen.Line(yamlgen.List(all...))
+		return c.keys().write(e).Line()
+	})
 }
 
 func (a *slaDraft) readComponents(v *yamldoc.Value) {
@@ -230,9 +219,8 @@ func (c *componentDraft) keys() keys {
 			},
 			out: func(*encoder) *yamlgen.Node { return yamlgen.Text(c.SLO.Name()) },
 			is:  func() doc { return nameDoc },
-		}, "checkout", "The SLO.").or("the name of the component"),
-		at("weight", weight{number{&c.Weight, 0, 1e9}, c.Name}, "40", "The weight of its score.").
-			need("set its weight, such as `weight: 40`"),
+		}),
+		at("weight", weight{number{&c.Weight, 0, 1e9}, c.Name}).need("set its weight, such as `weight: 40`"),
 		at("bands", custom{
 			in: func(v *yamldoc.Value) {
 				c.bandsAt = v.At()
@@ -240,7 +228,7 @@ func (c *componentDraft) keys() keys {
 			},
 			out: func(*encoder) *yamlgen.Node { return writeBands(c.Bands) },
 			is:  bandsShape,
-		}, "[{p95: 5m, score: 100}, {score: 0}]", "The steps of `score: bands`, from the shortest time to the rest."),
+		}),
 	}
 }
 
@@ -268,28 +256,22 @@ const needScore = "set the score of the step, 0 to 100"
 
 // bandsShape describes steps, which have a key for the percentile that they are about.
 func bandsShape() doc {
-	step := keys{at("score", number{nil, 0, 100}, "100", "The score of the step.").need(needScore)}.shape()
+	step := keys{at("score", number{nil, 0, 100}).need(needScore)}.shape()
 	step.Keys = append([]shape.Key{{
-		Name: "p95", Pattern: percentilePattern, Shape: length{nil, time.Millisecond, maxWindow}.shape(), Example: "5m",
-		Text: "The threshold of a percentile from `p50` to `p99.9`. The last step has none.",
+		Name: "p95", Pattern: percentilePattern, Shape: length{nil, time.Millisecond, maxWindow}.shape(),
 	}}, step.Keys...)
 	return listShape(step)
 }
 
 func writeBands(bands []sla.Band) *yamlgen.Node {
-	var all []*yamlgen.Node
-	for _, b := range bands {
+	return lineOf(bands, func(b *sla.Band) *yamlgen.Node {
 		step := &yamlgen.Map{}
 		if b.Threshold > 0 {
 			step.Plain("p"+percentText(b.Quantile), slo.FormatDuration(b.Threshold))
 		}
 		step.Plain("score", decimalText(b.Score))
-		all = append(all, step.Line())
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return yamlgen.Line(yamlgen.List(all...))
+		return step.Line()
+	})
 }
 
 // bands reads steps: rising thresholds, falling scores, the last one for the rest.

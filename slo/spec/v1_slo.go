@@ -24,32 +24,21 @@ func newSLODraft(service string, labels map[string]string) *sloDraft {
 }
 
 func (s *sloDraft) keys() keys {
-	group := groupBy(&s.GroupBy, "Attributes. Each combination of their values is an SLO of its own.")
-	group.value = noted{group.value, "one SLO for each value"}
 	return keys{
-		at("name", single[slo.ID]{&s.ID, s.readOwnID, slo.ID.Name, &nameDoc}, "checkout", "The name, unique in the service.").
-			need("give it a short name such as `name: availability`"),
-		at("was", single[slo.ID]{&s.Was, s.readOwnID, slo.ID.Name, &nameDoc}, "purchase",
-			"The old name. The SLO keeps its counts over the rename."),
-		at("description", prose(&s.Description), "Orders are accepted", "Text for people, shown on the page."),
-		at("labels", ownLabels{s}, "{tier: gold}", "Further labels of `slo_info`.").or("those of the service"),
-		at("objective", noted{percentage(&s.Objective), "percent"}, "99.9", "The share of good events, exact to the decimal.").
-			need("set the objective in percent, such as `objective: 99.9`"),
-		windowKey(&s.Window),
-		at("budgeting", budgeting{&s.Budgeting}, "{timeslices: {slice: 1m, target: 95}}",
-			"How the budget is used: by events, or by slices of time.").or(string(slo.Occurrences)),
-		group,
+		at("name", ownID{s, &s.ID}).need("give it a short name such as `name: availability`"),
+		at("was", ownID{s, &s.Was}),
+		at("description", prose{&s.Description}),
+		at("labels", ownLabels{s}),
+		at("objective", noted{percentage{&s.Objective}, "percent"}).need("set the objective in percent, such as `objective: 99.9`"),
+		at("window", window{&s.Window}).orShown("30d"),
+		at("budgeting", budgeting{&s.Budgeting}).or(string(slo.Occurrences)),
+		at("group_by", noted{groupNames{to: &s.GroupBy}, "one SLO for each value"}),
 		maxGroups(&s.MaxGroups),
-		at("expect", custom{out: s.writeExpect, is: func() doc {
-			return listShape(eitherShape(textDoc, listShape(textDoc), doc{Kind: shape.Map, Of: &textDoc}))
-		}}, "[eu, us]", "Groups that exist before their first event: a value, a list or a mapping of values for each.").
-			requires("group_by"),
-		at("indicator", indicator{s}, `{latency: {threshold: 300ms}}`, "What is measured.").
-			need("add an indicator: " + anyIndicator),
-		at("caused_by", causes{s}, "[{slo: payments/availability}]",
-			"The SLOs whose faults this one suffers from. While one of them pages, this one does not."),
-		at("alerting", s.alerting(), "{min_events: 100}", "How alerts on the SLO differ from the usual ones.").or("the usual tiers"),
-		at("cost", s.cost(), "{per_bad: 12.50, currency: EUR}", "What violations cost."),
+		at("expect", expected{sloDraft: s}),
+		at("indicator", indicator{s}).need(needIndicator),
+		at("caused_by", causes{s}),
+		at("alerting", alerting{s}),
+		at("cost", cost{s}),
 	}
 }
 
@@ -72,13 +61,21 @@ func (s *sloDraft) read(ks keys, o *yamldoc.Object) {
 	s.ok = o.Errors() == before
 }
 
-func (s *sloDraft) readOwnID(v *yamldoc.Value) (slo.ID, bool) {
-	name, ok := readName(v)
-	if !ok {
-		return "", false
-	}
-	return slo.NewID(s.service, name), true
+// ownID is the ID of an SLO of the service, of which the name is written.
+type ownID struct {
+	*sloDraft
+	to *slo.ID
 }
+
+func (i ownID) read(v *yamldoc.Value) {
+	if name, ok := readName(v); ok {
+		*i.to = slo.NewID(i.service, name)
+	}
+}
+
+func (i ownID) write(*encoder) *yamlgen.Node { return textNode(i.to.Name()) }
+
+func (ownID) shape() shape.Shape { return nameDoc }
 
 // ownLabels are the labels of an SLO besides those of its service.
 type ownLabels struct{ *sloDraft }
@@ -100,31 +97,30 @@ func (l ownLabels) write(e *encoder) *yamlgen.Node {
 
 func (ownLabels) shape() shape.Shape { return labelsDoc }
 
-// windowKey is the key of a rolling or a calendar window.
-func windowKey(w *slo.Window) key {
-	return at("window", custom{
-		in: func(v *yamldoc.Value) {
-			if win, ok := readWindow(v); ok {
-				*w = win
-			}
-		},
-		out: func(e *encoder) *yamlgen.Node {
-			if w.Calendar == "" {
-				return yamlgen.Plain(slo.FormatDuration(w.Rolling))
-			}
-			return calendarKeys(w).write(e).Line()
-		},
-		is: func() doc {
-			return eitherShape(length{nil, minWindow, maxWindow}.shape(), calendarKeys(&slo.Window{}).shape())
-		},
-	}, "7d", "The rolling window, or a calendar window.").orShown("30d")
+// window is a rolling or a calendar window.
+type window struct{ *slo.Window }
+
+func (w window) read(v *yamldoc.Value) {
+	if x, ok := readWindow(v); ok {
+		*w.Window = x
+	}
+}
+
+func (w window) write(e *encoder) *yamlgen.Node {
+	if w.Calendar == "" {
+		return yamlgen.Plain(slo.FormatDuration(w.Rolling))
+	}
+	return calendarKeys(w.Window).write(e).Line()
+}
+
+func (window) shape() shape.Shape {
+	return eitherShape(length{nil, minWindow, maxWindow}.shape(), calendarKeys(&slo.Window{}).shape())
 }
 
 func calendarKeys(w *slo.Window) keys {
 	return keys{
-		at("calendar", word(&w.Calendar, calendarUnits), "month", "The unit after which the window starts again.").
-			need("want " + suggest.OneOf(calendarUnits)),
-		at("timezone", zone(&w.Location), "Europe/Berlin", "The time zone in which days begin.").need(needZone),
+		at("calendar", word[slo.CalendarUnit]{&w.Calendar, calendarUnits}).need("want " + suggest.OneOf(calendarUnits)),
+		at("timezone", zone(&w.Location)).need(needZone),
 	}
 }
 
@@ -243,19 +239,25 @@ func readGroup(v *yamldoc.Value, by []string) (slo.Group, bool) {
 	return g, true
 }
 
-func (s *sloDraft) writeExpect(*encoder) *yamlgen.Node {
-	var all []*yamlgen.Node
-	for _, g := range s.Expect {
-		if len(g) == 1 {
-			all = append(all, yamlgen.Text(g[0]))
-		} else {
-			all = append(all, yamlgen.Texts(g))
+// expected are groups that there are before their first event.
+type expected struct {
+	*sloDraft
+	unread
+}
+
+func (s expected) read(v *yamldoc.Value) { s.unread.read(v) }
+
+func (s expected) write(*encoder) *yamlgen.Node {
+	return lineOf(s.Expect, func(g *slo.Group) *yamlgen.Node {
+		if len(*g) == 1 {
+			return yamlgen.Text((*g)[0])
 		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return yamlgen.Line(yamlgen.List(all...))
+		return yamlgen.Texts(*g)
+	})
+}
+
+func (expected) shape() shape.Shape {
+	return listShape(eitherShape(textDoc, listShape(textDoc), doc{Kind: shape.Map, Of: &textDoc}))
 }
 
 // budgeting is how the budget is used.
@@ -283,11 +285,9 @@ func (b budgeting) slices() inside {
 	return inside{one: true, keys: func() keys {
 		return keys{
 			at(string(slo.Timeslices), b.method(slo.Timeslices, func() keys {
-				return keys{slice, at("target", percentage(&b.Target), "95", "The share of good events that a slice needs.").
-					need("set the good percentage that a slice needs, such as `target: 95`")}
-			}), "{slice: 1m, target: 95}", "The share of slices that meet the target."),
-			at(string(slo.RatioTimeslices), b.method(slo.RatioTimeslices, func() keys { return keys{slice} }),
-				"{slice: 1m}", "The mean of the slices' ratios."),
+				return keys{slice, at("target", percentage{&b.Target}).need("set the good percentage that a slice needs, such as `target: 95`")}
+			})),
+			at(string(slo.RatioTimeslices), b.method(slo.RatioTimeslices, func() keys { return keys{slice} })),
 		}
 	}, first: func(o *yamldoc.Object) bool {
 		switch {
@@ -325,7 +325,7 @@ func (b budgeting) shape() shape.Shape {
 
 // sliceKey is the key of the length of a slice of time, which must tile the clock's hours or be whole minutes.
 func sliceKey(name string, to *time.Duration) key {
-	return at(name, slice{length{to, minSlice, maxSlice}}, "1m", "The length of a slice, which divides an hour or is whole minutes.").
+	return at(name, slice{length{to, minSlice, maxSlice}}).
 		need("set the length of a slice, such as `" + name + ": 1m`")
 }
 

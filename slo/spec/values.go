@@ -42,29 +42,64 @@ func textual(to *string, from func(*yamldoc.Value) (string, bool), is *doc) valu
 	return single[string]{to, from, same, is}
 }
 
-func prose(to *string) value { return textual(to, (*yamldoc.Value).Text, &textDoc) }
+// laterText is a text that is read together with the keys beside it.
+type laterText struct {
+	unread
+	to *string
+	is *doc
+}
+
+func (t laterText) write(*encoder) *yamlgen.Node { return textNode(*t.to) }
+
+func (t laterText) shape() shape.Shape { return *t.is }
+
+// later is a value of a form of its own that is read together with the keys beside it.
+type later struct {
+	unread
+	out func(e *encoder) *yamlgen.Node
+	is  *doc
+}
+
+func (l later) write(e *encoder) *yamlgen.Node { return l.out(e) }
+
+func (l later) shape() shape.Shape { return *l.is }
+
+// prose is a text for people.
+type prose struct{ *string }
+
+func (p prose) read(v *yamldoc.Value) { *p.string, _ = v.Text() }
+
+func (p prose) write(*encoder) *yamlgen.Node { return textNode(*p.string) }
+
+func (prose) shape() shape.Shape { return textDoc }
 
 // unused is a text for readers of the file.
-func unused() value {
-	return custom{in: func(v *yamldoc.Value) { v.Text() }, is: func() doc { return textDoc }}
-}
+func unused() value { return prose{new(string)} }
 
-func percentage(to *slo.Objective) value {
-	return single[slo.Objective]{to, readObjective, slo.Objective.Percent, &percentDoc}
-}
+// percentage is a percentage that is exact to the decimal.
+type percentage struct{ *slo.Objective }
+
+func (p percentage) read(v *yamldoc.Value) { *p.Objective, _ = readObjective(v) }
+
+func (p percentage) write(*encoder) *yamlgen.Node { return yamlgen.Plain(p.Percent()) }
+
+func (percentage) shape() shape.Shape { return percentDoc }
 
 // word is one of some words.
-func word[T ~string](to *T, words []string) value {
-	return custom{
-		in: func(v *yamldoc.Value) {
-			if s, ok := v.Choice(words...); ok {
-				*to = T(s)
-			}
-		},
-		out: func(*encoder) *yamlgen.Node { return textNode(string(*to)) },
-		is:  func() doc { return wordsShape(words...) },
+type word[T ~string] struct {
+	to *T
+	of []string
+}
+
+func (w word[T]) read(v *yamldoc.Value) {
+	if s, ok := v.Choice(w.of...); ok {
+		*w.to = T(s)
 	}
 }
+
+func (w word[T]) write(*encoder) *yamlgen.Node { return textNode(string(*w.to)) }
+
+func (w word[T]) shape() shape.Shape { return wordsShape(w.of...) }
 
 // textNode is a text, nil if it is empty.
 func textNode(s string) *yamlgen.Node {
@@ -171,13 +206,30 @@ func (n number) write(*encoder) *yamlgen.Node {
 
 func (n number) shape() shape.Shape { return numberShape(decimalText(n.lo), decimalText(n.hi)) }
 
-// named are names with their places.
-func names(of *[]named, empty string) value {
-	return listOf(of, empty, func(i *yamldoc.Value) (named, bool) {
-		name, ok := readName(i)
-		return named{name, i.At()}, ok
-	}, func(_ *encoder, n *named) *yamlgen.Node { return yamlgen.Text(n.name) }, func() doc { return nameDoc })
+// names are those of a list. empty says what to do if there are none.
+func names(of *[]named, empty string) value { return nameList{of, empty} }
+
+type nameList struct {
+	of    *[]named
+	empty string
 }
+
+func (l nameList) read(v *yamldoc.Value) {
+	if v.IsList() && v.Len() == 0 {
+		v.Errorf(l.empty, "%s is empty", v.What)
+	}
+	eachItem(v, func(i *yamldoc.Value) {
+		if name, ok := readName(i); ok {
+			*l.of = append(*l.of, named{name, i.At()})
+		}
+	})
+}
+
+func (l nameList) write(*encoder) *yamlgen.Node {
+	return lineOf(*l.of, func(n *named) *yamlgen.Node { return yamlgen.Text(n.name) })
+}
+
+func (nameList) shape() shape.Shape { return listShape(nameDoc) }
 
 // namesOf are names that have no place, to be written.
 func namesOf(texts []string) (out []named) {
@@ -196,7 +248,7 @@ func justNames(of []named) (out []string) {
 
 // nameKey is the key of a name that is unique in the service.
 func nameKey(to *string, example string) key {
-	return at("name", textual(to, readName, &nameDoc), example, "The name, unique in the service.").
+	return at("name", textual(to, readName, &nameDoc)).
 		need("give it a short name such as `name: " + example + "`")
 }
 
@@ -234,26 +286,31 @@ func (m matchers) shape() shape.Shape { return matchersDoc }
 
 // textList writes a list of texts.
 func textList(texts []string) *yamlgen.Node {
-	if len(texts) == 0 {
-		return nil
-	}
-	return yamlgen.Line(yamlgen.List(yamlgen.Texts(texts).Content...))
+	return lineOf(texts, func(s *string) *yamlgen.Node { return yamlgen.Text(*s) })
 }
 
-// groupBy is the key of the attributes of groups. It is read by readGrouping.
-func groupBy(to *[]string, text string) key {
-	return at("group_by", custom{
-		out: func(*encoder) *yamlgen.Node { return textList(*to) },
-		is:  func() doc { return listShape(labelDoc) },
-	}, "[region]", text)
+// groupNames are the attributes of groups, and groupCount how many groups there may be. readGrouping reads both.
+type groupNames struct {
+	unread
+	to *[]string
 }
 
-// maxGroups is the key of the number of groups. It is read by readGrouping.
+func (g groupNames) write(*encoder) *yamlgen.Node { return textList(*g.to) }
+
+func (groupNames) shape() shape.Shape { return listShape(labelDoc) }
+
+type groupCount struct {
+	unread
+	whole[int]
+}
+
+func (g groupCount) read(v *yamldoc.Value) { g.unread.read(v) }
+
 func maxGroups(to *int) key {
-	most := whole[int]{to, 1, maxMaxGroups}
-	return at("max_groups", custom{out: most.write, is: most.shape}, "200",
-		"The number of groups. Further values share the group `__other__`.").requires("group_by").or(strconv.Itoa(DefaultMaxGroups))
+	return at("max_groups", groupCount{whole: whole[int]{to, 1, maxMaxGroups}}).or(defaultGroups)
 }
+
+var defaultGroups = strconv.Itoa(DefaultMaxGroups)
 
 const needZone = "add `timezone: UTC`, or the time zone in which days begin"
 

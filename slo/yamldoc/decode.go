@@ -194,7 +194,7 @@ func (d *Decoder) decodeStruct(v *Value, into reflect.Value) {
 		}
 	}
 	if o != nil {
-		o.restrict(keys)
+		o.Restrict(keys)
 	}
 }
 

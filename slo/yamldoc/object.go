@@ -123,12 +123,12 @@ func (v *Value) ObjectOr(old map[string]string, known ...string) *Object {
 			o.index[now] = i
 		}
 	}
-	o.restrict(known)
+	o.Restrict(known)
 	return o
 }
 
-// restrict reports the keys that are not known.
-func (o *Object) restrict(known []string) {
+// Restrict reports the keys that are not known.
+func (o *Object) Restrict(known []string) {
 	for i, k := range o.Keys {
 		if slices.Contains(known, k) {
 			continue
