@@ -13,44 +13,12 @@ import (
 
 // keysFile has what no type says about the settings: a text for each, and a default where it comes from the component.
 //
-//	PATH: TEXT
-//	default PATH: VALUE
-//	example PATH: VALUE
-//
-// A * at the beginning stands for anything, and as the second of three parts for one part.
-//
 //go:embed keys.txt
 var keysFile string
 
-// keyTexts are the lines of keysFile: a text by path, "default PATH" or "example PATH".
-var keyTexts = sync.OnceValue(func() map[string]string {
-	texts := map[string]string{}
-	for line := range strings.Lines(keysFile) {
-		if path, text, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && !strings.HasPrefix(path, "#") {
-			texts[path] = text
-		}
-	}
-	return texts
-})
+var keyTexts = sync.OnceValue(func() shape.Texts { return shape.ParseTexts(keysFile) })
 
-// keyText is the line of a path, or of a pattern that stands for several. kind is "", "default " or "example ".
-func keyText(kind, path string) string {
-	texts := keyTexts()
-	first, rest, _ := strings.Cut(path, ".")
-	_, last, _ := strings.Cut(rest, ".")
-	for _, pattern := range []string{path, first + ".*." + last} {
-		if text, ok := texts[kind+pattern]; ok {
-			return text
-		}
-	}
-	for rest != "" {
-		if text, ok := texts[kind+"*."+rest]; ok {
-			return text
-		}
-		_, rest, _ = strings.Cut(rest, ".")
-	}
-	return ""
-}
+func keyText(kind, path string) string { return keyTexts().Of(kind, path) }
 
 // Shape describes engine.yaml: its keys by the types and tags that read it, with the defaults of an empty file.
 func Shape() shape.Shape {
