@@ -57,18 +57,22 @@ func (ks keys) read(v *yamldoc.Value) *yamldoc.Object {
 	return o
 }
 
+func (ks keys) names() []string {
+	names := make([]string, len(ks))
+	for i := range ks {
+		names[i] = ks[i].name
+	}
+	return names
+}
+
 func (ks keys) open(v *yamldoc.Value) *yamldoc.Object {
 	o := v.Open()
 	if o == nil {
 		return nil
 	}
-	for _, name := range o.Keys {
+	for _, name := range o.Keys { // nearly always all are known, and their names are not needed
 		if !slices.ContainsFunc(ks, func(k key) bool { return k.name == name }) {
-			var known []string
-			for _, k := range ks {
-				known = append(known, k.name)
-			}
-			o.Restrict(known)
+			o.Restrict(ks.names())
 			break
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/slo/yamldoc/shape"
+	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
 // The versions of Sloth's two formats, the plain one and the Kubernetes resource.
@@ -97,50 +99,52 @@ func refusePlugins(o *yamldoc.Object, key string) {
 
 func (d *draft) readSlothSLO(v *yamldoc.Value, is slothDialect) {
 	call(v, "slo")
-	o := v.ObjectOr(is.other, "name", "description", "objective", "labels", "infoLabels", "sli", "alerting", "interval", "plugins")
+	s := newSLODraft(d.service, d.labels)
+	s.groupsKnown = true
+	ks := keys{
+		at("name", foreignID{s}).need("give it a short name such as `name: availability`"),
+		at("description", prose{&s.Description}),
+		at("objective", percentage{&s.Objective}).need("set the objective in percent, such as `objective: 99.9`"),
+		at("labels", ownLabels{s}),
+		at("infoLabels", ownLabels{s}),
+		at("sli", custom{in: func(v *yamldoc.Value) { s.readSlothSLI(v, is) }}).need("add an SLI: events or raw"),
+		at("alerting", custom{in: func(v *yamldoc.Value) { s.readSlothAlerting(v, is) }}),
+		at("interval", later{}),
+		at("plugins", later{}),
+	}
+	o := v.ObjectOr(is.other, ks.names()...)
 	if o == nil {
 		return
 	}
 	before := v.Errors()
-	s := &sloDraft{SLO: &slo.SLO{}, at: v.At(), groupsKnown: true}
-	if n := o.Need("name", "give it a short name such as `name: availability`"); n != nil {
-		if name, ok := readForeignName(n); ok {
-			s.ID, s.at = slo.NewID(d.service, name), n.At()
-		}
-	}
-	if t := o.Get("description"); t != nil {
-		s.Description, _ = t.Text()
-	}
-	if b := o.Need("objective", "set the objective in percent, such as `objective: 99.9`"); b != nil {
-		s.objectiveAt = b.At()
-		s.Objective, _ = readObjective(b)
-	}
-	s.Labels = maps.Clone(d.labels)
-	for _, key := range []string{"labels", "infoLabels"} {
-		if l := o.Get(key); l != nil {
-			own, _ := readInfoLabels(l)
-			s.Labels = merged(s.Labels, own)
-		}
-	}
+	ks.readFrom(o)
+	s.at, s.objectiveAt = placeOf(o, "name"), placeOf(o, "objective")
 	refusePlugins(o, "plugins")
 	if o.Has("interval") {
 		o.KeyWarnf("interval", "remove it", "%s: the generator sets the interval of rule groups, not the spec", o.What)
-	}
-	s.Window = slo.Window{Rolling: defaultWindow}
-	s.Budgeting = slo.Budgeting{Method: slo.Occurrences}
-	if in := o.Need("sli", "add an SLI: events or raw"); in != nil {
-		s.readSlothSLI(in, is)
-	}
-	if a := o.Get("alerting"); a != nil {
-		s.readSlothAlerting(a, is)
 	}
 	s.ok = v.Errors() == before
 	d.slos = append(d.slos, s)
 }
 
+// foreignID is the ID of an SLO of another format, whose name may hold more.
+type foreignID struct{ *sloDraft }
+
+func (i foreignID) read(v *yamldoc.Value) {
+	if name, ok := readForeignName(v); ok {
+		i.ID = slo.NewID(i.service, name)
+	}
+}
+
+func (i foreignID) write(e *encoder) *yamlgen.Node { return ownID{i.sloDraft, &i.ID}.write(e) }
+func (foreignID) shape() shape.Shape               { return nameDoc }
+
 // merged is a with b, which wins. It may change a.
 func merged(a, b map[string]string) map[string]string {
-	if len(a) == 0 {
+	switch {
+	case b == nil:
+		return a
+	case len(a) == 0:
 		return b
 	}
 	maps.Copy(a, b)
@@ -196,51 +200,38 @@ func (s *sloDraft) readSlothSLI(v *yamldoc.Value, is slothDialect) {
 }
 
 func (s *sloDraft) readSlothAlerting(v *yamldoc.Value, is slothDialect) {
-	o := v.ObjectOr(is.other, "name", "labels", "annotations", is.pageAlert, is.ticketAlert)
+	a := &s.Alerting
+	var labels, notes map[string]string
+	alertLabels := func(v *yamldoc.Value) map[string]string { return readAlertLabels(v, s.GroupBy) }
+	ks := keys{
+		at("name", textual(&a.Name, readAlertName, &textDoc)),
+		at("labels", labelSet{&labels, alertLabels}),
+		at("annotations", labelSet{&notes, readAnnotations}),
+		at(is.pageAlert, later{}), // those of Sloth's own examples are empty
+		at(is.ticketAlert, later{}),
+	}
+	o := v.ObjectOr(is.other, ks.names()...)
 	if o == nil {
 		return
 	}
-	a := &s.Alerting
-	if n := o.Get("name"); n != nil {
-		a.Name, _ = readAlertName(n)
-	}
-	var labels, notes map[string]string
-	if l := o.Get("labels"); l != nil {
-		labels = readAlertLabels(l, s.GroupBy)
-	}
-	if n := o.Get("annotations"); n != nil {
-		notes = readAnnotations(n)
-	}
-	for _, severity := range []struct {
-		key string
-		to  *slo.AlertSettings
-	}{{is.pageAlert, &a.Page}, {is.ticketAlert, &a.Ticket}} {
-		key, to := severity.key, severity.to
+	ks.readFrom(o)
+	for key, to := range map[string]*slo.AlertSettings{is.pageAlert: &a.Page, is.ticketAlert: &a.Ticket} {
 		to.Labels, to.Annotations = maps.Clone(labels), maps.Clone(notes)
 		in := o.Field(key)
 		if in == nil || in.IsNull() {
-			continue // Sloth's own examples leave it empty
-		}
-		own := in.Object("disable", "labels", "annotations", "for")
-		if own == nil {
 			continue
 		}
-		if b := own.Get("disable"); b != nil {
-			to.Disabled = b.Bool()
+		var own slo.AlertSettings
+		x := (keys{
+			at("disable", truth{to: &to.Disabled}),
+			at("labels", labelSet{&own.Labels, alertLabels}),
+			at("annotations", labelSet{&own.Annotations, readAnnotations}),
+			at("for", length{&to.For, 0, day}),
+		}).read(in)
+		if word, ok := own.Labels["disable"]; ok {
+			x.Get("labels").Warnf("write `disable: "+word+"` beside labels", "%s: disable is read as a label", key)
 		}
-		if f := own.Get("for"); f != nil {
-			to.For, _ = readDuration(f, 0, day)
-		}
-		if l := own.Get("labels"); l != nil {
-			set := readAlertLabels(l, s.GroupBy)
-			if x, ok := set["disable"]; ok {
-				l.Warnf("write `disable: "+x+"` beside labels", "%s: disable is read as a label", key)
-			}
-			to.Labels = merged(to.Labels, set)
-		}
-		if n := own.Get("annotations"); n != nil {
-			to.Annotations = merged(to.Annotations, readAnnotations(n))
-		}
+		to.Labels, to.Annotations = merged(to.Labels, own.Labels), merged(to.Annotations, own.Annotations)
 	}
 	// Who wants no alert wants none of missing data either.
 	a.NoData.Disabled = a.Page.Disabled && a.Ticket.Disabled

@@ -52,8 +52,7 @@ func (s alerting) read(v *yamldoc.Value) {
 }
 
 func (s alerting) write(e *encoder) *yamlgen.Node { return someLine(s.keys().write(e)) }
-
-func (s alerting) shape() shape.Shape { return s.keys().shape() }
+func (s alerting) shape() shape.Shape             { return s.keys().shape() }
 
 // settings are what may be said of one kind of alert.
 type settings struct {
@@ -73,11 +72,9 @@ func (s settings) common() keys {
 	}
 }
 
-func (s settings) read(v *yamldoc.Value) { s.keys().read(v) }
-
+func (s settings) read(v *yamldoc.Value)          { s.keys().read(v) }
 func (s settings) write(e *encoder) *yamlgen.Node { return someLine(s.keys().write(e)) }
-
-func (s settings) shape() shape.Shape { return s.keys().shape() }
+func (s settings) shape() shape.Shape             { return s.keys().shape() }
 
 // Bounds of false_pages.
 const minFalsePages, maxFalsePages = 0.001, 365

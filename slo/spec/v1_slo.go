@@ -74,8 +74,7 @@ func (i ownID) read(v *yamldoc.Value) {
 }
 
 func (i ownID) write(*encoder) *yamlgen.Node { return textNode(i.to.Name()) }
-
-func (ownID) shape() shape.Shape { return nameDoc }
+func (ownID) shape() shape.Shape             { return nameDoc }
 
 // ownLabels are the labels of an SLO besides those of its service.
 type ownLabels struct{ *sloDraft }

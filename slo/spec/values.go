@@ -50,8 +50,7 @@ type laterText struct {
 }
 
 func (t laterText) write(*encoder) *yamlgen.Node { return textNode(*t.to) }
-
-func (t laterText) shape() shape.Shape { return *t.is }
+func (t laterText) shape() shape.Shape           { return *t.is }
 
 // later is a value of a form of its own that is read together with the keys beside it.
 type later struct {
@@ -61,17 +60,14 @@ type later struct {
 }
 
 func (l later) write(e *encoder) *yamlgen.Node { return l.out(e) }
-
-func (l later) shape() shape.Shape { return *l.is }
+func (l later) shape() shape.Shape             { return *l.is }
 
 // prose is a text for people.
 type prose struct{ *string }
 
-func (p prose) read(v *yamldoc.Value) { *p.string, _ = v.Text() }
-
+func (p prose) read(v *yamldoc.Value)        { *p.string, _ = v.Text() }
 func (p prose) write(*encoder) *yamlgen.Node { return textNode(*p.string) }
-
-func (prose) shape() shape.Shape { return textDoc }
+func (prose) shape() shape.Shape             { return textDoc }
 
 // unused is a text for readers of the file.
 func unused() value { return prose{new(string)} }
@@ -79,11 +75,9 @@ func unused() value { return prose{new(string)} }
 // percentage is a percentage that is exact to the decimal.
 type percentage struct{ *slo.Objective }
 
-func (p percentage) read(v *yamldoc.Value) { *p.Objective, _ = readObjective(v) }
-
+func (p percentage) read(v *yamldoc.Value)        { *p.Objective, _ = readObjective(v) }
 func (p percentage) write(*encoder) *yamlgen.Node { return yamlgen.Plain(p.Percent()) }
-
-func (percentage) shape() shape.Shape { return percentDoc }
+func (percentage) shape() shape.Shape             { return percentDoc }
 
 // word is one of some words.
 type word[T ~string] struct {
@@ -98,8 +92,7 @@ func (w word[T]) read(v *yamldoc.Value) {
 }
 
 func (w word[T]) write(*encoder) *yamlgen.Node { return textNode(string(*w.to)) }
-
-func (w word[T]) shape() shape.Shape { return wordsShape(w.of...) }
+func (w word[T]) shape() shape.Shape           { return wordsShape(w.of...) }
 
 // textNode is a text, nil if it is empty.
 func textNode(s string) *yamlgen.Node {
@@ -129,11 +122,9 @@ type labelSet struct {
 	from func(v *yamldoc.Value) map[string]string
 }
 
-func (l labelSet) read(v *yamldoc.Value) { *l.to = l.from(v) }
-
+func (l labelSet) read(v *yamldoc.Value)        { *l.to = l.from(v) }
 func (l labelSet) write(*encoder) *yamlgen.Node { return labelsNode(*l.to) }
-
-func (l labelSet) shape() shape.Shape { return labelsDoc }
+func (l labelSet) shape() shape.Shape           { return labelsDoc }
 
 // labelsNode is a mapping of texts, nil if there are none.
 func labelsNode(set map[string]string) *yamlgen.Node {
@@ -296,8 +287,7 @@ type groupNames struct {
 }
 
 func (g groupNames) write(*encoder) *yamlgen.Node { return textList(*g.to) }
-
-func (groupNames) shape() shape.Shape { return listShape(labelDoc) }
+func (groupNames) shape() shape.Shape             { return listShape(labelDoc) }
 
 type groupCount struct {
 	unread
