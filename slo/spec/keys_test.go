@@ -17,7 +17,7 @@ import (
 	"github.com/sloengine/sloengine/slo/yamldoc/shape/shapetest"
 )
 
-// These tests hold the description of the format, which makes the reference and the JSON Schema, to the readers.
+// These tests hold the description of the format, which makes the reference and the JSON Schema, to what is read.
 
 // A place is a mapping of the description with what surrounds it.
 type place struct {
@@ -206,7 +206,7 @@ func load(text string) (*Spec, yamldoc.Problems) {
 	return Load([]File{{Name: "spec.yaml", Data: []byte(text)}})
 }
 
-// Each mapping has the keys of its reader, and the other way round: the reader names them when it meets an unknown one.
+// Each mapping has the keys of its reader, which names them when it meets an unknown one.
 func TestKeysAreThoseOfTheReaders(t *testing.T) {
 	for _, p := range places(t) {
 		var want []string
