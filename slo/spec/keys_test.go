@@ -265,6 +265,21 @@ func TestKeysTellTheTruth(t *testing.T) {
 	}
 }
 
+// No text, example or rule of keys.txt is for a key that is not there.
+func TestKeysFileIsUsed(t *testing.T) {
+	used := map[string]bool{}
+	for _, p := range places(t) {
+		for _, k := range p.Keys {
+			for _, text := range []string{k.Text, k.Example, k.Default, strings.Join(k.Not, " "), strings.Join(k.Needs, " ")} {
+				used[text] = true
+			}
+		}
+	}
+	for path, text := range shape.ParseTexts(keysFile) {
+		require.True(t, used[text], "keys.txt: no key uses %q", path)
+	}
+}
+
 // literal reports whether a default is a value, and not what it is taken from.
 func literal(k *shape.Key) bool {
 	return k.Default != "" && !strings.Contains(k.Default, " ") && k.Default != "once" && k.Default != "always"

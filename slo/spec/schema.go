@@ -107,7 +107,7 @@ func (ks keys) write(e *encoder) *yamlgen.Map {
 func (ks keys) shape() shape.Shape {
 	s := shape.Shape{Kind: shape.Mapping}
 	for _, k := range ks {
-		s.Keys = append(s.Keys, shape.Key{Name: k.name, Required: k.hint != "", Default: k.preset, Shape: k.value.shape()})
+		s.Keys = append(s.Keys, shape.Key{Name: k.name, Required: k.hint != "", Default: k.preset, Shape: k.shape()})
 	}
 	return s
 }

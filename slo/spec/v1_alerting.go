@@ -34,7 +34,7 @@ func (s alerting) keys() keys {
 		at("page", settings{s.sloDraft, &a.Page}),
 		at("ticket", settings{s.sloDraft, &a.Ticket}),
 		at("no_data", settings{s.sloDraft, &a.NoData}),
-		at("exhausted_soon", soon{s.sloDraft}),
+		at("exhausted_soon", soon(s)),
 	}
 }
 
