@@ -69,22 +69,8 @@ func (p *openSpec) readIndicator(s *sloDraft, in *openObject, objective *yamldoc
 
 func (p *openSpec) readThreshold(s *sloDraft, v *yamldoc.Value, objective *yamldoc.Object) {
 	q, ok := p.metric(v)
-	op, x := slo.Comparison(""), 0.0
-	if w := objective.Need("op", "set the comparison that makes a value good: lte, lt, gte or gt"); w != nil {
-		word, good := w.Choice(comparisonWords...)
-		op, ok = comparisons[word], ok && good
-	} else {
-		ok = false
-	}
-	if w := objective.Need("value", "set the value that the metric is compared with"); w != nil {
-		f, good := w.Float()
-		x, ok = f, ok && good
-	} else {
-		ok = false
-	}
-	if ok {
-		s.readThresholdQuery(q, op, x)
-	}
+	s.readCompared(objective, q, ok, "set the comparison that makes a value good: lte, lt, gte or gt",
+		"set the value that the metric is compared with")
 }
 
 func (p *openSpec) readRatio(s *sloDraft, v *yamldoc.Value) {

@@ -397,21 +397,20 @@ func (s *sloDraft) readPromThreshold(o *yamldoc.Object) {
 	if v := o.Need("query", "add the query whose samples are compared"); v != nil {
 		q, ok = readQuery(v)
 	}
-	var op slo.Comparison
-	if v := o.Need("op", "set the comparison that makes a sample good: lt, lte, gt or gte"); v != nil {
-		word, good := v.Choice(comparisonWords...)
-		op, ok = comparisons[word], ok && good
-	} else {
-		ok = false
+	s.readCompared(o, q, ok, "set the comparison that makes a sample good: lt, lte, gt or gte",
+		"set the value that samples are compared with")
+}
+
+// readCompared reads what the samples of a query, if it is ok, are compared with.
+func (s *sloDraft) readCompared(o *yamldoc.Object, q *promQuery, ok bool, needOp, needValue string) {
+	word, x, known := "", 0.0, false
+	if v := o.Need("op", needOp); v != nil {
+		word, _ = v.Choice(comparisonWords...)
 	}
-	x := 0.0
-	if v := o.Need("value", "set the value that samples are compared with"); v != nil {
-		f, good := v.Float()
-		x, ok = f, ok && good
-	} else {
-		ok = false
+	if v := o.Need("value", needValue); v != nil {
+		x, known = v.Float()
 	}
-	if ok {
-		s.readThresholdQuery(q, op, x)
+	if ok && word != "" && known {
+		s.readThresholdQuery(q, comparisons[word], x)
 	}
 }
