@@ -195,7 +195,7 @@ func (b *Breaker) count(success bool) {
 	}
 }
 
-// forget begins to count anew.
+// forget begins to count again.
 func (b *Breaker) forget() {
 	b.row, b.rate = 0, window{began: time.Now(), width: b.o.Rate.Window / slots}
 }
