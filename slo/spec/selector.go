@@ -104,19 +104,19 @@ func parseErrors(v *yamldoc.Value, err error, hint string) {
 
 // possible reports matchers that no event of the service can fit.
 func possible(v *yamldoc.Value, text string, m *labels.Matcher, service string) bool {
-	at := v.Inside(matcherOffset(text, m))
+	at := func() Position { return v.Inside(matcherOffset(text, m)) } // nearly always all is well
 	if why := reservedAttribute(m.Name); why != "" {
-		v.ErrorfAt(at, "rename the attribute", "%s: no event has the attribute %q, it is %s", v.What, yamldoc.Clip(m.Name), why)
+		v.ErrorfAt(at(), "rename the attribute", "%s: no event has the attribute %q, it is %s", v.What, yamldoc.Clip(m.Name), why)
 		return false
 	}
 	if !attributePattern.MatchString(m.Name) {
-		v.ErrorfAt(at, "use letters, digits, dots, dashes and underscores, beginning with a letter or underscore", "%s: no event has the attribute %q", v.What, yamldoc.Clip(m.Name))
+		v.ErrorfAt(at(), "use letters, digits, dots, dashes and underscores, beginning with a letter or underscore", "%s: no event has the attribute %q", v.What, yamldoc.Clip(m.Name))
 		return false
 	}
 	switch m.Name {
 	case "service":
 		if service != "" && !m.Matches(service) {
-			v.ErrorfAt(at, "remove it: the service of the file is implied", "%s: %s never matches, the service is %q", v.What, yamldoc.Printable(m.String()), service)
+			v.ErrorfAt(at(), "remove it: the service of the file is implied", "%s: %s never matches, the service is %q", v.What, yamldoc.Printable(m.String()), service)
 			return false
 		}
 	case "outcome":
@@ -127,12 +127,12 @@ func possible(v *yamldoc.Value, text string, m *labels.Matcher, service string) 
 			} else if o := suggest.DidYouMean(m.Value, []string{"success", "failure"}); o != "" {
 				hint = o
 			}
-			v.ErrorfAt(at, hint, "%s: %s never matches", v.What, yamldoc.Printable(m.String()))
+			v.ErrorfAt(at(), hint, "%s: %s never matches", v.What, yamldoc.Printable(m.String()))
 			return false
 		}
 	case "type":
 		if m.Type == labels.MatchEqual && m.Value == "" {
-			v.ErrorfAt(at, "every event has a type", "%s: type=\"\" never matches", v.What)
+			v.ErrorfAt(at(), "every event has a type", "%s: type=\"\" never matches", v.What)
 			return false
 		}
 	}
