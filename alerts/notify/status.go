@@ -102,7 +102,8 @@ func (h *Health) succeeded(took time.Duration) {
 func (h *Health) Idle() {
 	if f, log := h.failure.Recovered(); log {
 		h.metrics.failing.Set(0)
-		h.log.Info(h.kind+" did not accept alerts, and none is left", "failed_for", h.failure.Now().Sub(f.Since).Round(time.Millisecond))
+		h.log.Info(h.kind+" did not accept alerts, and none is left",
+			"failed_for", h.failure.Now().Sub(f.Since).Round(time.Millisecond))
 	}
 }
 

@@ -95,7 +95,8 @@ func New(o Options) (*Watcher, error) {
 	w := &Watcher{opt: o, parser: parser.NewParser(parser.Options{})}
 	w.failing = health.Log{
 		Tracker: health.Tracker{Now: func() time.Time { return w.last }, Cause: error.Error}, Logger: o.Logger,
-		Broken: "evaluating the alerts on the engine failed, they keep their states", Works: "alerts on the engine are evaluated again",
+		Broken: "evaluating the alerts on the engine failed, they keep their states",
+		Works:  "alerts on the engine are evaluated again",
 	}
 	w.engine = promql.NewEngine(promql.EngineOpts{
 		Logger: o.Logger, MaxSamples: maxSamples, Timeout: queryTimeout, LookbackDelta: lookback, Parser: w.parser,

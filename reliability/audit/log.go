@@ -97,7 +97,8 @@ func Open(o Options) (*Log, error) {
 	}
 	l := &Log{o: o, entries: metric.AuditEntries.Counter(o.Set), failures: metric.AuditFailures.Counter(o.Set)}
 	l.failing = health.Log{
-		Logger: o.Logger, Broken: "audit log cannot be written, entries wait in memory", Works: "audit log is written again",
+		Logger: o.Logger, Broken: "audit log cannot be written, entries wait in memory",
+		Works: "audit log is written again",
 	}
 	metric.AuditPending.Read(o.Set, func() float64 {
 		l.mu.Lock()

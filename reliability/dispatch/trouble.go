@@ -68,7 +68,8 @@ func (l *lane) failed(kind string, err error) {
 	f, log := l.troubles[kind].Failed(err)
 	l.m.failing[kind].Set(1)
 	if log {
-		l.log.Warn("sink failing", "what", kind, "cause", err.Error(), "since", f.Since.UTC().Format(time.RFC3339), "failures", f.Count)
+		l.log.Warn("sink failing", "what", kind, "cause", err.Error(),
+			"since", f.Since.UTC().Format(time.RFC3339), "failures", f.Count)
 	}
 }
 

@@ -28,8 +28,8 @@ type StateFile[T any] struct {
 	Logger  *slog.Logger
 }
 
-// CheckVersion refuses a file of a format above Newest with an error that wraps [ErrNewer]. Nothing else is an error here:
-// Load finds out whether the file is missing or damaged.
+// CheckVersion refuses a file of a format above Newest with an error that wraps [ErrNewer]. Nothing else is an error
+// here: Load finds out whether the file is missing or damaged.
 func (s *StateFile[T]) CheckVersion() error {
 	if _, _, err := s.read(); errors.Is(err, ErrNewer) {
 		return err
@@ -41,13 +41,14 @@ func (s *StateFile[T]) read() (data []byte, version int, err error) {
 	data, err = readAll(s.Files, s.Name, MaxStateBytes)
 	var head struct{ Version int }
 	if _ = json.Unmarshal(data, &head); head.Version > s.Newest {
-		err = fmt.Errorf("%s: %s has format %d, and this program reads formats up to %d: %w", s.What, s.Name, head.Version, s.Newest, ErrNewer)
+		err = fmt.Errorf("%s: %s has format %d, and this program reads formats up to %d: %w",
+			s.What, s.Name, head.Version, s.Newest, ErrNewer)
 	}
 	return data, head.Version, err
 }
 
-// Load reads the file. A missing one is the zero T, and so is a damaged one, which is moved aside and logged. check, which
-// may be nil, completes T or says what is damaged.
+// Load reads the file. A missing one is the zero T, and so is a damaged one, which is moved aside and logged. check,
+// which may be nil, completes T or says what is damaged.
 //
 // The error is that of [StateFile.CheckVersion], or that there was no file descriptor, which proves no damage.
 func (s *StateFile[T]) Load(check func(*T) error) (v T, err error) {

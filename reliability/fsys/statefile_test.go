@@ -39,7 +39,9 @@ func TestStateFile(t *testing.T) {
 	require.Equal(t, numbers{3, []int{1, 2, 3}}, v)
 	require.Empty(t, log.String())
 
-	for _, text := range []string{"", "{", `{"version":1}`, `{"version":2,"all":[1]}{}`, `{"version":3,"all":[7,"x"]}`, `{"version":2,"all":[7]}`} {
+	for _, text := range []string{
+		"", "{", `{"version":1}`, `{"version":2,"all":[1]}{}`, `{"version":3,"all":[7,"x"]}`, `{"version":2,"all":[7]}`,
+	} {
 		require.NoError(t, m.WriteFile(s.Name, []byte(text)))
 		v, err = s.Load(func(*numbers) error { return errors.New("they do not add up") })
 		require.NoError(t, err, text)
@@ -48,7 +50,8 @@ func TestStateFile(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, text, string(kept))
 	}
-	require.Contains(t, log.String(), `msg="numbers are unreadable" file=/numbers.json kept=/numbers.json.broken err="they do not add up"`)
+	require.Contains(t, log.String(),
+		`msg="numbers are unreadable" file=/numbers.json kept=/numbers.json.broken err="they do not add up"`)
 
 	require.NoError(t, m.WriteFile(s.Name, []byte(`{"version":2,"more":1}`)))
 	_, err = s.Load(nil)

@@ -131,7 +131,8 @@ func (l *Log) Note(err error, more ...any) {
 			return
 		}
 		if f, log := l.Recovered(); log {
-			l.Logger.Info(l.Works, append(more, "failed_for", l.now().Sub(f.Since).Round(time.Millisecond), "failures", f.Count)...)
+			lasted := l.now().Sub(f.Since).Round(time.Millisecond)
+			l.Logger.Info(l.Works, append(more, "failed_for", lasted, "failures", f.Count)...)
 		}
 		return
 	}

@@ -33,7 +33,8 @@ func TestAFailureIsLoggedOnceAndSoIsItsEnd(t *testing.T) {
 		l.Note(nil, "file", "f")
 		require.False(t, l.Failing())
 		require.Zero(t, l.Failure())
-		require.Regexp(t, `^\S+ level=ERROR msg="no save" file=f err="disk full"\n\S+ level=INFO msg="saved again" file=f failed_for=3s failures=3\n$`, out.String())
+		require.Regexp(t, `^\S+ level=ERROR msg="no save" file=f err="disk full"\n`+
+			`\S+ level=INFO msg="saved again" file=f failed_for=3s failures=3\n$`, out.String())
 	})
 }
 

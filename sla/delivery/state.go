@@ -47,7 +47,8 @@ func CheckVersion(name string) error {
 // newStateFile is the file of that name. It is read when the first report may be due.
 func newStateFile(o *Options) fsys.StateFile[stateFile] {
 	return fsys.StateFile[stateFile]{
-		Files: o.Files, Name: o.File, What: "state of reports", Damaged: "state of reports is unreadable, sending none that were due before now",
-		Newest: StateVersion, Logger: o.Logger,
+		Files: o.Files, Name: o.File, What: "state of reports",
+		Damaged: "state of reports is unreadable, sending none that were due before now",
+		Newest:  StateVersion, Logger: o.Logger,
 	}
 }

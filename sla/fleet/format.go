@@ -86,7 +86,9 @@ func Encode(a *Answer) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s.Traffic)))
 	for i := range s.Traffic {
 		t := &s.Traffic[i]
-		b = binread.AppendText(binread.AppendText(binread.AppendText(binread.AppendText(b, t.Service), t.Type), t.Outcome), t.Severity)
+		for _, text := range []string{t.Service, t.Type, t.Outcome, t.Severity} {
+			b = binread.AppendText(b, text)
+		}
 		b = binread.AppendTexts(b, t.Dimensions)
 		b = appendTime(binary.AppendUvarint(b, t.Count), t.LastEvent)
 	}

@@ -34,8 +34,9 @@ func (k *Keeper) restore() error {
 		return nil
 	}
 	k.file = fsys.StateFile[file]{
-		Files: k.opt.Files, Name: k.opt.File, What: "score of forecasts", Damaged: "score of forecasts is unreadable, starting without it",
-		Newest: FileVersion, Logger: k.opt.Logger,
+		Files: k.opt.Files, Name: k.opt.File, What: "score of forecasts",
+		Damaged: "score of forecasts is unreadable, starting without it",
+		Newest:  FileVersion, Logger: k.opt.Logger,
 	}
 	f, err := k.file.Load(nil)
 	if err != nil {

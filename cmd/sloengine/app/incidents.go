@@ -86,7 +86,8 @@ func (n *incidents) observe() {
 // run reconciles after every tick until ctx ends. What could not be written is derived again at the next tick.
 func (n *incidents) run(ctx context.Context) error {
 	writing := health.Log{
-		Logger: n.log, Broken: "incidents are not up to date, retrying with every evaluation", Works: "incidents are up to date again",
+		Logger: n.log, Broken: "incidents are not up to date, retrying with every evaluation",
+		Works: "incidents are up to date again",
 	}
 	for {
 		select {

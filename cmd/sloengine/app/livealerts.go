@@ -107,8 +107,9 @@ func newLiveAlerts(dir, address string, c *config.Config, in *spec.Spec, inciden
 		machine: m, notifier: n, receivers: d, address: address, log: log, saving: make(chan struct{}, 1),
 	}
 	l.file = fsys.StateFile[json.RawMessage]{
-		Name: filepath.Join(dir, AlertsFile), What: "alert states", Damaged: "alert states are unreadable, starting without them",
-		Files: fsys.OS(), Oldest: 1, Newest: state.SnapshotVersion, Logger: log,
+		Name: filepath.Join(dir, AlertsFile), What: "alert states",
+		Damaged: "alert states are unreadable, starting without them",
+		Files:   fsys.OS(), Oldest: 1, Newest: state.SnapshotVersion, Logger: log,
 	}
 	began := time.Now().Unix()
 	l.watcher, err = own.New(own.Options{

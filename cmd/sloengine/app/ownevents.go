@@ -108,7 +108,8 @@ func (o *ownEvents) send(ctx context.Context) error {
 	defer tick.Stop()
 	storing := health.Log{
 		Logger: o.log, Level: slog.LevelWarn,
-		Broken: "storing events about the engine failed, retrying", Works: "storing events about the engine succeeds again",
+		Broken: "storing events about the engine failed, retrying",
+		Works:  "storing events about the engine succeeds again",
 	}
 	for batch := 1; ; batch++ {
 		if o.specs.InForce().Catalog.Lookup([]byte(ownService), nil) == event.UnknownService {

@@ -66,7 +66,8 @@ func (p *Parking) Evict(ctx context.Context) error {
 	tick := time.NewTicker(evictEvery)
 	defer tick.Stop()
 	evicting := health.Log{
-		Logger: p.log, Broken: "evicting parked generations failed, retrying", Works: "evicting parked generations succeeds again",
+		Logger: p.log, Broken: "evicting parked generations failed, retrying",
+		Works: "evicting parked generations succeeds again",
 	}
 	for {
 		err := p.evictOnce(ctx)
