@@ -261,6 +261,26 @@ func TestImportDirection(t *testing.T) {
 	}
 }
 
+// maxFiles is how many files without tests a package has at most. The larger ones are named with their number, which only
+// goes down.
+const maxFiles = 25
+
+var largePackages = map[string]int{"cmd/sloengine/app": 38, "slo/fold": 32, "ingest/engine": 26}
+
+func TestPackagesHaveFewFiles(t *testing.T) {
+	files := map[string]int{}
+	eachGoFile(t, func(_, rel string) {
+		if !strings.HasSuffix(rel, "_test.go") {
+			files[path.Dir(rel)]++
+		}
+	})
+	for pkg, n := range files {
+		if most, large := largePackages[pkg]; large && n != most || !large && n > maxFiles {
+			t.Errorf("%s has %d files, and %d are allowed", pkg, n, max(most, maxFiles))
+		}
+	}
+}
+
 // notCode are the folders whose Go files are none of the project's.
 var notCode = []string{"testdata", "zz", "data", "bin"}
 
