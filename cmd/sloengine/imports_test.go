@@ -21,7 +21,7 @@ const module = "github.com/sloengine/sloengine/"
 // metricPackage is a leaf that every package may import, so that a metric is named in one place.
 const metricPackage = "reliability/metric"
 
-// mayImport is the table of docs/architecture.md: the packages of this module that each package may import. A pattern
+// mayImport are the packages of this module that each package may import. A pattern
 // ends in /* for every package below. "all" is for cmd only. Test files may also import testsMayImport.
 var mayImport = map[string][]string{
 	"slo":                          {},
@@ -222,7 +222,7 @@ func TestImportDirection(t *testing.T) {
 		pkg := path.Dir(rel)
 		allowed, known := mayImport[pkg]
 		if !known {
-			t.Errorf("%s: package %q is not in the table of docs/architecture.md", rel, pkg)
+			t.Errorf("%s: package %q is not in the table", rel, pkg)
 			return
 		}
 		if used[pkg] == nil {
