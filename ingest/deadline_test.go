@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -84,4 +85,25 @@ func TestDeadlineForTheCommitter(t *testing.T) {
 			require.Equal(t, tt.want, got)
 		})
 	}
+}
+
+// TestNobodyWaitsToDecode: a request that waits for others to be decoded ends at its deadline and when its sender has
+// gone, and nothing of it is stored.
+func TestNobodyWaitsToDecode(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *HandlerOptions) { o.Decoders, o.Now, o.Deadline = 1, time.Now, 0 })
+	r.handler.decoding <- struct{}{}
+	w := r.post("", line("a"), headers{deadline.Header: deadline.Format(time.Now().Add(50 * time.Millisecond))})
+	require.Equal(t, http.StatusGatewayTimeout, w.Code, w.Body)
+	require.Contains(t, w.Body.String(), "X-Request-Deadline passed before the body was decoded")
+
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	req := httptest.NewRequestWithContext(gone, http.MethodPost, EventsPath, strings.NewReader(line("b")))
+	req.Header.Set("Content-Type", "application/json")
+	w = httptest.NewRecorder()
+	r.engine.ServeHTTP(w, req)
+	require.Equal(t, statusClientGone, w.Code, w.Body)
+	require.Zero(t, r.events)
+	require.Len(t, r.handler.decoding, 1, "only the place that the test has taken")
 }

@@ -86,6 +86,10 @@ func (s *requestState) checkDeadline(when string) *refusal {
 	if s.deadline.IsZero() || s.h.o.Now().Before(s.deadline) {
 		return nil
 	}
+	return s.expired(when)
+}
+
+func (s *requestState) expired(when string) *refusal {
 	s.h.o.Metrics.expired.Expired()
 	return &refusal{status: http.StatusGatewayTimeout, code: problemDeadlinePassed,
 		detail: s.whose() + " passed " + when}
@@ -153,11 +157,36 @@ func tooLarge(detail string) *refusal {
 	return &refusal{status: http.StatusRequestEntityTooLarge, code: problemTooLarge, detail: detail, closeConn: true}
 }
 
+// mayDecode waits until the body may be decoded, as long as somebody waits for the answer.
+func (h *Handler) mayDecode(req *http.Request, s *requestState) *refusal {
+	select {
+	case h.decoding <- struct{}{}:
+		return nil
+	default:
+	}
+	var late <-chan time.Time
+	if !s.deadline.IsZero() {
+		timer := time.NewTimer(s.deadline.Sub(h.o.Now()))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case h.decoding <- struct{}{}:
+		return nil
+	case <-late:
+		return s.expired("before the body was decoded")
+	case <-req.Context().Done():
+		return clientGone()
+	}
+}
+
 // decode unpacks and parses the body. Only so many bodies at a time: parsing
 // is work for the processor, and needs several times the memory of the body.
 // binary is the envelope of a CloudEvent whose data the body is; nil: the format says what it is.
 func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, format event.Format, binary *event.Envelope) *refusal {
-	h.decoding <- struct{}{}
+	if r := h.mayDecode(req, s); r != nil {
+		return r
+	}
 	defer func() { <-h.decoding }()
 
 	data := s.raw.data

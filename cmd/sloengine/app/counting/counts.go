@@ -3,7 +3,6 @@ package counting
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -132,8 +131,12 @@ func (c *Counts) logRoom(before, now *fold.Stats) {
 // added calls begin for what is only in now, and end for what is only in before.
 func added[T any](before, now []T, id func(T) string, begin, end func(T)) {
 	each := func(list, other []T, do func(T)) {
+		known := make(map[string]bool, len(other))
+		for _, x := range other {
+			known[id(x)] = true
+		}
 		for _, x := range list {
-			if !slices.ContainsFunc(other, func(y T) bool { return id(x) == id(y) }) {
+			if !known[id(x)] {
 				do(x)
 			}
 		}
