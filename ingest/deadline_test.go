@@ -87,9 +87,9 @@ func TestDeadlineForTheCommitter(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsToDecode: a request that waits for others to be decoded ends at its deadline and when its sender has
+// TestWaitToDecodeEnds: a request that waits for others to be decoded ends at its deadline and when its sender has
 // gone, and nothing of it is stored.
-func TestNobodyWaitsToDecode(t *testing.T) {
+func TestWaitToDecodeEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *HandlerOptions) { o.Decoders, o.Now, o.Deadline = 1, time.Now, 0 })
 	r.handler.decoding <- struct{}{}

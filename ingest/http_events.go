@@ -157,7 +157,7 @@ func tooLarge(detail string) *refusal {
 	return &refusal{status: http.StatusRequestEntityTooLarge, code: problemTooLarge, detail: detail, closeConn: true}
 }
 
-// mayDecode waits until the body may be decoded, as long as somebody waits for the answer.
+// mayDecode waits until the body may be decoded, until its deadline, or until the sender has gone.
 func (h *Handler) mayDecode(req *http.Request, s *requestState) *refusal {
 	select {
 	case h.decoding <- struct{}{}:
