@@ -118,7 +118,7 @@ reports:
 	data, err := os.ReadFile(state)
 	require.NoError(t, err)
 	earlier := now.AddDate(0, -1, 0).UTC().Format(time.RFC3339)
-	data = regexp.MustCompile(`("weekly/[^{]*\{\s*"since": )"[^"]*"`).ReplaceAll(data, []byte(`${1}"`+earlier+`"`))
+	data = regexp.MustCompile(`("weekly/[^{]*\{\s*"since":\s*)"[^"]*"`).ReplaceAll(data, []byte(`${1}"`+earlier+`"`))
 	require.NoError(t, os.WriteFile(state, data, 0o600))
 
 	// The mail server has the message, and the engine is killed before it hears of it.
