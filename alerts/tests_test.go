@@ -119,7 +119,7 @@ func TestRuleTestsNoticeWrongRules(t *testing.T) {
 }
 
 // TestRuleTestsOfHostileNames: groups and labels of a spec that are called like labels of others, and values that look
-// like templates, are told apart, and are on the alerts that promtool sees.
+// like templates, are kept separate, and are on the alerts that promtool sees.
 func TestRuleTestsOfHostileNames(t *testing.T) {
 	t.Parallel()
 	byTier := grouped(simple(t, "shop/by-tier", "99.9"), "tier", "part")

@@ -281,7 +281,7 @@ func TestPackagesHaveFewFiles(t *testing.T) {
 	}
 }
 
-// notCode are the folders whose Go files are none of the project's.
+// notCode are folders without code of the project.
 var notCode = []string{"testdata", "zz", "data", "bin"}
 
 // eachGoFile calls do with the path of every Go file of the project, and with that from its root, with slashes.

@@ -212,7 +212,7 @@ func replaceAndLosePower(ignore ...fsys.Site) error {
 func TestWriteAtomicSurvivesPowerLoss(t *testing.T) {
 	require.NoError(t, replaceAndLosePower())
 	for _, site := range fsystest.Sites("atomic.") {
-		require.Error(t, replaceAndLosePower(site), "nobody misses the sync %s", site)
+		require.Error(t, replaceAndLosePower(site), "a missing sync %s is not noticed", site)
 	}
 }
 

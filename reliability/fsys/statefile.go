@@ -75,7 +75,7 @@ func (s *StateFile[T]) Load(check func(*T) error) (v T, err error) {
 }
 
 // moveAside keeps a damaged file, which the next Save would replace. If that is not possible, the log says so: the owner
-// goes on without it, since it may be what tells of a broken disk.
+// goes on without it, since it may be what reports a broken disk.
 func (s *StateFile[T]) moveAside(err error) {
 	kept := s.Name + BrokenSuffix
 	rename := func() error { return s.Files.Rename(s.Name, kept) }

@@ -87,7 +87,7 @@ func TestADamagedStateFileThatCannotBeKept(t *testing.T) {
 func TestStateFileSurvivesPowerLoss(t *testing.T) {
 	require.NoError(t, damageSaveAndLosePower())
 	for _, site := range append(fsystest.Sites("atomic."), fsystest.Sites("state.")...) {
-		require.Error(t, damageSaveAndLosePower(site), "nobody misses the sync %s", site)
+		require.Error(t, damageSaveAndLosePower(site), "a missing sync %s is not noticed", site)
 	}
 }
 

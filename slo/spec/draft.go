@@ -49,7 +49,7 @@ type sloDraft struct {
 	objectiveAt Position
 	was         *named
 	valid       *selector // nil if nothing says which events count
-	numerator   *selector // of a ratio, alike
+	numerator   *selector // of a ratio
 	finished    *selector // of completion, beside valid, which is what starts work
 	failed      *selector
 	withinAt    Position // of completion

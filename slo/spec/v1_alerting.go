@@ -20,7 +20,7 @@ const (
 	minShort = time.Minute
 )
 
-// alerting is what the rule generators may be told of an SLO. Its groups have been read.
+// alerting is what rule generators may know of an SLO. Its groups have been read.
 type alerting struct{ *sloDraft }
 
 func (s alerting) keys() keys {
