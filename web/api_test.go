@@ -20,6 +20,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -299,7 +300,7 @@ func TestOpenAnswersSayNothingOfTheInside(t *testing.T) {
 	b.eng.Spec.Problems = []spec.Problem{{Position: spec.Position{File: hushed + "a.yaml", Line: 3, Column: 4}, Message: "hushed message"}}
 	b.rep.Warnings = []string{"hushed warning"}
 	b.eng.NotificationsOff = true
-	b.eng.Fold.Full = []status.FullStatus{{SLO: "hushed/slo", MaxGroups: 1}}
+	b.eng.Fold.Full = []counting.FullStatus{{SLO: "hushed/slo", MaxGroups: 1}}
 	b.eng.Budgets = []status.BudgetStatus{{Service: "hushed-budget", Lately: true}}
 	b.eng.Receivers = []status.AlertmanagerStatus{{Name: "hushed-receiver", FailingSince: noon}}
 	b.eng.Sinks = []status.SinkStatus{{Name: "hushed-sink", HeldSeconds: 1}}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/web/status"
 	"github.com/stretchr/testify/require"
 )
@@ -17,8 +18,8 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	require.NotContains(t, string(k.answer(b, http.MethodGet, "/-/ready", 200)), "degraded")
 
 	s := &b.eng
-	s.Fold.Crowded = []status.CrowdedStatus{{SLO: "shop/orders", MaxInFlight: 100_000, Untracked: 1}}
-	s.Fold.Full = []status.FullStatus{{SLO: "shop/checkout", MaxGroups: 1000, Other: 100_000}}
+	s.Fold.Crowded = []counting.CrowdedStatus{{SLO: "shop/orders", MaxInFlight: 100_000, Untracked: 1}}
+	s.Fold.Full = []counting.FullStatus{{SLO: "shop/checkout", MaxGroups: 1000, Other: 100_000}}
 	s.Tokens = []status.TokenStatus{
 		{Token: "shop", Key: "1a2b3c4d", Expires: b.now.Add(time.Hour), Expiring: true}, {Token: "old", Key: "5e6f7a8b", Expires: b.now.Add(-time.Hour)},
 	}

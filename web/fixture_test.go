@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -279,8 +280,8 @@ func newBench(t testing.TB, change ...func(*site.Options)) *bench {
 		Report: func() *sla.Report { return b.rep }, Engine: func() status.Engine { return b.eng }, Now: func() time.Time { return b.now },
 		Alerts: func() *state.View { return &state.View{Active: b.alerts, Held: b.held} },
 		Counts: b.counts, AlertsKept: 24 * time.Hour, Version: site.Version{Version: "1.0.0", Revision: "abc1234", Go: "go1.26"},
-		Source: func(id slo.ID) (site.Source, bool) {
-			return site.Source{File: "specs/insurance.yaml", Line: 12}, id.Service() == "insurance-unpaid"
+		Source: func(id slo.ID) (spec.Source, bool) {
+			return spec.Source{Position: spec.Position{File: "specs/insurance.yaml", Line: 12}}, id.Service() == "insurance-unpaid"
 		},
 		DLQ: someDeadLetters(t),
 	}

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 	"github.com/stretchr/testify/require"
 )
 
-func someGenerations() []status.Generation {
-	return []status.Generation{
+func someGenerations() []fold.Generation {
+	return []fold.Generation{
 		{ID: "shop/checkout", Service: "shop", Definition: "ab", Generation: 2, Groups: 3, Until: noon.Add(30 * 24 * time.Hour)},
 		{ID: "shop/old", Former: []string{"shop/older"}, Service: "shop", Definition: "cd", Generation: 1, Groups: 1, Number: 4, Parked: noon.Add(-time.Hour), Until: noon.Add(7 * 24 * time.Hour), Bytes: 2048},
 	}
@@ -28,9 +30,9 @@ func (k *contract) generations(b *bench) {
 	k.answer(b, http.MethodGet, list, 501)
 	k.sent(b, forget, `{"service":"shop"}`, 501)
 	failure := error(nil)
-	b.web.Opt.Generations = func(context.Context) ([]status.Generation, error) { return someGenerations(), failure }
-	b.web.Opt.Forget = func(_ context.Context, r status.ForgetRequest) (status.Forgotten, error) {
-		return status.Forgotten{Service: r.Service, Parked: 1}, failure
+	b.web.Opt.Generations = func(context.Context) ([]fold.Generation, error) { return someGenerations(), failure }
+	b.web.Opt.Forget = func(_ context.Context, r counting.ForgetRequest) (counting.Forgotten, error) {
+		return counting.Forgotten{Service: r.Service, Parked: 1}, failure
 	}
 	k.answer(b, http.MethodGet, list, 200)
 	for body, status := range map[string]int{`{"service":"shop"}`: 200, `{"service":"shop","restart":true}`: 200, `{}`: 400, `{"service":""}`: 400, `{"service":"shop","all":true}`: 400, `{"service":1}`: 400} {
@@ -39,7 +41,7 @@ func (k *contract) generations(b *bench) {
 	k.sent(b, forget, `{"service":"shop"}`, 403, "Sec-Fetch-Site", "cross-site")
 	k.sent(b, forget, `{"service":"shop"}`, 415, "Content-Type", "text/plain")
 	k.sent(b, forget, strings.Repeat(" ", site.MaxBody+1), 413)
-	for err, status := range map[error]int{status.ErrNothingCounted: 404, status.ErrServiceInUse: 409, status.ErrSpecChanged: 409, errors.New("busy"): 503} {
+	for err, status := range map[error]int{counting.ErrNothingCounted: 404, counting.ErrServiceInUse: 409, counting.ErrSpecChanged: 409, errors.New("busy"): 503} {
 		failure = err
 		k.sent(b, forget, `{"service":"shop"}`, status)
 	}
@@ -47,7 +49,7 @@ func (k *contract) generations(b *bench) {
 
 	// A reload that changed what is counted says how.
 	b.web.Opt.Reload = func(context.Context) error {
-		b.eng.Spec.Change = &status.SpecChange{At: noon, Started: []string{"shop/new"}, Resumed: []string{}, Parked: []status.ParkedSLO{{ID: "shop/old", Removed: true, Until: noon}}}
+		b.eng.Spec.Change = &counting.SpecChange{At: noon, Started: []string{"shop/new"}, Resumed: []string{}, Parked: []counting.ParkedSLO{{ID: "shop/old", Removed: true, Until: noon}}}
 		return nil
 	}
 	require.Contains(k.t, string(k.answer(b, http.MethodPost, "/-/reload", 200)), `"started":["shop/new"]`)
@@ -70,8 +72,8 @@ func TestForgetIsAudited(t *testing.T) {
 		o.Audit = func(_ *gin.Context, action, detail string, err error) {
 			lines = append(lines, auditLine(action, detail, err))
 		}
-		o.Forget = func(_ context.Context, r status.ForgetRequest) (status.Forgotten, error) {
-			return status.Forgotten{Service: r.Service, Parked: 2, Restarted: 1}, nil
+		o.Forget = func(_ context.Context, r counting.ForgetRequest) (counting.Forgotten, error) {
+			return counting.Forgotten{Service: r.Service, Parked: 2, Restarted: 1}, nil
 		}
 	})
 	post := func(permission string) int {
@@ -86,15 +88,15 @@ func TestForgetIsAudited(t *testing.T) {
 // TestEnginePageShowsParkedCounts: with their end and their size, and with hostile names escaped.
 func TestEnginePageShowsParkedCounts(t *testing.T) {
 	parked := someGenerations()[1:]
-	b := newBench(t, func(o *site.Options) { o.Parked = func() []status.Generation { return parked } })
-	b.eng.Parked = status.ParkedStatus{Generations: 1, Bytes: 2048, LimitBytes: 1 << 20}
-	b.eng.Spec.Change = &status.SpecChange{At: noon.Add(-time.Hour), Started: []string{"shop/checkout"}, Parked: []status.ParkedSLO{{ID: "shop/old", Removed: true, Until: noon}}}
+	b := newBench(t, func(o *site.Options) { o.Parked = func() []fold.Generation { return parked } })
+	b.eng.Parked = counting.ParkedStatus{Generations: 1, Bytes: 2048, LimitBytes: 1 << 20}
+	b.eng.Spec.Change = &counting.SpecChange{At: noon.Add(-time.Hour), Started: []string{"shop/checkout"}, Parked: []counting.ParkedSLO{{ID: "shop/old", Removed: true, Until: noon}}}
 	page := b.get("/engine").Body.String()
 	for _, want := range []string{"2.0 KiB of 1.0 MiB", "<bdi>shop/old</bdi>", `datetime="2026-11-27T`, "Started from zero</dt><dd>1", "Removed</dt><dd>1"} {
 		require.Contains(t, page, want)
 	}
 	const bad = "<script>alert(1)</script>"
-	parked = []status.Generation{{ID: bad}}
+	parked = []fold.Generation{{ID: bad}}
 	b.eng.Spec.Change.Started, b.eng.Spec.Change.Resumed = []string{bad, "b", "c", "d", "e", "f", "g"}, []string{bad}
 	page = b.get("/engine").Body.String()
 	require.NotContains(t, page, bad)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
@@ -118,5 +119,5 @@ type reloaded struct {
 	Hash   string `json:"hash"`
 	SLOs   int    `json:"slos"`
 
-	Change *status.SpecChange `json:"change,omitempty"` // nil: all SLOs go on with their counts
+	Change *counting.SpecChange `json:"change,omitempty"` // nil: all SLOs go on with their counts
 }

@@ -21,10 +21,12 @@ import (
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/deadletters"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
@@ -160,11 +162,11 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool, change ...func(*si
 			foreignDead = append(foreignDead, e)
 		}
 		o.DLQ = stingyDLQ{newDeadLetterStore(t, mixed(rnd, foreign, dead, foreignDead)...)}
-		generation := func(service string) status.Generation {
-			return status.Generation{ID: service + "/availability", Service: service}
+		generation := func(service string) fold.Generation {
+			return fold.Generation{ID: service + "/availability", Service: service}
 		}
-		o.Generations = func(context.Context) ([]status.Generation, error) {
-			return mixed(rnd, foreign, []status.Generation{generation("mdm")}, []status.Generation{generation(other()), generation(other())}), nil
+		o.Generations = func(context.Context) ([]fold.Generation, error) {
+			return mixed(rnd, foreign, []fold.Generation{generation("mdm")}, []fold.Generation{generation(other()), generation(other())}), nil
 		}
 		o.Public = func(slo.ID, map[string]string) bool { return true }
 		o.PublicSLA = func(*sla.Agreement) bool { return true }
@@ -217,7 +219,7 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool, change ...func(*si
 	b.held = mixed(rnd, foreign, []state.Held{{Name: "h", Service: "mdm"}}, []state.Held{{Name: "h", Service: other()}})
 	if foreign {
 		b.eng.Ingest.Received += 1000
-		b.eng.Fold.Full = []status.FullStatus{{SLO: other() + "/availability", MaxGroups: 1}}
+		b.eng.Fold.Full = []counting.FullStatus{{SLO: other() + "/availability", MaxGroups: 1}}
 		b.eng.Budgets = []status.BudgetStatus{{Service: other(), Lately: true}}
 		b.eng.Spec.Hash = "another"
 		b.eng.Spec.Problems = nil

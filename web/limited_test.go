@@ -18,9 +18,11 @@ import (
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/scope"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
@@ -64,10 +66,10 @@ func limitedBench(t *testing.T) (*bench, http.Handler) {
 			return dlq.Entry{ID: id, Origin: dlq.Fold, Reason: "refused", Saved: noon, Service: service, Type: "t", Event: json.RawMessage(`{"service":"` + service + `"}`)}
 		}
 		o.DLQ = newDeadLetterStore(t, entry("d-mine", "insurance-unpaid"), entry("d-"+leaks, secretService), dlq.Entry{ID: "range-" + leaks, Origin: dlq.Sink, Sink: leaks, Reason: "lag", Saved: noon, Seq: 1, SeqEnd: 9})
-		o.Generations = func(context.Context) ([]status.Generation, error) {
-			return []status.Generation{{ID: secretService + "/availability", Service: secretService}, {ID: "insurance-unpaid/availability", Service: "insurance-unpaid"}}, nil
+		o.Generations = func(context.Context) ([]fold.Generation, error) {
+			return []fold.Generation{{ID: secretService + "/availability", Service: secretService}, {ID: "insurance-unpaid/availability", Service: "insurance-unpaid"}}, nil
 		}
-		o.Parked = func() []status.Generation { return []status.Generation{{ID: leaks, Service: secretService}} }
+		o.Parked = func() []fold.Generation { return []fold.Generation{{ID: leaks, Service: secretService}} }
 		o.Public = func(slo.ID, map[string]string) bool { return true }
 	})
 	for i := range b.rep.SLOs {
@@ -85,8 +87,8 @@ func limitedBench(t *testing.T) (*bench, http.Handler) {
 		Labels: []state.Label{{Name: "alertname", Value: "ErrorBudgetBurnPage"}, {Name: "service", Value: secretService}},
 	}, state.Alert{Fingerprint: "00000000000000fe", Name: leaks, Engine: true, State: state.Firing, ActiveSince: noon})
 	b.eng.Reason = "cannot open " + leaks
-	b.eng.Fold.Full = []status.FullStatus{{SLO: secretService + "/" + leaks, MaxGroups: 1}, {SLO: "insurance-unpaid/availability", MaxGroups: 7}}
-	b.eng.Fold.Crowded = []status.CrowdedStatus{{SLO: secretService + "/" + leaks}, {SLO: "insurance-unpaid/throughput"}}
+	b.eng.Fold.Full = []counting.FullStatus{{SLO: secretService + "/" + leaks, MaxGroups: 1}, {SLO: "insurance-unpaid/availability", MaxGroups: 7}}
+	b.eng.Fold.Crowded = []counting.CrowdedStatus{{SLO: secretService + "/" + leaks}, {SLO: "insurance-unpaid/throughput"}}
 	b.eng.Budgets = []status.BudgetStatus{{Service: secretService, Lately: true}, {Service: "insurance-unpaid", Lately: true}}
 	b.eng.Fleet = nil
 	pass := func(*gin.Context) {}

@@ -8,13 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/rules/diff"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/fold"
-	"github.com/sloengine/sloengine/web/status"
 )
 
 // diffFlags say how to print a difference, and which engine to ask.
@@ -91,19 +90,12 @@ func diffRunning(ctx context.Context, o *diffFlags, files cli.SpecFiles) (differ
 		return false, fmt.Errorf("new spec: %w", err)
 	}
 	var answer struct {
-		Items []status.Generation `json:"items"`
+		Items []fold.Generation `json:"items"`
 	}
 	if err := o.engine.Read(ctx, "/api/v1/generations", nil, &answer); err != nil {
 		return false, err
 	}
-	held := make([]fold.Generation, len(answer.Items))
-	for i, g := range answer.Items {
-		held[i] = fold.Generation{
-			Number: g.Number, ID: g.ID, Former: g.Former, Service: g.Service, Definition: g.Definition, Generation: g.Generation,
-			Groups: g.Groups, Parked: g.Parked, Until: g.Until, Bytes: g.Bytes,
-		}
-	}
-	change, err := fold.Compare(held, cfg)
+	change, err := fold.Compare(answer.Items, cfg)
 	if err != nil {
 		return false, fmt.Errorf("new spec: %w", err)
 	}
@@ -112,7 +104,7 @@ func diffRunning(ctx context.Context, o *diffFlags, files cli.SpecFiles) (differ
 	return differs, o.Print(c, func() error { printChange(o.Out, c); return nil })
 }
 
-func printChange(w io.Writer, c *status.SpecChange) {
+func printChange(w io.Writer, c *counting.SpecChange) {
 	if len(c.Started)+len(c.Resumed)+len(c.Parked) == 0 {
 		fmt.Fprintln(w, "Every SLO keeps its counts.")
 	}

@@ -242,19 +242,20 @@ func (f *Fold) Holds(service string) (held, inUse bool) {
 	return held, f.services[service] != nil
 }
 
-// Generation is a set of counts with one definition, in use or parked.
+// Generation is what was counted for an SLO, or for something else of the spec, with one definition. It is in use, or
+// parked: the spec does not have it any more.
 type Generation struct {
-	Number     uint64 // of a parked one; 0 if it is in use
-	ID         string
-	Former     []string // IDs that it had before
-	Service    string
-	Definition string // equal for generations that count the same things
-	Generation uint32
-	Groups     int
+	ID         string   `json:"id"`
+	Former     []string `json:"former_ids,omitempty"` // that it had before it was renamed
+	Service    string   `json:"service"`
+	Definition string   `json:"definition"` // equal for generations that count the same
+	Generation uint32   `json:"generation"`
+	Groups     int      `json:"groups"`
 
-	Parked time.Time // record time; zero if it is in use
-	Until  time.Time // for how long it is retained, within the budget
-	Bytes  int64     // of a parked one
+	Number uint64    `json:"number"`             // of a parked one, from 1 on; 0 while it is in use
+	Parked time.Time `json:"parked_at,omitzero"` // record time
+	Until  time.Time `json:"retained_until"`     // within the budget; if it is in use: if it were parked now
+	Bytes  int64     `json:"bytes"`              // of a parked one
 }
 
 // Generations lists all, those in use first. dedup is for how long ids are known.

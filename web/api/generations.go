@@ -11,6 +11,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
@@ -20,8 +22,8 @@ import (
 const forgetTime = 30 * time.Second
 
 type generationList struct {
-	status.ParkedStatus
-	Items []status.Generation `json:"items"`
+	counting.ParkedStatus
+	Items []fold.Generation `json:"items"`
 }
 
 func (api *Handler) apiGenerations(c *gin.Context) {
@@ -37,7 +39,7 @@ func (api *Handler) apiGenerations(c *gin.Context) {
 		respond.Problem(c, http.StatusServiceUnavailable, "What is counted is not known now: "+err.Error()+".", nil)
 		return
 	}
-	respond.JSON(c, http.StatusOK, "application/json", generationList{api.Opt.Engine().Parked, append([]status.Generation{}, list...)})
+	respond.JSON(c, http.StatusOK, "application/json", generationList{api.Opt.Engine().Parked, append([]fold.Generation{}, list...)})
 }
 
 // RejectsPath is the path of what was rejected.
@@ -67,7 +69,7 @@ func (api *Handler) apiForget(c *gin.Context) {
 	if !ok {
 		return
 	}
-	var r status.ForgetRequest
+	var r counting.ForgetRequest
 	err := site.ReadObject(body, map[string]func(json.RawMessage) error{
 		"service": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.Service, "the name of a service") },
 		"restart": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.Restart, "true or false") },
@@ -85,9 +87,9 @@ func (api *Handler) apiForget(c *gin.Context) {
 	detail := fmt.Sprintf("service=%s restart=%t parked=%d restarted=%d", strconv.QuoteToASCII(r.Service), r.Restart, done.Parked, done.Restarted)
 	api.Opt.Audit(c, "forget", detail, err)
 	switch {
-	case errors.Is(err, status.ErrNothingCounted):
+	case errors.Is(err, counting.ErrNothingCounted):
 		respond.Problem(c, http.StatusNotFound, "Nothing was done: "+err.Error()+".", nil)
-	case errors.Is(err, status.ErrServiceInUse), errors.Is(err, status.ErrSpecChanged):
+	case errors.Is(err, counting.ErrServiceInUse), errors.Is(err, counting.ErrSpecChanged):
 		respond.Problem(c, http.StatusConflict, "Nothing was done: "+err.Error()+".", nil)
 	case err != nil:
 		respond.Problem(c, http.StatusServiceUnavailable, "It is not known whether anything was forgotten: "+err.Error()+".", nil)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -17,14 +18,13 @@ import (
 	"github.com/sloengine/sloengine/web/deadletters"
 	"github.com/sloengine/sloengine/web/incidents"
 	"github.com/sloengine/sloengine/web/silences"
-	"github.com/sloengine/sloengine/web/status"
 )
 
 // answers are the bodies whose schemas are derived from their types: each struct is a schema of its name, and so are
 // the structs that it holds. openapi.json adds what a type does not say: descriptions, enumerations, bounds.
 var answers = []any{
 	v1.SLOList{}, v1.SLOAnswer{}, v1.History{}, v1.SLAList{}, v1.ThresholdList{}, v1.AlertList{}, v1.PeriodReport{},
-	engineJSON{}, generationList{}, RejectList{}, status.ForgetRequest{}, status.Forgotten{},
+	engineJSON{}, generationList{}, RejectList{}, counting.ForgetRequest{}, counting.Forgotten{},
 	incidents.List{}, incident.Measures{}, annotations.List{}, silences.List{},
 	deadletters.List{}, dlq.Stats{}, dlq.ReplayResult{},
 }

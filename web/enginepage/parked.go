@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
-	"github.com/sloengine/sloengine/web/status"
 )
 
 // parkedPart is what the engine's page shows of parked generations.
@@ -44,7 +44,7 @@ func (h *Handler) parkedPart(v site.View) *parkedPart {
 }
 
 // changeFacts say what the last change of the spec did.
-func changeFacts(s *status.SpecChange, now time.Time) []site.Fact {
+func changeFacts(s *counting.SpecChange, now time.Time) []site.Fact {
 	if s == nil {
 		return nil
 	}

@@ -11,9 +11,11 @@ import (
 	"sync"
 
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -68,9 +70,9 @@ func (s Services) Restrict(o site.Options) site.Options {
 		out.DLQ = newDeadLetters(all, s)
 	}
 	if all := o.Generations; all != nil {
-		out.Generations = func(ctx context.Context) ([]status.Generation, error) {
+		out.Generations = func(ctx context.Context) ([]fold.Generation, error) {
 			list, err := all(ctx)
-			return slices.DeleteFunc(slices.Clone(list), func(g status.Generation) bool { return !s.has(g.Service) }), err
+			return slices.DeleteFunc(slices.Clone(list), func(g fold.Generation) bool { return !s.has(g.Service) }), err
 		}
 	}
 	return out
@@ -128,8 +130,8 @@ func (s Services) Report(r *sla.Report) *sla.Report {
 // Engine is the state of an engine without its parts, except for the SLOs and budgets of the services.
 func (s Services) Engine(e status.Engine) status.Engine {
 	out := status.Engine{State: e.State, Progress: e.Progress, Started: e.Started}
-	out.Fold.Full = only(e.Fold.Full, func(x *status.FullStatus) bool { return s.hasSLO(slo.ID(x.SLO)) })
-	out.Fold.Crowded = only(e.Fold.Crowded, func(x *status.CrowdedStatus) bool { return s.hasSLO(slo.ID(x.SLO)) })
+	out.Fold.Full = only(e.Fold.Full, func(x *counting.FullStatus) bool { return s.hasSLO(slo.ID(x.SLO)) })
+	out.Fold.Crowded = only(e.Fold.Crowded, func(x *counting.CrowdedStatus) bool { return s.hasSLO(slo.ID(x.SLO)) })
 	out.Budgets = only(e.Budgets, func(x *status.BudgetStatus) bool { return s.has(x.Service) })
 	if e.Reason != "" {
 		out.Reason = status.StateText(e.State)

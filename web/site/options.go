@@ -12,11 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -30,12 +33,6 @@ const (
 	Operate  Permission = "operate"  // reload, replay and discard dead letters
 	Annotate Permission = "annotate" // add annotations
 )
-
-// Source is where in the spec an SLO was written.
-type Source struct {
-	File string
-	Line int
-}
 
 // Version says what is running.
 type Version struct {
@@ -78,18 +75,18 @@ type Options struct {
 	Onsets    report.OnsetsFunc // of the engines of a view, which has no incidents; nil: not known
 	Silences  Silences          // nil: there are none, their API answers 501
 
-	DLQ    DLQ                              // nil: there are no dead letters, their API answers 501
-	Source func(id slo.ID) (Source, bool)   // nil: unknown
-	Reload func(ctx context.Context) error  // nil: POST /-/reload answers 501
-	Allow  func(Permission) gin.HandlerFunc // nil: everybody may do everything
+	DLQ    DLQ                                 // nil: there are no dead letters, their API answers 501
+	Source func(id slo.ID) (spec.Source, bool) // nil: unknown
+	Reload func(ctx context.Context) error     // nil: POST /-/reload answers 501
+	Allow  func(Permission) gin.HandlerFunc    // nil: everybody may do everything
 
 	Annotations Annotations // nil: there are none, their API answers 501
 
 	Rejects func() []status.RejectedCode // what was rejected since the start, and from whom; nil: 501
 
-	Generations func(ctx context.Context) ([]status.Generation, error)                      // what is counted and what is parked; nil: 501
-	Parked      func() []status.Generation                                                  // parked ones, as of a moment ago, oldest first; nil: the page has none
-	Forget      func(ctx context.Context, r status.ForgetRequest) (status.Forgotten, error) // nil: 501
+	Generations func(ctx context.Context) ([]fold.Generation, error)                            // what is counted and what is parked; nil: 501
+	Parked      func() []fold.Generation                                                        // parked ones, as of a moment ago, oldest first; nil: the page has none
+	Forget      func(ctx context.Context, r counting.ForgetRequest) (counting.Forgotten, error) // nil: 501
 
 	// May reports, without answering or logging anything, what Allow would: pages show
 	// only buttons that work, and badges of what is not public, and streams end when it says no.

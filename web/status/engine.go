@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
@@ -38,14 +39,14 @@ type Engine struct {
 	Progress float64   `json:"progress"`         // of the recovery, in [0,1]
 	Started  time.Time `json:"started,omitzero"`
 
-	Ingest     IngestStatus     `json:"ingest"`
-	Log        LogStatus        `json:"log"`
-	Checkpoint CheckpointStatus `json:"checkpoint"`
-	IDs        IDStatus         `json:"ids"`
-	Fold       FoldStatus       `json:"fold"`
-	Parked     ParkedStatus     `json:"parked"`
-	Disk       DiskStatus       `json:"disk"`
-	Spec       SpecStatus       `json:"spec"`
+	Ingest     IngestStatus          `json:"ingest"`
+	Log        LogStatus             `json:"log"`
+	Checkpoint CheckpointStatus      `json:"checkpoint"`
+	IDs        IDStatus              `json:"ids"`
+	Fold       FoldStatus            `json:"fold"`
+	Parked     counting.ParkedStatus `json:"parked"`
+	Disk       DiskStatus            `json:"disk"`
+	Spec       SpecStatus            `json:"spec"`
 
 	Troubles    []TroubleStatus  `json:"troubles,omitempty"` // parts that do not work now and are tried again
 	Connections ConnectionStatus `json:"connections"`
@@ -155,25 +156,11 @@ type FoldStatus struct {
 
 	// Full are the SLOs that gave some value no group, as all max_groups were taken, and
 	// that have none free now.
-	Full []FullStatus `json:"full,omitempty"`
+	Full []counting.FullStatus `json:"full,omitempty"`
 
 	// Crowded are the SLOs of completion that did not track some work, as max_in_flight was reached, and
 	// that have no room now.
-	Crowded []CrowdedStatus `json:"crowded,omitempty"`
-}
-
-// FullStatus is an SLO without room for another group.
-type FullStatus struct {
-	SLO       string `json:"slo"`
-	MaxGroups int    `json:"max_groups"`
-	Other     uint64 `json:"other_events"` // valid events that the group __other__ counted
-}
-
-// CrowdedStatus is an SLO of completion without room for more work.
-type CrowdedStatus struct {
-	SLO         string `json:"slo"`
-	MaxInFlight int    `json:"max_in_flight"`
-	Untracked   uint64 `json:"untracked"` // start events whose work is not tracked
+	Crowded []counting.CrowdedStatus `json:"crowded,omitempty"`
 }
 
 // DiskStatus is the file system of the data directory.
@@ -187,12 +174,12 @@ type DiskStatus struct {
 
 // SpecStatus is the loaded spec and the outcome of the last reload.
 type SpecStatus struct {
-	Loaded   time.Time      `json:"loaded,omitzero"`
-	Hash     string         `json:"hash"`
-	SLOs     int            `json:"slos"`
-	Failed   time.Time      `json:"failed,omitzero"` // time of the last reload if it failed; zero if it did not
-	Problems []spec.Problem `json:"problems,omitempty"`
-	Change   *SpecChange    `json:"change,omitempty"` // what the last change did to counts; nil if there was none since the start
+	Loaded   time.Time            `json:"loaded,omitzero"`
+	Hash     string               `json:"hash"`
+	SLOs     int                  `json:"slos"`
+	Failed   time.Time            `json:"failed,omitzero"` // time of the last reload if it failed; zero if it did not
+	Problems []spec.Problem       `json:"problems,omitempty"`
+	Change   *counting.SpecChange `json:"change,omitempty"` // what the last change did to counts; nil if there was none since the start
 }
 
 // Digest changes whenever the status does, but for the number of connections and of uses of

@@ -20,9 +20,9 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/receivers"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
@@ -286,7 +286,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	}
 	s.specs.Publish(set)
 	metric.BuildInfo.Read(set, func() float64 { return 1 }, opt.Version.Version, opt.Version.Revision, opt.Version.Go)
-	parking := counting.NewParking(c, counts, set)
+	parking := counting.NewParking(c.Parked.Memory, c.Dedup.MaxAge, counts, set)
 	changes := counting.NewChanges(parking, s.specs, opt.Log)
 	a := &app{
 		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, outlooks: outlooks, annotations: notes, traffic: traffic, changes: changes, parking: parking,

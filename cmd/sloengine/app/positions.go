@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/sloengine/sloengine/alerts/incident"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"

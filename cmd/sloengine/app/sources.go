@@ -11,8 +11,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source"

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/notify"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
 	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/breaker"

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app/counting"
+	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
-	"github.com/sloengine/sloengine/web/status"
+	"github.com/sloengine/sloengine/ingest/counting"
 )
 
 func newForget(s cli.Streams) *cobra.Command {
@@ -45,8 +45,8 @@ mention the value, and the keys of work in flight that are the value. Counts hol
 			if unreadable || dryRun {
 				return cli.Usagef("--unreadable and --dry-run need --attribute")
 			}
-			var done status.Forgotten
-			if err := o.engine.act(c.Context(), "/api/v1/forget", status.ForgetRequest{Service: args[0], Restart: restart}, &done); err != nil {
+			var done counting.Forgotten
+			if err := o.engine.act(c.Context(), "/api/v1/forget", counting.ForgetRequest{Service: args[0], Restart: restart}, &done); err != nil {
 				return err
 			}
 			return o.Print(done, func() error {

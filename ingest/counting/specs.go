@@ -16,7 +16,6 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
-	"github.com/sloengine/sloengine/web/site"
 )
 
 // Spec is one spec in force, with what was made of it.
@@ -123,9 +122,8 @@ func (s *Specs) publish(now *Spec) {
 }
 
 // Source is where in the files an SLO stands.
-func (s *Specs) Source(id slo.ID) (site.Source, bool) {
-	src, ok := s.InForce().Spec.Source(spec.KindSLO, id.Service(), id.Name())
-	return site.Source{File: src.File, Line: src.Line}, ok
+func (s *Specs) Source(id slo.ID) (spec.Source, bool) {
+	return s.InForce().Spec.Source(spec.KindSLO, id.Service(), id.Name())
 }
 
 // mergeBy is what events must agree in to be merged into one.

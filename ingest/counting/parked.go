@@ -11,14 +11,12 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/inflight"
-	"github.com/sloengine/sloengine/web/status"
 )
 
 // evictEvery is how often it is looked whether parked generations must go.
@@ -41,9 +39,9 @@ const (
 	evictedForget  = "forgotten"
 )
 
-// NewParking keeps parked generations within the budget and the times of the settings.
-func NewParking(c *config.Config, counts *Counts, set *metrics.Set) *Parking {
-	p := &Parking{Counts: counts, budget: c.Parked.Memory, dedup: c.Dedup.MaxAge, evicted: map[string]*metrics.Counter{}}
+// NewParking retains parked generations within a budget of bytes, and for the dedup window at least.
+func NewParking(budget int64, dedup time.Duration, counts *Counts, set *metrics.Set) *Parking {
+	p := &Parking{Counts: counts, budget: budget, dedup: dedup, evicted: map[string]*metrics.Counter{}}
 	for _, reason := range []string{evictedExpired, evictedBudget, evictedForget} {
 		p.evicted[reason] = metric.FoldParkedEvicted.Counter(set, reason)
 	}
@@ -153,7 +151,7 @@ func nameList(names []string) string {
 }
 
 // Forget drops what was counted for a service, and its ids, by a record of the log.
-func (p *Parking) Forget(ctx context.Context, r status.ForgetRequest) (done status.Forgotten, err error) {
+func (p *Parking) Forget(ctx context.Context, r ForgetRequest) (done Forgotten, err error) {
 	done.Service = r.Service
 	var held, inUse bool
 	var all []fold.Generation
@@ -166,13 +164,13 @@ func (p *Parking) Forget(ctx context.Context, r status.ForgetRequest) (done stat
 	case err != nil:
 		return done, err
 	case !held && !inUse:
-		return done, status.ErrNothingCounted
+		return done, ErrNothingCounted
 	case inUse && !r.Restart:
-		return done, status.ErrServiceInUse
+		return done, ErrServiceInUse
 	}
 	err = p.engine.Forget(ctx, record.Forget{Services: []string{r.Service}}, basis)
 	if errors.Is(err, engine.ErrConfigChanged) {
-		return done, status.ErrSpecChanged
+		return done, ErrSpecChanged
 	}
 	if err != nil {
 		return done, err
@@ -205,36 +203,19 @@ func (p *Parking) EraseKeys(ctx context.Context, attribute, value string, dry bo
 }
 
 // Generations lists what is counted and what is parked.
-func (p *Parking) Generations(ctx context.Context) ([]status.Generation, error) {
-	all, err := p.look(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return generationsJSON(all), nil
-}
+func (p *Parking) Generations(ctx context.Context) ([]fold.Generation, error) { return p.look(ctx) }
 
 // Parked lists what was parked at the last look.
-func (p *Parking) Parked() []status.Generation {
+func (p *Parking) Parked() []fold.Generation {
 	if list := p.list.Load(); list != nil {
-		return generationsJSON(*list)
+		return slices.Clone(*list)
 	}
 	return nil
 }
 
-func generationsJSON(list []fold.Generation) []status.Generation {
-	out := make([]status.Generation, len(list))
-	for i, g := range list {
-		out[i] = status.Generation{
-			ID: g.ID, Former: g.Former, Service: g.Service, Definition: g.Definition, Generation: g.Generation, Groups: g.Groups,
-			Number: g.Number, Parked: g.Parked, Until: g.Until, Bytes: g.Bytes,
-		}
-	}
-	return out
-}
-
 // Status is the memory that parked generations take.
-func (p *Parking) Status() status.ParkedStatus {
-	s := status.ParkedStatus{LimitBytes: p.budget}
+func (p *Parking) Status() ParkedStatus {
+	s := ParkedStatus{LimitBytes: p.budget}
 	if list := p.list.Load(); list != nil {
 		s.Generations = len(*list)
 		for _, g := range *list {

@@ -12,7 +12,6 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
-	"github.com/sloengine/sloengine/web/status"
 )
 
 // Counts asks the fold, which belongs to the engine's reader, for what it counted.
@@ -87,13 +86,13 @@ func (c *Counts) Undropped(ctx context.Context, ids []string, sp slo.Span) (out 
 
 // FullGroups lists the SLOs that cannot have another group. An SLO that is counted in
 // several ways, such as for the bands of an agreement, is listed once.
-func FullGroups(st *fold.Stats) (out []status.FullStatus) {
+func FullGroups(st *fold.Stats) (out []FullStatus) {
 	if st == nil {
 		return nil
 	}
 	for _, f := range st.Full {
 		id, _, _ := strings.Cut(f.Indicator, "#")
-		x := status.FullStatus{SLO: id, MaxGroups: f.MaxGroups, Other: f.Other}
+		x := FullStatus{SLO: id, MaxGroups: f.MaxGroups, Other: f.Other}
 		if n := len(out) - 1; n >= 0 && out[n].SLO == id {
 			out[n].Other = max(out[n].Other, x.Other)
 		} else {
@@ -104,26 +103,26 @@ func FullGroups(st *fold.Stats) (out []status.FullStatus) {
 }
 
 // CrowdedWork lists the SLOs that cannot track more work.
-func CrowdedWork(st *fold.Stats) (out []status.CrowdedStatus) {
+func CrowdedWork(st *fold.Stats) (out []CrowdedStatus) {
 	if st == nil {
 		return nil
 	}
 	for _, x := range st.Crowded {
-		out = append(out, status.CrowdedStatus{SLO: x.Indicator, MaxInFlight: x.MaxInFlight, Untracked: x.Untracked})
+		out = append(out, CrowdedStatus{SLO: x.Indicator, MaxInFlight: x.MaxInFlight, Untracked: x.Untracked})
 	}
 	return out
 }
 
 // logRoom logs which SLOs ran out of groups or of room for work, and which have room again.
 func (c *Counts) logRoom(before, now *fold.Stats) {
-	added(FullGroups(before), FullGroups(now), func(f status.FullStatus) string { return f.SLO }, func(f status.FullStatus) {
+	added(FullGroups(before), FullGroups(now), func(f FullStatus) string { return f.SLO }, func(f FullStatus) {
 		c.log.Warn("SLO reached max_groups, new values share the group __other__, which never alerts", "slo", f.SLO, "max_groups", f.MaxGroups)
-	}, func(f status.FullStatus) {
+	}, func(f FullStatus) {
 		c.log.Info("SLO is below max_groups again", "slo", f.SLO, "max_groups", f.MaxGroups)
 	})
-	added(CrowdedWork(before), CrowdedWork(now), func(x status.CrowdedStatus) string { return x.SLO }, func(x status.CrowdedStatus) {
+	added(CrowdedWork(before), CrowdedWork(now), func(x CrowdedStatus) string { return x.SLO }, func(x CrowdedStatus) {
 		c.log.Warn("SLO reached max_in_flight, work that starts now is not tracked and lowers coverage", "slo", x.SLO, "max_in_flight", x.MaxInFlight)
-	}, func(x status.CrowdedStatus) {
+	}, func(x CrowdedStatus) {
 		c.log.Info("SLO is below max_in_flight again", "slo", x.SLO, "max_in_flight", x.MaxInFlight)
 	})
 }

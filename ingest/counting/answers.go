@@ -1,25 +1,9 @@
-package status
+package counting
 
 import (
 	"errors"
 	"time"
 )
-
-// Generation is what was counted for an SLO, or for something else of the spec, with
-// one definition. It is in use, or parked: the spec does not have it any more.
-type Generation struct {
-	ID         string   `json:"id"`
-	Former     []string `json:"former_ids,omitempty"` // that it had before it was renamed
-	Service    string   `json:"service"`
-	Definition string   `json:"definition"` // equal for generations that count the same
-	Generation uint32   `json:"generation"`
-	Groups     int      `json:"groups"`
-
-	Number uint64    `json:"number"` // of a parked one, from 1 on; 0 while it is in use
-	Parked time.Time `json:"parked_at,omitzero"`
-	Until  time.Time `json:"retained_until"` // if it is in use: if it were parked now
-	Bytes  int64     `json:"bytes"`          // of a parked one
-}
 
 // ParkedStatus is the room that parked generations take.
 type ParkedStatus struct {
@@ -43,6 +27,20 @@ type ParkedSLO struct {
 	Until   time.Time `json:"retained_until"`
 }
 
+// FullStatus is an SLO without room for another group.
+type FullStatus struct {
+	SLO       string `json:"slo"`
+	MaxGroups int    `json:"max_groups"`
+	Other     uint64 `json:"other_events"` // valid events that the group __other__ counted
+}
+
+// CrowdedStatus is an SLO of completion without room for more work.
+type CrowdedStatus struct {
+	SLO         string `json:"slo"`
+	MaxInFlight int    `json:"max_in_flight"`
+	Untracked   uint64 `json:"untracked"` // start events whose work is not tracked
+}
+
 // ForgetRequest asks to forget everything that was counted for a service.
 type ForgetRequest struct {
 	Service string `json:"service"`
@@ -57,7 +55,7 @@ type Forgotten struct {
 	Restarted int    `json:"restarted"` // generations that were in use
 }
 
-// The errors of Options.Forget that are the caller's.
+// The errors of Forget that are the caller's.
 var (
 	ErrNothingCounted = errors.New("nothing was counted for this service")
 	ErrServiceInUse   = errors.New("the running spec has this service: remove it and reload first, or ask for its SLOs to restart from zero")

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/slo/fold"
-	"github.com/sloengine/sloengine/web/status"
 )
 
 // Changes tells log, page and the answer to a reload what changes of the spec do to counts.
@@ -17,7 +16,7 @@ type Changes struct {
 	parking *Parking
 	specs   *Specs
 	log     *slog.Logger
-	last    atomic.Pointer[status.SpecChange] // nil before the first
+	last    atomic.Pointer[SpecChange] // nil before the first
 }
 
 // NewChanges knows no change before the first Note.
@@ -26,7 +25,7 @@ func NewChanges(p *Parking, s *Specs, log *slog.Logger) *Changes {
 }
 
 // Last is the last change of the spec that changed counts; nil before the first.
-func (s *Changes) Last() *status.SpecChange { return s.last.Load() }
+func (s *Changes) Last() *SpecChange { return s.last.Load() }
 
 // Note takes up the last change. It does nothing where the spec counts what it counted.
 func (s *Changes) Note(ctx context.Context) error {
@@ -54,7 +53,7 @@ func (s *Changes) Note(ctx context.Context) error {
 	return nil
 }
 
-func (s *Changes) logChange(c *status.SpecChange) {
+func (s *Changes) logChange(c *SpecChange) {
 	if len(c.Started) > 0 {
 		s.log.Warn("SLOs start from zero", "slos", nameList(c.Started))
 	}
@@ -85,14 +84,14 @@ func (s *Changes) logChange(c *status.SpecChange) {
 
 // DescribeChange is a change of the generations in all, which are those after it or, of one
 // that is only planned, those before it.
-func DescribeChange(c fold.Change, all []fold.Generation, at time.Time) *status.SpecChange {
-	out := &status.SpecChange{At: at, Started: sloIDs(c.Started), Resumed: generationIDs(c.Resumed), Parked: []status.ParkedSLO{}}
+func DescribeChange(c fold.Change, all []fold.Generation, at time.Time) *SpecChange {
+	out := &SpecChange{At: at, Started: sloIDs(c.Started), Resumed: generationIDs(c.Resumed), Parked: []ParkedSLO{}}
 	goesOn := slices.Concat(c.Started, idsOf(c.Resumed))
 	ids := generationIDs(c.Parked)
 	for _, p := range c.Parked {
 		if i, ok := slices.BinarySearch(ids, p.ID); ok {
 			ids = slices.Delete(ids, i, i+1) // once
-			slo := status.ParkedSLO{ID: p.ID, Removed: !slices.Contains(goesOn, p.ID), Until: p.Until}
+			slo := ParkedSLO{ID: p.ID, Removed: !slices.Contains(goesOn, p.ID), Until: p.Until}
 			for _, g := range all { // the newest is the last
 				if g.ID == p.ID && g.Definition == p.Definition {
 					slo.Until = g.Until
