@@ -11,7 +11,7 @@ BENCHTIME ?= 1s
 FUZZTIME  ?= 20s
 
 .DEFAULT_GOAL := help
-.PHONY: help build run stack quick test race lint golden freeze fuzz bench soak screenshots deps release release-dry-run vuln
+.PHONY: help build run stack quick test race lint golden freeze fuzz mutants bench soak screenshots deps release release-dry-run vuln
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -51,6 +51,9 @@ freeze: ## freeze the formats of this build as testdata/frozen/VERSION
 
 fuzz: ## every fuzz target for FUZZTIME each
 	@scripts/fuzz $(FUZZTIME)
+
+mutants: ## change the code in a hundred places, one at a time (scripts/mutants.txt), and see that a test fails
+	@scripts/mutants $(WORD)
 
 bench: build ## measure the figures of docs/performance.md, or of one SECTION
 	@scripts/bench $(BENCHTIME) $(SECTION)
