@@ -46,6 +46,9 @@ func TestEvidence(t *testing.T) {
 
 func TestEvidenceNeeded(t *testing.T) {
 	require.Equal(t, EvidenceNeeded(1), EvidenceNeeded((&Alerting{}).MaxFalsePages()))
+	require.InDelta(t, 6, EvidenceNeeded(1), 1e-12)
+	require.InDelta(t, 9.4539, EvidenceNeeded(0.1), 1e-4)
+	require.Zero(t, EvidenceNeeded(365))
 	last := math.Inf(1)
 	for _, f := range []float64{0.001, 0.1, 1, 12, 365} {
 		needed := EvidenceNeeded((&Alerting{FalsePages: f}).MaxFalsePages())
