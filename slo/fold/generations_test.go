@@ -105,6 +105,19 @@ func TestGenerationsResumeAfterRemoval(t *testing.T) {
 	require.Equal(t, now, g.Since)
 }
 
+// TestRenamedToAnEarlierID: the number of a generation is not that of another one that had the ID.
+func TestRenamedToAnEarlierID(t *testing.T) {
+	x, y := availability(), availability("product")
+	y.ID = "shop/y"
+	f := newFold(t, config(x, y), t0)
+	require.NoError(t, f.SetConfig(config(y), t0.Add(time.Hour).UnixNano()))
+	y.Was, y.ID = y.ID, x.ID
+	now := t0.Add(2 * time.Hour)
+	require.NoError(t, f.SetConfig(config(y), now.UnixNano()))
+	apply(t, f, now, shop(now, "product", "A"))
+	require.EqualValues(t, 2, groupOf(t, f.Sums(Request{}), x.ID, "A").Generation)
+}
+
 // TestLongerRetentionDoesNotPromiseThePast: what a shorter retention has dropped
 // is gone, so the generation begins later.
 func TestLongerRetentionDoesNotPromiseThePast(t *testing.T) {

@@ -105,6 +105,14 @@ func TestGroupsExistFromTheirFirstEvent(t *testing.T) {
 	tick(f, now, now.Add(2*time.Hour))
 	_, sum = judged(t, f, slo.Span{From: t0, To: now.Add(2 * time.Hour)}, "B")
 	require.Equal(t, []uint64{2, 236 + 120, 2, 238 + 120, 0}, sum)
+
+	f = newFold(t, config(ind), t0)
+	tick(f, t0, now)
+	apply(t, f, now, shop(now, "product", "B"))
+	tick(f, now, now.Add(4*time.Minute))
+	total, sum := judged(t, f, slo.Span{From: t0, To: now.Add(time.Hour)}, "B")
+	require.Equal(t, []uint64{1, 1, 1, 2, 0}, total, "the slice of its first event is judged, too")
+	require.Equal(t, total, sum)
 }
 
 // TestOpenHoursFollowTheZone counts the slices of days with a clock change.

@@ -404,6 +404,9 @@ func TestDeadline(t *testing.T) {
 	x.Start(at(18*60), key(2), t0, 0, 0, false)
 	require.True(t, x.End(at(18*60), key(2), t0+int64(within)+1, false, false).Bad)
 	require.Equal(t, Stats{Ended: 2, Overdue: 1, Expired: 1, Bytes: x.Bytes()}, x.Stats())
+	x.Start(at(18*60), key(3), t0, 0, 0, false)
+	require.Zero(t, x.Start(at(18*60), key(3), t0+int64(within), 0, 0, false), "a second start, the first could still end")
+	require.True(t, x.Start(at(18*60), key(3), t0+int64(within)+1, 0, 0, false).Bad, "new work")
 }
 
 // TestDeadlineOfABackfill: the end of work whose deadline is long past comes with the backfill, or never. It counts in the
