@@ -117,12 +117,12 @@ func findIn(months []*month, id string) (*month, int) {
 	if !ok {
 		return nil, 0
 	}
-	for k, inc := range months[i].list {
-		if inc.ID == id {
-			return months[i], k
-		}
+	list := months[i].list // in the order of their ids, which insert gives
+	k, ok := slices.BinarySearchFunc(list, id, func(inc *Incident, id string) int { return CompareIDs(inc.ID, id) })
+	if !ok || list[k].ID != id { // other digits may say the same number
+		return nil, 0
 	}
-	return nil, 0
+	return months[i], k
 }
 
 // edit returns an incident that may be changed. It is a copy of the published one, which readers may have.

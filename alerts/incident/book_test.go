@@ -2,6 +2,7 @@ package incident
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,6 +209,27 @@ func TestRetentionAndBounds(t *testing.T) {
 	require.LessOrEqual(t, b.bytes, MaxBytes)
 	require.Nil(t, b.View().Get("INC-2026-11-0001"))
 	require.NotNil(t, b.View().Get("INC-2026-11-0010"))
+}
+
+// Every id finds its incident, also beside those that are gone, and no other text does.
+func TestGet(t *testing.T) {
+	b := NewBook()
+	for i := range 30 {
+		name := fmt.Sprint("a", i)
+		apply(t, b, start, Operation{Kind: OpenByHand, By: "Ann", Title: name, Key: name, Severity: Critical, Service: name})
+	}
+	for _, month := range b.months { // as retention removes some
+		month.list = slices.DeleteFunc(month.list, func(inc *Incident) bool { return inc.ID[len(inc.ID)-1] == '5' })
+	}
+	b.publish()
+	require.Len(t, ids(b), 27)
+	for inc := range b.View().All() {
+		require.Same(t, inc, b.View().Get(inc.ID))
+	}
+	month := "INC-" + start.Format("2006-01")
+	for _, id := range []string{"", "INC-", month, month + "-", month + "-x", month + "-7", month + "-00007", month + "-0005", month + "-0031", "INC-1999-01-0001"} {
+		require.Nil(t, b.View().Get(id), id)
+	}
 }
 
 func TestValidate(t *testing.T) {

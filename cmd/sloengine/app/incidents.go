@@ -118,7 +118,7 @@ func (n *incidents) reconcile(ctx context.Context, view *state.View) error {
 	now := liveIncidentAlerts(view)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	batch, ok := n.book.View().Reconcile(now, func(f *incident.Firing) { n.describe(ctx, view, f) })
+	batch, ok := n.book.View().Reconcile(now, n.describer(ctx, view))
 	if ok {
 		if err := n.write(ctx, batch); err != nil {
 			return err
@@ -210,12 +210,30 @@ func incidentAlert(a *state.Alert) incident.Firing {
 	return f
 }
 
-// describe fills in what only a new alert needs: texts, labels, the team, and the onset by the counts.
-func (n *incidents) describe(ctx context.Context, view *state.View, f *incident.Firing) {
-	a := findAlert(view, f.Fingerprint, f.Fired)
-	if a == nil {
-		return
+// describer returns what fills in what only a new alert needs.
+func (n *incidents) describer(ctx context.Context, view *state.View) func(*incident.Firing) {
+	type firing struct {
+		fingerprint string
+		at          int64
 	}
+	var known map[firing]*state.Alert // made for the first new alert: mostly there is none
+	return func(f *incident.Firing) {
+		if known == nil {
+			known = make(map[firing]*state.Alert, len(view.Active)+len(view.Resolved))
+			for _, list := range [][]state.Alert{view.Resolved, view.Active} {
+				for i := range list {
+					known[firing{list[i].Fingerprint, list[i].FiredAt.UnixNano()}] = &list[i]
+				}
+			}
+		}
+		if a := known[firing{f.Fingerprint, f.Fired.UnixNano()}]; a != nil {
+			n.describe(ctx, a, f)
+		}
+	}
+}
+
+// describe fills in texts, labels, the team, and the onset by the counts.
+func (n *incidents) describe(ctx context.Context, a *state.Alert, f *incident.Firing) {
 	f.Labels = make(map[string]string, len(a.Labels))
 	for _, l := range a.Labels {
 		f.Labels[l.Name] = l.Value
@@ -229,17 +247,6 @@ func (n *incidents) describe(ctx context.Context, view *state.View, f *incident.
 	if at, ok := n.costs.onset(ctx, a); ok {
 		f.Onset, f.ByCounts = at, true
 	}
-}
-
-func findAlert(view *state.View, fingerprint string, fired time.Time) *state.Alert {
-	for _, list := range [][]state.Alert{view.Active, view.Resolved} {
-		for i := range list {
-			if a := &list[i]; a.Fingerprint == fingerprint && a.FiredAt.Equal(fired) {
-				return a
-			}
-		}
-	}
-	return nil
 }
 
 // View is the book as it is.
