@@ -32,11 +32,14 @@ func (s *stopStack) addCloser(name string, c io.Closer) {
 }
 
 // stop undoes all steps, also after an error, and joins their errors.
-func (s *stopStack) stop(ctx context.Context) (err error) {
+func (s *stopStack) stop(ctx context.Context) error { return s.stopTo(ctx, 0) }
+
+// stopTo undoes the steps but the first n.
+func (s *stopStack) stopTo(ctx context.Context, n int) (err error) {
 	for {
 		s.mu.Lock()
 		last := len(s.steps) - 1
-		if last < 0 {
+		if last < n {
 			s.mu.Unlock()
 			return err
 		}
@@ -54,9 +57,18 @@ func (s *stopStack) stop(ctx context.Context) (err error) {
 type runGroup struct {
 	stopStack
 	ended chan string // the name of the first that ended, whether it was to or not
+	last  int         // how many steps there are below and with the part of startLast
 }
 
 func newRunGroup() *runGroup { return &runGroup{ended: make(chan string, 1)} }
+
+// stop gives the part of startLast half of the time, however many others hang. Each of those may take half of what is left
+// of the other half.
+func (g *runGroup) stop(ctx context.Context) error {
+	early, release := half(ctx)
+	defer release()
+	return errors.Join(g.stopTo(early, g.last), g.stopStack.stop(ctx))
+}
 
 // start runs a part until the group stops, whatever becomes of ctx.
 func (g *runGroup) start(ctx context.Context, name string, run func(ctx context.Context) error) {
@@ -66,6 +78,7 @@ func (g *runGroup) start(ctx context.Context, name string, run func(ctx context.
 // startLast runs a part that may use up all the time for a shutdown: after it only closers are left.
 func (g *runGroup) startLast(ctx context.Context, name string, run func(ctx context.Context) error) {
 	g.run(ctx, name, run, context.WithCancel)
+	g.last = len(g.steps)
 }
 
 func (g *runGroup) run(ctx context.Context, name string, run func(context.Context) error, share func(context.Context) (context.Context, context.CancelFunc)) {

@@ -3,15 +3,19 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/checkpoint"
-	"github.com/stretchr/testify/require"
 )
 
 // Wherever a start fails, what was opened until then is closed.
@@ -72,6 +76,34 @@ func TestStopStackRunsEveryStepOnceInReverse(t *testing.T) {
 	}
 	require.NoError(t, td.stop(t.Context()))
 	require.Len(t, order, 3)
+}
+
+// Parts that hang leave the engine half of the time for its last checkpoint, and a part that does not hang all that is left.
+func TestHungPartsLeaveTimeForTheLastCheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, hang := newRunGroup(), make(chan struct{})
+		var left time.Duration
+		end := time.Now().Add(time.Minute)
+		g.add("files", func(context.Context) error { return nil })
+		g.startLast(t.Context(), "engine", func(ctx context.Context) error {
+			<-ctx.Done()
+			left = time.Until(end)
+			return nil
+		})
+		for i := range 5 {
+			g.start(t.Context(), fmt.Sprint("hung", i), func(context.Context) error { <-hang; return nil })
+		}
+		g.start(t.Context(), "quick", func(ctx context.Context) error { <-ctx.Done(); return nil })
+		ctx, cancel := context.WithDeadline(context.Background(), end)
+		defer cancel()
+		err := g.stop(ctx)
+		for i := range 5 {
+			require.ErrorContains(t, err, fmt.Sprintf("stop hung%d: timed out", i))
+		}
+		require.NotContains(t, err.Error(), "engine")
+		require.Greater(t, left, 30*time.Second)
+		close(hang)
+	})
 }
 
 // TestReloadedSectionsAreDocumented compares what a reload applies with the sentence about it.
