@@ -72,6 +72,7 @@ type liveAlerts struct {
 
 	telling   sync.Mutex // held while the notifier is told; guards evaluated
 	evaluated bool       // there was a report, so all alerts have their definitions
+	late      chan dueView
 
 	// stepped is told of every step once there was a report: before it, alerts of the earlier process are not known to be
 	// over. What it sees is on disk. Set before anything runs; nil: nobody is told.
@@ -104,7 +105,7 @@ func newLiveAlerts(dir, address string, c *config.Config, in *spec.Spec, inciden
 		return nil, err
 	}
 	l := &liveAlerts{
-		machine: m, notifier: n, receivers: d, address: address, log: log, saving: make(chan struct{}, 1),
+		machine: m, notifier: n, receivers: d, address: address, log: log, saving: make(chan struct{}, 1), late: make(chan dueView, 1),
 	}
 	l.file = fsys.StateFile[json.RawMessage]{
 		Name: filepath.Join(dir, AlertsFile), What: "alert states",
@@ -268,7 +269,34 @@ func (l *liveAlerts) tell(evaluated bool) {
 	if l.stepped != nil {
 		l.stepped()
 	}
-	time.AfterFunc(incidentWait, func() { l.receivers.Update(v) })
+	select {
+	case <-l.late: // of an earlier step, which this one replaces
+	default:
+	}
+	l.late <- dueView{v, time.Now().Add(incidentWait)}
+}
+
+// dueView is a view that the receivers take at a time at the latest.
+type dueView struct {
+	view *state.View
+	due  time.Time
+}
+
+// updateLate passes the alerts on to the receivers once they have waited long enough for incidents.
+func (l *liveAlerts) updateLate(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case next := <-l.late:
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(time.Until(next.due)):
+				l.receivers.Update(next.view)
+			}
+		}
+	}
 }
 
 // ready restores the states of an earlier process at the first call.

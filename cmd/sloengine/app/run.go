@@ -94,6 +94,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.start(ctx, "sinks", after(ready, a.sinks.dispatcher.Run))
 	g.start(ctx, "notifications", a.alerts.notifier.Run) // a recovery that takes long is something to tell of
 	g.start(ctx, "alerts on the engine", func(ctx context.Context) error { return a.alerts.watch(ctx, ready) })
+	g.start(ctx, "alerts without incidents", a.alerts.updateLate)
 	g.start(ctx, "incidents", after(ready, a.incidents.run))
 	g.start(ctx, "reports", after(ready, a.reports.sender.Run))
 	g.start(ctx, "receivers", after(ready, a.alerts.receivers.Run))
