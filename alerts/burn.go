@@ -12,29 +12,34 @@ import (
 
 // sloGroup makes the alerts of one SLO.
 func (g *generator) sloGroup(s *slo.SLO) rules.Group {
-	out := rules.Group{Name: "sloengine-alerts-" + string(s.ID)}
 	tiers, left := Tiers(s)
 	g.findings = append(g.findings, left...)
-	if g.o.Names == rules.Sloth {
-		out.Rules = g.slothRules(s, tiers)
-		return out
+	all := g.slothRules
+	if g.o.Names != rules.Sloth {
+		all = func(s *slo.SLO, tiers []Tier) []rules.Rule { return rulesOf(g.sloAlerts(s, tiers)) }
 	}
+	return rules.Group{Name: "sloengine-alerts-" + string(s.ID), Rules: all(s, tiers)}
+}
+
+// sloAlerts are the alerts that an SLO has by itself.
+func (g *generator) sloAlerts(s *slo.SLO, tiers []Tier) []defined {
+	var out []defined
 	for _, t := range tiers {
-		out.Rules = append(out.Rules, g.burnRule(s, t))
+		out = append(out, g.burn(s, t))
 	}
 	if !s.Alerting.Ticket.Disabled {
-		out.Rules = append(out.Rules, g.exhausted(s))
+		out = append(out, g.exhausted(s))
 	}
 	if alertsSoon(s) {
-		out.Rules = append(out.Rules, g.exhaustedSoon(s))
+		out = append(out, g.exhaustedSoon(s))
 	}
 	if !s.Alerting.NoData.Disabled {
-		out.Rules = append(out.Rules, g.noData(s))
+		out = append(out, g.noData(s))
 	}
 	return out
 }
 
-func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
+func (g *generator) burn(s *slo.SLO, t Tier) defined {
 	name, impact, burns := NameBurnTicket, ImpactMedium, " is using up its error budget"
 	if t.Page {
 		name, impact, burns = NameBurnPage, ImpactHigh, " burns its error budget fast"
@@ -43,23 +48,22 @@ func (g *generator) burnRule(s *slo.SLO, t Tier) rules.Rule {
 	if s.Alerting.Name != "" {
 		name = s.Alerting.Name
 	}
-	labels := g.sloLabels(s)
+	labels := g.sloLabels(s, t.Severity, impact, promise(s))
 	labels[series.LabelTier], labels[series.LabelLong], labels[series.LabelShort] = t.Name, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)
-	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = t.Severity, impact, promise(s)
-
-	return rules.Rule{
-		Alert: name, Expr: g.burns(s, t, name), For: t.For, Labels: merge(labels, t.Labels),
+	return g.define(Live{Kind: LiveBurn, SLO: s, Tier: t, Window: t.Long, MinEvents: minEvents(s)}, rules.Rule{
+		Alert: name, For: t.For, Labels: merge(labels, t.Labels),
 		Annotations: merge(g.annotations(runbook, g.sloNote(s,
 			g.subject(s)+burns,
 			g.untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf(
 				"{{ $value | humanizePercentage }} of the %s of the last %s were bad. More than %s (burn rate %s) uses %s of the budget of %s in %s.",
 				unit(s), slo.FormatDuration(t.Long), percent(t.Threshold), number(t.Factor),
 				percent(t.Share), s.Window, slo.FormatDuration(t.Long))))), t.Annotations),
-	}
+	})
 }
 
-// burns is the condition of a tier, of an alert with a name.
-func (g *generator) burns(s *slo.SLO, t Tier, name string) string {
+// burns is the condition of a tier.
+func (g *generator) burns(l *Live) string {
+	s, t := l.SLO, l.Tier
 	if g.o.Minimal() {
 		return g.minimalBurn(s, t)
 	}
@@ -68,14 +72,14 @@ func (g *generator) burns(s *slo.SLO, t Tier, name string) string {
 	if few := t.Quiet; few.Window > t.Short && g.o.Names == rules.Own {
 		short = "(" + short + " and " + q.on(s) + " " + g.enough(s, t) + "\nor max_over_time(" + q.ratio(s, few.Window) + "[" + slo.FormatDuration(few.For) + "]))"
 	}
-	cond := g.guardedSLO(s, name, series.LabelTier+"="+quote(t.Name))
+	cond := g.guardedSLO(s, l.Alert, series.LabelTier+"="+quote(t.Name))
 	if g.o.Names == rules.Sloth {
-		cond.mine = slothMatchers(g.o.Identity(s)[0].Value, name, t.Severity)
+		cond.mine = slothMatchers(g.o.Identity(s)[0].Value, l.Alert, t.Severity)
 	}
 	cond.recovery = q.observed(s, t.Short)
 	cond.above(long, threshold, q.observed(s, t.Long))
 	cond.above(short, threshold, q.observed(s, t.Short))
-	cond.also = g.busy(s, t.Long)
+	cond.also = g.busy(s, t.Long, l.MinEvents)
 	if t.Page && counted(s) {
 		cond.proves(g.o.Options, long, q.events(s, t.Long), t.Rate, t.Evidence)
 		if t.Quiet.Window == t.Short {
@@ -122,19 +126,22 @@ func promise(s *slo.SLO) string {
 	return "error_rate"
 }
 
-func (g *generator) exhausted(s *slo.SLO) rules.Rule {
-	labels := g.sloLabels(s)
-	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = SeverityTicket, ImpactMedium, promise(s)
-	return rules.Rule{
-		Alert: NameBudgetExhausted, Expr: g.spent(s), For: 2 * g.o.LongEval, Labels: merge(labels, s.Alerting.Ticket.Labels),
+func (g *generator) exhausted(s *slo.SLO) defined {
+	labels := g.sloLabels(s, SeverityTicket, ImpactMedium, promise(s))
+	l := Live{Kind: LiveExhausted, SLO: s}
+	if s.Window.Calendar == "" {
+		l.MinEvents = minEvents(s)
+	}
+	return g.define(l, rules.Rule{
+		Alert: NameBudgetExhausted, For: 2 * g.o.LongEval, Labels: merge(labels, s.Alerting.Ticket.Labels),
 		Annotations: g.annotations(NameBudgetExhausted, g.sloNote(s,
 			g.subject(s)+" has no error budget left",
 			g.untilObserved("gt $value 1.0", slo.FormatDuration(shortWindow), fmt.Sprintf("{{ $value | humanizePercentage }} of the budget is left. As it stands, the objective of %s over %s is missed.", s.Objective, s.Window)))),
-	}
+	})
 }
 
-// spent is the condition that no budget is left.
-func (g *generator) spent(s *slo.SLO) string {
+// spent is the condition that no budget is left, of so many events.
+func (g *generator) spent(s *slo.SLO, events uint64) string {
 	if g.o.Minimal() {
 		return g.minimalExhausted(s)
 	}
@@ -144,35 +151,33 @@ func (g *generator) spent(s *slo.SLO) string {
 	// Consumed x observed >= 1.
 	cond.start = []string{left + " <= on () group_left () 1 - 1 / " + g.q.periodObserved(s)}
 	cond.goesOn = []string{left + " <= 0"}
-	if s.Window.Calendar == "" {
-		cond.also = g.busy(s, s.Window.Rolling)
-	}
+	cond.also = g.busy(s, s.Window.Rolling, events)
 	return cond.expr()
 }
 
 // noData fires when an SLO's counters are missing, or nothing was counted for
 // longer than its quiet times last. It is about the SLO as a whole: a group may
 // lawfully fall silent.
-func (g *generator) noData(s *slo.SLO) rules.Rule {
-	labels := g.sloLabels(s)
-	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = SeverityTicket, ImpactMedium, promise(s)
+func (g *generator) noData(s *slo.SLO) defined {
+	labels := g.sloLabels(s, SeverityTicket, ImpactMedium, promise(s))
 	quiet, wait := quietTime(s), s.Alerting.NoData.For
 	set(&wait, g.o.NoDataAfter)
-	expr := "absent(" + g.q.anyValid(s) + ")\nor sum(" + g.q.anyEvents(s, quiet) + ") == 0" +
-		// Nothing was counted either while nobody counted.
-		"\nand on () " + g.q.observed(s, quiet) + " >= " + number(MinObserved)
-	if g.o.Minimal() {
-		expr = g.minimalNoData(s, quiet)
-	}
-	return rules.Rule{
-		Alert:  NameNoData,
-		Expr:   expr,
-		For:    wait,
-		Labels: merge(labels, s.Alerting.NoData.Labels),
+	return g.define(Live{Kind: LiveNoData, SLO: s, Window: quiet}, rules.Rule{
+		Alert: NameNoData, For: wait, Labels: merge(labels, s.Alerting.NoData.Labels),
 		Annotations: merge(g.annotations(NameNoData, g.wholeNote(s,
 			string(s.ID)+" has no data",
 			fmt.Sprintf("{{ if eq $value 0.0 }}No events within %s{{ else }}No counters for at least %s{{ end }}. The state is unknown, not good.", slo.FormatDuration(quiet), slo.FormatDuration(wait)))), s.Alerting.NoData.Annotations),
+	})
+}
+
+// withoutData is the condition that counters are missing, or that nothing was counted for a while.
+func (g *generator) withoutData(s *slo.SLO, quiet time.Duration) string {
+	if g.o.Minimal() {
+		return g.minimalNoData(s, quiet)
 	}
+	return "absent(" + g.q.anyValid(s) + ")\nor sum(" + g.q.anyEvents(s, quiet) + ") == 0" +
+		// Nothing was counted either while nobody counted.
+		"\nand on () " + g.q.observed(s, quiet) + " >= " + number(MinObserved)
 }
 
 // quietTime is how long an SLO may count nothing: a day, and a long weekend for
@@ -184,8 +189,9 @@ func quietTime(s *slo.SLO) time.Duration {
 	return 24 * time.Hour
 }
 
-// sloLabels are the labels of an SLO on its alerts: those of its spec, and those that name it.
-func (g *generator) sloLabels(s *slo.SLO) map[string]string {
+// sloLabels are the labels of an alert on an SLO: those of its spec, those that name it, and those of the alert.
+// impact may be "".
+func (g *generator) sloLabels(s *slo.SLO, severity, impact, kind string) map[string]string {
 	out := map[string]string{}
 	if !s.Alerting.NoSpecLabels {
 		for name, value := range rules.SpecLabels(s) {
@@ -193,5 +199,9 @@ func (g *generator) sloLabels(s *slo.SLO) map[string]string {
 		}
 	}
 	out[series.LabelSLOID], out[series.LabelService], out[series.LabelSLO] = string(s.ID), s.ID.Service(), s.ID.Name()
+	out[labelSeverity], out[series.LabelKind] = severity, kind
+	if impact != "" {
+		out[series.LabelImpact] = impact
+	}
 	return out
 }

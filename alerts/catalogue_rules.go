@@ -23,51 +23,26 @@ const (
 	declineRoom   = 1.2 // times the target: a decline towards it
 )
 
-// kind is what the alerts on one sort of promise have in common.
-type kind struct{ sla, violation, recovered string }
-
-var kinds = map[string]kind{
-	sla.CatalogueLatency:      {"processing_time", NameLatencyViolation, NameLatencyRecovered},
-	sla.CatalogueErrorRate:    {"error_rate", NameErrorRateViolation, NameErrorRateRecovered},
-	sla.CatalogueAvailability: {"availability", NameAvailabilityViolation, NameAvailabilityRecovered},
-	sla.CatalogueThroughput:   {"throughput", NameThroughputViolation, NameThroughputRecovered},
-}
-
-// agreementGroup makes the rules that an agreement chose.
-func (g *generator) agreementGroup(a *sla.Agreement) (rules.Group, error) {
-	out := rules.Group{Name: "sloengine-alerts-sla-" + a.Service + "/" + a.Name}
-	all := g.choose(a)
-	for _, c := range all {
-		more, err := g.entryRules(a, c, all)
-		if err != nil {
-			return out, fmt.Errorf("alerts of agreement %s/%s: %w", a.Service, a.Name, err)
+// agreementAlerts are the alerts that an agreement chose.
+func (g *generator) agreementAlerts(a *sla.Agreement) []defined {
+	var out []defined
+	for _, c := range g.choose(a) {
+		switch c.entry {
+		case sla.CatalogueComposite:
+			out = append(out, g.composite(a)...)
+		case sla.CatalogueCascading:
+			out = append(out, g.cascading(a, c.slos)...)
+		case sla.CatalogueRecovery:
+			out = append(out, g.recovery(a, out)...)
+		default:
+			for _, s := range c.slos {
+				if d, ok := g.sloEntry(a, c.entry, s); ok {
+					out = append(out, d)
+				}
+			}
 		}
-		out.Rules = append(out.Rules, more...)
 	}
-	return out, nil
-}
-
-func (g *generator) entryRules(a *sla.Agreement, c chosen, all []chosen) ([]rules.Rule, error) {
-	switch c.entry {
-	case sla.CatalogueComposite:
-		if a.Warning <= 0 && a.Critical <= 0 {
-			g.find(agreementID(a), FindingWarning, "alert "+c.entry+" is left out: the score has no thresholds", "add `alerts: {warning: 95, critical: 90}`")
-		}
-		return append(g.composite(a, NameCompositeWarning, a.Warning), g.composite(a, NameCompositeCritical, a.Critical)...), nil
-	case sla.CatalogueCascading:
-		return g.cascading(a, c.slos), nil
-	case sla.CatalogueRecovery:
-		return g.recovery(a, all), nil
-	}
-	var out []rules.Rule
-	for _, s := range c.slos {
-		r, ok := g.sloEntry(a, c.entry, s)
-		if !ok {
-			continue
-		}
-		out = append(out, r)
-	}
-	return out, nil
+	return out
 }
 
 // severity is the label of a catalogue alert that has the given severity in the seed. Only burn rates page by themselves.
@@ -78,90 +53,117 @@ func severity(a *sla.Agreement, seed string) string {
 	return SeverityTicket
 }
 
-// slaAlert is one alert of the catalogue on one SLO.
+// slaAlert is how an alert of the catalogue on one SLO is labelled and read.
 type slaAlert struct {
 	name, sla, severity, impact string // severity is that of the seed
-	expr                        string
 	wait                        time.Duration
 	summary, description        string
 }
 
-func (g *generator) slaAlertRule(a *sla.Agreement, s *slo.SLO, p slaAlert) rules.Rule {
-	labels := g.sloLabels(s)
-	labels[labelSeverity], labels[series.LabelKind], labels[series.LabelAgreement] = severity(a, p.severity), p.sla, a.Name
-	if p.impact != "" {
-		labels[series.LabelImpact] = p.impact
+func (g *generator) defineSLA(l Live, p slaAlert) defined {
+	labels := g.sloLabels(l.SLO, severity(l.Agreement, p.severity), p.impact, p.sla)
+	labels[series.LabelAgreement] = l.Agreement.Name
+	text := g.sloNote(l.SLO, p.summary, p.description)
+	if l.Limit != nil && l.LimitBy == nil {
+		text = g.wholeNote(l.SLO, p.summary, p.description)
 	}
-	return rules.Rule{Alert: p.name, Expr: p.expr, For: p.wait, Labels: labels,
-		Annotations: g.annotations(p.name, g.sloNote(s, p.summary, p.description))}
+	return g.define(l, rules.Rule{Alert: p.name, For: p.wait, Labels: labels, Annotations: g.annotations(p.name, text)})
 }
 
-// sloEntry makes one entry's rule for one SLO; ok is false if rules cannot express it.
-func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (rules.Rule, bool) {
-	q, budget, what := g.q, s.Objective.Budget(), g.subject(s)
-	ratio := q.ratio(s, shortWindow)
-	limit := slo.FormatDuration(s.Indicator.Threshold)
-	agreed := percent(budget)
+// sloEntry makes one entry's alert on one SLO; ok is false if it can never fire, or lacks what it compares with.
+func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (d defined, ok bool) {
+	budget, what := s.Objective.Budget(), g.subject(s)
+	limit, per := slo.FormatDuration(s.Indicator.Threshold), slo.FormatDuration(s.Indicator.Per)
+	agreed, bad := percent(budget), "{{ $value | humanizePercentage }} of the "+unit(s)+" of the last 5m "
+	l := Live{Kind: LiveRatio, SLO: s, Agreement: a, Window: shortWindow, Above: budget, MinEvents: minEvents(s)}
 	var p slaAlert
 	switch entry {
 	case sla.CatalogueLatency:
-		p = slaAlert{NameLatencyViolation, "processing_time", SeverityWarning, ImpactMedium,
-			g.ratioAlert(a, s, NameLatencyViolation, shortWindow, budget, 0), 2 * time.Minute,
-			"Slower than agreed: " + what,
-			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m took longer than " + limit + "; " + agreed + " may."}
+		p = slaAlert{NameLatencyViolation, "processing_time", SeverityWarning, ImpactMedium, 2 * time.Minute,
+			"Slower than agreed: " + what, bad + "took longer than " + limit + "; " + agreed + " may."}
 	case sla.CatalogueLatencyCritical:
-		return g.latencyCritical(a, s)
-	case sla.CatalogueLimit80:
-		p = slaAlert{NameLatencyNear, "processing_time_warning", SeverityWarning, ImpactLow,
-			g.ratioAlert(a, s, NameLatencyNear, shortWindow, nearShare*budget, budget), 5 * time.Minute,
-			"Close to the agreed limit of time: " + what,
-			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m took longer than " + limit + ", which is over 80 % of the agreed " + agreed + "."}
-	case sla.CatalogueSlowIntegration:
-		p = slaAlert{NameSlowIntegration, "integration_latency", SeverityWarning, ImpactMedium,
-			g.ratioAlert(a, s, NameSlowIntegration, shortWindow, nearShare*budget, 0), 3 * time.Minute,
-			"An integration answers slowly: " + what,
-			"{{ $value | humanizePercentage }} of the calls of the last 5m took longer than " + limit + ", its own limit; that is over 80 % of the agreed " + agreed + "."}
-	case sla.CatalogueErrorRate:
-		p = slaAlert{NameErrorRateViolation, "error_rate", SeverityWarning, ImpactMedium,
-			g.ratioAlert(a, s, NameErrorRateViolation, shortWindow, budget, 0), 2 * time.Minute,
-			"More errors than agreed: " + what,
-			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad; " + agreed + " may be."}
-	case sla.CatalogueErrorRateCritical:
-		bound := criticalTimes * budget
-		if bound >= 1 {
-			g.find(s.ID, FindingWarning, fmt.Sprintf("alert %s is left out because it can never fire: five times the budget is %s", entry, percent(bound)), "raise the objective")
-			return rules.Rule{}, false
+		if l.Kind, l.Limit = LiveLimit, g.criticalThreshold(s); l.Limit == nil {
+			g.find(s.ID, FindingWarning, "alert "+entry+" is left out: no event threshold with a critical time covers these events",
+				fmt.Sprintf("add to thresholds: {name: %s, match: '%s', critical: %s}",
+					s.ID.Name(), s.Indicator.Valid, slo.FormatDuration(2*s.Indicator.Threshold)))
+			return d, false
 		}
-		p = slaAlert{NameErrorRateCritical, "error_rate", SeverityCritical, ImpactHigh,
-			g.ratioAlert(a, s, NameErrorRateCritical, shortWindow, bound, 0), time.Minute,
-			"Far more errors than agreed: " + what,
-			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad, more than five times the agreed " + agreed + "."}
+		if l.LimitBy = limitGroups(l.Limit, s); l.LimitBy == nil {
+			what = string(s.ID)
+		}
+		p = slaAlert{NameLatencyCritical, "processing_time", SeverityCritical, ImpactHigh, time.Minute,
+			"Far slower than agreed: " + what,
+			bad + "took longer than " + slo.FormatDuration(l.Limit.Critical) + ", the critical limit; " +
+				agreed + " may take longer than " + limit + "."}
+	case sla.CatalogueLimit80:
+		l.Above, l.UpTo = exact(nearShare*budget), budget
+		p = slaAlert{NameLatencyNear, "processing_time_warning", SeverityWarning, ImpactLow, 5 * time.Minute,
+			"Close to the agreed limit of time: " + what,
+			bad + "took longer than " + limit + ", which is over 80 % of the agreed " + agreed + "."}
+	case sla.CatalogueSlowIntegration:
+		l.Above = exact(nearShare * budget)
+		p = slaAlert{NameSlowIntegration, "integration_latency", SeverityWarning, ImpactMedium, 3 * time.Minute,
+			"An integration answers slowly: " + what,
+			"{{ $value | humanizePercentage }} of the calls of the last 5m took longer than " + limit +
+				", its own limit; that is over 80 % of the agreed " + agreed + "."}
+	case sla.CatalogueErrorRate:
+		p = slaAlert{NameErrorRateViolation, "error_rate", SeverityWarning, ImpactMedium, 2 * time.Minute,
+			"More errors than agreed: " + what, bad + "were bad; " + agreed + " may be."}
+	case sla.CatalogueErrorRateCritical:
+		if l.Above = exact(criticalTimes * budget); criticalTimes*budget >= 1 {
+			g.find(s.ID, FindingWarning, "alert "+entry+" is left out because it can never fire: five times the budget is "+percent(l.Above),
+				"raise the objective")
+			return d, false
+		}
+		p = slaAlert{NameErrorRateCritical, "error_rate", SeverityCritical, ImpactHigh, time.Minute,
+			"Far more errors than agreed: " + what, bad + "were bad, more than five times the agreed " + agreed + "."}
 	case sla.CatalogueErrorTrend:
-		now, before := q.ratioTen(s, 0), q.ratioTen(s, 10*time.Minute)
-		p = slaAlert{NameErrorRateTrend, "error_rate_trend", SeverityWarning, ImpactLow,
-			strings.Join(append([]string{ratio + " > " + number(trendShare*budget), now + " > " + number(trendGrowth) + " * " + before}, g.busy(s, shortWindow)...), "\nand "+q.on(s)+" "), 2 * time.Minute,
+		l.Kind, l.Above = LiveTrend, exact(trendShare*budget)
+		p = slaAlert{NameErrorRateTrend, "error_rate_trend", SeverityWarning, ImpactLow, 2 * time.Minute,
 			"Errors are on the rise: " + what,
-			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last 5m were bad, over half of the agreed " + agreed + ", and the last 10m were at least a fifth worse than the 10m before."}
+			bad + "were bad, over half of the agreed " + agreed +
+				", and the last 10m were at least a fifth worse than the 10m before."}
 	case sla.CatalogueAvailability:
-		p = slaAlert{NameAvailabilityViolation, "availability", SeverityCritical, ImpactHigh,
-			g.ratioAlert(a, s, NameAvailabilityViolation, hour, budget, 0), 5 * time.Minute,
+		l.Window = hour
+		p = slaAlert{NameAvailabilityViolation, "availability", SeverityCritical, ImpactHigh, 5 * time.Minute,
 			"Less available than agreed: " + what,
 			"{{ $value | humanizePercentage }} of the " + unit(s) + " of the last hour were bad; " + agreed + " may be."}
 	case sla.CatalogueThroughput:
-		w := sliceWindow(s)
-		p = slaAlert{NameThroughputViolation, "throughput", SeverityWarning, ImpactMedium,
-			g.inRange(a, s, NameThroughputViolation, w, 0.5, 0).expr(), 3 * time.Minute,
+		l.Above, l.Window, l.MinEvents = 0.5, sliceWindow(s), 0
+		p = slaAlert{NameThroughputViolation, "throughput", SeverityWarning, ImpactMedium, 3 * time.Minute,
 			"Throughput below target: " + what,
-			fmt.Sprintf("{{ $value | humanizePercentage }} of the slices of %s that were judged over the last %s had fewer than %d events.", slo.FormatDuration(s.Indicator.Per), slo.FormatDuration(w), s.Indicator.AtLeast)}
+			"{{ $value | humanizePercentage }} of the slices of " + per + " that were judged over the last " + slo.FormatDuration(l.Window) +
+				fmt.Sprintf(" had fewer than %d events.", s.Indicator.AtLeast)}
 	case sla.CatalogueThroughputDecline:
-		return g.decline(a, s)
+		if _, ok := g.traffic(s); !ok {
+			g.find(s.ID, FindingWarning, "alert "+entry+" is left out: no SLO counts the same events, by the same groups",
+				fmt.Sprintf("add an SLO with valid: '%s'", s.Indicator.Valid))
+			return d, false
+		}
+		l.Kind, l.Above, l.Window, l.MinEvents = LiveDecline, 0, sliceWindow(s), 0
+		l.Below = exact(declineRoom * float64(s.Indicator.AtLeast))
+		p = slaAlert{NameThroughputDecline, "throughput_decline", SeverityWarning, ImpactLow, 10 * time.Minute,
+			"Throughput falls towards its target: " + what,
+			fmt.Sprintf("{{ $value | humanize }} events per %s over the last 5m; the target is %d.", per, s.Indicator.AtLeast)}
 	default:
-		return rules.Rule{}, false
+		return d, false
 	}
-	if entry != sla.CatalogueErrorTrend {
+	if l.Kind == LiveRatio || l.Kind == LiveLimit {
 		p.description = g.untilObserved("eq $value 0.0", slo.FormatDuration(shortWindow), p.description)
+		if rules.CountsEvents(s) {
+			l.Rate, l.Evidence = chanceRate(s, l.Above), slo.EvidenceNeeded(s.Alerting.MaxFalsePages())
+		}
 	}
-	return g.slaAlertRule(a, s, p), true
+	return g.defineSLA(l, p), true
+}
+
+// rising is the condition of LiveTrend.
+func (g *generator) rising(l *Live) string {
+	q, s := g.q, l.SLO
+	return strings.Join(append([]string{
+		q.ratio(s, l.Window) + " > " + number(l.Above),
+		q.ratioTen(s, 0) + " > " + number(trendGrowth) + " * " + q.ratioTen(s, 10*time.Minute),
+	}, g.busy(s, l.Window, l.MinEvents)...), "\nand "+q.on(s)+" ")
 }
 
 // sliceWindow is the shortest window that holds at least three slices.
@@ -174,70 +176,53 @@ func sliceWindow(s *slo.SLO) time.Duration {
 	return slo.BurnWindows[len(slo.BurnWindows)-1]
 }
 
-// busy is the SLO's guard against too few events; nil if it has none.
-func (g *generator) busy(s *slo.SLO, w time.Duration) []string {
-	if s.Alerting.MinEvents == 0 || !counted(s) {
+// minEvents is how many events the alerts of an SLO need in their window: none if its events cannot be counted.
+func minEvents(s *slo.SLO) uint64 {
+	if !counted(s) {
+		return 0
+	}
+	return s.Alerting.MinEvents
+}
+
+// busy is the guard against too few events; nil if there is none.
+func (g *generator) busy(s *slo.SLO, w time.Duration, least uint64) []string {
+	if least == 0 {
 		return nil
 	}
-	return []string{g.q.events(s, w) + fmt.Sprintf(" >= %d", s.Alerting.MinEvents)}
+	return []string{g.q.events(s, w) + fmt.Sprintf(" >= %d", least)}
 }
 
-// inRange is the condition that the error ratio over a window is in (above, upTo],
-// or above if upTo is 0.
-func (g *generator) inRange(a *sla.Agreement, s *slo.SLO, name string, w time.Duration, above, upTo float64) guarded {
-	q := g.guardedSLO(s, name, series.LabelAgreement+"="+quote(a.Name))
-	ratio, seen := g.q.ratio(s, w), g.q.observed(s, w)
-	q.above(ratio, number(above), seen)
-	if upTo > 0 {
-		q.start[0] += " <= on () group_left () " + number(upTo) + " / " + seen
-		q.goesOn[0] += " <= " + number(upTo)
+// inRange is the condition of LiveRatio.
+func (g *generator) inRange(l *Live) string {
+	q := g.guardedSLO(l.SLO, l.Alert, series.LabelAgreement+"="+quote(l.Agreement.Name))
+	ratio, seen := g.q.ratio(l.SLO, l.Window), g.q.observed(l.SLO, l.Window)
+	q.above(ratio, number(l.Above), seen)
+	if l.UpTo > 0 {
+		q.start[0] += " <= on () group_left () " + number(l.UpTo) + " / " + seen
+		q.goesOn[0] += " <= " + number(l.UpTo)
 	}
-	return q
-}
-
-// ratioAlert is inRange over enough events.
-func (g *generator) ratioAlert(a *sla.Agreement, s *slo.SLO, name string, w time.Duration, above, upTo float64) string {
-	q := g.inRange(a, s, name, w, above, upTo)
-	q.also = g.busy(s, w)
-	if rules.CountsEvents(s) {
-		needed := slo.EvidenceNeeded(s.Alerting.MaxFalsePages())
-		q.proves(g.o.Options, g.q.ratio(s, w), g.q.events(s, w), chanceRate(s, above), needed)
-	}
+	q.also = g.busy(l.SLO, l.Window, l.MinEvents)
+	q.proves(g.o.Options, ratio, g.q.events(l.SLO, l.Window), l.Rate, l.Evidence)
 	return q.expr()
 }
 
-// latencyCritical compares against the critical time of an event threshold on the
-// same events. The threshold counts each violation, so the share is exact. It is an
-// alert in each group of the SLO if the threshold tells these groups apart.
-func (g *generator) latencyCritical(a *sla.Agreement, s *slo.SLO) (rules.Rule, bool) {
-	l := g.criticalThreshold(s)
-	if l == nil {
-		g.find(s.ID, FindingWarning, "alert "+sla.CatalogueLatencyCritical+" is left out: no event threshold with a critical time covers these events", fmt.Sprintf("add to thresholds: {name: %s, match: '%s', critical: %s}", s.ID.Name(), s.Indicator.Valid, slo.FormatDuration(2*s.Indicator.Threshold)))
-		return rules.Rule{}, false
-	}
-	cond := g.guardedSLO(s, NameLatencyCritical, series.LabelAgreement+"="+quote(a.Name))
+// breaching is the condition of LiveLimit. It compares against the critical time of an event threshold on the
+// same events. The threshold counts each violation, so the share is exact. It holds
+// in each group of the SLO if the threshold tells these groups apart.
+func (g *generator) breaching(l *Live) string {
+	cond := g.guardedSLO(l.SLO, l.Alert, series.LabelAgreement+"="+quote(l.Agreement.Name))
 	cond.identity = nil // sums have no labels but the groups
-	subject := g.subject(s)
-	if limitGroups(l, s) == nil {
-		cond.groups, subject = nil, string(s.ID)
+	if l.LimitBy == nil {
+		cond.groups = nil
 	}
-	total := g.q.total(s, cond.groups)
-	ratio := g.q.criticalBreaches(l, cond.groups) + " / " + total
-	cond.above(ratio, number(s.Objective.Budget()), g.q.observed(s, shortWindow))
-	if rules.CountsEvents(s) {
-		needed := slo.EvidenceNeeded(s.Alerting.MaxFalsePages())
-		cond.proves(g.o.Options, "("+ratio+")", total+" * 300", s.Objective.Budget(), needed)
+	total := g.q.total(l.SLO, cond.groups)
+	ratio := g.q.criticalBreaches(l.Limit, cond.groups) + " / " + total
+	cond.above(ratio, number(l.Above), g.q.observed(l.SLO, l.Window))
+	cond.proves(g.o.Options, "("+ratio+")", total+" * 300", l.Rate, l.Evidence)
+	if l.MinEvents > 0 {
+		cond.also = []string{total + fmt.Sprintf(" * 300 >= %d", l.MinEvents)}
 	}
-	if s.Alerting.MinEvents > 0 {
-		cond.also = []string{total + fmt.Sprintf(" * 300 >= %d", s.Alerting.MinEvents)}
-	}
-	r := g.slaAlertRule(a, s, slaAlert{NameLatencyCritical, "processing_time", SeverityCritical, ImpactHigh, cond.expr(), time.Minute,
-		"Far slower than agreed: " + subject,
-		g.untilObserved("eq $value 0.0", slo.FormatDuration(shortWindow), "{{ $value | humanizePercentage }} of the "+unit(s)+" of the last 5m took longer than "+slo.FormatDuration(l.Critical)+", the critical limit; "+percent(s.Objective.Budget())+" may take longer than "+slo.FormatDuration(s.Indicator.Threshold)+".")})
-	if cond.groups == nil {
-		r.Annotations = g.annotations(NameLatencyCritical, g.wholeNote(s, r.Annotations["summary"], r.Annotations["description"]))
-	}
-	return r, true
+	return cond.expr()
 }
 
 // limitGroups finds the attributes of an SLO's groups among those of an event threshold: their places in its GroupBy. It
@@ -277,25 +262,17 @@ func (g *generator) criticalThreshold(s *slo.SLO) *slo.Threshold {
 	return best
 }
 
-// decline compares traffic with the target of a throughput SLO. Its own counters
-// hold slices, so the events come from an SLO that counts the same ones, or from
-// the service's counters where those can tell them.
-func (g *generator) decline(a *sla.Agreement, s *slo.SLO) (rules.Rule, bool) {
-	traffic, ok := g.traffic(s)
-	if !ok {
-		g.find(s.ID, FindingWarning, "alert "+sla.CatalogueThroughputDecline+" is left out: no SLO counts the same events, by the same groups", fmt.Sprintf("add an SLO with valid: '%s'", s.Indicator.Valid))
-		return rules.Rule{}, false
-	}
-	ind := s.Indicator
-	per := slo.FormatDuration(ind.Per)
-	events := "(" + traffic + ") * " + number(ind.Per.Seconds())
-	expr := events + fmt.Sprintf(" >= %d < %s", ind.AtLeast, number(declineRoom*float64(ind.AtLeast))) +
-		"\nand " + g.q.on(s) + " " + g.q.events(s, sliceWindow(s)) + " > 0" // slices are judged: these are open hours
-	return g.slaAlertRule(a, s, slaAlert{NameThroughputDecline, "throughput_decline", SeverityWarning, ImpactLow, expr, 10 * time.Minute,
-		"Throughput falls towards its target: " + g.subject(s),
-		fmt.Sprintf("{{ $value | humanize }} events per %s over the last 5m; the target is %d.", per, ind.AtLeast)}), true
+// declining is the condition of LiveDecline.
+func (g *generator) declining(l *Live) string {
+	s, ind := l.SLO, l.SLO.Indicator
+	traffic, _ := g.traffic(s)
+	return "(" + traffic + ") * " + number(ind.Per.Seconds()) + fmt.Sprintf(" >= %d < %s", ind.AtLeast, number(l.Below)) +
+		"\nand " + g.q.on(s) + " " + g.q.events(s, l.Window) + " > 0" // slices are judged: these are open hours
 }
 
+// traffic is the rate of the events of a throughput SLO. Its own counters
+// hold slices, so the events come from an SLO that counts the same ones, or from
+// the service's counters where those can tell them.
 func (g *generator) traffic(s *slo.SLO) (string, bool) {
 	for _, o := range g.in.SLOs {
 		if o.ID.Service() != s.ID.Service() || o.Indicator.Kind != slo.KindEvents || o.Budgeting.Method != slo.Occurrences && o.Budgeting.Method != "" {
@@ -313,28 +290,49 @@ func containsAll(have, want []string) bool {
 }
 
 // composite alerts on the score over the agreement's own alert window.
-func (g *generator) composite(a *sla.Agreement, name string, bound float64) []rules.Rule {
-	if bound <= 0 {
-		return nil
+func (g *generator) composite(a *sla.Agreement) []defined {
+	if a.Warning <= 0 && a.Critical <= 0 {
+		g.find(agreementID(a), FindingWarning, "alert "+sla.CatalogueComposite+" is left out: the score has no thresholds",
+			"add `alerts: {warning: 95, critical: 90}`")
 	}
-	seed, impact := SeverityWarning, ImpactMedium
-	if name == NameCompositeCritical {
-		seed, impact = SeverityCritical, ImpactHigh
+	var out []defined
+	add := func(bound float64, name, seed, impact string) {
+		if bound <= 0 {
+			return
+		}
+		out = append(out, g.define(Live{Kind: LiveScore, Agreement: a, Below: bound}, rules.Rule{
+			Alert: name, For: 5 * time.Minute, Labels: g.agreementLabels(a, "composite", severity(a, seed), impact),
+			Annotations: g.annotations(name, g.agreementNote(a, g.scoreOf(a)+" is below "+number(bound),
+				g.untilObserved("lt $value 0.0", slo.FormatDuration(shortWindow),
+					scoreText(a)+", below "+number(bound)+". The page names the component that costs most."))),
+		}))
 	}
-	groups := g.q.agreementGroups(a)
-	cond := guarded{
-		groups: groups, identity: []string{series.LabelService}, recovery: g.recentlyObserved(a), missing: missingScore, plain: g.o.Minimal(),
-		mine:   []string{"alertname=" + quote(name), series.LabelService + "=" + quote(a.Service), series.LabelAgreement + "=" + quote(a.Name)},
-		start:  []string{g.q.score(a), g.q.observedScore(a) + " < " + number(bound)},
-		goesOn: []string{g.q.score(a) + " < " + number(bound)},
-	}
-	return []rules.Rule{{
-		Alert: name, Expr: cond.expr(), For: 5 * time.Minute,
-		Labels: g.agreementLabels(a, "composite", severity(a, seed), impact),
-		Annotations: g.annotations(name, g.agreementNote(a,
-			fmt.Sprintf("Score of %s/%s%s is below %s", a.Service, a.Name, groupText(groups), number(bound)),
-			g.untilObserved("lt $value 0.0", slo.FormatDuration(shortWindow), fmt.Sprintf(`The composite score over the last %s is {{ $value | printf "%%.1f" }} of 100, below %s. The page names the component that costs most.`, slo.FormatDuration(alertWindow(a)), number(bound))))),
-	}}
+	add(a.Warning, NameCompositeWarning, SeverityWarning, ImpactMedium)
+	add(a.Critical, NameCompositeCritical, SeverityCritical, ImpactHigh)
+	return out
+}
+
+// scoreOf names the score of an agreement with its group in the texts of an alert.
+func (g *generator) scoreOf(a *sla.Agreement) string {
+	return "Score of " + a.Service + "/" + a.Name + groupText(g.q.agreementGroups(a))
+}
+
+func scoreText(a *sla.Agreement) string {
+	return "The composite score over the last " + slo.FormatDuration(alertWindow(a)) + ` is {{ $value | printf "%.1f" }} of 100`
+}
+
+// scoreBelow is the condition of LiveScore.
+func (g *generator) scoreBelow(l *Live) string {
+	a, below := l.Agreement, " < "+number(l.Below)
+	return guarded{
+		groups: g.q.agreementGroups(a), identity: []string{series.LabelService},
+		recovery: g.recentlyObserved(a), missing: missingScore, plain: g.o.Minimal(),
+		mine: []string{
+			"alertname=" + quote(l.Alert), series.LabelService + "=" + quote(a.Service), series.LabelAgreement + "=" + quote(a.Name),
+		},
+		start:  []string{g.q.score(a), g.q.observedScore(a) + below},
+		goesOn: []string{g.q.score(a) + below},
+	}.expr()
 }
 
 // alertWindow is over which window a score is alerted on.

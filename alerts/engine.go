@@ -164,7 +164,7 @@ func EngineAlerts(o Options) []Live {
 	var out []Live
 	for _, a := range engineAlerts(g.o.Engine.WithDefaults()) {
 		if r := g.engineRule(a); !a.Foreign {
-			out = append(out, Live{Kind: LiveEngine, Expr: r.Expr}.of(r))
+			out = append(out, g.define(Live{Kind: LiveEngine, Expr: r.Expr}, r).live())
 		}
 	}
 	return out

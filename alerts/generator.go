@@ -66,11 +66,7 @@ func (g *generator) groups() ([]rules.Group, error) {
 		add(g.sloGroup(s))
 	}
 	for _, a := range g.in.Agreements {
-		group, err := g.agreementGroup(a)
-		if err != nil {
-			return nil, err
-		}
-		add(group)
+		add(rules.Group{Name: "sloengine-alerts-sla-" + a.Service + "/" + a.Name, Rules: rulesOf(g.agreementAlerts(a))})
 	}
 	add(g.serviceGroup())
 	if !g.o.NoEngine {
@@ -93,7 +89,7 @@ func (g *generator) serviceGroup() rules.Group {
 	}
 	for _, service := range services {
 		if sends[service] {
-			out.Rules = append(out.Rules, g.senderSilent(service))
+			out.Rules = append(out.Rules, g.senderSilent(service).rule)
 		}
 		if rules.NeedsTables(g.in, service) {
 			out.Rules = append(out.Rules, g.tablesRunOut(service))
@@ -102,17 +98,10 @@ func (g *generator) serviceGroup() rules.Group {
 	return out
 }
 
-// senderSilent compares the traffic of half an hour with that of the same time
-// last week, or yesterday as long as there is no last week, so that quiet nights
-// and weekends are quiet here, too.
-func (g *generator) senderSilent(service string) rules.Rule {
-	now := g.q.serviceEvents(service, 0)
-	week, day := g.q.serviceEvents(service, 7*24*time.Hour), g.q.serviceEvents(service, 24*time.Hour)
-	return rules.Rule{
-		Alert: NameSenderSilent,
-		Expr: fmt.Sprintf("(%s or %s) >= %d\nand on (service, type) %s == 0",
-			week, day, g.o.SilentMinEvents, now),
-		For: 15 * time.Minute,
+func (g *generator) senderSilent(service string) defined {
+	l := Live{Kind: LiveSilent, Service: service, Window: 30 * time.Minute, MinEvents: g.o.SilentMinEvents}
+	return g.define(l, rules.Rule{
+		Alert: NameSenderSilent, For: 15 * time.Minute,
 		Labels: map[string]string{
 			series.LabelService: service, labelSeverity: SeverityTicket, series.LabelImpact: ImpactMedium, series.LabelKind: "data",
 		},
@@ -122,7 +111,16 @@ func (g *generator) senderSilent(service string) rules.Rule {
 				"Either nothing happens there or its events do not get here.",
 			dashboard: DashboardIngest, page: "/?service=" + url.QueryEscape(service),
 		}),
-	}
+	})
+}
+
+// silent compares the traffic of half an hour with that of the same time
+// last week, or yesterday as long as there is no last week, so that quiet nights
+// and weekends are quiet here, too.
+func (g *generator) silent(l *Live) string {
+	now := g.q.serviceEvents(l.Service, 0)
+	week, day := g.q.serviceEvents(l.Service, 7*24*time.Hour), g.q.serviceEvents(l.Service, 24*time.Hour)
+	return fmt.Sprintf("(%s or %s) >= %d\nand on (service, type) %s == 0", week, day, l.MinEvents, now)
 }
 
 // tablesRunOut asks for new rules before calendar windows and corrections, which

@@ -61,9 +61,7 @@ func Lint(in rules.Spec, o LintOptions) []Finding {
 			continue
 		}
 		// Generating the rules finds what has to be left out. Only the findings are needed here.
-		if _, err := g.agreementGroup(a); err != nil {
-			g.find(agreementID(a), FindingError, err.Error(), "")
-		}
+		g.agreementAlerts(a)
 		if a.AlertWindow == 0 && (a.Warning > 0 || a.Critical > 0) && a.Window.Nominal() > 24*time.Hour {
 			g.find(agreementID(a), FindingInfo, fmt.Sprintf("the score over %s changes by hundredths within minutes, so its alerts fire days late", a.Window), "add `alert_window: 1h`")
 		}

@@ -2,7 +2,6 @@ package alerts
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -61,140 +60,105 @@ type Live struct {
 	MinEvents uint64         // events that the window (of LiveBurn the long one) must have; LiveSilent: half an hour of last week
 }
 
+// defined is an alert of a spec: its condition, and the rule whose expression says the same.
+type defined struct {
+	Live // Kind "": only Prometheus evaluates it
+	rule rules.Rule
+}
+
+// define completes an alert.
+func (g *generator) define(l Live, r rules.Rule) defined {
+	l.Alert, l.For, l.KeepFiringFor = r.Alert, r.For, r.KeepFiringFor
+	if l.Kind != "" {
+		r.Expr = g.promQL(&l)
+	}
+	return defined{l, r}
+}
+
+// promQL is a condition as the expression of its rule.
+func (g *generator) promQL(l *Live) string {
+	switch l.Kind {
+	case LiveBurn:
+		return g.burns(l)
+	case LiveExhausted:
+		return g.spent(l.SLO, l.MinEvents)
+	case LiveSoon:
+		return g.emptySoon(l)
+	case LiveNoData:
+		return g.withoutData(l.SLO, l.Window)
+	case LiveRatio:
+		return g.inRange(l)
+	case LiveLimit:
+		return g.breaching(l)
+	case LiveScore:
+		return g.scoreBelow(l)
+	case LiveSilent:
+		return g.silent(l)
+	case LiveTrend:
+		return g.rising(l)
+	case LiveDecline:
+		return g.declining(l)
+	case LiveCascade:
+		return g.failingTogether(l.SLO, l.Effect)
+	case LiveRecovered:
+		return g.recovered(l)
+	case LiveRestored:
+		return g.restored(l)
+	}
+	return l.Expr
+}
+
+// live is the alert for who evaluates it without Prometheus.
+func (d defined) live() Live {
+	l := d.Live
+	l.Labels = maps.Clone(d.rule.Labels)
+	for k, v := range l.Labels {
+		l.Labels[k] = strings.ReplaceAll(v, literalBraces, "{{")
+	}
+	l.Texts = newTexts(d.rule.Annotations)
+	return l
+}
+
+// rulesOf are the rules of some alerts.
+func rulesOf(all []defined) []rules.Rule {
+	var out []rules.Rule
+	for _, d := range all {
+		out = append(out, d.rule)
+	}
+	return out
+}
+
 // LiveAlerts lists the alerts of a spec that an engine evaluates from its own
 // reports, in the order of the rules: all of them, except those on SLOs on
 // Prometheus series, and on the tables of the rules themselves.
 func LiveAlerts(in rules.Spec, o Options) []Live {
 	g := newGenerator(in, o)
 	var out []Live
-	add := func(l Live, r rules.Rule) { out = append(out, l.of(r)) }
-	services := map[string]bool{}
+	add := func(all ...defined) {
+		for _, d := range all {
+			if !onPrometheus(d.SLO) && !onPrometheus(d.Effect) {
+				out = append(out, d.live())
+			}
+		}
+	}
 	for _, s := range in.SLOs {
-		if s.Indicator.Kind == slo.KindPrometheus {
-			continue
-		}
-		tiers, _ := Tiers(s)
-		for _, t := range tiers {
-			add(Live{Kind: LiveBurn, SLO: s, Tier: t, Window: t.Long, MinEvents: s.Alerting.MinEvents}, g.burnRule(s, t))
-		}
-		exhausted := Live{Kind: LiveExhausted, SLO: s}
-		if s.Window.Calendar == "" {
-			exhausted.MinEvents = s.Alerting.MinEvents
-		}
-		if !s.Alerting.Ticket.Disabled {
-			add(exhausted, g.exhausted(s))
-		}
-		if alertsSoon(s) {
-			add(Live{Kind: LiveSoon, SLO: s, Window: s.Alerting.Soon.Within, Above: s.Alerting.Soon.Probability}, g.exhaustedSoon(s))
-		}
-		if !s.Alerting.NoData.Disabled {
-			add(Live{Kind: LiveNoData, SLO: s, Window: quietTime(s)}, g.noData(s))
+		if !onPrometheus(s) {
+			tiers, _ := Tiers(s)
+			add(g.sloAlerts(s, tiers)...)
 		}
 	}
 	for _, a := range in.Agreements {
-		all := g.choose(a)
-		for _, c := range all {
-			g.liveEntry(a, c, all, add)
-		}
+		add(g.agreementAlerts(a)...)
 	}
+	services := map[string]bool{}
 	for _, s := range in.SLOs {
-		if service := s.ID.Service(); s.Indicator.Kind != slo.KindPrometheus && !services[service] {
+		if service := s.ID.Service(); !onPrometheus(s) && !services[service] {
 			services[service] = true
-			add(Live{Kind: LiveSilent, Service: service, Window: 30 * time.Minute, MinEvents: g.o.SilentMinEvents}, g.senderSilent(service))
+			add(g.senderSilent(service))
 		}
 	}
 	return out
 }
 
-func onPrometheus(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindPrometheus }
-
-// liveRecovery adds the notices of recovery.
-func (g *generator) liveRecovery(a *sla.Agreement, all []chosen, add func(Live, rules.Rule)) {
-	for _, c := range all {
-		k, ok := kinds[c.entry]
-		if !ok {
-			continue
-		}
-		for _, s := range c.slos {
-			if !onPrometheus(s) {
-				w, bound := recovering(c.entry, s)
-				add(Live{Kind: LiveRecovered, SLO: s, Agreement: a, Window: w, Above: bound, After: k.violation, Recent: g.o.Recent}, g.recovered(a, c.entry, s))
-			}
-		}
-	}
-	if bound := max(a.Warning, a.Critical); bound > 0 {
-		add(Live{Kind: LiveRestored, Agreement: a, Below: bound, Recent: g.o.Recent}, g.compositeRecovered(a))
-	}
-}
-
-// of takes over what a live alert has from its generated rule.
-func (l Live) of(r rules.Rule) Live {
-	l.Alert, l.For, l.KeepFiringFor = r.Alert, r.For, r.KeepFiringFor
-	l.Labels = maps.Clone(r.Labels)
-	for k, v := range l.Labels {
-		l.Labels[k] = strings.ReplaceAll(v, literalBraces, "{{")
-	}
-	l.Texts = newTexts(r.Annotations)
-	return l
-}
-
-func (g *generator) liveEntry(a *sla.Agreement, c chosen, all []chosen, add func(Live, rules.Rule)) {
-	switch c.entry {
-	case sla.CatalogueComposite:
-		for _, r := range g.composite(a, NameCompositeWarning, a.Warning) {
-			add(Live{Kind: LiveScore, Agreement: a, Below: a.Warning}, r)
-		}
-		for _, r := range g.composite(a, NameCompositeCritical, a.Critical) {
-			add(Live{Kind: LiveScore, Agreement: a, Below: a.Critical}, r)
-		}
-		return
-	case sla.CatalogueCascading:
-		causes, effects := cascade(slices.DeleteFunc(slices.Clone(c.slos), onPrometheus))
-		for _, cause := range causes {
-			for _, effect := range effects {
-				add(Live{Kind: LiveCascade, SLO: cause, Agreement: a, Effect: effect, Window: shortWindow}, g.cascadeRule(a, cause, effect))
-			}
-		}
-		return
-	case sla.CatalogueRecovery:
-		g.liveRecovery(a, all, add)
-		return
-	}
-	for _, s := range c.slos {
-		if onPrometheus(s) {
-			continue
-		}
-		l := Live{Kind: LiveRatio, SLO: s, Agreement: a, Window: shortWindow, MinEvents: s.Alerting.MinEvents}
-		budget := s.Objective.Budget()
-		switch c.entry {
-		case sla.CatalogueLatency, sla.CatalogueErrorRate:
-			l.Above = budget
-		case sla.CatalogueLimit80:
-			l.Above, l.UpTo = exact(nearShare*budget), budget
-		case sla.CatalogueSlowIntegration:
-			l.Above = exact(nearShare * budget)
-		case sla.CatalogueErrorRateCritical:
-			l.Above = exact(criticalTimes * budget)
-		case sla.CatalogueErrorTrend:
-			l.Kind, l.Above = LiveTrend, exact(trendShare*budget)
-		case sla.CatalogueThroughputDecline:
-			l.Kind, l.Below, l.Window, l.MinEvents = LiveDecline, exact(declineRoom*float64(s.Indicator.AtLeast)), sliceWindow(s), 0
-		case sla.CatalogueAvailability:
-			l.Above, l.Window = budget, hour
-		case sla.CatalogueThroughput:
-			l.Above, l.Window, l.MinEvents = 0.5, sliceWindow(s), 0
-		case sla.CatalogueLatencyCritical:
-			if l.Kind, l.Above, l.Limit = LiveLimit, budget, g.criticalThreshold(s); l.Limit != nil {
-				l.LimitBy = limitGroups(l.Limit, s)
-			}
-		default:
-			continue
-		}
-		if (l.Kind == LiveRatio || l.Kind == LiveLimit) && rules.CountsEvents(s) {
-			l.Rate, l.Evidence = chanceRate(s, l.Above), slo.EvidenceNeeded(s.Alerting.MaxFalsePages())
-		}
-		if r, ok := g.sloEntry(a, c.entry, s); ok {
-			add(l, r)
-		}
-	}
-}
+// onPrometheus reports whether an SLO, if there is one, counts series of Prometheus.
+func onPrometheus(s *slo.SLO) bool { return s != nil && s.Indicator.Kind == slo.KindPrometheus }

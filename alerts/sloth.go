@@ -26,7 +26,7 @@ func (g *generator) slothRules(s *slo.SLO, tiers []Tier) []rules.Rule {
 		}
 	}
 	if alertsSoon(s) {
-		out = append(out, g.exhaustedSoon(s))
+		out = append(out, g.exhaustedSoon(s).rule)
 	}
 	return out
 }
@@ -36,10 +36,10 @@ func (g *generator) slothRules(s *slo.SLO, tiers []Tier) []rules.Rule {
 func (g *generator) slothRule(s *slo.SLO, tiers []Tier) rules.Rule {
 	conditions, windows := make([]string, len(tiers)), make([]string, len(tiers))
 	for i, t := range tiers {
-		conditions[i] = "max without (" + series.LabelSlothWindow + ") (\n" + g.burnRule(s, t).Expr + "\n)"
+		conditions[i] = "max without (" + series.LabelSlothWindow + ") (\n" + g.burn(s, t).rule.Expr + "\n)"
 		windows[i] = slo.FormatDuration(t.Long)
 	}
-	out := g.burnRule(s, tiers[0])
+	out := g.burn(s, tiers[0]).rule
 	severity := tiers[0].Severity
 	out.Expr = strings.Join(conditions, "\nor\n")
 	out.Labels = merge(map[string]string{series.LabelSlothSeverity: severity, labelSeverity: severity}, tiers[0].Labels)

@@ -22,33 +22,35 @@ const (
 // alertsSoon reports whether an SLO has the alert on its forecast. Without counts there is no forecast.
 func alertsSoon(s *slo.SLO) bool { return s.Alerting.Soon.Within > 0 && !onPrometheus(s) }
 
-// exhaustedSoon reads the forecast that the engine exports, because no query over recorded rates knows what leaves the window
-// and what usually comes. Of several engines, each of which forecasts from its own events, the highest probability counts.
-func (g *generator) exhaustedSoon(s *slo.SLO) rules.Rule {
+func (g *generator) exhaustedSoon(s *slo.SLO) defined {
 	soon := &s.Alerting.Soon
-	labels := g.sloLabels(s)
-	labels[labelSeverity], labels[series.LabelImpact], labels[series.LabelKind] = SeverityTicket, ImpactMedium, promise(s)
-	groups := g.q.groups(s)
+	labels := g.sloLabels(s, SeverityTicket, ImpactMedium, promise(s))
+	within := slo.FormatDuration(soon.Within)
+	wait := soon.For
+	set(&wait, soonFor)
+	return g.define(Live{Kind: LiveSoon, SLO: s, Window: soon.Within, Above: soon.Probability}, rules.Rule{
+		Alert: NameExhaustedSoon, For: wait, KeepFiringFor: soonKeeps, Labels: merge(labels, soon.Labels),
+		Annotations: merge(g.annotations(NameExhaustedSoon, g.sloNote(s,
+			g.subject(s)+" will probably have no error budget left within "+within,
+			fmt.Sprintf("The forecast says with a probability of {{ $value | humanizePercentage }} that the error budget over %s is empty within %s. The alert starts at %s.",
+				s.Window, within, percent(soon.Probability)))), maps.Clone(soon.Annotations)),
+	})
+}
+
+// emptySoon reads the forecast that the engine exports, because no query over recorded rates knows what leaves the window
+// and what usually comes. Of several engines, each of which forecasts from its own events, the highest probability counts.
+func (g *generator) emptySoon(l *Live) string {
+	groups := g.q.groups(l.SLO)
 	sel := func(metric string, more ...string) string {
-		matchers := []string{series.LabelSLOID + "=" + quote(string(s.ID))}
+		matchers := []string{series.LabelSLOID + "=" + quote(string(l.SLO.ID))}
 		if len(groups) > 0 {
 			matchers = append(matchers, groups[0]+"!="+quote(slo.OtherGroup))
 		}
 		return "max by (" + strings.Join(groups, ", ") + ") (" + metric + "{" + strings.Join(append(matchers, more...), ",") + "})"
 	}
-	within := slo.FormatDuration(soon.Within)
-	wait := soon.For
-	set(&wait, soonFor)
-	return rules.Rule{
-		Alert: NameExhaustedSoon,
-		Expr: sel(series.ForecastExhausted.Name, series.LabelAhead+"="+quote(within)) + " >= " + number(soon.Probability) +
-			"\nunless " + onLabels(groups) + " " + sel(series.ForecastExhaustion.Name, series.LabelQuantile+`="0.95"`) + " == 0", // it is empty now
-		For: wait, KeepFiringFor: soonKeeps, Labels: merge(labels, soon.Labels),
-		Annotations: merge(g.annotations(NameExhaustedSoon, g.sloNote(s,
-			g.subject(s)+" will probably have no error budget left within "+within,
-			fmt.Sprintf("The forecast says with a probability of {{ $value | humanizePercentage }} that the error budget over %s is empty within %s. The alert starts at %s.",
-				s.Window, within, percent(soon.Probability)))), maps.Clone(soon.Annotations)),
-	}
+	within := slo.FormatDuration(l.Window)
+	return sel(series.ForecastExhausted.Name, series.LabelAhead+"="+quote(within)) + " >= " + number(l.Above) +
+		"\nunless " + onLabels(groups) + " " + sel(series.ForecastExhaustion.Name, series.LabelQuantile+`="0.95"`) + " == 0" // it is empty now
 }
 
 // soon tests the alert on the forecast: the probability is just below the threshold for an hour and then at it, and some
@@ -62,7 +64,7 @@ func (g *generator) soon(w *testWriter, subjects []subject) {
 		if len(asserts) == 0 {
 			w.test("a forecast says that the budget will be empty soon")
 		}
-		rule := g.exhaustedSoon(s.SLO)
+		rule := g.exhaustedSoon(s.SLO).rule
 		fires := time.Hour + up(rule.For, g.o.Eval)
 		empty := fires + 4*g.o.Eval
 		over := up(empty+rule.KeepFiringFor, g.o.Eval) + g.o.Eval

@@ -23,7 +23,7 @@ func TestExhaustedSoonRule(t *testing.T) {
 		Alerting: slo.Alerting{Soon: slo.SoonAlert{Within: 36 * time.Hour, Probability: 0.8}},
 	}
 	in := rules.Spec{SLOs: []*slo.SLO{s}}
-	rule := newGenerator(in, Options{}).exhaustedSoon(s)
+	rule := newGenerator(in, Options{}).exhaustedSoon(s).rule
 	group := rules.Group{Name: "soon", Interval: time.Minute, Rules: []rules.Rule{rule}}
 	l := newLab(t, group)
 	const from, to = 0, 3 * time.Hour
