@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -207,4 +208,13 @@ func TestClockGuard(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestComponentIsCoveredAsItsWorstGroup: of the groups that are summed, the one that was observed least decides.
+func TestComponentIsCoveredAsItsWorstGroup(t *testing.T) {
+	x, in := tick{}, sla.ComponentInput{Observed: -1, Coverage: -1}
+	for _, share := range []float64{0.5, 0.25, 0.75} {
+		x.observe(&in, usage{}, &fold.Group{Observed: []float64{share}})
+	}
+	require.Equal(t, []float64{0.25, 0.25}, []float64{in.Observed, in.Coverage})
 }

@@ -58,6 +58,12 @@ func TestGridTakesOutMaintenance(t *testing.T) {
 	require.Equal(t, slo.Counts{Good: 60, Bad: 2}, ps[1].Net.Counts)
 	require.Equal(t, slo.Counts{Good: 49, Bad: 2}, ps[2].Net.Counts)
 
+	kept := func(oldest time.Time, good uint64) bool {
+		a, g := &fold.ReadResult{Oldest: oldest}, NewGrid(slo.Span{From: at(0), To: at(20)}, 20*time.Minute, nil)
+		return g.Points(&slo.SLO{Indicator: slo.Indicator{Kind: slo.KindEvents}}, nil, a, [][]uint64{{good, 0}})[0].Kept
+	}
+	require.Equal(t, []bool{true, true, false}, []bool{kept(at(0), 0), kept(at(10), 1), kept(at(10), 0)})
+
 	// What came between two looks does not make a count wrap.
 	require.Equal(t, Tally{}, Tally{Counts: slo.Counts{Good: 1}}.Minus(Tally{Counts: slo.Counts{Good: 5, Bad: 2}, ratio: 3}))
 }
@@ -130,6 +136,8 @@ func TestQuantiles(t *testing.T) {
 		require.InDelta(t, c.value.Seconds(), got.Value.Seconds(), 0.001, "%g: as histogram_quantile interpolates", c.q)
 	}
 	require.False(t, (&Histogram{edges: h.edges, below: []uint64{0, 0, 0}}).Quantile(0.5).OK)
+	h.below[0] = 55
+	require.Equal(t, time.Minute, h.Quantile(0.55).High, "0.55 x 100 is 55, though not in floats")
 
 	// A quantile lies between the bounds that are given, whatever the counts.
 	for n := range uint64(40) {

@@ -84,3 +84,15 @@ func TestMakerKeepsFewReports(t *testing.T) {
 	}
 	require.Len(t, m.m, keptReports)
 }
+
+func TestWithin(t *testing.T) {
+	in := sla.ComponentInput{Within: make([]uint64, 2)}
+	addWithin(&in, []sla.Band{{Threshold: time.Second}, {}}, []time.Duration{time.Second, time.Minute}, []uint64{3, 5, 7})
+	require.Equal(t, []uint64{3, 0}, in.Within, "a band holds what took as long as its threshold")
+	require.EqualValues(t, 15, in.Measured)
+
+	day := slo.Span{From: time.Unix(0, 0), To: time.Unix(86400, 0)}
+	all := []onset{{at: day.From, id: "a"}, {at: day.To, id: "b"}}
+	require.Equal(t, 1, (&onsets{known: true}).within(all, day), "the end is part of the next day")
+	require.Equal(t, -1, (&onsets{}).within(all, day))
+}
