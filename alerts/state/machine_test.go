@@ -563,3 +563,25 @@ func TestMetrics(t *testing.T) {
 	_, err := New(Options{Grace: -1})
 	require.Error(t, err)
 }
+
+// TestBreachesOfALimitThatIsNew: those that were seen count, and are not taken for all of the window.
+func TestBreachesOfALimitThatIsNew(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	seen := &breachCount{samples: []breachSample{{now.Add(-2 * time.Minute), 10}, {now, 17}}}
+	b := breaches{"limit": {since: now.Add(-2 * time.Minute), groups: map[string]*breachCount{"": seen}}}
+	for window, whole := range map[time.Duration]bool{5 * time.Minute: false, 2 * time.Minute: true} {
+		n, all := b.recent(limitBy{key: "limit"}, nil, now, window)
+		require.EqualValues(t, 7, n)
+		require.Equal(t, whole, all, window)
+	}
+}
+
+// TestHalfHourThatWasNotWatched: what came in the half hour before is known if both slots that it touches were watched.
+func TestHalfHourThatWasNotWatched(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	s := &sender{slot: slotOf(now), known: 5}
+	for back, known := range map[int]bool{0: false, 1: true, 4: true, 5: false} {
+		_, ok := s.before(now, time.Duration(back)*quietSlot)
+		require.Equal(t, known, ok, back)
+	}
+}
