@@ -220,3 +220,12 @@ func TestOnlyForeignValuesAreEscaped(t *testing.T) {
 	require.Equal(t, it.labels, it.message(escapeFor("webhook", nil), Incident{}, false, time.Now()).Labels)
 	require.Equal(t, model.LabelValue("a_b<c>"), it.labels["country"], "the dispatcher compares the value itself")
 }
+
+// TestMarkdownIsEscaped: each character that means something is shown as it is.
+func TestMarkdownIsEscaped(t *testing.T) {
+	e := escapeFor("discord", nil)
+	for _, c := range "\\`*_~|[]" {
+		require.Equal(t, `a\`+string(c)+"b", e("a"+string(c)+"b"))
+	}
+	require.Equal(t, "‹a› @\u200bb c:\u200b//d", e("<a> @b c://d"))
+}

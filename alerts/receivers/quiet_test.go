@@ -207,3 +207,33 @@ func TestBadSilences(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, d.Silences(), silence.Max)
 }
+
+// TestSourceThatIsATarget: an alert that is both keeps no other one of that kind quiet, so that one of them is sent.
+func TestSourceThatIsATarget(t *testing.T) {
+	both, target := role{source: true, target: true}, role{target: true}
+	for _, c := range []struct {
+		count sourceCount
+		role  role
+		quiet bool
+	}{
+		{sourceCount{all: 1, both: 1}, both, false},
+		{sourceCount{all: 2, both: 2}, both, false},
+		{sourceCount{all: 2, both: 1}, both, true},
+		{sourceCount{all: 1, both: 1}, target, true},
+		{sourceCount{}, target, false},
+	} {
+		d := &Dispatcher{sources: map[sourceKey]sourceCount{{}: c.count}}
+		require.Equal(t, c.quiet, d.inhibited(&item{roles: []role{c.role}}), c)
+	}
+}
+
+func TestExpiredSilencesAreForgotten(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	ended := func(ago time.Duration) *heldSilence {
+		return &heldSilence{Silence: silence.Silence{Ends: now.Add(-ago)}}
+	}
+	s := silences{list: []*heldSilence{ended(keepExpired), ended(keepExpired - 1), ended(-time.Hour)}}
+	want := slices.Clone(s.list[1:])
+	s.forget(now)
+	require.Equal(t, want, s.list)
+}
