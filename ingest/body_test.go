@@ -55,6 +55,11 @@ func TestBodyHoldsWhatWasSentNotWhatWasAnnounced(t *testing.T) {
 }
 
 func TestBudgetRunsOut(t *testing.T) {
+	all := &budget{limit: 100}
+	require.True(t, all.take(60))
+	require.False(t, all.take(41))
+	require.True(t, all.take(40), "to the last byte")
+
 	shared := &budget{limit: 100 << 10}
 	one, two := body{budget: shared}, body{budget: shared}
 	require.NoError(t, one.readFrom(bytes.NewReader(make([]byte, 60<<10)), 1<<20, -1))

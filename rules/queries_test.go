@@ -158,6 +158,8 @@ func TestFormsOfExistingSeries(t *testing.T) {
 			PromTotalQuery: `histogram_count(sum(rate(latency_seconds[$window])))`,
 		}),
 	}}
+	slow := string(rules.File("", recording(t, in, rules.Options{Scrape: 45 * time.Second})))
+	require.Contains(t, slow, "requests_total[5m45s]", "a scrape more than what the rate stands for")
 	groups := recording(t, in, rules.Options{})
 	promtool(t, rules.File("", groups))
 	w := rulestest.New(t, monday, groups)
