@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -45,7 +45,7 @@ func newPositionsExport(s cli.Streams) *cobra.Command {
 			if dataDir == "" {
 				return cli.Usagef("no data directory given: set --data-dir DIR")
 			}
-			book, err := app.ReadPositions(c.Context(), dataDir, slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+			book, err := sources.ReadPositions(c.Context(), dataDir, slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})))
 			if err != nil {
 				return fmt.Errorf("export positions (the engine must be stopped): %w", err)
 			}
@@ -85,7 +85,7 @@ effect. Importing the same file twice changes nothing.`,
 					return fmt.Errorf("%s: %w", cli.Printable(name), err)
 				}
 			}
-			if err := app.WritePositions(dataDir, book); err != nil {
+			if err := sources.WritePositions(dataDir, book); err != nil {
 				return fmt.Errorf("import positions (the engine must be stopped): %w", err)
 			}
 			n := 0

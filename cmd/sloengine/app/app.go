@@ -20,6 +20,8 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/receivers"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/counting"
@@ -76,7 +78,7 @@ type settings struct {
 // DataDir is a data directory, with the names in it that are an engine's.
 func DataDir(dir string) config.DataDir {
 	return config.DataDir{Dir: dir, Own: append(engine.Contents(),
-		AlertsFile, NotificationsFile, ReportsFile, ForecastsFile, AnnotationsFile, PositionsFile, AuditDir)}
+		AlertsFile, NotificationsFile, ReportsFile, ForecastsFile, AnnotationsFile, sources.PositionsFile, AuditDir)}
 }
 
 // readSettings opens nothing for writing. It fails on a broken spec with a *spec.InvalidError.
@@ -112,12 +114,12 @@ type app struct {
 	changes     *counting.Changes
 	parking     *counting.Parking
 	own         *ownEvents
-	redaction   *redaction
+	redaction   *admission.Redaction
 	budgets     *servicebudget.Budgets
-	rates       *rateLimits
-	positions   *positions
+	rates       *admission.RateLimits
+	positions   *sources.Positions
 	sinks       *sinks
-	sources     *sources
+	sources     *sources.Sources
 	deadLetters *deadLetters
 	link        *shared.Link // nil without Redis
 	http        *ingest.HTTPMetrics
@@ -145,11 +147,11 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err != nil {
 		return nil, err
 	}
-	rates, err := newRateLimits(c, redis, filter, set, opt.Log)
+	rates, err := admission.NewRateLimits(c, admission.Redis{Client: redis.limits, Link: redis.link}, filter, set, opt.Log)
 	if err != nil {
 		return nil, err
 	}
-	redaction, err := newRedaction(c, set)
+	redaction, err := admission.NewRedaction(c, set)
 	if err != nil {
 		return nil, err
 	}
@@ -198,11 +200,11 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		Checkpoint:   c.Checkpoint,
 		Disk:         c.Disk,
 		CrashPoint:   opt.Crash,
-		Limiter:      rates.limiter,
-		Critical:     rates.critical,
+		Limiter:      rates.Limiter,
+		Critical:     rates.Critical,
 		Whole:        s.specs.Whole,
 		MergeBy:      s.specs.MergeBy,
-		MergeWindow:  rates.mergeWindow,
+		MergeWindow:  rates.MergeWindow,
 	})
 	if err != nil {
 		return nil, err
@@ -213,7 +215,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, err
 	}
 	g.addCloser("audit log", trail.file)
-	positions, err := newPositions(eng, sourcePositions, opt.DataDir, opt.Log)
+	positions, err := sources.NewPositions(eng, sourcePositions, opt.DataDir, opt.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -230,18 +232,17 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err != nil {
 		return nil, err
 	}
-	var sources *sources // made below; no replay comes before all parts run
+	inputs := sources.New(sources.Options{
+		Config: c, Engine: eng, Positions: positions, Limiter: rates.Limiter, Redact: redaction, Specs: s.specs,
+		Save: store.Save, Filter: filter, Set: set, Clients: kafkaClients, Log: opt.Log,
+	})
 	replayer := &source.Replayer{
-		Engine: eng, Catalog: func() event.Catalog { return s.specs.InForce().Catalog },
-		Of: func(name string) *source.Intake { return sources.of(name) },
+		Engine: eng, Catalog: func() event.Catalog { return s.specs.InForce().Catalog }, Of: inputs.Of,
 	}
 	deadLetters, err := newDeadLetters(c, store, redis, replayer.Target, sinks.replay, eng.ClockJumped, deadMetrics, opt.Log)
 	if err != nil {
 		return nil, err
 	}
-	sources = newSources(sourceOptions{
-		config: c, engine: eng, positions: positions, rates: rates, redaction: redaction, specs: s.specs, dead: deadLetters, filter: filter, set: set, clients: kafkaClients, log: opt.Log,
-	})
 
 	counts := counting.NewCounts(counted, eng, set, opt.Log)
 	traffic := history.NewTrafficLog()
@@ -290,23 +291,23 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	changes := counting.NewChanges(parking, s.specs, opt.Log)
 	a := &app{
 		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, outlooks: outlooks, annotations: notes, traffic: traffic, changes: changes, parking: parking,
-		redaction: redaction, budgets: budgets, rates: rates, positions: positions, sinks: sinks, sources: sources, deadLetters: deadLetters, link: redis.link,
+		redaction: redaction, budgets: budgets, rates: rates, positions: positions, sinks: sinks, sources: inputs, deadLetters: deadLetters, link: redis.link,
 		http: httpMetrics, auth: auth, trail: trail,
 		parts:   engine.Parts{DeadLetters: store, Retain: sinks.dispatcher.Lowest, Instance: instance},
 		backups: &backups{engine: eng, store: store, dir: opt.DataDir, version: opt.Version.Version, trail: trail, log: opt.Log},
 		own: &ownEvents{
-			log: opt.Log, engine: eng, counts: counts, http: httpMetrics, sources: sources, sinks: sinks.dispatcher, specs: s.specs,
+			log: opt.Log, engine: eng, counts: counts, http: httpMetrics, sources: inputs, sinks: sinks.dispatcher, specs: s.specs,
 			started: started, run: fmt.Sprintf("%s-%d", instance, started.UnixNano()),
 		},
 		reloader: newReloader(reloadOptions{
 			start: c, dir: opt.DataDir, loadConfig: opt.LoadConfig, specs: s.specs, auth: auth, eval: eval, engine: eng,
-			rates: rates, sinks: sinks, sources: sources, alerts: alerts, reports: reports, redaction: redaction, budgets: budgets, changes: changes, annotations: notes, log: opt.Log,
+			rates: rates, sinks: sinks, sources: inputs, alerts: alerts, reports: reports, redaction: redaction, budgets: budgets, changes: changes, annotations: notes, log: opt.Log,
 		}, set),
 	}
 	a.status = &engineStatus{
 		dir: opt.DataDir, disk: diskSize(opt.DataDir, opt.Log), started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, auth: auth, trail: trail, counts: counts, parking: parking,
 		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, budgets: budgets, link: redis.link,
-		sinks: sinks, sources: sources, alerts: alerts, reports: reports, deadLetters: deadLetters,
+		sinks: sinks, sources: inputs, alerts: alerts, reports: reports, deadLetters: deadLetters,
 	}
 	if err := notes.InForce(s.first.Hash); err != nil {
 		opt.Log.Error("spec in force is not noted, so its next change is not annotated", "err", err)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -37,7 +38,7 @@ type ownEvents struct {
 	engine  *engine.Engine
 	counts  *counting.Counts
 	http    *ingest.HTTPMetrics
-	sources *sources
+	sources *sources.Sources
 	sinks   *dispatch.Dispatcher
 	specs   *counting.Specs
 	started time.Time
@@ -45,7 +46,7 @@ type ownEvents struct {
 }
 
 func (o *ownEvents) totals() (t ownTotals) {
-	t.accepted = o.http.Totals().Accepted + o.sources.accepted()
+	t.accepted = o.http.Totals().Accepted + o.sources.Accepted()
 	if st := o.counts.Stats(); st != nil {
 		for _, n := range st.Dropped {
 			t.dropped += n

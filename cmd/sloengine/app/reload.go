@@ -15,6 +15,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/counting"
@@ -39,12 +41,12 @@ type reloadOptions struct {
 	auth       *ingest.Auth
 	eval       *evaluator.Evaluator
 	engine     *engine.Engine
-	rates      *rateLimits
+	rates      *admission.RateLimits
 	sinks      *sinks
-	sources    *sources
+	sources    *sources.Sources
 	alerts     *liveAlerts
 	reports    *scheduledReports
-	redaction  *redaction
+	redaction  *admission.Redaction
 	budgets    *servicebudget.Budgets
 	changes    *counting.Changes
 	log        *slog.Logger
@@ -131,11 +133,11 @@ func (r *reloader) read() (next readFiles, err error) {
 	prepare := []func() (func(), error){
 		func() (func(), error) { return r.o.alerts.prepare(&linked, next.spec.Spec) },
 		func() (func(), error) { return r.o.reports.prepare(&settings) },
-		func() (func(), error) { return r.o.redaction.prepare(&settings) },
+		func() (func(), error) { return r.o.redaction.Prepare(&settings) },
 		func() (func(), error) { return func() { r.o.budgets.Set(settings.ServiceBudgets()) }, nil },
-		func() (func(), error) { return r.o.rates.prepare(&settings) },
+		func() (func(), error) { return r.o.rates.Prepare(&settings) },
 		func() (func(), error) { return r.o.sinks.prepare(settings.Sinks) },
-		func() (func(), error) { return r.o.sources.prepare(settings.Sources) },
+		func() (func(), error) { return r.o.sources.Prepare(settings.Sources) },
 	}
 	if tokens := r.o.start.Auth.TokensFile; tokens != "" {
 		prepare = append(prepare, func() (func(), error) { return r.o.auth.PrepareTokens(tokens) })

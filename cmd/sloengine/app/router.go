@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -46,8 +47,8 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		Reserve:          orNever(c.Ingest.DeadlineReserve),
 		Metrics:          a.http,
 		Logger:           a.opt.Log,
-		Limiter:          a.rates.limiter,
-		Critical:         a.rates.critical,
+		Limiter:          a.rates.Limiter,
+		Critical:         a.rates.Critical,
 		SaveCritical:     a.deadLetters.Save,
 		Redact:           a.redaction,
 		Rejects:          table,
@@ -125,7 +126,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		keys: a.parking.EraseKeys,
 	}).serve)
 	r.GET(AuditPath, site.Secure, allow(site.Operate), a.trail.serve)
-	r.GET(RateLimitPath+":context", allow(site.Read), (&rateLimitAPI{a.rates, a.redaction}).serve)
+	r.GET(admission.RateLimitPath+":context", allow(site.Read), (&admission.RateLimitAPI{Rates: a.rates, Redaction: a.redaction}).Serve)
 	newSumsAPI(a, a.own.run).register(r, allow)
 	if c.Web.Pprof {
 		operate := allow(site.Operate)

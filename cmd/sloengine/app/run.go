@@ -88,7 +88,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 		g.start(ctx, "redis", after(ready, a.link.Run))
 		g.start(ctx, "shared breakers", after(ready, a.sinks.shared.Run))
 	}
-	g.start(ctx, "positions", after(ready, a.positions.run))
+	g.start(ctx, "positions", after(ready, a.positions.Run))
 	g.start(ctx, "measurements", a.measure)
 	g.start(ctx, "dead letters", a.deadLetters.run(ready))
 	g.start(ctx, "sinks", after(ready, a.sinks.dispatcher.Run))
@@ -106,7 +106,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.start(ctx, "audit log", a.trail.file.Run)
 	g.start(ctx, "expiry of tokens", a.auth.WatchExpiry)
 	g.start(ctx, "parked generations", after(ready, a.parking.Evict))
-	g.start(ctx, "sources", after(ready, a.sources.run)) // like requests, no more come once the engine stops
+	g.start(ctx, "sources", after(ready, a.sources.Run)) // like requests, no more come once the engine stops
 }
 
 // evaluate ticks. Half-counted numbers are wrong numbers, so recovery must be over.
@@ -125,7 +125,7 @@ func (a *app) measure(ctx context.Context) error {
 	tick := time.NewTicker(measureEvery)
 	defer tick.Stop()
 	for {
-		a.rates.limiter.Measure()
+		a.rates.Limiter.Measure()
 		a.deadLetters.measure(ctx)
 		select {
 		case <-ctx.Done():

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/notify"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -34,12 +36,12 @@ type engineStatus struct {
 	changes     *counting.Changes
 	reloader    *reloader
 	conns       *connlimit.Limit
-	rates       *rateLimits
-	redaction   *redaction
+	rates       *admission.RateLimits
+	redaction   *admission.Redaction
 	budgets     *servicebudget.Budgets
 	link        *shared.Link // nil without Redis
 	sinks       *sinks
-	sources     *sources
+	sources     *sources.Sources
 	alerts      *liveAlerts
 	reports     *scheduledReports
 	deadLetters *deadLetters
@@ -125,11 +127,11 @@ func webState(s engine.Status) status.State {
 
 // delivery adds rate limits, sinks and dead letters.
 func (e *engineStatus) delivery(s *status.Engine) {
-	for _, l := range e.rates.limiter.Status() {
+	for _, l := range e.rates.Limiter.Status() {
 		s.Limits = append(s.Limits, status.LimitStatus{Layer: l.Layer.String(), Rule: l.Rule, PerSecond: l.PerSecond, Current: l.Current, Hits: l.Hits})
 	}
-	for _, o := range e.rates.limiter.Offenders() {
-		s.Offenders = append(s.Offenders, status.OffenderStatus{Context: o.Context, Value: e.redaction.shown(o.Value), Hits: o.Hits, Error: o.Error})
+	for _, o := range e.rates.Limiter.Offenders() {
+		s.Offenders = append(s.Offenders, status.OffenderStatus{Context: o.Context, Value: e.redaction.Shown(o.Value), Hits: o.Hits, Error: o.Error})
 	}
 	if e.link != nil {
 		l := e.link.Status()
@@ -141,7 +143,7 @@ func (e *engineStatus) delivery(s *status.Engine) {
 	s.NotificationsOff = e.alerts.off.Load()
 	e.reports.status(s)
 	s.Tokens, s.Budgets = tokenStatus(e.auth, time.Now()), budgetStatus(e.budgets, time.Now())
-	s.Sources = e.sources.status()
+	s.Sources = e.sources.Status()
 	list := *e.sinks.list.Load()
 	for _, x := range e.sinks.dispatcher.Status() {
 		kind, most := "", int64(0)

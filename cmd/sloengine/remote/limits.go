@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -51,8 +51,8 @@ the quota. If the engine requires tokens, it needs the permission read.`,
 			if valued {
 				params.Set("value", value)
 			}
-			var got app.ContextStatus
-			if err := o.engine.Read(c.Context(), app.RateLimitPath+url.PathEscape(name), params, &got); err != nil {
+			var got admission.ContextStatus
+			if err := o.engine.Read(c.Context(), admission.RateLimitPath+url.PathEscape(name), params, &got); err != nil {
 				return err
 			}
 			return o.Print(got, func() error { return contextTable(o.Out, &got) })
@@ -62,7 +62,7 @@ the quota. If the engine requires tokens, it needs the permission read.`,
 	return c
 }
 
-func contextTable(out io.Writer, s *app.ContextStatus) error {
+func contextTable(out io.Writer, s *admission.ContextStatus) error {
 	w := cli.NewTable(out)
 	fmt.Fprintf(w, "context\t%s\n", cli.Printable(s.Context))
 	fmt.Fprintf(w, "limit\t%g events/s for each value, the busiest value is at %.4g\n", s.PerSecond, s.Current)

@@ -1,4 +1,4 @@
-package app
+package sources
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func (m *rabbitMetrics) forget(name string) {
 
 // makeRabbitMQ makes a source of events or a dead-letter handler. The mapping of a handler is its own, because it adds to
 // what the mapping makes.
-func (s *sources) makeRabbitMQ(c *config.Source, r *runningSource) (run func(context.Context) error, err error) {
+func (s *Sources) makeRabbitMQ(c *config.Source, r *runningSource) (run func(context.Context) error, err error) {
 	settings, err := c.RabbitMQ(s.rabbit.clients)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (s *sources) makeRabbitMQ(c *config.Source, r *runningSource) (run func(con
 	if r.intake, err = source.New(o); err != nil {
 		return nil, err
 	}
-	parts := rabbitmq.Parts{Name: c.Name, Client: settings.Client, Intake: r.intake, Metrics: s.rabbit.queues, Logger: s.o.log}
+	parts := rabbitmq.Parts{Name: c.Name, Client: settings.Client, Intake: r.intake, Metrics: s.rabbit.queues, Logger: s.o.Log}
 	if settings.Handler != nil {
 		r.rabbit, err = rabbitmq.NewHandler(*settings.Handler, rabbitmq.HandlerParts{Parts: parts, Map: c.Map, Catalog: s.catalog})
 	} else {

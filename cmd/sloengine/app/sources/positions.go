@@ -1,4 +1,4 @@
-package app
+package sources
 
 import (
 	"context"
@@ -86,8 +86,8 @@ func addPositionsFile(book *position.Book, dir string) error {
 	return nil
 }
 
-// positions are those of the sources: in the log, and in a file that the start takes over.
-type positions struct {
+// Positions are those of the sources: in the log, and in a file that the start takes over.
+type Positions struct {
 	engine *engine.Engine
 	book   *position.Book // of the reader's goroutine
 	dir    string
@@ -95,16 +95,16 @@ type positions struct {
 	ready  chan struct{} // closed when the file is in the log, and sources may begin
 }
 
-// newPositions refuses a file that cannot be read before anything starts.
-func newPositions(eng *engine.Engine, book *position.Book, dir string, log *slog.Logger) (*positions, error) {
+// NewPositions refuses a file that cannot be read before anything starts.
+func NewPositions(eng *engine.Engine, book *position.Book, dir string, log *slog.Logger) (*Positions, error) {
 	if err := addPositionsFile(position.NewBook(), dir); err != nil {
 		return nil, err
 	}
-	return &positions{engine: eng, book: book, dir: dir, log: log, ready: make(chan struct{})}, nil
+	return &Positions{engine: eng, book: book, dir: dir, log: log, ready: make(chan struct{})}, nil
 }
 
-// run takes the file over. A crash in between repeats it, which changes nothing.
-func (p *positions) run(ctx context.Context) error {
+// Run takes the file over. A crash in between repeats it, which changes nothing.
+func (p *Positions) Run(ctx context.Context) error {
 	file := position.NewBook()
 	if err := addPositionsFile(file, p.dir); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (p *positions) run(ctx context.Context) error {
 
 // of returns the positions of a source that is not running, as the log has them. What the source wrote last may be durable
 // and not in the book yet.
-func (p *positions) of(ctx context.Context, source string) (progress []position.Progress, err error) {
+func (p *Positions) of(ctx context.Context, source string) (progress []position.Progress, err error) {
 	if err := p.engine.CatchUp(ctx); err != nil {
 		return nil, err
 	}

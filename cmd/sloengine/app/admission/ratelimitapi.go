@@ -1,4 +1,4 @@
-package app
+package admission
 
 import (
 	"fmt"
@@ -32,17 +32,18 @@ type counterAnswer struct {
 // RateLimitPath is where the API tells about a context, by its name.
 const RateLimitPath = "/api/v1/rate-limits/"
 
-// rateLimitAPI answers for one context of the rate limits.
-type rateLimitAPI struct {
-	rates     *rateLimits
-	redaction *redaction
+// RateLimitAPI answers for one context of the rate limits.
+type RateLimitAPI struct {
+	Rates     *RateLimits
+	Redaction *Redaction
 }
 
-func (a *rateLimitAPI) serve(c *gin.Context) {
+// Serve answers what the engine knows of the context in the path.
+func (a *RateLimitAPI) Serve(c *gin.Context) {
 	name := c.Param("context")
 	got := ContextStatus{Context: name, Offenders: []status.OffenderStatus{}}
 	known := false
-	for _, l := range a.rates.limiter.Status() {
+	for _, l := range a.Rates.Limiter.Status() {
 		if l.Layer == ratelimit.Context && l.Rule == name {
 			known, got.PerSecond, got.Current, got.Hits = true, l.PerSecond, l.Current, l.Hits
 		}
@@ -51,13 +52,13 @@ func (a *rateLimitAPI) serve(c *gin.Context) {
 		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("No context %q in limits.contexts", name), nil)
 		return
 	}
-	for _, x := range a.rates.limiter.Offenders() {
+	for _, x := range a.Rates.Limiter.Offenders() {
 		if x.Context == name {
-			got.Offenders = append(got.Offenders, status.OffenderStatus{Context: x.Context, Value: a.redaction.shown(x.Value), Hits: x.Hits, Error: x.Error})
+			got.Offenders = append(got.Offenders, status.OffenderStatus{Context: x.Context, Value: a.Redaction.Shown(x.Value), Hits: x.Hits, Error: x.Error})
 		}
 	}
 	if value, ok := c.GetQuery("value"); ok {
-		counter, err := a.rates.limiter.Counter(c.Request.Context(), time.Now(), name, value)
+		counter, err := a.Rates.Limiter.Counter(c.Request.Context(), time.Now(), name, value)
 		if err != nil {
 			respond.Problem(c, http.StatusServiceUnavailable, err.Error(), nil)
 			return

@@ -1,4 +1,4 @@
-package app
+package sources
 
 import (
 	"context"
@@ -20,12 +20,13 @@ import (
 	"github.com/sloengine/sloengine/ingest/source/outbox"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/web/status"
 )
 
-// sources are the sources of the engine, which come, change and go by a reload.
-type sources struct {
-	o       sourceOptions
+// Sources are the sources of the engine, which come, change and go by a reload.
+type Sources struct {
+	o       Options
 	metrics *source.Metrics
 	kafka   *kafka.Metrics
 	rabbit  *rabbitMetrics
@@ -38,18 +39,19 @@ type sources struct {
 	stopped bool
 }
 
-type sourceOptions struct {
-	config    *config.Config
-	engine    *engine.Engine
-	positions *positions
-	rates     *rateLimits
-	redaction *redaction
-	specs     *counting.Specs
-	dead      *deadLetters
-	filter    *dlq.Filter
-	set       *metrics.Set
-	clients   *kafkaclient.Metrics
-	log       *slog.Logger
+// Options are the parts of the engine that sources need.
+type Options struct {
+	Config    *config.Config
+	Engine    *engine.Engine
+	Positions *Positions
+	Limiter   *ratelimit.Limiter
+	Redact    source.Redactor
+	Specs     *counting.Specs
+	Save      func(context.Context, []dlq.Entry) error // dead letters
+	Filter    *dlq.Filter
+	Set       *metrics.Set
+	Clients   *kafkaclient.Metrics
+	Log       *slog.Logger
 }
 
 // runningSource is a source and its goroutine.
@@ -63,15 +65,16 @@ type runningSource struct {
 	ended  chan struct{}
 }
 
-func newSources(o sourceOptions) *sources {
-	m := source.NewMetrics(o.set)
-	return &sources{o: o, metrics: m, kafka: kafka.NewMetrics(m), rabbit: newRabbitMetrics(o.set), outbox: outbox.NewMetrics(m), next: o.config.Sources, running: map[string]*runningSource{}}
+// New starts nothing.
+func New(o Options) *Sources {
+	m := source.NewMetrics(o.Set)
+	return &Sources{o: o, metrics: m, kafka: kafka.NewMetrics(m), rabbit: newRabbitMetrics(o.Set), outbox: outbox.NewMetrics(m), next: o.Config.Sources, running: map[string]*runningSource{}}
 }
 
-// run reads from all sources, once their positions are known.
-func (s *sources) run(ctx context.Context) error {
+// Run reads from all sources, once their positions are known.
+func (s *Sources) Run(ctx context.Context) error {
 	select {
-	case <-s.o.positions.ready:
+	case <-s.o.Positions.ready:
 	case <-ctx.Done():
 		return nil
 	}
@@ -89,8 +92,8 @@ func (s *sources) run(ctx context.Context) error {
 	return nil
 }
 
-// prepare returns what puts other settings in force. Sources whose settings did not change go on.
-func (s *sources) prepare(next []config.Source) (apply func(), err error) {
+// Prepare returns what puts other settings in force. Sources whose settings did not change go on.
+func (s *Sources) Prepare(next []config.Source) (apply func(), err error) {
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -102,7 +105,7 @@ func (s *sources) prepare(next []config.Source) (apply func(), err error) {
 }
 
 // change stops and starts what differs. One that is changed goes on at its position.
-func (s *sources) change(next []config.Source) {
+func (s *Sources) change(next []config.Source) {
 	for name, r := range s.running {
 		i := slices.IndexFunc(next, func(n config.Source) bool { return n.Name == name })
 		if i >= 0 && reflect.DeepEqual(next[i], r.config) {
@@ -113,9 +116,9 @@ func (s *sources) change(next []config.Source) {
 		delete(s.running, name)
 		if i < 0 {
 			s.metrics.Forget(name)
-			s.o.clients.Forget("source:" + name)
+			s.o.Clients.Forget("source:" + name)
 			s.rabbit.forget(name)
-			s.o.log.Info("source removed", "source", name)
+			s.o.Log.Info("source removed", "source", name)
 		}
 	}
 	for _, n := range next {
@@ -124,15 +127,15 @@ func (s *sources) change(next []config.Source) {
 		}
 		if err := s.start(n); err != nil {
 			if s.ctx.Err() == nil {
-				s.o.log.Error("source not started; reload to retry", "source", n.Name, "err", err)
+				s.o.Log.Error("source not started; reload to retry", "source", n.Name, "err", err)
 			}
 			continue
 		}
-		s.o.log.Info("source started", "source", n.Name, "kind", n.Kind())
+		s.o.Log.Info("source started", "source", n.Name, "kind", n.Kind())
 	}
 }
 
-func (s *sources) start(c config.Source) error {
+func (s *Sources) start(c config.Source) error {
 	r := &runningSource{config: c, ended: make(chan struct{})}
 	make := s.makeKafka
 	switch {
@@ -151,14 +154,14 @@ func (s *sources) start(c config.Source) error {
 	go func() {
 		defer close(r.ended)
 		if err := run(ctx); err != nil {
-			s.o.log.Error("source ended", "source", c.Name, "err", err)
+			s.o.Log.Error("source ended", "source", c.Name, "err", err)
 		}
 	}()
 	return nil
 }
 
-func (s *sources) makeKafka(c *config.Source, r *runningSource) (run func(context.Context) error, err error) {
-	known, err := s.o.positions.of(s.ctx, c.Name)
+func (s *Sources) makeKafka(c *config.Source, r *runningSource) (run func(context.Context) error, err error) {
+	known, err := s.o.Positions.of(s.ctx, c.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -173,10 +176,10 @@ func (s *sources) makeKafka(c *config.Source, r *runningSource) (run func(contex
 	if err != nil {
 		return nil, err
 	}
-	client.Metrics = s.o.clients
+	client.Metrics = s.o.Clients
 	r.kafka, err = kafka.New(kafka.Options{
 		Settings: c.Kafka.Settings, Hostname: host, Intake: r.intake, Client: client, Positions: known,
-		LongestWindow: s.longest, Metrics: s.kafka, Logger: s.o.log,
+		LongestWindow: s.longest, Metrics: s.kafka, Logger: s.o.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -185,28 +188,28 @@ func (s *sources) makeKafka(c *config.Source, r *runningSource) (run func(contex
 }
 
 // intake are the options of a source's intake.
-func (s *sources) intake(c *config.Source) source.Options {
-	ingest := &s.o.config.Ingest
+func (s *Sources) intake(c *config.Source) source.Options {
+	ingest := &s.o.Config.Ingest
 	return source.Options{
-		Name: c.Name, Settings: c.Settings, Engine: s.o.engine, Lose: s.o.engine.Lose, Catalog: s.catalog, MaxBackfill: s.longest,
+		Name: c.Name, Settings: c.Settings, Engine: s.o.Engine, Lose: s.o.Engine.Lose, Catalog: s.catalog, MaxBackfill: s.longest,
 		SizeLimits: event.SizeLimits{
 			MaxEventBytes: int(ingest.MaxEvent), MaxBatchEvents: ingest.MaxBatch, MaxFuture: ingest.MaxFuture, AllowedLateness: ingest.AllowedLateness,
 		},
-		Limiter: s.o.rates.limiter, Save: s.o.dead.Save, Redact: s.o.redaction, Kinds: s.kinds, Metrics: s.metrics, Logger: s.o.log,
+		Limiter: s.o.Limiter, Save: s.o.Save, Redact: s.o.Redact, Kinds: s.kinds, Metrics: s.metrics, Logger: s.o.Log,
 		Wanted: func(e *dlq.Entry) bool {
 			// That an event over its limit is critical, the filter has said already.
-			return e.Reason == dlq.ReasonRateLimited || s.o.filter.ShouldSave(dlq.SubjectOf(e))
+			return e.Reason == dlq.ReasonRateLimited || s.o.Filter.ShouldSave(dlq.SubjectOf(e))
 		},
 	}
 }
 
-func (s *sources) catalog() event.Catalog { return s.o.specs.InForce().Catalog }
+func (s *Sources) catalog() event.Catalog { return s.o.Specs.InForce().Catalog }
 
-func (s *sources) longest() time.Duration { return s.o.specs.InForce().Longest }
+func (s *Sources) longest() time.Duration { return s.o.Specs.InForce().Longest }
 
 // kinds are the services and types of the spec.
-func (s *sources) kinds() (out []source.ServiceType) {
-	for _, service := range s.o.specs.InForce().Spec.Services {
+func (s *Sources) kinds() (out []source.ServiceType) {
+	for _, service := range s.o.Specs.InForce().Spec.Services {
 		for _, typ := range service.Types {
 			out = append(out, source.ServiceType{Service: service.Name, Type: typ})
 		}
@@ -217,8 +220,8 @@ func (s *sources) kinds() (out []source.ServiceType) {
 	return out
 }
 
-// of is the intake of a source.
-func (s *sources) of(name string) *source.Intake {
+// Of is the intake of a source.
+func (s *Sources) Of(name string) *source.Intake {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.running[name]; r != nil {
@@ -227,8 +230,8 @@ func (s *sources) of(name string) *source.Intake {
 	return nil
 }
 
-// accepted is how many events the running sources took.
-func (s *sources) accepted() (n uint64) {
+// Accepted is how many events the running sources took.
+func (s *Sources) Accepted() (n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.running {
@@ -237,8 +240,8 @@ func (s *sources) accepted() (n uint64) {
 	return n
 }
 
-// status is how all sources are, by name.
-func (s *sources) status() []status.SourceStatus {
+// Status is how all sources are, by name.
+func (s *Sources) Status() []status.SourceStatus {
 	s.mu.Lock()
 	running := make([]*runningSource, 0, len(s.running))
 	for i := range s.next {

@@ -1,4 +1,4 @@
-package app
+package sources
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 )
 
 // makeOutbox makes a source that reads a table.
-func (s *sources) makeOutbox(c *config.Source, r *runningSource) (run func(context.Context) error, err error) {
-	known, err := s.o.positions.of(s.ctx, c.Name)
+func (s *Sources) makeOutbox(c *config.Source, r *runningSource) (run func(context.Context) error, err error) {
+	known, err := s.o.Positions.of(s.ctx, c.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (s *sources) makeOutbox(c *config.Source, r *runningSource) (run func(conte
 	}
 	r.outbox, err = outbox.New(outbox.Options{
 		Settings: c.Outbox.Settings, Hostname: host, Intake: r.intake, Database: c.Outbox.Options, Positions: known,
-		Headers: c.Headers, Most: c.MaxMessage, Metrics: s.outbox, Logger: s.o.log,
+		Headers: c.Headers, Most: c.MaxMessage, Metrics: s.outbox, Logger: s.o.Log,
 	})
 	if err != nil {
 		return nil, err
