@@ -163,6 +163,7 @@ func TestBackfill(t *testing.T) {
 		backfill bool
 	}{
 		{BackfillAuto, now, false, false},
+		{BackfillAuto, now.Add(-24 * time.Hour), false, false},
 		{BackfillAuto, old, false, true},
 		{BackfillAuto, now, true, true},
 		{BackfillAuto, time.Time{}, false, false},

@@ -157,6 +157,13 @@ func TestDoneEventsAreSkipped(t *testing.T) {
 	require.Equal(t, 3, f.saved[0].From.Item)
 }
 
+func TestLargestMessage(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Settings.MaxMessage = int64(len(valueOf("a"))) })
+	require.Len(t, f.take(t, Message{Value: []byte(valueOf("a"))}), 1)
+	require.Empty(t, f.take(t, Message{Value: []byte(valueOf("ab")), Offset: 1}))
+	require.Equal(t, ReasonOversized, f.saved[0].Reason)
+}
+
 func TestDeadLetters(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Settings.MaxMessage = 1 << 20
@@ -285,6 +292,20 @@ func TestReplay(t *testing.T) {
 	intakes["orders"] = fixed.Intake
 	require.ErrorIs(t, r.Target(t.Context(), []dlq.Entry{{Origin: dlq.Admission, From: &dlq.Place{Source: "orders"}}})[0], deadletter.ErrNoEvent)
 	require.ErrorContains(t, r.Target(t.Context(), []dlq.Entry{{Origin: dlq.Admission, Raw: []byte("x"), From: &dlq.Place{Source: "orders", Bytes: 9}}})[0], "only the first 1 of 9 bytes")
+}
+
+// Without ids of their own, the events of a message have its id, the first one as it is.
+func TestReplayByTheIDOfTheMessage(t *testing.T) {
+	settings := Defaults()
+	settings.Map = &mapping.Settings{Service: "shop", Type: ".kind"}
+	f := newFixture(t, func(o *Options) { o.Settings = settings })
+	f.take(t, Message{Value: []byte(`[{"was":"paid"},{"was":"paid"}]`), Offset: 5, MessageID: "m", Time: now.Add(-time.Minute)})
+	settings.Map.Type = ".was"
+	fixed := newFixture(t, func(o *Options) { o.Settings = settings })
+	eng := &replayed{keys: map[string]int{}}
+	r := &Replayer{Engine: eng, Catalog: func() event.Catalog { return nil }, Of: func(string) *Intake { return fixed.Intake }}
+	require.NoError(t, errors.Join(r.Target(t.Context(), f.saved)...))
+	require.Equal(t, []string{"m", "m/1"}, eng.ids)
 }
 
 // Messages that are gone are missing of each kind that came from the topic, or of each that may come.
