@@ -32,7 +32,7 @@ type Dispatcher struct {
 	groups   map[string]*group
 	sources  map[sourceKey]sourceCount // alerts that keep others quiet
 	round    uint64
-	version  uint64 // grows with what is to be saved
+	changes  changeSet // that are not saved
 	silences silences
 }
 
@@ -49,6 +49,7 @@ func New(o Options) (*Dispatcher, error) {
 	d := &Dispatcher{
 		opt: o, started: o.Now(), wake: make(chan struct{}, 1), store: newStore(&o),
 		lanes: map[string]*lane{}, items: map[string]*item{}, groups: map[string]*group{},
+		changes: changeSet{groups: map[string]bool{}},
 	}
 	apply, err := d.Prepare(o.Settings)
 	if err != nil {
@@ -115,6 +116,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			r.stop()
 		}
 		all.Wait()
+		d.endJournal()
 	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -191,7 +193,7 @@ func (d *Dispatcher) step() time.Duration {
 			if !now.Before(g.due) {
 				due = append(due, g)
 				g.flushed, g.due = true, now.Add(g.interval)
-				d.version++
+				d.changes.group(g.key)
 			}
 			next = min(next, g.due.Sub(now))
 		}

@@ -1,7 +1,9 @@
 package receivers
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -120,20 +122,26 @@ func TestRestart(t *testing.T) {
 	require.Len(t, h.all(), 52)
 }
 
-// TestCrash ends the process at the worst time: each message was taken, and nobody knows.
+// TestCrash ends the process at the worst time: a message was taken, and only those before it are on disk.
 func TestCrash(t *testing.T) {
+	const before = 5
 	var crashed atomic.Bool
+	var received atomic.Int32
 	file, copied := filepath.Join(t.TempDir(), "notifications.json"), filepath.Join(t.TempDir(), "notifications.json")
 	h := newHook(t, func(http.ResponseWriter, *http.Request) {
-		if crashed.CompareAndSwap(false, true) { // what a kill -9 leaves behind
-			data, err := os.ReadFile(file)
+		if received.Add(1) != before+1 {
+			return
+		}
+		for _, suffix := range []string{"", JournalSuffix} { // what a kill -9 leaves behind
+			data, err := os.ReadFile(file + suffix)
 			if err == nil {
-				err = os.WriteFile(copied, data, 0o600)
+				err = os.WriteFile(copied+suffix, data, 0o600)
 			}
 			if err != nil {
 				panic(err)
 			}
 		}
+		crashed.Store(true)
 	})
 	settings := Settings{Text: hooks(t, h), Routing: routing(quick)}
 	d, stop := run(t, Options{File: file, Settings: settings})
@@ -146,12 +154,12 @@ func TestCrash(t *testing.T) {
 	stop()
 	sent := len(h.all())
 	h.mu.Lock()
-	h.got = h.got[:1] // the others were sent by a process that was dead
+	h.got = h.got[:before+1] // the others were sent by a process that was dead
 	h.mu.Unlock()
 	require.Positive(t, sent)
 	d, _ = run(t, Options{File: copied, Settings: settings})
 	d.Update(a.now())
-	eventually(t, "each is delivered", func() bool { return status(t, d, "r0/webhook[0]").Sent == 20 })
+	eventually(t, "each is delivered", func() bool { return status(t, d, "r0/webhook[0]").Sent == 20-before })
 	require.Len(t, h.all(), 21, "one extra for the kill")
 }
 
@@ -244,4 +252,54 @@ func TestFile(t *testing.T) {
 	d, err = New(Options{File: file})
 	require.NoError(t, err)
 	require.Equal(t, `slo_tier=~"page-.*",slo_kind="error_rate",team="a"`, d.Silences()[0].Matchers)
+}
+
+// TestJournal cuts and changes the journal at every byte: the groups up to there are known, and the last is the one in force.
+func TestJournal(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "notifications.json")
+	text := []byte(`{"version":2,"groups":[{"key":"a","due":"2026-01-01T00:00:00Z","flushed":true,"members":{},"sent":{}}],"silences":[]}`)
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	j := journal{name: file + JournalSuffix}
+	require.NoError(t, j.begin(text))
+	b, c := groupJSON{Key: "b"}, groupJSON{Key: "c", Sent: map[string]*sent{"r0/webhook[0]": {Firing: []string{"x"}}}}
+	lines := j.line(j.line(j.line(nil, b), c), groupJSON{Key: "a", Gone: true})
+	require.NoError(t, j.add(lines))
+	j.close()
+	keys := func() []string {
+		d, err := New(Options{File: file})
+		require.NoError(t, err)
+		return slices.Sorted(maps.Keys(d.groups))
+	}
+	require.Equal(t, []string{"b", "c"}, keys())
+	first := bytes.IndexByte(lines, '\n') + 1
+	second := first + bytes.IndexByte(lines[first:], '\n') + 1
+	for i := range lines {
+		want := []string{"a", "b", "c"}[:1+min(1, i/first)+i/second]
+		require.NoError(t, os.WriteFile(j.name, lines[:i], 0o600))
+		require.Equal(t, want, keys(), "cut at %d", i)
+		flipped := bytes.Clone(lines)
+		flipped[i] ^= 1
+		require.NoError(t, os.WriteFile(j.name, flipped, 0o600))
+		require.Equal(t, want, keys(), "changed at %d", i)
+	}
+	require.NoError(t, os.WriteFile(j.name, lines, 0o600))
+	require.NoError(t, os.WriteFile(file, bytes.Replace(text, []byte("true"), []byte("false"), 1), 0o600))
+	require.Equal(t, []string{"a"}, keys(), "it belongs to another file")
+}
+
+// BenchmarkStorm sends 1,000 messages, one for each group, of alerts that begin at once.
+func BenchmarkStorm(b *testing.B) {
+	h := newHook(b, nil)
+	for b.Loop() {
+		d, stop := run(b, Options{Settings: Settings{Text: hooks(b, h), Routing: routing(quick)}})
+		var a alarms
+		for i := range 1000 {
+			a.fire(fmt.Sprintf("A%d", i), "severity=page", fmt.Sprintf("service=s%d", i))
+		}
+		d.Update(a.now())
+		for status(b, d, "r0/webhook[0]").Sent < 1000 {
+			time.Sleep(time.Millisecond)
+		}
+		stop()
+	}
 }

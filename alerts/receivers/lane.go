@@ -195,7 +195,7 @@ func (l *lane) note(m *message, now time.Time) {
 	if g := l.d.groups[m.key]; g != nil {
 		m.sent.At = now
 		g.sent[l.target.name] = m.sent
-		l.d.version++
+		l.d.changes.group(g.key)
 	}
 }
 

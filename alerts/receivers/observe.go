@@ -69,12 +69,12 @@ func (d *Dispatcher) join(it *item, key string, r route, now time.Time) {
 			g.due = now // it has waited long enough
 		}
 		d.groups[key] = g
-		d.version++
+		d.changes.group(key)
 	}
 	g.route, g.labels = r, it.by
 	if at, ok := g.members[it.alert.Fingerprint]; !ok || !at.Equal(it.alert.FiredAt) {
 		g.members[it.alert.Fingerprint] = it.alert.FiredAt
-		d.version++
+		d.changes.group(key)
 		if !g.flushed && it.alert.FiredAt.Add(r.wait).Before(now) {
 			g.due = now
 		}
@@ -114,6 +114,7 @@ func (d *Dispatcher) ended(v *state.View) {
 // adopt gives the groups that were restored, or that other settings made, what only their alerts know. Alerts that have
 // another place now leave, and so do those of which nothing is known.
 func (d *Dispatcher) adopt() {
+	d.changes.whole = true // any group may change
 	for key, g := range d.groups {
 		for _, id := range g.list() {
 			it := d.items[id]
@@ -135,7 +136,7 @@ func (d *Dispatcher) adopt() {
 		}
 		if len(g.members) == 0 {
 			delete(d.groups, key)
-			d.version++
+			d.changes.group(key)
 		} else if g.flushed {
 			g.due = d.opt.Now() // other receivers may have to be told
 		}

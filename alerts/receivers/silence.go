@@ -197,7 +197,7 @@ func (d *Dispatcher) AddSilence(s silence.Silence) (silence.Silence, error) {
 	if err != nil {
 		d.mu.Lock()
 		d.silences.list = slices.DeleteFunc(d.silences.list, func(x *heldSilence) bool { return x == held })
-		d.version++ // another save may have written it meanwhile
+		d.changes.all() // another save may have written it meanwhile
 		d.mu.Unlock()
 		return s, fmt.Errorf("save silence: %w", err)
 	}
@@ -228,7 +228,7 @@ func (d *Dispatcher) ExpireSilence(id string) (silence.Silence, error) {
 		d.mu.Lock()
 		if i := slices.Index(d.silences.list, &s); i >= 0 {
 			d.silences.list[i] = before
-			d.version++ // another save may have written it meanwhile
+			d.changes.all() // another save may have written it meanwhile
 		}
 		d.mu.Unlock()
 		return s.Silence, fmt.Errorf("save silence: %w", err)
@@ -238,8 +238,8 @@ func (d *Dispatcher) ExpireSilence(id string) (silence.Silence, error) {
 
 // saveNow unlocks the mutex, which is held, and waits until what it guards is on disk.
 func (d *Dispatcher) saveNow() error {
-	d.version++
-	want := d.version
+	d.changes.all()
+	want := d.changes.version
 	d.mu.Unlock()
-	return d.store.save(want, d.snapshot)
+	return d.saveVersion(want)
 }

@@ -37,34 +37,66 @@ type groupJSON struct {
 	Flushed bool                 `json:"flushed"`
 	Members map[string]time.Time `json:"members"` // when each began to fire, by fingerprint
 	Sent    map[string]*sent     `json:"sent"`
+	Gone    bool                 `json:"gone,omitempty"` // in the journal: the group has ended
 }
 
-// store is the file of a Dispatcher. Whoever waits for a write that is under way shares the next one.
+func (g *group) json() groupJSON {
+	return groupJSON{Key: g.key, Due: g.due, Flushed: g.flushed, Members: g.members, Sent: g.sent}
+}
+
+// store is the file of a Dispatcher and its journal. Whoever waits for a write that is under way shares the next one.
 type store struct {
 	file    fsys.StateFile[fileJSON]
 	failing health.Log
 
-	mu    sync.Mutex // held while the file is written; guards the fields below
-	saved uint64
+	mu      sync.Mutex // held while a file is written; guards the fields below
+	journal journal
+	saved   uint64
+}
+
+// changeSet is what is to be saved. The Dispatcher's mutex guards them.
+type changeSet struct {
+	version uint64          // grows with each
+	whole   bool            // the silences, or more than the journal takes
+	groups  map[string]bool // by key
+}
+
+func (c *changeSet) group(key string) {
+	c.version++
+	c.groups[key] = true
+}
+
+func (c *changeSet) all() {
+	c.version++
+	c.whole = true
 }
 
 // save writes what has changed. If that fails, notifications are sent nevertheless: a repeated one after a crash is
 // better than none.
 func (d *Dispatcher) save() {
 	d.mu.Lock()
-	want := d.version
+	want := d.changes.version
 	d.mu.Unlock()
-	_ = d.store.save(want, d.snapshot) // logged
+	_ = d.saveVersion(want) // logged
 }
 
-func (s *store) save(want uint64, snapshot func() (uint64, []byte)) error {
+// saveVersion saves what has changed up to a version, and since.
+func (d *Dispatcher) saveVersion(want uint64) error {
+	s := &d.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.saved >= want {
 		return nil
 	}
-	version, data := snapshot()
-	err := s.file.Write(data)
+	version, data, whole := d.unsaved(&s.journal)
+	var err error
+	if !whole {
+		err = s.journal.add(data)
+	} else if err = s.file.Write(data); err != nil {
+		s.journal.close()
+	} else {
+		_ = s.journal.begin(data) // without one, the next save writes everything again
+	}
 	s.failing.Note(err, "file", s.file.Name)
 	if err == nil {
 		s.saved = version
@@ -72,25 +104,62 @@ func (s *store) save(want uint64, snapshot func() (uint64, []byte)) error {
 	return err
 }
 
-// snapshot encodes the groups and the silences.
-func (d *Dispatcher) snapshot() (version uint64, data []byte) {
+// unsaved encodes the groups that changed, as lines of the journal. Where that has no room, whole is true, and it encodes
+// everything.
+func (d *Dispatcher) unsaved(j *journal) (version uint64, data []byte, whole bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if whole = d.changes.whole || j.f == nil; !whole {
+		for key := range d.changes.groups {
+			change := groupJSON{Key: key, Gone: true}
+			if g := d.groups[key]; g != nil {
+				change = g.json()
+			}
+			data = j.line(data, change)
+		}
+		whole = j.size+len(data) > j.most
+	}
+	if whole {
+		data = d.snapshot()
+	}
+	d.changes.whole = false
+	clear(d.changes.groups)
+	return d.changes.version, data, whole
+}
+
+// endJournal leaves everything in one file.
+func (d *Dispatcher) endJournal() {
+	j := &d.store.journal
+	d.store.mu.Lock()
+	lines := j.f != nil && j.size > 0
+	d.store.mu.Unlock()
+	if lines {
+		d.mu.Lock()
+		_ = d.saveNow() // logged
+	}
+	d.store.mu.Lock()
+	defer d.store.mu.Unlock()
+	j.close()
+}
+
+// snapshot encodes the groups and the silences. The mutex is held.
+func (d *Dispatcher) snapshot() []byte {
 	f := fileJSON{Version: FileVersion, Groups: []groupJSON{}, Silences: d.silences.all()}
 	for _, g := range d.groups {
-		f.Groups = append(f.Groups, groupJSON{Key: g.key, Due: g.due, Flushed: g.flushed, Members: g.members, Sent: g.sent})
+		f.Groups = append(f.Groups, g.json())
 	}
 	slices.SortFunc(f.Groups, func(a, b groupJSON) int { return strings.Compare(a.Key, b.Key) })
 	data, err := json.Marshal(f)
 	if err != nil {
-		return 0, nil // texts and times can always be encoded
+		return nil // texts and times can always be encoded
 	}
-	return d.version, append(data, '\n')
+	return append(data, '\n')
 }
 
 // newStore returns the file of a Dispatcher.
 func newStore(o *Options) store {
 	return store{
+		journal: journal{name: o.File + JournalSuffix},
 		file: fsys.StateFile[fileJSON]{
 			Name: o.File, What: "notifications", Damaged: "notifications are unreadable, starting without them",
 			Files: fsys.OS(), Oldest: 1, Newest: FileVersion, Logger: o.Logger,
@@ -104,6 +173,10 @@ func newStore(o *Options) store {
 
 // load reads what an earlier process knew.
 func (d *Dispatcher) load() error {
+	var later []groupJSON
+	if file, err := fsys.ReadFile(d.opt.File, fsys.MaxStateBytes); err == nil {
+		later = d.store.journal.read(file)
+	}
 	f, err := d.store.file.Load(func(f *fileJSON) error {
 		if f.Version == 1 {
 			if err := renameMatchers(f.Silences); err != nil {
@@ -115,7 +188,14 @@ func (d *Dispatcher) load() error {
 	if err != nil {
 		return err
 	}
-	for _, j := range f.Groups {
+	if f.Version == 0 { // there is none, or it was damaged
+		later = nil
+	}
+	for _, j := range append(f.Groups, later...) {
+		if j.Gone {
+			delete(d.groups, j.Key)
+			continue
+		}
 		g := newGroup(j.Key, j.Due)
 		g.flushed = j.Flushed
 		for id, at := range j.Members {

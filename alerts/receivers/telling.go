@@ -78,10 +78,10 @@ func (d *Dispatcher) prune(g *group) {
 			d.lanes[t.name].health.Expired(1)
 		}
 		g.leave(id)
-		d.version++
+		d.changes.group(g.key)
 	}
 	if len(g.members) == 0 {
 		delete(d.groups, g.key)
-		d.version++
+		d.changes.group(g.key)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 )
@@ -164,8 +165,19 @@ notifications:
 
 	// Neither a kill nor a reload repeats anything, once it is on disk who was told.
 	require.Eventually(t, func() bool {
-		saved, err := os.ReadFile(filepath.Join(dir, "data", app.NotificationsFile))
-		return err == nil && strings.Count(string(saved), `"lead/webhook[0]"`) == 2
+		var saved []byte // the groups of both services, in the file or in its journal
+		for _, suffix := range []string{"", receivers.JournalSuffix} {
+			data, _ := os.ReadFile(filepath.Join(dir, "data", app.NotificationsFile+suffix))
+			saved = append(saved, data...)
+		}
+		told := map[string]bool{} // by key of the group
+		for _, group := range strings.Split(string(saved), `"key":"`) {
+			if strings.Contains(group, `"lead/webhook[0]"`) {
+				key, _, _ := strings.Cut(group, `","due"`)
+				told[key] = true
+			}
+		}
+		return len(told) == 2
 	}, 60*time.Second, 20*time.Millisecond)
 	p.kill()
 	p = serve()

@@ -78,7 +78,8 @@ type settings struct {
 // DataDir is a data directory, with the names in it that are an engine's.
 func DataDir(dir string) config.DataDir {
 	return config.DataDir{Dir: dir, Own: append(engine.Contents(),
-		AlertsFile, NotificationsFile, ReportsFile, ForecastsFile, AnnotationsFile, sources.PositionsFile, AuditDir)}
+		AlertsFile, NotificationsFile, notificationsJournal, ReportsFile, ForecastsFile, AnnotationsFile,
+		sources.PositionsFile, AuditDir)}
 }
 
 // readSettings opens nothing for writing. It fails on a broken spec with a *spec.InvalidError.

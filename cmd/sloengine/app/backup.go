@@ -81,7 +81,9 @@ func (b *backups) serve(c *gin.Context) {
 }
 
 // backupFiles are files in the data directory that a backup holds, beside those of backupDirs. It holds no key.
-var backupFiles = []string{fsys.FormatFile, engine.InstanceFile, AlertsFile, ReportsFile, NotificationsFile, ForecastsFile, AnnotationsFile}
+var backupFiles = []string{
+	fsys.FormatFile, engine.InstanceFile, AlertsFile, ReportsFile, NotificationsFile, notificationsJournal, ForecastsFile, AnnotationsFile,
+}
 
 var backupDirs = []string{AuditDir, engine.SinkDir, engine.DeadLetterDir, engine.LogRangeDir, engine.LogDir, checkpoint.Dir}
 

@@ -29,8 +29,11 @@ import (
 // AlertsFile keeps the alert states over restarts.
 const AlertsFile = "alerts.json"
 
-// NotificationsFile keeps what receivers were told, and the silences.
-const NotificationsFile = "notifications.json"
+// NotificationsFile keeps the sent notifications and the silences.
+const (
+	NotificationsFile    = "notifications.json"
+	notificationsJournal = NotificationsFile + receivers.JournalSuffix
+)
 
 // maintenanceAhead is how far ahead maintenance mutes alerts that cannot be expressed as a recurrence of Alertmanager's.
 const maintenanceAhead = 366 * 24 * time.Hour
