@@ -53,3 +53,27 @@ func TestTableDeterminism(t *testing.T) {
 	require.LessOrEqual(t, len(files), 2+3+1, "old generations are deleted")
 	require.NoError(t, c.Close())
 }
+
+// TestFloor: the log is kept for the older checkpoint too, from the lower position of each on.
+func TestFloor(t *testing.T) {
+	a, b := &manifest{seq: 10, idSeq: 12}, &manifest{seq: 9, idSeq: 7}
+	require.EqualValues(t, 8, (&Store{newest: a, before: b}).Floor())
+	require.EqualValues(t, 8, (&Store{newest: b, before: a}).Floor())
+	require.Zero(t, (&Store{newest: a}).Floor())
+}
+
+// TestBetterChoice: missing records come before lost parts, and nothing is worse than what is worthless.
+func TestBetterChoice(t *testing.T) {
+	of := func(missing, lost uint64, worthless bool) *choice {
+		return &choice{missing: missing, found: &findings{lost: lost, worthless: worthless}}
+	}
+	require.True(t, of(1, 5, false).better(of(2, 0, false)))
+	require.False(t, of(2, 0, false).better(of(1, 5, false)))
+	require.True(t, of(1, 0, false).better(of(1, 5, false)))
+	require.False(t, of(1, 5, false).better(of(1, 5, false)))
+	require.True(t, of(1, 5, false).better(nil))
+	require.False(t, of(0, 0, true).better(nil))
+	require.True(t, of(0, 0, false).whole())
+	require.False(t, of(0, 1, false).whole())
+	require.False(t, of(1, 0, false).whole())
+}

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,4 +48,15 @@ func TestADamagedCursorIsNotReset(t *testing.T) {
 	require.ErrorContains(t, b.d.Add(SinkOptions{Name: "s", Sink: newFake(nil)}), "damaged")
 	b.fs.FailNext(fsystest.OpOpen, errors.New("EIO"))
 	require.ErrorContains(t, b.d.Add(SinkOptions{Name: "t", Sink: newFake(nil)}), "EIO")
+}
+
+// TestLocalLimitForgets: a grant counts for the window, and not a moment longer.
+func TestLocalLimitForgets(t *testing.T) {
+	l, err := NewLocalLimit(10, 2, 0)
+	require.NoError(t, err)
+	began := time.Unix(0, 0)
+	l.grants, l.used = []grant{{began, 2}}, 2
+	require.Equal(t, time.Duration(1), l.room(began.Add(l.window-1), 1))
+	require.Zero(t, l.room(began.Add(l.window), 1))
+	require.Zero(t, l.used)
 }

@@ -70,6 +70,16 @@ func TestBudgetIsAShareOfTheTraffic(t *testing.T) {
 	})
 }
 
+// TestBudgetIsBounded: no traffic saves up more than Burst.
+func TestBudgetIsBounded(t *testing.T) {
+	b, err := NewBudget(BudgetOptions{MinPerSecond: -1, Burst: 10})
+	require.NoError(t, err)
+	for range 100 {
+		b.Earn()
+	}
+	require.Equal(t, BudgetStatus{Left: 10}, b.Status())
+}
+
 func TestBudgetMinimum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, err := NewBudget(BudgetOptions{MinPerSecond: 2, Burst: 1})
