@@ -21,6 +21,8 @@ import (
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/sinks"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
@@ -78,7 +80,7 @@ type settings struct {
 // DataDir is a data directory, with the names in it that are an engine's.
 func DataDir(dir string) config.DataDir {
 	return config.DataDir{Dir: dir, Own: append(engine.Contents(),
-		AlertsFile, NotificationsFile, notificationsJournal, ReportsFile, ForecastsFile, AnnotationsFile,
+		AlertsFile, NotificationsFile, notificationsJournal, reports.File, ForecastsFile, AnnotationsFile,
 		sources.PositionsFile, AuditDir)}
 }
 
@@ -108,7 +110,7 @@ type app struct {
 	eval        *evaluator.Evaluator
 	alerts      *liveAlerts
 	incidents   *incidents
-	reports     *scheduledReports
+	reports     *reports.Scheduled
 	outlooks    *outlook.Keeper // nil if nothing is forecast
 	annotations *annotation.Store
 	traffic     *history.TrafficLog
@@ -119,7 +121,7 @@ type app struct {
 	budgets     *servicebudget.Budgets
 	rates       *admission.RateLimits
 	positions   *sources.Positions
-	sinks       *sinks
+	sinks       *sinks.Sinks
 	sources     *sources.Sources
 	deadLetters *deadLetters
 	link        *shared.Link // nil without Redis
@@ -174,7 +176,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err != nil {
 		return nil, err
 	}
-	if err := delivery.CheckVersion(filepath.Join(opt.DataDir, ReportsFile)); err != nil {
+	if err := delivery.CheckVersion(filepath.Join(opt.DataDir, reports.File)); err != nil {
 		return nil, err
 	}
 	notes, err := annotation.New(annotation.Options{File: filepath.Join(opt.DataDir, AnnotationsFile), Now: time.Now, Logger: opt.Log})
@@ -225,14 +227,14 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, err
 	}
 	kafkaClients := kafkaclient.NewMetrics(set)
-	sinks, err := openSinks(sinkOptions{
-		config: c, dir: opt.DataDir, source: eng.Log(), link: redis.link, instance: instance, metrics: sinkMetrics, log: opt.Log,
-		kafka: kafkaClients, rabbitMQ: amqpclient.NewMetrics(set),
-		deadLetters: &sinkDeadLetters{store: store, instance: instance, filter: filter, metrics: deadMetrics, log: opt.Log},
-	}, g)
+	outputs, err := sinks.Open(sinks.Options{
+		Config: c, Dir: opt.DataDir, Source: eng.Log(), Link: redis.link, Instance: instance, Store: store, Filter: filter,
+		DeadLetters: deadMetrics, Metrics: sinkMetrics, Kafka: kafkaClients, RabbitMQ: amqpclient.NewMetrics(set), Log: opt.Log,
+	})
 	if err != nil {
 		return nil, err
 	}
+	g.add("sink files", func(context.Context) error { outputs.Dispatcher.Close(); return nil })
 	inputs := sources.New(sources.Options{
 		Config: c, Engine: eng, Positions: positions, Limiter: rates.Limiter, Redact: redaction, Specs: s.specs,
 		Save: store.Save, Filter: filter, Set: set, Clients: kafkaClients, Log: opt.Log,
@@ -240,7 +242,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	replayer := &source.Replayer{
 		Engine: eng, Catalog: func() event.Catalog { return s.specs.InForce().Catalog }, Of: inputs.Of,
 	}
-	deadLetters, err := newDeadLetters(c, store, redis, replayer.Target, sinks.replay, eng.ClockJumped, deadMetrics, opt.Log)
+	deadLetters, err := newDeadLetters(c, store, redis, replayer.Target, outputs.Replay, eng.ClockJumped, deadMetrics, opt.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +284,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	}
 	alerts.stepped = kept.observe
 	noteUnknown(c, s.specs.InForce().Spec, opt.Log)
-	reports, err := newScheduledReports(opt.DataDir, instance, c, eval.Latest, set, opt.Log)
+	scheduled, err := reports.New(opt.DataDir, instance, c, eval.Latest, set, opt.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -291,24 +293,24 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	parking := counting.NewParking(c.Parked.Memory, c.Dedup.MaxAge, counts, set)
 	changes := counting.NewChanges(parking, s.specs, opt.Log)
 	a := &app{
-		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: reports, outlooks: outlooks, annotations: notes, traffic: traffic, changes: changes, parking: parking,
-		redaction: redaction, budgets: budgets, rates: rates, positions: positions, sinks: sinks, sources: inputs, deadLetters: deadLetters, link: redis.link,
+		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: scheduled, outlooks: outlooks, annotations: notes, traffic: traffic, changes: changes, parking: parking,
+		redaction: redaction, budgets: budgets, rates: rates, positions: positions, sinks: outputs, sources: inputs, deadLetters: deadLetters, link: redis.link,
 		http: httpMetrics, auth: auth, trail: trail,
-		parts:   engine.Parts{DeadLetters: store, Retain: sinks.dispatcher.Lowest, Instance: instance},
+		parts:   engine.Parts{DeadLetters: store, Retain: outputs.Dispatcher.Lowest, Instance: instance},
 		backups: &backups{engine: eng, store: store, dir: opt.DataDir, version: opt.Version.Version, trail: trail, log: opt.Log},
 		own: &ownEvents{
-			log: opt.Log, engine: eng, counts: counts, http: httpMetrics, sources: inputs, sinks: sinks.dispatcher, specs: s.specs,
+			log: opt.Log, engine: eng, counts: counts, http: httpMetrics, sources: inputs, sinks: outputs.Dispatcher, specs: s.specs,
 			started: started, run: fmt.Sprintf("%s-%d", instance, started.UnixNano()),
 		},
 		reloader: newReloader(reloadOptions{
 			start: c, dir: opt.DataDir, loadConfig: opt.LoadConfig, specs: s.specs, auth: auth, eval: eval, engine: eng,
-			rates: rates, sinks: sinks, sources: inputs, alerts: alerts, reports: reports, redaction: redaction, budgets: budgets, changes: changes, annotations: notes, log: opt.Log,
+			rates: rates, sinks: outputs, sources: inputs, alerts: alerts, reports: scheduled, redaction: redaction, budgets: budgets, changes: changes, annotations: notes, log: opt.Log,
 		}, set),
 	}
 	a.status = &engineStatus{
 		dir: opt.DataDir, disk: diskSize(opt.DataDir, opt.Log), started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, auth: auth, trail: trail, counts: counts, parking: parking,
 		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, budgets: budgets, link: redis.link,
-		sinks: sinks, sources: inputs, alerts: alerts, reports: reports, deadLetters: deadLetters,
+		sinks: outputs, sources: inputs, alerts: alerts, reports: scheduled, deadLetters: deadLetters,
 	}
 	if err := notes.InForce(s.first.Hash); err != nil {
 		opt.Log.Error("spec in force is not noted, so its next change is not annotated", "err", err)

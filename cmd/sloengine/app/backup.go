@@ -15,6 +15,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
 	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/backup"
@@ -82,7 +83,7 @@ func (b *backups) serve(c *gin.Context) {
 
 // backupFiles are files in the data directory that a backup holds, beside those of backupDirs. It holds no key.
 var backupFiles = []string{
-	fsys.FormatFile, engine.InstanceFile, AlertsFile, ReportsFile, NotificationsFile, notificationsJournal, ForecastsFile, AnnotationsFile,
+	fsys.FormatFile, engine.InstanceFile, AlertsFile, reports.File, NotificationsFile, notificationsJournal, ForecastsFile, AnnotationsFile,
 }
 
 var backupDirs = []string{AuditDir, engine.SinkDir, engine.DeadLetterDir, engine.LogRangeDir, engine.LogDir, checkpoint.Dir}

@@ -16,6 +16,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/sinks"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
@@ -42,10 +44,10 @@ type reloadOptions struct {
 	eval       *evaluator.Evaluator
 	engine     *engine.Engine
 	rates      *admission.RateLimits
-	sinks      *sinks
+	sinks      *sinks.Sinks
 	sources    *sources.Sources
 	alerts     *liveAlerts
-	reports    *scheduledReports
+	reports    *reports.Scheduled
 	redaction  *admission.Redaction
 	budgets    *servicebudget.Budgets
 	changes    *counting.Changes
@@ -132,11 +134,11 @@ func (r *reloader) read() (next readFiles, err error) {
 	linked.Web = r.o.start.Web // in force until a restart
 	prepare := []func() (func(), error){
 		func() (func(), error) { return r.o.alerts.prepare(&linked, next.spec.Spec) },
-		func() (func(), error) { return r.o.reports.prepare(&settings) },
+		func() (func(), error) { return r.o.reports.Prepare(&settings) },
 		func() (func(), error) { return r.o.redaction.Prepare(&settings) },
 		func() (func(), error) { return func() { r.o.budgets.Set(settings.ServiceBudgets()) }, nil },
 		func() (func(), error) { return r.o.rates.Prepare(&settings) },
-		func() (func(), error) { return r.o.sinks.prepare(settings.Sinks) },
+		func() (func(), error) { return r.o.sinks.Prepare(settings.Sinks) },
 		func() (func(), error) { return r.o.sources.Prepare(settings.Sources) },
 	}
 	if tokens := r.o.start.Auth.TokensFile; tokens != "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -106,7 +107,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		return err
 	}
 
-	a.reports.write = a.web.WriteReport
+	a.reports.Write = a.web.WriteReport
 
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
@@ -117,10 +118,10 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	a.web.Register(r)
 	// A backup holds everything, so it takes the permission operate.
 	r.POST(BackupPath, allow(site.Operate), a.backups.serve)
-	r.POST(ReportPath+":name/send", site.Secure, allow(site.Operate), (&reportAPI{
-		send: a.reports.sender.SendNow, body: a.web.JSONBody, fail: func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
-		audit: a.trail.note,
-	}).serve)
+	r.POST(reports.Path+":name/send", site.Secure, allow(site.Operate), (&reports.API{
+		Send: a.reports.Sender.SendNow, Body: a.web.JSONBody, Fail: func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
+		Audit: a.trail.note,
+	}).Serve)
 	r.POST(ErasePath, site.Secure, allow(site.Operate), (&eraser{
 		dead: a.deadLetters, incidents: a.incidents, rejects: table, trail: a.trail, body: a.web.JSONBody, fail: func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
 		keys: a.parking.EraseKeys,

@@ -86,17 +86,17 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.startLast(ctx, "engine", func(ctx context.Context) error { return a.engine.Run(ctx, a.parts) })
 	if a.link != nil {
 		g.start(ctx, "redis", after(ready, a.link.Run))
-		g.start(ctx, "shared breakers", after(ready, a.sinks.shared.Run))
+		g.start(ctx, "shared breakers", after(ready, a.sinks.Shared.Run))
 	}
 	g.start(ctx, "positions", after(ready, a.positions.Run))
 	g.start(ctx, "measurements", a.measure)
 	g.start(ctx, "dead letters", a.deadLetters.run(ready))
-	g.start(ctx, "sinks", after(ready, a.sinks.dispatcher.Run))
+	g.start(ctx, "sinks", after(ready, a.sinks.Dispatcher.Run))
 	g.start(ctx, "notifications", a.alerts.notifier.Run) // a recovery that takes long is something to tell of
 	g.start(ctx, "alerts on the engine", func(ctx context.Context) error { return a.alerts.watch(ctx, ready) })
 	g.start(ctx, "alerts without incidents", a.alerts.updateLate)
 	g.start(ctx, "incidents", after(ready, a.incidents.run))
-	g.start(ctx, "reports", after(ready, a.reports.sender.Run))
+	g.start(ctx, "reports", after(ready, a.reports.Sender.Run))
 	g.start(ctx, "receivers", after(ready, a.alerts.receivers.Run))
 	if a.outlooks != nil {
 		g.start(ctx, "forecasts", after(ready, a.outlooks.Run))

@@ -1,19 +1,22 @@
 package app
 
 import (
+	"cmp"
 	"log/slog"
-	"strconv"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/sinks"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/ingest/servicebudget"
-	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
@@ -40,10 +43,10 @@ type engineStatus struct {
 	redaction   *admission.Redaction
 	budgets     *servicebudget.Budgets
 	link        *shared.Link // nil without Redis
-	sinks       *sinks
+	sinks       *sinks.Sinks
 	sources     *sources.Sources
 	alerts      *liveAlerts
-	reports     *scheduledReports
+	reports     *reports.Scheduled
 	deadLetters *deadLetters
 }
 
@@ -125,7 +128,7 @@ func webState(s engine.Status) status.State {
 	return status.Failed
 }
 
-// delivery adds rate limits, sinks and dead letters.
+// delivery adds rate limits, notifications, reports, sources, sinks and dead letters.
 func (e *engineStatus) delivery(s *status.Engine) {
 	for _, l := range e.rates.Limiter.Status() {
 		s.Limits = append(s.Limits, status.LimitStatus{Layer: l.Layer.String(), Rule: l.Rule, PerSecond: l.PerSecond, Current: l.Current, Hits: l.Hits})
@@ -141,52 +144,10 @@ func (e *engineStatus) delivery(s *status.Engine) {
 	}
 	s.Alertmanagers, s.Receivers = notified(e.alerts.notifier.Status()), notified(e.alerts.receivers.Status())
 	s.NotificationsOff = e.alerts.off.Load()
-	e.reports.status(s)
+	e.reports.Status(s)
 	s.Tokens, s.Budgets = tokenStatus(e.auth, time.Now()), budgetStatus(e.budgets, time.Now())
 	s.Sources = e.sources.Status()
-	list := *e.sinks.list.Load()
-	for _, x := range e.sinks.dispatcher.Status() {
-		kind, most := "", int64(0)
-		if c := sinkNamed(list, x.Name); c != nil {
-			kind, most = c.Kind(), c.MaxLagBytes
-		}
-		sink := status.SinkStatus{
-			Name: x.Name, Kind: kind, LagRecords: x.LagRecords, LagBytes: x.LagBytes, MaxLagBytes: most,
-			OldestAgeSeconds: x.OldestAge.Seconds(), InFlight: x.InFlight, Delivered: x.Delivered, Retries: x.Retries, Dropped: x.Dropped,
-			DeadLetters: x.DeadLetters, LastDelivery: x.LastDelivery, LastError: x.LastError, LastErrorAt: x.LastErrorAt,
-			HeldSeconds: x.Held.Seconds(), Recovering: x.Recovering, Breaker: x.Breaker.State.String(),
-		}
-		if x.Breaker.State == breaker.HalfOpen {
-			sink.Breaker = status.BreakerHalfOpen
-		}
-		for _, t := range x.Troubles {
-			sink.Troubles = append(sink.Troubles, status.SinkTrouble{
-				What: t.Kind, Since: t.Since, Cause: t.Cause, Brief: t.Brief, Failures: t.Failures, Blocked: t.Blocked,
-			})
-		}
-		for code, n := range x.Answers {
-			if sink.Answers == nil {
-				sink.Answers = map[string]uint64{}
-			}
-			name := "other"
-			if code > 0 {
-				name = strconv.Itoa(code)
-			}
-			sink.Answers[name] = n
-		}
-		s.Sinks = append(s.Sinks, sink)
-		if x.Breaker.Off {
-			s.Sinks[len(s.Sinks)-1].Breaker = ""
-		} else {
-			s.Breakers = append(s.Breakers, status.BreakerStatus{
-				Name: x.Name, State: sink.Breaker, Since: x.Breaker.Since, Reason: x.Breaker.Reason, RetryAfterSeconds: x.Breaker.RetryAfter.Seconds(),
-			})
-		}
-		s.Bulkheads = append(s.Bulkheads, status.BulkheadStatus{
-			Name: x.Name, Active: x.Bulkhead.Active, Queued: x.Bulkhead.Queued, Concurrency: x.Bulkhead.Concurrency,
-			Queue: x.Bulkhead.Queue, Rejected: x.Bulkhead.Rejected,
-		})
-	}
+	e.sinks.Status(s)
 	if st, ok := e.deadLetters.stats(); ok {
 		s.DeadLetters = &status.DeadLetterStatus{
 			Storage: st.Backend, Count: st.Count, Bytes: st.Bytes, Oldest: st.Oldest, Newest: st.Newest, ByOrigin: st.ByOrigin, ByReason: st.ByReason, BySink: st.BySink,
@@ -214,6 +175,33 @@ func notified(all []notify.Status) (out []status.AlertmanagerStatus) {
 			Name: p.Name, URL: p.URL, Sent: p.Sent, Pending: p.Pending, LastSuccess: p.LastSuccess, LastSuccessSeconds: p.Took.Seconds(),
 			FailingSince: p.FailingSince, Failures: p.Failures, Cause: p.Cause, Brief: p.Brief, Breaker: p.Breaker.State.String(),
 		})
+	}
+	return out
+}
+
+// budgetStatus lists the services that have exceeded a budget.
+func budgetStatus(b *servicebudget.Budgets, now time.Time) (out []status.BudgetStatus) {
+	for _, s := range b.Status(now) {
+		out = append(out, status.BudgetStatus{
+			Service: s.Service, BytesPerSecond: s.Rule.Bytes, QueueShare: s.Rule.Queue, Waiting: s.Waiting, Refused: s.Refused, Lately: s.Lately,
+		})
+	}
+	slices.SortFunc(out, func(a, b status.BudgetStatus) int { return cmp.Compare(a.Service, b.Service) })
+	return out
+}
+
+// rejected is what the table has, for pages and API.
+func rejected(t *rejects.Table) []status.RejectedCode {
+	codes := t.Snapshot()
+	out := make([]status.RejectedCode, len(codes))
+	for i, c := range codes {
+		out[i] = status.RejectedCode{Code: c.Code, Events: c.Events, Requests: c.Requests, Last: c.Last.UTC().Truncate(time.Millisecond), Others: c.Others, Senders: make([]status.RejectedSender, len(c.Senders))}
+		for j, r := range c.Senders {
+			out[i].Senders[j] = status.RejectedSender{
+				Token: r.Token, Address: r.Address, Service: r.Service, Count: r.Count, First: r.First.UTC().Truncate(time.Millisecond), Last: r.Last.UTC().Truncate(time.Millisecond),
+				Detail: r.Detail, Sample: r.Sample,
+			}
+		}
 	}
 	return out
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/sla/report"
@@ -110,12 +110,12 @@ needs the permission operate.`,
   sloengine report send gold-monthly --period 2026-10`,
 		Args: cli.OneArg("NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			var got app.SentReport
+			var got reports.Sent
 			body := map[string]string{}
 			if period != "" {
 				body["period"] = period
 			}
-			if err := o.engine.act(c.Context(), app.ReportPath+url.PathEscape(args[0])+"/send", body, &got); err != nil {
+			if err := o.engine.act(c.Context(), reports.Path+url.PathEscape(args[0])+"/send", body, &got); err != nil {
 				return err
 			}
 			return o.printSent(&got)
@@ -129,7 +129,7 @@ needs the permission operate.`,
 }
 
 // printSent prints where a report went. It fails unless every target accepted it.
-func (o *engineCommand) printSent(got *app.SentReport) error {
+func (o *engineCommand) printSent(got *reports.Sent) error {
 	failed := 0
 	for _, t := range got.Targets {
 		if !t.OK {

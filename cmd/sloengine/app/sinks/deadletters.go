@@ -1,4 +1,4 @@
-package app
+package sinks
 
 import (
 	"context"
@@ -21,8 +21,8 @@ import (
 // reasonLagging is the reason of a log range that a sink was too far behind for.
 const reasonLagging = "lagging"
 
-// sinkDeadLetters makes dead letters of what sinks did not get.
-type sinkDeadLetters struct {
+// deadLetters makes dead letters of what sinks did not get.
+type deadLetters struct {
 	store    *logrange.Store
 	instance string // of this engine
 	filter   *dlq.Filter
@@ -31,7 +31,7 @@ type sinkDeadLetters struct {
 }
 
 // undelivered saves items that a sink did not get, as far as the filter wants them.
-func (l *sinkDeadLetters) undelivered(ctx context.Context, list []dispatch.DeadLetter) error {
+func (l *deadLetters) undelivered(ctx context.Context, list []dispatch.DeadLetter) error {
 	entries := make([]dlq.Entry, 0, len(list))
 	for i := range list {
 		entry := deadletter.Undelivered(&list[i])
@@ -47,7 +47,7 @@ func (l *sinkDeadLetters) undelivered(ctx context.Context, list []dispatch.DeadL
 }
 
 // saved is the error of a Save that may be tried again.
-func (l *sinkDeadLetters) saved(err error) error {
+func (l *deadLetters) saved(err error) error {
 	if errors.Is(err, dlq.ErrInvalid) {
 		l.log.Error("dead letters dropped, they cannot be stored", "err", err)
 		return nil
@@ -56,7 +56,7 @@ func (l *sinkDeadLetters) saved(err error) error {
 }
 
 // lagging archives a log range that a sink was too far behind for.
-func (l *sinkDeadLetters) lagging(ctx context.Context, sink string, from, to uint64) error {
+func (l *deadLetters) lagging(ctx context.Context, sink string, from, to uint64) error {
 	now := time.Now()
 	entry := dlq.Entry{
 		Origin: dlq.Sink, Sink: sink, Reason: reasonLagging, First: now, Last: now, Seq: from, SeqEnd: to, Index: -1,
@@ -74,8 +74,8 @@ func (l *sinkDeadLetters) lagging(ctx context.Context, sink string, from, to uin
 	return nil
 }
 
-// replay gives dead letters of one sink back to it. It is a dlq.Target.
-func (s *sinks) replay(ctx context.Context, entries []dlq.Entry) []error {
+// Replay gives dead letters of one sink back to it. It is a dlq.Target.
+func (s *Sinks) Replay(ctx context.Context, entries []dlq.Entry) []error {
 	errs := make([]error, len(entries))
 	var items []dispatch.Item
 	var places []int
@@ -93,7 +93,7 @@ func (s *sinks) replay(ctx context.Context, entries []dlq.Entry) []error {
 		items = append(items, item)
 		places = append(places, i)
 	}
-	for k, err := range deliver(ctx, s.dispatcher, entries[0].Sink, items) {
+	for k, err := range deliver(ctx, s.Dispatcher, entries[0].Sink, items) {
 		errs[places[k]] = err
 	}
 	return errs
@@ -122,7 +122,7 @@ const rangeBatch = 500
 // faster than dead letters are replayed. Events that the sink refuses for good become
 // dead letters of their own. After any other failure the range stays, and the next replay
 // begins at its start again: sinks must be idempotent.
-func (s *sinks) replayRange(ctx context.Context, e *dlq.Entry) (err error) {
+func (s *Sinks) replayRange(ctx context.Context, e *dlq.Entry) (err error) {
 	archive, err := s.deadLetters.store.Open(e)
 	if err != nil {
 		return err
@@ -167,10 +167,10 @@ func (s *sinks) replayRange(ctx context.Context, e *dlq.Entry) (err error) {
 	}
 }
 
-func (s *sinks) sendRange(ctx context.Context, e *dlq.Entry, items []dispatch.Item) error {
+func (s *Sinks) sendRange(ctx context.Context, e *dlq.Entry, items []dispatch.Item) error {
 	var refused []dispatch.DeadLetter
 	now := time.Now()
-	for i, err := range deliver(ctx, s.dispatcher, e.Sink, items) {
+	for i, err := range deliver(ctx, s.Dispatcher, e.Sink, items) {
 		if err == nil {
 			continue
 		}

@@ -1,4 +1,4 @@
-package app
+package sinks
 
 import (
 	"context"
@@ -18,8 +18,10 @@ import (
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/reliability/logrange"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -28,12 +30,12 @@ import (
 // sinkStop is how long a reload waits for the calls of a sink that it removes or changes.
 const sinkStop = 30 * time.Second
 
-// sinks are the sinks of the engine, which come, change and go by a reload.
-type sinks struct {
-	dispatcher  *dispatch.Dispatcher
-	deadLetters *sinkDeadLetters
+// Sinks are the sinks of the engine, which come, change and go by a reload.
+type Sinks struct {
+	Dispatcher  *dispatch.Dispatcher
+	deadLetters *deadLetters
 	link        *shared.Link         // nil without Redis
-	shared      *shared.Destinations // nil without Redis
+	Shared      *shared.Destinations // nil without Redis
 	parts       config.SinkParts
 	replayRate  float64 // events a second
 	log         *slog.Logger
@@ -42,46 +44,54 @@ type sinks struct {
 	list atomic.Pointer[[]config.Sink] // those that run
 }
 
-type sinkOptions struct {
-	config      *config.Config
-	dir         string // the data directory
-	source      *wal.Log
-	link        *shared.Link
-	instance    string
-	deadLetters *sinkDeadLetters
-	metrics     *dispatch.Metrics
-	kafka       *kafkaclient.Metrics
-	rabbitMQ    *amqpclient.Metrics
-	log         *slog.Logger
+// Options are the parts of the engine that sinks need.
+type Options struct {
+	Config      *config.Config
+	Dir         string // the data directory
+	Source      *wal.Log
+	Link        *shared.Link // nil without Redis
+	Instance    string       // of this engine
+	Store       *logrange.Store
+	Filter      *dlq.Filter
+	DeadLetters *dlq.Metrics
+	Metrics     *dispatch.Metrics
+	Kafka       *kafkaclient.Metrics
+	RabbitMQ    *amqpclient.Metrics
+	Log         *slog.Logger
 }
 
-// openSinks takes up every sink at its cursor, so that the log is retained for it.
-func openSinks(o sinkOptions, g *runGroup) (*sinks, error) {
+// Open takes up every sink at its cursor, so that the log is retained for it.
+func Open(o Options) (s *Sinks, err error) {
+	dead := &deadLetters{store: o.Store, instance: o.Instance, filter: o.Filter, metrics: o.DeadLetters, log: o.Log}
 	d, err := dispatch.New(dispatch.Options{
-		FS: fsys.OS(), Dir: filepath.Join(o.dir, engine.SinkDir), Source: o.source, Split: record.Items,
-		DeadLetter: o.deadLetters.undelivered, OnLag: o.deadLetters.lagging, Logger: o.log, Metrics: o.metrics,
+		FS: fsys.OS(), Dir: filepath.Join(o.Dir, engine.SinkDir), Source: o.Source, Split: record.Items,
+		DeadLetter: dead.undelivered, OnLag: dead.lagging, Logger: o.Log, Metrics: o.Metrics,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open sinks: %w", err)
 	}
-	g.add("sink files", func(context.Context) error { d.Close(); return nil })
-	s := &sinks{
-		dispatcher: d, deadLetters: o.deadLetters, link: o.link, replayRate: o.config.DeadLetters.Replay.Rate, log: o.log,
-		parts: config.SinkParts{FS: fsys.OS(), Answered: o.metrics.Answered, Kafka: o.kafka, RabbitMQ: o.rabbitMQ, Shared: func(l config.SharedSinkLimit) (dispatch.Limiter, error) {
+	defer func() {
+		if err != nil {
+			d.Close()
+		}
+	}()
+	s = &Sinks{
+		Dispatcher: d, deadLetters: dead, link: o.Link, replayRate: o.Config.DeadLetters.Replay.Rate, log: o.Log,
+		parts: config.SinkParts{FS: fsys.OS(), Answered: o.Metrics.Answered, Kafka: o.Kafka, RabbitMQ: o.RabbitMQ, Shared: func(l config.SharedSinkLimit) (dispatch.Limiter, error) {
 			return shared.NewOutbound(shared.OutboundOptions{
-				Link: o.link, Name: l.Name, N: l.Limit, Window: l.Window, MaxWait: l.MaxWait, Alone: l.Fallback,
+				Link: o.Link, Name: l.Name, N: l.Limit, Window: l.Window, MaxWait: l.MaxWait, Alone: l.Fallback,
 			})
 		}},
 	}
-	if o.link != nil {
-		s.shared = shared.NewDestinations(o.link, o.instance)
+	if o.Link != nil {
+		s.Shared = shared.NewDestinations(o.Link, o.Instance)
 		s.parts.Sharing = func(name string, budget retry.BudgetOptions) (dispatch.Sharing, error) {
-			return s.shared.Of(name, budget)
+			return s.Shared.Of(name, budget)
 		}
 	}
-	s.list.Store(&o.config.Sinks)
-	for i := range o.config.Sinks {
-		made, err := o.config.Sinks[i].Options(s.parts)
+	s.list.Store(&o.Config.Sinks)
+	for i := range o.Config.Sinks {
+		made, err := o.Config.Sinks[i].Options(s.parts)
 		if err != nil {
 			return nil, fmt.Errorf("open sinks: %w", err)
 		}
@@ -95,23 +105,23 @@ func openSinks(o sinkOptions, g *runGroup) (*sinks, error) {
 	return s, nil
 }
 
-// sinkNamed finds a sink by its name.
-func sinkNamed(list []config.Sink, name string) *config.Sink {
+// named finds a sink by its name.
+func named(list []config.Sink, name string) *config.Sink {
 	if i := slices.IndexFunc(list, func(s config.Sink) bool { return s.Name == name }); i >= 0 {
 		return &list[i]
 	}
 	return nil
 }
 
-// prepare makes what other settings say about sinks, as far as it can fail, and
+// Prepare makes what other settings say about sinks, as far as it can fail, and
 // returns what puts it in force. A sink that is changed keeps its cursor; one that is
 // removed loses it.
-func (s *sinks) prepare(next []config.Sink) (apply func(), err error) {
+func (s *Sinks) Prepare(next []config.Sink) (apply func(), err error) {
 	made := map[string]dispatch.SinkOptions{}
 	old := *s.list.Load()
 	for i := range next {
 		n := &next[i]
-		if was := sinkNamed(old, n.Name); was != nil && reflect.DeepEqual(*was, *n) {
+		if was := named(old, n.Name); was != nil && reflect.DeepEqual(*was, *n) {
 			continue
 		}
 		if (n.Shared || n.RateLimit != nil && n.RateLimit.Shared) && s.link == nil {
@@ -124,10 +134,10 @@ func (s *sinks) prepare(next []config.Sink) (apply func(), err error) {
 	return func() { s.change(next, made) }, nil
 }
 
-func (s *sinks) change(next []config.Sink, made map[string]dispatch.SinkOptions) {
+func (s *Sinks) change(next []config.Sink, made map[string]dispatch.SinkOptions) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, old := s.dispatcher, *s.list.Load()
+	d, old := s.Dispatcher, *s.list.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), sinkStop)
 	defer cancel()
 	var running []config.Sink
@@ -141,7 +151,7 @@ func (s *sinks) change(next []config.Sink, made map[string]dispatch.SinkOptions)
 	}
 	// Those that go first, as they may hold a directory that another one wants.
 	for i := range old {
-		if sinkNamed(next, old[i].Name) != nil {
+		if named(next, old[i].Name) != nil {
 			continue
 		}
 		err := d.Remove(ctx, old[i].Name)
@@ -156,7 +166,7 @@ func (s *sinks) change(next []config.Sink, made map[string]dispatch.SinkOptions)
 		s.parts.RabbitMQ.Forget(config.ClientOfSink + old[i].Name)
 	}
 	for i := range next {
-		n, was := &next[i], sinkNamed(old, next[i].Name)
+		n, was := &next[i], named(old, next[i].Name)
 		o, changed := made[n.Name]
 		switch {
 		case !changed:

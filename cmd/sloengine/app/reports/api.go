@@ -1,4 +1,4 @@
-package app
+package reports
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// ReportPath is where scheduled reports are, by name. Below it, /send sends one by hand.
-const ReportPath = "/api/v1/reports/"
+// Path is where scheduled reports are, by name. Below it, /send sends one by hand.
+const Path = "/api/v1/reports/"
 
-// SentReport is what became of a report that was sent by hand.
-type SentReport struct {
+// Sent is what became of a report that was sent by hand.
+type Sent struct {
 	Name    string       `json:"name"`
 	Period  string       `json:"period"`
 	Targets []SentTarget `json:"targets"`
@@ -34,17 +34,18 @@ type SentTarget struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// reportAPI sends scheduled reports by hand.
-type reportAPI struct {
-	send  func(ctx context.Context, name, period string) (report.Period, []delivery.Result, error)
-	body  func(c *gin.Context) ([]byte, bool) // reads a body that changes something, or sends a problem
-	audit func(c *gin.Context, action, detail string, err error)
-	fail  func(msg string, err error)
+// API sends scheduled reports by hand.
+type API struct {
+	Send  func(ctx context.Context, name, period string) (report.Period, []delivery.Result, error)
+	Body  func(c *gin.Context) ([]byte, bool) // reads a body that changes something, or sends a problem
+	Audit func(c *gin.Context, action, detail string, err error)
+	Fail  func(msg string, err error)
 }
 
-func (a *reportAPI) serve(c *gin.Context) {
+// Serve sends the report in the path.
+func (a *API) Serve(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	body, ok := a.body(c)
+	body, ok := a.Body(c)
 	if !ok {
 		return
 	}
@@ -56,14 +57,14 @@ func (a *reportAPI) serve(c *gin.Context) {
 		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
 		return
 	}
-	p, results, err := a.send(c.Request.Context(), name, period)
+	p, results, err := a.Send(c.Request.Context(), name, period)
 	detail := fmt.Sprintf("report=%q period=%q", name, period)
 	if err != nil {
-		a.audit(c, "report.send", detail, err)
+		a.Audit(c, "report.send", detail, err)
 		a.problem(c, err)
 		return
 	}
-	out := SentReport{Name: name, Period: p.String(), Targets: []SentTarget{}}
+	out := Sent{Name: name, Period: p.String(), Targets: []SentTarget{}}
 	failed := 0
 	for _, r := range results {
 		x := SentTarget{Kind: string(r.Kind), Name: r.Name, OK: r.Err == nil, Seconds: r.Took.Seconds()}
@@ -73,11 +74,11 @@ func (a *reportAPI) serve(c *gin.Context) {
 		}
 		out.Targets = append(out.Targets, x)
 	}
-	a.audit(c, "report.send", fmt.Sprintf("report=%q period=%s targets=%d failed=%d", name, p, len(results), failed), nil)
+	a.Audit(c, "report.send", fmt.Sprintf("report=%q period=%s targets=%d failed=%d", name, p, len(results), failed), nil)
 	c.JSON(http.StatusOK, out)
 }
 
-func (a *reportAPI) problem(c *gin.Context, err error) {
+func (a *API) problem(c *gin.Context, err error) {
 	switch {
 	case errors.Is(err, delivery.ErrUnknown):
 		respond.Problem(c, http.StatusNotFound, "There is no report with this name under reports in engine.yaml.", nil)
@@ -88,7 +89,7 @@ func (a *reportAPI) problem(c *gin.Context, err error) {
 		respond.Problem(c, http.StatusServiceUnavailable, "Not now: "+err.Error()+". Try again in a few seconds.", nil)
 	default:
 		if c.Request.Context().Err() == nil { // else the caller went away
-			a.fail("send a report by hand", err)
+			a.Fail("send a report by hand", err)
 		}
 		respond.Problem(c, http.StatusServiceUnavailable, "The report could not be made now. The engine's log has the cause.", nil)
 	}

@@ -1,0 +1,87 @@
+package reports
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/delivery"
+	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/web/api"
+	"github.com/sloengine/sloengine/web/status"
+)
+
+// File keeps which reports were sent.
+const File = "reports.json"
+
+// Scheduled has reports made by the web, and sent when they are due.
+type Scheduled struct {
+	Sender *delivery.Sender
+	latest func() *sla.Report
+	Write  func(ctx context.Context, title string, ask report.Query) (*api.WrittenReport, error) // set before Sender runs
+}
+
+// New starts nothing.
+func New(dir, instance string, c *config.Config, latest func() *sla.Report, set *metrics.Set, log *slog.Logger) (*Scheduled, error) {
+	settings, err := c.ReportSettings()
+	if err != nil {
+		return nil, fmt.Errorf("smtp: %w", err)
+	}
+	s := &Scheduled{latest: latest}
+	s.Sender, err = delivery.New(delivery.Options{
+		Settings: settings, File: filepath.Join(dir, File), Instance: instance, Metrics: delivery.NewMetrics(set), Logger: log,
+		Clock: s.clock, Zone: s.zone, Make: s.make,
+	})
+	return s, err
+}
+
+// clock is the time of the newest numbers, which the evaluator has checked against jumps.
+func (s *Scheduled) clock() (time.Time, bool) {
+	r := s.latest()
+	if r == nil {
+		return time.Time{}, false
+	}
+	return r.Time, true
+}
+
+func (s *Scheduled) zone(r *delivery.Report) *time.Location {
+	return report.CalendarZone(s.latest(), report.Query{Service: r.Service, Agreement: r.Agreement})
+}
+
+func (s *Scheduled) make(ctx context.Context, r *delivery.Report, p report.Period) (*delivery.Content, error) {
+	w, err := s.Write(ctx, r.Name, report.Query{Period: p, Service: r.Service, Agreement: r.Agreement, Zone: r.Zone})
+	if err != nil {
+		return nil, fmt.Errorf("make report: %w", err)
+	}
+	return &delivery.Content{Subject: w.Subject, Text: w.Text, HTML: w.HTML, CSV: w.CSV, JSON: w.JSON, Running: w.Running}, nil
+}
+
+// Prepare checks what other settings say about reports, and returns what puts it in force.
+func (s *Scheduled) Prepare(c *config.Config) (apply func(), err error) {
+	settings, err := c.ReportSettings()
+	if err != nil {
+		return nil, fmt.Errorf("smtp: %w", err)
+	}
+	return s.Sender.Prepare(settings)
+}
+
+// Status adds the reports to the condition of the engine.
+func (s *Scheduled) Status(e *status.Engine) {
+	for _, r := range s.Sender.Status() {
+		x := status.ReportStatus{Name: r.Name, Every: r.Every, Next: r.Next, Targets: []status.ReportTarget{}}
+		for _, t := range r.Targets {
+			x.Targets = append(x.Targets, status.ReportTarget{
+				Kind: string(t.Kind), Name: t.Name, Period: t.Period, Outcome: string(t.Outcome), At: t.At,
+				FailingSince: t.FailingSince, Failures: t.Failures, Cause: t.Cause, Brief: t.Brief,
+			})
+		}
+		e.Reports = append(e.Reports, x)
+	}
+	e.ReportsUnsaved = s.Sender.Unsaved() != nil
+}
