@@ -5,7 +5,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -62,9 +61,9 @@ func (h Hold) String() string {
 // shown is a share in percent with three digits.
 func shown(ratio float64) string { return fmt.Sprintf("%.3g %%", 100*ratio) }
 
-// held collects the holds of an error ratio over a window.
-func (l *Live) held(w time.Duration, e Reading, threshold float64) []Hold {
-	if have := e.Ratio * e.Observed; have <= threshold {
+// unobserved is the hold of an error ratio that is above a threshold by what was observed of a window only.
+func (l *Live) unobserved(w time.Duration, e Reading, threshold float64, firing bool) []Hold {
+	if have := e.Ratio * e.weight(firing); have <= threshold {
 		return []Hold{{Reason: HoldObserved, Window: w, Have: have, Want: threshold, Observed: e.Observed, Events: e.Events, kind: l.Kind}}
 	}
 	return nil
@@ -103,7 +102,7 @@ func (l *Live) HeldBurn(read func(window time.Duration) Reading) []Hold {
 	if !short.above(t.Threshold, true) {
 		return nil
 	}
-	out := append(l.held(t.Long, long, t.Threshold), l.held(t.Short, short, t.Threshold)...)
+	out := append(l.unobserved(t.Long, long, t.Threshold, false), l.unobserved(t.Short, short, t.Threshold, false)...)
 	out = append(out, l.fewEvents(t.Long, long.Events)...)
 	if t.Page {
 		out = append(out, l.unproven(t.Long, long, t.Rate, t.Evidence)...)
@@ -128,42 +127,4 @@ func (l *Live) HeldLate(received *slo.Burn, later uint64) []Hold {
 	}
 	bound := slo.Lateness[slo.LatenessOf(l.Tier.Long)]
 	return []Hold{{Reason: HoldLate, Window: bound, Have: n, Want: l.Tier.Threshold, Observed: 1, Events: float64(later), kind: l.Kind}}
-}
-
-// HeldRatio is HeldBurn for LiveRatio and LiveLimit.
-func (l *Live) HeldRatio(e Reading) []Hold {
-	if !e.above(l.Above, true) || l.UpTo > 0 && e.Ratio > l.UpTo {
-		return nil
-	}
-	out := append(l.held(l.Window, e, l.Above), l.fewEvents(l.Window, e.Events)...)
-	if !l.proven(e) {
-		out = append(out, l.unproven(l.Window, e, l.Rate, l.Evidence)...)
-	}
-	return out
-}
-
-// HeldSpent is HeldBurn for LiveExhausted, over a period of a length.
-func (l *Live) HeldSpent(b slo.Budget, period time.Duration, observed, events float64) []Hold {
-	if !b.HasData || b.Consumed < 1 {
-		return nil
-	}
-	out := l.fewEvents(period, events)
-	if have := b.Consumed * observed; have < 1 {
-		out = append(out, Hold{Reason: HoldObserved, Window: period, Have: have, Want: 1, Observed: observed, Events: events, kind: l.Kind})
-	}
-	return out
-}
-
-// HeldScore is HeldBurn for LiveScore.
-func (l *Live) HeldScore(r *sla.SLAReport) []Hold {
-	if !r.HasData || r.Score >= l.Below-slack || l.Low(r, false) {
-		return nil
-	}
-	observed := 1.0
-	for i := range r.Components {
-		if c := &r.Components[i]; c.HasData {
-			observed = min(observed, c.Observed)
-		}
-	}
-	return []Hold{{Reason: HoldObserved, Window: r.Period.Duration(), Have: r.ObservedScore(), Want: l.Below, Observed: observed, kind: l.Kind}}
 }

@@ -122,37 +122,60 @@ func chanceRate(s *slo.SLO, above float64) float64 {
 	return budget
 }
 
-// InRange is the condition of LiveRatio and LiveLimit: the error ratio is in
-// (Above, UpTo], over enough events, and not by chance.
-func (l *Live) InRange(e Reading, firing bool) bool {
-	return e.above(l.Above, firing) && !(l.UpTo > 0 && e.Ratio*e.weight(firing) > l.UpTo) && e.Events >= float64(l.MinEvents) && l.proven(e)
-}
-
-// proven is the guard of an alert on a ratio against chance: none for slices of time, which do not fail by chance alone.
-func (l *Live) proven(e Reading) bool {
-	return l.Evidence == 0 || e.proves(l.Rate, l.Evidence)
-}
-
-// Spent is the condition of LiveExhausted: no budget is left over the SLO's window,
-// of which the given share was observed, by enough events.
-func (l *Live) Spent(b slo.Budget, observed, events float64, firing bool) bool {
-	if firing {
-		observed = 1
+// InRange is the condition of LiveRatio and LiveLimit: the error ratio is in (Above, UpTo], over enough events, and
+// not by chance. held is what keeps it from holding though the ratio of what was observed is in that range. Slices of
+// time, which do not fail by chance alone, need no evidence.
+func (l *Live) InRange(e Reading, firing bool) (holds bool, held []Hold) {
+	if !e.above(l.Above, true) || l.UpTo > 0 && e.Ratio*e.weight(firing) > l.UpTo {
+		return false, nil
 	}
-	return b.HasData && b.Consumed*observed >= 1 && events >= float64(l.MinEvents)
+	held = append(l.unobserved(l.Window, e, l.Above, firing), l.fewEvents(l.Window, e.Events)...)
+	if l.Evidence > 0 {
+		held = append(held, l.unproven(l.Window, e, l.Rate, l.Evidence)...)
+	}
+	if len(held) > 0 && l.UpTo > 0 && e.Ratio > l.UpTo { // the alert on the range above it says why
+		return false, nil
+	}
+	return len(held) == 0, held
+}
+
+// Spent is the condition of LiveExhausted: no budget is left over the SLO's window of the given length,
+// of which a share was observed, by enough events. held is as in InRange.
+func (l *Live) Spent(
+	b slo.Budget, period time.Duration, observed, events float64, firing bool,
+) (holds bool, held []Hold) {
+	if !b.HasData || b.Consumed < 1 {
+		return false, nil
+	}
+	held = l.fewEvents(period, events)
+	if have := b.Consumed * observed; have < 1 && !firing {
+		held = append(held, Hold{
+			Reason: HoldObserved, Window: period, Have: have, Want: 1, Observed: observed, Events: events, kind: l.Kind,
+		})
+	}
+	return len(held) == 0, held
 }
 
 // slack keeps the last bits of a sum from crossing a threshold that a score meets
 // exactly, as the levels of package sla do.
 const slack = 1e-9
 
-// Low is the condition of LiveScore: the score is below its bound.
-func (l *Live) Low(r *sla.SLAReport, firing bool) bool {
-	score := r.Score
-	if !firing {
-		score = r.ObservedScore()
+// Low is the condition of LiveScore: the score is below its bound. held is as in InRange.
+func (l *Live) Low(r *sla.SLAReport, firing bool) (holds bool, held []Hold) {
+	low := r.HasData && r.Score < l.Below-slack
+	if !low || firing || r.ObservedScore() < l.Below-slack {
+		return low, nil
 	}
-	return r.HasData && score < l.Below-slack
+	observed := 1.0
+	for i := range r.Components {
+		if c := &r.Components[i]; c.HasData {
+			observed = min(observed, c.Observed)
+		}
+	}
+	return false, []Hold{{
+		Reason: HoldObserved, Window: r.Period.Duration(), Have: r.ObservedScore(), Want: l.Below,
+		Observed: observed, kind: l.Kind,
+	}}
 }
 
 // Recovery is the window that must have been observed for a firing alert to be

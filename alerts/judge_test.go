@@ -18,8 +18,8 @@ func TestAtTheThreshold(t *testing.T) {
 	e.Observed = 0.5
 	require.True(t, e.above(0.25, true))
 	require.False(t, e.above(0.25, false))
-	holds := (&Live{}).held(time.Hour, e, 0.25)
+	holds := (&Live{}).unobserved(time.Hour, e, 0.25, false)
 	require.Len(t, holds, 1)
 	require.Equal(t, HoldObserved, holds[0].Reason)
-	require.Empty(t, (&Live{}).held(time.Hour, e, 0.125))
+	require.Empty(t, (&Live{}).unobserved(time.Hour, e, 0.125, false))
 }

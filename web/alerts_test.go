@@ -151,11 +151,11 @@ func TestHeldAlerts(t *testing.T) {
 	live := alerts.Live{Kind: alerts.LiveBurn, Tier: alerts.Tier{Tier: slo.Tier{Page: true, Long: time.Hour, Short: 5 * time.Minute}, Name: "page-1h", Threshold: 0.0144}, MinEvents: 20}
 	few := alerts.Reading{Ratio: 0.5, Observed: 0.02, Events: 18, HasData: true}
 	exhausted := alerts.Live{Kind: alerts.LiveExhausted}
+	_, why := exhausted.Spent(slo.Budget{HasData: true, Consumed: 500}, 30*24*time.Hour, 0.001, 18, false)
 	by, group := []string{"product"}, slo.Group{"TRVL10"}
 	b.held = []state.Held{
 		{Name: "ErrorBudgetBurnPage", Severity: "page", Tier: "page-1h", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", GroupBy: by, Group: group, Value: 0.5, Why: live.HeldBurn(func(time.Duration) alerts.Reading { return few })},
-		{Name: "ErrorBudgetExhausted", Severity: "ticket", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", GroupBy: by, Group: group, Value: -499,
-			Why: exhausted.HeldSpent(slo.Budget{HasData: true, Consumed: 500}, 30*24*time.Hour, 0.001, 18)},
+		{Name: "ErrorBudgetExhausted", Severity: "ticket", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", GroupBy: by, Group: group, Value: -499, Why: why},
 	}
 	var list struct {
 		Held      []v1.HeldAlert

@@ -26,11 +26,12 @@ func TestAnswersByteForByte(t *testing.T) {
 	priced(t, b)
 	withForecasts(b)
 	work := withWork(b.rep)
-	spent := alerts.Live{Kind: alerts.LiveExhausted}
+	exhausted := alerts.Live{Kind: alerts.LiveExhausted}
+	_, why := exhausted.Spent(slo.Budget{HasData: true, Consumed: 500}, 30*24*time.Hour, 0.001, 18, false)
 	b.held = []state.Held{{
 		Name: "ErrorBudgetExhausted", Severity: "ticket", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability",
 		GroupBy: []string{"product"}, Group: slo.Group{"TRVL10"}, Value: -499,
-		Why: spent.HeldSpent(slo.Budget{HasData: true, Consumed: 500}, 30*24*time.Hour, 0.001, 18),
+		Why: why,
 	}}
 	const one = "/api/v1/slos/insurance-unpaid/availability"
 	var got bytes.Buffer

@@ -62,6 +62,14 @@ type finding struct {
 	held  []alerts.Hold // what keeps it from holding
 }
 
+// found makes the finding of a condition. Nothing holds a firing alert.
+func found(holds, firing bool, observed, value float64, held []alerts.Hold) finding {
+	if firing {
+		held = nil
+	}
+	return finding{verdictOf(holds, firing, observed), value, held}
+}
+
 // group evaluates a condition on one group of an SLO.
 func (st *step) group(k int, r *sla.SLOReport, row *row) (f finding) {
 	c, firing := &row.plan[k], row.firing(k)
@@ -95,10 +103,8 @@ func (st *step) group(k int, r *sla.SLOReport, row *row) (f finding) {
 		if k := len(r.Burns); k > 0 && r.Burns[k-1].Period {
 			known, events = r.Burns[k-1].Observed, r.Burns[k-1].Effective
 		}
-		holds, f.value = c.Spent(r.Budget, known, events, firing), r.Budget.Remaining
-		if !holds && !firing {
-			f.held = c.HeldSpent(r.Budget, r.Period.Duration(), known, events)
-		}
+		f.value = r.Budget.Remaining
+		holds, f.held = c.Spent(r.Budget, r.Period.Duration(), known, events, firing)
 	case alerts.LiveTrend, alerts.LiveDecline, alerts.LiveCascade, alerts.LiveRecovered:
 		holds, f.value = st.catalogue(c, r, row)
 		f.verdict = verdictOf(holds, false, 1) // their rules end with the data, too
@@ -114,15 +120,12 @@ func (st *step) group(k int, r *sla.SLOReport, row *row) (f finding) {
 		return f
 	case alerts.LiveRatio:
 		e := alerts.NewReading(r.SLO, burn(r, c.long, c.Window, reach))
-		holds, f.value = c.InRange(e, firing), e.Ratio
-		if !holds && !firing {
-			f.held = c.HeldRatio(e)
-		}
+		f.value = e.Ratio
+		holds, f.held = c.InRange(e, firing)
 	case alerts.LiveLimit:
 		return st.limit(c, r.Group, alerts.NewReading(r.SLO, recovery), firing)
 	}
-	f.verdict = verdictOf(holds, firing, observed(recovery))
-	return f
+	return found(holds, firing, observed(recovery), f.value, f.held)
 }
 
 // limit compares the critical breaches of an event threshold with the events of the last minutes, of one group or of all.
@@ -134,16 +137,12 @@ func (st *step) limit(c *condition, g slo.Group, events alerts.Reading, firing b
 	if e.HasData = e.Events > 0; e.HasData {
 		e.Ratio = float64(n) / e.Events
 	}
-	holds := c.InRange(e, firing)
-	if !holds && !firing {
-		f.held = c.HeldRatio(e)
-	}
+	holds, held := c.InRange(e, firing)
 	known := e.Observed
 	if !whole {
 		known = 0
 	}
-	f.verdict, f.value = verdictOf(holds, firing, known), e.Ratio
-	return f
+	return found(holds, firing, known, e.Ratio, held)
 }
 
 // whole is what was counted in all groups of an SLO together.
@@ -208,16 +207,12 @@ func (st *step) score(c *condition, r *sla.SLAReport, row *row, firing bool) (f 
 		holds := c.Restored(r) && st.isOver(c, row, alerts.NameCompositeWarning, alerts.NameCompositeCritical)
 		return finding{verdict: verdictOf(holds, false, 1), value: r.Score}
 	}
-	holds := c.Low(r, firing)
-	if !holds && !firing {
-		f.held = c.HeldScore(r)
-	}
+	holds, held := c.Low(r, firing)
 	known := 1.0
 	for i := range r.Components {
 		if share, ok := st.recent[r.Components[i].SLO]; ok {
 			known = min(known, share)
 		}
 	}
-	f.verdict, f.value = verdictOf(holds, firing, known), r.Score
-	return f
+	return found(holds, firing, known, r.Score, held)
 }
