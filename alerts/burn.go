@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -40,18 +41,14 @@ func (g *generator) sloAlerts(s *slo.SLO, tiers []Tier) []defined {
 }
 
 func (g *generator) burn(s *slo.SLO, t Tier) defined {
-	name, impact, burns := NameBurnTicket, ImpactMedium, " is using up its error budget"
+	runbook, impact, burns := NameBurnTicket, ImpactMedium, " is using up its error budget"
 	if t.Page {
-		name, impact, burns = NameBurnPage, ImpactHigh, " burns its error budget fast"
-	}
-	runbook := name
-	if s.Alerting.Name != "" {
-		name = s.Alerting.Name
+		runbook, impact, burns = NameBurnPage, ImpactHigh, " burns its error budget fast"
 	}
 	labels := g.sloLabels(s, t.Severity, impact, promise(s))
 	labels[series.LabelTier], labels[series.LabelLong], labels[series.LabelShort] = t.Name, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)
 	return g.define(Live{Kind: LiveBurn, SLO: s, Tier: t, Window: t.Long, MinEvents: minEvents(s)}, rules.Rule{
-		Alert: name, For: t.For, Labels: merge(labels, t.Labels),
+		Alert: burnName(s, t), For: t.For, Labels: merge(labels, t.Labels),
 		Annotations: merge(g.annotations(runbook, g.sloNote(s,
 			g.subject(s)+burns,
 			g.untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf(
@@ -59,6 +56,14 @@ func (g *generator) burn(s *slo.SLO, t Tier) defined {
 				unit(s), slo.FormatDuration(t.Long), percent(t.Threshold), number(t.Factor),
 				percent(t.Share), s.Window, slo.FormatDuration(t.Long))))), t.Annotations),
 	})
+}
+
+// burnName is the name of the alert of a tier: that of the spec, if it gives one.
+func burnName(s *slo.SLO, t Tier) string {
+	if t.Page {
+		return cmp.Or(s.Alerting.Name, NameBurnPage)
+	}
+	return cmp.Or(s.Alerting.Name, NameBurnTicket)
 }
 
 // burns is the condition of a tier.

@@ -168,18 +168,11 @@ func (g *generator) subjects() (subjects []subject, skipped string) {
 func name(s subject) string { return `slo_id=` + quote(string(s.ID)) }
 
 func fired(s subject, t Tier, at time.Duration, want bool) assertion {
-	alert := NameBurnTicket
-	if t.Page {
-		alert = NameBurnPage
-	}
-	if s.Alerting.Name != "" {
-		alert = s.Alerting.Name
-	}
 	alerts := 0
 	if want {
 		alerts = s.feed.groups
 	}
-	return assertion{at, `ALERTS{alertname=` + quote(alert) + `,` + name(s) + `,` + series.LabelTier + `=` + quote(t.Name) + `,alertstate="firing"}`, alerts}
+	return assertion{at, firing("alertname="+quote(burnName(s.SLO, t)), name(s), series.LabelTier+"="+quote(t.Name)), alerts}
 }
 
 // predict gives the evaluation at which a tier first fires in an incident from

@@ -1,7 +1,6 @@
 package alerts
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,14 +27,10 @@ type watch struct {
 
 func (g *generator) watches(s subject) (out []watch) {
 	for _, t := range s.tiers {
-		alert := NameBurnTicket
-		if t.Page {
-			alert = NameBurnPage
-		}
-		alert = cmp.Or(s.Alerting.Name, alert)
+		alert := burnName(s.SLO, t)
 		matchers := []string{"alertname=" + quote(alert), name(s), series.LabelTier + "=" + quote(t.Name)}
 		if g.o.Names == rules.Sloth {
-			matchers = slothMatchers(g.o.Identity(s.SLO)[0].Value, alert, map[bool]string{true: "page", false: "ticket"}[t.Page])
+			matchers = slothMatchers(g.o.Identity(s.SLO)[0].Value, alert, t.Severity)
 		}
 		w := watch{strings.Join(matchers, ","), t.Page, []Tier{t}}
 		if i := slices.IndexFunc(out, func(have watch) bool { return have.matchers == w.matchers }); i >= 0 {
@@ -149,8 +144,7 @@ func (g *generator) missing(w *testWriter, subjects []subject) {
 		if s.Alerting.NoData.Disabled {
 			continue
 		}
-		wait := s.Alerting.NoData.For
-		set(&wait, g.o.NoDataAfter)
+		wait := g.noData(s.SLO).rule.For
 		expr := `ALERTS{alertname="` + NameNoData + `",` + name(s) + `,alertstate="firing"}`
 		asserts = append(asserts,
 			assertion{time.Hour, expr, 0},
