@@ -77,7 +77,7 @@ type savedPart struct {
 // idBlockHead is count and checksum, 4 + 4 bytes.
 const (
 	manifestMagic   = "SLOECKPT"
-	manifestVersion = 3 // version 1 also has the ends of dead-letter files, version 2 has no epochs
+	manifestVersion = 3 // no release wrote 1 or 2
 	packMagic       = "SLOEPACK"
 	idsMagic        = "SLOEIDS\x00"
 	fileVersion     = 1 // of packs and id files
@@ -148,9 +148,8 @@ func (m *manifest) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, crcOf(b))
 }
 
-// decodeManifest reads every version up to the present one. The checksum is verified before the version is looked
-// at, so an error that wraps fsys.ErrNewer is certain, and everything else is damage. The counts are bounded by
-// the bytes that are left.
+// decodeManifest is the inverse of encode. The checksum is verified before the version is looked at, so an error that
+// wraps fsys.ErrNewer is certain, and everything else is damage. The counts are bounded by the bytes that are left.
 func decodeManifest(b []byte) (*manifest, error) {
 	const head, tail = len(manifestMagic) + 4, 4
 	if len(b) < head+tail || string(b[:len(manifestMagic)]) != manifestMagic {
@@ -159,16 +158,12 @@ func decodeManifest(b []byte) (*manifest, error) {
 	if crcOf(b[:len(b)-tail]) != binary.LittleEndian.Uint32(b[len(b)-tail:]) {
 		return nil, errors.New("checksum mismatch")
 	}
-	version := binary.LittleEndian.Uint32(b[len(manifestMagic):])
-	if version < 1 || version > manifestVersion {
-		return nil, fmt.Errorf("version %d, and this program reads 1 to %d: %w", version, manifestVersion, fsys.ErrNewer)
+	if v := binary.LittleEndian.Uint32(b[len(manifestMagic):]); v != manifestVersion {
+		return nil, fmt.Errorf("version %d, and this program reads %d: %w", v, manifestVersion, fsys.ErrNewer)
 	}
 	r := binread.New(b[head : len(b)-tail])
-	m := &manifest{number: r.Uint(), seq: r.Uint(), at: r.Int(), idSeq: r.Uint(), idAt: r.Int()}
-	if version == 1 {
-		_, _ = r.Uint(), r.Uint()
-	}
-	m.dead, m.nextGeneration = r.Uint(), r.Uint()
+	m := &manifest{number: r.Uint(), seq: r.Uint(), at: r.Int(), idSeq: r.Uint(), idAt: r.Int(),
+		dead: r.Uint(), nextGeneration: r.Uint(), epochs: map[string]uint64{}}
 	m.generations = make([]savedGeneration, r.Count(5))
 	for i := range m.generations {
 		m.generations[i] = savedGeneration{r.Uint(), r.Int(), r.Uint(), r.Int(), uint32(r.Uint())}
@@ -181,12 +176,9 @@ func decodeManifest(b []byte) (*manifest, error) {
 	for i := range m.parts {
 		m.parts[i] = savedPart{r.Text(), r.Uint(), r.Int(), r.Int(), uint32(r.Uint())}
 	}
-	if version >= 3 {
-		m.epochs = map[string]uint64{}
-		for range r.Count(2) {
-			service := r.Text()
-			m.epochs[service] = r.Uint()
-		}
+	for range r.Count(2) {
+		service := r.Text()
+		m.epochs[service] = r.Uint()
 	}
 	if !r.Done() {
 		return nil, errors.New("invalid fields")

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
 func TestManifestRoundTrip(t *testing.T) {
@@ -45,14 +47,13 @@ func FuzzDecodeManifest(f *testing.F) {
 	})
 }
 
-// TestOlderManifest: one from before there were epochs is read.
-func TestOlderManifest(t *testing.T) {
-	m := &manifest{number: 3, seq: 4, parts: []savedPart{{name: "a"}}}
-	b := m.encode()
-	b = b[:len(b)-5] // no services, and the checksum
-	binary.LittleEndian.PutUint32(b[len(manifestMagic):], 2)
-	got, err := decodeManifest(binary.LittleEndian.AppendUint32(b, crcOf(b)))
-	require.NoError(t, err)
-	require.Empty(t, got.epochs)
-	require.Equal(t, m.parts, got.parts)
+// TestOtherManifestVersions: one of another version is refused, and not taken for damage.
+func TestOtherManifestVersions(t *testing.T) {
+	for _, version := range []uint32{manifestVersion - 1, manifestVersion + 1} {
+		b := (&manifest{number: 3, seq: 4, parts: []savedPart{{name: "a"}}}).encode()
+		b = b[:len(b)-4]
+		binary.LittleEndian.PutUint32(b[len(manifestMagic):], version)
+		_, err := decodeManifest(binary.LittleEndian.AppendUint32(b, crcOf(b)))
+		require.ErrorIs(t, err, fsys.ErrNewer)
+	}
 }

@@ -19,8 +19,8 @@ const (
 	MaxRanges = 1 << 10
 )
 
-// bookVersion is the format of a Book in a checkpoint. Format 1 has no generations, and format 2 no backlogs.
-const bookVersion = 3
+// The formats of a Book in a checkpoint. That of version 0.2.0 has no backlogs, and no release wrote format 1.
+const bookVersion, oldestBook = 3, 2
 
 // Book holds the progress of all streams of all sources, as the log says it. What it holds follows from the calls of Apply
 // alone. It is not safe for concurrent use: the goroutine that applies the records of the log owns it.
@@ -211,8 +211,8 @@ func (b *Book) Encode(dst []byte) []byte {
 func (b *Book) Restore(data []byte) error {
 	r := binread.New(data)
 	version := r.Take(1)
-	if len(version) == 1 && (version[0] < 1 || version[0] > bookVersion) {
-		return fmt.Errorf("positions have format %d, and this program reads formats 1 to %d", version[0], bookVersion)
+	if len(version) == 1 && (version[0] < oldestBook || version[0] > bookVersion) {
+		return fmt.Errorf("positions have format %d, and this program reads formats %d to %d", version[0], oldestBook, bookVersion)
 	}
 	*b = Book{sources: map[string]map[place]*entry{}, version: b.version + 1, moves: r.Uint()}
 	for range r.Count(2) {
@@ -220,11 +220,8 @@ func (b *Book) Restore(data []byte) error {
 		b.sources[r.Text()] = streams
 		for range r.Count(minBytes + 1) {
 			e := &entry{moved: r.Uint()}
-			generation, backlog := uint32(0), int64(0)
-			if version[0] > 1 {
-				generation = uint32(r.Uint())
-			}
-			if version[0] > 2 {
+			generation, backlog := uint32(r.Uint()), int64(0)
+			if version[0] > oldestBook {
 				backlog = int64(r.Uint())
 			}
 			e.Progress = read(&r)

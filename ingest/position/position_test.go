@@ -180,11 +180,11 @@ func TestGenerations(t *testing.T) {
 	require.Zero(t, b.Of("kafka")[0].Generation)
 }
 
-// A checkpoint of format 1 has no generations.
-func TestRestoreFormat1(t *testing.T) {
-	p := Progress{Stream: Stream{Name: "orders", Partition: 2}, Epoch: 1, Ranges: []Range{{3, 5}}}
-	data := append([]byte{1, 7, 1}, binread.AppendText(nil, "kafka")...)
-	data = p.append(append(data, 1, 6)) // one stream, moved by the sixth position
+// A checkpoint of format 2 has no backlogs.
+func TestRestoreFormat2(t *testing.T) {
+	p := Progress{Stream: Stream{Name: "orders", Partition: 2}, Epoch: 1, Generation: 4, Ranges: []Range{{3, 5}}}
+	data := append([]byte{2, 7, 1}, binread.AppendText(nil, "kafka")...)
+	data = p.append(append(data, 1, 6, 4)) // one stream, moved by the sixth position, of generation 4
 	b := NewBook()
 	require.NoError(t, b.Restore(data))
 	require.Equal(t, []Progress{p}, b.Of("kafka"))
@@ -225,7 +225,9 @@ func TestRestoreRefusesDamage(t *testing.T) {
 		require.Error(t, NewBook().Restore(saved[:cut]))
 	}
 	saved[0]++
-	require.ErrorContains(t, NewBook().Restore(saved), "positions have format 4, and this program reads formats 1 to 3")
+	require.ErrorContains(t, NewBook().Restore(saved), "positions have format 4, and this program reads formats 2 to 3")
+	saved[0] = 1
+	require.ErrorContains(t, NewBook().Restore(saved), "positions have format 1, and this program reads formats 2 to 3")
 }
 
 func TestDocument(t *testing.T) {

@@ -20,7 +20,7 @@ const (
 )
 
 const (
-	segmentMagic = "SLODLQ2 " // version 1 has no lines of kind s
+	segmentMagic = "SLODLQ2 " // no release wrote version 1
 	// lineHead: checksum, begin of the batch, kind, number, time of saving in ms, each
 	// followed by a space; all but the kind in lower-case hex of fixed width.
 	lineHead    = 9 + 9 + 2 + 17 + 13
@@ -176,16 +176,8 @@ func appendSpans(dst []byte, spans []span) []byte {
 }
 
 func appendSegmentHead(dst []byte, number, first uint64) []byte {
-	return appendHead(dst, []byte(segmentMagic), number, first)
-}
-
-// oldSegment reports whether a segment is of version 1, whose last batch cannot be told
-// from one that a crash tore.
-func oldSegment(data []byte) bool { return len(data) > 6 && data[6] == '1' }
-
-func appendHead(dst, magic []byte, number, first uint64) []byte {
 	start := len(dst)
-	dst = append(dst, magic...)
+	dst = append(dst, segmentMagic...)
 	dst = append(appendHex(dst, number, 16), ' ')
 	dst = append(appendHex(dst, first, 16), ' ')
 	sum := seal(number, dst[start:])
@@ -198,30 +190,28 @@ func parseSegmentHead(data []byte, number uint64) (first uint64, err error) {
 		return 0, fmt.Errorf("header too short")
 	}
 	data = data[:segmentHead]
-	magic := []byte(segmentMagic)
-	if !bytes.HasPrefix(data, magic[:6]) {
+	if !bytes.HasPrefix(data, []byte(segmentMagic[:6])) {
 		return 0, fmt.Errorf("not a segment")
 	}
-	if oldSegment(data) {
-		magic[6] = '1'
-	} else if data[6] != magic[6] && data[6] >= '0' && data[6] <= '9' {
+	if data[6] != segmentMagic[6] && data[6] >= '0' && data[6] <= '9' {
 		// Not damage: the checksum of every format covers its version.
 		if sum, ok := parseHex(data[len(data)-9 : len(data)-1]); ok && uint32(sum) == seal(number, data[:len(data)-9]) {
 			return 0, &VersionError{Version: string(data[6:7])}
 		}
 	}
-	first, ok := parseHex(data[len(magic)+17 : len(magic)+33])
-	if !ok || !bytes.Equal(data, appendHead(nil, magic, number, first)) {
+	first, ok := parseHex(data[len(segmentMagic)+17 : len(segmentMagic)+33])
+	if !ok || !bytes.Equal(data, appendSegmentHead(nil, number, first)) {
 		return 0, fmt.Errorf("damaged header: %s", hex.EncodeToString(data[:16]))
 	}
 	return first, nil
 }
 
-// VersionError says that a segment was written by a later version of this program.
+// VersionError says that a segment has a format that this program does not read: a later one, since no release wrote
+// format 1.
 type VersionError struct{ Path, Version string }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("dead letters %s have format %s, and this program reads formats 1 and 2: %s", e.Path, e.Version, fsys.Newer)
+	return fmt.Sprintf("dead letters %s have format %s, and this program reads format 2: %s", e.Path, e.Version, fsys.Newer)
 }
 
 // Unwrap tells it from damage.

@@ -202,7 +202,7 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 	for i := range gaps {
 		g := &gaps[i]
 		switch {
-		case g.torn && !newest && (oldSegment(data) || headErr != nil):
+		case g.torn && !newest && headErr != nil:
 			g.torn = false // its last batch was synced before the next segment was begun
 		case g.torn:
 			f.o.Metrics.tornBytes.Add(g.end - g.offset)
@@ -212,7 +212,7 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 		f.damage(Damage{Path: path, Offset: int64(g.offset), Bytes: int64(g.end - g.offset), Reason: "unreadable",
 			Lost: g.lost, From: timeOf(g.from), To: timeOf(g.to)})
 	}
-	s.sealed = len(gaps) > 0 || oldSegment(data)
+	s.sealed = len(gaps) > 0
 	var more []span
 	for i := range lines {
 		l := &lines[i]

@@ -289,19 +289,21 @@ func TestDamagedSegmentsGoWithTheirAge(t *testing.T) {
 	require.Len(t, listAll(t, f), 2)
 }
 
-func TestLaterFormatIsRefused(t *testing.T) {
-	m, now := fsystest.New(), testDay
-	require.NoError(t, m.MkdirAll("/dlq/2026-11-20"))
-	head := appendSegmentHead(nil, 3, 1)
-	head[6] = '3'
-	sum := seal(3, head[:len(head)-9])
-	head = append(appendHex(head[:len(head)-9], uint64(sum), 8), '\n')
-	require.NoError(t, m.WriteFile("/dlq/2026-11-20/"+segmentName(3), head))
-	_, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", Now: func() time.Time { return now }})
-	var version *VersionError
-	require.ErrorAs(t, err, &version)
-	require.Equal(t, "3", version.Version)
-	require.Contains(t, version.Path, segmentName(3))
+func TestOtherFormatsAreRefused(t *testing.T) {
+	for _, format := range []string{"1", "3"} {
+		m, now := fsystest.New(), testDay
+		require.NoError(t, m.MkdirAll("/dlq/2026-11-20"))
+		head := appendSegmentHead(nil, 3, 1)
+		head[6] = format[0]
+		sum := seal(3, head[:len(head)-9])
+		head = append(appendHex(head[:len(head)-9], uint64(sum), 8), '\n')
+		require.NoError(t, m.WriteFile("/dlq/2026-11-20/"+segmentName(3), head))
+		_, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", Now: func() time.Time { return now }})
+		var version *VersionError
+		require.ErrorAs(t, err, &version)
+		require.Equal(t, format, version.Version)
+		require.Contains(t, version.Path, segmentName(3))
+	}
 }
 
 func TestDiskFaults(t *testing.T) {
@@ -529,52 +531,6 @@ func TestNothingIsDeletedByItself(t *testing.T) {
 	kept, err := m.ReadFile(path + ".torn")
 	require.NoError(t, err)
 	require.Len(t, kept, len(data))
-}
-
-// asVersion1 makes a segment what a program before lines of kind s wrote.
-func asVersion1(data []byte, number uint64) []byte {
-	var out []byte
-	for line := range bytes.Lines(data[segmentHead:]) {
-		if line[18] != lineSynced {
-			out = append(out, line...)
-		}
-	}
-	first, _ := parseHex(data[len(segmentMagic)+17 : len(segmentMagic)+33])
-	return append(appendHead(nil, []byte("SLODLQ1 "), number, first), out...)
-}
-
-// Segments of version 1 are read, and not added to. Their lines have other offsets here,
-// which only says less about what is torn.
-func TestVersion1IsRead(t *testing.T) {
-	ctx := context.Background()
-	_, path, data := lastBatch(t, 50)
-	m := fsystest.New()
-	require.NoError(t, m.MkdirAll(filepath.Dir(path)))
-	old := asVersion1(data, 1)
-	require.NoError(t, m.WriteFile(path, old))
-	for i := range 2 {
-		f, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", Now: func() time.Time { return testDay }})
-		require.NoError(t, err)
-		require.Len(t, listAll(t, f), 50+i)
-		_, n := f.Damage()
-		require.Zero(t, n)
-		require.NoError(t, f.Save(ctx, []Entry{{Origin: Fold, Reason: "new"}}))
-		require.NoError(t, f.Close())
-	}
-	kept, err := m.ReadFile(path)
-	require.NoError(t, err)
-	require.True(t, bytes.Equal(old, kept))
-	f, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", Now: func() time.Time { return testDay }})
-	require.NoError(t, err)
-	_, err = f.Discard(ctx, idsOf(listAll(t, f)[:10]))
-	require.NoError(t, err)
-	require.NoError(t, f.Compact(ctx))
-	require.Len(t, listAll(t, f), 42)
-	require.NoError(t, f.Close())
-	f, err = OpenFile(FileOptions{FS: m, Dir: "/dlq", Now: func() time.Time { return testDay }})
-	require.NoError(t, err)
-	require.Len(t, listAll(t, f), 42)
-	require.NoError(t, f.Close())
 }
 
 // The write that begins a new segment waits for one sync, like any other: what else a new

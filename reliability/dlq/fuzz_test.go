@@ -46,7 +46,7 @@ func FuzzSegment(f *testing.F) {
 	f.Add(seed[3:], true)
 	f.Add(bytes.ReplaceAll(seed, []byte("[[1,1]"), []byte("[[9,1]")), true)
 	f.Add(append(bytes.Clone(seed), make([]byte, 500)...), false)
-	f.Add([]byte("SLODLQ1 "), true)
+	f.Add([]byte(segmentMagic), true)
 	f.Fuzz(func(t *testing.T, data []byte, reseal bool) {
 		if reseal {
 			data = resealed(data, 1)

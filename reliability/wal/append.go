@@ -125,7 +125,7 @@ func (l *Log) write(seg *segment, recs []Pending) error {
 		if recs[i].Type == l.o.RuleType {
 			rule = rule%math.MaxUint16 + 1
 		}
-		l.buf = appendFrame(l.buf, seg.salt, &recs[i], uint16(i), seg.counted(len(recs)), seg.named(rule))
+		l.buf = appendFrame(l.buf, seg.salt, &recs[i], uint16(i), seg.counted(len(recs)), rule)
 	}
 	// The whole batch is encoded before the first byte is written. One write means that a short write is one torn
 	// place at the end.

@@ -187,22 +187,19 @@ func rules(types ...byte) []Pending {
 func TestRecordsBehindDamageNeedTheirRule(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		version uint32
 		types   []byte
 		damaged []int // index
 		covered uint64
 		kept    []uint64
 		lost    [2]uint64
 	}{
-		{"no rule is lost", 2, []byte{ruleType, 1, 1, 1, 1}, []int{2}, 0, []uint64{1, 2, 4, 5}, [2]uint64{3, 3}},
-		{"a rule is lost", 2, []byte{ruleType, 1, ruleType, 1, 1}, []int{2}, 0, []uint64{1, 2}, [2]uint64{3, 5}},
-		{"a rule is lost, and another follows", 2, []byte{ruleType, 1, ruleType, 1, ruleType, 1}, []int{2}, 0, []uint64{1, 2, 5, 6}, [2]uint64{3, 4}},
-		{"the owner has the rule", 2, []byte{ruleType, 1, ruleType, 1, 1}, []int{2}, 3, []uint64{1, 2, 4, 5}, [2]uint64{3, 3}},
-		{"the owner has an older rule", 2, []byte{ruleType, 1, ruleType, 1, 1}, []int{2}, 2, []uint64{1, 2}, [2]uint64{3, 5}},
-		{"the first rule is lost", 2, []byte{ruleType, 1, 1, ruleType, 1}, []int{0}, 0, []uint64{4, 5}, [2]uint64{1, 3}},
-		{"two places", 2, []byte{ruleType, 1, 1, ruleType, 1}, []int{1, 3}, 0, []uint64{1, 3}, [2]uint64{2, 2}},
-		{"of version 1", 1, []byte{ruleType, 1, 1, 1, ruleType, 1}, []int{2}, 0, []uint64{1, 2, 5, 6}, [2]uint64{3, 4}},
-		{"of version 1, covered", 1, []byte{ruleType, 1, 1, 1, 1}, []int{2}, 3, []uint64{1, 2, 4, 5}, [2]uint64{3, 3}},
+		{"no rule is lost", []byte{ruleType, 1, 1, 1, 1}, []int{2}, 0, []uint64{1, 2, 4, 5}, [2]uint64{3, 3}},
+		{"a rule is lost", []byte{ruleType, 1, ruleType, 1, 1}, []int{2}, 0, []uint64{1, 2}, [2]uint64{3, 5}},
+		{"a rule is lost, and another follows", []byte{ruleType, 1, ruleType, 1, ruleType, 1}, []int{2}, 0, []uint64{1, 2, 5, 6}, [2]uint64{3, 4}},
+		{"the owner has the rule", []byte{ruleType, 1, ruleType, 1, 1}, []int{2}, 3, []uint64{1, 2, 4, 5}, [2]uint64{3, 3}},
+		{"the owner has an older rule", []byte{ruleType, 1, ruleType, 1, 1}, []int{2}, 2, []uint64{1, 2}, [2]uint64{3, 5}},
+		{"the first rule is lost", []byte{ruleType, 1, 1, ruleType, 1}, []int{0}, 0, []uint64{4, 5}, [2]uint64{1, 3}},
+		{"two places", []byte{ruleType, 1, 1, ruleType, 1}, []int{1, 3}, 0, []uint64{1, 3}, [2]uint64{2, 2}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := fsystest.New()
@@ -217,9 +214,6 @@ func TestRecordsBehindDamageNeedTheirRule(t *testing.T) {
 			}
 			require.NoError(t, l.Close())
 			data := readFile(t, m, segmentPath(1))
-			if test.version == 1 {
-				older(data, len(recs))
-			}
 			for _, i := range test.damaged {
 				data[segmentHead+i*(frameHead+40)+frameHead] ^= 1
 			}
@@ -249,22 +243,20 @@ func TestRecordsBehindDamageNeedTheirRule(t *testing.T) {
 	}
 }
 
-// older makes a segment of format version 1 of one whose payloads have 40 bytes.
+// older makes a segment of format version 2, as version 0.1.0 wrote it, of one whose payloads have 40 bytes.
 func older(data []byte, records int) {
 	salt := binary.LittleEndian.Uint32(data[12:])
-	data[8] = 1
-	clear(data[32:36])
+	data[8] = oldestVersion
 	binary.LittleEndian.PutUint32(data[36:], checksum(0, data[:36]))
 	for i := range records {
 		h := data[segmentHead+i*(frameHead+40):][:frameHead]
 		clear(h[14:16])
-		clear(h[22:24])
 		binary.LittleEndian.PutUint32(h, checksum(salt, h[4:]))
 	}
 }
 
-// A log of version 1 is read, and continues in a segment of the present version.
-func TestVersion1(t *testing.T) {
+// A log of version 2 is read, and continues in a segment of the present version.
+func TestVersion2(t *testing.T) {
 	m := fsystest.New()
 	l := mustOpen(t, m, 4096)
 	recs := rules(1, 2, 3)
@@ -278,7 +270,7 @@ func TestVersion1(t *testing.T) {
 	require.NoError(t, l.Append(more[:1]))
 	require.NoError(t, l.Append(more[1:]))
 	require.NoError(t, l.Close())
-	require.EqualValues(t, 1, readFile(t, m, segmentPath(1))[8])
+	require.EqualValues(t, oldestVersion, readFile(t, m, segmentPath(1))[8])
 	require.EqualValues(t, formatVersion, readFile(t, m, segmentPath(4))[8])
 	require.EqualValues(t, formatVersion, readFile(t, m, segmentPath(5))[8])
 	got, err := readAll(mustOpen(t, m, 4096), 1)

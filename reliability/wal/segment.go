@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// formatVersion 1 named no rules and not the salt of the segment before. 2 did not name the number of records of a batch.
 	formatVersion = 3
+	oldestVersion = 2  // did not name the number of records of a batch
 	segmentHead   = 40 // bytes before the first frame
 	segmentMagic  = "sloe-wal"
 	segmentSuffix = ".wal"
@@ -48,20 +48,12 @@ func (s *segment) start() uint64 {
 	return s.first
 }
 
-// named is the rule as it stands in the frames of the segment.
+// counted is the number of records of a batch as it stands in the frames of the segment.
 //
 // A segment keeps the version that it was created with. A log that is continued by a newer program may append to an empty
-// one of version 1, whose frames have zeros in that place.
-func (s *segment) named(rule uint16) uint16 {
-	if s.version < 2 {
-		return 0
-	}
-	return rule
-}
-
-// counted is the number of records of a batch as it stands in the frames of the segment. Before version 3 it was not named.
+// one of version 2, whose frames have zeros in that place.
 func (s *segment) counted(n int) uint16 {
-	if s.version < 3 {
+	if s.version == oldestVersion {
 		return 0
 	}
 	return uint16(n)
@@ -118,7 +110,7 @@ func (s *segment) readHead(f fsys.File) error {
 	if checksum(0, b[:36]) != binary.LittleEndian.Uint32(b[36:]) {
 		return fmt.Errorf("%w: checksum does not match", errBadHead)
 	}
-	if s.version = binary.LittleEndian.Uint32(b[8:]); s.version < 1 || s.version > formatVersion {
+	if s.version = binary.LittleEndian.Uint32(b[8:]); s.version < oldestVersion || s.version > formatVersion {
 		return &VersionError{Segment: s.path, Version: s.version}
 	}
 	first, lostFrom := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])

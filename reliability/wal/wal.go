@@ -114,14 +114,16 @@ func (e *CorruptError) Lost() string {
 	return text
 }
 
-// VersionError says that a segment was written by a newer version of this package.
+// VersionError says that a segment has a version that this package does not read: a newer one, since no release wrote an
+// older one.
 type VersionError struct {
 	Segment string
 	Version uint32
 }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("segment %s has format version %d, and this program reads up to %d: %s", e.Segment, e.Version, formatVersion, fsys.Newer)
+	return fmt.Sprintf("segment %s has format version %d, and this program reads %d to %d: %s",
+		e.Segment, e.Version, oldestVersion, formatVersion, fsys.Newer)
 }
 
 // Unwrap tells it from damage.

@@ -274,8 +274,9 @@ func TestBackfillsAreBounded(t *testing.T) {
 func TestOtherFormatsAreRefused(t *testing.T) {
 	f, err := New(Options{})
 	require.NoError(t, err)
-	require.ErrorContains(t, f.RestorePart("state", []byte{1, 0}), "format 1, this program reads only 2, and up to 8 of \"state\"")
-	require.ErrorContains(t, f.RestorePart("config", []byte{3, 0}), "format 3", "only the state has it")
+	require.ErrorContains(t, f.RestorePart("state", []byte{5, 0}), "format 5, this program reads formats 6 to 8", "no version wrote it")
+	require.ErrorContains(t, f.RestorePart("state", []byte{9, 0}), "format 9, this program reads formats 6 to 8")
+	require.ErrorContains(t, f.RestorePart("config", []byte{3, 0}), "format 3, this program reads formats 2 to 2")
 }
 
 // TestBackfillOfDroppedSlicesIsUnobserved: a backfill of a time whose slices are no longer kept judges none of them, so it

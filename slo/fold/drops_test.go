@@ -1,7 +1,6 @@
 package fold
 
 import (
-	"encoding/hex"
 	"fmt"
 	"math"
 	"testing"
@@ -187,39 +186,6 @@ func TestWeightedAndDroppedAllocateNothing(t *testing.T) {
 	}))
 }
 
-// TestOldFormatsAreRead restores states that were written before there were
-// weights, drops and replays, and before Read reached beyond the retention,
-// and writes them in the present format.
-func TestOldFormatsAreRead(t *testing.T) {
-	cfg := config(availability("product"))
-	f := newFold(t, cfg, t0)
-	apply(t, f, t0, times(shop(t0, "product", "A"), 7))
-	apply(t, f, t0, failed(shop(t0.Add(-2*time.Minute), "product", "B")))
-	for _, g := range f.inds[0].sorted { // the formats know nothing of receive times
-		f.releaseReceived(g)
-	}
-	f.ring = nil
-	now, _ := encode(f)
-	for format, state := range map[byte]string{2: stateOfFormat2, 3: stateOfFormat3} {
-		parts := map[string]string{}
-		for name, data := range now {
-			parts[name] = data
-		}
-		old, err := hex.DecodeString(state)
-		require.NoError(t, err)
-		require.Equal(t, format, old[0])
-		parts["state"] = string(old)
-		again := restored(t, parts)
-		require.Equal(t, plain(f.Sums(everything(t0))), plain(again.Sums(everything(t0))))
-		data, _ := encode(again)
-		require.Equal(t, now, data)
-		for cut := range old {
-			parts["state"] = string(old[:cut])
-			require.Error(t, restore(parts))
-		}
-	}
-}
-
 func BenchmarkFoldWeighted20(b *testing.B) {
 	f := newFold(b, twenty(), t0)
 	events := encoded(1<<14, current)
@@ -251,15 +217,3 @@ func BenchmarkDropped20(b *testing.B) {
 		f.Dropped(recv, service, typ, recv, 3, "limit")
 	}
 }
-
-// These are the state part of TestOldFormatsAreRead's fold, as the last program
-// with each format wrote it.
-const stateOfFormat2 = "0204028080d8f6dfdcaee831010201000001018080d8f6dfdcaee8310000018080d8f6dfdcaee83100001173686f702f617661696c6162" +
-	"696c697479010000020141008080d8f6dfdcaee831feffffffffffffffff01070001420280c0e2ede1d5aee831feffffffffffffffff0100" +
-	"01000000020473686f70056f72646572076661696c757265000180c0e2ede1d5aee8310473686f70056f7264657207737563636573730007" +
-	"8080d8f6dfdcaee831010473686f70056f7264657201000000"
-
-const stateOfFormat3 = "0304028080d8f6dfdcaee83101020100000001018080d8f6dfdcaee8310000018080d8f6dfdcaee83100001173686f702f617661696c61" +
-	"62696c697479010000020141008080d8f6dfdcaee831feffffffffffffffff0107000001420280c0e2ede1d5aee831feffffffffffffff" +
-	"ff0100010000000000020473686f70056f72646572076661696c757265000180c0e2ede1d5aee8310473686f70056f7264657207737563" +
-	"6365737300078080d8f6dfdcaee831010473686f70056f726465720100000000"

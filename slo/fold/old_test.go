@@ -89,7 +89,7 @@ func restoredFile(t *testing.T, name string, format byte) *Fold {
 // TestStateOfFormat6 reads histograms that are split by service and type only. They go on beside those that are split
 // further, until the config has other buckets.
 func TestStateOfFormat6(t *testing.T) {
-	f := restoredFile(t, "testdata/state6.json", parkedFormat)
+	f := restoredFile(t, "testdata/state6.json", oldestFormat)
 	old := Durations{
 		Service: "shop", Type: "order", Buckets: []time.Duration{time.Second}, Counts: []uint64{1, 1},
 		Sum: 61 * time.Second, SumSeconds: 61,
@@ -109,21 +109,6 @@ func TestStateOfFormat6(t *testing.T) {
 	cfg.Services[0].Dimensions, cfg.Services[0].Buckets = []string{"channel"}, []time.Duration{time.Millisecond, time.Second}
 	require.NoError(t, f.SetConfig(cfg, t0.UnixNano()))
 	require.Empty(t, f.Sums(Request{}).Durations)
-}
-
-// TestStateOfFormat4 reads what the version before wrote: its totals hold backfills
-// too, and go on as they are.
-func TestStateOfFormat4(t *testing.T) {
-	f := restoredFile(t, "testdata/state4.json", historyFormat)
-	a := groupOf(t, f.Sums(Request{}), "shop/availability", "A")
-	require.Equal(t, []uint64{3, 0}, a.Total)
-	require.Nil(t, a.Old)
-	require.NoError(t, tryApply(f, t0, Backfill, shop(t0.Add(-10*day), "product", "A")))
-	again, _ := encode(f)
-	require.Equal(t, byte(stateFormat), again[partState][0])
-	a = groupOf(t, restored(t, again).Sums(Request{}), "shop/availability", "A")
-	require.Equal(t, []uint64{3, 0}, a.Total)
-	require.Equal(t, []uint64{1, 0}, a.Old)
 }
 
 // TestStateOfFormat7 reads what knows nothing of receive times: late events from before count at their own time in

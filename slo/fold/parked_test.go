@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -304,24 +303,4 @@ func TestCompareIsWhatHappens(t *testing.T) {
 	})
 	_, err := Compare(nil, &Config{})
 	require.Error(t, err)
-}
-
-// TestOlderStateKnowsItsServices: a state from before there were parked generations
-// is read, and the services of its config are known to have had events.
-func TestOlderStateKnowsItsServices(t *testing.T) {
-	f := newFold(t, config(availability()), t0)
-	apply(t, f, t0, shop(t0))
-	data, _ := encode(f)
-	// Behind the format before come, all empty or zero but for one service: former
-	// IDs, number of the last parked one, parked ones, services. And then, all zero,
-	// by how much deadlines are late and until when, the number of the last flight, and the columns of the ring.
-	tail := string(binread.AppendTexts([]byte{0, 0, 0}, []string{"shop"})) + "\x00\x00\x00\x00"
-	state := data["state"]
-	require.Equal(t, tail, state[len(state)-len(tail):])
-	data["state"] = string([]byte{oldFormat}) + state[1:len(state)-len(tail)]
-	f = restored(t, data)
-	held, _ := f.Holds("shop")
-	require.True(t, held)
-	again, _ := encode(f)
-	require.Equal(t, state, again["state"])
 }

@@ -34,7 +34,7 @@ func (f *Fold) readState(x *restoring) error {
 	if f.rec = r.Varint(); f.rec < 0 || f.rec > math.MaxInt64/2 {
 		r.Fail()
 	}
-	for _, n := range f.stats.fields(x.format) {
+	for _, n := range f.stats.fields() {
 		*n = r.Uint()
 	}
 	if r.Bad() {
@@ -48,10 +48,7 @@ func (f *Fold) readState(x *restoring) error {
 	}
 	shared := make([]*era, r.Count(1))
 	for i := range shared {
-		shared[i] = &era{since: r.Varint(), spans: r.spans()}
-		if x.format >= historyFormat {
-			shared[i].older = r.spans()
-		}
+		shared[i] = &era{since: r.Varint(), spans: r.spans(), older: r.spans()}
 	}
 	for _, ind := range f.inds {
 		if n := r.Uint(); n < uint64(len(shared)) {
@@ -59,7 +56,7 @@ func (f *Fold) readState(x *restoring) error {
 		} else {
 			return fmt.Errorf("%w: era %d of %s", errSnapshot, n, ind.spec.ID)
 		}
-		if err := f.readIndicator(&r, ind, x.format); err != nil {
+		if err := f.readIndicator(&r, ind); err != nil {
 			return fmt.Errorf("indicator %s: %w", ind.spec.ID, err)
 		}
 	}
@@ -73,17 +70,9 @@ func (f *Fold) readState(x *restoring) error {
 		}
 	}
 	f.readCounters(&r, x.format)
-	if x.format >= limitsFormat {
-		for range r.Count(1) {
-			reason := r.Text()
-			f.dropped[reason] = r.Uint()
-		}
-	}
-	if x.format < parkedFormat {
-		for name := range f.services {
-			f.named[name] = struct{}{}
-		}
-		return r.done()
+	for range r.Count(1) {
+		reason := r.Text()
+		f.dropped[reason] = r.Uint()
 	}
 	numbers := f.readParked(&r)
 	if x.format >= flightFormat {
@@ -116,7 +105,7 @@ func (f *Fold) readParked(r *reader) (numbers []uint64) {
 }
 
 // readIndicator is the inverse of indicator.appendTo. It attaches the indicator to its store, which is still empty.
-func (f *Fold) readIndicator(r *reader, ind *indicator, format byte) error {
+func (f *Fold) readIndicator(r *reader, ind *indicator) error {
 	if id := r.Text(); id != ind.spec.ID {
 		return fmt.Errorf("%w: state of %q", errSnapshot, id)
 	}
@@ -137,25 +126,19 @@ func (f *Fold) readIndicator(r *reader, ind *indicator, format byte) error {
 		for i := range g.total {
 			g.total[i] = r.Uint()
 		}
-		if format >= limitsFormat {
-			g.squares = uint32(min(r.Uint(), maxColumns))
-		}
-		if format >= oldFormat {
-			if old := r.Counts(); len(old) == ind.bins {
-				g.old = old
-			} else if len(old) > 0 {
-				r.Fail()
-			}
+		g.squares = uint32(min(r.Uint(), maxColumns))
+		if old := r.Counts(); len(old) == ind.bins {
+			g.old = old
+		} else if len(old) > 0 {
+			r.Fail()
 		}
 		if ind.groups[g.values.Key()] != nil {
 			return fmt.Errorf("%w: group %q twice", errSnapshot, g.values)
 		}
 		ind.insert(g)
 	}
-	if format >= limitsFormat {
-		if n := min(r.Uint(), maxColumns); n > 0 {
-			ind.dropped = &group{ind: ind, from: always, col: uint32(n - 1)}
-		}
+	if n := min(r.Uint(), maxColumns); n > 0 {
+		ind.dropped = &group{ind: ind, from: always, col: uint32(n - 1)}
 	}
 	return nil
 }
@@ -208,7 +191,7 @@ func (f *Fold) readCounters(r *reader, format byte) {
 	}
 	for range r.Count(1) {
 		d := &durationSeries{service: r.Text(), typ: r.Text()}
-		if format > parkedFormat {
+		if format >= flightFormat {
 			d.outcome, d.dims = r.Text(), r.Texts()
 		}
 		d.counts, d.sec, d.ns = r.Counts(), r.Uint(), r.Uint()
@@ -217,11 +200,11 @@ func (f *Fold) readCounters(r *reader, format byte) {
 			r.Fail()
 			return
 		}
-		if format > parkedFormat && len(d.dims) != len(svc.spec.Dimensions) && (d.outcome != "" || len(d.dims) > 0) {
+		if len(d.dims) != len(svc.spec.Dimensions) && (d.outcome != "" || len(d.dims) > 0) {
 			r.Fail()
 			return
 		}
-		if format <= parkedFormat && !slices.ContainsFunc(d.counts, func(n uint64) bool { return n > 0 }) {
+		if format < flightFormat && !slices.ContainsFunc(d.counts, func(n uint64) bool { return n > 0 }) {
 			continue // of events without durations
 		}
 		d.edges = svc.buckets

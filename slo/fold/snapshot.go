@@ -29,13 +29,10 @@ type Part struct {
 	Vital bool
 }
 
-// The first byte of every part. States of all seven formats are read.
+// The first byte of every part. States from that of version 0.1.0 on are read.
 const (
 	snapshotFormat = 2 // all parts but the state
-	limitsFormat   = 3 // the state from weights, drops and replays on
-	historyFormat  = 4 // the state from what History observed on
-	oldFormat      = 5 // the state from totals of what is no new traffic on
-	parkedFormat   = 6 // the state from parked generations on
+	oldestFormat   = 6 // the state of version 0.1.0
 	flightFormat   = 7 // the state from histograms by outcome and dimension, and work in flight, on
 	stateFormat    = 8 // the state from receive times on
 )
@@ -163,7 +160,7 @@ func (f *Fold) appendState(b []byte) []byte {
 	b = binary.AppendUvarint(b, f.clock)
 	b = binary.AppendUvarint(b, f.cfgVersion)
 	b = binary.AppendVarint(b, f.rec)
-	for _, n := range f.stats.fields(stateFormat) {
+	for _, n := range f.stats.fields() {
 		b = binary.AppendUvarint(b, *n)
 	}
 	b = binread.AppendBool(b, f.up.open)
@@ -230,16 +227,9 @@ func (f *Fold) appendState(b []byte) []byte {
 	return f.appendReceived(f.appendFlights(b))
 }
 
-// fields are the counters of a format of the state.
-func (c *counters) fields(format byte) []*uint64 {
-	fields := []*uint64{&c.records, &c.events, &c.late, &c.tooOld, &c.refused, &c.replayed, &c.backfilled, &c.evicted}
-	switch {
-	case format < limitsFormat:
-		return fields[:5]
-	case format < oldFormat:
-		return fields[:6]
-	}
-	return fields
+// fields are the counters in their order.
+func (c *counters) fields() []*uint64 {
+	return []*uint64{&c.records, &c.events, &c.late, &c.tooOld, &c.refused, &c.replayed, &c.backfilled, &c.evicted}
 }
 
 // appendTo encodes the state of an indicator. FORMAT.md has the order, and readIndicator is the inverse.
@@ -311,8 +301,12 @@ func (x *restoring) read(name string, data []byte) error {
 	if len(data) == 0 {
 		return fmt.Errorf("%w: empty", errSnapshot)
 	}
-	if data[0] != snapshotFormat && (name != partState || data[0] < snapshotFormat || data[0] > stateFormat) {
-		return fmt.Errorf("%w: format %d, this program reads only %d, and up to %d of %q", errSnapshot, data[0], snapshotFormat, stateFormat, partState)
+	oldest, newest := byte(snapshotFormat), byte(snapshotFormat)
+	if name == partState {
+		oldest, newest = oldestFormat, stateFormat
+	}
+	if data[0] < oldest || data[0] > newest {
+		return fmt.Errorf("%w: format %d, this program reads formats %d to %d", errSnapshot, data[0], oldest, newest)
 	}
 	r := newReader(data[1:])
 	var number uint64
