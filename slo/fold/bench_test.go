@@ -311,3 +311,25 @@ func BenchmarkMemoryPerHistogram(b *testing.B) {
 		runtime.KeepAlive(get)
 	}
 }
+
+// BenchmarkCompare10000 previews a config of 10,000 SLOs in which one has changed, one is new and one is renamed.
+func BenchmarkCompare10000(b *testing.B) {
+	cfg := &Config{Version: ConfigVersion, Services: []Service{{Name: "shop"}}}
+	for i := range 10_000 {
+		ind := availability()
+		ind.ID = fmt.Sprintf("shop/availability-%d", i)
+		cfg.Indicators = append(cfg.Indicators, ind)
+	}
+	f := newFold(b, cfg, t0)
+	held := f.Generations(0)
+	cfg.Indicators[1].Bad = nil
+	cfg.Indicators[2].ID = "shop/new"
+	cfg.Indicators[3].ID, cfg.Indicators[3].Was = "shop/renamed", cfg.Indicators[3].ID
+	b.ReportAllocs()
+	for b.Loop() {
+		c, err := Compare(held, cfg)
+		if err != nil || len(c.Started) != 2 {
+			b.Fatal(err, len(c.Started))
+		}
+	}
+}

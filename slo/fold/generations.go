@@ -328,39 +328,40 @@ type candidate struct {
 // The passes run in this order for all indicators, so a weaker claim never takes a generation from a stronger
 // one. No generation goes to two indicators.
 func match(inds []*indicator, key func(*indicator) string, held []candidate) []int {
-	from := make([]int, len(inds))
-	ids, taken := map[string]bool{}, make([]bool, len(held))
-	inUse := map[string]string{} // definitions, by ID
-	for _, h := range held {
-		if !h.parked {
-			inUse[h.id] = h.key
+	type claim struct{ key, id string }
+	named, renamed := map[claim][]int{}, map[claim][]int{} // places in held, by the present ID and by former ones
+	inUse := map[string]bool{}
+	for j, h := range held {
+		named[claim{h.key, h.id}] = append(named[claim{h.key, h.id}], j)
+		for _, id := range h.former {
+			renamed[claim{h.key, id}] = append(renamed[claim{h.key, id}], j)
 		}
+		inUse[h.id] = inUse[h.id] || !h.parked
 	}
+	from, keys := make([]int, len(inds)), make([]string, len(inds))
+	ids, taken := map[string]bool{}, make([]bool, len(held))
 	for i, ind := range inds {
-		ids[ind.spec.ID], from[i] = true, -1
+		ids[ind.spec.ID], from[i], keys[i] = true, -1, key(ind)
 	}
-	pass := func(fits func(ind *indicator, h *candidate) bool) {
+	pass := func(by map[claim][]int, parked bool, id func(*indicator) string, fits func(*indicator, *candidate) bool) {
 		for i, ind := range inds {
-			for j := len(held) - 1; j >= 0 && from[i] < 0; j-- {
-				if h := &held[j]; !taken[j] && h.key == key(ind) && fits(ind, h) {
+			for _, j := range slices.Backward(by[claim{keys[i], id(ind)}]) {
+				if h := &held[j]; from[i] < 0 && !taken[j] && h.parked == parked && fits(ind, h) {
 					from[i], taken[j] = j, true
 				}
 			}
 		}
 	}
-	pass(func(ind *indicator, h *candidate) bool { return !h.parked && h.id == ind.spec.ID })
-	pass(func(ind *indicator, h *candidate) bool {
-		_, changed := inUse[ind.spec.ID]
-		return !h.parked && h.id == ind.spec.Was && !ids[h.id] && !changed
-	})
-	pass(func(ind *indicator, h *candidate) bool { return h.parked && h.id == ind.spec.ID })
-	pass(func(ind *indicator, h *candidate) bool {
-		return !h.parked && !ids[h.id] && slices.Contains(h.former, ind.spec.ID)
-	})
-	pass(func(ind *indicator, h *candidate) bool { return h.parked && h.id == ind.spec.Was && !ids[h.id] })
-	pass(func(ind *indicator, h *candidate) bool {
-		return h.parked && !ids[h.id] && slices.Contains(h.former, ind.spec.ID)
-	})
+	own := func(ind *indicator) string { return ind.spec.ID }
+	was := func(ind *indicator) string { return ind.spec.Was }
+	whatever := func(*indicator, *candidate) bool { return true }
+	gone := func(_ *indicator, h *candidate) bool { return !ids[h.id] }
+	pass(named, false, own, whatever)
+	pass(named, false, was, func(ind *indicator, h *candidate) bool { return gone(ind, h) && !inUse[ind.spec.ID] })
+	pass(named, true, own, whatever)
+	pass(renamed, false, own, gone)
+	pass(named, true, was, gone)
+	pass(renamed, true, own, gone)
 	return from
 }
 
