@@ -9,7 +9,9 @@ import (
 )
 
 // This file holds the up-time of the engine as the records tell it. A clock is never asked: two records within
-// maxSilence, with no start in between, prove that the engine was up from one to the other.
+// maxSilence, with no start in between, prove that the engine was up from one to the other. Coverage is made of it and of
+// eras: since when an indicator counts, and which time before that was observed all the same. An era never claims time in
+// which events may have been missed.
 
 // Mark says what a record tells about the engine's up-time.
 type Mark uint8
@@ -129,3 +131,256 @@ func nanos(t time.Time) int64 {
 }
 
 func sloSpan(from, to int64) slo.Span { return slo.Span{From: unix(from), To: unix(to)} }
+
+// Backfilled spans that are no further apart than backfillGap are one: between
+// two requests of a backfill there is hardly ever an event at the very border.
+// An era keeps maxBackfills of them; beyond that the shortest are forgotten.
+const (
+	backfillGap  = int64(5 * time.Minute)
+	maxBackfills = 10_000
+)
+
+// era is the time from which on some indicators of one service were counted, and
+// what was backfilled of the time before. Indicators that began together share
+// one, so that they observed the same: those that count events, and those of each store of slices. Times are Unix
+// nanoseconds.
+//
+// The pointer is shared by indicators. An era is changed in place by backfills, which concern all who share it,
+// and replaced where one indicator's view changes.
+type era struct {
+	slices *sliceStore // of its indicators; nil of those that count events. See setEras
+
+	since int64    // record time
+	spans []upSpan // rising, further apart than backfillGap, none after since
+
+	// older is what else was observed before since, for Read: what from cut off.
+	older []upSpan // rising, no two touching
+
+	listed []slo.Span // spans for Sums; nil after a change, else never changed
+}
+
+// add notes that [from, to] was backfilled. It returns the borders between which
+// time is newly observed; they are empty if none is.
+//
+// The borders may contain time that was observed before, in the middle, and time that is forgotten. Callers use them to
+// drop cached sums, where too much costs only work.
+func (e *era) add(from, to int64) (lo, hi int64) {
+	if to = min(to, e.since); e.since-to <= backfillGap {
+		to = e.since // what comes after was counted as it happened
+	}
+	if from >= e.since || from > to {
+		return 0, 0
+	}
+	near := func(s upSpan, t int64) int {
+		if s.to < t-backfillGap {
+			return -1
+		}
+		return 1
+	}
+	i, _ := slices.BinarySearchFunc(e.spans, from, near)
+	j := i
+	lo, hi = from, to
+	for j < len(e.spans) && e.spans[j].from <= to+backfillGap {
+		j++
+	}
+	if i < j {
+		first, last := e.spans[i], e.spans[j-1]
+		if first.from <= from {
+			lo, from = first.to, first.from
+		}
+		if last.to >= to {
+			hi, to = last.from, last.to
+		}
+		if first == last && lo >= hi {
+			return 0, 0
+		}
+	}
+	e.spans = slices.Replace(e.spans, i, j, upSpan{from, to})
+	e.listed = nil
+	if len(e.spans) > maxBackfills {
+		a, b := e.forgetShortest()
+		lo, hi = min(lo, a), max(hi, b)
+	}
+	return lo, hi
+}
+
+// forgetShortest drops the shortest span, the earliest such, and returns its borders: an era claims too little rather than
+// too much.
+func (e *era) forgetShortest() (lo, hi int64) {
+	best := 0
+	for i := range e.spans {
+		if e.spans[i].to-e.spans[i].from < e.spans[best].to-e.spans[best].from {
+			best = i
+		}
+	}
+	lo, hi = e.spans[best].from, e.spans[best].to
+	e.spans = slices.Delete(e.spans, best, best+1)
+	return lo, hi
+}
+
+// forget drops what ended before t.
+//
+// A span that reaches over t stays whole.
+func (e *era) forget(t int64) {
+	if n := before(e.spans, t); n > 0 {
+		e.spans = slices.Delete(e.spans, 0, n)
+		e.listed = nil
+	}
+	e.older = slices.Delete(e.older, 0, before(e.older, t))
+}
+
+// from is the era without what lies before t: itself if that is nothing. What it
+// cuts off of the up-time and of backfills is still told to Read.
+//
+// e itself is not changed, since others may share it.
+func (e *era) from(t int64, up []upSpan) *era {
+	if t <= e.since && (len(e.spans) == 0 || e.spans[0].from >= t) {
+		return e
+	}
+	cut := &era{since: max(e.since, t)}
+	older := slices.Clone(e.older)
+	for _, s := range e.spans {
+		if s.to > t {
+			cut.spans = append(cut.spans, upSpan{max(s.from, t), s.to})
+		}
+		older = append(older, upSpan{s.from, min(s.to, t)})
+	}
+	for _, s := range up {
+		older = append(older, upSpan{max(s.from, e.since), min(s.to, t)})
+	}
+	cut.older = merged(older)
+	return cut
+}
+
+// list gives the backfilled spans that do not end before kept.
+func (e *era) list(kept int64) []slo.Span {
+	n := before(e.spans, kept)
+	if n == len(e.spans) {
+		return nil
+	}
+	if e.listed == nil {
+		e.listed = spanList(e.spans)
+	}
+	return e.listed[n:]
+}
+
+// observed are the times in which something was seen, oldest first, none touching.
+func (e *era) observed(up []upSpan) []slo.Span {
+	all := slices.Concat(e.older, e.spans)
+	for _, s := range up {
+		all = append(all, upSpan{max(s.from, e.since), s.to})
+	}
+	return spanList(merged(all))
+}
+
+// setEras tells the services which eras they have. The indicators of each store of slices get one of their own: a slice
+// whose counts are dropped is judged for good, so a backfill of a time before those that are kept observes nothing of
+// slices, while events are still counted by the hour.
+func (f *Fold) setEras() {
+	type part struct {
+		era    *era
+		slices *sliceStore
+	}
+	taken, own := map[*era]bool{}, map[part]*era{}
+	for _, ind := range f.inds {
+		p := part{ind.era, ind.slices}
+		if own[p] == nil {
+			e := p.era
+			if taken[e] {
+				e = &era{since: e.since, spans: slices.Clone(e.spans), older: slices.Clone(e.older)}
+			}
+			e.slices, taken[p.era], own[p] = p.slices, true, e
+		}
+		ind.era = own[p]
+	}
+	for _, s := range f.services {
+		s.eras = eras(s.inds)
+	}
+}
+
+// eras are those of the indicators, each once, in the indicators' order.
+func eras(inds []*indicator) []*era {
+	var out []*era
+	for _, ind := range inds {
+		if !slices.Contains(out, ind.era) {
+			out = append(out, ind.era)
+		}
+	}
+	return out
+}
+
+// backfilling is what one record has backfilled of a service.
+//
+// It is part of the state, like everything that follows from the log.
+type backfilling struct {
+	record   uint64 // number of the record, from 1 on; 0 for none
+	from, to int64  // earliest and latest event time around the last event without a gap, Unix nanoseconds
+}
+
+// covered is what the record at hand says of its backfilled events.
+type covered struct {
+	spans []slo.Span
+	whole bool
+}
+
+// Covers says what the backfilled events of a record cover beside the times around them: spans in which there were no other
+// events of their services, or, if whole, everything between the earliest and the latest event of a service. Call it between
+// Advance and Apply.
+func (f *Fold) Covers(spans []slo.Span, whole bool) { f.covered = covered{spans, whole} }
+
+// noteBackfill remembers that the record at hand backfilled an event of the
+// service: the time from one event to the next was observed if it is no longer than backfillGap, or if the record
+// covers it.
+//
+// Events of one record need not be in order.
+func (f *Fold) noteBackfill(s *service, t int64) {
+	b, record := &s.backfill, f.stats.records+1
+	switch {
+	case b.record != record:
+		for _, sp := range f.covered.spans {
+			f.addBackfill(s, nanos(sp.From), nanos(sp.To))
+		}
+		*b = backfilling{record, t, t}
+	case b.from <= t && t <= b.to:
+		return
+	case f.covered.whole || b.from-backfillGap <= t && t <= b.to+backfillGap:
+		b.from, b.to = min(b.from, t), max(b.to, t)
+	default:
+		*b = backfilling{record, t, t}
+	}
+	f.addBackfill(s, b.from, b.to)
+}
+
+// addBackfill remembers that [from, to] was observed of a service, of slices as far back as they are kept. Runs of slices
+// in the newly observed time are judged again.
+func (f *Fold) addBackfill(s *service, from, to int64) {
+	from = max(from, f.known)
+	for _, e := range s.eras {
+		ss := e.slices
+		if ss == nil {
+			e.add(from, to)
+			continue
+		}
+		// What ends less than a gap before the first slice ends with it, so that the order of events does not matter.
+		first, to := ss.first*ss.per, to
+		if to >= first-backfillGap {
+			to = max(to, first)
+		}
+		if lo, hi := e.add(max(from, first), to); lo < hi {
+			ss.stale(lo/ss.per, hi/ss.per+1)
+		}
+	}
+}
+
+// observed reports whether the indicator's events of [from, to) were seen: since
+// its era began the engine was up, and what lies before was backfilled.
+func (f *Fold) observed(ind *indicator, from, to int64) bool {
+	e := ind.era
+	if from < e.since {
+		if !covers(e.spans, from, min(to, e.since)) {
+			return false
+		}
+		from = e.since
+	}
+	return from >= to || f.up.covers(from, to)
+}
