@@ -1,12 +1,11 @@
 package fleet
 
 import (
-	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -57,85 +56,46 @@ type Counts struct {
 	Losses []fold.Offer
 
 	Onsets      []Onset
-	OnsetsKnown bool
+	OnsetsKnown bool // false if those of that time are not retained any more
+}
+
+type countsAnswer struct {
+	Version int // FormatVersion
+	*Counts
 }
 
 // EncodeCounts writes an answer.
 func EncodeCounts(c *Counts) []byte {
-	b := []byte{FormatVersion}
-	b = binary.AppendUvarint(b, uint64(len(c.Reads)))
-	for i := range c.Reads {
-		r := &c.Reads[i]
-		b = binread.AppendBool(binread.AppendBool(b, r.Known), r.Sliced)
-		b = binary.AppendUvarint(b, uint64(len(r.Edges)))
-		for _, e := range r.Edges {
-			b = binary.AppendUvarint(b, uint64(e))
-		}
-		b = appendSpans(appendTime(appendTime(b, r.Oldest), r.Hourly), r.Observed)
-		b = binary.AppendUvarint(b, uint64(len(r.Groups)))
-		for _, rows := range r.Groups {
-			b = binary.AppendUvarint(b, uint64(len(rows)))
-			for _, bins := range rows {
-				b = binread.AppendCounts(b, bins)
-			}
-		}
+	data, err := json.Marshal(countsAnswer{FormatVersion, c})
+	if err != nil {
+		return nil // only times after the year 9999 cannot be encoded, and the fold has none
 	}
-	b = binary.AppendUvarint(b, uint64(len(c.Losses)))
-	for _, l := range c.Losses {
-		b = binary.AppendUvarint(binary.AppendUvarint(b, l.Dropped), l.Offered)
-	}
-	return appendOnsets(b, c.OnsetsKnown, c.Onsets)
+	return data
 }
 
 // DecodeCounts reads the answer to a query.
 func DecodeCounts(data []byte, q *CountsQuery) (*Counts, error) {
-	if len(data) == 0 || data[0] != FormatVersion {
-		return nil, ErrFormat
-	}
-	r := reader{binread.New(data[1:])}
-	c := &Counts{Reads: make([]fold.ReadResult, len(q.Reads)), Losses: make([]fold.Offer, len(q.Losses))}
-	if int(r.Uint()) != len(q.Reads) {
+	c := new(Counts)
+	a := countsAnswer{Counts: c}
+	if json.Unmarshal(data, &a) != nil || a.Version != FormatVersion || len(c.Reads) != len(q.Reads) ||
+		len(c.Losses) != len(q.Losses) || len(c.Onsets) > MaxOnsets {
 		return nil, ErrFormat
 	}
 	for i := range c.Reads {
 		x := &c.Reads[i]
-		x.Known, x.Sliced = r.Bool(), r.Bool()
-		for range r.Count(1) {
-			x.Edges = append(x.Edges, time.Duration(r.Uint()))
-		}
-		x.Oldest, x.Hourly, x.Observed = r.time(), r.time(), r.spans()
-		n := r.Count(1)
-		if r.Bad() || x.Known && n != len(q.Reads[i].Groups) || !x.Known && n != 0 {
+		if x.Known && len(x.Groups) != len(q.Reads[i].Groups) || !x.Known && len(x.Groups) > 0 {
 			return nil, ErrFormat
 		}
-		if x.Known {
-			x.Groups = make([][][]uint64, n)
-		}
-		for g := range n {
-			rows := r.Count(1)
-			if rows == 0 {
-				continue
-			}
-			if rows != len(q.Reads[i].Spans) {
+		for _, rows := range x.Groups {
+			if rows != nil && len(rows) != len(q.Reads[i].Spans) {
 				return nil, ErrFormat
 			}
-			x.Groups[g] = make([][]uint64, rows)
-			for k := range rows {
-				if x.Groups[g][k] = r.Counts(); len(x.Groups[g][k]) != len(x.Groups[g][0]) {
+			for _, bins := range rows {
+				if len(bins) != len(rows[0]) {
 					return nil, ErrFormat
 				}
 			}
 		}
-	}
-	if int(r.Uint()) != len(q.Losses) {
-		return nil, ErrFormat
-	}
-	for i := range c.Losses {
-		c.Losses[i] = fold.Offer{Dropped: r.Uint(), Offered: r.Uint()}
-	}
-	c.OnsetsKnown, c.Onsets = r.onsets()
-	if !r.Done() {
-		return nil, ErrFormat
 	}
 	return c, nil
 }

@@ -1,7 +1,7 @@
 package fleet
 
 import (
-	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -15,8 +15,6 @@ import (
 // maxGroups is how many groups an answer may have. A group takes much more memory than it has bytes.
 const maxGroups = 1 << 20
 
-func appendFloat(b []byte, x float64) []byte { return binary.AppendUvarint(b, math.Float64bits(x)) }
-
 // Decode reads an answer to a request. Its indicators are those of cfg, by ID: an answer that counts others, or in
 // another way, does not fit. Groups must come in their order, which is what adding up relies on.
 func Decode(data []byte, cfg *fold.Config, req *fold.Request) (*Answer, error) {
@@ -24,14 +22,19 @@ func Decode(data []byte, cfg *fold.Config, req *fold.Request) (*Answer, error) {
 		return nil, ErrFormat
 	}
 	r := reader{binread.New(data[1:])}
-	a := &Answer{Run: r.Text(), Request: r.Uint()}
-	if r.Bool() {
-		a.Sums = &fold.Sums{Now: req.Now}
+	var h answerHead
+	if json.Unmarshal(r.Bytes(), &h) != nil {
+		return nil, ErrFormat
+	}
+	a := &Answer{Run: h.Run, Request: h.Request, Sums: h.Sums}
+	if a.Sums != nil {
 		if err := r.sums(a.Sums, cfg, req); err != nil {
 			return nil, err
 		}
-		var err error
-		if a.Notes, err = r.notes(); err != nil {
+		if h.Notes != nil {
+			a.Notes = *h.Notes
+		}
+		if err := a.Notes.check(); err != nil {
 			return nil, err
 		}
 	}
@@ -42,10 +45,9 @@ func Decode(data []byte, cfg *fold.Config, req *fold.Request) (*Answer, error) {
 	return a, nil
 }
 
+// sums completes and checks the sums of an answer.
 func (r *reader) sums(s *fold.Sums, cfg *fold.Config, req *fold.Request) error {
-	s.Watermark = r.time()
-	s.Up = r.spans()
-	r.stats(&s.Stats)
+	s.Now, s.Groups, s.Eras = req.Now, nil, nil
 	n := r.Count(4)
 	if !r.Bad() && n != len(cfg.Indicators) {
 		return fmt.Errorf("it counts %d indicators instead of %d", n, len(cfg.Indicators))
@@ -55,23 +57,12 @@ func (r *reader) sums(s *fold.Sums, cfg *fold.Config, req *fold.Request) error {
 			return err
 		}
 	}
-	for range r.Count(7) {
-		t := fold.Traffic{Service: r.Text(), Type: r.Text(), Outcome: r.Text(), Severity: r.Text(), Dimensions: r.texts()}
-		t.Count, t.LastEvent = r.Uint(), r.time()
-		s.Traffic = append(s.Traffic, t)
-	}
-	for range r.Count(8) {
-		d := fold.Durations{Service: r.Text(), Type: r.Text(), Outcome: r.Text(), Dimensions: r.texts()}
-		for range r.Count(1) {
-			d.Buckets = append(d.Buckets, time.Duration(r.Uint()))
-		}
-		d.Counts, d.Sum, d.SumSeconds = r.Counts(), time.Duration(r.Uint()), math.Float64frombits(r.Uint())
-		if !r.Bad() && len(d.Counts) != len(d.Buckets)+1 {
+	for i := range s.Durations {
+		if d := &s.Durations[i]; len(d.Counts) != len(d.Buckets)+1 {
 			return ErrFormat
 		}
-		s.Durations = append(s.Durations, d)
 	}
-	if err := r.inFlight(s, cfg); err != nil || r.Bad() {
+	if r.Bad() || !completeInFlight(s.InFlight, cfg) {
 		return ErrFormat
 	}
 	return nil
@@ -180,19 +171,6 @@ func compareValues(a, b slo.Group) int {
 		return -1
 	}
 	return slices.Compare(a, b)
-}
-
-func (r *reader) stats(s *fold.Stats) {
-	for _, n := range []*uint64{&s.Events, &s.Late, &s.TooOld, &s.Refused, &s.Backfilled} {
-		*n = r.Uint()
-	}
-	for _, m := range []*map[string]uint64{&s.Unmeasured, &s.Dropped} {
-		*m = map[string]uint64{}
-		for range r.Count(2) {
-			k := r.Text()
-			(*m)[k] = r.Uint()
-		}
-	}
 }
 
 func (r *reader) raw() fold.RawSlices {

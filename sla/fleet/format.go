@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"hash/fnv"
 	"maps"
@@ -13,11 +14,12 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// This file holds the answer of an engine to a request for its sums. Numbers are uvarints, times are Unix nanoseconds,
-// texts and lists begin with their length. FormatVersion changes with any change of it.
+// This file holds the answer of an engine to a request for its sums: the version, a head in JSON, and then what there is
+// most of, in binary. There numbers are uvarints, times are Unix nanoseconds, texts and lists begin with their length.
+// FormatVersion changes with any change of it.
 
 // FormatVersion is the version of the answers, which they begin with.
-const FormatVersion = 3
+const FormatVersion = 4
 
 // ContentType is the media type of the answers.
 const ContentType = "application/vnd.sloengine.sums"
@@ -57,25 +59,35 @@ func RequestSum(r *fold.Request) uint64 {
 	return h.Sum64()
 }
 
+// answerHead is an answer without what follows it: groups, eras and slices.
+type answerHead struct {
+	Run     string
+	Request uint64
+	Sums    *fold.Sums
+	Notes   *Notes
+}
+
 // Encode writes an answer. The window sums of sliced indicators are left out, since they are judgements of a part.
 func Encode(a *Answer) []byte {
-	b := make([]byte, 0, 64<<10)
-	b = append(b, FormatVersion)
-	b = binread.AppendText(b, a.Run)
-	b = binary.AppendUvarint(b, a.Request)
-	if a.Sums == nil { // more slices to an answer before
-		b = append(b, 0)
-		return appendRaw(b, &a.Raw)
+	h := answerHead{Run: a.Run, Request: a.Request}
+	var groups []fold.Group
+	var eras []fold.Era
+	if a.Sums != nil { // nil: more slices to an answer before
+		s := *a.Sums
+		groups, eras, s.Groups, s.Eras = s.Groups, s.Eras, nil, nil
+		h.Sums, h.Notes = &s, &a.Notes
 	}
-	b = append(b, 1)
-	s := a.Sums
-	b = appendTime(b, s.Watermark)
-	b = appendSpans(b, s.Up)
-	b = appendStats(b, &s.Stats)
-	b = binary.AppendUvarint(b, uint64(len(s.Eras)))
-	groups := s.Groups
-	for i := range s.Eras {
-		e := &s.Eras[i]
+	text, err := json.Marshal(&h)
+	if err != nil {
+		return nil // only times after the year 9999 and infinite numbers cannot be encoded, and the fold has none
+	}
+	b := make([]byte, 0, len(text)+64<<10)
+	b = binread.AppendText(append(b, FormatVersion), string(text))
+	if a.Sums != nil {
+		b = binary.AppendUvarint(b, uint64(len(eras)))
+	}
+	for i := range eras {
+		e := &eras[i]
 		n := 0
 		for n < len(groups) && groups[n].Indicator.ID == e.Indicator {
 			n++
@@ -83,30 +95,6 @@ func Encode(a *Answer) []byte {
 		b = appendIndicator(b, e, groups[:n])
 		groups = groups[n:]
 	}
-	b = binary.AppendUvarint(b, uint64(len(s.Traffic)))
-	for i := range s.Traffic {
-		t := &s.Traffic[i]
-		for _, text := range []string{t.Service, t.Type, t.Outcome, t.Severity} {
-			b = binread.AppendText(b, text)
-		}
-		b = binread.AppendTexts(b, t.Dimensions)
-		b = appendTime(binary.AppendUvarint(b, t.Count), t.LastEvent)
-	}
-	b = binary.AppendUvarint(b, uint64(len(s.Durations)))
-	for i := range s.Durations {
-		d := &s.Durations[i]
-		b = binread.AppendText(binread.AppendText(binread.AppendText(b, d.Service), d.Type), d.Outcome)
-		b = binread.AppendTexts(b, d.Dimensions)
-		b = binary.AppendUvarint(b, uint64(len(d.Buckets)))
-		for _, edge := range d.Buckets {
-			b = binary.AppendUvarint(b, uint64(edge))
-		}
-		b = binread.AppendCounts(b, d.Counts)
-		b = binary.AppendUvarint(b, uint64(d.Sum))
-		b = appendFloat(b, d.SumSeconds)
-	}
-	b = appendInFlight(b, s.InFlight)
-	b = appendNotes(b, &a.Notes)
 	return appendRaw(b, &a.Raw)
 }
 
@@ -145,19 +133,6 @@ func appendIndicator(b []byte, e *fold.Era, groups []fold.Group) []byte {
 				b = binread.AppendCounts(b, bins)
 			}
 			b = binread.AppendCounts(b, m.Excess)
-		}
-	}
-	return b
-}
-
-func appendStats(b []byte, s *fold.Stats) []byte {
-	for _, n := range []uint64{s.Events, s.Late, s.TooOld, s.Refused, s.Backfilled} {
-		b = binary.AppendUvarint(b, n)
-	}
-	for _, m := range []map[string]uint64{s.Unmeasured, s.Dropped} {
-		b = binary.AppendUvarint(b, uint64(len(m)))
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			b = binary.AppendUvarint(binread.AppendText(b, k), m[k])
 		}
 	}
 	return b

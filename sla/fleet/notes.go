@@ -1,10 +1,9 @@
 package fleet
 
 import (
-	"encoding/binary"
 	"fmt"
+	"slices"
 
-	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -22,38 +21,13 @@ type Notes struct {
 	All     []annotation.Annotation // nil if it has
 }
 
-func appendNotes(b []byte, n *Notes) []byte {
-	b = binread.AppendBool(binary.AppendUvarint(b, n.Changes), n.Same)
-	if n.Same {
-		return b
+// check leaves out invalid annotations, which say nothing about the counts.
+func (n *Notes) check() error {
+	if len(n.All) > MaxNotes {
+		return fmt.Errorf("it has more than %d annotations", MaxNotes)
 	}
-	b = binary.AppendUvarint(b, uint64(len(n.All)))
-	for i := range n.All {
-		a := &n.All[i]
-		b = appendTime(appendTime(b, a.At), a.Created)
-		for _, text := range []string{a.ID, string(a.Kind), a.Service, a.Text, a.Author} {
-			b = binread.AppendText(b, text)
-		}
-	}
-	return b
-}
-
-// notes reads annotations. One that is invalid is left out, since it says nothing about the counts.
-func (r *reader) notes() (n Notes, err error) {
-	if n.Changes, n.Same = r.Uint(), r.Bool(); n.Same {
-		return n, nil
-	}
-	told := r.Count(7)
-	if told > MaxNotes {
-		return n, fmt.Errorf("it has more than %d annotations", MaxNotes)
-	}
-	for range told {
-		a := annotation.Annotation{At: r.time(), Created: r.time(), ID: r.Text(), Kind: annotation.Kind(r.Text()), Service: r.Text(), Text: r.Text(), Author: r.Text()}
-		if len(a.ID) <= maxNoteID && a.Validate() == nil {
-			n.All = append(n.All, a)
-		}
-	}
-	return n, nil
+	n.All = slices.DeleteFunc(n.All, func(a annotation.Annotation) bool { return len(a.ID) > maxNoteID || a.Validate() != nil })
+	return nil
 }
 
 // note takes over the annotations of an answer. f.mu is held.

@@ -2,10 +2,8 @@ package fleet
 
 import (
 	"context"
-	"encoding/binary"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -23,31 +21,6 @@ type Onset struct {
 type Affected struct {
 	ID    slo.ID
 	Group slo.Group
-}
-
-// appendOnsets writes onsets; known is false if those of that time are not retained any more.
-func appendOnsets(b []byte, known bool, all []Onset) []byte {
-	b = binary.AppendUvarint(binread.AppendBool(b, known), uint64(len(all)))
-	for _, o := range all {
-		b = appendTime(binread.AppendText(b, o.Incident), o.At)
-		b = binary.AppendUvarint(b, uint64(len(o.Affected)))
-		for _, a := range o.Affected {
-			b = binread.AppendTexts(binread.AppendText(b, string(a.ID)), a.Group)
-		}
-	}
-	return b
-}
-
-func (r *reader) onsets() (known bool, all []Onset) {
-	known = r.Bool()
-	for range min(r.Count(3), MaxOnsets) {
-		o := Onset{Incident: r.Text(), At: r.time()}
-		for range r.Count(2) {
-			o.Affected = append(o.Affected, Affected{slo.ID(r.Text()), r.texts()})
-		}
-		all = append(all, o)
-	}
-	return known, all
 }
 
 // Onsets are those of the incidents of all engines in a span. They are not known if an engine does not know its own or does
