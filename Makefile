@@ -42,7 +42,7 @@ lint: ## golangci-lint, pinned in .ci/tools.mod
 	$(LINT) run --build-tags $(TAGS) $(PKGS)
 
 golden: ## rewrite the golden files from what the code does now
-	$(GO) test -tags $(TAGS) $$(grep -rlE 'Bool\("update"' --include=*_test.go . | xargs -n1 dirname | sort -u | grep -v cmd/sloengine) -update
+	$(GO) test -tags $(TAGS) $$(grep -rlF 'testkit.Golden' --include=*_test.go . | xargs -n1 dirname | sort -u | grep -v cmd/sloengine) -update
 	$(GO) test -tags $(TAGS) ./cmd/sloengine -run 'TestMetricsDocument$$$$|TestDocument|TestContents|TestPrometheusRuleIsGenerated' -update
 
 freeze: ## freeze the formats of this build as testdata/frozen/VERSION

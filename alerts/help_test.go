@@ -1,23 +1,20 @@
 package alerts
 
 import (
-	"flag"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit/slotest"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
-	"github.com/sloengine/sloengine/slo/spec"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // tables is the time that tests write literal tables for.
 var tables = rules.Options{
@@ -27,27 +24,13 @@ var tables = rules.Options{
 	PageURL: "http://127.0.0.1:8080", DashboardURL: "http://127.0.0.1:3000",
 }
 
-func objective(t testing.TB, percent string) slo.Objective {
-	t.Helper()
-	o, err := slo.ParsePercent(percent)
-	require.NoError(t, err)
-	return o
-}
-
-func matcher(t testing.TB, name, value string) slo.Matcher {
-	t.Helper()
-	m, err := slo.NewMatcher(name, slo.OpEqual, value)
-	require.NoError(t, err)
-	return m
-}
-
 // simple is an SLO on plain events.
 func simple(t testing.TB, id slo.ID, percent string) *slo.SLO {
 	t.Helper()
 	return &slo.SLO{
-		ID: id, Objective: objective(t, percent), Window: slo.Window{Rolling: 30 * 24 * time.Hour},
+		ID: id, Objective: slotest.Objective(t, percent), Window: slo.Window{Rolling: 30 * 24 * time.Hour},
 		Budgeting: slo.Budgeting{Method: slo.Occurrences},
-		Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: slo.Selector{matcher(t, "type", "request")}, Bad: slo.Selector{matcher(t, "outcome", "failure")}},
+		Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, "request")}, Bad: slo.Selector{slotest.Matcher(t, "outcome", slo.OpEqual, "failure")}},
 	}
 }
 
@@ -82,16 +65,16 @@ func synthetic(t testing.TB) rules.Spec {
 		{Page: true, Long: 2 * time.Hour, Short: 10 * time.Minute, Share: 0.05},
 		{Long: 24 * time.Hour, Short: 2 * time.Hour, Share: 0.25},
 	}, NoData: slo.AlertSettings{Disabled: true}}
-	slow := latency(t, "shop/latency", "95", 2*time.Second, matcher(t, "type", "request"))
+	slow := latency(t, "shop/latency", "95", 2*time.Second, slotest.Matcher(t, "type", slo.OpEqual, "request"))
 	busy := simple(t, "shop/throughput", "99")
-	busy.Indicator = slo.Indicator{Kind: slo.KindThroughput, Valid: slo.Selector{matcher(t, "type", "request")}, AtLeast: 100, Per: time.Minute, During: open}
+	busy.Indicator = slo.Indicator{Kind: slo.KindThroughput, Valid: slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, "request")}, AtLeast: 100, Per: time.Minute, During: open}
 	busy.Alerting.Page.Disabled = true
 	slices := simple(t, "shop/uptime", "99")
-	slices.Budgeting = slo.Budgeting{Method: slo.Timeslices, Slice: time.Minute, Target: objective(t, "95")}
+	slices.Budgeting = slo.Budgeting{Method: slo.Timeslices, Slice: time.Minute, Target: slotest.Objective(t, "95")}
 	calls := grouped(simple(t, "shop/calls", "99.5"), "integration")
 	calls.Alerting.Ticket.Labels = map[string]string{"tier": "gold", "impact": "low"}
 	stage := grouped(simple(t, "shop/stages", "99.5"), "stage")
-	bank := latency(t, "shop/bank", "95", 10*time.Second, matcher(t, "type", "integration"), matcher(t, "integration", "bank"))
+	bank := latency(t, "shop/bank", "95", 10*time.Second, slotest.Matcher(t, "type", slo.OpEqual, "integration"), slotest.Matcher(t, "integration", slo.OpEqual, "bank"))
 	api := grouped(simple(t, "legacy/api", "99.5"), "service", "tier") // by a label of ours, with a matcher on a group in one of two
 	api.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromBad: `http_requests_total{code=~"5..",tier="gold"}`, PromTotal: `http_requests_total`}
 
@@ -105,7 +88,7 @@ func synthetic(t testing.TB) rules.Spec {
 	return rules.Spec{
 		SLOs: []*slo.SLO{api, up, bank, calls, byTier, slow, month, own, stage, busy, slices},
 		Thresholds: []*slo.Threshold{
-			{Service: "shop", Name: "request", Match: slo.Selector{matcher(t, "type", "request")}, Warning: 2 * time.Second, Critical: 4 * time.Second},
+			{Service: "shop", Name: "request", Match: slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, "request")}, Warning: 2 * time.Second, Critical: 4 * time.Second},
 		},
 		Agreements: []*sla.Agreement{{
 			Service: "shop", Name: "gold", Window: slo.Window{Rolling: 30 * 24 * time.Hour}, Method: sla.Attainment, NoData: sla.NoDataExclude,
@@ -116,20 +99,6 @@ func synthetic(t testing.TB) rules.Spec {
 			Warning: 95, Critical: 90, AlertWindow: time.Hour, Catalogue: names(sla.CatalogueNames()...),
 		}},
 	}
-}
-
-// golden compares with a file under testdata, or rewrites it.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, got, 0o644))
-		return
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run the tests with -update")
-	require.Equal(t, string(want), string(got))
 }
 
 // promtool runs the real one, which decides what Prometheus loads.
@@ -154,11 +123,7 @@ func insurance(t testing.TB) rules.Spec { return exampleSpec(t, "insurance") }
 // exampleSpec is an example spec.
 func exampleSpec(t testing.TB, name string) rules.Spec {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "testdata", "specs", name+".yaml"))
-	require.NoError(t, err)
-	s, problems := spec.Load([]spec.File{{Name: name + ".yaml", Data: data}})
-	require.NoError(t, problems.Err())
-	return rules.Spec{SLOs: s.SLOs, Thresholds: s.Thresholds, Agreements: s.Agreements}
+	return spectest.Rules(spectest.Example(t, name))
 }
 
 // promtoolFails runs the real one, which must not be content.

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
@@ -56,7 +57,7 @@ func specs(t *testing.T, run func(t *testing.T, name string, m made), more ...st
 
 func TestRulesAreGolden(t *testing.T) {
 	specs(t, func(t *testing.T, name string, m made) {
-		golden(t, name+".alerts.yaml", rules.File("", m.alerts))
+		testkit.Golden(t, filepath.Join("testdata", name+".alerts.yaml"), rules.File("", m.alerts))
 		again, err := Rules(m.in, Options{Options: tables})
 		require.NoError(t, err)
 		require.Equal(t, m.alerts, again)
@@ -65,7 +66,7 @@ func TestRulesAreGolden(t *testing.T) {
 
 func TestFulfilmentIsGolden(t *testing.T) {
 	m := generate(t, exampleSpec(t, "fulfilment"), Options{Options: tables, NoEngine: true}) // the others have the engine's
-	golden(t, "fulfilment.alerts.yaml", rules.File("", m.alerts))
+	testkit.Golden(t, "testdata/fulfilment.alerts.yaml", rules.File("", m.alerts))
 }
 
 func TestRulesLoad(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/rulestest"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 const ofSloth = `version: prometheus/v1
@@ -37,8 +37,7 @@ slos:
 // TestSlothLabels: dashboards and routes that somebody made for the output of Sloth find the same series and alerts with the
 // same labels, no more and no less.
 func TestSlothLabels(t *testing.T) {
-	sp, problems := spec.Load([]spec.File{{Name: "sloth.yaml", Data: []byte(ofSloth)}})
-	require.NoError(t, problems.Err())
+	sp := spectest.Spec(t, "sloth.yaml", ofSloth)
 	o := Options{Options: rules.Options{Names: rules.Sloth}, NoEngine: true}
 	m := generate(t, rules.Spec{SLOs: sp.SLOs}, o)
 	start := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
+	"github.com/sloengine/sloengine/internal/testkit/slotest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
@@ -89,7 +91,7 @@ func TestRuleTestsAreGolden(t *testing.T) {
 		require.NoError(t, err)
 		for _, f := range files {
 			if filepath.Dir(f.Name) == "." { // the rules have golden files already
-				golden(t, name+"."+f.Name, f.YAML)
+				testkit.Golden(t, filepath.Join("testdata", name+"."+f.Name), f.YAML)
 			}
 		}
 	}, "fulfilment")
@@ -125,7 +127,7 @@ func TestRuleTestsOfHostileNames(t *testing.T) {
 	byTier := grouped(simple(t, "shop/by-tier", "99.9"), "tier", "part")
 	byTier.Labels = map[string]string{"tier": "gold", "team": `{{ "web" }}`}
 	whole := simple(t, "shop/whole", "99")
-	whole.Indicator.Valid = slo.Selector{matcher(t, "type", "order")}
+	whole.Indicator.Valid = slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, "order")}
 	whole.Labels = map[string]string{"tier": "gold", "long": "yes", "alert": "no", "record": "x"}
 	in := rules.Spec{SLOs: []*slo.SLO{byTier, whole}}
 	o := Options{Options: rules.Options{Profile: rules.Minimal, From: tables.From, Until: tables.Until}}

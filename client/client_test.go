@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/nettest"
@@ -145,13 +146,13 @@ func TestFaultsFailOpen(t *testing.T) {
 				require.Less(t, time.Since(began), 450*time.Millisecond)
 				c.SendAsync(ev(fmt.Sprint("a", i)))
 			}
-			eventually(t, func() bool { return c.Status().QueueEvents == 0 }, "the queue's events go to the spool")
+			testkit.Eventually(t, "the queue's events go to the spool", func() bool { return c.Status().QueueEvents == 0 })
 			require.Zero(t, e.count())
 			require.Positive(t, c.spoolBytes())
 
 			e.set(nil)
-			eventually(t, func() bool { return e.count() == 16 }, "all arrive")
-			eventually(t, func() bool { return c.spoolBytes() == 0 }, "the spool is empty")
+			testkit.Eventually(t, "all arrive", func() bool { return e.count() == 16 })
+			testkit.Eventually(t, "the spool is empty", func() bool { return c.spoolBytes() == 0 })
 			c.nothingLost()
 		})
 	}
@@ -247,7 +248,7 @@ func TestDeadlineIsKept(t *testing.T) {
 			}
 			e.set(nil)
 			c.nothingLost()
-			eventually(t, func() bool { return e.count() == 10 }, "all arrive")
+			testkit.Eventually(t, "all arrive", func() bool { return e.count() == 10 })
 		})
 	}
 }
@@ -265,7 +266,7 @@ func TestEndedContext(t *testing.T) {
 				c := start(t, e.serve(), func(o *Options) { o.Spool.Dir = dir })
 				require.NoError(t, c.Send(ctx, ev(name)))
 				require.Error(t, c.SendStrict(ctx, ev("strict")))
-				eventually(t, func() bool { return e.has(name) }, "it arrives")
+				testkit.Eventually(t, "it arrives", func() bool { return e.has(name) })
 				require.False(t, e.has("strict"))
 				c.nothingLost()
 				require.NoError(t, c.Close(t.Context()))

@@ -215,11 +215,3 @@ func (r *rig) lost(from Origin, why Reason) int { return int(r.m.failures[from][
 func (r *rig) spoolBytes() int64 { return r.m.spoolBytes.Load() }
 
 func ev(id string) Event { return Event{ID: id, Type: "order"} }
-
-func eventually(t testing.TB, f func() bool, msg string, args ...any) {
-	t.Helper()
-	if f() {
-		return
-	}
-	require.Eventuallyf(t, f, 30*time.Second, 5*time.Millisecond, msg, args...)
-}

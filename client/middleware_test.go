@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 func TestMiddleware(t *testing.T) {
@@ -102,7 +103,7 @@ func TestMiddleware(t *testing.T) {
 			} else {
 				require.ErrorContains(t, err, "EOF", "the panic went on and cut the connection")
 			}
-			eventually(t, func() bool { return e.count() > before }, "the event arrives")
+			testkit.Eventually(t, "the event arrives", func() bool { return e.count() > before })
 			got := e.last()
 			require.Equal(t, "request", got.Type)
 			require.Equal(t, "shop", got.Service)

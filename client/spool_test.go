@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -58,13 +59,13 @@ func TestSpoolFull(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 	e.set(nil)
 	again := start(t, url, func(o *Options) { o.Spool = SpoolOptions{Dir: dir, MaxBytes: minSpoolBytes} })
-	eventually(t, func() bool { return e.count() == safe }, "all that was safe arrives")
-	eventually(t, func() bool { return again.spoolBytes() == 0 }, "the spool is empty")
+	testkit.Eventually(t, "all that was safe arrives", func() bool { return e.count() == safe })
+	testkit.Eventually(t, "the spool is empty", func() bool { return again.spoolBytes() == 0 })
 	require.False(t, e.has(fmt.Sprint(safe)))
 	for i := range safe { // oldest first
 		require.Equal(t, fmt.Sprint(i), e.events[i].ID)
 	}
-	eventually(t, func() bool { return diskUse(t, dir) < 200<<10 }, "what was sent is deleted")
+	testkit.Eventually(t, "what was sent is deleted", func() bool { return diskUse(t, dir) < 200<<10 })
 	require.NoError(t, again.Close(t.Context()))
 }
 
@@ -92,13 +93,13 @@ func TestBurst(t *testing.T) {
 		o.RequestTimeout = time.Minute
 	})
 	for i := range 6000 {
-		eventually(t, func() bool { return c.Status().QueueEvents < 1900 }, "the disk makes room")
+		testkit.Eventually(t, "the disk makes room", func() bool { return c.Status().QueueEvents < 1900 })
 		require.True(t, c.SendAsync(ev(fmt.Sprint(i))))
 	}
 	require.Greater(t, int(c.m.spooled.Get()), 4000)
 	close(hold)
 	require.NoError(t, c.Flush(t.Context()))
-	eventually(t, func() bool { return e.count() == 6000 }, "all arrive")
+	testkit.Eventually(t, "all arrive", func() bool { return e.count() == 6000 })
 	require.Empty(t, c.failures())
 }
 
@@ -141,7 +142,7 @@ func TestCloseSpoolsTheRest(t *testing.T) {
 
 	e.set(nil)
 	start(t, url, func(o *Options) { o.Spool.Dir = dir })
-	eventually(t, func() bool { return e.count() == 95 }, "the next client sends them")
+	testkit.Eventually(t, "the next client sends them", func() bool { return e.count() == 95 })
 }
 
 // A second process on the same folder starts all the same, and gets the spool when the
@@ -224,8 +225,8 @@ func TestBrokenDisk(t *testing.T) {
 	disk.delay.Store(0)
 
 	e.set(nil)
-	eventually(t, func() bool { return e.has("a") && e.has("d") && c.spoolBytes() == 0 }, "what was safe arrives")
-	eventually(t, func() bool { return e.has("slow") }, "late, but not lost")
+	testkit.Eventually(t, "what was safe arrives", func() bool { return e.has("a") && e.has("d") && c.spoolBytes() == 0 })
+	testkit.Eventually(t, "late, but not lost", func() bool { return e.has("slow") })
 	require.Len(t, c.failures(), 3)
 }
 
@@ -252,7 +253,7 @@ func TestDamagedSpool(t *testing.T) {
 	e.set(nil)
 	again := start(t, url, func(o *Options) { o.Spool.Dir = dir })
 	require.EqualValues(t, 1, again.m.spoolLoss.Get())
-	eventually(t, func() bool { return e.has("3") && again.spoolBytes() == 0 }, "what can be read arrives")
+	testkit.Eventually(t, "what can be read arrives", func() bool { return e.has("3") && again.spoolBytes() == 0 })
 	require.NoError(t, again.Send(t.Context(), ev("new")))
 }
 
@@ -277,10 +278,10 @@ func TestThrottledEventsGoToTheEnd(t *testing.T) {
 	require.NoError(t, c.Send(t.Context(), ev("limited"), ev("a")))
 	require.NoError(t, c.Send(t.Context(), ev("b"), ev("c")))
 	e.set(nil)
-	eventually(t, func() bool { return e.has("a") && e.has("c") }, "the others arrive")
+	testkit.Eventually(t, "the others arrive", func() bool { return e.has("a") && e.has("c") })
 	require.False(t, e.has("limited"))
 	open.Store(true)
-	eventually(t, func() bool { return e.has("limited") && c.spoolBytes() == 0 }, "it arrives in the end")
+	testkit.Eventually(t, "it arrives in the end", func() bool { return e.has("limited") && c.spoolBytes() == 0 })
 }
 
 // The application is killed over and over while the server comes and goes. Whatever
@@ -326,7 +327,7 @@ func TestKill(t *testing.T) {
 	e.set(nil)
 	require.Greater(t, len(safe), 10) // hundreds, and 18 under the race detector on a busy machine
 	last := start(t, url, func(o *Options) { o.Spool.Dir = dir })
-	eventually(t, func() bool { return last.spoolBytes() == 0 }, "the spool is empty")
+	testkit.Eventually(t, "the spool is empty", func() bool { return last.spoolBytes() == 0 })
 	twice := 0
 	for _, id := range safe {
 		require.True(t, e.has(id), "%s is missing", id)

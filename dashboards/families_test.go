@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/dashboards"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
@@ -68,7 +69,7 @@ var offBoards = map[string]string{
 // boards as what the rules record.
 func TestEveryFamilyIsOnABoard(t *testing.T) {
 	shown := map[string]bool{}
-	in := ruleSpec(insurance(t))
+	in := spectest.Rules(insurance(t))
 	work := *in.SLOs[0]
 	work.ID, work.Indicator = "shop/fulfilment", slo.Indicator{Kind: slo.KindCompletion, Completion: slo.Completion{Key: "order_id", Within: time.Minute}}
 	in.SLOs = append(in.SLOs, &work)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/dashboards"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
@@ -154,8 +155,8 @@ func TestPanelsReturnData(t *testing.T) {
 				t.Skip("the second world takes as long as the first")
 			}
 			sp := insurance(t)
-			withCapacity(ruleSpec(sp))
-			in, o := ruleSpec(sp), dashboards.Options{Options: rules.Options{Names: naming, Profile: rules.Minimal, Eval: 150 * time.Second}, Dimensions: []string{"error_type", "stage", "task", "integration"}}
+			withCapacity(spectest.Rules(sp))
+			in, o := spectest.Rules(sp), dashboards.Options{Options: rules.Options{Names: naming, Profile: rules.Minimal, Eval: 150 * time.Second}, Dimensions: []string{"error_type", "stage", "task", "integration"}}
 			groups := recording(t, in, o.Options)
 			ao := alerts.Options{Options: o.Options}
 			ao.From, ao.Until = worldBegin.AddDate(0, -2, 0), worldEnd.AddDate(0, 6, 0)

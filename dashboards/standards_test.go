@@ -3,9 +3,7 @@ package dashboards_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,13 +16,13 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/dashboards"
+	"github.com/sloengine/sloengine/internal/testkit"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // These types read what a dashboard says, apart from the ones that write it.
 type (
@@ -95,7 +93,7 @@ func read(t testing.TB, d dashboards.Dashboard) grafana {
 }
 
 func every(t testing.TB) []dashboards.Dashboard {
-	return all(t, ruleSpec(insurance(t)), dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}})
+	return all(t, spectest.Rules(insurance(t)), dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}})
 }
 
 // inputs are the specs that every standard is held against.
@@ -103,7 +101,7 @@ func inputs(t testing.TB) map[string]struct {
 	in rules.Spec
 	o  dashboards.Options
 } {
-	in := ruleSpec(insurance(t))
+	in := spectest.Rules(insurance(t))
 	objective, err := slo.ParsePercent("99.5")
 	require.NoError(t, err)
 	bare := rules.Spec{SLOs: []*slo.SLO{{
@@ -329,7 +327,7 @@ func TestLinkedFromAlerts(t *testing.T) {
 }
 
 func TestSameBytes(t *testing.T) {
-	in := ruleSpec(insurance(t))
+	in := spectest.Rules(insurance(t))
 	o := dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}}
 	want := all(t, in, o)
 	in.SLOs = slices.Clone(in.SLOs)
@@ -343,14 +341,7 @@ func TestGolden(t *testing.T) {
 	for dir, boards := range map[string][]dashboards.Dashboard{"insurance": every(t), "fulfilment": fulfilment(t)} {
 		dir = filepath.Join("testdata", dir)
 		for _, d := range boards {
-			name := filepath.Join(dir, d.FileName)
-			if *update {
-				require.NoError(t, os.MkdirAll(dir, 0o755))
-				require.NoError(t, os.WriteFile(name, d.JSON, 0o644))
-			}
-			want, err := os.ReadFile(name)
-			require.NoError(t, err)
-			require.Equal(t, string(want), string(d.JSON), "%s: -update writes it again", name)
+			testkit.Golden(t, filepath.Join(dir, d.FileName), d.JSON)
 		}
 	}
 }
@@ -361,7 +352,7 @@ func fulfilment(t testing.TB) []dashboards.Dashboard {
 	sp, problems, err := spec.LoadPaths([]string{"../testdata/specs/fulfilment.yaml"}, nil)
 	require.NoError(t, err)
 	require.NoError(t, problems.Err())
-	return slices.DeleteFunc(all(t, ruleSpec(sp), dashboards.Options{}), func(d dashboards.Dashboard) bool {
+	return slices.DeleteFunc(all(t, spectest.Rules(sp), dashboards.Options{}), func(d dashboards.Dashboard) bool {
 		return d.UID != alerts.DashboardSLO && d.UID != "sloengine-business"
 	})
 }
@@ -376,7 +367,7 @@ func TestOptions(t *testing.T) {
 		_, err := dashboards.All(rules.Spec{}, o)
 		require.Error(t, err)
 	}
-	ds := all(t, ruleSpec(insurance(t)), dashboards.Options{Options: rules.Options{PageURL: "https://slo.example.org/x/", RunbookURL: "https://wiki.example.org/"}})
+	ds := all(t, spectest.Rules(insurance(t)), dashboards.Options{Options: rules.Options{PageURL: "https://slo.example.org/x/", RunbookURL: "https://wiki.example.org/"}})
 	require.Contains(t, string(ds[0].JSON), `"https://slo.example.org/x/slo?id=`)
 	require.Contains(t, string(ds[0].JSON), `"https://wiki.example.org"`)
 	require.NotContains(t, string(ds[0].JSON), "127.0.0.1")

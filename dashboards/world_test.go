@@ -31,6 +31,7 @@ import (
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/sloengine/sloengine/rules"
@@ -40,7 +41,6 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
-	examples "github.com/sloengine/sloengine/testdata/specs"
 	"github.com/sloengine/sloengine/web"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
@@ -59,13 +59,7 @@ var (
 // insurance is the example spec, read.
 func insurance(t testing.TB) *spec.Spec {
 	t.Helper()
-	sp, problems := spec.Load([]spec.File{{Name: "insurance.yaml", Data: examples.Insurance}})
-	require.NoError(t, problems.Err())
-	return sp
-}
-
-func ruleSpec(sp *spec.Spec) rules.Spec {
-	return rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
+	return spectest.Example(t, "insurance")
 }
 
 // withCapacity gives the throughput of the example spec a capacity.

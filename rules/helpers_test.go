@@ -1,10 +1,6 @@
 package rules_test
 
 import (
-	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,31 +9,14 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
-	"github.com/sloengine/sloengine/slo/spec"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// golden compares with a file below testdata.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.True(t, bytes.Equal(want, got), "%s is out of date; look at the difference after go test -update", path)
-}
 
 // load reads a spec of the user's format.
 func load(t testing.TB, text string) rules.Spec {
 	t.Helper()
-	sp, problems := spec.Load([]spec.File{{Name: "test.yaml", Data: []byte(text)}})
-	require.NoError(t, problems.Err())
-	return rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
+	return spectest.Rules(spectest.Spec(t, "test.yaml", text))
 }
 
 func insurance(t testing.TB) rules.Spec { return example(t, "insurance") }
@@ -45,9 +24,7 @@ func insurance(t testing.TB) rules.Spec { return example(t, "insurance") }
 // example reads an example spec.
 func example(t testing.TB, name string) rules.Spec {
 	t.Helper()
-	text, err := os.ReadFile("../testdata/specs/" + name + ".yaml")
-	require.NoError(t, err)
-	return load(t, string(text))
+	return spectest.Rules(spectest.Example(t, name))
 }
 
 // year is a year of tables.

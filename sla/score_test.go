@@ -8,14 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/sloengine/sloengine/internal/testkit/slotest"
 	"github.com/sloengine/sloengine/slo"
 )
-
-func percent(t testing.TB, s string) slo.Objective {
-	o, err := slo.ParsePercent(s)
-	require.NoError(t, err)
-	return o
-}
 
 var classicBands = []Band{
 	{Quantile: 0.95, Threshold: 5 * time.Minute, Score: 100},
@@ -43,10 +38,10 @@ func classic(m Method) *Agreement {
 func process(t testing.TB) []ComponentInput {
 	const n, minutes = 100_000, 1_000
 	return []ComponentInput{
-		{Objective: percent(t, "99.9"), Kind: slo.KindEvents, Counts: slo.Counts{Good: n}},
-		{Objective: percent(t, "95"), Kind: slo.KindLatency, Counts: slo.Counts{Good: n}, Within: []uint64{n, n, n, 0}, Measured: n},
-		{Objective: percent(t, "99"), Kind: slo.KindThroughput, Counts: slo.Counts{Good: minutes}, Achieved: 100 * minutes, Target: 100 * minutes},
-		{Objective: percent(t, "99"), Kind: slo.KindEvents, Counts: slo.Counts{Good: n}},
+		{Objective: slotest.Objective(t, "99.9"), Kind: slo.KindEvents, Counts: slo.Counts{Good: n}},
+		{Objective: slotest.Objective(t, "95"), Kind: slo.KindLatency, Counts: slo.Counts{Good: n}, Within: []uint64{n, n, n, 0}, Measured: n},
+		{Objective: slotest.Objective(t, "99"), Kind: slo.KindThroughput, Counts: slo.Counts{Good: minutes}, Achieved: 100 * minutes, Target: 100 * minutes},
+		{Objective: slotest.Objective(t, "99"), Kind: slo.KindEvents, Counts: slo.Counts{Good: n}},
 	}
 }
 
@@ -194,7 +189,7 @@ func TestAttainIsExactAtTheObjective(t *testing.T) {
 		{"99.9", 1, 1_000}, {"99.9", 1_000_000, 1_000_000_000}, {"95", 1, 20}, {"99.99", 7, 70_000},
 		{"99.999", 3, 300_000}, {"33.3", 667, 1_000}, {"99.95", 11, 22_000},
 	} {
-		o := percent(t, c.objective)
+		o := slotest.Objective(t, c.objective)
 		met := ComponentInput{Counts: slo.Counts{Good: c.valid - c.bad, Bad: c.bad}}
 		e, ok := met.ErrorRatio()
 		require.True(t, ok)
@@ -204,12 +199,12 @@ func TestAttainIsExactAtTheObjective(t *testing.T) {
 		e, _ = missed.ErrorRatio()
 		require.Less(t, Attain(o, e), 1.0, "%s: one more than %d of %d", c.objective, c.bad, c.valid)
 	}
-	require.Equal(t, 1.0, Attain(percent(t, "99.9"), 0))
+	require.Equal(t, 1.0, Attain(slotest.Objective(t, "99.9"), 0))
 }
 
 func TestRatioTimeslicesUseTheMean(t *testing.T) {
 	in := ComponentInput{
-		Objective: percent(t, "99"), Method: slo.RatioTimeslices,
+		Objective: slotest.Objective(t, "99"), Method: slo.RatioTimeslices,
 		Counts: slo.Counts{Good: 4}, RatioSum: 3_960_000_000, // 1, 1, 1 and .96
 	}
 	a := &Agreement{Method: Ratio, Components: []Component{{Name: "x", Weight: 1}}}
@@ -304,7 +299,7 @@ func TestBandNotes(t *testing.T) {
 	}
 
 	a := &Agreement{Method: Bands, Components: []Component{{Name: "x", Weight: 1, Bands: []Band{{Quantile: 0.999, Threshold: time.Second, Score: 100}}}}}
-	in := ComponentInput{Objective: percent(t, "99"), Counts: slo.Counts{Good: 998, Bad: 2}, Within: []uint64{998}, Measured: 1000}
+	in := ComponentInput{Objective: slotest.Objective(t, "99"), Counts: slo.Counts{Good: 998, Bad: 2}, Within: []uint64{998}, Measured: 1000}
 	r := Score(a, slo.Span{}, []ComponentInput{in})
 	require.Zero(t, r.Score)
 	require.Equal(t, "outside every band", r.Components[0].Note)
@@ -417,7 +412,7 @@ func TestTheOtherGroupIsNoVerdict(t *testing.T) {
 func TestObservedScore(t *testing.T) {
 	a := &Agreement{Method: Attainment, NoData: NoDataExclude, Components: []Component{{Name: "x", Weight: 60}, {Name: "y", Weight: 30}, {Name: "none", Weight: 10}}}
 	in := func(valid, bad uint64, observed float64) ComponentInput {
-		return ComponentInput{Objective: percent(t, "99"), Counts: slo.Counts{Good: valid - bad, Bad: bad}, Observed: observed}
+		return ComponentInput{Objective: slotest.Objective(t, "99"), Counts: slo.Counts{Good: valid - bad, Bad: bad}, Observed: observed}
 	}
 	score := func(in ...ComponentInput) SLAReport { return Score(a, slo.Span{}, in) }
 	for _, policy := range []NoData{NoDataExclude, NoDataGood, NoDataBad} {

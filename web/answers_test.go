@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -51,7 +50,7 @@ func TestAnswersByteForByte(t *testing.T) {
 	p.rep.SLOs[0].Outlook = b.rep.SLOs[1].Outlook
 	ask(p, "/api/v1/report?period=2026-W46&days=true", "/api/v1/report?period=2026-W47&zone=Asia/Tokyo")
 
-	requireFile(t, "answers.txt", got.Bytes())
+	testkit.Golden(t, "testdata/answers.txt", got.Bytes())
 }
 
 // TestSchemasFieldByField holds the schemas of openapi.json, most of which are derived from types: a field that changes
@@ -84,16 +83,5 @@ func TestSchemasFieldByField(t *testing.T) {
 			fmt.Fprintf(&got, "%s.%s %s %s\n", name, field, need, schema)
 		}
 	}
-	requireFile(t, "openapi_fields.txt", got.Bytes())
-}
-
-func requireFile(t *testing.T, name string, got []byte) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(file, got, 0o644))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got))
+	testkit.Golden(t, "testdata/openapi_fields.txt", got.Bytes())
 }

@@ -2,12 +2,12 @@ package web
 
 import (
 	"net/http"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/web/public"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/stretchr/testify/require"
@@ -24,13 +24,7 @@ func TestBadgeGolden(t *testing.T) {
 		require.Equal(t, "image/svg+xml; charset=utf-8", rec.Header().Get("Content-Type"))
 		require.Equal(t, "cross-origin", rec.Header().Get("Cross-Origin-Resource-Policy"), "pages of other sites may show it")
 		got := rec.Body.String()
-		file := filepath.Join("testdata", name+".svg")
-		if *update {
-			require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-		}
-		want, err := os.ReadFile(file)
-		require.NoError(t, err)
-		require.Equal(t, string(want), got)
+		testkit.Golden(t, filepath.Join("testdata", name+".svg"), got)
 		svg := wellFormedXML(t, got)[0]
 		require.Equal(t, "svg", svg.Name.Local)
 	}

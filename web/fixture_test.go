@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/testkit/slotest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -23,18 +24,6 @@ import (
 func init() { gin.SetMode(gin.TestMode) }
 
 var noon = time.Date(2026, 11, 20, 12, 0, 7, 0, time.UTC)
-
-func objective(t testing.TB, percent string) slo.Objective {
-	o, err := slo.ParsePercent(percent)
-	require.NoError(t, err)
-	return o
-}
-
-func matcher(t testing.TB, name string, op slo.MatchOp, value string) slo.Matcher {
-	m, err := slo.NewMatcher(name, op, value)
-	require.NoError(t, err)
-	return m
-}
 
 // newCost is a price of bad events.
 func newCost(t testing.TB, price, currency string) *slo.Cost {
@@ -75,25 +64,25 @@ func insurance(t testing.TB) *sla.Report {
 	month := slo.Window{Rolling: 30 * 24 * time.Hour}
 	during, err := slo.ParseSchedule("Mon-Fri 09:00-18:00 Europe/Moscow")
 	require.NoError(t, err)
-	application := slo.Selector{matcher(t, "type", slo.OpEqual, "application")}
+	application := slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, "application")}
 	events := slo.Budgeting{Method: slo.Occurrences}
 	base := func(name, percent string, ind slo.Indicator) *slo.SLO {
 		return &slo.SLO{
-			ID: slo.NewID("insurance-unpaid", name), Objective: objective(t, percent), Window: month, Budgeting: events, Indicator: ind,
+			ID: slo.NewID("insurance-unpaid", name), Objective: slotest.Objective(t, percent), Window: month, Budgeting: events, Indicator: ind,
 			GroupBy: []string{"product"}, Labels: map[string]string{"team": "unpaid"},
 		}
 	}
 	availability := base("availability", "99.9", slo.Indicator{Kind: slo.KindEvents, Valid: application, Bad: slo.Selector{
-		matcher(t, "outcome", slo.OpEqual, "failure"), matcher(t, "severity", slo.OpNotEqual, "business"),
+		slotest.Matcher(t, "outcome", slo.OpEqual, "failure"), slotest.Matcher(t, "severity", slo.OpNotEqual, "business"),
 	}})
 	availability.Description = "Applications that were not broken by us or our partners."
 	availability.Corrections = []slo.Correction{{Name: "db upgrade", Author: "ops", Reason: "planned", Start: noon.Add(-9 * time.Hour), Duration: 2 * time.Hour}}
 	latency := base("latency", "95", slo.Indicator{Kind: slo.KindLatency, Valid: application, Threshold: 15 * time.Minute})
-	quality := base("quality", "99", slo.Indicator{Kind: slo.KindEvents, Valid: application, Bad: slo.Selector{matcher(t, "severity", slo.OpEqual, "business")}})
+	quality := base("quality", "99", slo.Indicator{Kind: slo.KindEvents, Valid: application, Bad: slo.Selector{slotest.Matcher(t, "severity", slo.OpEqual, "business")}})
 	throughput := base("throughput", "99", slo.Indicator{Kind: slo.KindThroughput, Valid: application, AtLeast: 100, Per: time.Minute, During: during})
 	mdm := &slo.SLO{
-		ID: "mdm/availability", Objective: objective(t, "99.5"), Window: slo.Window{Calendar: slo.Month, Location: time.UTC}, Budgeting: events,
-		Indicator: slo.Indicator{Kind: slo.KindEvents, Bad: slo.Selector{matcher(t, "outcome", slo.OpEqual, "failure")}},
+		ID: "mdm/availability", Objective: slotest.Objective(t, "99.5"), Window: slo.Window{Calendar: slo.Month, Location: time.UTC}, Budgeting: events,
+		Indicator: slo.Indicator{Kind: slo.KindEvents, Bad: slo.Selector{slotest.Matcher(t, "outcome", slo.OpEqual, "failure")}},
 	}
 
 	rep := &sla.Report{Version: 4211, Time: noon, Watermark: noon.Add(-time.Second), Took: 3 * time.Millisecond}
@@ -154,7 +143,7 @@ func insurance(t testing.TB) *sla.Report {
 	}
 
 	limit := func(name string, warning, critical time.Duration, within, warn, crit uint64) {
-		l := &slo.Threshold{Service: "insurance-unpaid", Name: name, Warning: warning, Critical: critical, Match: slo.Selector{matcher(t, "task", slo.OpEqual, name)}}
+		l := &slo.Threshold{Service: "insurance-unpaid", Name: name, Warning: warning, Critical: critical, Match: slo.Selector{slotest.Matcher(t, "task", slo.OpEqual, name)}}
 		month := sla.Violations{Within: within, Warning: warn, Critical: crit}
 		rep.Thresholds = append(rep.Thresholds, sla.ThresholdReport{Threshold: l, Total: month, Month: month, Day: sla.Violations{Within: within / 30, Warning: warn / 30, Critical: crit / 30}, LastEvent: noon.Add(-12 * time.Second)})
 	}

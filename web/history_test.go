@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit/slotest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -59,7 +60,7 @@ func TestAttributes(t *testing.T) {
 		require.Empty(t, b.Attributes)
 	}
 	other := *r.SLO
-	other.Indicator.Valid = slo.Selector{matcher(t, "task", slo.OpEqual, "sign")}
+	other.Indicator.Valid = slo.Selector{slotest.Matcher(t, "task", slo.OpEqual, "sign")}
 	require.Contains(t, ui.Unattributable(&other, []string{"error_type"}), "by task")
 	require.Empty(t, ui.Unattributable(&other, []string{"task"}))
 }

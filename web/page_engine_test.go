@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/web/deadletters"
 	"github.com/sloengine/sloengine/web/enginepage"
@@ -450,11 +450,5 @@ func golden(t *testing.T, b *bench, target, name string) {
 	rec := b.get(target)
 	require.Equal(t, http.StatusOK, rec.Code)
 	got := regexp.MustCompile(`\.[0-9a-f]{8}\.`).ReplaceAllString(rec.Body.String(), ".HASH.")
-	file := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got)
+	testkit.Golden(t, filepath.Join("testdata", name), got)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
+	"github.com/sloengine/sloengine/internal/testkit/slotest"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/format"
@@ -125,7 +126,7 @@ func TestHostileTextIsHarmless(t *testing.T) {
 			s.ID, s.Description = slo.ID("svc"+bad+"/name"+bad), bad
 			s.GroupBy, s.Labels = []string{"product", bad + "x"}, map[string]string{bad: bad}
 			s.Corrections = []slo.Correction{{Name: bad, Author: bad, Reason: bad, RRule: bad, Start: noon.Add(-time.Hour), Duration: time.Minute}}
-			s.Indicator.Valid = slo.Selector{matcher(t, "type", slo.OpEqual, bad)}
+			s.Indicator.Valid = slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, bad)}
 			r := newSLOReport(&s, slo.Group{bad, bad}, 10, 1, 1)
 			b.rep.SLOs = append(b.rep.SLOs, r)
 			a := *b.rep.SLAs[0].SLA

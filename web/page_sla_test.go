@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
@@ -33,13 +33,7 @@ func TestSLAPagesGolden(t *testing.T) {
 			require.Equal(t, http.StatusOK, rec.Code)
 			check(t, rec.Body.String())
 			got := hash.ReplaceAllString(rec.Body.String(), ".HASH.")
-			file := filepath.Join("testdata", name+".html")
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
+			testkit.Golden(t, filepath.Join("testdata", name+".html"), got)
 		})
 	}
 }

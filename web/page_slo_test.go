@@ -3,7 +3,6 @@ package web
 import (
 	"encoding/json"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/internal/testkit"
+	"github.com/sloengine/sloengine/internal/testkit/slotest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -42,13 +43,7 @@ func TestSLOPagesGolden(t *testing.T) {
 			require.Equal(t, http.StatusOK, rec.Code)
 			check(t, rec.Body.String())
 			got := hash.ReplaceAllString(rec.Body.String(), ".HASH.")
-			file := filepath.Join("testdata", c.name+".html")
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
+			testkit.Golden(t, filepath.Join("testdata", c.name+".html"), got)
 		})
 	}
 }
@@ -161,7 +156,7 @@ func TestBurningGoesByTheSLOsOwnTiers(t *testing.T) {
 
 // The worst burn is red if it is fast, and not because of anything else that is at risk.
 func TestBurnClass(t *testing.T) {
-	s := &slo.SLO{ID: "shop/up", Objective: objective(t, "99"), Window: slo.Window{Rolling: 5 * 24 * time.Hour}}
+	s := &slo.SLO{ID: "shop/up", Objective: slotest.Objective(t, "99"), Window: slo.Window{Rolling: 5 * 24 * time.Hour}}
 	burns := func(rate float64) []slo.Burn {
 		var out []slo.Burn
 		for _, w := range slo.BurnWindows {

@@ -4,12 +4,10 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,6 +21,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -31,8 +30,6 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const medcare = "/slo?group.product=MEDCARE&id=insurance-unpaid%2Favailability"
 
@@ -62,14 +59,7 @@ func TestPagesGolden(t *testing.T) {
 			rec := b.get(c.target)
 			require.Equal(t, http.StatusOK, rec.Code)
 			got := hash.ReplaceAllString(rec.Body.String(), ".HASH.")
-			file := filepath.Join("testdata", c.name+".html")
-			if *update {
-				require.NoError(t, os.MkdirAll("testdata", 0o755))
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
+			testkit.Golden(t, filepath.Join("testdata", c.name+".html"), got)
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit/slotest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/sla/report"
@@ -82,10 +83,10 @@ func periodBench(t *testing.T) (*bench, *tableCounts) {
 	month := slo.Window{Rolling: 30 * 24 * time.Hour}
 	maintenance := monday.Add(3*24*time.Hour + 10*time.Hour)
 	events := slo.Budgeting{Method: slo.Occurrences}
-	avail := &slo.SLO{ID: "shop/availability", Objective: objective(t, "99.8"), Window: month, Budgeting: events, GroupBy: []string{"product"},
+	avail := &slo.SLO{ID: "shop/availability", Objective: slotest.Objective(t, "99.8"), Window: month, Budgeting: events, GroupBy: []string{"product"},
 		Indicator: slo.Indicator{Kind: slo.KindEvents}, Corrections: []slo.Correction{{Name: "upgrade", Start: maintenance, Duration: 2 * time.Hour}}}
-	lat := &slo.SLO{ID: "shop/latency", Objective: objective(t, "90"), Window: month, Budgeting: events, GroupBy: []string{"product"}, Indicator: slo.Indicator{Kind: slo.KindLatency, Threshold: 10 * time.Minute}}
-	vol := &slo.SLO{ID: "shop/volume", Objective: objective(t, "95"), Window: month, Budgeting: events, GroupBy: []string{"product"}, Indicator: slo.Indicator{Kind: slo.KindThroughput, AtLeast: 10, Per: time.Minute}}
+	lat := &slo.SLO{ID: "shop/latency", Objective: slotest.Objective(t, "90"), Window: month, Budgeting: events, GroupBy: []string{"product"}, Indicator: slo.Indicator{Kind: slo.KindLatency, Threshold: 10 * time.Minute}}
+	vol := &slo.SLO{ID: "shop/volume", Objective: slotest.Objective(t, "95"), Window: month, Budgeting: events, GroupBy: []string{"product"}, Indicator: slo.Indicator{Kind: slo.KindThroughput, AtLeast: 10, Per: time.Minute}}
 	scored := &sla.Agreement{Service: "shop", Name: "gold", GroupBy: []string{"product"}, Window: month, Method: sla.Attainment, NoData: sla.NoDataExclude, Warning: 95, Critical: 80,
 		Components: []sla.Component{{Name: "availability", SLO: avail.ID, Weight: 50}, {Name: "latency", SLO: lat.ID, Weight: 30}, {Name: "volume", SLO: vol.ID, Weight: 20}}}
 	banded := &sla.Agreement{Service: "shop", Name: "stepped", GroupBy: []string{"product"}, Window: month, Method: sla.Bands, NoData: sla.NoDataBad,
@@ -236,9 +237,9 @@ func TestReportScoresAsTheEngine(t *testing.T) {
 				calm -= 2 // the maintenance
 			}
 			of := map[slo.ID]sla.ComponentInput{
-				"shop/availability": {Objective: objective(t, "99.8"), Kind: slo.KindEvents, Method: slo.Occurrences, Counts: slo.Counts{Good: 999 * calm, Bad: calm}},
-				"shop/latency":      {Objective: objective(t, "90"), Kind: slo.KindLatency, Method: slo.Occurrences, Counts: slo.Counts{Good: 900 * hours, Bad: 100 * hours}, Measured: 1000 * hours, Within: []uint64{500 * hours, 900 * hours, 0}},
-				"shop/volume":       {Objective: objective(t, "95"), Kind: slo.KindThroughput, Method: slo.Occurrences, Counts: slo.Counts{Good: 54 * hours, Bad: 6 * hours}, Achieved: 580 * hours, Target: 600 * hours, RatioSum: 60e9 * hours},
+				"shop/availability": {Objective: slotest.Objective(t, "99.8"), Kind: slo.KindEvents, Method: slo.Occurrences, Counts: slo.Counts{Good: 999 * calm, Bad: calm}},
+				"shop/latency":      {Objective: slotest.Objective(t, "90"), Kind: slo.KindLatency, Method: slo.Occurrences, Counts: slo.Counts{Good: 900 * hours, Bad: 100 * hours}, Measured: 1000 * hours, Within: []uint64{500 * hours, 900 * hours, 0}},
+				"shop/volume":       {Objective: slotest.Objective(t, "95"), Kind: slo.KindThroughput, Method: slo.Occurrences, Counts: slo.Counts{Good: 54 * hours, Bad: 6 * hours}, Achieved: 580 * hours, Target: 600 * hours, RatioSum: 60e9 * hours},
 			}
 			var in []sla.ComponentInput
 			for _, comp := range a.Components {
@@ -438,7 +439,7 @@ func TestReportHostileNames(t *testing.T) {
 			a.Components[0].Name = bad
 			b.rep.SLAs[0].SLA = &a
 			b.rep.SLAs[0].SetGroup(group)
-			b.rep.Thresholds[0].Threshold = &slo.Threshold{Service: bad, Name: bad, Warning: time.Minute, Match: slo.Selector{matcher(t, "type", slo.OpEqual, bad)}}
+			b.rep.Thresholds[0].Threshold = &slo.Threshold{Service: bad, Name: bad, Warning: time.Minute, Match: slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, bad)}}
 			esc := url.QueryEscape(bad)
 			for _, target := range []string{
 				"/slas", "/slas?service=" + esc + "&state=" + esc + "&q=" + esc + "&sort=" + esc + "&group." + esc + "=" + esc, "/report?period=2026-W46", "/report?period=" + esc, "/report?period=2026-W46&service=" + esc,

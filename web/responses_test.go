@@ -10,20 +10,15 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/deadletters"
 	"github.com/sloengine/sloengine/web/site"
 )
-
-func eventually(t testing.TB, f func() bool, what string) {
-	t.Helper()
-	require.Eventually(t, f, 60*time.Second, 5*time.Millisecond, what)
-}
 
 // A report is encoded once, also while events change the figures of the engine.
 func TestAReportIsEncodedOnce(t *testing.T) {
@@ -81,7 +76,7 @@ func TestRefusedResponses(t *testing.T) {
 			done <- struct{}{}
 		}()
 	}
-	eventually(t, func() bool { return asked.Load() == 4 }, "all places are taken")
+	testkit.Eventually(t, "all places are taken", func() bool { return asked.Load() == 4 })
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
 	for target, typ := range map[string]string{

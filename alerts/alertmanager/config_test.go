@@ -3,7 +3,6 @@ package alertmanager
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"mime"
 	"os"
 	"os/exec"
@@ -16,12 +15,11 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 func amtool(t *testing.T, args ...string) string {
 	t.Helper()
@@ -100,12 +98,7 @@ func TestGolden(t *testing.T) {
 	require.Equal(t, string(out), string(again), "same input, same bytes")
 
 	golden := filepath.Join("testdata", "insurance.golden.yaml")
-	if *update {
-		require.NoError(t, os.WriteFile(golden, out, 0o600))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(out))
+	testkit.Golden(t, golden, out)
 
 	var any map[string]any
 	require.NoError(t, yaml.Unmarshal(out, &any))

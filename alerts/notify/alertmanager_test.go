@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/notify/notifytest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // alertmanager is the real one.
@@ -55,7 +56,7 @@ func TestAlertmanager(t *testing.T) {
 	w.bad[w.groups[0]] = true
 	began := time.Now()
 	n.Update(w.tick())
-	eventually(t, "it appears", func() bool { return len(am.active()) == 2 })
+	testkit.Eventually(t, "it appears", func() bool { return len(am.active()) == 2 })
 	took := time.Since(began)
 	t.Logf("the alert was in Alertmanager after %s", took)
 	require.Less(t, took, 20*time.Second) // a second, and much room for a busy machine
@@ -64,10 +65,10 @@ func TestAlertmanager(t *testing.T) {
 	require.Contains(t, got.Annotations["summary"], "burns its error budget fast")
 	require.NotEmpty(t, got.GeneratorURL)
 	require.Equal(t, "none", am.active()[""].Labels["severity"], "the watchdog")
-	eventually(t, "people are told", func() bool { return am.notifications()[told{w.groups[0], "firing"}] == 1 })
+	testkit.Eventually(t, "people are told", func() bool { return am.notifications()[told{w.groups[0], "firing"}] == 1 })
 	w.bad[w.groups[0]] = false
 	n.Update(w.tick())
-	eventually(t, "it ends", func() bool { return len(am.active()) == 1 && am.notifications()[told{w.groups[0], "resolved"}] == 1 })
+	testkit.Eventually(t, "it ends", func() bool { return len(am.active()) == 1 && am.notifications()[told{w.groups[0], "resolved"}] == 1 })
 }
 
 // TestAlertmanagerOutage kills the engine while Alertmanager is down.
@@ -77,23 +78,23 @@ func TestAlertmanagerOutage(t *testing.T) {
 	w := newWorld(t, "A", "B", "C", "D")
 	w.bad["A"], w.bad["B"] = true, true
 	n.Update(w.tick())
-	eventually(t, "two fire", func() bool {
+	testkit.Eventually(t, "two fire", func() bool {
 		told := am.notifications()
 		return len(told) == 2
 	})
 	am.Stop()
 	w.bad["A"], w.bad["C"], w.bad["D"] = false, true, true
 	n.Update(w.tick())
-	eventually(t, "it fails", func() bool { return !n.Status()[0].FailingSince.IsZero() })
+	testkit.Eventually(t, "it fails", func() bool { return !n.Status()[0].FailingSince.IsZero() })
 	w.bad["D"] = false
 	n.Update(w.tick())
 	stop() // kill -9
 	w.restart()
 	n, stop = run(t, Options{Settings: settingsFor(am.URL)})
 	n.Update(w.tick())
-	eventually(t, "it fails again", func() bool { return !n.Status()[0].FailingSince.IsZero() })
+	testkit.Eventually(t, "it fails again", func() bool { return !n.Status()[0].FailingSince.IsZero() })
 	am.Start()
-	eventually(t, "each state is delivered", func() bool {
+	testkit.Eventually(t, "each state is delivered", func() bool {
 		got := am.notifications()
 		return n.Status()[0].Pending == 0 && got[told{"A", "resolved"}] > 0 && got[told{"C", "firing"}] > 0
 	})
@@ -101,10 +102,10 @@ func TestAlertmanagerOutage(t *testing.T) {
 	w.restart()
 	n, _ = run(t, Options{Settings: settingsFor(am.URL)})
 	n.Update(w.tick())
-	eventually(t, "all is sent again", func() bool { return n.Status()[0].Sent == 4 })
+	testkit.Eventually(t, "all is sent again", func() bool { return n.Status()[0].Sent == 4 })
 	w.bad["B"], w.bad["C"] = false, false
 	n.Update(w.tick())
-	eventually(t, "the rest resolves", func() bool {
+	testkit.Eventually(t, "the rest resolves", func() bool {
 		got := am.notifications()
 		return got[told{"B", "resolved"}] > 0 && got[told{"C", "resolved"}] > 0
 	})
@@ -126,7 +127,7 @@ func TestAlertmanagerTenThousand(t *testing.T) {
 	require.Len(t, v.Active, 10_000)
 	began := time.Now()
 	n.Update(v)
-	eventually(t, "all are accepted", func() bool { s := n.Status()[0]; return s.Sent == 10_000 && s.Pending == 0 })
+	testkit.Eventually(t, "all are accepted", func() bool { s := n.Status()[0]; return s.Sent == 10_000 && s.Pending == 0 })
 	t.Logf("10,000 alerts were accepted after %s", time.Since(began))
 	require.Len(t, am.active(), 10_000)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/logtest"
 )
@@ -33,7 +34,7 @@ func TestFiresAndResolves(t *testing.T) {
 	n.Update(w.tick())
 	w.bad["MED"] = true
 	n.Update(w.tick())
-	eventually(t, "it fires", func() bool { return len(f.all()) == 1 })
+	testkit.Eventually(t, "it fires", func() bool { return len(f.all()) == 1 })
 	a := f.all()[0]
 	require.Equal(t, map[string]string{
 		"alertname": "ErrorBudgetBurnPage", "severity": "page", "slo_impact": "high", "slo_kind": "error_rate", "slo_tier": "page-1h", "slo_long": "1h", "slo_short": "5m",
@@ -47,7 +48,7 @@ func TestFiresAndResolves(t *testing.T) {
 	require.Contains(t, a.Annotations["runbook_url"], "/ErrorBudgetBurnPage.md")
 	require.WithinDuration(t, time.Now().Add(4*time.Minute), a.EndsAt, time.Minute)
 	require.True(t, a.StartsAt.Equal(w.machine.View().Active[0].FiredAt))
-	eventually(t, "the answer is read", func() bool { return n.Status()[0].Pending == 0 })
+	testkit.Eventually(t, "the answer is read", func() bool { return n.Status()[0].Pending == 0 })
 
 	n.Update(w.tick())
 	n.Update(w.tick())
@@ -56,7 +57,7 @@ func TestFiresAndResolves(t *testing.T) {
 
 	w.bad["MED"] = false
 	n.Update(w.tick())
-	eventually(t, "it resolves", func() bool { return len(f.all()) == 2 })
+	testkit.Eventually(t, "it resolves", func() bool { return len(f.all()) == 2 })
 	b := f.all()[1]
 	require.Equal(t, a.Labels, b.Labels)
 	require.True(t, b.EndsAt.Equal(w.machine.View().Resolved[0].ResolvedAt))
@@ -64,7 +65,7 @@ func TestFiresAndResolves(t *testing.T) {
 
 	w.bad["MED"] = true
 	n.Update(w.tick())
-	eventually(t, "it fires again", func() bool { return len(f.all()) == 3 })
+	testkit.Eventually(t, "it fires again", func() bool { return len(f.all()) == 3 })
 	require.True(t, f.all()[2].EndsAt.After(time.Now()))
 	require.True(t, f.all()[2].StartsAt.After(a.StartsAt))
 }
@@ -90,7 +91,7 @@ func TestRepeats(t *testing.T) {
 		}
 		return count
 	}
-	eventually(t, "both are repeated", func() bool {
+	testkit.Eventually(t, "both are repeated", func() bool {
 		n.Update(w.tick())
 		return len(f.all()) >= 4 && watchdogs() >= 4
 	})
@@ -102,7 +103,7 @@ func TestRepeats(t *testing.T) {
 
 	time.Sleep(500 * time.Millisecond) // no ticks: the watchdog ends, and what fires goes on
 	before := f.count()
-	eventually(t, "alerts go on without ticks", func() bool { return f.count() >= before+2 }) // one may have been on its way
+	testkit.Eventually(t, "alerts go on without ticks", func() bool { return f.count() >= before+2 }) // one may have been on its way
 	f.mu.Lock()
 	last := f.requests[len(f.requests)-1]
 	f.mu.Unlock()
@@ -152,10 +153,10 @@ func TestBadPeers(t *testing.T) {
 	w.bad["MED"] = true
 	began := time.Now()
 	n.Update(w.tick())
-	eventually(t, "the good peer has it", func() bool { return len(good.all()) == 1 })
+	testkit.Eventually(t, "the good peer has it", func() bool { return len(good.all()) == 1 })
 	require.Less(t, time.Since(began), s.Timeout, "the others cost it nothing")
 	status := map[string]Status{}
-	eventually(t, "all others fail", func() bool {
+	testkit.Eventually(t, "all others fail", func() bool {
 		for _, p := range n.Status() {
 			status[p.Name] = p
 			if p.Name == "am0" && p.Sent == 0 || p.Name != "am0" && p.Name != "refusing" && p.FailingSince.IsZero() {
@@ -179,7 +180,7 @@ func TestBadPeers(t *testing.T) {
 	require.Equal(t, uint64(1), status["am0"].Sent)
 
 	// An alert that is refused is given up, once, and does not make its peer fail.
-	eventually(t, "the refused alert is given up", func() bool { return strings.Contains(out.String(), "alertmanager refused alert") })
+	testkit.Eventually(t, "the refused alert is given up", func() bool { return strings.Contains(out.String(), "alertmanager refused alert") })
 	require.Equal(t, 1, strings.Count(out.String(), "alertmanager refused alert"))
 	require.Equal(t, 1, strings.Count(out.String(), `alertmanager=denying`), "one line for a failure, however often it is tried")
 	var b bytes.Buffer
@@ -215,7 +216,7 @@ func TestRefusedAlertIsFound(t *testing.T) {
 		w.bad[g] = true
 	}
 	n.Update(w.tick())
-	eventually(t, "all but one are accepted", func() bool { return n.Status()[0].Sent == 299 })
+	testkit.Eventually(t, "all but one are accepted", func() bool { return n.Status()[0].Sent == 299 })
 	require.True(t, n.Status()[0].FailingSince.IsZero())
 	require.Less(t, f.count(), 30)
 }
@@ -238,7 +239,7 @@ func TestManyRefusedAlerts(t *testing.T) {
 	}
 	began := time.Now()
 	n.Update(w.tick())
-	eventually(t, "the others are accepted", func() bool { return n.Status()[0].Sent == 210 && n.Status()[0].Pending == 0 })
+	testkit.Eventually(t, "the others are accepted", func() bool { return n.Status()[0].Sent == 210 && n.Status()[0].Pending == 0 })
 	require.Less(t, time.Since(began), 10*time.Second)
 	require.True(t, n.Status()[0].FailingSince.IsZero())
 }
@@ -252,9 +253,9 @@ func TestNothingLeft(t *testing.T) {
 	w.bad["A"] = true
 	v := w.tick()
 	n.Update(v)
-	eventually(t, "it fails", func() bool { return !n.Status()[0].FailingSince.IsZero() })
+	testkit.Eventually(t, "it fails", func() bool { return !n.Status()[0].FailingSince.IsZero() })
 	n.Update(&state.View{Time: v.Time.Add(time.Second)})
-	eventually(t, "nothing is left", func() bool { return n.Status()[0].FailingSince.IsZero() })
+	testkit.Eventually(t, "nothing is left", func() bool { return n.Status()[0].FailingSince.IsZero() })
 	require.Zero(t, n.Status()[0].Sent)
 }
 
@@ -268,13 +269,13 @@ func TestOutage(t *testing.T) {
 	w := newWorld(t, "A", "B", "C", "D")
 	w.bad["A"], w.bad["B"] = true, true
 	n.Update(w.tick())
-	eventually(t, "two fire", func() bool { return len(f.latest()) == 2 })
+	testkit.Eventually(t, "two fire", func() bool { return len(f.latest()) == 2 })
 	first := f.latest()
 
 	f.set(down)
 	w.bad["A"], w.bad["C"], w.bad["D"] = false, true, true
 	n.Update(w.tick())
-	eventually(t, "it fails", func() bool { return !n.Status()[0].FailingSince.IsZero() })
+	testkit.Eventually(t, "it fails", func() bool { return !n.Status()[0].FailingSince.IsZero() })
 	w.bad["D"] = false // fires and resolves unseen
 	n.Update(w.tick())
 	stop() // kill -9
@@ -284,9 +285,9 @@ func TestOutage(t *testing.T) {
 	f.mu.Unlock()
 	n, _ = run(t, o)
 	n.Update(w.tick())
-	eventually(t, "it fails again", func() bool { return !n.Status()[0].FailingSince.IsZero() })
+	testkit.Eventually(t, "it fails again", func() bool { return !n.Status()[0].FailingSince.IsZero() })
 	f.set(nil)
-	eventually(t, "it is told", func() bool { s := n.Status()[0]; return s.FailingSince.IsZero() && s.Pending == 0 && s.Sent > 0 })
+	testkit.Eventually(t, "it is told", func() bool { s := n.Status()[0]; return s.FailingSince.IsZero() && s.Pending == 0 && s.Sent > 0 })
 	got := f.latest()
 	require.Len(t, got, 4)
 	for product, resolved := range map[string]bool{"A": true, "B": false, "C": false, "D": true} {
@@ -308,7 +309,7 @@ func TestTickNeverWaits(t *testing.T) {
 	w := newWorld(t, "MED")
 	w.bad["MED"] = true
 	n.Update(w.tick())
-	eventually(t, "they hang", func() bool { return f.count() == 3 })
+	testkit.Eventually(t, "they hang", func() bool { return f.count() == 3 })
 	v := w.tick()
 	began := time.Now()
 	for range 1000 {
@@ -327,13 +328,13 @@ func TestReload(t *testing.T) {
 	w := newWorld(t, "MED")
 	w.bad["MED"] = true
 	n.Update(w.tick())
-	eventually(t, "a has it", func() bool { return len(a.all()) == 1 })
+	testkit.Eventually(t, "a has it", func() bool { return len(a.all()) == 1 })
 
 	apply, err := n.Prepare(settingsFor(a.URL, b.URL))
 	require.NoError(t, err)
 	require.Len(t, n.Status(), 1, "nothing has changed yet")
 	apply()
-	eventually(t, "b has it", func() bool { return len(b.all()) == 1 })
+	testkit.Eventually(t, "b has it", func() bool { return len(b.all()) == 1 })
 	require.Len(t, a.all(), 1, "a goes on")
 
 	for what, bad := range map[string]Settings{
@@ -348,7 +349,7 @@ func TestReload(t *testing.T) {
 	apply, err = n.Prepare(Settings{Peers: []Peer{{Name: "am1", URL: b.URL}}})
 	require.NoError(t, err)
 	apply()
-	eventually(t, "a is gone", func() bool {
+	testkit.Eventually(t, "a is gone", func() bool {
 		var out bytes.Buffer
 		set.WritePrometheus(&out)
 		return !strings.Contains(out.String(), `target="am0"`) && !strings.Contains(out.String(), "alertmanager am0") && strings.Contains(out.String(), `target="am1"`)
@@ -358,7 +359,7 @@ func TestReload(t *testing.T) {
 	apply, err = n.Prepare(labelled)
 	require.NoError(t, err)
 	apply()
-	eventually(t, "both hear of it with the new label", func() bool {
+	testkit.Eventually(t, "both hear of it with the new label", func() bool {
 		return a.latest()["MED"].Labels["dc"] == "1" && b.latest()["MED"].Labels["dc"] == "1"
 	})
 }
@@ -377,7 +378,7 @@ func TestSecretsStayInside(t *testing.T) {
 	w := newWorld(t, "MED")
 	w.bad["MED"] = true
 	n.Update(w.tick())
-	eventually(t, "all fail", func() bool {
+	testkit.Eventually(t, "all fail", func() bool {
 		for _, p := range n.Status() {
 			if p.FailingSince.IsZero() {
 				return false
@@ -454,7 +455,7 @@ func TestBatches(t *testing.T) {
 		v.Active = append(v.Active, a)
 	}
 	n.Update(&v)
-	eventually(t, "all are sent", func() bool { return n.Status()[0].Sent == 1200 })
+	testkit.Eventually(t, "all are sent", func() bool { return n.Status()[0].Sent == 1200 })
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	require.Equal(t, maxAlerts, len(f.requests[0]))

@@ -201,9 +201,3 @@ func run(t testing.TB, o Options) (n *Notifier, stop func()) {
 	t.Cleanup(stop)
 	return n, stop
 }
-
-// eventually waits for something that takes milliseconds on an idle machine.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	require.Eventually(t, holds, time.Minute, 5*time.Millisecond, what)
-}

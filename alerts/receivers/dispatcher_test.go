@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -25,7 +26,7 @@ func TestNotifications(t *testing.T) {
 	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(quick), ExternalLabels: map[string]string{"cluster": "eu", "service": "other"}}})
 	var a alarms
 	d.Update(a.fire("Burn", "service=shop", "severity=page").fire("Slow", "service=shop", "severity=page").fire("Late", "service=shop", "severity=ticket").now())
-	eventually(t, "two groups", func() bool { return len(h.all()) == 2 })
+	testkit.Eventually(t, "two groups", func() bool { return len(h.all()) == 2 })
 	require.ElementsMatch(t, []string{"Burn=firing Slow=firing", "Late=firing"}, h.told())
 	first := h.all()[slices.IndexFunc(h.all(), func(x hooked) bool { return len(x.Alerts) == 2 })]
 	require.Equal(t, map[string]string{"service": "shop", "severity": "page"}, first.GroupLabels)
@@ -33,17 +34,17 @@ func TestNotifications(t *testing.T) {
 	require.Equal(t, `{}:{service="shop", severity="page"}`, first.GroupKey)
 
 	d.Update(a.fire("Down", "service=shop", "severity=page").now())
-	eventually(t, "one more", func() bool { return len(h.all()) == 3 })
+	testkit.Eventually(t, "one more", func() bool { return len(h.all()) == 3 })
 	require.Equal(t, "Burn=firing Down=firing Slow=firing", h.told()[2])
 	d.Update(a.end("Slow").now())
-	eventually(t, "one less", func() bool { return len(h.all()) == 4 })
+	testkit.Eventually(t, "one less", func() bool { return len(h.all()) == 4 })
 	require.Equal(t, "Burn=firing Down=firing Slow=resolved", h.told()[3])
 	d.Update(a.end("Burn").end("Down").now())
-	eventually(t, "all over", func() bool { return len(h.all()) == 5 })
+	testkit.Eventually(t, "all over", func() bool { return len(h.all()) == 5 })
 	require.Equal(t, "Burn=resolved Down=resolved", h.told()[4])
 	require.Equal(t, "resolved", h.all()[4].Status)
 	d.Update(a.end("Late").now())
-	eventually(t, "nothing is left", func() bool {
+	testkit.Eventually(t, "nothing is left", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return len(d.groups) == 0 && len(d.items) == 0 || d.news.Load() == d.read && len(d.groups) == 0
@@ -52,7 +53,7 @@ func TestNotifications(t *testing.T) {
 
 	// What fires again is new.
 	d.Update(a.fire("Late", "service=shop", "severity=ticket").now())
-	eventually(t, "again", func() bool { return len(h.all()) == 7 })
+	testkit.Eventually(t, "again", func() bool { return len(h.all()) == 7 })
 }
 
 // TestRepeat repeats what goes on, and nothing before its time.
@@ -70,12 +71,12 @@ receivers: [{name: r0}, {name: r1}]
 `)}})
 	var a alarms
 	d.Update(a.fire("Burn", "service=shop", "severity=page").fire("Late", "service=shop", "severity=ticket").now())
-	eventually(t, "repeated", func() bool { return len(h.all()) == 4 })
+	testkit.Eventually(t, "repeated", func() bool { return len(h.all()) == 4 })
 	got := h.all()
 	for i := 1; i < len(got); i++ {
 		require.GreaterOrEqual(t, got[i].at.Sub(got[i-1].at), 180*time.Millisecond)
 	}
-	eventually(t, "the other is told", func() bool { return len(calm.all()) > 0 })
+	testkit.Eventually(t, "the other is told", func() bool { return len(calm.all()) > 0 })
 	require.Len(t, calm.all(), 1)
 }
 
@@ -86,15 +87,15 @@ func TestSendResolved(t *testing.T) {
 	d, _ := run(t, Options{Settings: Settings{Text: mustText(t, sections), Routing: routing(quick)}})
 	var a alarms
 	d.Update(a.fire("A", "service=shop").fire("B", "service=shop").now())
-	eventually(t, "both fire", func() bool { return len(h.all()) == 1 })
+	testkit.Eventually(t, "both fire", func() bool { return len(h.all()) == 1 })
 	d.Update(a.end("B").now())
-	eventually(t, "B is gone", func() bool {
+	testkit.Eventually(t, "B is gone", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return len(d.groups) == 1 && len(d.groups[`{}:{service="shop"}`].members) == 1
 	})
 	d.Update(a.fire("B", "service=shop").now())
-	eventually(t, "B fires again", func() bool { return len(h.all()) == 2 })
+	testkit.Eventually(t, "B fires again", func() bool { return len(h.all()) == 2 })
 	require.Equal(t, []string{"A=firing B=firing", "A=firing B=firing"}, h.told())
 }
 
@@ -109,14 +110,14 @@ func TestRestart(t *testing.T) {
 		a.fire(fmt.Sprintf("A%d", i), fmt.Sprintf("service=s%d", i))
 	}
 	d.Update(a.now())
-	eventually(t, "all are told", func() bool { return len(h.all()) == 50 })
-	eventually(t, "and nothing waits", func() bool { return status(t, d, "r0/webhook[0]").Pending == 0 })
+	testkit.Eventually(t, "all are told", func() bool { return len(h.all()) == 50 })
+	testkit.Eventually(t, "and nothing waits", func() bool { return status(t, d, "r0/webhook[0]").Pending == 0 })
 	stop()
 	a.end("A7")
 	a.fire("New", "service=new")
 	d, _ = run(t, o)
 	d.Update(a.now())
-	eventually(t, "the news", func() bool { return len(h.all()) == 52 })
+	testkit.Eventually(t, "the news", func() bool { return len(h.all()) == 52 })
 	require.ElementsMatch(t, []string{"A7=resolved", "New=firing"}, h.told()[50:])
 	time.Sleep(150 * time.Millisecond) // three intervals
 	require.Len(t, h.all(), 52)
@@ -150,7 +151,7 @@ func TestCrash(t *testing.T) {
 		a.fire(fmt.Sprintf("A%d", i), fmt.Sprintf("service=s%d", i))
 	}
 	d.Update(a.now())
-	eventually(t, "one was sent", crashed.Load)
+	testkit.Eventually(t, "one was sent", crashed.Load)
 	stop()
 	sent := len(h.all())
 	h.mu.Lock()
@@ -159,7 +160,7 @@ func TestCrash(t *testing.T) {
 	require.Positive(t, sent)
 	d, _ = run(t, Options{File: copied, Settings: settings})
 	d.Update(a.now())
-	eventually(t, "each is delivered", func() bool { return status(t, d, "r0/webhook[0]").Sent == 20-before })
+	testkit.Eventually(t, "each is delivered", func() bool { return status(t, d, "r0/webhook[0]").Sent == 20-before })
 	require.Len(t, h.all(), 21, "one extra for the kill")
 }
 
@@ -173,7 +174,7 @@ func TestThousand(t *testing.T) {
 	}
 	began := time.Now()
 	d.Update(a.now())
-	eventually(t, "all are told", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1000 })
+	testkit.Eventually(t, "all are told", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1000 })
 	t.Logf("1,000 alerts in 200 groups were sent after %s", time.Since(began))
 	require.Len(t, h.all(), 200)
 }
@@ -187,7 +188,7 @@ receivers: [{name: r0}]
 `)}})
 	var a alarms
 	d.Update(a.now())
-	eventually(t, "it goes on", func() bool { return len(h.all()) > 3 })
+	testkit.Eventually(t, "it goes on", func() bool { return len(h.all()) > 3 })
 	require.Equal(t, "Watchdog=firing", h.told()[0])
 	require.NotEmpty(t, h.all()[0].Alerts[0].Annotations["summary"])
 }
@@ -198,12 +199,12 @@ func TestReload(t *testing.T) {
 	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}})
 	var a alarms
 	d.Update(a.fire("A", "service=shop", "severity=page").now())
-	eventually(t, "told", func() bool { return len(h.all()) == 1 })
+	testkit.Eventually(t, "told", func() bool { return len(h.all()) == 1 })
 	sections := fmt.Sprintf("receivers: [{name: r0, webhook_configs: [{url: %q}, {url: %q}]}]", h.URL, other.URL)
 	apply, err := d.Prepare(Settings{Text: mustText(t, sections), Routing: routing(quick)})
 	require.NoError(t, err)
 	apply()
-	eventually(t, "the new one is told", func() bool { return len(other.all()) == 1 })
+	testkit.Eventually(t, "the new one is told", func() bool { return len(other.all()) == 1 })
 	require.Len(t, h.all(), 1)
 	_, err = d.Prepare(Settings{Text: "receivers: [{}]"})
 	require.ErrorContains(t, err, "notifications: receivers: missing name")
@@ -212,7 +213,7 @@ func TestReload(t *testing.T) {
 	apply, err = d.Prepare(Settings{})
 	require.NoError(t, err)
 	apply()
-	eventually(t, "no receivers", func() bool { return len(d.Status()) == 0 })
+	testkit.Eventually(t, "no receivers", func() bool { return len(d.Status()) == 0 })
 	d.Update(a.fire("B", "service=shop", "severity=page").now())
 	time.Sleep(100 * time.Millisecond)
 	require.Len(t, h.all(), 1)
@@ -222,7 +223,7 @@ func TestReload(t *testing.T) {
 	require.NoError(t, err)
 	d.Update(a.end("A").fire("C", "service=pay", "severity=page").now())
 	apply()
-	eventually(t, "the news", func() bool { return len(h.all()) == 3 })
+	testkit.Eventually(t, "the news", func() bool { return len(h.all()) == 3 })
 	require.ElementsMatch(t, []string{"A=resolved B=firing", "C=firing"}, h.told()[1:])
 }
 

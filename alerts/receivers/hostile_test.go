@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/logtest"
 
@@ -62,16 +63,16 @@ receivers: [{name: r0}]
 `)}})
 			var a alarms
 			d.Update(a.fire("A", "service=shop").now())
-			eventually(t, "the good one is told", func() bool { return len(good.all()) == 1 })
-			eventually(t, "it fails", func() bool { return !status(t, d, "r0/webhook[0]").FailingSince.IsZero() })
+			testkit.Eventually(t, "the good one is told", func() bool { return len(good.all()) == 1 })
+			testkit.Eventually(t, "it fails", func() bool { return !status(t, d, "r0/webhook[0]").FailingSince.IsZero() })
 			s := status(t, d, "r0/webhook[0]")
 			require.Equal(t, x.brief, s.Brief)
 			if x.gives {
-				eventually(t, "nothing waits", func() bool { return status(t, d, "r0/webhook[0]").Pending == 0 })
+				testkit.Eventually(t, "nothing waits", func() bool { return status(t, d, "r0/webhook[0]").Pending == 0 })
 				require.Len(t, bad.all(), 1, "no retry before the next interval")
 			} else {
 				bad.set(nil)
-				eventually(t, "it is told in the end", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1 })
+				testkit.Eventually(t, "it is told in the end", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1 })
 				require.True(t, status(t, d, "r0/webhook[0]").FailingSince.IsZero())
 			}
 			require.Len(t, good.all(), 1)
@@ -95,7 +96,7 @@ func TestRetryAfter(t *testing.T) {
 	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}})
 	var a alarms
 	d.Update(a.fire("A", "service=shop").now())
-	eventually(t, "told", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1 })
+	testkit.Eventually(t, "told", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1 })
 	got := h.all()
 	require.Len(t, got, 2)
 	require.GreaterOrEqual(t, got[1].at.Sub(got[0].at), 1900*time.Millisecond)
@@ -124,7 +125,7 @@ func TestSlack(t *testing.T) {
 	d, _ := run(t, Options{Settings: Settings{Text: sections, Routing: routing(quick)}})
 	var a alarms
 	d.Update(a.fire("A", "service=shop").now())
-	eventually(t, "it lies", func() bool { return status(t, d, "r0/slack[0]").Brief == "error in an answer of 200" })
+	testkit.Eventually(t, "it lies", func() bool { return status(t, d, "r0/slack[0]").Brief == "error in an answer of 200" })
 	require.Contains(t, status(t, d, "r0/slack[0]").Cause, "channel_not_found")
 	require.Contains(t, body.Load(), `"title":"A"`)
 	require.Contains(t, body.Load(), `"username":"sloengine"`)
@@ -200,15 +201,15 @@ func TestOneContentDelaysNobody(t *testing.T) {
 			var a alarms
 			d.Update(a.fire("Evil", "service=evil").now())
 			for i := range 4 {
-				eventually(t, "it is refused", func() bool { return int(refused.Load()) > i })
+				testkit.Eventually(t, "it is refused", func() bool { return int(refused.Load()) > i })
 				began := time.Now()
 				d.Update(a.fire(fmt.Sprint("Good", i), fmt.Sprint("service=good", i)).now())
-				eventually(t, "the other is told", func() bool { return int(status(t, d, "r0/webhook[0]").Sent) == i+1 })
+				testkit.Eventually(t, "the other is told", func() bool { return int(status(t, d, "r0/webhook[0]").Sent) == i+1 })
 				require.Less(t, time.Since(began), 2*time.Second)
 				require.Equal(t, breaker.Closed, status(t, d, "r0/webhook[0]").Breaker.State)
 			}
 			d.Update(a.end("Evil").now())
-			eventually(t, "nothing is left to be told", func() bool { return status(t, d, "r0/webhook[0]").FailingSince.IsZero() })
+			testkit.Eventually(t, "nothing is left to be told", func() bool { return status(t, d, "r0/webhook[0]").FailingSince.IsZero() })
 		})
 	}
 }
@@ -223,6 +224,6 @@ func TestUnreachable(t *testing.T) {
 		a.fire("A", fmt.Sprint("service=s", i))
 	}
 	d.Update(a.now())
-	eventually(t, "it opens", func() bool { return status(t, d, "r0/webhook[0]").Breaker.State == breaker.Open })
+	testkit.Eventually(t, "it opens", func() bool { return status(t, d, "r0/webhook[0]").Breaker.State == breaker.Open })
 	require.LessOrEqual(t, len(h.all()), 6)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/emersion/go-smtp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/breaker"
 )
 
@@ -97,7 +98,7 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org", send_resolved: t
 	})
 	var a alarms
 	d.Update(a.fire("<b>Burn</b>", "service=shop", "severity=page", "slo_impact=high").now())
-	eventually(t, "it is delivered", func() bool { return len(m.all()) == 1 })
+	testkit.Eventually(t, "it is delivered", func() bool { return len(m.all()) == 1 })
 	got, err := mail.ReadMessage(strings.NewReader(m.all()[0]))
 	require.NoError(t, err)
 	require.Equal(t, "team@example.org", got.Header.Get("To"))
@@ -110,7 +111,7 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org", send_resolved: t
 	require.Contains(t, body, "https://slo.example.org/ack?sig=3Dx")
 	require.Contains(t, body, "https://slo.example.org/incidents/1")
 	d.Update(a.end("<b>Burn</b>").now())
-	eventually(t, "it is over", func() bool { return len(m.all()) == 2 })
+	testkit.Eventually(t, "it is over", func() bool { return len(m.all()) == 2 })
 	require.NotContains(t, strings.ReplaceAll(m.all()[1], "=\r\n", ""), "ack?sig")
 }
 
@@ -139,8 +140,8 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org"}], webhook_config
 	}})
 	var a alarms
 	d.Update(a.fire("Burn", "service=shop").now())
-	eventually(t, "it fails", func() bool { return status(t, d, "r0/email[0]").Brief == "no answer in time" })
-	eventually(t, "the other one is told", func() bool { return len(good.all()) == 1 })
+	testkit.Eventually(t, "it fails", func() bool { return status(t, d, "r0/email[0]").Brief == "no answer in time" })
+	testkit.Eventually(t, "the other one is told", func() bool { return len(good.all()) == 1 })
 	stop()
 	require.NoError(t, l.Close())
 	<-done
@@ -148,7 +149,7 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org"}], webhook_config
 		require.NoError(t, c.Close())
 	}
 	lane := d.lanes["r0/email[0]"]
-	eventually(t, "the calls end with their connections", func() bool { return len(lane.hung) == 0 })
+	testkit.Eventually(t, "the calls end with their connections", func() bool { return len(lane.hung) == 0 })
 }
 
 // TestMailHeaders sends a summary that a sender made as long as an attribute may be.
@@ -167,7 +168,7 @@ func TestMailHeaders(t *testing.T) {
 	for name, long := range map[string]string{"ascii": strings.Repeat("a", 1024), "words": strings.Repeat("ab ", 340), "utf-8": strings.Repeat("\U0001d54f", 256), "lines": "x\r\nBcc: evil@example.org\r\n\r\nbody"} {
 		before := len(m.all())
 		d.Update(new(alarms).fire(long, "service="+name).now())
-		eventually(t, "it is delivered", func() bool { return len(m.all()) > before })
+		testkit.Eventually(t, "it is delivered", func() bool { return len(m.all()) > before })
 		got, err := mail.ReadMessage(strings.NewReader(m.all()[before]))
 		require.NoError(t, err)
 		head, _, _ := strings.Cut(m.all()[before], "\r\n\r\n")
@@ -213,14 +214,14 @@ func TestSMTPCodes(t *testing.T) {
 			d, _ := run(t, Options{Settings: Settings{Text: mailTo(t, m, ""), Routing: routing(quick)}})
 			var a alarms
 			d.Update(a.fire("Hostile", "service=evil").now())
-			eventually(t, "it is refused three times", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.calls >= 3 })
+			testkit.Eventually(t, "it is refused three times", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.calls >= 3 })
 			s := status(t, d, "r0/email[0]")
 			require.Contains(t, s.Brief, fmt.Sprint(code))
 			_, got := smtpOutcome(code)
 			require.Equal(t, want, got)
 			began := time.Now()
 			d.Update(a.fire("Burn", "service=shop").now())
-			eventually(t, "the other is told", func() bool { return len(m.all()) == 1 })
+			testkit.Eventually(t, "the other is told", func() bool { return len(m.all()) == 1 })
 			require.Less(t, time.Since(began), 5*time.Second)
 			require.Equal(t, breaker.Closed, status(t, d, "r0/email[0]").Breaker.State)
 		})

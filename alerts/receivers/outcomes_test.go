@@ -15,6 +15,8 @@ import (
 	amnotify "github.com/prometheus/alertmanager/notify"
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 func plainAlert() *amalert.Alert {
@@ -96,7 +98,7 @@ func TestHangingTelegram(t *testing.T) {
 	la := newSendLane(x, 50*time.Millisecond, time.Now)
 	m := &message{key: "k", receiver: "all", alerts: []*amalert.Alert{plainAlert()}, reason: amnotify.ReasonFirstNotification}
 	require.Equal(t, unreachable, outcomeOf(la.send(t.Context(), m)))
-	eventually(t, "the call ends, too", func() bool { return len(la.hung) == 0 })
+	testkit.Eventually(t, "the call ends, too", func() bool { return len(la.hung) == 0 })
 }
 
 // TestOutcomesAreDocumented compares the page with the classification.

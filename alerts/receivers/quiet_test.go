@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/alertmanager"
 	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 const inhibiting = quick + `
@@ -30,10 +31,10 @@ func TestInhibition(t *testing.T) {
 	d.Update(a.fire("Page", "service=shop", "severity=page", "slo_id=shop/a", "product=x").
 		fire("Hidden", "service=shop", "severity=ticket", "slo_id=shop/a", "product=x").
 		fire("Other", "service=shop", "severity=ticket", "slo_id=shop/a", "product=y").now())
-	eventually(t, "two are told", func() bool { return len(h.all()) == 2 })
+	testkit.Eventually(t, "two are told", func() bool { return len(h.all()) == 2 })
 	require.ElementsMatch(t, []string{"Page=firing", "Other=firing"}, h.told())
 	d.Update(a.end("Page").now())
-	eventually(t, "then the ticket", func() bool { return len(h.all()) == 4 })
+	testkit.Eventually(t, "then the ticket", func() bool { return len(h.all()) == 4 })
 	require.ElementsMatch(t, []string{"Page=resolved", "Hidden=firing Other=firing"}, h.told()[2:])
 }
 
@@ -67,7 +68,7 @@ func TestEscalation(t *testing.T) {
 	var a alarms
 	a.fire("A", "service=shop", "severity=page").fire("B", "service=shop", "severity=ticket")
 	tick := func(until func() bool) {
-		eventually(t, "it goes on", func() bool { d.Update(a.now()); return until() })
+		testkit.Eventually(t, "it goes on", func() bool { d.Update(a.now()); return until() })
 	}
 	// looked ticks until the Dispatcher has looked at the alerts as of now.
 	looked := func() {
@@ -108,7 +109,7 @@ func TestEscalationSurvives(t *testing.T) {
 	a.fire("A", "service=shop", "severity=page")
 	for range 2 {
 		d, stop := run(t, o)
-		eventually(t, "escalated", func() bool {
+		testkit.Eventually(t, "escalated", func() bool {
 			d.Update(a.now())
 			return len(second.all()) == 1 && status(t, d, "r1/webhook[0]").Pending == 0 && len(first.all()) == 1
 		})
@@ -130,7 +131,7 @@ func TestSilences(t *testing.T) {
 	require.Equal(t, `{service="shop",severity=~"page|critical"}`, s.Matchers)
 	var a alarms
 	d.Update(a.fire("A", "service=shop", "severity=page").fire("B", "service=pay", "severity=page").now())
-	eventually(t, "the other one", func() bool { return len(h.all()) == 1 })
+	testkit.Eventually(t, "the other one", func() bool { return len(h.all()) == 1 })
 	require.Equal(t, []string{"B=firing"}, h.told())
 	stop()
 	d, _ = run(t, o)
@@ -149,7 +150,7 @@ func TestSilences(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, silence.Expired, expired.State(time.Now()))
 	require.Nil(t, d.Silencing())
-	eventually(t, "then it is told", func() bool { return len(h.all()) == 2 })
+	testkit.Eventually(t, "then it is told", func() bool { return len(h.all()) == 2 })
 	_, err = d.ExpireSilence("x")
 	require.ErrorIs(t, err, silence.ErrNotFound)
 }

@@ -213,11 +213,6 @@ func run(t testing.TB, o Options) (d *Dispatcher, stop func()) {
 	return d, stop
 }
 
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	require.Eventually(t, holds, 2*time.Minute, 5*time.Millisecond, what)
-}
-
 func status(t testing.TB, d *Dispatcher, name string) notify.Status {
 	t.Helper()
 	for _, s := range d.Status() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit/slotest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -15,15 +16,9 @@ const day = 24 * time.Hour
 
 var start = time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 
-func percent(t testing.TB, s string) slo.Objective {
-	o, err := slo.ParsePercent(s)
-	require.NoError(t, err)
-	return o
-}
-
 func newSLO(t testing.TB, id slo.ID, objective string, groupBy ...string) *slo.SLO {
 	return &slo.SLO{
-		ID: id, Objective: percent(t, objective), Window: slo.Window{Rolling: 30 * day}, GroupBy: groupBy,
+		ID: id, Objective: slotest.Objective(t, objective), Window: slo.Window{Rolling: 30 * day}, GroupBy: groupBy,
 		Budgeting: slo.Budgeting{Method: slo.Occurrences}, Indicator: slo.Indicator{Kind: slo.KindEvents},
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/rulestest"
 	"github.com/sloengine/sloengine/sla"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // Thirty days of failures that arrive within a second are history: the engine shows
@@ -29,13 +29,12 @@ func TestBackfillIsNoBurnOfNow(t *testing.T) {
 	const text = lateSpec + `limits:
   - {name: slow, match: '{type="order"}', critical: 1s}
 `
-	sp, problems := spec.Load([]spec.File{{Name: "late.yaml", Data: []byte(text)}})
-	require.NoError(t, problems.Err())
+	sp := spectest.Spec(t, "late.yaml", text)
 	s := sp.SLOs[0]
 	o := alerts.Options{NoEngine: true, Options: rules.Options{Scrape: oracleScrape, Eval: 30 * time.Second, LongEval: 5 * time.Minute}}
-	recording, err := rules.Recording(rulesOf(sp), o.Options)
+	recording, err := rules.Recording(spectest.Rules(sp), o.Options)
 	require.NoError(t, err)
-	alerting, err := alerts.Rules(rulesOf(sp), o)
+	alerting, err := alerts.Rules(spectest.Rules(sp), o)
 	require.NoError(t, err)
 	p := rulestest.New(t, oracleStart, lean(append(recording, alerting...)))
 	e := newOracleEngine(t, sp, oracleStart)

@@ -2,13 +2,14 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // TestContents holds the list of modules in the binary, with the number of packages of each: a new one, or more of an old one, is
@@ -28,10 +29,5 @@ func TestContents(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("%s %d\n", module, n))
 	}
 	slices.Sort(lines)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "")), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), strings.Join(lines, ""), "modules and their packages in the binary: if the change is wanted, go test ./cmd/sloengine -run TestContents -update")
+	testkit.Golden(t, path, strings.Join(lines, "")) // modules and their packages in the binary
 }

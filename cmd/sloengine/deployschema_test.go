@@ -17,6 +17,8 @@ import (
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // TestManifestsFollowTheSchemas reads every manifest into the API types of Kubernetes and of the Prometheus operator, and those for
@@ -89,11 +91,5 @@ func TestPrometheusRuleIsGenerated(t *testing.T) {
 	require.Equal(t, 0, run(t.Context(), []string{"generate", "k8s", "-f", "../../testdata/specs/insurance.yaml", "--out", dir}, strings.NewReader(""), io.Discard, io.Discard))
 	want, err := os.ReadFile(filepath.Join(dir, "k8s", "slo-sloengine-alerts.yaml"))
 	require.NoError(t, err)
-	path := filepath.Join(deployDir, "kubernetes", "prometheusrule.yaml")
-	if *update {
-		require.NoError(t, os.WriteFile(path, want, 0o644))
-	}
-	got, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "deploy/kubernetes/prometheusrule.yaml is stale: run this test with -update")
+	testkit.Golden(t, filepath.Join(deployDir, "kubernetes", "prometheusrule.yaml"), want)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 	examples "github.com/sloengine/sloengine/testdata/specs"
@@ -271,8 +272,7 @@ func TestHealthyTrafficNeverPages(t *testing.T) {
 // The same traffic pages when it uses thirty times the budget.
 func TestUnhealthyTrafficPages(t *testing.T) {
 	t.Parallel()
-	sp, problems := spec.Load([]spec.File{{Name: "starter.yaml", Data: spec.Starter("shop")}})
-	require.NoError(t, problems.Err())
+	sp := spectest.Spec(t, "starter.yaml", string(spec.Starter("shop")))
 	require.NotEmpty(t, healthyWeek(t, sp, 30, 100, 24*time.Hour, 0))
 }
 
@@ -280,8 +280,7 @@ func TestUnhealthyTrafficPages(t *testing.T) {
 func TestStarterBearsOneFailure(t *testing.T) {
 	t.Parallel()
 	for _, perHour := range []float64{1.25, 5, 100, 4320 / 24} {
-		sp, problems := spec.Load([]spec.File{{Name: "starter.yaml", Data: spec.Starter("shop")}})
-		require.NoError(t, problems.Err())
+		sp := spectest.Spec(t, "starter.yaml", string(spec.Starter("shop")))
 		require.Empty(t, healthyWeek(t, sp, 0.5, perHour, 36*time.Hour, 26*time.Hour), "%v per hour", perHour)
 	}
 }

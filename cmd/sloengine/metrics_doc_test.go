@@ -3,13 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,14 +21,12 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/dashboards"
+	"github.com/sloengine/sloengine/internal/testkit"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
-	"github.com/sloengine/sloengine/slo/spec"
-	examples "github.com/sloengine/sloengine/testdata/specs"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // metricParts lists every family that the program exports, in the order of docs/metrics.md.
 func metricParts() []*metric.Part { return append([]*metric.Part{series.Levels}, metric.Parts()...) }
@@ -166,13 +162,7 @@ func TestMetricsDocument(t *testing.T) {
 	var got bytes.Buffer
 	require.NoError(t, page.Execute(&got, data))
 
-	doc := filepath.Join("..", "..", "docs", "metrics.md")
-	if *update {
-		require.NoError(t, os.WriteFile(doc, got.Bytes(), 0o644))
-	}
-	want, err := os.ReadFile(doc)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got.String(), "docs/metrics.md is stale: run this test with -update")
+	testkit.Golden(t, filepath.Join("..", "..", "docs", "metrics.md"), got.Bytes())
 
 	// What the hand-written part names is there, and so are the pages.
 	labels := map[string]bool{}
@@ -264,9 +254,8 @@ func TestAlertsAndDashboardsAskForLabelsThatExist(t *testing.T) {
 	for _, r := range engineRules(t) {
 		check(r.Alert, r.Expr)
 	}
-	sp, problems := spec.Load([]spec.File{{Name: "insurance.yaml", Data: examples.Insurance}})
-	require.NoError(t, problems.Err())
-	boards, err := dashboards.All(rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}, dashboards.Options{})
+	sp := spectest.Example(t, "insurance")
+	boards, err := dashboards.All(spectest.Rules(sp), dashboards.Options{})
 	require.NoError(t, err)
 	exprs := regexp.MustCompile(`"expr": ("(?:[^"\\]|\\.)*")`)
 	variable := regexp.MustCompile(`\$\w+`)

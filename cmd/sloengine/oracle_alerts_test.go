@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -117,7 +118,7 @@ type oracleAlert struct {
 // liveKeys lists the alerts that the engine and the rules both have.
 func liveKeys(w *oracleWorld) map[string]*oracleAlert {
 	out := map[string]*oracleAlert{}
-	for _, l := range alerts.LiveAlerts(rulesOf(w.spec), w.options) {
+	for _, l := range alerts.LiveAlerts(spectest.Rules(w.spec), w.options) {
 		groups, names := []slo.Group{nil}, []string(nil)
 		switch l.Kind {
 		case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveRatio, alerts.LiveTrend, alerts.LiveDecline, alerts.LiveCascade, alerts.LiveRecovered:

@@ -16,7 +16,6 @@ import (
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
-	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
@@ -42,10 +41,6 @@ func loadOracle(t testing.TB, services []string, now time.Duration) *spec.Spec {
 	sp, problems := spec.Load(files)
 	require.NoError(t, problems.Err())
 	return sp
-}
-
-func rulesOf(sp *spec.Spec) rules.Spec {
-	return rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
 }
 
 // oracleEngine is the engine from its log on: fold, evaluator, and the counters

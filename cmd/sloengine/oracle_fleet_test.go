@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/rulestest"
 	"github.com/sloengine/sloengine/sla"
@@ -71,7 +72,7 @@ func threeEngines(t *testing.T, seed uint64) {
 	w := newOracleWorld(t, seed, rules.Full)
 	w.gaps, w.slack = nil, oracleExact // events were left out around gaps, and the engines stay up
 	w.split(seed)
-	recording, err := rules.Recording(rulesOf(w.spec), w.options.Options)
+	recording, err := rules.Recording(spectest.Rules(w.spec), w.options.Options)
 	require.NoError(t, err)
 
 	var mu sync.Mutex

@@ -11,10 +11,10 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/rulestest"
 	"github.com/sloengine/sloengine/sla"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 const freshSpec = `
@@ -43,12 +43,11 @@ type interrupted struct {
 
 // run tells an engine and the rules the same, and gives when each alert fired.
 func (w *interrupted) run(t *testing.T) (engine, fromRules alertHistory, last *sla.Report) {
-	sp, problems := spec.Load([]spec.File{{Name: "fresh.yaml", Data: []byte(freshSpec)}})
-	require.NoError(t, problems.Err())
+	sp := spectest.Spec(t, "fresh.yaml", freshSpec)
 	o := alerts.Options{NoEngine: true}
-	recording, err := rules.Recording(rulesOf(sp), o.Options)
+	recording, err := rules.Recording(spectest.Rules(sp), o.Options)
 	require.NoError(t, err)
-	alerting, err := alerts.Rules(rulesOf(sp), o)
+	alerting, err := alerts.Rules(spectest.Rules(sp), o)
 	require.NoError(t, err)
 	p := rulestest.New(t, oracleStart, lean(append(recording, alerting...)))
 	machine, err := state.New(state.Options{Alerts: o})

@@ -11,12 +11,12 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/rulestest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 const lateSpec = `
@@ -106,8 +106,7 @@ func TestLateSendersPage(t *testing.T) {
 			page1h: []piece{{lateFrom + 130*time.Second, lateTo + 5*m}}, page6h: []piece{sixHours(0)}, named: true}, // it is no little traffic
 	} {
 		t.Run(w.name, func(t *testing.T) {
-			sp, problems := spec.Load([]spec.File{{Name: "late.yaml", Data: []byte(strings.NewReplacer("objective: 99", "objective: 99.9", "window: 1d", "window: 30d").Replace(lateSpec))}})
-			require.NoError(t, problems.Err())
+			sp := spectest.Spec(t, "late.yaml", strings.NewReplacer("objective: 99", "objective: 99.9", "window: 1d", "window: 30d").Replace(lateSpec))
 			o := alerts.Options{NoEngine: true, Options: rules.Options{Scrape: oracleScrape, Eval: 30 * time.Second, LongEval: 5 * time.Minute}}
 			machine, err := state.New(state.Options{Alerts: o})
 			require.NoError(t, err)
@@ -128,9 +127,9 @@ func TestLateSendersPage(t *testing.T) {
 					tick(now)
 				}
 			} else {
-				recording, err := rules.Recording(rulesOf(sp), o.Options)
+				recording, err := rules.Recording(spectest.Rules(sp), o.Options)
 				require.NoError(t, err)
-				alerting, err := alerts.Rules(rulesOf(sp), o)
+				alerting, err := alerts.Rules(spectest.Rules(sp), o)
 				require.NoError(t, err)
 				p := rulestest.New(t, oracleStart, lean(append(recording, alerting...)))
 				p.After = func(at time.Time) { fromRules.see(p.Firing(""), at.Sub(oracleStart).Truncate(time.Second)) }

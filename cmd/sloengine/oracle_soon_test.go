@@ -11,13 +11,13 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/rulestest"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/slo"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // outlookAt is what an engine forecasts of one group for a while.
@@ -56,7 +56,7 @@ func drawOutlooks(rng *rand.Rand, length time.Duration) []outlookAt {
 // docs/forecasts.md names the one difference: while there is no forecast, the live alert keeps firing, and the rule resolves.
 func TestOneOracleOfForecasts(t *testing.T) {
 	t.Parallel()
-	sp, problems := spec.Load([]spec.File{{Name: "spec.yaml", Data: []byte(`
+	sp := spectest.Spec(t, "spec.yaml", `
 version: sloengine/v1
 service: shop
 slos:
@@ -65,8 +65,7 @@ slos:
     group_by: [product]
     indicator: {events: {valid: '{type="order"}', bad: '{outcome="failure"}'}}
     alerting: {exhausted_soon: {within: 36h, probability: 75}}
-`)}})
-	require.NoError(t, problems.Err())
+`)
 	const length = 24 * time.Hour
 	s, rng := sp.SLOs[0], rand.New(rand.NewPCG(1, 2))
 	products := []string{"a", "b", slo.OtherGroup}
@@ -92,7 +91,7 @@ slos:
 	for now := oracleStep; now < length; now += oracleStep {
 		engine.note(m.Step(report(now)), now)
 	}
-	groups, err := alerts.Rules(rulesOf(sp), o)
+	groups, err := alerts.Rules(spectest.Rules(sp), o)
 	require.NoError(t, err)
 	for i := range groups {
 		groups[i].Rules = slices.DeleteFunc(slices.Clone(groups[i].Rules), func(r rules.Rule) bool { return r.Alert != alerts.NameExhaustedSoon })

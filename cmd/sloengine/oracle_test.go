@@ -16,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/rulestest"
 	"github.com/sloengine/sloengine/sla"
@@ -305,11 +306,11 @@ func (w *oracleWorld) runRules() alertHistory {
 	t := w.t
 	w.force(loadOracle(t, w.services, 0))
 	groups := func() []rules.Group {
-		recording, err := rules.Recording(rulesOf(w.spec), w.options.Options)
+		recording, err := rules.Recording(spectest.Rules(w.spec), w.options.Options)
 		require.NoError(t, err)
 		o := w.options
 		o.NoEngine = true
-		alerting, err := alerts.Rules(rulesOf(w.spec), o)
+		alerting, err := alerts.Rules(spectest.Rules(w.spec), o)
 		require.NoError(t, err)
 		return lean(rules.Merge(recording, alerting))
 	}

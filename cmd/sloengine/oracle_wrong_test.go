@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/rulestest"
 	"github.com/sloengine/sloengine/sla"
@@ -95,7 +96,7 @@ func noticesWrongRules(t *testing.T, seed uint64, mistakes []wrongRule) {
 	w := newOracleWorld(t, seed, rules.Full)
 	w.gaps, w.slack, w.looks = nil, oracleExact, map[time.Duration]*sla.Report{}
 	w.split(seed)
-	right, err := rules.Recording(rulesOf(w.spec), w.options.Options)
+	right, err := rules.Recording(spectest.Rules(w.spec), w.options.Options)
 	require.NoError(t, err)
 	right = lean(right)
 

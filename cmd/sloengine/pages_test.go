@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/demo"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/slo/spec"
 	examples "github.com/sloengine/sloengine/testdata/specs"
 )
@@ -43,7 +44,7 @@ type pagerGroup struct {
 }
 
 func newPagerCalls(t *testing.T, sp *spec.Spec) *pagerCalls {
-	r, err := alertmanager.NewRouting(rulesOf(sp), alertmanager.Options{Receivers: alertmanager.Receivers{
+	r, err := alertmanager.NewRouting(spectest.Rules(sp), alertmanager.Options{Receivers: alertmanager.Receivers{
 		Receivers: []alertmanager.Receiver{{Name: "pager", Discard: true}}, Default: "pager",
 	}})
 	require.NoError(t, err)

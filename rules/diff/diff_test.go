@@ -7,15 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 func load(t *testing.T, text string) rules.Spec {
 	t.Helper()
-	sp, problems := spec.Load([]spec.File{{Name: "test.yaml", Data: []byte(text)}})
-	require.NoError(t, problems.Err())
-	return rules.Spec{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
+	return spectest.Rules(spectest.Spec(t, "test.yaml", text))
 }
 
 const shop = `

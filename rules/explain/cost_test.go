@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/explain"
 	"github.com/sloengine/sloengine/rules/rulestest"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 const plain = `
@@ -27,8 +27,7 @@ slos:
 // generate are the rules of a spec and the alerts of its SLOs.
 func generate(t testing.TB, text string, profile rules.Profile) (rules.Spec, []rules.Group) {
 	t.Helper()
-	sp, problems := spec.Load([]spec.File{{Name: "test.yaml", Data: []byte(text)}})
-	require.NoError(t, problems.Err())
+	sp := spectest.Spec(t, "test.yaml", text)
 	in := rules.Spec{SLOs: sp.SLOs, Agreements: sp.Agreements}
 	o := rules.Options{Profile: profile, From: start.AddDate(0, -1, 0), Until: start.AddDate(0, 3, 0)}
 	recording, err := rules.Recording(in, o)

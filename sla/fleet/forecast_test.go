@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/sla/outlook"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 const forecastSpec = `
@@ -110,8 +110,7 @@ func forecasts(t *testing.T, opt outlook.Options, eval *evaluator.Evaluator, now
 // forecasts what one engine forecasts that counted all. A volume says why it has no forecast.
 func TestForecastsOfAView(t *testing.T) {
 	t.Parallel()
-	sp, problems := spec.Load([]spec.File{{Name: "spec.yaml", Data: []byte(forecastSpec)}})
-	require.NoError(t, problems.Err())
+	sp := spectest.Spec(t, "spec.yaml", forecastSpec)
 	in := evaluator.Inputs{SLOs: sp.SLOs, Services: []fold.Service{{Name: "sales", Types: sp.Services[0].Types}}}
 	cfg, err := evaluator.Compile(in)
 	require.NoError(t, err)

@@ -18,10 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/fold"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 const worldSpec = `
@@ -61,8 +61,7 @@ var began = time.Date(2026, 11, 9, 0, 0, 0, 0, time.UTC)
 
 func worldInputs(t testing.TB) (evaluator.Inputs, *fold.Config) {
 	t.Helper()
-	sp, problems := spec.Load([]spec.File{{Name: "spec.yaml", Data: []byte(worldSpec)}})
-	require.NoError(t, problems.Err())
+	sp := spectest.Spec(t, "spec.yaml", worldSpec)
 	in := evaluator.Inputs{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
 	for _, s := range sp.Services {
 		in.Services = append(in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions, Buckets: s.Buckets})

@@ -7,18 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit/slotest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 7, 0, time.UTC)
-
-func objective(t testing.TB, percent string) slo.Objective {
-	o, err := slo.ParsePercent(percent)
-	require.NoError(t, err)
-	return o
-}
 
 func between(from, to time.Duration) slo.Span {
 	return slo.Span{From: noon.Add(from), To: noon.Add(to)}
@@ -69,7 +64,7 @@ func TestGridTakesOutMaintenance(t *testing.T) {
 }
 
 func TestTallyCountsAsTheEngineDoes(t *testing.T) {
-	s := &slo.SLO{Objective: objective(t, "90"), Budgeting: slo.Budgeting{Method: slo.RatioTimeslices}, Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	s := &slo.SLO{Objective: slotest.Objective(t, "90"), Budgeting: slo.Budgeting{Method: slo.RatioTimeslices}, Indicator: slo.Indicator{Kind: slo.KindEvents}}
 	sliced := NewTally(s, &fold.ReadResult{Sliced: true}, []uint64{3, 1, 0, 0, 3_800_000_000})
 	require.InDelta(t, 0.2, sliced.Loss(s), 1e-9, "the mean of the slices' ratios counts")
 	require.InDelta(t, 0.5, sliced.Budget(s).Consumed, 1e-9)

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 const countedSpec = `
@@ -59,8 +59,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, text string, began time.Time) *world {
-	sp, problems := spec.Load([]spec.File{{Name: "sales.yaml", Data: []byte(text)}})
-	require.NoError(t, problems.Err())
+	sp := spectest.Spec(t, "sales.yaml", text)
 	w := &world{t: t, in: evaluator.Inputs{SLOs: sp.SLOs, Agreements: sp.Agreements}}
 	cfg, err := evaluator.Compile(w.in)
 	require.NoError(t, err)

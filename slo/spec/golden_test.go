@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/sloengine/sloengine/internal/testkit"
+)
 
 // Each testdata/NAME.yaml has a NAME.problems with everything that is wrong in
 // it, which is nothing for those whose name begins with ok.
@@ -33,12 +32,7 @@ func TestGoldenProblems(t *testing.T) {
 			checkProblems(t, data, ps)
 
 			golden := strings.TrimSuffix(in, ".yaml") + ".problems"
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(ps.String()), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err, "run the test with -update")
-			require.Equal(t, string(want), ps.String())
+			testkit.Golden(t, golden, ps.String())
 			checkWritten(t, strings.TrimSuffix(in, ".yaml")+".written", s)
 		})
 	}
@@ -53,12 +47,7 @@ func checkWritten(t *testing.T, golden string, s *Spec) {
 		return
 	}
 	text := Encode(s)
-	if *update {
-		require.NoError(t, os.WriteFile(golden, text, 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err, "run the test with -update")
-	require.Equal(t, string(want), string(text))
+	testkit.Golden(t, golden, text)
 	requireRoundTrip(t, s)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/internal/testkit/slotest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -77,7 +78,7 @@ func counted(of ...slo.Counts) []history.Point {
 }
 
 func TestBurnDownEndsAtTheReport(t *testing.T) {
-	s := &slo.SLO{Objective: objective(t, "99"), Window: slo.Window{Rolling: 4 * time.Hour}, Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	s := &slo.SLO{Objective: slotest.Objective(t, "99"), Window: slo.Window{Rolling: 4 * time.Hour}, Indicator: slo.Indicator{Kind: slo.KindEvents}}
 	ps := counted(slo.Counts{Good: 1000}, slo.Counts{Good: 990, Bad: 10}, slo.Counts{Good: 1000}, slo.Counts{Good: 990, Bad: 10})
 	total := slo.Counts{Good: 3980, Bad: 20}
 	r := &sla.SLOReport{SLO: s, Budget: slo.NewBudget(s.Objective, total), Period: between(-4*time.Hour, 0)}
@@ -105,7 +106,7 @@ func TestBurnDownEndsAtTheReport(t *testing.T) {
 }
 
 func TestBurnLine(t *testing.T) {
-	s := &slo.SLO{Objective: objective(t, "99"), Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	s := &slo.SLO{Objective: slotest.Objective(t, "99"), Indicator: slo.Indicator{Kind: slo.KindEvents}}
 	ps := counted(slo.Counts{}, slo.Counts{Good: 100}, slo.Counts{Good: 90, Bad: 10}, slo.Counts{Good: 100}, slo.Counts{Good: 100})
 	got := burnLine(s, ps, 2*time.Hour, time.Hour, 0)
 	require.True(t, math.IsNaN(got[0]), "no data is no rate")
@@ -124,7 +125,7 @@ func TestBurnLine(t *testing.T) {
 }
 
 func TestBurnWindows(t *testing.T) {
-	tiers, _ := alerts.Tiers(&slo.SLO{Objective: objective(t, "99.9"), Window: slo.Window{Rolling: 30 * 24 * time.Hour}})
+	tiers, _ := alerts.Tiers(&slo.SLO{Objective: slotest.Objective(t, "99.9"), Window: slo.Window{Rolling: 30 * 24 * time.Hour}})
 	names := func(d, step time.Duration) (out []string) {
 		for _, x := range BurnWindows(tiers, between(-d, 0), step) {
 			out = append(out, slo.FormatDuration(x.Long))
@@ -153,7 +154,7 @@ func TestShades(t *testing.T) {
 }
 
 func TestCalendar(t *testing.T) {
-	s := &slo.SLO{Objective: objective(t, "99"), Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	s := &slo.SLO{Objective: slotest.Objective(t, "99"), Indicator: slo.Indicator{Kind: slo.KindEvents}}
 	r := &sla.SLOReport{SLO: s}
 	g := history.DayGrid(noon, time.UTC, CalendarDays, func(slo.Span) []slo.Span { return nil })
 	ps := make([]history.Point, len(g.Steps))

@@ -16,6 +16,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // reader is one that asks and reads no more than it is told to. Its buffers are small.
@@ -80,15 +82,15 @@ func TestReadersWhoTakeNothing(t *testing.T) {
 	for i := range 20 {
 		newReader(t, addr, fmt.Sprintf("/bytes?n=%d&i=%d", 3<<20, i))
 	}
-	eventually(t, func() bool { return r.metrics.refused.Get() >= 18 }, "refusals")
+	testkit.Eventually(t, "refusals", func() bool { return r.metrics.refused.Get() >= 18 })
 	require.LessOrEqual(t, r.inUse(), int64(8<<20))
 	res, err := http.Get("http://" + addr + fmt.Sprintf("/bytes?n=%d", 4<<20))
 	require.NoError(t, err)
 	res.Body.Close()
 	require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 	require.NotEmpty(t, res.Header.Get("Retry-After"))
-	eventually(t, func() bool { return r.metrics.cut.Get() == 2 }, "they are cut off")
-	eventually(t, func() bool { return r.inUse() == 0 }, "nothing is left")
+	testkit.Eventually(t, "they are cut off", func() bool { return r.metrics.cut.Get() == 2 })
+	testkit.Eventually(t, "nothing is left", func() bool { return r.inUse() == 0 })
 	res, err = http.Get("http://" + addr + fmt.Sprintf("/bytes?n=%d", 4<<20))
 	require.NoError(t, err)
 	body, err := io.ReadAll(res.Body)
@@ -133,7 +135,7 @@ func TestReadersShareAResponse(t *testing.T) {
 	for range 30 {
 		newReader(t, addr, fmt.Sprintf("/bytes?n=%d&tag=a", size))
 	}
-	eventually(t, func() bool { return r.metrics.made.Get()+r.metrics.shared.Get() == 30 }, "all are answered")
+	testkit.Eventually(t, "all are answered", func() bool { return r.metrics.made.Get()+r.metrics.shared.Get() == 30 })
 	require.LessOrEqual(t, r.metrics.made.Get(), uint64(maxRenders), "those that began together")
 	require.LessOrEqual(t, r.inUse(), int64(maxRenders*size))
 
@@ -232,11 +234,6 @@ func TestNothingIsHeldAfterAPanic(t *testing.T) {
 	require.Equal(t, "application/problem+json", rec.Header().Get("Content-Type"))
 	r.give(1 << 20)
 	require.Equal(t, http.StatusOK, get("/metrics").Code)
-}
-
-func eventually(t testing.TB, f func() bool, what string) {
-	t.Helper()
-	require.Eventually(t, f, 60*time.Second, 5*time.Millisecond, what)
 }
 
 // Handlers that build more than the budget do so one after the other. What is small goes on beside them.

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -16,9 +15,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"github.com/sloengine/sloengine/internal/testkit"
+)
 
 // undocumented are the addresses that the API's document leaves out, with the reason.
 var undocumented = map[string]string{
@@ -125,11 +124,7 @@ func TestRoutesAndRoles(t *testing.T) {
 	_, after, ok := strings.Cut(rest, end)
 	require.True(t, ok)
 	want := before + begin + "\n" + table.String() + "\n" + end + after
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
-		data = []byte(want)
-	}
-	require.Equal(t, want, string(data), "docs/security.md is stale: run this test with -update")
+	testkit.Golden(t, file, want)
 
 	documented(t, a, paths)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/blindspot"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
-	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/web/api/v1"
 )
 
@@ -151,8 +151,7 @@ func TestRate(t *testing.T) {
 
 // TestFindings: one for each SLO with a long blind spot, about its worst group.
 func TestFindings(t *testing.T) {
-	sp, problems := spec.Load([]spec.File{{Name: "spec.yaml", Data: []byte(text)}})
-	require.NoError(t, problems.Err())
+	sp := spectest.Spec(t, "spec.yaml", text)
 	var c remote.Client
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.AddRunning(flags, "")
@@ -167,8 +166,7 @@ func TestFindings(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	sp, problems := spec.Load([]spec.File{{Name: "spec.yaml", Data: []byte(text)}})
-	require.NoError(t, problems.Err())
+	sp := spectest.Spec(t, "spec.yaml", text)
 	require.Equal(t, "  blind      a full outage is invisible to pages under 36m at 5 events an hour, 6m at 30 events an hour, 1m at 1000 events an hour\n", Explain(sp.SLOs[0], 0))
 	require.Equal(t, "  blind      an outage under 5m is invisible, and so is an error rate under 8.4% for an hour (36 events an hour)\n", Explain(sp.SLOs[0], 0.01))
 	require.Empty(t, Explain(sp.SLOs[3], 1), "slices of time")

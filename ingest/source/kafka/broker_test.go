@@ -18,6 +18,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -52,14 +53,14 @@ func TestMistakes(t *testing.T) {
 			e := startEngine(t, t.TempDir())
 			s := startSource(t, e, x.client, settings(x.topic), nil)
 			var got []source.Trouble
-			eventually(t, "trouble", func() bool { got = s.intake.Troubles(); return len(got) == 1 })
+			testkit.Eventually(t, "trouble", func() bool { got = s.intake.Troubles(); return len(got) == 1 })
 			require.Equal(t, []any{x.kind, x.at, x.brief}, []any{got[0].Kind, got[0].Name, got[0].Brief}, got[0].Reason)
 			if !strings.HasPrefix(name, "wrong password") {
 				return
 			}
 			require.NoError(t, os.WriteFile(x.client.SASL.PasswordFile, []byte(kafkatest.AlicePassword), 0o600))
 			requireOnce(t, e, 1)
-			eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
+			testkit.Eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
 		})
 	}
 }
@@ -81,7 +82,7 @@ func TestASecondImplementation(t *testing.T) {
 		e := startEngine(t, dir)
 		s := startSource(t, e, client, settings("mocked"), nil)
 		requireOnce(t, e, 100*(round+1))
-		eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 4 && s.Lag() == 0 })
+		testkit.Eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 4 && s.Lag() == 0 })
 		require.Empty(t, s.intake.Troubles())
 		s.stop()
 		e.stop()
@@ -148,10 +149,10 @@ func TestGroupCountsAtMostOnePollTwice(t *testing.T) {
 	first := startSource(t, one, plain(c.Brokers()...), set, func(o *source.Options, _ *Options) { o.Engine = &dyingEngine{one, &dead} })
 	c.Produce(t, records[:1500]...)
 	requireOnce(t, one, 1500)
-	eventually(t, "commits", func() bool { return first.Lag() == 0 })
+	testkit.Eventually(t, "commits", func() bool { return first.Lag() == 0 })
 	dead.Store(true)
 	c.Produce(t, records[1500:1800]...)
-	eventually(t, "a batch without a commit", func() bool { return len(one.state.counted()) > 1500 })
+	testkit.Eventually(t, "a batch without a commit", func() bool { return len(one.state.counted()) > 1500 })
 	counted := len(one.state.counted()) - 1500
 	first.stop()
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // Ids that come again on another partition are counted apart from those that stay, and the rest of their number is that of
@@ -28,7 +29,7 @@ func TestIDsOnOtherPartitions(t *testing.T) {
 		}
 		require.NoError(t, p.ProduceSync(t.Context(), records...).FirstErr())
 		sent += uint64(len(ids))
-		eventually(t, "the messages", func() bool { return s.intake.Totals().Accepted+s.intake.Totals().Duplicates == sent })
+		testkit.Eventually(t, "the messages", func() bool { return s.intake.Totals().Accepted+s.intake.Totals().Duplicates == sent })
 	}
 	list := ids("a", 6400)
 	put(0, list)

@@ -20,6 +20,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
@@ -59,12 +60,12 @@ func testStatic(t *testing.T, brokers []string, topic string) {
 	p.put(t, topic, 4, ids("b", 500)...)
 	requireOnce(t, e, 1500)
 	require.Equal(t, 500, e.state.live)
-	eventually(t, "a commit", func() bool {
+	testkit.Eventually(t, "a commit", func() bool {
 		at, err := p.admin.FetchOffsets(t.Context(), "sloengine.orders")
 		o, ok := at.Lookup(topic, 3)
 		return err == nil && ok && o.At == 375
 	})
-	eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 && s.Topics()[0].Owned == 4 })
+	testkit.Eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 && s.Topics()[0].Owned == 4 })
 	s.stop()
 	e.stop()
 
@@ -96,7 +97,7 @@ func testOrdinalsAndNewPartitions(t *testing.T, brokers []string, topic string) 
 	}
 	start()
 	for _, s := range sources {
-		eventually(t, "partitions", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 2 })
+		testkit.Eventually(t, "partitions", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 2 })
 	}
 	p.put(t, topic, 4, ids("new", 100)...)
 	requireOnce(t, engines[0], 50)
@@ -111,7 +112,7 @@ func testOrdinalsAndNewPartitions(t *testing.T, brokers []string, topic string) 
 		t.Helper()
 		_, err := p.admin.UpdatePartitions(t.Context(), partitions, topic)
 		require.NoError(t, err)
-		eventually(t, "the brokers know the partitions", func() bool {
+		testkit.Eventually(t, "the brokers know the partitions", func() bool {
 			found, err := p.admin.ListTopics(t.Context(), topic)
 			return err == nil && len(found[topic].Partitions) == partitions
 		})
@@ -151,7 +152,7 @@ func testStart(t *testing.T, brokers []string, topic string) {
 			s := startSource(t, e, plain(brokers...), set, func(_ *source.Options, k *Options) {
 				k.LongestWindow = func() time.Duration { return 5*time.Hour + time.Minute }
 			})
-			eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0 })
+			testkit.Eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0 })
 			requireOnce(t, e, want)
 		})
 	}
@@ -165,14 +166,14 @@ func TestRegex(t *testing.T) {
 	set := settings()
 	set.TopicsRegex = "^shop[.]"
 	s := startSource(t, e, plain(brokers...), set, nil)
-	eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
+	testkit.Eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
 	require.Equal(t, "no topic matches topics_regex", s.intake.Troubles()[0].Brief)
 	for _, topic := range []string{"shop.a", "other", "shop.b"} {
 		p.create(t, topic, 1)
 		p.put(t, topic, 1, topic)
 	}
 	requireOnce(t, e, 2)
-	eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
+	testkit.Eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
 }
 
 // A message that cannot be read stops nobody: it is a dead letter, and the position is behind it.
@@ -197,7 +198,7 @@ func testGarbage(t *testing.T, brokers []string, topic string) {
 	e.stop()
 	e = startEngine(t, dir)
 	s = startSource(t, e, plain(brokers...), settings(topic), nil)
-	eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
+	testkit.Eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
 	require.Zero(t, s.dead.len())
 }
 
@@ -224,7 +225,7 @@ func testRetention(t *testing.T, brokers []string, topic string) {
 		o.Kinds = func() []source.ServiceType { return []source.ServiceType{{Service: "shop", Type: "order"}} }
 	})
 	requireOnce(t, e, 15)
-	eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
+	testkit.Eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
 	require.Equal(t, "15 messages were deleted by retention before they were read; coverage is lower for it", s.intake.Troubles()[0].Brief)
 	require.Equal(t, map[string]uint64{"shop/order": 15}, e.state.dropped)
 	s.stop()
@@ -233,7 +234,7 @@ func testRetention(t *testing.T, brokers []string, topic string) {
 	// Once more: what is lost is lost once.
 	e = startEngine(t, dir)
 	s = startSource(t, e, plain(brokers...), settings(topic), nil)
-	eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
+	testkit.Eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
 	require.Empty(t, s.intake.Troubles())
 	require.Equal(t, map[string]uint64{"shop/order": 15}, e.state.dropped)
 }
@@ -247,7 +248,7 @@ func testTopicComesAndGoes(t *testing.T, brokers []string, topic string) {
 	s := startSource(t, e, plain(brokers...), settings(topic), nil)
 	trouble := func(brief string) {
 		t.Helper()
-		eventually(t, brief, func() bool {
+		testkit.Eventually(t, brief, func() bool {
 			for _, x := range s.intake.Troubles() {
 				if x.Brief == brief && x.Name == topic {
 					return true
@@ -279,14 +280,14 @@ func TestBrokerGone(t *testing.T) {
 	require.NoError(t, err)
 	e := startEngine(t, t.TempDir())
 	s := startSource(t, e, plain(address), settings("orders"), nil)
-	eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
+	testkit.Eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
 	require.Equal(t, source.TroubleConnection, s.intake.Troubles()[0].Kind)
 	brokers := fake(t, kfake.Ports(port))
 	p := newProducer(t, brokers...)
 	p.create(t, "orders", 1)
 	p.put(t, "orders", 1, ids("a", 10)...)
 	requireOnce(t, e, 10)
-	eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
+	testkit.Eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
 	require.Equal(t, 1, strings.Count(s.log.String(), `msg="source has trouble" source=orders kind=connection`))
 	require.Equal(t, 1, strings.Count(s.log.String(), `msg="source works again" source=orders kind=connection`))
 }
@@ -308,7 +309,7 @@ func TestGroup(t *testing.T) {
 	requireOnce(t, one, 100)
 	two := startEngine(t, t.TempDir())
 	second := startSource(t, two, plain(brokers...), set, nil)
-	eventually(t, "both own partitions", func() bool {
+	testkit.Eventually(t, "both own partitions", func() bool {
 		return len(first.Topics()) == 1 && first.Topics()[0].Owned == 2 && len(second.Topics()) == 1 && second.Topics()[0].Owned == 2
 	})
 	p.put(t, "orders", 4, ids("b", 100)...)
@@ -337,10 +338,10 @@ func TestMemoryIsBounded(t *testing.T) {
 	stuck := &stuckEngine{}
 	e := startEngine(t, t.TempDir())
 	s := startSource(t, e, plain(brokers...), set, func(o *source.Options, _ *Options) { o.Engine = stuck })
-	eventually(t, "batches that wait", func() bool { return stuck.calls.Load() >= maxInFlight })
-	eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
+	testkit.Eventually(t, "batches that wait", func() bool { return stuck.calls.Load() >= maxInFlight })
+	testkit.Eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
 	before := uint64(0)
-	eventually(t, "no more messages", func() bool {
+	testkit.Eventually(t, "no more messages", func() bool {
 		now := s.intake.Totals().Messages
 		same := now == before
 		before = now
@@ -350,8 +351,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.Less(t, before, uint64(32_000), "all messages are in memory")
 	require.Equal(t, source.TroubleEngine, s.intake.Troubles()[0].Kind)
 	stuck.free.Store(true)
-	eventually(t, "all", func() bool { return s.intake.Totals().Messages == 32_000 })
-	eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
+	testkit.Eventually(t, "all", func() bool { return s.intake.Totals().Messages == 32_000 })
+	testkit.Eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
 }
 
 // stuckEngine takes nothing until it is free, but for positions without events.
@@ -404,7 +405,7 @@ func TestRestartDuringTheFirstRead(t *testing.T) {
 						require.Equal(t, 10, e.state.live)
 						break
 					}
-					eventually(t, "the engine is busy", func() bool { return s.left.Load() < 0 })
+					testkit.Eventually(t, "the engine is busy", func() bool { return s.left.Load() < 0 })
 					src.stop()
 					if !checkpoint {
 						from := dir

@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // An unclean leader election takes messages away that are counted, and gives their offsets to others. Every message that
@@ -54,7 +55,7 @@ func TestUncleanElection(t *testing.T) {
 	// alone waits until a node leads and has no follower in sync, so that others may read what it alone has.
 	alone := func(id int32) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("node %d alone", id), func() bool {
+		testkit.Eventually(t, fmt.Sprintf("node %d alone", id), func() bool {
 			ask := kmsg.NewPtrMetadataRequest()
 			name := kmsg.NewMetadataRequestTopic()
 			name.Topic = kmsg.StringPtr("loss")
@@ -104,7 +105,7 @@ func TestUncleanElection(t *testing.T) {
 
 	// The other way round, while the source is stopped.
 	c.Restart(t, 0)
-	eventually(t, "both in sync", func() bool {
+	testkit.Eventually(t, "both in sync", func() bool {
 		ask := kmsg.NewPtrMetadataRequest()
 		m, err := ask.RequestWith(t.Context(), admin)
 		return err == nil && len(m.Topics) > 0 && len(m.Topics[0].Partitions) == 1 && len(m.Topics[0].Partitions[0].ISR) == 2
@@ -122,7 +123,7 @@ func TestUncleanElection(t *testing.T) {
 	begin()
 	requireOnce(t, e, 240)
 	t.Logf("counted after %s", time.Since(began))
-	eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0 })
+	testkit.Eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0 })
 	require.Equal(t, "offsets 120 to 149", s.intake.Troubles()[0].Reason)
 }
 
@@ -163,7 +164,7 @@ func TestAcceptedLossIsReadAgain(t *testing.T) {
 	require.Less(t, len(e.state.counted()), 100, "nothing was lost")
 	s = startSource(t, e, plain(c.Brokers()...), settings("damaged"), nil)
 	requireOnce(t, e, 100)
-	eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
+	testkit.Eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
 	require.Less(t, int(s.intake.Totals().Accepted), 100, "all was read again")
 	requireOnce(t, e, 100)
 }

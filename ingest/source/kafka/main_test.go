@@ -23,6 +23,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -288,20 +289,10 @@ func ids(prefix string, n int) (out []string) {
 	return out
 }
 
-// eventually waits for what a broker and a log need time for.
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(90 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			require.Fail(t, what)
-		}
-	}
-}
-
 // requireOnce waits until all ids are counted, and that each is counted once.
 func requireOnce(t testing.TB, e *runningEngine, want int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d events", want), func() bool { return len(e.state.counted()) >= want })
+	testkit.Eventually(t, fmt.Sprintf("%d events", want), func() bool { return len(e.state.counted()) >= want })
 	for id, n := range e.state.counted() {
 		require.Equal(t, 1, n, id)
 	}

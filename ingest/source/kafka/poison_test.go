@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 )
 
@@ -77,7 +78,7 @@ func TestPoison(t *testing.T) {
 			o.Settings.Headers = map[string]string{"h": "a\nb"}
 			o.Save = store.Save
 		})
-		eventually(t, "every good record", func() bool {
+		testkit.Eventually(t, "every good record", func() bool {
 			good := 0
 			for id := range e.state.counted() {
 				if strings.HasPrefix(id, "good-") {

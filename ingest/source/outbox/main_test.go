@@ -21,6 +21,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/reliability/outbox"
@@ -143,17 +144,11 @@ func startEngine(t testing.TB, dir string) *runningEngine {
 // requireOnce waits until so many events are counted, and requires that each is counted once.
 func (r *runningEngine) requireOnce(t testing.TB, want int) {
 	t.Helper()
-	eventually(t, func() bool { return len(r.state.all()) >= want })
+	testkit.Eventually(t, "len(r.state.all()) >= want", func() bool { return len(r.state.all()) >= want })
 	for id, n := range r.state.all() {
 		require.Equal(t, 1, n.Times, id)
 	}
 	require.Len(t, r.state.all(), want)
-}
-
-// eventually waits for what a database and a log need time for.
-func eventually(t testing.TB, f func() bool) {
-	t.Helper()
-	require.Eventually(t, f, 90*time.Second, 5*time.Millisecond)
 }
 
 // runningSource is a source that runs until stop.

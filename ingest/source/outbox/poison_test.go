@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
@@ -67,7 +68,7 @@ func TestPoison(t *testing.T) {
 			_, err = c.Exec(t.Context(), `INSERT INTO outbox (created_at, idempotency_key, event_type, payload) VALUES (now(), $1, 'order', '{}')`, fmt.Sprintf("good-%d", i))
 			require.NoError(t, err)
 		}
-		eventually(t, func() bool {
+		testkit.Eventually(t, "the good ones are counted", func() bool {
 			good := 0
 			for id := range e.state.all() {
 				if strings.HasPrefix(id, "good-") {
@@ -76,7 +77,7 @@ func TestPoison(t *testing.T) {
 			}
 			return good == n
 		})
-		eventually(t, func() bool { return r.Status().Table != "" && r.Status().Behind == 0 })
+		testkit.Eventually(t, `r.Status().Table != "" && r.Status().Behind == 0`, func() bool { return r.Status().Table != "" && r.Status().Behind == 0 })
 		require.Empty(t, r.intake.Troubles())
 		stats, err := store.Stats(t.Context())
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/mapping"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
 )
@@ -44,7 +45,7 @@ func TestRowsAreCountedOnce(t *testing.T) {
 		got := e.state.all()["a-17"]
 		require.Equal(t, "shop", got.Service)
 		require.Equal(t, "order", got.Type)
-		eventually(t, func() bool { return r.Status().Behind == 0 && r.Status().Table == "public.outbox" })
+		testkit.Eventually(t, `r.Status().Behind == 0 && r.Status().Table == "public.outbox"`, func() bool { return r.Status().Behind == 0 && r.Status().Table == "public.outbox" })
 		r.stop()
 		e.stop()
 
@@ -81,7 +82,7 @@ func TestRowsThatCommitLate(t *testing.T) {
 		if way == Claim { // reads what is committed
 			e.requireOnce(t, 10)
 		} else {
-			eventually(t, func() bool { return r.Status().Held == 10 })
+			testkit.Eventually(t, "r.Status().Held == 10", func() bool { return r.Status().Held == 10 })
 			require.Empty(t, e.state.all())
 		}
 		for i := len(open) - 1; i >= 0; i-- {
@@ -118,7 +119,7 @@ func TestATransactionLargerThanABatch(t *testing.T) {
 		for n := range 5 {
 			e := startEngine(t, dir)
 			r := startSource(t, e, s.DSN(db), set, nil)
-			eventually(t, func() bool { return len(e.state.all()) > min(rows-1, (n+1)*rows/5) })
+			testkit.Eventually(t, "len(e.state.all()) > min(rows-1, (n+1)*rows/5)", func() bool { return len(e.state.all()) > min(rows-1, (n+1)*rows/5) })
 			r.stop()
 			read += r.intake.Totals().Messages
 			duplicates += r.intake.Totals().Duplicates
@@ -147,7 +148,7 @@ func TestEnginesShareTheRows(t *testing.T) {
 		}
 		_, err = s.Conn(t, db).Exec(t.Context(), insert, "b", 1000)
 		require.NoError(t, err)
-		eventually(t, func() bool {
+		testkit.Eventually(t, "all are counted", func() bool {
 			return len(engines[0].state.all())+len(engines[1].state.all())+len(engines[2].state.all()) >= 2000
 		})
 		times := map[string]int{}
@@ -197,7 +198,7 @@ func TestForms(t *testing.T) {
 		require.Equal(t, "invoice.paid", got["c-1"].Type)
 		require.Contains(t, got, "half")
 		require.Contains(t, got, "half/2")
-		eventually(t, func() bool { return len(r.deadLetters()) == 4 })
+		testkit.Eventually(t, "len(r.deadLetters()) == 4", func() bool { return len(r.deadLetters()) == 4 })
 		for id, x := range r.deadLetters() {
 			require.Equal(t, "public.outbox", x.From.Topic, id)
 			require.Positive(t, x.From.Offset)
@@ -247,7 +248,7 @@ func TestOtherTables(t *testing.T) {
 			if way == XID {
 				column, ddl = "xid", `ALTER TABLE "public"."outbox_events" ADD COLUMN "xid" xid8 NOT NULL DEFAULT pg_current_xact_id()`
 			}
-			eventually(t, func() bool { return r.trouble(source.TroubleTopic) != nil })
+			testkit.Eventually(t, "r.trouble(source.TroubleTopic) != nil", func() bool { return r.trouble(source.TroubleTopic) != nil })
 			require.Contains(t, r.trouble(source.TroubleTopic).Brief, "column "+column+": missing")
 			require.Contains(t, r.trouble(source.TroubleTopic).Brief, ddl)
 			s.Exec(t, db, ddl, strings.Replace(ddl, "outbox_events", "kafka_outbox", 1))
@@ -262,7 +263,7 @@ func TestOtherTables(t *testing.T) {
 			startSource(t, other, s.DSN(db), set, nil)
 			s.Exec(t, db, `INSERT INTO kafka_outbox (aggregate_id, aggregate_type, event_type, kafka_topic, kafka_key, payload, idempotency_key)
 				SELECT n, 'Order', 'OrderCreated', 'order-events', n, '{"outcome":"failure"}', 'order-created-' || n FROM generate_series(1, 100) n`)
-			eventually(t, func() bool { return len(e.state.all())+len(other.state.all()) >= 100 })
+			testkit.Eventually(t, "len(e.state.all())+len(other.state.all()) >= 100", func() bool { return len(e.state.all())+len(other.state.all()) >= 100 })
 			require.NotEmpty(t, e.state.all())
 			require.NotEmpty(t, other.state.all())
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -32,7 +33,7 @@ func TestStart(t *testing.T) {
 	set.Start = Latest
 	e := startEngine(t, dir)
 	r := startSource(t, e, s.DSN(db), set, nil)
-	eventually(t, func() bool { return r.Status().Table != "" })
+	testkit.Eventually(t, `r.Status().Table != ""`, func() bool { return r.Status().Table != "" })
 	_, err = c.Exec(t.Context(), insert, "after", 10)
 	require.NoError(t, err)
 	e.requireOnce(t, 10)
@@ -62,7 +63,7 @@ func TestStart(t *testing.T) {
 			}
 		})
 		if refused {
-			eventually(t, func() bool { return busy.batches.Load() > 2 })
+			testkit.Eventually(t, "busy.batches.Load() > 2", func() bool { return busy.batches.Load() > 2 })
 		}
 		if !refused {
 			e.requireOnce(t, 21)
@@ -116,7 +117,7 @@ func TestNotifications(t *testing.T) {
 		set := settings(way)
 		set.Poll, set.ListenChannel, set.ListenDSNFile = time.Minute, "Orders", secret(t, s.DSN(db))
 		r := startSource(t, e, s.DSN(db), set, nil)
-		eventually(t, func() bool { return strings.Contains(s.Sessions(t, db), "LISTEN") })
+		testkit.Eventually(t, `strings.Contains(s.Sessions(t, db), "LISTEN")`, func() bool { return strings.Contains(s.Sessions(t, db), "LISTEN") })
 		best := time.Hour
 		for i := range 5 {
 			c := s.Conn(t, db)
@@ -128,7 +129,7 @@ func TestNotifications(t *testing.T) {
 			require.NoError(t, err)
 			began := time.Now()
 			require.NoError(t, tx.Commit(t.Context()))
-			eventually(t, func() bool { return len(e.state.all()) == i+1 })
+			testkit.Eventually(t, "len(e.state.all()) == i+1", func() bool { return len(e.state.all()) == i+1 })
 			best = min(best, time.Since(began))
 		}
 		t.Logf("fastest from commit to counted: %s", best)
@@ -166,7 +167,7 @@ func TestWhatAnOperatorReads(t *testing.T) {
 	bothWays(t, func(t *testing.T, s *postgrestest.Server, db, way string) {
 		expect := func(r *runningSource, kind source.Kind, text string) {
 			t.Helper()
-			eventually(t, func() bool { return r.trouble(kind) != nil })
+			testkit.Eventually(t, "r.trouble(kind) != nil", func() bool { return r.trouble(kind) != nil })
 			require.Contains(t, r.trouble(kind).Brief, text)
 			require.Contains(t, r.log.String(), "source has trouble")
 			require.NotContains(t, r.log.String(), postgrestest.AlicePassword)
@@ -209,7 +210,7 @@ func TestATransactionHoldsRowsBack(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Conn(t, db).Exec(t.Context(), insert, "a", 7)
 	require.NoError(t, err)
-	eventually(t, func() bool {
+	testkit.Eventually(t, "seven are held back", func() bool {
 		return r.Status().Held == 7 && r.Status().HeldFor > 0 && r.trouble(source.TroubleHeldBack) != nil
 	})
 	require.Contains(t, r.trouble(source.TroubleHeldBack).Reason, "application nightly")
@@ -222,7 +223,7 @@ func TestATransactionHoldsRowsBack(t *testing.T) {
 	require.Regexp(t, `sloengine_outbox_source_oldest_seconds{source="orders"} [0-9.e-]*[1-9]`, out.String())
 	require.NoError(t, tx.Rollback(t.Context()))
 	e.requireOnce(t, 7)
-	eventually(t, func() bool { return r.Status().Held == 0 && len(r.intake.Troubles()) == 0 })
+	testkit.Eventually(t, "r.Status().Held == 0 && len(r.intake.Troubles()) == 0", func() bool { return r.Status().Held == 0 && len(r.intake.Troubles()) == 0 })
 }
 
 // TestARestoredTable is read again from its beginning, and what was counted counts once.
@@ -251,17 +252,17 @@ func TestARestoredTable(t *testing.T) {
 			change(&before[i])
 		}
 		r = startSource(t, e, s.DSN(db), settings(XID), func(_ *source.Options, o *Options) { o.Positions = before })
-		eventually(t, func() bool { return r.trouble(source.TroublePosition) != nil && r.intake.Totals().Duplicates == 10 })
+		testkit.Eventually(t, "r.trouble(source.TroublePosition) != nil && r.intake.Totals().Duplicates == 10", func() bool { return r.trouble(source.TroublePosition) != nil && r.intake.Totals().Duplicates == 10 })
 		require.Contains(t, r.trouble(source.TroublePosition).Brief, name)
 		r.stop()
 	}
 	// A dump has the transactions of its cluster, which may be in the future of another one.
 	r = startSource(t, e, s.DSN(db), settings(XID), nil)
 	s.Exec(t, db, "UPDATE outbox SET xid = '1000000000000' WHERE id = 3")
-	eventually(t, func() bool { return r.trouble(source.TroubleTopic) != nil })
+	testkit.Eventually(t, "r.trouble(source.TroubleTopic) != nil", func() bool { return r.trouble(source.TroubleTopic) != nil })
 	require.Contains(t, r.trouble(source.TroubleTopic).Reason, `UPDATE "outbox" SET "xid" = pg_current_xact_id() WHERE`)
 	s.Exec(t, db, `UPDATE "outbox" SET "xid" = pg_current_xact_id() WHERE "xid" >= pg_snapshot_xmax(pg_current_snapshot())`)
-	eventually(t, func() bool { return r.trouble(source.TroubleTopic) == nil && r.intake.Totals().Duplicates == 1 })
+	testkit.Eventually(t, "r.trouble(source.TroubleTopic) == nil && r.intake.Totals().Duplicates == 1", func() bool { return r.trouble(source.TroubleTopic) == nil && r.intake.Totals().Duplicates == 1 })
 	e.requireOnce(t, 10)
 }
 
@@ -281,16 +282,16 @@ func TestFaults(t *testing.T) {
 			put("a")
 			s.Proxy.Cut()
 			put("b")
-			eventually(t, func() bool { return r.trouble(source.TroubleConnection) != nil })
+			testkit.Eventually(t, "r.trouble(source.TroubleConnection) != nil", func() bool { return r.trouble(source.TroubleConnection) != nil })
 			s.Proxy.Restore()
 			e.requireOnce(t, 1000)
 			put("c")
 			s.Kill()
-			eventually(t, func() bool { return r.trouble(source.TroubleConnection) != nil })
+			testkit.Eventually(t, "r.trouble(source.TroubleConnection) != nil", func() bool { return r.trouble(source.TroubleConnection) != nil })
 			s.Restart(t)
 			put("d")
 			e.requireOnce(t, 2000)
-			eventually(t, func() bool { return len(r.intake.Troubles()) == 0 })
+			testkit.Eventually(t, "len(r.intake.Troubles()) == 0", func() bool { return len(r.intake.Troubles()) == 0 })
 		})
 	}
 }

@@ -1,0 +1,36 @@
+// Package testkit has what the tests of many packages need: golden files, and waiting for what others do.
+package testkit
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// Golden holds got to a file. With -update it writes the file first.
+func Golden[T string | []byte](t testing.TB, file string, got T) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err, "run the test with -update")
+	require.Equal(t, string(want), string(got), "%s is stale: run the test with -update and look at the difference", file)
+}
+
+// Eventually waits for two minutes at most until something holds.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			require.Fail(t, "not within two minutes: "+what)
+		}
+	}
+}
