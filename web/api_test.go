@@ -91,7 +91,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	k := newContract(t, b)
 	const one = "/api/v1/slos/insurance-unpaid/availability"
 	for target, status := range map[string]int{
-		"/api/v1/slos": 200, "/api/v1/slos?service=mdm&state=ok&q=avail&limit=5": 200, "/api/v1/slos?state=bad": 400, "/api/v1/slos?limit=0": 400, "/api/v1/slos?limit=x": 400,
+		"/api/v1/slos": 200, "/api/v1/slos?service=mdm&state=ok&q=avail&limit=5": 200, "/api/v1/slos?state=bad": 400, "/api/v1/slos?limit=0": 400, "/api/v1/slos?limit=1000": 200, "/api/v1/slos?limit=1001": 400, "/api/v1/slos?limit=x": 400,
 		"/api/v1/slos?cursor=%21": 400, "/api/v1/slos?cursor=e30x": 400, "/api/v1/slos?label.team=unpaid&group.product=SOMLT": 200,
 		one + "?group.product=MEDCARE": 200, "/api/v1/slos/mdm/availability": 200, one: 404, one + "?group.product=NOPE": 404, "/api/v1/slos/no/no": 404,
 		one + "/history?group.product=MEDCARE": 200, one + "/history?group.product=MEDCARE&from=2026-11-19T00:00:00Z&to=2026-11-20T00:00:00%2B03:00&step=30m": 200,

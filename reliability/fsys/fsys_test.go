@@ -226,6 +226,27 @@ func TestMkdirAllSyncedSurvivesPowerLoss(t *testing.T) {
 	require.ErrorIs(t, fsys.MkdirAllSynced(m, "/a/b/c", ""), syscall.EIO)
 }
 
+// farUp is a file system whose root cannot be opened.
+type farUp struct {
+	fsys.FS
+	err error
+}
+
+func (f farUp) OpenDir(dir string) (fsys.Dir, error) {
+	if dir == "/" {
+		return nil, f.err
+	}
+	return f.FS.OpenDir(dir)
+}
+
+func TestMkdirAllSyncedBelowFoldersOfOthers(t *testing.T) {
+	for err, ours := range map[error]bool{syscall.EACCES: false, syscall.EROFS: false, syscall.EIO: true} {
+		got := fsys.MkdirAllSynced(farUp{fsystest.New(), err}, "/a/b/c", "")
+		require.Equal(t, ours, errors.Is(got, err), err)
+		require.Error(t, fsys.MkdirAllSynced(farUp{fsystest.New(), err}, "/a", ""), "its parent must be synced")
+	}
+}
+
 func TestSites(t *testing.T) {
 	seen := map[fsys.Site]bool{}
 	for _, s := range fsystest.Sites("") {

@@ -112,6 +112,8 @@ func TestOptions(t *testing.T) {
 	for s, want := range map[string]Name{"": {"", "outbox"}, "a.b": {"a", "b"}, `"a.b".c`: {"a.b", "c"}, `Out box`: {"", "Out box"}} {
 		require.Equal(t, want, newTable(t, Options{Name: s}).Name)
 	}
+	require.NoError(t, checkIdentifier(strings.Repeat("x", 63)))
+	require.Error(t, checkIdentifier(strings.Repeat("x", 64)))
 	require.Equal(t, `"we""ird"`, Column(`we"ird`).String())
 	require.Equal(t, `E'a''\\b'`, literal(`a'\b`))
 }
