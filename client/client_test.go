@@ -449,3 +449,23 @@ func TestOptions(t *testing.T) {
 		require.NotContains(t, err.Error(), "secret")
 	}
 }
+
+func TestBatchesAreFull(t *testing.T) {
+	c, err := New(Options{URL: "http://127.0.0.1:1", BatchEvents: 2})
+	require.NoError(t, err)
+	defer c.Close(t.Context())
+	var sizes []int
+	for _, b := range c.batches(make([]Event, 5), &settlement{}) {
+		sizes = append(sizes, b.Len())
+	}
+	require.Equal(t, []int{2, 2, 1}, sizes)
+}
+
+// TestPausesDoNotShorten: the longest pause that was asked for holds.
+func TestPausesDoNotShorten(t *testing.T) {
+	d := &deliverer{started: time.Now()}
+	d.pause(time.Hour)
+	d.pause(time.Second)
+	require.Greater(t, d.pauseLeft(), maxPause/2)
+	require.LessOrEqual(t, d.pauseLeft(), maxPause)
+}

@@ -92,3 +92,12 @@ func TestRedisAway(t *testing.T) {
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, s.Save(context.Background(), dlqtest.Entries(0, 1)), dlq.ErrClosed)
 }
+
+// TestTimesOfAQuery: From is part of what is asked for, and To is not.
+func TestTimesOfAQuery(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	q := dlq.Query{From: at(10), To: at(20)}
+	for s, want := range map[int]bool{9: false, 10: true, 19: true, 20: false} {
+		require.Equal(t, want, q.Match(&dlq.Entry{Saved: at(s)}), s)
+	}
+}
