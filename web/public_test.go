@@ -59,11 +59,11 @@ func TestPublicGolden(t *testing.T) {
 	golden(t, newBench(t), "/public", "public-empty.html")
 }
 
-func publicDoc(t *testing.T, b *bench) public.PublicStatus {
+func publicDoc(t *testing.T, b *bench) public.Status {
 	rec := b.get("/public.json")
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "application/json", rec.Header().Get("Content-Type"))
-	var p public.PublicStatus
+	var p public.Status
 	require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &p))
 	return p
 }
@@ -97,7 +97,7 @@ func TestPublicTellsOnlyWhatWasChosen(t *testing.T) {
 	require.InDelta(t, good/(good+bad), *l[0].Availability, 1e-12, "the sum of its groups")
 	require.Equal(t, 0.999, l[0].Objective)
 	require.Len(t, p.Maintenance, 1)
-	require.Equal(t, public.PublicMaintenance{Service: "insurance-unpaid", Levels: []string{"availability"}, Start: noon.Add(-9 * time.Hour).Truncate(time.Second), End: noon.Add(-7 * time.Hour).Truncate(time.Second), When: "over"}, p.Maintenance[0])
+	require.Equal(t, public.Maintenance{Service: "insurance-unpaid", Levels: []string{"availability"}, Start: noon.Add(-9 * time.Hour).Truncate(time.Second), End: noon.Add(-7 * time.Hour).Truncate(time.Second), When: "over"}, p.Maintenance[0])
 
 	// The hooks have the last word.
 	b.web.Opt.Public = func(id slo.ID, labels map[string]string) bool { return id == "mdm/availability" && labels == nil }

@@ -17,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/deadletters"
 	"github.com/sloengine/sloengine/web/incidents"
+	"github.com/sloengine/sloengine/web/public"
 	"github.com/sloengine/sloengine/web/silences"
 )
 
@@ -26,7 +27,7 @@ var answers = []any{
 	v1.SLOList{}, v1.SLOAnswer{}, v1.History{}, v1.SLAList{}, v1.ThresholdList{}, v1.AlertList{}, v1.PeriodReport{},
 	engineJSON{}, generationList{}, RejectList{}, counting.ForgetRequest{}, counting.Forgotten{},
 	incidents.List{}, incident.Measures{}, annotations.List{}, silences.List{},
-	deadletters.List{}, dlq.Stats{}, dlq.ReplayResult{},
+	deadletters.List{}, dlq.Stats{}, dlq.ReplayResult{}, public.Status{}, public.Summary{},
 }
 
 // schemaNames are the names of schemas that are not those of their types.
@@ -47,6 +48,9 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[dlq.Stats]():         "DeadLetterStats",
 }
 
+// publicTypes is the package whose schemas begin with Public.
+var publicTypes = reflect.TypeFor[public.Status]().PkgPath()
+
 type object = map[string]any
 
 // schemas are derived schemas by name.
@@ -66,7 +70,7 @@ func (s schemas) of(t reflect.Type) object {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
-	case t == reflect.TypeFor[json.RawMessage](): // any JSON
+	case t == reflect.TypeFor[json.RawMessage](), t == reflect.TypeFor[any](): // any JSON
 		return object{}
 	case t == reflect.TypeFor[[]byte]():
 		return object{"type": "string", "format": "byte"}
@@ -94,6 +98,9 @@ func (s schemas) of(t reflect.Type) object {
 		name := schemaNames[t]
 		if name == "" {
 			name = t.Name()
+			if t.PkgPath() == publicTypes {
+				name = "Public" + name
+			}
 		}
 		if s[name] == nil {
 			body := object{"type": "object", "additionalProperties": false, "properties": object{}}
@@ -115,7 +122,7 @@ func (s schemas) addFields(body object, t reflect.Type) {
 			s.addFields(body, f.Type)
 			continue
 		}
-		if name == "-" {
+		if name == "-" || !f.IsExported() {
 			continue
 		}
 		schema := s.of(f.Type)

@@ -55,7 +55,7 @@ type (
 
 // newFeed makes the feed of the public incidents, one entry each. It changes only with what it tells, and not with every
 // report. Without incidents it was updated at the beginning of the day.
-func (pub *Handler) newFeed(s *PublicStatus) ([]byte, error) {
+func (pub *Handler) newFeed(s *Status) ([]byte, error) {
 	stamp := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	page := pub.address(pagePath)
 	name := pub.pageName()

@@ -16,20 +16,20 @@ import (
 // Incident is what anybody may know of an incident that a person published. An alert's title, team, people, notes,
 // groups and cost stay inside.
 type Incident struct {
-	ID       string         `json:"id"`                // a UUID that tells nothing of the id inside
-	Service  string         `json:"service,omitempty"` // one that the view shows; absent if it was opened by hand without one
-	Title    string         `json:"title,omitempty"`   // absent if an alert opened it: alerts name groups and SLOs
-	State    incident.State `json:"state"`
-	Impact   string         `json:"impact"` // impactMinor or impactMajor
-	Started  time.Time      `json:"started"`
-	Updated  time.Time      `json:"updated"`
-	Resolved *time.Time     `json:"resolved,omitempty"`
-	Updates  []Update       `json:"updates"`                // latest first
-	More     int            `json:"more_updates,omitempty"` // older ones that are left out
+	ID       string           `json:"id"`                // a UUID that tells nothing of the id inside
+	Service  string           `json:"service,omitempty"` // one that the view shows; absent if it was opened by hand without one
+	Title    string           `json:"title,omitempty"`   // absent if an alert opened it: alerts name groups and SLOs
+	State    incident.State   `json:"state"`
+	Impact   string           `json:"impact"` // impactMinor or impactMajor
+	Started  time.Time        `json:"started"`
+	Updated  time.Time        `json:"updated"`
+	Resolved *time.Time       `json:"resolved,omitempty"`
+	Updates  []IncidentUpdate `json:"updates"`                // latest first
+	More     int              `json:"more_updates,omitempty"` // older ones that are left out
 }
 
-// Update is news of an incident, or a change of its state.
-type Update struct {
+// IncidentUpdate is news of an incident, or a change of its state.
+type IncidentUpdate struct {
 	ID    string         `json:"id"`
 	Time  time.Time      `json:"time"`
 	State incident.State `json:"state"`          // of the incident at that time
@@ -56,7 +56,7 @@ const (
 // incidents lists the public incidents of the services that the view shows: those that are not resolved, the one that was
 // opened last first, and then those that were resolved recently, latest first. more is how many that are not resolved are
 // left out. The list is nil if incidents are not known.
-func incidents(book *incident.View, now time.Time, services []publicService) (out []Incident, more int) {
+func incidents(book *incident.View, now time.Time, services []Service) (out []Incident, more int) {
 	if book == nil {
 		return nil, 0
 	}
@@ -106,17 +106,17 @@ func newIncident(inc *incident.Incident) Incident {
 	if !inc.Automated {
 		x.Title = jsonText(inc.Title)
 	}
-	all := []Update{{ID: publicID(inc, "open"), Time: inc.Detected, State: incident.Open}}
+	all := []IncidentUpdate{{ID: publicID(inc, "open"), Time: inc.Detected, State: incident.Open}}
 	if inc.Ack != nil {
-		all = append(all, Update{ID: publicID(inc, "acknowledged"), Time: inc.Ack.Time, State: incident.Acknowledged})
+		all = append(all, IncidentUpdate{ID: publicID(inc, "acknowledged"), Time: inc.Ack.Time, State: incident.Acknowledged})
 	}
 	if inc.Resolved != nil {
 		end := second(inc.Resolved.Time)
 		x.Resolved = &end
-		all = append(all, Update{ID: publicID(inc, "resolved", inc.Resolved.Time.String()), Time: inc.Resolved.Time, State: incident.Resolved})
+		all = append(all, IncidentUpdate{ID: publicID(inc, "resolved", inc.Resolved.Time.String()), Time: inc.Resolved.Time, State: incident.Resolved})
 	}
 	if again := reopened(inc); !again.IsZero() {
-		all = append(all, Update{ID: publicID(inc, "open", again.String()), Time: again, State: stateAt(inc, again)})
+		all = append(all, IncidentUpdate{ID: publicID(inc, "open", again.String()), Time: again, State: stateAt(inc, again)})
 	}
 	texts, size := 0, 0
 	for k := range slices.Backward(inc.Updates) {
@@ -129,10 +129,10 @@ func newIncident(inc *incident.Incident) Incident {
 			continue
 		}
 		texts++
-		all = append(all, Update{ID: publicID(inc, "update", strconv.Itoa(k)), Time: u.Time, State: stateAt(inc, u.Time), Text: jsonText(u.Text)})
+		all = append(all, IncidentUpdate{ID: publicID(inc, "update", strconv.Itoa(k)), Time: u.Time, State: stateAt(inc, u.Time), Text: jsonText(u.Text)})
 	}
 	// Of two at the same time the change of state came first.
-	slices.SortStableFunc(all, func(a, b Update) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(all, func(a, b IncidentUpdate) int { return a.Time.Compare(b.Time) })
 	slices.Reverse(all)
 	for k := range all {
 		all[k].Time = second(all[k].Time)
@@ -203,7 +203,7 @@ func publicID(inc *incident.Incident, of ...string) string {
 }
 
 // maintenanceID is the name of a planned maintenance.
-func maintenanceID(m *PublicMaintenance) string {
+func maintenanceID(m *Maintenance) string {
 	return uuid(sha256.Sum256(fmt.Appendf(nil, "maintenance %q %d %d", m.Service, m.Start.Unix(), m.End.Unix())))
 }
 

@@ -39,7 +39,7 @@ func (x *Incident) name() string {
 }
 
 // sentence tells a change of state.
-func (u *Update) sentence() string { return "The incident is " + string(u.State) + "." }
+func (u *IncidentUpdate) sentence() string { return "The incident is " + string(u.State) + "." }
 
 func (x *Incident) mark(s incident.State) chart.Mark {
 	switch {
@@ -77,7 +77,7 @@ func newIncidentRow(x *Incident, now time.Time) incidentRow {
 func anchor(x *Incident) string { return "incident-" + x.ID }
 
 // headline says in a few words how things are: what is measured, and whether an incident goes on.
-func (s *PublicStatus) headline() (m chart.Mark, head, text string) {
+func (s *Status) headline() (m chart.Mark, head, text string) {
 	m = s.State.mark()
 	open := s.MoreIncidents
 	for i := range s.Incidents {

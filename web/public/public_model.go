@@ -16,30 +16,30 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// PublicStatus is what /public and /public.json show.
-type PublicStatus struct {
-	Time        time.Time           `json:"time"`  // of the figures
-	State       PublicState         `json:"state"` // the worst of all
-	Stale       bool                `json:"stale"` // the figures are old
-	Services    []publicService     `json:"services"`
-	Maintenance []PublicMaintenance `json:"maintenance"` // ongoing, planned and recent, latest first
+// Status is what /public and /public.json show.
+type Status struct {
+	Time        time.Time     `json:"time"`  // of the figures
+	State       PublicState   `json:"state"` // the worst of all
+	Stale       bool          `json:"stale"` // the figures are old
+	Services    []Service     `json:"services"`
+	Maintenance []Maintenance `json:"maintenance"` // ongoing, planned and recent, latest first
 	// Incidents are those that are not resolved, and then recent ones; null while they are not known.
 	Incidents []Incident `json:"incidents"`
 	// MoreIncidents is how many that are not resolved are left out.
 	MoreIncidents int `json:"more_incidents,omitempty"`
 }
 
-type publicService struct {
-	Service    string            `json:"service"`
-	State      PublicState       `json:"state"`
-	Levels     []publicLevel     `json:"levels"`
-	Agreements []publicAgreement `json:"agreements,omitempty"`
+type Service struct {
+	Service    string      `json:"service"`
+	State      PublicState `json:"state"`
+	Levels     []Level     `json:"levels"`
+	Agreements []Agreement `json:"agreements,omitempty"`
 
 	name string // as the spec has it
 }
 
-// publicLevel is an SLO, over all its groups or of one.
-type publicLevel struct {
+// Level is an SLO, over all its groups or of one.
+type Level struct {
 	Name         string            `json:"name"`
 	Description  string            `json:"description,omitempty"`
 	Group        map[string]string `json:"group,omitempty"`
@@ -47,7 +47,7 @@ type publicLevel struct {
 	Availability *float64          `json:"availability"` // share of good events over the window; null without data
 	Objective    float64           `json:"objective"`
 	Window       string            `json:"window"`
-	Days         []publicDay       `json:"days,omitempty"` // oldest first; absent if they cannot be had
+	Days         []Day             `json:"days,omitempty"` // oldest first; absent if they cannot be had
 
 	names, values []string // of the group
 	objective     slo.Objective
@@ -55,8 +55,8 @@ type publicLevel struct {
 	list          int // which of the lists of rows it is made of
 }
 
-// publicDay is a day in the zone of the SLO's window.
-type publicDay struct {
+// Day is a day in the zone of the SLO's window.
+type Day struct {
 	Day          string   `json:"day"`
 	Availability *float64 `json:"availability"` // null without data
 	Met          *bool    `json:"met"`          // its own share reached the objective; null without data
@@ -64,7 +64,7 @@ type publicDay struct {
 	class string
 }
 
-type publicAgreement struct {
+type Agreement struct {
 	Name        string            `json:"name"`
 	Description string            `json:"description,omitempty"`
 	Group       map[string]string `json:"group,omitempty"`
@@ -78,7 +78,7 @@ type publicAgreement struct {
 	window        slo.Window
 }
 
-type PublicMaintenance struct {
+type Maintenance struct {
 	Service string    `json:"service"`
 	Levels  []string  `json:"levels"`
 	Start   time.Time `json:"start"`
@@ -99,16 +99,16 @@ const (
 )
 
 // newPublicStatus tells what is public of a report. The days are added by addDays.
-func (pub *Handler) newPublicStatus(v site.View, book *incident.View) (*PublicStatus, [][]*sla.SLOReport) {
+func (pub *Handler) newPublicStatus(v site.View, book *incident.View) (*Status, [][]*sla.SLOReport) {
 	rep := v.Rep
-	p := &PublicStatus{Time: rep.Time.UTC().Truncate(time.Second), State: UnknownNow, Stale: v.Stale, Services: []publicService{}, Maintenance: []PublicMaintenance{}}
+	p := &Status{Time: rep.Time.UTC().Truncate(time.Second), State: UnknownNow, Stale: v.Stale, Services: []Service{}, Maintenance: []Maintenance{}}
 	at := map[string]int{}
-	service := func(name string) *publicService {
+	service := func(name string) *Service {
 		i, ok := at[name]
 		if !ok {
 			i = len(p.Services)
 			at[name] = i
-			p.Services = append(p.Services, publicService{Service: jsonText(name), State: UnknownNow, Levels: []publicLevel{}, name: name})
+			p.Services = append(p.Services, Service{Service: jsonText(name), State: UnknownNow, Levels: []Level{}, name: name})
 		}
 		return &p.Services[i]
 	}
@@ -116,7 +116,7 @@ func (pub *Handler) newPublicStatus(v site.View, book *incident.View) (*PublicSt
 	for i, rows := range lists {
 		x := combine(rows)
 		s := service(x.slo.ID.Service())
-		l := publicLevel{
+		l := Level{
 			Name: jsonText(x.slo.ID.Name()), Description: jsonText(x.slo.Description), State: x.state(), Objective: x.slo.Objective.Ratio(), Window: x.slo.Window.String(), objective: x.slo.Objective, window: x.slo.Window, list: i,
 		}
 		if x.budget.HasData {
@@ -132,9 +132,9 @@ func (pub *Handler) newPublicStatus(v site.View, book *incident.View) (*PublicSt
 	}
 	for _, a := range pub.publicAgreements(rep) {
 		s := service(a.service)
-		s.Agreements = append(s.Agreements, a.publicAgreement)
+		s.Agreements = append(s.Agreements, a.Agreement)
 	}
-	slices.SortStableFunc(p.Services, func(a, b publicService) int { return cmp.Compare(a.Service, b.Service) })
+	slices.SortStableFunc(p.Services, func(a, b Service) int { return cmp.Compare(a.Service, b.Service) })
 	p.Maintenance = append(p.Maintenance, maintenances(lists, rep.Time.UTC())...)
 	p.Incidents, p.MoreIncidents = incidents(book, v.Now, p.Services)
 	return p, lists
@@ -153,7 +153,7 @@ func groupMap(names, values []string) map[string]string {
 }
 
 type agreementOf struct {
-	publicAgreement
+	Agreement
 	service string
 }
 
@@ -173,7 +173,7 @@ func (pub *Handler) publicAgreements(rep *sla.Report) (out []agreementOf) {
 			continue
 		}
 		m := chart.AgreementMark(r)
-		a := publicAgreement{Name: jsonText(r.SLA.Name), Description: jsonText(r.SLA.Description), State: m.Word, Window: r.SLA.Window.String(), shape: m.Shape, window: r.SLA.Window}
+		a := Agreement{Name: jsonText(r.SLA.Name), Description: jsonText(r.SLA.Description), State: m.Word, Window: r.SLA.Window.String(), shape: m.Shape, window: r.SLA.Window}
 		if r.HasData {
 			a.Score = &r.Score
 		}
@@ -190,7 +190,7 @@ func (pub *Handler) publicAgreements(rep *sla.Report) (out []agreementOf) {
 			of[r.SLA] = len(out)
 			out = append(out, agreementOf{a, r.SLA.Service})
 		case a.Score != nil && (out[k].Score == nil || *a.Score < *out[k].Score):
-			out[k].publicAgreement = a
+			out[k].Agreement = a
 		}
 	}
 	return out
@@ -198,12 +198,12 @@ func (pub *Handler) publicAgreements(rep *sla.Report) (out []agreementOf) {
 
 // maintenances are the planned maintenances of public SLOs. What they were for and who
 // did them stays inside.
-func maintenances(lists [][]*sla.SLOReport, now time.Time) []PublicMaintenance {
+func maintenances(lists [][]*sla.SLOReport, now time.Time) []Maintenance {
 	type key struct {
 		service    string
 		start, end int64
 	}
-	found := map[key]*PublicMaintenance{}
+	found := map[key]*Maintenance{}
 	around := slo.Span{From: now.Add(-maintenanceBefore), To: now.Add(maintenanceAhead)}
 	done := map[slo.ID]bool{}
 	for _, rows := range lists {
@@ -217,7 +217,7 @@ func maintenances(lists [][]*sla.SLOReport, now time.Time) []PublicMaintenance {
 				k := key{s.ID.Service(), sp.From.Unix(), sp.To.Unix()}
 				m := found[k]
 				if m == nil {
-					m = &PublicMaintenance{Service: jsonText(k.service), Start: sp.From.UTC(), End: sp.To.UTC(), When: "ongoing"}
+					m = &Maintenance{Service: jsonText(k.service), Start: sp.From.UTC(), End: sp.To.UTC(), When: "ongoing"}
 					switch {
 					case !sp.To.After(now):
 						m.When = "over"
@@ -232,12 +232,12 @@ func maintenances(lists [][]*sla.SLOReport, now time.Time) []PublicMaintenance {
 			}
 		}
 	}
-	var out []PublicMaintenance
+	var out []Maintenance
 	for _, m := range found {
 		out = append(out, *m)
 	}
 	rank := map[string]int{"ongoing": 0, "planned": 1, "over": 2}
-	slices.SortFunc(out, func(a, b PublicMaintenance) int {
+	slices.SortFunc(out, func(a, b Maintenance) int {
 		newest := b.Start.Compare(a.Start)
 		if a.When == "planned" {
 			newest = -newest
@@ -249,8 +249,8 @@ func maintenances(lists [][]*sla.SLOReport, now time.Time) []PublicMaintenance {
 
 // publicDays are the days of all lists of rows, in their order; nil for those that
 // cannot be had.
-func (pub *Handler) publicDays(ctx context.Context, rep *sla.Report, lists [][]*sla.SLOReport) ([][]publicDay, error) {
-	out := make([][]publicDay, len(lists))
+func (pub *Handler) publicDays(ctx context.Context, rep *sla.Report, lists [][]*sla.SLOReport) ([][]Day, error) {
+	out := make([][]Day, len(lists))
 	if pub.Opt.Counts == nil || len(lists) == 0 {
 		return out, nil
 	}
@@ -281,7 +281,7 @@ func (pub *Handler) publicDays(ctx context.Context, rep *sla.Report, lists [][]*
 }
 
 // addDays adds the days of the lists, if they could be had.
-func (p *PublicStatus) addDays(days [][]publicDay) {
+func (p *Status) addDays(days [][]Day) {
 	for i := range p.Services {
 		for k := range p.Services[i].Levels {
 			if l := &p.Services[i].Levels[k]; l.list < len(days) {
@@ -291,17 +291,17 @@ func (p *PublicStatus) addDays(days [][]publicDay) {
 	}
 }
 
-func publicDaysOf(s *slo.SLO, groups []slo.Group, a *fold.ReadResult, g *history.Grid) []publicDay {
+func publicDaysOf(s *slo.SLO, groups []slo.Group, a *fold.ReadResult, g *history.Grid) []Day {
 	sums := make([]history.Tally, len(g.Steps))
 	for k, bins := range a.Groups {
 		for i, p := range g.Points(s, groups[k], a, bins) {
 			sums[i] = sums[i].Plus(p.Net)
 		}
 	}
-	out := make([]publicDay, len(g.Steps))
+	out := make([]Day, len(g.Steps))
 	zone := history.ZoneOf(s)
 	for i, sp := range g.Steps {
-		d := publicDay{Day: sp.From.In(zone).Format(time.DateOnly), class: "none"}
+		d := Day{Day: sp.From.In(zone).Format(time.DateOnly), class: "none"}
 		if b := sums[i].Budget(s); b.HasData {
 			met := b.Consumed <= 1
 			d.Availability, d.Met = &b.SLI, &met

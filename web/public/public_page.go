@@ -54,7 +54,7 @@ type publicCache struct {
 
 	daysAt time.Time // of the report that they are of
 	daysOf string    // which SLOs and groups they are of
-	days   [][]publicDay
+	days   [][]Day
 
 	badgeKey string // of the view that the badges are of
 	badges   map[slo.ID]badgeText
@@ -159,7 +159,7 @@ func (pub *Handler) public(c *gin.Context, v site.View) (publicBodies, error) {
 }
 
 // newBodies makes every form of the view.
-func (pub *Handler) newBodies(status *PublicStatus, v site.View) (b publicBodies, err error) {
+func (pub *Handler) newBodies(status *Status, v site.View) (b publicBodies, err error) {
 	doc := func(name string, of any) (publicBody, error) {
 		body, err := json.Marshal(of)
 		if err != nil {

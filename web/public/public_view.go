@@ -67,7 +67,7 @@ const (
 	stripH = 32
 )
 
-func (pub *Handler) newPublicView(s *PublicStatus, v site.View) publicView {
+func (pub *Handler) newPublicView(s *Status, v site.View) publicView {
 	p := publicView{Base: pub.Opt.ExternalPath, Feed: feedPath, Report: format.NewStamp(s.Time, v.Now), MoreIncidents: s.MoreIncidents}
 	p.Mark, p.Head, p.Text = s.headline()
 	for i := range s.Incidents {
@@ -117,7 +117,7 @@ func (pub *Handler) newPublicView(s *PublicStatus, v site.View) publicView {
 	return p
 }
 
-func newPublicRow(l *publicLevel) publicRow {
+func newPublicRow(l *Level) publicRow {
 	r := publicRow{
 		Name: format.Safe(l.Name, format.MaxName), Description: format.Safe(l.Description, format.MaxText), Group: format.Labels(l.names, l.values), Mark: l.State.mark(), Value: format.NoValue,
 		Note: format.Window(l.window) + ", objective " + l.objective.String(),

@@ -11,25 +11,25 @@ import (
 // The document that Statuspage serves as /api/v2/summary.json, as far as programs that read it look at it. What
 // Statuspage always has and the engine does not know is null.
 type (
-	summary struct {
-		Page        summaryPage          `json:"page"`
-		Status      summaryStatus        `json:"status"`
-		Components  []summaryComponent   `json:"components"`
-		Incidents   []summaryIncident    `json:"incidents"` // that are not resolved
-		Maintenance []summaryMaintenance `json:"scheduled_maintenances"`
+	Summary struct {
+		Page        SummaryPage          `json:"page"`
+		Status      SummaryStatus        `json:"status"`
+		Components  []Component          `json:"components"`
+		Incidents   []SummaryIncident    `json:"incidents"` // that are not resolved
+		Maintenance []SummaryMaintenance `json:"scheduled_maintenances"`
 	}
-	summaryPage struct {
+	SummaryPage struct {
 		ID      string    `json:"id"`
 		Name    string    `json:"name"`
 		URL     string    `json:"url"`
 		Zone    string    `json:"time_zone"`
 		Updated time.Time `json:"updated_at"`
 	}
-	summaryStatus struct {
+	SummaryStatus struct {
 		Indicator   string `json:"indicator"`
 		Description string `json:"description"`
 	}
-	summaryComponent struct {
+	Component struct {
 		ID          string      `json:"id"`
 		Name        string      `json:"name"`
 		Status      string      `json:"status"`
@@ -45,22 +45,22 @@ type (
 		Group       bool        `json:"group"`
 		IfDegraded  bool        `json:"only_show_if_degraded"`
 	}
-	summaryIncident struct {
-		ID         string             `json:"id"`
-		Name       string             `json:"name"`
-		Status     string             `json:"status"`
-		Impact     string             `json:"impact"`
-		Created    time.Time          `json:"created_at"`
-		Updated    time.Time          `json:"updated_at"`
-		Started    time.Time          `json:"started_at"`
-		Monitoring *time.Time         `json:"monitoring_at"`
-		Resolved   *time.Time         `json:"resolved_at"`
-		Link       string             `json:"shortlink"`
-		PageID     string             `json:"page_id"`
-		Updates    []summaryUpdate    `json:"incident_updates"` // latest first, never empty
-		Components []summaryComponent `json:"components"`
+	SummaryIncident struct {
+		ID         string      `json:"id"`
+		Name       string      `json:"name"`
+		Status     string      `json:"status"`
+		Impact     string      `json:"impact"`
+		Created    time.Time   `json:"created_at"`
+		Updated    time.Time   `json:"updated_at"`
+		Started    time.Time   `json:"started_at"`
+		Monitoring *time.Time  `json:"monitoring_at"`
+		Resolved   *time.Time  `json:"resolved_at"`
+		Link       string      `json:"shortlink"`
+		PageID     string      `json:"page_id"`
+		Updates    []Update    `json:"incident_updates"` // latest first, never empty
+		Components []Component `json:"components"`
 	}
-	summaryUpdate struct {
+	Update struct {
 		ID         string    `json:"id"`
 		IncidentID string    `json:"incident_id"`
 		Status     string    `json:"status"`
@@ -70,8 +70,8 @@ type (
 		Display    time.Time `json:"display_at"`
 		Affected   []any     `json:"affected_components"`
 	}
-	summaryMaintenance struct {
-		summaryIncident
+	SummaryMaintenance struct {
+		SummaryIncident
 		From  time.Time `json:"scheduled_for"`
 		Until time.Time `json:"scheduled_until"`
 	}
@@ -95,31 +95,31 @@ var incidentStatus = map[incident.State]string{
 var indicators = []string{"none", "minor", "major", "critical"}
 
 // newSummary tells the same as the page in Statuspage's form.
-func (pub *Handler) newSummary(s *PublicStatus) *summary {
-	out := &summary{
-		Page:       summaryPage{ID: pageID, Name: pub.pageName(), URL: pub.address(pagePath), Zone: "Etc/UTC", Updated: s.Time},
-		Components: []summaryComponent{}, Incidents: []summaryIncident{}, Maintenance: []summaryMaintenance{},
+func (pub *Handler) newSummary(s *Status) *Summary {
+	out := &Summary{
+		Page:       SummaryPage{ID: pageID, Name: pub.pageName(), URL: pub.address(pagePath), Zone: "Etc/UTC", Updated: s.Time},
+		Components: []Component{}, Incidents: []SummaryIncident{}, Maintenance: []SummaryMaintenance{},
 	}
-	of := map[string][]summaryComponent{}
+	of := map[string][]Component{}
 	for i := range s.Services {
 		x := &s.Services[i]
-		c := summaryComponent{ID: x.Service, Name: x.Service, Status: componentStatus[x.State], State: x.State, Updated: s.Time, Position: i + 1, PageID: pageID}
+		c := Component{ID: x.Service, Name: x.Service, Status: componentStatus[x.State], State: x.State, Updated: s.Time, Position: i + 1, PageID: pageID}
 		out.Components = append(out.Components, c)
-		of[x.Service] = []summaryComponent{c}
+		of[x.Service] = []Component{c}
 	}
-	affected := func(service string) []summaryComponent { return append([]summaryComponent{}, of[service]...) }
+	affected := func(service string) []Component { return append([]Component{}, of[service]...) }
 	for i := range s.Incidents {
 		x := &s.Incidents[i]
 		if x.State == incident.Resolved {
 			continue
 		}
-		y := summaryIncident{
+		y := SummaryIncident{
 			ID: x.ID, Name: x.name(), Status: incidentStatus[x.State], Impact: x.Impact, Created: x.Updates[len(x.Updates)-1].Time, Updated: x.Updated, Started: x.Started,
 			Link: pub.address(pagePath) + "#" + anchor(x), PageID: pageID, Components: affected(x.Service),
 		}
 		for k := range x.Updates {
 			u := &x.Updates[k]
-			y.Updates = append(y.Updates, summaryUpdate{
+			y.Updates = append(y.Updates, Update{
 				ID: u.ID, IncidentID: x.ID, Status: incidentStatus[u.State], Body: cmp.Or(u.Text, u.sentence()), Created: u.Time, Updated: u.Time, Display: u.Time,
 			})
 		}
@@ -138,20 +138,20 @@ func (pub *Handler) newSummary(s *PublicStatus) *summary {
 	return out
 }
 
-func (pub *Handler) newSummaryMaintenance(m *PublicMaintenance, now time.Time, of []summaryComponent) summaryMaintenance {
+func (pub *Handler) newSummaryMaintenance(m *Maintenance, now time.Time, of []Component) SummaryMaintenance {
 	status, known := "scheduled", now // when it was planned is not known
 	if m.When == "ongoing" {
 		status, known = "in_progress", m.Start
 	}
-	return summaryMaintenance{summaryIncident{
+	return SummaryMaintenance{SummaryIncident{
 		ID: maintenanceID(m), Name: "Planned maintenance of " + m.Service, Status: status, Impact: "maintenance", Created: known, Updated: known, Started: m.Start,
-		Link: pub.address(pagePath), PageID: pageID, Updates: []summaryUpdate{}, Components: of,
+		Link: pub.address(pagePath), PageID: pageID, Updates: []Update{}, Components: of,
 	}, m.Start, m.End}
 }
 
 // indicator is how bad things are: the worst of what is measured and of the incidents that go on. What is not known is
 // minor.
-func (s *PublicStatus) indicator() string {
+func (s *Status) indicator() string {
 	out, rank := len(s.Services) > 0, 0
 	for i := range s.Services {
 		out = out && s.Services[i].State == Outage
