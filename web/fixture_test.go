@@ -277,6 +277,9 @@ func newBench(t testing.TB, change ...func(*site.Options)) *bench {
 	for _, f := range change {
 		f(&b.opt)
 	}
+	if b.opt.May == nil && b.opt.Allow == nil {
+		b.opt.May = func(*gin.Context, site.Permission) bool { return true }
+	}
 	var err error
 	b.web, err = New(b.opt)
 	require.NoError(t, err)

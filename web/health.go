@@ -30,7 +30,7 @@ type health struct {
 // a long recovery, so neither makes it unhealthy; a log that can no longer be
 // synced does, since only a restart opens it again.
 func (w *Web) healthy(c *gin.Context) {
-	e := w.Opt.Engine()
+	e := w.Opt.Brief()
 	code := http.StatusOK
 	if e.State == status.Poisoned || e.State == status.Failed {
 		code = http.StatusServiceUnavailable
@@ -50,7 +50,7 @@ func (w *Web) reason(c *gin.Context, e status.Engine) string {
 // ready says whether events should be sent here. A sink that is down, or Redis, is
 // no reason not to: what is taken is safe and counted. The answer names them to who may read.
 func (w *Web) ready(c *gin.Context) {
-	v := w.View()
+	v := w.EngineView()
 	e := v.Eng
 	e.Reason = w.reason(c, e)
 	code := http.StatusServiceUnavailable
@@ -91,7 +91,7 @@ func (w *Web) reload(c *gin.Context) {
 		respond.Problem(c, http.StatusNotImplemented, "This engine cannot reload its spec.", nil)
 		return
 	}
-	before := w.Opt.Engine().Spec.Change
+	before := w.Opt.Brief().Spec.Change
 	// A caller that has closed its half of the connection still waits for the answer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), reloadTimeout)
 	defer cancel()
@@ -105,7 +105,7 @@ func (w *Web) reload(c *gin.Context) {
 		respond.Problem(c, http.StatusUnprocessableEntity, "Nothing was changed: "+err.Error(), list)
 		return
 	}
-	s := w.Opt.Engine().Spec
+	s := w.Opt.Brief().Spec
 	w.Opt.Audit(c, "reload", fmt.Sprintf("hash=%s slos=%d", s.Hash, s.SLOs), nil)
 	answer := reloaded{Status: "reloaded", Hash: s.Hash, SLOs: s.SLOs}
 	if s.Change != nil && s.Change != before {

@@ -442,6 +442,30 @@ func TestWhoSeesButtons(t *testing.T) {
 	for _, path := range []string{site.DeadLetterListPath, site.DeadLetterPath + "?id=sink-w-0001-0", "/engine"} {
 		require.Equal(t, http.StatusForbidden, b.get(path).Code, path)
 	}
+
+	open, err := New(site.Options{Report: b.opt.Report, Engine: b.opt.Engine, Now: b.opt.Now, DLQ: l})
+	require.NoError(t, err)
+	b.router = gin.New()
+	open.Register(b.router)
+	rec := b.get(site.DeadLetterPath + "?id=sink-w-0001-0")
+	require.Equal(t, http.StatusOK, rec.Code, "without Allow and May everybody may read")
+	require.NotContains(t, rec.Body.String(), `name="action"`)
+}
+
+// TestWholeStatusOnlyWhereItIsShown: asking all parts of an engine takes their locks, which a public page must not.
+func TestWholeStatusOnlyWhereItIsShown(t *testing.T) {
+	whole := 0
+	b := newBench(t, func(o *site.Options) {
+		o.Brief, o.Engine = o.Engine, func() status.Engine { whole++; return readyStatus() }
+	})
+	for _, path := range []string{"/", "/slas", "/report", "/services", "/public", "/public.json", "/badge/mdm/availability.svg", "/metrics", "/api/v1/slos", "/-/healthy", "/nothing"} {
+		b.get(path)
+		require.Zero(t, whole, path)
+	}
+	for i, path := range []string{"/engine", "/api/v1/engine", "/-/ready"} {
+		require.Equal(t, http.StatusOK, b.get(path).Code, path)
+		require.Equal(t, i+1, whole, path)
+	}
 }
 
 // golden compares an answer with a file, but for the hashes in the names of assets.

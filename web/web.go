@@ -68,7 +68,7 @@ func (w *Web) assemble() (err error) {
 		return err
 	}
 	w.metrics = collector.Handler(collector.Options{
-		Report: opt.Report, NoSeries: opt.NoSeries, Recovered: func() bool { return opt.Engine().State.Recovered() }, Alerts: opt.Alerts, Sets: w.Opt.Sets, Registry: opt.Registry,
+		Report: opt.Report, NoSeries: opt.NoSeries, Recovered: func() bool { return opt.Brief().State.Recovered() }, Alerts: opt.Alerts, Sets: w.Opt.Sets, Registry: opt.Registry,
 		Timeout: opt.ScrapeTimeout, LogError: opt.LogError, Incidents: incidentView(opt.Incidents), Now: opt.Now,
 	})
 	return nil

@@ -293,7 +293,7 @@ func (api *Handler) apiThresholds(c *gin.Context) {
 }
 
 func (api *Handler) apiEngine(c *gin.Context) {
-	v := api.View()
+	v := api.EngineView()
 	if respond.NotModified(c, v.Tag("api", c.Request.URL.Path, c.Request.URL.RawQuery)) {
 		return
 	}

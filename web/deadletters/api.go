@@ -59,7 +59,7 @@ func (dead *Handler) dlqProblem(c *gin.Context, doing, did string, err error) {
 		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 	case errors.Is(err, dlq.ErrNotFound):
 		respond.Problem(c, http.StatusNotFound, "There is no dead letter with this id. It may have been replayed, discarded or purged.", nil)
-	case !dead.Opt.Engine().State.Recovered():
+	case !dead.Opt.Brief().State.Recovered():
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable, "The engine is still recovering. Dead letters are available once it has recovered.", nil)
 	default:

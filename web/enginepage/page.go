@@ -37,7 +37,7 @@ type section struct {
 }
 
 func (h *Handler) page(c *gin.Context) {
-	v := h.View()
+	v := h.EngineView()
 	c.Header("Cache-Control", "no-store")
 	e := v.Eng
 	if e.Fleet != nil {

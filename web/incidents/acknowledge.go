@@ -33,7 +33,7 @@ func (h *Handler) linked(c *gin.Context, q url.Values) (inc *incident.Incident, 
 		h.Message(c, http.StatusForbidden, "Nothing was done", "The incident was not acknowledged: "+err.Error()+".")
 		return nil, false
 	}
-	if !h.Opt.Engine().State.Recovered() {
+	if !h.Opt.Brief().State.Recovered() {
 		c.Header("Retry-After", "5")
 		h.Message(c, http.StatusServiceUnavailable, "Nothing was done", "Incidents are available once the engine has recovered. Try again in a few seconds.")
 		return nil, false

@@ -124,7 +124,7 @@ func (h *Handler) has(c *gin.Context) bool {
 		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no incidents.", nil)
 		return false
 	}
-	if !h.Opt.Engine().State.Recovered() {
+	if !h.Opt.Brief().State.Recovered() {
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable, "The engine is still recovering. Incidents are available once it has recovered.", nil)
 		return false

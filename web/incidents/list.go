@@ -57,7 +57,7 @@ func (h *Handler) ready(c *gin.Context) bool {
 		h.Message(c, http.StatusNotImplemented, "No incidents", "This engine keeps no incidents.")
 		return false
 	}
-	if !h.Opt.Engine().State.Recovered() {
+	if !h.Opt.Brief().State.Recovered() {
 		c.Header("Retry-After", "5")
 		h.Message(c, http.StatusServiceUnavailable, "Not now", "Incidents are available once the engine has recovered. Try again in a few seconds.")
 		return false

@@ -51,6 +51,7 @@ func (s Services) hasSLO(id slo.ID) bool { return s.has(id.Service()) }
 func (s Services) Restrict(o site.Options) site.Options {
 	out := site.Options{ // what is not named here is not there for limited readers
 		Scope: s.Key(), Report: latest(o.Report, s.Report), Engine: func() status.Engine { return s.Engine(o.Engine()) },
+		Brief: func() status.Engine { return s.Engine(o.Brief()) },
 		// Handlers ask these for what they found in the report.
 		Counts: o.Counts, Traffic: o.Traffic, Kept: o.Kept, Onsets: o.Onsets, Source: o.Source, Public: o.Public, PublicSLA: o.PublicSLA,
 		AlertsKept: o.AlertsKept, Caller: o.Caller, Now: o.Now, Version: o.Version, ExternalPath: o.ExternalPath, ExternalURL: o.ExternalURL,

@@ -45,7 +45,7 @@ func (site *Site) ReportSource() report.Source {
 
 // reportIncidents lists the incidents of a time for a report.
 func (site *Site) reportIncidents(from, to time.Time) (out []report.Incident, known bool) {
-	if !site.Opt.Engine().State.Recovered() || from.Before(site.Opt.Now().Add(-incident.Retention)) {
+	if !site.Opt.Brief().State.Recovered() || from.Before(site.Opt.Now().Add(-incident.Retention)) {
 		return nil, false
 	}
 	in := func(t time.Time) bool { return !t.Before(from) && t.Before(to) }

@@ -61,7 +61,8 @@ type Annotations interface {
 // Options are what a Web is made of. Report, Engine and Now are required.
 type Options struct {
 	Report func() *sla.Report   // the latest report; nil until the first tick
-	Engine func() status.Engine // must be cheap: it is asked for on every view
+	Engine func() status.Engine // the whole status, for the page of the engine, its API and readiness
+	Brief  func() status.Engine // of it State, Reason, Progress, Started, Spec and Fleet, for all else; nil: Engine
 
 	// Alerts is the latest view of the engine's alerts; nil: the engine evaluates none.
 	Alerts func() *state.View
@@ -90,7 +91,7 @@ type Options struct {
 
 	// May reports, without answering or logging anything, what Allow would: pages show
 	// only buttons that work, and badges of what is not public, and streams end when it says no.
-	// Nil says no, unless Allow is nil too. What is done is held to Allow alone.
+	// Nil says no, but for Read if Allow is nil too. What is done is held to Allow alone.
 	May func(c *gin.Context, p Permission) bool
 
 	// Caller is the name of the token of a request; "" if it carries none. Nil: nobody has one.
@@ -156,6 +157,9 @@ func (o *Options) applyDefaults() error {
 	if o.Report == nil || o.Engine == nil || o.Now == nil {
 		return errors.New("web: Report, Engine and Now are required")
 	}
+	if o.Brief == nil {
+		o.Brief = o.Engine
+	}
 	o.ExternalPath = strings.TrimRight(o.ExternalPath, "/")
 	if o.ExternalPath != "" && (!strings.HasPrefix(o.ExternalPath, "/") || strings.HasPrefix(o.ExternalPath, "//") || strings.ContainsAny(o.ExternalPath, "?#\\\"<> ")) {
 		return fmt.Errorf("web: external path %q: want a path such as /slo", o.ExternalPath)
@@ -183,7 +187,7 @@ func (o *Options) applyDefaults() error {
 	}
 	if o.May == nil {
 		open := o.Allow == nil
-		o.May = func(*gin.Context, Permission) bool { return open }
+		o.May = func(_ *gin.Context, p Permission) bool { return open && p == Read }
 	}
 	if o.Allow == nil {
 		o.Allow = func(Permission) gin.HandlerFunc { return func(*gin.Context) {} }

@@ -57,8 +57,14 @@ type View struct {
 	scope string
 }
 
-func (site *Site) View() View {
-	v := View{Rep: site.Opt.Report(), Eng: site.Opt.Engine(), Now: site.Opt.Now(), scope: site.Opt.Scope}
+// View is the view of pages that show no more of the engine than Options.Brief.
+func (site *Site) View() View { return site.view(site.Opt.Brief()) }
+
+// EngineView is a view with the whole status of the engine.
+func (site *Site) EngineView() View { return site.view(site.Opt.Engine()) }
+
+func (site *Site) view(eng status.Engine) View {
+	v := View{Rep: site.Opt.Report(), Eng: eng, Now: site.Opt.Now(), scope: site.Opt.Scope}
 	if v.Rep != nil {
 		v.Stale = !v.Eng.State.Recovered() || v.Eng.State == status.Stale || v.Now.Sub(v.Rep.Time) > site.Opt.StaleAfter
 	}

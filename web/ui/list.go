@@ -89,7 +89,7 @@ func (ui *Handler) listPage(c *gin.Context) {
 
 // openIncidents says which incidents are open; "" if none of severity critical is.
 func (ui *Handler) openIncidents() string {
-	if ui.Opt.Incidents == nil || !ui.Opt.Engine().State.Recovered() {
+	if ui.Opt.Incidents == nil || !ui.Opt.Brief().State.Recovered() {
 		return ""
 	}
 	mark, text, _ := site.OpenIncidents(ui.Opt.Incidents.View())

@@ -69,6 +69,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 	a.web, err = web.New(site.Options{
 		Report:     a.eval.Latest,
 		Engine:     a.status.get,
+		Brief:      a.status.brief,
 		Alerts:     a.alerts.machine.View,
 		Counts:     a.counts.Read,
 		Kept:       a.counts.Undropped,

@@ -59,20 +59,34 @@ func diskSize(dir string, log *slog.Logger) uint64 {
 	return size
 }
 
-// get is the engine's condition as page and API show it.
-func (e *engineStatus) get() status.Engine {
+// brief is what every page shows of the engine's condition.
+func (e *engineStatus) brief() status.Engine {
 	h := e.engine.Health()
+	return e.briefOf(&h)
+}
+
+func (e *engineStatus) briefOf(h *engine.Health) status.Engine {
+	now := e.specs.InForce()
 	s := status.Engine{
 		State: webState(h.Status), Reason: h.Reason, Progress: h.Progress, Started: e.started,
-		Log:        status.LogStatus{Bytes: h.Log.Bytes, Segments: h.Log.Segments, Seq: h.Log.Durable},
-		Checkpoint: status.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State},
-		IDs:        status.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, WindowSeconds: h.IDs.Window.Seconds()},
-		Fold:       status.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark},
-		Disk:       status.DiskStatus{Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater)), TotalBytes: e.disk},
+		Spec: status.SpecStatus{Loaded: now.Loaded, Hash: now.Hash, SLOs: len(now.Spec.SLOs), Change: e.changes.Last()},
 	}
 	if e.stopping.Load() && (s.State == status.Ready || s.State == status.DiskLow || s.State == status.ClockJump) {
 		s.State, s.Reason = status.Stopping, "the engine is shutting down"
 	}
+	e.reloader.failed.Load().status(&s.Spec)
+	return s
+}
+
+// get is the engine's condition as its page and the API show it.
+func (e *engineStatus) get() status.Engine {
+	h := e.engine.Health()
+	s := e.briefOf(&h)
+	s.Log = status.LogStatus{Bytes: h.Log.Bytes, Segments: h.Log.Segments, Seq: h.Log.Durable}
+	s.Checkpoint = status.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State}
+	s.IDs = status.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, WindowSeconds: h.IDs.Window.Seconds()}
+	s.Fold = status.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark}
+	s.Disk = status.DiskStatus{Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater)), TotalBytes: e.disk}
 	n := e.http.Totals()
 	s.Ingest = status.IngestStatus{
 		Received: n.Received, Accepted: n.Accepted, Duplicates: n.Duplicates, Rejected: n.Rejected,
@@ -85,10 +99,6 @@ func (e *engineStatus) get() status.Engine {
 		s.Fold.Full, s.Fold.Crowded = counting.FullGroups(st), counting.CrowdedWork(st)
 	}
 	s.Parked = e.parking.Status()
-	now := e.specs.InForce()
-	s.Spec = status.SpecStatus{Loaded: now.Loaded, Hash: now.Hash, SLOs: len(now.Spec.SLOs)}
-	s.Spec.Change = e.changes.Last()
-	e.reloader.failed.Load().status(&s.Spec)
 	for _, t := range h.Troubles {
 		s.Troubles = append(s.Troubles, status.TroubleStatus(t))
 	}
