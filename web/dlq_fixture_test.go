@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/sla/delivery"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -207,7 +208,7 @@ func hostileEngine(b *bench, bad string) {
 	s.Sinks = []status.SinkStatus{{Name: bad, Kind: bad, LastError: bad, DeadLetters: map[string]uint64{bad: 1}, Breaker: bad}}
 	s.Sources = []status.SourceStatus{{Name: bad, Kind: bad, Topics: []status.SourceTopic{{Name: bad}}, Troubles: []status.SourceTrouble{{Kind: bad, Name: bad, Brief: bad, Cause: bad, Since: noon}}}}
 	s.Alertmanagers = []status.AlertmanagerStatus{{Name: bad, URL: bad, FailingSince: noon, Cause: bad, Brief: bad, Breaker: bad}}
-	s.Reports = []status.ReportStatus{{Name: bad, Every: bad, Targets: []status.ReportTarget{{Kind: bad, Name: bad, Period: bad, Outcome: bad, FailingSince: noon, Cause: bad, Brief: bad}}}}
+	s.Reports = []status.ReportStatus{{Name: bad, Every: bad, Targets: []status.ReportTarget{{Kind: delivery.Kind(bad), Name: bad, Period: bad, Outcome: delivery.Outcome(bad), FailingSince: noon, Cause: bad, Brief: bad}}}}
 	s.DeadLetters = &status.DeadLetterStatus{Storage: bad, ByReason: map[string]int64{bad: 1}}
 }
 

@@ -31,7 +31,7 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 		{Name: "far", LagBytes: 600 << 20, MaxLagBytes: 1 << 30},
 		{Name: "old", OldestAgeSeconds: 301, MaxLagBytes: 1 << 30, LagBytes: 1},
 		{Name: "asked", HeldSeconds: 30, LastError: "secret"},
-		{Name: "wrong", LastError: "secret", Breaker: status.BreakerOpen, Troubles: []status.SinkTrouble{{What: "delivery", Since: noon.Add(-time.Hour), Cause: "the receiver returned 401 Unauthorized: secret", Brief: "401 Unauthorized", Failures: 12, Blocked: true}}},
+		{Name: "wrong", LastError: "secret", Breaker: status.BreakerOpen, Troubles: []status.SinkTrouble{{Kind: "delivery", Since: noon.Add(-time.Hour), Cause: "the receiver returned 401 Unauthorized: secret", Brief: "401 Unauthorized", Failures: 12, Blocked: true}}},
 		{Name: "fine", LagBytes: 1 << 40, OldestAgeSeconds: 299, Breaker: status.BreakerClosed},
 		{Name: "\u202e<b>" + strings.Repeat("x", 200), Breaker: status.BreakerOpen},
 	}

@@ -8,13 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/status"
 )
 
 func someRejects() []status.RejectedCode {
 	sender := func(token, address, sample string, n uint64) status.RejectedSender {
-		return status.RejectedSender{Token: token, Address: address, Service: hostile[0], Count: n, First: noon.Add(-time.Hour), Last: noon.Add(-time.Minute), Detail: "service " + hostile[0], Sample: sample}
+		return status.RejectedSender{Sender: rejects.Sender{Token: token, Address: address}, Service: hostile[0], Count: n, First: noon.Add(-time.Hour), Last: noon.Add(-time.Minute), Detail: "service " + hostile[0], Sample: sample}
 	}
 	many := status.RejectedCode{Code: "unknown_type", Events: 60, Last: noon, Others: 40, Senders: []status.RejectedSender{}}
 	for range 10 {

@@ -302,6 +302,6 @@ func (p *peer) refused(o outgoing, err error) {
 // read is the present status.
 func (p *peer) read() Status {
 	s := p.health.Read()
-	s.Breaker = p.breaker.Status()
+	s.Breaker = p.breaker.Status().State.String()
 	return s
 }

@@ -6,25 +6,24 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // Status is how the delivery to one target goes.
 type Status struct {
-	Name, URL string
-
-	Pending     int // alerts whose present state an Alertmanager does not know, or groups of alerts that wait for a receiver
-	Sent        uint64
-	LastSuccess time.Time     // zero: none yet
-	Took        time.Duration // of that request
-
-	FailingSince time.Time // zero: it works
-	Failures     uint64    // since then
-	Cause, Brief string    // the last error; Brief is without what others wrote
-
-	Breaker breaker.Status
+	Name string `json:"name"`
+	URL  string `json:"url,omitempty"` // none for a receiver, whose address may be a secret
+	Sent uint64 `json:"sent"`          // alerts that it accepted since the start, repetitions included
+	// Pending counts alerts whose present state an Alertmanager does not know, or groups of alerts that wait for a receiver.
+	Pending            int       `json:"pending"`
+	LastSuccess        time.Time `json:"last_success,omitzero"` // zero: none yet
+	LastSuccessSeconds float64   `json:"last_success_seconds"`  // how long that request took
+	FailingSince       time.Time `json:"failing_since,omitzero"`
+	Failures           uint64    `json:"failures"`        // since then
+	Cause              string    `json:"cause,omitempty"` // the last error
+	Brief              string    `json:"brief,omitempty"` // the same, without what others wrote
+	Breaker            string    `json:"breaker"`         // closed, half_open or open
 }
 
 // Health is how the delivery to one target goes: its status, its metrics, and one line in the log at the first failure
@@ -90,7 +89,7 @@ func (h *Health) Called(ctx context.Context, took time.Duration, err error) {
 func (h *Health) succeeded(took time.Duration) {
 	now := h.failure.Now()
 	h.mu.Lock()
-	h.status.LastSuccess, h.status.Took = now, took
+	h.status.LastSuccess, h.status.LastSuccessSeconds = now, took.Seconds()
 	h.mu.Unlock()
 	h.failure.Note(nil)
 	h.metrics.failing.Set(0)

@@ -254,7 +254,7 @@ func (d *Dispatcher) Status() []notify.Status {
 	for _, t := range p.all() {
 		l := lanes[t.name]
 		s := l.health.Read()
-		s.Breaker = l.breaker.Status()
+		s.Breaker = l.breaker.Status().State.String()
 		out = append(out, s)
 	}
 	return out

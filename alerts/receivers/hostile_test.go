@@ -206,7 +206,7 @@ func TestOneContentDelaysNobody(t *testing.T) {
 				d.Update(a.fire(fmt.Sprint("Good", i), fmt.Sprint("service=good", i)).now())
 				testkit.Eventually(t, "the other is told", func() bool { return int(status(t, d, "r0/webhook[0]").Sent) == i+1 })
 				require.Less(t, time.Since(began), 2*time.Second)
-				require.Equal(t, breaker.Closed, status(t, d, "r0/webhook[0]").Breaker.State)
+				require.Equal(t, breaker.Closed.String(), status(t, d, "r0/webhook[0]").Breaker)
 			}
 			d.Update(a.end("Evil").now())
 			testkit.Eventually(t, "nothing is left to be told", func() bool { return status(t, d, "r0/webhook[0]").FailingSince.IsZero() })
@@ -224,6 +224,6 @@ func TestUnreachable(t *testing.T) {
 		a.fire("A", fmt.Sprint("service=s", i))
 	}
 	d.Update(a.now())
-	testkit.Eventually(t, "it opens", func() bool { return status(t, d, "r0/webhook[0]").Breaker.State == breaker.Open })
+	testkit.Eventually(t, "it opens", func() bool { return status(t, d, "r0/webhook[0]").Breaker == breaker.Open.String() })
 	require.LessOrEqual(t, len(h.all()), 6)
 }

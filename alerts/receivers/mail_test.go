@@ -223,7 +223,7 @@ func TestSMTPCodes(t *testing.T) {
 			d.Update(a.fire("Burn", "service=shop").now())
 			testkit.Eventually(t, "the other is told", func() bool { return len(m.all()) == 1 })
 			require.Less(t, time.Since(began), 5*time.Second)
-			require.Equal(t, breaker.Closed, status(t, d, "r0/email[0]").Breaker.State)
+			require.Equal(t, breaker.Closed.String(), status(t, d, "r0/email[0]").Breaker)
 		})
 	}
 }

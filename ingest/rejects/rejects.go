@@ -29,26 +29,30 @@ const (
 )
 
 // Sender is who sent something: the name of a token, or without one an address.
-type Sender struct{ Token, Address string }
+type Sender struct {
+	Token   string `json:"token,omitempty"`
+	Address string `json:"address,omitempty"` // without a token
+}
 
 // Code is everything that was rejected with a code since the start.
 type Code struct {
-	Code     string
-	Events   uint64 // single events
-	Requests uint64 // refused as a whole
-	Last     time.Time
-	Senders  []Row  // the latest first
-	Others   uint64 // events and requests of senders that are no longer listed
+	Code     string    `json:"code"`
+	Events   uint64    `json:"events"`   // single events
+	Requests uint64    `json:"requests"` // refused as a whole
+	Last     time.Time `json:"last"`
+	Senders  []Row     `json:"senders"` // the latest first
+	Others   uint64    `json:"others"`  // events and requests of senders that are no longer listed
 }
 
 // Row is what one sender had rejected with one code, for one service.
 type Row struct {
 	Sender
-	Service     string // as the event names it; "" if it names none
-	Count       uint64
-	First, Last time.Time
-	Detail      string // what was wrong with the latest sample
-	Sample      string // its JSON, shortened; "" if there is none
+	Service string    `json:"service,omitempty"` // as the event names it; "" if it names none
+	Count   uint64    `json:"count"`
+	First   time.Time `json:"first"`
+	Last    time.Time `json:"last"`
+	Detail  string    `json:"detail"`           // what was wrong with the latest sample
+	Sample  string    `json:"sample,omitempty"` // its JSON, shortened and redacted; "" if there is none
 
 	sampled time.Time
 }
@@ -179,7 +183,7 @@ func (t *Table) stalest() *Code {
 	return out
 }
 
-// Snapshot copies the table: the code that was rejected last first.
+// Snapshot copies the table: the code that was rejected last first. Its times are in whole milliseconds.
 func (t *Table) Snapshot() []Code {
 	if t == nil {
 		return nil
@@ -189,13 +193,19 @@ func (t *Table) Snapshot() []Code {
 	out := make([]Code, 0, len(t.codes))
 	for _, c := range t.codes {
 		copied := *c
-		copied.Senders = slices.Clone(c.Senders)
+		copied.Last, copied.Senders = shownTime(c.Last), append([]Row{}, c.Senders...)
+		for i := range copied.Senders {
+			r := &copied.Senders[i]
+			r.First, r.Last = shownTime(r.First), shownTime(r.Last)
+		}
 		slices.SortFunc(copied.Senders, func(a, b Row) int { return b.Last.Compare(a.Last) })
 		out = append(out, copied)
 	}
 	slices.SortFunc(out, func(a, b Code) int { return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Code, b.Code)) })
 	return out
 }
+
+func shownTime(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // Samples is the number of samples in which a text stands. With erase they are removed. What was counted stays.
 func (t *Table) Samples(text string, erase bool) (n int) {

@@ -84,8 +84,9 @@ func New(o Options) (*Limit, error) {
 
 // Status is how much of the limit is in use.
 type Status struct {
-	Open, Limit int
-	RefusedAt   time.Time // when a connection was last refused; zero: never
+	Open      int       `json:"open"`
+	Limit     int       `json:"limit"`
+	RefusedAt time.Time `json:"refused_at,omitzero"` // when a connection was last refused for lack of room; zero: never
 }
 
 // Status returns the present status.

@@ -28,14 +28,14 @@ const (
 // Failures counts from Since on. Cause may hold anything that the sink has answered, so it is shown to operators
 // only.
 type Trouble struct {
-	Kind  string
-	Since time.Time
-	Cause string // the last error, with what the sink wrote
+	Kind  string    `json:"what"` // delivery, flush, log, dead_letters, cursor or lag
+	Since time.Time `json:"since"`
+	Cause string    `json:"cause"` // the last error, with what the sink wrote
 	// Brief is the cause in words of this program and the operating system only, for pages that anybody may read.
-	Brief    string
-	Failures uint64
+	Brief    string `json:"brief"`
+	Failures uint64 `json:"failures"`
 	// Blocked says that an operator has to act: the items wait until then.
-	Blocked bool
+	Blocked bool `json:"blocked"`
 }
 
 // recentFailure is how long a failure to deliver counts when nothing waits any more.

@@ -415,9 +415,9 @@ func TestStatus(t *testing.T) {
 			}
 			return Status{}
 		}
-		require.Equal(t, Status{Layer: Global, Rule: "global", PerSecond: 100, Current: 1}, at("global"))
-		require.Equal(t, Status{Layer: Type, Rule: "login", PerSecond: 100, Current: 60}, at("login"))
-		require.Equal(t, Status{Layer: Context, Rule: "user", PerSecond: 1, Current: 0.5}, at("user"))
+		require.Equal(t, Status{Layer: Global.String(), Rule: "global", PerSecond: 100, Current: 1}, at("global"))
+		require.Equal(t, Status{Layer: Type.String(), Rule: "login", PerSecond: 100, Current: 60}, at("login"))
+		require.Equal(t, Status{Layer: Context.String(), Rule: "user", PerSecond: 1, Current: 0.5}, at("user"))
 		l.Measure()
 		text := scrape(set)
 		for _, want := range []string{

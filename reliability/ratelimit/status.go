@@ -78,7 +78,7 @@ func (l *Limiter) Status() []Status {
 		}
 		perSecond := float64(r.limit.N) / r.limit.Window.Seconds()
 		out = append(out, Status{
-			Layer: r.layer, Rule: r.name, Hits: s.hits, PerSecond: perSecond,
+			Layer: r.layer.String(), Rule: r.name, Hits: s.hits, PerSecond: perSecond,
 			Current: perSecond * s.share(now, period(&r.limit)),
 		})
 	}
@@ -88,7 +88,7 @@ func (l *Limiter) Status() []Status {
 // Measure publishes the gauges, for each layer those of the rule that is used up
 // most; the owner calls it every now and then.
 func (l *Limiter) Measure() {
-	var worst [Context + 1]*Status
+	worst := map[string]*Status{}
 	status := l.Status()
 	for i := range status {
 		s := &status[i]
@@ -99,7 +99,7 @@ func (l *Limiter) Measure() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, g := range l.layers {
-		if w := worst[i]; w != nil && g.current != nil {
+		if w := worst[Layer(i).String()]; w != nil && g.current != nil {
 			g.current.Set(w.Current)
 			g.threshold.Set(w.PerSecond)
 		}

@@ -131,17 +131,17 @@ type Store interface {
 
 // Status is the present state of one rule, for a page.
 type Status struct {
-	Layer     Layer
-	Rule      string  // its name: "global", a type or pattern, the name of a context
-	PerSecond float64 // what it admits
-	Current   float64 // events per second admitted recently; of a context: of the busiest counter
-	Hits      uint64  // events over it so far
+	Layer     string  `json:"layer"`      // global, type or context
+	Rule      string  `json:"rule"`       // its name: "global", a type or pattern, the name of a context
+	PerSecond float64 `json:"per_second"` // what it admits
+	Current   float64 `json:"current"`    // events per second admitted recently; of a context: of the busiest counter
+	Hits      uint64  `json:"hits"`       // events over it so far
 }
 
 // Offender is a context value that goes over its limit often.
 type Offender struct {
-	Context string // name of the context rule
-	Value   string // hostile text
-	Hits    uint64 // at least Hits-Error, at most Hits
-	Error   uint64
+	Context string `json:"context"` // name of the context rule
+	Value   string `json:"value"`   // hostile text
+	Hits    uint64 `json:"hits"`    // at least Hits-Error, at most Hits
+	Error   uint64 `json:"error,omitempty"`
 }

@@ -4,23 +4,23 @@ import "time"
 
 // Status is one report and how its delivery goes.
 type Status struct {
-	Name    string
-	Every   string
-	Next    time.Time // when it is due for the next time; zero: unknown yet
-	Targets []TargetStatus
+	Name    string         `json:"name"`
+	Every   string         `json:"every"`         // week or month
+	Next    time.Time      `json:"next,omitzero"` // when it is due for the next time; zero: unknown yet
+	Targets []TargetStatus `json:"targets"`
 }
 
 // TargetStatus is one mail address, webhook or folder.
 type TargetStatus struct {
-	Kind         Kind
-	Name         string // an address, host or folder
-	Period       string // of the newest report that was due since the target is known; "": none
-	Outcome      Outcome
-	At           time.Time // of the outcome
-	FailingSince time.Time // zero: it works
-	Failures     uint64    // since then
-	Cause        string    // the last error
-	Brief        string    // the same, without what others wrote
+	Kind         Kind      `json:"kind"`
+	Name         string    `json:"name"`             // an address, host or folder
+	Period       string    `json:"period,omitempty"` // of the newest report that was due since the target is known
+	Outcome      Outcome   `json:"outcome,omitempty"`
+	At           time.Time `json:"at,omitzero"` // of the outcome
+	FailingSince time.Time `json:"failing_since,omitzero"`
+	Failures     uint64    `json:"failures"`        // since then
+	Cause        string    `json:"cause,omitempty"` // the last error
+	Brief        string    `json:"brief,omitempty"` // the same, without what others wrote
 }
 
 // Status tells of each report, in the order of the settings.
@@ -31,7 +31,7 @@ func (s *Sender) Status() []Status {
 	var out []Status
 	for i := range s.settings.Reports {
 		r := &s.settings.Reports[i]
-		x := Status{Name: r.Name, Every: string(r.Every)}
+		x := Status{Name: r.Name, Every: string(r.Every), Targets: []TargetStatus{}}
 		if ok {
 			x.Next = r.next(now, s.zone(r)).UTC()
 		}

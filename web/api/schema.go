@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/web/incidents"
 	"github.com/sloengine/sloengine/web/public"
 	"github.com/sloengine/sloengine/web/silences"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // answers are the bodies whose schemas are derived from their types: each struct is a schema of its name, and so are
@@ -46,6 +47,17 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[deadletters.List]():  "DeadLetterList",
 	reflect.TypeFor[dlq.Entry]():         "DeadLetter",
 	reflect.TypeFor[dlq.Stats]():         "DeadLetterStats",
+
+	reflect.TypeFor[status.AlertmanagerStatus](): "AlertmanagerStatus",
+	reflect.TypeFor[status.ConnectionStatus]():   "ConnectionStatus",
+	reflect.TypeFor[status.LimitStatus]():        "LimitStatus",
+	reflect.TypeFor[status.OffenderStatus]():     "OffenderStatus",
+	reflect.TypeFor[status.RedisStatus]():        "RedisStatus",
+	reflect.TypeFor[status.RejectedCode]():       "RejectedCode",
+	reflect.TypeFor[status.RejectedSender]():     "RejectedSender",
+	reflect.TypeFor[status.ReportStatus]():       "ReportStatus",
+	reflect.TypeFor[status.ReportTarget]():       "ReportTarget",
+	reflect.TypeFor[status.SinkTrouble]():        "SinkTrouble",
 }
 
 // publicTypes is the package whose schemas begin with Public.

@@ -126,9 +126,9 @@ func newReportView(r *status.ReportStatus, now time.Time) sinkView {
 	failing := false
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		f := site.Fact{Name: format.Safe(t.Kind, format.MaxName), Value: format.Safe(t.Name, format.MaxTitle), Note: "nothing yet"}
+		f := site.Fact{Name: format.Safe(string(t.Kind), format.MaxName), Value: format.Safe(t.Name, format.MaxTitle), Note: "nothing yet"}
 		if t.Outcome != "" {
-			f.Note = format.Safe(t.Period, format.MaxName) + " " + outcomeText(t.Outcome)
+			f.Note = format.Safe(t.Period, format.MaxName) + " " + outcomeText(string(t.Outcome))
 			f.At = format.NewStamp(t.At, now)
 			if !failing {
 				v.Mark = chart.OK("delivering")
@@ -272,7 +272,7 @@ func newSinkView(s *status.SinkStatus, now time.Time) sinkView {
 	}
 	for _, t := range s.Troubles {
 		v.Facts = append(v.Facts, site.Fact{
-			Name: "Failing", Value: strings.ReplaceAll(format.Safe(t.What, format.MaxName), "_", " ") + ", for " + format.Duration(max(0, now.Sub(t.Since))),
+			Name: "Failing", Value: strings.ReplaceAll(format.Safe(t.Kind, format.MaxName), "_", " ") + ", for " + format.Duration(max(0, now.Sub(t.Since))),
 			At: format.NewStamp(t.Since, now), Note: format.Plural(t.Failures, "failure") + ": " + format.Safe(t.Cause, format.MaxTitle),
 		})
 	}

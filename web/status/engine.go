@@ -103,13 +103,6 @@ type TroubleStatus struct {
 	Since  time.Time `json:"since"`
 }
 
-// ConnectionStatus is how many connections of clients are open.
-type ConnectionStatus struct {
-	Open      int       `json:"open"`
-	Limit     int       `json:"limit"`
-	RefusedAt time.Time `json:"refused_at,omitzero"` // when one was last closed for lack of room
-}
-
 // IngestStatus counts events since the process started.
 type IngestStatus struct {
 	Received   uint64 `json:"received"`

@@ -4,36 +4,30 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/notify"
+	"github.com/sloengine/sloengine/ingest/rejects"
+	"github.com/sloengine/sloengine/reliability/connlimit"
+	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+	"github.com/sloengine/sloengine/sla/delivery"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// LimitStatus is one rule of the rate limits.
-type LimitStatus struct {
-	Layer     string  `json:"layer"` // global, type or context
-	Rule      string  `json:"rule"`
-	PerSecond float64 `json:"per_second"` // what the rule lets through
-	Current   float64 `json:"current"`    // events per second now; of a rule on contexts, of the busiest one
-	Hits      uint64  `json:"hits"`       // events over the limit since the start
-}
-
-// OffenderStatus is one context that goes over its limit, such as a user or an
-// address. Value comes from events: it is hostile text.
-type OffenderStatus struct {
-	Context string `json:"context"` // the name of the rule
-	Value   string `json:"value"`
-	Hits    uint64 `json:"hits"`            // events over the limit; at most Error too many
-	Error   uint64 `json:"error,omitempty"` // how much Hits may overstate, as counting is bounded
-}
-
-// RedisStatus is the connection that instances share limits and dead letters by.
-type RedisStatus struct {
-	Connected        bool      `json:"connected"`
-	Since            time.Time `json:"since,omitzero"` // of being connected or away
-	LastError        string    `json:"last_error,omitempty"`
-	RoundTripSeconds float64   `json:"round_trip_seconds"` // recently; 0 = none yet
-	Fallbacks        uint64    `json:"fallbacks"`          // decisions that were made without it
-}
+// What parts say of themselves. Values of OffenderStatus come from events: they are hostile text.
+type (
+	AlertmanagerStatus = notify.Status // of one Alertmanager, or of one integration of a receiver
+	ConnectionStatus   = connlimit.Status
+	LimitStatus        = ratelimit.Status
+	OffenderStatus     = ratelimit.Offender
+	RedisStatus        = shared.Status // of the connection that instances share limits and dead letters by
+	RejectedCode       = rejects.Code
+	RejectedSender     = rejects.Row
+	ReportStatus       = delivery.Status
+	ReportTarget       = delivery.TargetStatus
+	SinkTrouble        = dispatch.Trouble
+)
 
 // The states of a breaker.
 const (
@@ -82,31 +76,6 @@ type SinkStatus struct {
 	Breaker          string            `json:"breaker"`      // closed, half_open or open; "" = it has none
 	Troubles         []SinkTrouble     `json:"troubles,omitempty"`
 	Answers          map[string]uint64 `json:"answers,omitempty"` // by status code, "other" for the rest
-}
-
-// SinkTrouble is what fails in the delivery to a sink, until it works again.
-type SinkTrouble struct {
-	What     string    `json:"what"` // delivery, flush, log, dead_letters, cursor or lag
-	Since    time.Time `json:"since"`
-	Cause    string    `json:"cause"` // the last error
-	Brief    string    `json:"brief"` // the same, without what others wrote
-	Failures uint64    `json:"failures"`
-	Blocked  bool      `json:"blocked"` // nothing gets through until somebody changes something; events wait
-}
-
-// AlertmanagerStatus is the delivery of alerts to one Alertmanager, or to one integration of a receiver. Counts are since the start.
-type AlertmanagerStatus struct {
-	Name               string    `json:"name"`
-	URL                string    `json:"url,omitempty"` // none for a receiver, whose address may be a secret
-	Sent               uint64    `json:"sent"`          // alerts that it accepted, repetitions included
-	Pending            int       `json:"pending"`       // alerts whose present state it does not know
-	LastSuccess        time.Time `json:"last_success,omitzero"`
-	LastSuccessSeconds float64   `json:"last_success_seconds"` // how long that request took
-	FailingSince       time.Time `json:"failing_since,omitzero"`
-	Failures           uint64    `json:"failures"`        // since then
-	Cause              string    `json:"cause,omitempty"` // the last error
-	Brief              string    `json:"brief,omitempty"` // the same, without what others wrote
-	Breaker            string    `json:"breaker"`         // closed, half_open or open
 }
 
 // DeadLetterStatus is what the dead letters hold.
@@ -195,7 +164,7 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 		}
 	}
 	for i := range e.Reports {
-		e.Reports[i].degraded(add)
+		addReport(&e.Reports[i], add)
 	}
 	if e.ReportsUnsaved {
 		add("report", "", "it cannot be saved which reports were sent; after a restart some are sent again, and new ones wait")
@@ -245,12 +214,12 @@ func troubleText(t SinkTrouble) string {
 		"dead_letters": "its dead letters cannot be saved, so delivery waits",
 		"cursor":       "its cursor cannot be saved; a restart would send events again",
 		"lag":          "it is too far behind, and the skipped part of the log cannot be saved",
-	}[t.What]
+	}[t.Kind]
 	if text == "" {
 		text = "it fails"
 	}
 	text += " since " + t.Since.UTC().Format("2006-01-02 15:04:05Z") + ": " + format.Safe(t.Brief, format.MaxName)
-	if t.Blocked && t.What == "delivery" {
+	if t.Blocked && t.Kind == "delivery" {
 		text += "; its events wait"
 	}
 	return text

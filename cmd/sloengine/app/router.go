@@ -21,7 +21,6 @@ import (
 	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/web"
 	"github.com/sloengine/sloengine/web/site"
-	"github.com/sloengine/sloengine/web/status"
 )
 
 // buildRouter makes everything that is answered over HTTP once the storage is open.
@@ -88,7 +87,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 		Source:       a.specs.Source,
 		Reload:       a.reloader.reload,
 		Annotations:  a.annotations,
-		Rejects:      func() []status.RejectedCode { return rejected(table) },
+		Rejects:      table.Snapshot,
 		Generations:  a.parking.Generations,
 		Parked:       a.parking.Parked,
 		Forget:       a.parking.Forget,

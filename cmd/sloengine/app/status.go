@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/sinks"
@@ -15,7 +14,6 @@ import (
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
-	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -112,8 +110,7 @@ func (e *engineStatus) get() status.Engine {
 			Part: "audit", Reason: "actions cannot be recorded on disk; the newest wait in memory, and are in the log of the engine", Since: at,
 		})
 	}
-	conns := e.conns.Status()
-	s.Connections = status.ConnectionStatus{Open: conns.Open, Limit: conns.Limit, RefusedAt: conns.RefusedAt}
+	s.Connections = e.conns.Status()
 	e.delivery(&s)
 	return s
 }
@@ -140,21 +137,14 @@ func webState(s engine.Status) status.State {
 
 // delivery adds rate limits, notifications, reports, sources, sinks and dead letters.
 func (e *engineStatus) delivery(s *status.Engine) {
-	for _, l := range e.rates.Limiter.Status() {
-		s.Limits = append(s.Limits, status.LimitStatus{Layer: l.Layer.String(), Rule: l.Rule, PerSecond: l.PerSecond, Current: l.Current, Hits: l.Hits})
-	}
-	for _, o := range e.rates.Limiter.Offenders() {
-		s.Offenders = append(s.Offenders, status.OffenderStatus{Context: o.Context, Value: e.redaction.Shown(o.Value), Hits: o.Hits, Error: o.Error})
-	}
+	s.Limits, s.Offenders = e.rates.Limiter.Status(), e.redaction.ShowOffenders(e.rates.Limiter.Offenders())
 	if e.link != nil {
 		l := e.link.Status()
-		s.Redis = &status.RedisStatus{
-			Connected: l.Connected, Since: l.Since, LastError: l.LastError, RoundTripSeconds: l.RoundTrip.Seconds(), Fallbacks: l.Fallbacks,
-		}
+		s.Redis = &l
 	}
-	s.Alertmanagers, s.Receivers = notified(e.alerts.notifier.Status()), notified(e.alerts.receivers.Status())
+	s.Alertmanagers, s.Receivers = e.alerts.notifier.Status(), e.alerts.receivers.Status()
 	s.NotificationsOff = e.alerts.off.Load()
-	e.reports.Status(s)
+	s.Reports, s.ReportsUnsaved = e.reports.Sender.Status(), e.reports.Sender.Unsaved() != nil
 	s.Tokens, s.Budgets = tokenStatus(e.auth, time.Now()), budgetStatus(e.budgets, time.Now())
 	s.Sources = e.sources.Status()
 	e.sinks.Status(s)
@@ -178,17 +168,6 @@ func tokenStatus(auth *ingest.Auth, now time.Time) (out []status.TokenStatus) {
 	return out
 }
 
-// notified is how the delivery of alerts goes.
-func notified(all []notify.Status) (out []status.AlertmanagerStatus) {
-	for _, p := range all {
-		out = append(out, status.AlertmanagerStatus{
-			Name: p.Name, URL: p.URL, Sent: p.Sent, Pending: p.Pending, LastSuccess: p.LastSuccess, LastSuccessSeconds: p.Took.Seconds(),
-			FailingSince: p.FailingSince, Failures: p.Failures, Cause: p.Cause, Brief: p.Brief, Breaker: p.Breaker.State.String(),
-		})
-	}
-	return out
-}
-
 // budgetStatus lists the services that have exceeded a budget.
 func budgetStatus(b *servicebudget.Budgets, now time.Time) (out []status.BudgetStatus) {
 	for _, s := range b.Status(now) {
@@ -197,21 +176,5 @@ func budgetStatus(b *servicebudget.Budgets, now time.Time) (out []status.BudgetS
 		})
 	}
 	slices.SortFunc(out, func(a, b status.BudgetStatus) int { return cmp.Compare(a.Service, b.Service) })
-	return out
-}
-
-// rejected is what the table has, for pages and API.
-func rejected(t *rejects.Table) []status.RejectedCode {
-	codes := t.Snapshot()
-	out := make([]status.RejectedCode, len(codes))
-	for i, c := range codes {
-		out[i] = status.RejectedCode{Code: c.Code, Events: c.Events, Requests: c.Requests, Last: c.Last.UTC().Truncate(time.Millisecond), Others: c.Others, Senders: make([]status.RejectedSender, len(c.Senders))}
-		for j, r := range c.Senders {
-			out[i].Senders[j] = status.RejectedSender{
-				Token: r.Token, Address: r.Address, Service: r.Service, Count: r.Count, First: r.First.UTC().Truncate(time.Millisecond), Last: r.Last.UTC().Truncate(time.Millisecond),
-				Detail: r.Detail, Sample: r.Sample,
-			}
-		}
-	}
 	return out
 }

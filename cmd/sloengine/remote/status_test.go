@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web"
@@ -90,7 +91,7 @@ func TestStatusPrintsRejects(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	codes := []status.RejectedCode{{Code: "unknown_type", Events: 7, Last: now, Others: 2, Senders: []status.RejectedSender{
-		{Token: "shop", Service: "shop\x1b[31m", Count: 5, First: now, Last: now, Detail: "the spec has no type requst", Sample: `{"type":"requst"}`},
+		{Sender: rejects.Sender{Token: "shop"}, Service: "shop\x1b[31m", Count: 5, First: now, Last: now, Detail: "the spec has no type requst", Sample: `{"type":"requst"}`},
 	}}}
 	w, err := web.New(site.Options{Report: func() *sla.Report { return nil }, Rejects: func() []status.RejectedCode { return codes }, Engine: func() status.Engine { return status.Engine{} }, Now: func() time.Time { return now }})
 	require.NoError(t, err)

@@ -56,11 +56,11 @@ type Link struct {
 
 // Status of a Link.
 type Status struct {
-	Connected bool          // Redis has answered, and calls go to it
-	Since     time.Time     // of that, or of the lack of it
-	LastError string        // the last, however long ago; ""
-	RoundTrip time.Duration // of the last call that succeeded
-	Fallbacks uint64        // calls that were answered without Redis
+	Connected        bool      `json:"connected"` // Redis has answered, and calls go to it
+	Since            time.Time `json:"since,omitzero"`
+	LastError        string    `json:"last_error,omitempty"` // the last, however long ago
+	RoundTripSeconds float64   `json:"round_trip_seconds"`   // of the last call that succeeded; 0: none yet
+	Fallbacks        uint64    `json:"fallbacks"`            // calls that were answered without Redis
 }
 
 // NewLink makes a link. It does not talk to Redis before its first call or Run.
@@ -132,7 +132,7 @@ func (l *Link) Status() Status {
 	defer l.mu.Unlock()
 	return Status{
 		Connected: connected, Since: l.since, LastError: l.lastError,
-		RoundTrip: time.Duration(l.roundTrip.Load()), Fallbacks: l.fallbacks.Load(),
+		RoundTripSeconds: time.Duration(l.roundTrip.Load()).Seconds(), Fallbacks: l.fallbacks.Load(),
 	}
 }
 

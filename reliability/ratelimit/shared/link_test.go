@@ -183,7 +183,7 @@ func TestFaultsUnderLoad(t *testing.T) {
 	require.NotContains(t, text, `sloengine_redis_errors_total{reason="out_of_memory"} 0`)
 	st := in.Status()
 	require.True(t, st.Connected)
-	require.Positive(t, st.RoundTrip)
+	require.Positive(t, st.RoundTripSeconds)
 }
 
 // do runs a command with a client of its own.

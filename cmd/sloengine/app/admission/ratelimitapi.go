@@ -9,17 +9,16 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/web/respond"
-	"github.com/sloengine/sloengine/web/status"
 )
 
 // ContextStatus is what the engine knows about a context of the rate limits.
 type ContextStatus struct {
-	Context   string                  `json:"context"`
-	PerSecond float64                 `json:"per_second"`
-	Current   float64                 `json:"current"` // of the busiest value
-	Hits      uint64                  `json:"hits"`
-	Offenders []status.OffenderStatus `json:"offenders"`
-	Counter   *counterAnswer          `json:"counter,omitempty"` // of the value that was asked for
+	Context   string               `json:"context"`
+	PerSecond float64              `json:"per_second"`
+	Current   float64              `json:"current"` // of the busiest value
+	Hits      uint64               `json:"hits"`
+	Offenders []ratelimit.Offender `json:"offenders"`
+	Counter   *counterAnswer       `json:"counter,omitempty"` // of the value that was asked for
 }
 
 // counterAnswer is the counter of one value of a context.
@@ -41,10 +40,10 @@ type RateLimitAPI struct {
 // Serve answers what the engine knows of the context in the path.
 func (a *RateLimitAPI) Serve(c *gin.Context) {
 	name := c.Param("context")
-	got := ContextStatus{Context: name, Offenders: []status.OffenderStatus{}}
+	got := ContextStatus{Context: name, Offenders: []ratelimit.Offender{}}
 	known := false
 	for _, l := range a.Rates.Limiter.Status() {
-		if l.Layer == ratelimit.Context && l.Rule == name {
+		if l.Layer == ratelimit.Context.String() && l.Rule == name {
 			known, got.PerSecond, got.Current, got.Hits = true, l.PerSecond, l.Current, l.Hits
 		}
 	}
@@ -52,9 +51,9 @@ func (a *RateLimitAPI) Serve(c *gin.Context) {
 		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("No context %q in limits.contexts", name), nil)
 		return
 	}
-	for _, x := range a.Rates.Limiter.Offenders() {
+	for _, x := range a.Redaction.ShowOffenders(a.Rates.Limiter.Offenders()) {
 		if x.Context == name {
-			got.Offenders = append(got.Offenders, status.OffenderStatus{Context: x.Context, Value: a.Redaction.Shown(x.Value), Hits: x.Hits, Error: x.Error})
+			got.Offenders = append(got.Offenders, x)
 		}
 	}
 	if value, ok := c.GetQuery("value"); ok {

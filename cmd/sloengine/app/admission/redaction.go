@@ -10,6 +10,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/redact"
+	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
 // Redaction takes personal data out of events, by the rules in force. It is an ingest.Redactor.
@@ -62,4 +63,12 @@ func (r *Redaction) Shown(value string) string {
 		return value
 	}
 	return fmt.Sprintf("(redacted) %08x", uint32(maphash.String(r.salt, value)))
+}
+
+// ShowOffenders replaces the values in place, as Shown does.
+func (r *Redaction) ShowOffenders(all []ratelimit.Offender) []ratelimit.Offender {
+	for i := range all {
+		all[i].Value = r.Shown(all[i].Value)
+	}
+	return all
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/sloengine/sloengine/sla/delivery"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/web/api"
-	"github.com/sloengine/sloengine/web/status"
 )
 
 // File keeps which reports were sent.
@@ -69,19 +68,4 @@ func (s *Scheduled) Prepare(c *config.Config) (apply func(), err error) {
 		return nil, fmt.Errorf("smtp: %w", err)
 	}
 	return s.Sender.Prepare(settings)
-}
-
-// Status adds the reports to the condition of the engine.
-func (s *Scheduled) Status(e *status.Engine) {
-	for _, r := range s.Sender.Status() {
-		x := status.ReportStatus{Name: r.Name, Every: r.Every, Next: r.Next, Targets: []status.ReportTarget{}}
-		for _, t := range r.Targets {
-			x.Targets = append(x.Targets, status.ReportTarget{
-				Kind: string(t.Kind), Name: t.Name, Period: t.Period, Outcome: string(t.Outcome), At: t.At,
-				FailingSince: t.FailingSince, Failures: t.Failures, Cause: t.Cause, Brief: t.Brief,
-			})
-		}
-		e.Reports = append(e.Reports, x)
-	}
-	e.ReportsUnsaved = s.Sender.Unsaved() != nil
 }

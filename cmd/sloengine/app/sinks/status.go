@@ -3,7 +3,6 @@ package sinks
 import (
 	"strconv"
 
-	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/web/status"
 )
 
@@ -20,14 +19,7 @@ func (s *Sinks) Status(e *status.Engine) {
 			OldestAgeSeconds: x.OldestAge.Seconds(), InFlight: x.InFlight, Delivered: x.Delivered, Retries: x.Retries, Dropped: x.Dropped,
 			DeadLetters: x.DeadLetters, LastDelivery: x.LastDelivery, LastError: x.LastError, LastErrorAt: x.LastErrorAt,
 			HeldSeconds: x.Held.Seconds(), Recovering: x.Recovering, Breaker: x.Breaker.State.String(),
-		}
-		if x.Breaker.State == breaker.HalfOpen {
-			sink.Breaker = status.BreakerHalfOpen
-		}
-		for _, t := range x.Troubles {
-			sink.Troubles = append(sink.Troubles, status.SinkTrouble{
-				What: t.Kind, Since: t.Since, Cause: t.Cause, Brief: t.Brief, Failures: t.Failures, Blocked: t.Blocked,
-			})
+			Troubles: x.Troubles,
 		}
 		for code, n := range x.Answers {
 			if sink.Answers == nil {
