@@ -129,7 +129,7 @@ var mayImport = map[string][]string{
 	"web/markdown":                 {"web/format"},
 	"web/deadletters":              {"slo", "reliability/dlq", "web/*"},
 	"web/public":                   {"slo", "slo/fold", "sla", "sla/history", "alerts/incident", "web/*"},
-	"web/enginepage":               {"slo", "sla/forecast", "ingest/counting", "web/*"},
+	"web/enginepage":               {"slo", "slo/fold", "sla/forecast", "ingest/counting", "web/*"},
 	"web/overview":                 {"slo", "sla", "alerts/state", "web/*"},
 	"web/scope":                    {"slo", "sla", "rules/series", "alerts/incident", "alerts/silence", "alerts/state", "reliability/dlq", "slo/fold", "ingest/counting", "web/*"},
 	"web/site":                     {"slo", "slo/spec", "sla", "sla/annotation", "sla/history", "sla/report", "alerts/state", "alerts/incident", "alerts/silence", "reliability/dlq", "slo/fold", "ingest/counting", "web/*"},

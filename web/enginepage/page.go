@@ -17,6 +17,7 @@ import (
 
 type enginePage struct {
 	site.Layout
+	Now      time.Time
 	Text     string
 	Progress chart.Gauge // of the recovery; Class "" if there is none
 	Degraded []string
@@ -45,7 +46,7 @@ func (h *Handler) page(c *gin.Context) {
 		return
 	}
 	p := enginePage{
-		Layout: h.Layout(c, v, "Engine", "engine"), Text: status.StateText(e.State), Rate: h.RateChart(v), Ingest: intake(&e),
+		Layout: h.Layout(c, v, "Engine", "engine"), Now: v.Now, Text: status.StateText(e.State), Rate: h.RateChart(v), Ingest: intake(&e),
 		Disk: newDiskBar(e.Disk), Parts: newPartsView(&e, v.Now),
 	}
 	if e.State == status.Recovering {
@@ -80,7 +81,7 @@ func (h *Handler) page(c *gin.Context) {
 		p.Degraded = append(p.Degraded, strings.TrimSpace(d.Part+" "+d.Name)+": "+d.Reason)
 	}
 	if h.Opt.Rejects != nil {
-		p.Rejects = newRejectRows(h.Opt.Rejects(), v.Now)
+		p.Rejects = newRejectRows(h.Opt.Rejects())
 	}
 	if h.Opt.DLQ != nil {
 		p.Dead = h.dead.Summarise(c, v)

@@ -2,9 +2,11 @@ package enginepage
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -12,15 +14,8 @@ import (
 // parkedPart is what the engine's page shows of parked generations.
 type parkedPart struct {
 	Text string
-	Rows []parkedRow
+	Rows []fold.Generation // the newest first
 	More int
-}
-
-type parkedRow struct {
-	Name      string
-	Groups    string
-	At, Until format.Stamp
-	Size      string
 }
 
 // shownParked is how many parked generations the page lists.
@@ -32,14 +27,9 @@ func (h *Handler) parkedPart(v site.View) *parkedPart {
 	}
 	list := h.Opt.Parked()
 	p := &parkedPart{Text: fmt.Sprintf("%s of %s", format.Bytes(v.Eng.Parked.Bytes), format.Bytes(v.Eng.Parked.LimitBytes))}
-	for i := range list {
-		g := &list[len(list)-1-i] // the newest first
-		if i == shownParked {
-			p.More = len(list) - i
-			break
-		}
-		p.Rows = append(p.Rows, parkedRow{format.Safe(g.ID, format.MaxTitle), format.Count(g.Groups), format.NewStamp(g.Parked, v.Now), format.NewStamp(g.Until, v.Now), format.Bytes(g.Bytes)})
-	}
+	p.More = max(0, len(list)-shownParked)
+	p.Rows = slices.Clone(list[p.More:])
+	slices.Reverse(p.Rows)
 	return p
 }
 

@@ -15,12 +15,12 @@ import (
 
 // partsView is the reliability layer on the page.
 type partsView struct {
-	Limits    []rateLimitRow
-	Offenders []offenderRow
+	Limits    []status.LimitStatus
+	Offenders []status.OffenderStatus
 	Hidden    bool // values of offenders are not shown as they are
 	Redis     *redisView
 	Breakers  []breakerRow
-	Bulkheads []bulkheadRow
+	Bulkheads []status.BulkheadStatus
 	Sinks     []sinkView
 	Sources   []sinkView
 
@@ -29,37 +29,14 @@ type partsView struct {
 	Reports  []sinkView
 }
 
-type rateLimitRow struct {
-	Name, Layer string
-	Use         chart.Gauge
-	Text        string
-	Hits        string
-	Over        bool
-}
-
-type offenderRow struct {
-	Context, Value, Hits, Note string
-}
-
 type redisView struct {
 	Mark  chart.Mark
 	Facts []site.Fact
 }
 
 type breakerRow struct {
-	Mark  chart.Mark
-	Name  string
-	Since format.Stamp
-	For   string
-	Why   string
-	Again string
-}
-
-type bulkheadRow struct {
-	Name            string
-	Active, Waiting chart.Gauge
-	Rejected        string
-	Refuses         bool // has rejected some
+	status.BreakerStatus
+	Mark chart.Mark
 }
 
 type sinkView struct {
@@ -70,34 +47,10 @@ type sinkView struct {
 }
 
 func newPartsView(e *status.Engine, now time.Time) partsView {
-	var p partsView
-	for _, l := range e.Limits {
-		p.Limits = append(p.Limits, newRateLimitRow(l))
-	}
-	for _, o := range e.Offenders {
-		r := offenderRow{Context: format.Safe(o.Context, format.MaxName), Value: format.GroupValue(o.Value), Hits: format.Count(o.Hits)}
-		if o.Error > 0 {
-			r.Note = "at most " + format.Count(o.Error) + " too many"
-		}
-		p.Hidden = p.Hidden || strings.HasPrefix(o.Value, redactedPrefix)
-		p.Offenders = append(p.Offenders, r)
-	}
-	p.Redis = newRedisView(e.Redis, now)
+	p := partsView{Limits: e.Limits, Offenders: e.Offenders, Bulkheads: e.Bulkheads, Redis: newRedisView(e.Redis, now)}
+	p.Hidden = slices.ContainsFunc(e.Offenders, func(o status.OffenderStatus) bool { return strings.HasPrefix(o.Value, redactedPrefix) })
 	for _, b := range e.Breakers {
-		r := breakerRow{Mark: breakerMark(b.State), Name: format.Safe(b.Name, format.MaxName), Since: format.NewStamp(b.Since, now), Why: format.Safe(b.Reason, format.MaxTitle)}
-		if !b.Since.IsZero() {
-			r.For = format.Duration(now.Sub(b.Since))
-		}
-		if b.RetryAfterSeconds > 0 {
-			r.Again = "in " + format.Duration(format.Seconds(b.RetryAfterSeconds))
-		}
-		p.Breakers = append(p.Breakers, r)
-	}
-	for _, b := range e.Bulkheads {
-		p.Bulkheads = append(p.Bulkheads, bulkheadRow{
-			Name: format.Safe(b.Name, format.MaxName), Active: chart.UseGauge(float64(b.Active), float64(b.Concurrency), fmt.Sprintf("%d of %d active", b.Active, b.Concurrency)),
-			Waiting: chart.UseGauge(float64(b.Queued), float64(b.Queue), fmt.Sprintf("%d of %d waiting", b.Queued, b.Queue)), Rejected: format.Count(b.Rejected), Refuses: b.Rejected > 0,
-		})
+		p.Breakers = append(p.Breakers, breakerRow{b, breakerMark(b.State)})
 	}
 	for i := range e.Sinks {
 		p.Sinks = append(p.Sinks, newSinkView(&e.Sinks[i], now))
@@ -190,16 +143,6 @@ func newNotifiedView(kind string, a *status.AlertmanagerStatus, now time.Time) s
 
 // redactedPrefix begins what stands for a value that is redacted.
 const redactedPrefix = "(redacted)"
-
-func newRateLimitRow(l status.LimitStatus) rateLimitRow {
-	r := rateLimitRow{Name: format.Safe(l.Rule, format.MaxName), Layer: format.Safe(l.Layer, format.MaxName), Hits: format.Count(l.Hits), Over: l.Hits > 0}
-	if l.Rule == l.Layer {
-		r.Layer = ""
-	}
-	r.Text = format.Rate(l.Current) + " of " + format.Rate(l.PerSecond)
-	r.Use = chart.UseGauge(l.Current, l.PerSecond, r.Text)
-	return r
-}
 
 func newRedisView(r *status.RedisStatus, now time.Time) *redisView {
 	if r == nil {

@@ -12,10 +12,13 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 )
 
@@ -158,6 +161,26 @@ func (site *Site) Static(c *gin.Context) {
 	c.Data(http.StatusOK, a.typ, body)
 }
 
+// moment is a time and how long ago it was.
+type moment struct {
+	format.Stamp
+	Age string
+}
+
+// maxSample is as long as a sample of a rejected event gets.
+const maxSample = 520
+
+// count prints any of the integers that statuses have.
+func count(n any) (string, error) {
+	switch n := n.(type) {
+	case int:
+		return format.Count(n), nil
+	case uint64:
+		return format.Count(n), nil
+	}
+	return "", fmt.Errorf("count of a %T", n)
+}
+
 // parsePages parses one template set per page: the layout, the shared parts,
 // and the page's own content. All sites share the result.
 var parsePages = sync.OnceValues(func() (map[string]*template.Template, error) {
@@ -173,6 +196,15 @@ var parsePages = sync.OnceValues(func() (map[string]*template.Template, error) {
 			}
 			return "/static/" + a.Name, nil
 		},
+		"name":   func(s string) string { return format.Safe(s, format.MaxName) },
+		"title":  func(s string) string { return format.Safe(s, format.MaxTitle) },
+		"sample": func(s string) string { return format.Safe(s, maxSample) },
+		"group":  format.GroupValue, "count": count, "bytes": format.Bytes[int64], "rate": format.Rate,
+		"seconds": func(s float64) string { return format.Duration(format.Seconds(s)) },
+		"took":    func(s float64) string { return format.Seconds(s).Round(time.Millisecond).String() },
+		"stamp":   format.NewStamp,
+		"moment":  func(t, now time.Time) moment { return moment{format.NewStamp(t, now), format.Duration(now.Sub(t))} },
+		"use":     chart.UseGauge, "float": func(n int) float64 { return float64(n) },
 	}
 	base, err := template.New("base").Funcs(funcs).Option("missingkey=error").ParseFS(files, "templates/layout.html", "templates/parts*.html")
 	if err != nil {
