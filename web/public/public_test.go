@@ -54,3 +54,8 @@ func TestPublicState(t *testing.T) {
 	require.Equal(t, Outage, Operational.worse(Outage))
 	require.Equal(t, Operational, UnknownNow.worse(Operational))
 }
+
+func TestFeedIsEscaped(t *testing.T) {
+	x := Incident{Title: "Slow", Service: "a<b>"}
+	require.Contains(t, x.content(), "<p>Service: a&lt;b&gt;</p>")
+}
