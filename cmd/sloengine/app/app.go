@@ -21,6 +21,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/identity"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/sinks"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
@@ -272,7 +273,7 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 	if err := eval.SetSpec(s.first.Inputs); err != nil {
 		return nil, fmt.Errorf("evaluate spec: %w", err)
 	}
-	links, err := newAckLinks(fsys.OS(), opt.DataDir)
+	links, err := identity.NewLinks(fsys.OS(), opt.DataDir)
 	if err != nil {
 		return nil, err
 	}

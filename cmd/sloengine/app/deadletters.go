@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/identity"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
 	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -26,7 +27,7 @@ import (
 func openDeadLetters(
 	c *config.Config, dir string, source *wal.Log, redis redisClients, m *dlq.Metrics, log *slog.Logger, g *runGroup,
 ) (store *logrange.Store, instance string, err error) {
-	if instance, err = instanceOf(fsys.OS(), dir); err != nil {
+	if instance, err = identity.Instance(fsys.OS(), dir); err != nil {
 		return nil, "", err
 	}
 	storage, err := c.DeadLetterStore(dir, redis.dlq, m)

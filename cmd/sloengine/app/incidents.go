@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/identity"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/sla/fleet"
@@ -26,7 +27,7 @@ type incidents struct {
 	engine *engine.Engine
 	alerts func() *state.View
 	costs  *incidentCosts
-	links  *ackLinks
+	links  *identity.Links
 
 	baselines func() []*slo.Baseline // of the spec that runs
 	base      string                 // web.external_url, with no slash at its end; "" if it is not known
@@ -40,7 +41,7 @@ type incidents struct {
 
 // VerifyAck checks what a signed link says.
 func (n *incidents) VerifyAck(id, until, signature string) error {
-	return n.links.verify(id, until, signature)
+	return n.links.Verify(id, until, signature)
 }
 
 // Linked is what a notification says about the incident of an alert.
@@ -60,7 +61,7 @@ func (n *incidents) Of(fingerprint string) (l Linked, ok bool) {
 	l = Linked{ID: inc.ID, Acknowledged: inc.Ack != nil || inc.IsResolved() && !inc.Resolved.Automated}
 	if n.base != "" {
 		l.URL = n.base + "/incident?id=" + inc.ID
-		l.AckURL = n.base + n.links.path(inc.ID, n.links.now().Add(ackLinkLife))
+		l.AckURL = n.base + n.links.Path(inc.ID)
 	}
 	return l, true
 }
