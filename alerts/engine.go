@@ -16,30 +16,29 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// EngineThresholds are the limits of the alerts on the engine itself. Zero
-// fields get the default named beside them.
+// EngineThresholds are the limits of the alerts on the engine itself. Zero fields get the defaults of WithDefaults.
 type EngineThresholds struct {
-	DiskFreeBytes   uint64        `yaml:"disk_free" above:"0" is:"size"`    // 1 GiB; the engine itself refuses events below 256 MiB
-	DeadLetters     uint64        `yaml:"dead_letters" above:"0"`           // 10,000 retained
-	DeadLetterGrow  uint64        `yaml:"dead_letters_growth" above:"0"`    // 100 more within half an hour
-	RetriesPerSec   float64       `yaml:"retries" above:"0"`                // 50 events of one target; retry.rate_limit lets 100 through by default
-	LimitHits       float64       `yaml:"limit_hits" above:"0"`             // 10 per second over all layers
-	LimitDrops      float64       `yaml:"limit_drops" above:"0"`            // 100 per second
-	TypeHits        float64       `yaml:"type_hits" above:"0"`              // 50 per minute for one event type
-	ContextHits     float64       `yaml:"context_hits" above:"0"`           // 100 per minute over all callers' own limits
-	ClientFailures  float64       `yaml:"client_failures" above:"0"`        // 10 per second
-	RejectedShare   float64       `yaml:"rejected_share" above:"0" max:"1"` // 0.05 of all events
-	SinkLag         time.Duration `yaml:"sink_lag" above:"0"`               // 5m: age of the oldest event that a sink lacks
-	FoldLagRecords  uint64        `yaml:"fold_lag" above:"0"`               // 100,000
-	CriticalLimited float64       `yaml:"critical_limited" min:"0"`         // 0 per second: one is too many
+	DiskFreeBytes   uint64        `yaml:"disk_free" above:"0" is:"size"`    // the engine itself refuses events below disk.low_water
+	DeadLetters     uint64        `yaml:"dead_letters" above:"0"`           // retained
+	DeadLetterGrow  uint64        `yaml:"dead_letters_growth" above:"0"`    // more within half an hour
+	RetriesPerSec   float64       `yaml:"retries" above:"0"`                // events of one target; retry.rate_limit bounds them
+	LimitHits       float64       `yaml:"limit_hits" above:"0"`             // per second over all layers
+	LimitDrops      float64       `yaml:"limit_drops" above:"0"`            // per second
+	TypeHits        float64       `yaml:"type_hits" above:"0"`              // per minute for one event type
+	ContextHits     float64       `yaml:"context_hits" above:"0"`           // per minute over all callers' own limits
+	ClientFailures  float64       `yaml:"client_failures" above:"0"`        // per second
+	RejectedShare   float64       `yaml:"rejected_share" above:"0" max:"1"` // of all events
+	SinkLag         time.Duration `yaml:"sink_lag" above:"0"`               // age of the oldest event that a sink lacks
+	FoldLagRecords  uint64        `yaml:"fold_lag" above:"0"`               // records
+	CriticalLimited float64       `yaml:"critical_limited" min:"0"`         // per second; zero, as one is too many
 
-	DeadLetteredRate  float64 `yaml:"dead_lettered_rate" above:"0"`          // 10 messages per minute from RabbitMQ's dead-letter queue
-	DeadLetteredShare float64 `yaml:"dead_lettered_share" above:"0" max:"1"` // 0.05 of all events that are counted
-	DeadLetterDepth   uint64  `yaml:"dead_letter_queue_depth" above:"0"`     // 100 messages in RabbitMQ's dead-letter queue
+	DeadLetteredRate  float64 `yaml:"dead_lettered_rate" above:"0"`          // messages per minute from RabbitMQ's dead-letter queue
+	DeadLetteredShare float64 `yaml:"dead_lettered_share" above:"0" max:"1"` // of all events that are counted
+	DeadLetterDepth   uint64  `yaml:"dead_letter_queue_depth" above:"0"`     // messages in RabbitMQ's dead-letter queue
 
-	OutboxPending  uint64        `yaml:"outbox_pending" above:"0"`  // 1000 rows that are not published
-	OutboxFailures float64       `yaml:"outbox_failures" above:"0"` // 0.1 rows per second that are given up
-	OutboxLatency  time.Duration `yaml:"outbox_latency" above:"0"`  // 5m: 95th percentile of the time until a row is published
+	OutboxPending  uint64        `yaml:"outbox_pending" above:"0"`  // rows that are not published
+	OutboxFailures float64       `yaml:"outbox_failures" above:"0"` // rows per second that are given up
+	OutboxLatency  time.Duration `yaml:"outbox_latency" above:"0"`  // 95th percentile of the time until a row is published
 }
 
 // WithDefaults fills in what is not set.
