@@ -65,8 +65,15 @@ func (s settings) keys() keys {
 }
 
 func (s settings) common() keys {
+	wait := "0s"
+	switch s.of {
+	case &s.Alerting.NoData:
+		wait = "10m"
+	case &s.Alerting.Soon.AlertSettings:
+		wait = "5m"
+	}
 	return keys{
-		at("for", length{&s.of.For, 0, day}).or("0s"),
+		at("for", length{&s.of.For, 0, day}).or(wait),
 		at("labels", labelSet{&s.of.Labels, func(v *yamldoc.Value) map[string]string { return readAlertLabels(v, s.GroupBy) }}),
 		at("annotations", labelSet{&s.of.Annotations, readAnnotations}),
 	}

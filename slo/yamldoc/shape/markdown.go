@@ -41,7 +41,7 @@ func (s *Shape) signature() string {
 	s.Walk("", func(path string, m *Shape) {
 		for i := range m.Keys {
 			k := &m.Keys[i]
-			fmt.Fprintf(&b, "%s %s %s %s\n", path, k.Name, k.String(), k.Text)
+			fmt.Fprintf(&b, "%s %s %s %s %s\n", path, k.Name, k.String(), k.Default, k.Text)
 		}
 	})
 	return b.String()
