@@ -212,7 +212,7 @@ func TestNewerCheckpointIsRefused(t *testing.T) {
 	}
 	opt.FS = disk
 	r := launch(t, opt)
-	require.ErrorContains(t, <-r.end, "version 9, and this program reads 1")
+	require.ErrorContains(t, <-r.end, "version 9, and this program reads 3")
 }
 
 func breakFile(t *testing.T, disk *fsystest.Mem, name string) {
