@@ -195,21 +195,24 @@ func TestOneOracle(t *testing.T) {
 		profile rules.Profile
 		seeds   []string
 	}{{"minimal", rules.Minimal, []string{"1", "2", "3", "4", "5"}}, {"full", rules.Full, []string{"1"}}} {
-		if testing.Short() {
-			c.seeds = c.seeds[:1]
-		}
-		fired := map[string]int{}
-		// One after the other: each takes a processor for itself, beside tests that mostly wait.
-		for _, seed := range seedsOf(t, c.seeds...) {
-			t.Run(fmt.Sprintf("%s/seed=%d", c.name, seed), func(t *testing.T) { oneOracle(t, seed, c.profile, fired) })
-		}
-		if t.Failed() || *oracleSeeds != "" || len(c.seeds) == 1 {
-			continue
-		}
-		delete(fired, "LatencySLAWarning") // the latencies of this world are within the target, or far beyond it
-		for name, n := range fired {
-			assert.NotZero(t, n, "%s never fired, so nothing is known of it", name)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if testing.Short() {
+				c.seeds = c.seeds[:1]
+			}
+			fired := map[string]int{}
+			// One after the other: each takes a processor for itself, beside tests that mostly wait.
+			for _, seed := range seedsOf(t, c.seeds...) {
+				t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { oneOracle(t, seed, c.profile, fired) })
+			}
+			if t.Failed() || *oracleSeeds != "" || len(c.seeds) == 1 {
+				return
+			}
+			delete(fired, "LatencySLAWarning") // the latencies of this world are within the target, or far beyond it
+			for name, n := range fired {
+				assert.NotZero(t, n, "%s never fired, so nothing is known of it", name)
+			}
+		})
 	}
 }
 
