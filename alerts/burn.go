@@ -181,7 +181,7 @@ func (g *generator) withoutData(s *slo.SLO, quiet time.Duration) string {
 		return g.minimalNoData(s, quiet)
 	}
 	return "absent(" + g.q.anyValid(s) + ")\nor sum(" + g.q.anyEvents(s, quiet) + ") == 0" +
-		// Nothing was counted either while nobody counted.
+		// While no engine observes, the state is unknown.
 		"\nand on () " + g.q.observed(s, quiet) + " >= " + number(MinObserved)
 }
 

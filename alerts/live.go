@@ -60,7 +60,7 @@ type Live struct {
 	MinEvents uint64         // events that the window (of LiveBurn the long one) must have; LiveSilent: half an hour of last week
 }
 
-// defined is an alert of a spec: its condition, and the rule whose expression says the same.
+// defined is an alert of a spec: its condition, and the rule with the condition as PromQL.
 type defined struct {
 	Live // Kind "": only Prometheus evaluates it
 	rule rules.Rule

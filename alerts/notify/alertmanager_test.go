@@ -15,8 +15,8 @@ import (
 // alertmanager is the real one.
 type alertmanager struct{ *notifytest.Alertmanager }
 
-// told is one alert of a notification.
-type told struct{ product, status string }
+// notified is one alert of a notification.
+type notified struct{ product, status string }
 
 // newAlertmanager starts one that groups by a label, or tells of each alert alone ("..."). It tells of a group at once
 // and never repeats it.
@@ -35,12 +35,12 @@ func (a *alertmanager) active() map[string]notifytest.Alert {
 	return out
 }
 
-// notifications is what people were told, and how often.
-func (a *alertmanager) notifications() map[told]int {
-	out := map[told]int{}
+// notifications counts the alerts in notifications.
+func (a *alertmanager) notifications() map[notified]int {
+	out := map[notified]int{}
 	for _, n := range a.Notifications() {
 		for _, x := range n.Alerts {
-			out[told{x.Labels["product"], x.Status}]++
+			out[notified{x.Labels["product"], x.Status}]++
 		}
 	}
 	return out
@@ -65,10 +65,12 @@ func TestAlertmanager(t *testing.T) {
 	require.Contains(t, got.Annotations["summary"], "burns its error budget fast")
 	require.NotEmpty(t, got.GeneratorURL)
 	require.Equal(t, "none", am.active()[""].Labels["severity"], "the watchdog")
-	testkit.Eventually(t, "people are told", func() bool { return am.notifications()[told{w.groups[0], "firing"}] == 1 })
+	testkit.Eventually(t, "people are notified", func() bool { return am.notifications()[notified{w.groups[0], "firing"}] == 1 })
 	w.bad[w.groups[0]] = false
 	n.Update(w.tick())
-	testkit.Eventually(t, "it ends", func() bool { return len(am.active()) == 1 && am.notifications()[told{w.groups[0], "resolved"}] == 1 })
+	testkit.Eventually(t, "it ends", func() bool {
+		return len(am.active()) == 1 && am.notifications()[notified{w.groups[0], "resolved"}] == 1
+	})
 }
 
 // TestAlertmanagerOutage kills the engine while Alertmanager is down.
@@ -79,8 +81,7 @@ func TestAlertmanagerOutage(t *testing.T) {
 	w.bad["A"], w.bad["B"] = true, true
 	n.Update(w.tick())
 	testkit.Eventually(t, "two fire", func() bool {
-		told := am.notifications()
-		return len(told) == 2
+		return len(am.notifications()) == 2
 	})
 	am.Stop()
 	w.bad["A"], w.bad["C"], w.bad["D"] = false, true, true
@@ -96,7 +97,7 @@ func TestAlertmanagerOutage(t *testing.T) {
 	am.Start()
 	testkit.Eventually(t, "each state is delivered", func() bool {
 		got := am.notifications()
-		return n.Status()[0].Pending == 0 && got[told{"A", "resolved"}] > 0 && got[told{"C", "firing"}] > 0
+		return n.Status()[0].Pending == 0 && got[notified{"A", "resolved"}] > 0 && got[notified{"C", "firing"}] > 0
 	})
 	stop() // and once more, with Alertmanager up
 	w.restart()
@@ -107,11 +108,11 @@ func TestAlertmanagerOutage(t *testing.T) {
 	n.Update(w.tick())
 	testkit.Eventually(t, "the rest resolves", func() bool {
 		got := am.notifications()
-		return got[told{"B", "resolved"}] > 0 && got[told{"C", "resolved"}] > 0
+		return got[notified{"B", "resolved"}] > 0 && got[notified{"C", "resolved"}] > 0
 	})
 	require.Empty(t, am.active())
-	// Two kills and an outage, and nobody is told anything twice. D was over before anybody could be told.
-	require.Equal(t, map[told]int{
+	// Two kills and an outage, and no notification is sent twice. D was over before one could be sent.
+	require.Equal(t, map[notified]int{
 		{"A", "firing"}: 1, {"A", "resolved"}: 1, {"B", "firing"}: 1, {"B", "resolved"}: 1, {"C", "firing"}: 1, {"C", "resolved"}: 1,
 	}, am.notifications())
 }

@@ -103,7 +103,7 @@ func TestRepeats(t *testing.T) {
 
 	time.Sleep(500 * time.Millisecond) // no ticks: the watchdog ends, and what fires goes on
 	before := f.count()
-	testkit.Eventually(t, "alerts go on without ticks", func() bool { return f.count() >= before+2 }) // one may have been on its way
+	testkit.Eventually(t, "alerts continue without ticks", func() bool { return f.count() >= before+2 }) // one may have been on its way
 	f.mu.Lock()
 	last := f.requests[len(f.requests)-1]
 	f.mu.Unlock()
@@ -287,7 +287,7 @@ func TestOutage(t *testing.T) {
 	n.Update(w.tick())
 	testkit.Eventually(t, "it fails again", func() bool { return !n.Status()[0].FailingSince.IsZero() })
 	f.set(nil)
-	testkit.Eventually(t, "it is told", func() bool { s := n.Status()[0]; return s.FailingSince.IsZero() && s.Pending == 0 && s.Sent > 0 })
+	testkit.Eventually(t, "it is notified", func() bool { s := n.Status()[0]; return s.FailingSince.IsZero() && s.Pending == 0 && s.Sent > 0 })
 	got := f.latest()
 	require.Len(t, got, 4)
 	for product, resolved := range map[string]bool{"A": true, "B": false, "C": false, "D": true} {

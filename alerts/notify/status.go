@@ -13,7 +13,7 @@ import (
 // Status is how the delivery to one target goes.
 type Status struct {
 	Name string `json:"name"`
-	URL  string `json:"url,omitempty"` // none for a receiver, whose address may be a secret
+	URL  string `json:"url,omitempty"` // unset for receivers: their addresses may be secrets
 	Sent uint64 `json:"sent"`          // alerts that it accepted since the start, repetitions included
 	// Pending counts alerts whose present state an Alertmanager does not know, or groups of alerts that wait for a receiver.
 	Pending            int       `json:"pending"`

@@ -76,7 +76,7 @@ receivers: [{name: r0}, {name: r1}]
 	for i := 1; i < len(got); i++ {
 		require.GreaterOrEqual(t, got[i].at.Sub(got[i-1].at), 180*time.Millisecond)
 	}
-	testkit.Eventually(t, "the other is told", func() bool { return len(calm.all()) > 0 })
+	testkit.Eventually(t, "the other is notified", func() bool { return len(calm.all()) > 0 })
 	require.Len(t, calm.all(), 1)
 }
 
@@ -110,7 +110,7 @@ func TestRestart(t *testing.T) {
 		a.fire(fmt.Sprintf("A%d", i), fmt.Sprintf("service=s%d", i))
 	}
 	d.Update(a.now())
-	testkit.Eventually(t, "all are told", func() bool { return len(h.all()) == 50 })
+	testkit.Eventually(t, "all are notified", func() bool { return len(h.all()) == 50 })
 	testkit.Eventually(t, "and nothing waits", func() bool { return status(t, d, "r0/webhook[0]").Pending == 0 })
 	stop()
 	a.end("A7")
@@ -174,7 +174,7 @@ func TestThousand(t *testing.T) {
 	}
 	began := time.Now()
 	d.Update(a.now())
-	testkit.Eventually(t, "all are told", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1000 })
+	testkit.Eventually(t, "all are notified", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1000 })
 	t.Logf("1,000 alerts in 200 groups were sent after %s", time.Since(began))
 	require.Len(t, h.all(), 200)
 }
@@ -188,7 +188,7 @@ receivers: [{name: r0}]
 `)}})
 	var a alarms
 	d.Update(a.now())
-	testkit.Eventually(t, "it goes on", func() bool { return len(h.all()) > 3 })
+	testkit.Eventually(t, "it continues", func() bool { return len(h.all()) > 3 })
 	require.Equal(t, "Watchdog=firing", h.told()[0])
 	require.NotEmpty(t, h.all()[0].Alerts[0].Annotations["summary"])
 }
@@ -199,12 +199,12 @@ func TestReload(t *testing.T) {
 	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}})
 	var a alarms
 	d.Update(a.fire("A", "service=shop", "severity=page").now())
-	testkit.Eventually(t, "told", func() bool { return len(h.all()) == 1 })
+	testkit.Eventually(t, "notified", func() bool { return len(h.all()) == 1 })
 	sections := fmt.Sprintf("receivers: [{name: r0, webhook_configs: [{url: %q}, {url: %q}]}]", h.URL, other.URL)
 	apply, err := d.Prepare(Settings{Text: mustText(t, sections), Routing: routing(quick)})
 	require.NoError(t, err)
 	apply()
-	testkit.Eventually(t, "the new one is told", func() bool { return len(other.all()) == 1 })
+	testkit.Eventually(t, "the new one is notified", func() bool { return len(other.all()) == 1 })
 	require.Len(t, h.all(), 1)
 	_, err = d.Prepare(Settings{Text: "receivers: [{}]"})
 	require.ErrorContains(t, err, "notifications: receivers: missing name")

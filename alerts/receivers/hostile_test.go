@@ -63,7 +63,7 @@ receivers: [{name: r0}]
 `)}})
 			var a alarms
 			d.Update(a.fire("A", "service=shop").now())
-			testkit.Eventually(t, "the good one is told", func() bool { return len(good.all()) == 1 })
+			testkit.Eventually(t, "the good one is notified", func() bool { return len(good.all()) == 1 })
 			testkit.Eventually(t, "it fails", func() bool { return !status(t, d, "r0/webhook[0]").FailingSince.IsZero() })
 			s := status(t, d, "r0/webhook[0]")
 			require.Equal(t, x.brief, s.Brief)
@@ -72,7 +72,7 @@ receivers: [{name: r0}]
 				require.Len(t, bad.all(), 1, "no retry before the next interval")
 			} else {
 				bad.set(nil)
-				testkit.Eventually(t, "it is told in the end", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1 })
+				testkit.Eventually(t, "it is notified in the end", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1 })
 				require.True(t, status(t, d, "r0/webhook[0]").FailingSince.IsZero())
 			}
 			require.Len(t, good.all(), 1)
@@ -96,7 +96,7 @@ func TestRetryAfter(t *testing.T) {
 	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}})
 	var a alarms
 	d.Update(a.fire("A", "service=shop").now())
-	testkit.Eventually(t, "told", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1 })
+	testkit.Eventually(t, "notified", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1 })
 	got := h.all()
 	require.Len(t, got, 2)
 	require.GreaterOrEqual(t, got[1].at.Sub(got[0].at), 1900*time.Millisecond)
@@ -206,12 +206,12 @@ func TestOneContentDelaysNobody(t *testing.T) {
 				testkit.Eventually(t, "it is refused", func() bool { return int(refused.Load()) > i })
 				began := time.Now()
 				d.Update(a.fire(fmt.Sprint("Good", i), fmt.Sprint("service=good", i)).now())
-				testkit.Eventually(t, "the other is told", func() bool { return int(status(t, d, "r0/webhook[0]").Sent) == i+1 })
+				testkit.Eventually(t, "the other is notified", func() bool { return int(status(t, d, "r0/webhook[0]").Sent) == i+1 })
 				require.Less(t, time.Since(began), 2*time.Second)
 				require.Equal(t, breaker.Closed.String(), status(t, d, "r0/webhook[0]").Breaker)
 			}
 			d.Update(a.end("Evil").now())
-			testkit.Eventually(t, "nothing is left to be told", func() bool { return status(t, d, "r0/webhook[0]").FailingSince.IsZero() })
+			testkit.Eventually(t, "nothing is left to send", func() bool { return status(t, d, "r0/webhook[0]").FailingSince.IsZero() })
 		})
 	}
 }

@@ -141,7 +141,7 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org"}], webhook_config
 	var a alarms
 	d.Update(a.fire("Burn", "service=shop").now())
 	testkit.Eventually(t, "it fails", func() bool { return status(t, d, "r0/email[0]").Brief == "no answer in time" })
-	testkit.Eventually(t, "the other one is told", func() bool { return len(good.all()) == 1 })
+	testkit.Eventually(t, "the other one is notified", func() bool { return len(good.all()) == 1 })
 	stop()
 	require.NoError(t, l.Close())
 	<-done
@@ -221,7 +221,7 @@ func TestSMTPCodes(t *testing.T) {
 			require.Equal(t, want, got)
 			began := time.Now()
 			d.Update(a.fire("Burn", "service=shop").now())
-			testkit.Eventually(t, "the other is told", func() bool { return len(m.all()) == 1 })
+			testkit.Eventually(t, "the other is notified", func() bool { return len(m.all()) == 1 })
 			require.Less(t, time.Since(began), 5*time.Second)
 			require.Equal(t, breaker.Closed.String(), status(t, d, "r0/email[0]").Breaker)
 		})

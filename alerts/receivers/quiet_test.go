@@ -31,7 +31,7 @@ func TestInhibition(t *testing.T) {
 	d.Update(a.fire("Page", "service=shop", "severity=page", "slo_id=shop/a", "product=x").
 		fire("Hidden", "service=shop", "severity=ticket", "slo_id=shop/a", "product=x").
 		fire("Other", "service=shop", "severity=ticket", "slo_id=shop/a", "product=y").now())
-	testkit.Eventually(t, "two are told", func() bool { return len(h.all()) == 2 })
+	testkit.Eventually(t, "two are notified", func() bool { return len(h.all()) == 2 })
 	require.ElementsMatch(t, []string{"Page=firing", "Other=firing"}, h.told())
 	d.Update(a.end("Page").now())
 	testkit.Eventually(t, "then the ticket", func() bool { return len(h.all()) == 4 })
@@ -68,7 +68,7 @@ func TestEscalation(t *testing.T) {
 	var a alarms
 	a.fire("A", "service=shop", "severity=page").fire("B", "service=shop", "severity=ticket")
 	tick := func(until func() bool) {
-		testkit.Eventually(t, "it goes on", func() bool { d.Update(a.now()); return until() })
+		testkit.Eventually(t, "it continues", func() bool { d.Update(a.now()); return until() })
 	}
 	// looked ticks until the Dispatcher has looked at the alerts as of now.
 	looked := func() {
@@ -150,7 +150,7 @@ func TestSilences(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, silence.Expired, expired.State(time.Now()))
 	require.Nil(t, d.Silencing())
-	testkit.Eventually(t, "then it is told", func() bool { return len(h.all()) == 2 })
+	testkit.Eventually(t, "then it is notified", func() bool { return len(h.all()) == 2 })
 	_, err = d.ExpireSilence("x")
 	require.ErrorIs(t, err, silence.ErrNotFound)
 }

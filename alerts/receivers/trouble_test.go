@@ -42,11 +42,11 @@ receivers: [{name: r0}, {name: r1}]
 		require.NoError(t, err)
 		apply()
 		d.Update(a.fire(fmt.Sprint("B", i), "severity=ticket").fire(fmt.Sprint("C", i), "severity=page").now())
-		testkit.Eventually(t, "the other receiver is told", func() bool { return len(fine.all()) == i+1 })
+		testkit.Eventually(t, "the other receiver is notified", func() bool { return len(fine.all()) == i+1 })
 	}
 	require.Len(t, hangs.all(), 1)
 	letGo()
-	testkit.Eventually(t, "then it is told the rest", func() bool {
+	testkit.Eventually(t, "then it gets the rest", func() bool {
 		return len(hangs.all()) == 4 && status(t, d, "r0/webhook[0]").Pending == 0
 	})
 	require.Equal(t, "A=firing", hangs.told()[0])
@@ -88,7 +88,7 @@ func TestSilencesDuringReloads(t *testing.T) {
 		ids = append(ids, s.ID)
 		d.Update(a.fire("Quiet", fmt.Sprintf("service=s%d", i)).fire("Loud", fmt.Sprintf("service=loud%d", i)).now())
 	}
-	testkit.Eventually(t, "all others are told", func() bool { return len(h.all()) == n })
+	testkit.Eventually(t, "all others are notified", func() bool { return len(h.all()) == n })
 	for _, told := range h.told() {
 		require.Equal(t, "Loud=firing", told)
 	}
@@ -96,7 +96,7 @@ func TestSilencesDuringReloads(t *testing.T) {
 		_, err := d.ExpireSilence(id)
 		require.NoError(t, err)
 	}
-	testkit.Eventually(t, "those whose silence ended are told", func() bool { return len(h.all()) == n+n/2 })
+	testkit.Eventually(t, "those whose silence ended are notified", func() bool { return len(h.all()) == n+n/2 })
 	close(over)
 	reloads.Wait()
 	testkit.Eventually(t, "and nothing waits", func() bool { return status(t, d, "r0/webhook[0]").Pending == 0 })
@@ -108,7 +108,7 @@ func TestSilencesDuringReloads(t *testing.T) {
 		_, err := d.ExpireSilence(id)
 		require.NoError(t, err)
 	}
-	testkit.Eventually(t, "the rest is told", func() bool { return len(h.all()) == 2*n })
+	testkit.Eventually(t, "the rest is notified", func() bool { return len(h.all()) == 2*n })
 	for _, told := range h.told()[n:] {
 		require.Equal(t, "Quiet=firing", told)
 	}
@@ -125,20 +125,20 @@ func TestUnwritable(t *testing.T) {
 	require.NoError(t, os.Rename(dir, dir+".away"))
 	var a alarms
 	d.Update(a.fire("A", "service=shop").fire("B", "service=pay").now())
-	testkit.Eventually(t, "both are told", func() bool { return len(h.all()) == 2 && status(t, d, "r0/webhook[0]").Pending == 0 })
+	testkit.Eventually(t, "both are notified", func() bool { return len(h.all()) == 2 && status(t, d, "r0/webhook[0]").Pending == 0 })
 	require.False(t, d.UnsavedSince().IsZero())
 	_, err := d.AddSilence(silence.Silence{Matchers: `service="shop"`, Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
 	require.ErrorContains(t, err, "save silence")
 	require.Empty(t, d.Silences())
 	d.Update(a.fire("C", "service=web").now())
-	testkit.Eventually(t, "it goes on", func() bool { return len(h.all()) == 3 && status(t, d, "r0/webhook[0]").Pending == 0 })
+	testkit.Eventually(t, "it continues", func() bool { return len(h.all()) == 3 && status(t, d, "r0/webhook[0]").Pending == 0 })
 
 	require.NoError(t, os.Rename(dir+".away", dir))
 	testkit.Eventually(t, "it is saved with the next evaluation", func() bool { d.Update(a.now()); return d.UnsavedSince().IsZero() })
 	stop()
 	d, _ = run(t, o)
 	d.Update(a.fire("D", "service=new").now())
-	testkit.Eventually(t, "only the news are told after a restart", func() bool { return len(h.all()) == 4 && status(t, d, "r0/webhook[0]").Pending == 0 })
+	testkit.Eventually(t, "only what is new is sent after a restart", func() bool { return len(h.all()) == 4 && status(t, d, "r0/webhook[0]").Pending == 0 })
 	require.ElementsMatch(t, []string{"A=firing", "B=firing", "C=firing", "D=firing"}, h.told())
 	require.Empty(t, d.Silences())
 }

@@ -189,7 +189,7 @@ func (st *step) all(c *condition, w *whole, firing bool) (f finding) {
 			return finding{value: float64(w.quiet.valid)}
 		}
 		f.verdict = yes
-		if w.quiet.observed < alerts.MinObserved { // nothing was counted either while nobody counted
+		if w.quiet.observed < alerts.MinObserved { // while no engine observes, the state is unknown
 			f.verdict = unknown
 		}
 	case alerts.LiveLimit:
