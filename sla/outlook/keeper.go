@@ -143,9 +143,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 			k.save()
 			return nil
 		case r := <-k.latest:
-			began := time.Now()
+			began := k.opt.Now()
 			k.step(ctx, r)
-			k.opt.Metrics.seconds.Update(time.Since(began).Seconds())
+			k.opt.Metrics.seconds.Update(k.opt.Now().Sub(began).Seconds())
 		}
 	}
 }

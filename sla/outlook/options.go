@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -21,6 +22,8 @@ type Options struct {
 	File   string  // keeps the score over restarts; "" keeps it in memory
 	Files  fsys.FS // default: the operating system's
 
+	Now func() time.Time // measures how long forecasts take; default time.Now
+
 	Metrics *Metrics     // default: unregistered
 	Logger  *slog.Logger // default: none
 }
@@ -34,6 +37,9 @@ func (o *Options) applyDefaults() error {
 	}
 	if o.Groups == 0 {
 		o.Groups = DefaultGroups
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Files == nil {
 		o.Files = fsys.OS()
