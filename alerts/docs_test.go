@@ -35,12 +35,15 @@ func TestRunbooks(t *testing.T) {
 		data, err := os.ReadFile(filepath.Join(docs, "runbooks", name+".md"))
 		require.NoError(t, err)
 		text := string(data)
-		require.True(t, strings.HasPrefix(text, "# "+name+"\n"), name)
-		for _, heading := range []string{"What it means", "How to see it", "First steps", "Usual causes", "When it resolves"} {
-			_, after, ok := strings.Cut(text, "\n## "+heading+"\n\n")
-			require.True(t, ok, "%s has no %q", name, heading)
-			require.Greater(t, len(strings.TrimSpace(strings.SplitN(after, "\n## ", 2)[0])), 15, "%s: %s", name, heading)
-		}
+		meaning, ok := strings.CutPrefix(text, "# "+name+"\n\n[All alerts](../alerts.md#runbooks)\n\n")
+		require.True(t, ok, name)
+		meaning, after, ok := strings.Cut(meaning, "\n\n## First steps\n\n")
+		require.True(t, ok, "%s has no first steps", name)
+		steps, resolves, ok := strings.Cut(after, "\n\n## When it resolves\n\n")
+		require.True(t, ok, "%s does not say when it resolves", name)
+		require.Greater(t, len(meaning), 50, "%s: %s", name, meaning)
+		require.Contains(t, steps, "\n2. ", "%s: %s", name, steps)
+		require.Greater(t, len(resolves), 15, "%s: %s", name, resolves)
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			file, _, _ := strings.Cut(m[1], "#")
 			require.FileExists(t, filepath.Join(docs, "runbooks", file), name)
