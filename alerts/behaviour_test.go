@@ -50,8 +50,7 @@ func TestPageGuards(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := simple(t, "shop/up", "99.9")
 			s.Alerting.MinEvents = c.minEvents
-			groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{s}}, Options{NoEngine: true})
-			require.NoError(t, err)
+			groups := Rules(rules.Spec{SLOs: []*slo.SLO{s}}, Options{NoEngine: true})
 			l := newLab(t, only(t, groups, NameBurnPage)...)
 			sel := sloSeries("shop/up").String()
 			for _, w := range []string{"5m", "30m", "1h", "6h"} {
@@ -77,8 +76,7 @@ func TestPageGuards(t *testing.T) {
 // proves nothing about one that does.
 func TestUnobservedTimeKeepsWhatFires(t *testing.T) {
 	for _, naming := range []rules.Naming{rules.Own, rules.Sloth} {
-		groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{grouped(simple(t, "shop/up", "99.9"), "region")}}, Options{NoEngine: true, Options: rules.Options{Names: naming}})
-		require.NoError(t, err)
+		groups := Rules(rules.Spec{SLOs: []*slo.SLO{grouped(simple(t, "shop/up", "99.9"), "region")}}, Options{NoEngine: true, Options: rules.Options{Names: naming}})
 		l := newLab(t, only(t, groups, NameBurnPage)...)
 		const m = time.Minute
 		id := sloSeries("shop/up")
@@ -125,8 +123,7 @@ func TestUnobservedTimeKeepsWhatFires(t *testing.T) {
 }
 
 func catalogueLab(t *testing.T, names ...string) *lab {
-	groups, err := Rules(synthetic(t), Options{Options: tables, NoEngine: true})
-	require.NoError(t, err)
+	groups := Rules(synthetic(t), Options{Options: tables, NoEngine: true})
 	return newLab(t, only(t, groups, names...)...)
 }
 
@@ -276,8 +273,7 @@ func TestLatencyCriticalNamesTheGroup(t *testing.T) {
 	slow.GroupBy, slow.MaxGroups = []string{"product"}, 10
 	in.Thresholds[0].GroupBy, in.Thresholds[0].MaxGroups = []string{"channel", "product"}, 10
 	build := func() []rules.Group {
-		groups, err := Rules(in, Options{Options: tables, NoEngine: true})
-		require.NoError(t, err)
+		groups := Rules(in, Options{Options: tables, NoEngine: true})
 		return only(t, groups, NameLatencyCritical)
 	}
 	l := newLab(t, build()...)
@@ -343,8 +339,7 @@ func TestThroughputBelowTarget(t *testing.T) {
 // A week of traffic by day only; on the eighth day one type stops.
 func TestSilentSender(t *testing.T) {
 	const h, day, s = time.Hour, 24 * time.Hour, 5 * time.Minute
-	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{simple(t, "shop/up", "99.9")}}, Options{NoEngine: true})
-	require.NoError(t, err)
+	groups := Rules(rules.Spec{SLOs: []*slo.SLO{simple(t, "shop/up", "99.9")}}, Options{NoEngine: true})
 	l := newLab(t, only(t, groups, NameSenderSilent)...)
 	stop := 8*day + 12*h
 	perDay := func(at time.Duration) float64 { // 100 an hour from 8 to 20
@@ -366,8 +361,7 @@ func TestSilentSender(t *testing.T) {
 func TestNoData(t *testing.T) {
 	const m, h = time.Minute, time.Hour
 	s := grouped(simple(t, "shop/up", "99.9"), "region")
-	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{s}}, Options{NoEngine: true})
-	require.NoError(t, err)
+	groups := Rules(rules.Spec{SLOs: []*slo.SLO{s}}, Options{NoEngine: true})
 	t.Run("counters vanish", func(t *testing.T) {
 		l := newLab(t, only(t, groups, NameNoData)...)
 		l.load("slo:valid_events:rate5m"+sloSeries("shop/up", "region", "a").String(), 0, h, step, constant(1))
@@ -410,8 +404,7 @@ func TestNoData(t *testing.T) {
 // A budget is spent when it would be with the rest of the window good.
 func TestExhaustedNeedsObservation(t *testing.T) {
 	const m = time.Minute
-	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{simple(t, "shop/up", "99.9")}}, Options{NoEngine: true})
-	require.NoError(t, err)
+	groups := Rules(rules.Spec{SLOs: []*slo.SLO{simple(t, "shop/up", "99.9")}}, Options{NoEngine: true})
 	for _, c := range []struct {
 		name             string
 		left             curve
@@ -500,8 +493,7 @@ func TestEngineAlerts(t *testing.T) {
 		"OutboxLagging":                    {{`sloengine_outbox_latency_seconds_bucket{le="300",job="a",instance="r"}`, grow(9)}, {`sloengine_outbox_latency_seconds_bucket{le="600",job="a",instance="r"}`, grow(10)}, {`sloengine_outbox_latency_seconds_bucket{le="+Inf",job="a",instance="r"}`, grow(10)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			groups, err := Rules(rules.Spec{}, Options{})
-			require.NoError(t, err)
+			groups := Rules(rules.Spec{}, Options{})
 			l := newLab(t, only(t, groups, name)...)
 			for _, x := range in {
 				l.load(x.metric, 0, 80*m, step, x.f)
@@ -525,8 +517,7 @@ func TestEngineAlerts(t *testing.T) {
 // What a counter has at its first sample counts, unless the counter is only new to Prometheus.
 func TestABurstBeforeTheFirstScrape(t *testing.T) {
 	const m = time.Minute
-	groups, err := Rules(rules.Spec{}, Options{})
-	require.NoError(t, err)
+	groups := Rules(rules.Spec{}, Options{})
 	for name, c := range map[string]struct{ began, scraped, counter time.Duration }{
 		"the engine starts":             {began: 20*m - 10*time.Second, scraped: 20 * m, counter: 20 * m},
 		"the counter is born later":     {began: 0, scraped: 10 * m, counter: 20 * m},
@@ -547,8 +538,7 @@ func TestABurstBeforeTheFirstScrape(t *testing.T) {
 // A disk that fills is predicted from a trend, and the first samples of an engine are none.
 func TestDiskFillingNeedsHistory(t *testing.T) {
 	const m = time.Minute
-	groups, err := Rules(rules.Spec{}, Options{})
-	require.NoError(t, err)
+	groups := Rules(rules.Spec{}, Options{})
 	l := newLab(t, only(t, groups, "IngestDiskFilling")...)
 	l.load(`sloengine_ingest_disk_free_bytes{instance="a"}`, 10*m, 80*m, step, func(at time.Duration) (float64, bool) { return 1e9 - 1e6*at.Seconds(), true })
 	active := func(at time.Duration) int {
@@ -568,8 +558,7 @@ func TestDiskFillingNeedsHistory(t *testing.T) {
 // A relay that publishes nothing has no latency, and the age of what waits says it.
 func TestOutboxLaggingWithoutAnythingSent(t *testing.T) {
 	const m = time.Minute
-	groups, err := Rules(rules.Spec{}, Options{})
-	require.NoError(t, err)
+	groups := Rules(rules.Spec{}, Options{})
 	l := newLab(t, only(t, groups, "OutboxLagging")...)
 	l.load(`sloengine_outbox_oldest_pending_seconds{job="a",instance="r"}`, 0, 60*m, step, func(at time.Duration) (float64, bool) { return at.Seconds(), true })
 	require.Equal(t, map[string][]time.Duration{"OutboxLagging": {10*m + step}}, l.run(0, 60*m, step, byName), "5m until it is too old, and 5m of waiting")
@@ -578,8 +567,7 @@ func TestOutboxLaggingWithoutAnythingSent(t *testing.T) {
 
 func TestEngineAlertsAreQuietWhenAllIsWell(t *testing.T) {
 	const m = time.Minute
-	groups, err := Rules(rules.Spec{}, Options{})
-	require.NoError(t, err)
+	groups := Rules(rules.Spec{}, Options{})
 	l := newLab(t, groups...)
 	loaded := map[string]bool{}
 	for _, r := range groups[len(groups)-1].Rules {

@@ -40,13 +40,9 @@ func (g *generator) find(id slo.ID, severity FindingSeverity, message, hint stri
 // the series of rules.Recording with the same rules.Options. The order is that of
 // the spec, and the same input gives the same output. What cannot fire is left
 // out; Lint says so.
-func Rules(in rules.Spec, o Options) ([]rules.Group, error) {
+func Rules(in rules.Spec, o Options) []rules.Group {
 	g := newGenerator(in.Expressible(), o)
 	g.senders = in.SLOs
-	return g.groups()
-}
-
-func (g *generator) groups() ([]rules.Group, error) {
 	var out []rules.Group
 	add := func(group rules.Group) {
 		if len(group.Rules) > 0 {
@@ -72,7 +68,7 @@ func (g *generator) groups() ([]rules.Group, error) {
 	if !g.o.NoEngine {
 		add(g.engineGroup())
 	}
-	return out, nil
+	return out
 }
 
 // serviceGroup makes the alerts on senders, and those on tables that end.

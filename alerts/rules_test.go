@@ -35,8 +35,7 @@ func generate(t testing.TB, in rules.Spec, o Options) made {
 	t.Helper()
 	recording, err := rules.Recording(in, o.Options)
 	require.NoError(t, err)
-	groups, err := Rules(in, o)
-	require.NoError(t, err)
+	groups := Rules(in, o)
 	return made{in, recording, groups}
 }
 
@@ -58,8 +57,7 @@ func specs(t *testing.T, run func(t *testing.T, name string, m made), more ...st
 func TestRulesAreGolden(t *testing.T) {
 	specs(t, func(t *testing.T, name string, m made) {
 		testkit.Golden(t, filepath.Join("testdata", name+".alerts.yaml"), rules.File("", m.alerts))
-		again, err := Rules(m.in, Options{Options: tables})
-		require.NoError(t, err)
+		again := Rules(m.in, Options{Options: tables})
 		require.Equal(t, m.alerts, again)
 	})
 }
@@ -154,8 +152,7 @@ func TestEveryAlertTellsWhatToDo(t *testing.T) {
 
 // Without addresses no alert links to this machine.
 func TestNoLinksWithoutAddresses(t *testing.T) {
-	groups, err := Rules(synthetic(t), Options{Options: rules.Options{From: tables.From, Until: tables.Until}})
-	require.NoError(t, err)
+	groups := Rules(synthetic(t), Options{Options: rules.Options{From: tables.From, Until: tables.Until}})
 	for _, g := range groups {
 		for _, r := range g.Rules {
 			require.NotContains(t, r.Annotations, "page", r.Alert)
@@ -184,8 +181,7 @@ func TestAlertsAreToldApart(t *testing.T) {
 }
 
 func TestTiersKeepTheirLabels(t *testing.T) {
-	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{synthetic(t).SLOs[1]}}, Options{NoEngine: true})
-	require.NoError(t, err)
+	groups := Rules(rules.Spec{SLOs: []*slo.SLO{synthetic(t).SLOs[1]}}, Options{NoEngine: true})
 	r := groups[0].Rules[0]
 	require.Equal(t, NameBurnPage, r.Alert)
 	require.Equal(t, map[string]string{
@@ -257,8 +253,7 @@ func TestSLOsWithoutCounts(t *testing.T) {
 	s := simple(t, "legacy/ratio", "99.9")
 	s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromErrorRatioQuery: `my:error_ratio[$window]`}
 	s.Alerting.MinEvents = 20
-	groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{s}}, Options{NoEngine: true})
-	require.NoError(t, err)
+	groups := Rules(rules.Spec{SLOs: []*slo.SLO{s}}, Options{NoEngine: true})
 	for _, r := range groups[0].Rules[:4] {
 		require.NotContains(t, r.Expr, "sqrt", "nobody knows how many events a ratio stands for")
 		require.NotContains(t, r.Expr, ">= 20")

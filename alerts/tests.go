@@ -73,10 +73,7 @@ func (g *generator) testFiles(service string, calendar bool, subjects []subject,
 	}
 	o := g.o
 	o.NoEngine = true
-	firing, err := Rules(g.in, o)
-	if err != nil {
-		return nil, err
-	}
+	firing := Rules(g.in, o)
 	merged := rules.Merge(recording, firing)
 	sets := [][]rules.Group{recording, firing}
 	if g.o.Profile == rules.Minimal {

@@ -22,8 +22,7 @@ func TestWorkbookTimes(t *testing.T) {
 	table := workbookTable(t)["engine"]
 	for i, c := range workbook {
 		t.Run(fmt.Sprintf("%g for %s", c.share, c.length), func(t *testing.T) {
-			groups, err := Rules(rules.Spec{SLOs: []*slo.SLO{simple(t, "shop/up", "99.9")}}, Options{})
-			require.NoError(t, err)
+			groups := Rules(rules.Spec{SLOs: []*slo.SLO{simple(t, "shop/up", "99.9")}}, Options{})
 			l := newLab(t, only(t, groups, NameBurnPage, NameBurnTicket)...)
 			const start = 80 * time.Hour
 			step := 30 * time.Second

@@ -160,8 +160,7 @@ func TestPanelsReturnData(t *testing.T) {
 			groups := recording(t, in, o.Options)
 			ao := alerts.Options{Options: o.Options}
 			ao.From, ao.Until = worldBegin.AddDate(0, -2, 0), worldEnd.AddDate(0, 6, 0)
-			alerting, err := alerts.Rules(in, ao)
-			require.NoError(t, err)
+			alerting := alerts.Rules(in, ao)
 			w := newWorld(t)
 			w.play(sp, rules.Merge(groups, alerting))
 

@@ -10,8 +10,7 @@ import (
 
 func TestUnmatchedRoutes(t *testing.T) {
 	in := insurance(t)
-	groups, err := alerts.Rules(in, alerts.Options{})
-	require.NoError(t, err)
+	groups := alerts.Rules(in, alerts.Options{})
 	find := func(text string) (out []string) {
 		found, err := Unmatched("am.yml", []byte(text), in, groups)
 		require.NoError(t, err)
@@ -46,7 +45,7 @@ default: a
 routes: {critical: a, warning: a, recovery: a}
 services: {nobody: {critical: a}, mdm: {critical: a, warning: a}}
 `))
-	_, err = Unmatched("am.yml", []byte("default: a\n"), in, groups)
+	_, err := Unmatched("am.yml", []byte("default: a\n"), in, groups)
 	require.ErrorContains(t, err, "version")
 	_, err = Unmatched("am.yml", []byte("route: {matchers: ['a b']}\n"), in, groups)
 	require.ErrorContains(t, err, "am.yml:1:20: ")

@@ -34,8 +34,7 @@ func TestBackfillIsNoBurnOfNow(t *testing.T) {
 	o := alerts.Options{NoEngine: true, Options: rules.Options{Scrape: oracleScrape, Eval: 30 * time.Second, LongEval: 5 * time.Minute}}
 	recording, err := rules.Recording(spectest.Rules(sp), o.Options)
 	require.NoError(t, err)
-	alerting, err := alerts.Rules(spectest.Rules(sp), o)
-	require.NoError(t, err)
+	alerting := alerts.Rules(spectest.Rules(sp), o)
 	p := rulestest.New(t, oracleStart, lean(append(recording, alerting...)))
 	e := newOracleEngine(t, sp, oracleStart)
 	machine, err := state.New(state.Options{Alerts: o})

@@ -152,16 +152,11 @@ func unmatchedRoutes(file string, sp *spec.Spec) (spec.Problems, error) {
 		return nil, fmt.Errorf("read receivers: %w", err)
 	}
 	in := cli.RulesSpec(sp)
-	groups, err := alerts.Rules(in, alerts.Options{})
-	if err != nil {
-		return nil, err
-	}
 	var live rules.Group // of SLOs that PromQL cannot compute, too
 	for _, l := range alerts.LiveAlerts(in, alerts.Options{}) {
 		live.Rules = append(live.Rules, rules.Rule{Alert: l.Alert, Labels: l.Labels})
 	}
-	groups = append(groups, live)
-	return alertmanager.Unmatched(file, data, in, groups)
+	return alertmanager.Unmatched(file, data, in, append(alerts.Rules(in, alerts.Options{}), live))
 }
 
 // lint finds alerts that cannot work. It prints findings of severity info to standard error and does not return them.

@@ -38,11 +38,7 @@ func newExplain(s cli.Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			firing, err := alerts.Rules(in, alerts.Options{Options: o, NoEngine: true})
-			if err != nil {
-				return err
-			}
-			groups = rules.Merge(groups, firing)
+			groups = rules.Merge(groups, alerts.Rules(in, alerts.Options{Options: o, NoEngine: true}))
 			want := map[string]bool{}
 			for _, id := range ids {
 				want[id] = true

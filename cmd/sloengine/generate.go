@@ -318,10 +318,7 @@ func (g *generator) ruleSets(take func(ruleSet) error) error {
 		}
 		o := g.alerts
 		o.NoEngine = true
-		firing, err := alerts.Rules(part, o)
-		if err != nil {
-			return fmt.Errorf("service %s: %w", service, err)
-		}
+		firing := alerts.Rules(part, o)
 		parts := [][]rules.Group{recording, firing}
 		if o.Profile == rules.Minimal {
 			parts = [][]rules.Group{rules.Merge(recording, firing)}
@@ -338,15 +335,11 @@ func (g *generator) ruleSets(take func(ruleSet) error) error {
 	if !g.watched() {
 		return nil
 	}
-	engine, err := alerts.Rules(rules.Spec{}, g.alerts)
-	if err != nil {
-		return fmt.Errorf("alerts about the engine: %w", err)
-	}
 	name := "sloengine"
 	for slices.Contains(g.services, name) {
 		name += "-engine" // otherwise it would overwrite the file of that service
 	}
-	return take(ruleSet{name + ".alerts", engine})
+	return take(ruleSet{name + ".alerts", alerts.Rules(rules.Spec{}, g.alerts)})
 }
 
 func (g *generator) ruleFiles(out emit) error {

@@ -47,8 +47,7 @@ func (w *interrupted) run(t *testing.T) (engine, fromRules alertHistory, last *s
 	o := alerts.Options{NoEngine: true}
 	recording, err := rules.Recording(spectest.Rules(sp), o.Options)
 	require.NoError(t, err)
-	alerting, err := alerts.Rules(spectest.Rules(sp), o)
-	require.NoError(t, err)
+	alerting := alerts.Rules(spectest.Rules(sp), o)
 	p := rulestest.New(t, oracleStart, lean(append(recording, alerting...)))
 	machine, err := state.New(state.Options{Alerts: o})
 	require.NoError(t, err)

@@ -129,8 +129,7 @@ func TestLateSendersPage(t *testing.T) {
 			} else {
 				recording, err := rules.Recording(spectest.Rules(sp), o.Options)
 				require.NoError(t, err)
-				alerting, err := alerts.Rules(spectest.Rules(sp), o)
-				require.NoError(t, err)
+				alerting := alerts.Rules(spectest.Rules(sp), o)
 				p := rulestest.New(t, oracleStart, lean(append(recording, alerting...)))
 				p.After = func(at time.Time) { fromRules.see(p.Firing(""), at.Sub(oracleStart).Truncate(time.Second)) }
 				p.Run(oracleStart.Add(lateLength), oracleScrape, func(at time.Time, put func(string, float64)) {

@@ -313,8 +313,7 @@ func (w *oracleWorld) runRules() alertHistory {
 		require.NoError(t, err)
 		o := w.options
 		o.NoEngine = true
-		alerting, err := alerts.Rules(spectest.Rules(w.spec), o)
-		require.NoError(t, err)
+		alerting := alerts.Rules(spectest.Rules(w.spec), o)
 		return lean(rules.Merge(recording, alerting))
 	}
 	replicas := []*oracleEngine{newOracleEngine(t, w.spec, oracleStart), newOracleEngine(t, w.spec, oracleStart)}

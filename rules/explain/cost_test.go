@@ -32,8 +32,7 @@ func generate(t testing.TB, text string, profile rules.Profile) (rules.Spec, []r
 	o := rules.Options{Profile: profile, From: start.AddDate(0, -1, 0), Until: start.AddDate(0, 3, 0)}
 	recording, err := rules.Recording(in, o)
 	require.NoError(t, err)
-	alerting, err := alerts.Rules(in, alerts.Options{Options: o, NoEngine: true})
-	require.NoError(t, err)
+	alerting := alerts.Rules(in, alerts.Options{Options: o, NoEngine: true})
 	return in, rules.Merge(recording, alerting)
 }
 

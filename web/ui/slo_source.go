@@ -62,16 +62,12 @@ func NewSource(s *slo.SLO, pageURL string, day time.Time) *sloSource {
 	in := rules.Spec{SLOs: []*slo.SLO{s}}
 	o := rules.Options{From: s.Window.Start(day).Add(-24 * time.Hour), Until: day.AddDate(0, 1, 0), PageURL: pageURL}
 	recording, err := rules.Recording(in, o)
-	if err == nil {
-		out.Recording = ShowLines(rules.File("", recording))
-		var alerting []rules.Group
-		if alerting, err = alerts.Rules(in, alerts.Options{Options: o, NoEngine: true}); err == nil {
-			out.Alerts = ShowLines(rules.File("", alerting))
-		}
-	}
 	if err != nil {
 		out.Problem = format.Safe(fmt.Sprintf("The rules could not be generated: %v.", err), format.MaxText)
+		return out
 	}
+	out.Recording = ShowLines(rules.File("", recording))
+	out.Alerts = ShowLines(rules.File("", alerts.Rules(in, alerts.Options{Options: o, NoEngine: true})))
 	return out
 }
 
