@@ -125,7 +125,7 @@ func TestCompletionSurvivesKills(t *testing.T) {
 						kind = l.GetValue()
 					}
 				}
-				if n := metricValue(m); n > 0 {
+				if n := m.GetCounter().GetValue() + m.GetGauge().GetValue(); n > 0 {
 					counts[kind][product] = n
 				}
 			}

@@ -163,6 +163,7 @@ var mayImport = map[string][]string{
 	"ingest/source/rabbitmq/rabbitmqtest": {"reliability/nettest"},
 	"reliability/postgres/postgrestest":   {"reliability/nettest"},
 
+	"internal/oracle":           {}, // tests only
 	"internal/testkit":          {},
 	"internal/testkit/slotest":  {"slo"},
 	"internal/testkit/spectest": {"rules", "slo/spec"},
@@ -202,6 +203,7 @@ var testsMayImport = map[string][]string{
 	"cmd/sloengine/config": {"slo/yamldoc/shape/shapetest"},
 	"web":                  {"all"},
 	"dashboards":           {"all"},
+	"internal/oracle":      {"all"},
 
 	"reliability/ratelimit/shared": {"reliability/logtest", "reliability/nettest"},
 

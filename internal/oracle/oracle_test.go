@@ -1,4 +1,6 @@
-package main
+// Package oracle has tests only. They simulate a stream of events, the engine from its log on, and a Prometheus with the
+// generated rules that scrapes it, and compare what the two find with each other and with the truth.
+package oracle
 
 import (
 	"flag"
@@ -219,7 +221,7 @@ func TestOneOracle(t *testing.T) {
 func oneOracle(t *testing.T, seed uint64, profile rules.Profile, fired map[string]int) {
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("again: go test -tags nomsgpack ./cmd/sloengine -run 'TestOneOracle$' -oracle.seeds %d", seed)
+			t.Logf("again: go test -tags nomsgpack ./internal/oracle -run 'TestOneOracle$' -oracle.seeds %d", seed)
 		}
 	})
 	w := newOracleWorld(t, seed, profile)
