@@ -77,6 +77,43 @@ func counted(of ...slo.Counts) []history.Point {
 	return out
 }
 
+// The step that is running shows an outage as soon as it has enough events, and is drawn as one that is not over.
+func TestRunningStep(t *testing.T) {
+	draw := func(last slo.Counts, sofar time.Duration) Figure {
+		points := counted(slo.Counts{Good: 1000, Bad: 1}, slo.Counts{Good: 999, Bad: 1}, last)
+		points[2].Span.To = points[2].From.Add(sofar)
+		g := history.Grid{Span: slo.Span{From: points[0].From, To: points[2].To}, Step: time.Hour}
+		r := &sla.SLOReport{SLO: &slo.SLO{ID: "shop/checkout", Objective: slotest.Objective(t, "99")}}
+		return NewEvents(r, &g, points, Shades{}, points[2].To)
+	}
+	classes := func(p plot) (out []string) {
+		for _, f := range p.Fills {
+			if f.D != "" {
+				out = append(out, f.Class)
+			}
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		last  slo.Counts
+		sofar time.Duration
+		worst string
+	}{
+		"outage":                       {slo.Counts{Good: 40, Bad: 40}, 5 * time.Minute, "Worst: 50.00% bad at 11:00 UTC."},
+		"too little to tell":           {slo.Counts{Good: 4, Bad: 4}, 5 * time.Minute, "Worst: 0.10% bad at 10:00 UTC."},
+		"little, but of half the step": {slo.Counts{Good: 4, Bad: 4}, 30 * time.Minute, "Worst: 50.00% bad at 11:00 UTC."},
+	} {
+		f := draw(c.last, c.sofar)
+		require.Contains(t, f.Caption, c.worst, name)
+		require.Contains(t, f.Keys, key{"running", "not over yet"}, name)
+		require.Equal(t, []string{"good", "bad", "good running", "bad running"}, classes(f.Plots[0]), name)
+		require.Equal(t, []string{"some", "bad running"}, classes(f.Plots[1]), name)
+	}
+	f := draw(slo.Counts{Good: 50, Bad: 50}, time.Hour)
+	require.NotContains(t, f.Keys, key{"running", "not over yet"})
+	require.Equal(t, []string{"good", "bad"}, classes(f.Plots[0]))
+}
+
 func TestBurnDownEndsAtTheReport(t *testing.T) {
 	s := &slo.SLO{Objective: slotest.Objective(t, "99"), Window: slo.Window{Rolling: 4 * time.Hour}, Indicator: slo.Indicator{Kind: slo.KindEvents}}
 	ps := counted(slo.Counts{Good: 1000}, slo.Counts{Good: 990, Bad: 10}, slo.Counts{Good: 1000}, slo.Counts{Good: 990, Bad: 10})

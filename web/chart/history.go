@@ -134,6 +134,15 @@ func CountedName(r *sla.SLOReport) string {
 	return "events"
 }
 
+// enoughOfStep is how many events a step that is less than half over must have to say how bad it is.
+const enoughOfStep = 50
+
+// bars are what the steps of NewEvents are drawn with.
+type bars struct {
+	good, bad, within, above Pen
+	any                      bool
+}
+
 // NewEvents draws good and bad over time, and below it the share that was bad
 // beside what the objective allows.
 func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shades, now time.Time) Figure {
@@ -145,7 +154,7 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 	var worstAt time.Time
 	for _, p := range points {
 		peak = max(peak, p.Raw.Valid())
-		if 2*p.Duration() < g.Step && s.Indicator.Kind != slo.KindVolume {
+		if 2*p.Duration() < g.Step && p.Raw.Valid() < enoughOfStep && s.Indicator.Kind != slo.KindVolume {
 			continue // a step that has hardly begun says little
 		}
 		if b := p.Raw.Budget(s); b.HasData && 1-b.SLI > worst {
@@ -168,11 +177,15 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 	ratio := newPlot("share", "Bad share over time", sh.Height, t)
 	de := NewData(true, "count", g)
 	dr := NewData(true, "percent", g)
-	good, bad, shareOK, shareBad := Pen{}, Pen{}, Pen{}, Pen{}
+	var over, running bars
 	vGood, vBad, vShare := Series{Name: "good"}, Series{Name: "bad"}, Series{Name: "bad share"}
 	for _, p := range points {
 		x, w := t.x(p.From), BarWidth(t.x(p.To)-t.x(p.From))
 		b := p.Raw.Budget(s)
+		draw := &over
+		if p.Duration() < g.Step && now.Sub(p.To) < g.Step {
+			draw, running.any = &running, b.HasData
+		}
 		row := Row{At: format.NewStamp(p.From, now), Cells: []Cell{{Text: format.Count(p.Raw.Good)}, {Text: format.Count(p.Raw.Bad), Hot: p.Raw.Bad > 0 && b.Consumed > 1}, {Text: format.Count(p.Raw.Valid())}}}
 		if !b.HasData {
 			vGood.V, vBad.V, vShare.V = append(vGood.V, missing), append(vBad.V, missing), append(vShare.V, missing)
@@ -183,16 +196,16 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 		total, one := ev.Y(float64(p.Raw.Valid())), ev.Y(float64(p.Raw.Bad))
 		if p.Raw.Bad > 0 {
 			one = min(one, ev.Height-1.5) // a few among many must still be seen
-			bad.Box(x, one, w, ev.Height)
+			draw.bad.Box(x, one, w, ev.Height)
 		}
 		if p.Raw.Good > 0 {
-			good.Box(x, min(total, one), w, one)
+			draw.good.Box(x, min(total, one), w, one)
 		}
 		part := 1 - b.SLI
 		if part > 0 {
-			to := &shareOK
+			to := &draw.within
 			if b.Consumed > 1 {
-				to = &shareBad
+				to = &draw.above
 			}
 			to.Box(x, min(sh.Y(part), sh.Height-1), w, sh.Height)
 		}
@@ -201,8 +214,13 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 		f.Table.Rows = append(f.Table.Rows, row)
 	}
 	slices.Reverse(f.Table.Rows)
-	events.Fills = []stroke{{"good", good.String()}, {"bad", bad.String()}}
-	ratio.Fills = []stroke{{"some", shareOK.String()}, {"bad", shareBad.String()}}
+	events.Fills = []stroke{{"good", over.good.String()}, {"bad", over.bad.String()}}
+	ratio.Fills = []stroke{{"some", over.within.String()}, {"bad", over.above.String()}}
+	if running.any {
+		f.Keys = append(f.Keys, key{"running", "not over yet"})
+		events.Fills = append(events.Fills, stroke{"good running", running.good.String()}, stroke{"bad running", running.bad.String()})
+		ratio.Fills = append(ratio.Fills, stroke{"some running", running.within.String()}, stroke{"bad running", running.above.String()})
+	}
 	budget := s.Objective.Budget()
 	ratio.Refs = []refLine{{"ref", Coord(sh.Y(budget)), format.WrittenPercent(budget)}}
 	events.Y = ev.yTicks(roundTicks(ev.Max, 3), func(v float64) string { return format.Compact(uint64(v)) })

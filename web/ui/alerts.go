@@ -110,12 +110,15 @@ func (ui *Handler) fillAlerts(rows alertRows, v site.View, p *listPage, all []*s
 	p.AllAlerts = ui.Opt.ExternalPath + "/api/v1/alerts"
 }
 
-// sloAlerts lists the alerts of one SLO in one group, and those on all its groups:
-// the present ones, then what is over, newest first.
+// isOf reports whether an alert of r's service level is about its group, or about all groups.
+func isOf(a *state.Alert, r *sla.SLOReport) bool { return len(a.Group) == 0 || slices.Equal(a.Group, r.Group) }
+
+// sloAlerts lists the alerts of one SLO in one group, and those on all its groups: the present ones, then what is over,
+// newest first.
 func sloAlerts(rows alertRows, r *sla.SLOReport, all []*state.Alert) []alertRow {
 	var out []alertRow
 	for _, a := range all {
-		if len(out) < ShownAlerts && (len(a.Group) == 0 || slices.Equal(a.Group, r.Group)) {
+		if len(out) < ShownAlerts && isOf(a, r) {
 			out = append(out, rows.row(a))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/annotations"
@@ -141,7 +142,8 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		})
 	}
 	ui.fillGroups(&p, v.Rep, r)
-	rng := newRange(q, v.Rep.Time, r.Slice)
+	firing := slices.ContainsFunc(list, func(a *state.Alert) bool { return a.State == state.Firing && isOf(a, r) })
+	rng := newRange(q, v.Rep.Time, r.Slice, firing)
 	p.Range = ui.rangeNav(r, rng, q, v.Rep.Time.UTC())
 	if p.HasAlerts = ui.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
 		p.Alerts, p.Timeline = sloAlerts(ui.newAlertRows(c, v.Now), r, list), chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)

@@ -37,13 +37,17 @@ type sloRange struct {
 	Problem string // what was asked for cannot be shown
 }
 
-// newRange reads from and to, or range. What cannot be read gives the default
-// range and says so.
-func newRange(q url.Values, now time.Time, slice time.Duration) sloRange {
+// newRange reads from and to, or range. Without them it is the last day, and the last hour while an alert fires. What
+// cannot be read gives the default range and says so.
+func newRange(q url.Values, now time.Time, slice time.Duration, firing bool) sloRange {
 	now = now.UTC()
 	r, err := ownRange(q, now)
+	byDefault, shown := 2, "day"
+	if firing {
+		byDefault, shown = 0, "hour"
+	}
 	if err != nil {
-		r.Problem = "The range " + err.Error() + ". The last day is shown instead."
+		r.Problem = "The range " + err.Error() + ". The last " + shown + " is shown instead."
 	}
 	if r.Duration() == 0 {
 		at := slices.IndexFunc(ranges, func(x struct {
@@ -53,7 +57,7 @@ func newRange(q url.Values, now time.Time, slice time.Duration) sloRange {
 			return x.name == q.Get("range")
 		})
 		if at < 0 || err != nil {
-			at = 2 // the default
+			at = byDefault
 		}
 		r.Name, r.Span = ranges[at].name, slo.Span{From: now.Add(-ranges[at].span), To: now}
 	}

@@ -35,7 +35,7 @@ func TestRange(t *testing.T) {
 	} {
 		q, err := url.ParseQuery(c.query)
 		require.NoError(t, err)
-		got := newRange(q, noon, 0)
+		got := newRange(q, noon, 0, false)
 		require.Equal(t, c.name, got.Name, c.query)
 		require.Equal(t, c.to.UTC(), got.To.UTC(), c.query)
 		require.LessOrEqual(t, got.From.Sub(c.from).Abs(), got.Step, c.query)
@@ -44,6 +44,18 @@ func TestRange(t *testing.T) {
 			require.Empty(t, got.Problem, c.query)
 		} else {
 			require.Contains(t, got.Problem, c.problem, c.query)
+		}
+	}
+}
+
+func TestRangeWhileAnAlertFires(t *testing.T) {
+	for query, name := range map[string]string{"": "1h", "range=nonsense": "1h", "range=7d": "7d", "from=soon": "1h"} {
+		q, err := url.ParseQuery(query)
+		require.NoError(t, err)
+		got := newRange(q, noon, 0, true)
+		require.Equal(t, name, got.Name, query)
+		if query == "from=soon" {
+			require.Contains(t, got.Problem, "The last hour is shown instead.")
 		}
 	}
 }
