@@ -145,6 +145,9 @@ func TestReportIncidents(t *testing.T) {
 	check(t, shown)
 	require.Contains(t, shown, `href="/incident?id=INC-2026-11-0002"`)
 	require.Contains(t, shown, "1h in the period before")
+	quiet := b.get("/report?period=2026-W46&service=other").Body.String()
+	require.NotContains(t, quiet, `id="incidents"`)
+	require.Contains(t, quiet, `<a href="/incidents">Incidents</a>`, "the menu is the same in a report without incidents")
 	var lines []string
 	for _, l := range readCSV(t, b.get("/api/v1/report?period=2026-W46&format=csv").Body.Bytes(), api.CSVColumns) {
 		if l["kind"] == "incident" {

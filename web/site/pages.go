@@ -21,29 +21,29 @@ import (
 
 // Layout is what every page shows around its content.
 type Layout struct {
-	Title     string
-	Crumbs    []Link // what the page is part of, from the top
-	Nav       string // which page of the navigation this is
-	Base      string // prefix of every link
-	Incidents bool   // the engine keeps incidents
-	Silences  bool   // and silences
-	Fleet     bool   // this is a view of several engines
-	Limited   bool   // the reader sees some services only, and no page of the engine
-	State     status.State
-	Health    chart.Mark
-	Report    format.Stamp
-	Stale     bool
-	Banners   []banner
-	Refresh   []Link
-	Themes    []Link
-	Theme     string // what the reader chose, "" follows the system
-	Stream    string // address of the event stream; "" if the page does not refresh itself
-	Key       string // of the view, as the event stream has it
-	Search    Search
-	Version   string
-	Spec      string // hash of the spec in force
-	Started   format.Stamp
-	Warnings  []string
+	Title          string
+	Crumbs         []Link // what the page is part of, from the top
+	Nav            string // which page of the navigation this is
+	Base           string // prefix of every link
+	KeepsIncidents bool   // the engine has a book of incidents
+	Silences       bool   // and silences
+	Fleet          bool   // this is a view of several engines
+	Limited        bool   // the reader sees some services only, and no page of the engine
+	State          status.State
+	Health         chart.Mark
+	Report         format.Stamp
+	Stale          bool
+	Banners        []banner
+	Refresh        []Link
+	Themes         []Link
+	Theme          string // what the reader chose, "" follows the system
+	Stream         string // address of the event stream; "" if the page does not refresh itself
+	Key            string // of the view, as the event stream has it
+	Search         Search
+	Version        string
+	Spec           string // hash of the spec in force
+	Started        format.Stamp
+	Warnings       []string
 }
 
 // Search is the field at the top of every page. On a list it belongs to the list's form, elsewhere to one of its own that
@@ -118,7 +118,7 @@ func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
 
 // BareLayout is a layout that says nothing about the engine, for who may not read.
 func (site *Site) BareLayout(c *gin.Context, title string) Layout {
-	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c), Incidents: site.Opt.Incidents != nil, Silences: site.Opt.Silences != nil, Fleet: site.Opt.Parts != nil, Limited: site.Opt.Scope != ""}
+	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c), KeepsIncidents: site.Opt.Incidents != nil, Silences: site.Opt.Silences != nil, Fleet: site.Opt.Parts != nil, Limited: site.Opt.Scope != ""}
 	for _, t := range themes {
 		q := c.Request.URL.Query()
 		q.Set(respond.ThemeParam, t)
