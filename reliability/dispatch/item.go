@@ -52,6 +52,16 @@ type Failure struct {
 	Err   error
 }
 
+// ResultOf is the outcome of a batch of which each item has its own; nil is success.
+func ResultOf(errs []error) (r Result) {
+	for i, err := range errs {
+		if err != nil {
+			r.Failed = append(r.Failed, Failure{Index: i, Err: err})
+		}
+	}
+	return r
+}
+
 // Flusher is a sink that accepts items before it makes them durable. The cursor on disk moves only after Flush, and a
 // replayed dead letter is removed only after it. If Flush fails, everything since the last successful one is sent again.
 // It may be called concurrently with Send, but not with itself.

@@ -1,5 +1,6 @@
-// Package remote holds what other systems answer: an HTTP answer that is no success and a failure at a message broker as
-// errors, and foreign text made fit for logs and pages. It does not know what was asked.
+// Package remote speaks to other systems: a web service that requests are posted to (Service) and what it answers, an
+// answer that is no success and a failure at a message broker as errors, and foreign text made fit for logs and pages. It
+// does not know what is asked.
 package remote
 
 import (
@@ -35,6 +36,9 @@ func (e *StatusError) Error() string {
 
 // Brief is the error without what the other system wrote.
 func (e *StatusError) Brief() string { return Status(e.Status) }
+
+// StatusCode returns Status.
+func (e *StatusError) StatusCode() int { return e.Status }
 
 // RetryClass returns Class.
 func (e *StatusError) RetryClass() retry.Class { return e.Class }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // CheckURL says what is wrong with the URL of an HTTP service in the settings; credentials names the setting that takes what
@@ -21,6 +23,14 @@ func CheckURL(text, credentials string) error {
 		return fmt.Errorf("must not contain credentials, set %s", credentials)
 	case u.Fragment != "":
 		return errors.New("must not have a fragment, which is never sent")
+	}
+	return nil
+}
+
+// CheckHeaderValue refuses a secret that no header can carry. The error does not hold it.
+func CheckHeaderValue(raw []byte) error {
+	if len(raw) == 0 || !httpguts.ValidHeaderFieldValue(string(raw)) {
+		return errors.New("the content is not a valid header value")
 	}
 	return nil
 }

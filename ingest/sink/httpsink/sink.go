@@ -4,18 +4,16 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/url"
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/secretfile"
 )
@@ -23,10 +21,9 @@ import (
 // Sink is a dispatch.Sink and a dispatch.Checker; safe for concurrent use.
 type Sink struct {
 	o       Options
-	client  *http.Client
+	service *remote.Service
 	key     *secretfile.File            // nil: not signed
 	secrets map[string]*secretfile.File // by header
-	dial    string                      // host:port for the check
 }
 
 var (
@@ -49,131 +46,97 @@ func New(o Options) (*Sink, error) {
 		}
 	}
 	for name, file := range o.HeaderFiles {
-		if s.secrets[name], err = secretfile.Open(file, checkHeaderValue); err != nil {
+		if s.secrets[name], err = secretfile.Open(file, remote.CheckHeaderValue); err != nil {
 			errs = append(errs, fmt.Errorf("secret: %w", err))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("http sink: %w", err)
 	}
-	u, err := url.Parse(o.URL) // checked by validate
-	if err != nil {
+	if s.service, err = remote.NewService(remote.ServiceOptions{
+		URL: o.URL, HealthURL: o.HealthURL, TLS: o.TLS, Connections: o.MaxConns, Headers: s.headers,
+	}); err != nil {
 		return nil, fmt.Errorf("http sink: %w", err)
-	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	s.dial = net.JoinHostPort(u.Hostname(), port)
-	var config *tls.Config
-	if o.TLS != nil {
-		config = o.TLS.Clone()
-	}
-	s.client = &http.Client{
-		Transport: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			MaxConnsPerHost:     o.MaxConns,
-			MaxIdleConnsPerHost: o.MaxConns,
-			IdleConnTimeout:     90 * time.Second,
-			TLSHandshakeTimeout: 10 * time.Second,
-			TLSClientConfig:     config,
-			ForceAttemptHTTP2:   true,
-			DisableCompression:  true,
-			// An answer is small; a header that never ends is not read.
-			MaxResponseHeaderBytes: 64 << 10,
-		},
-		// A redirect would carry secrets elsewhere or turn the POST into a GET.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return s, nil
 }
 
 // Close closes idle connections.
-func (s *Sink) Close() error {
-	s.client.CloseIdleConnections()
-	return nil
-}
+func (s *Sink) Close() error { return s.service.Close() }
 
 // Send posts a batch. One that is too large for the receiver (413) is halved until it
 // fits; an event that is too large alone is refused for good.
 func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) dispatch.Result {
-	body, unreadable, err := s.encode(batch)
+	errs, err := s.send(ctx, batch)
 	if err != nil {
 		return dispatch.Result{Err: err}
 	}
-	if len(unreadable) == len(batch) {
-		return dispatch.Result{Failed: unreadable}
+	return dispatch.ResultOf(errs)
+}
+
+// send returns what became of each event, or an error if none was taken.
+func (s *Sink) send(ctx context.Context, batch []dispatch.Item) ([]error, error) {
+	body, errs, err := s.encode(batch)
+	if err != nil {
+		return nil, err
 	}
-	if len(unreadable) > 0 {
-		return s.sendReadable(ctx, batch, unreadable)
+	var readable []dispatch.Item
+	for i := range batch {
+		if errs[i] == nil {
+			readable = append(readable, batch[i])
+		}
+	}
+	if len(readable) == 0 {
+		return errs, nil
+	}
+	if len(readable) < len(batch) {
+		rest, err := s.send(ctx, readable)
+		for i := range errs {
+			if err == nil && errs[i] == nil {
+				errs[i], rest = rest[0], rest[1:]
+			}
+		}
+		return errs, err
 	}
 	a, err := s.post(ctx, body)
 	switch {
 	case err != nil:
-		return dispatch.Result{Err: err}
-	case a.status == http.StatusRequestEntityTooLarge && len(batch) > 1:
+		return nil, err
+	case a.Status == http.StatusRequestEntityTooLarge && len(batch) > 1:
 		return s.halves(ctx, batch)
-	case a.status == http.StatusRequestEntityTooLarge:
-		// This event alone: it must not take others of its batch with it.
-		return dispatch.Result{Failed: []dispatch.Failure{{Index: 0, Err: a.err()}}}
+	case a.Status == http.StatusRequestEntityTooLarge:
+		return []error{refusal(a)}, nil // this event alone: it must not take others of its batch with it
 	}
-	return a.result(len(batch))
+	if named, ok := a.Parts(len(batch)); ok {
+		return named, nil
+	}
+	return errs, refusal(a)
 }
 
-// sendReadable sends the rest of a batch and puts the results together.
-func (s *Sink) sendReadable(ctx context.Context, batch []dispatch.Item, unreadable []dispatch.Failure) dispatch.Result {
-	bad := map[int]error{}
-	for _, f := range unreadable {
-		bad[f.Index] = f.Err
-	}
-	var rest []dispatch.Item
-	var index []int
-	for i := range batch {
-		if bad[i] == nil {
-			rest, index = append(rest, batch[i]), append(index, i)
-		}
-	}
-	r := s.Send(ctx, rest)
-	if r.Err != nil {
-		return r
-	}
-	for _, f := range r.Failed {
-		bad[index[f.Index]] = f.Err
-	}
-	return failures(bad, len(batch))
-}
-
-func (s *Sink) halves(ctx context.Context, batch []dispatch.Item) dispatch.Result {
+func (s *Sink) halves(ctx context.Context, batch []dispatch.Item) ([]error, error) {
 	half := len(batch) / 2
-	bad := map[int]error{}
-	for _, part := range []struct{ from, to int }{{0, half}, {half, len(batch)}} {
-		r := s.Send(ctx, batch[part.from:part.to])
-		if r.Err != nil && part.from == 0 {
-			return r // nothing was taken yet
-		}
-		if r.Err != nil {
-			for i := part.from; i < part.to; i++ {
-				bad[i] = r.Err
-			}
-		}
-		for _, f := range r.Failed {
-			bad[part.from+f.Index] = f.Err
-		}
+	errs, err := s.send(ctx, batch[:half])
+	if err != nil {
+		return nil, err // nothing was taken yet
 	}
-	return failures(bad, len(batch))
+	more, err := s.send(ctx, batch[half:])
+	if err != nil {
+		more = slices.Repeat([]error{err}, len(batch)-half)
+	}
+	return append(errs, more...), nil
 }
 
-func failures(bad map[int]error, n int) (r dispatch.Result) {
-	for i := range n {
-		if bad[i] != nil {
-			r.Failed = append(r.Failed, dispatch.Failure{Index: i, Err: bad[i]})
-		}
+// refusal is the error of an answer about all events; nil for success.
+func refusal(a *remote.Answer) error {
+	if err := a.Err(remote.ClassOf(a.Status)); err != nil {
+		return fmt.Errorf("the receiver returned %w", err)
 	}
-	return r
+	return nil
 }
 
-// encode makes the body, without the events that can't be read.
-func (s *Sink) encode(batch []dispatch.Item) (body []byte, unreadable []dispatch.Failure, err error) {
+// encode makes the body, without the events that can't be read, which have an error each.
+func (s *Sink) encode(batch []dispatch.Item) (body []byte, errs []error, err error) {
+	errs = make([]error, len(batch))
 	size := 2
 	for i := range batch {
 		size += 2*len(batch[i].Payload) + 64
@@ -189,10 +152,8 @@ func (s *Sink) encode(batch []dispatch.Item) (body []byte, unreadable []dispatch
 		if !first && s.o.Format == JSON {
 			buf = append(buf, separator)
 		}
-		buf, err = event.AppendBinaryAsJSON(buf, batch[i].Payload)
-		if err != nil {
-			buf = buf[:start]
-			unreadable = append(unreadable, dispatch.Failure{Index: i, Err: retry.Permanent(err)})
+		if buf, err = event.AppendBinaryAsJSON(buf, batch[i].Payload); err != nil {
+			buf, errs[i] = buf[:start], retry.Permanent(err)
 			continue
 		}
 		if s.o.Format == NDJSON {
@@ -202,7 +163,7 @@ func (s *Sink) encode(batch []dispatch.Item) (body []byte, unreadable []dispatch
 	}
 	buf = append(buf, end...)
 	if !s.o.Gzip {
-		return buf, unreadable, nil
+		return buf, errs, nil
 	}
 	var packed bytes.Buffer
 	packed.Grow(len(buf) / 4)
@@ -216,17 +177,16 @@ func (s *Sink) encode(batch []dispatch.Item) (body []byte, unreadable []dispatch
 	if err != nil {
 		return nil, nil, fmt.Errorf("compress: %w", err)
 	}
-	return packed.Bytes(), unreadable, nil
+	return packed.Bytes(), errs, nil
 }
 
 // post makes one request and reads its answer.
-func (s *Sink) post(ctx context.Context, body []byte) (*answer, error) {
+func (s *Sink) post(ctx context.Context, body []byte) (*remote.Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, s.o.Method, s.o.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
 	h := req.Header
-	s.headers(h)
 	h.Set("Content-Type", "application/json")
 	if s.o.Format == NDJSON {
 		h.Set("Content-Type", "application/x-ndjson")
@@ -239,29 +199,13 @@ func (s *Sink) post(ctx context.Context, body []byte) (*answer, error) {
 	if s.key != nil {
 		h.Set(SignatureHeader, Sign(s.key.Value(false), body, time.Now()))
 	}
-	resp, err := s.client.Do(req)
+	a, err := s.service.Do(req)
+	if a != nil && s.o.Answered != nil {
+		s.o.Answered(a.Status)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("send: %w", withoutURL(err))
+		return nil, fmt.Errorf("send: %w", err)
 	}
-	defer resp.Body.Close()
-	a := &answer{status: resp.StatusCode}
-	if s.o.Answered != nil {
-		s.o.Answered(a.status)
-	}
-	a.location = locationHost(resp.Header.Get("Location"))
-	a.after, a.wait = retry.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil && !a.ok() {
-		raw = nil // the status says enough
-	} else if err != nil {
-		// Nobody knows which events were taken: all of them again.
-		err = fmt.Errorf("read the answer: %w", err)
-		if retry.ClassOf(err) == retry.ClassUnknown {
-			err = retry.WithClass(err, retry.ClassTransient)
-		}
-		return nil, err
-	}
-	a.parse(resp.Header.Get("Content-Type"), raw)
 	return a, nil
 }
 
@@ -275,40 +219,10 @@ func (s *Sink) headers(h http.Header) {
 	}
 }
 
-// withoutURL keeps the URL, which may hold a token, out of logs and dead letters.
-func withoutURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		c := *u
-		c.URL = "<url>"
-		return &c
-	}
-	return err
-}
-
 // Check asks HealthURL, or connects.
 func (s *Sink) Check(ctx context.Context) error {
-	if s.o.HealthURL == "" {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, "tcp", s.dial)
-		if err != nil {
-			return fmt.Errorf("connect: %w", err)
-		}
-		return c.Close()
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.o.HealthURL, nil)
-	if err != nil {
-		return fmt.Errorf("make request: %w", err)
-	}
-	s.headers(req.Header)
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return fmt.Errorf("health check: %w", withoutURL(err))
-	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("the health check returned status %d", resp.StatusCode)
+	if err := s.service.Check(ctx); err != nil {
+		return fmt.Errorf("health check: %w", err)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package kafkasink
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -75,22 +76,12 @@ func (s *Sink) record(it *dispatch.Item) (*kgo.Record, error) {
 
 // result sorts the outcomes. When no event was taken for a reason that is about none of them, the batch has failed as a
 // whole, which the breaker should know.
-func result(errs []error) (r dispatch.Result) {
-	whole := len(errs) > 0
-	for i, err := range errs {
-		if err == nil {
-			whole = false
-			continue
-		}
-		if retry.ClassOf(err) == retry.ClassPermanent {
-			whole = false
-		}
-		r.Failed = append(r.Failed, dispatch.Failure{Index: i, Err: err})
+func result(errs []error) dispatch.Result {
+	aboutEvent := func(err error) bool { return err == nil || retry.ClassOf(err) == retry.ClassPermanent }
+	if len(errs) > 0 && !slices.ContainsFunc(errs, aboutEvent) {
+		return dispatch.Result{Err: errs[0]}
 	}
-	if whole {
-		return dispatch.Result{Err: r.Failed[0].Err}
-	}
-	return r
+	return dispatch.ResultOf(errs)
 }
 
 // Check asks the brokers for the topic.

@@ -60,25 +60,21 @@ func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) dispatch.Result 
 
 // result sorts the outcomes. When no event was taken for a reason that is about none of them, the batch has failed as a
 // whole, which the breaker should know.
-func result(outcomes []amqpclient.Outcome) (r dispatch.Result) {
+func result(outcomes []amqpclient.Outcome) dispatch.Result {
 	whole := len(outcomes) > 0
+	errs := make([]error, len(outcomes))
 	for i, o := range outcomes {
-		err := o.Err
-		switch {
-		case err == nil:
-			whole = false
-			continue
-		case errors.Is(err, amqpclient.ErrUnroutable): // a later event may have another routing key
-			whole, err = false, retry.WithClass(err, retry.ClassTransient)
-		case !o.Away && retry.ClassOf(err) != retry.ClassBlocked:
+		errs[i] = o.Err
+		if errors.Is(o.Err, amqpclient.ErrUnroutable) { // a later event may have another routing key
+			errs[i] = retry.WithClass(o.Err, retry.ClassTransient)
 			whole = false
 		}
-		r.Failed = append(r.Failed, dispatch.Failure{Index: i, Err: err})
+		whole = whole && (o.Away || retry.ClassOf(o.Err) == retry.ClassBlocked)
 	}
 	if whole {
-		return dispatch.Result{Err: r.Failed[0].Err}
+		return dispatch.Result{Err: errs[0]}
 	}
-	return r
+	return dispatch.ResultOf(errs)
 }
 
 // message is that of an event.

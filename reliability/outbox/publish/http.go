@@ -6,10 +6,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,9 +52,8 @@ type HTTPOptions struct {
 // HTTP posts rows to a web service. A row is accepted by an answer 2xx.
 type HTTP struct {
 	o       HTTPOptions
-	client  *http.Client
+	service *remote.Service
 	token   *secretfile.File // nil: none
-	address string           // host and port of URL
 	slots   chan struct{}    // has room for the requests at the same time
 	codes   map[int]*metrics.Counter
 
@@ -74,8 +71,6 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 	check := func(name, raw string) {
 		if err := remote.CheckURL(raw, "token_file"); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
-		} else if u, err := url.Parse(raw); err == nil && name == "url" {
-			h.address = net.JoinHostPort(u.Hostname(), cmpPort(u))
 		}
 	}
 	check("url", o.URL)
@@ -92,7 +87,7 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 	}
 	if o.TokenFile != "" {
 		var err error
-		if h.token, err = secretfile.Open(o.TokenFile, checkToken); err != nil {
+		if h.token, err = secretfile.Open(o.TokenFile, remote.CheckHeaderValue); err != nil {
 			errs = append(errs, fmt.Errorf("token_file: %w", err))
 		}
 	}
@@ -104,33 +99,11 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 			h.codes[code] = metric.OutboxHTTPRequests.Counter(o.Metrics, name)
 		}
 	}
-	h.client = &http.Client{
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: o.TLS.Clone(), TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
-			MaxConnsPerHost: cap(h.slots), MaxIdleConnsPerHost: cap(h.slots), IdleConnTimeout: 90 * time.Second,
-			DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
-		},
-		// A redirect would carry the token elsewhere or turn the POST into a GET.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	return h, nil
-}
-
-func cmpPort(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case u.Scheme == "https":
-		return "443"
-	}
-	return "80"
-}
-
-func checkToken(raw []byte) error {
-	if len(raw) == 0 || !httpguts.ValidHeaderFieldValue(string(raw)) {
-		return errors.New("the content is not a valid token")
-	}
-	return nil
+	var err error
+	h.service, err = remote.NewService(remote.ServiceOptions{
+		URL: o.URL, HealthURL: o.HealthURL, TLS: o.TLS, Connections: cap(h.slots), Headers: h.own,
+	})
+	return h, err
 }
 
 // Publish posts messages. A message waits for the answer about those before it with the same key.
@@ -216,10 +189,9 @@ func (h *HTTP) postRow(ctx context.Context, m *relay.Message) relay.Outcome {
 
 // reply is what became of a request.
 type reply struct {
-	err     error
-	away    bool            // the error is not about the content of the request
-	status  int             // 0: there was no answer
-	verdict *remote.Verdict // nil: none in this form
+	err    error
+	away   bool           // the error is not about the content of the request
+	answer *remote.Answer // nil: there was none
 }
 
 // post makes a request.
@@ -231,24 +203,17 @@ func (h *HTTP) post(ctx context.Context, to string, body []byte, headers http.He
 		return reply{err: retry.Permanent(err)}
 	}
 	req.Header = headers
-	h.own(req.Header)
 	began := time.Since(h.start)
-	resp, err := h.client.Do(req)
+	a, err := h.service.Do(req)
 	if err != nil {
 		h.count(0)
 		return h.noAnswer(err, began)
 	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, remote.MaxAnswer))
-	if err != nil && resp.StatusCode/100 == 2 { // nobody knows what it says about the rows
-		h.count(0)
-		return h.noAnswer(err, began)
-	}
-	h.count(resp.StatusCode / 100)
+	h.count(a.Status / 100)
 	h.answered.Store(int64(time.Since(h.start)))
-	r := judgeAnswer(resp, remote.ParseVerdict(resp.Header.Get("Content-Type"), raw))
+	r := judge(a)
 	if r.err != nil && retry.ClassOf(r.err) == retry.ClassBlocked {
-		if resp.StatusCode == http.StatusUnauthorized && h.token != nil {
+		if a.Status == http.StatusUnauthorized && h.token != nil {
 			h.token.Value(true)
 		}
 		h.blocked.Store(&r.err)
@@ -277,18 +242,12 @@ func (h *HTTP) count(code int) {
 // noAnswer is a request without an answer. It is about its rows if the receiver has answered another one meanwhile: a row
 // whose handling hangs or crashes must not pass for a receiver that is not reachable, for ever.
 func (h *HTTP) noAnswer(err error, began time.Duration) reply {
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err // without the URL, which may hold a secret
-	}
 	class := retry.ClassOf(err)
 	text := "the receiver is not reachable"
 	if tlsText := remote.ExplainTLS(err); tlsText != "" {
 		text, class = strings.ReplaceAll(tlsText, "broker", "receiver"), retry.ClassBlocked
 	} else if class == retry.ClassTimeout {
 		text = "the receiver did not answer in time"
-	} else if class == retry.ClassUnknown && !errors.Is(err, context.Canceled) {
-		class = retry.ClassTransient // the connection broke
 	}
 	var dial *net.OpError
 	connected := !errors.As(err, &dial) || dial.Op != "dial"
@@ -296,68 +255,37 @@ func (h *HTTP) noAnswer(err error, began time.Duration) reply {
 		away: !connected || class == retry.ClassBlocked || time.Duration(h.answered.Load()) <= began}
 }
 
-// judgeAnswer turns an answer into a reply. An answer about the address, the credentials or the load of the receiver is not
-// about the rows.
-func judgeAnswer(resp *http.Response, v *remote.Verdict) reply {
-	r := reply{status: resp.StatusCode, verdict: v}
-	if resp.StatusCode/100 == 2 {
-		return r
-	}
-	e := &remote.StatusError{Status: resp.StatusCode, Class: retry.ClassOfStatus(resp.StatusCode)}
-	if v != nil {
-		e.Detail = remote.Text(v.Detail)
-	}
-	switch resp.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusGone:
-		e.Class, r.away = retry.ClassBlocked, true
+// judge turns an answer into a reply. An answer about the address, the credentials or the load of the receiver is not about
+// the rows.
+func judge(a *remote.Answer) reply {
+	class := remote.ClassOf(a.Status)
+	away := class == retry.ClassBlocked
+	switch a.Status {
+	case http.StatusGone:
+		class, away = retry.ClassBlocked, true
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		r.away = true
+		away = true
 	case http.StatusConflict: // another request with the same idempotency key is not done
-		e.Class = retry.ClassTransient
+		class = retry.ClassTransient
 	}
-	if resp.StatusCode/100 == 3 {
-		e.Class, r.away, e.Detail = retry.ClassBlocked, true, "redirects are not followed (set url to the redirect target)"
-	}
-	r.err = e
-	if after, ok := retry.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()); ok && e.Class != retry.ClassPermanent {
-		r.err = retry.WithClass(retry.After(e, after), e.Class)
-	}
-	return r
+	return reply{a.Err(class), away, a}
 }
 
 // Check asks the receiver whether it answers, or connects to it. Credentials or an address that the last request was refused
 // for are a failure until another one is accepted.
 func (h *HTTP) Check(ctx context.Context) error {
-	if h.o.HealthURL == "" {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", h.address)
-		if err != nil {
-			return h.noAnswer(err, 0).err
-		}
-		_ = conn.Close()
-	} else {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.o.HealthURL, nil)
-		if err != nil {
-			return err
-		}
-		h.own(req.Header)
-		resp, err := h.client.Do(req)
-		if err != nil {
-			return h.noAnswer(err, 0).err
-		}
-		_, _ = io.CopyN(io.Discard, resp.Body, remote.MaxAnswer)
-		_ = resp.Body.Close()
-		if r := judgeAnswer(resp, nil); r.err != nil {
-			return r.err
-		}
+	err := h.service.Check(ctx)
+	if answered := (*remote.StatusError)(nil); err != nil && !errors.As(err, &answered) {
+		return h.noAnswer(err, 0).err
 	}
-	if err := h.blocked.Load(); err != nil {
-		return *err
+	if blocked := h.blocked.Load(); err == nil && blocked != nil {
+		return *blocked
 	}
-	return nil
+	return err
 }
 
 // MaxBytes is that of the options.
 func (h *HTTP) MaxBytes() int { return h.o.MaxMessageBytes }
 
 // Close ends idle connections.
-func (h *HTTP) Close() error { h.client.CloseIdleConnections(); return nil }
+func (h *HTTP) Close() error { return h.service.Close() }

@@ -5,14 +5,11 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/outbox/relay"
-	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -34,46 +31,25 @@ func (h *HTTP) postBatch(ctx context.Context, part []*relay.Message) []relay.Out
 	}
 	r := h.post(ctx, h.o.URL, body, http.Header{"Content-Type": {"application/cloudevents-batch+json"}})
 	h.leave()
-	named := r.verdict != nil && len(r.verdict.Errors) > 0 && (r.err == nil || r.status == http.StatusUnprocessableEntity)
-	switch {
-	case named:
-		single(outcomes, r)
-	case r.err != nil && !r.away && retry.ClassOf(r.err) != retry.ClassOverload && len(part) > 1:
+	if r.answer != nil {
+		if errs, named := r.answer.Parts(len(part)); named {
+			for i, err := range errs {
+				outcomes[i].Err = err
+			}
+			return outcomes
+		}
+	}
+	if r.err != nil && !r.away && retry.ClassOf(r.err) != retry.ClassOverload && len(part) > 1 {
 		half := len(part) / 2
 		return append(h.postBatch(ctx, part[:half]), h.postBatch(ctx, part[half:])...)
-	default:
-		fill(outcomes, relay.Outcome{Err: r.err, Away: r.away})
 	}
+	fill(outcomes, relay.Outcome{Err: r.err, Away: r.away})
 	return outcomes
 }
 
 func fill(outcomes []relay.Outcome, o relay.Outcome) {
 	for i := range outcomes {
 		outcomes[i] = o
-	}
-}
-
-var errUnnamed = errors.New("the answer does not name all rows that were refused")
-
-// single gives each row that an answer names its own error. Of an answer that names only some, the others are not known, and are
-// sent again.
-func single(outcomes []relay.Outcome, r reply) {
-	rest := r.err
-	if r.verdict.Truncated {
-		rest = errUnnamed
-	}
-	fill(outcomes, relay.Outcome{Err: rest})
-	for _, p := range r.verdict.Errors {
-		if p.Index == nil || *p.Index < 0 || *p.Index >= len(outcomes) || p.Code == "" {
-			continue
-		}
-		err := fmt.Errorf("refused: %s: %s", remote.Text(p.Code), remote.Text(p.Detail))
-		if p.Retryable {
-			err = retry.WithClass(err, retry.ClassOverload)
-		} else {
-			err = retry.Permanent(err)
-		}
-		outcomes[*p.Index].Err = err
 	}
 }
 

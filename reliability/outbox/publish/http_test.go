@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -272,7 +273,7 @@ func TestTurns(t *testing.T) {
 		for i, m := range part {
 			keys = append(keys, m.Key)
 			if m.Key == "b" || m.Key == "" {
-				o[i].Err = errUnnamed
+				o[i].Err = errors.New("refused")
 			}
 		}
 		rounds = append(rounds, keys)
