@@ -97,12 +97,7 @@ func New(o Options) (*Client, error) {
 		errs = append(errs, errors.New("heartbeat and connect_timeout must not be negative"))
 	}
 	if o.PasswordFile != "" {
-		c.password, err = secretfile.Open(o.PasswordFile, func(raw []byte) error {
-			if len(raw) == 0 {
-				return errors.New("the file is empty")
-			}
-			return nil
-		})
+		c.password, err = secretfile.Open(o.PasswordFile, nil)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("password_file: %w", err))
 		}

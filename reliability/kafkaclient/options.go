@@ -127,12 +127,7 @@ func (s *SASLOptions) mechanism() (sasl.Mechanism, error) {
 	if s.Username == "" || s.PasswordFile == "" {
 		return nil, errors.New("username and password_file are required")
 	}
-	file, err := secretfile.Open(s.PasswordFile, func(raw []byte) error {
-		if len(raw) == 0 {
-			return errors.New("the file is empty")
-		}
-		return nil
-	})
+	file, err := secretfile.Open(s.PasswordFile, nil)
 	if err != nil {
 		return nil, fmt.Errorf("password_file: %w", err)
 	}

@@ -90,12 +90,7 @@ func newTarget(o Options) (*target, error) {
 		}
 	}
 	if o.PasswordFile != "" {
-		t.password, err = secretfile.Open(o.PasswordFile, func(raw []byte) error {
-			if len(raw) == 0 {
-				return errors.New("the file is empty")
-			}
-			return nil
-		})
+		t.password, err = secretfile.Open(o.PasswordFile, nil)
 		if err != nil {
 			bad("password_file: %w", err)
 		}

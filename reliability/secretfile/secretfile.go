@@ -6,6 +6,7 @@ package secretfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -33,8 +34,11 @@ type File struct {
 }
 
 // Open reads the file. check is called with its content, without the white space around it, now and after every change.
-// The error is that of the file or of check.
+// The error is that of the file or of check. Without a check, anything but an empty file will do.
 func Open(name string, check func([]byte) error) (*File, error) {
+	if check == nil {
+		check = notEmpty
+	}
 	f := &File{name: name, check: check, checked: time.Now()}
 	if err := f.read(); err != nil {
 		return nil, err
@@ -54,6 +58,13 @@ func (f *File) Value(fresh bool) []byte {
 		}
 	}
 	return f.value
+}
+
+func notEmpty(raw []byte) error {
+	if len(raw) == 0 {
+		return errors.New("the file is empty")
+	}
+	return nil
 }
 
 func (f *File) read() error {
