@@ -42,7 +42,7 @@ func (g *generator) slothRule(s *slo.SLO, tiers []Tier) rules.Rule {
 	out := g.burn(s, tiers[0]).rule
 	severity := tiers[0].Severity
 	out.Expr = strings.Join(conditions, "\nor\n")
-	out.Labels = merge(map[string]string{series.LabelSlothSeverity: severity, labelSeverity: severity}, tiers[0].Labels)
+	out.Labels = merge(map[string]string{series.LabelSlothSeverity: severity}, tiers[0].Labels)
 	subject := "{{ $labels." + series.LabelSlothService + " }} {{ $labels." + series.LabelSlothSLO + " }}" + groupText(g.q.groups(s))
 	burns := subject + " is using up its error budget"
 	if tiers[0].Page {

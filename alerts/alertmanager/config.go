@@ -68,7 +68,7 @@ func Config(in rules.Spec, o Options) ([]byte, []alerts.Finding, error) {
 			doc.Global.SMTPRequireTLS = &no
 		}
 	}
-	m := newMessages(g.class[Critical], g.class[Recovery])
+	m := g.messages()
 	for _, r := range o.Receivers.Receivers {
 		doc.Receivers = append(doc.Receivers, newReceiver(r, m, !o.Receivers.onlyGoodNews(r.Name) && r.Name != o.Receivers.Watchdog))
 	}
@@ -86,7 +86,7 @@ type generator struct {
 }
 
 // severities collects the values of the label severity: the usual ones, those of the seed where an agreement has them, and
-// what the spec gives pages and tickets of its own.
+// what the spec gives pages and tickets of its own. With the names of Sloth, sloth_severity tells pages and tickets apart.
 func (g *generator) severities() {
 	g.class = map[Class][]string{
 		Critical: {alerts.SeverityPage},
@@ -96,6 +96,9 @@ func (g *generator) severities() {
 	if slices.ContainsFunc(g.in.Agreements, func(a *sla.Agreement) bool { return a.SeedSeverities }) {
 		g.class[Critical] = append(g.class[Critical], alerts.SeverityCritical)
 		g.class[Warning] = append(g.class[Warning], alerts.SeverityWarning)
+	}
+	if g.opt.Names == rules.Sloth {
+		return
 	}
 	add := func(c Class, labels map[string]string) {
 		own := labels[series.LabelSeverity]
@@ -117,6 +120,31 @@ func (g *generator) severities() {
 	}
 }
 
+// severity matches the alerts of some classes by the label severity.
+func (g *generator) severity(cs ...Class) string {
+	var values []string
+	for _, c := range cs {
+		values = append(values, g.class[c]...)
+	}
+	slices.Sort(values)
+	return oneOf(series.LabelSeverity, values)
+}
+
+// sloSeverity matches the alerts on SLOs of some classes. With the names of Sloth they have its label.
+func (g *generator) sloSeverity(cs ...Class) string {
+	if g.opt.Names != rules.Sloth {
+		return g.severity(cs...)
+	}
+	values := make([]string, len(cs))
+	for i, c := range cs {
+		values[i] = slothSeverities[c]
+	}
+	return oneOf(series.LabelSlothSeverity, values)
+}
+
+// slothSeverities are the classes of the alerts that Sloth has.
+var slothSeverities = map[Class]string{Critical: alerts.SeverityPage, Warning: alerts.SeverityTicket}
+
 // groupLabels are the labels of all groups of the spec, as the series name them.
 func (g *generator) groupLabels() []string {
 	var out []string
@@ -134,13 +162,19 @@ func (g *generator) groupLabels() []string {
 // apart, and joins the tickets of one SLO in one message.
 func (g *generator) root() *route {
 	groupBy := slices.Concat(g.identity(), []string{series.LabelAgreement, series.LabelKind, series.LabelSeverity}, g.groupLabels())
+	if g.opt.Names == rules.Sloth {
+		groupBy = append(groupBy, series.LabelSlothSeverity)
+	}
 	r := &route{
 		Receiver: g.opt.Receivers.Default, GroupBy: groupBy,
 		GroupWait: seconds(rootWait), GroupInterval: seconds(rootInterval), RepeatInterval: seconds(rootRepeat),
 	}
 	r.Routes = append(r.Routes, g.watchdogRoute())
 	for _, c := range Classes {
-		r.Routes = append(r.Routes, g.classRoute(c))
+		if _, ok := slothSeverities[c]; ok && g.opt.Names == rules.Sloth {
+			r.Routes = append(r.Routes, g.classRoute(c, g.sloSeverity(c)))
+		}
+		r.Routes = append(r.Routes, g.classRoute(c, g.severity(c)))
 	}
 	return r
 }
@@ -215,7 +249,7 @@ func (g *generator) watchdogRoute() route {
 	return r
 }
 
-func (g *generator) classRoute(c Class) route {
+func (g *generator) classRoute(c Class, severity string) route {
 	t := standard[c]
 	own := g.opt.Receivers.Timing[c]
 	if own.GroupWait != nil {
@@ -228,7 +262,7 @@ func (g *generator) classRoute(c Class) route {
 		t.repeat = own.RepeatInterval
 	}
 	r := route{
-		Receiver: g.opt.Receivers.receiver("", c), Matchers: []string{oneOf(series.LabelSeverity, g.class[c])},
+		Receiver: g.opt.Receivers.receiver("", c), Matchers: []string{severity},
 		GroupWait: seconds(t.wait), GroupInterval: seconds(t.interval), RepeatInterval: seconds(t.repeat),
 	}
 	if c == Critical {

@@ -253,7 +253,7 @@ func TestFindings(t *testing.T) {
 func TestMessages(t *testing.T) {
 	glob := filepath.Join(t.TempDir(), "*.tmpl")
 	require.NoError(t, os.WriteFile(strings.Replace(glob, "*", "a", 1), []byte(`{{ define "x" }}{{ end }}`), 0o600))
-	m := newMessages([]string{"page", "P1", `a"b\c`}, []string{"info"})
+	m := newMessages(".CommonLabels.severity", []string{"page", "P1", `a"b\c`}, []string{"info"})
 	for name, text := range map[string]string{"title": m.title, "text": text, "link": titleLink, "colour": m.color, "urgency": m.urgency} {
 		t.Run(name, func(t *testing.T) {
 			got := amtool(t, "template", "render", "--template.glob="+glob, "--template.text="+text)
@@ -268,7 +268,7 @@ func TestMessagesOfHostileValues(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.tmpl"), []byte(`{{ define "x" }}{{ end }}`), 0o600))
-	m := newMessages([]string{"page"}, []string{"info"})
+	m := newMessages(".CommonLabels.severity", []string{"page"}, []string{"info"})
 	render := func(template, summary string) string {
 		texts := map[string]string{"summary": summary, "description": summary}
 		data, err := json.Marshal(map[string]any{"status": "firing", "commonAnnotations": texts, "alerts": []any{map[string]any{"status": "firing", "annotations": texts, "labels": map[string]string{"slo_impact": "high"}}}})
@@ -301,14 +301,17 @@ func TestSlothNames(t *testing.T) {
 	for _, severity := range []string{"page", "ticket"} {
 		for _, service := range []string{"insurance-unpaid", "mdm"} {
 			route := func(file string, labels ...string) string {
-				return amtool(t, append([]string{"config", "routes", "test", "--config.file=" + file, "severity=" + severity}, labels...)...)
+				return amtool(t, append([]string{"config", "routes", "test", "--config.file=" + file}, labels...)...)
 			}
-			require.Equal(t, route(plain, "service="+service, "slo_id="+service+"/availability"),
-				route(sloth, "sloth_service="+service, "sloth_id="+service+"-availability"), "%s of %s", severity, service)
+			require.Equal(t, route(plain, "severity="+severity, "service="+service, "slo_id="+service+"/availability"),
+				route(sloth, "sloth_severity="+severity, "severity=own", "sloth_service="+service, "sloth_id="+service+"-availability"),
+				"%s of %s", severity, service)
 		}
 	}
 	require.Contains(t, string(out), "equal: [sloth_id")
 	require.Contains(t, string(out), "- sloth_id=\"mdm-availability\"")
+	require.Contains(t, string(out), `(or .CommonLabels.sloth_severity .CommonLabels.severity)`)
+	require.Contains(t, string(out), "source_matchers:\n      - sloth_severity=\"page\"\n      - sloth_id")
 	require.Contains(t, string(out), "group_by: [alertname, service, slo_id, sloth_id,")
 	require.NotRegexp(t, `\bslo_id=`, string(out), "no alert on an SLO has it")
 }

@@ -38,16 +38,15 @@ func (g *generator) common(cs []sla.Component) []string {
 // missing labels for equal, hence the matchers that a label is there.
 func (g *generator) inhibit() []inhibitRule {
 	groups := g.groupLabels()
-	pages, tickets := oneOf(series.LabelSeverity, g.class[Critical]), oneOf(series.LabelSeverity, g.class[Warning])
 	out := []inhibitRule{
 		{
-			Source: []string{pages, present(g.idLabel())},
-			Target: []string{tickets, present(g.idLabel())},
+			Source: []string{g.sloSeverity(Critical), present(g.idLabel())},
+			Target: []string{g.sloSeverity(Warning), present(g.idLabel())},
 			Equal:  append([]string{g.idLabel()}, groups...),
 		},
 		{
 			Source: []string{equal(series.LabelImpact, alerts.ImpactHigh), present(series.LabelAgreement)},
-			Target: []string{tickets, oneOf(series.LabelImpact, []string{alerts.ImpactLow, alerts.ImpactMedium}), present(series.LabelAgreement)},
+			Target: []string{g.severity(Warning), oneOf(series.LabelImpact, []string{alerts.ImpactLow, alerts.ImpactMedium}), present(series.LabelAgreement)},
 			Equal:  append([]string{series.LabelService, series.LabelSLOID, series.LabelAgreement, series.LabelKind}, groups...),
 		},
 	}
@@ -73,7 +72,6 @@ func (g *generator) byCause() []inhibitRule {
 	for _, s := range g.in.SLOs {
 		byID[s.ID] = s
 	}
-	told := slices.Sorted(slices.Values(slices.Concat(g.class[Critical], g.class[Warning])))
 	var out []inhibitRule
 	for _, s := range g.in.SLOs {
 		for _, c := range s.CausedBy {
@@ -82,8 +80,8 @@ func (g *generator) byCause() []inhibitRule {
 				continue // alerts.Lint says so
 			}
 			rule := inhibitRule{
-				Source: []string{oneOf(series.LabelSeverity, g.class[Critical]), equal(g.idLabel(), g.idOf(c.SLO))},
-				Target: []string{oneOf(series.LabelSeverity, told), equal(g.idLabel(), g.idOf(s.ID))},
+				Source: []string{g.sloSeverity(Critical), equal(g.idLabel(), g.idOf(c.SLO))},
+				Target: []string{g.sloSeverity(Critical, Warning), equal(g.idLabel(), g.idOf(s.ID))},
 			}
 			for _, name := range slices.Sorted(maps.Keys(c.Group)) {
 				rule.Source = append(rule.Source, equal(series.GroupLabel(name), c.Group[name]))
@@ -115,28 +113,27 @@ func (g *generator) byScore(a *sla.Agreement, groups []string) []inhibitRule {
 	}
 	slices.Sort(components)
 	components = slices.Compact(components)
-	pages, tickets := oneOf(series.LabelSeverity, g.class[Critical]), oneOf(series.LabelSeverity, g.class[Warning])
 	scores := []string{alerts.NameCompositeCritical, alerts.NameCompositeWarning}
 	out := []inhibitRule{{
-		Source: []string{pages, g.ofSLOs(components)},
-		Target: append(agreementAlerts(a), tickets, oneOf(labelAlertName, scores)), Equal: groups,
+		Source: []string{g.sloSeverity(Critical), g.ofSLOs(components)},
+		Target: append(agreementAlerts(a), g.severity(Warning), oneOf(labelAlertName, scores)), Equal: groups,
 	}}
-	rule := func(alert, severity string) {
+	rule := func(alert string, quiet ...Class) {
 		source := append(agreementAlerts(a), equal(labelAlertName, alert))
 		out = append(out,
-			inhibitRule{Source: source, Target: []string{g.ofSLOs(components), severity}, Equal: groups},
-			inhibitRule{Source: source, Target: append(agreementAlerts(a), severity, notOneOf(labelAlertName, scores)), Equal: groups},
+			inhibitRule{Source: source, Target: []string{g.ofSLOs(components), g.sloSeverity(quiet...)}, Equal: groups},
+			inhibitRule{Source: source, Target: append(agreementAlerts(a), g.severity(quiet...), notOneOf(labelAlertName, scores)), Equal: groups},
 		)
 	}
 	if a.Critical > 0 {
-		severity := tickets
+		quiet := []Class{Warning}
 		if a.SeedSeverities { // it pages itself
-			severity = oneOf(series.LabelSeverity, slices.Sorted(slices.Values(slices.Concat(g.class[Critical], g.class[Warning]))))
+			quiet = append(quiet, Critical)
 		}
-		rule(alerts.NameCompositeCritical, severity)
+		rule(alerts.NameCompositeCritical, quiet...)
 	}
 	if a.Warning > 0 {
-		rule(alerts.NameCompositeWarning, tickets)
+		rule(alerts.NameCompositeWarning, Warning)
 	}
 	return out
 }

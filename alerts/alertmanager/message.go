@@ -1,6 +1,11 @@
 package alertmanager
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/rules/series"
+)
 
 // Templates of messages, in Alertmanager's template language. They use only the
 // annotations that every generated alert has.
@@ -26,9 +31,17 @@ const (
 // which are good news.
 type messages struct{ title, slackTitle, subject, color, urgency string }
 
-func newMessages(critical, good []string) messages {
+func (g *generator) messages() messages {
+	severity := ".CommonLabels." + series.LabelSeverity
+	if g.opt.Names == rules.Sloth {
+		severity = "(or .CommonLabels." + series.LabelSlothSeverity + " " + severity + ")"
+	}
+	return newMessages(severity, g.class[Critical], g.class[Recovery])
+}
+
+func newMessages(severity string, critical, good []string) messages {
 	is := func(severities []string) string {
-		return "match " + strconv.Quote("^(?:"+pattern(severities)+")$") + " .CommonLabels.severity"
+		return "match " + strconv.Quote("^(?:"+pattern(severities)+")$") + " " + severity
 	}
 	choose := func(resolved, forCritical, forGood, other string) string {
 		first := `{{ if `

@@ -21,7 +21,7 @@ func NewRouting(in rules.Spec, o Options) (Routing, error) {
 	}
 	g := generator{in: in}
 	g.severities()
-	r := Routing{Document: document, Findings: findings, Title: newMessages(g.class[Critical], g.class[Recovery]).title, Classes: map[string]Class{}}
+	r := Routing{Document: document, Findings: findings, Title: g.messages().title, Classes: map[string]Class{}}
 	for class, severities := range g.class {
 		for _, s := range severities {
 			r.Classes[s] = class
