@@ -46,7 +46,7 @@ golden: ## rewrite the golden files from what the code does now
 	$(GO) test -tags $(TAGS) ./cmd/sloengine -run 'TestMetricsDocument$$$$|TestDocument|TestContents|TestPrometheusRuleIsGenerated' -update
 
 freeze: ## freeze the formats of this build as testdata/frozen/VERSION
-	$(GO) test -tags $(TAGS) ./cmd/sloengine -run 'TestFreeze$$' -count 1 -args -freeze $(VERSION)
+	$(GO) test -tags $(TAGS) ./internal/e2e/faults -run 'TestFreeze$$' -count 1 -args -freeze $(VERSION)
 	$(GO) test -tags $(TAGS) ./cmd/sloengine/config -run TestFrozenSettings -count 1 -args -freeze $(VERSION)
 
 fuzz: ## every fuzz target for FUZZTIME each
@@ -59,10 +59,10 @@ bench: build ## measure the figures of docs/performance.md, or of one SECTION
 	@scripts/bench $(BENCHTIME) $(SECTION)
 
 soak: build ## the crash tests for an hour (SOAK=1h)
-	SLOENGINE_SOAK=$${SOAK:-1h} $(GO) test -tags $(TAGS) -timeout 0 -run 'TestCrash|TestPowerLoss' -count 1 -v ./cmd/sloengine ./ingest/engine ./reliability/wal
+	SLOENGINE_SOAK=$${SOAK:-1h} $(GO) test -tags $(TAGS) -timeout 0 -run 'TestCrash|TestPowerLoss' -count 1 -v ./internal/e2e/faults ./ingest/engine ./reliability/wal
 
 screenshots: ## take the README's pictures again
-	SLOENGINE_SCREENSHOTS=docs/pictures $(GO) test -tags $(TAGS) -run TestPage -count 1 ./cmd/sloengine
+	SLOENGINE_SCREENSHOTS=docs/pictures $(GO) test -tags $(TAGS) -run TestPage -count 1 ./internal/e2e/web
 
 release-dry-run: ## build everything of a release twice, compare the bytes and look into the packages; publishes nothing
 	@scripts/release-dry-run

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/internal/e2e/e2etest"
 )
 
 // parseRelay parses a command line of relay without running it.
@@ -67,7 +68,7 @@ func TestRelayManifests(t *testing.T) {
 	require.Equal(t, "secret outbox-database", mounted[secret])
 	require.Contains(t, deployFile(t, dir+"/kustomization.yaml"), "create secret generic outbox-database --from-file=dsn\n")
 	here := t.TempDir() // the secret as it is mounted
-	writeFile(t, here, "dsn", "postgres://relay@db.example.org:5432/shop")
+	e2etest.WriteFile(t, here, "dsn", "postgres://relay@db.example.org:5432/shop")
 	relay, err := config.ReadRelay(file, []byte(strings.ReplaceAll(settings.Data[filepath.Base(file)], secret, here)))
 	require.NoError(t, err)
 	require.Equal(t, here+"/dsn", relay.Database.DSNFile)
@@ -101,7 +102,7 @@ func TestRelayDestinations(t *testing.T) {
 		text := deployFile(t, "relay-"+to+".yaml")
 		here := t.TempDir() // the secret as it is mounted
 		for _, m := range regexp.MustCompile(`--from-file=([a-z-]+)`).FindAllStringSubmatch(text, -1) {
-			writeFile(t, here, m[1], "postgres://relay@db.example.org:5432/shop")
+			e2etest.WriteFile(t, here, m[1], "postgres://relay@db.example.org:5432/shop")
 		}
 		relay, err := config.ReadRelay("relay.yaml", []byte(strings.ReplaceAll(text, "/etc/sloengine/database", here)))
 		require.NoError(t, err)

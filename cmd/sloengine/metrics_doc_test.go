@@ -21,6 +21,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/dashboards"
+	"github.com/sloengine/sloengine/internal/e2e/e2etest"
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/reliability/metric"
@@ -28,22 +29,10 @@ import (
 	"github.com/sloengine/sloengine/rules/series"
 )
 
-// metricParts lists every family that the program exports, in the order of docs/metrics.md.
-func metricParts() []*metric.Part { return append([]*metric.Part{series.Levels}, metric.Parts()...) }
-
-func docOf(name string) *metric.Family {
-	for _, f := range series.All() {
-		if f.Name == name {
-			return f
-		}
-	}
-	return metric.Lookup(name)
-}
-
 // TestMetricDefinitions checks that definitions follow the conventions that the document states.
 func TestMetricDefinitions(t *testing.T) {
 	seen := map[string]bool{}
-	for _, p := range metricParts() {
+	for _, p := range e2etest.MetricParts() {
 		require.NotEmpty(t, p.Families, p.Title)
 		require.True(t, strings.HasSuffix(p.About, "."), p.Title)
 		for _, d := range p.Families {
@@ -119,7 +108,7 @@ func TestMetricsDocument(t *testing.T) {
 		Parts  []part
 		Alerts []reading
 	}
-	for _, p := range metricParts() {
+	for _, p := range e2etest.MetricParts() {
 		out := part{Title: p.Title, About: p.About}
 		for _, d := range p.Families {
 			var names []string
@@ -172,7 +161,7 @@ func TestMetricsDocument(t *testing.T) {
 		}
 	}
 	for _, m := range regexp.MustCompile("`((?:slo|sla|sloengine)_[a-z0-9_]+)`").FindAllStringSubmatch(got.String(), -1) {
-		require.True(t, docOf(m[1]) != nil || labels[m[1]], "%s is named in docs/metrics.md and not defined", m[1])
+		require.True(t, e2etest.DocOf(m[1]) != nil || labels[m[1]], "%s is named in docs/metrics.md and not defined", m[1])
 	}
 	for _, m := range regexp.MustCompile(`\]\(([a-z]+/\w+\.md)\)`).FindAllStringSubmatch(got.String(), -1) {
 		require.FileExists(t, filepath.Join("..", "..", "docs", m[1]))

@@ -1,0 +1,158 @@
+package alerting
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/web/incidents"
+)
+
+const incidentSpec = `version: sloengine/v1
+service: shop
+labels: {team: checkout}
+slos:
+  - name: orders
+    objective: 99.99 # a new engine pages for a full outage after five seconds
+    window: 30d
+    indicator:
+      events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
+    alerting: {tiers: [{severity: page, long: 1h, short: 1m, budget: 2}], no_data: {disabled: true}}
+baselines:
+  - {name: performance, slos: [orders], detection: {from: 60m, to: 90m, target: 5m}}
+`
+
+// sendOutage backfills an hour of good orders, and then sends failures for a time until now. Alerts count what is received
+// live.
+func sendOutage(t *testing.T, p *e2etest.Process, outage time.Duration) (onset time.Time) {
+	t.Helper()
+	now := time.Now()
+	onset = now.Add(-outage)
+	var good, bad strings.Builder
+	for at, i := now.Add(-time.Hour), 0; at.Before(now); at, i = at.Add(2*time.Second), i+1 {
+		body, outcome := &good, "success"
+		if at.After(onset) {
+			body, outcome = &bad, "failure"
+		}
+		fmt.Fprintf(body, `{"id":"o%d","service":"shop","type":"order","outcome":"%s","time":%d}`+"\n", i, outcome, at.UnixMilli())
+	}
+	for path, body := range map[string]string{"/api/v1/events?backfill=true": good.String(), "/api/v1/events": bad.String()} {
+		status, answer := e2etest.Post(t, p.Base+path, "", body)
+		require.Equal(t, http.StatusAccepted, status, answer)
+	}
+	return onset
+}
+
+// TestIncidentsOutliveKills kills the engine around the moment in which a page fires. However the kill falls, there is one
+// incident after the restart, the same that was there before if there was one, with its onset and what people did to it.
+func TestIncidentsOutliveKills(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(11, 2))
+	before := 0
+	for cycle, checkpoints := range []string{"1h", "1h", "60ms", "1h", "60ms", "1h"} {
+		dir := t.TempDir()
+		spec := e2etest.WriteFile(t, dir, "spec.yaml", incidentSpec)
+		settings := fmt.Sprintf("checkpoint: {interval: %s, log: 64KiB}\nevaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n", checkpoints)
+		p, ok := e2etest.ServeIn(t, dir, spec, settings)
+		require.True(t, ok && p.WaitReady(t), p.Log)
+		onset := sendOutage(t, p, 5*time.Minute)
+		var known []incidents.Item
+		if cycle%2 == 0 { // the incident is there for sure, and somebody acknowledged it
+			require.Eventually(t, func() bool { return len(e2etest.ListIncidents(t, p).Items) == 1 }, 60*time.Second, 10*time.Millisecond, p.Log)
+			var x incidents.Item
+			e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents/"+e2etest.ListIncidents(t, p).Items[0].ID+"/ack", `{"by":"Ann","team":"ops"}`, &x)
+			known = e2etest.ListIncidents(t, p).Items
+			before++
+		} else { // around the tick in which the page fires
+			time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)
+		}
+		p.Kill()
+
+		p, ok = e2etest.ServeIn(t, dir, spec, settings)
+		require.True(t, ok && p.WaitReady(t), p.Log)
+		require.Eventually(t, func() bool { return len(e2etest.ListIncidents(t, p).Items) == 1 }, 60*time.Second, 10*time.Millisecond, p.Log)
+		ticks := e2etest.Scrape(t, p)["sloengine_evaluate_ticks_total"].GetMetric()[0].GetCounter().GetValue()
+		require.Eventually(t, func() bool {
+			return e2etest.Scrape(t, p)["sloengine_evaluate_ticks_total"].GetMetric()[0].GetCounter().GetValue() > ticks+3
+		}, 60*time.Second, 50*time.Millisecond, p.Log)
+		items := e2etest.ListIncidents(t, p).Items
+		require.Len(t, items, 1, p.Log)
+		x := items[0]
+		require.WithinDuration(t, onset, x.Onset, 12*time.Second, "the counts have steps of 10 seconds")
+		require.Equal(t, "counts", x.OnsetBy)
+		require.True(t, x.Automated)
+		require.Equal(t, "checkout", x.Team)
+		require.Equal(t, "shop/orders", x.Affected[0].SLO)
+		if known != nil {
+			require.Equal(t, known[0].ID, x.ID)
+			require.Equal(t, known[0].Ack, x.Ack)
+			require.Equal(t, known[0].Detected, x.Detected)
+			require.Equal(t, known[0].Onset, x.Onset)
+		}
+		p.Kill()
+	}
+	require.Equal(t, 3, before)
+}
+
+func TestIncidentCommands(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", incidentSpec), "evaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n")
+	require.True(t, ok && p.WaitReady(t), p.Log)
+	do := func(want int, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := e2etest.Run(t.Context(), append([]string{"incident", "--url", p.Base}, args...), nil, &out, &errs)
+		require.Equal(t, want, code, "%v: %s%s", args, out.String(), errs.String())
+		return out.String() + errs.String()
+	}
+	sendOutage(t, p, 4*time.Minute)
+	require.Eventually(t, func() bool { return len(e2etest.ListIncidents(t, p).Items) == 1 }, 60*time.Second, 20*time.Millisecond, p.Log)
+	id := e2etest.ListIncidents(t, p).Items[0].ID
+	require.Contains(t, do(cli.ExitOK, "list"), id+"  critical  open   shop")
+	require.Contains(t, do(cli.ExitOK, "ack", id, "--by", "Ann", "--team", "ops"), "acknowledged")
+	require.Contains(t, do(cli.ExitFailure, "ack", id, "--by", "Bob"), "was acknowledged by Ann")
+	do(cli.ExitOK, "note", id, "db-7 was **restarted**", "--by", "Bob")
+	do(cli.ExitOK, "update", id, "We are on it", "--by", "Bob", "--public")
+	do(cli.ExitOK, "publish", id)
+	do(cli.ExitOK, "post-mortem", id, "https://wiki.example.org/1")
+	do(cli.ExitOK, "resolve", id, "--by", "Bob")
+	shown := do(cli.ExitOK, "show", id)
+	for _, want := range []string{"onset, by counts", "acknowledged by Ann ops after", "note by Bob: db-7 was **restarted**", "resolved by Bob", "https://wiki.example.org/1"} {
+		require.Contains(t, shown, want)
+	}
+	require.Regexp(t, `detected by an alert after (3m5\ds|4m|4m[1-5]?\ds)`, shown, "the onset is a multiple of ten seconds")
+	other := do(cli.ExitOK, "open", "Slow", "--by", "Ann", "--service", "shop", "--severity", "warning", "--onset", "20m")
+	require.Contains(t, other, "INC-")
+	require.Contains(t, do(cli.ExitOK, "list", "--severity", "warning"), "20m")
+
+	measured := do(cli.ExitOK, "measure")
+	require.Regexp(t, `performance +detection +1h to 1h30m +5m +1 +(3m5\ds|4m).* 1 +met \(-9[234] %, goal -50 %\)`, measured)
+	require.Contains(t, measured, "2 incidents")
+
+	require.Equal(t, 3, strings.Count(do(cli.ExitOK, "export", "-o", "csv"), "\r\n"))
+	lines := strings.Split(strings.TrimSpace(do(cli.ExitOK, "export")), "\n")
+	require.Len(t, lines, 2)
+	var whole incidents.Item
+	require.NoError(t, json.Unmarshal([]byte(lines[1]), &whole))
+	require.Len(t, whole.Notes, 1)
+	require.NotEmpty(t, whole.Alerts)
+
+	require.Contains(t, do(cli.ExitOK, "erase", "--person", "Bob"), "removed from all incidents")
+	require.NotContains(t, do(cli.ExitOK, "show", id), "Bob")
+	require.Contains(t, do(cli.ExitOK, "erase", id), "removed from "+id)
+	require.NotContains(t, do(cli.ExitOK, "show", id), "Ann")
+	do(cli.ExitUsage, "erase")
+	do(cli.ExitUsage, "ack")
+	do(cli.ExitUsage, "list", "--from", "yesterday")
+	require.Contains(t, do(cli.ExitFailure, "show", "INC-2026-01-0001"), "no incident with this id")
+}

@@ -1,0 +1,190 @@
+package brokers
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/reliability/outbox"
+	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
+)
+
+var outboxCycles = flag.Int("outbox.cycles", 6, "faults of the set checker of the outbox source, for each way")
+
+// TestOutboxSetChecker reads a table while the engine is killed, PostgreSQL is killed, and the network is cut, at random
+// moments. Writers commit late, roll back, and write more rows in a transaction than a batch holds. Whatever is in the table
+// in the end is counted exactly once: the table itself is the oracle.
+func TestOutboxSetChecker(t *testing.T) {
+	for _, way := range []string{"claim", "xid"} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			s := postgrestest.Start(t, postgrestest.Options{Proxied: true})
+			db := s.Database(t)
+			table, err := outbox.New(outbox.Options{})
+			require.NoError(t, err)
+			require.NoError(t, outbox.Migrate(t.Context(), s.Conn(t, db), table, outbox.Layout{Source: outbox.Source(way)}, func(outbox.Step) {}))
+			seed := uint64(time.Now().UnixNano())
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			t.Logf("seed %d", seed)
+
+			dir := t.TempDir()
+			dsn := filepath.Join(dir, "outbox.dsn")
+			require.NoError(t, os.WriteFile(dsn, []byte(s.ProxiedDSN(db)), 0o600))
+			spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
+			settings := e2etest.CrashSettings + fmt.Sprintf("sources: [{name: orders, backfill: never, outbox: {dsn_file: %q, way: %s, service: crash, poll: 20ms, refresh: 500ms, batch: 200}}]\n", dsn, way)
+			args := e2etest.ServeArgs(t, dir, spec, settings)
+			run := func() *e2etest.Process {
+				p, ok := e2etest.Start(t, nil, args...)
+				require.True(t, ok, p.Log.String())
+				return p
+			}
+			p := run()
+			stop := writeLateRows(t, s.DSN(db))
+			faults := map[string]int{}
+			for range *outboxCycles {
+				time.Sleep(time.Duration(rnd.IntN(500)) * time.Millisecond)
+				switch n := rnd.IntN(10); {
+				case n < 6:
+					faults["engine"]++
+					p.Kill()
+					e2etest.RequireKilled(t, p)
+					p = run()
+				case n < 8:
+					faults["network"]++
+					s.Proxy.Cut()
+					time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)
+					if n == 6 {
+						faults["engine"]++
+						p.Kill()
+						p = run()
+					}
+					s.Proxy.Restore()
+				default:
+					faults["PostgreSQL"]++
+					s.Kill()
+					if n == 8 {
+						faults["engine"]++
+						p.Kill()
+						p = run()
+					}
+					s.Restart(t)
+				}
+			}
+			stop()
+			p.WaitReady(t)
+
+			want := map[string]bool{}
+			rows, err := s.Conn(t, db).Query(t.Context(), "SELECT idempotency_key FROM outbox")
+			require.NoError(t, err)
+			keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			require.NoError(t, err)
+			for _, key := range keys {
+				want[key] = true
+			}
+			require.NotEmpty(t, want)
+			var counts map[string]float64
+			require.Eventually(t, func() bool {
+				counts = e2etest.CountsByID(t, p)
+				return len(counts) >= len(want)
+			}, 4*time.Minute, 250*time.Millisecond, "%d rows in the table\n%s", len(want), p.Log)
+			if way == "claim" { // what would be counted twice is read before the last row is marked
+				require.Eventually(t, func() bool {
+					var left int
+					require.NoError(t, s.Conn(t, db).QueryRow(t.Context(), "SELECT count(*) FROM outbox WHERE counted_at IS NULL").Scan(&left))
+					return left == 0
+				}, time.Minute, 100*time.Millisecond)
+			}
+			time.Sleep(time.Second) // what would be counted twice now
+			counts = e2etest.CountsByID(t, p)
+			lost, twice, invented := 0, 0, 0
+			for key := range want {
+				switch got := counts[key]; {
+				case got < 1:
+					lost++
+				case got > 1:
+					twice++
+				}
+			}
+			for key := range counts {
+				if !want[key] {
+					invented++
+				}
+			}
+			t.Logf("faults %v; in the table %d; lost %d, twice %d, invented %d", faults, len(want), lost, twice, invented)
+			require.Zero(t, lost+twice+invented)
+			require.Equal(t, 0, strings.Count(string(e2etest.Get(t, p.Base+"/api/v1/dlq")), `"origin"`))
+			p.Stop(t)
+		})
+	}
+}
+
+// writeLateRows writes rows in transactions that overlap, until the returned function is called. It goes around the proxy.
+func writeLateRows(t *testing.T, dsn string) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for w := range 3 {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(w), 2))
+			for n := 0; ctx.Err() == nil && n < e2etest.CrashIDs/3; {
+				n += writeTransactions(ctx, rnd, dsn, w, n)
+			}
+		})
+	}
+	return func() { cancel(); wg.Wait() }
+}
+
+// writeTransactions makes transactions on one connection until it breaks, and returns how many rows it tried to write. A commit
+// whose answer is lost may have happened, so its keys are not used again.
+func writeTransactions(ctx context.Context, rnd *rand.Rand, dsn string, writer, from int) (n int) {
+	c, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		time.Sleep(20 * time.Millisecond)
+		return 0
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	for ctx.Err() == nil && from+n < e2etest.CrashIDs/3 {
+		rows := 1 + rnd.IntN(20)
+		if rnd.IntN(20) == 0 {
+			rows = 450 // more than a batch
+		}
+		rows = min(rows, e2etest.CrashIDs/3-from-n)
+		first := from + n
+		n += rows
+		tx, err := c.Begin(ctx)
+		if err != nil {
+			return n
+		}
+		for i := range rows {
+			key := fmt.Sprintf("w%d-%d", writer, first+i)
+			_, err := tx.Exec(ctx, `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
+				VALUES ($1, 'Order', $1, 't', 'orders', $1, $2::text::json)`, key, fmt.Sprintf(`{"attributes":{"uid":%q}}`, key))
+			if err != nil {
+				return n
+			}
+			if i == rows/2 {
+				time.Sleep(time.Duration(rnd.IntN(30)) * time.Millisecond) // others begin later and commit earlier
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+		if rnd.IntN(10) == 0 {
+			err = tx.Rollback(ctx)
+		} else {
+			err = tx.Commit(ctx)
+		}
+		if err != nil {
+			return n
+		}
+	}
+	return n
+}

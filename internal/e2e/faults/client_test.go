@@ -1,0 +1,56 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/client"
+	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+)
+
+// A business that uses the client goes on while the engine is killed: no call fails or
+// takes long, and in the end every event counts once.
+func TestClientWhileTheEngineIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	specFile := e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec)
+	settings := "evaluator: {interval: 200ms}\n"
+	p, ok := e2etest.ServeIn(t, dir, specFile, settings)
+	require.True(t, ok, p.Log.String())
+	p.WaitReady(t)
+	address := p.Base[len("http://"):]
+
+	c, err := client.New(client.Options{
+		URL: p.Base, Service: "shop", Timeout: 200 * time.Millisecond,
+		Spool: client.SpoolOptions{Dir: filepath.Join(dir, "spool")},
+	})
+	require.NoError(t, err)
+	sent, worst := 0, time.Duration(0)
+	send := func(for_ time.Duration) {
+		for began := time.Now(); time.Since(began) < for_; sent++ {
+			start := time.Now()
+			require.NoError(t, c.Send(t.Context(), client.Event{ID: fmt.Sprint("c", sent), Type: "payment.paid"}))
+			worst = max(worst, time.Since(start))
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	send(time.Second)
+	p.Kill()
+	send(2 * time.Second)
+	p, ok = e2etest.Start(t, nil, "serve", "-f", specFile, "--data-dir", filepath.Join(dir, "data"), "-c", filepath.Join(dir, "engine.yaml"), "--web.listen-address", address)
+	require.True(t, ok, p.Log.String())
+	p.WaitReady(t)
+	send(time.Second)
+	require.Eventually(t, func() bool { return e2etest.Counted(t, p, "payments") == sent }, 60*time.Second, 100*time.Millisecond,
+		"%d of %d counted; client: %+v", e2etest.Counted(t, p, "payments"), sent, c.Status())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.NoError(t, c.Close(ctx))
+	require.Less(t, worst, time.Second)
+	t.Logf("| client while the engine is killed | in %d | counted %d | lost 0 | slowest call %s |", sent, e2etest.Counted(t, p, "payments"), worst)
+	p.Stop(t)
+}

@@ -1,0 +1,159 @@
+// Package faults has the end-to-end tests that kill the program, damage its files, restore them, and open those of earlier
+// versions.
+package faults
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/stretchr/testify/require"
+)
+
+// TestCrashSetChecker kills the engine again and again, at every named place
+// and at random moments, under load, and then looks at every single id: what was
+// acknowledged is counted exactly once, what was not at most once, and nothing
+// is counted that was never sent.
+func TestCrashSetChecker(t *testing.T) {
+	t.Parallel()
+	cycles := 56
+	if testing.Short() {
+		cycles = 12
+	}
+	soak := os.Getenv("SLOENGINE_SOAK")
+	if soak == "" {
+		checkCrashes(t, cycles)
+		return
+	}
+	d, err := time.ParseDuration(soak)
+	require.NoError(t, err)
+	for began := time.Now(); time.Since(began) < d && !t.Failed(); {
+		t.Run("round", func(t *testing.T) { checkCrashes(t, cycles) })
+	}
+}
+
+// crashPlaces are all the places at which a build with the tag crashpoints can be killed.
+var crashPlaces = []engine.CrashPoint{
+	engine.CrashBeforeAppend, engine.CrashAfterAppend, engine.CrashAfterAck, engine.CrashBeforeApply,
+	engine.CrashBeforeCheckpoint, engine.CrashAfterDeadLetters, engine.CrashAfterPack, engine.CrashAfterIDs, engine.CrashAfterManifest,
+	engine.CrashBeforeTruncate, engine.CrashAfterTruncate, engine.CrashBeforeStop, engine.CrashAfterStop, engine.CrashBeforeStartRecords,
+}
+
+func checkCrashes(t *testing.T, cycles int) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	o := &e2etest.Oracle{Rnd: rand.New(rand.NewPCG(seed, 1)), Acked: map[string]bool{}}
+	client := &http.Client{Timeout: 10 * time.Second}
+	dir := t.TempDir()
+	specFile := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
+	program := e2etest.Program("crashpoints")
+	args := e2etest.ServeArgs(t, dir, specFile, e2etest.CrashSettings)
+
+	killed := map[string]int{}
+	for cycle := range cycles {
+		if o.Stored() > e2etest.CrashIDs {
+			break
+		}
+		place, env := "random", []string(nil)
+		if cycle%3 != 2 {
+			place = string(crashPlaces[(cycle-cycle/3)%len(crashPlaces)])
+			passing := 1 + o.Random(4)
+			if strings.HasPrefix(place, "start.") || strings.HasPrefix(place, "stop.") {
+				passing = 1 // a process passes there once
+			}
+			env = []string{fmt.Sprintf("SLOENGINE_CRASH=%s:%d", place, passing)}
+		}
+		p, listens := e2etest.StartCommand(t, exec.Command(program, args...), env...)
+		if !listens || !p.WaitReady(t) {
+			e2etest.RequireKilled(t, p)
+			killed[place]++
+			continue
+		}
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { o.Load(p, client) })
+		}
+		delay := time.Duration(40+o.Random(160)) * time.Millisecond
+		switch {
+		case strings.HasPrefix(place, "stop."):
+			time.Sleep(delay)
+			_ = p.Cmd.Process.Signal(os.Interrupt)
+		case place == "random":
+			time.Sleep(delay)
+			p.Kill()
+		}
+		select {
+		case <-p.Done:
+			killed[place]++
+		case <-time.After(3 * time.Second):
+			p.Kill() // the place was not passed often enough
+		}
+		e2etest.RequireKilled(t, p)
+		wg.Wait()
+	}
+	for _, place := range crashPlaces {
+		if !testing.Short() {
+			require.Positive(t, killed[string(place)], "no kill at %s; kills: %v", place, killed)
+		}
+	}
+
+	p, ok := e2etest.ServeIn(t, dir, specFile, e2etest.CrashSettings)
+	require.True(t, ok, p.Log.String())
+	p.WaitReady(t)
+	counts := e2etest.CountsByID(t, p)
+	lost, twice, invented := 0, 0, 0
+	for id := range o.Acked {
+		switch n := counts[id]; {
+		case n == 0:
+			lost++
+			t.Errorf("%s was acknowledged and is not counted", id)
+		case n > 1:
+			twice++
+			t.Errorf("%s was acknowledged and is counted %v times", id, n)
+		}
+	}
+	inDoubt := map[string]bool{}
+	for _, id := range o.Unknown {
+		inDoubt[id] = true
+	}
+	for id, n := range counts {
+		switch {
+		case !o.Acked[id] && !inDoubt[id]:
+			invented++
+			t.Errorf("%s is counted and was never sent", id)
+		case n > 1 && !o.Acked[id]:
+			twice++
+			t.Errorf("%s was not acknowledged and is counted %v times", id, n)
+		}
+	}
+	p.Stop(t)
+	t.Logf("kills %v; acknowledged %d, in doubt %d, counted %d; lost %d, twice %d, invented %d",
+		killed, len(o.Acked), len(inDoubt), len(counts), lost, twice, invented)
+}
+
+// TestSecondEngineIsRefused starts two engines on one folder.
+func TestSecondEngineIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	specFile := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
+	first, ok := e2etest.ServeIn(t, dir, specFile, e2etest.CrashSettings)
+	require.True(t, ok, first.Log.String())
+	first.WaitReady(t)
+	second, _ := e2etest.ServeIn(t, dir, specFile, e2etest.CrashSettings)
+	select {
+	case <-second.Done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the second engine runs")
+	}
+	require.Equal(t, 1, second.Cmd.ProcessState.ExitCode())
+	require.Contains(t, second.Log.String(), filepath.Join(dir, "data"))
+	first.Stop(t)
+}

@@ -1,0 +1,343 @@
+// Package web has the end-to-end tests of pages in a browser, the API, and the demo.
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/stretchr/testify/require"
+)
+
+// quietSettings make one report and no other, so that page and API can be held
+// against each other.
+const quietSettings = "evaluator: {interval: 1h}\n"
+
+// demoHistory fills a folder with the demo's thirty days and an incident, and leaves an engine on it that reports once.
+func demoHistory(t *testing.T) *e2etest.Process {
+	t.Helper()
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	require.NoError(t, os.Mkdir(data, 0o755))
+	// The demo's story began a while ago, so that its third incident goes on already.
+	now := time.Now()
+	story, err := json.Marshal(map[string]time.Time{"story": now.Add(-4*time.Minute - 30*time.Second), "until": now.Add(-30 * 24 * time.Hour)})
+	require.NoError(t, err)
+	e2etest.WriteFile(t, data, "demo.json", string(story))
+	p, ok := e2etest.Start(t, nil, "demo", "--data-dir", data, "--web.listen-address", "127.0.0.1:0")
+	require.True(t, ok, p.Log.String())
+	require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), "events of history sent") },
+		e2etest.Patience*time.Minute, 50*time.Millisecond, "the page is not filled:\n%s", p.Log)
+	workOnIncidents(t, p)
+	p.Stop(t)
+	// The demo's own spec, of which the public page shows all.
+	spec, err := os.ReadFile("../../../testdata/specs/insurance.yaml")
+	require.NoError(t, err)
+	public := strings.Replace(string(spec), "labels: {team: unpaid}", `labels: {team: unpaid, public: "true"}`, 1)
+	require.NotEqual(t, string(spec), public)
+	p, ok = e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "insurance.yaml", public), quietSettings)
+	require.True(t, ok, p.Log.String())
+	p.WaitReady(t)
+	require.Eventually(t, func() bool { return e2etest.ListSLOs(t, p).Report.Version > 0 }, 60*time.Second, 50*time.Millisecond)
+	return p
+}
+
+// workOnIncidents waits for the incident that the demo's outage opens, does with it what a team does, and opens another by
+// hand.
+func workOnIncidents(t *testing.T, p *e2etest.Process) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(e2etest.ListIncidents(t, p).Items) > 0 }, e2etest.Patience*2*time.Minute, 200*time.Millisecond, "no page fired:\n%s", p.Log)
+	do := func(args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		require.Equal(t, cli.ExitOK, e2etest.Run(t.Context(), append([]string{"incident", "--url", p.Base}, args...), nil, &out, &errs), "%v: %s", args, &errs)
+		return out.String()
+	}
+	id := e2etest.ListIncidents(t, p).Items[0].ID
+	do("ack", id, "--by", "Ann", "--team", "unpaid")
+	do("note", id, "`mdm-7` refuses connections, see [the runbook](https://wiki.example.org/mdm). **Bob** fails over to `mdm-8`.", "--by", "Ann")
+	do("publish", id)
+	do("update", id, "Some applications **fail** because a partner does not answer. We are failing over.", "--by", "Ann", "--public")
+	other := regexp.MustCompile(`INC-[0-9-]+`).FindString(do("open", "Documents arrive late", "--by", "Bob", "--team", "unpaid", "--service", "insurance-unpaid", "--severity", "warning", "--onset", "50m"))
+	do("publish", other)
+	do("update", other, "Every document was delivered.", "--by", "Bob", "--public")
+	do("resolve", other, "--by", "Bob")
+}
+
+// browser is one tab that remembers what must not happen.
+type browser struct {
+	ctx    context.Context
+	mu     sync.Mutex
+	errors []string // console errors, exceptions, violations of the policy
+	hosts  map[string]bool
+}
+
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("no Chromium on this machine; 'make deps' installs it where it can")
+	}
+	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(),
+		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("lang", "en-GB"))...)
+	t.Cleanup(cancelAlloc)
+	ctx, cancel := chromedp.NewContext(alloc)
+	t.Cleanup(cancel)
+	b := &browser{ctx: ctx, hosts: map[string]bool{}}
+	require.NoError(t, chromedp.Listen(ctx, func(ev any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := ev.(type) {
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+				b.errors = append(b.errors, fmt.Sprintf("console %s: %v", e.Type, e.Args))
+			}
+		case *runtime.EventExceptionThrown:
+			b.errors = append(b.errors, fmt.Sprintf("exception: %+v", e.ExceptionDetails))
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+				b.errors = append(b.errors, fmt.Sprintf("%s: %s", e.Entry.Source, e.Entry.Text))
+			}
+		case *network.EventRequestWillBeSent:
+			if u, err := url.Parse(e.Request.URL); err == nil && u.Scheme != "data" {
+				b.hosts[u.Host] = true
+			}
+		}
+	}))
+	b.do(t, command(log.Enable, cdp.Empty{}), command(network.Enable, network.EnableParams{}))
+	return b
+}
+
+// command is one call of the browser's protocol whose answer is ignored.
+func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	})
+}
+
+func (b *browser) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	require.NoError(t, chromedp.Do(b.ctx, steps...))
+}
+
+// ask evaluates JavaScript and returns its value.
+func ask[T any](t *testing.T, b *browser, expression string) T {
+	t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	require.NoError(t, err)
+	return v
+}
+
+// open shows a view at a width.
+func (b *browser) open(t *testing.T, address string, width, height int64) {
+	t.Helper()
+	b.do(t, chromedp.EmulateViewport(width, height), chromedp.Navigate(address), chromedp.WaitReady("main"))
+}
+
+// shown is one row of the list as a reader sees it.
+type shown struct{ Name, Group, SLI, Left, State string }
+
+const readRows = `[...document.querySelectorAll('table.levels tbody tr')].map(r => {
+	const own = e => e ? [...e.childNodes].filter(n => n.nodeType === 3).map(n => n.textContent).join('').trim() : '';
+	return {
+		Name: r.querySelector('th a').textContent.replace(/\s+/g, ''),
+		Group: [...r.querySelectorAll('th .label')].map(l => l.querySelector('bdi[title]').textContent.trim()).join(','),
+		SLI: own(r.querySelector('[data-name="Indicator"]')),
+		Left: r.querySelector('.left').textContent.trim(),
+		State: r.querySelector('td.state').textContent.trim(),
+	}})`
+
+// tooWide names what sticks out of the screen on its right.
+const tooWide = `[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+	.slice(-5).map(e => e.tagName + '.' + e.getAttribute('class') + ' ' + e.textContent.trim().slice(0, 40)).join('; ')`
+
+// TestPage looks at the page of a real engine in a real browser.
+func TestPage(t *testing.T) {
+	b := newBrowser(t)
+	p := demoHistory(t)
+	api := e2etest.ListSLOs(t, p)
+	require.Greater(t, api.Total, 20)
+
+	b.open(t, p.Base+"/", 1280, 900)
+	rows := ask[[]shown](t, b, readRows)
+	requireSameNumbers(t, api, rows)
+
+	// Without JavaScript the same numbers are there.
+	scripts := func(off bool) chromedp.Action[chromedp.Void] {
+		return command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
+	}
+	b.do(t, scripts(true))
+	b.open(t, p.Base+"/", 1280, 900)
+	plain := ask[[]shown](t, b, readRows)
+	b.do(t, scripts(false))
+	require.Equal(t, rows, plain)
+
+	detail := p.Base + "/slo?" + url.Values{"id": {"insurance-unpaid/availability"}, "group.product": {"MEDCARE"}}.Encode()
+	latency := p.Base + "/slo?" + url.Values{"id": {"insurance-unpaid/latency"}, "group.product": {"MEDCARE"}, "range": {"7d"}}.Encode()
+	sla := p.Base + "/sla?" + url.Values{"service": {"insurance-unpaid"}, "sla": {"unpaid"}, "group.product": {"MEDCARE"}}.Encode()
+	month := p.Base + "/report?period=" + time.Now().UTC().AddDate(0, 0, -15).Format("2006-01")
+	incident := ""
+	for _, x := range e2etest.ListIncidents(t, p).Items {
+		if x.Automated {
+			incident = p.Base + "/incident?id=" + x.ID
+		}
+	}
+	require.NotEmpty(t, incident)
+	views := map[string]string{
+		"incidents": p.Base + "/incidents", "incident": incident,
+		"list": p.Base + "/", "detail": detail, "latency": latency, "slas": p.Base + "/slas", "sla": sla, "report": month,
+		"engine": p.Base + "/engine", "public": p.Base + "/public",
+	}
+	for name, address := range views {
+		b.screenshot(t, address, name+".png", 1280, "light")
+	}
+	b.screenshot(t, p.Base+"/", "list-dark.png", 1280, "dark")
+	b.screenshot(t, latency, "latency-dark.png", 1280, "dark")
+	b.screenshot(t, p.Base+"/", "list-phone.png", 360, "light")
+	b.screenshot(t, detail, "detail-phone.png", 360, "light")
+	b.screenshot(t, incident, "incident-phone.png", 360, "light")
+
+	// At phone width nothing is wider than the screen.
+	for name, address := range views {
+		b.open(t, address, 360, 740)
+		width := ask[int64](t, b, `document.scrollingElement.scrollWidth`)
+		require.LessOrEqual(t, width, int64(360), "%s scrolls sideways on a phone, because of %s", name, ask[string](t, b, tooWide))
+	}
+
+	b.visitAll(t, p.Base)
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.Empty(t, b.errors)
+	base, err := url.Parse(p.Base)
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{base.Host: true}, b.hosts, "the page asked another host")
+}
+
+// visitAll opens every page that a reader reaches by links, one of each kind and a few more, so that none of them has an
+// error in the console. The errors name the page.
+func (b *browser) visitAll(t *testing.T, base string) {
+	t.Helper()
+	todo, seen, kinds := []string{base + "/"}, map[string]bool{}, map[string]int{}
+	for len(todo) > 0 {
+		address := todo[0]
+		todo = todo[1:]
+		before := len(b.errorsUntil())
+		b.open(t, address, 1280, 900)
+		for _, e := range b.errorsUntil()[before:] {
+			t.Errorf("%s: %s", address, e)
+		}
+		for _, href := range ask[[]string](t, b, `[...document.querySelectorAll('a[href]')].map(a => a.href)`) {
+			u, err := url.Parse(href)
+			if err != nil || !strings.HasPrefix(href, base) {
+				continue
+			}
+			u.Fragment = ""
+			q := u.Query()
+			q.Del("theme")
+			q.Del("refresh")
+			u.RawQuery = q.Encode()
+			isPage := regexp.MustCompile(`^/($|slas?$|slo$|services$|report$|incidents?$|silences|engine|public$)`).MatchString(u.Path)
+			if !isPage || u.Query().Get("format") != "" || seen[u.String()] || kinds[u.Path] == 3 {
+				continue
+			}
+			seen[u.String()], kinds[u.Path] = true, kinds[u.Path]+1
+			todo = append(todo, u.String())
+		}
+	}
+	for _, path := range []string{"/", "/slo", "/slas", "/sla", "/services", "/report", "/incidents", "/incident", "/silences", "/engine", "/public"} {
+		require.NotZero(t, kinds[path], "no link leads to %s", path)
+	}
+}
+
+// errorsUntil are the errors of the console so far.
+func (b *browser) errorsUntil() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.errors)
+}
+
+// requireSameNumbers holds every row of the page against the API's.
+func requireSameNumbers(t *testing.T, api e2etest.SLOList, rows []shown) {
+	t.Helper()
+	require.Len(t, rows, api.Total)
+	byName := map[string]shown{}
+	for _, r := range rows {
+		byName[r.Name+"|"+r.Group] = r
+	}
+	for _, item := range api.Items {
+		var group []string
+		for _, v := range item.Group {
+			group = append(group, v)
+		}
+		r, ok := byName[item.ID+"|"+strings.Join(group, ",")]
+		require.True(t, ok, "%s %v is not on the page", item.ID, item.Group)
+		if item.Budget.SLI == nil {
+			require.Equal(t, "–", r.SLI)
+			continue
+		}
+		requireRounded(t, *item.Budget.SLI, r.SLI)
+		requireRounded(t, *item.Budget.Remaining, r.Left)
+	}
+}
+
+// requireRounded wants text to be the ratio as a percentage, rounded down to the
+// decimals that it shows.
+func requireRounded(t *testing.T, ratio float64, text string) {
+	t.Helper()
+	num := strings.NewReplacer("−", "-", ",", "", "%", "").Replace(strings.Fields(text)[0])
+	got, err := strconv.ParseFloat(num, 64)
+	require.NoError(t, err, text)
+	_, frac, _ := strings.Cut(num, ".")
+	step := math.Pow(10, -float64(len(frac)))
+	require.InDelta(t, ratio*100, got, step*1.001, text)
+}
+
+// screenshot looks at a view and keeps the picture if it is asked for.
+func (b *browser) screenshot(t *testing.T, address, name string, width int64, scheme string) {
+	t.Helper()
+	height := int64(1100)
+	if width < 500 {
+		height = 740
+	}
+	b.do(t, command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	}))
+	b.open(t, address, width, height)
+	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	require.NoError(t, err)
+	require.Greater(t, len(png), 5_000)
+	if dir := os.Getenv("SLOENGINE_SCREENSHOTS"); dir != "" {
+		dir = filepath.Join("..", "..", "..", dir)
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), png, 0o644))
+	}
+}
