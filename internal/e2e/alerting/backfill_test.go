@@ -19,9 +19,7 @@ import (
 func TestBackfillOfTheProgram(t *testing.T) {
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", strings.ReplaceAll(shopSpec, "window: 1d", "window: 30d")+"limits:\n  - {name: slow, match: '{type=\"order\"}', warning: 1s}\n")
-	p, ok := e2etest.ServeIn(t, dir, specFile, "evaluator: {interval: 50ms}\nlimits:\n  default: off\n  contexts:\n    - {name: user, from: [\"attribute:user\"], limit: 1, window: 1d, on_exceeded: drop}\ndead_letters: {filter: {always_save: [order]}}\n")
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, specFile, "evaluator: {interval: 50ms}\nlimits:\n  default: off\n  contexts:\n    - {name: user, from: [\"attribute:user\"], limit: 1, window: 1d, on_exceeded: drop}\ndead_letters: {filter: {always_save: [order]}}\n")
 	now := time.Now()
 	line := func(id string, age time.Duration, user string) string {
 		return fmt.Sprintf(`{"id":%q,"time":%q,"service":"shop","type":"order","outcome":"failure","duration_ms":2000,"attributes":{"user":%q}}`+"\n", id, now.Add(-age).UTC().Format(time.RFC3339Nano), user)
@@ -63,9 +61,7 @@ func TestBackfillOfTheProgram(t *testing.T) {
 	}
 	check(p)
 	p.Kill()
-	p, ok = e2etest.ServeIn(t, dir, specFile, "evaluator: {interval: 50ms}\n")
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p = e2etest.Serve(t, dir, specFile, "evaluator: {interval: 50ms}\n")
 	check(p)
 	p.Stop(t)
 }

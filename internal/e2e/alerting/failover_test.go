@@ -98,9 +98,7 @@ notifications:
 	empty, _ := e2etest.Start(t, nil, p.args...)
 	<-empty.Done
 	require.Contains(t, empty.Log.String(), "start the first engine without --standby")
-	first, ok := e2etest.ServeIn(t, dir, spec, settings)
-	require.True(t, ok, first.Log.String())
-	require.True(t, first.WaitReady(t))
+	first := e2etest.Serve(t, dir, spec, settings)
 	first.Stop(t)
 
 	p.start(0)

@@ -62,8 +62,7 @@ func TestIncidentsOutliveKills(t *testing.T) {
 		dir := t.TempDir()
 		spec := e2etest.WriteFile(t, dir, "spec.yaml", incidentSpec)
 		settings := fmt.Sprintf("checkpoint: {interval: %s, log: 64KiB}\nevaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n", checkpoints)
-		p, ok := e2etest.ServeIn(t, dir, spec, settings)
-		require.True(t, ok && p.WaitReady(t), p.Log)
+		p := e2etest.Serve(t, dir, spec, settings)
 		onset := sendOutage(t, p, 5*time.Minute)
 		var known []incidents.Item
 		if cycle%2 == 0 { // the incident is there for sure, and somebody acknowledged it
@@ -77,8 +76,7 @@ func TestIncidentsOutliveKills(t *testing.T) {
 		}
 		p.Kill()
 
-		p, ok = e2etest.ServeIn(t, dir, spec, settings)
-		require.True(t, ok && p.WaitReady(t), p.Log)
+		p = e2etest.Serve(t, dir, spec, settings)
 		require.Eventually(t, func() bool { return len(e2etest.ListIncidents(t, p).Items) == 1 }, 60*time.Second, 10*time.Millisecond, p.Log)
 		ticks := e2etest.Scrape(t, p)["sloengine_evaluate_ticks_total"].GetMetric()[0].GetCounter().GetValue()
 		require.Eventually(t, func() bool {
@@ -106,8 +104,7 @@ func TestIncidentsOutliveKills(t *testing.T) {
 func TestIncidentCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", incidentSpec), "evaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n")
-	require.True(t, ok && p.WaitReady(t), p.Log)
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", incidentSpec), "evaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n")
 	do := func(want int, args ...string) string {
 		t.Helper()
 		var out, errs bytes.Buffer

@@ -92,10 +92,7 @@ notifications:
 `, first.URL, second.URL, more)
 	}
 	serve := func() *e2etest.Process {
-		p, ok := e2etest.ServeIn(t, dir, spec, settings(""))
-		require.True(t, ok, p.Log.String())
-		p.WaitReady(t)
-		return p
+		return e2etest.Serve(t, dir, spec, settings(""))
 	}
 	p := serve()
 	first.wait(t, "Watchdog", func(_ pagedAlert, times int) bool { return times > 1 })

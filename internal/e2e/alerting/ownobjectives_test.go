@@ -42,10 +42,7 @@ limits:
 sinks: [{name: out, file: {dir: out}}]
 `)
 	serve := func() *e2etest.Process {
-		p, ok := e2etest.Start(t, nil, "serve", "-f", filepath.Join(dir, "shop.yaml"), "-f", own, "-c", settings, "--data-dir", filepath.Join(dir, "data"), "--web.listen-address", "127.0.0.1:0")
-		require.True(t, ok, p.Log.String())
-		p.WaitReady(t)
-		return p
+		return e2etest.Ready(t, "serve", "-f", filepath.Join(dir, "shop.yaml"), "-f", own, "-c", settings, "--data-dir", filepath.Join(dir, "data"), "--web.listen-address", "127.0.0.1:0")
 	}
 	p := serve()
 	require.Eventually(t, func() bool { return e2etest.OwnSLOs(t, p)["recovery"].Good == 1 }, 60*time.Second, 200*time.Millisecond)

@@ -146,10 +146,7 @@ notifications:
   escalation: {critical: [{after: 2s, receiver: lead}]}
 `, oncall.URL, lead.URL, ping.URL)
 	serve := func() *e2etest.Process {
-		p, ok := e2etest.ServeIn(t, dir, spec, settings)
-		require.True(t, ok, p.Log.String())
-		p.WaitReady(t)
-		return p
+		return e2etest.Serve(t, dir, spec, settings)
 	}
 	p := serve()
 	burn(t, p, "shop")
@@ -236,18 +233,14 @@ func TestReceiverKills(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 		}
 	}
-	p, ok := e2etest.ServeIn(t, dir, spec, settings)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, settings)
 	for _, s := range services {
 		burn(t, p, s)
 	}
 	for range kills {
 		<-killing
 		p.Kill()
-		p, ok = e2etest.ServeIn(t, dir, spec, settings)
-		require.True(t, ok, p.Log.String())
-		p.WaitReady(t)
+		p = e2etest.Serve(t, dir, spec, settings)
 	}
 	told := func() map[string]int {
 		h.mu.Lock()
@@ -312,9 +305,7 @@ func TestSilenceCommand(t *testing.T) {
 	h := newWebhook(t)
 	dir := t.TempDir()
 	spec := burningSpec(t, dir, "shop", "pay")
-	p, ok := e2etest.ServeIn(t, dir, spec, onCall(h))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, onCall(h))
 	silence := func(args ...string) (code int, out, stderr string) {
 		var o, e bytes.Buffer
 		code = e2etest.Run(t.Context(), append(append([]string{"silence"}, args...), "--url", p.Base), strings.NewReader(""), &o, &e)
@@ -351,9 +342,7 @@ func TestUnsavedNotifications(t *testing.T) {
 	h := newWebhook(t)
 	dir := t.TempDir()
 	spec := burningSpec(t, dir, "shop")
-	p, ok := e2etest.ServeIn(t, dir, spec, onCall(h))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, onCall(h))
 	inTheWay := filepath.Join(dir, "data", notificationsFile)
 	require.Eventually(t, func() bool { // the engine may be writing it
 		_ = os.Remove(inTheWay)

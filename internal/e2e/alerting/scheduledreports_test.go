@@ -89,10 +89,7 @@ reports:
     to: {webhooks: [{url: %q, token_file: mail.password}]}
 `, server.Address, mailtest.User, server.CAFile, hook.URL, hook.URL)
 	serve := func() *e2etest.Process {
-		p, ok := e2etest.ServeIn(t, dir, spec, settings)
-		require.True(t, ok, p.Log.String())
-		p.WaitReady(t)
-		return p
+		return e2etest.Serve(t, dir, spec, settings)
 	}
 	state := filepath.Join(dir, "data", "reports.json")
 	p := serve()

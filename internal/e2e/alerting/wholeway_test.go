@@ -24,7 +24,7 @@ func TestFromEventToReport(t *testing.T) {
 	h := newWebhook(t)
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", strings.Replace(incidentSpec, "labels: {team: checkout}", `labels: {team: checkout, public: "true"}`, 1))
-	p, ok := e2etest.ServeIn(t, dir, spec, fmt.Sprintf(`evaluator: {interval: 200ms}
+	p := e2etest.Serve(t, dir, spec, fmt.Sprintf(`evaluator: {interval: 200ms}
 disk: {low_water: 1MiB}
 web: {external_url: "https://slo.example.org"}
 notifications:
@@ -32,7 +32,6 @@ notifications:
   default: oncall
   timing: {critical: {group_wait: 0s, group_interval: 300ms, repeat_interval: 1h}}
 `, h.URL))
-	require.True(t, ok && p.WaitReady(t), p.Log)
 	here := func(link string) string {
 		rest, ok := strings.CutPrefix(link, "https://slo.example.org")
 		require.True(t, ok, link)

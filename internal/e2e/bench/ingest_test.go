@@ -100,10 +100,7 @@ func benchEngine(b *testing.B, dir, settings string) *e2etest.Process {
 	b.Helper()
 	spec, err := filepath.Abs("../../../testdata/specs/insurance.yaml")
 	require.NoError(b, err)
-	p, ok := e2etest.ServeIn(b, dir, spec, "disk: {low_water: 64MiB}\n"+settings)
-	require.True(b, ok, p.Log.String())
-	p.WaitReady(b)
-	return p
+	return e2etest.Serve(b, dir, spec, "disk: {low_water: 64MiB}\n"+settings)
 }
 
 // benchIngest posts b.N requests of n events from a number of clients.
@@ -191,9 +188,7 @@ func BenchmarkRestart(b *testing.B) {
 	spec, err := filepath.Abs("../../../testdata/specs/insurance.yaml")
 	require.NoError(b, err)
 	settings := "checkpoint: {interval: 1d, log: 64GiB}\n"
-	p, ok := e2etest.ServeIn(b, dir, spec, settings)
-	require.True(b, ok, p.Log.String())
-	p.WaitReady(b)
+	p := e2etest.Serve(b, dir, spec, settings)
 	var wg sync.WaitGroup
 	var seq atomic.Uint64
 	for range 2 {
@@ -215,9 +210,7 @@ func BenchmarkRestart(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		begin := time.Now()
-		p, ok = e2etest.ServeIn(b, dir, spec, settings)
-		require.True(b, ok, p.Log.String())
-		p.WaitReady(b)
+		p = e2etest.Serve(b, dir, spec, settings)
 		b.ReportMetric(time.Since(begin).Seconds(), "s/restart")
 		b.ReportMetric(e2etest.CPUSeconds(b, p.Cmd.Process.Pid), "cpu-s/restart")
 		p.Kill()

@@ -83,9 +83,7 @@ sinks:
 		kafka.Proxies[0].Restore()
 		rabbit.Proxy.Restore()
 	}
-	p, ok := e2etest.ServeIn(t, dir, specFile, settings)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, specFile, settings)
 	require.Eventually(t, func() bool { return delivered(t, p, "stream") && delivered(t, p, "bus") }, 90*time.Second, 100*time.Millisecond, "%s", p.Log)
 	p.Stop(t)
 

@@ -39,9 +39,7 @@ func TestPositions(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stderr, "wrote positions of 3 streams")
 
-	p, ok := e2etest.ServeIn(t, dir, specFile, "")
-	require.True(t, ok, p.Log.String())
-	require.True(t, p.WaitReady(t), p.Log.String())
+	p := e2etest.Serve(t, dir, specFile, "")
 	require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), "took over positions") }, 60*time.Second, 10*time.Millisecond)
 	require.NoFileExists(t, filepath.Join(data, "positions-import.json"))
 	for _, args := range [][]string{{"export", "--data-dir", data}, {"import", "--data-dir", data, file}} {
@@ -55,9 +53,7 @@ func TestPositions(t *testing.T) {
 	require.JSONEq(t, positions, inLog)
 	require.Equal(t, inLog, export(data), "an export changes nothing")
 
-	p, ok = e2etest.ServeIn(t, dir, specFile, "")
-	require.True(t, ok, p.Log.String())
-	require.True(t, p.WaitReady(t), p.Log.String())
+	p = e2etest.Serve(t, dir, specFile, "")
 	p.Stop(t) // with a checkpoint
 	require.Equal(t, inLog, export(data))
 	require.NotContains(t, export(data, "--source", "payments"), "orders")

@@ -54,9 +54,7 @@ func BenchmarkRabbitMQSource(b *testing.B) {
 		require.NoError(b, ch.Close())
 
 		fill("events", round)
-		p, ok := e2etest.ServeIn(b, dir, specFile, settings)
-		require.True(b, ok, p.Log.String())
-		require.True(b, p.WaitReady(b))
+		p := e2etest.Serve(b, dir, specFile, settings)
 		read := func() float64 { return rabbitMetric(b, p, "sloengine_source_events_total", "result", "accepted") }
 		var from float64
 		for from == 0 {

@@ -94,9 +94,7 @@ sources:
     rabbitmq_dead_letters: {%s, exchange: attune.dlx, queue: attune.dlx.queue, declare: true, severity: critical,
       work_queues: [{name: worker.1.executions, ttl: 1s}]}
 `, rabbitConnection(t, dir, node.Address))
-	p, ok := e2etest.ServeIn(t, dir, specFile, settings)
-	require.True(t, ok, p.Log.String())
-	require.True(t, p.WaitReady(t), p.Log.String())
+	p := e2etest.Serve(t, dir, specFile, settings)
 	ch := node.Channel(t, "/")
 	require.NoError(t, ch.Confirm(false))
 	execute := func(id, kind string) amqp.Publishing {
@@ -337,9 +335,7 @@ func TestRabbitMQSetChecker(t *testing.T) {
 			wg.Wait()
 		}
 	}()
-	p, ok := e2etest.ServeIn(t, dir, specFile, settings)
-	require.True(t, ok, p.Log.String())
-	require.True(t, p.WaitReady(t))
+	p := e2etest.Serve(t, dir, specFile, settings)
 	done := map[string]int{}
 	redelivered := 0.0
 	var order []int // each fault once in three
@@ -358,9 +354,7 @@ func TestRabbitMQSetChecker(t *testing.T) {
 			redelivered += rabbitMetric(t, p, "sloengine_rabbitmq_redelivered_total")
 			p.Kill()
 			done["engine"]++
-			p, ok = e2etest.ServeIn(t, dir, specFile, settings)
-			require.True(t, ok, p.Log.String())
-			require.True(t, p.WaitReady(t))
+			p = e2etest.Serve(t, dir, specFile, settings)
 		case 1:
 			node.Proxy.Cut()
 			time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)

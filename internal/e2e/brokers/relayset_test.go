@@ -159,9 +159,7 @@ func relayRabbitConnection(t testing.TB, address string) string {
 // httpTarget is a web service in front of an engine, which takes the rows as requests to its API.
 func httpTarget(t *testing.T) *relayTarget {
 	dir := t.TempDir()
-	engine, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec), e2etest.CrashSettings)
-	require.True(t, ok, engine.Log.String())
-	engine.WaitReady(t)
+	engine := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec), e2etest.CrashSettings)
 	var mu sync.Mutex
 	var list []sentRow
 	back, err := url.Parse(engine.Base)

@@ -74,13 +74,11 @@ func (s *scaleOut) start(ordinal, engines int) {
 	s.t.Helper()
 	dir := filepath.Join(s.dir, fmt.Sprint(ordinal))
 	require.NoError(s.t, os.MkdirAll(dir, 0o750))
-	p, ok := e2etest.ServeIn(s.t, dir, filepath.Join(s.dir, "spec.yaml"), fmt.Sprintf(`evaluator: {interval: 500ms}
+	p := e2etest.Serve(s.t, dir, filepath.Join(s.dir, "spec.yaml"), fmt.Sprintf(`evaluator: {interval: 500ms}
 sources:
   - name: orders
     kafka: {brokers: ["%s"], topics: [orders], engines: %d, ordinal: %d, refresh: 1s}
 `, s.brokers, engines, ordinal))
-	require.True(s.t, ok, p.Log.String())
-	require.True(s.t, p.WaitReady(s.t), p.Log.String())
 	for len(s.engines) <= ordinal {
 		s.engines = append(s.engines, nil)
 	}
@@ -183,9 +181,7 @@ func (s *scaleOut) viewAgrees() {
 	for _, p := range s.engines {
 		urls = append(urls, p.Base)
 	}
-	view, ok := e2etest.Start(s.t, nil, "view", "-f", filepath.Join(s.dir, "spec.yaml"), "--engines", strings.Join(urls, ","), "--web.listen-address", "127.0.0.1:0")
-	require.True(s.t, ok, view.Log.String())
-	require.True(s.t, view.WaitReady(s.t), view.Log.String())
+	view := e2etest.Ready(s.t, "view", "-f", filepath.Join(s.dir, "spec.yaml"), "--engines", strings.Join(urls, ","), "--web.listen-address", "127.0.0.1:0")
 	require.Eventually(s.t, func() bool {
 		var list struct {
 			Items []struct {
@@ -221,9 +217,7 @@ func (s *scaleOut) resize(from, to int) {
 			continue
 		}
 		dir := filepath.Join(s.dir, fmt.Sprint(i))
-		p, ok := e2etest.ServeIn(s.t, dir, filepath.Join(s.dir, "spec.yaml"), "evaluator: {interval: 500ms}")
-		require.True(s.t, ok, p.Log.String())
-		require.True(s.t, p.WaitReady(s.t), p.Log.String())
+		p := e2etest.Serve(s.t, dir, filepath.Join(s.dir, "spec.yaml"), "evaluator: {interval: 500ms}")
 		s.engines[i] = p
 	}
 }

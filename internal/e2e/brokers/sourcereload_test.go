@@ -41,9 +41,7 @@ func TestSourcesChangeByReload(t *testing.T) {
 	}
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
-	p, ok := e2etest.ServeIn(t, dir, spec, e2etest.CrashSettings+"sources:\n"+source("kept", "")+source("changed", ""))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, e2etest.CrashSettings+"sources:\n"+source("kept", "")+source("changed", ""))
 	reload := func(want int, sources ...string) string {
 		t.Helper()
 		e2etest.WriteFile(t, dir, "engine.yaml", e2etest.CrashSettings+"sources:\n"+strings.Join(sources, ""))
@@ -99,9 +97,7 @@ func TestSourcesChangeByReload(t *testing.T) {
 	// The log says the same.
 	p.Kill()
 	e2etest.RequireKilled(t, p)
-	p, ok = e2etest.ServeIn(t, dir, spec, e2etest.CrashSettings+"sources:\n"+source("kept", "")+source("changed", "")+source("added", ""))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p = e2etest.Serve(t, dir, spec, e2etest.CrashSettings+"sources:\n"+source("kept", "")+source("changed", "")+source("added", ""))
 	put("changed", 10)
 	counted()
 	p.Stop(t)

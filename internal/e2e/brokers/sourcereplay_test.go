@@ -30,9 +30,7 @@ func TestDeadLettersOfASourceAreReplayed(t *testing.T) {
 	}
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", strings.Replace(e2etest.CrashSpec, `type="t"`, `type="other"`, 1))
-	p, ok := e2etest.ServeIn(t, dir, spec, mapping(".kind"))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, mapping(".kind"))
 
 	uids := map[string]bool{}
 	var records []*kgo.Record
@@ -77,9 +75,7 @@ func TestDeadLettersOfASourceAreReplayed(t *testing.T) {
 	replay()
 	p.Kill()
 	e2etest.RequireKilled(t, p)
-	p, ok = e2etest.ServeIn(t, dir, spec, mapping(".what"))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p = e2etest.Serve(t, dir, spec, mapping(".what"))
 	replay()
 	once()
 	require.Equal(t, 1, e2etest.DeadLetterCount(t, p))

@@ -78,6 +78,25 @@ func ServeIn(t testing.TB, dir, specFile, settings string, env ...string) (*Proc
 	return Start(t, env, ServeArgs(t, dir, specFile, settings)...)
 }
 
+// Serve is ServeIn for an engine that must become ready.
+func Serve(t testing.TB, dir, specFile, settings string, env ...string) *Process {
+	t.Helper()
+	return mustBeReady(t, env, ServeArgs(t, dir, specFile, settings))
+}
+
+// Ready is Start for an engine that must become ready.
+func Ready(t testing.TB, args ...string) *Process {
+	t.Helper()
+	return mustBeReady(t, nil, args)
+}
+
+func mustBeReady(t testing.TB, env, args []string) *Process {
+	t.Helper()
+	p, ok := Start(t, env, args...)
+	require.True(t, ok && p.WaitReady(t), p.Log.String())
+	return p
+}
+
 // ServeArgs writes the settings and returns the arguments of an engine that uses them.
 func ServeArgs(t testing.TB, dir, specFile, settings string) []string {
 	t.Helper()

@@ -44,9 +44,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	var good []taken
 	broken := 0
 	for cycle := range 4 {
-		p, ok := e2etest.ServeIn(t, dir, specFile, e2etest.CrashSettings)
-		require.True(t, ok, p.Log.String())
-		require.True(t, p.WaitReady(t), p.Log.String())
+		p := e2etest.Serve(t, dir, specFile, e2etest.CrashSettings)
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() { o.Load(p, client) })
@@ -86,9 +84,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		restored := t.TempDir()
 		_, stderr, code := e2etest.Command(t, "restore", "--from", b.dir, "--data-dir", filepath.Join(restored, "data"))
 		require.Zero(t, code, stderr)
-		p, ok := e2etest.ServeIn(t, restored, specFile, e2etest.CrashSettings)
-		require.True(t, ok, p.Log.String())
-		require.True(t, p.WaitReady(t), p.Log.String())
+		p := e2etest.Serve(t, restored, specFile, e2etest.CrashSettings)
 		counts := e2etest.CountsByID(t, p)
 		for _, id := range b.acked {
 			if counts[id] != 1 {
@@ -120,9 +116,7 @@ func TestBackupHoldsEverything(t *testing.T) {
 	unpackFolder(t, filepath.Join(from, "data.tar.gz"), data)
 	settings, err := os.ReadFile(filepath.Join(from, "engine.yaml"))
 	require.NoError(t, err)
-	p, ok := e2etest.ServeIn(t, dir, filepath.Join(from, "spec.yaml"), string(settings)) // nobody takes what the sinks send
-	require.True(t, ok, p.Log.String())
-	require.True(t, p.WaitReady(t), p.Log.String())
+	p := e2etest.Serve(t, dir, filepath.Join(from, "spec.yaml"), string(settings))
 	tar := filepath.Join(dir, "backup.tar")
 	out, err := os.Create(tar)
 	require.NoError(t, err)
@@ -170,9 +164,7 @@ func TestBackupIsAuthorised(t *testing.T) {
 		tokens += fmt.Sprintf("- {name: %s, sha256: %x, services: ['*'], allow: [%[1]s]}\n", permission, sum)
 	}
 	e2etest.WriteFile(t, dir, "tokens.yaml", tokens)
-	p, ok := e2etest.ServeIn(t, dir, specFile, e2etest.CrashSettings+"auth: {tokens_file: tokens.yaml}\n")
-	require.True(t, ok, p.Log.String())
-	require.True(t, p.WaitReady(t), p.Log.String())
+	p := e2etest.Serve(t, dir, specFile, e2etest.CrashSettings+"auth: {tokens_file: tokens.yaml}\n")
 	for token, want := range map[string]string{"": "401", "read": "403", "operate": ""} {
 		out := filepath.Join(dir, "backup-"+token)
 		args := []string{"backup", "--url", p.Base, "--out", out}

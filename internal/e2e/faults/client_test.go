@@ -19,9 +19,7 @@ func TestClientWhileTheEngineIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec)
 	settings := "evaluator: {interval: 200ms}\n"
-	p, ok := e2etest.ServeIn(t, dir, specFile, settings)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, specFile, settings)
 	address := p.Base[len("http://"):]
 
 	c, err := client.New(client.Options{
@@ -41,9 +39,7 @@ func TestClientWhileTheEngineIsKilled(t *testing.T) {
 	send(time.Second)
 	p.Kill()
 	send(2 * time.Second)
-	p, ok = e2etest.Start(t, nil, "serve", "-f", specFile, "--data-dir", filepath.Join(dir, "data"), "-c", filepath.Join(dir, "engine.yaml"), "--web.listen-address", address)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p = e2etest.Ready(t, "serve", "-f", specFile, "--data-dir", filepath.Join(dir, "data"), "-c", filepath.Join(dir, "engine.yaml"), "--web.listen-address", address)
 	send(time.Second)
 	require.Eventually(t, func() bool { return e2etest.Counted(t, p, "payments") == sent }, 60*time.Second, 100*time.Millisecond,
 		"%d of %d counted; client: %+v", e2etest.Counted(t, p, "payments"), sent, c.Status())

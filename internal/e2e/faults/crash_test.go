@@ -106,9 +106,7 @@ func checkCrashes(t *testing.T, cycles int) {
 		}
 	}
 
-	p, ok := e2etest.ServeIn(t, dir, specFile, e2etest.CrashSettings)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, specFile, e2etest.CrashSettings)
 	counts := e2etest.CountsByID(t, p)
 	lost, twice, invented := 0, 0, 0
 	for id := range o.Acked {
@@ -144,9 +142,7 @@ func checkCrashes(t *testing.T, cycles int) {
 func TestSecondEngineIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
-	first, ok := e2etest.ServeIn(t, dir, specFile, e2etest.CrashSettings)
-	require.True(t, ok, first.Log.String())
-	first.WaitReady(t)
+	first := e2etest.Serve(t, dir, specFile, e2etest.CrashSettings)
 	second, _ := e2etest.ServeIn(t, dir, specFile, e2etest.CrashSettings)
 	select {
 	case <-second.Done:

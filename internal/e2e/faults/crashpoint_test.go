@@ -16,12 +16,10 @@ func TestReleasedBinaryHasNoCrashPoints(t *testing.T) {
 	const kill = "SLOENGINE_CRASH=start.before:1"
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
-	p, ok := e2etest.ServeIn(t, dir, specFile, e2etest.CrashSettings, kill)
-	require.True(t, ok, p.Log.String())
-	require.True(t, p.WaitReady(t), p.Log.String())
+	p := e2etest.Serve(t, dir, specFile, e2etest.CrashSettings, kill)
 	p.Stop(t)
 
-	p, ok = e2etest.StartCommand(t, exec.Command(e2etest.Program("crashpoints"), e2etest.ServeArgs(t, dir, specFile, e2etest.CrashSettings)...), kill)
+	p, ok := e2etest.StartCommand(t, exec.Command(e2etest.Program("crashpoints"), e2etest.ServeArgs(t, dir, specFile, e2etest.CrashSettings)...), kill)
 	require.False(t, ok && p.WaitReady(t), "the binary with the tag goes on")
 	e2etest.RequireKilled(t, p)
 }

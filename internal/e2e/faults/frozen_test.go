@@ -352,9 +352,7 @@ func startFrozen(t *testing.T, from string, want *frozenFacts) {
 	hook := e2etest.NewReceiver(t)
 	settings, err := os.ReadFile(filepath.Join(from, "engine.yaml"))
 	require.NoError(t, err)
-	p, ok := e2etest.ServeIn(t, dir, filepath.Join(from, "spec.yaml"), strings.ReplaceAll(string(settings), frozenReceiver, hook.Address))
-	require.True(t, ok, p.Log.String())
-	require.True(t, p.WaitReady(t), p.Log.String())
+	p := e2etest.Serve(t, dir, filepath.Join(from, "spec.yaml"), strings.ReplaceAll(string(settings), frozenReceiver, hook.Address))
 
 	var page struct{ Items []struct{ ID string } }
 	require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/dlq?limit=1000"), &page))

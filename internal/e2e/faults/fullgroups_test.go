@@ -41,10 +41,7 @@ func TestFullGroups(t *testing.T) {
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(tenantsSpec, 3))
 	const settings = "evaluator: {interval: 50ms}\ncheckpoint: {interval: 100ms}\n"
 	serve := func() *e2etest.Process {
-		p, ok := e2etest.ServeIn(t, dir, specFile, settings)
-		require.True(t, ok, p.Log.String())
-		p.WaitReady(t)
-		return p
+		return e2etest.Serve(t, dir, specFile, settings)
 	}
 	p := serve()
 	event := func(id, tenant string, at time.Time, count int) string {

@@ -72,9 +72,7 @@ func TestNewerFormats(t *testing.T) {
 	settings, err := os.ReadFile(filepath.Join(from, "engine.yaml"))
 	require.NoError(t, err)
 	// Once with this version, so that all of its files are there.
-	p, ok := e2etest.ServeIn(t, dir, filepath.Join(from, "spec.yaml"), string(settings))
-	require.True(t, ok, p.Log.String())
-	require.True(t, p.WaitReady(t), p.Log.String())
+	p := e2etest.Serve(t, dir, filepath.Join(from, "spec.yaml"), string(settings))
 	p.Stop(t)
 	e2etest.WriteFile(t, data, "notifications.json", `{"version":2,"groups":[],"silences":[]}`) // without receivers there is none
 

@@ -43,7 +43,7 @@ func TestScenarioSinkIsDownForTenSeconds(t *testing.T) {
 	const bears = 200 // events a second
 	sink := e2etest.NewReceiver(t)
 	dir := t.TempDir()
-	p, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
 breaker: {consecutive: {open: 5s}, health_interval: 500ms}
 sinks:
   - name: hook
@@ -52,8 +52,6 @@ sinks:
     retry: {max_retries: unlimited, rate_limit: {limit: 100}}
     rate_limit: {limit: 180, unit: events}
 `, sink.Address, sink.Address))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
 	go func() {
 		time.Sleep(3 * time.Second)
 		sink.Down()
@@ -77,14 +75,12 @@ sinks:
 func TestScenarioPaymentsOverTheLimit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), `evaluator: {interval: 200ms}
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), `evaluator: {interval: 200ms}
 limits:
   global: {limit: 1000, window: 1s, on_exceeded: drop}
   default: off
 dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 `)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
 	const in = 4500
 	sum := sendAt(t, p, "shop", 1500, 3*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
 	require.Equal(t, in, sum.Accepted+sum.DeadLettered)
@@ -108,14 +104,12 @@ dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 func TestScenarioFloodWithPaymentsInIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), `evaluator: {interval: 200ms}
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), `evaluator: {interval: 200ms}
 limits:
   global: {limit: 1000, window: 1s, on_exceeded: drop}
   default: off
 dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 `)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
 	const in, payments = 10_000, 2000
 	sum := sendAt(t, p, "shop", 5000, 2*time.Second, func(i int) (string, string) {
 		if i%5 == 0 {
@@ -159,7 +153,7 @@ func TestScenarioOneSinkHangs(t *testing.T) {
 	hung, well := e2etest.NewReceiver(t), e2etest.NewReceiver(t)
 	hung.Mode.Store(e2etest.Hangs)
 	dir := t.TempDir()
-	p, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
 timeout: 300ms
 breaker: {consecutive: {open: 1s}, health_interval: 200ms}
 dead_letters: {replay: {rate: 5000}}
@@ -167,8 +161,6 @@ sinks:
   - {name: hung, ttl: 2s, http: {url: "http://%s/in", health_url: "http://%s/health"}, batch: {wait: 20ms}}
   - {name: well, http: {url: "http://%s/in"}, batch: {wait: 20ms}}
 `, hung.Address, hung.Address, well.Address))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
 	const in = 2000
 	sum := sendAt(t, p, "shop", 1000, 2*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
 	require.Equal(t, in, sum.Accepted)
@@ -196,7 +188,7 @@ func TestScenarioSinkLagsTooFar(t *testing.T) {
 	sink := e2etest.NewReceiver(t)
 	sink.Down()
 	dir := t.TempDir()
-	p, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
 log: {segment: 1MiB}
 checkpoint: {interval: 200ms, log: 1MiB}
 disk: {low_water: 1MiB}
@@ -205,8 +197,6 @@ dead_letters: {replay: {rate: 50000}}
 sinks:
   - {name: hook, max_lag_bytes: 1MiB, http: {url: "http://%s/in", health_url: "http://%s/health"}, retry: {max_retries: unlimited}, batch: {wait: 20ms}}
 `, sink.Address, sink.Address))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
 	const in = 60_000
 	sum := sendAt(t, p, "shop", 15_000, 4*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
 	require.Equal(t, in, sum.Accepted)

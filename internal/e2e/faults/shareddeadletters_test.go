@@ -22,7 +22,7 @@ func TestDeadLettersSharedInRedis(t *testing.T) {
 	var engines []*e2etest.Process
 	for range 2 {
 		dir := t.TempDir()
-		p, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
+		p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
 redis: {address: %q}
 limits:
   global: off
@@ -31,8 +31,6 @@ limits:
 dead_letters: {storage: redis, filter: {always_save: ["payment.*"]}, replay: {schedule: "* * * * * *", rate: 1000, stop_after: 1000}}
 sinks: [{name: hook, http: {url: "http://%s/in"}, batch: {wait: 10ms}}]
 `, redis, sink.Address))
-		require.True(t, ok, p.Log.String())
-		p.WaitReady(t)
 		engines = append(engines, p)
 	}
 	const each = 100
@@ -71,7 +69,7 @@ func TestSharedSink(t *testing.T) {
 	var engines []*e2etest.Process
 	for range 2 {
 		dir := t.TempDir()
-		p, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`redis: {address: %q}
+		p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`redis: {address: %q}
 sinks:
   - name: hook
     http: {url: "http://%s/in", health_url: "http://%s/health"}
@@ -80,8 +78,6 @@ sinks:
     breaker: {consecutive: {failures: 3, open: 1m}, health_interval: 200ms}
     shared: true
 `, redis, sink.Address, sink.Address))
-		require.True(t, ok, p.Log.String())
-		p.WaitReady(t)
 		engines = append(engines, p)
 	}
 	state := func(p *e2etest.Process) float64 {

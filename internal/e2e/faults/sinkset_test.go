@@ -105,9 +105,7 @@ sinks:
 	stopFaults()
 	faulty.Wait()
 
-	p, ok := e2etest.ServeIn(t, dir, specFile, settings)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, specFile, settings)
 	// All that was acknowledged is delivered in the end.
 	dead := e2etest.DeadLetterCount(t, p)
 	missing := func() (n int) {

@@ -80,9 +80,7 @@ func TestCompletionSurvivesKills(t *testing.T) {
 	const rounds = 6
 	from := 0
 	for round := range rounds {
-		p, ok := e2etest.ServeIn(t, dir, specFile, e2etest.CrashSettings)
-		require.True(t, ok, p.Log.String())
-		require.True(t, p.WaitReady(t), p.Log.String())
+		p := e2etest.Serve(t, dir, specFile, e2etest.CrashSettings)
 		until := len(events) * (round + 1) / rounds
 		for from < until {
 			batch := events[from:min(from+1+rnd.IntN(60), until)]
@@ -100,9 +98,7 @@ func TestCompletionSurvivesKills(t *testing.T) {
 		p.Kill()
 		<-p.Done
 	}
-	p, ok := e2etest.ServeIn(t, dir, specFile, e2etest.CrashSettings)
-	require.True(t, ok, p.Log.String())
-	require.True(t, p.WaitReady(t), p.Log.String())
+	p := e2etest.Serve(t, dir, specFile, e2etest.CrashSettings)
 	for from < len(events) {
 		batch := events[from:min(from+200, len(events))]
 		require.True(t, send(p, batch), p.Log.String())
@@ -160,9 +156,7 @@ func TestWorkBeyondMaxInFlight(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", strings.Replace(completionSpec, "within: 15m", "within: 15m\n        max_in_flight: 2", 1))
-	p, ok := e2etest.ServeIn(t, dir, specFile, "evaluator: {interval: 50ms}\n")
-	require.True(t, ok, p.Log.String())
-	require.True(t, p.WaitReady(t), p.Log.String())
+	p := e2etest.Serve(t, dir, specFile, "evaluator: {interval: 50ms}\n")
 	send := func(typ string, keys ...string) {
 		t.Helper()
 		body := ""

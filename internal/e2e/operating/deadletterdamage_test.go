@@ -23,9 +23,7 @@ func TestDamagedDeadLettersAreTold(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", troubleSpec)
 	settings := troublePolicies + "sinks: [{name: hook, http: {url: \"" + hook.URL + "\"}, batch: {items: 2000, wait: 1s}}]\n"
-	p, ok := e2etest.ServeIn(t, dir, spec, settings)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, settings)
 	sendOrders(t, p, "e", 2000)
 	require.Eventually(t, func() bool { return e2etest.Counter(t, p, "sloengine_dlq_entries") == 2000 }, 60*time.Second, 50*time.Millisecond)
 	p.Stop(t)
@@ -38,9 +36,7 @@ func TestDamagedDeadLettersAreTold(t *testing.T) {
 	data[2000] ^= 1 // in one of the first entries of the only batch
 	require.NoError(t, os.WriteFile(segments[0], data, 0o600))
 
-	p, ok = e2etest.ServeIn(t, dir, spec, settings)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p = e2etest.Serve(t, dir, spec, settings)
 	require.EqualValues(t, 1999, e2etest.Counter(t, p, "sloengine_dlq_entries"))
 	require.EqualValues(t, 1, e2etest.Counter(t, p, "sloengine_dlq_damaged_entries_total"))
 	require.Positive(t, e2etest.Counter(t, p, "sloengine_dlq_damaged_bytes_total"))

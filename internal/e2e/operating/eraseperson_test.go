@@ -22,9 +22,7 @@ func TestErasePerson(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", "version: sloengine/v1\nservice: shop\nslos:\n  - name: checkout\n    objective: 99\n    window: 1d\n    indicator:\n      events: {valid: '{type=\"order\"}', bad: '{outcome=\"failure\"}'}\n")
-	p, ok := e2etest.ServeIn(t, dir, spec, "limits:\n  types: [{match: order, limit: 1, window: 1d, on_exceeded: drop}]\ndead_letters: {filter: {always_save: [order]}}\nevaluator: {interval: 100ms}\n")
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, "limits:\n  types: [{match: order, limit: 1, window: 1d, on_exceeded: drop}]\ndead_letters: {filter: {always_save: [order]}}\nevaluator: {interval: 100ms}\n")
 	post := func(path, body string, want int) {
 		res, err := http.Post(p.Base+path, "application/json", strings.NewReader(body))
 		require.NoError(t, err)
@@ -105,9 +103,7 @@ func TestEraseKeysOfWorkInFlight(t *testing.T) {
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", completionSpec)
 	const gone, stays = "Zebra-42-has-a-key-that-is-longer-than-what-is-shown", "Yak-7"
 	serve := func(checkpoints string) *e2etest.Process {
-		p, ok := e2etest.ServeIn(t, dir, spec, "checkpoint: {interval: "+checkpoints+"}\nevaluator: {interval: 100ms}\n")
-		require.True(t, ok && p.WaitReady(t), p.Log)
-		return p
+		return e2etest.Serve(t, dir, spec, "checkpoint: {interval: "+checkpoints+"}\nevaluator: {interval: 100ms}\n")
 	}
 	p := serve("1h")
 	send := func(typ, key string) {

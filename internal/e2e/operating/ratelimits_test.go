@@ -46,9 +46,7 @@ func orders(t *testing.T, p *e2etest.Process, token string, n int, attributes st
 func TestLimitsChangeByReload(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
-	p, ok := e2etest.ServeIn(t, dir, spec, "evaluator: {interval: 1s}\n")
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, "evaluator: {interval: 1s}\n")
 	reload := func(settings string) {
 		t.Helper()
 		e2etest.WriteFile(t, dir, "engine.yaml", "evaluator: {interval: 1s}\n"+settings)
@@ -84,7 +82,7 @@ func TestLimitExpressions(t *testing.T) {
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
 	const token = "sender-0123456789abcdef"
 	e2etest.WriteFile(t, dir, "tokens.yaml", fmt.Sprintf("- {name: all, sha256: %x, services: [\"*\"], allow: [send, read]}\n", sha256.Sum256([]byte(token))))
-	p, ok := e2etest.ServeIn(t, dir, spec, `
+	p := e2etest.Serve(t, dir, spec, `
 auth: {tokens_file: tokens.yaml}
 limits:
   global: off
@@ -93,8 +91,6 @@ limits:
   contexts:
     - {name: region, extractor: 'lower(trim(event.attributes.region))', limit: 5, window: 1h, on_exceeded: drop}
 `)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
 	require.Equal(t, 5, orders(t, p, token, 20, `"region":"North","amount":1`).Accepted)
 	require.Equal(t, 0, orders(t, p, token, 20, `"region":" north ","amount":1`).Accepted, "the same one")
 	require.Equal(t, 5, orders(t, p, token, 20, `"region":"south","amount":1`).Accepted)
@@ -137,10 +133,7 @@ func TestKillWhileEventsWaitToBeMerged(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
 	serve := func() *e2etest.Process {
-		p, ok := e2etest.ServeIn(t, dir, spec, "evaluator: {interval: 50ms}\nlimits: {global: off, default: {limit: 10, window: 1h, on_exceeded: aggregate}}\n")
-		require.True(t, ok, p.Log.String())
-		p.WaitReady(t)
-		return p
+		return e2etest.Serve(t, dir, spec, "evaluator: {interval: 50ms}\nlimits: {global: off, default: {limit: 10, window: 1h, on_exceeded: aggregate}}\n")
 	}
 	p := serve()
 	const senders = 32

@@ -86,7 +86,7 @@ func sharing(t *testing.T, settings string) (engines [2]*e2etest.Process) {
 		dir := t.TempDir()
 		e2etest.WriteFile(t, dir, "sentinel.password", "hush\n")
 		spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
-		p, ok := e2etest.ServeIn(t, dir, spec, fmt.Sprintf(`
+		p := e2etest.Serve(t, dir, spec, fmt.Sprintf(`
 redis: {%s, timeout: 2s}
 dead_letters: {storage: redis, filter: {always_save: [order], default: drop}}
 limits:
@@ -95,8 +95,6 @@ limits:
   shared: {redis: true, fallback: off}
   default: {limit: 30, window: 1h, on_exceeded: drop}
 `, settings))
-		require.True(t, ok, p.Log.String())
-		p.WaitReady(t)
 		engines[i] = p
 		connected(t, p, true)
 	}

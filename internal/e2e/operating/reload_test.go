@@ -37,10 +37,7 @@ func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
 	serve := func() *e2etest.Process {
-		p, ok := e2etest.ServeIn(t, dir, spec, "evaluator: {interval: 50ms}\n")
-		require.True(t, ok, p.Log.String())
-		p.WaitReady(t)
-		return p
+		return e2etest.Serve(t, dir, spec, "evaluator: {interval: 50ms}\n")
 	}
 	p := serve()
 	status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", `{"id":"1","service":"shop","type":"order"}`)
@@ -111,9 +108,7 @@ func TestAudit(t *testing.T) {
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
 	const token = "operator-token-0123456789"
 	e2etest.WriteFile(t, dir, "tokens.yaml", fmt.Sprintf("- {name: ann, sha256: %x, services: ['*'], allow: [send, read, operate]}\n", sha256.Sum256([]byte(token))))
-	p, ok := e2etest.ServeIn(t, dir, spec, "auth: {tokens_file: tokens.yaml}\n")
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, "auth: {tokens_file: tokens.yaml}\n")
 	act := func(path, body string, want int) {
 		t.Helper()
 		req, err := http.NewRequest(http.MethodPost, p.Base+path, strings.NewReader(body))
@@ -163,9 +158,7 @@ func TestAudit(t *testing.T) {
 
 	// The same is in the audit log, which survives a kill.
 	p.Kill()
-	p, ok = e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order")), "auth: {tokens_file: tokens.yaml}\n")
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p = e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order")), "auth: {tokens_file: tokens.yaml}\n")
 	secret := e2etest.WriteFile(t, dir, "token", token)
 	stdout, stderr, code := e2etest.Command(t, "audit", "--url", p.Base, "--token-file", secret, "-o", "json")
 	require.Zero(t, code, stderr)
@@ -194,9 +187,7 @@ func TestTokens(t *testing.T) {
 	e2etest.WriteFile(t, dir, "tokens.yaml", fmt.Sprintf(`- {name: sender, sha256: %x, services: [shop], allow: [send]}
 - {name: reader, sha256: %x, services: ["*"], allow: [read, operate]}
 `, sha256.Sum256([]byte(sender)), sha256.Sum256([]byte(reader))))
-	p, ok := e2etest.ServeIn(t, dir, spec, "auth: {tokens_file: tokens.yaml}\n")
-	require.True(t, ok, p.Log.String())
-	require.True(t, p.WaitReady(t), "health needs no token")
+	p := e2etest.Serve(t, dir, spec, "auth: {tokens_file: tokens.yaml}\n")
 
 	const order = `{"id":"1","service":"shop","type":"order"}`
 	for _, tc := range []struct {
@@ -262,9 +253,7 @@ func TestReloadSettings(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
 	settings := "evaluator: {interval: 50ms}\nlimits:\n  global: off\n  default: off\n  types: [{match: order, limit: %d, window: 1h, on_exceeded: drop}]\n"
-	p, ok := e2etest.ServeIn(t, dir, spec, fmt.Sprintf(settings, 5))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, fmt.Sprintf(settings, 5))
 	send := func(from int) (a e2etest.Answered) {
 		t.Helper()
 		var body strings.Builder
@@ -325,9 +314,7 @@ func TestSinksChangeByReload(t *testing.T) {
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", troubleSpec)
 	settings := func(sinks string) string { return troublePolicies + "sinks:\n" + sinks }
 	archive := "  - {name: archive, file: {dir: archive}, max_lag_bytes: 0}\n"
-	p, ok := e2etest.ServeIn(t, dir, spec, settings(fmt.Sprintf("  - {name: hook, http: {url: \"http://%s/in\"}}\n", first.Address)+archive))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, settings(fmt.Sprintf("  - {name: hook, http: {url: \"http://%s/in\"}}\n", first.Address)+archive))
 	reload := func(want int, text string) string {
 		t.Helper()
 		e2etest.WriteFile(t, dir, "engine.yaml", settings(text))

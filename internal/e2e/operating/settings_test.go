@@ -17,14 +17,12 @@ import (
 func TestProcessSettings(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
-	p, ok := e2etest.ServeIn(t, dir, spec, `
+	p := e2etest.Serve(t, dir, spec, `
 ingest: {allowed_lateness: 1h, max_future: 1m, max_body: 64KiB, max_event: 1KiB, max_batch: 5}
 known_ids: {max_age: 2h}
 checkpoint: {interval: 100ms}
 web: {external_url: "https://slo.example.org/below", pprof: true, allowed_hosts: [slo.example.org]}
 `)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
 	send := func(events ...string) string {
 		_, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", strings.Join(events, "\n"))
 		return answer

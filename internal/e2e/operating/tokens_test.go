@@ -62,8 +62,7 @@ slos:
 	tokens("shop")
 	operatorFile, limitedFile := e2etest.WriteFile(t, dir, "operator.token", operatorToken), e2etest.WriteFile(t, dir, "limited.token", limitedToken)
 	const settings = "evaluator: {interval: 200ms}\nauth: {tokens_file: tokens.yaml}\n"
-	p, ok := e2etest.ServeIn(t, dir, specs, settings)
-	require.True(t, ok && p.WaitReady(t), p.Log)
+	p := e2etest.Serve(t, dir, specs, settings)
 
 	for _, service := range []string{"shop", "zebra"} { // an outage of each: a budget, alerts and an incident
 		var good, bad strings.Builder // alerts count what is received live
@@ -132,8 +131,7 @@ slos:
 	reload()
 	sees("zebra", "shop")
 	p.Stop(t)
-	p, ok = e2etest.ServeIn(t, dir, specs, settings)
-	require.True(t, ok && p.WaitReady(t), p.Log)
+	p = e2etest.Serve(t, dir, specs, settings)
 	sees("zebra", "shop")
 	p.Stop(t)
 }
@@ -147,8 +145,7 @@ func TestTokenOfAPipeline(t *testing.T) {
 - {name: pipeline, sha256: %x, services: [shop], allow: [annotate]}
 `, sha256.Sum256([]byte(operatorToken)), sha256.Sum256([]byte(limitedToken))))
 	operator, pipeline := e2etest.WriteFile(t, dir, "operator.token", operatorToken), e2etest.WriteFile(t, dir, "pipeline.token", limitedToken)
-	p, ok := e2etest.ServeIn(t, dir, spec, "auth: {tokens_file: tokens.yaml}\n")
-	require.True(t, ok && p.WaitReady(t), p.Log)
+	p := e2etest.Serve(t, dir, spec, "auth: {tokens_file: tokens.yaml}\n")
 	annotate := func(token string, args ...string) (string, string, int) {
 		return e2etest.Command(t, append([]string{"annotate", "--url", p.Base, "--token-file", token}, args...)...)
 	}
@@ -192,8 +189,7 @@ func TestKeysRotateOnARunningEngine(t *testing.T) {
 	sum := func(key string) string { return fmt.Sprintf("sha256: %x", sha256.Sum256([]byte(key))) }
 	tokens("{" + sum(oldKey) + "}")
 	const settings = "auth: {tokens_file: tokens.yaml}\n"
-	p, ok := e2etest.ServeIn(t, dir, spec, settings)
-	require.True(t, ok && p.WaitReady(t), p.Log)
+	p := e2etest.Serve(t, dir, spec, settings)
 	put := func(token, id string) (int, string) {
 		return e2etest.Post(t, p.Base+"/api/v1/events", token, `{"id":"`+id+`","service":"shop","type":"order"}`)
 	}
@@ -269,8 +265,7 @@ func TestKeysRotateOnARunningEngine(t *testing.T) {
 	close(stop)
 	require.Empty(t, <-refused)
 	p.Kill()
-	p, ok = e2etest.ServeIn(t, dir, spec, settings)
-	require.True(t, ok && p.WaitReady(t), p.Log)
+	p = e2etest.Serve(t, dir, spec, settings)
 	status, answer = put(oldKey, "after")
 	require.Equal(t, http.StatusUnauthorized, status, answer)
 	require.Contains(t, answer, "expired at")

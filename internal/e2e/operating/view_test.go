@@ -111,9 +111,7 @@ func TestView(t *testing.T) {
 	for i := range 3 {
 		home := filepath.Join(dir, fmt.Sprint("e", i))
 		require.NoError(t, os.MkdirAll(home, 0o755))
-		p, ok := e2etest.ServeIn(t, home, spec, settings)
-		require.True(t, ok, p.Log)
-		p.WaitReady(t)
+		p := e2etest.Serve(t, home, spec, settings)
 		engines, urls = append(engines, p), append(urls, p.Base)
 	}
 	post := func(p *e2etest.Process, path, typ, body string, want int) {
@@ -156,9 +154,7 @@ func TestView(t *testing.T) {
 	require.Equal(t, 503, status, body)
 	p.Stop(t)
 
-	p, ok = e2etest.Start(t, nil, append(args, "--token-file", filepath.Join(dir, "token"))...)
-	require.True(t, ok, p.Log)
-	p.WaitReady(t)
+	p = e2etest.Ready(t, append(args, "--token-file", filepath.Join(dir, "token"))...)
 	v = viewed{t, p.Base, token}
 	send(engines[0], 30, 1)
 	send(engines[1], 20, 2)

@@ -45,9 +45,7 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", apiSpec)
-	p, ok := e2etest.ServeIn(t, dir, spec, "evaluator: {interval: 100ms}\nlimits: {contexts: [{name: country, from: [\"attribute:country\"]}]}\nreports: [{name: weekly, every: week, to: {folder: out}}]\n")
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, "evaluator: {interval: 100ms}\nlimits: {contexts: [{name: country, from: [\"attribute:country\"]}]}\nreports: [{name: weekly, every: week, to: {folder: out}}]\n")
 
 	doc := e2etest.Get(t, p.Base+"/openapi.json")
 	loaded, err := openapi3.NewLoader().LoadFromData(doc)

@@ -53,9 +53,7 @@ func halfClosed(addr, raw string) (status int, err error) {
 func TestSuccessMeansStored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec), e2etest.CrashSettings)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec), e2etest.CrashSettings)
 	addr := strings.TrimPrefix(p.Base, "http://")
 
 	const head = "POST /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -122,9 +120,7 @@ func TestSuccessMeansStored(t *testing.T) {
 func TestHalfClosedReadersAreAnswered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", apiSpec), "evaluator: {interval: 100ms}\n")
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", apiSpec), "evaluator: {interval: 100ms}\n")
 	require.Eventually(t, func() bool { return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), "shop/latency") }, 60*time.Second, 20*time.Millisecond)
 	addr := strings.TrimPrefix(p.Base, "http://")
 	for _, path := range []string{

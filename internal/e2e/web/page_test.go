@@ -56,9 +56,7 @@ func demoHistory(t *testing.T) *e2etest.Process {
 	require.NoError(t, err)
 	public := strings.Replace(string(spec), "labels: {team: unpaid}", `labels: {team: unpaid, public: "true"}`, 1)
 	require.NotEqual(t, string(spec), public)
-	p, ok = e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "insurance.yaml", public), quietSettings)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p = e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "insurance.yaml", public), quietSettings)
 	require.Eventually(t, func() bool { return e2etest.ListSLOs(t, p).Report.Version > 0 }, 60*time.Second, 50*time.Millisecond)
 	return p
 }

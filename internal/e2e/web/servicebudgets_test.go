@@ -28,9 +28,7 @@ func TestServiceBudgets(t *testing.T) {
 		return b.String()
 	}
 	file := e2etest.WriteFile(t, dir, "spec.yaml", spec(100))
-	p, ok := e2etest.ServeIn(t, dir, file, "budgets:\n  - {service: noisy, bytes: 1KiB, queue: 0.5, groups: 150}\n  - {service: '*', groups: 150}\nevaluator: {interval: 100ms}\n")
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, file, "budgets:\n  - {service: noisy, bytes: 1KiB, queue: 0.5, groups: 150}\n  - {service: '*', groups: 150}\nevaluator: {interval: 100ms}\n")
 	send := func(service string) (int, string, http.Header) {
 		var body strings.Builder
 		for range 100 {

@@ -88,9 +88,7 @@ func TestShutdownDrainsRequestsBeforeSinks(t *testing.T) {
 	sink, called := stuckSink(t)
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
-	p, ok := e2etest.ServeIn(t, dir, spec, e2etest.CrashSettings+fmt.Sprintf("timeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, e2etest.CrashSettings+fmt.Sprintf("timeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
 	postOne(t, p, "first")
 	<-called
 
@@ -124,18 +122,14 @@ func TestShutdownDrainsRequestsBeforeSinks(t *testing.T) {
 	require.Greater(t, looks, 20, "the sink held the shutdown up")
 	require.Equal(t, 0, p.Cmd.ProcessState.ExitCode(), p.Log.String())
 
-	again, ok := e2etest.ServeIn(t, dir, spec, e2etest.CrashSettings)
-	require.True(t, ok)
-	again.WaitReady(t)
+	again := e2etest.Serve(t, dir, spec, e2etest.CrashSettings)
 	waitCounted(t, again, 2)
 }
 
 // A client that has announced more than it sends must not hold a shutdown up.
 func TestUnfinishedBodyDoesNotHoldUpShutdown(t *testing.T) {
 	dir := t.TempDir()
-	p, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec), e2etest.CrashSettings)
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec), e2etest.CrashSettings)
 	conn := openRequest(t, p, 1000, "[")
 	waitReading(t, p, 1)
 	begin := time.Now()
@@ -153,9 +147,7 @@ func TestShutdownTimeout(t *testing.T) {
 	sink, called := stuckSink(t)
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
-	p, ok := e2etest.ServeIn(t, dir, spec, e2etest.CrashSettings+fmt.Sprintf("shutdown: {timeout: 2s}\ntimeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
-	require.True(t, ok, p.Log.String())
-	p.WaitReady(t)
+	p := e2etest.Serve(t, dir, spec, e2etest.CrashSettings+fmt.Sprintf("shutdown: {timeout: 2s}\ntimeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
 	postOne(t, p, "a")
 	<-called
 	begin := time.Now()
@@ -166,8 +158,6 @@ func TestShutdownTimeout(t *testing.T) {
 	require.Less(t, took, 4500*time.Millisecond, "a sink may take 5s to stop")
 	require.Equal(t, 1, p.Cmd.ProcessState.ExitCode())
 	require.Contains(t, p.Log.String(), "stop sinks: timed out")
-	again, ok := e2etest.ServeIn(t, dir, spec, e2etest.CrashSettings)
-	require.True(t, ok)
-	again.WaitReady(t)
+	again := e2etest.Serve(t, dir, spec, e2etest.CrashSettings)
 	waitCounted(t, again, 1)
 }
