@@ -33,20 +33,13 @@ func (k *kafkaSinkConfig) prefill(*Config) {
 }
 
 func (k *kafkaSinkConfig) check(f *yamldoc.Decoder, path string) {
-	if k.TLS != nil {
-		k.TLS.check(f, path+".tls")
-	}
+	k.TLS.check(f, path+".tls")
 	if f.Broken(path) || f.Broken(path+".tls") {
 		return
 	}
 	// The sink knows the rest, and reads the password.
 	s, err := k.sink("", nil)
-	for _, text := range lines(err, "kafka sink: ") {
-		f.Errorf(path, "", "%s", text)
-	}
-	if err == nil {
-		_ = s.Close()
-	}
+	tried(f, path, "kafka sink: ", s, err)
 }
 
 func (k *kafkaSinkConfig) sink(name string, m *kafkaclient.Metrics) (*kafkasink.Sink, error) {
@@ -75,19 +68,12 @@ func (r *rabbitMQSinkConfig) prefill(c *Config) {
 }
 
 func (r *rabbitMQSinkConfig) check(f *yamldoc.Decoder, path string) {
-	if r.TLS != nil {
-		r.TLS.check(f, path+".tls")
-	}
+	r.TLS.check(f, path+".tls")
 	if f.Broken(path) || f.Broken(path+".tls") {
 		return
 	}
 	s, err := r.sink("", nil)
-	for _, text := range lines(err, "rabbitmq sink: ") {
-		f.Errorf(path, "", "%s", text)
-	}
-	if err == nil {
-		_ = s.Close()
-	}
+	tried(f, path, "rabbitmq sink: ", s, err)
 }
 
 func (r *rabbitMQSinkConfig) sink(name string, m *amqpclient.Metrics) (*rabbitmqsink.Sink, error) {

@@ -26,9 +26,7 @@ func (o *OutboxSource) check(f *yamldoc.Decoder, path string) {
 	if f.Broken(path) {
 		return
 	}
-	for _, text := range lines(o.Options.Validate(), "") {
-		f.Errorf(path, "", "%s", text)
-	}
+	problems(f, path, "", o.Options.Validate())
 	host, _ := os.Hostname()
 	settingProblems(f, path, o.Settings.Validate(host))
 }

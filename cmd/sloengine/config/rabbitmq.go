@@ -130,17 +130,13 @@ func (s *Source) RabbitMQ(metrics *amqpclient.Metrics) (*RabbitMQ, error) {
 
 // checkRabbitMQ reports what is wrong with the settings of one of the two kinds.
 func checkRabbitMQ(f *yamldoc.Decoder, path string, b *rabbitBroker, err error) {
-	if b.TLS != nil {
-		b.TLS.check(f, path+".tls")
-	}
+	b.TLS.check(f, path+".tls")
 	if f.Broken(path) {
 		return
 	}
 	settingProblems(f, path, err)
 	_, err = b.client("", nil)
-	for _, text := range lines(err, "") {
-		f.Errorf(path, "", "%s", text)
-	}
+	problems(f, path, "", err)
 }
 
 // adviseRabbitMQ warns of settings of RabbitMQ that are allowed and probably not meant.

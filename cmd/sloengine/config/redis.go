@@ -147,7 +147,11 @@ type tlsConfig struct {
 	Insecure   bool   `yaml:"insecure_skip_verify"`
 }
 
+// check also takes nil, a section that is not there.
 func (t *tlsConfig) check(f *yamldoc.Decoder, path string) {
+	if t == nil {
+		return
+	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
 		f.Errorf(path, "set both, or none", "cert_file and key_file must be set together")
 		return

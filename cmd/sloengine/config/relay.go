@@ -129,22 +129,20 @@ func ReadRelay(name string, data []byte) (Relay, error) {
 }
 
 func (c *Relay) check(f *yamldoc.Decoder) {
-	problems := func(path string, err error) {
-		if err != nil && !f.Broken(path) {
-			for _, text := range lines(err, "") {
-				f.Errorf(path, "", "%s", text)
-			}
+	part := func(path string, err error) {
+		if !f.Broken(path) {
+			problems(f, path, "", err)
 		}
 	}
-	problems("database", c.Database.Validate())
+	part("database", c.Database.Validate())
 	if c.Listen != nil {
-		problems("listen", c.Listen.Validate())
+		part("listen", c.Listen.Validate())
 		if c.Listen.TransactionPooling {
 			f.Errorf("listen.transaction_pooling", "connect to PostgreSQL itself, or remove listen", "a pooler does not pass on notifications")
 		}
 	}
 	table, err := outbox.New(c.Table)
-	problems("table", err)
+	part("table", err)
 	if err == nil && c.Claim == relay.Optimistic {
 		if lacks := outbox.Unmapped(table, outbox.NeedOptimistic); len(lacks) > 0 {
 			f.Errorf("claim", "set table.preset: outbox_events, or map them in table.columns, or remove claim", "optimistic needs columns that table does not name: %s", strings.Join(lacks, ", "))
@@ -160,7 +158,7 @@ func (c *Relay) check(f *yamldoc.Decoder) {
 		f.Errorf("send_timeout", "lower it, or raise lease", "must be at most half of lease (%s), or rows could be sent under a lease that has ended", c.Lease)
 	}
 	_, err = ReadWebConfig(c.Web.ConfigFile)
-	problems("web.config_file", err)
+	part("web.config_file", err)
 	c.checkDestination(f)
 }
 

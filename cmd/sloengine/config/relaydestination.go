@@ -165,18 +165,11 @@ func (c *Relay) checkDestination(f *yamldoc.Decoder) {
 	case toHTTP:
 		tls, name, least = c.HTTP.TLS, "request_timeout", c.HTTP.RequestTimeout
 	}
-	if tls != nil {
-		if tls.check(f, to+".tls"); f.Broken(to + ".tls") {
-			return
-		}
+	if tls.check(f, to+".tls"); f.Broken(to + ".tls") {
+		return
 	}
 	p, err := c.Publisher(nil)
-	if err == nil {
-		_ = p.Close()
-	}
-	for _, text := range lines(err, "") {
-		f.Errorf(to, "", "%s", text)
-	}
+	tried(f, to, "", p, err)
 	if least += relayGrace; c.SendTimeout < least && !f.Broken("send_timeout") {
 		f.Errorf("send_timeout", "raise it, or lower "+to+"."+name, "must be at least %s: %s.%s and %s, or rows that are still being sent are sent again", least, to, name, relayGrace)
 	}

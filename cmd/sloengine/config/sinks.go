@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/textproto"
@@ -192,12 +193,7 @@ func (h *httpSinkConfig) check(f *yamldoc.Decoder, path string) {
 	}
 	// The sink knows the rest, such as what a header may be, and reads the secrets.
 	s, err := h.sink(nil)
-	for _, text := range lines(err, "http sink: ") {
-		f.Errorf(path, "", "%s", text)
-	}
-	if err == nil {
-		s.Close()
-	}
+	tried(f, path, "http sink: ", s, err)
 }
 
 // checkURL checks the URL of a web service. credentials names the setting that takes what must not be in the URL.
@@ -210,12 +206,21 @@ func checkURL(f *yamldoc.Decoder, path, text, credentials string, required bool)
 	}
 }
 
-// lines are the single errors that were joined, without a prefix.
-func lines(err error, prefix string) []string {
+// problems reports the single errors that were joined, without a prefix.
+func problems(f *yamldoc.Decoder, path, prefix string, err error) {
 	if err == nil {
-		return nil
+		return
 	}
-	return strings.Split(strings.TrimPrefix(err.Error(), prefix), "\n")
+	for text := range strings.SplitSeq(strings.TrimPrefix(err.Error(), prefix), "\n") {
+		f.Errorf(path, "", "%s", text)
+	}
+}
+
+// tried reports what kept a sink or publisher from being made, and closes what was made only to find out.
+func tried[T io.Closer](f *yamldoc.Decoder, path, prefix string, made T, err error) {
+	if problems(f, path, prefix, err); err == nil {
+		_ = made.Close()
+	}
 }
 
 func (h *httpSinkConfig) sink(answered func(code int)) (*httpsink.Sink, error) {

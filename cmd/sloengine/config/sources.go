@@ -104,17 +104,12 @@ func settingProblems(f *yamldoc.Decoder, path string, err error) {
 }
 
 func (k *kafkaSourceConfig) check(f *yamldoc.Decoder, path string) {
-	if k.TLS != nil {
-		k.TLS.check(f, path+".tls")
-	}
+	k.TLS.check(f, path+".tls")
 	if f.Broken(path) {
 		return
 	}
-	if _, err := k.Client(""); err != nil {
-		for _, text := range lines(err, "") {
-			f.Errorf(path, "", "%s", text)
-		}
-	}
+	_, err := k.Client("")
+	problems(f, path, "", err)
 	host, _ := os.Hostname()
 	settingProblems(f, path, k.Settings.Validate(host))
 }
