@@ -108,7 +108,7 @@ var mayImport = map[string][]string{
 	"ingest/dedup":                 {},
 	"ingest/logfile":               {"ingest/event"},
 	"ingest/mapping":               {"ingest/event", "reliability/expression"},
-	"ingest/redact":                {"ingest/event"},
+	"ingest/redact":                {"ingest/event", "reliability/pattern"},
 	"ingest/rejects":               {"ingest/event"},
 	"ingest/source":                {"ingest/deadletter", "ingest/engine", "ingest/event", "ingest/mapping", "ingest/record", "reliability/*"},
 	"ingest/source/kafka":          {"ingest/engine", "ingest/position", "ingest/source", "reliability/*"},

@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -215,10 +216,7 @@ func (e *Engine) waitForFiles(ctx context.Context, err error) bool {
 		return false
 	}
 	e.troubles[troubleFold].Note(err)
-	select {
-	case <-ctx.Done(): // the caller checks it
-	case <-time.After(tryAgain):
-	}
+	retry.Sleep(ctx, tryAgain) // the caller checks ctx
 	return true
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/pattern"
 )
 
 var key = []byte("0123456789abcdef")
@@ -277,7 +278,7 @@ func TestGlob(t *testing.T) {
 		{"a*b*c", "aXbXbYc", true}, {"a*b*c", "aXcXb", false}, {"?", "a", true}, {"?", "", false}, {"a?c", "abc", true},
 		{"*.?", "a.b.c", true}, {"**a**", "bab", true}, {"*ab", "aab", true},
 	} {
-		require.Equal(t, c.want, match(c.pattern, c.name), "%s %s", c.pattern, c.name)
+		require.Equal(t, c.want, pattern.Glob(c.pattern, c.name), "%s %s", c.pattern, c.name)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // ReasonLost is the reason of messages that were gone before they were read.
@@ -76,8 +77,8 @@ func (in *Intake) Lose(ctx context.Context, at engine.Position, topic string, n 
 		if err == nil || !errors.As(err, &unavailable) || unavailable == engine.ErrPoisoned || unavailable == engine.ErrStopping {
 			return err
 		}
-		if err := sleep(ctx, max(unavailable.RetryAfter, 100*time.Millisecond)); err != nil {
-			return err
+		if !retry.Sleep(ctx, max(unavailable.RetryAfter, 100*time.Millisecond)) {
+			return ctx.Err()
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // Submit makes a batch durable together with its position, and returns when it is. Until then it waits as long as it takes
@@ -55,10 +56,10 @@ func (in *Intake) Submit(ctx context.Context, b *Batch, at engine.Position) erro
 			wait = min(max(wait, tickets.List[todo[0]].Wait, 10*time.Millisecond), 10*time.Second)
 			rule := tickets.List[todo[0]].RuleName()
 			resume := in.pause(TroubleRateLimit, "events exceed a rate limit that throttles; messages wait in the broker", "rate limit "+rule)
-			err := sleep(ctx, wait)
+			waited := retry.Sleep(ctx, wait)
 			resume()
-			if err != nil {
-				return err
+			if !waited {
+				return ctx.Err()
 			}
 		case len(result.Critical) > 0 && at != nil:
 			// Their dead letters are safe, so the position covers them now.
@@ -106,8 +107,8 @@ func (in *Intake) admit(ctx context.Context, b *event.Batch, t *ratelimit.Ticket
 		if resume == nil {
 			resume = in.pause(TroubleEngine, unavailable.Detail+"; messages wait in the broker", err.Error())
 		}
-		if err := sleep(ctx, unavailable.RetryAfter); err != nil {
-			return engine.Result{}, err
+		if !retry.Sleep(ctx, unavailable.RetryAfter) {
+			return engine.Result{}, ctx.Err()
 		}
 	}
 }
@@ -148,8 +149,8 @@ func (in *Intake) saveDead(ctx context.Context, b *Batch) error {
 			resume = in.pause(TroubleDeadLetters, brief, err.Error())
 			defer func() { resume() }()
 		}
-		if err := sleep(ctx, delay); err != nil {
-			return err
+		if !retry.Sleep(ctx, delay) {
+			return ctx.Err()
 		}
 		delay = min(2*delay, 15*time.Second)
 	}
@@ -214,16 +215,4 @@ func (b *Batch) makeTickets() *ratelimit.Tickets {
 		policy.Add(&b.caller, &subject, &b.tickets)
 	}
 	return &b.tickets
-}
-
-// sleep waits for d, or for the end of ctx.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

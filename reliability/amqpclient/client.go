@@ -251,9 +251,6 @@ func (c *Client) Run(ctx context.Context, use func(ctx context.Context, conn *am
 		}
 		delay = policy.Delay(round, delay)
 		round++
-		select {
-		case <-ctx.Done():
-		case <-time.After(delay):
-		}
+		retry.Sleep(ctx, delay)
 	}
 }

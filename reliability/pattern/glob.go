@@ -7,9 +7,9 @@ func literals(pattern string) int {
 	return len(pattern) - strings.Count(pattern, "*") - strings.Count(pattern, "?")
 }
 
-// globMatch tells whether text fits the pattern. It goes back to the last * only,
-// so it takes at most len(pattern) * len(text) steps.
-func globMatch(pattern, text string) bool {
+// Glob reports whether text fits a pattern of * and ?, without compiling it. It goes back to the last * only, so it takes
+// at most len(pattern) * len(text) steps.
+func Glob(pattern, text string) bool {
 	p, t, star, from := 0, 0, -1, 0
 	for t < len(text) {
 		switch {

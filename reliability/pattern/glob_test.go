@@ -16,7 +16,7 @@ func TestGlobMatch(t *testing.T) {
 		text := rapid.StringMatching(`[ab]{0,8}`).Draw(t, "text")
 		want, err := path.Match(pattern, text)
 		require.NoError(t, err)
-		require.Equal(t, want, globMatch(pattern, text))
+		require.Equal(t, want, Glob(pattern, text))
 	})
 }
 
@@ -39,7 +39,7 @@ func TestGlobsOverlap(t *testing.T) {
 		var common string
 		found := false
 		for _, s := range texts {
-			if globMatch(p, s) && globMatch(q, s) {
+			if Glob(p, s) && Glob(q, s) {
 				common, found = s, true
 				break
 			}

@@ -66,7 +66,7 @@ func (p Pattern) Match(name string) bool {
 	if p.re != nil {
 		return p.re.MatchString(name)
 	}
-	return globMatch(p.text, name)
+	return Glob(p.text, name)
 }
 
 // String is the pattern as it was written.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // Use is a topic and who uses it.
@@ -77,10 +79,8 @@ func appears(ctx context.Context, admin *kadm.Client, topic string) error {
 		if err == nil && d.Has(topic) && d[topic].Err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, 50*time.Millisecond) {
 			return fmt.Errorf("create topic %s: the brokers do not know it yet: %w", topic, errors.Join(err, context.Cause(ctx)))
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // How partitions get their engine.
@@ -215,20 +216,9 @@ func (s *Source) Run(ctx context.Context) error {
 		if err != nil {
 			s.failed(err, nil)
 		}
-		if sleep(ctx, delay) != nil {
+		if !retry.Sleep(ctx, delay) {
 			return nil
 		}
 		delay = min(2*delay, 30*time.Second)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

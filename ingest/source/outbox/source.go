@@ -162,13 +162,7 @@ func (s *Source) session(ctx context.Context, pool *postgres.Pool) error {
 		if more {
 			continue
 		}
-		timer := time.NewTimer(s.set.Poll)
-		select {
-		case <-ctx.Done():
-		case <-s.wake:
-		case <-timer.C:
-		}
-		timer.Stop()
+		retry.SleepOr(ctx, s.set.Poll, s.wake)
 	}
 	return nil
 }
