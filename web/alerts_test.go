@@ -30,6 +30,44 @@ func alertNames(t *testing.T, body []byte) (names []string, total int, next stri
 	return names, list.Total, list.Next
 }
 
+// A group on which a page fires is shown as firing, never as ok, whatever is left of its budget.
+func TestFiringComesBeforeTheBudget(t *testing.T) {
+	b := newBench(t)
+	const paging, other = "group.product=TRVL10&id=insurance-unpaid%2Favailability", "group.product=MEDCARE&id=insurance-unpaid%2Favailability"
+	row := func(page, of string) string {
+		page, _, _ = strings.Cut(page, of)
+		return page[strings.LastIndex(page, "<tr id="):]
+	}
+	for i := range b.rep.SLOs {
+		b.rep.SLOs[i].State = slo.StateOK
+	}
+	page := b.get("/").Body.String()
+	_, page, _ = strings.Cut(page, `<table class="levels slim">`)
+	require.Contains(t, row(page, strings.ReplaceAll(paging, "&", "&amp;")), `<span class="mark bad">`)
+	require.Contains(t, row(page, strings.ReplaceAll(other, "&", "&amp;")), `<span class="mark ok">`)
+
+	count := func(query string) int { return strings.Count(b.get("/"+query).Body.String(), "<tr id=") }
+	all := count("")
+	require.Equal(t, 1, count("?state=firing"))
+	require.Equal(t, all-1, count("?state=ok"), "it is in no other state of the list")
+	require.Zero(t, count("?state=exhausted"))
+
+	require.Regexp(t, `</div>\n<span class="mark bad">.*firing</span>`, b.get("/slo?"+paging).Body.String())
+	require.Regexp(t, `<span class="mark bad">[^>]*>.*firing</span> <bdi title="TRVL10">`, b.get("/slo?"+other).Body.String(), "a link to the group")
+
+	k := newContract(t, b)
+	var list struct{ Items []v1.SLO }
+	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/slos?slo=insurance-unpaid/availability", 200), &list))
+	for _, x := range list.Items {
+		require.Equal(t, x.Group["product"] == "TRVL10", x.Paging)
+		require.Equal(t, slo.StateOK, x.State, "the state is that of the budget")
+	}
+	tag := b.get("/api/v1/slos").Header().Get("ETag")
+	calm := &state.View{Step: 1}
+	b.web.Opt.Alerts = func() *state.View { return calm }
+	require.Equal(t, http.StatusOK, b.get("/api/v1/slos", "If-None-Match", tag).Code, "an alert that ends changes the answer")
+}
+
 func TestAlertsOfTheAPI(t *testing.T) {
 	b := newBench(t)
 	k := newContract(t, b)

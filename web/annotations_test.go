@@ -19,7 +19,7 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-const annotatedSLO = "/slo?id=insurance-unpaid/availability&group.product=TRVL10"
+const annotatedSLO = "/slo?id=insurance-unpaid/availability&group.product=TRVL10&range=1d"
 
 func withAnnotations(t *testing.T, change ...func(*site.Options)) (*bench, *annotation.Store) {
 	store, err := annotation.New(annotation.Options{File: filepath.Join(t.TempDir(), "annotations.json"), Now: func() time.Time { return noon }, Logger: slog.New(slog.DiscardHandler)})

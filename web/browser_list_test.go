@@ -193,7 +193,7 @@ func TestBrowserLiveUpdate(t *testing.T) {
 	require.Less(t, eval[float64](t, b, `window.shifts`), 0.02, "nothing jumps")
 
 	// A row that moves takes the focus with it: the focused one becomes the worst.
-	moving := slices.IndexFunc(l.report.Load().SLOs, func(r sla.SLOReport) bool { return l.web.ui.NewRow(&r).ID == id })
+	moving := slices.IndexFunc(l.report.Load().SLOs, func(r sla.SLOReport) bool { return l.web.ui.NewRow(&r, false).ID == id })
 	l.publish(func(r *sla.Report) {
 		r.SLOs[moving] = newSLOReport(r.SLOs[moving].SLO, r.SLOs[moving].Group, 1000, 900, 20)
 	})

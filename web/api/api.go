@@ -71,7 +71,7 @@ const (
 // true if the client already has the answer.
 func (api *Handler) begin(c *gin.Context) (site.View, bool) {
 	v := api.View()
-	return v, respond.NotModified(c, v.ReportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery))
+	return v, respond.NotModified(c, v.ReportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery, api.AlertStep()))
 }
 
 func (api *Handler) apiSLOs(c *gin.Context) {
@@ -96,8 +96,9 @@ func (api *Handler) apiSLOs(c *gin.Context) {
 		return
 	}
 	out := v1.SLOList{Report: newReportJSON(v), Total: len(all), Items: []v1.SLO{}, Next: next}
+	active := api.ActiveAlerts()
 	for _, r := range page {
-		out.Items = append(out.Items, api.newSLO(r))
+		out.Items = append(out.Items, api.newSLO(r, active))
 	}
 	respond.JSON(c, http.StatusOK, "application/json", out)
 }
@@ -175,7 +176,7 @@ func (api *Handler) apiSLO(c *gin.Context) {
 		return
 	}
 	if r := api.one(c, v); r != nil {
-		one := v1.SLOAnswer{Report: newReportJSON(v), SLO: api.newSLO(r), Work: newWork(v.Rep.Work(r.SLO.ID), r.Group), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r)}
+		one := v1.SLOAnswer{Report: newReportJSON(v), SLO: api.newSLO(r, api.ActiveAlerts()), Work: newWork(v.Rep.Work(r.SLO.ID), r.Group), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r)}
 		if r.Outlook != nil {
 			one.UsualWeek = r.Outlook.Week
 		}

@@ -68,13 +68,13 @@ func newBurns(bs []slo.Burn) []v1.Burn {
 	return out
 }
 
-func (api *Handler) newSLO(r *sla.SLOReport) v1.SLO {
+func (api *Handler) newSLO(r *sla.SLOReport, active site.ActiveAlerts) v1.SLO {
 	s := r.SLO
 	out := v1.SLO{
 		ID: s.ID, Service: s.ID.Service(), SLO: s.ID.Name(), Group: groupJSON(s.GroupBy, r.Group), Informative: r.Informative,
 		Description: s.Description, Labels: s.Labels, Kind: s.Indicator.Kind,
 		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Window: s.Window.String(), Budgeting: s.Budgeting.Method,
-		State: r.State, Budget: newBudget(r.Budget), Raw: newBudget(r.Raw), Burns: newBurns(r.Burns), RawBurns: newBurns(r.RawBurns),
+		State: r.State, Paging: active.Paging(r), Budget: newBudget(r.Budget), Raw: newBudget(r.Raw), Burns: newBurns(r.Burns), RawBurns: newBurns(r.RawBurns),
 		PeriodFrom: timeOrNil(r.Period.From), PeriodTo: timeOrNil(r.Period.To), Corrected: r.Corrected.Seconds(),
 		Coverage: number(r.Coverage, true), Generation: r.Generation, Since: timeOrNil(r.Since), LastEvent: timeOrNil(r.LastEvent),
 		Total: NewCounts(r.Total), Backfilled: NewCounts(r.Backfilled), Events: NewCounts(r.Events), Rate: number(r.Rate, true), Slice: r.Slice.Seconds(), Unmeasured: r.Unmeasured, Understated: r.Understated,

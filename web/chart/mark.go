@@ -18,6 +18,17 @@ func Bad(word string) Mark  { return Mark{"bad", word} }
 func None(word string) Mark { return Mark{"none", word} }
 func Wait(word string) Mark { return Mark{"wait", word} }
 
+// Firing is the mark of an SLO on which a page fires, whatever is left of its error budget.
+var Firing = Bad("firing")
+
+// LevelMark shows how an SLO does: that a page fires on it, or else the state of its error budget.
+func LevelMark(s slo.State, paging bool) Mark {
+	if paging {
+		return Firing
+	}
+	return StateMark(s)
+}
+
 // StateMark shows the state of an error budget.
 func StateMark(s slo.State) Mark {
 	switch s {

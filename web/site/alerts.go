@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -109,3 +110,72 @@ func (site *Site) Held(f AlertFilter) []*state.Held {
 	}
 	return out
 }
+
+// AlertStep tells views of the alerts apart.
+func (site *Site) AlertStep() string {
+	if site.Opt.Alerts == nil {
+		return ""
+	}
+	return strconv.FormatUint(site.Opt.Alerts().Step, 36)
+}
+
+// AlertCount is how many alerts are active.
+type AlertCount struct {
+	Pending, Firing int
+	Pages           int // of those that fire
+}
+
+// ActiveAlerts counts those of each group of an SLO, and under the SLO alone those about all of its groups.
+type ActiveAlerts map[string]AlertCount
+
+// ActiveAlerts counts the present alerts.
+func (site *Site) ActiveAlerts() ActiveAlerts {
+	if site.Opt.Alerts == nil {
+		return nil
+	}
+	out := ActiveAlerts{}
+	active := site.Opt.Alerts().Active
+	for i := range active {
+		a := &active[i]
+		if a.SLO == "" || a.State == state.Resolved {
+			continue
+		}
+		key := groupKey(a.SLO, a.Group)
+		n := out[key]
+		switch {
+		case a.State != state.Firing:
+			n.Pending++
+		case a.Urgent:
+			n.Firing, n.Pages = n.Firing+1, n.Pages+1
+		default:
+			n.Firing++
+		}
+		out[key] = n
+	}
+	return out
+}
+
+func groupKey(id slo.ID, g slo.Group) string {
+	return strings.Join(slices.Concat([]string{string(id)}, g), "\x00")
+}
+
+// Own counts the alerts that are about the group itself.
+func (c ActiveAlerts) Own(r *sla.SLOReport) AlertCount {
+	if len(c) == 0 {
+		return AlertCount{}
+	}
+	return c[groupKey(r.SLO.ID, r.Group)]
+}
+
+// Of counts the alerts that are about a group, those about all groups among them.
+func (c ActiveAlerts) Of(r *sla.SLOReport) AlertCount {
+	n := c.Own(r)
+	if len(c) > 0 && len(r.Group) > 0 {
+		all := c[string(r.SLO.ID)]
+		n.Pending, n.Firing, n.Pages = n.Pending+all.Pending, n.Firing+all.Firing, n.Pages+all.Pages
+	}
+	return n
+}
+
+// Paging reports whether a page fires on a group.
+func (c ActiveAlerts) Paging(r *sla.SLOReport) bool { return c.Of(r).Pages > 0 }

@@ -1,10 +1,10 @@
 package ui
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -12,7 +12,6 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
-	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -111,7 +110,9 @@ func (ui *Handler) fillAlerts(rows alertRows, v site.View, p *listPage, all []*s
 }
 
 // isOf reports whether an alert of r's service level is about its group, or about all groups.
-func isOf(a *state.Alert, r *sla.SLOReport) bool { return len(a.Group) == 0 || slices.Equal(a.Group, r.Group) }
+func isOf(a *state.Alert, r *sla.SLOReport) bool {
+	return len(a.Group) == 0 || slices.Equal(a.Group, r.Group)
+}
 
 // sloAlerts lists the alerts of one SLO in one group, and those on all its groups: the present ones, then what is over,
 // newest first.
@@ -125,43 +126,13 @@ func sloAlerts(rows alertRows, r *sla.SLOReport, all []*state.Alert) []alertRow 
 	return out
 }
 
-// alertCounts are the active alerts of each SLO's group, and of all groups of
-// an SLO under the SLO alone.
-type alertCounts map[string]struct{ firing, pending, pages int }
-
-func countAlerts(list func() *state.View) alertCounts {
-	if list == nil {
-		return nil
-	}
-	out := alertCounts{}
-	active := list().Active
-	for i := range active {
-		a := &active[i]
-		if a.SLO == "" || a.State == state.Resolved {
-			continue
-		}
-		key := alertKey(a.SLO, a.Group)
-		n := out[key]
-		if a.State == state.Firing && a.Urgent {
-			n.pages++
-		}
-		if a.State == state.Firing {
-			n.firing++
-		} else {
-			n.pending++
-		}
-		out[key] = n
-	}
-	return out
-}
-
 // pagesFirst is the order of the worst first, before which come the groups that have a page firing: what goes on now is more
 // urgent than a budget that was spent weeks ago. A page about all groups of a service level raises none of them.
-func (c alertCounts) pagesFirst(rows []*sla.SLOReport) func(a, b *sla.SLOReport) int {
+func pagesFirst(c site.ActiveAlerts, rows []*sla.SLOReport) func(a, b *sla.SLOReport) int {
 	worst := sorts[byWorst].by
 	paging := map[*sla.SLOReport]bool{}
 	for _, r := range rows {
-		if len(c) > 0 && c[alertKey(r.SLO.ID, r.Group)].pages > 0 {
+		if c.Own(r).Pages > 0 {
 			paging[r] = true
 		}
 	}
@@ -179,40 +150,23 @@ func (c alertCounts) pagesFirst(rows []*sla.SLOReport) func(a, b *sla.SLOReport)
 	}
 }
 
-func alertKey(id slo.ID, g slo.Group) string {
-	if len(g) == 0 {
-		return string(id)
-	}
-	return string(id) + "\x00" + strings.Join(g, "\x00")
-}
-
-func (c alertCounts) of(r *sla.SLOReport) (firing, pending int) {
-	if len(c) == 0 {
-		return 0, 0
-	}
-	all := c[string(r.SLO.ID)]
-	if len(r.Group) == 0 {
-		return all.firing, all.pending
-	}
-	own := c[alertKey(r.SLO.ID, r.Group)]
-	return own.firing + all.firing, own.pending + all.pending
-}
-
-func (c alertCounts) text(r *sla.SLOReport) (text, class string) {
-	switch firing, pending := c.of(r); {
-	case firing > 0:
-		return strconv.Itoa(firing) + " firing", "hot"
-	case pending > 0:
-		return strconv.Itoa(pending) + " pending", "dim"
+// alertsText counts the active alerts of a group.
+func alertsText(n site.AlertCount) (text, class string) {
+	switch {
+	case n.Firing > 0:
+		return strconv.Itoa(n.Firing) + " firing", "hot"
+	case n.Pending > 0:
+		return strconv.Itoa(n.Pending) + " pending", "dim"
 	}
 	return format.NoValue, "dim"
 }
 
-// compare puts the reports with most firing alerts first, then those with most pending ones.
-func (c alertCounts) compare(a, b *sla.SLOReport) int {
-	fa, pa := c.of(a)
-	fb, pb := c.of(b)
-	return 1000*(fb-fa) + pb - pa
+// mostAlerts puts the reports with most firing alerts first, then those with most pending ones.
+func mostAlerts(c site.ActiveAlerts) func(a, b *sla.SLOReport) int {
+	return func(a, b *sla.SLOReport) int {
+		x, y := c.Of(a), c.Of(b)
+		return cmp.Or(y.Firing-x.Firing, y.Pending-x.Pending)
+	}
 }
 
 // holdBack says on the page of an SLO which of its alerts are held back, and why:

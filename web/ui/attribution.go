@@ -93,9 +93,9 @@ func (ui *Handler) GroupShares(here *sla.SLOReport, groups []*sla.SLOReport, of 
 	for _, l := range list {
 		costs = append(costs, l.cost)
 	}
-	parts := format.Parts(costs)
+	parts, active := format.Parts(costs), ui.ActiveAlerts()
 	for i, l := range list {
-		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: ui.SLOHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: parts[i], Consumed: format.NoValue, Left: format.NoValue, Mark: chart.StateMark(l.r.State), bad: l.p.Net.Bad, cost: l.cost}
+		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: ui.SLOHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: parts[i], Consumed: format.NoValue, Left: format.NoValue, Mark: chart.LevelMark(l.r.State, active.Paging(l.r)), bad: l.p.Net.Bad, cost: l.cost}
 		if all > 0 {
 			s.Gauge = chart.NewGauge(l.cost/all, "bad", s.Part+" of the bad events")
 		}

@@ -62,7 +62,7 @@ func (ui *Handler) listPage(c *gin.Context) {
 	if name, value, ok := strings.Cut(q.Get(labelChoice), "="); ok {
 		f.Labels[name] = value
 	}
-	if !site.KnownState(f.State) {
+	if !site.KnownState(f.State) && f.State != stateFiring {
 		f.State = ""
 	}
 	alerts, digest := ui.Alerts(site.AlertFilter{Active: true})
@@ -99,13 +99,26 @@ func (ui *Handler) openIncidents() string {
 	return text
 }
 
+// stateFiring filters the list by groups on which a page fires. They are in none of the other states there.
+const stateFiring = "firing"
+
+// pick returns the groups that a filter of the list lets through.
+func (ui *Handler) pick(rep *sla.Report, f site.Filter, active site.ActiveAlerts) []*sla.SLOReport {
+	want := f.State
+	if want == stateFiring {
+		f.State = ""
+	}
+	return slices.DeleteFunc(f.Pick(rep), func(r *sla.SLOReport) bool { return want != "" && active.Paging(r) != (want == stateFiring) })
+}
+
 // fillList fills in what a report says. It reports whether everything could be
 // had in time.
 func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Values, f site.Filter, alerts []*state.Alert) (complete bool) {
+	active := ui.ActiveAlerts()
 	p.NoSLOs = len(v.Rep.SLOs) == 0
 	p.First = ui.firstEvent(c.Request, v.Rep)
 	p.Selects = ui.choices(v.Rep, q, f)
-	ui.summarise(v.Rep, p, q, alerts)
+	ui.summarise(v.Rep, p, q, alerts, active)
 	p.Thresholds = newThresholdRows(v.Rep, v.Now, "")
 
 	cards := worstFirst(v.Rep, "")
@@ -118,11 +131,10 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 	}
 
 	p.Hidden = site.Hidden(keep(q, slices.Concat(viewParams, []string{"slo", site.LabelParam, site.GroupParam})...))
-	active := countAlerts(ui.Opt.Alerts)
 	by := maps.Clone(sorts)
-	by[byAlerts] = sorting[sla.SLOReport]{by: active.compare}
-	rows := f.Pick(v.Rep)
-	by[byWorst] = sorting[sla.SLOReport]{by: active.pagesFirst(rows)}
+	by[byAlerts] = sorting[sla.SLOReport]{by: mostAlerts(active)}
+	rows := ui.pick(v.Rep, f, active)
+	by[byWorst] = sorting[sla.SLOReport]{by: pagesFirst(active, rows)}
 	if p.Total = format.Plural(len(rows), "service level"); p.Filtered {
 		p.Total = shownOf(len(rows), len(v.Rep.SLOs))
 	}
@@ -142,9 +154,9 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 		}
 	}
 	for i, r := range rows {
-		out := ui.NewRow(r)
+		out := ui.NewRow(r, active.Paging(r))
 		out.State, out.Bar, out.Hours = ui.drawn.marks[out.Mark], out.Gauge.SVG(), ui.drawn.none
-		out.Alerts, out.AlertsClass = active.text(r)
+		out.Alerts, out.AlertsClass = alertsText(active.Of(r))
 		if i < len(hours) && hours[i] != "" {
 			out.Hours = hours[i]
 		}
@@ -155,10 +167,21 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 
 // summarise says how things are: one sentence, and how many are in each state. It is always about everything, whatever the
 // filter shows: nobody must overlook a page because of a filter.
-func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts []*state.Alert) {
+func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts []*state.Alert, active site.ActiveAlerts) {
 	all, services := overview.Summarise(rep, alerts, ui.Silencing())
+	quiet, firing := maps.Clone(all.States), 0
+	for i := range rep.SLOs {
+		if r := &rep.SLOs[i]; active.Paging(r) {
+			quiet[r.State]--
+			firing++
+		}
+	}
+	l := listAddress{"/", q, viewParams}
+	if active != nil {
+		p.Tiles = append(p.Tiles, ui.newTile(l, chart.Firing, stateFiring, firing))
+	}
 	for _, s := range site.States {
-		p.Tiles = append(p.Tiles, ui.newTile(listAddress{"/", q, viewParams}, chart.StateMark(s), string(s), all.States[s]))
+		p.Tiles = append(p.Tiles, ui.newTile(l, chart.StateMark(s), string(s), quiet[s]))
 	}
 	p.Verdict, p.Headline = all.Mark(), all.Headline()
 	p.Scope = fmt.Sprintf("%s, %s in %s", format.Plural(all.Objectives, "objective"), format.Plural(all.Groups, "group"), format.Plural(len(services), "service"))

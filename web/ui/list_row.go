@@ -48,17 +48,18 @@ type row struct {
 	Alerts, AlertsClass string
 }
 
-func (ui *Handler) NewRow(r *sla.SLOReport) row {
+// NewRow is a group as the list and its page show it. paging says that a page fires on it.
+func (ui *Handler) NewRow(r *sla.SLOReport, paging bool) row {
 	s := r.SLO
 	out := row{
 		ID:   "r" + respond.Hash(slices.Concat([]string{string(s.ID)}, r.Group)...),
-		Mark: chart.StateMark(r.State), Informative: r.Informative, Understated: r.Understated, Href: ui.SLOHref(r), Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Mark: chart.LevelMark(r.State, paging), Informative: r.Informative, Understated: r.Understated, Href: ui.SLOHref(r), Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
 		Group: format.Labels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
 		Now: format.NoValue, SLI: format.NoValue, Left: format.NoValue, Burn: format.NoValue,
 		Rate: format.Rate(r.Rate), Events: format.Compact(r.Events.Valid()), EventsFull: format.Count(r.Events.Valid()),
 		Coverage: format.Percent(r.Coverage, 0), Partial: r.Coverage < partialCoverage,
 	}
-	out.Gauge = chart.BudgetGauge(r.Budget, out.Mark.Shape)
+	out.Gauge = chart.BudgetGauge(r.Budget, chart.StateMark(r.State).Shape)
 	if b := lastHour(r); b.HasData {
 		out.Now = format.Percent(b.SLI, format.Decimals(s.Objective))
 		if b.Consumed > 1 {

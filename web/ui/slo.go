@@ -13,7 +13,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/alerts"
-	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/annotations"
@@ -113,8 +112,9 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		return
 	}
 	tiers, unfit := alerts.Tiers(r.SLO)
+	active := ui.ActiveAlerts()
 	p := sloPage{
-		Layout: ui.Layout(c, v, site.Title(string(id), r.SLO.GroupBy, r.Group), "slo"), Row: ui.NewRow(r), ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
+		Layout: ui.Layout(c, v, site.Title(string(id), r.SLO.GroupBy, r.Group), "slo"), Row: ui.NewRow(r, active.Paging(r)), ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
 		Counts: countRows(r), Burns: BurnRows(r, tiers), Tiers: TierRows(r, tiers), Facts: ui.facts(r, v.Now), Notes: notes(r), API: ui.APIHref(r),
 		Last:   site.Fact{Value: format.Ago(r.LastEvent, v.Now), At: format.NewStamp(r.LastEvent, v.Now)},
 		Source: ui.sources.Get(r.SLO, ui.ExternalURL(c.Request), v.Now), Queries: PromQueries(r),
@@ -141,9 +141,8 @@ func (ui *Handler) sloPage(c *gin.Context) {
 			Length: format.Duration(x.Duration), Start: format.NewStamp(x.Start, v.Now),
 		})
 	}
-	ui.fillGroups(&p, v.Rep, r)
-	firing := slices.ContainsFunc(list, func(a *state.Alert) bool { return a.State == state.Firing && isOf(a, r) })
-	rng := newRange(q, v.Rep.Time, r.Slice, firing)
+	ui.fillGroups(&p, v.Rep, r, active)
+	rng := newRange(q, v.Rep.Time, r.Slice, active.Paging(r))
 	p.Range = ui.rangeNav(r, rng, q, v.Rep.Time.UTC())
 	if p.HasAlerts = ui.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
 		p.Alerts, p.Timeline = sloAlerts(ui.newAlertRows(c, v.Now), r, list), chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)
@@ -175,16 +174,16 @@ func fillCosts(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
 }
 
 // fillGroups links to the other groups of an SLO, worst first.
-func (ui *Handler) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
+func (ui *Handler) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport, active site.ActiveAlerts) {
 	if len(r.SLO.GroupBy) == 0 {
 		return
 	}
 	p.Siblings = ui.Href("/", url.Values{"slo": {string(r.SLO.ID)}})
 	others := slices.DeleteFunc(site.RowsOf(rep, r.SLO.ID), func(x *sla.SLOReport) bool { return x == r })
-	sorts[byWorst].order(others, false)
+	sorting[sla.SLOReport]{by: pagesFirst(active, others)}.order(others, false)
 	p.MoreGroups = max(0, len(others)-shownGroups)
 	for _, x := range others[:len(others)-p.MoreGroups] {
-		g := groupLink{Href: ui.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: chart.StateMark(x.State), Value: format.NoValue}
+		g := groupLink{Href: ui.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: chart.LevelMark(x.State, active.Paging(x)), Value: format.NoValue}
 		if x.Budget.HasData {
 			g.Value = format.Percent(x.Budget.Remaining, 1)
 		}

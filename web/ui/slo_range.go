@@ -37,13 +37,13 @@ type sloRange struct {
 	Problem string // what was asked for cannot be shown
 }
 
-// newRange reads from and to, or range. Without them it is the last day, and the last hour while an alert fires. What
+// newRange reads from and to, or range. Without them it is the last day, and the last hour while a page fires. What
 // cannot be read gives the default range and says so.
-func newRange(q url.Values, now time.Time, slice time.Duration, firing bool) sloRange {
+func newRange(q url.Values, now time.Time, slice time.Duration, paging bool) sloRange {
 	now = now.UTC()
 	r, err := ownRange(q, now)
 	byDefault, shown := 2, "day"
-	if firing {
+	if paging {
 		byDefault, shown = 0, "hour"
 	}
 	if err != nil {

@@ -48,7 +48,7 @@ func TestRange(t *testing.T) {
 	}
 }
 
-func TestRangeWhileAnAlertFires(t *testing.T) {
+func TestRangeWhileAPageFires(t *testing.T) {
 	for query, name := range map[string]string{"": "1h", "range=nonsense": "1h", "range=7d": "7d", "from=soon": "1h"} {
 		q, err := url.ParseQuery(query)
 		require.NoError(t, err)

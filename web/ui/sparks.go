@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 const (
@@ -101,8 +102,11 @@ type drawings struct {
 
 func (ui *Handler) draw() error {
 	ui.drawn.marks = map[chart.Mark]template.HTML{}
-	for _, s := range []slo.State{slo.StateOK, slo.StateAtRisk, slo.StateExhausted, slo.StateNoData} {
-		m := chart.StateMark(s)
+	marks := []chart.Mark{chart.Firing}
+	for _, s := range site.States {
+		marks = append(marks, chart.StateMark(s))
+	}
+	for _, m := range marks {
 		text, err := ui.Fragment("mark", m)
 		if err != nil {
 			return err

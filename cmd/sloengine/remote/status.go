@@ -137,8 +137,14 @@ func sortWorstFirst(rows []*statusRow) {
 		}
 		return *r.Budget.Remaining
 	}
+	paging := func(r *statusRow) int {
+		if r.Paging {
+			return 0
+		}
+		return 1
+	}
 	slices.SortStableFunc(rows, func(a, b *statusRow) int {
-		return cmp.Or(cmp.Compare(rank[a.State], rank[b.State]), cmp.Compare(remaining(a), remaining(b)))
+		return cmp.Or(cmp.Compare(paging(a), paging(b)), cmp.Compare(rank[a.State], rank[b.State]), cmp.Compare(remaining(a), remaining(b)))
 	})
 }
 

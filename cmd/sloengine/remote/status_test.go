@@ -73,6 +73,19 @@ func TestStatusFitsTheTerminal(t *testing.T) {
 	require.NotContains(t, text, "…")
 }
 
+// What pages comes first, and is not called ok.
+func TestStatusOfWhatPages(t *testing.T) {
+	t.Parallel()
+	row := func(name string, state slo.State, paging bool) *statusRow {
+		return &statusRow{SLO: v1.SLO{ID: slo.ID("shop/" + name), Percent: "99.9", Window: "30d", State: state, Paging: paging}}
+	}
+	rows := []*statusRow{row("a", slo.StateOK, false), row("b", slo.StateOK, true), row("c", slo.StateExhausted, false)}
+	sortWorstFirst(rows)
+	var out bytes.Buffer
+	require.NoError(t, sloTable(rows).Write(&out, cli.Screen{}))
+	require.Regexp(t, `(?s)firing +shop/b .*exhausted +shop/c .*ok +shop/a `, out.String())
+}
+
 func TestStatusHasColoursOnATerminal(t *testing.T) {
 	coloured, plain := printed(t, cli.Screen{Width: 140, Colour: true}), printed(t, cli.Screen{Width: 140})
 	require.Contains(t, strings.Join(coloured, "\n"), "\x1b[31mexhausted\x1b[0m  shop/")

@@ -64,6 +64,7 @@ type SLO struct {
 	Source      *Source           `json:"source"`
 
 	State      slo.State  `json:"state"`
+	Paging     bool       `json:"paging"`     // a page fires on the group, whatever is left of its budget
 	Budget     Budget     `json:"budget"`     // planned maintenance taken out: what counts
 	Raw        Budget     `json:"raw_budget"` // everything
 	Burns      []Burn     `json:"burn_rates"`
