@@ -78,11 +78,10 @@ func TestWhatAnOperatorReads(t *testing.T) {
 			defer client.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			blocked := make(chan error, 1)
-			go func() { err := client.Blocked(ctx); cancel(); blocked <- err }()
+			ctx, stop := client.Watch(ctx)
+			defer stop()
 			err = Explain(client.ProduceSync(ctx, kgo.StringRecord("v"+x.value)).FirstErr())
-			cancel()
-			if b := <-blocked; b != nil {
+			if b := context.Cause(ctx); b != nil {
 				err = b
 			}
 			if x.text == "" {

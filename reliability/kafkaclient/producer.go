@@ -151,16 +151,8 @@ func (p *Producer) Close() error {
 // it, or an *remote.BrokerError. A record that is too large fails alone. Those that do not fit into a batch are written
 // after the others.
 func (p *Producer) Send(ctx context.Context, records []*kgo.Record) []error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		// The client would try on with a wrong password until the delivery times out.
-		if err := p.batched.Blocked(ctx); err != nil {
-			cancel(err)
-		}
-	}()
-	defer func() { cancel(nil); <-watched }()
+	ctx, stop := p.batched.Watch(ctx)
+	defer stop()
 
 	acks := newAcks(len(records))
 	var alone []int
@@ -250,15 +242,8 @@ func (p *Producer) alone() (*Client, error) {
 
 // Check asks the brokers for topics; without any, whether they answer.
 func (p *Producer) Check(ctx context.Context, topics ...string) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		if err := p.batched.Blocked(ctx); err != nil {
-			cancel(err)
-		}
-	}()
-	defer func() { cancel(nil); <-watched }()
+	ctx, stop := p.batched.Watch(ctx)
+	defer stop()
 	request := kmsg.NewPtrMetadataRequest()
 	request.Topics = []kmsg.MetadataRequestTopic{} // nil would be all topics
 	for _, name := range topics {

@@ -37,9 +37,21 @@ func (c *Client) Failure() error {
 	return c.watch.failure
 }
 
-// Blocked waits until an attempt to connect fails for a reason that somebody has to fix, such as a wrong password, and
-// returns it. It returns nil once ctx ends. Attempts before the call do not count.
-func (c *Client) Blocked(ctx context.Context) error {
+// Watch returns a context that also ends when an attempt to connect fails for a reason that somebody has to fix, such as a
+// wrong password, with which the client itself would try on. The failure is its cause. stop has to be called.
+func (c *Client) Watch(ctx context.Context) (watched context.Context, stop func()) {
+	watched, cancel := context.WithCancelCause(ctx)
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := c.blocked(watched); err != nil {
+			cancel(err)
+		}
+	})
+	return watched, func() { cancel(nil); group.Wait() }
+}
+
+// blocked returns the failure of Watch, or nil once ctx ends. Attempts before the call do not count.
+func (c *Client) blocked(ctx context.Context) error {
 	w := c.watch
 	for {
 		w.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -27,13 +26,8 @@ func (x *session) reconcile(ctx context.Context) error {
 	x.refresh = s.o.Now().Add(s.set.Refresh)
 	ask, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		if x.client.Blocked(ask) != nil { // the client would try on, with the same password
-			cancel()
-		}
-	})
-	defer func() { cancel(); watch.Wait() }()
+	ask, stop := x.client.Watch(ask)
+	defer stop()
 	topics, err := x.topics(ask)
 	if err != nil {
 		if ctx.Err() != nil {
