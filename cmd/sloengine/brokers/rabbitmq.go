@@ -132,7 +132,7 @@ func newRabbitShow(o *rabbitCommand) *cobra.Command {
 		Use:   "show -c engine.yaml",
 		Short: "Show queues, depths and consumers, and how they differ from the settings",
 		Long: `show compares the queues and exchanges of the broker with the settings and changes
-nothing. It needs the permission configure, because RabbitMQ tells the arguments of a
+nothing. It needs the permission configure, because RabbitMQ shows the arguments of a
 queue only to a user who declares it again.
 
 Exit codes: 0 the broker is as the settings want, 1 failure, 2 wrong usage, 3 something
