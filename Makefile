@@ -47,7 +47,7 @@ golden: ## rewrite the golden files from what the code does now
 
 freeze: ## freeze the formats of this build as testdata/frozen/VERSION
 	$(GO) test -tags $(TAGS) ./internal/e2e/faults -run 'TestFreeze$$' -count 1 -args -freeze $(VERSION)
-	$(GO) test -tags $(TAGS) ./cmd/sloengine/config -run TestFrozenSettings -count 1 -args -freeze $(VERSION)
+	$(GO) test -tags $(TAGS) ./cmd/sloengine/app/config -run TestFrozenSettings -count 1 -args -freeze $(VERSION)
 
 fuzz: ## every fuzz target for FUZZTIME each
 	@scripts/fuzz $(FUZZTIME)

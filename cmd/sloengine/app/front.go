@@ -15,7 +15,7 @@ import (
 	"github.com/gin-gonic/gin"
 	exporter "github.com/prometheus/exporter-toolkit/web"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/web/respond"

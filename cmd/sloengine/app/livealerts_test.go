@@ -20,7 +20,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/own"
 	"github.com/sloengine/sloengine/alerts/state"
-	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/sla"

@@ -9,7 +9,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/metric"

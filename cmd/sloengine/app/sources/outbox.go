@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/config"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/outbox"
 	"github.com/sloengine/sloengine/web/status"

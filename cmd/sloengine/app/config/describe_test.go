@@ -208,7 +208,7 @@ func TestSchemasAcceptTheExamples(t *testing.T) {
 	require.NoError(t, engine(string(data)))
 	require.NoError(t, engine(uncommented(string(data))))
 	require.Error(t, engine("web: {prof: true}"))
-	for _, pattern := range []string{"../../../deploy/*/engine*.yaml", "../../../testdata/frozen/*/engine*.yaml"} {
+	for _, pattern := range []string{"../../../../deploy/*/engine*.yaml", "../../../../testdata/frozen/*/engine*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, file := range files {
@@ -217,7 +217,7 @@ func TestSchemasAcceptTheExamples(t *testing.T) {
 			require.NoError(t, engine(string(data)), file)
 		}
 	}
-	files, err := filepath.Glob("../../../deploy/relay*.yaml")
+	files, err := filepath.Glob("../../../../deploy/relay*.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {

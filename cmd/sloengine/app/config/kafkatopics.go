@@ -3,9 +3,9 @@ package config
 import (
 	"fmt"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/topics"
 	"github.com/sloengine/sloengine/ingest/source/kafka"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/reliability/kafkaclient/topics"
 )
 
 // KafkaUse is a source or sink of Kafka with the topics that it names.

@@ -17,7 +17,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
-const exampleFile = "../../../deploy/engine.yaml"
+const exampleFile = "../../../../deploy/engine.yaml"
 
 // uncommented takes the # from settings, and leaves prose alone.
 func uncommented(text string) string {

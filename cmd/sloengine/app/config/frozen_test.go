@@ -19,7 +19,7 @@ var freeze = flag.String("freeze", "", "write settings.json of testdata/frozen/`
 // TestFrozenSettings reads the engine.yaml and the example with all settings of earlier versions:
 // each key means what it meant. Later settings may come beside them.
 func TestFrozenSettings(t *testing.T) {
-	const frozen = "../../../testdata/frozen"
+	const frozen = "../../../../testdata/frozen"
 	if *freeze != "" {
 		data, err := json.MarshalIndent(frozenSettings(t, filepath.Join(frozen, *freeze)), "", "")
 		require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 // the name of the test. A * stands for one part of a key, where several sections share a
 // type: write keys out otherwise, so that a new one is missed.
 var keyEffects = map[string]string{
-	"cmd/sloengine/config TestEnvironments": `environment`,
+	"cmd/sloengine/app/config TestEnvironments": `environment`,
 	"cmd/sloengine TestProcessSettings": `
 		ingest.allowed_lateness ingest.max_future ingest.max_body ingest.max_event ingest.max_batch known_ids.max_age
 		checkpoint.interval web.external_url web.pprof`,
@@ -55,7 +55,7 @@ var keyEffects = map[string]string{
 		notifications.receivers notifications.global notifications.templates notifications.default notifications.routes notifications.services
 		notifications.watchdog notifications.timing.group_wait notifications.timing.group_interval notifications.timing.repeat_interval
 		notifications.escalation.after notifications.escalation.receiver`,
-	"cmd/sloengine/config TestNotifySettings": `
+	"cmd/sloengine/app/config TestNotifySettings": `
 		notifications.alertmanagers.basic_auth.username notifications.alertmanagers.basic_auth.password_file notifications.alertmanagers.basic_auth.password_env
 		notifications.alertmanagers.bearer_token_file notifications.alertmanagers.bearer_token_env
 		notifications.alertmanagers.tls.ca_file notifications.alertmanagers.tls.cert_file notifications.alertmanagers.tls.key_file
@@ -64,12 +64,12 @@ var keyEffects = map[string]string{
 		smtp.smarthost smtp.from smtp.username smtp.password_file smtp.tls smtp.hello smtp.tls_config.ca_file
 		reports.name reports.every reports.day reports.at reports.timezone reports.agreement reports.service reports.formats
 		reports.to.email reports.to.webhooks.url reports.to.webhooks.token_env reports.to.folder`,
-	"cmd/sloengine/config TestReportSettings": `
+	"cmd/sloengine/app/config TestReportSettings": `
 		smtp.password_env smtp.tls_config.cert_file smtp.tls_config.key_file smtp.tls_config.server_name
 		smtp.tls_config.insecure_skip_verify reports.to.webhooks.token_file`,
 	"cmd/sloengine TestDeadLettersSharedInRedis": `redis.address dead_letters.storage`,
 	"cmd/sloengine TestSharedSink":               `sinks.shared`,
-	"cmd/sloengine/config TestBrokerSinks": `
+	"cmd/sloengine/app/config TestBrokerSinks": `
 		sinks.kafka.brokers sinks.kafka.client_id sinks.kafka.version sinks.kafka.sasl.mechanism sinks.kafka.sasl.username
 		sinks.kafka.sasl.password_file sinks.kafka.request_timeout sinks.kafka.backoff sinks.kafka.topic sinks.kafka.key
 		sinks.kafka.acks sinks.kafka.compression sinks.kafka.batch_bytes sinks.kafka.max_message_bytes sinks.kafka.linger
@@ -81,7 +81,7 @@ var keyEffects = map[string]string{
 		sinks.rabbitmq.tls.key_file sinks.rabbitmq.tls.server_name sinks.rabbitmq.tls.insecure_skip_verify`,
 	"cmd/sloengine TestRedisSentinel": `redis.addresses redis.sentinel_master redis.sentinel_username redis.sentinel_password_file limits.shared.fallback`,
 	"cmd/sloengine TestRedisCluster":  `redis.cluster limits.respect_dlq_filter limits.shared.redis`,
-	"cmd/sloengine/config TestRedisOptions": `
+	"cmd/sloengine/app/config TestRedisOptions": `
 		redis.pool_size redis.username redis.password_file redis.db redis.tls.ca_file redis.tls.cert_file redis.tls.key_file
 		redis.tls.server_name redis.tls.insecure_skip_verify redis.prefix redis.timeout`,
 	"reliability/ratelimit TestPrecedence":             `limits.*.limit limits.*.window limits.types.extends`,
@@ -101,8 +101,8 @@ var keyEffects = map[string]string{
 	"ingest TestFloodOfSingleEventsIsMerged":           `limits.aggregate_window`,
 	"reliability/ratelimit TestMemoryBound":            `limits.max_contexts`,
 	"cmd/sloengine TestServiceBudgets":                 `budgets.service budgets.bytes budgets.queue budgets.groups`,
-	"cmd/sloengine/config TestRedactorOfSettings":      `redact.attributes redact.types redact.action redact.pattern redact.replace redact.key_file`,
-	"cmd/sloengine/config TestDeadLetterOptions":       `dead_letters.dir dead_letters.retention dead_letters.clean dead_letters.timezone`,
+	"cmd/sloengine/app/config TestRedactorOfSettings":  `redact.attributes redact.types redact.action redact.pattern redact.replace redact.key_file`,
+	"cmd/sloengine/app/config TestDeadLetterOptions":   `dead_letters.dir dead_letters.retention dead_letters.clean dead_letters.timezone`,
 	"ingest/source TestFormats":                        `sources.format`,
 	"ingest/source TestMapping":                        `sources.map.*`,
 	"ingest TestMappedCloudEvents":                     `ingest.cloudevents.map.*`,
@@ -115,12 +115,12 @@ var keyEffects = map[string]string{
 	"ingest/source/kafka TestOrdinalsAndNewPartitions": `sources.kafka.engines sources.kafka.ordinal`,
 	"ingest/source/kafka TestGroup":                    `sources.kafka.ownership sources.kafka.group sources.kafka.instance sources.kafka.session_timeout sources.kafka.heartbeat`,
 	"ingest/source/kafka TestMemoryIsBounded":          `sources.kafka.buffer`,
-	"cmd/sloengine/config TestSourceConnection": `
+	"cmd/sloengine/app/config TestSourceConnection": `
 		sources.name sources.kafka.tls.ca_file sources.kafka.tls.cert_file sources.kafka.tls.key_file sources.kafka.tls.server_name
 		sources.kafka.tls.insecure_skip_verify sources.kafka.client_id sources.kafka.version sources.kafka.request_timeout sources.kafka.backoff sources.kafka.sasl.mechanism sources.kafka.sasl.username sources.kafka.sasl.password_file`,
-	"cmd/sloengine/config TestRabbitMQSettings": `
+	"cmd/sloengine/app/config TestRabbitMQSettings": `
 		sources.rabbitmq.* sources.rabbitmq.tls.* sources.rabbitmq_dead_letters.tls.* sources.rabbitmq_dead_letters.work_queues.typical_duration`,
-	"cmd/sloengine/config TestAdviceOnRabbitMQ":       `sources.rabbitmq_dead_letters.work_queues.type`,
+	"cmd/sloengine/app/config TestAdviceOnRabbitMQ":   `sources.rabbitmq_dead_letters.work_queues.type`,
 	"ingest/source/rabbitmq TestTopologyIsDeclared":   `sources.rabbitmq_dead_letters.* sources.rabbitmq_dead_letters.work_queues.name sources.rabbitmq_dead_letters.work_queues.ttl`,
 	"ingest/source/rabbitmq TestArgumentsOfWorkQueue": `sources.rabbitmq_dead_letters.work_queues.delivery_limit`,
 	"ingest/source/rabbitmq TestRetryRules":           `sources.rabbitmq_dead_letters.retry.*`,
@@ -139,7 +139,7 @@ var keyEffects = map[string]string{
 	"reliability/dlq TestReplayBySchedule": `
 		dead_letters.replay.schedule dead_letters.replay.batch dead_letters.replay.max_age dead_letters.replay.rate
 		dead_letters.replay.stop_after`,
-	"cmd/sloengine/config TestSinkOptions": `
+	"cmd/sloengine/app/config TestSinkOptions": `
 		retry.max_retries retry.base retry.cap retry.jitter retry.spread retry.retry_on retry.max_elapsed retry.max_retry_after
 		retry.budget.ratio retry.budget.min_per_second retry.budget.burst retry.rate_limit.limit retry.rate_limit.interval
 		retry.rate_limit.on_exceeded retry.staged.items retry.staged.interval retry.staged.growth breaker.consecutive.failures
@@ -224,7 +224,7 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 // testNames are the tests of the tree, behind their folder.
 func testNames(t *testing.T) map[string]bool {
 	names := map[string]bool{}
-	root := filepath.Join("..", "..", "..")
+	root := filepath.Join("..", "..", "..", "..")
 	require.NoError(t, filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(file, "_test.go") {
 			return err
@@ -250,11 +250,11 @@ func fieldsRead(t *testing.T) map[string]bool {
 	read := map[string]bool{}
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	users, err := filepath.Glob("../*.go")
+	users, err := filepath.Glob("../../*.go")
 	require.NoError(t, err)
-	parts, err := filepath.Glob("../app/*.go")
+	parts, err := filepath.Glob("../*.go")
 	require.NoError(t, err)
-	below, err := filepath.Glob("../app/*/*.go")
+	below, err := filepath.Glob("../*/*.go")
 	require.NoError(t, err)
 	for _, file := range slices.Concat(files, users, parts, below) {
 		if strings.HasSuffix(file, "_test.go") {

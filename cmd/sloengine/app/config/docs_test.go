@@ -10,7 +10,7 @@ import (
 
 // The examples of docs/notifications.md are settings.
 func TestExamplesOfNotifications(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/notifications.md")
+	data, err := os.ReadFile("../../../../docs/notifications.md")
 	require.NoError(t, err)
 	dir := t.TempDir()
 	secretsIn(t, dir)
