@@ -30,7 +30,7 @@ type Result struct {
 // SendNow makes the report of a name and sends it to each of its targets once, whether it is due or not. A period such as
 // last-month is that of the date in the zone of the report, and "" is the last one that is over. What is known of scheduled
 // deliveries stays as it is. One report at a time is sent in this way.
-func (s *Sender) SendNow(ctx context.Context, name, period string) (p report.Period, out []Result, err error) {
+func (s *Sender) SendNow(ctx context.Context, name, period string, build MakeFunc) (p report.Period, out []Result, err error) {
 	if !s.byHand.TryLock() {
 		return p, nil, ErrBusy
 	}
@@ -49,7 +49,7 @@ func (s *Sender) SendNow(ctx context.Context, name, period string) (p report.Per
 	if p, err = report.ResolvePeriod(period, now, s.zone(r)); err != nil {
 		return p, nil, fmt.Errorf("%w: %w", ErrPeriod, err)
 	}
-	content, err := s.opt.Make(ctx, r, p)
+	content, err := build(ctx, r, p)
 	if err != nil {
 		return p, nil, err
 	}

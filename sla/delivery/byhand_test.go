@@ -24,7 +24,7 @@ func TestSendNow(t *testing.T) {
 	before, err := os.ReadFile(w.opt.File)
 	require.NoError(t, err)
 	for _, period := range []string{"", "last-week"} {
-		p, got, err := w.SendNow(t.Context(), "w", period)
+		p, got, err := w.SendNow(t.Context(), "w", period, w.build)
 		require.NoError(t, err)
 		require.Equal(t, "2026-W46", p.String())
 		require.Len(t, got, 2)
@@ -38,24 +38,24 @@ func TestSendNow(t *testing.T) {
 	require.Equal(t, string(before), string(after))
 	require.Equal(t, "0", w.metric(`sloengine_reports_sent_total{report="w",kind="folder"}`), "those are the scheduled ones")
 
-	_, _, err = w.SendNow(t.Context(), "x", "")
+	_, _, err = w.SendNow(t.Context(), "x", "", w.build)
 	require.ErrorIs(t, err, ErrUnknown)
-	_, _, err = w.SendNow(t.Context(), "w", "2026-W60")
+	_, _, err = w.SendNow(t.Context(), "w", "2026-W60", w.build)
 	require.ErrorIs(t, err, ErrPeriod)
 	w.fails = errors.New("busy")
-	_, _, err = w.SendNow(t.Context(), "w", "")
+	_, _, err = w.SendNow(t.Context(), "w", "", w.build)
 	require.ErrorIs(t, err, w.fails)
 	w.fails = nil
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, got, err := w.SendNow(gone, "w", "")
+	_, got, err := w.SendNow(gone, "w", "", w.build)
 	require.NoError(t, err)
 	require.ErrorIs(t, got[0].Err, context.Canceled, "who asked has gone")
 
-	w.opt.Make = func(ctx context.Context, r *Report, p report.Period) (*Content, error) {
-		_, _, err := w.SendNow(ctx, "w", "") // while the first is on its way
+	asking := func(ctx context.Context, r *Report, p report.Period) (*Content, error) {
+		_, _, err := w.SendNow(ctx, "w", "", w.build) // while the first is on its way
 		return nil, err
 	}
-	_, _, err = w.SendNow(t.Context(), "w", "")
+	_, _, err = w.SendNow(t.Context(), "w", "", asking)
 	require.ErrorIs(t, err, ErrBusy)
 }

@@ -34,7 +34,7 @@ const (
 // backoff between the attempts to reach a target.
 var backoff = retry.Options{Base: 30 * time.Second, Cap: time.Hour, Jitter: retry.Equal, MaxRetries: retry.Unlimited}
 
-// Options of a Sender. File, Clock, Zone and Make are required.
+// Options of a Sender. File, Clock and Zone are required.
 type Options struct {
 	Settings Settings
 	File     string                          // keeps what was sent
@@ -42,10 +42,9 @@ type Options struct {
 	Files    fsys.FS                         // default: of the system
 	Clock    func() (now time.Time, ok bool) // of the newest numbers; false: there are none yet
 	Zone     ZoneFunc                        // of reports whose settings have none
-	Make     MakeFunc
-	Metrics  *Metrics         // default: unregistered
-	Logger   *slog.Logger     // default: none
-	Now      func() time.Time // for retries. Default: time.Now
+	Metrics  *Metrics                        // default: unregistered
+	Logger   *slog.Logger                    // default: none
+	Now      func() time.Time                // for retries. Default: time.Now
 }
 
 func (o *Options) applyDefaults() {
@@ -81,8 +80,8 @@ type Sender struct {
 // New checks the settings and the version of the file. It sends nothing.
 func New(o Options) (*Sender, error) {
 	o.applyDefaults()
-	if o.File == "" || o.Clock == nil || o.Zone == nil || o.Make == nil {
-		return nil, errors.New("reports: File, Clock, Zone and Make are required")
+	if o.File == "" || o.Clock == nil || o.Zone == nil {
+		return nil, errors.New("reports: File, Clock and Zone are required")
 	}
 	policy, err := retry.New(backoff)
 	if err != nil {
@@ -139,7 +138,7 @@ func (s *Sender) Prepare(next Settings) (apply func(), err error) {
 }
 
 // Run sends what is due until ctx ends. A report on its way is not cut off, so that it is known what became of it.
-func (s *Sender) Run(ctx context.Context) error {
+func (s *Sender) Run(ctx context.Context, build MakeFunc) error {
 	check := time.NewTimer(0)
 	defer check.Stop()
 	for {
@@ -150,7 +149,7 @@ func (s *Sender) Run(ctx context.Context) error {
 		case <-s.wake:
 		}
 		wait := checkEvery
-		if !s.step(ctx) {
+		if !s.step(ctx, build) {
 			wait = checkStart
 		}
 		check.Reset(wait)
@@ -158,19 +157,19 @@ func (s *Sender) Run(ctx context.Context) error {
 }
 
 // step sends what is due now. It is false as long as there are no numbers.
-func (s *Sender) step(ctx context.Context) bool {
+func (s *Sender) step(ctx context.Context, build MakeFunc) bool {
 	now, ok := s.opt.Clock()
 	if !ok {
 		return false
 	}
 	if s.ready(now) {
-		s.send(ctx, now)
+		s.send(ctx, now, build)
 	}
 	return true
 }
 
 // send sends what is due at a time.
-func (s *Sender) send(ctx context.Context, now time.Time) {
+func (s *Sender) send(ctx context.Context, now time.Time, build MakeFunc) {
 	s.mu.Lock()
 	targets := s.targets
 	s.mu.Unlock()
@@ -196,7 +195,7 @@ func (s *Sender) send(ctx context.Context, now time.Time) {
 		m := made[t.report.Name]
 		if m == nil {
 			m = &product{}
-			m.content, m.err = s.opt.Make(ctx, t.report, p)
+			m.content, m.err = build(ctx, t.report, p)
 			made[t.report.Name] = m
 		}
 		if ctx.Err() != nil {

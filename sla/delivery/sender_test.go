@@ -60,17 +60,20 @@ func (w *world) restart() {
 		Clock: func() (time.Time, bool) { return w.now, true }, Now: func() time.Time { return w.now },
 		Zone:   func(*Report) *time.Location { return time.UTC },
 		Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
-		Make: func(_ context.Context, r *Report, p report.Period) (*Content, error) {
-			w.made++
-			if w.fails != nil {
-				return nil, w.fails
-			}
-			return &Content{Subject: r.Name + " " + p.Title(), Text: "text of " + p.String(), HTML: "<p>html</p>", CSV: []byte("a,b\r\n"), JSON: []byte(`{"period":"` + p.String() + `"}`), Running: w.running}, nil
-		},
 	})
 	require.NoError(w.t, err)
 	w.Sender = s
 }
+
+func (w *world) build(_ context.Context, r *Report, p report.Period) (*Content, error) {
+	w.made++
+	if w.fails != nil {
+		return nil, w.fails
+	}
+	return &Content{Subject: r.Name + " " + p.Title(), Text: "text of " + p.String(), HTML: "<p>html</p>", CSV: []byte("a,b\r\n"), JSON: []byte(`{"period":"` + p.String() + `"}`), Running: w.running}, nil
+}
+
+func (w *world) step(ctx context.Context) bool { return w.Sender.step(ctx, w.build) }
 
 // until lets time pass in steps, each followed by a look at what is due.
 func (w *world) until(at string, step time.Duration) {
@@ -334,7 +337,7 @@ func TestCleanStop(t *testing.T) {
 	w.now = w.now.Add(6 * 24 * time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	h.during = cancel
-	require.NoError(t, w.Run(ctx))
+	require.NoError(t, w.Run(ctx, w.build))
 	require.EqualValues(t, 1, h.calls.Load())
 	h.during = nil
 	w.restart()
@@ -557,14 +560,12 @@ func TestRun(t *testing.T) {
 			Settings: Settings{Reports: []Report{{Name: "w", Every: slo.Week, Weekday: time.Monday, Folder: filepath.Join(dir, "out"), Formats: []Format{HTML}}}},
 			File:     filepath.Join(dir, "reports.json"), Zone: func(*Report) *time.Location { return time.UTC },
 			Clock: func() (time.Time, bool) { looks++; return time.Now(), looks > 3 },
-			Make: func(context.Context, *Report, report.Period) (*Content, error) {
-				return &Content{HTML: "x"}, nil
-			},
 		})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- s.Run(ctx) }()
+		build := func(context.Context, *Report, report.Period) (*Content, error) { return &Content{HTML: "x"}, nil }
+		go func() { done <- s.Run(ctx, build) }()
 		time.Sleep(15 * 24 * time.Hour)
 		synctest.Wait()
 		cancel()

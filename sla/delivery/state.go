@@ -38,12 +38,6 @@ type stateFile struct {
 	Targets map[string]record `json:"targets"`
 }
 
-// CheckVersion refuses a file of a newer version.
-func CheckVersion(name string) error {
-	f := newStateFile(&Options{File: name, Files: fsys.OS()})
-	return f.CheckVersion()
-}
-
 // newStateFile is the file of that name. It is read when the first report may be due.
 func newStateFile(o *Options) fsys.StateFile[stateFile] {
 	return fsys.StateFile[stateFile]{

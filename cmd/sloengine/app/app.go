@@ -6,50 +6,27 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"path/filepath"
-	"strings"
-	"sync/atomic"
 	"time"
 	_ "time/tzdata" // zones of windows and schedules, also where the system has none
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sloengine/sloengine/alerts/incident"
-	"github.com/sloengine/sloengine/alerts/receivers"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/identity"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/sinks"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
-	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
-	"github.com/sloengine/sloengine/ingest/event"
-	"github.com/sloengine/sloengine/ingest/position"
-	"github.com/sloengine/sloengine/ingest/servicebudget"
-	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/dispatch"
-	"github.com/sloengine/sloengine/reliability/dlq"
-	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/metric"
-	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
-	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/annotation"
-	"github.com/sloengine/sloengine/sla/delivery"
-	"github.com/sloengine/sloengine/sla/evaluator"
-	"github.com/sloengine/sloengine/sla/history"
-	"github.com/sloengine/sloengine/sla/outlook"
 	"github.com/sloengine/sloengine/slo"
-	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
-	"github.com/sloengine/sloengine/web"
 	"github.com/sloengine/sloengine/web/site"
 )
 
@@ -103,218 +80,100 @@ func readSettings(opt *Options) (s settings, err error) {
 
 // app is the engine with everything around it, on open storage. Nothing runs before start.
 type app struct {
-	opt         Options
-	specs       *counting.Specs
-	engine      *engine.Engine
-	parts       engine.Parts
-	counts      *counting.Counts
-	eval        *evaluator.Evaluator
+	Options
+	settings
+	parts
+	own      *ownEvents
+	reloader *reloader
+	status   *engineStatus
+	routes   *routes
+}
+
+// parts are what an engine is made of, in the order in which they are made: each uses those above it only.
+type parts struct {
+	intake      *intake
+	storage     *storage
 	alerts      *liveAlerts
+	evaluation  *evaluation
 	incidents   *incidents
 	reports     *reports.Scheduled
-	outlooks    *outlook.Keeper // nil if nothing is forecast
 	annotations *annotation.Store
-	traffic     *history.TrafficLog
-	changes     *counting.Changes
-	parking     *counting.Parking
-	own         *ownEvents
-	redaction   *admission.Redaction
-	budgets     *servicebudget.Budgets
-	rates       *admission.RateLimits
-	positions   *sources.Positions
 	sinks       *sinks.Sinks
 	sources     *sources.Sources
 	deadLetters *deadLetters
-	link        *shared.Link // nil without Redis
-	http        *ingest.HTTPMetrics
-	auth        *ingest.Auth
-	trail       *auditTrail
-	reloader    *reloader
-	backups     *backups
-	status      *engineStatus
-	events      *ingest.Handler
-	web         *web.Web
-	router      http.Handler
-	stopping    atomic.Bool // readiness is off
+}
+
+// builder is what parts are made from.
+type builder struct {
+	Options
+	settings
+	front    *front
+	set      *metrics.Set
+	delivery *dispatch.Metrics
+	kafka    *kafkaclient.Metrics
+	group    *runGroup // closes what is opened
 }
 
 // open opens the storage and builds everything on it. What it opens is for g to close, also after
 // an error.
 func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*app, error) {
-	started, c := time.Now(), &s.config
-	deadMetrics, sinkMetrics := dlq.NewMetrics(set), dispatch.NewMetrics(set)
-	filter, err := c.DeadLetterFilter(deadMetrics)
+	started := time.Now()
+	b := &builder{opt, s, f, set, dispatch.NewMetrics(set), kafkaclient.NewMetrics(set), g}
+	p, err := b.parts()
 	if err != nil {
 		return nil, err
 	}
-	redis, err := connectRedis(c, opt.Log, shared.NewMetrics(set), sinkMetrics.Breakers(), g)
-	if err != nil {
-		return nil, err
-	}
-	rates, err := admission.NewRateLimits(c, admission.Redis{Client: redis.limits, Link: redis.link}, filter, set, opt.Log)
-	if err != nil {
-		return nil, err
-	}
-	redaction, err := admission.NewRedaction(c, set)
-	if err != nil {
-		return nil, err
-	}
-	budgets := servicebudget.New(c.Ingest.Queue, set)
-	budgets.Set(c.ServiceBudgets())
-	httpMetrics := ingest.NewHTTPMetrics(set)
-	auth := ingest.NewAuth(ingest.AuthOptions{Metrics: httpMetrics, Logger: opt.Log, Host: hostCheck(c, opt.Listen)})
-	if tokens := c.Auth.TokensFile; tokens != "" {
-		if err := auth.ReloadTokens(tokens); err != nil {
-			return nil, err
-		}
-	}
-	var kept *incidents // made below; no report comes before all parts run
-	incidentOf := func(fingerprint string) (receivers.Incident, bool) {
-		l, ok := kept.Of(fingerprint)
-		return receivers.Incident(l), ok
-	}
-	alerts, err := newLiveAlerts(opt.DataDir, f.base.Host, c, s.first.Spec, incidentOf, set, sinkMetrics.Breakers(), opt.Log)
-	if err != nil {
-		return nil, err
-	}
-	if err := delivery.CheckVersion(filepath.Join(opt.DataDir, reports.File)); err != nil {
-		return nil, err
-	}
-	notes, err := annotation.New(annotation.Options{File: filepath.Join(opt.DataDir, AnnotationsFile), Now: time.Now, Logger: opt.Log})
-	if err != nil {
-		return nil, err
-	}
-	counted, err := fold.New(fold.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("create fold: %w", err)
-	}
-
-	book, sourcePositions := incident.NewBook(), position.NewBook()
-	eng, err := engine.Open(engine.Options{
-		Dir:          opt.DataDir,
-		State:        counting.FoldState{Fold: counted, Incidents: book, Positions: sourcePositions},
-		Config:       s.first.Encoded,
-		Metrics:      engine.NewMetrics(set),
-		Logger:       opt.Log,
-		AcceptLoss:   opt.AcceptLoss,
-		Locked:       opt.Standby,
-		SegmentBytes: c.Log.Segment,
-		QueueBytes:   c.Ingest.Queue,
-		IDs:          c.Dedup,
-		Checkpoint:   c.Checkpoint,
-		Disk:         c.Disk,
-		CrashPoint:   opt.Crash,
-		Limiter:      rates.Limiter,
-		Critical:     rates.Critical,
-		Whole:        s.specs.Whole,
-		MergeBy:      s.specs.MergeBy,
-		MergeWindow:  rates.MergeWindow,
-	})
-	if err != nil {
-		return nil, err
-	}
-	g.addCloser("data directory", eng)
-	trail, err := openAuditTrail(opt.DataDir, auth, set, opt.Log)
-	if err != nil {
-		return nil, err
-	}
-	g.addCloser("audit log", trail.file)
-	positions, err := sources.NewPositions(eng, sourcePositions, opt.DataDir, opt.Log)
-	if err != nil {
-		return nil, err
-	}
-	store, instance, err := openDeadLetters(c, opt.DataDir, eng.Log(), redis, deadMetrics, opt.Log, g)
-	if err != nil {
-		return nil, err
-	}
-	kafkaClients := kafkaclient.NewMetrics(set)
-	outputs, err := sinks.Open(sinks.Options{
-		Config: c, Dir: opt.DataDir, Source: eng.Log(), Link: redis.link, Instance: instance, Store: store, Filter: filter,
-		DeadLetters: deadMetrics, Metrics: sinkMetrics, Kafka: kafkaClients, RabbitMQ: amqpclient.NewMetrics(set), Log: opt.Log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	g.add("sink files", func(context.Context) error { outputs.Dispatcher.Close(); return nil })
-	inputs := sources.New(sources.Options{
-		Config: c, Engine: eng, Positions: positions, Limiter: rates.Limiter, Redact: redaction, Specs: s.specs,
-		Save: store.Save, Filter: filter, Set: set, Clients: kafkaClients, Log: opt.Log,
-	})
-	replayer := &source.Replayer{
-		Engine: eng, Catalog: func() event.Catalog { return s.specs.InForce().Catalog }, Of: inputs.Of,
-	}
-	deadLetters, err := newDeadLetters(c, store, redis, replayer.Target, outputs.Replay, eng.ClockJumped, deadMetrics, opt.Log)
-	if err != nil {
-		return nil, err
-	}
-
-	counts := counting.NewCounts(counted, eng, set, opt.Log)
-	traffic := history.NewTrafficLog()
-	outlooks, complete, observe, err := newOutlooks(c, counts.Read, filepath.Join(opt.DataDir, ForecastsFile), set, opt.Log)
-	if err != nil {
-		return nil, err
-	}
-	eval, err := evaluator.New(evaluator.Options{
-		Source: counts.Sums,
-		OnReport: func(r *sla.Report) {
-			alerts.step(r)
-			traffic.Observe(r)
-			observe(r)
-		},
-		Complete: complete,
-		Refused:  eng.ClockJumped,
-		Interval: c.Evaluator.Interval,
-		Metrics:  evaluator.NewMetrics(set),
-		Logger:   opt.Log,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("create evaluator: %w", err)
-	}
-	if err := eval.SetSpec(s.first.Inputs); err != nil {
-		return nil, fmt.Errorf("evaluate spec: %w", err)
-	}
-	links, err := identity.NewLinks(fsys.OS(), opt.DataDir)
-	if err != nil {
-		return nil, err
-	}
-	kept = &incidents{
-		book: book, engine: eng, alerts: alerts.machine.View, costs: &incidentCosts{counts: counts.Read, report: eval.Latest},
-		links: links, base: strings.TrimRight(c.Web.ExternalURL, "/"), log: opt.Log,
-		baselines: func() []*slo.Baseline { return s.specs.InForce().Spec.Baselines },
-		failures:  metric.IncidentFailures.Counter(set), told: alerts.receivers.Update, stepped: make(chan struct{}, 1),
-	}
-	alerts.stepped = kept.observe
-	noteUnknown(c, s.specs.InForce().Spec, opt.Log)
-	scheduled, err := reports.New(opt.DataDir, instance, c, eval.Latest, set, opt.Log)
-	if err != nil {
+	a := &app{Options: opt, settings: s, parts: p, own: b.ownEvents(&p, started), reloader: newReloader(opt, s, p, set)}
+	a.status = newEngineStatus(b, p, a.reloader, started)
+	if a.routes, err = b.routes(a); err != nil {
 		return nil, err
 	}
 	s.specs.Publish(set)
 	metric.BuildInfo.Read(set, func() float64 { return 1 }, opt.Version.Version, opt.Version.Revision, opt.Version.Go)
-	parking := counting.NewParking(c.Parked.Memory, c.Dedup.MaxAge, counts, set)
-	changes := counting.NewChanges(parking, s.specs, opt.Log)
-	a := &app{
-		opt: opt, specs: s.specs, engine: eng, counts: counts, eval: eval, alerts: alerts, incidents: kept, reports: scheduled, outlooks: outlooks, annotations: notes, traffic: traffic, changes: changes, parking: parking,
-		redaction: redaction, budgets: budgets, rates: rates, positions: positions, sinks: outputs, sources: inputs, deadLetters: deadLetters, link: redis.link,
-		http: httpMetrics, auth: auth, trail: trail,
-		parts:   engine.Parts{DeadLetters: store, Retain: outputs.Dispatcher.Lowest, Instance: instance},
-		backups: &backups{engine: eng, store: store, dir: opt.DataDir, version: opt.Version.Version, trail: trail, log: opt.Log},
-		own: &ownEvents{
-			log: opt.Log, engine: eng, counts: counts, http: httpMetrics, sources: inputs, sinks: outputs.Dispatcher, specs: s.specs,
-			started: started, run: fmt.Sprintf("%s-%d", instance, started.UnixNano()),
-		},
-		reloader: newReloader(reloadOptions{
-			start: c, dir: opt.DataDir, loadConfig: opt.LoadConfig, specs: s.specs, auth: auth, eval: eval, engine: eng,
-			rates: rates, sinks: outputs, sources: inputs, alerts: alerts, reports: scheduled, redaction: redaction, budgets: budgets, changes: changes, annotations: notes, log: opt.Log,
-		}, set),
-	}
-	a.status = &engineStatus{
-		dir: opt.DataDir, disk: diskSize(opt.DataDir, opt.Log), started: started, stopping: &a.stopping, engine: eng, http: httpMetrics, auth: auth, trail: trail, counts: counts, parking: parking,
-		specs: s.specs, changes: changes, reloader: a.reloader, conns: f.conns, rates: rates, redaction: redaction, budgets: budgets, link: redis.link,
-		sinks: outputs, sources: inputs, alerts: alerts, reports: scheduled, deadLetters: deadLetters,
-	}
-	if err := notes.InForce(s.first.Hash); err != nil {
+	noteUnknown(&s.config, s.first.Spec, opt.Log)
+	if err := p.annotations.InForce(s.first.Hash); err != nil {
 		opt.Log.Error("spec in force is not noted, so its next change is not annotated", "err", err)
 	}
-	return a, a.buildRouter(c, set)
+	return a, nil
+}
+
+func (b *builder) parts() (p parts, err error) {
+	if p.intake, err = b.intake(); err != nil {
+		return p, err
+	}
+	if p.storage, err = b.storage(p.intake); err != nil {
+		return p, err
+	}
+	lookup := b.incidentLookup(p.storage)
+	if p.alerts, err = b.liveAlerts(lookup.Of); err != nil {
+		return p, err
+	}
+	if p.evaluation, err = b.evaluation(p.storage, p.alerts); err != nil {
+		return p, err
+	}
+	p.incidents = b.incidents(lookup, &p)
+	p.reports, err = reports.New(b.DataDir, p.storage.instance, &b.config, p.evaluation.Latest, b.set, b.Log)
+	if err != nil {
+		return p, err
+	}
+	p.annotations, err = annotation.New(annotation.Options{File: filepath.Join(b.DataDir, AnnotationsFile), Now: time.Now, Logger: b.Log})
+	if err != nil {
+		return p, err
+	}
+	p.sinks, err = sinks.Open(sinks.Options{
+		Config: &b.config, Dir: b.DataDir, Source: p.storage.engine.Log(), Link: p.intake.redis.link, Instance: p.storage.instance,
+		Store: p.storage.deadLetters, Filter: p.intake.filter, DeadLetters: p.intake.deadLetters, Metrics: b.delivery,
+		Kafka: b.kafka, RabbitMQ: amqpclient.NewMetrics(b.set), Log: b.Log,
+	})
+	if err != nil {
+		return p, err
+	}
+	b.group.add("sink files", func(context.Context) error { p.sinks.Dispatcher.Close(); return nil })
+	p.sources = sources.New(sources.Options{
+		Config: &b.config, Engine: p.storage.engine, Positions: p.storage.positions, Limiter: p.intake.rates.Limiter,
+		Redact: p.intake.redaction, Specs: b.specs, Save: p.storage.deadLetters.Save, Filter: p.intake.filter, Set: b.set,
+		Clients: b.kafka, Log: b.Log,
+	})
+	p.deadLetters, err = b.deadLetters(&p)
+	return p, err
 }

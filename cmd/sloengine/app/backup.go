@@ -42,6 +42,10 @@ type backups struct {
 	log     *slog.Logger
 }
 
+func newBackups(o *builder, s *storage) *backups {
+	return &backups{engine: s.engine, store: s.deadLetters, dir: o.DataDir, version: o.Version.Version, trail: s.trail, log: o.Log}
+}
+
 func (b *backups) serve(c *gin.Context) {
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
 		respond.Problem(c, http.StatusForbidden, "The request came from a page on another site ("+err.Error()+"); use sloengine backup.", nil)

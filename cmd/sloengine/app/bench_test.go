@@ -22,7 +22,7 @@ func BenchmarkTick(b *testing.B) {
 		b.Run(fmt.Sprintf("firing=%d", firing), func(b *testing.B) {
 			a := tenThousandGroups(b, firing > 0, "")
 			require.Eventually(b, func() bool {
-				r, err := a.eval.Tick(b.Context(), time.Now())
+				r, err := a.evaluation.Tick(b.Context(), time.Now())
 				require.NoError(b, err)
 				require.Len(b, r.SLOs, 10_000)
 				got := 0
@@ -35,7 +35,7 @@ func BenchmarkTick(b *testing.B) {
 			}, time.Minute, 200*time.Millisecond)
 			began := processCPU(b)
 			for b.Loop() {
-				_, err := a.eval.Tick(b.Context(), time.Now())
+				_, err := a.evaluation.Tick(b.Context(), time.Now())
 				require.NoError(b, err)
 			}
 			b.ReportMetric(float64((processCPU(b)-began).Microseconds())/1000/float64(b.N), "cpu-ms/op")
@@ -54,7 +54,7 @@ func BenchmarkTickWithForecasts(b *testing.B) {
 			now := time.Now()
 			tick := func() (made int) {
 				now = now.Add(10 * time.Second)
-				r, err := a.eval.Tick(b.Context(), now)
+				r, err := a.evaluation.Tick(b.Context(), now)
 				require.NoError(b, err)
 				require.Len(b, r.SLOs, 10_000)
 				for i := range r.SLOs {

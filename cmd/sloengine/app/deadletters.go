@@ -11,10 +11,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/identity"
 	"github.com/sloengine/sloengine/ingest/deadletter"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/logrange"
@@ -24,24 +24,19 @@ import (
 
 // openDeadLetters opens the storage of the dead letters and of their log ranges. instance begins
 // the IDs of this engine's dead letters.
-func openDeadLetters(
-	c *config.Config, dir string, source *wal.Log, redis redisClients, m *dlq.Metrics, log *slog.Logger, g *runGroup,
-) (store *logrange.Store, instance string, err error) {
-	if instance, err = identity.Instance(fsys.OS(), dir); err != nil {
-		return nil, "", err
-	}
-	storage, err := c.DeadLetterStore(dir, redis.dlq, m)
+func (b *builder) openDeadLetters(in *intake, source *wal.Log, instance string) (*logrange.Store, error) {
+	storage, err := b.config.DeadLetterStore(b.DataDir, in.redis.dlq, in.deadLetters)
 	if err != nil {
-		return nil, "", fmt.Errorf("open dead letters: %w", err)
+		return nil, fmt.Errorf("open dead letters: %w", err)
 	}
-	g.addCloser("dead letters", storage)
-	logDamage(storage, log)
-	store = logrange.New(logrange.Options{
-		FS: fsys.OS(), Dir: filepath.Join(dir, engine.LogRangeDir), Log: source, Store: storage,
-		Owned: instance + "-" + string(dlq.Sink), MaxBytes: c.DeadLetters.MaxBytes,
+	b.group.addCloser("dead letters", storage)
+	logDamage(storage, b.Log)
+	store := logrange.New(logrange.Options{
+		FS: fsys.OS(), Dir: filepath.Join(b.DataDir, engine.LogRangeDir), Log: source, Store: storage,
+		Owned: instance + "-" + string(dlq.Sink), MaxBytes: b.config.DeadLetters.MaxBytes,
 	})
-	logSweep(store.Recover(context.Background()), log)
-	return store, instance, nil
+	logSweep(store.Recover(context.Background()), b.Log)
+	return store, nil
 }
 
 func logSweep(err error, log *slog.Logger) {
@@ -91,17 +86,19 @@ type deadLetters struct {
 	latest atomic.Pointer[dlq.Stats] // of a shared storage, which is not asked for each view
 }
 
-// newDeadLetters replays entries of admission and of the fold to the engine, and those of sinks to
+// deadLetters replays entries of admission and of the fold to the engine, and those of sinks to
 // their sink.
-func newDeadLetters(
-	c *config.Config, store *logrange.Store, redis redisClients, toEngine, toSink dlq.Target, refused func() bool, m *dlq.Metrics, log *slog.Logger,
-) (d *deadLetters, err error) {
+func (b *builder) deadLetters(p *parts) (d *deadLetters, err error) {
+	c, store, m, log := &b.config, p.storage.deadLetters, p.intake.deadLetters, b.Log
 	d = &deadLetters{Store: store, shared: c.DeadLetters.Storage == "redis", log: log}
 	d.stopping, d.stop = context.WithCancel(context.Background())
+	toEngine := (&source.Replayer{
+		Engine: p.storage.engine, Catalog: func() event.Catalog { return b.specs.InForce().Catalog }, Of: p.sources.Of,
+	}).Target
 	replay := c.ReplayOptions(store, m)
-	replay.Targets = map[dlq.Origin]dlq.Target{dlq.Admission: toEngine, dlq.Fold: toEngine, dlq.Sink: toSink}
+	replay.Targets = map[dlq.Origin]dlq.Target{dlq.Admission: toEngine, dlq.Fold: toEngine, dlq.Sink: p.sinks.Replay}
 	if d.shared {
-		lock := dlq.NewReplayLock(redis.dlq, c.RedisKeys("dlq")+":replaying", store)
+		lock := dlq.NewReplayLock(p.intake.redis.dlq, c.RedisKeys("dlq")+":replaying", store)
 		for origin, target := range replay.Targets {
 			replay.Targets[origin] = lock.Target(target)
 		}
@@ -117,7 +114,7 @@ func newDeadLetters(
 		return nil, err
 	}
 	retention := c.RetentionOptions(store)
-	retention.Refused = refused
+	retention.Refused = p.storage.engine.ClockJumped
 	retention.Done = func(purged int, err error) {
 		if purged > 0 || err != nil {
 			log.Info("dead letters purged", "purged", purged, "err", err)

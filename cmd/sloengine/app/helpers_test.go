@@ -81,7 +81,7 @@ func serving(t testing.TB, a *app, g *runGroup) (stop func()) {
 	t.Helper()
 	a.start(t.Context(), g)
 	select {
-	case <-a.engine.Ready():
+	case <-a.storage.engine.Ready():
 	case name := <-g.ended:
 		require.Fail(t, name+" ended")
 	case <-time.After(30 * time.Second):
@@ -97,6 +97,6 @@ func request(a *app, method, path, host, body string, header ...string) *httptes
 		req.Header.Set(header[i], header[i+1])
 	}
 	rec := httptest.NewRecorder()
-	a.router.ServeHTTP(rec, req)
+	a.routes.router.ServeHTTP(rec, req)
 	return rec
 }

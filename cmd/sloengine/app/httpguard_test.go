@@ -15,7 +15,7 @@ import (
 func TestEveryWriteRefusesOtherSites(t *testing.T) {
 	a := guarded(t, "", "127.0.0.1:0")
 	writes := 0
-	for _, route := range a.router.(*gin.Engine).Routes() {
+	for _, route := range a.routes.router.Routes() {
 		if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, route.Method) {
 			continue
 		}
@@ -75,7 +75,7 @@ func TestLoopbackServesLoopbackNamesOnly(t *testing.T) {
 // A handler that ends without a word must not become a success.
 func TestSilenceIsNoSuccess(t *testing.T) {
 	a := guarded(t, "", "127.0.0.1:0")
-	r := a.router.(*gin.Engine)
+	r := a.routes.router
 	r.POST("/silent", func(*gin.Context) {})
 	r.POST("/aborted", func(c *gin.Context) { c.Abort() })
 	r.POST("/moved", func(c *gin.Context) { c.Status(http.StatusSeeOther) })
@@ -98,7 +98,7 @@ func TestLimitedReadersGetEmptyResponses(t *testing.T) {
 		req := httptest.NewRequest(x.method, x.path, nil)
 		req.Header.Set("Authorization", "Bearer "+strings.Repeat("0123456789abcdef", 2))
 		rec := httptest.NewRecorder()
-		a.router.ServeHTTP(rec, req)
+		a.routes.router.ServeHTTP(rec, req)
 		require.Equal(t, http.StatusOK, rec.Code, "%s %s: %s", x.method, x.path, rec.Body)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -21,9 +22,9 @@ func TestCostsOfIncidents(t *testing.T) {
 	a, _ := built(t, t.TempDir(), "", "127.0.0.1:0")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- a.engine.Run(ctx, a.parts) }()
+	go func() { ended <- a.storage.engine.Run(ctx, a.engineParts()) }()
 	defer func() { cancel(); require.NoError(t, <-ended) }()
-	<-a.engine.Ready()
+	<-a.storage.engine.Ready()
 
 	spec := a.specs.InForce().Spec.SLOs[0] // 90 % over 1h
 	start := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
@@ -59,7 +60,7 @@ func TestCostsOfIncidents(t *testing.T) {
 		FiredAt: fired, FirstBad: start.Add(time.Minute),
 	}
 	own := a.incidents // which does not run
-	n := &incidents{book: own.book, engine: own.engine, links: own.links, log: own.log, costs: costs, alerts: func() *state.View { return view }}
+	n := &incidents{incidentLookup: own.incidentLookup, engine: own.engine, log: own.log, costs: costs, alerts: func() *state.View { return view }}
 	reconcile := func(at time.Time) *incident.Incident {
 		t.Helper()
 		view.Time = at
@@ -100,7 +101,7 @@ func TestCostsOfIncidents(t *testing.T) {
 
 	l, ok := n.Of("f1")
 	require.True(t, ok)
-	require.Equal(t, Linked{ID: inc.ID}, l, "no address is known")
+	require.Equal(t, receivers.Incident{ID: inc.ID}, l, "no address is known")
 	n.base = "https://slo.example"
 	l, _ = n.Of("f1")
 	require.Equal(t, "https://slo.example/incident?id="+inc.ID, l.URL)

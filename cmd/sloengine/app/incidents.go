@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,57 +14,70 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/identity"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/health"
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
 )
 
+// incidentLookup finds the incident of an alert, for notifications.
+type incidentLookup struct {
+	book  *incident.Book // changed by the engine's reader only; its view is read here
+	links *identity.Links
+	base  string // web.external_url, with no slash at its end; "" if it is not known
+}
+
+func (b *builder) incidentLookup(s *storage) *incidentLookup {
+	return &incidentLookup{s.book, s.links, strings.TrimRight(b.config.Web.ExternalURL, "/")}
+}
+
+// Of is the incident that an alert opened or joined. ok is false if there is none (yet). Without web.external_url it has no
+// links.
+func (l *incidentLookup) Of(fingerprint string) (of receivers.Incident, ok bool) {
+	inc := l.book.View().Of(fingerprint)
+	if inc == nil {
+		return of, false
+	}
+	of = receivers.Incident{ID: inc.ID, Acknowledged: inc.Ack != nil || inc.IsResolved() && !inc.Resolved.Automated}
+	if l.base != "" {
+		of.URL = l.base + "/incident?id=" + inc.ID
+		of.AckURL = l.base + l.links.Path(inc.ID)
+	}
+	return of, true
+}
+
 // incidents keeps the book of incidents in step with the live alerts, and writes what people do to it.
 type incidents struct {
-	book   *incident.Book // changed by the engine's reader only; its view is read here
+	*incidentLookup
 	engine *engine.Engine
 	alerts func() *state.View
 	costs  *incidentCosts
-	links  *identity.Links
 
 	baselines func() []*slo.Baseline // of the spec that runs
-	base      string                 // web.external_url, with no slash at its end; "" if it is not known
 	log       *slog.Logger
 
 	failures *metrics.Counter
-	told     func(*state.View) // the incidents are as of this view, or could not be written
-	stepped  chan struct{}     // one signal that the alerts advanced
+	update   func(*state.View) // the incidents are as of this view, or could not be written
+	stepped  <-chan struct{}   // the alerts advanced
 	mu       sync.Mutex        // held while a batch is made and written, so that what was checked still holds
+}
+
+func (b *builder) incidents(lookup *incidentLookup, p *parts) *incidents {
+	return &incidents{
+		incidentLookup: lookup, engine: p.storage.engine, alerts: p.alerts.machine.View, log: b.Log,
+		costs:     &incidentCosts{counts: p.evaluation.counts.Read, report: p.evaluation.Latest},
+		baselines: func() []*slo.Baseline { return b.specs.InForce().Spec.Baselines },
+		failures:  metric.IncidentFailures.Counter(b.set), update: p.alerts.receivers.Update, stepped: p.alerts.stepped,
+	}
 }
 
 // VerifyAck checks what a signed link says.
 func (n *incidents) VerifyAck(id, until, signature string) error {
 	return n.links.Verify(id, until, signature)
-}
-
-// Linked is what a notification says about the incident of an alert.
-type Linked struct {
-	ID           string
-	URL          string // of the incident; "" without web.external_url
-	AckURL       string // acknowledges it; "" without web.external_url
-	Acknowledged bool   // or resolved by a person
-}
-
-// Of is the incident that an alert opened or joined. ok is false if there is none (yet).
-func (n *incidents) Of(fingerprint string) (l Linked, ok bool) {
-	inc := n.book.View().Of(fingerprint)
-	if inc == nil {
-		return l, false
-	}
-	l = Linked{ID: inc.ID, Acknowledged: inc.Ack != nil || inc.IsResolved() && !inc.Resolved.Automated}
-	if n.base != "" {
-		l.URL = n.base + "/incident?id=" + inc.ID
-		l.AckURL = n.base + n.links.Path(inc.ID)
-	}
-	return l, true
 }
 
 // Measure measures the incidents detected from from to to against the baselines of the spec that runs now.
@@ -74,14 +88,6 @@ func (n *incidents) Measure(from, to time.Time) incident.Measures {
 // Between lists the incidents that were going on at some time from from to to, in the order of their onset.
 func (n *incidents) Between(from, to time.Time) []*incident.Incident {
 	return n.book.View().Between(from, to)
-}
-
-// observe says that the alerts advanced. It never waits, since it runs in the evaluator's tick.
-func (n *incidents) observe() {
-	select {
-	case n.stepped <- struct{}{}:
-	default:
-	}
 }
 
 // run reconciles after every tick until ctx ends. What could not be written is derived again at the next tick.
@@ -98,7 +104,7 @@ func (n *incidents) run(ctx context.Context) error {
 		}
 		view := n.alerts()
 		err := n.reconcile(ctx, view)
-		n.told(view)
+		n.update(view)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -106,6 +107,23 @@ func (g *runGroup) run(ctx context.Context, name string, run func(context.Contex
 			return fmt.Errorf("stop %s: timed out (raise shutdown.timeout; the next start continues from the state on disk)", name)
 		}
 	})
+}
+
+// serve goes on until ctx ends or a part does, unless the start failed with err, and then stops everything within a time.
+func (g *runGroup) serve(ctx context.Context, err error, within time.Duration, log *slog.Logger) error {
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			log.Info("stopping")
+		case name := <-g.ended:
+			log.Error("component ended, stopping", "component", name)
+		}
+	}
+	stop, done := context.WithTimeout(context.WithoutCancel(ctx), within)
+	defer done()
+	err = errors.Join(err, g.stop(stop))
+	log.Info("stopped", "err", err)
+	return err
 }
 
 // half of the time that is left for a shutdown leaves some for the steps that follow.

@@ -11,15 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/VictoriaMetrics/metrics"
-
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/own"
 	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
-	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
@@ -77,12 +74,13 @@ type liveAlerts struct {
 	evaluated bool       // there was a report, so all alerts have their definitions
 	late      chan dueView
 
-	// stepped is told of every step once there was a report: before it, alerts of the earlier process are not known to be
-	// over. What it sees is on disk. Set before anything runs; nil: nobody is told.
-	stepped func()
+	// stepped holds one signal for the steps since it was read, once there was a report: before it, alerts of the earlier
+	// process are not known to be over. What its reader sees is on disk.
+	stepped chan struct{}
 }
 
-func newLiveAlerts(dir, address string, c *config.Config, in *spec.Spec, incidentOf func(string) (receivers.Incident, bool), set *metrics.Set, breakers *breaker.Metrics, log *slog.Logger) (*liveAlerts, error) {
+func (b *builder) liveAlerts(incidentOf func(string) (receivers.Incident, bool)) (*liveAlerts, error) {
+	c, set, breakers, log := &b.config, b.set, b.delivery.Breakers(), b.Log
 	m, err := state.New(state.Options{
 		Alerts:       c.AlertOptions(),
 		Grace:        max(2*time.Minute, 4*c.Evaluator.Interval),
@@ -97,21 +95,23 @@ func newLiveAlerts(dir, address string, c *config.Config, in *spec.Spec, inciden
 	if err != nil {
 		return nil, err
 	}
-	notified, err := notifying(c, in)
+	notified, err := notifying(c, b.first.Spec)
 	if err != nil {
 		return nil, err
 	}
 	d, err := receivers.New(receivers.Options{
-		Settings: notified, File: filepath.Join(dir, NotificationsFile), Incident: incidentOf, Metrics: metrics, Breakers: breakers, Logger: log,
+		Settings: notified, File: filepath.Join(b.DataDir, NotificationsFile), Incident: incidentOf,
+		Metrics: metrics, Breakers: breakers, Logger: log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	l := &liveAlerts{
-		machine: m, notifier: n, receivers: d, address: address, log: log, saving: make(chan struct{}, 1), late: make(chan dueView, 1),
+		machine: m, notifier: n, receivers: d, address: b.front.base.Host, log: log,
+		saving: make(chan struct{}, 1), late: make(chan dueView, 1), stepped: make(chan struct{}, 1),
 	}
 	l.file = fsys.StateFile[json.RawMessage]{
-		Name: filepath.Join(dir, AlertsFile), What: "alert states",
+		Name: filepath.Join(b.DataDir, AlertsFile), What: "alert states",
 		Damaged: "alert states are unreadable, starting without them",
 		Files:   fsys.OS(), Oldest: 1, Newest: state.SnapshotVersion, Logger: log,
 	}
@@ -269,8 +269,9 @@ func (l *liveAlerts) tell(evaluated bool) {
 	if !l.evaluated {
 		return
 	}
-	if l.stepped != nil {
-		l.stepped()
+	select {
+	case l.stepped <- struct{}{}:
+	default: // its reader has yet to look
 	}
 	select {
 	case <-l.late: // of an earlier step, which this one replaces

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,8 @@ import (
 	"github.com/sloengine/sloengine/alerts/own"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
-	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -36,13 +38,17 @@ type engineWorld struct {
 	now time.Time
 }
 
-func newEngineWorld(t *testing.T, dir, settings string, now time.Time) *engineWorld {
+func newEngineWorld(t *testing.T, dir, text string, now time.Time) *engineWorld {
 	t.Helper()
-	c, err := config.Load(writeFile(t, dir, "engine.yaml", settings))
+	c, err := config.Load(writeFile(t, dir, "engine.yaml", text))
 	require.NoError(t, err)
 	w := &engineWorld{t: t, set: metrics.NewSet(), now: now}
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
-	w.liveAlerts, err = newLiveAlerts(dir, "127.0.0.1:8080", &c, &spec.Spec{}, nil, w.set, breaker.NewMetrics(metrics.NewSet()), log)
+	b := &builder{
+		Options: Options{DataDir: dir, Log: log}, settings: settings{config: c, first: &counting.Spec{Spec: &spec.Spec{}}},
+		front: &front{base: &url.URL{Host: "127.0.0.1:8080"}}, set: w.set, delivery: dispatch.NewMetrics(metrics.NewSet()),
+	}
+	w.liveAlerts, err = b.liveAlerts(nil)
 	require.NoError(t, err)
 	return w
 }

@@ -45,6 +45,14 @@ type ownEvents struct {
 	run     string // begins the ids of this run of this engine
 }
 
+func (b *builder) ownEvents(p *parts, started time.Time) *ownEvents {
+	return &ownEvents{
+		log: b.Log, engine: p.storage.engine, counts: p.evaluation.counts, http: p.intake.http, sources: p.sources,
+		sinks: p.sinks.Dispatcher, specs: b.specs, started: started,
+		run: fmt.Sprintf("%s-%d", p.storage.instance, started.UnixNano()),
+	}
+}
+
 func (o *ownEvents) totals() (t ownTotals) {
 	t.accepted = o.http.Totals().Accepted + o.sources.Accepted()
 	if st := o.counts.Stats(); st != nil {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -38,20 +37,7 @@ const relayStop = 10 * time.Second
 // end: readiness says so, and the relay goes on once it is.
 func RunRelay(ctx context.Context, opt RelayOptions) error {
 	g := newRunGroup()
-	err := launchRelay(ctx, g, opt)
-	if err == nil {
-		select {
-		case <-ctx.Done():
-			opt.Log.Info("stopping")
-		case name := <-g.ended:
-			opt.Log.Error("component ended, stopping", "component", name)
-		}
-	}
-	stop, done := context.WithTimeout(context.WithoutCancel(ctx), relayStop)
-	defer done()
-	err = errors.Join(err, g.stop(stop))
-	opt.Log.Info("stopped", "err", err)
-	return err
+	return g.serve(ctx, launchRelay(ctx, g, opt), relayStop, opt.Log)
 }
 
 func launchRelay(ctx context.Context, g *runGroup, opt RelayOptions) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
@@ -15,18 +14,9 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/sinks"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
-	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/counting"
-	"github.com/sloengine/sloengine/ingest/engine"
-	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/metric"
-	"github.com/sloengine/sloengine/sla/annotation"
-	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -35,31 +25,12 @@ import (
 // those of the sinks, each of which has its own.
 var reloadedSections = []string{"alerts", "notifications", "smtp", "reports", "redact", "budgets", "limits", "sources", "sinks", "retry", "breaker", "bulkhead", "timeout"}
 
-type reloadOptions struct {
-	start      *config.Config // in force where a reload does not reach
-	dir        string         // the data directory
-	loadConfig func() (config.Config, error)
-	specs      *counting.Specs
-	auth       *ingest.Auth
-	eval       *evaluator.Evaluator
-	engine     *engine.Engine
-	rates      *admission.RateLimits
-	sinks      *sinks.Sinks
-	sources    *sources.Sources
-	alerts     *liveAlerts
-	reports    *reports.Scheduled
-	redaction  *admission.Redaction
-	budgets    *servicebudget.Budgets
-	changes    *counting.Changes
-	log        *slog.Logger
-
-	annotations *annotation.Store
-}
-
 // reloader reads spec files, tokens and engine.yaml again. It reads and compares all of them
 // before it changes anything, so after an error everything is as it was.
 type reloader struct {
-	o        reloadOptions
+	opt      Options
+	start    settings // config is in force where a reload does not reach
+	parts    parts
 	mu       sync.Mutex                   // one reload at a time
 	failed   atomic.Pointer[failedReload] // nil after a reload that worked
 	failures *metrics.Counter
@@ -72,8 +43,17 @@ type failedReload struct {
 	problems spec.Problems
 }
 
-func newReloader(o reloadOptions, set *metrics.Set) *reloader {
-	r := &reloader{o: o, failures: metric.ReloadFailures.Counter(set)}
+func newFailedReload(err error) *failedReload {
+	f := &failedReload{at: time.Now(), err: err}
+	var broken *spec.InvalidError
+	if errors.As(err, &broken) {
+		f.problems = broken.Problems
+	}
+	return f
+}
+
+func newReloader(opt Options, start settings, p parts, set *metrics.Set) *reloader {
+	r := &reloader{opt: opt, start: start, parts: p, failures: metric.ReloadFailures.Counter(set)}
 	metric.ReloadLastOK.Read(set, func() float64 {
 		if r.failed.Load() != nil {
 			return 0
@@ -93,20 +73,16 @@ func (r *reloader) reload(ctx context.Context) error {
 	}
 	if err == nil {
 		r.failed.Store(nil)
-		r.o.log.Info("reloaded", "hash", next.spec.Hash, "slos", len(next.spec.Spec.SLOs))
-		if err := r.o.annotations.InForce(next.spec.Hash); err != nil { // the spec is in force
-			r.o.log.Error("change of the spec is not annotated", "err", err)
+		r.opt.Log.Info("reloaded", "hash", next.spec.Hash, "slos", len(next.spec.Spec.SLOs))
+		if err := r.parts.annotations.InForce(next.spec.Hash); err != nil { // the spec is in force
+			r.opt.Log.Error("change of the spec is not annotated", "err", err)
 		}
 		return nil
 	}
-	failed := &failedReload{at: time.Now(), err: err}
-	var se *spec.InvalidError
-	if errors.As(err, &se) {
-		failed.problems = se.Problems
-	}
+	failed := newFailedReload(err)
 	r.failed.Store(failed)
 	r.failures.Inc()
-	r.o.log.Error("reload failed, keeping the old spec", "err", err, "problems", failed.problems)
+	r.opt.Log.Error("reload failed, keeping the old spec", "err", err, "problems", failed.problems)
 	return err
 }
 
@@ -120,29 +96,29 @@ type readFiles struct {
 
 // read changes nothing.
 func (r *reloader) read() (next readFiles, err error) {
-	if next.spec, err = r.o.specs.Read(); err != nil {
+	if next.spec, err = r.start.specs.Read(); err != nil {
 		return next, err
 	}
-	settings, err := r.o.loadConfig()
+	settings, err := r.opt.LoadConfig()
 	if err != nil {
 		return next, err
 	}
-	if err := settings.StartProblems(Known(next.spec.Spec), DataDir(r.o.dir)).Err(); err != nil {
+	if err := settings.StartProblems(Known(next.spec.Spec), DataDir(r.opt.DataDir)).Err(); err != nil {
 		return next, err
 	}
 	linked := settings
-	linked.Web = r.o.start.Web // in force until a restart
+	linked.Web = r.start.config.Web // in force until a restart
 	prepare := []func() (func(), error){
-		func() (func(), error) { return r.o.alerts.prepare(&linked, next.spec.Spec) },
-		func() (func(), error) { return r.o.reports.Prepare(&settings) },
-		func() (func(), error) { return r.o.redaction.Prepare(&settings) },
-		func() (func(), error) { return func() { r.o.budgets.Set(settings.ServiceBudgets()) }, nil },
-		func() (func(), error) { return r.o.rates.Prepare(&settings) },
-		func() (func(), error) { return r.o.sinks.Prepare(settings.Sinks) },
-		func() (func(), error) { return r.o.sources.Prepare(settings.Sources) },
+		func() (func(), error) { return r.parts.alerts.prepare(&linked, next.spec.Spec) },
+		func() (func(), error) { return r.parts.reports.Prepare(&settings) },
+		func() (func(), error) { return r.parts.intake.redaction.Prepare(&settings) },
+		func() (func(), error) { return func() { r.parts.intake.budgets.Set(settings.ServiceBudgets()) }, nil },
+		func() (func(), error) { return r.parts.intake.rates.Prepare(&settings) },
+		func() (func(), error) { return r.parts.sinks.Prepare(settings.Sinks) },
+		func() (func(), error) { return r.parts.sources.Prepare(settings.Sources) },
 	}
-	if tokens := r.o.start.Auth.TokensFile; tokens != "" {
-		prepare = append(prepare, func() (func(), error) { return r.o.auth.PrepareTokens(tokens) })
+	if tokens := r.start.config.Auth.TokensFile; tokens != "" {
+		prepare = append(prepare, func() (func(), error) { return r.parts.intake.auth.PrepareTokens(tokens) })
 	}
 	for _, p := range prepare {
 		apply, err := p()
@@ -152,7 +128,7 @@ func (r *reloader) read() (next readFiles, err error) {
 		next.settings = append(next.settings, apply)
 	}
 	next.config = &settings
-	next.needRestart = slices.DeleteFunc(r.o.start.Changed(&settings), func(section string) bool {
+	next.needRestart = slices.DeleteFunc(r.start.config.Changed(&settings), func(section string) bool {
 		return slices.Contains(reloadedSections, section)
 	})
 	return next, nil
@@ -161,20 +137,20 @@ func (r *reloader) read() (next readFiles, err error) {
 // apply puts the spec in force by a record of the log, so that a replay changes it at the same
 // place. Then nothing can fail any more.
 func (r *reloader) apply(ctx context.Context, next readFiles) error {
-	err := r.o.eval.Change(next.spec.Inputs, func() error { return r.o.engine.SetConfig(ctx, next.spec.Encoded) })
+	err := r.parts.evaluation.Change(next.spec.Inputs, func() error { return r.parts.storage.engine.SetConfig(ctx, next.spec.Encoded) })
 	if err != nil {
 		return fmt.Errorf("apply new spec: %w", err)
 	}
-	r.o.specs.Use(next.spec)
+	r.start.specs.Use(next.spec)
 	for _, apply := range next.settings {
 		apply()
 	}
-	noteUnknown(next.config, next.spec.Spec, r.o.log)
+	noteUnknown(next.config, next.spec.Spec, r.opt.Log)
 	if len(next.needRestart) > 0 {
-		r.o.log.Warn("changed settings take effect after a restart", "sections", next.needRestart)
+		r.opt.Log.Warn("changed settings take effect after a restart", "sections", next.needRestart)
 	}
-	if err := r.o.changes.Note(ctx); err != nil { // the spec is in force
-		r.o.log.Error("effects of the spec change are unknown", "err", err)
+	if err := r.parts.evaluation.changes.Note(ctx); err != nil { // the spec is in force
+		r.opt.Log.Error("effects of the spec change are unknown", "err", err)
 	}
 	return nil
 }

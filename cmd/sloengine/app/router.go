@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"net/url"
@@ -17,118 +18,89 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
 	"github.com/sloengine/sloengine/ingest"
-	"github.com/sloengine/sloengine/ingest/event"
-	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/web"
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// buildRouter makes everything that is answered over HTTP once the storage is open.
-func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
-	table := rejects.New(a.redaction.Active, time.Now)
-	dataMap, err := c.CloudEventMapping()
+// routes are what is answered over HTTP once the storage is open.
+type routes struct {
+	events *ingest.Handler
+	web    *web.Web
+	router *gin.Engine
+}
+
+func (b *builder) routes(a *app) (*routes, error) {
+	c, p := &b.config, &a.parts
+	events, err := b.handler(p)
 	if err != nil {
-		return err
-	}
-	a.events, err = ingest.NewHandler(ingest.HandlerOptions{
-		Committer: a.engine,
-		Auth:      a.auth,
-		Catalog:   func() event.Catalog { return a.specs.InForce().Catalog },
-		SizeLimits: event.SizeLimits{
-			MaxEventBytes:   int(c.Ingest.MaxEvent),
-			MaxBatchEvents:  c.Ingest.MaxBatch,
-			MaxFuture:       c.Ingest.MaxFuture,
-			AllowedLateness: c.Ingest.AllowedLateness,
-		},
-		MaxBackfill:      func() time.Duration { return a.specs.InForce().Longest },
-		MaxBodyBytes:     c.Ingest.MaxBody,
-		MaxInFlightBytes: c.Ingest.BodiesInFlight,
-		Deadline:         orNever(c.Ingest.Deadline),
-		Reserve:          orNever(c.Ingest.DeadlineReserve),
-		Metrics:          a.http,
-		Logger:           a.opt.Log,
-		Limiter:          a.rates.Limiter,
-		Critical:         a.rates.Critical,
-		SaveCritical:     a.deadLetters.Save,
-		Redact:           a.redaction,
-		Rejects:          table,
-		Budgets:          a.budgets,
-		Map:              dataMap,
-	})
-	if err != nil {
-		return err
+		return nil, err
 	}
 	external, err := externalURL(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	allow := allowing(a.auth)
-	a.web, err = web.New(site.Options{
-		Report:     a.eval.Latest,
-		Engine:     a.status.get,
-		Brief:      a.status.brief,
-		Alerts:     a.alerts.machine.View,
-		Counts:     a.counts.Read,
-		Kept:       a.counts.Undropped,
-		Traffic:    a.traffic,
-		AlertsKept: alertsKept,
-		DLQ:        a.deadLetters,
-		Incidents:  a.incidents,
-		Silences:   a.alerts.receivers,
-		Public:     a.opt.Public,
-		May: func(c *gin.Context, p site.Permission) bool {
-			return a.auth.Allows(c.Request, permit(p))
-		},
-		Serves:       func(c *gin.Context, service string) bool { return a.auth.Serves(c.Request, service) },
-		Caller:       func(c *gin.Context) string { return a.auth.Caller(c.Request) },
-		Audit:        a.trail.note,
-		Source:       a.specs.Source,
+	auth := p.intake.auth
+	allow, fail := allowing(auth), func(msg string, err error) { b.Log.Error(msg, "err", err) }
+	pages, err := web.New(site.Options{
+		Report:       p.evaluation.Latest,
+		Engine:       a.status.get,
+		Brief:        a.status.brief,
+		Alerts:       p.alerts.machine.View,
+		Counts:       p.evaluation.counts.Read,
+		Kept:         p.evaluation.counts.Undropped,
+		Traffic:      p.evaluation.traffic,
+		AlertsKept:   alertsKept,
+		DLQ:          p.deadLetters,
+		Incidents:    p.incidents,
+		Silences:     p.alerts.receivers,
+		Public:       b.Public,
+		May:          func(c *gin.Context, p site.Permission) bool { return auth.Allows(c.Request, permit(p)) },
+		Serves:       func(c *gin.Context, service string) bool { return auth.Serves(c.Request, service) },
+		Caller:       func(c *gin.Context) string { return auth.Caller(c.Request) },
+		Audit:        p.storage.trail.note,
+		Source:       b.specs.Source,
 		Reload:       a.reloader.reload,
-		Annotations:  a.annotations,
-		Rejects:      table.Snapshot,
-		Generations:  a.parking.Generations,
-		Parked:       a.parking.Parked,
-		Forget:       a.parking.Forget,
+		Annotations:  p.annotations,
+		Rejects:      p.intake.rejects.Snapshot,
+		Generations:  p.evaluation.parking.Generations,
+		Parked:       p.evaluation.parking.Parked,
+		Forget:       p.evaluation.parking.Forget,
 		Allow:        allow,
 		Now:          time.Now,
-		Version:      a.opt.Version,
+		Version:      b.Version,
 		ExternalPath: external.Path,
 		ExternalURL:  c.Web.ExternalURL,
 		StaleAfter:   max(time.Minute, 4*c.Evaluator.Interval),
 		Registry:     registry,
 
 		MaxResponseBytes: c.Web.ResponsesMemory,
-		Sets:             []*metrics.Set{set},
-		LogError:         func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
+		Sets:             []*metrics.Set{b.set},
+		LogError:         fail,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-
-	a.reports.Write = a.web.WriteReport
-
 	r := gin.New()
 	r.HandleMethodNotAllowed = true
 	r.RedirectTrailingSlash = false
 	r.ContextWithFallback = true
-	r.Use(answered(a.opt.Log), a.auth.CheckHost, limitedReaders(a.auth, a.web))
-	a.events.Register(r)
-	a.web.Register(r)
+	r.Use(answered(b.Log), auth.CheckHost, limitedReaders(auth, pages))
+	events.Register(r)
+	pages.Register(r)
 	// A backup holds everything, so it takes the permission operate.
-	r.POST(BackupPath, allow(site.Operate), a.backups.serve)
+	r.POST(BackupPath, allow(site.Operate), newBackups(b, p.storage).serve)
 	r.POST(reports.Path+":name/send", site.Secure, allow(site.Operate), (&reports.API{
-		Send: a.reports.Sender.SendNow, Body: a.web.JSONBody, Fail: func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
-		Audit: a.trail.note,
+		Send: p.reports.SendBy(pages.WriteReport), Body: pages.JSONBody, Fail: fail, Audit: p.storage.trail.note,
 	}).Serve)
 	r.POST(ErasePath, site.Secure, allow(site.Operate), (&eraser{
-		dead: a.deadLetters, incidents: a.incidents, rejects: table, trail: a.trail, body: a.web.JSONBody, fail: func(msg string, err error) { a.opt.Log.Error(msg, "err", err) },
-		keys: a.parking.EraseKeys,
+		dead: p.deadLetters, incidents: p.incidents, rejects: p.intake.rejects, trail: p.storage.trail, body: pages.JSONBody, fail: fail,
+		keys: p.evaluation.parking.EraseKeys,
 	}).serve)
-	r.GET(AuditPath, site.Secure, allow(site.Operate), a.trail.serve)
-	r.GET(admission.RateLimitPath+":context", allow(site.Read), (&admission.RateLimitAPI{Rates: a.rates, Redaction: a.redaction}).Serve)
-	newSumsAPI(a, a.own.run).register(r, allow)
+	r.GET(AuditPath, site.Secure, allow(site.Operate), p.storage.trail.serve)
+	r.GET(admission.RateLimitPath+":context", allow(site.Read), (&admission.RateLimitAPI{Rates: p.intake.rates, Redaction: p.intake.redaction}).Serve)
+	newSumsAPI(p, b.specs, a.own.run).register(r, allow)
 	if c.Web.Pprof {
 		operate := allow(site.Operate)
 		for path, h := range map[string]http.HandlerFunc{
@@ -141,8 +113,7 @@ func (a *app) buildRouter(c *config.Config, set *metrics.Set) (err error) {
 			r.GET("/debug/pprof/"+name, operate, gin.WrapH(pprof.Handler(name)))
 		}
 	}
-	a.router = r
-	return nil
+	return &routes{events, pages, r}, nil
 }
 
 // externalURL is the address by which users reach the pages; empty if that is not known.
@@ -157,12 +128,13 @@ func externalURL(c *config.Config) (*url.URL, error) {
 	return external, nil
 }
 
-// orNever is how options whose zero value is a default say 0.
-func orNever(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
+// newAuth reads the tokens.
+func newAuth(c *config.Config, m *ingest.HTTPMetrics, listen string, log *slog.Logger) (*ingest.Auth, error) {
+	auth := ingest.NewAuth(ingest.AuthOptions{Metrics: m, Logger: log, Host: hostCheck(c, listen)})
+	if c.Auth.TokensFile == "" {
+		return auth, nil
 	}
-	return d
+	return auth, auth.ReloadTokens(c.Auth.TokensFile)
 }
 
 func permit(p site.Permission) ingest.Permission {

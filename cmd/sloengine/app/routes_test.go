@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/testkit"
@@ -61,7 +60,7 @@ func TestRoutesAndRoles(t *testing.T) {
 	found := map[string]*access{}
 	var paths []string
 	parameter := regexp.MustCompile(`[:*]\w+`)
-	for _, r := range a.router.(*gin.Engine).Routes() {
+	for _, r := range a.routes.router.Routes() {
 		if r.Method == http.MethodHead {
 			continue
 		}
@@ -80,7 +79,7 @@ func TestRoutesAndRoles(t *testing.T) {
 				req.Header.Set("Authorization", "Bearer "+as.token)
 			}
 			rec := httptest.NewRecorder()
-			a.router.ServeHTTP(rec, req)
+			a.routes.router.ServeHTTP(rec, req)
 			return rec.Code != http.StatusUnauthorized && rec.Code != http.StatusForbidden
 		}
 		key := r.Path

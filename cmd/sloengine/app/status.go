@@ -7,45 +7,31 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/sinks"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/fsys"
-	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 	"github.com/sloengine/sloengine/web/status"
 )
 
 // engineStatus asks all parts how they are.
 type engineStatus struct {
-	dir         string // the data directory
-	disk        uint64 // how large its file system is
-	started     time.Time
-	stopping    *atomic.Bool
-	engine      *engine.Engine
-	http        *ingest.HTTPMetrics
-	auth        *ingest.Auth
-	trail       *auditTrail
-	counts      *counting.Counts
-	parking     *counting.Parking
-	specs       *counting.Specs
-	changes     *counting.Changes
-	reloader    *reloader
-	conns       *connlimit.Limit
-	rates       *admission.RateLimits
-	redaction   *admission.Redaction
-	budgets     *servicebudget.Budgets
-	link        *shared.Link // nil without Redis
-	sinks       *sinks.Sinks
-	sources     *sources.Sources
-	alerts      *liveAlerts
-	reports     *reports.Scheduled
-	deadLetters *deadLetters
+	parts
+	specs    *counting.Specs
+	reloader *reloader
+	conns    *connlimit.Limit
+	dir      string // the data directory
+	disk     uint64 // how large its file system is
+	started  time.Time
+	stopping atomic.Bool // readiness is off
+}
+
+func newEngineStatus(b *builder, p parts, r *reloader, started time.Time) *engineStatus {
+	return &engineStatus{
+		parts: p, specs: b.specs, reloader: r, conns: b.front.conns, dir: b.DataDir, disk: diskSize(b.DataDir, b.Log), started: started,
+	}
 }
 
 // diskSize is how large the file system of a folder is; 0, which means unknown, if nothing says so.
@@ -59,7 +45,7 @@ func diskSize(dir string, log *slog.Logger) uint64 {
 
 // brief is what every page shows of the engine's condition.
 func (e *engineStatus) brief() status.Engine {
-	h := e.engine.Health()
+	h := e.storage.engine.Health()
 	return e.briefOf(&h)
 }
 
@@ -67,7 +53,7 @@ func (e *engineStatus) briefOf(h *engine.Health) status.Engine {
 	now := e.specs.InForce()
 	s := status.Engine{
 		State: webState(h.Status), Reason: h.Reason, Progress: h.Progress, Started: e.started,
-		Spec: status.SpecStatus{Loaded: now.Loaded, Hash: now.Hash, SLOs: len(now.Spec.SLOs), Change: e.changes.Last()},
+		Spec: status.SpecStatus{Loaded: now.Loaded, Hash: now.Hash, SLOs: len(now.Spec.SLOs), Change: e.evaluation.changes.Last()},
 	}
 	if e.stopping.Load() && (s.State == status.Ready || s.State == status.DiskLow || s.State == status.ClockJump) {
 		s.State, s.Reason = status.Stopping, "the engine is shutting down"
@@ -78,25 +64,25 @@ func (e *engineStatus) briefOf(h *engine.Health) status.Engine {
 
 // get is the engine's condition as its page and the API show it.
 func (e *engineStatus) get() status.Engine {
-	h := e.engine.Health()
+	h := e.storage.engine.Health()
 	s := e.briefOf(&h)
 	s.Log = status.LogStatus{Bytes: h.Log.Bytes, Segments: h.Log.Segments, Seq: h.Log.Durable}
 	s.Checkpoint = status.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State}
 	s.IDs = status.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, WindowSeconds: h.IDs.Window.Seconds()}
 	s.Fold = status.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark}
 	s.Disk = status.DiskStatus{Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater)), TotalBytes: e.disk}
-	n := e.http.Totals()
+	n := e.intake.http.Totals()
 	s.Ingest = status.IngestStatus{
 		Received: n.Received, Accepted: n.Accepted, Duplicates: n.Duplicates, Rejected: n.Rejected,
 		Limited: n.Limited, Sampled: n.Sampled, DeadLettered: n.DeadLettered,
 		Refused: h.DeadLetters, Queue: h.Queue.Requests,
 	}
-	if st := e.counts.Stats(); st != nil {
+	if st := e.evaluation.counts.Stats(); st != nil {
 		s.Ingest.Late = st.Late
 		s.Fold.Groups, s.Fold.Bytes = st.Groups, st.Bytes
 		s.Fold.Full, s.Fold.Crowded = counting.FullGroups(st), counting.CrowdedWork(st)
 	}
-	s.Parked = e.parking.Status()
+	s.Parked = e.evaluation.parking.Status()
 	for _, t := range h.Troubles {
 		s.Troubles = append(s.Troubles, status.TroubleStatus(t))
 	}
@@ -105,7 +91,7 @@ func (e *engineStatus) get() status.Engine {
 			Part: "notifications", Reason: "it cannot be saved who was notified; after a restart some notifications are repeated", Since: at,
 		})
 	}
-	if at := e.trail.file.Failing(); !at.IsZero() {
+	if at := e.storage.trail.file.Failing(); !at.IsZero() {
 		s.Troubles = append(s.Troubles, status.TroubleStatus{
 			Part: "audit", Reason: "actions cannot be recorded on disk; the newest wait in memory, and are in the log of the engine", Since: at,
 		})
@@ -137,15 +123,15 @@ func webState(s engine.Status) status.State {
 
 // delivery adds rate limits, notifications, reports, sources, sinks and dead letters.
 func (e *engineStatus) delivery(s *status.Engine) {
-	s.Limits, s.Offenders = e.rates.Limiter.Status(), e.redaction.ShowOffenders(e.rates.Limiter.Offenders())
-	if e.link != nil {
-		l := e.link.Status()
+	s.Limits, s.Offenders = e.intake.rates.Limiter.Status(), e.intake.redaction.ShowOffenders(e.intake.rates.Limiter.Offenders())
+	if link := e.intake.redis.link; link != nil {
+		l := link.Status()
 		s.Redis = &l
 	}
 	s.Alertmanagers, s.Receivers = e.alerts.notifier.Status(), e.alerts.receivers.Status()
 	s.NotificationsOff = e.alerts.off.Load()
 	s.Reports, s.ReportsUnsaved = e.reports.Sender.Status(), e.reports.Sender.Unsaved() != nil
-	s.Tokens, s.Budgets = tokenStatus(e.auth, time.Now()), budgetStatus(e.budgets, time.Now())
+	s.Tokens, s.Budgets = tokenStatus(e.intake.auth, time.Now()), budgetStatus(e.intake.budgets, time.Now())
 	s.Sources = e.sources.Status()
 	e.sinks.Status(s)
 	if st, ok := e.deadLetters.stats(); ok {

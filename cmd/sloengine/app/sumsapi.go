@@ -243,8 +243,11 @@ func (a *sumsAPI) past(c *gin.Context) {
 }
 
 // newSumsAPI makes the API of an engine.
-func newSumsAPI(a *app, run string) *sumsAPI {
-	return &sumsAPI{run: run, counts: a.counts, specs: a.specs, request: a.eval.Request, notes: a.annotations.Latest, onsets: a.incidents.onsets, now: time.Now, slots: make(chan struct{}, maxSumsCalls)}
+func newSumsAPI(p *parts, specs *counting.Specs, run string) *sumsAPI {
+	return &sumsAPI{
+		run: run, counts: p.evaluation.counts, specs: specs, request: p.evaluation.Request, notes: p.annotations.Latest,
+		onsets: p.incidents.onsets, now: time.Now, slots: make(chan struct{}, maxSumsCalls),
+	}
 }
 
 // register mounts both requests.

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -72,19 +71,7 @@ func RunView(ctx context.Context, opt ViewOptions) error {
 		return err
 	}
 	g := newRunGroup()
-	if err = v.launch(ctx, g); err == nil {
-		select {
-		case <-ctx.Done():
-			opt.Log.Info("stopping")
-		case name := <-g.ended:
-			opt.Log.Error("component ended, stopping", "component", name)
-		}
-	}
-	stop, done := context.WithTimeout(context.WithoutCancel(ctx), v.config.Shutdown.Timeout)
-	defer done()
-	err = errors.Join(err, g.stop(stop))
-	opt.Log.Info("stopped", "err", err)
-	return err
+	return g.serve(ctx, v.launch(ctx, g), v.config.Shutdown.Timeout, opt.Log)
 }
 
 func (v *view) launch(ctx context.Context, g *runGroup) (err error) {
@@ -96,11 +83,8 @@ func (v *view) launch(ctx context.Context, g *runGroup) (err error) {
 		return err
 	}
 	g.start(ctx, "http", f.serve)
-	v.auth = ingest.NewAuth(ingest.AuthOptions{Metrics: ingest.NewHTTPMetrics(metrics.NewSet()), Logger: v.opt.Log, Host: hostCheck(c, v.opt.Listen)})
-	if tokens := c.Auth.TokensFile; tokens != "" {
-		if err := v.auth.ReloadTokens(tokens); err != nil {
-			return err
-		}
+	if v.auth, err = newAuth(c, ingest.NewHTTPMetrics(metrics.NewSet()), v.opt.Listen, v.opt.Log); err != nil {
+		return err
 	}
 	v.trail = &auditTrail{auth: v.auth, log: v.opt.Log}
 	v.fleet, err = fleet.New(fleet.Options{Engines: v.opt.Engines, Token: v.opt.Token, Timeout: v.opt.Timeout, Logger: v.opt.Log, Metrics: set})
@@ -167,11 +151,7 @@ func (v *view) reload(context.Context) error {
 		err = v.use(next)
 	}
 	if err != nil {
-		failed := &failedReload{at: time.Now(), err: err}
-		var se *spec.InvalidError
-		if errors.As(err, &se) {
-			failed.problems = se.Problems
-		}
+		failed := newFailedReload(err)
 		v.failed.Store(failed)
 		v.opt.Log.Error("reload failed, keeping the old spec", "err", err, "problems", failed.problems)
 		return err

@@ -34,9 +34,12 @@ type SentTarget struct {
 	Error   string  `json:"error,omitempty"`
 }
 
+// SendFunc sends a report by hand.
+type SendFunc func(ctx context.Context, name, period string) (report.Period, []delivery.Result, error)
+
 // API sends scheduled reports by hand.
 type API struct {
-	Send  func(ctx context.Context, name, period string) (report.Period, []delivery.Result, error)
+	Send  SendFunc
 	Body  func(c *gin.Context) ([]byte, bool) // reads a body that changes something, or sends a problem
 	Audit func(c *gin.Context, action, detail string, err error)
 	Fail  func(msg string, err error)

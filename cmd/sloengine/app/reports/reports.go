@@ -21,10 +21,12 @@ const File = "reports.json"
 
 // Scheduled has reports made by the web, and sent when they are due.
 type Scheduled struct {
-	Sender *delivery.Sender
+	*delivery.Sender
 	latest func() *sla.Report
-	Write  func(ctx context.Context, title string, ask report.Query) (*api.WrittenReport, error) // set before Sender runs
 }
+
+// WriteFunc writes a report in all forms.
+type WriteFunc func(ctx context.Context, title string, ask report.Query) (*api.WrittenReport, error)
 
 // New starts nothing.
 func New(dir, instance string, c *config.Config, latest func() *sla.Report, set *metrics.Set, log *slog.Logger) (*Scheduled, error) {
@@ -35,7 +37,7 @@ func New(dir, instance string, c *config.Config, latest func() *sla.Report, set 
 	s := &Scheduled{latest: latest}
 	s.Sender, err = delivery.New(delivery.Options{
 		Settings: settings, File: filepath.Join(dir, File), Instance: instance, Metrics: delivery.NewMetrics(set), Logger: log,
-		Clock: s.clock, Zone: s.zone, Make: s.make,
+		Clock: s.clock, Zone: s.zone,
 	})
 	return s, err
 }
@@ -53,8 +55,20 @@ func (s *Scheduled) zone(r *delivery.Report) *time.Location {
 	return report.CalendarZone(s.latest(), report.Query{Service: r.Service, Agreement: r.Agreement})
 }
 
-func (s *Scheduled) make(ctx context.Context, r *delivery.Report, p report.Period) (*delivery.Content, error) {
-	w, err := s.Write(ctx, r.Name, report.Query{Period: p, Service: r.Service, Agreement: r.Agreement, Zone: r.Zone})
+// Run sends what is due until ctx ends.
+func (s *Scheduled) Run(ctx context.Context, write WriteFunc) error {
+	return s.Sender.Run(ctx, write.make)
+}
+
+// SendBy returns what sends a report by hand.
+func (s *Scheduled) SendBy(write WriteFunc) SendFunc {
+	return func(ctx context.Context, name, period string) (report.Period, []delivery.Result, error) {
+		return s.SendNow(ctx, name, period, write.make)
+	}
+}
+
+func (write WriteFunc) make(ctx context.Context, r *delivery.Report, p report.Period) (*delivery.Content, error) {
+	w, err := write(ctx, r.Name, report.Query{Period: p, Service: r.Service, Agreement: r.Agreement, Zone: r.Zone})
 	if err != nil {
 		return nil, fmt.Errorf("make report: %w", err)
 	}

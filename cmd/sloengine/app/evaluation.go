@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
+	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/evaluator"
+	"github.com/sloengine/sloengine/sla/history"
+	"github.com/sloengine/sloengine/sla/outlook"
+)
+
+// evaluation makes reports of the counts.
+type evaluation struct {
+	*evaluator.Evaluator
+	counts   *counting.Counts
+	parking  *counting.Parking
+	changes  *counting.Changes
+	traffic  *history.TrafficLog
+	outlooks *outlook.Keeper // nil if nothing is forecast
+	log      *slog.Logger
+}
+
+func (b *builder) evaluation(s *storage, alerts *liveAlerts) (*evaluation, error) {
+	c := &b.config
+	e := &evaluation{counts: counting.NewCounts(s.fold, s.engine, b.set, b.Log), traffic: history.NewTrafficLog(), log: b.Log}
+	e.parking = counting.NewParking(c.Parked.Memory, c.Dedup.MaxAge, e.counts, b.set)
+	e.changes = counting.NewChanges(e.parking, b.specs, b.Log)
+	outlooks, complete, observe, err := newOutlooks(c, e.counts.Read, filepath.Join(b.DataDir, ForecastsFile), b.set, b.Log)
+	if err != nil {
+		return nil, err
+	}
+	e.outlooks = outlooks
+	e.Evaluator, err = evaluator.New(evaluator.Options{
+		Source: e.counts.Sums,
+		OnReport: func(r *sla.Report) {
+			alerts.step(r)
+			e.traffic.Observe(r)
+			observe(r)
+		},
+		Complete: complete,
+		Refused:  s.engine.ClockJumped,
+		Interval: c.Evaluator.Interval,
+		Metrics:  evaluator.NewMetrics(b.set),
+		Logger:   b.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create evaluator: %w", err)
+	}
+	if err := e.SetSpec(b.first.Inputs); err != nil {
+		return nil, fmt.Errorf("evaluate spec: %w", err)
+	}
+	return e, nil
+}
+
+// run ticks. Half-counted numbers are wrong numbers, so recovery must be over.
+func (e *evaluation) run(ctx context.Context) error {
+	if err := e.changes.Note(ctx); err != nil && ctx.Err() == nil {
+		e.log.Error("effects of the spec change are unknown", "err", err)
+	}
+	return e.Run(ctx)
+}
+
+// AnnotationsFile keeps the annotations.
+const AnnotationsFile = "annotations.json"
+
+// ForecastsFile keeps how well forecasts did.
+const ForecastsFile = "forecasts.json"
+
+// newOutlooks makes what forecasts, and what the evaluator calls to complete a report and when it has made one. The keeper is
+// nil if the settings forecast nothing.
+func newOutlooks(c *config.Config, counts history.CountsFunc, file string, set *metrics.Set, log *slog.Logger) (k *outlook.Keeper, complete, observe func(*sla.Report), err error) {
+	if c.Forecast.Groups == 0 {
+		nothing := func(*sla.Report) {}
+		return nil, nothing, nothing, nil
+	}
+	k, err = outlook.New(outlook.Options{
+		Counts: counts, Groups: c.Forecast.Groups, File: file, Metrics: outlook.NewMetrics(set), Logger: log,
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return k, k.Complete, k.Observe, nil
+}

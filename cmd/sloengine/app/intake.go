@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/app/admission"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
+	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/rejects"
+	"github.com/sloengine/sloengine/ingest/servicebudget"
+	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+)
+
+// intake is what stands between senders and the log: who may send, how much of it, and what is taken out of it.
+type intake struct {
+	http        *ingest.HTTPMetrics
+	auth        *ingest.Auth
+	redis       redisClients
+	rates       *admission.RateLimits
+	redaction   *admission.Redaction
+	budgets     *servicebudget.Budgets
+	rejects     *rejects.Table
+	filter      *dlq.Filter // of dead letters
+	deadLetters *dlq.Metrics
+}
+
+func (b *builder) intake() (in *intake, err error) {
+	c := &b.config
+	in = &intake{http: ingest.NewHTTPMetrics(b.set), deadLetters: dlq.NewMetrics(b.set)}
+	if in.filter, err = c.DeadLetterFilter(in.deadLetters); err != nil {
+		return nil, err
+	}
+	if in.redis, err = connectRedis(c, b.Log, shared.NewMetrics(b.set), b.delivery.Breakers(), b.group); err != nil {
+		return nil, err
+	}
+	redis := admission.Redis{Client: in.redis.limits, Link: in.redis.link}
+	if in.rates, err = admission.NewRateLimits(c, redis, in.filter, b.set, b.Log); err != nil {
+		return nil, err
+	}
+	if in.redaction, err = admission.NewRedaction(c, b.set); err != nil {
+		return nil, err
+	}
+	in.rejects = rejects.New(in.redaction.Active, time.Now)
+	in.budgets = servicebudget.New(c.Ingest.Queue, b.set)
+	in.budgets.Set(c.ServiceBudgets())
+	in.auth, err = newAuth(c, in.http, b.Listen, b.Log)
+	return in, err
+}
+
+// handler takes events over HTTP.
+func (b *builder) handler(p *parts) (*ingest.Handler, error) {
+	c, in := &b.config, p.intake
+	dataMap, err := c.CloudEventMapping()
+	if err != nil {
+		return nil, err
+	}
+	return ingest.NewHandler(ingest.HandlerOptions{
+		Committer: p.storage.engine,
+		Auth:      in.auth,
+		Catalog:   func() event.Catalog { return b.specs.InForce().Catalog },
+		SizeLimits: event.SizeLimits{
+			MaxEventBytes:   int(c.Ingest.MaxEvent),
+			MaxBatchEvents:  c.Ingest.MaxBatch,
+			MaxFuture:       c.Ingest.MaxFuture,
+			AllowedLateness: c.Ingest.AllowedLateness,
+		},
+		MaxBackfill:      func() time.Duration { return b.specs.InForce().Longest },
+		MaxBodyBytes:     c.Ingest.MaxBody,
+		MaxInFlightBytes: c.Ingest.BodiesInFlight,
+		Deadline:         orNever(c.Ingest.Deadline),
+		Reserve:          orNever(c.Ingest.DeadlineReserve),
+		Metrics:          in.http,
+		Logger:           b.Log,
+		Limiter:          in.rates.Limiter,
+		Critical:         in.rates.Critical,
+		SaveCritical:     p.storage.deadLetters.Save,
+		Redact:           in.redaction,
+		Rejects:          in.rejects,
+		Budgets:          in.budgets,
+		Map:              dataMap,
+	})
+}
+
+// orNever is how options whose zero value is a default say 0.
+func orNever(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+// redisClients are nil without a redis section.
+type redisClients struct {
+	limits, dlq redis.UniversalClient
+	link        *shared.Link // watches over limits
+}
+
+// connectRedis makes the clients. Nothing is asked of Redis yet.
+func connectRedis(c *config.Config, log *slog.Logger, m *shared.Metrics, breakers *breaker.Metrics, g *runGroup) (r redisClients, err error) {
+	redis.SetLogger(redisLog{log})
+	o, err := c.RedisOptions()
+	if err != nil || o == nil {
+		return r, err
+	}
+	// Dead letters are waited for, so their client has time-outs of its own.
+	patient := *o
+	patient.ContextTimeoutEnabled, patient.MaxRetries = false, 3
+	patient.DialTimeout, patient.ReadTimeout, patient.WriteTimeout = 2*time.Second, 3*time.Second, 3*time.Second
+	r.limits, r.dlq = redis.NewUniversalClient(o), redis.NewUniversalClient(&patient)
+	g.addCloser("redis for rate limits", r.limits)
+	g.addCloser("redis for dead letters", r.dlq)
+	r.link, err = shared.NewLink(shared.LinkOptions{
+		Client: r.limits, Prefix: c.RedisKeys("limits"), Timeout: c.Redis.Timeout, Logger: log, Metrics: m, Breakers: breakers,
+	})
+	return r, err
+}
+
+// redisLog takes what the client of Redis says of itself; the link logs what matters.
+type redisLog struct{ log *slog.Logger }
+
+func (l redisLog) Printf(_ context.Context, format string, v ...any) {
+	l.log.Debug("redis client", "msg", fmt.Sprintf(format, v...))
+}

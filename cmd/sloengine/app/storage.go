@@ -1,0 +1,76 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/identity"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
+	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/position"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/logrange"
+	"github.com/sloengine/sloengine/slo/fold"
+)
+
+// storage is the data directory: the log with what the engine makes of it, and what has files of its own.
+type storage struct {
+	engine      *engine.Engine
+	fold        *fold.Fold
+	book        *incident.Book // changed by the engine's reader only
+	positions   *sources.Positions
+	instance    string // of this engine
+	links       *identity.Links
+	trail       *auditTrail
+	deadLetters *logrange.Store
+}
+
+// storage locks the data directory first: what follows may write to it.
+func (b *builder) storage(in *intake) (s *storage, err error) {
+	c := &b.config
+	s = &storage{book: incident.NewBook()}
+	if s.fold, err = fold.New(fold.Options{}); err != nil {
+		return nil, fmt.Errorf("create fold: %w", err)
+	}
+	positions := position.NewBook()
+	s.engine, err = engine.Open(engine.Options{
+		Dir:          b.DataDir,
+		State:        counting.FoldState{Fold: s.fold, Incidents: s.book, Positions: positions},
+		Config:       b.first.Encoded,
+		Metrics:      engine.NewMetrics(b.set),
+		Logger:       b.Log,
+		AcceptLoss:   b.AcceptLoss,
+		Locked:       b.Standby,
+		SegmentBytes: c.Log.Segment,
+		QueueBytes:   c.Ingest.Queue,
+		IDs:          c.Dedup,
+		Checkpoint:   c.Checkpoint,
+		Disk:         c.Disk,
+		CrashPoint:   b.Crash,
+		Limiter:      in.rates.Limiter,
+		Critical:     in.rates.Critical,
+		Whole:        b.specs.Whole,
+		MergeBy:      b.specs.MergeBy,
+		MergeWindow:  in.rates.MergeWindow,
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.group.addCloser("data directory", s.engine)
+	if s.trail, err = openAuditTrail(b.DataDir, in.auth, b.set, b.Log); err != nil {
+		return nil, err
+	}
+	b.group.addCloser("audit log", s.trail.file)
+	if s.positions, err = sources.NewPositions(s.engine, positions, b.DataDir, b.Log); err != nil {
+		return nil, err
+	}
+	if s.instance, err = identity.Instance(fsys.OS(), b.DataDir); err != nil {
+		return nil, err
+	}
+	if s.links, err = identity.NewLinks(fsys.OS(), b.DataDir); err != nil {
+		return nil, err
+	}
+	s.deadLetters, err = b.openDeadLetters(in, s.engine.Log(), s.instance)
+	return s, err
+}
