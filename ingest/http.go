@@ -214,29 +214,46 @@ type requestState struct {
 	h       *Handler
 	decoder event.Decoder
 	batch   *event.Batch
-	raw     body // as sent
-	plain   body // unpacked; unused if raw is plain
+	bodies  bodies
 	answer  Answer
 	out     []byte
 	ids     idMaker
-	control http.ResponseController // of the connection, while the body is read
-	assign  func(int) string
+	assign  func(int) string // by ids
 	mapData func(dst, data []byte) ([]byte, error)
 
-	token      *Token
-	deadline   time.Time // without the reserve; zero: none
-	ownTime    bool      // the deadline is the request's own
-	id         string
-	limits     admission
-	retryAfter time.Duration // for the events that are to be sent again; 0: there are none
-	backfill   bool
-	covers     []event.Span
-	dryRun     bool
+	token    *Token
+	id       string
+	deadline due
+	limits   admission
+	query    query
+}
+
+// bodies are what is read of a request.
+type bodies struct {
+	raw, plain body                    // as sent, and unpacked; plain is unused if nothing was packed
+	control    http.ResponseController // of the connection, while the body is read
+}
+
+func (b *bodies) free() {
+	b.raw.free()
+	b.plain.free()
+}
+
+// due is when a request must be answered.
+type due struct {
+	time.Time      // without the reserve; zero: never
+	own       bool // the request has it, and not the settings
+}
+
+// query is what the parameters of a request say.
+type query struct {
+	dryRun, backfill bool
+	covers           []event.Span
 }
 
 func newRequestState(h *Handler) *requestState {
 	s := &requestState{h: h, batch: &event.Batch{}}
-	s.raw.budget, s.plain.budget = &h.budget, &h.budget
+	s.bodies.raw.budget, s.bodies.plain.budget = &h.budget, &h.budget
 	s.assign = s.ids.next
 	if h.o.Map != nil {
 		s.mapData = h.o.Map.Mapper().Append
@@ -253,8 +270,7 @@ const (
 
 // recycle empties s for the next request.
 func (s *requestState) recycle() {
-	s.raw.free()
-	s.plain.free()
+	s.bodies.free()
 	if s.batch == nil || cap(s.batch.Buf) > keptBatchBytes || cap(s.batch.Events) > keptBatchEvents {
 		s.batch = &event.Batch{}
 	}
@@ -263,15 +279,14 @@ func (s *requestState) recycle() {
 	}
 	s.batch.Reset()
 	s.answer = Answer{}
-	s.control = http.ResponseController{}
+	s.bodies.control = http.ResponseController{}
 	s.ids.reset()
-	s.limits.caller = ratelimit.Caller{}
-	s.retryAfter = 0
+	s.limits.caller, s.limits.retryAfter = ratelimit.Caller{}, 0
 	if s.limits.spare != nil {
 		s.limits.spare.Reset()
 	}
 	s.limits.tickets = nil
-	s.token, s.deadline, s.ownTime, s.id, s.backfill, s.covers, s.dryRun = nil, time.Time{}, false, "", false, nil, false
+	s.token, s.id, s.deadline, s.query = nil, "", due{}, query{}
 	s.h.states.Put(s)
 }
 
@@ -294,8 +309,7 @@ func (h *Handler) serveRecovered(c *gin.Context, s *requestState) (status int) {
 			s.recycle()
 			return
 		}
-		s.raw.free()
-		s.plain.free()
+		s.bodies.free()
 		if p == http.ErrAbortHandler { //nolint:errorlint // compared by identity in net/http too
 			h.inFlight.Add(-1)
 			panic(p)
@@ -322,7 +336,7 @@ func stack() string {
 // respond writes the answer of a request that was decided event by event.
 func (h *Handler) respond(c *gin.Context, s *requestState) int {
 	status := http.StatusAccepted
-	if s.dryRun {
+	if s.query.dryRun {
 		status = http.StatusOK
 	}
 	header := c.Writer.Header()
@@ -330,11 +344,11 @@ func (h *Handler) respond(c *gin.Context, s *requestState) int {
 	header["Content-Type"] = headerJSON
 	header["X-Content-Type-Options"] = headerNoSniff
 	h.limitHeaders(header, s.limits.tickets)
-	if s.retryAfter > 0 { // some events are to be sent again
-		header["Retry-After"] = []string{strconv.Itoa(retryAfterSeconds(s.retryAfter))}
+	if s.limits.retryAfter > 0 { // some events are to be sent again
+		header["Retry-After"] = []string{strconv.Itoa(retryAfterSeconds(s.limits.retryAfter))}
 	}
 	s.out = s.answer.appendJSON(s.out[:0])
-	if !s.dryRun {
+	if !s.query.dryRun {
 		h.o.Metrics.countAnswer(&s.answer)
 	}
 	c.Writer.WriteHeader(status)
@@ -350,7 +364,7 @@ func (h *Handler) refuse(c *gin.Context, s *requestState, r *refusal) int {
 	if r.code == problemRateLimited {
 		r.quota, _ = h.limitHeaders(header, s.limits.tickets)
 	}
-	if r.status == http.StatusUnprocessableEntity && !s.dryRun {
+	if r.status == http.StatusUnprocessableEntity && !s.query.dryRun {
 		h.o.Metrics.countAnswer(&s.answer)
 	}
 	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden {
@@ -359,7 +373,7 @@ func (h *Handler) refuse(c *gin.Context, s *requestState, r *refusal) int {
 		h.log.warn("events refused", "request_id", s.id, "status", r.status, "code", r.code, "detail", r.detail,
 			"remote", c.Request.RemoteAddr)
 	}
-	if wrong := r.status/100 == 4; wrong && !s.dryRun && r.code != problemAllRejected && r.code != problemRateLimited && r.code != problemGone {
+	if wrong := r.status/100 == 4; wrong && !s.query.dryRun && r.code != problemAllRejected && r.code != problemRateLimited && r.code != problemGone {
 		h.o.Rejects.Request(s.sender(c.Request), r.code, r.detail)
 	}
 	s.out = r.appendJSON(s.out[:0], s.id, &s.answer)

@@ -30,14 +30,14 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if r = s.parseQuery(req); r != nil {
 		return r
 	}
-	if s.backfill && s.token != nil && !s.token.May(PermitBackfill) {
+	if s.query.backfill && s.token != nil && !s.token.May(PermitBackfill) {
 		return h.o.Auth.forbid(s.token, PermitBackfill)
 	}
-	if s.deadline, r = parseDeadline(req.Header); r != nil {
+	if s.deadline.Time, r = parseDeadline(req.Header); r != nil {
 		return r
 	}
 	if !s.deadline.IsZero() {
-		s.deadline, s.ownTime = s.deadline.Add(-h.o.Reserve), true
+		s.deadline = due{s.deadline.Add(-h.o.Reserve), true}
 	}
 	if r = s.checkDeadline("before the request arrived"); r != nil {
 		return r
@@ -58,8 +58,8 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if r = h.readBody(c, s, enc); r != nil {
 		return r
 	}
-	if !s.ownTime && h.o.Deadline > 0 {
-		s.deadline = h.o.Now().Add(h.o.Deadline - h.o.Reserve)
+	if !s.deadline.own && h.o.Deadline > 0 {
+		s.deadline.Time = h.o.Now().Add(h.o.Deadline - h.o.Reserve)
 	}
 	if r = h.decode(req, s, enc, format, binary); r != nil {
 		return r
@@ -67,7 +67,7 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if r = s.checkDeadline("before any event was stored"); r != nil {
 		return r
 	}
-	if h.o.Budgets != nil && !s.dryRun {
+	if h.o.Budgets != nil && !s.query.dryRun {
 		lease, over := h.o.Budgets.Take(s.batch, h.o.Now())
 		if over != nil {
 			return &refusal{status: http.StatusTooManyRequests, code: problemServiceBudget, retryAfter: over.Retry,
@@ -83,7 +83,7 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 }
 
 func (s *requestState) checkDeadline(when string) *refusal {
-	if s.deadline.IsZero() || s.h.o.Now().Before(s.deadline) {
+	if s.deadline.IsZero() || s.h.o.Now().Before(s.deadline.Time) {
 		return nil
 	}
 	return s.expired(when)
@@ -97,7 +97,7 @@ func (s *requestState) expired(when string) *refusal {
 
 // whose names the deadline.
 func (s *requestState) whose() string {
-	if s.ownTime {
+	if s.deadline.own {
 		return "X-Request-Deadline"
 	}
 	return fmt.Sprintf("the default deadline of %s (no X-Request-Deadline header)", s.h.o.Deadline)
@@ -114,14 +114,14 @@ func (h *Handler) readBody(c *gin.Context, s *requestState, enc encoding) *refus
 	if req.ContentLength > limit {
 		return tooLarge(fmt.Sprintf("the body of %d bytes exceeds the limit of %d bytes", req.ContentLength, limit))
 	}
-	s.control = *http.NewResponseController(c.Writer)
-	h.drain.enter(&s.control, time.Now().Add(h.o.BodyTimeout))
-	err := s.raw.readFrom(req.Body, int(limit), req.ContentLength)
-	h.drain.leave(&s.control, err == nil)
+	s.bodies.control = *http.NewResponseController(c.Writer)
+	h.drain.enter(&s.bodies.control, time.Now().Add(h.o.BodyTimeout))
+	err := s.bodies.raw.readFrom(req.Body, int(limit), req.ContentLength)
+	h.drain.leave(&s.bodies.control, err == nil)
 	if err != nil {
 		return h.readRefusal(req, err, limit)
 	}
-	h.o.Metrics.wireBytes.Add(len(s.raw.data))
+	h.o.Metrics.wireBytes.Add(len(s.bodies.raw.data))
 	return nil
 }
 
@@ -189,19 +189,19 @@ func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, forma
 	}
 	defer func() { <-h.decoding }()
 
-	data := s.raw.data
+	data := s.bodies.raw.data
 	if enc != identity {
-		if err := inflate(&s.plain, data, enc, int(h.o.MaxBodyBytes)); err != nil {
+		if err := inflate(&s.bodies.plain, data, enc, int(h.o.MaxBodyBytes)); err != nil {
 			return h.readRefusal(req, err, h.o.MaxBodyBytes)
 		}
-		s.raw.free()
-		data = s.plain.data
+		s.bodies.raw.free()
+		data = s.bodies.plain.data
 	}
 	h.o.Metrics.bodyBytes.Add(len(data))
 	opt := event.DecodeOptions{
 		Now:        h.o.Now(),
-		Backfill:   s.backfill,
-		Covers:     s.covers,
+		Backfill:   s.query.backfill,
+		Covers:     s.query.covers,
 		Catalog:    h.o.Catalog(),
 		SizeLimits: h.sizeLimits(),
 		AssignID:   s.assign,
@@ -227,8 +227,8 @@ func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, forma
 		h.explainRejects(req, s, data)
 	}
 	// The batch shares no memory with the body.
-	s.raw.release()
-	s.plain.release()
+	s.bodies.raw.release()
+	s.bodies.plain.release()
 	return nil
 }
 
@@ -255,7 +255,7 @@ func (h *Handler) explainRejects(req *http.Request, s *requestState, body []byte
 			h.o.Redact.ItemError(&s.batch.Errors[i])
 		}
 	}
-	if !s.dryRun {
+	if !s.query.dryRun {
 		h.o.Rejects.Events(s.sender(req), body, s.batch)
 	}
 }
@@ -285,7 +285,7 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 	b, a, t := s.batch, &s.answer, s.limits.tickets
 	result := engine.Result{Accepted: len(b.Events)}
 	saved := 0
-	if s.dryRun {
+	if s.query.dryRun {
 		var err error
 		if result, err = h.rehearse(context.WithoutCancel(req.Context()), s); err != nil {
 			return h.commitRefusal(s, err)
@@ -293,7 +293,7 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 		saved = len(result.Critical)
 	} else if len(b.Events) > 0 {
 		ctx := req.Context()
-		b.Deadline = s.deadline // a context with it would cost more than all else here
+		b.Deadline = s.deadline.Time // a context with it would cost more than all else here
 		var err error
 		if result, err = h.admit(ctx, s); err != nil {
 			s.leave()
@@ -312,7 +312,7 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 		Errors:          b.Errors,
 		ErrorsTruncated: b.ErrorsTruncated,
 		Unlisted:        b.Unlisted,
-		DryRun:          s.dryRun,
+		DryRun:          s.query.dryRun,
 	}
 	for i := range b.Events {
 		if b.Events[i].Assigned != "" {
@@ -323,8 +323,8 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 		a.ID = b.Events[0].Assigned
 	}
 	wait := h.explainLimits(s, b, t, &result, saved)
-	s.retryAfter = wait
-	if wait > 0 && a.Limited == b.Received && result.Dropped == 0 && !s.dryRun {
+	s.limits.retryAfter = wait
+	if wait > 0 && a.Limited == b.Received && result.Dropped == 0 && !s.query.dryRun {
 		*a = Answer{}
 		return &refusal{status: http.StatusTooManyRequests, code: problemRateLimited, retryAfter: wait,
 			detail: "all events exceed their rate limits (resend them after Retry-After)"}

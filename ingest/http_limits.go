@@ -36,6 +36,8 @@ type admission struct {
 	view    event.View
 	tickets *ratelimit.Tickets // nil if nothing is limited
 	spare   *ratelimit.Tickets // that memory
+
+	retryAfter time.Duration // for the events that are to be sent again; 0: there are none
 }
 
 // ticket makes a ticket for each good event, by what it says before anything in it is
@@ -100,7 +102,7 @@ func (h *Handler) admit(ctx context.Context, s *requestState) (engine.Result, er
 	waited := time.Duration(0)
 	for len(result.Throttled) > 0 {
 		step, most := t.List[result.Throttled[0]].Throttle()
-		if waited+step > most || !s.deadline.IsZero() && h.o.Now().Add(step).After(s.deadline) || h.sleep(ctx, step) != nil {
+		if waited+step > most || !s.deadline.IsZero() && h.o.Now().Add(step).After(s.deadline.Time) || h.sleep(ctx, step) != nil {
 			break
 		}
 		waited += step
@@ -203,7 +205,7 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 	}
 	if !s.deadline.IsZero() {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, s.deadline)
+		ctx, cancel = context.WithDeadline(ctx, s.deadline.Time)
 		defer cancel()
 	}
 	if err := h.o.SaveCritical(ctx, entries); err != nil {
@@ -244,7 +246,7 @@ func (h *Handler) explainLimits(s *requestState, b *event.Batch, t *ratelimit.Ti
 		// A duplicate has no verdict, and a throttled event that was tried again has its last one.
 		if k := &t.List[i]; k.Verdict.Action == ratelimit.Drop && !contains(result.Critical, i) {
 			item := &b.Events[i]
-			if !s.dryRun {
+			if !s.query.dryRun {
 				h.o.Limiter.CountDropped(k)
 			}
 			h.listError(a, event.ItemError{

@@ -79,7 +79,7 @@ func (s *requestState) parseQuery(req *http.Request) *refusal {
 	if err != nil {
 		return &refusal{status: http.StatusBadRequest, code: problemBadQuery, detail: err.Error(), closeConn: true}
 	}
-	flags := map[string]*bool{"dry_run": &s.dryRun, "backfill": &s.backfill}
+	flags := map[string]*bool{"dry_run": &s.query.dryRun, "backfill": &s.query.backfill}
 	for name := range query {
 		if flags[name] == nil && name != "covers" {
 			// A misspelt dry_run must not store what was only to be tried.
@@ -101,7 +101,7 @@ func (s *requestState) parseQuery(req *http.Request) *refusal {
 				detail: name + " must appear once, as true or false"}
 		}
 	}
-	if s.covers, err = parseCovers(query["covers"], s.backfill); err != nil {
+	if s.query.covers, err = parseCovers(query["covers"], s.query.backfill); err != nil {
 		return &refusal{status: http.StatusBadRequest, code: problemBadQuery, detail: err.Error(), closeConn: true}
 	}
 	return nil
