@@ -142,9 +142,12 @@ func (w *world) play(sp *spec.Spec, groups []rules.Group) {
 	registry := client.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	page, err := web.New(site.Options{
-		Report: func() *sla.Report { return withOutlooks(eval.Latest()) }, Engine: func() status.Engine { return status.Engine{State: status.Ready} },
-		Now: func() time.Time { return w.now }, Registry: registry,
-		Sets: append(self.sets, evalSet, aroundSet(t, func() time.Time { return w.now }, append(self.sets, evalSet)...)),
+		Numbers:   site.Numbers{Report: func() *sla.Report { return withOutlooks(eval.Latest()) }},
+		Condition: site.Condition{Engine: func() status.Engine { return status.Engine{State: status.Ready} }},
+		Now:       func() time.Time { return w.now },
+		Scrape: site.Scrape{
+			Registry: registry, Sets: append(self.sets, evalSet, aroundSet(t, func() time.Time { return w.now }, append(self.sets, evalSet)...)),
+		},
 	})
 	require.NoError(t, err)
 	router := gin.New()

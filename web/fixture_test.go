@@ -266,12 +266,17 @@ type bench struct {
 func newBench(t testing.TB, change ...func(*site.Options)) *bench {
 	b := &bench{t: t, rep: insurance(t), alerts: someAlerts(), eng: readyStatus(), now: noon.Add(3 * time.Second)}
 	b.opt = site.Options{
-		Report: func() *sla.Report { return b.rep }, Engine: func() status.Engine { return b.eng }, Now: func() time.Time { return b.now },
-		Alerts: func() *state.View { return &state.View{Active: b.alerts, Held: b.held} },
-		Counts: b.counts, AlertsKept: 24 * time.Hour, Version: site.Version{Version: "1.0.0", Revision: "abc1234", Go: "go1.26"},
-		Source: func(id slo.ID) (spec.Source, bool) {
-			return spec.Source{Position: spec.Position{File: "specs/insurance.yaml", Line: 12}}, id.Service() == "insurance-unpaid"
+		Numbers: site.Numbers{
+			Report: func() *sla.Report { return b.rep }, Counts: b.counts,
+			Source: func(id slo.ID) (spec.Source, bool) {
+				return spec.Source{Position: spec.Position{File: "specs/insurance.yaml", Line: 12}}, id.Service() == "insurance-unpaid"
+			},
 		},
+		Condition: site.Condition{Engine: func() status.Engine { return b.eng }},
+		Alerting: site.Alerting{
+			Alerts: func() *state.View { return &state.View{Active: b.alerts, Held: b.held} }, AlertsKept: 24 * time.Hour,
+		},
+		Now: func() time.Time { return b.now }, Version: site.Version{Version: "1.0.0", Revision: "abc1234", Go: "go1.26"},
 		DLQ: someDeadLetters(t),
 	}
 	for _, f := range change {

@@ -6,7 +6,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/web/respond"
-	"github.com/sloengine/sloengine/web/scope"
 	"github.com/sloengine/sloengine/web/site"
 )
 
@@ -17,7 +16,7 @@ var ofEngine = map[string]bool{"/engine": true, "/api/v1/engine": true, "/api/v1
 // nothing of other services, so what an address does not show to them is 404, and what is about the engine as a whole is
 // 403. It shares the bounds of memory and streams. read lets readers of these services pass, and may reports whether it would.
 func (w *Web) Limited(services []string, read gin.HandlerFunc, may func(*http.Request) bool) (http.Handler, error) {
-	opt := scope.New(services).Restrict(w.Opt)
+	opt := newScope(services).restrict(w.Opt)
 	opt.May = func(c *gin.Context, p site.Permission) bool { return p == site.Read && may(c.Request) }
 	limited := &Web{responses: w.responses, streams: w.streams, streamStats: w.streamStats}
 	opt.Allow = func(p site.Permission) gin.HandlerFunc {

@@ -443,7 +443,7 @@ func TestWhoSeesButtons(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, b.get(path).Code, path)
 	}
 
-	open, err := New(site.Options{Report: b.opt.Report, Engine: b.opt.Engine, Now: b.opt.Now, DLQ: l})
+	open, err := New(site.Options{Numbers: site.Numbers{Report: b.opt.Report}, Condition: site.Condition{Engine: b.opt.Engine}, Now: b.opt.Now, DLQ: l})
 	require.NoError(t, err)
 	b.router = gin.New()
 	open.Register(b.router)

@@ -328,7 +328,7 @@ func TestBehindAPrefix(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"slo", "//evil.example", "/a?b", "/a b", `/a"b`} {
-		_, err := New(site.Options{Report: b.opt.Report, Engine: b.opt.Engine, Now: b.opt.Now, ExternalPath: bad})
+		_, err := New(site.Options{Numbers: b.opt.Numbers, Condition: b.opt.Condition, Now: b.opt.Now, Address: site.Address{ExternalPath: bad}})
 		require.Error(t, err, bad)
 	}
 }

@@ -96,7 +96,7 @@ func TestRefusedResponses(t *testing.T) {
 		<-done
 	}
 	require.Equal(t, http.StatusOK, b.get("/").Code)
-	_, err := New(site.Options{Report: b.opt.Report, Engine: b.opt.Engine, Now: b.opt.Now, MaxResponseBytes: 5})
+	_, err := New(site.Options{Numbers: b.opt.Numbers, Condition: b.opt.Condition, Now: b.opt.Now, Bounds: site.Bounds{MaxResponseBytes: 5}})
 	require.ErrorContains(t, err, "MaxResponseBytes")
 }
 

@@ -60,34 +60,62 @@ type Annotations interface {
 
 // Options are what a Web is made of. Report, Engine and Now are required.
 type Options struct {
-	Report func() *sla.Report   // the latest report; nil until the first tick
-	Engine func() status.Engine // the whole status, for the page of the engine, its API and readiness
-	Brief  func() status.Engine // of it State, Reason, Progress, Started, Spec and Fleet, for all else; nil: Engine
+	Numbers
+	Condition
+	Alerting
+	Work
+	Access
+	Published
+	Address
+	Bounds
+	Scrape
 
-	// Alerts is the latest view of the engine's alerts; nil: the engine evaluates none.
-	Alerts func() *state.View
+	DLQ         DLQ                             // nil: there are no dead letters, their API answers 501
+	Annotations Annotations                     // nil: there are none, their API answers 501
+	Reload      func(ctx context.Context) error // nil: POST /-/reload answers 501
+	Now         func() time.Time
+	Version     Version
+	LogError    func(msg string, err error) // takes errors that reach no caller; nil drops them
+}
 
-	Counts     history.CountsFunc  // nil: no sparklines, charts, history and reports
-	Traffic    *history.TrafficLog // nil: no attributes of what was bad
-	Kept       report.KeptFunc     // nil: reports take it that limits dropped nothing
-	AlertsKept time.Duration       // how long resolved alerts stay in Alerts; 0 = unknown
+// Numbers are what SLOs and SLAs are at, and were.
+type Numbers struct {
+	Report  func() *sla.Report                  // the latest report; nil until the first tick
+	Source  func(id slo.ID) (spec.Source, bool) // where a spec says it; nil: unknown
+	Counts  history.CountsFunc                  // nil: no sparklines, charts, history and reports
+	Traffic *history.TrafficLog                 // nil: no attributes of what was bad
+	Kept    report.KeptFunc                     // nil: reports take it that limits dropped nothing
+	Onsets  report.OnsetsFunc                   // of the engines of a view, which has no incidents; nil: not known
 
-	Incidents Incidents         // nil: there are none, their API answers 501
-	Onsets    report.OnsetsFunc // of the engines of a view, which has no incidents; nil: not known
-	Silences  Silences          // nil: there are none, their API answers 501
+	// Parts are what each engine of a view counted of an SLO's group over its period; nil without a view.
+	Parts func(*sla.SLOReport) []EnginePart
+}
 
-	DLQ    DLQ                                 // nil: there are no dead letters, their API answers 501
-	Source func(id slo.ID) (spec.Source, bool) // nil: unknown
-	Reload func(ctx context.Context) error     // nil: POST /-/reload answers 501
-	Allow  func(Permission) gin.HandlerFunc    // nil: everybody may do everything
-
-	Annotations Annotations // nil: there are none, their API answers 501
-
+// Condition is how the engine is.
+type Condition struct {
+	Engine  func() status.Engine         // the whole status, for the page of the engine, its API and readiness
+	Brief   func() status.Engine         // of it State, Reason, Progress, Started, Spec and Fleet, for all else; nil: Engine
 	Rejects func() []status.RejectedCode // what was rejected since the start, and from whom; nil: 501
+}
 
-	Generations func(ctx context.Context) ([]fold.Generation, error)                            // what is counted and what is parked; nil: 501
-	Parked      func() []fold.Generation                                                        // parked ones, as of a moment ago, oldest first; nil: the page has none
+// Alerting is what fires, and what people do about it.
+type Alerting struct {
+	Alerts     func() *state.View // the latest view of the engine's alerts; nil: the engine evaluates none
+	AlertsKept time.Duration      // how long resolved alerts stay in Alerts; 0 = unknown
+	Incidents  Incidents          // nil: there are none, their API answers 501
+	Silences   Silences           // nil: there are none, their API answers 501
+}
+
+// Work is what is counted, and what is parked since a spec has it no more.
+type Work struct {
+	Generations func(ctx context.Context) ([]fold.Generation, error)                            // both; nil: 501
+	Parked      func() []fold.Generation                                                        // as of a moment ago, oldest first; nil: the page has none
 	Forget      func(ctx context.Context, r counting.ForgetRequest) (counting.Forgotten, error) // nil: 501
+}
+
+// Access is who a caller is, and what he may do and see.
+type Access struct {
+	Allow func(Permission) gin.HandlerFunc // nil: everybody may do everything
 
 	// May reports, without answering or logging anything, what Allow would: pages show
 	// only buttons that work, and badges of what is not public, and streams end when it says no.
@@ -100,19 +128,25 @@ type Options struct {
 	// Serves reports whether the token of a request is for a service, "" for all of them. Nil: it is.
 	Serves func(c *gin.Context, service string) bool
 
-	// Public and PublicSLA choose what /public, /public.json and /badge show to anybody:
-	// they never ask Allow. Nil chooses by labels, see [PublicLabel].
-	Public    func(id slo.ID, labels map[string]string) bool
-	PublicSLA func(a *sla.Agreement) bool
-
-	Now func() time.Time
-
 	// Scope names what a limited reader sees: sites of different scopes give different answers at the same address. ""
 	// shows everything.
 	Scope string
 
-	Version Version
+	// Audit records what a caller changed or tried to, after it was done: the action,
+	// such as dlq.replay, one line of detail in which foreign text is quoted, and why it
+	// failed. The context says who it was. Nil drops it.
+	Audit func(c *gin.Context, action, detail string, err error)
+}
 
+// Published chooses what /public, /public.json and /badge show to anybody: they never ask Access. Nil chooses by labels,
+// see [PublicLabel].
+type Published struct {
+	Public    func(id slo.ID, labels map[string]string) bool
+	PublicSLA func(a *sla.Agreement) bool
+}
+
+// Address is how readers reach the site.
+type Address struct {
 	// ExternalPath is prefixed to every link, such as "/slo" when a proxy serves
 	// the engine below that path. It does not change where Register mounts.
 	ExternalPath string
@@ -121,30 +155,26 @@ type Options struct {
 	// "http://127.0.0.1:8080"; "" takes it from the request.
 	ExternalURL string
 
-	// Parts are what each engine of a view counted of an SLO's group over its period; nil without a view.
-	Parts    func(*sla.SLOReport) []EnginePart
-	NoSeries bool // /metrics has no slo_* and sla_* families; those of a view come from its engines
-
 	TokenNeeded bool // examples show a bearer token
+}
 
+// Bounds are how much is shown, to how many, and how old.
+type Bounds struct {
 	StaleAfter time.Duration // a report older than this is shown as stale; 0 = 1m
 	PageSize   int           // rows per page of the SLO list; 0 = 100
-	MaxStreams int           // pages that are told of new reports at the same time; more refresh by polling; 0 = 500
+	MaxStreams int           // pages that hear of new reports at the same time; more refresh by polling; 0 = 500
 
 	// MaxResponseBytes bounds the memory of all responses that are made, sent or kept for
 	// the next reader; beyond it readers get 503. 0 = 32 MiB.
 	MaxResponseBytes int64
+}
 
-	Registry prometheus.Gatherer // more families for /metrics, such as Go's own; nil: none
-	Sets     []*metrics.Set      // the engine's own metrics
-	// ScrapeTimeout bounds an answer to /metrics; 0 = 10s.
-	ScrapeTimeout time.Duration
-	// LogError takes errors that no caller can be told; nil drops them.
-	LogError func(msg string, err error)
-	// Audit is told of what a caller changed or tried to, after it was done: the action,
-	// such as dlq.replay, one line of detail in which foreign text is quoted, and why it
-	// failed. The context says who it was. Nil drops it.
-	Audit func(c *gin.Context, action, detail string, err error)
+// Scrape is what /metrics answers.
+type Scrape struct {
+	NoSeries      bool                // it has no slo_* and sla_* families; those of a view come from its engines
+	Registry      prometheus.Gatherer // more families, such as Go's own; nil: none
+	Sets          []*metrics.Set      // the engine's own metrics
+	ScrapeTimeout time.Duration       // bounds an answer; 0 = 10s
 }
 
 // Bounds and defaults of the options.

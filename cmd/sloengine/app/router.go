@@ -18,6 +18,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
 	"github.com/sloengine/sloengine/ingest"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -35,50 +36,22 @@ func (b *builder) routes(a *app) (*routes, error) {
 	if err != nil {
 		return nil, err
 	}
-	external, err := externalURL(c)
+	opt, err := siteOptions(c, p.storage.trail, p.evaluation.Latest, b.Version, b.set)
 	if err != nil {
 		return nil, err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	auth := p.intake.auth
-	allow, fail := allowing(auth), func(msg string, err error) { b.Log.Error(msg, "err", err) }
-	pages, err := web.New(site.Options{
-		Report:       p.evaluation.Latest,
-		Engine:       a.status.get,
-		Brief:        a.status.brief,
-		Alerts:       p.alerts.machine.View,
-		Counts:       p.evaluation.counts.Read,
-		Kept:         p.evaluation.counts.Undropped,
-		Traffic:      p.evaluation.traffic,
-		AlertsKept:   alertsKept,
-		DLQ:          p.deadLetters,
-		Incidents:    p.incidents,
-		Silences:     p.alerts.receivers,
-		Public:       b.Public,
-		May:          func(c *gin.Context, p site.Permission) bool { return auth.Allows(c.Request, permit(p)) },
-		Serves:       func(c *gin.Context, service string) bool { return auth.Serves(c.Request, service) },
-		Caller:       func(c *gin.Context) string { return auth.Caller(c.Request) },
-		Audit:        p.storage.trail.note,
-		Source:       b.specs.Source,
-		Reload:       a.reloader.reload,
-		Annotations:  p.annotations,
-		Rejects:      p.intake.rejects.Snapshot,
-		Generations:  p.evaluation.parking.Generations,
-		Parked:       p.evaluation.parking.Parked,
-		Forget:       p.evaluation.parking.Forget,
-		Allow:        allow,
-		Now:          time.Now,
-		Version:      b.Version,
-		ExternalPath: external.Path,
-		ExternalURL:  c.Web.ExternalURL,
-		StaleAfter:   max(time.Minute, 4*c.Evaluator.Interval),
-		Registry:     registry,
-
-		MaxResponseBytes: c.Web.ResponsesMemory,
-		Sets:             []*metrics.Set{b.set},
-		LogError:         fail,
-	})
+	auth, allow := p.intake.auth, opt.Allow
+	opt.Counts, opt.Kept, opt.Traffic, opt.Source = p.evaluation.counts.Read, p.evaluation.counts.Undropped, p.evaluation.traffic, b.specs.Source
+	opt.Condition = site.Condition{Engine: a.status.get, Brief: a.status.brief, Rejects: p.intake.rejects.Snapshot}
+	opt.Alerting = site.Alerting{
+		Alerts: p.alerts.machine.View, AlertsKept: alertsKept, Incidents: p.incidents, Silences: p.alerts.receivers,
+	}
+	opt.Work = site.Work{
+		Generations: p.evaluation.parking.Generations, Parked: p.evaluation.parking.Parked, Forget: p.evaluation.parking.Forget,
+	}
+	opt.Serves = func(c *gin.Context, service string) bool { return auth.Serves(c.Request, service) }
+	opt.DLQ, opt.Annotations, opt.Reload, opt.Public = p.deadLetters, p.annotations, a.reloader.reload, b.Public
+	pages, err := web.New(opt)
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +65,10 @@ func (b *builder) routes(a *app) (*routes, error) {
 	// A backup holds everything, so it takes the permission operate.
 	r.POST(BackupPath, allow(site.Operate), newBackups(b, p.storage).serve)
 	r.POST(reports.Path+":name/send", site.Secure, allow(site.Operate), (&reports.API{
-		Send: p.reports.SendBy(pages.WriteReport), Body: pages.JSONBody, Fail: fail, Audit: p.storage.trail.note,
+		Send: p.reports.SendBy(pages.WriteReport), Body: pages.JSONBody, Fail: opt.LogError, Audit: p.storage.trail.note,
 	}).Serve)
 	r.POST(ErasePath, site.Secure, allow(site.Operate), (&eraser{
-		dead: p.deadLetters, incidents: p.incidents, rejects: p.intake.rejects, trail: p.storage.trail, body: pages.JSONBody, fail: fail,
+		dead: p.deadLetters, incidents: p.incidents, rejects: p.intake.rejects, trail: p.storage.trail, body: pages.JSONBody, fail: opt.LogError,
 		keys: p.evaluation.parking.EraseKeys,
 	}).serve)
 	r.GET(AuditPath, site.Secure, allow(site.Operate), p.storage.trail.serve)
@@ -116,16 +89,27 @@ func (b *builder) routes(a *app) (*routes, error) {
 	return &routes{events, pages, r}, nil
 }
 
-// externalURL is the address by which users reach the pages; empty if that is not known.
-func externalURL(c *config.Config) (*url.URL, error) {
-	if c.Web.ExternalURL == "" {
-		return &url.URL{}, nil
-	}
+// siteOptions are what the sites of an engine and of a view have in common.
+func siteOptions(c *config.Config, trail *auditTrail, latest func() *sla.Report, v site.Version, set *metrics.Set) (o site.Options, err error) {
 	external, err := url.Parse(c.Web.ExternalURL)
 	if err != nil {
-		return nil, fmt.Errorf("web.external_url: %w", errors.Unwrap(err)) // checked when it was read
+		return o, fmt.Errorf("web.external_url: %w", errors.Unwrap(err)) // checked when it was read
 	}
-	return external, nil
+	auth, registry := trail.auth, prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return site.Options{
+		Numbers: site.Numbers{Report: latest},
+		Access: site.Access{
+			Allow:  func(p site.Permission) gin.HandlerFunc { return auth.Require(permit(p)) },
+			May:    func(c *gin.Context, p site.Permission) bool { return auth.Allows(c.Request, permit(p)) },
+			Caller: func(c *gin.Context) string { return auth.Caller(c.Request) },
+			Audit:  trail.note,
+		},
+		Address: site.Address{ExternalPath: external.Path, ExternalURL: c.Web.ExternalURL},
+		Bounds:  site.Bounds{StaleAfter: max(time.Minute, 4*c.Evaluator.Interval), MaxResponseBytes: c.Web.ResponsesMemory},
+		Scrape:  site.Scrape{Registry: registry, Sets: []*metrics.Set{set}},
+		Now:     time.Now, Version: v, LogError: func(msg string, err error) { trail.log.Error(msg, "err", err) },
+	}, nil
 }
 
 // newAuth reads the tokens.
@@ -145,9 +129,4 @@ func permit(p site.Permission) ingest.Permission {
 		return ingest.PermitAnnotate
 	}
 	return ingest.PermitRead
-}
-
-// allowing asks the tokens for what pages and API need.
-func allowing(auth *ingest.Auth) func(site.Permission) gin.HandlerFunc {
-	return func(p site.Permission) gin.HandlerFunc { return auth.Require(permit(p)) }
 }

@@ -12,8 +12,6 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest"
@@ -211,26 +209,14 @@ func (v *view) onsets(ctx context.Context, sp slo.Span) ([]report.Incident, bool
 }
 
 func (v *view) router(c *config.Config, set *metrics.Set) (http.Handler, error) {
-	external, err := externalURL(c)
+	opt, err := siteOptions(c, v.trail, v.eval.Latest, v.opt.Version, set)
 	if err != nil {
 		return nil, err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	v.web, err = web.New(site.Options{
-		Report: v.eval.Latest, Engine: v.status,
-		NoSeries: true, Parts: v.parts, Annotations: v.fleet.Annotations(),
-		Counts: v.fleet.Read, Kept: v.fleet.Kept, Onsets: v.onsets, Traffic: v.traffic,
-		Public: v.opt.Public,
-		May:    func(c *gin.Context, p site.Permission) bool { return v.auth.Allows(c.Request, permit(p)) },
-		Caller: func(c *gin.Context) string { return v.auth.Caller(c.Request) },
-		Audit:  v.trail.note,
-		Source: v.specs.Source, Reload: v.reload, Allow: allowing(v.auth), Now: time.Now, Version: v.opt.Version,
-		ExternalPath: external.Path, ExternalURL: c.Web.ExternalURL, StaleAfter: max(time.Minute, 4*c.Evaluator.Interval),
-		Registry: registry, MaxResponseBytes: c.Web.ResponsesMemory, Sets: []*metrics.Set{set},
-		LogError: func(msg string, err error) { v.opt.Log.Error(msg, "err", err) },
-	})
-	if err != nil {
+	opt.Engine, opt.Parts, opt.Annotations, opt.NoSeries = v.status, v.parts, v.fleet.Annotations(), true
+	opt.Counts, opt.Kept, opt.Onsets, opt.Traffic = v.fleet.Read, v.fleet.Kept, v.onsets, v.traffic
+	opt.Source, opt.Reload, opt.Public = v.specs.Source, v.reload, v.opt.Public
+	if v.web, err = web.New(opt); err != nil {
 		return nil, err
 	}
 	r := gin.New()

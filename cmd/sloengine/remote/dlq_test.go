@@ -80,7 +80,8 @@ func newDLQServer(t *testing.T, entries ...dlq.Entry) *dlqServer {
 	s.replayer, err = dlq.NewReplayer(dlq.ReplayOptions{Store: s.Memory, Rate: 1e6, Targets: map[dlq.Origin]dlq.Target{dlq.Sink: take}, Now: now})
 	require.NoError(t, err)
 	w, err := web.New(site.Options{
-		Report: func() *sla.Report { return nil }, Engine: func() status.Engine { return status.Engine{State: status.Ready} }, Now: now, DLQ: s,
+		Numbers:   site.Numbers{Report: func() *sla.Report { return nil }},
+		Condition: site.Condition{Engine: func() status.Engine { return status.Engine{State: status.Ready} }}, Now: now, DLQ: s,
 	})
 	require.NoError(t, err)
 	gin.SetMode(gin.TestMode)

@@ -36,7 +36,11 @@ func gateServer(t *testing.T, age time.Duration) string {
 		rep.SLOs = append(rep.SLOs, sla.SLOReport{SLO: s, Group: slo.Group{g.name}, Informative: g.name == slo.OtherGroup, Budget: slo.NewBudget(target, slo.Counts{Good: 10000 - g.bad, Bad: g.bad})})
 	}
 	rep.SLOs = append(rep.SLOs, sla.SLOReport{SLO: s, Group: slo.Group{"quiet"}}, sla.SLOReport{SLO: &slo.SLO{ID: "shop/b", Objective: target, Window: s.Window}})
-	w, err := web.New(site.Options{Report: func() *sla.Report { return rep }, Engine: func() status.Engine { return status.Engine{State: status.Ready} }, Now: func() time.Time { return now }})
+	w, err := web.New(site.Options{
+		Numbers:   site.Numbers{Report: func() *sla.Report { return rep }},
+		Condition: site.Condition{Engine: func() status.Engine { return status.Engine{State: status.Ready} }},
+		Now:       func() time.Time { return now },
+	})
 	require.NoError(t, err)
 	router := gin.New()
 	w.Register(router)

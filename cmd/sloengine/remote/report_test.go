@@ -67,7 +67,11 @@ func reportServer(t *testing.T) string {
 		}
 		return out, nil
 	}
-	w, err := web.New(site.Options{Report: func() *sla.Report { return rep }, Engine: func() status.Engine { return status.Engine{State: status.Ready} }, Now: func() time.Time { return now }, Counts: counts})
+	w, err := web.New(site.Options{
+		Numbers:   site.Numbers{Report: func() *sla.Report { return rep }, Counts: counts},
+		Condition: site.Condition{Engine: func() status.Engine { return status.Engine{State: status.Ready} }},
+		Now:       func() time.Time { return now },
+	})
 	require.NoError(t, err)
 	router := gin.New()
 	w.Register(router)

@@ -106,7 +106,12 @@ func TestStatusPrintsRejects(t *testing.T) {
 	codes := []status.RejectedCode{{Code: "unknown_type", Events: 7, Last: now, Others: 2, Senders: []status.RejectedSender{
 		{Sender: rejects.Sender{Token: "shop"}, Service: "shop\x1b[31m", Count: 5, First: now, Last: now, Detail: "the spec has no type requst", Sample: `{"type":"requst"}`},
 	}}}
-	w, err := web.New(site.Options{Report: func() *sla.Report { return nil }, Rejects: func() []status.RejectedCode { return codes }, Engine: func() status.Engine { return status.Engine{} }, Now: func() time.Time { return now }})
+	w, err := web.New(site.Options{
+		Numbers: site.Numbers{Report: func() *sla.Report { return nil }}, Now: func() time.Time { return now },
+		Condition: site.Condition{
+			Rejects: func() []status.RejectedCode { return codes }, Engine: func() status.Engine { return status.Engine{} },
+		},
+	})
 	require.NoError(t, err)
 	router := gin.New()
 	w.Register(router)

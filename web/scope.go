@@ -1,8 +1,4 @@
-// Package scope limits what a reader sees to the services of his token: it wraps the sources that pages and API are made
-// from, so that a handler never holds what it must not show.
-//
-// It does not know who the reader is, nor which addresses there are.
-package scope
+package web
 
 import (
 	"context"
@@ -20,20 +16,20 @@ import (
 	"github.com/sloengine/sloengine/web/status"
 )
 
-// Services are those that a reader may see.
-type Services map[string]struct{}
+// scope are the services that a reader may see.
+type scope map[string]struct{}
 
-// New makes a set of services.
-func New(names []string) Services {
-	s := Services{}
+// newScope makes a set of services.
+func newScope(names []string) scope {
+	s := scope{}
 	for _, n := range names {
 		s[n] = struct{}{}
 	}
 	return s
 }
 
-// Key is a text that differs for different sets.
-func (s Services) Key() string {
+// key is a text that differs for different sets.
+func (s scope) key() string {
 	names := make([]string, 0, len(s))
 	for n := range s {
 		names = append(names, n)
@@ -42,33 +38,37 @@ func (s Services) Key() string {
 	return strings.Join(names, "\n") // no name holds a line break
 }
 
-func (s Services) has(service string) bool { _, ok := s[service]; return ok }
+func (s scope) has(service string) bool { _, ok := s[service]; return ok }
 
-func (s Services) hasSLO(id slo.ID) bool { return s.has(id.Service()) }
+func (s scope) hasSLO(id slo.ID) bool { return s.has(id.Service()) }
 
-// Restrict returns options of a site that shows nothing of other services, and of the engine only its state and what is
+// restrict returns options of a site that shows nothing of other services, and of the engine only its state and what is
 // degraded for the services.
-func (s Services) Restrict(o site.Options) site.Options {
+func (s scope) restrict(o site.Options) site.Options {
 	out := site.Options{ // what is not named here is not there for limited readers
-		Scope: s.Key(), Report: latest(o.Report, s.Report), Engine: func() status.Engine { return s.Engine(o.Engine()) },
-		Brief: func() status.Engine { return s.Engine(o.Brief()) },
-		// Handlers ask these for what they found in the report.
-		Counts: o.Counts, Traffic: o.Traffic, Kept: o.Kept, Onsets: o.Onsets, Source: o.Source, Public: o.Public, PublicSLA: o.PublicSLA,
-		AlertsKept: o.AlertsKept, Caller: o.Caller, Now: o.Now, Version: o.Version, ExternalPath: o.ExternalPath, ExternalURL: o.ExternalURL,
-		NoSeries: o.NoSeries, TokenNeeded: o.TokenNeeded, StaleAfter: o.StaleAfter, PageSize: o.PageSize, MaxStreams: o.MaxStreams,
-		MaxResponseBytes: o.MaxResponseBytes, ScrapeTimeout: o.ScrapeTimeout, LogError: o.LogError, Audit: o.Audit,
+		Numbers: site.Numbers{ // handlers ask all but the report for what they found in it
+			Report: latest(o.Report, s.report), Source: o.Source, Counts: o.Counts, Traffic: o.Traffic, Kept: o.Kept, Onsets: o.Onsets,
+		},
+		Condition: site.Condition{
+			Engine: func() status.Engine { return s.engine(o.Engine()) },
+			Brief:  func() status.Engine { return s.engine(o.Brief()) },
+		},
+		Alerting:  site.Alerting{AlertsKept: o.AlertsKept},
+		Access:    site.Access{Scope: s.key(), Caller: o.Caller, Audit: o.Audit},
+		Scrape:    site.Scrape{NoSeries: o.NoSeries, ScrapeTimeout: o.ScrapeTimeout},
+		Published: o.Published, Address: o.Address, Bounds: o.Bounds, Now: o.Now, Version: o.Version, LogError: o.LogError,
 	}
 	if all := o.Alerts; all != nil {
-		out.Alerts = latest(all, s.Alerts)
+		out.Alerts = latest(all, s.alerts)
 	}
 	if all := o.Incidents; all != nil {
-		out.Incidents = &incidents{Incidents: all, in: s, view: latest(all.View, s.incidents)}
+		out.Incidents = &scopedIncidents{Incidents: all, in: s, view: latest(all.View, s.incidents)}
 	}
 	if all := o.Silences; all != nil {
-		out.Silences = &silences{all, s}
+		out.Silences = &scopedSilences{all, s}
 	}
 	if all := o.DLQ; all != nil {
-		out.DLQ = newDeadLetters(all, s)
+		out.DLQ = newScopedDeadLetters(all, s)
 	}
 	if all := o.Generations; all != nil {
 		out.Generations = func(ctx context.Context) ([]fold.Generation, error) {
@@ -108,9 +108,9 @@ func only[T any](list []T, wanted func(*T) bool) []T {
 	return out
 }
 
-// Report is a report without other services. An agreement with a component of another one is left out, and so are the watermark,
+// report is a report without other services. An agreement with a component of another one is left out, and so are the watermark,
 // which moves with everybody's events, and the time that the report took.
-func (s Services) Report(r *sla.Report) *sla.Report {
+func (s scope) report(r *sla.Report) *sla.Report {
 	out := &sla.Report{Version: r.Version, Time: r.Time}
 	out.SLOs = only(r.SLOs, func(x *sla.SLOReport) bool { return s.hasSLO(x.SLO.ID) })
 	out.SLAs = only(r.SLAs, func(x *sla.SLAReport) bool {
@@ -128,8 +128,8 @@ func (s Services) Report(r *sla.Report) *sla.Report {
 	return out
 }
 
-// Engine is the state of an engine without its parts, except for the SLOs and budgets of the services.
-func (s Services) Engine(e status.Engine) status.Engine {
+// engine is the state of an engine without its parts, except for the SLOs and budgets of the services.
+func (s scope) engine(e status.Engine) status.Engine {
 	out := status.Engine{State: e.State, Progress: e.Progress, Started: e.Started}
 	out.Fold.Full = only(e.Fold.Full, func(x *counting.FullStatus) bool { return s.hasSLO(slo.ID(x.SLO)) })
 	out.Fold.Crowded = only(e.Fold.Crowded, func(x *counting.CrowdedStatus) bool { return s.hasSLO(slo.ID(x.SLO)) })
@@ -140,8 +140,8 @@ func (s Services) Engine(e status.Engine) status.Engine {
 	return out
 }
 
-// Alerts are the alerts on the services.
-func (s Services) Alerts(v *state.View) *state.View {
+// alerts are the alerts on the services.
+func (s scope) alerts(v *state.View) *state.View {
 	wanted := func(a *state.Alert) bool {
 		effect := slo.ID(a.Label(series.LabelEffect))
 		return !a.Engine && s.has(a.Service) && (a.SLO == "" || s.hasSLO(a.SLO)) && (effect == "" || s.hasSLO(effect))

@@ -1,4 +1,4 @@
-package scope
+package web
 
 import (
 	"cmp"
@@ -28,14 +28,14 @@ import (
 // errReadOnly is for what no address of a limited reader asks for.
 var errReadOnly = errors.New("a reader of some services changes nothing")
 
-// incidents are those of the services. One that was opened by hand without a service is nobody's.
-type incidents struct {
+// scopedIncidents are those of the services. One that was opened by hand without a service is nobody's.
+type scopedIncidents struct {
 	site.Incidents
-	in   Services
+	in   scope
 	view func() *incident.View
 }
 
-func (s Services) incidents(v *incident.View) *incident.View {
+func (s scope) incidents(v *incident.View) *incident.View {
 	return v.Only(func(inc *incident.Incident) bool {
 		if !s.has(inc.Service) {
 			return false
@@ -49,13 +49,13 @@ func (s Services) incidents(v *incident.View) *incident.View {
 	})
 }
 
-func (i *incidents) View() *incident.View { return i.view() }
+func (i *scopedIncidents) View() *incident.View { return i.view() }
 
-func (i *incidents) Do(context.Context, incident.Operation) (*incident.Incident, error) {
+func (i *scopedIncidents) Do(context.Context, incident.Operation) (*incident.Incident, error) {
 	return nil, errReadOnly
 }
 
-func (i *incidents) Measure(from, to time.Time) incident.Measures {
+func (i *scopedIncidents) Measure(from, to time.Time) incident.Measures {
 	m := i.view().Measure(from, to, nil)
 	for _, c := range i.Incidents.Measure(from, to).Comparisons {
 		if i.in.has(c.Service) {
@@ -65,18 +65,18 @@ func (i *incidents) Measure(from, to time.Time) incident.Measures {
 	return m
 }
 
-// silences are those of one of the services. Others keep their alerts quiet, too, and are only not listed.
-type silences struct {
+// scopedSilences are those of one of the services. Others keep their alerts quiet, too, and are only not listed.
+type scopedSilences struct {
 	all site.Silences
-	in  Services
+	in  scope
 }
 
-func (s *silences) Silences() []silence.Silence {
+func (s *scopedSilences) Silences() []silence.Silence {
 	return only(s.all.Silences(), func(x *silence.Silence) bool { return s.in.named(x.Matchers) })
 }
 
 // named reports whether matchers ask for one of the services, and say nothing else of the label service.
-func (s Services) named(matchers string) bool {
+func (s scope) named(matchers string) bool {
 	const label = "service"
 	if !strings.Contains(matchers, label) {
 		return false // most of them, without reading them
@@ -89,22 +89,22 @@ func (s Services) named(matchers string) bool {
 	return len(parsed) == 1 && parsed[0].Type == labels.MatchEqual && s.has(parsed[0].Value)
 }
 
-func (s *silences) HasReceivers() bool { return s.all.HasReceivers() }
+func (s *scopedSilences) HasReceivers() bool { return s.all.HasReceivers() }
 
-func (s *silences) Silencing() func(a *state.Alert) []string { return s.all.Silencing() }
+func (s *scopedSilences) Silencing() func(a *state.Alert) []string { return s.all.Silencing() }
 
-func (s *silences) AddSilence(silence.Silence) (silence.Silence, error) {
+func (s *scopedSilences) AddSilence(silence.Silence) (silence.Silence, error) {
 	return silence.Silence{}, errReadOnly
 }
 
-func (s *silences) ExpireSilence(string) (silence.Silence, error) {
+func (s *scopedSilences) ExpireSilence(string) (silence.Silence, error) {
 	return silence.Silence{}, errReadOnly
 }
 
-// deadLetters are those with events of the services. Dead letters of log ranges have no service.
-type deadLetters struct {
+// scopedDeadLetters are those with events of the services. Dead letters of log ranges have no service.
+type scopedDeadLetters struct {
 	site.DLQ
-	in    Services
+	in    scope
 	names []string
 
 	counting chan struct{} // holds one: who may read and write of and count
@@ -112,13 +112,13 @@ type deadLetters struct {
 	count    int64         // of the services
 }
 
-func newDeadLetters(all site.DLQ, in Services) *deadLetters {
-	return &deadLetters{DLQ: all, in: in, names: slices.Sorted(maps.Keys(in)), counting: make(chan struct{}, 1), count: -1}
+func newScopedDeadLetters(all site.DLQ, in scope) *scopedDeadLetters {
+	return &scopedDeadLetters{DLQ: all, in: in, names: slices.Sorted(maps.Keys(in)), counting: make(chan struct{}, 1), count: -1}
 }
 
 // List returns whole pages, since pages that are short for what was skipped would tell of it. For the same reason a page
 // names the next one only if that has something.
-func (d *deadLetters) List(ctx context.Context, q dlq.Query) (page dlq.Page, err error) {
+func (d *scopedDeadLetters) List(ctx context.Context, q dlq.Query) (page dlq.Page, err error) {
 	q.Services = d.names
 	if q.Cursor, err = d.in.open(q.Cursor); err != nil {
 		return page, err
@@ -163,19 +163,19 @@ var cursorKey = sync.OnceValue(func() cipher.AEAD {
 const cursorBytes = 32
 
 // seal makes a cursor of a store one for readers of the same services, until the process ends.
-func (s Services) seal(cursor string) string {
+func (s scope) seal(cursor string) string {
 	padded := append(make([]byte, 0, cursorBytes), cursor...)
 	padded = padded[:max(len(padded), cursorBytes)]
-	return base64.RawURLEncoding.EncodeToString(cursorKey().Seal(nil, nil, padded, []byte(s.Key())))
+	return base64.RawURLEncoding.EncodeToString(cursorKey().Seal(nil, nil, padded, []byte(s.key())))
 }
 
-func (s Services) open(sealed string) (cursor string, err error) {
+func (s scope) open(sealed string) (cursor string, err error) {
 	if sealed == "" {
 		return "", nil
 	}
 	data, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err == nil {
-		data, err = cursorKey().Open(nil, nil, data, []byte(s.Key()))
+		data, err = cursorKey().Open(nil, nil, data, []byte(s.key()))
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w: cursor %q (a restart of the engine voids the cursors of limited tokens)", dlq.ErrInvalid, sealed)
@@ -183,7 +183,7 @@ func (s Services) open(sealed string) (cursor string, err error) {
 	return strings.TrimRight(string(data), "\x00"), nil
 }
 
-func (d *deadLetters) Get(ctx context.Context, id string) (dlq.Entry, error) {
+func (d *scopedDeadLetters) Get(ctx context.Context, id string) (dlq.Entry, error) {
 	e, err := d.DLQ.Get(ctx, id)
 	if err == nil && !d.in.has(e.Service) {
 		return dlq.Entry{}, dlq.ErrNotFound
@@ -193,7 +193,7 @@ func (d *deadLetters) Get(ctx context.Context, id string) (dlq.Entry, error) {
 
 // Stats has only the number, since a store does not count by service: the names of sinks and the sizes are of all services.
 // It counts once for all of them, and again only when the store has changed.
-func (d *deadLetters) Stats(ctx context.Context) (dlq.Stats, error) {
+func (d *scopedDeadLetters) Stats(ctx context.Context) (dlq.Stats, error) {
 	select {
 	case d.counting <- struct{}{}:
 	case <-ctx.Done():
@@ -219,18 +219,20 @@ func sameContent(a, b *dlq.Stats) bool {
 	return a.Count == b.Count && a.Bytes == b.Bytes && a.Oldest.Equal(b.Oldest) && a.Newest.Equal(b.Newest)
 }
 
-func (d *deadLetters) Replay(context.Context, dlq.Query, bool) (dlq.ReplayResult, error) {
+func (d *scopedDeadLetters) Replay(context.Context, dlq.Query, bool) (dlq.ReplayResult, error) {
 	return dlq.ReplayResult{}, errReadOnly
 }
 
-func (d *deadLetters) ReplayIDs(context.Context, []string, bool) (dlq.ReplayResult, error) {
+func (d *scopedDeadLetters) ReplayIDs(context.Context, []string, bool) (dlq.ReplayResult, error) {
 	return dlq.ReplayResult{}, errReadOnly
 }
 
-func (d *deadLetters) Discard(context.Context, []string) (int, error) { return 0, errReadOnly }
+func (d *scopedDeadLetters) Discard(context.Context, []string) (int, error) { return 0, errReadOnly }
 
-func (d *deadLetters) DiscardMatching(context.Context, dlq.Query, bool) (int, error) {
+func (d *scopedDeadLetters) DiscardMatching(context.Context, dlq.Query, bool) (int, error) {
 	return 0, errReadOnly
 }
 
-func (d *deadLetters) Purge(context.Context, time.Time, bool) (int, error) { return 0, errReadOnly }
+func (d *scopedDeadLetters) Purge(context.Context, time.Time, bool) (int, error) {
+	return 0, errReadOnly
+}

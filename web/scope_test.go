@@ -1,4 +1,4 @@
-package scope
+package web
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 
 // TestSilencesOfServices: a silence is seen by who reads the one service that it is about.
 func TestSilencesOfServices(t *testing.T) {
-	s := New([]string{"shop"})
+	s := newScope([]string{"shop"})
 	for matchers, want := range map[string]bool{
 		`service="shop"`:                 true,
 		`service="shop",slo_id="shop/a"`: true,
@@ -31,7 +31,7 @@ func TestAlertsOfServices(t *testing.T) {
 	for _, a := range [][2]string{{"shop", ""}, {"shop", "shop/a"}, {"shop", "web/a"}, {"web", "shop/a"}, {"web", ""}} {
 		all = append(all, state.Alert{Service: a[0], SLO: slo.ID(a[1])})
 	}
-	v := New([]string{"shop"}).Alerts(&state.View{Active: all, Resolved: all})
+	v := newScope([]string{"shop"}).alerts(&state.View{Active: all, Resolved: all})
 	require.Equal(t, all[:2], v.Active)
 	require.Equal(t, all[:2], v.Resolved)
 }
