@@ -1,7 +1,8 @@
 // Package app is the running engine: it opens the storage, builds the parts on it from the settings and the spec, runs
 // them, reloads them, and stops them in the reverse order.
 //
-// It decides nothing about events, scores or pages, reads no flags and never ends the process.
+// It decides nothing about events, scores or pages, reads no flags and never ends the process. It is one package of its
+// size because its parts use each other; what they do not share is in the packages below it.
 package app
 
 import (

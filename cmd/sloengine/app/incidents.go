@@ -16,7 +16,6 @@ import (
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/alerts/state"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/identity"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/metric"
@@ -27,7 +26,7 @@ import (
 // incidentLookup finds the incident of an alert, for notifications.
 type incidentLookup struct {
 	book  *incident.Book // changed by the engine's reader only; its view is read here
-	links *identity.Links
+	links *ackLinks
 	base  string // web.external_url, with no slash at its end; "" if it is not known
 }
 
@@ -45,7 +44,7 @@ func (l *incidentLookup) Of(fingerprint string) (of receivers.Incident, ok bool)
 	of = receivers.Incident{ID: inc.ID, Acknowledged: inc.Ack != nil || inc.IsResolved() && !inc.Resolved.Automated}
 	if l.base != "" {
 		of.URL = l.base + "/incident?id=" + inc.ID
-		of.AckURL = l.base + l.links.Path(inc.ID)
+		of.AckURL = l.base + l.links.path(inc.ID)
 	}
 	return of, true
 }
@@ -77,7 +76,7 @@ func (b *builder) incidents(lookup *incidentLookup, p *parts) *incidents {
 
 // VerifyAck checks what a signed link says.
 func (n *incidents) VerifyAck(id, until, signature string) error {
-	return n.links.Verify(id, until, signature)
+	return n.links.verify(id, until, signature)
 }
 
 // Measure measures the incidents detected from from to to against the baselines of the spec that runs now.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/identity"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/slo"
@@ -126,7 +125,7 @@ func TestLinksAcknowledge(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
 	inc := askIncident(t, a, http.StatusCreated, "POST", "/api/v1/incidents", `{"title":"<b>down</b>","by":"Ann"}`)
-	path := a.incidents.links.Path(inc.ID)
+	path := a.incidents.links.path(inc.ID)
 	address, err := url.Parse(path)
 	require.NoError(t, err)
 	// Programs that fetch links acknowledge nothing.
@@ -161,16 +160,16 @@ func TestLinksAcknowledge(t *testing.T) {
 	require.Equal(t, incident.ByLink, got.Ack.How)
 	require.Contains(t, request(a, "GET", path, "slo.example", "").Body.String(), "acknowledged by Bob &lt;b&gt;")
 
-	a.incidents.links.Now = func() time.Time { return time.Now().Add(7 * 24 * time.Hour) }
+	a.incidents.links.now = func() time.Time { return time.Now().Add(7 * 24 * time.Hour) }
 	require.Contains(t, request(a, "GET", path, "slo.example", "").Body.String(), "expired")
 
 	// The same key after a restart, and none but a whole one.
 	require.NoError(t, g.stop(t.Context()))
-	links, err := identity.NewLinks(fsys.OS(), filepath.Join(dir, "data"))
+	links, err := newAckLinks(fsys.OS(), filepath.Join(dir, "data"))
 	require.NoError(t, err)
-	require.NoError(t, links.Verify(inc.ID, address.Query().Get("until"), address.Query().Get("signature")))
+	require.NoError(t, links.verify(inc.ID, address.Query().Get("until"), address.Query().Get("signature")))
 	writeFile(t, filepath.Join(dir, "data"), engine.LinkKeyFile, "short")
-	_, err = identity.NewLinks(fsys.OS(), filepath.Join(dir, "data"))
+	_, err = newAckLinks(fsys.OS(), filepath.Join(dir, "data"))
 	require.ErrorContains(t, err, "64 hexadecimal digits")
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/sloengine/sloengine/alerts/incident"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/identity"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -21,7 +20,7 @@ type storage struct {
 	book        *incident.Book // changed by the engine's reader only
 	positions   *sources.Positions
 	instance    string // of this engine
-	links       *identity.Links
+	links       *ackLinks
 	trail       *auditTrail
 	deadLetters *logrange.Store
 }
@@ -65,10 +64,10 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 	if s.positions, err = sources.NewPositions(s.engine, positions, b.DataDir, b.Log); err != nil {
 		return nil, err
 	}
-	if s.instance, err = identity.Instance(fsys.OS(), b.DataDir); err != nil {
+	if s.instance, err = instanceName(fsys.OS(), b.DataDir); err != nil {
 		return nil, err
 	}
-	if s.links, err = identity.NewLinks(fsys.OS(), b.DataDir); err != nil {
+	if s.links, err = newAckLinks(fsys.OS(), b.DataDir); err != nil {
 		return nil, err
 	}
 	s.deadLetters, err = b.openDeadLetters(in, s.engine.Log(), s.instance)

@@ -1,4 +1,4 @@
-package identity
+package app
 
 import (
 	"os"
@@ -14,16 +14,16 @@ import (
 // The name is made once, and a file that holds no whole name is refused.
 func TestInstance(t *testing.T) {
 	dir := t.TempDir()
-	name, err := Instance(fsys.OS(), dir)
+	name, err := instanceName(fsys.OS(), dir)
 	require.NoError(t, err)
 	require.Regexp(t, `^[0-9a-f]{12}$`, name)
-	again, err := Instance(fsys.OS(), dir)
+	again, err := instanceName(fsys.OS(), dir)
 	require.NoError(t, err)
 	require.Equal(t, name, again)
 	file := filepath.Join(dir, engine.InstanceFile)
 	for _, text := range []string{"", name[:11], name + "0", name[:11] + "x", name[:5] + "-" + name[6:], name[:11] + "\n"} {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		_, err = Instance(fsys.OS(), dir)
+		_, err = instanceName(fsys.OS(), dir)
 		require.EqualError(t, err, file+" contains no instance name of 12 hexadecimal digits (remove the file; dead letters of this "+
 			"engine that a crash interrupted may then be stored twice)", "%q", text)
 	}
