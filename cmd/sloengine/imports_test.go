@@ -135,7 +135,7 @@ var mayImport = map[string][]string{
 	"web/site":                     {"slo", "slo/spec", "sla", "sla/annotation", "sla/history", "sla/report", "alerts/state", "alerts/incident", "alerts/silence", "reliability/dlq", "slo/fold", "ingest/counting", "web/*"},
 	"web/annotations":              {"slo", "sla/annotation", "web/*"},
 	"web/silences":                 {"slo", "rules/series", "alerts/silence", "alerts/state", "web/*"},
-	"web/status":                   {"slo", "slo/spec", "alerts/notify", "ingest/counting", "ingest/rejects", "reliability/*", "sla/delivery", "web/format"},
+	"web/status":                   {"slo", "slo/spec", "alerts/notify", "ingest/counting", "ingest/rejects", "ingest/servicebudget", "reliability/*", "sla/delivery", "web/format"},
 	"web/ui":                       {"slo", "slo/spec", "slo/fold", "sla", "sla/forecast", "sla/history", "sla/report", "rules", "alerts", "alerts/blindspot", "alerts/state", "web/*"},
 	"cmd/sloengine":                {"all"},
 	"cmd/sloengine/app":            {"all"},

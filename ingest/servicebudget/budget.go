@@ -5,7 +5,9 @@
 package servicebudget
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -288,14 +290,15 @@ func (p part) undo() {
 
 // Status is how a service does with its budget.
 type Status struct {
-	Service string
-	Rule    Rule
-	Waiting int64  // bytes that wait for the disk
-	Refused uint64 // requests since the start
-	Lately  bool   // one was refused within the last minute
+	Service        string  `json:"service"`
+	BytesPerSecond int64   `json:"bytes_per_second,omitempty"` // 0: no bound
+	QueueShare     float64 `json:"queue_share,omitempty"`      // 0: no bound
+	Waiting        int64   `json:"waiting_bytes"`              // for the disk
+	Refused        uint64  `json:"refused"`                    // requests
+	Lately         bool    `json:"lately"`                     // one was refused within the last minute
 }
 
-// Status lists the services that have exceeded a budget since the start, in no order.
+// Status lists the services that have exceeded a budget since the start.
 func (b *Budgets) Status(now time.Time) (out []Status) {
 	r := b.rules.Load()
 	if r == nil {
@@ -306,9 +309,11 @@ func (b *Budgets) Status(now time.Time) (out []Status) {
 	for _, s := range b.services {
 		s.mu.Lock()
 		if s.refusals > 0 {
-			out = append(out, Status{s.name, r.of(s.name), s.waiting, s.refusals, now.Sub(s.refused) < refusedFor})
+			rule := r.of(s.name)
+			out = append(out, Status{s.name, rule.Bytes, rule.Queue, s.waiting, s.refusals, now.Sub(s.refused) < refusedFor})
 		}
 		s.mu.Unlock()
 	}
+	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Service, b.Service) })
 	return out
 }

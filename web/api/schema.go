@@ -49,6 +49,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[dlq.Stats]():         "DeadLetterStats",
 
 	reflect.TypeFor[status.AlertmanagerStatus](): "AlertmanagerStatus",
+	reflect.TypeFor[status.BudgetStatus]():       "BudgetStatus",
 	reflect.TypeFor[status.ConnectionStatus]():   "ConnectionStatus",
 	reflect.TypeFor[status.LimitStatus]():        "LimitStatus",
 	reflect.TypeFor[status.OffenderStatus]():     "OffenderStatus",

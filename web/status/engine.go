@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
@@ -87,14 +88,7 @@ type TokenStatus struct {
 }
 
 // BudgetStatus is a service that has exceeded its budget. Counts are since the start.
-type BudgetStatus struct {
-	Service        string  `json:"service"`
-	BytesPerSecond int64   `json:"bytes_per_second,omitempty"` // 0: no bound
-	QueueShare     float64 `json:"queue_share,omitempty"`      // 0: no bound
-	Waiting        int64   `json:"waiting_bytes"`              // for the disk
-	Refused        uint64  `json:"refused"`                    // requests
-	Lately         bool    `json:"lately"`                     // one was refused within the last minute
-}
+type BudgetStatus = servicebudget.Status
 
 // TroubleStatus is a part of the engine that does not work now.
 type TroubleStatus struct {

@@ -65,7 +65,7 @@ func (b *builder) routes(a *app) (*routes, error) {
 	// A backup holds everything, so it takes the permission operate.
 	r.POST(BackupPath, allow(site.Operate), newBackups(b, p.storage).serve)
 	r.POST(reports.Path+":name/send", site.Secure, allow(site.Operate), (&reports.API{
-		Send: p.reports.SendBy(pages.WriteReport), Body: pages.JSONBody, Fail: opt.LogError, Audit: p.storage.trail.note,
+		Sender: p.reports.Sender, Write: pages.WriteReport, Body: pages.JSONBody, Fail: opt.LogError, Audit: p.storage.trail.note,
 	}).Serve)
 	r.POST(ErasePath, site.Secure, allow(site.Operate), (&eraser{
 		dead: p.deadLetters, incidents: p.incidents, rejects: p.intake.rejects, trail: p.storage.trail, body: pages.JSONBody, fail: opt.LogError,

@@ -1,16 +1,13 @@
 package app
 
 import (
-	"cmp"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
-	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/web/status"
@@ -131,7 +128,7 @@ func (e *engineStatus) delivery(s *status.Engine) {
 	s.Alertmanagers, s.Receivers = e.alerts.notifier.Status(), e.alerts.receivers.Status()
 	s.NotificationsOff = e.alerts.off.Load()
 	s.Reports, s.ReportsUnsaved = e.reports.Sender.Status(), e.reports.Sender.Unsaved() != nil
-	s.Tokens, s.Budgets = tokenStatus(e.intake.auth, time.Now()), budgetStatus(e.intake.budgets, time.Now())
+	s.Tokens, s.Budgets = tokenStatus(e.intake.auth, time.Now()), e.intake.budgets.Status(time.Now())
 	s.Sources = e.sources.Status()
 	e.sinks.Status(s)
 	if st, ok := e.deadLetters.stats(); ok {
@@ -151,16 +148,5 @@ func tokenStatus(auth *ingest.Auth, now time.Time) (out []status.TokenStatus) {
 			Token: k.Token, Key: k.ID, Expires: k.Expires, LastUsed: k.LastUsed, Requests: k.Requests, Expiring: k.Soon(now) && k.Used(now),
 		})
 	}
-	return out
-}
-
-// budgetStatus lists the services that have exceeded a budget.
-func budgetStatus(b *servicebudget.Budgets, now time.Time) (out []status.BudgetStatus) {
-	for _, s := range b.Status(now) {
-		out = append(out, status.BudgetStatus{
-			Service: s.Service, BytesPerSecond: s.Rule.Bytes, QueueShare: s.Rule.Queue, Waiting: s.Waiting, Refused: s.Refused, Lately: s.Lately,
-		})
-	}
-	slices.SortFunc(out, func(a, b status.BudgetStatus) int { return cmp.Compare(a.Service, b.Service) })
 	return out
 }

@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/sla/delivery"
-	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -34,15 +32,13 @@ type SentTarget struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// SendFunc sends a report by hand.
-type SendFunc func(ctx context.Context, name, period string) (report.Period, []delivery.Result, error)
-
 // API sends scheduled reports by hand.
 type API struct {
-	Send  SendFunc
-	Body  func(c *gin.Context) ([]byte, bool) // reads a body that changes something, or sends a problem
-	Audit func(c *gin.Context, action, detail string, err error)
-	Fail  func(msg string, err error)
+	Sender *delivery.Sender
+	Write  WriteFunc
+	Body   func(c *gin.Context) ([]byte, bool) // reads a body that changes something, or sends a problem
+	Audit  func(c *gin.Context, action, detail string, err error)
+	Fail   func(msg string, err error)
 }
 
 // Serve sends the report in the path.
@@ -60,7 +56,7 @@ func (a *API) Serve(c *gin.Context) {
 		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
 		return
 	}
-	p, results, err := a.Send(c.Request.Context(), name, period)
+	p, results, err := a.Sender.SendNow(c.Request.Context(), name, period, a.Write.make)
 	detail := fmt.Sprintf("report=%q period=%q", name, period)
 	if err != nil {
 		a.Audit(c, "report.send", detail, err)

@@ -60,13 +60,6 @@ func (s *Scheduled) Run(ctx context.Context, write WriteFunc) error {
 	return s.Sender.Run(ctx, write.make)
 }
 
-// SendBy returns what sends a report by hand.
-func (s *Scheduled) SendBy(write WriteFunc) SendFunc {
-	return func(ctx context.Context, name, period string) (report.Period, []delivery.Result, error) {
-		return s.SendNow(ctx, name, period, write.make)
-	}
-}
-
 func (write WriteFunc) make(ctx context.Context, r *delivery.Report, p report.Period) (*delivery.Content, error) {
 	w, err := write(ctx, r.Name, report.Query{Period: p, Service: r.Service, Agreement: r.Agreement, Zone: r.Zone})
 	if err != nil {
