@@ -37,8 +37,8 @@ func (c *Client) Failure() error {
 	return c.watch.failure
 }
 
-// Watch returns a context that also ends when an attempt to connect fails for a reason that somebody has to fix, such as a
-// wrong password, with which the client itself would try on. The failure is its cause. stop has to be called.
+// Watch returns a context that also ends when an attempt to connect fails for a reason that somebody has to fix, such
+// as a wrong password, with which the client itself would try on. The failure is its cause. stop has to be called.
 func (c *Client) Watch(ctx context.Context) (watched context.Context, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	var group sync.WaitGroup

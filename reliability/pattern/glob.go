@@ -7,8 +7,8 @@ func literals(pattern string) int {
 	return len(pattern) - strings.Count(pattern, "*") - strings.Count(pattern, "?")
 }
 
-// Glob reports whether text fits a pattern of * and ?, without compiling it. It goes back to the last * only, so it takes
-// at most len(pattern) * len(text) steps.
+// Glob reports whether text fits a pattern of * and ?, without compiling it. It goes back to the last * only, so it
+// takes at most len(pattern) * len(text) steps.
 func Glob(pattern, text string) bool {
 	p, t, star, from := 0, 0, -1, 0
 	for t < len(text) {

@@ -1,6 +1,6 @@
 // Package remote speaks to other systems: a web service that requests are posted to (Service) and what it answers, an
-// answer that is no success and a failure at a message broker as errors, and foreign text made fit for logs and pages. It
-// does not know what is asked.
+// answer that is no success and a failure at a message broker as errors, and foreign text made fit for logs and pages.
+// It does not know what is asked.
 package remote
 
 import (

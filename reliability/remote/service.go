@@ -26,8 +26,8 @@ type ServiceOptions struct {
 	Headers     func(to http.Header) // sets those of every request, such as credentials
 }
 
-// Service is a web service of the settings. It follows no redirect, which would carry secrets elsewhere or turn a POST into
-// a GET. It is safe for concurrent use.
+// Service is a web service of the settings. It follows no redirect, which would carry secrets elsewhere or turn a POST
+// into a GET. It is safe for concurrent use.
 type Service struct {
 	o       ServiceOptions
 	address string // host and port of URL
@@ -61,8 +61,8 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Do makes a request. With an error there is an Answer all the same if a status came, but not all that it says about the
-// parts of the request. The error does not name the URL, which may hold a secret.
+// Do makes a request. With an error there is an Answer all the same if a status came, but not all that it says about
+// the parts of the request. The error does not name the URL, which may hold a secret.
 func (s *Service) Do(req *http.Request) (*Answer, error) {
 	s.o.Headers(req.Header)
 	resp, err := s.client.Do(req)
@@ -154,8 +154,9 @@ func (a *Answer) later(err error) error {
 
 var errUnnamed = errors.New("the answer does not name all that were refused")
 
-// Parts are the errors of the n parts of a request, if the answer is about single ones; otherwise it is about all of them,
-// and ok is false. Of an answer that names only some of the refused, the others are not known, and are to be sent again.
+// Parts are the errors of the n parts of a request, if the answer is about single ones; otherwise it is about all of
+// them, and ok is false. Of an answer that names only some of the refused, the others are not known, and are to be
+// sent again.
 func (a *Answer) Parts(n int) (errs []error, ok bool) {
 	v := a.Verdict
 	rest := a.Err(ClassOf(a.Status))

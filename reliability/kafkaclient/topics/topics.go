@@ -13,8 +13,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-
-	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // Use is a topic and who uses it.
@@ -79,8 +77,10 @@ func appears(ctx context.Context, admin *kadm.Client, topic string) error {
 		if err == nil && d.Has(topic) && d[topic].Err == nil {
 			return nil
 		}
-		if !retry.Sleep(ctx, 50*time.Millisecond) {
+		select {
+		case <-ctx.Done():
 			return fmt.Errorf("create topic %s: the brokers do not know it yet: %w", topic, errors.Join(err, context.Cause(ctx)))
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

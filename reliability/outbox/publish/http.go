@@ -255,8 +255,8 @@ func (h *HTTP) noAnswer(err error, began time.Duration) reply {
 		away: !connected || class == retry.ClassBlocked || time.Duration(h.answered.Load()) <= began}
 }
 
-// judge turns an answer into a reply. An answer about the address, the credentials or the load of the receiver is not about
-// the rows.
+// judge turns an answer into a reply. An answer about the address, the credentials or the load of the receiver is not
+// about the rows.
 func judge(a *remote.Answer) reply {
 	class := remote.ClassOf(a.Status)
 	away := class == retry.ClassBlocked
