@@ -17,6 +17,7 @@ import (
 // TestBackfillOfTheProgram sends history in the ways that there are to a running
 // program: `send --backfill`, and a replay of an old dead letter.
 func TestBackfillOfTheProgram(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", strings.ReplaceAll(shopSpec, "window: 1d", "window: 30d")+"limits:\n  - {name: slow, match: '{type=\"order\"}', warning: 1s}\n")
 	p := e2etest.Serve(t, dir, specFile, "evaluator: {interval: 50ms}\nlimits:\n  default: off\n  contexts:\n    - {name: user, from: [\"attribute:user\"], limit: 1, window: 1d, on_exceeded: drop}\ndead_letters: {filter: {always_save: [order]}}\n")

@@ -67,6 +67,7 @@ func (p *pager) wait(t *testing.T, name string, is func(a pagedAlert, times int)
 // TestNotifications follows one alert from events to two Alertmanagers: one is down for a while, and the engine is killed
 // meanwhile.
 func TestNotifications(t *testing.T) {
+	t.Parallel()
 	first, second := newPager(t), newPager(t)
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", `version: sloengine/v1
@@ -156,6 +157,7 @@ notifications:
 
 // TestNotifyTest sends the test alert of the command.
 func TestNotifyTest(t *testing.T) {
+	t.Parallel()
 	good, bad := newPager(t), newPager(t)
 	bad.down.Store(true)
 	dir := t.TempDir()

@@ -266,6 +266,7 @@ func TestReceiverKills(t *testing.T) {
 
 // TestNotifyTestReceiver sends the test alert through a receiver.
 func TestNotifyTestReceiver(t *testing.T) {
+	t.Parallel()
 	h := newWebhook(t)
 	dir := t.TempDir()
 	file := e2etest.WriteFile(t, dir, "engine.yaml", fmt.Sprintf(`notifications:
@@ -339,6 +340,7 @@ func TestSilenceCommand(t *testing.T) {
 
 // TestUnsavedNotifications tells people although notifications.json cannot be written, and says so.
 func TestUnsavedNotifications(t *testing.T) {
+	t.Parallel()
 	h := newWebhook(t)
 	dir := t.TempDir()
 	spec := burningSpec(t, dir, "shop")

@@ -26,6 +26,7 @@ var outboxCycles = flag.Int("outbox.cycles", 6, "faults of the set checker of th
 // moments. Writers commit late, roll back, and write more rows in a transaction than a batch holds. Whatever is in the table
 // in the end is counted exactly once: the table itself is the oracle.
 func TestOutboxSetChecker(t *testing.T) {
+	t.Parallel()
 	for _, way := range []string{"claim", "xid"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()

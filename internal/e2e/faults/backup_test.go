@@ -109,6 +109,7 @@ func TestBackupUnderLoad(t *testing.T) {
 
 // TestBackupHoldsEverything backs up and restores the frozen folder, which has every kind of file.
 func TestBackupHoldsEverything(t *testing.T) {
+	t.Parallel()
 	versions := frozenVersions(t)
 	from := filepath.Join(frozenDir, versions[len(versions)-1])
 	dir := t.TempDir()
@@ -156,6 +157,7 @@ func TestBackupHoldsEverything(t *testing.T) {
 
 // A backup holds everything, so it takes the permission operate, and one runs at a time.
 func TestBackupIsAuthorised(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
 	tokens := ""

@@ -14,6 +14,7 @@ import (
 // TestBlindSpotsOfARunningEngine: an engine that has seen four orders an hour for three days gives its usual week, by
 // which the commands find that three failed orders take 45 minutes.
 func TestBlindSpotsOfARunningEngine(t *testing.T) {
+	t.Parallel()
 	a := newAttack(t)
 	a.start("")
 	var body strings.Builder

@@ -16,6 +16,7 @@ import (
 // A business that uses the client goes on while the engine is killed: no call fails or
 // takes long, and in the end every event counts once.
 func TestClientWhileTheEngineIsKilled(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec)
 	settings := "evaluator: {interval: 200ms}\n"

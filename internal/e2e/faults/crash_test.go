@@ -140,6 +140,7 @@ func checkCrashes(t *testing.T, cycles int) {
 
 // TestSecondEngineIsRefused starts two engines on one folder.
 func TestSecondEngineIsRefused(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
 	first := e2etest.Serve(t, dir, specFile, e2etest.CrashSettings)

@@ -98,6 +98,7 @@ func flood(t *testing.T, p *e2etest.Process, n int) (stop func()) {
 
 // However many clients connect, the log gets its files, and who has a token gets through.
 func TestConnectionsLeaveTheLogItsDescriptors(t *testing.T) {
+	t.Parallel()
 	p := serveWithDescriptors(t, 1024, true)
 	c := poster(t)
 	for round := range 3 {
@@ -137,6 +138,7 @@ func TestConnectionsLeaveTheLogItsDescriptors(t *testing.T) {
 // With hardly any descriptors the process lives: it takes events or says when to come
 // back, and all is well once there are descriptors again.
 func TestFewDescriptors(t *testing.T) {
+	t.Parallel()
 	p := serveWithDescriptors(t, 40, true)
 	stop := flood(t, p, 200)
 	c := poster(t)
@@ -169,6 +171,7 @@ func TestFewDescriptors(t *testing.T) {
 // runs: then a post that needs a new segment is refused for now, told once, and stored
 // when there is one again.
 func TestNoDescriptorForASegment(t *testing.T) {
+	t.Parallel()
 	p := serveWithDescriptors(t, 256, false)
 	c := poster(t)
 	status, _ := postLarge(t, c, p, 0)

@@ -185,6 +185,7 @@ func TestEvictedCountsAgain(t *testing.T) {
 // TestSpecChangeIsNamed: before, at and after a change of the spec everybody is told which
 // SLOs start from zero, which are removed, and until when their counts are retained.
 func TestSpecChangeIsNamed(t *testing.T) {
+	t.Parallel()
 	a := newAttack(t)
 	a.start("")
 	require.NotContains(t, a.p.Log.String(), "level=WARN", "a new engine has lost nothing")

@@ -31,6 +31,7 @@ var sinkCycles = flag.Int("sink.cycles", 16, "kills of the engine in the set che
 // sink at least once, directly or through a replay of the dead letters, and counts exactly
 // once.
 func TestSinkSetChecker(t *testing.T) {
+	t.Parallel()
 	cycles := *sinkCycles
 	if testing.Short() {
 		cycles = 5

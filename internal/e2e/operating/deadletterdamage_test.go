@@ -18,6 +18,7 @@ import (
 // One flipped byte in the last batch of dead letters costs one of them, and everybody is
 // told: log, readiness, page, metrics, `dlq stats`.
 func TestDamagedDeadLettersAreTold(t *testing.T) {
+	t.Parallel()
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
 	defer hook.Close()
 	dir := t.TempDir()

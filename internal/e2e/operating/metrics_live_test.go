@@ -402,6 +402,7 @@ func checkFamily(t *testing.T, d *metric.Family, f *dto.MetricFamily) {
 // TestClientMetricsAreDocumented compares the families of the client with their definitions, with all values of their
 // labels.
 func TestClientMetricsAreDocumented(t *testing.T) {
+	t.Parallel()
 	set := metrics.NewSet()
 	client.NewMetrics(set)
 	parts := metric.Parts()

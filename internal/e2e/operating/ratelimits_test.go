@@ -44,6 +44,7 @@ func orders(t *testing.T, p *e2etest.Process, token string, n int, attributes st
 
 // Limits come, change and go by reloads, with what is over them.
 func TestLimitsChangeByReload(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
 	p := e2etest.Serve(t, dir, spec, "evaluator: {interval: 1s}\n")
@@ -78,6 +79,7 @@ func TestLimitsChangeByReload(t *testing.T) {
 // bypass_if and extractor are expressions over the event and its request. One that cannot
 // be computed for an event changes nothing, and is told.
 func TestLimitExpressions(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
 	const token = "sender-0123456789abcdef"

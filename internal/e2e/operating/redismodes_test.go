@@ -155,6 +155,7 @@ sentinel failover-timeout main 5000
 
 // A cluster of three: limits and dead letters each live in one slot of it, wherever that is.
 func TestRedisCluster(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("redis-cli"); err != nil {
 		t.Skip("redis-cli is not installed")
 	}

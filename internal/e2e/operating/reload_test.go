@@ -34,6 +34,7 @@ slos:
 // and is shown, another objective keeps the counts, another matcher starts from zero,
 // and all of that is still so after a kill.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
 	serve := func() *e2etest.Process {
@@ -104,6 +105,7 @@ func TestReload(t *testing.T) {
 
 // TestAudit: whoever changes something leaves a line, and so does who failed to.
 func TestAudit(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
 	const token = "operator-token-0123456789"
@@ -181,6 +183,7 @@ func TestAudit(t *testing.T) {
 
 // TestTokens lets each token do what it may, and no more.
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
 	const sender, reader = "sender-token-0123456789", "reader-token-0123456789"
@@ -219,6 +222,7 @@ func TestTokens(t *testing.T) {
 // TestTLS serves with a certificate and a password, from Prometheus' own kind of
 // web config file.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := nettest.SelfSigned(t)
 	e2etest.WriteFile(t, dir, "cert.pem", string(cert))
@@ -250,6 +254,7 @@ func TestTLS(t *testing.T) {
 // TestReloadSettings changes limits and redaction under a running engine: counts go on,
 // wrong settings change nothing and are named, and what needs a restart is said.
 func TestReloadSettings(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
 	settings := "evaluator: {interval: 50ms}\nlimits:\n  global: off\n  default: off\n  types: [{match: order, limit: %d, window: 1h, on_exceeded: drop}]\n"
@@ -302,6 +307,7 @@ func walSegment(t *testing.T, dir string) string {
 
 // Sinks come, go and change by a reload. A changed one goes on where it was.
 func TestSinksChangeByReload(t *testing.T) {
+	t.Parallel()
 	first := e2etest.NewReceiver(t)
 	var got atomic.Int64
 	moved := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -15,6 +15,7 @@ import (
 
 // What the settings of the process do, seen from outside.
 func TestProcessSettings(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
 	p := e2etest.Serve(t, dir, spec, `
@@ -51,6 +52,7 @@ web: {external_url: "https://slo.example.org/below", pprof: true, allowed_hosts:
 
 // check and every start report settings that are allowed and cannot work as meant.
 func TestFindingsAreReported(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	settings := e2etest.WriteFile(t, dir, "engine.yaml", "sinks:\n  - {name: a, file: {dir: a}, ttl: 1s}\n")
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
@@ -65,6 +67,7 @@ func TestFindingsAreReported(t *testing.T) {
 
 // The thresholds of the alerts on the engine come from its settings.
 func TestAlertThresholdsAreSettings(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
 	generate := func(settings string) string {

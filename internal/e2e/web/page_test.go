@@ -179,6 +179,7 @@ const tooWide = `[...document.querySelectorAll('main *')].filter(e => e.getBound
 
 // TestPage looks at the page of a real engine in a real browser.
 func TestPage(t *testing.T) {
+	t.Parallel()
 	b := newBrowser(t)
 	p := demoHistory(t)
 	api := e2etest.ListSLOs(t, p)

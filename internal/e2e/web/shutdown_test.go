@@ -85,6 +85,7 @@ func waitCounted(t *testing.T, p *e2etest.Process, want int) {
 // From the signal on nothing new is taken, also while a sink is slow to stop; a request that
 // is there is finished.
 func TestShutdownDrainsRequestsBeforeSinks(t *testing.T) {
+	t.Parallel()
 	sink, called := stuckSink(t)
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
@@ -128,6 +129,7 @@ func TestShutdownDrainsRequestsBeforeSinks(t *testing.T) {
 
 // A client that has announced more than it sends must not hold a shutdown up.
 func TestUnfinishedBodyDoesNotHoldUpShutdown(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec), e2etest.CrashSettings)
 	conn := openRequest(t, p, 1000, "[")
@@ -144,6 +146,7 @@ func TestUnfinishedBodyDoesNotHoldUpShutdown(t *testing.T) {
 
 // The time for a shutdown holds for all of it, and what was acknowledged is there afterwards.
 func TestShutdownTimeout(t *testing.T) {
+	t.Parallel()
 	sink, called := stuckSink(t)
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
