@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -178,9 +179,14 @@ func passwordHash(password string) string {
 	return base64.StdEncoding.EncodeToString(append(salt, sum[:]...))
 }
 
+// starting lets one node of a test binary start after another: each takes a core until it serves.
+var starting sync.Mutex
+
 // run begins the process and waits until it serves.
 func (n *Node) run(t testing.TB) {
 	t.Helper()
+	starting.Lock()
+	defer starting.Unlock()
 	require.Nil(t, n.cmd, "the node runs already")
 	out, err := os.OpenFile(filepath.Join(n.dir, "output"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
