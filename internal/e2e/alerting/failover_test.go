@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // pairOfEngines is an active engine and a standby on one data directory, behind what a load balancer knows of them.
@@ -71,10 +72,10 @@ func (p *pairOfEngines) produce(ctx context.Context, acked *atomic.Int64) {
 				}
 				to = nil
 			}
-			time.Sleep(5 * time.Millisecond)
+			testkit.Pause(5 * time.Millisecond)
 		}
 		acked.Add(batch)
-		time.Sleep(2 * time.Millisecond)
+		testkit.Pause(2 * time.Millisecond)
 	}
 }
 

@@ -1,7 +1,6 @@
 package alerting
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/web/incidents"
 )
 
@@ -72,7 +72,7 @@ func TestIncidentsOutliveKills(t *testing.T) {
 			known = e2etest.ListIncidents(t, p).Items
 			before++
 		} else { // around the tick in which the page fires
-			time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)
+			testkit.Pause(time.Duration(rnd.IntN(300)) * time.Millisecond)
 		}
 		p.Kill()
 
@@ -107,10 +107,9 @@ func TestIncidentCommands(t *testing.T) {
 	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", incidentSpec), "evaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n")
 	do := func(want int, args ...string) string {
 		t.Helper()
-		var out, errs bytes.Buffer
-		code := e2etest.Run(t.Context(), append([]string{"incident", "--url", p.Base}, args...), nil, &out, &errs)
-		require.Equal(t, want, code, "%v: %s%s", args, out.String(), errs.String())
-		return out.String() + errs.String()
+		out, errs, code := e2etest.Command(t, append([]string{"incident", "--url", p.Base}, args...)...)
+		require.Equal(t, want, code, "%v: %s%s", args, out, errs)
+		return out + errs
 	}
 	sendOutage(t, p, 4*time.Minute)
 	require.Eventually(t, func() bool { return len(e2etest.ListIncidents(t, p).Items) == 1 }, 60*time.Second, 20*time.Millisecond, p.Log)

@@ -1,7 +1,6 @@
 package alerting
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -137,7 +137,7 @@ notifications:
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/engine")), "Off. This engine sends its alerts nowhere")
 	require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), "notifications are off") }, 60*time.Second, 20*time.Millisecond)
 	_, before := first.get("ErrorBudgetBurnPage")
-	time.Sleep(1500 * time.Millisecond)
+	testkit.Pause(1500 * time.Millisecond)
 	_, after := first.get("ErrorBudgetBurnPage")
 	require.LessOrEqual(t, after, before+1)
 	require.Zero(t, e2etest.Counter(t, p, "sloengine_notify_sent_total"))
@@ -161,13 +161,10 @@ func TestNotifyTest(t *testing.T) {
 	good, bad := newPager(t), newPager(t)
 	bad.down.Store(true)
 	dir := t.TempDir()
-	notify := func(settings string, more ...string) (code int, out, stderr string) {
-		var o, e bytes.Buffer
-		args := append([]string{"notify", "test", "-c", e2etest.WriteFile(t, dir, "engine.yaml", settings)}, more...)
-		code = e2etest.Run(t.Context(), args, strings.NewReader(""), &o, &e)
-		return code, o.String(), e.String()
+	notify := func(settings string, more ...string) (out, stderr string, code int) {
+		return e2etest.Command(t, append([]string{"notify", "test", "-c", e2etest.WriteFile(t, dir, "engine.yaml", settings)}, more...)...)
 	}
-	code, out, _ := notify(fmt.Sprintf("notifications: {send: false, external_labels: {cluster: a}, alertmanagers: [{url: %q, name: good}]}", good.URL), "--severity", "page")
+	out, _, code := notify(fmt.Sprintf("notifications: {send: false, external_labels: {cluster: a}, alertmanagers: [{url: %q, name: good}]}", good.URL), "--severity", "page")
 	require.Equal(t, cli.ExitOK, code)
 	require.Regexp(t, `good +`+good.URL+` +\S+ +accepted`, out)
 	a, _ := good.get("SloengineTest")
@@ -175,7 +172,7 @@ func TestNotifyTest(t *testing.T) {
 	require.Equal(t, "a", a.Labels["cluster"])
 	require.WithinDuration(t, time.Now().Add(5*time.Minute), a.EndsAt, time.Minute)
 
-	code, out, stderr := notify(fmt.Sprintf("notifications: {alertmanagers: [{url: %q, name: good}, {url: %q, name: bad}]}", good.URL, bad.URL), "-o", "json")
+	out, stderr, code := notify(fmt.Sprintf("notifications: {alertmanagers: [{url: %q, name: good}, {url: %q, name: bad}]}", good.URL, bad.URL), "-o", "json")
 	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "1 of 2 targets did not accept the alert")
 	var rows []struct {
@@ -186,7 +183,7 @@ func TestNotifyTest(t *testing.T) {
 	require.True(t, rows[0].OK)
 	require.Equal(t, "503 Service Unavailable", rows[1].Error)
 
-	code, _, stderr = notify("{}")
+	_, stderr, code = notify("{}")
 	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "names no Alertmanager")
 }

@@ -1,7 +1,6 @@
 package alerting
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // shopSpec has one objective for the orders of a shop.
@@ -62,7 +62,7 @@ sinks: [{name: out, file: {dir: out}}]
 	p.Stop(t)
 	p = serve()
 	require.Eventually(t, func() bool { return e2etest.OwnSLOs(t, p)["recovery"].Good == 2 }, 60*time.Second, 200*time.Millisecond)
-	time.Sleep(11 * time.Second) // a batch of own events, and some
+	testkit.Pause(11 * time.Second) // a batch of own events, and some
 	require.Equal(t, struct{ Good, Bad int }{40, 10}, e2etest.OwnSLOs(t, p)["event-loss"])
 	p.Stop(t)
 }
@@ -87,10 +87,11 @@ func TestDemoEvaluatesItself(t *testing.T) {
 func TestOwnSpecIsAccepted(t *testing.T) {
 	t.Parallel()
 	file := "../../../testdata/specs/sloengine.yaml"
-	var out, log bytes.Buffer
-	require.Zero(t, e2etest.Run(t.Context(), []string{"check", "-f", file}, strings.NewReader(""), &out, &log), "%s%s", &out, &log)
 	dir := t.TempDir()
-	require.Zero(t, e2etest.Run(t.Context(), []string{"generate", "all", "-f", file, "--out", dir}, strings.NewReader(""), &out, &log), "%s%s", &out, &log)
+	for _, args := range [][]string{{"check", "-f", file}, {"generate", "all", "-f", file, "--out", dir}} {
+		out, log, code := e2etest.Command(t, args...)
+		require.Zero(t, code, "%s%s", out, log)
+	}
 	for name, alert := range map[string]string{"sloengine": "ErrorBudgetBurnPage", "sloengine-engine.alerts": "EngineNotReady"} {
 		data, err := os.ReadFile(filepath.Join(dir, "rules", name+".yaml"))
 		require.NoError(t, err)

@@ -2,7 +2,6 @@
 package alerting
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // notificationsFile is the engine's state of notifications in its data folder.
@@ -184,7 +184,7 @@ notifications:
 	p = serve()
 	status, answer := e2etest.Post(t, p.Base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
-	time.Sleep(time.Second) // three group intervals
+	testkit.Pause(time.Second) // three group intervals
 	require.Equal(t, []string{"firing"}, oncall.of("ErrorBudgetBurnPage"))
 	require.Equal(t, []string{"firing"}, pay.of("ErrorBudgetBurnPage"))
 	require.Len(t, lead.of("ErrorBudgetBurnPage"), 2)
@@ -230,7 +230,7 @@ func TestReceiverKills(t *testing.T) {
 		if killed < kills && len(h.got)%3 == 0 {
 			killed++
 			killing <- struct{}{}
-			time.Sleep(300 * time.Millisecond)
+			testkit.Pause(300 * time.Millisecond)
 		}
 	}
 	p := e2etest.Serve(t, dir, spec, settings)
@@ -254,7 +254,7 @@ func TestReceiverKills(t *testing.T) {
 		return out
 	}
 	require.Eventually(t, func() bool { return len(told()) == len(services) }, 60*time.Second, 20*time.Millisecond)
-	time.Sleep(500 * time.Millisecond)
+	testkit.Pause(500 * time.Millisecond)
 	extra := 0
 	for _, n := range told() {
 		extra += n - 1
@@ -274,18 +274,16 @@ func TestNotifyTestReceiver(t *testing.T) {
   receivers: [{name: oncall, webhook_configs: [{url: %q}, {url: "http://127.0.0.1:1/hush"}]}]
   default: oncall
 `, h.URL))
-	notify := func(more ...string) (code int, out, stderr string) {
-		var o, e bytes.Buffer
-		code = e2etest.Run(t.Context(), append([]string{"notify", "test", "-c", file}, more...), strings.NewReader(""), &o, &e)
-		return code, o.String(), e.String()
+	notify := func(more ...string) (out, stderr string, code int) {
+		return e2etest.Command(t, append([]string{"notify", "test", "-c", file}, more...)...)
 	}
-	code, out, stderr := notify("--receiver", "oncall")
+	out, stderr, code := notify("--receiver", "oncall")
 	require.Equal(t, cli.ExitFailure, code)
 	require.Regexp(t, `oncall/webhook\[0\] .* accepted`, out)
 	require.Regexp(t, `oncall/webhook\[1\] .* failed: no connection`, out)
 	require.NotContains(t, out+stderr, "hush")
 	require.Equal(t, []string{"firing"}, h.of("SloengineTest"))
-	code, _, stderr = notify("--receiver", "nobody")
+	_, stderr, code = notify("--receiver", "nobody")
 	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, `unknown receiver "nobody" (want one of: oncall)`)
 }
@@ -307,32 +305,31 @@ func TestSilenceCommand(t *testing.T) {
 	dir := t.TempDir()
 	spec := burningSpec(t, dir, "shop", "pay")
 	p := e2etest.Serve(t, dir, spec, onCall(h))
-	silence := func(args ...string) (code int, out, stderr string) {
-		var o, e bytes.Buffer
-		code = e2etest.Run(t.Context(), append(append([]string{"silence"}, args...), "--url", p.Base), strings.NewReader(""), &o, &e)
-		return code, strings.TrimSpace(o.String()), e.String()
+	silence := func(args ...string) (out, stderr string, code int) {
+		out, stderr, code = e2etest.Command(t, append(append([]string{"silence"}, args...), "--url", p.Base)...)
+		return strings.TrimSpace(out), stderr, code
 	}
-	code, id, stderr := silence("add", `service="shop"`, `severity=~"page|critical"`, "--author", "ann", "--comment", "known")
+	id, stderr, code := silence("add", `service="shop"`, `severity=~"page|critical"`, "--author", "ann", "--comment", "known")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	burn(t, p, "shop")
 	burn(t, p, "pay")
 	h.wait(t, "ErrorBudgetBurnPage", "firing")
 	require.Equal(t, "pay", h.got[0].Alerts[0].Labels["service"])
-	_, out, _ := silence("list")
+	out, _, _ := silence("list")
 	require.Regexp(t, id+` +active +service="shop",severity=~"page\|critical" .* ann +known`, out)
 	require.Regexp(t, `action=silence.add .*known`, p.Log.String())
-	code, _, stderr = silence("expire", id)
+	_, stderr, code = silence("expire", id)
 	require.Equal(t, cli.ExitOK, code, stderr)
 	h.wait(t, "ErrorBudgetBurnPage", "firing", "firing")
-	_, out, _ = silence("list")
+	out, _, _ = silence("list")
 	require.NotContains(t, out, id)
-	_, out, _ = silence("list", "--all")
+	out, _, _ = silence("list", "--all")
 	require.Regexp(t, id+" +expired", out)
 
-	code, _, stderr = silence("add", `service`, "--comment", "c", "--author", "a")
+	_, stderr, code = silence("add", `service`, "--comment", "c", "--author", "a")
 	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "matchers: bad matcher format")
-	code, _, stderr = silence("expire", "nosuch")
+	_, stderr, code = silence("expire", "nosuch")
 	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "There is no silence with this id")
 	p.Stop(t)

@@ -121,20 +121,17 @@ reports:
 
 	// The mail server has the message, and the engine is killed before it hears of it.
 	killed := make(chan struct{})
-	var target atomic.Pointer[e2etest.Process]
+	target := make(chan *e2etest.Process, 1)
 	var once atomic.Bool
 	server.OnData(func() {
 		if once.CompareAndSwap(false, true) {
-			for target.Load() == nil {
-				time.Sleep(time.Millisecond)
-			}
-			target.Load().Kill()
+			(<-target).Kill()
 			close(killed)
 		}
 	})
 	p, ok := e2etest.ServeIn(t, dir, spec, settings)
 	require.True(t, ok, p.Log.String())
-	target.Store(p)
+	target <- p
 	select {
 	case <-killed:
 	case <-time.After(20 * time.Second):

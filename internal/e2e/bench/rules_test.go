@@ -28,6 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
@@ -177,12 +178,12 @@ func BenchmarkRulesInPrometheus(b *testing.B) {
 	}
 	wait.Wait()
 	for b.Loop() { // once
-		time.Sleep(time.Minute) // blocks are loaded, and every group has been evaluated
+		testkit.Pause(time.Minute) // blocks are loaded, and every group has been evaluated
 		before := map[string]usage{}
 		for _, r := range all {
 			before[r.name] = r.prometheus.usage(b)
 		}
-		time.Sleep(5 * time.Minute)
+		testkit.Pause(5 * time.Minute)
 		idle := map[string]usage{}
 		spent := map[string]usage{}
 		for _, r := range all {

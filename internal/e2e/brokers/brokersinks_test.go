@@ -17,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // TestBrokerSinksSetChecker kills the engine, Kafka and RabbitMQ again and again under load, and cuts the network between
@@ -57,7 +58,7 @@ sinks:
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() { o.LoadPaced(p, client) })
-		time.Sleep(time.Duration(200+rnd.IntN(300)) * time.Millisecond)
+		testkit.Pause(time.Duration(200+rnd.IntN(300)) * time.Millisecond)
 		switch cycle { // each fault is there while the engine is killed, or shortly before
 		case 0:
 			kafka.Proxies[0].Cut()
@@ -70,7 +71,7 @@ sinks:
 			kafka.Proxies[0].Stall()
 			rabbit.Proxy.Stall()
 		}
-		time.Sleep(time.Duration(100+rnd.IntN(300)) * time.Millisecond)
+		testkit.Pause(time.Duration(100+rnd.IntN(300)) * time.Millisecond)
 		p.Kill()
 		e2etest.RequireKilled(t, p)
 		wg.Wait()

@@ -1,7 +1,6 @@
 package brokers
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -26,14 +25,12 @@ sources: [{name: in, kafka: {brokers: [%q], topics: [orders, payments], engines:
 sinks: [{name: out, kafka: {brokers: [%q], topic: archive, acks: leader, idempotent: false}}]
 `, brokers, brokers))
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", strings.ReplaceAll(e2etest.CrashSpec, "window: 1d", "window: 30d"))
-	command := func(args ...string) (int, string, string) {
-		var out, errs bytes.Buffer
-		code := e2etest.Run(t.Context(), append([]string{"kafka", "topics"}, args...), nil, &out, &errs)
-		return code, out.String(), errs.String()
+	command := func(args ...string) (out, errs string, code int) {
+		return e2etest.Command(t, append([]string{"kafka", "topics"}, args...)...)
 	}
 	checked := func(args ...string) (found []string) {
 		t.Helper()
-		code, out, errs := command(append([]string{"--check", "-o", "json"}, args...)...)
+		out, errs, code := command(append([]string{"--check", "-o", "json"}, args...)...)
 		require.Contains(t, []int{cli.ExitOK, cli.ExitFindings}, code, errs)
 		var r struct{ Findings []topics.Finding }
 		require.NoError(t, json.Unmarshal([]byte(out), &r), out)
@@ -48,13 +45,13 @@ sinks: [{name: out, kafka: {brokers: [%q], topic: archive, acks: leader, idempot
 		"orders, source in: the topic does not exist", "payments, source in: the topic does not exist", "archive, sink out: the topic does not exist",
 	}, checked("-c", settings))
 
-	code, _, errs := command("--create", "-c", settings)
+	_, errs, code := command("--create", "-c", settings)
 	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, errs, "the cluster has fewer than 3 brokers (set --replication-factor)")
-	code, out, errs := command("--create", "-c", settings, "--replication-factor", "1", "--min-insync", "1", "--dead-letter-topic", "orders-dlq")
+	out, errs, code := command("--create", "-c", settings, "--replication-factor", "1", "--min-insync", "1", "--dead-letter-topic", "orders-dlq")
 	require.Equal(t, cli.ExitOK, code, errs)
 	require.Equal(t, "created orders\ncreated payments\ncreated orders-dlq\ncreated archive\n", out)
-	code, out, errs = command("--create", "-c", settings, "--replication-factor", "1", "--min-insync", "1")
+	out, errs, code = command("--create", "-c", settings, "--replication-factor", "1", "--min-insync", "1")
 	require.Equal(t, cli.ExitOK, code, errs)
 	require.Equal(t, "all topics exist; nothing was changed\n", out)
 
@@ -71,7 +68,7 @@ sinks: [{name: out, kafka: {brokers: [%q], topic: archive, acks: leader, idempot
 	require.Equal(t, append(append(source("orders"), source("payments")...),
 		"archive, sink out: "+inSync, "archive, sink out: the producer waits for the leader only, so a message that it confirmed is lost with it"),
 		checked("-c", settings, "-f", spec))
-	code, out, _ = command("--check", "--brokers", brokers, "--dead-letter-topic", "orders-dlq")
+	out, _, code = command("--check", "--brokers", brokers, "--dead-letter-topic", "orders-dlq")
 	require.Equal(t, cli.ExitFindings, code)
 	require.Contains(t, out, "orders-dlq: 3 partitions, 1 replica, min.insync.replicas 1, retained 720h0m0s, messages up to 10485760 bytes\n")
 	require.Contains(t, out, "\n1 finding\n")
@@ -84,11 +81,11 @@ sinks: [{name: out, kafka: {brokers: [%q], topic: archive, acks: leader, idempot
 		"--min-insync at most --replication-factor": {"--create", "-c", settings, "--replication-factor", "1"},
 		"invalid --retention":                       {"--create", "-c", settings, "--retention", "soon"},
 	} {
-		code, _, errs := command(args...)
+		_, errs, code := command(args...)
 		require.Equal(t, cli.ExitUsage, code, want)
 		require.Contains(t, errs, want)
 	}
-	code, _, errs = command("--check", "-c", e2etest.WriteFile(t, dir, "none.yaml", "{}"))
+	_, errs, code = command("--check", "-c", e2etest.WriteFile(t, dir, "none.yaml", "{}"))
 	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, errs, filepath.Join(dir, "none.yaml")+" has no source and no sink of Kafka")
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 var (
@@ -50,7 +51,7 @@ func TestKafkaSetChecker(t *testing.T) {
 	p := run()
 	faults := map[string]int{}
 	for range *kafkaCycles {
-		time.Sleep(time.Duration(rnd.IntN(500)) * time.Millisecond)
+		testkit.Pause(time.Duration(rnd.IntN(500)) * time.Millisecond)
 		node := rnd.IntN(*kafkaNodes) // with three, the others lead what it led
 		switch n := rnd.IntN(10); {
 		case n < 6:
@@ -61,7 +62,7 @@ func TestKafkaSetChecker(t *testing.T) {
 		case n < 8:
 			faults["network"]++
 			cluster.Proxies[node].Cut()
-			time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)
+			testkit.Pause(time.Duration(rnd.IntN(300)) * time.Millisecond)
 			if n == 6 {
 				faults["engine"]++
 				p.Kill()
@@ -102,7 +103,7 @@ func TestKafkaSetChecker(t *testing.T) {
 		counts = e2etest.CountsByID(t, p)
 		return len(counts) >= len(want)
 	}, 2*time.Minute, 250*time.Millisecond, p.Log.String())
-	time.Sleep(time.Second) // what would be counted twice now
+	e2etest.Reports(t, p, 5) // what would be counted twice now
 	counts = e2etest.CountsByID(t, p)
 	lost, twice, invented := 0, 0, 0
 	for uid, n := range want {
@@ -150,7 +151,7 @@ func produceUntil(t *testing.T, c *kafkatest.Cluster) *producing {
 			if client.ProduceSync(context.Background(), records...).FirstErr() == nil { // through every restart
 				p.acked += len(records)
 			}
-			time.Sleep(5 * time.Millisecond)
+			testkit.Pause(5 * time.Millisecond)
 		}
 	})
 	p.stop = sync.OnceFunc(func() { cancel(); wg.Wait(); client.Close() })

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
 )
@@ -54,7 +55,7 @@ func TestOutboxSetChecker(t *testing.T) {
 			stop := writeLateRows(t, s.DSN(db))
 			faults := map[string]int{}
 			for range *outboxCycles {
-				time.Sleep(time.Duration(rnd.IntN(500)) * time.Millisecond)
+				testkit.Pause(time.Duration(rnd.IntN(500)) * time.Millisecond)
 				switch n := rnd.IntN(10); {
 				case n < 6:
 					faults["engine"]++
@@ -64,7 +65,7 @@ func TestOutboxSetChecker(t *testing.T) {
 				case n < 8:
 					faults["network"]++
 					s.Proxy.Cut()
-					time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)
+					testkit.Pause(time.Duration(rnd.IntN(300)) * time.Millisecond)
 					if n == 6 {
 						faults["engine"]++
 						p.Kill()
@@ -106,7 +107,7 @@ func TestOutboxSetChecker(t *testing.T) {
 					return left == 0
 				}, time.Minute, 100*time.Millisecond)
 			}
-			time.Sleep(time.Second) // what would be counted twice now
+			e2etest.Reports(t, p, 5) // what would be counted twice now
 			counts = e2etest.CountsByID(t, p)
 			lost, twice, invented := 0, 0, 0
 			for key := range want {
@@ -150,7 +151,7 @@ func writeLateRows(t *testing.T, dsn string) (stop func()) {
 func writeTransactions(ctx context.Context, rnd *rand.Rand, dsn string, writer, from int) (n int) {
 	c, err := pgx.Connect(ctx, dsn)
 	if err != nil {
-		time.Sleep(20 * time.Millisecond)
+		testkit.Pause(20 * time.Millisecond)
 		return 0
 	}
 	defer c.Close(context.WithoutCancel(ctx))
@@ -174,10 +175,10 @@ func writeTransactions(ctx context.Context, rnd *rand.Rand, dsn string, writer, 
 				return n
 			}
 			if i == rows/2 {
-				time.Sleep(time.Duration(rnd.IntN(30)) * time.Millisecond) // others begin later and commit earlier
+				testkit.Pause(time.Duration(rnd.IntN(30)) * time.Millisecond) // others begin later and commit earlier
 			}
 		}
-		time.Sleep(10 * time.Millisecond)
+		testkit.Pause(10 * time.Millisecond)
 		if rnd.IntN(10) == 0 {
 			err = tx.Rollback(ctx)
 		} else {

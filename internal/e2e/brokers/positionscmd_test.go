@@ -1,7 +1,6 @@
 package brokers
 
 import (
-	"bytes"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,10 +29,9 @@ func TestPositions(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	export := func(from string, more ...string) string {
 		t.Helper()
-		var out, errs bytes.Buffer
-		code := e2etest.Run(t.Context(), append([]string{"positions", "export", "--data-dir", from}, more...), nil, &out, &errs)
-		require.Equal(t, cli.ExitOK, code, errs.String())
-		return out.String()
+		out, errs, code := e2etest.Command(t, append([]string{"positions", "export", "--data-dir", from}, more...)...)
+		require.Equal(t, cli.ExitOK, code, errs)
+		return out
 	}
 	_, stderr, code := e2etest.Command(t, "positions", "import", "--data-dir", data, file, file)
 	require.Equal(t, cli.ExitOK, code, stderr)

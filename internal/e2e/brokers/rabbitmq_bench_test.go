@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // BenchmarkRabbitMQSource compares a queue of durable, counted events with a loop that only consumes and acknowledges, both
@@ -58,13 +59,13 @@ func BenchmarkRabbitMQSource(b *testing.B) {
 		read := func() float64 { return rabbitMetric(b, p, "sloengine_source_events_total", "result", "accepted") }
 		var from float64
 		for from == 0 {
-			time.Sleep(5 * time.Millisecond)
+			testkit.Pause(5 * time.Millisecond)
 			from = read()
 		}
 		began = time.Now()
 		now := from
 		for now < n {
-			time.Sleep(20 * time.Millisecond)
+			testkit.Pause(20 * time.Millisecond)
 			now = read()
 		}
 		counted += (n - from) / time.Since(began).Seconds()

@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 var rabbitFaults = flag.Int("rabbitmq.faults", 9, "faults of the set checker of the RabbitMQ source, 3 with -short")
@@ -144,7 +145,7 @@ sources:
 	down, quick := 0, 0
 	for try := 0; quick < round && try < 5; try++ {
 		before := handledWithin(t, p, 1)
-		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+		testkit.Pause(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
 		for range round {
 			publish("worker.1.executions", execute(fmt.Sprint("lost-", down), "echo"))
 			down++
@@ -197,9 +198,9 @@ sources:
 	// The commands see what the engine sees.
 	c := func(want int, args ...string) string {
 		t.Helper()
-		var out, errs bytes.Buffer
-		require.Equal(t, want, e2etest.Run(context.Background(), append([]string{"rabbitmq"}, args...), nil, &out, &errs), out.String()+errs.String())
-		return out.String() + errs.String()
+		out, errs, code := e2etest.Command(t, append([]string{"rabbitmq"}, args...)...)
+		require.Equal(t, want, code, out+errs)
+		return out + errs
 	}
 	config := dir + "/engine.yaml"
 	shown := c(cli.ExitOK, "show", "-c", config)
@@ -247,7 +248,7 @@ func (b *published) load(ctx context.Context, url, queue string) {
 	for ctx.Err() == nil {
 		conn, err := amqp.DialConfig(url, amqp.Config{Dial: amqp.DefaultDial(2 * time.Second)})
 		if err != nil {
-			time.Sleep(50 * time.Millisecond)
+			testkit.Pause(50 * time.Millisecond)
 			continue
 		}
 		b.publish(ctx, conn, queue)
@@ -262,7 +263,7 @@ func (b *published) publish(ctx context.Context, conn *amqp.Connection, queue st
 	}
 	for ctx.Err() == nil && !conn.IsClosed() {
 		if b.full() {
-			time.Sleep(5 * time.Millisecond)
+			testkit.Pause(5 * time.Millisecond)
 			continue
 		}
 		type pending struct {
@@ -300,7 +301,7 @@ func (b *published) publish(ctx context.Context, conn *amqp.Connection, queue st
 		if conn.IsClosed() {
 			return
 		}
-		time.Sleep(100 * time.Millisecond)
+		testkit.Pause(100 * time.Millisecond)
 	}
 }
 
@@ -346,7 +347,7 @@ func TestRabbitMQSetChecker(t *testing.T) {
 		before := rabbitMetric(t, p, "sloengine_source_messages_total")
 		b.more(200)
 		eventuallyTrue(t, p, "messages flow", func() bool { return rabbitMetric(t, p, "sloengine_source_messages_total") > before })
-		time.Sleep(time.Duration(rnd.IntN(200)) * time.Millisecond) // the moment of the fault is random
+		testkit.Pause(time.Duration(rnd.IntN(200)) * time.Millisecond) // the moment of the fault is random
 		fault := order[0]
 		order = order[1:]
 		switch fault {
@@ -357,7 +358,7 @@ func TestRabbitMQSetChecker(t *testing.T) {
 			p = e2etest.Serve(t, dir, specFile, settings)
 		case 1:
 			node.Proxy.Cut()
-			time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)
+			testkit.Pause(time.Duration(rnd.IntN(300)) * time.Millisecond)
 			node.Proxy.Restore()
 			done["network"]++
 		default:

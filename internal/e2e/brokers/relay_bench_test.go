@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
 )
@@ -86,10 +87,10 @@ func BenchmarkRelay(b *testing.B) {
 	r.untilCompleted(p.Log)
 	wall, cpu := time.Since(begin).Seconds(), e2etest.CPUSeconds(b, p.Cmd.Process.Pid)
 	b.StopTimer()
-	time.Sleep(2 * time.Second)
+	testkit.Pause(2 * time.Second)
 	const idle = 10 * time.Second
 	before := e2etest.CPUSeconds(b, p.Cmd.Process.Pid)
-	time.Sleep(idle)
+	testkit.Pause(idle)
 	b.ReportMetric(float64(rows)/wall, "rows/s")
 	b.ReportMetric(float64(rows)/cpu, "rows/cpu-s")
 	b.ReportMetric(100*(e2etest.CPUSeconds(b, p.Cmd.Process.Pid)-before)/idle.Seconds(), "idle-percent")

@@ -26,6 +26,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/outbox/publish"
@@ -95,7 +96,7 @@ func kafkaTarget(t *testing.T) *relayTarget {
 		kill:     func() { cluster.Kill(0); cluster.Restart(t, 0) },
 		cut: func(d time.Duration) {
 			cluster.Proxies[0].Cut()
-			time.Sleep(d)
+			testkit.Pause(d)
 			cluster.Proxies[0].Restore()
 		},
 		received: func() (list []sentRow) {
@@ -133,7 +134,7 @@ func rabbitMQTarget(t *testing.T) *relayTarget {
 		pause:    25 * time.Millisecond, // each row waits for the confirmation of the row before it with its key
 		cut: func(d time.Duration) {
 			node.Proxy.Cut()
-			time.Sleep(d)
+			testkit.Pause(d)
 			node.Proxy.Restore()
 		},
 		received: func() (list []sentRow) {
@@ -179,7 +180,7 @@ func httpTarget(t *testing.T) *relayTarget {
 	proxy := nettest.NewProxy(t, server.Listener.Addr().String())
 	cut := func(d time.Duration) {
 		proxy.Cut()
-		time.Sleep(d)
+		testkit.Pause(d)
 		proxy.Restore()
 	}
 	return &relayTarget{
@@ -223,7 +224,7 @@ func checkRelaySet(t *testing.T, more string, to *relayTarget) {
 
 	faults := map[string]int{}
 	for range *relayCycles {
-		time.Sleep(time.Duration(rnd.IntN(1000)) * time.Millisecond)
+		testkit.Pause(time.Duration(rnd.IntN(1000)) * time.Millisecond)
 		i := rnd.IntN(len(relays))
 		switch n := rnd.IntN(10); {
 		case n < 3:
@@ -242,7 +243,7 @@ func checkRelaySet(t *testing.T, more string, to *relayTarget) {
 		case n < 5:
 			faults["relay paused"]++
 			require.NoError(t, relays[i].Cmd.Process.Signal(syscall.SIGSTOP))
-			time.Sleep(5 * time.Second) // the lease is a second shorter
+			testkit.Pause(5 * time.Second) // the lease is a second shorter
 			require.NoError(t, relays[i].Cmd.Process.Signal(syscall.SIGCONT))
 		case n < 6:
 			faults["postgres killed"]++
@@ -251,7 +252,7 @@ func checkRelaySet(t *testing.T, more string, to *relayTarget) {
 		case n < 7:
 			faults["postgres cut off"]++
 			db.Proxy.Cut()
-			time.Sleep(time.Duration(rnd.IntN(1000)) * time.Millisecond)
+			testkit.Pause(time.Duration(rnd.IntN(1000)) * time.Millisecond)
 			db.Proxy.Restore()
 		case n < 8:
 			faults["destination cut off"]++
@@ -350,7 +351,7 @@ func writeOutbox(t *testing.T, dsn string, pause time.Duration) *outboxWriting {
 					if conn != nil {
 						_ = conn.Close(context.Background())
 					}
-					time.Sleep(20 * time.Millisecond)
+					testkit.Pause(20 * time.Millisecond)
 				}
 				mu.Lock()
 				out.saved++
@@ -358,7 +359,7 @@ func writeOutbox(t *testing.T, dsn string, pause time.Duration) *outboxWriting {
 				if n == 300 {
 					pause *= 40 // a broker that takes a minute to start again leaves no mountain of rows
 				}
-				time.Sleep(pause)
+				testkit.Pause(pause)
 			}
 			if conn != nil {
 				_ = conn.Close(context.Background())

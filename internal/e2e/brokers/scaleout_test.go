@@ -1,8 +1,6 @@
 package brokers
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -205,9 +203,9 @@ func (s *scaleOut) resize(from, to int) {
 	var files []string
 	for i := range s.engines {
 		s.engines[i].Stop(s.t)
-		var out, errs bytes.Buffer
-		require.Zero(s.t, e2etest.Run(context.Background(), []string{"positions", "export", "--data-dir", s.data(i)}, nil, &out, &errs), errs.String())
-		files = append(files, e2etest.WriteFile(s.t, s.dir, fmt.Sprintf("positions-%d.json", i), out.String()))
+		out, errs, code := e2etest.Command(s.t, "positions", "export", "--data-dir", s.data(i))
+		require.Zero(s.t, code, errs)
+		files = append(files, e2etest.WriteFile(s.t, s.dir, fmt.Sprintf("positions-%d.json", i), out))
 	}
 	for i := range max(from, to) {
 		_, stderr, code := e2etest.Command(s.t, append([]string{"positions", "import", "--data-dir", s.data(i)}, files...)...)

@@ -1,6 +1,7 @@
 package e2etest
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/stretchr/testify/require"
@@ -64,6 +66,19 @@ func Counter(t *testing.T, p *Process, family string) float64 {
 		total += m.GetCounter().GetValue() + m.GetUntyped().GetValue() + m.GetGauge().GetValue()
 	}
 	return total
+}
+
+// Reports waits until the engine has completed n more reports.
+func Reports(t *testing.T, p *Process, n float64) {
+	t.Helper()
+	Rises(t, p, "sloengine_evaluate_ticks_total", n)
+}
+
+// Rises waits until a counter has risen by n.
+func Rises(t *testing.T, p *Process, family string, n float64) {
+	t.Helper()
+	before := Counter(t, p, family)
+	testkit.Eventually(t, fmt.Sprintf("%s rises by %v", family, n), func() bool { return Counter(t, p, family) >= before+n })
 }
 
 // Counted is the number of events that an indicator of the service counts, be they

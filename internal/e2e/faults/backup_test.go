@@ -20,6 +20,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/backup"
 )
 
@@ -49,7 +50,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		for range 3 {
 			wg.Go(func() { o.Load(p, client) })
 		}
-		time.Sleep(time.Duration(50+o.Random(150)) * time.Millisecond)
+		testkit.Pause(time.Duration(50+o.Random(150)) * time.Millisecond)
 		for n := range 2 {
 			o.Mu.Lock()
 			acked := slices.Collect(maps.Keys(o.Acked))

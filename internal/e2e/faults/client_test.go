@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/client"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // A business that uses the client goes on while the engine is killed: no call fails or
@@ -34,7 +35,7 @@ func TestClientWhileTheEngineIsKilled(t *testing.T) {
 			start := time.Now()
 			require.NoError(t, c.Send(t.Context(), client.Event{ID: fmt.Sprint("c", sent), Type: "payment.paid"}))
 			worst = max(worst, time.Since(start))
-			time.Sleep(2 * time.Millisecond)
+			testkit.Pause(2 * time.Millisecond)
 		}
 	}
 	send(time.Second)

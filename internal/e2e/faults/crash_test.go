@@ -16,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -85,10 +86,10 @@ func checkCrashes(t *testing.T, cycles int) {
 		delay := time.Duration(40+o.Random(160)) * time.Millisecond
 		switch {
 		case strings.HasPrefix(place, "stop."):
-			time.Sleep(delay)
+			testkit.Pause(delay)
 			_ = p.Cmd.Process.Signal(os.Interrupt)
 		case place == "random":
-			time.Sleep(delay)
+			testkit.Pause(delay)
 			p.Kill()
 		}
 		select {

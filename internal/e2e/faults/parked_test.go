@@ -121,7 +121,7 @@ func TestSpecChangeLosesNothing(t *testing.T) {
 	a.start("")
 	status, answer := e2etest.Post(t, a.p.Base+"/api/v1/events", "", `{"id":"x","service":"shop","type":"order"}`)
 	require.Equal(t, 422, status, answer)
-	time.Sleep(500 * time.Millisecond) // checkpoints hold the parked generation and nothing else does
+	e2etest.Rises(t, a.p, "sloengine_checkpoint_written_total", 2) // they hold the parked generation and nothing else does
 	a.p.Kill()
 	a.write("shop", "failure")
 	a.start("")

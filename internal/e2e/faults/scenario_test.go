@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 const scenarioSpec = `version: sloengine/v1
@@ -53,9 +54,9 @@ sinks:
     rate_limit: {limit: 180, unit: events}
 `, sink.Address, sink.Address))
 	go func() {
-		time.Sleep(3 * time.Second)
+		testkit.Pause(3 * time.Second)
 		sink.Down()
-		time.Sleep(10 * time.Second)
+		testkit.Pause(10 * time.Second)
 		sink.Up(t)
 	}()
 	sum := sendAt(t, p, "shop", 100, 15*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
@@ -92,7 +93,7 @@ dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 	require.Equal(t, 500, again.Accepted+again.Duplicates+again.DeadLettered)
 	e2etest.ReplayAll(t, p)
 	require.Eventually(t, func() bool { return e2etest.Counted(t, p, "payments") == in }, 60*time.Second, 100*time.Millisecond)
-	time.Sleep(500 * time.Millisecond)
+	e2etest.Reports(t, p, 3)
 	row(t, "1500 payments/s against 1000/s", in, e2etest.Counted(t, p, "payments"), 0, sum.DeadLettered, in-e2etest.Counted(t, p, "payments"),
 		fmt.Sprintf("let in at once %d, replayed the rest", sum.Accepted))
 	require.Equal(t, in, e2etest.Counted(t, p, "payments"))

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq/dlqtest"
 	"github.com/sloengine/sloengine/reliability/nettest"
 )
@@ -77,13 +78,13 @@ sinks:
 				proxy.Stall()
 			}
 			outages.Add(1)
-			time.Sleep(time.Duration(50+rnd.IntN(400)) * time.Millisecond)
+			testkit.Pause(time.Duration(50+rnd.IntN(400)) * time.Millisecond)
 			if fault == 0 {
 				hook.Up(t)
 			}
 			hook.Mode.Store(e2etest.Takes)
 			proxy.Restore()
-			time.Sleep(time.Duration(100+rnd.IntN(300)) * time.Millisecond)
+			testkit.Pause(time.Duration(100+rnd.IntN(300)) * time.Millisecond)
 		}
 	})
 	client := &http.Client{Timeout: 10 * time.Second}
@@ -97,7 +98,7 @@ sinks:
 		for range 3 {
 			wg.Go(func() { o.LoadPaced(p, client) })
 		}
-		time.Sleep(time.Duration(200+o.Random(500)) * time.Millisecond)
+		testkit.Pause(time.Duration(200+o.Random(500)) * time.Millisecond)
 		p.Kill()
 		kills++
 		e2etest.RequireKilled(t, p)
@@ -146,7 +147,7 @@ sinks:
 		}
 	}
 	archiving := time.Since(began)
-	time.Sleep(500 * time.Millisecond) // a report
+	e2etest.Reports(t, p, 2)
 	counts := e2etest.CountsByID(t, p)
 	sinks := e2etest.Get(t, p.Base+"/api/v1/engine")
 	p.Stop(t) // so that the archive does not change while it is read

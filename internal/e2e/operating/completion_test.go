@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 const completionSpec = `version: sloengine/v1
@@ -85,7 +86,7 @@ func TestCompletionSurvivesKills(t *testing.T) {
 		for from < until {
 			batch := events[from:min(from+1+rnd.IntN(60), until)]
 			if rnd.IntN(8) == 0 && round < rounds-1 {
-				go func() { time.Sleep(time.Duration(rnd.IntN(5)) * time.Millisecond); p.Kill() }()
+				go func() { testkit.Pause(time.Duration(rnd.IntN(5)) * time.Millisecond); p.Kill() }()
 				if send(p, batch) {
 					from += len(batch)
 				}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/sloengine/sloengine/client"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq/dlqtest"
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
@@ -340,7 +341,7 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 	}
 	require.NotContains(t, e.Log.String(), "gather metrics", "a family has two sources, or cannot be read")
 	for deadline := time.Now().Add(30 * time.Second); !done() && time.Now().Before(deadline); {
-		time.Sleep(100 * time.Millisecond)
+		testkit.Pause(100 * time.Millisecond)
 	}
 	require.Empty(t, missing, "defined and not on /metrics, or made to happen and not counted\n%s", e.Log)
 

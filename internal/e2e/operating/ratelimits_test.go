@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 const limitSpec = `version: sloengine/v1
@@ -160,7 +161,7 @@ func TestKillWhileEventsWaitToBeMerged(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(750 * time.Millisecond) // within a window of 100 ms
+	testkit.Pause(750 * time.Millisecond) // within a window of 100 ms
 	p.Kill()
 	wait.Wait()
 	require.Greater(t, len(acknowledged), 2*senders)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/stretchr/testify/require"
 )
@@ -337,7 +338,7 @@ func TestSinksChangeByReload(t *testing.T) {
 	sendOrders(t, p, "a", 10)
 	delivered("hook", 10)
 	delivered("archive", 10)
-	time.Sleep(1500 * time.Millisecond) // the cursors are saved
+	testkit.Pause(1500 * time.Millisecond) // the cursors are saved
 
 	// The first is turned down; what it has not got waits for its new address.
 	first.Mode.Store(e2etest.Refuses)

@@ -1,8 +1,6 @@
 package operating
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -56,9 +54,9 @@ func TestFindingsAreReported(t *testing.T) {
 	dir := t.TempDir()
 	settings := e2etest.WriteFile(t, dir, "engine.yaml", "sinks:\n  - {name: a, file: {dir: a}, ttl: 1s}\n")
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
-	var out, errs bytes.Buffer
-	require.Equal(t, cli.ExitFindings, e2etest.Run(context.Background(), []string{"check", "--fail-on", "warning", "-f", spec, "-c", settings}, nil, &out, &errs), out.String())
-	require.Contains(t, out.String()+errs.String(), "sinks[0].ttl")
+	out, errs, code := e2etest.Command(t, "check", "--fail-on", "warning", "-f", spec, "-c", settings)
+	require.Equal(t, cli.ExitFindings, code, out)
+	require.Contains(t, out+errs, "sinks[0].ttl")
 	p, ok := e2etest.ServeIn(t, dir, spec, "sinks:\n  - {name: a, file: {dir: a}, ttl: 1s}\n")
 	require.True(t, ok, p.Log.String())
 	require.Contains(t, p.Log.String(), "questionable setting")
@@ -71,13 +69,13 @@ func TestAlertThresholdsAreSettings(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
 	generate := func(settings string) string {
-		var out, errs bytes.Buffer
 		args := []string{"generate", "rules", "-f", spec, "--out", "-"}
 		if settings != "" {
 			args = append(args, "-c", e2etest.WriteFile(t, dir, "engine.yaml", settings))
 		}
-		require.Equal(t, cli.ExitOK, e2etest.Run(context.Background(), args, nil, &out, &errs), errs.String())
-		return out.String()
+		out, errs, code := e2etest.Command(t, args...)
+		require.Equal(t, cli.ExitOK, code, errs)
+		return out
 	}
 	before := generate("")
 	require.Equal(t, before, generate("alerts: {}"))

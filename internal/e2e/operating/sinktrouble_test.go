@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 const troubleSpec = `version: sloengine/v1
@@ -104,7 +105,7 @@ func TestASinkThatTurnsEverythingDownShows(t *testing.T) {
 				require.Eventually(t, func() bool { return e2etest.Counter(t, p, "sloengine_dlq_entries") == 1000 }, 60*time.Second, 50*time.Millisecond)
 				require.Contains(t, p.LinesWith("events became dead letters")[0], c.cause)
 			} else {
-				time.Sleep(3 * time.Second) // far beyond what the retries of a batch take
+				testkit.Pause(3 * time.Second) // far beyond what the retries of a batch take
 				require.Zero(t, e2etest.Counter(t, p, "sloengine_dlq_entries"))
 				require.Contains(t, p.LinesWith("to=open")[0], c.cause, "the breaker names the cause")
 			}
@@ -150,11 +151,11 @@ func TestTheFolderOfAFileSinkGoes(t *testing.T) {
 	require.Eventually(t, func() bool { return lines() == 10 }, 60*time.Second, 50*time.Millisecond)
 	require.Eventually(t, func() bool { return degraded(t, p, "sink") == "" }, 60*time.Second, 50*time.Millisecond)
 
-	time.Sleep(1500 * time.Millisecond) // the lines are durable and the cursor is saved: they are not sent again
+	testkit.Pause(1500 * time.Millisecond) // the lines are durable and the cursor is saved: they are not sent again
 	require.NoError(t, os.RemoveAll(archive))
 	require.Eventually(t, func() bool { return strings.Contains(degraded(t, p, "sink"), "no such file or directory") }, 60*time.Second, 50*time.Millisecond)
 	sendOrders(t, p, "b", 10)
-	time.Sleep(2 * time.Second)
+	testkit.Pause(2 * time.Second)
 	require.NoDirExists(t, archive)
 	require.Zero(t, e2etest.Counter(t, p, "sloengine_dlq_entries"))
 	require.NoError(t, os.Mkdir(archive, 0o700))

@@ -2,7 +2,6 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -68,9 +67,9 @@ func workOnIncidents(t *testing.T, p *e2etest.Process) {
 	require.Eventually(t, func() bool { return len(e2etest.ListIncidents(t, p).Items) > 0 }, e2etest.Patience*2*time.Minute, 200*time.Millisecond, "no page fired:\n%s", p.Log)
 	do := func(args ...string) string {
 		t.Helper()
-		var out, errs bytes.Buffer
-		require.Equal(t, cli.ExitOK, e2etest.Run(t.Context(), append([]string{"incident", "--url", p.Base}, args...), nil, &out, &errs), "%v: %s", args, &errs)
-		return out.String()
+		out, errs, code := e2etest.Command(t, append([]string{"incident", "--url", p.Base}, args...)...)
+		require.Equal(t, cli.ExitOK, code, "%v: %s", args, errs)
+		return out
 	}
 	id := e2etest.ListIncidents(t, p).Items[0].ID
 	do("ack", id, "--by", "Ann", "--team", "unpaid")

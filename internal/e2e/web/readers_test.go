@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 const readerSpec = `version: sloengine/v1
@@ -114,7 +115,7 @@ func readersPeak(t *testing.T, p *e2etest.Process, target string, own bool) (pea
 	}
 	// Until it stays as it is, for a second.
 	for still, left := 0, 100; still < 10 && left > 0; left-- {
-		time.Sleep(100 * time.Millisecond)
+		testkit.Pause(100 * time.Millisecond)
 		if now := residentMiB(t, p); now > peak {
 			peak, still = now, 0
 		} else {
