@@ -183,7 +183,7 @@ func TestBackupIsAuthorised(t *testing.T) {
 		require.Contains(t, stderr, want)
 		require.NoDirExists(t, out)
 	}
-	require.Contains(t, p.Log.String(), "action=backup")
+	testkit.Eventually(t, "the log names the backup", func() bool { return len(p.LinesWith("action=backup")) > 0 })
 	p.Stop(t)
 }
 

@@ -188,7 +188,9 @@ func TestSpecChangeIsNamed(t *testing.T) {
 	t.Parallel()
 	a := newAttack(t)
 	a.start("")
-	require.NotContains(t, a.p.Log.String(), "level=WARN", "a new engine has lost nothing")
+	for _, line := range a.p.LinesWith("level=WARN") {
+		require.Contains(t, line, "took longer than its interval", "a new engine has lost nothing, on a slow machine, too")
+	}
 	require.Equal(t, 100, a.send(0, 100).Accepted)
 	next := e2etest.WriteFile(t, a.dir, "next.yaml", fmt.Sprintf(parkedSpec, "shopp", "failure"))
 	diff := func(want int, args ...string) string {
