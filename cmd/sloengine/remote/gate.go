@@ -51,7 +51,7 @@ func newGate(s cli.Streams) *cobra.Command {
 	o := &engineCommand{Printer: cli.Printer{Streams: s}}
 	c := &cobra.Command{
 		Use:   "gate",
-		Short: "Say whether a deployment may go on, by the error budgets of a running engine",
+		Short: "Check whether the error budgets of a running engine allow a deployment",
 		Long: `gate compares the error budgets that are left with a minimum, for deploy pipelines.
 
 It exits with 0 if every group of the SLOs has at least that share of its budget left,
