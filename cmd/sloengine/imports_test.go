@@ -156,7 +156,7 @@ var mayImport = map[string][]string{
 
 	// Names too long for the block above, which would be aligned again.
 	"reliability/outbox/relay":            {"reliability/*"},
-	"reliability/kafkaclient/topics":      {"reliability/retry"},
+	"reliability/kafkaclient/topics":      {},
 	"reliability/outbox/publish":          {"reliability/*"},
 	"ingest/source/kafka/kafkatest":       {"reliability/nettest"},
 	"ingest/source/rabbitmq/rabbitmqtest": {"reliability/nettest"},
@@ -165,7 +165,7 @@ var mayImport = map[string][]string{
 	"internal/e2e/alerting":     {},
 	"internal/e2e/bench":        {},
 	"internal/e2e/brokers":      {},
-	"internal/e2e/e2etest":      {"reliability/logtest", "rules/series", "web/incidents"},
+	"internal/e2e/e2etest":      {"internal/testkit", "reliability/logtest", "rules/series", "web/incidents"},
 	"internal/e2e/faults":       {},
 	"internal/e2e/operating":    {},
 	"internal/e2e/web":          {},
