@@ -157,14 +157,15 @@ func (b *builder) parts() (p parts, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.annotations, err = annotation.New(annotation.Options{File: filepath.Join(b.DataDir, AnnotationsFile), Now: time.Now, Logger: b.Log})
+	file := filepath.Join(b.DataDir, AnnotationsFile)
+	p.annotations, err = annotation.New(annotation.Options{File: file, Now: time.Now, Logger: b.Log})
 	if err != nil {
 		return p, err
 	}
 	p.sinks, err = sinks.Open(sinks.Options{
-		Config: &b.config, Dir: b.DataDir, Source: p.storage.engine.Log(), Link: p.intake.redis.link, Instance: p.storage.instance,
-		Store: p.storage.deadLetters, Filter: p.intake.filter, DeadLetters: p.intake.deadLetters, Metrics: b.delivery,
-		Kafka: b.kafka, RabbitMQ: amqpclient.NewMetrics(b.set), Log: b.Log,
+		Config: &b.config, Dir: b.DataDir, Source: p.storage.engine.Log(), Link: p.intake.redis.link,
+		Instance: p.storage.instance, Store: p.storage.deadLetters, Filter: p.intake.filter,
+		DeadLetters: p.intake.deadLetters, Metrics: b.delivery, Kafka: b.kafka, RabbitMQ: amqpclient.NewMetrics(b.set), Log: b.Log,
 	})
 	if err != nil {
 		return p, err

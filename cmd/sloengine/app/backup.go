@@ -43,7 +43,9 @@ type backups struct {
 }
 
 func newBackups(o *builder, s *storage) *backups {
-	return &backups{engine: s.engine, store: s.deadLetters, dir: o.DataDir, version: o.Version.Version, trail: s.trail, log: o.Log}
+	return &backups{
+		engine: s.engine, store: s.deadLetters, dir: o.DataDir, version: o.Version.Version, trail: s.trail, log: o.Log,
+	}
 }
 
 func (b *backups) serve(c *gin.Context) {

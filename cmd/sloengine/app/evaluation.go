@@ -29,10 +29,12 @@ type evaluation struct {
 
 func (b *builder) evaluation(s *storage, alerts *liveAlerts) (*evaluation, error) {
 	c := &b.config
-	e := &evaluation{counts: counting.NewCounts(s.fold, s.engine, b.set, b.Log), traffic: history.NewTrafficLog(), log: b.Log}
+	e := &evaluation{traffic: history.NewTrafficLog(), log: b.Log}
+	e.counts = counting.NewCounts(s.fold, s.engine, b.set, b.Log)
 	e.parking = counting.NewParking(c.Parked.Memory, c.Dedup.MaxAge, e.counts, b.set)
 	e.changes = counting.NewChanges(e.parking, b.specs, b.Log)
-	outlooks, complete, observe, err := newOutlooks(c, e.counts.Read, filepath.Join(b.DataDir, ForecastsFile), b.set, b.Log)
+	file := filepath.Join(b.DataDir, ForecastsFile)
+	outlooks, complete, observe, err := newOutlooks(c, e.counts.Read, file, b.set, b.Log)
 	if err != nil {
 		return nil, err
 	}

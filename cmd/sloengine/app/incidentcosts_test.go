@@ -60,7 +60,10 @@ func TestCostsOfIncidents(t *testing.T) {
 		FiredAt: fired, FirstBad: start.Add(time.Minute),
 	}
 	own := a.incidents // which does not run
-	n := &incidents{incidentLookup: own.incidentLookup, engine: own.engine, log: own.log, costs: costs, alerts: func() *state.View { return view }}
+	n := &incidents{
+		incidentLookup: own.incidentLookup, engine: own.engine, log: own.log, costs: costs,
+		alerts: func() *state.View { return view },
+	}
 	reconcile := func(at time.Time) *incident.Incident {
 		t.Helper()
 		view.Time = at

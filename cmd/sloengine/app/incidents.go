@@ -34,8 +34,8 @@ func (b *builder) incidentLookup(s *storage) *incidentLookup {
 	return &incidentLookup{s.book, s.links, strings.TrimRight(b.config.Web.ExternalURL, "/")}
 }
 
-// Of is the incident that an alert opened or joined. ok is false if there is none (yet). Without web.external_url it has no
-// links.
+// Of is the incident that an alert opened or joined. ok is false if there is none (yet). Without web.external_url it has
+// no links.
 func (l *incidentLookup) Of(fingerprint string) (of receivers.Incident, ok bool) {
 	inc := l.book.View().Of(fingerprint)
 	if inc == nil {

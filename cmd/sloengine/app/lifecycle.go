@@ -109,7 +109,8 @@ func (g *runGroup) run(ctx context.Context, name string, run func(context.Contex
 	})
 }
 
-// serve goes on until ctx ends or a part does, unless the start failed with err, and then stops everything within a time.
+// serve goes on until ctx ends or a part does, unless the start failed with err, and then stops everything within a
+// time.
 func (g *runGroup) serve(ctx context.Context, err error, within time.Duration, log *slog.Logger) error {
 	if err == nil {
 		select {

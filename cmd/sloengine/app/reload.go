@@ -137,7 +137,8 @@ func (r *reloader) read() (next readFiles, err error) {
 // apply puts the spec in force by a record of the log, so that a replay changes it at the same
 // place. Then nothing can fail any more.
 func (r *reloader) apply(ctx context.Context, next readFiles) error {
-	err := r.parts.evaluation.Change(next.spec.Inputs, func() error { return r.parts.storage.engine.SetConfig(ctx, next.spec.Encoded) })
+	eng := r.parts.storage.engine
+	err := r.parts.evaluation.Change(next.spec.Inputs, func() error { return eng.SetConfig(ctx, next.spec.Encoded) })
 	if err != nil {
 		return fmt.Errorf("apply new spec: %w", err)
 	}

@@ -40,15 +40,14 @@ func (b *builder) routes(a *app) (*routes, error) {
 	if err != nil {
 		return nil, err
 	}
-	auth, allow := p.intake.auth, opt.Allow
-	opt.Counts, opt.Kept, opt.Traffic, opt.Source = p.evaluation.counts.Read, p.evaluation.counts.Undropped, p.evaluation.traffic, b.specs.Source
-	opt.Condition = site.Condition{Engine: a.status.get, Brief: a.status.brief, Rejects: p.intake.rejects.Snapshot}
+	in, e, trail := p.intake, p.evaluation, p.storage.trail
+	auth, allow := in.auth, opt.Allow
+	opt.Counts, opt.Kept, opt.Traffic, opt.Source = e.counts.Read, e.counts.Undropped, e.traffic, b.specs.Source
+	opt.Condition = site.Condition{Engine: a.status.get, Brief: a.status.brief, Rejects: in.rejects.Snapshot}
 	opt.Alerting = site.Alerting{
 		Alerts: p.alerts.machine.View, AlertsKept: alertsKept, Incidents: p.incidents, Silences: p.alerts.receivers,
 	}
-	opt.Work = site.Work{
-		Generations: p.evaluation.parking.Generations, Parked: p.evaluation.parking.Parked, Forget: p.evaluation.parking.Forget,
-	}
+	opt.Work = site.Work{Generations: e.parking.Generations, Parked: e.parking.Parked, Forget: e.parking.Forget}
 	opt.Serves = func(c *gin.Context, service string) bool { return auth.Serves(c.Request, service) }
 	opt.DLQ, opt.Annotations, opt.Reload, opt.Public = p.deadLetters, p.annotations, a.reloader.reload, b.Public
 	pages, err := web.New(opt)
@@ -65,14 +64,15 @@ func (b *builder) routes(a *app) (*routes, error) {
 	// A backup holds everything, so it takes the permission operate.
 	r.POST(BackupPath, allow(site.Operate), newBackups(b, p.storage).serve)
 	r.POST(reports.Path+":name/send", site.Secure, allow(site.Operate), (&reports.API{
-		Sender: p.reports.Sender, Write: pages.WriteReport, Body: pages.JSONBody, Fail: opt.LogError, Audit: p.storage.trail.note,
+		Sender: p.reports.Sender, Write: pages.WriteReport, Body: pages.JSONBody, Fail: opt.LogError, Audit: trail.note,
 	}).Serve)
 	r.POST(ErasePath, site.Secure, allow(site.Operate), (&eraser{
-		dead: p.deadLetters, incidents: p.incidents, rejects: p.intake.rejects, trail: p.storage.trail, body: pages.JSONBody, fail: opt.LogError,
-		keys: p.evaluation.parking.EraseKeys,
+		dead: p.deadLetters, incidents: p.incidents, rejects: in.rejects, keys: e.parking.EraseKeys,
+		trail: trail, body: pages.JSONBody, fail: opt.LogError,
 	}).serve)
-	r.GET(AuditPath, site.Secure, allow(site.Operate), p.storage.trail.serve)
-	r.GET(admission.RateLimitPath+":context", allow(site.Read), (&admission.RateLimitAPI{Rates: p.intake.rates, Redaction: p.intake.redaction}).Serve)
+	r.GET(AuditPath, site.Secure, allow(site.Operate), trail.serve)
+	limits := &admission.RateLimitAPI{Rates: in.rates, Redaction: in.redaction}
+	r.GET(admission.RateLimitPath+":context", allow(site.Read), limits.Serve)
 	newSumsAPI(p, b.specs, a.own.run).register(r, allow)
 	if c.Web.Pprof {
 		operate := allow(site.Operate)
@@ -90,7 +90,9 @@ func (b *builder) routes(a *app) (*routes, error) {
 }
 
 // siteOptions are what the sites of an engine and of a view have in common.
-func siteOptions(c *config.Config, trail *auditTrail, latest func() *sla.Report, v site.Version, set *metrics.Set) (o site.Options, err error) {
+func siteOptions(
+	c *config.Config, trail *auditTrail, latest func() *sla.Report, v site.Version, set *metrics.Set,
+) (o site.Options, err error) {
 	external, err := url.Parse(c.Web.ExternalURL)
 	if err != nil {
 		return o, fmt.Errorf("web.external_url: %w", errors.Unwrap(err)) // checked when it was read

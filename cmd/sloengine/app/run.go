@@ -90,7 +90,9 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.start(ctx, "alerts on the engine", func(ctx context.Context) error { return a.alerts.watch(ctx, ready) })
 	g.start(ctx, "alerts without incidents", a.alerts.updateLate)
 	g.start(ctx, "incidents", after(ready, a.incidents.run))
-	g.start(ctx, "reports", after(ready, func(ctx context.Context) error { return a.reports.Run(ctx, a.routes.web.WriteReport) }))
+	g.start(ctx, "reports", after(ready, func(ctx context.Context) error {
+		return a.reports.Run(ctx, a.routes.web.WriteReport)
+	}))
 	g.start(ctx, "receivers", after(ready, a.alerts.receivers.Run))
 	if outlooks := a.evaluation.outlooks; outlooks != nil {
 		g.start(ctx, "forecasts", after(ready, outlooks.Run))
@@ -105,7 +107,8 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 
 // engineParts are what the engine keeps its log for.
 func (a *app) engineParts() engine.Parts {
-	return engine.Parts{DeadLetters: a.storage.deadLetters, Retain: a.sinks.Dispatcher.Lowest, Instance: a.storage.instance}
+	s := a.storage
+	return engine.Parts{DeadLetters: s.deadLetters, Retain: a.sinks.Dispatcher.Lowest, Instance: s.instance}
 }
 
 // measureEvery is how often figures are taken that no event brings.

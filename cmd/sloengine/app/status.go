@@ -27,7 +27,8 @@ type engineStatus struct {
 
 func newEngineStatus(b *builder, p parts, r *reloader, started time.Time) *engineStatus {
 	return &engineStatus{
-		parts: p, specs: b.specs, reloader: r, conns: b.front.conns, dir: b.DataDir, disk: diskSize(b.DataDir, b.Log), started: started,
+		parts: p, specs: b.specs, reloader: r, conns: b.front.conns,
+		dir: b.DataDir, disk: diskSize(b.DataDir, b.Log), started: started,
 	}
 }
 
@@ -127,7 +128,7 @@ func (e *engineStatus) delivery(s *status.Engine) {
 	}
 	s.Alertmanagers, s.Receivers = e.alerts.notifier.Status(), e.alerts.receivers.Status()
 	s.NotificationsOff = e.alerts.off.Load()
-	s.Reports, s.ReportsUnsaved = e.reports.Sender.Status(), e.reports.Sender.Unsaved() != nil
+	s.Reports, s.ReportsUnsaved = e.reports.Status(), e.reports.Unsaved() != nil
 	s.Tokens, s.Budgets = tokenStatus(e.intake.auth, time.Now()), e.intake.budgets.Status(time.Now())
 	s.Sources = e.sources.Status()
 	e.sinks.Status(s)
