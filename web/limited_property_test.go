@@ -237,7 +237,7 @@ var lists = []string{
 	"/api/v1/slos", "/api/v1/slos?limit=1", "/api/v1/slos?limit=2&service=mdm2", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/limits", "/api/v1/alerts", "/api/v1/alerts?limit=1", "/api/v1/alerts?service=mdm2", "/api/v1/generations",
 	"/api/v1/report?period=2026-11", "/api/v1/report?period=2026-11&format=csv", "/api/v1/report/days.csv?period=2026-11", "/api/v1/incidents", "/api/v1/incidents?limit=1", "/api/v1/incidents?service=mdm2", "/api/v1/incidents.csv", "/api/v1/incidents/measures",
 	"/api/v1/dlq", "/api/v1/dlq?limit=1", "/api/v1/dlq?limit=2&order=oldest", "/api/v1/dlq?limit=3&service=mdm", "/api/v1/dlq?limit=1&service=mdm2", "/api/v1/dlq?limit=1&service=", "/api/v1/dlq?limit=11", "/api/v1/dlq?sink=hidden&limit=1", "/api/v1/dlq?reason=expired&limit=1&order=oldest", "/api/v1/dlq?origin=sink", "/api/v1/dlq?from=2026-11-20T09:45:00Z&limit=1",
-	"/api/v1/dlq/stats", "/api/v1/silences", "/metrics", "/public", "/public.json", "/public/incidents.atom", "/public/summary.json", "/-/ready", "/-/healthy",
+	"/api/v1/dlq/stats", "/api/v1/silences", "/api/v2/silences", "/metrics", "/public", "/public.json", "/public/incidents.atom", "/public/summary.json", "/-/ready", "/-/healthy",
 	"/slo?id=insurance-unpaid/availability&group.product=SOMLT", "/api/v1/slos/insurance-unpaid/availability?group.product=SOMLT", "/api/v1/slos/insurance-unpaid/availability/history?group.product=SOMLT",
 }
 

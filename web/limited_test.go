@@ -114,7 +114,7 @@ var limitedRoutes = []struct {
 	{"/api/v1/report?period=2026-11", 200}, {"/api/v1/report?period=2026-11&format=csv", 200}, {"/api/v1/report/days.csv?period=2026-11", 200}, {"/api/v1/incidents", 200}, {"/api/v1/incidents.csv", 200}, {"/api/v1/incidents/measures", 200},
 	{"/api/v1/incidents/INC-2026-11-0002", 404}, {"/api/v1/incidents/INC-2026-11-0003", 404}, {"/api/v1/incidents/INC-2026-11-0004", 200},
 	{"/api/v1/dlq", 200}, {"/api/v1/dlq?service=" + secretService, 200}, {"/api/v1/dlq/stats", 200}, {"/api/v1/dlq/d-mine", 200}, {"/api/v1/dlq/d-" + leaks, 404},
-	{"/api/v1/silences", 200}, {"/metrics", 200}, {"/public", 200}, {"/public.json", 200}, {"/public/incidents.atom", 200}, {"/public/summary.json", 200},
+	{"/api/v1/silences", 200}, {"/api/v2/silences", 200}, {"/api/v2/silence/x", 404}, {"/metrics", 200}, {"/public", 200}, {"/public.json", 200}, {"/public/incidents.atom", 200}, {"/public/summary.json", 200},
 	{"/badge/insurance-unpaid/availability.svg", 200}, {"/badge/" + secretService + "/availability.svg", 404},
 	{"/-/healthy", 200}, {"/-/ready", 200}, {"/static/none", 404}, {"/openapi.json", 200}, {"/events/stream", 0},
 	{"/api/v1/ratelimit/x", 403}, {"/api/v1/sums", 403}, {"/debug/pprof/", 403}, {"/nowhere", 403},
@@ -145,7 +145,7 @@ func TestLimitedReadersSeeTheirServicesOnly(t *testing.T) {
 			}
 		}
 		// The same address shows the other service to everybody else, so the test can fail.
-		if r.status == 200 && slices.Contains([]string{"/", "/api/v1/slos", "/api/v1/alerts", "/api/v1/generations", "/api/v1/incidents", "/incidents", "/api/v1/silences", "/metrics", "/public", "/report", "/api/v1/dlq"}, r.path) {
+		if r.status == 200 && slices.Contains([]string{"/", "/api/v1/slos", "/api/v1/alerts", "/api/v1/generations", "/api/v1/incidents", "/incidents", "/api/v1/silences", "/api/v2/silences", "/metrics", "/public", "/report", "/api/v1/dlq"}, r.path) {
 			require.True(t, strings.Contains(b.get(r.path).Body.String(), secretService), r.path)
 			require.True(t, strings.Contains(answer, "insurance-unpaid"), r.path)
 		}

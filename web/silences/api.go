@@ -43,6 +43,7 @@ func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.Handler
 	get(Path, read, h.list)
 	r.POST(Path, site.Secure, operate, h.add)
 	r.POST(Path+"/:id/expire", site.Secure, operate, h.expire)
+	h.registerV2(r, get, read, operate)
 	get(site.SilenceListPath, read, h.listPage)
 	get(site.NewSilencePath, operate, h.newPage)
 	r.POST(formPath, site.Secure, operate, h.form)

@@ -28,6 +28,7 @@ var undocumented = map[string]string{
 	"/events/stream":   "live updates of the pages",
 	"/metrics":         "described by docs/metrics.md",
 	"/openapi.json":    "the document itself",
+	"/api/v2/silences": "the API of Alertmanager", "/api/v2/silence/:id": "the API of Alertmanager",
 }
 
 // signed are the addresses that ask for a signature in the link in place of a token.
