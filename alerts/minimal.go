@@ -15,9 +15,10 @@ import (
 func (g *generator) minimalBurn(s *slo.SLO, t Tier) string {
 	threshold := number(t.Threshold)
 	guarded := t.Page && counted(s)
+	few := !t.Page && s.Alerting.MinEvents > 0 && counted(s)
 	o := g.q.o
-	if !guarded {
-		o = o.Alertable(s) // evidence knows only groups that alert
+	if !guarded && !few {
+		o = o.Alertable(s) // evidence, and events counted for a ticket, know only groups that alert
 	}
 	all := []string{o.Series(s, series.ErrorRatio(slo.FormatDuration(t.Long))) + " > " + threshold + " / " + g.q.o.Covered(s, t.Long)}
 	short := g.q.o.Series(s, series.ErrorRatio(slo.FormatDuration(t.Short)))
@@ -32,8 +33,8 @@ func (g *generator) minimalBurn(s *slo.SLO, t Tier) string {
 		all = append(all, evidence+" > "+number(slo.EvidenceNeeded(s.Alerting.MaxFalsePages())))
 	}
 	all = append(all, short+" > "+threshold)
-	if !t.Page && s.Alerting.MinEvents > 0 && counted(s) {
-		all = append(all, g.q.o.EventsOver(s, t.Long)+fmt.Sprintf(" >= %d", s.Alerting.MinEvents))
+	if few {
+		all = append(all, o.Series(s, series.CountedOver(slo.FormatDuration(t.Long)))+fmt.Sprintf(" >= %d", s.Alerting.MinEvents))
 	}
 	return strings.Join(all, "\nand ")
 }

@@ -60,10 +60,6 @@ func readable(t *testing.T, s *slo.SLO, groups []rules.Group) {
 			words = append(words, selector, "X")
 		}
 	}
-	longest := maxExprBytes
-	if s.Alerting.MinEvents > 0 {
-		longest += 40 // one condition more
-	}
 	text := strings.NewReplacer(words...)
 	for _, g := range groups {
 		if g.Name != rules.ShortGroup(s) && g.Name != rules.LongGroup(s) {
@@ -76,7 +72,7 @@ func readable(t *testing.T, s *slo.SLO, groups []rules.Group) {
 			if in.PromForm() == slo.PromQueries || in.PromForm() == slo.PromRatio || in.PromForm() == slo.PromThreshold {
 				continue // the user's own query may be long
 			}
-			require.LessOrEqual(t, len(expr), longest, expr)
+			require.LessOrEqual(t, len(expr), maxExprBytes, expr)
 			require.LessOrEqual(t, strings.Count(expr, "\n")+1, maxExprLines, expr)
 			require.LessOrEqual(t, strings.Count(expr, " offset "), 1, expr)
 		}
@@ -89,6 +85,9 @@ func readable(t *testing.T, s *slo.SLO, groups []rules.Group) {
 	}
 	if !in.Capacity.IsZero() {
 		most += 4
+	}
+	if s.Alerting.Soon.Within > 0 {
+		most++
 	}
 	most += 3 * (len(tiersIn(s)) - len(slo.Tiers)) // alert, evidence and window of each more
 	require.LessOrEqual(t, count, most, s.ID)

@@ -42,3 +42,8 @@ type Rule struct {
 	Labels             map[string]string
 	Annotations        map[string]string
 }
+
+// records reports whether a group has a rule that records a series of that name.
+func (g *Group) records(name string) bool {
+	return slices.ContainsFunc(g.Rules, func(r Rule) bool { return r.Record == name })
+}

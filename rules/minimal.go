@@ -79,6 +79,15 @@ func (r *sloRules) minimalGroups(out []Group) []Group {
 		}
 		record(g, series.ErrorRatio(dur(w)), r.share(ratioOf(r.counts(series.BadCount, w), r.counts(series.ValidCount, w))))
 	}
+	for _, t := range tickets(r.s) {
+		g, name := &long, series.CountedOver(dur(t.Long))
+		if t.Long <= shortLimit {
+			g = &short
+		}
+		if r.s.Alerting.MinEvents > 0 && (CountsEvents(r.s) || Slices(r.s)) && !g.records(name) {
+			record(g, name, r.g.Alertable(r.s).countsOver(r.s, series.ValidCount, t.Long, 0))
+		}
+	}
 	for _, t := range pages(r.s) {
 		g := &long
 		if t.Long <= shortLimit {
@@ -87,7 +96,7 @@ func (r *sloRules) minimalGroups(out []Group) []Group {
 		if CountsEvents(r.s) || Slices(r.s) {
 			record(g, series.Evidence(dur(t.Long)), r.evidence(t))
 		}
-		if name := series.Held(dur(t.Short)); Quiet(r.s, t).For > 0 && !slices.ContainsFunc(short.Rules, func(x Rule) bool { return x.Record == name }) {
+		if name := series.Held(dur(t.Short)); Quiet(r.s, t).For > 0 && !short.records(name) {
 			record(&short, name, r.held(t))
 		}
 	}
@@ -173,9 +182,21 @@ func pages(s *slo.SLO) []slo.Tier {
 	if s.Alerting.Page.Disabled {
 		return nil
 	}
+	return firing(s, true)
+}
+
+// tickets are the tiers of an SLO that do not page.
+func tickets(s *slo.SLO) []slo.Tier {
+	if s.Alerting.Ticket.Disabled {
+		return nil
+	}
+	return firing(s, false)
+}
+
+func firing(s *slo.SLO, page bool) []slo.Tier {
 	period := s.Window.Nominal()
 	return slices.DeleteFunc(tiersOf(s), func(t slo.Tier) bool {
-		return !t.Page || t.Long >= period || t.Factor(period)*s.Objective.Budget() >= 1 // can never fire
+		return t.Page != page || t.Long >= period || t.Factor(period)*s.Objective.Budget() >= 1 // can never fire
 	})
 }
 
@@ -218,7 +239,8 @@ func Rarely(s *slo.SLO, w time.Duration) bool {
 // evidence is how surely a window proves that more is bad than the objective allows: the Chernoff bound of the Poisson tail,
 // n*(p*(ln(p/q)-1)+q) for the share p of n events, n*p of them bad, where q of them may be. It grows on both sides of q, so
 // there is none up to q, and none for fewer than three bad events, less what rates round off. Nor is there any in the group
-// of all others, which never alerts. See slo.Evidence.
+// of all others, which never alerts. With min_events, n stands instead of n*p/p, so that too few events leave none. See
+// slo.Evidence.
 func (r *sloRules) evidence(t slo.Tier) string {
 	q := r.s.Objective.Budget() * min(1, t.Factor(r.s.Window.Nominal()))
 	p := r.series(series.ErrorRatio(dur(t.Long)))
@@ -226,12 +248,12 @@ func (r *sloRules) evidence(t slo.Tier) string {
 	if constant < 0 {
 		sign, constant = "-", -constant
 	}
-	out := fmt.Sprintf("(%s > %s)\n* (ln(%s > %s) %s %.4f + %s / %s)",
-		r.g.Alertable(r.s).countsOver(r.s, series.BadCount, t.Long, 0), num(slo.MinBad-0.5), p, num(q), sign, constant, num(q), p)
-	if r.s.Alerting.MinEvents > 0 {
-		out += fmt.Sprintf("\nand %s >= %d", r.counts(series.ValidCount, t.Long), r.s.Alerting.MinEvents)
+	out := fmt.Sprintf("(%s > %s)\n* (ln(%s > %s) %s %.4f",
+		r.g.Alertable(r.s).countsOver(r.s, series.BadCount, t.Long, 0), num(slo.MinBad-0.5), p, num(q), sign, constant)
+	if least := r.s.Alerting.MinEvents; least > 0 {
+		return fmt.Sprintf("%s)\n+ %s * (%s >= %d)", out, num(q), r.counts(series.ValidCount, t.Long), least)
 	}
-	return out
+	return fmt.Sprintf("%s + %s / %s)", out, num(q), p)
 }
 
 // held is the bad share of the short window of a page, as it is read at little traffic. See slo.Quiet.

@@ -12,6 +12,9 @@ const (
 // Evidence is the name of the evidence of a window such as "1h" that more is bad than the objective allows.
 func Evidence(window string) string { return "slo:evidence:" + window }
 
+// CountedOver is the name of the events in the window of a ticket such as "3d", where the SLO has min_events.
+func CountedOver(window string) string { return ValidCount + ":" + window }
+
 // Held is the name of the bad share of a short window, which lasts at little traffic.
 func Held(window string) string { return "slo:sli_error:held" + window }
 
