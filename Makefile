@@ -34,7 +34,7 @@ quick: ## vet, and the tests without servers, browsers and other programs
 test: deps ## every test, the linter, and a count of what was skipped
 	@scripts/test
 
-# TestOneOracle is left out: it simulates Prometheus for a day in one goroutine, which takes half an hour when instrumented.
+# TestOneOracle is left out: it simulates Prometheus for thirty hours in one goroutine, which takes an hour when instrumented.
 race: ## the tests under the race detector
 	$(GO) test -race -tags $(TAGS) -short -skip '^TestOneOracle$$' -timeout 60m $(PKGS)
 

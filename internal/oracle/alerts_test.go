@@ -400,12 +400,12 @@ func (w *oracleWorld) disagreements(engine, rules alertHistory) (bad []disagreem
 			bad = append(bad, disagreement{key: key, why: "its labels are " + e.labels + " in the engine and " + p.labels + " in the rules"})
 		}
 		grace := w.grace(a)
-		for now := time.Duration(0); now < w.planned.length; now += oracleStep {
+		for now := time.Duration(0); now < oracleLength; now += oracleStep {
 			if e.at(now) == p.at(now) {
 				continue
 			}
 			from := now
-			for now < w.planned.length && e.at(now) != p.at(now) && e.at(now) == e.at(from) {
+			for now < oracleLength && e.at(now) != p.at(now) && e.at(now) == e.at(from) {
 				now += oracleStep
 			}
 			span := piece{from, now}
@@ -418,7 +418,7 @@ func (w *oracleWorld) disagreements(engine, rules alertHistory) (bad []disagreem
 				}
 				continue
 			}
-			if at := w.planned.correctionAt; a.For > 0 && from >= at-a.For && from < at+a.For+w.options.LongEval {
+			if a.For > 0 && from >= correctionAt-a.For && from < correctionAt+a.For+w.options.LongEval {
 				continue // what is pending or firing starts over when this Prometheus takes other rules
 			}
 			if w.unlike(a, span) {
@@ -455,7 +455,7 @@ func (w *oracleWorld) unlike(a *oracleAlert, span piece) bool {
 		}
 	}
 	if slices.ContainsFunc(ids, func(id slo.ID) bool { return slices.Contains(redefined, id) }) &&
-		span.from < w.planned.redefinedAt+longest+w.grace(a) && span.to > w.planned.redefinedAt {
+		span.from < redefinedAt+longest+w.grace(a) && span.to > redefinedAt {
 		return true
 	}
 	return a.Kind == alerts.LiveSilent && slices.ContainsFunc(w.gaps, func(g piece) bool { return span.from < g.to+time.Hour && span.to > g.from })

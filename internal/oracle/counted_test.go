@@ -89,7 +89,7 @@ slas:
 
 // oracleSales is the traffic of one zone. A connection comes up to half an hour after its application.
 func oracleSales(rng *rand.Rand, zone string, outages []span, add func(oracleEvent)) {
-	s := newOracleStream(rng, outages, oracleLength)
+	s := newOracleStream(rng, outages)
 	for t := time.Duration(0); t < oracleLength; t += time.Second {
 		for range poisson(rng, min(3, strongest(s.rates, t))) {
 			e := oracleEvent{at: t + between(rng, 0, time.Second), service: "sales", typ: "applied", attr: "zone", value: zone, count: 1, replica: rng.IntN(2)}
@@ -114,7 +114,7 @@ func oracleSales(rng *rand.Rand, zone string, outages []span, add func(oracleEve
 // oracleWork is the traffic of one zone: most work takes up to twelve minutes, some begins twice, and in incidents it is
 // aborted, late, or never heard of again.
 func oracleWork(rng *rand.Rand, zone string, outages []span, add func(oracleEvent)) {
-	s := newOracleStream(rng, outages, oracleLength)
+	s := newOracleStream(rng, outages)
 	n := 0
 	for t := time.Duration(0); t < oracleLength; t += time.Second {
 		for range poisson(rng, min(1, strongest(s.rates, t))) {

@@ -27,15 +27,14 @@ import (
 // loadOracle reads the specs of services as they are at a time.
 func loadOracle(t testing.TB, services []string, now time.Duration) *spec.Spec {
 	t.Helper()
-	planned := timelineOf(services)
 	var files []spec.File
 	for _, name := range services {
 		text := oracleSpecs[name]
-		if now >= planned.redefinedAt {
+		if now >= redefinedAt {
 			text = strings.NewReplacer(redefinition...).Replace(text)
 		}
-		if name == "till" && now >= planned.correctionAt {
-			text += strings.Replace(oracleCorrection, "START", oracleStart.Add(planned.correctionFrom).Format(time.RFC3339), 1)
+		if name == "till" && now >= correctionAt {
+			text += oracleCorrection
 		}
 		files = append(files, spec.File{Name: name + ".yaml", Data: []byte(text)})
 	}

@@ -68,7 +68,7 @@ func (w *oracleWorld) split(seed uint64) {
 }
 
 func threeEngines(t *testing.T, seed uint64) {
-	const length = 4 * time.Hour
+	const length = 6 * time.Hour
 	w := newOracleWorld(t, seed, rules.Full)
 	w.gaps, w.slack = nil, oracleExact // events were left out around gaps, and the engines stay up
 	w.split(seed)

@@ -36,7 +36,7 @@ func (w *oracleWorld) perEvaluation(b *band, k *oracleTally, s *slo.SLO, g slo.G
 	}
 }
 
-// lostOf lists the counters of both engines, of which the second begins again, and all do of an SLO that is redefined.
+// lostOf lists the counters of both engines, of which the second begins again.
 func (w *oracleWorld) lostOf(k *oracleTally, s *slo.SLO, g slo.Group) []lost {
 	key := truthKey(s.ID, g)
 	if out, ok := w.lost[key]; ok {
@@ -59,8 +59,7 @@ func (w *oracleWorld) lostOf(k *oracleTally, s *slo.SLO, g slo.Group) []lost {
 			if valid+bad == 0 {
 				return
 			}
-			again := e.received >= w.planned.redefinedAt && slices.Contains(redefined, s.ID)
-			name := fmt.Sprint(counter, e.replica, e.replica == 1 && e.received >= w.down.to, again)
+			name := fmt.Sprint(counter, e.replica, e.replica == 1 && e.received >= w.down.to)
 			l := first[name]
 			if l == nil {
 				l = &lost{at: e.counted()}

@@ -33,7 +33,6 @@ var oracleSeeds = flag.String("oracle.seeds", "", "seeds of the one oracle, such
 type oracleWorld struct {
 	t        *testing.T
 	services []string
-	planned  timeline
 	options  alerts.Options
 	spec     *spec.Spec // in force now
 	byID     map[slo.ID]*slo.SLO
@@ -174,11 +173,7 @@ func (w *oracleWorld) observed(now, window time.Duration) (low, high float64) {
 // begun reports whether a window begins before what an SLO counts was changed,
 // which the engine knows and the rules do not.
 func (w *oracleWorld) begun(s *slo.SLO, now, window time.Duration) bool {
-	known := w.planned.redefinedAt + w.edge(s, now, window)
-	if !w.options.Minimal() {
-		known += newCounter // until then a difference may be that of two counters
-	}
-	return slices.Contains(redefined, s.ID) && now >= w.planned.redefinedAt && now-window < known
+	return slices.Contains(redefined, s.ID) && now >= redefinedAt && now-window < redefinedAt+w.edge(s, now, window)
 }
 
 // TestMain lets garbage wait: the worlds allocate several gigabytes and keep little of it.
@@ -208,7 +203,7 @@ func TestOneOracle(t *testing.T) {
 		name    string
 		profile rules.Profile
 		seeds   []string
-	}{{"minimal", rules.Minimal, []string{"1", "2", "4", "5"}}, {"full", rules.Full, []string{"11"}}} {
+	}{{"minimal", rules.Minimal, []string{"1", "2", "4", "5"}}, {"full", rules.Full, []string{"1"}}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			if testing.Short() {
@@ -264,13 +259,12 @@ func oneOracle(t *testing.T, seed uint64, profile rules.Profile, fired map[strin
 
 func newOracleWorld(t *testing.T, seed uint64, profile rules.Profile) *oracleWorld {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	w := &oracleWorld{t: t, differ: t.Errorf, services: oracleServices(seed), planned: timelineOf(oracleServices(seed)), looks: map[time.Duration]*sla.Report{}, slack: 0.005}
+	w := &oracleWorld{t: t, differ: t.Errorf, services: oracleServices(seed), looks: map[time.Duration]*sla.Report{}, slack: 0.005}
 	w.options = alerts.Options{Options: rules.Options{Profile: profile, Scrape: oracleScrape, Eval: time.Minute, LongEval: 5 * time.Minute}}
 	w.force(loadOracle(t, w.services, 0))
-	down := between(rng, w.planned.down.from, w.planned.down.to).Truncate(oracleScrape)
+	down := between(rng, 8*time.Hour, 18*time.Hour).Truncate(oracleScrape)
 	w.down = span{from: down, to: down + 3*oracleScrape}
-	gaps := w.planned.gaps
-	for _, at := range []time.Duration{between(rng, gaps[0].from, gaps[0].to), between(rng, gaps[1].from, gaps[1].to)} {
+	for _, at := range []time.Duration{between(rng, 3*time.Hour, 7*time.Hour), between(rng, 22*time.Hour, 26*time.Hour)} {
 		at = at.Truncate(time.Minute)
 		w.gaps = append(w.gaps, piece{at, at + between(rng, 2*time.Minute, 25*time.Minute).Truncate(time.Minute)})
 	}
@@ -283,7 +277,7 @@ func newOracleWorld(t *testing.T, seed uint64, profile rules.Profile) *oracleWor
 	w.events = slices.DeleteFunc(oracleTraffic(rng, w.services, w.down, w.late), func(e *oracleEvent) bool { return !w.up(e.at) || !w.up(e.received) })
 	w.truth = newTruth(w.spec.SLOs, w.events)
 	for range 150 {
-		w.looks[between(rng, 5*time.Minute, w.planned.length).Truncate(w.options.Eval)] = nil
+		w.looks[between(rng, 5*time.Minute, oracleLength).Truncate(w.options.Eval)] = nil
 	}
 	return w
 }
@@ -296,7 +290,7 @@ func (w *oracleWorld) runEngine() alertHistory {
 	require.NoError(w.t, err)
 	h := alertHistory{}
 	events := w.events
-	for now := oracleStep; now < w.planned.length; now += oracleStep {
+	for now := oracleStep; now < oracleLength; now += oracleStep {
 		if !w.up(now) {
 			events = e.fold(events, -1, now) // what came between the last tick and the end
 			continue
@@ -304,7 +298,7 @@ func (w *oracleWorld) runEngine() alertHistory {
 		if !w.up(now - oracleStep) {
 			e.restart(oracleStart.Add(now))
 		}
-		if now == w.planned.redefinedAt || now == w.planned.correctionAt {
+		if now == redefinedAt || now == correctionAt {
 			w.force(loadOracle(w.t, w.services, now))
 			e.change(w.spec, oracleStart.Add(now))
 		}
@@ -363,7 +357,7 @@ func (w *oracleWorld) runRules() alertHistory {
 			e.scrape(strconv.Itoa(i), add)
 		}
 	}
-	for _, now := range []time.Duration{w.planned.redefinedAt, w.planned.correctionAt} {
+	for _, now := range []time.Duration{redefinedAt, correctionAt} {
 		p.Run(oracleStart.Add(now), oracleScrape, sample)
 		w.force(loadOracle(t, w.services, now))
 		for _, e := range replicas {
@@ -371,7 +365,7 @@ func (w *oracleWorld) runRules() alertHistory {
 		}
 		p.Replace(groups())
 	}
-	p.Run(oracleStart.Add(w.planned.length), oracleScrape, sample)
+	p.Run(oracleStart.Add(oracleLength), oracleScrape, sample)
 	return h
 }
 

@@ -14,32 +14,15 @@ import (
 var oracleStart = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
 const (
-	oracleLength = 30 * time.Hour // at most
+	oracleLength = 30 * time.Hour
 	oracleScrape = 15 * time.Second
 	oracleStep   = 10 * time.Second // of the engine
+
+	correctionFrom, correctionFor = 13 * time.Hour, 2 * time.Hour // planned maintenance that is written down
+	correctionAt                  = 20 * time.Hour                // only now
+
+	redefinedAt = 16 * time.Hour // some SLOs start from zero again
 )
-
-// timeline is when what is planned happens in a world.
-type timeline struct {
-	length         time.Duration
-	correctionFrom time.Duration // two hours of planned maintenance that are written down
-	correctionAt   time.Duration // only now
-	redefinedAt    time.Duration // some SLOs start from zero again
-	down           piece         // in which the second engine goes down
-	gaps           [2]piece      // in which no engine is up
-}
-
-// timelineOf is half as long for the products of a shop, of which enough happens by then: they have most series and alerts.
-// A sender that falls silent is noticed a day later.
-func timelineOf(services []string) timeline {
-	const h = time.Hour
-	if slices.Contains(services, "shop") {
-		return timeline{15 * h, 5 * h, 9 * h, 7 * h, piece{4 * h, 9 * h}, [2]piece{{h * 3 / 2, h * 7 / 2}, {11 * h, 13 * h}}}
-	}
-	return timeline{oracleLength, 13 * h, 20 * h, 16 * h, piece{8 * h, 18 * h}, [2]piece{{3 * h, 7 * h}, {22 * h, 26 * h}}}
-}
-
-const correctionFor = 2 * time.Hour
 
 // redefined are the SLOs whose definition changes, to one that counts the same: the
 // engine counts from zero, and the rules go on with counters that restart.
@@ -172,7 +155,7 @@ func oracleServices(seed uint64) []string {
 
 const oracleCorrection = `
 corrections:
-  - {name: move, start: START, duration: 2h, slos: [checkout], author: ops, reason: found out later}
+  - {name: move, start: 2026-03-02T13:00:00Z, duration: 2h, slos: [checkout], author: ops, reason: found out later}
 `
 
 // oracleEvent is one event, or several that are equal.
@@ -256,9 +239,9 @@ func logBetween(rng *rand.Rand, a, b float64) float64 {
 	return math.Exp(math.Log(a) + rng.Float64()*(math.Log(b)-math.Log(a)))
 }
 
-func newOracleStream(rng *rand.Rand, outages []span, length time.Duration) *oracleStream {
+func newOracleStream(rng *rand.Rand, outages []span) *oracleStream {
 	s := &oracleStream{failing: slices.Clone(outages)}
-	for at := time.Duration(0); at < length; {
+	for at := time.Duration(0); at < oracleLength; {
 		p := span{from: at}
 		switch kind := rng.Float64(); {
 		case kind < 0.12: // a gap
@@ -273,7 +256,7 @@ func newOracleStream(rng *rand.Rand, outages []span, length time.Duration) *orac
 	}
 	incidents := func(n int) (out []span) {
 		for range n {
-			from := between(rng, 0, length)
+			from := between(rng, 0, oracleLength)
 			share := 1.0
 			if rng.IntN(3) > 0 {
 				share = logBetween(rng, 0.05, 0.6)
@@ -324,7 +307,6 @@ func (e *oracleEvent) counted() time.Duration {
 // With late senders some events come minutes before or up to late after their
 // time, and some senders give out a spool of that long at once.
 func oracleTraffic(rng *rand.Rand, services []string, down span, late time.Duration) []*oracleEvent {
-	planned := timelineOf(services)
 	var out []*oracleEvent
 	add := func(e oracleEvent) {
 		e.received = e.at + between(rng, 0, oracleScrape)
@@ -349,10 +331,10 @@ func oracleTraffic(rng *rand.Rand, services []string, down span, late time.Durat
 	}
 	var outages []span
 	for range 2 {
-		from := between(rng, 0, planned.length-2*time.Hour)
+		from := between(rng, 0, oracleLength-2*time.Hour)
 		outages = append(outages, span{from, from + between(rng, 5*time.Minute, 50*time.Minute), 1})
 	}
-	outages = append(outages, span{planned.correctionFrom + 10*time.Minute, planned.correctionFrom + correctionFor - 15*time.Minute, 0.8})
+	outages = append(outages, span{correctionFrom + 10*time.Minute, correctionFrom + correctionFor - 15*time.Minute, 0.8})
 	for _, g := range []struct{ service, typ, attr, value string }{
 		{"shop", "order", "product", "a"}, {"shop", "order", "product", "b"}, {"shop", "order", "product", "c"},
 		{"till", "sale", "", ""}, {"till", "integration", "", ""}, {"feed", "poll", "zone", "x"}, {"feed", "poll", "zone", "y"},
@@ -360,8 +342,8 @@ func oracleTraffic(rng *rand.Rand, services []string, down span, late time.Durat
 		if !slices.Contains(services, g.service) {
 			continue
 		}
-		s := newOracleStream(rng, outages, planned.length)
-		for t := time.Duration(0); t < planned.length; t += time.Second {
+		s := newOracleStream(rng, outages)
+		for t := time.Duration(0); t < oracleLength; t += time.Second {
 			count := uint32(1)
 			rate := strongest(s.rates, t)
 			if rate >= 10 {
