@@ -66,7 +66,7 @@ func TestRuleTestsPass(t *testing.T) {
 	}
 	const both = 4 // the others have the same rules with the names of Sloth
 	for i, name := range []string{"minimal", "sloth-api", "fulfilment", "conversion",
-		"openslo-journey", "outbox", "sloengine", "insurance-sales"} {
+		"openslo-journey", "outbox", "sloengine", "insurance-sales", "capacity", "sloth-kubernetes"} {
 		pass(name+" minimal", exampleSpec(t, name), rules.Options{Profile: rules.Minimal})
 		if i < both {
 			pass(name+" sloth", exampleSpec(t, name), rules.Options{Names: rules.Sloth})
