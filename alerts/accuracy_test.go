@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The recorded share of bad events of an hour is within 1 % of the truth if no scrape fails, and within 3 % (half of the
-// time) and 10 % (99 % of it) if 5 % of them fail. Traffic rises and falls, bad events come in bursts, and the counters are
-// reset.
+// The recorded share of bad events of an hour is within 1 % of the truth if no scrape fails, and within 3 % (half of
+// the time) and 10 % (99 % of it) if 5 % of them fail. Traffic rises and falls, bad events come in bursts, and the
+// counters are reset.
 func TestMinimalAccuracy(t *testing.T) {
 	for _, c := range []struct {
 		name                string
@@ -63,7 +63,8 @@ func TestMinimalAccuracy(t *testing.T) {
 				}
 				i, hour := int((at-time.Second)/step), int(time.Hour/step)
 				truth := (bad[i] - bad[i-hour]) / (valid[i] - valid[i-hour])
-				q, err := l.engine.NewInstantQuery(context.Background(), l.db, nil, "slo:sli_error:ratio_rate1h", time.UnixMilli(at.Milliseconds()))
+				q, err := l.engine.NewInstantQuery(context.Background(), l.db, nil, "slo:sli_error:ratio_rate1h",
+					time.UnixMilli(at.Milliseconds()))
 				require.NoError(t, err)
 				v, err := q.Exec(context.Background()).Vector()
 				require.NoError(t, err)

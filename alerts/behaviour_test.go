@@ -76,7 +76,8 @@ func TestPageGuards(t *testing.T) {
 // proves nothing about one that does.
 func TestUnobservedTimeKeepsWhatFires(t *testing.T) {
 	for _, naming := range []rules.Naming{rules.Own, rules.Sloth} {
-		groups := Rules(rules.Spec{SLOs: []*slo.SLO{grouped(simple(t, "shop/up", "99.9"), "region")}}, Options{NoEngine: true, Options: rules.Options{Names: naming}})
+		groups := Rules(rules.Spec{SLOs: []*slo.SLO{grouped(simple(t, "shop/up", "99.9"), "region")}},
+			Options{NoEngine: true, Options: rules.Options{Names: naming}})
 		l := newLab(t, only(t, groups, NameBurnPage)...)
 		const m = time.Minute
 		id := sloSeries("shop/up")
@@ -118,7 +119,8 @@ func TestUnobservedTimeKeepsWhatFires(t *testing.T) {
 			"south began when 1 % of the hour was bad by what was observed; the other group never alerts")
 		require.Len(t, l.firing(), 1)
 		require.Contains(t, l.firing()[0].Annotations.Get("description"), "missing data does not resolve it")
-		require.Equal(t, map[string][]time.Duration{"north": {45*m + step, 60 * m}}, l.run(45*m+step, 70*m, step, byRegion), "over once five minutes were observed")
+		require.Equal(t, map[string][]time.Duration{"north": {45*m + step, 60 * m}}, l.run(45*m+step, 70*m, step, byRegion),
+			"over once five minutes were observed")
 	}
 }
 
@@ -182,13 +184,15 @@ func TestCompositeHasItsOwnWindow(t *testing.T) {
 		}
 		return score(at)
 	})
-	for _, id := range []string{"shop/availability", "shop/latency", "shop/errors", "shop/throughput", "shop/calls", "shop/stages"} {
+	for _, id := range []string{"shop/availability", "shop/latency", "shop/errors", "shop/throughput",
+		"shop/calls", "shop/stages"} {
 		l.loadObserved(sloSeries(id), 0, 120*m, step, func(at time.Duration) (float64, bool) {
 			return map[bool]float64{true: 0.5, false: 1}[at >= 78*m && at < 100*m], true
 		})
 	}
 	edges := l.run(0, 110*m, step, byName)
-	require.Equal(t, []time.Duration{15 * m, 30 * m, 75 * m, 100 * m}, edges[NameCompositeWarning], "not over before somebody looks again")
+	require.Equal(t, []time.Duration{15 * m, 30 * m, 75 * m, 100 * m}, edges[NameCompositeWarning],
+		"not over before somebody looks again")
 	require.Equal(t, []time.Duration{25 * m, 30 * m, 75 * m, 100 * m}, edges[NameCompositeCritical])
 	require.Equal(t, 35*m, edges[NameCompositeRecovered][0])
 }
@@ -215,7 +219,8 @@ func TestCascading(t *testing.T) {
 		seen = l
 		return l.Get("integration") + " " + l.Get("slo_effect")
 	})
-	require.Equal(t, map[string][]time.Duration{"bank shop/stages": {21 * m, 30 * m}}, edges, "both at the same time, and over when one is")
+	require.Equal(t, map[string][]time.Duration{"bank shop/stages": {21 * m, 30 * m}}, edges,
+		"both at the same time, and over when one is")
 	require.Equal(t, SeverityTicket, seen.Get("severity"))
 	require.Equal(t, "gold", seen.Get(series.LabelAgreement))
 }
@@ -256,8 +261,10 @@ func TestLatencyCriticalCountsBreaches(t *testing.T) {
 	breaches := func(at time.Duration) (float64, bool) { // one a second from 20m to 40m: 10 %
 		return max(0, min(at, 40*m)-20*m).Seconds() * 1, at >= 0
 	}
-	l.load(`sla_violations_total{sla_type="request",severity="critical",service="shop"}`, 0, 60*m, 15*time.Second, breaches)
-	l.load(`sla_violations_total{sla_type="request",severity="warning",service="shop"}`, 0, 60*m, 15*time.Second, constant(0))
+	l.load(`sla_violations_total{sla_type="request",severity="critical",service="shop"}`, 0, 60*m,
+		15*time.Second, breaches)
+	l.load(`sla_violations_total{sla_type="request",severity="warning",service="shop"}`, 0, 60*m,
+		15*time.Second, constant(0))
 	edges := l.run(10*m, 60*m, step, byName)
 	got := edges[NameLatencyCritical]
 	require.Len(t, got, 2)
@@ -281,12 +288,14 @@ func TestLatencyCriticalNamesTheGroup(t *testing.T) {
 	for _, product := range []string{"MED", "TRV", slo.OtherGroup} {
 		l.load("slo:valid_events:rate5m"+sloSeries("shop/latency", "product", product).String(), 0, 60*m, step, constant(10))
 		for _, channel := range []string{"front", "back"} {
-			l.load(fmt.Sprintf(`sla_violations_total{sla_type="request",severity="critical",service="shop",channel=%q,product=%q}`, channel, product), 0, 60*m, 15*time.Second, func(at time.Duration) (float64, bool) {
-				if product == "TRV" {
-					return 0, true
-				}
-				return max(0, min(at, 40*m)-20*m).Seconds() * 0.4, true // 8 % of both channels, 4 % of one
-			})
+			l.load(
+				fmt.Sprintf(`sla_violations_total{sla_type="request",severity="critical",service="shop",channel=%q,product=%q}`,
+					channel, product), 0, 60*m, 15*time.Second, func(at time.Duration) (float64, bool) {
+					if product == "TRV" {
+						return 0, true
+					}
+					return max(0, min(at, 40*m)-20*m).Seconds() * 0.4, true // 8 % of both channels, 4 % of one
+				})
 		}
 	}
 	byProduct := func(x labels.Labels) string { return x.Get("alertname") + " " + x.Get("product") }
@@ -314,18 +323,20 @@ func TestThroughputDecline(t *testing.T) {
 	const m = time.Minute
 	l := catalogueLab(t, NameThroughputDecline)
 	l.load("slo:valid_events:rate5m"+sloSeries("shop/throughput").String(), 0, 120*m, step, level(1./60, 0, 80*m))
-	l.load("slo:valid_events:rate5m"+sloSeries("shop/availability").String(), 0, 120*m, step, func(at time.Duration) (float64, bool) {
-		switch {
-		case at < 20*m:
-			return 150. / 60, true
-		case at < 40*m:
+	l.load("slo:valid_events:rate5m"+sloSeries("shop/availability").String(), 0, 120*m, step,
+		func(at time.Duration) (float64, bool) {
+			switch {
+			case at < 20*m:
+				return 150. / 60, true
+			case at < 40*m:
+				return 110. / 60, true
+			case at < 60*m:
+				return 90. / 60, true // below the target is another alert
+			}
 			return 110. / 60, true
-		case at < 60*m:
-			return 90. / 60, true // below the target is another alert
-		}
-		return 110. / 60, true
-	})
-	require.Equal(t, map[string][]time.Duration{NameThroughputDecline: {30 * m, 40 * m, 70 * m, 80 * m}}, l.run(0, 120*m, step, byName), "closed hours end it")
+		})
+	require.Equal(t, map[string][]time.Duration{NameThroughputDecline: {30 * m, 40 * m, 70 * m, 80 * m}},
+		l.run(0, 120*m, step, byName), "closed hours end it")
 }
 
 func TestThroughputBelowTarget(t *testing.T) {
@@ -347,14 +358,19 @@ func TestSilentSender(t *testing.T) {
 		return float64(whole)*1200 + 100*max(0, min(rest, 20*h)-8*h).Hours()
 	}
 	load := func(typ string, f func(at time.Duration) float64) {
-		l.load(`sloengine_events_total{service="shop",type="`+typ+`",outcome="success"}`, 0, 9*day+h, s, func(at time.Duration) (float64, bool) { return f(at), true })
+		l.load(`sloengine_events_total{service="shop",type="`+typ+`",outcome="success"}`, 0, 9*day+h, s,
+			func(at time.Duration) (float64, bool) {
+				return f(at), true
+			})
 	}
 	load("request", func(at time.Duration) float64 { return perDay(min(at, stop)) })
 	load("job", perDay)
 	edges := l.run(7*day, 9*day, s, func(l labels.Labels) string { return l.Get("type") })
 	require.Len(t, edges["request"], 2, "%v", edges)
-	require.InDelta(t, (stop + 45*time.Minute).Hours(), edges["request"][0].Hours(), 0.2, "half an hour of silence, a quarter to be sure")
-	require.InDelta(t, (8*day + 20*h).Hours(), edges["request"][1].Hours(), 0.6, "at night silence is what was to be expected")
+	require.InDelta(t, (stop + 45*time.Minute).Hours(), edges["request"][0].Hours(), 0.2,
+		"half an hour of silence, a quarter to be sure")
+	require.InDelta(t, (8*day + 20*h).Hours(), edges["request"][1].Hours(), 0.6,
+		"at night silence is what was to be expected")
 	require.Empty(t, edges["job"])
 }
 
@@ -368,7 +384,8 @@ func TestNoData(t *testing.T) {
 		l.load("slo:valid_events:increase5m"+sloSeries("shop/up", "region", "a").String(), 0, h, 5*m, constant(300))
 		edges := l.run(0, 2*h, step, byName)[NameNoData]
 		require.Len(t, edges, 1)
-		require.InDelta(t, (h + 15*m).Minutes(), edges[0].Minutes(), 1, "five minutes until samples are stale, ten to be sure")
+		require.InDelta(t, (h + 15*m).Minutes(), edges[0].Minutes(), 1,
+			"five minutes until samples are stale, ten to be sure")
 	})
 	t.Run("one group is silent, the other is not", func(t *testing.T) {
 		l := newLab(t, only(t, groups, NameNoData)...)
@@ -394,7 +411,9 @@ func TestNoData(t *testing.T) {
 		sel := sloSeries("shop/up", "region", "a").String()
 		l.load("slo:valid_events:rate5m"+sel, 0, 30*h, 5*m, constant(0))
 		l.load("slo:valid_events:increase5m"+sel, 0, 30*h, 5*m, constant(0))
-		l.loadObserved(sloSeries("shop/up"), 0, 30*h, 5*m, func(at time.Duration) (float64, bool) { return min(1, float64(at)/float64(24*h)), true })
+		l.loadObserved(sloSeries("shop/up"), 0, 30*h, 5*m, func(at time.Duration) (float64, bool) {
+			return min(1, float64(at)/float64(24*h)), true
+		})
 		edges := l.run(0, 30*h, 5*m, byName)[NameNoData]
 		require.Len(t, edges, 1)
 		require.InDelta(t, (21*h + 46*m).Minutes(), edges[0].Minutes(), 10)
@@ -445,52 +464,85 @@ func TestEngineAlerts(t *testing.T) {
 		return func(at time.Duration) (float64, bool) { return perSecond * at.Seconds(), true }
 	}
 	for name, in := range map[string][]input{
-		"IngestUnavailable":                {{`sloengine_ingest_unavailable_total{reason="disk_full",job="e",instance="a"}`, grow(1)}},
-		"IngestRejectingEvents":            {{`sloengine_ingest_events_total{result="rejected",instance="a"}`, grow(1)}, {`sloengine_ingest_events_total{result="accepted",instance="a"}`, grow(9)}},
-		"EngineNotReady":                   {{`sloengine_ingest_ready{instance="a"}`, constant(0)}},
-		"IngestDiskLow":                    {{`sloengine_ingest_disk_free_bytes{instance="a"}`, constant(5e8)}},
-		"IngestDiskFilling":                {{`sloengine_ingest_disk_free_bytes{instance="a"}`, grow(-1e6)}},
-		"WriteAheadLogPoisoned":            {{`sloengine_wal_poisoned{instance="a"}`, constant(1)}},
-		"FoldLagging":                      {{`sloengine_fold_lag_records{instance="a"}`, constant(2e5)}},
-		"GroupsFull":                       {{`sloengine_fold_full_slos{instance="a"}`, constant(1)}},
-		"WorkNotTracked":                   {{`sloengine_fold_untracked_starts_total{instance="a"}`, grow(0.01)}},
-		"EvaluatorLate":                    {{`sloengine_evaluate_ticks_total{instance="a"}`, grow(0.1)}, {`sloengine_evaluate_late_total{instance="a"}`, grow(0.09)}},
-		"EvaluatorStopped":                 {{`sloengine_evaluate_ticks_total{instance="a"}`, constant(7)}},
-		"BreakerOpen":                      {{`sloengine_breaker_state{breaker="kafka",instance="a"}`, constant(2)}},
-		"DeadLettersTooMany":               {{`sloengine_dlq_entries{origin="sink",instance="a"}`, constant(6000)}, {`sloengine_dlq_entries{origin="fold",instance="a"}`, constant(6000)}},
-		"DeadLettersGrowing":               {{`sloengine_dlq_entries{origin="sink",instance="a"}`, grow(0.2)}},
-		"DeadLettersFromRateLimit":         {{`sloengine_dlq_saved_total{origin="admission",reason="rate_limited",instance="a"}`, grow(60)}},
-		"RetryRateHigh":                    {{`sloengine_retry_attempted_items_total{target="kafka",instance="a"}`, grow(120)}},
-		"RateLimitHit":                     {{`sloengine_ratelimit_hits_total{layer="global",instance="a"}`, grow(11)}},
-		"RateLimitDropping":                {{`sloengine_ratelimit_dropped_total{type="order",instance="a"}`, grow(101)}},
-		"RateLimitTypeFlood":               {{`sloengine_ratelimit_hits_total{layer="type",type="order",instance="a"}`, grow(1)}},
-		"RateLimitCallerFlood":             {{`sloengine_ratelimit_hits_total{layer="context",instance="a"}`, grow(2)}},
-		"RateLimitUtilisationHigh":         {{`sloengine_ratelimit_current{layer="global",instance="a"}`, constant(85)}, {`sloengine_ratelimit_threshold{layer="global",instance="a"}`, constant(100)}},
-		"RateLimitUtilisationCritical":     {{`sloengine_ratelimit_current{layer="global",instance="a"}`, constant(96)}, {`sloengine_ratelimit_threshold{layer="global",instance="a"}`, constant(100)}},
-		"CriticalEventsRateLimited":        {{`sloengine_ratelimit_critical_total{type="order",instance="a"}`, grow(0.1)}},
-		"RedisFallbackActive":              {{`sloengine_ratelimit_fallback{instance="a"}`, constant(1)}},
-		"ClientFailingSilently":            {{`sloengine_client_failures_total{context="job",reason="refused",instance="a"}`, grow(11)}},
-		"ClientSpoolNearlyFull":            {{`sloengine_client_spool_bytes{instance="a"}`, constant(90)}, {`sloengine_client_spool_limit_bytes{instance="a"}`, constant(100)}},
-		"ClientBreakerBlocking":            {{`sloengine_client_failures_total{context="job",reason="breaker_open",instance="a"}`, grow(6)}},
-		"SinkFailing":                      {{`sloengine_sink_failing{sink="hook",what="delivery",instance="a"}`, constant(1)}},
-		"SinkRateLimited":                  {{`sloengine_sink_rate_limited_total{sink="hook",instance="a"}`, grow(0.1)}},
-		"NotificationsFailing":             {{`sloengine_notify_failing{target="am:9093",instance="a"}`, constant(1)}},
-		"ReportsFailing":                   {{`sloengine_reports_failing{report="monthly",instance="a"}`, constant(2)}, {`sloengine_reports_pending{report="monthly",instance="a"}`, constant(2)}},
-		"SourceFailing":                    {{`sloengine_source_trouble{source="orders",kind="connection",instance="a"}`, constant(1)}},
-		"SourceSaturated":                  {{`sloengine_kafka_source_lag_messages{source="orders",topic="t",partition="3",instance="a"}`, constant(20000)}, {`sloengine_source_busy_seconds_total{source="orders",instance="a"}`, grow(0.9)}},
-		"RabbitMQDeadLetterRateHigh":       {{`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, grow(0.2)}},
-		"RabbitMQDeadLetterQueueDeep":      {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(101)}},
-		"RabbitMQDeadLetterHandlerStopped": {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(1)}, {`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, constant(7)}},
-		"RabbitMQDeadLettersOverdue":       {{`sloengine_rabbitmq_dead_letters_overdue_seconds{source="workers",queue="w",instance="a"}`, constant(120)}},
-		"RabbitMQTopologyDiffers":          {{`sloengine_rabbitmq_topology_problems{source="workers",instance="a"}`, constant(1)}},
-		"RabbitMQDeadLetterShareHigh":      {{`sloengine_rabbitmq_dead_letters_total{source="workers",outcome="failure",type="job",instance="a"}`, grow(0.6)}, {`sloengine_fold_events_total{instance="a"}`, grow(10)}},
-		"TokenExpiring":                    {{`sloengine_token_expiry_seconds{token="shop",key="1a2b3c4d",job="e",instance="a"}`, constant(0)}, {`sloengine_token_last_used_seconds{token="shop",key="1a2b3c4d",job="e",instance="a"}`, constant(60)}},
-		"SinkLagging":                      {{`sloengine_sink_lag_seconds{sink="kafka",instance="a"}`, constant(400)}},
-		"SinkOverflowing":                  {{`sloengine_sink_lag_bytes{sink="kafka",instance="a"}`, constant(90)}, {`sloengine_sink_max_lag_bytes{sink="kafka",instance="a"}`, constant(100)}},
-		"OutboxRelayNotReady":              {{`sloengine_outbox_ready{part="broker",job="a",instance="r"}`, constant(0)}, {`sloengine_outbox_ready{part="database",job="a",instance="r"}`, constant(1)}},
-		"OutboxStuck":                      {{`sloengine_outbox_pending_rows{job="a",instance="r"}`, constant(1001)}, {`sloengine_outbox_pending_rows{job="a",instance="s"}`, constant(7)}},
-		"OutboxFailing":                    {{`sloengine_outbox_failed_total{topic="orders",event_type="created",job="a",instance="r"}`, grow(0.06)}, {`sloengine_outbox_failed_total{topic="orders",event_type="paid",job="a",instance="s"}`, grow(0.05)}},
-		"OutboxLagging":                    {{`sloengine_outbox_latency_seconds_bucket{le="300",job="a",instance="r"}`, grow(9)}, {`sloengine_outbox_latency_seconds_bucket{le="600",job="a",instance="r"}`, grow(10)}, {`sloengine_outbox_latency_seconds_bucket{le="+Inf",job="a",instance="r"}`, grow(10)}},
+		"IngestUnavailable": {
+			{`sloengine_ingest_unavailable_total{reason="disk_full",job="e",instance="a"}`, grow(1)}},
+		"IngestRejectingEvents": {{`sloengine_ingest_events_total{result="rejected",instance="a"}`, grow(1)},
+			{`sloengine_ingest_events_total{result="accepted",instance="a"}`, grow(9)}},
+		"EngineNotReady":        {{`sloengine_ingest_ready{instance="a"}`, constant(0)}},
+		"IngestDiskLow":         {{`sloengine_ingest_disk_free_bytes{instance="a"}`, constant(5e8)}},
+		"IngestDiskFilling":     {{`sloengine_ingest_disk_free_bytes{instance="a"}`, grow(-1e6)}},
+		"WriteAheadLogPoisoned": {{`sloengine_wal_poisoned{instance="a"}`, constant(1)}},
+		"FoldLagging":           {{`sloengine_fold_lag_records{instance="a"}`, constant(2e5)}},
+		"GroupsFull":            {{`sloengine_fold_full_slos{instance="a"}`, constant(1)}},
+		"WorkNotTracked":        {{`sloengine_fold_untracked_starts_total{instance="a"}`, grow(0.01)}},
+		"EvaluatorLate": {{`sloengine_evaluate_ticks_total{instance="a"}`, grow(0.1)},
+			{`sloengine_evaluate_late_total{instance="a"}`, grow(0.09)}},
+		"EvaluatorStopped": {{`sloengine_evaluate_ticks_total{instance="a"}`, constant(7)}},
+		"BreakerOpen":      {{`sloengine_breaker_state{breaker="kafka",instance="a"}`, constant(2)}},
+		"DeadLettersTooMany": {{`sloengine_dlq_entries{origin="sink",instance="a"}`, constant(6000)},
+			{`sloengine_dlq_entries{origin="fold",instance="a"}`, constant(6000)}},
+		"DeadLettersGrowing": {{`sloengine_dlq_entries{origin="sink",instance="a"}`, grow(0.2)}},
+		"DeadLettersFromRateLimit": {
+			{`sloengine_dlq_saved_total{origin="admission",reason="rate_limited",instance="a"}`, grow(60)}},
+		"RetryRateHigh": {
+			{`sloengine_retry_attempted_items_total{target="kafka",instance="a"}`, grow(120)}},
+		"RateLimitHit":      {{`sloengine_ratelimit_hits_total{layer="global",instance="a"}`, grow(11)}},
+		"RateLimitDropping": {{`sloengine_ratelimit_dropped_total{type="order",instance="a"}`, grow(101)}},
+		"RateLimitTypeFlood": {
+			{`sloengine_ratelimit_hits_total{layer="type",type="order",instance="a"}`, grow(1)}},
+		"RateLimitCallerFlood": {{`sloengine_ratelimit_hits_total{layer="context",instance="a"}`, grow(2)}},
+		"RateLimitUtilisationHigh": {{`sloengine_ratelimit_current{layer="global",instance="a"}`, constant(85)},
+			{`sloengine_ratelimit_threshold{layer="global",instance="a"}`, constant(100)}},
+		"RateLimitUtilisationCritical": {{`sloengine_ratelimit_current{layer="global",instance="a"}`, constant(96)},
+			{`sloengine_ratelimit_threshold{layer="global",instance="a"}`, constant(100)}},
+		"CriticalEventsRateLimited": {{`sloengine_ratelimit_critical_total{type="order",instance="a"}`, grow(0.1)}},
+		"RedisFallbackActive":       {{`sloengine_ratelimit_fallback{instance="a"}`, constant(1)}},
+		"ClientFailingSilently": {
+			{`sloengine_client_failures_total{context="job",reason="refused",instance="a"}`, grow(11)}},
+		"ClientSpoolNearlyFull": {{`sloengine_client_spool_bytes{instance="a"}`, constant(90)},
+			{`sloengine_client_spool_limit_bytes{instance="a"}`, constant(100)}},
+		"ClientBreakerBlocking": {
+			{`sloengine_client_failures_total{context="job",reason="breaker_open",instance="a"}`, grow(6)}},
+		"SinkFailing": {
+			{`sloengine_sink_failing{sink="hook",what="delivery",instance="a"}`, constant(1)}},
+		"SinkRateLimited":      {{`sloengine_sink_rate_limited_total{sink="hook",instance="a"}`, grow(0.1)}},
+		"NotificationsFailing": {{`sloengine_notify_failing{target="am:9093",instance="a"}`, constant(1)}},
+		"ReportsFailing": {{`sloengine_reports_failing{report="monthly",instance="a"}`, constant(2)},
+			{`sloengine_reports_pending{report="monthly",instance="a"}`, constant(2)}},
+		"SourceFailing": {
+			{`sloengine_source_trouble{source="orders",kind="connection",instance="a"}`, constant(1)}},
+		"SourceSaturated": {
+			{`sloengine_kafka_source_lag_messages{source="orders",topic="t",partition="3",instance="a"}`, constant(20000)},
+			{`sloengine_source_busy_seconds_total{source="orders",instance="a"}`, grow(0.9)}},
+		"RabbitMQDeadLetterRateHigh": {
+			{`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, grow(0.2)}},
+		"RabbitMQDeadLetterQueueDeep": {
+			{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`, constant(101)}},
+		"RabbitMQDeadLetterHandlerStopped": {{`sloengine_rabbitmq_dead_letter_depth{source="workers",instance="a"}`,
+			constant(1)}, {`sloengine_rabbitmq_dead_letters_handled_total{source="workers",instance="a"}`, constant(7)}},
+		"RabbitMQDeadLettersOverdue": {
+			{`sloengine_rabbitmq_dead_letters_overdue_seconds{source="workers",queue="w",instance="a"}`, constant(120)}},
+		"RabbitMQTopologyDiffers": {
+			{`sloengine_rabbitmq_topology_problems{source="workers",instance="a"}`, constant(1)}},
+		"RabbitMQDeadLetterShareHigh": {
+			{`sloengine_rabbitmq_dead_letters_total{source="workers",outcome="failure",type="job",instance="a"}`, grow(0.6)},
+			{`sloengine_fold_events_total{instance="a"}`, grow(10)}},
+		"TokenExpiring": {
+			{`sloengine_token_expiry_seconds{token="shop",key="1a2b3c4d",job="e",instance="a"}`, constant(0)},
+			{`sloengine_token_last_used_seconds{token="shop",key="1a2b3c4d",job="e",instance="a"}`, constant(60)}},
+		"SinkLagging": {{`sloengine_sink_lag_seconds{sink="kafka",instance="a"}`, constant(400)}},
+		"SinkOverflowing": {{`sloengine_sink_lag_bytes{sink="kafka",instance="a"}`, constant(90)},
+			{`sloengine_sink_max_lag_bytes{sink="kafka",instance="a"}`, constant(100)}},
+		"OutboxRelayNotReady": {{`sloengine_outbox_ready{part="broker",job="a",instance="r"}`, constant(0)},
+			{`sloengine_outbox_ready{part="database",job="a",instance="r"}`, constant(1)}},
+		"OutboxStuck": {{`sloengine_outbox_pending_rows{job="a",instance="r"}`, constant(1001)},
+			{`sloengine_outbox_pending_rows{job="a",instance="s"}`, constant(7)}},
+		"OutboxFailing": {
+			{`sloengine_outbox_failed_total{topic="orders",event_type="created",job="a",instance="r"}`, grow(0.06)},
+			{`sloengine_outbox_failed_total{topic="orders",event_type="paid",job="a",instance="s"}`, grow(0.05)}},
+		"OutboxLagging": {{`sloengine_outbox_latency_seconds_bucket{le="300",job="a",instance="r"}`,
+			grow(9)}, {`sloengine_outbox_latency_seconds_bucket{le="600",job="a",instance="r"}`, grow(10)},
+			{`sloengine_outbox_latency_seconds_bucket{le="+Inf",job="a",instance="r"}`, grow(10)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			groups := Rules(rules.Spec{}, Options{})
@@ -525,7 +577,8 @@ func TestABurstBeforeTheFirstScrape(t *testing.T) {
 	} {
 		l := newLab(t, only(t, groups, "RabbitMQDeadLetterRateHigh")...)
 		l.load(`process_start_time_seconds{job="e",instance="a"}`, c.scraped, 40*m, step, constant(c.began.Seconds()))
-		l.load(`sloengine_rabbitmq_dead_letters_handled_total{source="workers",job="e",instance="a"}`, c.counter, 40*m, step, constant(130))
+		l.load(`sloengine_rabbitmq_dead_letters_handled_total{source="workers",job="e",instance="a"}`, c.counter,
+			40*m, step, constant(130))
 		fired := l.run(18*m, 40*m, step, byName)
 		if c.scraped == c.counter && c.began == 0 {
 			require.Empty(t, fired, name)
@@ -540,7 +593,9 @@ func TestDiskFillingNeedsHistory(t *testing.T) {
 	const m = time.Minute
 	groups := Rules(rules.Spec{}, Options{})
 	l := newLab(t, only(t, groups, "IngestDiskFilling")...)
-	l.load(`sloengine_ingest_disk_free_bytes{instance="a"}`, 10*m, 80*m, step, func(at time.Duration) (float64, bool) { return 1e9 - 1e6*at.Seconds(), true })
+	l.load(`sloengine_ingest_disk_free_bytes{instance="a"}`, 10*m, 80*m, step, func(at time.Duration) (float64, bool) {
+		return 1e9 - 1e6*at.Seconds(), true
+	})
 	active := func(at time.Duration) int {
 		l.run(at, at, step, byName)
 		n := 0
@@ -560,8 +615,12 @@ func TestOutboxLaggingWithoutAnythingSent(t *testing.T) {
 	const m = time.Minute
 	groups := Rules(rules.Spec{}, Options{})
 	l := newLab(t, only(t, groups, "OutboxLagging")...)
-	l.load(`sloengine_outbox_oldest_pending_seconds{job="a",instance="r"}`, 0, 60*m, step, func(at time.Duration) (float64, bool) { return at.Seconds(), true })
-	require.Equal(t, map[string][]time.Duration{"OutboxLagging": {10*m + step}}, l.run(0, 60*m, step, byName), "5m until it is too old, and 5m of waiting")
+	l.load(`sloengine_outbox_oldest_pending_seconds{job="a",instance="r"}`, 0, 60*m, step,
+		func(at time.Duration) (float64, bool) {
+			return at.Seconds(), true
+		})
+	require.Equal(t, map[string][]time.Duration{"OutboxLagging": {10*m + step}}, l.run(0, 60*m, step, byName),
+		"5m until it is too old, and 5m of waiting")
 	require.Contains(t, l.firing()[0].Annotations.Get("description"), "published 1h")
 }
 

@@ -46,13 +46,15 @@ func (g *generator) burn(s *slo.SLO, t Tier) defined {
 		runbook, impact, burns = NameBurnPage, ImpactHigh, " burns its error budget fast"
 	}
 	labels := g.sloLabels(s, t.Severity, impact, promise(s))
-	labels[series.LabelTier], labels[series.LabelLong], labels[series.LabelShort] = t.Name, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)
+	labels[series.LabelTier], labels[series.LabelLong], labels[series.LabelShort] = t.Name, slo.FormatDuration(t.Long),
+		slo.FormatDuration(t.Short)
 	return g.define(Live{Kind: LiveBurn, SLO: s, Tier: t, Window: t.Long, MinEvents: minEvents(s)}, rules.Rule{
 		Alert: burnName(s, t), For: t.For, Labels: merge(labels, t.Labels),
 		Annotations: merge(g.annotations(runbook, g.sloNote(s,
 			g.subject(s)+burns,
 			g.untilObserved("eq $value 0.0", slo.FormatDuration(t.Short), fmt.Sprintf(
-				"{{ $value | humanizePercentage }} of the %s of the last %s were bad. More than %s (burn rate %s) uses %s of the budget of %s in %s.",
+				"{{ $value | humanizePercentage }} of the %s of the last %s were bad. More than %s (burn rate %s) uses %s of the "+
+					"budget of %s in %s.",
 				unit(s), slo.FormatDuration(t.Long), percent(t.Threshold), number(t.Factor),
 				percent(t.Share), s.Window, slo.FormatDuration(t.Long))))), t.Annotations),
 	})
@@ -75,7 +77,8 @@ func (g *generator) burns(l *Live) string {
 	q, threshold := g.q, number(t.Threshold)
 	long, short := q.ratio(s, t.Long), q.ratio(s, t.Short)
 	if few := t.Quiet; few.Window > t.Short && g.o.Names == rules.Own {
-		short = "(" + short + " and " + q.on(s) + " " + g.enough(s, t) + "\nor max_over_time(" + q.ratio(s, few.Window) + "[" + slo.FormatDuration(few.For) + "]))"
+		short = "(" + short + " and " + q.on(s) + " " + g.enough(s, t) + "\nor max_over_time(" + q.ratio(s, few.Window) +
+			"[" + slo.FormatDuration(few.For) + "]))"
 	}
 	cond := g.guardedSLO(s, l.Alert, series.LabelTier+"="+quote(t.Name))
 	if g.o.Names == rules.Sloth {
@@ -96,7 +99,8 @@ func (g *generator) burns(l *Live) string {
 
 // enough is the condition that a page is not read as at little traffic. See slo.Quiet.
 func (g *generator) enough(s *slo.SLO, t Tier) string {
-	return g.q.events(s, slo.Hold) + " >= on () group_left () " + number(t.QuietEvents(t.Threshold)) + " * " + g.q.observed(s, slo.Hold)
+	return g.q.events(s, slo.Hold) + " >= on () group_left () " + number(t.QuietEvents(t.Threshold)) + " * " +
+		g.q.observed(s, slo.Hold)
 }
 
 // unit is what an SLO counts, for the texts of its alerts.
@@ -141,7 +145,9 @@ func (g *generator) exhausted(s *slo.SLO) defined {
 		Alert: NameBudgetExhausted, For: 2 * g.o.LongEval, Labels: merge(labels, s.Alerting.Ticket.Labels),
 		Annotations: g.annotations(NameBudgetExhausted, g.sloNote(s,
 			g.subject(s)+" has no error budget left",
-			g.untilObserved("gt $value 1.0", slo.FormatDuration(shortWindow), fmt.Sprintf("{{ $value | humanizePercentage }} of the budget is left. As it stands, the objective of %s over %s is missed.", s.Objective, s.Window)))),
+			g.untilObserved("gt $value 1.0", slo.FormatDuration(shortWindow),
+				fmt.Sprintf("{{ $value | humanizePercentage }} of the budget is left. As it stands, the objective of %s over %s "+
+					"is missed.", s.Objective, s.Window)))),
 	})
 }
 
@@ -171,7 +177,8 @@ func (g *generator) noData(s *slo.SLO) defined {
 		Alert: NameNoData, For: wait, Labels: merge(labels, s.Alerting.NoData.Labels),
 		Annotations: merge(g.annotations(NameNoData, g.wholeNote(s,
 			string(s.ID)+" has no data",
-			fmt.Sprintf("{{ if eq $value 0.0 }}No events within %s{{ else }}No counters for at least %s{{ end }}. The state is unknown, not good.", slo.FormatDuration(quiet), slo.FormatDuration(wait)))), s.Alerting.NoData.Annotations),
+			fmt.Sprintf("{{ if eq $value 0.0 }}No events within %s{{ else }}No counters for at least %s{{ end }}. The state "+
+				"is unknown, not good.", slo.FormatDuration(quiet), slo.FormatDuration(wait)))), s.Alerting.NoData.Annotations),
 	})
 }
 

@@ -20,19 +20,32 @@ type Entry struct {
 // Catalogue lists all entries in the order of the documentation.
 func Catalogue() []Entry {
 	return []Entry{
-		{sla.CatalogueLatency, []string{NameLatencyViolation}, "latency components", "more events than agreed are slower than the limit"},
-		{sla.CatalogueLatencyCritical, []string{NameLatencyCritical}, "latency components", "as many are slower than the critical limit"},
-		{sla.CatalogueErrorRate, []string{NameErrorRateViolation}, "event components other than availability", "more bad events than agreed over 5m"},
-		{sla.CatalogueErrorRateCritical, []string{NameErrorRateCritical}, "event components other than availability", "five times as many bad events as agreed over 5m"},
-		{sla.CatalogueAvailability, []string{NameAvailabilityViolation}, "event components named availability, else all", "more bad events than agreed over 1h"},
-		{sla.CatalogueThroughput, []string{NameThroughputViolation}, "throughput components", "most slices of time are below the target"},
-		{sla.CatalogueComposite, []string{NameCompositeWarning, NameCompositeCritical}, "the agreement", "score below its warning, or its critical"},
+		{sla.CatalogueLatency, []string{NameLatencyViolation}, "latency components",
+			"more events than agreed are slower than the limit"},
+		{sla.CatalogueLatencyCritical, []string{NameLatencyCritical}, "latency components",
+			"as many are slower than the critical limit"},
+		{sla.CatalogueErrorRate, []string{NameErrorRateViolation}, "event components other than availability",
+			"more bad events than agreed over 5m"},
+		{sla.CatalogueErrorRateCritical, []string{NameErrorRateCritical}, "event components other than availability",
+			"five times as many bad events as agreed over 5m"},
+		{sla.CatalogueAvailability, []string{NameAvailabilityViolation}, "event components named availability, else all",
+			"more bad events than agreed over 1h"},
+		{sla.CatalogueThroughput, []string{NameThroughputViolation}, "throughput components",
+			"most slices of time are below the target"},
+		{sla.CatalogueComposite, []string{NameCompositeWarning, NameCompositeCritical}, "the agreement",
+			"score below its warning, or its critical"},
 		{sla.CatalogueLimit80, []string{NameLatencyNear}, "latency components", "80 % of what the limit allows is used"},
-		{sla.CatalogueErrorTrend, []string{NameErrorRateTrend}, "event components", "half of the limit is used and the ratio rises"},
-		{sla.CatalogueSlowIntegration, []string{NameSlowIntegration}, "latency SLOs of the service's integrations", "80 % of what an integration's own limit allows is used"},
-		{sla.CatalogueThroughputDecline, []string{NameThroughputDecline}, "throughput components", "less than a fifth above the target"},
-		{sla.CatalogueRecovery, []string{NameLatencyRecovered, NameErrorRateRecovered, NameAvailabilityRecovered, NameThroughputRecovered, NameCompositeRecovered}, "the violation alerts that the agreement has", "one of them fired a moment ago and is over"},
-		{sla.CatalogueCascading, []string{NameCascading}, "event SLOs of integrations, and of stages", "an integration and a stage fail at the same time"},
+		{sla.CatalogueErrorTrend, []string{NameErrorRateTrend}, "event components",
+			"half of the limit is used and the ratio rises"},
+		{sla.CatalogueSlowIntegration, []string{NameSlowIntegration}, "latency SLOs of the service's integrations",
+			"80 % of what an integration's own limit allows is used"},
+		{sla.CatalogueThroughputDecline, []string{NameThroughputDecline}, "throughput components",
+			"less than a fifth above the target"},
+		{sla.CatalogueRecovery, []string{NameLatencyRecovered, NameErrorRateRecovered, NameAvailabilityRecovered,
+			NameThroughputRecovered, NameCompositeRecovered}, "the violation alerts that the agreement has",
+			"one of them fired a moment ago and is over"},
+		{sla.CatalogueCascading, []string{NameCascading}, "event SLOs of integrations, and of stages",
+			"an integration and a stage fail at the same time"},
 	}
 }
 
@@ -64,7 +77,8 @@ func (g *generator) choose(a *sla.Agreement) []chosen {
 		} else {
 			c.slos = g.fitting(a, e.Name)
 			if len(c.slos) == 0 && needsSLOs(e.Name) {
-				g.find(agreementID(a), FindingWarning, fmt.Sprintf("alert %s is left out: it applies to nothing in the agreement", e.Name), "name SLOs for it, or remove it: it applies to "+e.Fits)
+				g.find(agreementID(a), FindingWarning, fmt.Sprintf("alert %s is left out: it applies to nothing in the agreement",
+					e.Name), "name SLOs for it, or remove it: it applies to "+e.Fits)
 			}
 		}
 		out = append(out, c)
@@ -98,9 +112,11 @@ func (g *generator) named(a *sla.Agreement, entry string, ids []slo.ID) []*slo.S
 		s := g.byID[id]
 		switch {
 		case s == nil:
-			g.find(agreementID(a), FindingError, fmt.Sprintf("alert %s: unknown SLO %s", entry, id), "name one of the service's SLOs")
+			g.find(agreementID(a), FindingError, fmt.Sprintf("alert %s: unknown SLO %s", entry, id),
+				"name one of the service's SLOs")
 		case !fitsKind(entry, s):
-			g.find(agreementID(a), FindingWarning, fmt.Sprintf("alert %s does not apply to %s, which is %s, and is left out", entry, id, s.Indicator.Kind), "name an SLO of the right kind")
+			g.find(agreementID(a), FindingWarning, fmt.Sprintf("alert %s does not apply to %s, which is %s, and is left out",
+				entry, id, s.Indicator.Kind), "name an SLO of the right kind")
 		default:
 			out = append(out, s)
 		}
@@ -125,7 +141,8 @@ func (g *generator) fitting(a *sla.Agreement, entry string) []*slo.SLO {
 	case sla.CatalogueSlowIntegration, sla.CatalogueCascading:
 		var out []*slo.SLO
 		for _, s := range g.in.SLOs {
-			if s.ID.Service() == a.Service && fitsKind(entry, s) && (about(s, "integration") || entry == sla.CatalogueCascading && about(s, "stage")) {
+			if s.ID.Service() == a.Service && fitsKind(entry, s) &&
+				(about(s, "integration") || entry == sla.CatalogueCascading && about(s, "stage")) {
 				out = append(out, s)
 			}
 		}

@@ -22,7 +22,9 @@ const (
 func (g *generator) cascading(a *sla.Agreement, slos []*slo.SLO) []defined {
 	causes, effects := cascade(slos)
 	if len(slos) > 0 && (len(causes) == 0 || len(effects) == 0) {
-		g.find(agreementID(a), FindingWarning, "alert "+sla.CatalogueCascading+" is left out: it needs an SLO on the events of integrations and one of stages", "name one of each")
+		g.find(agreementID(a), FindingWarning,
+			"alert "+sla.CatalogueCascading+" is left out: it needs an SLO on the events of integrations and one of stages",
+			"name one of each")
 		return nil
 	}
 	var out []defined
@@ -40,7 +42,8 @@ func (g *generator) cascading(a *sla.Agreement, slos []*slo.SLO) []defined {
 	return out
 }
 
-// cascade tells the SLOs on integrations from those on what they may take down. Those that count slices count no failures.
+// cascade tells the SLOs on integrations from those on what they may take down. Those that count slices count no
+// failures.
 func cascade(slos []*slo.SLO) (causes, effects []*slo.SLO) {
 	for _, s := range slos {
 		switch {
@@ -104,7 +107,9 @@ func (g *generator) recovery(a *sla.Agreement, all []defined) []defined {
 		}))
 	}
 	if len(out) == 0 {
-		g.find(agreementID(a), FindingWarning, "alert "+sla.CatalogueRecovery+" is left out: the agreement chose no violation to recover from", "choose latency, error_rate, availability, throughput or thresholds of the score")
+		g.find(agreementID(a), FindingWarning,
+			"alert "+sla.CatalogueRecovery+" is left out: the agreement chose no violation to recover from",
+			"choose latency, error_rate, availability, throughput or thresholds of the score")
 	}
 	return out
 }

@@ -45,7 +45,8 @@ func (g *generator) agreementAlerts(a *sla.Agreement) []defined {
 	return out
 }
 
-// severity is the label of a catalogue alert that has the given severity in the seed. Only burn rates page by themselves.
+// severity is the label of a catalogue alert that has the given severity in the seed. Only burn rates page by
+// themselves.
 func severity(a *sla.Agreement, seed string) string {
 	if a.SeedSeverities || seed == SeverityInfo {
 		return seed
@@ -83,7 +84,8 @@ func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (d defi
 			"Slower than agreed: " + what, bad + "took longer than " + limit + "; " + agreed + " may."}
 	case sla.CatalogueLatencyCritical:
 		if l.Kind, l.Limit = LiveLimit, g.criticalThreshold(s); l.Limit == nil {
-			g.find(s.ID, FindingWarning, "alert "+entry+" is left out: no event threshold with a critical time covers these events",
+			g.find(
+				s.ID, FindingWarning, "alert "+entry+" is left out: no event threshold with a critical time covers these events",
 				fmt.Sprintf("add to thresholds: {name: %s, match: '%s', critical: %s}",
 					s.ID.Name(), s.Indicator.Valid, slo.FormatDuration(2*s.Indicator.Threshold)))
 			return d, false
@@ -111,7 +113,8 @@ func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (d defi
 			"More errors than agreed: " + what, bad + "were bad; " + agreed + " may be."}
 	case sla.CatalogueErrorRateCritical:
 		if l.Above = exact(criticalTimes * budget); criticalTimes*budget >= 1 {
-			g.find(s.ID, FindingWarning, "alert "+entry+" is left out because it can never fire: five times the budget is "+percent(l.Above),
+			g.find(s.ID, FindingWarning, "alert "+entry+" is left out because it can never fire: five times the budget is "+
+				percent(l.Above),
 				"raise the objective")
 			return d, false
 		}
@@ -132,7 +135,8 @@ func (g *generator) sloEntry(a *sla.Agreement, entry string, s *slo.SLO) (d defi
 		l.Above, l.Window, l.MinEvents = 0.5, sliceWindow(s), 0
 		p = slaAlert{NameThroughputViolation, "throughput", SeverityWarning, ImpactMedium, 3 * time.Minute,
 			"Throughput below target: " + what,
-			"{{ $value | humanizePercentage }} of the slices of " + per + " that were judged over the last " + slo.FormatDuration(l.Window) +
+			"{{ $value | humanizePercentage }} of the slices of " + per + " that were judged over the last " +
+				slo.FormatDuration(l.Window) +
 				fmt.Sprintf(" had fewer than %d events.", s.Indicator.AtLeast)}
 	case sla.CatalogueThroughputDecline:
 		if _, ok := g.traffic(s); !ok {
@@ -225,8 +229,8 @@ func (g *generator) breaching(l *Live) string {
 	return cond.expr()
 }
 
-// limitGroups finds the attributes of an SLO's groups among those of an event threshold: their places in its GroupBy. It
-// is nil if the threshold lacks one or has room for fewer groups: then only all groups
+// limitGroups finds the attributes of an SLO's groups among those of an event threshold: their places in its GroupBy.
+// It is nil if the threshold lacks one or has room for fewer groups: then only all groups
 // together can be compared.
 func limitGroups(l *slo.Threshold, s *slo.SLO) []int {
 	if l.MaxGroups < s.MaxGroups {
@@ -275,7 +279,8 @@ func (g *generator) declining(l *Live) string {
 // the service's counters where those can tell them.
 func (g *generator) traffic(s *slo.SLO) (string, bool) {
 	for _, o := range g.in.SLOs {
-		if o.ID.Service() != s.ID.Service() || o.Indicator.Kind != slo.KindEvents || o.Budgeting.Method != slo.Occurrences && o.Budgeting.Method != "" {
+		if o.ID.Service() != s.ID.Service() || o.Indicator.Kind != slo.KindEvents ||
+			o.Budgeting.Method != slo.Occurrences && o.Budgeting.Method != "" {
 			continue
 		}
 		if o.Indicator.Valid.String() == s.Indicator.Valid.String() && containsAll(o.GroupBy, s.GroupBy) {
@@ -318,7 +323,8 @@ func (g *generator) scoreOf(a *sla.Agreement) string {
 }
 
 func scoreText(a *sla.Agreement) string {
-	return "The composite score over the last " + slo.FormatDuration(alertWindow(a)) + ` is {{ $value | printf "%.1f" }} of 100`
+	return "The composite score over the last " + slo.FormatDuration(alertWindow(a)) +
+		` is {{ $value | printf "%.1f" }} of 100`
 }
 
 // scoreBelow is the condition of LiveScore.
@@ -328,7 +334,8 @@ func (g *generator) scoreBelow(l *Live) string {
 		groups: g.q.agreementGroups(a), identity: []string{series.LabelService},
 		recovery: g.recentlyObserved(a), missing: missingScore, plain: g.o.Minimal(),
 		mine: []string{
-			"alertname=" + quote(l.Alert), series.LabelService + "=" + quote(a.Service), series.LabelAgreement + "=" + quote(a.Name),
+			"alertname=" + quote(l.Alert), series.LabelService + "=" + quote(a.Service),
+			series.LabelAgreement + "=" + quote(a.Name),
 		},
 		start:  []string{g.q.score(a), g.q.observedScore(a) + below},
 		goesOn: []string{g.q.score(a) + below},

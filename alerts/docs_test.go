@@ -71,7 +71,8 @@ func TestDocsNameEverything(t *testing.T) {
 	s := simple(t, "a/b", "99.9")
 	tiers, _ := Tiers(s)
 	for _, x := range tiers {
-		row := "| `" + x.Name + "` | " + slo.FormatDuration(x.Long) + " | " + slo.FormatDuration(x.Short) + " | " + percent(x.Share) + " | " + number(x.Factor) + " | " + percent(x.Threshold) + " |"
+		row := "| `" + x.Name + "` | " + slo.FormatDuration(x.Long) + " | " + slo.FormatDuration(x.Short) + " | " +
+			percent(x.Share) + " | " + number(x.Factor) + " | " + percent(x.Threshold) + " |"
 		require.Contains(t, text, row)
 	}
 }

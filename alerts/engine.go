@@ -18,10 +18,12 @@ import (
 
 // EngineThresholds are the limits of the alerts on the engine itself. Zero fields get the defaults of WithDefaults.
 type EngineThresholds struct {
-	DiskFreeBytes   uint64        `yaml:"disk_free" above:"0" is:"size"`    // the engine itself refuses events below disk.low_water
-	DeadLetters     uint64        `yaml:"dead_letters" above:"0"`           // retained
-	DeadLetterGrow  uint64        `yaml:"dead_letters_growth" above:"0"`    // more within half an hour
-	RetriesPerSec   float64       `yaml:"retries" above:"0"`                // events of one target; retry.rate_limit bounds them
+	// the engine itself refuses events below disk.low_water
+	DiskFreeBytes  uint64 `yaml:"disk_free" above:"0" is:"size"`
+	DeadLetters    uint64 `yaml:"dead_letters" above:"0"`        // retained
+	DeadLetterGrow uint64 `yaml:"dead_letters_growth" above:"0"` // more within half an hour
+	// events of one target; retry.rate_limit bounds them
+	RetriesPerSec   float64       `yaml:"retries" above:"0"`
 	LimitHits       float64       `yaml:"limit_hits" above:"0"`             // per second over all layers
 	LimitDrops      float64       `yaml:"limit_drops" above:"0"`            // per second
 	TypeHits        float64       `yaml:"type_hits" above:"0"`              // per minute for one event type
@@ -32,7 +34,8 @@ type EngineThresholds struct {
 	FoldLagRecords  uint64        `yaml:"fold_lag" above:"0"`               // records
 	CriticalLimited float64       `yaml:"critical_limited" min:"0"`         // per second; zero, as one is too many
 
-	DeadLetteredRate  float64 `yaml:"dead_lettered_rate" above:"0"`          // messages per minute from RabbitMQ's dead-letter queue
+	// messages per minute from RabbitMQ's dead-letter queue
+	DeadLetteredRate  float64 `yaml:"dead_lettered_rate" above:"0"`
 	DeadLetteredShare float64 `yaml:"dead_lettered_share" above:"0" max:"1"` // of all events that are counted
 	DeadLetterDepth   uint64  `yaml:"dead_letter_queue_depth" above:"0"`     // messages in RabbitMQ's dead-letter queue
 
@@ -84,9 +87,10 @@ type engineAlert struct {
 // ProcessStart is the series, of Prometheus' client libraries, with the time at which a process began.
 const ProcessStart = "process_start_time_seconds"
 
-// increase is how much counters have grown in the last minutes. Unlike PromQL's increase(), it counts what a counter has at its
-// first sample, such as the dead letters that arrived before the first scrape of a new engine: if the process is newer
-// than that, or was scraped that long ago without the counter. A counter that is only new to Prometheus counts nothing.
+// increase is how much counters have grown in the last minutes. Unlike PromQL's increase(), it counts what a counter
+// has at its first sample, such as the dead letters that arrived before the first scrape of a new engine: if the
+// process is newer than that, or was scraped that long ago without the counter. A counter that is only new to
+// Prometheus counts nothing.
 func increase(metric string, minutes int) string {
 	ago := fmt.Sprintf(" offset %dm", minutes)
 	return metric + " unless " + metric + ago +
@@ -143,9 +147,10 @@ func (g *generator) watchdog() rules.Rule {
 		Alert: NameWatchdog, Expr: "vector(1)",
 		Labels: map[string]string{labelSeverity: SeverityNone, series.LabelKind: "engine"},
 		Annotations: g.annotations(NameWatchdog, note{
-			summary:     "Alerting works",
-			description: "This alert always fires. Route it to a dead man's switch, which notifies you when the alert stops arriving.",
-			dashboard:   DashboardReliability, page: "/engine",
+			summary: "Alerting works",
+			description: "This alert always fires. Route it to a dead man's switch, which notifies you when the alert stops " +
+				"arriving.",
+			dashboard: DashboardReliability, page: "/engine",
 		}),
 	}
 }

@@ -201,7 +201,8 @@ func TestFalsePages(t *testing.T) {
 				// Pages come in bursts, so that the spread is wider than that of single events.
 				mean := (said + 0.01) * *simulatedYears
 				assert.LessOrEqual(t, got, mean+6*math.Sqrt(mean)+2, "%s at %v/h: documented %v a year", objective, perHour, said)
-				assert.GreaterOrEqual(t, got, mean-6*math.Sqrt(mean)-2, "%s at %v/h: documented %v a year", objective, perHour, said)
+				assert.GreaterOrEqual(t, got, mean-6*math.Sqrt(mean)-2, "%s at %v/h: documented %v a year",
+					objective, perHour, said)
 				out += fmt.Sprintf(" | %.2f", got / *simulatedYears)
 			}
 			t.Log(out + " |")

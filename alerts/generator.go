@@ -99,11 +99,13 @@ func (g *generator) senderSilent(service string) defined {
 	return g.define(l, rules.Rule{
 		Alert: NameSenderSilent, For: 15 * time.Minute,
 		Labels: map[string]string{
-			series.LabelService: service, labelSeverity: SeverityTicket, series.LabelImpact: ImpactMedium, series.LabelKind: "data",
+			series.LabelService: service, labelSeverity: SeverityTicket, series.LabelImpact: ImpactMedium,
+			series.LabelKind: "data",
 		},
 		Annotations: g.annotations(NameSenderSilent, note{
 			summary: service + " has stopped sending {{ $labels.type }} events",
-			description: "Not one event came in 30m, where at this time of the week (or yesterday) it was {{ $value | humanize }}. " +
+			description: "Not one event came in 30m, where at this time of the week (or yesterday) it was {{ $value | " +
+				"humanize }}. " +
 				"Either nothing happens there or its events do not get here.",
 			dashboard: DashboardIngest, page: "/?service=" + url.QueryEscape(service),
 		}),
@@ -126,11 +128,13 @@ func (g *generator) tablesRunOut(service string) rules.Rule {
 		Alert: NameTablesRunOut,
 		Expr:  fmt.Sprintf("%s - time() < %s", g.q.o.TablesEnd(service), number(g.o.TablesMargin.Seconds())),
 		Labels: map[string]string{
-			series.LabelService: service, labelSeverity: SeverityTicket, series.LabelImpact: ImpactMedium, series.LabelKind: "data",
+			series.LabelService: service, labelSeverity: SeverityTicket, series.LabelImpact: ImpactMedium,
+			series.LabelKind: "data",
 		},
 		Annotations: g.annotations(NameTablesRunOut, note{
 			summary: "The rules of " + service + " know calendar windows and maintenance not much longer",
-			description: "In {{ $value | humanizeDuration }} their tables end. From then on budgets of calendar windows are missing, " +
+			description: "In {{ $value | humanizeDuration }} their tables end. From then on budgets of calendar windows are " +
+				"missing, " +
 				"and planned maintenance counts against those of others. Generate the rules again.",
 			dashboard: DashboardSLO, page: "/?service=" + url.QueryEscape(service),
 		}),
@@ -155,7 +159,8 @@ func (g *generator) agreementNote(a *sla.Agreement, summary, description string)
 
 func (g *generator) agreementLabels(a *sla.Agreement, promise, severity, impact string) map[string]string {
 	labels := map[string]string{
-		series.LabelService: a.Service, series.LabelSLA: a.Name, series.LabelAgreement: a.Name, series.LabelKind: promise, labelSeverity: severity,
+		series.LabelService: a.Service, series.LabelSLA: a.Name, series.LabelAgreement: a.Name, series.LabelKind: promise,
+		labelSeverity: severity,
 	}
 	if impact != "" {
 		labels[series.LabelImpact] = impact

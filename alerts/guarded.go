@@ -35,8 +35,8 @@ const (
 	missingScore  = -1 // of an agreement
 )
 
-// KeptValue is the value for the texts of a firing alert that is kept because too little was observed to tell whether it
-// is over. last is the value that it had before.
+// KeptValue is the value for the texts of a firing alert that is kept because too little was observed to tell whether
+// it is over. last is the value that it had before.
 func (l *Live) KeptValue(last float64) float64 {
 	switch l.Kind {
 	case LiveSilent, LiveSoon:
@@ -63,7 +63,8 @@ func (q guarded) expr() string {
 	if len(q.holds) > 0 {
 		out += "\nor\n" + all(append(slices.Clone(q.holds), fires)...)
 	}
-	return out + "\nor " + on + "\n" + number(q.missing) + " * max by (" + strings.Join(append(slices.Clone(q.identity), q.groups...), ", ") + ") (" + fires + ")" +
+	return out + "\nor " + on + "\n" + number(q.missing) + " * max by (" +
+		strings.Join(append(slices.Clone(q.identity), q.groups...), ", ") + ") (" + fires + ")" +
 		"\nand on () " + q.recovery + " < " + number(MinObserved)
 }
 
@@ -77,8 +78,9 @@ func (q *guarded) above(ratio, threshold, observed string) {
 // guardedSLO begins an alert on an SLO.
 func (g *generator) guardedSLO(s *slo.SLO, name string, mine ...string) guarded {
 	q := guarded{
-		groups: g.q.groups(s), identity: g.identity(s), recovery: g.q.observed(s, shortWindow), missing: missingRatio, plain: g.o.Minimal(),
-		mine: append([]string{"alertname=" + quote(name), series.LabelSLOID + "=" + quote(string(s.ID))}, mine...),
+		groups: g.q.groups(s), identity: g.identity(s), recovery: g.q.observed(s, shortWindow), missing: missingRatio,
+		plain: g.o.Minimal(),
+		mine:  append([]string{"alertname=" + quote(name), series.LabelSLOID + "=" + quote(string(s.ID))}, mine...),
 	}
 	return q
 }
@@ -139,7 +141,8 @@ func (q *guarded) proves(o rules.Options, ratio, events string, rate, needed flo
 	}
 	for _, c := range []string{
 		"(" + events + ")" + times + ratio + " > " + number(slo.MinBad-half),
-		"(" + events + ")" + times + "(" + ratio + " * (ln(" + ratio + " / " + number(rate) + ") - 1) + " + number(rate) + ")" +
+		"(" + events + ")" + times + "(" + ratio + " * (ln(" + ratio + " / " + number(rate) +
+			") - 1) + " + number(rate) + ")" +
 			" > " + number(needed),
 	} {
 		q.start, q.goesOn = append(q.start, c), append(q.goesOn, c)

@@ -30,7 +30,9 @@ func simple(t testing.TB, id slo.ID, percent string) *slo.SLO {
 	return &slo.SLO{
 		ID: id, Objective: slotest.Objective(t, percent), Window: slo.Window{Rolling: 30 * 24 * time.Hour},
 		Budgeting: slo.Budgeting{Method: slo.Occurrences},
-		Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, "request")}, Bad: slo.Selector{slotest.Matcher(t, "outcome", slo.OpEqual, "failure")}},
+		Indicator: slo.Indicator{Kind: slo.KindEvents,
+			Valid: slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, "request")},
+			Bad:   slo.Selector{slotest.Matcher(t, "outcome", slo.OpEqual, "failure")}},
 	}
 }
 
@@ -67,16 +69,20 @@ func synthetic(t testing.TB) rules.Spec {
 	}, NoData: slo.AlertSettings{Disabled: true}}
 	slow := latency(t, "shop/latency", "95", 2*time.Second, slotest.Matcher(t, "type", slo.OpEqual, "request"))
 	busy := simple(t, "shop/throughput", "99")
-	busy.Indicator = slo.Indicator{Kind: slo.KindThroughput, Valid: slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, "request")}, AtLeast: 100, Per: time.Minute, During: open}
+	busy.Indicator = slo.Indicator{Kind: slo.KindThroughput,
+		Valid: slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, "request")}, AtLeast: 100, Per: time.Minute, During: open}
 	busy.Alerting.Page.Disabled = true
 	slices := simple(t, "shop/uptime", "99")
 	slices.Budgeting = slo.Budgeting{Method: slo.Timeslices, Slice: time.Minute, Target: slotest.Objective(t, "95")}
 	calls := grouped(simple(t, "shop/calls", "99.5"), "integration")
 	calls.Alerting.Ticket.Labels = map[string]string{"tier": "gold", "impact": "low"}
 	stage := grouped(simple(t, "shop/stages", "99.5"), "stage")
-	bank := latency(t, "shop/bank", "95", 10*time.Second, slotest.Matcher(t, "type", slo.OpEqual, "integration"), slotest.Matcher(t, "integration", slo.OpEqual, "bank"))
-	api := grouped(simple(t, "legacy/api", "99.5"), "service", "tier") // by a label of ours, with a matcher on a group in one of two
-	api.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromBad: `http_requests_total{code=~"5..",tier="gold"}`, PromTotal: `http_requests_total`}
+	bank := latency(t, "shop/bank", "95", 10*time.Second, slotest.Matcher(t, "type", slo.OpEqual, "integration"),
+		slotest.Matcher(t, "integration", slo.OpEqual, "bank"))
+	// by a label of ours, with a matcher on a group in one of two
+	api := grouped(simple(t, "legacy/api", "99.5"), "service", "tier")
+	api.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromBad: `http_requests_total{code=~"5..",tier="gold"}`,
+		PromTotal: `http_requests_total`}
 
 	names := func(names ...string) []sla.CatalogueAlert {
 		var out []sla.CatalogueAlert
@@ -88,10 +94,12 @@ func synthetic(t testing.TB) rules.Spec {
 	return rules.Spec{
 		SLOs: []*slo.SLO{api, up, bank, calls, byTier, slow, month, own, stage, busy, slices},
 		Thresholds: []*slo.Threshold{
-			{Service: "shop", Name: "request", Match: slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, "request")}, Warning: 2 * time.Second, Critical: 4 * time.Second},
+			{Service: "shop", Name: "request", Match: slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, "request")},
+				Warning: 2 * time.Second, Critical: 4 * time.Second},
 		},
 		Agreements: []*sla.Agreement{{
-			Service: "shop", Name: "gold", Window: slo.Window{Rolling: 30 * 24 * time.Hour}, Method: sla.Attainment, NoData: sla.NoDataExclude,
+			Service: "shop", Name: "gold", Window: slo.Window{Rolling: 30 * 24 * time.Hour}, Method: sla.Attainment,
+			NoData: sla.NoDataExclude,
 			Components: []sla.Component{
 				{Name: "availability", SLO: "shop/availability", Weight: 40}, {Name: "errors", SLO: "shop/errors", Weight: 10},
 				{Name: "latency", SLO: "shop/latency", Weight: 30}, {Name: "throughput", SLO: "shop/throughput", Weight: 20},
@@ -145,7 +153,8 @@ func promtoolFails(t *testing.T, args ...string) string {
 
 // Names lists every alert name that can be generated. Each has a runbook.
 func Names() []string {
-	names := []string{NameBurnPage, NameBurnTicket, NameBudgetExhausted, NameExhaustedSoon, NameNoData, NameSenderSilent, NameTablesRunOut, NameWatchdog}
+	names := []string{NameBurnPage, NameBurnTicket, NameBudgetExhausted, NameExhaustedSoon, NameNoData, NameSenderSilent,
+		NameTablesRunOut, NameWatchdog}
 	for _, e := range Catalogue() {
 		names = append(names, e.Alerts...)
 	}

@@ -65,14 +65,15 @@ func (e Reading) proves(rate, needed float64) bool {
 // half an event is what a number of events that was rounded or extrapolated may lack.
 const half = 0.5
 
-// Met is when the evidence for a page, and its short window, last were enough in one group, in Unix nanoseconds. The zero
-// value is never.
+// Met is when the evidence for a page, and its short window, last were enough in one group, in Unix nanoseconds. The
+// zero value is never.
 type Met struct{ Proof, Short int64 }
 
 // Burns is the condition of a tier: both windows are above its threshold, and the long one holds enough events to mean
 // it. read is what a window says. At little traffic, the short window of a page is read by its slo.Quiet; of one below
 // slo.Hold, the evidence lasts for slo.Hold, too. met is what the last call for the group left.
-func (t Tier) Burns(read func(window time.Duration) Reading, minEvents uint64, firing bool, now time.Time, met *Met) bool {
+func (t Tier) Burns(read func(window time.Duration) Reading, minEvents uint64, firing bool,
+	now time.Time, met *Met) bool {
 	long := read(t.Long)
 	proof := long.Events >= float64(minEvents) && (!t.Page || long.proves(t.Rate, t.Evidence))
 	if t.Page && t.Short < slo.Hold {
@@ -112,8 +113,8 @@ func lately(holds bool, last *int64, now time.Time, within time.Duration) bool {
 	return *last != 0
 }
 
-// chanceRate is the error ratio that an alert of the catalogue must prove to be exceeded: the budget's, or half of it for
-// an alert that fires before all of the budget is used.
+// chanceRate is the error ratio that an alert of the catalogue must prove to be exceeded: the budget's, or half of it
+// for an alert that fires before all of the budget is used.
 func chanceRate(s *slo.SLO, above float64) float64 {
 	budget := s.Objective.Budget()
 	if above < budget {
@@ -194,8 +195,8 @@ func (l *Live) Rises(short, now, before Reading) bool {
 		now.HasData && before.HasData && now.Ratio > trendGrowth*before.Ratio
 }
 
-// Declines is the condition of LiveDecline. perSlice is how many events a slice gets at the present rate, and judged how
-// many slices of Window were judged: none while closed.
+// Declines is the condition of LiveDecline. perSlice is how many events a slice gets at the present rate, and judged
+// how many slices of Window were judged: none while closed.
 func (l *Live) Declines(perSlice float64, judged uint64) bool {
 	return judged > 0 && perSlice >= float64(l.SLO.Indicator.AtLeast) && perSlice < l.Below
 }

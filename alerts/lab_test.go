@@ -56,13 +56,15 @@ func newLab(t testing.TB, groups ...rules.Group) *lab {
 				out = append(out, prom.NewRecordingRule(r.Record, expr, labels.FromMap(r.Labels)))
 				continue
 			}
-			a := prom.NewAlertingRule(r.Alert, expr, r.For, r.KeepFiringFor, labels.FromMap(r.Labels), labels.FromMap(r.Annotations), labels.EmptyLabels(), "", true, opts.Logger)
+			a := prom.NewAlertingRule(r.Alert, expr, r.For, r.KeepFiringFor, labels.FromMap(r.Labels),
+				labels.FromMap(r.Annotations), labels.EmptyLabels(), "", true, opts.Logger)
 			l.rules = append(l.rules, a)
 			out = append(out, a)
 		}
 		interval := g.Interval
 		set(&interval, 30*time.Second)
-		l.groups = append(l.groups, prom.NewGroup(prom.GroupOptions{Name: g.Name, File: "lab", Interval: interval, Rules: out, Opts: opts}))
+		l.groups = append(
+			l.groups, prom.NewGroup(prom.GroupOptions{Name: g.Name, File: "lab", Interval: interval, Rules: out, Opts: opts}))
 	}
 	return l
 }
@@ -163,7 +165,9 @@ func only(t testing.TB, groups []rules.Group, names ...string) []rules.Group {
 	t.Helper()
 	var out []rules.Group
 	for _, g := range groups {
-		g.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r rules.Rule) bool { return !slices.Contains(names, r.Alert) })
+		g.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r rules.Rule) bool {
+			return !slices.Contains(names, r.Alert)
+		})
 		if len(g.Rules) > 0 {
 			out = append(out, g)
 		}
@@ -190,8 +194,11 @@ func (x traffic) bad(at, w time.Duration) float64 {
 func (l *lab) loadRatios(s labels.Labels, x traffic, from, to, step time.Duration) {
 	l.t.Helper()
 	sel := s.String()
-	for name, w := range map[string]time.Duration{"5m": 5 * time.Minute, "30m": 30 * time.Minute, "1h": time.Hour, "2h": 2 * time.Hour, "6h": 6 * time.Hour, "1d": 24 * time.Hour, "3d": 72 * time.Hour} {
-		l.load("slo:sli_error:ratio_rate"+name+sel, from, to, step, func(at time.Duration) (float64, bool) { return x.bad(at, w), true })
+	for name, w := range map[string]time.Duration{"5m": 5 * time.Minute, "30m": 30 * time.Minute, "1h": time.Hour,
+		"2h": 2 * time.Hour, "6h": 6 * time.Hour, "1d": 24 * time.Hour, "3d": 72 * time.Hour} {
+		l.load("slo:sli_error:ratio_rate"+name+sel, from, to, step, func(at time.Duration) (float64, bool) {
+			return x.bad(at, w), true
+		})
 	}
 	l.loadObserved(s, from, to, step, constant(1))
 	for _, name := range []string{"rate5m", "rate30m", "rate1h", "rate6h"} {

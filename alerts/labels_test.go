@@ -9,8 +9,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// TestSpecLabelsAreOnAlerts: what a spec says of an SLO, its alerts say, whatever the name, so that routes find the team. A
-// group says more of itself, and the labels of one kind of alert say more of that kind.
+// TestSpecLabelsAreOnAlerts: what a spec says of an SLO, its alerts say, whatever the name, so that routes find the
+// team. A group says more of itself, and the labels of one kind of alert say more of that kind.
 func TestSpecLabelsAreOnAlerts(t *testing.T) {
 	s := grouped(simple(t, "shop/up", "99.9"), "region")
 	s.Labels = map[string]string{"tier": "gold", "team": "web", "part": "checkout {{ 1 }}", "region": "all", "long": "yes"}

@@ -56,14 +56,18 @@ func Lint(in rules.Spec, o LintOptions) []Finding {
 		if i := slices.IndexFunc(a.Components, func(c sla.Component) bool {
 			return g.byID[c.SLO] != nil && g.byID[c.SLO].Indicator.Kind == slo.KindVolume
 		}); i >= 0 {
-			g.find(agreementID(a), FindingInfo, fmt.Sprintf("no rules are generated for its score: component %s is a volume, which PromQL cannot compute", a.Components[i].Name),
+			g.find(agreementID(a), FindingInfo,
+				fmt.Sprintf("no rules are generated for its score: component %s is a volume, which PromQL cannot compute",
+					a.Components[i].Name),
 				"scrape sla_composite_score from the engine, which also alerts on it")
 			continue
 		}
 		// Generating the rules finds what has to be left out. Only the findings are needed here.
 		g.agreementAlerts(a)
 		if a.AlertWindow == 0 && (a.Warning > 0 || a.Critical > 0) && a.Window.Nominal() > 24*time.Hour {
-			g.find(agreementID(a), FindingInfo, fmt.Sprintf("the score over %s changes by hundredths within minutes, so its alerts fire days late", a.Window), "add `alert_window: 1h`")
+			g.find(agreementID(a), FindingInfo,
+				fmt.Sprintf("the score over %s changes by hundredths within minutes, so its alerts fire days late", a.Window),
+				"add `alert_window: 1h`")
 		}
 	}
 	return g.findings
@@ -74,11 +78,13 @@ func (l *linter) causes(s *slo.SLO) {
 	for _, c := range s.CausedBy {
 		cause := l.g.byID[c.SLO]
 		if cause == nil {
-			l.find(s.ID, FindingInfo, "load the specs of both services together", "caused_by %s keeps no alert quiet: no loaded spec has this SLO", c.SLO)
+			l.find(s.ID, FindingInfo, "load the specs of both services together",
+				"caused_by %s keeps no alert quiet: no loaded spec has this SLO", c.SLO)
 			continue
 		}
 		if tiers, _ := Tiers(cause); !slices.ContainsFunc(tiers, func(t Tier) bool { return t.Page }) {
-			l.find(s.ID, FindingWarning, "let that SLO page, or name the SLO that does", "caused_by %s keeps no alert quiet: that SLO never pages", c.SLO)
+			l.find(s.ID, FindingWarning, "let that SLO page, or name the SLO that does",
+				"caused_by %s keeps no alert quiet: that SLO never pages", c.SLO)
 		}
 	}
 }
@@ -102,7 +108,8 @@ func (l *linter) duplicates() {
 		ids[s.ID] = true
 		name := l.g.o.Identity(s)[0].Value
 		if other, taken := series[name]; taken {
-			l.find(s.ID, FindingError, "rename one of them, or set series names of your own", "its series have the same name (%s) as those of %s", name, other)
+			l.find(s.ID, FindingError, "rename one of them, or set series names of your own",
+				"its series have the same name (%s) as those of %s", name, other)
 		}
 		series[name] = s.ID
 	}
@@ -118,17 +125,22 @@ func (l *linter) duplicates() {
 
 func (l *linter) slo(s *slo.SLO) {
 	if s.Objective.IsZero() || s.Objective.Budget() <= 0 {
-		l.find(s.ID, FindingError, "use an objective such as 99.9", "an objective of 100 %% leaves no budget: the first bad event would make every alert fire forever")
+		l.find(s.ID, FindingError, "use an objective such as 99.9",
+			"an objective of 100 %% leaves no budget: the first bad event would make every alert fire forever")
 		return
 	}
 	if s.Indicator.Kind == slo.KindVolume {
-		l.find(s.ID, FindingInfo, "scrape slo_sli_ratio, slo_error_budget_remaining_ratio and slo_volume_events from the engine, which also alerts when no budget is left",
+		l.find(s.ID, FindingInfo,
+			"scrape slo_sli_ratio, slo_error_budget_remaining_ratio and slo_volume_events from the engine, which also alerts "+
+				"when no budget is left",
 			"no rules, dashboards or burn-rate alerts are generated: PromQL has no %ss of a time zone", s.Indicator.Calendar)
 		return
 	}
 	if !s.Indicator.Capacity.IsZero() {
-		l.find(s.ID, FindingInfo, "scrape slo_capacity_reached_seconds and slo_capacity_peak_utilization_ratio from the engine",
-			"rules record how much of its capacity is used, but not when it will be reached: PromQL cannot follow the trend of the same hours of five weeks")
+		l.find(
+			s.ID, FindingInfo, "scrape slo_capacity_reached_seconds and slo_capacity_peak_utilization_ratio from the engine",
+			"rules record how much of its capacity is used, but not when it will be reached: PromQL cannot follow the trend "+
+				"of the same hours of five weeks")
 	}
 	tiers, left := Tiers(s)
 	l.g.findings = append(l.g.findings, left...)
@@ -141,7 +153,8 @@ func (l *linter) slo(s *slo.SLO) {
 	}
 	if keep := s.Window.Longest(); l.o.Retention > 0 && l.o.Retention < keep {
 		l.find(s.ID, FindingError, "retain samples for at least "+slo.FormatDuration(keep)+", or shorten the window",
-			"Prometheus retains samples for %s, less than the window (%s), so the budget would cover only part of it", slo.FormatDuration(l.o.Retention), s.Window)
+			"Prometheus retains samples for %s, less than the window (%s), so the budget would cover only part of it",
+			slo.FormatDuration(l.o.Retention), s.Window)
 	}
 	for _, t := range tiers {
 		l.tier(s, t)
@@ -152,11 +165,13 @@ func (l *linter) tier(s *slo.SLO, t Tier) {
 	long, short := slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)
 	if scrape := l.g.o.Scrape; t.Short < 4*scrape {
 		l.find(s.ID, FindingWarning, "scrape more often, or use a longer short window",
-			"alert %s: its short window of %s contains fewer than four scrapes (every %s), so one missed scrape silences it", t.Name, short, slo.FormatDuration(scrape))
+			"alert %s: its short window of %s contains fewer than four scrapes (every %s), so one missed scrape silences it",
+			t.Name, short, slo.FormatDuration(scrape))
 	}
 	if slice := sliceLength(s); slice > t.Short {
 		l.find(s.ID, FindingWarning, "use shorter slices, or disable the alert",
-			"alert %s: slices of %s are longer than its short window of %s, which rarely contains one", t.Name, slo.FormatDuration(slice), short)
+			"alert %s: slices of %s are longer than its short window of %s, which rarely contains one", t.Name,
+			slo.FormatDuration(slice), short)
 		return
 	}
 	if l.o.EventsPerDay == nil || rules.Slices(s) {
@@ -169,16 +184,19 @@ func (l *linter) tier(s *slo.SLO, t Tier) {
 	in := func(w time.Duration) float64 { return perDay * float64(w) / float64(24*time.Hour) }
 	if n := in(t.Long); float64(s.Alerting.MinEvents) > n {
 		l.find(s.ID, FindingWarning, "lower min_events, or use a longer window",
-			"alert %s can hardly ever fire: it needs %d events, but %s contains about %s", t.Name, s.Alerting.MinEvents, long, number(math.Round(n)))
+			"alert %s can hardly ever fire: it needs %d events, but %s contains about %s", t.Name, s.Alerting.MinEvents,
+			long, number(math.Round(n)))
 		return
 	}
 	if n := in(t.Short); n < 10 {
 		l.find(s.ID, FindingWarning, "send synthetic events, or use a longer short window",
-			"alert %s: traffic is too low, its short window of %s contains about %s events", t.Name, short, number(math.Round(10*n)/10))
+			"alert %s: traffic is too low, its short window of %s contains about %s events", t.Name, short,
+			number(math.Round(10*n)/10))
 	}
 	if n := math.Max(1, math.Round(math.Max(in(t.Long), float64(s.Alerting.MinEvents)))); !t.Page && 1/n > t.Threshold {
 		l.find(s.ID, FindingWarning, "set min_events, lower the objective, or combine services",
-			"alert %s: one bad event among about %s in %s makes it fire", t.Name, number(math.Max(1, math.Round(in(t.Long)))), long)
+			"alert %s: one bad event among about %s in %s makes it fire", t.Name,
+			number(math.Max(1, math.Round(in(t.Long)))), long)
 	}
 }
 

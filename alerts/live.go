@@ -17,18 +17,25 @@ type LiveKind string
 const (
 	LiveBurn      LiveKind = "burn"      // both windows of Tier burn faster than its factor
 	LiveExhausted LiveKind = "exhausted" // no budget is left over the SLO's window
-	LiveSoon      LiveKind = "soon"      // the budget is empty within Window with a probability of at least Above, by the forecast
-	LiveNoData    LiveKind = "no_data"   // the SLO counted nothing over Window, in no group
-	LiveRatio     LiveKind = "ratio"     // the error ratio over Window is in (Above, UpTo]
-	LiveLimit     LiveKind = "limit"     // critical breaches of Limit, as a share of the SLO's events over Window, are above Above
-	LiveScore     LiveKind = "score"     // the agreement's score, over its alert window, is below Below
-	LiveSilent    LiveKind = "silent"    // a type of the service's events stopped coming
-	LiveTrend     LiveKind = "trend"     // the error ratio over Window is above Above, and ten minutes are worse than the ten before
-	LiveDecline   LiveKind = "decline"   // the events of a slice, at the present rate, are in [AtLeast, Below) while slices are judged
-	LiveCascade   LiveKind = "cascade"   // more than Failures events fail, over the budget, and more than EffectFailures of the SLO Effect
-	LiveRecovered LiveKind = "recovered" // the alert named After is over since less than Recent, and the error ratio over Window is at most Above
-	LiveRestored  LiveKind = "restored"  // the alerts on the agreement's score are over since less than Recent, and the score is at least Below
-	LiveEngine    LiveKind = "engine"    // Expr has a value, over the engine's own metrics
+	// the budget is empty within Window with a probability of at least Above, by the forecast
+	LiveSoon   LiveKind = "soon"
+	LiveNoData LiveKind = "no_data" // the SLO counted nothing over Window, in no group
+	LiveRatio  LiveKind = "ratio"   // the error ratio over Window is in (Above, UpTo]
+	// critical breaches of Limit, as a share of the SLO's events over Window, are above Above
+	LiveLimit  LiveKind = "limit"
+	LiveScore  LiveKind = "score"  // the agreement's score, over its alert window, is below Below
+	LiveSilent LiveKind = "silent" // a type of the service's events stopped coming
+	// the error ratio over Window is above Above, and ten minutes are worse than the ten before
+	LiveTrend LiveKind = "trend"
+	// the events of a slice, at the present rate, are in [AtLeast, Below) while slices are judged
+	LiveDecline LiveKind = "decline"
+	// more than Failures events fail, over the budget, and more than EffectFailures of the SLO Effect
+	LiveCascade LiveKind = "cascade"
+	// the alert named After is over since less than Recent, and the error ratio over Window is at most Above
+	LiveRecovered LiveKind = "recovered"
+	// the alerts on the agreement's score are over since less than Recent, and the score is at least Below
+	LiveRestored LiveKind = "restored"
+	LiveEngine   LiveKind = "engine" // Expr has a value, over the engine's own metrics
 )
 
 // Live is an alert as data, for who evaluates alerts without Prometheus. Name,
@@ -44,20 +51,22 @@ type Live struct {
 	Agreement *sla.Agreement // that chose the alert; nil for an SLO's own
 	Service   string         // of LiveSilent
 
-	Tier      Tier           // LiveBurn
-	Window    time.Duration  // over which is counted
-	Above     float64        // LiveRatio, LiveLimit, LiveTrend, LiveRecovered
-	UpTo      float64        // LiveRatio; 0 = no upper bound
-	Below     float64        // LiveScore, LiveDecline, LiveRestored
-	Effect    *slo.SLO       // LiveCascade
-	After     string         // LiveRecovered
-	Recent    time.Duration  // LiveRecovered, LiveRestored
-	Limit     *slo.Threshold // LiveLimit
-	LimitBy   []int          // LiveLimit: where Limit's GroupBy has the attributes of SLO's groups; nil = over all groups together
-	Expr      string         // LiveEngine: the rule's expression, in PromQL
-	Rate      float64        // LiveRatio, LiveLimit: the ratio that the true one must exceed, with Evidence
-	Evidence  float64        // of that; 0 = no such guard
-	MinEvents uint64         // events that the window (of LiveBurn the long one) must have; LiveSilent: half an hour of last week
+	Tier   Tier           // LiveBurn
+	Window time.Duration  // over which is counted
+	Above  float64        // LiveRatio, LiveLimit, LiveTrend, LiveRecovered
+	UpTo   float64        // LiveRatio; 0 = no upper bound
+	Below  float64        // LiveScore, LiveDecline, LiveRestored
+	Effect *slo.SLO       // LiveCascade
+	After  string         // LiveRecovered
+	Recent time.Duration  // LiveRecovered, LiveRestored
+	Limit  *slo.Threshold // LiveLimit
+	// LiveLimit: where Limit's GroupBy has the attributes of SLO's groups; nil = over all groups together
+	LimitBy  []int
+	Expr     string  // LiveEngine: the rule's expression, in PromQL
+	Rate     float64 // LiveRatio, LiveLimit: the ratio that the true one must exceed, with Evidence
+	Evidence float64 // of that; 0 = no such guard
+	// events that the window (of LiveBurn the long one) must have; LiveSilent: half an hour of last week
+	MinEvents uint64
 }
 
 // defined is an alert of a spec: its condition, and the rule with the condition as PromQL.

@@ -10,8 +10,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// minimalBurn is the condition of a tier: both windows are above its threshold, and a page has evidence for it. It goes by
-// what was counted, and a series newer than the long window by what it may grow to.
+// minimalBurn is the condition of a tier: both windows are above its threshold, and a page has evidence for it. It goes
+// by what was counted, and a series newer than the long window by what it may grow to.
 func (g *generator) minimalBurn(s *slo.SLO, t Tier) string {
 	threshold := number(t.Threshold)
 	guarded := t.Page && counted(s)
@@ -20,7 +20,8 @@ func (g *generator) minimalBurn(s *slo.SLO, t Tier) string {
 	if !guarded && !few {
 		o = o.Alertable(s) // evidence, and events counted for a ticket, know only groups that alert
 	}
-	all := []string{o.Series(s, series.ErrorRatio(slo.FormatDuration(t.Long))) + " > " + threshold + " / " + g.q.o.Covered(s, t.Long)}
+	all := []string{
+		o.Series(s, series.ErrorRatio(slo.FormatDuration(t.Long))) + " > " + threshold + " / " + g.q.o.Covered(s, t.Long)}
 	short := g.q.o.Series(s, series.ErrorRatio(slo.FormatDuration(t.Short)))
 	if t.Quiet.For > 0 {
 		short = g.q.o.HeldRatio(s, t.Short)
@@ -34,7 +35,8 @@ func (g *generator) minimalBurn(s *slo.SLO, t Tier) string {
 	}
 	all = append(all, short+" > "+threshold)
 	if few {
-		all = append(all, o.Series(s, series.CountedOver(slo.FormatDuration(t.Long)))+fmt.Sprintf(" >= %d", s.Alerting.MinEvents))
+		all = append(
+			all, o.Series(s, series.CountedOver(slo.FormatDuration(t.Long)))+fmt.Sprintf(" >= %d", s.Alerting.MinEvents))
 	}
 	return strings.Join(all, "\nand ")
 }
@@ -54,8 +56,8 @@ func (g *generator) minimalExhausted(s *slo.SLO) string {
 	return out
 }
 
-// minimalNoData is the condition that the counters of an SLO are missing, or that they have not changed for a while though
-// they were there before it.
+// minimalNoData is the condition that the counters of an SLO are missing, or that they have not changed for a while
+// though they were there before it.
 func (g *generator) minimalNoData(s *slo.SLO, quiet time.Duration) string {
 	counted := g.q.o.Counted(s)
 	absent := "absent(" + counted + ")"
@@ -63,7 +65,8 @@ func (g *generator) minimalNoData(s *slo.SLO, quiet time.Duration) string {
 		absent += " unless on () " + series.Maintenance + "{" + series.LabelService + "=" + quote(s.ID.Service()) + "}"
 	}
 	five := g.q.o.Series(s, series.ValidCount+":5m")
-	return absent + "\nor sum(sum_over_time(" + five + "[" + slo.FormatDuration(quiet-time.Second) + "])) == 0 and on () " + five + " offset " + slo.FormatDuration(quiet)
+	return absent + "\nor sum(sum_over_time(" + five + "[" + slo.FormatDuration(quiet-time.Second) +
+		"])) == 0 and on () " + five + " offset " + slo.FormatDuration(quiet)
 }
 
 // group is the name of the group of an alert on one SLO: that of what it reads.

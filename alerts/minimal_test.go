@@ -103,7 +103,8 @@ func tiersIn(s *slo.SLO) []slo.Tier {
 // shop is an SLO on counters of Prometheus, of two products.
 func shop(t testing.TB) *slo.SLO {
 	s := grouped(simple(t, "shop/availability", "99.9"), "product")
-	s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromTotal: `http_requests_total`, PromBad: `http_requests_total{code="500"}`}
+	s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromTotal: `http_requests_total`,
+		PromBad: `http_requests_total{code="500"}`}
 	return s
 }
 
@@ -127,9 +128,10 @@ func (l *lab) scrape(c counters, to time.Duration) {
 		good[at], bad[at] = g, b
 	}
 	for code, of := range map[string]map[time.Duration]float64{"200": good, "500": bad} {
-		l.load(fmt.Sprintf(`http_requests_total{product=%q,code=%q}`, c.product, code), time.Second, to+time.Second, step, func(at time.Duration) (float64, bool) {
-			return of[at-time.Second], c.ok == nil || c.ok(at-time.Second)
-		})
+		l.load(fmt.Sprintf(`http_requests_total{product=%q,code=%q}`, c.product, code), time.Second, to+time.Second, step,
+			func(at time.Duration) (float64, bool) {
+				return of[at-time.Second], c.ok == nil || c.ok(at-time.Second)
+			})
 	}
 }
 
@@ -162,7 +164,9 @@ func (l *lab) between(from, to time.Duration, key func(labels.Labels) string) ma
 
 func minimalLab(t testing.TB, s *slo.SLO) *lab {
 	m := generate(t, rules.Spec{SLOs: []*slo.SLO{s}}, minimalOptions())
-	return newLab(t, slices.DeleteFunc(rules.Merge(m.recording, m.alerts), func(g rules.Group) bool { return len(g.Rules) == 0 })...)
+	return newLab(t, slices.DeleteFunc(rules.Merge(m.recording, m.alerts), func(g rules.Group) bool {
+		return len(g.Rules) == 0
+	})...)
 }
 
 // incident is bad from a time on, for a while.
@@ -175,8 +179,8 @@ func during(start, length time.Duration, share float64) func(time.Duration) floa
 	}
 }
 
-// TestMinimalTimes holds the rules to the table of the SRE workbook's incidents in docs/alerts.md, to one evaluation. Before
-// the incident stand three days, of which the last seven hours are evaluated: what each window reads is there.
+// TestMinimalTimes holds the rules to the table of the SRE workbook's incidents in docs/alerts.md, to one evaluation.
+// Before the incident stand three days, of which the last seven hours are evaluated: what each window reads is there.
 func TestMinimalTimes(t *testing.T) {
 	const (
 		start = 3 * 24 * time.Hour
@@ -190,9 +194,13 @@ func TestMinimalTimes(t *testing.T) {
 			to := start + c.length + c.after
 			for product, share := range map[string]float64{"a": c.share, "b": 0} {
 				for name, events := range map[string]float64{"slo:valid_events:5m": 30000, "slo:bad_events:5m": 0} {
-					l.load(fmt.Sprintf(`%s{slo_id="shop/availability",service="shop",slo="availability",product=%q}`, name, product), 0, from-1, 5*time.Minute, constant(events))
+					l.load(fmt.Sprintf(`%s{slo_id="shop/availability",service="shop",slo="availability",product=%q}`, name, product),
+						0, from-1, 5*time.Minute, constant(events))
 				}
-				l.scrape(counters{product: product, perSecond: 100, bad: during(start, c.length, share), ok: func(at time.Duration) bool { return at >= from-time.Minute }}, to)
+				l.scrape(
+					counters{product: product, perSecond: 100, bad: during(start, c.length, share), ok: func(at time.Duration) bool {
+						return at >= from-time.Minute
+					}}, to)
 			}
 			got := l.between(from, to, byTier)
 			for tier, cells := range table["rules"] {
@@ -223,8 +231,8 @@ func TestMinimalPagesAgainAfterAGap(t *testing.T) {
 	require.LessOrEqual(t, page[2], again+2*time.Minute)
 }
 
-// So few errors among so many events that it cannot be chance are no evidence for a page, also not later, when there are
-// few events.
+// So few errors among so many events that it cannot be chance are no evidence for a page, also not later, when there
+// are few events.
 func TestMinimalFewErrorsAreNoEvidence(t *testing.T) {
 	const busy, quiet, to = 95 * time.Minute, 150 * time.Minute, 165 * time.Minute
 	l := minimalLab(t, shop(t))

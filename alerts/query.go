@@ -120,10 +120,12 @@ func (q query) serviceEvents(service string, ago time.Duration) string {
 	if ago > 0 {
 		at += " offset " + slo.FormatDuration(ago)
 	}
-	return "sum by (service, type) (increase(" + series.EngineEvents.Name + "{" + series.LabelService + "=" + quote(service) + "}" + at + "))"
+	return "sum by (service, type) (increase(" + series.EngineEvents.Name + "{" + series.LabelService + "=" +
+		quote(service) + "}" + at + "))"
 }
 
-// criticalBreaches is the rate of the critical breaches of a limit by labels of the groups; without labels, of all groups.
+// criticalBreaches is the rate of the critical breaches of a limit by labels of the groups; without labels, of all
+// groups.
 func (q query) criticalBreaches(l *slo.Threshold, by []string) string {
 	rate := "rate(" + series.Violations.Name + "{" + series.LabelService + "=" + quote(l.Service) + "," +
 		series.LabelSLAType + "=" + quote(l.Name) + "," + series.LabelSeverity + `="critical"}[` + q.rateWindow() + "])"

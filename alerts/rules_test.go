@@ -63,7 +63,8 @@ func TestRulesAreGolden(t *testing.T) {
 }
 
 func TestFulfilmentIsGolden(t *testing.T) {
-	m := generate(t, exampleSpec(t, "fulfilment"), Options{Options: tables, NoEngine: true}) // the others have the engine's
+	// the others have the engine's
+	m := generate(t, exampleSpec(t, "fulfilment"), Options{Options: tables, NoEngine: true})
 	testkit.Golden(t, "testdata/fulfilment.alerts.yaml", rules.File("", m.alerts))
 }
 
@@ -72,7 +73,8 @@ func TestRulesLoad(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "rules.yaml")
 		data := m.file("made for a test")
 		require.NoError(t, os.WriteFile(path, data, 0o644))
-		_, errs := rulefmt.Parse(data, false, model.UTF8Validation, parser.NewParser(parser.Options{}), slog.New(slog.DiscardHandler))
+		_, errs := rulefmt.Parse(data, false, model.UTF8Validation, parser.NewParser(parser.Options{}),
+			slog.New(slog.DiscardHandler))
 		require.Empty(t, errs)
 		promtool(t, "check", "rules", path)
 		require.NoError(t, os.WriteFile(path, rules.File("", m.alerts), 0o644))
@@ -170,7 +172,8 @@ func TestAlertsAreToldApart(t *testing.T) {
 		for _, g := range m.alerts {
 			for _, r := range g.Rules {
 				key := r.Alert
-				for _, k := range []string{series.LabelSLOID, series.LabelService, series.LabelTier, series.LabelAgreement, "slo_effect"} {
+				for _, k := range []string{series.LabelSLOID, series.LabelService, series.LabelTier,
+					series.LabelAgreement, "slo_effect"} {
 					key += "|" + r.Labels[k]
 				}
 				require.False(t, seen[key], key)
@@ -185,12 +188,14 @@ func TestTiersKeepTheirLabels(t *testing.T) {
 	r := groups[0].Rules[0]
 	require.Equal(t, NameBurnPage, r.Alert)
 	require.Equal(t, map[string]string{
-		"slo_tier": "page-1h", "slo_long": "1h", "slo_short": "5m", "severity": "critical", "slo_impact": "high", "slo_kind": "error_rate",
-		"slo_id": "shop/availability", "service": "shop", "slo": "availability",
+		"slo_tier": "page-1h", "slo_long": "1h", "slo_short": "5m", "severity": "critical", "slo_impact": "high",
+		"slo_kind": "error_rate",
+		"slo_id":   "shop/availability", "service": "shop", "slo": "availability",
 	}, r.Labels)
 	require.Contains(t, r.Expr, " > 0.0144")
 	require.Contains(t, r.Expr, ">= 20")
-	require.Contains(t, r.Annotations["description"], "More than 1.44 % (burn rate 14.4) uses 2 % of the budget of 30d in 1h.")
+	require.Contains(
+		t, r.Annotations["description"], "More than 1.44 % (burn rate 14.4) uses 2 % of the budget of 30d in 1h.")
 }
 
 func TestOtherGroupNeverAlerts(t *testing.T) {
@@ -203,7 +208,9 @@ func TestOtherGroupNeverAlerts(t *testing.T) {
 			expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
 			require.NoError(t, err)
 			parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
-				if v, ok := n.(*parser.VectorSelector); ok && v.Name != "ALERTS" && !strings.HasPrefix(v.Name, series.ObservedRatioPrefix) { // what is observed is no group's
+				// what is observed is no group's
+				if v, ok := n.(*parser.VectorSelector); ok && v.Name != "ALERTS" &&
+					!strings.HasPrefix(v.Name, series.ObservedRatioPrefix) {
 					require.Contains(t, v.String(), `tier!="__other__"`, r.Alert)
 				}
 				return nil
@@ -229,10 +236,13 @@ func TestCatalogueFindings(t *testing.T) {
 	a.Components = a.Components[:1]
 	a.Catalogue = []sla.CatalogueAlert{
 		{Name: sla.CatalogueLatency}, {Name: sla.CatalogueThroughput, SLOs: []slo.ID{"shop/latency"}}, {Name: "nonsense"},
-		{Name: sla.CatalogueErrorRate, SLOs: []slo.ID{"shop/nope"}}, {Name: sla.CatalogueLatencyCritical, SLOs: []slo.ID{"shop/latency"}},
+		{Name: sla.CatalogueErrorRate, SLOs: []slo.ID{"shop/nope"}},
+		{Name: sla.CatalogueLatencyCritical, SLOs: []slo.ID{"shop/latency"}},
 		{Name: sla.CatalogueThroughputDecline, SLOs: []slo.ID{"shop/throughput"}},
 	}
-	in.SLOs = slices.DeleteFunc(in.SLOs, func(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindEvents && s.ID != "shop/availability" })
+	in.SLOs = slices.DeleteFunc(in.SLOs, func(s *slo.SLO) bool {
+		return s.Indicator.Kind == slo.KindEvents && s.ID != "shop/availability"
+	})
 	in.SLOs[1].Indicator.Valid = nil // now nothing counts the events of the throughput, but the service's counters do
 	var got []string
 	for _, f := range Lint(in, LintOptions{}) {

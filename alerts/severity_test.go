@@ -29,7 +29,8 @@ func TestSeverities(t *testing.T) {
 	}
 	got := severities()
 	require.ElementsMatch(t, got[SeverityPage], []string{
-		NameBurnPage, "ShopTooManyErrors", "IngestUnavailable", "EngineNotReady", "IngestDiskLow", "WriteAheadLogPoisoned", "EvaluatorStopped", "NotificationsFailing",
+		NameBurnPage, "ShopTooManyErrors", "IngestUnavailable", "EngineNotReady", "IngestDiskLow", "WriteAheadLogPoisoned",
+		"EvaluatorStopped", "NotificationsFailing",
 	})
 	require.Equal(t, []string{NameWatchdog}, got[SeverityNone])
 	require.Contains(t, got[SeverityInfo], NameLatencyRecovered)
@@ -40,8 +41,10 @@ func TestSeverities(t *testing.T) {
 		a.SeedSeverities = true
 	}
 	got = severities()
-	require.ElementsMatch(t, got[SeverityCritical], []string{NameLatencyCritical, NameErrorRateCritical, NameAvailabilityViolation, NameCompositeCritical, NameCascading})
+	require.ElementsMatch(t, got[SeverityCritical],
+		[]string{NameLatencyCritical, NameErrorRateCritical, NameAvailabilityViolation, NameCompositeCritical, NameCascading})
 	require.Contains(t, got[SeverityWarning], NameLatencyViolation)
-	require.True(t, Pages(SeverityPage) && Pages(SeverityCritical) && !Pages(SeverityTicket) && !Pages(SeverityWarning) && !Pages(SeverityInfo))
+	require.True(t, Pages(SeverityPage) && Pages(SeverityCritical) && !Pages(SeverityTicket) && !Pages(SeverityWarning) &&
+		!Pages(SeverityInfo))
 	require.Equal(t, SeverityTicket, severity(&sla.Agreement{}, SeverityCritical))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// slothRules are the alerts of an SLO in the naming of Sloth: the two that Sloth has, for pages and for tickets, and that on
-// a forecast if the spec asks for it.
+// slothRules are the alerts of an SLO in the naming of Sloth: the two that Sloth has, for pages and for tickets, and
+// that on a forecast if the spec asks for it.
 func (g *generator) slothRules(s *slo.SLO, tiers []Tier) []rules.Rule {
 	var out []rules.Rule
 	for _, page := range []bool{true, false} {
@@ -31,8 +31,8 @@ func (g *generator) slothRules(s *slo.SLO, tiers []Tier) []rules.Rule {
 	return out
 }
 
-// slothRule fires if one of its tiers does, with the labels that an alert of Sloth has: those of its series, sloth_severity,
-// and the user's.
+// slothRule fires if one of its tiers does, with the labels that an alert of Sloth has: those of its series,
+// sloth_severity, and the user's.
 func (g *generator) slothRule(s *slo.SLO, tiers []Tier) rules.Rule {
 	conditions, windows := make([]string, len(tiers)), make([]string, len(tiers))
 	for i, t := range tiers {
@@ -43,7 +43,8 @@ func (g *generator) slothRule(s *slo.SLO, tiers []Tier) rules.Rule {
 	severity := tiers[0].Severity
 	out.Expr = strings.Join(conditions, "\nor\n")
 	out.Labels = merge(map[string]string{series.LabelSlothSeverity: severity}, tiers[0].Labels)
-	subject := "{{ $labels." + series.LabelSlothService + " }} {{ $labels." + series.LabelSlothSLO + " }}" + groupText(g.q.groups(s))
+	subject := "{{ $labels." + series.LabelSlothService + " }} {{ $labels." + series.LabelSlothSLO + " }}" +
+		groupText(g.q.groups(s))
 	burns := subject + " is using up its error budget"
 	if tiers[0].Page {
 		burns = subject + " burns its error budget fast"
@@ -59,5 +60,6 @@ func (g *generator) slothRule(s *slo.SLO, tiers []Tier) rules.Rule {
 
 // slothMatchers select the alert among the series of Prometheus.
 func slothMatchers(id, name, severity string) []string {
-	return []string{"alertname=" + quote(name), series.LabelSlothID + "=" + quote(id), series.LabelSlothSeverity + "=" + quote(severity)}
+	return []string{"alertname=" + quote(name), series.LabelSlothID + "=" + quote(id),
+		series.LabelSlothSeverity + "=" + quote(severity)}
 }

@@ -34,8 +34,9 @@ slos:
       ticket_alert: {labels: {slack_channel: "#bookers"}}
 `
 
-// TestSlothLabels: dashboards and routes made for the output of Sloth find the same series and alerts with the same labels, no
-// more and no less. testdata/sloth.series has those that the rules written by Sloth give on the same traffic.
+// TestSlothLabels: dashboards and routes made for the output of Sloth find the same series and alerts with the same
+// labels, no more and no less. testdata/sloth.series has those that the rules written by Sloth give on the same
+// traffic.
 func TestSlothLabels(t *testing.T) {
 	data, err := os.ReadFile("testdata/sloth.series")
 	require.NoError(t, err)
@@ -54,12 +55,14 @@ func TestSlothLabels(t *testing.T) {
 	require.Equal(t, strings.Join(want, "\n"), strings.Join(got, "\n"))
 	for _, g := range m.alerts {
 		for _, r := range g.Rules {
-			require.True(t, strings.HasPrefix(r.Annotations["title"], "("+r.Labels["sloth_severity"]+") "), r.Annotations["title"])
+			require.True(t, strings.HasPrefix(r.Annotations["title"], "("+r.Labels["sloth_severity"]+") "),
+				r.Annotations["title"])
 		}
 	}
 }
 
-// slothSeries are the series after 54 minutes in which half of the requests fail and all are slow, without the version in sloth_slo_info.
+// slothSeries are the series after 54 minutes in which half of the requests fail and all are slow, without the version
+// in sloth_slo_info.
 func slothSeries(t *testing.T, groups []rules.Group) (out []string) {
 	start := time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC)
 	w := rulestest.New(t, start, groups)
@@ -77,7 +80,8 @@ func slothSeries(t *testing.T, groups []rules.Group) (out []string) {
 		add(`http_request_duration_seconds_bucket{job="booking-api",code="200",path="/",le="0.3"}`, 0)
 	})
 	for _, s := range w.Query(`{__name__=~"slo:.*|sloth_.*"} or ALERTS{alertstate="firing"}`, start.Add(54*time.Minute)) {
-		out = append(out, s.Metric.Get("__name__")+labels.NewBuilder(s.Metric).Del("__name__", "sloth_version").Labels().String())
+		out = append(
+			out, s.Metric.Get("__name__")+labels.NewBuilder(s.Metric).Del("__name__", "sloth_version").Labels().String())
 	}
 	slices.Sort(out)
 	return out

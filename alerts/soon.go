@@ -15,7 +15,8 @@ const (
 	// soonFor is how long a forecast must say so. It is made again every minute.
 	soonFor = 5 * time.Minute
 
-	// soonKeeps bridges the redrawing of a forecast at the full hour, and the time until the alert on an empty budget fires.
+	// soonKeeps bridges the redrawing of a forecast at the full hour, and the time until the alert on an empty budget
+	// fires.
 	soonKeeps = 15 * time.Minute
 )
 
@@ -32,13 +33,16 @@ func (g *generator) exhaustedSoon(s *slo.SLO) defined {
 		Alert: NameExhaustedSoon, For: wait, KeepFiringFor: soonKeeps, Labels: merge(labels, soon.Labels),
 		Annotations: merge(g.annotations(NameExhaustedSoon, g.sloNote(s,
 			g.subject(s)+" will probably have no error budget left within "+within,
-			fmt.Sprintf("The forecast says with a probability of {{ $value | humanizePercentage }} that the error budget over %s is empty within %s. The alert starts at %s.",
+			fmt.Sprintf(
+				"The forecast says with a probability of {{ $value | humanizePercentage }} that the error budget over %s is "+
+					"empty within %s. The alert starts at %s.",
 				s.Window, within, percent(soon.Probability)))), maps.Clone(soon.Annotations)),
 	})
 }
 
-// emptySoon reads the forecast that the engine exports, because no query over recorded rates knows what leaves the window
-// and what usually comes. Of several engines, each of which forecasts from its own events, the highest probability counts.
+// emptySoon reads the forecast that the engine exports, because no query over recorded rates knows what leaves the
+// window and what usually comes. Of several engines, each of which forecasts from its own events, the highest
+// probability counts.
 func (g *generator) emptySoon(l *Live) string {
 	groups := g.q.groups(l.SLO)
 	sel := func(metric string, more ...string) string {
@@ -46,15 +50,17 @@ func (g *generator) emptySoon(l *Live) string {
 		if len(groups) > 0 {
 			matchers = append(matchers, groups[0]+"!="+quote(slo.OtherGroup))
 		}
-		return "max by (" + strings.Join(groups, ", ") + ") (" + metric + "{" + strings.Join(append(matchers, more...), ",") + "})"
+		return "max by (" + strings.Join(groups, ", ") + ") (" + metric + "{" +
+			strings.Join(append(matchers, more...), ",") + "})"
 	}
 	within := slo.FormatDuration(l.Window)
 	return sel(series.ForecastExhausted.Name, series.LabelAhead+"="+quote(within)) + " >= " + number(l.Above) +
-		"\nunless " + onLabels(groups) + " " + sel(series.ForecastExhaustion.Name, series.LabelQuantile+`="0.95"`) + " == 0" // it is empty now
+		// it is empty now
+		"\nunless " + onLabels(groups) + " " + sel(series.ForecastExhaustion.Name, series.LabelQuantile+`="0.95"`) + " == 0"
 }
 
-// soon tests the alert on the forecast: the probability is just below the threshold for an hour and then at it, and some
-// evaluations later the budget is empty.
+// soon tests the alert on the forecast: the probability is just below the threshold for an hour and then at it, and
+// some evaluations later the budget is empty.
 func (g *generator) soon(w *testWriter, subjects []subject) {
 	var asserts []assertion
 	for _, s := range subjects {
@@ -74,8 +80,10 @@ func (g *generator) soon(w *testWriter, subjects []subject) {
 			}
 		}
 		limit := s.Alerting.Soon.Probability
-		feed(series.ForecastExhausted.Name, series.LabelAhead, slo.FormatDuration(s.Alerting.Soon.Within), gauge(0.98*limit, time.Hour, w.scrape)+" "+gauge(limit, over-time.Hour, w.scrape))
-		feed(series.ForecastExhaustion.Name, series.LabelQuantile, "0.95", gauge(3600, empty, w.scrape)+" "+gauge(0, over-empty, w.scrape))
+		feed(series.ForecastExhausted.Name, series.LabelAhead, slo.FormatDuration(s.Alerting.Soon.Within),
+			gauge(0.98*limit, time.Hour, w.scrape)+" "+gauge(limit, over-time.Hour, w.scrape))
+		feed(series.ForecastExhaustion.Name, series.LabelQuantile, "0.95",
+			gauge(3600, empty, w.scrape)+" "+gauge(0, over-empty, w.scrape))
 		expr := `ALERTS{alertname="` + NameExhaustedSoon + `",` + name(s) + `,alertstate="firing"}`
 		asserts = append(asserts,
 			assertion{fires - g.o.Eval, expr, 0}, assertion{fires, expr, s.feed.groups},

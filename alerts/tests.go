@@ -24,10 +24,10 @@ type File struct {
 // testPerMinute is how many events a minute the tests feed to each SLO.
 const testPerMinute = 60_000
 
-// Tests makes promtool unit tests for the alerts of every SLO on its burn rate, on missing data and on its forecast: for
-// each service a file that loads the rule files themselves. All SLOs of a service go through the same incident in one
-// test, so that promtool, which evaluates every rule at every step, evaluates them once. An SLO with groups has two of
-// them in each test, and so two alerts. The findings name the SLOs that no test could feed, such as those on free
+// Tests makes promtool unit tests for the alerts of every SLO on its burn rate, on missing data and on its forecast:
+// for each service a file that loads the rule files themselves. All SLOs of a service go through the same incident in
+// one test, so that promtool, which evaluates every rule at every step, evaluates them once. An SLO with groups has two
+// of them in each test, and so two alerts. The findings name the SLOs that no test could feed, such as those on free
 // queries. So do the first lines of the files.
 func Tests(in rules.Spec, o Options) ([]File, []Finding, error) {
 	var services []string
@@ -153,7 +153,8 @@ func (g *generator) subjects() (subjects []subject, skipped string) {
 			continue
 		}
 		if other, shared := sharesCounters(s, f, subjects); shared {
-			skip(s, "generate the tests of one of them alone", fmt.Sprintf("it counts series of %s too, and one test cannot feed both", other))
+			skip(s, "generate the tests of one of them alone",
+				fmt.Sprintf("it counts series of %s too, and one test cannot feed both", other))
 			continue
 		}
 		tiers, _ := Tiers(s)
@@ -169,7 +170,8 @@ func fired(s subject, t Tier, at time.Duration, want bool) assertion {
 	if want {
 		alerts = s.feed.groups
 	}
-	return assertion{at, firing("alertname="+quote(burnName(s.SLO, t)), name(s), series.LabelTier+"="+quote(t.Name)), alerts}
+	return assertion{
+		at, firing("alertname="+quote(burnName(s.SLO, t)), name(s), series.LabelTier+"="+quote(t.Name)), alerts}
 }
 
 // predict gives the evaluation at which a tier first fires in an incident from

@@ -124,7 +124,8 @@ func (g *generator) fewEvents(w *testWriter, subjects []subject) {
 			w.series(in.metric, strings.Join(parts, " "))
 		}
 		for _, a := range g.watches(s) {
-			if a.page && a.tiers[0].Long <= 2*time.Hour { // longer windows count the events of 5m, which are too many at this pace
+			// longer windows count the events of 5m, which are too many at this pace
+			if a.page && a.tiers[0].Long <= 2*time.Hour {
 				expr := "ALERTS{" + a.matchers + `,alertstate="firing"}`
 				asserts = append(asserts, assertion{length/2 + 3*time.Minute, expr, 0}, assertion{length - time.Minute, expr, 0})
 			}

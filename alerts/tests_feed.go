@@ -102,7 +102,9 @@ func testGroups(s *slo.SLO, fits func(name, value string) bool, more func(name s
 		for _, g := range s.Expect {
 			values = append(values, g[i])
 		}
-		values = slices.DeleteFunc(append(append(values, more(name)...), "one", "two"), func(v string) bool { return !fits(name, v) })
+		values = slices.DeleteFunc(append(append(values, more(name)...), "one", "two"), func(v string) bool {
+			return !fits(name, v)
+		})
 		if len(values) == 0 {
 			return nil
 		}
@@ -121,7 +123,8 @@ func engineGroups(s *slo.SLO) []map[string]string {
 	var out []map[string]string
 	groups := testGroups(s, func(string, string) bool { return true }, func(string) []string { return nil })
 	for _, g := range groups {
-		all := map[string]string{series.LabelSLOID: string(s.ID), series.LabelService: s.ID.Service(), series.LabelSLO: s.ID.Name()}
+		all := map[string]string{series.LabelSLOID: string(s.ID), series.LabelService: s.ID.Service(),
+			series.LabelSLO: s.ID.Name()}
 		for i, l := range rules.GroupLabels(s) {
 			all[l] = g[i]
 		}
@@ -145,7 +148,8 @@ func engineFeed(s *slo.SLO) feed {
 			part := func(i int) string {
 				return metricText(series.PartEvents.Name, with(group, series.LabelPart, s.Indicator.Kind.PartNames()[i]))
 			}
-			f.series = append(f.series, counterFeed{metric: part(0), good: true}, counterFeed{metric: part(1), good: true, bad: true})
+			f.series = append(f.series, counterFeed{metric: part(0), good: true},
+				counterFeed{metric: part(1), good: true, bad: true})
 		} else {
 			f.series = append(f.series,
 				counterFeed{metric: metricText(series.Events.Name, with(group, series.LabelResult, series.ResultGood)), good: true},
@@ -170,9 +174,9 @@ func metricText(name string, all map[string]string) string {
 	return name + "{" + strings.Join(parts, ",") + "}"
 }
 
-// prometheusFeed makes up counters that the selectors of an indicator find: one that the selector of a part matches, and
-// the rest of the total. Both are in the same groups, so a matcher on the label of a group holds for both, whichever
-// selector it stands in.
+// prometheusFeed makes up counters that the selectors of an indicator find: one that the selector of a part matches,
+// and the rest of the total. Both are in the same groups, so a matcher on the label of a group holds for both,
+// whichever selector it stands in.
 func prometheusFeed(s *slo.SLO) (feed, error) {
 	in := &s.Indicator
 	text, partIsBad := in.PromGood, false
@@ -189,7 +193,9 @@ func prometheusFeed(s *slo.SLO) (feed, error) {
 		return feed{}, errFree
 	}
 	every := slices.Concat(part, total)
-	groups := testGroups(s, func(name, value string) bool { return matches(every, name, value) }, func(name string) []string {
+	groups := testGroups(s, func(name, value string) bool {
+		return matches(every, name, value)
+	}, func(name string) []string {
 		var out []string
 		for _, m := range every {
 			if m.Name == name {
@@ -276,7 +282,9 @@ func outside(part, total []*labels.Matcher) (map[string]string, bool) {
 			if m.Matches(v) || !matches(total, m.Name, v) {
 				continue
 			}
-			out, ok := example(slices.DeleteFunc(slices.Concat(total, part), func(x *labels.Matcher) bool { return x.Name == m.Name }))
+			out, ok := example(slices.DeleteFunc(slices.Concat(total, part), func(x *labels.Matcher) bool {
+				return x.Name == m.Name
+			}))
 			if !ok {
 				continue
 			}
@@ -356,7 +364,9 @@ func finds(s *slo.SLO, f feed) bool {
 		}
 		for _, c := range f.series {
 			metric, err := p.ParseMetric(c.metric)
-			if err == nil && !slices.ContainsFunc(selector, func(m *labels.Matcher) bool { return !m.Matches(metric.Get(m.Name)) }) {
+			if err == nil && !slices.ContainsFunc(selector, func(m *labels.Matcher) bool {
+				return !m.Matches(metric.Get(m.Name))
+			}) {
 				return true
 			}
 		}

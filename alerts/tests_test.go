@@ -75,7 +75,8 @@ func TestRuleTestsPass(t *testing.T) {
 	only := func(in rules.Spec, ids ...slo.ID) []*slo.SLO {
 		return slices.DeleteFunc(in.Expressible().SLOs, func(s *slo.SLO) bool { return !slices.Contains(ids, s.ID) })
 	}
-	for _, s := range append(only(insurance(t), "insurance-unpaid/latency"), only(synthetic(t), "shop/month")...) { // maintenance, a month
+	// maintenance, a month
+	for _, s := range append(only(insurance(t), "insurance-unpaid/latency"), only(synthetic(t), "shop/month")...) {
 		pass(string(s.ID)+" minimal", rules.Spec{SLOs: []*slo.SLO{s}}, rules.Options{Profile: rules.Minimal})
 	}
 	for _, s := range append(
@@ -105,7 +106,8 @@ func TestRuleTestsNoticeWrongRules(t *testing.T) {
 		profile  rules.Profile
 		old, new string
 	}{
-		{"a short window too long", rules.Minimal, `slo:sli_error:held5m{slo_id="shop/checkout"} >`, `slo:sli_error:held30m{slo_id="shop/checkout"} >`},
+		{"a short window too long", rules.Minimal, `slo:sli_error:held5m{slo_id="shop/checkout"} >`,
+			`slo:sli_error:held30m{slo_id="shop/checkout"} >`},
 		{"a threshold that is too high", rules.Minimal, "> 0.0144", "> 0.144"},
 		{"a no-data alert that waits", rules.Minimal, "for: 10m", "for: 1h"},
 		{"a threshold off by a twentieth", rules.Full, "0.0144 / slo:observed", "0.01512 / slo:observed"},
@@ -147,13 +149,14 @@ func TestRuleTestsOfHostileNames(t *testing.T) {
 	require.Contains(t, promtool(t, args...), "SUCCESS")
 }
 
-// forecasting are an SLO that alerts on its forecast by the defaults, and one with groups, times and labels of its own. They
-// have no other alerts, whose rules take promtool seconds.
+// forecasting are an SLO that alerts on its forecast by the defaults, and one with groups, times and labels of its own.
+// They have no other alerts, whose rules take promtool seconds.
 func forecasting(t *testing.T) rules.Spec {
 	plain := simple(t, "shop/soon", "99.9")
 	plain.Alerting.Soon = slo.SoonAlert{Within: 24 * time.Hour, Probability: 0.8}
 	own := grouped(simple(t, "shop/sooner", "99"), "region", "http.code")
-	own.Alerting.Soon = slo.SoonAlert{Within: 36 * time.Hour, Probability: 0.755, AlertSettings: slo.AlertSettings{For: 17 * time.Minute, Labels: map[string]string{"queue": "a"}}}
+	own.Alerting.Soon = slo.SoonAlert{Within: 36 * time.Hour, Probability: 0.755,
+		AlertSettings: slo.AlertSettings{For: 17 * time.Minute, Labels: map[string]string{"queue": "a"}}}
 	for _, s := range []*slo.SLO{plain, own} {
 		s.Alerting.Page.Disabled, s.Alerting.Ticket.Disabled, s.Alerting.NoData.Disabled = true, true, true
 	}

@@ -104,8 +104,8 @@ func (t *Texts) Show(labels, shown map[string]string, value float64) []Annotatio
 	return out
 }
 
-// textFuncs are the functions of Prometheus' templates that the generated annotations use, and those that annotations of
-// a spec may use without a server.
+// textFuncs are the functions of Prometheus' templates that the generated annotations use, and those that annotations
+// of a spec may use without a server.
 var textFuncs = template.FuncMap{
 	"humanize":           humanize,
 	"humanize1024":       humanize1024,

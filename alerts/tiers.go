@@ -83,15 +83,24 @@ func Tiers(s *slo.SLO) ([]Tier, []Finding) {
 		}
 		switch {
 		case s.Indicator.Kind == slo.KindRatio && r.Factor < 1:
-			finding(FindingInfo, fmt.Sprintf("the %s alert over %s is left out: its burn rate of %s is below 1, so it would fire while the ratio meets its objective", severity, slo.FormatDuration(t.Long), slo.FormatRatio(r.Factor)), "use a window of 30d or more to get this alert")
+			finding(FindingInfo,
+				fmt.Sprintf("the %s alert over %s is left out: its burn rate of %s is below 1, so it would fire while the ratio "+
+					"meets its objective", severity, slo.FormatDuration(t.Long), slo.FormatRatio(r.Factor)),
+				"use a window of 30d or more to get this alert")
 		case taken[r.Name]:
-			finding(FindingWarning, fmt.Sprintf("two %s alerts have the same windows %s and %s, so the second is left out", severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)), "remove one of them")
+			finding(FindingWarning, fmt.Sprintf("two %s alerts have the same windows %s and %s, so the second is left out",
+				severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)), "remove one of them")
 		case t.Short >= t.Long:
-			finding(FindingWarning, fmt.Sprintf("the %s alert over %s is left out: its short window (%s) is not shorter", severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)), "use a twelfth of the long window")
+			finding(FindingWarning, fmt.Sprintf("the %s alert over %s is left out: its short window (%s) is not shorter",
+				severity, slo.FormatDuration(t.Long), slo.FormatDuration(t.Short)), "use a twelfth of the long window")
 		case t.Long >= period:
-			finding(FindingInfo, fmt.Sprintf("the %s alert over %s is left out: the window of the SLO (%s) must be longer", severity, slo.FormatDuration(t.Long), s.Window), "use a longer SLO window to get this alert")
+			finding(FindingInfo, fmt.Sprintf("the %s alert over %s is left out: the window of the SLO (%s) must be longer",
+				severity, slo.FormatDuration(t.Long), s.Window), "use a longer SLO window to get this alert")
 		case r.Threshold >= 1:
-			finding(FindingInfo, fmt.Sprintf("the %s alert over %s is left out because it can never fire: a burn rate of %s means that %s %% of all events are bad", severity, slo.FormatDuration(t.Long), slo.FormatRatio(r.Factor), slo.FormatRatio(100*r.Threshold)), "raise the objective or shorten the window")
+			finding(FindingInfo,
+				fmt.Sprintf("the %s alert over %s is left out because it can never fire: a burn rate of %s means that %s %% of "+
+					"all events are bad", severity, slo.FormatDuration(t.Long), slo.FormatRatio(r.Factor),
+					slo.FormatRatio(100*r.Threshold)), "raise the objective or shorten the window")
 		default:
 			taken[r.Name] = true
 			out = append(out, r)

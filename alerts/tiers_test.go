@@ -22,15 +22,19 @@ func TestTiers(t *testing.T) {
 		left            []string
 	}{
 		{"30d at 99.9", "99.9", slo.Window{Rolling: 30 * 24 * time.Hour}, nil,
-			[]tier{{"page-1h", "14.4", "0.0144"}, {"page-6h", "6", "0.006"}, {"ticket-1d", "3", "0.003"}, {"ticket-3d", "1", "0.001"}}, nil},
+			[]tier{{"page-1h", "14.4", "0.0144"}, {"page-6h", "6", "0.006"}, {"ticket-1d", "3", "0.003"},
+				{"ticket-3d", "1", "0.001"}}, nil},
 		{"factors follow the period", "99.9", slo.Window{Rolling: 28 * 24 * time.Hour}, nil,
-			[]tier{{"page-1h", "13.44", "0.01344"}, {"page-6h", "5.6", "0.0056"}, {"ticket-1d", "2.8", "0.0028"}, {"ticket-3d", "0.933333333333", "0.000933333333333"}}, nil},
+			[]tier{{"page-1h", "13.44", "0.01344"}, {"page-6h", "5.6", "0.0056"}, {"ticket-1d", "2.8", "0.0028"},
+				{"ticket-3d", "0.933333333333", "0.000933333333333"}}, nil},
 		{"93 could need 1.008", "93", slo.Window{Rolling: 30 * 24 * time.Hour}, nil,
 			[]tier{{"page-6h", "6", "0.42"}, {"ticket-1d", "3", "0.21"}, {"ticket-3d", "1", "0.07"}},
-			[]string{"the page alert over 1h is left out because it can never fire: a burn rate of 14.4 means that 100.8 % of all events are bad"}},
+			[]string{
+				"the page alert over 1h is left out because it can never fire: a burn rate of 14.4 means that 100.8 % of all events are bad"}},
 		{"a day is too short for a day", "99.9", slo.Window{Calendar: slo.Day, Location: time.UTC}, nil,
 			[]tier{{"page-1h", "0.48", "0.00048"}, {"page-6h", "0.2", "0.0002"}},
-			[]string{"the ticket alert over 1d is left out: the window of the SLO (day UTC) must be longer", "the ticket alert over 3d is left out: the window of the SLO (day UTC) must be longer"}},
+			[]string{"the ticket alert over 1d is left out: the window of the SLO (day UTC) must be longer",
+				"the ticket alert over 3d is left out: the window of the SLO (day UTC) must be longer"}},
 		{"own", "99.5", slo.Window{Rolling: 7 * 24 * time.Hour}, []slo.Tier{
 			{Page: true, Long: 30 * time.Minute, Short: 5 * time.Minute, Share: 0.1},
 			{Page: true, Long: 30 * time.Minute, Short: 10 * time.Minute, Share: 0.05},
@@ -62,7 +66,8 @@ func TestTiers(t *testing.T) {
 
 func TestNumber(t *testing.T) {
 	for x, want := range map[float64]string{
-		0.1 + 0.2: "0.3", 14.4 * 0.001: "0.0144", 1e-5: "0.00001", 100: "100", 1e6: "1000000", -0.5: "-0.5", 0: "0", 1.0 / 3: "0.333333333333",
+		0.1 + 0.2: "0.3", 14.4 * 0.001: "0.0144", 1e-5: "0.00001", 100: "100", 1e6: "1000000", -0.5: "-0.5", 0: "0",
+		1.0 / 3: "0.333333333333",
 	} {
 		require.Equal(t, want, number(x))
 	}

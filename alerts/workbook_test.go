@@ -16,8 +16,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// TestWorkbookTimes holds the condition that the engine and the profile full share to the incidents of chapter 5 of the SRE
-// workbook, for constant traffic at 99.9 % over 30 days, as docs/alerts.md has them.
+// TestWorkbookTimes holds the condition that the engine and the profile full share to the incidents of chapter 5 of the
+// SRE workbook, for constant traffic at 99.9 % over 30 days, as docs/alerts.md has them.
 func TestWorkbookTimes(t *testing.T) {
 	table := workbookTable(t)["engine"]
 	for i, c := range workbook {
@@ -30,7 +30,8 @@ func TestWorkbookTimes(t *testing.T) {
 				step = time.Minute
 			}
 			end := start + c.length + 7*time.Hour
-			l.loadRatios(sloSeries("shop/up"), traffic{perSecond: 1e5, share: c.share, start: start, length: c.length}, start-10*time.Minute, end, step)
+			l.loadRatios(sloSeries("shop/up"), traffic{perSecond: 1e5, share: c.share, start: start, length: c.length},
+				start-10*time.Minute, end, step)
 
 			// Both windows fill until the incident ends and then empty, so an alert
 			// fires once at most, and begins or ends only near the table's times or at
@@ -56,8 +57,8 @@ func TestWorkbookTimes(t *testing.T) {
 	}
 }
 
-// workbook are the incidents of the SRE workbook: the share of bad events, how long it lasts, and for how long afterwards
-// alerts are awaited.
+// workbook are the incidents of the SRE workbook: the share of bad events, how long it lasts, and for how long
+// afterwards alerts are awaited.
 var workbook = []struct {
 	share         float64
 	length, after time.Duration
@@ -68,12 +69,14 @@ var workbook = []struct {
 	{0.01, 12 * time.Hour, 6*time.Hour + 15*time.Minute},
 }
 
-// workbookTable reads the table of docs/alerts.md: by "engine" or "rules" and by tier, a cell for each of the incidents.
+// workbookTable reads the table of docs/alerts.md: by "engine" or "rules" and by tier, a cell for each of the
+// incidents.
 func workbookTable(t *testing.T) map[string]map[string][]string {
 	data, err := os.ReadFile(filepath.Join(docs, "alerts.md"))
 	require.NoError(t, err)
 	out := map[string]map[string][]string{"engine": {}, "rules": {}}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z]+-\\d\\w)`, (engine|rules) \\|(.*)\\|$").FindAllStringSubmatch(string(data), -1) {
+	for _, m := range regexp.MustCompile(
+		"(?m)^\\| `([a-z]+-\\d\\w)`, (engine|rules) \\|(.*)\\|$").FindAllStringSubmatch(string(data), -1) {
 		out[m[2]][m[1]] = strings.Split(m[3], "|")
 		require.Len(t, out[m[2]][m[1]], len(workbook))
 	}
@@ -82,7 +85,8 @@ func workbookTable(t *testing.T) map[string]map[string][]string {
 	return out
 }
 
-// cellTimes are the times after the begin and after the end of an incident in a cell, such as "1.5 / 5.5" minutes, or "never".
+// cellTimes are the times after the begin and after the end of an incident in a cell, such as "1.5 / 5.5" minutes, or
+// "never".
 func cellTimes(t *testing.T, cell string) (begin, end time.Duration, fires bool) {
 	if strings.TrimSpace(cell) == "never" {
 		return 0, 0, false

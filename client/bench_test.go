@@ -38,7 +38,8 @@ func yes(tb testing.TB) string {
 
 var benchEvent = Event{
 	Type: "application", Severity: "critical", Duration: 812 * time.Millisecond, HasDuration: true,
-	Attributes: []Attr{{Name: "product", Value: "MEDCARE"}, {Name: "stage", Value: "CREATE"}, {Name: "channel", Value: "front"}, {Name: "status", Value: "200"}},
+	Attributes: []Attr{{Name: "product", Value: "MEDCARE"}, {Name: "stage", Value: "CREATE"},
+		{Name: "channel", Value: "front"}, {Name: "status", Value: "200"}},
 }
 
 // BenchmarkSendAsync is what a caller pays; the queue is emptied without a network.

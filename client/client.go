@@ -240,7 +240,8 @@ func (c *Client) encode(dst []byte, e *Event) []byte {
 }
 
 func tooLarge(n int) event.ItemError {
-	return event.ItemError{Code: event.CodeEventTooLarge, Detail: fmt.Sprintf("%d bytes of JSON exceed the maximum of %d", n, maxEventBytes)}
+	return event.ItemError{
+		Code: event.CodeEventTooLarge, Detail: fmt.Sprintf("%d bytes of JSON exceed the maximum of %d", n, maxEventBytes)}
 }
 
 // try sends b to the server in the time that there is. rest is what is not decided.

@@ -187,7 +187,9 @@ func TestServerAway(t *testing.T) {
 		require.Equal(t, Unavailable, reasonOf(err))
 	})
 	t.Run("as the context says", func(t *testing.T) {
-		open, closed := start(t, url, func(o *Options) { o.Breaker.Consecutive.Failures = 100 }), start(t, url, func(o *Options) { o.FailClosed = true })
+		open, closed := start(t, url, func(o *Options) {
+			o.Breaker.Consecutive.Failures = 100
+		}), start(t, url, func(o *Options) { o.FailClosed = true })
 		strict, lenient := FailOnError(t.Context(), true), FailOnError(t.Context(), false)
 		require.ErrorContains(t, open.Send(strict, ev("a")), "connection refused")
 		require.Zero(t, open.Status().QueueEvents, "the caller was told")

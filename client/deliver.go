@@ -63,7 +63,8 @@ func newDeliverer(o *Options) (*deliverer, error) {
 	}
 	d := &deliverer{started: time.Now(), slots: make(chan struct{}, o.MaxInFlight), timeout: o.RequestTimeout}
 	d.poster, err = post.New(post.Options{
-		URL: target, UserAgent: "sloengine-client", Token: o.Token, TokenFile: o.TokenFile, HTTPClient: o.HTTPClient, TLS: o.TLS,
+		URL: target, UserAgent: "sloengine-client", Token: o.Token, TokenFile: o.TokenFile,
+		HTTPClient: o.HTTPClient, TLS: o.TLS,
 		MaxInFlight: o.MaxInFlight, Compression: o.Compression, CompressFrom: leastCompressed, Deadline: true,
 		Answered: func(took time.Duration, _ int) { o.Metrics.requests.Update(took.Seconds()) },
 	})

@@ -33,7 +33,8 @@ func Example() {
 	// Fail-open: the error is always nil, whatever becomes of the server.
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	err = c.Send(ctx, client.Event{ID: "order-42-paid", Type: "order", Attributes: []client.Attr{{Name: "channel", Value: "web"}}})
+	err = c.Send(
+		ctx, client.Event{ID: "order-42-paid", Type: "order", Attributes: []client.Attr{{Name: "channel", Value: "web"}}})
 	fmt.Println("send:", err)
 	fmt.Println("close:", c.Close(ctx))
 	// Output:

@@ -177,7 +177,8 @@ type rig struct {
 func start(t testing.TB, url string, change func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, set: metrics.NewSet()}
-	o := Options{URL: url, Service: "shop", Metrics: NewMetrics(r.set), Logger: slog.New(slog.DiscardHandler), BatchWait: 20 * time.Millisecond}
+	o := Options{URL: url, Service: "shop", Metrics: NewMetrics(r.set), Logger: slog.New(slog.DiscardHandler),
+		BatchWait: 20 * time.Millisecond}
 	o.Retry.Base = 5 * time.Millisecond
 	o.OnError = func(f Failure) {
 		f.Event = bytes.Clone(f.Event)

@@ -135,7 +135,9 @@ func TestMiddlewarePanics(t *testing.T) {
 	e := newEngine(t)
 	c := start(t, e.serve(), nil)
 	boom := errors.New("boom")
-	h := Middleware(c.Client, MiddlewareOptions{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(boom) }))
+	h := Middleware(c.Client, MiddlewareOptions{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic(boom)
+	}))
 	require.PanicsWithValue(t, boom, func() {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	})

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// queued is a batch of the queue. The queue's lock guards the fields, except while a sender has taken the batch: then they
-// are the sender's.
+// queued is a batch of the queue. The queue's lock guards the fields, except while a sender has taken the batch: then
+// they are the sender's.
 type queued struct {
 	*batch
 	seq  uint64

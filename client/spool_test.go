@@ -310,7 +310,8 @@ func TestKill(t *testing.T) {
 	var safe []string
 	for round := range 6 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), "CLIENT_TEST_CHILD="+dir, "CLIENT_TEST_URL="+url, fmt.Sprint("CLIENT_TEST_ROUND=", round))
+		cmd.Env = append(os.Environ(), "CLIENT_TEST_CHILD="+dir, "CLIENT_TEST_URL="+url,
+			fmt.Sprint("CLIENT_TEST_ROUND=", round))
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
 		require.NoError(t, err)

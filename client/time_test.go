@@ -271,7 +271,10 @@ func TestHeldInMemory(t *testing.T) {
 }
 
 func TestFailuresAreLoggedNowAndThen(t *testing.T) {
-	bubble(t, func(o *Options) { noSpool(o); o.OnError = func(Failure) { panic("in the hook") } }, func(t *testing.T, _ *engine, c *rig) {
+	bubble(t, func(o *Options) {
+		noSpool(o)
+		o.OnError = func(Failure) { panic("in the hook") }
+	}, func(t *testing.T, _ *engine, c *rig) {
 		logged := 0
 		for range 100 {
 			if _, ok := c.r.mayLog(QueueFull); ok {

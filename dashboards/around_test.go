@@ -23,26 +23,28 @@ var around = map[string]func(s float64) float64{
 	`sloengine_retry_attempted_items_total{target="archive"}`: constant(0),
 	`sloengine_retry_attempted_items_total{target="webhook"}`: growing(3),
 
-	`sloengine_dlq_entries{origin="admission"}`:                             growing(0.5),
-	`sloengine_dlq_entries{origin="fold"}`:                                  constant(0),
-	`sloengine_dlq_entries{origin="sink"}`:                                  growing(0.2),
-	`sloengine_dlq_saved_total{origin="admission",reason="rate_limited"}`:   growing(0.5),
-	`sloengine_dlq_saved_total{origin="sink",reason="retry_exhausted"}`:     growing(0.2),
-	`sloengine_ratelimit_hits_total{layer="global",type=""}`:                growing(20),
-	`sloengine_ratelimit_hits_total{layer="type",type="(default)"}`:         growing(5),
-	`sloengine_ratelimit_hits_total{layer="type",type="payment.*"}`:         growing(1),
-	`sloengine_ratelimit_hits_total{layer="context",type=""}`:               growing(2),
-	`sloengine_ratelimit_dropped_total{type="(default)"}`:                   growing(19),
-	`sloengine_ratelimit_dropped_total{type="payment.*"}`:                   constant(0),
-	`sloengine_ratelimit_critical_total{type="(default)"}`:                  constant(0),
-	`sloengine_ratelimit_critical_total{type="payment.*"}`:                  growing(0.5),
-	`sloengine_ratelimit_current{layer="global"}`:                           constant(160),
-	`sloengine_ratelimit_current{layer="type"}`:                             constant(900),
-	`sloengine_ratelimit_current{layer="context"}`:                          constant(3),
-	`sloengine_ratelimit_threshold{layer="global"}`:                         constant(10_000. / 60),
-	`sloengine_ratelimit_threshold{layer="type"}`:                           constant(1000),
-	`sloengine_ratelimit_threshold{layer="context"}`:                        constant(1000. / 60),
-	`sloengine_ratelimit_fallback`:                                          func(s float64) float64 { return float64(int(s/600) % 2) },
+	`sloengine_dlq_entries{origin="admission"}`:                           growing(0.5),
+	`sloengine_dlq_entries{origin="fold"}`:                                constant(0),
+	`sloengine_dlq_entries{origin="sink"}`:                                growing(0.2),
+	`sloengine_dlq_saved_total{origin="admission",reason="rate_limited"}`: growing(0.5),
+	`sloengine_dlq_saved_total{origin="sink",reason="retry_exhausted"}`:   growing(0.2),
+	`sloengine_ratelimit_hits_total{layer="global",type=""}`:              growing(20),
+	`sloengine_ratelimit_hits_total{layer="type",type="(default)"}`:       growing(5),
+	`sloengine_ratelimit_hits_total{layer="type",type="payment.*"}`:       growing(1),
+	`sloengine_ratelimit_hits_total{layer="context",type=""}`:             growing(2),
+	`sloengine_ratelimit_dropped_total{type="(default)"}`:                 growing(19),
+	`sloengine_ratelimit_dropped_total{type="payment.*"}`:                 constant(0),
+	`sloengine_ratelimit_critical_total{type="(default)"}`:                constant(0),
+	`sloengine_ratelimit_critical_total{type="payment.*"}`:                growing(0.5),
+	`sloengine_ratelimit_current{layer="global"}`:                         constant(160),
+	`sloengine_ratelimit_current{layer="type"}`:                           constant(900),
+	`sloengine_ratelimit_current{layer="context"}`:                        constant(3),
+	`sloengine_ratelimit_threshold{layer="global"}`:                       constant(10_000. / 60),
+	`sloengine_ratelimit_threshold{layer="type"}`:                         constant(1000),
+	`sloengine_ratelimit_threshold{layer="context"}`:                      constant(1000. / 60),
+	`sloengine_ratelimit_fallback`: func(s float64) float64 {
+		return float64(int(s/600) % 2)
+	},
 	`sloengine_sink_lag_seconds{sink="archive"}`:                            constant(0.1),
 	`sloengine_sink_lag_seconds{sink="webhook"}`:                            growing(1),
 	`sloengine_sink_lag_bytes{sink="archive"}`:                              constant(2000),
@@ -87,7 +89,8 @@ func aroundSet(t testing.TB, now func() time.Time, others ...*metrics.Set) *metr
 	return set
 }
 
-// standIn adds the families of the boards that the world's parts do not export, with every value of their closed labels.
+// standIn adds the families of the boards that the world's parts do not export, with every value of their closed
+// labels.
 func standIn(set *metrics.Set, now func() time.Time, others []*metrics.Set) {
 	known := map[string]bool{metric.Events.Name: true, metric.EventDurationSeconds.Name: true}
 	for _, s := range append(others, set) {
@@ -99,7 +102,8 @@ func standIn(set *metrics.Set, now func() time.Time, others []*metrics.Set) {
 	for _, p := range metric.Parts() {
 		for _, f := range p.Families {
 			// What begins so comes from the pages and the report.
-			if known[f.Name] || p.Title == "Process" || f.Extra != "" || strings.HasPrefix(f.Name, "slo_") || strings.HasPrefix(f.Name, "sla_") || strings.HasPrefix(f.Name, "sloengine_web_") {
+			if known[f.Name] || p.Title == "Process" || f.Extra != "" || strings.HasPrefix(f.Name, "slo_") ||
+				strings.HasPrefix(f.Name, "sla_") || strings.HasPrefix(f.Name, "sloengine_web_") {
 				continue
 			}
 			for _, values := range labelValuesOf(f) {

@@ -13,15 +13,17 @@ import (
 // brokered are the series of an engine that reads a topic with growing lag and two queues, whose workers stand still,
 // and that delivers to both brokers.
 var brokered = map[string]func(s float64) float64{
-	`sloengine_source_messages_total{source="orders"}`:                                                                 growing(200),
-	`sloengine_source_messages_total{source="work"}`:                                                                   growing(20),
-	`sloengine_source_bytes_total{source="orders"}`:                                                                    growing(50_000),
-	`sloengine_source_empty_messages_total{source="orders"}`:                                                           growing(1),
-	`sloengine_source_events_total{source="orders",result="accepted"}`:                                                 growing(190),
-	`sloengine_source_events_total{source="orders",result="rejected"}`:                                                 growing(10),
-	`sloengine_source_dead_letters_total{source="orders",reason="rejected"}`:                                           growing(9),
-	`sloengine_source_discarded_total{source="orders"}`:                                                                growing(1),
-	`sloengine_source_trouble{source="orders",kind="rate_limit"}`:                                                      func(s float64) float64 { return float64(int(s/600) % 2) },
+	`sloengine_source_messages_total{source="orders"}`:                       growing(200),
+	`sloengine_source_messages_total{source="work"}`:                         growing(20),
+	`sloengine_source_bytes_total{source="orders"}`:                          growing(50_000),
+	`sloengine_source_empty_messages_total{source="orders"}`:                 growing(1),
+	`sloengine_source_events_total{source="orders",result="accepted"}`:       growing(190),
+	`sloengine_source_events_total{source="orders",result="rejected"}`:       growing(10),
+	`sloengine_source_dead_letters_total{source="orders",reason="rejected"}`: growing(9),
+	`sloengine_source_discarded_total{source="orders"}`:                      growing(1),
+	`sloengine_source_trouble{source="orders",kind="rate_limit"}`: func(s float64) float64 {
+		return float64(int(s/600) % 2)
+	},
 	`sloengine_source_trouble{source="orders",kind="connection"}`:                                                      constant(0),
 	`sloengine_source_trouble{source="work",kind="topic"}`:                                                             constant(1),
 	`sloengine_source_failures_total{source="orders",kind="connection"}`:                                               constant(0),
@@ -80,7 +82,8 @@ func TestBrokersIsWhole(t *testing.T) {
 	g := read(t, boards[i])
 	require.Contains(t, g.Links, grafanaLink{Title: "Sinks", Type: "link", URL: "/d/" + dashboards.UIDReliability})
 	n := requireWhole(t, boards[i], func(family string) bool {
-		return slices.ContainsFunc([]string{"sloengine_source_", "sloengine_kafka_", "sloengine_rabbitmq_", "sloengine_outbox_source_"}, func(prefix string) bool {
+		return slices.ContainsFunc([]string{"sloengine_source_", "sloengine_kafka_", "sloengine_rabbitmq_",
+			"sloengine_outbox_source_"}, func(prefix string) bool {
 			return strings.HasPrefix(family, prefix)
 		})
 	})

@@ -66,7 +66,8 @@ func (o Options) withDefaults() (Options, error) {
 		}
 		parsed, err := url.Parse(*u.value)
 		if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
-			errs = append(errs, fmt.Errorf("invalid %s address %q (want an address such as https://slo.example.org)", u.name, *u.value))
+			errs = append(
+				errs, fmt.Errorf("invalid %s address %q (want an address such as https://slo.example.org)", u.name, *u.value))
 		}
 		*u.value = strings.TrimRight(*u.value, "/")
 	}

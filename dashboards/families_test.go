@@ -65,13 +65,14 @@ var offBoards = map[string]string{
 	"sloengine_client_spool_corruptions_total":         "lost events are on a board, with the reason",
 }
 
-// TestEveryFamilyIsOnABoard names the families that no board shows. Rules read many of the indicator series: these are on
-// boards as what the rules record.
+// TestEveryFamilyIsOnABoard names the families that no board shows. Rules read many of the indicator series: these are
+// on boards as what the rules record.
 func TestEveryFamilyIsOnABoard(t *testing.T) {
 	shown := map[string]bool{}
 	in := spectest.Rules(insurance(t))
 	work := *in.SLOs[0]
-	work.ID, work.Indicator = "shop/fulfilment", slo.Indicator{Kind: slo.KindCompletion, Completion: slo.Completion{Key: "order_id", Within: time.Minute}}
+	work.ID, work.Indicator = "shop/fulfilment",
+		slo.Indicator{Kind: slo.KindCompletion, Completion: slo.Completion{Key: "order_id", Within: time.Minute}}
 	in.SLOs = append(in.SLOs, &work)
 	withCapacity(in)
 	for _, d := range all(t, in, dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}}) {

@@ -57,7 +57,8 @@ func newGenerator(in rules.Spec, o Options) *generator {
 	g.labels, g.slaLabels = mostUsed(used), mostUsed(ofSLA)
 	types := map[string]bool{}
 	for _, s := range in.SLOs {
-		if t := equalTo(s.Indicator.Counted(), series.LabelType); plainType.MatchString(t) && g.agreements && g.forBusiness(s) {
+		if t := equalTo(s.Indicator.Counted(), series.LabelType); plainType.MatchString(t) &&
+			g.agreements && g.forBusiness(s) {
 			types[t] = true
 		}
 	}
@@ -122,7 +123,8 @@ func eventsOf(s *slo.SLO) string {
 		return "{} " + string(s.ID)
 	}
 	if s.Indicator.Kind == slo.KindCompletion {
-		return fmt.Sprintf("%s completion %s %s", s.ID.Service(), s.Indicator.Completion.Started, s.Indicator.Completion.Finished)
+		return fmt.Sprintf("%s completion %s %s", s.ID.Service(), s.Indicator.Completion.Started,
+			s.Indicator.Completion.Finished)
 	}
 	return s.ID.Service() + " " + s.Indicator.Valid.String()
 }
@@ -150,7 +152,8 @@ func (g *generator) timed() bool {
 // maxMarks bounds the thresholds that a panel of durations shows.
 const maxMarks = 6
 
-// markThresholds adds the strictest thresholds of latency SLOs and event thresholds to a view of durations, as dashed lines.
+// markThresholds adds the strictest thresholds of latency SLOs and event thresholds to a view of durations, as dashed
+// lines.
 func (g *generator) markThresholds(v *view) {
 	names := map[time.Duration][]string{}
 	mark := func(d time.Duration, name string) {
@@ -175,7 +178,8 @@ func (g *generator) markThresholds(v *view) {
 			text += " .."
 		}
 		v.overrides = append(v.overrides, dashed(len(v.queries), bad))
-		v.queries = append(v.queries, query{"vector(" + slo.FormatRatio(d.Seconds()) + ")", slo.FormatDuration(d) + ": " + text})
+		v.queries = append(
+			v.queries, query{"vector(" + slo.FormatRatio(d.Seconds()) + ")", slo.FormatDuration(d) + ": " + text})
 	}
 }
 
@@ -303,7 +307,8 @@ func (g *generator) badOver(s selection, w time.Duration) string {
 // observedOver is how many seconds of a window were observed, by SLO.
 func (g *generator) observedOver(s selection, w time.Duration) string {
 	if g.o.Minimal() {
-		return "(300 * max by (" + g.id + ") (count_over_time(" + s.of(series.ValidCount+":5m") + "[" + slo.FormatDuration(w) + "])))"
+		return "(300 * max by (" + g.id + ") (count_over_time(" + s.of(series.ValidCount+":5m") + "[" +
+			slo.FormatDuration(w) + "])))"
 	}
 	return g.eventsOver(s, series.ObservedIncrease, w)
 }

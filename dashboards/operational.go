@@ -31,7 +31,8 @@ func (g *generator) processVariable() variable {
 // operationalBoard is for who is on duty: what burns, and which of time, errors
 // and volume it is.
 func (g *generator) operationalBoard() *board {
-	b := g.board(UIDOperational, "SLA operational", "For the engineer on call: what burns now, and whether the cause is latency, errors or volume.")
+	b := g.board(UIDOperational, "SLA operational",
+		"For the engineer on call: what burns now, and whether the cause is latency, errors or volume.")
 	s, a := g.picked(g.labels), g.pickedAgreements()
 	b.Templating.List = append(g.slaVariables(),
 		hidden(varLatency, g.ids(isLatency)), hidden(varErrors, g.ids(isErrors)), hidden(varThroughput, g.ids(isThroughput)))
@@ -46,19 +47,23 @@ func (g *generator) operationalBoard() *board {
 		}))
 	}
 	b.add(8, 7, bars(view{
-		title: "Fastest burns of the last hour", about: "The ten SLOs and groups with the highest burn rates. At 1 the budget lasts exactly one window. At 14.4 a budget of 30 days is spent in two days.",
+		title: "Fastest burns of the last hour",
+		about: "The ten SLOs and groups with the highest burn rates. At 1 the budget lasts exactly one window. At 14.4 a " +
+			"budget of 30 days is spent in two days.",
 		unit: unitBurn, decimals: 2, none: noEvents, steps: burnSteps(), min: number(0),
 		queries: []query{{"topk(10, " + g.burn(s, hour) + ")", g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 	}))
 	b.add(8, 7, timeline(view{
 		title: "Firing alerts", about: "Firing alerts of the selected services.",
 		unit: unitNone, none: "no firing alerts", steps: above(good, from(1, bad)),
-		maps:    []mapping{{Type: "value", Options: map[string]mappedValue{"1": {Text: "firing", Color: bad}}}},
-		queries: []query{{`max by (alertname, ` + g.name + `) (ALERTS{alertstate="firing",` + g.service + `=~"$service"})`, "{{alertname}} {{" + g.name + "}}"}},
+		maps: []mapping{{Type: "value", Options: map[string]mappedValue{"1": {Text: "firing", Color: bad}}}},
+		queries: []query{{`max by (alertname, ` + g.name + `) (ALERTS{alertstate="firing",` + g.service + `=~"$service"})`,
+			"{{alertname}} {{" + g.name + "}}"}},
 	}))
 	b.add(24, 8, lines(view{
-		title: "Burn rates", about: "Burn rate of each error budget over the last hour. At 1 the budget lasts exactly one window.",
-		unit: unitBurn, none: noEvents, steps: burnSteps(), min: number(0),
+		title: "Burn rates",
+		about: "Burn rate of each error budget over the last hour. At 1 the budget lasts exactly one window.",
+		unit:  unitBurn, none: noEvents, steps: burnSteps(), min: number(0),
 		queries: []query{{g.burn(s, hour), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
 	}, lineStyle{thresholds: true}))
 
@@ -67,7 +72,9 @@ func (g *generator) operationalBoard() *board {
 	}
 	if g.any(isLatency) {
 		v := view{
-			title: "Events within threshold", about: "Share of events over the last hour that were within the threshold of their SLO. Dashed lines are the objectives.",
+			title: "Events within threshold",
+			about: "Share of events over the last hour that were within the threshold of their SLO. Dashed lines are the " +
+				"objectives.",
 			unit: unitRatio, none: noEvents, steps: plain(), max: number(1),
 			queries: []query{
 				{"1 - " + g.errorRatio(g.only(s, varLatency), hour), g.legend()},
@@ -79,9 +86,12 @@ func (g *generator) operationalBoard() *board {
 	}
 	if g.timed() {
 		v := view{
-			title: "Duration", about: "95th percentile of durations by event type, interpolated between the bounds of the buckets. It shows the trend. The exact share of events within the threshold is in the panel beside it. Dashed lines are the thresholds.",
+			title: "Duration",
+			about: "95th percentile of durations by event type, interpolated between the bounds of the buckets. It shows the " +
+				"trend. The exact share of events within the threshold is in the panel beside it. Dashed lines are the thresholds.",
 			unit: unitSeconds, none: "no data: no events with a duration", steps: plain(),
-			queries: []query{{"histogram_quantile(0.95, sum by (service, type, le) (rate(" + traffic.of(series.EventDuration.Name+"_bucket") + interval + ")))", "{{service}} {{type}}"}},
+			queries: []query{{"histogram_quantile(0.95, sum by (service, type, le) (rate(" +
+				traffic.of(series.EventDuration.Name+"_bucket") + interval + ")))", "{{service}} {{type}}"}},
 		}
 		g.markThresholds(&v)
 		b.add(12, 8, lines(v, lineStyle{log: true}))
@@ -92,18 +102,23 @@ func (g *generator) operationalBoard() *board {
 		b.add(12, 8, lines(view{
 			title: "Error ratio", about: "Share of bad events over the last hour, for SLOs that count failures.",
 			unit: unitRatio, none: noEvents, steps: plain(), min: number(0),
-			queries: []query{{g.errorRatio(g.only(s, varErrors), hour), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
+			queries: []query{{g.errorRatio(g.only(s, varErrors), hour), g.legend()}},
+			links:   g.detailLinks("__field.labels." + g.id),
 		}, lineStyle{}))
 		b.add(12, 8, bars(view{
-			title: "Error ratio against the budget", about: "Share of bad events over the last hour, as a multiple of the allowed share. Above 1, the objective is missed if this continues.",
+			title: "Error ratio against the budget",
+			about: "Share of bad events over the last hour, as a multiple of the allowed share. Above 1, the objective is " +
+				"missed if this continues.",
 			unit: unitBurn, decimals: 2, none: noEvents, steps: burnSteps(), min: number(0),
-			queries: []query{{"topk(15, " + g.burn(g.only(s, varErrors), hour) + ")", g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
+			queries: []query{{"topk(15, " + g.burn(g.only(s, varErrors), hour) + ")", g.legend()}},
+			links:   g.detailLinks("__field.labels." + g.id),
 		}))
 	}
 	if g.in.ReadsEvents() {
 		b.add(12, 8, lines(view{
-			title: "Failures by severity", about: "Failed events per second, by type and severity. Business failures are legitimate refusals, not outages.",
-			unit: unitRate, none: notEngine, steps: plain(),
+			title: "Failures by severity",
+			about: "Failed events per second, by type and severity. Business failures are legitimate refusals, not outages.",
+			unit:  unitRate, none: notEngine, steps: plain(),
 			queries: []query{{g.traffic("service, type, severity", `outcome="failure"`), "{{service}} {{type}} {{severity}}"}},
 		}, lineStyle{stacked: true}))
 		for _, d := range g.o.Dimensions {
@@ -124,24 +139,32 @@ func (g *generator) operationalBoard() *board {
 		}, lineStyle{}))
 	}
 	b.add(12, 8, lines(view{
-		title: "Valid events by SLO", about: "Valid events per second for each SLO, over the last five minutes. Slices per second for SLOs that count slices.",
+		title: "Valid events by SLO",
+		about: "Valid events per second for each SLO, over the last five minutes. Slices per second for SLOs that count " +
+			"slices.",
 		unit: unitRate, none: notRules, steps: plain(),
 		queries: []query{{g.valid(s), g.legend()}},
 	}, lineStyle{}))
 	if g.any(isThroughput) {
 		b.add(12, 8, lines(view{
-			title: "Slices with enough volume", about: "Share of slices over the last day, within open hours, that had the agreed number of events. Only completed slices are judged.",
+			title: "Slices with enough volume",
+			about: "Share of slices over the last day, within open hours, that had the agreed number of events. Only " +
+				"completed slices are judged.",
 			unit: unitRatio, none: "no data: no slice has been judged", steps: plain(), max: number(1),
 			queries: []query{
 				{"1 - " + g.errorRatio(g.only(s, varThroughput), day), g.legend()},
-				{g.only(selection{g.service + `=~"$service"`}, varThroughput).of(series.Objective), "objective of {{" + g.name + "}}"},
+				{g.only(selection{g.service + `=~"$service"`}, varThroughput).of(series.Objective),
+					"objective of {{" + g.name + "}}"},
 			},
 			overrides: []override{dashed(1, bad)},
 		}, lineStyle{}))
 		b.add(12, 8, lines(view{
-			title: "Busiest minute of the last hour", about: "Valid events of the busiest whole minute of the last hour, for each SLO on throughput and group, as the engine counts them.",
+			title: "Busiest minute of the last hour",
+			about: "Valid events of the busiest whole minute of the last hour, for each SLO on throughput and group, as the " +
+				"engine counts them.",
 			unit: unitShort, none: notEngine, steps: plain(), min: number(0),
-			queries: []query{{selection{series.LabelService + `=~"$service"`}.of(series.PeakMinute.Name), braces(append([]string{series.LabelSLO}, g.labels...))}},
+			queries: []query{{selection{series.LabelService + `=~"$service"`}.of(series.PeakMinute.Name),
+				braces(append([]string{series.LabelSLO}, g.labels...))}},
 		}, lineStyle{}))
 		for _, t := range g.capacity() {
 			b.add(12, 8, t)
@@ -153,7 +176,8 @@ func (g *generator) operationalBoard() *board {
 // traffic is the rate of events of the services in view, from the engine's own
 // counters.
 func (g *generator) traffic(by string, matchers ...string) string {
-	return "sum by (" + by + ") (rate(" + selection{series.LabelService + `=~"$service"`}.and(matchers...).of(series.EngineEvents.Name) + interval + "))"
+	return "sum by (" + by + ") (rate(" + selection{
+		series.LabelService + `=~"$service"`}.and(matchers...).of(series.EngineEvents.Name) + interval + "))"
 }
 
 // maxCapacity is how many throughput SLOs have a panel of their own.

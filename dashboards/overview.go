@@ -31,28 +31,36 @@ func burnSteps() []step { return above(good, from(1, warning), from(6, bad)) }
 
 // overviewBoard answers whether what was agreed is kept, and where not.
 func (g *generator) overviewBoard() *board {
-	b := g.board(UIDOverview, "SLA overview", "Whether agreements are met: composite scores, the components that lost the most points, error budgets, and violations of event thresholds.")
+	b := g.board(UIDOverview, "SLA overview",
+		"Whether agreements are met: composite scores, the components that lost the most points, error budgets, and "+
+			"violations of event thresholds.")
 	b.Templating.List = g.slaVariables()
 	s, a := g.picked(g.labels), g.pickedAgreements()
 
 	b.row("Now")
 	if g.agreements {
 		b.add(12, 6, stat(view{
-			title: "Composite score", about: "Score of each agreement over its window, 0 to 100. Red below its critical threshold, orange below its warning threshold. A score can look good while a component misses its objective: see the components below.",
+			title: "Composite score",
+			about: "Score of each agreement over its window, 0 to 100. Red below its critical threshold, orange below its " +
+				"warning threshold. A score can look good while a component misses its objective: see the components below.",
 			unit: unitScore, decimals: 2, none: noScore, steps: g.scoreSteps(),
 			queries: []query{{g.long(a, series.RecordedCompositeScore), g.slaLegend()}},
 		}))
 	}
 	count := func(title, about, expr string, steps []step) *panel {
-		return stat(view{title: title, about: about, unit: unitShort, none: notRules, steps: steps, queries: []query{{expr, title}}})
+		return stat(
+			view{title: title, about: about, unit: unitShort, none: notRules, steps: steps, queries: []query{{expr, title}}})
 	}
 	b.add(3, 6, count("Budgets exhausted", "SLOs and groups with no error budget left in their window.",
 		"count("+g.remaining(s)+" <= 0) or vector(0)", above(good, from(1, bad))))
 	b.add(3, 6, count("Budgets at risk", "SLOs and groups with less than a fifth of their error budget left.",
-		"count("+g.remaining(s)+" < "+slo.FormatRatio(slo.AtRiskRemaining)+" > 0) or vector(0)", above(good, from(1, warning))))
-	b.add(3, 6, count("Without data", "SLOs without a valid event in the window of any group. No data never counts as good.",
-		"count("+selection{g.service + `=~"$service"`}.of(series.Objective)+" unless on ("+g.id+") "+g.remaining(selection{g.service + `=~"$service"`})+") or vector(0)",
+		"count("+g.remaining(s)+" < "+slo.FormatRatio(slo.AtRiskRemaining)+" > 0) or vector(0)",
 		above(good, from(1, warning))))
+	b.add(
+		3, 6, count("Without data", "SLOs without a valid event in the window of any group. No data never counts as good.",
+			"count("+selection{g.service + `=~"$service"`}.of(series.Objective)+" unless on ("+g.id+") "+
+				g.remaining(selection{g.service + `=~"$service"`})+") or vector(0)",
+			above(good, from(1, warning))))
 	b.add(3, 6, count("Firing alerts", "Firing alerts of the selected services.",
 		`count(ALERTS{alertstate="firing",`+g.service+`=~"$service"}) or vector(0)`, above(good, from(1, bad))))
 
@@ -65,18 +73,23 @@ func (g *generator) overviewBoard() *board {
 		}, lineStyle{thresholds: true}))
 		var recent []query
 		for _, w := range g.alertWindows() {
-			recent = append(recent, query{g.windowed(a, series.CompositeScoreOver(slo.FormatDuration(w)), w), g.slaLegend() + ", " + slo.FormatDuration(w)})
+			recent = append(recent, query{g.windowed(a, series.CompositeScoreOver(slo.FormatDuration(w)), w),
+				g.slaLegend() + ", " + slo.FormatDuration(w)})
 		}
 		if recent == nil {
 			recent = scores
 		}
 		b.add(12, 8, lines(view{
-			title: "Recent scores", about: "Scores over the alert window of each agreement that has one. A score over a month hardly changes within minutes.",
+			title: "Recent scores",
+			about: "Scores over the alert window of each agreement that has one. A score over a month hardly changes within " +
+				"minutes.",
 			unit: unitScore, none: noScore, steps: g.scoreSteps(), max: number(100), queries: recent,
 		}, lineStyle{thresholds: true}))
 
 		agreements := view{
-			title: "Agreements", about: "Score of each agreement, and its lowest and highest possible value if components have no data. The three are equal if all components have data.",
+			title: "Agreements",
+			about: "Score of each agreement, and its lowest and highest possible value if components have no data. The three " +
+				"are equal if all components have data.",
 			unit: unitScore, none: noScore, steps: plain(),
 			queries: []query{
 				{"1 * " + g.long(a, series.RecordedCompositeScore), g.slaLegend()},
@@ -84,7 +97,8 @@ func (g *generator) overviewBoard() *board {
 				{"1 * " + g.long(a, series.RecordedCompositeHigh), g.slaLegend()},
 			},
 		}
-		columns := append([]column{{field: series.LabelService, name: "Service"}, {field: series.LabelSLA, name: "Agreement"}}, labelColumns(g.slaLabels)...)
+		columns := append([]column{{field: series.LabelService, name: "Service"},
+			{field: series.LabelSLA, name: "Agreement"}}, labelColumns(g.slaLabels)...)
 		columns = append(columns,
 			column{field: value(agreements, 0), name: "Score", unit: unitScore, steps: g.scoreSteps()},
 			column{field: value(agreements, 1), name: "Lowest", unit: unitScore, steps: plain()},
@@ -93,39 +107,52 @@ func (g *generator) overviewBoard() *board {
 		b.add(12, 9, table(agreements, "Score", columns...))
 
 		points := g.long(a, series.RecordedComponentScore)
-		weight := " * on (" + series.LabelService + ", " + series.LabelSLA + ", " + series.LabelComponent + ") group_left () " +
+		weight := " * on (" + series.LabelService + ", " + series.LabelSLA + ", " +
+			series.LabelComponent + ") group_left () " +
 			selection{series.LabelService + `=~"$service"`}.of(series.ComponentWeight)
 		components := view{
-			title: "Components that lost the most points", about: "Points that each component lost, and its attainment. Below 100 % its objective is missed, whatever the score.",
+			title: "Components that lost the most points",
+			about: "Points that each component lost, and its attainment. Below 100 % its objective is missed, whatever the " +
+				"score.",
 			unit: unitScore, none: noScore, steps: plain(),
 			queries: []query{
 				{"100 * (1 - " + points + ")" + weight, g.slaLegend(series.LabelComponent)},
 				{"1 * " + points, g.slaLegend(series.LabelComponent)},
 			},
 		}
-		columns = append([]column{{field: series.LabelService, name: "Service"}, {field: series.LabelSLA, name: "Agreement"}, {field: series.LabelComponent, name: "Component"}}, labelColumns(g.slaLabels)...)
+		columns = append([]column{{field: series.LabelService, name: "Service"}, {field: series.LabelSLA, name: "Agreement"},
+			{field: series.LabelComponent, name: "Component"}}, labelColumns(g.slaLabels)...)
 		columns = append(columns,
-			column{field: value(components, 0), name: "Points lost", unit: unitScore, steps: above(good, from(0.5, warning), from(5, bad))},
-			column{field: value(components, 1), name: "Attainment", unit: unitRatio, steps: above(bad, from(0.9, warning), from(1, good))},
+			column{field: value(components, 0), name: "Points lost", unit: unitScore,
+				steps: above(good, from(0.5, warning), from(5, bad))},
+			column{field: value(components, 1), name: "Attainment", unit: unitRatio,
+				steps: above(bad, from(0.9, warning), from(1, good))},
 		)
 		b.add(12, 9, table(components, "-Points lost", columns...))
 	}
 
 	b.row("Objectives")
-	b.add(24, 11, g.budgetTable(s, g.labels, "Error budgets", "Every SLO and group, lowest remaining budget first. The indicator is the share of good events over the SLO's window. A burn rate of 1 spends the budget in exactly one window."))
+	b.add(24, 11, g.budgetTable(s, g.labels, "Error budgets",
+		"Every SLO and group, lowest remaining budget first. The indicator is the share of good events over the SLO's "+
+			"window. A burn rate of 1 spends the budget in exactly one window."))
 	b.add(24, 8, lines(view{
-		title: "Error budgets over time", about: "Share of the error budget that is left in each SLO's window. Below 0 the budget is overspent.",
-		unit: unitRatio, none: noEvents, steps: budgetSteps(), max: number(1), queries: []query{{g.remaining(s), g.legend()}}, links: g.detailLinks("__field.labels." + g.id),
+		title: "Error budgets over time",
+		about: "Share of the error budget that is left in each SLO's window. Below 0 the budget is overspent.",
+		unit:  unitRatio, none: noEvents, steps: budgetSteps(), max: number(1),
+		queries: []query{{g.remaining(s), g.legend()}},
+		links:   g.detailLinks("__field.labels." + g.id),
 	}, lineStyle{thresholds: true}))
 
 	if g.in.ReadsEvents() {
 		b.add(24, 8, timeline(view{
-			title: "Up or down", about: "Whether the last 5 minutes of each SLO and group met the objective, as the engine sees it.",
-			unit: unitNone, none: notEngine, steps: above(bad, from(1, good)),
+			title: "Up or down",
+			about: "Whether the last 5 minutes of each SLO and group met the objective, as the engine sees it.",
+			unit:  unitNone, none: notEngine, steps: above(bad, from(1, good)),
 			maps: []mapping{{Type: "value", Options: map[string]mappedValue{
 				"0": {Text: "down", Color: bad, Index: 0}, "1": {Text: "up", Color: good, Index: 1},
 			}}},
-			queries: []query{{selection{series.LabelService + `=~"$service"`}.of(series.Up.Name), braces(append([]string{series.LabelSLO}, g.labels...))}},
+			queries: []query{{selection{series.LabelService + `=~"$service"`}.of(series.Up.Name),
+				braces(append([]string{series.LabelSLO}, g.labels...))}},
 		}))
 	}
 
@@ -198,10 +225,12 @@ func violations() string {
 // thresholdBars counts the violations of each event threshold in the last 24 hours.
 func (g *generator) thresholdBars() *panel {
 	return bars(view{
-		title: "Violations in the last 24 hours", about: "Number of events of the last 24 hours that exceeded an event threshold, by threshold and severity.",
-		unit: unitShort, none: noViolations, steps: above(good, from(1, warning), from(1000, bad)), min: number(0),
+		title: "Violations in the last 24 hours",
+		about: "Number of events of the last 24 hours that exceeded an event threshold, by threshold and severity.",
+		unit:  unitShort, none: noViolations, steps: above(good, from(1, warning), from(1000, bad)), min: number(0),
 		queries: []query{{
-			"sum by (" + series.LabelSLAType + ", " + series.LabelSeverity + ") (" + selection{series.LabelService + `=~"$service"`}.of(series.ViolationsDay.Name) + ")",
+			"sum by (" + series.LabelSLAType + ", " + series.LabelSeverity + ") (" +
+				selection{series.LabelService + `=~"$service"`}.of(series.ViolationsDay.Name) + ")",
 			"{{" + series.LabelSLAType + "}}, {{" + series.LabelSeverity + "}}",
 		}},
 	})
@@ -218,10 +247,13 @@ func (g *generator) thresholdGroups() []*panel {
 	var out []*panel
 	for _, l := range labels[:min(len(labels), MaxLabels)] {
 		out = append(out, bars(view{
-			title: "Violations by " + l + " in the last 24 hours", about: "Number of events of the last 24 hours that exceeded an event threshold, by " + l + " and severity, for thresholds that are grouped by it.",
+			title: "Violations by " + l + " in the last 24 hours",
+			about: "Number of events of the last 24 hours that exceeded an event threshold, by " + l +
+				" and severity, for thresholds that are grouped by it.",
 			unit: unitShort, none: noViolations, steps: above(good, from(1, warning), from(1000, bad)), min: number(0),
 			queries: []query{{
-				"sum by (" + l + ", " + series.LabelSeverity + ") (" + selection{series.LabelService + `=~"$service"`, l + `!=""`}.of(series.ViolationsDay.Name) + ")",
+				"sum by (" + l + ", " + series.LabelSeverity + ") (" + selection{series.LabelService + `=~"$service"`,
+					l + `!=""`}.of(series.ViolationsDay.Name) + ")",
 				"{{" + l + "}}, {{" + series.LabelSeverity + "}}",
 			}},
 		}))

@@ -74,7 +74,8 @@ func TestConfigMaps(t *testing.T) {
 }
 
 func TestConfigMapsAreSmallEnough(t *testing.T) {
-	fits := dashboards.Dashboard{UID: "a", FileName: "a.json", JSON: bytes.Repeat([]byte("x"), dashboards.MaxConfigMapBytes-len("a.json"))}
+	fits := dashboards.Dashboard{
+		UID: "a", FileName: "a.json", JSON: bytes.Repeat([]byte("x"), dashboards.MaxConfigMapBytes-len("a.json"))}
 	_, err := dashboards.ConfigMaps([]dashboards.Dashboard{fits}, "")
 	require.NoError(t, err)
 	fits.JSON = append(fits.JSON, 'x')

@@ -123,7 +123,8 @@ func bars(v view) *panel {
 func dial(v view) *panel {
 	p := v.panel("gauge", true, "time_series")
 	p.Options = dialOptions{
-		ReduceOptions: reduce{Calcs: []string{"lastNotNull"}}, Orientation: "auto", ShowThresholdLabels: true, ShowThresholdMarkers: true,
+		ReduceOptions: reduce{Calcs: []string{"lastNotNull"}}, Orientation: "auto", ShowThresholdLabels: true,
+		ShowThresholdMarkers: true,
 	}
 	return p
 }
@@ -218,7 +219,8 @@ func value(v view, i int) string {
 // the largest first.
 func table(v view, sort string, columns ...column) *panel {
 	p := v.panel("table", true, "table")
-	o := organize{ExcludeByName: map[string]bool{"Time": true, "__name__": true, "job": true, "instance": true}, IndexByName: map[string]int{}, RenameByName: map[string]string{}}
+	o := organize{ExcludeByName: map[string]bool{"Time": true, "__name__": true, "job": true, "instance": true},
+		IndexByName: map[string]int{}, RenameByName: map[string]string{}}
 	for i, c := range columns {
 		o.IndexByName[c.field], o.RenameByName[c.field] = i, c.name
 		var ps []property

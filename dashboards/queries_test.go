@@ -123,7 +123,10 @@ func TestQueriesReadWhatExists(t *testing.T) {
 						}
 						f := metric.Lookup(n)
 						require.NotNil(t, f, "%s: there is no %s", where, n)
-						require.True(t, !optional(f) || slices.Contains([]string{dashboards.UIDReliability, dashboards.UIDBrokers, dashboards.UIDOutbox, dashboards.UIDDelivery, dashboards.UIDAdmission, dashboards.UIDInternals}, d.UID), "%s: only some engines have %s", where, n)
+						require.True(t, !optional(f) ||
+							slices.Contains([]string{dashboards.UIDReliability, dashboards.UIDBrokers, dashboards.UIDOutbox,
+								dashboards.UIDDelivery, dashboards.UIDAdmission, dashboards.UIDInternals}, d.UID),
+							"%s: only some engines have %s", where, n)
 					}
 				}
 				for _, v := range g.Templating.List {
@@ -156,7 +159,8 @@ func TestPanelsReturnData(t *testing.T) {
 			}
 			sp := insurance(t)
 			withCapacity(spectest.Rules(sp))
-			in, o := spectest.Rules(sp), dashboards.Options{Options: rules.Options{Names: naming, Profile: rules.Minimal, Eval: 150 * time.Second}, Dimensions: []string{"error_type", "stage", "task", "integration"}}
+			in, o := spectest.Rules(sp), dashboards.Options{Options: rules.Options{Names: naming, Profile: rules.Minimal,
+				Eval: 150 * time.Second}, Dimensions: []string{"error_type", "stage", "task", "integration"}}
 			groups := recording(t, in, o.Options)
 			ao := alerts.Options{Options: o.Options}
 			ao.From, ao.Until = worldBegin.AddDate(0, -2, 0), worldEnd.AddDate(0, 6, 0)
@@ -169,7 +173,9 @@ func TestPanelsReturnData(t *testing.T) {
 			for _, d := range all(t, in, o) {
 				g := read(t, d)
 				vars := values(t, g)
-				vars["slo_id"] = o.Identity(in.SLOs[slices.IndexFunc(in.SLOs, func(s *slo.SLO) bool { return s.ID == "insurance-unpaid/availability" })])[0].Value
+				vars["slo_id"] = o.Identity(in.SLOs[slices.IndexFunc(in.SLOs, func(s *slo.SLO) bool {
+					return s.ID == "insurance-unpaid/availability"
+				})])[0].Value
 				if d.UID == dashboards.UIDSLO && naming == rules.Sloth {
 					vars["service"], vars["slo"] = "insurance-unpaid", "availability"
 				}
@@ -244,7 +250,9 @@ func leadTimesSorted(t *testing.T, w *world, p grafanaPanel, label string, vars 
 	t.Helper()
 	for _, q := range p.Targets {
 		rows := w.instant(fill(q.Expr, vars))
-		slices.SortStableFunc(rows, func(a, b promql.Sample) int { return strings.Compare(a.Metric.Get(label), b.Metric.Get(label)) })
+		slices.SortStableFunc(rows, func(a, b promql.Sample) int {
+			return strings.Compare(a.Metric.Get(label), b.Metric.Get(label))
+		})
 		var ahead []string
 		for _, r := range rows {
 			require.NotEmpty(t, r.Metric.Get(label))
@@ -273,7 +281,8 @@ func rowsMerge(t *testing.T, w *world, where string, p grafanaPanel, vars map[st
 				extra++
 			}
 		}
-		require.Zero(t, extra, "%s: %s has rows that the first query lacks\n%v\n%v", where, q.RefID, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		require.Zero(t, extra, "%s: %s has rows that the first query lacks\n%v\n%v", where, q.RefID,
+			slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 	for i, tr := range p.Transformations {
 		if tr.ID == "sortBy" {

@@ -93,7 +93,8 @@ func read(t testing.TB, d dashboards.Dashboard) grafana {
 }
 
 func every(t testing.TB) []dashboards.Dashboard {
-	return all(t, spectest.Rules(insurance(t)), dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}})
+	return all(t, spectest.Rules(insurance(t)),
+		dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}})
 }
 
 // inputs are the specs that every standard is held against.
@@ -106,7 +107,8 @@ func inputs(t testing.TB) map[string]struct {
 	require.NoError(t, err)
 	bare := rules.Spec{SLOs: []*slo.SLO{{
 		ID: "api/errors", Objective: objective, Window: slo.Window{Rolling: 28 * 24 * time.Hour},
-		Indicator: slo.Indicator{Kind: slo.KindPrometheus, PromBad: `http_requests_total{code=~"5.."}`, PromTotal: "http_requests_total"},
+		Indicator: slo.Indicator{Kind: slo.KindPrometheus, PromBad: `http_requests_total{code=~"5.."}`,
+			PromTotal: "http_requests_total"},
 	}}}
 	hostile := rules.Spec{SLOs: []*slo.SLO{{
 		ID: "api/errors", Objective: objective, Window: slo.Window{Rolling: 28 * 24 * time.Hour},
@@ -119,7 +121,8 @@ func inputs(t testing.TB) map[string]struct {
 		s.ID = slo.NewID(fmt.Sprintf("a-service-with-a-long-name-%d", i), s.ID.Name())
 		many.SLOs = append(many.SLOs, &s)
 		many.Agreements = append(many.Agreements, &sla.Agreement{
-			Service: s.ID.Service(), Name: "all", GroupBy: s.GroupBy, Window: slo.Window{Rolling: 30 * 24 * time.Hour}, Method: sla.Attainment,
+			Service: s.ID.Service(), Name: "all", GroupBy: s.GroupBy, Window: slo.Window{Rolling: 30 * 24 * time.Hour},
+			Method:     sla.Attainment,
 			Components: []sla.Component{{Name: "only", SLO: s.ID, Weight: 1}},
 		})
 	}
@@ -127,8 +130,9 @@ func inputs(t testing.TB) map[string]struct {
 		in rules.Spec
 		o  dashboards.Options
 	}{
-		"insurance":       {in, dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}}},
-		"minimal":         {in, dashboards.Options{Options: rules.Options{Profile: rules.Minimal}, Dimensions: []string{"error_type", "stage", "task", "integration"}}},
+		"insurance": {in, dashboards.Options{Dimensions: []string{"error_type", "stage", "task", "integration"}}},
+		"minimal": {in, dashboards.Options{Options: rules.Options{Profile: rules.Minimal},
+			Dimensions: []string{"error_type", "stage", "task", "integration"}}},
 		"names of Sloth":  {in, dashboards.Options{Options: rules.Options{Names: rules.Sloth}}},
 		"Prometheus only": {bare, dashboards.Options{}},
 		"hostile labels":  {hostile, dashboards.Options{Dimensions: []string{"error type", "outcome", "\"}", "x", "five"}}},
@@ -323,7 +327,8 @@ func TestLinkedFromAlerts(t *testing.T) {
 	for _, d := range every(t) {
 		uids = append(uids, d.UID)
 	}
-	require.Subset(t, uids, []string{alerts.DashboardSLO, alerts.DashboardSLA, alerts.DashboardReliability, alerts.DashboardIngest, alerts.DashboardBrokers, alerts.DashboardOutbox})
+	require.Subset(t, uids, []string{alerts.DashboardSLO, alerts.DashboardSLA, alerts.DashboardReliability,
+		alerts.DashboardIngest, alerts.DashboardBrokers, alerts.DashboardOutbox})
 }
 
 func TestSameBytes(t *testing.T) {
@@ -367,7 +372,9 @@ func TestOptions(t *testing.T) {
 		_, err := dashboards.All(rules.Spec{}, o)
 		require.Error(t, err)
 	}
-	ds := all(t, spectest.Rules(insurance(t)), dashboards.Options{Options: rules.Options{PageURL: "https://slo.example.org/x/", RunbookURL: "https://wiki.example.org/"}})
+	ds := all(t, spectest.Rules(insurance(t)),
+		dashboards.Options{
+			Options: rules.Options{PageURL: "https://slo.example.org/x/", RunbookURL: "https://wiki.example.org/"}})
 	require.Contains(t, string(ds[0].JSON), `"https://slo.example.org/x/slo?id=`)
 	require.Contains(t, string(ds[0].JSON), `"https://wiki.example.org"`)
 	require.NotContains(t, string(ds[0].JSON), "127.0.0.1")
@@ -382,19 +389,23 @@ func uids(ds []dashboards.Dashboard) (out []string) {
 
 func TestNothingButTheEngine(t *testing.T) {
 	ds := all(t, rules.Spec{Agreements: []*sla.Agreement{}}, dashboards.Options{Engine: true})
-	require.Equal(t, []string{dashboards.UIDIngest, dashboards.UIDReliability, dashboards.UIDDelivery, dashboards.UIDAdmission, dashboards.UIDInternals, dashboards.UIDBrokers, dashboards.UIDOutbox}, uids(ds))
+	require.Equal(t, []string{dashboards.UIDIngest, dashboards.UIDReliability, dashboards.UIDDelivery,
+		dashboards.UIDAdmission, dashboards.UIDInternals, dashboards.UIDBrokers, dashboards.UIDOutbox}, uids(ds))
 }
 
 // Without events there is no engine to show, and without agreements no business.
 func TestNoEngineNoBoards(t *testing.T) {
 	objective, err := slo.ParsePercent("99.9")
 	require.NoError(t, err)
-	s := &slo.SLO{ID: "api/up", Objective: objective, Window: slo.Window{Rolling: 30 * 24 * time.Hour}, Indicator: slo.Indicator{
-		Kind: slo.KindPrometheus, PromBad: `http_requests_total{code="500"}`, PromTotal: "http_requests_total",
-	}}
+	s := &slo.SLO{ID: "api/up", Objective: objective, Window: slo.Window{Rolling: 30 * 24 * time.Hour},
+		Indicator: slo.Indicator{
+			Kind: slo.KindPrometheus, PromBad: `http_requests_total{code="500"}`, PromTotal: "http_requests_total",
+		}}
 	in := rules.Spec{SLOs: []*slo.SLO{s}}
 	require.Equal(t, []string{dashboards.UIDOverview, dashboards.UIDSLO}, uids(all(t, in, dashboards.Options{})))
-	in.Agreements = []*sla.Agreement{{Service: "api", Name: "gold", Window: s.Window, Components: []sla.Component{{Name: "up", SLO: s.ID, Weight: 1}}}}
-	require.Equal(t, []string{dashboards.UIDOverview, dashboards.UIDOperational, dashboards.UIDTechnical, dashboards.UIDBusiness, dashboards.UIDSLO},
+	in.Agreements = []*sla.Agreement{
+		{Service: "api", Name: "gold", Window: s.Window, Components: []sla.Component{{Name: "up", SLO: s.ID, Weight: 1}}}}
+	require.Equal(t, []string{dashboards.UIDOverview, dashboards.UIDOperational, dashboards.UIDTechnical,
+		dashboards.UIDBusiness, dashboards.UIDSLO},
 		uids(all(t, in, dashboards.Options{})))
 }

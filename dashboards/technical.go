@@ -10,24 +10,32 @@ import (
 // technicalBoard is for who looks for the cause: durations by type of event, and
 // the parts that a process is made of, such as stages, tasks and integrations.
 func (g *generator) technicalBoard() *board {
-	b := g.board(UIDTechnical, "SLA technical", "For root-cause analysis: durations by event type, and the parts of a process, such as its stages, tasks and integrations.")
+	b := g.board(UIDTechnical, "SLA technical",
+		"For root-cause analysis: durations by event type, and the parts of a process, such as its stages, tasks and "+
+			"integrations.")
 	inner := not(g.forBusiness)
 	labels := g.innerLabels()
 	s := g.picked(labels)
 	b.Templating.List = g.sloVariables(labels)
 	if g.timed() {
-		b.Templating.List = append(b.Templating.List, several("type", "Event type", "Types of events.", series.LabelType, series.EventDuration.Name+`_count{service=~"$service"}`))
+		b.Templating.List = append(b.Templating.List,
+			several("type", "Event type", "Types of events.", series.LabelType,
+				series.EventDuration.Name+`_count{service=~"$service"}`))
 	}
-	b.Templating.List = append(b.Templating.List, hidden(varLatency, g.ids(both(isLatency, inner))), hidden(varErrors, g.ids(both(isErrors, inner))))
+	b.Templating.List = append(b.Templating.List, hidden(varLatency, g.ids(both(isLatency, inner))),
+		hidden(varErrors, g.ids(both(isErrors, inner))))
 
 	if g.timed() {
 		const unmeasured = "no data: no events with a duration"
 		picked := selection{`service=~"$service"`, `type=~"$type"`}
 		bucket := "sum by (service, type, le) (rate(" + picked.of(series.EventDuration.Name+"_bucket") + interval + "))"
 		b.row("Durations")
-		for _, q := range []struct{ share, name string }{{"0.5", "Median"}, {"0.95", "95th percentile"}, {"0.99", "99th percentile"}} {
+		for _, q := range []struct{ share, name string }{{"0.5", "Median"}, {"0.95", "95th percentile"},
+			{"0.99", "99th percentile"}} {
 			v := view{
-				title: q.name, about: q.name + " of durations by event type, interpolated between the bounds of the buckets. Use it for trends, not to judge an objective.",
+				title: q.name, about: q.name +
+					" of durations by event type, interpolated between the bounds of the buckets. Use it for trends, not to judge " +
+					"an objective.",
 				unit: unitSeconds, none: unmeasured, steps: plain(),
 				queries: []query{{"histogram_quantile(" + q.share + ", " + bucket + ")", "{{service}} {{type}}"}},
 			}
@@ -38,15 +46,19 @@ func (g *generator) technicalBoard() *board {
 			b.add(8, 8, lines(v, lineStyle{log: true}))
 		}
 		b.add(12, 9, heat(view{
-			title: "Distribution of durations", about: "Events per second by duration. The cells are the buckets of the service.",
-			unit: unitRate, none: unmeasured, steps: plain(),
-			queries: []query{{"sum by (le) (rate(" + picked.of(series.EventDuration.Name+"_bucket") + interval + "))", "{{le}}"}},
+			title: "Distribution of durations",
+			about: "Events per second by duration. The cells are the buckets of the service.",
+			unit:  unitRate, none: unmeasured, steps: plain(),
+			queries: []query{
+				{"sum by (le) (rate(" + picked.of(series.EventDuration.Name+"_bucket") + interval + "))", "{{le}}"}},
 		}))
 		b.add(12, 9, lines(view{
-			title: "Mean duration", about: "Mean duration by event type. A very slow event in a thousand is visible here before it affects a percentile.",
-			unit: unitSeconds, none: unmeasured, steps: plain(),
+			title: "Mean duration",
+			about: "Mean duration by event type. A very slow event in a thousand is visible here before it affects a percentile.",
+			unit:  unitSeconds, none: unmeasured, steps: plain(),
 			queries: []query{{
-				"sum by (service, type) (rate(" + picked.of(series.EventDuration.Name+"_sum") + interval + ")) / (sum by (service, type) (rate(" +
+				"sum by (service, type) (rate(" + picked.of(series.EventDuration.Name+"_sum") + interval +
+					")) / (sum by (service, type) (rate(" +
 					picked.of(series.EventDuration.Name+"_count") + interval + ")) > 0)", "{{service}} {{type}}",
 			}},
 		}, lineStyle{log: true}))
@@ -61,14 +73,16 @@ func (g *generator) technicalBoard() *board {
 		of := s.and(l + `!=""`)
 		legend := braces([]string{g.name, l})
 		b.row("By " + l)
-		b.add(12, 10, g.budgetTable(of, g.besides(l), "Each "+l, "SLOs by "+l+", lowest remaining budget first. The indicator is over the window of each SLO."))
+		b.add(12, 10, g.budgetTable(of, g.besides(l), "Each "+l,
+			"SLOs by "+l+", lowest remaining budget first. The indicator is over the window of each SLO."))
 		b.add(12, 10, lines(view{
 			title: "Error ratio by " + l, about: "Share of bad events over the last hour, by " + l + ".",
 			unit: unitRatio, none: noEvents, steps: plain(), min: number(0),
 			queries: []query{{g.errorRatio(of, hour), legend}}, links: g.detailLinks("__field.labels." + g.id),
 		}, lineStyle{}))
 		b.add(24, 7, lines(view{
-			title: "Volume by " + l, about: "Valid events per second over the last five minutes, by " + l + ". Slices per second for SLOs that count slices.",
+			title: "Volume by " + l, about: "Valid events per second over the last five minutes, by " + l +
+				". Slices per second for SLOs that count slices.",
 			unit: unitRate, none: notRules, steps: plain(),
 			queries: []query{{g.valid(of), legend}},
 		}, lineStyle{}))
@@ -80,7 +94,9 @@ func (g *generator) technicalBoard() *board {
 	if g.any(both(isLatency, inner)) {
 		b.row("Latency")
 		b.add(12, 8, lines(view{
-			title: "Events within threshold", about: "Share of events over the last hour within the threshold of their SLO. Each integration or task has its own threshold. Dashed lines are the objectives.",
+			title: "Events within threshold",
+			about: "Share of events over the last hour within the threshold of their SLO. Each integration or task has its " +
+				"own threshold. Dashed lines are the objectives.",
 			unit: unitRatio, none: noEvents, steps: plain(), max: number(1),
 			queries: []query{
 				{"1 - " + g.errorRatio(g.only(s, varLatency), hour), g.legend()},
@@ -101,7 +117,8 @@ func (g *generator) technicalBoard() *board {
 	}
 	if g.any(both(isErrors, inner)) && len(labels) == 0 {
 		b.row("Errors")
-		b.add(24, 9, g.budgetTable(g.only(s, varErrors), g.labels, "Other SLOs", "SLOs that are in no agreement, lowest remaining budget first."))
+		b.add(24, 9, g.budgetTable(g.only(s, varErrors), g.labels, "Other SLOs",
+			"SLOs that are in no agreement, lowest remaining budget first."))
 	}
 	return b
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // ownVariables are names that no group label may take.
-var ownVariables = []string{"datasource", "service", "sla", "slo", "slo_id", "job", "instance", "type", "process", "cost"}
+var ownVariables = []string{"datasource", "service", "sla", "slo", "slo_id", "job", "instance",
+	"type", "process", "cost"}
 
 // variableName is the variable of a group label.
 func variableName(label string) string {
@@ -52,7 +53,8 @@ func hidden(name, value string) variable {
 
 // text is a variable that the reader types in.
 func textVariable(name, label, about, value string) variable {
-	return variable{Name: name, Label: label, Description: about, Type: "textbox", Query: value, Current: current{Text: value, Value: value}}
+	return variable{Name: name, Label: label, Description: about, Type: "textbox", Query: value,
+		Current: current{Text: value, Value: value}}
 }
 
 // sloVariables pick services and the values of group labels.
@@ -62,7 +64,8 @@ func (g *generator) sloVariables(labels []string) []variable {
 		several("service", "Service", "Services of the spec.", g.service, series.Objective),
 	}
 	for _, l := range labels {
-		out = append(out, several(variableName(l), l, "Values of the group label "+l+". While values are selected, SLOs that are not grouped by this label are hidden.",
+		out = append(out, several(variableName(l), l,
+			"Values of the group label "+l+". While values are selected, SLOs that are not grouped by this label are hidden.",
 			l, g.groups(selection{g.service + `=~"$service"`})))
 	}
 	return out
@@ -92,12 +95,15 @@ func (g *generator) board(uid, title, about string) *board {
 		Editable: true, GraphTooltip: 1, Refresh: "1m", Time: timeRange{"now-24h", "now"}, Timezone: "browser",
 		Annotations: annotations{List: []annotation{g.alertsAnnotation(uid)}},
 		Links: []link{
-			{Title: "Dashboards", Type: "dashboards", Icon: "external link", Tags: []string{tag}, AsDropdown: true, IncludeVars: true, KeepTime: true, Tooltip: "The other dashboards of sloengine"},
-			{Title: "Runbooks", Type: "link", Icon: "info", URL: g.o.RunbookURL, Tooltip: "What to do about each alert", TargetBlank: true},
+			{Title: "Dashboards", Type: "dashboards", Icon: "external link", Tags: []string{tag}, AsDropdown: true,
+				IncludeVars: true, KeepTime: true, Tooltip: "The other dashboards of sloengine"},
+			{Title: "Runbooks", Type: "link", Icon: "info", URL: g.o.RunbookURL, Tooltip: "What to do about each alert",
+				TargetBlank: true},
 		},
 	}}
 	if g.o.PageURL != "" {
-		b.Links = slices.Insert(b.Links, 1, link{Title: "Status page", Type: "link", Icon: "doc", URL: g.o.PageURL + "/", Tooltip: "The engine's own page", TargetBlank: true})
+		b.Links = slices.Insert(b.Links, 1, link{Title: "Status page", Type: "link", Icon: "doc", URL: g.o.PageURL + "/",
+			Tooltip: "The engine's own page", TargetBlank: true})
 	}
 	return b
 }
@@ -114,7 +120,8 @@ func (g *generator) alertsAnnotation(uid string) annotation {
 	}
 	return annotation{
 		Name: "Firing alerts", DataSource: prometheus, Enable: true, IconColor: bad, Step: "60s",
-		Expr: `ALERTS{alertstate="firing",` + matcher + `}`, TitleFormat: "{{alertname}}", TagKeys: "severity,slo_tier,slo_kind",
+		Expr: `ALERTS{alertstate="firing",` + matcher + `}`, TitleFormat: "{{alertname}}",
+		TagKeys:    "severity,slo_tier,slo_kind",
 		TextFormat: "{{" + g.name + "}} {{instance}}",
 	}
 }

@@ -80,13 +80,15 @@ func withOutlooks(r *sla.Report) *sla.Report {
 	out.SLOs = slices.Clone(r.SLOs)
 	for i := range out.SLOs {
 		x := &out.SLOs[i]
-		f := forecast.Forecast{Time: r.Time, Exhaustion: forecast.Exhaustion{Low: 20 * time.Hour, Median: 30 * time.Hour, High: forecast.Beyond}}
+		f := forecast.Forecast{
+			Time: r.Time, Exhaustion: forecast.Exhaustion{Low: 20 * time.Hour, Median: 30 * time.Hour, High: forecast.Beyond}}
 		for _, ahead := range forecast.LeadTimes {
 			f.Points = append(f.Points, forecast.Point{Ahead: ahead, Low: -0.2, Median: 0.3, High: 0.6, Exhausted: 0.4})
 		}
 		x.Outlook = &sla.Outlook{Forecast: f}
 		if !x.SLO.Indicator.Capacity.IsZero() {
-			x.Outlook.Capacity = &forecast.Capacity{Limit: 2, HasPeak: true, Rate: 1.5, Reached: forecast.ReachedWithin, Low: 20 * 24 * time.Hour, High: 40 * 24 * time.Hour}
+			x.Outlook.Capacity = &forecast.Capacity{Limit: 2, HasPeak: true, Rate: 1.5, Reached: forecast.ReachedWithin,
+				Low: 20 * 24 * time.Hour, High: 40 * 24 * time.Hour}
 		}
 	}
 	return &out
@@ -109,11 +111,13 @@ func newWorld(t testing.TB) *world {
 		t.Skip("make quick runs no Prometheus engine")
 	}
 	e := promql.NewEngine(promql.EngineOpts{
-		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true, Parser: parser.NewParser(parser.Options{}),
+		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
+		Parser:                   parser.NewParser(parser.Options{}),
 		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
 	})
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	return &world{t: t, store: teststorage.New(t), engine: e, names: map[string]bool{}, last: map[string]map[uint64]labels.Labels{}}
+	return &world{t: t, store: teststorage.New(t), engine: e, names: map[string]bool{},
+		last: map[string]map[uint64]labels.Labels{}}
 }
 
 // play runs the demo's traffic through fold and evaluator, scrapes /metrics, and
@@ -122,7 +126,8 @@ func (w *world) play(sp *spec.Spec, groups []rules.Group) {
 	t := w.t
 	in := evaluator.Inputs{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
 	for _, s := range sp.Services {
-		in.Services = append(in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions, Buckets: s.Buckets})
+		in.Services = append(
+			in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions, Buckets: s.Buckets})
 	}
 	cfg, err := evaluator.Compile(in)
 	require.NoError(t, err)
@@ -146,7 +151,9 @@ func (w *world) play(sp *spec.Spec, groups []rules.Group) {
 		Condition: site.Condition{Engine: func() status.Engine { return status.Engine{State: status.Ready} }},
 		Now:       func() time.Time { return w.now },
 		Scrape: site.Scrape{
-			Registry: registry, Sets: append(self.sets, evalSet, aroundSet(t, func() time.Time { return w.now }, append(self.sets, evalSet)...)),
+			Registry: registry, Sets: append(self.sets, evalSet, aroundSet(t, func() time.Time {
+				return w.now
+			}, append(self.sets, evalSet)...)),
 		},
 	})
 	require.NoError(t, err)
@@ -197,7 +204,8 @@ func (w *world) scrape(h http.Handler) {
 	res := httptest.NewRecorder()
 	h.ServeHTTP(res, req)
 	require.Equal(t, http.StatusOK, res.Code)
-	p, err := textparse.New(res.Body.Bytes(), res.Header().Get("Content-Type"), nil, textparse.ParserOptions{FallbackContentType: "text/plain"})
+	p, err := textparse.New(res.Body.Bytes(), res.Header().Get("Content-Type"), nil,
+		textparse.ParserOptions{FallbackContentType: "text/plain"})
 	require.NoError(t, err)
 	app := w.store.Appender(t.Context())
 	for {
@@ -307,7 +315,8 @@ func newSelf(t testing.TB) *self {
 	gin.SetMode(gin.TestMode)
 	engineSet, httpSet := metrics.NewSet(), metrics.NewSet()
 	log := slog.New(slog.DiscardHandler)
-	e, err := engine.Open(engine.Options{Dir: t.TempDir(), State: deaf{}, Metrics: engine.NewMetrics(engineSet), Logger: log})
+	e, err := engine.Open(
+		engine.Options{Dir: t.TempDir(), State: deaf{}, Metrics: engine.NewMetrics(engineSet), Logger: log})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)

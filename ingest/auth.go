@@ -104,7 +104,8 @@ func (a *Auth) require(p Permission, fits func(*Token) bool) gin.HandlerFunc {
 		token, r := a.check(c.Request, p)
 		if r == nil && token != nil && !fits(token) {
 			r = a.forbid(token, p)
-			r.detail = fmt.Sprintf("the token %q may read the services %s only, and this address shows others", token.Name, strings.Join(token.Services(), ", "))
+			r.detail = fmt.Sprintf("the token %q may read the services %s only, and this address shows others", token.Name,
+				strings.Join(token.Services(), ", "))
 		}
 		if r != nil {
 			id := requestID(c.Request.Header)
@@ -131,7 +132,8 @@ func (a *Auth) AllowsLimited(r *http.Request, services []string) bool {
 	return token != nil && token.May(PermitRead) && slices.Equal(token.Services(), services)
 }
 
-// Serves reports whether the token that a request carries is for a service, "" for all of them. Without tokens it is true.
+// Serves reports whether the token that a request carries is for a service, "" for all of them. Without tokens it is
+// true.
 func (a *Auth) Serves(r *http.Request, service string) bool {
 	if !a.Enabled() {
 		return true
@@ -183,7 +185,8 @@ func (a *Auth) check(req *http.Request, p Permission) (*Token, *refusal) {
 	if k == nil && len(secret) < minTokenBytes {
 		a.metrics.authFailures[authUnknown].Inc()
 		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,
-			detail: fmt.Sprintf("the token is shorter than %d bytes, the minimum length", minTokenBytes), challenge: challenges("invalid_token", p)}
+			detail:    fmt.Sprintf("the token is shorter than %d bytes, the minimum length", minTokenBytes),
+			challenge: challenges("invalid_token", p)}
 	}
 	if k == nil {
 		a.metrics.authFailures[authUnknown].Inc()
@@ -195,7 +198,8 @@ func (a *Auth) check(req *http.Request, p Permission) (*Token, *refusal) {
 	if k.expired(now) {
 		a.metrics.authFailures[authExpired].Inc()
 		return nil, &refusal{status: http.StatusUnauthorized, code: problemUnauthorized, closeConn: true,
-			detail:    fmt.Sprintf("the key %s of the token %q expired at %s (send the new one)", k.id(), k.Name, k.expires.UTC().Format(time.RFC3339)),
+			detail: fmt.Sprintf("the key %s of the token %q expired at %s (send the new one)", k.id(), k.Name,
+				k.expires.UTC().Format(time.RFC3339)),
 			challenge: challenges("invalid_token", p)}
 	}
 	if !k.May(p) {
@@ -275,8 +279,8 @@ func (t *throttledLog) warn(msg string, args ...any) {
 	t.logger.Warn(msg, args...)
 }
 
-// ErrorLog takes what a server says of its connections. Whoever connects can make it say something, so it is throttled, but
-// for panics.
+// ErrorLog takes what a server says of its connections. Whoever connects can make it say something, so it is throttled,
+// but for panics.
 func ErrorLog(l *slog.Logger) *log.Logger { return log.New(serverLog{newThrottledLog(l)}, "", 0) }
 
 type serverLog struct{ throttledLog }

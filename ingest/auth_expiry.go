@@ -158,6 +158,7 @@ func (a *Auth) logExpiry(now time.Time, said map[string]time.Time) {
 			}
 		}
 		said[id] = now
-		a.logger.Warn(what, "token", k.Token, "key", k.ID, "expires", k.Expires.Format(time.RFC3339), "last_used", k.LastUsed.Format(time.RFC3339))
+		a.logger.Warn(what, "token", k.Token, "key", k.ID, "expires", k.Expires.Format(time.RFC3339), "last_used",
+			k.LastUsed.Format(time.RFC3339))
 	}
 }

@@ -109,7 +109,8 @@ func TestExpiredKeys(t *testing.T) {
 	r.auth.logExpiry(r.now, said)
 	r.auth.logExpiry(r.now.Add(time.Hour-time.Minute), said) // it has expired
 	r.auth.logExpiry(r.now.Add(time.Hour), said)
-	require.Equal(t, 1, strings.Count(r.log.String(), `msg="a key that is in use expires soon" token=team key=`+id), r.log.String())
+	require.Equal(
+		t, 1, strings.Count(r.log.String(), `msg="a key that is in use expires soon" token=team key=`+id), r.log.String())
 	require.Equal(t, 1, strings.Count(r.log.String(), `msg="a key that is in use has expired"`), r.log.String())
 
 	r.now = r.now.Add(time.Second)
@@ -126,7 +127,8 @@ func TestExpiredKeys(t *testing.T) {
 	require.Empty(t, r.auth.Caller(req))
 	text := r.metrics()
 	require.Contains(t, text, `sloengine_ingest_auth_failures_total{reason="expired"} 1`)
-	require.Contains(t, text, `sloengine_token_requests_total{token="team",key="`+id+`"} 2`, "a refused request shows who has to be told")
+	require.Contains(t, text, `sloengine_token_requests_total{token="team",key="`+id+`"} 2`,
+		"a refused request shows who has to be told")
 
 	// Later is allowed again, and its gauge follows.
 	r.use(t, "- {name: team, sha256: "+sum(readSecret)+", expires: 2027-02-28T00:00:00Z, allow: [read]}")
@@ -137,12 +139,16 @@ func TestExpiredKeys(t *testing.T) {
 func TestKeysMistakes(t *testing.T) {
 	good, other := sum("0123456789abcdef0123"), sum("0123456789abcdef4567")
 	for _, tt := range []struct{ name, yaml, want string }{
-		{"both", "- {name: a, sha256: " + good + ", keys: [{sha256: " + other + "}], allow: [read]}", "give either keys or sha256, not both (move it into keys)"},
-		{"expires outside", "- {name: a, expires: 2027-01-31T00:00:00Z, keys: [{sha256: " + other + "}], allow: [read]}", "give either keys or expires, not both"},
+		{"both", "- {name: a, sha256: " + good + ", keys: [{sha256: " + other + "}], allow: [read]}",
+			"give either keys or sha256, not both (move it into keys)"},
+		{"expires outside", "- {name: a, expires: 2027-01-31T00:00:00Z, keys: [{sha256: " + other + "}], allow: [read]}",
+			"give either keys or expires, not both"},
 		{"none", "- {name: a, keys: [], allow: [read]}", "1:19: keys must list 1 to 4 keys"},
 		{"empty", "- {name: a, keys: [{}], allow: [read]}", "1:20: sha256 or token_file is missing"},
-		{"same", "- {name: a, keys: [{sha256: " + good + "}, {sha256: " + good + "}], allow: [read]}", "duplicate token, first defined on line 1"},
-		{"no zone", "- {name: a, sha256: " + good + ", expires: 2027-01-31, allow: [read]}", "expires: invalid RFC 3339 time"},
+		{"same", "- {name: a, keys: [{sha256: " + good + "}, {sha256: " + good + "}], allow: [read]}",
+			"duplicate token, first defined on line 1"},
+		{"no zone", "- {name: a, sha256: " + good + ", expires: 2027-01-31, allow: [read]}",
+			"expires: invalid RFC 3339 time"},
 		{"unknown", "- {name: a, keys: [{sha: x}], allow: [read]}", `key: unknown key "sha"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

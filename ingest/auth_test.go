@@ -61,7 +61,9 @@ func TestTokensAreFoundByTheirSecretOnly(t *testing.T) {
 		require.Nil(t, tokens.find(wrong), wrong)
 	}
 	// A short token is not accepted, though its hash does not show how short it is.
-	short, err := ParseTokens("tokens.yaml", []byte("- {name: a, sha256: "+sum("0123456789abcde")+", allow: [read]}\n- {name: b, sha256: "+sum("0123456789abcdef")+", allow: [read]}"), nil)
+	short, err := ParseTokens("tokens.yaml",
+		[]byte("- {name: a, sha256: "+sum("0123456789abcde")+", allow: [read]}\n- {name: b, sha256: "+sum("0123456789abcdef")+
+			", allow: [read]}"), nil)
 	require.NoError(t, err)
 	require.Nil(t, short.find("0123456789abcde"))
 	require.Equal(t, "b", short.find("0123456789abcdef").Name)
@@ -85,27 +87,42 @@ func TestTokensFileMistakes(t *testing.T) {
 		{"empty list", "[]", []string{"tokens.yaml:1:1: the list has no tokens"}},
 		{"not a list", "tokens: []", []string{"tokens.yaml:1:1: tokens file: want a list"}},
 		{"not yaml", "- {", []string{"tokens.yaml:1:1: not valid YAML"}},
-		{"two documents", "- {name: a, sha256: " + good + ", allow: [read]}\n---\n[]", []string{"tokens.yaml:3:1: the file has a second YAML document"}},
+		{"two documents", "- {name: a, sha256: " + good + ", allow: [read]}\n---\n[]",
+			[]string{"tokens.yaml:3:1: the file has a second YAML document"}},
 		{"item", "- shop", []string{"tokens.yaml:1:3: token: want a mapping"}},
-		{"all at once", "- nam: x\n  sha256: 12\n  services: [a*, '']\n  allow: [sent]\n- {name: a, allow: [send], token: hunter2}", []string{
-			`1:3: token: unknown key "nam" (did you mean "name"?)`, `2:11: sha256 must be`, `3:14: patterns`, `3:18: a service must not be empty`, `4:11: unknown permission`,
-			`5:28: token: unknown key "token" (do not store the token in plain text`, `5:3: sha256 or token_file is missing`, `5:3: services is missing`}},
+		{"all at once",
+			"- nam: x\n  sha256: 12\n  services: [a*, '']\n  allow: [sent]\n- {name: a, allow: [send], token: hunter2}",
+			[]string{
+				`1:3: token: unknown key "nam" (did you mean "name"?)`, `2:11: sha256 must be`, `3:14: patterns`,
+				`3:18: a service must not be empty`, `4:11: unknown permission`,
+				`5:28: token: unknown key "token" (do not store the token in plain text`, `5:3: sha256 or token_file is missing`,
+				`5:3: services is missing`}},
 		{"both", "- {name: a, sha256: " + good + ", token_file: ok, allow: [read]}", []string{"not both"}},
-		{"twice", "- {name: a, name: b, sha256: " + good + ", allow: [read, read]}", []string{`duplicate key "name"`, `duplicate permission "read"`}},
-		{"same name", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: a, token_file: ok, allow: [read]}", []string{`2:10: duplicate name "a", first used on line 1`}},
-		{"same token", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: b, sha256: " + good + ", allow: [read]}", []string{`2:3: duplicate token, first defined on line 1`}},
+		{"twice", "- {name: a, name: b, sha256: " + good + ", allow: [read, read]}",
+			[]string{`duplicate key "name"`, `duplicate permission "read"`}},
+		{"same name", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: a, token_file: ok, allow: [read]}",
+			[]string{`2:10: duplicate name "a", first used on line 1`}},
+		{"same token", "- {name: a, sha256: " + good + ", allow: [read]}\n- {name: b, sha256: " + good + ", allow: [read]}",
+			[]string{`2:3: duplicate token, first defined on line 1`}},
 		{"empty token", "- {name: a, sha256: " + sum("") + ", allow: [read]}", []string{"of an empty token"}},
-		{"token of one character", "- {name: a, sha256: " + sum("x") + ", allow: [read]}", []string{"1:21: sha256 is the hash of a token of only 1 characters"}},
-		{"token of two", "- {name: a, sha256: " + sum("~!") + ", allow: [read]}", []string{"of only 2 characters (use a random token of at least 16 bytes)"}},
+		{"token of one character", "- {name: a, sha256: " + sum("x") + ", allow: [read]}",
+			[]string{"1:21: sha256 is the hash of a token of only 1 characters"}},
+		{"token of two", "- {name: a, sha256: " + sum("~!") + ", allow: [read]}",
+			[]string{"of only 2 characters (use a random token of at least 16 bytes)"}},
 		{"short token", "- {name: a, token_file: short, allow: [read]}", []string{"shorter than 16 bytes"}},
 		{"token with spaces", "- {name: a, token_file: spaced, allow: [read]}", []string{"invalid in an HTTP header"}},
 		{"no such file", "- {name: a, token_file: missing, allow: [read]}", []string{"1:25: read token file"}},
-		{"star and names", "- {name: a, sha256: " + good + ", allow: [send], services: ['*', b]}", []string{"already means every service"}},
+		{"star and names", "- {name: a, sha256: " + good + ", allow: [send], services: ['*', b]}",
+			[]string{"already means every service"}},
 		{"number as name", "- {name: 1, sha256: " + good + ", allow: [read]}", []string{"name: want text"}},
-		{"control", "- {name: \"a\\nb\", sha256: " + good + ", allow: [read]}", []string{"name must have 1 to 128 bytes and no control characters"}},
-		{"operate on some services", "- {name: a, sha256: " + good + ", services: [shop], allow: [read, operate]}", []string{"1:97: a token with operate cannot be limited to services"}},
-		{"annotate without services", "- {name: a, sha256: " + good + ", allow: [annotate]}", []string{"1:3: services is missing (list the services that the token may send events for or annotate"}},
-		{"empty lists", "- {name: a, sha256: " + good + ", allow: [], services: []}", []string{"allow must be a list", "services must be a list"}},
+		{"control", "- {name: \"a\\nb\", sha256: " + good + ", allow: [read]}",
+			[]string{"name must have 1 to 128 bytes and no control characters"}},
+		{"operate on some services", "- {name: a, sha256: " + good + ", services: [shop], allow: [read, operate]}",
+			[]string{"1:97: a token with operate cannot be limited to services"}},
+		{"annotate without services", "- {name: a, sha256: " + good + ", allow: [annotate]}",
+			[]string{"1:3: services is missing (list the services that the token may send events for or annotate"}},
+		{"empty lists", "- {name: a, sha256: " + good + ", allow: [], services: []}",
+			[]string{"allow must be a list", "services must be a list"}},
 	}
 	files := map[string]string{"ok": "0123456789abcdef", "short": "abc", "spaced": "0123456789 abcdef"}
 	for _, tt := range tests {
@@ -203,7 +220,8 @@ func TestRequire(t *testing.T) {
 			require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
 		})
 	}
-	require.Equal(t, []string{`Bearer realm="sloengine"`, `Basic realm="sloengine"`}, get("/read", func(*http.Request) {}).Header().Values("WWW-Authenticate"))
+	require.Equal(t, []string{`Bearer realm="sloengine"`, `Basic realm="sloengine"`},
+		get("/read", func(*http.Request) {}).Header().Values("WWW-Authenticate"))
 	require.NotContains(t, logged.String(), readSecret)
 	require.NotContains(t, logged.String(), "nobody-knows-this-one")
 	require.Contains(t, logged.String(), "request denied")
@@ -237,7 +255,8 @@ func TestServerErrorsAreThrottled(t *testing.T) {
 	}
 	log.Println("http: panic serving 127.0.0.1:4711: nil")
 	log.Println("http2: panic serving 127.0.0.1:4711: nil")
-	require.Equal(t, 1, strings.Count(out.String(), "level=WARN msg=\"http: TLS handshake error from 127.0.0.1:4711: EOF\""))
+	require.Equal(
+		t, 1, strings.Count(out.String(), "level=WARN msg=\"http: TLS handshake error from 127.0.0.1:4711: EOF\""))
 	require.Equal(t, 2, strings.Count(out.String(), "level=ERROR"))
 	require.Equal(t, 3, strings.Count(out.String(), "\n"), out.String())
 }

@@ -31,7 +31,8 @@ const (
 var permissionNames = []struct {
 	name string
 	p    Permission
-}{{"send", PermitSend}, {"backfill", PermitBackfill}, {"read", PermitRead}, {"operate", PermitOperate}, {"annotate", PermitAnnotate}}
+}{{"send", PermitSend}, {"backfill", PermitBackfill}, {"read", PermitRead}, {"operate", PermitOperate},
+	{"annotate", PermitAnnotate}}
 
 // permissionList names all of them in messages.
 const permissionList = "send, backfill, read, operate, annotate"
@@ -149,8 +150,8 @@ func (t *Tokens) find(secret string) *key {
 //     allow: [send, backfill]    # of send, backfill, read, operate, annotate
 //
 // Instead of sha256 or token_file, keys lists up to four of them, each with its own expires: all
-// are valid, so that a token can be rotated without a gap. A token_file is read at once, relative to the tokens file, without the line
-// break at its end. All mistakes are reported, joined, each a *yamldoc.Error.
+// are valid, so that a token can be rotated without a gap. A token_file is read at once, relative to the tokens file,
+// without the line break at its end. All mistakes are reported, joined, each a *yamldoc.Error.
 func LoadTokens(path string) (*Tokens, error) {
 	data, err := fsys.ReadFile(path, yamldoc.MaxFileBytes)
 	if err != nil {
@@ -228,7 +229,8 @@ func (p *tokenParser) token(v *yamldoc.Value) *Token {
 		v.Errorf(`list the services that the token may send events for or annotate, or use ["*"]`, "services is missing")
 	}
 	if s := o.Get("services"); s != nil && t.May(PermitOperate) && t.Limited() {
-		s.Errorf(`use ["*"], or split it into a token with operate and one with the rest`, "a token with operate cannot be limited to services, because it reloads, discards and erases for all of them")
+		s.Errorf(`use ["*"], or split it into a token with operate and one with the rest`,
+			"a token with operate cannot be limited to services, because it reloads, discards and erases for all of them")
 	}
 	return t
 }
@@ -310,7 +312,8 @@ func (k *key) readHash(v *yamldoc.Value) {
 		return
 	}
 	if size := guessed(k.hash); size > 0 {
-		v.Errorf(fmt.Sprintf("use a random token of at least %d bytes", minTokenBytes), "sha256 is the hash of a token of only %d characters", size)
+		v.Errorf(fmt.Sprintf("use a random token of at least %d bytes", minTokenBytes),
+			"sha256 is the hash of a token of only %d characters", size)
 	}
 }
 

@@ -115,7 +115,8 @@ func TestInflate(t *testing.T) {
 		{"gzip then junk", gzipped, append(bytes.Clone(gz), "junk junk junk"...), nil, "gzip: "},
 		{"gzip bomb", gzipped, gzipBytes(t, make([]byte, 64<<20)), nil, "too large"},
 		{"zstd bomb", zstandard, zstdBytes(t, make([]byte, 64<<20)), nil, "too large"},
-		{"zstd window", zstandard, zstdBytes(t, append(make([]byte, 0, 1), bytes.Repeat(data, 300)...), zstd.WithWindowSize(16<<20)), nil, "zstd: "},
+		{"zstd window", zstandard, zstdBytes(t, append(make([]byte, 0, 1), bytes.Repeat(data, 300)...),
+			zstd.WithWindowSize(16<<20)), nil, "zstd: "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

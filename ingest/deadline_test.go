@@ -37,7 +37,8 @@ func TestStalledDiskIsA504(t *testing.T) {
 	stall.Store(true)
 	first := make(chan int, 1)
 	go func() {
-		first <- rig.post("", strings.Replace(body, "late", "first", 1), headers{deadline.Header: deadline.Format(time.Now().Add(time.Minute))}).Code
+		first <- rig.post("", strings.Replace(body, "late", "first", 1),
+			headers{deadline.Header: deadline.Format(time.Now().Add(time.Minute))}).Code
 	}()
 	<-stalled
 	began := time.Now()
@@ -45,7 +46,8 @@ func TestStalledDiskIsA504(t *testing.T) {
 	require.Equal(t, http.StatusGatewayTimeout, w.Code, w.Body)
 	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
 	require.Less(t, time.Since(began), 5*time.Second)
-	require.Contains(t, w.Body.String(), "the default deadline of 150ms (no X-Request-Deadline header) passed before the events were stored")
+	require.Contains(t, w.Body.String(),
+		"the default deadline of 150ms (no X-Request-Deadline header) passed before the events were stored")
 	require.Equal(t, 1, rig.metric(t, `sloengine_deadline_expired_total{where="ingest"}`))
 	w = rig.post("", body, headers{deadline.Header: deadline.Format(time.Now().Add(60 * time.Millisecond))})
 	require.Equal(t, http.StatusGatewayTimeout, w.Code, w.Body)

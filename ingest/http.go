@@ -317,7 +317,9 @@ func (h *Handler) serveRecovered(c *gin.Context, s *requestState) (status int) {
 		h.o.Logger.Error("panic in the event handler", "request_id", s.id, "panic", p, "stack", stack())
 		status = http.StatusInternalServerError
 		if !c.Writer.Written() {
-			r := &refusal{status: status, code: problemInternal, detail: "the server failed while processing the request, and may have stored the events (it is safe to resend them with the same ids)", closeConn: true}
+			r := &refusal{status: status, code: problemInternal,
+				detail: "the server failed while processing the request, and may have stored the events (it is safe to resend " +
+					"them with the same ids)", closeConn: true}
 			r.abort(c, s.id)
 		}
 	}()
@@ -373,7 +375,8 @@ func (h *Handler) refuse(c *gin.Context, s *requestState, r *refusal) int {
 		h.log.warn("events refused", "request_id", s.id, "status", r.status, "code", r.code, "detail", r.detail,
 			"remote", c.Request.RemoteAddr)
 	}
-	if wrong := r.status/100 == 4; wrong && !s.query.dryRun && r.code != problemAllRejected && r.code != problemRateLimited && r.code != problemGone {
+	if wrong := r.status/100 == 4; wrong && !s.query.dryRun && r.code != problemAllRejected &&
+		r.code != problemRateLimited && r.code != problemGone {
 		h.o.Rejects.Request(s.sender(c.Request), r.code, r.detail)
 	}
 	s.out = r.appendJSON(s.out[:0], s.id, &s.answer)

@@ -22,8 +22,8 @@ type Answer struct {
 	DeadLettered int `json:"dead_lettered"`
 	Rejected     int `json:"rejected"`
 
-	// Errors lists the first rejected events; ErrorsTruncated says that there are more. Unlisted has the index and the code
-	// of those that were rejected as invalid, so a sender need not send them again to learn it.
+	// Errors lists the first rejected events; ErrorsTruncated says that there are more. Unlisted has the index and the
+	// code of those that were rejected as invalid, so a sender need not send them again to learn it.
 	Errors          []event.ItemError `json:"errors"`
 	ErrorsTruncated bool              `json:"errors_truncated"`
 	Unlisted        []event.Run       `json:"unlisted,omitempty"`

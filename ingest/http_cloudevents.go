@@ -12,8 +12,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
-// parseEnvelope reads the headers of a CloudEvent in binary mode; nil: it is none. One without a version is meant as one, too:
-// its id must not get lost.
+// parseEnvelope reads the headers of a CloudEvent in binary mode; nil: it is none. One without a version is meant as
+// one, too: its id must not get lost.
 func parseEnvelope(h http.Header) (*event.Envelope, *refusal) {
 	if h["Ce-Specversion"] == nil && h["Ce-Id"] == nil {
 		return nil, nil
@@ -37,11 +37,12 @@ func parseEnvelope(h http.Header) (*event.Envelope, *refusal) {
 	return e, nil
 }
 
-// structured is the beginning of the media types of CloudEvents that have their attributes in the body, which win over headers.
+// structured is the beginning of the media types of CloudEvents that have their attributes in the body, which win over
+// headers.
 const structured = "application/cloudevents"
 
-// attributeOf decodes the value of an attribute in a header (CloudEvents 1.0, HTTP protocol binding, 3.1.3.2). A percent sign that
-// begins no escape stands for itself.
+// attributeOf decodes the value of an attribute in a header (CloudEvents 1.0, HTTP protocol binding, 3.1.3.2). A
+// percent sign that begins no escape stands for itself.
 func attributeOf(value string) []byte {
 	if n := len(value); n >= 2 && value[0] == '"' && value[n-1] == '"' {
 		var b strings.Builder
@@ -59,12 +60,12 @@ func attributeOf(value string) []byte {
 	return []byte(value)
 }
 
-// maxWebhookRate is the most requests per minute that a webhook is granted. What it may send is up to its token and to the
-// rate limits.
+// maxWebhookRate is the most requests per minute that a webhook is granted. What it may send is up to its token and to
+// the rate limits.
 const maxWebhookRate = 6000
 
-// handshake answers whether events may be delivered here (CloudEvents 1.0, HTTP webhooks, 4). It grants any origin at once,
-// since the token decides about events, and never calls the URL that a request names for a later answer.
+// handshake answers whether events may be delivered here (CloudEvents 1.0, HTTP webhooks, 4). It grants any origin at
+// once, since the token decides about events, and never calls the URL that a request names for a later answer.
 func (h *Handler) handshake(c *gin.Context) {
 	header := c.Writer.Header()
 	header.Set("Allow", "OPTIONS, POST")

@@ -12,7 +12,8 @@ import (
 )
 
 func binaryHeaders(change headers) headers {
-	h := headers{"ce-specversion": "1.0", "ce-id": "e-1", "ce-source": "/shop", "ce-type": "order", "ce-time": "2026-11-20T08:59:00Z"}
+	h := headers{"ce-specversion": "1.0", "ce-id": "e-1", "ce-source": "/shop", "ce-type": "order",
+		"ce-time": "2026-11-20T08:59:00Z"}
 	maps.Copy(h, change)
 	return h
 }
@@ -23,7 +24,8 @@ func TestBinaryCloudEventsCountOnce(t *testing.T) {
 		p := decodeAnswer(t, r.post("", `{"duration_ms":5}`, binaryHeaders(nil)))
 		require.Equal(t, []int{max(1-i, 0), min(i, 1)}, []int{p.Accepted, p.Duplicates}, "sending %d", i)
 	}
-	require.Equal(t, []string{"e-1", "shop", "order"}, []string{string(r.last.ID), string(r.last.Service), string(r.last.Type)})
+	require.Equal(
+		t, []string{"e-1", "shop", "order"}, []string{string(r.last.ID), string(r.last.Service), string(r.last.Type)})
 	require.EqualValues(t, 5e6, r.last.Duration)
 	require.Equal(t, testNow.Add(-1e9*60).UnixNano(), r.last.Time)
 	// The same event in structured mode, whose headers do not matter.
@@ -39,18 +41,19 @@ func TestBinaryCloudEvents(t *testing.T) {
 		status  int
 		want    string // id, or what the answer says
 	}{
-		"percent":           {headers{"ce-id": "a%20b%E2%82%AC"}, `{}`, 202, "a b€"},
-		"lone percent":      {headers{"ce-id": "100%"}, `{}`, 202, "100%"},
-		"quotes":            {headers{"ce-id": `"a\"b"`}, `{}`, 202, `a"b`},
-		"not UTF-8":         {headers{"ce-id": "a\xff"}, `{}`, 202, "a\uFFFD"},
-		"no data":           {headers{"Content-Type": ""}, "", 202, "e-1"},
-		"null":              {nil, "null", 202, "e-1"},
-		"other JSON":        {headers{"Content-Type": "application/vnd.shop+json; charset=utf-8"}, `{}`, 202, "e-1"},
-		"data wins":         {nil, ` {"id":"own"} `, 202, "own"},
-		"no version":        {headers{"ce-specversion": ""}, `{}`, 422, `specversion`},
-		"no id":             {headers{"ce-id": ""}, `{}`, 422, `\"id\"`},
-		"no type":           {headers{"ce-type": ""}, `{}`, 422, `\"type\"`},
-		"0.3":               {headers{"ce-specversion": "0.3"}, `{}`, 422, "CloudEvents 0.3 are not supported. Send CloudEvents 1.0."},
+		"percent":      {headers{"ce-id": "a%20b%E2%82%AC"}, `{}`, 202, "a b€"},
+		"lone percent": {headers{"ce-id": "100%"}, `{}`, 202, "100%"},
+		"quotes":       {headers{"ce-id": `"a\"b"`}, `{}`, 202, `a"b`},
+		"not UTF-8":    {headers{"ce-id": "a\xff"}, `{}`, 202, "a\uFFFD"},
+		"no data":      {headers{"Content-Type": ""}, "", 202, "e-1"},
+		"null":         {nil, "null", 202, "e-1"},
+		"other JSON":   {headers{"Content-Type": "application/vnd.shop+json; charset=utf-8"}, `{}`, 202, "e-1"},
+		"data wins":    {nil, ` {"id":"own"} `, 202, "own"},
+		"no version":   {headers{"ce-specversion": ""}, `{}`, 422, `specversion`},
+		"no id":        {headers{"ce-id": ""}, `{}`, 422, `\"id\"`},
+		"no type":      {headers{"ce-type": ""}, `{}`, 422, `\"type\"`},
+		"0.3": {
+			headers{"ce-specversion": "0.3"}, `{}`, 422, "CloudEvents 0.3 are not supported. Send CloudEvents 1.0."},
 		"XML":               {headers{"Content-Type": "text/xml"}, `<x/>`, 422, "must be application/json"},
 		"array":             {nil, `[{}]`, 422, "must be a JSON object"},
 		"lines":             {nil, "{}\n{}", 400, "expected the end of the body after the data"},
@@ -90,7 +93,8 @@ func TestMappedCloudEvents(t *testing.T) {
 	const own = `{"order":{"number":17,"state":"lost","items":[{"sku":"s-1"}]},"took":12.5}`
 	const envelope = `{"specversion":"1.0","id":"e-1","source":"shop","type":"order","data":` + own + `}`
 	m, err := mapping.New(&mapping.Settings{
-		DurationMS: ".took", FailureIf: `text(".order.state") == "lost"`, Attributes: map[string]string{"sku": ".order.items.0.sku"},
+		DurationMS: ".took", FailureIf: `text(".order.state") == "lost"`,
+		Attributes: map[string]string{"sku": ".order.items.0.sku"},
 	}, true)
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
@@ -106,7 +110,8 @@ func TestMappedCloudEvents(t *testing.T) {
 			w := r.post("", c.body, c.headers)
 			require.Equal(t, 202, w.Code, w.Body)
 			require.Equal(t, 1, r.events)
-			require.Equal(t, []string{"e-1", "shop", "order"}, []string{string(r.last.ID), string(r.last.Service), string(r.last.Type)})
+			require.Equal(t, []string{"e-1", "shop", "order"},
+				[]string{string(r.last.ID), string(r.last.Service), string(r.last.Type)})
 			require.Equal(t, "failure", r.last.Outcome.String())
 			require.EqualValues(t, 12.5e6, r.last.Duration)
 			require.Equal(t, map[string]string{"sku": "s-1"}, r.last.AttributeMap())
@@ -135,12 +140,17 @@ func TestWebhookHandshake(t *testing.T) {
 		status       int
 		origin, rate string
 	}{
-		"origin":           {headers{"WebHook-Request-Origin": "events.example.org"}, 200, "events.example.org", ""},
-		"rate":             {headers{"WebHook-Request-Origin": "events.example.org", "WebHook-Request-Rate": "120"}, 200, "events.example.org", "120"},
-		"great rate":       {headers{"WebHook-Request-Origin": "events.example.org", "WebHook-Request-Rate": "1000000"}, 200, "events.example.org", "6000"},
-		"callback":         {headers{"WebHook-Request-Origin": "events.example.org", "WebHook-Request-Callback": "http://192.0.2.1/"}, 200, "events.example.org", ""},
-		"no rate":          {headers{"WebHook-Request-Origin": "events.example.org", "WebHook-Request-Rate": "0"}, 400, "", ""},
-		"odd rate":         {headers{"WebHook-Request-Origin": "events.example.org", "WebHook-Request-Rate": "*"}, 400, "", ""},
+		"origin": {headers{"WebHook-Request-Origin": "events.example.org"}, 200, "events.example.org", ""},
+		"rate": {headers{"WebHook-Request-Origin": "events.example.org", "WebHook-Request-Rate": "120"}, 200,
+			"events.example.org", "120"},
+		"great rate": {headers{"WebHook-Request-Origin": "events.example.org", "WebHook-Request-Rate": "1000000"}, 200,
+			"events.example.org", "6000"},
+		"callback": {headers{"WebHook-Request-Origin": "events.example.org",
+			"WebHook-Request-Callback": "http://192.0.2.1/"}, 200, "events.example.org", ""},
+		"no rate": {
+			headers{"WebHook-Request-Origin": "events.example.org", "WebHook-Request-Rate": "0"}, 400, "", ""},
+		"odd rate": {
+			headers{"WebHook-Request-Origin": "events.example.org", "WebHook-Request-Rate": "*"}, 400, "", ""},
 		"odd origin":       {headers{"WebHook-Request-Origin": "a b"}, 400, "", ""},
 		"long origin":      {headers{"WebHook-Request-Origin": strings.Repeat("x", 254)}, 400, "", ""},
 		"another question": {headers{"Origin": "https://example.org", "Access-Control-Request-Method": "POST"}, 204, "", ""},

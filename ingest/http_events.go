@@ -132,13 +132,15 @@ func (h *Handler) readRefusal(req *http.Request, err error, limit int64) *refusa
 		return tooLarge(fmt.Sprintf("the body exceeds %d bytes (send fewer events per request)", limit))
 	case errors.Is(err, errNoMemory):
 		return &refusal{status: http.StatusServiceUnavailable, code: problemOverloaded, closeConn: true,
-			detail: "the server has no memory left for request bodies (resend the request after Retry-After)", retryAfter: time.Second}
+			detail:     "the server has no memory left for request bodies (resend the request after Retry-After)",
+			retryAfter: time.Second}
 	case errors.As(err, &coding):
 		return &refusal{status: http.StatusBadRequest, code: problemBadBody,
 			detail: fmt.Sprintf("the body is not valid %v", coding)}
 	case errors.Is(err, os.ErrDeadlineExceeded) && h.drain.draining():
 		return &refusal{status: http.StatusServiceUnavailable, code: engine.ErrStopping.Code, closeConn: true,
-			detail: "the engine is shutting down and the body did not arrive in time, so nothing was stored", retryAfter: engine.ErrStopping.RetryAfter}
+			detail:     "the engine is shutting down and the body did not arrive in time, so nothing was stored",
+			retryAfter: engine.ErrStopping.RetryAfter}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &refusal{status: http.StatusRequestTimeout, code: problemTooSlow, closeConn: true,
 			detail: fmt.Sprintf("the body did not arrive within %s", h.o.BodyTimeout)}
@@ -183,7 +185,8 @@ func (h *Handler) mayDecode(req *http.Request, s *requestState) *refusal {
 // decode unpacks and parses the body. Only so many bodies at a time: parsing
 // is work for the processor, and needs several times the memory of the body.
 // binary is the envelope of a CloudEvent whose data the body is; nil: the format says what it is.
-func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, format event.Format, binary *event.Envelope) *refusal {
+func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, format event.Format,
+	binary *event.Envelope) *refusal {
 	if r := h.mayDecode(req, s); r != nil {
 		return r
 	}
@@ -275,7 +278,8 @@ func (h *Handler) redact(s *requestState) *refusal {
 	}
 	if err := h.o.Redact.Apply(s.batch); err != nil {
 		h.o.Logger.Error("failed to redact events", "request_id", s.id, "err", err)
-		return &refusal{status: http.StatusInternalServerError, code: problemInternal, detail: "the engine failed to redact the events, so nothing was stored"}
+		return &refusal{status: http.StatusInternalServerError, code: problemInternal,
+			detail: "the engine failed to redact the events, so nothing was stored"}
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ import (
 // Whatever is sent, the answer is JSON, its counters add up, and everything
 // held for the request is released.
 func FuzzHandler(f *testing.F) {
-	types := []string{"application/json", "application/x-ndjson", "application/cloudevents+json", "application/cloudevents-batch+json", "", "text/plain"}
+	types := []string{"application/json", "application/x-ndjson", "application/cloudevents+json",
+		"application/cloudevents-batch+json", "", "text/plain"}
 	encodings := []string{"", "gzip", "zstd", "br"}
 	f.Add([]byte(goodEvent), uint8(0), uint8(0), "")
 	f.Add([]byte(line("a")+"\n"+line("b")+"\nnope"), uint8(1), uint8(0), "?dry_run=true")

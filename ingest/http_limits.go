@@ -67,7 +67,8 @@ func (h *Handler) ticket(req *http.Request, s *requestState) {
 		if _, err := view.Parse(s.batch.Event(i)); err != nil {
 			panic(fmt.Sprintf("decoded event is unreadable: %v", err)) // a bug
 		}
-		subject := ratelimit.Subject{Service: view.Service, Type: view.Type, Severity: view.Severity, Attrs: view, Sample: item.Key.Lo}
+		subject := ratelimit.Subject{Service: view.Service, Type: view.Type, Severity: view.Severity,
+			Attrs: view, Sample: item.Key.Lo}
 		if !item.HasKey {
 			subject.Sample = xxh3.Hash(view.ID)
 		}
@@ -102,7 +103,8 @@ func (h *Handler) admit(ctx context.Context, s *requestState) (engine.Result, er
 	waited := time.Duration(0)
 	for len(result.Throttled) > 0 {
 		step, most := t.List[result.Throttled[0]].Throttle()
-		if waited+step > most || !s.deadline.IsZero() && h.o.Now().Add(step).After(s.deadline.Time) || h.sleep(ctx, step) != nil {
+		if waited+step > most || !s.deadline.IsZero() && h.o.Now().Add(step).After(s.deadline.Time) ||
+			h.sleep(ctx, step) != nil {
 			break
 		}
 		waited += step
@@ -181,7 +183,8 @@ func (h *Handler) sleep(ctx context.Context, d time.Duration) error {
 
 // keepCritical turns events that are over their limit, and too good to be dropped,
 // into dead letters. It returns how many are safe; if that fails none is.
-func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Batch, t *ratelimit.Tickets, places []int32) int {
+func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Batch, t *ratelimit.Tickets,
+	places []int32) int {
 	if len(places) == 0 {
 		return 0
 	}
@@ -209,7 +212,8 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 		defer cancel()
 	}
 	if err := h.o.SaveCritical(ctx, entries); err != nil {
-		h.log.warn("failed to save critical events as dead letters, throttling their sender", "err", err, "events", len(entries))
+		h.log.warn("failed to save critical events as dead letters, throttling their sender", "err",
+			err, "events", len(entries))
 		return 0
 	}
 	for i := range entries {
@@ -220,7 +224,8 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 
 // explainLimits adds what became of events over their limit to the answer, and returns
 // the wait after which the put-off ones should be sent again.
-func (h *Handler) explainLimits(s *requestState, b *event.Batch, t *ratelimit.Tickets, result *engine.Result, saved int) (wait time.Duration) {
+func (h *Handler) explainLimits(s *requestState, b *event.Batch, t *ratelimit.Tickets, result *engine.Result,
+	saved int) (wait time.Duration) {
 	a := &s.answer
 	again := result.Throttled
 	if saved == 0 {

@@ -32,7 +32,8 @@ func limitedRig(t *testing.T, strategy ratelimit.Strategy) *rig {
 // A dry run is judged by the rate limits as they are, and charges nothing.
 func TestDryRunJudgesLimits(t *testing.T) {
 	r := limitedRig(t, ratelimit.OnExceededDrop)
-	body := "[" + order("a") + "," + order("b") + "," + order("c") + "," + order("d") + "," + strings.Replace(order("e"), `"id"`, `"severity":"critical","id"`, 1) + "]"
+	body := "[" + order("a") + "," + order("b") + "," + order("c") + "," + order("d") + "," +
+		strings.Replace(order("e"), `"id"`, `"severity":"critical","id"`, 1) + "]"
 	for range 3 {
 		w := r.post("?dry_run=true", body, nil)
 		p := decodeAnswer(t, w)
@@ -93,7 +94,8 @@ func TestRateLimitedBody(t *testing.T) {
 	limit := decodeAnswer(t, w).RateLimit
 	require.NotNil(t, limit)
 	reset := limit.Reset
-	require.Equal(t, &RateLimit{Rule: "(default)", Layer: "type", Limit: 3, Remaining: 0, Window: 3600, Reset: reset}, limit)
+	require.Equal(
+		t, &RateLimit{Rule: "(default)", Layer: "type", Limit: 3, Remaining: 0, Window: 3600, Reset: reset}, limit)
 	require.Equal(t, w.Header().Get("Retry-After"), strconv.Itoa(reset))
 	require.Contains(t, w.Header().Get("Ratelimit"), fmt.Sprintf("t=%d", reset))
 }

@@ -66,7 +66,8 @@ func checkOrigin(req *http.Request) *refusal {
 		return nil
 	}
 	return &refusal{status: http.StatusForbidden, code: problemCrossSite, closeConn: true,
-		detail: "a web page of another site sent this request (send events from a server, or through a proxy under the page's own host name)"}
+		detail: "a web page of another site sent this request (send events from a server, or through a proxy under the " +
+			"page's own host name)"}
 }
 
 // parseQuery reads dry_run, backfill and covers. A misspelt value must not silently
@@ -84,7 +85,8 @@ func (s *requestState) parseQuery(req *http.Request) *refusal {
 		if flags[name] == nil && name != "covers" {
 			// A misspelt dry_run must not store what was only to be tried.
 			return &refusal{status: http.StatusBadRequest, code: problemBadQuery, closeConn: true,
-				detail: fmt.Sprintf("unknown query parameter %s (want dry_run, backfill or covers)", strconv.Quote(name[:min(len(name), 64)]))}
+				detail: fmt.Sprintf("unknown query parameter %s (want dry_run, backfill or covers)",
+					strconv.Quote(name[:min(len(name), 64)]))}
 		}
 	}
 	for name, flag := range flags {

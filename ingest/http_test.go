@@ -41,7 +41,8 @@ type fakeCommitter struct {
 	before  func(ctx context.Context) error
 }
 
-func (f *fakeCommitter) Admit(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32) (engine.Result, error) {
+func (f *fakeCommitter) Admit(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets,
+	_ []int32) (engine.Result, error) {
 	return f.Commit(ctx, b)
 }
 
@@ -184,19 +185,22 @@ func TestTheAnswerHasOneShape(t *testing.T) {
 	r := newRig(t, nil)
 	w := r.post("", goodEvent, nil)
 	require.Equal(t, 202, w.Code)
-	require.Equal(t, `{"received":1,"accepted":1,"duplicates":0,"limited":0,"sampled":0,"dead_lettered":0,"rejected":0,"errors":[],"errors_truncated":false}`+"\n", w.Body.String())
+	require.Equal(t,
+		`{"received":1,"accepted":1,"duplicates":0,"limited":0,"sampled":0,"dead_lettered":0,"rejected":0,"errors":[],"errors_truncated":false}`+"\n", w.Body.String())
 	require.Equal(t, "insurance-unpaid", string(r.last.Service))
 
 	w = r.post("", goodEvent, nil)
 	require.Equal(t, 202, w.Code, "a duplicate is known, not an error")
 	require.Equal(t, 1, decodeAnswer(t, w).Duplicates)
 
-	w = r.post("", `{"time":"2026-11-18T08:00:00Z","id":"x","service":"s","type":"t"}`, headers{"Content-Type": "application/x-ndjson", "X-Request-Id": "req-1"})
+	w = r.post("", `{"time":"2026-11-18T08:00:00Z","id":"x","service":"s","type":"t"}`,
+		headers{"Content-Type": "application/x-ndjson", "X-Request-Id": "req-1"})
 	require.Equal(t, 422, w.Code)
 	p := decodeAnswer(t, w)
 	require.Equal(t, "all_rejected", p.Code)
-	want := `{"type":"urn:sloengine:problem:all_rejected","title":"Every event was rejected","status":422,"detail":"1 of 1 events were rejected (see errors)","instance":"req-1","code":"all_rejected",` +
-		`"received":1,"accepted":0,"duplicates":0,"limited":0,"sampled":0,"dead_lettered":0,"rejected":1,"errors":[{"index":0,"line":1,"id":"x","code":"time_too_old","detail":`
+	want :=
+		`{"type":"urn:sloengine:problem:all_rejected","title":"Every event was rejected","status":422,"detail":"1 of 1 events were rejected (see errors)","instance":"req-1","code":"all_rejected",` +
+			`"received":1,"accepted":0,"duplicates":0,"limited":0,"sampled":0,"dead_lettered":0,"rejected":1,"errors":[{"index":0,"line":1,"id":"x","code":"time_too_old","detail":`
 	require.Equal(t, want, w.Body.String()[:min(len(want), w.Body.Len())])
 	require.Equal(t, event.CodeTimeTooOld, p.Errors[0].Code)
 
@@ -216,7 +220,8 @@ func line(id string) string {
 }
 
 func TestStatuses(t *testing.T) {
-	cloud := `{"specversion":"1.0","id":"c1","source":"/s","type":"t","time":"2026-11-20T08:59:00Z","data":{"service":"s","type":"t"}}`
+	cloud :=
+		`{"specversion":"1.0","id":"c1","source":"/s","type":"t","time":"2026-11-20T08:59:00Z","data":{"service":"s","type":"t"}}`
 	bad := `{"service":"s","type":"t","outcome":"perhaps"}`
 	tests := []struct {
 		name, query, body string
@@ -230,56 +235,86 @@ func TestStatuses(t *testing.T) {
 		{name: "object", body: line("a"), status: 202, accepted: 1},
 		{name: "array", body: "[" + line("a") + "," + line("b") + "]", status: 202, accepted: 2},
 		{name: "empty array", body: "[]", status: 202},
-		{name: "ndjson", body: line("a") + "\n\n" + line("b") + "\r\n", h: headers{"Content-Type": "application/x-ndjson"}, status: 202, accepted: 2},
-		{name: "a bad line among good ones", body: line("a") + "\n{nope\n" + bad + "\n" + line("a"), h: headers{"Content-Type": "application/x-ndjson"}, status: 202, accepted: 1, dups: 1, rejected: 2},
-		{name: "charset", body: line("a"), h: headers{"Content-Type": `Application/JSON; charset="UTF-8"`}, status: 202, accepted: 1},
-		{name: "cloudevent", body: cloud, h: headers{"Content-Type": "application/cloudevents+json"}, status: 202, accepted: 1},
-		{name: "cloudevents", body: "[" + cloud + "]", h: headers{"Content-Type": "application/cloudevents-batch+json"}, status: 202, accepted: 1},
-		{name: "no content type", body: line("a"), h: headers{"Content-Type": ""}, status: 415, code: "unsupported_media_type"},
-		{name: "text", body: line("a"), h: headers{"Content-Type": "text/plain"}, status: 415, code: "unsupported_media_type"},
+		{name: "ndjson", body: line("a") + "\n\n" + line("b") + "\r\n", h: headers{"Content-Type": "application/x-ndjson"},
+			status: 202, accepted: 2},
+		{name: "a bad line among good ones", body: line("a") + "\n{nope\n" + bad + "\n" + line("a"),
+			h: headers{"Content-Type": "application/x-ndjson"}, status: 202, accepted: 1, dups: 1, rejected: 2},
+		{name: "charset", body: line("a"), h: headers{"Content-Type": `Application/JSON; charset="UTF-8"`},
+			status: 202, accepted: 1},
+		{name: "cloudevent", body: cloud, h: headers{"Content-Type": "application/cloudevents+json"},
+			status: 202, accepted: 1},
+		{name: "cloudevents", body: "[" + cloud + "]", h: headers{"Content-Type": "application/cloudevents-batch+json"},
+			status: 202, accepted: 1},
+		{name: "no content type", body: line("a"), h: headers{"Content-Type": ""}, status: 415,
+			code: "unsupported_media_type"},
+		{name: "text", body: line("a"), h: headers{"Content-Type": "text/plain"}, status: 415,
+			code: "unsupported_media_type"},
 		{name: "cross-site", body: line("a"), h: headers{"Sec-Fetch-Site": "cross-site"}, status: 403, code: "cross_site"},
 		{name: "same-site", body: line("a"), h: headers{"Sec-Fetch-Site": "same-site"}, status: 403, code: "cross_site"},
-		{name: "foreign origin", body: line("a"), h: headers{"Origin": "https://evil.example"}, status: 403, code: "cross_site"},
+		{name: "foreign origin", body: line("a"), h: headers{"Origin": "https://evil.example"},
+			status: 403, code: "cross_site"},
 		{name: "hidden origin", body: line("a"), h: headers{"Origin": "null"}, status: 403, code: "cross_site"},
 		{name: "own page", body: line("a"), h: headers{"Sec-Fetch-Site": "same-origin"}, status: 202, accepted: 1},
 		{name: "own origin", body: line("a"), h: headers{"Origin": "http://example.com"}, status: 202, accepted: 1},
-		{name: "form", body: line("a"), h: headers{"Content-Type": "application/x-www-form-urlencoded"}, status: 415, code: "unsupported_media_type"},
-		{name: "latin1", body: line("a"), h: headers{"Content-Type": "application/json; charset=latin1"}, status: 415, code: "unsupported_media_type"},
+		{name: "form", body: line("a"), h: headers{"Content-Type": "application/x-www-form-urlencoded"}, status: 415,
+			code: "unsupported_media_type"},
+		{name: "latin1", body: line("a"), h: headers{"Content-Type": "application/json; charset=latin1"}, status: 415,
+			code: "unsupported_media_type"},
 		{name: "brotli", body: line("a"), h: headers{"Content-Encoding": "br"}, status: 415, code: "unsupported_encoding"},
 		{name: "not gzip", body: line("a"), h: headers{"Content-Encoding": "gzip"}, status: 400, code: "bad_body"},
 		{name: "all bad", body: "[" + bad + "," + bad + "]", status: 422, code: "all_rejected", rejected: 2},
 		{name: "unparsable", body: "[" + line("a") + ",", status: 400, code: "invalid_json"},
 		{name: "empty", body: "", status: 400, code: "empty_body"},
-		{name: "empty ndjson", body: "\n\n", h: headers{"Content-Type": "application/x-ndjson"}, status: 400, code: "empty_body"},
-		{name: "dry run", query: "?dry_run=true", body: "[" + line("a") + "," + bad + "]", status: 200, accepted: 1, rejected: 1},
+		{name: "empty ndjson", body: "\n\n", h: headers{"Content-Type": "application/x-ndjson"},
+			status: 400, code: "empty_body"},
+		{name: "dry run", query: "?dry_run=true", body: "[" + line("a") + "," + bad + "]", status: 200,
+			accepted: 1, rejected: 1},
 		{name: "dry run, all bad", query: "?dry_run=true", body: bad, status: 422, code: "all_rejected", rejected: 1},
 		{name: "dry run, unparsable", query: "?dry_run=true", body: "{", status: 400, code: "invalid_json"},
 		{name: "dry run misspelt", query: "?dry_run=yes", body: line("a"), status: 400, code: "bad_query"},
 		{name: "dry run off", query: "?dry_run=false", body: line("a"), status: 202, accepted: 1},
 		{name: "query broken", query: "?dry_run=%zz", body: line("a"), status: 400, code: "bad_query"},
-		{name: "old", body: `{"service":"s","type":"t","time":"2026-11-01T00:00:00Z"}`, status: 422, code: "all_rejected", rejected: 1},
-		{name: "backfill", query: "?backfill=true", body: `{"service":"s","type":"t","time":"2026-11-01T00:00:00Z"}`, status: 202, accepted: 1},
-		{name: "covers", query: "?backfill=true&covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00z", body: line("a"), status: 202, accepted: 1},
-		{name: "covers a moment", query: "?backfill=true&covers=2026-11-01T03:00:00%2b03:00/2026-11-01T00:00:00Z&covers=2026-11-01T03:00:00+03:00/2026-11-02T00:00:00Z", body: line("a"), status: 202, accepted: 1},
-		{name: "covers of now", query: "?covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00Z", body: line("a"), status: 400, code: "bad_query"},
-		{name: "covers backwards", query: "?backfill=true&covers=2026-11-08T00:00:00Z/2026-11-01T00:00:00Z", body: line("a"), status: 400, code: "bad_query"},
-		{name: "covers half", query: "?backfill=true&covers=2026-11-08T00:00:00Z/", body: line("a"), status: 400, code: "bad_query"},
-		{name: "covers too much", query: "?backfill=true" + strings.Repeat("&covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00Z", event.MaxCovers+1), body: line("a"), status: 400, code: "bad_query"},
+		{name: "old", body: `{"service":"s","type":"t","time":"2026-11-01T00:00:00Z"}`, status: 422,
+			code: "all_rejected", rejected: 1},
+		{name: "backfill", query: "?backfill=true", body: `{"service":"s","type":"t","time":"2026-11-01T00:00:00Z"}`,
+			status: 202, accepted: 1},
+		{name: "covers", query: "?backfill=true&covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00z", body: line("a"),
+			status: 202, accepted: 1},
+		{name: "covers a moment",
+			query: "?backfill=true&covers=2026-11-01T03:00:00%2b03:00/2026-11-01T00:00:00Z&covers=2026-11-01T03:00:00+03:00/2026-11-02T00:00:00Z", body: line("a"), status: 202, accepted: 1},
+		{name: "covers of now", query: "?covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00Z", body: line("a"),
+			status: 400, code: "bad_query"},
+		{name: "covers backwards", query: "?backfill=true&covers=2026-11-08T00:00:00Z/2026-11-01T00:00:00Z", body: line("a"),
+			status: 400, code: "bad_query"},
+		{name: "covers half", query: "?backfill=true&covers=2026-11-08T00:00:00Z/", body: line("a"),
+			status: 400, code: "bad_query"},
+		{name: "covers too much", query: "?backfill=true" +
+			strings.Repeat("&covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00Z", event.MaxCovers+1), body: line("a"),
+			status: 400, code: "bad_query"},
 		{name: "overloaded", body: line("a"), fail: engine.ErrOverloaded, status: 503, code: "overloaded"},
-		{name: "disk full", body: line("a"), fail: fmt.Errorf("append: %w", engine.ErrDiskFull), status: 503, code: "disk_full"},
+		{name: "disk full", body: line("a"), fail: fmt.Errorf("append: %w", engine.ErrDiskFull),
+			status: 503, code: "disk_full"},
 		{name: "recovering", body: line("a"), fail: engine.ErrNotReady, status: 503, code: "not_ready"},
 		{name: "poisoned", body: line("a"), fail: engine.ErrPoisoned, status: 503, code: "poisoned"},
 		{name: "unexpected", body: line("a"), fail: errors.New("boom"), status: 500, code: "internal"},
-		{name: "nothing to store needs no engine", body: bad, fail: engine.ErrNotReady, status: 422, code: "all_rejected", rejected: 1},
-		{name: "deadline ahead", body: line("a"), h: headers{"X-Request-Deadline": "2026-11-20T09:00:01Z"}, status: 202, accepted: 1},
-		{name: "deadline passed", body: line("a"), h: headers{"X-Request-Deadline": "2026-11-20T09:00:00Z"}, status: 504, code: "deadline_passed"},
-		{name: "unix deadline", body: line("a"), h: headers{"X-Request-Deadline": "1795165199.5"}, status: 504, code: "deadline_passed"},
-		{name: "unix deadline ahead", body: line("a"), h: headers{"X-Request-Deadline": "99999999999"}, status: 202, accepted: 1},
-		{name: "not a deadline", body: line("a"), h: headers{"X-Request-Deadline": "soon"}, status: 400, code: "bad_deadline"},
+		{name: "nothing to store needs no engine", body: bad, fail: engine.ErrNotReady, status: 422,
+			code: "all_rejected", rejected: 1},
+		{name: "deadline ahead", body: line("a"), h: headers{"X-Request-Deadline": "2026-11-20T09:00:01Z"},
+			status: 202, accepted: 1},
+		{name: "deadline passed", body: line("a"), h: headers{"X-Request-Deadline": "2026-11-20T09:00:00Z"}, status: 504,
+			code: "deadline_passed"},
+		{name: "unix deadline", body: line("a"), h: headers{"X-Request-Deadline": "1795165199.5"}, status: 504,
+			code: "deadline_passed"},
+		{name: "unix deadline ahead", body: line("a"), h: headers{"X-Request-Deadline": "99999999999"},
+			status: 202, accepted: 1},
+		{name: "not a deadline", body: line("a"), h: headers{"X-Request-Deadline": "soon"},
+			status: 400, code: "bad_deadline"},
 		{name: "NaN deadline", body: line("a"), h: headers{"X-Request-Deadline": "NaN"}, status: 400, code: "bad_deadline"},
-		{name: "deadline while storing", body: line("a"), h: headers{"X-Request-Deadline": "2026-11-20T09:00:01Z"}, fail: context.DeadlineExceeded, status: 504, code: "deadline_passed"},
+		{name: "deadline while storing", body: line("a"), h: headers{"X-Request-Deadline": "2026-11-20T09:00:01Z"},
+			fail: context.DeadlineExceeded, status: 504, code: "deadline_passed"},
 		{name: "announced too large", body: strings.Repeat(" ", 2<<20), status: 413, code: "body_too_large"},
-		{name: "too many events", body: "[" + strings.Repeat(line("a")+",", 100) + line("a") + "]", status: 413, code: "batch_too_large"},
+		{name: "too many events", body: "[" + strings.Repeat(line("a")+",", 100) + line("a") + "]", status: 413,
+			code: "batch_too_large"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -325,7 +360,8 @@ func TestCoversReachTheLog(t *testing.T) {
 	real := runEngine(t, fsystest.New(), "/data", func(o *engine.Options) { o.State = state })
 	r := newRig(t, func(o *HandlerOptions) { o.Committer, o.Now = real.Engine, time.Now })
 	past := `{"service":"s","type":"t","id":"`
-	query := "?backfill=true&covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00Z&covers=2026-11-09T00:00:00Z/2026-11-09T00:00:01Z"
+	query :=
+		"?backfill=true&covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00Z&covers=2026-11-09T00:00:00Z/2026-11-09T00:00:01Z"
 	require.Equal(t, 202, r.post(query, past+`a"}`, nil).Code)
 	require.Equal(t, 202, r.post("?backfill=true", past+`b"}`, nil).Code)
 	real.stop()
@@ -375,7 +411,8 @@ func TestAssignedIDs(t *testing.T) {
 
 func TestRequestIDs(t *testing.T) {
 	r := newRig(t, nil)
-	require.Equal(t, "abc/DEF:1.2_3-4", r.post("", line("a"), headers{"X-Request-Id": "abc/DEF:1.2_3-4"}).Header().Get("X-Request-Id"))
+	require.Equal(
+		t, "abc/DEF:1.2_3-4", r.post("", line("a"), headers{"X-Request-Id": "abc/DEF:1.2_3-4"}).Header().Get("X-Request-Id"))
 	for _, hostile := range []string{"a b", "a\"b", "a\x01b", "é", strings.Repeat("x", 129), "<script>"} {
 		got := r.post("", line("a"), headers{"X-Request-Id": hostile}).Header().Get("X-Request-Id")
 		require.True(t, strings.HasPrefix(got, processID), got)
@@ -434,9 +471,11 @@ func TestEncodedBodies(t *testing.T) {
 	ndjson := "application/x-ndjson"
 	plain := r.post("", lines.String(), headers{"Content-Type": ndjson})
 	require.Equal(t, 1000, decodeAnswer(t, plain).Accepted)
-	gz := r.post("", string(gzipBytes(t, []byte(lines.String()))), headers{"Content-Type": ndjson, "Content-Encoding": "gzip"})
+	gz := r.post("", string(gzipBytes(t, []byte(lines.String()))),
+		headers{"Content-Type": ndjson, "Content-Encoding": "gzip"})
 	require.Equal(t, 1000, decodeAnswer(t, gz).Duplicates)
-	zs := r.post("", string(zstdBytes(t, []byte(lines.String()))), headers{"Content-Type": ndjson, "Content-Encoding": "zstd"})
+	zs := r.post("", string(zstdBytes(t, []byte(lines.String()))),
+		headers{"Content-Type": ndjson, "Content-Encoding": "zstd"})
 	require.Equal(t, 1000, decodeAnswer(t, zs).Duplicates)
 
 	cut := gzipBytes(t, []byte(lines.String()))
@@ -460,7 +499,8 @@ func TestHostileBodies(t *testing.T) {
 		{"zstd bomb", string(zstdBytes(t, bomb)), headers{"Content-Encoding": "zstd"}, 413},
 		{"deep arrays", strings.Repeat("[", 1<<19), nil, 400},
 		{"deep objects", strings.Repeat(`{"a":`, 1<<17), nil, 0},
-		{"deep attributes", `{"service":"s","type":"t","attributes":` + strings.Repeat(`{"a":`, 1<<16) + "1" + strings.Repeat("}", 1<<16) + "}", nil, 400},
+		{"deep attributes", `{"service":"s","type":"t","attributes":` + strings.Repeat(`{"a":`, 1<<16) + "1" +
+			strings.Repeat("}", 1<<16) + "}", nil, 400},
 		{"many tiny values", "[" + strings.Repeat("0,", 400_000) + "0]", nil, 413},
 		{"many tiny lines", strings.Repeat("0\n", 400_000), headers{"Content-Type": ndjson}, 413},
 		{"ten thousand bad lines", strings.Repeat("{}\n", 10_000), headers{"Content-Type": ndjson}, 422},
@@ -580,7 +620,8 @@ func TestSlowClientIsTurnedAway(t *testing.T) {
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
 	defer conn.Close()
-	_, err = io.WriteString(conn, "POST "+EventsPath+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10000000\r\n\r\n{")
+	_, err = io.WriteString(conn, "POST "+EventsPath+
+		" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10000000\r\n\r\n{")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return r.handler.inFlight.Load() == 1 }, 60*time.Second, time.Millisecond)
 	require.LessOrEqual(t, r.handler.budget.used.Load(), int64(eagerBuffer))
@@ -665,7 +706,9 @@ func TestClientThatLeavesWithinItsBodyIsCounted(t *testing.T) {
 	require.Eventually(t, func() bool { return r.handler.inFlight.Load() == 1 }, 60*time.Second, time.Millisecond)
 	require.NoError(t, conn.SetLinger(0)) // a reset
 	require.NoError(t, conn.Close())
-	require.Eventually(t, func() bool { return r.metric(t, `sloengine_ingest_requests_total{code="499"}`) == 1 }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return r.metric(t, `sloengine_ingest_requests_total{code="499"}`) == 1
+	}, 60*time.Second, time.Millisecond)
 	require.Zero(t, r.events)
 }
 
@@ -676,7 +719,9 @@ func sendRaw(t *testing.T, addr string, length int, body string) *net.TCPConn {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", EventsPath, length, body)
+	_, err = fmt.Fprintf(conn,
+		"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		EventsPath, length, body)
 	require.NoError(t, err)
 	return conn.(*net.TCPConn)
 }

@@ -31,7 +31,8 @@ func TestFloodOfSingleEventsIsMerged(t *testing.T) {
 	flood := func(t *testing.T, merge time.Duration) int {
 		set := metrics.NewSet()
 		strategy, limit, hour := ratelimit.OnExceededAggregate, int64(1), time.Hour
-		policy, err := ratelimit.Compile(ratelimit.Config{Default: ratelimit.Values{Limit: &limit, Window: &hour, OnExceeded: &strategy}})
+		policy, err := ratelimit.Compile(
+			ratelimit.Config{Default: ratelimit.Values{Limit: &limit, Window: &hour, OnExceeded: &strategy}})
 		require.NoError(t, err)
 		l, err := ratelimit.New(ratelimit.Options{Policy: policy, Metrics: ratelimit.NewMetrics(set)})
 		require.NoError(t, err)
@@ -108,6 +109,7 @@ func TestFloodOfSingleEventsIsMerged(t *testing.T) {
 	// Without a window only those merge that the same sync brings together.
 	single := flood(t, 0)
 	merged := flood(t, 100*time.Millisecond)
-	t.Logf("%d events of %d senders: %d stored without a window, %d with one of 100ms", senders*each, senders, single, merged)
+	t.Logf("%d events of %d senders: %d stored without a window, %d with one of 100ms", senders*each,
+		senders, single, merged)
 	require.LessOrEqual(t, merged, senders*each/8, "records of %d events", senders*each)
 }

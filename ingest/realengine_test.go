@@ -58,7 +58,8 @@ func runEngine(t testing.TB, disk fsys.FS, dir string, change func(*engine.Optio
 	r := &realEngine{state: &folded{ids: map[string]uint64{}}}
 	opt := engine.Options{
 		FS: disk, Dir: dir, State: r.state, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), SegmentBytes: 1 << 20,
-		IDs: engine.IDOptions{Bytes: 1 << 20}, Disk: engine.DiskOptions{LowWater: -1}, Checkpoint: engine.CheckpointOptions{Interval: time.Hour},
+		IDs: engine.IDOptions{Bytes: 1 << 20}, Disk: engine.DiskOptions{LowWater: -1},
+		Checkpoint: engine.CheckpointOptions{Interval: time.Hour},
 	}
 	change(&opt)
 	var err error

@@ -28,7 +28,8 @@ func thousand(t testing.TB) rules.Spec {
 			},
 		}
 		if i%5 == 0 {
-			s.Indicator.PromGood, s.Indicator.PromBad = fmt.Sprintf(`http_request_duration_seconds_bucket{job="service-%d",le="0.4"}`, i), ""
+			s.Indicator.PromGood, s.Indicator.PromBad = fmt.Sprintf(
+				`http_request_duration_seconds_bucket{job="service-%d",le="0.4"}`, i), ""
 		}
 		in.SLOs = append(in.SLOs, s)
 	}

@@ -5,7 +5,8 @@ import (
 )
 
 // utilization records which share of its capacity a throughput uses, by the events of all engines together. When the
-// capacity will be reached is no rule: PromQL cannot compare the same hours of five weeks and follow their median trend.
+// capacity will be reached is no rule: PromQL cannot compare the same hours of five weeks and follow their median
+// trend.
 func (r *sloRules) utilization() (short, long []Rule) {
 	c := r.s.Indicator.Capacity
 	if c.IsZero() {

@@ -93,11 +93,13 @@ func (r *agreementRules) rules() (short, long []Rule) {
 	for i := range r.a.Components {
 		c := &r.a.Components[i]
 		labels := r.labels(c)
-		short = append(short, Rule{Record: series.ComponentWeight, Expr: "vector(" + num(c.Weight/r.total) + ")", Labels: labels})
+		short = append(
+			short, Rule{Record: series.ComponentWeight, Expr: "vector(" + num(c.Weight/r.total) + ")", Labels: labels})
 		if r.banded(c) {
 			short = append(short, Rule{
 				Record: series.BandEventsRate, Labels: labels,
-				Expr: sumBy(append([]string{series.LabelLE}, r.by...), "rate("+series.BandEvents.Name+r.matchers(c)+"["+dur(base+r.g.Scrape)+"])"),
+				Expr: sumBy(append([]string{series.LabelLE}, r.by...),
+					"rate("+series.BandEvents.Name+r.matchers(c)+"["+dur(base+r.g.Scrape)+"])"),
 			})
 		}
 	}

@@ -46,7 +46,8 @@ func TestScoresAreThoseOfTheEvaluator(t *testing.T) {
 				if method == sla.Bands {
 					bands = ", bands: [{p95: 5m, score: 100}, {p95: 15m, score: 80}, {p95: 30m, score: 50}, {score: 20}]"
 				}
-				in := load(t, strings.NewReplacer("METHOD", string(method), "POLICY", string(policy), "BANDS", bands).Replace(agreement))
+				in := load(
+					t, strings.NewReplacer("METHOD", string(method), "POLICY", string(policy), "BANDS", bands).Replace(agreement))
 				compareScores(t, in, in.Agreements[0])
 			})
 		}
@@ -75,17 +76,23 @@ func compareScores(t *testing.T, in rules.Spec, a *sla.Agreement) {
 		count("throughput", "B", "", 0, 0)
 		for _, p := range []string{"A", "B", "C"} {
 			slices := map[string]float64{"A": 1}[p]
-			add(`slo_slice_achieved_events_total{slo_id="shop/throughput",service="shop",slo="throughput",product="`+p+`"}`, slices*330*minutes)
-			add(`slo_slice_target_events_total{slo_id="shop/throughput",service="shop",slo="throughput",product="`+p+`"}`, slices*400*minutes)
+			add(`slo_slice_achieved_events_total{slo_id="shop/throughput",service="shop",slo="throughput",product="`+p+`"}`,
+				slices*330*minutes)
+			add(`slo_slice_target_events_total{slo_id="shop/throughput",service="shop",slo="throughput",product="`+p+`"}`,
+				slices*400*minutes)
 			for i, le := range []string{"300", "900", "1800", "+Inf"} {
 				within := map[string][]float64{"A": {50, 95, 99, 100}, "B": {50, 90, 94, 100}, "C": {0, 0, 0, 0}}[p][i]
-				add(fmt.Sprintf(`sla_band_events_total{service="shop",sla="gold",sla_component="latency",product="%s",le="%s"}`, p, le), within*minutes)
+				add(fmt.Sprintf(`sla_band_events_total{service="shop",sla="gold",sla_component="latency",product="%s",le="%s"}`,
+					p, le), within*minutes)
 			}
 		}
 	})
 	inputs := map[string][]sla.ComponentInput{
-		"A": {{Counts: slo.Counts{Good: 390, Bad: 10}}, {Counts: slo.Counts{Good: 96, Bad: 4}, Within: []uint64{50, 95, 99, 0}, Measured: 100}, {Counts: slo.Counts{Good: 3, Bad: 1}, Achieved: 330, Target: 400}},
-		"B": {{Counts: slo.Counts{Good: 1000, Bad: 5}}, {Counts: slo.Counts{Good: 90, Bad: 10}, Within: []uint64{50, 90, 94, 0}, Measured: 100}, {}},
+		"A": {{Counts: slo.Counts{Good: 390, Bad: 10}},
+			{Counts: slo.Counts{Good: 96, Bad: 4}, Within: []uint64{50, 95, 99, 0}, Measured: 100},
+			{Counts: slo.Counts{Good: 3, Bad: 1}, Achieved: 330, Target: 400}},
+		"B": {{Counts: slo.Counts{Good: 1000, Bad: 5}},
+			{Counts: slo.Counts{Good: 90, Bad: 10}, Within: []uint64{50, 90, 94, 0}, Measured: 100}, {}},
 		"C": {{}, {Within: make([]uint64, 4)}, {}},
 	}
 	for product, components := range inputs {

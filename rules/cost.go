@@ -32,9 +32,11 @@ func (r *sloRules) payments() []Rule {
 	if c == nil || c.Baseline.Per == 0 {
 		return nil
 	}
-	out := []Rule{{Record: series.CostBaseline, Expr: "vector(" + num(c.Baseline.Amount.Float()/c.Baseline.Per.Seconds()) + ")", Labels: r.costLabels()}}
+	out := []Rule{{Record: series.CostBaseline, Expr: "vector(" + num(c.Baseline.Amount.Float()/c.Baseline.Per.Seconds()) +
+		")", Labels: r.costLabels()}}
 	if c.Investment.Per > 0 {
-		out = append(out, Rule{Record: series.CostInvestment, Expr: "vector(" + num(c.Investment.Amount.Float()/c.Investment.Per.Seconds()) + ")", Labels: r.costLabels()})
+		out = append(out, Rule{Record: series.CostInvestment,
+			Expr: "vector(" + num(c.Investment.Amount.Float()/c.Investment.Per.Seconds()) + ")", Labels: r.costLabels()})
 	}
 	return out
 }

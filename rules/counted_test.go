@@ -32,12 +32,13 @@ slas:
     components: {daily: {slo: daily, weight: 1}}
 `
 
-// TestRatioInPrometheus: product a has 30 connected of 100 applied in the first ten minutes and 60 of 100 in the next ten,
-// product b twice as many connected as applied, and product c nobody who applied.
+// TestRatioInPrometheus: product a has 30 connected of 100 applied in the first ten minutes and 60 of 100 in the next
+// ten, product b twice as many connected as applied, and product c nobody who applied.
 func TestRatioInPrometheus(t *testing.T) {
 	w := rulestest.New(t, monday, recording(t, load(t, counted), rules.Options{}))
 	series := func(product, part string) string {
-		return `slo_part_events_total{slo_id="shop/conversion",service="shop",slo="conversion",product="` + product + `",slo_part="` + part + `"}`
+		return `slo_part_events_total{slo_id="shop/conversion",service="shop",slo="conversion",product="` + product +
+			`",slo_part="` + part + `"}`
 	}
 	sums := map[string]float64{}
 	w.Run(monday.Add(20*time.Minute), scrape, func(at time.Time, add func(string, float64)) {
@@ -46,8 +47,9 @@ func TestRatioInPrometheus(t *testing.T) {
 			connected = 3
 		}
 		for name, n := range map[string]float64{
-			series("a", "numerator"): connected, series("a", "denominator"): 10, series("b", "numerator"): 20, series("b", "denominator"): 10,
-			series("c", "numerator"): 4, series("c", "denominator"): 0,
+			series("a", "numerator"): connected, series("a", "denominator"): 10, series("b", "numerator"): 20,
+			series("b", "denominator"): 10,
+			series("c", "numerator"):   4, series("c", "denominator"): 0,
 		} {
 			sums[name] += n
 			add(name, sums[name])
@@ -58,7 +60,8 @@ func TestRatioInPrometheus(t *testing.T) {
 	require.InDelta(t, 0.4/0.65, value(t, w, `slo:current_burn_rate:ratio{slo_id="shop/conversion",product="a"}`), 1e-6)
 	require.Zero(t, value(t, w, `slo:sli_error:ratio_rate5m{slo_id="shop/conversion",product="b"}`), "at most 1")
 	require.Negative(t, value(t, w, `slo:bad_events:rate5m{slo_id="shop/conversion",product="b"}`))
-	require.Empty(t, w.Query(`slo:sli_error:ratio_rate5m{slo_id="shop/conversion",product="c"}`, w.Now()), "no denominator is no data")
+	require.Empty(t, w.Query(`slo:sli_error:ratio_rate5m{slo_id="shop/conversion",product="c"}`, w.Now()),
+		"no denominator is no data")
 	// All products together: the sums are compared, and b makes up for a.
 	require.InDelta(t, 100, value(t, w, `sla:composite_score:ratio{sla="all"}`), 1e-6)
 	require.Empty(t, w.Query(`{slo_id="shop/daily"}`, w.Now()), "no rule is about a volume")

@@ -62,7 +62,9 @@ func (c *traffic) scrape(add func(string, float64)) {
 func coarse(groups []rules.Group, records ...string) []rules.Group {
 	var out []rules.Group
 	for _, g := range groups {
-		g.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r rules.Rule) bool { return !slices.Contains(records, r.Record) })
+		g.Rules = slices.DeleteFunc(slices.Clone(g.Rules), func(r rules.Rule) bool {
+			return !slices.Contains(records, r.Record)
+		})
 		if len(g.Rules) > 0 {
 			g.Interval = 5 * time.Minute
 			out = append(out, g)

@@ -58,5 +58,6 @@ func (o Options) AlertComponentScore(a *sla.Agreement, component string) string 
 	if a.AlertWindow == 0 {
 		return o.ComponentScore(a, component)
 	}
-	return o.fresh(o.scoreSeries(a, series.RecordedComponentScore+slo.FormatDuration(a.AlertWindow), component), a.AlertWindow)
+	return o.fresh(
+		o.scoreSeries(a, series.RecordedComponentScore+slo.FormatDuration(a.AlertWindow), component), a.AlertWindow)
 }

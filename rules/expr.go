@@ -16,7 +16,8 @@ var usual = func() map[time.Duration]string {
 			m[i*unit] = slo.FormatDuration(i * unit)
 		}
 	}
-	for _, d := range []time.Duration{30 * time.Second, time.Minute, 28 * day, 30 * day, base + 15*time.Second, base + 30*time.Second, base + time.Minute} {
+	for _, d := range []time.Duration{30 * time.Second, time.Minute, 28 * day, 30 * day, base + 15*time.Second,
+		base + 30*time.Second, base + time.Minute} {
 		m[d] = slo.FormatDuration(d)
 	}
 	return m

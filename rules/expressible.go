@@ -7,9 +7,9 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// Expressible is the part of a spec that PromQL can compute: without SLOs on volumes, since the days, weeks and months of
-// a time zone are no windows of PromQL, and without the agreements that one is a component of. The engine exports what it
-// knows of both.
+// Expressible is the part of a spec that PromQL can compute: without SLOs on volumes, since the days, weeks and months
+// of a time zone are no windows of PromQL, and without the agreements that one is a component of. The engine exports
+// what it knows of both.
 func (in Spec) Expressible() Spec {
 	if !slices.ContainsFunc(in.SLOs, onCalendar) {
 		return in

@@ -15,10 +15,12 @@ type Spec struct {
 	Agreements []*sla.Agreement
 }
 
-// ReadsEvents reports whether anything in the spec is judged by events that the engine counts. Otherwise everything comes
-// from series that Prometheus has anyway, and no engine is needed.
+// ReadsEvents reports whether anything in the spec is judged by events that the engine counts. Otherwise everything
+// comes from series that Prometheus has anyway, and no engine is needed.
 func (in Spec) ReadsEvents() bool {
-	return len(in.Thresholds) > 0 || slices.ContainsFunc(in.SLOs, func(s *slo.SLO) bool { return s.Indicator.Kind != slo.KindPrometheus })
+	return len(in.Thresholds) > 0 || slices.ContainsFunc(in.SLOs, func(s *slo.SLO) bool {
+		return s.Indicator.Kind != slo.KindPrometheus
+	})
 }
 
 // Group is a rule group of Prometheus. Its rules are evaluated in order, so a

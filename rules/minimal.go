@@ -105,7 +105,8 @@ func (r *sloRules) minimalGroups(out []Group) []Group {
 	if p := r.period; p != nil {
 		unit := string(r.s.Window.Calendar)
 		for _, name := range []string{series.ValidCount, series.BadCount} {
-			record(&long, name+":"+unit, "sum_over_time(("+r.series(name+":5m")+" and on () "+p.sofar()+")["+dur(r.s.Window.Longest())+":5m])")
+			record(&long, name+":"+unit, "sum_over_time(("+r.series(name+":5m")+" and on () "+p.sofar()+")["+
+				dur(r.s.Window.Longest())+":5m])")
 		}
 		bad, valid = r.series(series.BadCount+":"+unit), r.series(series.ValidCount+":"+unit)
 	}
@@ -118,7 +119,8 @@ func (r *sloRules) minimalGroups(out []Group) []Group {
 	return append(out, short, long)
 }
 
-// ShortGroup and LongGroup are the names of the groups of an SLO in the profile Minimal, in which its alerts stand, too.
+// ShortGroup and LongGroup are the names of the groups of an SLO in the profile Minimal, in which its alerts stand,
+// too.
 func ShortGroup(s *slo.SLO) string { return "sloengine-slo/" + string(s.ID) + "/short" }
 
 // LongGroup is the group of windows beyond six hours. See ShortGroup.
@@ -167,7 +169,8 @@ func (o Options) countsOver(s *slo.SLO, name string, w, ago time.Duration) strin
 	return "sum_over_time(" + o.Series(s, name) + window + ")"
 }
 
-// EventsAgo and BadAgo are the numbers of valid and of bad events in a window that ended a while ago, in the profile Minimal.
+// EventsAgo and BadAgo are the numbers of valid and of bad events in a window that ended a while ago, in the profile
+// Minimal.
 func (o Options) EventsAgo(s *slo.SLO, w, ago time.Duration) string {
 	return o.countsOver(s, series.ValidCount, w, ago)
 }
@@ -208,11 +211,13 @@ func tiersOf(s *slo.SLO) []slo.Tier {
 }
 
 func usedByTiers(s *slo.SLO, w time.Duration) bool {
-	return slices.ContainsFunc(tiersOf(s), func(t slo.Tier) bool { return t.Long == w || t.Short == w }) || slices.Contains(slo.BurnWindows, w)
+	return slices.ContainsFunc(tiersOf(s), func(t slo.Tier) bool {
+		return t.Long == w || t.Short == w
+	}) || slices.Contains(slo.BurnWindows, w)
 }
 
-// Quiet is how a tier of an SLO is read at little traffic. Only a number of events tells that there is little, so that other
-// SLOs read no wider window.
+// Quiet is how a tier of an SLO is read at little traffic. Only a number of events tells that there is little, so that
+// other SLOs read no wider window.
 func Quiet(s *slo.SLO, t slo.Tier) slo.Quiet {
 	q := slo.QuietOf(t)
 	if q.Window > t.Short && !CountsEvents(s) {
@@ -221,26 +226,28 @@ func Quiet(s *slo.SLO, t slo.Tier) slo.Quiet {
 	return q
 }
 
-// HeldOnly reports whether the profile Minimal records the share of a window only as that which a page reads at any traffic.
+// HeldOnly reports whether the profile Minimal records the share of a window only as that which a page reads at any
+// traffic.
 func HeldOnly(s *slo.SLO, w time.Duration) bool {
 	held := func(t slo.Tier) bool { return t.Short == w && w == slo.Hold && Quiet(s, t).Window > w }
 	reads := func(t slo.Tier) bool { return t.Long == w || t.Short == w && !held(t) || Quiet(s, t).Window == w }
 	return slices.ContainsFunc(pages(s), held) && !slices.ContainsFunc(tiersOf(s), reads)
 }
 
-// Rarely reports whether the profile Minimal records the share of a window every few minutes: one of days, and one of hours
-// that is read by alerts on longer ones alone.
+// Rarely reports whether the profile Minimal records the share of a window every few minutes: one of days, and one of
+// hours that is read by alerts on longer ones alone.
 func Rarely(s *slo.SLO, w time.Duration) bool {
-	return w > shortLimit || w >= 2*time.Hour && CountsEvents(s) && !slices.ContainsFunc(tiersOf(s), func(t slo.Tier) bool {
-		return t.Long == w || t.Short == w && t.Long <= shortLimit || Quiet(s, t).Window == w
-	})
+	return w > shortLimit || w >= 2*time.Hour && CountsEvents(s) && !slices.ContainsFunc(tiersOf(s),
+		func(t slo.Tier) bool {
+			return t.Long == w || t.Short == w && t.Long <= shortLimit || Quiet(s, t).Window == w
+		})
 }
 
-// evidence is how surely a window proves that more is bad than the objective allows: the Chernoff bound of the Poisson tail,
-// n*(p*(ln(p/q)-1)+q) for the share p of n events, n*p of them bad, where q of them may be. It grows on both sides of q, so
-// there is none up to q, and none for fewer than three bad events, less what rates round off. Nor is there any in the group
-// of all others, which never alerts. With min_events, n stands instead of n*p/p, so that too few events leave none. See
-// slo.Evidence.
+// evidence is how surely a window proves that more is bad than the objective allows: the Chernoff bound of the Poisson
+// tail, n*(p*(ln(p/q)-1)+q) for the share p of n events, n*p of them bad, where q of them may be. It grows on both
+// sides of q, so there is none up to q, and none for fewer than three bad events, less what rates round off. Nor is
+// there any in the group of all others, which never alerts. With min_events, n stands instead of n*p/p, so that too few
+// events leave none. See slo.Evidence.
 func (r *sloRules) evidence(t slo.Tier) string {
 	q := r.s.Objective.Budget() * min(1, t.Factor(r.s.Window.Nominal()))
 	p := r.series(series.ErrorRatio(dur(t.Long)))
@@ -263,21 +270,23 @@ func (r *sloRules) held(t slo.Tier) string {
 	if !CountsEvents(r.s) && !Slices(r.s) {
 		return longest
 	}
-	enough := r.counts(series.ValidCount, slo.Hold) + " >= " + num(t.QuietEvents(t.Factor(r.s.Window.Nominal())*r.s.Objective.Budget()))
+	enough := r.counts(series.ValidCount, slo.Hold) + " >= " +
+		num(t.QuietEvents(t.Factor(r.s.Window.Nominal())*r.s.Objective.Budget()))
 	if HeldOnly(r.s, t.Short) {
 		return r.counts(series.BadCount, t.Short) + "\n/ (" + enough + ")\nor " + longest
 	}
 	return r.series(series.ErrorRatio(dur(t.Short))) + " and " + enough + "\nor " + longest
 }
 
-// Covered is the share of a window, at most 1, that a series has been counted for within twice the window. It holds a new
-// series back, as if what came before had been good, and nothing after a gap.
+// Covered is the share of a window, at most 1, that a series has been counted for within twice the window. It holds a
+// new series back, as if what came before had been good, and nothing after a gap.
 func (o Options) Covered(s *slo.SLO, w time.Duration) string {
 	name, every := series.ValidCount, o.eval()
 	if w > 2*time.Hour {
 		name, every = series.ValidCount+":5m", base
 	}
-	return "clamp_max(count_over_time(" + o.Series(s, name) + "[" + slo.FormatDuration(2*w) + "]) / " + num(float64(w)/float64(every)) + ", 1)"
+	return "clamp_max(count_over_time(" + o.Series(s, name) + "[" + slo.FormatDuration(2*w) + "]) / " +
+		num(float64(w)/float64(every)) + ", 1)"
 }
 
 // EvidenceOf is the recorded evidence of a page's long window.
@@ -293,8 +302,8 @@ func (o Options) HeldRatio(s *slo.SLO, w time.Duration) string {
 // Counted selects the events since the last evaluation.
 func (o Options) Counted(s *slo.SLO) string { return o.Series(s, series.ValidCount) }
 
-// perEval puts a rate in the unit of the base series: of the profile Minimal events since the last evaluation, else events per
-// second.
+// perEval puts a rate in the unit of the base series: of the profile Minimal events since the last evaluation, else
+// events per second.
 func (r *sloRules) perEval(rate string) string {
 	if !r.g.Minimal() {
 		return rate
@@ -302,7 +311,8 @@ func (r *sloRules) perEval(rate string) string {
 	return rate + " * " + num(r.g.Eval.Seconds())
 }
 
-// Merge moves the alerts that stand in the groups of what they read to the end of these. The groups of other alerts follow.
+// Merge moves the alerts that stand in the groups of what they read to the end of these. The groups of other alerts
+// follow.
 func Merge(recording, alerting []Group) []Group {
 	out := slices.Clone(recording)
 	for _, g := range alerting {

@@ -32,12 +32,15 @@ func (r *sloRules) presence() []Rule {
 		return []Rule{{Record: series.Observed, Expr: "vector(1)", Labels: r.labels}}
 	default:
 		valid := r.series(series.ValidEvents)
-		return []Rule{{Record: series.Observed, Expr: "count(" + valid + " and " + valid + r.before() + ") > bool 0", Labels: r.labels}}
+		return []Rule{
+			{Record: series.Observed, Expr: "count(" + valid + " and " + valid + r.before() + ") > bool 0", Labels: r.labels}}
 	}
 	engines := r.series(series.Engines)
 	return []Rule{
-		{Record: series.Engines, Expr: "count(" + series.Info.Name + "{" + series.LabelSLOID + `="` + string(r.s.ID) + `"})`, Labels: r.labels},
-		{Record: series.Observed, Expr: "(" + engines + " + " + engines + r.before() + ") / 2 / max_over_time(" + engines + "[" + dur(engineMemory) + "])"},
+		{Record: series.Engines, Expr: "count(" + series.Info.Name + "{" + series.LabelSLOID + `="` + string(r.s.ID) + `"})`,
+			Labels: r.labels},
+		{Record: series.Observed, Expr: "(" + engines + " + " + engines + r.before() + ") / 2 / max_over_time(" + engines +
+			"[" + dur(engineMemory) + "])"},
 	}
 }
 
@@ -59,7 +62,8 @@ func (r *sloRules) observed(w slo.Window) Rule {
 		seen := r.long(r.series(series.ObservedRatio("5m"))+" * 300", "", w, mask{})
 		rule.Expr = share(seen, "(time() - sum("+p.series(series.PeriodStart)+") > 0)")
 	case length > shortLimit:
-		rule.Expr = share("sum_over_time("+r.series(series.ObservedIncrease)+"["+dur(length)+"])", num(evaluations(length, r.g.LongEval)*base.Seconds()))
+		rule.Expr = share("sum_over_time("+r.series(series.ObservedIncrease)+"["+dur(length)+"])",
+			num(evaluations(length, r.g.LongEval)*base.Seconds()))
 	default:
 		if length > time.Hour {
 			hour := func(part time.Duration) string { return r.series(series.ObservedRatio(dur(part))) }

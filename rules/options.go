@@ -63,7 +63,8 @@ func (o Options) withDefaults() (Options, error) {
 	case o.LongEval < o.Eval || o.LongEval > base:
 		return o, fmt.Errorf("evaluation interval of long windows %s: want %s to 5m", o.LongEval, o.Eval)
 	case o.Until.Before(o.From):
-		return o, fmt.Errorf("tables end (%s) before they begin (%s)", o.Until.Format(time.RFC3339), o.From.Format(time.RFC3339))
+		return o, fmt.Errorf("tables end (%s) before they begin (%s)", o.Until.Format(time.RFC3339),
+			o.From.Format(time.RFC3339))
 	}
 	for _, d := range []time.Duration{o.Scrape, o.Eval, o.LongEval} {
 		if d%time.Millisecond != 0 {

@@ -30,7 +30,8 @@ func TestQueriesReadWhatIsRecorded(t *testing.T) {
 		var queries []string
 		for _, s := range in.SLOs {
 			a := o.Alertable(s)
-			queries = append(queries, a.PeriodErrorRatio(s), a.BadRate(s), a.ValidRate(s), a.CurrentBurnRate(s), a.PeriodBurnRate(s), a.PeriodRemaining(s),
+			queries = append(queries, a.PeriodErrorRatio(s), a.BadRate(s), a.ValidRate(s), a.CurrentBurnRate(s),
+				a.PeriodBurnRate(s), a.PeriodRemaining(s),
 				o.Objective(s), o.ErrorBudget(s), o.Days(s), o.Info(s), o.TablesEnd(s.ID.Service()))
 			for _, w := range rules.Windows(s) {
 				queries = append(queries, a.ErrorRatio(s, w), a.BurnRate(s, w), a.EventsOver(s, w), a.BadEventsOver(s, w))
@@ -38,7 +39,8 @@ func TestQueriesReadWhatIsRecorded(t *testing.T) {
 		}
 		for _, ag := range in.Agreements {
 			a := o.AlertableAgreement(ag)
-			queries = append(queries, a.Score(ag), a.AlertScore(ag), a.ScoreLow(ag), a.ScoreHigh(ag), a.ComponentScore(ag, "latency"), a.AlertComponentScore(ag, ""))
+			queries = append(queries, a.Score(ag), a.AlertScore(ag), a.ScoreLow(ag), a.ScoreHigh(ag),
+				a.ComponentScore(ag, "latency"), a.AlertComponentScore(ag, ""))
 		}
 		p := parser.NewParser(parser.Options{})
 		for _, q := range queries {
@@ -112,10 +114,12 @@ func TestSlothNames(t *testing.T) {
 	for _, w := range []string{"5m", "30m", "1h", "2h", "6h", "1d", "3d", "30d"} {
 		require.Equal(t, map[string]string{"sloth_window": w}, byRecord["slo:sli_error:ratio_rate"+w])
 	}
-	for _, name := range []string{"slo:objective:ratio", "slo:error_budget:ratio", "slo:time_period:days", "slo:valid_events:rate5m"} {
+	for _, name := range []string{"slo:objective:ratio", "slo:error_budget:ratio", "slo:time_period:days",
+		"slo:valid_events:rate5m"} {
 		require.Equal(t, id, byRecord[name], name)
 	}
-	for _, name := range []string{"slo:current_burn_rate:ratio", "slo:period_burn_rate:ratio", "slo:period_error_budget_remaining:ratio"} {
+	for _, name := range []string{"slo:current_burn_rate:ratio", "slo:period_burn_rate:ratio",
+		"slo:period_error_budget_remaining:ratio"} {
 		require.Contains(t, byRecord, name)
 	}
 	require.Equal(t, "99.9", byRecord["sloth_slo_info"]["sloth_objective"])
@@ -146,12 +150,17 @@ func TestFormsOfExistingSeries(t *testing.T) {
 	require.NoError(t, err)
 	form := func(name string, i slo.Indicator) *slo.SLO {
 		i.Kind = slo.KindPrometheus
-		return &slo.SLO{ID: slo.NewID("web", name), Objective: objective, Window: slo.Window{Rolling: 30 * 24 * time.Hour}, Indicator: i}
+		return &slo.SLO{
+			ID: slo.NewID("web", name), Objective: objective, Window: slo.Window{Rolling: 30 * 24 * time.Hour}, Indicator: i}
 	}
 	in := rules.Spec{SLOs: []*slo.SLO{
-		form("queries-bad", slo.Indicator{PromBadQuery: `sum(increase(errors_total[$window]))`, PromTotalQuery: `sum(increase(requests_total[$window]))`}),
-		form("queries-good", slo.Indicator{PromGoodQuery: `sum(rate(requests_total[$window])) - sum(rate(errors_total[$window]))`, PromTotalQuery: `sum(rate(requests_total[$window]))`}),
-		form("ratio", slo.Indicator{PromErrorRatioQuery: `sum(rate(errors_total[$window])) / sum(rate(requests_total[$window]))`}),
+		form("queries-bad", slo.Indicator{PromBadQuery: `sum(increase(errors_total[$window]))`,
+			PromTotalQuery: `sum(increase(requests_total[$window]))`}),
+		form("queries-good",
+			slo.Indicator{PromGoodQuery: `sum(rate(requests_total[$window])) - sum(rate(errors_total[$window]))`,
+				PromTotalQuery: `sum(rate(requests_total[$window]))`}),
+		form("ratio", slo.Indicator{
+			PromErrorRatioQuery: `sum(rate(errors_total[$window])) / sum(rate(requests_total[$window]))`}),
 		form("threshold", slo.Indicator{PromQuery: `queue_length`, PromOp: slo.NotAbove, PromValue: 5}),
 		form("native", slo.Indicator{
 			PromGoodQuery:  `histogram_fraction(0, 0.5, sum(rate(latency_seconds[$window]))) * histogram_count(sum(rate(latency_seconds[$window])))`,
@@ -179,7 +188,8 @@ func TestFormsOfExistingSeries(t *testing.T) {
 		add("queue_length", queue)
 		w.Histogram("latency_seconds", at, requests-failed, failed)
 	})
-	for name, want := range map[string]float64{"queries-bad": 0.1, "queries-good": 0.1, "ratio": 0.1, "threshold": 0.1, "native": 0.1} {
+	for name, want := range map[string]float64{"queries-bad": 0.1, "queries-good": 0.1, "ratio": 0.1,
+		"threshold": 0.1, "native": 0.1} {
 		s := in.SLOs[slices.IndexFunc(in.SLOs, func(s *slo.SLO) bool { return s.ID.Name() == name })]
 		for _, window := range []time.Duration{time.Hour, 2 * time.Hour, 24 * time.Hour} {
 			got, ok := w.Value(o.ErrorRatio(s, window), w.Now())
@@ -193,18 +203,22 @@ func TestFormsOfExistingSeries(t *testing.T) {
 // the given windows, such as "5m" or "month", follow.
 func recordedNames(windows ...string) []string {
 	names := []string{
-		series.BadEvents, series.ValidEvents, series.ValidEventsZero, series.BadEvents30m, series.ValidEvents30m, series.BadEvents1h, series.ValidEvents1h, series.BadEventsIncrease, series.ValidEventsIncrease,
-		series.Engines, series.Observed, series.ObservedIncrease, series.CurrentBurnRate, series.PeriodBurnRate, series.PeriodBudgetRemaining, series.SliceAchievedRate, series.SliceTargetRate,
+		series.BadEvents, series.ValidEvents, series.ValidEventsZero, series.BadEvents30m, series.ValidEvents30m,
+		series.BadEvents1h, series.ValidEvents1h, series.BadEventsIncrease, series.ValidEventsIncrease,
+		series.Engines, series.Observed, series.ObservedIncrease, series.CurrentBurnRate, series.PeriodBurnRate,
+		series.PeriodBudgetRemaining, series.SliceAchievedRate, series.SliceTargetRate,
 		series.Objective, series.ErrorBudget, series.TimePeriod, series.RecordedInfo, series.SlothInfo,
 		series.CostIncrease, series.CostBaseline, series.CostInvestment,
 		series.PeriodStart, series.PeriodEnd, series.CorrectionStart, series.CorrectionEnd, series.TablesEnd,
-		series.RecordedComponentScore, series.RecordedCompositeScore, series.RecordedCompositeLow, series.RecordedCompositeHigh, series.RecordedObservedScore, series.ComponentWeight, series.BandEventsRate,
+		series.RecordedComponentScore, series.RecordedCompositeScore, series.RecordedCompositeLow,
+		series.RecordedCompositeHigh, series.RecordedObservedScore, series.ComponentWeight, series.BandEventsRate,
 	}
 	for _, w := range windows {
 		if n := series.ValidEventsOver(w); len(w) > 0 && w[0] <= '9' && !slices.Contains(names, n) {
 			names = append(names, n)
 		}
-		names = append(names, series.ErrorRatio(w), series.ObservedRatio(w), series.ObservedScoreOver(w), series.RecordedComponentScore+w, series.CompositeScoreOver(w))
+		names = append(names, series.ErrorRatio(w), series.ObservedRatio(w), series.ObservedScoreOver(w),
+			series.RecordedComponentScore+w, series.CompositeScoreOver(w))
 	}
 	return names
 }

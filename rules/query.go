@@ -21,7 +21,8 @@ func (o Options) Identity(s *slo.SLO) []Label {
 			{series.LabelSlothService, s.ID.Service()}, {series.LabelSlothSLO, s.ID.Name()},
 		}
 	}
-	return []Label{{series.LabelSLOID, string(s.ID)}, {series.LabelService, s.ID.Service()}, {series.LabelSLO, s.ID.Name()}}
+	return []Label{{series.LabelSLOID, string(s.ID)}, {series.LabelService, s.ID.Service()},
+		{series.LabelSLO, s.ID.Name()}}
 }
 
 // GroupLabels gives the names of the labels that tell an SLO's groups apart, as
@@ -128,7 +129,8 @@ func CountsEvents(s *slo.SLO) bool {
 
 // Slices reports whether slices of time are judged instead of events.
 func Slices(s *slo.SLO) bool {
-	return s.Indicator.Kind == slo.KindThroughput || s.Budgeting.Method == slo.Timeslices || s.Budgeting.Method == slo.RatioTimeslices
+	return s.Indicator.Kind == slo.KindThroughput || s.Budgeting.Method == slo.Timeslices ||
+		s.Budgeting.Method == slo.RatioTimeslices
 }
 
 // EventsOver is the number of valid events in a window, corrections included.
@@ -158,7 +160,8 @@ func (o Options) eventsOver(s *slo.SLO, w time.Duration, f family) string {
 	case w <= shortLimit:
 		return "sum_over_time(" + o.Series(s, f.rate5m) + "[" + slo.FormatDuration(w) + "])" + times(o.eval().Seconds())
 	}
-	return "sum_over_time(" + o.Series(s, f.increase) + "[" + slo.FormatDuration(w) + "])" + times(float64(o.longEval())/float64(base))
+	return "sum_over_time(" + o.Series(s, f.increase) + "[" + slo.FormatDuration(w) + "])" +
+		times(float64(o.longEval())/float64(base))
 }
 
 // BurnRate is how fast the budget is spent over a window: 1 spends all of it in

@@ -51,7 +51,8 @@ func (r *sloRules) rates() (valid, bad string) {
 		}
 		steps := "[5m:" + dur(r.g.Eval) + "]"
 		valid = sum("count_over_time(("+in.PromQuery+")"+steps+")") + " / 300"
-		good := sum("sum_over_time(((" + in.PromQuery + ") " + string(in.PromOp) + " bool " + num(in.PromValue) + ")" + steps + ")")
+		good := sum(
+			"sum_over_time(((" + in.PromQuery + ") " + string(in.PromOp) + " bool " + num(in.PromValue) + ")" + steps + ")")
 		return valid, without(good + " / 300")
 	}
 	id := series.LabelSLOID + `="` + string(r.s.ID) + `"`

@@ -25,7 +25,8 @@ func Recording(in Spec, o Options) ([]Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &generator{Options: o, slos: make(map[slo.ID]*sloRules, len(in.SLOs)), services: map[string]*tables{}, windows: map[string]map[string]string{}}
+	g := &generator{Options: o, slos: make(map[slo.ID]*sloRules, len(in.SLOs)), services: map[string]*tables{},
+		windows: map[string]map[string]string{}}
 	if err := g.prepare(in); err != nil {
 		return nil, err
 	}
@@ -86,7 +87,8 @@ func (g *generator) prepare(in Spec) error {
 		}
 	}
 	for service, d := range reach {
-		g.services[service] = &tables{service: service, from: g.From, until: g.Until, reach: d, delay: base + g.Scrape + g.Eval}
+		g.services[service] = &tables{service: service, from: g.From, until: g.Until, reach: d,
+			delay: base + g.Scrape + g.Eval}
 	}
 	for _, s := range in.SLOs {
 		if g.slos[s.ID] != nil {
@@ -200,7 +202,8 @@ func (r *sloRules) append(out []Group) []Group {
 		r.watch(slo.Window{Rolling: w})
 	}
 	r.watch(r.s.Window)
-	slices.SortStableFunc(r.watched, func(a, b slo.Window) int { return cmp.Compare(a.Longest(), b.Longest()) }) // hours read shorter ones
+	// hours read shorter ones
+	slices.SortStableFunc(r.watched, func(a, b slo.Window) int { return cmp.Compare(a.Longest(), b.Longest()) })
 	for _, w := range r.watched {
 		if w.Calendar == "" && w.Rolling <= shortLimit {
 			short = append(short, r.observed(w))
@@ -299,7 +302,8 @@ func (r *sloRules) infoLabels() map[string]string {
 		fixed = append(fixed, Label{"sloth_mode", "cli-gen-prom"}, Label{"sloth_objective", r.s.Objective.Percent()},
 			Label{"sloth_spec", "prometheus/v1"}, Label{"sloth_version", "sloengine"})
 	} else {
-		fixed = append(fixed, Label{series.LabelObjective, r.s.Objective.Percent()}, Label{series.LabelWindow, r.s.Window.String()})
+		fixed = append(fixed, Label{series.LabelObjective, r.s.Objective.Percent()},
+			Label{series.LabelWindow, r.s.Window.String()})
 	}
 	out := make(map[string]string, len(fixed)+len(r.s.Labels))
 	maps.Copy(out, r.s.Labels)

@@ -62,9 +62,11 @@ func (t *tables) period(w slo.Window) (*periodTable, error) {
 		return nil, ErrNoTables
 	}
 	p := &periodTable{
-		matchers: `{` + series.LabelService + `="` + t.service + `",` + series.LabelCalendar + `="` + string(w.Calendar) + `",` + series.LabelTimezone + `="` + w.Location.String() + `"}`,
-		labels:   map[string]string{series.LabelService: t.service, series.LabelCalendar: string(w.Calendar), series.LabelTimezone: w.Location.String()},
-		starts:   []time.Time{w.Start(t.from)},
+		matchers: `{` + series.LabelService + `="` + t.service + `",` + series.LabelCalendar + `="` + string(w.Calendar) +
+			`",` + series.LabelTimezone + `="` + w.Location.String() + `"}`,
+		labels: map[string]string{series.LabelService: t.service, series.LabelCalendar: string(w.Calendar),
+			series.LabelTimezone: w.Location.String()},
+		starts: []time.Time{w.Start(t.from)},
 	}
 	for at := t.from; ; {
 		at = w.End(at)
@@ -73,7 +75,8 @@ func (t *tables) period(w slo.Window) (*periodTable, error) {
 			break
 		}
 		if len(p.starts) > maxBoundaries {
-			return nil, fmt.Errorf("more than %d calendar windows from %s until %s", maxBoundaries, t.from.Format(time.DateOnly), t.until.Format(time.DateOnly))
+			return nil, fmt.Errorf("more than %d calendar windows from %s until %s", maxBoundaries, t.from.Format(time.DateOnly),
+				t.until.Format(time.DateOnly))
 		}
 	}
 	if t.periods == nil {
@@ -89,7 +92,8 @@ func steps(values, times []time.Time) string {
 	var b strings.Builder
 	b.WriteString("vector(" + seconds(values[0]))
 	for i, at := range times {
-		b.WriteString("\n+ " + strconv.FormatInt(values[i+1].Unix()-values[i].Unix(), 10) + " * (time() >= bool " + seconds(at) + ")")
+		b.WriteString(
+			"\n+ " + strconv.FormatInt(values[i+1].Unix()-values[i].Unix(), 10) + " * (time() >= bool " + seconds(at) + ")")
 	}
 	b.WriteString(")")
 	return b.String()
@@ -125,12 +129,14 @@ func (m mask) now() string {
 // counted is 1 while corrected events are among those since the last evaluation, which they leave five minutes before
 // they leave the five-minute rates.
 func (m mask) counted() string {
-	return "count((" + m.series(series.CorrectionStart) + " < time()) and (" + m.series(series.CorrectionEnd) + " > time() + 300)) > bool 0"
+	return "count((" + m.series(series.CorrectionStart) + " < time()) and (" + m.series(series.CorrectionEnd) +
+		" > time() + 300)) > bool 0"
 }
 
 // then is now at the times of a subquery.
 func (m mask) then() string {
-	return "((" + m.series(series.CorrectionStart) + " @ end() < time()) and (" + m.series(series.CorrectionEnd) + " @ end() > time()))"
+	return "((" + m.series(series.CorrectionStart) + " @ end() < time()) and (" + m.series(series.CorrectionEnd) +
+		" @ end() > time()))"
 }
 
 // since holds while corrected events may be in a window.
@@ -190,7 +196,8 @@ func (t *tables) excluded(cs []slo.Correction) ([]slo.Span, error) {
 	}
 	once = slo.MergeSpans(once)
 	if len(once) > maxSpans {
-		return nil, fmt.Errorf("corrections happen %d times from %s until %s: want at most %d", len(once), t.from.Format(time.DateOnly), t.until.Format(time.DateOnly), maxSpans)
+		return nil, fmt.Errorf("corrections happen %d times from %s until %s: want at most %d", len(once),
+			t.from.Format(time.DateOnly), t.until.Format(time.DateOnly), maxSpans)
 	}
 	return once, nil
 }
@@ -217,7 +224,8 @@ func (m mask) rules(service string, reach time.Duration) []Rule {
 		{Record: series.CorrectionStart, Labels: labels,
 			Expr: table(starts) + "\n< time() > time() - " + num((reach + longest).Seconds())},
 		{Record: series.CorrectionEnd, Labels: labels,
-			Expr: table(ends) + "\n> time() - " + num(reach.Seconds()) + "\nand on (" + series.LabelSpan + ") " + m.series(series.CorrectionStart)},
+			Expr: table(ends) + "\n> time() - " + num(reach.Seconds()) + "\nand on (" + series.LabelSpan + ") " +
+				m.series(series.CorrectionStart)},
 	}
 }
 
@@ -235,7 +243,8 @@ func (t *tables) group(o Options) (Group, bool) {
 	}
 	if !t.until.IsZero() && len(g.Rules) > 0 {
 		g.Rules = append(g.Rules, Rule{
-			Record: series.TablesEnd, Expr: "vector(" + seconds(t.until) + ")", Labels: map[string]string{series.LabelService: t.service},
+			Record: series.TablesEnd, Expr: "vector(" + seconds(t.until) + ")",
+			Labels: map[string]string{series.LabelService: t.service},
 		})
 	}
 	return g, len(g.Rules) > 0

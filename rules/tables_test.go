@@ -40,7 +40,8 @@ corrections:
 	w.Replace(recording(t, after, o))
 	run(monday.Add(8*time.Hour + 11*time.Minute))
 	s = after.SLOs[0]
-	for _, window := range []time.Duration{5 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour, 24 * time.Hour, 30 * 24 * time.Hour} {
+	for _, window := range []time.Duration{5 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour,
+		24 * time.Hour, 30 * 24 * time.Hour} {
 		require.InDelta(t, 0.01, value(t, w, o.ErrorRatio(s, window)), 3e-4, window.String())
 	}
 	require.InDelta(t, 1-10, value(t, w, o.PeriodRemaining(s)), 0.3)
@@ -87,11 +88,13 @@ func TestCalendarMonthWithClockChange(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a month of scrapes")
 	}
-	in := load(t, strings.Replace(shop, "objective: 99.9", "objective: 99.9\n    window: {calendar: month, timezone: Europe/Berlin}", 1))
+	in := load(t, strings.Replace(shop, "objective: 99.9",
+		"objective: 99.9\n    window: {calendar: month, timezone: Europe/Berlin}", 1))
 	s := in.SLOs[0]
 	o := rules.Options{From: monday, Until: monday.AddDate(0, 6, 0)}
 	groups := coarse(recording(t, in, o),
-		"slo:valid_events:rate5m", "slo:bad_events:rate5m", "slo:period_start:seconds", "slo:period_end:seconds", "slo:time_period:days",
+		"slo:valid_events:rate5m", "slo:bad_events:rate5m", "slo:period_start:seconds", "slo:period_end:seconds",
+		"slo:time_period:days",
 		"slo:sli_error:ratio_rate_month", "slo:period_burn_rate:ratio", "slo:period_error_budget_remaining:ratio")
 	groups = seldom(groups, time.Hour)
 	// The month is added up from these; the rest is evaluated in the hours that are asked for.
@@ -137,7 +140,8 @@ func TestCalendarMonthWithClockChange(t *testing.T) {
 func TestTablesAreAskedFor(t *testing.T) {
 	for _, text := range []string{
 		strings.Replace(shop, "objective: 99.9", "objective: 99.9\n    window: {calendar: day, timezone: UTC}", 1),
-		shop + "corrections:\n  - {name: x, start: 2026-03-01T02:00:00Z, duration: 30m, rrule: FREQ=DAILY, author: a, reason: b}\n",
+		shop +
+			"corrections:\n  - {name: x, start: 2026-03-01T02:00:00Z, duration: 30m, rrule: FREQ=DAILY, author: a, reason: b}\n",
 	} {
 		in := load(t, text)
 		require.True(t, rules.NeedsTables(in, "shop"))

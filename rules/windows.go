@@ -55,7 +55,8 @@ func (r *sloRules) short(f family, w time.Duration) string {
 		return "(" + rate + " unless on () " + r.corrected.now() + ")"
 	}
 	step := r.step(w)
-	masked := "sum_over_time((" + rate + " unless on () " + r.corrected.then() + ")[" + dur(w) + ":" + dur(step) + "]) / " + num(float64(w)/float64(step))
+	masked := "sum_over_time((" + rate + " unless on () " + r.corrected.then() + ")[" + dur(w) + ":" + dur(step) +
+		"]) / " + num(float64(w)/float64(step))
 	whole := r.tiles(f, w)
 	if name := r.recorded(f, w); name != "" {
 		whole = r.series(name)

@@ -36,8 +36,8 @@ func Manifest(header, name, namespace string, labels map[string]string, groups [
 	return w.Bytes()
 }
 
-// writer writes rules line by line: a tree of nodes for a thousand SLOs takes more memory than the rest of a run. What is
-// not plain goes through yamlgen, and the bytes are those that it writes.
+// writer writes rules line by line: a tree of nodes for a thousand SLOs takes more memory than the rest of a run. What
+// is not plain goes through yamlgen, and the bytes are those that it writes.
 type writer struct{ bytes.Buffer }
 
 func (w *writer) comment(text string) {
@@ -141,7 +141,8 @@ func flow(names []string, set map[string]string) (string, bool) {
 	const width = 80
 	var b strings.Builder
 	for i, name := range names {
-		if i == 3 || b.Len() > width || !plainKey(name) || !model.LegacyValidation.IsValidLabelName(name) || !ascii(set[name]) {
+		if i == 3 || b.Len() > width || !plainKey(name) || !model.LegacyValidation.IsValidLabelName(name) ||
+			!ascii(set[name]) {
 			return "", false
 		}
 		if i > 0 {
@@ -157,8 +158,8 @@ func flow(names []string, set map[string]string) (string, bool) {
 	return b.String(), b.Len() <= width
 }
 
-// text writes a key with a string, which is plain, or a literal block if it has several lines. first is what the line begins
-// with, and indent that of the lines after it.
+// text writes a key with a string, which is plain, or a literal block if it has several lines. first is what the line
+// begins with, and indent that of the lines after it.
 func (w *writer) text(first, indent, key, value string) {
 	switch {
 	case plain(value):
@@ -205,8 +206,8 @@ func ascii(s string) bool {
 	return true
 }
 
-// plain reports whether every reader of YAML takes a text without quotes for a string: it begins with a character of the alphabet, is no word
-// with a meaning of its own, and holds nothing that ends a string.
+// plain reports whether every reader of YAML takes a text without quotes for a string: it begins with a character of
+// the alphabet, is no word with a meaning of its own, and holds nothing that ends a string.
 func plain(s string) bool {
 	return len(s) > 5 && alphabetic(s[0]) && ascii(s) && s[len(s)-1] != ' ' && s[len(s)-1] != ':' &&
 		!strings.Contains(s, ": ") && !strings.Contains(s, " #")
@@ -228,7 +229,8 @@ func plainKey(s string) bool {
 
 // block reports whether a text of several lines may stand in a literal block without further marks.
 func block(s string) bool {
-	if !strings.Contains(s, "\n") || !alphabetic(s[0]) && s[0] != '(' || strings.HasSuffix(s, "\n") || strings.Contains(s, "\n\n") {
+	if !strings.Contains(s, "\n") || !alphabetic(s[0]) && s[0] != '(' || strings.HasSuffix(s, "\n") ||
+		strings.Contains(s, "\n\n") {
 		return false
 	}
 	for line := range strings.Lines(s) {

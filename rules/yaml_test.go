@@ -34,10 +34,12 @@ func TestYAMLRoundTrip(t *testing.T) {
 	maps := rapid.MapOfN(rapid.String(), rapid.String(), 1, 4)
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String()
-		g := rules.Group{Name: text.Draw(t, "name"), Limit: 3, Interval: 30 * time.Second, Labels: maps.Draw(t, "labels"), Rules: []rules.Rule{
-			{Record: "x" + text.Draw(t, "record"), Expr: text.Draw(t, "expr"), For: time.Hour, Labels: maps.Draw(t, "l"), Annotations: maps.Draw(t, "a")},
-			{Alert: text.Draw(t, "alert"), Expr: "1", For: time.Hour},
-		}}
+		g := rules.Group{Name: text.Draw(t, "name"), Limit: 3, Interval: 30 * time.Second, Labels: maps.Draw(t, "labels"),
+			Rules: []rules.Rule{
+				{Record: "x" + text.Draw(t, "record"), Expr: text.Draw(t, "expr"), For: time.Hour, Labels: maps.Draw(t, "l"),
+					Annotations: maps.Draw(t, "a")},
+				{Alert: text.Draw(t, "alert"), Expr: "1", For: time.Hour},
+			}}
 		header := text.Draw(t, "header")
 		var manifest struct {
 			Metadata struct{ Name, Namespace string }
@@ -69,7 +71,8 @@ func TestYAMLShape(t *testing.T) {
 	doc := string(rules.File("two\nlines", []rules.Group{{
 		Name: "g", Interval: 30 * time.Second,
 		Rules: []rules.Rule{
-			{Alert: "A", Expr: "a\n+ b", For: time.Minute, KeepFiringFor: time.Hour, Labels: map[string]string{"b": "1", "a": `"x"`}},
+			{Alert: "A", Expr: "a\n+ b", For: time.Minute, KeepFiringFor: time.Hour,
+				Labels: map[string]string{"b": "1", "a": `"x"`}},
 			{Record: "r", Expr: `m{a="b"} > 1`, Labels: map[string]string{"team": "}"}},
 		},
 	}, {Name: "empty"}}))

@@ -40,8 +40,8 @@ type Agreement struct {
 	Critical    float64          // score below which it is critical; 0 = none
 	AlertWindow time.Duration    // own, shorter window for alerts; 0 = none
 	Catalogue   []CatalogueAlert // further alerts, chosen from the catalogue of package alerts
-	// SeedSeverities gives the alerts on the score and those of the catalogue the severities warning and critical, of which
-	// critical pages. Without it they are tickets.
+	// SeedSeverities gives the alerts on the score and those of the catalogue the severities warning and critical, of
+	// which critical pages. Without it they are tickets.
 	SeedSeverities bool
 }
 

@@ -12,18 +12,20 @@ import (
 
 // Counted is what one SLO in one group counted over a time, for its cost.
 type Counted struct {
-	SLO      *slo.SLO
-	Group    slo.Group
-	Bad      uint64        // events, or slices where these are judged, without planned maintenance
-	Time     time.Duration // without planned maintenance
-	Coverage float64       // of the time, in [0,1]: share that was observed, times the share of events that no limit dropped
-	Sampled  bool          // some events stand for others
-	Whole    bool          // all groups of the SLO are there, so that a baseline can be compared
+	SLO   *slo.SLO
+	Group slo.Group
+	Bad   uint64        // events, or slices where these are judged, without planned maintenance
+	Time  time.Duration // without planned maintenance
+	// of the time, in [0,1]: share that was observed, times the share of events that no limit dropped
+	Coverage float64
+	Sampled  bool // some events stand for others
+	Whole    bool // all groups of the SLO are there, so that a baseline can be compared
 }
 
 // Counted is what the report counted over the SLO's window, for its cost. whole is as in Counted.
 func (r *SLOReport) Counted(whole bool) Counted {
-	return Counted{SLO: r.SLO, Group: r.Group, Bad: r.Budget.Counts.Bad, Time: r.Period.Duration() - r.Corrected, Coverage: r.Coverage, Sampled: r.Sampled(), Whole: whole}
+	return Counted{SLO: r.SLO, Group: r.Group, Bad: r.Budget.Counts.Bad, Time: r.Period.Duration() - r.Corrected,
+		Coverage: r.Coverage, Sampled: r.Sampled(), Whole: whole}
 }
 
 // Cost is what one group costs by itself; nil if its SLO has no cost.
@@ -34,8 +36,8 @@ func (x Counted) Cost() *SLOCost {
 	return &NewCosts([]Counted{x}).SLOs[0]
 }
 
-// Sampled reports whether some events of the period stand for others, which rate limits left out. It is false where slices
-// are judged.
+// Sampled reports whether some events of the period stand for others, which rate limits left out. It is false where
+// slices are judged.
 func (r *SLOReport) Sampled() bool {
 	for i := range r.Burns {
 		if b := &r.Burns[i]; b.Period && r.Slice == 0 {
@@ -45,8 +47,8 @@ func (r *SLOReport) Sampled() bool {
 	return false
 }
 
-// AgreementCosts are what violations of an agreement's components cost over its window. It is nil if none has a cost. find
-// gives what is known of an SLO, any of its groups; nil if nothing is.
+// AgreementCosts are what violations of an agreement's components cost over its window. It is nil if none has a cost.
+// find gives what is known of an SLO, any of its groups; nil if nothing is.
 func AgreementCosts(r *SLAReport, find func(slo.ID) *SLOReport) *Costs {
 	var all []Counted
 	for i := range r.Components {
@@ -57,7 +59,8 @@ func AgreementCosts(r *SLAReport, find func(slo.ID) *SLOReport) *Costs {
 		}
 		// Maintenance of the SLO's own window is at least that of a shorter one, so the saving is not overstated.
 		all = append(all, Counted{
-			SLO: of.SLO, Group: r.Group, Bad: c.Counts.Bad, Time: max(0, r.Period.Duration()-of.Corrected), Coverage: c.Coverage, Sampled: of.Sampled(), Whole: len(r.SLA.GroupBy) == 0,
+			SLO: of.SLO, Group: r.Group, Bad: c.Counts.Bad, Time: max(0, r.Period.Duration()-of.Corrected), Coverage: c.Coverage,
+			Sampled: of.Sampled(), Whole: len(r.SLA.GroupBy) == 0,
 		})
 	}
 	return NewCosts(all)
@@ -94,8 +97,8 @@ type CostSum struct {
 	Compared []slo.ID `json:"compared,omitempty"` // the SLOs that the comparison is about
 }
 
-// Comparison holds costs against what they were before. All are nil if that is not stated. It is about the time that was
-// observed, so what nobody saw saved nothing.
+// Comparison holds costs against what they were before. All are nil if that is not stated. It is about the time that
+// was observed, so what nobody saw saved nothing.
 type Comparison struct {
 	Baseline   *slo.Money `json:"baseline,omitempty"` // what the same time cost before
 	Saving     *slo.Money `json:"saving,omitempty"`   // the baseline without the cost; negative if it costs more now
@@ -120,7 +123,8 @@ func NewCosts(all []Counted) *Costs {
 		if at < 0 {
 			at = len(c.SLOs)
 			with = append(with, x.SLO)
-			c.SLOs = append(c.SLOs, SLOCost{SLO: id, Basis: x.SLO.Cost.Basis(), Currency: x.SLO.Cost.Currency, Coverage: x.Coverage})
+			c.SLOs = append(
+				c.SLOs, SLOCost{SLO: id, Basis: x.SLO.Cost.Basis(), Currency: x.SLO.Cost.Currency, Coverage: x.Coverage})
 			observed[id] = saw
 		}
 		y := &c.SLOs[at]
@@ -157,7 +161,8 @@ func NewCosts(all []Counted) *Costs {
 	return c
 }
 
-// Sum adds up the SLOs, those of each currency by themselves, and puts everything in order. Nil lists become empty ones.
+// Sum adds up the SLOs, those of each currency by themselves, and puts everything in order. Nil lists become empty
+// ones.
 func (c *Costs) Sum() {
 	c.Sums, c.Other, c.Twice = []CostSum{}, append([]slo.ID{}, c.Other...), append([][2]slo.ID{}, c.Twice...)
 	slices.Sort(c.Other)
@@ -168,7 +173,9 @@ func (c *Costs) Sum() {
 	for i := range c.SLOs {
 		x := &c.SLOs[i]
 		c.Estimate = c.Estimate || x.IsEstimate()
-		at, ok := slices.BinarySearchFunc(c.Sums, x.Currency, func(s CostSum, currency string) int { return cmp.Compare(s.Currency, currency) })
+		at, ok := slices.BinarySearchFunc(c.Sums, x.Currency, func(s CostSum, currency string) int {
+			return cmp.Compare(s.Currency, currency)
+		})
 		if !ok {
 			c.Sums = slices.Insert(c.Sums, at, CostSum{Currency: x.Currency, Amount: slo.Money{Currency: x.Currency}})
 		}
@@ -223,14 +230,18 @@ func (c *Costs) Notes() []string {
 	for i := range c.SLOs {
 		x := &c.SLOs[i]
 		if x.Coverage < wholeCoverage {
-			out = append(out, fmt.Sprintf("The cost of %s is an estimate: its coverage is %.1f%%, and what was not observed has no cost.", x.SLO, 100*x.Coverage))
+			out = append(out,
+				fmt.Sprintf("The cost of %s is an estimate: its coverage is %.1f%%, and what was not observed has no cost.",
+					x.SLO, 100*x.Coverage))
 		}
 		if x.Sampled {
-			out = append(out, fmt.Sprintf("The cost of %s is an estimate: rate limits sampled its events, and each one stands for several.", x.SLO))
+			out = append(out, fmt.Sprintf(
+				"The cost of %s is an estimate: rate limits sampled its events, and each one stands for several.", x.SLO))
 		}
 	}
 	for _, p := range c.Twice {
-		out = append(out, fmt.Sprintf("%s and %s can count the same event or time, so the sum may contain it twice.", p[0], p[1]))
+		out = append(
+			out, fmt.Sprintf("%s and %s can count the same event or time, so the sum may contain it twice.", p[0], p[1]))
 	}
 	if len(c.Other) > 0 {
 		out = append(out, "No cost is stated for "+list(c.Other)+".")
@@ -240,7 +251,9 @@ func (c *Costs) Notes() []string {
 	}
 	for i := range c.Sums {
 		if s := &c.Sums[i]; s.Baseline != nil {
-			out = append(out, fmt.Sprintf("The saving in %s compares %s with the stated baseline, over the time that was observed.", s.Currency, list(s.Compared)))
+			out = append(out,
+				fmt.Sprintf("The saving in %s compares %s with the stated baseline, over the time that was observed.",
+					s.Currency, list(s.Compared)))
 		}
 	}
 	return out

@@ -39,7 +39,8 @@ func priced(t *testing.T, id slo.ID, price, currency, baseline, investment strin
 //	shop/d  9        none
 //	                 EUR        825.00  12873.00                 12048.00   3000, return 3.016
 func TestCosts(t *testing.T) {
-	a, b, c := priced(t, "shop/a", "12.50", "EUR", "12000", "3000"), priced(t, "shop/b", "0.30", "EUR", "900", ""), priced(t, "bank/c", "7", "USD", "", "")
+	a, b, c := priced(t, "shop/a", "12.50", "EUR", "12000", "3000"), priced(t, "shop/b", "0.30", "EUR", "900", ""),
+		priced(t, "bank/c", "7", "USD", "", "")
 	d := &slo.SLO{ID: "shop/d"}
 	got := sla.NewCosts([]sla.Counted{
 		{SLO: a, Group: slo.Group{"x"}, Bad: 40, Time: 30 * day, Coverage: 1, Whole: true},
@@ -87,14 +88,16 @@ func TestCostsAgainstBaseline(t *testing.T) {
 	got = sla.NewCosts([]sla.Counted{{SLO: a, Group: slo.Group{"x"}, Bad: 2, Time: 10 * day, Coverage: 1}})
 	require.Nil(t, got.Sums[0].Saving)
 	require.Nil(t, sla.NewCosts([]sla.Counted{{SLO: &slo.SLO{ID: "shop/d"}, Bad: 1}}))
-	minutes := &slo.SLO{ID: "shop/m", Budgeting: slo.Budgeting{Method: slo.Timeslices, Slice: 10 * time.Second}, Cost: &slo.Cost{Unit: slo.PerMinute, Price: a.Cost.Price, Currency: "EUR"}}
+	minutes := &slo.SLO{ID: "shop/m", Budgeting: slo.Budgeting{Method: slo.Timeslices, Slice: 10 * time.Second},
+		Cost: &slo.Cost{Unit: slo.PerMinute, Price: a.Cost.Price, Currency: "EUR"}}
 	got = sla.NewCosts([]sla.Counted{{SLO: minutes, Bad: 9, Time: day, Coverage: 1}})
 	require.Equal(t, "150.00 EUR", got.Sums[0].Amount.String())
 	require.InDelta(t, 1.5, *got.SLOs[0].Minutes, 0)
 }
 
 func TestReportCounted(t *testing.T) {
-	r := &sla.SLOReport{SLO: &slo.SLO{ID: "shop/a"}, Coverage: 0.5, Corrected: time.Hour, Period: slo.Span{From: time.Unix(0, 0), To: time.Unix(86400, 0)}}
+	r := &sla.SLOReport{SLO: &slo.SLO{ID: "shop/a"}, Coverage: 0.5, Corrected: time.Hour,
+		Period: slo.Span{From: time.Unix(0, 0), To: time.Unix(86400, 0)}}
 	r.Budget.Counts = slo.Counts{Good: 90, Bad: 10}
 	r.Burns = []slo.Burn{{}, {Period: true, Counts: r.Budget.Counts, Effective: 100}}
 	require.Equal(t, sla.Counted{SLO: r.SLO, Bad: 10, Time: 23 * time.Hour, Coverage: 0.5, Whole: true}, r.Counted(true))

@@ -10,6 +10,6 @@ func BandsID(id slo.ID, agreement string) string { return string(id) + "#bands:"
 // of time: "service/slo#events".
 func EventsID(id slo.ID) string { return string(id) + "#events" }
 
-// ThresholdID names the counter of an event threshold: "service/limit:name". The word is the old one, because checkpoints
-// and the log hold it.
+// ThresholdID names the counter of an event threshold: "service/limit:name". The word is the old one, because
+// checkpoints and the log hold it.
 func ThresholdID(service, name string) string { return service + "/limit:" + name }

@@ -6,8 +6,8 @@ import (
 	"github.com/sloengine/sloengine/sla/forecast"
 )
 
-// Outlook is what is expected of an SLO in one group. It is made after a report and is part of the next ones, until it is
-// made again. It does not change.
+// Outlook is what is expected of an SLO in one group. It is made after a report and is part of the next ones, until it
+// is made again. It does not change.
 type Outlook struct {
 	Forecast forecast.Forecast
 	Week     *forecast.Week     // usual traffic; nil while less than a day is known

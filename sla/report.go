@@ -49,24 +49,30 @@ type SLOReport struct {
 	Burns     []slo.Burn // slo.BurnWindows in order, then the period; corrected
 	RawBurns  []slo.Burn
 	TierBurns []slo.Burn // over the windows of the SLO's own tiers that Burns lacks, shortest first; corrected
-	Trend     []slo.Burn // over the last ten minutes and the ten before, corrected; nil unless an agreement of the service alerts on their difference
-	Period    slo.Span   // the window, from its start to the tick
+	// over the last ten minutes and the ten before, corrected; nil unless an agreement of the service alerts on their
+	// difference
+	Trend  []slo.Burn
+	Period slo.Span // the window, from its start to the tick
 
-	// Received are the burns that alert conditions go by if some events were received more than a minute off their time, or
-	// were no new traffic, by lateness, as slo.Lateness has it; nil if conditions go by Burns, TierBurns and Trend.
+	// Received are the burns that alert conditions go by if some events were received more than a minute off their time,
+	// or were no new traffic, by lateness, as slo.Lateness has it; nil if conditions go by Burns, TierBurns and Trend.
 	Received []ReceivedBurns
 
-	Corrected time.Duration // time that corrections took out of Period: rounded outward, as slo.TakenOut says, and to whole slices where these are judged
+	// time that corrections took out of Period: rounded outward, as slo.TakenOut says, and to whole slices where these are
+	// judged
+	Corrected time.Duration
 
 	Coverage float64 // of Period, in [0,1]: share of it that was observed
 
-	// Understated says, of a report on several engines, that one of them counted events of this group in the "other" group.
+	// Understated says, of a report on several engines, that one of them counted events of this group in the "other"
+	// group.
 	Understated bool
 
-	Generation uint32        // of its counts
-	Since      time.Time     // start of the generation
-	LastEvent  time.Time     // latest valid event; zero if none
-	Total      slo.Counts    // events (half events, closed slices) since the generation began, without Backfilled; of a volume all are good
+	Generation uint32    // of its counts
+	Since      time.Time // start of the generation
+	LastEvent  time.Time // latest valid event; zero if none
+	// events (half events, closed slices) since the generation began, without Backfilled; of a volume all are good
+	Total      slo.Counts
 	Backfilled slo.Counts    // events since the generation began that were no new traffic: backfills and late replays
 	Events     slo.Counts    // over Period, raw, in events even where slices are judged; zero for throughput bad
 	Rate       float64       // valid events per second over the last 5 minutes
@@ -76,8 +82,8 @@ type SLOReport struct {
 	Slices     SliceTotals   // of closed slices, since the generation began
 	Unmeasured uint64        // matching events without the duration, or the key of their work, that they needed
 
-	// EventsTotal are the valid events since the generation began, without Backfilled, of a throughput with a capacity. They
-	// are 0 for all others.
+	// EventsTotal are the valid events since the generation began, without Backfilled, of a throughput with a capacity.
+	// They are 0 for all others.
 	EventsTotal uint64
 
 	// Parts are what the counts of a ratio or an apdex are made of, in the order of slo.IndicatorKind.PartNames. They are
@@ -90,16 +96,16 @@ type SLOReport struct {
 	Outlook *Outlook // nil if there is none yet, or none of this group
 }
 
-// ReceivedBurns are burns over windows of up to six hours that count events by the time at which they were received, without
-// backfills and events that came later than the longest window of a condition.
+// ReceivedBurns are burns over windows of up to six hours that count events by the time at which they were received,
+// without backfills and events that came later than the longest window of a condition.
 type ReceivedBurns struct {
 	Burns, Raw []slo.Burn // with corrections taken out, and without; burn windows first
 	Trend      []slo.Burn // as SLOReport.Trend
 	Later      uint64     // valid events of the last six hours that are left out for their lateness
 }
 
-// Condition is the burn over a window, with corrections taken out, as an alert condition whose longest window is long counts
-// it; nil if the report lacks it.
+// Condition is the burn over a window, with corrections taken out, as an alert condition whose longest window is long
+// counts it; nil if the report lacks it.
 func (r *SLOReport) Condition(w, long time.Duration) *slo.Burn {
 	if r.Received != nil {
 		if b := burnOver(r.Received[slo.LatenessOf(long)].Burns, w); b != nil {
@@ -142,7 +148,8 @@ type PartCounts struct {
 	Total, Backfilled []uint64 // since the generation began
 }
 
-// VolumeReport is how far the present day, week or month has come. Outside the open hours of a volume it is the last one.
+// VolumeReport is how far the present day, week or month has come. Outside the open hours of a volume it is the last
+// one.
 type VolumeReport struct {
 	slo.Span        // of the whole period
 	Events   uint64 // valid ones in it so far
@@ -170,12 +177,15 @@ type SLAReport struct {
 	Group       slo.Group
 	Informative bool // the "other" group: shown, never alerted on
 
-	Period     slo.Span
-	HasData    bool    // some component has data, or the no-data policy decided
-	Score      float64 // 0 to 100
-	Low, High  float64 // what the score would be if the missing components were worst or best; equal to Score if none is missing
-	Breached   bool    // some component attains less than 1, or has no data where that is declared bad, whatever the score; never if Informative
-	Level      Level   // of Score against the agreement's alert thresholds; if Informative only LevelOK or LevelNoData
+	Period  slo.Span
+	HasData bool    // some component has data, or the no-data policy decided
+	Score   float64 // 0 to 100
+	// what the score would be if the missing components were worst or best; equal to Score if none is missing
+	Low, High float64
+	// some component attains less than 1, or has no data where that is declared bad, whatever the score; never if
+	// Informative
+	Breached   bool
+	Level      Level // of Score against the agreement's alert thresholds; if Informative only LevelOK or LevelNoData
 	Components []ComponentReport
 	Worst      int // index into Components of the one that lost most; -1 if nothing was lost
 	Missing    int // components without data
@@ -222,10 +232,11 @@ type ComponentReport struct {
 	Points     float64 // what it scored, in [0,1], by the agreement's scoring method
 	Lost       float64 // score points (of 100) that it cost: 100 x weight x (1-points)
 	Counts     slo.Counts
-	Observed   float64     // of the agreement's window, in [0,1]: share in which the engine was running and counting, the lowest of all groups
-	Coverage   float64     // the same, times the share of events that no limit dropped
-	Bands      []BandTotal // of a component with bands, rising; the last is everything measured
-	Note       string      // such as "p95 within 15m" for a band
+	// of the agreement's window, in [0,1]: share in which the engine was running and counting, the lowest of all groups
+	Observed float64
+	Coverage float64     // the same, times the share of events that no limit dropped
+	Bands    []BandTotal // of a component with bands, rising; the last is everything measured
+	Note     string      // such as "p95 within 15m" for a band
 }
 
 // BandTotal counts the events within a band's threshold since the counts began,
@@ -257,7 +268,9 @@ type ThresholdGroup struct {
 // Worst are the groups with most critical violations over the last 30 days, then
 // most warnings; at most n, and none without violations.
 func (r *ThresholdReport) Worst(n int) []ThresholdGroup {
-	out := slices.DeleteFunc(slices.Clone(r.Groups), func(g ThresholdGroup) bool { return g.Month.Critical+g.Month.Warning == 0 })
+	out := slices.DeleteFunc(slices.Clone(r.Groups), func(g ThresholdGroup) bool {
+		return g.Month.Critical+g.Month.Warning == 0
+	})
 	slices.SortStableFunc(out, func(x, y ThresholdGroup) int {
 		return cmp.Or(cmp.Compare(y.Month.Critical, x.Month.Critical), cmp.Compare(y.Month.Warning, x.Month.Warning))
 	})

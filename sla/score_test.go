@@ -39,8 +39,10 @@ func process(t testing.TB) []ComponentInput {
 	const n, minutes = 100_000, 1_000
 	return []ComponentInput{
 		{Objective: slotest.Objective(t, "99.9"), Kind: slo.KindEvents, Counts: slo.Counts{Good: n}},
-		{Objective: slotest.Objective(t, "95"), Kind: slo.KindLatency, Counts: slo.Counts{Good: n}, Within: []uint64{n, n, n, 0}, Measured: n},
-		{Objective: slotest.Objective(t, "99"), Kind: slo.KindThroughput, Counts: slo.Counts{Good: minutes}, Achieved: 100 * minutes, Target: 100 * minutes},
+		{Objective: slotest.Objective(t, "95"), Kind: slo.KindLatency, Counts: slo.Counts{Good: n},
+			Within: []uint64{n, n, n, 0}, Measured: n},
+		{Objective: slotest.Objective(t, "99"), Kind: slo.KindThroughput, Counts: slo.Counts{Good: minutes},
+			Achieved: 100 * minutes, Target: 100 * minutes},
 		{Objective: slotest.Objective(t, "99"), Kind: slo.KindEvents, Counts: slo.Counts{Good: n}},
 	}
 }
@@ -298,8 +300,10 @@ func TestBandNotes(t *testing.T) {
 		require.Equal(t, c.note, r.Components[1].Note)
 	}
 
-	a := &Agreement{Method: Bands, Components: []Component{{Name: "x", Weight: 1, Bands: []Band{{Quantile: 0.999, Threshold: time.Second, Score: 100}}}}}
-	in := ComponentInput{Objective: slotest.Objective(t, "99"), Counts: slo.Counts{Good: 998, Bad: 2}, Within: []uint64{998}, Measured: 1000}
+	a := &Agreement{Method: Bands,
+		Components: []Component{{Name: "x", Weight: 1, Bands: []Band{{Quantile: 0.999, Threshold: time.Second, Score: 100}}}}}
+	in := ComponentInput{Objective: slotest.Objective(t, "99"), Counts: slo.Counts{Good: 998, Bad: 2},
+		Within: []uint64{998}, Measured: 1000}
 	r := Score(a, slo.Span{}, []ComponentInput{in})
 	require.Zero(t, r.Score)
 	require.Equal(t, "outside every band", r.Components[0].Note)
@@ -312,7 +316,8 @@ func TestFractionIsExact(t *testing.T) {
 		want      bool
 	}{
 		{0.95, 19, 20, true}, {0.95, 949, 1000, false}, {0.95, 950, 1000, true},
-		{0.999, 999, 1000, true}, {0.999, 998, 1000, false}, {0.5, 1, 2, true}, {1, 5, 5, true}, {1, 4, 5, false}, {0, 0, 5, true},
+		{0.999, 999, 1000, true}, {0.999, 998, 1000, false}, {0.5, 1, 2, true}, {1, 5, 5, true},
+		{1, 4, 5, false}, {0, 0, 5, true},
 		{0.95, math.MaxUint64 / 20 * 19, math.MaxUint64 / 20 * 20, true},
 		{0.95, math.MaxUint64/20*19 - 1, math.MaxUint64 / 20 * 20, false},
 		{0.9999999999999999, math.MaxUint64, math.MaxUint64, true},
@@ -410,9 +415,11 @@ func TestTheOtherGroupIsNoVerdict(t *testing.T) {
 
 // The score with the rest of the window good is that of as many more good events.
 func TestObservedScore(t *testing.T) {
-	a := &Agreement{Method: Attainment, NoData: NoDataExclude, Components: []Component{{Name: "x", Weight: 60}, {Name: "y", Weight: 30}, {Name: "none", Weight: 10}}}
+	a := &Agreement{Method: Attainment, NoData: NoDataExclude,
+		Components: []Component{{Name: "x", Weight: 60}, {Name: "y", Weight: 30}, {Name: "none", Weight: 10}}}
 	in := func(valid, bad uint64, observed float64) ComponentInput {
-		return ComponentInput{Objective: slotest.Objective(t, "99"), Counts: slo.Counts{Good: valid - bad, Bad: bad}, Observed: observed}
+		return ComponentInput{Objective: slotest.Objective(t, "99"), Counts: slo.Counts{Good: valid - bad, Bad: bad},
+			Observed: observed}
 	}
 	score := func(in ...ComponentInput) SLAReport { return Score(a, slo.Span{}, in) }
 	for _, policy := range []NoData{NoDataExclude, NoDataGood, NoDataBad} {
@@ -428,5 +435,6 @@ func TestObservedScore(t *testing.T) {
 		}
 	}
 	never := score(in(1000, 1000, 0), in(0, 0, 0), in(0, 0, 0))
-	require.InDelta(t, 60, never.ObservedScore(), 1e-9, "what was not observed is good; what has no data is bad by the policy")
+	require.InDelta(t, 60, never.ObservedScore(), 1e-9,
+		"what was not observed is good; what has no data is bad by the policy")
 }

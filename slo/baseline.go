@@ -5,9 +5,9 @@ import "time"
 // DefaultGoal is the reduction that a Baseline wants unless it says otherwise.
 const DefaultGoal = 0.5
 
-// Baseline says how long the detection of incidents, and the response to them, took before there was an engine, and what is
-// wanted of it. It is about the incidents of a service in which an alert was about one of SLOs, or was chosen by one of
-// Agreements; about all of them if both are empty.
+// Baseline says how long the detection of incidents, and the response to them, took before there was an engine, and
+// what is wanted of it. It is about the incidents of a service in which an alert was about one of SLOs, or was chosen
+// by one of Agreements; about all of them if both are empty.
 type Baseline struct {
 	Service    string
 	Name       string // such as performance

@@ -138,9 +138,12 @@ func TestTakenOutIsRoundedOutward(t *testing.T) {
 		{"a second", []slo.Span{span("10:14:59", "10:15:00")}, hour, []slo.Span{span("10:10:00", "10:15:00")}},
 		{"aligned", []slo.Span{span("10:10:00", "10:25:00")}, hour, []slo.Span{span("10:10:00", "10:25:00")}},
 		{"nothing", []slo.Span{span("10:11:00", "10:11:00")}, hour, nil},
-		{"rounded ones touch", []slo.Span{span("10:11:00", "10:12:00"), span("10:16:00", "10:17:00")}, hour, []slo.Span{span("10:10:00", "10:20:00")}},
-		{"rounded into the span", []slo.Span{span("09:50:00", "10:01:00")}, span("10:02:00", "11:00:00"), []slo.Span{span("10:02:00", "10:05:00")}},
-		{"not begun, and rounded", []slo.Span{span("10:03:00", "12:00:00")}, span("09:00:00", "10:02:00"), []slo.Span{span("10:00:00", "10:02:00")}},
+		{"rounded ones touch", []slo.Span{span("10:11:00", "10:12:00"), span("10:16:00", "10:17:00")}, hour,
+			[]slo.Span{span("10:10:00", "10:20:00")}},
+		{"rounded into the span", []slo.Span{span("09:50:00", "10:01:00")}, span("10:02:00", "11:00:00"),
+			[]slo.Span{span("10:02:00", "10:05:00")}},
+		{"not begun, and rounded", []slo.Span{span("10:03:00", "12:00:00")}, span("09:00:00", "10:02:00"),
+			[]slo.Span{span("10:00:00", "10:02:00")}},
 		{"just outside", []slo.Span{span("09:50:00", "10:00:00"), span("11:00:00", "11:01:00")}, hour, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

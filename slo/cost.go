@@ -81,8 +81,8 @@ func (s *SLO) UnitCost() Amount {
 	return s.Cost.Price
 }
 
-// MayShare reports whether one thing that happens can cost money twice, because both SLOs count it as bad. It errs on the
-// side of true: only matchers that contradict each other tell events apart.
+// MayShare reports whether one thing that happens can cost money twice, because both SLOs count it as bad. It errs on
+// the side of true: only matchers that contradict each other tell events apart.
 func MayShare(a, b *SLO) bool {
 	if a.ID.Service() != b.ID.Service() {
 		return false // an event belongs to one service

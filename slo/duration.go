@@ -16,7 +16,8 @@ var units = []struct {
 	name string
 	d    time.Duration
 }{
-	{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond},
+	{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
+	{"ms", time.Millisecond},
 }
 
 // ParseDuration reads a duration in Prometheus' notation, largest unit first:

@@ -15,10 +15,10 @@ const MinBad = 3
 // there is little traffic.
 const Hold = 30 * time.Minute
 
-// Quiet is how the short window of a page is read at little traffic, where it is often empty of bad events in the middle
-// of an incident, and above the threshold by a single one after it. A page would end and begin again with every bad event.
-// While the last Hold has fewer events than QuietEvents, the highest error ratio over Window within For counts instead.
-// The zero value is for tiers that are read the same at any traffic.
+// Quiet is how the short window of a page is read at little traffic, where it is often empty of bad events in the
+// middle of an incident, and above the threshold by a single one after it. A page would end and begin again with every
+// bad event. While the last Hold has fewer events than QuietEvents, the highest error ratio over Window within For
+// counts instead. The zero value is for tiers that are read the same at any traffic.
 type Quiet struct{ Window, For time.Duration }
 
 // QuietOf is how a tier is read at little traffic. It was found by simulation, whose table is in docs/alerts.md.
@@ -32,15 +32,16 @@ func QuietOf(t Tier) Quiet {
 	return Quiet{Window: time.Hour, For: Hold / 2}
 }
 
-// QuietEvents is how many events Hold must have for the short window of a tier to show the end of a page by itself: at that
-// pace, ten in the short window are bad at the threshold. With fewer, a ratio of twice the threshold is often seen below it.
+// QuietEvents is how many events Hold must have for the short window of a tier to show the end of a page by itself: at
+// that pace, ten in the short window are bad at the threshold. With fewer, a ratio of twice the threshold is often seen
+// below it.
 func (t Tier) QuietEvents(threshold float64) float64 {
 	return math.Ceil(10 / threshold * float64(Hold) / float64(t.Short))
 }
 
 // Evidence is how much n events, of which the share ratio was bad, speak against a true error ratio of rate: the
-// exponent of Chernoff's bound of the Poisson tail. By chance, ratio reaches a value above rate with a probability of at
-// most exp(-Evidence). It is 0 without events, and where ratio is not above rate.
+// exponent of Chernoff's bound of the Poisson tail. By chance, ratio reaches a value above rate with a probability of
+// at most exp(-Evidence). It is 0 without events, and where ratio is not above rate.
 func Evidence(n, ratio, rate float64) float64 {
 	if !(n > 0) || !(ratio > rate) {
 		return 0
@@ -49,8 +50,8 @@ func Evidence(n, ratio, rate float64) float64 {
 }
 
 // EvidenceNeeded is the evidence that a page needs, for at most so many false pages a year: in one group, of both usual
-// tiers, while half of the budget is used. A page looks at windows that move on, so the exponent is not that of a single
-// look. It was found by simulation, whose table is in docs/alerts.md.
+// tiers, while half of the budget is used. A page looks at windows that move on, so the exponent is not that of a
+// single look. It was found by simulation, whose table is in docs/alerts.md.
 func EvidenceNeeded(falsePages float64) float64 {
 	return math.Max(0, 6-1.5*math.Log(falsePages))
 }

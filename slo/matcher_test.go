@@ -53,13 +53,15 @@ func TestMatcher(t *testing.T) {
 }
 
 var matchTypes = map[slo.MatchOp]labels.MatchType{
-	slo.OpEqual: labels.MatchEqual, slo.OpNotEqual: labels.MatchNotEqual, slo.OpRegexp: labels.MatchRegexp, slo.OpNotRegexp: labels.MatchNotRegexp,
+	slo.OpEqual: labels.MatchEqual, slo.OpNotEqual: labels.MatchNotEqual, slo.OpRegexp: labels.MatchRegexp,
+	slo.OpNotRegexp: labels.MatchNotRegexp,
 }
 
 func TestMatcherAgreesWithPrometheus(t *testing.T) {
 	text := rapid.OneOf(
 		rapid.StringMatching(`[ab|.*+?()^$\[\]{}\n,1-]{0,8}`),
-		rapid.SampledFrom([]string{"", "a", "b", "ab", "a|b", "(?i)A", "a.*", ".*b", ".+", "a\nb", "5..", `\d+`, "^a$", "(?s).", "(?-s).", "(?m)^b$"}),
+		rapid.SampledFrom([]string{"", "a", "b", "ab", "a|b", "(?i)A", "a.*", ".*b", ".+", "a\nb", "5..", `\d+`, "^a$",
+			"(?s).", "(?-s).", "(?m)^b$"}),
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		op := rapid.SampledFrom([]slo.MatchOp{slo.OpEqual, slo.OpNotEqual, slo.OpRegexp, slo.OpNotRegexp}).Draw(t, "op")

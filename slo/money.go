@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Amount is an exact amount of money, in no currency yet: products and sums of decimals never round. It is rounded where it
-// is printed. The zero value is 0.
+// Amount is an exact amount of money, in no currency yet: products and sums of decimals never round. It is rounded
+// where it is printed. The zero value is 0.
 type Amount struct {
 	r *big.Rat // never changed; nil is 0
 }
@@ -131,6 +131,6 @@ type Money struct {
 // String is the amount with its currency, such as "1234.50 EUR".
 func (m Money) String() string { return m.In(m.Currency) + " " + m.Currency }
 
-// MarshalText is the amount as a decimal without its currency, so that no reader makes a float of it. Reading it back leaves
-// the currency as it is.
+// MarshalText is the amount as a decimal without its currency, so that no reader makes a float of it. Reading it back
+// leaves the currency as it is.
 func (m Money) MarshalText() ([]byte, error) { return []byte(m.In(m.Currency)), nil }

@@ -23,7 +23,8 @@ var ErrObjective = errors.New("objective must be a decimal between 0 and 100 per
 // the point. 0 and 100 are refused: neither leaves a budget to reason about.
 func ParsePercent(s string) (Objective, error) {
 	whole, frac, _ := strings.Cut(s, ".")
-	if len(whole) == 0 || len(whole) > 3 || len(frac) > 12 || !digits(whole) || !digits(frac) || strings.HasSuffix(s, ".") {
+	if len(whole) == 0 || len(whole) > 3 || len(frac) > 12 || !digits(whole) || !digits(frac) ||
+		strings.HasSuffix(s, ".") {
 		return Objective{}, fmt.Errorf("%q: %w", s, ErrObjective)
 	}
 	r, ok := new(big.Rat).SetString(s)

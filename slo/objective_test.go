@@ -49,7 +49,8 @@ func TestParsePercent(t *testing.T) {
 
 func TestParsePercentRefuses(t *testing.T) {
 	for _, s := range []string{
-		"", "0", "0.0", "100", "100.0", "100.1", "101", "-1", "+99", "99,9", "99.9%", " 99", "99 ", ".9", "99.", "1e1", "0x10", "1/2",
+		"", "0", "0.0", "100", "100.0", "100.1", "101", "-1", "+99", "99,9", "99.9%", " 99", "99 ", ".9",
+		"99.", "1e1", "0x10", "1/2",
 		"1_0", "NaN", "Inf", "999", "0099.9", "99.9.9", "99.1234567890123", "٩٩",
 	} {
 		_, err := slo.ParsePercent(s)
@@ -87,7 +88,8 @@ func TestPercentIsDecimalExact(t *testing.T) {
 
 func TestFormatRatio(t *testing.T) {
 	for x, want := range map[float64]string{
-		1 - 0.999: "0.001", 0.1 + 0.2: "0.3", 14.4 * 0.001: "0.0144", 0: "0", 1: "1", 1e-14: "1e-14", 2.0 / 3: "0.666666666667",
+		1 - 0.999: "0.001", 0.1 + 0.2: "0.3", 14.4 * 0.001: "0.0144", 0: "0", 1: "1", 1e-14: "1e-14",
+		2.0 / 3: "0.666666666667",
 	} {
 		require.Equal(t, want, slo.FormatRatio(x))
 	}

@@ -52,10 +52,13 @@ func TestScheduleCovers(t *testing.T) {
 		{"opens in the gap: at the skip", "Sun 02:30-06:00 Europe/Berlin", "2026-03-29T03:00:00+02:00", time.Minute, true},
 		{"closes in the gap: at the skip", "Sun 00:00-02:30 Europe/Berlin", "2026-03-29T01:59:00+01:00", time.Minute, true},
 		{"closes in the gap: not after", "Sun 00:00-02:30 Europe/Berlin", "2026-03-29T03:00:00+02:00", time.Minute, false},
-		{"opens in the hour shown twice: at the first", "Sun 02:30-06:00 Europe/Berlin", "2026-10-25T02:30:00+02:00", time.Minute, true},
-		{"closes in the hour shown twice: at the first", "Sun 00:00-02:30 Europe/Berlin", "2026-10-25T02:30:00+02:00", time.Minute, false},
+		{"opens in the hour shown twice: at the first", "Sun 02:30-06:00 Europe/Berlin",
+			"2026-10-25T02:30:00+02:00", time.Minute, true},
+		{"closes in the hour shown twice: at the first", "Sun 00:00-02:30 Europe/Berlin", "2026-10-25T02:30:00+02:00",
+			time.Minute, false},
 		{"midnight skipped", "Sun 00:00-24:00 America/Sao_Paulo", "2018-11-04T01:00:00-02:00", 23 * time.Hour, true},
-		{"until 24:00 on a day of 25 hours", "Sat 23:00-24:00 America/Sao_Paulo", "2018-02-17T23:30:00-03:00", 30 * time.Minute, true},
+		{"until 24:00 on a day of 25 hours", "Sat 23:00-24:00 America/Sao_Paulo", "2018-02-17T23:30:00-03:00",
+			30 * time.Minute, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			from := at(t, c.from)
@@ -71,9 +74,12 @@ func TestScheduleCovers(t *testing.T) {
 
 func TestParseScheduleRefuses(t *testing.T) {
 	for _, s := range []string{
-		"", "Mon-Fri", "Mon-Fri 09:00-18:00", "Mon-Fri 09:00-18:00 Local", "Mon-Fri 09:00-18:00 Nowhere/Atall", "mon-fri 09:00-18:00 UTC",
-		"Mon–Fri 09:00-18:00 UTC", "Mon- 09:00-18:00 UTC", "Mon, 09:00-18:00 UTC", "Mon-Tue-Wed 09:00-18:00 UTC", "Mon 18:00-09:00 UTC",
-		"Mon 09:00-09:00 UTC", "Mon 9-18 UTC", "Mon 09:00 UTC", "Mon 09:00-25:00 UTC", "Mon 09:60-18:00 UTC", "Mon 24:00-24:00 UTC", "Mon 09:00-18:00-20:00 UTC",
+		"", "Mon-Fri", "Mon-Fri 09:00-18:00", "Mon-Fri 09:00-18:00 Local", "Mon-Fri 09:00-18:00 Nowhere/Atall",
+		"mon-fri 09:00-18:00 UTC",
+		"Mon–Fri 09:00-18:00 UTC", "Mon- 09:00-18:00 UTC", "Mon, 09:00-18:00 UTC", "Mon-Tue-Wed 09:00-18:00 UTC",
+		"Mon 18:00-09:00 UTC",
+		"Mon 09:00-09:00 UTC", "Mon 9-18 UTC", "Mon 09:00 UTC", "Mon 09:00-25:00 UTC", "Mon 09:60-18:00 UTC",
+		"Mon 24:00-24:00 UTC", "Mon 09:00-18:00-20:00 UTC",
 		"Mon 09:00-18:00 UTC extra", "Mon 09:00-18:00 ../../etc/passwd",
 	} {
 		_, err := slo.ParseSchedule(s)

@@ -156,8 +156,8 @@ func (c Capacity) String() string {
 }
 
 // Completion says which events start work and which end it. Work is told apart by the attribute Key. It is good if it
-// finishes within Within of its start, in the minute of the finish, and else bad, in the minute of its deadline or of the
-// event that says that it failed.
+// finishes within Within of its start, in the minute of the finish, and else bad, in the minute of its deadline or of
+// the event that says that it failed.
 type Completion struct {
 	Started, Finished Selector
 	Failed            Selector // empty: only the deadline fails work

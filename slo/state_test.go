@@ -50,8 +50,11 @@ func TestJudge(t *testing.T) {
 		{"short window only: a blip", month, left(0.9), burn(time.Hour, 1, 5*time.Minute, 100), slo.StateOK},
 		{"slow burn", month, left(0.9), burn(3*day, 1.1, 6*time.Hour, 1.1), slo.StateAtRisk},
 		{"windows of different tiers", month, left(0.9), burn(6*time.Hour, 7, 5*time.Minute, 99), slo.StateOK},
-		{"short window without data", month, left(0.9), []slo.Burn{{Window: time.Hour, Rate: 99, HasData: true}, {Window: 5 * time.Minute, Rate: 99}}, slo.StateOK},
-		{"the period is no tier's window", 6 * time.Hour, left(0.9), []slo.Burn{{Window: 30 * time.Minute, Rate: 99, HasData: true}, {Window: 6 * time.Hour, Rate: 99, HasData: true, Period: true}}, slo.StateOK},
+		{"short window without data", month, left(0.9),
+			[]slo.Burn{{Window: time.Hour, Rate: 99, HasData: true}, {Window: 5 * time.Minute, Rate: 99}}, slo.StateOK},
+		{"the period is no tier's window", 6 * time.Hour, left(0.9),
+			[]slo.Burn{{Window: 30 * time.Minute, Rate: 99, HasData: true},
+				{Window: 6 * time.Hour, Rate: 99, HasData: true, Period: true}}, slo.StateOK},
 		{"a tier as long as the period", time.Hour, left(0.9), burn(time.Hour, 99, 5*time.Minute, 99), slo.StateOK},
 		{"a week's factors are lower", 7 * day, left(0.9), burn(time.Hour, 3.4, 5*time.Minute, 3.4), slo.StateAtRisk},
 	} {

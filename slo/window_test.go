@@ -14,7 +14,8 @@ import (
 // Beirut, Cairo), midnights shown twice (Havana), half hours (Lord_Howe, Kolkata),
 // two hours (Troll), a skipped day (Apia), a move over midnight (St_Johns).
 var zones = []string{
-	"UTC", "Europe/Berlin", "Europe/Moscow", "America/Sao_Paulo", "America/Havana", "Asia/Beirut", "Africa/Cairo", "Australia/Lord_Howe",
+	"UTC", "Europe/Berlin", "Europe/Moscow", "America/Sao_Paulo", "America/Havana", "Asia/Beirut", "Africa/Cairo",
+	"Australia/Lord_Howe",
 	"Asia/Kolkata", "Antarctica/Troll", "Pacific/Apia", "America/St_Johns", "America/Asuncion", "Asia/Tehran",
 }
 
@@ -39,25 +40,33 @@ func TestCalendarWindow(t *testing.T) {
 		now, from, end string
 	}{
 		{"ordinary day", "Europe/Moscow", slo.Day, "2026-11-20T09:00:00Z", "2026-11-19T21:00:00Z", "2026-11-20T21:00:00Z"},
-		{"the first instant belongs to it", "UTC", slo.Day, "2026-11-20T00:00:00Z", "2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z"},
+		{"the first instant belongs to it", "UTC", slo.Day, "2026-11-20T00:00:00Z", "2026-11-20T00:00:00Z",
+			"2026-11-21T00:00:00Z"},
 		{"day of 23 hours", "Europe/Berlin", slo.Day, "2026-03-29T12:00:00Z", "2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"},
 		{"day of 25 hours", "Europe/Berlin", slo.Day, "2026-10-25T12:00:00Z", "2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"},
 		{"week begins on Monday", "UTC", slo.Week, "2026-11-22T23:59:59Z", "2026-11-16T00:00:00Z", "2026-11-23T00:00:00Z"},
 		{"week over a new year", "UTC", slo.Week, "2026-01-01T12:00:00Z", "2025-12-29T00:00:00Z", "2026-01-05T00:00:00Z"},
-		{"week with a change of clocks", "Europe/Berlin", slo.Week, "2026-10-25T23:30:00Z", "2026-10-25T23:00:00Z", "2026-11-01T23:00:00Z"},
+		{"week with a change of clocks", "Europe/Berlin", slo.Week, "2026-10-25T23:30:00Z", "2026-10-25T23:00:00Z",
+			"2026-11-01T23:00:00Z"},
 		{"February", "UTC", slo.Month, "2026-02-28T23:59:59Z", "2026-02-01T00:00:00Z", "2026-03-01T00:00:00Z"},
 		{"February of a leap year", "UTC", slo.Month, "2028-02-29T12:00:00Z", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z"},
 		{"December", "Europe/Moscow", slo.Month, "2026-12-31T20:59:59Z", "2026-11-30T21:00:00Z", "2026-12-31T21:00:00Z"},
-		{"month with a change of clocks", "Europe/Berlin", slo.Month, "2026-10-30T00:00:00Z", "2026-09-30T22:00:00Z", "2026-10-31T23:00:00Z"},
+		{"month with a change of clocks", "Europe/Berlin", slo.Month, "2026-10-30T00:00:00Z", "2026-09-30T22:00:00Z",
+			"2026-10-31T23:00:00Z"},
 		{"quarter", "UTC", slo.Quarter, "2026-05-31T00:00:00Z", "2026-04-01T00:00:00Z", "2026-07-01T00:00:00Z"},
 		{"last quarter", "UTC", slo.Quarter, "2026-12-31T23:59:59Z", "2026-10-01T00:00:00Z", "2027-01-01T00:00:00Z"},
 		{"year", "Europe/Moscow", slo.Year, "2026-12-31T20:59:59Z", "2025-12-31T21:00:00Z", "2026-12-31T21:00:00Z"},
-		{"midnight skipped", "America/Sao_Paulo", slo.Day, "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z"},
-		{"day before a skipped midnight", "America/Sao_Paulo", slo.Day, "2018-11-03T12:00:00Z", "2018-11-03T03:00:00Z", "2018-11-04T03:00:00Z"},
-		{"23h shown twice", "America/Sao_Paulo", slo.Day, "2018-02-18T02:30:00Z", "2018-02-17T02:00:00Z", "2018-02-18T03:00:00Z"},
-		{"midnight shown twice", "America/Havana", slo.Day, "2024-11-03T05:30:00Z", "2024-11-03T04:00:00Z", "2024-11-04T05:00:00Z"},
+		{"midnight skipped", "America/Sao_Paulo", slo.Day, "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z",
+			"2018-11-05T02:00:00Z"},
+		{"day before a skipped midnight", "America/Sao_Paulo", slo.Day, "2018-11-03T12:00:00Z", "2018-11-03T03:00:00Z",
+			"2018-11-04T03:00:00Z"},
+		{"23h shown twice", "America/Sao_Paulo", slo.Day, "2018-02-18T02:30:00Z", "2018-02-17T02:00:00Z",
+			"2018-02-18T03:00:00Z"},
+		{"midnight shown twice", "America/Havana", slo.Day, "2024-11-03T05:30:00Z", "2024-11-03T04:00:00Z",
+			"2024-11-04T05:00:00Z"},
 		{"skipped day", "Pacific/Apia", slo.Day, "2011-12-30T09:00:00Z", "2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z"},
-		{"after a skipped day", "Pacific/Apia", slo.Day, "2011-12-30T12:00:00Z", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"},
+		{"after a skipped day", "Pacific/Apia", slo.Day, "2011-12-30T12:00:00Z", "2011-12-30T10:00:00Z",
+			"2011-12-31T10:00:00Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := slo.Window{Calendar: c.unit, Location: zone(t, c.zone)}
@@ -170,7 +179,8 @@ func TestIntersect(t *testing.T) {
 }
 
 func TestNominalWindow(t *testing.T) {
-	for unit, days := range map[slo.CalendarUnit]int{slo.Day: 1, slo.Week: 7, slo.Month: 30, slo.Quarter: 91, slo.Year: 365} {
+	for unit, days := range map[slo.CalendarUnit]int{slo.Day: 1, slo.Week: 7, slo.Month: 30,
+		slo.Quarter: 91, slo.Year: 365} {
 		require.Equal(t, time.Duration(days)*24*time.Hour, slo.Window{Calendar: unit, Location: time.UTC}.Nominal(), unit)
 	}
 	require.Equal(t, time.Hour, slo.Window{Rolling: time.Hour}.Nominal())

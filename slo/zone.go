@@ -2,8 +2,9 @@ package slo
 
 import "time"
 
-// WallTime is when a clock in the zone shows a reading, which is given as if it were UTC. RFC 5545, 3.3.5: of two such instants it
-// is the first, and a reading that the clocks skip has the offset from before the gap. Package time promises neither.
+// WallTime is when a clock in the zone shows a reading, which is given as if it were UTC. RFC 5545, 3.3.5: of two such
+// instants it is the first, and a reading that the clocks skip has the offset from before the gap. Package time
+// promises neither.
 func WallTime(reading time.Time, loc *time.Location) time.Time {
 	y, m, d := reading.Date()
 	h, mi, s := reading.Clock()

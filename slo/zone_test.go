@@ -20,8 +20,8 @@ var firstDays = map[slo.CalendarUnit]func(day time.Time) bool{
 	slo.Year:    func(day time.Time) bool { return day.YearDay() == 1 },
 }
 
-// Around every change of the clocks, a reading is the instant that RFC 5545 says, and the hours of schedules and all calendar
-// windows begin and end when a clock first shows them.
+// Around every change of the clocks, a reading is the instant that RFC 5545 says, and the hours of schedules and all
+// calendar windows begin and end when a clock first shows them.
 func TestClocksAgainstTheRule(t *testing.T) {
 	t.Parallel()
 	for _, c := range zonetest.Changes(t) {
@@ -39,7 +39,8 @@ func TestClocksAgainstTheRule(t *testing.T) {
 		}
 		for unit, first := range firstDays {
 			w := slo.Window{Calendar: unit, Location: c.Zone}
-			for _, at := range []time.Time{c.At.Add(-90 * time.Minute), c.At.Add(-1), c.At, c.At.Add(time.Hour), c.At.Add(25 * time.Hour)} {
+			for _, at := range []time.Time{c.At.Add(-90 * time.Minute), c.At.Add(-1), c.At, c.At.Add(time.Hour),
+				c.At.Add(25 * time.Hour)} {
 				from, to := zonetest.Period(first, at, c.Zone)
 				if got := w.Start(at); !got.Equal(from) {
 					t.Fatalf("%s at %s begins at %s, want %s", w, at, got.UTC(), from)

@@ -33,7 +33,8 @@ func alertNames(t *testing.T, body []byte) (names []string, total int, next stri
 // A group on which a page fires is shown as firing, never as ok, whatever is left of its budget.
 func TestFiringComesBeforeTheBudget(t *testing.T) {
 	b := newBench(t)
-	const paging, other = "group.product=TRVL10&id=insurance-unpaid%2Favailability", "group.product=MEDCARE&id=insurance-unpaid%2Favailability"
+	const paging, other = "group.product=TRVL10&id=insurance-unpaid%2Favailability",
+		"group.product=MEDCARE&id=insurance-unpaid%2Favailability"
 	row := func(page, of string) string {
 		page, _, _ = strings.Cut(page, of)
 		return page[strings.LastIndex(page, "<tr id="):]
@@ -53,11 +54,13 @@ func TestFiringComesBeforeTheBudget(t *testing.T) {
 	require.Zero(t, count("?state=exhausted"))
 
 	require.Regexp(t, `</div>\n<span class="mark bad">.*firing</span>`, b.get("/slo?"+paging).Body.String())
-	require.Regexp(t, `<span class="mark bad">[^>]*>.*firing</span> <bdi title="TRVL10">`, b.get("/slo?"+other).Body.String(), "a link to the group")
+	require.Regexp(t, `<span class="mark bad">[^>]*>.*firing</span> <bdi title="TRVL10">`,
+		b.get("/slo?"+other).Body.String(), "a link to the group")
 
 	k := newContract(t, b)
 	var list struct{ Items []v1.SLO }
-	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/slos?slo=insurance-unpaid/availability", 200), &list))
+	require.NoError(
+		t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/slos?slo=insurance-unpaid/availability", 200), &list))
 	for _, x := range list.Items {
 		require.Equal(t, x.Group["product"] == "TRVL10", x.Paging)
 		require.Equal(t, slo.StateOK, x.State, "the state is that of the budget")
@@ -65,15 +68,18 @@ func TestFiringComesBeforeTheBudget(t *testing.T) {
 	tag := b.get("/api/v1/slos").Header().Get("ETag")
 	calm := &state.View{Step: 1}
 	b.web.Opt.Alerts = func() *state.View { return calm }
-	require.Equal(t, http.StatusOK, b.get("/api/v1/slos", "If-None-Match", tag).Code, "an alert that ends changes the answer")
+	require.Equal(t, http.StatusOK, b.get("/api/v1/slos", "If-None-Match", tag).Code,
+		"an alert that ends changes the answer")
 }
 
 func TestAlertsOfTheAPI(t *testing.T) {
 	b := newBench(t)
 	k := newContract(t, b)
-	all := []string{"ErrorBudgetBurnPage firing", "ErrorBudgetExhausted firing", "SLONoData firing", "CompositeSLAWarning pending", "ErrorBudgetBurnPage resolved"}
+	all := []string{"ErrorBudgetBurnPage firing", "ErrorBudgetExhausted firing", "SLONoData firing",
+		"CompositeSLAWarning pending", "ErrorBudgetBurnPage resolved"}
 	for query, want := range map[string][]string{
-		"": all, "?state=firing": all[:3], "?state=resolved": all[4:], "?severity=warning": {all[2], all[3]}, "?service=mdm": nil,
+		"": all, "?state=firing": all[:3], "?state=resolved": all[4:], "?severity=warning": {all[2], all[3]},
+		"?service=mdm": nil,
 		"?slo=insurance-unpaid/availability&state=firing": all[:2],
 	} {
 		got, total, next := alertNames(t, k.answer(b, http.MethodGet, "/api/v1/alerts"+query, 200))
@@ -155,10 +161,13 @@ func TestAlertsOnPages(t *testing.T) {
 func TestAlertStateMetric(t *testing.T) {
 	b := newBench(t)
 	for i, bad := range hostile {
-		b.alerts = append(b.alerts, state.Alert{Name: "X", State: state.Pending, Fingerprint: string(rune('a' + i)), ActiveSince: noon, Labels: []state.Label{{Name: "alertname", Value: "X"}, {Name: "http.code", Value: bad}, {Name: "le", Value: "1"}}})
+		b.alerts = append(b.alerts, state.Alert{Name: "X", State: state.Pending, Fingerprint: string(rune('a' + i)),
+			ActiveSince: noon, Labels: []state.Label{{Name: "alertname", Value: "X"}, {Name: "http.code", Value: bad},
+				{Name: "le", Value: "1"}}})
 	}
 	fs := parse(t, b.get("/metrics").Body.String())
-	got, ok := value(fs["slo_alert_state"], map[string]string{"alertname": "ErrorBudgetBurnPage", "severity": "page", "slo_tier": "page-1h", "product": "TRVL10"})
+	got, ok := value(fs["slo_alert_state"],
+		map[string]string{"alertname": "ErrorBudgetBurnPage", "severity": "page", "slo_tier": "page-1h", "product": "TRVL10"})
 	require.True(t, ok)
 	require.Equal(t, 2.0, got)
 	got, ok = value(fs["slo_alert_state"], map[string]string{"alertname": "CompositeSLAWarning"})
@@ -186,14 +195,21 @@ func BenchmarkAlertsOnTheList(b *testing.B) {
 func TestHeldAlerts(t *testing.T) {
 	b := newBench(t)
 	k := newContract(t, b)
-	live := alerts.Live{Kind: alerts.LiveBurn, Tier: alerts.Tier{Tier: slo.Tier{Page: true, Long: time.Hour, Short: 5 * time.Minute}, Name: "page-1h", Threshold: 0.0144}, MinEvents: 20}
+	live := alerts.Live{Kind: alerts.LiveBurn,
+		Tier: alerts.Tier{Tier: slo.Tier{Page: true, Long: time.Hour, Short: 5 * time.Minute}, Name: "page-1h",
+			Threshold: 0.0144}, MinEvents: 20}
 	few := alerts.Reading{Ratio: 0.5, Observed: 0.02, Events: 18, HasData: true}
 	exhausted := alerts.Live{Kind: alerts.LiveExhausted}
 	_, why := exhausted.Spent(slo.Budget{HasData: true, Consumed: 500}, 30*24*time.Hour, 0.001, 18, false)
 	by, group := []string{"product"}, slo.Group{"TRVL10"}
 	b.held = []state.Held{
-		{Name: "ErrorBudgetBurnPage", Severity: "page", Tier: "page-1h", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", GroupBy: by, Group: group, Value: 0.5, Why: live.HeldBurn(func(time.Duration) alerts.Reading { return few })},
-		{Name: "ErrorBudgetExhausted", Severity: "ticket", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", GroupBy: by, Group: group, Value: -499, Why: why},
+		{Name: "ErrorBudgetBurnPage", Severity: "page", Tier: "page-1h", Service: "insurance-unpaid",
+			SLO: "insurance-unpaid/availability", GroupBy: by, Group: group, Value: 0.5,
+			Why: live.HeldBurn(func(time.Duration) alerts.Reading {
+				return few
+			})},
+		{Name: "ErrorBudgetExhausted", Severity: "ticket", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability",
+			GroupBy: by, Group: group, Value: -499, Why: why},
 	}
 	var list struct {
 		Held      []v1.HeldAlert
@@ -217,7 +233,8 @@ func TestHeldAlerts(t *testing.T) {
 	require.EqualValues(t, alerts.HoldMinEvents, page.Why[2].Reason)
 
 	body := b.get("/slo?id=insurance-unpaid/availability&group.product=TRVL10").Body.String()
-	for _, text := range append(texts, "ErrorBudgetExhausted is held back: 0.1 % of 30d observed, so 50 % of its budget is spent") {
+	for _, text := range append(
+		texts, "ErrorBudgetExhausted is held back: 0.1 % of 30d observed, so 50 % of its budget is spent") {
 		require.Contains(t, body, text)
 	}
 	require.NotContains(t, b.get("/slo?id=insurance-unpaid/availability&group.product=MEDCARE").Body.String(), "held back")

@@ -22,7 +22,10 @@ import (
 const annotatedSLO = "/slo?id=insurance-unpaid/availability&group.product=TRVL10&range=1d"
 
 func withAnnotations(t *testing.T, change ...func(*site.Options)) (*bench, *annotation.Store) {
-	store, err := annotation.New(annotation.Options{File: filepath.Join(t.TempDir(), "annotations.json"), Now: func() time.Time { return noon }, Logger: slog.New(slog.DiscardHandler)})
+	store, err := annotation.New(
+		annotation.Options{File: filepath.Join(t.TempDir(), "annotations.json"), Now: func() time.Time {
+			return noon
+		}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	return newBench(t, append(change, func(o *site.Options) { o.Annotations = store })...), store
 }
@@ -33,7 +36,8 @@ func TestAnnotationsAreOnEveryChart(t *testing.T) {
 	require.False(t, strings.Contains(plain.Body.String(), `class="moment"`))
 
 	for _, a := range []annotation.Annotation{
-		{Kind: annotation.Deployment, Service: "insurance-unpaid", Text: "v1.2.3 " + hostileText, At: noon.Add(-10 * time.Minute), Author: "ci"},
+		{Kind: annotation.Deployment, Service: "insurance-unpaid", Text: "v1.2.3 " + hostileText,
+			At: noon.Add(-10 * time.Minute), Author: "ci"},
 		{Kind: annotation.Note, Text: "load test", At: noon.Add(-2 * time.Hour)},
 		{Kind: annotation.Note, Service: "mdm", Text: "of another service", At: noon.Add(-time.Hour)},
 	} {
@@ -45,7 +49,9 @@ func TestAnnotationsAreOnEveryChart(t *testing.T) {
 	page := rec.Body.String()
 	check(t, page)
 	require.False(t, strings.Contains(page, "of another service"))
-	require.True(t, regexp.MustCompile(`<td class="\w+ noted" title="Fri 20 Nov 2026: [^"]+\n2026-11-20 10:00:07 UTC, note: load test\n2026-11-20 11:50:07 UTC, deployment: v1.2.3 &lt;script`).MatchString(page), "the calendar marks the day")
+	require.True(t,
+		regexp.MustCompile(
+			`<td class="\w+ noted" title="Fri 20 Nov 2026: [^"]+\n2026-11-20 10:00:07 UTC, note: load test\n2026-11-20 11:50:07 UTC, deployment: v1.2.3 &lt;script`).MatchString(page), "the calendar marks the day")
 	require.Equal(t, 1, strings.Count(page, " noted"))
 	marked(t, page, 4, 2)
 	_, list, _ := strings.Cut(page, `id="annotations"`)
@@ -88,11 +94,14 @@ func (k *contract) annotations(t *testing.T) {
 		o.Caller = func(*gin.Context) string { return "ci" }
 	})
 	var a annotation.Annotation
-	require.NoError(t, json.Unmarshal(k.sent(b, annotations.Path, `{"text":"v1 deployed","kind":"deployment","service":"shop"}`, 200), &a))
+	require.NoError(t, json.Unmarshal(
+		k.sent(b, annotations.Path, `{"text":"v1 deployed","kind":"deployment","service":"shop"}`, 200), &a))
 	require.Equal(t, "ci", a.Author)
 	require.Contains(t, audits[0], `annotation.add id="`+a.ID+`"`)
 	for body, status := range map[string]int{
-		`{"text":"x","at":"2026-11-20T11:00:00Z"}`: 200, `{"text":"x","at":"2026-11-20t11:00:00z"}`: 200, `{}`: 400, `{"text":""}`: 400, `{"text":"x","kind":"spec"}`: 400, `{"text":"x","kind":"party"}`: 400, `{"text":"x","more":1}`: 400, `{"text":"x","at":"noon"}`: 400,
+		`{"text":"x","at":"2026-11-20T11:00:00Z"}`: 200, `{"text":"x","at":"2026-11-20t11:00:00z"}`: 200, `{}`: 400,
+		`{"text":""}`: 400, `{"text":"x","kind":"spec"}`: 400, `{"text":"x","kind":"party"}`: 400,
+		`{"text":"x","more":1}`: 400, `{"text":"x","at":"noon"}`: 400,
 		`{"text":"x","at":"2020-01-01T00:00:00Z"}`: 400,
 	} {
 		k.sent(b, annotations.Path, body, status)

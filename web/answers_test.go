@@ -43,7 +43,8 @@ func TestAnswersByteForByte(t *testing.T) {
 	}
 	ask(b, "/api/v1/slos?limit=5", "/api/v1/slos?service=mdm", "/api/v1/slos?slo=insurance-unpaid/throughput",
 		one+"?group.product=TRVL10", apiOf(work),
-		one+"/history?group.product=TRVL10&step=12h", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/alerts?limit=3", "/api/v1/engine")
+		one+"/history?group.product=TRVL10&step=12h", "/api/v1/slas", "/api/v1/thresholds",
+		"/api/v1/alerts?limit=3", "/api/v1/engine")
 	p, _ := periodBench(t)
 	p.web.Opt.Incidents = periodIncidents()
 	p.rep.SLOs[0].SLO.Cost = newCost(t, "12.50", "EUR")

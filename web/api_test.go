@@ -38,7 +38,8 @@ type contract struct {
 
 // The validator's own pattern refuses the lower-case t and z of RFC 3339.
 func init() {
-	openapi3.DefineStringFormatValidator("date-time", openapi3.NewRegexpFormatValidator("(?i)"+openapi3.FormatOfStringDateTime))
+	openapi3.DefineStringFormatValidator(
+		"date-time", openapi3.NewRegexpFormatValidator("(?i)"+openapi3.FormatOfStringDateTime))
 }
 
 func newContract(t *testing.T, b *bench) *contract {
@@ -58,9 +59,10 @@ func (k *contract) request(r *http.Request) *openapi3filter.RequestValidationInp
 	k.t.Helper()
 	route, params, err := k.router.FindRoute(r)
 	require.NoError(k.t, err, "%s %s", r.Method, r.URL)
-	return &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route, Options: &openapi3filter.Options{
-		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true,
-	}}
+	return &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route,
+		Options: &openapi3filter.Options{
+			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true,
+		}}
 }
 
 // answer checks one real answer, status, content type and body.
@@ -75,7 +77,8 @@ func (k *contract) answer(b *bench, method, target string, want int, header ...s
 		require.NoError(k.t, openapi3filter.ValidateRequest(context.Background(), in), target)
 	}
 	require.NoError(k.t, openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: in, Status: rec.Code, Header: rec.Header(), Body: io.NopCloser(bytes.NewReader(rec.Body.Bytes())), Options: in.Options,
+		RequestValidationInput: in, Status: rec.Code, Header: rec.Header(),
+		Body: io.NopCloser(bytes.NewReader(rec.Body.Bytes())), Options: in.Options,
 	}), "%s %s", method, target)
 	if want >= 400 && in.Route.Path[:3] != "/-/" {
 		require.Equal(k.t, "application/problem+json", rec.Header().Get("Content-Type"), target)
@@ -86,19 +89,33 @@ func (k *contract) answer(b *bench, method, target string, want int, header ...s
 
 func TestAnswersKeepTheContract(t *testing.T) {
 	b := newBench(t)
-	b.eng.Spec.Failed, b.eng.Spec.Problems = noon, []spec.Problem{{Position: spec.Position{File: "a.yaml", Line: 1, Column: 2}, Severity: "error", Message: "m"}}
+	b.eng.Spec.Failed, b.eng.Spec.Problems = noon,
+		[]spec.Problem{{Position: spec.Position{File: "a.yaml", Line: 1, Column: 2}, Severity: "error", Message: "m"}}
 	b.rep.Warnings = []string{"w"}
 	k := newContract(t, b)
 	const one = "/api/v1/slos/insurance-unpaid/availability"
 	for target, status := range map[string]int{
-		"/api/v1/slos": 200, "/api/v1/slos?service=mdm&state=ok&q=avail&limit=5": 200, "/api/v1/slos?state=bad": 400, "/api/v1/slos?limit=0": 400, "/api/v1/slos?limit=1000": 200, "/api/v1/slos?limit=1001": 400, "/api/v1/slos?limit=x": 400,
-		"/api/v1/slos?cursor=%21": 400, "/api/v1/slos?cursor=e30x": 400, "/api/v1/slos?label.team=unpaid&group.product=SOMLT": 200,
-		one + "?group.product=MEDCARE": 200, "/api/v1/slos/mdm/availability": 200, one: 404, one + "?group.product=NOPE": 404, "/api/v1/slos/no/no": 404,
-		one + "/history?group.product=MEDCARE": 200, one + "/history?group.product=MEDCARE&from=2026-11-19T00:00:00Z&to=2026-11-20T00:00:00%2B03:00&step=30m": 200,
-		one + "/history?group.product=MEDCARE&from=1763596800&step=3600": 400, one + "/history?group.product=MEDCARE&step=1s": 400, one + "/history?group.product=MEDCARE&to=x": 400,
-		one + "/history?group.product=MEDCARE&from=x": 400, one + "/history?group.product=MEDCARE&step=x": 400, one + "/history?group.product=MEDCARE&to=2020-01-01T00:00:00Z&from=2021-01-01T00:00:00Z": 400,
+		"/api/v1/slos": 200, "/api/v1/slos?service=mdm&state=ok&q=avail&limit=5": 200, "/api/v1/slos?state=bad": 400,
+		"/api/v1/slos?limit=0": 400, "/api/v1/slos?limit=1000": 200, "/api/v1/slos?limit=1001": 400,
+		"/api/v1/slos?limit=x":    400,
+		"/api/v1/slos?cursor=%21": 400, "/api/v1/slos?cursor=e30x": 400,
+		"/api/v1/slos?label.team=unpaid&group.product=SOMLT": 200,
+		one + "?group.product=MEDCARE":                       200, "/api/v1/slos/mdm/availability": 200, one: 404,
+		one + "?group.product=NOPE":            404,
+		"/api/v1/slos/no/no":                   404,
+		one + "/history?group.product=MEDCARE": 200,
+		one + "/history?group.product=MEDCARE&from=2026-11-19T00:00:00Z&to=2026-11-20T00:00:00%2B03:00&step=30m": 200,
+		one + "/history?group.product=MEDCARE&from=1763596800&step=3600":                                         400,
+		one + "/history?group.product=MEDCARE&step=1s":                                                           400,
+		one + "/history?group.product=MEDCARE&to=x":                                                              400,
+		one + "/history?group.product=MEDCARE&from=x":                                                            400,
+		one + "/history?group.product=MEDCARE&step=x":                                                            400,
+		one + "/history?group.product=MEDCARE&to=2020-01-01T00:00:00Z&from=2021-01-01T00:00:00Z":                 400,
 		one + "/history": 404,
-		"/api/v1/slas":   200, "/api/v1/slas?service=none": 200, "/api/v1/thresholds": 200, "/api/v1/thresholds?service=none": 200, "/api/v1/limits": 200, "/api/v1/report?period=2026-W46": 200, daysPath + "?period=2026-W46": 200, "/api/v1/alerts": 200, "/api/v1/engine": 200, "/api/v1/dlq": 200, "/api/v1/dlq?limit=5": 200, "/api/v1/dlq?limit=-1": 400,
+		"/api/v1/slas":   200, "/api/v1/slas?service=none": 200, "/api/v1/thresholds": 200,
+		"/api/v1/thresholds?service=none": 200, "/api/v1/limits": 200, "/api/v1/report?period=2026-W46": 200,
+		daysPath + "?period=2026-W46": 200, "/api/v1/alerts": 200, "/api/v1/engine": 200, "/api/v1/dlq": 200,
+		"/api/v1/dlq?limit=5": 200, "/api/v1/dlq?limit=-1": 400,
 		"/-/healthy": 200, "/-/ready": 200,
 	} {
 		k.answer(b, http.MethodGet, target, status)
@@ -120,7 +137,9 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	// Without a report, without data, and with numbers that are none.
 	full := b.rep
 	b.rep, b.eng = nil, status.Engine{State: status.Recovering}
-	for target, status := range map[string]int{"/api/v1/slos": 200, "/api/v1/slas": 200, "/api/v1/thresholds": 200, "/api/v1/engine": 200, one + "?group.product=MEDCARE": 503, one + "/history?group.product=MEDCARE": 503, "/-/ready": 503} {
+	for target, status := range map[string]int{"/api/v1/slos": 200, "/api/v1/slas": 200, "/api/v1/thresholds": 200,
+		"/api/v1/engine": 200, one + "?group.product=MEDCARE": 503, one + "/history?group.product=MEDCARE": 503,
+		"/-/ready": 503} {
 		k.answer(b, http.MethodGet, target, status)
 	}
 	b.rep = full
@@ -129,7 +148,9 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	k.answer(b, http.MethodGet, "/api/v1/slos", 200)
 
 	k.deadLetters(b)
-	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
+	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) {
+		return nil, errors.New("busy")
+	}
 	k.answer(b, http.MethodGet, one+"/history?group.product=MEDCARE", 503)
 	b.web.Opt.Counts = nil
 	k.answer(b, http.MethodGet, one+"/history?group.product=MEDCARE", 501)
@@ -140,11 +161,13 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(b.get("/openapi.json").Body.Bytes(), &doc))
 	for path, ops := range doc.Paths {
-		if slices.Contains([]string{"/api/v1/events", "/api/v1/backup", "/api/v1/audit", "/api/v1/erase", "/api/v1/rate-limits/{context}", "/api/v1/reports/{name}/send", "/api/v1/sums", "/api/v1/counts"}, path) {
+		if slices.Contains([]string{"/api/v1/events", "/api/v1/backup", "/api/v1/audit", "/api/v1/erase",
+			"/api/v1/rate-limits/{context}", "/api/v1/reports/{name}/send", "/api/v1/sums", "/api/v1/counts"}, path) {
 			continue
 		}
 		for method := range ops {
-			require.True(t, k.seen[map[string]string{"get": "GET", "post": "POST"}[method]+" "+path], "%s %s is never asked", method, path)
+			require.True(t, k.seen[map[string]string{"get": "GET", "post": "POST"}[method]+" "+path],
+				"%s %s is never asked", method, path)
 		}
 	}
 }
@@ -153,7 +176,8 @@ type specError struct{}
 
 func (specError) Error() string { return "1 error in the spec" }
 func (specError) SpecProblems() []spec.Problem {
-	return []spec.Problem{{Position: spec.Position{File: "a.yaml", Line: 7, Column: 1}, Severity: "error", Message: "unknown key"}}
+	return []spec.Problem{
+		{Position: spec.Position{File: "a.yaml", Line: 7, Column: 1}, Severity: "error", Message: "unknown key"}}
 }
 
 func TestEventsAreDocumented(t *testing.T) {
@@ -163,26 +187,32 @@ func TestEventsAreDocumented(t *testing.T) {
  "outcome":"failure","severity":"critical","duration_ms":812,"count":1,
  "attributes":{"product":"MEDCARE","stage":"CREATE_APPLICATION","error_type":"MDM_ERROR","status":503,"retried":true}}`
 	for body, ok := range map[string]bool{
-		event: true, "[" + event + "," + event + "]": true, `{"service":"a","type":"b","time":1763629200}`: true, `{"service":"a","type":"b","durations":[[5,2],[10,1]]}`: true,
-		`{"service":"a"}`: false, `{"service":"a","type":"b","outcome":"maybe"}`: false, `{"service":"a","type":"b","colour":"red"}`: false, `{"service":"a","type":"b","count":0}`: false,
+		event: true, "[" + event + "," + event + "]": true, `{"service":"a","type":"b","time":1763629200}`: true,
+		`{"service":"a","type":"b","durations":[[5,2],[10,1]]}`: true,
+		`{"service":"a"}`: false, `{"service":"a","type":"b","outcome":"maybe"}`: false,
+		`{"service":"a","type":"b","colour":"red"}`: false, `{"service":"a","type":"b","count":0}`: false,
 	} {
-		r, err := http.NewRequest(http.MethodPost, "http://127.0.0.1:8080/api/v1/events?backfill=true", bytes.NewReader([]byte(body)))
+		r, err := http.NewRequest(http.MethodPost, "http://127.0.0.1:8080/api/v1/events?backfill=true",
+			bytes.NewReader([]byte(body)))
 		require.NoError(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		err = openapi3filter.ValidateRequest(context.Background(), k.request(r))
 		require.Equal(t, ok, err == nil, "%s: %v", body, err)
 	}
-	answer := `{"received":1000,"accepted":997,"duplicates":1,"limited":0,"sampled":0,"dead_lettered":0,"rejected":2,"errors":[{"index":17,"line":18,"id":"x","code":"time_too_old","detail":"d","retryable":false}],"errors_truncated":true,"unlisted":[{"from":18,"to":18,"code":"time_too_old"}]}`
+	answer :=
+		`{"received":1000,"accepted":997,"duplicates":1,"limited":0,"sampled":0,"dead_lettered":0,"rejected":2,"errors":[{"index":17,"line":18,"id":"x","code":"time_too_old","detail":"d","retryable":false}],"errors_truncated":true,"unlisted":[{"from":18,"to":18,"code":"time_too_old"}]}`
 	problem := `{"type":"about:blank","title":"Unprocessable Entity","status":422,"detail":"all rejected",` + answer[1:]
 	for _, c := range []struct {
 		status    int
 		typ, body string
-	}{{202, "application/json", answer}, {200, "application/json", answer}, {422, "application/problem+json", problem}, {503, "application/problem+json", problem}} {
+	}{{202, "application/json", answer}, {200, "application/json", answer}, {422, "application/problem+json", problem},
+		{503, "application/problem+json", problem}} {
 		r, err := http.NewRequest(http.MethodPost, "http://127.0.0.1:8080/api/v1/events", nil)
 		require.NoError(t, err)
 		in := k.request(r)
 		require.NoError(t, openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
-			RequestValidationInput: in, Status: c.status, Header: http.Header{"Content-Type": {c.typ}}, Body: io.NopCloser(bytes.NewReader([]byte(c.body))), Options: in.Options,
+			RequestValidationInput: in, Status: c.status, Header: http.Header{"Content-Type": {c.typ}},
+			Body: io.NopCloser(bytes.NewReader([]byte(c.body))), Options: in.Options,
 		}))
 	}
 }
@@ -219,7 +249,8 @@ func TestPagesOfSLOs(t *testing.T) {
 func TestValuesOfTheAPI(t *testing.T) {
 	b := newBench(t)
 	var got v1.SLOAnswer
-	require.NoError(t, json.Unmarshal(b.get("/api/v1/slos/insurance-unpaid/availability?group.product=MEDCARE").Body.Bytes(), &got))
+	require.NoError(
+		t, json.Unmarshal(b.get("/api/v1/slos/insurance-unpaid/availability?group.product=MEDCARE").Body.Bytes(), &got))
 	r := b.rep.SLOs[0]
 	require.Equal(t, r.Budget.SLI, *got.SLO.Budget.SLI)
 	require.Equal(t, r.Raw.Remaining, *got.SLO.Raw.Remaining)
@@ -230,7 +261,8 @@ func TestValuesOfTheAPI(t *testing.T) {
 	require.Len(t, got.SLO.Burns, len(slo.BurnWindows)+1)
 	require.Equal(t, "period", got.SLO.Burns[7].Window)
 
-	require.NoError(t, json.Unmarshal(b.get("/api/v1/slos/insurance-unpaid/throughput?group.product=TRVL10").Body.Bytes(), &got))
+	require.NoError(
+		t, json.Unmarshal(b.get("/api/v1/slos/insurance-unpaid/throughput?group.product=TRVL10").Body.Bytes(), &got))
 	require.Equal(t, slo.StateNoData, got.SLO.State)
 	require.Nil(t, got.SLO.Budget.SLI, "no data is null, neither 0 nor 1")
 	require.Nil(t, got.SLO.LastEvent)
@@ -244,13 +276,15 @@ func TestValuesOfTheAPI(t *testing.T) {
 
 func TestUnknownAddresses(t *testing.T) {
 	b := newBench(t)
-	for target, typ := range map[string]string{"/api/v1/nope": "application/problem+json", "/api/": "application/problem+json", "/-/nope": "application/problem+json", "/nope": "text/html; charset=utf-8"} {
+	for target, typ := range map[string]string{"/api/v1/nope": "application/problem+json",
+		"/api/": "application/problem+json", "/-/nope": "application/problem+json", "/nope": "text/html; charset=utf-8"} {
 		rec := b.get(target)
 		require.Equal(t, http.StatusNotFound, rec.Code, target)
 		require.Equal(t, typ, rec.Header().Get("Content-Type"), target)
 		require.NotEmpty(t, rec.Header().Get("Content-Security-Policy"))
 	}
-	for target, method := range map[string]string{"/api/v1/slos": http.MethodPost, "/": http.MethodDelete, "/-/reload": http.MethodGet} {
+	for target, method := range map[string]string{"/api/v1/slos": http.MethodPost, "/": http.MethodDelete,
+		"/-/reload": http.MethodGet} {
 		rec := b.do(method, target)
 		require.Equal(t, http.StatusMethodNotAllowed, rec.Code, target)
 		require.Equal(t, "application/problem+json", rec.Header().Get("Content-Type"), target)
@@ -269,7 +303,9 @@ func TestPermissions(t *testing.T) {
 			}
 		}
 	})
-	for _, target := range []string{"/", "/slas", medcare, "/engine", "/metrics", "/api/v1/slos", "/api/v1/slos/mdm/availability", "/api/v1/slos/mdm/availability/history", "/api/v1/slas", "/api/v1/limits", "/api/v1/engine", "/api/v1/dlq"} {
+	for _, target := range []string{"/", "/slas", medcare, "/engine", "/metrics", "/api/v1/slos",
+		"/api/v1/slos/mdm/availability", "/api/v1/slos/mdm/availability/history", "/api/v1/slas", "/api/v1/limits",
+		"/api/v1/engine", "/api/v1/dlq"} {
 		require.Equal(t, http.StatusUnauthorized, b.get(target).Code, target)
 		require.Equal(t, http.StatusOK, b.get(target, "X-May", "read").Code, target)
 	}
@@ -297,19 +333,25 @@ func TestOpenAnswersSayNothingOfTheInside(t *testing.T) {
 	})
 	b.eng.Started = time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
 	b.eng.Spec.Failed = noon
-	b.eng.Spec.Problems = []spec.Problem{{Position: spec.Position{File: hushed + "a.yaml", Line: 3, Column: 4}, Message: "hushed message"}}
+	b.eng.Spec.Problems = []spec.Problem{
+		{Position: spec.Position{File: hushed + "a.yaml", Line: 3, Column: 4}, Message: "hushed message"}}
 	b.rep.Warnings = []string{"hushed warning"}
 	b.eng.NotificationsOff = true
 	b.eng.Fold.Full = []counting.FullStatus{{SLO: "hushed/slo", MaxGroups: 1}}
 	b.eng.Budgets = []status.BudgetStatus{{Service: "hushed-budget", Lately: true}}
 	b.eng.Receivers = []status.AlertmanagerStatus{{Name: "hushed-receiver", FailingSince: noon}}
 	b.eng.Sinks = []status.SinkStatus{{Name: "hushed-sink", HeldSeconds: 1}}
-	for _, state := range []status.State{status.Ready, status.Poisoned, status.Failed, status.DiskLow, status.ClockJump, status.Recovering, status.Stopping} {
+	for _, state := range []status.State{status.Ready, status.Poisoned, status.Failed, status.DiskLow, status.ClockJump,
+		status.Recovering, status.Stopping} {
 		b.eng.State, b.eng.Reason = state, "open "+hushed+"wal/1.seg: hushed error"
-		for _, target := range []string{"/nothing", "/nothing?theme=dark", "/slo/x", "/api/nothing", "/engine/nothing", "/static/nothing", "/-/nothing", "/-/healthy", "/-/ready", "/openapi.json", "/badge/nothing.svg", "/", "/slo", "/engine", "/metrics"} {
-			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions} {
+		for _, target := range []string{"/nothing", "/nothing?theme=dark", "/slo/x", "/api/nothing", "/engine/nothing",
+			"/static/nothing", "/-/nothing", "/-/healthy", "/-/ready", "/openapi.json", "/badge/nothing.svg", "/", "/slo",
+			"/engine", "/metrics"} {
+			for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
+				http.MethodDelete, http.MethodOptions} {
 				body := b.do(method, target).Body.String()
-				for _, word := range []string{"hushed", "9.8.7", "2031", noon.Format("2006-01-02"), noon.Format("15:04"), "The last reload"} {
+				for _, word := range []string{"hushed", "9.8.7", "2031", noon.Format("2006-01-02"),
+					noon.Format("15:04"), "The last reload"} {
 					require.NotContains(t, body, word, "%s %s while %s", method, target, state)
 				}
 			}

@@ -12,12 +12,14 @@ import (
 
 func TestAssetsByName(t *testing.T) {
 	b := newBench(t)
-	for plain, typ := range map[string]string{"style.css": "text/css; charset=utf-8", "app.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
+	for plain, typ := range map[string]string{"style.css": "text/css; charset=utf-8",
+		"app.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"} {
 		rec := b.get(b.asset(plain))
 		require.Equal(t, http.StatusOK, rec.Code)
 		require.Equal(t, typ, rec.Header().Get("Content-Type"), "nosniff makes it count")
 		require.Equal(t, "nosniff", rec.Header().Get("X-Content-Type-Options"))
-		require.Equal(t, http.StatusNotFound, b.get("/static/"+plain).Code, "only the name with the hash, which may be kept for ever")
+		require.Equal(t, http.StatusNotFound, b.get("/static/"+plain).Code,
+			"only the name with the hash, which may be kept for ever")
 	}
 	require.Contains(t, b.get("/").Body.String(), b.web.Assets["app.js"].Name)
 }

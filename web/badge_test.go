@@ -17,7 +17,9 @@ func TestBadgeGolden(t *testing.T) {
 	b := newBench(t)
 	publish(b.rep, withGroups, "insurance-unpaid/availability", "insurance-unpaid/throughput", "mdm/availability")
 	for name, target := range map[string]string{
-		"badge": "/badge/mdm/availability.svg", "badge-group": "/badge/insurance-unpaid/availability.svg?group.product=TRVL10", "badge-nodata": "/badge/insurance-unpaid/throughput.svg?group.product=TRVL10",
+		"badge":        "/badge/mdm/availability.svg",
+		"badge-group":  "/badge/insurance-unpaid/availability.svg?group.product=TRVL10",
+		"badge-nodata": "/badge/insurance-unpaid/throughput.svg?group.product=TRVL10",
 	} {
 		rec := b.get(target)
 		require.Equal(t, http.StatusOK, rec.Code, name)
@@ -28,9 +30,12 @@ func TestBadgeGolden(t *testing.T) {
 		svg := wellFormedXML(t, got)[0]
 		require.Equal(t, "svg", svg.Name.Local)
 	}
-	require.Contains(t, b.get("/badge/mdm/availability.svg").Body.String(), `aria-label="mdm / availability: 99.870%, operational, this month"`)
-	require.Contains(t, b.get("/badge/insurance-unpaid/throughput.svg?group.product=TRVL10").Body.String(), ">no data</text>")
-	require.Contains(t, b.get("/badge/insurance-unpaid/availability.svg?group.product=TRVL10").Body.String(), `fill="#8f5b00"`)
+	require.Contains(t, b.get("/badge/mdm/availability.svg").Body.String(),
+		`aria-label="mdm / availability: 99.870%, operational, this month"`)
+	require.Contains(t, b.get("/badge/insurance-unpaid/throughput.svg?group.product=TRVL10").Body.String(),
+		">no data</text>")
+	require.Contains(t, b.get("/badge/insurance-unpaid/availability.svg?group.product=TRVL10").Body.String(),
+		`fill="#8f5b00"`)
 
 	b.now = noon.Add(10 * time.Minute)
 	require.Contains(t, b.get("/badge/mdm/availability.svg").Body.String(), ">stale</text>")
@@ -51,13 +56,15 @@ func TestBadgesKeepSecrets(t *testing.T) {
 	require.Contains(t, none.Body.String(), ">unknown</text>")
 	wellFormedXML(t, none.Body.String())
 	secrets := []string{"/badge/mdm/availability.svg", "/badge/insurance-unpaid/availability.svg?group.product=MEDCARE"}
-	for _, target := range append([]string{"/badge/insurance-unpaid/quality.svg?group.product=NOPE", "/badge/insurance-unpaid/quality.svg?group.other=MEDCARE"}, secrets...) {
+	for _, target := range append([]string{"/badge/insurance-unpaid/quality.svg?group.product=NOPE",
+		"/badge/insurance-unpaid/quality.svg?group.other=MEDCARE"}, secrets...) {
 		rec := b.get(target)
 		require.Equal(t, http.StatusNotFound, rec.Code, target)
 		require.Equal(t, none.Body.String(), rec.Body.String(), target)
 		require.Equal(t, none.Header(), rec.Header(), target)
 	}
-	for _, target := range []string{"/badge/insurance-unpaid/availability.svg", "/badge/insurance-unpaid/quality.svg?group.product=MEDCARE"} {
+	for _, target := range []string{"/badge/insurance-unpaid/availability.svg",
+		"/badge/insurance-unpaid/quality.svg?group.product=MEDCARE"} {
 		require.Equal(t, public.PublicAge, b.get(target).Header().Get("Cache-Control"), target)
 	}
 	require.NotContains(t, b.get("/badge/insurance-unpaid/availability.svg").Body.String(), "MEDCARE")

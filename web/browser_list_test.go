@@ -132,36 +132,49 @@ func TestBrowserSortsAndFilters(t *testing.T) {
 	eval[bool](t, b, `scrollTo(0, 400), true`)
 
 	// A heading sorts in place, keeps the focus and says so to screen readers.
-	eval[bool](t, b, `[...document.querySelectorAll('.levels thead a')].find(a => a.textContent === 'Service level').focus(), document.activeElement.click(), true`)
-	b.eventually(t, `location.search === '?sort=name' && document.querySelector('th[aria-sort]').textContent === 'Service level'`, "sorted by name")
+	eval[bool](t, b,
+		`[...document.querySelectorAll('.levels thead a')].find(a => a.textContent === 'Service level').focus(), document.activeElement.click(), true`)
+	b.eventually(t,
+		`location.search === '?sort=name' && document.querySelector('th[aria-sort]').textContent === 'Service level'`,
+		"sorted by name")
 	require.NotEqual(t, worst, eval[string](t, b, rowIDs))
-	require.Equal(t, "Service level ascending 400 true", eval[string](t, b, `document.activeElement.textContent + ' ' + document.activeElement.parentNode.ariaSort + ' ' + scrollY + ' ' + window.here`))
+	require.Equal(t, "Service level ascending 400 true",
+		eval[string](t, b,
+			`document.activeElement.textContent + ' ' + document.activeElement.parentNode.ariaSort + ' ' + scrollY + ' ' + window.here`))
 	eval[bool](t, b, `document.activeElement.click(), true`)
-	b.eventually(t, `document.querySelector('th[aria-sort=descending]') !== null && location.search === '?dir=desc&sort=name'`, "the other way round")
+	b.eventually(t,
+		`document.querySelector('th[aria-sort=descending]') !== null && location.search === '?dir=desc&sort=name'`,
+		"the other way round")
 	byName := eval[string](t, b, rowIDs)
 
 	// Typing filters, keeps the caret, and leaves no empty parameters.
 	eval[bool](t, b, `document.querySelector('#q').focus(), true`)
 	eval[bool](t, b, `document.execCommand('insertText', false, 'trvl'), true`)
-	b.eventually(t, `location.search.includes('q=trvl') && document.querySelectorAll('.levels tbody tr').length === 4`, "found")
-	require.Equal(t, "q 4 trvl", eval[string](t, b, `document.activeElement.id + ' ' + document.activeElement.selectionStart + ' ' + document.activeElement.value`))
-	require.Equal(t, "dir=desc&q=trvl&sort=name", eval[string](t, b, `[...new URLSearchParams(location.search)].map(p => p.join('=')).sort().join('&')`))
+	b.eventually(
+		t, `location.search.includes('q=trvl') && document.querySelectorAll('.levels tbody tr').length === 4`, "found")
+	require.Equal(t, "q 4 trvl", eval[string](
+		t, b, `document.activeElement.id + ' ' + document.activeElement.selectionStart + ' ' + document.activeElement.value`))
+	require.Equal(t, "dir=desc&q=trvl&sort=name",
+		eval[string](t, b, `[...new URLSearchParams(location.search)].map(p => p.join('=')).sort().join('&')`))
 	require.Equal(t, "4 of 13 shown", eval[string](t, b, `document.querySelector('#levels [role=status]').textContent`))
 
 	// So does choosing, and the address alone gives the same view.
-	eval[bool](t, b, `(s => { s.value = 'no_data'; s.dispatchEvent(new Event('change', {bubbles: true})) })(document.querySelector('#by-state')), true`)
+	eval[bool](t, b,
+		`(s => { s.value = 'no_data'; s.dispatchEvent(new Event('change', {bubbles: true})) })(document.querySelector('#by-state')), true`)
 	b.eventually(t, `document.querySelectorAll('.levels tbody tr').length === 1`, "one has no data")
 	address, shown := eval[string](t, b, `location.href`), eval[string](t, b, rowText)
 	require.Contains(t, shown, "no data|insurance-unpaid/throughput|TRVL10")
 	require.True(t, eval[bool](t, b, `window.here`), "the page was never reloaded")
 	b.open(t, address, wide, 900)
 	require.Equal(t, shown, eval[string](t, b, rowText))
-	require.Equal(t, "trvl no_data", eval[string](t, b, `document.querySelector('#q').value + ' ' + document.querySelector('#by-state').value`))
+	require.Equal(t, "trvl no_data",
+		eval[string](t, b, `document.querySelector('#q').value + ' ' + document.querySelector('#by-state').value`))
 
 	// Back leads to the view before.
 	b.open(t, l.base+"/?sort=name&dir=desc", wide, 900)
 	require.Equal(t, byName, eval[string](t, b, rowIDs))
-	eval[bool](t, b, `[...document.querySelectorAll('.levels thead a')].find(a => a.textContent === 'Traffic').click(), true`)
+	eval[bool](
+		t, b, `[...document.querySelectorAll('.levels thead a')].find(a => a.textContent === 'Traffic').click(), true`)
 	b.eventually(t, `location.search === '?sort=traffic'`, "sorted by traffic")
 	eval[bool](t, b, `history.back(), true`)
 	b.eventually(t, `location.search === '?sort=name&dir=desc' && (`+rowIDs+`) === '`+byName+`'`, "back")
@@ -176,10 +189,13 @@ func TestBrowserLiveUpdate(t *testing.T) {
 	b.eventually(t, isLive, "the stream is open")
 	// What a reader has done must stay: scroll, focus, an open part, a marked row,
 	// text that is typed but not sent.
-	eval[bool](t, b, `document.querySelector('#warnings').open = true, document.querySelector('.levels tbody tr').dataset.mark = 'x', scrollTo(0, 500), true`)
-	id := eval[string](t, b, `(r => { r.querySelector('th a').focus({preventScroll: true}); r.node = 'same'; return r.id })(document.querySelectorAll('.levels tbody tr')[5])`)
+	eval[bool](t, b,
+		`document.querySelector('#warnings').open = true, document.querySelector('.levels tbody tr').dataset.mark = 'x', scrollTo(0, 500), true`)
+	id := eval[string](t, b,
+		`(r => { r.querySelector('th a').focus({preventScroll: true}); r.node = 'same'; return r.id })(document.querySelectorAll('.levels tbody tr')[5])`)
 	top := eval[float64](t, b, `document.activeElement.getBoundingClientRect().top`)
-	eval[bool](t, b, `window.shifts = 0, new PerformanceObserver(l => l.getEntries().forEach(e => window.shifts += e.value)).observe({type: 'layout-shift'}), true`)
+	eval[bool](t, b,
+		`window.shifts = 0, new PerformanceObserver(l => l.getEntries().forEach(e => window.shifts += e.value)).observe({type: 'layout-shift'}), true`)
 	l.publish(func(r *sla.Report) {
 		r.SLOs[0] = newSLOReport(r.SLOs[0].SLO, r.SLOs[0].Group, 1_281_204, 703, 0.3)
 	})
@@ -188,16 +204,20 @@ func TestBrowserLiveUpdate(t *testing.T) {
 	require.Equal(t, l.web.View().Key(), eval[string](t, b, `document.querySelector('#live').dataset.key`))
 	require.Equal(t, "500 true", eval[string](t, b, `scrollY + ' ' + document.querySelector('#warnings').open`))
 	require.Equal(t, id, eval[string](t, b, `document.activeElement.closest('tr').id`))
-	require.Equal(t, "same", eval[string](t, b, `document.activeElement.closest('tr').node`), "the row is the same element: nothing was redrawn")
+	require.Equal(t, "same", eval[string](t, b, `document.activeElement.closest('tr').node`),
+		"the row is the same element: nothing was redrawn")
 	require.InDelta(t, top, eval[float64](t, b, `document.activeElement.getBoundingClientRect().top`), 1)
 	require.Less(t, eval[float64](t, b, `window.shifts`), 0.02, "nothing jumps")
 
 	// A row that moves takes the focus with it: the focused one becomes the worst.
-	moving := slices.IndexFunc(l.report.Load().SLOs, func(r sla.SLOReport) bool { return l.web.ui.NewRow(&r, false).ID == id })
+	moving := slices.IndexFunc(l.report.Load().SLOs, func(r sla.SLOReport) bool {
+		return l.web.ui.NewRow(&r, false).ID == id
+	})
 	l.publish(func(r *sla.Report) {
 		r.SLOs[moving] = newSLOReport(r.SLOs[moving].SLO, r.SLOs[moving].Group, 1000, 900, 20)
 	})
-	b.eventually(t, `document.querySelector('.levels tbody tr:nth-child(2)').id === '`+id+`'`, "the worst comes first, but for what pages")
+	b.eventually(t, `document.querySelector('.levels tbody tr:nth-child(2)').id === '`+id+`'`,
+		"the worst comes first, but for what pages")
 	require.Equal(t, id, eval[string](t, b, `document.activeElement.closest('tr')?.id ?? document.activeElement.tagName`))
 
 	// Paused, nothing changes; resumed, the page catches up.
@@ -235,13 +255,16 @@ func TestBrowserWithoutScripts(t *testing.T) {
 	require.Equal(t, with, eval[string](t, b, rowText))
 	require.Zero(t, l.web.streams.count())
 	require.Equal(t, "as of 12:00:07 UTC", eval[string](t, b, `document.querySelector('.asof').textContent`))
-	require.True(t, eval[bool](t, b, `document.querySelector('#live button').hidden && document.querySelector('.filter button').checkVisibility() && document.querySelector('.refresh').checkVisibility()`))
+	require.True(t, eval[bool](t, b,
+		`document.querySelector('#live button').hidden && document.querySelector('.filter button').checkVisibility() && document.querySelector('.refresh').checkVisibility()`))
 	b.picture(t, "list-noscript.png", false)
 
 	// The form and the links work by themselves.
 	eval[bool](t, b, `document.querySelector('#q').value = 'somlt', document.querySelector('.filter').submit(), true`)
-	b.eventually(t, `location.search.includes('q=somlt') && document.querySelectorAll('.levels tbody tr').length === 4`, "filtered")
-	require.Equal(t, "Worst burn", eval[string](t, b, `document.querySelector('th[aria-sort]').textContent`), "the order is kept")
+	b.eventually(
+		t, `location.search.includes('q=somlt') && document.querySelectorAll('.levels tbody tr').length === 4`, "filtered")
+	require.Equal(t, "Worst burn", eval[string](t, b, `document.querySelector('th[aria-sort]').textContent`),
+		"the order is kept")
 	b.requireClean(t, l.base)
 }
 
@@ -275,7 +298,8 @@ func TestBrowserTimesAreLocal(t *testing.T) {
 	require.Contains(t, eval[string](t, b, `document.querySelector('.asof time').title`), "2026-11-20T12:00:07Z")
 	require.Equal(t, "Times are in Asia/Tokyo.", eval[string](t, b, `document.querySelector('[data-zone]').textContent`))
 	// They stay so through an update.
-	eval[bool](t, b, `window.flicker = [], new MutationObserver(l => l.forEach(m => window.flicker.push(document.querySelector('.asof time').textContent))).observe(document.querySelector('.asof'), {subtree: true, characterData: true, childList: true}), true`)
+	eval[bool](t, b,
+		`window.flicker = [], new MutationObserver(l => l.forEach(m => window.flicker.push(document.querySelector('.asof time').textContent))).observe(document.querySelector('.asof'), {subtree: true, characterData: true, childList: true}), true`)
 	l.publish(func(r *sla.Report) { r.Time = r.Time.Add(time.Second) })
 	b.eventually(t, `document.querySelector('.asof time').textContent.includes('21:00:08')`, "updated")
 	require.False(t, eval[bool](t, b, `window.flicker.some(s => s.includes('UTC'))`), "UTC never flashes up")
@@ -289,7 +313,8 @@ func TestBrowserBehindAPrefix(t *testing.T) {
 	l.base = underPrefix(t, "/status", inner)
 	b.open(t, l.base+"/", wide, 900)
 	b.eventually(t, isLive, "the stream is open")
-	eval[bool](t, b, `[...document.querySelectorAll('.levels thead a')].find(a => a.textContent === 'Traffic').click(), true`)
+	eval[bool](
+		t, b, `[...document.querySelectorAll('.levels thead a')].find(a => a.textContent === 'Traffic').click(), true`)
 	b.eventually(t, `location.pathname === '/status/' && location.search === '?sort=traffic'`, "sorted")
 	l.publish(func(*sla.Report) {})
 	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "updated")
@@ -347,13 +372,15 @@ func TestBrowserFirstPaint(t *testing.T) {
 	b.eventually(t, `(`+paint+`) > 0`, "painted")
 	after := eval[float64](t, b, paint)
 	t.Logf("1,000 groups: first contentful paint after %.0f ms; page %s", after,
-		eval[string](t, b, `(e => e.encodedBodySize + ' bytes, answered after ' + Math.round(e.responseEnd) + ' ms')(performance.getEntriesByType('navigation')[0])`))
+		eval[string](t, b,
+			`(e => e.encodedBodySize + ' bytes, answered after ' + Math.round(e.responseEnd) + ' ms')(performance.getEntriesByType('navigation')[0])`))
 	require.Less(t, after, 3000.0, "300 ms on an idle machine; the tests may share theirs")
 	require.Equal(t, 100, eval[int](t, b, `document.querySelectorAll('.levels tbody tr').length`), "paged by the server")
 	b.requireFits(t, wide)
 	b.eventually(t, isLive, "the stream is open")
 	// The next report is in place before anybody has looked away.
-	eval[bool](t, b, `window.took = 0, document.addEventListener('htmx:before:swap', () => window.took = performance.now()), document.addEventListener('page:updated', () => window.took = performance.now() - window.took), true`)
+	eval[bool](t, b,
+		`window.took = 0, document.addEventListener('htmx:before:swap', () => window.took = performance.now()), document.addEventListener('page:updated', () => window.took = performance.now() - window.took), true`)
 	l.publish(func(*sla.Report) {})
 	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "updated")
 	t.Logf("an update of 100 rows in place: %.0f ms", eval[float64](t, b, `window.took`))
@@ -366,7 +393,9 @@ func TestBrowserKeys(t *testing.T) {
 	press := func(keys string) {
 		t.Helper()
 		for _, k := range keys {
-			eval[bool](t, b, fmt.Sprintf(`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: %q, bubbles: true, cancelable: true})), true`, string(k)))
+			eval[bool](t, b,
+				fmt.Sprintf(
+					`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: %q, bubbles: true, cancelable: true})), true`, string(k)))
 		}
 	}
 	const at = `document.activeElement.id`
@@ -382,15 +411,18 @@ func TestBrowserKeys(t *testing.T) {
 	press("gs")
 	require.Equal(t, "/engine", eval[string](t, b, `location.pathname`), "that was typed")
 	eval[bool](t, b, `document.activeElement.value = 'trvl', document.activeElement.form.requestSubmit(), true`)
-	b.eventually(t, `location.search === '?q=trvl' && document.querySelectorAll('.levels tbody tr').length === 4`, "every page searches the service levels")
+	b.eventually(t, `location.search === '?q=trvl' && document.querySelectorAll('.levels tbody tr').length === 4`,
+		"every page searches the service levels")
 	press("gs")
-	b.eventually(t, `location.pathname === '/services' && document.querySelectorAll('.briefs li').length === 2`, "the services")
+	b.eventually(
+		t, `location.pathname === '/services' && document.querySelectorAll('.briefs li').length === 2`, "the services")
 	b.axe(t)
 
 	// Whoever dictates turns them off, for good.
 	eval[bool](t, b, `document.querySelector('button.keys').click(), true`)
 	b.eventually(t, `document.querySelector('#keys').open`, "the button does the same")
-	eval[bool](t, b, `document.querySelector('#keys .quiet').click(), document.querySelector('#keys form button').click(), true`)
+	eval[bool](
+		t, b, `document.querySelector('#keys .quiet').click(), document.querySelector('#keys form button').click(), true`)
 	b.eventually(t, `localStorage.getItem('keys') === 'off' && !document.querySelector('#keys').open`, "kept")
 	b.open(t, l.base+"/", wide, 900)
 	press("/?")
@@ -406,13 +438,15 @@ func TestBrowserPhoneIsShort(t *testing.T) {
 	b.open(t, l.base+"/", 390, 844)
 	b.requireFits(t, 390)
 	tallest := func(what string) float64 {
-		return eval[float64](t, b, `Math.max(...[...document.querySelectorAll('`+what+`')].map(e => e.getBoundingClientRect().height))`)
+		return eval[float64](
+			t, b, `Math.max(...[...document.querySelectorAll('`+what+`')].map(e => e.getBoundingClientRect().height))`)
 	}
 	require.Less(t, tallest(".levels tbody tr"), 64.0)
 	require.Less(t, tallest(".alerts tbody tr"), 64.0)
 	require.Less(t, tallest(".scores li"), 44.0)
 	require.Less(t, eval[float64](t, b, `document.querySelector('.levels tbody tr').getBoundingClientRect().top`), 1100.0)
-	require.True(t, eval[bool](t, b, `[...document.querySelectorAll('.levels .left')].every(e => e.checkVisibility())`), "what is left of the budget is there")
+	require.True(t, eval[bool](t, b, `[...document.querySelectorAll('.levels .left')].every(e => e.checkVisibility())`),
+		"what is left of the budget is there")
 	b.open(t, l.base+"/", wide, 844)
 	require.Less(t, tallest(".scores li"), 36.0, "an agreement is one line")
 	b.requireClean(t, l.base)

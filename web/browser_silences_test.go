@@ -17,7 +17,8 @@ func TestBrowserSilencesAnAlert(t *testing.T) {
 	b := startBrowser(t)
 	for _, scripts := range []bool{true, false} {
 		x, d := withSilences(t, func(o *site.Options) { o.Incidents = newMemoryBook() })
-		_, err := d.AddSilence(silence.Silence{Matchers: `service=~"insurance-.+",team!="a"`, Starts: x.now.Add(time.Hour), Ends: x.now.Add(9 * time.Hour), Author: "Cleo", Comment: "planned move of the database to the other data centre"})
+		_, err := d.AddSilence(silence.Silence{Matchers: `service=~"insurance-.+",team!="a"`, Starts: x.now.Add(time.Hour),
+			Ends: x.now.Add(9 * time.Hour), Author: "Cleo", Comment: "planned move of the database to the other data centre"})
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = x.web.Run(ctx) }()
@@ -32,7 +33,8 @@ func TestBrowserSilencesAnAlert(t *testing.T) {
 			b.axe(t)
 			b.picture(t, "silence-new.png", true)
 		}
-		b.do(t, chromedp.SendKeys(`input[name=author]`, "Ann"), chromedp.SendKeys(`input[name=comment]`, "known, SHOP-12"), chromedp.Click(`button[value=add]`), chromedp.WaitReady(`.done`))
+		b.do(t, chromedp.SendKeys(`input[name=author]`, "Ann"), chromedp.SendKeys(`input[name=comment]`, "known, SHOP-12"),
+			chromedp.Click(`button[value=add]`), chromedp.WaitReady(`.done`))
 		require.Len(t, d.Silences(), 2)
 		require.Contains(t, d.Silences()[0].Matchers, `alertname="ErrorBudgetBurnPage",product="TRVL10"`)
 		if scripts {
@@ -41,7 +43,8 @@ func TestBrowserSilencesAnAlert(t *testing.T) {
 			b.picture(t, "silences.png", true)
 			for _, scheme := range []string{"light", "dark"} {
 				b.prefers(t, scheme, true)
-				for name, path := range map[string]string{"silences": "/silences", "silence-new": "/silences/new?alert=" + burningAlert, "silenced": "/"} {
+				for name, path := range map[string]string{
+					"silences": "/silences", "silence-new": "/silences/new?alert=" + burningAlert, "silenced": "/"} {
 					b.open(t, base+path, 390, 900)
 					b.requireFits(t, 390)
 					b.axe(t)

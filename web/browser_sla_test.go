@@ -88,16 +88,24 @@ func TestBrowserSLAsWork(t *testing.T) {
 		b.scripts(t, scripts)
 		b.open(t, l.base+"/slas", wide, 900)
 		require.Equal(t, 5, eval[int](t, b, `document.querySelectorAll('.agreements tbody tr').length`))
-		eval[bool](t, b, `[...document.querySelectorAll('.agreements thead a')].find(a => a.textContent === 'Score').click(), true`)
-		b.eventually(t, `location.search === '?sort=score' && document.querySelector('.agreements th[aria-sort=ascending]')?.textContent === 'Score'`, "sorted")
+		eval[bool](
+			t, b, `[...document.querySelectorAll('.agreements thead a')].find(a => a.textContent === 'Score').click(), true`)
+		b.eventually(t,
+			`location.search === '?sort=score' && document.querySelector('.agreements th[aria-sort=ascending]')?.textContent === 'Score'`, "sorted")
 		first := eval[string](t, b, names)
-		eval[bool](t, b, `[...document.querySelectorAll('.agreements thead a')].find(a => a.textContent === 'Score').click(), true`)
-		b.eventually(t, `document.querySelector('.agreements th[aria-sort=descending]')?.textContent === 'Score'`, "the other way round")
+		eval[bool](
+			t, b, `[...document.querySelectorAll('.agreements thead a')].find(a => a.textContent === 'Score').click(), true`)
+		b.eventually(t, `document.querySelector('.agreements th[aria-sort=descending]')?.textContent === 'Score'`,
+			"the other way round")
 		require.NotEqual(t, first, eval[string](t, b, names))
-		eval[bool](t, b, `[...document.querySelectorAll('.tile')].find(a => a.textContent.includes('breached')).click(), true`)
-		b.eventually(t, `document.querySelectorAll('.agreements tbody tr').length === 2 && location.search.includes('state=breached')`, "filtered")
+		eval[bool](
+			t, b, `[...document.querySelectorAll('.tile')].find(a => a.textContent.includes('breached')).click(), true`)
+		b.eventually(t,
+			`document.querySelectorAll('.agreements tbody tr').length === 2 && location.search.includes('state=breached')`,
+			"filtered")
 		eval[bool](t, b, `document.querySelector('.agreements tbody th a').click(), true`)
-		b.eventually(t, `location.pathname === '/sla' && document.querySelector('h1').textContent.includes('gold')`, "the row leads to its page")
+		b.eventually(t, `location.pathname === '/sla' && document.querySelector('h1').textContent.includes('gold')`,
+			"the row leads to its page")
 	}
 	b.requireClean(t, l.base)
 }

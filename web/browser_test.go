@@ -51,7 +51,8 @@ func startBrowser(t *testing.T) *tab {
 		t.Skip("no Chromium on this machine; 'make deps' installs it where it can")
 	}
 	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(),
-		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("lang", "en-GB"))...)
+		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
+			chromedp.Flag("lang", "en-GB"))...)
 	t.Cleanup(cancelAlloc)
 	ctx, cancel := chromedp.NewContext(alloc)
 	t.Cleanup(cancel)
@@ -166,7 +167,8 @@ func (b *tab) requireFits(t *testing.T, width int64) {
 	t.Helper()
 	const wide = `[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)
 		.slice(-5).map(e => e.tagName + '.' + e.getAttribute('class') + ' ' + e.textContent.trim().slice(0, 40)).join('; ')`
-	require.LessOrEqual(t, eval[int64](t, b, `document.scrollingElement.scrollWidth`), width, "scrolls sideways because of %s", eval[string](t, b, wide))
+	require.LessOrEqual(t, eval[int64](t, b, `document.scrollingElement.scrollWidth`), width,
+		"scrolls sideways because of %s", eval[string](t, b, wide))
 }
 
 // picture takes a screenshot of the page that is open, whole if full is set. It
@@ -204,7 +206,8 @@ func (b *tab) axe(t *testing.T) {
 	require.NoError(t, err)
 	// The protocol's evaluation is not subject to the page's policy.
 	eval[bool](t, b, string(source)+"\n;true")
-	eval[bool](t, b, `window.axeDone = undefined, axe.run(document, {resultTypes: ['violations']}).then(r => { window.axeDone = r }, e => { window.axeDone = {failed: String(e)} }), true`)
+	eval[bool](t, b,
+		`window.axeDone = undefined, axe.run(document, {resultTypes: ['violations']}).then(r => { window.axeDone = r }, e => { window.axeDone = {failed: String(e)} }), true`)
 	b.eventually(t, `window.axeDone !== undefined`, "axe-core has an answer")
 	type finding struct{ ID, Impact, Help, Nodes string }
 	found := eval[[]finding](t, b, `axeDone.failed ? [{ID: 'failed', Impact: '', Help: axeDone.failed, Nodes: ''}] :

@@ -88,7 +88,8 @@ func TestMetrics(t *testing.T) {
 		require.Equal(t, s.Help, f.GetHelp())
 		require.Equal(t, strings.ToUpper(string(s.Type)), f.GetType().String())
 	}
-	slo1 := map[string]string{"slo_id": "insurance-unpaid/availability", "service": "insurance-unpaid", "slo": "availability", "product": "MEDCARE"}
+	slo1 := map[string]string{"slo_id": "insurance-unpaid/availability", "service": "insurance-unpaid",
+		"slo": "availability", "product": "MEDCARE"}
 	with := func(k, v string) map[string]string {
 		m := map[string]string{k: v}
 		for k, v := range slo1 {
@@ -112,10 +113,14 @@ func TestMetrics(t *testing.T) {
 		{"slo_burn_rate", with("window", "1h"), r.Burns[2].Rate},
 		{"slo_burn_rate", with("window", "period"), r.Burns[7].Rate},
 		{"slo_coverage_ratio", slo1, 1},
-		{"slo_info", map[string]string{"slo_id": "insurance-unpaid/availability", "objective": "99.9", "window": "30d", "team": "unpaid"}, 1},
-		{"sla_composite_score", map[string]string{"service": "insurance-unpaid", "sla": "unpaid", "product": "SOMLT"}, b.rep.SLAs[1].Score},
-		{"sla_component_score", map[string]string{"sla_component": "availability", "product": "SOMLT"}, 100 * b.rep.SLAs[1].Components[0].Points},
-		{"sla_violations_total", map[string]string{"sla_type": "processing", "severity": "critical", "service": "insurance-unpaid"}, 1204},
+		{"slo_info", map[string]string{"slo_id": "insurance-unpaid/availability", "objective": "99.9", "window": "30d",
+			"team": "unpaid"}, 1},
+		{"sla_composite_score", map[string]string{"service": "insurance-unpaid", "sla": "unpaid", "product": "SOMLT"},
+			b.rep.SLAs[1].Score},
+		{"sla_component_score", map[string]string{"sla_component": "availability", "product": "SOMLT"},
+			100 * b.rep.SLAs[1].Components[0].Points},
+		{"sla_violations_total", map[string]string{"sla_type": "processing", "severity": "critical",
+			"service": "insurance-unpaid"}, 1204},
 		{"sloengine_events_total", map[string]string{"outcome": "failure", "severity": "critical", "product": "SOMLT"}, 702},
 		{"sloengine_ingest_events_total", map[string]string{"result": "accepted"}, 12},
 		{"sloengine_wal_bytes", nil, 42},
@@ -174,14 +179,16 @@ func TestMetricsNegotiate(t *testing.T) {
 	require.Equal(t, 1, strings.Count(string(body), "# EOF"))
 	require.Contains(t, string(body), "# TYPE sloengine_alert_gaps counter\nsloengine_alert_gaps_total 1.0\n")
 
-	require.Equal(t, len(series.All())+1+2+3, len(b.families()), "the report's, one of a set, two of the event streams, three of responses")
+	require.Equal(t, len(series.All())+1+2+3, len(b.families()),
+		"the report's, one of a set, two of the event streams, three of responses")
 }
 
 func TestMetricsUntilRecovered(t *testing.T) {
 	set := metrics.NewSet()
 	set.NewCounter("sloengine_up_total").Inc()
 	b := newBench(t, func(o *site.Options) { o.Sets = []*metrics.Set{set} })
-	for state, want := range map[status.State]bool{status.Starting: false, status.Recovering: false, status.Failed: false, status.Ready: true, status.DiskLow: true, status.Stopping: true, status.Poisoned: true} {
+	for state, want := range map[status.State]bool{status.Starting: false, status.Recovering: false, status.Failed: false,
+		status.Ready: true, status.DiskLow: true, status.Stopping: true, status.Poisoned: true} {
 		b.eng.State = state
 		fs := parse(t, b.get("/metrics").Body.String())
 		require.NotNil(t, fs["sloengine_up_total"])
@@ -221,7 +228,8 @@ func TestHostileLabelValues(t *testing.T) {
 
 // families scrapes in the format that does not go by text.
 func (b *bench) families() []*dto.MetricFamily {
-	rec := b.get("/metrics", "Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	rec := b.get(
+		"/metrics", "Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
 	require.Equal(b.t, http.StatusOK, rec.Code)
 	dec := expfmt.NewDecoder(rec.Body, expfmt.ResponseFormat(rec.Header()))
 	var out []*dto.MetricFamily
@@ -246,10 +254,14 @@ func TestFamiliesPassTheChecksOfARegistry(t *testing.T) {
 	b := newBench(t)
 	direct := ofReport(b.families())
 	require.NotEmpty(t, direct)
-	problems, err := testutil.GatherAndLint(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return direct, nil }))
+	problems, err := testutil.GatherAndLint(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		return direct, nil
+	}))
 	require.NoError(t, err)
 	require.Empty(t, problems)
-	checked, err := prometheus.Gatherers{prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return direct, nil })}.Gather()
+	checked, err := prometheus.Gatherers{prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		return direct, nil
+	})}.Gather()
 	require.NoError(t, err, "no series is there twice")
 	require.Len(t, checked, len(direct))
 	for i := range direct {
@@ -313,7 +325,8 @@ func TestFormatsAgree(t *testing.T) {
 		name, _, _ = strings.Cut(name, "{")
 		for _, s := range series.All() {
 			base := strings.TrimSuffix(s.Name, "_total")
-			if rest, ok := strings.CutPrefix(name, base); ok && slices.Contains([]string{"", "_total", "_bucket", "_sum", "_count"}, rest) {
+			if rest, ok := strings.CutPrefix(name, base); ok &&
+				slices.Contains([]string{"", "_total", "_bucket", "_sum", "_count"}, rest) {
 				got.WriteString(line)
 				break
 			}
@@ -395,7 +408,8 @@ func BenchmarkFamilies10kGroups(b *testing.B) {
 	for b.Loop() {
 		next := *x.rep
 		x.rep = &next
-		x.get("/metrics", "Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+		x.get(
+			"/metrics", "Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
 	}
 }
 
@@ -404,10 +418,13 @@ func withCounted(rep *sla.Report) {
 	add := func(name string, k slo.IndicatorKind, total slo.Counts, parts *sla.PartCounts, volume *sla.VolumeReport) {
 		s := *rep.SLOs[0].SLO
 		s.ID, s.GroupBy, s.Cost, s.Indicator = slo.NewID("zoo", name), nil, nil, slo.Indicator{Kind: k}
-		rep.SLOs = append(rep.SLOs, sla.SLOReport{SLO: &s, State: slo.StateNoData, Total: total, Parts: parts, Volume: volume})
+		rep.SLOs = append(
+			rep.SLOs, sla.SLOReport{SLO: &s, State: slo.StateNoData, Total: total, Parts: parts, Volume: volume})
 	}
-	add("apdex", slo.KindApdex, slo.ApdexCounts(60, 31, 10), &sla.PartCounts{Period: []uint64{6, 3, 1}, Total: []uint64{60, 31, 10}}, nil)
-	add("conversion", slo.KindRatio, slo.RatioCounts(30, 100), &sla.PartCounts{Period: []uint64{3, 10}, Total: []uint64{30, 100}}, nil)
+	add("apdex", slo.KindApdex, slo.ApdexCounts(60, 31, 10),
+		&sla.PartCounts{Period: []uint64{6, 3, 1}, Total: []uint64{60, 31, 10}}, nil)
+	add("conversion", slo.KindRatio, slo.RatioCounts(30, 100),
+		&sla.PartCounts{Period: []uint64{3, 10}, Total: []uint64{30, 100}}, nil)
 	add("daily", slo.KindVolume, slo.Counts{Good: 400}, nil, &sla.VolumeReport{Events: 40, Target: 100, Expected: 53.5})
 }
 
@@ -421,15 +438,20 @@ func TestMetricsOfCountedIndicators(t *testing.T) {
 		want                      float64
 	}{
 		{"slo_events_total", "apdex", "result", "good", 75.5}, {"slo_events_total", "apdex", "result", "bad", 25.5},
-		{"slo_part_events_total", "apdex", "slo_part", "tolerated", 31}, {"slo_part_events_total", "conversion", "slo_part", "numerator", 30},
-		{"slo_part_events_total", "conversion", "slo_part", "denominator", 100}, {"slo_events_total", "daily", "result", "good", 400},
-		{"slo_volume_events", "daily", "slo", "daily", 40}, {"slo_volume_target_events", "daily", "slo", "daily", 100}, {"slo_volume_expected_events", "daily", "slo", "daily", 53.5},
+		{"slo_part_events_total", "apdex", "slo_part", "tolerated", 31},
+		{"slo_part_events_total", "conversion", "slo_part", "numerator", 30},
+		{"slo_part_events_total", "conversion", "slo_part", "denominator", 100},
+		{"slo_events_total", "daily", "result", "good", 400},
+		{"slo_volume_events", "daily", "slo", "daily", 40}, {"slo_volume_target_events", "daily", "slo", "daily", 100},
+		{"slo_volume_expected_events", "daily", "slo", "daily", 53.5},
 	} {
-		got, ok := value(fs[c.family], map[string]string{"slo_id": "zoo/" + c.slo, "service": "zoo", "slo": c.slo, c.label: c.value})
+		got, ok := value(
+			fs[c.family], map[string]string{"slo_id": "zoo/" + c.slo, "service": "zoo", "slo": c.slo, c.label: c.value})
 		require.True(t, ok, "%+v", c)
 		require.InDelta(t, c.want, got, 1e-9, "%+v", c)
 	}
-	_, ok := value(fs["slo_events_total"], map[string]string{"slo_id": "zoo/conversion", "service": "zoo", "slo": "conversion", "result": "bad"})
+	_, ok := value(fs["slo_events_total"],
+		map[string]string{"slo_id": "zoo/conversion", "service": "zoo", "slo": "conversion", "result": "bad"})
 	require.False(t, ok, "what is bad of a ratio may become less, so it is no counter")
 }
 
@@ -443,7 +465,8 @@ func withParts(rep *sla.Report) {
 		}
 	}
 	rep.SLOs[0].Backfilled = slo.Counts{Good: 30_000, Bad: 12}
-	rep.SLAs[0].Components[1].Bands = []sla.BandTotal{{Threshold: 5 * time.Minute, Count: 700}, {Threshold: 15 * time.Minute, Count: 900}, {Count: 1000}}
+	rep.SLAs[0].Components[1].Bands = []sla.BandTotal{{Threshold: 5 * time.Minute, Count: 700},
+		{Threshold: 15 * time.Minute, Count: 900}, {Count: 1000}}
 }
 
 func TestThresholdGroups(t *testing.T) {
@@ -451,8 +474,10 @@ func TestThresholdGroups(t *testing.T) {
 	r := &b.rep.Thresholds[2]
 	r.Threshold.GroupBy = []string{"product"}
 	r.Groups = []sla.ThresholdGroup{
-		{Group: slo.Group{"MEDCARE"}, Total: sla.Violations{Within: 5, Warning: 3, Critical: 1}, Day: sla.Violations{Warning: 1}, Month: sla.Violations{Within: 5, Warning: 3, Critical: 1}},
-		{Group: slo.Group{"<i>SOMLT"}, Total: sla.Violations{Warning: 4, Critical: 2}, Day: sla.Violations{Critical: 2}, Month: sla.Violations{Warning: 4, Critical: 2}},
+		{Group: slo.Group{"MEDCARE"}, Total: sla.Violations{Within: 5, Warning: 3, Critical: 1},
+			Day: sla.Violations{Warning: 1}, Month: sla.Violations{Within: 5, Warning: 3, Critical: 1}},
+		{Group: slo.Group{"<i>SOMLT"}, Total: sla.Violations{Warning: 4, Critical: 2}, Day: sla.Violations{Critical: 2},
+			Month: sla.Violations{Warning: 4, Critical: 2}},
 		{Group: slo.Group{"quiet"}, Total: sla.Violations{Within: 7}, Month: sla.Violations{Within: 7}},
 	}
 	fs := parse(t, b.get("/metrics").Body.String())
@@ -460,10 +485,13 @@ func TestThresholdGroups(t *testing.T) {
 		family, product, severity string
 		n                         float64
 	}{
-		{"sla_violations_total", "MEDCARE", "warning", 3}, {"sla_violations_total", "<i>SOMLT", "critical", 2}, {"sla_violations_total", "quiet", "critical", 0},
-		{"sla_violations_last_day", "MEDCARE", "warning", 1}, {"sla_violations_last_day", "MEDCARE", "critical", 0}, {"sla_violations_last_day", "<i>SOMLT", "critical", 2},
+		{"sla_violations_total", "MEDCARE", "warning", 3}, {"sla_violations_total", "<i>SOMLT", "critical", 2},
+		{"sla_violations_total", "quiet", "critical", 0},
+		{"sla_violations_last_day", "MEDCARE", "warning", 1}, {"sla_violations_last_day", "MEDCARE", "critical", 0},
+		{"sla_violations_last_day", "<i>SOMLT", "critical", 2},
 	} {
-		n, ok := value(fs[want.family], map[string]string{"sla_type": "processing", "product": want.product, "severity": want.severity})
+		n, ok := value(
+			fs[want.family], map[string]string{"sla_type": "processing", "product": want.product, "severity": want.severity})
 		require.True(t, ok, want)
 		require.Equal(t, want.n, n, want)
 	}

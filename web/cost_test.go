@@ -34,8 +34,8 @@ func priced(t testing.TB, b *bench) {
 	}
 }
 
-// By hand: 1714 bad events at 12.50 are 21425.00. The month before cost 30000; two hours of maintenance leave 29d22h, which
-// cost 29916.67 and 2991.67 of investment.
+// By hand: 1714 bad events at 12.50 are 21425.00. The month before cost 30000; two hours of maintenance leave 29d22h,
+// which cost 29916.67 and 2991.67 of investment.
 func TestCostOfAnSLO(t *testing.T) {
 	b := newBench(t)
 	k := newContract(t, b)
@@ -49,18 +49,22 @@ func TestCostOfAnSLO(t *testing.T) {
 	require.Equal(t, "12262.50", one.SLO.Cost["amount"], "981 bad events")
 	require.NotContains(t, one.SLO.Cost, "saving", "the baseline is that of all groups")
 	sum := one.Costs.Sums[0]
-	require.Equal(t, []string{"21425.00", "29916.67", "8491.67", "2991.67"}, []string{sum.Amount.In("EUR"), sum.Baseline.In("EUR"), sum.Saving.In("EUR"), sum.Investment.In("EUR")})
+	require.Equal(t, []string{"21425.00", "29916.67", "8491.67", "2991.67"},
+		[]string{sum.Amount.In("EUR"), sum.Baseline.In("EUR"), sum.Saving.In("EUR"), sum.Investment.In("EUR")})
 	k.answer(b, http.MethodGet, "/api/v1/slos", http.StatusOK)
 	k.answer(b, http.MethodGet, "/api/v1/slas", http.StatusOK)
 
 	page := text(check(t, b.get("/slo?id=insurance-unpaid/availability&group.product=SOMLT").Body.String()))
-	for _, want := range []string{"21,425.00 EUR", "all groups together, of which 12,262.50 EUR in this group", "12.50 EUR per bad event", "1,714 bad events", "8,491.67 EUR", "29,916.67 EUR", "2,991.67 EUR", "183%"} {
+	for _, want := range []string{"21,425.00 EUR", "all groups together, of which 12,262.50 EUR in this group",
+		"12.50 EUR per bad event", "1,714 bad events", "8,491.67 EUR", "29,916.67 EUR", "2,991.67 EUR", "183%"} {
 		require.Contains(t, page, want)
 	}
-	require.NotContains(t, b.get("/slo?id=insurance-unpaid/latency&group.product=SOMLT").Body.String(), "Cost of violations")
+	require.NotContains(t, b.get("/slo?id=insurance-unpaid/latency&group.product=SOMLT").Body.String(),
+		"Cost of violations")
 
 	page = text(check(t, b.get("/sla?service=insurance-unpaid&sla=unpaid&group.product=SOMLT").Body.String()))
-	for _, want := range []string{"12,262.50 EUR", "No cost is stated for insurance-unpaid/latency, insurance-unpaid/quality, insurance-unpaid/throughput."} {
+	for _, want := range []string{"12,262.50 EUR",
+		"No cost is stated for insurance-unpaid/latency, insurance-unpaid/quality, insurance-unpaid/throughput."} {
 		require.Contains(t, page, want)
 	}
 	require.NotContains(t, page, "Saving")
@@ -80,10 +84,13 @@ func TestCostOfAnIncident(t *testing.T) {
 		{SLO: "shop/d", Bad: 3},
 	}
 	b, book := withIncidents(t)
-	book.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Measured, ID: "INC-2026-11-0001", Spent: spent}}})
+	book.apply(
+		incident.Batch{Operations: []incident.Operation{{Kind: incident.Measured, ID: "INC-2026-11-0001", Spent: spent}}})
 	page := text(check(t, b.get(firstIncident).Body.String()))
 	for _, want := range []string{
-		"75.30 EUR", "75.00 EUR", "6 bad events", "7.00 USD", "shop/a and shop/b can count the same event or time, so the sum may contain it twice.", "No cost is stated for shop/d.",
+		"75.30 EUR", "75.00 EUR", "6 bad events", "7.00 USD",
+		"shop/a and shop/b can count the same event or time, so the sum may contain it twice.",
+		"No cost is stated for shop/d.",
 		"Amounts in different currencies are not added up.",
 	} {
 		require.Contains(t, page, want)
@@ -130,7 +137,8 @@ func TestCostInReports(t *testing.T) {
 	last := lines[slices.IndexFunc(lines, func(l map[string]string) bool { return l["kind"] == "cost" })]
 	require.Equal(t, []string{want.In("EUR"), "EUR"}, []string{last["cost"], last["currency"]})
 	require.Contains(t, last["note"], "No cost is stated for ")
-	for _, path := range []string{"/report?period=2026-W46", "/api/v1/report?period=2026-W46&format=html", "/api/v1/report?period=2026-W46&format=text"} {
+	for _, path := range []string{"/report?period=2026-W46", "/api/v1/report?period=2026-W46&format=html",
+		"/api/v1/report?period=2026-W46&format=text"} {
 		body := b.get(path).Body.String()
 		for _, part := range []string{format.Money(want), "12.50 EUR per bad event", "No cost is stated for "} {
 			require.Contains(t, body, part, path)

@@ -50,7 +50,8 @@ func newDeadLetterStore(t testing.TB, entries ...dlq.Entry) *deadLetterStore {
 		}
 		return errs
 	}
-	replayer, err := dlq.NewReplayer(dlq.ReplayOptions{Store: l.store, Rate: 1e6, Targets: map[dlq.Origin]dlq.Target{dlq.Fold: take, dlq.Sink: take}, Now: now})
+	replayer, err := dlq.NewReplayer(dlq.ReplayOptions{Store: l.store, Rate: 1e6,
+		Targets: map[dlq.Origin]dlq.Target{dlq.Fold: take, dlq.Sink: take}, Now: now})
 	require.NoError(t, err)
 	l.DLQ = storeDLQ{l.store, replayer}
 	return l
@@ -89,12 +90,16 @@ func (d storeDLQ) Purge(ctx context.Context, before time.Time, dryRun bool) (int
 // someDeadLetters are three: of the fold, and of a sink with and without a readable event.
 func someDeadLetters(t testing.TB) *deadLetterStore {
 	return newDeadLetterStore(t,
-		dlq.Entry{ID: "fold-812-3", Origin: dlq.Fold, Reason: "attribute too long", Saved: noon.Add(-3 * time.Hour), Seq: 812, Index: 3, Service: "mdm", Type: "call", Event: json.RawMessage(`{"service":"mdm","type":"call"}`)},
+		dlq.Entry{ID: "fold-812-3", Origin: dlq.Fold, Reason: "attribute too long", Saved: noon.Add(-3 * time.Hour), Seq: 812,
+			Index: 3, Service: "mdm", Type: "call", Event: json.RawMessage(`{"service":"mdm","type":"call"}`)},
 		dlq.Entry{
-			ID: "sink-warehouse-900-0", Origin: dlq.Sink, Sink: "warehouse", Reason: "expired", Class: "timeout", Error: "no answer within 5s", Attempts: 4, First: noon.Add(-2 * time.Hour), Last: noon.Add(-time.Hour),
-			Saved: noon.Add(-time.Hour), Seq: 900, Service: "insurance-unpaid", Type: "application", Severity: "critical", Event: json.RawMessage(`{"service":"insurance-unpaid","type":"application","attributes":{"product":"<b>"}}`),
+			ID: "sink-warehouse-900-0", Origin: dlq.Sink, Sink: "warehouse", Reason: "expired", Class: "timeout",
+			Error: "no answer within 5s", Attempts: 4, First: noon.Add(-2 * time.Hour), Last: noon.Add(-time.Hour),
+			Saved: noon.Add(-time.Hour), Seq: 900, Service: "insurance-unpaid", Type: "application", Severity: "critical",
+			Event: json.RawMessage(`{"service":"insurance-unpaid","type":"application","attributes":{"product":"<b>"}}`),
 		},
-		dlq.Entry{ID: "sink-warehouse-950~990", Origin: dlq.Sink, Sink: "warehouse", Reason: "expired", Saved: noon.Add(-time.Minute), Seq: 950, SeqEnd: 990},
+		dlq.Entry{ID: "sink-warehouse-950~990", Origin: dlq.Sink, Sink: "warehouse", Reason: "expired",
+			Saved: noon.Add(-time.Minute), Seq: 950, SeqEnd: 990},
 	)
 }
 
@@ -102,7 +107,8 @@ func someDeadLetters(t testing.TB) *deadLetterStore {
 func manyDeadLetters(n int) (entries []dlq.Entry) {
 	for i := range n {
 		entries = append(entries, dlq.Entry{
-			ID: fmt.Sprintf("sink-w-%04d-0", i), Origin: dlq.Sink, Sink: "w", Reason: "rejected", Service: fmt.Sprint("s", i%3), Type: "t",
+			ID: fmt.Sprintf("sink-w-%04d-0", i), Origin: dlq.Sink, Sink: "w", Reason: "rejected",
+			Service: fmt.Sprint("s", i%3), Type: "t",
 			Saved: noon.Add(time.Duration(i-n) * time.Minute), Seq: uint64(i + 1), Event: json.RawMessage(`{"service":"s"}`),
 		})
 	}
@@ -152,7 +158,8 @@ func (k *contract) sent(b *bench, target, body string, want int, header ...strin
 		require.NoError(k.t, openapi3filter.ValidateRequest(context.Background(), in), "%s %s", target, body)
 	}
 	require.NoError(k.t, openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: in, Status: rec.Code, Header: rec.Header(), Body: io.NopCloser(bytes.NewReader(rec.Body.Bytes())), Options: in.Options,
+		RequestValidationInput: in, Status: rec.Code, Header: rec.Header(),
+		Body: io.NopCloser(bytes.NewReader(rec.Body.Bytes())), Options: in.Options,
 	}), "%s %s", target, body)
 	require.Equal(k.t, "no-store", rec.Header().Get("Cache-Control"))
 	if want >= 400 {
@@ -165,14 +172,17 @@ func (k *contract) sent(b *bench, target, body string, want int, header ...strin
 // deadLetters asks all that the API has about dead letters.
 func (k *contract) deadLetters(b *bench) {
 	for target, status := range map[string]int{
-		"/api/v1/dlq/stats": 200, "/api/v1/dlq/fold-812-3": 200, "/api/v1/dlq/sink-warehouse-950~990": 200, "/api/v1/dlq/none": 404, "/api/v1/dlq/a%00b": 404,
+		"/api/v1/dlq/stats": 200, "/api/v1/dlq/fold-812-3": 200, "/api/v1/dlq/sink-warehouse-950~990": 200,
+		"/api/v1/dlq/none": 404, "/api/v1/dlq/a%00b": 404,
 	} {
 		k.answer(b, http.MethodGet, target, status)
 	}
 	for path, bodies := range map[string]map[string]int{
-		"/api/v1/dlq/replay":  {`{"all":true,"dry_run":true}`: 200, `{"ids":["none"]}`: 200, `{}`: 400},
-		"/api/v1/dlq/discard": {`{"query":{"origin":"sink","from":"2026-11-20T11:30:00Z"},"dry_run":true}`: 200, `{"ids":["none"]}`: 200, `{}`: 400},
-		"/api/v1/dlq/purge":   {`{"older_than":"7d","dry_run":true}`: 200, `{"before":"2026-11-20T10:00:00Z"}`: 200, `{}`: 400},
+		"/api/v1/dlq/replay": {`{"all":true,"dry_run":true}`: 200, `{"ids":["none"]}`: 200, `{}`: 400},
+		"/api/v1/dlq/discard": {`{"query":{"origin":"sink","from":"2026-11-20T11:30:00Z"},"dry_run":true}`: 200,
+			`{"ids":["none"]}`: 200, `{}`: 400},
+		"/api/v1/dlq/purge": {
+			`{"older_than":"7d","dry_run":true}`: 200, `{"before":"2026-11-20T10:00:00Z"}`: 200, `{}`: 400},
 	} {
 		for body, status := range bodies {
 			k.sent(b, path, body, status)
@@ -205,10 +215,15 @@ func hostileEngine(b *bench, bad string) {
 	s.Redis = &status.RedisStatus{LastError: bad}
 	s.Breakers = []status.BreakerStatus{{Name: bad, State: bad, Reason: bad}}
 	s.Bulkheads = []status.BulkheadStatus{{Name: bad}}
-	s.Sinks = []status.SinkStatus{{Name: bad, Kind: bad, LastError: bad, DeadLetters: map[string]uint64{bad: 1}, Breaker: bad}}
-	s.Sources = []status.SourceStatus{{Name: bad, Kind: bad, Topics: []status.SourceTopic{{Name: bad}}, Troubles: []status.SourceTrouble{{Kind: bad, Name: bad, Brief: bad, Cause: bad, Since: noon}}}}
-	s.Alertmanagers = []status.AlertmanagerStatus{{Name: bad, URL: bad, FailingSince: noon, Cause: bad, Brief: bad, Breaker: bad}}
-	s.Reports = []status.ReportStatus{{Name: bad, Every: bad, Targets: []status.ReportTarget{{Kind: delivery.Kind(bad), Name: bad, Period: bad, Outcome: delivery.Outcome(bad), FailingSince: noon, Cause: bad, Brief: bad}}}}
+	s.Sinks = []status.SinkStatus{
+		{Name: bad, Kind: bad, LastError: bad, DeadLetters: map[string]uint64{bad: 1}, Breaker: bad}}
+	s.Sources = []status.SourceStatus{{Name: bad, Kind: bad, Topics: []status.SourceTopic{{Name: bad}},
+		Troubles: []status.SourceTrouble{{Kind: bad, Name: bad, Brief: bad, Cause: bad, Since: noon}}}}
+	s.Alertmanagers = []status.AlertmanagerStatus{
+		{Name: bad, URL: bad, FailingSince: noon, Cause: bad, Brief: bad, Breaker: bad}}
+	s.Reports = []status.ReportStatus{{Name: bad, Every: bad,
+		Targets: []status.ReportTarget{{Kind: delivery.Kind(bad), Name: bad, Period: bad, Outcome: delivery.Outcome(bad),
+			FailingSince: noon, Cause: bad, Brief: bad}}}}
 	s.DeadLetters = &status.DeadLetterStatus{Storage: bad, ByReason: map[string]int64{bad: 1}}
 }
 
@@ -220,7 +235,8 @@ type hostileDLQ struct {
 func (h hostileDLQ) List(context.Context, dlq.Query) (dlq.Page, error) {
 	event, _ := json.Marshal(h.bad)
 	return dlq.Page{Entries: []dlq.Entry{
-		{ID: h.bad, Origin: dlq.Origin(h.bad), Sink: h.bad, Reason: h.bad, Class: h.bad, Error: h.bad, Service: h.bad, Event: event},
+		{ID: h.bad, Origin: dlq.Origin(h.bad), Sink: h.bad, Reason: h.bad, Class: h.bad, Error: h.bad,
+			Service: h.bad, Event: event},
 		{ID: "plain", Origin: dlq.Sink, Reason: h.bad, Raw: []byte(h.bad)},
 	}}, nil
 }

@@ -36,18 +36,24 @@ func TestListDeadLetters(t *testing.T) {
 	fold, event, span := "fold-812-3", "sink-warehouse-900-0", "sink-warehouse-950~990"
 	for query, want := range map[string][]string{
 		"": {span, event, fold}, "?order=oldest": {fold, event, span}, "?order=newest&limit=3": {span, event, fold},
-		"?origin=fold": {fold}, "?sink=warehouse": {span, event}, "?service=mdm": {fold}, "?type=application": {event}, "?severity=critical": {event},
-		"?reason=attribute+too+long": {fold}, "?class=timeout": {event}, "?sink=nowhere": nil, "?sink=&cursor=": {span, event, fold},
-		"?from=2026-11-20T10:00:00Z": {span, event}, "?to=2026-11-20T11:30:00Z&origin=sink": {event}, "?from=2026-11-20T13:00:00%2B03:00": {span, event},
+		"?origin=fold": {fold}, "?sink=warehouse": {span, event}, "?service=mdm": {fold}, "?type=application": {event},
+		"?severity=critical":         {event},
+		"?reason=attribute+too+long": {fold}, "?class=timeout": {event}, "?sink=nowhere": nil,
+		"?sink=&cursor=":             {span, event, fold},
+		"?from=2026-11-20T10:00:00Z": {span, event}, "?to=2026-11-20T11:30:00Z&origin=sink": {event},
+		"?from=2026-11-20T13:00:00%2B03:00": {span, event},
 	} {
 		got, next := deadLetterIDs(t, k.answer(b, http.MethodGet, "/api/v1/dlq"+query, 200))
 		require.Equal(t, want, got, query)
 		require.Empty(t, next, query)
 	}
 	for query, place := range map[string]string{
-		"?servce=mdm": "parameter servce:", "?origin=sinks": "parameter origin:", "?sink=a&sink=b": "parameter sink:", "?limit=0": "parameter limit:", "?limit=1001": "parameter limit:",
-		"?limit=ten": "parameter limit:", "?order=up": "parameter order:", "?from=yesterday": "parameter from:", "?to=x": "parameter to:", "?cursor=%21": "cursor:", "?order=oldest&cursor=bjE": "cursor:",
-		"?from=2026-11-20T10:00:00Z&to=2026-11-20T10:00:00Z": "from:", "?sink=%zz": "invalid query string", "?a;b": "invalid query string", "?Sink=a": "parameter Sink:",
+		"?servce=mdm": "parameter servce:", "?origin=sinks": "parameter origin:", "?sink=a&sink=b": "parameter sink:",
+		"?limit=0": "parameter limit:", "?limit=1001": "parameter limit:",
+		"?limit=ten": "parameter limit:", "?order=up": "parameter order:", "?from=yesterday": "parameter from:",
+		"?to=x": "parameter to:", "?cursor=%21": "cursor:", "?order=oldest&cursor=bjE": "cursor:",
+		"?from=2026-11-20T10:00:00Z&to=2026-11-20T10:00:00Z": "from:", "?sink=%zz": "invalid query string",
+		"?a;b": "invalid query string", "?Sink=a": "parameter Sink:",
 		"?sink=" + strings.Repeat("x", 1025): "parameter sink:", "?%3Cscript%3E=1": "parameter <script>:",
 	} {
 		var p respond.ProblemDocument
@@ -67,7 +73,8 @@ func TestListDeadLettersPageByPage(t *testing.T) {
 		var seen []string
 		cursor, pages := "", 0
 		for {
-			got, next := deadLetterIDs(t, k.answer(b, http.MethodGet, "/api/v1/dlq?limit=4&service=s1&order="+order+"&cursor="+url.QueryEscape(cursor), 200))
+			got, next := deadLetterIDs(t, k.answer(b, http.MethodGet, "/api/v1/dlq?limit=4&service=s1&order="+order+"&cursor="+
+				url.QueryEscape(cursor), 200))
 			seen, pages = append(seen, got...), pages+1
 			if cursor = next; next == "" {
 				break
@@ -92,7 +99,8 @@ func TestShowDeadLetterAndStats(t *testing.T) {
 	require.NoError(t, json.Unmarshal(k.answer(b, http.MethodGet, "/api/v1/dlq/sink-warehouse-900-0", 200), &e))
 	require.Equal(t, "no answer within 5s", e.Error)
 	require.Equal(t, 4, e.Attempts)
-	require.JSONEq(t, `{"service":"insurance-unpaid","type":"application","attributes":{"product":"<b>"}}`, string(e.Event))
+	require.JSONEq(
+		t, `{"service":"insurance-unpaid","type":"application","attributes":{"product":"<b>"}}`, string(e.Event))
 	require.NotContains(t, b.get("/api/v1/dlq").Body.String(), "<b>", "a browser that guesses types finds no markup")
 
 	var s dlq.Stats
@@ -118,7 +126,8 @@ func TestReplayDeadLetters(t *testing.T) {
 		return r
 	}
 	require.Equal(t, dlq.ReplayResult{DryRun: true, Matched: 30, Replayed: 30}, replay(`{"all":true,"dry_run":true}`))
-	require.Equal(t, dlq.ReplayResult{DryRun: true, Matched: 10, Replayed: 10}, replay(`{"query":{"service":"s1"},"dry_run":true}`))
+	require.Equal(t, dlq.ReplayResult{DryRun: true, Matched: 10, Replayed: 10},
+		replay(`{"query":{"service":"s1"},"dry_run":true}`))
 	require.Empty(t, l.taken)
 	require.Empty(t, audit, "a dry run changes nothing")
 
@@ -168,9 +177,11 @@ func TestDiscardAndPurgeDeadLetters(t *testing.T) {
 	}{
 		{"discard", `{"ids":["sink-w-0003-0","none"],"dry_run":true}`, `{"dry_run":true,"discarded":1,"not_found":1}`, 30},
 		{"discard", `{"ids":["sink-w-0003-0","none"]}`, `{"dry_run":false,"discarded":1,"not_found":1}`, 29},
-		{"discard", `{"query":{"service":"s1","origin":"sink"},"dry_run":true}`, `{"dry_run":true,"discarded":10,"not_found":0}`, 29},
+		{"discard", `{"query":{"service":"s1","origin":"sink"},"dry_run":true}`,
+			`{"dry_run":true,"discarded":10,"not_found":0}`, 29},
 		{"discard", `{"query":{"service":"s1","origin":"sink"}}`, `{"dry_run":false,"discarded":10,"not_found":0}`, 19},
-		{"purge", `{"before":"2026-11-20T11:40:07Z","dry_run":true}`, `{"dry_run":true,"before":"2026-11-20T11:40:07Z","purged":6}`, 19},
+		{"purge", `{"before":"2026-11-20T11:40:07Z","dry_run":true}`,
+			`{"dry_run":true,"before":"2026-11-20T11:40:07Z","purged":6}`, 19},
 		{"purge", `{"older_than":"20m3s"}`, `{"dry_run":false,"before":"2026-11-20T11:40:07Z","purged":6}`, 13},
 		{"discard", `{"all":true}`, `{"dry_run":false,"discarded":13,"not_found":0}`, 0},
 	} {
@@ -192,17 +203,27 @@ func TestBodiesThatAreRefused(t *testing.T) {
 	})
 	long := `{"ids":["` + strings.Repeat(`a","`, 1000) + `a"]}`
 	both := []struct{ body, place string }{
-		{``, "body: byte 1:"}, {`null`, "want a JSON object"}, {`[]`, "want a JSON object"}, {`{`, "byte"}, {`{"dry_run":true`, "byte 16:"}, {`{"dry_run":true}}`, "unexpected data after"}, {`{"dry_run":true} {}`, "unexpected data after"},
-		{`{"dry_run":tru}`, "byte"}, {`{dry_run:true}`, "byte"}, {"{\"dry_run\":true,\"\x00\":1}", "byte"}, {`{"ALL":true}`, "ALL: unknown field"}, {`{"<b>":true}`, "<b>: unknown field"},
+		{``, "body: byte 1:"}, {`null`, "want a JSON object"}, {`[]`, "want a JSON object"}, {`{`, "byte"},
+		{`{"dry_run":true`, "byte 16:"}, {`{"dry_run":true}}`, "unexpected data after"},
+		{`{"dry_run":true} {}`, "unexpected data after"},
+		{`{"dry_run":tru}`, "byte"}, {`{dry_run:true}`, "byte"}, {"{\"dry_run\":true,\"\x00\":1}", "byte"},
+		{`{"ALL":true}`, "ALL: unknown field"}, {`{"<b>":true}`, "<b>: unknown field"},
 	}
 	for _, tc := range append([]struct{ body, place string }{
-		{`{}`, "exactly one"}, {`{"all":false}`, "exactly one"}, {`{"dry_run":true}`, "exactly one"}, {`{"all":true,"ids":["a"]}`, "exactly one"}, {`{"all":true,"query":{"sink":"a"}}`, "exactly one"},
-		{`{"all":"yes"}`, "all: want true or false"}, {`{"all":null}`, "all: want true or false"}, {`{"all":true,"dry_run":1}`, "dry_run: want true or false"}, {`{"all":true,"dryrun":true}`, "dryrun: unknown field"},
+		{`{}`, "exactly one"}, {`{"all":false}`, "exactly one"}, {`{"dry_run":true}`, "exactly one"},
+		{`{"all":true,"ids":["a"]}`, "exactly one"}, {`{"all":true,"query":{"sink":"a"}}`, "exactly one"},
+		{`{"all":"yes"}`, "all: want true or false"}, {`{"all":null}`, "all: want true or false"},
+		{`{"all":true,"dry_run":1}`, "dry_run: want true or false"}, {`{"all":true,"dryrun":true}`, "dryrun: unknown field"},
 		{`{"all":true,"dry_run":true,"dry_run":false}`, "dry_run: duplicate field"},
-		{`{"query":{}}`, `query: needs at least one filter`}, {`{"query":{"servce":"a"}}`, "query: servce: unknown field"}, {`{"query":{"sink":""}}`, "query: sink: must not be empty"}, {`{"query":{"sink":7}}`, "query: sink: want a string"},
-		{`{"query":{"sink":null}}`, "query: sink: want a string"}, {`{"query":{"origin":"x"}}`, "query: origin:"}, {`{"query":{"sink":"a","sink":"b"}}`, "query: sink: duplicate field"}, {`{"query":[]}`, "query: want a JSON object"},
-		{`{"query":{"limit":"1"}}`, "query: limit: unknown field"}, {`{"query":{"from":"x"}}`, "query: from:"}, {`{"query":{"from":"2026-11-20T10:00:00Z","to":"2026-11-20T09:00:00Z"}}`, "query: from: must be before to"},
-		{`{"ids":[]}`, "ids: got 0 ids"}, {`{"ids":"a"}`, "ids: want a list"}, {`{"ids":[1]}`, "ids: want a list"}, {`{"ids":null}`, "ids: want a list"}, {`{"ids":["a",""]}`, `ids: invalid id "" at position 2`}, {`{"ids":["a/../b"]}`, `ids: invalid id "a/../b" at position 1`},
+		{`{"query":{}}`, `query: needs at least one filter`}, {`{"query":{"servce":"a"}}`, "query: servce: unknown field"},
+		{`{"query":{"sink":""}}`, "query: sink: must not be empty"}, {`{"query":{"sink":7}}`, "query: sink: want a string"},
+		{`{"query":{"sink":null}}`, "query: sink: want a string"}, {`{"query":{"origin":"x"}}`, "query: origin:"},
+		{`{"query":{"sink":"a","sink":"b"}}`, "query: sink: duplicate field"}, {`{"query":[]}`, "query: want a JSON object"},
+		{`{"query":{"limit":"1"}}`, "query: limit: unknown field"}, {`{"query":{"from":"x"}}`, "query: from:"},
+		{`{"query":{"from":"2026-11-20T10:00:00Z","to":"2026-11-20T09:00:00Z"}}`, "query: from: must be before to"},
+		{`{"ids":[]}`, "ids: got 0 ids"}, {`{"ids":"a"}`, "ids: want a list"}, {`{"ids":[1]}`, "ids: want a list"},
+		{`{"ids":null}`, "ids: want a list"}, {`{"ids":["a",""]}`, `ids: invalid id "" at position 2`},
+		{`{"ids":["a/../b"]}`, `ids: invalid id "a/../b" at position 1`},
 		{`{"ids":["` + strings.Repeat("a", 201) + `"]}`, "at position 1"}, {long, "ids: got 1001 ids"},
 	}, both...) {
 		for _, path := range []string{"/api/v1/dlq/replay", "/api/v1/dlq/discard"} {
@@ -210,9 +231,13 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		}
 	}
 	for _, tc := range append([]struct{ body, place string }{
-		{`{}`, "want before"}, {`{"dry_run":true}`, "want before"}, {`{"before":"x"}`, "before: want RFC 3339"}, {`{"before":"2027-01-01T00:00:00Z"}`, "before: must not be in the future"}, {`{"before":7}`, "before: want a time"},
-		{`{"older_than":"7 days"}`, "older_than:"}, {`{"older_than":"0s"}`, "older_than:"}, {`{"older_than":"-1h"}`, "older_than:"}, {`{"older_than":"7d","before":"2026-11-20T10:00:00Z"}`, "either before or older_than"},
-		{`{"before":"2026-11-20T10:00:00Z","older_than":"7d"}`, "either before or older_than"}, {`{"all":true}`, "all: unknown field"},
+		{`{}`, "want before"}, {`{"dry_run":true}`, "want before"}, {`{"before":"x"}`, "before: want RFC 3339"},
+		{`{"before":"2027-01-01T00:00:00Z"}`, "before: must not be in the future"}, {`{"before":7}`, "before: want a time"},
+		{`{"older_than":"7 days"}`, "older_than:"}, {`{"older_than":"0s"}`, "older_than:"},
+		{`{"older_than":"-1h"}`, "older_than:"},
+		{`{"older_than":"7d","before":"2026-11-20T10:00:00Z"}`, "either before or older_than"},
+		{`{"before":"2026-11-20T10:00:00Z","older_than":"7d"}`, "either before or older_than"},
+		{`{"all":true}`, "all: unknown field"},
 	}, both...) {
 		refused(t, b.send("/api/v1/dlq/purge", tc.body), http.StatusBadRequest, tc.place, tc.body)
 	}
@@ -239,12 +264,14 @@ func TestFailuresOfTheStoreAreTold(t *testing.T) {
 			audit = append(audit, auditLine(action, detail, err))
 		}
 	})
-	refused(t, b.send("/api/v1/dlq/replay", `{"all":true}`), 503, "could not be replayed completely (7 were replayed, 2 failed)", "")
+	refused(t, b.send("/api/v1/dlq/replay", `{"all":true}`), 503,
+		"could not be replayed completely (7 were replayed, 2 failed)", "")
 	refused(t, b.send("/api/v1/dlq/discard", `{"all":true}`), 503, "(3 were discarded)", "")
 	refused(t, b.send("/api/v1/dlq/purge", `{"older_than":"1h"}`), 503, "(3 were purged)", "")
 	require.Equal(t, []string{"replay dead letters", "discard dead letters", "purge dead letters"}, logged)
 	require.Equal(t, `dlq.replay all replayed=7 failed=2 held_back=0 error="disk on \x1b[31mfire"`, audit[0])
-	require.NotContains(t, b.send("/api/v1/dlq/replay", `{"all":true}`).Body.String(), "fire", "what the store says is for the log")
+	require.NotContains(t, b.send("/api/v1/dlq/replay", `{"all":true}`).Body.String(), "fire",
+		"what the store says is for the log")
 	require.Equal(t, http.StatusOK, b.get("/engine").Code)
 	require.Contains(t, b.get("/engine").Body.String(), "could not be read")
 
@@ -283,8 +310,10 @@ func TestWhoMayChangeDeadLetters(t *testing.T) {
 
 	// What a page of another site can make a browser send.
 	for _, header := range [][]string{
-		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}, {"Content-Type", "text/plain"}, {"Content-Type", ""},
-		{"Content-Type", "application/x-www-form-urlencoded"}, {"Content-Type", "multipart/form-data; boundary=x"}, {"Content-Type", "text/plain; application/json"}, {"Content-Encoding", "gzip"},
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"},
+		{"Origin", "null"}, {"Content-Type", "text/plain"}, {"Content-Type", ""},
+		{"Content-Type", "application/x-www-form-urlencoded"}, {"Content-Type", "multipart/form-data; boundary=x"},
+		{"Content-Type", "text/plain; application/json"}, {"Content-Encoding", "gzip"},
 	} {
 		for _, path := range paths {
 			rec := b.send(path, `{"all":true}`, header...)
@@ -294,7 +323,8 @@ func TestWhoMayChangeDeadLetters(t *testing.T) {
 	s, err := l.Stats(context.Background())
 	require.NoError(t, err)
 	require.Equal(t, int64(3), s.Count)
-	for _, header := range [][]string{{"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}, {"Origin", "http://127.0.0.1:8080"}, {"Content-Type", "application/json; charset=utf-8"}} {
+	for _, header := range [][]string{{"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"},
+		{"Origin", "http://127.0.0.1:8080"}, {"Content-Type", "application/json; charset=utf-8"}} {
 		require.Equal(t, http.StatusOK, b.send(paths[0], `{"all":true,"dry_run":true}`, header...).Code, "%v", header)
 	}
 }
@@ -303,25 +333,37 @@ func TestFormOfThePage(t *testing.T) {
 	l := newDeadLetterStore(t, manyDeadLetters(5)...)
 	b := newBench(t, func(o *site.Options) { o.DLQ, o.ExternalPath = l, "/slo-engine" })
 	form := func(body string, header ...string) *httptest.ResponseRecorder {
-		return b.send("/engine/dlq", body, append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
+		return b.send(
+			"/engine/dlq", body, append([]string{"Content-Type", "application/x-www-form-urlencoded"}, header...)...)
 	}
 	own := []string{"Sec-Fetch-Site", "same-origin"}
-	for _, header := range [][]string{nil, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-site"}, {"Sec-Fetch-Site", "cross-site"}, {"Origin", "null"}, {"Origin", "http://evil.example"}, {"Sec-Fetch-Site", "cross-site", "Origin", "http://127.0.0.1:8080"}} {
+	for _, header := range [][]string{nil, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-site"},
+		{"Sec-Fetch-Site", "cross-site"}, {"Origin", "null"}, {"Origin", "http://evil.example"},
+		{"Sec-Fetch-Site", "cross-site", "Origin", "http://127.0.0.1:8080"}} {
 		rec := form("action=discard&id=sink-w-0001-0", header...)
 		require.Equal(t, http.StatusForbidden, rec.Code, "%v", header)
 		require.Contains(t, rec.Body.String(), "Nothing was done")
 	}
 	for _, body := range []string{
-		"", "action=discard", "id=sink-w-0001-0", "action=purge&id=sink-w-0001-0", "action=replay&action=discard&id=sink-w-0001-0", "action=discard&id=", "action=discard&id=%3Cb%3E",
-		"action=discard&id=sink-w-0001-0&all=true", "action=discard&id=sink-w-0001-0&sink=w", "action=discard&sink=", "action=discard&sink=w&sink=x", "action=discard&servce=s1", "action=discard&all=yes", "action=discard&origin=x", "action=discard&before=2026-11-20T10:00:00Z",
-		"action=purge", "action=purge&all=true", "action=purge&before=2027-11-20T10:00:00Z", "action=purge&before=x", "action=purge&older_than=0s", "action=purge&older_than=1d&before=2026-11-20T10:00:00Z", "action=discard&sink=w&from=2026-11-20T10:00:00Z&to=2026-11-20T09:00:00Z",
-		"action=discard&id=%zz", "action=discard&id=" + strings.Repeat("a&id=", site.MaxBody/5), "action=discard" + strings.Repeat("&id=a", 1001),
+		"", "action=discard", "id=sink-w-0001-0", "action=purge&id=sink-w-0001-0",
+		"action=replay&action=discard&id=sink-w-0001-0", "action=discard&id=", "action=discard&id=%3Cb%3E",
+		"action=discard&id=sink-w-0001-0&all=true", "action=discard&id=sink-w-0001-0&sink=w", "action=discard&sink=",
+		"action=discard&sink=w&sink=x", "action=discard&servce=s1", "action=discard&all=yes", "action=discard&origin=x",
+		"action=discard&before=2026-11-20T10:00:00Z",
+		"action=purge", "action=purge&all=true", "action=purge&before=2027-11-20T10:00:00Z", "action=purge&before=x",
+		"action=purge&older_than=0s", "action=purge&older_than=1d&before=2026-11-20T10:00:00Z",
+		"action=discard&sink=w&from=2026-11-20T10:00:00Z&to=2026-11-20T09:00:00Z",
+		"action=discard&id=%zz", "action=discard&id=" + strings.Repeat("a&id=", site.MaxBody/5),
+		"action=discard" + strings.Repeat("&id=a", 1001),
 	} {
 		rec := form(body, own...)
 		require.Equal(t, http.StatusBadRequest, rec.Code, "%.60s", body)
 		check(t, rec.Body.String())
 	}
-	require.Equal(t, http.StatusBadRequest, b.send("/engine/dlq?action=discard&id=sink-w-0001-0", "", append([]string{"Content-Type", "application/x-www-form-urlencoded"}, own...)...).Code, "nothing of the address counts")
+	require.Equal(t, http.StatusBadRequest,
+		b.send("/engine/dlq?action=discard&id=sink-w-0001-0", "",
+			append([]string{"Content-Type", "application/x-www-form-urlencoded"}, own...)...).Code,
+		"nothing of the address counts")
 
 	rec := form("action=discard&id=sink-w-0001-0&id=none", own...)
 	require.Equal(t, http.StatusSeeOther, rec.Code)
@@ -335,16 +377,20 @@ func TestFormOfThePage(t *testing.T) {
 
 	page := b.get("/engine/dead-letters?did=replay&done=2&failed=1&gone=1&old=4&more=1").Body.String()
 	check(t, page)
-	require.Contains(t, page, "2 replayed. 1 failed again and remain. 4 were too old to be replayed. 1 no longer existed. Time ran out before all were done")
+	require.Contains(t, page,
+		"2 replayed. 1 failed again and remain. 4 were too old to be replayed. 1 no longer existed. Time ran out before all were done")
 	require.Contains(t, page, `action="/slo-engine/engine/dead-letters/confirm"`)
 	require.Contains(t, page, `value="sink-w-0004-0"`)
 	require.Contains(t, page, "2 in total")
 	require.NotContains(t, b.get("/engine/dead-letters?did=%3Cb%3E&done=x").Body.String(), `role="status"`)
 
 	// All that match, and the old ones.
-	require.Equal(t, "/slo-engine/engine/dead-letters?did=discard&done=1", form("action=discard&service=s0&to=2026-11-20T11:59:00Z", own...).Header().Get("Location"))
-	require.Equal(t, "/slo-engine/engine/dead-letters?did=purge&done=1", form("action=purge&before=2026-11-20T12:00:00Z", own...).Header().Get("Location"))
-	require.Equal(t, "/slo-engine/engine/dead-letters?did=replay", form("action=replay&all=true", own...).Header().Get("Location"))
+	require.Equal(t, "/slo-engine/engine/dead-letters?did=discard&done=1",
+		form("action=discard&service=s0&to=2026-11-20T11:59:00Z", own...).Header().Get("Location"))
+	require.Equal(t, "/slo-engine/engine/dead-letters?did=purge&done=1",
+		form("action=purge&before=2026-11-20T12:00:00Z", own...).Header().Get("Location"))
+	require.Equal(t, "/slo-engine/engine/dead-letters?did=replay",
+		form("action=replay&all=true", own...).Header().Get("Location"))
 
 	b.web.Opt.DLQ = broken{errors.New("busy")}
 	require.Equal(t, http.StatusServiceUnavailable, form("action=replay&id=a", own...).Code)

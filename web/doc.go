@@ -6,8 +6,8 @@
 // event stream, which tells it that there is a new report (see Run). The tab then fetches its own address and morphs
 // the page in place.
 //
-// A reader of some services gets a site of his own, whose sources are wrapped so that a handler never holds what it must
-// not show (see scope).
+// A reader of some services gets a site of his own, whose sources are wrapped so that a handler never holds what it
+// must not show (see scope).
 //
 // The package does not know how events are stored, counted or authenticated, nor how a spec is read: callers pass
 // functions (see site.Options). It starts no goroutine.

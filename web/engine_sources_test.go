@@ -18,19 +18,24 @@ func TestSourcesAreShown(t *testing.T) {
 	k := newContract(t, b)
 	b.eng.Sources = []status.SourceStatus{
 		{
-			Name: "orders", Kind: "kafka", Messages: 12_000, Bytes: 3 << 20, Accepted: 11_990, Rejected: 4, DeadLetters: 4, Lag: 1500, LastBatch: noon.Add(-time.Second),
+			Name: "orders", Kind: "kafka", Messages: 12_000, Bytes: 3 << 20, Accepted: 11_990, Rejected: 4, DeadLetters: 4,
+			Lag: 1500, LastBatch: noon.Add(-time.Second),
 			Topics: []status.SourceTopic{{Name: "order-events", Partitions: 12, Owned: 4, Lag: 1500}},
 		},
 		{Name: "payments", Kind: "kafka", Troubles: []status.SourceTrouble{
-			{Kind: "credentials", Brief: "the brokers refuse the user name or password (check sasl)", Cause: "SASL_AUTHENTICATION_FAILED: secret", Since: noon.Add(-time.Minute), Failures: 7},
+			{Kind: "credentials", Brief: "the brokers refuse the user name or password (check sasl)",
+				Cause: "SASL_AUTHENTICATION_FAILED: secret", Since: noon.Add(-time.Minute), Failures: 7},
 		}},
 	}
 	for i := range 7 {
-		b.eng.Sources[1].Troubles = append(b.eng.Sources[1].Troubles, status.SourceTrouble{Kind: "topic", Name: fmt.Sprintf("t-%d", i), Brief: "the topic does not exist (create it)", Since: noon})
+		b.eng.Sources[1].Troubles = append(b.eng.Sources[1].Troubles,
+			status.SourceTrouble{
+				Kind: "topic", Name: fmt.Sprintf("t-%d", i), Brief: "the topic does not exist (create it)", Since: noon})
 	}
 	page := b.get("/engine").Body.String()
 	check(t, page)
-	for _, want := range []string{"12,000 messages, 3.0 MiB", "11,990 accepted", "4 of 12 partitions here, 1,500 messages behind", "credentials, for", "SASL_AUTHENTICATION_FAILED: secret"} {
+	for _, want := range []string{"12,000 messages, 3.0 MiB", "11,990 accepted",
+		"4 of 12 partitions here, 1,500 messages behind", "credentials, for", "SASL_AUTHENTICATION_FAILED: secret"} {
 		require.Contains(t, page, want)
 	}
 	require.Contains(t, string(k.answer(b, http.MethodGet, "/api/v1/engine", 200)), `"lag_messages":1500`)
@@ -42,13 +47,16 @@ func TestSourcesAreShown(t *testing.T) {
 	require.NotContains(t, b.get("/engine").Body.String(), "No event has arrived")
 	b.eng.Ingest = before
 	ready := string(k.answer(b, http.MethodGet, "/-/ready", 200))
-	require.Contains(t, ready, `{"part":"source","name":"payments","reason":"the brokers refuse the user name or password (check sasl), since `)
+	require.Contains(t, ready,
+		`{"part":"source","name":"payments","reason":"the brokers refuse the user name or password (check sasl), since `)
 	require.Contains(t, ready, "and 3 more troubles")
 	require.NotContains(t, ready, "secret", "anybody may ask")
 
 	for want, s := range map[string]status.SourceStatus{
-		"paused": {Paused: true, Troubles: []status.SourceTrouble{{Kind: "engine"}}}, "failing": {Troubles: []status.SourceTrouble{{Kind: "tls"}}},
-		"see below": {Troubles: []status.SourceTrouble{{Kind: "position"}}}, "no message yet": {}, "reading": {LastBatch: noon},
+		"paused":    {Paused: true, Troubles: []status.SourceTrouble{{Kind: "engine"}}},
+		"failing":   {Troubles: []status.SourceTrouble{{Kind: "tls"}}},
+		"see below": {Troubles: []status.SourceTrouble{{Kind: "position"}}}, "no message yet": {},
+		"reading": {LastBatch: noon},
 	} {
 		require.Equal(t, want, enginepage.SourceMark(&s).Word)
 	}

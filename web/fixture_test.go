@@ -68,7 +68,8 @@ func insurance(t testing.TB) *sla.Report {
 	events := slo.Budgeting{Method: slo.Occurrences}
 	base := func(name, percent string, ind slo.Indicator) *slo.SLO {
 		return &slo.SLO{
-			ID: slo.NewID("insurance-unpaid", name), Objective: slotest.Objective(t, percent), Window: month, Budgeting: events, Indicator: ind,
+			ID: slo.NewID("insurance-unpaid", name), Objective: slotest.Objective(t, percent), Window: month,
+			Budgeting: events, Indicator: ind,
 			GroupBy: []string{"product"}, Labels: map[string]string{"team": "unpaid"},
 		}
 	}
@@ -76,13 +77,19 @@ func insurance(t testing.TB) *sla.Report {
 		slotest.Matcher(t, "outcome", slo.OpEqual, "failure"), slotest.Matcher(t, "severity", slo.OpNotEqual, "business"),
 	}})
 	availability.Description = "Applications that were not broken by us or our partners."
-	availability.Corrections = []slo.Correction{{Name: "db upgrade", Author: "ops", Reason: "planned", Start: noon.Add(-9 * time.Hour), Duration: 2 * time.Hour}}
+	availability.Corrections = []slo.Correction{
+		{Name: "db upgrade", Author: "ops", Reason: "planned", Start: noon.Add(-9 * time.Hour), Duration: 2 * time.Hour}}
 	latency := base("latency", "95", slo.Indicator{Kind: slo.KindLatency, Valid: application, Threshold: 15 * time.Minute})
-	quality := base("quality", "99", slo.Indicator{Kind: slo.KindEvents, Valid: application, Bad: slo.Selector{slotest.Matcher(t, "severity", slo.OpEqual, "business")}})
-	throughput := base("throughput", "99", slo.Indicator{Kind: slo.KindThroughput, Valid: application, AtLeast: 100, Per: time.Minute, During: during})
+	quality := base("quality", "99",
+		slo.Indicator{Kind: slo.KindEvents, Valid: application,
+			Bad: slo.Selector{slotest.Matcher(t, "severity", slo.OpEqual, "business")}})
+	throughput := base("throughput", "99",
+		slo.Indicator{Kind: slo.KindThroughput, Valid: application, AtLeast: 100, Per: time.Minute, During: during})
 	mdm := &slo.SLO{
-		ID: "mdm/availability", Objective: slotest.Objective(t, "99.5"), Window: slo.Window{Calendar: slo.Month, Location: time.UTC}, Budgeting: events,
-		Indicator: slo.Indicator{Kind: slo.KindEvents, Bad: slo.Selector{slotest.Matcher(t, "outcome", slo.OpEqual, "failure")}},
+		ID: "mdm/availability", Objective: slotest.Objective(t, "99.5"),
+		Window: slo.Window{Calendar: slo.Month, Location: time.UTC}, Budgeting: events,
+		Indicator: slo.Indicator{
+			Kind: slo.KindEvents, Bad: slo.Selector{slotest.Matcher(t, "outcome", slo.OpEqual, "failure")}},
 	}
 
 	rep := &sla.Report{Version: 4211, Time: noon, Watermark: noon.Add(-time.Second), Took: 3 * time.Millisecond}
@@ -109,13 +116,16 @@ func insurance(t testing.TB) *sla.Report {
 
 	names := []string{"availability", "latency", "throughput", "quality"}
 	weights := []float64{0.4, 0.3, 0.2, 0.1}
-	agreement := &sla.Agreement{Service: "insurance-unpaid", Name: "unpaid", GroupBy: []string{"product"}, Window: month, Method: sla.Attainment, NoData: sla.NoDataExclude, Warning: 95, Critical: 90}
+	agreement := &sla.Agreement{Service: "insurance-unpaid", Name: "unpaid", GroupBy: []string{"product"}, Window: month,
+		Method: sla.Attainment, NoData: sla.NoDataExclude, Warning: 95, Critical: 90}
 	for _, product := range []string{"MEDCARE", "SOMLT", "TRVL10"} {
-		r := sla.SLAReport{SLA: agreement, Group: slo.Group{product}, Period: slo.Span{From: month.Start(noon), To: noon}, HasData: true, Worst: -1}
+		r := sla.SLAReport{SLA: agreement, Group: slo.Group{product}, Period: slo.Span{From: month.Start(noon), To: noon},
+			HasData: true, Worst: -1}
 		sum, known := 0.0, 0.0
 		for i, n := range names {
 			s := site.FindSLO(rep, slo.NewID("insurance-unpaid", n), slo.Group{product})
-			c := sla.ComponentReport{Name: n, SLO: s.SLO.ID, Weight: weights[i], HasData: s.Budget.HasData, Indicator: s.Budget.SLI, Objective: s.SLO.Objective.Ratio(), Counts: s.Budget.Counts, Coverage: s.Coverage}
+			c := sla.ComponentReport{Name: n, SLO: s.SLO.ID, Weight: weights[i], HasData: s.Budget.HasData,
+				Indicator: s.Budget.SLI, Objective: s.SLO.Objective.Ratio(), Counts: s.Budget.Counts, Coverage: s.Coverage}
 			if c.HasData {
 				c.Attainment = min(1, s.SLO.Objective.Budget()/(1-s.Budget.SLI))
 				c.Points = c.Attainment
@@ -143,9 +153,13 @@ func insurance(t testing.TB) *sla.Report {
 	}
 
 	limit := func(name string, warning, critical time.Duration, within, warn, crit uint64) {
-		l := &slo.Threshold{Service: "insurance-unpaid", Name: name, Warning: warning, Critical: critical, Match: slo.Selector{slotest.Matcher(t, "task", slo.OpEqual, name)}}
+		l := &slo.Threshold{Service: "insurance-unpaid", Name: name, Warning: warning, Critical: critical,
+			Match: slo.Selector{slotest.Matcher(t, "task", slo.OpEqual, name)}}
 		month := sla.Violations{Within: within, Warning: warn, Critical: crit}
-		rep.Thresholds = append(rep.Thresholds, sla.ThresholdReport{Threshold: l, Total: month, Month: month, Day: sla.Violations{Within: within / 30, Warning: warn / 30, Critical: crit / 30}, LastEvent: noon.Add(-12 * time.Second)})
+		rep.Thresholds = append(rep.Thresholds,
+			sla.ThresholdReport{Threshold: l, Total: month, Month: month,
+				Day:       sla.Violations{Within: within / 30, Warning: warn / 30, Critical: crit / 30},
+				LastEvent: noon.Add(-12 * time.Second)})
 	}
 	limit("createApplication", time.Minute, 0, 1_781_000, 412, 0)
 	limit("mdm", 5*time.Second, 0, 2_407_221, 11_931, 0)
@@ -153,11 +167,15 @@ func insurance(t testing.TB) *sla.Report {
 
 	for _, product := range []string{"MEDCARE", "SOMLT"} {
 		rep.Traffic = append(rep.Traffic,
-			sla.TrafficReport{Service: "insurance-unpaid", Type: "application", Outcome: "success", DimensionNames: []string{"product"}, DimensionValues: []string{product}, Count: 1_281_204, LastEvent: noon},
-			sla.TrafficReport{Service: "insurance-unpaid", Type: "application", Outcome: "failure", Severity: "critical", DimensionNames: []string{"product"}, DimensionValues: []string{product}, Count: 702, LastEvent: noon})
+			sla.TrafficReport{Service: "insurance-unpaid", Type: "application", Outcome: "success",
+				DimensionNames: []string{"product"}, DimensionValues: []string{product}, Count: 1_281_204, LastEvent: noon},
+			sla.TrafficReport{Service: "insurance-unpaid", Type: "application", Outcome: "failure", Severity: "critical",
+				DimensionNames: []string{"product"}, DimensionValues: []string{product}, Count: 702, LastEvent: noon})
 	}
 	rep.Durations = []sla.DurationReport{{
-		Service: "insurance-unpaid", Type: "application", Outcome: "success", DimensionNames: []string{"product"}, DimensionValues: []string{"MEDCARE"}, Buckets: []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}, Counts: []uint64{700, 200, 80, 20}, Sum: 123 * time.Hour, SumSeconds: (123 * time.Hour).Seconds(),
+		Service: "insurance-unpaid", Type: "application", Outcome: "success", DimensionNames: []string{"product"},
+		DimensionValues: []string{"MEDCARE"}, Buckets: []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute},
+		Counts: []uint64{700, 200, 80, 20}, Sum: 123 * time.Hour, SumSeconds: (123 * time.Hour).Seconds(),
 	}}
 	return rep
 }
@@ -186,7 +204,8 @@ func dayAndNight(id string, g slo.Group, hours []slo.Span) (rows [][]uint64) {
 func readyStatus() status.Engine {
 	return status.Engine{
 		State: status.Ready, Progress: 1, Started: noon.Add(-52 * time.Hour),
-		Ingest:     status.IngestStatus{Received: 1_803_422, Accepted: 1_801_010, Duplicates: 2_204, Rejected: 208, Late: 14_022, Refused: 3},
+		Ingest: status.IngestStatus{Received: 1_803_422, Accepted: 1_801_010, Duplicates: 2_204, Rejected: 208,
+			Late: 14_022, Refused: 3},
 		Log:        status.LogStatus{Bytes: 412 << 20, Segments: 7, Seq: 1_802_113},
 		Checkpoint: status.CheckpointStatus{Time: noon.Add(-41 * time.Second), Bytes: 38 << 20},
 		IDs:        status.IDStatus{Known: 1_801_010, Bytes: 57 << 20, WindowSeconds: 9 * 24 * 3600},
@@ -194,27 +213,36 @@ func readyStatus() status.Engine {
 		Disk:       status.DiskStatus{Dir: "/var/lib/sloengine", FreeBytes: 71 << 30, LowBytes: 1 << 30},
 		Spec:       status.SpecStatus{Loaded: noon.Add(-52 * time.Hour), Hash: "9f2c41d07a", SLOs: 5},
 
-		Limits:    []status.LimitStatus{{Layer: "global", Rule: "global", PerSecond: 10_000, Current: 412.5}, {Layer: "type", Rule: "application", PerSecond: 1000, Current: 1204, Hits: 9_310}},
+		Limits: []status.LimitStatus{{Layer: "global", Rule: "global", PerSecond: 10_000, Current: 412.5},
+			{Layer: "type", Rule: "application", PerSecond: 1000, Current: 1204, Hits: 9_310}},
 		Offenders: []status.OffenderStatus{{Context: "tenant", Value: "acme", Hits: 9_001, Error: 12}},
-		Redis:     &status.RedisStatus{Connected: true, Since: noon.Add(-52 * time.Hour), RoundTripSeconds: 0.00021, Fallbacks: 4},
-		Breakers:  []status.BreakerStatus{{Name: "warehouse", State: status.BreakerClosed, Since: noon.Add(-3 * time.Hour), Reason: "the probes succeeded"}},
+		Redis: &status.RedisStatus{Connected: true, Since: noon.Add(-52 * time.Hour),
+			RoundTripSeconds: 0.00021, Fallbacks: 4},
+		Breakers: []status.BreakerStatus{
+			{Name: "warehouse", State: status.BreakerClosed, Since: noon.Add(-3 * time.Hour), Reason: "the probes succeeded"}},
 		Bulkheads: []status.BulkheadStatus{{Name: "warehouse", Active: 2, Concurrency: 10, Queue: 20, Rejected: 7}},
 		Sinks: []status.SinkStatus{
 			{
-				Name: "warehouse", Kind: "http", LagRecords: 12, LagBytes: 8 << 10, MaxLagBytes: 1 << 30, OldestAgeSeconds: 1.5, InFlight: 2, Delivered: 1_801_001, Retries: 31,
-				DeadLetters: map[string]uint64{"expired": 2}, LastDelivery: noon.Add(-time.Second), LastError: "503 Service Unavailable", LastErrorAt: noon.Add(-3 * time.Hour), Breaker: status.BreakerClosed,
+				Name: "warehouse", Kind: "http", LagRecords: 12, LagBytes: 8 << 10, MaxLagBytes: 1 << 30, OldestAgeSeconds: 1.5,
+				InFlight: 2, Delivered: 1_801_001, Retries: 31,
+				DeadLetters: map[string]uint64{"expired": 2}, LastDelivery: noon.Add(-time.Second),
+				LastError: "503 Service Unavailable", LastErrorAt: noon.Add(-3 * time.Hour), Breaker: status.BreakerClosed,
 			},
 			{Name: "archive", Kind: "file", Delivered: 1_801_010, LastDelivery: noon.Add(-time.Second)},
 		},
 		Alertmanagers: []status.AlertmanagerStatus{{
-			Name: "am-1:9093", URL: "http://am-1:9093", Sent: 1_204, LastSuccess: noon.Add(-30 * time.Second), LastSuccessSeconds: 0.0042, Breaker: status.BreakerClosed,
+			Name: "am-1:9093", URL: "http://am-1:9093", Sent: 1_204, LastSuccess: noon.Add(-30 * time.Second),
+			LastSuccessSeconds: 0.0042, Breaker: status.BreakerClosed,
 		}},
 		Reports: []status.ReportStatus{{
 			Name: "monthly", Every: "month", Next: noon.Add(10 * 24 * time.Hour), Targets: []status.ReportTarget{
-				{Kind: "folder", Name: "/srv/reports", Period: "2026-10", Outcome: "sent", At: noon.Add(-19 * 24 * time.Hour)}, {Kind: "email", Name: "ops@example.org"},
+				{Kind: "folder", Name: "/srv/reports", Period: "2026-10", Outcome: "sent", At: noon.Add(-19 * 24 * time.Hour)},
+				{Kind: "email", Name: "ops@example.org"},
 			},
 		}},
-		DeadLetters: &status.DeadLetterStatus{Storage: "memory", Count: 3, Bytes: 900, Oldest: noon.Add(-3 * time.Hour), ByOrigin: map[string]int64{"fold": 1, "sink": 2}, ByReason: map[string]int64{"expired": 2, "attribute too long": 1}, BySink: map[string]int64{"warehouse": 2}},
+		DeadLetters: &status.DeadLetterStatus{Storage: "memory", Count: 3, Bytes: 900, Oldest: noon.Add(-3 * time.Hour),
+			ByOrigin: map[string]int64{"fold": 1, "sink": 2}, ByReason: map[string]int64{"expired": 2, "attribute too long": 1},
+			BySink: map[string]int64{"warehouse": 2}},
 	}
 }
 
@@ -222,14 +250,16 @@ func readyStatus() status.Engine {
 func someAlerts() []state.Alert {
 	base := func(name, severity string, urgent bool, id slo.ID, is state.State, group ...string) state.Alert {
 		a := state.Alert{
-			Name: name, Severity: severity, Urgent: urgent, Service: "insurance-unpaid", SLO: id, State: is, Group: group, Value: 0.0173,
+			Name: name, Severity: severity, Urgent: urgent, Service: "insurance-unpaid", SLO: id, State: is,
+			Group: group, Value: 0.0173,
 			ActiveSince: noon.Add(-14 * time.Minute), FirstBad: noon.Add(-15 * time.Minute),
 			Labels: []state.Label{{Name: "alertname", Value: name}},
 		}
 		if len(group) > 0 {
 			a.GroupBy, a.Labels = []string{"product"}, append(a.Labels, state.Label{Name: "product", Value: group[0]})
 		}
-		a.Labels = append(a.Labels, []state.Label{{Name: "service", Value: "insurance-unpaid"}, {Name: "severity", Value: severity}, {Name: "slo_id", Value: string(id)}}...)
+		a.Labels = append(a.Labels, []state.Label{{Name: "service", Value: "insurance-unpaid"},
+			{Name: "severity", Value: severity}, {Name: "slo_id", Value: string(id)}}...)
 		a.Fingerprint = name + string(is)
 		if is != state.Pending {
 			a.FiredAt = noon.Add(-13 * time.Minute)
@@ -238,10 +268,12 @@ func someAlerts() []state.Alert {
 	}
 	const trvl = "TRVL10"
 	page := base("ErrorBudgetBurnPage", "page", true, "insurance-unpaid/availability", state.Firing, trvl)
-	page.Labels = append(page.Labels, state.Label{Name: "slo_long", Value: "1h"}, state.Label{Name: "slo_short", Value: "5m"}, state.Label{Name: "slo_tier", Value: "page-1h"})
+	page.Labels = append(page.Labels, state.Label{Name: "slo_long", Value: "1h"},
+		state.Label{Name: "slo_short", Value: "5m"}, state.Label{Name: "slo_tier", Value: "page-1h"})
 	slices.SortFunc(page.Labels, func(a, b state.Label) int { return strings.Compare(a.Name, b.Name) })
 	over := base("ErrorBudgetBurnPage", "page", true, "insurance-unpaid/availability", state.Resolved, trvl)
-	over.ActiveSince, over.FirstBad, over.FiredAt, over.ResolvedAt = noon.Add(-9*time.Hour), noon.Add(-9*time.Hour-time.Minute), noon.Add(-9*time.Hour), noon.Add(-8*time.Hour)
+	over.ActiveSince, over.FirstBad, over.FiredAt, over.ResolvedAt = noon.Add(-9*time.Hour),
+		noon.Add(-9*time.Hour-time.Minute), noon.Add(-9*time.Hour), noon.Add(-8*time.Hour)
 	score := base("CompositeSLAWarning", "warning", false, "", state.Pending, trvl)
 	score.Agreement = "unpaid"
 	return []state.Alert{
@@ -269,7 +301,8 @@ func newBench(t testing.TB, change ...func(*site.Options)) *bench {
 		Numbers: site.Numbers{
 			Report: func() *sla.Report { return b.rep }, Counts: b.counts,
 			Source: func(id slo.ID) (spec.Source, bool) {
-				return spec.Source{Position: spec.Position{File: "specs/insurance.yaml", Line: 12}}, id.Service() == "insurance-unpaid"
+				return spec.Source{Position: spec.Position{File: "specs/insurance.yaml", Line: 12}},
+					id.Service() == "insurance-unpaid"
 			},
 		},
 		Condition: site.Condition{Engine: func() status.Engine { return b.eng }},

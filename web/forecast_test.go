@@ -42,10 +42,11 @@ func withForecasts(b *bench) {
 			{Ahead: 168 * time.Hour, Low: -40, Median: -0.3, High: 0.6, Exhausted: 0.66},
 			{Ahead: 8 * 24 * time.Hour, WindowEnd: true, Low: -41, Median: -0.35, High: 0.6, Exhausted: 0.7},
 		},
-		Exhaustion: forecast.Exhaustion{Within: 168 * time.Hour, Probability: 0.66, Low: 5 * time.Hour, Median: 50 * time.Hour, High: forecast.Beyond},
-		Pace:       forecast.Pace{Low: 6 * time.Hour, High: 9 * time.Hour},
-		Running:    &forecast.Running{Since: noon.Add(-2 * time.Hour), Burn: 18, Empty: 7 * time.Hour},
-		Level:      &forecast.Level{Since: noon.Add(-48 * time.Hour), Before: 0.001, After: 0.004},
+		Exhaustion: forecast.Exhaustion{Within: 168 * time.Hour, Probability: 0.66, Low: 5 * time.Hour,
+			Median: 50 * time.Hour, High: forecast.Beyond},
+		Pace:    forecast.Pace{Low: 6 * time.Hour, High: 9 * time.Hour},
+		Running: &forecast.Running{Since: noon.Add(-2 * time.Hour), Burn: 18, Empty: 7 * time.Hour},
+		Level:   &forecast.Level{Since: noon.Add(-48 * time.Hour), Before: 0.001, After: 0.004},
 		Relief: &forecast.Relief{
 			Incident: slo.Span{From: incident, To: incident.Add(time.Hour)}, Share: 0.72,
 			Leaves: slo.Span{From: incident.Add(30 * 24 * time.Hour), To: incident.Add(30*24*time.Hour + time.Hour)},
@@ -82,17 +83,21 @@ func TestForecastsOnPages(t *testing.T) {
 	}
 	page := flat("/slo?id=insurance-unpaid/availability&group.product=TRVL10")
 	for _, want := range []string{
-		"Empty in 6h to 9h at this pace.", "leaves the window on", ": &#43;72 %.", "An incident has been running since", "The level of failures changed 2d ago, from 0.1% to 0.4%.", "the budget is empty in 7h.",
-		"in 3d", "37%", "57 of 60 at 1h", "end of the window, in 8d", "The budget is empty within 7d with a probability of 66%, not before 5h.",
+		"Empty in 6h to 9h at this pace.", "leaves the window on", ": &#43;72 %.", "An incident has been running since",
+		"The level of failures changed 2d ago, from 0.1% to 0.4%.", "the budget is empty in 7h.",
+		"in 3d", "37%", "57 of 60 at 1h", "end of the window, in 8d",
+		"The budget is empty within 7d with a probability of 66%, not before 5h.",
 	} {
 		require.Contains(t, page, want)
 	}
-	require.Contains(t, page, "<li>every day 02:00 to 05:00: an outage under 45m is invisible, and so is an error rate under 76% for an hour (4 events an hour).</li>")
+	require.Contains(t, page,
+		"<li>every day 02:00 to 05:00: an outage under 45m is invisible, and so is an error rate under 76% for an hour (4 events an hour).</li>")
 	require.NotContains(t, page, "It may be over")
 	require.Contains(t, flat("/slo?id=mdm/availability"), "There is no forecast: less than a week was observed.")
 	require.Contains(t, flat("/slo?id=insurance-unpaid/availability&group.product=MEDCARE"), "still reading the hours")
 	capacity := flat("/slo?id=insurance-unpaid/throughput&group.product=MEDCARE")
-	for _, want := range []string{"120 per 1m", "75%", "85%", "Wednesday 14:00 UTC", "in 2 weeks to 5 weeks", "&#43;5.0% a week"} {
+	for _, want := range []string{"120 per 1m", "75%", "85%", "Wednesday 14:00 UTC", "in 2 weeks to 5 weeks",
+		"&#43;5.0% a week"} {
 		require.Contains(t, capacity, want)
 	}
 	require.Contains(t, flat("/"), "empty in 6h to 9h at this pace")
@@ -111,7 +116,8 @@ func TestForecastsOnPages(t *testing.T) {
 		}
 	}
 	b.rep.Version++
-	require.Contains(t, flat("/slo?id=insurance-unpaid/availability&group.product=TRVL10"), "It may be over: the burn rate of the last 5m is 0.50×.")
+	require.Contains(t, flat("/slo?id=insurance-unpaid/availability&group.product=TRVL10"),
+		"It may be over: the burn rate of the last 5m is 0.50×.")
 }
 
 func TestForecastsInTheAPI(t *testing.T) {
@@ -120,18 +126,22 @@ func TestForecastsInTheAPI(t *testing.T) {
 	k := newContract(t, b)
 	body := string(k.answer(b, "GET", "/api/v1/slos/insurance-unpaid/availability?group.product=TRVL10", http.StatusOK))
 	for _, want := range []string{
-		`"summary":"empty in 6h to 9h at this pace"`, `"low_seconds":21600,"high_seconds":32400`, `"median_seconds":180000,"high_seconds":null`,
-		`"ahead":"window_end"`, `"budget_share":0.72`, `"empty_seconds":25200`, `"ahead":"1h","made":62,"checked":60,"inside":57,"below":2,"missed":1`,
+		`"summary":"empty in 6h to 9h at this pace"`, `"low_seconds":21600,"high_seconds":32400`,
+		`"median_seconds":180000,"high_seconds":null`,
+		`"ahead":"window_end"`, `"budget_share":0.72`, `"empty_seconds":25200`,
+		`"ahead":"1h","made":62,"checked":60,"inside":57,"below":2,"missed":1`,
 	} {
 		require.Contains(t, body, want)
 	}
 	require.Contains(t, body, `"usual_week":[3600,3600,4,4,4,3600,`)
 	body = string(k.answer(b, "GET", "/api/v1/slos/insurance-unpaid/throughput?group.product=MEDCARE", http.StatusOK))
-	for _, want := range []string{`"capacity":"120 per 1m","events_per_second":2,"utilization":0.75,"headroom":0.5`, `"peak_utilization":0.85`, `"reached":"within"`, `"no_forecast":"no bad event in five weeks"`} {
+	for _, want := range []string{`"capacity":"120 per 1m","events_per_second":2,"utilization":0.75,"headroom":0.5`,
+		`"peak_utilization":0.85`, `"reached":"within"`, `"no_forecast":"no bad event in five weeks"`} {
 		require.Contains(t, body, want)
 	}
 	k.answer(b, "GET", "/api/v1/slos", http.StatusOK)
-	require.Contains(t, b.get("/api/v1/slos/insurance-unpaid/availability?group.product=MEDCARE").Body.String(), `"forecast":null,"capacity":null`)
+	require.Contains(t, b.get("/api/v1/slos/insurance-unpaid/availability?group.product=MEDCARE").Body.String(),
+		`"forecast":null,"capacity":null`)
 }
 
 func TestForecastSeries(t *testing.T) {
@@ -162,21 +172,25 @@ func TestForecastSeries(t *testing.T) {
 	require.Contains(t, b.get("/metrics").Body.String(), `slo_forecast_exhausted_probability`+of+`slo_ahead="1d12h"} 0.45`)
 }
 
-// TestForecastsInReports: every form of a report whose period reaches to now has the forecasts of that time, at the end of a
-// calendar window or in a week, and the score of past ones. A report of the past has none.
+// TestForecastsInReports: every form of a report whose period reaches to now has the forecasts of that time, at the end
+// of a calendar window or in a week, and the score of past ones. A report of the past has none.
 func TestForecastsInReports(t *testing.T) {
 	b, _ := periodBench(t)
 	made := time.Date(2026, 11, 20, 11, 59, 0, 0, time.UTC)
-	record := forecast.Record{{Made: 62, Checked: 60, Inside: 57, Below: 2, Missed: 1}, {}, {}, {Made: 12, Checked: 8, Inside: 6, Below: 1}, {Made: 5, Checked: 3, Inside: 3}}
+	record := forecast.Record{{Made: 62, Checked: 60, Inside: 57, Below: 2, Missed: 1}, {}, {},
+		{Made: 12, Checked: 8, Inside: 6, Below: 1}, {Made: 5, Checked: 3, Inside: 3}}
 	f := forecast.Forecast{
 		Time: made, Pace: forecast.Pace{Low: 6 * time.Hour, High: 9 * time.Hour},
 		Points: []forecast.Point{
-			{Ahead: time.Hour, Low: 0.5, Median: 0.6, High: 0.62}, {Ahead: 24 * time.Hour, Low: 0.4, Median: 0.5, High: 0.6, Exhausted: 0.1},
-			{Ahead: 72 * time.Hour, Low: 0.2, Median: 0.4, High: 0.55, Exhausted: 0.1}, {Ahead: 168 * time.Hour, Low: -0.25, Median: 0.3, High: 0.5, Exhausted: 0.2},
+			{Ahead: time.Hour, Low: 0.5, Median: 0.6, High: 0.62},
+			{Ahead: 24 * time.Hour, Low: 0.4, Median: 0.5, High: 0.6, Exhausted: 0.1},
+			{Ahead: 72 * time.Hour, Low: 0.2, Median: 0.4, High: 0.55, Exhausted: 0.1},
+			{Ahead: 168 * time.Hour, Low: -0.25, Median: 0.3, High: 0.5, Exhausted: 0.2},
 		},
 	}
 	monthly := f
-	monthly.Points = append(slices.Clone(f.Points), forecast.Point{Ahead: 250 * time.Hour, WindowEnd: true, Low: -0.4, Median: 0.1, High: 0.45, Exhausted: 0.3})
+	monthly.Points = append(slices.Clone(f.Points),
+		forecast.Point{Ahead: 250 * time.Hour, WindowEnd: true, Low: -0.4, Median: 0.1, High: 0.45, Exhausted: 0.3})
 	for i := range b.rep.SLOs {
 		switch r := &b.rep.SLOs[i]; string(r.SLO.ID) + " " + r.Group[0] {
 		case "shop/availability a":
@@ -198,13 +212,15 @@ shop/volume        product=a  98%          –                              – 
 	require.Contains(t, text, table)
 	notes := []string{
 		"Forecasts are those of 2026-11-20 11:59 UTC. They are about the budget of the objective's window: 90% of the futures lie in the range. The probability is that of a budget that is empty at some time until then.",
-		"The engine has checked 71 past ranges of these service levels: 92% held what truly remained.", // 57 + 6 + 3 of 60 + 8 + 3, rounded down
+		// 57 + 6 + 3 of 60 + 8 + 3, rounded down
+		"The engine has checked 71 past ranges of these service levels: 92% held what truly remained.",
 	}
 	for _, note := range notes {
 		require.Contains(t, text, "\n"+note+"\n")
 		require.Contains(t, html.UnescapeString(page), ">"+note+"<")
 	}
-	for _, want := range []string{">Forecast</h2>", ">end of the window, in 10d 10h<", ">−40% to 45%<", ">30%<", ">3 of 3<", ">no forecast: no bad event in five weeks<"} {
+	for _, want := range []string{">Forecast</h2>", ">end of the window, in 10d 10h<", ">−40% to 45%<", ">30%<",
+		">3 of 3<", ">no forecast: no bad event in five weeks<"} {
 		require.Contains(t, page, want)
 	}
 	checkMail(t, page)
@@ -226,7 +242,8 @@ shop/volume        product=a  98%          –                              – 
 	for _, l := range readCSV(t, b.get("/api/v1/report?period=2026-W47&format=csv").Body.Bytes(), api.CSVColumns) {
 		if l["kind"] == "slo" && l["forecast_made"] != "" {
 			cells = append(cells, strings.Join([]string{
-				l["name"], l["group"], l["forecast_made"], l["forecast_for"], l["forecast_low"], l["forecast_median"], l["forecast_high"],
+				l["name"], l["group"], l["forecast_made"], l["forecast_for"], l["forecast_low"],
+				l["forecast_median"], l["forecast_high"],
 				l["forecast_empty_probability"], l["forecasts_inside"], l["forecasts_checked"], l["note"],
 			}, "|"))
 		}
@@ -239,7 +256,8 @@ shop/volume        product=a  98%          –                              – 
 
 	// The week before has been over for days, and says nothing.
 	_, text, page = writeReport(t, b, "2026-W46", nil)
-	for _, form := range []string{text, page, b.get("/report?period=2026-W46").Body.String(), string(k.answer(b, http.MethodGet, "/api/v1/report?period=2026-W46", http.StatusOK))} {
+	for _, form := range []string{text, page, b.get("/report?period=2026-W46").Body.String(),
+		string(k.answer(b, http.MethodGet, "/api/v1/report?period=2026-W46", http.StatusOK))} {
 		require.NotRegexp(t, `(?i)forecast`, form)
 	}
 	// On the next morning it has forecasts, and two days later it has not.

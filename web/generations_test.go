@@ -18,8 +18,10 @@ import (
 
 func someGenerations() []fold.Generation {
 	return []fold.Generation{
-		{ID: "shop/checkout", Service: "shop", Definition: "ab", Generation: 2, Groups: 3, Until: noon.Add(30 * 24 * time.Hour)},
-		{ID: "shop/old", Former: []string{"shop/older"}, Service: "shop", Definition: "cd", Generation: 1, Groups: 1, Number: 4, Parked: noon.Add(-time.Hour), Until: noon.Add(7 * 24 * time.Hour), Bytes: 2048},
+		{ID: "shop/checkout", Service: "shop", Definition: "ab", Generation: 2, Groups: 3,
+			Until: noon.Add(30 * 24 * time.Hour)},
+		{ID: "shop/old", Former: []string{"shop/older"}, Service: "shop", Definition: "cd", Generation: 1, Groups: 1,
+			Number: 4, Parked: noon.Add(-time.Hour), Until: noon.Add(7 * 24 * time.Hour), Bytes: 2048},
 	}
 }
 
@@ -35,13 +37,15 @@ func (k *contract) generations(b *bench) {
 		return counting.Forgotten{Service: r.Service, Parked: 1}, failure
 	}
 	k.answer(b, http.MethodGet, list, 200)
-	for body, status := range map[string]int{`{"service":"shop"}`: 200, `{"service":"shop","restart":true}`: 200, `{}`: 400, `{"service":""}`: 400, `{"service":"shop","all":true}`: 400, `{"service":1}`: 400} {
+	for body, status := range map[string]int{`{"service":"shop"}`: 200, `{"service":"shop","restart":true}`: 200,
+		`{}`: 400, `{"service":""}`: 400, `{"service":"shop","all":true}`: 400, `{"service":1}`: 400} {
 		k.sent(b, forget, body, status)
 	}
 	k.sent(b, forget, `{"service":"shop"}`, 403, "Sec-Fetch-Site", "cross-site")
 	k.sent(b, forget, `{"service":"shop"}`, 415, "Content-Type", "text/plain")
 	k.sent(b, forget, strings.Repeat(" ", site.MaxBody+1), 413)
-	for err, status := range map[error]int{counting.ErrNothingCounted: 404, counting.ErrServiceInUse: 409, counting.ErrSpecChanged: 409, errors.New("busy"): 503} {
+	for err, status := range map[error]int{counting.ErrNothingCounted: 404, counting.ErrServiceInUse: 409,
+		counting.ErrSpecChanged: 409, errors.New("busy"): 503} {
 		failure = err
 		k.sent(b, forget, `{"service":"shop"}`, status)
 	}
@@ -49,7 +53,8 @@ func (k *contract) generations(b *bench) {
 
 	// A reload that changed what is counted says how.
 	b.web.Opt.Reload = func(context.Context) error {
-		b.eng.Spec.Change = &counting.SpecChange{At: noon, Started: []string{"shop/new"}, Resumed: []string{}, Parked: []counting.ParkedSLO{{ID: "shop/old", Removed: true, Until: noon}}}
+		b.eng.Spec.Change = &counting.SpecChange{At: noon, Started: []string{"shop/new"}, Resumed: []string{},
+			Parked: []counting.ParkedSLO{{ID: "shop/old", Removed: true, Until: noon}}}
 		return nil
 	}
 	require.Contains(k.t, string(k.answer(b, http.MethodPost, "/-/reload", 200)), `"started":["shop/new"]`)
@@ -90,9 +95,11 @@ func TestEnginePageShowsParkedCounts(t *testing.T) {
 	parked := someGenerations()[1:]
 	b := newBench(t, func(o *site.Options) { o.Parked = func() []fold.Generation { return parked } })
 	b.eng.Parked = counting.ParkedStatus{Generations: 1, Bytes: 2048, LimitBytes: 1 << 20}
-	b.eng.Spec.Change = &counting.SpecChange{At: noon.Add(-time.Hour), Started: []string{"shop/checkout"}, Parked: []counting.ParkedSLO{{ID: "shop/old", Removed: true, Until: noon}}}
+	b.eng.Spec.Change = &counting.SpecChange{At: noon.Add(-time.Hour), Started: []string{"shop/checkout"},
+		Parked: []counting.ParkedSLO{{ID: "shop/old", Removed: true, Until: noon}}}
 	page := b.get("/engine").Body.String()
-	for _, want := range []string{"2.0 KiB of 1.0 MiB", "<bdi>shop/old</bdi>", `datetime="2026-11-27T`, "Started from zero</dt><dd>1", "Removed</dt><dd>1"} {
+	for _, want := range []string{"2.0 KiB of 1.0 MiB", "<bdi>shop/old</bdi>", `datetime="2026-11-27T`,
+		"Started from zero</dt><dd>1", "Removed</dt><dd>1"} {
 		require.Contains(t, page, want)
 	}
 	const bad = "<script>alert(1)</script>"

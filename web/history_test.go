@@ -25,11 +25,15 @@ func TestAttributes(t *testing.T) {
 	rep := insurance(t)
 	r := site.FindSLO(rep, "insurance-unpaid/availability", slo.Group{"TRVL10"})
 	series := func(outcome, severity, kind, product string) history.TrafficSeries {
-		return history.TrafficSeries{Service: "insurance-unpaid", Type: "application", Outcome: outcome, Severity: severity, Names: []string{"error_type", "product"}, Values: []string{kind, product}}
+		return history.TrafficSeries{Service: "insurance-unpaid", Type: "application", Outcome: outcome, Severity: severity,
+			Names: []string{"error_type", "product"}, Values: []string{kind, product}}
 	}
 	grown := []history.Growth{
-		{TrafficSeries: series("failure", "critical", "timeout", "TRVL10"), Count: 6}, {TrafficSeries: series("failure", "critical", "db", "TRVL10"), Count: 2}, {TrafficSeries: series("failure", "business", "too old", "TRVL10"), Count: 90},
-		{TrafficSeries: series("success", "", "", "TRVL10"), Count: 5000}, {TrafficSeries: series("failure", "critical", "timeout", "SOMLT"), Count: 50},
+		{TrafficSeries: series("failure", "critical", "timeout", "TRVL10"), Count: 6},
+		{TrafficSeries: series("failure", "critical", "db", "TRVL10"), Count: 2},
+		{TrafficSeries: series("failure", "business", "too old", "TRVL10"), Count: 90},
+		{TrafficSeries: series("success", "", "", "TRVL10"), Count: 5000},
+		{TrafficSeries: series("failure", "critical", "timeout", "SOMLT"), Count: 50},
 	}
 	b := &ui.Attribution{}
 	b.Attribute(r, grown)
@@ -53,7 +57,8 @@ func TestAttributes(t *testing.T) {
 	require.Empty(t, b.Attributes)
 	require.Contains(t, b.Why, "not split by product")
 
-	for id, want := range map[slo.ID]string{"insurance-unpaid/latency": "without durations", "insurance-unpaid/throughput": "missing events have no attributes"} {
+	for id, want := range map[slo.ID]string{"insurance-unpaid/latency": "without durations",
+		"insurance-unpaid/throughput": "missing events have no attributes"} {
 		b = &ui.Attribution{}
 		b.Attribute(site.FindSLO(rep, id, slo.Group{"TRVL10"}), grown)
 		require.Contains(t, b.Why, want)
@@ -70,7 +75,8 @@ func TestGroupShares(t *testing.T) {
 	groups, total := ui.WorstGroups(b.rep, "insurance-unpaid/availability")
 	require.Equal(t, 3, total)
 	require.Equal(t, slo.Group{"MEDCARE"}, groups[0].Group, "most bad events over the window")
-	tallies := map[string]history.Tally{"MEDCARE": {Counts: slo.Counts{Good: 900, Bad: 10}}, "SOMLT": {Counts: slo.Counts{Good: 10, Bad: 30}}, "TRVL10": {}}
+	tallies := map[string]history.Tally{"MEDCARE": {Counts: slo.Counts{Good: 900, Bad: 10}},
+		"SOMLT": {Counts: slo.Counts{Good: 10, Bad: 30}}, "TRVL10": {}}
 	var ps []history.Point
 	for _, g := range groups {
 		ps = append(ps, history.Point{Net: tallies[g.Group[0]]})
@@ -89,7 +95,9 @@ func trafficReport(at time.Time, counts map[string]uint64) *sla.Report {
 		if kind == "fine" {
 			outcome, severity = "success", ""
 		}
-		rep.Traffic = append(rep.Traffic, sla.TrafficReport{Service: "insurance-unpaid", Type: "application", Outcome: outcome, Severity: severity, DimensionNames: []string{"error_type"}, DimensionValues: []string{kind}, Count: n})
+		rep.Traffic = append(rep.Traffic,
+			sla.TrafficReport{Service: "insurance-unpaid", Type: "application", Outcome: outcome, Severity: severity,
+				DimensionNames: []string{"error_type"}, DimensionValues: []string{kind}, Count: n})
 	}
 	return rep
 }

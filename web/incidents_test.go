@@ -58,7 +58,9 @@ func (m *memoryBook) apply(b incident.Batch) {
 func (m *memoryBook) Spent(inc *incident.Incident) []incident.Spent { return inc.Spent }
 
 func (m *memoryBook) Measure(from, to time.Time) incident.Measures {
-	return m.View().Measure(from, to, []*slo.Baseline{{Service: "insurance-unpaid", Name: "performance", Goal: 0.5, Detection: slo.Before{From: time.Hour, To: 2 * time.Hour, Target: 5 * time.Minute}}})
+	return m.View().Measure(from, to,
+		[]*slo.Baseline{{Service: "insurance-unpaid", Name: "performance", Goal: 0.5,
+			Detection: slo.Before{From: time.Hour, To: 2 * time.Hour, Target: 5 * time.Minute}}})
 }
 
 func (m *memoryBook) VerifyAck(_, _, signature string) error {
@@ -72,10 +74,13 @@ func (m *memoryBook) VerifyAck(_, _, signature string) error {
 func newMemoryBook() *memoryBook {
 	m := &memoryBook{Book: incident.NewBook(), now: noon}
 	m.apply(incident.Batch{Operations: []incident.Operation{{
-		Kind: incident.Fire, Title: "Orders fail", Team: "unpaid", Onset: noon.Add(-5 * time.Minute), OnsetBy: incident.OnsetByCounts,
+		Kind: incident.Fire, Title: "Orders fail", Team: "unpaid", Onset: noon.Add(-5 * time.Minute),
+		OnsetBy: incident.OnsetByCounts,
 		Alert: &incident.Alert{
-			Fingerprint: "00000000000000aa", Name: "ErrorBudgetBurnPage", Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", Group: []string{"MEDCARE"},
-			Labels: map[string]string{"alertname": "ErrorBudgetBurnPage"}, Severity: incident.Critical, Fired: noon.Add(-time.Minute),
+			Fingerprint: "00000000000000aa", Name: "ErrorBudgetBurnPage", Service: "insurance-unpaid",
+			SLO: "insurance-unpaid/availability", Group: []string{"MEDCARE"},
+			Labels: map[string]string{"alertname": "ErrorBudgetBurnPage"}, Severity: incident.Critical,
+			Fired: noon.Add(-time.Minute),
 		},
 	}}})
 	return m
@@ -89,14 +94,20 @@ func (k *contract) incidents(b *bench) {
 	k.sent(b, all, `{"title":"t","by":"Ann"}`, 501)
 	book := newMemoryBook()
 	b.web.Opt.Incidents = book
-	for target, status := range map[string]int{all: 200, all + "?state=unresolved&severity=critical": 200, all + "?state=odd": 400, all + "?limit=0": 400, all + ".csv": 200, all + ".csv?from=x": 400, all + "/measures": 200, all + "/measures?from=2026-11-01T00:00:00Z&to=2026-12-01T00:00:00Z": 200, all + "/measures?to=x": 400, one: 200, all + "/x": 404} {
+	for target, status := range map[string]int{all: 200, all + "?state=unresolved&severity=critical": 200,
+		all + "?state=odd": 400, all + "?limit=0": 400, all + ".csv": 200, all + ".csv?from=x": 400, all + "/measures": 200,
+		all + "/measures?from=2026-11-01T00:00:00Z&to=2026-12-01T00:00:00Z": 200, all + "/measures?to=x": 400,
+		one: 200, all + "/x": 404} {
 		k.answer(b, http.MethodGet, target, status)
 	}
 	require.Contains(k.t, string(k.answer(b, http.MethodGet, one, 200)), `"detection_seconds":240`)
-	require.Contains(k.t, string(k.answer(b, http.MethodGet, all+"/measures?to=2026-12-01T00:00:00Z", 200)), `"verdict":"met"`)
-	k.sent(b, all, `{"title":"t","by":"Ann","service":"shop","severity":"warning","team":"ops","onset":"2026-11-20t10:00:00z","public":true,"key":"k"}`, 201)
+	require.Contains(k.t, string(k.answer(b, http.MethodGet, all+"/measures?to=2026-12-01T00:00:00Z", 200)),
+		`"verdict":"met"`)
+	k.sent(b, all,
+		`{"title":"t","by":"Ann","service":"shop","severity":"warning","team":"ops","onset":"2026-11-20t10:00:00z","public":true,"key":"k"}`, 201)
 	for path, body := range map[string]string{
-		"/ack": `{"by":"Bob","team":"ops"}`, "/note": `{"by":"Bob","text":"*x*"}`, "/update": `{"by":"Bob","text":"*x*","public":true}`, "/publish": `{"public":true}`,
+		"/ack": `{"by":"Bob","team":"ops"}`, "/note": `{"by":"Bob","text":"*x*"}`,
+		"/update": `{"by":"Bob","text":"*x*","public":true}`, "/publish": `{"public":true}`,
 		"/post-mortem": `{"url":"https://wiki.example.org/1"}`, "/erase": `{"person":"Eve"}`,
 	} {
 		k.sent(b, one+path, body, 200)

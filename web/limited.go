@@ -10,11 +10,13 @@ import (
 )
 
 // ofEngine are the addresses that show the engine as a whole. A reader of some services gets 403.
-var ofEngine = map[string]bool{"/engine": true, "/api/v1/engine": true, "/api/v1/rejects": true, "/api/v1/annotations": true}
+var ofEngine = map[string]bool{"/engine": true, "/api/v1/engine": true, "/api/v1/rejects": true,
+	"/api/v1/annotations": true}
 
-// Limited serves readers who may see some services only, at the same addresses. Everything is made from sources that hold
-// nothing of other services, so what an address does not show to them is 404, and what is about the engine as a whole is
-// 403. It shares the bounds of memory and streams. read lets readers of these services pass, and may reports whether it would.
+// Limited serves readers who may see some services only, at the same addresses. Everything is made from sources that
+// hold nothing of other services, so what an address does not show to them is 404, and what is about the engine as a
+// whole is 403. It shares the bounds of memory and streams. read lets readers of these services pass, and may reports
+// whether it would.
 func (w *Web) Limited(services []string, read gin.HandlerFunc, may func(*http.Request) bool) (http.Handler, error) {
 	opt := newScope(services).restrict(w.Opt)
 	opt.May = func(c *gin.Context, p site.Permission) bool { return p == site.Read && may(c.Request) }

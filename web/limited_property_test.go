@@ -32,8 +32,8 @@ import (
 	"github.com/sloengine/sloengine/web/status"
 )
 
-// stingyDLQ reads a few entries for each page, as a store does that has read as much as one page may cost: its pages are short or
-// empty before the end.
+// stingyDLQ reads a few entries for each page, as a store does that has read as much as one page may cost: its pages
+// are short or empty before the end.
 type stingyDLQ struct{ site.DLQ }
 
 func (d stingyDLQ) List(ctx context.Context, q dlq.Query) (dlq.Page, error) {
@@ -81,7 +81,8 @@ func TestLimitedStatisticsAreCountedOnce(t *testing.T) {
 	h, err := b.web.Limited([]string{"s0", "s1"}, func(*gin.Context) {}, anyRequest)
 	require.NoError(t, err)
 	for range 3 {
-		require.JSONEq(t, `{"backend":"memory","count":20,"bytes":0,"by_origin":{},"by_reason":{},"by_sink":{}}`, ask(h, "/api/v1/dlq/stats").Body.String())
+		require.JSONEq(t, `{"backend":"memory","count":20,"bytes":0,"by_origin":{},"by_reason":{},"by_sink":{}}`,
+			ask(h, "/api/v1/dlq/stats").Body.String())
 	}
 	require.Equal(t, 1, store.scans)
 	_, err = dead.store.Discard(t.Context(), []string{"sink-w-0000-0"})
@@ -115,8 +116,8 @@ func TestCursorsOfLimitedReadersAreSealed(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, ask(b.router, "/api/v1/dlq?limit=1&cursor="+first).Code)
 }
 
-// sharedEngine is an engine of two services of the reader and, if foreign is set, of others whose names are similar. change makes
-// something else of it.
+// sharedEngine is an engine of two services of the reader and, if foreign is set, of others whose names are similar.
+// change makes something else of it.
 func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool, change ...func(*site.Options)) http.Handler {
 	t.Helper()
 	mine := []string{"insurance-unpaid", "mdm"}
@@ -125,7 +126,9 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool, change ...func(*si
 	b := newBench(t, append([]func(*site.Options){func(o *site.Options) {
 		book := newMemoryBook()
 		open := func(service, title string) {
-			_, err := book.Do(context.Background(), incident.Operation{Kind: incident.OpenByHand, Key: title, Severity: incident.Critical, By: "Ann", Title: title, Service: service})
+			_, err := book.Do(context.Background(),
+				incident.Operation{Kind: incident.OpenByHand, Key: title, Severity: incident.Critical, By: "Ann",
+					Title: title, Service: service})
 			require.NoError(t, err)
 		}
 		for i := range 5 {
@@ -139,23 +142,30 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool, change ...func(*si
 		o.Incidents = book
 
 		hold := func(id, matchers string) silence.Silence {
-			return silence.Silence{ID: id, Matchers: matchers, Starts: noon.Add(-time.Hour), Ends: noon.Add(time.Hour), Author: "a", Comment: "c"}
+			return silence.Silence{ID: id, Matchers: matchers, Starts: noon.Add(-time.Hour), Ends: noon.Add(time.Hour),
+				Author: "a", Comment: "c"}
 		}
 		o.Silences = quietSilences{mixed(rnd, foreign,
-			[]silence.Silence{hold("s1", `service="mdm"`), hold("s2", `severity="page",service=insurance-unpaid`), hold("s3", `{ service = "mdm" }`)},
+			[]silence.Silence{hold("s1", `service="mdm"`), hold("s2", `severity="page",service=insurance-unpaid`),
+				hold("s3", `{ service = "mdm" }`)},
 			[]silence.Silence{
-				hold("o1", `microservice="mdm"`), hold("o2", `service=~"mdm|mdm2"`), hold("o3", `service!="mdm"`), hold("o4", `alertname="service=\"mdm\""`),
-				hold("o5", `service="mdm2"`), hold("o6", `severity="page"`), hold("o7", `service="mdm",service="mdm2"`), hold("o8", `service=~"mdm2",x="service=\"mdm\""`),
+				hold("o1", `microservice="mdm"`), hold("o2", `service=~"mdm|mdm2"`), hold("o3", `service!="mdm"`),
+				hold("o4", `alertname="service=\"mdm\""`),
+				hold("o5", `service="mdm2"`), hold("o6", `severity="page"`), hold("o7", `service="mdm",service="mdm2"`),
+				hold("o8", `service=~"mdm2",x="service=\"mdm\""`),
 			})}
 
 		var dead, foreignDead []dlq.Entry
 		for i := range 11 {
 			dead = append(dead, dlq.Entry{
-				ID: fmt.Sprint("mine-", i), Origin: dlq.Fold, Reason: "refused", Saved: noon.Add(-time.Duration(i) * time.Minute), Service: mine[i%2], Type: "t", Event: json.RawMessage(`{"n":1}`),
+				ID: fmt.Sprint("mine-", i), Origin: dlq.Fold, Reason: "refused", Saved: noon.Add(-time.Duration(i) * time.Minute),
+				Service: mine[i%2], Type: "t", Event: json.RawMessage(`{"n":1}`),
 			})
 		}
 		for i := range 5 + rnd.IntN(30) {
-			e := dlq.Entry{ID: fmt.Sprint("other-", i), Origin: dlq.Sink, Sink: "hidden", Reason: "expired", Saved: noon.Add(-time.Duration(i) * time.Minute), Service: other(), Type: "t", Event: json.RawMessage(`{"service":"mdm"}`)}
+			e := dlq.Entry{ID: fmt.Sprint("other-", i), Origin: dlq.Sink, Sink: "hidden", Reason: "expired",
+				Saved: noon.Add(-time.Duration(i) * time.Minute), Service: other(), Type: "t",
+				Event: json.RawMessage(`{"service":"mdm"}`)}
 			if i%4 == 0 {
 				e.Service = ""
 			}
@@ -166,7 +176,8 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool, change ...func(*si
 			return fold.Generation{ID: service + "/availability", Service: service}
 		}
 		o.Generations = func(context.Context) ([]fold.Generation, error) {
-			return mixed(rnd, foreign, []fold.Generation{generation("mdm")}, []fold.Generation{generation(other()), generation(other())}), nil
+			return mixed(rnd, foreign, []fold.Generation{generation("mdm")},
+				[]fold.Generation{generation(other()), generation(other())}), nil
 		}
 		o.Public = func(slo.ID, map[string]string) bool { return true }
 		o.PublicSLA = func(*sla.Agreement) bool { return true }
@@ -182,7 +193,9 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool, change ...func(*si
 		slos = append(slos, x)
 	}
 	rep.SLOs = mixed(rnd, foreign, rep.SLOs, slos)
-	slices.SortStableFunc(rep.SLOs, func(a, b sla.SLOReport) int { return strings.Compare(string(a.SLO.ID), string(b.SLO.ID)) })
+	slices.SortStableFunc(rep.SLOs, func(a, b sla.SLOReport) int {
+		return strings.Compare(string(a.SLO.ID), string(b.SLO.ID))
+	})
 	var slas []sla.SLAReport
 	for i := range rep.SLAs {
 		x := rep.SLAs[i]
@@ -201,8 +214,12 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool, change ...func(*si
 		thresholds = append(thresholds, x)
 	}
 	rep.Thresholds = mixed(rnd, foreign, rep.Thresholds, thresholds)
-	rep.Traffic = mixed(rnd, foreign, append(rep.Traffic, sla.TrafficReport{Service: "mdm", Type: "t", Outcome: "success", Count: 8}), []sla.TrafficReport{{Service: other(), Type: "x", Outcome: "success", Count: 3}})
-	rep.Durations = mixed(rnd, foreign, rep.Durations, []sla.DurationReport{{Service: other(), Type: "x", Outcome: "success", Buckets: []time.Duration{time.Second}, Counts: []uint64{1, 2}}})
+	rep.Traffic = mixed(rnd, foreign,
+		append(rep.Traffic, sla.TrafficReport{Service: "mdm", Type: "t", Outcome: "success", Count: 8}),
+		[]sla.TrafficReport{{Service: other(), Type: "x", Outcome: "success", Count: 3}})
+	rep.Durations = mixed(rnd, foreign, rep.Durations,
+		[]sla.DurationReport{
+			{Service: other(), Type: "x", Outcome: "success", Buckets: []time.Duration{time.Second}, Counts: []uint64{1, 2}}})
 	rep.InFlight = mixed(rnd, foreign, rep.InFlight, []slo.InFlight{{SLO: slo.NewID(other(), "x"), Max: 10}})
 	if foreign {
 		rep.Warnings = append(rep.Warnings, "about "+other())
@@ -215,7 +232,9 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool, change ...func(*si
 		x.SLO = slo.NewID(x.Service, "availability")
 		alerts = append(alerts, x)
 	}
-	b.alerts = mixed(rnd, foreign, b.alerts, append(alerts, state.Alert{Fingerprint: "fe", Name: "EngineNotReady", Engine: true, State: state.Firing, ActiveSince: noon}))
+	b.alerts = mixed(rnd, foreign, b.alerts,
+		append(alerts, state.Alert{Fingerprint: "fe", Name: "EngineNotReady", Engine: true,
+			State: state.Firing, ActiveSince: noon}))
 	b.held = mixed(rnd, foreign, []state.Held{{Name: "h", Service: "mdm"}}, []state.Held{{Name: "h", Service: other()}})
 	if foreign {
 		b.eng.Ingest.Received += 1000
@@ -232,13 +251,24 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool, change ...func(*si
 
 // lists are all addresses that list something, with the filters and pages that they know.
 var lists = []string{
-	"/", "/?q=mdm", "/?service=mdm2", "/?sort=burn", "/?state=ok", "/slas", "/services", "/report?period=2026-11", "/report?period=2026-11&service=mdm2", "/incidents", "/incidents?state=open", "/silences",
-	"/engine/dead-letters", "/engine/dead-letters?service=mdm", "/engine/dead-letters?service=mdm2", "/engine/dead-letters?sink=hidden", "/engine/dead-letters?reason=expired",
-	"/api/v1/slos", "/api/v1/slos?limit=1", "/api/v1/slos?limit=2&service=mdm2", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/limits", "/api/v1/alerts", "/api/v1/alerts?limit=1", "/api/v1/alerts?service=mdm2", "/api/v1/generations",
-	"/api/v1/report?period=2026-11", "/api/v1/report?period=2026-11&format=csv", "/api/v1/report/days.csv?period=2026-11", "/api/v1/incidents", "/api/v1/incidents?limit=1", "/api/v1/incidents?service=mdm2", "/api/v1/incidents.csv", "/api/v1/incidents/measures",
-	"/api/v1/dlq", "/api/v1/dlq?limit=1", "/api/v1/dlq?limit=2&order=oldest", "/api/v1/dlq?limit=3&service=mdm", "/api/v1/dlq?limit=1&service=mdm2", "/api/v1/dlq?limit=1&service=", "/api/v1/dlq?limit=11", "/api/v1/dlq?sink=hidden&limit=1", "/api/v1/dlq?reason=expired&limit=1&order=oldest", "/api/v1/dlq?origin=sink", "/api/v1/dlq?from=2026-11-20T09:45:00Z&limit=1",
-	"/api/v1/dlq/stats", "/api/v1/silences", "/api/v2/silences", "/metrics", "/public", "/public.json", "/public/incidents.atom", "/public/summary.json", "/-/ready", "/-/healthy",
-	"/slo?id=insurance-unpaid/availability&group.product=SOMLT", "/api/v1/slos/insurance-unpaid/availability?group.product=SOMLT", "/api/v1/slos/insurance-unpaid/availability/history?group.product=SOMLT",
+	"/", "/?q=mdm", "/?service=mdm2", "/?sort=burn", "/?state=ok", "/slas", "/services", "/report?period=2026-11",
+	"/report?period=2026-11&service=mdm2", "/incidents", "/incidents?state=open", "/silences",
+	"/engine/dead-letters", "/engine/dead-letters?service=mdm", "/engine/dead-letters?service=mdm2",
+	"/engine/dead-letters?sink=hidden", "/engine/dead-letters?reason=expired",
+	"/api/v1/slos", "/api/v1/slos?limit=1", "/api/v1/slos?limit=2&service=mdm2", "/api/v1/slas", "/api/v1/thresholds",
+	"/api/v1/limits", "/api/v1/alerts", "/api/v1/alerts?limit=1", "/api/v1/alerts?service=mdm2", "/api/v1/generations",
+	"/api/v1/report?period=2026-11", "/api/v1/report?period=2026-11&format=csv", "/api/v1/report/days.csv?period=2026-11",
+	"/api/v1/incidents", "/api/v1/incidents?limit=1", "/api/v1/incidents?service=mdm2", "/api/v1/incidents.csv",
+	"/api/v1/incidents/measures",
+	"/api/v1/dlq", "/api/v1/dlq?limit=1", "/api/v1/dlq?limit=2&order=oldest", "/api/v1/dlq?limit=3&service=mdm",
+	"/api/v1/dlq?limit=1&service=mdm2", "/api/v1/dlq?limit=1&service=", "/api/v1/dlq?limit=11",
+	"/api/v1/dlq?sink=hidden&limit=1", "/api/v1/dlq?reason=expired&limit=1&order=oldest", "/api/v1/dlq?origin=sink",
+	"/api/v1/dlq?from=2026-11-20T09:45:00Z&limit=1",
+	"/api/v1/dlq/stats", "/api/v1/silences", "/api/v2/silences", "/metrics", "/public", "/public.json",
+	"/public/incidents.atom", "/public/summary.json", "/-/ready", "/-/healthy",
+	"/slo?id=insurance-unpaid/availability&group.product=SOMLT",
+	"/api/v1/slos/insurance-unpaid/availability?group.product=SOMLT",
+	"/api/v1/slos/insurance-unpaid/availability/history?group.product=SOMLT",
 }
 
 var cursors = regexp.MustCompile(`("next_cursor":|[?&;]cursor=)"?([A-Za-z0-9_-]+)`)
@@ -283,28 +313,34 @@ func cannotTell(t *testing.T, seed uint64, alone, shared http.Handler) {
 					at++
 				}
 				from := max(0, at-200)
-				t.Errorf("seed %d, %s, page %d: alone\n%s\nbeside others\n%s", seed, path, i+1, want[i][from:min(len(want[i]), at+200)], got[i][from:min(len(got[i]), at+200)])
+				t.Errorf("seed %d, %s, page %d: alone\n%s\nbeside others\n%s", seed, path, i+1,
+					want[i][from:min(len(want[i]), at+200)], got[i][from:min(len(got[i]), at+200)])
 			}
 		}
 		assert.Len(t, got, len(want), "seed %d: pages of %s", seed, path)
 	}
 }
 
-// A reader of some services gets the same answers, byte for byte, from an engine that has other services and from one that does not.
+// A reader of some services gets the same answers, byte for byte, from an engine that has other services and from one
+// that does not.
 func TestLimitedReadersCannotTellWhetherThereAreOthers(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
-		cannotTell(t, seed, sharedEngine(t, rand.New(rand.NewPCG(seed, 1)), false), sharedEngine(t, rand.New(rand.NewPCG(seed, 2)), true))
+		cannotTell(t, seed, sharedEngine(t, rand.New(rand.NewPCG(seed, 1)), false),
+			sharedEngine(t, rand.New(rand.NewPCG(seed, 2)), true))
 	}
 	for _, r := range limitedRoutes { // every address that the reader gets, but for single things
 		path, _, _ := strings.Cut(r.path, "?")
-		single := regexp.MustCompile(`[?&]id=|/dlq/d-|/incidents/INC|/slos/|^/badge/|^/openapi.json|^/acknowledge/`).MatchString(r.path)
-		require.True(t, r.status != 200 || single || slices.ContainsFunc(lists, func(l string) bool { return strings.HasPrefix(l, path) }), r.path)
+		single := regexp.MustCompile(
+			`[?&]id=|/dlq/d-|/incidents/INC|/slos/|^/badge/|^/openapi.json|^/acknowledge/`).MatchString(r.path)
+		require.True(t, r.status != 200 || single || slices.ContainsFunc(lists, func(l string) bool {
+			return strings.HasPrefix(l, path)
+		}), r.path)
 	}
 }
 
-// The same holds for a view of engines, some of which count for others only: neither the engines, nor what each counted or noted,
-// nor that one is missing shows.
+// The same holds for a view of engines, some of which count for others only: neither the engines, nor what each counted
+// or noted, nor that one is missing shows.
 func TestLimitedReadersOfAViewCannotTellWhetherThereAreOthers(t *testing.T) {
 	t.Parallel()
 	view := func(foreign bool) func(*site.Options) {
@@ -313,7 +349,8 @@ func TestLimitedReadersOfAViewCannotTellWhetherThereAreOthers(t *testing.T) {
 			o.Incidents, o.Silences, o.Generations = nil, nil, nil
 			notes := fixedNotes{{ID: "n1", At: noon, Kind: annotation.Note, Service: "mdm", Text: "mine"}}
 			if foreign {
-				notes = append(notes, annotation.Annotation{ID: "n2", At: noon, Kind: annotation.Note, Service: "mdm2", Text: "other"})
+				notes = append(
+					notes, annotation.Annotation{ID: "n2", At: noon, Kind: annotation.Note, Service: "mdm2", Text: "other"})
 			} else {
 				eng := o.Engine()
 				eng.Fleet = eng.Fleet[:1]
@@ -322,7 +359,8 @@ func TestLimitedReadersOfAViewCannotTellWhetherThereAreOthers(t *testing.T) {
 			o.Annotations = notes
 		}
 	}
-	cannotTell(t, 1, sharedEngine(t, rand.New(rand.NewPCG(1, 1)), false, view(false)), sharedEngine(t, rand.New(rand.NewPCG(1, 2)), true, view(true)))
+	cannotTell(t, 1, sharedEngine(t, rand.New(rand.NewPCG(1, 1)), false, view(false)),
+		sharedEngine(t, rand.New(rand.NewPCG(1, 2)), true, view(true)))
 }
 
 // fixedNotes are the annotations of the engines of a view.

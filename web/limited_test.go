@@ -48,7 +48,9 @@ func limitedBench(t *testing.T) (*bench, http.Handler) {
 	t.Helper()
 	book := newMemoryBook()
 	op := func(service, title string) {
-		_, err := book.Do(context.Background(), incident.Operation{Kind: incident.OpenByHand, Key: title, Severity: incident.Critical, By: "Ann", Title: title, Service: service})
+		_, err := book.Do(context.Background(),
+			incident.Operation{Kind: incident.OpenByHand, Key: title, Severity: incident.Critical, By: "Ann",
+				Title: title, Service: service})
 		require.NoError(t, err)
 	}
 	op(secretService, "incident of "+leaks)
@@ -57,16 +59,21 @@ func limitedBench(t *testing.T) (*bench, http.Handler) {
 	b := newBench(t, func(o *site.Options) {
 		o.Incidents = book
 		o.Silences = quietSilences{[]silence.Silence{
-			{ID: "s1", Matchers: silence.Equal("service", secretService), Comment: leaks, Starts: noon.Add(-time.Hour), Ends: noon.Add(time.Hour)},
+			{ID: "s1", Matchers: silence.Equal("service", secretService), Comment: leaks, Starts: noon.Add(-time.Hour),
+				Ends: noon.Add(time.Hour)},
 			{ID: "s2", Matchers: `severity="page"`, Comment: leaks, Starts: noon.Add(-time.Hour), Ends: noon.Add(time.Hour)},
-			{ID: "s3", Matchers: silence.Equal("service", "insurance-unpaid"), Comment: "mine", Starts: noon.Add(-time.Hour), Ends: noon.Add(time.Hour)},
+			{ID: "s3", Matchers: silence.Equal("service", "insurance-unpaid"), Comment: "mine", Starts: noon.Add(-time.Hour),
+				Ends: noon.Add(time.Hour)},
 		}}
 		entry := func(id, service string) dlq.Entry {
-			return dlq.Entry{ID: id, Origin: dlq.Fold, Reason: "refused", Saved: noon, Service: service, Type: "t", Event: json.RawMessage(`{"service":"` + service + `"}`)}
+			return dlq.Entry{ID: id, Origin: dlq.Fold, Reason: "refused", Saved: noon, Service: service, Type: "t",
+				Event: json.RawMessage(`{"service":"` + service + `"}`)}
 		}
-		o.DLQ = newDeadLetterStore(t, entry("d-mine", "insurance-unpaid"), entry("d-"+leaks, secretService), dlq.Entry{ID: "range-" + leaks, Origin: dlq.Sink, Sink: leaks, Reason: "lag", Saved: noon, Seq: 1, SeqEnd: 9})
+		o.DLQ = newDeadLetterStore(t, entry("d-mine", "insurance-unpaid"), entry("d-"+leaks, secretService),
+			dlq.Entry{ID: "range-" + leaks, Origin: dlq.Sink, Sink: leaks, Reason: "lag", Saved: noon, Seq: 1, SeqEnd: 9})
 		o.Generations = func(context.Context) ([]fold.Generation, error) {
-			return []fold.Generation{{ID: secretService + "/availability", Service: secretService}, {ID: "insurance-unpaid/availability", Service: "insurance-unpaid"}}, nil
+			return []fold.Generation{{ID: secretService + "/availability", Service: secretService},
+				{ID: "insurance-unpaid/availability", Service: "insurance-unpaid"}}, nil
 		}
 		o.Parked = func() []fold.Generation { return []fold.Generation{{ID: leaks, Service: secretService}} }
 		o.Public = func(slo.ID, map[string]string) bool { return true }
@@ -80,15 +87,19 @@ func limitedBench(t *testing.T) (*bench, http.Handler) {
 	}
 	b.rep.Warnings = []string{"about " + leaks}
 	b.rep.Outlooks = &sla.Outlooks{Failed: leaks, Since: noon}
-	b.rep.Traffic = append(b.rep.Traffic, sla.TrafficReport{Service: secretService, Type: leaks, Outcome: "success", Count: 7}, sla.TrafficReport{Service: "insurance-unpaid", Type: "application", Outcome: "success", Count: 8})
+	b.rep.Traffic = append(b.rep.Traffic, sla.TrafficReport{Service: secretService, Type: leaks, Outcome: "success",
+		Count: 7}, sla.TrafficReport{Service: "insurance-unpaid", Type: "application", Outcome: "success", Count: 8})
 	b.alerts = append(b.alerts, state.Alert{
-		Fingerprint: "00000000000000ff", Name: "ErrorBudgetBurnPage", Severity: "page", Service: secretService, SLO: secretService + "/availability", State: state.Firing, ActiveSince: noon,
+		Fingerprint: "00000000000000ff", Name: "ErrorBudgetBurnPage", Severity: "page", Service: secretService,
+		SLO: secretService + "/availability", State: state.Firing, ActiveSince: noon,
 		Labels: []state.Label{{Name: "alertname", Value: "ErrorBudgetBurnPage"}, {Name: "service", Value: secretService}},
 	}, state.Alert{Fingerprint: "00000000000000fe", Name: leaks, Engine: true, State: state.Firing, ActiveSince: noon})
 	b.eng.Reason = "cannot open " + leaks
-	b.eng.Fold.Full = []counting.FullStatus{{SLO: secretService + "/" + leaks, MaxGroups: 1}, {SLO: "insurance-unpaid/availability", MaxGroups: 7}}
+	b.eng.Fold.Full = []counting.FullStatus{{SLO: secretService + "/" + leaks, MaxGroups: 1},
+		{SLO: "insurance-unpaid/availability", MaxGroups: 7}}
 	b.eng.Fold.Crowded = []counting.CrowdedStatus{{SLO: secretService + "/" + leaks}, {SLO: "insurance-unpaid/throughput"}}
-	b.eng.Budgets = []status.BudgetStatus{{Service: secretService, Lately: true}, {Service: "insurance-unpaid", Lately: true}}
+	b.eng.Budgets = []status.BudgetStatus{{Service: secretService, Lately: true},
+		{Service: "insurance-unpaid", Lately: true}}
 	b.eng.Fleet = nil
 	pass := func(*gin.Context) {}
 	h, err := b.web.Limited([]string{"insurance-unpaid"}, pass, anyRequest)
@@ -102,19 +113,33 @@ var limitedRoutes = []struct {
 	path   string
 	status int
 }{
-	{"/", 200}, {"/?q=" + secretService, 200}, {"/?service=" + secretService, 200}, {"/slas", 200}, {"/services", 200}, {"/report", 200}, {"/report?period=2026-11", 200},
-	{"/slo?id=insurance-unpaid/availability&group.product=SOMLT", 200}, {"/slo?id=" + secretService + "/availability", 404},
+	{"/", 200}, {"/?q=" + secretService, 200}, {"/?service=" + secretService, 200}, {"/slas", 200}, {"/services", 200},
+	{"/report", 200}, {"/report?period=2026-11", 200},
+	{"/slo?id=insurance-unpaid/availability&group.product=SOMLT", 200},
+	{"/slo?id=" + secretService + "/availability", 404},
 	{"/sla?id=insurance-unpaid/insurance", 404}, {"/sla?id=" + secretService + "/x", 404},
-	{"/engine", 403}, {"/api/v1/engine", 403}, {"/api/v1/rejects", 403}, {"/api/v1/annotations", 403}, {"/engine/dead-letters", 200}, {"/engine/dead-letter?id=d-mine", 200}, {"/engine/dead-letter?id=d-" + leaks, 404},
-	{"/engine/dead-letters/confirm", 403}, {"/incidents", 200}, {"/incidents/new", 403}, {"/silences", 200}, {"/silences/new", 403},
-	{"/incident?id=INC-2026-11-0002", 404}, {"/incident?id=INC-2026-11-0004", 200}, {"/acknowledge/INC-2026-11-0002", 403}, {"/acknowledge/INC-2026-11-0002?signature=good", 404},
-	{"/api/v1/slos", 200}, {"/api/v1/slos?service=" + secretService, 200}, {"/api/v1/slos/" + secretService + "/availability", 404}, {"/api/v1/slos/" + secretService + "/availability/history", 404},
-	{"/api/v1/slos/insurance-unpaid/availability?group.product=SOMLT", 200}, {"/api/v1/slos/insurance-unpaid/availability/history?group.product=SOMLT", 200},
-	{"/api/v1/slas", 200}, {"/api/v1/thresholds", 200}, {"/api/v1/limits", 200}, {"/api/v1/alerts", 200}, {"/api/v1/generations", 200},
-	{"/api/v1/report?period=2026-11", 200}, {"/api/v1/report?period=2026-11&format=csv", 200}, {"/api/v1/report/days.csv?period=2026-11", 200}, {"/api/v1/incidents", 200}, {"/api/v1/incidents.csv", 200}, {"/api/v1/incidents/measures", 200},
-	{"/api/v1/incidents/INC-2026-11-0002", 404}, {"/api/v1/incidents/INC-2026-11-0003", 404}, {"/api/v1/incidents/INC-2026-11-0004", 200},
-	{"/api/v1/dlq", 200}, {"/api/v1/dlq?service=" + secretService, 200}, {"/api/v1/dlq/stats", 200}, {"/api/v1/dlq/d-mine", 200}, {"/api/v1/dlq/d-" + leaks, 404},
-	{"/api/v1/silences", 200}, {"/api/v2/silences", 200}, {"/api/v2/silence/x", 404}, {"/metrics", 200}, {"/public", 200}, {"/public.json", 200}, {"/public/incidents.atom", 200}, {"/public/summary.json", 200},
+	{"/engine", 403}, {"/api/v1/engine", 403}, {"/api/v1/rejects", 403}, {"/api/v1/annotations", 403},
+	{"/engine/dead-letters", 200}, {"/engine/dead-letter?id=d-mine", 200}, {"/engine/dead-letter?id=d-" + leaks, 404},
+	{"/engine/dead-letters/confirm", 403}, {"/incidents", 200}, {"/incidents/new", 403}, {"/silences", 200},
+	{"/silences/new", 403},
+	{"/incident?id=INC-2026-11-0002", 404}, {"/incident?id=INC-2026-11-0004", 200}, {"/acknowledge/INC-2026-11-0002", 403},
+	{"/acknowledge/INC-2026-11-0002?signature=good", 404},
+	{"/api/v1/slos", 200}, {"/api/v1/slos?service=" + secretService, 200},
+	{"/api/v1/slos/" + secretService + "/availability", 404},
+	{"/api/v1/slos/" + secretService + "/availability/history", 404},
+	{"/api/v1/slos/insurance-unpaid/availability?group.product=SOMLT", 200},
+	{"/api/v1/slos/insurance-unpaid/availability/history?group.product=SOMLT", 200},
+	{"/api/v1/slas", 200}, {"/api/v1/thresholds", 200}, {"/api/v1/limits", 200}, {"/api/v1/alerts", 200},
+	{"/api/v1/generations", 200},
+	{"/api/v1/report?period=2026-11", 200}, {"/api/v1/report?period=2026-11&format=csv", 200},
+	{"/api/v1/report/days.csv?period=2026-11", 200}, {"/api/v1/incidents", 200}, {"/api/v1/incidents.csv", 200},
+	{"/api/v1/incidents/measures", 200},
+	{"/api/v1/incidents/INC-2026-11-0002", 404}, {"/api/v1/incidents/INC-2026-11-0003", 404},
+	{"/api/v1/incidents/INC-2026-11-0004", 200},
+	{"/api/v1/dlq", 200}, {"/api/v1/dlq?service=" + secretService, 200}, {"/api/v1/dlq/stats", 200},
+	{"/api/v1/dlq/d-mine", 200}, {"/api/v1/dlq/d-" + leaks, 404},
+	{"/api/v1/silences", 200}, {"/api/v2/silences", 200}, {"/api/v2/silence/x", 404}, {"/metrics", 200}, {"/public", 200},
+	{"/public.json", 200}, {"/public/incidents.atom", 200}, {"/public/summary.json", 200},
 	{"/badge/insurance-unpaid/availability.svg", 200}, {"/badge/" + secretService + "/availability.svg", 404},
 	{"/-/healthy", 200}, {"/-/ready", 200}, {"/static/none", 404}, {"/openapi.json", 200}, {"/events/stream", 0},
 	{"/api/v1/ratelimit/x", 403}, {"/api/v1/sums", 403}, {"/debug/pprof/", 403}, {"/nowhere", 403},
@@ -145,7 +170,9 @@ func TestLimitedReadersSeeTheirServicesOnly(t *testing.T) {
 			}
 		}
 		// The same address shows the other service to everybody else, so the test can fail.
-		if r.status == 200 && slices.Contains([]string{"/", "/api/v1/slos", "/api/v1/alerts", "/api/v1/generations", "/api/v1/incidents", "/incidents", "/api/v1/silences", "/api/v2/silences", "/metrics", "/public", "/report", "/api/v1/dlq"}, r.path) {
+		if r.status == 200 && slices.Contains([]string{"/", "/api/v1/slos", "/api/v1/alerts", "/api/v1/generations",
+			"/api/v1/incidents", "/incidents", "/api/v1/silences", "/api/v2/silences", "/metrics", "/public", "/report",
+			"/api/v1/dlq"}, r.path) {
 			require.True(t, strings.Contains(b.get(r.path).Body.String(), secretService), r.path)
 			require.True(t, strings.Contains(answer, "insurance-unpaid"), r.path)
 		}
@@ -182,7 +209,8 @@ func TestLimitedReadersSeeTheirServicesOnly(t *testing.T) {
 	for _, d := range answer.Degraded {
 		parts = append(parts, d.Part+" "+d.Name)
 	}
-	require.Equal(t, []string{"budget insurance-unpaid", "slo insurance-unpaid/availability", "slo insurance-unpaid/throughput"}, parts)
+	require.Equal(
+		t, []string{"budget insurance-unpaid", "slo insurance-unpaid/availability", "slo insurance-unpaid/throughput"}, parts)
 }
 
 // What a site of all services has gained is nothing that a limited reader gets unasked.
@@ -202,7 +230,8 @@ func TestLimitedSitesHaveNothingByThemselves(t *testing.T) {
 			open = append(open, fields[i].Name)
 		}
 	}
-	require.Equal(t, []string{"Report", "Source", "Counts", "Kept", "Onsets", "Engine", "Brief", "Alerts", "Generations", "Caller", "Audit", "Public", "PublicSLA", "Now", "LogError"}, open,
+	require.Equal(t, []string{"Report", "Source", "Counts", "Kept", "Onsets", "Engine", "Brief", "Alerts", "Generations",
+		"Caller", "Audit", "Public", "PublicSLA", "Now", "LogError"}, open,
 		"whatever is new here needs a filter in scope.go")
 }
 

@@ -20,7 +20,8 @@ func TestMetricsOfASet(t *testing.T) {
 	set := metrics.NewSet()
 	sinks := []string{`a`, `b "} le="1`}
 	for _, sink := range sinks {
-		h := set.NewPrometheusHistogramExt(`sloengine_sink_call_seconds{sink="`+strings.ReplaceAll(sink, `"`, `\"`)+`"}`, []float64{.0001, .1, 5})
+		h := set.NewPrometheusHistogramExt(`sloengine_sink_call_seconds{sink="`+strings.ReplaceAll(sink, `"`, `\"`)+`"}`,
+			[]float64{.0001, .1, 5})
 		for _, v := range []float64{0, .0001, .05, 1, 2, 5, 60} {
 			h.Update(v)
 		}
@@ -32,7 +33,8 @@ func TestMetricsOfASet(t *testing.T) {
 		o.Sets = []*metrics.Set{set}
 	})
 	text := b.get("/metrics").Body.String()
-	header := "# HELP sloengine_sink_call_seconds " + metric.SinkCallSeconds.Help + "\n# TYPE sloengine_sink_call_seconds histogram\n"
+	header := "# HELP sloengine_sink_call_seconds " + metric.SinkCallSeconds.Help +
+		"\n# TYPE sloengine_sink_call_seconds histogram\n"
 	require.Contains(t, text, header)
 	fs := parse(t, text)
 	require.Len(t, fs["sloengine_sink_call_seconds"].GetMetric(), len(sinks))
@@ -54,7 +56,9 @@ func TestMetricsOfASet(t *testing.T) {
 	// The other formats say the same.
 	om := b.get("/metrics", "Accept", "application/openmetrics-text;version=1.0.0").Body.String()
 	require.Contains(t, om, header)
-	i := slices.IndexFunc(b.families(), func(f *dto.MetricFamily) bool { return f.GetName() == "sloengine_sink_call_seconds" })
+	i := slices.IndexFunc(b.families(), func(f *dto.MetricFamily) bool {
+		return f.GetName() == "sloengine_sink_call_seconds"
+	})
 	f := b.families()[i]
 	require.Equal(t, metric.SinkCallSeconds.Help, f.GetHelp())
 	require.Equal(t, dto.MetricType_HISTOGRAM, f.GetType())

@@ -46,7 +46,8 @@ func TestEnginePagesGolden(t *testing.T) {
 
 // bare takes everything off the engine that it can do without.
 func bare(b *bench) {
-	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.Alertmanagers, b.eng.Reports, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	b.eng.Limits, b.eng.Offenders, b.eng.Redis, b.eng.Breakers, b.eng.Bulkheads, b.eng.Sinks, b.eng.Alertmanagers,
+		b.eng.Reports, b.eng.DeadLetters = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	b.web.Opt.DLQ = newDeadLetterStore(b.t)
 }
 
@@ -55,7 +56,8 @@ func TestEngineSaysWhatToDo(t *testing.T) {
 	bare(b)
 	page := b.get("/engine").Body.String()
 	check(t, page)
-	for _, want := range []string{"sinks: [{name: archive", "notifications: {alertmanagers: [{url:", "limits: {global:", "Every accepted event was counted and delivered", "counters were read twice"} {
+	for _, want := range []string{"sinks: [{name: archive", "notifications: {alertmanagers: [{url:", "limits: {global:",
+		"Every accepted event was counted and delivered", "counters were read twice"} {
 		require.Contains(t, page, want)
 	}
 	for _, no := range []string{"Breakers", "Bulkheads", "Redis"} {
@@ -68,15 +70,24 @@ func TestEngineStates(t *testing.T) {
 		change func(*bench)
 		want   []string
 	}{
-		"starting":   {func(b *bench) { b.rep, b.eng = nil, status.Engine{State: status.Starting} }, []string{"The engine is starting", "none yet"}},
-		"recovering": {func(b *bench) { b.eng.State, b.eng.Progress = status.Recovering, 0.42 }, []string{"42% of the log replayed", `width="42"`, `class="recovery"`}},
-		"poisoned":   {func(b *bench) { b.eng.State, b.eng.Reason = status.Poisoned, "fsync: I/O error" }, []string{"failed to make data durable", "fsync: I/O error"}},
-		"stale":      {func(b *bench) { b.now = noon.Add(10 * time.Minute) }, []string{"These numbers are stale"}},
+		"starting": {func(b *bench) {
+			b.rep, b.eng = nil, status.Engine{State: status.Starting}
+		}, []string{"The engine is starting", "none yet"}},
+		"recovering": {func(b *bench) {
+			b.eng.State, b.eng.Progress = status.Recovering, 0.42
+		}, []string{"42% of the log replayed", `width="42"`, `class="recovery"`}},
+		"poisoned": {func(b *bench) {
+			b.eng.State, b.eng.Reason = status.Poisoned, "fsync: I/O error"
+		}, []string{"failed to make data durable", "fsync: I/O error"}},
+		"stale": {func(b *bench) { b.now = noon.Add(10 * time.Minute) }, []string{"These numbers are stale"}},
 		"disk low": {func(b *bench) { b.eng.State, b.eng.Disk.FreeBytes = status.DiskLow, 900<<20 }, []string{
-			"Free space is below the low-water mark of 1.0 GiB", `<rect class="bad" width="21.97"`, `<path class="low" d="M25 0v6"/>`}},
-		"disk getting low": {func(b *bench) { b.eng.Disk.FreeBytes, b.eng.Disk.TotalBytes = 3<<29, 10<<30 }, []string{`<rect class="risk" width="15"`, "1.5 GiB of 10.0 GiB", "move the data directory"}},
-		"not guarded":      {func(b *bench) { b.eng.Disk.LowBytes = 0 }, []string{"No low-water mark is set"}},
-		"no disk":          {func(b *bench) { b.eng.Disk = status.DiskStatus{} }, []string{"0 B free"}},
+			"Free space is below the low-water mark of 1.0 GiB", `<rect class="bad" width="21.97"`,
+			`<path class="low" d="M25 0v6"/>`}},
+		"disk getting low": {func(b *bench) {
+			b.eng.Disk.FreeBytes, b.eng.Disk.TotalBytes = 3<<29, 10<<30
+		}, []string{`<rect class="risk" width="15"`, "1.5 GiB of 10.0 GiB", "move the data directory"}},
+		"not guarded": {func(b *bench) { b.eng.Disk.LowBytes = 0 }, []string{"No low-water mark is set"}},
+		"no disk":     {func(b *bench) { b.eng.Disk = status.DiskStatus{} }, []string{"0 B free"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -93,23 +104,31 @@ func TestEngineStates(t *testing.T) {
 
 func TestEngineParts(t *testing.T) {
 	b := newBench(t)
-	b.eng.Breakers = []status.BreakerStatus{{Name: "a", State: status.BreakerOpen, Since: noon.Add(-time.Minute), Reason: "5 failures in a row", RetryAfterSeconds: 42}, {Name: "b", State: status.BreakerHalfOpen}, {Name: "c", State: "?"}}
-	b.eng.Bulkheads = append(b.eng.Bulkheads, status.BulkheadStatus{Name: "full", Active: 4, Concurrency: 4, Queued: 17, Queue: 20})
+	b.eng.Breakers = []status.BreakerStatus{{Name: "a", State: status.BreakerOpen, Since: noon.Add(-time.Minute),
+		Reason: "5 failures in a row", RetryAfterSeconds: 42}, {Name: "b", State: status.BreakerHalfOpen},
+		{Name: "c", State: "?"}}
+	b.eng.Bulkheads = append(
+		b.eng.Bulkheads, status.BulkheadStatus{Name: "full", Active: 4, Concurrency: 4, Queued: 17, Queue: 20})
 	b.eng.Redis = &status.RedisStatus{Since: noon.Add(-time.Minute), LastError: "dial tcp: refused"}
 	b.eng.Ingest.Limited, b.eng.Ingest.Sampled, b.eng.Ingest.DeadLettered = 11, 22, 33
 	b.eng.Offenders = []status.OffenderStatus{{Context: "user", Value: "(redacted) 0a1b2c3d", Hits: 7}}
 	page := strings.Join(strings.Fields(b.get("/engine").Body.String()), " ")
 	check(t, page)
 	for _, want := range []string{
-		`</svg>open</span><span class="note under">tried again in 42s`, `title="11:59:07 UTC">1m 3s</time>`, "5 failures in a row", "</svg>half open<", "</svg>unknown<",
-		"4 of 4 active", `<rect class="bad" width="100" height="6"/>`, "17 of 20 waiting", `<rect class="risk" width="85" height="6"/>`,
-		"</svg>not reachable<", "limits.shared.fallback", "dial tcp: refused", "Limited", "Sampled", "Dead-lettered", "Values are redacted",
+		`</svg>open</span><span class="note under">tried again in 42s`, `title="11:59:07 UTC">1m 3s</time>`,
+		"5 failures in a row", "</svg>half open<", "</svg>unknown<",
+		"4 of 4 active", `<rect class="bad" width="100" height="6"/>`, "17 of 20 waiting",
+		`<rect class="risk" width="85" height="6"/>`,
+		"</svg>not reachable<", "limits.shared.fallback", "dial tcp: refused", "Limited", "Sampled", "Dead-lettered",
+		"Values are redacted",
 		`<rect class="bad" width="100" height="6"/></svg><span class="note">1,204/s of 1,000/s`,
 	} {
 		require.Contains(t, page, want)
 	}
 	for want, s := range map[string]status.SinkStatus{
-		"breaker open": {Breaker: status.BreakerOpen, HeldSeconds: 1}, "lagging": {MaxLagBytes: 10, LagBytes: 6, HeldSeconds: 1}, "paused": {HeldSeconds: 1}, "probing": {Breaker: status.BreakerHalfOpen}, "recovering": {Recovering: true},
+		"breaker open": {Breaker: status.BreakerOpen, HeldSeconds: 1},
+		"lagging":      {MaxLagBytes: 10, LagBytes: 6, HeldSeconds: 1}, "paused": {HeldSeconds: 1},
+		"probing": {Breaker: status.BreakerHalfOpen}, "recovering": {Recovering: true},
 		"no delivery yet": {}, "delivering": {Delivered: 1},
 	} {
 		require.Equal(t, want, enginepage.SinkMark(&s).Word)
@@ -233,7 +252,9 @@ func TestDeadLetterList(t *testing.T) {
 	require.Equal(t, "sink-w-0058-0", seen[0])
 	require.Equal(t, "sink-w-0001-0", seen[19])
 
-	for query, code := range map[string]int{"?origin=x": 400, "?from=x": 400, "?cursor=%21": 400, "?from=2026-11-20T10:00:00Z&to=2026-11-20T09:00:00Z": 400, "?sink=none": 200, "?type=%3Cb%3E": 200, "?unknown=1": 200, "?sink=" + strings.Repeat("x", 2000): 400} {
+	for query, code := range map[string]int{"?origin=x": 400, "?from=x": 400, "?cursor=%21": 400,
+		"?from=2026-11-20T10:00:00Z&to=2026-11-20T09:00:00Z": 400, "?sink=none": 200, "?type=%3Cb%3E": 200, "?unknown=1": 200,
+		"?sink=" + strings.Repeat("x", 2000): 400} {
 		rec := b.get(site.DeadLetterListPath + query)
 		require.Equal(t, code, rec.Code, query)
 		check(t, rec.Body.String())
@@ -246,7 +267,8 @@ func TestDeadLetterList(t *testing.T) {
 	require.Contains(t, b.get(site.DeadLetterListPath).Body.String(), "once the engine has recovered")
 	require.Equal(t, http.StatusServiceUnavailable, b.get(site.DeadLetterPath+"?id=a").Code)
 	b.web.Opt.DLQ = nil
-	for _, path := range []string{site.DeadLetterListPath, site.DeadLetterPath + "?id=a", site.DeadLetterConfirmPath + "?action=replay&all=true"} {
+	for _, path := range []string{site.DeadLetterListPath, site.DeadLetterPath + "?id=a",
+		site.DeadLetterConfirmPath + "?action=replay&all=true"} {
 		require.Equal(t, http.StatusNotImplemented, b.get(path).Code, path)
 	}
 }
@@ -275,10 +297,13 @@ func TestDeadLetterDetails(t *testing.T) {
 	b := newBench(t)
 	page := b.get(site.DeadLetterPath + "?id=sink-warehouse-900-0").Body.String()
 	check(t, page)
-	for _, want := range []string{"no answer within 5s", "timeout", "counted, but not delivered to its sink", "&#34;product&#34;: &#34;&lt;b&gt;&#34;", "\n  &#34;type&#34;", "record 900", `href="/api/v1/dlq/sink-warehouse-900-0"`} {
+	for _, want := range []string{"no answer within 5s", "timeout", "counted, but not delivered to its sink",
+		"&#34;product&#34;: &#34;&lt;b&gt;&#34;", "\n  &#34;type&#34;", "record 900",
+		`href="/api/v1/dlq/sink-warehouse-900-0"`} {
 		require.Contains(t, page, want)
 	}
-	require.Contains(t, b.get(site.DeadLetterPath+"?id=sink-warehouse-950~990").Body.String(), "records that are no longer in the log")
+	require.Contains(t, b.get(site.DeadLetterPath+"?id=sink-warehouse-950~990").Body.String(),
+		"records that are no longer in the log")
 	for _, id := range []string{"none", "", "%3Cscript%3E", "a%00b", strings.Repeat("a", 300)} {
 		rec := b.get(site.DeadLetterPath + "?id=" + id)
 		require.Equal(t, http.StatusNotFound, rec.Code, id)
@@ -291,12 +316,16 @@ func TestHostileDeadLetters(t *testing.T) {
 		event, err := json.Marshal(map[string]any{"service": bad, "attributes": map[string]string{bad: bad}})
 		require.NoError(t, err)
 		entries := []dlq.Entry{
-			{ID: "a-1", Origin: dlq.Sink, Sink: "s" + bad, Reason: "r" + bad, Error: bad, Class: bad, Service: bad, Type: bad, Severity: bad, Event: event, Saved: noon},
+			{ID: "a-1", Origin: dlq.Sink, Sink: "s" + bad, Reason: "r" + bad, Error: bad, Class: bad, Service: bad, Type: bad,
+				Severity: bad, Event: event, Saved: noon},
 			{ID: "a-2", Origin: dlq.Admission, Reason: "r" + bad, Raw: []byte(strings.Repeat(bad+"\n", 40)), Saved: noon},
 		}
 		b := newBench(t, func(o *site.Options) { o.DLQ = newDeadLetterStore(t, entries...) })
 		esc := url.QueryEscape("r" + bad)
-		for _, target := range []string{"/engine", site.DeadLetterListPath, site.DeadLetterPath + "?id=a-1", site.DeadLetterPath + "?id=a-2", site.DeadLetterListPath + "?reason=" + esc, site.DeadLetterListPath + "?type=" + url.QueryEscape(bad), site.DeadLetterConfirmPath + "?action=discard&reason=" + esc, site.DeadLetterConfirmPath + "?action=" + esc} {
+		for _, target := range []string{"/engine", site.DeadLetterListPath, site.DeadLetterPath + "?id=a-1",
+			site.DeadLetterPath + "?id=a-2", site.DeadLetterListPath + "?reason=" + esc,
+			site.DeadLetterListPath + "?type=" + url.QueryEscape(bad),
+			site.DeadLetterConfirmPath + "?action=discard&reason=" + esc, site.DeadLetterConfirmPath + "?action=" + esc} {
 			rec := b.get(target)
 			require.Less(t, rec.Code, 500, "%d %s", i, target)
 			check(t, rec.Body.String())
@@ -336,11 +365,15 @@ func TestConfirmIsADryRun(t *testing.T) {
 		}
 	})
 	for query, want := range map[string][]string{
-		"action=replay&id=sink-w-0003-0&id=none":                             {"Replay 1 dead letter?", "sink-w-0003-0", ">Replay 1 dead letter</button>", "Gone"},
-		"action=replay&service=s1":                                           {"Replay 10 dead letters?", "newer ones are not affected"},
-		"action=discard&all=true":                                            {"Discard 30 dead letters?", "all dead letters stored now", "cannot be restored"},
-		"action=purge&older_than=20m3s":                                      {"Purge 10 dead letters?", "20m 3s ago"},
-		"action=discard&sink=nowhere":                                        {"Discard 0 dead letters?", "nothing to discard any more"},
+		"action=replay&id=sink-w-0003-0&id=none": {"Replay 1 dead letter?", "sink-w-0003-0",
+			">Replay 1 dead letter</button>", "Gone"},
+		"action=replay&service=s1": {"Replay 10 dead letters?",
+			"newer ones are not affected"},
+		"action=discard&all=true": {"Discard 30 dead letters?",
+			"all dead letters stored now", "cannot be restored"},
+		"action=purge&older_than=20m3s": {"Purge 10 dead letters?", "20m 3s ago"},
+		"action=discard&sink=nowhere": {"Discard 0 dead letters?",
+			"nothing to discard any more"},
 		"action=replay&to=2026-11-20T11:31:00Z":                              {"Replay 1 dead letter?"},
 		"action=discard&id=" + strings.Repeat("sink-w-0003-0&id=", 30) + "x": {"Discard 1 dead letter?"},
 	} {
@@ -363,7 +396,9 @@ func TestConfirmIsADryRun(t *testing.T) {
 			require.NotContains(t, rec.Body.String(), `<button type="submit"`)
 		}
 	}
-	for _, query := range []string{"", "action=replay", "action=eat&all=true", "all=true", "action=replay&all=true&sink=w", "action=replay&sink=%zz&all=true", "action=purge&id=a", "action=replay&id=%3Cb%3E", "action=discard&reason=a%E2%80%AEb"} {
+	for _, query := range []string{"", "action=replay", "action=eat&all=true", "all=true", "action=replay&all=true&sink=w",
+		"action=replay&sink=%zz&all=true", "action=purge&id=a", "action=replay&id=%3Cb%3E",
+		"action=discard&reason=a%E2%80%AEb"} {
 		rec := b.get(site.DeadLetterConfirmPath + "?" + query)
 		require.Equal(t, http.StatusBadRequest, rec.Code, query)
 		check(t, rec.Body.String())
@@ -379,7 +414,8 @@ func TestConfirmIsADryRun(t *testing.T) {
 	late := manyDeadLetters(1)[0]
 	late.ID, late.Saved = "late", b.now.Add(time.Second)
 	require.NoError(t, l.store.Save(context.Background(), []dlq.Entry{late}))
-	rec := b.send("/engine/dlq", asked.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin")
+	rec := b.send("/engine/dlq", asked.Encode(), "Content-Type", "application/x-www-form-urlencoded",
+		"Sec-Fetch-Site", "same-origin")
 	require.Equal(t, http.StatusSeeOther, rec.Code, rec.Body)
 	_, err = l.Get(context.Background(), "late")
 	require.NoError(t, err)
@@ -409,7 +445,8 @@ func TestFormThatRunsOutOfTime(t *testing.T) {
 		c.Next()
 	})
 	b.web.Register(b.router)
-	rec := b.send("/engine/dlq", "action=replay&all=true", "Content-Type", "application/x-www-form-urlencoded", "Sec-Fetch-Site", "same-origin")
+	rec := b.send("/engine/dlq", "action=replay&all=true", "Content-Type", "application/x-www-form-urlencoded",
+		"Sec-Fetch-Site", "same-origin")
 	require.Equal(t, site.DeadLetterListPath+"?did=replay&done=5&more=1", rec.Header().Get("Location"))
 }
 
@@ -443,7 +480,8 @@ func TestWhoSeesButtons(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, b.get(path).Code, path)
 	}
 
-	open, err := New(site.Options{Numbers: site.Numbers{Report: b.opt.Report}, Condition: site.Condition{Engine: b.opt.Engine}, Now: b.opt.Now, DLQ: l})
+	open, err := New(site.Options{Numbers: site.Numbers{Report: b.opt.Report},
+		Condition: site.Condition{Engine: b.opt.Engine}, Now: b.opt.Now, DLQ: l})
 	require.NoError(t, err)
 	b.router = gin.New()
 	open.Register(b.router)
@@ -458,7 +496,8 @@ func TestWholeStatusOnlyWhereItIsShown(t *testing.T) {
 	b := newBench(t, func(o *site.Options) {
 		o.Brief, o.Engine = o.Engine, func() status.Engine { whole++; return readyStatus() }
 	})
-	for _, path := range []string{"/", "/slas", "/report", "/services", "/public", "/public.json", "/badge/mdm/availability.svg", "/metrics", "/api/v1/slos", "/-/healthy", "/nothing"} {
+	for _, path := range []string{"/", "/slas", "/report", "/services", "/public", "/public.json",
+		"/badge/mdm/availability.svg", "/metrics", "/api/v1/slos", "/-/healthy", "/nothing"} {
 		b.get(path)
 		require.Zero(t, whole, path)
 	}

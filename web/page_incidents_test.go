@@ -26,22 +26,28 @@ func withIncidents(t *testing.T, change ...func(*site.Options)) (*bench, *memory
 
 // someIncidents adds a resolved incident, an acknowledged one and a warning.
 func someIncidents(book *memoryBook) {
-	fire := func(name, service, slo string, severity incident.Severity, fired time.Time, group ...string) incident.Operation {
-		return incident.Operation{Kind: incident.Fire, Title: name + " of " + slo, Onset: fired.Add(-3 * time.Minute), OnsetBy: incident.OnsetByAlert, Alert: &incident.Alert{
-			Fingerprint: name + service, Name: name, Service: service, SLO: slo, Group: group, Severity: severity, Fired: fired, Labels: map[string]string{"severity": "page"},
-		}}
+	fire := func(name, service, slo string, severity incident.Severity, fired time.Time,
+		group ...string) incident.Operation {
+		return incident.Operation{Kind: incident.Fire, Title: name + " of " + slo, Onset: fired.Add(-3 * time.Minute),
+			OnsetBy: incident.OnsetByAlert, Alert: &incident.Alert{
+				Fingerprint: name + service, Name: name, Service: service, SLO: slo, Group: group, Severity: severity, Fired: fired,
+				Labels: map[string]string{"severity": "page"},
+			}}
 	}
 	book.now = noon.Add(-50 * time.Hour)
-	book.apply(incident.Batch{Operations: []incident.Operation{fire("ErrorBudgetBurnPage", "mdm", "mdm/availability", incident.Critical, book.now)}})
+	book.apply(incident.Batch{Operations: []incident.Operation{
+		fire("ErrorBudgetBurnPage", "mdm", "mdm/availability", incident.Critical, book.now)}})
 	book.now = noon.Add(-49 * time.Hour)
 	book.apply(incident.Batch{Operations: []incident.Operation{
 		{Kind: incident.Clear, Alert: &incident.Alert{Fingerprint: "ErrorBudgetBurnPagemdm", Resolved: book.now}},
-		{Kind: incident.Measured, ID: "INC-2026-11-0002", Spent: []incident.Spent{{SLO: "mdm/availability", Valid: 9_000, Bad: 812, Budget: 1.204}}},
+		{Kind: incident.Measured, ID: "INC-2026-11-0002",
+			Spent: []incident.Spent{{SLO: "mdm/availability", Valid: 9_000, Bad: 812, Budget: 1.204}}},
 	}})
 	book.now = noon
 	book.apply(incident.Batch{Operations: []incident.Operation{
 		fire("ErrorBudgetBurnTicket", "insurance-paid", "insurance-paid/latency", incident.Warning, noon.Add(-time.Minute)),
-		{Kind: incident.OpenByHand, Title: "Customers call about payments", Service: "payments", Severity: incident.Critical, By: "Ann", Key: "k", Onset: noon.Add(-40 * time.Minute), Team: "ops"},
+		{Kind: incident.OpenByHand, Title: "Customers call about payments", Service: "payments", Severity: incident.Critical,
+			By: "Ann", Key: "k", Onset: noon.Add(-40 * time.Minute), Team: "ops"},
 		{Kind: incident.AckIt, ID: "INC-2026-11-0004", By: "Bob", Team: "ops", How: incident.ByPage},
 	}})
 }
@@ -57,7 +63,8 @@ func TestIncidentList(t *testing.T) {
 	page := text(check(t, rec.Body.String()))
 	require.Contains(t, page, "2 incidents are open, 1 not acknowledged")
 	require.Contains(t, page, "Open warnings: 1.")
-	order := []string{"Orders fail", "Customers call about payments", "ErrorBudgetBurnPage of mdm/availability", "ErrorBudgetBurnTicket"}
+	order := []string{"Orders fail", "Customers call about payments", "ErrorBudgetBurnPage of mdm/availability",
+		"ErrorBudgetBurnTicket"}
 	at := -1
 	for _, name := range order {
 		next := strings.Index(page, name)
@@ -66,8 +73,9 @@ func TestIncidentList(t *testing.T) {
 	}
 	require.Contains(t, page, "120.4%")
 	for query, want := range map[string][]string{
-		"?state=resolved": {"INC-2026-11-0002"}, "?service=payments": {"INC-2026-11-0004"}, "?state=unresolved&severity=critical": {"INC-2026-11-0004", "INC-2026-11-0001"},
-		"?severity=warning": {"INC-2026-11-0003"}, "?service=nothing": {},
+		"?state=resolved": {"INC-2026-11-0002"}, "?service=payments": {"INC-2026-11-0004"},
+		"?state=unresolved&severity=critical": {"INC-2026-11-0004", "INC-2026-11-0001"},
+		"?severity=warning":                   {"INC-2026-11-0003"}, "?service=nothing": {},
 	} {
 		body := b.get("/incidents" + query).Body.String()
 		for n := 1; n <= 4; n++ {
@@ -95,7 +103,8 @@ func TestIncidentTrend(t *testing.T) {
 	check(t, page)
 	// Three incidents, one of them by hand, detected after 3, 4 and 40 minutes, and one acknowledged at once.
 	for name, want := range map[string]string{
-		"Incidents": "3", "Opened by an alert": "66%", "Median detection": "4m", "p90 detection": "40m", "Longest detection": "40m", "Median response": "0s", "p90 response": "0s", "Longest response": "0s",
+		"Incidents": "3", "Opened by an alert": "66%", "Median detection": "4m", "p90 detection": "40m",
+		"Longest detection": "40m", "Median response": "0s", "p90 response": "0s", "Longest response": "0s",
 	} {
 		require.Contains(t, page, `<th scope="row">November 2026</th>`)
 		require.Contains(t, page, `data-name="`+name+`">`+want+`<`)
@@ -113,8 +122,12 @@ func TestIncidentListTurnsPages(t *testing.T) {
 	b, book := withIncidents(t)
 	var batch incident.Batch
 	for n := range 119 {
-		batch.Operations = append(batch.Operations, incident.Operation{Kind: incident.OpenByHand, Title: "t", Severity: incident.Critical, By: "Ann", Key: fmt.Sprint(n)})
-		batch.Operations = append(batch.Operations, incident.Operation{Kind: incident.OpenByHand, Title: "t", Severity: incident.Warning, By: "Ann", Key: fmt.Sprint("w", n)})
+		batch.Operations = append(batch.Operations,
+			incident.Operation{Kind: incident.OpenByHand, Title: "t", Severity: incident.Critical,
+				By: "Ann", Key: fmt.Sprint(n)})
+		batch.Operations = append(batch.Operations,
+			incident.Operation{Kind: incident.OpenByHand, Title: "t", Severity: incident.Warning, By: "Ann",
+				Key: fmt.Sprint("w", n)})
 	}
 	book.apply(batch)
 	seen := map[string]bool{}
@@ -136,7 +149,8 @@ func TestIncidentListTurnsPages(t *testing.T) {
 	}
 	require.Equal(t, 3, pages)
 	require.Len(t, seen, 120)
-	require.Equal(t, 60, strings.Count(b.get("/incidents").Body.String(), "/incident?id="), "a page of incidents and ten warnings")
+	require.Equal(t, 60, strings.Count(b.get("/incidents").Body.String(), "/incident?id="),
+		"a page of incidents and ten warnings")
 	require.Contains(t, b.get("/incidents").Body.String(), "All 119")
 }
 
@@ -147,14 +161,18 @@ func TestIncidentPage(t *testing.T) {
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "same-origin", rec.Header().Get("Referrer-Policy"), "else browsers hide the origin of its forms")
 	page := text(check(t, rec.Body.String()))
-	for _, want := range []string{"Orders fail", "not acknowledged", "Detected: ErrorBudgetBurnPage fired", "where the counts turned bad", "Good and bad of insurance-unpaid / availability", "MEDCARE", "Each bar begins when the alert fired", "Acknowledge"} {
+	for _, want := range []string{"Orders fail", "not acknowledged", "Detected: ErrorBudgetBurnPage fired",
+		"where the counts turned bad", "Good and bad of insurance-unpaid / availability", "MEDCARE",
+		"Each bar begins when the alert fired", "Acknowledge"} {
 		require.Contains(t, page, want)
 	}
 	require.Contains(t, rec.Body.String(), `class="b-incident"`)
 
 	for _, o := range []incident.Operation{
-		{Kind: incident.AddNote, By: "Bob", Text: "**db-7** is down, see [wiki](https://wiki.example.org)"}, {Kind: incident.AddUpdate, By: "Bob", Text: "We know.", Public: true},
-		{Kind: incident.AckIt, By: "Bob", Team: "ops", How: incident.ByLink}, {Kind: incident.LinkPost, Text: "https://wiki.example.org/pm"}, {Kind: incident.ResolveIt, By: "Cleo"},
+		{Kind: incident.AddNote, By: "Bob", Text: "**db-7** is down, see [wiki](https://wiki.example.org)"},
+		{Kind: incident.AddUpdate, By: "Bob", Text: "We know.", Public: true},
+		{Kind: incident.AckIt, By: "Bob", Team: "ops", How: incident.ByLink},
+		{Kind: incident.LinkPost, Text: "https://wiki.example.org/pm"}, {Kind: incident.ResolveIt, By: "Cleo"},
 	} {
 		o.ID = "INC-2026-11-0001"
 		_, err := book.Do(t.Context(), o)
@@ -162,7 +180,9 @@ func TestIncidentPage(t *testing.T) {
 	}
 	body := b.get(firstIncident).Body.String()
 	wellFormed(t, strings.ReplaceAll(body, "<br />", ""))
-	for _, want := range []string{"<strong>db-7</strong>", `href="https://wiki.example.org" rel="noopener noreferrer nofollow"`, "by the link in a notification", "(ops)", `href="https://wiki.example.org/pm"`, "Resolved</b> by <bdi>Cleo"} {
+	for _, want := range []string{"<strong>db-7</strong>",
+		`href="https://wiki.example.org" rel="noopener noreferrer nofollow"`, "by the link in a notification", "(ops)",
+		`href="https://wiki.example.org/pm"`, "Resolved</b> by <bdi>Cleo"} {
 		require.Contains(t, body, want)
 	}
 	require.NotContains(t, body, `value="ack"`, "it is resolved")
@@ -177,7 +197,8 @@ func TestIncidentPage(t *testing.T) {
 
 	// The forms propose the name of the token.
 	named, _ := withIncidents(t, func(o *site.Options) { o.Caller = func(*gin.Context) string { return `ops"<b>` } })
-	require.Equal(t, 3, strings.Count(named.get(firstIncident).Body.String(), `autocomplete="name" value="ops&#34;&lt;b&gt;"`), "to acknowledge, write and resolve")
+	require.Equal(t, 3, strings.Count(named.get(firstIncident).Body.String(),
+		`autocomplete="name" value="ops&#34;&lt;b&gt;"`), "to acknowledge, write and resolve")
 	require.Contains(t, named.get("/incidents/new").Body.String(), `autocomplete="name" value="ops&#34;&lt;b&gt;"`)
 
 	// Without the permission there is nothing to press.
@@ -201,18 +222,23 @@ func TestHostileIncidents(t *testing.T) {
 			clean = strings.ToValidUTF8(clean[:min(len(clean), 90)], "")
 			book.apply(incident.Batch{Operations: []incident.Operation{
 				{Kind: incident.Fire, Title: bad, Team: bad, Onset: noon, Alert: &incident.Alert{
-					Fingerprint: "f" + bad, Name: bad, Service: bad, SLO: bad + "/" + bad, Agreement: bad, Group: []string{bad}, Labels: map[string]string{"severity": bad}, Severity: incident.Critical, Fired: noon,
+					Fingerprint: "f" + bad, Name: bad, Service: bad, SLO: bad + "/" + bad, Agreement: bad, Group: []string{bad},
+					Labels: map[string]string{"severity": bad}, Severity: incident.Critical, Fired: noon,
 				}},
 				{Kind: incident.AckIt, ID: "INC-2026-11-0002", By: "x" + clean, Team: clean, How: incident.ByAPI},
 				{Kind: incident.AddNote, ID: "INC-2026-11-0002", By: "x" + clean, Text: "x" + clean},
-				{Kind: incident.Measured, ID: "INC-2026-11-0002", Spent: []incident.Spent{{SLO: bad + "/" + bad, Group: []string{bad}}}},
+				{Kind: incident.Measured, ID: "INC-2026-11-0002",
+					Spent: []incident.Spent{{SLO: bad + "/" + bad, Group: []string{bad}}}},
 			}})
 			esc := url.QueryEscape(bad)
-			for _, target := range []string{"/incidents", "/incident?id=INC-2026-11-0002", "/incident?id=INC-2026-11-0002&did=" + esc, "/incidents?service=" + esc + "&state=" + esc, "/incidents?service=" + esc, "/incidents/new"} {
+			for _, target := range []string{"/incidents", "/incident?id=INC-2026-11-0002",
+				"/incident?id=INC-2026-11-0002&did=" + esc, "/incidents?service=" + esc + "&state=" + esc,
+				"/incidents?service=" + esc, "/incidents/new"} {
 				rec := b.get(target)
 				require.Less(t, rec.Code, 500, target)
 				wellFormed(t, rec.Body.String())
-				for _, forbidden := range []string{"<img src=x", "<script>alert", "\u202e", "\u2066", "\u200f", "\x00", "\x1b", `href="javascript`} {
+				for _, forbidden := range []string{"<img src=x", "<script>alert", "\u202e", "\u2066", "\u200f", "\x00",
+					"\x1b", `href="javascript`} {
 					require.NotContains(t, rec.Body.String(), forbidden, target)
 				}
 				require.Less(t, rec.Body.Len(), 250_000, target)
@@ -263,7 +289,8 @@ func TestIncidentForms(t *testing.T) {
 	require.Equal(t, "https://wiki.example.org/7", get().PostMortem)
 	done(url.Values{"do": {"resolve"}, "id": {id}, "by": {"Bob"}})
 	require.True(t, get().IsResolved())
-	done(url.Values{"do": {"open"}, "key": {"k1"}, "title": {"By phone"}, "service": {"shop"}, "severity": {"critical"}, "by": {"Ann"}, "onset": {"2026-11-20T11:00"}, "public": {"true"}})
+	done(url.Values{"do": {"open"}, "key": {"k1"}, "title": {"By phone"}, "service": {"shop"}, "severity": {"critical"},
+		"by": {"Ann"}, "onset": {"2026-11-20T11:00"}, "public": {"true"}})
 	opened := book.View().ByKey("k1")
 	require.Equal(t, time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC), opened.Onset)
 	require.True(t, opened.Public)
@@ -271,11 +298,15 @@ func TestIncidentForms(t *testing.T) {
 	require.Equal(t, `incident.ack incident="INC-2026-11-0001" by="Bob" team="ops" how=page`, audits[0])
 
 	for name, values := range map[string]url.Values{
-		"no name": {"do": {"resolve"}, "id": {opened.ID}}, "no text": {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}}, "which kind": {"do": {"write"}, "id": {opened.ID}, "by": {"a"}, "text": {"x"}},
-		"what": {"id": {opened.ID}}, "odd": {"do": {"explode"}, "id": {opened.ID}}, "no id": {"do": {"publish"}}, "script": {"do": {"post-mortem"}, "id": {opened.ID}, "url": {"javascript:alert(1)"}},
-		"when": {"do": {"open"}, "title": {"t"}, "by": {"a"}, "severity": {"critical"}, "key": {"k"}, "onset": {"now"}}, "twice": {"do": {"publish", "hide"}, "id": {opened.ID}},
-		"large": {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 60<<10)}},
-		"huge":  {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 300<<10)}},
+		"no name":    {"do": {"resolve"}, "id": {opened.ID}},
+		"no text":    {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}},
+		"which kind": {"do": {"write"}, "id": {opened.ID}, "by": {"a"}, "text": {"x"}},
+		"what":       {"id": {opened.ID}}, "odd": {"do": {"explode"}, "id": {opened.ID}}, "no id": {"do": {"publish"}},
+		"script": {"do": {"post-mortem"}, "id": {opened.ID}, "url": {"javascript:alert(1)"}},
+		"when":   {"do": {"open"}, "title": {"t"}, "by": {"a"}, "severity": {"critical"}, "key": {"k"}, "onset": {"now"}},
+		"twice":  {"do": {"publish", "hide"}, "id": {opened.ID}},
+		"large":  {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 60<<10)}},
+		"huge":   {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 300<<10)}},
 	} {
 		rec := b.form(values)
 		require.Equal(t, http.StatusBadRequest, rec.Code, name)

@@ -35,16 +35,20 @@ func check(t *testing.T, body string) *html.Node {
 		}
 		if n.Data == "script" {
 			require.Nil(t, n.FirstChild, "inline script")
-			require.True(t, slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "src" && strings.Contains(a.Val, "/static/") }), "a script of no asset")
+			require.True(t, slices.ContainsFunc(n.Attr, func(a html.Attribute) bool {
+				return a.Key == "src" && strings.Contains(a.Val, "/static/")
+			}), "a script of no asset")
 		}
-		require.NotContains(t, []string{"style", "iframe", "object", "embed", "base", "foreignObject", "meta-refresh"}, n.Data)
+		require.NotContains(
+			t, []string{"style", "iframe", "object", "embed", "base", "foreignObject", "meta-refresh"}, n.Data)
 		for _, a := range n.Attr {
 			key, val := strings.ToLower(a.Key), strings.TrimSpace(a.Val)
 			require.NotEqual(t, "style", key, "inline style on <%s>", n.Data)
 			require.False(t, strings.HasPrefix(key, "on"), "handler %s on <%s>", key, n.Data)
 			switch key {
 			case "href", "src", "action", "formaction", "srcset", "poster", "xlink:href":
-				require.True(t, strings.HasPrefix(val, "/") && !strings.HasPrefix(val, "//") || strings.HasPrefix(val, "#"), "%s=%q leaves the site", key, val)
+				require.True(t, strings.HasPrefix(val, "/") && !strings.HasPrefix(val, "//") || strings.HasPrefix(val, "#"),
+					"%s=%q leaves the site", key, val)
 			case "http-equiv":
 				t.Fatalf("http-equiv %q", val)
 			case "id":
@@ -94,7 +98,8 @@ func text(n *html.Node) string {
 
 func TestPagesAreStrict(t *testing.T) {
 	b := newBench(t)
-	for _, target := range []string{"/", "/slas", medcare, medcare + "&range=30d", "/engine", "/nothing", "/?state=ok&sort=burn&dir=desc&q=avail"} {
+	for _, target := range []string{"/", "/slas", medcare, medcare + "&range=30d", "/engine", "/nothing",
+		"/?state=ok&sort=burn&dir=desc&q=avail"} {
 		rec := b.get(target)
 		check(t, rec.Body.String())
 		h := rec.Header()
@@ -109,8 +114,10 @@ func TestPagesAreStrict(t *testing.T) {
 
 // hostile texts must show harmlessly wherever users' text can get to.
 var hostile = []string{
-	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `{{.}}`, "</title></textarea></svg>",
-	"\u202egnp.exe\u202c", "\u200f\u2066x", "a\x00b\nc\td\x1b[31m", "\xff\xfe", strings.Repeat("ж", 5000), "https://evil.example/", "&lt;b&gt;", "", slo.OtherGroup,
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`,
+	`{{.}}`, "</title></textarea></svg>",
+	"\u202egnp.exe\u202c", "\u200f\u2066x", "a\x00b\nc\td\x1b[31m", "\xff\xfe", strings.Repeat("ж", 5000),
+	"https://evil.example/", "&lt;b&gt;", "", slo.OtherGroup,
 }
 
 var (
@@ -125,7 +132,8 @@ func TestHostileTextIsHarmless(t *testing.T) {
 			s := *b.rep.SLOs[0].SLO
 			s.ID, s.Description = slo.ID("svc"+bad+"/name"+bad), bad
 			s.GroupBy, s.Labels = []string{"product", bad + "x"}, map[string]string{bad: bad}
-			s.Corrections = []slo.Correction{{Name: bad, Author: bad, Reason: bad, RRule: bad, Start: noon.Add(-time.Hour), Duration: time.Minute}}
+			s.Corrections = []slo.Correction{
+				{Name: bad, Author: bad, Reason: bad, RRule: bad, Start: noon.Add(-time.Hour), Duration: time.Minute}}
 			s.Indicator.Valid = slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, bad)}
 			r := newSLOReport(&s, slo.Group{bad, bad}, 10, 1, 1)
 			b.rep.SLOs = append(b.rep.SLOs, r)
@@ -133,15 +141,18 @@ func TestHostileTextIsHarmless(t *testing.T) {
 			a.Name, a.Service, a.Description = bad, bad, bad
 			b.rep.SLAs[0].SLA, b.rep.SLAs[0].Group = &a, slo.Group{bad}
 			b.rep.SLAs[0].Components[0].Name, b.rep.SLAs[0].Components[0].Note, b.rep.SLAs[0].Components[0].SLO = bad, bad, s.ID
-			b.rep.Thresholds[0].Threshold = &slo.Threshold{Service: bad, Name: bad, Match: s.Indicator.Valid, Warning: time.Minute}
+			b.rep.Thresholds[0].Threshold = &slo.Threshold{Service: bad, Name: bad, Match: s.Indicator.Valid,
+				Warning: time.Minute}
 			b.rep.Warnings = []string{bad}
 			b.eng.Reason, b.eng.State = bad, status.DiskLow
 			b.eng.Disk.Dir, b.eng.Spec.Hash = bad, bad
-			b.eng.Spec.Failed, b.eng.Spec.Problems = noon, []spec.Problem{{Position: spec.Position{File: bad}, Message: bad, Suggestion: bad}}
+			b.eng.Spec.Failed, b.eng.Spec.Problems = noon,
+				[]spec.Problem{{Position: spec.Position{File: bad}, Message: bad, Suggestion: bad}}
 			b.web.Opt.Version.Version = bad
 			hostileEngine(b, bad)
 			esc := url.QueryEscape(bad)
-			pages := []string{"/", "/slas", "/engine", b.web.SLOHref(&r), "/?q=" + esc + "&service=" + esc + "&state=" + esc + "&slo=" + esc + "&sort=" + esc + "&label." + esc + "=" + esc, "/slo?id=" + esc, "/nope/" + url.PathEscape(bad)}
+			pages := []string{"/", "/slas", "/engine", b.web.SLOHref(&r), "/?q=" + esc + "&service=" + esc + "&state=" + esc +
+				"&slo=" + esc + "&sort=" + esc + "&label." + esc + "=" + esc, "/slo?id=" + esc, "/nope/" + url.PathEscape(bad)}
 			for _, target := range pages {
 				rec := b.get(target)
 				require.Less(t, rec.Code, 500, target)
@@ -149,13 +160,15 @@ func TestHostileTextIsHarmless(t *testing.T) {
 				for _, forbidden := range []string{"<img src=x", "\u202e", "\u2066", "\u200f", "\x00", "\x1b"} {
 					require.False(t, strings.Contains(rec.Body.String(), forbidden), "%q in %s", forbidden, target)
 				}
-				require.Less(t, len(links.ReplaceAllString(copied.ReplaceAllString(rec.Body.String(), ""), "")), 250_000, "long text is cut, but for links: %s", format.Safe(target, format.MaxTitle))
+				require.Less(t, len(links.ReplaceAllString(copied.ReplaceAllString(rec.Body.String(), ""), "")), 250_000,
+					"long text is cut, but for links: %s", format.Safe(target, format.MaxTitle))
 			}
 			// The link of the hostile group leads to its own page, whatever its text.
 			require.Equal(t, http.StatusOK, b.get(b.web.SLOHref(&r)).Code)
 
 			// Every machine-readable answer stays readable too.
-			for _, target := range []string{"/api/v1/slos", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/engine", "/api/v1/dlq"} {
+			for _, target := range []string{"/api/v1/slos", "/api/v1/slas", "/api/v1/thresholds",
+				"/api/v1/engine", "/api/v1/dlq"} {
 				require.Equal(t, http.StatusOK, b.get(target).Code, target)
 			}
 		})

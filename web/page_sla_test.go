@@ -25,7 +25,9 @@ import (
 
 func TestSLAPagesGolden(t *testing.T) {
 	hash := regexp.MustCompile(`\.[0-9a-f]{8}\.`)
-	for name, target := range map[string]string{"slas_rich": "/slas?sort=score&dir=desc", "sla": "/sla?group.product=SOMLT&service=insurance-unpaid&sla=unpaid", "sla_missing": trvlSLA + "&days=14", "report": weekReport, "report_month": "/report?period=2026-11&zone=Europe/Moscow"} {
+	for name, target := range map[string]string{"slas_rich": "/slas?sort=score&dir=desc",
+		"sla": "/sla?group.product=SOMLT&service=insurance-unpaid&sla=unpaid", "sla_missing": trvlSLA + "&days=14",
+		"report": weekReport, "report_month": "/report?period=2026-11&zone=Europe/Moscow"} {
 		t.Run(name, func(t *testing.T) {
 			b := newSLABench(t)
 			b.rep = richAgreements(t)
@@ -66,8 +68,10 @@ func TestSLAsSortAndFilter(t *testing.T) {
 	require.Contains(t, strings.Join(all, "\n"), "80 to 100", "the scores that the missing components could give")
 
 	for query, want := range map[string]int{
-		"service=insurance-unpaid": 5, "service=none": 0, "state=critical": 2, "state=warning": 2, "state=breached": 2, "state=met": 2, "state=not_judged": 1, "state=no_data": 0, "state=nonsense": 5,
-		"q=GOLD": 1, "q=trvl": 1, "q=throughput": 5, "group.product=SOMLT": 1, "group.nope=x": 0, "q=zzz": 0, "start=99": 5, "start=-3": 5,
+		"service=insurance-unpaid": 5, "service=none": 0, "state=critical": 2, "state=warning": 2, "state=breached": 2,
+		"state=met": 2, "state=not_judged": 1, "state=no_data": 0, "state=nonsense": 5,
+		"q=GOLD": 1, "q=trvl": 1, "q=throughput": 5, "group.product=SOMLT": 1, "group.nope=x": 0, "q=zzz": 0,
+		"start=99": 5, "start=-3": 5,
 	} {
 		require.Len(t, agreementRows(t, b, "/slas?"+query), want, query)
 	}
@@ -119,13 +123,16 @@ func TestSLADetail(t *testing.T) {
 	b := newSLABench(t)
 	b.rep = richAgreements(t)
 	for target, code := range map[string]int{
-		trvlSLA: 200, trvlSLA + "&days=90": 200, trvlSLA + "&days=x": 200, "/sla": 404, "/sla?service=insurance-unpaid&sla=nope": 404,
-		"/sla?service=insurance-unpaid&sla=unpaid": 302, "/sla?service=insurance-unpaid&sla=unpaid&group.product=X": 302, trvlSLA + "&group.more=x": 302,
+		trvlSLA: 200, trvlSLA + "&days=90": 200, trvlSLA + "&days=x": 200, "/sla": 404,
+		"/sla?service=insurance-unpaid&sla=nope":   404,
+		"/sla?service=insurance-unpaid&sla=unpaid": 302, "/sla?service=insurance-unpaid&sla=unpaid&group.product=X": 302,
+		trvlSLA + "&group.more=x": 302,
 	} {
 		require.Equal(t, code, b.get(target).Code, target)
 	}
 	body := b.get(trvlSLA).Body.String()
-	for _, want := range []string{"Missing data", "throughput, 20% of the weight: no data, left out of the score", "would be 80 if the missing components had failed completely, and 100 if", "3 of 4"} {
+	for _, want := range []string{"Missing data", "throughput, 20% of the weight: no data, left out of the score",
+		"would be 80 if the missing components had failed completely, and 100 if", "3 of 4"} {
 		require.Contains(t, body, want)
 	}
 	gold := b.get("/sla?group.product=MEDCARE&service=insurance-unpaid&sla=gold").Body.String()
@@ -139,7 +146,9 @@ func TestSLADetail(t *testing.T) {
 
 	// Without its history the page says so, and goes on.
 	b.rep.Version++
-	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
+	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) {
+		return nil, errors.New("busy")
+	}
 	require.Contains(t, b.get(trvlSLA).Body.String(), "could not be read")
 	b.web.Opt.Counts = nil
 	require.Contains(t, b.get(trvlSLA).Body.String(), "has no history")
@@ -170,7 +179,8 @@ func TestSLAHistory(t *testing.T) {
 	body := b.get(b.web.ui.SLAHref(r) + "&days=14").Body.String()
 	require.Contains(t, body, "no longer retained")
 	require.Contains(t, body, "6 days at the start are left out")
-	require.Contains(t, b.get(b.web.ui.SLAHref(&b.rep.SLAs[2])).Body.String(), "outside is measured by Prometheus and is not in these scores")
+	require.Contains(t, b.get(b.web.ui.SLAHref(&b.rep.SLAs[2])).Body.String(),
+		"outside is measured by Prometheus and is not in these scores")
 }
 
 // TestSLANumbersAreTheAPIs: page and API come from one report.

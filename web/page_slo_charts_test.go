@@ -46,7 +46,8 @@ func TestBurnChartEndsAtTheReport(t *testing.T) {
 	b := newBench(t)
 	r := site.FindSLO(b.rep, "insurance-unpaid/availability", slo.Group{"SOMLT"})
 	p := newPast(r)
-	head, cell := regexp.MustCompile(`<th scope="col"[^>]*>Over (\w+)</th>`), regexp.MustCompile(`<td class="num[^>]*>([^<]*)</td>`)
+	head, cell := regexp.MustCompile(`<th scope="col"[^>]*>Over (\w+)</th>`),
+		regexp.MustCompile(`<td class="num[^>]*>([^<]*)</td>`)
 	for _, name := range []string{"1h", "6h", "1d", "7d", "30d"} {
 		page := b.get(b.web.SLOHref(r) + "&range=" + name).Body.String()
 		_, table, found := strings.Cut(page, "Burn rate by window at the end of each step")
@@ -73,7 +74,8 @@ func TestCalendarStartsWithTheData(t *testing.T) {
 	start := time.Date(2026, 8, 23, 0, 0, 0, 0, time.UTC)
 	days := func(first int, kept bool) (out []history.Point) {
 		for i := range 90 {
-			p := history.Point{Span: slo.Span{From: start.AddDate(0, 0, i), To: start.AddDate(0, 0, i+1)}, Kept: kept || i >= first, Seen: 1}
+			p := history.Point{Span: slo.Span{From: start.AddDate(0, 0, i), To: start.AddDate(0, 0, i+1)},
+				Kept: kept || i >= first, Seen: 1}
 			if i >= first && i != 80 {
 				p.Net.Counts = slo.Counts{Good: 1000}
 				p.Raw = p.Net
@@ -86,7 +88,8 @@ func TestCalendarStartsWithTheData(t *testing.T) {
 	require.Equal(t, "30 days", c.Days)
 	require.Equal(t, "October 2026", c.Months[0].Name)
 	require.Equal(t, "29 days met the objective, 0 days missed it, 1 day had no data.", c.Summary)
-	require.Contains(t, chart.NewCalendar(r, nil, days(60, false), time.UTC).Summary, "Counts of the earliest 60 days are no longer retained")
+	require.Contains(t, chart.NewCalendar(r, nil, days(60, false), time.UTC).Summary,
+		"Counts of the earliest 60 days are no longer retained")
 	c = chart.NewCalendar(r, nil, days(90, true), time.UTC)
 	require.Equal(t, "20 days", c.Days, "without data, the present month")
 	require.Equal(t, "November 2026", c.Months[0].Name)

@@ -75,7 +75,8 @@ func TestNumbersEqualTheAPI(t *testing.T) {
 		require.Greater(t, len(got.Points), 100)
 		for _, p := range got.Points {
 			when := format.NewStamp(p.Start, b.now)
-			row := `<time datetime="` + when.ISO + `">` + when.Text + `</time></th><td class="num">` + format.Count(p.Good) + `</td><td class="num`
+			row := `<time datetime="` + when.ISO + `">` + when.Text + `</time></th><td class="num">` + format.Count(p.Good) +
+				`</td><td class="num`
 			require.Contains(t, body, row, "%s %s", r.SLO.ID, r.Group)
 		}
 	}
@@ -94,8 +95,10 @@ func TestDetailSaysWhatIsMissing(t *testing.T) {
 	has(medcare+"&from=2026-11-14T12:30&to=2026-11-14T16:00", "The engine did not count in this range")
 	has(medcare+"&from=never", "The range has an invalid start", `role="alert"`)
 	has("/slo?id=insurance-unpaid/throughput&group.product=TRVL10", "no valid event has arrived")
-	has("/slo?id=mdm/availability", "This service level has no groups. With group_by", "only known since the process started")
-	has(medcare+"&range=7d", "Resolved alerts are retained for 1d", "Counts of the earliest 56 days are no longer retained", "Planned maintenance", "b-shade")
+	has("/slo?id=mdm/availability", "This service level has no groups. With group_by",
+		"only known since the process started")
+	has(medcare+"&range=7d", "Resolved alerts are retained for 1d",
+		"Counts of the earliest 56 days are no longer retained", "Planned maintenance", "b-shade")
 	b.eng.State, b.eng.Progress = status.Recovering, 0.3
 	has(medcare, "the last report before the restart", "wrap stale")
 	b.eng.State, b.now = status.Ready, noon.Add(10*time.Minute)
@@ -196,7 +199,8 @@ func BenchmarkSLOPage(b *testing.B) {
 // Events that arrive between two reports change nothing on these pages, so a reader who asks again gets 304.
 func TestPagesAreThoseOfTheReport(t *testing.T) {
 	b := newBench(t)
-	for _, target := range []string{sloPage, "/sla?service=insurance-unpaid&sla=unpaid&group.product=SOMLT", "/report?period=2026-11"} {
+	for _, target := range []string{sloPage, "/sla?service=insurance-unpaid&sla=unpaid&group.product=SOMLT",
+		"/report?period=2026-11"} {
 		tag := b.get(target).Header().Get("ETag")
 		require.NotEmpty(t, tag, target)
 		b.eng.Ingest.Received++

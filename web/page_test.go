@@ -70,7 +70,8 @@ func rows(t *testing.T, body string) []string {
 	for n := range check(t, body).Descendants() {
 		if n.Data == "th" && strings.Contains(text(n), "/") {
 			for _, a := range n.Attr {
-				if a.Key == "scope" && a.Val == "row" && n.Parent.Parent.Parent.Attr != nil && strings.HasPrefix(n.Parent.Parent.Parent.Attr[0].Val, "levels") {
+				if a.Key == "scope" && a.Val == "row" && n.Parent.Parent.Parent.Attr != nil &&
+					strings.HasPrefix(n.Parent.Parent.Parent.Attr[0].Val, "levels") {
 					out = append(out, strings.Join(strings.Fields(text(n)), " "))
 				}
 			}
@@ -83,11 +84,14 @@ func TestListSortsAndFilters(t *testing.T) {
 	b := newBench(t)
 	all := rows(t, b.get("/").Body.String())
 	require.Len(t, all, 13)
-	require.Equal(t, []string{"insurance-unpaid / availability product TRVL10", "insurance-unpaid / availability product SOMLT", "insurance-unpaid / quality product TRVL10", "insurance-unpaid / throughput product TRVL10"}, all[:4], "a page fires, exhausted, at risk by what is left, no data")
+	require.Equal(t, []string{"insurance-unpaid / availability product TRVL10",
+		"insurance-unpaid / availability product SOMLT", "insurance-unpaid / quality product TRVL10",
+		"insurance-unpaid / throughput product TRVL10"}, all[:4], "a page fires, exhausted, at risk by what is left, no data")
 
 	for query, want := range map[string]int{
-		"service=mdm": 1, "state=no_data": 1, "state=exhausted": 1, "q=TrVl": 4, "q=team%3Dunpaid": 12, "slo=insurance-unpaid/latency": 3,
-		"label.team=unpaid": 12, "group.product=SOMLT": 4, "label.team=other": 0, "state=nonsense": 13, "q=zzz": 0,
+		"service=mdm": 1, "state=no_data": 1, "state=exhausted": 1, "q=TrVl": 4, "q=team%3Dunpaid": 12,
+		"slo=insurance-unpaid/latency": 3,
+		"label.team=unpaid":            12, "group.product=SOMLT": 4, "label.team=other": 0, "state=nonsense": 13, "q=zzz": 0,
 	} {
 		require.Len(t, rows(t, b.get("/?"+query).Body.String()), want, query)
 	}
@@ -127,23 +131,39 @@ func TestListSaysWhatIsWrong(t *testing.T) {
 		want    []string
 		without []string
 	}{
-		{"recovering without a report", func(b *bench) { b.rep, b.eng.State, b.eng.Progress = nil, status.Recovering, 0.42 }, []string{"42% of the log replayed"}, []string{"<table"}},
-		{"recovering with the last report", func(b *bench) { b.eng.State = status.Recovering }, []string{"the last report before the restart", "main id=\"main\" class=\"wrap stale\""}, nil},
-		{"before the first tick", func(b *bench) { b.rep = nil }, []string{"Waiting for the first report"}, []string{"<table"}},
-		{"old report", func(b *bench) { b.now = noon.Add(10 * time.Minute) }, []string{"These numbers are stale", "10m ago", "</svg>stale<", "wrap stale"}, nil},
-		{"disk low", func(b *bench) { b.eng.State, b.eng.Reason = status.DiskLow, "900 MiB free" }, []string{"disk is nearly full", "900 MiB free"}, nil},
+		{"recovering without a report", func(b *bench) {
+			b.rep, b.eng.State, b.eng.Progress = nil, status.Recovering, 0.42
+		}, []string{"42% of the log replayed"}, []string{"<table"}},
+		{"recovering with the last report", func(b *bench) {
+			b.eng.State = status.Recovering
+		}, []string{"the last report before the restart", "main id=\"main\" class=\"wrap stale\""}, nil},
+		{"before the first tick", func(b *bench) {
+			b.rep = nil
+		}, []string{"Waiting for the first report"}, []string{"<table"}},
+		{"old report", func(b *bench) {
+			b.now = noon.Add(10 * time.Minute)
+		}, []string{"These numbers are stale", "10m ago", "</svg>stale<", "wrap stale"}, nil},
+		{"disk low", func(b *bench) {
+			b.eng.State, b.eng.Reason = status.DiskLow, "900 MiB free"
+		}, []string{"disk is nearly full", "900 MiB free"}, nil},
 		{"poisoned", func(b *bench) { b.eng.State = status.Poisoned }, []string{"failed to make data durable"}, nil},
 		{"stopping", func(b *bench) { b.eng.State = status.Stopping }, []string{"The engine is stopping"}, nil},
 		{"bad reload", func(b *bench) {
 			b.eng.Spec.Failed = noon
 			for i := range 25 {
-				b.eng.Spec.Problems = append(b.eng.Spec.Problems, spec.Problem{Position: spec.Position{File: "a.yaml", Line: i + 1, Column: 3}, Message: "unknown key", Suggestion: "did you mean objective?"})
+				b.eng.Spec.Problems = append(b.eng.Spec.Problems,
+					spec.Problem{Position: spec.Position{File: "a.yaml", Line: i + 1, Column: 3}, Message: "unknown key",
+						Suggestion: "did you mean objective?"})
 			}
-		}, []string{"last reload failed", "a.yaml:20:3: unknown key (did you mean objective?)", "and 5 more"}, []string{"a.yaml:21"}},
+		}, []string{"last reload failed", "a.yaml:20:3: unknown key (did you mean objective?)", "and 5 more"},
+			[]string{"a.yaml:21"}},
 		{"no slos", func(b *bench) { b.rep = &sla.Report{Time: noon} }, []string{"no service levels"}, []string{"<table"}},
-		{"empty", empty, []string{"Nothing has been counted yet", `curl &#39;http://127.0.0.1:8080/api/v1/events&#39;`, `&#34;service&#34;:&#34;insurance-unpaid&#34;,&#34;type&#34;:&#34;application&#34;`, "no data"}, nil},
+		{"empty", empty, []string{"Nothing has been counted yet", `curl &#39;http://127.0.0.1:8080/api/v1/events&#39;`,
+			`&#34;service&#34;:&#34;insurance-unpaid&#34;,&#34;type&#34;:&#34;application&#34;`, "no data"}, nil},
 		{"raw beside corrected", func(*bench) {}, []string{"raw 99.908%", "raw 8.2%"}, []string{"Nothing has been counted"}},
-		{"warnings", func(b *bench) { b.rep.Warnings = []string{"weights sum to 90"} }, []string{"1 warning about the spec", "weights sum to 90"}, nil},
+		{"warnings", func(b *bench) {
+			b.rep.Warnings = []string{"weights sum to 90"}
+		}, []string{"1 warning about the spec", "weights sum to 90"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
@@ -191,12 +211,16 @@ func TestDetail(t *testing.T) {
 		}
 	}
 	body := b.get(medcare).Body.String()
-	for _, want := range []string{"14.4×", "1,281,204", "Raw, including planned maintenance", "db upgrade", "planned maintenance", "specs/insurance.yaml:12", "Show as a table"} {
+	for _, want := range []string{"14.4×", "1,281,204", "Raw, including planned maintenance", "db upgrade",
+		"planned maintenance", "specs/insurance.yaml:12", "Show as a table"} {
 		require.Contains(t, body, want)
 	}
-	require.Contains(t, b.get("/slo?id=insurance-unpaid/throughput&group.product=TRVL10").Body.String(), "No data is not the same as good")
-	require.Contains(t, b.get("/slo?id=insurance-unpaid/throughput&group.product=TRVL10").Body.String(), "Coverage is 41.2%")
-	require.Contains(t, b.get("/slo?id=insurance-unpaid/latency&group.product=TRVL10").Body.String(), "12 matching events had no duration")
+	require.Contains(t, b.get("/slo?id=insurance-unpaid/throughput&group.product=TRVL10").Body.String(),
+		"No data is not the same as good")
+	require.Contains(t, b.get("/slo?id=insurance-unpaid/throughput&group.product=TRVL10").Body.String(),
+		"Coverage is 41.2%")
+	require.Contains(t, b.get("/slo?id=insurance-unpaid/latency&group.product=TRVL10").Body.String(),
+		"12 matching events had no duration")
 
 	b.rep = nil
 	require.Equal(t, http.StatusServiceUnavailable, b.get(medcare).Code)
@@ -241,7 +265,8 @@ func TestSparklinesAreKept(t *testing.T) {
 
 func TestNotModified(t *testing.T) {
 	b := newBench(t)
-	for _, target := range []string{"/?refresh=10", "/slas", medcare, "/api/v1/slos", "/api/v1/slos/mdm/availability", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/engine", "/openapi.json"} {
+	for _, target := range []string{"/?refresh=10", "/slas", medcare, "/api/v1/slos", "/api/v1/slos/mdm/availability",
+		"/api/v1/slas", "/api/v1/thresholds", "/api/v1/engine", "/openapi.json"} {
 		first := b.get(target)
 		tag := first.Header().Get("ETag")
 		require.NotEmpty(t, tag, target)
@@ -328,7 +353,8 @@ func TestBehindAPrefix(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"slo", "//evil.example", "/a?b", "/a b", `/a"b`} {
-		_, err := New(site.Options{Numbers: b.opt.Numbers, Condition: b.opt.Condition, Now: b.opt.Now, Address: site.Address{ExternalPath: bad}})
+		_, err := New(site.Options{Numbers: b.opt.Numbers, Condition: b.opt.Condition, Now: b.opt.Now,
+			Address: site.Address{ExternalPath: bad}})
 		require.Error(t, err, bad)
 	}
 }
@@ -355,7 +381,8 @@ func many(t testing.TB, n int) *sla.Report {
 	s.Corrections = nil
 	rep.SLOs = nil
 	for i := range n {
-		rep.SLOs = append(rep.SLOs, newSLOReport(&s, slo.Group{fmt.Sprintf("product-%05d", i)}, uint64(1_000_000+i), uint64(i%1200), float64(i%5)))
+		rep.SLOs = append(rep.SLOs, newSLOReport(&s, slo.Group{fmt.Sprintf("product-%05d", i)}, uint64(1_000_000+i),
+			uint64(i%1200), float64(i%5)))
 	}
 	return rep
 }
@@ -394,35 +421,41 @@ func TestFiltersHideNoTrouble(t *testing.T) {
 	all := b.get("/").Body.String()
 	require.Equal(t, "1 page firing, 1 error budget exhausted, 2 at risk", headline.FindStringSubmatch(all)[1])
 	require.Less(t, strings.Index(all, `id="alerts"`), strings.Index(all, `id="levels"`), "what fires comes first")
-	for query, shown := range map[string]string{"service=mdm": "1 of 13 shown", "q=zzz": "0 of 13 shown", "state=ok": "9 of 13 shown"} {
+	for query, shown := range map[string]string{"service=mdm": "1 of 13 shown", "q=zzz": "0 of 13 shown",
+		"state=ok": "9 of 13 shown"} {
 		body := b.get("/?" + query).Body.String()
 		require.Equal(t, headline.FindStringSubmatch(all)[1], headline.FindStringSubmatch(body)[1], query)
 		require.Contains(t, body, shown)
 		require.Contains(t, body, "ErrorBudgetBurnPage", query)
 		require.Contains(t, body, `<bdi>unpaid</bdi>`, query)
-		require.Less(t, strings.Index(body, `id="levels"`), strings.Index(body, `id="alerts"`), "what was looked for comes first")
+		require.Less(t, strings.Index(body, `id="levels"`), strings.Index(body, `id="alerts"`),
+			"what was looked for comes first")
 		require.Contains(t, body, `<a class="tile bad" href="/?state=exhausted">`, "a tile leads to as many as it counts")
 	}
 	require.Contains(t, all, "13 service levels")
 	require.Contains(t, b.get("/slas?q=somlt").Body.String(), "1 of 3 shown")
-	require.Equal(t, headline.FindStringSubmatch(b.get("/slas").Body.String())[1], headline.FindStringSubmatch(b.get("/slas?q=trvl").Body.String())[1])
+	require.Equal(t, headline.FindStringSubmatch(b.get("/slas").Body.String())[1],
+		headline.FindStringSubmatch(b.get("/slas?q=trvl").Body.String())[1])
 }
 
 // What pages now comes before what was spent weeks ago.
 func TestPagesComeFirst(t *testing.T) {
 	b := newBench(t)
-	require.Equal(t, []string{"insurance-unpaid / availability product TRVL10", "insurance-unpaid / availability product SOMLT"}, rows(t, b.get("/").Body.String())[:2])
+	require.Equal(t, []string{"insurance-unpaid / availability product TRVL10",
+		"insurance-unpaid / availability product SOMLT"}, rows(t, b.get("/").Body.String())[:2])
 	page := &b.alerts[slices.IndexFunc(b.alerts, func(a state.Alert) bool { return a.Urgent && a.State == state.Firing })]
 	page.State = state.Pending
 	require.Equal(t, "insurance-unpaid / availability product SOMLT", rows(t, b.get("/").Body.String())[0])
 	page.State, page.Group, page.Fingerprint = state.Firing, nil, "of all"
-	require.Equal(t, "insurance-unpaid / availability product SOMLT", rows(t, b.get("/").Body.String())[0], "a page about all groups raises none of them")
+	require.Equal(t, "insurance-unpaid / availability product SOMLT", rows(t, b.get("/").Body.String())[0],
+		"a page about all groups raises none of them")
 }
 
 func TestServices(t *testing.T) {
 	b := newBench(t)
 	body := text(check(t, b.get("/services").Body.String()))
-	require.Contains(t, body, "1 page is firing, 2 tickets are firing, 1 of 12 error budgets is exhausted, 2 are at risk, 1 of 3 agreements is breached, and 1 service level group has no data.")
+	require.Contains(t, body,
+		"1 page is firing, 2 tickets are firing, 1 of 12 error budgets is exhausted, 2 are at risk, 1 of 3 agreements is breached, and 1 service level group has no data.")
 	require.Contains(t, body, "The error budget is ok.")
 	require.Less(t, strings.Index(body, "1 page is firing"), strings.Index(body, "The error budget is ok"))
 	tag := b.get("/services").Header().Get("ETag")
@@ -451,9 +484,11 @@ func TestRawOnlyWhereItDiffers(t *testing.T) {
 func TestTitlesAndBreadcrumbs(t *testing.T) {
 	b := newBench(t)
 	for target, want := range map[string][]string{
-		medcare:                    {"insurance-unpaid/availability, product MEDCARE", "Service levels|insurance-unpaid|availability|MEDCARE"},
+		medcare: {"insurance-unpaid/availability, product MEDCARE",
+			"Service levels|insurance-unpaid|availability|MEDCARE"},
 		"/slo?id=mdm/availability": {"mdm/availability", "Service levels|mdm|availability"},
-		"/sla?service=insurance-unpaid&sla=unpaid&group.product=SOMLT": {"insurance-unpaid/unpaid, product SOMLT", "Agreements|insurance-unpaid|unpaid|SOMLT"},
+		"/sla?service=insurance-unpaid&sla=unpaid&group.product=SOMLT": {"insurance-unpaid/unpaid, product SOMLT",
+			"Agreements|insurance-unpaid|unpaid|SOMLT"},
 	} {
 		body := b.get(target).Body.String()
 		require.Contains(t, body, "<title>"+want[0]+" · sloengine</title>")
@@ -498,7 +533,8 @@ func TestAttributesAreOfTheSameRange(t *testing.T) {
 	traffic := history.NewTrafficLog()
 	b := newBench(t, func(o *site.Options) { o.Traffic = traffic })
 	observe := func(at time.Time, n uint64) {
-		rep := trafficReport(at, map[string]uint64{"timeout": 9 * n, "refused": 4 * n, "a": n, "b": n, "c": n, "d": n, "e": n})
+		rep := trafficReport(
+			at, map[string]uint64{"timeout": 9 * n, "refused": 4 * n, "a": n, "b": n, "c": n, "d": n, "e": n})
 		for i := range rep.Traffic {
 			rep.Traffic[i].Service = "mdm"
 		}

@@ -100,7 +100,8 @@ func TestPublicFeed(t *testing.T) {
 	require.Contains(t, b.get("/public/incidents.atom").Body.String(), "&lt;strong&gt;delayed", "HTML is escaped in XML")
 
 	// A new update changes the time and the text and keeps the ids.
-	operate(t, book, "INC-2026-11-0001", incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "Fixed?", Public: true})
+	operate(
+		t, book, "INC-2026-11-0001", incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "Fixed?", Public: true})
 	after := readFeed(t, b)
 	require.Equal(t, f.ID, after.ID)
 	for i := range f.Entries {
@@ -120,11 +121,15 @@ func TestPublicFeed(t *testing.T) {
 	again := readFeed(t, b)
 	require.Equal(t, after, again)
 
-	empty := readFeed(t, newBench(t, func(o *site.Options) { o.Incidents = &memoryBook{Book: incident.NewBook(), now: noon} }))
+	empty := readFeed(t, newBench(t, func(o *site.Options) {
+		o.Incidents = &memoryBook{Book: incident.NewBook(), now: noon}
+	}))
 	require.Empty(t, empty.Entries)
 	require.Equal(t, "2026-11-20T00:00:00Z", empty.Updated)
 
-	abroad, _ := withPublicIncidents(t, func(o *site.Options) { o.ExternalURL, o.ExternalPath = "https://status.example.org/slo/", "/slo" })
+	abroad, _ := withPublicIncidents(t, func(o *site.Options) {
+		o.ExternalURL, o.ExternalPath = "https://status.example.org/slo/", "/slo"
+	})
 	f = readFeed(t, abroad)
 	require.Equal(t, "https://status.example.org/slo/public/incidents.atom", f.Links[0].Href)
 	require.Equal(t, "Incidents: status.example.org", f.Title)
@@ -186,7 +191,8 @@ func TestPublicSummary(t *testing.T) {
 	require.Empty(t, s.Incidents[0].Components)
 
 	for _, r := range site.RowsOf(b.rep, "mdm/availability") {
-		r.SLO.Corrections = []slo.Correction{{Name: "secret", Start: noon.Add(time.Hour), Duration: time.Hour}, {Name: "secret", Start: noon.Add(-time.Hour), Duration: 2 * time.Hour}}
+		r.SLO.Corrections = []slo.Correction{{Name: "secret", Start: noon.Add(time.Hour), Duration: time.Hour},
+			{Name: "secret", Start: noon.Add(-time.Hour), Duration: 2 * time.Hour}}
 	}
 	b.rep.Version++
 	s = summaryOf(t, b)
@@ -199,12 +205,14 @@ func TestPublicSummary(t *testing.T) {
 
 	// The words for each state.
 	for state, want := range map[public.PublicState]string{
-		public.Operational: "operational none", public.DegradedNow: "degraded_performance minor", public.Outage: "major_outage critical", public.UnknownNow: "degraded_performance minor",
+		public.Operational: "operational none", public.DegradedNow: "degraded_performance minor",
+		public.Outage: "major_outage critical", public.UnknownNow: "degraded_performance minor",
 	} {
 		b := newBench(t)
 		publish(b.rep, justPublic, "mdm/availability")
 		for _, r := range site.RowsOf(b.rep, "mdm/availability") {
-			counts := map[public.PublicState]slo.Counts{public.Operational: {Good: 1_000_000}, public.DegradedNow: {Good: 950_000, Bad: 50_000}, public.Outage: {Good: 1, Bad: 1_000_000}}
+			counts := map[public.PublicState]slo.Counts{public.Operational: {Good: 1_000_000},
+				public.DegradedNow: {Good: 950_000, Bad: 50_000}, public.Outage: {Good: 1, Bad: 1_000_000}}
 			for k := range r.Burns {
 				r.Burns[k] = slo.NewBurn(r.Burns[k].Window, slo.NewBudget(r.SLO.Objective, counts[state]))
 			}

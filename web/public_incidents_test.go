@@ -48,21 +48,26 @@ func operate(t *testing.T, book *memoryBook, id string, list ...incident.Operati
 	}
 }
 
-// withPublicIncidents publishes two services, an incident of each that an alert opened, one by hand that is over, and one
-// without a service.
+// withPublicIncidents publishes two services, an incident of each that an alert opened, one by hand that is over, and
+// one without a service.
 func withPublicIncidents(t *testing.T, change ...func(*site.Options)) (*bench, *memoryBook) {
 	b, book := withIncidents(t, change...)
 	published(b)
 	someIncidents(book) // the first and the second are of services that are shown
 	publishIt := incident.Operation{Kind: incident.Publish, Public: true}
-	operate(t, book, "INC-2026-11-0001", publishIt, incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "Orders are **delayed**. We fail over.", Public: true},
-		incident.Operation{Kind: incident.AckIt, By: "Bob", Team: "ops", How: incident.ByPage}, incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "Half of them arrive.", Public: true})
+	operate(t, book, "INC-2026-11-0001", publishIt,
+		incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "Orders are **delayed**. We fail over.", Public: true},
+		incident.Operation{Kind: incident.AckIt, By: "Bob", Team: "ops", How: incident.ByPage},
+		incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "Half of them arrive.", Public: true})
 	operate(t, book, "INC-2026-11-0002", publishIt)
 	book.apply(incident.Batch{Operations: []incident.Operation{
-		{Kind: incident.OpenByHand, Title: "Slow logins", Service: "mdm", Severity: incident.Warning, By: "Ann", Key: "k5", Onset: book.now.Add(-time.Hour), Public: true},
-		{Kind: incident.OpenByHand, Title: "We move to another data centre", Severity: incident.Warning, By: "Ann", Key: "k6", Public: true},
+		{Kind: incident.OpenByHand, Title: "Slow logins", Service: "mdm", Severity: incident.Warning, By: "Ann", Key: "k5",
+			Onset: book.now.Add(-time.Hour), Public: true},
+		{Kind: incident.OpenByHand, Title: "We move to another data centre", Severity: incident.Warning, By: "Ann",
+			Key: "k6", Public: true},
 	}})
-	operate(t, book, "INC-2026-11-0005", incident.Operation{Kind: incident.AddUpdate, By: "Ann", Text: "It was the cache.", Public: true}, incident.Operation{Kind: incident.ResolveIt, By: "Ann"})
+	operate(t, book, "INC-2026-11-0005", incident.Operation{Kind: incident.AddUpdate, By: "Ann", Text: "It was the cache.",
+		Public: true}, incident.Operation{Kind: incident.ResolveIt, By: "Ann"})
 	b.now = book.now.Add(time.Minute)
 	return b, book
 }
@@ -84,18 +89,23 @@ func TestPublicIncidents(t *testing.T) {
 	for _, u := range x.Updates {
 		states = append(states, u.State)
 	}
-	require.Equal(t, []incident.State{incident.Acknowledged, incident.Acknowledged, incident.Open, incident.Open}, states, "of the incident at that time, latest first")
+	require.Equal(t, []incident.State{incident.Acknowledged, incident.Acknowledged, incident.Open, incident.Open}, states,
+		"of the incident at that time, latest first")
 	require.Equal(t, x.Updates[0].Time, x.Updated)
 
 	page := b.get("/public").Body.String()
 	plain := text(check(t, page))
-	for _, want := range []string{"2 incidents are open", "Incident affecting insurance-unpaid", "We move to another data centre", "Half of them arrive.", "Slow logins", "Incident affecting mdm", "It was the cache."} {
+	for _, want := range []string{"2 incidents are open", "Incident affecting insurance-unpaid",
+		"We move to another data centre", "Half of them arrive.", "Slow logins", "Incident affecting mdm",
+		"It was the cache."} {
 		require.Contains(t, plain, want)
 	}
 	require.Contains(t, page, "Orders are <strong>delayed</strong>.")
-	require.Contains(t, page, `<link rel="alternate" type="application/atom+xml" title="Incidents" href="/public/incidents.atom">`)
+	require.Contains(
+		t, page, `<link rel="alternate" type="application/atom+xml" title="Incidents" href="/public/incidents.atom">`)
 	at := -1
-	for _, part := range []string{"Current incidents", "data centre", "affecting insurance-unpaid", `<h2><bdi>insurance-unpaid`, "Recent incidents", "Slow logins", "affecting mdm"} {
+	for _, part := range []string{"Current incidents", "data centre", "affecting insurance-unpaid",
+		`<h2><bdi>insurance-unpaid`, "Recent incidents", "Slow logins", "affecting mdm"} {
 		next := strings.Index(page, part)
 		require.Greater(t, next, at, "%s in its order", part)
 		at = next
@@ -118,9 +128,11 @@ func TestPublicIncidentsAreUpToDate(t *testing.T) {
 	}
 	operate(t, book, "INC-2026-11-0001", incident.Operation{Kind: incident.AddNote, By: "Bob", Text: "inside"})
 	for _, path := range publicForms {
-		require.Equal(t, http.StatusNotModified, b.get(path, "If-None-Match", tags[path]).Code, "a note changes nothing of %s", path)
+		require.Equal(t, http.StatusNotModified, b.get(path, "If-None-Match", tags[path]).Code,
+			"a note changes nothing of %s", path)
 	}
-	operate(t, book, "INC-2026-11-0001", incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "Only the queue is left.", Public: true})
+	operate(t, book, "INC-2026-11-0001",
+		incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "Only the queue is left.", Public: true})
 	for _, path := range publicForms {
 		rec := b.get(path, "If-None-Match", tags[path])
 		require.Equal(t, http.StatusOK, rec.Code, path)
@@ -131,7 +143,8 @@ func TestPublicIncidentsAreUpToDate(t *testing.T) {
 	next := *b.rep
 	next.Version, next.Time = next.Version+1, next.Time.Add(time.Second)
 	b.rep = &next
-	require.Equal(t, http.StatusNotModified, b.get("/public/incidents.atom", "If-None-Match", feed).Code, "the feed does not change with every report")
+	require.Equal(t, http.StatusNotModified, b.get("/public/incidents.atom", "If-None-Match", feed).Code,
+		"the feed does not change with every report")
 
 	operate(t, book, "INC-2026-11-0001", incident.Operation{Kind: incident.Publish})
 	for _, path := range publicForms {
@@ -155,7 +168,8 @@ func TestPublicIncidentOpensAgain(t *testing.T) {
 	published(b)
 	operate(t, book, "INC-2026-11-0001", incident.Operation{Kind: incident.Publish, Public: true})
 	alert := book.View().Get("INC-2026-11-0001").Alerts[0]
-	book.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Clear, Alert: &incident.Alert{Fingerprint: alert.Fingerprint, Resolved: noon.Add(3 * time.Minute)}}}})
+	book.apply(incident.Batch{Operations: []incident.Operation{
+		{Kind: incident.Clear, Alert: &incident.Alert{Fingerprint: alert.Fingerprint, Resolved: noon.Add(3 * time.Minute)}}}})
 	b.now = noon.Add(5 * time.Minute)
 	over := publicDoc(t, b).Incidents[0]
 	require.Equal(t, incident.Resolved, over.State)
@@ -180,23 +194,32 @@ func TestPublicIncidentsLeakNothing(t *testing.T) {
 	publish(b.rep, justPublic, "mdm/availability")
 	book.now = noon.Add(-time.Hour)
 	fire := func(service string) incident.Operation {
-		return incident.Operation{Kind: incident.Fire, Title: "secret-title of secret-group", Team: "secret-team", Onset: noon.Add(-time.Hour), OnsetBy: incident.OnsetByCounts, Alert: &incident.Alert{
-			Fingerprint: "secret-fingerprint" + service, Name: "secret-alert", Service: service, SLO: service + "/secret-slo", Agreement: "secret-agreement", Group: []string{"secret-group"},
-			Labels: map[string]string{"secret-label": "secret-value"}, Severity: incident.Critical, Fired: noon.Add(-time.Hour),
-		}}
+		return incident.Operation{Kind: incident.Fire, Title: "secret-title of secret-group", Team: "secret-team",
+			Onset: noon.Add(-time.Hour), OnsetBy: incident.OnsetByCounts, Alert: &incident.Alert{
+				Fingerprint: "secret-fingerprint" + service, Name: "secret-alert", Service: service, SLO: service + "/secret-slo",
+				Agreement: "secret-agreement", Group: []string{"secret-group"},
+				Labels: map[string]string{"secret-label": "secret-value"}, Severity: incident.Critical, Fired: noon.Add(-time.Hour),
+			}}
 	}
 	book.apply(incident.Batch{Operations: []incident.Operation{
 		fire("mdm"), fire("insurance-unpaid"), fire(incident.EngineService),
-		{Kind: incident.OpenByHand, Title: "secret-unpublished", Service: "mdm", Severity: incident.Critical, By: "secret-person", Key: "secret-key1"},
-		{Kind: incident.OpenByHand, Title: "secret-service-title", Service: "secret-service", Severity: incident.Critical, By: "secret-person", Key: "secret-key2", Public: true},
-		{Kind: incident.OpenByHand, Title: "Told by hand", Service: "mdm", Severity: incident.Critical, By: "secret-person", Team: "secret-team", Key: "secret-key3", Public: true},
+		{Kind: incident.OpenByHand, Title: "secret-unpublished", Service: "mdm", Severity: incident.Critical,
+			By: "secret-person", Key: "secret-key1"},
+		{Kind: incident.OpenByHand, Title: "secret-service-title", Service: "secret-service", Severity: incident.Critical,
+			By: "secret-person", Key: "secret-key2", Public: true},
+		{Kind: incident.OpenByHand, Title: "Told by hand", Service: "mdm", Severity: incident.Critical, By: "secret-person",
+			Team: "secret-team", Key: "secret-key3", Public: true},
 	}})
 	all := []incident.Operation{
 		{Kind: incident.Publish, Public: true},
-		{Kind: incident.AddNote, By: "secret-person", Text: "secret-note"}, {Kind: incident.AddUpdate, By: "secret-person", Text: "secret-update"},
-		{Kind: incident.AddUpdate, By: "secret-person", Text: "We know. [x](/incident?id=secret-link) <b>secret-markup</b>", Public: true},
-		{Kind: incident.AckIt, By: "secret-person", Team: "secret-team", How: incident.ByLink}, {Kind: incident.LinkPost, Text: "https://secret-wiki.example.org/pm"},
-		{Kind: incident.Measured, Spent: []incident.Spent{{SLO: "mdm/secret-slo", Group: []string{"secret-group"}, Valid: 123456, Bad: 98765, Budget: 0.4321}}},
+		{Kind: incident.AddNote, By: "secret-person", Text: "secret-note"},
+		{Kind: incident.AddUpdate, By: "secret-person", Text: "secret-update"},
+		{Kind: incident.AddUpdate, By: "secret-person",
+			Text: "We know. [x](/incident?id=secret-link) <b>secret-markup</b>", Public: true},
+		{Kind: incident.AckIt, By: "secret-person", Team: "secret-team", How: incident.ByLink},
+		{Kind: incident.LinkPost, Text: "https://secret-wiki.example.org/pm"},
+		{Kind: incident.Measured, Spent: []incident.Spent{
+			{SLO: "mdm/secret-slo", Group: []string{"secret-group"}, Valid: 123456, Bad: 98765, Budget: 0.4321}}},
 		{Kind: incident.ResolveIt, By: "secret-person"},
 	}
 	look := func(forms ...string) {
@@ -205,14 +228,17 @@ func TestPublicIncidentsLeakNothing(t *testing.T) {
 			body := b.get(path).Body.String()
 			require.Contains(t, body, "Told by hand", path)
 			require.Contains(t, body, "We know.", path)
-			body = strings.ReplaceAll(body, "(/incident?id=secret-link) \\u003cb\\u003esecret-markup\\u003c/b\\u003e", "") // a person published it
+			// a person published it
+			body = strings.ReplaceAll(body, "(/incident?id=secret-link) \\u003cb\\u003esecret-markup\\u003c/b\\u003e", "")
 			body = strings.ReplaceAll(body, "secret-markup", "")
-			for _, inside := range []string{"secret", "INC-", "/incident?", "insurance-unpaid", "sloengine", "123456", "98765", "0.4321", "team", "post-mortem", "severity"} {
+			for _, inside := range []string{"secret", "INC-", "/incident?", "insurance-unpaid", "sloengine", "123456", "98765",
+				"0.4321", "team", "post-mortem", "severity"} {
 				require.NotContains(t, body, inside, path)
 			}
 		}
 	}
-	for _, id := range []string{"INC-2026-11-0002", "INC-2026-11-0003", "INC-2026-11-0004", "INC-2026-11-0006", "INC-2026-11-0007"} {
+	for _, id := range []string{"INC-2026-11-0002", "INC-2026-11-0003", "INC-2026-11-0004",
+		"INC-2026-11-0006", "INC-2026-11-0007"} {
 		operate(t, book, id, all[:len(all)-1]...)
 	}
 	b.now = book.now
@@ -240,10 +266,12 @@ func TestHostilePublicIncidents(t *testing.T) {
 		}, strings.ToValidUTF8(bad, "?")), "")
 		clean = "x" + strings.ToValidUTF8(clean[:min(len(clean), 80)], "")
 		book.apply(incident.Batch{Operations: []incident.Operation{
-			{Kind: incident.OpenByHand, Title: clean, Service: "mdm", Severity: incident.Critical, By: "a", Key: "h", Public: true},
+			{Kind: incident.OpenByHand, Title: clean, Service: "mdm", Severity: incident.Critical, By: "a",
+				Key: "h", Public: true},
 			{Kind: incident.OpenByHand, Title: clean, Severity: incident.Critical, By: "a", Key: "h2", Public: true},
 			{Kind: incident.AddUpdate, ID: "INC-2026-11-0002", By: "a", Text: clean, Public: true},
-			{Kind: incident.AddUpdate, ID: "INC-2026-11-0002", By: "a", Text: "![x](https://e.example.org/" + url.PathEscape(clean) + ") <img src=x onerror=alert(1)>", Public: true},
+			{Kind: incident.AddUpdate, ID: "INC-2026-11-0002", By: "a",
+				Text: "![x](https://e.example.org/" + url.PathEscape(clean) + ") <img src=x onerror=alert(1)>", Public: true},
 		}})
 		wellFormed(t, b.get("/public").Body.String())
 		for _, e := range readFeed(t, b).Entries {
@@ -264,14 +292,16 @@ func TestPublicIncidentsAreBounded(t *testing.T) {
 	long := strings.Repeat("a & b. ", incident.MaxText/7)
 	var batch incident.Batch
 	for n := range 60 {
-		batch.Operations = append(batch.Operations, incident.Operation{Kind: incident.OpenByHand, Title: "t", Service: "mdm", Severity: incident.Critical, By: "a", Key: fmt.Sprint(n), Public: true})
+		batch.Operations = append(batch.Operations, incident.Operation{Kind: incident.OpenByHand, Title: "t", Service: "mdm",
+			Severity: incident.Critical, By: "a", Key: fmt.Sprint(n), Public: true})
 	}
 	book.apply(batch)
 	batch.Operations = nil
 	for n := range 60 {
 		id := fmt.Sprintf("INC-2026-11-%04d", n+2)
 		for range 4 {
-			batch.Operations = append(batch.Operations, incident.Operation{Kind: incident.AddUpdate, ID: id, By: "a", Text: long, Public: true})
+			batch.Operations = append(
+				batch.Operations, incident.Operation{Kind: incident.AddUpdate, ID: id, By: "a", Text: long, Public: true})
 		}
 		if n >= 30 {
 			batch.Operations = append(batch.Operations, incident.Operation{Kind: incident.ResolveIt, ID: id, By: "a"})
@@ -294,7 +324,8 @@ func TestPublicIncidentsAreBounded(t *testing.T) {
 	}
 	require.Len(t, readFeed(t, b).Entries, 40)
 	for n := range 30 {
-		operate(t, book, "INC-2026-11-0061", incident.Operation{Kind: incident.AddUpdate, By: "a", Text: fmt.Sprint("update ", n), Public: true})
+		operate(t, book, "INC-2026-11-0061",
+			incident.Operation{Kind: incident.AddUpdate, By: "a", Text: fmt.Sprint("update ", n), Public: true})
 	}
 	require.Equal(t, 10+4, publicDoc(t, b).Incidents[20].More)
 }

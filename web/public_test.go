@@ -48,7 +48,8 @@ var (
 
 // published publishes all that the insurance has, groups of its quality only.
 func published(b *bench) {
-	publish(b.rep, justPublic, "insurance-unpaid/availability", "insurance-unpaid/latency", "insurance-unpaid/throughput", "mdm/availability")
+	publish(b.rep, justPublic, "insurance-unpaid/availability", "insurance-unpaid/latency",
+		"insurance-unpaid/throughput", "mdm/availability")
 	publish(b.rep, withGroups, "insurance-unpaid/quality")
 }
 
@@ -81,7 +82,8 @@ func TestPublicTellsOnlyWhatWasChosen(t *testing.T) {
 	page, doc := b.get("/public").Body.String(), b.get("/public.json").Body.String()
 	check(t, page)
 	for _, secret := range []string{
-		"latency", "quality", "throughput", "mdm", "MEDCARE", "SOMLT", "TRVL10", "product", "db upgrade", "ops", "planned maintenance was", "specs/", "/engine", "/slo", "/api/", "/metrics", "openapi",
+		"latency", "quality", "throughput", "mdm", "MEDCARE", "SOMLT", "TRVL10", "product", "db upgrade", "ops",
+		"planned maintenance was", "specs/", "/engine", "/slo", "/api/", "/metrics", "openapi",
 		"1.0.0", "abc1234", "warehouse", "team", "severity", "1,281,204", "sloengine",
 	} {
 		require.NotContains(t, page, secret)
@@ -97,7 +99,9 @@ func TestPublicTellsOnlyWhatWasChosen(t *testing.T) {
 	require.InDelta(t, good/(good+bad), *l[0].Availability, 1e-12, "the sum of its groups")
 	require.Equal(t, 0.999, l[0].Objective)
 	require.Len(t, p.Maintenance, 1)
-	require.Equal(t, public.Maintenance{Service: "insurance-unpaid", Levels: []string{"availability"}, Start: noon.Add(-9 * time.Hour).Truncate(time.Second), End: noon.Add(-7 * time.Hour).Truncate(time.Second), When: "over"}, p.Maintenance[0])
+	require.Equal(t, public.Maintenance{Service: "insurance-unpaid", Levels: []string{"availability"},
+		Start: noon.Add(-9 * time.Hour).Truncate(time.Second), End: noon.Add(-7 * time.Hour).Truncate(time.Second),
+		When: "over"}, p.Maintenance[0])
 
 	// The hooks have the last word.
 	b.web.Opt.Public = func(id slo.ID, labels map[string]string) bool { return id == "mdm/availability" && labels == nil }
@@ -179,7 +183,9 @@ func TestPublicDays(t *testing.T) {
 	// Without days the rest is shown, and it is tried again.
 	var logged []string
 	b.web.Opt.LogError = func(msg string, _ error) { logged = append(logged, msg) }
-	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
+	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) {
+		return nil, errors.New("busy")
+	}
 	again := *b.rep
 	again.Version, again.Time = again.Version+1, again.Time.Add(2*time.Minute)
 	b.rep = &again
@@ -241,11 +247,13 @@ func TestPublicMaintenance(t *testing.T) {
 	b := newBench(t)
 	publish(b.rep, justPublic, "mdm/availability", "insurance-unpaid/latency")
 	at := func(start time.Duration) slo.Correction {
-		return slo.Correction{Name: "secret name", Author: "secret author", Reason: "secret reason", Start: noon.Add(start), Duration: time.Hour}
+		return slo.Correction{Name: "secret name", Author: "secret author", Reason: "secret reason",
+			Start: noon.Add(start), Duration: time.Hour}
 	}
 	for _, id := range []slo.ID{"mdm/availability", "insurance-unpaid/latency", "insurance-unpaid/availability"} {
 		for _, r := range site.RowsOf(b.rep, id) {
-			r.SLO.Corrections = []slo.Correction{at(-30 * time.Minute), at(48 * time.Hour), at(24 * time.Hour), at(-100 * time.Hour), at(-40 * 24 * time.Hour)}
+			r.SLO.Corrections = []slo.Correction{at(-30 * time.Minute), at(48 * time.Hour), at(24 * time.Hour),
+				at(-100 * time.Hour), at(-40 * 24 * time.Hour)}
 		}
 	}
 	var got []string
@@ -253,7 +261,8 @@ func TestPublicMaintenance(t *testing.T) {
 		got = append(got, m.When+" "+m.Service+" "+strings.Join(m.Levels, "+")+" "+m.Start.Format("02"))
 	}
 	require.Equal(t, []string{
-		"ongoing insurance-unpaid latency 20", "ongoing mdm availability 20", "planned insurance-unpaid latency 21", "planned mdm availability 21", "planned insurance-unpaid latency 22", "planned mdm availability 22",
+		"ongoing insurance-unpaid latency 20", "ongoing mdm availability 20", "planned insurance-unpaid latency 21",
+		"planned mdm availability 21", "planned insurance-unpaid latency 22", "planned mdm availability 22",
 		"over insurance-unpaid latency 16", "over mdm availability 16",
 	}, got)
 	page := b.get("/public").Body.String()
@@ -266,8 +275,10 @@ func TestHostilePublic(t *testing.T) {
 	for i, bad := range hostile {
 		b := newBench(t)
 		s := *b.rep.SLOs[0].SLO
-		s.ID, s.Description, s.Labels, s.GroupBy = slo.ID("svc"+bad+"/name"+bad), bad, withGroups, []string{"product", bad + "x"}
-		s.Corrections = []slo.Correction{{Name: bad, Author: bad, Reason: bad, Start: noon.Add(-time.Hour), Duration: time.Minute}}
+		s.ID, s.Description, s.Labels, s.GroupBy = slo.ID("svc"+bad+"/name"+bad), bad, withGroups,
+			[]string{"product", bad + "x"}
+		s.Corrections = []slo.Correction{
+			{Name: bad, Author: bad, Reason: bad, Start: noon.Add(-time.Hour), Duration: time.Minute}}
 		b.rep.SLOs = append(b.rep.SLOs, newSLOReport(&s, slo.Group{bad, bad}, 10, 1, 1))
 		a := *b.rep.SLAs[0].SLA
 		a.Name, a.Service, a.Description, a.Components = bad, bad, bad, []sla.Component{{SLO: s.ID}}

@@ -15,15 +15,18 @@ import (
 
 func someRejects() []status.RejectedCode {
 	sender := func(token, address, sample string, n uint64) status.RejectedSender {
-		return status.RejectedSender{Sender: rejects.Sender{Token: token, Address: address}, Service: hostile[0], Count: n, First: noon.Add(-time.Hour), Last: noon.Add(-time.Minute), Detail: "service " + hostile[0], Sample: sample}
+		return status.RejectedSender{Sender: rejects.Sender{Token: token, Address: address}, Service: hostile[0], Count: n,
+			First: noon.Add(-time.Hour), Last: noon.Add(-time.Minute), Detail: "service " + hostile[0], Sample: sample}
 	}
-	many := status.RejectedCode{Code: "unknown_type", Events: 60, Last: noon, Others: 40, Senders: []status.RejectedSender{}}
+	many := status.RejectedCode{Code: "unknown_type", Events: 60, Last: noon, Others: 40,
+		Senders: []status.RejectedSender{}}
 	for range 10 {
 		many.Senders = append(many.Senders, sender("t", "", "", 2))
 	}
 	return []status.RejectedCode{
 		many,
-		{Code: "unknown_service", Events: 1234, Last: noon, Senders: []status.RejectedSender{sender("shop", "", `{"service":"`+hostile[0]+`"}`, 1234)}},
+		{Code: "unknown_service", Events: 1234, Last: noon,
+			Senders: []status.RejectedSender{sender("shop", "", `{"service":"`+hostile[0]+`"}`, 1234)}},
 		{Code: "unauthorized", Requests: 3, Last: noon, Senders: []status.RejectedSender{sender("", "192.0.2.7", "", 3)}},
 	}
 }

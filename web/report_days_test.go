@@ -53,7 +53,8 @@ func TestDayTableAgreesWithTheReport(t *testing.T) {
 		}
 		return out, nil
 	}
-	for _, target := range []string{"period=2026-W46", "period=2026-W46&zone=Asia/Tokyo", "period=2026-10", "period=this-week&service=shop"} {
+	for _, target := range []string{"period=2026-W46", "period=2026-W46&zone=Asia/Tokyo", "period=2026-10",
+		"period=this-week&service=shop"} {
 		rep := b.report("/api/v1/report?days=true&" + target)
 		rec := b.get(daysPath + "?" + target)
 		lines := readCSV(t, rec.Body.Bytes(), api.DayColumns)
@@ -63,7 +64,8 @@ func TestDayTableAgreesWithTheReport(t *testing.T) {
 				l := lines[at]
 				at++
 				require.Equal(t, []string{"slo", d.Date, s.Service, s.SLO}, []string{l["kind"], l["day"], l["service"], l["name"]})
-				require.Equal(t, fmt.Sprint(d.Net.Good, d.Net.Bad, d.Raw.Good, d.Raw.Bad), fmt.Sprint(l["good"], " ", l["bad"], " ", l["raw_good"], " ", l["raw_bad"]), target)
+				require.Equal(t, fmt.Sprint(d.Net.Good, d.Net.Bad, d.Raw.Good, d.Raw.Bad),
+					fmt.Sprint(l["good"], " ", l["bad"], " ", l["raw_good"], " ", l["raw_bad"]), target)
 				if d.SLI == nil {
 					require.Empty(t, l["indicator"])
 					require.Empty(t, l["score"], "no data is no score")
@@ -90,7 +92,8 @@ func TestDayTableAgreesWithTheReport(t *testing.T) {
 	require.Equal(t, "false", lines[0]["complete"], "1 October is not retained any more")
 	require.Equal(t, "0", lines[0]["coverage"])
 	last := lines[30]
-	require.Equal(t, []string{"2026-10-31", "true", "0.5"}, []string{last["day"], last["complete"], last["coverage"]}, "limits dropped one half of the events")
+	require.Equal(t, []string{"2026-10-31", "true", "0.5"}, []string{last["day"], last["complete"], last["coverage"]},
+		"limits dropped one half of the events")
 }
 
 // TestDayTableOfAView counts the incidents of its engines; a cell is empty if they are not known.
@@ -141,10 +144,13 @@ func TestReportTellsRoundedDays(t *testing.T) {
 	require.True(t, rep.SLOs[0].Rounded)
 	require.True(t, rep.SLOs[0].Days[0].Rounded)
 	require.False(t, rep.SLOs[0].Days[6].Rounded)
-	require.Equal(t, "true", readCSV(t, b.get("/api/v1/report"+target+"&format=csv").Body.Bytes(), api.CSVColumns)[0]["rounded"])
-	for _, place := range []string{"/report" + target, "/api/v1/report" + target + "&format=text", "/api/v1/report" + target + "&format=html"} {
+	require.Equal(
+		t, "true", readCSV(t, b.get("/api/v1/report"+target+"&format=csv").Body.Bytes(), api.CSVColumns)[0]["rounded"])
+	for _, place := range []string{"/report" + target, "/api/v1/report" + target + "&format=text",
+		"/api/v1/report" + target + "&format=html"} {
 		require.Contains(t, b.get(place).Body.String(), "whole hours", place)
-		require.NotContains(t, b.get(strings.Replace(place, "Asia/Kolkata", "Asia/Tokyo", 1)).Body.String(), "whole hours", place)
+		require.NotContains(t, b.get(strings.Replace(place, "Asia/Kolkata", "Asia/Tokyo", 1)).Body.String(),
+			"whole hours", place)
 	}
 }
 
@@ -152,7 +158,8 @@ func TestDayTableRefuses(t *testing.T) {
 	b, c := periodBench(t)
 	k := newContract(t, b)
 	for target, status := range map[string]int{
-		"": 400, "?period=2026-W60": 400, "?period=2026-W46&zone=Nowhere": 400, "?period=2026-W46&agreement=gold": 400, "?period=2026-W46": 200, "?period=last-month&service=none": 200,
+		"": 400, "?period=2026-W60": 400, "?period=2026-W46&zone=Nowhere": 400, "?period=2026-W46&agreement=gold": 400,
+		"?period=2026-W46": 200, "?period=last-month&service=none": 200,
 	} {
 		if status == 200 {
 			k.answer(b, http.MethodGet, daysPath+target, status)

@@ -48,11 +48,13 @@ func TestReportMailGolden(t *testing.T) {
 	require.Equal(t, "SLO report ops, Week 46 of 2026: 0 of 4 agreements met", subject)
 	require.Contains(t, text, "https://slo.example.org/x/report?period=2026-W46")
 	for _, form := range []string{text, page} {
-		for _, want := range []string{"ops", "Week 45 of 2026", "breached", "shop/gold", "product=b", "availability cost", "Mon 9 Nov", "250.0%", "INC-2026-11-0002", "Orders fail", "12m"} {
+		for _, want := range []string{"ops", "Week 45 of 2026", "breached", "shop/gold", "product=b", "availability cost",
+			"Mon 9 Nov", "250.0%", "INC-2026-11-0002", "Orders fail", "12m"} {
 			require.Contains(t, form, want)
 		}
 	}
-	require.NotRegexp(t, `(?i)<(script|link|style|img|iframe|svg|form)|class=|url\(|@import|javascript:`, page, "mail programs show no such thing")
+	require.NotRegexp(t, `(?i)<(script|link|style|img|iframe|svg|form)|class=|url\(|@import|javascript:`, page,
+		"mail programs show no such thing")
 	require.NotContains(t, page, "ZgotmplZ", "the template engine refused a value")
 	subject, _, page = writeReport(t, b, "2026-W46", func(q *report.Query) { q.Agreement = "shop/gold" })
 	require.Contains(t, subject, "of 2 agreements")
@@ -69,7 +71,8 @@ func TestReportMailThresholdGroups(t *testing.T) {
 		c.hours["shop/limit:slow|"+g] = func(int) []uint64 { return []uint64{50, uint64(2-i) * 2, uint64(i % 2)} }
 	}
 	_, text, page := writeReport(t, b, "2026-W46", nil)
-	require.Regexp(t, `shop/slow +25,200 +1,008 +168 .*\n *shop/slow: product=b +8,400 +336 +168 .*\n *shop/slow: product=a +8,400 +672 +0 `, text, "168 hours, the worst first")
+	require.Regexp(t,
+		`shop/slow +25,200 +1,008 +168 .*\n *shop/slow: product=b +8,400 +336 +168 .*\n *shop/slow: product=a +8,400 +672 +0 `, text, "168 hours, the worst first")
 	require.NotContains(t, text, "quiet")
 	require.Contains(t, page, "shop/slow: product=b")
 	checkMail(t, page)
@@ -81,9 +84,11 @@ func periodIncidents() *memoryBook {
 	monday := time.Date(2026, 11, 9, 0, 0, 0, 0, time.UTC)
 	open := func(at time.Time, detection time.Duration, title, slo string, severity incident.Severity, group ...string) {
 		m.now = at.Add(detection)
-		m.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Fire, Title: title, Onset: at, OnsetBy: incident.OnsetByCounts, Alert: &incident.Alert{
-			Fingerprint: title, Name: "ErrorBudgetBurnPage", Service: "shop", SLO: slo, Group: group, Labels: map[string]string{"alertname": "ErrorBudgetBurnPage"}, Severity: severity, Fired: m.now,
-		}}}})
+		m.apply(incident.Batch{Operations: []incident.Operation{
+			{Kind: incident.Fire, Title: title, Onset: at, OnsetBy: incident.OnsetByCounts, Alert: &incident.Alert{
+				Fingerprint: title, Name: "ErrorBudgetBurnPage", Service: "shop", SLO: slo, Group: group,
+				Labels: map[string]string{"alertname": "ErrorBudgetBurnPage"}, Severity: severity, Fired: m.now,
+			}}}})
 	}
 	then := func(after time.Duration, o incident.Operation) {
 		m.now = m.now.Add(after)
@@ -95,9 +100,11 @@ func periodIncidents() *memoryBook {
 	open(monday.Add(-3*time.Minute), 4*time.Minute, "Orders fail", "shop/availability", incident.Critical, "b")
 	then(12*time.Minute, incident.Operation{Kind: incident.AckIt, ID: "INC-2026-11-0002", By: "Ann", How: incident.ByAPI})
 	then(time.Hour, incident.Operation{Kind: incident.ResolveIt, ID: "INC-2026-11-0002", By: "Ann"})
-	m.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Measured, ID: "INC-2026-11-0002", Spent: []incident.Spent{{SLO: "shop/availability", Group: []string{"b"}, Valid: 900, Bad: 90, Budget: 0.31}}}}})
+	m.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Measured, ID: "INC-2026-11-0002",
+		Spent: []incident.Spent{{SLO: "shop/availability", Group: []string{"b"}, Valid: 900, Bad: 90, Budget: 0.31}}}}})
 	open(monday.Add(50*time.Hour), 2*time.Minute, "Slow", "shop/latency", incident.Warning)
-	then(time.Hour, incident.Operation{Kind: incident.ResolveIt, ID: "INC-2026-11-0003", By: "Ann"}) // else the next page joins it
+	// else the next page joins it
+	then(time.Hour, incident.Operation{Kind: incident.ResolveIt, ID: "INC-2026-11-0003", By: "Ann"})
 	open(monday.Add(80*time.Hour), 6*time.Minute, "Slow again", "shop/latency", incident.Critical)
 	return m
 }
@@ -126,18 +133,24 @@ func TestReportIncidents(t *testing.T) {
 		return out
 	}
 	week := ask("period=2026-W46")
-	require.Equal(t, []string{"2", "4", "3"}, ids(week), "critical ones first; the onset of the first was a minute of the week before")
+	require.Equal(t, []string{"2", "4", "3"}, ids(week),
+		"critical ones first; the onset of the first was a minute of the week before")
 	require.Equal(t, []int{2, 1, 2}, []int{week.Critical, week.Warnings, week.Automated})
 	require.Equal(t, []float64{360, 720}, []float64{*week.Detection, *week.Response})
-	require.Equal(t, []float64{1, 3600, 1800}, []float64{float64(week.Previous.Critical), *week.Previous.Detection, *week.Previous.Response})
+	require.Equal(t, []float64{1, 3600, 1800},
+		[]float64{float64(week.Previous.Critical), *week.Previous.Detection, *week.Previous.Response})
 	require.Equal(t, []string{"2", "4", "3"}, ids(ask("period=2026-W46&service=shop")))
 	require.Equal(t, []string{"2", "4", "3"}, ids(ask("period=2026-W46&agreement=shop/gold")))
-	require.Equal(t, []string{"4", "3"}, ids(ask("period=2026-W46&agreement=shop/stepped")), "availability is no part of it")
+	require.Equal(t, []string{"4", "3"}, ids(ask("period=2026-W46&agreement=shop/stepped")),
+		"availability is no part of it")
 	require.Empty(t, ids(ask("period=2026-W46&service=other")))
-	require.Equal(t, []string{"4", "3"}, ids(ask("period=2026-W46&zone=America/New_York")), "there it was detected on Sunday")
+	require.Equal(t, []string{"4", "3"}, ids(ask("period=2026-W46&zone=America/New_York")),
+		"there it was detected on Sunday")
 
 	_, text, page := writeReport(t, b, "2026-W46", nil)
-	for _, want := range []string{`Incidents +2 +1`, `Median detection +6m +1h`, `Median response +12m +30m`, `critical +INC-2026-11-0002 +Orders fail +shop +Sun 8 Nov 23:57 UTC +4m +12m +1h 16m +31.0%`, `critical +INC-2026-11-0004 .*open`, `warning +INC-2026-11-0003 `} {
+	for _, want := range []string{`Incidents +2 +1`, `Median detection +6m +1h`, `Median response +12m +30m`,
+		`critical +INC-2026-11-0002 +Orders fail +shop +Sun 8 Nov 23:57 UTC +4m +12m +1h 16m +31.0%`,
+		`critical +INC-2026-11-0004 .*open`, `warning +INC-2026-11-0003 `} {
 		require.Regexp(t, want, text)
 	}
 	checkMail(t, page)
@@ -151,11 +164,14 @@ func TestReportIncidents(t *testing.T) {
 	var lines []string
 	for _, l := range readCSV(t, b.get("/api/v1/report?period=2026-W46&format=csv").Body.Bytes(), api.CSVColumns) {
 		if l["kind"] == "incident" {
-			lines = append(lines, strings.Join([]string{l["name"], l["severity"], l["note"], l["onset"], l["detection_seconds"], l["response_seconds"], l["budget_spent"]}, " "))
+			lines = append(lines, strings.Join([]string{l["name"], l["severity"], l["note"], l["onset"], l["detection_seconds"],
+				l["response_seconds"], l["budget_spent"]}, " "))
 		}
 	}
 	require.Equal(t, []string{
-		"INC-2026-11-0002 critical Orders fail 2026-11-08T23:57:00Z 240 720 0.31", "INC-2026-11-0004 critical Slow again 2026-11-12T08:00:00Z 360  ", "INC-2026-11-0003 warning Slow 2026-11-11T02:00:00Z 120  ",
+		"INC-2026-11-0002 critical Orders fail 2026-11-08T23:57:00Z 240 720 0.31",
+		"INC-2026-11-0004 critical Slow again 2026-11-12T08:00:00Z 360  ",
+		"INC-2026-11-0003 warning Slow 2026-11-11T02:00:00Z 120  ",
 	}, lines)
 
 	// What is not known is not nothing.
@@ -168,7 +184,8 @@ func TestReportIncidents(t *testing.T) {
 // TestDayTableCountsIncidents counts them where their onset lies.
 func TestDayTableCountsIncidents(t *testing.T) {
 	b, _ := periodBench(t)
-	require.Empty(t, readCSV(t, b.get(daysPath+"?period=2026-W46").Body.Bytes(), api.DayColumns)[0]["incidents"], "not known")
+	require.Empty(
+		t, readCSV(t, b.get(daysPath+"?period=2026-W46").Body.Bytes(), api.DayColumns)[0]["incidents"], "not known")
 	b.web.Opt.Incidents = periodIncidents()
 	got := map[string]string{}
 	for _, period := range []string{"2026-W45", "2026-W46"} {
@@ -180,8 +197,11 @@ func TestDayTableCountsIncidents(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]string{
-		"availability product=a": "05 ", "availability product=b": "08 ", "latency product=a": "11 12 ", "latency product=b": "11 12 ", // those of latency are about all groups
-		"gold product=a": "05 11 12 ", "gold product=b": "08 11 12 ", "stepped product=a": "11 12 ", "stepped product=b": "11 12 ",
+		// those of latency are about all groups
+		"availability product=a": "05 ", "availability product=b": "08 ", "latency product=a": "11 12 ",
+		"latency product=b": "11 12 ",
+		"gold product=a":    "05 11 12 ", "gold product=b": "08 11 12 ", "stepped product=a": "11 12 ",
+		"stepped product=b": "11 12 ",
 	}, got)
 }
 
@@ -228,7 +248,8 @@ func checkMail(t *testing.T, text string) {
 		}
 		require.Contains(t, strings.Fields(mailElements), n.Data)
 		for _, a := range n.Attr {
-			require.Contains(t, strings.Fields("style align width cellpadding cellspacing border role href lang charset name content"), a.Key)
+			require.Contains(
+				t, strings.Fields("style align width cellpadding cellspacing border role href lang charset name content"), a.Key)
 			require.NotContains(t, a.Val, "url(")
 		}
 	}
@@ -246,7 +267,8 @@ func TestReportMailHostileNames(t *testing.T) {
 			b.rep.SLAs[0].SLA = &a
 			b.rep.SLAs[0].SetGroup(slo.Group{bad})
 			b.rep.Thresholds[0].Threshold = &slo.Threshold{Service: bad, Name: bad, Warning: 1}
-			w, err := b.web.WriteReport(t.Context(), bad, report.Query{Period: report.PeriodOf(slo.Week, noon).Shift(-1), Agreement: slo.NewID("shop", bad)})
+			w, err := b.web.WriteReport(t.Context(), bad,
+				report.Query{Period: report.PeriodOf(slo.Week, noon).Shift(-1), Agreement: slo.NewID("shop", bad)})
 			require.NoError(t, err)
 			checkMail(t, w.HTML)
 			for _, form := range []string{w.Subject, w.Text, w.HTML} {

@@ -47,7 +47,8 @@ func (c *tableCounts) counts(_ context.Context, qs []fold.ReadRequest) ([]fold.R
 	for _, q := range qs {
 		c.asked++
 		cells += len(q.Groups) * len(q.Spans)
-		a := fold.ReadResult{Known: true, Oldest: c.oldest, Hourly: c.hourly, Observed: c.observed, Edges: c.edges[q.ID], Sliced: c.sliced[q.ID]}
+		a := fold.ReadResult{Known: true, Oldest: c.oldest, Hourly: c.hourly, Observed: c.observed, Edges: c.edges[q.ID],
+			Sliced: c.sliced[q.ID]}
 		for _, g := range q.Groups {
 			f := c.hours[q.ID+"|"+g.Key()]
 			if f == nil {
@@ -83,15 +84,23 @@ func periodBench(t *testing.T) (*bench, *tableCounts) {
 	month := slo.Window{Rolling: 30 * 24 * time.Hour}
 	maintenance := monday.Add(3*24*time.Hour + 10*time.Hour)
 	events := slo.Budgeting{Method: slo.Occurrences}
-	avail := &slo.SLO{ID: "shop/availability", Objective: slotest.Objective(t, "99.8"), Window: month, Budgeting: events, GroupBy: []string{"product"},
-		Indicator: slo.Indicator{Kind: slo.KindEvents}, Corrections: []slo.Correction{{Name: "upgrade", Start: maintenance, Duration: 2 * time.Hour}}}
-	lat := &slo.SLO{ID: "shop/latency", Objective: slotest.Objective(t, "90"), Window: month, Budgeting: events, GroupBy: []string{"product"}, Indicator: slo.Indicator{Kind: slo.KindLatency, Threshold: 10 * time.Minute}}
-	vol := &slo.SLO{ID: "shop/volume", Objective: slotest.Objective(t, "95"), Window: month, Budgeting: events, GroupBy: []string{"product"}, Indicator: slo.Indicator{Kind: slo.KindThroughput, AtLeast: 10, Per: time.Minute}}
-	scored := &sla.Agreement{Service: "shop", Name: "gold", GroupBy: []string{"product"}, Window: month, Method: sla.Attainment, NoData: sla.NoDataExclude, Warning: 95, Critical: 80,
-		Components: []sla.Component{{Name: "availability", SLO: avail.ID, Weight: 50}, {Name: "latency", SLO: lat.ID, Weight: 30}, {Name: "volume", SLO: vol.ID, Weight: 20}}}
-	banded := &sla.Agreement{Service: "shop", Name: "stepped", GroupBy: []string{"product"}, Window: month, Method: sla.Bands, NoData: sla.NoDataBad,
+	avail := &slo.SLO{ID: "shop/availability", Objective: slotest.Objective(t, "99.8"), Window: month, Budgeting: events,
+		GroupBy:     []string{"product"},
+		Indicator:   slo.Indicator{Kind: slo.KindEvents},
+		Corrections: []slo.Correction{{Name: "upgrade", Start: maintenance, Duration: 2 * time.Hour}}}
+	lat := &slo.SLO{ID: "shop/latency", Objective: slotest.Objective(t, "90"), Window: month, Budgeting: events,
+		GroupBy: []string{"product"}, Indicator: slo.Indicator{Kind: slo.KindLatency, Threshold: 10 * time.Minute}}
+	vol := &slo.SLO{ID: "shop/volume", Objective: slotest.Objective(t, "95"), Window: month, Budgeting: events,
+		GroupBy: []string{"product"}, Indicator: slo.Indicator{Kind: slo.KindThroughput, AtLeast: 10, Per: time.Minute}}
+	scored := &sla.Agreement{Service: "shop", Name: "gold", GroupBy: []string{"product"}, Window: month,
+		Method: sla.Attainment, NoData: sla.NoDataExclude, Warning: 95, Critical: 80,
+		Components: []sla.Component{{Name: "availability", SLO: avail.ID, Weight: 50},
+			{Name: "latency", SLO: lat.ID, Weight: 30}, {Name: "volume", SLO: vol.ID, Weight: 20}}}
+	banded := &sla.Agreement{Service: "shop", Name: "stepped", GroupBy: []string{"product"}, Window: month,
+		Method: sla.Bands, NoData: sla.NoDataBad,
 		Components: []sla.Component{
-			{Name: "speed", SLO: lat.ID, Weight: 3, Bands: []sla.Band{{Quantile: 0.95, Threshold: time.Minute, Score: 100}, {Quantile: 0.9, Threshold: 10 * time.Minute, Score: 60}, {Score: 10}}},
+			{Name: "speed", SLO: lat.ID, Weight: 3, Bands: []sla.Band{{Quantile: 0.95, Threshold: time.Minute, Score: 100},
+				{Quantile: 0.9, Threshold: 10 * time.Minute, Score: 60}, {Score: 10}}},
 			{Name: "volume", SLO: vol.ID, Weight: 1}, {Name: "outside", SLO: "shop/prom", Weight: 1},
 		}}
 	rep := &sla.Report{Version: 1, Time: noon, Watermark: noon}
@@ -108,18 +117,24 @@ func periodBench(t *testing.T) (*bench, *tableCounts) {
 		for _, g := range []string{"a", "b"} {
 			in := make([]sla.ComponentInput, len(a.Components))
 			for i := range in {
-				in[i] = sla.ComponentInput{Objective: avail.Objective, Kind: slo.KindEvents, Method: slo.Occurrences, Within: make([]uint64, 3)}
+				in[i] = sla.ComponentInput{Objective: avail.Objective, Kind: slo.KindEvents, Method: slo.Occurrences,
+					Within: make([]uint64, 3)}
 			}
-			r := sla.NewScorer(a).Score(slo.Span{From: noon.Add(-30 * 24 * time.Hour), To: noon}, in, make([]sla.ComponentReport, len(in)))
+			r := sla.NewScorer(a).Score(slo.Span{From: noon.Add(-30 * 24 * time.Hour), To: noon}, in,
+				make([]sla.ComponentReport, len(in)))
 			r.SetGroup(slo.Group{g})
 			rep.SLAs = append(rep.SLAs, r)
 		}
 	}
-	rep.Thresholds = []sla.ThresholdReport{{Threshold: &slo.Threshold{Service: "shop", Name: "slow", Warning: time.Minute, Critical: time.Hour}}, {Threshold: &slo.Threshold{Service: "shop", Name: "fatal", Each: "critical"}}}
+	rep.Thresholds = []sla.ThresholdReport{
+		{Threshold: &slo.Threshold{Service: "shop", Name: "slow", Warning: time.Minute, Critical: time.Hour}},
+		{Threshold: &slo.Threshold{Service: "shop", Name: "fatal", Each: "critical"}}}
 
 	hit := int(maintenance.Sub(monday) / time.Hour)
-	c := &tableCounts{from: monday, oldest: monday.Add(-20 * 24 * time.Hour), observed: []slo.Span{{From: monday.Add(-20 * 24 * time.Hour), To: noon}},
-		edges:  map[string][]time.Duration{"shop/latency": {10 * time.Minute}, "shop/latency#bands:stepped": {time.Minute, 10 * time.Minute}, "shop/limit:slow": {time.Minute, time.Hour}},
+	c := &tableCounts{from: monday, oldest: monday.Add(-20 * 24 * time.Hour),
+		observed: []slo.Span{{From: monday.Add(-20 * 24 * time.Hour), To: noon}},
+		edges: map[string][]time.Duration{"shop/latency": {10 * time.Minute},
+			"shop/latency#bands:stepped": {time.Minute, 10 * time.Minute}, "shop/limit:slow": {time.Minute, time.Hour}},
 		sliced: map[string]bool{"shop/volume": true},
 	}
 	c.hours = map[string]func(int) []uint64{
@@ -184,7 +199,8 @@ func TestReportNumbers(t *testing.T) {
 	require.InDelta(t, 24.0/166, a.WorstDay.Share, 1e-12)
 	var net, raw slo.Counts
 	for _, d := range a.Days {
-		net, raw = net.Add(slo.Counts{Good: d.Net.Good, Bad: d.Net.Bad}), raw.Add(slo.Counts{Good: d.Raw.Good, Bad: d.Raw.Bad})
+		net, raw = net.Add(slo.Counts{Good: d.Net.Good, Bad: d.Net.Bad}),
+			raw.Add(slo.Counts{Good: d.Raw.Good, Bad: d.Raw.Bad})
 	}
 	require.Len(t, a.Days, 7)
 	require.Equal(t, a.Budget.Counts, api.NewCounts(net), "the days add up")
@@ -237,9 +253,14 @@ func TestReportScoresAsTheEngine(t *testing.T) {
 				calm -= 2 // the maintenance
 			}
 			of := map[slo.ID]sla.ComponentInput{
-				"shop/availability": {Objective: slotest.Objective(t, "99.8"), Kind: slo.KindEvents, Method: slo.Occurrences, Counts: slo.Counts{Good: 999 * calm, Bad: calm}},
-				"shop/latency":      {Objective: slotest.Objective(t, "90"), Kind: slo.KindLatency, Method: slo.Occurrences, Counts: slo.Counts{Good: 900 * hours, Bad: 100 * hours}, Measured: 1000 * hours, Within: []uint64{500 * hours, 900 * hours, 0}},
-				"shop/volume":       {Objective: slotest.Objective(t, "95"), Kind: slo.KindThroughput, Method: slo.Occurrences, Counts: slo.Counts{Good: 54 * hours, Bad: 6 * hours}, Achieved: 580 * hours, Target: 600 * hours, RatioSum: 60e9 * hours},
+				"shop/availability": {Objective: slotest.Objective(t, "99.8"), Kind: slo.KindEvents, Method: slo.Occurrences,
+					Counts: slo.Counts{Good: 999 * calm, Bad: calm}},
+				"shop/latency": {Objective: slotest.Objective(t, "90"), Kind: slo.KindLatency, Method: slo.Occurrences,
+					Counts: slo.Counts{Good: 900 * hours, Bad: 100 * hours}, Measured: 1000 * hours,
+					Within: []uint64{500 * hours, 900 * hours, 0}},
+				"shop/volume": {Objective: slotest.Objective(t, "95"), Kind: slo.KindThroughput, Method: slo.Occurrences,
+					Counts: slo.Counts{Good: 54 * hours, Bad: 6 * hours}, Achieved: 580 * hours, Target: 600 * hours,
+					RatioSum: 60e9 * hours},
 			}
 			var in []sla.ComponentInput
 			for _, comp := range a.Components {
@@ -335,8 +356,10 @@ func TestReportAnswers(t *testing.T) {
 	b, c := periodBench(t)
 	k := newContract(t, b)
 	for target, status := range map[string]int{
-		"?period=2026-W46": 200, "?period=2026-W46&days=true&service=shop": 200, "?period=2026-11": 200, "?period=2030-01": 200, "?period=2026-W46&service=none": 200,
-		"": 400, "?period=2026-W54": 400, "?period=2026-W46&format=pdf": 400, "?period=2026-W46&days=yes": 400, "?period=2026-W46&zone=x": 400,
+		"?period=2026-W46": 200, "?period=2026-W46&days=true&service=shop": 200, "?period=2026-11": 200,
+		"?period=2030-01": 200, "?period=2026-W46&service=none": 200,
+		"": 400, "?period=2026-W54": 400, "?period=2026-W46&format=pdf": 400, "?period=2026-W46&days=yes": 400,
+		"?period=2026-W46&zone=x": 400,
 	} {
 		k.answer(b, http.MethodGet, "/api/v1/report"+target, status)
 	}
@@ -360,9 +383,12 @@ func TestReportAnswers(t *testing.T) {
 	require.Equal(t, before+once, c.asked)
 	// Not modified until the next report.
 	rec := b.get("/report?period=2026-W45")
-	require.Equal(t, http.StatusNotModified, b.get("/report?period=2026-W45", "If-None-Match", rec.Header().Get("ETag")).Code)
+	require.Equal(
+		t, http.StatusNotModified, b.get("/report?period=2026-W45", "If-None-Match", rec.Header().Get("ETag")).Code)
 
-	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) { return nil, errors.New("busy") }
+	b.web.Opt.Counts = func(context.Context, []fold.ReadRequest) ([]fold.ReadResult, error) {
+		return nil, errors.New("busy")
+	}
 	k.answer(b, http.MethodGet, "/api/v1/report?period=2026-W44", 503)
 	page := b.get("/report?period=2026-W44")
 	require.Equal(t, http.StatusServiceUnavailable, page.Code)
@@ -422,7 +448,8 @@ func readCSV(t *testing.T, raw []byte, columns []string) []map[string]string {
 // TestReportHostileNames: whatever a name holds, no cell is a formula and no page
 // runs anything.
 func TestReportHostileNames(t *testing.T) {
-	for i, bad := range append(slices.Clone(hostile), "=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "＝1", "a,\"b\"\r\nc", "|calc") {
+	for i, bad := range append(slices.Clone(hostile), "=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "＝1",
+		"a,\"b\"\r\nc", "|calc") {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			b, c := periodBench(t)
 			group := slo.Group{bad}
@@ -439,10 +466,12 @@ func TestReportHostileNames(t *testing.T) {
 			a.Components[0].Name = bad
 			b.rep.SLAs[0].SLA = &a
 			b.rep.SLAs[0].SetGroup(group)
-			b.rep.Thresholds[0].Threshold = &slo.Threshold{Service: bad, Name: bad, Warning: time.Minute, Match: slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, bad)}}
+			b.rep.Thresholds[0].Threshold = &slo.Threshold{Service: bad, Name: bad, Warning: time.Minute,
+				Match: slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, bad)}}
 			esc := url.QueryEscape(bad)
 			for _, target := range []string{
-				"/slas", "/slas?service=" + esc + "&state=" + esc + "&q=" + esc + "&sort=" + esc + "&group." + esc + "=" + esc, "/report?period=2026-W46", "/report?period=" + esc, "/report?period=2026-W46&service=" + esc,
+				"/slas", "/slas?service=" + esc + "&state=" + esc + "&q=" + esc + "&sort=" + esc + "&group." + esc + "=" + esc,
+				"/report?period=2026-W46", "/report?period=" + esc, "/report?period=2026-W46&service=" + esc,
 				"/report?period=2026-W46&zone=" + esc, b.web.ui.SLAHref(&b.rep.SLAs[0]), "/sla?service=" + esc + "&sla=" + esc,
 			} {
 				rec := b.get(target)
@@ -490,7 +519,9 @@ func TestReportReadsInBites(t *testing.T) {
 // BenchmarkSLAPages is each page rebuilt for a report of 1,000 groups, but for the
 // time that the engine takes to count.
 func BenchmarkSLAPages(b *testing.B) {
-	for name, target := range map[string]string{"list": "/slas", "detail": "/sla?group.product=p-0001&service=insurance-unpaid&sla=unpaid", "report": weekReport, "csv": "/api/v1/report?format=csv&period=2026-W46"} {
+	for name, target := range map[string]string{"list": "/slas",
+		"detail": "/sla?group.product=p-0001&service=insurance-unpaid&sla=unpaid", "report": weekReport,
+		"csv": "/api/v1/report?format=csv&period=2026-W46"} {
 		b.Run(name, func(b *testing.B) {
 			x := newSLABench(b)
 			rep := richAgreements(b)

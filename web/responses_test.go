@@ -23,7 +23,8 @@ import (
 // A report is encoded once, also while events change the figures of the engine.
 func TestAReportIsEncodedOnce(t *testing.T) {
 	b := newBench(t)
-	for _, target := range []string{"/api/v1/slos", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/alerts", "/", "/slas", "/public", "/public.json"} {
+	for _, target := range []string{"/api/v1/slos", "/api/v1/slas", "/api/v1/thresholds", "/api/v1/alerts", "/", "/slas",
+		"/public", "/public.json"} {
 		before := b.made()
 		first := b.get(target)
 		for range 5 {
@@ -72,7 +73,8 @@ func TestRefusedResponses(t *testing.T) {
 	}
 	for i := range 4 {
 		go func() {
-			b.router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/v1/slos?limit="+strconv.Itoa(i+1), nil))
+			b.router.ServeHTTP(
+				httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/api/v1/slos?limit="+strconv.Itoa(i+1), nil))
 			done <- struct{}{}
 		}()
 	}
@@ -80,7 +82,8 @@ func TestRefusedResponses(t *testing.T) {
 	impatient, cancel := context.WithCancel(t.Context())
 	cancel()
 	for target, typ := range map[string]string{
-		"/": "text/plain", "/slas": "text/plain", "/api/v1/slos": "application/problem+json", "/api/v1/report?period=2026-11&format=csv": "application/problem+json", "/public": "text/plain",
+		"/": "text/plain", "/slas": "text/plain", "/api/v1/slos": "application/problem+json",
+		"/api/v1/report?period=2026-11&format=csv": "application/problem+json", "/public": "text/plain",
 	} {
 		rec := httptest.NewRecorder()
 		b.router.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, target, nil).WithContext(impatient))
@@ -96,7 +99,8 @@ func TestRefusedResponses(t *testing.T) {
 		<-done
 	}
 	require.Equal(t, http.StatusOK, b.get("/").Code)
-	_, err := New(site.Options{Numbers: b.opt.Numbers, Condition: b.opt.Condition, Now: b.opt.Now, Bounds: site.Bounds{MaxResponseBytes: 5}})
+	_, err := New(site.Options{Numbers: b.opt.Numbers, Condition: b.opt.Condition, Now: b.opt.Now,
+		Bounds: site.Bounds{MaxResponseBytes: 5}})
 	require.ErrorContains(t, err, "MaxResponseBytes")
 }
 

@@ -47,7 +47,8 @@ func (s scope) hasSLO(id slo.ID) bool { return s.has(id.Service()) }
 func (s scope) restrict(o site.Options) site.Options {
 	out := site.Options{ // what is not named here is not there for limited readers
 		Numbers: site.Numbers{ // handlers ask all but the report for what they found in it
-			Report: latest(o.Report, s.report), Source: o.Source, Counts: o.Counts, Traffic: o.Traffic, Kept: o.Kept, Onsets: o.Onsets,
+			Report: latest(o.Report, s.report), Source: o.Source, Counts: o.Counts, Traffic: o.Traffic,
+			Kept: o.Kept, Onsets: o.Onsets,
 		},
 		Condition: site.Condition{
 			Engine: func() status.Engine { return s.engine(o.Engine()) },
@@ -108,13 +109,15 @@ func only[T any](list []T, wanted func(*T) bool) []T {
 	return out
 }
 
-// report is a report without other services. An agreement with a component of another one is left out, and so are the watermark,
-// which moves with everybody's events, and the time that the report took.
+// report is a report without other services. An agreement with a component of another one is left out, and so are the
+// watermark, which moves with everybody's events, and the time that the report took.
 func (s scope) report(r *sla.Report) *sla.Report {
 	out := &sla.Report{Version: r.Version, Time: r.Time}
 	out.SLOs = only(r.SLOs, func(x *sla.SLOReport) bool { return s.hasSLO(x.SLO.ID) })
 	out.SLAs = only(r.SLAs, func(x *sla.SLAReport) bool {
-		return s.has(x.SLA.Service) && !slices.ContainsFunc(x.Components, func(c sla.ComponentReport) bool { return !s.hasSLO(c.SLO) })
+		return s.has(x.SLA.Service) && !slices.ContainsFunc(x.Components, func(c sla.ComponentReport) bool {
+			return !s.hasSLO(c.SLO)
+		})
 	})
 	out.Thresholds = only(r.Thresholds, func(x *sla.ThresholdReport) bool { return s.has(x.Threshold.Service) })
 	out.Traffic = only(r.Traffic, func(x *sla.TrafficReport) bool { return s.has(x.Service) })

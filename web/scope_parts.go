@@ -113,11 +113,12 @@ type scopedDeadLetters struct {
 }
 
 func newScopedDeadLetters(all site.DLQ, in scope) *scopedDeadLetters {
-	return &scopedDeadLetters{DLQ: all, in: in, names: slices.Sorted(maps.Keys(in)), counting: make(chan struct{}, 1), count: -1}
+	return &scopedDeadLetters{DLQ: all, in: in, names: slices.Sorted(maps.Keys(in)),
+		counting: make(chan struct{}, 1), count: -1}
 }
 
-// List returns whole pages, since pages that are short for what was skipped would tell of it. For the same reason a page
-// names the next one only if that has something.
+// List returns whole pages, since pages that are short for what was skipped would tell of it. For the same reason a
+// page names the next one only if that has something.
 func (d *scopedDeadLetters) List(ctx context.Context, q dlq.Query) (page dlq.Page, err error) {
 	q.Services = d.names
 	if q.Cursor, err = d.in.open(q.Cursor); err != nil {
@@ -159,7 +160,8 @@ var cursorKey = sync.OnceValue(func() cipher.AEAD {
 	return sealer
 })
 
-// cursorBytes is more than any cursor of a store has. All are padded to it, since the length of a number tells its size.
+// cursorBytes is more than any cursor of a store has. All are padded to it, since the length of a number tells its
+// size.
 const cursorBytes = 32
 
 // seal makes a cursor of a store one for readers of the same services, until the process ends.
@@ -178,7 +180,8 @@ func (s scope) open(sealed string) (cursor string, err error) {
 		data, err = cursorKey().Open(nil, nil, data, []byte(s.key()))
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w: cursor %q (a restart of the engine voids the cursors of limited tokens)", dlq.ErrInvalid, sealed)
+		return "", fmt.Errorf("%w: cursor %q (a restart of the engine voids the cursors of limited tokens)",
+			dlq.ErrInvalid, sealed)
 	}
 	return strings.TrimRight(string(data), "\x00"), nil
 }
@@ -191,8 +194,8 @@ func (d *scopedDeadLetters) Get(ctx context.Context, id string) (dlq.Entry, erro
 	return e, err
 }
 
-// Stats has only the number, since a store does not count by service: the names of sinks and the sizes are of all services.
-// It counts once for all of them, and again only when the store has changed.
+// Stats has only the number, since a store does not count by service: the names of sinks and the sizes are of all
+// services. It counts once for all of them, and again only when the store has changed.
 func (d *scopedDeadLetters) Stats(ctx context.Context) (dlq.Stats, error) {
 	select {
 	case d.counting <- struct{}{}:

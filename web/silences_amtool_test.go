@@ -27,7 +27,8 @@ func TestAmtoolSilences(t *testing.T) {
 	t.Cleanup(server.Close)
 	amtool := func(want string, args ...string) {
 		t.Helper()
-		out, err := exec.Command(tool, append([]string{"--alertmanager.url=" + server.URL, "silence"}, args...)...).CombinedOutput()
+		out, err := exec.Command(
+			tool, append([]string{"--alertmanager.url=" + server.URL, "silence"}, args...)...).CombinedOutput()
 		require.Equal(t, strings.HasPrefix(want, "!"), err != nil, "%s", out)
 		require.Contains(t, string(out), strings.TrimPrefix(want, "!"))
 	}
@@ -63,7 +64,8 @@ func TestV2Silences(t *testing.T) {
 		return rec.Code, strings.TrimSpace(rec.Body.String())
 	}
 	with := func(matchers string) string {
-		return `{"matchers":` + matchers + `,"startsAt":"2020-01-01T00:00:00Z","endsAt":"2026-11-22T12:00:00Z","createdBy":"a","comment":"c"}`
+		return `{"matchers":` + matchers +
+			`,"startsAt":"2020-01-01T00:00:00Z","endsAt":"2026-11-22T12:00:00Z","createdBy":"a","comment":"c"}`
 	}
 	for body, want := range map[string]string{
 		`{"odd":1}`: `"invalid silence: body: odd: unknown field`,
@@ -86,7 +88,8 @@ func TestV2Silences(t *testing.T) {
 	require.Equal(t, `{"silenceID":"`+s.ID+`"}`, text)
 	require.Equal(t, b.now.UTC(), s.Starts, "what is past is not silenced")
 	one := "/api/v2/silence/" + s.ID
-	require.Contains(t, b.get(one).Body.String(), `"matchers":[{"name":"service","value":"shop","isRegex":false,"isEqual":true}]`)
+	require.Contains(
+		t, b.get(one).Body.String(), `"matchers":[{"name":"service","value":"shop","isRegex":false,"isEqual":true}]`)
 	require.Equal(t, http.StatusNotFound, b.get("/api/v2/silence/x").Code)
 	require.Equal(t, http.StatusBadRequest, b.get(silences.V2Path+"?filter=a").Code)
 	require.Equal(t, http.StatusForbidden, b.do(http.MethodDelete, one, "Sec-Fetch-Site", "cross-site").Code)

@@ -28,11 +28,13 @@ import (
 const nobody = "receivers: [{name: nobody}]\n"
 
 // someReceivers has one receiver, which is told nothing.
-var someReceivers = receivers.Settings{Text: "route: {receiver: nobody}\n" + nobody, Routing: alertmanager.Routing{Document: []byte("route: {receiver: nobody}\n" + nobody)}}
+var someReceivers = receivers.Settings{Text: "route: {receiver: nobody}\n" + nobody,
+	Routing: alertmanager.Routing{Document: []byte("route: {receiver: nobody}\n" + nobody)}}
 
 // newSilences are the silences of receivers.
 func newSilences(t testing.TB, s receivers.Settings, now func() time.Time) *receivers.Dispatcher {
-	d, err := receivers.New(receivers.Options{Settings: s, File: filepath.Join(t.TempDir(), "notifications.json"), Now: now})
+	d, err := receivers.New(
+		receivers.Options{Settings: s, File: filepath.Join(t.TempDir(), "notifications.json"), Now: now})
 	require.NoError(t, err)
 	return d
 }
@@ -82,12 +84,15 @@ func TestSilencesOnPages(t *testing.T) {
 	_, filled, _ = strings.Cut(filled, ">")
 	filled, rest, _ := strings.Cut(filled, "</textarea>")
 	matchers := strings.ReplaceAll(filled, "&#34;", `"`)
-	require.Equal(t, strings.Split(matchers, "\n"), []string{`alertname="ErrorBudgetBurnPage"`, `product="TRVL10"`, `service="insurance-unpaid"`, `severity="page"`, `slo_id="insurance-unpaid/availability"`})
+	require.Equal(t, strings.Split(matchers, "\n"),
+		[]string{`alertname="ErrorBudgetBurnPage"`, `product="TRVL10"`, `service="insurance-unpaid"`, `severity="page"`,
+			`slo_id="insurance-unpaid/availability"`})
 	require.Contains(t, rest, `<option value="2h" selected>`)
 	require.Contains(t, rest, `value="ops"`, "the name of the token")
 
 	before := b.get("/").Header().Get("ETag")
-	rec = b.silence(url.Values{"do": {"add"}, "matchers": {strings.ReplaceAll(matchers, "\n", ",\r\n") + "\r\n"}, "for": {"2h"}, "starts": {""}, "author": {" Ann "}, "comment": {"known"}})
+	rec = b.silence(url.Values{"do": {"add"}, "matchers": {strings.ReplaceAll(matchers, "\n", ",\r\n") + "\r\n"},
+		"for": {"2h"}, "starts": {""}, "author": {" Ann "}, "comment": {"known"}})
 	require.Equal(t, http.StatusSeeOther, rec.Code, rec.Body)
 	require.Equal(t, "/silences?did=add", rec.Header().Get("Location"))
 	s := d.Silences()[0]
@@ -96,7 +101,8 @@ func TestSilencesOnPages(t *testing.T) {
 	require.Contains(t, audits[0], "silence.add id=\""+s.ID)
 
 	page = text(check(t, b.get("/silences?did=add").Body.String()))
-	for _, want := range []string{"1 firing alert is silenced", "The silence was added.", "Active: 1. Pending: 0.", "active", `product="TRVL10"`, "known", "Ann", "2h left", "Expire"} {
+	for _, want := range []string{"1 firing alert is silenced", "The silence was added.", "Active: 1. Pending: 0.",
+		"active", `product="TRVL10"`, "known", "Ann", "2h left", "Expire"} {
 		require.Contains(t, page, want)
 	}
 	require.Contains(t, b.get("/silences").Body.String(), `data-name="Alerts hidden now">1<`)
@@ -108,7 +114,8 @@ func TestSilencesOnPages(t *testing.T) {
 		require.NotContains(t, body, form, "it is silenced already")
 		require.Equal(t, 1, strings.Count(body, ">silenced<"), from)
 	}
-	require.Equal(t, map[string][]string{"ErrorBudgetBurnPage": {s.ID}, "ErrorBudgetExhausted": {}, "SLONoData": {}, "CompositeSLAWarning": {}}, silencedBy(t, b, "?limit=4"))
+	require.Equal(t, map[string][]string{"ErrorBudgetBurnPage": {s.ID}, "ErrorBudgetExhausted": {}, "SLONoData": {},
+		"CompositeSLAWarning": {}}, silencedBy(t, b, "?limit=4"))
 
 	require.Equal(t, http.StatusSeeOther, b.silence(url.Values{"do": {"expire"}, "id": {s.ID}}).Code)
 	require.Equal(t, silence.Expired, new(d.Silences()[0]).State(b.now))
@@ -119,7 +126,8 @@ func TestSilencesOnPages(t *testing.T) {
 	require.NotContains(t, b.get("/silences").Body.String(), `value="expire"`, "it has ended")
 	require.NotContains(t, b.get("/").Body.String(), ">silenced<")
 
-	rec = b.silence(url.Values{"do": {"add"}, "matchers": {`a="b"`}, "for": {"1d"}, "starts": {"2027-01-01T00:00"}, "author": {"Ann"}, "comment": {"new year"}})
+	rec = b.silence(url.Values{"do": {"add"}, "matchers": {`a="b"`}, "for": {"1d"}, "starts": {"2027-01-01T00:00"},
+		"author": {"Ann"}, "comment": {"new year"}})
 	require.Equal(t, http.StatusSeeOther, rec.Code)
 	require.Contains(t, text(check(t, b.get("/silences").Body.String())), "Pending: 1")
 	require.Contains(t, b.get("/silences/new?alert=x").Body.String(), "This alert does not fire any more.")
@@ -139,8 +147,10 @@ func TestSilenceForms(t *testing.T) {
 	b, d := withSilences(t)
 	good := url.Values{"do": {"add"}, "matchers": {`a="b"`}, "for": {"2h"}, "author": {"Ann"}, "comment": {"<b>why</b>"}}
 	for name, change := range map[string]url.Values{
-		"matchers: bad matcher format": {"matchers": {"service"}}, "would match every alert": {"matchers": {""}}, "choose how long": {"for": {"ever"}}, "start: want a time": {"starts": {"now"}},
-		"author is missing": {"author": {" "}}, "comment is longer": {"comment": {strings.Repeat("x", 1001)}}, "choose how long it lasts": {"for": {"-1h"}}, "longer than 366": {"for": {"3000d"}},
+		"matchers: bad matcher format": {"matchers": {"service"}}, "would match every alert": {"matchers": {""}},
+		"choose how long": {"for": {"ever"}}, "start: want a time": {"starts": {"now"}},
+		"author is missing": {"author": {" "}}, "comment is longer": {"comment": {strings.Repeat("x", 1001)}},
+		"choose how long it lasts": {"for": {"-1h"}}, "longer than 366": {"for": {"3000d"}},
 		"ended already": {"starts": {"2020-01-01T00:00"}},
 	} {
 		values := url.Values{}
@@ -160,7 +170,8 @@ func TestSilenceForms(t *testing.T) {
 		}
 	}
 	for name, values := range map[string]url.Values{
-		"what": {}, "odd": {"do": {"explode"}}, "twice": {"do": {"add", "expire"}}, "large": {"do": {"add"}, "matchers": {strings.Repeat("x", 60<<10)}},
+		"what": {}, "odd": {"do": {"explode"}}, "twice": {"do": {"add", "expire"}},
+		"large": {"do": {"add"}, "matchers": {strings.Repeat("x", 60<<10)}},
 	} {
 		rec := b.silence(values)
 		require.Equal(t, http.StatusBadRequest, rec.Code, name)
@@ -182,7 +193,8 @@ func TestSilencesWithoutReceivers(t *testing.T) {
 		d = newSilences(t, receivers.Settings{}, o.Now)
 		o.Silences = d
 	})
-	_, err := d.AddSilence(silence.Silence{Matchers: `alertname=~".+"`, Ends: b.now.Add(time.Hour), Author: "a", Comment: "c"})
+	_, err := d.AddSilence(
+		silence.Silence{Matchers: `alertname=~".+"`, Ends: b.now.Add(time.Hour), Author: "a", Comment: "c"})
 	require.NoError(t, err)
 	page := text(check(t, b.get("/silences").Body.String()))
 	require.Contains(t, page, "Silences have no effect on this engine")
@@ -207,7 +219,8 @@ func TestSilencesOfReaders(t *testing.T) {
 	b, d := withSilences(t, func(o *site.Options) {
 		o.May = func(_ *gin.Context, p site.Permission) bool { return p == site.Read }
 	})
-	_, err := d.AddSilence(silence.Silence{Matchers: `severity="page"`, Ends: b.now.Add(time.Hour), Author: "a", Comment: "c"})
+	_, err := d.AddSilence(
+		silence.Silence{Matchers: `severity="page"`, Ends: b.now.Add(time.Hour), Author: "a", Comment: "c"})
 	require.NoError(t, err)
 	for _, target := range []string{"/silences", "/", burningGroup} {
 		body := b.get(target).Body.String()
@@ -222,11 +235,13 @@ func TestHostileSilences(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			b, d := withSilences(t)
 			b.alerts = append(b.alerts, state.Alert{
-				Name: bad, State: state.Firing, Fingerprint: bad + "x", FiredAt: noon, ActiveSince: noon, Labels: []state.Label{{Name: "alertname", Value: bad}, {Name: "service", Value: "shop"}},
+				Name: bad, State: state.Firing, Fingerprint: bad + "x", FiredAt: noon, ActiveSince: noon,
+				Labels: []state.Label{{Name: "alertname", Value: bad}, {Name: "service", Value: "shop"}},
 			})
 			form := b.get("/silences/new?alert=" + url.QueryEscape(bad+"x")).Body.String()
 			require.NotContains(t, form, "does not fire any more")
-			s := silence.Silence{Matchers: silence.Equal("alertname", bad) + `,service="shop"`, Author: "x" + bad, Comment: "x" + bad, Ends: noon.Add(time.Hour)}
+			s := silence.Silence{Matchers: silence.Equal("alertname", bad) + `,service="shop"`, Author: "x" + bad,
+				Comment: "x" + bad, Ends: noon.Add(time.Hour)}
 			if _, err := d.AddSilence(s); err != nil {
 				require.ErrorIs(t, err, silence.ErrInvalid)
 				s.Author, s.Comment = "a", "c"
@@ -234,10 +249,13 @@ func TestHostileSilences(t *testing.T) {
 					require.ErrorContains(t, err, "longer than")
 				}
 			}
-			again := b.silence(url.Values{"do": {"add"}, "matchers": {bad}, "author": {bad}, "comment": {bad}, "starts": {bad}, "for": {bad}}).Body.String()
-			for _, body := range []string{form, again, b.get("/silences").Body.String(), b.get("/").Body.String(), b.get("/silences?did=" + url.QueryEscape(bad)).Body.String()} {
+			again := b.silence(url.Values{"do": {"add"}, "matchers": {bad}, "author": {bad}, "comment": {bad}, "starts": {bad},
+				"for": {bad}}).Body.String()
+			for _, body := range []string{form, again, b.get("/silences").Body.String(), b.get("/").Body.String(),
+				b.get("/silences?did=" + url.QueryEscape(bad)).Body.String()} {
 				wellFormed(t, body)
-				for _, forbidden := range []string{"<img src=x", "<script>alert", "\u202e", "\u2066", "\u200f", "\x00", "\x1b", `href="javascript`} {
+				for _, forbidden := range []string{"<img src=x", "<script>alert", "\u202e", "\u2066", "\u200f", "\x00",
+					"\x1b", `href="javascript`} {
 					require.NotContains(t, body, forbidden)
 				}
 				require.Less(t, len(body), 250_000)
@@ -248,8 +266,11 @@ func TestHostileSilences(t *testing.T) {
 
 // silences asks all that the API has about silences.
 func (k *contract) silences(b *bench) {
-	defer func(all site.Silences, alerts func() *state.View) { b.web.Opt.Silences, b.web.Opt.Alerts = all, alerts }(b.web.Opt.Silences, b.web.Opt.Alerts)
-	body := fmt.Sprintf(`{"matchers":"severity=\"page\"","ends_at":%q,"author":"me","comment":"c"}`, b.now.Add(time.Hour).Format(time.RFC3339))
+	defer func(all site.Silences, alerts func() *state.View) {
+		b.web.Opt.Silences, b.web.Opt.Alerts = all, alerts
+	}(b.web.Opt.Silences, b.web.Opt.Alerts)
+	body := fmt.Sprintf(`{"matchers":"severity=\"page\"","ends_at":%q,"author":"me","comment":"c"}`,
+		b.now.Add(time.Hour).Format(time.RFC3339))
 	k.answer(b, http.MethodGet, silences.Path, 501)
 	k.sent(b, silences.Path, body, 501)
 	k.sent(b, silences.Path+"/x/expire", `{}`, 501)
@@ -260,8 +281,11 @@ func (k *contract) silences(b *bench) {
 	require.Equal(k.t, silence.Active, added.State)
 	require.Equal(k.t, 1, added.Alerts)
 	require.Contains(k.t, string(k.answer(b, http.MethodGet, silences.Path, 200)), `"silenced_alerts":1`)
-	require.Contains(k.t, string(k.answer(b, http.MethodGet, "/api/v1/alerts?severity=page&state=firing", 200)), `"silenced_by":["`+added.ID+`"]`)
-	b.alerts[slices.IndexFunc(b.alerts, func(a state.Alert) bool { return a.Fingerprint == burningAlert })].State = state.Resolved
+	require.Contains(k.t, string(k.answer(b, http.MethodGet, "/api/v1/alerts?severity=page&state=firing", 200)),
+		`"silenced_by":["`+added.ID+`"]`)
+	b.alerts[slices.IndexFunc(b.alerts, func(a state.Alert) bool {
+		return a.Fingerprint == burningAlert
+	})].State = state.Resolved
 	require.Contains(k.t, string(k.answer(b, http.MethodGet, silences.Path, 200)), `"silenced_alerts":0`)
 	b.alerts = someAlerts()
 	for _, path := range []string{silences.Path, silences.Path + "/" + added.ID + "/expire"} {

@@ -21,7 +21,8 @@ const countsStep = 5 * time.Minute
 // What the made-up engine did: it has kept 33 days, and was down for five hours.
 var (
 	pastOldest = noon.Add(-33 * 24 * time.Hour).Truncate(4 * time.Hour)
-	pastDown   = slo.Span{From: noon.Add(-6 * 24 * time.Hour).Truncate(time.Hour), To: noon.Add(-6*24*time.Hour + 5*time.Hour).Truncate(time.Hour)}
+	pastDown   = slo.Span{From: noon.Add(-6 * 24 * time.Hour).Truncate(time.Hour),
+		To: noon.Add(-6*24*time.Hour + 5*time.Hour).Truncate(time.Hour)}
 )
 
 // past spreads the counts of a report over time: a rhythm of day and night, a bad
@@ -120,7 +121,8 @@ func (b *bench) counts(_ context.Context, queries []fold.ReadRequest) ([]fold.Re
 	pasts := map[*sla.SLOReport]*past{}
 	for i, q := range queries {
 		name, _, extra := strings.Cut(q.ID, "#")
-		a := fold.ReadResult{Known: true, Oldest: pastOldest, Observed: []slo.Span{{From: pastOldest, To: pastDown.From}, {From: pastDown.To, To: noon}}}
+		a := fold.ReadResult{Known: true, Oldest: pastOldest,
+			Observed: []slo.Span{{From: pastOldest, To: pastDown.From}, {From: pastDown.To, To: noon}}}
 		latency := strings.Contains(name, "/latency")
 		a.Sliced = strings.Contains(name, "/throughput") && !extra
 		switch {

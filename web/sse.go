@@ -40,10 +40,10 @@ func newStreamMetrics(set *metrics.Set, open func() float64) *streamMetrics {
 	}
 }
 
-// Run tells every open page of each new report and each change of the engine's state, until ctx ends. It then closes the
-// event streams, so that a server's Shutdown does not wait for them. It checks once a second, and does nothing while no
-// page is open except sample the ingest counters every 5 seconds. Without Run, pages refresh by polling. The error is
-// always nil.
+// Run tells every open page of each new report and each change of the engine's state, until ctx ends. It then closes
+// the event streams, so that a server's Shutdown does not wait for them. It checks once a second, and does nothing
+// while no page is open except sample the ingest counters every 5 seconds. Without Run, pages refresh by polling. The
+// error is always nil.
 func (w *Web) Run(ctx context.Context) error {
 	w.streams.start()
 	defer w.streams.stop()

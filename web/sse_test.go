@@ -210,7 +210,8 @@ func TestStream(t *testing.T) {
 				out += line
 			}
 		}
-		require.Equal(t, "retry: 3000\nevent: report\ndata: {\"version\":4211,\"key\":\""+l.web.View().Key()+"\"}\n", event(), "the present version at once")
+		require.Equal(t, "retry: 3000\nevent: report\ndata: {\"version\":4211,\"key\":\""+l.web.View().Key()+"\"}\n", event(),
+			"the present version at once")
 		l.publish(func(*sla.Report) {})
 		for {
 			if e := event(); strings.Contains(e, `"version":4212`) { // the first tick may repeat the present one
@@ -235,7 +236,9 @@ func TestStream(t *testing.T) {
 		for _, x := range []*http.Response{res, second, third} {
 			x.Body.Close()
 		}
-		require.Eventually(t, func() bool { return l.web.streams.count() == 0 }, 60*time.Second, time.Millisecond, "a closed tab leaves")
+		require.Eventually(t, func() bool {
+			return l.web.streams.count() == 0
+		}, 60*time.Second, time.Millisecond, "a closed tab leaves")
 		require.Equal(t, http.StatusOK, l.do(http.MethodHead, "/events/stream").Code)
 	})
 	t.Run("permission", func(t *testing.T) {

@@ -59,7 +59,8 @@ func New(opt site.Options) (*Web, error) {
 // assemble makes the parts of a site.
 func (w *Web) assemble() (err error) {
 	opt := w.Opt
-	w.dead, w.incidents, w.silences, w.services, w.public = deadletters.New(w.Site), incidents.New(w.Site), silences.New(w.Site), overview.New(w.Site), public.New(w.Site)
+	w.dead, w.incidents, w.silences, w.services, w.public = deadletters.New(w.Site), incidents.New(w.Site),
+		silences.New(w.Site), overview.New(w.Site), public.New(w.Site)
 	if w.api, err = api.New(w.Site); err != nil {
 		return err
 	}
@@ -68,7 +69,9 @@ func (w *Web) assemble() (err error) {
 		return err
 	}
 	w.metrics = collector.Handler(collector.Options{
-		Report: opt.Report, NoSeries: opt.NoSeries, Recovered: func() bool { return opt.Brief().State.Recovered() }, Alerts: opt.Alerts, Sets: w.Opt.Sets, Registry: opt.Registry,
+		Report: opt.Report, NoSeries: opt.NoSeries, Recovered: func() bool {
+			return opt.Brief().State.Recovered()
+		}, Alerts: opt.Alerts, Sets: w.Opt.Sets, Registry: opt.Registry,
 		Timeout: opt.ScrapeTimeout, LogError: opt.LogError, Incidents: incidentView(opt.Incidents), Now: opt.Now,
 	})
 	return nil
@@ -96,7 +99,8 @@ func (w *Web) Register(r gin.IRouter) {
 		if w.Opt.Scope != "" && ofEngine[path] {
 			h = []gin.HandlerFunc{w.limited}
 		}
-		r.Match([]string{http.MethodGet, http.MethodHead}, path, append([]gin.HandlerFunc{site.Secure, w.ChooseTheme}, h...)...)
+		r.Match([]string{http.MethodGet, http.MethodHead}, path,
+			append([]gin.HandlerFunc{site.Secure, w.ChooseTheme}, h...)...)
 	}
 	// Who may not have a response is told before it counts.
 	bounded, scraped := w.responses.Bounded(false, w.Opt.Scope), w.responses.Bounded(true, w.Opt.Scope)

@@ -16,7 +16,8 @@ import (
 func withWork(rep *sla.Report) *sla.SLOReport {
 	r := &rep.SLOs[0]
 	s := *r.SLO
-	s.Indicator = slo.Indicator{Kind: slo.KindCompletion, Completion: slo.Completion{Key: "order_id", Stage: "stage", Within: 15 * time.Minute, MaxInFlight: 10}}
+	s.Indicator = slo.Indicator{Kind: slo.KindCompletion,
+		Completion: slo.Completion{Key: "order_id", Stage: "stage", Within: 15 * time.Minute, MaxInFlight: 10}}
 	for i := range rep.SLOs {
 		if rep.SLOs[i].SLO.ID == s.ID {
 			rep.SLOs[i].SLO = &s
@@ -25,17 +26,19 @@ func withWork(rep *sla.Report) *sla.SLOReport {
 	start := rep.Time.Add(-time.Hour)
 	rep.InFlight = []slo.InFlight{{
 		SLO: s.ID, GroupBy: s.GroupBy, Max: 10, Oldest: start, Untracked: 7, Corrected: 2, Held: 3, Finished: 99,
-		Groups: []slo.InFlightGroup{{Group: r.Group, Stages: []slo.InFlightStage{{Open: 4}, {Stage: hostile[0], Open: 20, Overdue: 11}}}},
+		Groups: []slo.InFlightGroup{
+			{Group: r.Group, Stages: []slo.InFlightStage{{Open: 4}, {Stage: hostile[0], Open: 20, Overdue: 11}}}},
 		Items: []slo.InFlightItem{
-			{Key: "<b>\x1b[31m\xff", Cut: true, Group: r.Group, Stage: hostile[0], Start: start, Since: start, Deadline: start.Add(15 * time.Minute), Overdue: true},
+			{Key: "<b>\x1b[31m\xff", Cut: true, Group: r.Group, Stage: hostile[0], Start: start, Since: start,
+				Deadline: start.Add(15 * time.Minute), Overdue: true},
 			{Key: "other-groups", Group: slo.Group{"nowhere"}, Start: start, Since: start, Deadline: start},
 		},
 	}}
 	return r
 }
 
-// TestWorkInFlight: the page and the API show what is in flight of the group, by stage, and the oldest with the beginning
-// of its key.
+// TestWorkInFlight: the page and the API show what is in flight of the group, by stage, and the oldest with the
+// beginning of its key.
 func TestWorkInFlight(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -61,7 +64,8 @@ func TestWorkInFlight(t *testing.T) {
 	require.EqualValues(t, 7, answer.Work["untracked"])
 	require.Len(t, answer.Work["stages"], 2)
 	require.Len(t, answer.Work["items"], 1)
-	require.NotContains(t, b.get("/api/v1/slos/insurance-unpaid/latency?group.product="+r.Group[0]).Body.String(), "in_flight")
+	require.NotContains(
+		t, b.get("/api/v1/slos/insurance-unpaid/latency?group.product="+r.Group[0]).Body.String(), "in_flight")
 }
 
 func apiOf(r *sla.SLOReport) string {

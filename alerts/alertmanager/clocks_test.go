@@ -9,7 +9,8 @@ import (
 	"github.com/sloengine/sloengine/slo/zonetest"
 )
 
-// Around every change of the clocks, all of a daily maintenance is muted, and at most the hour that they skip or repeat as well.
+// Around every change of the clocks, all of a daily maintenance is muted, and at most the hour that they skip or repeat
+// as well.
 func TestMutingAgainstTheRule(t *testing.T) {
 	t.Parallel()
 	for _, c := range zonetest.Changes(t) {

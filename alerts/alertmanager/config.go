@@ -28,8 +28,8 @@ type Options struct {
 	Header string
 }
 
-// standard is the timing where nothing else is said: pages after the time in which the page of their cause may arrive, and
-// again every four hours, tickets after they have lasted a little, good news once.
+// standard is the timing where nothing else is said: pages after the time in which the page of their cause may arrive,
+// and again every four hours, tickets after they have lasted a little, good news once.
 var standard = map[Class]struct{ wait, interval, repeat time.Duration }{
 	Critical: {30 * time.Second, 5 * time.Minute, 4 * time.Hour},
 	Warning:  {2 * time.Minute, 5 * time.Minute, 4 * time.Hour},
@@ -62,7 +62,8 @@ func Config(in rules.Spec, o Options) ([]byte, []alerts.Finding, error) {
 	g.severities()
 	doc := &document{Route: g.root(), InhibitRules: g.inhibit(), TimeIntervals: g.mutes.intervals}
 	if s := o.Receivers.SMTP; s != nil {
-		doc.Global = &global{SMTPSmarthost: s.Smarthost, SMTPFrom: s.From, SMTPAuthUsername: s.Username, SMTPAuthPassFile: s.PasswordFile}
+		doc.Global = &global{SMTPSmarthost: s.Smarthost, SMTPFrom: s.From, SMTPAuthUsername: s.Username,
+			SMTPAuthPassFile: s.PasswordFile}
 		if s.TLS != nil && !*s.TLS {
 			no := false
 			doc.Global.SMTPRequireTLS = &no
@@ -70,7 +71,8 @@ func Config(in rules.Spec, o Options) ([]byte, []alerts.Finding, error) {
 	}
 	m := g.messages()
 	for _, r := range o.Receivers.Receivers {
-		doc.Receivers = append(doc.Receivers, newReceiver(r, m, !o.Receivers.onlyGoodNews(r.Name) && r.Name != o.Receivers.Watchdog))
+		doc.Receivers = append(
+			doc.Receivers, newReceiver(r, m, !o.Receivers.onlyGoodNews(r.Name) && r.Name != o.Receivers.Watchdog))
 	}
 	if o.Receivers.Watchdog == "" {
 		doc.Receivers = append(doc.Receivers, receiver{Name: doc.Route.Routes[0].Receiver})
@@ -85,8 +87,9 @@ type generator struct {
 	class map[Class][]string // severities of each class
 }
 
-// severities collects the values of the label severity: the usual ones, those of the seed where an agreement has them, and
-// what the spec gives pages and tickets of its own. With the names of Sloth, sloth_severity tells pages and tickets apart.
+// severities collects the values of the label severity: the usual ones, those of the seed where an agreement has them,
+// and what the spec gives pages and tickets of its own. With the names of Sloth, sloth_severity tells pages and tickets
+// apart.
 func (g *generator) severities() {
 	g.class = map[Class][]string{
 		Critical: {alerts.SeverityPage},
@@ -161,7 +164,8 @@ func (g *generator) groupLabels() []string {
 // root is the tree of routes. Its group keeps products, services and severities
 // apart, and joins the tickets of one SLO in one message.
 func (g *generator) root() *route {
-	groupBy := slices.Concat(g.identity(), []string{series.LabelAgreement, series.LabelKind, series.LabelSeverity}, g.groupLabels())
+	groupBy := slices.Concat(g.identity(), []string{series.LabelAgreement, series.LabelKind, series.LabelSeverity},
+		g.groupLabels())
 	if g.opt.Names == rules.Sloth {
 		groupBy = append(groupBy, series.LabelSlothSeverity)
 	}
@@ -179,9 +183,9 @@ func (g *generator) root() *route {
 	return r
 }
 
-// causeLabels are what tells pages of different causes apart: the tiers of one SLO in one group are one message. What a cause
-// takes down with it is inhibited, so a page in a group of its own is another fault, and a new message with its own key,
-// which a pager takes for a new call however long the first lasts.
+// causeLabels are what tells pages of different causes apart: the tiers of one SLO in one group are one message. What a
+// cause takes down with it is inhibited, so a page in a group of its own is another fault, and a new message with its
+// own key, which a pager takes for a new call however long the first lasts.
 func (g *generator) causeLabels() []string {
 	out := slices.Concat([]string{labelAlertName}, g.identity(), []string{series.LabelAgreement, labelJob, labelInstance})
 	for _, name := range g.groupLabels() {
@@ -192,7 +196,8 @@ func (g *generator) causeLabels() []string {
 	return out
 }
 
-// identity are the labels that tell what an alert is about. With the names of Sloth only alerts on SLOs have its labels.
+// identity are the labels that tell what an alert is about. With the names of Sloth only alerts on SLOs have its
+// labels.
 func (g *generator) identity() []string {
 	out := []string{series.LabelService, series.LabelSLOID}
 	if g.opt.Names == rules.Sloth {

@@ -14,7 +14,8 @@ import (
 	"github.com/sloengine/sloengine/slo/yamldoc/shape/shapetest"
 )
 
-// The description of a file of receivers has exactly the keys of the reader, and its schema accepts and refuses the same.
+// The description of a file of receivers has exactly the keys of the reader, and its schema accepts and refuses the
+// same.
 func TestDescription(t *testing.T) {
 	s := Shape()
 	texts := shape.ParseTexts(keysFile)
@@ -58,7 +59,8 @@ func TestDescription(t *testing.T) {
 			}
 			receiver += channel + ": " + section("receivers."+channel+".", except, "service_key_file", "credentials_file")
 		}
-		out := "receivers: [" + receiver + "}, {name: oncall, email: {to: a@example.org}}, {name: switch, email: {to: b@example.org}}]\n" +
+		out := "receivers: [" + receiver +
+			"}, {name: oncall, email: {to: a@example.org}}, {name: switch, email: {to: b@example.org}}]\n" +
 			"smtp: " + section("smtp.", except) + "\ntiming: {warning: " + section("timing.", except) + "}\n"
 		for _, key := range []string{"version", "default", "routes", "services", "watchdog"} {
 			if key != except {
@@ -78,8 +80,10 @@ func TestDescription(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{
-		"other: 1", "timing: {urgent: {group_wait: 1s}}", "timing: {critical: {wait: 1s}}", "routes: {urgent: a}", "smtp: {smarthost: a:1, from: a@b, tls: maybe}",
-		"receivers: {a: b}", "receivers: [{name: 1, email: {to: a@b}}]", "receivers: [{name: a, slack: {api_url: x, channel: c}}]",
+		"other: 1", "timing: {urgent: {group_wait: 1s}}", "timing: {critical: {wait: 1s}}", "routes: {urgent: a}",
+		"smtp: {smarthost: a:1, from: a@b, tls: maybe}",
+		"receivers: {a: b}", "receivers: [{name: 1, email: {to: a@b}}]",
+		"receivers: [{name: a, slack: {api_url: x, channel: c}}]",
 		"receivers: [{name: a, pagerduty: {routing_key_file: /a, severity: high}}]", "services: {a: {urgent: b}}",
 	} {
 		doc := "version: sloengine/receivers/v1\ndefault: a\n" + wrong + "\n"

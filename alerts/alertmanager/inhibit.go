@@ -32,10 +32,10 @@ func (g *generator) common(cs []sla.Component) []string {
 	return out
 }
 
-// inhibit keeps quiet what somebody is already told about: tickets by the page of their SLO, the forecast of a budget by the
-// empty budget, less by more of the same requirement, alerts by the page of a declared cause, and those of an agreement and
-// its components by each other. A page is kept quiet by another page only, and only in equal groups. Alertmanager takes two
-// missing labels for equal, hence the matchers that a label is there.
+// inhibit keeps quiet what somebody is already told about: tickets by the page of their SLO, the forecast of a budget
+// by the empty budget, less by more of the same requirement, alerts by the page of a declared cause, and those of an
+// agreement and its components by each other. A page is kept quiet by another page only, and only in equal groups.
+// Alertmanager takes two missing labels for equal, hence the matchers that a label is there.
 func (g *generator) inhibit() []inhibitRule {
 	groups := g.groupLabels()
 	out := []inhibitRule{
@@ -46,8 +46,9 @@ func (g *generator) inhibit() []inhibitRule {
 		},
 		{
 			Source: []string{equal(series.LabelImpact, alerts.ImpactHigh), present(series.LabelAgreement)},
-			Target: []string{g.severity(Warning), oneOf(series.LabelImpact, []string{alerts.ImpactLow, alerts.ImpactMedium}), present(series.LabelAgreement)},
-			Equal:  append([]string{series.LabelService, series.LabelSLOID, series.LabelAgreement, series.LabelKind}, groups...),
+			Target: []string{g.severity(Warning), oneOf(series.LabelImpact, []string{alerts.ImpactLow, alerts.ImpactMedium}),
+				present(series.LabelAgreement)},
+			Equal: append([]string{series.LabelService, series.LabelSLOID, series.LabelAgreement, series.LabelKind}, groups...),
 		},
 	}
 	if slices.ContainsFunc(g.in.SLOs, func(s *slo.SLO) bool { return s.Alerting.Soon.Within > 0 }) {
@@ -104,8 +105,8 @@ func (g *generator) byCause() []inhibitRule {
 	return out
 }
 
-// byScore joins what is told of an agreement: a score that is told of says more than its components and the other alerts of
-// the agreement, and the page of a component says more than the ticket of the score.
+// byScore joins what is told of an agreement: a score that is told of says more than its components and the other
+// alerts of the agreement, and the page of a component says more than the ticket of the score.
 func (g *generator) byScore(a *sla.Agreement, groups []string) []inhibitRule {
 	var components []slo.ID
 	for _, c := range a.Components {
@@ -122,7 +123,8 @@ func (g *generator) byScore(a *sla.Agreement, groups []string) []inhibitRule {
 		source := append(agreementAlerts(a), equal(labelAlertName, alert))
 		out = append(out,
 			inhibitRule{Source: source, Target: []string{g.ofSLOs(components), g.sloSeverity(quiet...)}, Equal: groups},
-			inhibitRule{Source: source, Target: append(agreementAlerts(a), g.severity(quiet...), notOneOf(labelAlertName, scores)), Equal: groups},
+			inhibitRule{Source: source, Target: append(agreementAlerts(a), g.severity(quiet...),
+				notOneOf(labelAlertName, scores)), Equal: groups},
 		)
 	}
 	if a.Critical > 0 {

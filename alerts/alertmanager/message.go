@@ -48,12 +48,14 @@ func newMessages(severity string, critical, good []string) messages {
 		if resolved != "" {
 			first = `{{ if eq .Status "resolved" }}` + resolved + `{{ else if `
 		}
-		return first + is(critical) + ` }}` + forCritical + `{{ else if ` + is(good) + ` }}` + forGood + `{{ else }}` + other + `{{ end }}`
+		return first + is(critical) + ` }}` + forCritical + `{{ else if ` + is(good) + ` }}` + forGood +
+			`{{ else }}` + other + `{{ end }}`
 	}
 	// A group of several alerts has its service and count.
 	title := func(escape string) string {
 		return choose("Resolved", "CRITICAL", "Good news", "Warning") +
-			`: {{ with .CommonAnnotations.summary }}{{ .` + short + escape + ` }}{{ else }}{{ .Alerts | len }} alerts of {{ .GroupLabels.service }}{{ end }}`
+			`: {{ with .CommonAnnotations.summary }}{{ .` + short + escape +
+			` }}{{ else }}{{ .Alerts | len }} alerts of {{ .GroupLabels.service }}{{ end }}`
 	}
 	return messages{
 		title:      title(""),
@@ -70,11 +72,13 @@ func newReceiver(r Receiver, m messages, resolved bool) receiver {
 	out := receiver{Name: r.Name}
 	for _, s := range r.Slack {
 		out.Slack = append(out.Slack, slackConfig{
-			SendResolved: resolved, APIURLFile: s.APIURLFile, Channel: s.Channel, Title: m.slackTitle, TitleLink: titleLink, Text: text, Color: m.color,
+			SendResolved: resolved, APIURLFile: s.APIURLFile, Channel: s.Channel, Title: m.slackTitle, TitleLink: titleLink,
+			Text: text, Color: m.color,
 		})
 	}
 	for _, p := range r.PagerDuty {
-		c := pagerConfig{SendResolved: resolved, RoutingKeyFile: p.RoutingKeyFile, ServiceKeyFile: p.ServiceKeyFile, Description: m.title, Severity: m.urgency}
+		c := pagerConfig{SendResolved: resolved, RoutingKeyFile: p.RoutingKeyFile, ServiceKeyFile: p.ServiceKeyFile,
+			Description: m.title, Severity: m.urgency}
 		if p.Severity != "" {
 			c.Severity = p.Severity
 		}
@@ -91,7 +95,8 @@ func newReceiver(r Receiver, m messages, resolved bool) receiver {
 		out.Webhook = append(out.Webhook, c)
 	}
 	for _, e := range r.Email {
-		out.Email = append(out.Email, emailConfig{SendResolved: resolved, To: e.To, Headers: map[string]string{"Subject": m.subject}})
+		out.Email = append(
+			out.Email, emailConfig{SendResolved: resolved, To: e.To, Headers: map[string]string{"Subject": m.subject}})
 	}
 	return out
 }

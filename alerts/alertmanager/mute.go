@@ -64,7 +64,10 @@ func muting(c slo.Correction, from, until time.Time) (out []interval, note strin
 	if len(some) > maxDates {
 		return nil, fmt.Sprintf("%s, and it happens %d times until %s", why, len(some), until.UTC().Format(time.DateOnly))
 	}
-	return dated(some), fmt.Sprintf("it is listed by date, because Alertmanager can't recur like that (%s). Generate the configuration again before %s", why, until.UTC().Format(time.DateOnly))
+	return dated(some),
+		fmt.Sprintf(
+			"it is listed by date, because Alertmanager can't recur like that (%s). Generate the configuration again before %s",
+			why, until.UTC().Format(time.DateOnly))
 }
 
 // atChange reports whether the clocks change in a span, or it began at a time that they skip.
@@ -81,9 +84,12 @@ func atChange(s slo.Span, zone *time.Location) bool {
 // early warns of occurrences before the correction begins: intervals begin with a
 // year.
 func (r *rule) early(c slo.Correction) string {
-	for t := time.Date(c.Start.Year(), 1, 1, 12, 0, 0, 0, time.UTC); t.YearDay() < c.Start.YearDay(); t = t.AddDate(0, 0, 1) {
+	for t := time.Date(c.Start.Year(), 1, 1, 12, 0, 0, 0,
+		time.UTC); t.YearDay() < c.Start.YearDay(); t = t.AddDate(0, 0, 1) {
 		if r.onDay(t) {
-			return fmt.Sprintf("it begins on %s, but notifications are muted from the start of that year on, because Alertmanager cannot express more than years", c.Start.Format(time.DateOnly))
+			return fmt.Sprintf(
+				"it begins on %s, but notifications are muted from the start of that year on, because Alertmanager cannot "+
+					"express more than years", c.Start.Format(time.DateOnly))
 		}
 	}
 	return ""
@@ -239,7 +245,8 @@ func newMutes(slos []*slo.SLO, from, until time.Time) *mutes {
 	taken := map[string]bool{}
 	for _, s := range slos {
 		for _, c := range s.Corrections {
-			key := fmt.Sprintf("%s|%q|%d|%d|%q|%q", s.ID.Service(), c.Name, c.Start.UnixNano(), c.Duration, c.RRule, c.Start.Location())
+			key := fmt.Sprintf("%s|%q|%d|%d|%q|%q", s.ID.Service(), c.Name, c.Start.UnixNano(), c.Duration,
+				c.RRule, c.Start.Location())
 			name, seen := names[key]
 			if !seen {
 				name = m.add(s.ID, c, taken, from, until)
@@ -263,13 +270,15 @@ func (m *mutes) add(subject slo.ID, c slo.Correction, taken map[string]bool, fro
 	if len(list) == 0 {
 		if note != "" {
 			m.findings = append(m.findings, alerts.Finding{SLO: subject, Severity: alerts.FindingWarning,
-				Message: fmt.Sprintf("correction %q does not mute its alerts: Alertmanager's time intervals cannot express %s: %s", c.Name, c.RRule, note),
-				Hint:    "silence the alerts by hand, or let it recur daily, weekly or on days of the month"})
+				Message: fmt.Sprintf("correction %q does not mute its alerts: Alertmanager's time intervals cannot express %s: %s",
+					c.Name, c.RRule, note),
+				Hint: "silence the alerts by hand, or let it recur daily, weekly or on days of the month"})
 		}
 		return ""
 	}
 	if note != "" {
-		m.findings = append(m.findings, alerts.Finding{SLO: subject, Severity: alerts.FindingInfo, Message: fmt.Sprintf("correction %q: %s", c.Name, note)})
+		m.findings = append(m.findings,
+			alerts.Finding{SLO: subject, Severity: alerts.FindingInfo, Message: fmt.Sprintf("correction %q: %s", c.Name, note)})
 	}
 	base := subject.Service() + ": " + c.Name
 	name := base

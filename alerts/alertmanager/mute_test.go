@@ -47,7 +47,9 @@ func (iv interval) holds(t testing.TB, at time.Time) bool {
 	within := func(x int) func(a, b int) bool { return func(a, b int) bool { return a <= x && x <= b } }
 	minute := 60*at.Hour() + at.Minute()
 	clock := func(s string) int { return 60*number(s[:2]) + number(s[3:]) }
-	inTimes := len(iv.Times) == 0 || slices.ContainsFunc(iv.Times, func(r timeRange) bool { return clock(r.Start) <= minute && minute < clock(r.End) })
+	inTimes := len(iv.Times) == 0 || slices.ContainsFunc(iv.Times, func(r timeRange) bool {
+		return clock(r.Start) <= minute && minute < clock(r.End)
+	})
 	inWeek := len(iv.Weekdays) == 0 || slices.Contains(iv.Weekdays, strings.ToLower(at.Weekday().String()))
 	last := time.Date(at.Year(), at.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
 	inMonth := ranges(iv.DaysOfMonth, func(a, b int) bool {
@@ -59,7 +61,8 @@ func (iv interval) holds(t testing.TB, at time.Time) bool {
 		}
 		return a <= at.Day() && at.Day() <= b
 	})
-	return inTimes && inWeek && inMonth && ranges(iv.Months, within(int(at.Month()))) && ranges(iv.Years, within(at.Year()))
+	return inTimes && inWeek && inMonth && ranges(iv.Months, within(int(at.Month()))) &&
+		ranges(iv.Years, within(at.Year()))
 }
 
 // recurring makes a correction whose occurrences rrule-go lists.
@@ -141,12 +144,15 @@ func TestMutingIsExact(t *testing.T) {
 			}
 			require.NotEmpty(t, all)
 			check := func(at time.Time) {
-				want := slices.ContainsFunc(all, func(s slo.Span) bool { return !at.Before(s.From.Truncate(time.Minute)) && at.Before(s.To) })
+				want := slices.ContainsFunc(all, func(s slo.Span) bool {
+					return !at.Before(s.From.Truncate(time.Minute)) && at.Before(s.To)
+				})
 				got := slices.ContainsFunc(list, func(iv interval) bool { return iv.holds(t, at) })
 				require.Equal(t, want, got, "%s", at)
 			}
 			for _, s := range all {
-				for _, at := range []time.Time{s.From.Truncate(time.Minute).Add(-time.Second), s.From, s.To.Add(-time.Second), s.To.Add(time.Minute)} {
+				for _, at := range []time.Time{s.From.Truncate(time.Minute).Add(-time.Second), s.From, s.To.Add(-time.Second),
+					s.To.Add(time.Minute)} {
 					check(at)
 				}
 			}

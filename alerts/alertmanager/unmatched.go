@@ -83,9 +83,11 @@ func (u *unmatched) classes(path, service string, n *yaml.Node) {
 	for i := 0; n != nil && i+1 < len(n.Content); i += 2 {
 		class := Class(n.Content[i].Value)
 		if !slices.ContainsFunc(u.alerts, func(l map[string]string) bool {
-			return (service == "" || l[series.LabelService] == service) && slices.Contains(u.class[class], l[series.LabelSeverity])
+			return (service == "" || l[series.LabelService] == service) &&
+				slices.Contains(u.class[class], l[series.LabelSeverity])
 		}) {
-			u.add(n.Content[i], "remove it", "%s.%s: no alert matches it: none has the severity %s", path, class, strings.Join(u.class[class], " or "))
+			u.add(n.Content[i], "remove it", "%s.%s: no alert matches it: none has the severity %s", path, class,
+				strings.Join(u.class[class], " or "))
 		}
 	}
 }

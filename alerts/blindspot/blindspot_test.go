@@ -32,7 +32,8 @@ func newSLO(t testing.TB, id slo.ID, objective string) *slo.SLO {
 	require.NoError(t, err)
 	return &slo.SLO{
 		ID: id, Objective: o, Window: slo.Window{Rolling: 30 * day}, GroupBy: []string{"case"}, MaxGroups: 1000,
-		Budgeting: slo.Budgeting{Method: slo.Occurrences}, Indicator: slo.Indicator{Kind: slo.KindEvents, Bad: slo.Selector{failed}},
+		Budgeting: slo.Budgeting{Method: slo.Occurrences},
+		Indicator: slo.Indicator{Kind: slo.KindEvents, Bad: slo.Selector{failed}},
 	}
 }
 
@@ -63,8 +64,8 @@ func (x *trial) send(at time.Duration, give func(outcome event.Outcome, n uint32
 	x.sent, x.failed = to, failed
 }
 
-// TestRealEngine plays outages that are one tick longer and shorter than the shortest that pages, and error ratios a little
-// above and below the smallest, through the fold, the evaluator and the alert states.
+// TestRealEngine plays outages that are one tick longer and shorter than the shortest that pages, and error ratios a
+// little above and below the smallest, through the fold, the evaluator and the alert states.
 func TestRealEngine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var trials []*trial
@@ -76,7 +77,8 @@ func TestRealEngine(t *testing.T) {
 		one := func(length time.Duration, ratio float64, pages bool) {
 			p := newPlayer(s, week)
 			p.move(hour)
-			trials = append(trials, &trial{slo: s, group: fmt.Sprint(len(trials)), week: week, player: p, length: length, ratio: ratio, pages: pages})
+			trials = append(trials, &trial{slo: s, group: fmt.Sprint(len(trials)), week: week, player: p, length: length,
+				ratio: ratio, pages: pages})
 		}
 		if h.Outage > 0 && h.Outage < 5*time.Hour {
 			one(h.Outage-tick, 1, false)
@@ -100,7 +102,8 @@ func TestRealEngine(t *testing.T) {
 			s.Alerting.Page.For = 3 * time.Minute
 		case 3:
 			s.Alerting.FalsePages = 0.01
-			s.Alerting.Tiers = []slo.Tier{{Page: true, Long: 2 * time.Hour, Short: 10 * time.Minute, Share: 0.03}, {Page: true, Long: 20 * time.Minute, Short: 5 * time.Minute, Share: 0.015}}
+			s.Alerting.Tiers = []slo.Tier{{Page: true, Long: 2 * time.Hour, Short: 10 * time.Minute, Share: 0.03},
+				{Page: true, Long: 20 * time.Minute, Short: 5 * time.Minute, Share: 0.015}}
 		}
 		slos = append(slos, s)
 		for _, perHour := range []float64{2, 5, 10, 30, 100, 1000, 10_000} {
@@ -128,7 +131,8 @@ func TestRealEngine(t *testing.T) {
 			right++
 			continue
 		}
-		t.Logf("%s, %.3g events in the hour: %s at a ratio of %.3g, predicted %t", x.slo.Objective, x.week[hour], x.length, x.ratio, x.pages)
+		t.Logf("%s, %.3g events in the hour: %s at a ratio of %.3g, predicted %t", x.slo.Objective, x.week[hour],
+			x.length, x.ratio, x.pages)
 	}
 	t.Logf("%d of %d as predicted", right, len(trials))
 	require.GreaterOrEqual(t, float64(right), 0.95*float64(len(trials)))
@@ -141,7 +145,9 @@ func play(t *testing.T, slos []*slo.SLO, trials []*trial, until time.Duration) {
 	require.NoError(t, err)
 	f, err := fold.New(fold.Options{})
 	require.NoError(t, err)
-	e, err := evaluator.New(evaluator.Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil }})
+	e, err := evaluator.New(evaluator.Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) {
+		return f.Sums(req), nil
+	}})
 	require.NoError(t, err)
 	m, err := state.New(state.Options{})
 	require.NoError(t, err)
@@ -163,7 +169,8 @@ func play(t *testing.T, slos []*slo.SLO, trials []*trial, until time.Duration) {
 		f.Advance(when.UnixNano(), fold.Tick)
 		for _, x := range trials {
 			x.send(at, func(outcome event.Outcome, n uint32) {
-				ev := &event.Event{Service: x.slo.ID.Service(), Type: "order", Time: when.Add(-time.Second), Outcome: outcome, Count: n}
+				ev := &event.Event{Service: x.slo.ID.Service(), Type: "order", Time: when.Add(-time.Second),
+					Outcome: outcome, Count: n}
 				ev.Set("case", x.group)
 				_, err := view.Parse(event.AppendBinary(nil, ev))
 				require.NoError(t, err)

@@ -41,12 +41,13 @@ func TestSentences(t *testing.T) {
 		},
 			"every day 05:00 to 02:00: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 events an hour)\n" +
 				"every day 02:00 to 05:00: an outage under 45m is invisible, and so is an error rate under 76% for an hour (4 events an hour)"},
-		{"closed on weekends, in a zone with half an hour", "99.9", 5*time.Hour + 30*time.Minute, func(day, hour int) float64 {
-			if day >= 5 {
-				return 0
-			}
-			return 3600
-		},
+		{"closed on weekends, in a zone with half an hour", "99.9", 5*time.Hour + 30*time.Minute,
+			func(day, hour int) float64 {
+				if day >= 5 {
+					return 0
+				}
+				return 3600
+			},
 			"Mon 00:30 to 05:30: there is no traffic, so an outage is invisible until traffic returns\n" +
 				"Mon 05:30 to 00:30: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 events an hour)\n" +
 				"Tue-Fri: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 events an hour)\n" +

@@ -44,8 +44,8 @@ func NewBook() *Book {
 // View returns the book as of the last batch.
 func (b *Book) View() *View { return b.view.Load() }
 
-// Apply applies the payload of a record that was written at a time. Operations that are not allowed are skipped, so the only
-// error is a payload that cannot be read.
+// Apply applies the payload of a record that was written at a time. Operations that are not allowed are skipped, so the
+// only error is a payload that cannot be read.
 func (b *Book) Apply(at time.Time, payload []byte) error {
 	batch, err := ParseBatch(payload)
 	if err != nil {
@@ -113,7 +113,9 @@ func findIn(months []*month, id string) (*month, int) {
 	if !ok || len(rest) < len("2006-01-") {
 		return nil, 0
 	}
-	i, ok := slices.BinarySearchFunc(months, rest[:len("2006-01")], func(m *month, name string) int { return strings.Compare(m.name, name) })
+	i, ok := slices.BinarySearchFunc(months, rest[:len("2006-01")], func(m *month, name string) int {
+		return strings.Compare(m.name, name)
+	})
 	if !ok {
 		return nil, 0
 	}
@@ -140,8 +142,8 @@ func (b *Book) edit(m *month, k int) *Incident {
 	return &fresh
 }
 
-// unresolved calls f with every incident that is not resolved or was resolved after since, newest first, until f returns
-// false.
+// unresolved calls f with every incident that is not resolved or was resolved after since, newest first, until f
+// returns false.
 func (b *Book) unresolved(since time.Time, f func(m *month, k int) bool) {
 	for i := len(b.months) - 1; i >= 0; i-- {
 		m := b.months[i]
@@ -155,9 +157,9 @@ func (b *Book) unresolved(since time.Time, f func(m *month, k int) bool) {
 
 // fire lets an alert join an incident of its service, or open one.
 //
-// It joins the newest incident that is not resolved, or was resolved by itself no more than JoinWithin before, and of which
-// an alert of the same SLO still fires or the last alert fired no more than JoinWithin before. A page that joins an incident of
-// severity warning makes it critical. A known alert changes nothing, so the operation is idempotent.
+// It joins the newest incident that is not resolved, or was resolved by itself no more than JoinWithin before, and of
+// which an alert of the same SLO still fires or the last alert fired no more than JoinWithin before. A page that joins
+// an incident of severity warning makes it critical. A known alert changes nothing, so the operation is idempotent.
 func (b *Book) fire(o *Operation, at time.Time) {
 	a := *o.Alert
 	a.Fired, a.Resolved = a.Fired.UTC(), time.Time{}
@@ -196,14 +198,17 @@ func (b *Book) fire(o *Operation, at time.Time) {
 		} else {
 			inc.More++
 		}
-		if onset := o.Onset.UTC(); inc.Automated && !o.Onset.IsZero() && onset.Before(inc.Onset) && a.Severity == inc.Severity && inc.Alerts[0].Fired.Equal(a.Fired) {
-			inc.Onset, inc.OnsetBy = onset, o.OnsetBy // of the alerts that fire together, the one that looks back furthest knows best
+		if onset := o.Onset.UTC(); inc.Automated && !o.Onset.IsZero() && onset.Before(inc.Onset) &&
+			a.Severity == inc.Severity && inc.Alerts[0].Fired.Equal(a.Fired) {
+			// of the alerts that fire together, the one that looks back furthest knows best
+			inc.Onset, inc.OnsetBy = onset, o.OnsetBy
 		}
 	case open >= MaxOpen:
 		b.refused++
 	default:
 		inc := &Incident{
-			Service: a.Service, Severity: a.Severity, Title: cut(o.Title, MaxTitle), State: Open, Onset: o.Onset.UTC(), OnsetBy: o.OnsetBy,
+			Service: a.Service, Severity: a.Severity, Title: cut(o.Title, MaxTitle), State: Open,
+			Onset: o.Onset.UTC(), OnsetBy: o.OnsetBy,
 			Detected: a.Fired, Automated: true, Opened: at, Team: o.Team, Alerts: []Alert{a},
 		}
 		if o.Onset.IsZero() || inc.Onset.After(inc.Detected) {
@@ -215,7 +220,8 @@ func (b *Book) fire(o *Operation, at time.Time) {
 
 // takes reports whether an alert joins the incident.
 func (i *Incident) takes(a *Alert) bool {
-	if i.Service != a.Service || i.Severity == Warning && a.Severity == Critical && len(i.Alerts) >= MaxAlerts || i.State == Resolved && !i.Resolved.Automated {
+	if i.Service != a.Service || i.Severity == Warning && a.Severity == Critical && len(i.Alerts) >= MaxAlerts ||
+		i.State == Resolved && !i.Resolved.Automated {
 		return false
 	}
 	if i.State == Resolved {
@@ -224,7 +230,9 @@ func (i *Incident) takes(a *Alert) bool {
 	if a.Fired.Sub(i.lastFired()).Abs() <= JoinWithin {
 		return true
 	}
-	return a.SLO != "" && slices.ContainsFunc(i.Alerts, func(x Alert) bool { return x.SLO == a.SLO && x.Resolved.IsZero() })
+	return a.SLO != "" && slices.ContainsFunc(i.Alerts, func(x Alert) bool {
+		return x.SLO == a.SLO && x.Resolved.IsZero()
+	})
 }
 
 // raise makes an incident critical. Who acknowledged tickets has not answered a page.
@@ -239,8 +247,8 @@ func (i *Incident) raise(at time.Time, title string) {
 	}
 }
 
-// clear notes that an alert is over, and resolves the incident if it was the last one that was as urgent as the incident. A
-// person resolves what a person opened.
+// clear notes that an alert is over, and resolves the incident if it was the last one that was as urgent as the
+// incident. A person resolves what a person opened.
 func (b *Book) clear(o *Operation) {
 	b.unresolved(time.Time{}, func(m *month, k int) bool {
 		old := m.list[k].alert(o.Alert.Fingerprint)
@@ -275,7 +283,8 @@ func (b *Book) openByHand(o *Operation, at time.Time) {
 		return
 	}
 	inc := &Incident{
-		Key: o.Key, Service: o.Service, Severity: o.Severity, Title: o.Title, State: Open, Onset: o.Onset.UTC(), OnsetBy: OnsetByHand,
+		Key: o.Key, Service: o.Service, Severity: o.Severity, Title: o.Title, State: Open, Onset: o.Onset.UTC(),
+		OnsetBy:  OnsetByHand,
 		Detected: at, OpenedBy: o.By, Opened: at, Team: o.Team, Public: o.Public,
 	}
 	if o.Onset.IsZero() || inc.Onset.After(at) {
@@ -302,8 +311,8 @@ func (b *Book) insert(inc *Incident, at time.Time) {
 	b.owned[inc] = true
 }
 
-// prune removes what is too old or too much, and reports whether it did. It removes only incidents that are resolved, the
-// oldest resolution first.
+// prune removes what is too old or too much, and reports whether it did. It removes only incidents that are resolved,
+// the oldest resolution first.
 func (b *Book) prune(at time.Time) bool {
 	if b.count <= MaxIncidents && b.bytes <= MaxBytes && (b.expires.IsZero() || at.Before(b.expires)) {
 		return false

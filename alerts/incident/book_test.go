@@ -51,7 +51,8 @@ func TestAlertsJoinAnIncident(t *testing.T) {
 	apply(t, b, at.Add(9*time.Minute), page("p2", "shop/b", at.Add(9*time.Minute)))
 	require.Equal(t, []string{"INC-2026-11-0001 critical open 2"}, ids(b))
 	// More than 10 minutes after the last: another trouble, unless the same SLO still burns.
-	apply(t, b, at.Add(20*time.Minute), page("p3", "shop/c", at.Add(20*time.Minute)), page("p4", "shop/a", at.Add(20*time.Minute)))
+	apply(t, b, at.Add(20*time.Minute), page("p3", "shop/c", at.Add(20*time.Minute)),
+		page("p4", "shop/a", at.Add(20*time.Minute)))
 	require.Equal(t, []string{"INC-2026-11-0002 critical open 2", "INC-2026-11-0001 critical open 2"}, ids(b))
 	// A warning joins a page's incident, and holds it open no longer than its pages.
 	apply(t, b, at.Add(25*time.Minute), ticket("t1", "shop/c", at.Add(25*time.Minute)))
@@ -77,7 +78,8 @@ func TestAPageRaisesAWarning(t *testing.T) {
 	apply(t, b, start.Add(time.Minute), Operation{Kind: AckIt, ID: "INC-2026-11-0001", By: "Ann", How: ByAPI})
 	require.Equal(t, []string{"INC-2026-11-0001 warning acknowledged 1"}, ids(b))
 	apply(t, b, start.Add(2*time.Minute), page("p1", "shop/a", start.Add(2*time.Minute)))
-	require.Equal(t, []string{"INC-2026-11-0001 critical open 2"}, ids(b), "one fault, one incident, which nobody has acknowledged as a page")
+	require.Equal(t, []string{"INC-2026-11-0001 critical open 2"}, ids(b),
+		"one fault, one incident, which nobody has acknowledged as a page")
 	inc := b.View().Get("INC-2026-11-0001")
 	require.Nil(t, inc.Ack)
 	require.Equal(t, "p1", inc.Title)
@@ -102,7 +104,8 @@ func TestAKnownAlertOpensNothing(t *testing.T) {
 
 func TestOperationsByHand(t *testing.T) {
 	b := NewBook()
-	open := Operation{Kind: OpenByHand, Key: "k", Title: "Checkout fails", Service: "shop", Severity: Critical, By: "Ann", Onset: start.Add(-time.Hour)}
+	open := Operation{Kind: OpenByHand, Key: "k", Title: "Checkout fails", Service: "shop", Severity: Critical, By: "Ann",
+		Onset: start.Add(-time.Hour)}
 	apply(t, b, start, open, open)
 	id := "INC-2026-11-0001"
 	require.Equal(t, []string{id + " critical open 0"}, ids(b))
@@ -120,7 +123,8 @@ func TestOperationsByHand(t *testing.T) {
 	require.Equal(t, Open, before.State, "a published incident never changes")
 
 	apply(t, b, start.Add(3*time.Minute), Operation{Kind: AddNote, ID: id, By: "Bob", Text: "db-7 is down"},
-		Operation{Kind: AddUpdate, ID: id, By: "Ann", Text: "We are on it", Public: true}, Operation{Kind: Publish, ID: id, Public: true},
+		Operation{Kind: AddUpdate, ID: id, By: "Ann", Text: "We are on it", Public: true},
+		Operation{Kind: Publish, ID: id, Public: true},
 		Operation{Kind: LinkPost, ID: id, Text: "https://wiki.example.org/1"}, Operation{Kind: ResolveIt, ID: id, By: "Ann"})
 	inc = b.View().Get(id)
 	require.Equal(t, Resolved, inc.State)
@@ -140,8 +144,10 @@ func TestErase(t *testing.T) {
 	id := "INC-2026-11-0001"
 	apply(t, b, start, Operation{Kind: OpenByHand, Key: "k", Title: "Ann saw it", Severity: Critical, By: "Ann"},
 		Operation{Kind: OpenByHand, Key: "l", Title: "other", Severity: Critical, By: "Bob"},
-		Operation{Kind: AckIt, ID: id, By: "Ann", How: ByPage}, Operation{Kind: AddNote, ID: id, By: "Bob", Text: "Ann rang me"},
-		Operation{Kind: AddNote, ID: id, By: "Bob", Text: "restarted"}, Operation{Kind: AddUpdate, ID: id, By: "Ann", Text: "works again"},
+		Operation{Kind: AckIt, ID: id, By: "Ann", How: ByPage},
+		Operation{Kind: AddNote, ID: id, By: "Bob", Text: "Ann rang me"},
+		Operation{Kind: AddNote, ID: id, By: "Bob", Text: "restarted"},
+		Operation{Kind: AddUpdate, ID: id, By: "Ann", Text: "works again"},
 		Operation{Kind: ResolveIt, ID: id, By: "Ann"})
 	old := b.View()
 	apply(t, b, start, Operation{Kind: Erase, By: "Ann"})
@@ -227,7 +233,8 @@ func TestGet(t *testing.T) {
 		require.Same(t, inc, b.View().Get(inc.ID))
 	}
 	month := "INC-" + start.Format("2006-01")
-	for _, id := range []string{"", "INC-", month, month + "-", month + "-x", month + "-7", month + "-00007", month + "-0005", month + "-0031", "INC-1999-01-0001"} {
+	for _, id := range []string{"", "INC-", month, month + "-", month + "-x", month + "-7", month + "-00007",
+		month + "-0005", month + "-0031", "INC-1999-01-0001"} {
 		require.Nil(t, b.View().Get(id), id)
 	}
 }
@@ -241,8 +248,10 @@ func TestValidate(t *testing.T) {
 		{Operation{Kind: AckIt, ID: "x", By: "a\nb", How: ByAPI}, "more than one line"},
 		{Operation{Kind: AckIt, ID: "x", By: "a", How: "phone"}, `how "phone"`},
 		{Operation{Kind: AddNote, ID: "x", By: "a", Text: strings.Repeat("x", MaxText+1)}, "want at most 16384"},
-		{Operation{Kind: AddNote, ID: "x", By: "a", Text: strings.Repeat("я", MaxText+1)}, "text has 16385 characters (want at most 16384)"},
-		{Operation{Kind: AckIt, ID: "x", By: strings.Repeat("я", MaxName+1), How: ByAPI}, "by has 101 characters (want at most 100)"},
+		{Operation{Kind: AddNote, ID: "x", By: "a", Text: strings.Repeat("я", MaxText+1)},
+			"text has 16385 characters (want at most 16384)"},
+		{Operation{Kind: AckIt, ID: "x", By: strings.Repeat("я", MaxName+1), How: ByAPI},
+			"by has 101 characters (want at most 100)"},
 		{Operation{Kind: AddNote, ID: "x", By: "a", Text: "a\x00"}, "control character"},
 		{Operation{Kind: AddNote, ID: "x", By: "a", Text: "\xff"}, "UTF-8"},
 		{Operation{Kind: AddNote, By: "a", Text: "x"}, "id is missing"},

@@ -1,5 +1,5 @@
-// Package incident is the book of incidents: which incidents there are, what opened them, who acknowledged them and what
-// was written about them.
+// Package incident is the book of incidents: which incidents there are, what opened them, who acknowledged them and
+// what was written about them.
 //
 // The Book is a state machine without I/O and without a clock. It takes batches of operations, each with a time, and
 // publishes immutable views. The same batches always give the same book, so it is stored as records of the log and as

@@ -36,9 +36,11 @@ const (
 	MaxText      = 16 << 10             // characters of a note or an update
 	MaxTitle     = 200                  // characters
 	MaxName      = 100                  // characters of a person, a team or a service
-	MaxOpenTexts = 4 << 20              // bytes of notes and updates of all incidents that are not resolved, which are never removed
-	MaxURL       = 2000                 // characters
-	MaxBytes     = 16 << 20             // of all incidents, approximately; beyond it the one that was resolved first is removed
+	// bytes of notes and updates of all incidents that are not resolved, which are never removed
+	MaxOpenTexts = 4 << 20
+	MaxURL       = 2000 // characters
+	// of all incidents, approximately; beyond it the one that was resolved first is removed
+	MaxBytes = 16 << 20
 )
 
 // JoinWithin is how long after the last alert of an incident another alert of the same service joins it.
@@ -132,7 +134,8 @@ type Cost struct {
 	Minutes  float64    `json:"minutes,omitempty"` // of violation, if these have a price
 	Coverage float64    `json:"coverage"`          // share of the time of the incident that was observed, in [0,1]
 	Sampled  bool       `json:"sampled,omitempty"` // rate limits sampled events of the SLO's window
-	// Shared are the SLOs before it in the same list, with a cost in the same currency, that can count the same events or time.
+	// Shared are the SLOs before it in the same list, with a cost in the same currency, that can count the same events or
+	// time.
 	Shared []string `json:"shared,omitempty"`
 }
 
@@ -169,7 +172,8 @@ type Update struct {
 // Detection is the time from the onset to the detection.
 func (i *Incident) Detection() time.Duration { return max(0, i.Detected.Sub(i.Onset)) }
 
-// Response is the time from the detection, or from the page that made the incident critical, to the acknowledgement. ok is false if nobody has acknowledged the incident.
+// Response is the time from the detection, or from the page that made the incident critical, to the acknowledgement. ok
+// is false if nobody has acknowledged the incident.
 func (i *Incident) Response() (d time.Duration, ok bool) {
 	if i.Ack == nil {
 		return 0, false
@@ -181,7 +185,8 @@ func (i *Incident) Response() (d time.Duration, ok bool) {
 	return max(0, i.Ack.Time.Sub(from)), true
 }
 
-// ResponseTeam is the team that the response counts for: the one that acknowledged, or else the one of the service level.
+// ResponseTeam is the team that the response counts for: the one that acknowledged, or else the one of the service
+// level.
 func (i *Incident) ResponseTeam() string {
 	if i.Ack != nil && i.Ack.Team != "" {
 		return i.Ack.Team

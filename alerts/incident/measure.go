@@ -7,8 +7,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// Measures say how quickly the incidents of a time were detected and answered. Only incidents of severity critical count
-// for what is compared with a baseline: a ticket is about a slow burn, which nobody noticed at all before.
+// Measures say how quickly the incidents of a time were detected and answered. Only incidents of severity critical
+// count for what is compared with a baseline: a ticket is about a slow burn, which nobody noticed at all before.
 type Measures struct {
 	From      time.Time `json:"from"`
 	To        time.Time `json:"to"`
@@ -31,8 +31,9 @@ type Figure struct {
 	Max    float64 `json:"max_seconds"`
 }
 
-// NewFigure summarises durations. The median of an even number is the longer of the two in the middle. P90 is the nearest
-// rank: the shortest of the durations that at least nine tenths do not exceed, so of fewer than ten it is the longest.
+// NewFigure summarises durations. The median of an even number is the longer of the two in the middle. P90 is the
+// nearest rank: the shortest of the durations that at least nine tenths do not exceed, so of fewer than ten it is the
+// longest.
 func NewFigure(all []time.Duration) Figure {
 	n := len(all)
 	if n == 0 {
@@ -43,7 +44,8 @@ func NewFigure(all []time.Duration) Figure {
 	for _, d := range all {
 		sum += d.Seconds()
 	}
-	return Figure{Count: n, Mean: sum / float64(n), Median: all[n/2].Seconds(), P90: all[(9*n+9)/10-1].Seconds(), Max: all[n-1].Seconds()}
+	return Figure{Count: n, Mean: sum / float64(n), Median: all[n/2].Seconds(), P90: all[(9*n+9)/10-1].Seconds(),
+		Max: all[n-1].Seconds()}
 }
 
 // Verdicts of a comparison.
@@ -77,8 +79,8 @@ type Comparison struct {
 	Verdict string   `json:"verdict"`
 }
 
-// Warned says which violations were announced by a proactive warning: an alert of the catalogue about the same SLO and group
-// that fired before, and that fired on, or ended no more than JoinWithin before the violation.
+// Warned says which violations were announced by a proactive warning: an alert of the catalogue about the same SLO and
+// group that fired before, and that fired on, or ended no more than JoinWithin before the violation.
 type Warned struct {
 	Violations int      `json:"violations"`
 	Warned     int      `json:"warned"`
@@ -102,7 +104,8 @@ type Lead struct {
 
 // Measure measures the incidents that were detected from from to to, before to, against baselines.
 func (v *View) Measure(from, to time.Time, baselines []*slo.Baseline) Measures {
-	m := Measures{From: from, To: to, Detection: map[string]Figure{}, Response: map[string]Figure{}, Comparisons: []Comparison{}}
+	m := Measures{From: from, To: to, Detection: map[string]Figure{}, Response: map[string]Figure{},
+		Comparisons: []Comparison{}}
 	var list []*Incident
 	detection, response := map[string][]time.Duration{}, map[string][]time.Duration{}
 	for inc := range v.All() {
@@ -128,7 +131,10 @@ func (v *View) Measure(from, to time.Time, baselines []*slo.Baseline) Measures {
 	}
 	for _, b := range baselines {
 		if b.Detection.From > 0 {
-			m.Comparisons = append(m.Comparisons, compare(b, OfDetection, b.Detection, list, func(inc *Incident) (time.Duration, bool) { return inc.Detection(), true }))
+			m.Comparisons = append(
+				m.Comparisons, compare(b, OfDetection, b.Detection, list, func(inc *Incident) (time.Duration, bool) {
+					return inc.Detection(), true
+				}))
 		}
 		if b.Response.From > 0 {
 			m.Comparisons = append(m.Comparisons, compare(b, OfResponse, b.Response, list, (*Incident).Response))
@@ -146,10 +152,12 @@ func ratio(n, of int) *float64 {
 	return &r
 }
 
-func compare(b *slo.Baseline, of string, before slo.Before, list []*Incident, took func(*Incident) (time.Duration, bool)) Comparison {
+func compare(b *slo.Baseline, of string, before slo.Before, list []*Incident,
+	took func(*Incident) (time.Duration, bool)) Comparison {
 	c := Comparison{
-		Service: b.Service, Baseline: b.Name, Of: of, From: before.From.Seconds(), To: before.To.Seconds(), Target: before.Target.Seconds(),
-		Goal: -b.Goal, Verdict: VerdictNoData,
+		Service: b.Service, Baseline: b.Name, Of: of, From: before.From.Seconds(), To: before.To.Seconds(),
+		Target: before.Target.Seconds(),
+		Goal:   -b.Goal, Verdict: VerdictNoData,
 	}
 	var all []time.Duration
 	for _, inc := range list {
@@ -228,7 +236,8 @@ func (v *View) warned(list []*Incident) Warned {
 			}
 			if best != nil {
 				w.Warned++
-				w.Leads = append(w.Leads, Lead{inc.ID, best.Name, best.SLO, best.Group, best.Fired, violation.Fired, violation.Fired.Sub(best.Fired).Seconds()})
+				w.Leads = append(w.Leads, Lead{inc.ID, best.Name, best.SLO, best.Group, best.Fired, violation.Fired,
+					violation.Fired.Sub(best.Fired).Seconds()})
 			}
 		}
 	}

@@ -45,10 +45,11 @@ type Operation struct {
 	Service  string   `json:"service,omitempty"`  // OpenByHand
 	Severity Severity `json:"severity,omitempty"` // OpenByHand
 
-	By     string  `json:"by,omitempty"`    // who it is; Erase: whose data, of all incidents if ID is ""
-	Whole  bool    `json:"whole,omitempty"` // Erase: By is a value, such as the number of a customer, and no part of a longer one
-	How    string  `json:"how,omitempty"`   // AckIt
-	Text   string  `json:"text,omitempty"`  // AddNote, AddUpdate; LinkPost: the URL
+	By string `json:"by,omitempty"` // who it is; Erase: whose data, of all incidents if ID is ""
+	// Erase: By is a value, such as the number of a customer, and no part of a longer one
+	Whole  bool    `json:"whole,omitempty"`
+	How    string  `json:"how,omitempty"`  // AckIt
+	Text   string  `json:"text,omitempty"` // AddNote, AddUpdate; LinkPost: the URL
 	Public bool    `json:"public,omitempty"`
 	Spent  []Spent `json:"spent,omitempty"`
 }
@@ -131,7 +132,8 @@ func (o *Operation) Validate() error {
 		errs = append(errs, text("by", o.By, MaxName, true))
 	case LinkPost:
 		errs = append(errs, text("url", o.Text, MaxURL, false))
-		if u, err := url.Parse(o.Text); o.Text != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "") {
+		if u, err := url.Parse(o.Text); o.Text != "" &&
+			(err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "") {
 			errs = append(errs, invalid("url %q (want an address such as https://wiki.example.org/post-mortem)", o.Text))
 		}
 	case Erase:

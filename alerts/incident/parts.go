@@ -74,7 +74,8 @@ func (b *Book) encodeCursor(dst []byte) []byte {
 
 // encode encodes only the incidents that changed since the last time.
 func (m *month) encode(dst []byte) []byte {
-	j := monthJSON{Format: Format, Month: m.name, Version: m.version, Next: m.next, Incidents: make([]json.RawMessage, len(m.list))}
+	j := monthJSON{Format: Format, Month: m.name, Version: m.version, Next: m.next,
+		Incidents: make([]json.RawMessage, len(m.list))}
 	encoded := make(map[*Incident][]byte, len(m.list))
 	for k, inc := range m.list {
 		data := m.encoded[inc]

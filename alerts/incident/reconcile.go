@@ -24,8 +24,9 @@ type Firing struct {
 // clockBack is how far the time of alerts may lie behind the cursor before the clock counts as set back.
 const clockBack = 2 * time.Minute
 
-// Reconcile derives the operations that the book lacks from the alerts. It looks at states and not at changes of states, so
-// that nothing is missed or opened twice after a crash: an alert is new if it fired after the batch that was derived last.
+// Reconcile derives the operations that the book lacks from the alerts. It looks at states and not at changes of
+// states, so that nothing is missed or opened twice after a crash: an alert is new if it fired after the batch that was
+// derived last.
 //
 // describe completes an alert that is new. ok is false if there is nothing to do.
 func (v *View) Reconcile(now *Alerts, describe func(*Firing)) (batch Batch, ok bool) {
@@ -58,7 +59,8 @@ func (v *View) Reconcile(now *Alerts, describe func(*Firing)) (batch Batch, ok b
 	// renamed reports whether an alert still fires under labels that a changed spec or a newer version gave it.
 	renamed := func(a *Alert) bool {
 		return slices.ContainsFunc(now.Firing, func(b Firing) bool {
-			return !known[b.Fingerprint] && b.Name == a.Name && b.Service == a.Service && b.SLO == a.SLO && b.Agreement == a.Agreement &&
+			return !known[b.Fingerprint] && b.Name == a.Name && b.Service == a.Service && b.SLO == a.SLO &&
+				b.Agreement == a.Agreement &&
 				slices.Equal(b.Group, a.Group) && b.Fired.Equal(a.Fired)
 		})
 	}
@@ -73,7 +75,8 @@ func (v *View) Reconcile(now *Alerts, describe func(*Firing)) (batch Batch, ok b
 		if a.ByCounts {
 			by = OnsetByCounts
 		}
-		batch.Operations = append(batch.Operations, Operation{Kind: Fire, Alert: &a.Alert, Title: a.Title, Team: a.Team, Onset: a.Onset, OnsetBy: by})
+		batch.Operations = append(
+			batch.Operations, Operation{Kind: Fire, Alert: &a.Alert, Title: a.Title, Team: a.Team, Onset: a.Onset, OnsetBy: by})
 	}
 	for _, a := range over {
 		batch.clear(a.Fingerprint, a.Resolved)

@@ -27,7 +27,8 @@ func TestReconcile(t *testing.T) {
 	old := firing("old", start.Add(-time.Hour))
 	old.Resolved = start.Add(-time.Minute)
 	// The first look opens incidents for what fires, and none for what is history.
-	require.True(t, reconcile(t, b, &Alerts{Time: start, Firing: []Firing{firing("p1", start.Add(-time.Minute))}, Resolved: []Firing{old}}))
+	require.True(t, reconcile(
+		t, b, &Alerts{Time: start, Firing: []Firing{firing("p1", start.Add(-time.Minute))}, Resolved: []Firing{old}}))
 	require.Equal(t, []string{"INC-2026-11-0001 critical open 1"}, ids(b))
 	require.Equal(t, OnsetByAlert, b.View().Get("INC-2026-11-0001").OnsetBy)
 	require.Same(t, b.View().Get("INC-2026-11-0001"), b.View().Of("p1"))
@@ -43,7 +44,8 @@ func TestReconcile(t *testing.T) {
 	require.Equal(t, start.Add(30*time.Minute), b.View().Get("INC-2026-11-0001").Resolved.Time)
 	require.False(t, reconcile(t, b, &Alerts{Time: start.Add(3 * time.Hour), Resolved: []Firing{over, short}}))
 	// A clock that was set back hides no alert.
-	require.True(t, reconcile(t, b, &Alerts{Time: start.Add(-time.Hour), Firing: []Firing{firing("p3", start.Add(-time.Hour))}}))
+	require.True(
+		t, reconcile(t, b, &Alerts{Time: start.Add(-time.Hour), Firing: []Firing{firing("p3", start.Add(-time.Hour))}}))
 	require.Equal(t, "INC-2026-11-0003 critical open 1", ids(b)[0])
 }
 
@@ -59,7 +61,8 @@ func TestReconcileRenamed(t *testing.T) {
 	require.Equal(t, []string{"INC-2026-11-0001 critical resolved 1"}, ids(b))
 }
 
-// However often the engine dies between the alerts, the record and the checkpoint, each alert opens or joins exactly once.
+// However often the engine dies between the alerts, the record and the checkpoint, each alert opens or joins exactly
+// once.
 func TestReconcileAfterCrashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, calm := NewBook(), NewBook()

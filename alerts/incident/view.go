@@ -118,7 +118,8 @@ func (v *View) Room() error {
 		n += inc.texts()
 	}
 	if n >= MaxOpenTexts {
-		return fmt.Errorf("%w: notes and updates of the incidents that are not resolved take %d MiB (resolve some)", ErrFull, n>>20)
+		return fmt.Errorf(
+			"%w: notes and updates of the incidents that are not resolved take %d MiB (resolve some)", ErrFull, n>>20)
 	}
 	return nil
 }

@@ -22,8 +22,9 @@ type notified struct{ product, status string }
 // and never repeats it.
 func newAlertmanager(t *testing.T, groupBy string) *alertmanager {
 	t.Helper()
-	return &alertmanager{notifytest.Start(t, fmt.Sprintf("route: {receiver: hook, group_by: ['%s'], group_wait: 0s, group_interval: 1s, repeat_interval: 24h}\n"+
-		"receivers: [{name: hook, webhook_configs: [{url: '%s', send_resolved: true}]}]\n", groupBy, notifytest.Hook))}
+	return &alertmanager{notifytest.Start(t,
+		fmt.Sprintf("route: {receiver: hook, group_by: ['%s'], group_wait: 0s, group_interval: 1s, repeat_interval: 24h}\n"+
+			"receivers: [{name: hook, webhook_configs: [{url: '%s', send_resolved: true}]}]\n", groupBy, notifytest.Hook))}
 }
 
 // active asks which alerts Alertmanager has, by product.
@@ -65,7 +66,9 @@ func TestAlertmanager(t *testing.T) {
 	require.Contains(t, got.Annotations["summary"], "burns its error budget fast")
 	require.NotEmpty(t, got.GeneratorURL)
 	require.Equal(t, "none", am.active()[""].Labels["severity"], "the watchdog")
-	testkit.Eventually(t, "people are notified", func() bool { return am.notifications()[notified{w.groups[0], "firing"}] == 1 })
+	testkit.Eventually(t, "people are notified", func() bool {
+		return am.notifications()[notified{w.groups[0], "firing"}] == 1
+	})
 	w.bad[w.groups[0]] = false
 	n.Update(w.tick())
 	testkit.Eventually(t, "it ends", func() bool {
@@ -113,7 +116,8 @@ func TestAlertmanagerOutage(t *testing.T) {
 	require.Empty(t, am.active())
 	// Two kills and an outage, and no notification is sent twice. D was over before one could be sent.
 	require.Equal(t, map[notified]int{
-		{"A", "firing"}: 1, {"A", "resolved"}: 1, {"B", "firing"}: 1, {"B", "resolved"}: 1, {"C", "firing"}: 1, {"C", "resolved"}: 1,
+		{"A", "firing"}: 1, {"A", "resolved"}: 1, {"B", "firing"}: 1, {"B", "resolved"}: 1,
+		{"C", "firing"}: 1, {"C", "resolved"}: 1,
 	}, am.notifications())
 }
 
@@ -128,7 +132,10 @@ func TestAlertmanagerTenThousand(t *testing.T) {
 	require.Len(t, v.Active, 10_000)
 	began := time.Now()
 	n.Update(v)
-	testkit.Eventually(t, "all are accepted", func() bool { s := n.Status()[0]; return s.Sent == 10_000 && s.Pending == 0 })
+	testkit.Eventually(t, "all are accepted", func() bool {
+		s := n.Status()[0]
+		return s.Sent == 10_000 && s.Pending == 0
+	})
 	t.Logf("10,000 alerts were accepted after %s", time.Since(began))
 	require.Len(t, am.active(), 10_000)
 }

@@ -48,7 +48,9 @@ func (m *message) appendTo(b []byte, external []state.Label) []byte {
 		}
 	}
 	for _, l := range external {
-		i, found := slices.BinarySearchFunc(m.labels, l.Name, func(l state.Label, name string) int { return strings.Compare(l.Name, name) })
+		i, found := slices.BinarySearchFunc(m.labels, l.Name, func(l state.Label, name string) int {
+			return strings.Compare(l.Name, name)
+		})
 		if !found || m.labels[i].Value == "" {
 			b = appendField(b, true, l.Name, l.Value) // every alert has a name
 		}

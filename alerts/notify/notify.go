@@ -137,8 +137,11 @@ func (n *Notifier) newPeer(settings Peer, c *client, s *Settings) (*peer, error)
 		return nil, err
 	}
 	return &peer{
-		settings: settings, client: c, external: sortedLabels(s.ExternalLabels), resend: s.Resend, watchdog: newWatchdog(s.Watchdog, n.started),
-		news: n.news.Load, wake: make(chan struct{}, 1), breaker: b, policy: policy, health: n.opt.Metrics.Health("alertmanager", settings.Name, settings.URL, n.opt.Logger, n.opt.Now), log: n.opt.Logger, now: n.opt.Now,
+		settings: settings, client: c, external: sortedLabels(s.ExternalLabels), resend: s.Resend,
+		watchdog: newWatchdog(s.Watchdog, n.started),
+		news:     n.news.Load, wake: make(chan struct{}, 1), breaker: b, policy: policy,
+		health: n.opt.Metrics.Health("alertmanager", settings.Name, settings.URL, n.opt.Logger, n.opt.Now),
+		log:    n.opt.Logger, now: n.opt.Now,
 		known: map[string]*entry{},
 	}, nil
 }
@@ -248,7 +251,8 @@ type Result struct {
 }
 
 // SendOnce sends one alert to all peers, side by side and without retries. The error is about the settings.
-func SendOnce(ctx context.Context, o Options, labels, annotations map[string]string, starts, ends time.Time) ([]Result, error) {
+func SendOnce(ctx context.Context, o Options, labels, annotations map[string]string, starts,
+	ends time.Time) ([]Result, error) {
 	o.applyDefaults()
 	s := o.Settings
 	s.Peers = slices.Clone(s.Peers)

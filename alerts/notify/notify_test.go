@@ -37,7 +37,8 @@ func TestFiresAndResolves(t *testing.T) {
 	testkit.Eventually(t, "it fires", func() bool { return len(f.all()) == 1 })
 	a := f.all()[0]
 	require.Equal(t, map[string]string{
-		"alertname": "ErrorBudgetBurnPage", "severity": "page", "slo_impact": "high", "slo_kind": "error_rate", "slo_tier": "page-1h", "slo_long": "1h", "slo_short": "5m",
+		"alertname": "ErrorBudgetBurnPage", "severity": "page", "slo_impact": "high", "slo_kind": "error_rate",
+		"slo_tier": "page-1h", "slo_long": "1h", "slo_short": "5m",
 		"slo_id": "shop/availability", "service": "shop", "slo": "availability", "product": "MED", "cluster": "eu-1",
 	}, a.Labels)
 	require.Equal(t, "shop/availability (product=MED) burns its error budget fast", a.Annotations["summary"])
@@ -103,7 +104,8 @@ func TestRepeats(t *testing.T) {
 
 	time.Sleep(500 * time.Millisecond) // no ticks: the watchdog ends, and what fires goes on
 	before := f.count()
-	testkit.Eventually(t, "alerts continue without ticks", func() bool { return f.count() >= before+2 }) // one may have been on its way
+	// one may have been on its way
+	testkit.Eventually(t, "alerts continue without ticks", func() bool { return f.count() >= before+2 })
 	f.mu.Lock()
 	last := f.requests[len(f.requests)-1]
 	f.mu.Unlock()
@@ -166,7 +168,8 @@ func TestBadPeers(t *testing.T) {
 		return true
 	})
 	for name, want := range map[string]string{
-		"hanging": "no answer in time", "redirecting": "307 Temporary Redirect", "denying": "401 Unauthorized", "broken": "500 Internal Server Error",
+		"hanging": "no answer in time", "redirecting": "307 Temporary Redirect", "denying": "401 Unauthorized",
+		"broken":  "500 Internal Server Error",
 		"endless": "503 Service Unavailable", "dropping": "no connection",
 	} {
 		require.Equal(t, want, status[name].Brief, name)
@@ -180,9 +183,12 @@ func TestBadPeers(t *testing.T) {
 	require.Equal(t, uint64(1), status["am0"].Sent)
 
 	// An alert that is refused is given up, once, and does not make its peer fail.
-	testkit.Eventually(t, "the refused alert is given up", func() bool { return strings.Contains(out.String(), "alertmanager refused alert") })
+	testkit.Eventually(t, "the refused alert is given up", func() bool {
+		return strings.Contains(out.String(), "alertmanager refused alert")
+	})
 	require.Equal(t, 1, strings.Count(out.String(), "alertmanager refused alert"))
-	require.Equal(t, 1, strings.Count(out.String(), `alertmanager=denying`), "one line for a failure, however often it is tried")
+	require.Equal(t, 1, strings.Count(out.String(), `alertmanager=denying`),
+		"one line for a failure, however often it is tried")
 	var b bytes.Buffer
 	set.WritePrometheus(&b)
 	require.Contains(t, b.String(), `sloengine_notify_dropped_total{target="refusing",reason="refused"} 1`)
@@ -226,7 +232,8 @@ func TestManyRefusedAlerts(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, func(w http.ResponseWriter, _ *http.Request, got []posted) {
 		for _, a := range got {
-			if strings.HasSuffix(a.Labels["product"], "7") || strings.HasSuffix(a.Labels["product"], "3") || strings.HasSuffix(a.Labels["product"], "0") {
+			if strings.HasSuffix(a.Labels["product"], "7") || strings.HasSuffix(a.Labels["product"], "3") ||
+				strings.HasSuffix(a.Labels["product"], "0") {
 				http.Error(w, "bad label", 400)
 				return
 			}
@@ -239,7 +246,9 @@ func TestManyRefusedAlerts(t *testing.T) {
 	}
 	began := time.Now()
 	n.Update(w.tick())
-	testkit.Eventually(t, "the others are accepted", func() bool { return n.Status()[0].Sent == 210 && n.Status()[0].Pending == 0 })
+	testkit.Eventually(t, "the others are accepted", func() bool {
+		return n.Status()[0].Sent == 210 && n.Status()[0].Pending == 0
+	})
 	require.Less(t, time.Since(began), 10*time.Second)
 	require.True(t, n.Status()[0].FailingSince.IsZero())
 }
@@ -287,7 +296,10 @@ func TestOutage(t *testing.T) {
 	n.Update(w.tick())
 	testkit.Eventually(t, "it fails again", func() bool { return !n.Status()[0].FailingSince.IsZero() })
 	f.set(nil)
-	testkit.Eventually(t, "it is notified", func() bool { s := n.Status()[0]; return s.FailingSince.IsZero() && s.Pending == 0 && s.Sent > 0 })
+	testkit.Eventually(t, "it is notified", func() bool {
+		s := n.Status()[0]
+		return s.FailingSince.IsZero() && s.Pending == 0 && s.Sent > 0
+	})
 	got := f.latest()
 	require.Len(t, got, 4)
 	for product, resolved := range map[string]bool{"A": true, "B": false, "C": false, "D": true} {
@@ -338,8 +350,10 @@ func TestReload(t *testing.T) {
 	require.Len(t, a.all(), 1, "a goes on")
 
 	for what, bad := range map[string]Settings{
-		"url: must begin": settingsFor("ftp://x"), "duplicate name": {Peers: []Peer{{Name: "x", URL: a.URL}, {Name: "x", URL: b.URL}}},
-		"no such file": {Peers: []Peer{{URL: a.URL, HTTP: config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: "/nowhere"}}}}},
+		"url: must begin": settingsFor("ftp://x"),
+		"duplicate name":  {Peers: []Peer{{Name: "x", URL: a.URL}, {Name: "x", URL: b.URL}}},
+		"no such file": {
+			Peers: []Peer{{URL: a.URL, HTTP: config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: "/nowhere"}}}}},
 	} {
 		_, err = n.Prepare(bad)
 		require.ErrorContains(t, err, what)
@@ -352,7 +366,8 @@ func TestReload(t *testing.T) {
 	testkit.Eventually(t, "a is gone", func() bool {
 		var out bytes.Buffer
 		set.WritePrometheus(&out)
-		return !strings.Contains(out.String(), `target="am0"`) && !strings.Contains(out.String(), "alertmanager am0") && strings.Contains(out.String(), `target="am1"`)
+		return !strings.Contains(out.String(), `target="am0"`) && !strings.Contains(out.String(), "alertmanager am0") &&
+			strings.Contains(out.String(), `target="am1"`)
 	})
 	labelled := settingsFor(a.URL, b.URL)
 	labelled.ExternalLabels = map[string]string{"dc": "1"}
@@ -401,8 +416,10 @@ func TestSecretsStayInside(t *testing.T) {
 
 func TestCheckURL(t *testing.T) {
 	for url, want := range map[string]string{
-		"http://am:9093": "", "https://am.example/alertmanager/": "", "am:9093": "must begin with", "http://u:p@am": "must not contain credentials",
-		"http://am/?x=1": "query", "http://am/#x": "fragment", "http://am/api/v2/alerts": "must end before /api", "http://[": "not a URL",
+		"http://am:9093": "", "https://am.example/alertmanager/": "", "am:9093": "must begin with",
+		"http://u:p@am":  "must not contain credentials",
+		"http://am/?x=1": "query", "http://am/#x": "fragment", "http://am/api/v2/alerts": "must end before /api",
+		"http://[": "not a URL",
 	} {
 		if err := CheckURL(url); want == "" {
 			require.NoError(t, err, url)
@@ -413,11 +430,14 @@ func TestCheckURL(t *testing.T) {
 }
 
 func TestSendOnce(t *testing.T) {
-	good, bad := newFake(t, nil), newFake(t, func(w http.ResponseWriter, _ *http.Request, _ []posted) { w.WriteHeader(404) })
+	good, bad := newFake(t, nil), newFake(t, func(w http.ResponseWriter, _ *http.Request, _ []posted) {
+		w.WriteHeader(404)
+	})
 	s := settingsFor(good.URL, bad.URL)
 	s.ExternalLabels = map[string]string{"cluster": "eu"}
 	now := time.Now()
-	got, err := SendOnce(t.Context(), Options{Settings: s}, map[string]string{"alertname": "Test"}, map[string]string{"summary": "hello"}, now, now.Add(time.Minute))
+	got, err := SendOnce(t.Context(), Options{Settings: s}, map[string]string{"alertname": "Test"},
+		map[string]string{"summary": "hello"}, now, now.Add(time.Minute))
 	require.NoError(t, err)
 	require.NoError(t, got[0].Err)
 	require.EqualError(t, got[1].Err, "404 Not Found")
@@ -427,7 +447,8 @@ func TestSendOnce(t *testing.T) {
 
 // FuzzString is about what hostile events may put into labels.
 func FuzzString(f *testing.F) {
-	for _, s := range []string{"", "plain", `a"b\c`, "\x00\x1f\x7f", "tab\tline\n", "МЕД 🚨", "broken \xff\xc3(", "</script>\u2028", strings.Repeat("é", 100)} {
+	for _, s := range []string{"", "plain", `a"b\c`, "\x00\x1f\x7f", "tab\tline\n", "МЕД 🚨", "broken \xff\xc3(",
+		"</script>\u2028", strings.Repeat("é", 100)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -72,8 +72,8 @@ func (s *Settings) validate() error {
 // alertsPath is where an Alertmanager takes alerts, below its own path.
 const alertsPath = "/api/v2/alerts"
 
-// CheckURL says what is wrong with the address of an Alertmanager. The error does not hold the address, which may hold a
-// secret.
+// CheckURL says what is wrong with the address of an Alertmanager. The error does not hold the address, which may hold
+// a secret.
 func CheckURL(text string) error {
 	if err := remote.CheckBaseURL(text, "basic_auth"); err != nil {
 		return fmt.Errorf("url: %w", err)

@@ -30,8 +30,10 @@ var errMoreRefused = errors.New("more alerts are refused")
 
 // Backoff and breaker of a peer. They are short, since an alert waits, and a request is cheap.
 var (
-	backoff = retry.Options{Base: 500 * time.Millisecond, Cap: 10 * time.Second, Jitter: retry.Equal, MaxRetries: retry.Unlimited}
-	opening = breaker.Options{Consecutive: breaker.Consecutive{Failures: 5, Open: 10 * time.Second, Probes: 1}, Rate: breaker.Rate{Off: true}}
+	backoff = retry.Options{Base: 500 * time.Millisecond, Cap: 10 * time.Second, Jitter: retry.Equal,
+		MaxRetries: retry.Unlimited}
+	opening = breaker.Options{Consecutive: breaker.Consecutive{Failures: 5, Open: 10 * time.Second, Probes: 1},
+		Rate: breaker.Rate{Off: true}}
 )
 
 // peer is one Alertmanager. Its goroutine owns known, round and body.
@@ -221,8 +223,8 @@ func (p *peer) encode(due []outgoing, n *news, now time.Time) (count int) {
 	return count
 }
 
-// send posts the body, which holds the alerts of batch. Where the peer refuses some of them, halves are sent until those
-// are found, as long as the budget lasts.
+// send posts the body, which holds the alerts of batch. Where the peer refuses some of them, halves are sent until
+// those are found, as long as the budget lasts.
 func (p *peer) send(ctx context.Context, batch []outgoing, n *news, budget *int) error {
 	err := p.call(ctx)
 	if err == nil {

@@ -15,7 +15,8 @@ type Status struct {
 	Name string `json:"name"`
 	URL  string `json:"url,omitempty"` // unset for receivers: their addresses may be secrets
 	Sent uint64 `json:"sent"`          // alerts that it accepted since the start, repetitions included
-	// Pending counts alerts whose present state an Alertmanager does not know, or groups of alerts that wait for a receiver.
+	// Pending counts alerts whose present state an Alertmanager does not know, or groups of alerts that wait for a
+	// receiver.
 	Pending            int       `json:"pending"`
 	LastSuccess        time.Time `json:"last_success,omitzero"` // zero: none yet
 	LastSuccessSeconds float64   `json:"last_success_seconds"`  // how long that request took

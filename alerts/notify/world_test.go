@@ -43,7 +43,8 @@ func newWorld(t testing.TB, groups ...string) *world {
 	w := &world{t: t, groups: groups, bad: map[string]bool{}, now: time.Now(), slo: &slo.SLO{
 		ID: "shop/availability", Objective: o, Window: slo.Window{Rolling: 30 * day}, GroupBy: []string{"product"},
 		Budgeting: slo.Budgeting{Method: slo.Occurrences}, Indicator: slo.Indicator{Kind: slo.KindEvents},
-		Alerting: slo.Alerting{Tiers: []slo.Tier{slo.Tiers[0]}, Ticket: slo.AlertSettings{Disabled: true}, NoData: slo.AlertSettings{Disabled: true}},
+		Alerting: slo.Alerting{Tiers: []slo.Tier{slo.Tiers[0]}, Ticket: slo.AlertSettings{Disabled: true},
+			NoData: slo.AlertSettings{Disabled: true}},
 	}}
 	w.restart()
 	return w
@@ -51,7 +52,8 @@ func newWorld(t testing.TB, groups ...string) *world {
 
 // options are those that rules of the same engine would be generated with.
 func options() alerts.Options {
-	return alerts.Options{Options: rules.Options{PageURL: "http://slo.example:8080", DashboardURL: "http://grafana.example"}}
+	return alerts.Options{
+		Options: rules.Options{PageURL: "http://slo.example:8080", DashboardURL: "http://grafana.example"}}
 }
 
 // restart is a kill -9: only what is on disk goes on.

@@ -138,9 +138,12 @@ type querier struct {
 }
 
 // Select finds the series that match. The expressions name the family of every selector.
-func (q *querier) Select(_ context.Context, sorted bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+func (q *querier) Select(_ context.Context, sorted bool, _ *storage.SelectHints,
+	matchers ...*labels.Matcher) storage.SeriesSet {
 	var out []storage.Series
-	at := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual })
+	at := slices.IndexFunc(matchers, func(m *labels.Matcher) bool {
+		return m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual
+	})
 	if at < 0 {
 		return storage.ErrSeriesSet(fmt.Errorf("selector without a name: %s", matchers))
 	}
@@ -161,11 +164,13 @@ func (q *querier) Select(_ context.Context, sorted bool, _ *storage.SelectHints,
 	return &seriesSet{list: out, at: -1}
 }
 
-func (q *querier) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+func (q *querier) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string,
+	annotations.Annotations, error) {
 	return nil, nil, nil // PromQL asks for none
 }
 
-func (q *querier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
+func (q *querier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string,
+	annotations.Annotations, error) {
 	return nil, nil, nil // PromQL asks for none
 }
 

@@ -124,7 +124,8 @@ func (w *Watcher) Prepare(s Settings) (apply func(), err error) {
 		}
 	}
 	return func() {
-		if w.history == nil || s.Job != w.opt.Job || s.Instance != w.opt.Instance || !maps.Equal(families, w.history.families) {
+		if w.history == nil || s.Job != w.opt.Job || s.Instance != w.opt.Instance ||
+			!maps.Equal(families, w.history.families) {
 			w.history, w.last = newHistory(w.parser, families, s.Job, s.Instance), time.Time{}
 		}
 		w.rules, w.opt.Settings = rules, s
@@ -146,7 +147,8 @@ func (w *Watcher) Report(ctx context.Context, now time.Time) *state.EngineReport
 	if full := w.history.skipped > 0; full != w.full {
 		w.full = full
 		if full {
-			w.opt.Logger.Warn("alerts on the engine do not see all of its metrics", "series", maxSeries, "skipped", w.history.skipped)
+			w.opt.Logger.Warn("alerts on the engine do not see all of its metrics", "series", maxSeries,
+				"skipped", w.history.skipped)
 		} else {
 			w.opt.Logger.Info("alerts on the engine see all of its metrics again")
 		}

@@ -46,26 +46,35 @@ func walks() []*walk {
 	return []*walk{
 		g(metric.IngestUnavailable, `reason="disk_full"`, 0, 0, 0.1), g(metric.IngestUnavailable, `reason="overload"`, 0, 2),
 		g(metric.IngestEvents, `result="accepted"`, 0, 10, 100), g(metric.IngestEvents, `result="rejected"`, 0, 1, 20),
-		g(metric.IngestReady, "", 1, 1, 0), g(metric.IngestDiskFreeBytes, "", 10<<30, 5<<30, 1<<29), g(metric.WALPoisoned, "", 0, 0, 1),
+		g(metric.IngestReady, "", 1, 1, 0), g(metric.IngestDiskFreeBytes, "", 10<<30, 5<<30, 1<<29),
+		g(metric.WALPoisoned, "", 0, 0, 1),
 		g(metric.FoldLagRecords, "", 0, 200_000), g(metric.FoldFullSLOs, "", 0, 2), g(metric.FoldUntracked, "", 0, 0, 0.5),
 		g(metric.EvaluateTicks, "", 0, 0.1), g(metric.EvaluateLate, "", 0, 0.06, 0.1), g(metric.FoldDeadLetters, "", 0, 1),
 		g(metric.BreakerState, `breaker="sink a"`, 0, 1, 2), g(metric.BreakerState, `breaker="a \"b\" \\ c"`, 0, 2),
 		g(metric.DLQEntries, `origin="fold"`, 0, 90, 20_000), g(metric.DLQEntries, `origin="sink:a"`, 0, 50, 400),
-		g(metric.DLQSaved, `origin="admission",reason="rate_limited"`, 0, 60), g(metric.RetryAttemptedItems, `target="a"`, 0, 60),
-		g(metric.RateLimitHits, `layer="global",type=""`, 0, 5, 30), g(metric.RateLimitHits, `layer="type",type="order"`, 0, 0.5, 3),
+		g(metric.DLQSaved, `origin="admission",reason="rate_limited"`, 0, 60),
+		g(metric.RetryAttemptedItems, `target="a"`, 0, 60),
+		g(metric.RateLimitHits, `layer="global",type=""`, 0, 5, 30),
+		g(metric.RateLimitHits, `layer="type",type="order"`, 0, 0.5, 3),
 		g(metric.RateLimitHits, `layer="context",type=""`, 0, 1, 4), g(metric.RateLimitDropped, `type="(default)"`, 0, 200),
 		g(metric.RateLimitCurrent, `layer="global"`, 10, 85, 99), g(metric.RateLimitThreshold, `layer="global"`, 100),
 		g(metric.RateLimitCritical, `type="order"`, 0, 0, 1), g(metric.RateLimitFallback, "", 0, 1),
-		g(metric.SinkLagSeconds, `sink="a"`, 0, 400), g(metric.SinkLagBytes, `sink="a"`, 0, 900), g(metric.SinkMaxLagBytes, `sink="a"`, 1000),
+		g(metric.SinkLagSeconds, `sink="a"`, 0, 400), g(metric.SinkLagBytes, `sink="a"`, 0, 900),
+		g(metric.SinkMaxLagBytes, `sink="a"`, 1000),
 		g(metric.SinkFailing, `sink="a",reason="timeout"`, 0, 1), g(metric.SinkFailing, `sink="a",reason="refused"`, 0, 1),
 		g(metric.SinkRateLimited, `sink="a"`, 0, 0.1), g(metric.NotifyFailing, `target="am:9093",reason="timeout"`, 0, 1),
-		g(metric.SourceTrouble, `source="o",kind="topic"`, 0, 1), g(metric.KafkaSourceLag, `source="o",topic="t",partition="1"`, 0, 50000, 60000, 50000), g(metric.SourceBusySeconds, `source="o"`, 0.1, 0.9, 0.95, 0.99),
-		g(metric.RabbitDeadLetterHandled, `source="w"`, 0, 0.5), g(metric.RabbitDeadLetterDepth, `source="w"`, 0, 5, 150), g(metric.RabbitTopologyProblems, `source="w"`, 0, 1),
+		g(metric.SourceTrouble, `source="o",kind="topic"`, 0, 1),
+		g(metric.KafkaSourceLag, `source="o",topic="t",partition="1"`, 0, 50000, 60000, 50000),
+		g(metric.SourceBusySeconds, `source="o"`, 0.1, 0.9, 0.95, 0.99),
+		g(metric.RabbitDeadLetterHandled, `source="w"`, 0, 0.5), g(metric.RabbitDeadLetterDepth, `source="w"`, 0, 5, 150),
+		g(metric.RabbitTopologyProblems, `source="w"`, 0, 1),
 		g(metric.RabbitDeadLettersOverdue, `source="w",queue="q"`, 0, 30, 600),
-		g(metric.RabbitDeadLetters, `source="w",queue="q",type="t",reason="expired",outcome="failure"`, 0, 0.5), g(metric.FoldEvents, "", 5, 10),
+		g(metric.RabbitDeadLetters, `source="w",queue="q",type="t",reason="expired",outcome="failure"`, 0, 0.5),
+		g(metric.FoldEvents, "", 5, 10),
 		g(metric.ReportsFailing, `report="weekly"`, 0, 2, 2), g(metric.ReportsPending, `report="weekly"`, 2, 2, 2, 0),
 		{name: alerts.ProcessStart, levels: []float64{in(0), in(-1)}},
-		g(metric.TokenExpirySeconds, `token="t",key="0a1b2c3d"`, in(1), in(30)), g(metric.TokenLastUsedSeconds, `token="t",key="0a1b2c3d"`, in(0), in(-3)),
+		g(metric.TokenExpirySeconds, `token="t",key="0a1b2c3d"`, in(1), in(30)),
+		g(metric.TokenLastUsedSeconds, `token="t",key="0a1b2c3d"`, in(0), in(-3)),
 	}
 }
 
@@ -184,8 +193,9 @@ func TestRulesReadTheEngine(t *testing.T) {
 func watcher(t testing.TB, expr string, text *string, change ...func(*Options)) *Watcher {
 	t.Helper()
 	o := Options{
-		Settings: Settings{Rules: []alerts.Live{{Kind: alerts.LiveEngine, Alert: "Test", Expr: expr}}, Job: "j", Instance: "i"},
-		Gather:   func(w io.Writer) { _, _ = io.WriteString(w, *text) },
+		Settings: Settings{Rules: []alerts.Live{{Kind: alerts.LiveEngine, Alert: "Test", Expr: expr}},
+			Job: "j", Instance: "i"},
+		Gather: func(w io.Writer) { _, _ = io.WriteString(w, *text) },
 	}
 	for _, f := range change {
 		f(&o)
@@ -202,7 +212,8 @@ func TestRefusedRules(t *testing.T) {
 		"slo:engines > 0":                   "does not name a metric",
 		"max_over_time((x + y)[5m:1m]) > 0": "subquery",
 	} {
-		_, err := New(Options{Settings: Settings{Rules: []alerts.Live{{Alert: "Odd", Expr: expr}}}, Gather: func(io.Writer) {}})
+		_, err := New(
+			Options{Settings: Settings{Rules: []alerts.Live{{Alert: "Odd", Expr: expr}}}, Gather: func(io.Writer) {}})
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "alert Odd on the engine")
 	}
@@ -219,7 +230,9 @@ func TestBounds(t *testing.T) {
 	all, one := text.String(), "sloengine_breaker_state{breaker=\"b1\"} 2\n"
 	now, current := start, all
 	var log bytes.Buffer
-	w := watcher(t, "sloengine_breaker_state == 2", &current, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	w := watcher(t, "sloengine_breaker_state == 2", &current, func(o *Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
 	for range 3 {
 		r := w.Report(t.Context(), now)
 		require.Len(t, r.Rules[0].Found, maxSeries)
@@ -262,7 +275,9 @@ func TestKnown(t *testing.T) {
 func TestFailure(t *testing.T) {
 	text := "sloengine_breaker_state{breaker=\"b\"} 2\n"
 	var log bytes.Buffer
-	w := watcher(t, "sloengine_breaker_state == 2", &text, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	w := watcher(t, "sloengine_breaker_state == 2", &text, func(o *Options) {
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
 	m, err := state.New(state.Options{})
 	require.NoError(t, err)
 	now := start
@@ -323,11 +338,12 @@ func TestChangedSettings(t *testing.T) {
 // BenchmarkReport is one evaluation of all rules over a full history.
 func BenchmarkReport(b *testing.B) {
 	list := walks()
-	w, err := New(Options{Settings: Settings{Rules: alerts.EngineAlerts(alerts.Options{}), Job: "slo", Instance: "a:1"}, Gather: func(out io.Writer) {
-		for _, x := range list {
-			fmt.Fprintf(out, "%s %v\n", x.series(""), x.value)
-		}
-	}})
+	w, err := New(Options{Settings: Settings{Rules: alerts.EngineAlerts(alerts.Options{}), Job: "slo", Instance: "a:1"},
+		Gather: func(out io.Writer) {
+			for _, x := range list {
+				fmt.Fprintf(out, "%s %v\n", x.series(""), x.value)
+			}
+		}})
 	require.NoError(b, err)
 	rng, now := rand.New(rand.NewPCG(1, 1)), start
 	report := func(i int) {

@@ -42,7 +42,8 @@ func (p *plan) newItem(a *state.Alert) *item {
 	it.by = groupLabels(r, it.labels)
 	it.group = r.Key() + ":" + it.by.String()
 	o := &r.RouteOpts
-	it.route = route{receiver: o.Receiver, wait: o.GroupWait, interval: o.GroupInterval, repeat: o.RepeatInterval, mutes: o.MuteTimeIntervals}
+	it.route = route{receiver: o.Receiver, wait: o.GroupWait, interval: o.GroupInterval, repeat: o.RepeatInterval,
+		mutes: o.MuteTimeIntervals}
 	for i := range p.rules {
 		rule := &p.rules[i]
 		x := role{rule: i, source: rule.source.Matches(it.labels), target: rule.target.Matches(it.labels)}

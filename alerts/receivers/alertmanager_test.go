@@ -64,7 +64,8 @@ type pair struct {
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{t: t, am: notifytest.Start(t, compared), hook: newHook(t, nil), real: map[string]string{}, own: map[string]string{}}
+	p := &pair{t: t, am: notifytest.Start(t, compared), hook: newHook(t, nil), real: map[string]string{},
+		own: map[string]string{}}
 	document := strings.ReplaceAll(compared, notifytest.Hook, p.hook.URL)
 	p.d, _ = run(t, Options{Settings: Settings{Text: mustText(t, document), Routing: routing(document)}})
 	var err error
@@ -75,8 +76,8 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// changes are what people learn from notifications: the states of alerts that were told otherwise before, or not at all.
-// A group that is looked at while its alerts arrive is notified of twice, and people learn the same.
+// changes are what people learn from notifications: the states of alerts that were told otherwise before, or not at
+// all. A group that is looked at while its alerts arrive is notified of twice, and people learn the same.
 func changes(last map[string]string, list []notifytest.Notification) (out []string, beats int) {
 	for _, n := range list {
 		if n.Receiver == "beat" {
@@ -150,9 +151,11 @@ func notifications(list []hooked) (out []notifytest.Notification) {
 func TestAlertmanagerAgrees(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	p.fire("A", "service=shop", "severity=page", "slo_id=s", "product=a").fire("B", "service=shop", "severity=page", "slo_id=s", "product=b")
+	p.fire("A", "service=shop", "severity=page", "slo_id=s", "product=a").fire("B", "service=shop", "severity=page",
+		"slo_id=s", "product=b")
 	require.Len(t, p.step("a group begins"), 2)
-	p.fire("C", "service=shop", "severity=ticket", "slo_id=s", "product=a").fire("D", "service=shop", "severity=warning", "slo_id=t", "product=a")
+	p.fire("C", "service=shop", "severity=ticket", "slo_id=s", "product=a").fire("D", "service=shop", "severity=warning",
+		"slo_id=t", "product=a")
 	require.Len(t, p.step("a ticket is inhibited"), 1)
 	require.Empty(t, p.step("nothing has changed"))
 	p.end("A")
@@ -162,7 +165,8 @@ func TestAlertmanagerAgrees(t *testing.T) {
 	p.end("A2")
 	require.Len(t, p.step("the ticket goes on"), 1)
 	p.fire("E", "service=pay", "severity=page").fire("F", "service=pay", "severity=ticket", "product=a", "slo_id=p").
-		fire("G", "service=pay", "severity=ticket", "product=c", "slo_id=p").fire("Muted", "service=shop").fire("Open", "service=shop").fire("Later", "service=web")
+		fire("G", "service=pay", "severity=ticket", "product=c", "slo_id=p").fire("Muted", "service=shop").fire("Open",
+		"service=shop").fire("Later", "service=web")
 	require.Len(t, p.step("nested routes, muted times and a group that waits"), 4)
 	p.end("Muted").end("Open").end("Later")
 	require.Len(t, p.step("what nobody was told resolves quietly"), 1)
@@ -170,7 +174,8 @@ func TestAlertmanagerAgrees(t *testing.T) {
 	require.Len(t, p.step("a receiver without send_resolved"), 1)
 	p.fire("F", "service=pay", "severity=ticket", "product=a", "slo_id=p").fire("E", "service=pay", "severity=page")
 	p.step("both fire again")
-	p.fire("H", "service=web", "severity=ticket", "product=b", "region=eu").fire("I", "service=web", "severity=warning", "product=b", "region=eu").
+	p.fire("H", "service=web", "severity=ticket", "product=b", "region=eu").fire("I", "service=web", "severity=warning",
+		"product=b", "region=eu").
 		fire("J", "service=web", "severity=ticket", "product=b", "region=eu")
 	require.Len(t, p.step("tickets are source and target: they inhibit the warning, and not each other"), 2)
 	p.end("H").end("J")
@@ -191,8 +196,10 @@ func TestAlertmanagerAgrees(t *testing.T) {
 	p.end("I")
 	require.Empty(t, p.step("it resolves"))
 	p.end("K").fire("I", "service=web", "severity=warning", "product=b", "region=eu")
-	delete(p.own, "all map[service:web severity:warning] map[alertname:I product:b region:eu service:web severity:warning]")
-	p.step("it fires again", "all map[service:web severity:warning] map[alertname:I product:b region:eu service:web severity:warning] firing")
+	delete(
+		p.own, "all map[service:web severity:warning] map[alertname:I product:b region:eu service:web severity:warning]")
+	p.step("it fires again",
+		"all map[service:web severity:warning] map[alertname:I product:b region:eu service:web severity:warning] firing")
 }
 
 // TestAlertmanagerAgreesAtRandom begins and ends alerts at random. It leaves out the intended difference above: no
@@ -208,7 +215,8 @@ func TestAlertmanagerAgreesAtRandom(t *testing.T) {
 			for step := range 10 {
 				if step%2 == 0 {
 					for i := range 2 + r.IntN(5) {
-						p.fire(fmt.Sprintf("A%d-%d", step, i), "service="+pick("shop", "pay"), "severity="+pick("page", "ticket", "warning"),
+						p.fire(fmt.Sprintf("A%d-%d", step, i), "service="+pick("shop", "pay"),
+							"severity="+pick("page", "ticket", "warning"),
 							"slo_id="+pick("s", "t", ""), "product="+pick("a", "b"), "region="+pick("eu", "us"))
 					}
 				} else {

@@ -84,7 +84,8 @@ func errorIn(body []byte) string {
 	if json.Unmarshal(body, &got) != nil {
 		return ""
 	}
-	if got.OK != nil && !*got.OK || got.Success != nil && !*got.Success || got.Error != nil && got.Error != "" && got.Error != false {
+	if got.OK != nil && !*got.OK || got.Success != nil && !*got.Success ||
+		got.Error != nil && got.Error != "" && got.Error != false {
 		return string(body)
 	}
 	return ""

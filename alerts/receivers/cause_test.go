@@ -18,9 +18,9 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// TestOneFaultOneCall lets mdm fail, then two products that declare it as their cause, a stage that declares one of them, and
-// later a product that does not. The engine's receivers and a real Alertmanager with the generated routes call twice: for mdm,
-// and under a key of its own for the product that has nothing to do with it.
+// TestOneFaultOneCall lets mdm fail, then two products that declare it as their cause, a stage that declares one of
+// them, and later a product that does not. The engine's receivers and a real Alertmanager with the generated routes
+// call twice: for mdm, and under a key of its own for the product that has nothing to do with it.
 func TestOneFaultOneCall(t *testing.T) {
 	t.Parallel()
 	const calls, apps, stages = "shop/calls", "shop/availability", "shop/stages"
@@ -28,8 +28,12 @@ func TestOneFaultOneCall(t *testing.T) {
 	require.NoError(t, err)
 	in := rules.Spec{SLOs: []*slo.SLO{
 		{ID: calls, GroupBy: []string{"integration"}},
-		{ID: apps, GroupBy: []string{"product"}, CausedBy: []slo.Cause{{SLO: stages, Group: map[string]string{"stage": "INFO"}, Affects: map[string][]string{"product": {"MED", "SOM"}}}}},
-		{ID: stages, GroupBy: []string{"stage"}, CausedBy: []slo.Cause{{SLO: calls, Group: map[string]string{"integration": "mdm"}, Affects: map[string][]string{"stage": {"INFO"}}}}},
+		{ID: apps, GroupBy: []string{"product"},
+			CausedBy: []slo.Cause{
+				{SLO: stages, Group: map[string]string{"stage": "INFO"}, Affects: map[string][]string{"product": {"MED", "SOM"}}}}},
+		{ID: stages, GroupBy: []string{"stage"},
+			CausedBy: []slo.Cause{
+				{SLO: calls, Group: map[string]string{"integration": "mdm"}, Affects: map[string][]string{"stage": {"INFO"}}}}},
 	}}
 	for _, s := range in.SLOs {
 		s.Objective, s.Window, s.Indicator.Kind = objective, slo.Window{Rolling: 30 * 24 * time.Hour}, slo.KindEvents
@@ -39,12 +43,14 @@ func TestOneFaultOneCall(t *testing.T) {
 	routes, err := alertmanager.NewRouting(in, alertmanager.Options{Receivers: alertmanager.Receivers{
 		Receivers: []alertmanager.Receiver{{Name: "pager", Webhook: []alertmanager.Webhook{{URL: h.URL}}}}, Default: "pager",
 		Timing: map[alertmanager.Class]alertmanager.Timing{
-			alertmanager.Critical: {GroupWait: &wait, GroupInterval: wait}, alertmanager.Warning: {GroupWait: &wait, GroupInterval: wait},
+			alertmanager.Critical: {GroupWait: &wait, GroupInterval: wait},
+			alertmanager.Warning:  {GroupWait: &wait, GroupInterval: wait},
 		},
 	}})
 	require.NoError(t, err)
 	am := notifytest.Start(t, strings.ReplaceAll(string(routes.Document), h.URL, notifytest.Hook))
-	d, _ := run(t, Options{Settings: Settings{Routing: routes, Text: mustText(t, fmt.Sprintf("receivers: [{name: pager, webhook_configs: [{url: %q}]}]", h.URL))}})
+	d, _ := run(t, Options{Settings: Settings{
+		Routing: routes, Text: mustText(t, fmt.Sprintf("receivers: [{name: pager, webhook_configs: [{url: %q}]}]", h.URL))}})
 	n, err := notify.New(notify.Options{Settings: notify.Settings{Peers: []notify.Peer{{URL: am.URL}}}})
 	require.NoError(t, err)
 	stop := notify.Start(t.Context(), func(ctx context.Context) { _ = n.Run(ctx) })

@@ -54,7 +54,8 @@ func TestMutesAgainstTheClock(t *testing.T) {
 			}
 			p := plan{intervals: map[string][]timeinterval.TimeInterval{"i": {i}}}
 			shown := 0
-			for at := c.Instant(r).Add(-3 * time.Hour); at.Before(c.Instant(r).Add(3 * time.Hour)); at = at.Add(15 * time.Minute) {
+			for at := c.Instant(
+				r).Add(-3 * time.Hour); at.Before(c.Instant(r).Add(3 * time.Hour)); at = at.Add(15 * time.Minute) {
 				want := at.In(c.Zone).Format("2 15:04") == r.Format("2 15:04")
 				if got := p.mutes([]string{"i"}, at); got != want {
 					t.Fatalf("%s in %s: muted is %t at %s", r, c.Zone, got, at)

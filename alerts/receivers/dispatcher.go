@@ -212,7 +212,8 @@ func (d *Dispatcher) step() time.Duration {
 	return max(next, time.Millisecond)
 }
 
-// endIdleFailures ends the failures of targets for which nothing waits: the last notification was about alerts that are over.
+// endIdleFailures ends the failures of targets for which nothing waits: the last notification was about alerts that are
+// over.
 func (d *Dispatcher) endIdleFailures(now time.Time) {
 	for _, l := range d.lanes {
 		if d.read != nil && len(l.queued) == 0 && !l.health.Read().FailingSince.IsZero() && !d.untold(l.target, now) {
@@ -224,7 +225,8 @@ func (d *Dispatcher) endIdleFailures(now time.Time) {
 // untold reports whether a target has to be told of a group.
 func (d *Dispatcher) untold(to *target, now time.Time) bool {
 	for _, g := range d.groups {
-		if told := d.tell(g, now); slices.Contains(d.plan.targets[g.receiver], to) && told.reason(g, to, now) != amnotify.ReasonDoNotNotify {
+		if told := d.tell(g, now); slices.Contains(d.plan.targets[g.receiver], to) &&
+			told.reason(g, to, now) != amnotify.ReasonDoNotNotify {
 			return true
 		}
 	}

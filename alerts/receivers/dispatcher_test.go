@@ -23,9 +23,11 @@ import (
 // TestNotifications follows alerts through a group: they begin together, one is added, they end one by one.
 func TestNotifications(t *testing.T) {
 	h := newHook(t, nil)
-	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(quick), ExternalLabels: map[string]string{"cluster": "eu", "service": "other"}}})
+	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(quick),
+		ExternalLabels: map[string]string{"cluster": "eu", "service": "other"}}})
 	var a alarms
-	d.Update(a.fire("Burn", "service=shop", "severity=page").fire("Slow", "service=shop", "severity=page").fire("Late", "service=shop", "severity=ticket").now())
+	d.Update(a.fire("Burn", "service=shop", "severity=page").fire("Slow", "service=shop", "severity=page").fire("Late",
+		"service=shop", "severity=ticket").now())
 	testkit.Eventually(t, "two groups", func() bool { return len(h.all()) == 2 })
 	require.ElementsMatch(t, []string{"Burn=firing Slow=firing", "Late=firing"}, h.told())
 	first := h.all()[slices.IndexFunc(h.all(), func(x hooked) bool { return len(x.Alerts) == 2 })]
@@ -234,7 +236,8 @@ func TestFile(t *testing.T) {
 	_, err := New(Options{File: file})
 	require.ErrorIs(t, err, fsys.ErrNewer)
 	require.ErrorContains(t, err, "reads formats up to 2")
-	for _, broken := range []string{"", "{", `{"version":0}`, `{"version":1,"more":1}`, `{"version":1,"silences":[{"id":"a"}]}`} {
+	for _, broken := range []string{"", "{", `{"version":0}`, `{"version":1,"more":1}`,
+		`{"version":1,"silences":[{"id":"a"}]}`} {
 		require.NoError(t, os.WriteFile(file, []byte(broken), 0o600))
 		_, err = New(Options{File: file})
 		require.NoError(t, err, broken)
@@ -255,10 +258,12 @@ func TestFile(t *testing.T) {
 	require.Equal(t, `slo_tier=~"page-.*",slo_kind="error_rate",team="a"`, d.Silences()[0].Matchers)
 }
 
-// TestJournal cuts and changes the journal at every byte: the groups up to there are known, and the last is the one in force.
+// TestJournal cuts and changes the journal at every byte: the groups up to there are known, and the last is the one in
+// force.
 func TestJournal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "notifications.json")
-	text := []byte(`{"version":2,"groups":[{"key":"a","due":"2026-01-01T00:00:00Z","flushed":true,"members":{},"sent":{}}],"silences":[]}`)
+	text := []byte(
+		`{"version":2,"groups":[{"key":"a","due":"2026-01-01T00:00:00Z","flushed":true,"members":{},"sent":{}}],"silences":[]}`)
 	require.NoError(t, os.WriteFile(file, text, 0o600))
 	j := journal{name: file + JournalSuffix}
 	require.NoError(t, j.begin(text))

@@ -1,7 +1,7 @@
 // Package receivers notifies people of the live alerts without an Alertmanager. Its receivers are configured in
 // Alertmanager's own format, and Alertmanager's own library sends to them. Its routes, groups, intervals and inhibition
-// rules are those that package alertmanager generates for a spec, so both ways notify alike. Silences and escalation are
-// its own.
+// rules are those that package alertmanager generates for a spec, so both ways notify alike. Silences and escalation
+// are its own.
 //
 // What was sent, and when each group is due, is on disk (see State) before anything is sent, and again after each
 // notification. So a kill repeats at most one notification of each integration, and a restart repeats none.

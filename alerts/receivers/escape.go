@@ -49,12 +49,13 @@ var markdownKinds = []string{"mattermost", "rocketchat", "webex", "msteams", "ms
 // nothing is a space without width. It breaks what a service would make a link or a mention.
 const nothing = "\u200b"
 
-// Replacers for the places where values are shown. Services of the same format differ in what they take as escaped, so a
-// link is broken in more ways than one.
+// Replacers for the places where values are shown. Services of the same format differ in what they take as escaped, so
+// a link is broken in more ways than one.
 var (
 	noTags        = strings.NewReplacer("<", "‹", ">", "›", "@", "@"+nothing, "://", ":"+nothing+"//")
 	slackEntities = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@"+nothing, "://", ":"+nothing+"//")
-	markdown      = strings.NewReplacer("<", "‹", ">", "›", "@", "@"+nothing, "://", ":"+nothing+"//", "](", "\\]"+nothing+"(",
+	markdown      = strings.NewReplacer("<", "‹", ">", "›", "@", "@"+nothing, "://", ":"+nothing+"//",
+		"](", "\\]"+nothing+"(",
 		`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "~", `\~`, "|", `\|`, "[", `\[`, "]", `\]`)
 )
 
@@ -104,7 +105,8 @@ func alertLines(a template.Alert, room int) string {
 		resolved, ack = "Resolved: ", ""
 	}
 	var out strings.Builder
-	for _, text := range []string{resolved + cmp.Or(a.Annotations["summary"], a.Labels["alertname"]), a.Annotations["description"]} {
+	for _, text := range []string{resolved + cmp.Or(a.Annotations["summary"], a.Labels["alertname"]),
+		a.Annotations["description"]} {
 		for most := len(text); cost(text)+1 > room/2 && most > 0; most -= 1 + most/8 {
 			text = remote.Shorten(text, most)
 		}
@@ -114,7 +116,8 @@ func alertLines(a template.Alert, room int) string {
 		}
 	}
 	for _, line := range [][2]string{
-		{"Impact", a.Labels[series.LabelImpact]}, {"Incident", a.Annotations["incident"]}, {"Acknowledge", ack}, {"Runbook", a.Annotations["runbook_url"]},
+		{"Impact", a.Labels[series.LabelImpact]}, {"Incident", a.Annotations["incident"]}, {"Acknowledge", ack},
+		{"Runbook", a.Annotations["runbook_url"]},
 		{"Status page", a.Annotations["page"]}, {"Dashboard", a.Annotations["dashboard"]},
 	} {
 		if text := line[0] + ": " + line[1] + "\n"; line[1] != "" && cost(text) < room {

@@ -35,8 +35,9 @@ type provider struct {
 
 // good are the answers of each kind that mean success; the others take any.
 var good = map[string]string{
-	"slack": `{"ok":true}`, "rocketchat": `{"success":true}`, "telegram": `{"ok":true,"result":{"message_id":1,"chat":{"id":1}}}`,
-	"wechat": `{"errcode":0,"access_token":"t"}`, "jira": `{"issues":[]}`, "msteams": "1", "msteamsv2": "1",
+	"slack": `{"ok":true}`, "rocketchat": `{"success":true}`,
+	"telegram": `{"ok":true,"result":{"message_id":1,"chat":{"id":1}}}`,
+	"wechat":   `{"errcode":0,"access_token":"t"}`, "jira": `{"issues":[]}`, "msteams": "1", "msteamsv2": "1",
 }
 
 func newProvider(t testing.TB, kind string) *provider {
@@ -111,11 +112,13 @@ func lead(x *target, to http.RoundTripper) { x.client.Transport = &watcher{to} }
 
 // about is a message of alerts whose sender chose the type of events.
 func about(x *target, values ...string) *message {
-	m := &message{key: "k", receiver: "all", labels: model.LabelSet{"service": "shop"}, repeat: time.Hour, reason: amnotify.ReasonFirstNotification}
+	m := &message{key: "k", receiver: "all", labels: model.LabelSet{"service": "shop"}, repeat: time.Hour,
+		reason: amnotify.ReasonFirstNotification}
 	live := alerts.EngineAlerts(alerts.Options{})
 	flood := live[slices.IndexFunc(live, func(l alerts.Live) bool { return l.Alert == "RateLimitTypeFlood" })]
 	for _, value := range values {
-		a := state.Alert{Engine: true, State: state.Firing, FiredAt: time.Now(), Labels: labelled(flood.Alert, "severity=warning", "instance=slo-1", "slo_impact=high", "type="+value)}
+		a := state.Alert{Engine: true, State: state.Firing, FiredAt: time.Now(),
+			Labels: labelled(flood.Alert, "severity=warning", "instance=slo-1", "slo_impact=high", "type="+value)}
 		it := &item{alert: a, labels: new(plan).labels(&a), texts: flood.Texts}
 		m.alerts = append(m.alerts, it.message(x.show, Incident{AckURL: "https://slo.example.org/ack"}, true, time.Now()))
 	}
@@ -190,8 +193,10 @@ func TestHostileValues(t *testing.T) {
 
 // mostText is what the services take in all, in characters, and a little for the other fields.
 var mostText = map[string]int{
-	"telegram": 4096 + 40, "discord": 6000, "opsgenie": 15_000 + 130 + 8000, "webex": 7439, "pushover": 1024 + 250 + 40, "slack": 40_000,
-	"mattermost": 16_383, "msteams": 28 << 10, "msteamsv2": 28 << 10, "victorops": 20_480 + 2000, "wechat": 2048 + 40, "jira": 32_767 + 255,
+	"telegram": 4096 + 40, "discord": 6000, "opsgenie": 15_000 + 130 + 8000, "webex": 7439,
+	"pushover": 1024 + 250 + 40, "slack": 40_000,
+	"mattermost": 16_383, "msteams": 28 << 10, "msteamsv2": 28 << 10, "victorops": 20_480 + 2000,
+	"wechat": 2048 + 40, "jira": 32_767 + 255,
 }
 
 // texts lists the strings of a JSON document.

@@ -42,7 +42,8 @@ func newGroup(key string, now time.Time) *group {
 
 // reason says whether a target is to be told of a group whose alerts have these states, and why. It is Alertmanager's
 // rule, and quiet leaves out what only repeats.
-func (s *sent) reason(firing, resolved []string, tellResolved, quiet bool, repeat time.Duration, now time.Time) notify.NotifyReason {
+func (s *sent) reason(firing, resolved []string, tellResolved, quiet bool, repeat time.Duration,
+	now time.Time) notify.NotifyReason {
 	switch {
 	case s == nil || len(s.Firing) == 0:
 		if len(firing) > 0 {

@@ -34,11 +34,15 @@ func TestHostile(t *testing.T) {
 		"lies": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"ok":false,"error":"invalid_auth hush"}`)
 		}, "error in an answer of 200", true},
-		"redirects": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL+"/x?token=hush", 302) }, "302 Found", true},
-		"refuses":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "hush", 400) }, "400 Bad Request", true},
-		"forbids":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "hush", 403) }, "403 Forbidden", true},
-		"fails":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "hush", 503) }, "503 Service Unavailable", false},
-		"closes":    {func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, "no connection", false},
+		"redirects": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+"/x?token=hush", 302)
+		}, "302 Found", true},
+		"refuses": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "hush", 400) }, "400 Bad Request", true},
+		"forbids": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "hush", 403) }, "403 Forbidden", true},
+		"fails": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "hush", 503)
+		}, "503 Service Unavailable", false},
+		"closes": {func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) }, "no connection", false},
 		"never ends": {func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(500)
 			for r.Context().Err() == nil {
@@ -51,7 +55,8 @@ func TestHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			good, bad := newHook(t, nil), newHook(t, x.answer)
 			var log logtest.Buffer
-			sections := fmt.Sprintf("receivers: [{name: r0, webhook_configs: [{url: %q}, {url: %q}]}]", bad.URL+"/?token=hush", good.URL)
+			sections := fmt.Sprintf("receivers: [{name: r0, webhook_configs: [{url: %q}, {url: %q}]}]",
+				bad.URL+"/?token=hush", good.URL)
 			timeout := time.Minute
 			if name == "hangs" {
 				timeout = 2 * time.Second // the good one needs less on any machine
@@ -125,14 +130,16 @@ func TestSlack(t *testing.T) {
 	d, _ := run(t, Options{Settings: Settings{Text: sections, Routing: routing(quick)}})
 	var a alarms
 	d.Update(a.fire("A", "service=shop").now())
-	testkit.Eventually(t, "it lies", func() bool { return status(t, d, "r0/slack[0]").Brief == "error in an answer of 200" })
+	testkit.Eventually(t, "it lies", func() bool {
+		return status(t, d, "r0/slack[0]").Brief == "error in an answer of 200"
+	})
 	require.Contains(t, status(t, d, "r0/slack[0]").Cause, "channel_not_found")
 	require.Contains(t, body.Load(), `"title":"A"`)
 	require.Contains(t, body.Load(), `"username":"sloengine"`)
 }
 
-// TestEveryKind makes one of each kind, and watches its answers. It fails where an upgrade of Alertmanager's library hides
-// the client or the settings of a kind, so that redirects would be followed.
+// TestEveryKind makes one of each kind, and watches its answers. It fails where an upgrade of Alertmanager's library
+// hides the client or the settings of a kind, so that redirects would be followed.
 func TestEveryKind(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "s"), []byte("https://x.example/hush"), 0o600))
@@ -177,8 +184,8 @@ receivers:
     wechat_configs: [{api_secret_file: s, corp_id: c}]
 `
 
-// TestOneContentDelaysNobody refuses the messages of one group in every way, and takes all others. None of them waits for
-// it, and the breaker stays closed.
+// TestOneContentDelaysNobody refuses the messages of one group in every way, and takes all others. None of them waits
+// for it, and the breaker stays closed.
 func TestOneContentDelaysNobody(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]func(w http.ResponseWriter, r *http.Request){
@@ -206,12 +213,16 @@ func TestOneContentDelaysNobody(t *testing.T) {
 				testkit.Eventually(t, "it is refused", func() bool { return int(refused.Load()) > i })
 				began := time.Now()
 				d.Update(a.fire(fmt.Sprint("Good", i), fmt.Sprint("service=good", i)).now())
-				testkit.Eventually(t, "the other is notified", func() bool { return int(status(t, d, "r0/webhook[0]").Sent) == i+1 })
+				testkit.Eventually(t, "the other is notified", func() bool {
+					return int(status(t, d, "r0/webhook[0]").Sent) == i+1
+				})
 				require.Less(t, time.Since(began), 2*time.Second)
 				require.Equal(t, breaker.Closed.String(), status(t, d, "r0/webhook[0]").Breaker)
 			}
 			d.Update(a.end("Evil").now())
-			testkit.Eventually(t, "nothing is left to send", func() bool { return status(t, d, "r0/webhook[0]").FailingSince.IsZero() })
+			testkit.Eventually(t, "nothing is left to send", func() bool {
+				return status(t, d, "r0/webhook[0]").FailingSince.IsZero()
+			})
 		})
 	}
 }
@@ -226,6 +237,8 @@ func TestUnreachable(t *testing.T) {
 		a.fire("A", fmt.Sprint("service=s", i))
 	}
 	d.Update(a.now())
-	testkit.Eventually(t, "it opens", func() bool { return status(t, d, "r0/webhook[0]").Breaker == breaker.Open.String() })
+	testkit.Eventually(t, "it opens", func() bool {
+		return status(t, d, "r0/webhook[0]").Breaker == breaker.Open.String()
+	})
 	require.LessOrEqual(t, len(h.all()), 6)
 }

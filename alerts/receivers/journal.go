@@ -25,8 +25,8 @@ const (
 const minJournal = 64 << 10
 
 // journal holds the groups that changed since the file was written, a line for each: a checksum and JSON. The
-// checksum covers the file, too, so a journal that belongs to another one counts for nothing, and an older program, which
-// reads the file alone, only repeats messages.
+// checksum covers the file, too, so a journal that belongs to another one counts for nothing, and an older program,
+// which reads the file alone, only repeats messages.
 type journal struct {
 	name       string
 	f          fsys.File // nil: the next save writes the whole file
@@ -81,8 +81,8 @@ func (j *journal) line(lines []byte, g groupJSON) []byte {
 	return fmt.Appendf(lines, "%08x %s\n", crc32.Update(j.sum, castagnoli, text), text)
 }
 
-// read returns the groups of the journal that belongs to a file, in the order in which they changed. The last line may be
-// torn.
+// read returns the groups of the journal that belongs to a file, in the order in which they changed. The last line may
+// be torn.
 func (j *journal) read(file []byte) (out []groupJSON) {
 	data, err := fsys.ReadFile(j.name, fsys.MaxStateBytes)
 	if err != nil {

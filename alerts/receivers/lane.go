@@ -21,16 +21,18 @@ import (
 
 // Backoff and breaker of a lane.
 var (
-	backoff = retry.Options{Base: 500 * time.Millisecond, Cap: 30 * time.Second, Jitter: retry.Equal, MaxRetries: retry.Unlimited}
-	opening = breaker.Options{Consecutive: breaker.Consecutive{Failures: 5, Open: 10 * time.Second, Probes: 1}, Rate: breaker.Rate{Off: true}}
+	backoff = retry.Options{Base: 500 * time.Millisecond, Cap: 30 * time.Second, Jitter: retry.Equal,
+		MaxRetries: retry.Unlimited}
+	opening = breaker.Options{Consecutive: breaker.Consecutive{Failures: 5, Open: 10 * time.Second, Probes: 1},
+		Rate: breaker.Rate{Off: true}}
 )
 
 // maxHung bounds the calls of a lane that did not end in time and go on: a mail server that never answers holds one
 // until its connection breaks, and Alertmanager's library gives no way to end it.
 const maxHung = 8
 
-// lane sends to one target, one message at a time. A group whose message failed waits for itself: new ones go first, and
-// only a receiver that does not answer, or asks for a pause, holds up all.
+// lane sends to one target, one message at a time. A group whose message failed waits for itself: new ones go first,
+// and only a receiver that does not answer, or asks for a pause, holds up all.
 type lane struct {
 	d       *Dispatcher
 	target  *target
@@ -272,8 +274,8 @@ func (l *lane) done(ctx context.Context, m *message, err error) time.Duration {
 	return 0
 }
 
-// later puts the first group of the queue aside. It returns how long the others have to wait, too. The dispatcher's mutex
-// is held.
+// later puts the first group of the queue aside. It returns how long the others have to wait, too. The dispatcher's
+// mutex is held.
 func (l *lane) later(e *entry, err error, now time.Time) (pause time.Duration) {
 	e.wait = l.policy.Delay(e.failures, e.wait)
 	e.failures++
@@ -351,7 +353,8 @@ func (l *lane) send(ctx context.Context, m *message) error {
 func (t *target) guarded(ctx context.Context, m *message, now time.Time) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &failure{class: retry.ClassPermanent, outcome: refused, brief: "the message cannot be sent", detail: fmt.Sprintf(": panic: %v", p)}
+			err = &failure{class: retry.ClassPermanent, outcome: refused, brief: "the message cannot be sent",
+				detail: fmt.Sprintf(": panic: %v", p)}
 		}
 	}()
 	return t.send(ctx, m, now)

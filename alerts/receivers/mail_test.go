@@ -93,7 +93,8 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org", send_resolved: t
 `, m.addr)), Routing: routing(quick), ExternalURL: "https://slo.example.org",
 		},
 		Incident: func(string) (Incident, bool) {
-			return Incident{ID: "1", URL: "https://slo.example.org/incidents/1", AckURL: "https://slo.example.org/ack?sig=x"}, true
+			return Incident{
+				ID: "1", URL: "https://slo.example.org/incidents/1", AckURL: "https://slo.example.org/ack?sig=x"}, true
 		},
 	})
 	var a alarms
@@ -164,8 +165,12 @@ func TestMailHeaders(t *testing.T) {
 		}
 		return 0
 	}
-	d, _ := run(t, Options{Settings: Settings{Text: mailTo(t, m, `, headers: {X-Team: "{{ .CommonLabels.alertname }}", Cc: "Zoë <z@example.org>, b@example.org"}`), Routing: routing(quick)}})
-	for name, long := range map[string]string{"ascii": strings.Repeat("a", 1024), "words": strings.Repeat("ab ", 340), "utf-8": strings.Repeat("\U0001d54f", 256), "lines": "x\r\nBcc: evil@example.org\r\n\r\nbody"} {
+	d, _ := run(t,
+		Options{Settings: Settings{Text: mailTo(t, m,
+			`, headers: {X-Team: "{{ .CommonLabels.alertname }}", Cc: "Zoë <z@example.org>, b@example.org"}`),
+			Routing: routing(quick)}})
+	for name, long := range map[string]string{"ascii": strings.Repeat("a", 1024), "words": strings.Repeat("ab ", 340),
+		"utf-8": strings.Repeat("\U0001d54f", 256), "lines": "x\r\nBcc: evil@example.org\r\n\r\nbody"} {
 		before := len(m.all())
 		d.Update(new(alarms).fire(long, "service="+name).now())
 		testkit.Eventually(t, "it is delivered", func() bool { return len(m.all()) > before })
@@ -195,7 +200,8 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org"%s}]}]
 }
 
 var smtpCodes = map[int]outcome{
-	421: unreachable, 450: again, 451: again, 452: again, 500: refused, 530: blocked, 535: blocked, 550: refused, 552: refused, 554: refused,
+	421: unreachable, 450: again, 451: again, 452: again, 500: refused, 530: blocked, 535: blocked, 550: refused,
+	552: refused, 554: refused,
 }
 
 // TestSMTPCodes gives one group every kind of answer of a mail server, beside another group that is told at once.
@@ -214,7 +220,11 @@ func TestSMTPCodes(t *testing.T) {
 			d, _ := run(t, Options{Settings: Settings{Text: mailTo(t, m, ""), Routing: routing(quick)}})
 			var a alarms
 			d.Update(a.fire("Hostile", "service=evil").now())
-			testkit.Eventually(t, "it is refused three times", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.calls >= 3 })
+			testkit.Eventually(t, "it is refused three times", func() bool {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				return m.calls >= 3
+			})
 			s := status(t, d, "r0/email[0]")
 			require.Contains(t, s.Brief, fmt.Sprint(code))
 			_, got := smtpOutcome(code)

@@ -32,8 +32,8 @@ func newMailer(c *config.EmailConfig, t *template.Template) *mailer {
 	return &mailer{c, t}
 }
 
-// Notify implements notify.Notifier. The library encodes the values of headers and not their names, so folded headers go
-// before the name of the last one.
+// Notify implements notify.Notifier. The library encodes the values of headers and not their names, so folded headers
+// go before the name of the last one.
 func (m *mailer) Notify(ctx context.Context, alerts ...*alert.Alert) (bool, error) {
 	data := notify.GetTemplateData(ctx, m.tmpl, alerts, quiet)
 	own := *m.conf

@@ -63,7 +63,8 @@ func TestOutcomes(t *testing.T) {
 	for kind, x := range kinds(t) {
 		p := newProvider(t, kind)
 		lead(x, p)
-		m := &message{key: "k", receiver: "all", labels: model.LabelSet{}, repeat: time.Hour, reason: amnotify.ReasonFirstNotification, alerts: []*amalert.Alert{plainAlert()}}
+		m := &message{key: "k", receiver: "all", labels: model.LabelSet{}, repeat: time.Hour,
+			reason: amnotify.ReasonFirstNotification, alerts: []*amalert.Alert{plainAlert()}}
 		for _, o := range outcomes {
 			p.mu.Lock()
 			p.answer = func(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +88,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// TestHangingTelegram ends the call to a service that never answers, although its library does not pass on the deadline.
+// TestHangingTelegram ends the call to a service that never answers, although its library does not pass on the
+// deadline.
 func TestHangingTelegram(t *testing.T) {
 	t.Parallel()
 	x := kinds(t)["telegram"]
@@ -96,7 +98,8 @@ func TestHangingTelegram(t *testing.T) {
 	defer l.Close()
 	lead(x, &provider{Server: &httptest.Server{URL: "http://" + l.Addr().String()}})
 	la := newSendLane(x, 50*time.Millisecond, time.Now)
-	m := &message{key: "k", receiver: "all", alerts: []*amalert.Alert{plainAlert()}, reason: amnotify.ReasonFirstNotification}
+	m := &message{key: "k", receiver: "all", alerts: []*amalert.Alert{plainAlert()},
+		reason: amnotify.ReasonFirstNotification}
 	require.Equal(t, unreachable, outcomeOf(la.send(t.Context(), m)))
 	testkit.Eventually(t, "the call ends, too", func() bool { return len(la.hung) == 0 })
 }
@@ -113,7 +116,8 @@ func TestOutcomesAreDocumented(t *testing.T) {
 			rows[strings.TrimPrefix(cells[0], "| ")] = cells[1]
 		}
 	}
-	names := map[outcome]string{unreachable: "unreachable", again: "again", limited: "limited", refused: "refused", blocked: "blocked"}
+	names := map[outcome]string{unreachable: "unreachable", again: "again", limited: "limited",
+		refused: "refused", blocked: "blocked"}
 	for _, o := range outcomes {
 		require.Contains(t, rows[names[o.want]], o.answer)
 	}

@@ -59,9 +59,10 @@ func TestEscalation(t *testing.T) {
 	var acknowledged atomic.Bool
 	var ahead atomic.Int64 // of the Dispatcher's clock
 	d, _ := run(t, Options{
-		Settings: Settings{Text: hooks(t, first, second, third), Routing: routing(quick), Escalation: map[alertmanager.Class][]Step{
-			alertmanager.Critical: {{After: 10 * time.Minute, Receiver: "r1"}, {After: 20 * time.Minute, Receiver: "r2"}},
-		}},
+		Settings: Settings{Text: hooks(t, first, second, third), Routing: routing(quick),
+			Escalation: map[alertmanager.Class][]Step{
+				alertmanager.Critical: {{After: 10 * time.Minute, Receiver: "r1"}, {After: 20 * time.Minute, Receiver: "r2"}},
+			}},
 		Incident: func(string) (Incident, bool) { return Incident{ID: "1", Acknowledged: acknowledged.Load()}, true },
 		Now:      func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 	})
@@ -126,7 +127,8 @@ func TestSilences(t *testing.T) {
 	h := newHook(t, nil)
 	o := Options{File: t.TempDir() + "/notifications.json", Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}}
 	d, stop := run(t, o)
-	s, err := d.AddSilence(silence.Silence{Matchers: ` {service="shop",severity=~"page|critical"} `, Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
+	s, err := d.AddSilence(silence.Silence{Matchers: ` {service="shop",severity=~"page|critical"} `,
+		Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
 	require.NoError(t, err)
 	require.Equal(t, `{service="shop",severity=~"page|critical"}`, s.Matchers)
 	var a alarms
@@ -159,9 +161,11 @@ func TestSilences(t *testing.T) {
 func TestSilenceOfLabels(t *testing.T) {
 	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, newHook(t, nil)), Routing: routing(quick)}})
 	for _, value := range []string{"", "shop", `a"b,c="d"`, `\`, `\n`, "a\nb", "{}", "=~!", " x ", "\u202e", "'", `\"`} {
-		a := state.Alert{State: state.Firing, Labels: []state.Label{{Name: "alertname", Value: "A"}, {Name: "service", Value: value}}}
+		a := state.Alert{
+			State: state.Firing, Labels: []state.Label{{Name: "alertname", Value: "A"}, {Name: "service", Value: value}}}
 		s, err := d.AddSilence(silence.Silence{
-			Matchers: silence.Equal("alertname", "A") + "," + silence.Equal("service", value), Ends: time.Now().Add(time.Hour), Author: "a", Comment: "c",
+			Matchers: silence.Equal("alertname", "A") + "," + silence.Equal("service", value), Ends: time.Now().Add(time.Hour),
+			Author: "a", Comment: "c",
 		})
 		require.NoError(t, err, "%q", value)
 		require.Equal(t, []string{s.ID}, d.Silencing()(&a), "%q", value)
@@ -169,7 +173,8 @@ func TestSilenceOfLabels(t *testing.T) {
 		require.Empty(t, d.Silencing()(&a), "only what fires")
 	}
 	none, _ := run(t, Options{})
-	_, err := none.AddSilence(silence.Silence{Matchers: `a="b"`, Ends: time.Now().Add(time.Hour), Author: "a", Comment: "c"})
+	_, err := none.AddSilence(
+		silence.Silence{Matchers: `a="b"`, Ends: time.Now().Add(time.Hour), Author: "a", Comment: "c"})
 	require.NoError(t, err)
 	require.False(t, none.HasReceivers())
 	require.Nil(t, none.Silencing(), "nobody is told of anything")
@@ -179,24 +184,30 @@ func TestBadSilences(t *testing.T) {
 	d, _ := run(t, Options{})
 	soon := time.Now().Add(time.Hour)
 	for want, s := range map[string]silence.Silence{
-		"matchers: bad matcher":                          {Matchers: "service", Ends: soon, Author: "a", Comment: "c"},
-		"matchers would match every alert":               {Matchers: `service=~".*"`, Ends: soon, Author: "a", Comment: "c"},
-		"matchers would match every":                     {Matchers: "", Ends: soon, Author: "a", Comment: "c"},
-		"it must end after it starts":                    {Matchers: `a="b"`, Author: "a", Comment: "c"},
-		"it has ended already":                           {Matchers: `a="b"`, Starts: soon.Add(-3 * time.Hour), Ends: soon.Add(-2 * time.Hour), Author: "a", Comment: "c"},
-		"it lasts longer than 366 days":                  {Matchers: `a="b"`, Ends: soon.AddDate(2, 0, 0), Author: "a", Comment: "c"},
-		"author is missing":                              {Matchers: `a="b"`, Ends: soon, Comment: "c"},
-		"comment holds control characters":               {Matchers: `a="b"`, Ends: soon, Author: "a", Comment: "\x1b[2J"},
-		"author is longer than 200 characters":           {Matchers: `a="b"`, Ends: soon, Author: strings.Repeat("я", 201), Comment: "c"},
-		"matchers are longer than 4096 characters":       {Matchers: `a="` + strings.Repeat("я", 4096) + `"`, Ends: soon, Author: "a", Comment: "c"},
-		"comment is longer than 1000 characters":         {Matchers: `a="b"`, Ends: soon, Author: "a", Comment: string(make([]byte, 1001))},
+		"matchers: bad matcher":            {Matchers: "service", Ends: soon, Author: "a", Comment: "c"},
+		"matchers would match every alert": {Matchers: `service=~".*"`, Ends: soon, Author: "a", Comment: "c"},
+		"matchers would match every":       {Matchers: "", Ends: soon, Author: "a", Comment: "c"},
+		"it must end after it starts":      {Matchers: `a="b"`, Author: "a", Comment: "c"},
+		"it has ended already": {Matchers: `a="b"`, Starts: soon.Add(-3 * time.Hour),
+			Ends: soon.Add(-2 * time.Hour), Author: "a", Comment: "c"},
+		"it lasts longer than 366 days": {Matchers: `a="b"`, Ends: soon.AddDate(2, 0, 0),
+			Author: "a", Comment: "c"},
+		"author is missing":                {Matchers: `a="b"`, Ends: soon, Comment: "c"},
+		"comment holds control characters": {Matchers: `a="b"`, Ends: soon, Author: "a", Comment: "\x1b[2J"},
+		"author is longer than 200 characters": {Matchers: `a="b"`, Ends: soon,
+			Author: strings.Repeat("я", 201), Comment: "c"},
+		"matchers are longer than 4096 characters": {Matchers: `a="` + strings.Repeat("я", 4096) + `"`, Ends: soon,
+			Author: "a", Comment: "c"},
+		"comment is longer than 1000 characters": {Matchers: `a="b"`, Ends: soon, Author: "a",
+			Comment: string(make([]byte, 1001))},
 		"matchers: error parsing regexp: missing argume": {Matchers: `a=~"*"`, Ends: soon, Author: "a", Comment: "c"},
 	} {
 		_, err := d.AddSilence(s)
 		require.ErrorIs(t, err, silence.ErrInvalid, want)
 		require.ErrorContains(t, err, want)
 	}
-	longest := silence.Silence{Matchers: `a="b"`, Starts: time.Now(), Ends: soon, Author: strings.Repeat("я", 200), Comment: strings.Repeat("🚨", 1000)}
+	longest := silence.Silence{Matchers: `a="b"`, Starts: time.Now(), Ends: soon, Author: strings.Repeat("я", 200),
+		Comment: strings.Repeat("🚨", 1000)}
 	require.NoError(t, (&heldSilence{Silence: longest}).check(), "characters count, not bytes")
 	for range silence.Max {
 		d.silences.list = append(d.silences.list, &heldSilence{Silence: silence.Silence{Ends: soon}})

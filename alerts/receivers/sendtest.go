@@ -18,7 +18,8 @@ import (
 
 // SendTest sends one alert through all integrations of a receiver, side by side and without retries. Nothing is saved,
 // so o.File may be empty. The error is about the settings.
-func SendTest(ctx context.Context, o Options, receiver string, labels, annotations map[string]string, starts time.Time) ([]notify.Result, error) {
+func SendTest(ctx context.Context, o Options, receiver string, labels, annotations map[string]string,
+	starts time.Time) ([]notify.Result, error) {
 	o.applyDefaults()
 	p, err := newPlan(o.Settings)
 	if err != nil {

@@ -139,8 +139,8 @@ func newPlan(s Settings) (*plan, error) {
 	return p, nil
 }
 
-// mutes reports whether one of the named intervals holds. The library gets what a clock of the interval's zone shows, as if
-// it were UTC: it takes the month in which the clocks go forward for a day too short.
+// mutes reports whether one of the named intervals holds. The library gets what a clock of the interval's zone shows,
+// as if it were UTC: it takes the month in which the clocks go forward for a day too short.
 func (p *plan) mutes(names []string, now time.Time) bool {
 	for _, name := range names {
 		for _, i := range p.intervals[name] {

@@ -39,7 +39,8 @@ func (s *heldSilence) check() error {
 	}
 	parsed, err := labels.ParseMatchers(text)
 	if err != nil {
-		return fmt.Errorf("%w: matchers: %s (want service=\"shop\",severity=~\"page|ticket\")", silence.ErrInvalid, clean(err.Error()))
+		return fmt.Errorf("%w: matchers: %s (want service=\"shop\",severity=~\"page|ticket\")",
+			silence.ErrInvalid, clean(err.Error()))
 	}
 	switch {
 	case len(parsed) == 0 || !slices.ContainsFunc(parsed, func(m *labels.Matcher) bool { return !m.Matches("") }):
@@ -60,7 +61,9 @@ func (s *heldSilence) check() error {
 			return fmt.Errorf("%w: %s is missing", silence.ErrInvalid, t.name)
 		case utf8.RuneCountInString(t.text) > t.most:
 			return fmt.Errorf("%w: %s is longer than %d characters", silence.ErrInvalid, t.name, t.most)
-		case !utf8.ValidString(t.text) || strings.ContainsFunc(t.text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }):
+		case !utf8.ValidString(t.text) || strings.ContainsFunc(t.text, func(r rune) bool {
+			return unicode.IsControl(r) && r != '\n'
+		}):
 			return fmt.Errorf("%w: %s holds control characters", silence.ErrInvalid, t.name)
 		}
 	}
@@ -84,7 +87,9 @@ func (s *silences) active(now time.Time) []*heldSilence {
 
 // match reports whether a silence keeps an alert quiet.
 func (s *silences) match(all model.LabelSet, now time.Time) bool {
-	return slices.ContainsFunc(s.list, func(x *heldSilence) bool { return x.State(now) == silence.Active && x.parsed.Matches(all) })
+	return slices.ContainsFunc(s.list, func(x *heldSilence) bool {
+		return x.State(now) == silence.Active && x.parsed.Matches(all)
+	})
 }
 
 // all copies them, the newest first.
@@ -148,8 +153,8 @@ func (d *Dispatcher) HasReceivers() bool {
 	return d.plan.root != nil
 }
 
-// Silencing returns a function that lists the silences, by id, that keep a firing alert quiet now. It is nil if there are
-// none, or no receivers.
+// Silencing returns a function that lists the silences, by id, that keep a firing alert quiet now. It is nil if there
+// are none, or no receivers.
 func (d *Dispatcher) Silencing() func(a *state.Alert) []string {
 	d.mu.Lock()
 	active, p := d.silences.active(d.opt.Now()), d.plan

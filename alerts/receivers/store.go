@@ -104,8 +104,8 @@ func (d *Dispatcher) saveVersion(want uint64) error {
 	return err
 }
 
-// unsaved encodes the groups that changed, as lines of the journal. Where that has no room, whole is true, and it encodes
-// everything.
+// unsaved encodes the groups that changed, as lines of the journal. Where that has no room, whole is true, and it
+// encodes everything.
 func (d *Dispatcher) unsaved(j *journal) (version uint64, data []byte, whole bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -47,23 +47,53 @@ func newTargets(c *config.Config, t *template.Template) (map[string][]*target, e
 	for i := range c.Receivers {
 		r := &c.Receivers[i]
 		b := builder{receiver: r.Name}
-		add(&b, "webhook", r.WebhookConfigs, func(c *webhook.WebhookConfig) (notify.Notifier, error) { return webhook.New(c, t, quiet) })
+		add(&b, "webhook", r.WebhookConfigs, func(c *webhook.WebhookConfig) (notify.Notifier, error) {
+			return webhook.New(c, t, quiet)
+		})
 		add(&b, "email", r.EmailConfigs, func(c *config.EmailConfig) (notify.Notifier, error) { return newMailer(c, t), nil })
-		add(&b, "slack", r.SlackConfigs, func(c *config.SlackConfig) (notify.Notifier, error) { return slack.New(c, t, quiet) })
-		add(&b, "pagerduty", r.PagerdutyConfigs, func(c *pagerduty.PagerdutyConfig) (notify.Notifier, error) { return pagerduty.New(c, t, quiet) })
-		add(&b, "opsgenie", r.OpsGenieConfigs, func(c *opsgenie.OpsGenieConfig) (notify.Notifier, error) { return opsgenie.New(c, t, quiet) })
-		add(&b, "telegram", r.TelegramConfigs, func(c *telegram.TelegramConfig) (notify.Notifier, error) { return telegram.New(c, t, quiet) })
-		add(&b, "msteams", r.MSTeamsConfigs, func(c *msteams.MSTeamsConfig) (notify.Notifier, error) { return msteams.New(c, t, quiet) })
-		add(&b, "msteamsv2", r.MSTeamsV2Configs, func(c *msteamsv2.MSTeamsV2Config) (notify.Notifier, error) { return msteamsv2.New(c, t, quiet) })
-		add(&b, "discord", r.DiscordConfigs, func(c *discord.DiscordConfig) (notify.Notifier, error) { return discord.New(c, t, quiet) })
-		add(&b, "mattermost", r.MattermostConfigs, func(c *mattermost.MattermostConfig) (notify.Notifier, error) { return mattermost.New(c, t, quiet) })
-		add(&b, "rocketchat", r.RocketchatConfigs, func(c *config.RocketchatConfig) (notify.Notifier, error) { return rocketchat.New(c, t, quiet) })
-		add(&b, "webex", r.WebexConfigs, func(c *config.WebexConfig) (notify.Notifier, error) { return webex.New(c, t, quiet) })
-		add(&b, "pushover", r.PushoverConfigs, func(c *config.PushoverConfig) (notify.Notifier, error) { return pushover.New(c, t, quiet) })
-		add(&b, "victorops", r.VictorOpsConfigs, func(c *config.VictorOpsConfig) (notify.Notifier, error) { return victorops.New(c, t, quiet) })
-		add(&b, "incidentio", r.IncidentioConfigs, func(c *incidentio.IncidentioConfig) (notify.Notifier, error) { return incidentio.New(c, t, quiet) })
+		add(&b, "slack", r.SlackConfigs, func(c *config.SlackConfig) (notify.Notifier, error) {
+			return slack.New(c, t, quiet)
+		})
+		add(&b, "pagerduty", r.PagerdutyConfigs, func(c *pagerduty.PagerdutyConfig) (notify.Notifier, error) {
+			return pagerduty.New(c, t, quiet)
+		})
+		add(&b, "opsgenie", r.OpsGenieConfigs, func(c *opsgenie.OpsGenieConfig) (notify.Notifier, error) {
+			return opsgenie.New(c, t, quiet)
+		})
+		add(&b, "telegram", r.TelegramConfigs, func(c *telegram.TelegramConfig) (notify.Notifier, error) {
+			return telegram.New(c, t, quiet)
+		})
+		add(&b, "msteams", r.MSTeamsConfigs, func(c *msteams.MSTeamsConfig) (notify.Notifier, error) {
+			return msteams.New(c, t, quiet)
+		})
+		add(&b, "msteamsv2", r.MSTeamsV2Configs, func(c *msteamsv2.MSTeamsV2Config) (notify.Notifier, error) {
+			return msteamsv2.New(c, t, quiet)
+		})
+		add(&b, "discord", r.DiscordConfigs, func(c *discord.DiscordConfig) (notify.Notifier, error) {
+			return discord.New(c, t, quiet)
+		})
+		add(&b, "mattermost", r.MattermostConfigs, func(c *mattermost.MattermostConfig) (notify.Notifier, error) {
+			return mattermost.New(c, t, quiet)
+		})
+		add(&b, "rocketchat", r.RocketchatConfigs, func(c *config.RocketchatConfig) (notify.Notifier, error) {
+			return rocketchat.New(c, t, quiet)
+		})
+		add(&b, "webex", r.WebexConfigs, func(c *config.WebexConfig) (notify.Notifier, error) {
+			return webex.New(c, t, quiet)
+		})
+		add(&b, "pushover", r.PushoverConfigs, func(c *config.PushoverConfig) (notify.Notifier, error) {
+			return pushover.New(c, t, quiet)
+		})
+		add(&b, "victorops", r.VictorOpsConfigs, func(c *config.VictorOpsConfig) (notify.Notifier, error) {
+			return victorops.New(c, t, quiet)
+		})
+		add(&b, "incidentio", r.IncidentioConfigs, func(c *incidentio.IncidentioConfig) (notify.Notifier, error) {
+			return incidentio.New(c, t, quiet)
+		})
 		add(&b, "jira", r.JiraConfigs, func(c *jira.JiraConfig) (notify.Notifier, error) { return jira.New(c, t, quiet) })
-		add(&b, "wechat", r.WechatConfigs, func(c *config.WechatConfig) (notify.Notifier, error) { return wechat.New(c, t, quiet) })
+		add(&b, "wechat", r.WechatConfigs, func(c *config.WechatConfig) (notify.Notifier, error) {
+			return wechat.New(c, t, quiet)
+		})
 		if b.err != nil {
 			return nil, b.err
 		}
@@ -80,7 +110,8 @@ type builder struct {
 
 func add[C notify.ResolvedSender](b *builder, kind string, configs []C, make func(C) (notify.Notifier, error)) {
 	for i, c := range configs {
-		t := &target{name: fmt.Sprintf("%s/%s[%d]", b.receiver, kind, i), kind: kind, resolved: c.SendResolved(), show: escapeFor(kind, c)}
+		t := &target{name: fmt.Sprintf("%s/%s[%d]", b.receiver, kind, i), kind: kind, resolved: c.SendResolved(),
+			show: escapeFor(kind, c)}
 		refuseRedirects(c)
 		var err error
 		if t.notifier, err = make(c); err == nil {

@@ -81,7 +81,8 @@ func newTemplates(patterns []string, subject, external string) (*template.Templa
 		return nil, fmt.Errorf("default templates: %w", err)
 	}
 	if subject == "" {
-		subject = `{{ if eq .Status "resolved" }}Resolved: {{ end }}{{ or .CommonAnnotations.summary .CommonLabels.alertname }}`
+		subject =
+			`{{ if eq .Status "resolved" }}Resolved: {{ end }}{{ or .CommonAnnotations.summary .CommonLabels.alertname }}`
 	}
 	if err := t.Parse(strings.NewReader(templates + `{{ define "__subject" }}` + subject + `{{ end }}`)); err != nil {
 		return nil, fmt.Errorf("default templates: %w", err)

@@ -36,8 +36,8 @@ type MailServer struct {
 	Insecure                              bool
 }
 
-// fields are the fields of an item of email_configs, in the order in which they are written. Those of the credentials and
-// of TLS are taken together or not at all.
+// fields are the fields of an item of email_configs, in the order in which they are written. Those of the credentials
+// and of TLS are taken together or not at all.
 func (m *MailServer) fields() [][2]string {
 	text := func(key, value string) [2]string {
 		if value == "" {
@@ -51,7 +51,8 @@ func (m *MailServer) fields() [][2]string {
 		{"require_tls", strconv.FormatBool(m.RequireTLS)}, {"force_implicit_tls", strconv.FormatBool(m.ImplicitTLS)},
 	}
 	var tls []string
-	for _, f := range [][2]string{text("ca_file", m.CAFile), text("cert_file", m.CertFile), text("key_file", m.KeyFile), text("server_name", m.ServerName)} {
+	for _, f := range [][2]string{text("ca_file", m.CAFile), text("cert_file", m.CertFile), text("key_file", m.KeyFile),
+		text("server_name", m.ServerName)} {
 		if f[0] != "" {
 			tls = append(tls, f[0]+": "+f[1])
 		}
@@ -65,8 +66,8 @@ func (m *MailServer) fields() [][2]string {
 	return slices.DeleteFunc(out, func(f [2]string) bool { return f[0] == "" })
 }
 
-// newLines begins a text of the sections. A section global that names a mail server has one of its own: the credentials of
-// another are never sent to it.
+// newLines begins a text of the sections. A section global that names a mail server has one of its own: the credentials
+// of another are never sent to it.
 func (p *Parts) newLines(global *yamldoc.Value) *lines {
 	l := &lines{dir: p.Dir}
 	if m := p.Mail; m != nil && (global == nil || global.Peek("smtp_smarthost") == nil) {
@@ -105,7 +106,8 @@ func (l *lines) defaults(own []string) {
 	auth := func(key string) bool { return strings.HasPrefix(key, "auth_") }
 	tls := func(key string) bool { return strings.Contains(key, "tls") }
 	for _, f := range l.mail.fields() {
-		if slices.Contains(set, f[0]) || auth(f[0]) && slices.ContainsFunc(set, auth) || tls(f[0]) && slices.ContainsFunc(set, tls) {
+		if slices.Contains(set, f[0]) || auth(f[0]) && slices.ContainsFunc(set, auth) ||
+			tls(f[0]) && slices.ContainsFunc(set, tls) {
 			continue
 		}
 		l.raw(", " + f[0] + ": " + f[1])

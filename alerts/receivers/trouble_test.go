@@ -38,7 +38,8 @@ receivers: [{name: r0}, {name: r1}]
 	d.Update(a.fire("A", "severity=page").now())
 	testkit.Eventually(t, "it hangs", func() bool { return len(hangs.all()) == 1 })
 	for i := range 3 {
-		apply, err := d.Prepare(Settings{Text: hooks(t, hangs, fine), Routing: routes, Timeout: time.Minute, ExternalLabels: map[string]string{"round": fmt.Sprint(i)}})
+		apply, err := d.Prepare(Settings{Text: hooks(t, hangs, fine), Routing: routes, Timeout: time.Minute,
+			ExternalLabels: map[string]string{"round": fmt.Sprint(i)}})
 		require.NoError(t, err)
 		apply()
 		d.Update(a.fire(fmt.Sprint("B", i), "severity=ticket").fire(fmt.Sprint("C", i), "severity=page").now())
@@ -83,7 +84,8 @@ func TestSilencesDuringReloads(t *testing.T) {
 	var a alarms
 	var ids []string
 	for i := range n {
-		s, err := d.AddSilence(silence.Silence{Matchers: fmt.Sprintf(`service="s%d"`, i), Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
+		s, err := d.AddSilence(silence.Silence{Matchers: fmt.Sprintf(`service="s%d"`, i), Ends: time.Now().Add(time.Hour),
+			Author: "me", Comment: "known"})
 		require.NoError(t, err)
 		ids = append(ids, s.ID)
 		d.Update(a.fire("Quiet", fmt.Sprintf("service=s%d", i)).fire("Loud", fmt.Sprintf("service=loud%d", i)).now())
@@ -120,25 +122,36 @@ func TestUnwritable(t *testing.T) {
 	h := newHook(t, nil)
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	o := Options{File: filepath.Join(dir, "notifications.json"), Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}}
+	o := Options{
+		File: filepath.Join(dir, "notifications.json"), Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}}
 	d, stop := run(t, o)
 	require.NoError(t, os.Rename(dir, dir+".away"))
 	var a alarms
 	d.Update(a.fire("A", "service=shop").fire("B", "service=pay").now())
-	testkit.Eventually(t, "both are notified", func() bool { return len(h.all()) == 2 && status(t, d, "r0/webhook[0]").Pending == 0 })
+	testkit.Eventually(t, "both are notified", func() bool {
+		return len(h.all()) == 2 && status(t, d, "r0/webhook[0]").Pending == 0
+	})
 	require.False(t, d.UnsavedSince().IsZero())
-	_, err := d.AddSilence(silence.Silence{Matchers: `service="shop"`, Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
+	_, err := d.AddSilence(
+		silence.Silence{Matchers: `service="shop"`, Ends: time.Now().Add(time.Hour), Author: "me", Comment: "known"})
 	require.ErrorContains(t, err, "save silence")
 	require.Empty(t, d.Silences())
 	d.Update(a.fire("C", "service=web").now())
-	testkit.Eventually(t, "it continues", func() bool { return len(h.all()) == 3 && status(t, d, "r0/webhook[0]").Pending == 0 })
+	testkit.Eventually(t, "it continues", func() bool {
+		return len(h.all()) == 3 && status(t, d, "r0/webhook[0]").Pending == 0
+	})
 
 	require.NoError(t, os.Rename(dir+".away", dir))
-	testkit.Eventually(t, "it is saved with the next evaluation", func() bool { d.Update(a.now()); return d.UnsavedSince().IsZero() })
+	testkit.Eventually(t, "it is saved with the next evaluation", func() bool {
+		d.Update(a.now())
+		return d.UnsavedSince().IsZero()
+	})
 	stop()
 	d, _ = run(t, o)
 	d.Update(a.fire("D", "service=new").now())
-	testkit.Eventually(t, "only what is new is sent after a restart", func() bool { return len(h.all()) == 4 && status(t, d, "r0/webhook[0]").Pending == 0 })
+	testkit.Eventually(t, "only what is new is sent after a restart", func() bool {
+		return len(h.all()) == 4 && status(t, d, "r0/webhook[0]").Pending == 0
+	})
 	require.ElementsMatch(t, []string{"A=firing", "B=firing", "C=firing", "D=firing"}, h.told())
 	require.Empty(t, d.Silences())
 }

@@ -1,5 +1,5 @@
-// Package silence holds a silence as a value: which alerts receivers do not hear of, from when until when, and why. It does
-// not know how matchers are read, what is stored, or who is notified.
+// Package silence holds a silence as a value: which alerts receivers do not hear of, from when until when, and why. It
+// does not know how matchers are read, what is stored, or who is notified.
 package silence
 
 import (
@@ -63,8 +63,8 @@ func (s *Silence) State(now time.Time) State {
 
 var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// Equal is a matcher of the alerts that have a label with just this value. What cannot be shown is in it by its number, so
-// that a matcher is one line that can be read.
+// Equal is a matcher of the alerts that have a label with just this value. What cannot be shown is in it by its number,
+// so that a matcher is one line that can be read.
 func Equal(label, value string) string {
 	unreadable := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 	if !strings.ContainsFunc(value, unreadable) {

@@ -101,7 +101,9 @@ func (a *Alert) Foreign(l Label) bool {
 
 // Label finds the value of a label; "" if it is missing.
 func (a *Alert) Label(name string) string {
-	if i, ok := slices.BinarySearchFunc(a.Labels, name, func(l Label, n string) int { return strings.Compare(l.Name, n) }); ok {
+	if i, ok := slices.BinarySearchFunc(a.Labels, name, func(l Label, n string) int {
+		return strings.Compare(l.Name, n)
+	}); ok {
 		return a.Labels[i].Value
 	}
 	return ""

@@ -25,8 +25,8 @@ func links(page string) alerts.Options {
 	return alerts.Options{Options: rules.Options{PageURL: page}}
 }
 
-// TestAnnotations follows the texts of one alert: while it fires, while it is only kept, over a restart, after a change of
-// the links, and when it has resolved.
+// TestAnnotations follows the texts of one alert: while it fires, while it is only kept, over a restart, after a change
+// of the links, and when it has resolved.
 func TestAnnotations(t *testing.T) {
 	s := newSLO(t, "shop/availability", "99.9", "product")
 	s.Alerting.Ticket.Disabled, s.Alerting.NoData.Disabled = true, true

@@ -14,14 +14,16 @@ import (
 
 // testSpec has every kind of SLO and an agreement that chose the whole catalogue.
 func testSpec(t testing.TB) rules.Spec {
-	up, lat, thr := newSLO(t, "shop/availability", "99.9", "product"), newSLO(t, "shop/latency", "95", "product"), newSLO(t, "shop/throughput", "99", "product")
+	up, lat, thr := newSLO(t, "shop/availability", "99.9", "product"), newSLO(t, "shop/latency", "95", "product"),
+		newSLO(t, "shop/throughput", "99", "product")
 	lat.Indicator = slo.Indicator{Kind: slo.KindLatency, Threshold: time.Minute}
 	thr.Indicator = slo.Indicator{Kind: slo.KindThroughput, AtLeast: 10, Per: time.Minute}
 	up.Alerting.MinEvents = 20
 	up.Alerting.Page.Labels = map[string]string{"severity": "critical", "odd": "{{ x }}"}
 	calls := newSLO(t, "shop/integration-latency", "95", "integration")
 	calls.Indicator = lat.Indicator
-	a := &sla.Agreement{Service: "shop", Name: "gold", GroupBy: []string{"product"}, Window: slo.Window{Rolling: 30 * day}, AlertWindow: time.Hour, Warning: 95, Critical: 90}
+	a := &sla.Agreement{Service: "shop", Name: "gold", GroupBy: []string{"product"}, Window: slo.Window{Rolling: 30 * day},
+		AlertWindow: time.Hour, Warning: 95, Critical: 90}
 	for _, s := range []*slo.SLO{up, lat, thr} {
 		a.Components = append(a.Components, sla.Component{Name: s.ID.Name(), SLO: s.ID, Weight: 1})
 	}

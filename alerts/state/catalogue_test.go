@@ -14,7 +14,8 @@ import (
 
 // catalogueOf is an agreement that chose one entry, without other alerts.
 func catalogueOf(entry string, slos ...*slo.SLO) *sla.Agreement {
-	a := &sla.Agreement{Service: "shop", Name: "gold", Window: slo.Window{Rolling: 30 * day}, Catalogue: []sla.CatalogueAlert{{Name: entry}}}
+	a := &sla.Agreement{Service: "shop", Name: "gold", Window: slo.Window{Rolling: 30 * day},
+		Catalogue: []sla.CatalogueAlert{{Name: entry}}}
 	for _, s := range slos {
 		s.Alerting.Page.Disabled, s.Alerting.Ticket.Disabled, s.Alerting.NoData.Disabled = true, true, true
 		a.Components = append(a.Components, sla.Component{Name: s.ID.Name(), SLO: s.ID, Weight: 1})
@@ -70,7 +71,8 @@ func TestDecline(t *testing.T) {
 		r := within(s, slo.Group{"a"}, 0, judged)
 		r.Arrivals = float64(perMinute) / 60
 		now = now.Add(time.Minute)
-		m.Step(&sla.Report{Time: now, SLOs: []sla.SLOReport{within(events, slo.Group{"a"}, 0, 1), r}, SLAs: []sla.SLAReport{{SLA: a}}})
+		m.Step(&sla.Report{Time: now, SLOs: []sla.SLOReport{within(events, slo.Group{"a"}, 0, 1), r},
+			SLAs: []sla.SLAReport{{SLA: a}}})
 		return names(m.View().Active)
 	}
 	require.Empty(t, step(120, 5))
@@ -90,7 +92,8 @@ func TestCascade(t *testing.T) {
 	a := catalogueOf(sla.CatalogueCascading, cause, effect)
 	step := func(cause1, cause2, effect1, other sla.SLOReport) []string {
 		m := newMachine(t)
-		m.Step(&sla.Report{Time: start, SLOs: []sla.SLOReport{cause1, cause2, effect1, other}, SLAs: []sla.SLAReport{{SLA: a}}})
+		m.Step(
+			&sla.Report{Time: start, SLOs: []sla.SLOReport{cause1, cause2, effect1, other}, SLAs: []sla.SLAReport{{SLA: a}}})
 		for i := range m.View().Active {
 			x := &m.View().Active[i]
 			require.Equal(t, "shop/stages", x.Label(series.LabelEffect))
@@ -105,7 +108,8 @@ func TestCascade(t *testing.T) {
 	bank, post := within(cause, slo.Group{"bank"}, 11, 100), within(cause, slo.Group{"post"}, 10, 100)
 	pay := within(effect, slo.Group{"pay"}, 6, 100)
 	require.Equal(t, []string{"CascadingFailure pending"}, step(bank, post, pay, other))
-	require.Empty(t, step(bank, post, within(effect, slo.Group{"pay"}, 5, 100), other), "too few, and the other group never alerts")
+	require.Empty(t, step(bank, post, within(effect, slo.Group{"pay"}, 5, 100), other),
+		"too few, and the other group never alerts")
 	require.Empty(t, step(bank, post, within(effect, slo.Group{"pay"}, 6, 600), other), "within the budget")
 	require.Empty(t, step(within(cause, slo.Group{"bank"}, 11, 1100), post, pay, other), "within the budget")
 }

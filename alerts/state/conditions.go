@@ -128,8 +128,8 @@ func (st *step) group(k int, r *sla.SLOReport, row *row) (f finding) {
 	return found(holds, firing, observed(recovery), f.value, f.held)
 }
 
-// limit compares the critical breaches of an event threshold with the events of the last minutes, of one group or of all.
-// Of the events, their ratio is not used.
+// limit compares the critical breaches of an event threshold with the events of the last minutes, of one group or of
+// all. Of the events, their ratio is not used.
 func (st *step) limit(c *condition, g slo.Group, events alerts.Reading, firing bool) (f finding) {
 	n, whole := st.breaches.recent(c.limit, g, st.now, c.Window)
 	e := events

@@ -12,8 +12,8 @@ import (
 // EngineReport is what the rules about the engine itself say at a time.
 type EngineReport struct {
 	Time time.Time
-	// Since is when the observation began that has no gap. An alert that began since then ends when it is not found, whatever
-	// is known of the time before: nothing of that time made it begin.
+	// Since is when the observation began that has no gap. An alert that began since then ends when it is not found,
+	// whatever is known of the time before: nothing of that time made it begin.
 	Since time.Time
 	Rules []EngineRule
 }
@@ -35,7 +35,8 @@ type EngineSample struct {
 }
 
 // StepEngine takes the next engine report and returns what changed, in the order of the rules. It is independent of
-// Step, so alerts on the engine go on when no reports are made. As in Step, a report that is no newer than the last is ignored.
+// Step, so alerts on the engine go on when no reports are made. As in Step, a report that is no newer than the last is
+// ignored.
 func (m *Machine) StepEngine(r *EngineReport) []Transition {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 )
 
 func engineRule(name string, wait time.Duration) *alerts.Live {
-	return &alerts.Live{Kind: alerts.LiveEngine, Alert: name, For: wait, Labels: map[string]string{"severity": "critical", "slo_kind": "engine"}}
+	return &alerts.Live{Kind: alerts.LiveEngine, Alert: name, For: wait,
+		Labels: map[string]string{"severity": "critical", "slo_kind": "engine"}}
 }
 
 func sample(value float64, labels ...string) EngineSample {
@@ -32,21 +33,26 @@ func TestEngineAlerts(t *testing.T) {
 		return names(m.View().Active)
 	}
 	a, b := sample(2, "breaker", "a", "job", "j"), sample(2, "breaker", "b", "job", "j")
-	require.Equal(t, []string{"BreakerOpen pending", "BreakerOpen pending"}, step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a, b}}, EngineRule{Rule: lag, Known: true}))
+	require.Equal(t, []string{"BreakerOpen pending", "BreakerOpen pending"},
+		step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a, b}}, EngineRule{Rule: lag, Known: true}))
 	for range 3 {
 		step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a}}, EngineRule{Rule: lag, Known: true})
 	}
-	require.Equal(t, []string{"BreakerOpen firing", "SinkLagging firing"}, step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a}}, EngineRule{Rule: lag, Known: true, Found: []EngineSample{sample(9)}}))
+	require.Equal(t, []string{"BreakerOpen firing", "SinkLagging firing"},
+		step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a}},
+			EngineRule{Rule: lag, Known: true, Found: []EngineSample{sample(9)}}))
 	x := m.View().Active[0]
 	require.True(t, x.Urgent)
 	require.True(t, x.Engine)
-	require.Equal(t, []Label{{"alertname", "BreakerOpen"}, {"breaker", "a"}, {"job", "j"}, {"severity", "critical"}, {"slo_kind", "engine"}}, x.Labels)
+	require.Equal(t, []Label{{"alertname", "BreakerOpen"}, {"breaker", "a"}, {"job", "j"}, {"severity", "critical"},
+		{"slo_kind", "engine"}}, x.Labels)
 	require.Equal(t, start, x.ActiveSince)
 	require.Equal(t, start.Add(time.Minute), x.FiredAt)
 
 	// Reports and engine reports do not touch each other's alerts, and their resolved alerts are in order of time.
 	s := newSLO(t, "shop/availability", "99.9")
-	bad := stream{rate: 100, from: now.Add(-40 * day), incidents: []incident{{now.Add(-time.Hour), now.Add(time.Minute), 0.5}}}
+	bad := stream{
+		rate: 100, from: now.Add(-40 * day), incidents: []incident{{now.Add(-time.Hour), now.Add(time.Minute), 0.5}}}
 	report := func(at time.Time) *sla.Report {
 		return &sla.Report{Time: at, SLOs: []sla.SLOReport{bad.report(s, nil, at)}}
 	}
@@ -69,9 +75,11 @@ func TestEngineAlerts(t *testing.T) {
 	require.Len(t, view.Resolved, 1, "a view does not change")
 
 	// Rules that are gone end their alerts, and restored ones find their rules.
-	step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a}}, EngineRule{Rule: lag, Known: true, Found: []EngineSample{sample(9)}})
+	step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a}},
+		EngineRule{Rule: lag, Known: true, Found: []EngineSample{sample(9)}})
 	for range 4 {
-		step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a}}, EngineRule{Rule: lag, Known: true, Found: []EngineSample{sample(9)}})
+		step(EngineRule{Rule: open, Known: true, Found: []EngineSample{a}},
+			EngineRule{Rule: lag, Known: true, Found: []EngineSample{sample(9)}})
 	}
 	again := newMachine(t)
 	require.NoError(t, again.Restore(m.Snapshot()))
@@ -92,5 +100,6 @@ func TestEngineAlerts(t *testing.T) {
 	require.Zero(t, m.active)
 
 	// A report of the past is ignored.
-	require.Nil(t, m.StepEngine(&EngineReport{Time: now.Add(-20 * time.Second), Rules: []EngineRule{{Rule: lag, Known: true, Found: []EngineSample{sample(9)}}}}))
+	require.Nil(t, m.StepEngine(&EngineReport{Time: now.Add(-20 * time.Second),
+		Rules: []EngineRule{{Rule: lag, Known: true, Found: []EngineSample{sample(9)}}}}))
 }

@@ -17,7 +17,8 @@ func hourly(t testing.TB) *slo.SLO {
 	return s
 }
 
-// counted is a report with so many bad of so many events in the hour and in the five minutes, and good ones in the half hour.
+// counted is a report with so many bad of so many events in the hour and in the five minutes, and good ones in the half
+// hour.
 func counted(s *slo.SLO, now time.Time, long, bad, half, short, shortBad uint64) *sla.Report {
 	r := sla.SLOReport{SLO: s, Coverage: 1}
 	for _, w := range slo.BurnWindows {
@@ -62,7 +63,8 @@ func TestHold(t *testing.T) {
 	half = 4166
 	require.Equal(t, firing, step(m, time.Minute, 694, 0))
 	half = 4167
-	require.Empty(t, step(m, 2*time.Minute, 694, 0), "at that pace, five minutes would have shown ten bad ones at the threshold")
+	require.Empty(
+		t, step(m, 2*time.Minute, 694, 0), "at that pace, five minutes would have shown ten bad ones at the threshold")
 	half = 30
 
 	m = begin()
@@ -80,21 +82,23 @@ func TestHold(t *testing.T) {
 	require.Empty(t, m.View().Active)
 
 	// Tickets end with their windows.
-	s.Alerting.Ticket.Disabled, s.Alerting.Tiers = false, []slo.Tier{{Long: time.Hour, Short: 5 * time.Minute, Share: 0.02}}
+	s.Alerting.Ticket.Disabled, s.Alerting.Tiers = false,
+		[]slo.Tier{{Long: time.Hour, Short: 5 * time.Minute, Share: 0.02}}
 	m = newMachine(t)
 	require.Equal(t, []string{"ErrorBudgetBurnTicket/ticket-1h firing"}, step(m, 0, 6, 1))
 	require.Empty(t, step(m, time.Minute, 6, 0))
 }
 
-// TestLittleTraffic: at little traffic a page of half an hour is read by the hour, so that it lasts through quiet half hours
-// of an incident, and a single failure after it does not begin it again.
+// TestLittleTraffic: at little traffic a page of half an hour is read by the hour, so that it lasts through quiet half
+// hours of an incident, and a single failure after it does not begin it again.
 func TestLittleTraffic(t *testing.T) {
 	s := newSLO(t, "shop/availability", "99.9")
 	s.Alerting.Ticket.Disabled, s.Alerting.Tiers = true, slo.Tiers[1:2]
 	m := newMachine(t)
 	step := func(after time.Duration, half, hour slo.Counts) []string {
 		r := sla.SLOReport{SLO: s, Coverage: 1, RawBurns: rawBurns(1)}
-		for w, c := range map[time.Duration]slo.Counts{30 * time.Minute: half, time.Hour: hour, 6 * time.Hour: {Good: 2052, Bad: 108}} {
+		for w, c := range map[time.Duration]slo.Counts{30 * time.Minute: half, time.Hour: hour,
+			6 * time.Hour: {Good: 2052, Bad: 108}} {
 			b := slo.NewBurn(w, slo.NewBudget(s.Objective, c))
 			b.Observed = 1
 			r.Burns = append(r.Burns, b)
@@ -106,16 +110,19 @@ func TestLittleTraffic(t *testing.T) {
 	few, none := slo.Counts{Good: 159, Bad: 1}, slo.Counts{Good: 160}
 	require.Empty(t, step(0, few, slo.Counts{Good: 339, Bad: 1}))
 	require.Len(t, m.View().Held, 1)
-	require.Equal(t, "quiet: the short window has few events, so that the last 1h count instead: 0.294 % of it is bad, more than 0.6 % needed", m.View().Held[0].Why[0].String())
+	require.Equal(t,
+		"quiet: the short window has few events, so that the last 1h count instead: 0.294 % of it is bad, more than 0.6 % needed", m.View().Held[0].Why[0].String())
 	require.Equal(t, firing, step(time.Minute, none, slo.Counts{Good: 337, Bad: 3}))
 	require.Equal(t, firing, step(16*time.Minute, none, slo.Counts{Good: 339, Bad: 1}))
 	require.Empty(t, step(16*time.Minute+10*time.Second, none, slo.Counts{Good: 339, Bad: 1}))
-	require.Equal(t, firing, step(20*time.Minute, slo.Counts{Good: 1666}, slo.Counts{Good: 3303, Bad: 30}), "one event short of enough")
+	require.Equal(t, firing, step(20*time.Minute, slo.Counts{Good: 1666}, slo.Counts{Good: 3303, Bad: 30}),
+		"one event short of enough")
 	require.Empty(t, step(21*time.Minute, slo.Counts{Good: 1667}, slo.Counts{Good: 3304, Bad: 30}))
 	require.Equal(t, firing, step(22*time.Minute, slo.Counts{Good: 1656, Bad: 11}, slo.Counts{Good: 3304, Bad: 30}))
 }
 
-// TestEvidence: a page needs three bad events, and more than chance makes of the budget. What it lacks is said in numbers.
+// TestEvidence: a page needs three bad events, and more than chance makes of the budget. What it lacks is said in
+// numbers.
 func TestEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -126,9 +133,11 @@ func TestEvidence(t *testing.T) {
 		{"one of one", 1, 1, 0, "min_bad: 1 of 3 bad events in 1h"},
 		{"two of two", 2, 2, 0, "min_bad: 2 of 3 bad events in 1h"},
 		{"three of three", 3, 3, 0, ""},
-		{"three of 200", 200, 3, 0, "evidence: 5.3 of 6 that more than 0.1 % of the events in 1h are bad: with 200 events it may be chance"},
+		{"three of 200", 200, 3, 0,
+			"evidence: 5.3 of 6 that more than 0.1 % of the events in 1h are bad: with 200 events it may be chance"},
 		{"three of 200 where more false pages may come", 200, 3, 4, ""},
-		{"three of 60 where fewer may", 60, 3, 0.1, "evidence: 8.8 of 9.5 that more than 0.1 % of the events in 1h are bad: with 60 events it may be chance"},
+		{"three of 60 where fewer may", 60, 3, 0.1,
+			"evidence: 8.8 of 9.5 that more than 0.1 % of the events in 1h are bad: with 60 events it may be chance"},
 		{"four of 200", 200, 4, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

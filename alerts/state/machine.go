@@ -43,7 +43,8 @@ type View struct {
 func (v *View) OnEngine() *View {
 	other := func(a Alert) bool { return !a.Engine }
 	return &View{
-		Step: v.Step, Time: v.Time, Active: slices.DeleteFunc(slices.Clone(v.Active), other), Resolved: slices.DeleteFunc(slices.Clone(v.Resolved), other),
+		Step: v.Step, Time: v.Time, Active: slices.DeleteFunc(slices.Clone(v.Active), other),
+		Resolved: slices.DeleteFunc(slices.Clone(v.Resolved), other),
 	}
 }
 

@@ -37,7 +37,8 @@ func TestLife(t *testing.T) {
 	traffic := stream{rate: 100, from: start, incidents: []incident{{at.Add(time.Minute), at.Add(3 * time.Minute), 1}}}
 	m := newMachine(t)
 	rep := func(now time.Time) *sla.Report {
-		return &sla.Report{Time: now, SLOs: []sla.SLOReport{traffic.report(s, slo.Group{"MED"}, now), traffic.report(s, slo.Group{slo.OtherGroup}, now)}}
+		return &sla.Report{Time: now, SLOs: []sla.SLOReport{traffic.report(s, slo.Group{"MED"}, now),
+			traffic.report(s, slo.Group{slo.OtherGroup}, now)}}
 	}
 	got := drive(m, at, 80, 10*time.Second, rep)
 	require.Equal(t, []string{
@@ -50,8 +51,10 @@ func TestLife(t *testing.T) {
 	require.Len(t, v.Resolved, 1)
 	a := v.Resolved[0]
 	require.Equal(t, []Label{
-		{"alertname", "ErrorBudgetBurnPage"}, {"product", "MED"}, {"service", "shop"}, {"severity", "critical"}, {"slo", "availability"},
-		{"slo_id", "shop/availability"}, {"slo_impact", "high"}, {"slo_kind", "error_rate"}, {"slo_long", "1h"}, {"slo_short", "5m"},
+		{"alertname", "ErrorBudgetBurnPage"}, {"product", "MED"}, {"service", "shop"}, {"severity", "critical"},
+		{"slo", "availability"},
+		{"slo_id", "shop/availability"}, {"slo_impact", "high"}, {"slo_kind", "error_rate"},
+		{"slo_long", "1h"}, {"slo_short", "5m"},
 		{"slo_tier", "page-1h"}, {"team", "a"},
 	}, a.Labels)
 	require.Len(t, a.Fingerprint, 16)
@@ -125,14 +128,16 @@ func TestUnobservedTime(t *testing.T) {
 	require.Empty(t, step(9*time.Minute+10*time.Second, seen(time.Hour, 0.94)))
 	held := m.View().Held
 	require.Len(t, held, 1)
-	require.Equal(t, []string{"ErrorBudgetBurnPage", "page-1h", "shop/availability"}, []string{held[0].Name, held[0].Tier, string(held[0].SLO)})
+	require.Equal(t, []string{"ErrorBudgetBurnPage", "page-1h", "shop/availability"},
+		[]string{held[0].Name, held[0].Tier, string(held[0].SLO)})
 	require.Len(t, held[0].Why, 1)
 	require.Equal(t, "94 % of 1h observed, so 1.44 % of it is bad, more than 1.44 % needed", held[0].Why[0].String())
 	require.Empty(t, step(9*time.Minute+20*time.Second, seen(5*time.Minute, 0.14)), "1.4 % of the short window")
 	require.Contains(t, m.View().Held[0].Why[0].String(), "14 % of 5m observed")
 	require.Equal(t, firing, step(9*time.Minute+30*time.Second, seen(5*time.Minute, 0.15)))
 	require.Empty(t, m.View().Held)
-	require.Equal(t, firing, step(9*time.Minute+40*time.Second, seen(time.Hour, 0.9)), "what fires goes by what was observed")
+	require.Equal(t, firing, step(9*time.Minute+40*time.Second, seen(time.Hour, 0.9)),
+		"what fires goes by what was observed")
 	require.Equal(t, firing, step(20*time.Minute, seen(5*time.Minute, 0.89)), "over, but nothing proves it")
 	require.Empty(t, m.View().Held)
 	require.Equal(t, firing, step(20*time.Minute+10*time.Second, func(r *sla.SLOReport) {
@@ -164,8 +169,11 @@ func TestNewEngine(t *testing.T) {
 			map[string]time.Duration{"page-1h": 60, "page-6h": 130, "ticket-1d": 260, "ticket-3d": 260}},
 		{"every second event fails", stream{rate: 100, from: at, incidents: []incident{{at, at.Add(day), 0.5}}}, false,
 			map[string]time.Duration{"page-1h": 110, "page-6h": 260, "ticket-1d": 520, "ticket-3d": 520}},
-		{"a blip of ten seconds", stream{rate: 100, from: at, incidents: []incident{{at, at.Add(10 * time.Second), 1}}}, false, map[string]time.Duration{}},
-		{"a failed request a minute after the start", stream{rate: 0.02, from: at, incidents: []incident{{at, at.Add(50 * time.Second), 1}}}, false, map[string]time.Duration{}},
+		{"a blip of ten seconds", stream{rate: 100, from: at, incidents: []incident{{at, at.Add(10 * time.Second), 1}}},
+			false, map[string]time.Duration{}},
+		{"a failed request a minute after the start",
+			stream{rate: 0.02, from: at, incidents: []incident{{at, at.Add(50 * time.Second), 1}}}, false,
+			map[string]time.Duration{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMachine(t)
@@ -191,7 +199,8 @@ func TestNewEngine(t *testing.T) {
 
 func TestExhaustedAndNoData(t *testing.T) {
 	s := newSLO(t, "shop/availability", "99.9", "product")
-	s.Alerting.Tiers = []slo.Tier{{Page: true, Long: 20 * time.Minute, Short: 2 * time.Minute, Share: 0.02}} // not in any report
+	// not in any report
+	s.Alerting.Tiers = []slo.Tier{{Page: true, Long: 20 * time.Minute, Short: 2 * time.Minute, Share: 0.02}}
 	at := start.Add(40 * day)
 	traffic := stream{rate: 1, from: start, incidents: []incident{{at.Add(-5 * day), at.Add(-5*day + time.Hour), 1}}}
 	stops := at.Add(-23 * time.Hour)
@@ -226,13 +235,15 @@ func TestExhaustedAndNoData(t *testing.T) {
 		r.Volume, r.LastEvent, r.Budget = &sla.VolumeReport{}, stops, slo.Budget{}
 		return &sla.Report{Time: now, SLOs: []sla.SLOReport{r}}
 	})
-	require.Equal(t, []string{"1h0m0s SLONoData pending: inactive to pending", "1h10m0s SLONoData firing: pending to firing"}, got)
+	require.Equal(
+		t, []string{"1h0m0s SLONoData pending: inactive to pending", "1h10m0s SLONoData firing: pending to firing"}, got)
 	require.Empty(t, nodata.Label("product"), "it is about all groups")
 	require.Equal(t, "A", m.View().Active[0].Label("product"))
 }
 
 func TestScores(t *testing.T) {
-	a := &sla.Agreement{Service: "shop", Name: "gold", GroupBy: []string{"product"}, Window: slo.Window{Rolling: 30 * day}, AlertWindow: time.Hour, Warning: 95, Critical: 90}
+	a := &sla.Agreement{Service: "shop", Name: "gold", GroupBy: []string{"product"}, Window: slo.Window{Rolling: 30 * day},
+		AlertWindow: time.Hour, Warning: 95, Critical: 90}
 	m := newMachine(t)
 	up := newSLO(t, "shop/availability", "99.9")
 	up.Alerting.Page.Disabled, up.Alerting.Ticket.Disabled, up.Alerting.NoData.Disabled = true, true, true
@@ -240,11 +251,14 @@ func TestScores(t *testing.T) {
 	observed, lately := 1.0, 1.0
 	rep := func(now time.Time) *sla.Report {
 		c := func(score float64) []sla.ComponentReport {
-			return []sla.ComponentReport{{Name: "x", SLO: up.ID, HasData: true, Weight: 0.6, Points: score / 100, Observed: observed}, {Name: "never seen", Weight: 0.4}}
+			return []sla.ComponentReport{{Name: "x", SLO: up.ID, HasData: true, Weight: 0.6, Points: score / 100,
+				Observed: observed}, {Name: "never seen", Weight: 0.4}}
 		}
 		r := sla.SLAReport{SLA: a, Group: slo.Group{"MED"}, HasData: true, Score: score, Components: c(score)}
-		r.Alert = &sla.SLAReport{SLA: a, Group: r.Group, HasData: true, Score: alert, Components: c(alert), Period: slo.Span{From: now.Add(-time.Hour), To: now}}
-		return &sla.Report{Time: now, SLAs: []sla.SLAReport{r}, SLOs: []sla.SLOReport{{SLO: up, Burns: []slo.Burn{{Window: 5 * time.Minute, Observed: lately}}}}}
+		r.Alert = &sla.SLAReport{SLA: a, Group: r.Group, HasData: true, Score: alert, Components: c(alert),
+			Period: slo.Span{From: now.Add(-time.Hour), To: now}}
+		return &sla.Report{Time: now, SLAs: []sla.SLAReport{r},
+			SLOs: []sla.SLOReport{{SLO: up, Burns: []slo.Burn{{Window: 5 * time.Minute, Observed: lately}}}}}
 	}
 	now := start
 	run := func(d time.Duration) []string {
@@ -262,7 +276,8 @@ func TestScores(t *testing.T) {
 	require.Empty(t, run(10*time.Minute), "at the threshold is not below it")
 	alert, observed = 94, 0.5
 	require.Empty(t, run(10*time.Minute), "97 if the other half of the hour was good")
-	require.Equal(t, "50 % of 1h observed, so the score over all of it is 97, below 95 needed", m.View().Held[0].Why[0].String())
+	require.Equal(t, "50 % of 1h observed, so the score over all of it is 97, below 95 needed",
+		m.View().Held[0].Why[0].String())
 	observed = 0.9
 	require.Equal(t, []string{"CompositeSLAWarning pending", "CompositeSLAWarning firing"}, run(10*time.Minute))
 	observed = 0.5
@@ -316,25 +331,30 @@ func TestCatalogue(t *testing.T) {
 	}
 	require.Equal(t, map[string]time.Duration{
 		// 0.1 % are reached after 5 s, 0.5 % after 25 s; of an hour after 60 s.
-		"ErrorRateSLAViolation": 0, "ErrorRateSLACriticalViolation": 0, "AvailabilitySLAViolation": 6*time.Minute + 20*time.Second,
+		"ErrorRateSLAViolation": 0, "ErrorRateSLACriticalViolation": 0,
+		"AvailabilitySLAViolation": 6*time.Minute + 20*time.Second,
 		// 5 % are reached after 190 s, and 195 of 3,000 events, which is more than chance makes of 150, after 250 s.
 		"LatencySLAViolation":         6*time.Minute + 10*time.Second,
 		"LatencySLACriticalViolation": 5*time.Minute + 10*time.Second,
 		// Two minutes after the alert is over at 12m, and five after the hour.
-		"LatencySLARecovered": 14 * time.Minute, "ErrorRateSLARecovered": 0, "AvailabilitySLARecovered": 74*time.Minute + 20*time.Second,
+		"LatencySLARecovered": 14 * time.Minute, "ErrorRateSLARecovered": 0,
+		"AvailabilitySLARecovered": 74*time.Minute + 20*time.Second,
 	}, onlyKnown(fired))
 	require.Empty(t, m.View().Active)
 }
 
-// TestLimitByGroup: where the event threshold tells the groups of the SLO apart, the alert is in the group that suffers.
+// TestLimitByGroup: where the event threshold tells the groups of the SLO apart, the alert is in the group that
+// suffers.
 func TestLimitByGroup(t *testing.T) {
 	at := start.Add(40 * day)
 	lat := newSLO(t, "shop/latency", "95", "product")
 	lat.Indicator, lat.MaxGroups = slo.Indicator{Kind: slo.KindLatency, Threshold: time.Minute}, 10
 	lat.Alerting.Page.Disabled, lat.Alerting.Ticket.Disabled = true, true
-	limit := &slo.Threshold{Service: "shop", Name: "processing", Critical: 2 * time.Minute, GroupBy: []string{"channel", "product"}, MaxGroups: 10}
+	limit := &slo.Threshold{Service: "shop", Name: "processing", Critical: 2 * time.Minute,
+		GroupBy: []string{"channel", "product"}, MaxGroups: 10}
 	a := &sla.Agreement{Service: "shop", Name: "gold", Window: slo.Window{Rolling: 30 * day},
-		Components: []sla.Component{{Name: "latency", SLO: lat.ID, Weight: 1}}, Catalogue: []sla.CatalogueAlert{{Name: sla.CatalogueLatencyCritical}}}
+		Components: []sla.Component{{Name: "latency", SLO: lat.ID, Weight: 1}},
+		Catalogue:  []sla.CatalogueAlert{{Name: sla.CatalogueLatencyCritical}}}
 	good := stream{rate: 10, from: start}
 	m := newMachine(t)
 	critical := map[string]uint64{}
@@ -351,7 +371,8 @@ func TestLimitByGroup(t *testing.T) {
 				if !ok {
 					continue
 				}
-				l.Groups = append(l.Groups, sla.ThresholdGroup{Group: slo.Group{channel, product}, Total: sla.Violations{Critical: n}})
+				l.Groups = append(
+					l.Groups, sla.ThresholdGroup{Group: slo.Group{channel, product}, Total: sla.Violations{Critical: n}})
 				l.Total.Critical += n
 			}
 		}
@@ -370,7 +391,8 @@ func TestLimitByGroup(t *testing.T) {
 		}
 		step(now)
 	}
-	// 8 % instead of 5 % are no chance after 250 s, and fire after the minute of waiting. They end when 195 of 3,000 are left.
+	// 8 % instead of 5 % are no chance after 250 s, and fire after the minute of waiting. They end when 195 of 3,000 are
+	// left.
 	require.Equal(t, []string{
 		"[MED] MED pending 14m10s", "[NEW] NEW pending 14m10s", "[MED] MED firing 15m10s", "[NEW] NEW firing 15m10s",
 		"[MED] MED resolved 21m0s", "[NEW] NEW resolved 21m0s",
@@ -412,8 +434,9 @@ func TestSilentSender(t *testing.T) {
 		for now := from; now.Before(to); now = now.Add(time.Minute) {
 			total += perStep
 			for _, tr := range m.Step(&sla.Report{Time: now,
-				SLOs:    []sla.SLOReport{{SLO: s, LastEvent: now, RawBurns: rawBurns(1)}},
-				Traffic: []sla.TrafficReport{{Service: "shop", Type: "order", Outcome: "success", Count: total}, {Service: "shop", Type: "order", Outcome: "failure", Count: 1}},
+				SLOs: []sla.SLOReport{{SLO: s, LastEvent: now, RawBurns: rawBurns(1)}},
+				Traffic: []sla.TrafficReport{{Service: "shop", Type: "order", Outcome: "success", Count: total},
+					{Service: "shop", Type: "order", Outcome: "failure", Count: 1}},
 			}) {
 				got = append(got, fmt.Sprintf("%s %s %s", now.Sub(start), tr.Alert.Label("type"), names([]Alert{tr.Alert})[0]))
 			}
@@ -472,14 +495,16 @@ func TestSpecChangesAndGroupsThatLeave(t *testing.T) {
 	require.Equal(t, both("B"), step(s, "B"))
 	require.Equal(t, both("A"), step(s, "A", "B"), "a group before the others moves no alert")
 	require.Empty(t, step(s, "A", "B"))
-	require.Equal(t, []string{"A ErrorBudgetBurnPage/page-1h resolved", "A ErrorBudgetBurnPage/page-6h resolved"}, step(s, "B"))
+	require.Equal(
+		t, []string{"A ErrorBudgetBurnPage/page-1h resolved", "A ErrorBudgetBurnPage/page-6h resolved"}, step(s, "B"))
 	require.True(t, m.View().Resolved[0].Removed)
 
 	changed := *s
 	changed.Alerting.Tiers = slo.Tiers[1:2]
 	changed.Alerting.Page.Labels = map[string]string{"team": "x"}
 	before := m.View().Active[1]
-	require.Equal(t, []string{"B ErrorBudgetBurnPage/page-1h resolved"}, step(&changed, "B"), "the tier is gone from the spec")
+	require.Equal(t, []string{"B ErrorBudgetBurnPage/page-1h resolved"}, step(&changed, "B"),
+		"the tier is gone from the spec")
 	after := m.View().Active
 	require.Equal(t, []string{"ErrorBudgetBurnPage/page-6h firing"}, names(after), "the other goes on")
 	require.Equal(t, before.FiredAt, after[0].FiredAt)
@@ -506,7 +531,8 @@ func TestOwnTiers(t *testing.T) {
 	m := newMachine(t)
 	m.Step(&sla.Report{Time: at, SLOs: []sla.SLOReport{r}})
 	require.Equal(t, []string{"ErrorBudgetBurnPage/page-15m firing"}, names(m.View().Active))
-	require.Equal(t, at.Add(-time.Hour), m.View().Active[0].FirstBad, "the first report shows that it has burnt for an hour")
+	require.Equal(t, at.Add(-time.Hour), m.View().Active[0].FirstBad,
+		"the first report shows that it has burnt for an hour")
 }
 
 func TestReportsOutOfOrder(t *testing.T) {
@@ -524,7 +550,8 @@ func TestResolvedAreBounded(t *testing.T) {
 	s := newSLO(t, "shop/availability", "99.9")
 	s.Alerting.Tiers = slo.Tiers[:1]
 	m := newMachine(t, func(o *Options) { o.MaxResolved = 3; o.KeepResolved = time.Hour })
-	hot, cold := stream{rate: 100, from: start, incidents: []incident{{start, at.Add(90 * day), 0.5}}}, stream{rate: 100, from: start}
+	hot, cold := stream{rate: 100, from: start, incidents: []incident{{start, at.Add(90 * day), 0.5}}},
+		stream{rate: 100, from: start}
 	for i := range 20 {
 		now := at.Add(time.Duration(i) * 5 * time.Minute)
 		tr := hot
@@ -556,7 +583,8 @@ func TestMetrics(t *testing.T) {
 	set.WritePrometheus(&b)
 	for _, want := range []string{
 		`sloengine_alert_transitions_total{to="firing"} 1`, `sloengine_alert_transitions_total{to="pending"} 1`,
-		`sloengine_alerts{state="firing"} 1`, `sloengine_alerts{state="pending"} 0`, `sloengine_alert_detection_seconds_bucket{le="60"} 1`,
+		`sloengine_alerts{state="firing"} 1`, `sloengine_alerts{state="pending"} 0`,
+		`sloengine_alert_detection_seconds_bucket{le="60"} 1`,
 	} {
 		require.Contains(t, b.String(), want+"\n")
 	}

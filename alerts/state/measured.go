@@ -14,8 +14,8 @@ type Measured struct {
 	Over  time.Duration // the longest window that it looks at
 }
 
-// Measured returns what the alert compares. ok is false if it compares no error ratio of an SLO, or if its definition is not
-// known any more.
+// Measured returns what the alert compares. ok is false if it compares no error ratio of an SLO, or if its definition
+// is not known any more.
 func (a *Alert) Measured() (m Measured, ok bool) {
 	if a.live == nil || a.live.SLO == nil {
 		return m, false

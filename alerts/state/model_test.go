@@ -93,10 +93,10 @@ func (o *oracle) restart() {
 }
 
 // believed is whether both windows are above a factor: spread over the whole of
-// them to start, by what was observed to go on. The long one must prove that it is no chance. Of a page over five minutes,
-// that lasts for half an hour, and so does the short one where the half hour has too few events. Half an hour with too few
-// is read as the hour, which lasts for a quarter. Nothing is known of a firing one while its short window was
-// not observed.
+// them to start, by what was observed to go on. The long one must prove that it is no chance. Of a page over five
+// minutes, that lasts for half an hour, and so does the short one where the half hour has too few events. Half an hour
+// with too few is read as the hour, which lasts for a quarter. Nothing is known of a firing one while its short window
+// was not observed.
 func (o *oracle) believed(name string, r *sla.SLOReport, long, short int, factor float64, now time.Time) *bool {
 	a := o.alerts[name]
 	firing := a != nil && a.state == Firing
@@ -148,7 +148,8 @@ func TestModel(t *testing.T) {
 		o := oracle{alerts: map[string]*oracleAlert{}, met: map[metKey]time.Time{}}
 		now := start
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
-			now = now.Add(rapid.SampledFrom([]time.Duration{10 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}).Draw(rt, "gap"))
+			now = now.Add(rapid.SampledFrom([]time.Duration{10 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute,
+				2 * time.Minute, 5 * time.Minute}).Draw(rt, "gap"))
 			if rapid.IntRange(0, 9).Draw(rt, "restart") == 0 {
 				again, err := New(Options{MaxResolved: 1 << 20, KeepResolved: 1000 * time.Hour})
 				require.NoError(rt, err)
@@ -158,7 +159,8 @@ func TestModel(t *testing.T) {
 			}
 			rep := &sla.Report{Time: now}
 			known := map[string]*bool{}
-			groups := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"A", "B", "C", slo.OtherGroup}), 0, 4, rapid.ID[string]).Draw(rt, "groups")
+			groups := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"A", "B", "C", slo.OtherGroup}), 0, 4,
+				rapid.ID[string]).Draw(rt, "groups")
 			slices.Sort(groups)
 			for _, g := range groups {
 				r := sla.SLOReport{SLO: s, Group: slo.Group{g}, Informative: g == slo.OtherGroup, Coverage: 1}
@@ -190,7 +192,8 @@ func TestModel(t *testing.T) {
 			var got, want, over []string
 			for _, a := range m.View().Active {
 				if tier := a.Label("slo_tier"); tier != "" {
-					got = append(got, fmt.Sprint(tier, " ", a.Group[0], " ", a.State, " ", a.ActiveSince.Sub(start), " ", a.FiredAt.IsZero() || a.FiredAt.Equal(o.alerts[tier+" "+a.Group[0]].fired)))
+					got = append(got, fmt.Sprint(tier, " ", a.Group[0], " ", a.State, " ", a.ActiveSince.Sub(start), " ",
+						a.FiredAt.IsZero() || a.FiredAt.Equal(o.alerts[tier+" "+a.Group[0]].fired)))
 					require.False(rt, a.FirstBad.After(a.ActiveSince))
 				}
 			}
@@ -246,7 +249,8 @@ func TestRulesSayTheSame(t *testing.T) {
 		}
 		require.True(t, found, "%s has no rule", l.Alert)
 	}
-	for _, name := range []string{"ErrorBudgetBurnPage", "CompositeSLACritical", "SenderSilent", "LatencySLAWarning", "ThroughputSLAViolation", "LatencySLACriticalViolation"} {
+	for _, name := range []string{"ErrorBudgetBurnPage", "CompositeSLACritical", "SenderSilent", "LatencySLAWarning",
+		"ThroughputSLAViolation", "LatencySLACriticalViolation"} {
 		require.True(t, seen[name], name)
 	}
 }

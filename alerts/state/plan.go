@@ -116,13 +116,15 @@ func (p *plan) define(resolved []Alert) []Alert {
 	for _, conditions := range p.all() {
 		for k := range conditions {
 			c := &conditions[k]
-			known[definitionKey(c.Alert, c.Labels[series.LabelTier], c.Labels[series.LabelSLOID], c.Labels[series.LabelEffect], c.agreement, c.service)] = &c.Live
+			known[definitionKey(c.Alert, c.Labels[series.LabelTier], c.Labels[series.LabelSLOID], c.Labels[series.LabelEffect],
+				c.agreement, c.service)] = &c.Live
 		}
 	}
 	resolved = slices.Clone(resolved)
 	for i := range resolved {
 		if a := &resolved[i]; a.live == nil {
-			a.live = known[definitionKey(a.Name, a.Label(series.LabelTier), a.Label(series.LabelSLOID), a.Label(series.LabelEffect), a.Agreement, a.Service)]
+			a.live = known[definitionKey(a.Name, a.Label(series.LabelTier), a.Label(series.LabelSLOID),
+				a.Label(series.LabelEffect), a.Agreement, a.Service)]
 		}
 	}
 	return resolved
@@ -140,7 +142,8 @@ func (p *plan) all() [][]condition {
 }
 
 func (p *plan) add(l alerts.Live) {
-	c := condition{Live: l, severity: l.Labels[series.LabelSeverity], long: burnIndex(l.Window), short: burnIndex(l.Recovery())}
+	c := condition{Live: l, severity: l.Labels[series.LabelSeverity], long: burnIndex(l.Window),
+		short: burnIndex(l.Recovery())}
 	c.urgent = l.Kind == alerts.LiveBurn && l.Tier.Page || alerts.Pages(c.severity)
 	c.key = l.Alert + "/" + l.Tier.Name
 	if l.Agreement != nil {
@@ -167,7 +170,8 @@ func (p *plan) add(l alerts.Live) {
 			return
 		}
 		fallthrough
-	case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveSoon, alerts.LiveRatio, alerts.LiveTrend, alerts.LiveDecline, alerts.LiveCascade, alerts.LiveRecovered:
+	case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveSoon, alerts.LiveRatio, alerts.LiveTrend, alerts.LiveDecline,
+		alerts.LiveCascade, alerts.LiveRecovered:
 		c.service = l.SLO.ID.Service()
 		c.groupBy, c.names = l.SLO.GroupBy, rules.GroupLabels(l.SLO)
 		s := p.slos[l.SLO]

@@ -66,7 +66,8 @@ type senderJSON struct {
 	Slots   []uint32  `json:"slots"` // those that were watched and the newest, oldest first
 }
 
-var scopeNames = [scopes]string{scopeSLO: "slo", scopeWhole: "slo_whole", scopeSLA: "sla", scopeService: "service", scopeEngine: "engine"}
+var scopeNames = [scopes]string{scopeSLO: "slo", scopeWhole: "slo_whole", scopeSLA: "sla", scopeService: "service",
+	scopeEngine: "engine"}
 
 // keptKey finds the place of an alert from a snapshot.
 type keptKey struct {
@@ -77,7 +78,8 @@ type keptKey struct {
 
 func newAlertJSON(a *Alert) alertJSON {
 	j := alertJSON{
-		Labels: a.Labels, SLO: a.SLO, Agreement: a.Agreement, Service: a.Service, GroupBy: a.GroupBy, Group: a.Group, Urgent: a.Urgent, Engine: a.Engine, State: a.State, Value: a.Value,
+		Labels: a.Labels, SLO: a.SLO, Agreement: a.Agreement, Service: a.Service, GroupBy: a.GroupBy, Group: a.Group,
+		Urgent: a.Urgent, Engine: a.Engine, State: a.State, Value: a.Value,
 		ActiveSince: a.ActiveSince, FirstBad: a.FirstBad, FiredAt: a.FiredAt, ResolvedAt: a.ResolvedAt, Removed: a.Removed,
 	}
 	if math.IsNaN(j.Value) || math.IsInf(j.Value, 0) {
@@ -90,18 +92,21 @@ func newAlertJSON(a *Alert) alertJSON {
 func (m *Machine) Snapshot() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := snapshotJSON{Version: SnapshotVersion, Time: m.last, EngineAt: m.engineAt, Active: []activeJSON{}, Resolved: []alertJSON{}, Senders: []senderJSON{}}
+	s := snapshotJSON{Version: SnapshotVersion, Time: m.last, EngineAt: m.engineAt, Active: []activeJSON{},
+		Resolved: []alertJSON{}, Senders: []senderJSON{}}
 	for sc := range m.rows {
 		for _, row := range m.rows[sc].list {
 			for k, a := range row.active {
 				if a != nil {
-					s.Active = append(s.Active, activeJSON{scopeNames[sc], row.id, row.plan[k].key, a.falseSince, newAlertJSON(&a.Alert)})
+					s.Active = append(
+						s.Active, activeJSON{scopeNames[sc], row.id, row.plan[k].key, a.falseSince, newAlertJSON(&a.Alert)})
 				}
 			}
 		}
 	}
 	for key, a := range m.kept { // restored, and no step since
-		s.Active = append(s.Active, activeJSON{scopeNames[key.scope], key.id, key.condition, a.falseSince, newAlertJSON(&a.Alert)})
+		s.Active = append(
+			s.Active, activeJSON{scopeNames[key.scope], key.id, key.condition, a.falseSince, newAlertJSON(&a.Alert)})
 	}
 	if len(m.kept) > 0 {
 		slices.SortFunc(s.Active, func(a, b activeJSON) int {
@@ -191,7 +196,8 @@ func (m *Machine) Restore(data []byte) error {
 		if len(j.Slots) == 0 || len(j.Slots) > quietSlots || j.Slot < quietSlots || len(s.Senders) > maxSenders {
 			return fmt.Errorf("%w: sender %d has an impossible history", ErrSnapshot, i)
 		}
-		x := &sender{service: j.Service, typ: j.Type, total: j.Total, changed: j.Changed, slot: j.Slot, known: len(j.Slots) - 1}
+		x := &sender{service: j.Service, typ: j.Type, total: j.Total, changed: j.Changed, slot: j.Slot,
+			known: len(j.Slots) - 1}
 		for back, n := range j.Slots {
 			x.slots[(j.Slot-int64(x.known)+int64(back))%quietSlots] = n
 		}
@@ -217,7 +223,8 @@ func (j *activeJSON) alert() (keptKey, *alert, error) {
 	switch {
 	case sc < 0:
 		return keptKey{}, nil, fmt.Errorf("unknown scope %q", j.Scope)
-	case a.State == Firing && a.FiredAt.IsZero(), a.State == Pending && !a.FiredAt.IsZero(), a.State != Firing && a.State != Pending:
+	case a.State == Firing && a.FiredAt.IsZero(), a.State == Pending && !a.FiredAt.IsZero(),
+		a.State != Firing && a.State != Pending:
 		return keptKey{}, nil, fmt.Errorf("state %q does not fit its times", a.State)
 	case a.ActiveSince.IsZero():
 		return keptKey{}, nil, errors.New("active_since is missing")
@@ -244,7 +251,8 @@ func (j *alertJSON) rename() {
 
 func (j *alertJSON) alert() (Alert, error) {
 	a := Alert{
-		Labels: j.Labels, SLO: j.SLO, Agreement: j.Agreement, Service: j.Service, GroupBy: j.GroupBy, Group: j.Group, Urgent: j.Urgent, Engine: j.Engine, State: j.State, Value: j.Value,
+		Labels: j.Labels, SLO: j.SLO, Agreement: j.Agreement, Service: j.Service, GroupBy: j.GroupBy, Group: j.Group,
+		Urgent: j.Urgent, Engine: j.Engine, State: j.State, Value: j.Value,
 		ActiveSince: j.ActiveSince, FirstBad: j.FirstBad, FiredAt: j.FiredAt, ResolvedAt: j.ResolvedAt, Removed: j.Removed,
 	}
 	if !slices.IsSortedFunc(a.Labels, func(x, y Label) int { return strings.Compare(x.Name, y.Name) }) {

@@ -34,12 +34,15 @@ func TestRestart(t *testing.T) {
 		want        []string
 		fired       time.Duration // after the incident began
 	}{
-		{"pending goes on within the grace", 2 * time.Minute, 4 * time.Minute, time.Hour, 1, []string{pending}, 6 * time.Minute},
-		{"pending waits again after longer", 2 * time.Minute, 4*time.Minute + 10*time.Second, time.Hour, 1, []string{pending}, 9*time.Minute + 10*time.Second},
+		{"pending goes on within the grace", 2 * time.Minute, 4 * time.Minute, time.Hour, 1,
+			[]string{pending}, 6 * time.Minute},
+		{"pending waits again after longer", 2 * time.Minute, 4*time.Minute + 10*time.Second, time.Hour, 1, []string{pending},
+			9*time.Minute + 10*time.Second},
 		{"pending, and over meanwhile", 2 * time.Minute, 20 * time.Minute, 3 * time.Minute, 1, nil, 0},
 		{"firing goes on", 7 * time.Minute, 30 * time.Minute, time.Hour, 1, []string{firing}, 6 * time.Minute},
 		{"firing, and proven over", 7 * time.Minute, 30 * time.Minute, 8 * time.Minute, 1, nil, 0},
-		{"firing, and nobody watched its end", 7 * time.Minute, 30 * time.Minute, 8 * time.Minute, 0.2, []string{firing}, 6 * time.Minute},
+		{"firing, and nobody watched its end", 7 * time.Minute, 30 * time.Minute, 8 * time.Minute, 0.2,
+			[]string{firing}, 6 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := newMachine(t)
@@ -108,7 +111,8 @@ func TestSenderOutlivesARestart(t *testing.T) {
 	var total uint64
 	now := start
 	step := func() {
-		m.Step(&sla.Report{Time: now, SLOs: []sla.SLOReport{{SLO: s, LastEvent: now, RawBurns: rawBurns(1)}}, Traffic: []sla.TrafficReport{{Service: "shop", Type: "order", Count: total}}})
+		m.Step(&sla.Report{Time: now, SLOs: []sla.SLOReport{{SLO: s, LastEvent: now, RawBurns: rawBurns(1)}},
+			Traffic: []sla.TrafficReport{{Service: "shop", Type: "order", Count: total}}})
 	}
 	for ; now.Before(start.Add(25 * time.Hour)); now = now.Add(time.Minute) {
 		total += 2
@@ -137,9 +141,11 @@ func TestFormerLabels(t *testing.T) {
 	m := newMachine(t)
 	require.NoError(t, m.Restore([]byte(text)))
 	v := m.View()
-	require.Equal(t, []Label{{"alertname", "ErrorBudgetBurnPage"}, {"severity", "page"}, {"slo_id", "shop/a"}, {"slo_impact", "high"},
-		{"slo_kind", "error_rate"}, {"slo_long", "1h"}, {"slo_short", "5m"}, {"slo_tier", "page-1h"}}, v.Active[0].Labels)
-	require.Equal(t, []Label{{"alertname", "ErrorBudgetExhausted"}, {"slo_impact", "medium"}, {"tier", "gold"}}, v.Resolved[0].Labels)
+	require.Equal(
+		t, []Label{{"alertname", "ErrorBudgetBurnPage"}, {"severity", "page"}, {"slo_id", "shop/a"}, {"slo_impact", "high"},
+			{"slo_kind", "error_rate"}, {"slo_long", "1h"}, {"slo_short", "5m"}, {"slo_tier", "page-1h"}}, v.Active[0].Labels)
+	require.Equal(t, []Label{{"alertname", "ErrorBudgetExhausted"}, {"slo_impact", "medium"}, {"tier", "gold"}},
+		v.Resolved[0].Labels)
 	require.NoError(t, newMachine(t).Restore(m.Snapshot()))
 }
 
@@ -147,26 +153,28 @@ func TestRestoreIsStrict(t *testing.T) {
 	m := newMachine(t)
 	good := m.Snapshot()
 	require.NoError(t, newMachine(t).Restore(good))
-	alert := `{"scope":"slo","id":"a/b","key":"k","labels":[{"name":"alertname","value":"X"}],"state":"firing","value":1,"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z","fired_at":"2026-01-01T00:00:00Z"}`
+	alert :=
+		`{"scope":"slo","id":"a/b","key":"k","labels":[{"name":"alertname","value":"X"}],"state":"firing","value":1,"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z","fired_at":"2026-01-01T00:00:00Z"}`
 	with := func(active string) string {
 		return `{"version":1,"time":"2026-01-01T00:00:00Z","active":[` + active + `],"resolved":[],"senders":[]}`
 	}
 	require.NoError(t, newMachine(t).Restore([]byte(with(alert))))
 	for name, bad := range map[string]string{
-		"empty":            "",
-		"not JSON":         "x",
-		"cut off":          string(good[:len(good)/2]),
-		"more behind it":   string(good) + "{}",
-		"newer":            `{"version":4,"time":"2026-01-01T00:00:00Z","new":1}`,
-		"unknown field":    `{"version":1,"time":"2026-01-01T00:00:00Z","other":1}`,
-		"no version":       `{"time":"2026-01-01T00:00:00Z"}`,
-		"twice":            with(alert + "," + alert),
-		"unknown scope":    with(strings.Replace(alert, `"slo"`, `"x"`, 1)),
-		"unknown state":    with(strings.Replace(alert, `"firing"`, `"odd"`, 1)),
-		"pending, fired":   with(strings.Replace(alert, `"firing"`, `"pending"`, 1)),
-		"no name":          with(strings.Replace(alert, `alertname`, `x`, 1)),
-		"labels unsorted":  with(strings.Replace(alert, `[{`, `[{"name":"b","value":"1"},{`, 1)),
-		"never began":      with(strings.Replace(alert, `"active_since":"2026-01-01T00:00:00Z"`, `"active_since":"0001-01-01T00:00:00Z"`, 1)),
+		"empty":           "",
+		"not JSON":        "x",
+		"cut off":         string(good[:len(good)/2]),
+		"more behind it":  string(good) + "{}",
+		"newer":           `{"version":4,"time":"2026-01-01T00:00:00Z","new":1}`,
+		"unknown field":   `{"version":1,"time":"2026-01-01T00:00:00Z","other":1}`,
+		"no version":      `{"time":"2026-01-01T00:00:00Z"}`,
+		"twice":           with(alert + "," + alert),
+		"unknown scope":   with(strings.Replace(alert, `"slo"`, `"x"`, 1)),
+		"unknown state":   with(strings.Replace(alert, `"firing"`, `"odd"`, 1)),
+		"pending, fired":  with(strings.Replace(alert, `"firing"`, `"pending"`, 1)),
+		"no name":         with(strings.Replace(alert, `alertname`, `x`, 1)),
+		"labels unsorted": with(strings.Replace(alert, `[{`, `[{"name":"b","value":"1"},{`, 1)),
+		"never began": with(
+			strings.Replace(alert, `"active_since":"2026-01-01T00:00:00Z"`, `"active_since":"0001-01-01T00:00:00Z"`, 1)),
 		"sender's history": `{"version":1,"time":"2026-01-01T00:00:00Z","active":[],"resolved":[],"senders":[{"service":"a","type":"b","total":1,"changed":"2026-01-01T00:00:00Z","slot":0,"slots":[1]}]}`,
 		"not resolved":     `{"version":1,"time":"2026-01-01T00:00:00Z","active":[],"resolved":[{"labels":[{"name":"alertname","value":"X"}],"state":"firing","value":1,"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z"}],"senders":[]}`,
 	} {
@@ -183,7 +191,9 @@ func FuzzRestore(f *testing.F) {
 	m, err := New(Options{})
 	require.NoError(f, err)
 	f.Add(m.Snapshot())
-	f.Add([]byte(`{"version":1,"time":"2026-01-01T00:00:00Z","active":[],"resolved":[],"senders":[{"service":"a","type":"b","total":1,"changed":"2026-01-01T00:00:00Z","slot":900,"slots":[1,2]}]}`))
+	f.Add(
+		[]byte(
+			`{"version":1,"time":"2026-01-01T00:00:00Z","active":[],"resolved":[],"senders":[{"service":"a","type":"b","total":1,"changed":"2026-01-01T00:00:00Z","slot":900,"slots":[1,2]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m := newMachine(t)
 		if m.Restore(data) != nil {

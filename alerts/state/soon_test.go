@@ -19,7 +19,8 @@ func TestExhaustedSoon(t *testing.T) {
 	now := start
 	step := func(after time.Duration, f *forecast.Forecast) []string {
 		now = now.Add(after)
-		r := &sla.Report{Time: now, SLOs: []sla.SLOReport{{SLO: s, Coverage: 1, Budget: slo.NewBudget(s.Objective, slo.Counts{Good: 100_000, Bad: 50})}}}
+		r := &sla.Report{Time: now, SLOs: []sla.SLOReport{
+			{SLO: s, Coverage: 1, Budget: slo.NewBudget(s.Objective, slo.Counts{Good: 100_000, Bad: 50})}}}
 		if f != nil {
 			r.SLOs[0].Outlook = &sla.Outlook{Forecast: *f}
 		}
@@ -52,5 +53,6 @@ func TestExhaustedSoon(t *testing.T) {
 		step(time.Minute, empty)
 	}
 	require.Empty(t, step(time.Minute, empty))
-	require.Empty(t, step(time.Minute, &forecast.Forecast{TooLittle: "no bad event in five weeks", Exhaustion: forecast.Exhaustion{Soon: 1}}))
+	require.Empty(t, step(
+		time.Minute, &forecast.Forecast{TooLittle: "no bad event in five weeks", Exhaustion: forecast.Exhaustion{Soon: 1}}))
 }

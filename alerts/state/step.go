@@ -207,7 +207,8 @@ func (c *condition) newAlert(row *row) Alert {
 	labels := newLabels(c.Alert, c.Labels, c.names, row.group)
 	a := Alert{
 		Fingerprint: fingerprint(labels), Labels: labels, Name: c.Alert, Severity: c.severity, Urgent: c.urgent,
-		Service: c.service, Agreement: c.agreement, Engine: c.Kind == alerts.LiveEngine, GroupBy: c.groupBy, Group: row.group, live: &c.Live,
+		Service: c.service, Agreement: c.agreement, Engine: c.Kind == alerts.LiveEngine, GroupBy: c.groupBy,
+		Group: row.group, live: &c.Live,
 	}
 	if c.SLO != nil {
 		a.SLO = c.SLO.ID

@@ -51,7 +51,8 @@ func TestWorkbook(t *testing.T) {
 					}
 				}
 			}
-			for sev, want := range map[string][2]time.Duration{"page": {c.pageDetect, c.pageReset}, "ticket": {c.ticketDetect, c.ticketReset}} {
+			for sev, want := range map[string][2]time.Duration{"page": {c.pageDetect, c.pageReset},
+				"ticket": {c.ticketDetect, c.ticketReset}} {
 				if want[0] == never {
 					require.Zero(t, fired[sev], "%s", sev)
 					continue
@@ -59,7 +60,8 @@ func TestWorkbook(t *testing.T) {
 				// The workbook rounds to tenths of a minute or of an hour.
 				slack := 0.012*float64(want[0]) + float64(10*time.Second)
 				require.InDelta(t, want[0], fired[sev].Sub(begin), slack, "%s: detection %s", sev, fired[sev].Sub(begin))
-				require.InDelta(t, want[1], over[sev].Sub(end), 0.012*float64(want[1])+float64(10*time.Second), "%s: reset %s", sev, over[sev].Sub(end))
+				require.InDelta(t, want[1], over[sev].Sub(end), 0.012*float64(want[1])+float64(10*time.Second), "%s: reset %s",
+					sev, over[sev].Sub(end))
 				// The beginning is an estimate: at twice the budget the shortest window
 				// takes two and a half minutes to show it.
 				require.InDelta(t, fired[sev].Sub(begin), detection[sev], float64(160*time.Second), "%s: measured detection", sev)

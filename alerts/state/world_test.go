@@ -62,7 +62,8 @@ func (s *stream) counts(a, b time.Time) slo.Counts {
 
 // report shows a stream as one group of an SLO.
 func (s *stream) report(o *slo.SLO, group slo.Group, now time.Time) sla.SLOReport {
-	r := sla.SLOReport{SLO: o, Group: group, Informative: group.IsOther(), Period: slo.Span{From: o.Window.Start(now), To: now}, Coverage: 1}
+	r := sla.SLOReport{
+		SLO: o, Group: group, Informative: group.IsOther(), Period: slo.Span{From: o.Window.Start(now), To: now}, Coverage: 1}
 	budget := func(w time.Duration) slo.Budget { return slo.NewBudget(o.Objective, s.counts(now.Add(-w), now)) }
 	for _, w := range slo.BurnWindows {
 		b := slo.NewBurn(w, budget(w))

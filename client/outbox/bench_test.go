@@ -11,8 +11,8 @@ import (
 	table "github.com/sloengine/sloengine/reliability/outbox"
 )
 
-// BenchmarkSave is what Save costs over a bare INSERT of the same row into the same table, in the same transaction. The two
-// take turns, so that a busy machine slows down both, and medians are compared.
+// BenchmarkSave is what Save costs over a bare INSERT of the same row into the same table, in the same transaction. The
+// two take turns, so that a busy machine slows down both, and medians are compared.
 func BenchmarkSave(b *testing.B) {
 	for _, x := range []struct {
 		name string

@@ -1,5 +1,5 @@
-// Package outbox writes events into an outbox table of PostgreSQL, in the caller's transaction: the event is there if and
-// only if the data is. A relay or an engine takes it from there.
+// Package outbox writes events into an outbox table of PostgreSQL, in the caller's transaction: the event is there if
+// and only if the data is. A relay or an engine takes it from there.
 //
 //	writer, err := outbox.New(outbox.Options{})
 //	...

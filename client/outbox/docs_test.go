@@ -34,7 +34,8 @@ func TestTheStatementsOfTheDocumentation(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, rows, 1)
 		require.Equal(t, []string{"order-created-42", "Order", "42", "OrderCreated", "order-events", "42", `{"total": 12.5}`},
-			[]string{rows[0].IdempotencyKey, rows[0].AggregateType, rows[0].AggregateID, rows[0].EventType, rows[0].Topic, rows[0].Key, string(rows[0].Payload)})
+			[]string{rows[0].IdempotencyKey, rows[0].AggregateType, rows[0].AggregateID, rows[0].EventType, rows[0].Topic,
+				rows[0].Key, string(rows[0].Payload)})
 		h, err := table.ParseHeaders(rows[0].Headers)
 		require.NoError(t, err)
 		require.Equal(t, !partitioned, validTraceparent(h[traceHeader]))
@@ -56,7 +57,8 @@ func TestTheDocumentationNamesAllColumns(t *testing.T) {
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n| flag ")
 	conn, _, _ := database(t, table.Options{}, table.Layout{})
-	columns := value[[]string](t, conn, "SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = 'outbox'::regclass AND attnum > 0")
+	columns := value[[]string](
+		t, conn, "SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = 'outbox'::regclass AND attnum > 0")
 	require.Len(t, columns, 18)
 	for _, c := range columns {
 		require.Contains(t, section, "`"+c+"`")

@@ -18,7 +18,8 @@ type Event struct {
 	Type string
 	// AggregateType and AggregateID name what the event is about. Up to 255 bytes each.
 	AggregateType, AggregateID string
-	// Topic is the Kafka topic, RabbitMQ exchange or HTTP path. Required if the table has a column for it, up to 255 bytes.
+	// Topic is the Kafka topic, RabbitMQ exchange or HTTP path. Required if the table has a column for it, up to 255
+	// bytes.
 	Topic string
 	// Key is the Kafka key or RabbitMQ routing key. Events with equal keys are published in the order of their rows, if
 	// their transactions do not overlap. Default: AggregateID. Up to 1024 bytes.
@@ -36,8 +37,8 @@ const (
 	maxHeaders = 64 << 10
 )
 
-// ErrInvalid is wrapped by the error of an event that was refused before it reached the database. The transaction is not
-// affected.
+// ErrInvalid is wrapped by the error of an event that was refused before it reached the database. The transaction is
+// not affected.
 var ErrInvalid = errors.New("invalid event")
 
 func invalid(format string, args ...any) error {

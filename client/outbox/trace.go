@@ -29,7 +29,8 @@ var traceFormat = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-
 // validTraceparent reports whether a header is one of W3C Trace Context. Others are left out, as the standard asks for:
 // they come from whoever sent the request.
 func validTraceparent(s string) bool {
-	return traceFormat.MatchString(s) && !strings.HasPrefix(s, "ff") && s[3:35] != strings.Repeat("0", 32) && s[36:52] != strings.Repeat("0", 16)
+	return traceFormat.MatchString(s) && !strings.HasPrefix(s, "ff") && s[3:35] != strings.Repeat("0", 32) &&
+		s[36:52] != strings.Repeat("0", 16)
 }
 
 // whole reports whether tx is a connection or a pool instead of a transaction.

@@ -25,8 +25,8 @@ type Options struct {
 	// MaxPayload bounds the payload in bytes. Default: 1,000,000, which fits into a message of Kafka with its default
 	// settings.
 	MaxPayload int
-	// Notify is a channel of NOTIFY, which wakes a reader that listens. Default: none. PostgreSQL commits transactions that
-	// notify one after the other, so leave it out above some hundred commits a second.
+	// Notify is a channel of NOTIFY, which wakes a reader that listens. Default: none. PostgreSQL commits transactions
+	// that notify one after the other, so leave it out above some hundred commits a second.
 	Notify string
 	// Traceparent returns the W3C trace context of a context, for the header traceparent of events. Default: what
 	// WithTraceparent has stored.
@@ -62,7 +62,10 @@ func New(o Options) (*Writer, error) {
 	case strings.ContainsRune(o.Notify, 0) || len(o.Notify) > 63:
 		return nil, fmt.Errorf("outbox: invalid Notify %q (want the name of a channel, up to 63 bytes)", o.Notify)
 	case c.IdempotencyKey == c.ID:
-		return nil, errors.New("outbox: columns.idempotency_key is the column id, which the database gives (it has to be one that the caller gives)")
+		return nil,
+			errors.New(
+				"outbox: columns.idempotency_key is the column id, which the database gives (it has to be one that the caller " +
+					"gives)")
 	}
 	w := &Writer{o: o, table: t}
 	return w, w.build()
@@ -84,7 +87,8 @@ const (
 
 // build makes the statement that saves an event. It affects one row, or none for a known idempotency key.
 func (w *Writer) build() error {
-	payload := map[string]string{"json": "text::json", "jsonb": "text::jsonb", "text": "text", "bytea": "bytea"}[w.o.PayloadType]
+	payload := map[string]string{"json": "text::json", "jsonb": "text::jsonb", "text": "text",
+		"bytea": "bytea"}[w.o.PayloadType]
 	if payload == "" {
 		return fmt.Errorf("outbox: unknown PayloadType %q (want json, jsonb, text or bytea)", w.o.PayloadType)
 	}
@@ -101,8 +105,10 @@ func (w *Writer) build() error {
 		value  int
 		as     string
 	}{
-		{c.AggregateType, valueAggregateType, "text"}, {c.AggregateID, valueAggregateID, "text"}, {c.EventType, valueType, "text"},
-		{c.Topic, valueTopic, "text"}, {c.Key, valueKey, "text"}, {c.Payload, valuePayload, payload}, {c.Headers, valueHeaders, "text::jsonb"},
+		{c.AggregateType, valueAggregateType, "text"}, {c.AggregateID, valueAggregateID, "text"},
+		{c.EventType, valueType, "text"},
+		{c.Topic, valueTopic, "text"}, {c.Key, valueKey, "text"}, {c.Payload, valuePayload, payload},
+		{c.Headers, valueHeaders, "text::jsonb"},
 	} {
 		if !seen[x.column] {
 			seen[x.column] = true
@@ -112,7 +118,9 @@ func (w *Writer) build() error {
 	var with []string
 	statement := fmt.Sprintf("INSERT INTO %s (%s) ", w.table.Name, strings.Join(columns, ", "))
 	if w.o.Partitioned {
-		with = append(with, fmt.Sprintf("fresh AS (INSERT INTO %s (idempotency_key) VALUES (%s) ON CONFLICT DO NOTHING RETURNING idempotency_key)", w.table.Keys(), id))
+		with = append(with,
+			fmt.Sprintf("fresh AS (INSERT INTO %s (idempotency_key) VALUES (%s) ON CONFLICT DO NOTHING RETURNING "+
+				"idempotency_key)", w.table.Keys(), id))
 		statement += fmt.Sprintf("SELECT %s FROM fresh", strings.Join(values, ", "))
 	} else {
 		statement += fmt.Sprintf("VALUES (%s) ON CONFLICT (%s) DO NOTHING", strings.Join(values, ", "), c.IdempotencyKey)
@@ -141,8 +149,8 @@ type SQLTx interface {
 // Save writes the event in a transaction of pgx. saved is false if there is an event with this ID already, which is no
 // error. It is one statement.
 //
-// If a transaction that is not over has saved the same ID, Save waits for its end. Under REPEATABLE READ or SERIALIZABLE,
-// PostgreSQL may then report a serialization failure, as for any other row.
+// If a transaction that is not over has saved the same ID, Save waits for its end. Under REPEATABLE READ or
+// SERIALIZABLE, PostgreSQL may then report a serialization failure, as for any other row.
 //
 // An error that wraps ErrInvalid is about the event and leaves the transaction as it is. After any other error, the
 // transaction has to be rolled back.
@@ -175,7 +183,8 @@ func (w *Writer) SaveSQL(ctx context.Context, tx SQLTx, e Event) (saved bool, er
 // arguments are those of the statement.
 func (w *Writer) arguments(ctx context.Context, tx any, e *Event) ([]any, error) {
 	if whole(tx) {
-		return nil, fmt.Errorf("outbox: %T is not a transaction, so the event would be stored without the data, or the data without the event", tx)
+		return nil, fmt.Errorf(
+			"outbox: %T is not a transaction, so the event would be stored without the data, or the data without the event", tx)
 	}
 	if err := e.check(&w.o, w.table.Columns.Topic != ""); err != nil {
 		return nil, err
@@ -228,7 +237,9 @@ func (w *Writer) explain(err error) error {
 	if errors.As(err, &state) {
 		switch state.SQLState() {
 		case "42P10": // no unique index for ON CONFLICT
-			hint = fmt.Sprintf(" (there is no unique index on %s: run sloengine outbox migrate, or set Partitioned if the table is partitioned)", w.table.Columns.IdempotencyKey)
+			hint = fmt.Sprintf(
+				" (there is no unique index on %s: run sloengine outbox migrate, or set Partitioned if the table is partitioned)",
+				w.table.Columns.IdempotencyKey)
 		case "42P01":
 			hint = " (run sloengine outbox migrate; with Partitioned, the idempotency keys have a table of their own)"
 		case "42703", "42804":
@@ -245,9 +256,12 @@ func (w *Writer) Check(ctx context.Context, db table.DB) error {
 	case err != nil:
 		return fmt.Errorf("outbox: %w", err)
 	case s.Partitioned != w.o.Partitioned:
-		return fmt.Errorf("outbox: table %s: Partitioned is %v, but should be %v", s.Table.Text(), w.o.Partitioned, s.Partitioned)
-	case !strings.HasPrefix(s.PayloadType, w.o.PayloadType) && (s.PayloadType != "character varying" || w.o.PayloadType != "text"):
-		return fmt.Errorf("outbox: table %s: PayloadType is %s, but should be %s", s.Table.Text(), w.o.PayloadType, s.PayloadType)
+		return fmt.Errorf("outbox: table %s: Partitioned is %v, but should be %v", s.Table.Text(),
+			w.o.Partitioned, s.Partitioned)
+	case !strings.HasPrefix(s.PayloadType, w.o.PayloadType) &&
+		(s.PayloadType != "character varying" || w.o.PayloadType != "text"):
+		return fmt.Errorf("outbox: table %s: PayloadType is %s, but should be %s", s.Table.Text(),
+			w.o.PayloadType, s.PayloadType)
 	}
 	return nil
 }

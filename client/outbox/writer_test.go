@@ -62,13 +62,15 @@ func TestSave(t *testing.T) {
 		o Options
 		l table.Layout
 	}{
-		"plain":            {},
-		"by day":           {Options{Partitioned: true}, table.Layout{Partitioned: true}},
-		"plain, notify":    {Options{Notify: "outbox"}, table.Layout{}},
-		"by day, notify":   {Options{Partitioned: true, Notify: "outbox"}, table.Layout{Partitioned: true}},
-		"other names":      {Options{Table: table.Options{Name: "Out box", Columns: map[string]string{"key": "the key", "xid": ""}}}, table.Layout{}},
-		"kafka_outbox":     {Options{Table: table.Options{Preset: "kafka_outbox"}}, table.Layout{}},
-		"without a header": {Options{Table: table.Options{Columns: map[string]string{"headers": "", "aggregate_type": ""}}}, table.Layout{}},
+		"plain":          {},
+		"by day":         {Options{Partitioned: true}, table.Layout{Partitioned: true}},
+		"plain, notify":  {Options{Notify: "outbox"}, table.Layout{}},
+		"by day, notify": {Options{Partitioned: true, Notify: "outbox"}, table.Layout{Partitioned: true}},
+		"other names": {Options{
+			Table: table.Options{Name: "Out box", Columns: map[string]string{"key": "the key", "xid": ""}}}, table.Layout{}},
+		"kafka_outbox": {Options{Table: table.Options{Preset: "kafka_outbox"}}, table.Layout{}},
+		"without a header": {
+			Options{Table: table.Options{Columns: map[string]string{"headers": "", "aggregate_type": ""}}}, table.Layout{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bothWays(t, x.o.Table, x.l, func(t *testing.T, conn *pgx.Conn, save save) {
@@ -90,8 +92,10 @@ func TestSave(t *testing.T) {
 				require.NoError(t, err)
 				require.Len(t, rows, 2)
 				a, b := rows[0], rows[1]
-				require.Equal(t, []string{"a", "OrderCreated", "42", "order-events", "42", `{"total":  12.50}`}, []string{a.IdempotencyKey, a.EventType, a.AggregateID, a.Topic, a.Key, string(a.Payload)})
-				require.Equal(t, []string{"b", "T", "o", "k", "1"}, []string{b.IdempotencyKey, b.EventType, b.Topic, b.Key, string(b.Payload)})
+				require.Equal(t, []string{"a", "OrderCreated", "42", "order-events", "42", `{"total":  12.50}`},
+					[]string{a.IdempotencyKey, a.EventType, a.AggregateID, a.Topic, a.Key, string(a.Payload)})
+				require.Equal(t, []string{"b", "T", "o", "k", "1"},
+					[]string{b.IdempotencyKey, b.EventType, b.Topic, b.Key, string(b.Payload)})
 				require.Nil(t, b.Headers)
 				h, err := table.ParseHeaders(a.Headers)
 				require.NoError(t, err)
@@ -129,7 +133,8 @@ func TestAnEventGoesWithItsTransaction(t *testing.T) {
 			retried <- false
 		}()
 		require.Eventually(t, func() bool {
-			return value[int](t, other, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+			return value[int](t, other,
+				"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
 		}, time.Minute, 5*time.Millisecond)
 		require.NoError(t, tx.Rollback(t.Context()))
 		require.True(t, <-retried)
@@ -180,7 +185,9 @@ func TestWhatIsRefusedDoesNotSpoilTheTransaction(t *testing.T) {
 		{"json", "AggregateID is not valid UTF-8", with(func(e *Event) { e.AggregateID = "\xff" })},
 		{"json", "AggregateType contains a NUL character", with(func(e *Event) { e.AggregateType = "\x00" })},
 		{"json", `header "a" contains a NUL character`, with(func(e *Event) { e.Headers = map[string]string{"a": "\x00"} })},
-		{"json", "Headers have 65", with(func(e *Event) { e.Headers = map[string]string{"a": strings.Repeat(long, 33)[:65536]} })},
+		{"json", "Headers have 65", with(func(e *Event) {
+			e.Headers = map[string]string{"a": strings.Repeat(long, 33)[:65536]}
+		})},
 		{"json", "Payload is not JSON: unexpected end", payload("")},
 		{"json", "Payload is not JSON: invalid character", payload("{'a': 1}")},
 		{"json", "Payload is not valid UTF-8", payload("\"\xff\"")},
@@ -209,12 +216,15 @@ func (refusing) Exec(context.Context, string, ...any) (pgconn.CommandTag, error)
 // TestWhatIsAcceptedIsStored saves what is just within the bounds, in columns of all types.
 func TestWhatIsAcceptedIsStored(t *testing.T) {
 	nested := strings.Repeat("[", 1000) + strings.Repeat("]", 1000)
-	texts := []string{`"a\\u0000"`, `"\ud83d\ude00 \u00e9\""`, `[1e9999, -1.5E-9999, "2e100000"]`, nested, `"` + strings.Repeat("y", 2000) + `"`, "null"}
+	texts := []string{`"a\\u0000"`, `"\ud83d\ude00 \u00e9\""`, `[1e9999, -1.5E-9999, "2e100000"]`, nested,
+		`"` + strings.Repeat("y", 2000) + `"`, "null"}
 	for typ, payloads := range map[string][]string{
-		"json": append(texts, `"\u0000"`, `"\ud800"`, `1e1000000`), "jsonb": texts, "text": append(texts, "", "no JSON"), "bytea": append(texts, "", "\x00\xff"),
+		"json": append(texts, `"\u0000"`, `"\ud800"`, `1e1000000`), "jsonb": texts, "text": append(texts, "", "no JSON"),
+		"bytea": append(texts, "", "\x00\xff"),
 	} {
 		conn, _, _ := database(t, table.Options{}, table.Layout{})
-		_, err := conn.Exec(t.Context(), fmt.Sprintf("ALTER TABLE outbox ALTER COLUMN payload TYPE %s USING payload::text::%s", typ, typ))
+		_, err := conn.Exec(
+			t.Context(), fmt.Sprintf("ALTER TABLE outbox ALTER COLUMN payload TYPE %s USING payload::text::%s", typ, typ))
 		require.NoError(t, err)
 		w := newWriter(t, Options{PayloadType: typ})
 		require.NoError(t, w.Check(t.Context(), conn))
@@ -250,7 +260,8 @@ func TestWrongSetup(t *testing.T) {
 	for text, o := range map[string]Options{
 		"set Partitioned if the table is partitioned":    {},
 		"the idempotency keys have a table of their own": {Table: table.Options{Name: "other"}, Partitioned: true},
-		"the table differs from the settings":            {Table: table.Options{Columns: map[string]string{"key": "k"}}, Partitioned: true},
+		"the table differs from the settings": {Table: table.Options{Columns: map[string]string{"key": "k"}},
+			Partitioned: true},
 	} {
 		err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
 			_, err := newWriter(t, o).Save(t.Context(), tx, order("a"))
@@ -259,8 +270,10 @@ func TestWrongSetup(t *testing.T) {
 		require.ErrorContains(t, err, text)
 	}
 	require.ErrorContains(t, newWriter(t, Options{}).Check(t.Context(), conn), "Partitioned is false, but should be true")
-	require.ErrorContains(t, newWriter(t, Options{Partitioned: true, PayloadType: "bytea"}).Check(t.Context(), conn), "PayloadType is bytea, but should be json")
-	require.ErrorContains(t, newWriter(t, Options{Table: table.Options{Name: "other"}}).Check(t.Context(), conn), "table public.other: does not exist")
+	require.ErrorContains(t, newWriter(t, Options{Partitioned: true, PayloadType: "bytea"}).Check(t.Context(), conn),
+		"PayloadType is bytea, but should be json")
+	require.ErrorContains(t, newWriter(t, Options{Table: table.Options{Name: "other"}}).Check(t.Context(), conn),
+		"table public.other: does not exist")
 
 	w := newWriter(t, Options{Partitioned: true})
 	_, err := w.Save(t.Context(), conn, order("a"))
@@ -279,11 +292,13 @@ func TestTraceparent(t *testing.T) {
 	const good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	for s, want := range map[string]bool{
 		good: true, "": false, good + "\n": false, strings.ToUpper(good): false, "ff" + good[2:]: false,
-		"00-00000000000000000000000000000000-00f067aa0ba902b7-01": false, "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01": false,
+		"00-00000000000000000000000000000000-00f067aa0ba902b7-01": false,
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01": false,
 	} {
 		require.Equal(t, want, validTraceparent(s), s)
 	}
 	w := newWriter(t, Options{Traceparent: func(context.Context) string { return good }})
 	require.Equal(t, map[string]string{"traceparent": good}, w.headers(t.Context(), &Event{}))
-	require.Equal(t, map[string]string{"traceparent": "own"}, w.headers(t.Context(), &Event{Headers: map[string]string{"traceparent": "own"}}))
+	require.Equal(t, map[string]string{"traceparent": "own"},
+		w.headers(t.Context(), &Event{Headers: map[string]string{"traceparent": "own"}}))
 }

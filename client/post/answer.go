@@ -89,7 +89,8 @@ func (e *StatusError) RetryClass() retry.Class {
 	return retry.ClassOfStatus(e.Status)
 }
 
-// DeadlinePassed reports whether the request arrived after its deadline: the server works, and had no chance to do more.
+// DeadlinePassed reports whether the request arrived after its deadline: the server works, and had no chance to do
+// more.
 func (e *StatusError) DeadlinePassed() bool { return e.Code == codeDeadlinePassed }
 
 const codeDeadlinePassed = "deadline_passed"

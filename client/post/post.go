@@ -51,7 +51,8 @@ const (
 	clocksDiffer = 10 * time.Minute
 )
 
-var errNewToken = retry.WithClass(errors.New("the token file changed after the server refused the token"), retry.ClassOverload)
+var errNewToken = retry.WithClass(errors.New("the token file changed after the server refused the token"),
+	retry.ClassOverload)
 
 // Options of a Poster.
 type Options struct {
@@ -107,7 +108,8 @@ func New(o Options) (*Poster, error) {
 		return w
 	}
 	if o.Compression == Zstd {
-		p.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(max(o.MaxInFlight, 1)), zstd.WithEncoderLevel(zstd.SpeedFastest))
+		p.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(max(o.MaxInFlight, 1)),
+			zstd.WithEncoderLevel(zstd.SpeedFastest))
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", err)
 		}
@@ -139,8 +141,8 @@ func (p *Poster) Post(ctx context.Context, lines []byte, n int) (*Answer, error)
 	return p.post(ctx, p.o.URL, lines, n)
 }
 
-// Backfill makes one request of n events of the past, as Post does. They are all events of their services in the times of
-// covers, of which the first event.MaxCovers are sent. Options.URL must have no query.
+// Backfill makes one request of n events of the past, as Post does. They are all events of their services in the times
+// of covers, of which the first event.MaxCovers are sent. Options.URL must have no query.
 func (p *Poster) Backfill(ctx context.Context, lines []byte, n int, covers []event.Span) (*Answer, error) {
 	q := url.Values{"backfill": {"true"}}
 	for _, sp := range covers[:min(len(covers), event.MaxCovers)] {

@@ -176,7 +176,8 @@ func refuseUnlisted[T any](b *Batch[T], a *Answer, named map[int]bool, s *Settle
 
 // resolveRest learns of the errors that an answer had no room for, by sending the events that it does not name again in
 // small parts. What the first answer accepted comes back as a duplicate, and is counted as accepted.
-func (d *Sender[T]) resolveRest(ctx context.Context, b *Batch[T], a *Answer, named map[int]bool, again *Batch[T], s *Settlement[T]) (*Batch[T], error) {
+func (d *Sender[T]) resolveRest(ctx context.Context, b *Batch[T], a *Answer, named map[int]bool, again *Batch[T],
+	s *Settlement[T]) (*Batch[T], error) {
 	unnamed := &Batch[T]{}
 	for i := range b.items {
 		if !named[i] {

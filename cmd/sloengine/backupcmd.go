@@ -51,7 +51,8 @@ sinks. If the engine requires tokens, the command needs the permission operate.`
 			}
 			done := summaryOf(m, began)
 			return p.Print(done, func() error {
-				_, err := fmt.Fprintf(s.Err, "backed up %s, %d bytes, in %.1fs; the backup contains everything acknowledged before %s\n",
+				_, err := fmt.Fprintf(
+					s.Err, "backed up %s, %d bytes, in %.1fs; the backup contains everything acknowledged before %s\n",
 					cli.Plural(done.Files, "file"), done.Bytes, done.Seconds, m.Begun.Format(time.RFC3339))
 				return err
 			})

@@ -115,12 +115,17 @@ writes to no file and connects to nothing but the Prometheus and the engine that
 	engines.add(c.Flags())
 	p.AddOutput(c.Flags(), "table", "json")
 	c.Flags().StringVarP(&settings, "config", "c", "", "engine settings (engine.yaml) to check as well")
-	c.Flags().StringVar(&receivers, "receivers", "", "receivers or Alertmanager configuration whose routes are compared with the alerts")
-	c.Flags().StringVar(&prometheus.address, "prometheus", "", "URL of a Prometheus whose scrape intervals are compared with those of the rules")
-	c.Flags().StringVar(&prometheus.scrape, "scrape-interval", "15s", "with --prometheus, the scrape interval that you generate rules with")
+	c.Flags().StringVar(
+		&receivers, "receivers", "", "receivers or Alertmanager configuration whose routes are compared with the alerts")
+	c.Flags().StringVar(&prometheus.address, "prometheus", "",
+		"URL of a Prometheus whose scrape intervals are compared with those of the rules")
+	c.Flags().StringVar(&prometheus.scrape, "scrape-interval", "15s",
+		"with --prometheus, the scrape interval that you generate rules with")
 	engine.AddRunning(c.Flags(), "URL of a running engine by whose traffic blind spots are found")
-	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory of the engine; with -c, its own folders are compared with the settings")
-	cli.AddChoice(c.Flags(), &failOn, "fail-on", "", "lowest severity that makes check exit with 3", string(spec.Error), string(spec.Warning))
+	c.Flags().StringVar(
+		&dataDir, "data-dir", "", "data directory of the engine; with -c, its own folders are compared with the settings")
+	cli.AddChoice(c.Flags(), &failOn, "fail-on", "", "lowest severity that makes check exit with 3",
+		string(spec.Error), string(spec.Warning))
 	c.Flags().StringVar(&retention, "retention", retention, "retention of Prometheus; 0 if unknown")
 	c.Flags().Float64Var(&perDay, "events-per-day", 0, "events per day of an SLO; 0 if unknown")
 	return c
@@ -211,7 +216,8 @@ func (r runningPrometheus) problems(ctx context.Context, sp *spec.Spec) (spec.Pr
 	}
 	from := time.Now().UTC()
 	in := cli.RulesSpec(sp)
-	groups, err := rules.Recording(in, rules.Options{Profile: rules.Minimal, Scrape: every, From: from, Until: from.AddDate(0, 0, 1)})
+	groups, err := rules.Recording(
+		in, rules.Options{Profile: rules.Minimal, Scrape: every, From: from, Until: from.AddDate(0, 0, 1)})
 	if err != nil {
 		return nil, err
 	}
@@ -252,6 +258,7 @@ func reportProblems(p *cli.Printer, sp *spec.Spec, problems spec.Problems, failO
 	if errs > 0 || warnings > 0 && failOn == spec.Warning {
 		return cli.ErrFindings
 	}
-	fmt.Fprintf(p.Err, "ok: %s, %s, %s\n", cli.Plural(len(sp.SLOs), "SLO"), cli.Plural(len(sp.Thresholds), "event threshold"), cli.Plural(len(sp.Agreements), "SLA"))
+	fmt.Fprintf(p.Err, "ok: %s, %s, %s\n", cli.Plural(len(sp.SLOs), "SLO"),
+		cli.Plural(len(sp.Thresholds), "event threshold"), cli.Plural(len(sp.Agreements), "SLA"))
 	return nil
 }

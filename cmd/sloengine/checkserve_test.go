@@ -45,11 +45,14 @@ func TestCheckAndServeAgree(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		args := []string{"-f", at("spec.yaml"), "-c", at("engine.yaml"), "--data-dir", at("data")}
 		var found, serves, rest bytes.Buffer
-		require.Equal(t, cli.ExitFindings, run(ctx, append([]string{"check"}, args...), nil, &found, &rest), "%s: %s", settings, &rest)
-		require.Equal(t, cli.ExitFailure, run(ctx, append([]string{"serve", "--web.listen-address", "127.0.0.1:0"}, args...), nil, &rest, &serves), settings)
+		require.Equal(t, cli.ExitFindings, run(ctx, append([]string{"check"}, args...), nil, &found, &rest),
+			"%s: %s", settings, &rest)
+		require.Equal(t, cli.ExitFailure,
+			run(ctx, append([]string{"serve", "--web.listen-address", "127.0.0.1:0"}, args...), nil, &rest, &serves), settings)
 		cancel()
 		for line := range strings.Lines(found.String()) {
-			if line, isError := strings.CutSuffix(strings.Replace(line, " error:", "", 1), "\n"); isError && !strings.Contains(line, " warning:") {
+			if line, isError := strings.CutSuffix(strings.Replace(line, " error:", "", 1), "\n"); isError &&
+				!strings.Contains(line, " warning:") {
 				require.Contains(t, serves.String(), line, settings)
 			}
 		}
@@ -106,7 +109,9 @@ sinks:
 	}
 	before := state()
 	var out, errs bytes.Buffer
-	require.Equal(t, cli.ExitOK, run(t.Context(), []string{"check", "-f", at("spec.yaml"), "-c", at("engine.yaml"), "--data-dir", at("data")}, nil, &out, &errs), out.String()+errs.String())
+	require.Equal(t, cli.ExitOK, run(t.Context(),
+		[]string{"check", "-f", at("spec.yaml"), "-c", at("engine.yaml"), "--data-dir", at("data")}, nil, &out, &errs),
+		out.String()+errs.String())
 	require.Equal(t, before, state())
 	require.NoError(t, l.Close())
 	for from := range connected {
@@ -130,7 +135,8 @@ func TestBackupHoldsNoKeys(t *testing.T) {
 func TestCheckScrapeInterval(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"10"]}]}}`)
+		_, _ = io.WriteString(
+			w, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"10"]}]}}`)
 	}))
 	t.Cleanup(s.Close)
 	file := filepath.Join(t.TempDir(), "spec.yaml")
@@ -138,13 +144,17 @@ func TestCheckScrapeInterval(t *testing.T) {
 	args := []string{"check", "-f", file, "--fail-on", "warning", "--prometheus", s.URL}
 	var out, errs bytes.Buffer
 	require.Equal(t, cli.ExitFindings, run(t.Context(), args, nil, &out, &errs), errs.String())
-	require.Regexp(t, `spec.yaml:5:12: warning: slo_events_total\{.*\} has a sample every 1m, but rules read its rate over 45s`, out.String())
+	require.Regexp(t,
+		`spec.yaml:5:12: warning: slo_events_total\{.*\} has a sample every 1m, but rules read its rate over 45s`,
+		out.String())
 	require.Contains(t, out.String(), "(generate with --scrape-interval 1m)")
 	out.Reset()
-	require.Equal(t, cli.ExitOK, run(t.Context(), append(args, "--scrape-interval", "1m"), nil, &out, &errs), out.String()+errs.String())
+	require.Equal(t, cli.ExitOK, run(t.Context(), append(args, "--scrape-interval", "1m"), nil, &out, &errs),
+		out.String()+errs.String())
 
 	s.Close()
 	require.Equal(t, cli.ExitFailure, run(t.Context(), args, nil, &out, &errs), "not reachable is no finding")
 	require.Contains(t, errs.String(), "query Prometheus")
-	require.Equal(t, cli.ExitUsage, run(t.Context(), []string{"check", "-f", file, "--prometheus", "localhost:9090"}, nil, &out, &errs))
+	require.Equal(
+		t, cli.ExitUsage, run(t.Context(), []string{"check", "-f", file, "--prometheus", "localhost:9090"}, nil, &out, &errs))
 }

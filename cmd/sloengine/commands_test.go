@@ -42,7 +42,8 @@ func TestEveryCommandThatAsksAnEngineReadsTheEnvironment(t *testing.T) {
 	t.Parallel()
 	commands := 0
 	for path, c := range commandTree(t) {
-		for flag, variables := range map[string][]string{"url": {cli.EnvURL}, "token-file": {cli.EnvToken, cli.EnvTokenFile}} {
+		for flag, variables := range map[string][]string{
+			"url": {cli.EnvURL}, "token-file": {cli.EnvToken, cli.EnvTokenFile}} {
 			f := flagOf(c, flag)
 			if f == nil {
 				continue

@@ -101,7 +101,8 @@ func startOver(dir string) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(dir, demoStateFile)); err != nil {
-		return fmt.Errorf("%s is not empty and was not created by a demo (remove it yourself, or set another --data-dir)", dir)
+		return fmt.Errorf(
+			"%s is not empty and was not created by a demo (remove it yourself, or set another --data-dir)", dir)
 	}
 	lock, err := fsys.OS().Lock(filepath.Join(dir, engine.LockFile))
 	if err != nil {
@@ -179,7 +180,8 @@ func (d *demoRun) run(ctx context.Context, base *url.URL) error {
 	}
 	fmt.Fprintf(d.out, "\n  sloengine demo: %s/?refresh=10\n\n", base)
 	if events > 0 {
-		fmt.Fprintf(d.out, "  %d events of history sent in %.1fs; live traffic continues until you press Ctrl-C.\n", events, time.Since(begin).Seconds())
+		fmt.Fprintf(d.out, "  %d events of history sent in %.1fs; live traffic continues until you press Ctrl-C.\n", events,
+			time.Since(begin).Seconds())
 	} else {
 		fmt.Fprintf(d.out, "  The numbers of the last run are restored; live traffic continues until you press Ctrl-C.\n")
 	}
@@ -191,7 +193,8 @@ func (d *demoRun) run(ctx context.Context, base *url.URL) error {
 }
 
 // fill sends the history since st.Until, in whole minutes.
-func (d *demoRun) fill(ctx context.Context, model *demo.Model, base *url.URL, st *demoState, now time.Time) (events int, err error) {
+func (d *demoRun) fill(ctx context.Context, model *demo.Model, base *url.URL, st *demoState,
+	now time.Time) (events int, err error) {
 	to := now.Truncate(time.Minute)
 	from := st.Until
 	if rounded := from.Truncate(time.Minute); rounded.Before(from) {
@@ -279,11 +282,13 @@ func (d *demoRun) live(ctx context.Context, model *demo.Model, base *url.URL, st
 	}
 }
 
-// demoSender returns a function that posts n events and fails unless they are acknowledged. With covers they are all events
-// of a time in the past.
-func demoSender(base *url.URL, covers ...event.Span) (send func(ctx context.Context, lines []byte, n int) error, err error) {
+// demoSender returns a function that posts n events and fails unless they are acknowledged. With covers they are all
+// events of a time in the past.
+func demoSender(
+	base *url.URL, covers ...event.Span) (send func(ctx context.Context, lines []byte, n int) error, err error) {
 	u := base.JoinPath(eventpost.EventsPath)
-	poster, err := eventpost.New(eventpost.Options{URL: u.String(), UserAgent: "sloengine-demo", MaxInFlight: 1, Compression: eventpost.None})
+	poster, err := eventpost.New(
+		eventpost.Options{URL: u.String(), UserAgent: "sloengine-demo", MaxInFlight: 1, Compression: eventpost.None})
 	if err != nil {
 		return nil, err
 	}

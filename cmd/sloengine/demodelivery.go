@@ -26,8 +26,8 @@ const demoSinks = `sinks:
     file: {dir: %q, max_bytes: 1MiB, keep: 1, fsync: never}
 `
 
-// demoWarehouse is a sink whose receiver has outages. Few retries make dead letters of what is sent in the first moments
-// of one; then the breaker opens, and everything else waits.
+// demoWarehouse is a sink whose receiver has outages. Few retries make dead letters of what is sent in the first
+// moments of one; then the breaker opens, and everything else waits.
 const demoWarehouse = `  - name: warehouse
     http: {url: %[1]q, health_url: %[1]q}
     start: newest
@@ -48,7 +48,8 @@ const demoLimits = `limits:
 // settings gives the demo sinks and rate limits, unless its settings have some.
 func (d *demoRun) settings(c *config.Config) error {
 	if c.Auth.TokensFile != "" || c.Web.ConfigFile != "" {
-		return cli.Usagef("demo sends its traffic without tokens and TLS (remove auth.tokens_file and web.config_file from the settings)")
+		return cli.Usagef(
+			"demo sends its traffic without tokens and TLS (remove auth.tokens_file and web.config_file from the settings)")
 	}
 	text := fmt.Sprintf(demoSinks, filepath.Join(d.dir, demoArchive))
 	if d.warehouse.wanted.Load() {
@@ -99,8 +100,8 @@ func (w *warehouse) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deliver adds the sink of the warehouse once the history is stored: it starts at the newest event, so the history is not
-// sent to it.
+// deliver adds the sink of the warehouse once the history is stored: it starts at the newest event, so the history is
+// not sent to it.
 func (d *demoRun) deliver(ctx context.Context, base *url.URL) error {
 	if d.warehouse.wanted.Swap(true) {
 		return nil

@@ -132,7 +132,9 @@ func testRouter(t *testing.T) http.Handler {
 	ready, ended := make(chan *url.URL, 1), make(chan error, 1)
 	opt := app.Options{
 		LoadSpec: cli.SpecFiles{"../../testdata/specs/insurance.yaml"}.Loader(nil), DataDir: t.TempDir(),
-		LoadConfig: func() (config.Config, error) { return config.Default(), nil }, Log: slog.New(slog.DiscardHandler), Listen: "127.0.0.1:0",
+		LoadConfig: func() (config.Config, error) {
+			return config.Default(), nil
+		}, Log: slog.New(slog.DiscardHandler), Listen: "127.0.0.1:0",
 		OnReady: func(_ context.Context, base *url.URL) error { ready <- base; return nil },
 	}
 	go func() { ended <- app.Run(ctx, opt) }()
@@ -163,7 +165,8 @@ func TestKubernetesManifests(t *testing.T) {
 	var k struct{ Resources []string }
 	require.NoError(t, yaml.Unmarshal([]byte(deployFile(t, "kubernetes/kustomization.yaml")), &k))
 	for name := range all {
-		require.True(t, name == "kustomization.yaml" || slices.Contains(k.Resources, name), "%s is not in the kustomization", name)
+		require.True(t, name == "kustomization.yaml" || slices.Contains(k.Resources, name),
+			"%s is not in the kustomization", name)
 	}
 	require.Len(t, k.Resources, len(all)-1)
 
@@ -268,7 +271,8 @@ func TestSystemdUnit(t *testing.T) {
 	c := parseServe(t, strings.Fields(m[1]))
 	require.Equal(t, "/etc/sloengine/engine.yaml", c.Flag("config").Value.String())
 	require.True(t, strings.HasPrefix(c.Flag("web.listen-address").Value.String(), "127.0.0.1:"))
-	for _, line := range []string{"DynamicUser=yes", "StateDirectory=sloengine", "ProtectSystem=strict", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "KillSignal=SIGTERM"} {
+	for _, line := range []string{"DynamicUser=yes", "StateDirectory=sloengine", "ProtectSystem=strict",
+		"NoNewPrivileges=yes", "CapabilityBoundingSet=", "KillSignal=SIGTERM"} {
 		require.Contains(t, unit, "\n"+line+"\n")
 	}
 }
@@ -290,8 +294,8 @@ func TestDockerfile(t *testing.T) {
 	require.Contains(t, text, " golang:"+string(version[1])+" ")
 }
 
-// An engine without sinks, limits and Redis has every family that is not marked as absent there. Those of a report come with
-// the first one.
+// An engine without sinks, limits and Redis has every family that is not marked as absent there. Those of a report come
+// with the first one.
 func TestPlainEngineHasFamilies(t *testing.T) {
 	res := fetch(testRouter(t), "/metrics")
 	require.Equal(t, http.StatusOK, res.Code)

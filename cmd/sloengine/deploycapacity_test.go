@@ -10,15 +10,17 @@ import (
 	"github.com/sloengine/sloengine/rules/series"
 )
 
-// The example that scales a user's service reads series that the engine exports, with labels that they have, and is in no
-// kustomization.
+// The example that scales a user's service reads series that the engine exports, with labels that they have, and is in
+// no kustomization.
 func TestScaleByCapacity(t *testing.T) {
 	text := deployFile(t, "kubernetes/scaled/scale-by-capacity.yaml")
-	require.NotContains(t, deployFile(t, "kubernetes/scaled/kustomization.yaml"), "scale-by-capacity", "an example that is applied on purpose")
+	require.NotContains(t, deployFile(t, "kubernetes/scaled/kustomization.yaml"), "scale-by-capacity",
+		"an example that is applied on purpose")
 	var a autoscaler
 	require.NoError(t, yaml.Unmarshal([]byte(text), &a))
 	require.Equal(t, "ScaledObject", a.Kind)
-	require.Equal(t, []string{"Deployment", "shop"}, []string{a.Spec.Target.Kind, a.Spec.Target.Name}, "the user's service, never the engine")
+	require.Equal(t, []string{"Deployment", "shop"}, []string{a.Spec.Target.Kind, a.Spec.Target.Name},
+		"the user's service, never the engine")
 	require.Len(t, a.Spec.Triggers, 2)
 	exported := map[string][]string{}
 	for _, f := range series.All() {

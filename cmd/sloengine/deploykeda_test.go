@@ -8,8 +8,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// scaledObject has the keys of a ScaledObject of KEDA 2 without its status. KEDA's own type is not imported, because its module is
-// the whole operator with the clients of all clouds.
+// scaledObject has the keys of a ScaledObject of KEDA 2 without its status. KEDA's own type is not imported, because
+// its module is the whole operator with the clients of all clouds.
 type scaledObject struct {
 	meta.TypeMeta `json:",inline"`
 	Metadata      meta.ObjectMeta `json:"metadata"`
@@ -58,20 +58,23 @@ type scaledObject struct {
 	} `json:"spec"`
 }
 
-// triggerKeys are the metadata that the triggers of the examples need, and may have. KEDA does not refuse other keys: it ignores
-// them.
+// triggerKeys are the metadata that the triggers of the examples need, and may have. KEDA does not refuse other keys:
+// it ignores them.
 var triggerKeys = map[string]struct{ needed, optional []string }{
 	"kafka": {
 		[]string{"bootstrapServers", "consumerGroup", "topic", "lagThreshold"},
-		[]string{"activationLagThreshold", "offsetResetPolicy", "allowIdleConsumers", "scaleToZeroOnInvalidOffset", "excludePersistentLag", "limitToPartitionsWithLag", "partitionLimitation", "version", "sasl", "tls", "unsafeSsl"},
+		[]string{"activationLagThreshold", "offsetResetPolicy", "allowIdleConsumers", "scaleToZeroOnInvalidOffset",
+			"excludePersistentLag", "limitToPartitionsWithLag", "partitionLimitation", "version", "sasl", "tls", "unsafeSsl"},
 	},
 	"prometheus": {
 		[]string{"serverAddress", "query", "threshold"},
-		[]string{"activationThreshold", "queryParameters", "namespace", "customHeaders", "ignoreNullValues", "unsafeSsl", "timeout", "authModes"},
+		[]string{"activationThreshold", "queryParameters", "namespace", "customHeaders", "ignoreNullValues", "unsafeSsl",
+			"timeout", "authModes"},
 	},
 }
 
-// followsKEDA holds a manifest to the keys and types of a ScaledObject, and its triggers to the keys that their scalers read.
+// followsKEDA holds a manifest to the keys and types of a ScaledObject, and its triggers to the keys that their scalers
+// read.
 func followsKEDA(t *testing.T, doc []byte, path string) {
 	t.Helper()
 	var o scaledObject
@@ -92,6 +95,7 @@ func followsKEDA(t *testing.T, doc []byte, path string) {
 		for key := range trigger.Metadata {
 			require.Contains(t, append(known.needed, known.optional...), key, path)
 		}
-		require.Contains(t, []autoscaling.MetricTargetType{"", autoscaling.AverageValueMetricType, autoscaling.ValueMetricType}, trigger.MetricType, path)
+		require.Contains(t, []autoscaling.MetricTargetType{"", autoscaling.AverageValueMetricType,
+			autoscaling.ValueMetricType}, trigger.MetricType, path)
 	}
 }

@@ -66,7 +66,8 @@ func TestRelayManifests(t *testing.T) {
 	require.Equal(t, "map "+settings.Metadata.Name, mounted[filepath.Dir(file)])
 	const secret = "/etc/sloengine/database"
 	require.Equal(t, "secret outbox-database", mounted[secret])
-	require.Contains(t, deployFile(t, dir+"/kustomization.yaml"), "create secret generic outbox-database --from-file=dsn\n")
+	require.Contains(t, deployFile(t, dir+"/kustomization.yaml"),
+		"create secret generic outbox-database --from-file=dsn\n")
 	here := t.TempDir() // the secret as it is mounted
 	e2etest.WriteFile(t, here, "dsn", "postgres://relay@db.example.org:5432/shop")
 	relay, err := config.ReadRelay(file, []byte(strings.ReplaceAll(settings.Data[filepath.Base(file)], secret, here)))
@@ -91,7 +92,8 @@ func TestRelaySystemdUnit(t *testing.T) {
 	c := parseRelay(t, strings.Fields(m[1]))
 	require.True(t, strings.HasPrefix(c.Flag("web.listen-address").Value.String(), "127.0.0.1:"))
 	require.Contains(t, unit, "\nLoadCredential=dsn:"+filepath.Dir(c.Flag("file").Value.String())+"/dsn\n")
-	for _, line := range []string{"DynamicUser=yes", "ProtectSystem=strict", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "KillSignal=SIGTERM"} {
+	for _, line := range []string{"DynamicUser=yes", "ProtectSystem=strict", "NoNewPrivileges=yes",
+		"CapabilityBoundingSet=", "KillSignal=SIGTERM"} {
 		require.Contains(t, unit, "\n"+line+"\n")
 	}
 }

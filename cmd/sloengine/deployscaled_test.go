@@ -40,8 +40,8 @@ type scaleBehavior struct {
 	} `yaml:"scaleDown"`
 }
 
-// The settings of the engines work as they are, and with the ownership that an autoscaler needs. Both autoscalers scale the
-// StatefulSet, slowly, are in no kustomization, and read what exists.
+// The settings of the engines work as they are, and with the ownership that an autoscaler needs. Both autoscalers scale
+// the StatefulSet, slowly, are in no kustomization, and read what exists.
 func TestScaledManifests(t *testing.T) {
 	const dir = "kubernetes/scaled/"
 	set := manifests(t, "kubernetes")["statefulset.yaml"]
@@ -61,7 +61,8 @@ func TestScaledManifests(t *testing.T) {
 	static := strings.Replace(engine, "ordinal: hostname", "ordinal: 2", 1)
 	require.NotEqual(t, engine, static)
 	require.Equal(t, 3, load(static).Kafka.Engines)
-	group := regexp.MustCompile(`(?m)^ *(engines|ordinal): .*\n`).ReplaceAllString(engine, "") + "      ownership: group\n      group: sloengine\n"
+	group := regexp.MustCompile(`(?m)^ *(engines|ordinal): .*\n`).ReplaceAllString(engine, "") +
+		"      ownership: group\n      group: sloengine\n"
 	source := load(group).Kafka
 
 	for _, name := range []string{"hpa.yaml", "keda.yaml"} {

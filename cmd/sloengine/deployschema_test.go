@@ -21,8 +21,8 @@ import (
 	"github.com/sloengine/sloengine/internal/testkit"
 )
 
-// TestManifestsFollowTheSchemas reads every manifest into the API types of Kubernetes and of the Prometheus operator, and those for
-// KEDA into a type with the same keys. A key that
+// TestManifestsFollowTheSchemas reads every manifest into the API types of Kubernetes and of the Prometheus operator,
+// and those for KEDA into a type with the same keys. A key that
 // they do not know, a key that is there twice, or a value of another type is an error.
 func TestManifestsFollowTheSchemas(t *testing.T) {
 	kinds := map[string]func() any{
@@ -42,28 +42,29 @@ func TestManifestsFollowTheSchemas(t *testing.T) {
 		"keda.sh/v1alpha1 ScaledObject":                 "followsKEDA",
 	}
 	seen := map[string]bool{}
-	require.NoError(t, filepath.WalkDir(filepath.Join(deployDir, "kubernetes"), func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
-		for _, doc := range bytes.Split(data, []byte("\n---\n")) {
-			var m struct{ APIVersion, Kind string }
-			require.NoError(t, yaml.Unmarshal(doc, &m), path)
-			kind := m.APIVersion + " " + m.Kind
-			seen[kind] = true
-			if m.Kind == "ScaledObject" {
-				followsKEDA(t, doc, path)
+	require.NoError(
+		t, filepath.WalkDir(filepath.Join(deployDir, "kubernetes"), func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
 			}
-			if other[kind] != "" {
-				continue
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			for _, doc := range bytes.Split(data, []byte("\n---\n")) {
+				var m struct{ APIVersion, Kind string }
+				require.NoError(t, yaml.Unmarshal(doc, &m), path)
+				kind := m.APIVersion + " " + m.Kind
+				seen[kind] = true
+				if m.Kind == "ScaledObject" {
+					followsKEDA(t, doc, path)
+				}
+				if other[kind] != "" {
+					continue
+				}
+				require.Contains(t, kinds, kind, path)
+				require.NoError(t, strictly(doc, kinds[kind]()), path)
 			}
-			require.Contains(t, kinds, kind, path)
-			require.NoError(t, strictly(doc, kinds[kind]()), path)
-		}
-		return nil
-	}))
+			return nil
+		}))
 	for kind := range kinds {
 		require.True(t, seen[kind], "no manifest is a %s", kind)
 	}
@@ -72,8 +73,8 @@ func TestManifestsFollowTheSchemas(t *testing.T) {
 	}
 }
 
-// strictly reads a manifest as the API server does, which takes no number where it wants a text. UnmarshalStrict makes a text of
-// it. It is asked first, because it finds keys in the wrong case.
+// strictly reads a manifest as the API server does, which takes no number where it wants a text. UnmarshalStrict makes
+// a text of it. It is asked first, because it finds keys in the wrong case.
 func strictly(doc []byte, into any) error {
 	if err := yaml.UnmarshalStrict(doc, into); err != nil {
 		return err
@@ -85,10 +86,12 @@ func strictly(doc []byte, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// TestPrometheusRuleIsGenerated holds the alerts about the engine against what generate writes. They do not depend on the spec.
+// TestPrometheusRuleIsGenerated holds the alerts about the engine against what generate writes. They do not depend on
+// the spec.
 func TestPrometheusRuleIsGenerated(t *testing.T) {
 	dir := t.TempDir()
-	require.Equal(t, 0, run(t.Context(), []string{"generate", "k8s", "-f", "../../testdata/specs/insurance.yaml", "--out", dir}, strings.NewReader(""), io.Discard, io.Discard))
+	require.Equal(t, 0, run(t.Context(), []string{"generate", "k8s", "-f", "../../testdata/specs/insurance.yaml", "--out",
+		dir}, strings.NewReader(""), io.Discard, io.Discard))
 	want, err := os.ReadFile(filepath.Join(dir, "k8s", "slo-sloengine-alerts.yaml"))
 	require.NoError(t, err)
 	testkit.Golden(t, filepath.Join(deployDir, "kubernetes", "prometheusrule.yaml"), want)

@@ -24,7 +24,8 @@ var (
 func TestDocs(t *testing.T) {
 	root := filepath.Join("..", "..")
 	var documents []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/reference/*.md", "docs/runbooks/*.md", "deploy/*.md", "ingest/*/*.md", "reliability/*/*.md", "slo/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/reference/*.md", "docs/runbooks/*.md", "deploy/*.md",
+		"ingest/*/*.md", "reliability/*/*.md", "slo/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		require.NoError(t, err)
 		documents = append(documents, found...)
@@ -59,8 +60,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// TestDocumentIndex checks that the index names every document, and that some document links each runbook and shows each
-// picture.
+// TestDocumentIndex checks that the index names every document, and that some document links each runbook and shows
+// each picture.
 func TestDocumentIndex(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
 	linked := func(files ...string) map[string]bool {
@@ -96,7 +97,8 @@ func TestDocumentIndex(t *testing.T) {
 	entries, err := os.ReadDir(docs)
 	require.NoError(t, err)
 	for _, e := range entries {
-		known := strings.HasSuffix(e.Name(), ".md") || e.Name() == "pictures" || e.Name() == "runbooks" || e.Name() == "reference"
+		known := strings.HasSuffix(e.Name(), ".md") || e.Name() == "pictures" || e.Name() == "runbooks" ||
+			e.Name() == "reference"
 		require.True(t, known, "docs/%s is neither a document nor a folder that the index knows", e.Name())
 	}
 }

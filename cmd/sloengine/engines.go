@@ -21,7 +21,9 @@ type engineFlags struct {
 
 func (f *engineFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.engines, "engines", 1, "number of engines that each receive a part of the events")
-	fs.StringSliceVar(&f.key, "key", nil, "attributes that decide which engine receives an event, such as those of a Kafka key (default: none, as with the key service and id)")
+	fs.StringSliceVar(&f.key, "key", nil,
+		"attributes that decide which engine receives an event, such as those of a Kafka key (default: none, as with the "+
+			"key service and id)")
 }
 
 func (f *engineFlags) check() error {
@@ -46,8 +48,10 @@ func (f *engineFlags) problems(sp *spec.Spec) (out spec.Problems) {
 			continue
 		}
 		p := spec.Problem{
-			Severity: spec.Error, Message: fmt.Sprintf("slo %s: with %d engines its rules would be wrong: %s", s.ID.Name(), f.engines, why),
-			Suggestion: "let the key of the events be attributes of group_by and name them in --key, count occurrences instead, or evaluate it with sloengine view",
+			Severity: spec.Error, Message: fmt.Sprintf("slo %s: with %d engines its rules would be wrong: %s",
+				s.ID.Name(), f.engines, why),
+			Suggestion: "let the key of the events be attributes of group_by and name them in --key, count occurrences " +
+				"instead, or evaluate it with sloengine view",
 		}
 		if src, ok := sp.Source(spec.KindSLO, s.ID.Service(), s.ID.Name()); ok {
 			p.Position = src.Position
@@ -57,11 +61,12 @@ func (f *engineFlags) problems(sp *spec.Spec) (out spec.Problems) {
 	return out
 }
 
-// splits says why the events of a group of an SLO that judges slices may be on several engines; "" if they are not, or if
-// it judges events.
+// splits says why the events of a group of an SLO that judges slices may be on several engines; "" if they are not, or
+// if it judges events.
 func (f *engineFlags) splits(s *slo.SLO) string {
 	throughput := s.Indicator.Kind == slo.KindThroughput || s.Indicator.Kind == slo.KindVolume
-	if s.Indicator.Kind == slo.KindPrometheus || !throughput && s.Budgeting.Method != slo.Timeslices && s.Budgeting.Method != slo.RatioTimeslices {
+	if s.Indicator.Kind == slo.KindPrometheus ||
+		!throughput && s.Budgeting.Method != slo.Timeslices && s.Budgeting.Method != slo.RatioTimeslices {
 		return ""
 	}
 	const parts = "each engine judges slices of time by its own part of the events"

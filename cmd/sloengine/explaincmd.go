@@ -32,7 +32,8 @@ func newExplain(s cli.Streams) *cobra.Command {
 			}
 			in := cli.RulesSpec(sp)
 			now := time.Now().UTC()
-			o := rules.Options{Profile: rules.Minimal, Scrape: scrape, From: time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)}
+			o := rules.Options{
+				Profile: rules.Minimal, Scrape: scrape, From: time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)}
 			o.Until = o.From.AddDate(0, 6, 0)
 			groups, err := rules.Recording(in, o)
 			if err != nil {
@@ -48,7 +49,8 @@ func newExplain(s cli.Streams) *cobra.Command {
 				if len(ids) > 0 && !want[string(x.ID)] {
 					continue
 				}
-				e, err := explain.Explain(x, explain.Own(groups, x), perSecond, explain.Load{Raw: series, Groups: len(x.Expect), Scrape: scrape})
+				e, err := explain.Explain(x, explain.Own(groups, x), perSecond,
+					explain.Load{Raw: series, Groups: len(x.Expect), Scrape: scrape})
 				if err != nil {
 					return fmt.Errorf("explain %s: %w", x.ID, err)
 				}
@@ -103,8 +105,9 @@ type explainedTier struct {
 
 func explanation(e *explain.Explanation) explained {
 	out := explained{
-		ID: e.SLO.ID, Objective: e.SLO.Objective.Percent(), Window: e.SLO.Window.String(), PeriodSeconds: e.Period.Seconds(), BudgetSeconds: e.BudgetTime.Seconds(),
-		Events: e.Events, BudgetEvents: e.BudgetEvents, Tiers: []explainedTier{}, Text: e.String(),
+		ID: e.SLO.ID, Objective: e.SLO.Objective.Percent(), Window: e.SLO.Window.String(), PeriodSeconds: e.Period.Seconds(),
+		BudgetSeconds: e.BudgetTime.Seconds(),
+		Events:        e.Events, BudgetEvents: e.BudgetEvents, Tiers: []explainedTier{}, Text: e.String(),
 	}
 	after := func(d explain.Detection) *float64 {
 		if !d.Fires {
@@ -114,7 +117,8 @@ func explanation(e *explain.Explanation) explained {
 		return &s
 	}
 	for _, t := range e.Tiers {
-		out.Tiers = append(out.Tiers, explainedTier{t.Page, t.Long.Seconds(), t.Short.Seconds(), t.Factor, after(t.Outage), after(t.Tenfold)})
+		out.Tiers = append(
+			out.Tiers, explainedTier{t.Page, t.Long.Seconds(), t.Short.Seconds(), t.Factor, after(t.Outage), after(t.Tenfold)})
 	}
 	return out
 }

@@ -80,18 +80,21 @@ and its scrape job are then written only with --engine.`,
 	p.BoolVar(&f.prune, "prune", false, "remove files that an earlier run generated and this run did not")
 	cli.AddChoice(p, &f.names, "names", "", "naming scheme of series and labels", "own", "sloth")
 	cli.AddChoice(p, &f.profile, "profile", "", "what to record of an SLO", "minimal", "full")
-	cli.AddChoice(p, &f.format, "format", "", "rule files (prometheus) or PrometheusRule manifests (operator)", "prometheus", "operator")
+	cli.AddChoice(p, &f.format, "format", "", "rule files (prometheus) or PrometheusRule manifests (operator)",
+		"prometheus", "operator")
 	p.StringVar(&f.scrape, "scrape-interval", "15s", "how often Prometheus scrapes the counters")
 	p.StringVar(&f.from, "from", "", "start of the time tables, RFC 3339 (default: first day of this month)")
 	p.StringVar(&f.until, "until", "", "end of the time tables, RFC 3339 (default: six months after --from)")
 	p.StringVar(&f.page, "page-url", "", "URL of the status page, for links (default: no links)")
 	p.StringVar(&f.dashboard, "dashboard-url", "", "URL of Grafana, for links in alerts (default: no links)")
 	p.StringVar(&f.runbooks, "runbook-url", "", "URL of the runbooks, for links")
-	p.StringVarP(&f.config, "config", "c", "", "engine settings (engine.yaml), for URLs that are not given and the thresholds of alerts about the engine")
+	p.StringVarP(&f.config, "config", "c", "",
+		"engine settings (engine.yaml), for URLs that are not given and the thresholds of alerts about the engine")
 	p.StringVar(&f.receivers, "receivers", "", "file with the Alertmanager receivers")
 	p.StringVar(&f.namespace, "namespace", "", "namespace of Kubernetes manifests")
 	p.StringArrayVar(&f.labels, "manifest-label", nil, "label of Kubernetes manifests, name=value (repeatable)")
-	p.BoolVar(&f.engine, "engine", false, "write the alerts, dashboards and scrape job of an engine also if nothing in the spec reads events")
+	p.BoolVar(&f.engine, "engine", false,
+		"write the alerts, dashboards and scrape job of an engine also if nothing in the spec reads events")
 	for _, kind := range []struct{ name, short string }{
 		{"rules", "Recording rules and alert rules, one file of each per service"},
 		{"tests", "Unit tests of the rules, for promtool test rules"},
@@ -252,7 +255,8 @@ func (f *generateFlags) options(g *generator) (err error) {
 			return cli.Usagef("invalid --until %q (want RFC 3339, such as 2027-05-01T00:00:00Z)", f.until)
 		}
 	}
-	for name, text := range map[string]string{"--page-url": f.page, "--dashboard-url": f.dashboard, "--runbook-url": f.runbooks} {
+	for name, text := range map[string]string{"--page-url": f.page, "--dashboard-url": f.dashboard,
+		"--runbook-url": f.runbooks} {
 		if err := remote.CheckBaseURL(text, ""); text != "" && err != nil {
 			return cli.Usagef("invalid %s: %v", name, err)
 		}
@@ -262,10 +266,12 @@ func (f *generateFlags) options(g *generator) (err error) {
 		return err
 	}
 	links := settings.AlertOptions() // those of the live alerts
-	o.PageURL, o.DashboardURL, o.RunbookURL = cmp.Or(f.page, links.PageURL), cmp.Or(f.dashboard, links.DashboardURL), cmp.Or(f.runbooks, links.RunbookURL)
+	o.PageURL, o.DashboardURL, o.RunbookURL = cmp.Or(f.page, links.PageURL), cmp.Or(f.dashboard, links.DashboardURL),
+		cmp.Or(f.runbooks, links.RunbookURL)
 	g.rules = o
 	g.alerts = alerts.Options{Options: o, Engine: settings.Alerts}
-	g.receivers = &alertmanager.Receivers{Receivers: []alertmanager.Receiver{{Name: "nobody", Discard: true}}, Default: "nobody"}
+	g.receivers = &alertmanager.Receivers{
+		Receivers: []alertmanager.Receiver{{Name: "nobody", Discard: true}}, Default: "nobody"}
 	if f.receivers != "" {
 		data, err := fsys.ReadFile(f.receivers, yamldoc.MaxFileBytes)
 		if err != nil {

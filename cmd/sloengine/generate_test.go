@@ -76,7 +76,8 @@ func TestNoEngineNoFiles(t *testing.T) {
 		require.Contains(t, lines, "dashboards/sloengine-ingest.json", engine)
 		require.Contains(t, lines, "prometheus.yaml", engine)
 	}
-	require.Contains(t, generated(t, oneSlothSLO, "all", "--relay-url", "http://relay:9464"), "dashboards/sloengine-outbox.json")
+	require.Contains(t, generated(t, oneSlothSLO, "all", "--relay-url", "http://relay:9464"),
+		"dashboards/sloengine-outbox.json")
 	require.Contains(t, generated(t, oneSlothSLO, "all", "--format", "operator"), "k8s/slo-booking.yaml")
 	require.Contains(t, generated(t, oneSlothSLO, "all", "--namespace", "slo"), "k8s/dashboard-sloengine-slo.yaml")
 	require.Contains(t, generated(t, oneSlothSLO, "prometheus"), "prometheus.yaml")

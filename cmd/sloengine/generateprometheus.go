@@ -23,10 +23,14 @@ type prometheusFlags struct {
 }
 
 func (f *prometheusFlags) add(p *pflag.FlagSet) {
-	p.StringArrayVar(&f.engines, "engine-url", []string{"http://127.0.0.1:8080"}, "URL of an engine that Prometheus scrapes (repeatable)")
-	p.StringArrayVar(&f.relays, "relay-url", nil, "URL of the http listener of a relay that Prometheus scrapes (repeatable)")
-	p.StringArrayVar(&f.alertmanagers, "alertmanager-url", []string{"http://127.0.0.1:9093"}, "URL of an Alertmanager that Prometheus notifies (repeatable)")
-	p.StringVar(&f.tokenFile, "scrape-token-file", "", "file on Prometheus' machine with a token of the engines, permission read")
+	p.StringArrayVar(&f.engines, "engine-url", []string{"http://127.0.0.1:8080"},
+		"URL of an engine that Prometheus scrapes (repeatable)")
+	p.StringArrayVar(
+		&f.relays, "relay-url", nil, "URL of the http listener of a relay that Prometheus scrapes (repeatable)")
+	p.StringArrayVar(&f.alertmanagers, "alertmanager-url", []string{"http://127.0.0.1:9093"},
+		"URL of an Alertmanager that Prometheus notifies (repeatable)")
+	p.StringVar(
+		&f.tokenFile, "scrape-token-file", "", "file on Prometheus' machine with a token of the engines, permission read")
 }
 
 // The parts of Prometheus' configuration that are generated. Empty ones are left out.

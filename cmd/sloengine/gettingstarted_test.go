@@ -50,7 +50,8 @@ func TestGettingStarted(t *testing.T) {
 				break
 			}
 			if !time.Now().Before(deadline) {
-				t.Fatalf("line %d: %s\nprinted\n%s\ninstead of\n%s\nlog of the engine:\n%s", s.line, s.command, got, s.want, readText(t, filepath.Join(sh.dir, "engine.log")))
+				t.Fatalf("line %d: %s\nprinted\n%s\ninstead of\n%s\nlog of the engine:\n%s", s.line, s.command, got, s.want,
+					readText(t, filepath.Join(sh.dir, "engine.log")))
 			}
 			time.Sleep(500 * time.Millisecond)
 		}

@@ -44,32 +44,40 @@ func never(stem, pattern, say string, in where, except ...string) glossaryRule {
 
 var glossary = []glossaryRule{
 	never("letter", `\bletters?\b`, "dead letter, dead-letter queue", prose|idents,
-		`dead[- _]*letters?`, `(upper|lower|capital|small|ascii|latin|greek|cyrillic|single|two|three|one)[- ]*(case )?letters?`,
-		`letters?( and|,| or) (digits?|numbers?)`, `(digits?|numbers?)( and|,| or) letters?`, `\bis letter\b`, `\bletter case\b`, `\bletters? or (a )?underscores?`, `\b(begins?|beginning|start) with a letter\b`,
+		`dead[- _]*letters?`,
+		`(upper|lower|capital|small|ascii|latin|greek|cyrillic|single|two|three|one)[- ]*(case )?letters?`,
+		`letters?( and|,| or) (digits?|numbers?)`, `(digits?|numbers?)( and|,| or) letters?`, `\bis letter\b`,
+		`\bletter case\b`, `\bletters? or (a )?underscores?`, `\b(begins?|beginning|start) with a letter\b`,
 		`\bletters are no part\b`),
 	never("stretch", `\bstretch(es|ed|ing)?\b`, "log range (of the log), interval (of time)", prose|idents),
 	never("mend", `\bmend(s|ed|ing)?\b`, "fix", prose|idents),
 	never("back", `\b(take|takes|taken|taking|took) (it |them |this )?back\b`, "roll back", prose|idents),
-	never("back", `\b(give|gives|given|giving|gave) (it |them |this )?back\b`, "replay (a dead letter), return, release", prose|idents),
+	never("back", `\b(give|gives|given|giving|gave) (it |them |this )?back\b`,
+		"replay (a dead letter), return, release", prose|idents),
 	never("owing", `\bowing\b`, "pending", prose|idents),
 	never("settl", `\bsettl(e|es|ed|ing)\b`, "flush, pending, final", prose|idents),
 	never("sunk", `\bsunk\b`, "delivered", prose|idents),
 	never("put", `\bput(s|ting)? (it |them |this )?off\b`, "throttle (a sender), postpone", prose|idents),
 	never("on the record", `\bon the record\b`, "recorded", prose),
-	never("repeat", `\b(a|an|the|its|every|each|no|any|such) repeats?\b|\brepeats (of|by|is|are|and|as)\b|\b(drop|ignore|recognise|bears?) repeats\b`,
+	never("repeat",
+		`\b(a|an|the|its|every|each|no|any|such) repeats?\b|\brepeats (of|by|is|are|and|as)\b|\b(drop|ignore|recognise|bears?) repeats\b`,
 		"duplicate, retry", prose),
 	never("bear", `\bbears?\b`, "handles, tolerates", prose),
-	never("away", `\b(is|are|was|were|be|been|stays?|while) away\b|\baway (sink|server|engine)`, "unavailable, not reachable, down", prose),
+	never("away", `\b(is|are|was|were|be|been|stays?|while) away\b|\baway (sink|server|engine)`,
+		"unavailable, not reachable, down", prose),
 	never("anew", `\banew\b`, "again", prose|idents),
 	never("of late", `\bof late\b`, "recently", prose|idents),
-	never("rising", `\brising(ly| order| ids?| numbers?| times?| offsets?| positions?| sequence)\b|\b(in|strictly|always|not) rising\b`, "ascending", prose),
+	never("rising",
+		`\brising(ly| order| ids?| numbers?| times?| offsets?| positions?| sequence)\b|\b(in|strictly|always|not) rising\b`,
+		"ascending", prose),
 	never("bent", `\bbent\b`, "non-linear (asinh)", prose|idents),
 	never("pledge", `\bpledges?\b`, "requirement, SLA alert", prose|idents),
 	never("blame", `\bblam(e|es|ed|ing)\b`, "attribution", prose|idents, `git blame`),
 	never("ledger", `\bledgers?\b`, "period scores", prose|idents),
 	never("score", `\bscore ?books?\b`, "period scores", prose|idents),
 	never("young", `\byoung(er|est)?\b`, "new (engine), newer", prose|idents),
-	never("room", `\brooms\b|\b(a|each|every|own|this|that|other|another|its|their|what|which) room\b`, "package (of Go), space", prose|idents),
+	never("room", `\brooms\b|\b(a|each|every|own|this|that|other|another|its|their|what|which) room\b`,
+		"package (of Go), space", prose|idents),
 	never("nobody", `\bnobody (uses|sees|used|reads|needs|asks|asked|wants|listens|waits)\b|\bthat nobody\b`,
 		"unused, unregistered, unreferenced, or name the actor", prose|idents),
 	never("no place where", `\bno place where\b`, "invalid X: reason (hint)", prose),
@@ -95,7 +103,8 @@ func TestGlossary(t *testing.T) {
 		rel, _ := filepath.Rel(root, p)
 		rel = filepath.ToSlash(rel)
 		if d.IsDir() {
-			if name := d.Name(); rel != "." && (strings.HasPrefix(name, ".") || slices.Contains([]string{"testdata", "vendor", "zz", "data", "bin"}, name)) {
+			if name := d.Name(); rel != "." &&
+				(strings.HasPrefix(name, ".") || slices.Contains([]string{"testdata", "vendor", "zz", "data", "bin"}, name)) {
 				return filepath.SkipDir
 			}
 			return nil

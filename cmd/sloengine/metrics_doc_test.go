@@ -232,7 +232,8 @@ func TestAlertsAndDashboardsAskForLabelsThatExist(t *testing.T) {
 				continue
 			}
 			for _, l := range s.labels {
-				if d.Extra == "" && !slices.Contains([]string{"job", "instance"}, l) && !slices.Contains(d.LabelNames(), l) && (l != "le" || d.Type != metric.Histogram) {
+				if d.Extra == "" && !slices.Contains([]string{"job", "instance"}, l) && !slices.Contains(d.LabelNames(), l) &&
+					(l != "le" || d.Type != metric.Histogram) {
 					t.Errorf("%s asks %s for the label %s, which it does not have", where, s.name, l)
 				}
 			}

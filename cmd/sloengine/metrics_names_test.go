@@ -13,8 +13,8 @@ import (
 	"github.com/sloengine/sloengine/rules/series"
 )
 
-// foreignNames are the metric names of reliability libraries and of hand-written agreements that docs/metrics.md must say
-// something about: where their data is here, or why it is not.
+// foreignNames are the metric names of reliability libraries and of hand-written agreements that docs/metrics.md must
+// say something about: where their data is here, or why it is not.
 var foreignNames = strings.Fields(`
 	retry_attempts_total circuit_breaker_state circuit_breaker_calls_total bulkhead_active_calls bulkhead_rejected_calls_total
 	timeout_exceeded_total call_duration_ms

@@ -74,15 +74,18 @@ the alerts whose route you want to try.`,
 			}
 			n := settings.NotifySettings()
 			if receiver == "" && len(n.Peers) == 0 {
-				return fmt.Errorf("%s names no Alertmanager: add notifications: {alertmanagers: [{url: \"http://127.0.0.1:9093\"}]}", file)
+				return fmt.Errorf(
+					"%s names no Alertmanager: add notifications: {alertmanagers: [{url: \"http://127.0.0.1:9093\"}]}", file)
 			}
 			host, err := os.Hostname()
 			if err != nil {
 				host = "unknown"
 			}
 			now := time.Now()
-			labels := map[string]string{"alertname": testAlertName, "severity": severity, series.LabelKind: "engine", "host": host}
-			texts := map[string]string{"summary": "Test alert of sloengine on " + host, "description": "Sent by sloengine notify test. Nothing is wrong."}
+			labels := map[string]string{"alertname": testAlertName, "severity": severity,
+				series.LabelKind: "engine", "host": host}
+			texts := map[string]string{"summary": "Test alert of sloengine on " + host,
+				"description": "Sent by sloengine notify test. Nothing is wrong."}
 			var got []notify.Result
 			if receiver != "" {
 				var s receivers.Settings

@@ -52,7 +52,9 @@ func (o *outDir) add(f outFile) error {
 		return err
 	}
 	if _, twice := o.next[f.path]; twice {
-		return fmt.Errorf("write %s: two services generate this file because their names differ only in '.', '_' and '-' (rename one of them)", name)
+		return fmt.Errorf(
+			"write %s: two services generate this file because their names differ only in '.', '_' and '-' (rename one of them)",
+			name)
 	}
 	sum := sha256.Sum256(f.data)
 	o.next[f.path] = hex.EncodeToString(sum[:])
@@ -63,13 +65,14 @@ func (o *outDir) add(f outFile) error {
 	return err
 }
 
-// below is the name of a file below a folder. A link on the way to it, or in place of its temporary file, would lead out of
-// the folder.
+// below is the name of a file below a folder. A link on the way to it, or in place of its temporary file, would lead
+// out of the folder.
 func below(dir, path string) (string, error) {
 	name := filepath.Join(dir, filepath.FromSlash(path))
 	for at := name + fsys.TempSuffix; at != filepath.Clean(dir); at = filepath.Dir(at) {
 		if st, err := os.Lstat(at); err == nil && st.Mode()&fs.ModeSymlink != 0 {
-			return "", fmt.Errorf("write %s: %s is a link, which generate does not follow (remove it, or set --out to where it leads)", name, at)
+			return "", fmt.Errorf(
+				"write %s: %s is a link, which generate does not follow (remove it, or set --out to where it leads)", name, at)
 		}
 	}
 	return name, nil
@@ -104,13 +107,15 @@ func (o *outDir) close(scope []string, prune bool) error {
 	if err := writeManifest(o.dir, o.next); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.log, "%s: %s written, %d unchanged, %d removed\n", o.dir, cli.Plural(o.written, "file"), made-o.written, removed)
+	fmt.Fprintf(o.log, "%s: %s written, %d unchanged, %d removed\n", o.dir, cli.Plural(o.written, "file"),
+		made-o.written, removed)
 	return nil
 }
 
 // pruneStale removes or reports the files that are in the old manifest and not in the next. It copies the entries
 // of files that stay into the next.
-func pruneStale(dir string, old, next map[string]string, scope []string, prune bool, log io.Writer) (removed int, err error) {
+func pruneStale(dir string, old, next map[string]string, scope []string, prune bool,
+	log io.Writer) (removed int, err error) {
 	var stale []string
 	for path := range old {
 		if _, again := next[path]; !again {

@@ -68,7 +68,8 @@ func writeAll(dir string, files []outFile, scope []string, prune bool, log *byte
 func TestWriteOutTwice(t *testing.T) {
 	var log bytes.Buffer
 	file := outFile{"k8s/slo-a-b-alerts.yaml", []byte("a.b")}
-	require.ErrorContains(t, writeAll(t.TempDir(), []outFile{file, file}, nil, false, &log), "two services generate this file")
+	require.ErrorContains(t, writeAll(t.TempDir(), []outFile{file, file}, nil, false, &log),
+		"two services generate this file")
 }
 
 // A folder below the output folder that is a link, or a link in place of a temporary file, leads elsewhere.
@@ -79,7 +80,8 @@ func TestWriteOutFollowsNoLinks(t *testing.T) {
 	require.NoError(t, os.Symlink(filepath.Join(elsewhere, "a.yaml"), filepath.Join(dir, "b.yaml.tmp")))
 	for _, path := range []string{"rules/a.yaml", "rules/deep/a.yaml", "b.yaml"} {
 		var log bytes.Buffer
-		require.ErrorContains(t, writeAll(dir, []outFile{{path, []byte("ours")}}, nil, true, &log), "is a link, which generate does not follow")
+		require.ErrorContains(t, writeAll(dir, []outFile{{path, []byte("ours")}}, nil, true, &log),
+			"is a link, which generate does not follow")
 	}
 	data, err := os.ReadFile(filepath.Join(elsewhere, "a.yaml"))
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"flag"
 	"fmt"
@@ -18,10 +19,12 @@ import (
 )
 
 // measured is given by scripts/bench, which has measured these sections: what to write above their figures is printed.
-var measured = flag.String("measured", "", "print the line above the figures of these `sections` of docs/performance.md")
+var measured = flag.String(
+	"measured", "", "print the line above the figures of these `sections` of docs/performance.md")
 
 // measurement is the line of a section that says when and with what its figures were measured.
-var measurement = regexp.MustCompile("Measured on (\\d+ \\w+ 20\\d\\d) with `make bench SECTION=(\\w+)`, of (`[^:]*`): `([0-9a-f]*)`\\.")
+var measurement = regexp.MustCompile(
+	"Measured on (\\d+ \\w+ 20\\d\\d) with `make bench SECTION=(\\w+)`, of (`[^:]*`): `([0-9a-f]*)`\\.")
 
 // TestPerformanceFigures fails when a figure in docs/performance.md is older than what it measures: each section names
 // packages, or a generated document, and their fingerprint when it was measured. Comments do not count.
@@ -54,12 +57,12 @@ func TestPerformanceFigures(t *testing.T) {
 	}
 }
 
-// unmeasured is what a document of rules costs Prometheus nothing: comments, the texts of alerts until they fire, layout
-// and quotes of YAML.
+// unmeasured is what a document of rules costs Prometheus nothing: comments, the texts of alerts until they fire,
+// layout and quotes of YAML.
 var unmeasured = regexp.MustCompile(`(?m)^ *#.*\n|^ +(summary|description|runbook_url): .*\n|[\s"{},]`)
 
-// codeFingerprint identifies the code of packages without their tests, comments and layout, and other files without what
-// is unmeasured.
+// codeFingerprint identifies the code of packages without their tests, comments and layout, and other files without
+// what is unmeasured.
 func codeFingerprint(t *testing.T, root string, paths []string) string {
 	sum := sha256.New()
 	for _, path := range paths {
@@ -78,17 +81,37 @@ func codeFingerprint(t *testing.T, root string, paths []string) string {
 				sum.Write(unmeasured.ReplaceAll(data, nil))
 				continue
 			}
-			var s scanner.Scanner
-			s.Init(token.NewFileSet().AddFile(file, -1, len(data)), data, nil, 0)
-			for _, tok, lit := s.Scan(); tok != token.EOF; _, tok, lit = s.Scan() {
-				if tok == token.SEMICOLON {
-					lit = "" // written or at the end of a line
-				}
-				fmt.Fprintln(sum, tok, lit)
+			for _, t := range codeTokens(file, data) {
+				fmt.Fprintln(sum, t)
 			}
 		}
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil))[:8]
+}
+
+// codeTokens are the tokens of Go without what lines only need to be broken: ends of statements, commas before closing
+// brackets, and the signs between parts of a text.
+func codeTokens(file string, data []byte) (out []string) {
+	var s scanner.Scanner
+	s.Init(token.NewFileSet().AddFile(file, -1, len(data)), data, nil, 0)
+	last := func(n int) string {
+		if len(out) < n {
+			return ""
+		}
+		return out[len(out)-n]
+	}
+	for _, tok, lit := s.Scan(); tok != token.EOF; _, tok, lit = s.Scan() {
+		switch text := cmp.Or(lit, tok.String()); {
+		case tok == token.SEMICOLON:
+		case tok == token.STRING && last(1) == "+" && strings.HasPrefix(last(2), `"`) && text[0] == '"':
+			out = append(out[:len(out)-2], strings.TrimSuffix(last(2), `"`)+text[1:])
+		case last(1) == "," && (tok == token.RPAREN || tok == token.RBRACE || tok == token.RBRACK):
+			out[len(out)-1] = text
+		default:
+			out = append(out, text)
+		}
+	}
+	return out
 }
 
 // A comment and a line break change no fingerprint, code does.
@@ -103,4 +126,8 @@ func TestCodeFingerprint(t *testing.T) {
 	require.NotEqual(t, first, of("package a\n\nconst One = 2\n"))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "a_test.go"), []byte("package a\n"), 0o600))
 	require.Equal(t, first, of("package a\nconst One = 1"))
+
+	first = of("package a\n\nfunc f() { g(1, \"a b\") }\n")
+	require.Equal(t, first, of("package a\n\nfunc f() {\n\tg(\n\t\t1,\n\t\t\"a \"+\n\t\t\t\"b\",\n\t)\n}\n"))
+	require.NotEqual(t, first, of("package a\n\nfunc f() { g(1, \"a c\") }\n"))
 }

@@ -45,7 +45,8 @@ func newPositionsExport(s cli.Streams) *cobra.Command {
 			if dataDir == "" {
 				return cli.Usagef("no data directory given: set --data-dir DIR")
 			}
-			book, err := sources.ReadPositions(c.Context(), dataDir, slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})))
+			book, err := sources.ReadPositions(c.Context(), dataDir,
+				slog.New(slog.NewTextHandler(s.Err, &slog.HandlerOptions{Level: slog.LevelWarn})))
 			if err != nil {
 				return fmt.Errorf("export positions (the engine must be stopped): %w", err)
 			}
@@ -96,7 +97,8 @@ effect. Importing the same file twice changes nothing.`,
 				Streams int `json:"streams"`
 			}{n}
 			return p.Print(result, func() error {
-				_, err := fmt.Fprintf(s.Err, "wrote positions of %s; the engine takes them over at its next start\n", cli.Plural(n, "stream"))
+				_, err := fmt.Fprintf(s.Err, "wrote positions of %s; the engine takes them over at its next start\n",
+					cli.Plural(n, "stream"))
 				return err
 			})
 		},

@@ -39,7 +39,8 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 	root.AddCommand(
 		newServe(s), newView(s), newRelay(s), newDemo(s), newSend(s), newCheck(s), newInit(s), newVersion(s),
 		newSchema(s), newMan(s), newGenerate(s), newConvert(s), newDiff(s), newExplain(s), blindspots.New(s),
-		newBackup(s), newRestore(s), newNotify(s), newPositions(s), brokers.NewRabbitMQ(s), brokers.NewKafka(s), outbox.New(s),
+		newBackup(s), newRestore(s), newNotify(s), newPositions(s), brokers.NewRabbitMQ(s),
+		brokers.NewKafka(s), outbox.New(s),
 	)
 	root.AddCommand(remote.Commands(s)...)
 	return root

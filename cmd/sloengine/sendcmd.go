@@ -64,13 +64,16 @@ counts nothing twice.`,
 	f.StringVar(&o.Format, "format", "auto", "input format: auto, ndjson, json, common, combined or nginx-json")
 	f.StringVar(&o.Service, "service", "", "service of events without one; required for access logs")
 	f.StringVar(&o.Type, "type", "", "type of events without one (default for access logs: \"request\")")
-	f.StringVar(&o.Source, "source", "", "name of the log source, part of derived ids; distinguishes machines that write identical lines")
+	f.StringVar(&o.Source, "source", "",
+		"name of the log source, part of derived ids; distinguishes machines that write identical lines")
 	f.IntVar(&o.FailFrom, "fail-from", 500, "lowest HTTP status in an access log that counts as a failure")
 	f.BoolVar(&o.Paths, "paths", false, "add the attribute path (high cardinality)")
 	f.BoolVar(&o.Extra, "extra", false, "add the attributes client, referer, user_agent and request_id")
 	f.BoolVar(&o.Follow, "follow", false, "follow the files as they grow, like tail -F")
-	f.BoolVar(&o.Backfill, "backfill", false, "send old events, up to the age of the longest window; the files have all events of their time")
-	f.BoolVar(&o.Shift, "shift", false, "shift all times by whole hours, so that the newest event lies within the last hour")
+	f.BoolVar(&o.Backfill, "backfill", false,
+		"send old events, up to the age of the longest window; the files have all events of their time")
+	f.BoolVar(
+		&o.Shift, "shift", false, "shift all times by whole hours, so that the newest event lies within the last hour")
 	f.IntVar(&o.BatchEvents, "batch", 1000, "events per request")
 	f.StringVar((*string)(&o.Encoding), "encoding", "gzip", "compression: gzip, zstd or none")
 	f.IntVar(&o.Concurrency, "concurrency", 2, "maximum number of concurrent requests")

@@ -30,7 +30,8 @@ func (p *processFlags) register(c *cobra.Command) {
 // registerServer adds the flags of commands that have no engine.yaml.
 func (p *processFlags) registerServer(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&p.listen, "web.listen-address", "127.0.0.1:8080", "address to listen on; beyond loopback, configure TLS and tokens")
+	f.StringVar(&p.listen, "web.listen-address", "127.0.0.1:8080",
+		"address to listen on; beyond loopback, configure TLS and tokens")
 	cli.AddChoice(f, &p.logFormat, "log.format", "", "log format", "text", "json")
 	f.StringVar(&p.logLevel, "log.level", "info", "lowest level to log: debug, info, warn or error")
 }
@@ -83,14 +84,17 @@ in force, and the page and the log show the error.`,
 	p.register(c)
 	files.Add(c.Flags())
 	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory")
-	c.Flags().BoolVar(&acceptLoss, "accept-loss", false, "start even if the data directory is damaged; damaged parts are moved aside and their events are lost")
-	c.Flags().BoolVar(&standby, "standby", false, "wait while another engine uses the data directory, and take over when it ends")
+	c.Flags().BoolVar(&acceptLoss, "accept-loss", false,
+		"start even if the data directory is damaged; damaged parts are moved aside and their events are lost")
+	c.Flags().BoolVar(
+		&standby, "standby", false, "wait while another engine uses the data directory, and take over when it ends")
 	return c
 }
 
 // serve completes the options, runs the app, and prints the problems of a spec as check does. adjust, if not nil,
 // changes the settings after they were read.
-func serve(ctx context.Context, s cli.Streams, p processFlags, opt app.Options, adjust func(*config.Config) error) error {
+func serve(ctx context.Context, s cli.Streams, p processFlags, opt app.Options,
+	adjust func(*config.Config) error) error {
 	var err error
 	if opt.Log, err = p.logger(s.Err); err != nil {
 		return err

@@ -35,7 +35,9 @@ func TestStack(t *testing.T) {
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Regexp(t, `after \d+ s Alertmanager has ErrorBudgetBurnPage: "summary":"shop/checkout burns its error budget fast"`, string(out))
+	require.Regexp(t,
+		`after \d+ s Alertmanager has ErrorBudgetBurnPage: "summary":"shop/checkout burns its error budget fast"`,
+		string(out))
 }
 
 // TestCompose compares deploy/compose.yaml with the program and with the files that it mounts.

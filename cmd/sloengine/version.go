@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Set by the linker where a build does not see the repository, as in a container. Elsewhere the go command records them.
+// Set by the linker where a build does not see the repository, as in a container. Elsewhere the go command records
+// them.
 var version, commit, date string
 
 func newVersion(s cli.Streams) *cobra.Command {
@@ -23,7 +24,8 @@ func newVersion(s cli.Streams) *cobra.Command {
 		Args:  cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := build()
-			v := map[string]string{"version": b.Version, "commit": b.Revision, "date": b.Date, "go": b.Go, "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			v := map[string]string{"version": b.Version, "commit": b.Revision, "date": b.Date, "go": b.Go,
+				"platform": runtime.GOOS + "/" + runtime.GOARCH}
 			return p.Print(v, func() error {
 				_, err := fmt.Fprintf(s.Out, "sloengine %s (%s)\n", b.Version, strings.Join([]string{
 					cmp.Or(b.Revision, "unknown commit"), cmp.Or(b.Date, "unknown date"), b.Go, v["platform"]}, ", "))
@@ -44,8 +46,8 @@ func build() site.Version {
 	return versionOf(info, site.Version{Version: version, Revision: commit, Date: date})
 }
 
-// versionOf is what the linker set, and for the rest what the go command recorded: the version of the module by `go install` or
-// from the tags, and the commit with its date. A build without either is "devel".
+// versionOf is what the linker set, and for the rest what the go command recorded: the version of the module by `go
+// install` or from the tags, and the commit with its date. A build without either is "devel".
 func versionOf(info *debug.BuildInfo, linked site.Version) site.Version {
 	v, modified := linked, false
 	for _, s := range info.Settings {

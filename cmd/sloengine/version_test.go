@@ -11,7 +11,8 @@ import (
 
 func TestVersionOf(t *testing.T) {
 	vcs := func(modified string) []debug.BuildSetting {
-		return []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef0123"}, {Key: "vcs.time", Value: "2026-11-24T10:00:00Z"}, {Key: "vcs.modified", Value: modified}}
+		return []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef0123"},
+			{Key: "vcs.time", Value: "2026-11-24T10:00:00Z"}, {Key: "vcs.modified", Value: modified}}
 	}
 	for name, c := range map[string]struct {
 		info   debug.BuildInfo
@@ -21,7 +22,8 @@ func TestVersionOf(t *testing.T) {
 		"go install": {info: debug.BuildInfo{Main: debug.Module{Version: "v0.2.0"}}, want: site.Version{Version: "0.2.0"}},
 		"a checkout": {
 			info: debug.BuildInfo{Main: debug.Module{Version: "v0.2.1-0.20261124100000-0123456789ab"}, Settings: vcs("false")},
-			want: site.Version{Version: "0.2.1-0.20261124100000-0123456789ab", Revision: "0123456789ab", Date: "2026-11-24T10:00:00Z"},
+			want: site.Version{Version: "0.2.1-0.20261124100000-0123456789ab", Revision: "0123456789ab",
+				Date: "2026-11-24T10:00:00Z"},
 		},
 		"a changed checkout": {
 			info: debug.BuildInfo{Main: debug.Module{Version: "v0.2.0+dirty"}, Settings: vcs("true")},
@@ -32,7 +34,8 @@ func TestVersionOf(t *testing.T) {
 			linked: site.Version{Version: "v0.2.0", Revision: "abc", Date: "2026-11-24"},
 			want:   site.Version{Version: "0.2.0", Revision: "abc", Date: "2026-11-24"},
 		},
-		"a test binary": {info: debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, want: site.Version{Version: "devel"}},
+		"a test binary": {info: debug.BuildInfo{Main: debug.Module{Version: "(devel)"}},
+			want: site.Version{Version: "devel"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.want.Go = runtime.Version()

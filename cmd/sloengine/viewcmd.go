@@ -55,14 +55,16 @@ no slo_* and sla_* families. Prometheus takes those from the engines.`,
 			if err != nil || limit <= 0 || limit > time.Minute {
 				return cli.Usagef("invalid --timeout %q (want a duration up to 1m, such as 5s)", timeout)
 			}
-			return serveView(c.Context(), s, p, app.ViewOptions{LoadSpec: files.Loader(s.In), Engines: urls, Token: client.Token, Timeout: limit})
+			return serveView(c.Context(), s, p,
+				app.ViewOptions{LoadSpec: files.Loader(s.In), Engines: urls, Token: client.Token, Timeout: limit})
 		},
 	}
 	p.register(c)
 	files.Add(c.Flags())
 	c.Flags().StringSliceVar(&engines, "engines", nil, "URLs of the engines, separated by commas")
 	client.AddTokenFile(c.Flags(), "file with the bearer token for the engines")
-	c.Flags().StringVar(&timeout, "timeout", slo.FormatDuration(fleet.DefaultTimeout), "how long an engine may take to answer for one report")
+	c.Flags().StringVar(&timeout, "timeout", slo.FormatDuration(fleet.DefaultTimeout),
+		"how long an engine may take to answer for one report")
 	return c
 }
 

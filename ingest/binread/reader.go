@@ -1,5 +1,5 @@
-// Package binread appends and reads the fields of binary formats: varints, texts and counts of entries. It does not know
-// what the fields mean, and verifies no checksums.
+// Package binread appends and reads the fields of binary formats: varints, texts and counts of entries. It does not
+// know what the fields mean, and verifies no checksums.
 package binread
 
 import "encoding/binary"

@@ -154,7 +154,8 @@ func (c *choice) better(than *choice) bool {
 //
 // The newest whole one is preferred only because it leaves the least of the log to be read: every whole choice
 // gives the same counts. The log alone has no findings, so best is never nil at the end.
-func choose(manifests []*manifest, missing func(*manifest) uint64, check func(*manifest) (*findings, error)) (*choice, error) {
+func choose(manifests []*manifest, missing func(*manifest) uint64,
+	check func(*manifest) (*findings, error)) (*choice, error) {
 	var best *choice
 	var passed []string
 	for _, m := range append(slices.Clone(manifests), nil) {

@@ -102,8 +102,8 @@ func (s *Store) appendIDs(number uint64, f *idFile) (written int64, err error) {
 	return int64(len(b)), nil
 }
 
-// openIDs opens the file of a generation, or creates it. Bytes beyond the length, from a checkpoint that did not finish,
-// are overwritten.
+// openIDs opens the file of a generation, or creates it. Bytes beyond the length, from a checkpoint that did not
+// finish, are overwritten.
 //
 // A new file needs the sync of the folder: without it, a power loss could take the file that a durable manifest
 // names.
@@ -193,7 +193,8 @@ func readIDs(file fsys.File, saved savedGeneration, add func(key xxh3.Uint128)) 
 			count = binary.LittleEndian.Uint32(buf)
 		}
 		n := idBlockHead + int64(count)*dedup.KeyBytes
-		if count == 0 || count > idBlockKeys || !fill(at, n) || crcOf(buf[idBlockHead:n]) != binary.LittleEndian.Uint32(buf[4:]) {
+		if count == 0 || count > idBlockKeys || !fill(at, n) ||
+			crcOf(buf[idBlockHead:n]) != binary.LittleEndian.Uint32(buf[4:]) {
 			if from < 0 {
 				from = at
 			}

@@ -30,7 +30,9 @@ type LossError struct {
 
 // Error says what is missing and what the operator can do.
 func (e *LossError) Error() string {
-	return fmt.Sprintf("data folder %s: %s; restore the folder from a backup, or start with the accept-loss override to continue with what is left",
+	return fmt.Sprintf(
+		"data folder %s: %s; restore the folder from a backup, or start with the accept-loss override to continue with "+
+			"what is left",
 		e.Dir, e.Reason)
 }
 
@@ -202,7 +204,8 @@ func (s *Store) readManifests(numbers []uint64) (found []*manifest, unreadable [
 // For the state and for the ids it looks for the same four things: records in front of the log that neither
 // holds, a checkpoint beyond the end of the log, records that the log itself gave up, and damaged parts or ids. A
 // reason that applies to both is listed once.
-func (s *Store) judge(log *wal.Log, state, known *choice, anyManifest bool, unreadable []unreadableManifest) (lossy bool, err error) {
+func (s *Store) judge(log *wal.Log, state, known *choice, anyManifest bool,
+	unreadable []unreadableManifest) (lossy bool, err error) {
 	first, end := log.FirstSeq(), log.NextSeq()-1
 	var reasons []string
 	add := func(format string, args ...any) {
@@ -219,9 +222,11 @@ func (s *Store) judge(log *wal.Log, state, known *choice, anyManifest bool, unre
 		// The first case needs no reason: the log goes on where the checkpoint ends, or the two overlap.
 		case seq+1 >= first:
 		case !anyManifest:
-			add("there is no checkpoint, and the log begins with record %d: records 1 to %d are lost, %[2]d in all", first, first-1)
+			add(
+				"there is no checkpoint, and the log begins with record %d: records 1 to %d are lost, %[2]d in all", first, first-1)
 		case at.m == nil:
-			add("no checkpoint is valid, and the log begins with record %d: records 1 to %d are lost, %[2]d in all", first, first-1)
+			add(
+				"no checkpoint is valid, and the log begins with record %d: records 1 to %d are lost, %[2]d in all", first, first-1)
 			for _, m := range unreadable {
 				add("%s: %v", manifestName(m.number), m.err)
 			}
@@ -229,7 +234,9 @@ func (s *Store) judge(log *wal.Log, state, known *choice, anyManifest bool, unre
 				add("%s", what)
 			}
 		default:
-			add("the checkpoint holds the log up to record %d, but the log begins with record %d: records %d to %d are lost, %d in all", seq, first, seq+1, first-1, first-1-seq)
+			add(
+				"the checkpoint holds the log up to record %d, but the log begins with record %d: records %d to %d are lost, %d "+
+					"in all", seq, first, seq+1, first-1, first-1-seq)
 		}
 		if seq > end {
 			add("the checkpoint holds the log up to record %d, but the log ends with record %d", seq, end)
@@ -371,7 +378,8 @@ func (s *Store) readManifest(number uint64) (*manifest, error) {
 // opened, f gets its parts with the reason.
 //
 // Pack by pack means that each file is opened once. An error that f or bad returns ends the walk.
-func (s *Store) eachPart(m *manifest, f func(p *savedPart, pack fsys.File, err error) error, bad func(pack string, err error) error) error {
+func (s *Store) eachPart(m *manifest, f func(p *savedPart, pack fsys.File, err error) error,
+	bad func(pack string, err error) error) error {
 	byPack := map[uint64][]*savedPart{}
 	for i := range m.parts {
 		byPack[m.parts[i].pack] = append(byPack[m.parts[i].pack], &m.parts[i])
@@ -385,7 +393,8 @@ func (s *Store) eachPart(m *manifest, f func(p *savedPart, pack fsys.File, err e
 }
 
 // eachOf is eachPart for the parts in one pack.
-func (s *Store) eachOf(number uint64, parts []*savedPart, f func(*savedPart, fsys.File, error) error, bad func(string, error) error) (err error) {
+func (s *Store) eachOf(number uint64, parts []*savedPart, f func(*savedPart, fsys.File, error) error,
+	bad func(string, error) error) (err error) {
 	name := packName(number)
 	pack, err := s.opt.FS.Open(s.path(name))
 	if err != nil {

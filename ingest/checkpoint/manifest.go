@@ -41,8 +41,8 @@ type manifest struct {
 	size int64 // of the manifest file; not stored
 }
 
-// savedGeneration is a generation of ids. Its file may be longer than length: what follows was left by a checkpoint that
-// did not finish.
+// savedGeneration is a generation of ids. Its file may be longer than length: what follows was left by a checkpoint
+// that did not finish.
 //
 // start is 0 before the first id. crc is over length bytes, the header of the file included.
 type savedGeneration struct {

@@ -20,9 +20,11 @@ func TestManifestRoundTrip(t *testing.T) {
 			epochs: rapid.MapOfN(rapid.String(), rapid.Uint64(), 0, 3).Draw(t, "epochs"),
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "n") {
-			m.generations = append(m.generations, savedGeneration{u("g"), int64(u("start")), u("keys"), int64(u("length")), uint32(u("crc"))})
+			m.generations = append(
+				m.generations, savedGeneration{u("g"), int64(u("start")), u("keys"), int64(u("length")), uint32(u("crc"))})
 			m.packs = append(m.packs, savedPack{u("pack"), int64(u("size"))})
-			m.parts = append(m.parts, savedPart{rapid.String().Draw(t, "name"), u("pack"), int64(u("offset")), int64(u("length")), uint32(u("crc"))})
+			m.parts = append(m.parts, savedPart{rapid.String().Draw(t, "name"), u("pack"), int64(u("offset")),
+				int64(u("length")), uint32(u("crc"))})
 		}
 		b := m.encode()
 		got, err := decodeManifest(b)

@@ -64,8 +64,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the clock is %s ahead of the log", e.Ahead.Round(time.Second))
 }
 
-// Check returns an *Error if the last Next found the clock ahead, so that nothing is accepted, or behind the log, so that
-// receive times stand still.
+// Check returns an *Error if the last Next found the clock ahead, so that nothing is accepted, or behind the log, so
+// that receive times stand still.
 func (c *Clock) Check() error {
 	if c.Jumped() || c.ahead < -maxBehind {
 		return &Error{c.ahead}

@@ -58,6 +58,7 @@ type Forgotten struct {
 // The errors of Forget that are the caller's.
 var (
 	ErrNothingCounted = errors.New("nothing was counted for this service")
-	ErrServiceInUse   = errors.New("the running spec has this service: remove it and reload first, or ask for its SLOs to restart from zero")
-	ErrSpecChanged    = errors.New("the spec changed meanwhile: try again")
+	ErrServiceInUse   = errors.New(
+		"the running spec has this service: remove it and reload first, or ask for its SLOs to restart from zero")
+	ErrSpecChanged = errors.New("the spec changed meanwhile: try again")
 )

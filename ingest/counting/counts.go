@@ -116,12 +116,14 @@ func CrowdedWork(st *fold.Stats) (out []CrowdedStatus) {
 // logRoom logs which SLOs ran out of groups or of room for work, and which have room again.
 func (c *Counts) logRoom(before, now *fold.Stats) {
 	added(FullGroups(before), FullGroups(now), func(f FullStatus) string { return f.SLO }, func(f FullStatus) {
-		c.log.Warn("SLO reached max_groups, new values share the group __other__, which never alerts", "slo", f.SLO, "max_groups", f.MaxGroups)
+		c.log.Warn("SLO reached max_groups, new values share the group __other__, which never alerts", "slo", f.SLO,
+			"max_groups", f.MaxGroups)
 	}, func(f FullStatus) {
 		c.log.Info("SLO is below max_groups again", "slo", f.SLO, "max_groups", f.MaxGroups)
 	})
 	added(CrowdedWork(before), CrowdedWork(now), func(x CrowdedStatus) string { return x.SLO }, func(x CrowdedStatus) {
-		c.log.Warn("SLO reached max_in_flight, work that starts now is not tracked and lowers coverage", "slo", x.SLO, "max_in_flight", x.MaxInFlight)
+		c.log.Warn("SLO reached max_in_flight, work that starts now is not tracked and lowers coverage", "slo", x.SLO,
+			"max_in_flight", x.MaxInFlight)
 	}, func(x CrowdedStatus) {
 		c.log.Info("SLO is below max_in_flight again", "slo", x.SLO, "max_in_flight", x.MaxInFlight)
 	})

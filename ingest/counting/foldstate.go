@@ -16,8 +16,8 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// FoldState is the fold, the book of incidents and the positions of sources as the log's reader sees them: records in, parts
-// out.
+// FoldState is the fold, the book of incidents and the positions of sources as the log's reader sees them: records in,
+// parts out.
 type FoldState struct {
 	Fold      *fold.Fold
 	Incidents *incident.Book
@@ -129,7 +129,8 @@ func (s FoldState) Parts() []engine.Part {
 		out = append(out, engine.Part{Name: p.Name, Version: p.Version, Encode: p.Encode})
 	}
 	if len(s.Positions.Sources()) > 0 {
-		out = append(out, engine.Part{Name: PositionsPart, Version: s.Positions.Version(), Encode: s.Positions.Encode, Vital: true})
+		out = append(
+			out, engine.Part{Name: PositionsPart, Version: s.Positions.Version(), Encode: s.Positions.Encode, Vital: true})
 	}
 	return out
 }

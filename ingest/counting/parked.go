@@ -108,7 +108,9 @@ func (p *Parking) evictOnce(ctx context.Context) error {
 		return err
 	}
 	for _, reason := range []string{evictedExpired, evictedBudget} {
-		of := slices.DeleteFunc(slices.Clone(gone), func(g fold.Generation) bool { return g.Until.After(now) == (reason == evictedExpired) })
+		of := slices.DeleteFunc(slices.Clone(gone), func(g fold.Generation) bool {
+			return g.Until.After(now) == (reason == evictedExpired)
+		})
 		if len(of) == 0 {
 			continue
 		}
@@ -185,13 +187,14 @@ func (p *Parking) Forget(ctx context.Context, r ForgetRequest) (done Forgotten, 
 		}
 	}
 	p.evicted[evictedForget].Add(done.Parked)
-	p.log.Warn("forgot counts and ids of service", "service", r.Service, "parked", done.Parked, "restarted", done.Restarted)
+	p.log.Warn("forgot counts and ids of service", "service", r.Service, "parked", done.Parked,
+		"restarted", done.Restarted)
 	_, err = p.look(ctx)
 	return done, err
 }
 
-// EraseKeys removes what people can read of the keys of work in flight that have the value of an attribute, by a record of
-// the log, and says how many there are. A dry run only counts them.
+// EraseKeys removes what people can read of the keys of work in flight that have the value of an attribute, by a record
+// of the log, and says how many there are. A dry run only counts them.
 func (p *Parking) EraseKeys(ctx context.Context, attribute, value string, dry bool) (n int, err error) {
 	key := record.Key{Attribute: attribute, Hash: inflight.Hash([]byte(value))}
 	var basis uint64

@@ -77,7 +77,8 @@ func (s *Specs) Read() (*Spec, error) {
 	sum := sha256.Sum256(spec.Encode(sp)) // of all that it says, and not only of what is counted
 	return &Spec{
 		Spec: sp, Inputs: in, Encoded: encoded, Catalog: catalog(cfg.Services),
-		Longest: longest(cfg.Indicators), merge: merging(cfg), whole: whole, Loaded: time.Now(), Hash: hex.EncodeToString(sum[:6]),
+		Longest: longest(cfg.Indicators), merge: merging(cfg), whole: whole, Loaded: time.Now(),
+		Hash: hex.EncodeToString(sum[:6]),
 	}, nil
 }
 
@@ -85,7 +86,8 @@ func (s *Specs) Read() (*Spec, error) {
 func Inputs(sp *spec.Spec) evaluator.Inputs {
 	in := evaluator.Inputs{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements, Warnings: sp.Warnings}
 	for _, s := range sp.Services {
-		in.Services = append(in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions, Buckets: s.Buckets})
+		in.Services = append(
+			in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions, Buckets: s.Buckets})
 	}
 	return in
 }

@@ -26,8 +26,8 @@ const (
 // ClassRefused is the class of a dead letter whose replay the fold refused. Its next replay counts by another key.
 const ClassRefused = "refused"
 
-// WholeRecordBytes is the size of a refused record above which the dead letter names its log segment, which is archived,
-// instead of holding the record.
+// WholeRecordBytes is the size of a refused record above which the dead letter names its log segment, which is
+// archived, instead of holding the record.
 const WholeRecordBytes = 512 << 10
 
 // ID is the ID of a dead letter of an instance. It follows from the entry, so that a record which is read again after a
@@ -107,7 +107,8 @@ func ReplayKey(entry *dlq.Entry, v *event.View) xxh3.Uint128 {
 }
 
 // ErrNoEvent is for dead letters that hold no readable event.
-var ErrNoEvent = errors.New("dead letter holds no readable event and cannot be replayed (discard it once you know the cause)")
+var ErrNoEvent = errors.New(
+	"dead letter holds no readable event and cannot be replayed (discard it once you know the cause)")
 
 // Event is the event of a dead letter in its binary form, and a view of it. The stored JSON is validated as a sender's
 // event is, except for its age, weight and size.
@@ -120,7 +121,8 @@ func Event(entry *dlq.Entry) (bin []byte, view event.View, err error) {
 	var b event.Batch
 	err = d.Decode(event.JSON, entry.Event, event.DecodeOptions{
 		Now: time.Unix(0, 0).Add(ever), Backfill: true, AllowWeight: true,
-		SizeLimits: event.SizeLimits{MaxEventBytes: dlq.MaxEntryBytes, MaxBackfill: ever, MaxFuture: ever, AllowedLateness: ever},
+		SizeLimits: event.SizeLimits{MaxEventBytes: dlq.MaxEntryBytes, MaxBackfill: ever, MaxFuture: ever,
+			AllowedLateness: ever},
 	}, &b)
 	switch {
 	case err != nil:

@@ -1,7 +1,7 @@
 // Package dedup holds the deduplication table: the ids of the events that count already.
 //
-// Keys are 128-bit hashes in two generations. A generation that is full or old enough becomes the older one, and the one
-// before it is dropped. So memory is bounded, and an id is recognised for at least half of [Options.MaxAge], unless
+// Keys are 128-bit hashes in two generations. A generation that is full or old enough becomes the older one, and the
+// one before it is dropped. So memory is bounded, and an id is recognised for at least half of [Options.MaxAge], unless
 // [Options.Bytes] run out first.
 //
 // The content of the table follows from the records of the log, in their order and with their times. The package does
@@ -17,8 +17,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Table is the set of keys that count already. It has no lock. During recovery it belongs to the goroutine that reads the
-// log for it, and from then on to the committer.
+// Table is the set of keys that count already. It has no lock. During recovery it belongs to the goroutine that reads
+// the log for it, and from then on to the committer.
 type Table struct {
 	// Set by New and never changed.
 	bytes    int64 // of one generation

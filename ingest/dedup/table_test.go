@@ -121,7 +121,8 @@ func (ids *Table) contents() (all []idContents) {
 		if g == nil {
 			continue
 		}
-		c := idContents{Number: g.number, Start: g.start, Keys: map[xxh3.Uint128]bool{}, Unsaved: append([]xxh3.Uint128{}, slices.Concat(g.unsaved...)...)}
+		c := idContents{Number: g.number, Start: g.start, Keys: map[xxh3.Uint128]bool{},
+			Unsaved: append([]xxh3.Uint128{}, slices.Concat(g.unsaved...)...)}
 		for _, shard := range g.table.shards {
 			for _, key := range shard.slots {
 				if key != (xxh3.Uint128{}) {

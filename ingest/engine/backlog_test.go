@@ -12,7 +12,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 )
 
-// While the reader works off a backlog, one checkpoint follows the other: it hears of the end of each between two records.
+// While the reader works off a backlog, one checkpoint follows the other: it hears of the end of each between two
+// records.
 func TestCheckpointsDuringABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opt := testOptions(fsystest.New())

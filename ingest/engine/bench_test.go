@@ -200,7 +200,8 @@ func BenchmarkRestart(b *testing.B) {
 		var pending []wal.Pending
 		for range 10 {
 			renew(batch)
-			pending = append(pending, wal.Pending{Time: 1, Type: record.TypeEvents, Payload: append(record.AppendHead(nil, 1000, false, nil, nil), batch.Buf...)})
+			pending = append(pending, wal.Pending{Time: 1, Type: record.TypeEvents,
+				Payload: append(record.AppendHead(nil, 1000, false, nil, nil), batch.Buf...)})
 		}
 		require.NoError(b, log.Append(pending))
 	}
@@ -237,7 +238,9 @@ type blobs struct {
 
 func (s *blobs) Parts() (parts []Part) {
 	for i := range s.data {
-		parts = append(parts, Part{Name: fmt.Sprint("group-", i), Version: s.versions[i], Encode: func(dst []byte) []byte { return append(dst, s.data[i]...) }})
+		parts = append(parts, Part{Name: fmt.Sprint("group-", i), Version: s.versions[i], Encode: func(dst []byte) []byte {
+			return append(dst, s.data[i]...)
+		}})
 	}
 	return parts
 }

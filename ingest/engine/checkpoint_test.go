@@ -240,12 +240,18 @@ func TestLossIsRefusedUntilAccepted(t *testing.T) {
 					breakFile(t, disk, "/data/checkpoints/"+name)
 				}
 			}
-		}, `no checkpoint is valid, and the log begins with record \d+: records 1 to \d+ are lost, \d+ in all; manifest-0+2: .+; manifest-0+1: `, func(n int) bool { return n >= 30 && n < 90 }},
+		},
+			`no checkpoint is valid, and the log begins with record \d+: records 1 to \d+ are lost, \d+ in all; manifest-0+2: .+; manifest-0+1: `, func(n int) bool {
+				return n >= 30 && n < 90
+			}},
 		{"no checkpoint is there", func(disk *fsystest.Mem) {
 			for name := range checkpointFiles(t, disk) {
 				require.NoError(t, disk.Remove("/data/checkpoints/"+name))
 			}
-		}, `there is no checkpoint, and the log begins with record \d+: records 1 to \d+ are lost, \d+ in all; restore`, func(n int) bool { return n >= 30 && n < 90 }},
+		}, `there is no checkpoint, and the log begins with record \d+: records 1 to \d+ are lost, \d+ in all; restore`,
+			func(n int) bool {
+				return n >= 30 && n < 90
+			}},
 		{"no log is there", func(disk *fsystest.Mem) {
 			names, err := disk.List("/data/wal")
 			require.NoError(t, err)

@@ -35,20 +35,21 @@ type Result struct {
 	Critical  []int32 // indexes in Batch.Events that should become dead letters
 }
 
-// Commit stores the events of b whose ids are new and returns when they are durable. A duplicate of an event that is not
-// durable yet is answered when that is. Events whose sender gave no id always count.
+// Commit stores the events of b whose ids are new and returns when they are durable. A duplicate of an event that is
+// not durable yet is answered when that is. Events whose sender gave no id always count.
 //
-// An error means that no promise is made about any event of b. It is an *UnavailableError that says when to try again, the
-// error of ctx, or context.DeadlineExceeded after b.Deadline. b must not change until Commit returns, and is not used after
-// that.
+// An error means that no promise is made about any event of b. It is an *UnavailableError that says when to try again,
+// the error of ctx, or context.DeadlineExceeded after b.Deadline. b must not change until Commit returns, and is not
+// used after that.
 //
 // Any number of goroutines may call it. Calls that wait at the same time share one sync.
 func (e *Engine) Commit(ctx context.Context, b *event.Batch) (Result, error) {
 	return e.Admit(ctx, b, nil, nil)
 }
 
-// Admit is Commit for events that have a ticket each, by which Options.Limiter decides about those that are not duplicates.
-// It looks only at the indexes in todo, and at all if todo is nil. The tickets must not be used until Admit returns.
+// Admit is Commit for events that have a ticket each, by which Options.Limiter decides about those that are not
+// duplicates. It looks only at the indexes in todo, and at all if todo is nil. The tickets must not be used until Admit
+// returns.
 func (e *Engine) Admit(ctx context.Context, b *event.Batch, tickets *ratelimit.Tickets, todo []int32) (Result, error) {
 	if len(b.Events) == 0 {
 		return Result{}, nil
@@ -61,24 +62,25 @@ func (e *Engine) Admit(ctx context.Context, b *event.Batch, tickets *ratelimit.T
 
 // Position is how far a source got with the messages that the events of a batch came from.
 type Position interface {
-	// AppendPosition appends the form that package position reads, without the events at the given indexes of Batch.Events,
-	// which are ascending: those are not in the log. It appends nothing if nothing is left. The committer calls it before
-	// AdmitAt returns.
+	// AppendPosition appends the form that package position reads, without the events at the given indexes of
+	// Batch.Events, which are ascending: those are not in the log. It appends nothing if nothing is left. The committer
+	// calls it before AdmitAt returns.
 	AppendPosition(dst []byte, undecided []int32) []byte
 }
 
-// AdmitAt is Admit for a batch of a source. The position becomes durable together with the events, or not at all, also if
-// none of the events is new or the batch is empty. Events that are Throttled or Critical in the Result are not in the
-// position: the source admits them again, or makes dead letters of them and then writes a position that has them.
-func (e *Engine) AdmitAt(ctx context.Context, b *event.Batch, tickets *ratelimit.Tickets, todo []int32, at Position) (Result, error) {
+// AdmitAt is Admit for a batch of a source. The position becomes durable together with the events, or not at all, also
+// if none of the events is new or the batch is empty. Events that are Throttled or Critical in the Result are not in
+// the position: the source admits them again, or makes dead letters of them and then writes a position that has them.
+func (e *Engine) AdmitAt(ctx context.Context, b *event.Batch, tickets *ratelimit.Tickets, todo []int32,
+	at Position) (Result, error) {
 	r := e.queue.request(record.TypeEvents)
 	r.batch, r.tickets, r.todo, r.position = b, tickets, todo, at
 	r.bytes = int64(len(b.Buf)) + requestOverhead
 	return e.wait(ctx, r)
 }
 
-// Lose writes a position whose messages are gone, such as those that a broker deleted before they were read, together with
-// what is to be counted as dropped for them. So coverage falls once, whatever is killed.
+// Lose writes a position whose messages are gone, such as those that a broker deleted before they were read, together
+// with what is to be counted as dropped for them. So coverage falls once, whatever is killed.
 func (e *Engine) Lose(ctx context.Context, at Position, lost []record.Dropped) error {
 	r := e.queue.request(record.TypeEvents)
 	r.batch, r.position = &event.Batch{}, at
@@ -102,8 +104,8 @@ func (e *Engine) record(ctx context.Context, kind byte, payload []byte) (Result,
 // errSenderLeft is the answer to a sender that has left.
 var errSenderLeft = errors.New("the sender left")
 
-// wait queues a request and returns its result. The request goes back to the pool exactly once: here if the sender gets an
-// answer, and by the committer if the sender left before.
+// wait queues a request and returns its result. The request goes back to the pool exactly once: here if the sender gets
+// an answer, and by the committer if the sender left before.
 //
 // A sender that gives up has two cases. While the request is in the queue or waits to be merged, it is withdrawn,
 // and nothing of it is stored. Once the committer has taken it, the sender waits for the answer after all: it is
@@ -153,8 +155,8 @@ func (e *Engine) wait(ctx context.Context, r *request) (Result, error) {
 	return result, err
 }
 
-// SetConfig writes a configuration record and returns when the State has applied it, or with the reason why it did not. It
-// waits until the engine is ready.
+// SetConfig writes a configuration record and returns when the State has applied it, or with the reason why it did not.
+// It waits until the engine is ready.
 //
 // The configuration takes effect at its record, so a replay counts the events in front of it by the old one and
 // those behind it by the new one. An error of the State leaves the record in the log, where every replay refuses
@@ -170,8 +172,8 @@ func (e *Engine) SetConfig(ctx context.Context, config []byte) error {
 	return e.apply(ctx, record.TypeConfig, config)
 }
 
-// WriteIncident writes an incident record and returns when the State has applied it, or with the reason why it did not. The
-// payload means something to the State only. It must not be called before the engine is ready.
+// WriteIncident writes an incident record and returns when the State has applied it, or with the reason why it did not.
+// The payload means something to the State only. It must not be called before the engine is ready.
 func (e *Engine) WriteIncident(ctx context.Context, payload []byte) error {
 	if len(payload) > maxRecordBytes {
 		return fmt.Errorf("incident record of %d bytes: at most %d", len(payload), maxRecordBytes)

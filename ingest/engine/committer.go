@@ -25,9 +25,9 @@ const maxRecordBytes = wal.MaxPayload / 2
 // It is four groups of the default size: a burst of large requests must not hold its memory for ever.
 const maxArena = 32 << 20
 
-// committer writes the requests in the queue to the log, in groups: one write and one sync serve all requests that arrived
-// during the previous sync. Only its goroutine appends to the log and uses the deduplication table, so no lock is needed
-// between the look-up of an id and the record that adds it.
+// committer writes the requests in the queue to the log, in groups: one write and one sync serve all requests that
+// arrived during the previous sync. Only its goroutine appends to the log and uses the deduplication table, so no lock
+// is needed between the look-up of an id and the record that adds it.
 //
 // Between two groups the table holds the ids of durable records and no others, and no request that was taken from
 // the queue is unanswered, except those in waits.
@@ -124,7 +124,8 @@ func (c *committer) finish() error {
 	return err
 }
 
-// abandon answers all waiting requests after the log failed. The queue is closed first, so that none is added behind it.
+// abandon answers all waiting requests after the log failed. The queue is closed first, so that none is added behind
+// it.
 //
 // It also answers the requests that wait to be merged. Senders get ErrPoisoned, which promises nothing about
 // their events: a group whose sync failed may be in the log after the restart, and a resend with the same ids is
@@ -170,9 +171,10 @@ func (c *committer) dropCanceled() (bytes int64) {
 	return bytes
 }
 
-// commit decides about one group, writes its new events, and answers. Ids are added while the group is decided about, so
-// that a duplicate within it is found, and are rolled back if the write fails. No request is answered before the sync, not
-// even one of duplicates only: a duplicate promises that its original is durable. After an error the log cannot be used.
+// commit decides about one group, writes its new events, and answers. Ids are added while the group is decided about,
+// so that a duplicate within it is found, and are rolled back if the write fails. No request is answered before the
+// sync, not even one of duplicates only: a duplicate promises that its original is durable. After an error the log
+// cannot be used.
 //
 // What another order would cost:
 //
@@ -241,7 +243,8 @@ func (c *committer) commit() error {
 	return nil
 }
 
-// admission returns the receive time for the group, and the reason if events cannot be accepted now. The error is fatal.
+// admission returns the receive time for the group, and the reason if events cannot be accepted now. The error is
+// fatal.
 //
 // All records of a group have the same time, which is never before that of the last record. Until the start
 // records are written, no event is accepted: a record in front of them would look like one of the process before.
@@ -298,8 +301,8 @@ func (c *committer) add(r *request, at int64, kind byte, payload []byte) {
 	r.wrote = len(c.pending)
 }
 
-// append writes the group's records and syncs. Everything after Append relies on the records being durable: ids stay in the
-// table, and the reader may apply the records.
+// append writes the group's records and syncs. Everything after Append relies on the records being durable: ids stay in
+// the table, and the reader may apply the records.
 //
 // The steps after the sync are ordered: the clock and the table accept what was written before the reader is
 // woken, and capture sees a watermark that belongs to the durable end. After an error none of them has changed,

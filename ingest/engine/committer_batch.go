@@ -9,8 +9,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// This file turns one batch into records: ids are looked up, the Limiter decides, and the new events are copied. It runs
-// within committer.commit, on the committer's goroutine.
+// This file turns one batch into records: ids are looked up, the Limiter decides, and the new events are copied. It
+// runs within committer.commit, on the committer's goroutine.
 
 // eventRun is a range of new events in a batch's buffer. With a weight it is a single event that sampling kept.
 //

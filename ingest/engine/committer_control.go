@@ -19,8 +19,8 @@ func (c *committer) heartbeat() error {
 	return c.beat(record.BeatTick)
 }
 
-// beat writes a heartbeat. With a full disk or a wrong clock it writes none, which is not an error: coverage then shows the
-// gap.
+// beat writes a heartbeat. With a full disk or a wrong clock it writes none, which is not an error: coverage then shows
+// the gap.
 //
 // An error is fatal, as from control.
 func (c *committer) beat(kind record.Beat) error {
@@ -44,7 +44,8 @@ func (c *committer) start() error {
 	return c.open(at)
 }
 
-// open writes the records with which every start begins, unless they are written. On a full disk each group tries again.
+// open writes the records with which every start begins, unless they are written. On a full disk each group tries
+// again.
 func (c *committer) open(at int64) (err error) {
 	if c.opened {
 		return nil

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/sloengine/sloengine/ingest/checkpoint"
 
-// CrashPoint names a place at which a test kills the process. They lie before and after each step that makes data durable
-// or deletes it.
+// CrashPoint names a place at which a test kills the process. They lie before and after each step that makes data
+// durable or deletes it.
 type CrashPoint string
 
 // The places, in the order in which a record meets them.

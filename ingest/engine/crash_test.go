@@ -242,7 +242,8 @@ func TestPowerLoss(t *testing.T) {
 // power loss breaks a promise. By name, bugs of the field among them: an
 // acknowledgement before the sync, and no sync of the folder.
 func TestEverySyncIsNeeded(t *testing.T) {
-	sites := []fsys.Site{checkpoint.SiteDataDir, checkpoint.SiteIDs, checkpoint.SiteIDsDir, fsys.SiteAtomicFile, fsys.SiteAtomicDir, fsys.SiteWALAppend}
+	sites := []fsys.Site{checkpoint.SiteDataDir, checkpoint.SiteIDs, checkpoint.SiteIDsDir, fsys.SiteAtomicFile,
+		fsys.SiteAtomicDir, fsys.SiteWALAppend}
 	for _, site := range sites {
 		t.Run(string(site), func(t *testing.T) {
 			t.Parallel()

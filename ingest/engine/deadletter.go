@@ -33,9 +33,9 @@ const (
 	deadLetterSplit  = 1000    // entries that are saved at once
 )
 
-// foldDeadLetters collects what the fold refuses until flush makes it durable. A checkpoint flushes first, since it is the
-// last to know the refusals before its record. Refusals that a crash loses are made again when the log is read again, with
-// the same IDs.
+// foldDeadLetters collects what the fold refuses until flush makes it durable. A checkpoint flushes first, since it is
+// the last to know the refusals before its record. Refusals that a crash loses are made again when the log is read
+// again, with the same IDs.
 type foldDeadLetters struct {
 	// Set by Run before the reader starts.
 	store    DeadLetters
@@ -68,8 +68,8 @@ func (d *foldDeadLetters) refuse(entry dlq.Entry) {
 	d.total++
 }
 
-// refuseReplay notes that the dead letter of that ID was refused again. It is still stored: a replay removes it only once
-// it counts.
+// refuseReplay notes that the dead letter of that ID was refused again. It is still stored: a replay removes it only
+// once it counts.
 func (d *foldDeadLetters) refuseReplay(id string, at int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,7 +183,8 @@ func (e *Engine) openDeadLetters(log *wal.Log, store DeadLetters) error {
 		return nil
 	}
 	file, err := dlq.OpenFile(dlq.FileOptions{
-		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, DeadLetterDir), SegmentBytes: e.opt.DeadLetterSegmentBytes, Now: e.opt.Now,
+		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, DeadLetterDir),
+		SegmentBytes: e.opt.DeadLetterSegmentBytes, Now: e.opt.Now,
 	})
 	if err != nil {
 		return fmt.Errorf("open dead letters: %w", err)

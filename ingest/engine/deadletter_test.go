@@ -89,7 +89,8 @@ func TestLargeRefusedRecordIsKept(t *testing.T) {
 	require.Len(t, deadLetters, 1)
 	require.EqualValues(t, -1, deadLetters[0].Index)
 	require.Equal(t, deadLetters[0].Seq, deadLetters[0].SeqEnd)
-	kept, err := wal.OpenArchive(disk, filepath.Join("/data", LogRangeDir, deadLetters[0].ID), deadLetters[0].Seq, deadLetters[0].SeqEnd)
+	kept, err := wal.OpenArchive(disk, filepath.Join("/data", LogRangeDir, deadLetters[0].ID), deadLetters[0].Seq,
+		deadLetters[0].SeqEnd)
 	require.NoError(t, err)
 	var rec wal.Record
 	ok, err := kept.Next(&rec)

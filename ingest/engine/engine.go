@@ -1,11 +1,11 @@
-// Package engine makes events durable, counts each id once and passes events on in log order. README.md beside this file
-// says what it promises and what happens at each kind of crash.
+// Package engine makes events durable, counts each id once and passes events on in log order. README.md beside this
+// file says what it promises and what happens at each kind of crash.
 //
-// The Engine owns one data folder. Commit queues decoded batches. One committer goroutine looks up their ids, writes the
-// new events as one record per request, syncs once for the whole group, and only then answers. One reader goroutine applies
-// durable records to a State in log order. From time to time both are captured in a checkpoint (package checkpoint), after
-// which old log segments are deleted. After a crash the newest valid checkpoint is loaded and the rest of the log applied,
-// which gives the same counts: they are a function of the log alone.
+// The Engine owns one data folder. Commit queues decoded batches. One committer goroutine looks up their ids, writes
+// the new events as one record per request, syncs once for the whole group, and only then answers. One reader goroutine
+// applies durable records to a State in log order. From time to time both are captured in a checkpoint (package
+// checkpoint), after which old log segments are deleted. After a crash the newest valid checkpoint is loaded and the
+// rest of the log applied, which gives the same counts: they are a function of the log alone.
 //
 // The package does not know HTTP or what is counted: the State it fills, the configuration records it carries and the
 // catalog of services belong to its caller.
@@ -30,12 +30,12 @@ import (
 // goroutine has a file of its own: committer.go, reader.go, saver.go and disk.go. README.md draws how they are
 // connected.
 
-// Engine makes events durable, counts each id once and folds the log into a State. Any goroutine may call its methods, also
-// before and after Run.
+// Engine makes events durable, counts each id once and folds the log into a State. Any goroutine may call its methods,
+// also before and after Run.
 //
-// While it runs it has five goroutines: the committer (owns the deduplication table and is the only one to append to the
-// log), the reader (owns the State), the saver (owns the checkpoint files), the disk guard, and the one that syncs the
-// log's marker. They share the fields below and communicate through channels.
+// While it runs it has five goroutines: the committer (owns the deduplication table and is the only one to append to
+// the log), the reader (owns the State), the saver (owns the checkpoint files), the disk guard, and the one that syncs
+// the log's marker. They share the fields below and communicate through channels.
 //
 // Once the engine is ready, positions in the log are ordered: checkpoint <= folded <= durable. The committer may
 // run ahead of the reader by as much of the log as the disk holds, and the ids of the deduplication table belong
@@ -83,8 +83,8 @@ type Engine struct {
 	checkpointHealth atomic.Pointer[CheckpointHealth]
 }
 
-// Open locks the data folder and opens its log, which is checked as a whole. It reads nothing else and starts nothing: Run
-// does. An error is, among others, a *wal.CorruptError or fsys.ErrLocked. The caller must close the Engine.
+// Open locks the data folder and opens its log, which is checked as a whole. It reads nothing else and starts nothing:
+// Run does. An error is, among others, a *wal.CorruptError or fsys.ErrLocked. The caller must close the Engine.
 //
 // After an error nothing is locked or open. The gauges are registered last, so that a scrape never meets a
 // half-built engine.
@@ -120,8 +120,8 @@ func Open(opt Options) (_ *Engine, err error) {
 // Only the committer may append to it, and only the saver may truncate it.
 func (e *Engine) Log() *wal.Log { return e.log }
 
-// Close closes the log and unlocks the data folder, after Run has returned or instead of Run. While Run has not returned it
-// does nothing: the lock must outlast the last write.
+// Close closes the log and unlocks the data folder, after Run has returned or instead of Run. While Run has not
+// returned it does nothing: the lock must outlast the last write.
 //
 // The log is closed before the lock is released, or a second engine could open a log that this one still writes
 // to.
@@ -156,8 +156,8 @@ func (e *Engine) setPhase(s Status) {
 // Ready is closed when recovery is over and the first events are accepted.
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
-// Do calls f between two records, in the goroutine that owns the State. During recovery it returns ErrNotReady and does not
-// call f. Once Do has returned, f has run or never will.
+// Do calls f between two records, in the goroutine that owns the State. During recovery it returns ErrNotReady and does
+// not call f. Once Do has returned, f has run or never will.
 //
 // f must be short: while it runs, no record is applied. A panic in f is returned as an error. ErrStopping means
 // that f did not run.
@@ -179,9 +179,9 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 	return nil // an error of that record itself is somebody else's
 }
 
-// Run recovers, and serves until ctx is done. Then it answers all waiting requests, folds the log to its end and makes a
-// last checkpoint. An error means that the folder cannot be used (such as a *checkpoint.LossError), or that nothing more
-// can be promised about what is written. The process should then exit and start again. Run can be called once.
+// Run recovers, and serves until ctx is done. Then it answers all waiting requests, folds the log to its end and makes
+// a last checkpoint. An error means that the folder cannot be used (such as a *checkpoint.LossError), or that nothing
+// more can be promised about what is written. The process should then exit and start again. Run can be called once.
 //
 // The deferred functions run in the reverse order: files are closed, then the outcome is published, and ended is
 // closed last, so whoever waits for ended finds everything closed and may call Close.
@@ -226,8 +226,8 @@ func closing(err *error, c interface{ Close() error }, what string) {
 	}
 }
 
-// serve runs the goroutines of the engine and stops them in order: the committer first, so that the reader sees the last
-// record, then the reader, so that the last checkpoint holds everything, then the rest.
+// serve runs the goroutines of the engine and stops them in order: the committer first, so that the reader sees the
+// last record, then the reader, so that the last checkpoint holds everything, then the rest.
 //
 // The order of the end matters. If the reader stopped first, the last records would be applied only by the next
 // start, and their senders that wait for the fold would get no answer. If the saver stopped before the reader,

@@ -89,10 +89,11 @@ func (s *tally) Apply(rec wal.Record, refuse Refuse) error {
 
 func (s *tally) Parts() (parts []Part) {
 	for i := range s.counts {
-		parts = append(parts, Part{Name: fmt.Sprintf("counts-%d", i), Version: s.versions[i], Vital: i == 0, Encode: func(dst []byte) []byte {
-			s.encoded++
-			return s.encode(dst, i)
-		}})
+		parts = append(parts, Part{Name: fmt.Sprintf("counts-%d", i), Version: s.versions[i], Vital: i == 0,
+			Encode: func(dst []byte) []byte {
+				s.encoded++
+				return s.encode(dst, i)
+			}})
 	}
 	return parts
 }
@@ -266,7 +267,8 @@ func (r *running) counts() (all map[string]uint64) {
 	return all
 }
 
-// checkpointNow makes one checkpoint of all that is durable, after the one that is under way, and waits for its outcome.
+// checkpointNow makes one checkpoint of all that is durable, after the one that is under way, and waits for its
+// outcome.
 func (r *running) checkpointNow() {
 	r.t.Helper()
 	require.NoError(r.t, r.read.wait(context.Background(), r.durable.Load()))
@@ -304,7 +306,8 @@ func TestCommit(t *testing.T) {
 	r := start(t, testOptions(fsystest.New()))
 	require.Equal(t, Result{Accepted: 3, Seq: 2}, r.commit("a", "b", "c"))
 	require.Equal(t, Result{Duplicates: 3, DupIndexes: []int{0, 1, 2}}, r.commit("a", "b", "c"))
-	require.Equal(t, Result{Accepted: 2, Duplicates: 3, DupIndexes: []int{1, 2, 4}, Seq: 3}, r.commit("d", "a", "d", "e", "e"))
+	require.Equal(t, Result{Accepted: 2, Duplicates: 3, DupIndexes: []int{1, 2, 4}, Seq: 3},
+		r.commit("d", "a", "d", "e", "e"))
 	require.Equal(t, Result{}, r.commit())
 	requireOnce(t, r.counts(), []string{"a", "b", "c", "d", "e"})
 	state := r.shutdown()

@@ -16,8 +16,8 @@ type UnavailableError struct {
 // Error returns the detail.
 func (e *UnavailableError) Error() string { return e.Detail }
 
-// The reasons for which Admit and SetConfig refuse, to test with errors.Is. All are temporary for the sender, who should
-// resend after RetryAfter.
+// The reasons for which Admit and SetConfig refuse, to test with errors.Is. All are temporary for the sender, who
+// should resend after RetryAfter.
 var (
 	// ErrOverloaded: the queue holds Options.QueueBytes.
 	ErrOverloaded = &UnavailableError{"overloaded", "too many requests are waiting to be stored", time.Second}

@@ -205,7 +205,8 @@ func TestHeartbeats(t *testing.T) {
 		r.commit("a") // puts the next one off
 		time.Sleep(9 * time.Second)
 		state := r.shutdown()
-		require.Equal(t, []record.Beat{record.BeatStart, record.BeatTick, record.BeatTick, record.BeatTick, record.BeatTick, record.BeatTick, record.BeatTick, record.BeatStop}, state.beats)
+		require.Equal(t, []record.Beat{record.BeatStart, record.BeatTick, record.BeatTick, record.BeatTick, record.BeatTick,
+			record.BeatTick, record.BeatTick, record.BeatStop}, state.beats)
 	})
 }
 
@@ -280,8 +281,8 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// A clock that is set by an hour or a day is named once when that is found and once when it is over, and nothing that was
-// accepted counts twice or not at all.
+// A clock that is set by an hour or a day is named once when that is found and once when it is over, and nothing that
+// was accepted counts twice or not at all.
 func TestClockIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		by      time.Duration

@@ -16,10 +16,10 @@ import (
 // This file opens the data folder: its names, its format number, its lock, and the log in it. The order is the
 // safety: versions are checked before the lock is taken, and no file of the folder is changed before it is held.
 
-// DataFormat is the format of the data folder as a whole. Raise its number together with that of any file in the folder,
-// so that an older program refuses the folder before it touches anything. Folders of version 0.1.0 have no number. Format 2
-// has records and parts of incidents, format 3 the sizes of batches in the log and positions of sources, format 4 the times
-// that backfills cover, where the backlog of a stream ends, and ended work.
+// DataFormat is the format of the data folder as a whole. Raise its number together with that of any file in the
+// folder, so that an older program refuses the folder before it touches anything. Folders of version 0.1.0 have no
+// number. Format 2 has records and parts of incidents, format 3 the sizes of batches in the log and positions of
+// sources, format 4 the times that backfills cover, where the backlog of a stream ends, and ended work.
 var DataFormat = fsys.Format{Kind: "data directory", Number: 4}
 
 // The names in the data folder. The engine leaves everything else in it alone.
@@ -44,11 +44,12 @@ const (
 
 // Contents lists the names in a data folder that belong to an engine.
 func Contents() []string {
-	return []string{fsys.FormatFile, LockFile, InstanceFile, LinkKeyFile, reserveName, LogDir, checkpoint.Dir, DeadLetterDir, LogRangeDir, SinkDir}
+	return []string{fsys.FormatFile, LockFile, InstanceFile, LinkKeyFile, reserveName, LogDir, checkpoint.Dir,
+		DeadLetterDir, LogRangeDir, SinkDir}
 }
 
-// openFolder locks the folder and opens the log. A folder of a newer version is refused first, and nothing is changed in
-// the folder before the lock is held.
+// openFolder locks the folder and opens the log. A folder of a newer version is refused first, and nothing is changed
+// in the folder before the lock is held.
 //
 // An error leaves no lock and no open file. The disk is checked before the log is opened, since opening a log may
 // write.
@@ -87,8 +88,8 @@ func (e *Engine) openFolder() (err error) {
 	return nil
 }
 
-// checkFormats refuses a folder of a newer version and changes nothing. The log checks its own segments before it changes
-// any.
+// checkFormats refuses a folder of a newer version and changes nothing. The log checks its own segments before it
+// changes any.
 //
 // It runs without the lock, beside an engine that may be running. It only reads.
 func (e *Engine) checkFormats() error {
@@ -98,8 +99,8 @@ func (e *Engine) checkFormats() error {
 	return e.checkpoints().CheckFormat()
 }
 
-// openLog opens the log. Damage to records that a checkpoint holds and that every sink has costs nothing: the log is then
-// opened without them. Any other damage is refused, unless the loss is accepted.
+// openLog opens the log. Damage to records that a checkpoint holds and that every sink has costs nothing: the log is
+// then opened without them. Any other damage is refused, unless the loss is accepted.
 //
 // Damage is accepted without asking the operator only if two conditions hold: the checkpoint has counted the
 // damaged records, and no sink has yet to read them. Everything else needs AcceptLoss, and the error names what
@@ -124,10 +125,16 @@ func (e *Engine) openLog() (*wal.Log, error) {
 	}
 	last := corrupt.Last()
 	if last > covered && !e.opt.AcceptLoss {
-		return nil, fmt.Errorf("data folder %s: %w; of those, the checkpoint holds the records up to %d; restore the folder from a backup, or start with the accept-loss override to continue without the others", e.opt.Dir, err, covered)
+		return nil,
+			fmt.Errorf(
+				"data folder %s: %w; of those, the checkpoint holds the records up to %d; restore the folder from a backup, or "+
+					"start with the accept-loss override to continue without the others", e.opt.Dir, err, covered)
 	}
 	if last >= needed && !e.opt.AcceptLoss {
-		return nil, fmt.Errorf("data folder %s: %w; the checkpoint holds them, but a sink still needs them from record %d on; restore the folder from a backup, or start with the accept-loss override to continue without them", e.opt.Dir, err, needed)
+		return nil,
+			fmt.Errorf(
+				"data folder %s: %w; the checkpoint holds them, but a sink still needs them from record %d on; restore the "+
+					"folder from a backup, or start with the accept-loss override to continue without them", e.opt.Dir, err, needed)
 	}
 	if last <= covered {
 		e.opt.Logger.Error("log is damaged, the checkpoint holds all that is lost", "checkpoint", covered, "err", err)

@@ -15,13 +15,14 @@ import (
 // ErrConfigChanged means that the counts to be forgotten were chosen under another configuration. Choose again.
 var ErrConfigChanged = errors.New("the spec changed meanwhile; try again")
 
-// Position is the number of the last record that the State applied. Within Do, f sees the effect of exactly that record.
+// Position is the number of the last record that the State applied. Within Do, f sees the effect of exactly that
+// record.
 //
 // Outside of Do it is only a lower bound by the time that the caller looks at it.
 func (e *Engine) Position() uint64 { return e.folded.Load() }
 
-// Forget writes a record that drops counts, and returns when the State has applied it. basis is the Position at which the
-// counts were chosen. If a configuration followed it, unused counts may be in use by now, and the error is
+// Forget writes a record that drops counts, and returns when the State has applied it. basis is the Position at which
+// the counts were chosen. If a configuration followed it, unused counts may be in use by now, and the error is
 // ErrConfigChanged.
 //
 // An error of the wait for the fold says nothing about the record, which is durable by then.
@@ -36,8 +37,8 @@ func (e *Engine) Forget(ctx context.Context, f record.Forget, basis uint64) erro
 	return e.read.wait(ctx, result.Seq)
 }
 
-// rekey gives events of forgotten services the keys of their epoch. It computes them from the event, so that it may see a
-// request more than once. If nothing was ever forgotten it costs nothing.
+// rekey gives events of forgotten services the keys of their epoch. It computes them from the event, so that it may see
+// a request more than once. If nothing was ever forgotten it costs nothing.
 //
 // The keys were computed by the decoder, which does not know the epochs. They are computed again here, where
 // every earlier forget is known.
@@ -61,7 +62,8 @@ func (c *committer) rekey() {
 		case record.TypeReplay:
 			for i := range r.replay {
 				x := &r.replay[i]
-				if id, service, ok := event.Identity(x.Event); ok && x.Key == event.Key(service, id) { // else it is the dead letter's own key
+				// else it is the dead letter's own key
+				if id, service, ok := event.Identity(x.Event); ok && x.Key == event.Key(service, id) {
 					x.Key = c.ids.Key(service, x.Key)
 				}
 			}
@@ -69,8 +71,8 @@ func (c *committer) rekey() {
 	}
 }
 
-// forgetLast moves a forget request to the end of its group, since the other requests have the keys of the epochs before
-// it.
+// forgetLast moves a forget request to the end of its group, since the other requests have the keys of the epochs
+// before it.
 func (c *committer) forgetLast() {
 	for i, r := range c.group {
 		if r.kind == record.TypeForget {
@@ -96,8 +98,8 @@ func (c *committer) admitForget(r *request, at int64) {
 	c.add(r, at, r.kind, r.payload)
 }
 
-// noteWritten applies what a durable record means for later ones. It runs after the sync: a configuration or a new epoch
-// that a failed write rolled back must have no effect.
+// noteWritten applies what a durable record means for later ones. It runs after the sync: a configuration or a new
+// epoch that a failed write rolled back must have no effect.
 func (c *committer) noteWritten(r *request) {
 	switch {
 	case r.wrote == 0:

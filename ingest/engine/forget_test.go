@@ -18,7 +18,8 @@ import (
 
 func (r *running) forget(services ...string) {
 	r.t.Helper()
-	require.NoError(r.t, r.Forget(context.Background(), record.Forget{Generations: []uint64{7}, Services: services}, r.Position()))
+	require.NoError(
+		r.t, r.Forget(context.Background(), record.Forget{Generations: []uint64{7}, Services: services}, r.Position()))
 }
 
 // TestForgottenIDsCountAgain: an id is a duplicate until its service is forgotten, and
@@ -88,7 +89,10 @@ func TestForgetHoldsItsPlace(t *testing.T) {
 	results := make(chan Result, 4)
 	queued := func(n int, f func()) {
 		go f()
-		require.Eventually(t, func() bool { requests, _ := r.queue.size(); return requests == n }, 60*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool {
+			requests, _ := r.queue.size()
+			return requests == n
+		}, 60*time.Second, time.Millisecond)
 	}
 	commit := func(ids ...string) func() { return func() { results <- r.commit(ids...) } }
 	go commit("first")()
@@ -138,7 +142,8 @@ func TestForgetNeedsTheConfigOfItsBasis(t *testing.T) {
 func TestReplayAfterForget(t *testing.T) {
 	r := start(t, testOptions(fsystest.New()))
 	entry := func(id string) dlq.Entry {
-		return dlq.Entry{ID: "dead-" + id, Origin: dlq.Admission, Event: []byte(`{"id":"` + id + `","time":"2026-11-20T09:00:00Z","service":"shop","type":"order"}`)}
+		return dlq.Entry{ID: "dead-" + id, Origin: dlq.Admission,
+			Event: []byte(`{"id":"` + id + `","time":"2026-11-20T09:00:00Z","service":"shop","type":"order"}`)}
 	}
 	replay := func(id string) { require.NoError(t, r.ReplayTarget(context.Background(), []dlq.Entry{entry(id)})[0]) }
 	replay("a")

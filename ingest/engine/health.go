@@ -145,7 +145,8 @@ func (e *Engine) status() (Status, string) {
 	case e.disk.low.Load():
 		return StatusDiskLow, "the disk is full or below its low-water mark: events are refused, everything else continues"
 	case e.clock.Jumped():
-		return StatusClockJump, "the clock jumped ahead of the log: events are refused until the clock is corrected or a restart confirms it"
+		return StatusClockJump,
+			"the clock jumped ahead of the log: events are refused until the clock is corrected or a restart confirms it"
 	}
 	return StatusReady, ""
 }

@@ -7,10 +7,11 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// Inspect reads one part of the State without an engine that runs: restore gets the part as the newest checkpoint has it,
-// and is not called if it has none. apply then gets every record behind that checkpoint. It is called instead of Run, and
-// appends nothing to the log. A record is valid during the call only.
-func (e *Engine) Inspect(ctx context.Context, part string, restore func([]byte) error, apply func(wal.Record) error) (err error) {
+// Inspect reads one part of the State without an engine that runs: restore gets the part as the newest checkpoint has
+// it, and is not called if it has none. apply then gets every record behind that checkpoint. It is called instead of
+// Run, and appends nothing to the log. A record is valid during the call only.
+func (e *Engine) Inspect(ctx context.Context, part string, restore func([]byte) error,
+	apply func(wal.Record) error) (err error) {
 	files := e.checkpoints()
 	defer closing(&err, files, "checkpoint")
 	from, err := files.Load(e.log)

@@ -248,8 +248,8 @@ func (c *committer) drop(item *event.Item) {
 	h.names = append(h.names, name)
 }
 
-// addDeferred turns the deferred events into records of the group. The write that stores the accepted events stores these
-// too, so that a crash never keeps one without the other.
+// addDeferred turns the deferred events into records of the group. The write that stores the accepted events stores
+// these too, so that a crash never keeps one without the other.
 //
 // The ids of everything that was merged or sampled out are in the first of these records: the keys of a record
 // say which ids became known with it, whatever events it holds. Merged events are split over records only if they

@@ -56,8 +56,10 @@ func timed(from, to int) *event.Batch {
 	b := &event.Batch{Received: to - from}
 	for i := from; i < to; i++ {
 		id := fmt.Sprint("e", i)
-		item := event.Item{Index: i - from, Start: len(b.Buf), HasKey: true, Key: event.Key([]byte("shop"), []byte(id)), Time: 1e18}
-		e := event.Event{ID: id, Time: time.Unix(1e9, int64(i)), Service: "shop", Type: "order", Duration: time.Duration(i%7) * time.Millisecond, HasDuration: true}
+		item := event.Item{
+			Index: i - from, Start: len(b.Buf), HasKey: true, Key: event.Key([]byte("shop"), []byte(id)), Time: 1e18}
+		e := event.Event{ID: id, Time: time.Unix(1e9, int64(i)), Service: "shop", Type: "order",
+			Duration: time.Duration(i%7) * time.Millisecond, HasDuration: true}
 		e.Set("order", id)
 		e.Set("region", fmt.Sprint(i%2))
 		b.Buf = event.AppendBinary(b.Buf, &e)
@@ -85,7 +87,8 @@ func ticketsOf(t testing.TB, l *ratelimit.Limiter, b *event.Batch) *ratelimit.Ti
 	for i := range b.Events {
 		_, err := v.Parse(b.Event(i))
 		require.NoError(t, err)
-		l.Policy().Add(&ratelimit.Caller{}, &ratelimit.Subject{Service: v.Service, Type: v.Type, Attrs: &v, Sample: b.Events[i].Key.Lo}, out)
+		l.Policy().Add(&ratelimit.Caller{},
+			&ratelimit.Subject{Service: v.Service, Type: v.Type, Attrs: &v, Sample: b.Events[i].Key.Lo}, out)
 	}
 	return out
 }
@@ -118,7 +121,8 @@ func TestStrategiesLoseNothingSilently(t *testing.T) {
 					part.Events = b.Events[from : from+100]
 					result, err := r.Admit(context.Background(), &part, ticketsOf(t, l, &part), nil)
 					require.NoError(t, err)
-					require.Equal(t, 100, result.Accepted+result.Duplicates+result.Sampled+result.Dropped+len(result.Throttled)+len(result.Critical))
+					require.Equal(t, 100, result.Accepted+result.Duplicates+result.Sampled+result.Dropped+len(result.Throttled)+
+						len(result.Critical))
 					sum.Accepted += result.Accepted
 					sum.Duplicates += result.Duplicates
 					sum.Merged += result.Merged
@@ -146,7 +150,8 @@ func TestStrategiesLoseNothingSilently(t *testing.T) {
 				require.Equal(t, events-limit, first.Merged)
 				require.EqualValues(t, events, state.events, "counts stay exact")
 				require.Equal(t, exact, state.durations, "durations stay exact")
-				require.LessOrEqual(t, state.records, limit+2*(events-limit)/100, "a request over its limit becomes two events, one per region")
+				require.LessOrEqual(t, state.records, limit+2*(events-limit)/100,
+					"a request over its limit becomes two events, one per region")
 			case ratelimit.OnExceededThrottle:
 				require.Equal(t, limit, first.Accepted)
 				require.Len(t, first.Throttled, events-limit)
@@ -170,7 +175,8 @@ func TestStrategiesLoseNothingSilently(t *testing.T) {
 			require.Equal(t, before.dropped, again.dropped)
 			require.Equal(t, before.durations, again.durations)
 			third := admit(all)
-			require.Equal(t, first.Accepted+first.Sampled, third.Duplicates, "ids of merged and sampled events are known after a restart")
+			require.Equal(t, first.Accepted+first.Sampled, third.Duplicates,
+				"ids of merged and sampled events are known after a restart")
 			r.kill()
 		})
 	}
@@ -298,8 +304,8 @@ func TestRepeatsOverTheLimitCountOnce(t *testing.T) {
 	}
 }
 
-// TestWholeEventsAreNeitherSampledNorMerged: those that nothing else can stand for pass as they are, or are throttled or
-// dropped where the limit says so.
+// TestWholeEventsAreNeitherSampledNorMerged: those that nothing else can stand for pass as they are, or are throttled
+// or dropped where the limit says so.
 func TestWholeEventsAreNeitherSampledNorMerged(t *testing.T) {
 	const events, limit = 100, 10
 	for name, strategy := range map[string]ratelimit.Strategy{

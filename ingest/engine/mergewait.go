@@ -30,8 +30,8 @@ type mergeWait struct {
 	timer    *time.Timer // fires then; nil until the first request waits
 }
 
-// deferMerges moves the requests of the group that wait to be merged out of it, and returns their bytes. A request waits
-// as a whole. Requests with a close deadline, backfills, and whatever exceeds the size of a group do not wait.
+// deferMerges moves the requests of the group that wait to be merged out of it, and returns their bytes. A request
+// waits as a whole. Requests with a close deadline, backfills, and whatever exceeds the size of a group do not wait.
 //
 // The state is set back to waiting before leaving is checked, in the opposite order of the sender's two steps. So
 // either the sender withdraws the request or the committer notices that it wants to leave.

@@ -21,7 +21,8 @@ func mergeAll([]byte) ([]string, time.Duration) { return nil, time.Hour }
 func window(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
 // waitingEngine has a limit of limit events and a window that does not end in a test.
-func waitingEngine(t *testing.T, disk fsys.FS, limit int64, change func(*Options)) (*running, *ratelimit.Limiter, *sums) {
+func waitingEngine(t *testing.T, disk fsys.FS, limit int64, change func(*Options)) (*running,
+	*ratelimit.Limiter, *sums) {
 	l := limiter(t, limit, ratelimit.OnExceededAggregate, 1)
 	opt := testOptions(disk)
 	state := newSums()
@@ -143,7 +144,9 @@ func TestWaitingToBeMergedIsBounded(t *testing.T) {
 		})
 	}
 	require.Eventually(t, func() bool { return stored.Load() > senders*3/4 }, 60*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { return int64(r.waiting())*size <= r.mergeBytes() }, 60*time.Second, time.Millisecond,
+	require.Eventually(t, func() bool {
+		return int64(r.waiting())*size <= r.mergeBytes()
+	}, 60*time.Second, time.Millisecond,
 		"those that the committer has not looked at yet wait, too")
 	_, err := r.Commit(context.Background(), testBatch("other"))
 	require.NoError(t, err, "the queue has room for others")

@@ -62,8 +62,8 @@ type Options struct {
 	// Critical reports whether an event over its rate limit must not be dropped or sampled. The caller of Admit gets it
 	// back in Result.Critical. nil: none is critical.
 	Critical func(v *event.View) bool
-	// Whole reports whether an event must be neither sampled nor merged: it passes unless the Limiter throttles or drops it.
-	// nil: none is.
+	// Whole reports whether an event must be neither sampled nor merged: it passes unless the Limiter throttles or drops
+	// it. nil: none is.
 	Whole func(v *event.View) bool
 	// MergeBy names the attributes, ascending, and the step of time by which events of a service must agree to be merged
 	// into one when the Limiter says so. nil: such events pass unmerged.

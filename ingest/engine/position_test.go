@@ -47,7 +47,9 @@ func (s *followed) Apply(rec wal.Record, refuse Refuse) error {
 func (s *followed) Parts() []Part {
 	return append(s.tally.Parts(),
 		Part{Name: "positions", Version: s.book.Version(), Vital: true, Encode: s.book.Encode},
-		Part{Name: "dropped", Version: s.dropped, Vital: true, Encode: func(dst []byte) []byte { return fmt.Append(dst, s.dropped) }})
+		Part{Name: "dropped", Version: s.dropped, Vital: true, Encode: func(dst []byte) []byte {
+			return fmt.Append(dst, s.dropped)
+		}})
 }
 
 func (s *followed) Restore(name string, data []byte) (err error) {
@@ -173,7 +175,8 @@ func (x *topic) read(ctx context.Context, from, to int64) error {
 	}
 	for _, i := range result.Critical {
 		at := f.of[i].offset
-		if _, err := x.r.AdmitAt(ctx, &event.Batch{}, nil, nil, &fetch{Range: position.Range{From: at, To: at + 1}}); err != nil {
+		if _, err := x.r.AdmitAt(ctx, &event.Batch{}, nil, nil,
+			&fetch{Range: position.Range{From: at, To: at + 1}}); err != nil {
 			return err
 		}
 	}
@@ -276,8 +279,8 @@ func TestPositionLeavesOutThrottledEvents(t *testing.T) {
 	requireEachOnce(t, disk, messages)
 }
 
-// Critical events over a limit that drops are not in the position until the source has made dead letters of them. What is
-// dropped is in it, and is counted as dropped once.
+// Critical events over a limit that drops are not in the position until the source has made dead letters of them. What
+// is dropped is in it, and is counted as dropped once.
 func TestPositionLeavesOutCriticalEvents(t *testing.T) {
 	disk := fsystest.New()
 	kept := map[string]int{}

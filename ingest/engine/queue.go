@@ -11,8 +11,8 @@ import (
 )
 
 // request is something to be written to the log. Its sender fills it in and pushes it. From then on state says who owns
-// it: the sender may withdraw it only while it waits, and the committer may read it only after taking it. The last owner
-// returns it to the pool.
+// it: the sender may withdraw it only while it waits, and the committer may read it only after taking it. The last
+// owner returns it to the pool.
 //
 // The sender fills in the first group of fields before push. deferred and wrote belong to the committer. result
 // and err are written by the committer before it answers, and read by the sender after that: the channel done
@@ -94,8 +94,8 @@ func (r *request) answer() { r.done <- struct{}{} }
 // Without it, QueueBytes would hardly bound the memory of a flood of tiny requests.
 const requestOverhead = 512
 
-// queue holds the waiting requests, in order, up to a number of bytes. Senders push, the committer takes. mu is held for a
-// few instructions only, never during a sync.
+// queue holds the waiting requests, in order, up to a number of bytes. Senders push, the committer takes. mu is held
+// for a few instructions only, never during a sync.
 //
 // bytes falls when requests are answered and not when they are taken, so the bound covers everything that was
 // accepted and is not durable yet.
@@ -180,7 +180,8 @@ func (q *queue) setDeferred(n int) {
 	q.mu.Unlock()
 }
 
-// close refuses requests from now on. Those that wait stay. The first reason counts, except that ErrPoisoned replaces any.
+// close refuses requests from now on. Those that wait stay. The first reason counts, except that ErrPoisoned replaces
+// any.
 //
 // The signal makes the committer look at the queue once more, so that it answers what is there.
 func (q *queue) close(why *UnavailableError) {

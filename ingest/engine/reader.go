@@ -16,8 +16,8 @@ import (
 // This file is the reader: it applies durable records to the State in the order of the log, answers whoever waits
 // for a record, and captures the State for the saver. It never writes to the disk itself.
 
-// reader applies durable records to the State, in order, and captures the State for checkpoints. Only its goroutine uses
-// the State, and only it touches the fields below that are not channels. During recovery that is the goroutine of
+// reader applies durable records to the State, in order, and captures the State for checkpoints. Only its goroutine
+// uses the State, and only it touches the fields below that are not channels. During recovery that is the goroutine of
 // replayState.
 //
 // Between two records the State holds the log up to folded, and that is when functions of do run and captures are
@@ -71,7 +71,8 @@ const maxRefusals = 64
 func newReader(e *Engine) *reader {
 	r := &reader{
 		e: e, state: e.opt.State, more: make(chan struct{}, 1), inbox: make(chan func(), 16),
-		refused: map[uint64]string{}, replayed: map[uint64][]replayRefusal{}, saves: make(chan *checkpoint.State, 1), saved: make(chan saveResult, 1),
+		refused: map[uint64]string{}, replayed: map[uint64][]replayRefusal{}, saves: make(chan *checkpoint.State, 1),
+		saved:      make(chan saveResult, 1),
 		saverEnded: make(chan struct{}), versions: map[string]uint64{},
 	}
 	r.refuse = r.refuseEvent
@@ -235,8 +236,8 @@ func (r *reader) wakeUp() {
 	}
 }
 
-// drain applies records until the durable end. Between records it makes the calls of do and starts checkpoints, so that a
-// long backlog delays neither.
+// drain applies records until the durable end. Between records it makes the calls of do and starts checkpoints, so that
+// a long backlog delays neither.
 //
 // tick is nil where no checkpoint must be started by time: before the saver runs, and at the end. An error is
 // fatal.
@@ -344,8 +345,8 @@ func (r *reader) checkpoint() {
 	r.saves <- c
 }
 
-// capture encodes the parts that changed since they were last saved. The State cannot be encoded in the saver's goroutine:
-// it changes with the next record.
+// capture encodes the parts that changed since they were last saved. The State cannot be encoded in the saver's
+// goroutine: it changes with the next record.
 //
 // All changed parts share one buffer, which is used again for the next capture: that begins only after the saver
 // has answered. A part counts as changed unless it was saved with the version that it has now. Vital parts always
@@ -385,8 +386,8 @@ func (r *reader) capture(seq uint64) (c *checkpoint.State, err error) {
 	return c, nil
 }
 
-// finishSave applies the outcome of a save. Versions count as saved only now: after a failure the next capture must contain
-// the same changes.
+// finishSave applies the outcome of a save. Versions count as saved only now: after a failure the next capture must
+// contain the same changes.
 //
 // ErrStale means that bytes of an earlier checkpoint are gone, so everything must be encoded again.
 func (r *reader) finishSave(result saveResult) {

@@ -21,8 +21,9 @@ import (
 // the log twice, for the State and for the ids. Nothing is written to the log before it has ended. It runs in the
 // goroutine of Run.
 
-// recover brings the State and the deduplication table to the end of the log: the newest valid checkpoint, then the rest
-// of the log. It runs before any other goroutine of the engine. A returned saver has open files, also with an error.
+// recover brings the State and the deduplication table to the end of the log: the newest valid checkpoint, then the
+// rest of the log. It runs before any other goroutine of the engine. A returned saver has open files, also with an
+// error.
 //
 // The clock continues from the last record, so receive times never go back, even if the system's clock did.
 func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *dedup.Table, error) {
@@ -58,7 +59,8 @@ func (e *Engine) recover(ctx context.Context, log *wal.Log) (*saver, *dedup.Tabl
 	e.clock.Start(last)
 	e.durable.Store(max(log.DurableSeq(), e.folded.Load()))
 	e.publishIDs(from.IDs, last)
-	e.opt.Logger.Info("recovered", "checkpoint", from.Seq, "records", e.recovered.Load(), "ids", from.IDs.Stats(last).Count)
+	e.opt.Logger.Info("recovered", "checkpoint", from.Seq, "records", e.recovered.Load(), "ids",
+		from.IDs.Stats(last).Count)
 	return s, from.IDs, nil
 }
 
@@ -100,9 +102,9 @@ func (e *Engine) restore(files *checkpoint.Store, from *checkpoint.Start) error 
 	return nil
 }
 
-// afterDamage ends a recovery that worked around damage with a checkpoint that refers to no older file. The damaged files
-// are moved aside by it. If nothing was lost, a later checkpoint can do that, too. If something was, the loss must be
-// durable before anything new is counted: a second start would otherwise judge the same damage differently.
+// afterDamage ends a recovery that worked around damage with a checkpoint that refers to no older file. The damaged
+// files are moved aside by it. If nothing was lost, a later checkpoint can do that, too. If something was, the loss
+// must be durable before anything new is counted: a second start would otherwise judge the same damage differently.
 //
 // Dead letters come first, as in every checkpoint. The State and the ids are both at end, so the checkpoint has
 // one position.
@@ -131,8 +133,8 @@ func (s *saver) afterDamage(from *checkpoint.Start) error {
 	return nil
 }
 
-// replay reads the log twice, side by side: for the State and for the ids. They begin at different places and do not need
-// each other.
+// replay reads the log twice, side by side: for the State and for the ids. They begin at different places and do not
+// need each other.
 //
 // An error of one stops the other. The order of the two does not matter: the State never asks for an id, and the
 // table never for a count.
@@ -150,8 +152,8 @@ func (e *Engine) replay(ctx context.Context, log *wal.Log, from *checkpoint.Star
 	return group.Wait()
 }
 
-// replayState applies the rest of the log to the State. Dead letters are flushed before they take too much memory: a later
-// crash may refuse the same events again, and the store skips those.
+// replayState applies the rest of the log to the State. Dead letters are flushed before they take too much memory: a
+// later crash may refuse the same events again, and the store skips those.
 //
 // It is the only goroutine that uses the State and e.read during recovery. An error of the disk while dead
 // letters are written is logged and tried again with the next flush. They stay in memory meanwhile, so nothing is

@@ -36,8 +36,9 @@ func (e *RefusedError) Error() string { return "refused again: " + e.Reason }
 // It bounds the record, together with the size of its events.
 const maxReplay = 1000
 
-// Replay counts the events of dead letters, each once, and returns an error for each. nil means that the event counts now or
-// did before. With delivered, the sinks have the events and do not get them again. It takes at most 1000 at a time.
+// Replay counts the events of dead letters, each once, and returns an error for each. nil means that the event counts
+// now or did before. With delivered, the sinks have the events and do not get them again. It takes at most 1000 at a
+// time.
 //
 // It returns when the record is folded, not only durable, since only the fold knows whether an event counts.
 // After an error of ctx the events may count all the same: the caller keeps the dead letters, and its next

@@ -112,7 +112,8 @@ func TestReplayOfAdmission(t *testing.T) {
 	requireOnce(t, r.counts(), []string{"x", "y"})
 	require.Equal(t, 1, r.commit("y").Duplicates, "sent again after the replay")
 
-	broken := []dlq.Entry{{ID: "admission-2", Origin: dlq.Admission, Raw: []byte("no event")}, entries[0], {ID: "admission-3", Origin: dlq.Admission, Event: []byte(`{"service":1}`)}}
+	broken := []dlq.Entry{{ID: "admission-2", Origin: dlq.Admission, Raw: []byte("no event")}, entries[0],
+		{ID: "admission-3", Origin: dlq.Admission, Event: []byte(`{"service":1}`)}}
 	errs := r.ReplayTarget(context.Background(), broken)
 	require.ErrorIs(t, errs[0], deadletter.ErrNoEvent)
 	require.NoError(t, errs[1])

@@ -18,9 +18,10 @@ import (
 // flushInterval is how long a dead letter may stay in memory.
 const flushInterval = time.Second
 
-// saver writes checkpoints and dead letters in a goroutine of its own, so that neither the reader nor the committer waits
-// for these syncs. The order within a checkpoint makes it safe against a crash: dead letters, parts, ids, manifest, and
-// only then the log is truncated. What a step needs later is durable before the step that gives up its source.
+// saver writes checkpoints and dead letters in a goroutine of its own, so that neither the reader nor the committer
+// waits for these syncs. The order within a checkpoint makes it safe against a crash: dead letters, parts, ids,
+// manifest, and only then the log is truncated. What a step needs later is durable before the step that gives up its
+// source.
 //
 // During recovery there is no committer yet, and the goroutine of Run uses files. From serve on only the saver's
 // goroutine does.
@@ -123,7 +124,8 @@ func (s *saver) save(state *checkpoint.State) error {
 
 // write carries out the steps in the one order that loses nothing:
 //
-//   - Dead letters first: the checkpoint no longer has the records that were refused, so a crash after it would forget them.
+//   - Dead letters first: the checkpoint no longer has the records that were refused, so a crash after it would forget
+//     them.
 //   - Ids are captured after the state, so they are never behind it. Both positions are in the manifest.
 //   - The log is truncated last, below what both checkpoints and every sink still need.
 //

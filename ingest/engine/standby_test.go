@@ -13,8 +13,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// A checkpoint that is damaged while a standby waits for the lock costs time alone: the standby counts the same, or stops and
-// names the file. It changes nothing that it cannot read, and moves nothing aside without the override.
+// A checkpoint that is damaged while a standby waits for the lock costs time alone: the standby counts the same, or
+// stops and names the file. It changes nothing that it cannot read, and moves nothing aside without the override.
 func TestStandbyTakesOverADamagedCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	opt := testOptions(fsys.OS())

@@ -52,11 +52,12 @@ type Part struct {
 	Name    string // unique, at most 64 KiB
 	Version uint64
 	Encode  func(dst []byte) []byte // appends the piece
-	Vital   bool                    // the others are useless without it: every checkpoint writes it again, so no two share a copy
+	// the others are useless without it: every checkpoint writes it again, so no two share a copy
+	Vital bool
 }
 
-// EachEvent calls f with every event of an events record. An event for which f returns an error or panics is refused, and
-// the next one follows. An error of EachEvent means that the record itself is invalid.
+// EachEvent calls f with every event of an events record. An event for which f returns an error or panics is refused,
+// and the next one follows. An error of EachEvent means that the record itself is invalid.
 //
 // Events in front of the place where a record is invalid have been passed to f by then. The view is valid only
 // during the call.
@@ -83,7 +84,8 @@ func EachEvent(payload []byte, f func(backfill bool, v *event.View) error, refus
 //
 // Recovering is per call and not per event, because a deferred function for each event would cost more than most
 // events do.
-func eachUntilPanic(view *event.View, events record.Events, from int, rest []byte, f func(bool, *event.View) error, refuse Refuse) (index int, body []byte, err error) {
+func eachUntilPanic(view *event.View, events record.Events, from int, rest []byte, f func(bool, *event.View) error,
+	refuse Refuse) (index int, body []byte, err error) {
 	index, body = from, rest
 	var current []byte
 	defer func() {

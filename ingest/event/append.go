@@ -15,7 +15,8 @@ type Extra struct {
 
 // ValidAttribute reports whether an attribute may have that name.
 func ValidAttribute(name string) bool {
-	return name != "" && isAttrName([]byte(name)) && len(name) <= SizeLimits{}.withDefaults().MaxNameBytes && !isReserved([]byte(name))
+	return name != "" && isAttrName([]byte(name)) && len(name) <= SizeLimits{}.withDefaults().MaxNameBytes &&
+		!isReserved([]byte(name))
 }
 
 // Begin starts a batch that Append adds bodies to. It resets b.
@@ -67,7 +68,8 @@ type Mark struct {
 
 // Mark notes how much a batch holds while bodies are appended to it.
 func (b *Batch) Mark() Mark {
-	m := Mark{b.Received, b.Rejected, len(b.Events), len(b.Buf), len(b.Errors), len(b.Unlisted), Run{}, b.ErrorsTruncated, b.MinTime, b.MaxTime}
+	m := Mark{b.Received, b.Rejected, len(b.Events), len(b.Buf), len(b.Errors), len(b.Unlisted), Run{},
+		b.ErrorsTruncated, b.MinTime, b.MaxTime}
 	if m.unlisted > 0 {
 		m.lastUnlisted = b.Unlisted[m.unlisted-1]
 	}
@@ -119,11 +121,13 @@ next:
 		}
 		switch {
 		case len(x.Value) > d.limits.MaxValueBytes:
-			d.fail(CodeBadAttribute, "Attribute %s, which comes from a header, has %d bytes, but the maximum is %d.", quote([]byte(x.Name)), len(x.Value), d.limits.MaxValueBytes)
+			d.fail(CodeBadAttribute, "Attribute %s, which comes from a header, has %d bytes, but the maximum is %d.",
+				quote([]byte(x.Name)), len(x.Value), d.limits.MaxValueBytes)
 		case !utf8.Valid(x.Value):
 			d.fail(CodeInvalidUTF8, "Attribute %s, which comes from a header, is not valid UTF-8.", quote([]byte(x.Name)))
 		case len(f.attrs) >= d.limits.MaxAttributes:
-			d.fail(CodeTooManyAttributes, "An event can have at most %d attributes, those from headers included.", d.limits.MaxAttributes)
+			d.fail(CodeTooManyAttributes, "An event can have at most %d attributes, those from headers included.",
+				d.limits.MaxAttributes)
 		default:
 			f.attrs = append(f.attrs, attr{name: []byte(x.Name), value: x.Value})
 		}

@@ -12,7 +12,9 @@ import (
 // A batch of several bodies holds what the batches of each of them hold.
 func TestAppend(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	opt := DecodeOptions{Now: now, AppendID: func(dst []byte, i int) []byte { return strconv.AppendInt(append(dst, "at/"...), int64(i), 10) }}
+	opt := DecodeOptions{Now: now, AppendID: func(dst []byte, i int) []byte {
+		return strconv.AppendInt(append(dst, "at/"...), int64(i), 10)
+	}}
 	recorded := now.Add(-time.Minute)
 	var d Decoder
 	var b Batch
@@ -20,10 +22,12 @@ func TestAppend(t *testing.T) {
 	require.NoError(t, d.Append(JSON, []byte(`{"id":"a","service":"shop","type":"order"}`), recorded, nil))
 	require.NoError(t, d.Append(JSON, []byte(` [{"service":"shop","type":"order"}, {"service":"shop"} ]`), recorded, nil))
 	var broken *BodyError
-	require.ErrorAs(t, d.Append(JSON, []byte(`[{"service":"shop","type":"order"},{"service":1},{"id`), recorded, nil), &broken)
+	require.ErrorAs(
+		t, d.Append(JSON, []byte(`[{"service":"shop","type":"order"},{"service":1},{"id`), recorded, nil), &broken)
 	require.ErrorAs(t, d.Append(JSON, nil, recorded, nil), &broken)
 	require.Equal(t, CodeEmptyBody, broken.Code)
-	require.NoError(t, d.Append(NDJSON, []byte("\n{\"service\":\"shop\",\"type\":\"order\",\"time\":\"2026-11-20T11:00:00Z\"}\n{\"x\n"), recorded, nil))
+	require.NoError(t, d.Append(NDJSON,
+		[]byte("\n{\"service\":\"shop\",\"type\":\"order\",\"time\":\"2026-11-20T11:00:00Z\"}\n{\"x\n"), recorded, nil))
 	d.End()
 
 	require.Equal(t, 5, b.Received)
@@ -42,8 +46,10 @@ func TestAppend(t *testing.T) {
 	require.Equal(t, []string{"a", "at/1", "at/3"}, ids)
 	require.Equal(t, []int{0, 1, 3}, []int{b.Events[0].Index, b.Events[1].Index, b.Events[2].Index})
 	require.Len(t, b.Errors, 2)
-	require.Equal(t, ItemError{Index: 2, Code: CodeMissingField, Detail: b.Errors[0].Detail, From: 37, To: 55}, b.Errors[0])
-	require.Equal(t, ItemError{Index: 4, Line: 3, Code: CodeInvalidJSON, Detail: b.Errors[1].Detail, From: 65, To: 68}, b.Errors[1])
+	require.Equal(
+		t, ItemError{Index: 2, Code: CodeMissingField, Detail: b.Errors[0].Detail, From: 37, To: 55}, b.Errors[0])
+	require.Equal(
+		t, ItemError{Index: 4, Line: 3, Code: CodeInvalidJSON, Detail: b.Errors[1].Detail, From: 65, To: 68}, b.Errors[1])
 }
 
 func TestExtraAttributes(t *testing.T) {
@@ -60,7 +66,8 @@ func TestExtraAttributes(t *testing.T) {
 		require.NoError(t, d.Append(JSON, []byte(body), time.Now(), extra))
 	}
 	for _, bad := range []string{strings.Repeat("x", 1025), "\xff"} {
-		require.NoError(t, d.Append(JSON, []byte(`{"service":"shop","type":"order"}`), time.Now(), []Extra{{"tenant", []byte(bad)}}))
+		require.NoError(
+			t, d.Append(JSON, []byte(`{"service":"shop","type":"order"}`), time.Now(), []Extra{{"tenant", []byte(bad)}}))
 	}
 	d.End()
 	var got []map[string]string
@@ -70,7 +77,8 @@ func TestExtraAttributes(t *testing.T) {
 		got = append(got, v.AttributeMap())
 	}
 	require.Equal(t, []map[string]string{
-		{"a": "header", "tenant": "t1"}, {"a": "own", "tenant": "t1", "z": "1"}, {"a": "own", "tenant": "t1", "z": "2"}, {"a": "header", "tenant": "t1"},
+		{"a": "header", "tenant": "t1"}, {"a": "own", "tenant": "t1", "z": "1"}, {"a": "own", "tenant": "t1", "z": "2"},
+		{"a": "header", "tenant": "t1"},
 	}, got)
 	require.Equal(t, []Code{CodeBadAttribute, CodeInvalidUTF8}, []Code{b.Errors[0].Code, b.Errors[1].Code})
 	for _, name := range []string{"tenant", "slot", "slow", "slave", "slack_channel", "sla2", "slo-x"} {

@@ -94,12 +94,12 @@ type DecodeOptions struct {
 	// AppendID appends one instead, without the memory of a string. Item.Assigned stays empty.
 	AppendID func(dst []byte, index int) []byte
 
-	// DefaultID appends the id that its transport gave to an event without one, by which it counts once like a sender's own.
-	// What it appends is used if it is a valid id. Otherwise the event gets one as if there were no DefaultID.
+	// DefaultID appends the id that its transport gave to an event without one, by which it counts once like a sender's
+	// own. What it appends is used if it is a valid id. Otherwise the event gets one as if there were no DefaultID.
 	DefaultID func(dst []byte, index int) []byte
 
-	// MapData appends the JSON of the event that is made of the data of a CloudEvent, a JSON object of the producer's own. nil
-	// takes data that are an event.
+	// MapData appends the JSON of the event that is made of the data of a CloudEvent, a JSON object of the producer's own.
+	// nil takes data that are an event.
 	MapData func(dst, data []byte) ([]byte, error)
 
 	// AllowService says whether the sender may send for the service; nil allows all.
@@ -116,10 +116,11 @@ type Batch struct {
 	ErrorsTruncated bool        // there were more
 	Unlisted        []Run       // those, unless they are more than maxRuns runs
 	Backfill        bool
-	Covers          []Span    // times of which the sender of a backfill says that it sends all events, so that a gap is one
-	Deadline        time.Time // after which no sender waits for it any more; zero: none
-	MinTime         int64     // Unix nanoseconds over Events; both 0 if there are none
-	MaxTime         int64
+	// times of which the sender of a backfill says that it sends all events, so that a gap is one
+	Covers   []Span
+	Deadline time.Time // after which no sender waits for it any more; zero: none
+	MinTime  int64     // Unix nanoseconds over Events; both 0 if there are none
+	MaxTime  int64
 }
 
 // Span is a time between two others, both included, in Unix nanoseconds.

@@ -70,7 +70,8 @@ func (d *Decoder) binary(body []byte) *BodyError {
 	d.start(body)
 	var e envelope
 	for _, f := range []struct{ to, from *[]byte }{
-		{&e.version, &h.SpecVersion}, {&e.id, &h.ID}, {&e.source, &h.Source}, {&e.typ, &h.Type}, {&e.contentType, &h.ContentType},
+		{&e.version, &h.SpecVersion}, {&e.id, &h.ID}, {&e.source, &h.Source}, {&e.typ, &h.Type},
+		{&e.contentType, &h.ContentType},
 	} {
 		if *f.to = *f.from; !utf8.Valid(*f.to) {
 			*f.to = []byte(string([]rune(string(*f.to)))) // bytes that are no text become U+FFFD
@@ -136,8 +137,8 @@ func (d *Decoder) nameAfter(e *envelope) {
 	}
 }
 
-// compose makes the event of an envelope and its data, which were walked over as part of the whole. They are an event, or are
-// mapped to one, whose fields win over the envelope's.
+// compose makes the event of an envelope and its data, which were walked over as part of the whole. They are an event,
+// or are mapped to one, whose fields win over the envelope's.
 func (d *Decoder) compose(e *envelope, depth int) bool {
 	if e.to > e.from {
 		whole, after := d.b, d.i

@@ -34,7 +34,8 @@ func TestCloudEventDataWins(t *testing.T) {
 
 func TestCloudEventWithoutData(t *testing.T) {
 	for _, data := range []string{"", `,"data":null`, `,"data":{}`} {
-		v := decode(t, CloudEvent, `{"specversion":"1.0","id":"e1","source":"s","type":"t"`+data+`}`, DecodeOptions{}).view(t, 0)
+		v := decode(t, CloudEvent, `{"specversion":"1.0","id":"e1","source":"s","type":"t"`+data+`}`,
+			DecodeOptions{}).view(t, 0)
 		require.Equal(t, "s", string(v.Service))
 		require.Equal(t, now.UnixNano(), v.Time)
 	}
@@ -48,8 +49,10 @@ func TestCloudEventErrors(t *testing.T) {
 		detail      string
 	}{
 		{"no version", `{"id":"e1","source":"s","type":"t"}`, CodeMissingField, "specversion"},
-		{"old version", `{"specversion":"0.3","id":"e1","source":"s","type":"t"}`, CodeBadCloudEvent, `CloudEvents 0.3 are not supported`},
-		{"later version", `{"specversion":"1.1","id":"e1","source":"s","type":"t"}`, CodeBadCloudEvent, `"1.1" must be "1.0"`},
+		{"old version", `{"specversion":"0.3","id":"e1","source":"s","type":"t"}`, CodeBadCloudEvent,
+			`CloudEvents 0.3 are not supported`},
+		{"later version", `{"specversion":"1.1","id":"e1","source":"s","type":"t"}`, CodeBadCloudEvent,
+			`"1.1" must be "1.0"`},
 		{"no id", `{"specversion":"1.0","source":"s","type":"t"}`, CodeMissingField, `"id"`},
 		{"no source", `{"specversion":"1.0","id":"e1","type":"t"}`, CodeMissingField, `"source"`},
 		{"no type", `{"specversion":"1.0","source":"s","id":"e1"}`, CodeMissingField, `"type"`},
@@ -60,7 +63,8 @@ func TestCloudEventErrors(t *testing.T) {
 		{"duplicate data", `{` + ok + `,"data":{},"data":{}}`, CodeDuplicateKey, ""},
 		{"wrong type", `{"specversion":1.0,"id":"e1","source":"s","type":"t"}`, CodeWrongType, ""},
 		{"bad time", `{` + ok + `,"time":"now"}`, CodeBadTime, "RFC 3339"},
-		{"source is no name", `{"specversion":"1.0","id":"e1","source":"https://x/y","type":"t"}`, CodeMissingField, `Set "service" in data`},
+		{"source is no name", `{"specversion":"1.0","id":"e1","source":"https://x/y","type":"t"}`, CodeMissingField,
+			`Set "service" in data`},
 		{"type is no name", `{"specversion":"1.0","id":"e1","source":"s","type":"a/b"}`, CodeBadType, ""},
 		{"unknown field in data", `{` + ok + `,"data":{"durationms":1}}`, CodeUnknownField, "Did you mean"},
 		{"bad data", `{` + ok + `,"data":{"id":""}}`, CodeBadID, ""},
@@ -120,9 +124,11 @@ func TestCloudEventIdentity(t *testing.T) {
 	plain := decode(t, JSON, `{"service":"billing","type":"t","id":"e1"}`, DecodeOptions{})
 	for _, source := range []string{"billing", "/billing"} {
 		require.Equal(t, plain.Events[0].Key, decode(t, CloudEvent, event(source, "e1", ""), DecodeOptions{}).Events[0].Key)
-		require.Equal(t, plain.Events[0].Key, decode(t, CloudEvent, event(source, "e1", `"service":"billing"`), DecodeOptions{}).Events[0].Key)
+		require.Equal(t, plain.Events[0].Key,
+			decode(t, CloudEvent, event(source, "e1", `"service":"billing"`), DecodeOptions{}).Events[0].Key)
 	}
 	// A sender finds its own id in the errors.
-	b := decode(t, CloudEvent, event("https://a.example", "1", `"service":"shop","time":"2001-01-01T00:00:00Z"`), DecodeOptions{})
+	b := decode(t, CloudEvent, event("https://a.example", "1", `"service":"shop","time":"2001-01-01T00:00:00Z"`),
+		DecodeOptions{})
 	require.Equal(t, "1", b.Errors[0].ID)
 }

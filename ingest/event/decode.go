@@ -188,7 +188,8 @@ func (d *Decoder) document(body []byte, event func(depth int) bool, object, arra
 		return bodyError(body, 0, CodeNotAnObject, "the body must be "+expected(object, array))
 	}
 	if d.space(); d.i < len(body) {
-		d.syntax(d.i, "expected the end of the body after the event (send several events as an array or as application/x-ndjson)")
+		d.syntax(
+			d.i, "expected the end of the body after the event (send several events as an array or as application/x-ndjson)")
 		return d.bodyError()
 	}
 	return nil
@@ -214,8 +215,8 @@ func (d *Decoder) value(event func(depth int) bool, otherwise string) bool {
 	return d.skip(1)
 }
 
-// BOM is the byte order mark that some editors and exports put before UTF-8. It is passed over before a body, a line and
-// a message.
+// BOM is the byte order mark that some editors and exports put before UTF-8. It is passed over before a body, a line
+// and a message.
 const BOM = "\xef\xbb\xbf"
 
 // start puts the scanner at the beginning of text.
@@ -266,7 +267,8 @@ func (d *Decoder) finish(line int) {
 			b.leaveOut(index, d.problem)
 			return
 		}
-		e := ItemError{Index: index, Line: line, Code: d.problem, Detail: d.detail, From: d.origin + d.from, To: d.origin + d.i}
+		e := ItemError{Index: index, Line: line, Code: d.problem, Detail: d.detail,
+			From: d.origin + d.from, To: d.origin + d.i}
 		if line > 0 {
 			e.To = d.origin + len(d.b) // the scanner may stand anywhere
 		}
@@ -348,13 +350,16 @@ func (d *Decoder) check() {
 	}
 	switch {
 	case f.time > d.newest:
-		d.fail(CodeTimeInFuture, "Time %s is more than %v ahead of the server's clock, which shows %s. Correct the sender's clock.",
+		d.fail(
+			CodeTimeInFuture, "Time %s is more than %v ahead of the server's clock, which shows %s. Correct the sender's clock.",
 			d.shownTime(), d.limits.MaxFuture, showTime(d.now))
 	case f.time < d.oldest:
 		if d.opt.Backfill {
-			d.fail(CodeTimeTooOld, "Time %s is more than %v ago, the maximum age in a backfill.", d.shownTime(), d.limits.MaxBackfill)
+			d.fail(CodeTimeTooOld, "Time %s is more than %v ago, the maximum age in a backfill.",
+				d.shownTime(), d.limits.MaxBackfill)
 		} else {
-			d.fail(CodeTimeTooOld, "Time %s is more than %v ago. Send old events with ?backfill=true.", d.shownTime(), d.limits.AllowedLateness)
+			d.fail(CodeTimeTooOld, "Time %s is more than %v ago. Send old events with ?backfill=true.", d.shownTime(),
+				d.limits.AllowedLateness)
 		}
 	}
 	if d.problem != "" || f.sameService && f.sameType {

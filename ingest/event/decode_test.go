@@ -38,7 +38,8 @@ var errorCases = []struct {
 	code        Code
 	detail      string // part of it
 }{
-	{"trailing comma", `{"service":"s","type":"t",}`, CodeInvalidJSON, `Column 27: expected a key in double quotes, found "}".`},
+	{"trailing comma", `{"service":"s","type":"t",}`, CodeInvalidJSON,
+		`Column 27: expected a key in double quotes, found "}".`},
 	{"cut", `{"service":"s"`, CodeInvalidJSON, "found end of input"},
 	{"two on a line", `{"service":"s","type":"t"}{}`, CodeInvalidJSON, "expected the end of the line after the event"},
 	{"single quotes", `{'service':"s"}`, CodeInvalidJSON, "JSON strings use double quotes"},
@@ -73,7 +74,8 @@ var errorCases = []struct {
 	{"duplicate null attribute", with(`"attributes":{"a":null,"a":2}`), CodeDuplicateKey, ""},
 
 	{"deep", with(`"x":` + strings.Repeat("[", 20) + strings.Repeat("]", 20)), CodeUnknownField, ""},
-	{"deep attribute", with(`"attributes":` + strings.Repeat(`{"a":`, 20) + "1" + strings.Repeat("}", 20)), CodeBadAttribute, "Flatten"},
+	{"deep attribute", with(`"attributes":` + strings.Repeat(`{"a":`, 20) + "1" + strings.Repeat("}", 20)),
+		CodeBadAttribute, "Flatten"},
 	{"too large", with(`"attributes":{"a":"` + strings.Repeat("x", 70_000) + `"}`), CodeEventTooLarge, "maximum is 65536"},
 
 	{"a number", `7`, CodeNotAnObject, "one event object"},
@@ -130,7 +132,8 @@ var errorCases = []struct {
 	{"large count", with(`"count":4294967296`), CodeBadCount, ""},
 	{"huge count", with(`"count":1e99999999999999999999`), CodeBadCount, ""},
 
-	{"durations do not add up", with(`"count":3,"durations":[[1,1],[2,1]]`), CodeBadDurations, "add up to 2, but count is 3"},
+	{"durations do not add up", with(`"count":3,"durations":[[1,1],[2,1]]`), CodeBadDurations,
+		"add up to 2, but count is 3"},
 	{"durations empty", with(`"durations":[]`), CodeBadDurations, "add up to 0"},
 	{"durations and duration", with(`"durations":[[1,1]],"duration":1`), CodeBadDurations, "not both"},
 	{"no pair", with(`"durations":[1]`), CodeBadDurations, "pairs"},
@@ -140,7 +143,8 @@ var errorCases = []struct {
 	{"NaN in a pair", with(`"durations":[[NaN,1]]`), CodeInvalidJSON, "NaN"},
 	{"negative in a pair", with(`"durations":[[-1,1]]`), CodeBadDurations, "between 0"},
 	{"zero count in a pair", with(`"durations":[[1,0]]`), CodeBadDurations, "integer from 1"},
-	{"too many pairs", with(`"count":1001,"durations":[[1,1]` + strings.Repeat(",[1,1]", 1000) + `]`), CodeBadDurations, "at most 1000"},
+	{"too many pairs", with(`"count":1001,"durations":[[1,1]` + strings.Repeat(",[1,1]", 1000) + `]`),
+		CodeBadDurations, "at most 1000"},
 
 	{"nested attribute", with(`"attributes":{"a":{}}`), CodeBadAttribute, `"a" must be a string, number or boolean`},
 	{"array attribute", with(`"attributes":{"a":[1]}`), CodeBadAttribute, ""},
@@ -235,7 +239,8 @@ func TestDecodeWholeEvent(t *testing.T) {
 		ID: "pol-42-issued", Time: time.Date(2026, 11, 20, 9, 0, 0, 123e6, time.UTC),
 		Service: "insurance-unpaid", Type: "application", Outcome: Failure, Severity: "critical",
 		Duration: 812*time.Millisecond + 1, HasDuration: true, Count: 7, Weight: 1,
-		Attributes: []Attr{{"cold", "false"}, {"product", "MEDCARE 😀"}, {"ratio", "-1.50e+2"}, {"retry", "true"}, {"stage", ""}, {"status", "503"}},
+		Attributes: []Attr{{"cold", "false"}, {"product", "MEDCARE 😀"}, {"ratio", "-1.50e+2"}, {"retry", "true"},
+			{"stage", ""}, {"status", "503"}},
 	}
 	require.Equal(t, want.Attributes, e.Attributes)
 	e.Durations = nil
@@ -245,9 +250,10 @@ func TestDecodeWholeEvent(t *testing.T) {
 }
 
 func TestDecodeDefaults(t *testing.T) {
-	b := decode(t, JSON, `{"service":"s","type":"T","id":null,"time":null,"outcome":null,"severity":null,"duration":null,"duration_ms":null,"count":null,"attributes":null,"durations":null}`, DecodeOptions{
-		AssignID: func(i int) string { return fmt.Sprintf("made-%d", i) },
-	})
+	b := decode(t, JSON,
+		`{"service":"s","type":"T","id":null,"time":null,"outcome":null,"severity":null,"duration":null,"duration_ms":null,"count":null,"attributes":null,"durations":null}`, DecodeOptions{
+			AssignID: func(i int) string { return fmt.Sprintf("made-%d", i) },
+		})
 	require.Empty(t, b.Errors)
 	v := b.view(t, 0)
 	require.Equal(t, "made-0", string(v.ID))
@@ -267,7 +273,8 @@ func TestDecodeDefaults(t *testing.T) {
 }
 
 func TestDurations(t *testing.T) {
-	v := decode(t, JSON, with(`"durations":[[812.5,2],[0,1],[1e3,4294967292]],"count":4294967295`), DecodeOptions{}).view(t, 0)
+	v := decode(t, JSON, with(`"durations":[[812.5,2],[0,1],[1e3,4294967292]],"count":4294967295`),
+		DecodeOptions{}).view(t, 0)
 	var got [][2]int64
 	for d, n := range v.Durations {
 		got = append(got, [2]int64{d, int64(n)})
@@ -288,7 +295,8 @@ func TestDurations(t *testing.T) {
 func TestLateness(t *testing.T) {
 	limits := SizeLimits{AllowedLateness: time.Hour, MaxFuture: time.Minute, MaxBackfill: 48 * time.Hour}
 	at := func(d time.Duration, backfill bool) Code {
-		b := decode(t, JSON, with(fmt.Sprintf(`"time":%q`, now.Add(d).Format(time.RFC3339Nano))), DecodeOptions{SizeLimits: limits, Backfill: backfill})
+		b := decode(t, JSON, with(fmt.Sprintf(`"time":%q`, now.Add(d).Format(time.RFC3339Nano))),
+			DecodeOptions{SizeLimits: limits, Backfill: backfill})
 		require.Equal(t, backfill, b.Backfill)
 		if len(b.Errors) == 0 {
 			return ""
@@ -374,7 +382,8 @@ func TestBodyErrors(t *testing.T) {
 		{"no JSON", JSON, "hello", CodeInvalidJSON, 0, 1, 1, `found "hello"`},
 		{"NDJSON as JSON", JSON, good + "\n" + good, CodeInvalidJSON, len(good) + 1, 2, 1, "application/x-ndjson"},
 		{"broken object", JSON, `{"service":"s",`, CodeInvalidJSON, 15, 1, 16, "found end of input"},
-		{"broken in the third", JSON, "[" + good + ",\n" + good + ",\n {\"service\":tru}]", CodeInvalidJSON, 2*len(good) + 17, 3, 13, `found "tru}]"`},
+		{"broken in the third", JSON, "[" + good + ",\n" + good + ",\n {\"service\":tru}]", CodeInvalidJSON, 2*len(good) + 17,
+			3, 13, `found "tru}]"`},
 		{"unclosed array", JSON, "[" + good, CodeInvalidJSON, len(good) + 1, 1, len(good) + 2, ""},
 		{"trailing comma", JSON, "[" + good + ",]", CodeInvalidJSON, len(good) + 2, 1, len(good) + 3, ""},
 		{"behind the array", JSON, "[]]", CodeInvalidJSON, 2, 1, 3, "expected the end of the body"},
@@ -443,12 +452,14 @@ func TestFarTimesAreNamedAsSent(t *testing.T) {
 		{`99999999999999`, `Time "99999999999999" is more than`},
 		{`"1999-01-01T00:00:00Z"`, `Time 1999-01-01T00:00:00Z is more than`},
 	} {
-		b := decode(t, JSON, `[{"service":"s","type":"t","time":`+c.text+`},{"service":"s","type":"t","time":1}]`, DecodeOptions{})
+		b := decode(
+			t, JSON, `[{"service":"s","type":"t","time":`+c.text+`},{"service":"s","type":"t","time":1}]`, DecodeOptions{})
 		require.Len(t, b.Errors, 2)
 		require.Contains(t, b.Errors[0].Detail, c.want)
 		require.Contains(t, b.Errors[1].Detail, "Time 1970-01-01T00:00:01Z", "what the event before left")
 		if c.text[0] == '"' {
-			b = decode(t, CloudEvent, `{"specversion":"1.0","id":"1","source":"s","type":"t","time":`+c.text+`}`, DecodeOptions{})
+			b = decode(
+				t, CloudEvent, `{"specversion":"1.0","id":"1","source":"s","type":"t","time":`+c.text+`}`, DecodeOptions{})
 			require.Contains(t, b.Errors[0].Detail, c.want)
 		}
 	}

@@ -10,7 +10,9 @@ import (
 // An event without an id takes that of its transport and counts once by it. An id that no sender may use is not taken.
 func TestDefaultID(t *testing.T) {
 	given := ""
-	opt := DecodeOptions{Now: now, DefaultID: func(dst []byte, _ int) []byte { return append(dst, given...) }, AssignID: func(int) string { return "assigned" }}
+	opt := DecodeOptions{Now: now, DefaultID: func(dst []byte, _ int) []byte {
+		return append(dst, given...)
+	}, AssignID: func(int) string { return "assigned" }}
 	decode := func(body string) (id string, item Item) {
 		t.Helper()
 		var d Decoder

@@ -26,7 +26,8 @@ const (
 )
 
 var fieldsByName = map[string]field{
-	"id": fieldID, "time": fieldTime, "service": fieldService, "type": fieldType, "outcome": fieldOutcome, "severity": fieldSeverity,
+	"id": fieldID, "time": fieldTime, "service": fieldService, "type": fieldType, "outcome": fieldOutcome,
+	"severity":    fieldSeverity,
 	"duration_ms": fieldDurationMillis, "duration": fieldDuration, "count": fieldCount, "attributes": fieldAttributes,
 	"durations": fieldDurations, "weight": fieldWeight,
 }
@@ -182,7 +183,8 @@ func (d *Decoder) num(bit field, key []byte, depth int) (text []byte, ok bool) {
 
 func (d *Decoder) setID(text []byte) {
 	if !validID(text) {
-		d.fail(CodeBadID, "The id %s must be 1 to 256 bytes without control characters. Leave it out to have one assigned.", quote(text))
+		d.fail(CodeBadID, "The id %s must be 1 to 256 bytes without control characters. Leave it out to have one assigned.",
+			quote(text))
 		return
 	}
 	d.f.id = text
@@ -206,7 +208,8 @@ func (d *Decoder) checkName(code Code, key, text []byte) bool {
 	if len(text) <= d.limits.MaxNameBytes && isName(text) {
 		return true
 	}
-	d.fail(code, "The %s %s must be 1 to %d letters, digits, dots, dashes or underscores.", key, quote(text), d.limits.MaxNameBytes)
+	d.fail(code, "The %s %s must be 1 to %d letters, digits, dots, dashes or underscores.", key,
+		quote(text), d.limits.MaxNameBytes)
 	return false
 }
 
@@ -233,7 +236,9 @@ func (d *Decoder) time(key []byte, depth int) bool {
 			return false
 		}
 		if d.f.time, d.f.hasTime = ParseTime(text); !d.f.hasTime {
-			d.fail(CodeBadTime, "Time %s must be RFC 3339, as in 2026-11-20T09:00:00.123Z, or a number of Unix seconds or milliseconds.", quote(text))
+			d.fail(CodeBadTime,
+				"Time %s must be RFC 3339, as in 2026-11-20T09:00:00.123Z, or a number of Unix seconds or milliseconds.",
+				quote(text))
 		}
 		d.noteFar(text)
 		return true
@@ -268,7 +273,8 @@ func (d *Decoder) span(bit field, key []byte, scale, depth int) bool {
 	}
 	if d.f.duration, ok = parseSpan(text, scale); !ok {
 		d.f.duration = NoDuration
-		d.fail(CodeBadDuration, "Field %s is %s but must be between 0 and 366 days.", quote(key), text[:min(len(text), quoteBytes)])
+		d.fail(CodeBadDuration, "Field %s is %s but must be between 0 and 366 days.", quote(key),
+			text[:min(len(text), quoteBytes)])
 	}
 	return true
 }
@@ -280,7 +286,8 @@ func (d *Decoder) count(bit field, key []byte, n *uint32, depth int) bool {
 		return ok
 	}
 	if *n, ok = parseCount(text); !ok {
-		d.fail(CodeBadCount, "Field %s is %s but must be an integer from 1 to 4294967295.", quote(key), text[:min(len(text), quoteBytes)])
+		d.fail(CodeBadCount, "Field %s is %s but must be an integer from 1 to 4294967295.", quote(key),
+			text[:min(len(text), quoteBytes)])
 	}
 	return true
 }
@@ -346,11 +353,14 @@ func (d *Decoder) attribute(name []byte, valid bool, depth int) bool {
 	switch {
 	case valid && len(value) <= d.limits.MaxValueBytes:
 	case !isAttrName(name) || len(name) > d.limits.MaxNameBytes:
-		d.fail(CodeBadAttribute, "Attribute name %s must be 1 to %d letters, digits, dots, dashes or underscores and begin with a letter or underscore.", quote(name), d.limits.MaxNameBytes)
+		d.fail(CodeBadAttribute,
+			"Attribute name %s must be 1 to %d letters, digits, dots, dashes or underscores and begin with a letter or "+
+				"underscore.", quote(name), d.limits.MaxNameBytes)
 	case isReserved(name):
 		d.fail(CodeReservedLabel, "Attribute name %s is reserved. Rename the attribute.", quote(name))
 	case len(value) > d.limits.MaxValueBytes:
-		d.fail(CodeBadAttribute, "Attribute %s has %d bytes, but the maximum is %d. Shorten it.", quote(name), len(value), d.limits.MaxValueBytes)
+		d.fail(CodeBadAttribute, "Attribute %s has %d bytes, but the maximum is %d. Shorten it.", quote(name), len(value),
+			d.limits.MaxValueBytes)
 	}
 	if len(d.f.attrs) >= d.limits.MaxAttributes {
 		d.fail(CodeTooManyAttributes, "An event can have at most %d attributes. Send fewer.", d.limits.MaxAttributes)
@@ -436,11 +446,13 @@ func (d *Decoder) pair(depth int) bool {
 		if n == 1 {
 			ns, ok := parseSpan(text, 6)
 			if !ok {
-				d.fail(CodeBadDurations, "Duration %s must be between 0 and 366 days, in milliseconds.", text[:min(len(text), quoteBytes)])
+				d.fail(CodeBadDurations, "Duration %s must be between 0 and 366 days, in milliseconds.",
+					text[:min(len(text), quoteBytes)])
 			}
 			p.Duration = time.Duration(ns)
 		} else if p.Count, ok = parseCount(text); !ok {
-			d.fail(CodeBadDurations, "The count %s of a duration must be an integer from 1 to 4294967295.", text[:min(len(text), quoteBytes)])
+			d.fail(CodeBadDurations, "The count %s of a duration must be an integer from 1 to 4294967295.",
+				text[:min(len(text), quoteBytes)])
 		}
 		return true
 	})

@@ -265,7 +265,8 @@ func slowAttributes(data []byte, e *Event) bool {
 				return false
 			}
 		}
-		reserved := slices.Contains([]string{"service", "type", "outcome", "severity", "id", "time", "result", "le", "window", "slo", "sla"}, m.key) ||
+		reserved := slices.Contains(
+			[]string{"service", "type", "outcome", "severity", "id", "time", "result", "le", "window", "slo", "sla"}, m.key) ||
 			strings.HasPrefix(m.key, "slo_") || strings.HasPrefix(m.key, "sla_")
 		if !attrRE.MatchString(m.key) || len(m.key) > 128 || reserved || len(value) > 1024 {
 			return false
@@ -354,7 +355,8 @@ func slowTime(data []byte) (time.Time, bool) {
 // and what it takes can be walked.
 func FuzzView(f *testing.F) {
 	f.Add(AppendBinary(nil, sample()))
-	f.Add(AppendBinary(nil, &Event{Service: "s", Type: "t", ID: strings.Repeat("x", 200), Time: now, Duration: time.Hour, HasDuration: true}))
+	f.Add(AppendBinary(nil, &Event{Service: "s", Type: "t", ID: strings.Repeat("x", 200), Time: now,
+		Duration: time.Hour, HasDuration: true}))
 	f.Add([]byte{9, 0, 0, 0, 0xff, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Add(AppendBinary(nil, &Event{Service: "s", Type: "t", Time: now, Count: 300, Weight: 300}))
 	f.Fuzz(func(t *testing.T, data []byte) {

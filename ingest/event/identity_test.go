@@ -12,8 +12,10 @@ import (
 func TestIdentity(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		e := Event{
-			ID: rapid.String().Draw(rt, "id"), Service: rapid.StringN(1, 40, -1).Draw(rt, "service"), Type: "t", Time: time.Unix(1, 0),
-			Count: rapid.Uint32().Draw(rt, "count"), Weight: rapid.Uint32().Draw(rt, "weight"), Duration: time.Duration(rapid.Int64Range(0, int64(MaxDuration)).Draw(rt, "duration")),
+			ID: rapid.String().Draw(rt, "id"), Service: rapid.StringN(1, 40, -1).Draw(rt, "service"),
+			Type: "t", Time: time.Unix(1, 0),
+			Count: rapid.Uint32().Draw(rt, "count"), Weight: rapid.Uint32().Draw(rt, "weight"),
+			Duration:    time.Duration(rapid.Int64Range(0, int64(MaxDuration)).Draw(rt, "duration")),
 			HasDuration: rapid.Bool().Draw(rt, "timed"),
 		}
 		bin := AppendBinary(nil, &e)

@@ -47,7 +47,8 @@ func (m *Merger) addFields(v *View) {
 		if f.sample == nil {
 			f.sample = append([]byte{}, value[:min(len(value), maxFieldText)]...)
 		}
-		if x, err := strconv.ParseFloat(string(value), 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) && plainNumber(value) {
+		if x, err := strconv.ParseFloat(string(value), 64); err == nil && !math.IsNaN(x) &&
+			!math.IsInf(x, 0) && plainNumber(value) {
 			if f.numbers == 0 {
 				f.min, f.max = x, x
 			}

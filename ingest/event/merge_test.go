@@ -39,7 +39,8 @@ func merged(t require.TestingT, attrs []string, id string, events ...*Event) *Ev
 func TestMerge(t *testing.T) {
 	at := func(s int) time.Time { return now.Add(time.Duration(s) * time.Second) }
 	base := func(s int, ms int, n uint32) *Event {
-		e := &Event{ID: "own", Service: "shop", Type: "order", Outcome: Failure, Severity: "critical", Time: at(s), Count: n, Weight: 10}
+		e := &Event{ID: "own", Service: "shop", Type: "order", Outcome: Failure, Severity: "critical",
+			Time: at(s), Count: n, Weight: 10}
 		e.Attributes = []Attr{{"channel", "web"}, {"trace", "abc"}, {"zone", "z"}}
 		if ms >= 0 {
 			e.Duration, e.HasDuration = time.Duration(ms)*time.Millisecond, true
@@ -71,8 +72,10 @@ func TestMerge(t *testing.T) {
 	marked := base(0, 5, 1)
 	marked.Set("aggregated", "no")
 	keep := []string{"aggregated", "duration_sum_ms"}
-	require.Equal(t, []Attr{{"aggregated", "no"}, {"duration_max_ms", "5"}, {"duration_min_ms", "5"}}, merged(t, keep, "", marked).Attributes)
-	require.Equal(t, []Attr{{"duration_max_ms", "5"}, {"duration_min_ms", "5"}}, merged(t, keep, "", base(0, 5, 1)).Attributes)
+	require.Equal(t, []Attr{{"aggregated", "no"}, {"duration_max_ms", "5"}, {"duration_min_ms", "5"}},
+		merged(t, keep, "", marked).Attributes)
+	require.Equal(t, []Attr{{"duration_max_ms", "5"}, {"duration_min_ms", "5"}},
+		merged(t, keep, "", base(0, 5, 1)).Attributes)
 	require.Empty(t, newMerger(nil).Append(nil, "x"))
 }
 
@@ -149,7 +152,8 @@ func TestMergerRefusesWhatDoesNotFit(t *testing.T) {
 func TestMergeKeyTellsApart(t *testing.T) {
 	attrs := []string{"channel", "product", "zone"}
 	base := func() *Event {
-		return &Event{ID: "a", Service: "shop", Type: "order", Severity: "low", Time: time.Unix(1000, 0), Attributes: []Attr{{"product", "A"}, {"trace", "1"}}}
+		return &Event{ID: "a", Service: "shop", Type: "order", Severity: "low", Time: time.Unix(1000, 0),
+			Attributes: []Attr{{"product", "A"}, {"trace", "1"}}}
 	}
 	key := func(change func(e *Event)) string {
 		e := base()
@@ -212,7 +216,8 @@ func TestMergeLosesNothing(t *testing.T) {
 		count, want := uint32(0), map[time.Duration]uint32{}
 		latest := time.Time{}
 		for range rapid.IntRange(1, 30).Draw(rt, "events") {
-			e := &Event{Service: "s", Type: "t", Attributes: []Attr{{"a", "x"}}, Time: time.Unix(50, rapid.Int64Range(0, 9e9).Draw(rt, "time")).UTC()}
+			e := &Event{Service: "s", Type: "t", Attributes: []Attr{{"a", "x"}},
+				Time: time.Unix(50, rapid.Int64Range(0, 9e9).Draw(rt, "time")).UTC()}
 			e.Set("noise", rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "noise"))
 			e.Count = rapid.Uint32Range(1, 1000).Draw(rt, "count")
 			d := func() time.Duration { return time.Duration(rapid.IntRange(0, 20).Draw(rt, "ms")) * time.Millisecond }
@@ -233,7 +238,9 @@ func TestMergeLosesNothing(t *testing.T) {
 			if e.Time.After(latest) {
 				latest = e.Time
 			}
-			require.Equal(rt, MergeKey(nil, view(rt, e), attrs, 0), MergeKey(nil, view(rt, &Event{Service: "s", Type: "t", Time: time.Unix(50, 0), HasDuration: timed, Attributes: []Attr{{"a", "x"}}}), attrs, 0))
+			require.Equal(rt, MergeKey(nil, view(rt, e), attrs, 0),
+				MergeKey(nil, view(rt, &Event{Service: "s", Type: "t", Time: time.Unix(50, 0), HasDuration: timed,
+					Attributes: []Attr{{"a", "x"}}}), attrs, 0))
 			events = append(events, e)
 		}
 		got := merged(rt, attrs, "", events...)
@@ -292,7 +299,8 @@ func TestMergeFields(t *testing.T) {
 	}
 	m := newMerger([]string{"zone"})
 	m.Fields([]string{"amount", "path", "absent", "zone"})
-	for _, e := range []*Event{at("12.5", "/a", 2), at("-3", "/b", 1), at("n/a", "/a", 1), at("1e3", "/c\"", 1), at("0x10", "", 1)} {
+	for _, e := range []*Event{at("12.5", "/a", 2), at("-3", "/b", 1), at("n/a", "/a", 1),
+		at("1e3", "/c\"", 1), at("0x10", "", 1)} {
 		require.True(t, m.Add(view(t, e)))
 	}
 	attrs := func() map[string]string {
@@ -310,8 +318,9 @@ func TestMergeFields(t *testing.T) {
 	}
 	require.Equal(t, map[string]string{
 		"aggregated": "true", "zone": "z",
-		"amount_min": "-3", "amount_max": "1000", "amount_sum": "1022", "amount_sample": "12.5", "amount_values": `["n/a","0x10"]`,
-		"path_sample": "/a", "path_values": `["/a","/b","/c\"",""]`,
+		"amount_min": "-3", "amount_max": "1000", "amount_sum": "1022", "amount_sample": "12.5",
+		"amount_values": `["n/a","0x10"]`,
+		"path_sample":   "/a", "path_values": `["/a","/b","/c\"",""]`,
 	}, attrs())
 
 	for i := range 100 {

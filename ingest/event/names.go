@@ -58,11 +58,13 @@ var aliases = map[string]string{
 	"app": "service", "application": "service", "service_name": "service",
 	"status": "outcome", "result": "outcome", "success": "outcome", "level": "severity",
 	"latency": "duration", "elapsed": "duration", "latency_ms": "duration_ms", "elapsed_ms": "duration_ms",
-	"labels": "attributes", "tags": "attributes", "attrs": "attributes", "fields": "attributes", "properties": "attributes",
-	"weight": "count",
+	"labels": "attributes", "tags": "attributes", "attrs": "attributes", "fields": "attributes",
+	"properties": "attributes",
+	"weight":     "count",
 }
 
-var fieldNames = []string{"id", "time", "service", "type", "outcome", "severity", "duration_ms", "duration", "count", "attributes", "durations"}
+var fieldNames = []string{"id", "time", "service", "type", "outcome", "severity", "duration_ms", "duration", "count",
+	"attributes", "durations"}
 
 // unknownField notes a field that does not exist, with the nearest that does.
 func (d *Decoder) unknownField(key []byte) {

@@ -109,16 +109,18 @@ func requireSame(t *rapid.T, want, got *Event) {
 }
 
 func TestAppendJSON(t *testing.T) {
-	require.Equal(t, `{"id":"pol-42-issued","time":"2026-11-20T09:00:30Z","service":"insurance-unpaid","type":"application",`+
-		`"outcome":"failure","severity":"critical","count":3,`+
-		`"attributes":{"product":"MEDCARE","channel":"front","stage":"CREATE_APPLICATION"},"durations":[[812,1],[1000,2]]}`,
+	require.Equal(
+		t, `{"id":"pol-42-issued","time":"2026-11-20T09:00:30Z","service":"insurance-unpaid","type":"application",`+
+			`"outcome":"failure","severity":"critical","count":3,`+
+			`"attributes":{"product":"MEDCARE","channel":"front","stage":"CREATE_APPLICATION"},"durations":[[812,1],[1000,2]]}`,
 		string(sample().AppendJSON(nil)))
 	e := Event{Service: "s", Type: "t", Duration: 1_000_001, HasDuration: true}
 	e.Set("a", "x\xff\n\u2028\"")
 	e.Set("a", e.Attr("a")+"\x01")
 	text, err := json.Marshal(&e)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"service":"s","type":"t","duration_ms":1.000001,"attributes":{"a":"x\ufffd\n\u2028\"\u0001"}}`, string(text))
+	require.JSONEq(
+		t, `{"service":"s","type":"t","duration_ms":1.000001,"attributes":{"a":"x\ufffd\n\u2028\"\u0001"}}`, string(text))
 	require.Empty(t, e.Attr("none"))
 }
 

@@ -96,7 +96,8 @@ func (s *shape) learn(raw, name []byte, k shapeKey) {
 // members reads the object whose brace is next as scanner.object does, with s to
 // foresee its keys. classify says what a key is that was not foreseen. foreseen is
 // whether all were.
-func (d *Decoder) members(depth int, s *shape, classify func(name []byte) shapeKey, member func(name []byte, k shapeKey) bool) (foreseen, ok bool) {
+func (d *Decoder) members(depth int, s *shape, classify func(name []byte) shapeKey,
+	member func(name []byte, k shapeKey) bool) (foreseen, ok bool) {
 	if !d.enter(depth) {
 		return false, false
 	}

@@ -17,7 +17,8 @@ func TestShapesChangeNothing(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		opt := DecodeOptions{Now: now, Catalog: catalog, AllowService: allow, SizeLimits: SizeLimits{MaxNameBytes: 8 + int(seed%2)*8}}
+		opt := DecodeOptions{
+			Now: now, Catalog: catalog, AllowService: allow, SizeLimits: SizeLimits{MaxNameBytes: 8 + int(seed%2)*8}}
 		var used Decoder
 		var shared Batch
 		for range 30 {
@@ -49,7 +50,8 @@ func TestShapesChangeNothing(t *testing.T) {
 		}
 	}
 	for _, kind := range []string{"good", string(CodeUnknownService), string(CodeUnknownType), string(CodeDuplicateKey),
-		string(CodeBadAttribute), string(CodeReservedLabel), string(CodeBadSeverity), string(CodeUnknownField), string(CodeServiceNotAllowed)} {
+		string(CodeBadAttribute), string(CodeReservedLabel), string(CodeBadSeverity), string(CodeUnknownField),
+		string(CodeServiceNotAllowed)} {
 		require.Greater(t, seen[kind], 20, kind)
 	}
 }
@@ -67,7 +69,9 @@ func randomLines(r *rand.Rand, n int) [][]byte {
 		if r.IntN(8) == 0 {
 			r.Shuffle(len(attrs), func(i, j int) { attrs[i], attrs[j] = attrs[j], attrs[i] })
 		}
-		lines = append(lines, []byte("{"+randomMembers(r, fields, "extra", func(name string) string { return fieldText(r, name, attrs) })+"}"))
+		lines = append(lines, []byte("{"+randomMembers(r, fields, "extra", func(name string) string {
+			return fieldText(r, name, attrs)
+		})+"}"))
 	}
 	return lines
 }
@@ -102,7 +106,8 @@ func randomMembers(r *rand.Rand, names []string, extra string, value func(name s
 func fieldText(r *rand.Rand, name string, attrs []string) string {
 	switch name {
 	case "service":
-		return pick(r, `"shop"`, `"shop"`, `"shop"`, `"shop"`, `"bank"`, `"shopp"`, `"secret"`, `"a-longer-name"`, `"s h"`, `null`)
+		return pick(r, `"shop"`, `"shop"`, `"shop"`, `"shop"`, `"bank"`, `"shopp"`, `"secret"`,
+			`"a-longer-name"`, `"s h"`, `null`)
 	case "type":
 		return pick(r, `"order"`, `"order"`, `"order"`, `"task"`, `"ordr"`)
 	case "severity":

@@ -53,7 +53,8 @@ func AppendWeighted(dst, bin []byte, weight uint32) ([]byte, error) {
 		return dst, fmt.Errorf("%w: fields do not fit its %d bytes", ErrMalformed, len(body))
 	}
 	if product > math.MaxUint32 {
-		return dst, fmt.Errorf("multiply weight: %d exceeds the maximum of %d (sample a larger share)", product, uint32(math.MaxUint32))
+		return dst, fmt.Errorf("multiply weight: %d exceeds the maximum of %d (sample a larger share)", product,
+			uint32(math.MaxUint32))
 	}
 	if product > 1 {
 		flags |= flagWeight

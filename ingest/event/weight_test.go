@@ -46,7 +46,8 @@ func TestAppendWeightedErrors(t *testing.T) {
 		{"newer", slices.Concat(good[:lengthBytes], []byte{flagMore}, good[lengthBytes+1:]), 2, ErrNewer},
 		{"no body", []byte{1, 0, 0, 0, 0}, 2, ErrMalformed},
 		{"cut in a field", []byte{10, 0, 0, 0, flagCount, 0, 0, 0, 0, 0, 0, 0, 0, 0x80}, 2, ErrMalformed},
-		{"weight beyond its range", []byte{15, 0, 0, 0, flagWeight, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 1}, 2, ErrMalformed},
+		{"weight beyond its range", []byte{15, 0, 0, 0, flagWeight, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 1},
+			2, ErrMalformed},
 	} {
 		got, err := AppendWeighted(dst, c.bin, c.weight)
 		require.Error(t, err, c.name)

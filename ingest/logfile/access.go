@@ -89,9 +89,9 @@ func (p *Parser) parseAccess(line []byte, dst *event.Event) (reason string) {
 	return ""
 }
 
-// client is the client among the words before the time. Behind the prefix of syslog, or the virtual host that some formats
-// begin with, it is the first address with an identity and a user behind it. Otherwise it is the first word, if that can be
-// the name of a host.
+// client is the client among the words before the time. Behind the prefix of syslog, or the virtual host that some
+// formats begin with, it is the first address with an identity and a user behind it. Otherwise it is the first word, if
+// that can be the name of a host.
 func client(before []byte) []byte {
 	words := bytes.Fields(before)
 	for _, word := range words[:max(0, len(words)-3)] { // the last one is the bracket

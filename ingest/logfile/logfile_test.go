@@ -85,7 +85,8 @@ func TestSampleLog(t *testing.T) {
 	require.Len(t, ids, 35)
 	require.Equal(t, map[string]int{"2xx": 22, "3xx": 2, "4xx": 8, "5xx": 3}, classes)
 	require.Equal(t, map[string]int{"20T09": 15, "20T10": 20}, hours)
-	require.Equal(t, map[string]int{"GET": 24, "POST": 3, "PUT": 1, "HEAD": 1, "DELETE": 1, "OPTIONS": 1, "other": 4}, methods)
+	require.Equal(
+		t, map[string]int{"GET": 24, "POST": 3, "PUT": 1, "HEAD": 1, "DELETE": 1, "OPTIONS": 1, "other": 4}, methods)
 	require.Equal(t, 3, failures)
 
 	var reasons []string
@@ -136,28 +137,50 @@ func TestAccessLine(t *testing.T) {
 		outcome    event.Outcome
 		attributes string
 	}{
-		{"common", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
-		{"line break", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + "\r\n", Common, Options{}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
-		{"all", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + ` "http://r/" "ua"`, Combined, all, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 path=/a/b client=192.0.2.1 referer=http://r/ user_agent=ua"},
-		{"syslog", `<190>Nov 20 09:00:00 web1 nginx: 192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
-		{"virtual host", `shop.example.org:443 192.0.2.1 - bob [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
-		{"virtual host of a named client", `shop.example.org:443 pc7.example.org - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
-		{"named client", `pc7.example.org - 192.0.2.9 [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=pc7.example.org"},
-		{"user like an address", `pc7.example.org - a 192.0.2.9 [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=pc7.example.org"},
-		{"byte order mark", "\ufeff" + `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
-		{"leap second", `192.0.2.1 - - [31/Dec/2016:15:59:60 -0800]` + tail, Common, Options{}, time.Date(2016, 12, 31, 23, 59, 59, 0, time.UTC), event.Success, "method=GET status=200 status_class=2xx bytes=12"},
-		{"combined as common", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + ` "http://r/" "ua"`, Common, all, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 path=/a/b client=192.0.2.1"},
-		{"dashes", `- - - [20/Nov/2026:09:00:00 +0000] "-" 408 - "-" "-"`, Combined, all, at, event.Success, "method=other status=408 status_class=4xx"},
-		{"IPv6", `2001:db8::1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=2001:db8::1"},
-		{"east", `h - - [20/Nov/2026:12:00:00 +0300]` + tail, Common, Options{}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
-		{"west, over midnight", `h - - [19/Nov/2026:23:30:00 -0930]` + tail, Common, Options{}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
-		{"server error", `h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 500 -`, Common, Options{}, at, event.Failure, "method=GET status=500 status_class=5xx"},
-		{"client error fails too", `h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 404 -`, Common, Options{FailFrom: 400}, at, event.Failure, "method=GET status=404 status_class=4xx"},
-		{"escapes", `h - - [20/Nov/2026:09:00:00 +0000] "GET /\"\x41\\\xff\t\q HTTP/1.1" 200 - "\"" "a\\"`, Combined, all, at, event.Success, "method=GET status=200 status_class=2xx path=/\"A\\\uFFFD\t\\q client=h referer=\" user_agent=a\\"},
-		{"user with spaces and brackets", `h - [a] b [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
-		{"absolute target", `h - - [20/Nov/2026:09:00:00 +0000] "GET http://x.y HTTP/1.1" 200 -`, Common, Options{Paths: true}, at, event.Success, "method=GET status=200 status_class=2xx path=/"},
-		{"request without protocol", `h - - [20/Nov/2026:09:00:00 +0000] "GET /old path" 200 -`, Common, Options{Paths: true}, at, event.Success, "method=GET status=200 status_class=2xx path=/old path"},
-		{"long path", `h - - [20/Nov/2026:09:00:00 +0000] "GET /` + strings.Repeat("é", 300) + ` HTTP/1.1" 200 -`, Common, Options{Paths: true}, at, event.Success, "method=GET status=200 status_class=2xx path=/" + strings.Repeat("é", 127)},
+		{"common", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{}, at, event.Success,
+			"method=GET status=200 status_class=2xx bytes=12"},
+		{"line break", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + "\r\n", Common, Options{}, at, event.Success,
+			"method=GET status=200 status_class=2xx bytes=12"},
+		{"all", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + ` "http://r/" "ua"`, Combined, all, at, event.Success,
+			"method=GET status=200 status_class=2xx bytes=12 path=/a/b client=192.0.2.1 referer=http://r/ user_agent=ua"},
+		{"syslog", `<190>Nov 20 09:00:00 web1 nginx: 192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common,
+			Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
+		{"virtual host", `shop.example.org:443 192.0.2.1 - bob [20/Nov/2026:09:00:00 +0000]` + tail, Common,
+			Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
+		{"virtual host of a named client", `shop.example.org:443 pc7.example.org - - [20/Nov/2026:09:00:00 +0000]` + tail,
+			Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
+		{"named client", `pc7.example.org - 192.0.2.9 [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at,
+			event.Success, "method=GET status=200 status_class=2xx bytes=12 client=pc7.example.org"},
+		{"user like an address", `pc7.example.org - a 192.0.2.9 [20/Nov/2026:09:00:00 +0000]` + tail, Common,
+			Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=pc7.example.org"},
+		{"byte order mark", "\ufeff" + `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at,
+			event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
+		{"leap second", `192.0.2.1 - - [31/Dec/2016:15:59:60 -0800]` + tail, Common, Options{},
+			time.Date(2016, 12, 31, 23, 59, 59, 0, time.UTC), event.Success, "method=GET status=200 status_class=2xx bytes=12"},
+		{"combined as common", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + ` "http://r/" "ua"`, Common, all, at,
+			event.Success, "method=GET status=200 status_class=2xx bytes=12 path=/a/b client=192.0.2.1"},
+		{"dashes", `- - - [20/Nov/2026:09:00:00 +0000] "-" 408 - "-" "-"`, Combined, all, at, event.Success,
+			"method=other status=408 status_class=4xx"},
+		{"IPv6", `2001:db8::1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success,
+			"method=GET status=200 status_class=2xx bytes=12 client=2001:db8::1"},
+		{"east", `h - - [20/Nov/2026:12:00:00 +0300]` + tail, Common, Options{}, at, event.Success,
+			"method=GET status=200 status_class=2xx bytes=12"},
+		{"west, over midnight", `h - - [19/Nov/2026:23:30:00 -0930]` + tail, Common, Options{}, at, event.Success,
+			"method=GET status=200 status_class=2xx bytes=12"},
+		{"server error", `h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 500 -`, Common, Options{}, at, event.Failure,
+			"method=GET status=500 status_class=5xx"},
+		{"client error fails too", `h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 404 -`, Common,
+			Options{FailFrom: 400}, at, event.Failure, "method=GET status=404 status_class=4xx"},
+		{"escapes", `h - - [20/Nov/2026:09:00:00 +0000] "GET /\"\x41\\\xff\t\q HTTP/1.1" 200 - "\"" "a\\"`, Combined, all, at,
+			event.Success, "method=GET status=200 status_class=2xx path=/\"A\\\uFFFD\t\\q client=h referer=\" user_agent=a\\"},
+		{"user with spaces and brackets", `h - [a] b [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{}, at,
+			event.Success, "method=GET status=200 status_class=2xx bytes=12"},
+		{"absolute target", `h - - [20/Nov/2026:09:00:00 +0000] "GET http://x.y HTTP/1.1" 200 -`, Common,
+			Options{Paths: true}, at, event.Success, "method=GET status=200 status_class=2xx path=/"},
+		{"request without protocol", `h - - [20/Nov/2026:09:00:00 +0000] "GET /old path" 200 -`, Common, Options{Paths: true},
+			at, event.Success, "method=GET status=200 status_class=2xx path=/old path"},
+		{"long path", `h - - [20/Nov/2026:09:00:00 +0000] "GET /` + strings.Repeat("é", 300) + ` HTTP/1.1" 200 -`, Common,
+			Options{Paths: true}, at, event.Success, "method=GET status=200 status_class=2xx path=/" + strings.Repeat("é", 127)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var e event.Event
@@ -225,11 +248,16 @@ func TestBrokenLines(t *testing.T) {
 func TestNginxJSON(t *testing.T) {
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ name, line, want string }{
-		{"iso", `{"time_iso8601":"2026-11-20t12:00:00+03:00","request_method":"GET","request_uri":"/a?b","status":200,"request_time":0.123,"body_bytes_sent":17}`, "0s 123ms success GET 200 17 /a"},
-		{"all strings", `{"time_local":"20/Nov/2026:09:00:00 +0000","request":"POST /a HTTP/1.1","status":"503","request_time":"1.5","body_bytes_sent":"0","request_id":"abc"}`, "0s 1.5s failure POST 503 0 /a"},
-		{"msec first", `{"time_local":"junk","msec":1795165200.125,"uri":"/u","status":404}`, "125ms - success other 404  /u"},
-		{"msec as string", `{"msec":"1795165200.125","status":"404","body_bytes_sent":"-","request_time":"-","request":"-"}`, "125ms - success other 404  "},
-		{"escapes of nginx", `{"msec":1795165200,"request":"GET /\x22a HTTP/1.1","status":200}`, "0s - success GET 200  /\"a"},
+		{"iso",
+			`{"time_iso8601":"2026-11-20t12:00:00+03:00","request_method":"GET","request_uri":"/a?b","status":200,"request_time":0.123,"body_bytes_sent":17}`, "0s 123ms success GET 200 17 /a"},
+		{"all strings",
+			`{"time_local":"20/Nov/2026:09:00:00 +0000","request":"POST /a HTTP/1.1","status":"503","request_time":"1.5","body_bytes_sent":"0","request_id":"abc"}`, "0s 1.5s failure POST 503 0 /a"},
+		{"msec first", `{"time_local":"junk","msec":1795165200.125,"uri":"/u","status":404}`,
+			"125ms - success other 404  /u"},
+		{"msec as string", `{"msec":"1795165200.125","status":"404","body_bytes_sent":"-","request_time":"-","request":"-"}`,
+			"125ms - success other 404  "},
+		{"escapes of nginx", `{"msec":1795165200,"request":"GET /\x22a HTTP/1.1","status":200}`,
+			"0s - success GET 200  /\"a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var e event.Event
@@ -238,14 +266,16 @@ func TestNginxJSON(t *testing.T) {
 			if e.HasDuration {
 				took = e.Duration.String()
 			}
-			require.Equal(t, c.want, fmt.Sprintf("%v %v %v %s %s %s %s", e.Time.Sub(at), took, e.Outcome, e.Attr("method"), e.Attr("status"), e.Attr("bytes"), e.Attr("path")))
+			require.Equal(t, c.want, fmt.Sprintf("%v %v %v %s %s %s %s", e.Time.Sub(at), took, e.Outcome, e.Attr("method"),
+				e.Attr("status"), e.Attr("bytes"), e.Attr("path")))
 			require.Len(t, e.ID, 32)
 			requireValid(t, &e)
 		})
 	}
 	var e event.Event
 	p := parser(t, NginxJSON, Options{Fields: Fields{Msec: "ts", Status: "code", RequestTime: "took"}, Extra: true})
-	require.NoError(t, p.Parse([]byte(`{"ts":1795165200,"code":500,"took":2,"remote_addr":"::1","http_user_agent":"u","request_id":"abc"}`), 0, &e))
+	require.NoError(t, p.Parse(
+		[]byte(`{"ts":1795165200,"code":500,"took":2,"remote_addr":"::1","http_user_agent":"u","request_id":"abc"}`), 0, &e))
 	require.Equal(t, event.Failure, e.Outcome)
 	require.Equal(t, 2*time.Second, e.Duration)
 	require.Equal(t, []string{"::1", "u", "abc"}, []string{e.Attr("client"), e.Attr("user_agent"), e.Attr("request_id")})
@@ -352,7 +382,8 @@ func TestReaderLongLines(t *testing.T) {
 	require.Equal(t, int64(len(good)), in.Offset())
 	var lineErr *LineError
 	require.ErrorAs(t, in.Next(&e), &lineErr)
-	require.Equal(t, LineError{Line: 2, Offset: int64(len(good)), Reason: "the line has at least 1000001 bytes, but the maximum is 65536"}, *lineErr)
+	require.Equal(t, LineError{
+		Line: 2, Offset: int64(len(good)), Reason: "the line has at least 1000001 bytes, but the maximum is 65536"}, *lineErr)
 	require.Less(t, cap(in.buf), 200_000)
 	require.NoError(t, in.Next(&e))
 	require.Equal(t, int64(2*len(good)+len(long)), in.Offset())
@@ -388,7 +419,8 @@ func FuzzParse(f *testing.F) {
 	for line := range bytes.SplitSeq(sampleLog(f), []byte("\n")) {
 		f.Add(line)
 	}
-	f.Add([]byte(`{"msec":1795165200.125,"request":"GET /\x22a HTTP/1.1","status":200,"request_time":"0.1","remote_addr":"::1"}`))
+	f.Add([]byte(
+		`{"msec":1795165200.125,"request":"GET /\x22a HTTP/1.1","status":200,"request_time":"0.1","remote_addr":"::1"}`))
 	f.Add([]byte(`[{"service":"s","type":"t"},{"a":"\"]"}] 7`))
 	f.Add([]byte(" "))
 	f.Fuzz(func(t *testing.T, line []byte) {
@@ -415,7 +447,8 @@ func FuzzParse(f *testing.F) {
 }
 
 func BenchmarkCombined(b *testing.B) {
-	line := []byte(`192.0.2.10 - - [20/Nov/2026:09:00:01 +0000] "GET /presentations/2026/images/dashboard.png HTTP/1.1" 200 171717 "https://shop.example/presentations/" "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"`)
+	line := []byte(
+		`192.0.2.10 - - [20/Nov/2026:09:00:01 +0000] "GET /presentations/2026/images/dashboard.png HTTP/1.1" 200 171717 "https://shop.example/presentations/" "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"`)
 	p := parser(b, Combined, Options{})
 	var e event.Event
 	b.SetBytes(int64(len(line)))
@@ -428,7 +461,8 @@ func BenchmarkCombined(b *testing.B) {
 }
 
 func BenchmarkNginxJSON(b *testing.B) {
-	line := []byte(`{"time_iso8601":"2026-11-20T12:00:00+03:00","remote_addr":"192.0.2.10","request_method":"GET","request_uri":"/products?page=2","status":"200","request_time":"0.123","body_bytes_sent":"5120","http_referer":"","http_user_agent":"Mozilla/5.0"}`)
+	line := []byte(
+		`{"time_iso8601":"2026-11-20T12:00:00+03:00","remote_addr":"192.0.2.10","request_method":"GET","request_uri":"/products?page=2","status":"200","request_time":"0.123","body_bytes_sent":"5120","http_referer":"","http_user_agent":"Mozilla/5.0"}`)
 	p := parser(b, NginxJSON, Options{})
 	var e event.Event
 	b.SetBytes(int64(len(line)))

@@ -12,7 +12,8 @@ const localTimeBytes = 26
 // parseLocalTime reads a time as access logs write it, which end must follow; 0
 // stands for the end of b.
 func parseLocalTime(b []byte, end byte) (when time.Time, ok bool) {
-	if len(b) < localTimeBytes || end != 0 && (len(b) == localTimeBytes || b[localTimeBytes] != end) || end == 0 && len(b) != localTimeBytes {
+	if len(b) < localTimeBytes || end != 0 && (len(b) == localTimeBytes || b[localTimeBytes] != end) ||
+		end == 0 && len(b) != localTimeBytes {
 		return when, false
 	}
 	if b[2] != '/' || b[6] != '/' || b[11] != ':' || b[14] != ':' || b[17] != ':' || b[20] != ' ' {

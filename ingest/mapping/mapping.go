@@ -1,5 +1,5 @@
-// Package mapping makes events of foreign JSON: the messages of brokers and the data of CloudEvents. It does not know where
-// these come from, and leaves it to the decoder to check what it makes.
+// Package mapping makes events of foreign JSON: the messages of brokers and the data of CloudEvents. It does not know
+// where these come from, and leaves it to the decoder to check what it makes.
 package mapping
 
 import (
@@ -83,7 +83,8 @@ func New(s *Settings, typed bool) (*Mapping, error) {
 			f.path = path
 		} else if numeric {
 			if _, err := strconv.ParseFloat(value, 64); err != nil {
-				errs = append(errs, &SettingError{"map." + key, fmt.Sprintf("%q is neither a number nor a path, which begins with a dot", value)})
+				errs = append(errs, &SettingError{
+					"map." + key, fmt.Sprintf("%q is neither a number nor a path, which begins with a dot", value)})
 				return
 			}
 			f.constant = []byte(value)
@@ -96,8 +97,10 @@ func New(s *Settings, typed bool) (*Mapping, error) {
 		name, value   string
 		text, numeric bool
 	}{
-		{"service", s.Service, true, false}, {"type", s.Type, true, false}, {"id", s.ID, true, false}, {"time", s.Time, false, false},
-		{"outcome", s.Outcome, true, false}, {"severity", s.Severity, true, false}, {"duration_ms", s.DurationMS, false, true},
+		{"service", s.Service, true, false}, {"type", s.Type, true, false}, {"id", s.ID, true, false},
+		{"time", s.Time, false, false},
+		{"outcome", s.Outcome, true, false}, {"severity", s.Severity, true, false},
+		{"duration_ms", s.DurationMS, false, true},
 		{"duration", s.Duration, false, true}, {"count", s.Count, false, true},
 	} {
 		add(&m.fields, f.name, f.name, f.value, f.text, f.numeric)
@@ -113,7 +116,8 @@ func New(s *Settings, typed bool) (*Mapping, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Attributes)) {
 		if !event.ValidAttribute(name) {
-			errs = append(errs, &SettingError{"map.attributes." + name, fmt.Sprintf("%q cannot be the name of an attribute", name)})
+			errs = append(
+				errs, &SettingError{"map.attributes." + name, fmt.Sprintf("%q cannot be the name of an attribute", name)})
 			continue
 		}
 		add(&m.attributes, "attributes."+name, name, s.Attributes[name], false, false)
@@ -159,8 +163,8 @@ func parsePath(text string) (path []string, err error) {
 	return path, nil
 }
 
-// AppendEvent appends the event that the mapping makes of a value, as a JSON object. It has the service and the type given
-// here, unless they are "", where the mapping finds none.
+// AppendEvent appends the event that the mapping makes of a value, as a JSON object. It has the service and the type
+// given here, unless they are "", where the mapping finds none.
 func (m *Mapping) AppendEvent(text []byte, v *fastjson.Value, defaultService, defaultType string) []byte {
 	text = append(text, '{')
 	n := 0

@@ -22,8 +22,8 @@ const (
 // The formats of a Book in a checkpoint. That of version 0.2.0 has no backlogs, and no release wrote format 1.
 const bookVersion, oldestBook = 3, 2
 
-// Book holds the progress of all streams of all sources, as the log says it. What it holds follows from the calls of Apply
-// alone. It is not safe for concurrent use: the goroutine that applies the records of the log owns it.
+// Book holds the progress of all streams of all sources, as the log says it. What it holds follows from the calls of
+// Apply alone. It is not safe for concurrent use: the goroutine that applies the records of the log owns it.
 type Book struct {
 	sources map[string]map[place]*entry
 	version uint64
@@ -97,8 +97,8 @@ func (b *Book) apply(streams map[place]*entry, p *Progress) {
 	}
 }
 
-// oldest is the stream that did not move for longest. Two that moved with the same record are told apart by their names, so
-// that every replay of the log chooses alike.
+// oldest is the stream that did not move for longest. Two that moved with the same record are told apart by their
+// names, so that every replay of the log chooses alike.
 func oldest(streams map[place]*entry) place {
 	var least *entry
 	for _, e := range streams {
@@ -137,7 +137,9 @@ func (p *Progress) addPartial(m Partial) {
 	if p.Has(m.Offset) {
 		return
 	}
-	i, found := slices.BinarySearchFunc(p.Partial, m.Offset, func(x Partial, at int64) int { return cmp.Compare(x.Offset, at) })
+	i, found := slices.BinarySearchFunc(p.Partial, m.Offset, func(x Partial, at int64) int {
+		return cmp.Compare(x.Offset, at)
+	})
 	if !found {
 		p.Partial = slices.Insert(p.Partial, i, m)
 		return
@@ -195,7 +197,9 @@ func (b *Book) Encode(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(b.sources)))
 	for _, source := range b.Sources() {
 		dst = binread.AppendText(dst, source)
-		streams := slices.SortedFunc(maps.Values(b.sources[source]), func(a, b *entry) int { return compare(a.Stream, b.Stream) })
+		streams := slices.SortedFunc(maps.Values(b.sources[source]), func(a, b *entry) int {
+			return compare(a.Stream, b.Stream)
+		})
 		dst = binary.AppendUvarint(dst, uint64(len(streams)))
 		for _, e := range streams {
 			dst = binary.AppendUvarint(dst, e.moved)
@@ -212,7 +216,8 @@ func (b *Book) Restore(data []byte) error {
 	r := binread.New(data)
 	version := r.Take(1)
 	if len(version) == 1 && (version[0] < oldestBook || version[0] > bookVersion) {
-		return fmt.Errorf("positions have format %d, and this program reads formats %d to %d", version[0], oldestBook, bookVersion)
+		return fmt.Errorf("positions have format %d, and this program reads formats %d to %d", version[0],
+			oldestBook, bookVersion)
 	}
 	*b = Book{sources: map[string]map[place]*entry{}, version: b.version + 1, moves: r.Uint()}
 	for range r.Count(2) {

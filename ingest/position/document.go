@@ -44,7 +44,8 @@ func (b *Book) WriteDocument(w io.Writer, source string) error {
 			continue
 		}
 		for _, p := range b.Of(name) {
-			line := documentLine{Source: name, Topic: p.Stream.Name, Partition: p.Stream.Partition, Losses: p.Generation, Backlog: p.Backlog, Counted: [][2]int64{}}
+			line := documentLine{Source: name, Topic: p.Stream.Name, Partition: p.Stream.Partition, Losses: p.Generation,
+				Backlog: p.Backlog, Counted: [][2]int64{}}
 			if p.Epoch != NoEpoch {
 				line.Epoch = &p.Epoch
 			}
@@ -65,8 +66,8 @@ func (b *Book) WriteDocument(w io.Writer, source string) error {
 	return e.Encode(d)
 }
 
-// ReadDocument adds what WriteDocument wrote to the Book. It refuses a stream of which the Book has another incarnation of
-// the topic: the engines did not read the same one.
+// ReadDocument adds what WriteDocument wrote to the Book. It refuses a stream of which the Book has another incarnation
+// of the topic: the engines did not read the same one.
 func (b *Book) ReadDocument(data []byte) error {
 	var d document
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -84,7 +85,8 @@ func (b *Book) ReadDocument(data []byte) error {
 			err = b.add(line.Source, p)
 		}
 		if err != nil {
-			return fmt.Errorf("invalid positions[%d] (source %q, topic %q, partition %d): %w", i, line.Source, line.Topic, line.Partition, err)
+			return fmt.Errorf("invalid positions[%d] (source %q, topic %q, partition %d): %w", i, line.Source,
+				line.Topic, line.Partition, err)
 		}
 	}
 	return nil
@@ -124,7 +126,8 @@ func (l *documentLine) progress() (p Progress, err error) {
 // add is Apply for one stream, which must not replace another incarnation of its topic.
 func (b *Book) add(source string, p Progress) error {
 	if e := b.sources[source][place{p.Stream.Name, p.Stream.Partition}]; e != nil && e.Stream.ID != p.Stream.ID {
-		return fmt.Errorf("its topic id %x differs from %x, which another engine read (the topic was created again: remove the older one)",
+		return fmt.Errorf(
+			"its topic id %x differs from %x, which another engine read (the topic was created again: remove the older one)",
 			p.Stream.ID, e.Stream.ID)
 	}
 	return b.Apply(Append(nil, source, []Progress{p}))

@@ -1,6 +1,6 @@
-// Package position says how far sources got: which messages of a stream are in the log. A source writes its position into
-// the record of the events that it submits (Append), the log's reader adds it to a Book, the Book is a part of every
-// checkpoint, and a source begins where the Book ends. So a message counts once, whatever is killed.
+// Package position says how far sources got: which messages of a stream are in the log. A source writes its position
+// into the record of the events that it submits (Append), the log's reader adds it to a Book, the Book is a part of
+// every checkpoint, and a source begins where the Book ends. So a message counts once, whatever is killed.
 //
 // The package knows no broker and reads no log.
 package position
@@ -22,7 +22,8 @@ type Stream struct {
 // Range is the messages From to To-1.
 type Range struct{ From, To int64 }
 
-// Partial is a message of several events of which some are in the log. Done are their indexes in the message, ascending.
+// Partial is a message of several events of which some are in the log. Done are their indexes in the message,
+// ascending.
 type Partial struct {
 	Offset int64
 	Done   []int32
@@ -36,8 +37,8 @@ type Progress struct {
 	// generation replaces that of an earlier one, so the first one of it lists all that is left.
 	Generation uint32
 	Epoch      int32 // of the stream's leader at the last message; NoEpoch: not known
-	// Backlog is where the messages end that were there before the source took the stream up for the first time. It is what
-	// it was if a later progress does not say it (0).
+	// Backlog is where the messages end that were there before the source took the stream up for the first time. It is
+	// what it was if a later progress does not say it (0).
 	Backlog int64
 	Ranges  []Range
 	Partial []Partial
@@ -69,7 +70,8 @@ func Append(dst []byte, source string, progress []Progress) []byte {
 	return dst
 }
 
-// append writes all but the generation and the backlog, and offsets as distances from the offset before, so that a range takes a few bytes.
+// append writes all but the generation and the backlog, and offsets as distances from the offset before, so that a
+// range takes a few bytes.
 func (p *Progress) append(dst []byte) []byte {
 	dst = binread.AppendText(dst, p.Stream.Name)
 	dst = append(dst, p.Stream.ID[:]...)

@@ -23,7 +23,8 @@ func TestAppendAndParse(t *testing.T) {
 			in[1].Generation, in[0].Backlog = generation, backlog
 			// Without what follows, it is the form for streams that have none.
 			older := map[int]bool{}
-			n := len(Append(nil, "kafka", []Progress{{Stream: in[0].Stream, Epoch: 7, Ranges: in[0].Ranges, Partial: in[0].Partial}, {Stream: in[1].Stream}}))
+			n := len(Append(nil, "kafka", []Progress{
+				{Stream: in[0].Stream, Epoch: 7, Ranges: in[0].Ranges, Partial: in[0].Partial}, {Stream: in[1].Stream}}))
 			if generation > 0 || backlog > 0 {
 				older[n] = true
 				n += 1 + len(binary.AppendUvarint(nil, uint64(generation)))
@@ -47,11 +48,13 @@ func TestAppendAndParse(t *testing.T) {
 	}
 }
 
-// Where the backlog of a stream ends is said while it is read, and known from then on, as a checkpoint and a document have it.
+// Where the backlog of a stream ends is said while it is read, and known from then on, as a checkpoint and a document
+// have it.
 func TestBacklog(t *testing.T) {
 	b := NewBook()
 	stream := Stream{Name: "orders"}
-	for _, p := range []Progress{{Stream: stream, Backlog: 90, Ranges: []Range{{0, 10}}}, {Stream: stream, Ranges: []Range{{10, 20}}}} {
+	for _, p := range []Progress{{Stream: stream, Backlog: 90, Ranges: []Range{{0, 10}}},
+		{Stream: stream, Ranges: []Range{{10, 20}}}} {
 		require.NoError(t, b.Apply(Append(nil, "kafka", []Progress{p})))
 	}
 	require.EqualValues(t, 90, b.Of("kafka")[0].Backlog)
@@ -75,7 +78,8 @@ func TestBookIsASet(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			p := Progress{Stream: stream}
 			if rapid.Bool().Draw(t, "partial") {
-				m := Partial{Offset: rapid.Int64Range(0, 60).Draw(t, "offset"), Done: []int32{rapid.Int32Range(0, 3).Draw(t, "index")}}
+				m := Partial{
+					Offset: rapid.Int64Range(0, 60).Draw(t, "offset"), Done: []int32{rapid.Int32Range(0, 3).Draw(t, "index")}}
 				p.Partial = append(p.Partial, m)
 				parts[event{m.Offset, int64(m.Done[0])}] = true
 			} else {
@@ -137,13 +141,15 @@ func TestRecreatedTopic(t *testing.T) {
 	require.Equal(t, other, got[1].Stream, "each partition is renewed with its first message")
 }
 
-// A stream that lost its end begins a generation with what is left of it, and what comes of the one before changes nothing.
+// A stream that lost its end begins a generation with what is left of it, and what comes of the one before changes
+// nothing.
 func TestGenerations(t *testing.T) {
 	b := NewBook()
 	stream := Stream{Name: "orders", ID: [16]byte{1}}
 	apply := func(p Progress) {
 		p.Stream = stream
-		require.NoError(t, b.Apply(Append(nil, "kafka", []Progress{p, {Stream: Stream{Name: "other"}, Ranges: []Range{{0, 5}}}})))
+		require.NoError(
+			t, b.Apply(Append(nil, "kafka", []Progress{p, {Stream: Stream{Name: "other"}, Ranges: []Range{{0, 5}}}})))
 		saved := b.Encode(nil)
 		b = NewBook()
 		require.NoError(t, b.Restore(saved))
@@ -219,7 +225,8 @@ func TestBookIsBounded(t *testing.T) {
 
 func TestRestoreRefusesDamage(t *testing.T) {
 	b := NewBook()
-	require.NoError(t, b.Apply(Append(nil, "kafka", []Progress{{Stream: Stream{Name: "orders"}, Ranges: []Range{{3, 5}}}})))
+	require.NoError(
+		t, b.Apply(Append(nil, "kafka", []Progress{{Stream: Stream{Name: "orders"}, Ranges: []Range{{3, 5}}}})))
 	saved := b.Encode(nil)
 	for cut := range saved {
 		require.Error(t, NewBook().Restore(saved[:cut]))

@@ -84,7 +84,8 @@ func ParseEvents(payload []byte) (Events, error) {
 	}
 	e.Whole = e.Backfill && !has(flagCovers)
 	if r.Bad() {
-		return Events{}, fmt.Errorf("invalid events record: keys, dead-letter IDs, position or covered times do not fit into %d bytes", len(payload))
+		return Events{}, fmt.Errorf(
+			"invalid events record: keys, dead-letter IDs, position or covered times do not fit into %d bytes", len(payload))
 	}
 	e.Body = r.Rest
 	return e, nil

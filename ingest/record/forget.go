@@ -9,8 +9,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/binread"
 )
 
-// Forget names the counts and keys that its record drops. The State drops them when it reaches the record. The committer, which
-// is ahead of the State, forgets the ids of the services at the same place in the log.
+// Forget names the counts and keys that its record drops. The State drops them when it reaches the record. The
+// committer, which is ahead of the State, forgets the ids of the services at the same place in the log.
 type Forget struct {
 	// Generations are numbers that mean something to the State alone.
 	Generations []uint64

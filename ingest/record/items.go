@@ -37,8 +37,9 @@ func Items(rec *wal.Record, yield func(dispatch.Item)) error {
 			return fmt.Errorf("event of record %d: %w", rec.Seq, err)
 		}
 		yield(dispatch.Item{
-			ID: string(view.ID), Service: same(&service, view.Service), Type: same(&typ, view.Type), Severity: same(&severity, view.Severity),
-			Time: at, Payload: body[:n:n],
+			ID: string(view.ID), Service: same(&service, view.Service), Type: same(&typ, view.Type),
+			Severity: same(&severity, view.Severity),
+			Time:     at, Payload: body[:n:n],
 		})
 		body = body[n:]
 	}

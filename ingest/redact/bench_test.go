@@ -23,7 +23,8 @@ func BenchmarkApply(b *testing.B) {
 		{"remove", []Rule{{Attributes: []string{"user"}, Action: Remove}}},
 		{"hash", []Rule{{Attributes: []string{"user"}, Action: Hash, Key: key}}},
 		{"pattern on all", []Rule{{Attributes: []string{"*"}, Action: Mask, Pattern: `[\w.+-]+@[\w.-]+`}}},
-		{"hash, truncate_ip, remove", []Rule{{Attributes: []string{"user"}, Action: Hash, Key: key}, {Attributes: []string{"ip"}, Action: TruncateIP}, {Attributes: []string{"stage"}, Action: Remove}}},
+		{"hash, truncate_ip, remove", []Rule{{Attributes: []string{"user"}, Action: Hash, Key: key},
+			{Attributes: []string{"ip"}, Action: TruncateIP}, {Attributes: []string{"stage"}, Action: Remove}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			r, err := New(c.rules, nil)

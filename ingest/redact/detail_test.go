@@ -17,7 +17,8 @@ func TestErrorsDoNotTell(t *testing.T) {
 	const secret = "Qx1Wz2Kv3Jy4Hq5"
 	r, err := New([]Rule{{Attributes: []string{"email"}, Action: Remove}}, nil)
 	require.NoError(t, err)
-	good := `{"service":"s","type":"t","id":"1","time":"2026-11-20T09:00:00Z","attributes":{"a":1,"email":"` + secret + `","n":"` + secret + `"},"count":1}`
+	good := `{"service":"s","type":"t","id":"1","time":"2026-11-20T09:00:00Z","attributes":{"a":1,"email":"` + secret +
+		`","n":"` + secret + `"},"count":1}`
 	told := func(text string) bool {
 		for i := range len(secret) - 3 {
 			if strings.Contains(text, secret[i:i+4]) {
@@ -72,9 +73,11 @@ func TestErrorTexts(t *testing.T) {
 		code         event.Code
 		detail, want string
 	}{
-		{event.CodeInvalidJSON, `Column 9: expected a comma or a closing brace, found "jane@x".`, "Column 9: expected a comma or a closing brace."},
+		{event.CodeInvalidJSON, `Column 9: expected a comma or a closing brace, found "jane@x".`,
+			"Column 9: expected a comma or a closing brace."},
 		{event.CodeInvalidJSON, `expected a value, found "jane, found "`, "expected a value"},
-		{event.CodeInvalidJSON, "Column 9: expected a value, found end of input.", "Column 9: expected a value, found end of input."},
+		{event.CodeInvalidJSON, "Column 9: expected a value, found end of input.",
+			"Column 9: expected a value, found end of input."},
 		{event.CodeUnknownType, `The spec has no type "x, found y".`, `The spec has no type "x, found y".`},
 	} {
 		e, b := event.ItemError{Code: c.code, Detail: c.detail}, event.BodyError{Code: c.code, Reason: c.detail}

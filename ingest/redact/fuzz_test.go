@@ -28,8 +28,10 @@ var fuzzRules = []Rule{
 // values of attributes differs.
 func FuzzApply(f *testing.F) {
 	f.Add([]byte(`{"service":"s","type":"t1","id":"1","attributes":{"user":"jane","ip":"1.2.3.4","secret":"x","n":1.5}}`))
-	f.Add([]byte(`{"service":"s","type":"x","attributes":{"a":"jane@x joe@y 日本","secret":"","b":"42"}}` + "\n" + `{"service":"s","type":"t","count":2,"durations":[[1,2]],"attributes":{"c":"1"}}`))
-	f.Add([]byte(`{"service":"s","type":"t","severity":"x","duration_ms":5,"attributes":{"a":"` + strings.Repeat("a@", 500) + `"}}`))
+	f.Add([]byte(`{"service":"s","type":"x","attributes":{"a":"jane@x joe@y 日本","secret":"","b":"42"}}` + "\n" +
+		`{"service":"s","type":"t","count":2,"durations":[[1,2]],"attributes":{"c":"1"}}`))
+	f.Add([]byte(
+		`{"service":"s","type":"t","severity":"x","duration_ms":5,"attributes":{"a":"` + strings.Repeat("a@", 500) + `"}}`))
 	r, err := New(fuzzRules, nil)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -122,11 +124,16 @@ func slowly(typ string, attrs []event.Attr) []event.Attr {
 func TestApplyKeepsEventsGood(t *testing.T) {
 	r, err := New(fuzzRules, nil)
 	require.NoError(t, err)
-	attr := rapid.OneOf(rapid.SampledFrom([]string{"user", "ip", "secret", "u_", "a"}), rapid.StringMatching(`[a-z_][a-z0-9_.-]{0,130}`)).Filter(func(s string) bool { return len(s) <= 128 && event.ValidAttributeName(s) })
-	long := rapid.Custom(func(t *rapid.T) string {
-		return strings.Repeat(rapid.SampledFrom([]string{"a@", "日本", "x1"}).Draw(t, "piece"), rapid.IntRange(1, 500).Draw(t, "times"))
+	attr := rapid.OneOf(rapid.SampledFrom([]string{"user", "ip", "secret", "u_", "a"}),
+		rapid.StringMatching(`[a-z_][a-z0-9_.-]{0,130}`)).Filter(func(s string) bool {
+		return len(s) <= 128 && event.ValidAttributeName(s)
 	})
-	value := rapid.OneOf(long, rapid.StringMatching(`([a-z]{1,3}@|\d{1,3}|日本|\.)*`), rapid.String(), rapid.SampledFrom([]string{"", "1.2.3.4", "::1"}))
+	long := rapid.Custom(func(t *rapid.T) string {
+		return strings.Repeat(rapid.SampledFrom([]string{"a@", "日本", "x1"}).Draw(t, "piece"),
+			rapid.IntRange(1, 500).Draw(t, "times"))
+	})
+	value := rapid.OneOf(long, rapid.StringMatching(`([a-z]{1,3}@|\d{1,3}|日本|\.)*`), rapid.String(),
+		rapid.SampledFrom([]string{"", "1.2.3.4", "::1"}))
 	rapid.Check(t, func(t *rapid.T) {
 		var before event.Batch
 		for range rapid.IntRange(1, 4).Draw(t, "events") {

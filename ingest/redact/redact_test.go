@@ -55,31 +55,40 @@ func TestValues(t *testing.T) {
 		untouched bool
 		gone      bool
 	}{
-		"remove":             {rules: []Rule{{Action: Remove}}, value: "jane", gone: true},
-		"mask":               {rules: []Rule{{Action: Mask}}, value: "jane", want: "***"},
-		"mask with a text":   {rules: []Rule{{Action: Mask, Replace: "$1"}}, value: "jane", want: "$1"},
-		"masked already":     {rules: []Rule{{Action: Mask}}, value: "***", untouched: true},
-		"hash":               {rules: []Rule{{Action: Hash, Key: key}}, value: "jane", want: hashed("jane")},
-		"empty stays":        {rules: []Rule{{Action: Hash, Key: key}, {Action: Mask}, {Action: Remove}}, value: "", untouched: true},
-		"IPv4":               {rules: []Rule{{Action: TruncateIP}}, value: "192.0.2.77", want: "192.0.2.0"},
-		"IPv4 with port":     {rules: []Rule{{Action: TruncateIP}}, value: "192.0.2.77:8080", want: "192.0.2.0"},
-		"IPv4 in IPv6":       {rules: []Rule{{Action: TruncateIP}}, value: "::ffff:192.0.2.77", want: "192.0.2.0"},
-		"IPv6":               {rules: []Rule{{Action: TruncateIP}}, value: "2001:db8:1:2:3:4:5:6", want: "2001:db8:1::"},
-		"IPv6, zone, port":   {rules: []Rule{{Action: TruncateIP}}, value: "[fe80::1%eth0]:80", want: "fe80::"},
-		"no address":         {rules: []Rule{{Action: TruncateIP}}, value: "jane's laptop", want: "***"},
-		"no address, named":  {rules: []Rule{{Action: TruncateIP, Replace: "unknown"}}, value: "x", want: "unknown"},
-		"pattern, mask":      {rules: []Rule{{Action: Mask, Pattern: `\d{4}`}}, value: "card 1234 5678 ok", want: "card *** *** ok"},
-		"pattern, no match":  {rules: []Rule{{Action: Mask, Pattern: `\d{4}`}}, value: "card", untouched: true},
-		"pattern, groups":    {rules: []Rule{{Action: Mask, Pattern: `(\w)\w*@(?P<host>\S+)`, Replace: "$1..@${host} $$"}}, value: "to jane@x.org", want: "to j..@x.org $"},
-		"pattern, remove":    {rules: []Rule{{Action: Remove, Pattern: `token=\w+`}}, value: "a token=1 b token=2", want: "a  b "},
-		"pattern, all gone":  {rules: []Rule{{Action: Remove, Pattern: `\w+`}}, value: "jane", gone: true},
-		"pattern, hash":      {rules: []Rule{{Action: Hash, Key: key, Pattern: `u\d+`}}, value: "/u1/u2", want: "/" + hashed("u1") + "/" + hashed("u2")},
-		"pattern, address":   {rules: []Rule{{Action: TruncateIP, Pattern: `\d+\.\d+\.\d+\.\d+`}}, value: "from 192.0.2.7 and 999.1.1.1", want: "from 192.0.2.0 and ***"},
-		"pattern, anchors":   {rules: []Rule{{Action: Mask, Pattern: `^a`}}, value: "aaa", want: "***aa"},
-		"in order":           {rules: []Rule{{Action: Mask, Pattern: `a`, Replace: "b"}, {Action: Mask, Pattern: `b`, Replace: "c"}, {Action: Mask, Pattern: `c`, Replace: "dd"}}, value: "aa", want: "dddd"},
+		"remove":           {rules: []Rule{{Action: Remove}}, value: "jane", gone: true},
+		"mask":             {rules: []Rule{{Action: Mask}}, value: "jane", want: "***"},
+		"mask with a text": {rules: []Rule{{Action: Mask, Replace: "$1"}}, value: "jane", want: "$1"},
+		"masked already":   {rules: []Rule{{Action: Mask}}, value: "***", untouched: true},
+		"hash":             {rules: []Rule{{Action: Hash, Key: key}}, value: "jane", want: hashed("jane")},
+		"empty stays": {rules: []Rule{{Action: Hash, Key: key}, {Action: Mask}, {Action: Remove}},
+			value: "", untouched: true},
+		"IPv4":              {rules: []Rule{{Action: TruncateIP}}, value: "192.0.2.77", want: "192.0.2.0"},
+		"IPv4 with port":    {rules: []Rule{{Action: TruncateIP}}, value: "192.0.2.77:8080", want: "192.0.2.0"},
+		"IPv4 in IPv6":      {rules: []Rule{{Action: TruncateIP}}, value: "::ffff:192.0.2.77", want: "192.0.2.0"},
+		"IPv6":              {rules: []Rule{{Action: TruncateIP}}, value: "2001:db8:1:2:3:4:5:6", want: "2001:db8:1::"},
+		"IPv6, zone, port":  {rules: []Rule{{Action: TruncateIP}}, value: "[fe80::1%eth0]:80", want: "fe80::"},
+		"no address":        {rules: []Rule{{Action: TruncateIP}}, value: "jane's laptop", want: "***"},
+		"no address, named": {rules: []Rule{{Action: TruncateIP, Replace: "unknown"}}, value: "x", want: "unknown"},
+		"pattern, mask": {rules: []Rule{{Action: Mask, Pattern: `\d{4}`}}, value: "card 1234 5678 ok",
+			want: "card *** *** ok"},
+		"pattern, no match": {rules: []Rule{{Action: Mask, Pattern: `\d{4}`}}, value: "card", untouched: true},
+		"pattern, groups": {rules: []Rule{{Action: Mask, Pattern: `(\w)\w*@(?P<host>\S+)`, Replace: "$1..@${host} $$"}},
+			value: "to jane@x.org", want: "to j..@x.org $"},
+		"pattern, remove": {rules: []Rule{{Action: Remove, Pattern: `token=\w+`}},
+			value: "a token=1 b token=2", want: "a  b "},
+		"pattern, all gone": {rules: []Rule{{Action: Remove, Pattern: `\w+`}}, value: "jane", gone: true},
+		"pattern, hash": {rules: []Rule{{Action: Hash, Key: key, Pattern: `u\d+`}}, value: "/u1/u2",
+			want: "/" + hashed("u1") + "/" + hashed("u2")},
+		"pattern, address": {rules: []Rule{{Action: TruncateIP, Pattern: `\d+\.\d+\.\d+\.\d+`}},
+			value: "from 192.0.2.7 and 999.1.1.1", want: "from 192.0.2.0 and ***"},
+		"pattern, anchors": {rules: []Rule{{Action: Mask, Pattern: `^a`}}, value: "aaa", want: "***aa"},
+		"in order": {rules: []Rule{{Action: Mask, Pattern: `a`, Replace: "b"},
+			{Action: Mask, Pattern: `b`, Replace: "c"}, {Action: Mask, Pattern: `c`, Replace: "dd"}}, value: "aa", want: "dddd"},
 		"removed at the end": {rules: []Rule{{Action: Mask}, {Action: Remove}, {Action: Mask}}, value: "jane", gone: true},
-		"grows to the limit": {rules: []Rule{{Action: Mask, Pattern: `é`, Replace: "日本"}}, value: long, want: strings.Repeat("日本", 170) + "日"},
-		"never longer":       {rules: []Rule{{Action: Mask, Pattern: `.+`, Replace: strings.Repeat("$0", 100)}}, value: strings.Repeat("x", 1000), want: strings.Repeat("x", 1024)},
+		"grows to the limit": {rules: []Rule{{Action: Mask, Pattern: `é`, Replace: "日本"}}, value: long,
+			want: strings.Repeat("日本", 170) + "日"},
+		"never longer": {rules: []Rule{{Action: Mask, Pattern: `.+`, Replace: strings.Repeat("$0", 100)}},
+			value: strings.Repeat("x", 1000), want: strings.Repeat("x", 1024)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range c.rules {
@@ -87,7 +96,8 @@ func TestValues(t *testing.T) {
 			}
 			r, err := New(c.rules, nil)
 			require.NoError(t, err)
-			e := event.Event{ID: "1", Time: time.Unix(1, 0), Service: "s", Type: "t", Attributes: []event.Attr{{Name: "a", Value: "jane"}, {Name: "user", Value: c.value}, {Name: "z", Value: "jane"}}}
+			e := event.Event{ID: "1", Time: time.Unix(1, 0), Service: "s", Type: "t",
+				Attributes: []event.Attr{{Name: "a", Value: "jane"}, {Name: "user", Value: c.value}, {Name: "z", Value: "jane"}}}
 			raw := event.AppendBinary(nil, &e)
 			got, err := r.Append([]byte("before"), raw)
 			require.NoError(t, err)
@@ -169,7 +179,8 @@ func TestManyAttributes(t *testing.T) {
 	require.NoError(t, err)
 	for _, n := range []int{126, 127, 128, 129, 300} {
 		for _, gone := range []int{0, 1, 2, 120} {
-			e := event.Event{ID: "1", Time: time.Unix(1, 0), Service: "s", Type: "t", Count: 1, Durations: []event.DurationCount{{Duration: time.Second, Count: 1}}}
+			e := event.Event{ID: "1", Time: time.Unix(1, 0), Service: "s", Type: "t", Count: 1,
+				Durations: []event.DurationCount{{Duration: time.Second, Count: 1}}}
 			want := e
 			for i := range n {
 				a := event.Attr{Name: "a" + strconv.Itoa(1000+i), Value: "v"}
@@ -195,7 +206,8 @@ func TestNothingToDo(t *testing.T) {
 	empty, err := New(nil, nil)
 	require.NoError(t, err)
 	require.NoError(t, empty.Apply(b))
-	other, err := New([]Rule{{Attributes: []string{"*"}, Types: []string{"x*"}, Action: Remove}, {Attributes: []string{"User"}, Action: Remove}}, nil)
+	other, err := New([]Rule{{Attributes: []string{"*"}, Types: []string{"x*"}, Action: Remove},
+		{Attributes: []string{"User"}, Action: Remove}}, nil)
 	require.NoError(t, err)
 	require.NoError(t, other.Apply(b))
 	require.Equal(t, buf, string(b.Buf))
@@ -233,21 +245,38 @@ func TestWrongRules(t *testing.T) {
 		rule Rule
 		want []string
 	}{
-		"empty":            {Rule{}, []string{`attributes: name at least one, or "*" for all`, `action: unknown action "" (want remove, mask, hash or truncate_ip)`}},
-		"identity":         {Rule{Attributes: []string{"a", "id"}, Action: Mask}, []string{`attributes[1]: "id" identifies the event and cannot be redacted (keep personal data out of it at the sender)`}},
-		"reserved":         {Rule{Attributes: []string{"severity"}, Action: Mask}, []string{`attributes[0]: "severity" is not a valid attribute name`}},
-		"no attribute":     {Rule{Attributes: []string{"a b", "c*["}, Action: Mask}, []string{`attributes[0]: "a b" is not a valid attribute name`, `attributes[1]: "c*[" is not a valid attribute name`}},
-		"no type":          {Rule{Attributes: []string{"a"}, Types: []string{"pay/*", ""}, Action: Mask}, []string{`types[0]: "pay/*" is not a valid event type`, `types[1]: "" is not a valid event type`}},
-		"pattern":          {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "("}, []string{"pattern: error parsing regexp: missing closing ): `(`"}},
-		"endless pattern":  {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: strings.Repeat("x", 1025)}, []string{"pattern: longer than 1024 bytes"}},
-		"empty match":      {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "x*"}, []string{"pattern: it matches the empty string, so it would match everywhere"}},
-		"no group":         {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "(x)", Replace: "$2 ${n} $$3 $1"}, []string{`replace: the pattern has no group "2" (write $$ for a literal dollar sign)`}},
-		"huge group":       {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "(x)", Replace: "$99999999999999999999"}, []string{`replace: the pattern has no group "99999999999999999999" (write $$ for a literal dollar sign)`}},
-		"replace too long": {Rule{Attributes: []string{"a"}, Action: Mask, Replace: strings.Repeat("x", 257)}, []string{"replace: longer than 256 bytes"}},
-		"replace no text":  {Rule{Attributes: []string{"a"}, Action: Mask, Replace: "\xff"}, []string{"replace: not valid UTF-8"}},
-		"idle replace":     {Rule{Attributes: []string{"a"}, Action: Remove, Replace: "x"}, []string{"replace: only valid for the actions mask and truncate_ip"}},
-		"short key":        {Rule{Attributes: []string{"a"}, Action: Hash, Key: []byte("short")}, []string{"key: the hash key has 5 bytes, but needs at least 16"}},
-		"idle key":         {Rule{Attributes: []string{"a"}, Action: Mask, Key: key}, []string{"key: a key is only valid for the action hash"}},
+		"empty": {Rule{}, []string{`attributes: name at least one, or "*" for all`,
+			`action: unknown action "" (want remove, mask, hash or truncate_ip)`}},
+		"identity": {Rule{Attributes: []string{"a", "id"}, Action: Mask},
+			[]string{
+				`attributes[1]: "id" identifies the event and cannot be redacted (keep personal data out of it at the sender)`}},
+		"reserved": {Rule{Attributes: []string{"severity"}, Action: Mask},
+			[]string{`attributes[0]: "severity" is not a valid attribute name`}},
+		"no attribute": {Rule{Attributes: []string{"a b", "c*["}, Action: Mask},
+			[]string{
+				`attributes[0]: "a b" is not a valid attribute name`, `attributes[1]: "c*[" is not a valid attribute name`}},
+		"no type": {Rule{Attributes: []string{"a"}, Types: []string{"pay/*", ""}, Action: Mask},
+			[]string{`types[0]: "pay/*" is not a valid event type`, `types[1]: "" is not a valid event type`}},
+		"pattern": {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "("},
+			[]string{"pattern: error parsing regexp: missing closing ): `(`"}},
+		"endless pattern": {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: strings.Repeat("x", 1025)},
+			[]string{"pattern: longer than 1024 bytes"}},
+		"empty match": {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "x*"},
+			[]string{"pattern: it matches the empty string, so it would match everywhere"}},
+		"no group": {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "(x)", Replace: "$2 ${n} $$3 $1"},
+			[]string{`replace: the pattern has no group "2" (write $$ for a literal dollar sign)`}},
+		"huge group": {Rule{Attributes: []string{"a"}, Action: Mask, Pattern: "(x)", Replace: "$99999999999999999999"},
+			[]string{`replace: the pattern has no group "99999999999999999999" (write $$ for a literal dollar sign)`}},
+		"replace too long": {Rule{Attributes: []string{"a"}, Action: Mask, Replace: strings.Repeat("x", 257)},
+			[]string{"replace: longer than 256 bytes"}},
+		"replace no text": {Rule{Attributes: []string{"a"}, Action: Mask, Replace: "\xff"},
+			[]string{"replace: not valid UTF-8"}},
+		"idle replace": {Rule{Attributes: []string{"a"}, Action: Remove, Replace: "x"},
+			[]string{"replace: only valid for the actions mask and truncate_ip"}},
+		"short key": {Rule{Attributes: []string{"a"}, Action: Hash, Key: []byte("short")},
+			[]string{"key: the hash key has 5 bytes, but needs at least 16"}},
+		"idle key": {Rule{Attributes: []string{"a"}, Action: Mask, Key: key},
+			[]string{"key: a key is only valid for the action hash"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -288,7 +317,8 @@ func TestCachesAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	name := func(i int) string { return "n" + hex.EncodeToString([]byte{byte(i >> 8), byte(i)}) }
 	for i := range 3 * maxCached {
-		e := event.Event{ID: "1", Time: time.Unix(1, 0), Service: "s", Type: "t" + name(i), Attributes: []event.Attr{{Name: name(i), Value: "jane"}}}
+		e := event.Event{ID: "1", Time: time.Unix(1, 0), Service: "s", Type: "t" + name(i),
+			Attributes: []event.Attr{{Name: name(i), Value: "jane"}}}
 		got, err := r.Append(nil, event.AppendBinary(nil, &e))
 		require.NoError(t, err)
 		e.Attributes[0].Value = "***"
@@ -302,7 +332,8 @@ func TestCachesAreBounded(t *testing.T) {
 }
 
 func TestConcurrently(t *testing.T) {
-	r, err := New([]Rule{{Attributes: []string{"u*"}, Action: Hash, Key: key}, {Attributes: []string{"*"}, Action: Mask, Pattern: "x+"}}, nil)
+	r, err := New([]Rule{{Attributes: []string{"u*"}, Action: Hash, Key: key},
+		{Attributes: []string{"*"}, Action: Mask, Pattern: "x+"}}, nil)
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for g := range 4 {
@@ -332,7 +363,8 @@ func TestThreeRulesOnOneValue(t *testing.T) {
 		{Attributes: []string{"a"}, Action: Mask, Pattern: "one", Replace: "two-and-much-longer-than-before-"},
 	}, nil)
 	require.NoError(t, err)
-	e := event.Event{ID: "x", Time: time.Unix(1e9, 0), Service: "s", Type: "t", Attributes: []event.Attr{{Name: "a", Value: "1tail"}}}
+	e := event.Event{ID: "x", Time: time.Unix(1e9, 0), Service: "s", Type: "t",
+		Attributes: []event.Attr{{Name: "a", Value: "1tail"}}}
 	raw := event.AppendBinary(nil, &e)
 	out, err := r.Append(nil, raw)
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package rejects remembers what was rejected lately: how many events of which code, from whom, and a sample of each. It is
-// a table in memory, for people who look for the sender that is wrong.
+// Package rejects remembers what was rejected lately: how many events of which code, from whom, and a sample of each.
+// It is a table in memory, for people who look for the sender that is wrong.
 //
 // It costs nothing while nothing is rejected. It does not know why something is rejected, and decides nothing.
 package rejects

@@ -91,7 +91,8 @@ func New(queue int64, set *metrics.Set) *Budgets {
 	b := &Budgets{queue: queue, services: map[string]*service{}}
 	b.series = metric.NewPerName(set, func(g *metric.Group, name string) *counters {
 		return &counters{
-			g.Counter(metric.ServiceBytes, name), g.Counter(metric.ServiceRefused, name, Bytes), g.Counter(metric.ServiceRefused, name, Queue),
+			g.Counter(metric.ServiceBytes, name), g.Counter(metric.ServiceRefused, name, Bytes),
+			g.Counter(metric.ServiceRefused, name, Queue),
 		}
 	})
 	b.Set(nil)

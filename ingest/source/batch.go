@@ -16,8 +16,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
-// Batch is a batch of events that messages are added to, one after the other. It is used by one goroutine, and goes back to
-// its Intake with Release.
+// Batch is a batch of events that messages are added to, one after the other. It is used by one goroutine, and goes
+// back to its Intake with Release.
 type Batch struct {
 	in       *Intake
 	decoder  event.Decoder
@@ -74,7 +74,8 @@ func (in *Intake) Batch(backfill bool) *Batch {
 		limits.MaxBackfill = in.o.MaxBackfill()
 	}
 	limits.MaxErrors = 1 << 30 // each becomes a dead letter
-	opt := event.DecodeOptions{Now: b.now, Backfill: backfill, SizeLimits: limits, AppendID: b.appendID, DefaultID: b.defaultID, MapData: b.reader.mapData}
+	opt := event.DecodeOptions{Now: b.now, Backfill: backfill, SizeLimits: limits, AppendID: b.appendID,
+		DefaultID: b.defaultID, MapData: b.reader.mapData}
 	if in.o.Catalog != nil {
 		opt.Catalog = in.o.Catalog()
 	}
@@ -162,7 +163,8 @@ func (b *Batch) begin(m *Message) (at time.Time, first int) {
 		at = b.now
 	}
 	b.messages = append(b.messages, message{
-		offset: m.Offset, time: at.UnixNano(), first: first, stream: int32(m.Stream), part: m.Partition, topic: m.Topic, gen: m.Generation, done: m.Done,
+		offset: m.Offset, time: at.UnixNano(), first: first, stream: int32(m.Stream), part: m.Partition, topic: m.Topic,
+		gen: m.Generation, done: m.Done,
 	})
 	return at, first
 }
@@ -173,8 +175,8 @@ var (
 	lastTime  = time.Unix(0, math.MaxInt64)
 )
 
-// inRange is the time of a message, or the nearest one that an event can have. Its sender chooses it freely, and no event is
-// taken with one of these.
+// inRange is the time of a message, or the nearest one that an event can have. Its sender chooses it freely, and no
+// event is taken with one of these.
 func inRange(t time.Time) time.Time {
 	switch {
 	case t.IsZero():
@@ -240,8 +242,8 @@ func (b *Batch) of(i int32) (m *message, index int) {
 	return &b.messages[n], at - b.messages[n].first
 }
 
-// EachKey calls f with the Message.Stream and the key of events that came with an id. The key is a hash of service and id,
-// and f gets those without any bit of mask in the lower half.
+// EachKey calls f with the Message.Stream and the key of events that came with an id. The key is a hash of service and
+// id, and f gets those without any bit of mask in the lower half.
 func (b *Batch) EachKey(mask uint64, f func(stream int, key xxh3.Uint128)) {
 	for i := range b.events.Events {
 		if e := &b.events.Events[i]; e.Key.Lo&mask == 0 && e.HasKey {
@@ -251,8 +253,8 @@ func (b *Batch) EachKey(mask uint64, f func(stream int, key xxh3.Uint128)) {
 	}
 }
 
-// Undecided calls f with each message that has events at the given indexes, ascending, and with those of its events that are
-// decided, by their index in the message.
+// Undecided calls f with each message that has events at the given indexes, ascending, and with those of its events
+// that are decided, by their index in the message.
 func (b *Batch) Undecided(undecided []int32, f func(stream int, offset int64, done []int32)) {
 	for len(undecided) > 0 {
 		m, _ := b.of(undecided[0])

@@ -31,8 +31,8 @@ const maxOversized = 4 << 10
 // maxHeaderBytes bounds the headers that a dead letter holds.
 const maxHeaderBytes = 16 << 10
 
-// deadLetterID is the ID of a dead letter. It follows from the place, so that a message which is read again after a crash
-// gives a dead letter that the storage recognises.
+// deadLetterID is the ID of a dead letter. It follows from the place, so that a message which is read again after a
+// crash gives a dead letter that the storage recognises.
 func deadLetterID(p *dlq.Place, generation string) string {
 	topic := generation
 	if topic == "" {
@@ -62,7 +62,8 @@ func (b *Batch) fail(reason string, code event.Code, text string, item int, raw 
 	}
 	now := b.in.o.Now()
 	e := dlq.Entry{
-		ID: deadLetterID(p, m.Generation), Origin: dlq.Admission, Reason: reason, Class: string(code), Error: text, First: now, Last: now, From: p,
+		ID: deadLetterID(p, m.Generation), Origin: dlq.Admission, Reason: reason, Class: string(code), Error: text,
+		First: now, Last: now, From: p,
 	}
 	// Rules that take personal data out are about attributes of events. There are none here, so nothing of it is kept.
 	if r := b.in.o.Redact; r != nil && r.Active() {
@@ -77,7 +78,8 @@ func (b *Batch) fail(reason string, code event.Code, text string, item int, raw 
 func (b *Batch) oversized() {
 	b.messages[len(b.messages)-1].refused = true
 	v := b.current.Value
-	b.fail(ReasonOversized, "", fmt.Sprintf("the message of %d bytes exceeds max_message, which is %d bytes", len(v), b.in.o.Settings.MaxMessage),
+	b.fail(ReasonOversized, "", fmt.Sprintf("the message of %d bytes exceeds max_message, which is %d bytes", len(v),
+		b.in.o.Settings.MaxMessage),
 		-1, v[:min(len(v), maxOversized)], len(v))
 }
 
@@ -110,7 +112,8 @@ func (b *Batch) rejected(listed, first int) {
 				b.in.counts.expired.Inc()
 				continue
 			}
-			e.Detail = strings.Replace(e.Detail, "Send old events with ?backfill=true.", "Set backfill of the source to auto or always.", 1)
+			e.Detail = strings.Replace(e.Detail, "Send old events with ?backfill=true.",
+				"Set backfill of the source to auto or always.", 1)
 		}
 		item := e.Index - first
 		var raw []byte
@@ -151,8 +154,8 @@ func (in *Intake) describe(e *dlq.Entry, raw []byte) {
 	e.Error, _, _ = strings.Cut(e.Error, " (the content is not kept")
 }
 
-// own are the fields of a message besides its headers that the content of an event depends on, and the names under which a
-// dead letter has them among its headers. No header of a broker begins with a colon.
+// own are the fields of a message besides its headers that the content of an event depends on, and the names under
+// which a dead letter has them among its headers. No header of a broker begins with a colon.
 func (m *Message) own() [3]ownField {
 	return [...]ownField{{":id", &m.MessageID}, {":service", &m.Service}, {":type", &m.Type}}
 }
@@ -210,11 +213,13 @@ func (b *Batch) critical(places []int32) {
 			continue
 		}
 		p := &dlq.Place{
-			Source: b.in.o.Name, Topic: m.topic, Partition: m.part, Offset: m.offset, Item: item, Time: time.Unix(0, m.time).UTC(),
+			Source: b.in.o.Name, Topic: m.topic, Partition: m.part, Offset: m.offset, Item: item,
+			Time: time.Unix(0, m.time).UTC(),
 		}
 		now := b.in.o.Now()
 		e := dlq.Entry{
-			ID: deadLetterID(p, m.gen), Origin: dlq.Admission, Reason: dlq.ReasonRateLimited, Class: "overload", First: now, Last: now, From: p,
+			ID: deadLetterID(p, m.gen), Origin: dlq.Admission, Reason: dlq.ReasonRateLimited, Class: "overload",
+			First: now, Last: now, From: p,
 			Error: "exceeds rate limit " + b.tickets.List[i].RuleName(),
 		}
 		deadletter.Describe(&e, &b.view)

@@ -20,7 +20,8 @@ import (
 
 // Engine makes batches durable, with their positions: *engine.Engine.
 type Engine interface {
-	AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32, at engine.Position) (engine.Result, error)
+	AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32,
+		at engine.Position) (engine.Result, error)
 }
 
 // Redactor takes personal data out: a *redact.Redactor, and whether it has rules.
@@ -32,7 +33,8 @@ type Redactor interface {
 	Active() bool
 }
 
-// BackfillMode says which messages are backfilled: taken up to the longest window ago, and counted in no exported counter.
+// BackfillMode says which messages are backfilled: taken up to the longest window ago, and counted in no exported
+// counter.
 type BackfillMode string
 
 // The modes.
@@ -62,7 +64,8 @@ func Defaults() Settings {
 type Options struct {
 	Name     string // of the source
 	Settings Settings
-	// Typed says that messages come with a Service and a Type, as rows of a table do, so that the mapping need not find them.
+	// Typed says that messages come with a Service and a Type, as rows of a table do, so that the mapping need not find
+	// them.
 	Typed  bool
 	Engine Engine // required
 
@@ -169,9 +172,11 @@ type Message struct {
 	// ContentType is that of the message where it is not a header.
 	ContentType string
 	Time        time.Time // of events without one; zero: now
-	// MessageID is the id that its sender gave to the message. An event without an id gets it and counts once by it. "": none.
+	// MessageID is the id that its sender gave to the message. An event without an id gets it and counts once by it. "":
+	// none.
 	MessageID string
-	// Service and Type are those of events without one; "": none. Events in the formats NDJSON and CloudEvents have their own.
+	// Service and Type are those of events without one; "": none. Events in the formats NDJSON and CloudEvents have their
+	// own.
 	Service, Type string
 
 	// Where it is. Topic is a topic or a queue, and Generation tells it from another one of the same name.

@@ -54,18 +54,20 @@ func (s *seen) note(b *Batch) {
 	}
 }
 
-// Lose says that messages of a topic are gone: at covers them, so they are not waited for, and coverage falls. What they
-// were nobody knows, so n events are missing of each kind that came from the topic, or of each that may come.
+// Lose says that messages of a topic are gone: at covers them, so they are not waited for, and coverage falls. What
+// they were nobody knows, so n events are missing of each kind that came from the topic, or of each that may come.
 func (in *Intake) Lose(ctx context.Context, at engine.Position, topic string, n int64) error {
 	var lost []record.Dropped
 	in.seen.mu.Lock()
 	for kind := range in.seen.topics[topic] {
-		lost = append(lost, record.Dropped{Service: []byte(kind.Service), Type: []byte(kind.Type), Reason: []byte(ReasonLost)})
+		lost = append(
+			lost, record.Dropped{Service: []byte(kind.Service), Type: []byte(kind.Type), Reason: []byte(ReasonLost)})
 	}
 	in.seen.mu.Unlock()
 	if len(lost) == 0 && in.o.Kinds != nil {
 		for _, kind := range in.o.Kinds() {
-			lost = append(lost, record.Dropped{Service: []byte(kind.Service), Type: []byte(kind.Type), Reason: []byte(ReasonLost)})
+			lost = append(
+				lost, record.Dropped{Service: []byte(kind.Service), Type: []byte(kind.Type), Reason: []byte(ReasonLost)})
 		}
 	}
 	for i := range lost {
@@ -74,7 +76,8 @@ func (in *Intake) Lose(ctx context.Context, at engine.Position, topic string, n 
 	for {
 		err := in.o.Lose(ctx, at, lost)
 		var unavailable *engine.UnavailableError
-		if err == nil || !errors.As(err, &unavailable) || unavailable == engine.ErrPoisoned || unavailable == engine.ErrStopping {
+		if err == nil || !errors.As(err, &unavailable) || unavailable == engine.ErrPoisoned ||
+			unavailable == engine.ErrStopping {
 			return err
 		}
 		if !retry.Sleep(ctx, max(unavailable.RetryAfter, 100*time.Millisecond)) {

@@ -41,7 +41,8 @@ func (f *fakeEngine) called() int {
 	return f.calls
 }
 
-func (f *fakeEngine) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tickets, todo []int32, at engine.Position) (engine.Result, error) {
+func (f *fakeEngine) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tickets, todo []int32,
+	at engine.Position) (engine.Result, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls++
@@ -110,7 +111,9 @@ func newFixture(t *testing.T, change func(o *Options)) *fixture {
 	t.Helper()
 	f := &fixture{engine: &fakeEngine{}, dead: map[string]dlq.Entry{}}
 	o := Options{
-		Name: "orders", Settings: Defaults(), Engine: f.engine, Lose: f.engine.Lose, Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler),
+		Name: "orders", Settings: Defaults(), Engine: f.engine, Lose: f.engine.Lose, Now: func() time.Time {
+			return now
+		}, Logger: slog.New(slog.DiscardHandler),
 		Save: func(_ context.Context, entries []dlq.Entry) error {
 			if len(f.refuse) > 0 {
 				err := f.refuse[0]

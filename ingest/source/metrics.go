@@ -39,7 +39,8 @@ func NewMetrics(set *metrics.Set) *Metrics {
 			empty: g.Counter(metric.SourceEmptyMessages, name), accepted: result("accepted"), duplicate: result("duplicate"),
 			rejected: result("rejected"), expired: result("expired"), sampled: result("sampled"), dropped: result("dropped"),
 			discarded: g.Counter(metric.SourceDiscarded, name), busy: g.FloatCounter(metric.SourceBusySeconds, name),
-			dead: map[string]*metrics.Counter{}, paused: map[Kind]*metrics.FloatCounter{}, trouble: map[Kind]*metrics.Gauge{}, failures: map[Kind]*metrics.Counter{},
+			dead: map[string]*metrics.Counter{}, paused: map[Kind]*metrics.FloatCounter{}, trouble: map[Kind]*metrics.Gauge{},
+			failures: map[Kind]*metrics.Counter{},
 		}
 		for _, r := range deadReasons {
 			c.dead[r] = g.Counter(metric.SourceDeadLetters, name, r)

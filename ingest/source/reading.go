@@ -48,7 +48,8 @@ func newReading(s *Settings, typed bool) (r reading, err error) {
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		h := s.Headers[name]
 		if !event.ValidAttribute(name) {
-			errs = append(errs, &SettingError{Key: "headers." + name, Text: fmt.Sprintf("%q cannot be the name of an attribute", name)})
+			errs = append(
+				errs, &SettingError{Key: "headers." + name, Text: fmt.Sprintf("%q cannot be the name of an attribute", name)})
 		}
 		if h == "" || len(h) > 200 {
 			errs = append(errs, &SettingError{Key: "headers." + name, Text: "the name of a header has 1 to 200 bytes"})
@@ -56,7 +57,8 @@ func newReading(s *Settings, typed bool) (r reading, err error) {
 		r.headers = append(r.headers, headerAttribute{name, h})
 	}
 	if len(r.headers) > maxHeaders {
-		errs = append(errs, &SettingError{Key: "headers", Text: fmt.Sprintf("at most %d headers can become attributes", maxHeaders)})
+		errs = append(
+			errs, &SettingError{Key: "headers", Text: fmt.Sprintf("at most %d headers can become attributes", maxHeaders)})
 	}
 	if s.Map != nil {
 		if r.mapping, err = mapping.New(s.Map, typed || r.cloudEvents()); err != nil {
@@ -120,8 +122,8 @@ func (b *Batch) decode(m *Message, at time.Time) error {
 	return b.decodeGuessed(m, at, extra)
 }
 
-// filled is the value of a message whose events get the service and the type of the message if they have none. It is the
-// value itself if it is not plain JSON.
+// filled is the value of a message whose events get the service and the type of the message if they have none. It is
+// the value itself if it is not plain JSON.
 func (b *Batch) filled(m *Message) []byte {
 	if m.Service == "" && m.Type == "" || bytes.Contains(m.Value, []byte(`"specversion"`)) {
 		return m.Value

@@ -22,22 +22,31 @@ func TestFormats(t *testing.T) {
 		headers headerList
 		ids     []string
 	}{
-		"object":                   {FormatAuto, one, nil, []string{"a"}},
-		"array":                    {FormatAuto, `[` + one + `,{"service":"shop","type":"order"}]`, nil, []string{"a", "orders@g/3/42/1"}},
-		"lines, guessed":           {FormatAuto, one + "\n" + strings.Replace(one, "a", "b", 1) + "\n", nil, []string{"a", "b"}},
-		"lines, by header":         {FormatAuto, one + "\n", headerList{{"Content-Type", "application/x-ndjson; charset=utf-8"}}, []string{"a"}},
-		"lines":                    {FormatNDJSON, one + "\n" + one, nil, []string{"a", "a"}},
-		"CloudEvent, guessed":      {FormatAuto, cloud, nil, []string{"7"}},
-		"CloudEvent":               {FormatCloudEvents, cloud, nil, []string{"7"}},
-		"CloudEvent, by header":    {FormatAuto, cloud, headerList{{"content-type", "application/cloudevents+json"}}, []string{"7"}},
-		"CloudEvents, guessed":     {FormatAuto, `[` + cloud + `]`, nil, []string{"7"}},
-		"CloudEvents":              {FormatCloudEventsBatch, `[` + cloud + `,` + cloud + `]`, nil, []string{"7", "7"}},
-		"CloudEvents, by header":   {FormatAuto, `[` + cloud + `]`, headerList{{"content-type", "application/cloudevents-batch+json"}}, []string{"7"}},
-		"binary CloudEvent, Kafka": {FormatAuto, `{"duration_ms":5}`, headerList{{"ce_specversion", "1.0"}, {"ce_id", "7"}, {"ce_source", "/shop"}, {"ce_type", "order"}, {"ce_time", at}, {"content-type", "application/json"}}, []string{"7"}},
-		"binary CloudEvent, AMQP":  {FormatCloudEvents, `{}`, headerList{{"cloudEvents:specversion", "1.0"}, {"cloudEvents:id", "8"}, {"cloudEvents:source", "/shop"}, {"cloudEvents_type", "order"}}, []string{"8"}},
-		"without an id":            {FormatJSON, `{"service":"shop","type":"order"}`, nil, []string{"orders@g/3/42"}},
-		"byte order mark":          {FormatAuto, "\xef\xbb\xbf" + one + "\n" + one, nil, []string{"a", "a"}},
-		"a tombstone":              {FormatAuto, "", nil, nil},
+		"object": {FormatAuto, one, nil, []string{"a"}},
+		"array": {FormatAuto, `[` + one + `,{"service":"shop","type":"order"}]`, nil,
+			[]string{"a", "orders@g/3/42/1"}},
+		"lines, guessed": {FormatAuto, one + "\n" + strings.Replace(one, "a", "b", 1) + "\n",
+			nil, []string{"a", "b"}},
+		"lines, by header": {
+			FormatAuto, one + "\n", headerList{{"Content-Type", "application/x-ndjson; charset=utf-8"}}, []string{"a"}},
+		"lines":               {FormatNDJSON, one + "\n" + one, nil, []string{"a", "a"}},
+		"CloudEvent, guessed": {FormatAuto, cloud, nil, []string{"7"}},
+		"CloudEvent":          {FormatCloudEvents, cloud, nil, []string{"7"}},
+		"CloudEvent, by header": {
+			FormatAuto, cloud, headerList{{"content-type", "application/cloudevents+json"}}, []string{"7"}},
+		"CloudEvents, guessed": {FormatAuto, `[` + cloud + `]`, nil, []string{"7"}},
+		"CloudEvents":          {FormatCloudEventsBatch, `[` + cloud + `,` + cloud + `]`, nil, []string{"7", "7"}},
+		"CloudEvents, by header": {
+			FormatAuto, `[` + cloud + `]`, headerList{{"content-type", "application/cloudevents-batch+json"}}, []string{"7"}},
+		"binary CloudEvent, Kafka": {FormatAuto, `{"duration_ms":5}`,
+			headerList{{"ce_specversion", "1.0"}, {"ce_id", "7"}, {"ce_source", "/shop"}, {"ce_type", "order"}, {"ce_time", at},
+				{"content-type", "application/json"}}, []string{"7"}},
+		"binary CloudEvent, AMQP": {FormatCloudEvents, `{}`,
+			headerList{{"cloudEvents:specversion", "1.0"}, {"cloudEvents:id", "8"}, {"cloudEvents:source", "/shop"},
+				{"cloudEvents_type", "order"}}, []string{"8"}},
+		"without an id":   {FormatJSON, `{"service":"shop","type":"order"}`, nil, []string{"orders@g/3/42"}},
+		"byte order mark": {FormatAuto, "\xef\xbb\xbf" + one + "\n" + one, nil, []string{"a", "a"}},
+		"a tombstone":     {FormatAuto, "", nil, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -59,8 +68,11 @@ func TestFormats(t *testing.T) {
 }
 
 func TestHeadersAsAttributes(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Settings.Headers = map[string]string{"tenant": "X-Tenant", "trace": "traceparent"} })
-	got := f.take(t, Message{Value: []byte(`{"service":"shop","type":"order","attributes":{"product":"p"}}`), Headers: headerList{{"x-tenant", "old"}, {"x-tenant", "t1"}}})
+	f := newFixture(t, func(o *Options) {
+		o.Settings.Headers = map[string]string{"tenant": "X-Tenant", "trace": "traceparent"}
+	})
+	got := f.take(t, Message{Value: []byte(`{"service":"shop","type":"order","attributes":{"product":"p"}}`),
+		Headers: headerList{{"x-tenant", "old"}, {"x-tenant", "t1"}}})
 	require.Equal(t, map[string]any{"tenant": "t1", "product": "p"}, got[0]["attributes"])
 }
 
@@ -69,22 +81,29 @@ func TestMapping(t *testing.T) {
 		o.Settings.Map = &mapping.Settings{
 			Service: "order-service", Type: ".payload.kind", ID: ".meta.number", Time: ".meta.at", DurationMS: ".payload.took",
 			FailureIf: `number(text(".payload.status"), 0) >= 500 or has(".error")`, Severity: ".level",
-			Attributes: map[string]string{"product": ".payload.items.0.sku", "region": "eu", "odd": `.payload."a.b"`, "absent": ".nothing"},
+			Attributes: map[string]string{"product": ".payload.items.0.sku", "region": "eu", "odd": `.payload."a.b"`,
+				"absent": ".nothing"},
 		}
 	})
 	got := f.take(t,
-		Message{Value: []byte(`{"meta":{"number":17,"at":1795175940},"level":"critical","payload":{"kind":"paid","took":12.5,"status":503,"items":[{"sku":"s-1"}],"a.b":true}}`)},
-		Message{Value: []byte(`[{"payload":{"kind":"paid","status":"200"}},{"payload":{"kind":"paid"},"error":null}]`), Offset: 5, Time: now.Add(-time.Minute)},
+		Message{
+			Value: []byte(
+				`{"meta":{"number":17,"at":1795175940},"level":"critical","payload":{"kind":"paid","took":12.5,"status":503,"items":[{"sku":"s-1"}],"a.b":true}}`)},
+		Message{Value: []byte(`[{"payload":{"kind":"paid","status":"200"}},{"payload":{"kind":"paid"},"error":null}]`),
+			Offset: 5, Time: now.Add(-time.Minute)},
 	)
 	require.Equal(t, map[string]any{
-		"id": "17", "service": "order-service", "type": "paid", "time": "2026-11-20T11:59:00Z", "duration_ms": 12.5, "outcome": "failure", "severity": "critical",
+		"id": "17", "service": "order-service", "type": "paid", "time": "2026-11-20T11:59:00Z", "duration_ms": 12.5,
+		"outcome": "failure", "severity": "critical",
 		"attributes": map[string]any{"product": "s-1", "region": "eu", "odd": "true"},
 	}, got[0])
-	require.Equal(t, map[string]any{"id": "orders/0/5", "service": "order-service", "type": "paid", "time": at, "attributes": map[string]any{"region": "eu"}}, got[1])
+	require.Equal(t, map[string]any{"id": "orders/0/5", "service": "order-service", "type": "paid", "time": at,
+		"attributes": map[string]any{"region": "eu"}}, got[1])
 	require.Equal(t, "failure", got[2]["outcome"])
 
 	// What the mapping makes is checked like any event, and the dead letter holds what it was made of.
-	require.Empty(t, f.take(t, Message{Value: []byte(`{"payload":{"status":1}}`), Offset: 6}, Message{Value: []byte(`{"x`), Offset: 7}))
+	require.Empty(
+		t, f.take(t, Message{Value: []byte(`{"payload":{"status":1}}`), Offset: 6}, Message{Value: []byte(`{"x`), Offset: 7}))
 	require.Len(t, f.dead, 2)
 	var reasons []string
 	for _, e := range f.saved {
@@ -97,7 +116,8 @@ func TestMapping(t *testing.T) {
 func TestMappedCloudEvents(t *testing.T) {
 	const own = `{"took":12.5,"product":"p-1"}`
 	const cloud = `{"specversion":"1.0","id":"7","source":"shop","type":"order","time":"` + at + `","data":` + own + `}`
-	binary := headerList{{"ce_specversion", "1.0"}, {"ce_id", "7"}, {"ce_source", "/shop"}, {"ce_type", "order"}, {"ce_time", at}}
+	binary := headerList{{"ce_specversion", "1.0"}, {"ce_id", "7"}, {"ce_source", "/shop"},
+		{"ce_type", "order"}, {"ce_time", at}}
 	own0 := mapping.Settings{DurationMS: ".took", Attributes: map[string]string{"product": ".product"}}
 	named := own0
 	named.Service, named.Type = "shop", "order"
@@ -115,7 +135,8 @@ func TestMappedCloudEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(o *Options) { o.Settings.Format, o.Settings.Map = c.format, &c.mapping })
 			require.Equal(t, []map[string]any{{
-				"id": "7", "service": "shop", "type": "order", "time": at, "duration_ms": 12.5, "attributes": map[string]any{"product": "p-1"},
+				"id": "7", "service": "shop", "type": "order", "time": at, "duration_ms": 12.5,
+				"attributes": map[string]any{"product": "p-1"},
 			}}, f.take(t, Message{Value: []byte(c.value), Headers: c.headers}))
 			require.Empty(t, f.dead)
 			// What the mapping cannot make an event of is a dead letter with the whole message, and those behind it come.
@@ -133,14 +154,18 @@ func TestBadSettings(t *testing.T) {
 		`map.type: invalid path "."`:         func(s *Settings) { s.Map = &mapping.Settings{Service: "s", Type: "."} },
 		`map.type: invalid path ".\"a"`:      func(s *Settings) { s.Map = &mapping.Settings{Service: "s", Type: `."a`} },
 		`map: service and type are required`: func(s *Settings) { s.Map = &mapping.Settings{Service: "s"} },
-		`map.duration_ms: "fast" is neither`: func(s *Settings) { s.Map = &mapping.Settings{Service: "s", Type: "t", DurationMS: "fast"} },
+		`map.duration_ms: "fast" is neither`: func(s *Settings) {
+			s.Map = &mapping.Settings{Service: "s", Type: "t", DurationMS: "fast"}
+		},
 		`map.failure_if: outcome and failure_if`: func(s *Settings) {
 			s.Map = &mapping.Settings{Service: "s", Type: "t", Outcome: ".o", FailureIf: "true"}
 		},
 		`map.duration: duration and duration_ms`: func(s *Settings) {
 			s.Map = &mapping.Settings{Service: "s", Type: "t", Duration: ".o", DurationMS: ".p"}
 		},
-		`map.failure_if: line 1, column 1`: func(s *Settings) { s.Map = &mapping.Settings{Service: "s", Type: "t", FailureIf: "status > 5"} },
+		`map.failure_if: line 1, column 1`: func(s *Settings) {
+			s.Map = &mapping.Settings{Service: "s", Type: "t", FailureIf: "status > 5"}
+		},
 		`map.attributes.slo_x: "slo_x" cannot`: func(s *Settings) {
 			s.Map = &mapping.Settings{Service: "s", Type: "t", Attributes: map[string]string{"slo_x": ".a"}}
 		},

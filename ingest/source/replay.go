@@ -30,7 +30,8 @@ func (in *Intake) again(catalog event.Catalog) *Batch {
 	limits := in.o.SizeLimits
 	limits.MaxErrors, limits.MaxEventBytes = 1<<30, dlq.MaxEntryBytes
 	limits.MaxBackfill = ever
-	b.decoder.Begin(event.DecodeOptions{Now: b.now, Backfill: true, Catalog: catalog, SizeLimits: limits, AppendID: b.appendID, DefaultID: b.defaultID}, &b.events)
+	b.decoder.Begin(event.DecodeOptions{Now: b.now, Backfill: true, Catalog: catalog, SizeLimits: limits,
+		AppendID: b.appendID, DefaultID: b.defaultID}, &b.events)
 	return b
 }
 
@@ -73,8 +74,8 @@ next:
 	return nil
 }
 
-// Replayer replays dead letters of sources: their content is decoded again, with the mapping, the settings and the spec of
-// now. It is a dlq.Target around that of the engine.
+// Replayer replays dead letters of sources: their content is decoded again, with the mapping, the settings and the spec
+// of now. It is a dlq.Target around that of the engine.
 type Replayer struct {
 	Engine interface {
 		Replay(ctx context.Context, events []engine.Replay, delivered bool) []error
@@ -133,7 +134,9 @@ func (r *Replayer) replay(ctx context.Context, e *dlq.Entry) error {
 	case len(e.Raw) == 0:
 		return deadletter.ErrNoEvent
 	case e.From.Bytes > len(e.Raw):
-		return fmt.Errorf("only the first %d of %d bytes of the message were kept (take it from the topic, or discard the dead letter)", len(e.Raw), e.From.Bytes)
+		return fmt.Errorf(
+			"only the first %d of %d bytes of the message were kept (take it from the topic, or discard the dead letter)",
+			len(e.Raw), e.From.Bytes)
 	}
 	b := in.again(r.Catalog())
 	if err := b.addAgain(e); err != nil {
@@ -164,8 +167,8 @@ func (r *Replayer) replay(ctx context.Context, e *dlq.Entry) error {
 	return nil
 }
 
-// refusals tells the replays of a dead letter apart that the fold refused. The key of every other replay is the same, so
-// that one which was interrupted does not count twice.
+// refusals tells the replays of a dead letter apart that the fold refused. The key of every other replay is the same,
+// so that one which was interrupted does not count twice.
 func refusals(e *dlq.Entry) int {
 	if e.Class == deadletter.ClassRefused {
 		return e.Attempts

@@ -1,7 +1,7 @@
 package source
 
-// This file is for sources that take each message for itself: they look at it before it becomes an event, and want to know
-// what became of it.
+// This file is for sources that take each message for itself: they look at it before it becomes an event, and want to
+// know what became of it.
 
 // Refuse adds a message that the source itself cannot read. It becomes a dead letter with the reason when the batch is
 // submitted.
@@ -11,8 +11,9 @@ func (b *Batch) Refuse(m *Message, why error) {
 	b.current = nil
 }
 
-// Outcomes calls f for each message of a submitted batch, in order: how many of its events were accepted, which includes
-// merged, sampled and dropped ones, how many were duplicates, and whether it or an event in it became a dead letter.
+// Outcomes calls f for each message of a submitted batch, in order: how many of its events were accepted, which
+// includes merged, sampled and dropped ones, how many were duplicates, and whether it or an event in it became a dead
+// letter.
 func (b *Batch) Outcomes(f func(message, accepted, duplicates int, refused bool)) {
 	next := 0
 	for i := range b.messages {

@@ -53,9 +53,11 @@ func TestMessageID(t *testing.T) {
 	f := newFixture(t, nil)
 	const plain = `{"service":"shop","type":"order"}`
 	b := f.Batch(false)
-	b.Add(&Message{Topic: "q", Offset: 1, MessageID: "m", Value: []byte("[" + plain + "," + valueOf("own") + "," + plain + "]")})
+	b.Add(&Message{
+		Topic: "q", Offset: 1, MessageID: "m", Value: []byte("[" + plain + "," + valueOf("own") + "," + plain + "]")})
 	b.Add(&Message{Topic: "q", Offset: 2, Value: []byte(plain)})
-	require.Equal(t, []bool{true, true, true, false}, []bool{b.events.Events[0].HasKey, b.events.Events[1].HasKey, b.events.Events[2].HasKey, b.events.Events[3].HasKey})
+	require.Equal(t, []bool{true, true, true, false},
+		[]bool{b.events.Events[0].HasKey, b.events.Events[1].HasKey, b.events.Events[2].HasKey, b.events.Events[3].HasKey})
 	for i, want := range []string{"m", "own", "m/2", "q/0/2"} {
 		_, err := b.view.Parse(b.events.Event(i))
 		require.NoError(t, err)

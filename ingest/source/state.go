@@ -27,7 +27,8 @@ const (
 
 // Kinds lists all kinds.
 var Kinds = []Kind{
-	TroubleEngine, TroubleRateLimit, TroubleDeadLetters, TroubleConnection, TroubleCredentials, TroubleTLS, TroubleTopic, TroublePosition, TroubleCommit, TroubleHeldBack,
+	TroubleEngine, TroubleRateLimit, TroubleDeadLetters, TroubleConnection, TroubleCredentials, TroubleTLS, TroubleTopic,
+	TroublePosition, TroubleCommit, TroubleHeldBack,
 }
 
 // KindOf is the kind of trouble that a broker's or database's error is.
@@ -92,9 +93,11 @@ func (in *Intake) Fails(kind Kind, name, brief, reason string) {
 	if len(s.troubles) >= maxTroubles {
 		return
 	}
-	s.troubles = append(s.troubles, Trouble{Kind: kind, Name: name, Reason: reason, Brief: brief, Since: s.o.Now(), Count: 1})
+	s.troubles = append(
+		s.troubles, Trouble{Kind: kind, Name: name, Reason: reason, Brief: brief, Since: s.o.Now(), Count: 1})
 	s.counts.trouble[kind].Set(1)
-	s.o.Logger.Warn("source has trouble", "source", s.o.Name, "kind", string(kind), "name", name, "reason", brief, "err", reason)
+	s.o.Logger.Warn("source has trouble", "source", s.o.Name, "kind", string(kind), "name", name,
+		"reason", brief, "err", reason)
 }
 
 // maxTroubles bounds the list: a broker can have any number of topics.
@@ -114,7 +117,8 @@ func (in *Intake) Works(kind Kind, name string) {
 	if !slices.ContainsFunc(s.troubles, func(t Trouble) bool { return t.Kind == kind }) {
 		s.counts.trouble[kind].Set(0)
 	}
-	s.o.Logger.Info("source works again", "source", s.o.Name, "kind", string(kind), "name", name, "failed_for", s.o.Now().Sub(t.Since), "failures", t.Count)
+	s.o.Logger.Info("source works again", "source", s.o.Name, "kind", string(kind), "name", name, "failed_for",
+		s.o.Now().Sub(t.Since), "failures", t.Count)
 }
 
 func (s *state) find(kind Kind, name string) int {
@@ -158,8 +162,9 @@ type Totals struct {
 func (in *Intake) Totals() Totals {
 	c := in.counts
 	t := Totals{
-		Messages: c.messages.Get(), Bytes: c.bytes.Get(), Accepted: c.accepted.Get(), Duplicates: c.duplicate.Get(), Rejected: c.rejected.Get(),
-		Expired: c.expired.Get(), Sampled: c.sampled.Get(), Dropped: c.dropped.Get(),
+		Messages: c.messages.Get(), Bytes: c.bytes.Get(), Accepted: c.accepted.Get(), Duplicates: c.duplicate.Get(),
+		Rejected: c.rejected.Get(),
+		Expired:  c.expired.Get(), Sampled: c.sampled.Get(), Dropped: c.dropped.Get(),
 	}
 	for _, reason := range deadReasons {
 		t.DeadLetters += in.counts.dead[reason].Get()

@@ -16,10 +16,10 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// Submit makes a batch durable together with its position, and returns when it is. Until then it waits as long as it takes
-// and tries again: for the engine, for rate limits, and for dead letters, which are safe before a position that covers them
-// is submitted. at may be nil. After an error, which is that of ctx or means that the engine stops, the batch may be durable
-// in part: its position says so.
+// Submit makes a batch durable together with its position, and returns when it is. Until then it waits as long as it
+// takes and tries again: for the engine, for rate limits, and for dead letters, which are safe before a position that
+// covers them is submitted. at may be nil. After an error, which is that of ctx or means that the engine stops, the
+// batch may be durable in part: its position says so.
 func (in *Intake) Submit(ctx context.Context, b *Batch, at engine.Position) error {
 	b.close()
 	if err := in.saveDead(ctx, b); err != nil {
@@ -55,7 +55,8 @@ func (in *Intake) Submit(ctx context.Context, b *Batch, at engine.Position) erro
 			wait, _ := tickets.List[todo[0]].Throttle()
 			wait = min(max(wait, tickets.List[todo[0]].Wait, 10*time.Millisecond), 10*time.Second)
 			rule := tickets.List[todo[0]].RuleName()
-			resume := in.pause(TroubleRateLimit, "events exceed a rate limit that throttles; messages wait in the broker", "rate limit "+rule)
+			resume := in.pause(TroubleRateLimit, "events exceed a rate limit that throttles; messages wait in the broker",
+				"rate limit "+rule)
 			waited := retry.Sleep(ctx, wait)
 			resume()
 			if !waited {
@@ -82,7 +83,8 @@ func (b *Batch) known(indexes []int) {
 }
 
 // admit asks the engine until it takes the batch.
-func (in *Intake) admit(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32, at engine.Position) (engine.Result, error) {
+func (in *Intake) admit(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32,
+	at engine.Position) (engine.Result, error) {
 	if len(b.Events) == 0 && at == nil {
 		return engine.Result{}, nil
 	}
@@ -144,7 +146,8 @@ func (in *Intake) saveDead(ctx context.Context, b *Batch) error {
 		if resume == nil {
 			brief := "dead letters cannot be saved; messages wait in the broker"
 			if errors.Is(err, dlq.ErrFull) {
-				brief = "the dead-letter storage is full; messages wait in the broker (raise dead_letters.max_bytes, or discard some)"
+				brief =
+					"the dead-letter storage is full; messages wait in the broker (raise dead_letters.max_bytes, or discard some)"
 			}
 			resume = in.pause(TroubleDeadLetters, brief, err.Error())
 			defer func() { resume() }()
@@ -191,7 +194,8 @@ func (in *Intake) account(r *engine.Result, t *ratelimit.Tickets, todo []int32) 
 	}
 }
 
-// makeTickets makes a ticket for each event, by what it says before anything in it is redacted. nil: nothing is limited.
+// makeTickets makes a ticket for each event, by what it says before anything in it is redacted. nil: nothing is
+// limited.
 func (b *Batch) makeTickets() *ratelimit.Tickets {
 	if b.in.o.Limiter == nil {
 		return nil
@@ -208,7 +212,8 @@ func (b *Batch) makeTickets() *ratelimit.Tickets {
 		if _, err := b.view.Parse(b.events.Event(i)); err != nil {
 			panic(fmt.Sprintf("decoded event is unreadable: %v", err)) // a bug
 		}
-		subject := ratelimit.Subject{Service: b.view.Service, Type: b.view.Type, Severity: b.view.Severity, Attrs: &b.view, Sample: item.Key.Lo}
+		subject := ratelimit.Subject{Service: b.view.Service, Type: b.view.Type, Severity: b.view.Severity,
+			Attrs: &b.view, Sample: item.Key.Lo}
 		if !item.HasKey {
 			subject.Sample = xxh3.Hash(b.view.ID)
 		}

@@ -29,7 +29,9 @@ type offsets struct{ b *Batch }
 
 func (p offsets) AppendPosition(dst []byte, undecided []int32) []byte {
 	open := map[int64]string{}
-	p.b.Undecided(undecided, func(stream int, offset int64, done []int32) { open[offset] = fmt.Sprintf("%d%v", stream, done) })
+	p.b.Undecided(undecided, func(stream int, offset int64, done []int32) {
+		open[offset] = fmt.Sprintf("%d%v", stream, done)
+	})
 	for i := range p.b.messages {
 		m := &p.b.messages[i]
 		if o, ok := open[m.offset]; ok {
@@ -43,7 +45,8 @@ func (p offsets) AppendPosition(dst []byte, undecided []int32) []byte {
 
 func limiter(t *testing.T, strategy ratelimit.Strategy) *ratelimit.Limiter {
 	limit, window := int64(1), time.Second
-	policy, err := ratelimit.Compile(ratelimit.Config{Default: ratelimit.Values{Limit: &limit, Window: &window, OnExceeded: &strategy}})
+	policy, err := ratelimit.Compile(
+		ratelimit.Config{Default: ratelimit.Values{Limit: &limit, Window: &window, OnExceeded: &strategy}})
 	require.NoError(t, err)
 	l, err := ratelimit.New(ratelimit.Options{Policy: policy})
 	require.NoError(t, err)
@@ -67,7 +70,8 @@ func TestUndecidedEventsAreNotInThePosition(t *testing.T) {
 		b := f.Batch(false)
 		b.Add(&Message{Topic: "orders", Offset: 10, Value: []byte(valueOf("a"))})
 		b.Add(&Message{Topic: "orders", Offset: 11, Value: nil})
-		b.Add(&Message{Topic: "orders", Offset: 12, Value: []byte("[" + valueOf("b") + "," + valueOf("c") + "," + valueOf("d") + "]")})
+		b.Add(&Message{
+			Topic: "orders", Offset: 12, Value: []byte("[" + valueOf("b") + "," + valueOf("c") + "," + valueOf("d") + "]")})
 		b.Add(&Message{Topic: "orders", Offset: 13, Value: []byte(valueOf("e"))})
 		require.NoError(t, f.Submit(t.Context(), b, offsets{b}))
 		require.Equal(t, []string{
@@ -76,7 +80,8 @@ func TestUndecidedEventsAreNotInThePosition(t *testing.T) {
 			"10 11 12 13 ",
 		}, f.engine.positions)
 		require.Len(t, f.engine.admitted, 4)
-		require.Equal(t, "admission-orders-"+f.saved[0].ID[len("admission-orders-"):len(f.saved[0].ID)-len("-0-12-1")]+"-0-12-1", f.saved[0].ID)
+		require.Equal(t, "admission-orders-"+f.saved[0].ID[len("admission-orders-"):len(f.saved[0].ID)-len("-0-12-1")]+
+			"-0-12-1", f.saved[0].ID)
 		require.Equal(t, "c", idOf(t, &f.saved[0]))
 		require.Empty(t, f.Troubles())
 		require.Positive(t, f.counts.paused[TroubleRateLimit].Get()+1)
@@ -173,13 +178,15 @@ func TestDeadLetters(t *testing.T) {
 	f.take(t,
 		Message{Value: []byte("\x00\x01garbage"), Offset: 1, Partition: 2, Generation: "0a"},
 		Message{Value: []byte(big), Offset: 2, Generation: "0a"},
-		Message{Value: []byte(`[` + valueOf("a") + `, {"id":"b","service":"other","type":"x"} ]`), Offset: 3, Generation: "0a", Time: now},
+		Message{Value: []byte(`[` + valueOf("a") + `, {"id":"b","service":"other","type":"x"} ]`), Offset: 3,
+			Generation: "0a", Time: now},
 		Message{Value: []byte(`"` + strings.Repeat("y", 600<<10)), Offset: 4, Generation: "0a"},
 	)
 	require.Len(t, f.saved, 4)
 	garbage, over, unknown, long := f.saved[0], f.saved[1], f.saved[2], f.saved[3]
 	require.Equal(t, "admission-orders-0a-2-1", garbage.ID)
-	require.Equal(t, dlq.Place{Source: "orders", Topic: "orders", Partition: 2, Offset: 1, Item: -1, Bytes: 9}, *garbage.From)
+	require.Equal(
+		t, dlq.Place{Source: "orders", Topic: "orders", Partition: 2, Offset: 1, Item: -1, Bytes: 9}, *garbage.From)
 	require.Equal(t, "\x00\x01garbage", string(garbage.Raw))
 	require.Equal(t, ReasonUnreadable, garbage.Reason)
 	require.Equal(t, ReasonOversized, over.Reason)
@@ -212,7 +219,8 @@ func TestDeadLettersAreRedacted(t *testing.T) {
 		o.Settings.Headers = map[string]string{"mail": "mail"}
 		o.Catalog = func() event.Catalog { return event.NewCatalog(map[string][]string{"shop": nil}) }
 	})
-	f.take(t, Message{Value: []byte("secret"), Headers: headerList{{"mail", "a@b"}}}, Message{Value: []byte(`{"service":"shop","x":"secret"}`)},
+	f.take(t, Message{Value: []byte("secret"), Headers: headerList{{"mail", "a@b"}}},
+		Message{Value: []byte(`{"service":"shop","x":"secret"}`)},
 		Message{Value: []byte(`{"id":"q","service":"other","type":"x"}`)})
 	require.Empty(t, f.saved[0].Raw)
 	require.Empty(t, f.saved[0].From.Headers)
@@ -263,14 +271,16 @@ func TestReplay(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Settings, o.Catalog = settings, catalog })
 	plain := newFixture(t, func(o *Options) { o.Catalog = catalog })
 	f.take(t, Message{Value: []byte(`[{"id":"1","was":"paid"},{"was":"paid"}]`), Offset: 5, Time: now.Add(-time.Minute)})
-	plain.take(t, Message{Value: []byte(`{"id":"9","service":"other","type":"x"}`), Offset: 6}, Message{Value: []byte(`{"service`), Offset: 7})
+	plain.take(t, Message{Value: []byte(`{"id":"9","service":"other","type":"x"}`), Offset: 6},
+		Message{Value: []byte(`{"service`), Offset: 7})
 	require.Len(t, f.saved, 2)
 	entries := append(f.saved, plain.saved...)
 
 	eng := &replayed{keys: map[string]int{}}
 	intakes := map[string]*Intake{"orders": f.Intake}
 	r := &Replayer{Engine: eng, Catalog: catalog, Of: func(name string) *Intake { return intakes[name] }}
-	for i, want := range []string{`Field "type" is required.`, `Field "type" is required.`, `still has no service "other"`, "decode the message again"} {
+	for i, want := range []string{`Field "type" is required.`, `Field "type" is required.`, `still has no service "other"`,
+		"decode the message again"} {
 		require.ErrorContains(t, r.Target(t.Context(), entries)[i], want)
 	}
 	require.Empty(t, eng.ids)
@@ -288,10 +298,14 @@ func TestReplay(t *testing.T) {
 
 	intakes["orders"] = nil
 	require.ErrorContains(t, r.Target(t.Context(), entries)[0], "not in engine.yaml any more")
-	require.ErrorContains(t, r.Target(t.Context(), []dlq.Entry{{Origin: dlq.Admission, From: &dlq.Place{Source: "orders"}}})[0], "not in engine.yaml")
+	require.ErrorContains(t, r.Target(
+		t.Context(), []dlq.Entry{{Origin: dlq.Admission, From: &dlq.Place{Source: "orders"}}})[0], "not in engine.yaml")
 	intakes["orders"] = fixed.Intake
-	require.ErrorIs(t, r.Target(t.Context(), []dlq.Entry{{Origin: dlq.Admission, From: &dlq.Place{Source: "orders"}}})[0], deadletter.ErrNoEvent)
-	require.ErrorContains(t, r.Target(t.Context(), []dlq.Entry{{Origin: dlq.Admission, Raw: []byte("x"), From: &dlq.Place{Source: "orders", Bytes: 9}}})[0], "only the first 1 of 9 bytes")
+	require.ErrorIs(t, r.Target(t.Context(), []dlq.Entry{{Origin: dlq.Admission, From: &dlq.Place{Source: "orders"}}})[0],
+		deadletter.ErrNoEvent)
+	require.ErrorContains(t, r.Target(t.Context(),
+		[]dlq.Entry{{Origin: dlq.Admission, Raw: []byte("x"), From: &dlq.Place{Source: "orders", Bytes: 9}}})[0],
+		"only the first 1 of 9 bytes")
 }
 
 // Without ids of their own, the events of a message have its id, the first one as it is.
@@ -299,11 +313,14 @@ func TestReplayByTheIDOfTheMessage(t *testing.T) {
 	settings := Defaults()
 	settings.Map = &mapping.Settings{Service: "shop", Type: ".kind"}
 	f := newFixture(t, func(o *Options) { o.Settings = settings })
-	f.take(t, Message{Value: []byte(`[{"was":"paid"},{"was":"paid"}]`), Offset: 5, MessageID: "m", Time: now.Add(-time.Minute)})
+	f.take(
+		t, Message{Value: []byte(`[{"was":"paid"},{"was":"paid"}]`), Offset: 5, MessageID: "m", Time: now.Add(-time.Minute)})
 	settings.Map.Type = ".was"
 	fixed := newFixture(t, func(o *Options) { o.Settings = settings })
 	eng := &replayed{keys: map[string]int{}}
-	r := &Replayer{Engine: eng, Catalog: func() event.Catalog { return nil }, Of: func(string) *Intake { return fixed.Intake }}
+	r := &Replayer{Engine: eng, Catalog: func() event.Catalog {
+		return nil
+	}, Of: func(string) *Intake { return fixed.Intake }}
 	require.NoError(t, errors.Join(r.Target(t.Context(), f.saved)...))
 	require.Equal(t, []string{"m", "m/1"}, eng.ids)
 }
@@ -336,8 +353,10 @@ func TestNoContentStopsASource(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Save = store.Save })
 	value := []byte(`{"service":"shop","type":"order"}`)
 	times := []time.Time{
-		time.Unix(1<<40, 0), time.Unix(1<<62, 0), time.Unix(math.MaxInt64, 0), time.Unix(math.MinInt64, 0), time.Unix(-1<<40, 0), time.UnixMilli(math.MaxInt64),
-		time.UnixMilli(math.MinInt64), time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Unix(1<<40, 0), time.Unix(1<<62, 0), time.Unix(math.MaxInt64, 0), time.Unix(math.MinInt64, 0),
+		time.Unix(-1<<40, 0), time.UnixMilli(math.MaxInt64),
+		time.UnixMilli(math.MinInt64), time.Date(99999, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC),
 		now.Add(-1 << 63), time.Unix(now.Unix()+1<<64/1_000_000_000, 709_551_616), // its nanoseconds overflow to now
 	}
 	for i, at := range times {

@@ -18,7 +18,8 @@ import (
 
 // alertLabels tell an alert from all others.
 var alertLabels = []string{
-	"alertname", series.LabelSLOID, series.LabelService, series.LabelAgreement, series.LabelTier, series.LabelType, "product", "zone", series.LabelEffect,
+	"alertname", series.LabelSLOID, series.LabelService, series.LabelAgreement, series.LabelTier, series.LabelType,
+	"product", "zone", series.LabelEffect,
 }
 
 func alertKey(get func(name string) string) string {
@@ -121,7 +122,8 @@ func liveKeys(w *oracleWorld) map[string]*oracleAlert {
 	for _, l := range alerts.LiveAlerts(spectest.Rules(w.spec), w.options) {
 		groups, names := []slo.Group{nil}, []string(nil)
 		switch l.Kind {
-		case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveRatio, alerts.LiveTrend, alerts.LiveDecline, alerts.LiveCascade, alerts.LiveRecovered:
+		case alerts.LiveBurn, alerts.LiveExhausted, alerts.LiveRatio, alerts.LiveTrend, alerts.LiveDecline,
+			alerts.LiveCascade, alerts.LiveRecovered:
 			if len(l.SLO.GroupBy) > 0 {
 				groups, names = l.SLO.Expect, l.SLO.GroupBy
 			}
@@ -130,7 +132,8 @@ func liveKeys(w *oracleWorld) map[string]*oracleAlert {
 				groups, names = w.slo(l.Agreement.Components[0].SLO).Expect, l.Agreement.GroupBy
 			}
 		case alerts.LiveSilent:
-			groups, names = []slo.Group{{map[string]string{"shop": "order", "till": "sale", "feed": "poll", "batch": "job", "sales": "view", "work": "started"}[l.Service]}}, []string{series.LabelType}
+			groups, names = []slo.Group{{map[string]string{"shop": "order", "till": "sale", "feed": "poll", "batch": "job",
+				"sales": "view", "work": "started"}[l.Service]}}, []string{series.LabelType}
 		}
 		for _, g := range groups {
 			a := &oracleAlert{Live: l, group: g}
@@ -226,7 +229,8 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 			}
 		}
 		may, must = may1, must1 && must2 && must3
-		for held := time.Duration(0); now >= oracleStep && (hold || few) && held < slo.Hold && !(may2 && may3); held += oracleStep {
+		for held := time.Duration(0); now >= oracleStep && (hold || few) && held < slo.Hold &&
+			!(may2 && may3); held += oracleStep {
 			now -= oracleStep
 			if hold {
 				_, _, b, low, high := above(t.Long, t.Threshold, false)
@@ -288,11 +292,14 @@ func (w *oracleWorld) condition(a *oracleAlert, now time.Duration) (may, must, k
 
 // besideGap reports whether less than half an hour before now no engine was up. Rates are then extrapolated.
 func (w *oracleWorld) besideGap(now time.Duration) bool {
-	return now < 30*time.Minute || slices.ContainsFunc(w.gaps, func(g piece) bool { return g.from <= now && now < g.to+30*time.Minute })
+	return now < 30*time.Minute || slices.ContainsFunc(w.gaps, func(g piece) bool {
+		return g.from <= now && now < g.to+30*time.Minute
+	})
 }
 
 // compared is condition for the alerts that compare a group with its past, with a target, or with another SLO.
-func (w *oracleWorld) compared(a *oracleAlert, s *slo.SLO, now time.Duration, above func(time.Duration, float64, bool) (bool, bool, band, float64, float64)) (may, must bool) {
+func (w *oracleWorld) compared(a *oracleAlert, s *slo.SLO, now time.Duration,
+	above func(time.Duration, float64, bool) (bool, bool, band, float64, float64)) (may, must bool) {
 	const window = 5 * time.Minute
 	if w.besideGap(now) {
 		return true, false
@@ -352,7 +359,8 @@ func (w *oracleWorld) ended(a *oracleAlert, now time.Duration) (may, must bool) 
 // score is the least and the greatest score of an agreement if its errors are
 // spread over a window of which a share was observed; ok is false if a component
 // may be without data.
-func (w *oracleWorld) score(a *sla.Agreement, g slo.Group, now, window time.Duration, observed float64) (low, high float64, ok bool) {
+func (w *oracleWorld) score(a *sla.Agreement, g slo.Group, now, window time.Duration, observed float64) (low,
+	high float64, ok bool) {
 	var total float64
 	for _, c := range a.Components {
 		b := w.band(w.slo(c.SLO), g, now, window)
@@ -389,7 +397,8 @@ type disagreement struct {
 // longer than the grace and without the events near the edges being able to
 // explain it. near counts those that are explained; worst are the longest of the
 // others, of alerts by short windows of events and of the rest.
-func (w *oracleWorld) disagreements(engine, rules alertHistory) (bad []disagreement, transitions, near int, worst [2]time.Duration) {
+func (w *oracleWorld) disagreements(engine, rules alertHistory) (bad []disagreement, transitions, near int,
+	worst [2]time.Duration) {
 	all := liveKeys(w)
 	w.engine, w.rules = engine, rules
 	keys := slices.Sorted(maps.Keys(all))
@@ -397,7 +406,8 @@ func (w *oracleWorld) disagreements(engine, rules alertHistory) (bad []disagreem
 		a, e, p := all[key], engine.of(key), rules.of(key)
 		transitions += e.transitions()
 		if e.labels != "" && p.labels != "" && e.labels != p.labels {
-			bad = append(bad, disagreement{key: key, why: "its labels are " + e.labels + " in the engine and " + p.labels + " in the rules"})
+			bad = append(
+				bad, disagreement{key: key, why: "its labels are " + e.labels + " in the engine and " + p.labels + " in the rules"})
 		}
 		grace := w.grace(a)
 		for now := time.Duration(0); now < oracleLength; now += oracleStep {
@@ -458,7 +468,9 @@ func (w *oracleWorld) unlike(a *oracleAlert, span piece) bool {
 		span.from < redefinedAt+longest+w.grace(a) && span.to > redefinedAt {
 		return true
 	}
-	return a.Kind == alerts.LiveSilent && slices.ContainsFunc(w.gaps, func(g piece) bool { return span.from < g.to+time.Hour && span.to > g.from })
+	return a.Kind == alerts.LiveSilent && slices.ContainsFunc(w.gaps, func(g piece) bool {
+		return span.from < g.to+time.Hour && span.to > g.from
+	})
 }
 
 // explain looks for a time in which the events near the edges do not explain

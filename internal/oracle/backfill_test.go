@@ -26,7 +26,8 @@ func TestBackfillIsNoBurnOfNow(t *testing.T) {
 `
 	sp := spectest.Spec(t, "late.yaml", text)
 	s := sp.SLOs[0]
-	o := alerts.Options{NoEngine: true, Options: rules.Options{Scrape: oracleScrape, Eval: 30 * time.Second, LongEval: 5 * time.Minute}}
+	o := alerts.Options{
+		NoEngine: true, Options: rules.Options{Scrape: oracleScrape, Eval: 30 * time.Second, LongEval: 5 * time.Minute}}
 	recording, err := rules.Recording(spectest.Rules(sp), o.Options)
 	require.NoError(t, err)
 	alerting := alerts.Rules(spectest.Rules(sp), o)
@@ -38,7 +39,8 @@ func TestBackfillIsNoBurnOfNow(t *testing.T) {
 	p.After = func(at time.Time) { byRules.see(p.Firing(""), at.Sub(oracleStart).Truncate(oracleScrape)) }
 
 	encoded := func(at time.Duration, failed bool) []byte {
-		x := event.Event{Service: "shop", Type: "order", Time: oracleStart.Add(at), Count: 1, Duration: time.Millisecond, HasDuration: true}
+		x := event.Event{Service: "shop", Type: "order", Time: oracleStart.Add(at), Count: 1,
+			Duration: time.Millisecond, HasDuration: true}
 		if failed {
 			x.Outcome, x.Duration = event.Failure, time.Minute
 		}
@@ -46,7 +48,8 @@ func TestBackfillIsNoBurnOfNow(t *testing.T) {
 	}
 	var live []*oracleEvent
 	for at := time.Duration(0); at < 4*time.Hour; at += 500 * time.Millisecond {
-		live = append(live, &oracleEvent{at: at, received: at, encoded: encoded(at, at%(1000*time.Second) == 100*time.Second)})
+		live = append(
+			live, &oracleEvent{at: at, received: at, encoded: encoded(at, at%(1000*time.Second) == 100*time.Second)})
 	}
 	const arrival = 2 * time.Hour
 	const day = 24 * 60
@@ -69,7 +72,8 @@ func TestBackfillIsNoBurnOfNow(t *testing.T) {
 	p.Run(oracleStart.Add(arrival+2*time.Second), oracleScrape, sample)
 	require.EqualValues(t, 15*day, r.SLOs[0].Backfilled.Bad, "in total, whatever is still in a window")
 	require.Zero(t, r.Thresholds[0].Total.Critical-r.SLOs[0].Total.Bad, "violations of live traffic only")
-	require.EqualValues(t, 15*day-60+1, r.Thresholds[0].Month.Critical-r.SLOs[0].Total.Bad, "and the month has all but what the two hours pushed out")
+	require.EqualValues(t, 15*day-60+1, r.Thresholds[0].Month.Critical-r.SLOs[0].Total.Bad,
+		"and the month has all but what the two hours pushed out")
 	p.Run(oracleStart.Add(3*time.Hour+2*time.Second), oracleScrape, sample)
 
 	ratio, ok := p.Value(o.ErrorRatio(s, time.Hour), p.Now())

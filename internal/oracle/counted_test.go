@@ -92,7 +92,8 @@ func oracleSales(rng *rand.Rand, zone string, outages []span, add func(oracleEve
 	s := newOracleStream(rng, outages)
 	for t := time.Duration(0); t < oracleLength; t += time.Second {
 		for range poisson(rng, min(3, strongest(s.rates, t))) {
-			e := oracleEvent{at: t + between(rng, 0, time.Second), service: "sales", typ: "applied", attr: "zone", value: zone, count: 1, replica: rng.IntN(2)}
+			e := oracleEvent{at: t + between(rng, 0, time.Second), service: "sales", typ: "applied", attr: "zone", value: zone,
+				count: 1, replica: rng.IntN(2)}
 			add(e)
 			e.at += between(rng, 0, 30*time.Minute)
 			if e.typ = "connected"; e.at < oracleLength && rng.Float64() > max(0.2, strongest(s.failing, e.at)) {
@@ -101,7 +102,8 @@ func oracleSales(rng *rand.Rand, zone string, outages []span, add func(oracleEve
 			}
 		}
 		for range poisson(rng, min(3, strongest(s.rates, t))) {
-			e := oracleEvent{at: t + between(rng, 0, time.Second), service: "sales", typ: "view", attr: "zone", value: zone, count: 1 + uint32(rng.IntN(3)), replica: rng.IntN(2)}
+			e := oracleEvent{at: t + between(rng, 0, time.Second), service: "sales", typ: "view", attr: "zone", value: zone,
+				count: 1 + uint32(rng.IntN(3)), replica: rng.IntN(2)}
 			e.took = between(rng, 0, 550*time.Millisecond)
 			if rng.Float64() < strongest(s.slow, t) {
 				e.took += between(rng, 300*time.Millisecond, 4*time.Second)
@@ -111,15 +113,16 @@ func oracleSales(rng *rand.Rand, zone string, outages []span, add func(oracleEve
 	}
 }
 
-// oracleWork is the traffic of one zone: most work takes up to twelve minutes, some begins twice, and in incidents it is
-// aborted, late, or never heard of again.
+// oracleWork is the traffic of one zone: most work takes up to twelve minutes, some begins twice, and in incidents it
+// is aborted, late, or never heard of again.
 func oracleWork(rng *rand.Rand, zone string, outages []span, add func(oracleEvent)) {
 	s := newOracleStream(rng, outages)
 	n := 0
 	for t := time.Duration(0); t < oracleLength; t += time.Second {
 		for range poisson(rng, min(1, strongest(s.rates, t))) {
 			n++
-			e := oracleEvent{at: t + between(rng, 0, time.Second), service: "work", typ: "started", attr: "zone", value: zone, count: 1, key: fmt.Sprint(zone, n)}
+			e := oracleEvent{at: t + between(rng, 0, time.Second), service: "work", typ: "started", attr: "zone", value: zone,
+				count: 1, key: fmt.Sprint(zone, n)}
 			add(e)
 			took := between(rng, 0, 12*time.Minute)
 			if rng.Float64() < strongest(s.slow, t) {
@@ -190,10 +193,12 @@ func (w *oracleWorld) cost(p *rulestest.World, x *sla.SLOReport, at time.Time, n
 	if x.SLO.Cost == nil || x.SLO.Window.Rolling != window || now < time.Hour {
 		return
 	}
-	sum := "sum_over_time(" + w.options.Series(x.SLO, series.CostIncrease) + "[6h]) * " + slo.FormatRatio(w.options.LongEval.Minutes()/5)
+	sum := "sum_over_time(" + w.options.Series(x.SLO, series.CostIncrease) + "[6h]) * " +
+		slo.FormatRatio(w.options.LongEval.Minutes()/5)
 	got := values(p, sum, x.SLO.GroupBy, at)[x.Group.Key()]
 	// The rules add up whole five minutes.
-	b := w.truth.band(x.SLO, x.Group, w.pieces(x.SLO, now, window), now, 6*time.Minute+w.options.LongEval+judgedLater(x.SLO))
+	b := w.truth.band(x.SLO, x.Group, w.pieces(x.SLO, now, window), now,
+		6*time.Minute+w.options.LongEval+judgedLater(x.SLO))
 	price := x.SLO.Cost.Price.Float()
 	low, high := 0.995*price*b.bad, 1.005*price*(b.bad+b.edgeBad)
 	what := fmt.Sprintf("%s %s at %s", x.SLO.ID, x.Group, now)
@@ -201,6 +206,7 @@ func (w *oracleWorld) cost(p *rulestest.World, x *sla.SLOReport, at time.Time, n
 		w.differ("%s costs %v by the rules, and cannot cost less than %v nor more than %v", what, got, low, high)
 	}
 	engine := x.Counted(false).Cost().Amount.Float()
-	assert.Zero(w.t, outside(engine, price*b.bad, price*(b.bad+b.edgeBad)), "%s costs %v by the engine, and cannot cost less than %v nor more than %v", what, engine, low, high)
+	assert.Zero(w.t, outside(engine, price*b.bad, price*(b.bad+b.edgeBad)),
+		"%s costs %v by the engine, and cannot cost less than %v nor more than %v", what, engine, low, high)
 	w.sum.costs++
 }

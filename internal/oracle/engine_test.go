@@ -56,7 +56,8 @@ func newOracleEngine(t testing.TB, sp *spec.Spec, at time.Time) *oracleEngine {
 	t.Helper()
 	f, err := fold.New(fold.Options{})
 	require.NoError(t, err)
-	e := &oracleEngine{t: t, state: counting.FoldState{Fold: f, Incidents: incident.NewBook(), Positions: position.NewBook()}}
+	e := &oracleEngine{
+		t: t, state: counting.FoldState{Fold: f, Incidents: incident.NewBook(), Positions: position.NewBook()}}
 	e.eval, err = evaluator.New(evaluator.Options{
 		Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil },
 	})
@@ -68,9 +69,10 @@ func newOracleEngine(t testing.TB, sp *spec.Spec, at time.Time) *oracleEngine {
 
 func (e *oracleEngine) apply(typ byte, at time.Time, payload []byte) {
 	e.t.Helper()
-	err := e.state.Apply(wal.Record{Type: typ, Time: at.UnixNano(), Payload: payload}, func(_ int, _ []byte, reason string) {
-		require.Fail(e.t, "event refused", reason)
-	})
+	err := e.state.Apply(wal.Record{Type: typ, Time: at.UnixNano(), Payload: payload},
+		func(_ int, _ []byte, reason string) {
+			require.Fail(e.t, "event refused", reason)
+		})
 	require.NoError(e.t, err)
 }
 
@@ -94,7 +96,8 @@ func (e *oracleEngine) change(sp *spec.Spec, at time.Time) {
 }
 
 // take folds what is received before a time, and then lets the engine evaluate. It returns the rest.
-func (e *oracleEngine) take(events []*oracleEvent, replica int, now time.Duration) (rest []*oracleEvent, r *sla.Report) {
+func (e *oracleEngine) take(events []*oracleEvent, replica int,
+	now time.Duration) (rest []*oracleEvent, r *sla.Report) {
 	e.t.Helper()
 	rest = e.fold(events, replica, now)
 	e.apply(record.TypeHeartbeat, oracleStart.Add(now), []byte{byte(record.BeatTick)})

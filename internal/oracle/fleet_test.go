@@ -39,15 +39,16 @@ func (e *oracleEngine) answering(mu *sync.Mutex) http.HandlerFunc {
 		if q.Get("run") == "run" {
 			raw.Since, _ = strconv.ParseUint(q.Get("since"), 10, 64)
 		}
-		a := fleet.Answer{Run: "run", Request: fleet.RequestSum(&req), Sums: e.state.Fold.Sums(req), Raw: e.state.Fold.Raw(raw)}
+		a := fleet.Answer{Run: "run", Request: fleet.RequestSum(&req), Sums: e.state.Fold.Sums(req),
+			Raw: e.state.Fold.Raw(raw)}
 		w.Header().Set("Content-Type", fleet.ContentType)
 		_, _ = w.Write(fleet.Encode(&a))
 	}
 }
 
 // TestOneOracleOfThreeEngines: three engines get disjoint parts of the oracle's stream. A view over them says what one
-// engine says that gets all of it, and what the generated rules say that add up the counters of the three. SLOs that judge
-// slices are left out of the rules, as `generate --engines` does.
+// engine says that gets all of it, and what the generated rules say that add up the counters of the three. SLOs that
+// judge slices are left out of the rules, as `generate --engines` does.
 func TestOneOracleOfThreeEngines(t *testing.T) {
 	t.Parallel()
 	// Groups, agreements and a failure while the counters are new; slices; ratios, Apdex scores and volumes; work
@@ -98,7 +99,9 @@ func threeEngines(t *testing.T, seed uint64) {
 	require.NoError(t, view.SetSpec(in))
 
 	sliced := func(id slo.ID) bool {
-		return slices.ContainsFunc(cfg.Indicators, func(i fold.Indicator) bool { return i.ID == string(id) && i.Slice != nil })
+		return slices.ContainsFunc(cfg.Indicators, func(i fold.Indicator) bool {
+			return i.ID == string(id) && i.Slice != nil
+		})
 	}
 	rest, compared, judged := w.events, 0, uint64(0)
 	p := rulestest.New(t, oracleStart, lean(recording))

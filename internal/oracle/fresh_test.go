@@ -113,17 +113,21 @@ func TestFreshAndInterruptedEngines(t *testing.T) {
 		return out
 	}
 	for _, w := range []interrupted{
-		{name: "half of all fails, on a new engine", perSecond: 5, up: always, failing: []span{{0, length, 0.5}}, length: 30 * m,
+		{name: "half of all fails, on a new engine", perSecond: 5, up: always,
+			failing: []span{{0, length, 0.5}}, length: 30 * m,
 			fires: both(104*time.Second, 260*time.Second, 520*time.Second, 520*time.Second)},
 		{name: "all fails, on a new engine", perSecond: 5, up: always, failing: []span{{0, length, 1}}, length: 30 * m,
 			fires: both(52*time.Second, 130*time.Second, 260*time.Second, 260*time.Second)},
-		{name: "all fails after five good minutes of a new engine", perSecond: 5, up: always, failing: []span{{5 * m, length, 1}}, length: 30 * m,
+		{name: "all fails after five good minutes of a new engine", perSecond: 5, up: always,
+			failing: []span{{5 * m, length, 1}}, length: 30 * m,
 			fires: both(55*time.Second, 135*time.Second, 260*time.Second, 260*time.Second)},
-		{name: "a blip of ten seconds on a new engine", perSecond: 5, up: always, failing: []span{{0, 10 * time.Second, 1}}, length: 30 * m},
+		{name: "a blip of ten seconds on a new engine", perSecond: 5, up: always,
+			failing: []span{{0, 10 * time.Second, 1}}, length: 30 * m},
 		{name: "ten minutes of downtime, then half of all fails", perSecond: 5, up: []piece{{0, 2 * h}, {2*h + 10*m, length}},
 			failing: []span{{2*h + 10*m, length, 0.5}}, length: length,
 			fires: both(105*time.Second, 260*time.Second, 520*time.Second, 520*time.Second)},
-		{name: "fifty times the budget, through ten minutes of downtime", perSecond: 20, up: []piece{{0, 2 * h}, {2*h + 10*m, length}},
+		{name: "fifty times the budget, through ten minutes of downtime", perSecond: 20,
+			up:      []piece{{0, 2 * h}, {2*h + 10*m, length}},
 			failing: []span{{2*h - 5*m, length, 0.05}}, length: length,
 			// 1.44 % of the hour: 17.3 minutes of 5 %, of which 5 were before, and ten of downtime.
 			fires: both(27*m+17*time.Second, 53*m+12*time.Second)},

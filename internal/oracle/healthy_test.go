@@ -241,8 +241,8 @@ func poissonOf(r *rand.Rand, mean float64) (n int) {
 	}
 }
 
-// TestHealthyTrafficNeverPages plays a week of traffic that uses half of each budget through every example spec, the two of
-// the demo together, and the starter.
+// TestHealthyTrafficNeverPages plays a week of traffic that uses half of each budget through every example spec, the
+// two of the demo together, and the starter.
 func TestHealthyTrafficNeverPages(t *testing.T) {
 	t.Parallel()
 	specs := map[string][]spec.File{"starter": {{Name: "starter.yaml", Data: spec.Starter("shop")}}}
@@ -280,7 +280,8 @@ func TestUnhealthyTrafficPages(t *testing.T) {
 	require.NotEmpty(t, healthyWeek(t, sp, 30, 100, 24*time.Hour, 0))
 }
 
-// TestStarterBearsOneFailure: among 30 requests a day, and at other rates, a single failure is no reason to call anybody.
+// TestStarterBearsOneFailure: among 30 requests a day, and at other rates, a single failure is no reason to call
+// anybody.
 func TestStarterBearsOneFailure(t *testing.T) {
 	t.Parallel()
 	for _, perHour := range []float64{1.25, 5, 100, 4320 / 24} {

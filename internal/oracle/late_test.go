@@ -38,12 +38,16 @@ type lateSender struct {
 
 // behind is a sender with a delay.
 func behind(d time.Duration, failing bool) lateSender {
-	return lateSender{from: -24 * time.Hour, to: lateLength + time.Hour, received: func(at time.Duration) time.Duration { return at + d }, failing: failing}
+	return lateSender{from: -24 * time.Hour, to: lateLength + time.Hour, received: func(at time.Duration) time.Duration {
+		return at + d
+	}, failing: failing}
 }
 
 // spool is a sender that keeps its events for two hours, and then sends them all at once.
 func spool(from time.Duration, failing bool) lateSender {
-	return lateSender{from: from, to: from + 2*time.Hour, received: func(time.Duration) time.Duration { return from + 2*time.Hour }, failing: failing}
+	return lateSender{from: from, to: from + 2*time.Hour, received: func(time.Duration) time.Duration {
+		return from + 2*time.Hour
+	}, failing: failing}
 }
 
 // An outage of twenty minutes, on an engine that is as old.
@@ -74,8 +78,9 @@ func lateEvents(senders []lateSender) (out []*oracleEvent, bad uint64) {
 	return out, bad
 }
 
-// TestLateSendersPage: alert conditions count an event in the minute in which it was received, as rules do, so it is all the
-// same for a page how late its events are, unless they are later than its long window. Budgets count it at its own time.
+// TestLateSendersPage: alert conditions count an event in the minute in which it was received, as rules do, so it is
+// all the same for a page how late its events are, unless they are later than its long window. Budgets count it at its
+// own time.
 func TestLateSendersPage(t *testing.T) {
 	t.Parallel()
 	const m, h = time.Minute, time.Hour
@@ -93,21 +98,30 @@ func TestLateSendersPage(t *testing.T) {
 		named          bool    // a finding names events that page-1h leaves out
 	}{
 		{name: "punctual", senders: []lateSender{behind(0, true)}, page1h: []piece{oneHour(0)}, page6h: []piece{sixHours(0)}},
-		{name: "six minutes late", senders: []lateSender{behind(6*m, true)}, page1h: []piece{oneHour(6 * m)}, page6h: []piece{sixHours(6 * m)}},
-		{name: "forty minutes late", senders: []lateSender{behind(40*m, true)}, page1h: []piece{oneHour(40 * m)}, page6h: []piece{sixHours(40 * m)},
-			rules: []piece{oneHour(40 * m)}},
+		{name: "six minutes late", senders: []lateSender{behind(6*m, true)}, page1h: []piece{oneHour(6 * m)},
+			page6h: []piece{sixHours(6 * m)}},
+		{name: "forty minutes late", senders: []lateSender{behind(40*m, true)}, page1h: []piece{oneHour(40 * m)},
+			page6h: []piece{sixHours(40 * m)},
+			rules:  []piece{oneHour(40 * m)}},
 		{name: "two hours late", senders: []lateSender{behind(2*h, true)}, page6h: []piece{sixHours(2 * h)}, named: true},
-		{name: "four minutes ahead", senders: []lateSender{behind(-4*m, true)}, page1h: []piece{oneHour(-4 * m)}, page6h: []piece{sixHours(-4 * m)}},
+		{name: "four minutes ahead", senders: []lateSender{behind(-4*m, true)}, page1h: []piece{oneHour(-4 * m)},
+			page6h: []piece{sixHours(-4 * m)}},
 		{name: "a stuck sender of twenty hours beside an outage", senders: []lateSender{behind(0, true), behind(20*h, false)},
 			page1h: []piece{oneHour(0)}, page6h: []piece{sixHours(0)}, named: true},
-		{name: "a spool of two hours, after an outage", senders: []lateSender{behind(0, true), behind(0, false), spool(lateFrom-m, true)},
-			page1h: []piece{{lateFrom + 305*time.Second, lateTo + 5*m + slo.Hold}}, page6h: []piece{{lateFrom + 12*m, lateTo + 30*m}, {lateFrom + 2*h, lateFrom + 2*h + 29*m}}, named: true},
-		{name: "a spool of good events, in the middle of an outage", senders: []lateSender{behind(0, true), spool(lateFrom+10*m-2*h, false)},
-			page1h: []piece{{lateFrom + 130*time.Second, lateTo + 5*m}}, page6h: []piece{sixHours(0)}, named: true}, // it is no little traffic
+		{name: "a spool of two hours, after an outage",
+			senders: []lateSender{behind(0, true), behind(0, false), spool(lateFrom-m, true)},
+			page1h:  []piece{{lateFrom + 305*time.Second, lateTo + 5*m + slo.Hold}},
+			page6h:  []piece{{lateFrom + 12*m, lateTo + 30*m}, {lateFrom + 2*h, lateFrom + 2*h + 29*m}}, named: true},
+		{name: "a spool of good events, in the middle of an outage",
+			senders: []lateSender{behind(0, true), spool(lateFrom+10*m-2*h, false)},
+			// it is no little traffic
+			page1h: []piece{{lateFrom + 130*time.Second, lateTo + 5*m}}, page6h: []piece{sixHours(0)}, named: true},
 	} {
 		t.Run(w.name, func(t *testing.T) {
-			sp := spectest.Spec(t, "late.yaml", strings.NewReplacer("objective: 99", "objective: 99.9", "window: 1d", "window: 30d").Replace(lateSpec))
-			o := alerts.Options{NoEngine: true, Options: rules.Options{Scrape: oracleScrape, Eval: 30 * time.Second, LongEval: 5 * time.Minute}}
+			sp := spectest.Spec(t, "late.yaml",
+				strings.NewReplacer("objective: 99", "objective: 99.9", "window: 1d", "window: 30d").Replace(lateSpec))
+			o := alerts.Options{
+				NoEngine: true, Options: rules.Options{Scrape: oracleScrape, Eval: 30 * time.Second, LongEval: 5 * time.Minute}}
 			machine, err := state.New(state.Options{Alerts: o})
 			require.NoError(t, err)
 			e := newOracleEngine(t, sp, oracleStart)
@@ -119,7 +133,9 @@ func TestLateSendersPage(t *testing.T) {
 				events, last = e.take(events, -1, now)
 				engine.note(machine.Step(last), now)
 				for _, x := range machine.View().Held {
-					named = named || x.Tier == "page-1h" && slices.ContainsFunc(x.Why, func(h alerts.Hold) bool { return h.Reason == alerts.HoldLate })
+					named = named || x.Tier == "page-1h" && slices.ContainsFunc(x.Why, func(h alerts.Hold) bool {
+						return h.Reason == alerts.HoldLate
+					})
 				}
 			}
 			if w.rules == nil {
@@ -151,7 +167,8 @@ func TestLateSendersPage(t *testing.T) {
 			require.Equal(t, w.named, named)
 			require.Equal(t, bad, last.SLOs[0].Budget.Counts.Bad)
 			require.Equal(t, bad, e.state.Fold.Read([]fold.ReadRequest{{
-				ID: "shop/checkout", Groups: []slo.Group{nil}, Spans: []slo.Span{{From: oracleStart.Add(lateFrom), To: oracleStart.Add(lateTo)}},
+				ID: "shop/checkout", Groups: []slo.Group{nil},
+				Spans: []slo.Span{{From: oracleStart.Add(lateFrom), To: oracleStart.Add(lateTo)}},
 			}})[0].Groups[0][0][1], "history counts them at their own time")
 		})
 	}

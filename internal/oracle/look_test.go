@@ -85,7 +85,8 @@ func (w *oracleWorld) indicator(x *sla.SLOReport, b slo.Burn, now time.Duration,
 	what := fmt.Sprintf("%s %s over %s at %s", x.SLO.ID, x.Group, b.Window, now)
 	switch {
 	case sure && (!ok || !b.HasData):
-		w.differ("%s: the rules have data: %t, the engine: %t, but there were at least %v events", what, ok, b.HasData, band.valid)
+		w.differ("%s: the rules have data: %t, the engine: %t, but there were at least %v events", what,
+			ok, b.HasData, band.valid)
 		return
 	case !ok || !b.HasData:
 		// A recorded ratio of a long window is looked back for, over ten minutes.
@@ -109,7 +110,8 @@ func (w *oracleWorld) indicator(x *sla.SLOReport, b slo.Burn, now time.Duration,
 		w.sum.plain++
 	}
 	if far > w.slack {
-		w.differ("%s: the engine's error ratio is %v, that of the rules %v; the events at the edges allow %v to %v", what, engine, got, low, high)
+		w.differ("%s: the engine's error ratio is %v, that of the rules %v; the events at the edges allow %v to %v",
+			what, engine, got, low, high)
 	}
 }
 
@@ -132,7 +134,9 @@ func (w *oracleWorld) scored(x *sla.SLAReport, now, window time.Duration, all ma
 	got, ok := all[x.Group.Key()]
 	low, high, sure := w.score(x.SLA, x.Group, now, window, 1)
 	what := fmt.Sprintf("%s %s over %s at %s", x.SLA.Name, x.Group, window, now)
-	if !sure || slices.ContainsFunc(x.SLA.Components, func(c sla.Component) bool { return w.begun(w.slo(c.SLO), now, window) }) {
+	if !sure || slices.ContainsFunc(x.SLA.Components, func(c sla.Component) bool {
+		return w.begun(w.slo(c.SLO), now, window)
+	}) {
 		return
 	}
 	if !ok || !x.HasData {
@@ -143,6 +147,7 @@ func (w *oracleWorld) scored(x *sla.SLAReport, now, window time.Duration, all ma
 	far := outside(got, low, high)
 	w.sum.score = max(w.sum.score, far)
 	if far > 100*w.slack || outside(x.Score, low, high) > 1e-6 {
-		w.differ("%s: the engine's score is %v, that of the rules %v; the events at the edges allow %v to %v", what, x.Score, got, low, high)
+		w.differ("%s: the engine's score is %v, that of the rules %v; the events at the edges allow %v to %v", what,
+			x.Score, got, low, high)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// This file is what the one oracle knows of the profile minimal, whose rules take rate() over one evaluation and a scrape
-// and add that up.
+// This file is what the one oracle knows of the profile minimal, whose rules take rate() over one evaluation and a
+// scrape and add that up.
 
 // lost is what rate() leaves out of the first events of a counter that was zero.
 type lost struct {
@@ -17,8 +17,8 @@ type lost struct {
 	valid, bad float64
 }
 
-// perEvaluation widens a band by what rate() makes of counters that leave zero, and beside gaps. It extrapolates no further
-// than to zero, which is a scrape too little, and beside a gap by half a scrape.
+// perEvaluation widens a band by what rate() makes of counters that leave zero, and beside gaps. It extrapolates no
+// further than to zero, which is a scrape too little, and beside a gap by half a scrape.
 func (w *oracleWorld) perEvaluation(b *band, k *oracleTally, s *slo.SLO, g slo.Group, now, window, edge time.Duration) {
 	for _, l := range w.lostOf(k, s, g) {
 		if now-window-edge <= l.at && l.at <= now {
@@ -52,7 +52,9 @@ func (w *oracleWorld) lostOf(k *oracleTally, s *slo.SLO, g slo.Group) []lost {
 	first := map[string]*lost{}
 	for _, e := range events {
 		valid, bad := e.judged(s)
-		if valid+bad == 0 || slices.ContainsFunc(s.GroupBy, func(l string) bool { return e.label(l) != g[slices.Index(s.GroupBy, l)] }) {
+		if valid+bad == 0 || slices.ContainsFunc(s.GroupBy, func(l string) bool {
+			return e.label(l) != g[slices.Index(s.GroupBy, l)]
+		}) {
 			continue
 		}
 		of := func(counter string, valid, bad uint64) {

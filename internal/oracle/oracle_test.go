@@ -1,5 +1,5 @@
-// Package oracle has tests only. They simulate a stream of events, the engine from its log on, and a Prometheus with the
-// generated rules that scrapes it, and compare what the two find with each other and with the truth.
+// Package oracle has tests only. They simulate a stream of events, the engine from its log on, and a Prometheus with
+// the generated rules that scrapes it, and compare what the two find with each other and with the truth.
 package oracle
 
 import (
@@ -66,8 +66,10 @@ type oracleSum struct {
 }
 
 func (s oracleSum) String() string {
-	return fmt.Sprintf("%d instants, %d indicators (%.1f%% within 0.5%% as they are; worst beyond the edges %.3f%%), %d budgets (worst %.3f points), %d scores (worst %.3f points), %d costs, %d alert transitions, of the rules %d (furthest apart %s, with long windows or slices %s; %d decided by events at an edge): %v",
-		s.looks, s.indicators, 100*float64(s.plain)/float64(max(1, s.indicators)), 100*s.indicator, s.budgets, 100*s.budget, s.scores, s.score, s.costs, s.transitions, s.rules, s.alert[0], s.alert[1], s.near, s.names)
+	return fmt.Sprintf(
+		"%d instants, %d indicators (%.1f%% within 0.5%% as they are; worst beyond the edges %.3f%%), %d budgets (worst %.3f points), %d scores (worst %.3f points), %d costs, %d alert transitions, of the rules %d (furthest apart %s, with long windows or slices %s; %d decided by events at an edge): %v",
+		s.looks, s.indicators, 100*float64(s.plain)/float64(max(1, s.indicators)), 100*s.indicator, s.budgets, 100*s.budget,
+		s.scores, s.score, s.costs, s.transitions, s.rules, s.alert[0], s.alert[1], s.near, s.names)
 }
 
 func (w *oracleWorld) force(sp *spec.Spec) {
@@ -110,10 +112,10 @@ func (w *oracleWorld) rarely(s *slo.SLO, window time.Duration) bool {
 	return window > 6*time.Hour || w.options.Minimal() && rules.Rarely(s, window)
 }
 
-// newCounter is how long a counter has no sample of five minutes ago. The rules take rate() of it instead of a difference,
-// over a range that is one scrape longer. rate() divides by the whole range, of which a new counter has samples of a part
-// only, and extrapolates by no more than was counted before the first scrape, which is near the edge anyway. So these events
-// count for up to 1/21 less, never for more.
+// newCounter is how long a counter has no sample of five minutes ago. The rules take rate() of it instead of a
+// difference, over a range that is one scrape longer. rate() divides by the whole range, of which a new counter has
+// samples of a part only, and extrapolates by no more than was counted before the first scrape, which is near the edge
+// anyway. So these events count for up to 1/21 less, never for more.
 const (
 	newCounter     = 5 * time.Minute
 	newCounterLoss = float64(oracleScrape) / float64(newCounter+oracleScrape)
@@ -195,8 +197,8 @@ func seedsOf(t *testing.T, seeds ...string) (out []uint64) {
 	return out
 }
 
-// TestOneOracle: engine and rules find the same. The profile minimal does with every kind of service, and the full one in the
-// world with most kinds of alerts: its other series are those of TestOneOracleOfThreeEngines.
+// TestOneOracle: engine and rules find the same. The profile minimal does with every kind of service, and the full one
+// in the world with most kinds of alerts: its other series are those of TestOneOracleOfThreeEngines.
 func TestOneOracle(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -259,8 +261,10 @@ func oneOracle(t *testing.T, seed uint64, profile rules.Profile, fired map[strin
 
 func newOracleWorld(t *testing.T, seed uint64, profile rules.Profile) *oracleWorld {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	w := &oracleWorld{t: t, differ: t.Errorf, services: oracleServices(seed), looks: map[time.Duration]*sla.Report{}, slack: 0.005}
-	w.options = alerts.Options{Options: rules.Options{Profile: profile, Scrape: oracleScrape, Eval: time.Minute, LongEval: 5 * time.Minute}}
+	w := &oracleWorld{t: t, differ: t.Errorf, services: oracleServices(seed),
+		looks: map[time.Duration]*sla.Report{}, slack: 0.005}
+	w.options = alerts.Options{
+		Options: rules.Options{Profile: profile, Scrape: oracleScrape, Eval: time.Minute, LongEval: 5 * time.Minute}}
 	w.force(loadOracle(t, w.services, 0))
 	down := between(rng, 8*time.Hour, 18*time.Hour).Truncate(oracleScrape)
 	w.down = span{from: down, to: down + 3*oracleScrape}
@@ -274,7 +278,9 @@ func newOracleWorld(t *testing.T, seed uint64, profile rules.Profile) *oracleWor
 	if seed > 100 {
 		w.late = 50 * time.Minute
 	}
-	w.events = slices.DeleteFunc(oracleTraffic(rng, w.services, w.down, w.late), func(e *oracleEvent) bool { return !w.up(e.at) || !w.up(e.received) })
+	w.events = slices.DeleteFunc(oracleTraffic(rng, w.services, w.down, w.late), func(e *oracleEvent) bool {
+		return !w.up(e.at) || !w.up(e.received)
+	})
 	w.truth = newTruth(w.spec.SLOs, w.events)
 	for range 150 {
 		w.looks[between(rng, 5*time.Minute, oracleLength).Truncate(w.options.Eval)] = nil

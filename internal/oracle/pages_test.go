@@ -64,7 +64,8 @@ func newPagerCalls(t *testing.T, sp *spec.Spec) *pagerCalls {
 	}
 	require.NoError(t, yaml.Unmarshal(r.Document, &doc))
 	pages := doc.Route.Routes[1] // the first is that of Watchdog
-	p := &pagerCalls{wait: time.Duration(pages.GroupWait), interval: time.Duration(pages.GroupInterval), groupBy: pages.GroupBy, groups: map[string]*pagerGroup{}}
+	p := &pagerCalls{wait: time.Duration(pages.GroupWait), interval: time.Duration(pages.GroupInterval),
+		groupBy: pages.GroupBy, groups: map[string]*pagerGroup{}}
 	matchers := func(list []string) labels.Matchers {
 		m, err := labels.ParseMatchers("{" + strings.Join(list, ",") + "}")
 		require.NoError(t, err)
@@ -88,9 +89,10 @@ func labelSet(a *state.Alert) model.LabelSet {
 func (p *pagerCalls) quiet(target model.LabelSet, all []model.LabelSet) bool {
 	return slices.ContainsFunc(p.inhibit, func(r inhibition) bool {
 		return r.target.Matches(target) && slices.ContainsFunc(all, func(source model.LabelSet) bool {
-			return r.source.Matches(source) && !r.source.Matches(target) && !slices.ContainsFunc(r.equal, func(name string) bool {
-				return source[model.LabelName(name)] != target[model.LabelName(name)]
-			})
+			return r.source.Matches(source) && !r.source.Matches(target) &&
+				!slices.ContainsFunc(r.equal, func(name string) bool {
+					return source[model.LabelName(name)] != target[model.LabelName(name)]
+				})
 		})
 	})
 }
@@ -145,7 +147,8 @@ func incidentsOf(t *testing.T, b *incident.Book, v *state.View) {
 		if a.State != state.Firing || a.Severity == alerts.SeverityInfo {
 			continue
 		}
-		f := incident.Firing{Alert: incident.Alert{Fingerprint: a.Fingerprint, Name: a.Name, Service: a.Service, SLO: string(a.SLO), Group: a.Group, Severity: incident.Warning, Fired: a.FiredAt}}
+		f := incident.Firing{Alert: incident.Alert{Fingerprint: a.Fingerprint, Name: a.Name, Service: a.Service,
+			SLO: string(a.SLO), Group: a.Group, Severity: incident.Warning, Fired: a.FiredAt}}
 		if a.Urgent {
 			f.Severity = incident.Critical
 		}
@@ -161,13 +164,14 @@ func incidentsOf(t *testing.T, b *incident.Book, v *state.View) {
 }
 
 func demoSpec(t *testing.T) *spec.Spec {
-	sp, problems := spec.Load([]spec.File{{Name: "insurance.yaml", Data: examples.Insurance}, {Name: "insurance-sales.yaml", Data: examples.InsuranceSales}})
+	sp, problems := spec.Load([]spec.File{{Name: "insurance.yaml", Data: examples.Insurance},
+		{Name: "insurance-sales.yaml", Data: examples.InsuranceSales}})
 	require.NoError(t, problems.Err())
 	return sp
 }
 
-// TestOneFaultOnePage plays the demo: for hours all is well, then mdm fails for six minutes. Somebody is called once, for mdm,
-// and there is one incident with everything that it affects.
+// TestOneFaultOnePage plays the demo: for hours all is well, then mdm fails for six minutes. Somebody is called once,
+// for mdm, and there is one incident with everything that it affects.
 func TestOneFaultOnePage(t *testing.T) {
 	t.Parallel()
 	const lead, length = 9 * time.Hour, 10*time.Hour + 15*time.Minute
@@ -201,7 +205,8 @@ func TestOneFaultOnePage(t *testing.T) {
 		events = rest
 		for _, tr := range machine.Step(r) {
 			if tr.To == state.Firing && tr.Alert.Urgent {
-				fired[strings.Join(append([]string{tr.Alert.SLO.Name(), tr.Alert.Label("slo_tier")}, tr.Alert.Group...), " ")] = now - lead
+				fired[strings.Join(append([]string{tr.Alert.SLO.Name(), tr.Alert.Label("slo_tier")}, tr.Alert.Group...),
+					" ")] = now - lead
 			}
 		}
 		v := machine.View()

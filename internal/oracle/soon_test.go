@@ -36,7 +36,8 @@ func drawOutlooks(rng *rand.Rand, length time.Duration) []outlookAt {
 			least, kind = 25*time.Minute, 1+rng.IntN(5)
 		}
 		x := outlookAt{piece: piece{at, at + between(rng, least, 45*time.Minute).Truncate(oracleStep)}}
-		f := forecast.Forecast{Time: oracleStart.Add(at), Exhaustion: forecast.Exhaustion{Low: time.Hour, Median: 2 * time.Hour, High: 3 * time.Hour}}
+		f := forecast.Forecast{Time: oracleStart.Add(at),
+			Exhaustion: forecast.Exhaustion{Low: time.Hour, Median: 2 * time.Hour, High: 3 * time.Hour}}
 		switch kind {
 		case 0:
 		case 1:
@@ -52,8 +53,9 @@ func drawOutlooks(rng *rand.Rand, length time.Duration) []outlookAt {
 	return out
 }
 
-// TestOneOracleOfForecasts: the live alert on a forecast and its rule, which scrapes the same engine, fire at the same times.
-// docs/forecasts.md names the one difference: while there is no forecast, the live alert keeps firing, and the rule resolves.
+// TestOneOracleOfForecasts: the live alert on a forecast and its rule, which scrapes the same engine, fire at the same
+// times. docs/forecasts.md names the one difference: while there is no forecast, the live alert keeps firing, and the
+// rule resolves.
 func TestOneOracleOfForecasts(t *testing.T) {
 	t.Parallel()
 	sp := spectest.Spec(t, "spec.yaml", `
@@ -76,7 +78,8 @@ slos:
 	report := func(now time.Duration) *sla.Report {
 		r := &sla.Report{Time: oracleStart.Add(now), Watermark: oracleStart.Add(now)}
 		for _, p := range products {
-			x := sla.SLOReport{SLO: s, Group: slo.Group{p}, Informative: p == slo.OtherGroup, Coverage: 1, Budget: slo.NewBudget(s.Objective, slo.Counts{Good: 99_500, Bad: 500})}
+			x := sla.SLOReport{SLO: s, Group: slo.Group{p}, Informative: p == slo.OtherGroup, Coverage: 1,
+				Budget: slo.NewBudget(s.Objective, slo.Counts{Good: 99_500, Bad: 500})}
 			i := slices.IndexFunc(drawn[p], func(o outlookAt) bool { return o.from <= now && now < o.to })
 			x.Outlook = drawn[p][i].outlook
 			r.SLOs = append(r.SLOs, x)
@@ -84,7 +87,8 @@ slos:
 		return r
 	}
 
-	o := alerts.Options{Options: rules.Options{Scrape: oracleScrape, Eval: time.Minute, LongEval: 5 * time.Minute}, NoEngine: true}
+	o := alerts.Options{
+		Options: rules.Options{Scrape: oracleScrape, Eval: time.Minute, LongEval: 5 * time.Minute}, NoEngine: true}
 	m, err := state.New(state.Options{Alerts: o})
 	require.NoError(t, err)
 	engine, ruled := alertHistory{}, alertHistory{}
@@ -93,13 +97,16 @@ slos:
 	}
 	groups := alerts.Rules(spectest.Rules(sp), o)
 	for i := range groups {
-		groups[i].Rules = slices.DeleteFunc(slices.Clone(groups[i].Rules), func(r rules.Rule) bool { return r.Alert != alerts.NameExhaustedSoon })
+		groups[i].Rules = slices.DeleteFunc(slices.Clone(groups[i].Rules), func(r rules.Rule) bool {
+			return r.Alert != alerts.NameExhaustedSoon
+		})
 	}
 	w := rulestest.New(t, oracleStart, slices.DeleteFunc(groups, func(g rules.Group) bool { return len(g.Rules) == 0 }))
 	w.After = func(at time.Time) { ruled.see(w.Firing(""), at.Sub(oracleStart).Truncate(oracleStep)) }
 	w.Run(oracleStart.Add(length), oracleScrape, func(at time.Time, add func(string, float64)) {
 		if now := at.Sub(oracleStart); now < length {
-			export(report(now.Truncate(oracleStep)), []string{series.ForecastExhausted.Name, series.ForecastExhaustion.Name}, "0", add)
+			export(
+				report(now.Truncate(oracleStep)), []string{series.ForecastExhausted.Name, series.ForecastExhaustion.Name}, "0", add)
 		}
 	})
 
@@ -111,7 +118,8 @@ slos:
 	transitions, together, gaps := 0, 0, 0
 	for _, p := range products[:2] {
 		key := alertKey(func(name string) string {
-			return map[string]string{"alertname": alerts.NameExhaustedSoon, series.LabelSLOID: string(s.ID), series.LabelService: "shop", "product": p}[name]
+			return map[string]string{"alertname": alerts.NameExhaustedSoon, series.LabelSLOID: string(s.ID),
+				series.LabelService: "shop", "product": p}[name]
 		})
 		e, r := engine.of(key), ruled.of(key)
 		require.Equal(t, e.labels, r.labels)
@@ -134,7 +142,8 @@ slos:
 			missing := slices.ContainsFunc(drawn[p], func(o outlookAt) bool {
 				return o.outlook == nil && o.from <= from && now <= o.to+keeps+grace
 			})
-			require.True(t, e.at(from) && missing, "%s: only the %s from %s to %s, and there is a forecast", key, map[bool]string{true: "engine fires", false: "rule fires"}[e.at(from)], from, now)
+			require.True(t, e.at(from) && missing, "%s: only the %s from %s to %s, and there is a forecast", key,
+				map[bool]string{true: "engine fires", false: "rule fires"}[e.at(from)], from, now)
 			gaps++
 		}
 	}

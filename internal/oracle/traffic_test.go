@@ -190,8 +190,8 @@ func (e *oracleEvent) label(name string) string {
 	return ""
 }
 
-// judged is what an SLO counts of the event, and how much of that is against the budget: in half events for an Apdex score.
-// For a ratio it is the denominator and the numerator.
+// judged is what an SLO counts of the event, and how much of that is against the budget: in half events for an Apdex
+// score. For a ratio it is the denominator and the numerator.
 func (e *oracleEvent) judged(s *slo.SLO) (valid, bad uint64) {
 	if s.ID.Service() != e.service {
 		return 0, 0
@@ -316,7 +316,8 @@ func oracleTraffic(rng *rand.Rand, services []string, down span, late time.Durat
 		if e.replica == 1 && down.from <= e.received && e.received < down.to {
 			e.replica = 0
 		}
-		x := event.Event{Service: e.service, Type: e.typ, Time: oracleStart.Add(e.at), Duration: e.took, HasDuration: true, Count: e.count}
+		x := event.Event{Service: e.service, Type: e.typ, Time: oracleStart.Add(e.at), Duration: e.took,
+			HasDuration: true, Count: e.count}
 		if e.failed {
 			x.Outcome = event.Failure
 		}
@@ -337,7 +338,8 @@ func oracleTraffic(rng *rand.Rand, services []string, down span, late time.Durat
 	outages = append(outages, span{correctionFrom + 10*time.Minute, correctionFrom + correctionFor - 15*time.Minute, 0.8})
 	for _, g := range []struct{ service, typ, attr, value string }{
 		{"shop", "order", "product", "a"}, {"shop", "order", "product", "b"}, {"shop", "order", "product", "c"},
-		{"till", "sale", "", ""}, {"till", "integration", "", ""}, {"feed", "poll", "zone", "x"}, {"feed", "poll", "zone", "y"},
+		{"till", "sale", "", ""}, {"till", "integration", "", ""}, {"feed", "poll", "zone", "x"},
+		{"feed", "poll", "zone", "y"},
 	} {
 		if !slices.Contains(services, g.service) {
 			continue
@@ -350,7 +352,8 @@ func oracleTraffic(rng *rand.Rand, services []string, down span, late time.Durat
 				count = 5
 			}
 			for range poisson(rng, rate/float64(count)) {
-				e := oracleEvent{at: t + between(rng, 0, time.Second), service: g.service, typ: g.typ, attr: g.attr, value: g.value, count: count}
+				e := oracleEvent{at: t + between(rng, 0, time.Second), service: g.service, typ: g.typ, attr: g.attr,
+					value: g.value, count: count}
 				e.failed = rng.Float64() < max(0.001, strongest(s.failing, t))
 				e.took = between(rng, 0, 900*time.Millisecond)
 				if rng.Float64() < max(0.004, strongest(s.slow, t)) {

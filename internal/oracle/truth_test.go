@@ -41,7 +41,8 @@ func newTruth(all []*slo.SLO, events []*oracleEvent) truth {
 			}
 			k := out[truthKey(s.ID, g)]
 			if k == nil {
-				k = &oracleTally{make([]uint64, n), make([]uint64, n), float64(s.Indicator.Kind.Unit()), s.Indicator.Kind == slo.KindRatio}
+				k = &oracleTally{make([]uint64, n), make([]uint64, n), float64(s.Indicator.Kind.Unit()),
+					s.Indicator.Kind == slo.KindRatio}
 				out[truthKey(s.ID, g)] = k
 			}
 			k.valid[sec+1] += valid

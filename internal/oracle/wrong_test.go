@@ -45,7 +45,8 @@ var wrongRules = map[uint64][]wrongRule{
 		{"the last half hour twice", `:rate1h$`, ` offset 30m`, ``},
 		{"bad events of the last hour twice", `ratio_rate2h$`, ` offset 1h`, ``},
 		{"the last hour for the first of six", `ratio_rate6h$`, ` offset 5h`, ``},
-		{"mean of ratios", `ratio_rate1h$`, `(?s)^slo:bad_events:rate1h({.*?}).*`, `avg_over_time(slo:sli_error:ratio_rate5m$1[1h])`},
+		{"mean of ratios", `ratio_rate1h$`, `(?s)^slo:bad_events:rate1h({.*?}).*`,
+			`avg_over_time(slo:sli_error:ratio_rate5m$1[1h])`},
 		{"too few bad events in a day", `^slo:bad_events:increase5m$`, `300`, `240`},
 		{"an hour for a day", `ratio_rate1d$`, `\[1d\]`, `[1h]`},
 		{"objective of another SLO", `^slo:period_burn_rate:ratio$`, `0\.05`, `0.02`},
@@ -82,8 +83,8 @@ func (m *wrongRule) in(groups []rules.Group) (out []rules.Group, changed int) {
 	return out, changed
 }
 
-// TestOneOracleNoticesWrongRules: what the oracle compares shows each of the mistakes, and nothing without one. The engines
-// count once, and Prometheus scrapes the same for every mistake.
+// TestOneOracleNoticesWrongRules: what the oracle compares shows each of the mistakes, and nothing without one. The
+// engines count once, and Prometheus scrapes the same for every mistake.
 func TestOneOracleNoticesWrongRules(t *testing.T) {
 	t.Parallel()
 	for _, seed := range slices.Sorted(maps.Keys(wrongRules)) {

@@ -25,8 +25,8 @@ func Golden[T string | []byte](t testing.TB, file string, got T) {
 	require.Equal(t, string(want), string(got), "%s is stale: run the test with -update and look at the difference", file)
 }
 
-// Pause lets time pass on the real clock where that is what a test needs: the rhythm of a load, the moment of a fault and how
-// long it lasts, a time in which nothing happens. To wait for something use Eventually.
+// Pause lets time pass on the real clock where that is what a test needs: the rhythm of a load, the moment of a fault
+// and how long it lasts, a time in which nothing happens. To wait for something use Eventually.
 func Pause(d time.Duration) { time.Sleep(d) }
 
 // Eventually waits for two minutes at most until something holds.

@@ -190,8 +190,8 @@ func (c *Client) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	return secured, secured.HandshakeContext(ctx)
 }
 
-// follow keeps the gauges of a connection until it ends, and what it returns, which says whether the broker blocks it or
-// did in the end. The library closes both channels then, and blocks on an unread one.
+// follow keeps the gauges of a connection until it ends, and what it returns, which says whether the broker blocks it
+// or did in the end. The library closes both channels then, and blocks on an unread one.
 func (c *Client) follow(conn *amqp.Connection) *atomic.Bool {
 	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
 	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 1))
@@ -225,7 +225,8 @@ const (
 // Run connects and calls use with the connection, again and again until ctx ends. use returns when the connection has
 // ended or is of no more use, and Run closes it. report is told each failure to connect and each error of use, as a
 // *remote.BrokerError, and nil once a connection is made; after a failure Run waits, longer each time up to 30 s.
-func (c *Client) Run(ctx context.Context, use func(ctx context.Context, conn *amqp.Connection) error, report func(error)) {
+func (c *Client) Run(ctx context.Context, use func(ctx context.Context, conn *amqp.Connection) error,
+	report func(error)) {
 	backoff := retry.Options{Base: minWait, Cap: maxWait}
 	policy, err := retry.New(backoff)
 	if err != nil {

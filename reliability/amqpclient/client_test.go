@@ -51,7 +51,8 @@ func TestWrongOptions(t *testing.T) {
 // TestWhatAnOperatorReads makes each mistake with a real broker.
 func TestWhatAnOperatorReads(t *testing.T) {
 	n := rabbitmqtest.Shared(t)
-	alice := Options{URL: "amqp://" + n.Address, Username: rabbitmqtest.Alice, PasswordFile: nettest.PasswordFile(t, rabbitmqtest.AlicePassword)}
+	alice := Options{URL: "amqp://" + n.Address, Username: rabbitmqtest.Alice,
+		PasswordFile: nettest.PasswordFile(t, rabbitmqtest.AlicePassword)}
 	with := func(change func(o *Options)) Options { o := alice; change(&o); return o }
 	queue := rabbitmqtest.Name("q")
 	for name, x := range map[string]struct {
@@ -61,11 +62,15 @@ func TestWhatAnOperatorReads(t *testing.T) {
 		class retry.Class
 		text  string
 	}{
-		"plain":          {o: alice},
-		"virtual host":   {o: with(func(o *Options) { o.URL += "/other" })},
-		"TLS":            {o: with(func(o *Options) { o.URL, o.TLS = "amqps://"+n.TLSAddress, n.TLSConfig() })},
-		"wrong password": {o: with(func(o *Options) { o.PasswordFile = nettest.PasswordFile(t, "no") }), kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
-		"no host access": {o: with(func(o *Options) { o.URL += "/missing" }), kind: remote.KindTopology, class: retry.ClassBlocked, text: "virtual host"},
+		"plain":        {o: alice},
+		"virtual host": {o: with(func(o *Options) { o.URL += "/other" })},
+		"TLS":          {o: with(func(o *Options) { o.URL, o.TLS = "amqps://"+n.TLSAddress, n.TLSConfig() })},
+		"wrong password": {o: with(func(o *Options) {
+			o.PasswordFile = nettest.PasswordFile(t, "no")
+		}), kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
+		"no host access": {o: with(func(o *Options) {
+			o.URL += "/missing"
+		}), kind: remote.KindTopology, class: retry.ClassBlocked, text: "virtual host"},
 		"no rights": {o: with(func(o *Options) {
 			o.Username, o.PasswordFile = rabbitmqtest.Mallory, nettest.PasswordFile(t, rabbitmqtest.MalloryPassword)
 		}), use: func(ch *amqp.Channel) error {
@@ -73,12 +78,16 @@ func TestWhatAnOperatorReads(t *testing.T) {
 			return err
 		},
 			kind: remote.KindCredentials, class: retry.ClassBlocked, text: "not authorized"},
-		"foreign CA": {o: with(func(o *Options) { o.URL, o.TLS = "amqps://"+n.TLSAddress, &tls.Config{ServerName: "localhost"} }), kind: remote.KindTLS, class: retry.ClassBlocked, text: "unknown authority"},
+		"foreign CA": {o: with(func(o *Options) {
+			o.URL, o.TLS = "amqps://"+n.TLSAddress, &tls.Config{ServerName: "localhost"}
+		}), kind: remote.KindTLS, class: retry.ClassBlocked, text: "unknown authority"},
 		"wrong name": {o: with(func(o *Options) {
 			o.URL, o.TLS = "amqps://"+n.TLSAddress, n.TLSConfig()
 			o.TLS.ServerName = "other.example.org"
 		}), kind: remote.KindTLS, class: retry.ClassBlocked, text: "another host"},
-		"TLS where not": {o: with(func(o *Options) { o.URL, o.TLS = "amqps://"+n.Address, n.TLSConfig() }), kind: remote.KindTLS, class: retry.ClassBlocked, text: "does not speak TLS"},
+		"TLS where not": {o: with(func(o *Options) {
+			o.URL, o.TLS = "amqps://"+n.Address, n.TLSConfig()
+		}), kind: remote.KindTLS, class: retry.ClassBlocked, text: "does not speak TLS"},
 		"missing queue": {o: alice, use: func(ch *amqp.Channel) error {
 			_, err := ch.QueueDeclarePassive(rabbitmqtest.Name("missing"), true, false, false, false, nil)
 			return err
@@ -90,7 +99,9 @@ func TestWhatAnOperatorReads(t *testing.T) {
 				return err
 			}())
 		}, kind: remote.KindTopology, class: retry.ClassBlocked, text: "other arguments"},
-		"no listener": {o: with(func(o *Options) { o.URL = "amqp://127.0.0.1:1" }), kind: remote.KindConnection, class: retry.ClassTransient, text: "refused"},
+		"no listener": {o: with(func(o *Options) {
+			o.URL = "amqp://127.0.0.1:1"
+		}), kind: remote.KindConnection, class: retry.ClassTransient, text: "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, err := New(x.o)
@@ -124,8 +135,9 @@ func TestRunConnectsAgain(t *testing.T) {
 	proxy := nettest.NewProxy(t, n.Address)
 	set := metrics.NewSet()
 	client, err := New(Options{
-		URL: "amqp://" + proxy.Address, Username: rabbitmqtest.Alice, PasswordFile: nettest.PasswordFile(t, rabbitmqtest.AlicePassword),
-		Name: "source:r", Metrics: NewMetrics(set),
+		URL: "amqp://" + proxy.Address, Username: rabbitmqtest.Alice,
+		PasswordFile: nettest.PasswordFile(t, rabbitmqtest.AlicePassword),
+		Name:         "source:r", Metrics: NewMetrics(set),
 	})
 	require.NoError(t, err)
 	text := func() string {
@@ -163,7 +175,9 @@ func TestRunConnectsAgain(t *testing.T) {
 	require.Contains(t, text(), `sloengine_rabbitmq_connected{client="source:r"} 1`+"\n")
 	proxy.Cut()
 	require.Error(t, <-failed)
-	require.Eventually(t, func() bool { return strings.Contains(text(), `sloengine_rabbitmq_connected{client="source:r"} 0`+"\n") }, 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(text(), `sloengine_rabbitmq_connected{client="source:r"} 0`+"\n")
+	}, 30*time.Second, 5*time.Millisecond)
 	require.Error(t, <-failed, "an attempt to connect while the network is down")
 	proxy.Restore()
 	await("no second connection", used)

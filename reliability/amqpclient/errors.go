@@ -10,7 +10,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// Explain makes a *remote.BrokerError of what the library returns. A nil error stays nil, and a *BrokerError stays what it is.
+// Explain makes a *remote.BrokerError of what the library returns. A nil error stays nil, and a *BrokerError stays what
+// it is.
 func Explain(err error) error {
 	var known *remote.BrokerError
 	if err == nil || errors.As(err, &known) {
@@ -25,7 +26,8 @@ func Explain(err error) error {
 	case errors.Is(err, amqp.ErrSASL):
 		return made(remote.KindCredentials, retry.ClassBlocked, "the broker does not accept passwords from this client")
 	case errors.Is(err, amqp.ErrVhost):
-		return made(remote.KindCredentials, retry.ClassBlocked, "the user has no access to the virtual host, or it does not exist")
+		return made(remote.KindCredentials, retry.ClassBlocked,
+			"the user has no access to the virtual host, or it does not exist")
 	}
 	if text := remote.ExplainTLS(err); text != "" {
 		return made(remote.KindTLS, retry.ClassBlocked, text)
@@ -52,5 +54,6 @@ func Explain(err error) error {
 	case amqp.ContentTooLarge:
 		return made(remote.KindMessage, retry.ClassPermanent, "the message is larger than the broker allows")
 	}
-	return made(remote.KindConnection, retry.ClassTransient, "") // the broker shuts down, lacks resources, or the connection broke
+	// the broker shuts down, lacks resources, or the connection broke
+	return made(remote.KindConnection, retry.ClassTransient, "")
 }

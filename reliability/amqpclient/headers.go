@@ -13,11 +13,11 @@ import (
 )
 
 // This file stands between the broker and the library, which closes the connection at headers that it cannot read, for
-// example tables that are nested deeper than 32 levels. Such a message would come again on each new connection, and nothing
-// behind it would ever be read. So what the library cannot read is cut out of the frame, and a header names it.
+// example tables that are nested deeper than 32 levels. Such a message would come again on each new connection, and
+// nothing behind it would ever be read. So what the library cannot read is cut out of the frame, and a header names it.
 
-// HeaderUnreadable is the header of a message that says which of its headers and properties were cut out because they cannot
-// be read, separated by commas.
+// HeaderUnreadable is the header of a message that says which of its headers and properties were cut out because they
+// cannot be read, separated by commas.
 const HeaderUnreadable = "x-sloengine-unreadable"
 
 const (
@@ -37,7 +37,8 @@ var properties = []struct {
 	flag uint16
 	size int
 }{
-	{0x8000, -1}, {0x4000, -1}, {headersProperty, -2}, {0x1000, 1}, {0x0800, 1}, {0x0400, -1}, {0x0200, -1}, {0x0100, -1}, {0x0080, -1},
+	{0x8000, -1}, {0x4000, -1}, {headersProperty, -2}, {0x1000, 1}, {0x0800, 1}, {0x0400, -1}, {0x0200, -1},
+	{0x0100, -1}, {0x0080, -1},
 	{0x0040, 8}, {0x0020, -1}, {0x0010, -1}, {0x0008, -1}, {0x0004, -1},
 }
 
@@ -93,8 +94,8 @@ func (c *readableConn) next() error {
 	return nil
 }
 
-// readableHeader is a frame with a content header that the library can read: the frame itself if it can. most bounds its
-// bytes; 0: nothing does. The broker does not: what it adds to headers that fill a frame makes a larger one.
+// readableHeader is a frame with a content header that the library can read: the frame itself if it can. most bounds
+// its bytes; 0: nothing does. The broker does not: what it adds to headers that fill a frame makes a larger one.
 func readableHeader(frame []byte, most int) []byte {
 	const start = frameHead + 14 // class, weight, size of the body, flags
 	if len(frame) < start+1 {
@@ -150,8 +151,8 @@ func readableHeader(frame []byte, most int) []byte {
 	return append(out, frame[len(frame)-1])
 }
 
-// readableTable are the fields of a table that can be read, which is all of it mostly. It adds the names of the others to cut.
-// If the table is too large, by over bytes, it leaves out the last fields that have as many as the largest one.
+// readableTable are the fields of a table that can be read, which is all of it mostly. It adds the names of the others
+// to cut. If the table is too large, by over bytes, it leaves out the last fields that have as many as the largest one.
 func readableTable(all, cut []byte, over int) (table, names []byte) {
 	table, whole := all, true
 	large := 0
@@ -293,8 +294,8 @@ func readable(field []byte, depth int) bool {
 	return true
 }
 
-// Fits reports whether the headers and properties of a message fit into a frame of the connection. The broker closes the
-// connection otherwise.
+// Fits reports whether the headers and properties of a message fit into a frame of the connection. The broker closes
+// the connection otherwise.
 func Fits(conn *amqp.Connection, p *amqp.Publishing) bool {
 	return conn.Config.FrameSize <= 0 || headerBytes(p) <= conn.Config.FrameSize
 }

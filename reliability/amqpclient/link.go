@@ -16,8 +16,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// window is how many messages are published on a channel before their confirmations are awaited. The Go channel for returned
-// messages has as much room, so the library never waits for its reader.
+// window is how many messages are published on a channel before their confirmations are awaited. The Go channel for
+// returned messages has as much room, so the library never waits for its reader.
 const window = 256
 
 const (
@@ -94,7 +94,8 @@ func (l *link) publish(ctx context.Context, g *part) {
 	}
 }
 
-// publishWindow publishes messages and waits for their confirmations. The result is why the connection is of no more use.
+// publishWindow publishes messages and waits for their confirmations. The result is why the connection is of no more
+// use.
 func (l *link) publishWindow(ctx context.Context, g *part) (broken error) {
 	c, err := l.open()
 	if err != nil {
@@ -107,11 +108,13 @@ func (l *link) publishWindow(ctx context.Context, g *part) (broken error) {
 	confirms := make([]*amqp.DeferredConfirmation, len(g.messages))
 	for i, m := range g.messages {
 		if !Fits(l.conn, &m.Publishing) {
-			err := fmt.Errorf("they have up to %d bytes, more than the broker takes (frame_max, %d)", headerBytes(&m.Publishing), l.conn.Config.FrameSize)
+			err := fmt.Errorf("they have up to %d bytes, more than the broker takes (frame_max, %d)", headerBytes(&m.Publishing),
+				l.conn.Config.FrameSize)
 			g.outcomes[i].Err = messageError("the headers are too large", retry.ClassPermanent, err)
 			continue
 		}
-		if confirms[i], err = c.ch.PublishWithDeferredConfirm(m.Exchange, m.Key, m.Mandatory, false, m.Publishing); err != nil {
+		if confirms[i], err = c.ch.PublishWithDeferredConfirm(m.Exchange, m.Key, m.Mandatory, false,
+			m.Publishing); err != nil {
 			break
 		}
 	}
@@ -199,7 +202,8 @@ func (c *lane) takeReturned(g *part) {
 			}
 			for i, m := range g.messages {
 				if g.outcomes[i].Err == nil && m.Key == r.RoutingKey && m.MessageId == r.MessageId {
-					text := fmt.Sprintf("exchange %q has no queue for the routing key %q (bind one, or set mandatory: false)", m.Exchange, m.Key)
+					text := fmt.Sprintf("exchange %q has no queue for the routing key %q (bind one, or set mandatory: false)",
+						m.Exchange, m.Key)
 					g.outcomes[i].Err = &remote.BrokerError{
 						Broker: "rabbitmq", Kind: remote.KindTopology, Class: retry.ClassBlocked, Text: text,
 						Err: fmt.Errorf("%w: %s", ErrUnroutable, r.ReplyText),
@@ -227,19 +231,21 @@ func (c *lane) why(ctx context.Context) *amqp.Error {
 // ofChannel reports whether an error has closed the channel alone.
 func ofChannel(code int) bool {
 	switch code {
-	case amqp.ContentTooLarge, amqp.NoConsumers, amqp.AccessRefused, amqp.NotFound, amqp.ResourceLocked, amqp.PreconditionFailed:
+	case amqp.ContentTooLarge, amqp.NoConsumers, amqp.AccessRefused, amqp.NotFound, amqp.ResourceLocked,
+		amqp.PreconditionFailed:
 		return true
 	}
 	return false
 }
 
-// refused finds the messages for which the broker closed the channel: all, if it is about the exchange. Otherwise each is
-// published alone. Some may have been taken before, so that they are delivered twice.
+// refused finds the messages for which the broker closed the channel: all, if it is about the exchange. Otherwise each
+// is published alone. Some may have been taken before, so that they are delivered twice.
 func (l *link) refused(ctx context.Context, said *amqp.Error, open *part) (broken error) {
 	about := said.Code == amqp.NotFound || strings.Contains(said.Reason, "access to exchange")
 	if about || len(open.messages) == 1 {
 		err := Explain(said)
-		if b := (*remote.BrokerError)(nil); said.Code == amqp.PreconditionFailed && errors.As(err, &b) && b.Kind != remote.KindMessage {
+		if b := (*remote.BrokerError)(nil); said.Code == amqp.PreconditionFailed && errors.As(err, &b) &&
+			b.Kind != remote.KindMessage {
 			err = messageError("the broker refuses the message", retry.ClassPermanent, said)
 		}
 		open.fail(Outcome{Err: err})
@@ -254,7 +260,8 @@ func (l *link) refused(ctx context.Context, said *amqp.Error, open *part) (broke
 	return nil
 }
 
-// late decides about messages that were not confirmed in time: a broker that still answers has no queue for them that works.
+// late decides about messages that were not confirmed in time: a broker that still answers has no queue for them that
+// works.
 func (l *link) late(c *lane, open *part) (broken error) {
 	err := l.timeout(notConfirmed, fmt.Errorf("waited %s", l.p.confirm))
 	if !l.answers() {
@@ -263,7 +270,9 @@ func (l *link) late(c *lane, open *part) (broken error) {
 		open.fail(Outcome{err, true})
 		return err
 	}
-	err.Kind, err.Text = remote.KindTopology, "the broker works, but did not confirm the message in time (a queue may lack a majority of its members), it may be delivered twice"
+	err.Kind, err.Text = remote.KindTopology,
+		"the broker works, but did not confirm the message in time (a queue may lack a majority of its members), it may be "+
+			"delivered twice"
 	_ = c.ch.Close()
 	open.fail(Outcome{Err: err})
 	return nil
@@ -289,7 +298,8 @@ func (l *link) timeout(text string, err error) *remote.BrokerError {
 	if l.blocked.Load() {
 		text = "the broker takes no messages because it lacks memory or disk space"
 	}
-	return &remote.BrokerError{Broker: "rabbitmq", Kind: remote.KindConnection, Class: retry.ClassTimeout, Text: text, Err: err}
+	return &remote.BrokerError{Broker: "rabbitmq", Kind: remote.KindConnection, Class: retry.ClassTimeout,
+		Text: text, Err: err}
 }
 
 const notConfirmed = "the broker did not confirm the message in time, it may be delivered twice"

@@ -20,8 +20,9 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	return &Metrics{metric.NewPerName(set, func(g *metric.Group, name string) *series {
 		return &series{
 			connected: g.Gauge(metric.RabbitMQConnected, name), blocked: g.Gauge(metric.RabbitMQBlocked, name),
-			connects: g.Counter(metric.RabbitMQConnects, name, "success"), connectsFailed: g.Counter(metric.RabbitMQConnects, name, "failure"),
-			disconnects: g.Counter(metric.RabbitMQDisconnects, name),
+			connects:       g.Counter(metric.RabbitMQConnects, name, "success"),
+			connectsFailed: g.Counter(metric.RabbitMQConnects, name, "failure"),
+			disconnects:    g.Counter(metric.RabbitMQDisconnects, name),
 		}
 	})}
 }

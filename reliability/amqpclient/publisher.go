@@ -22,8 +22,8 @@ type PublisherOptions struct {
 	ConfirmTimeout time.Duration `yaml:"confirm_timeout" min:"1s" max:"10m"`
 }
 
-// MaxName is how long an exchange, a routing key, the name of a header and each property may be, in bytes: the protocol's
-// limit.
+// MaxName is how long an exchange, a routing key, the name of a header and each property may be, in bytes: the
+// protocol's limit.
 const MaxName = 255
 
 // Message is what is published. Without Mandatory, the broker drops it if it reaches no queue.
@@ -44,8 +44,8 @@ type Outcome struct {
 // ErrUnroutable is the cause of the error of a message that reached no queue.
 var ErrUnroutable = errors.New("the message is unroutable")
 
-// Publisher publishes messages and waits until the broker has confirmed them. It is safe for concurrent use: each call has
-// a connection of its own, so that one that is stuck does not hold up the others.
+// Publisher publishes messages and waits until the broker has confirmed them. It is safe for concurrent use: each call
+// has a connection of its own, so that one that is stuck does not hold up the others.
 type Publisher struct {
 	client  *Client
 	confirm time.Duration
@@ -122,8 +122,8 @@ func (p *Publisher) release(l *link) {
 // sides is how many exchanges a call publishes to at the same time.
 const sides = 8
 
-// Publish publishes messages, those that are not nil, and returns what became of each. It returns soon after ctx has ended.
-// Messages for the same exchange are published in order, without waiting for each other. A message that fails by
+// Publish publishes messages, those that are not nil, and returns what became of each. It returns soon after ctx has
+// ended. Messages for the same exchange are published in order, without waiting for each other. A message that fails by
 // itself does not keep the others from being published, and neither does an exchange that is missing or that the user
 // may not write to.
 func (p *Publisher) Publish(ctx context.Context, batch []*Message) []Outcome {
@@ -213,7 +213,8 @@ func messageError(text string, class retry.Class, err error) error {
 // check refuses names that the library would not write, which would break the connection.
 func (m *Message) check() error {
 	for _, s := range []struct{ name, value string }{
-		{"exchange", m.Exchange}, {"routing key", m.Key}, {"message id", m.MessageId}, {"type", m.Type}, {"content type", m.ContentType},
+		{"exchange", m.Exchange}, {"routing key", m.Key}, {"message id", m.MessageId}, {"type", m.Type},
+		{"content type", m.ContentType},
 		{"content encoding", m.ContentEncoding}, {"correlation id", m.CorrelationId}, {"app id", m.AppId},
 	} {
 		if len(s.value) > MaxName {
@@ -239,8 +240,8 @@ func (p *Publisher) CheckExchange(ctx context.Context, name string) error {
 	})
 }
 
-// Check connects, and looks whether the broker answers. If it has not confirmed messages lately, it also has to answer after
-// a message, which comes back since it reaches no queue.
+// Check connects, and looks whether the broker answers. If it has not confirmed messages lately, it also has to answer
+// after a message, which comes back since it reaches no queue.
 func (p *Publisher) Check(ctx context.Context) error {
 	if !p.doubted.Load() {
 		return p.check(ctx, func(*amqp.Channel) error { return nil })
@@ -248,7 +249,8 @@ func (p *Publisher) Check(ctx context.Context) error {
 	var err error
 	said := p.use(ctx, func(l *link) {
 		g := &part{[]*Message{{Key: "sloengine-check-" + rand.Text(), Mandatory: true}}, []*Outcome{{}}}
-		if err = l.publishWindow(ctx, g); err == nil && !l.answers() { // a broker that lacks memory may take the first message
+		// a broker that lacks memory may take the first message
+		if err = l.publishWindow(ctx, g); err == nil && !l.answers() {
 			err = l.noAnswer()
 		}
 	})
@@ -281,8 +283,8 @@ func (p *Publisher) check(ctx context.Context, ask func(*amqp.Channel) error) er
 	return Explain(err)
 }
 
-// use calls f with a connection, which is closed when ctx ends: a broker that lacks memory stops reading, and a write then
-// blocks until the connection is closed. The error is that of connecting.
+// use calls f with a connection, which is closed when ctx ends: a broker that lacks memory stops reading, and a write
+// then blocks until the connection is closed. The error is that of connecting.
 func (p *Publisher) use(ctx context.Context, f func(*link)) error {
 	l, err := p.connect(ctx)
 	if err != nil {

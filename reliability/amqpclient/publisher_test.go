@@ -18,7 +18,8 @@ import (
 func newPublisher(t *testing.T, address string, confirm time.Duration) *Publisher {
 	t.Helper()
 	p, err := NewPublisher(PublisherOptions{
-		Options:        Options{URL: "amqp://" + address, Username: rabbitmqtest.Alice, PasswordFile: nettest.PasswordFile(t, rabbitmqtest.AlicePassword)},
+		Options: Options{URL: "amqp://" + address, Username: rabbitmqtest.Alice,
+			PasswordFile: nettest.PasswordFile(t, rabbitmqtest.AlicePassword)},
 		ConfirmTimeout: confirm,
 	})
 	require.NoError(t, err)
@@ -27,7 +28,8 @@ func newPublisher(t *testing.T, address string, confirm time.Duration) *Publishe
 }
 
 func message(exchange, key, id string) *Message {
-	return &Message{Exchange: exchange, Key: key, Mandatory: true, Publishing: amqp.Publishing{MessageId: id, Body: []byte(id), DeliveryMode: amqp.Persistent}}
+	return &Message{Exchange: exchange, Key: key, Mandatory: true,
+		Publishing: amqp.Publishing{MessageId: id, Body: []byte(id), DeliveryMode: amqp.Persistent}}
 }
 
 // bound declares an exchange with a queue for the routing key "k".
@@ -66,11 +68,13 @@ func TestAMessageFailsByItself(t *testing.T) {
 	odd.Headers = amqp.Table{"CC": "this has to be a list"} // the broker closes the channel
 	batch := []*Message{
 		message(one, "k", "1"), message(two, "k", "2"), large, nil, message(rabbitmqtest.Name("missing"), "k", "3"), odd,
-		message(one, "other", "4"), message(one, "k", "5"), message("", first, "6"), message(one, strings.Repeat("x", 256), "7"), long, message(two, "k", "8"),
+		message(one, "other", "4"), message(one, "k", "5"), message("", first, "6"),
+		message(one, strings.Repeat("x", 256), "7"), long, message(two, "k", "8"),
 	}
 	wants := []string{
 		"", "", "the headers are too large", "", "does not exist", "the broker refuses the message",
-		`has no queue for the routing key "other"`, "", "", "the routing key has 256 bytes", "the message id has 256 bytes", "",
+		`has no queue for the routing key "other"`, "", "", "the routing key has 256 bytes",
+		"the message id has 256 bytes", "",
 	}
 	permanent := map[int]bool{2: true, 5: true, 9: true, 10: true}
 	for range 2 { // the connection stays as good as it was
@@ -102,12 +106,16 @@ func TestABrokerThatDoesNotConfirm(t *testing.T) {
 	stopped, queue := bound(t, n)
 	works, _ := bound(t, n)
 	control := func(what string) {
-		n.Ctl(t, "eval", fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)), sys:%s(amqqueue:get_pid(Q)).`, queue, what))
+		n.Ctl(t, "eval",
+			fmt.Sprintf(
+				`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)), sys:%s(amqqueue:get_pid(Q)).`,
+				queue, what))
 	}
 	control("suspend")
 	defer control("resume")
 	p := newPublisher(t, n.Address, time.Second)
-	outcomes := p.Publish(t.Context(), []*Message{message(stopped, "k", "1"), message(works, "k", "2"), message(works, "no", "3")})
+	outcomes := p.Publish(
+		t.Context(), []*Message{message(stopped, "k", "1"), message(works, "k", "2"), message(works, "no", "3")})
 	require.Equal(t, retry.ClassTimeout, retry.ClassOf(outcomes[0].Err), outcomes[0].Err)
 	require.False(t, outcomes[0].Away, "the broker works")
 	require.ErrorContains(t, outcomes[0].Err, "the broker works, but did not confirm the message in time")
@@ -158,5 +166,7 @@ func TestABrokerWithoutMemoryIsAway(t *testing.T) {
 	o = p.Publish(t.Context(), []*Message{message(exchange, "k", "3")})[0]
 	require.True(t, o.Away, o.Err)
 	n.Restart(t)
-	require.Eventually(t, func() bool { return p.Publish(t.Context(), []*Message{message(exchange, "k", "3")})[0].Err == nil }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return p.Publish(t.Context(), []*Message{message(exchange, "k", "3")})[0].Err == nil
+	}, time.Minute, 50*time.Millisecond)
 }

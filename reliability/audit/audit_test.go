@@ -160,7 +160,8 @@ func TestPendingEntriesAreBounded(t *testing.T) {
 
 func TestQueries(t *testing.T) {
 	l := open(t, fsystest.New())
-	for _, e := range []Entry{{Action: "reload", Remote: "signal"}, {Action: "dlq.replay", Token: "ann"}, {Action: "dlq.purge", Token: "bob"}, {Action: "dlqs", Token: "bob"}} {
+	for _, e := range []Entry{{Action: "reload", Remote: "signal"}, {Action: "dlq.replay", Token: "ann"},
+		{Action: "dlq.purge", Token: "bob"}, {Action: "dlqs", Token: "bob"}} {
 		e.Detail = e.Action
 		require.NoError(t, l.Record(e))
 	}

@@ -1,5 +1,5 @@
-// Package audit is a durable record of what people changed: entries in files of JSON lines, which are only ever appended
-// to, are bounded in size and number, and survive kill -9.
+// Package audit is a durable record of what people changed: entries in files of JSON lines, which are only ever
+// appended to, are bounded in size and number, and survive kill -9.
 //
 // It does not know what an action does, nor who may read the record.
 package audit
@@ -89,8 +89,8 @@ type Log struct {
 	failing health.Log
 }
 
-// Open opens the log of a folder, which it makes if needed. A line that a crash cut off is removed: nobody was told that it
-// is there.
+// Open opens the log of a folder, which it makes if needed. A line that a crash cut off is removed: nobody was told
+// that it is there.
 func Open(o Options) (*Log, error) {
 	if err := o.applyDefaults(); err != nil {
 		return nil, err
@@ -173,8 +173,9 @@ func (l *Log) resume() error {
 	return nil
 }
 
-// Record stores an entry, whose number, time and length of detail it sets. It returns when the entry is durable. An error
-// means that it is not yet: it waits in memory, and Run tries again. The action itself was done, so nothing is refused.
+// Record stores an entry, whose number, time and length of detail it sets. It returns when the entry is durable. An
+// error means that it is not yet: it waits in memory, and Run tries again. The action itself was done, so nothing is
+// refused.
 func (l *Log) Record(e Entry) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

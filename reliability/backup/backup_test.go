@@ -125,7 +125,9 @@ func TestBrokenFolders(t *testing.T) {
 		change func(dir string) error
 		want   string
 	}{
-		"changed": {func(dir string) error { return os.WriteFile(dir+"/sinks/hook.cursor", []byte("d"), 0o600) }, "sinks/hook.cursor is damaged"},
+		"changed": {func(dir string) error {
+			return os.WriteFile(dir+"/sinks/hook.cursor", []byte("d"), 0o600)
+		}, "sinks/hook.cursor is damaged"},
 		"missing": {func(dir string) error { return os.Remove(dir + "/empty") }, "empty is missing"},
 		"more":    {func(dir string) error { return os.WriteFile(dir+"/more", nil, 0o600) }, "more is not in the manifest"},
 		"no end":  {func(dir string) error { return os.Remove(dir + "/" + ManifestName) }, "incomplete"},
@@ -134,7 +136,8 @@ func TestBrokenFolders(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return os.WriteFile(dir+"/"+ManifestName, bytes.Replace(data, []byte(`"format": 1`), []byte(`"format": 2`), 1), 0o600)
+			return os.WriteFile(
+				dir+"/"+ManifestName, bytes.Replace(data, []byte(`"format": 1`), []byte(`"format": 2`), 1), 0o600)
 		}, "newer version"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +178,8 @@ func TestHostileNames(t *testing.T) {
 	require.ErrorContains(t, err, "not a file that a backup holds")
 }
 
-// A file that no engine has put into a backup, such as a key that its author knows, is refused, though the manifest has it.
+// A file that no engine has put into a backup, such as a key that its author knows, is refused, though the manifest has
+// it.
 func TestForeignFiles(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "backup")
 	_, err := Unpack(bytes.NewReader(stream(t)), folder)

@@ -26,7 +26,8 @@ const (
 )
 
 // errIncomplete says that a stream ended before its manifest.
-var errIncomplete = errors.New("the backup is incomplete: its manifest " + ManifestName + " is missing; make another one")
+var errIncomplete = errors.New(
+	"the backup is incomplete: its manifest " + ManifestName + " is missing; make another one")
 
 // foreign says that a backup has a file that no engine has put there.
 func foreign(name string) error { return fmt.Errorf("%q is not a file that a backup holds", name) }
@@ -70,7 +71,8 @@ func readManifest(r io.Reader, got map[string]Entry) (*Manifest, error) {
 		return nil, fmt.Errorf("read %s: %w", ManifestName, err)
 	}
 	if m.Format > formatNumber {
-		return nil, fmt.Errorf("the backup has format %d, and this program reads formats up to %d: %w", m.Format, formatNumber, fsys.ErrNewer)
+		return nil, fmt.Errorf("the backup has format %d, and this program reads formats up to %d: %w", m.Format,
+			formatNumber, fsys.ErrNewer)
 	}
 	var errs []error
 	for _, e := range m.Files {
@@ -126,8 +128,8 @@ func Unpack(r io.Reader, dir string) (*Manifest, error) {
 }
 
 // Restore checks all of a backup, a folder or a tar file, and then writes it to an empty folder. Until
-// all of it is durable, format makes that folder one that no engine opens. holds says which names may be in a backup: one
-// with others, such as a key that its author knows, is refused.
+// all of it is durable, format makes that folder one that no engine opens. holds says which names may be in a backup:
+// one with others, such as a key that its author knows, is refused.
 func Restore(from, dir string, format fsys.Format, holds func(name string) bool) (*Manifest, error) {
 	f := fsys.OS()
 	if err := empty(f, dir); err != nil {

@@ -23,7 +23,8 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		s := &series{
 			state:    g.Gauge(metric.BreakerState, name),
 			rejected: g.Counter(metric.BreakerRejected, name), failures: g.Counter(metric.BreakerFailures, name),
-			healthy: g.Counter(metric.BreakerHealthChecks, name, "success"), unhealthy: g.Counter(metric.BreakerHealthChecks, name, "failure"),
+			healthy:   g.Counter(metric.BreakerHealthChecks, name, "success"),
+			unhealthy: g.Counter(metric.BreakerHealthChecks, name, "failure"),
 		}
 		for _, to := range []State{Closed, HalfOpen, Open} {
 			s.transitions[to] = g.Counter(metric.BreakerTransitions, name, to.String())

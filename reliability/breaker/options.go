@@ -22,13 +22,15 @@ type Consecutive struct {
 
 // Rate is the rule about the share of failures.
 type Rate struct {
-	Off       bool
-	Threshold float64       `yaml:"threshold" min:"0.01" max:"1"`    // share of failures that opens the breaker, (0,1]; compared after rounding to 1/100. Default 0.5.
-	MinCalls  int           `yaml:"min_calls" min:"1" max:"1000000"` // in the window, below which nothing is judged. Default 10.
-	Window    time.Duration `yaml:"window" min:"10ms" max:"1d"`      // rolling, in steps of a tenth. Default 60 s.
-	Open      time.Duration `yaml:"open" min:"1ms" max:"1d"`         // how long it stays open. Default 30 s.
-	Probes    int           `yaml:"probes" min:"1" max:"1000"`       // calls let through then. Default 3.
-	Successes int           `yaml:"successes" min:"1" max:"1000"`    // of them that close it again. Default 2.
+	Off bool
+	// share of failures that opens the breaker, (0,1]; compared after rounding to 1/100. Default 0.5.
+	Threshold float64 `yaml:"threshold" min:"0.01" max:"1"`
+	// in the window, below which nothing is judged. Default 10.
+	MinCalls  int           `yaml:"min_calls" min:"1" max:"1000000"`
+	Window    time.Duration `yaml:"window" min:"10ms" max:"1d"`   // rolling, in steps of a tenth. Default 60 s.
+	Open      time.Duration `yaml:"open" min:"1ms" max:"1d"`      // how long it stays open. Default 30 s.
+	Probes    int           `yaml:"probes" min:"1" max:"1000"`    // calls let through then. Default 3.
+	Successes int           `yaml:"successes" min:"1" max:"1000"` // of them that close it again. Default 2.
 }
 
 // Options of a Breaker. The zero value, but for the name, is the project's default.

@@ -16,8 +16,8 @@ func (b *Breaker) Trip(d time.Duration, reason string) {
 	b.move(Open, reason)
 }
 
-// Release ends the open time because somebody else found the target well: probes begin now. It does nothing to a breaker
-// that is not open.
+// Release ends the open time because somebody else found the target well: probes begin now. It does nothing to a
+// breaker that is not open.
 func (b *Breaker) Release(reason string) {
 	b.mu.Lock()
 	defer b.unlock()

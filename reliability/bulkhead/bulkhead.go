@@ -154,6 +154,7 @@ type series struct {
 // NewMetrics makes the counters in set.
 func NewMetrics(set *metrics.Set) *Metrics {
 	return &Metrics{metric.NewPerName(set, func(g *metric.Group, name string) series {
-		return series{g.Counter(metric.BulkheadRejected, name), g.Gauge(metric.BulkheadActive, name), g.Gauge(metric.BulkheadQueued, name)}
+		return series{g.Counter(metric.BulkheadRejected, name), g.Gauge(metric.BulkheadActive, name),
+			g.Gauge(metric.BulkheadQueued, name)}
 	})}
 }

@@ -207,7 +207,8 @@ func (l *Limit) tell(now time.Time, full bool) {
 		l.refusedAt = now
 		if !l.full {
 			l.full = true
-			l.o.Logger.Warn("connection limit reached, connections without credentials are closed first", "open", len(l.conns), "limit", l.limit)
+			l.o.Logger.Warn("connection limit reached, connections without credentials are closed first", "open",
+				len(l.conns), "limit", l.limit)
 		}
 	case l.full && now.Sub(l.refusedAt) > recovered && len(l.conns) < l.limit-l.limit/10:
 		l.full = false

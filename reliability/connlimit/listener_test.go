@@ -61,7 +61,9 @@ func (s *server) dial() *client {
 	c, err := net.Dial("tcp", s.addr)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = c.Close() })
-	require.Eventually(s.t, func() bool { return s.l.accepted.Get()+s.l.refused.Get() > before }, 60*time.Second, time.Millisecond)
+	require.Eventually(s.t, func() bool {
+		return s.l.accepted.Get()+s.l.refused.Get() > before
+	}, 60*time.Second, time.Millisecond)
 	return &client{c, s.t, bufio.NewReader(c)}
 }
 

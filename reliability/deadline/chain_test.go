@@ -41,7 +41,8 @@ type answer struct {
 }
 
 // get calls the service, and gives its last good answer or the placeholder instead of a temporary error.
-func (d *dependency) get(ctx context.Context, call func(context.Context) (string, error), placeholder string) (answer, error) {
+func (d *dependency) get(ctx context.Context, call func(context.Context) (string, error),
+	placeholder string) (answer, error) {
 	ctx, cancel, err := d.step.Begin(ctx) // its share of what is left of the request's time
 	if err != nil {
 		return answer{}, err
@@ -94,8 +95,8 @@ func newDependency(t *testing.T, name string, step deadline.Step, set *metrics.S
 	return d
 }
 
-// TestCallChain runs the chain of docs/resilience.md in its own time: calls side by side take as long as the longest, and calls
-// within a call are part of it.
+// TestCallChain runs the chain of docs/resilience.md in its own time: calls side by side take as long as the longest,
+// and calls within a call are part of it.
 func TestCallChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := metrics.NewSet()
@@ -147,7 +148,8 @@ func TestCallChain(t *testing.T) {
 		require.Equal(t, answer{text: "temporarily unavailable"}, got[2], "nothing good is known yet")
 		down = false
 		good, took := request()
-		require.Equal(t, 750*time.Millisecond, took.Round(time.Microsecond), "1,250 ms with 500 ms in hand, not the 2,000 ms of all parts")
+		require.Equal(t, 750*time.Millisecond, took.Round(time.Microsecond),
+			"1,250 ms with 500 ms in hand, not the 2,000 ms of all parts")
 		require.Equal(t, "good", good[2].text)
 		down = true
 		for range 5 {

@@ -16,7 +16,8 @@ import (
 
 func TestParse(t *testing.T) {
 	want := time.Date(2026, 11, 20, 9, 0, 0, 500_000_000, time.UTC)
-	for _, v := range []string{"2026-11-20T09:00:00.5Z", "2026-11-20t09:00:00.5z", "2026-11-20T12:00:00.5+03:00", "1795165200.5"} {
+	for _, v := range []string{"2026-11-20T09:00:00.5Z", "2026-11-20t09:00:00.5z",
+		"2026-11-20T12:00:00.5+03:00", "1795165200.5"} {
 		got, err := Parse(v)
 		require.NoError(t, err, v)
 		require.True(t, want.Equal(got), v)

@@ -160,7 +160,8 @@ func life(t *testing.T, o *oracle, disk *fsystest.Mem, rng *rand.Rand, last bool
 	require.NoError(t, err)
 	for _, name := range crashSinks {
 		require.NoError(t, d.Add(SinkOptions{
-			Name: name, Sink: &crashSink{o: o, name: name, process: process, rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), well: last},
+			Name: name, Sink: &crashSink{
+				o: o, name: name, process: process, rng: rand.New(rand.NewPCG(rng.Uint64(), 1)), well: last},
 			BatchItems: 1 + rng.IntN(20), BatchWait: time.Millisecond, Bulkhead: bulkhead.Options{Concurrency: 1 + rng.IntN(4)},
 			Retry:      retry.Options{Base: time.Millisecond, Cap: 3 * time.Millisecond, MaxRetries: 2},
 			Budget:     &retry.BudgetOptions{MinPerSecond: 1000},
@@ -206,7 +207,8 @@ func life(t *testing.T, o *oracle, disk *fsystest.Mem, rng *rand.Rand, last bool
 			ids[i] = fmt.Sprintf("e%d", o.next)
 		}
 		if !last {
-			if err := log.Append([]wal.Pending{{Time: time.Now().UnixNano(), Type: 1, Payload: []byte(strings.Join(ids, " "))}}); err == nil {
+			if err := log.Append(
+				[]wal.Pending{{Time: time.Now().UnixNano(), Type: 1, Payload: []byte(strings.Join(ids, " "))}}); err == nil {
 				o.alive(process, func() {
 					for _, id := range ids {
 						o.acked[id] = true

@@ -94,10 +94,12 @@ func (c cursors) load(sink string) (at Cursor, ok bool, err error) {
 	// A newer format is told apart from damage, since the advice is the opposite: upgrade again, and do not remove it.
 	var version int
 	if n, _ := fmt.Sscanf(string(raw), cursorVersion, &version); n == 1 && version > 1 {
-		return Cursor{}, false, fmt.Errorf("cursor %s has format %d, and this program reads format 1: %w", name, version, fsys.ErrNewer)
+		return Cursor{}, false, fmt.Errorf("cursor %s has format %d, and this program reads format 1: %w",
+			name, version, fsys.ErrNewer)
 	}
 	if err != nil || n != 3 || sum != crc32.Checksum([]byte(text), castagnoli) || at.Index < 0 {
-		return Cursor{}, false, fmt.Errorf("damaged cursor %s (remove it to send the sink everything that is still in the log)", name)
+		return Cursor{}, false, fmt.Errorf(
+			"damaged cursor %s (remove it to send the sink everything that is still in the log)", name)
 	}
 	return at, true, nil
 }

@@ -11,19 +11,20 @@ import (
 // This file is the life of a batch: rounds of attempts with backoff between them, until each item is delivered,
 // dropped or a dead letter. What has to be awaited before a call, and the call itself, are in gate.go.
 
-// delivery finishes one batch: every item is delivered, dropped by policy, or safe among the dead letters. It belongs to
-// one worker, so its fields need no lock. What workers share is in the lane: the policies, and the counters under lane.mu.
+// delivery finishes one batch: every item is delivered, dropped by policy, or safe among the dead letters. It belongs
+// to one worker, so its fields need no lock. What workers share is in the lane: the policies, and the counters under
+// lane.mu.
 //
-// Its methods return false for one reason only: the session is ending. The batch is then unfinished, and everything that was
-// learned about it is forgotten. The next session sends all of it again, which sinks have to tolerate anyway.
+// Its methods return false for one reason only: the session is ending. The batch is then unfinished, and everything
+// that was learned about it is forgotten. The next session sends all of it again, which sinks have to tolerate anyway.
 type delivery struct {
 	l            *lane
 	waits, calls context.Context // see session
 	first, last  time.Time       // of the failures; for dead letters
 }
 
-// pending are the items that are still to be sent in a round, with their last errors. All of them have been sent equally
-// often, so one round number serves them all.
+// pending are the items that are still to be sent in a round, with their last errors. All of them have been sent
+// equally often, so one round number serves them all.
 type pending struct {
 	items []Item
 	errs  []error // nil in the first round
@@ -72,8 +73,8 @@ func (p *pending) cut(n int) pending {
 	return head
 }
 
-// deliver delivers a batch. It returns false if waits or calls ended first: then the cursor must not move over the batch,
-// and the next session sends it again.
+// deliver delivers a batch. It returns false if waits or calls ended first: then the cursor must not move over the
+// batch, and the next session sends it again.
 //
 // MaxElapsed is counted from the first attempt of the batch, waits for the breaker included. Round 0 is the first
 // attempt, so round n is the n-th retry.
@@ -119,8 +120,8 @@ func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 	return true
 }
 
-// pay waits until the retry budget permits a retry. The budget is of the lane: while a sink fails, retries of all batches
-// together stay a share of its traffic.
+// pay waits until the retry budget permits a retry. The budget is of the lane: while a sink fails, retries of all
+// batches together stay a share of its traffic.
 //
 // It is paid once per round of a batch and not per item.
 func (d *delivery) pay() bool {
@@ -141,8 +142,8 @@ func (d *delivery) pay() bool {
 	}
 }
 
-// step sends the first part of todo, as much as may go at once. Items that fail and may be retried go to next. It returns
-// false if waits ended.
+// step sends the first part of todo, as much as may go at once. Items that fail and may be retried go to next. It
+// returns false if waits ended.
 //
 // An item leaves todo exactly once: into next, into the dead letters, as delivered, or as dropped. A call that
 // was refused on this side puts its items back to the front, with their errors.

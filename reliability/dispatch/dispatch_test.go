@@ -443,7 +443,8 @@ func TestAFailedFlushOfAReplayIsTheLanesToo(t *testing.T) {
 			require.Error(t, l.save(t.Context(), l.failedFlushes()))
 			return Result{}
 		})
-		require.ErrorContains(t, b.d.Deliver(t.Context(), "s", replayed).Err, "fsync failed", "though the sink now says that all is well")
+		require.ErrorContains(t, b.d.Deliver(t.Context(), "s", replayed).Err, "fsync failed",
+			"though the sink now says that all is well")
 		b.end()
 	})
 }

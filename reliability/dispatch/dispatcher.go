@@ -95,7 +95,8 @@ func (d *Dispatcher) add(o SinkOptions, old *lane) error {
 	return nil
 }
 
-// start runs a lane in a goroutine if Run was called and has not ended. d.mu is held: it guards cancel, which stop reads.
+// start runs a lane in a goroutine if Run was called and has not ended. d.mu is held: it guards cancel, which stop
+// reads.
 func (d *Dispatcher) start(l *lane) {
 	if d.ctx == nil || d.ended {
 		return
@@ -159,8 +160,8 @@ func (d *Dispatcher) Replace(ctx context.Context, o SinkOptions) error {
 	return d.add(o, old)
 }
 
-// stop cancels a sink's lane and waits until it has drained. d.changing is held, so that no other goroutine stops it or puts
-// another lane in its place.
+// stop cancels a sink's lane and waits until it has drained. d.changing is held, so that no other goroutine stops it or
+// puts another lane in its place.
 //
 // An error of ctx leaves the lane canceled: it still drains, and a later call waits for it again.
 func (d *Dispatcher) stop(ctx context.Context, name string) error {

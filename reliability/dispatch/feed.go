@@ -74,8 +74,8 @@ func (f *feed) fill() error {
 	return nil
 }
 
-// read splits the next record into items. One that cannot be split becomes a dead letter and ends the batch, so that the
-// cursor moves over it only with the dead letter.
+// read splits the next record into items. One that cannot be split becomes a dead letter and ends the batch, so that
+// the cursor moves over it only with the dead letter.
 func (f *feed) read() (ok bool, err error) {
 	if f.atEnd || len(f.unreadable) > 0 {
 		return false, nil

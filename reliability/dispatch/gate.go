@@ -20,8 +20,8 @@ import (
 // Without it an item could expire in the middle of a long pause and become a dead letter much later.
 const recheckExpiry = time.Second
 
-// admit waits until some of the items may be sent and returns how many. If how is not Delay, it says what to do with all
-// of them instead. ok is false if waits ended.
+// admit waits until some of the items may be sent and returns how many. If how is not Delay, it says what to do with
+// all of them instead. ok is false if waits ended.
 //
 // The checks run from those that take nothing (age, Retry-After, breaker) to those that take permits (retry rate limit,
 // recovery stages, outbound limit). A batch that waits for a breaker must not hold permits that others could use, nor
@@ -78,8 +78,8 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 	}
 }
 
-// turns takes permits for up to all of the items: of the retry rate limit, from the second round on, and of the recovery
-// stages. limited says that the former has none left.
+// turns takes permits for up to all of the items: of the retry rate limit, from the second round on, and of the
+// recovery stages. limited says that the former has none left.
 //
 // n may be less than the number of items: the rest waits for the next permits. First attempts are not charged to
 // the retry rate limit.
@@ -175,8 +175,8 @@ func refusedHere(err error) bool {
 // bulkhead.
 var errRefusedHere = errors.New("stopped before the call")
 
-// call makes one call through breaker, bulkhead and timeout. waits ends the wait for a place in the bulkhead, calls ends
-// the call itself. past ends it too, unless zero: then the oldest item has expired.
+// call makes one call through breaker, bulkhead and timeout. waits ends the wait for a place in the bulkhead, calls
+// ends the call itself. past ends it too, unless zero: then the oldest item has expired.
 //
 // Permits are taken from the outside in, breaker before bulkhead: a batch that waits for a place in the bulkhead
 // while the breaker is open would hold up those behind it for nothing. No lock is held during the call.

@@ -63,8 +63,8 @@ func ResultOf(errs []error) (r Result) {
 }
 
 // Flusher is a sink that accepts items before it makes them durable. The cursor on disk moves only after Flush, and a
-// replayed dead letter is removed only after it. If Flush fails, everything since the last successful one is sent again.
-// It may be called concurrently with Send, but not with itself.
+// replayed dead letter is removed only after it. If Flush fails, everything since the last successful one is sent
+// again. It may be called concurrently with Send, but not with itself.
 type Flusher interface {
 	Flush(ctx context.Context) error
 }

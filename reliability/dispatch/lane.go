@@ -21,7 +21,8 @@ import (
 // session.go, a batch's life in deliver.go.
 
 // lane delivers the log to one sink. Its goroutine (run) opens one session after the other. Batches of the session are
-// delivered by goroutines of their own, at most Bulkhead.Concurrency at a time, and Deliver may call the sink beside them.
+// delivered by goroutines of their own, at most Bulkhead.Concurrency at a time, and Deliver may call the sink beside
+// them.
 //
 // Positions are ordered: durable <= next <= what the feed has read. The first difference is sent again after a
 // crash, the second is in flight. Only a jump moves durable ahead of next, and ends the session at once.

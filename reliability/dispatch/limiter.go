@@ -34,17 +34,19 @@ type grant struct {
 	n  int
 }
 
-// localGuard is added to the window: 1/20 of it, at most 50 ms. Calls take unequal times on their way, and without it two
-// windows' worth could arrive within one.
+// localGuard is added to the window: 1/20 of it, at most 50 ms. Calls take unequal times on their way, and without it
+// two windows' worth could arrive within one.
 func localGuard(window time.Duration) time.Duration { return min(window/20, 50*time.Millisecond) }
 
-// NewLocalLimit allows burst units (default 1) in any span of burst/perSecond seconds. perSecond is above 0, at most 1e9.
-// Wait gives up after maxWait (default 5 s).
+// NewLocalLimit allows burst units (default 1) in any span of burst/perSecond seconds. perSecond is above 0, at most
+// 1e9. Wait gives up after maxWait (default 5 s).
 func NewLocalLimit(perSecond float64, burst int, maxWait time.Duration) (*LocalLimit, error) {
 	burst = cmp.Or(burst, 1)
 	maxWait = cmp.Or(maxWait, 5*time.Second)
 	if !(perSecond > 0 && perSecond <= 1e9) || burst < 1 || maxWait < 0 {
-		return nil, fmt.Errorf("invalid rate limit of %v/s, burst %d, maximum wait %s (all must be positive, and at most 1e9/s)", perSecond, burst, maxWait)
+		return nil,
+			fmt.Errorf("invalid rate limit of %v/s, burst %d, maximum wait %s (all must be positive, and at most 1e9/s)",
+				perSecond, burst, maxWait)
 	}
 	window := time.Duration(float64(burst) / perSecond * float64(time.Second))
 	l := &LocalLimit{most: burst, window: window + localGuard(window), maxWait: maxWait, turn: make(chan struct{}, 1)}

@@ -56,9 +56,10 @@ func (m *Metrics) Breakers() *breaker.Metrics { return m.breakers }
 // NewMetrics makes the counters in set. One Dispatcher per Metrics.
 func NewMetrics(set *metrics.Set) *Metrics {
 	m := &Metrics{
-		set: set, breakers: breaker.NewMetrics(set), deadlines: deadline.NewMetrics(set, "sink"), bulkheads: bulkhead.NewMetrics(set),
-		lowest: metric.SinkLowestCursor.Gauge(set),
-		sinks:  metric.Sinks.Gauge(set),
+		set: set, breakers: breaker.NewMetrics(set), deadlines: deadline.NewMetrics(set, "sink"),
+		bulkheads: bulkhead.NewMetrics(set),
+		lowest:    metric.SinkLowestCursor.Gauge(set),
+		sinks:     metric.Sinks.Gauge(set),
 	}
 	m.lanes = metric.NewPerName(set, m.define)
 	return m

@@ -79,8 +79,8 @@ const (
 	Newest
 )
 
-// Staged bounds what a sink gets after an outage, when its breaker lets calls through again and a backlog waits: Items in
-// any span of Interval, and Growth times as many after each span without a failure, until the backlog is gone.
+// Staged bounds what a sink gets after an outage, when its breaker lets calls through again and a backlog waits: Items
+// in any span of Interval, and Growth times as many after each span without a failure, until the backlog is gone.
 type Staged struct {
 	Off      bool
 	Items    int           `yaml:"items" min:"1" max:"1000000"` // 1 to 1,000,000; default 100

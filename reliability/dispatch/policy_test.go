@@ -58,7 +58,8 @@ func TestRetryOnChoosesWhatIsRetried(t *testing.T) {
 func TestWithoutABreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
-		b.add(SinkOptions{Name: "s", Sink: newFake(failing(retry.ClassTransient)), Breaker: breaker.Options{Off: true}, BatchItems: 1})
+		b.add(SinkOptions{Name: "s", Sink: newFake(failing(retry.ClassTransient)),
+			Breaker: breaker.Options{Off: true}, BatchItems: 1})
 		b.write(20, 1)
 		b.run()
 		time.Sleep(2 * time.Minute)
@@ -82,7 +83,9 @@ func TestCallsEndWithTheTimeToLive(t *testing.T) {
 			<-ctx.Done()
 			return Result{Err: ctx.Err()}
 		})
-		b.add(SinkOptions{Name: "s", Sink: f, TTL: 2 * time.Second, Timeout: time.Minute, BatchWait: -1, Retry: retry.Options{Base: time.Millisecond, Cap: time.Millisecond, Jitter: retry.None}, Breaker: breaker.Options{Consecutive: breaker.Consecutive{Failures: 1}}})
+		b.add(SinkOptions{Name: "s", Sink: f, TTL: 2 * time.Second, Timeout: time.Minute, BatchWait: -1,
+			Retry:   retry.Options{Base: time.Millisecond, Cap: time.Millisecond, Jitter: retry.None},
+			Breaker: breaker.Options{Consecutive: breaker.Consecutive{Failures: 1}}})
 		b.run()
 		b.write(3, 1)
 		time.Sleep(10 * time.Second)

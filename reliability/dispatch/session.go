@@ -14,8 +14,8 @@ import (
 // session reads the log from the cursor on disk and delivers it in batches, until ctx ends or an error makes the lane
 // start over at the cursor on disk. It owns the cursor in memory (lane.next).
 //
-// Everything but the channels and contexts belongs to the goroutine of loop, which is the lane's. A batch belongs to its
-// worker from fly until the worker sends it to results.
+// Everything but the channels and contexts belongs to the goroutine of loop, which is the lane's. A batch belongs to
+// its worker from fly until the worker sends it to results.
 //
 // Between two turns of the loop, everything before lane.next is final, every batch in flying lies behind it, in
 // order and without a gap, and the batch that is filling lies behind those.
@@ -65,8 +65,8 @@ func (l *lane) session(ctx context.Context) (err error) {
 	return s.loop(ctx)
 }
 
-// loop is the only place that blocks on the session's behalf: for a batch that is done, for the log to grow, for a batch
-// to be due, for the time to save.
+// loop is the only place that blocks on the session's behalf: for a batch that is done, for the log to grow, for a
+// batch to be due, for the time to save.
 //
 // A nil error means that ctx has ended. feedAll comes before every wait, so no batch that could go is left lying.
 func (s *session) loop(ctx context.Context) error {
@@ -143,8 +143,9 @@ func (s *session) fly(b *batch) {
 	})
 }
 
-// returned accepts a batch from its goroutine and moves the cursor over the batches at the front that are done. One that is
-// done behind one in flight has to wait: after a crash, delivery starts at the cursor, so everything before it must be final.
+// returned accepts a batch from its goroutine and moves the cursor over the batches at the front that are done. One
+// that is done behind one in flight has to wait: after a crash, delivery starts at the cursor, so everything before it
+// must be final.
 func (s *session) returned(b *batch) {
 	b.returned = b.done
 	at := 0
@@ -187,8 +188,8 @@ func (s *session) tick(ctx context.Context) error {
 	return s.jump(ctx)
 }
 
-// jump skips a log range if the sink is further behind than MaxLagBytes. First the caller makes the range safe, then the
-// workers stop, then the cursor moves: a crash at any point repeats the jump, and never loses the range.
+// jump skips a log range if the sink is further behind than MaxLagBytes. First the caller makes the range safe, then
+// the workers stop, then the cursor moves: a crash at any point repeats the jump, and never loses the range.
 //
 // What another order would do: a cursor that is saved before OnLag has returned loses the range in a crash. A
 // cursor that moves while workers run lets their items end twice, as dead letters and in the range.
@@ -228,8 +229,8 @@ func (s *session) jump(ctx context.Context) error {
 	return errAgain
 }
 
-// end waits for the workers and saves the cursor. With drain, calls in flight have DrainTimeout to finish. Without save,
-// an error has put in doubt what the sink has, so the cursor stays where it is.
+// end waits for the workers and saves the cursor. With drain, calls in flight have DrainTimeout to finish. Without
+// save, an error has put in doubt what the sink has, so the cursor stays where it is.
 //
 // It returns when no worker is left. Batches that are unfinished by then are simply forgotten: they lie behind
 // the cursor.

@@ -53,11 +53,12 @@ type tally struct {
 
 // OverheadBounds are the upper bounds of the buckets of Overhead; the last bucket has none.
 var OverheadBounds = [...]time.Duration{
-	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond,
+	50 * time.Millisecond, 100 * time.Millisecond,
 }
 
-// Overhead counts calls by the time that the policies around them added: breaker, bulkhead and timeout, without the waits
-// that a policy asked for before the call.
+// Overhead counts calls by the time that the policies around them added: breaker, bulkhead and timeout, without the
+// waits that a policy asked for before the call.
 type Overhead [len(OverheadBounds) + 1]uint64
 
 // overhead counts a call in the bucket of the time that the policies around it added.
@@ -85,14 +86,15 @@ func (l *lane) noteError(err error) {
 
 // status may be called by any goroutine, at any time of the lane's life.
 func (l *lane) status() Status {
-	// One consistent copy of what mu guards. Policies and the log have locks of their own, which are not taken with mu held,
-	// so their numbers may be a moment newer.
+	// One consistent copy of what mu guards. Policies and the log have locks of their own, which are not taken with mu
+	// held, so their numbers may be a moment newer.
 	src := l.d.o.Source
 	l.mu.Lock()
 	t := l.tally
 	s := Status{
 		Name: l.o.Name, Next: l.next, Saved: l.durable, InFlight: l.inFlight,
-		Delivered: t.delivered, Retries: t.retries, Dropped: t.dropped, Overhead: t.overhead, DeadLetters: maps.Clone(t.deadLetters),
+		Delivered: t.delivered, Retries: t.retries, Dropped: t.dropped, Overhead: t.overhead,
+		DeadLetters:  maps.Clone(t.deadLetters),
 		LastDelivery: t.lastDelivery, LastError: t.lastError, LastErrorAt: t.lastErrorAt,
 	}
 	if !t.oldest.IsZero() {

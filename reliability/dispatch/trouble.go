@@ -20,7 +20,8 @@ const (
 	TroubleRead        = "log"          // the log cannot be read
 	TroubleDeadLetters = "dead_letters" // dead letters cannot be stored, so the lane waits
 	TroubleCursor      = "cursor"       // the cursor cannot be saved: after a crash, events are sent again
-	TroubleLag         = "lag"          // the sink is too far behind, and the log range that it should skip cannot be retained
+	// the sink is too far behind, and the log range that it should skip cannot be retained
+	TroubleLag = "lag"
 )
 
 // Trouble is what fails in a lane, from the first failure until it works again.
@@ -41,8 +42,8 @@ type Trouble struct {
 // recentFailure is how long a failure to deliver counts when nothing waits any more.
 const recentFailure = 2 * time.Minute
 
-// logAgainAfter is the shortest time between two log lines about the same kind of trouble: a sink that fails and recovers
-// in quick succession must not fill the log.
+// logAgainAfter is the shortest time between two log lines about the same kind of trouble: a sink that fails and
+// recovers in quick succession must not fill the log.
 //
 // The status always shows the present cause, so nothing is hidden by that.
 const logAgainAfter = time.Minute
@@ -114,7 +115,8 @@ func blocked(f health.Failure) bool { return retry.ClassOf(f.Err) == retry.Class
 // troubleKinds is the order in which the status lists them, the most telling first.
 var troubleKinds = []string{TroubleDelivery, TroubleFlush, TroubleRead, TroubleDeadLetters, TroubleCursor, TroubleLag}
 
-// briefCause names a cause in words of this program and the operating system only: an answer of a sink may hold secrets.
+// briefCause names a cause in words of this program and the operating system only: an answer of a sink may hold
+// secrets.
 func briefCause(err error) string {
 	var own interface{ Brief() string }
 	var errno syscall.Errno

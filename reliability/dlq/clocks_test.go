@@ -44,9 +44,12 @@ func TestSchedulesWhereTheClocksChange(t *testing.T) {
 		{"America/New_York", "*/30 2-3 * * *", "2026-03-08T00:00:00Z", "2026-03-09T00:00:00Z", []string{"07:00", "07:30"}},
 		{"America/New_York", "*/30 1 * * *", "2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z", []string{"05:00", "05:30"}},
 		// Every hour is every hour that passes.
-		{"America/New_York", "*/30 * * * *", "2026-11-01T05:00:00Z", "2026-11-01T07:00:00Z", []string{"05:00", "05:30", "06:00", "06:30", "07:00"}},
-		{"America/New_York", "*/30 * * * *", "2026-03-08T06:00:00Z", "2026-03-08T08:00:00Z", []string{"06:00", "06:30", "07:00", "07:30", "08:00"}},
-		{"Australia/Lord_Howe", "15 * * * *", "2026-10-03T14:00:00Z", "2026-10-03T17:00:00Z", []string{"14:45", "15:45", "16:15"}},
+		{"America/New_York", "*/30 * * * *", "2026-11-01T05:00:00Z", "2026-11-01T07:00:00Z",
+			[]string{"05:00", "05:30", "06:00", "06:30", "07:00"}},
+		{"America/New_York", "*/30 * * * *", "2026-03-08T06:00:00Z", "2026-03-08T08:00:00Z",
+			[]string{"06:00", "06:30", "07:00", "07:30", "08:00"}},
+		{"Australia/Lord_Howe", "15 * * * *", "2026-10-03T14:00:00Z", "2026-10-03T17:00:00Z",
+			[]string{"14:45", "15:45", "16:15"}},
 	} {
 		loc, err := time.LoadLocation(c.zone)
 		require.NoError(t, err)
@@ -62,8 +65,8 @@ func TestSchedulesWhereTheClocksChange(t *testing.T) {
 	}
 }
 
-// Around every change of the clocks, a schedule of a time of day runs once a day, at the instant that RFC 5545 says, and
-// one of every half hour runs in each that passes.
+// Around every change of the clocks, a schedule of a time of day runs once a day, at the instant that RFC 5545 says,
+// and one of every half hour runs in each that passes.
 func TestSchedulesAgainstTheRule(t *testing.T) {
 	t.Parallel()
 	for _, c := range zonetest.Changes(t) {

@@ -136,8 +136,8 @@ type prepared struct {
 	body []byte
 }
 
-// prepare fills what the caller left empty, in place so that a second try of the same slice has the same IDs, and encodes
-// the entries. Those that no store takes are left out, and the error is about the first of them.
+// prepare fills what the caller left empty, in place so that a second try of the same slice has the same IDs, and
+// encodes the entries. Those that no store takes are left out, and the error is about the first of them.
 func prepare(entries []Entry, now time.Time) (kept []prepared, err error) {
 	kept = make([]prepared, 0, len(entries))
 	for i := range entries {
@@ -274,7 +274,8 @@ func encodedKey(data []byte) (tallyKey, error) {
 	if err != nil {
 		return tallyKey{}, fmt.Errorf("decode dead letter: %w", err)
 	}
-	key := tallyKey{Origin(v.GetStringBytes("origin")), string(v.GetStringBytes("reason")), string(v.GetStringBytes("sink"))}
+	key := tallyKey{Origin(v.GetStringBytes("origin")), string(v.GetStringBytes("reason")),
+		string(v.GetStringBytes("sink"))}
 	if key.origin == "" || key.reason == "" || checkID(string(encodedID(data))) != nil {
 		return tallyKey{}, fmt.Errorf("%w: ID, origin and reason are required", ErrInvalid)
 	}

@@ -88,7 +88,8 @@ func appendLine(dst []byte, segment uint64, l *line) []byte {
 
 // shaped is a cheap look whether data may begin with a line.
 func shaped(data []byte) bool {
-	return len(data) >= lineHead && data[8] == ' ' && data[17] == ' ' && data[19] == ' ' && data[36] == ' ' && data[49] == ' '
+	return len(data) >= lineHead && data[8] == ' ' && data[17] == ' ' && data[19] == ' ' &&
+		data[36] == ' ' && data[49] == ' '
 }
 
 // parseLine reads a line without its line break. Check says whether to compute the
@@ -211,7 +212,8 @@ func parseSegmentHead(data []byte, number uint64) (first uint64, err error) {
 type VersionError struct{ Path, Version string }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("dead letters %s have format %s, and this program reads format 2: %s", e.Path, e.Version, fsys.Newer)
+	return fmt.Sprintf("dead letters %s have format %s, and this program reads format 2: %s",
+		e.Path, e.Version, fsys.Newer)
 }
 
 // Unwrap tells it from damage.

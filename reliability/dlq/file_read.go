@@ -40,7 +40,8 @@ func (f *File) take(q *Query, at position) (v view, ok bool, err error) {
 		if at.begun && (!q.Newest && s.last <= at.n || q.Newest && s.first >= at.n) || !s.mayMatch(q) {
 			continue
 		}
-		v = view{number: s.number, path: f.path(s), first: s.first, last: s.last, clean: s.gaps == 0, dead: slices.Clone(s.dead)}
+		v = view{number: s.number, path: f.path(s), first: s.first, last: s.last, clean: s.gaps == 0,
+			dead: slices.Clone(s.dead)}
 		v.data, err = f.read(s)
 		return v, err == nil, err
 	}
@@ -48,7 +49,8 @@ func (f *File) take(q *Query, at position) (v view, ok bool, err error) {
 }
 
 func (s *segment) mayMatch(q *Query) bool {
-	if s.live == 0 || !q.To.IsZero() && s.oldest >= q.To.UnixMilli()+1 || !q.From.IsZero() && s.newest < q.From.UnixMilli() {
+	if s.live == 0 || !q.To.IsZero() && s.oldest >= q.To.UnixMilli()+1 ||
+		!q.From.IsZero() && s.newest < q.From.UnixMilli() {
 		return false
 	}
 	for key := range s.tallies {
@@ -106,7 +108,8 @@ func (f *File) List(ctx context.Context, q Query) (Page, error) {
 
 // page adds what matches in one segment. It reports whether there is more than fits, and
 // the number of the last entry that did.
-func (v *view) page(q *Query, at position, page *Page, numbers map[string]uint64) (last uint64, full bool, strange []Damage) {
+func (v *view) page(q *Query, at position, page *Page, numbers map[string]uint64) (last uint64,
+	full bool, strange []Damage) {
 	last = at.n
 	visit := func(l *line) bool {
 		if !l.isEntry() || at.passed(l.n, q.Newest) || v.isDead(l.n) ||
@@ -115,7 +118,8 @@ func (v *view) page(q *Query, at position, page *Page, numbers map[string]uint64
 		}
 		e, decodeErr := decodeEntry(l.body)
 		if decodeErr != nil { // nothing that this program wrote
-			strange = append(strange, Damage{Path: v.path, Offset: int64(l.offset), Bytes: int64(l.size), Reason: decodeErr.Error(), Lost: 1, From: timeOf(l.saved), To: timeOf(l.saved)})
+			strange = append(strange, Damage{Path: v.path, Offset: int64(l.offset), Bytes: int64(l.size),
+				Reason: decodeErr.Error(), Lost: 1, From: timeOf(l.saved), To: timeOf(l.saved)})
 			return true
 		}
 		if !q.Match(&e) {

@@ -188,7 +188,8 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 	if newest {
 		// The rest of a line of kind s, which no sync waits for, goes. Nothing else does: what
 		// cannot be read stays where it is, and the next segment is begun.
-		if i := len(gaps) - 1; i >= 0 && gaps[i].torn && gaps[i].end == size && size-gaps[i].offset < syncedLine && gaps[i].offset >= segmentHead {
+		if i := len(gaps) - 1; i >= 0 && gaps[i].torn && gaps[i].end == size && size-gaps[i].offset < syncedLine &&
+			gaps[i].offset >= segmentHead {
 			size = gaps[i].offset
 			gaps = gaps[:i]
 		}
@@ -232,7 +233,8 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 			var err error
 			if key, err = encodedKey(l.body); err != nil {
 				s.gaps++
-				f.damage(Damage{Path: path, Offset: int64(l.offset), Bytes: int64(l.size), Reason: "not an entry", Lost: 1, From: timeOf(l.saved), To: timeOf(l.saved)})
+				f.damage(Damage{Path: path, Offset: int64(l.offset), Bytes: int64(l.size), Reason: "not an entry", Lost: 1,
+					From: timeOf(l.saved), To: timeOf(l.saved)})
 				dead = true
 			}
 			key = f.admit(key)

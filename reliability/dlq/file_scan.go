@@ -76,8 +76,10 @@ func scan(data []byte, segment uint64, f func(*line)) (gaps []gap, dense bool) {
 		if ok && headErr != nil && previous == 0 {
 			first = l.n
 		}
-		mark := l.kind == lineSynced                                                                                   // it has the number of the line before it
-		if !ok || l.n < previous || l.n == previous && !mark || l.n-first > maxNumbers || at+len(piece) >= len(data) { // without its line break
+		// it has the number of the line before it
+		mark := l.kind == lineSynced
+		// without its line break
+		if !ok || l.n < previous || l.n == previous && !mark || l.n-first > maxNumbers || at+len(piece) >= len(data) {
 			return false
 		}
 		l.offset = at

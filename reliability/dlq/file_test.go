@@ -22,7 +22,9 @@ var testDay = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
 func openTest(t testing.TB, fs fsys.FS, now *time.Time) *File {
 	t.Helper()
-	f, err := OpenFile(FileOptions{FS: fs, Dir: "/dlq", SegmentBytes: 4 << 10, Now: func() time.Time { return *now }, later: func(f func()) { f() }})
+	f, err := OpenFile(FileOptions{FS: fs, Dir: "/dlq", SegmentBytes: 4 << 10, Now: func() time.Time {
+		return *now
+	}, later: func(f func()) { f() }})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
@@ -538,7 +540,9 @@ func TestNothingIsDeletedByItself(t *testing.T) {
 func TestANewSegmentCostsNoMoreSyncs(t *testing.T) {
 	m := fsystest.New()
 	var later []func()
-	f, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", SegmentBytes: 4 << 10, Now: func() time.Time { return testDay }, later: func(f func()) { later = append(later, f) }})
+	f, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", SegmentBytes: 4 << 10, Now: func() time.Time {
+		return testDay
+	}, later: func(f func()) { later = append(later, f) }})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
 	syncs := 0
@@ -620,7 +624,9 @@ func TestAFileOfTheNextSegmentThatCannotBeMade(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := fsystest.New()
-			f, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", SegmentBytes: 16 << 10, Now: func() time.Time { return testDay }, later: func(f func()) { f() }})
+			f, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", SegmentBytes: 16 << 10, Now: func() time.Time {
+				return testDay
+			}, later: func(f func()) { f() }})
 			require.NoError(t, err)
 			require.NoError(t, f.Save(context.Background(), testEntries(0, 1)))
 			m.FailNext(c.op, c.err)

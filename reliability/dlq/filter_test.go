@@ -13,7 +13,8 @@ import (
 
 func TestFilter(t *testing.T) {
 	const saveIf = `event.type contains "payment" ? number(event.attributes.amount, 0) > 100 : failure.attempts > 2`
-	full := FilterOptions{NeverSave: []string{"health*", "/^metrics\\./"}, AlwaysSave: []string{"payment.?ailed", "audit", "healthy"}, SaveIf: saveIf}
+	full := FilterOptions{NeverSave: []string{"health*", "/^metrics\\./"},
+		AlwaysSave: []string{"payment.?ailed", "audit", "healthy"}, SaveIf: saveIf}
 	plain := FilterOptions{NeverSave: full.NeverSave, AlwaysSave: full.AlwaysSave}
 	for _, c := range []struct {
 		o       FilterOptions
@@ -34,7 +35,8 @@ func TestFilter(t *testing.T) {
 		{full, Subject{Type: "payment.ok", Attributes: attributes("amount", "100.5")}, "save_if", true},
 		{full, Subject{Type: "payment.ok", Attributes: attributes("amount", "100")}, "save_if", false},
 		{full, Subject{Type: "payment.ok"}, "save_if", false},
-		{full, Subject{Type: "payment.ok", Reason: ReasonRateLimited, Attributes: attributes("amount", "1e9")}, "save_if", true},
+		{full, Subject{Type: "payment.ok", Reason: ReasonRateLimited, Attributes: attributes("amount", "1e9")},
+			"save_if", true},
 		{full, Subject{Type: "order", Attempts: 3}, "save_if", true},
 		{full, Subject{Type: "order", Attempts: 2}, "save_if", false},
 		{FilterOptions{SaveIf: `int(event.attributes.n) > 1`}, Subject{}, "expression_error", true},
@@ -51,7 +53,8 @@ func TestFilter(t *testing.T) {
 		require.Equal(t, c.save, f.ShouldSave(&c.subject))
 		var text strings.Builder
 		set.WritePrometheus(&text)
-		require.Equal(t, !c.save, strings.Contains(text.String(), fmt.Sprintf(`sloengine_dlq_dropped_total{why=%q} 1`, c.rule)))
+		require.Equal(
+			t, !c.save, strings.Contains(text.String(), fmt.Sprintf(`sloengine_dlq_dropped_total{why=%q} 1`, c.rule)))
 	}
 }
 

@@ -74,7 +74,8 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	for _, origin := range []Origin{Admission, Fold, Sink} {
 		m.entries[string(origin)] = metric.DLQEntries.Gauge(set, string(origin))
 	}
-	for _, why := range []string{DropNeverSave, DropSaveIf, DropRateLimited, DropDefault, DropExpression, DropInvalid, DropFull, DropError} {
+	for _, why := range []string{DropNeverSave, DropSaveIf, DropRateLimited, DropDefault, DropExpression,
+		DropInvalid, DropFull, DropError} {
 		m.drops[why] = metric.DLQDropped.Counter(set, why)
 	}
 	for _, result := range []string{"ok", "failed", "too_old", "no_target", "held_back"} {

@@ -32,7 +32,9 @@ const (
 )
 
 func (g *witness) open(m *fsystest.Mem) (*File, error) {
-	return OpenFile(FileOptions{FS: m, Dir: "/data/dlq", SegmentBytes: 4 << 10, Now: func() time.Time { return g.day }, later: func(f func()) { f() }})
+	return OpenFile(FileOptions{FS: m, Dir: "/data/dlq", SegmentBytes: 4 << 10, Now: func() time.Time {
+		return g.day
+	}, later: func(f func()) { f() }})
 }
 
 func (g *witness) entries(n int) (out []Entry) {
@@ -183,7 +185,8 @@ func (g *witness) run(m *fsystest.Mem, rounds int) error {
 }
 
 func newWitness() *witness {
-	return &witness{day: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), state: map[string]fate{}, event: map[string]string{}}
+	return &witness{day: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), state: map[string]fate{},
+		event: map[string]string{}}
 }
 
 // losePower loses the power at every operation; the first broken promise is returned.
@@ -246,7 +249,8 @@ func TestKillThenPowerLossAtEveryOperation(t *testing.T) { require.NoError(t, ki
 // Without any one of the syncs some power loss breaks a promise.
 func TestEverySyncIsNeeded(t *testing.T) {
 	for _, site := range []fsys.Site{
-		SiteMkdir, SiteAppend, SiteSegmentDir, SiteRecover, SiteRecoverDir, SiteRemoveDir, fsys.SiteAtomicFile, fsys.SiteAtomicDir,
+		SiteMkdir, SiteAppend, SiteSegmentDir, SiteRecover, SiteRecoverDir, SiteRemoveDir,
+		fsys.SiteAtomicFile, fsys.SiteAtomicDir,
 	} {
 		t.Run(string(site), func(t *testing.T) {
 			err := losePower(15, site)

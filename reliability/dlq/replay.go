@@ -25,7 +25,8 @@ type ReplayOptions struct {
 	// MaxAge leaves out entries saved longer ago than that; 0: no limit. It does not hold
 	// for entries named by their IDs.
 	MaxAge time.Duration `yaml:"max_age"`
-	Batch  int           `yaml:"batch" min:"1" max:"1000"` // entries that one call of a Target gets at most, 100; up to 1000
+	// entries that one call of a Target gets at most, 100; up to 1000
+	Batch int `yaml:"batch" min:"1" max:"1000"`
 	// Rate is how many entries a second may go out in all, 100. In no second are there more, as
 	// far as batches divide it; it need not be whole.
 	Rate float64 `yaml:"rate" above:"0" max:"1000000"`
@@ -128,8 +129,8 @@ func (r *Replayer) Run(ctx context.Context) error {
 	})
 }
 
-// Replay replays all that matches a query: the critical ones first, and oldest first among them and the others. After some failures
-// in a row the rest of that origin and sink waits for the next replay. What fails or comes in meanwhile
+// Replay replays all that matches a query: the critical ones first, and oldest first among them and the others. After
+// some failures in a row the rest of that origin and sink waits for the next replay. What fails or comes in meanwhile
 // is left for the next one too. An error is one of the store, or of ctx.
 func (r *Replayer) Replay(ctx context.Context, q Query, dryRun bool) (result ReplayResult, err error) {
 	run, err := r.begin(ctx, dryRun)
@@ -312,7 +313,8 @@ func (run *replayRun) send(ctx context.Context, to route, entries []Entry) error
 	}
 	errs := run.o.Targets[to.origin](ctx, entries)
 	if errs != nil && len(errs) != len(entries) {
-		return fmt.Errorf("replay of dead letters to %s %s: %d answers for %d entries", to.origin, to.sink, len(errs), len(entries))
+		return fmt.Errorf("replay of dead letters to %s %s: %d answers for %d entries", to.origin, to.sink,
+			len(errs), len(entries))
 	}
 	var taken []string
 	var failures []Failure

@@ -30,7 +30,8 @@ const (
 )
 
 // unlockReplay releases the lock if it is still ours.
-var unlockReplay = redis.NewScript(`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
+var unlockReplay = redis.NewScript(
+	`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 
 // Target is a Target under the lock. What it brought back is removed before others
 // may look.

@@ -66,7 +66,8 @@ func TestReplayOldestFirstAndNotTooFast(t *testing.T) {
 		s := memoryWith(t, testEntries(0, 300))
 		k := &taker{}
 		set := metrics.NewSet()
-		r, err := NewReplayer(ReplayOptions{Store: s, Targets: map[Origin]Target{Fold: k.take}, Rate: 50, Metrics: NewMetrics(set)})
+		r, err := NewReplayer(
+			ReplayOptions{Store: s, Targets: map[Origin]Target{Fold: k.take}, Rate: 50, Metrics: NewMetrics(set)})
 		require.NoError(t, err)
 		dry, err := r.Replay(ctx, Query{}, true)
 		require.NoError(t, err)
@@ -123,7 +124,8 @@ func TestReplayOfWhatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()
 		entries := append(testEntries(0, 30),
-			Entry{ID: "s1", Origin: Sink, Sink: "dead", Reason: "expired"}, Entry{ID: "s2", Origin: Sink, Sink: "dead", Reason: "expired"},
+			Entry{ID: "s1", Origin: Sink, Sink: "dead", Reason: "expired"},
+			Entry{ID: "s2", Origin: Sink, Sink: "dead", Reason: "expired"},
 			Entry{ID: "s0", Origin: Sink, Sink: "dead", Reason: "expired"},
 			Entry{ID: "s3", Origin: Sink, Sink: "well", Reason: "expired"}, Entry{ID: "a1", Origin: Admission, Reason: "x"})
 		s := memoryWith(t, entries)
@@ -133,8 +135,9 @@ func TestReplayOfWhatFails(t *testing.T) {
 			}
 			return nil
 		}}
-		r, err := NewReplayer(ReplayOptions{Store: s, Targets: map[Origin]Target{Fold: k.take, Sink: k.take}, Batch: 10, Rate: 10, StopAfter: 2,
-			Classify: func(error) string { return "overload" }})
+		r, err := NewReplayer(
+			ReplayOptions{Store: s, Targets: map[Origin]Target{Fold: k.take, Sink: k.take}, Batch: 10, Rate: 10, StopAfter: 2,
+				Classify: func(error) string { return "overload" }})
 		require.NoError(t, err)
 		result, err := r.Replay(ctx, Query{}, false)
 		require.NoError(t, err)
@@ -324,7 +327,8 @@ func TestSchedule(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	s := memoryWith(t, nil)
-	for _, o := range []ReplayOptions{{}, {Store: s, Batch: 1001}, {Store: s, Rate: -1}, {Store: s, MaxAge: -1}, {Store: s, Cron: "x"}} {
+	for _, o := range []ReplayOptions{{}, {Store: s, Batch: 1001}, {Store: s, Rate: -1}, {Store: s, MaxAge: -1},
+		{Store: s, Cron: "x"}} {
 		_, err := NewReplayer(o)
 		require.Error(t, err)
 	}

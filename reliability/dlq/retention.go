@@ -48,7 +48,8 @@ func NewRetention(o RetentionOptions) (*Retention, error) {
 // Run purges at every tick until ctx ends; at once if a tick was missed by more than a
 // day, so that an engine that never runs at that hour is cleaned too.
 func (r *Retention) Run(ctx context.Context) error {
-	if s, err := r.o.Store.Stats(ctx); err == nil && s.Count > 0 && s.Oldest.Before(r.o.Now().Add(-r.o.MaxAge-24*time.Hour)) {
+	if s, err := r.o.Store.Stats(ctx); err == nil && s.Count > 0 &&
+		s.Oldest.Before(r.o.Now().Add(-r.o.MaxAge-24*time.Hour)) {
 		r.tick(ctx)
 	}
 	return r.schedule.run(ctx, r.o.Now, func(time.Time) { r.tick(ctx) })

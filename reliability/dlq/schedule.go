@@ -31,8 +31,8 @@ func ParseSchedule(text string, zone *time.Location) (*Schedule, error) {
 	return s, nil
 }
 
-// Next is the first time after now. A time that the clocks show twice is the first of the two, and one that they skip has
-// the offset from before the change. A schedule of every hour also runs in an hour that the clocks repeat.
+// Next is the first time after now. A time that the clocks show twice is the first of the two, and one that they skip
+// has the offset from before the change. A schedule of every hour also runs in an hour that the clocks repeat.
 func (s *Schedule) Next(now time.Time) (time.Time, error) {
 	segments, err := gronx.Segments(s.text)
 	if err != nil {

@@ -58,7 +58,9 @@ func TestRedis(t *testing.T) {
 func TestRedisExpires(t *testing.T) {
 	ctx, client := context.Background(), dlqtest.Redis(t)
 	now := dlqtest.Now()
-	s, err := dlq.NewRedis(dlq.RedisOptions{Client: client, TTL: 2 * time.Hour, MaxEntries: 50, Now: func() time.Time { return now }})
+	s, err := dlq.NewRedis(dlq.RedisOptions{Client: client, TTL: 2 * time.Hour, MaxEntries: 50, Now: func() time.Time {
+		return now
+	}})
 	require.NoError(t, err)
 	require.NoError(t, s.Save(ctx, dlqtest.Entries(0, 30)))
 	require.ErrorIs(t, s.Save(ctx, dlqtest.Entries(30, 51)), dlq.ErrFull)
@@ -82,7 +84,9 @@ func TestRedisExpires(t *testing.T) {
 	short, err := dlq.NewRedis(dlq.RedisOptions{Client: client, Prefix: "short:", TTL: time.Second})
 	require.NoError(t, err)
 	require.NoError(t, short.Save(ctx, []dlq.Entry{{Origin: dlq.Admission, Reason: "x"}}))
-	require.Eventually(t, func() bool { return len(client.Keys(ctx, "short:*").Val()) == 0 }, 60*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return len(client.Keys(ctx, "short:*").Val()) == 0
+	}, 60*time.Second, 50*time.Millisecond)
 }
 
 func TestRedisAway(t *testing.T) {

@@ -49,7 +49,9 @@ func TestWhatIsAFailedSync(t *testing.T) {
 	require.Equal(t, fsys.NoFiles, fsys.Classify(fsys.SyncDir(m, "/", "x")))
 	m.FailNext(fsystest.OpOpenDir, syscall.EIO)
 	require.Equal(t, fsys.Refused, fsys.Classify(fsys.ChangeDir(m, "/", "x", func() error { panic("called") })))
-	require.Equal(t, fsys.Refused, fsys.Classify(fsys.ChangeDir(fsys.OS(), "/no/such/folder", "x", func() error { panic("called") })))
+	require.Equal(t, fsys.Refused, fsys.Classify(fsys.ChangeDir(fsys.OS(), "/no/such/folder", "x", func() error {
+		panic("called")
+	})))
 }
 
 // WriteAtomic leaves the old content for every error short of a failed sync of the folder.

@@ -53,13 +53,15 @@ func (f Format) read(fsys FS, dir string) (number int, err error) {
 		return 0, fmt.Errorf("read format %s: %w", name, err)
 	}
 	if string(raw) == restoring {
-		return 0, fmt.Errorf("%s %s holds part of a backup: the restore was interrupted; delete the folder and restore again", f.Kind, dir)
+		return 0, fmt.Errorf(
+			"%s %s holds part of a backup: the restore was interrupted; delete the folder and restore again", f.Kind, dir)
 	}
 	if n, err := fmt.Sscanf(string(raw), "sloengine "+f.Kind+" format %d", &number); n != 1 || err != nil || number < 1 {
 		return 0, fmt.Errorf("%s does not hold the format of a %s: %q; is %s the right folder?", name, f.Kind, raw, dir)
 	}
 	if number > f.Number {
-		return number, fmt.Errorf("%s %s has format %d, and this program reads formats up to %d: %w", f.Kind, dir, number, f.Number, ErrNewer)
+		return number, fmt.Errorf("%s %s has format %d, and this program reads formats up to %d: %w", f.Kind, dir,
+			number, f.Number, ErrNewer)
 	}
 	return number, nil
 }

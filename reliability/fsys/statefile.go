@@ -16,8 +16,8 @@ const BrokenSuffix = ".broken"
 // SiteStateAside: the folder of a state file, after a damaged one was moved aside.
 const SiteStateAside Site = "state.aside"
 
-// StateFile is a small JSON file that is read at the start and replaced as a whole. The field version of T is its format.
-// Nothing but T depends on it: a damaged file is moved aside, and its owner starts without.
+// StateFile is a small JSON file that is read at the start and replaced as a whole. The field version of T is its
+// format. Nothing but T depends on it: a damaged file is moved aside, and its owner starts without.
 type StateFile[T any] struct {
 	Files   FS
 	Name    string
@@ -74,8 +74,8 @@ func (s *StateFile[T]) Load(check func(*T) error) (v T, err error) {
 	return v, nil
 }
 
-// moveAside keeps a damaged file, which the next Save would replace. If that is not possible, the log says so: the owner
-// goes on without it, since it may be what reports a broken disk.
+// moveAside keeps a damaged file, which the next Save would replace. If that is not possible, the log says so: the
+// owner goes on without it, since it may be what reports a broken disk.
 func (s *StateFile[T]) moveAside(err error) {
 	kept := s.Name + BrokenSuffix
 	rename := func() error { return s.Files.Rename(s.Name, kept) }

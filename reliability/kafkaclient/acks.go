@@ -11,7 +11,8 @@ import (
 )
 
 // errUnknown is the outcome of a record that the client could not give up: it may be in the topic or get there yet.
-var errUnknown = retry.WithClass(errors.New("the brokers did not acknowledge the event in time, it may be delivered twice"), retry.ClassTimeout)
+var errUnknown = retry.WithClass(
+	errors.New("the brokers did not acknowledge the event in time, it may be delivered twice"), retry.ClassTimeout)
 
 // acks are the outcomes of a batch. Those of the client come on its goroutines, also after the batch has been given up.
 type acks struct {

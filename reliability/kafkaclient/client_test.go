@@ -26,8 +26,10 @@ func TestWrongOptions(t *testing.T) {
 		`brokers: invalid address "kafka"`:             {Brokers: []string{"kafka"}},
 		`version: unknown Kafka version "latest"`:      {Brokers: []string{"k:9092"}, Version: "latest"},
 		"sasl: username and password_file are require": {Brokers: []string{"k:9092"}, SASL: &SASLOptions{Username: "u"}},
-		"sasl: password_file: stat /nowhere":           {Brokers: []string{"k:9092"}, SASL: &SASLOptions{Username: "u", PasswordFile: "/nowhere"}},
-		`sasl: unknown mechanism "GSSAPI"`:             {Brokers: []string{"k:9092"}, SASL: &SASLOptions{Username: "u", PasswordFile: nettest.PasswordFile(t, "x"), Mechanism: "GSSAPI"}},
+		"sasl: password_file: stat /nowhere": {Brokers: []string{"k:9092"},
+			SASL: &SASLOptions{Username: "u", PasswordFile: "/nowhere"}},
+		`sasl: unknown mechanism "GSSAPI"`: {Brokers: []string{"k:9092"},
+			SASL: &SASLOptions{Username: "u", PasswordFile: nettest.PasswordFile(t, "x"), Mechanism: "GSSAPI"}},
 	} {
 		require.ErrorContains(t, o.Validate(), text)
 	}
@@ -49,23 +51,36 @@ func TestWhatAnOperatorReads(t *testing.T) {
 		class retry.Class
 		text  string
 	}{
-		"plain":          {o: Options{Brokers: c.Brokers()}},
-		"SASL PLAIN":     {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("PLAIN", kafkatest.Alice, kafkatest.AlicePassword)}},
-		"SCRAM 256":      {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("SCRAM-SHA-256", kafkatest.Alice, kafkatest.AlicePassword)}},
-		"SCRAM 512":      {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("", kafkatest.Alice, kafkatest.AlicePassword)}},
-		"TLS":            {o: Options{Brokers: c.TLSBrokers(), TLS: c.TLSConfig()}},
-		"SCRAM and TLS":  {o: Options{Brokers: c.SASLTLSBrokers(), TLS: c.TLSConfig(), SASL: sasl("", kafkatest.Alice, kafkatest.AlicePassword)}},
-		"old":            {o: Options{Brokers: c.Brokers(), Version: "2.4"}},
-		"wrong password": {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("PLAIN", kafkatest.Alice, "no")}, kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
-		"wrong SCRAM":    {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("", kafkatest.Alice, "no")}, kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
-		"wrong over TLS": {o: Options{Brokers: c.SASLTLSBrokers(), TLS: c.TLSConfig(), SASL: sasl("", kafkatest.Alice, "no")}, kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
-		"no TLS":         {o: Options{Brokers: c.SASLTLSBrokers(), SASL: sasl("", kafkatest.Alice, kafkatest.AlicePassword)}, kind: remote.KindTLS, class: retry.ClassBlocked, text: "the port wants TLS (set tls)"},
-		"no rights":      {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("", kafkatest.Mallory, kafkatest.MalloryPassword)}, kind: remote.KindCredentials, class: retry.ClassBlocked, text: "not authorized for the topic"},
-		"foreign CA":     {o: Options{Brokers: c.TLSBrokers(), TLS: &tls.Config{}}, kind: remote.KindTLS, class: retry.ClassBlocked, text: "unknown authority"},
-		"TLS where not":  {o: Options{Brokers: c.Brokers(), TLS: c.TLSConfig()}, kind: remote.KindConnection, class: retry.ClassTransient, text: "is TLS misconfigured"},
-		"missing topic":  {o: Options{Brokers: c.Brokers()}, topic: "missing", kind: remote.KindTopology, class: retry.ClassBlocked, text: "the topic does not exist"},
-		"large":          {o: Options{Brokers: c.Brokers()}, value: strings.Repeat("x", 4000), kind: remote.KindMessage, class: retry.ClassPermanent, text: "larger than"},
-		"no listener":    {o: Options{Brokers: []string{"127.0.0.1:1"}}, kind: remote.KindConnection, class: retry.ClassTransient, text: "refused"},
+		"plain": {o: Options{Brokers: c.Brokers()}},
+		"SASL PLAIN": {
+			o: Options{Brokers: c.SASLBrokers(), SASL: sasl("PLAIN", kafkatest.Alice, kafkatest.AlicePassword)}},
+		"SCRAM 256": {
+			o: Options{Brokers: c.SASLBrokers(), SASL: sasl("SCRAM-SHA-256", kafkatest.Alice, kafkatest.AlicePassword)}},
+		"SCRAM 512": {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("", kafkatest.Alice, kafkatest.AlicePassword)}},
+		"TLS":       {o: Options{Brokers: c.TLSBrokers(), TLS: c.TLSConfig()}},
+		"SCRAM and TLS": {o: Options{Brokers: c.SASLTLSBrokers(), TLS: c.TLSConfig(),
+			SASL: sasl("", kafkatest.Alice, kafkatest.AlicePassword)}},
+		"old": {o: Options{Brokers: c.Brokers(), Version: "2.4"}},
+		"wrong password": {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("PLAIN", kafkatest.Alice, "no")},
+			kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
+		"wrong SCRAM": {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("", kafkatest.Alice, "no")},
+			kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
+		"wrong over TLS": {o: Options{Brokers: c.SASLTLSBrokers(), TLS: c.TLSConfig(), SASL: sasl("", kafkatest.Alice, "no")},
+			kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
+		"no TLS": {o: Options{Brokers: c.SASLTLSBrokers(), SASL: sasl("", kafkatest.Alice, kafkatest.AlicePassword)},
+			kind: remote.KindTLS, class: retry.ClassBlocked, text: "the port wants TLS (set tls)"},
+		"no rights": {o: Options{Brokers: c.SASLBrokers(), SASL: sasl("", kafkatest.Mallory, kafkatest.MalloryPassword)},
+			kind: remote.KindCredentials, class: retry.ClassBlocked, text: "not authorized for the topic"},
+		"foreign CA": {o: Options{Brokers: c.TLSBrokers(), TLS: &tls.Config{}}, kind: remote.KindTLS,
+			class: retry.ClassBlocked, text: "unknown authority"},
+		"TLS where not": {o: Options{Brokers: c.Brokers(), TLS: c.TLSConfig()}, kind: remote.KindConnection,
+			class: retry.ClassTransient, text: "is TLS misconfigured"},
+		"missing topic": {o: Options{Brokers: c.Brokers()}, topic: "missing", kind: remote.KindTopology,
+			class: retry.ClassBlocked, text: "the topic does not exist"},
+		"large": {o: Options{Brokers: c.Brokers()}, value: strings.Repeat("x", 4000), kind: remote.KindMessage,
+			class: retry.ClassPermanent, text: "larger than"},
+		"no listener": {o: Options{Brokers: []string{"127.0.0.1:1"}}, kind: remote.KindConnection,
+			class: retry.ClassTransient, text: "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.o.Backoff = 50 * time.Millisecond
@@ -73,7 +88,8 @@ func TestWhatAnOperatorReads(t *testing.T) {
 			if topic == "" {
 				topic = "words"
 			}
-			client, err := New(x.o, kgo.DefaultProduceTopic(topic), kgo.RecordRetries(3), kgo.ProducerBatchCompression(kgo.NoCompression()))
+			client, err := New(x.o, kgo.DefaultProduceTopic(topic), kgo.RecordRetries(3),
+				kgo.ProducerBatchCompression(kgo.NoCompression()))
 			require.NoError(t, err)
 			defer client.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -18,22 +18,32 @@ var causes = []struct {
 	class retry.Class
 	text  string
 }{
-	{[]error{kerr.SaslAuthenticationFailed}, remote.KindCredentials, retry.ClassBlocked, "the brokers refuse the user name or password (check sasl)"},
-	{[]error{kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState}, remote.KindCredentials, retry.ClassBlocked, "the brokers do not offer this SASL mechanism (check sasl.mechanism)"},
-	{[]error{kerr.TopicAuthorizationFailed}, remote.KindCredentials, retry.ClassBlocked, "the user is not authorized for the topic (change its access control list)"},
-	{[]error{kerr.GroupAuthorizationFailed}, remote.KindCredentials, retry.ClassBlocked, "the user is not authorized for the consumer group (change its access control list)"},
-	{[]error{kerr.ClusterAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed}, remote.KindCredentials, retry.ClassBlocked, "the user is not authorized (change its access control list)"},
-	{[]error{kerr.UnknownTopicOrPartition, kerr.UnknownTopicID}, remote.KindTopology, retry.ClassBlocked, "the topic does not exist (create it)"},
+	{[]error{kerr.SaslAuthenticationFailed}, remote.KindCredentials, retry.ClassBlocked,
+		"the brokers refuse the user name or password (check sasl)"},
+	{[]error{kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState}, remote.KindCredentials, retry.ClassBlocked,
+		"the brokers do not offer this SASL mechanism (check sasl.mechanism)"},
+	{[]error{kerr.TopicAuthorizationFailed}, remote.KindCredentials, retry.ClassBlocked,
+		"the user is not authorized for the topic (change its access control list)"},
+	{[]error{kerr.GroupAuthorizationFailed}, remote.KindCredentials, retry.ClassBlocked,
+		"the user is not authorized for the consumer group (change its access control list)"},
+	{[]error{kerr.ClusterAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed}, remote.KindCredentials,
+		retry.ClassBlocked, "the user is not authorized (change its access control list)"},
+	{[]error{kerr.UnknownTopicOrPartition, kerr.UnknownTopicID}, remote.KindTopology, retry.ClassBlocked,
+		"the topic does not exist (create it)"},
 	{[]error{kerr.InvalidTopicException}, remote.KindTopology, retry.ClassBlocked, "the topic has an invalid name"},
 	{[]error{kerr.PolicyViolation}, remote.KindTopology, retry.ClassBlocked, "a policy of the cluster refuses this"},
-	{[]error{kerr.MessageTooLarge, kerr.RecordListTooLarge}, remote.KindMessage, retry.ClassPermanent, "the event is larger than the topic or the producer allows"},
+	{[]error{kerr.MessageTooLarge, kerr.RecordListTooLarge}, remote.KindMessage, retry.ClassPermanent,
+		"the event is larger than the topic or the producer allows"},
 	{[]error{kerr.InvalidRecord}, remote.KindMessage, retry.ClassPermanent, "the broker refuses the record"},
-	{[]error{kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend}, remote.KindConnection, retry.ClassTransient, "too few replicas are in sync (min.insync.replicas)"},
+	{[]error{kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend}, remote.KindConnection, retry.ClassTransient,
+		"too few replicas are in sync (min.insync.replicas)"},
 	{[]error{kerr.ThrottlingQuotaExceeded, kgo.ErrMaxBuffered}, remote.KindConnection, retry.ClassOverload, ""},
-	{[]error{kgo.ErrRecordTimeout, kgo.ErrRecordRetries}, remote.KindConnection, retry.ClassTimeout, "not delivered within delivery_timeout"},
+	{[]error{kgo.ErrRecordTimeout, kgo.ErrRecordRetries}, remote.KindConnection, retry.ClassTimeout,
+		"not delivered within delivery_timeout"},
 }
 
-// Explain makes a *remote.BrokerError of what the client returns. A nil error stays nil, and a *BrokerError stays what it is.
+// Explain makes a *remote.BrokerError of what the client returns. A nil error stays nil, and a *BrokerError stays what
+// it is.
 func Explain(err error) error {
 	var known *remote.BrokerError
 	if err == nil || errors.As(err, &known) {

@@ -31,7 +31,8 @@ func kindOf(key int16) int {
 		return 1
 	case kmsg.Metadata:
 		return 2
-	case kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.LeaveGroup, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.FindCoordinator:
+	case kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.LeaveGroup, kmsg.OffsetCommit,
+		kmsg.OffsetFetch, kmsg.FindCoordinator:
 		return 3
 	}
 	return 4
@@ -42,11 +43,13 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	return &Metrics{metric.NewPerName(set, func(g *metric.Group, name string) *series {
 		s := &series{
 			throttled: g.FloatCounter(metric.KafkaThrottledSeconds, name), disconnects: g.Counter(metric.KafkaDisconnects, name),
-			connects: g.Counter(metric.KafkaConnects, name, "success"), connectsFailed: g.Counter(metric.KafkaConnects, name, "failure"),
+			connects:        g.Counter(metric.KafkaConnects, name, "success"),
+			connectsFailed:  g.Counter(metric.KafkaConnects, name, "failure"),
 			bufferedRecords: g.Gauge(metric.KafkaBufferedRecords, name), bufferedBytes: g.Gauge(metric.KafkaBufferedBytes, name),
 		}
 		for i, kind := range kinds {
-			s.seconds[i], s.failures[i] = g.Histogram(metric.KafkaRequestSeconds, name, kind), g.Counter(metric.KafkaRequestFailures, name, kind)
+			s.seconds[i], s.failures[i] = g.Histogram(metric.KafkaRequestSeconds, name, kind),
+				g.Counter(metric.KafkaRequestFailures, name, kind)
 		}
 		return s
 	})}

@@ -1,5 +1,6 @@
-// Package kafkaclient connects to a Kafka cluster, for sinks and sources alike: addresses, credentials and TLS as options
-// of twmb/franz-go, errors in plain English with what may be done about them, the state of the connection, and metrics.
+// Package kafkaclient connects to a Kafka cluster, for sinks and sources alike: addresses, credentials and TLS as
+// options of twmb/franz-go, errors in plain English with what may be done about them, the state of the connection, and
+// metrics.
 //
 // It does not know what is produced or consumed.
 package kafkaclient

@@ -24,10 +24,12 @@ type ProducerOptions struct {
 	NotIdempotent bool
 	Compression   string `yaml:"compression" one:"none gzip snappy lz4 zstd"` // snappy
 
-	BatchBytes      int64         `yaml:"batch_bytes" min:"1KiB" max:"64MiB" is:"size"`       // of one partition; 64 KiB
-	MaxMessageBytes int64         `yaml:"max_message_bytes" min:"1KiB" max:"64MiB" is:"size"` // of one event; 1 MiB
-	Linger          time.Duration `yaml:"linger" max:"10s"`                                   // wait for more of a batch; 20 ms, negative: none
-	BufferBytes     int64         `yaml:"buffer_bytes" min:"1MiB" max:"16GiB" is:"size"`      // that wait for the brokers; 128 MiB
+	BatchBytes      int64 `yaml:"batch_bytes" min:"1KiB" max:"64MiB" is:"size"`       // of one partition; 64 KiB
+	MaxMessageBytes int64 `yaml:"max_message_bytes" min:"1KiB" max:"64MiB" is:"size"` // of one event; 1 MiB
+	// wait for more of a batch; 20 ms, negative: none
+	Linger time.Duration `yaml:"linger" max:"10s"`
+	// that wait for the brokers; 128 MiB
+	BufferBytes int64 `yaml:"buffer_bytes" min:"1MiB" max:"16GiB" is:"size"`
 	// DeliveryTimeout bounds a delivery with all retries of the client; 120 s.
 	DeliveryTimeout time.Duration `yaml:"delivery_timeout" min:"1s" max:"1h"`
 }
@@ -55,7 +57,8 @@ func (o *ProducerOptions) applyDefaults() {
 }
 
 var codecs = map[string]kgo.CompressionCodec{
-	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+	"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
 }
 
 // Validate reports everything that is wrong, and reads the password. It connects to nothing.
@@ -84,8 +87,10 @@ func (o ProducerOptions) Validate() error {
 // client are the options of the client.
 func (o *ProducerOptions) client(batchBytes int64, linger time.Duration) []kgo.Opt {
 	settings := []kgo.Opt{
-		kgo.ProduceRequestTimeout(cmp.Or(o.RequestTimeout, DefaultRequestTimeout)), kgo.RecordDeliveryTimeout(o.DeliveryTimeout),
-		kgo.ProducerBatchMaxBytes(int32(batchBytes)), kgo.ProducerLinger(linger), kgo.ProducerBatchCompression(codecs[o.Compression]),
+		kgo.ProduceRequestTimeout(cmp.Or(o.RequestTimeout, DefaultRequestTimeout)),
+		kgo.RecordDeliveryTimeout(o.DeliveryTimeout),
+		kgo.ProducerBatchMaxBytes(int32(batchBytes)), kgo.ProducerLinger(linger),
+		kgo.ProducerBatchCompression(codecs[o.Compression]),
 		kgo.MaxBufferedBytes(int(o.BufferBytes)), kgo.MaxBufferedRecords(1 << 30), // bytes are the bound
 		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), // as Kafka's own clients choose the partition of a key
 		kgo.BrokerMaxWriteBytes(int32(max(100<<20, o.MaxMessageBytes+1<<20))),
@@ -147,9 +152,9 @@ func (p *Producer) Close() error {
 	return nil
 }
 
-// Send writes records, those that are not nil, and returns what became of each: nil once all replicas that Acks asks for have
-// it, or an *remote.BrokerError. A record that is too large fails alone. Those that do not fit into a batch are written
-// after the others.
+// Send writes records, those that are not nil, and returns what became of each: nil once all replicas that Acks asks
+// for have it, or an *remote.BrokerError. A record that is too large fails alone. Those that do not fit into a batch
+// are written after the others.
 func (p *Producer) Send(ctx context.Context, records []*kgo.Record) []error {
 	ctx, stop := p.batched.Watch(ctx)
 	defer stop()
@@ -187,7 +192,8 @@ func (p *Producer) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+	if cause := context.Cause(ctx); cause != nil &&
+		(errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		err = cause
 	}
 	err = Explain(err)
@@ -202,7 +208,8 @@ func (p *Producer) explain(ctx context.Context, err error) error {
 // sendAlone writes one record in a request of its own.
 func (p *Producer) sendAlone(ctx context.Context, r *kgo.Record) error {
 	if n := int64(size(r)); n+batchOverhead > p.o.MaxMessageBytes {
-		return retry.Permanent(fmt.Errorf("the event has %d bytes as a record, more than max_message_bytes (%d)", n, p.o.MaxMessageBytes))
+		return retry.Permanent(
+			fmt.Errorf("the event has %d bytes as a record, more than max_message_bytes (%d)", n, p.o.MaxMessageBytes))
 	}
 	select {
 	case p.turn <- struct{}{}:
@@ -214,7 +221,8 @@ func (p *Producer) sendAlone(ctx context.Context, r *kgo.Record) error {
 	if err != nil {
 		return err
 	}
-	again := &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value, Headers: r.Headers} // as it was before the first attempt
+	// as it was before the first attempt
+	again := &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value, Headers: r.Headers}
 	acks := newAcks(1)
 	client.Produce(ctx, again, func(_ *kgo.Record, err error) { acks.done(0, err) })
 	acks.wait(ctx, 0)

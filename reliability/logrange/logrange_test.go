@@ -29,7 +29,8 @@ func openStore(t *testing.T, disk fsys.FS, storage dlq.Store, maxBytes int64) *S
 }
 
 func rangeOf(id string) dlq.Entry {
-	return dlq.Entry{ID: id, Origin: dlq.Sink, Sink: "hook", Reason: "lagging", Seq: 3, SeqEnd: 5, Index: -1, First: time.Unix(1, 0), Last: time.Unix(1, 0)}
+	return dlq.Entry{ID: id, Origin: dlq.Sink, Sink: "hook", Reason: "lagging", Seq: 3, SeqEnd: 5, Index: -1,
+		First: time.Unix(1, 0), Last: time.Unix(1, 0)}
 }
 
 func ranges(t *testing.T, disk fsys.FS) []string {

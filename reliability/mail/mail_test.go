@@ -20,15 +20,20 @@ import (
 
 func smarthost(s *mailtest.Server, way mail.TLS) mail.Server {
 	return mail.Server{
-		Smarthost: s.Address, From: "SLO reports <slo@example.org>", Username: mailtest.User, Password: func() (string, error) { return mailtest.Password, nil },
+		Smarthost: s.Address, From: "SLO reports <slo@example.org>", Username: mailtest.User,
+		Password: func() (string, error) {
+			return mailtest.Password, nil
+		},
 		TLS: way, TLSConfig: s.TLS, Hello: "engine.example.org", Timeout: 20 * time.Second,
 	}
 }
 
 func message() mail.Message {
 	return mail.Message{
-		To: "Ops <ops@example.org>", ID: "r1.2026-10@example.org", Date: time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC), Subject: "Отчёт за октябрь",
-		Text: "plain\n.\nafter a dot", HTML: "<p>rich</p>", Attachments: []mail.Attachment{{Name: "r.csv", Type: "text/csv", Data: []byte("a,b\r\n1,2\r\n")}},
+		To: "Ops <ops@example.org>", ID: "r1.2026-10@example.org", Date: time.Date(2026, 11, 1, 8, 0, 0, 0, time.UTC),
+		Subject: "Отчёт за октябрь",
+		Text:    "plain\n.\nafter a dot", HTML: "<p>rich</p>",
+		Attachments: []mail.Attachment{{Name: "r.csv", Type: "text/csv", Data: []byte("a,b\r\n1,2\r\n")}},
 	}
 }
 
@@ -75,7 +80,8 @@ func TestSend(t *testing.T) {
 			}
 			types = append(types, typ+" "+p.FileName())
 		}
-		require.Equal(t, []string{"text/plain; charset=UTF-8 plain\r\n.\r\nafter a dot", "text/html; charset=UTF-8 <p>rich</p>", "text/csv r.csv"}, types)
+		require.Equal(t, []string{"text/plain; charset=UTF-8 plain\r\n.\r\nafter a dot",
+			"text/html; charset=UTF-8 <p>rich</p>", "text/csv r.csv"}, types)
 	}
 }
 
@@ -83,7 +89,8 @@ func TestSend(t *testing.T) {
 func TestLongHeaders(t *testing.T) {
 	t.Parallel()
 	s := mailtest.Start(t, mailtest.Options{})
-	for i, subject := range []string{strings.Repeat("a", 2000), strings.Repeat("\U0001d54f", 500), strings.Repeat("word ", 400), "a\u2028b\r\nBcc: x@example.org"} {
+	for i, subject := range []string{strings.Repeat("a", 2000), strings.Repeat("\U0001d54f", 500),
+		strings.Repeat("word ", 400), "a\u2028b\r\nBcc: x@example.org"} {
 		m := message()
 		m.Subject, m.Attachments[0].Name = subject, strings.Repeat("n", 2000)+".csv"
 		require.NoError(t, smarthost(s, mail.StartTLS).Send(t.Context(), m))
@@ -198,14 +205,16 @@ func TestWrongPassword(t *testing.T) {
 func TestHostileHeaders(t *testing.T) {
 	s := mailtest.Start(t, mailtest.Options{})
 	m := message()
-	m.Subject, m.ID, m.Attachments[0].Name = "x\r\nBcc: evil@example.org\r\n\r\nbody", "a@b\r\nX-Bad: 1", "a\"\r\nX-Bad: 1.csv"
+	m.Subject, m.ID, m.Attachments[0].Name = "x\r\nBcc: evil@example.org\r\n\r\nbody",
+		"a@b\r\nX-Bad: 1", "a\"\r\nX-Bad: 1.csv"
 	require.NoError(t, smarthost(s, mail.StartTLS).Send(t.Context(), m))
 	got := s.Received()[0]
 	require.Equal(t, []string{"ops@example.org"}, got.To)
 	require.Empty(t, got.Mail(t).Header.Get("Bcc"))
 	require.Empty(t, got.Mail(t).Header.Get("X-Bad"))
 	require.NotContains(t, got.Raw, "\nX-Bad")
-	for _, bad := range []string{"", "nobody", "a@b\r\nRCPT TO:<x@y>", "a b@c", "<a@b", strings.Repeat("a", 600) + "@b.c"} {
+	for _, bad := range []string{"", "nobody", "a@b\r\nRCPT TO:<x@y>", "a b@c", "<a@b",
+		strings.Repeat("a", 600) + "@b.c"} {
 		require.Error(t, mail.CheckAddress(bad), bad)
 		m := message()
 		m.To = bad
@@ -221,7 +230,8 @@ func TestSmarthosts(t *testing.T) {
 	for _, good := range []string{"mail.example.org:587", "127.0.0.1:25", "[::1]:465"} {
 		require.NoError(t, mail.CheckSmarthost(good), good)
 	}
-	for _, bad := range []string{"", "mail.example.org", ":25", "mail:smtp", "mail:0", "mail:70000", "smtp://mail:25", "user@mail:25"} {
+	for _, bad := range []string{"", "mail.example.org", ":25", "mail:smtp", "mail:0", "mail:70000",
+		"smtp://mail:25", "user@mail:25"} {
 		require.Error(t, mail.CheckSmarthost(bad), bad)
 	}
 	host := mail.Server{Smarthost: nettest.FreeAddress(t), From: "a@b.c"}

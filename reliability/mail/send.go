@@ -26,8 +26,9 @@ const (
 
 // Message is one mail.
 type Message struct {
-	To          string
-	ID          string // of the Message-ID header, without the angle brackets. A message that is sent again has the same one
+	To string
+	// of the Message-ID header, without the angle brackets. A message that is sent again has the same one
+	ID          string
 	Date        time.Time
 	Subject     string
 	Text, HTML  string // two forms of the same content
@@ -78,7 +79,8 @@ func (s *Server) client(d *dialer) (*gomail.Client, error) {
 		return nil, &Error{brief: "invalid smarthost", err: err}
 	}
 	// A RSET after the message, which some servers answer with an error, says nothing about the message.
-	options := []gomail.Option{gomail.WithPort(n), gomail.WithTimeout(s.Timeout), gomail.WithDialContextFunc(d.dial), gomail.WithoutNoop(), gomail.WithoutRset()}
+	options := []gomail.Option{gomail.WithPort(n), gomail.WithTimeout(s.Timeout), gomail.WithDialContextFunc(d.dial),
+		gomail.WithoutNoop(), gomail.WithoutRset()}
 	switch s.TLS {
 	case StartTLS:
 		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory), gomail.WithTLSConfig(s.tlsConfig()))
@@ -94,7 +96,8 @@ func (s *Server) client(d *dialer) (*gomail.Client, error) {
 			return nil, &Error{brief: "its password cannot be read", blocked: true, err: err}
 		}
 		options = append(options, gomail.WithUsername(s.Username), gomail.WithPassword(password),
-			gomail.WithOpportunisticSMTPAuth(gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthSCRAMSHA1, gomail.SMTPAuthPlain, gomail.SMTPAuthLogin, gomail.SMTPAuthCramMD5))
+			gomail.WithOpportunisticSMTPAuth(gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthSCRAMSHA1, gomail.SMTPAuthPlain,
+				gomail.SMTPAuthLogin, gomail.SMTPAuthCramMD5))
 	}
 	c, err := gomail.NewClient(host, options...)
 	if err != nil {
@@ -137,7 +140,8 @@ func (s *Server) build(m *Message) (*gomail.Msg, error) {
 		msg.AddAlternativeString(gomail.TypeTextHTML, m.HTML)
 	}
 	for _, a := range m.Attachments {
-		if err := msg.AttachReader(headerText(a.Name), bytes.NewReader(a.Data), gomail.WithFileContentType(gomail.ContentType(a.Type))); err != nil {
+		if err := msg.AttachReader(headerText(a.Name), bytes.NewReader(a.Data),
+			gomail.WithFileContentType(gomail.ContentType(a.Type))); err != nil {
 			return nil, &Error{brief: "an attachment cannot be added", content: true, err: err}
 		}
 	}

@@ -9,35 +9,70 @@ var (
 )
 
 var (
-	IngestRequests               = ingestPart.Counter("sloengine_ingest_requests_total", "requests", "Requests with events, by the HTTP status of the answer. 499 is a sender that closed the connection before its events were stored, 504 a deadline that passed.", OneOf("code", "200 202 400 401 403 408 413 415 422 429 499 500 503 504"))
-	IngestEvents                 = ingestPart.Counter("sloengine_ingest_events_total", unitEvents, "Events by the result that the sender received. Limited, sampled and dead-lettered events exceeded a rate limit.", OneOf("result", "accepted duplicate rejected limited sampled dead_lettered"))
-	IngestRejected               = ingestPart.Counter("sloengine_ingest_rejected_total", unitEvents, "Invalid events that were rejected, by error code.", Named("code", "error code in the response, or `unlisted` beyond the errors and ranges that a response lists"))
-	IngestStoredEvents           = ingestPart.Counter("sloengine_ingest_stored_events_total", unitEvents, "Events written to the log.")
-	IngestReceivedBytes          = ingestPart.Counter("sloengine_ingest_received_bytes_total", unitBytes, "Bytes of request bodies as received, before decompression.")
-	IngestBodyBytes              = ingestPart.Counter("sloengine_ingest_body_bytes_total", unitBytes, "Bytes of request bodies after decompression.")
-	IngestRequestDurationSeconds = ingestPart.Histogram("sloengine_ingest_request_duration_seconds", "Time from the headers of a request to its response.",
+	IngestRequests = ingestPart.Counter("sloengine_ingest_requests_total", "requests",
+		"Requests with events, by the HTTP status of the answer. 499 is a sender that closed the connection before its "+
+			"events were stored, 504 a deadline that passed.",
+		OneOf("code", "200 202 400 401 403 408 413 415 422 429 499 500 503 504"))
+	IngestEvents = ingestPart.Counter("sloengine_ingest_events_total", unitEvents,
+		"Events by the result that the sender received. Limited, sampled and dead-lettered events exceeded a rate limit.",
+		OneOf("result", "accepted duplicate rejected limited sampled dead_lettered"))
+	IngestRejected = ingestPart.Counter("sloengine_ingest_rejected_total", unitEvents,
+		"Invalid events that were rejected, by error code.",
+		Named("code", "error code in the response, or `unlisted` beyond the errors and ranges that a response lists"))
+	IngestStoredEvents = ingestPart.Counter("sloengine_ingest_stored_events_total", unitEvents,
+		"Events written to the log.")
+	IngestReceivedBytes = ingestPart.Counter("sloengine_ingest_received_bytes_total", unitBytes,
+		"Bytes of request bodies as received, before decompression.")
+	IngestBodyBytes = ingestPart.Counter("sloengine_ingest_body_bytes_total", unitBytes,
+		"Bytes of request bodies after decompression.")
+	IngestRequestDurationSeconds = ingestPart.Histogram("sloengine_ingest_request_duration_seconds",
+		"Time from the headers of a request to its response.",
 		[]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30})
-	IngestAppendDurationSeconds = ingestPart.Histogram("sloengine_ingest_append_duration_seconds", "Time to write and sync one group of requests.",
+	IngestAppendDurationSeconds = ingestPart.Histogram("sloengine_ingest_append_duration_seconds",
+		"Time to write and sync one group of requests.",
 		[]float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .5, 1, 5})
-	IngestGroups           = ingestPart.Counter("sloengine_ingest_groups_total", "groups", "Groups of requests that shared one sync.")
-	IngestInFlightRequests = ingestPart.Gauge("sloengine_ingest_in_flight_requests", "requests", "Requests that are being read and decoded.")
-	IngestInFlightBytes    = ingestPart.Gauge("sloengine_ingest_in_flight_bytes", unitBytes, "Memory of the bodies that are being read and decoded.")
-	IngestQueueRequests    = ingestPart.Gauge("sloengine_ingest_queue_requests", "requests", "Requests that wait for a write to the log, or to be merged with others.")
-	IngestQueueBytes       = ingestPart.Gauge("sloengine_ingest_queue_bytes", unitBytes, "Bytes of events that wait for a write to the log.")
-	IngestUnavailable      = ingestPart.Counter("sloengine_ingest_unavailable_total", "requests", "Requests refused because the engine could not make their events durable.", Named("reason", "code of the problem in the response"))
-	IngestAuthFailures     = ingestPart.Counter("sloengine_ingest_auth_failures_total", "requests", "Requests without a token, with an unknown or an expired token, without the required permission, or for a host name that is not allowed.", OneOf("reason", "missing unknown expired permission host"))
-	IngestTokenReloads     = ingestPart.Counter("sloengine_ingest_token_reloads_total", unitTimes, "Reads of the token file.", OneOf("result", "ok failed"))
-	TokenRequests          = ingestPart.Counter("sloengine_token_requests_total", "requests", "Requests that carried a key of a token, expired or not.", tokenName, tokenKey, Absent("without tokens"))
-	TokenExpirySeconds     = ingestPart.Gauge("sloengine_token_expiry_seconds", "Unix seconds", "Time at which a key of a token expires.", tokenName, tokenKey, Absent("for a key that does not expire"))
-	TokenLastUsedSeconds   = ingestPart.Gauge("sloengine_token_last_used_seconds", "Unix seconds", "Time of the last request that carried a key of a token. 0 if there was none since the start.", tokenName, tokenKey, Absent("without tokens"))
-	IngestTrouble          = ingestPart.Gauge("sloengine_ingest_trouble", unitYesNo, "1 while a part of the engine fails, for example for lack of file descriptors or disk space. The engine keeps retrying.", OneOf("part", "log log_marker fold checkpoint dead_letters clock"))
-	HTTPConnections        = ingestPart.Gauge("sloengine_http_connections", "connections", "Open client connections.")
-	HTTPConnectionsLimit   = ingestPart.Gauge("sloengine_http_connections_limit", "connections", "Maximum number of open connections: `web.max_connections`, or less if the limit of open files is low.")
-	HTTPConnectionsTotal   = ingestPart.Counter("sloengine_http_connections_total", "connections", "Connections that were accepted, that were closed at the limit in favour of a new one (evicted), and that were refused at the limit.", OneOf("result", "accepted evicted refused"))
-	IngestReady            = ingestPart.Gauge("sloengine_ingest_ready", unitYesNo, "1 once the engine has recovered and accepts events.")
-	IngestRecoveryRatio    = ingestPart.Gauge("sloengine_ingest_recovery_ratio", "0 to 1", "Share of the log that recovery has read. 1 once recovery is complete.")
-	IngestWatermarkSeconds = ingestPart.Gauge("sloengine_ingest_watermark_seconds", "Unix seconds", "Receive time of the last durable record.")
-	IngestDiskFreeBytes    = ingestPart.Gauge("sloengine_ingest_disk_free_bytes", unitBytes, "Free space on the disk of the data folder.")
+	IngestGroups = ingestPart.Counter("sloengine_ingest_groups_total", "groups",
+		"Groups of requests that shared one sync.")
+	IngestInFlightRequests = ingestPart.Gauge("sloengine_ingest_in_flight_requests", "requests",
+		"Requests that are being read and decoded.")
+	IngestInFlightBytes = ingestPart.Gauge("sloengine_ingest_in_flight_bytes", unitBytes,
+		"Memory of the bodies that are being read and decoded.")
+	IngestQueueRequests = ingestPart.Gauge("sloengine_ingest_queue_requests", "requests",
+		"Requests that wait for a write to the log, or to be merged with others.")
+	IngestQueueBytes = ingestPart.Gauge("sloengine_ingest_queue_bytes", unitBytes,
+		"Bytes of events that wait for a write to the log.")
+	IngestUnavailable = ingestPart.Counter("sloengine_ingest_unavailable_total", "requests",
+		"Requests refused because the engine could not make their events durable.",
+		Named("reason", "code of the problem in the response"))
+	IngestAuthFailures = ingestPart.Counter("sloengine_ingest_auth_failures_total", "requests",
+		"Requests without a token, with an unknown or an expired token, without the required permission, or for a host "+
+			"name that is not allowed.", OneOf("reason", "missing unknown expired permission host"))
+	IngestTokenReloads = ingestPart.Counter("sloengine_ingest_token_reloads_total", unitTimes,
+		"Reads of the token file.", OneOf("result", "ok failed"))
+	TokenRequests = ingestPart.Counter("sloengine_token_requests_total", "requests",
+		"Requests that carried a key of a token, expired or not.", tokenName, tokenKey, Absent("without tokens"))
+	TokenExpirySeconds = ingestPart.Gauge("sloengine_token_expiry_seconds", "Unix seconds",
+		"Time at which a key of a token expires.", tokenName, tokenKey, Absent("for a key that does not expire"))
+	TokenLastUsedSeconds = ingestPart.Gauge("sloengine_token_last_used_seconds", "Unix seconds",
+		"Time of the last request that carried a key of a token. 0 if there was none since the start.", tokenName, tokenKey,
+		Absent("without tokens"))
+	IngestTrouble = ingestPart.Gauge("sloengine_ingest_trouble", unitYesNo,
+		"1 while a part of the engine fails, for example for lack of file descriptors or disk space. The engine keeps "+
+			"retrying.", OneOf("part", "log log_marker fold checkpoint dead_letters clock"))
+	HTTPConnections      = ingestPart.Gauge("sloengine_http_connections", "connections", "Open client connections.")
+	HTTPConnectionsLimit = ingestPart.Gauge("sloengine_http_connections_limit", "connections",
+		"Maximum number of open connections: `web.max_connections`, or less if the limit of open files is low.")
+	HTTPConnectionsTotal = ingestPart.Counter("sloengine_http_connections_total", "connections",
+		"Connections that were accepted, that were closed at the limit in favour of a new one (evicted), and that were "+
+			"refused at the limit.", OneOf("result", "accepted evicted refused"))
+	IngestReady = ingestPart.Gauge("sloengine_ingest_ready", unitYesNo,
+		"1 once the engine has recovered and accepts events.")
+	IngestRecoveryRatio = ingestPart.Gauge("sloengine_ingest_recovery_ratio", "0 to 1",
+		"Share of the log that recovery has read. 1 once recovery is complete.")
+	IngestWatermarkSeconds = ingestPart.Gauge("sloengine_ingest_watermark_seconds", "Unix seconds",
+		"Receive time of the last durable record.")
+	IngestDiskFreeBytes = ingestPart.Gauge("sloengine_ingest_disk_free_bytes", unitBytes,
+		"Free space on the disk of the data folder.")
 )
 
 var dedupePart = NewPart("Deduplication table",
@@ -46,53 +81,75 @@ var dedupePart = NewPart("Deduplication table",
 var (
 	DedupeIDs           = dedupePart.Gauge("sloengine_dedupe_ids", "ids", "Ids in the deduplication table.")
 	DedupeBytes         = dedupePart.Gauge("sloengine_dedupe_bytes", unitBytes, "Memory of the deduplication table.")
-	DedupeWindowSeconds = dedupePart.Gauge("sloengine_dedupe_horizon_seconds", unitSeconds, "The dedup window: how far back a duplicate is recognised at the current event rate.")
-	DedupeDuplicates    = dedupePart.Counter("sloengine_dedupe_duplicates_total", unitEvents, "Duplicates that were recognised.")
-	DedupeLostIDs       = dedupePart.Counter("sloengine_dedupe_lost_ids_total", "ids", "Ids that a damaged data folder lost at this start. A duplicate of one of them is counted again.")
-	DedupeGenerations   = dedupePart.Counter("sloengine_dedupe_generations_total", unitTimes, "Evictions of the oldest generation of ids.")
+	DedupeWindowSeconds = dedupePart.Gauge("sloengine_dedupe_horizon_seconds", unitSeconds,
+		"The dedup window: how far back a duplicate is recognised at the current event rate.")
+	DedupeDuplicates = dedupePart.Counter("sloengine_dedupe_duplicates_total", unitEvents,
+		"Duplicates that were recognised.")
+	DedupeLostIDs = dedupePart.Counter("sloengine_dedupe_lost_ids_total", "ids",
+		"Ids that a damaged data folder lost at this start. A duplicate of one of them is counted again.")
+	DedupeGenerations = dedupePart.Counter("sloengine_dedupe_generations_total", unitTimes,
+		"Evictions of the oldest generation of ids.")
 )
 
 var walPart = NewPart("Write-ahead log",
 	"The durable log in which events are stored before they are acknowledged.")
 
 var (
-	WALAppendedBatches = walPart.Counter("sloengine_wal_appended_batches_total", "writes", "Writes to the log. Each is synced once.")
+	WALAppendedBatches = walPart.Counter("sloengine_wal_appended_batches_total", "writes",
+		"Writes to the log. Each is synced once.")
 	WALAppendedRecords = walPart.Counter("sloengine_wal_appended_records_total", "records", "Records written.")
 	WALAppendedBytes   = walPart.Counter("sloengine_wal_appended_bytes_total", unitBytes, "Bytes written.")
-	WALAppendErrors    = walPart.Counter("sloengine_wal_append_errors_total", "writes", "Writes that failed.", OneOf("reason", "write no_space no_descriptors"))
-	WALSyncSeconds     = walPart.Histogram("sloengine_wal_sync_seconds", "Duration of an fdatasync.",
+	WALAppendErrors    = walPart.Counter("sloengine_wal_append_errors_total", "writes", "Writes that failed.",
+		OneOf("reason", "write no_space no_descriptors"))
+	WALSyncSeconds = walPart.Histogram("sloengine_wal_sync_seconds", "Duration of an fdatasync.",
 		[]float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5})
 	WALBytes           = walPart.Gauge("sloengine_wal_bytes", unitBytes, "Size of the log on disk.")
 	WALSegments        = walPart.Gauge("sloengine_wal_segments", "files", "Number of log segments.")
 	WALSegmentsCreated = walPart.Counter("sloengine_wal_segments_created_total", "files", "Segments created.")
-	WALSegmentsRemoved = walPart.Counter("sloengine_wal_segments_removed_total", "files", "Segments removed after the checkpoint and all sinks had passed them.")
-	WALPoisoned        = walPart.Gauge("sloengine_wal_poisoned", unitYesNo, "1 after a failed sync, until a restart, because the content of the disk is unknown.")
-	WALCorruptions     = walPart.Counter("sloengine_wal_corruptions_total", unitTimes, "Corruptions found in the log.")
-	WALMarkerErrors    = walPart.Counter("sloengine_wal_marker_errors_total", unitTimes, "Failed writes of the marker that records the durable end of the log. While they fail, the next start cannot detect a loss at the end of the log.")
-	WALTornBytes       = walPart.Counter("sloengine_wal_torn_bytes_total", unitBytes, "Bytes of unfinished writes that were truncated at start. None of them was acknowledged.")
+	WALSegmentsRemoved = walPart.Counter("sloengine_wal_segments_removed_total", "files",
+		"Segments removed after the checkpoint and all sinks had passed them.")
+	WALPoisoned = walPart.Gauge("sloengine_wal_poisoned", unitYesNo,
+		"1 after a failed sync, until a restart, because the content of the disk is unknown.")
+	WALCorruptions  = walPart.Counter("sloengine_wal_corruptions_total", unitTimes, "Corruptions found in the log.")
+	WALMarkerErrors = walPart.Counter("sloengine_wal_marker_errors_total", unitTimes,
+		"Failed writes of the marker that records the durable end of the log. While they fail, the next start cannot "+
+			"detect a loss at the end of the log.")
+	WALTornBytes = walPart.Counter("sloengine_wal_torn_bytes_total", unitBytes,
+		"Bytes of unfinished writes that were truncated at start. None of them was acknowledged.")
 )
 
 var checkpointPart = NewPart("Checkpoints",
 	"The saved state that a restart loads before it reads the rest of the log.")
 
 var (
-	CheckpointWritten         = checkpointPart.Counter("sloengine_checkpoint_written_total", "checkpoints", "Checkpoints written.")
-	CheckpointFailures        = checkpointPart.Counter("sloengine_checkpoint_failures_total", "checkpoints", "Checkpoints that could not be written.")
-	CheckpointLostParts       = checkpointPart.Counter("sloengine_checkpoint_lost_parts_total", "parts", "Parts of the state that a damaged data folder lost at this start. Their time counts as not observed.")
-	CheckpointFallbacks       = checkpointPart.Counter("sloengine_checkpoint_fallbacks_total", "checkpoints", "Damaged checkpoints that were skipped at start in favour of an older one.")
-	CheckpointWrittenBytes    = checkpointPart.Counter("sloengine_checkpoint_written_bytes_total", unitBytes, "Bytes written for checkpoints.")
-	CheckpointDurationSeconds = checkpointPart.Counter("sloengine_checkpoint_duration_seconds_total", unitSeconds, "Time spent writing checkpoints.")
-	CheckpointAgeSeconds      = checkpointPart.Gauge("sloengine_checkpoint_age_seconds", unitSeconds, "Age of the newest checkpoint. The next start replays the log from there.")
-	CheckpointLastWrittenSize = checkpointPart.Gauge("sloengine_checkpoint_last_written_size", unitBytes, "Bytes that the newest checkpoint wrote, which is what had changed.")
-	CheckpointStateBytes      = checkpointPart.Gauge("sloengine_checkpoint_state_bytes", unitBytes, "Bytes of all files that the newest checkpoint refers to.")
+	CheckpointWritten = checkpointPart.Counter("sloengine_checkpoint_written_total", "checkpoints",
+		"Checkpoints written.")
+	CheckpointFailures = checkpointPart.Counter("sloengine_checkpoint_failures_total", "checkpoints",
+		"Checkpoints that could not be written.")
+	CheckpointLostParts = checkpointPart.Counter("sloengine_checkpoint_lost_parts_total", "parts",
+		"Parts of the state that a damaged data folder lost at this start. Their time counts as not observed.")
+	CheckpointFallbacks = checkpointPart.Counter("sloengine_checkpoint_fallbacks_total", "checkpoints",
+		"Damaged checkpoints that were skipped at start in favour of an older one.")
+	CheckpointWrittenBytes = checkpointPart.Counter("sloengine_checkpoint_written_bytes_total", unitBytes,
+		"Bytes written for checkpoints.")
+	CheckpointDurationSeconds = checkpointPart.Counter("sloengine_checkpoint_duration_seconds_total", unitSeconds,
+		"Time spent writing checkpoints.")
+	CheckpointAgeSeconds = checkpointPart.Gauge("sloengine_checkpoint_age_seconds", unitSeconds,
+		"Age of the newest checkpoint. The next start replays the log from there.")
+	CheckpointLastWrittenSize = checkpointPart.Gauge("sloengine_checkpoint_last_written_size", unitBytes,
+		"Bytes that the newest checkpoint wrote, which is what had changed.")
+	CheckpointStateBytes = checkpointPart.Gauge("sloengine_checkpoint_state_bytes", unitBytes,
+		"Bytes of all files that the newest checkpoint refers to.")
 )
 
 var redactPart = NewPart("Redaction",
 	"Personal data that is taken out of events. Zero without `redact` in engine.yaml.")
 
 var (
-	RedactEvents = redactPart.Counter("sloengine_redact_events_total", unitEvents, "Events from which a value was removed or masked.")
-	RedactValues = redactPart.Counter("sloengine_redact_values_total", "values", "Values that were redacted.", OneOf("action", "remove mask hash truncate_ip"))
+	RedactEvents = redactPart.Counter("sloengine_redact_events_total", unitEvents,
+		"Events from which a value was removed or masked.")
+	RedactValues = redactPart.Counter("sloengine_redact_values_total", "values", "Values that were redacted.",
+		OneOf("action", "remove mask hash truncate_ip"))
 )
 
 var auditPart = NewPart("Audit log",
@@ -100,16 +157,20 @@ var auditPart = NewPart("Audit log",
 
 var (
 	AuditEntries  = auditPart.Counter("sloengine_audit_entries_total", "entries", "Actions that were recorded.")
-	AuditFailures = auditPart.Counter("sloengine_audit_failures_total", unitTimes, "Failed attempts to make entries durable. The entries wait in memory, up to 1000, and the engine retries.")
-	AuditPending  = auditPart.Gauge("sloengine_audit_pending_entries", "entries", "Entries that are not durable yet.")
+	AuditFailures = auditPart.Counter("sloengine_audit_failures_total", unitTimes,
+		"Failed attempts to make entries durable. The entries wait in memory, up to 1000, and the engine retries.")
+	AuditPending = auditPart.Gauge("sloengine_audit_pending_entries", "entries", "Entries that are not durable yet.")
 )
 
 var budgetPart = NewPart("Budgets of services",
 	"What single services may send. Absent without `budgets` in engine.yaml, and for a service until its first event.")
 
 var (
-	budgetService  = Named("service", "service, `(other)` beyond 1000")
-	noBudget       = "without `budgets` in engine.yaml"
-	ServiceBytes   = budgetPart.Counter("sloengine_service_bytes_total", unitBytes, "Bytes of events that were taken out of the budget of a service.", budgetService, Absent(noBudget))
-	ServiceRefused = budgetPart.Counter("sloengine_service_refused_total", "requests", "Requests that were refused because a service exceeded a budget.", budgetService, OneOf("budget", "bytes queue"), Absent(noBudget))
+	budgetService = Named("service", "service, `(other)` beyond 1000")
+	noBudget      = "without `budgets` in engine.yaml"
+	ServiceBytes  = budgetPart.Counter("sloengine_service_bytes_total", unitBytes,
+		"Bytes of events that were taken out of the budget of a service.", budgetService, Absent(noBudget))
+	ServiceRefused = budgetPart.Counter("sloengine_service_refused_total", "requests",
+		"Requests that were refused because a service exceeded a budget.", budgetService,
+		OneOf("budget", "bytes queue"), Absent(noBudget))
 )

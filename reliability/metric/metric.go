@@ -1,6 +1,6 @@
-// Package metric defines the engine's own metric families: every name that begins with sloengine_, and those of incidents, with its type,
-// unit, help and labels. Code that counts makes its series here, alerts and dashboards refer to the variables, and
-// docs/metrics.md and the HELP lines of /metrics are generated from them.
+// Package metric defines the engine's own metric families: every name that begins with sloengine_, and those of
+// incidents, with its type, unit, help and labels. Code that counts makes its series here, alerts and dashboards refer
+// to the variables, and docs/metrics.md and the HELP lines of /metrics are generated from them.
 //
 // It does not know what is counted, nor how a registry is exposed. The slo_* and sla_* families are in rules/series.
 package metric
@@ -116,8 +116,10 @@ func Parts() []*Part {
 	return []*Part{
 		trafficPart, alertPart, incidentPart,
 		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart, forecastPart, fleetPart,
-		budgetPart, rateLimitPart, outboundPart, redisPart, redactPart, auditPart, sourcePart, kafkaSourcePart, outboxSourcePart, rabbitPart,
-		sinkPart, kafkaPart, rabbitMQPart, outboxPart, notifyPart, reportsPart, retryPart, breakerPart, bulkheadPart, deadlinePart, dlqPart,
+		budgetPart, rateLimitPart, outboundPart, redisPart, redactPart, auditPart, sourcePart, kafkaSourcePart,
+		outboxSourcePart, rabbitPart,
+		sinkPart, kafkaPart, rabbitMQPart, outboxPart, notifyPart, reportsPart, retryPart, breakerPart,
+		bulkheadPart, deadlinePart, dlqPart,
 		webPart, processPart, clientPart,
 	}
 }
@@ -148,7 +150,8 @@ func Lookup(name string) *Family {
 // LabelNames lists the names of the fixed labels of the family. Callers must not change the result.
 func (f *Family) LabelNames() []string { return f.names }
 
-// LabelEscapes escapes label values for the Prometheus text format. Go's own quoting escapes more, which a parser refuses.
+// LabelEscapes escapes label values for the Prometheus text format. Go's own quoting escapes more, which a parser
+// refuses.
 var LabelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
 // Series is the name of the series with these label values, as a metrics.Set knows it. It panics unless there is one
@@ -238,8 +241,8 @@ func (g *Group) Unregister() {
 	g.names = nil
 }
 
-// PerName is the series of things that have a name, such as sinks: made when a name is first asked for, and removed from
-// the set together. It is safe for concurrent use.
+// PerName is the series of things that have a name, such as sinks: made when a name is first asked for, and removed
+// from the set together. It is safe for concurrent use.
 type PerName[T any] struct {
 	set  *metrics.Set
 	make func(g *Group, name string) T

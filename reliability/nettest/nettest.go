@@ -1,6 +1,6 @@
-// Package nettest holds what tests with real servers need around them: free ports, certificates, files with passwords, a
-// TCP proxy that breaks the network, and servers that the tests of a package share. It does not know which servers they
-// are.
+// Package nettest holds what tests with real servers need around them: free ports, certificates, files with passwords,
+// a TCP proxy that breaks the network, and servers that the tests of a package share. It does not know which servers
+// they are.
 package nettest
 
 import (
@@ -36,7 +36,8 @@ func SelfSigned(t testing.TB) (cert, key []byte) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "sloengine test"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}, IsCA: true,
+		BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	require.NoError(t, err)

@@ -17,8 +17,8 @@ const (
 	blocks    = 300
 )
 
-// ports are those of this process. It listens on the first port of each block until it ends, which keeps other processes
-// away, and gives each of the others once.
+// ports are those of this process. It listens on the first port of each block until it ends, which keeps other
+// processes away, and gives each of the others once.
 var ports struct {
 	mu          sync.Mutex // guards the fields below
 	listeners   []net.Listener

@@ -11,8 +11,8 @@ import (
 // actBatch is how many rows a statement of Retry or Replay changes, so that none holds its locks for long.
 const actBatch = 1000
 
-// Retry makes FAILED rows PENDING again, with all their attempts, and rows that wait for their next attempt due at once. It
-// takes the IDs and Type of the filter, and returns how many rows there were.
+// Retry makes FAILED rows PENDING again, with all their attempts, and rows that wait for their next attempt due at
+// once. It takes the IDs and Type of the filter, and returns how many rows there were.
 func Retry(ctx context.Context, db DB, t *Table, f Filter) (n int64, err error) {
 	c := &t.Columns
 	f.Statuses = []string{Failed, Waiting}
@@ -30,7 +30,8 @@ func Retry(ctx context.Context, db DB, t *Table, f Filter) (n int64, err error) 
 		fmt.Sprintf("%s = NULL", c.NextAttemptAt),
 		fmt.Sprintf("%s = NULL", c.CompletedAt),
 	}
-	still := fmt.Sprintf("(o.%[1]s = '%[2]s' OR o.%[1]s = '%[3]s' AND o.%[4]s IS NOT NULL)", c.Status, Failed, Pending, c.NextAttemptAt)
+	still := fmt.Sprintf("(o.%[1]s = '%[2]s' OR o.%[1]s = '%[3]s' AND o.%[4]s IS NOT NULL)", c.Status, Failed,
+		Pending, c.NextAttemptAt)
 	n, err = t.update(ctx, db, strings.Join(where, " UNION ALL ")+" OFFSET 0", args, -1<<63, set, still)
 	if err != nil {
 		return n, fmt.Errorf("retry rows of %s: %w", t.Name.Text(), err)
@@ -51,7 +52,8 @@ func (s *Span) where(t *Table) (string, []any, error) {
 	case s.From.IsZero() || s.To.IsZero():
 		return "", nil, errors.New("a replay needs both ends of the time range")
 	case !s.From.Before(s.To):
-		return "", nil, fmt.Errorf("invalid time range from %s to %s (the end comes first)", s.From.Format(time.RFC3339), s.To.Format(time.RFC3339))
+		return "", nil, fmt.Errorf("invalid time range from %s to %s (the end comes first)", s.From.Format(time.RFC3339),
+			s.To.Format(time.RFC3339))
 	case c.Status == "":
 		return "", nil, fmt.Errorf("table %s has no status column", t.Name.Text())
 	}
@@ -70,7 +72,8 @@ func CountCompleted(ctx context.Context, db DB, t *Table, s Span) (n int64, err 
 	if err != nil {
 		return 0, err
 	}
-	if err := db.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE %s", t.Name, where), args...).Scan(&n); err != nil {
+	if err := db.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE %s", t.Name, where),
+		args...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count rows of %s: %w", t.Name.Text(), err)
 	}
 	return n, nil
@@ -91,7 +94,8 @@ func Replay(ctx context.Context, db DB, t *Table, s Span) (n int64, err error) {
 	}
 	// With the ends of the range, each batch walks over the next ids only.
 	var first, last int64
-	ends := fmt.Sprintf("SELECT coalesce(min(%[1]s), 0)::bigint, coalesce(max(%[1]s), 0)::bigint FROM %[2]s WHERE %[3]s", c.ID, t.Name, where)
+	ends := fmt.Sprintf("SELECT coalesce(min(%[1]s), 0)::bigint, coalesce(max(%[1]s), 0)::bigint FROM %[2]s WHERE %[3]s",
+		c.ID, t.Name, where)
 	if err := db.QueryRow(ctx, ends, args...).Scan(&first, &last); err != nil {
 		return 0, fmt.Errorf("replay rows of %s: %w", t.Name.Text(), err)
 	}
@@ -103,9 +107,10 @@ func Replay(ctx context.Context, db DB, t *Table, s Span) (n int64, err error) {
 	return n, nil
 }
 
-// update changes the rows that the query chosen selects, if they are still so, in batches by ascending id after that given. A row that
-// meanwhile comes into the state again is left alone, so it ends.
-func (t *Table) update(ctx context.Context, db DB, chosen string, args []any, id int64, set []string, still string) (n int64, err error) {
+// update changes the rows that the query chosen selects, if they are still so, in batches by ascending id after that
+// given. A row that meanwhile comes into the state again is left alone, so it ends.
+func (t *Table) update(ctx context.Context, db DB, chosen string, args []any, id int64, set []string,
+	still string) (n int64, err error) {
 	if t.Columns.Version != "" { // whoever has claimed the row notices
 		set = append(set, fmt.Sprintf("%s = o.%s + 1", t.Columns.Version, t.Columns.Version))
 	}

@@ -87,7 +87,9 @@ func lookUp(ctx context.Context, tx pgx.Tx, t *Table) (*catalog, error) {
 	c := &catalog{name: t.Name, columns: map[string]string{}, nullable: map[string]bool{}, besides: map[string]bool{}}
 	var version int
 	var text string
-	if err := tx.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_version')").Scan(&version, &text); err != nil {
+	if err := tx.QueryRow(ctx,
+		"SELECT current_setting('server_version_num')::int, current_setting('server_version')").Scan(&version,
+		&text); err != nil {
 		return nil, fmt.Errorf("read the version of PostgreSQL: %w", err)
 	}
 	if version < minVersion {
@@ -104,7 +106,8 @@ func lookUp(ctx context.Context, tx pgx.Tx, t *Table) (*catalog, error) {
 				return nil, fmt.Errorf("read the current schema: %w", err)
 			}
 			if c.name.Schema == "" {
-				return nil, fmt.Errorf("table %s: the search path names no schema that exists (name it: SCHEMA.%s)", t.Name.Text(), t.Name.Base)
+				return nil, fmt.Errorf("table %s: the search path names no schema that exists (name it: SCHEMA.%s)",
+					t.Name.Text(), t.Name.Base)
 			}
 		}
 		return c, c.readBesides(ctx, tx)
@@ -116,7 +119,8 @@ func lookUp(ctx context.Context, tx pgx.Tx, t *Table) (*catalog, error) {
 	case "r":
 	case "p":
 		c.partitioned = true
-		if want := fmt.Sprintf("RANGE (%s)", t.Columns.CreatedAt); strings.ReplaceAll(key, `"`, "") != strings.ReplaceAll(want, `"`, "") {
+		if want := fmt.Sprintf("RANGE (%s)", t.Columns.CreatedAt); strings.ReplaceAll(key, `"`,
+			"") != strings.ReplaceAll(want, `"`, "") {
 			return nil, fmt.Errorf("table %s is partitioned by %s (want %s)", c.name.Text(), key, want)
 		}
 	default:
@@ -139,7 +143,9 @@ func lookUp(ctx context.Context, tx pgx.Tx, t *Table) (*catalog, error) {
 var typeLength = regexp.MustCompile(`\(\d+(,\d+)?\)`)
 
 func (c *catalog) readColumns(ctx context.Context, tx pgx.Tx, oid uint32) error {
-	rows, err := tx.Query(ctx, "SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped", oid)
+	rows, err := tx.Query(ctx,
+		"SELECT attname, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 "+
+			"AND NOT attisdropped", oid)
 	if err != nil {
 		return fmt.Errorf("read the columns of %s: %w", c.name.Text(), err)
 	}
@@ -248,7 +254,8 @@ const (
 func (c *catalog) readBesides(ctx context.Context, tx pgx.Tx) error {
 	for _, suffix := range []string{keysTable, bucketsTable, relaysTable} {
 		var there bool
-		if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", c.name.With(suffix).String()).Scan(&there); err != nil {
+		if err := tx.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL",
+			c.name.With(suffix).String()).Scan(&there); err != nil {
 			return fmt.Errorf("look up table %s: %w", c.name.With(suffix).Text(), err)
 		}
 		c.besides[suffix] = there

@@ -43,12 +43,14 @@ func (e *SchemaError) Error() string {
 }
 
 func missingColumn(table Name, f *field, column Column, ddl string) Problem {
-	p := Problem{Column: string(column), Text: "missing; add it", DDL: fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", table, column, ddl)}
+	p := Problem{Column: string(column), Text: "missing; add it",
+		DDL: fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s", table, column, ddl)}
 	switch {
 	case f.name == "bucket":
 		p.Text, p.DDL = `missing (set columns.bucket to "", and the bucket is calculated)`, ""
 	case f.data:
-		p.Text, p.DDL = fmt.Sprintf("missing (set columns.%s to the column that has it, or to \"\" if the table has none)", f.name), ""
+		p.Text, p.DDL = fmt.Sprintf(
+			"missing (set columns.%s to the column that has it, or to \"\" if the table has none)", f.name), ""
 	}
 	return p
 }
@@ -111,7 +113,8 @@ func Check(ctx context.Context, db DB, t *Table, need Need) (*Schema, error) {
 	e := &SchemaError{Table: c.name.Text()}
 	if !c.exists {
 		steps := DDL(t, Layout{Source: need.source()}, time.Time{})
-		e.Problems = append(e.Problems, Problem{Text: "does not exist; create it with sloengine outbox migrate, or", DDL: steps[0].SQL})
+		e.Problems = append(
+			e.Problems, Problem{Text: "does not exist; create it with sloengine outbox migrate, or", DDL: steps[0].SQL})
 		return nil, e
 	}
 	p := planner{t: t, c: c, l: Layout{Source: need.source()}, partitioned: c.partitioned}
@@ -123,7 +126,8 @@ func Check(ctx context.Context, db DB, t *Table, need Need) (*Schema, error) {
 		needed := slices.Contains(required, f.name)
 		switch {
 		case column == "" && needed:
-			e.Problems = append(e.Problems, Problem{Text: fmt.Sprintf("columns.%s is missing in the settings (the table has to have this column)", f.name)})
+			e.Problems = append(e.Problems,
+				Problem{Text: fmt.Sprintf("columns.%s is missing in the settings (the table has to have this column)", f.name)})
 		case column == "" || !there && !needed && !p.wanted(f):
 		case !there:
 			e.Problems = append(e.Problems, missingColumn(c.name, f, column, p.definition(f, f.ddl)))
@@ -143,7 +147,9 @@ func Check(ctx context.Context, db DB, t *Table, need Need) (*Schema, error) {
 		{relaysTable, need&NeedRelay != 0},
 	} {
 		if b.needed && !c.besides[b.suffix] {
-			e.Problems = append(e.Problems, Problem{Text: fmt.Sprintf("the table %s beside it does not exist; create it with sloengine outbox migrate", c.name.With(b.suffix).Text())})
+			e.Problems = append(e.Problems,
+				Problem{Text: fmt.Sprintf("the table %s beside it does not exist; create it with sloengine outbox migrate",
+					c.name.With(b.suffix).Text())})
 		}
 	}
 	if need&NeedOptimistic != 0 {
@@ -152,7 +158,8 @@ func Check(ctx context.Context, db DB, t *Table, need Need) (*Schema, error) {
 	if len(e.Problems) > 0 {
 		return nil, e
 	}
-	return &Schema{Table: c.name, Partitioned: c.partitioned, Undated: c.nullable[string(t.Columns.CreatedAt)], PayloadType: c.columns[string(t.Columns.Payload)], Key: t.key(c)}, nil
+	return &Schema{Table: c.name, Partitioned: c.partitioned, Undated: c.nullable[string(t.Columns.CreatedAt)],
+		PayloadType: c.columns[string(t.Columns.Payload)], Key: t.key(c)}, nil
 }
 
 // Unmapped are the columns, as settings name them, that a need requires and the settings say the table does not have.
@@ -169,14 +176,16 @@ func Unmapped(t *Table, need Need) (names []string) {
 // refused are the constraints of a column that list statuses, but not this one.
 func (c *catalog) refused(column Column, status string) (problems []Problem) {
 	for _, x := range c.checks {
-		if x.column != string(column) || !strings.Contains(x.definition, literal(Pending)) || strings.Contains(x.definition, literal(status)) {
+		if x.column != string(column) || !strings.Contains(x.definition, literal(Pending)) ||
+			strings.Contains(x.definition, literal(status)) {
 			continue
 		}
 		name := pgx.Identifier{x.name}.Sanitize()
 		list := strings.Join([]string{literal(Pending), literal(Processing), literal(Completed), literal(Failed)}, ", ")
 		problems = append(problems, Problem{
 			Column: x.column, Text: fmt.Sprintf("the constraint %s does not allow %s; replace it", x.name, status),
-			DDL: fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT %s, ADD CONSTRAINT %s CHECK (%s IN (%s)) NOT VALID", c.name, name, name, column, list),
+			DDL: fmt.Sprintf("ALTER TABLE %s DROP CONSTRAINT %s, ADD CONSTRAINT %s CHECK (%s IN (%s)) NOT VALID", c.name,
+				name, name, column, list),
 		})
 	}
 	return problems

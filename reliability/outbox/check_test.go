@@ -18,8 +18,10 @@ func TestWhatCheckSays(t *testing.T) {
 			`table public.outbox: does not exist; create it with sloengine outbox migrate, or: CREATE TABLE "outbox" (`,
 		}},
 		"missing and wrong": {
-			ddl: []string{"CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, event_type text, topic text, key text, payload bytea, status text, error varchar(20), completed_at date)"},
-			o:   Options{Columns: map[string]string{"aggregate_type": "", "aggregate_id": "", "headers": "", "bucket": "", "xid": "", "counted_at": ""}}, need: NeedRelay,
+			ddl: []string{
+				"CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, event_type text, topic text, key text, payload bytea, status text, error varchar(20), completed_at date)"},
+			o: Options{Columns: map[string]string{"aggregate_type": "", "aggregate_id": "", "headers": "", "bucket": "",
+				"xid": "", "counted_at": ""}}, need: NeedRelay,
 			lines: []string{
 				`table public.outbox: column attempts: missing; add it: ALTER TABLE "public"."outbox" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;`,
 				`table public.outbox: column next_attempt_at: missing; add it: ALTER TABLE "public"."outbox" ADD COLUMN "next_attempt_at" timestamptz;`,
@@ -30,8 +32,9 @@ func TestWhatCheckSays(t *testing.T) {
 			},
 		},
 		"no version": {
-			ddl: []string{"CREATE TABLE outbox_events (id bigint, created_at timestamp, event_id text, event_type text, aggregate_type text, aggregate_id text, payload jsonb, status varchar(20) CHECK (status IN ('PENDING', 'COMPLETED', 'FAILED')), retry_count int, next_retry_at timestamp, error_message text, processed_at timestamp, locked_at timestamp, CHECK (aggregate_type <> status))"},
-			o:   Options{Preset: "outbox_events", Topic: "t"}, need: NeedOptimistic,
+			ddl: []string{
+				"CREATE TABLE outbox_events (id bigint, created_at timestamp, event_id text, event_type text, aggregate_type text, aggregate_id text, payload jsonb, status varchar(20) CHECK (status IN ('PENDING', 'COMPLETED', 'FAILED')), retry_count int, next_retry_at timestamp, error_message text, processed_at timestamp, locked_at timestamp, CHECK (aggregate_type <> status))"},
+			o: Options{Preset: "outbox_events", Topic: "t"}, need: NeedOptimistic,
 			lines: []string{
 				`table public.outbox_events: column version: missing; add it: ALTER TABLE "public"."outbox_events" ADD COLUMN "version" integer NOT NULL DEFAULT 0;`,
 				`table public.outbox_events: column processing_instance: missing; add it: ALTER TABLE "public"."outbox_events" ADD COLUMN "processing_instance" text;`,
@@ -39,10 +42,13 @@ func TestWhatCheckSays(t *testing.T) {
 			},
 		},
 		"settings": {
-			ddl:   []string{"CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, payload text)"},
-			o:     Options{Columns: map[string]string{"aggregate_type": "", "aggregate_id": "", "headers": "", "bucket": "", "xid": "", "counted_at": "", "topic": "", "key": "", "event_type": "", "status": "", "attempts": "", "next_attempt_at": "", "error": "", "completed_at": ""}},
-			need:  NeedPublish | NeedXID,
-			lines: []string{"columns.xid is missing in the settings", "columns.event_type is missing in the settings", "columns.key is missing in the settings", "has no column for the topic (set topic, or columns.topic)"},
+			ddl: []string{"CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, payload text)"},
+			o: Options{Columns: map[string]string{"aggregate_type": "", "aggregate_id": "", "headers": "", "bucket": "",
+				"xid": "", "counted_at": "", "topic": "", "key": "", "event_type": "", "status": "", "attempts": "",
+				"next_attempt_at": "", "error": "", "completed_at": ""}},
+			need: NeedPublish | NeedXID,
+			lines: []string{"columns.xid is missing in the settings", "columns.event_type is missing in the settings",
+				"columns.key is missing in the settings", "has no column for the topic (set topic, or columns.topic)"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +82,8 @@ func TestTheDDLOfCheckHelps(t *testing.T) {
 	require.NoError(t, err)
 
 	// The same table, to be claimed by versions.
-	table = newTable(t, Options{Columns: map[string]string{"version": "version", "processing_instance": "instance", "locked_at": "locked_at"}})
+	table = newTable(t, Options{
+		Columns: map[string]string{"version": "version", "processing_instance": "instance", "locked_at": "locked_at"}})
 	_, err = Check(t.Context(), conn, table, NeedOptimistic)
 	require.ErrorAs(t, err, &e)
 	require.Len(t, e.Problems, 4)
@@ -95,21 +102,24 @@ func TestTheDDLOfCheckHelps(t *testing.T) {
 func TestOptions(t *testing.T) {
 	long := strings.Repeat("x", 40)
 	for text, o := range map[string]Options{
-		`preset: unknown preset "mysql" (want kafka_outbox or outbox_events)`:    {Preset: "mysql"},
-		`columns: unknown column "keys" (want one of id, xid, created_at,`:       {Columns: map[string]string{"keys": "k"}},
-		`columns.id: missing (every outbox table needs this column)`:             {Columns: map[string]string{"id": ""}},
-		`columns.key: name "a\x00b" contains a control character`:                {Columns: map[string]string{"key": "a\x00b"}},
-		`name: invalid table name "a.b.c" (want TABLE or SCHEMA.TABLE)`:          {Name: "a.b.c"},
-		`name: invalid table name "a.": empty name`:                              {Name: "a."},
-		`name: invalid table name "\"a": a quote is not closed`:                  {Name: `"a`},
-		`name: invalid table name "\"a\"b": expected a dot after`:                {Name: `"a"b`},
-		`name: table name "` + long + `" is too long (at most 39 bytes`:          {Name: long},
-		`columns.key: name "xxxxxxxxxxxxxxxxxxxx".. has 80 bytes (PostgreSQL ta`: {Columns: map[string]string{"key": long + long}},
+		`preset: unknown preset "mysql" (want kafka_outbox or outbox_events)`: {Preset: "mysql"},
+		`columns: unknown column "keys" (want one of id, xid, created_at,`:    {Columns: map[string]string{"keys": "k"}},
+		`columns.id: missing (every outbox table needs this column)`:          {Columns: map[string]string{"id": ""}},
+		`columns.key: name "a\x00b" contains a control character`: {
+			Columns: map[string]string{"key": "a\x00b"}},
+		`name: invalid table name "a.b.c" (want TABLE or SCHEMA.TABLE)`: {Name: "a.b.c"},
+		`name: invalid table name "a.": empty name`:                     {Name: "a."},
+		`name: invalid table name "\"a": a quote is not closed`:         {Name: `"a`},
+		`name: invalid table name "\"a\"b": expected a dot after`:       {Name: `"a"b`},
+		`name: table name "` + long + `" is too long (at most 39 bytes`: {Name: long},
+		`columns.key: name "xxxxxxxxxxxxxxxxxxxx".. has 80 bytes (PostgreSQL ta`: {
+			Columns: map[string]string{"key": long + long}},
 	} {
 		_, err := New(o)
 		require.ErrorContains(t, err, text)
 	}
-	for s, want := range map[string]Name{"": {"", "outbox"}, "a.b": {"a", "b"}, `"a.b".c`: {"a.b", "c"}, `Out box`: {"", "Out box"}} {
+	for s, want := range map[string]Name{"": {"", "outbox"}, "a.b": {"a", "b"}, `"a.b".c`: {"a.b", "c"},
+		`Out box`: {"", "Out box"}} {
 		require.Equal(t, want, newTable(t, Options{Name: s}).Name)
 	}
 	require.NoError(t, checkIdentifier(strings.Repeat("x", 63)))
@@ -120,7 +130,8 @@ func TestOptions(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	for in, want := range map[string]map[string]string{
-		"": nil, "null": nil, "{}": {}, `{"a": "ü", "n": 1.50, "o": {"x": [1]}, "t": true, "z": null}`: {"a": "ü", "n": "1.50", "o": `{"x": [1]}`, "t": "true"},
+		"": nil, "null": nil, "{}": {}, `{"a": "ü", "n": 1.50, "o": {"x": [1]}, "t": true, "z": null}`: {"a": "ü",
+			"n": "1.50", "o": `{"x": [1]}`, "t": "true"},
 	} {
 		got, err := ParseHeaders([]byte(in))
 		require.NoError(t, err)

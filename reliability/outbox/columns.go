@@ -64,7 +64,8 @@ type field struct {
 	of    func(*Columns) *Column
 	types []string // accepted, as format_type prints them without length
 	ddl   string   // type and constraints in a new table
-	// data is set where only the writer of the row knows the value, so that the column cannot be added to rows that are there.
+	// data is set where only the writer of the row knows the value, so that the column cannot be added to rows that are
+	// there.
 	data bool
 	// add is the definition for a table that has rows, where it differs from ddl.
 	add string
@@ -81,52 +82,88 @@ var (
 
 // fields are in the order of the columns in a new table.
 var fields = []field{
-	{name: "id", of: func(c *Columns) *Column { return &c.ID }, types: wholeTypes, ddl: "bigint GENERATED ALWAYS AS IDENTITY", data: true},
-	{name: "xid", of: func(c *Columns) *Column { return &c.XID }, types: []string{"xid8"}, ddl: "xid8 NOT NULL DEFAULT pg_current_xact_id()"},
-	{name: "created_at", of: func(c *Columns) *Column { return &c.CreatedAt }, types: timeTypes, ddl: "timestamptz NOT NULL DEFAULT now()", data: true},
-	{name: "idempotency_key", of: func(c *Columns) *Column { return &c.IdempotencyKey }, types: append(textTypes, wholeTypes...), ddl: "text NOT NULL", data: true},
-	{name: "aggregate_type", of: func(c *Columns) *Column { return &c.AggregateType }, types: textTypes, ddl: "text NOT NULL", data: true},
-	{name: "aggregate_id", of: func(c *Columns) *Column { return &c.AggregateID }, types: append(textTypes, wholeTypes...), ddl: "text NOT NULL", data: true},
-	{name: "event_type", of: func(c *Columns) *Column { return &c.EventType }, types: textTypes, ddl: "text NOT NULL", data: true},
+	{name: "id", of: func(c *Columns) *Column {
+		return &c.ID
+	}, types: wholeTypes, ddl: "bigint GENERATED ALWAYS AS IDENTITY", data: true},
+	{name: "xid", of: func(c *Columns) *Column {
+		return &c.XID
+	}, types: []string{"xid8"}, ddl: "xid8 NOT NULL DEFAULT pg_current_xact_id()"},
+	{name: "created_at", of: func(c *Columns) *Column {
+		return &c.CreatedAt
+	}, types: timeTypes, ddl: "timestamptz NOT NULL DEFAULT now()", data: true},
+	{name: "idempotency_key", of: func(c *Columns) *Column {
+		return &c.IdempotencyKey
+	}, types: append(textTypes, wholeTypes...), ddl: "text NOT NULL", data: true},
+	{name: "aggregate_type", of: func(c *Columns) *Column {
+		return &c.AggregateType
+	}, types: textTypes, ddl: "text NOT NULL", data: true},
+	{name: "aggregate_id", of: func(c *Columns) *Column {
+		return &c.AggregateID
+	}, types: append(textTypes, wholeTypes...), ddl: "text NOT NULL", data: true},
+	{name: "event_type", of: func(c *Columns) *Column {
+		return &c.EventType
+	}, types: textTypes, ddl: "text NOT NULL", data: true},
 	{name: "topic", of: func(c *Columns) *Column { return &c.Topic }, types: textTypes, ddl: "text NOT NULL", data: true},
-	{name: "key", of: func(c *Columns) *Column { return &c.Key }, types: append(textTypes, wholeTypes...), ddl: "text NOT NULL", data: true},
-	{name: "payload", of: func(c *Columns) *Column { return &c.Payload }, types: []string{"json", "jsonb", "text", "character varying", "bytea"}, ddl: "json NOT NULL", data: true},
+	{name: "key", of: func(c *Columns) *Column {
+		return &c.Key
+	}, types: append(textTypes, wholeTypes...), ddl: "text NOT NULL", data: true},
+	{name: "payload", of: func(c *Columns) *Column {
+		return &c.Payload
+	}, types: []string{"json", "jsonb", "text", "character varying", "bytea"}, ddl: "json NOT NULL", data: true},
 	{name: "headers", of: func(c *Columns) *Column { return &c.Headers }, types: []string{"jsonb", "json"}, ddl: "jsonb"},
-	{name: "bucket", of: func(c *Columns) *Column { return &c.Bucket }, types: wholeTypes, ddl: "smallint GENERATED ALWAYS AS (%s) STORED", data: true},
+	{name: "bucket", of: func(c *Columns) *Column {
+		return &c.Bucket
+	}, types: wholeTypes, ddl: "smallint GENERATED ALWAYS AS (%s) STORED", data: true},
 	{
 		name: "status", of: func(c *Columns) *Column { return &c.Status }, types: []string{"text", "character varying"},
 		ddl: "text NOT NULL DEFAULT 'PENDING' CHECK (%s)", add: "text NOT NULL DEFAULT 'COMPLETED' CHECK (%s)",
 		after: "ALTER TABLE %[1]s ALTER COLUMN %[2]s SET DEFAULT 'PENDING'",
 		note:  "rows that are there are taken as published; sloengine outbox replay publishes them again",
 	},
-	{name: "attempts", of: func(c *Columns) *Column { return &c.Attempts }, types: wholeTypes, ddl: "integer NOT NULL DEFAULT 0"},
-	{name: "next_attempt_at", of: func(c *Columns) *Column { return &c.NextAttemptAt }, types: timeTypes, ddl: "timestamptz"},
+	{name: "attempts", of: func(c *Columns) *Column {
+		return &c.Attempts
+	}, types: wholeTypes, ddl: "integer NOT NULL DEFAULT 0"},
+	{name: "next_attempt_at", of: func(c *Columns) *Column {
+		return &c.NextAttemptAt
+	}, types: timeTypes, ddl: "timestamptz"},
 	{name: "error", of: func(c *Columns) *Column { return &c.Error }, types: []string{"text"}, ddl: "text"},
 	{name: "completed_at", of: func(c *Columns) *Column { return &c.CompletedAt }, types: timeTypes, ddl: "timestamptz"},
 	{name: "counted_at", of: func(c *Columns) *Column { return &c.CountedAt }, types: timeTypes, ddl: "timestamptz"},
-	{name: "version", of: func(c *Columns) *Column { return &c.Version }, types: wholeTypes, ddl: "integer NOT NULL DEFAULT 0"},
-	{name: "processing_instance", of: func(c *Columns) *Column { return &c.ProcessingInstance }, types: []string{"text", "character varying"}, ddl: "text"},
+	{name: "version", of: func(c *Columns) *Column {
+		return &c.Version
+	}, types: wholeTypes, ddl: "integer NOT NULL DEFAULT 0"},
+	{name: "processing_instance", of: func(c *Columns) *Column {
+		return &c.ProcessingInstance
+	}, types: []string{"text", "character varying"}, ddl: "text"},
 	{name: "locked_at", of: func(c *Columns) *Column { return &c.LockedAt }, types: timeTypes, ddl: "timestamptz"},
 }
 
 // Presets are tables that the package knows by name: "" is the one that Migrate creates by default.
 var presets = map[string]Columns{
 	"": {
-		ID: "id", XID: "xid", CreatedAt: "created_at", IdempotencyKey: "idempotency_key", AggregateType: "aggregate_type", AggregateID: "aggregate_id",
-		EventType: "event_type", Topic: "topic", Key: "key", Payload: "payload", Headers: "headers", Bucket: "bucket", Status: "status",
-		Attempts: "attempts", NextAttemptAt: "next_attempt_at", Error: "error", CompletedAt: "completed_at", CountedAt: "counted_at",
+		ID: "id", XID: "xid", CreatedAt: "created_at", IdempotencyKey: "idempotency_key", AggregateType: "aggregate_type",
+		AggregateID: "aggregate_id",
+		EventType:   "event_type", Topic: "topic", Key: "key", Payload: "payload", Headers: "headers",
+		Bucket: "bucket", Status: "status",
+		Attempts: "attempts", NextAttemptAt: "next_attempt_at", Error: "error", CompletedAt: "completed_at",
+		CountedAt: "counted_at",
 	},
 	// Rows are claimed one by one, by comparing the version.
 	"outbox_events": {
-		ID: "id", XID: "xid", CreatedAt: "created_at", IdempotencyKey: "event_id", AggregateType: "aggregate_type", AggregateID: "aggregate_id",
-		EventType: "event_type", Key: "aggregate_id", Payload: "payload", Status: "status",
-		Attempts: "retry_count", NextAttemptAt: "next_retry_at", Error: "error_message", CompletedAt: "processed_at", CountedAt: "counted_at",
-		Version: "version", ProcessingInstance: "processing_instance", LockedAt: "locked_at",
+		ID: "id", XID: "xid", CreatedAt: "created_at", IdempotencyKey: "event_id", AggregateType: "aggregate_type",
+		AggregateID: "aggregate_id",
+		EventType:   "event_type", Key: "aggregate_id", Payload: "payload", Status: "status",
+		Attempts: "retry_count", NextAttemptAt: "next_retry_at", Error: "error_message", CompletedAt: "processed_at",
+		CountedAt: "counted_at",
+		Version:   "version", ProcessingInstance: "processing_instance", LockedAt: "locked_at",
 	},
 	"kafka_outbox": {
-		ID: "id", XID: "xid", CreatedAt: "created_at", IdempotencyKey: "idempotency_key", AggregateType: "aggregate_type", AggregateID: "aggregate_id",
-		EventType: "event_type", Topic: "kafka_topic", Key: "kafka_key", Payload: "payload", Headers: "headers", Status: "status",
-		Attempts: "retry_count", NextAttemptAt: "next_retry_at", Error: "error_message", CompletedAt: "processed_at", CountedAt: "counted_at",
+		ID: "id", XID: "xid", CreatedAt: "created_at", IdempotencyKey: "idempotency_key", AggregateType: "aggregate_type",
+		AggregateID: "aggregate_id",
+		EventType:   "event_type", Topic: "kafka_topic", Key: "kafka_key", Payload: "payload",
+		Headers: "headers", Status: "status",
+		Attempts: "retry_count", NextAttemptAt: "next_retry_at", Error: "error_message", CompletedAt: "processed_at",
+		CountedAt: "counted_at",
 	},
 }
 
@@ -153,7 +190,8 @@ func resolveColumns(preset string, mapping map[string]string) (c Columns, proble
 	for _, name := range slices.Sorted(maps.Keys(mapping)) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		if i < 0 {
-			problems = append(problems, fmt.Errorf("columns: unknown column %q (want one of %s)", name, strings.Join(ColumnNames(), ", ")))
+			problems = append(
+				problems, fmt.Errorf("columns: unknown column %q (want one of %s)", name, strings.Join(ColumnNames(), ", ")))
 			continue
 		}
 		if err := checkIdentifier(mapping[name]); mapping[name] != "" && err != nil {

@@ -78,7 +78,10 @@ func plan(t *Table, c *catalog, l Layout, today time.Time) ([]Step, error) {
 	p := planner{t: t, c: c, l: l, partitioned: l.Partitioned}
 	if c.exists {
 		if l.Partitioned && !c.partitioned {
-			return nil, fmt.Errorf("table %s is not partitioned, and a table cannot become partitioned (create another one under a new name, or leave out --partitioned)", c.name.Text())
+			return nil,
+				fmt.Errorf(
+					"table %s is not partitioned, and a table cannot become partitioned (create another one under a new name, or "+
+						"leave out --partitioned)", c.name.Text())
 		}
 		p.partitioned = c.partitioned
 		if err := p.columns(); err != nil {
@@ -90,7 +93,8 @@ func plan(t *Table, c *catalog, l Layout, today time.Time) ([]Step, error) {
 	p.leases()
 	p.indexes()
 	if own, key := t.Columns.IdempotencyKey, t.key(c); key != own && !p.partitioned && len(p.steps) > 0 {
-		p.steps[0].Note = strings.TrimPrefix(fmt.Sprintf("%s; %s need not be unique: rows are known by %s", p.steps[0].Note, own, key), "; ")
+		p.steps[0].Note = strings.TrimPrefix(
+			fmt.Sprintf("%s; %s need not be unique: rows are known by %s", p.steps[0].Note, own, key), "; ")
 	}
 	if p.partitioned { // after the indexes, which new partitions get as well
 		p.keys()
@@ -216,7 +220,8 @@ func (p *planner) keys() {
 		return
 	}
 	keys := p.c.name.With(keysTable)
-	p.add("CREATE TABLE %s (\n  idempotency_key text PRIMARY KEY,\n  created_at timestamptz NOT NULL DEFAULT now()\n)", keys)
+	p.add(
+		"CREATE TABLE %s (\n  idempotency_key text PRIMARY KEY,\n  created_at timestamptz NOT NULL DEFAULT now()\n)", keys)
 	p.add("CREATE INDEX %s ON %s (created_at, idempotency_key)", Name{Base: keys.Base + "_created_at_idx"}, keys)
 	if p.c.exists && p.c.hasRows {
 		p.add("INSERT INTO %s (idempotency_key, created_at) SELECT %s, min(%s) FROM %s GROUP BY 1 ON CONFLICT DO NOTHING",
@@ -227,7 +232,9 @@ func (p *planner) keys() {
 // leases creates the tables that relays share the work by.
 func (p *planner) leases() {
 	if buckets := p.c.name.With(bucketsTable); !p.c.besides[bucketsTable] {
-		p.add("CREATE TABLE %s (\n  bucket smallint PRIMARY KEY,\n  worker text,\n  lease_until timestamptz,\n  generation bigint NOT NULL DEFAULT 0\n)", buckets)
+		p.add(
+			"CREATE TABLE %s (\n  bucket smallint PRIMARY KEY,\n  worker text,\n  lease_until timestamptz,\n  generation "+
+				"bigint NOT NULL DEFAULT 0\n)", buckets)
 		p.add("INSERT INTO %s (bucket) SELECT generate_series(0, %d) ON CONFLICT DO NOTHING", buckets, Buckets-1)
 	}
 	if relays := p.c.name.With(relaysTable); !p.c.besides[relaysTable] {
@@ -257,21 +264,26 @@ func (p *planner) indexes() {
 		}
 		p.alone("CREATE %sINDEX CONCURRENTLY %s ON %s %s", unique, Name{Base: name.Base}, p.c.name, on)
 	}
-	if p.c.exists && !slices.ContainsFunc(p.c.indexes, func(x index) bool { return x.valid && x.whole && len(x.columns) > 0 && x.columns[0] == string(c.ID) }) {
+	if p.c.exists && !slices.ContainsFunc(p.c.indexes, func(x index) bool {
+		return x.valid && x.whole && len(x.columns) > 0 && x.columns[0] == string(c.ID)
+	}) {
 		create("_id_idx", "", fmt.Sprintf("(%s)", c.ID))
 	}
 	if key := p.t.key(p.c); !p.partitioned && !p.c.hasUnique(key) && key != c.ID {
 		before := len(p.steps)
 		create("_idempotency_key_idx", "UNIQUE ", fmt.Sprintf("(%s)", c.IdempotencyKey))
 		if p.c.exists && len(p.steps) > before {
-			p.steps[before].Note = fmt.Sprintf("a transaction that writes a value of %s again fails from then on; where rows share one, set columns.idempotency_key to %s", c.IdempotencyKey, c.ID)
+			p.steps[before].Note = fmt.Sprintf(
+				"a transaction that writes a value of %s again fails from then on; where rows share one, set "+
+					"columns.idempotency_key to %s", c.IdempotencyKey, c.ID)
 		}
 	}
 	if c.Status != "" {
 		if c.Key != "" {
 			create("_pending_idx", "", fmt.Sprintf("(%s, %s) WHERE %s = 'PENDING'", p.t.BucketExpr(), c.ID, c.Status))
 			if c.Attempts != "" {
-				create("_blocked_idx", "", fmt.Sprintf("(%s, %s) WHERE %s <> 'COMPLETED' AND %s > 0", c.Key, c.ID, c.Status, c.Attempts))
+				create(
+					"_blocked_idx", "", fmt.Sprintf("(%s, %s) WHERE %s <> 'COMPLETED' AND %s > 0", c.Key, c.ID, c.Status, c.Attempts))
 			}
 		}
 		create("_failed_idx", "", fmt.Sprintf("(%s) WHERE %s = 'FAILED'", c.ID, c.Status))
@@ -288,8 +300,8 @@ func (p *planner) indexes() {
 	}
 }
 
-// indexPartitions builds an index of each partition without blocking writers, and attaches it to that of the table, which
-// is valid once all are attached.
+// indexPartitions builds an index of each partition without blocking writers, and attaches it to that of the table,
+// which is valid once all are attached.
 func (p *planner) indexPartitions(name Name, suffix, on string, there bool) {
 	if !there {
 		p.add("CREATE INDEX %s ON ONLY %s %s", Name{Base: name.Base}, p.c.name, on)
@@ -300,7 +312,9 @@ func (p *planner) indexPartitions(name Name, suffix, on string, there bool) {
 			continue
 		}
 		own := Name{part.Name.Schema, part.Name.Base + suffix}
-		if j := slices.IndexFunc(part.indexes, func(x index) bool { return x.name == own.Base }); j < 0 || !part.indexes[j].valid {
+		if j := slices.IndexFunc(part.indexes, func(x index) bool {
+			return x.name == own.Base
+		}); j < 0 || !part.indexes[j].valid {
 			if j >= 0 {
 				p.alone("DROP INDEX CONCURRENTLY IF EXISTS %s", own)
 			}

@@ -85,13 +85,15 @@ func List(ctx context.Context, db DB, t *Table, f Filter) ([]Row, error) {
 	var sql string
 	list := t.SelectList("o")
 	if len(f.Statuses) == 1 && f.Statuses[0] == Completed {
-		sql = fmt.Sprintf("SELECT %s FROM %s o WHERE %s ORDER BY o.%s DESC LIMIT %d", list, t.Name, where[0], t.Columns.ID, f.Limit)
+		sql = fmt.Sprintf("SELECT %s FROM %s o WHERE %s ORDER BY o.%s DESC LIMIT %d", list, t.Name,
+			where[0], t.Columns.ID, f.Limit)
 	} else {
 		// Without OFFSET 0 the planner may walk over all rows in the order of their ids, because it takes the LIMIT for near.
 		for i := range where {
 			where[i] = fmt.Sprintf("SELECT * FROM %s WHERE %s", t.Name, where[i])
 		}
-		sql = fmt.Sprintf("SELECT %s FROM (%s OFFSET 0) o ORDER BY o.%s LIMIT %d", list, strings.Join(where, " UNION ALL "), t.Columns.ID, f.Limit)
+		sql = fmt.Sprintf("SELECT %s FROM (%s OFFSET 0) o ORDER BY o.%s LIMIT %d", list, strings.Join(where, " UNION ALL "),
+			t.Columns.ID, f.Limit)
 	}
 	rows, err := db.Query(ctx, sql, args...)
 	if err == nil {

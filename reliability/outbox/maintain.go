@@ -114,7 +114,8 @@ func (x *maintenance) makePartitions(ctx context.Context) error {
 	l.applyDefaults()
 	return inUTC(ctx, x.db, func(tx pgx.Tx) error {
 		var got bool
-		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))", migrationLock(x.t)).Scan(&got); err != nil || !got {
+		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))",
+			migrationLock(x.t)).Scan(&got); err != nil || !got {
 			return err
 		}
 		c, err := lookUp(ctx, tx, x.t)
@@ -141,7 +142,8 @@ func (x *maintenance) dropPartitions(ctx context.Context) error {
 		p := &x.c.partitions[i]
 		switch {
 		case p.Default:
-			if err := x.db.QueryRow(ctx, fmt.Sprintf("SELECT EXISTS (SELECT 1 FROM %s)", p.Name)).Scan(&x.did.Default); err != nil {
+			if err := x.db.QueryRow(
+				ctx, fmt.Sprintf("SELECT EXISTS (SELECT 1 FROM %s)", p.Name)).Scan(&x.did.Default); err != nil {
 				return fmt.Errorf("read partition %s: %w", p.Name.Text(), err)
 			}
 			if !x.did.Default {
@@ -199,8 +201,8 @@ func (x *maintenance) done() string {
 	return s
 }
 
-// drop drops a partition unless it has rows that have to stay. It looks twice: at all rows while others work, and again,
-// at the few that can have become PENDING by a replay, while nobody can write.
+// drop drops a partition unless it has rows that have to stay. It looks twice: at all rows while others work, and
+// again, at the few that can have become PENDING by a replay, while nobody can write.
 func (x *maintenance) drop(ctx context.Context, p *Partition) (dropped bool, err error) {
 	c := &x.t.Columns
 	if !x.r.WithoutRelay {
@@ -221,7 +223,8 @@ func (x *maintenance) drop(ctx context.Context, p *Partition) (dropped bool, err
 		}
 		for _, condition := range x.remains() {
 			var stay bool
-			if err := tx.QueryRow(ctx, fmt.Sprintf("SELECT EXISTS (SELECT 1 FROM %s WHERE %s)", p.Name, condition)).Scan(&stay); err != nil || stay {
+			if err := tx.QueryRow(
+				ctx, fmt.Sprintf("SELECT EXISTS (SELECT 1 FROM %s WHERE %s)", p.Name, condition)).Scan(&stay); err != nil || stay {
 				return err
 			}
 		}

@@ -27,7 +27,8 @@ func seed(t testing.TB, conn *pgx.Conn, key, status string, d int, counted bool)
 
 func keysOf(t testing.TB, conn *pgx.Conn, table string) []string {
 	t.Helper()
-	return value[[]string](t, conn, "SELECT coalesce(array_agg(idempotency_key ORDER BY idempotency_key), '{}') FROM "+table)
+	return value[[]string](
+		t, conn, "SELECT coalesce(array_agg(idempotency_key ORDER BY idempotency_key), '{}') FROM "+table)
 }
 
 func maintain(t testing.TB, conn *pgx.Conn, table *Table, r Retention) Maintained {
@@ -45,7 +46,8 @@ func TestRowsThatAreDoneAreDeleted(t *testing.T) {
 		"relay":           {Retention{}, []string{"failed", "late", "new", "pending"}},
 		"relay and claim": {Retention{Source: SourceClaim}, []string{"done uncounted", "failed", "late", "new", "pending"}},
 		"relay and xid":   {Retention{Source: SourceXID}, []string{"failed", "late", "new", "pending"}},
-		"claim only":      {Retention{Source: SourceClaim, WithoutRelay: true}, []string{"done uncounted", "failed", "late", "new"}},
+		"claim only": {Retention{Source: SourceClaim, WithoutRelay: true},
+			[]string{"done uncounted", "failed", "late", "new"}},
 	} {
 		for _, partitioned := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, partitioned %v", name, partitioned), func(t *testing.T) {
@@ -60,7 +62,8 @@ func TestRowsThatAreDoneAreDeleted(t *testing.T) {
 					seed(t, conn, fmt.Sprint("many", i), Completed, 5, true)
 				}
 				seed(t, conn, "late", Completed, 6, true) // created before the cutoff, done after it
-				exec(t, conn, "UPDATE outbox SET completed_at = '2026-12-10', counted_at = '2026-12-10' WHERE idempotency_key = 'late'")
+				exec(
+					t, conn, "UPDATE outbox SET completed_at = '2026-12-10', counted_at = '2026-12-10' WHERE idempotency_key = 'late'")
 				seed(t, conn, "new", Completed, 10, true)
 				x.r.Now, x.r.Age, x.r.Batch = date(13).Add(time.Hour), 5*day, 10
 				left := x.left
@@ -69,7 +72,8 @@ func TestRowsThatAreDoneAreDeleted(t *testing.T) {
 				}
 				m := maintain(t, conn, table, x.r)
 				require.Equal(t, left, keysOf(t, conn, "outbox"))
-				require.Equal(t, Maintained{Created: m.Created, Dropped: m.Dropped, Retained: m.Retained, Rows: m.Rows, Keys: m.Keys}, m)
+				require.Equal(
+					t, Maintained{Created: m.Created, Dropped: m.Dropped, Retained: m.Retained, Rows: m.Rows, Keys: m.Keys}, m)
 				if partitioned {
 					require.Equal(t, left, keysOf(t, conn, "outbox_keys"), "keys go with their rows")
 					require.Equal(t, len(x.left)-2, len(m.Retained), m)
@@ -95,15 +99,19 @@ func TestPartitionsAcrossMidnight(t *testing.T) {
 	require.Equal(t, Maintained{Created: []string{"public.outbox_p20261203"}}, run(midnight))
 	require.Equal(t, Maintained{}, run(midnight.Add(time.Microsecond)))
 	for at, want := range map[string]string{
-		"2026-12-01 23:59:59.999999+00": "outbox_p20261201", "2026-12-02 00:00:00+00": "outbox_p20261202", "2026-12-04 00:00:00+00": "outbox_default",
+		"2026-12-01 23:59:59.999999+00": "outbox_p20261201", "2026-12-02 00:00:00+00": "outbox_p20261202",
+		"2026-12-04 00:00:00+00": "outbox_default",
 	} {
-		exec(t, conn, fmt.Sprintf("INSERT INTO outbox (created_at, idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload) VALUES ('%s', '%s', '', '', '', '', '', '1')", at, at))
-		require.Equal(t, want, value[string](t, conn, "SELECT tableoid::regclass::text FROM outbox WHERE idempotency_key = $1", at))
+		exec(t, conn,
+			fmt.Sprintf(
+				"INSERT INTO outbox (created_at, idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload) VALUES ('%s', '%s', '', '', '', '', '', '1')", at, at))
+		require.Equal(
+			t, want, value[string](t, conn, "SELECT tableoid::regclass::text FROM outbox WHERE idempotency_key = $1", at))
 	}
 }
 
-// TestMaintenanceThatLagged: rows of days without a partition wait in the default partition. Their day cannot get one any
-// more, later days can, and the rows are deleted in batches.
+// TestMaintenanceThatLagged: rows of days without a partition wait in the default partition. Their day cannot get one
+// any more, later days can, and the rows are deleted in batches.
 func TestMaintenanceThatLagged(t *testing.T) {
 	conn, _ := database(t)
 	table := newTable(t, Options{})
@@ -115,7 +123,8 @@ func TestMaintenanceThatLagged(t *testing.T) {
 	m := maintain(t, conn, table, Retention{Now: date(5), Ahead: 2})
 	require.Equal(t, Maintained{Created: []string{"public.outbox_p20261206", "public.outbox_p20261207"}, Default: true}, m)
 	seed(t, conn, "day6", Completed, 6, true)
-	require.Equal(t, "outbox_p20261206", value[string](t, conn, "SELECT tableoid::regclass::text FROM outbox WHERE idempotency_key = 'day6'"))
+	require.Equal(t, "outbox_p20261206",
+		value[string](t, conn, "SELECT tableoid::regclass::text FROM outbox WHERE idempotency_key = 'day6'"))
 	m = maintain(t, conn, table, Retention{Now: date(11).Add(time.Hour), Age: 5 * day, Ahead: 1})
 	require.Equal(t, []string{"public.outbox_p20261201", "public.outbox_p20261202"}, m.Dropped)
 	require.EqualValues(t, 3, m.Rows)
@@ -132,7 +141,8 @@ func TestMaintenanceDoesNotStopWriters(t *testing.T) {
 	reader, writer := more(), more()
 	exec(t, reader, "BEGIN", "SELECT * FROM outbox")
 	exec(t, writer, "BEGIN", fmt.Sprintf(insertRow, "outbox", "a"))
-	_, err := Maintain(t.Context(), conn, table, Retention{Now: date(20), Age: day, Ahead: 1, LockTimeout: 50 * time.Millisecond})
+	_, err := Maintain(
+		t.Context(), conn, table, Retention{Now: date(20), Age: day, Ahead: 1, LockTimeout: 50 * time.Millisecond})
 	require.ErrorContains(t, err, "a long transaction uses the table; run it again later")
 	exec(t, writer, fmt.Sprintf(insertRow, "outbox", "b"), "COMMIT")
 	exec(t, reader, "COMMIT")

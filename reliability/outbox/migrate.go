@@ -44,7 +44,8 @@ func (l *Layout) inspect(ctx context.Context, db DB, t *Table) (c *catalog, date
 // time, also over a table of someone else's. The indexes of a table that has been there before are built without
 // blocking its writers.
 //
-// conn has to be a session of its own: behind a pgbouncer with transaction pooling, the lock would belong to another one.
+// conn has to be a session of its own: behind a pgbouncer with transaction pooling, the lock would belong to another
+// one.
 func Migrate(ctx context.Context, conn *pgx.Conn, t *Table, l Layout, each func(Step)) (err error) {
 	l.applyDefaults()
 	unlock, err := lockTable(ctx, conn, t)
@@ -124,7 +125,8 @@ func lockTable(ctx context.Context, conn *pgx.Conn, t *Table) (unlock func() err
 	for waited := false; ; waited = true {
 		var got bool
 		// A statement that waits inside the database would hold a snapshot, for which CREATE INDEX CONCURRENTLY waits.
-		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", key).Scan(&got); err != nil && (!waited || ctx.Err() == nil) {
+		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1, 0))", key).Scan(&got); err != nil &&
+			(!waited || ctx.Err() == nil) {
 			return nil, fmt.Errorf("lock the migration of table %s: %w", t.Name.Text(), err)
 		}
 		if got {
@@ -145,7 +147,9 @@ func lockTable(ctx context.Context, conn *pgx.Conn, t *Table) (unlock func() err
 		var held bool
 		err := conn.QueryRow(ctx, "SELECT pg_advisory_unlock(hashtextextended($1, 0))", key).Scan(&held)
 		if err == nil && !held {
-			err = errors.New("the lock of the migration was lost: the connection goes through a pgbouncer with transaction pooling (connect to PostgreSQL itself)")
+			err = errors.New(
+				"the lock of the migration was lost: the connection goes through a pgbouncer with transaction pooling (connect " +
+					"to PostgreSQL itself)")
 		}
 		return err
 	}, nil

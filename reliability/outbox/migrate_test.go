@@ -20,7 +20,8 @@ const insertRow = `INSERT INTO %s (idempotency_key, aggregate_type, aggregate_id
 func TestMigrateCreatesWhatIsMissing(t *testing.T) {
 	for name, l := range map[string]Layout{
 		"plain": {}, "claim": {Source: SourceClaim}, "xid": {Source: SourceXID},
-		"by day": {Partitioned: true}, "by day, claim": {Partitioned: true, Source: SourceClaim}, "by day, xid": {Partitioned: true, Source: SourceXID},
+		"by day": {Partitioned: true}, "by day, claim": {Partitioned: true, Source: SourceClaim},
+		"by day, xid": {Partitioned: true, Source: SourceXID},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, _ := database(t)
@@ -39,11 +40,13 @@ func TestMigrateCreatesWhatIsMissing(t *testing.T) {
 				Topic: "order-events", Key: "42", Payload: []byte(`{"a": 1}`), Status: Pending,
 			}, r)
 			require.Equal(t, Buckets, value[int](t, conn, "SELECT count(*) FROM outbox_buckets"))
-			require.True(t, value[bool](t, conn, "SELECT bucket BETWEEN 0 AND 63 AND xid < pg_snapshot_xmin(pg_current_snapshot()) FROM outbox"))
+			require.True(t, value[bool](
+				t, conn, "SELECT bucket BETWEEN 0 AND 63 AND xid < pg_snapshot_xmin(pg_current_snapshot()) FROM outbox"))
 			for _, need := range []Need{NeedPublish, NeedRelay, NeedClaim, NeedXID} {
 				s, err := Check(t.Context(), conn, table, need)
 				require.NoError(t, err)
-				require.Equal(t, Schema{Table: Name{"public", "outbox"}, Partitioned: l.Partitioned, PayloadType: "json", Key: "idempotency_key"}, *s)
+				require.Equal(t, Schema{Table: Name{"public", "outbox"}, Partitioned: l.Partitioned, PayloadType: "json",
+					Key: "idempotency_key"}, *s)
 			}
 		})
 	}
@@ -62,7 +65,8 @@ func TestASourceAddsItsIndexToATableInUse(t *testing.T) {
 			require.NotContains(t, s, "TABLE", "an index is all that is missing")
 		}
 		require.Contains(t, strings.Join(steps, "\n"), "CONCURRENTLY")
-		require.True(t, value[bool](t, conn, "SELECT indisvalid FROM pg_index WHERE indexrelid = $1::text::regclass", `"Billing"."Out box_uncounted_idx"`))
+		require.True(t, value[bool](t, conn, "SELECT indisvalid FROM pg_index WHERE indexrelid = $1::text::regclass",
+			`"Billing"."Out box_uncounted_idx"`))
 		require.Empty(t, migrate(t, conn, table, Layout{Source: SourceClaim}))
 	}
 }
@@ -72,11 +76,13 @@ func TestABuildThatFailedIsRepeated(t *testing.T) {
 	conn, _ := database(t)
 	table := newTable(t, Options{})
 	migrate(t, conn, table, Layout{})
-	exec(t, conn, "DROP INDEX outbox_idempotency_key_idx", fmt.Sprintf(insertRow, "outbox", "a"), fmt.Sprintf(insertRow, "outbox", "a"))
+	exec(t, conn, "DROP INDEX outbox_idempotency_key_idx", fmt.Sprintf(insertRow, "outbox", "a"),
+		fmt.Sprintf(insertRow, "outbox", "a"))
 	err := Migrate(t.Context(), conn, table, Layout{}, func(Step) {})
 	require.ErrorContains(t, err, "(a) is duplicated")
 	require.ErrorContains(t, err, "set columns.idempotency_key to the column id")
-	require.False(t, value[bool](t, conn, "SELECT indisvalid FROM pg_index WHERE indexrelid = 'outbox_idempotency_key_idx'::regclass"))
+	require.False(
+		t, value[bool](t, conn, "SELECT indisvalid FROM pg_index WHERE indexrelid = 'outbox_idempotency_key_idx'::regclass"))
 	exec(t, conn, "DELETE FROM outbox WHERE id = 2")
 	require.Equal(t, []string{
 		`DROP INDEX CONCURRENTLY IF EXISTS "public"."outbox_idempotency_key_idx"`,
@@ -112,7 +118,8 @@ func TestAMigrationThatWaitsCanBeInterrupted(t *testing.T) {
 	go func() { ended <- Migrate(ctx, conn, table, Layout{}, func(Step) {}) }()
 	third := more()
 	require.Eventually(t, func() bool {
-		return value[bool](t, third, "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND query LIKE '%pg_try_advisory_lock%' AND state = 'idle')", int32(conn.PgConn().PID()))
+		return value[bool](t, third,
+			"SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND query LIKE '%pg_try_advisory_lock%' AND state = 'idle')", int32(conn.PgConn().PID()))
 	}, time.Minute, 5*time.Millisecond)
 	cancel()
 	require.ErrorContains(t, <-ended, "another migration of table outbox is running")
@@ -146,12 +153,15 @@ func TestTablesOfOthersGetWhatTheyLack(t *testing.T) {
 		want     Row
 	}{
 		"outbox_events": {rabbitTable, rabbitRow, NeedOptimistic, Row{
-			ID: 1, IdempotencyKey: "e1", AggregateType: "POLICY", AggregateID: "p1", EventType: "STATUS_UPDATE", Topic: "statuses", Key: "p1",
+			ID: 1, IdempotencyKey: "e1", AggregateType: "POLICY", AggregateID: "p1", EventType: "STATUS_UPDATE",
+			Topic: "statuses", Key: "p1",
 			Payload: []byte(`{"a": 1}`), Status: Pending,
 		}},
 		"kafka_outbox": {kafkaTable, kafkaRow, NeedRelay, Row{
-			ID: 1, IdempotencyKey: "order-created-42", AggregateType: "Order", AggregateID: "42", EventType: "OrderCreated", Topic: "order-events",
-			Key: "k42", Payload: []byte(`{"a": 1}`), Headers: []byte(`{"traceparent": "00-1"}`), Status: Pending, CreatedAt: created,
+			ID: 1, IdempotencyKey: "order-created-42", AggregateType: "Order", AggregateID: "42", EventType: "OrderCreated",
+			Topic: "order-events",
+			Key:   "k42", Payload: []byte(`{"a": 1}`), Headers: []byte(`{"traceparent": "00-1"}`),
+			Status: Pending, CreatedAt: created,
 		}},
 	} {
 		for _, source := range []Source{SourceNone, SourceClaim, SourceXID} {
@@ -204,7 +214,8 @@ func TestAnOlderTableOfOurOwnGetsWhatItLacks(t *testing.T) {
 			notes = append(notes, s.Note)
 		}
 	}))
-	require.Equal(t, []string{"rows that are there are taken as published; sloengine outbox replay publishes them again"}, notes)
+	require.Equal(
+		t, []string{"rows that are there are taken as published; sloengine outbox replay publishes them again"}, notes)
 	require.Equal(t, Completed, value[string](t, conn, "SELECT status FROM outbox"))
 	exec(t, conn, fmt.Sprintf(insertRow, "outbox", "b"))
 	require.Equal(t, Pending, value[string](t, conn, "SELECT status FROM outbox WHERE id = 2"))
@@ -218,7 +229,8 @@ func TestWhatMigrateCannotDo(t *testing.T) {
 		o   Options
 	}{
 		`column key: missing (set columns.key to the column that has it`: {
-			ddl: []string{"CREATE TABLE outbox (id bigint PRIMARY KEY, created_at timestamptz, idempotency_key text)", "INSERT INTO outbox VALUES (1)"},
+			ddl: []string{"CREATE TABLE outbox (id bigint PRIMARY KEY, created_at timestamptz, idempotency_key text)",
+				"INSERT INTO outbox VALUES (1)"},
 		},
 		`column id: missing`: {ddl: []string{"CREATE TABLE outbox (n bigint)"}},
 		`column payload: has the type integer (want json, jsonb, text, character varying, bytea); change it: ALTER TABLE "public"."outbox" ALTER COLUMN "payload" TYPE json USING "payload"::json;`: {
@@ -227,9 +239,10 @@ func TestWhatMigrateCannotDo(t *testing.T) {
 		`table public.outbox is not partitioned, and a table cannot become partitioned`: {
 			ddl: []string{"CREATE TABLE outbox (id bigint PRIMARY KEY)"}, l: Layout{Partitioned: true},
 		},
-		`is partitioned by HASH (id) (want RANGE ("created_at"))`: {ddl: []string{"CREATE TABLE outbox (id bigint) PARTITION BY HASH (id)"}},
-		`public.outbox is no table (relkind v in pg_class)`:       {ddl: []string{"CREATE VIEW outbox AS SELECT 1 AS id"}},
-		`schema "nowhere" does not exist`:                         {o: Options{Name: "nowhere.outbox"}},
+		`is partitioned by HASH (id) (want RANGE ("created_at"))`: {
+			ddl: []string{"CREATE TABLE outbox (id bigint) PARTITION BY HASH (id)"}},
+		`public.outbox is no table (relkind v in pg_class)`: {ddl: []string{"CREATE VIEW outbox AS SELECT 1 AS id"}},
+		`schema "nowhere" does not exist`:                   {o: Options{Name: "nowhere.outbox"}},
 	} {
 		conn, _ := database(t)
 		exec(t, conn, x.ddl...)
@@ -276,7 +289,8 @@ func TestSeveralRowsOfAnEvent(t *testing.T) {
 	}
 	// Another table gets the index, and whoever migrates it is told before.
 	conn, _ := database(t)
-	exec(t, conn, "CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, aggregate_type text, aggregate_id text, event_type text, topic text, key text, payload json, bucket int)")
+	exec(t, conn,
+		"CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, aggregate_type text, aggregate_id text, event_type text, topic text, key text, payload json, bucket int)")
 	notes := ""
 	steps, err := Plan(t.Context(), conn, newTable(t, Options{}), Layout{})
 	require.NoError(t, err)

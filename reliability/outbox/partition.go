@@ -11,8 +11,8 @@ import (
 
 const defaultPartition = "_default"
 
-// partitions creates those that today and the days after it lack, and the default partition, which takes the rows of days
-// that have none, so that writers do not fail when maintenance did not run.
+// partitions creates those that today and the days after it lack, and the default partition, which takes the rows of
+// days that have none, so that writers do not fail when maintenance did not run.
 func (p *planner) partitions(today time.Time) {
 	days := p.c.daysWithout(p.l.days(today))
 	if !p.c.exists {
@@ -83,7 +83,8 @@ func (c *catalog) readOccupied(ctx context.Context, tx pgx.Tx, created Column, d
 		x.occupied = map[time.Time]bool{}
 		for _, d := range days {
 			var there bool
-			sql := fmt.Sprintf("SELECT EXISTS (SELECT 1 FROM %s WHERE %s >= '%s' AND %s < '%s')", x.Name, created, boundText(d), created, boundText(d.Add(day)))
+			sql := fmt.Sprintf("SELECT EXISTS (SELECT 1 FROM %s WHERE %s >= '%s' AND %s < '%s')", x.Name, created, boundText(d),
+				created, boundText(d.Add(day)))
 			if err := tx.QueryRow(ctx, sql).Scan(&there); err != nil {
 				return fmt.Errorf("read partition %s: %w", x.Name.Text(), err)
 			}

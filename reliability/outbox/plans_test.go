@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// completedRows is how many COMPLETED rows the table of TestOpenRowsAreFoundByTheirIndexes has. With 10,000,000 it takes some
-// minutes, and times are asserted.
+// completedRows is how many COMPLETED rows the table of TestOpenRowsAreFoundByTheirIndexes has. With 10,000,000 it
+// takes some minutes, and times are asserted.
 var completedRows = flag.Int("completed", 50_000, "COMPLETED rows of the table that plans are made for")
 
 const manyRows = 10_000_000
@@ -28,7 +28,8 @@ func crowded(t testing.TB, l Layout) (*pgx.Conn, *Table) {
 		SELECT '%[1]s' || i, 'Order', i, 'OrderCreated', 'order-events', 'customer-' || i %% 5000, '{"total": 12.5}', '%[1]s', %[2]s, %[3]s, %[4]s, %[4]s FROM generate_series(1, %[5]d) i`
 	exec(t, conn,
 		fmt.Sprintf(insert, Completed, "0", "NULL", "now()", *completedRows),
-		fmt.Sprintf(insert, Pending, "i % 5", "CASE WHEN i % 5 > 0 THEN now() + interval '1 hour' END", "NULL::timestamptz", 400),
+		fmt.Sprintf(insert, Pending, "i % 5", "CASE WHEN i % 5 > 0 THEN now() + interval '1 hour' END",
+			"NULL::timestamptz", 400),
 		fmt.Sprintf(insert, Failed, "9", "NULL", "NULL::timestamptz", 100),
 		"VACUUM ANALYZE outbox")
 	return conn, table

@@ -59,7 +59,8 @@ func (t *Table) SelectList(alias string) string {
 		q(c.ID, "bigint", ""), q(c.CreatedAt, "timestamptz", ""), q(c.IdempotencyKey, "text", ""),
 		q(c.AggregateType, "text", "''::text"), q(c.AggregateID, "text", "''::text"), q(c.EventType, "text", "''::text"),
 		topic, q(c.Key, "text", "''::text"), q(c.Payload, "", ""), q(c.Headers, "", "NULL::jsonb"),
-		q(c.Status, "text", "''::text"), q(c.Attempts, "integer", "0"), q(c.NextAttemptAt, "timestamptz", "NULL::timestamptz"),
+		q(c.Status, "text", "''::text"), q(c.Attempts, "integer", "0"),
+		q(c.NextAttemptAt, "timestamptz", "NULL::timestamptz"),
 		q(c.Error, "text", "''::text"), q(c.CompletedAt, "timestamptz", "NULL::timestamptz"), q(c.Version, "integer", "0"),
 	}, ", ")
 }
@@ -74,15 +75,18 @@ func ScanRow(rows pgx.CollectableRow) (r Row, err error) {
 func (r *Row) Targets() []any {
 	return []any{
 		&r.ID, rowTime{r}, &r.IdempotencyKey, &r.AggregateType, &r.AggregateID, &r.EventType, &r.Topic, &r.Key,
-		&r.Payload, &r.Headers, &r.Status, &r.Attempts, optionalTime{&r.NextAttemptAt}, &r.Error, optionalTime{&r.CompletedAt}, &r.Version,
+		&r.Payload, &r.Headers, &r.Status, &r.Attempts, optionalTime{&r.NextAttemptAt}, &r.Error,
+		optionalTime{&r.CompletedAt}, &r.Version,
 	}
 }
 
-// SecondsExpr are the seconds between two times in SQL, of which the first may be NULL, and at most 95 years. Either can be
-// infinite or out of the range of an interval, for which a difference would be an error.
+// SecondsExpr are the seconds between two times in SQL, of which the first may be NULL, and at most 95 years. Either
+// can be infinite or out of the range of an interval, for which a difference would be an error.
 func SecondsExpr(from, to string) string {
 	from += "::timestamptz"
-	return fmt.Sprintf("CASE WHEN %[1]s IS NOT NULL THEN least(greatest(extract(epoch FROM %[2]s)::float8 - extract(epoch FROM %[1]s)::float8, -3e9), 3e9) END", from, to)
+	return fmt.Sprintf(
+		"CASE WHEN %[1]s IS NOT NULL THEN least(greatest(extract(epoch FROM %[2]s)::float8 - extract(epoch FROM "+
+			"%[1]s)::float8, -3e9), 3e9) END", from, to)
 }
 
 // The nearest times to those that a row can have and JSON has not.

@@ -78,12 +78,14 @@ func TestRetry(t *testing.T) {
 			n, err := Retry(t.Context(), conn, table, x.f)
 			require.NoError(t, err, name)
 			require.Equal(t, x.want, n, name)
-			require.Equal(t, x.due, value[[]int64](t, conn, "SELECT array_agg(id ORDER BY id) FROM outbox WHERE status = 'PENDING' AND next_attempt_at IS NULL AND completed_at IS NULL"), name)
+			require.Equal(t, x.due, value[[]int64](t, conn,
+				"SELECT array_agg(id ORDER BY id) FROM outbox WHERE status = 'PENDING' AND next_attempt_at IS NULL AND completed_at IS NULL"), name)
 			n, err = Retry(t.Context(), conn, table, x.f)
 			require.NoError(t, err)
 			require.Zero(t, n, "a retry that is due already is no news")
 			if name == "all" {
-				require.Equal(t, []int64{0, 3, 0, 0}, value[[]int64](t, conn, "SELECT array_agg(attempts ORDER BY id) FROM outbox"), "FAILED rows get all their attempts")
+				require.Equal(t, []int64{0, 3, 0, 0}, value[[]int64](t, conn, "SELECT array_agg(attempts ORDER BY id) FROM outbox"),
+					"FAILED rows get all their attempts")
 			}
 		}
 	}
@@ -101,8 +103,10 @@ func TestReplay(t *testing.T) {
 		n, err = Replay(t.Context(), conn, table, s)
 		require.NoError(t, err)
 		require.EqualValues(t, 2400, n)
-		require.EqualValues(t, 2400, value[int64](t, conn, "SELECT count(*) FROM outbox WHERE status = 'PENDING' AND event_type = 'Many' AND attempts = 0 AND completed_at IS NOT NULL"))
-		require.EqualValues(t, 100, value[int64](t, conn, "SELECT count(*) FROM outbox WHERE status = 'COMPLETED' AND event_type = 'Many'"))
+		require.EqualValues(t, 2400, value[int64](t, conn,
+			"SELECT count(*) FROM outbox WHERE status = 'PENDING' AND event_type = 'Many' AND attempts = 0 AND completed_at IS NOT NULL"))
+		require.EqualValues(
+			t, 100, value[int64](t, conn, "SELECT count(*) FROM outbox WHERE status = 'COMPLETED' AND event_type = 'Many'"))
 		b, err := ReadBacklog(t.Context(), conn, table)
 		require.NoError(t, err)
 		require.EqualValues(t, 2402, b.Pending)
@@ -147,7 +151,8 @@ func TestStats(t *testing.T) {
 		require.InDelta(t, 3600, s.Age, 600)
 		two := 2.0
 		latency := Latency{Completed: 1, P50: &two, P95: &two}
-		require.Equal(t, []Topic{{Topic: "orders", Type: "OrderCreated", Pending: 2, Recent: latency}, {Topic: "orders", Type: "Big", Failed: 1}}, s.Topics)
+		require.Equal(t, []Topic{{Topic: "orders", Type: "OrderCreated", Pending: 2, Recent: latency},
+			{Topic: "orders", Type: "Big", Failed: 1}}, s.Topics)
 		require.Equal(t, latency, s.Recent)
 		require.Equal(t, []int64{2, 1, 1, 1}, []int64{s.Pending, s.Waiting, s.Failed, s.Completed})
 		require.False(t, s.Estimated)
@@ -178,7 +183,8 @@ func TestNothingHasToBePrepared(t *testing.T) {
 		seed(t, conn, "failed", Failed, 2, false)
 		_, err = Check(t.Context(), conn, table, NeedRelay)
 		require.NoError(t, err)
-		rows, err := List(t.Context(), conn, table, Filter{Type: "OrderCreated", IDs: []int64{1, 2}, Statuses: []string{Failed}})
+		rows, err := List(
+			t.Context(), conn, table, Filter{Type: "OrderCreated", IDs: []int64{1, 2}, Statuses: []string{Failed}})
 		require.NoError(t, err)
 		require.Equal(t, []int64{2}, ids(rows))
 		rows, err = List(t.Context(), conn, table, Filter{OlderThan: 100 * 365 * day})

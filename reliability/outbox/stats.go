@@ -84,7 +84,8 @@ const (
 	maxTopics = 200
 )
 
-// ReadStats reads the state of a table. In a table of any size it looks at rows that are PENDING or FAILED and at SampleRows others.
+// ReadStats reads the state of a table. In a table of any size it looks at rows that are PENDING or FAILED and at
+// SampleRows others.
 func ReadStats(ctx context.Context, db DB, t *Table) (*Stats, error) {
 	c, err := readCatalog(ctx, db, t)
 	if err != nil {
@@ -119,7 +120,8 @@ func (s *Stats) readCompleted(ctx context.Context, db DB, t *Table, c *catalog) 
 		s.Completed, s.Estimated = max(int64(all)-s.Pending-s.Failed, 0), true
 		return nil
 	}
-	return db.QueryRow(ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE %s = 'COMPLETED'", t.Name, t.Columns.Status)).Scan(&s.Completed)
+	return db.QueryRow(
+		ctx, fmt.Sprintf("SELECT count(*) FROM %s WHERE %s = 'COMPLETED'", t.Name, t.Columns.Status)).Scan(&s.Completed)
 }
 
 func (s *Stats) readTopics(ctx context.Context, db DB, t *Table) error {
@@ -137,14 +139,16 @@ func (s *Stats) readTopics(ctx context.Context, db DB, t *Table) error {
 		SELECT grouping(topic) = 1, coalesce(topic, ''), coalesce(type, ''), coalesce(sum(pending), 0), coalesce(sum(failed), 0), count(took),
 			percentile_cont(0.5) WITHIN GROUP (ORDER BY took), percentile_cont(0.95) WITHIN GROUP (ORDER BY took)
 		FROM r GROUP BY GROUPING SETS ((), (topic, type)) ORDER BY 1 DESC, sum(pending) + sum(failed) DESC, count(took) DESC, 2, 3 LIMIT %[9]d`,
-		t.TopicExpr(), textExpr(c.EventType), t.Name, c.Status, c.CreatedAt, completed, c.ID, SampleRows, maxTopics+1, t.OpenExpr(), SecondsExpr("created", "completed"))
+		t.TopicExpr(), textExpr(c.EventType), t.Name, c.Status, c.CreatedAt, completed, c.ID, SampleRows, maxTopics+1,
+		t.OpenExpr(), SecondsExpr("created", "completed"))
 	rows, err := db.Query(ctx, sql)
 	if err != nil {
 		return err
 	}
 	var x Topic
 	var total bool
-	_, err = pgx.ForEachRow(rows, []any{&total, &x.Topic, &x.Type, &x.Pending, &x.Failed, &x.Recent.Completed, &x.Recent.P50, &x.Recent.P95}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&total, &x.Topic, &x.Type, &x.Pending, &x.Failed, &x.Recent.Completed,
+		&x.Recent.P50, &x.Recent.P95}, func() error {
 		if total {
 			s.Recent = x.Recent
 		} else {

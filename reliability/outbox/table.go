@@ -115,7 +115,9 @@ func parseName(s string) (n Name, err error) {
 		return n, fmt.Errorf("name: invalid table name %q (want TABLE or SCHEMA.TABLE)", s)
 	}
 	if len(n.Base) > maxIdentifier-longestSuffix {
-		return n, fmt.Errorf("name: table name %q is too long (at most %d bytes, so that partitions and indexes can add to it)", n.Base, maxIdentifier-longestSuffix)
+		return n,
+			fmt.Errorf("name: table name %q is too long (at most %d bytes, so that partitions and indexes can add to it)",
+				n.Base, maxIdentifier-longestSuffix)
 	}
 	return n, nil
 }
@@ -136,8 +138,8 @@ func (t *Table) WithKey(c Column) *Table {
 	return &other
 }
 
-// key is the column that is the key of rows. Rows of the preset outbox_events can be several statuses of one event, so that
-// their event_id is one only where the table says so.
+// key is the column that is the key of rows. Rows of the preset outbox_events can be several statuses of one event, so
+// that their event_id is one only where the table says so.
 func (t *Table) key(c *catalog) Column {
 	const preset = "outbox_events"
 	key := t.Columns.IdempotencyKey

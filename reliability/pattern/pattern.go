@@ -21,7 +21,8 @@ type Pattern struct {
 	re   *regexp.Regexp // nil: a name, with or without * and ?
 }
 
-// Compile reads a pattern. valid says what a name can be, nil: anything. A pattern with other characters could never match.
+// Compile reads a pattern. valid says what a name can be, nil: anything. A pattern with other characters could never
+// match.
 func Compile(text string, valid func(name string) bool) (Pattern, error) {
 	if text == "" {
 		return Pattern{}, errors.New("empty pattern")
@@ -84,7 +85,8 @@ func (p Pattern) Literals() int {
 	return literals(p.text)
 }
 
-// Overlap reports whether some name matches both. It does not know of two regular expressions, nor of one beside * and ?.
+// Overlap reports whether some name matches both. It does not know of two regular expressions, nor of one beside * and
+// ?.
 func (p Pattern) Overlap(q Pattern) bool {
 	switch {
 	case p.Exact():

@@ -51,7 +51,8 @@ func TestOverlap(t *testing.T) {
 		p, q string
 		want bool
 	}{
-		{`/^audit\./`, "audit.x", true}, {"audit.x", `/^audit\./`, true}, {`/^audit\./`, "order", false}, {"/a/", "/a/", true}, {"/a/", "b*", false},
+		{`/^audit\./`, "audit.x", true}, {"audit.x", `/^audit\./`, true}, {`/^audit\./`, "order", false},
+		{"/a/", "/a/", true}, {"/a/", "b*", false},
 	} {
 		require.Equal(t, tt.want, mustCompile(t, tt.p).Overlap(mustCompile(t, tt.q)), tt)
 	}

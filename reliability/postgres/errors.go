@@ -16,7 +16,8 @@ var causes = map[string]struct {
 	class retry.Class
 	text  string
 }{
-	"28":    {remote.KindCredentials, retry.ClassBlocked, "the server refuses the user name or password, or pg_hba.conf does not let the user in"},
+	"28": {remote.KindCredentials, retry.ClassBlocked,
+		"the server refuses the user name or password, or pg_hba.conf does not let the user in"},
 	"42501": {remote.KindCredentials, retry.ClassBlocked, "the user is not authorized (GRANT what is missing)"},
 	"3D000": {remote.KindTopology, retry.ClassBlocked, "the database does not exist (create it)"},
 	"3F000": {remote.KindTopology, retry.ClassBlocked, "the schema does not exist (create it)"},
@@ -24,10 +25,12 @@ var causes = map[string]struct {
 	"42703": {remote.KindTopology, retry.ClassBlocked, "a column does not exist (add it)"},
 	"42P05": {remote.KindConnection, retry.ClassBlocked, pooled},
 	"26000": {remote.KindConnection, retry.ClassBlocked, pooled},
-	"25006": {remote.KindConnection, retry.ClassBlocked, "the server takes no writes (connect to the primary, for example with target_session_attrs=read-write)"},
-	"42":    {remote.KindTopology, retry.ClassBlocked, ""},
-	"53":    {remote.KindConnection, retry.ClassOverload, "the server lacks resources"},
-	"53300": {remote.KindConnection, retry.ClassOverload, "the server has too many connections (raise max_connections, or lower that of its clients)"},
+	"25006": {remote.KindConnection, retry.ClassBlocked,
+		"the server takes no writes (connect to the primary, for example with target_session_attrs=read-write)"},
+	"42": {remote.KindTopology, retry.ClassBlocked, ""},
+	"53": {remote.KindConnection, retry.ClassOverload, "the server lacks resources"},
+	"53300": {remote.KindConnection, retry.ClassOverload,
+		"the server has too many connections (raise max_connections, or lower that of its clients)"},
 	"53100": {remote.KindConnection, retry.ClassTransient, "the disk of the server is full"},
 	"08":    {remote.KindConnection, retry.ClassTransient, ""},
 	"40":    {remote.KindConnection, retry.ClassTransient, ""}, // deadlocks and serialization failures
@@ -42,7 +45,8 @@ var causes = map[string]struct {
 
 const pooled = "a pooler between changes the session (set transaction_pooling: true)"
 
-// Explain makes a *remote.BrokerError of what the library returns. A nil error stays nil, and a *BrokerError stays what it is.
+// Explain makes a *remote.BrokerError of what the library returns. A nil error stays nil, and a *BrokerError stays what
+// it is.
 func Explain(err error) error {
 	var known *remote.BrokerError
 	if err == nil || errors.As(err, &known) {
@@ -83,7 +87,8 @@ func Explain(err error) error {
 }
 
 // inDSN says where a DSN has the settings of TLS.
-var inDSN = strings.NewReplacer("broker", "server", "tls.ca_file", "sslrootcert in the DSN", "tls.server_name", "the host of the DSN")
+var inDSN = strings.NewReplacer("broker", "server", "tls.ca_file", "sslrootcert in the DSN", "tls.server_name",
+	"the host of the DSN")
 
 // State is the SQLSTATE that the server answered, such as 42P01, or "" if it did not answer.
 func State(err error) string {

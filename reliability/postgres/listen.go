@@ -18,9 +18,9 @@ const (
 // aliveEvery is how often a silent connection is asked whether it is alive.
 const aliveEvery = 30 * time.Second
 
-// Listen calls wake for each notification on a channel, and after each new connection, since notifications may have been
-// missed before. It connects again until ctx ends. report is told each failure, as a *remote.BrokerError, and nil once
-// notifications come.
+// Listen calls wake for each notification on a channel, and after each new connection, since notifications may have
+// been missed before. It connects again until ctx ends. report is told each failure, as a *remote.BrokerError, and nil
+// once notifications come.
 func Listen(ctx context.Context, o Options, channel string, wake func(), report func(error)) {
 	delay := minListenWait
 	for ctx.Err() == nil {

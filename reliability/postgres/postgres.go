@@ -1,5 +1,6 @@
-// Package postgres connects to PostgreSQL, for sources, relays and commands alike: address, credentials and TLS as options
-// of jackc/pgx, a bounded pool that connects again by itself, and errors in plain English with what may be done about them.
+// Package postgres connects to PostgreSQL, for sources, relays and commands alike: address, credentials and TLS as
+// options of jackc/pgx, a bounded pool that connects again by itself, and errors in plain English with what may be done
+// about them.
 //
 // It does not know which tables are read or written.
 package postgres
@@ -23,16 +24,16 @@ import (
 // Options say where a database is and who connects to it. A zero field takes the default given with it.
 type Options struct {
 	// DSN is a URL such as postgres://user@host:5432/shop?sslmode=verify-full, or the same as keywords, such as
-	// "host=db user=shop dbname=shop". TLS is set with sslmode, sslrootcert, sslcert and sslkey, as everywhere else. It has
-	// no password.
+	// "host=db user=shop dbname=shop". TLS is set with sslmode, sslrootcert, sslcert and sslkey, as everywhere else. It
+	// has no password.
 	DSN string `yaml:"dsn"`
 	// DSNFile holds the DSN, which may have a password. Either DSN or DSNFile is required.
 	DSNFile string `yaml:"dsn_file" is:"file"`
 	// PasswordFile holds the password. A changed file counts for connections made 10 s later at the latest, like a changed
 	// DSNFile.
 	PasswordFile string `yaml:"password_file" is:"file"`
-	// TransactionPooling says that a pooler such as pgbouncer in its mode "transaction" is in between: each transaction may
-	// get another session, so nothing is prepared.
+	// TransactionPooling says that a pooler such as pgbouncer in its mode "transaction" is in between: each transaction
+	// may get another session, so nothing is prepared.
 	TransactionPooling bool `yaml:"transaction_pooling"`
 	// MaxConnections bounds the connections of the pool; 4.
 	MaxConnections int `yaml:"max_connections" min:"1" max:"100"`

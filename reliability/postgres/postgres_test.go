@@ -56,14 +56,16 @@ func TestWhatAnOperatorReads(t *testing.T) {
 	pooled := s.Bouncer(t)
 	alice := func(address, params string) Options {
 		return Options{
-			DSN: "postgres://alice@" + address + "/" + db + "?connect_timeout=60&" + params, PasswordFile: nettest.PasswordFile(t, postgrestest.AlicePassword),
+			DSN:          "postgres://alice@" + address + "/" + db + "?connect_timeout=60&" + params,
+			PasswordFile: nettest.PasswordFile(t, postgrestest.AlicePassword),
 		}
 	}
 	wrong := alice(s.Address, "")
 	wrong.PasswordFile = nettest.PasswordFile(t, "no")
 	wrongPooled := alice(pooled, "sslmode=disable")
 	wrongPooled.PasswordFile = nettest.PasswordFile(t, "no")
-	mallory := Options{DSNFile: nettest.PasswordFile(t, s.DSNOf(s.Address, postgrestest.Mallory, postgrestest.MalloryPassword, db))}
+	mallory := Options{
+		DSNFile: nettest.PasswordFile(t, s.DSNOf(s.Address, postgrestest.Mallory, postgrestest.MalloryPassword, db))}
 	missing := Options{DSNFile: nettest.PasswordFile(t, s.DSN("missing"))}
 	for name, x := range map[string]struct {
 		o     Options
@@ -72,20 +74,31 @@ func TestWhatAnOperatorReads(t *testing.T) {
 		class retry.Class
 		text  string
 	}{
-		"plain":            {o: alice(s.Address, "sslmode=disable")},
-		"TLS":              {o: alice(s.Address, "sslmode=verify-full&sslrootcert="+s.CAFile)},
-		"foreign CA":       {o: alice(s.Address, "sslmode=verify-full"), kind: remote.KindTLS, class: retry.ClassBlocked, text: "unknown authority"},
-		"no TLS":           {o: alice(pooled, "sslmode=require"), kind: remote.KindTLS, class: retry.ClassBlocked, text: "does not offer TLS"},
-		"wrong password":   {o: wrong, kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
-		"through a pooler": {o: wrongPooled, kind: remote.KindCredentials, class: retry.ClassBlocked, text: "user name or password"},
-		"no rights":        {o: mallory, kind: remote.KindCredentials, class: retry.ClassBlocked, text: "GRANT"},
-		"no database":      {o: missing, kind: remote.KindTopology, class: retry.ClassBlocked, text: "the database does not exist"},
-		"no listener":      {o: Options{DSN: "postgres://alice@127.0.0.1:1/a"}, kind: remote.KindConnection, class: retry.ClassTransient, text: "refused"},
-		"no table":         {o: alice(s.Address, ""), query: "SELECT n FROM b", kind: remote.KindTopology, class: retry.ClassBlocked, text: "the table does not exist"},
-		"no column":        {o: alice(s.Address, ""), query: "SELECT m FROM a", kind: remote.KindTopology, class: retry.ClassBlocked, text: "a column does not exist"},
-		"wrong value":      {o: alice(s.Address, ""), query: "INSERT INTO a VALUES (1), (1)", kind: remote.KindMessage, class: retry.ClassPermanent, text: "duplicate key"},
-		"read-only":        {o: alice(s.Address, "default_transaction_read_only=on"), query: "INSERT INTO a VALUES (1)", kind: remote.KindConnection, class: retry.ClassBlocked, text: "connect to the primary"},
-		"canceled":         {o: alice(s.Address, "statement_timeout=20"), query: "SELECT pg_sleep(10)", kind: remote.KindConnection, class: retry.ClassTimeout, text: "was canceled"},
+		"plain": {o: alice(s.Address, "sslmode=disable")},
+		"TLS":   {o: alice(s.Address, "sslmode=verify-full&sslrootcert="+s.CAFile)},
+		"foreign CA": {o: alice(s.Address, "sslmode=verify-full"), kind: remote.KindTLS, class: retry.ClassBlocked,
+			text: "unknown authority"},
+		"no TLS": {o: alice(pooled, "sslmode=require"), kind: remote.KindTLS, class: retry.ClassBlocked,
+			text: "does not offer TLS"},
+		"wrong password": {o: wrong, kind: remote.KindCredentials, class: retry.ClassBlocked,
+			text: "user name or password"},
+		"through a pooler": {o: wrongPooled, kind: remote.KindCredentials, class: retry.ClassBlocked,
+			text: "user name or password"},
+		"no rights": {o: mallory, kind: remote.KindCredentials, class: retry.ClassBlocked, text: "GRANT"},
+		"no database": {o: missing, kind: remote.KindTopology, class: retry.ClassBlocked,
+			text: "the database does not exist"},
+		"no listener": {o: Options{DSN: "postgres://alice@127.0.0.1:1/a"}, kind: remote.KindConnection,
+			class: retry.ClassTransient, text: "refused"},
+		"no table": {o: alice(s.Address, ""), query: "SELECT n FROM b", kind: remote.KindTopology,
+			class: retry.ClassBlocked, text: "the table does not exist"},
+		"no column": {o: alice(s.Address, ""), query: "SELECT m FROM a", kind: remote.KindTopology,
+			class: retry.ClassBlocked, text: "a column does not exist"},
+		"wrong value": {o: alice(s.Address, ""), query: "INSERT INTO a VALUES (1), (1)", kind: remote.KindMessage,
+			class: retry.ClassPermanent, text: "duplicate key"},
+		"read-only": {o: alice(s.Address, "default_transaction_read_only=on"), query: "INSERT INTO a VALUES (1)",
+			kind: remote.KindConnection, class: retry.ClassBlocked, text: "connect to the primary"},
+		"canceled": {o: alice(s.Address, "statement_timeout=20"), query: "SELECT pg_sleep(10)",
+			kind: remote.KindConnection, class: retry.ClassTimeout, text: "was canceled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := Open(x.o)
@@ -120,7 +133,8 @@ func TestTransactionPooling(t *testing.T) {
 	address := s.Bouncer(t)
 	open := func(pooling bool) *Pool {
 		p, err := Open(Options{
-			DSNFile: nettest.PasswordFile(t, s.DSNOf(address, postgrestest.Alice, postgrestest.AlicePassword, db)), TransactionPooling: pooling, MaxConnections: 20,
+			DSNFile:            nettest.PasswordFile(t, s.DSNOf(address, postgrestest.Alice, postgrestest.AlicePassword, db)),
+			TransactionPooling: pooling, MaxConnections: 20,
 		})
 		require.NoError(t, err)
 		t.Cleanup(p.Close)
@@ -134,7 +148,8 @@ func TestTransactionPooling(t *testing.T) {
 				for i := range 20 {
 					_, err := p.Exec(t.Context(), "INSERT INTO a VALUES ($1, $2, $3)", i, time.Now(), []byte{0, 'a'})
 					var n int
-					errs = append(errs, err, p.QueryRow(t.Context(), "SELECT count(*) FROM a WHERE n = ANY($1)", []int64{1, 2}).Scan(&n))
+					errs = append(
+						errs, err, p.QueryRow(t.Context(), "SELECT count(*) FROM a WHERE n = ANY($1)", []int64{1, 2}).Scan(&n))
 				}
 				fails <- errors.Join(errs...)
 			}()
@@ -156,7 +171,8 @@ func TestAPoolConnectsAgain(t *testing.T) {
 	s := postgrestest.Start(t, postgrestest.Options{Proxied: true, Unsafe: true})
 	db := s.Database(t)
 	password := nettest.PasswordFile(t, postgrestest.AlicePassword)
-	p, err := Open(Options{DSN: strings.Replace(s.ProxiedDSN(db), ":"+postgrestest.AlicePassword, "", 1), PasswordFile: password, ConnectTimeout: 30 * time.Second})
+	p, err := Open(Options{DSN: strings.Replace(s.ProxiedDSN(db), ":"+postgrestest.AlicePassword, "", 1),
+		PasswordFile: password, ConnectTimeout: 30 * time.Second})
 	require.NoError(t, err)
 	defer p.Close()
 	ask := func() error {

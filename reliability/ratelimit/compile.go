@@ -78,7 +78,8 @@ func Compile(c Config) (*Policy, error) {
 }
 
 func newCompiler(c *Config) *compiler {
-	return &compiler{c: c, presets: map[string]*Values{}, types: map[string]*TypeRule{}, matches: map[string]pattern.Pattern{}, told: map[[2]time.Duration]bool{}}
+	return &compiler{c: c, presets: map[string]*Values{}, types: map[string]*TypeRule{},
+		matches: map[string]pattern.Pattern{}, told: map[[2]time.Duration]bool{}}
 }
 
 type compiler struct {
@@ -211,7 +212,8 @@ func (k *compiler) checkTypes() {
 		}
 		for j, a := range k.c.Audit {
 			if b, ok := k.matches[a]; ok && b.Overlap(match) {
-				k.fail(path+".match", "%q covers audit types (audit[%d], %q), which are never limited (narrow one of the two)", t.Match, j, a)
+				k.fail(path+".match", "%q covers audit types (audit[%d], %q), which are never limited (narrow one of the two)",
+					t.Match, j, a)
 			}
 		}
 		if t.Preset != "" && k.presets[t.Preset] == nil {
@@ -310,7 +312,8 @@ func (k *compiler) values(path string, v *Values) {
 
 // pick is the closest value that is set, and the index of its level, len(levels) if none sets it. With explain it notes
 // where the value comes from.
-func pick[T any](k *compiler, r *rule, name string, levels []level, get func(*Values) *T, builtIn T, format func(T) string) (T, int) {
+func pick[T any](k *compiler, r *rule, name string, levels []level, get func(*Values) *T, builtIn T,
+	format func(T) string) (T, int) {
 	value, from, at := builtIn, "built-in", len(levels)
 	for i, l := range levels {
 		if v := get(l.Values); v != nil {
@@ -346,13 +349,19 @@ func (k *compiler) resolve(path string, layer Layer, name string, own ...level) 
 	r := rule{layer: layer, name: name, keys: newPrefix(layer, name)}
 	var from int
 	r.limit.N, from = pick(k, &r, "limit", amounts, func(v *Values) *int64 { return v.Limit }, limit, number)
-	r.limit.Window, _ = pick(k, &r, "window", amounts, func(v *Values) *time.Duration { return v.Window }, window, time.Duration.String)
+	r.limit.Window, _ = pick(k, &r, "window", amounts, func(v *Values) *time.Duration {
+		return v.Window
+	}, window, time.Duration.String)
 	if r.limit.N == MaxLimit {
 		r.limit.Window = unlimitedWindow
 	}
-	r.limit.Algorithm, _ = pick(k, &r, "algorithm", levels, func(v *Values) *Algorithm { return v.Algorithm }, SlidingWindow, Algorithm.String)
+	r.limit.Algorithm, _ = pick(k, &r, "algorithm", levels, func(v *Values) *Algorithm {
+		return v.Algorithm
+	}, SlidingWindow, Algorithm.String)
 	settings := r.settings
-	r.limit.Burst, _ = pick(k, &r, "burst", amounts[:min(from+1, len(amounts))], func(v *Values) *int64 { return v.Burst }, r.limit.N, number)
+	r.limit.Burst, _ = pick(k, &r, "burst", amounts[:min(from+1, len(amounts))], func(v *Values) *int64 {
+		return v.Burst
+	}, r.limit.N, number)
 	if r.limit.Algorithm != TokenBucket {
 		r.settings = settings
 	} else if k.explain && r.settings[len(settings)].From == "built-in" {
@@ -376,14 +385,20 @@ func (k *compiler) planOf(r *rule, levels []level) plan {
 	var p plan
 	n := len(levels)
 	var i int
-	p.strategy, i = pick(k, r, "on_exceeded", levels, func(v *Values) *Strategy { return v.OnExceeded }, OnExceededSample, Strategy.String)
+	p.strategy, i = pick(k, r, "on_exceeded", levels, func(v *Values) *Strategy {
+		return v.OnExceeded
+	}, OnExceededSample, Strategy.String)
 	p.set.strategy = i < n
 	rate, i := pick(k, r, "sample_rate", levels, func(v *Values) *float64 { return v.SampleRate }, DefaultSampleRate,
 		func(rate float64) string { return "1/" + strconv.FormatUint(uint64(weightOf(rate)), 10) })
 	p.weight, p.set.weight = weightOf(rate), i < n
-	p.delay, i = pick(k, r, "throttle", levels, func(v *Values) *time.Duration { return v.ThrottleDelay }, DefaultThrottleDelay, time.Duration.String)
+	p.delay, i = pick(k, r, "throttle", levels, func(v *Values) *time.Duration {
+		return v.ThrottleDelay
+	}, DefaultThrottleDelay, time.Duration.String)
 	p.set.delay = i < n
-	p.maxWait, i = pick(k, r, "throttle_max", levels, func(v *Values) *time.Duration { return v.ThrottleMaxWait }, DefaultThrottleMaxWait, time.Duration.String)
+	p.maxWait, i = pick(k, r, "throttle_max", levels, func(v *Values) *time.Duration {
+		return v.ThrottleMaxWait
+	}, DefaultThrottleMaxWait, time.Duration.String)
 	p.set.maxWait = i < n
 	fields, i := pick(k, r, "aggregate_fields", levels, func(v *Values) *[]string {
 		if v.AggregateFields == nil {

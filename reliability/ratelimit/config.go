@@ -62,14 +62,18 @@ type Config struct {
 // on), Config.Default, Config.Global, and the constants above. A burst is looked
 // for only as far as the limit was: it belongs to that.
 type Values struct {
-	Limit           *int64         `yaml:"limit" min:"1" max:"4000000000" off:"4000000000"` // events per window: 1 to MaxLimit, which admits everything
-	Window          *time.Duration `yaml:"window" min:"1ms" max:"1d"`                       // above 0, at most MaxWindow
-	Algorithm       *Algorithm     `yaml:"algorithm" one:"sliding_window token_bucket fixed_window"`
-	Burst           *int64         `yaml:"burst" min:"1" max:"4000000000"` // of a token bucket: 1 to MaxLimit; the limit if not set
-	OnExceeded      *Strategy      `yaml:"on_exceeded" one:"drop sample throttle aggregate"`
-	SampleRate      *float64       `yaml:"sample_rate" min:"0.000001" max:"1"` // above 0, at most 1: the share to keep, as 1 in round(1/rate)
-	ThrottleDelay   *time.Duration `yaml:"throttle" min:"1ms" max:"1m"`        // step: how long an event is delayed at a time
-	ThrottleMaxWait *time.Duration `yaml:"throttle_max" min:"1ms" max:"1m"`    // how long in all, before it is refused
+	// events per window: 1 to MaxLimit, which admits everything
+	Limit     *int64         `yaml:"limit" min:"1" max:"4000000000" off:"4000000000"`
+	Window    *time.Duration `yaml:"window" min:"1ms" max:"1d"` // above 0, at most MaxWindow
+	Algorithm *Algorithm     `yaml:"algorithm" one:"sliding_window token_bucket fixed_window"`
+	// of a token bucket: 1 to MaxLimit; the limit if not set
+	Burst      *int64    `yaml:"burst" min:"1" max:"4000000000"`
+	OnExceeded *Strategy `yaml:"on_exceeded" one:"drop sample throttle aggregate"`
+	// above 0, at most 1: the share to keep, as 1 in round(1/rate)
+	SampleRate *float64 `yaml:"sample_rate" min:"0.000001" max:"1"`
+	// step: how long an event is delayed at a time
+	ThrottleDelay   *time.Duration `yaml:"throttle" min:"1ms" max:"1m"`
+	ThrottleMaxWait *time.Duration `yaml:"throttle_max" min:"1ms" max:"1m"` // how long in all, before it is refused
 	// AggregateFields are attributes that a merged event sums up; at most MaxFields.
 	AggregateFields []string `yaml:"aggregate_fields"`
 }
@@ -135,7 +139,8 @@ type Source struct {
 func (s *Source) UnmarshalText(text []byte) error {
 	kind, name, named := strings.Cut(string(text), ":")
 	name = strings.TrimSpace(name)
-	k, ok := map[string]SourceKind{"attribute": FromAttribute, "header": FromHeader, "client_ip": FromClientIP, "token": FromToken}[kind]
+	k, ok := map[string]SourceKind{"attribute": FromAttribute, "header": FromHeader, "client_ip": FromClientIP,
+		"token": FromToken}[kind]
 	needs := k == FromAttribute || k == FromHeader
 	if !ok || named != needs || named && name == "" {
 		return fmt.Errorf("invalid context source %q (want attribute:NAME, header:NAME, client_ip or token)", text)

@@ -129,5 +129,6 @@ func (l *Limiter) Counter(ctx context.Context, now time.Time, name, value string
 	if t.List[0].Over == 0 && q.Limit > q.Remaining { // the event that was tried is not there
 		q.Remaining++
 	}
-	return &Counter{Rule: name, Value: value, Limit: q.Limit, Remaining: q.Remaining, Window: q.Window, Reset: q.Reset}, nil
+	return &Counter{Rule: name, Value: value, Limit: q.Limit, Remaining: q.Remaining,
+		Window: q.Window, Reset: q.Reset}, nil
 }

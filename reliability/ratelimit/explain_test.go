@@ -41,10 +41,12 @@ func TestExplainAgreesWithTheRules(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"global global ",
-		"limit 9 global", "window 1m0s built-in", "algorithm sliding_window built-in", "on_exceeded sample built-in", "sample_rate 1/4 global",
+		"limit 9 global", "window 1m0s built-in", "algorithm sliding_window built-in", "on_exceeded sample built-in",
+		"sample_rate 1/4 global",
 		"throttle 10ms built-in", "throttle_max 1s built-in", "aggregate_fields [] built-in",
 		"type a.b ",
-		"limit 50 preset p", "window 2s default", "algorithm token_bucket type a.*", "burst 7 type a.*", "on_exceeded throttle preset p",
+		"limit 50 preset p", "window 2s default", "algorithm token_bucket type a.*", "burst 7 type a.*",
+		"on_exceeded throttle preset p",
 		"sample_rate 1/4 global", "throttle 10ms built-in", "throttle_max 2s type a.b", "aggregate_fields [x] type a.b",
 		"context ip 10.0.0.1",
 		"limit 3 context ip", "window 2s default", "algorithm sliding_window built-in", "on_exceeded drop context ip",
@@ -62,7 +64,8 @@ func TestExplainAgreesWithTheRules(t *testing.T) {
 		caller *Caller
 		typ    string
 		want   string
-	}{{&Caller{}, "audit.x", "audit audit*"}, {&Caller{}, "never", ""}, {&Caller{Authenticated: true}, "never", "bypass rule 1"}} {
+	}{{&Caller{}, "audit.x", "audit audit*"}, {&Caller{}, "never", ""},
+		{&Caller{Authenticated: true}, "never", "bypass rule 1"}} {
 		e, err := Explain(c, tt.caller, typed(tt.typ))
 		require.NoError(t, err)
 		require.Equal(t, tt.want, e.Exempt)

@@ -30,7 +30,8 @@ const (
 )
 
 func newIndex(maxCounters int) index {
-	return index{max: maxCounters, seed: [2]uint64{rand.Uint64(), rand.Uint64()}, random: rand.Uint64(), entries: make([]uint64, 256)}
+	return index{max: maxCounters, seed: [2]uint64{rand.Uint64(), rand.Uint64()}, random: rand.Uint64(),
+		entries: make([]uint64, 256)}
 }
 
 func (x *index) at(n int32) *counter { return &x.chunks[n>>chunkBits][n&(chunkLen-1)] }

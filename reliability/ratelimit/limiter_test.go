@@ -36,10 +36,14 @@ func TestMostSpecificDecides(t *testing.T) {
 	set := metrics.NewSet()
 	l := mustLimiter(t, Options{Metrics: NewMetrics(set), Policy: mustCompile(t, Config{
 		Global: &Values{Limit: new(int64(6)), Window: new(time.Minute), OnExceeded: new(OnExceededAggregate)},
-		Types:  []TypeRule{{Match: "login", Values: Values{Limit: new(int64(4)), Window: new(time.Minute), OnExceeded: new(OnExceededThrottle), ThrottleDelay: new(20 * time.Millisecond)}}},
+		Types: []TypeRule{{Match: "login",
+			Values: Values{Limit: new(int64(4)), Window: new(time.Minute), OnExceeded: new(OnExceededThrottle),
+				ThrottleDelay: new(20 * time.Millisecond)}}},
 		Contexts: []ContextRule{
-			{Name: "user", From: byUser, Values: Values{Limit: new(int64(2)), Window: new(time.Minute), OnExceeded: new(OnExceededDrop)}},
-			{Name: "tenant", From: []Source{{Kind: FromAttribute, Name: "tenant"}}, Values: Values{Limit: new(int64(1)), Window: new(time.Minute), ThrottleMaxWait: new(9 * time.Second)}},
+			{Name: "user", From: byUser, Values: Values{Limit: new(int64(2)), Window: new(time.Minute),
+				OnExceeded: new(OnExceededDrop)}},
+			{Name: "tenant", From: []Source{{Kind: FromAttribute, Name: "tenant"}},
+				Values: Values{Limit: new(int64(1)), Window: new(time.Minute), ThrottleMaxWait: new(9 * time.Second)}},
 		},
 	})})
 	decide := func(s *Subject) *Ticket { return one(t, l, start, &Caller{}, s) }
@@ -101,7 +105,8 @@ func TestMostSpecificDecides(t *testing.T) {
 	require.Contains(t, text, `sloengine_ratelimit_aggregated_total 0`, "a verdict is no merged event")
 	l.CountAggregated(3)
 	require.Contains(t, scrape(set), `sloengine_ratelimit_aggregated_total 3`)
-	require.Contains(t, text, `sloengine_ratelimit_dropped_total{type="login"} 0`, "only the caller knows what became of it")
+	require.Contains(t, text, `sloengine_ratelimit_dropped_total{type="login"} 0`,
+		"only the caller knows what became of it")
 }
 
 func TestRefusedChargesNothing(t *testing.T) {
@@ -189,8 +194,9 @@ func TestSampling(t *testing.T) {
 // Seed 4: 1000 of a user in a minute are kept, then one in ten.
 func TestSeedSample(t *testing.T) {
 	l := mustLimiter(t, Options{Policy: mustCompile(t, Config{
-		Default:  Values{Limit: new(int64(100_000))},
-		Contexts: []ContextRule{{Name: "user", From: byUser, Values: Values{Limit: new(int64(1000)), Window: new(time.Minute), SampleRate: new(0.1)}}},
+		Default: Values{Limit: new(int64(100_000))},
+		Contexts: []ContextRule{{Name: "user", From: byUser,
+			Values: Values{Limit: new(int64(1000)), Window: new(time.Minute), SampleRate: new(0.1)}}},
 	})})
 	var b Tickets
 	s := user("a")
@@ -215,7 +221,8 @@ func TestThrottle(t *testing.T) {
 		set := metrics.NewSet()
 		l := mustLimiter(t, Options{Metrics: NewMetrics(set), Policy: mustCompile(t, Config{
 			Types: []TypeRule{{Match: "order", Values: Values{
-				Limit: new(int64(100)), Window: new(time.Second), Algorithm: new(TokenBucket), Burst: new(int64(1)), OnExceeded: new(OnExceededThrottle),
+				Limit: new(int64(100)), Window: new(time.Second), Algorithm: new(TokenBucket), Burst: new(int64(1)),
+				OnExceeded: new(OnExceededThrottle),
 			}}},
 		})})
 		var b Tickets
@@ -360,7 +367,8 @@ func TestJudgeChargesNothing(t *testing.T) {
 func TestUnlimited(t *testing.T) {
 	l := mustLimiter(t, Options{})
 	limit := int64(1)
-	l.SetPolicy(mustCompile(t, Config{Default: Unlimited(), Types: []TypeRule{{Match: "b", Values: Values{Limit: &limit}}}}))
+	l.SetPolicy(
+		mustCompile(t, Config{Default: Unlimited(), Types: []TypeRule{{Match: "b", Values: Values{Limit: &limit}}}}))
 	var b Tickets
 	for range 100 {
 		l.Policy().Add(&Caller{}, typed("a"), &b)
@@ -399,9 +407,10 @@ func TestStatus(t *testing.T) {
 		m := NewMetrics(set)
 		table := mustTable(t, TableOptions{Metrics: m})
 		l := mustLimiter(t, Options{Metrics: m, Store: table, Policy: mustCompile(t, Config{
-			Global:   &Values{Limit: new(int64(6000)), Window: new(time.Minute)},
-			Types:    []TypeRule{{Match: "login", Values: Values{Limit: new(int64(100)), Window: new(time.Second)}}},
-			Contexts: []ContextRule{{Name: "user", From: byUser, Values: Values{Limit: new(int64(60)), Window: new(time.Minute)}}},
+			Global: &Values{Limit: new(int64(6000)), Window: new(time.Minute)},
+			Types:  []TypeRule{{Match: "login", Values: Values{Limit: new(int64(100)), Window: new(time.Second)}}},
+			Contexts: []ContextRule{
+				{Name: "user", From: byUser, Values: Values{Limit: new(int64(60)), Window: new(time.Minute)}}},
 		})})
 		for i := range 30 { // user-0 more than the others
 			passes(t, l, time.Now(), &Caller{}, user("user-0"), 1)
@@ -439,7 +448,8 @@ func TestStatus(t *testing.T) {
 func TestEvictionMetrics(t *testing.T) {
 	set := metrics.NewSet()
 	m := NewMetrics(set)
-	l := mustLimiter(t, Options{Metrics: m, Store: mustTable(t, TableOptions{MaxCounters: 100, Metrics: m}), Policy: mustCompile(t, Config{})})
+	l := mustLimiter(t, Options{Metrics: m, Store: mustTable(t, TableOptions{MaxCounters: 100, Metrics: m}),
+		Policy: mustCompile(t, Config{})})
 	for i := range 150 {
 		passes(t, l, start, &Caller{}, typed(fmt.Sprint(i)), 1)
 	}

@@ -85,16 +85,19 @@ func TestContextSources(t *testing.T) {
 		attrs  Attributes
 		want   string
 	}{
-		"attribute":       {[]Source{{FromAttribute, "user"}}, full, attrs{"user": "x"}, "x"},
-		"no attributes":   {[]Source{{FromAttribute, "user"}}, full, nil, ""},
-		"header":          {[]Source{{FromHeader, "X-User"}}, full, nil, "from-header"},
-		"no headers":      {[]Source{{FromHeader, "X-User"}}, Caller{}, nil, ""},
-		"other header":    {[]Source{{FromHeader, "X-Other"}}, full, nil, ""},
-		"address":         {[]Source{{FromClientIP, ""}}, full, nil, "from-ip"},
-		"token":           {[]Source{{FromToken, ""}}, full, nil, "from-token"},
-		"in order":        {[]Source{{FromAttribute, "user"}, {FromHeader, "X-User"}, {FromClientIP, ""}}, full, attrs{"user": "x"}, "x"},
-		"second":          {[]Source{{FromAttribute, "user"}, {FromHeader, "X-User"}, {FromClientIP, ""}}, full, attrs{}, "from-header"},
-		"third":           {[]Source{{FromHeader, "X-Other"}, {FromAttribute, "user"}, {FromClientIP, ""}}, full, attrs{"user": "x"}, "x"},
+		"attribute":     {[]Source{{FromAttribute, "user"}}, full, attrs{"user": "x"}, "x"},
+		"no attributes": {[]Source{{FromAttribute, "user"}}, full, nil, ""},
+		"header":        {[]Source{{FromHeader, "X-User"}}, full, nil, "from-header"},
+		"no headers":    {[]Source{{FromHeader, "X-User"}}, Caller{}, nil, ""},
+		"other header":  {[]Source{{FromHeader, "X-Other"}}, full, nil, ""},
+		"address":       {[]Source{{FromClientIP, ""}}, full, nil, "from-ip"},
+		"token":         {[]Source{{FromToken, ""}}, full, nil, "from-token"},
+		"in order": {[]Source{{FromAttribute, "user"}, {FromHeader, "X-User"}, {FromClientIP, ""}}, full,
+			attrs{"user": "x"}, "x"},
+		"second": {[]Source{{FromAttribute, "user"}, {FromHeader, "X-User"}, {FromClientIP, ""}}, full,
+			attrs{}, "from-header"},
+		"third": {[]Source{{FromHeader, "X-Other"}, {FromAttribute, "user"}, {FromClientIP, ""}}, full,
+			attrs{"user": "x"}, "x"},
 		"none of several": {[]Source{{FromHeader, "X-Other"}, {FromAttribute, "user"}}, Caller{}, attrs{"user": ""}, ""},
 	} {
 		p := mustCompile(t, Config{Authentication: true, Contexts: []ContextRule{{Name: "c", From: c.from}}})
@@ -113,7 +116,8 @@ func TestContextSources(t *testing.T) {
 
 	// What the caller says is asked for once per request.
 	asked = 0
-	p = mustCompile(t, Config{Contexts: []ContextRule{{Name: "c", From: []Source{{FromHeader, "X-Other"}, {FromHeader, "X-User"}}}}})
+	p = mustCompile(
+		t, Config{Contexts: []ContextRule{{Name: "c", From: []Source{{FromHeader, "X-Other"}, {FromHeader, "X-User"}}}}})
 	b := &Tickets{}
 	for range 10 {
 		p.Add(&full, typed("a"), b)
@@ -156,22 +160,30 @@ func TestBypass(t *testing.T) {
 		anon   bool
 		exempt bool
 	}{
-		"type":                  {rules: []BypassRule{{Types: []string{"payment.fraud"}}}, exempt: true},
-		"pattern":               {rules: []BypassRule{{Types: []string{"other", "pay*"}}}, exempt: true},
-		"not the type":          {rules: []BypassRule{{Types: []string{"order.*"}}}},
-		"severity":              {rules: []BypassRule{{Severities: fatal}}, exempt: true},
-		"not the severity":      {rules: []BypassRule{{Severities: []string{"info"}}}},
-		"attributes":            {rules: []BypassRule{{Attributes: admin}}, exempt: true},
-		"not all attributes":    {rules: []BypassRule{{Attributes: map[string][]string{"role": {"admin"}, "env": {"test"}}}}},
-		"a missing attribute":   {rules: []BypassRule{{Attributes: map[string][]string{"none": {""}}}}},
-		"token":                 {rules: []BypassRule{{Tokens: []string{"billing"}}}, exempt: true},
-		"another token":         {rules: []BypassRule{{Tokens: []string{"web"}}}},
-		"all of a rule":         {rules: []BypassRule{{Types: []string{"payment.*"}, Severities: fatal, Attributes: admin, Tokens: []string{"billing"}}}, exempt: true},
-		"all of a rule but one": {rules: []BypassRule{{Types: []string{"payment.*"}, Severities: fatal, Attributes: admin, Tokens: []string{"web"}}}},
-		"one of two rules":      {rules: []BypassRule{{Severities: []string{"info"}}, {Tokens: []string{"billing"}}}, exempt: true},
-		"check":                 {rules: []BypassRule{{Check: func(c *Caller, s *Subject) bool { return string(s.Service) == "shop" }}}, exempt: true},
-		"no check":              {rules: []BypassRule{{Types: []string{"*"}, Check: func(c *Caller, s *Subject) bool { return false }}}},
-		"anybody":               {rules: []BypassRule{{Types: []string{"*"}, Severities: fatal, Tokens: []string{"billing"}}}, anon: true},
+		"type":                {rules: []BypassRule{{Types: []string{"payment.fraud"}}}, exempt: true},
+		"pattern":             {rules: []BypassRule{{Types: []string{"other", "pay*"}}}, exempt: true},
+		"not the type":        {rules: []BypassRule{{Types: []string{"order.*"}}}},
+		"severity":            {rules: []BypassRule{{Severities: fatal}}, exempt: true},
+		"not the severity":    {rules: []BypassRule{{Severities: []string{"info"}}}},
+		"attributes":          {rules: []BypassRule{{Attributes: admin}}, exempt: true},
+		"not all attributes":  {rules: []BypassRule{{Attributes: map[string][]string{"role": {"admin"}, "env": {"test"}}}}},
+		"a missing attribute": {rules: []BypassRule{{Attributes: map[string][]string{"none": {""}}}}},
+		"token":               {rules: []BypassRule{{Tokens: []string{"billing"}}}, exempt: true},
+		"another token":       {rules: []BypassRule{{Tokens: []string{"web"}}}},
+		"all of a rule": {rules: []BypassRule{
+			{Types: []string{"payment.*"}, Severities: fatal, Attributes: admin, Tokens: []string{"billing"}}}, exempt: true},
+		"all of a rule but one": {
+			rules: []BypassRule{{Types: []string{"payment.*"}, Severities: fatal, Attributes: admin, Tokens: []string{"web"}}}},
+		"one of two rules": {
+			rules: []BypassRule{{Severities: []string{"info"}}, {Tokens: []string{"billing"}}}, exempt: true},
+		"check": {rules: []BypassRule{{Check: func(c *Caller, s *Subject) bool {
+			return string(s.Service) == "shop"
+		}}}, exempt: true},
+		"no check": {rules: []BypassRule{{Types: []string{"*"}, Check: func(c *Caller, s *Subject) bool {
+			return false
+		}}}},
+		"anybody": {
+			rules: []BypassRule{{Types: []string{"*"}, Severities: fatal, Tokens: []string{"billing"}}}, anon: true},
 	} {
 		p := mustCompile(t, Config{Authentication: true, Bypass: c.rules})
 		s := typed("payment.fraud")
@@ -184,7 +196,8 @@ func TestBypass(t *testing.T) {
 
 func TestAudit(t *testing.T) {
 	p := mustCompile(t, Config{Audit: []string{"audit.*", "user.deleted"}})
-	for typ, exempt := range map[string]bool{"audit.login": true, "user.deleted": true, "user.created": false, "audit": false} {
+	for typ, exempt := range map[string]bool{"audit.login": true, "user.deleted": true,
+		"user.created": false, "audit": false} {
 		require.Equal(t, exempt, add(p, &Caller{}, typed(typ)).List[0].Exempt, typ)
 	}
 }

@@ -23,13 +23,20 @@ func TestQuota(t *testing.T) {
 		events         int
 		policy, header string
 	}{
-		"context":      {Values{Limit: new(int64(20))}, user("a"), 3, `"us\"er";q=20;w=60;sloengine-unit="events"`, `"us\"er";r=17;t=60`},
-		"type":         {Values{Limit: new(int64(20))}, typed("a"), 3, `"(default)";q=500;w=3600;sloengine-unit="events"`, `"(default)";r=497;t=3600`},
-		"global":       {Values{Limit: new(int64(2000))}, user("a"), 700, `"(default)";q=500;w=3600;sloengine-unit="events"`, `"(default)";r=0;t=4040`},
-		"over":         {Values{Limit: new(int64(20))}, user("a"), 21, `"us\"er";q=20;w=60;sloengine-unit="events"`, `"us\"er";r=0;t=65`},
-		"fixed":        {Values{Limit: new(int64(20)), Algorithm: new(FixedWindow)}, user("a"), 3, `"us\"er";q=20;w=60;sloengine-unit="events"`, `"us\"er";r=17;t=50`},
-		"token bucket": {Values{Limit: new(int64(60)), Algorithm: new(TokenBucket), Burst: new(int64(10))}, user("a"), 4, `"us\"er";q=10;w=10;sloengine-unit="events"`, `"us\"er";r=6;t=4`},
-		"odd window":   {Values{Limit: new(int64(7)), Algorithm: new(TokenBucket), Burst: new(int64(1))}, user("a"), 1, `"us\"er";q=1;sloengine-unit="events"`, `"us\"er";r=0;t=9`},
+		"context": {Values{Limit: new(int64(20))}, user("a"), 3, `"us\"er";q=20;w=60;sloengine-unit="events"`,
+			`"us\"er";r=17;t=60`},
+		"type": {Values{Limit: new(int64(20))}, typed("a"), 3, `"(default)";q=500;w=3600;sloengine-unit="events"`,
+			`"(default)";r=497;t=3600`},
+		"global": {Values{Limit: new(int64(2000))}, user("a"), 700, `"(default)";q=500;w=3600;sloengine-unit="events"`,
+			`"(default)";r=0;t=4040`},
+		"over": {Values{Limit: new(int64(20))}, user("a"), 21, `"us\"er";q=20;w=60;sloengine-unit="events"`,
+			`"us\"er";r=0;t=65`},
+		"fixed": {Values{Limit: new(int64(20)), Algorithm: new(FixedWindow)}, user("a"), 3,
+			`"us\"er";q=20;w=60;sloengine-unit="events"`, `"us\"er";r=17;t=50`},
+		"token bucket": {Values{Limit: new(int64(60)), Algorithm: new(TokenBucket), Burst: new(int64(10))}, user("a"), 4,
+			`"us\"er";q=10;w=10;sloengine-unit="events"`, `"us\"er";r=6;t=4`},
+		"odd window": {Values{Limit: new(int64(7)), Algorithm: new(TokenBucket), Burst: new(int64(1))}, user("a"), 1,
+			`"us\"er";q=1;sloengine-unit="events"`, `"us\"er";r=0;t=9`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := mustLimiter(t, Options{Policy: policy(c.values)})

@@ -49,8 +49,9 @@ func TestSketchBounds(t *testing.T) {
 // Ten heavy offenders are found in a flood of a hundred thousand that come once.
 func TestOffenders(t *testing.T) {
 	l := mustLimiter(t, Options{Policy: mustCompile(t, Config{
-		Default:  Values{Limit: new(int64(MaxLimit))},
-		Contexts: []ContextRule{{Name: "user", From: byUser, Values: Values{Limit: new(int64(1)), Window: new(time.Hour), OnExceeded: new(OnExceededDrop)}}},
+		Default: Values{Limit: new(int64(MaxLimit))},
+		Contexts: []ContextRule{{Name: "user", From: byUser,
+			Values: Values{Limit: new(int64(1)), Window: new(time.Hour), OnExceeded: new(OnExceededDrop)}}},
 	})})
 	now := time.Now()
 	var b Tickets
@@ -87,8 +88,9 @@ func TestOffenders(t *testing.T) {
 func TestOffendersAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := mustLimiter(t, Options{Policy: mustCompile(t, Config{
-			Default:  Values{Limit: new(int64(MaxLimit))},
-			Contexts: []ContextRule{{Name: "user", From: byUser, Values: Values{Limit: new(int64(1)), Window: new(24 * time.Hour)}}},
+			Default: Values{Limit: new(int64(MaxLimit))},
+			Contexts: []ContextRule{
+				{Name: "user", From: byUser, Values: Values{Limit: new(int64(1)), Window: new(24 * time.Hour)}}},
 		})})
 		passes(t, l, time.Now(), &Caller{}, user("a"), 4)
 		require.Equal(t, []Offender{{"user", "a", 3, 0}}, l.Offenders())
@@ -107,7 +109,8 @@ func TestOffendersAge(t *testing.T) {
 
 func TestOverAllocates(t *testing.T) {
 	l := mustLimiter(t, Options{Policy: mustCompile(t, Config{
-		Contexts: []ContextRule{{Name: "user", From: byUser, Values: Values{Limit: new(int64(1)), Window: new(time.Hour), OnExceeded: new(OnExceededDrop)}}},
+		Contexts: []ContextRule{{Name: "user", From: byUser,
+			Values: Values{Limit: new(int64(1)), Window: new(time.Hour), OnExceeded: new(OnExceededDrop)}}},
 	})})
 	a := &benchAttrs{user: []byte("u0000")}
 	s := &Subject{Type: []byte("a"), Attrs: a}

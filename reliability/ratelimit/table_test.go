@@ -250,7 +250,8 @@ func TestTableSkipsAndClears(t *testing.T) {
 }
 
 func TestTableOptions(t *testing.T) {
-	for _, o := range []TableOptions{{MaxCounters: 3}, {MaxCounters: -1}, {MaxCounters: 1 << 40}, {Scale: -1}, {Scale: 1.5}} {
+	for _, o := range []TableOptions{{MaxCounters: 3}, {MaxCounters: -1}, {MaxCounters: 1 << 40},
+		{Scale: -1}, {Scale: 1.5}} {
 		_, err := NewTable(o)
 		require.Error(t, err, "%+v", o)
 	}

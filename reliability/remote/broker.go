@@ -17,8 +17,9 @@ const (
 	KindConnection  Kind = "connection"  // the broker is not reachable, or too busy
 	KindCredentials Kind = "credentials" // it refuses the user, or what the user wants to do
 	KindTLS         Kind = "tls"
-	KindTopology    Kind = "topology" // a topic, exchange, queue or virtual host is missing, differs, or refuses everything
-	KindMessage     Kind = "message"  // this one message is refused
+	// a topic, exchange, queue or virtual host is missing, differs, or refuses everything
+	KindTopology Kind = "topology"
+	KindMessage  Kind = "message" // this one message is refused
 )
 
 // BrokerError is a failure of a client of a message broker or a database, in words for an operator.

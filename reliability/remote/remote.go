@@ -52,7 +52,8 @@ func Status(code int) string {
 // credentials, or a redirect, which is not followed, needs somebody to change the settings.
 func ClassOf(status int) retry.Class {
 	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusProxyAuthRequired:
 		return retry.ClassBlocked
 	}
 	if status/100 == 3 {

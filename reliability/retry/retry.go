@@ -207,7 +207,8 @@ func (p *Policy) wait(backoff time.Duration, err error) time.Duration {
 // Sleep waits for d and reports whether it did so before ctx ended.
 func Sleep(ctx context.Context, d time.Duration) bool { return SleepOr(ctx, d, nil) }
 
-// SleepOr waits for d, or until changed yields something or is closed. It reports whether either happened before ctx ended.
+// SleepOr waits for d, or until changed yields something or is closed. It reports whether either happened before ctx
+// ended.
 func SleepOr(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

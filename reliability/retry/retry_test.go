@@ -68,13 +68,19 @@ func TestReasonsToGiveUp(t *testing.T) {
 		attempts int
 	}{
 		{name: "permanent", err: Permanent(errFlaky), reason: Refused, attempts: 1},
-		{name: "hook", o: Options{Classify: func(error) Decision { return Stop }}, err: errFlaky, reason: Refused, attempts: 1},
+		{name: "hook", o: Options{Classify: func(error) Decision {
+			return Stop
+		}}, err: errFlaky, reason: Refused, attempts: 1},
 		{name: "never", o: Options{MaxRetries: Never}, err: errFlaky, reason: Exhausted, attempts: 1},
 		{name: "one", o: Options{MaxRetries: 1}, err: errFlaky, reason: Exhausted, attempts: 2},
-		{name: "elapsed", o: Options{MaxRetries: Unlimited, MaxElapsed: 250 * time.Millisecond, Jitter: None}, err: errFlaky, reason: Elapsed, attempts: 2},
-		{name: "deadline", o: Options{MaxRetries: Unlimited, Jitter: None}, timeout: 250 * time.Millisecond, err: errFlaky, reason: Deadline, attempts: 2},
-		{name: "a wait to the deadline", o: Options{MaxRetries: Unlimited, Jitter: None}, timeout: 300 * time.Millisecond, err: errFlaky, reason: Deadline, attempts: 2},
-		{name: "retry after beyond deadline", timeout: time.Second, err: After(errFlaky, 2*time.Second), reason: Deadline, attempts: 1},
+		{name: "elapsed", o: Options{MaxRetries: Unlimited, MaxElapsed: 250 * time.Millisecond, Jitter: None}, err: errFlaky,
+			reason: Elapsed, attempts: 2},
+		{name: "deadline", o: Options{MaxRetries: Unlimited, Jitter: None}, timeout: 250 * time.Millisecond, err: errFlaky,
+			reason: Deadline, attempts: 2},
+		{name: "a wait to the deadline", o: Options{MaxRetries: Unlimited, Jitter: None}, timeout: 300 * time.Millisecond,
+			err: errFlaky, reason: Deadline, attempts: 2},
+		{name: "retry after beyond deadline", timeout: time.Second, err: After(errFlaky, 2*time.Second),
+			reason: Deadline, attempts: 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -71,8 +71,8 @@ func (l *Log) Append(recs []Pending) error {
 	return nil
 }
 
-// segmentFor returns the segment that a batch goes into, rolling to a new one if needed. A batch is never split over two
-// segments, so that a crash leaves all of it or a torn tail at one place. appendMu is held.
+// segmentFor returns the segment that a batch goes into, rolling to a new one if needed. A batch is never split over
+// two segments, so that a crash leaves all of it or a torn tail at one place. appendMu is held.
 //
 // After an error l.file may be nil: then the log has no active segment, and the next batch tries to create one again
 // under the same name.
@@ -114,9 +114,9 @@ func (l *Log) segmentFor(size int64) (*segment, error) {
 	return seg, nil
 }
 
-// write encodes a batch, writes and syncs it, and only then publishes it: the end of the segment first, then the durable
-// number, then the wake-up of those who wait. Until then no field that readers see has changed, so a failure has nothing
-// to undo but the bytes in the file. appendMu is held.
+// write encodes a batch, writes and syncs it, and only then publishes it: the end of the segment first, then the
+// durable number, then the wake-up of those who wait. Until then no field that readers see has changed, so a failure
+// has nothing to undo but the bytes in the file. appendMu is held.
 func (l *Log) write(seg *segment, recs []Pending) error {
 	l.buf = l.buf[:0]
 	rule := l.rule // a copy: a batch that fails must not advance the rule of the next one
@@ -174,7 +174,8 @@ func (l *Log) write(seg *segment, recs []Pending) error {
 // then treats them as a torn batch.
 func (l *Log) cutBack(seg *segment, at int64, cause error) error {
 	if err := l.file.Truncate(at); err != nil {
-		return errors.Join(fmt.Errorf("cut back segment %s after a failed write (%w): %w", seg.path, cause, err), l.closeFile())
+		return errors.Join(
+			fmt.Errorf("cut back segment %s after a failed write (%w): %w", seg.path, cause, err), l.closeFile())
 	}
 	size := at
 	if l.o.SegmentBytes > at && l.file.Preallocate(at, l.o.SegmentBytes-at) == nil {

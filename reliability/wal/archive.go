@@ -90,8 +90,8 @@ type linker interface {
 	Link(oldName, newName string) error
 }
 
-// link gives a segment a second name, or a copy under that name. The active segment may be linked, too: the bytes behind
-// the archived range grow with the log, and readers of the archive stop before them. truncateMu is held.
+// link gives a segment a second name, or a copy under that name. The active segment may be linked, too: the bytes
+// behind the archived range grow with the log, and readers of the archive stop before them. truncateMu is held.
 func (l *Log) link(s *segment, name string) error {
 	if links, ok := l.o.FS.(linker); ok {
 		err := links.Link(s.path, name)

@@ -18,7 +18,8 @@ func fillLog(t *testing.T, f fsys.FS, dir string, records int) *Log {
 	l, err := Open(Options{FS: f, Dir: dir, SegmentBytes: 4096})
 	require.NoError(t, err)
 	for i := range records {
-		require.NoError(t, l.Append([]Pending{{Time: int64(i), Type: 1, Payload: fmt.Appendf(nil, "record %04d, %0100d", i+1, i)}}))
+		require.NoError(
+			t, l.Append([]Pending{{Time: int64(i), Type: 1, Payload: fmt.Appendf(nil, "record %04d, %0100d", i+1, i)}}))
 	}
 	return l
 }
@@ -81,7 +82,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// linkless is a folder on a file system that has no hard links, as seen by a system that knows them. It may become full.
+// linkless is a folder on a file system that has no hard links, as seen by a system that knows them. It may become
+// full.
 type linkless struct {
 	fsys.FS
 	free int // bytes that copies may still take

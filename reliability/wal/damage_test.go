@@ -146,7 +146,8 @@ func TestEveryByteOfTheMarker(t *testing.T) {
 // A segment without its head, and without its first records, is read by the salt that its
 // neighbour or the marker names.
 func TestHeadAndFirstRecordsAreDamaged(t *testing.T) {
-	s := newSample(t, []int{100}, []int{3800}, []int{50, 60}, []int{1800, 20}, []int{1800}, []int{100}, []int{200}, []int{30})
+	s := newSample(t, []int{100}, []int{3800}, []int{50, 60}, []int{1800, 20}, []int{1800},
+		[]int{100}, []int{200}, []int{30})
 	require.Len(t, s.order, 3)
 	for i, first := range s.order {
 		data := slices.Clone(s.segments[first])
@@ -195,7 +196,8 @@ func TestRecordsBehindDamageNeedTheirRule(t *testing.T) {
 	}{
 		{"no rule is lost", []byte{ruleType, 1, 1, 1, 1}, []int{2}, 0, []uint64{1, 2, 4, 5}, [2]uint64{3, 3}},
 		{"a rule is lost", []byte{ruleType, 1, ruleType, 1, 1}, []int{2}, 0, []uint64{1, 2}, [2]uint64{3, 5}},
-		{"a rule is lost, and another follows", []byte{ruleType, 1, ruleType, 1, ruleType, 1}, []int{2}, 0, []uint64{1, 2, 5, 6}, [2]uint64{3, 4}},
+		{"a rule is lost, and another follows", []byte{ruleType, 1, ruleType, 1, ruleType, 1}, []int{2}, 0,
+			[]uint64{1, 2, 5, 6}, [2]uint64{3, 4}},
 		{"the owner has the rule", []byte{ruleType, 1, ruleType, 1, 1}, []int{2}, 3, []uint64{1, 2, 4, 5}, [2]uint64{3, 3}},
 		{"the owner has an older rule", []byte{ruleType, 1, ruleType, 1, 1}, []int{2}, 2, []uint64{1, 2}, [2]uint64{3, 5}},
 		{"the first rule is lost", []byte{ruleType, 1, 1, ruleType, 1}, []int{0}, 0, []uint64{4, 5}, [2]uint64{1, 3}},
@@ -204,7 +206,8 @@ func TestRecordsBehindDamageNeedTheirRule(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			m := fsystest.New()
 			open := func(accept bool, covered uint64) (*Log, error) {
-				return Open(Options{FS: m, Dir: testDir, SegmentBytes: 4096, RuleType: ruleType, AcceptLoss: accept, Covered: covered})
+				return Open(
+					Options{FS: m, Dir: testDir, SegmentBytes: 4096, RuleType: ruleType, AcceptLoss: accept, Covered: covered})
 			}
 			l, err := open(false, 0)
 			require.NoError(t, err)

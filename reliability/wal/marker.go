@@ -35,9 +35,9 @@ type mark struct {
 // no sync, and synced by [Log.SyncMark] and with every new segment. While a sync is
 // under way nobody else writes: a write could have to wait for it.
 //
-// Two parties write it: Append through markBatch, and whoever calls SyncMark. They share no lock, because Append must not
-// wait for the marker's sync, but each takes a slot of its own from turn, and markBatch does nothing during a sync. A slot
-// that is torn by a crash has a wrong checksum, and the other one counts.
+// Two parties write it: Append through markBatch, and whoever calls SyncMark. They share no lock, because Append must
+// not wait for the marker's sync, but each takes a slot of its own from turn, and markBatch does nothing during a sync.
+// A slot that is torn by a crash has a wrong checksum, and the other one counts.
 type marker struct {
 	// Written by Open, before there is anybody else.
 	found mark
@@ -98,7 +98,9 @@ func (l *Log) readMark() error {
 		switch {
 		case string(b) == string(make([]byte, markBytes)):
 		case string(b[:8]) != markMagic || checksum(0, b[:36]) != binary.LittleEndian.Uint32(b[36:]):
-			l.mark.bad = fmt.Errorf("marker %s was damaged and is rewritten (it may have named a later end of the log than the present one)", l.markPath())
+			l.mark.bad = fmt.Errorf(
+				"marker %s was damaged and is rewritten (it may have named a later end of the log than the present one)",
+				l.markPath())
 		case binary.LittleEndian.Uint32(b[8:]) != markVersion:
 			return &VersionError{Segment: l.markPath(), Version: binary.LittleEndian.Uint32(b[8:])}
 		default:
@@ -191,8 +193,8 @@ func (l *Log) syncMark(force bool) error {
 	if k.closed {
 		return nil
 	}
-	// syncing before present: a markBatch that does not see it yet writes the same mark or an older one, into the other slot, and
-	// an older one loses by its number.
+	// syncing before present: a markBatch that does not see it yet writes the same mark or an older one, into the other
+	// slot, and an older one loses by its number.
 	k.syncing.Store(true)
 	defer k.syncing.Store(false)
 	m := l.present()

@@ -37,7 +37,8 @@ func (h *history) check(disk *fsystest.Mem) error {
 		return err
 	}
 	if n := l.DurableSeq(); n > uint64(len(h.acked)) && n != uint64(len(h.acked)+len(h.inFlight)) {
-		return fmt.Errorf("log ends with record %d, in the middle of the batch of records %d to %d", n, len(h.acked)+1, len(h.acked)+len(h.inFlight))
+		return fmt.Errorf("log ends with record %d, in the middle of the batch of records %d to %d", n, len(h.acked)+1,
+			len(h.acked)+len(h.inFlight))
 	}
 	first := l.FirstSeq()
 	if first < h.floor {
@@ -269,7 +270,8 @@ func acceptLossAndLosePower(ignore ...fsys.Site) error {
 	holds := func(m *fsystest.Mem, name, dir string) bool {
 		data, err := m.ReadFile(filepath.Join(dir, name))
 		want := bytes.TrimRight(originals[name], "\x00")
-		return err == nil && len(data) >= len(want) && bytes.Equal(data[min(len(want), segmentHead):len(want)], want[min(len(want), segmentHead):])
+		return err == nil && len(data) >= len(want) &&
+			bytes.Equal(data[min(len(want), segmentHead):len(want)], want[min(len(want), segmentHead):])
 	}
 	held := func(m *fsystest.Mem, name string) bool {
 		return holds(m, name, testDir) || holds(m, name, filepath.Join(testDir, fmt.Sprintf("quarantine-%020d", firsts[2]-1)))
@@ -352,7 +354,8 @@ func markAndLosePower(ignore ...fsys.Site) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(l.Append(batch(1, 10)), l.Close(), m.Remove(filepath.Join(testDir, markName)), fsys.SyncDir(m, testDir, "")); err != nil {
+	if err := errors.Join(l.Append(batch(1, 10)), l.Close(), m.Remove(filepath.Join(testDir, markName)),
+		fsys.SyncDir(m, testDir, "")); err != nil {
 		return err
 	}
 	m.IgnoreSync(ignore...)
@@ -382,7 +385,8 @@ func TestEverySyncIsNeeded(t *testing.T) {
 		t.Run(string(site), func(t *testing.T) {
 			// The tests that cost little come first: one that notices is enough.
 			var err error
-			for _, lose := range []func(...fsys.Site) error{losePower, markAndLosePower, keepAndLosePower, acceptLossAndLosePower, killThenLosePower} {
+			for _, lose := range []func(...fsys.Site) error{losePower, markAndLosePower, keepAndLosePower,
+				acceptLossAndLosePower, killThenLosePower} {
 				if err = lose(site); err != nil {
 					break
 				}

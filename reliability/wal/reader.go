@@ -11,9 +11,9 @@ import (
 // Reader reads durable records in order. It is for one goroutine; any number of readers
 // may run beside each other and beside Append.
 //
-// A reader takes Log.mu only to find a segment and, at the durable end, to ask whether the log can still grow. It learns
-// from two atomic numbers how far it may read: Log.durable says which records exist, segment.end where their bytes end.
-// Its file is its own, so a segment that Truncate deletes stays readable until the reader leaves it.
+// A reader takes Log.mu only to find a segment and, at the durable end, to ask whether the log can still grow. It
+// learns from two atomic numbers how far it may read: Log.durable says which records exist, segment.end where their
+// bytes end. Its file is its own, so a segment that Truncate deletes stays readable until the reader leaves it.
 //
 // Between two calls of Next, scan stands at the frame of the record next in seg, or at the end of seg. next is
 // above want only behind a loss that was accepted: the difference is what Record.Lost tells.
@@ -43,8 +43,8 @@ func (l *Log) NewReader(fromSeq uint64) (*Reader, error) {
 	return r, nil
 }
 
-// seek moves to a record. The segment is chosen under mu and opened without it: Truncate may delete it in between, which
-// enter reports as ErrTruncated. That is what the caller would have been told a moment later.
+// seek moves to a record. The segment is chosen under mu and opened without it: Truncate may delete it in between,
+// which enter reports as ErrTruncated. That is what the caller would have been told a moment later.
 func (r *Reader) seek(from uint64) error {
 	l := r.l
 	l.mu.Lock()

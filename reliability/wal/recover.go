@@ -42,10 +42,10 @@ func Open(o Options) (*Log, error) {
 
 // open recovers the log. No other goroutine knows it yet, so no lock is held here or in what it calls.
 //
-// The order matters. The folder is synced before it is read, so that nothing is served that a power loss could still take.
-// The mark comes before the survey, which needs it to tell a torn end from a lost one. The survey changes nothing, so a log
-// that is refused is left exactly as it was. A loss is accepted by rewriting the log and surveying it again: the second
-// survey proves that what was written is a log without gaps.
+// The order matters. The folder is synced before it is read, so that nothing is served that a power loss could still
+// take. The mark comes before the survey, which needs it to tell a torn end from a lost one. The survey changes
+// nothing, so a log that is refused is left exactly as it was. A loss is accepted by rewriting the log and surveying it
+// again: the second survey proves that what was written is a log without gaps.
 func (l *Log) open() error {
 	if err := fsys.MkdirAllSynced(l.o.FS, l.o.Dir, fsys.SiteWALMkdir); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (l *Log) open() error {
 	return nil
 }
 
-// listSegments returns the segments of a log or an archive by their names, ascending. Other names are ignored: an archive,
-// a quarantine and the marker live beside the segments.
+// listSegments returns the segments of a log or an archive by their names, ascending. Other names are ignored: an
+// archive, a quarantine and the marker live beside the segments.
 //
 // Only first and path are set. The caller reads the heads.
 func listSegments(f fsys.FS, dir string) ([]*segment, error) {
@@ -110,9 +110,9 @@ func listSegments(f fsys.FS, dir string) ([]*segment, error) {
 
 // take makes the log of what a survey without gaps found, and what it holds durable.
 //
-// Repairs of heads come first: they are proven, and lose nothing if a crash ends the start here. Then segments whose records
-// were all given up leave the folder, oldest reason first, so that the next start finds the same losses. Only the last
-// segment may be changed beyond that, since only it can have been in the middle of a write.
+// Repairs of heads come first: they are proven, and lose nothing if a crash ends the start here. Then segments whose
+// records were all given up leave the folder, oldest reason first, so that the next start finds the same losses. Only
+// the last segment may be changed beyond that, since only it can have been in the middle of a write.
 func (l *Log) take(v *survey) error {
 	if l.mark.bad != nil {
 		l.repairs = append(l.repairs, l.mark.bad.Error())
@@ -234,8 +234,8 @@ func (l *Log) cutTail(s *segment, f fsys.File, off int64) error {
 // Repairs says what Open found damaged and could put right without a loss.
 func (l *Log) Repairs() []string { return l.repairs }
 
-// usedBytes is the offset behind the last byte of a file that is not zero. It reads backwards from the end, since the zeros
-// of a preallocated segment are usually most of it.
+// usedBytes is the offset behind the last byte of a file that is not zero. It reads backwards from the end, since the
+// zeros of a preallocated segment are usually most of it.
 //
 // A payload may end with zeros, so the last record may reach beyond it.
 func usedBytes(f fsys.File, size int64) (int64, error) {

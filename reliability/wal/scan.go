@@ -14,8 +14,8 @@ import (
 // every sink has a window of its own.
 const windowBytes = 512 << 10
 
-// scanner walks the frames of one segment through a window that is reused. It belongs to the reader or survey that it is
-// part of. Payloads that it returns point into the window, so they are valid until the next frame is read.
+// scanner walks the frames of one segment through a window that is reused. It belongs to the reader or survey that it
+// is part of. Payloads that it returns point into the window, so they are valid until the next frame is read.
 //
 // It knows nothing of the log: neither where the durable end is nor which segment follows. Its owner passes both
 // as the limit and the number that must come next. After a bad frame it has not moved, so its owner decides

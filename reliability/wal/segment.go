@@ -22,8 +22,9 @@ const (
 	segmentSuffix = ".wal"
 )
 
-// segment is one file of the log. Its fields are written while it is created or surveyed, before it is in Log.segments, and
-// do not change from then on, except for size and end. Readers keep a pointer to it beyond its removal from the list.
+// segment is one file of the log. Its fields are written while it is created or surveyed, before it is in Log.segments,
+// and do not change from then on, except for size and end. Readers keep a pointer to it beyond its removal from the
+// list.
 type segment struct {
 	first    uint64 // number of its first record, also its name
 	lostFrom uint64 // not 0: the records [lostFrom, first) were given up
@@ -50,8 +51,8 @@ func (s *segment) start() uint64 {
 
 // counted is the number of records of a batch as it stands in the frames of the segment.
 //
-// A segment keeps the version that it was created with. A log that is continued by a newer program may append to an empty
-// one of version 2, whose frames have zeros in that place.
+// A segment keeps the version that it was created with. A log that is continued by a newer program may append to an
+// empty one of version 2, whose frames have zeros in that place.
 func (s *segment) counted(n int) uint16 {
 	if s.version == oldestVersion {
 		return 0
@@ -173,8 +174,8 @@ func newSegment(o *Options, first, lostFrom uint64, before *segment) (*segment, 
 	return s, nil
 }
 
-// fill reserves the space of a segment and writes its head. Reserving first means that a full disk is noticed here, where
-// a batch can be refused, and that later syncs do not have to write the size of the file.
+// fill reserves the space of a segment and writes its head. Reserving first means that a full disk is noticed here,
+// where a batch can be refused, and that later syncs do not have to write the size of the file.
 func (s *segment) fill(f fsys.File) error {
 	if err := f.Preallocate(0, s.size); err != nil {
 		return err

@@ -12,12 +12,12 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// survey is what a log holds, as found by reading all of it. Making one changes nothing, neither on the disk nor in the Log:
-// whether damage is accepted is decided afterwards.
+// survey is what a log holds, as found by reading all of it. Making one changes nothing, neither on the disk nor in the
+// Log: whether damage is accepted is decided afterwards.
 //
-// It walks the segments from the oldest to the last. At any moment it stands behind the last record that it could account
-// for, and what it finds next is either that record's successor or the end of a gap. A gap stays open until a record follows
-// that is proven to be usable.
+// It walks the segments from the oldest to the last. At any moment it stands behind the last record that it could
+// account for, and what it finds next is either that record's successor or the end of a gap. A gap stays open until a
+// record follows that is proven to be usable.
 type survey struct {
 	l    *Log
 	mark mark    // the lower bound of the durable end
@@ -192,7 +192,8 @@ func (v *survey) deduceHead(s, behind *segment) error {
 			return nil
 		}
 		first := head[segmentHead:]
-		salts := []uint32{binary.LittleEndian.Uint32(head[12:]), startOfChecksum(binary.LittleEndian.Uint32(first), first[4:frameHead])}
+		salts := []uint32{
+			binary.LittleEndian.Uint32(head[12:]), startOfChecksum(binary.LittleEndian.Uint32(first), first[4:frameHead])}
 		if behind != nil {
 			salts = append(salts, behind.before)
 		}
@@ -226,8 +227,8 @@ func (v *survey) holds(f fsys.File, s *segment, salt uint32) bool {
 	return found
 }
 
-// unreadable is a segment of which not even the head is known. Without its salt no frame in it can be checked, so all of its
-// records are missing: up to the next segment, or as many as fit into its bytes.
+// unreadable is a segment of which not even the head is known. Without its salt no frame in it can be checked, so all
+// of its records are missing: up to the next segment, or as many as fit into its bytes.
 func (v *survey) unreadable(s *segment, stop uint64) error {
 	last := stop - 1
 	if stop == 0 {
@@ -306,7 +307,8 @@ func (v *survey) scan(f fsys.File, s *segment, stop uint64) error {
 	// Another segment follows: its name says how far this one must reach. Of the last segment only the bytes behind the
 	// bad frame tell how many records can have been there.
 	if stop > v.next {
-		v.missing(stop-1, s.path, v.end, cmp.Or(reason, fmt.Sprintf("segment ends here, but the next one begins with record %d", stop)))
+		v.missing(stop-1, s.path, v.end,
+			cmp.Or(reason, fmt.Sprintf("segment ends here, but the next one begins with record %d", stop)))
 	} else if stop == 0 && reason != "" {
 		above := lastPossible(v.next, v.used-v.end)
 		v.missing(max(v.next, v.mark.seq), s.path, v.end, reason)
@@ -315,8 +317,8 @@ func (v *survey) scan(f fsys.File, s *segment, stop uint64) error {
 	return nil
 }
 
-// dropPartialBatch returns to the end of the batch before the last one if the last one is not whole. Nobody was told that its
-// records are stored, and they only make sense together. What the marker names was synced, so it stays.
+// dropPartialBatch returns to the end of the batch before the last one if the last one is not whole. Nobody was told
+// that its records are stored, and they only make sense together. What the marker names was synced, so it stays.
 //
 // A batch that follows a gap stays for now: the survey after the loss was accepted finds it without one.
 func (v *survey) dropPartialBatch() {

@@ -114,8 +114,8 @@ func (e *CorruptError) Lost() string {
 	return text
 }
 
-// VersionError says that a segment has a version that this package does not read: a newer one, since no release wrote an
-// older one.
+// VersionError says that a segment has a version that this package does not read: a newer one, since no release wrote
+// an older one.
 type VersionError struct {
 	Segment string
 	Version uint32
@@ -210,12 +210,12 @@ type Record struct {
 //
 // What is always true between two calls of Append:
 //
-//   - Every record up to durable is synced, with the directory entry of its segment. durable is next-1, except after a start
-//     that gave up the end of the log: it is then the last usable record, until the first batch is written.
-//   - The segments are ascending, and none is missing between them: a segment's start is the number behind the last record
-//     of the one before it.
-//   - Only the last segment is written to. A segment that another one follows never changes, apart from its head during a
-//     recovery, so it can be read, linked and copied without a lock.
+//   - Every record up to durable is synced, with the directory entry of its segment. durable is next-1, except after a
+//     start that gave up the end of the log: it is then the last usable record, until the first batch is written.
+//   - The segments are ascending, and none is missing between them: a segment's start is the number behind the last
+//     record of the one before it.
+//   - Only the last segment is written to. A segment that another one follows never changes, apart from its head during
+//     a recovery, so it can be read, linked and copied without a lock.
 //   - The marker names durable or an earlier record, never a later one.
 //
 // After a failed sync err is set for good. What is on the disk behind durable is then unknown, and only Open can
@@ -358,8 +358,8 @@ func (l *Log) alive() error {
 	return l.err
 }
 
-// poison ends the log for good and returns the error for the caller at hand. The first cause stays: later failures follow
-// from it. Readers are woken, since nothing more will become durable.
+// poison ends the log for good and returns the error for the caller at hand. The first cause stays: later failures
+// follow from it. Readers are woken, since nothing more will become durable.
 func (l *Log) poison(cause error) error {
 	l.o.Metrics.poisoned.Set(1)
 	l.mu.Lock()
@@ -371,8 +371,8 @@ func (l *Log) poison(cause error) error {
 	return l.err
 }
 
-// wakeLocked wakes everybody in Wait. A channel that is closed, unlike a condition variable, can be waited for together with
-// a context. mu is held.
+// wakeLocked wakes everybody in Wait. A channel that is closed, unlike a condition variable, can be waited for together
+// with a context. mu is held.
 func (l *Log) wakeLocked() {
 	if l.wake != nil {
 		close(l.wake)

@@ -58,7 +58,8 @@ func TestSpecs(t *testing.T) {
 		{"cost", shop + "    cost: {per_bad: 0.80, currency: EUR, baseline: {amount: 100, per: 1d}}\n", []string{
 			"+ slo shop/search cost: 0.80 EUR per bad event, before 100.00 EUR per 1d; on everything that is still counted; incidents that are over keep theirs",
 		}},
-		{"capacity and forecast", replace("latency: {valid: '{type=\"search\"}', threshold: 300ms}", "throughput: {valid: '{type=\"search\"}', at_least: 5, capacity: 120 per 1m}\n    alerting: {exhausted_soon: {within: 36h, probability: 75, labels: {team: b}}}"), []string{
+		{"capacity and forecast", replace("latency: {valid: '{type=\"search\"}', threshold: 300ms}",
+			"throughput: {valid: '{type=\"search\"}', at_least: 5, capacity: 120 per 1m}\n    alerting: {exhausted_soon: {within: 36h, probability: 75, labels: {team: b}}}"), []string{
 			`~ slo shop/search indicator: latency {type="search"} within 300ms -> throughput {type="search"} at least 5 per 1m; what is counted changes, so counts start from zero`,
 			"+ slo shop/search capacity: 120 per 1m; the counts stay; the engine compares the weeks that it knows with it",
 			"+ slo shop/search exhausted_soon: within 1d12h with 75 %",

@@ -26,7 +26,8 @@ func Specs(old, new rules.Spec) []Change {
 		if o == nil && n.Was != "" && was[string(n.Was)] != nil && now[string(n.Was)] == nil {
 			o = was[string(n.Was)]
 			renamed[string(n.Was)] = true
-			out = append(out, Change{Changed, "slo", id, "name", string(o.ID), id, "the engine keeps its counts; recorded series start again"})
+			out = append(out, Change{Changed, "slo", id, "name", string(o.ID), id,
+				"the engine keeps its counts; recorded series start again"})
 		}
 		if o == nil {
 			out = append(out, Change{Kind: Added, What: "slo", ID: id, New: n.Objective.String() + " over " + n.Window.String()})
@@ -81,22 +82,29 @@ func compareSLO(o, n *slo.SLO) []Change {
 	changed := "budget " + budget(o) + " -> " + budget(n)
 	f.add("objective", o.Objective.String(), n.Objective.String(), changed)
 	f.add("window", o.Window.String(), n.Window.String(), changed+"; alert factors follow")
-	f.add("indicator", indicator(&o.Indicator), indicator(&n.Indicator), "what is counted changes, so counts start from zero")
-	f.add("budgeting", budgeting(o.Budgeting), budgeting(n.Budgeting), "what is counted changes, so counts start from zero")
+	f.add("indicator", indicator(&o.Indicator), indicator(&n.Indicator),
+		"what is counted changes, so counts start from zero")
+	f.add("budgeting", budgeting(o.Budgeting), budgeting(n.Budgeting),
+		"what is counted changes, so counts start from zero")
 	f.add("group_by", strings.Join(o.GroupBy, ", "), strings.Join(n.GroupBy, ", "), "recorded series start again")
 	f.add("corrections", corrections(o), corrections(n), "the past is counted again with them")
-	f.add("labels", labels(o.Labels), labels(n.Labels), "on the info series and on alerts, and on every series with --names sloth; routing may change")
-	f.add("capacity", capacity(&o.Indicator), capacity(&n.Indicator), "the counts stay; the engine compares the weeks that it knows with it")
+	f.add("labels", labels(o.Labels), labels(n.Labels),
+		"on the info series and on alerts, and on every series with --names sloth; routing may change")
+	f.add("capacity", capacity(&o.Indicator), capacity(&n.Indicator),
+		"the counts stay; the engine compares the weeks that it knows with it")
 	f.add("cost", cost(o.Cost), cost(n.Cost), "on everything that is still counted; incidents that are over keep theirs")
 	f.tiers(o, n)
 	f.add("exhausted_soon", soon(o), soon(n), "")
 	f.add("min_events", fmt.Sprint(o.Alerting.MinEvents), fmt.Sprint(n.Alerting.MinEvents), "")
-	f.add("inherit_labels", fmt.Sprint(!o.Alerting.NoSpecLabels), fmt.Sprint(!n.Alerting.NoSpecLabels), "routing may change")
+	f.add("inherit_labels", fmt.Sprint(!o.Alerting.NoSpecLabels), fmt.Sprint(!n.Alerting.NoSpecLabels),
+		"routing may change")
 	f.add("false_pages", falsePages(o), falsePages(n), "pages need more or less evidence")
 	for _, s := range []struct {
 		name string
 		o, n slo.AlertSettings
-	}{{"page", o.Alerting.Page, n.Alerting.Page}, {"ticket", o.Alerting.Ticket, n.Alerting.Ticket}, {"no_data", o.Alerting.NoData, n.Alerting.NoData}, {"exhausted_soon", o.Alerting.Soon.AlertSettings, n.Alerting.Soon.AlertSettings}} {
+	}{{"page", o.Alerting.Page, n.Alerting.Page}, {"ticket", o.Alerting.Ticket, n.Alerting.Ticket},
+		{"no_data", o.Alerting.NoData, n.Alerting.NoData},
+		{"exhausted_soon", o.Alerting.Soon.AlertSettings, n.Alerting.Soon.AlertSettings}} {
 		f.add(s.name+" disabled", fmt.Sprint(s.o.Disabled), fmt.Sprint(s.n.Disabled), "")
 		f.add(s.name+" labels", labels(s.o.Labels), labels(s.n.Labels), "routing may change")
 	}
@@ -114,14 +122,16 @@ func (f *fields) tiers(o, n *slo.SLO) {
 		return "alert " + kind + " over " + slo.FormatDuration(t.Long)
 	}
 	say := func(t explain.Tier) string {
-		text := fmt.Sprintf("%s/%s above %s %% bad", slo.FormatDuration(t.Long), slo.FormatDuration(t.Short), slo.FormatRatio(round(100*t.Threshold)))
+		text := fmt.Sprintf("%s/%s above %s %% bad", slo.FormatDuration(t.Long), slo.FormatDuration(t.Short),
+			slo.FormatRatio(round(100*t.Threshold)))
 		if t.For > 0 {
 			text += " for " + slo.FormatDuration(t.For)
 		}
 		return text
 	}
 	policy := func(t explain.Tier) explain.Policy {
-		return explain.Policy{{Windows: []explain.Window{{Length: t.Long, Factor: t.Threshold}, {Length: t.Short, Factor: t.Threshold}}, For: t.For}}
+		return explain.Policy{{Windows: []explain.Window{{Length: t.Long, Factor: t.Threshold},
+			{Length: t.Short, Factor: t.Threshold}}, For: t.For}}
 	}
 	was, now := explain.Tiers(o), explain.Tiers(n)
 	for _, t := range now {
@@ -146,7 +156,8 @@ func indicator(in *slo.Indicator) string {
 	parts := []string{"prometheus"}
 	for _, p := range [][2]string{
 		{"bad", in.PromBad}, {"good", in.PromGood}, {"total", in.PromTotal},
-		{"bad", in.PromBadQuery}, {"good", in.PromGoodQuery}, {"total", in.PromTotalQuery}, {"error ratio", in.PromErrorRatioQuery},
+		{"bad", in.PromBadQuery}, {"good", in.PromGoodQuery}, {"total", in.PromTotalQuery},
+		{"error ratio", in.PromErrorRatioQuery},
 	} {
 		if p[1] != "" {
 			parts = append(parts, p[0]+" "+p[1])
@@ -231,7 +242,8 @@ func agreements(old, new []*sla.Agreement) []Change {
 	for _, key := range slices.Sorted(maps.Keys(now)) {
 		o, n := was[key], now[key]
 		if o == nil {
-			out = append(out, Change{Kind: Added, What: "sla", ID: key, New: fmt.Sprintf("%s of %d components over %s", n.Method, len(n.Components), n.Window)})
+			out = append(out, Change{Kind: Added, What: "sla", ID: key,
+				New: fmt.Sprintf("%s of %d components over %s", n.Method, len(n.Components), n.Window)})
 			continue
 		}
 		f := fields{what: "sla", id: key}
@@ -311,7 +323,8 @@ func (f *fields) components(o, n *sla.Agreement) {
 		for _, c := range a.Components {
 			text := fmt.Sprintf("%s with %.4g %%", c.SLO, 100*c.Weight/total)
 			for _, b := range c.Bands {
-				text += fmt.Sprintf(", p%s within %s: %s", slo.FormatRatio(100*b.Quantile), slo.FormatDuration(b.Threshold), slo.FormatRatio(b.Score))
+				text += fmt.Sprintf(", p%s within %s: %s", slo.FormatRatio(100*b.Quantile), slo.FormatDuration(b.Threshold),
+					slo.FormatRatio(b.Score))
 			}
 			m[c.Name] = text
 		}

@@ -41,9 +41,11 @@ var start = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 // A hundred series each of requests and of errors, scraped every 15 seconds: what
 // is computed from the rules and alerts is what the engine of Prometheus counts.
 func TestCostIsWhatPrometheusCounts(t *testing.T) {
-	counted := strings.NewReplacer("prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}", `events: {valid: '{type="request"}', bad: '{outcome="failure"}'}`).Replace(plain)
+	counted := strings.NewReplacer("prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}",
+		`events: {valid: '{type="request"}', bad: '{outcome="failure"}'}`).Replace(plain)
 	month := strings.Replace(plain, "objective: 99.9", "objective: 99.9\n    window: {calendar: month, timezone: UTC}", 1)
-	const corrected = plain + "corrections:\n  - {name: x, start: 2026-03-10T02:00:00Z, duration: 30m, author: a, reason: b}\n"
+	const corrected = plain +
+		"corrections:\n  - {name: x, start: 2026-03-10T02:00:00Z, duration: 30m, author: a, reason: b}\n"
 	for _, c := range []struct {
 		name, text string
 		profile    rules.Profile
@@ -98,7 +100,8 @@ func fill(w *rulestest.World, groups []rules.Group) {
 					}
 					value := map[string]time.Time{
 						"slo:period_start:seconds": start, "slo:period_end:seconds": start.AddDate(0, 1, 0),
-						"slo:correction_start:seconds": start.AddDate(0, 0, 9), "slo:correction_end:seconds": start.AddDate(0, 0, 9).Add(time.Hour),
+						"slo:correction_start:seconds": start.AddDate(0, 0, 9),
+						"slo:correction_end:seconds":   start.AddDate(0, 0, 9).Add(time.Hour),
 					}[r.Record]
 					add(r.Record+`{service="web",calendar="month",timezone="UTC",corrections="web/1",span="x"}`, float64(value.Unix()))
 				}
@@ -128,7 +131,8 @@ func fill(w *rulestest.World, groups []rules.Group) {
 			add(`slo_info`+id, 1)
 			for i := range 50 {
 				for _, result := range []string{"good", "bad"} {
-					add(fmt.Sprintf(`slo_events_total{slo_id="web/requests",instance="%d",result="%s"}`, i, result), float64(at.Unix()))
+					add(fmt.Sprintf(`slo_events_total{slo_id="web/requests",instance="%d",result="%s"}`, i, result),
+						float64(at.Unix()))
 				}
 			}
 			for i := range 100 {

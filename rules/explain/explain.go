@@ -100,7 +100,8 @@ func (e *Explanation) String() string {
 		b.WriteString(more)
 	}
 	if c := s.Indicator.Capacity; !c.IsZero() {
-		fmt.Fprintf(&b, "  capacity   %s, which is %s events per second%s\n", c, slo.FormatRatio(round(c.PerSecond())), e.utilization())
+		fmt.Fprintf(&b, "  capacity   %s, which is %s events per second%s\n", c,
+			slo.FormatRatio(round(c.PerSecond())), e.utilization())
 	}
 	if s.Indicator.Kind == slo.KindVolume {
 		return b.String()
@@ -122,16 +123,19 @@ func (e *Explanation) String() string {
 			kind = "page"
 		}
 		fmt.Fprintf(&b, "  %-10s %s and %s above %s x (%s %% bad): full outage %s, ten budgets %s\n", kind,
-			slo.FormatDuration(t.Long), slo.FormatDuration(t.Short), slo.FormatRatio(round(t.Factor)), slo.FormatRatio(round(100*t.Threshold)), t.Outage, t.Tenfold)
+			slo.FormatDuration(t.Long), slo.FormatDuration(t.Short), slo.FormatRatio(round(t.Factor)),
+			slo.FormatRatio(round(100*t.Threshold)), t.Outage, t.Tenfold)
 	}
 	soon := s.Alerting.Soon
 	if soon.Within > 0 {
-		fmt.Fprintf(&b, "  ticket     forecast: the budget is empty within %s with a probability of at least %s %%\n", slo.FormatDuration(soon.Within), slo.FormatRatio(round(100*soon.Probability)))
+		fmt.Fprintf(&b, "  ticket     forecast: the budget is empty within %s with a probability of at least %s %%\n",
+			slo.FormatDuration(soon.Within), slo.FormatRatio(round(100*soon.Probability)))
 	}
 	if len(e.Tiers) == 0 && soon.Within == 0 {
 		b.WriteString("  alerts     none\n")
 	}
-	fmt.Fprintf(&b, "  cost       %.0f samples read per second, %d rules, %d recorded series\n", e.Cost.SamplesPerSecond, e.Cost.Rules, e.Cost.Series)
+	fmt.Fprintf(&b, "  cost       %.0f samples read per second, %d rules, %d recorded series\n", e.Cost.SamplesPerSecond,
+		e.Cost.Rules, e.Cost.Series)
 	return b.String()
 }
 
@@ -140,10 +144,13 @@ func (e *Explanation) measure() string {
 	s := e.SLO
 	lines := map[slo.IndicatorKind]string{
 		slo.KindRatio: "             bad is what the numerator is short of the denominator in a window\n" +
-			"             an event of the numerator mostly belongs to an older one of the denominator, so short windows mislead\n",
+			"             an event of the numerator mostly belongs to an older one of the denominator, so short windows " +
+			"mislead\n",
 		slo.KindCompletion: completion(s),
 		slo.KindApdex:      "             an event that is only tolerated is half good and half bad\n",
-		slo.KindVolume: fmt.Sprintf("  budget     %s missed %ss in %s\n", slo.FormatRatio(round(s.Objective.Budget()*float64(e.Period)/float64(slo.Window{Calendar: s.Indicator.Calendar}.Nominal()))), s.Indicator.Calendar, slo.FormatDuration(e.Period)) +
+		slo.KindVolume: fmt.Sprintf("  budget     %s missed %ss in %s\n",
+			slo.FormatRatio(round(s.Objective.Budget()*float64(e.Period)/float64(
+				slo.Window{Calendar: s.Indicator.Calendar}.Nominal()))), s.Indicator.Calendar, slo.FormatDuration(e.Period)) +
 			"  alerts     ErrorBudgetExhausted and SLONoData, in the engine only: PromQL has no calendar of a time zone\n",
 	}
 	if lines[s.Indicator.Kind] == "" {
@@ -168,10 +175,11 @@ func completion(s *slo.SLO) string {
 	if len(c.Failed) > 0 {
 		failed = "at an event that says that it failed, or "
 	}
-	return fmt.Sprintf("             work is good at its finish, and bad %s%s after its start, which shows 2m to 3m later\n"+
-		"             if nothing finishes any more, alerts fire up to %s later than the times below\n"+
-		"             after a restart, deadlines pass later by the time that the engine was down, for as long\n"+
-		"             at most %d pieces of work are tracked at once, and further ones lower coverage\n",
+	return fmt.Sprintf(
+		"             work is good at its finish, and bad %s%s after its start, which shows 2m to 3m later\n"+
+			"             if nothing finishes any more, alerts fire up to %s later than the times below\n"+
+			"             after a restart, deadlines pass later by the time that the engine was down, for as long\n"+
+			"             at most %d pieces of work are tracked at once, and further ones lower coverage\n",
 		failed, slo.FormatDuration(c.Within), slo.FormatDuration(c.Within+3*time.Minute), c.MaxInFlight)
 }
 
@@ -180,9 +188,12 @@ func (e *Explanation) money() string {
 	s, c := e.SLO, e.SLO.Cost
 	out := ""
 	if slice := s.JudgedSlice(); slice > 0 {
-		out += fmt.Sprintf(", the whole budget %s", slo.Money{Amount: s.UnitCost().Times(uint64(math.Round(float64(e.BudgetTime) / float64(slice)))), Currency: c.Currency})
+		out += fmt.Sprintf(", the whole budget %s",
+			slo.Money{Amount: s.UnitCost().Times(uint64(math.Round(float64(e.BudgetTime) / float64(slice)))),
+				Currency: c.Currency})
 	} else if e.Events > 0 {
-		out += fmt.Sprintf(", the whole budget %s at today's traffic", slo.Money{Amount: s.UnitCost().Times(uint64(math.Round(e.BudgetEvents))), Currency: c.Currency})
+		out += fmt.Sprintf(", the whole budget %s at today's traffic",
+			slo.Money{Amount: s.UnitCost().Times(uint64(math.Round(e.BudgetEvents))), Currency: c.Currency})
 	}
 	if c.Baseline.Per > 0 {
 		out += ", before " + c.Baseline.Text(c.Currency)

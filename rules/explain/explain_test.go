@@ -28,8 +28,9 @@ func TestExplain(t *testing.T) {
 
 // By hand: 2 per second of 120 a minute are all of it, and 1.5 are 75 %.
 func TestExplainCapacityAndForecast(t *testing.T) {
-	in, groups := generate(t, strings.Replace(plain, "prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}",
-		"throughput: {at_least: 5, capacity: 120 per 1m}}\n    alerting: {page: {disabled: true}, ticket: {disabled: true}, exhausted_soon: {within: 36h, probability: 75}", 1), rules.Minimal)
+	in, groups := generate(
+		t, strings.Replace(plain, "prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}",
+			"throughput: {at_least: 5, capacity: 120 per 1m}}\n    alerting: {page: {disabled: true}, ticket: {disabled: true}, exhausted_soon: {within: 36h, probability: 75}", 1), rules.Minimal)
 	e, err := explain.Explain(in.SLOs[0], explain.Own(groups, in.SLOs[0]), 1.5, explain.Load{})
 	require.NoError(t, err)
 	require.Contains(t, e.String(), `
@@ -47,15 +48,17 @@ func TestExplainCost(t *testing.T) {
 		"    cost: {per_bad: 1, currency: JPY, baseline: {amount: 900, per: 30d}, investment: {amount: 5, per: 1d}}\n": "\n  money      1 JPY per bad event, the whole budget 259200 JPY at today's traffic, before 900 JPY per 30d, invested 5 JPY per 1d\n",
 		"    cost: {per_minute: 30, currency: EUR}\n    budgeting: {timeslices: {slice: 10s, target: 95}}\n":           "\n  money      30.00 EUR per minute of violation, the whole budget 1295.00 EUR\n",
 	} {
-		in, groups := generate(t, strings.Replace(plain, "prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}", "events: {valid: '{}', bad: '{outcome=\"failure\"}'}", 1)+spec, rules.Minimal)
+		in, groups := generate(t, strings.Replace(plain,
+			"prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}",
+			"events: {valid: '{}', bad: '{outcome=\"failure\"}'}", 1)+spec, rules.Minimal)
 		e, err := explain.Explain(in.SLOs[0], explain.Own(groups, in.SLOs[0]), 100, explain.Load{})
 		require.NoError(t, err)
 		require.Contains(t, e.String(), want)
 	}
 }
 
-// A completion says what starts and ends work, when it counts as bad, and by how much alerts are later for it: the deadline
-// of 15 minutes, the 2 minutes after it, and the minute in which deadlines are looked at.
+// A completion says what starts and ends work, when it counts as bad, and by how much alerts are later for it: the
+// deadline of 15 minutes, the 2 minutes after it, and the minute in which deadlines are looked at.
 func TestExplainCompletion(t *testing.T) {
 	const head = "version: sloengine/v1\nservice: shop\nslos:\n  - name: fulfilment\n    objective: 99\n    indicator:\n" +
 		"      completion: {started: '{type=\"created\"}', finished: '{type=\"shipped\"}', key: order_id, within: 15m, "

@@ -70,7 +70,8 @@ func New(t testing.TB, start time.Time, groups []rules.Group) *World {
 	w := &World{t: t, now: start, refs: map[string]*ref{}, Phase: time.Second, parser: parser.NewParser(parser.Options{})}
 	w.db = teststorage.New(t)
 	w.engine = promql.NewEngine(promql.EngineOpts{
-		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true, EnablePerStepStats: true,
+		MaxSamples: 50_000_000, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true,
+		EnablePerStepStats:       true,
 		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
 		Parser:                   w.parser,
 	})
@@ -135,7 +136,8 @@ const batch = time.Hour
 // the samples of that instant, and evaluates the groups when they are due. A
 // value that is not a number leaves its series out of the scrape. A series that is
 // not in a scrape any more is marked stale, as Prometheus does.
-func (w *World) Run(to time.Time, scrape time.Duration, samples func(at time.Time, add func(series string, value float64))) {
+func (w *World) Run(to time.Time, scrape time.Duration,
+	samples func(at time.Time, add func(series string, value float64))) {
 	w.t.Helper()
 	for w.now.Before(to) {
 		until := w.now.Add(batch)
@@ -188,7 +190,8 @@ func (w *World) Histogram(series string, at time.Time, fast, slow float64) {
 	app := w.db.Appender(w.t.Context())
 	_, err = app.AppendHistogram(0, l, at.UnixMilli(), nil, &histogram.FloatHistogram{
 		Schema: 0, Count: fast + slow, Sum: 0.2*fast + 1.5*slow, ZeroThreshold: 1e-9,
-		PositiveSpans: []histogram.Span{{Offset: -2, Length: 1}, {Offset: 2, Length: 1}}, PositiveBuckets: []float64{fast, slow},
+		PositiveSpans:   []histogram.Span{{Offset: -2, Length: 1}, {Offset: 2, Length: 1}},
+		PositiveBuckets: []float64{fast, slow},
 	})
 	require.NoError(w.t, err)
 	require.NoError(w.t, app.Commit())

@@ -56,11 +56,13 @@ const (
 
 // formerAlertLabels are the labels of alerts by the names that they had up to version 0.2.
 var formerAlertLabels = map[string]string{
-	"tier": LabelTier, "long": LabelLong, "short": LabelShort, "sla": LabelKind, "impact": LabelImpact, "agreement": LabelAgreement,
-	"effect": LabelEffect,
+	"tier": LabelTier, "long": LabelLong, "short": LabelShort, "sla": LabelKind, "impact": LabelImpact,
+	"agreement": LabelAgreement,
+	"effect":    LabelEffect,
 }
 
-// RenamedAlertLabel is the present name of a label of alerts, which files of version 0.2 and before have by another name.
+// RenamedAlertLabel is the present name of a label of alerts, which files of version 0.2 and before have by another
+// name.
 func RenamedAlertLabel(name string) string {
 	if now, ok := formerAlertLabels[name]; ok {
 		return now

@@ -2,7 +2,8 @@ package series
 
 // The names that the profile minimal records besides error ratios, Objective and PeriodBudgetRemaining.
 const (
-	ValidCount = "slo:valid_events" // events since the last evaluation; :5m of the last five minutes, :month of the calendar window
+	// events since the last evaluation; :5m of the last five minutes, :month of the calendar window
+	ValidCount = "slo:valid_events"
 	BadCount   = "slo:bad_events"
 
 	// Maintenance is 1 while the counters may hold events that corrections take out, and absent otherwise.

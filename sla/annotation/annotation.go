@@ -1,5 +1,5 @@
-// Package annotation keeps what people and the engine note about a time: deployments, notes, and changes of the spec. They
-// are drawn on charts. A file holds all of them, and is written before an annotation is acknowledged.
+// Package annotation keeps what people and the engine note about a time: deployments, notes, and changes of the spec.
+// They are drawn on charts. A file holds all of them, and is written before an annotation is acknowledged.
 //
 // It does not know who may write, how they are drawn, or what a spec says.
 package annotation

@@ -25,12 +25,13 @@ func Select(all []Annotation, service string, sp slo.Span) []Annotation {
 	return out
 }
 
-// Merge makes one list of several, in the order of the times. What several say alike is there once. Beyond Max, those of the
-// earliest times make way.
+// Merge makes one list of several, in the order of the times. What several say alike is there once. Beyond Max, those
+// of the earliest times make way.
 func Merge(lists ...[]Annotation) []Annotation {
 	out := slices.Concat(lists...)
 	slices.SortStableFunc(out, func(a, b Annotation) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Service, b.Service), cmp.Compare(a.Text, b.Text))
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Service, b.Service),
+			cmp.Compare(a.Text, b.Text))
 	})
 	out = slices.CompactFunc(out, func(a, b Annotation) bool { return a.same(&b) })
 	return out[max(0, len(out)-Max):]
@@ -41,6 +42,8 @@ func prune(all []Annotation, now time.Time) []Annotation {
 	slices.SortStableFunc(all, func(a, b Annotation) int {
 		return cmp.Or(a.At.Compare(b.At), a.Created.Compare(b.Created))
 	})
-	from, _ := slices.BinarySearchFunc(all, now.Add(-MaxAge), func(a Annotation, t time.Time) int { return a.At.Compare(t) })
+	from, _ := slices.BinarySearchFunc(all, now.Add(-MaxAge), func(a Annotation, t time.Time) int {
+		return a.At.Compare(t)
+	})
 	return all[max(from, len(all)-Max):]
 }

@@ -69,7 +69,8 @@ func (s *Store) save(spec string, all []Annotation) error {
 	return nil
 }
 
-// Add adds an annotation, which is on disk afterwards. One that is there already, but for its author, is not added twice.
+// Add adds an annotation, which is on disk afterwards. One that is there already, but for its author, is not added
+// twice.
 func (s *Store) Add(a Annotation) (Annotation, error) {
 	now := s.o.Now().UTC()
 	if err := a.check(now); err != nil {
@@ -98,8 +99,8 @@ func (s *Store) Delete(id string) (Annotation, error) {
 	return a, s.save(s.spec, slices.Delete(slices.Clone(s.all), i, i+1))
 }
 
-// InForce notes the spec that is in force, by its hash. If it is another one than before, also before a restart, that is
-// an annotation. The first one of all is none.
+// InForce notes the spec that is in force, by its hash. If it is another one than before, also before a restart, that
+// is an annotation. The first one of all is none.
 func (s *Store) InForce(hash string) error {
 	now := s.o.Now().UTC()
 	s.mu.Lock()
@@ -109,14 +110,15 @@ func (s *Store) InForce(hash string) error {
 	}
 	all := s.all
 	if s.spec != "" {
-		a := Annotation{ID: strings.ToLower(rand.Text()[:16]), At: now.Truncate(time.Second), Kind: Spec, Text: "spec " + s.spec + " replaced by " + hash, Created: now}
+		a := Annotation{ID: strings.ToLower(rand.Text()[:16]), At: now.Truncate(time.Second), Kind: Spec,
+			Text: "spec " + s.spec + " replaced by " + hash, Created: now}
 		all = prune(append(slices.Clone(all), a), now)
 	}
 	return s.save(hash, all)
 }
 
-// List is the annotations of a span that are about a service, or all with "", in the order of their times. A span without
-// an end has none.
+// List is the annotations of a span that are about a service, or all with "", in the order of their times. A span
+// without an end has none.
 func (s *Store) List(service string, sp slo.Span) []Annotation {
 	s.mu.Lock()
 	all := s.all

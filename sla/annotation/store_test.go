@@ -35,7 +35,9 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() {
 	w.t.Helper()
 	var err error
-	w.Store, err = New(Options{File: w.file, Now: func() time.Time { return w.now }, Logger: slog.New(slog.NewTextHandler(&w.log, nil))})
+	w.Store, err = New(Options{File: w.file, Now: func() time.Time {
+		return w.now
+	}, Logger: slog.New(slog.NewTextHandler(&w.log, nil))})
 	require.NoError(w.t, err)
 }
 
@@ -92,7 +94,8 @@ func TestAnnotationsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	var all []Annotation
 	for i := range Max + 100 {
-		all = append(all, Annotation{ID: fmt.Sprint(i), Text: fmt.Sprint(i), At: noon.Add(time.Duration(i-2*Max) * time.Second)})
+		all = append(
+			all, Annotation{ID: fmt.Sprint(i), Text: fmt.Sprint(i), At: noon.Add(time.Duration(i-2*Max) * time.Second)})
 	}
 	all = prune(all, noon)
 	require.Len(t, all, Max)
@@ -100,8 +103,10 @@ func TestAnnotationsAreBounded(t *testing.T) {
 	require.Empty(t, prune(all, noon.Add(MaxAge+time.Hour)))
 
 	for name, a := range map[string]Annotation{
-		"no text": {Text: " "}, "too long": {Text: strings.Repeat("ü", MaxText+1)}, "control": {Text: "a\x1b[31m"}, "not UTF-8": {Text: "a\xff"},
-		"author": {Text: "a", Author: strings.Repeat("a", MaxAuthor+1)}, "kind": {Text: "a", Kind: "party"}, "too old": {Text: "a", At: noon.Add(-MaxAge - time.Minute)}, "future": {Text: "a", At: noon.Add(2 * time.Hour)},
+		"no text": {Text: " "}, "too long": {Text: strings.Repeat("ü", MaxText+1)}, "control": {Text: "a\x1b[31m"},
+		"not UTF-8": {Text: "a\xff"},
+		"author":    {Text: "a", Author: strings.Repeat("a", MaxAuthor+1)}, "kind": {Text: "a", Kind: "party"},
+		"too old": {Text: "a", At: noon.Add(-MaxAge - time.Minute)}, "future": {Text: "a", At: noon.Add(2 * time.Hour)},
 		"service": {Text: "a", Service: strings.Repeat("a", 129)},
 	} {
 		_, err := w.Add(a)
@@ -136,9 +141,11 @@ func (w *world) loseFolder() {
 
 func TestMerge(t *testing.T) {
 	at := func(minute int, text, author string) Annotation {
-		return Annotation{At: noon.Add(time.Duration(minute) * time.Minute), Kind: Deployment, Service: "shop", Text: text, Author: author}
+		return Annotation{At: noon.Add(time.Duration(minute) * time.Minute), Kind: Deployment, Service: "shop",
+			Text: text, Author: author}
 	}
-	a, b := []Annotation{at(1, "v1", "x"), at(3, "v3", "x")}, []Annotation{at(1, "v1", "y"), at(2, "v2", "y"), at(3, "v4", "y")}
+	a, b := []Annotation{at(1, "v1", "x"), at(3, "v3", "x")},
+		[]Annotation{at(1, "v1", "y"), at(2, "v2", "y"), at(3, "v4", "y")}
 	require.Equal(t, []Annotation{a[0], b[1], a[1], b[2]}, Merge(a, b), "what both say is there once")
 	require.Equal(t, "x", a[0].Author)
 	require.Empty(t, Merge())

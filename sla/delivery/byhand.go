@@ -27,10 +27,11 @@ type Result struct {
 	Err  error
 }
 
-// SendNow makes the report of a name and sends it to each of its targets once, whether it is due or not. A period such as
-// last-month is that of the date in the zone of the report, and "" is the last one that is over. What is known of scheduled
-// deliveries stays as it is. One report at a time is sent in this way.
-func (s *Sender) SendNow(ctx context.Context, name, period string, build MakeFunc) (p report.Period, out []Result, err error) {
+// SendNow makes the report of a name and sends it to each of its targets once, whether it is due or not. A period such
+// as last-month is that of the date in the zone of the report, and "" is the last one that is over. What is known of
+// scheduled deliveries stays as it is. One report at a time is sent in this way.
+func (s *Sender) SendNow(ctx context.Context, name, period string, build MakeFunc) (p report.Period,
+	out []Result, err error) {
 	if !s.byHand.TryLock() {
 		return p, nil, ErrBusy
 	}
@@ -86,7 +87,8 @@ func (s *Sender) find(name string) (r *Report, targets []target) {
 	for _, t := range s.targets {
 		if t.report == r {
 			targets = append(targets, target{
-				report: r, kind: t.kind, name: t.name, id: t.id, key: t.key + once, address: t.address, server: t.server, webhook: t.webhook, timeout: t.timeout,
+				report: r, kind: t.kind, name: t.name, id: t.id, key: t.key + once, address: t.address, server: t.server,
+				webhook: t.webhook, timeout: t.timeout,
 			})
 		}
 	}

@@ -17,7 +17,8 @@ func TestSendNow(t *testing.T) {
 	h := newHook(t)
 	w := newWorld(t, "2026-11-20T12:00:00Z", func(*Settings) {})
 	w.change = func(s *Settings) {
-		s.Reports = []Report{{Name: "w", Every: slo.Week, Formats: []Format{HTML}, Folder: w.folder(), Webhooks: []Webhook{{URL: h.URL}}}}
+		s.Reports = []Report{
+			{Name: "w", Every: slo.Week, Formats: []Format{HTML}, Folder: w.folder(), Webhooks: []Webhook{{URL: h.URL}}}}
 	}
 	w.restart()
 	w.step(t.Context())
@@ -36,7 +37,8 @@ func TestSendNow(t *testing.T) {
 	after, err := os.ReadFile(w.opt.File)
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(after))
-	require.Equal(t, "0", w.metric(`sloengine_reports_sent_total{report="w",kind="folder"}`), "those are the scheduled ones")
+	require.Equal(t, "0", w.metric(`sloengine_reports_sent_total{report="w",kind="folder"}`),
+		"those are the scheduled ones")
 
 	_, _, err = w.SendNow(t.Context(), "x", "", w.build)
 	require.ErrorIs(t, err, ErrUnknown)

@@ -11,7 +11,8 @@ import (
 	"github.com/sloengine/sloengine/slo/zonetest"
 )
 
-// A report is sent at the first of two times that a clock shows, and at one that the clocks skip by the offset from before it.
+// A report is sent at the first of two times that a clock shows, and at one that the clocks skip by the offset from
+// before it.
 func TestReportsWhereTheClocksChange(t *testing.T) {
 	for _, c := range []struct {
 		zone, now string

@@ -25,7 +25,8 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		s := &series{
 			sent: map[Kind]*metrics.Counter{}, failures: g.Counter(metric.ReportsFailures, name),
 			failed: g.Counter(metric.ReportsAbandoned, name, "failed"), late: g.Counter(metric.ReportsAbandoned, name, "late"),
-			failing: g.Gauge(metric.ReportsFailing, name), pending: g.Gauge(metric.ReportsPending, name), lastSuccess: g.Gauge(metric.ReportsLastSuccess, name),
+			failing: g.Gauge(metric.ReportsFailing, name), pending: g.Gauge(metric.ReportsPending, name),
+			lastSuccess: g.Gauge(metric.ReportsLastSuccess, name),
 		}
 		for _, k := range []Kind{ToFolder, ToWebhook, ToMail} {
 			s.sent[k] = g.Counter(metric.ReportsSent, name, string(k))

@@ -259,7 +259,8 @@ func (s *Sender) ready(now time.Time) bool {
 func (s *Sender) read(now time.Time) bool {
 	f, err := s.file.Load(nil)
 	if err != nil {
-		s.opt.Logger.Error("reading what reports were sent failed, no reports are sent until it succeeds", "file", s.opt.File, "err", err)
+		s.opt.Logger.Error("reading what reports were sent failed, no reports are sent until it succeeds", "file",
+			s.opt.File, "err", err)
 		return false
 	}
 	known := f.Targets
@@ -270,7 +271,8 @@ func (s *Sender) read(now time.Time) bool {
 	for _, t := range s.targets {
 		mine[t.key] = true
 		if r := known[t.key]; r.Outcome == Sending {
-			s.opt.Logger.Info("delivery of a report was interrupted, sending it again", "report", t.report.Name, "period", r.Period, "to", t.name)
+			s.opt.Logger.Info("delivery of a report was interrupted, sending it again", "report", t.report.Name, "period",
+				r.Period, "to", t.name)
 		}
 	}
 	maps.DeleteFunc(known, func(key string, r record) bool {
@@ -307,7 +309,8 @@ func (s *Sender) pending(t *target, now time.Time, zone *time.Location) (p repor
 	case r.Period > p.String() || !due.After(r.Since):
 		return p, false
 	case now.Sub(due) > maxLate:
-		s.opt.Logger.Error("report was due too long ago, not sending it", "report", t.report.Name, "period", p, "to", t.name, "due", due)
+		s.opt.Logger.Error("report was due too long ago, not sending it", "report", t.report.Name, "period", p,
+			"to", t.name, "due", due)
 		s.series(t.report).late.Inc()
 		r.Period, r.Outcome, r.At = p.String(), Late, s.opt.Now()
 		s.known[t.key] = r
@@ -367,7 +370,8 @@ func (s *Sender) fail(t *target, p report.Period, err error) {
 	now := s.opt.Now()
 	f, _ := t.failing.Failed(err)
 	if f.Count == 1 {
-		s.opt.Logger.Error("sending a report failed, trying again for a day", "report", t.report.Name, "period", p, "kind", t.kind, "to", t.name, "err", err)
+		s.opt.Logger.Error("sending a report failed, trying again for a day", "report", t.report.Name, "period", p, "kind",
+			t.kind, "to", t.name, "err", err)
 	}
 	if t.wait = s.policy.Delay(int(min(f.Count-1, 32)), t.wait); retry.ClassOf(err) == retry.ClassPermanent {
 		t.wait = backoff.Cap // it comes back until somebody changes the other side
@@ -383,7 +387,8 @@ func (s *Sender) fail(t *target, p report.Period, err error) {
 		s.known[t.key] = r
 		_ = s.save()
 		m.failed.Inc()
-		s.opt.Logger.Error("report given up", "report", t.report.Name, "period", p, "kind", t.kind, "to", t.name, "failures", f.Count, "err", err)
+		s.opt.Logger.Error("report given up", "report", t.report.Name, "period", p, "kind", t.kind, "to", t.name,
+			"failures", f.Count, "err", err)
 	}
 }
 

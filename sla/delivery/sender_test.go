@@ -56,8 +56,9 @@ func (w *world) restart() {
 	w.change(&settings)
 	w.set = metrics.NewSet()
 	s, err := New(Options{
-		Settings: settings, File: filepath.Join(w.dir, "reports.json"), Instance: "engine-1", Files: w.files, Metrics: NewMetrics(w.set),
-		Clock: func() (time.Time, bool) { return w.now, true }, Now: func() time.Time { return w.now },
+		Settings: settings, File: filepath.Join(w.dir, "reports.json"), Instance: "engine-1", Files: w.files,
+		Metrics: NewMetrics(w.set),
+		Clock:   func() (time.Time, bool) { return w.now, true }, Now: func() time.Time { return w.now },
 		Zone:   func(*Report) *time.Location { return time.UTC },
 		Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
@@ -70,7 +71,8 @@ func (w *world) build(_ context.Context, r *Report, p report.Period) (*Content, 
 	if w.fails != nil {
 		return nil, w.fails
 	}
-	return &Content{Subject: r.Name + " " + p.Title(), Text: "text of " + p.String(), HTML: "<p>html</p>", CSV: []byte("a,b\r\n"), JSON: []byte(`{"period":"` + p.String() + `"}`), Running: w.running}, nil
+	return &Content{Subject: r.Name + " " + p.Title(), Text: "text of " + p.String(), HTML: "<p>html</p>",
+		CSV: []byte("a,b\r\n"), JSON: []byte(`{"period":"` + p.String() + `"}`), Running: w.running}, nil
 }
 
 func (w *world) step(ctx context.Context) bool { return w.Sender.step(ctx, w.build) }
@@ -121,17 +123,27 @@ func TestDue(t *testing.T) {
 		zone           *time.Location
 		now, want, due string
 	}{
-		{Report{Every: slo.Month, Day: 1, At: Clock{8, 0}}, time.UTC, "2026-11-01T07:59:59Z", "2026-09", "2026-10-01T08:00:00Z"},
-		{Report{Every: slo.Month, Day: 1, At: Clock{8, 0}}, time.UTC, "2026-11-01T08:00:00Z", "2026-10", "2026-11-01T08:00:00Z"},
-		{Report{Every: slo.Month, Day: 28, At: Clock{23, 59}}, time.UTC, "2026-03-28T23:58:00Z", "2026-01", "2026-02-28T23:59:00Z"},
-		{Report{Every: slo.Month, Day: 1, At: Clock{0, 0}}, auckland, "2026-12-31T10:59:00Z", "2026-11", "2026-11-30T11:00:00Z"},
-		{Report{Every: slo.Month, Day: 1, At: Clock{0, 0}}, auckland, "2026-12-31T11:00:00Z", "2026-12", "2026-12-31T11:00:00Z"},
+		{Report{Every: slo.Month, Day: 1, At: Clock{8, 0}}, time.UTC, "2026-11-01T07:59:59Z", "2026-09",
+			"2026-10-01T08:00:00Z"},
+		{Report{Every: slo.Month, Day: 1, At: Clock{8, 0}}, time.UTC, "2026-11-01T08:00:00Z", "2026-10",
+			"2026-11-01T08:00:00Z"},
+		{Report{Every: slo.Month, Day: 28, At: Clock{23, 59}}, time.UTC, "2026-03-28T23:58:00Z", "2026-01",
+			"2026-02-28T23:59:00Z"},
+		{Report{Every: slo.Month, Day: 1, At: Clock{0, 0}}, auckland, "2026-12-31T10:59:00Z", "2026-11",
+			"2026-11-30T11:00:00Z"},
+		{Report{Every: slo.Month, Day: 1, At: Clock{0, 0}}, auckland, "2026-12-31T11:00:00Z", "2026-12",
+			"2026-12-31T11:00:00Z"},
 		// Summer time begins on 29 March 2026: 02:30 does not exist, and is an hour later. It ends on 25 October.
-		{Report{Every: slo.Week, Weekday: time.Sunday, At: Clock{2, 30}}, berlin, "2026-03-29T01:29:00Z", "2026-W11", "2026-03-22T01:30:00Z"},
-		{Report{Every: slo.Week, Weekday: time.Sunday, At: Clock{2, 30}}, berlin, "2026-03-29T01:30:00Z", "2026-W12", "2026-03-29T01:30:00Z"},
-		{Report{Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}}, berlin, "2026-10-26T06:59:00Z", "2026-W42", "2026-10-19T06:00:00Z"},
-		{Report{Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}}, berlin, "2026-10-26T07:00:00Z", "2026-W43", "2026-10-26T07:00:00Z"},
-		{Report{Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}}, time.UTC, "2027-01-04T08:00:00Z", "2026-W53", "2027-01-04T08:00:00Z"},
+		{Report{Every: slo.Week, Weekday: time.Sunday, At: Clock{2, 30}}, berlin, "2026-03-29T01:29:00Z", "2026-W11",
+			"2026-03-22T01:30:00Z"},
+		{Report{Every: slo.Week, Weekday: time.Sunday, At: Clock{2, 30}}, berlin, "2026-03-29T01:30:00Z", "2026-W12",
+			"2026-03-29T01:30:00Z"},
+		{Report{Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}}, berlin, "2026-10-26T06:59:00Z", "2026-W42",
+			"2026-10-19T06:00:00Z"},
+		{Report{Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}}, berlin, "2026-10-26T07:00:00Z", "2026-W43",
+			"2026-10-26T07:00:00Z"},
+		{Report{Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}}, time.UTC, "2027-01-04T08:00:00Z", "2026-W53",
+			"2027-01-04T08:00:00Z"},
 	} {
 		now, err := time.Parse(time.RFC3339, c.now)
 		require.NoError(t, err)
@@ -245,13 +257,17 @@ func newHook(t *testing.T) *hook {
 func TestWebhook(t *testing.T) {
 	h := newHook(t)
 	w := newWorld(t, "2026-11-18T00:00:00Z", func(s *Settings) {
-		s.Reports = []Report{{Name: "w", Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}, Webhooks: []Webhook{{URL: h.URL + "/in?key=s3cret", Token: func() (string, error) { return "t0ken", nil }}}}}
+		s.Reports = []Report{{Name: "w", Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0},
+			Webhooks: []Webhook{{URL: h.URL + "/in?key=s3cret", Token: func() (string, error) {
+				return "t0ken", nil
+			}}}}}
 	})
 	w.step(t.Context())
 	w.until("2026-11-23T08:00:00Z", time.Hour)
 	require.Len(t, h.bodies, 1)
 	b := h.bodies[0]
-	require.Equal(t, webhookBody{Version: 1, Name: "w", Period: "2026-W47", Subject: "w Week 47 of 2026", Text: "text of 2026-W47", HTML: "<p>html</p>", CSV: "a,b\r\n", Report: json.RawMessage(`{"period":"2026-W47"}`)}, b)
+	require.Equal(t, webhookBody{Version: 1, Name: "w", Period: "2026-W47", Subject: "w Week 47 of 2026",
+		Text: "text of 2026-W47", HTML: "<p>html</p>", CSV: "a,b\r\n", Report: json.RawMessage(`{"period":"2026-W47"}`)}, b)
 	require.Equal(t, "Bearer t0ken", h.header.Get("Authorization"))
 	first := h.header.Get("Idempotency-Key")
 	require.NotEmpty(t, first)
@@ -293,11 +309,13 @@ func TestWebhook(t *testing.T) {
 	require.Equal(t, time.Date(2026, 12, 21, 8, 0, 0, 0, time.UTC), w.Status()[0].Next)
 }
 
-// TestInterrupted: after a kill between sending and keeping that it was sent, it is sent once more, and not a third time.
+// TestInterrupted: after a kill between sending and keeping that it was sent, it is sent once more, and not a third
+// time.
 func TestInterrupted(t *testing.T) {
 	h := newHook(t)
 	w := newWorld(t, "2026-11-18T00:00:00Z", func(s *Settings) {
-		s.Reports = []Report{{Name: "w", Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}, Webhooks: []Webhook{{URL: h.URL}}}}
+		s.Reports = []Report{
+			{Name: "w", Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}, Webhooks: []Webhook{{URL: h.URL}}}}
 	})
 	w.step(t.Context())
 	w.now = w.now.Add(6 * 24 * time.Hour)
@@ -330,7 +348,8 @@ func TestCleanStop(t *testing.T) {
 	h := newHook(t)
 	w := newWorld(t, "2026-11-18T00:00:00Z", func(s *Settings) {
 		for _, name := range []string{"a", "b"} {
-			s.Reports = append(s.Reports, Report{Name: name, Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}, Webhooks: []Webhook{{URL: h.URL + "/" + name}}})
+			s.Reports = append(s.Reports, Report{Name: name, Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0},
+				Webhooks: []Webhook{{URL: h.URL + "/" + name}}})
 		}
 	})
 	w.step(t.Context())
@@ -350,7 +369,8 @@ func TestCleanStop(t *testing.T) {
 func TestNotOverEverywhere(t *testing.T) {
 	dir := t.TempDir()
 	w := newWorld(t, "2026-10-20T00:00:00Z", func(s *Settings) {
-		s.Reports = []Report{{Name: "m", Every: slo.Month, At: Clock{0, 5}, Folder: filepath.Join(dir, "out"), Formats: []Format{JSON}}}
+		s.Reports = []Report{
+			{Name: "m", Every: slo.Month, At: Clock{0, 5}, Folder: filepath.Join(dir, "out"), Formats: []Format{JSON}}}
 	})
 	w.dir, w.running = dir, true
 	w.restart()
@@ -382,7 +402,8 @@ func TestStateCannotBeSaved(t *testing.T) {
 	h := newHook(t)
 	disk := &full{FS: fsys.OS()}
 	w := newWorld(t, "2026-11-18T00:00:00Z", func(s *Settings) {
-		s.Reports = []Report{{Name: "w", Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}, Webhooks: []Webhook{{URL: h.URL}}}}
+		s.Reports = []Report{
+			{Name: "w", Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}, Webhooks: []Webhook{{URL: h.URL}}}}
 	})
 	w.files = disk
 	w.restart()
@@ -442,9 +463,13 @@ func TestMail(t *testing.T) {
 	server := mailtest.Start(t, mailtest.Options{})
 	w := newWorld(t, "2026-10-20T00:00:00Z", func(s *Settings) {
 		s.Server = &mail.Server{
-			Smarthost: server.Address, From: "SLOs <slo@example.org>", Username: mailtest.User, Password: func() (string, error) { return mailtest.Password, nil }, TLSConfig: server.TLS, Timeout: 5 * time.Second,
+			Smarthost: server.Address, From: "SLOs <slo@example.org>", Username: mailtest.User,
+			Password: func() (string, error) {
+				return mailtest.Password, nil
+			}, TLSConfig: server.TLS, Timeout: 5 * time.Second,
 		}
-		s.Reports = []Report{{Name: "m", Every: slo.Month, At: Clock{8, 0}, Formats: []Format{HTML, CSV, JSON}, Mail: []string{"a@example.org", "gone@example.org", "b@example.org"}}}
+		s.Reports = []Report{{Name: "m", Every: slo.Month, At: Clock{8, 0}, Formats: []Format{HTML, CSV, JSON},
+			Mail: []string{"a@example.org", "gone@example.org", "b@example.org"}}}
 	})
 	server.Refuse("gone@example.org")
 	w.step(t.Context())
@@ -453,7 +478,8 @@ func TestMail(t *testing.T) {
 	require.Len(t, got, 2, "one unknown address does not keep the others from their report")
 	for i, to := range []string{"a@example.org", "b@example.org"} {
 		require.Equal(t, []string{to}, got[i].To)
-		for _, part := range []string{"m October 2026", "text of 2026-10", "<p>html</p>", `filename="m-2026-10.csv"`, `filename="m-2026-10.json"`} {
+		for _, part := range []string{"m October 2026", "text of 2026-10", "<p>html</p>", `filename="m-2026-10.csv"`,
+			`filename="m-2026-10.json"`} {
 			require.Contains(t, got[i].Raw, part)
 		}
 	}
@@ -476,14 +502,18 @@ func TestMail(t *testing.T) {
 	require.Equal(t, "the server refuses the recipient (550)", targets[1].Brief)
 }
 
-// TestOneRefusedReport keeps the report that a server does not take from delaying the others, and tries it once an hour.
+// TestOneRefusedReport keeps the report that a server does not take from delaying the others, and tries it once an
+// hour.
 func TestOneRefusedReport(t *testing.T) {
 	t.Parallel()
 	server, h := mailtest.Start(t, mailtest.Options{}), newHook(t)
 	h.status.Store(422)
 	w := newWorld(t, "2026-10-20T00:00:00Z", func(s *Settings) {
 		s.Server = &mail.Server{
-			Smarthost: server.Address, From: "SLOs <slo@example.org>", Username: mailtest.User, Password: func() (string, error) { return mailtest.Password, nil }, TLSConfig: server.TLS,
+			Smarthost: server.Address, From: "SLOs <slo@example.org>", Username: mailtest.User,
+			Password: func() (string, error) {
+				return mailtest.Password, nil
+			}, TLSConfig: server.TLS,
 		}
 		for _, name := range []string{"bad", "good"} {
 			s.Reports = append(s.Reports, Report{Name: name, Every: slo.Month, At: Clock{8, 0}, Mail: []string{"a@example.org"}})
@@ -509,7 +539,8 @@ func TestReload(t *testing.T) {
 	h := newHook(t)
 	h.status.Store(500)
 	settings := func(s *Settings) {
-		s.Reports = []Report{{Name: "w", Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}, Webhooks: []Webhook{{URL: h.URL}}}}
+		s.Reports = []Report{
+			{Name: "w", Every: slo.Week, Weekday: time.Monday, At: Clock{8, 0}, Webhooks: []Webhook{{URL: h.URL}}}}
 	}
 	w := newWorld(t, "2026-11-18T00:00:00Z", settings)
 	w.step(t.Context())
@@ -529,7 +560,8 @@ func TestReload(t *testing.T) {
 	apply()
 	require.Equal(t, "none", w.metric(`sloengine_reports_failing{report="w"}`))
 	for _, bad := range []Report{
-		{}, {Name: "x", Every: "day"}, {Name: "x", Every: slo.Month, Day: 31}, {Name: "x", Every: slo.Week, At: Clock{24, 0}}, {Name: "x", Every: slo.Week, Mail: []string{"a@b"}},
+		{}, {Name: "x", Every: "day"}, {Name: "x", Every: slo.Month, Day: 31}, {Name: "x", Every: slo.Week, At: Clock{24, 0}},
+		{Name: "x", Every: slo.Week, Mail: []string{"a@b"}},
 	} {
 		_, err := w.Prepare(Settings{Reports: []Report{bad}})
 		require.Error(t, err, bad)
@@ -557,8 +589,9 @@ func TestRun(t *testing.T) {
 		dir := t.TempDir()
 		looks := 0
 		s, err := New(Options{
-			Settings: Settings{Reports: []Report{{Name: "w", Every: slo.Week, Weekday: time.Monday, Folder: filepath.Join(dir, "out"), Formats: []Format{HTML}}}},
-			File:     filepath.Join(dir, "reports.json"), Zone: func(*Report) *time.Location { return time.UTC },
+			Settings: Settings{Reports: []Report{
+				{Name: "w", Every: slo.Week, Weekday: time.Monday, Folder: filepath.Join(dir, "out"), Formats: []Format{HTML}}}},
+			File: filepath.Join(dir, "reports.json"), Zone: func(*Report) *time.Location { return time.UTC },
 			Clock: func() (time.Time, bool) { looks++; return time.Now(), looks > 3 },
 		})
 		require.NoError(t, err)

@@ -90,7 +90,8 @@ func (s *Settings) validate() error {
 		if r.Every != slo.Week && r.Every != slo.Month {
 			errs = append(errs, fmt.Errorf("report %s: every %q: want week or month", r.Name, r.Every))
 		}
-		if r.Day < 1 || r.Day > 28 || r.Weekday < 0 || r.Weekday > 6 || r.At.Hour < 0 || r.At.Hour > 23 || r.At.Minute < 0 || r.At.Minute > 59 {
+		if r.Day < 1 || r.Day > 28 || r.Weekday < 0 || r.Weekday > 6 || r.At.Hour < 0 || r.At.Hour > 23 ||
+			r.At.Minute < 0 || r.At.Minute > 59 {
 			errs = append(errs, fmt.Errorf("report %s: invalid day or time", r.Name))
 		}
 		if len(r.Mail) > 0 && s.Server == nil {

@@ -25,7 +25,8 @@ const (
 
 // record is what is known of one target.
 type record struct {
-	Since   time.Time `json:"since"` // when the target was first in the settings. Reports that were due before are not sent
+	// when the target was first in the settings. Reports that were due before are not sent
+	Since   time.Time `json:"since"`
 	Period  string    `json:"period,omitempty"`
 	Outcome Outcome   `json:"outcome,omitempty"`
 	Begun   time.Time `json:"begun,omitzero"` // first attempt for the period

@@ -87,7 +87,8 @@ func (s *Settings) targets() []*target {
 }
 
 // send delivers the report on a period.
-func (t *target) send(ctx context.Context, files fsys.FS, instance string, p report.Period, now time.Time, c *Content) error {
+func (t *target) send(ctx context.Context, files fsys.FS, instance string, p report.Period,
+	now time.Time, c *Content) error {
 	switch t.kind {
 	case ToFolder:
 		return t.write(files, p, c)
@@ -156,7 +157,8 @@ type webhookBody struct {
 }
 
 func (t *target) post(ctx context.Context, instance string, p report.Period, c *Content) error {
-	body := webhookBody{Version: 1, Name: t.report.Name, Period: p.String(), Subject: c.Subject, Text: c.Text, Report: c.JSON}
+	body := webhookBody{Version: 1, Name: t.report.Name, Period: p.String(), Subject: c.Subject,
+		Text: c.Text, Report: c.JSON}
 	if t.report.has(HTML) {
 		body.HTML = c.HTML
 	}
@@ -197,7 +199,8 @@ func (t *target) post(ctx context.Context, instance string, p report.Period, c *
 	if resp.StatusCode/100 == 2 {
 		return nil
 	}
-	e := &remote.StatusError{Status: resp.StatusCode, Class: remote.ClassOf(resp.StatusCode), Detail: remote.Text(string(answer))}
+	e := &remote.StatusError{Status: resp.StatusCode, Class: remote.ClassOf(resp.StatusCode),
+		Detail: remote.Text(string(answer))}
 	if resp.StatusCode/100 == 3 {
 		e.Detail = "redirects are not followed, set url to the new address"
 	}

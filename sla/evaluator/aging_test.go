@@ -51,7 +51,8 @@ func TestCorrectedCountsStayAsTheyAge(t *testing.T) {
 	p := newPlayer(t, w)
 	first := map[slo.ID]slo.Counts{}
 	for _, age := range []time.Duration{
-		0, 10*time.Minute + 7*time.Second, time.Hour, 70 * time.Minute, 7*time.Hour + 13*time.Second, 2 * day, 71 * time.Hour, 3 * day,
+		0, 10*time.Minute + 7*time.Second, time.Hour, 70 * time.Minute, 7*time.Hour + 13*time.Second, 2 * day,
+		71 * time.Hour, 3 * day,
 		3*day + 3*time.Hour + 41*time.Second, 4 * day, 9*day + 17*time.Minute, 13 * day,
 	} {
 		now := began.Add(3*time.Hour - 20*time.Minute + age)
@@ -65,7 +66,8 @@ func TestCorrectedCountsStayAsTheyAge(t *testing.T) {
 				require.Less(t, x.Budget.Counts.Valid(), x.Raw.Counts.Valid(), x.SLO.ID)
 			}
 			require.Equal(t, first[x.SLO.ID], x.Budget.Counts, "%s, %s later", x.SLO.ID, age)
-			require.Equal(t, o.corrected(x.SLO, slo.Span{From: monday, To: began.Add(3 * time.Hour)}), x.Corrected, "%s, %s later", x.SLO.ID, age)
+			require.Equal(t, o.corrected(x.SLO, slo.Span{From: monday, To: began.Add(3 * time.Hour)}), x.Corrected,
+				"%s, %s later", x.SLO.ID, age)
 		}
 		require.Equal(t, 10*time.Minute, r.SLOs[1].Corrected, "from 10:01:01 to 10:05:01")
 		require.Equal(t, r.SLOs[1].Raw.Counts.Valid()-600, r.SLOs[1].Budget.Counts.Valid())

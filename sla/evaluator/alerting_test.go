@@ -16,17 +16,21 @@ import (
 // window.
 func TestWhatAlertsNeed(t *testing.T) {
 	s := &slo.SLO{
-		ID: "shop/availability", Objective: percent(t, "99"), Window: slo.Window{Rolling: 30 * day}, GroupBy: []string{"product"}, Expect: []slo.Group{{"later"}},
+		ID: "shop/availability", Objective: percent(t, "99"), Window: slo.Window{Rolling: 30 * day},
+		GroupBy: []string{"product"}, Expect: []slo.Group{{"later"}},
 		Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: sel(t, "type", "order"), Bad: sel(t, "outcome", "failure")},
 		Alerting: slo.Alerting{Tiers: []slo.Tier{
-			{Page: true, Long: 15 * time.Minute, Short: 2 * time.Minute, Share: 0.01}, {Page: true, Long: time.Hour, Short: 15 * time.Minute, Share: 0.02},
+			{Page: true, Long: 15 * time.Minute, Short: 2 * time.Minute, Share: 0.01},
+			{Page: true, Long: time.Hour, Short: 15 * time.Minute, Share: 0.02},
 		}},
 		Corrections: []slo.Correction{{Name: "now", Start: noon.Add(-10 * time.Minute), Duration: 5 * time.Minute}},
 	}
 	a := &sla.Agreement{
-		Service: "shop", Name: "gold", Method: sla.Ratio, Window: slo.Window{Rolling: 30 * day}, AlertWindow: time.Hour, GroupBy: []string{"product"},
-		NoData: sla.NoDataExclude, Warning: 95, Critical: 90, Components: []sla.Component{{Name: "availability", SLO: s.ID, Weight: 1}},
-		Catalogue: []sla.CatalogueAlert{{Name: sla.CatalogueErrorTrend}},
+		Service: "shop", Name: "gold", Method: sla.Ratio, Window: slo.Window{Rolling: 30 * day}, AlertWindow: time.Hour,
+		GroupBy: []string{"product"},
+		NoData:  sla.NoDataExclude, Warning: 95, Critical: 90,
+		Components: []sla.Component{{Name: "availability", SLO: s.ID, Weight: 1}},
+		Catalogue:  []sla.CatalogueAlert{{Name: sla.CatalogueErrorTrend}},
 	}
 	in := Inputs{SLOs: []*slo.SLO{s}, Agreements: []*sla.Agreement{a}}
 	p, err := newPlan(in)
@@ -44,7 +48,8 @@ func TestWhatAlertsNeed(t *testing.T) {
 	for range req.Extra[ind.ID] {
 		g.Spans = append(g.Spans, []uint64{20, 5}) // all of the correction
 	}
-	up := []slo.Span{{From: noon.Add(-30 * day), To: noon.Add(-30 * time.Minute)}, {From: noon.Add(-15 * time.Minute), To: noon}}
+	up := []slo.Span{{From: noon.Add(-30 * day), To: noon.Add(-30 * time.Minute)},
+		{From: noon.Add(-15 * time.Minute), To: noon}}
 	r, err := p.report(req, &fold.Sums{Groups: []fold.Group{g}, Up: up})
 	require.NoError(t, err)
 
@@ -53,7 +58,8 @@ func TestWhatAlertsNeed(t *testing.T) {
 	require.Equal(t, slo.Counts{Good: 20, Bad: 5}, seen.Trend[0].Counts, "half of the ten minutes are corrected")
 	require.Equal(t, slo.Counts{Good: 40, Bad: 10}, seen.Trend[1].Counts)
 	require.Equal(t, slo.Group{"A"}, seen.Group)
-	coverage := map[time.Duration]float64{5 * time.Minute: 1, 30 * time.Minute: 0.5, time.Hour: 0.75, 2 * time.Hour: 0.875, 6 * time.Hour: 1.75 / 6}
+	coverage := map[time.Duration]float64{5 * time.Minute: 1, 30 * time.Minute: 0.5, time.Hour: 0.75, 2 * time.Hour: 0.875,
+		6 * time.Hour: 1.75 / 6}
 	for _, burns := range [][]slo.Burn{seen.Burns, seen.RawBurns, r.SLOs[1].Burns} {
 		for _, b := range burns {
 			if want, ok := coverage[b.Window]; ok {
@@ -66,7 +72,8 @@ func TestWhatAlertsNeed(t *testing.T) {
 	require.Equal(t, slo.Group{"later"}, r.SLOs[1].Group, "a group that has not come is observed as its siblings are")
 
 	require.Len(t, seen.TierBurns, 2, "an hour is among the burn windows already")
-	require.Equal(t, []time.Duration{2 * time.Minute, 15 * time.Minute}, []time.Duration{seen.TierBurns[0].Window, seen.TierBurns[1].Window})
+	require.Equal(t, []time.Duration{2 * time.Minute, 15 * time.Minute},
+		[]time.Duration{seen.TierBurns[0].Window, seen.TierBurns[1].Window})
 	require.Equal(t, slo.Counts{Good: 60 - 20, Bad: 15 - 5}, seen.TierBurns[1].Counts, "without the maintenance")
 	require.InDelta(t, 20, seen.TierBurns[1].Rate, 1e-9)
 	require.Equal(t, 1.0, seen.TierBurns[1].Coverage)
@@ -94,12 +101,15 @@ func TestBandsOfAnAlertWindow(t *testing.T) {
 		ID: "shop/latency", Objective: percent(t, "90"), Window: slo.Window{Rolling: 30 * day},
 		Indicator: slo.Indicator{Kind: slo.KindLatency, Valid: sel(t, "type", "order"), Threshold: time.Second},
 		Corrections: []slo.Correction{
-			{Name: "old", Start: noon.Add(-3 * day), Duration: time.Hour}, {Name: "new", Start: noon.Add(-90 * time.Minute), Duration: time.Hour},
+			{Name: "old", Start: noon.Add(-3 * day), Duration: time.Hour},
+			{Name: "new", Start: noon.Add(-90 * time.Minute), Duration: time.Hour},
 		},
 	}
 	a := &sla.Agreement{
-		Service: "shop", Name: "gold", Method: sla.Bands, Window: slo.Window{Rolling: 7 * day}, AlertWindow: time.Hour, NoData: sla.NoDataExclude, Warning: 95, Critical: 90,
-		Components: []sla.Component{{Name: "latency", SLO: s.ID, Weight: 1, Bands: []sla.Band{{Quantile: .9, Threshold: time.Second, Score: 100}, {Score: 10}}}},
+		Service: "shop", Name: "gold", Method: sla.Bands, Window: slo.Window{Rolling: 7 * day}, AlertWindow: time.Hour,
+		NoData: sla.NoDataExclude, Warning: 95, Critical: 90,
+		Components: []sla.Component{{Name: "latency", SLO: s.ID, Weight: 1,
+			Bands: []sla.Band{{Quantile: .9, Threshold: time.Second, Score: 100}, {Score: 10}}}},
 	}
 	p, err := newPlan(Inputs{SLOs: []*slo.SLO{s}, Agreements: []*sla.Agreement{a}})
 	require.NoError(t, err)

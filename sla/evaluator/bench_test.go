@@ -21,7 +21,9 @@ func BenchmarkTick(b *testing.B) {
 		b.Run(fmt.Sprintf("groups=10000/corrections=%d", corrections), func(b *testing.B) {
 			in := benchInputs(b, 20, corrections)
 			sums := func(ctx context.Context, req fold.Request) (*fold.Sums, error) { return nil, nil }
-			e, err := New(Options{Source: func(ctx context.Context, req fold.Request) (*fold.Sums, error) { return sums(ctx, req) }})
+			e, err := New(Options{Source: func(ctx context.Context, req fold.Request) (*fold.Sums, error) {
+				return sums(ctx, req)
+			}})
 			require.NoError(b, err)
 			require.NoError(b, e.SetSpec(in))
 			now := monday.Add(40 * 24 * time.Hour)
@@ -116,7 +118,9 @@ func BenchmarkTickWithFold(b *testing.B) {
 		v.Time = at.UnixNano()
 		require.NoError(b, f.Apply(v.Time, fold.Live, v))
 	}
-	e, err := New(Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil }})
+	e, err := New(Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) {
+		return f.Sums(req), nil
+	}})
 	require.NoError(b, err)
 	require.NoError(b, e.SetSpec(in))
 	r, err := e.Tick(b.Context(), now)

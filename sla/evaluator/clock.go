@@ -39,7 +39,8 @@ func (c *clockGuard) check(wall time.Time, mono time.Duration, refused bool) str
 	case shown <= 0:
 		why = fmt.Sprintf("the clock went back from %s to %s", c.wall.Format(time.RFC3339), wall.Format(time.RFC3339))
 	case shown-passed >= maxJump:
-		why = fmt.Sprintf("the clock shows %s, %s more than the time that passed", wall.Format(time.RFC3339), (shown - passed).Round(time.Second))
+		why = fmt.Sprintf("the clock shows %s, %s more than the time that passed", wall.Format(time.RFC3339),
+			(shown - passed).Round(time.Second))
 	default:
 		c.believe(wall, mono)
 		return ""

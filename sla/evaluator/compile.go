@@ -333,7 +333,8 @@ func thresholdLevels(l *slo.Threshold) ([]level, error) {
 		return []level{{severity: l.Each}}, nil
 	case "":
 	default:
-		return nil, fmt.Errorf("threshold %s: unknown severity %q; want %s", sla.ThresholdID(l.Service, l.Name), l.Each, strings.Join([]string{warning, critical}, " or "))
+		return nil, fmt.Errorf("threshold %s: unknown severity %q; want %s", sla.ThresholdID(l.Service, l.Name), l.Each,
+			strings.Join([]string{warning, critical}, " or "))
 	}
 	var out []level
 	if l.Warning > 0 && (l.Critical <= 0 || l.Warning < l.Critical) {
@@ -343,7 +344,8 @@ func thresholdLevels(l *slo.Threshold) ([]level, error) {
 		out = append(out, level{critical, l.Critical})
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("threshold %s has neither a warning nor a critical duration", sla.ThresholdID(l.Service, l.Name))
+		return nil, fmt.Errorf("threshold %s has neither a warning nor a critical duration",
+			sla.ThresholdID(l.Service, l.Name))
 	}
 	return out, nil
 }

@@ -27,17 +27,22 @@ func process(t tb) Inputs {
 	return Inputs{
 		SLOs: []*slo.SLO{
 			{
-				ID: "unpaid/availability", Was: "unpaid/uptime", Objective: percent(t, "99.9"), Window: rolling, GroupBy: []string{"product"},
-				Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: applications, Bad: sel(t, "outcome", "failure")}, MaxGroups: 10,
-				Expect: []slo.Group{{"MEDCARE"}},
+				ID: "unpaid/availability", Was: "unpaid/uptime", Objective: percent(t, "99.9"), Window: rolling,
+				GroupBy:   []string{"product"},
+				Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: applications, Bad: sel(t, "outcome", "failure")},
+				MaxGroups: 10,
+				Expect:    []slo.Group{{"MEDCARE"}},
 			},
 			{
-				ID: "unpaid/latency", Was: "unpaid/speed", Objective: percent(t, "95"), Window: slo.Window{Calendar: slo.Month, Location: moscow}, GroupBy: []string{"product"},
+				ID: "unpaid/latency", Was: "unpaid/speed", Objective: percent(t, "95"),
+				Window: slo.Window{Calendar: slo.Month, Location: moscow}, GroupBy: []string{"product"},
 				Indicator: slo.Indicator{Kind: slo.KindLatency, Valid: applications, Threshold: 15 * time.Minute},
 			},
 			{
-				ID: "unpaid/throughput", Objective: percent(t, "99"), Window: slo.Window{Rolling: 7 * day}, GroupBy: []string{"product"},
-				Indicator: slo.Indicator{Kind: slo.KindThroughput, Valid: applications, AtLeast: 100, Per: time.Minute, During: hours},
+				ID: "unpaid/throughput", Objective: percent(t, "99"), Window: slo.Window{Rolling: 7 * day},
+				GroupBy: []string{"product"},
+				Indicator: slo.Indicator{Kind: slo.KindThroughput, Valid: applications, AtLeast: 100,
+					Per: time.Minute, During: hours},
 			},
 			{
 				ID: "unpaid/minutes", Objective: percent(t, "99"), Window: slo.Window{Rolling: day},
@@ -69,7 +74,8 @@ func process(t tb) Inputs {
 				{Name: "throughput", SLO: "unpaid/throughput", Weight: 20},
 			},
 		}},
-		Services: []fold.Service{{Name: "unpaid", Types: []string{"application", "task"}, Dimensions: []string{"error_type"}}, {Name: "idle"}},
+		Services: []fold.Service{
+			{Name: "unpaid", Types: []string{"application", "task"}, Dimensions: []string{"error_type"}}, {Name: "idle"}},
 		Warnings: []string{"weights were normalised"},
 	}
 }
@@ -108,7 +114,8 @@ func TestCompile(t *testing.T) {
 	require.Equal(t, fold.Latency, bands.Kind)
 	require.Equal(t, []string{"product"}, bands.GroupBy)
 
-	require.Equal(t, &fold.Slice{Per: time.Minute, AtLeast: 100, During: "Mon-Fri 09:00-18:00 Europe/Moscow"}, byID["unpaid/throughput"].Slice)
+	require.Equal(t, &fold.Slice{Per: time.Minute, AtLeast: 100, During: "Mon-Fri 09:00-18:00 Europe/Moscow"},
+		byID["unpaid/throughput"].Slice)
 	require.Nil(t, byID["unpaid/throughput#events"].Slice)
 	require.Equal(t, 7*day+10*time.Minute, byID["unpaid/throughput#events"].Retention)
 	require.Equal(t, &fold.Slice{Per: time.Minute, Target: 0.95}, byID["unpaid/minutes"].Slice)
@@ -139,7 +146,9 @@ func TestCompileDoesNotDependOnOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		rng.Shuffle(len(in.SLOs), func(i, j int) { in.SLOs[i], in.SLOs[j] = in.SLOs[j], in.SLOs[i] })
-		rng.Shuffle(len(in.Thresholds), func(i, j int) { in.Thresholds[i], in.Thresholds[j] = in.Thresholds[j], in.Thresholds[i] })
+		rng.Shuffle(len(in.Thresholds), func(i, j int) {
+			in.Thresholds[i], in.Thresholds[j] = in.Thresholds[j], in.Thresholds[i]
+		})
 		slices.Reverse(in.Services)
 		cfg, err := Compile(in)
 		require.NoError(t, err)
@@ -163,12 +172,18 @@ func TestCompileNamesEveryProblem(t *testing.T) {
 		{"method", func(in *Inputs) { in.SLOs[0].Budgeting.Method = "magic" }, `unknown budgeting method "magic"`},
 		{"limit without level", func(in *Inputs) { in.Thresholds[1].Warning = 0 }, "neither a warning nor a critical"},
 		{"limit with an odd severity", func(in *Inputs) { in.Thresholds[2].Each = "fatal" }, `unknown severity "fatal"`},
-		{"limit twice", func(in *Inputs) { in.Thresholds = append(in.Thresholds, in.Thresholds[0]) }, "unpaid/limit:processing is there twice"},
+		{"limit twice", func(in *Inputs) {
+			in.Thresholds = append(in.Thresholds, in.Thresholds[0])
+		}, "unpaid/limit:processing is there twice"},
 		{"unknown SLO", func(in *Inputs) { in.Agreements[0].Components[0].SLO = "unpaid/x" }, "there is no SLO unpaid/x"},
 		{"weight", func(in *Inputs) { in.Agreements[0].Components[0].Weight = 0 }, "the weight must be above zero"},
 		{"grouping", func(in *Inputs) { in.SLOs[0].GroupBy = nil }, "SLO unpaid/availability is not grouped by product"},
-		{"bands on events", func(in *Inputs) { in.Agreements[0].Components[0].Bands = in.Agreements[0].Components[1].Bands }, "bands need a latency SLO"},
-		{"bands without threshold", func(in *Inputs) { in.Agreements[0].Components[1].Bands = []sla.Band{{Score: 1}} }, "no band has a threshold"},
+		{"bands on events", func(in *Inputs) {
+			in.Agreements[0].Components[0].Bands = in.Agreements[0].Components[1].Bands
+		}, "bands need a latency SLO"},
+		{"bands without threshold", func(in *Inputs) {
+			in.Agreements[0].Components[1].Bands = []sla.Band{{Score: 1}}
+		}, "no band has a threshold"},
 		{"no components", func(in *Inputs) { in.Agreements[0].Components = nil }, "SLA unpaid/unpaid has no components"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -212,12 +227,14 @@ func TestComponentsOfOneSLOShareTheirBands(t *testing.T) {
 	a := in.Agreements[0]
 	a.Components = append(a.Components, sla.Component{
 		Name: "strict", SLO: "unpaid/latency", Weight: 10,
-		Bands: []sla.Band{{Quantile: .5, Threshold: time.Minute, Score: 100}, {Quantile: .99, Threshold: 15 * time.Minute, Score: 50}},
+		Bands: []sla.Band{
+			{Quantile: .5, Threshold: time.Minute, Score: 100}, {Quantile: .99, Threshold: 15 * time.Minute, Score: 50}},
 	})
 	cfg, err := Compile(in)
 	require.NoError(t, err)
 	i := slices.IndexFunc(cfg.Indicators, func(i fold.Indicator) bool { return i.ID == "unpaid/latency#bands:unpaid" })
-	require.Equal(t, []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute}, cfg.Indicators[i].Edges)
+	require.Equal(t, []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute},
+		cfg.Indicators[i].Edges)
 
 	p, err := newPlan(in)
 	require.NoError(t, err)

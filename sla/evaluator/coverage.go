@@ -131,7 +131,8 @@ func (u *uptime) backfilled(g *fold.Group) *observed {
 // sameCoverage reports whether two groups were observed at the same times, and
 // lost the same. Those that share no list may be told apart though they were.
 func sameCoverage(a, b *fold.Group) bool {
-	if a.Loss != b.Loss || !a.Since.Equal(b.Since) || len(a.Backfilled) != len(b.Backfilled) || len(a.Observed) != len(b.Observed) {
+	if a.Loss != b.Loss || !a.Since.Equal(b.Since) || len(a.Backfilled) != len(b.Backfilled) ||
+		len(a.Observed) != len(b.Observed) {
 		return false
 	}
 	if len(a.Observed) > 0 {

@@ -22,18 +22,24 @@ func TestWhatLimitsDropLowersCoverage(t *testing.T) {
 	order := sel(t, "type", "order")
 	window := slo.Window{Rolling: 8 * time.Hour}
 	slos := []*slo.SLO{
-		{ID: "shop/availability", Objective: percent(t, "99"), Window: window, GroupBy: product, Expect: []slo.Group{{"later"}},
+		{ID: "shop/availability", Objective: percent(t, "99"), Window: window, GroupBy: product,
+			Expect:    []slo.Group{{"later"}},
 			Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: order, Bad: sel(t, "outcome", "failure")},
 			Alerting:  slo.Alerting{Tiers: []slo.Tier{{Page: true, Long: 3 * time.Hour, Short: 10 * time.Minute, Share: 0.02}}}},
-		{ID: "shop/latency", Objective: percent(t, "99"), Window: window, Indicator: slo.Indicator{Kind: slo.KindLatency, Valid: order, Threshold: time.Second}},
-		{ID: "shop/throughput", Objective: percent(t, "99"), Window: window, Indicator: slo.Indicator{Kind: slo.KindThroughput, Valid: order, AtLeast: 1, Per: time.Minute}},
-		{ID: "shop/refunds", Objective: percent(t, "99"), Window: window, Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: sel(t, "type", "refund"), Bad: sel(t, "outcome", "failure")}},
+		{ID: "shop/latency", Objective: percent(t, "99"), Window: window,
+			Indicator: slo.Indicator{Kind: slo.KindLatency, Valid: order, Threshold: time.Second}},
+		{ID: "shop/throughput", Objective: percent(t, "99"), Window: window,
+			Indicator: slo.Indicator{Kind: slo.KindThroughput, Valid: order, AtLeast: 1, Per: time.Minute}},
+		{ID: "shop/refunds", Objective: percent(t, "99"), Window: window,
+			Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: sel(t, "type", "refund"), Bad: sel(t, "outcome", "failure")}},
 	}
 	bands := []sla.Band{{Threshold: 500 * time.Millisecond, Score: 100}, {Score: 50}}
 	in := Inputs{SLOs: slos, Agreements: []*sla.Agreement{{
-		Service: "shop", Name: "gold", Method: sla.Bands, Window: window, AlertWindow: time.Hour, NoData: sla.NoDataExclude, Warning: 95, Critical: 90,
+		Service: "shop", Name: "gold", Method: sla.Bands, Window: window, AlertWindow: time.Hour, NoData: sla.NoDataExclude,
+		Warning: 95, Critical: 90,
 		Components: []sla.Component{
-			{Name: "availability", SLO: "shop/availability", Weight: 1}, {Name: "latency", SLO: "shop/latency", Weight: 1, Bands: bands},
+			{Name: "availability", SLO: "shop/availability", Weight: 1},
+			{Name: "latency", SLO: "shop/latency", Weight: 1, Bands: bands},
 			{Name: "throughput", SLO: "shop/throughput", Weight: 1}, {Name: "refunds", SLO: "shop/refunds", Weight: 1},
 		},
 	}}}
@@ -64,7 +70,9 @@ func TestWhatLimitsDropLowersCoverage(t *testing.T) {
 		}
 	}
 	f.Advance(noon.UnixNano(), fold.Tick)
-	e, err := New(Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil }})
+	e, err := New(Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) {
+		return f.Sums(req), nil
+	}})
 	require.NoError(t, err)
 	require.NoError(t, e.SetSpec(in))
 	r, err := e.Tick(t.Context(), noon)
@@ -76,7 +84,8 @@ func TestWhatLimitsDropLowersCoverage(t *testing.T) {
 		return (plain + 360) / (plain + 1440)
 	}
 	want := map[time.Duration]float64{
-		5 * time.Minute: 1, 10 * time.Minute: 1, 30 * time.Minute: 1, time.Hour: kept(time.Hour), 2 * time.Hour: kept(2 * time.Hour),
+		5 * time.Minute: 1, 10 * time.Minute: 1, 30 * time.Minute: 1, time.Hour: kept(time.Hour),
+		2 * time.Hour: kept(2 * time.Hour),
 		3 * time.Hour: kept(3 * time.Hour), 6 * time.Hour: kept(6 * time.Hour), 8 * time.Hour: kept(8 * time.Hour),
 		day: kept(10*time.Hour) * 10 / 24, 3 * day: kept(10*time.Hour) * 10 / 72,
 	}
@@ -95,11 +104,13 @@ func TestWhatLimitsDropLowersCoverage(t *testing.T) {
 				expected = min(1, 10*float64(time.Hour)/float64(b.Window))
 			}
 			require.InDelta(t, expected, b.Coverage, tolerance, "%s %q %s", s.SLO.ID, s.Group, b.Window)
-			require.InDelta(t, min(1, float64(10*time.Hour)/float64(b.Window)), b.Observed, 1e-9, "a drop is no time that was not observed: %s %q %s", s.SLO.ID, s.Group, b.Window)
+			require.InDelta(t, min(1, float64(10*time.Hour)/float64(b.Window)), b.Observed, 1e-9,
+				"a drop is no time that was not observed: %s %q %s", s.SLO.ID, s.Group, b.Window)
 		}
 		require.Equal(t, s.Burns[len(s.Burns)-1].Coverage, s.Coverage)
 	}
-	require.Equal(t, map[string]int{"shop/availability": 3, "shop/latency": 1, "shop/throughput": 1, "shop/refunds": 1}, seen)
+	require.Equal(
+		t, map[string]int{"shop/availability": 3, "shop/latency": 1, "shop/throughput": 1, "shop/refunds": 1}, seen)
 
 	require.Len(t, r.SLAs, 1)
 	for i, tolerance := range []float64{1e-9, 1e-9, 0.015, 0} {
@@ -118,8 +129,9 @@ func TestWhatLimitsDropLowersCoverage(t *testing.T) {
 func TestEffectiveEvents(t *testing.T) {
 	s := &slo.SLO{
 		ID: "shop/availability", Objective: percent(t, "99"), Window: slo.Window{Rolling: 30 * day},
-		Indicator:   slo.Indicator{Kind: slo.KindEvents, Valid: sel(t, "type", "order"), Bad: sel(t, "outcome", "failure")},
-		Alerting:    slo.Alerting{Tiers: []slo.Tier{{Page: true, Long: 15 * time.Minute, Short: 2 * time.Minute, Share: 0.01}}},
+		Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: sel(t, "type", "order"), Bad: sel(t, "outcome", "failure")},
+		Alerting: slo.Alerting{
+			Tiers: []slo.Tier{{Page: true, Long: 15 * time.Minute, Short: 2 * time.Minute, Share: 0.01}}},
 		Corrections: []slo.Correction{{Name: "now", Start: noon.Add(-30 * time.Minute), Duration: 10 * time.Minute}},
 	}
 	in := Inputs{SLOs: []*slo.SLO{s}}
@@ -140,7 +152,9 @@ func TestEffectiveEvents(t *testing.T) {
 	apply(time.Minute, 3, 10)
 	apply(25*time.Minute, 5, 20) // within the correction
 	apply(50*time.Minute, 2, 4)
-	e, err := New(Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil }})
+	e, err := New(Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) {
+		return f.Sums(req), nil
+	}})
 	require.NoError(t, err)
 	require.NoError(t, e.SetSpec(in))
 	r, err := e.Tick(t.Context(), noon)

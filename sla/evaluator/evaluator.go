@@ -32,8 +32,8 @@ type Options struct {
 	// would hide its own jumps. Default: the process's.
 	Monotonic func() time.Duration
 
-	// Refused, if set, reports whether the events' clock is refused where they are counted. A clock that jumped is then not
-	// believed, however long it runs on.
+	// Refused, if set, reports whether the events' clock is refused where they are counted. A clock that jumped is then
+	// not believed, however long it runs on.
 	Refused func() bool
 
 	// Complete, if set, adds to a new report what the fold's sums do not tell, before anybody sees it. The time that it
@@ -142,8 +142,8 @@ func (e *Evaluator) Change(in Inputs, apply func() error) error {
 	return nil
 }
 
-// Request is what a tick of another evaluator with the same spec asks its source for, with or without the minutes of the last
-// hour (fold.Request.Minutes). It belongs to the caller.
+// Request is what a tick of another evaluator with the same spec asks its source for, with or without the minutes of
+// the last hour (fold.Request.Minutes). It belongs to the caller.
 func (e *Evaluator) Request(now time.Time, minutes bool) fold.Request {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -288,7 +288,8 @@ func start(w slo.Window, now time.Time) time.Time {
 	t = time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, w.Location)
 	for {
 		switch {
-		case w.Calendar == slo.Day, w.Calendar == slo.Week && t.Weekday() == time.Monday, w.Calendar == slo.Month && t.Day() == 1:
+		case w.Calendar == slo.Day, w.Calendar == slo.Week && t.Weekday() == time.Monday,
+			w.Calendar == slo.Month && t.Day() == 1:
 			return t
 		}
 		t = t.AddDate(0, 0, -1)
@@ -312,7 +313,8 @@ func (o *oracle) volumes(s *slo.SLO, g slo.Group, from time.Time, corrected bool
 			if at.Weekday() == time.Saturday || at.Weekday() == time.Sunday {
 				continue
 			}
-			sp = slo.Span{From: time.Date(at.Year(), at.Month(), at.Day(), 9, 0, 0, 0, at.Location()), To: time.Date(at.Year(), at.Month(), at.Day(), 18, 0, 0, 0, at.Location())}
+			sp = slo.Span{From: time.Date(at.Year(), at.Month(), at.Day(), 9, 0, 0, 0, at.Location()),
+				To: time.Date(at.Year(), at.Month(), at.Day(), 18, 0, 0, 0, at.Location())}
 		}
 		if sp.To.Add(2 * time.Minute).After(o.now) {
 			return v

@@ -34,7 +34,8 @@ func TestCoverage(t *testing.T) {
 		{"began now", []slo.Span{span(0, 100)}, 100, -1000, span(50, 100), 0},
 		{"never up", nil, 0, -1000, span(50, 100), 0},
 		{"nothing asked", nil, 0, -1000, span(100, 100), 1},
-		{"last heard of seconds ago", []slo.Span{{From: at(0), To: at(100).Add(-10 * time.Second)}}, 0, -1000, span(50, 100), 1},
+		{"last heard of seconds ago", []slo.Span{{From: at(0), To: at(100).Add(-10 * time.Second)}}, 0,
+			-1000, span(50, 100), 1},
 		{"last heard of a while ago", []slo.Span{span(0, 99)}, 0, -1000, span(50, 100), .98},
 		{"overlapping reports of up-time", []slo.Span{span(0, 60), span(40, 75)}, 0, -1000, span(50, 100), .5},
 	} {
@@ -56,11 +57,13 @@ func TestCoverageOfBackfills(t *testing.T) {
 		of   slo.Span
 		want float64
 	}{
-		{span(0, 100), 55. / 100}, {span(50, 100), 25. / 50}, {span(5, 15), 0}, {span(76, 84), 1}, {span(85, 95), .5}, {span(60, 75), 0},
+		{span(0, 100), 55. / 100}, {span(50, 100), 25. / 50}, {span(5, 15), 0}, {span(76, 84), 1},
+		{span(85, 95), .5}, {span(60, 75), 0},
 	} {
 		require.InDelta(t, c.want, u.coverage(&g, c.of), 1e-12, "%v", c.of)
 	}
-	shares, alike := fold.Group{Since: g.Since, Backfilled: g.Backfilled}, fold.Group{Since: g.Since, Backfilled: slices.Clone(g.Backfilled)}
+	shares, alike := fold.Group{Since: g.Since, Backfilled: g.Backfilled},
+		fold.Group{Since: g.Since, Backfilled: slices.Clone(g.Backfilled)}
 	require.True(t, sameCoverage(&g, &shares))
 	require.False(t, sameCoverage(&g, &alike))
 	require.False(t, sameCoverage(&g, &fold.Group{Since: g.Since}))
@@ -80,7 +83,8 @@ func TestCorrectionsTakeOutExactlyTheirTime(t *testing.T) {
 		var spans []slo.Span
 		var windows []int
 		for i := range rapid.IntRange(1, 6).Draw(t, "windows") {
-			spans = append(spans, slo.Span{From: now.Add(-time.Duration(rapid.IntRange(1, 300).Draw(t, "length")) * time.Hour), To: now})
+			spans = append(
+				spans, slo.Span{From: now.Add(-time.Duration(rapid.IntRange(1, 300).Draw(t, "length")) * time.Hour), To: now})
 			windows = append(windows, i)
 		}
 		c := correction{exclusion: &exclusion{corrections: cs, reach: 300 * time.Hour}, windows: windows}
@@ -150,7 +154,8 @@ func TestCorrectionsAreRoundedOutward(t *testing.T) {
 }
 
 func TestSlicesThatAreTouchedAreTakenOutWhole(t *testing.T) {
-	got := wholeSlices([]slo.Span{{From: at(1).Add(30 * time.Second), To: at(2).Add(time.Nanosecond)}, span(3, 4)}, time.Minute)
+	got := wholeSlices(
+		[]slo.Span{{From: at(1).Add(30 * time.Second), To: at(2).Add(time.Nanosecond)}, span(3, 4)}, time.Minute)
 	require.True(t, got[0].From.Equal(at(1)))
 	require.True(t, got[0].To.Equal(at(2).Add(time.Minute)))
 	require.True(t, got[1].From.Equal(at(3)))
@@ -181,7 +186,8 @@ func TestClockGuard(t *testing.T) {
 		{"steady", repeat(tick, 10)},
 		{"a source that blocks for two hours", []step{tick, {2 * time.Hour, 2 * time.Hour, true}, tick}},
 		{"nudged back a little", []step{tick, {10 * time.Second, 8 * time.Second, true}, tick}},
-		{"an hour ahead, and back", []step{tick, {10 * time.Second, time.Hour + 10*time.Second, false}, refused, {10 * time.Second, 10*time.Second - time.Hour, true}, tick}},
+		{"an hour ahead, and back", []step{tick, {10 * time.Second, time.Hour + 10*time.Second, false}, refused,
+			{10 * time.Second, 10*time.Second - time.Hour, true}, tick}},
 		{"just below an hour ahead", []step{tick, {10 * time.Second, time.Hour, true}, tick}},
 		{"half a minute back is waited out", []step{
 			tick, tick, {10 * time.Second, -20 * time.Second, false}, refused, refused, tick, tick,

@@ -10,8 +10,9 @@ import (
 // peakMinutes is how many whole minutes a peak is sought in.
 const peakMinutes = 60
 
-// peakPlan finds the busiest whole minute of the last hour for an SLO on throughput, in each group. The minutes are asked for
-// when another one is over, once a minute and not at every tick, so a late event changes the peak within a minute.
+// peakPlan finds the busiest whole minute of the last hour for an SLO on throughput, in each group. The minutes are
+// asked for when another one is over, once a minute and not at every tick, so a late event changes the peak within a
+// minute.
 type peakPlan struct {
 	asked []slo.Span // of this tick; nil if the peaks are known
 	until time.Time  // end of the last minute that known is about
@@ -29,7 +30,8 @@ func (p *peakPlan) ask(req *fold.Request, id string) {
 	end := req.Now.Truncate(time.Minute)
 	p.asked = make([]slo.Span, peakMinutes)
 	for i := range p.asked {
-		p.asked[i] = slo.Span{From: end.Add(time.Duration(i-peakMinutes) * time.Minute), To: end.Add(time.Duration(i-peakMinutes+1) * time.Minute)}
+		p.asked[i] = slo.Span{From: end.Add(time.Duration(i-peakMinutes) * time.Minute),
+			To: end.Add(time.Duration(i-peakMinutes+1) * time.Minute)}
 	}
 	if req.Extra == nil {
 		req.Extra = map[string][]slo.Span{}

@@ -14,14 +14,17 @@ func TestPeakMinuteByHand(t *testing.T) {
 	open, err := slo.ParseSchedule("Mon-Fri 09:00-18:00 UTC")
 	require.NoError(t, err)
 	s := &slo.SLO{
-		ID: "shop/orders", Objective: percent(t, "99"), Window: slo.Window{Rolling: 10 * day}, GroupBy: []string{"product"}, MaxGroups: 10,
-		Indicator: slo.Indicator{Kind: slo.KindThroughput, Valid: sel(t, "type", "order"), AtLeast: 1, Per: 5 * time.Minute, During: open},
+		ID: "shop/orders", Objective: percent(t, "99"), Window: slo.Window{Rolling: 10 * day},
+		GroupBy: []string{"product"}, MaxGroups: 10,
+		Indicator: slo.Indicator{Kind: slo.KindThroughput, Valid: sel(t, "type", "order"), AtLeast: 1,
+			Per: 5 * time.Minute, During: open},
 	}
 	w := &world{began: monday, Inputs: Inputs{SLOs: []*slo.SLO{s}}}
 	noon := monday.Add(20 * time.Hour) // after the hours, which judge slices only
 	order := func(product string, ago time.Duration, n uint64, late time.Duration) {
 		at := noon.Add(-ago)
-		w.events = append(w.events, happening{at: at, received: at.Add(late), typ: "order", outcome: "success", n: n, took: -1, product: product})
+		w.events = append(w.events, happening{at: at, received: at.Add(late), typ: "order", outcome: "success", n: n,
+			took: -1, product: product})
 	}
 	order("a", 60*time.Minute, 50, time.Second)                 // its minute is the first of the hour before noon
 	order("a", 90*time.Minute, 90, time.Second)                 // before it

@@ -125,7 +125,8 @@ func (b *planner) build(in Inputs, cfg *fold.Config) {
 	}
 	for _, l := range in.Thresholds {
 		levels, _ := thresholdLevels(l) // an error would have stopped Compile
-		b.thresholds = append(b.thresholds, &thresholdPlan{threshold: l, indicator: b.indicators[sla.ThresholdID(l.Service, l.Name)], levels: levels})
+		b.thresholds = append(b.thresholds,
+			&thresholdPlan{threshold: l, indicator: b.indicators[sla.ThresholdID(l.Service, l.Name)], levels: levels})
 	}
 	agreements := slices.Clone(in.Agreements)
 	slices.SortStableFunc(agreements, func(x, y *sla.Agreement) int {
@@ -193,7 +194,9 @@ const trendWindow = 10 * time.Minute
 // trending reports whether an agreement of the SLO's service may alert on the trend of its errors.
 func trending(agreements []*sla.Agreement, s *slo.SLO) bool {
 	return s.Indicator.Kind == slo.KindEvents && slices.ContainsFunc(agreements, func(a *sla.Agreement) bool {
-		return a.Service == s.ID.Service() && slices.ContainsFunc(a.Catalogue, func(c sla.CatalogueAlert) bool { return c.Name == sla.CatalogueErrorTrend })
+		return a.Service == s.ID.Service() && slices.ContainsFunc(a.Catalogue, func(c sla.CatalogueAlert) bool {
+			return c.Name == sla.CatalogueErrorTrend
+		})
 	})
 }
 

@@ -61,7 +61,9 @@ func newPlayer(t *testing.T, w *world) *player {
 	require.NoError(t, err)
 	f.Advance(w.began.UnixNano(), fold.Start)
 	require.NoError(t, f.SetConfig(cfg, w.began.UnixNano()))
-	e, err := New(Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil }})
+	e, err := New(Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) {
+		return f.Sums(req), nil
+	}})
 	require.NoError(t, err)
 	require.NoError(t, e.SetSpec(w.Inputs))
 	return &player{t: t, w: w, fold: f, eval: e, at: w.began}
@@ -120,8 +122,8 @@ func (p *player) apply(h *happening) {
 	require.NoError(p.t, p.fold.Apply(h.received.UnixNano(), fold.Live, &v))
 }
 
-// received are the worlds that alert conditions see, by lateness: events that came more than a minute after their time count
-// when they came, unless they came too late.
+// received are the worlds that alert conditions see, by lateness: events that came more than a minute after their time
+// count when they came, unless they came too late.
 func (w *world) received(now time.Time) (out []*oracle) {
 	for _, bound := range slo.Lateness[:len(slo.Lateness)-1] {
 		o := w.oracle(now)
@@ -358,7 +360,8 @@ func (c *checker) sla(t *testing.T, r *sla.SLAReport) {
 }
 
 // component sums what the SLO's groups of one group of the agreement counted.
-func (c *checker) component(s *slo.SLO, comp sla.Component, g slo.Group, from time.Time) (sum verdict, within []uint64, measured uint64) {
+func (c *checker) component(s *slo.SLO, comp sla.Component, g slo.Group, from time.Time) (sum verdict,
+	within []uint64, measured uint64) {
 	within = make([]uint64, len(comp.Bands))
 	groups := map[string]slo.Group{}
 	for _, e := range c.o.events {

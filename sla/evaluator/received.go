@@ -6,8 +6,8 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// This file says what alert conditions go by where events came more than a minute off their time, or are no new traffic.
-// Windows of more than slo.ReceivedWindow count by event time in conditions, too.
+// This file says what alert conditions go by where events came more than a minute off their time, or are no new
+// traffic. Windows of more than slo.ReceivedWindow count by event time in conditions, too.
 
 // conditional reports whether conditions over one of the plan's windows count by receive time.
 func (p *plan) conditional(window int) bool {
@@ -107,8 +107,8 @@ func (t *tick) alertCounts(u usage, c *correction, g *fold.Group) bins {
 	return load(counts)
 }
 
-// lateOf is what an agreement's alerts leave out of a window by its lateness: a place in slo.Lateness, or -1 if they count
-// by event time.
+// lateOf is what an agreement's alerts leave out of a window by its lateness: a place in slo.Lateness, or -1 if they
+// count by event time.
 func (p *plan) lateOf(window int, alerts bool) int {
 	if !alerts || !p.conditional(window) {
 		return -1

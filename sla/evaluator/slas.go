@@ -30,7 +30,8 @@ func (s *slaGroups) add(key string, values slo.Group) int {
 	s.index[key] = i
 	s.groups = append(s.groups, values)
 	for c, component := range s.plan.slos {
-		in := sla.ComponentInput{Objective: component.Objective, Kind: component.Indicator.Kind, Method: component.Budgeting.Method}
+		in := sla.ComponentInput{Objective: component.Objective, Kind: component.Indicator.Kind,
+			Method: component.Budgeting.Method}
 		if in.Kind == slo.KindThroughput {
 			in.Method = slo.Occurrences // its slices are good or bad, whatever else is said
 		}

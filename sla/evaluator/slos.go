@@ -139,7 +139,8 @@ func (t *tick) base(p *sloPlan, values slo.Group) sla.SLOReport {
 func (t *tick) absent(p *sloPlan, values slo.Group, siblings []fold.Group) sla.SLOReport {
 	if p.volume != nil && len(siblings) > 0 { // its empty periods are bad
 		g := siblings[0]
-		g.Values, g.LastEvent, g.Total, g.Old, g.Excess, g.Spans = values, time.Time{}, nil, nil, nil, make([][]uint64, len(g.Spans))
+		g.Values, g.LastEvent, g.Total, g.Old, g.Excess, g.Spans = values, time.Time{}, nil, nil, nil,
+			make([][]uint64, len(g.Spans))
 		return t.sloReport(p, &g)
 	}
 	r := t.base(p, values)
@@ -149,7 +150,8 @@ func (t *tick) absent(p *sloPlan, values slo.Group, siblings []fold.Group) sla.S
 	}
 	burns = append(burns, slo.Burn{Window: r.Period.Duration(), Period: true})
 	if len(siblings) > 0 {
-		g := fold.Group{Since: siblings[0].Since, Backfilled: siblings[0].Backfilled, Loss: siblings[0].Loss, Observed: siblings[0].Observed}
+		g := fold.Group{Since: siblings[0].Since, Backfilled: siblings[0].Backfilled, Loss: siblings[0].Loss,
+			Observed: siblings[0].Observed}
 		r.Generation, r.Since = siblings[0].Generation, g.Since
 		whole := t.cover(&g, p.period)
 		r.Coverage = whole.coverage
@@ -177,7 +179,8 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 	}
 	if g.Indicator.Slice != nil && len(g.Total) == fold.SliceBins {
 		r.Slices = sla.SliceTotals{
-			Ratio: float64(g.Total[fold.SliceRatio]) / 1e9, Achieved: g.Total[fold.SliceAchieved], Target: g.Total[fold.SliceTarget],
+			Ratio: float64(g.Total[fold.SliceRatio]) / 1e9, Achieved: g.Total[fold.SliceAchieved],
+			Target: g.Total[fold.SliceTarget],
 		}
 	}
 
@@ -192,7 +195,8 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 	}
 	unit := p.slo.Indicator.Kind.Unit()
 	for _, w := range p.tiers {
-		b := burn(unit, t.plan.windows[w].Rolling, budget(p.slo, t.corrected(p.correction, g, w)), t.excess(p.correction, g, w), g.Excess != nil)
+		b := burn(unit, t.plan.windows[w].Rolling, budget(p.slo, t.corrected(p.correction, g, w)),
+			t.excess(p.correction, g, w), g.Excess != nil)
 		known := t.cover(g, w)
 		b.Observed, b.Coverage = known.observed, known.coverage
 		r.TierBurns = append(r.TierBurns, b)
@@ -222,7 +226,8 @@ func (t *tick) sloReport(p *sloPlan, g *fold.Group) sla.SLOReport {
 
 // burnRates are those of the burn windows and the period, with the corrections
 // taken out if there are some.
-func (t *tick) burnRates(p *sloPlan, g *fold.Group, r *sla.SLOReport, whole slo.Budget, known cover, c *correction) []slo.Burn {
+func (t *tick) burnRates(p *sloPlan, g *fold.Group, r *sla.SLOReport, whole slo.Budget, known cover,
+	c *correction) []slo.Burn {
 	first, unit := len(t.burns), p.slo.Indicator.Kind.Unit()
 	coverage := t.burnCoverage(g)
 	for i, w := range t.plan.burns {
@@ -236,8 +241,8 @@ func (t *tick) burnRates(p *sloPlan, g *fold.Group, r *sla.SLOReport, whole slo.
 	return t.burns[first:len(t.burns):len(t.burns)]
 }
 
-// burn is the burn rate of a window of a nominal length. An event makes unit counts, and excess is what weights add if some
-// event is weighed.
+// burn is the burn rate of a window of a nominal length. An event makes unit counts, and excess is what weights add if
+// some event is weighed.
 func burn(unit uint64, length time.Duration, b slo.Budget, excess uint64, weighed bool) slo.Burn {
 	x := slo.NewBurn(length, b)
 	if unit > 1 {
@@ -259,7 +264,8 @@ func (t *tick) burnCoverage(g *fold.Group) []cover {
 	for _, w := range t.plan.burns {
 		t.covered = append(t.covered, t.cover(g, w))
 	}
-	t.coveredOf.Since, t.coveredOf.Backfilled, t.coveredOf.Loss, t.coveredOf.Observed = g.Since, g.Backfilled, g.Loss, g.Observed
+	t.coveredOf.Since, t.coveredOf.Backfilled, t.coveredOf.Loss, t.coveredOf.Observed = g.Since,
+		g.Backfilled, g.Loss, g.Observed
 	return t.covered
 }
 

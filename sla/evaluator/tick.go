@@ -12,11 +12,13 @@ import (
 
 // request asks for what a tick as of now needs.
 func (p *plan) request(now time.Time) fold.Request {
-	return p.requestWith(now, slices.ContainsFunc(p.slos, func(s *sloPlan) bool { return s.peak != nil && s.peak.due(now) }))
+	return p.requestWith(now, slices.ContainsFunc(p.slos, func(s *sloPlan) bool {
+		return s.peak != nil && s.peak.due(now)
+	}))
 }
 
-// requestWith asks for every window of the plan as of now, for the times that corrections take out of them, and, if the peaks are
-// due, for the minutes of the last hour.
+// requestWith asks for every window of the plan as of now, for the times that corrections take out of them, and, if the
+// peaks are due, for the minutes of the last hour.
 func (p *plan) requestWith(now time.Time, minutes bool) fold.Request {
 	req := fold.Request{Now: now, Minutes: minutes, Spans: make([]slo.Span, len(p.windows))}
 	for i, w := range p.windows {
@@ -132,7 +134,8 @@ func (t *tick) index(req fold.Request) error {
 				return fmt.Errorf("observed shares of %s: %d spans instead of %d", ind.ID, got, len(req.Spans))
 			}
 			if l := g.Loss; l != nil && (len(l.Dropped) != len(req.Spans) || len(l.Offered) != len(req.Spans)) {
-				return fmt.Errorf("losses of %s: %d and %d spans instead of %d", ind.ID, len(l.Dropped), len(l.Offered), len(req.Spans))
+				return fmt.Errorf("losses of %s: %d and %d spans instead of %d", ind.ID, len(l.Dropped),
+					len(l.Offered), len(req.Spans))
 			}
 		}
 		t.groups[ind.ID] = all[:n]
@@ -151,7 +154,8 @@ func (t *tick) of(want *fold.Indicator) []fold.Group {
 	}
 	have := gs[0].Indicator
 	sliced := have.Slice != nil
-	if have.Kind != want.Kind || sliced != (want.Slice != nil) || !slices.Equal(have.Edges, want.Edges) || !slices.Equal(have.GroupBy, want.GroupBy) {
+	if have.Kind != want.Kind || sliced != (want.Slice != nil) || !slices.Equal(have.Edges, want.Edges) ||
+		!slices.Equal(have.GroupBy, want.GroupBy) {
 		return nil
 	}
 	return gs

@@ -125,7 +125,8 @@ func TestCountsOfAnotherShapeAreNoData(t *testing.T) {
 func TestComponentsOnPrometheusSeriesAreMissing(t *testing.T) {
 	in := process(t)
 	in.Agreements[0].GroupBy = nil
-	in.Agreements[0].Components = append(in.Agreements[0].Components, sla.Component{Name: "api", SLO: "unpaid/api", Weight: 30})
+	in.Agreements[0].Components = append(in.Agreements[0].Components,
+		sla.Component{Name: "api", SLO: "unpaid/api", Weight: 30})
 	r := answer(t, in, fold.Sums{}, nil)
 	require.Len(t, r.SLAs, 1)
 	require.Len(t, r.SLAs[0].Components, 4)
@@ -174,17 +175,21 @@ func TestTrafficAndDurationsArePassedOn(t *testing.T) {
 			{Service: "unpaid", Type: "application", Outcome: "failure", Dimensions: []string{"MDM_ERROR"}, Count: 1},
 			{Service: "idle", Type: "x", Outcome: "success", Dimensions: []string{"not known yet"}, Count: 3},
 		},
-		Durations: []fold.Durations{{Service: "unpaid", Type: "task", Outcome: "failure", Dimensions: []string{"MDM_ERROR"}, Buckets: []time.Duration{time.Second}, Counts: []uint64{1, 2}, Sum: time.Minute, SumSeconds: 60}},
+		Durations: []fold.Durations{{Service: "unpaid", Type: "task", Outcome: "failure", Dimensions: []string{"MDM_ERROR"},
+			Buckets: []time.Duration{time.Second}, Counts: []uint64{1, 2}, Sum: time.Minute, SumSeconds: 60}},
 	}
 	r := answer(t, process(t), sums, nil)
 	require.Equal(t, []sla.TrafficReport{
 		{Service: "idle", Type: "x", Outcome: "success", DimensionNames: nil, DimensionValues: []string{}, Count: 3},
-		{Service: "unpaid", Type: "application", Outcome: "failure", DimensionNames: []string{"error_type"}, DimensionValues: []string{"MDM_ERROR"}, Count: 1},
-		{Service: "unpaid", Type: "task", Outcome: "success", DimensionNames: []string{"error_type"}, DimensionValues: []string{""}, Count: 2},
+		{Service: "unpaid", Type: "application", Outcome: "failure", DimensionNames: []string{"error_type"},
+			DimensionValues: []string{"MDM_ERROR"}, Count: 1},
+		{Service: "unpaid", Type: "task", Outcome: "success", DimensionNames: []string{"error_type"},
+			DimensionValues: []string{""}, Count: 2},
 	}, r.Traffic)
 	require.Equal(t, []sla.DurationReport{{
-		Service: "unpaid", Type: "task", Outcome: "failure", DimensionNames: []string{"error_type"}, DimensionValues: []string{"MDM_ERROR"},
-		Buckets: []time.Duration{time.Second}, Counts: []uint64{1, 2}, Sum: time.Minute, SumSeconds: 60,
+		Service: "unpaid", Type: "task", Outcome: "failure", DimensionNames: []string{"error_type"},
+		DimensionValues: []string{"MDM_ERROR"},
+		Buckets:         []time.Duration{time.Second}, Counts: []uint64{1, 2}, Sum: time.Minute, SumSeconds: 60,
 	}}, r.Durations)
 }
 

@@ -9,12 +9,13 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// TestVolumeByHand counts four weeks of a shop that takes 60 orders on every day at 10:00 and 60 at 20:00, and 90 in all
-// on the last Tuesday before the present one.
+// TestVolumeByHand counts four weeks of a shop that takes 60 orders on every day at 10:00 and 60 at 20:00, and 90 in
+// all on the last Tuesday before the present one.
 func TestVolumeByHand(t *testing.T) {
 	s := &slo.SLO{
 		ID: "shop/daily", Objective: percent(t, "90"), Window: slo.Window{Rolling: 10 * day},
-		Indicator: slo.Indicator{Kind: slo.KindVolume, Valid: sel(t, "type", "order"), AtLeast: 100, Calendar: slo.Day, Location: time.UTC},
+		Indicator: slo.Indicator{Kind: slo.KindVolume, Valid: sel(t, "type", "order"), AtLeast: 100,
+			Calendar: slo.Day, Location: time.UTC},
 	}
 	w := &world{began: monday, Inputs: Inputs{SLOs: []*slo.SLO{s}}}
 	const missed = 29 // a Tuesday
@@ -25,7 +26,8 @@ func TestVolumeByHand(t *testing.T) {
 				n = 30
 			}
 			at := monday.Add(time.Duration(d)*day + time.Duration(hour)*time.Hour)
-			w.events = append(w.events, happening{at: at, received: at.Add(time.Second), typ: "order", outcome: "success", n: n, took: -1})
+			w.events = append(
+				w.events, happening{at: at, received: at.Add(time.Second), typ: "order", outcome: "success", n: n, took: -1})
 		}
 	}
 	p := newPlayer(t, w)
@@ -54,7 +56,8 @@ func TestVolumeByHand(t *testing.T) {
 	now = now.Add(day)
 	r = find(p.report(now), "shop/daily")[0]
 	require.Equal(t, slo.Counts{Good: 7, Bad: 2}, r.Budget.Counts)
-	late := happening{at: monday.Add(36*day + 15*time.Hour), received: now.Add(time.Minute), typ: "order", outcome: "success", n: 100, took: -1}
+	late := happening{at: monday.Add(36*day + 15*time.Hour), received: now.Add(time.Minute), typ: "order",
+		outcome: "success", n: 100, took: -1}
 	w.events = append(w.events, late)
 	r = find(p.report(now.Add(2*time.Minute)), "shop/daily")[0]
 	require.Equal(t, slo.Counts{Good: 8, Bad: 1}, r.Budget.Counts)
@@ -63,7 +66,8 @@ func TestVolumeByHand(t *testing.T) {
 // TestVolumeWithoutEvents: empty days are bad once all of a day was observed, also of an expected group.
 func TestVolumeWithoutEvents(t *testing.T) {
 	s := &slo.SLO{
-		ID: "shop/daily", Objective: percent(t, "90"), Window: slo.Window{Rolling: 30 * day}, GroupBy: []string{"product"}, MaxGroups: 10, Expect: []slo.Group{{"a"}},
+		ID: "shop/daily", Objective: percent(t, "90"), Window: slo.Window{Rolling: 30 * day}, GroupBy: []string{"product"},
+		MaxGroups: 10, Expect: []slo.Group{{"a"}},
 		Indicator: slo.Indicator{Kind: slo.KindVolume, AtLeast: 1, Calendar: slo.Day, Location: time.UTC},
 	}
 	w := &world{began: monday.Add(6 * time.Hour), Inputs: Inputs{SLOs: []*slo.SLO{s}}}

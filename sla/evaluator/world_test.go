@@ -62,7 +62,8 @@ func (w *world) downAt(t time.Time) bool {
 func (w *world) add(rng *rand.Rand, at time.Time, failing float64) {
 	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
 	h := happening{
-		at: at, received: at.Add(time.Duration(rng.IntN(5000)) * time.Millisecond), typ: pick("order", "order", "order", "task"), outcome: "success",
+		at: at, received: at.Add(time.Duration(rng.IntN(5000)) * time.Millisecond),
+		typ: pick("order", "order", "order", "task"), outcome: "success",
 		product: pick("a", "b", ""), stage: pick("x", "y"), took: time.Duration(rng.IntN(3000)) * time.Millisecond, n: 1,
 	}
 	if rng.Float64() < failing {
@@ -91,7 +92,8 @@ func (w *world) add(rng *rand.Rand, at time.Time, failing float64) {
 func (w *world) oracle(now time.Time) *oracle {
 	o := &oracle{
 		now: now, began: w.began, down: w.down,
-		members: map[string][]happening{}, closed: map[slo.ID][]slo.Span{}, counted: map[string]verdict{}, asked: map[slo.ID][]slo.Window{},
+		members: map[string][]happening{}, closed: map[slo.ID][]slo.Span{}, counted: map[string]verdict{},
+		asked: map[slo.ID][]slo.Window{},
 	}
 	for _, a := range w.Agreements {
 		for _, c := range a.Components {
@@ -123,11 +125,13 @@ func worldSpec(t tb, rng *rand.Rand) Inputs {
 	for range rng.IntN(5) {
 		c := slo.Correction{Start: edge(), Duration: time.Duration(1+rng.IntN(300)) * 5 * time.Minute}
 		if rng.IntN(3) > 0 {
-			c.Start, c.Duration = c.Start.Add(time.Duration(rng.IntN(300))*time.Second), time.Duration(1+rng.IntN(90_000))*time.Second
+			c.Start, c.Duration = c.Start.Add(time.Duration(rng.IntN(300))*time.Second),
+				time.Duration(1+rng.IntN(90_000))*time.Second
 		}
 		oneOff = append(oneOff, c)
 	}
-	nightly := slo.Correction{Name: "nightly", Start: monday.Add(2 * time.Hour), Duration: 90 * time.Minute, RRule: "FREQ=DAILY"}
+	nightly := slo.Correction{Name: "nightly", Start: monday.Add(2 * time.Hour),
+		Duration: 90 * time.Minute, RRule: "FREQ=DAILY"}
 	nightly.Between = func(s slo.Span) (out []slo.Span) {
 		for at := nightly.Start; at.Before(s.To); at = at.Add(day) {
 			if at.Add(nightly.Duration).After(s.From) {
@@ -141,51 +145,65 @@ func worldSpec(t tb, rng *rand.Rand) Inputs {
 	in := Inputs{
 		SLOs: []*slo.SLO{
 			{
-				ID: "shop/availability", Objective: percent(t, "95"), Window: rolling(30 * day), GroupBy: product, Corrections: slices.Concat(oneOff, []slo.Correction{nightly}),
-				Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: orders, Bad: failed},
+				ID: "shop/availability", Objective: percent(t, "95"), Window: rolling(30 * day), GroupBy: product,
+				Corrections: slices.Concat(oneOff, []slo.Correction{nightly}),
+				Indicator:   slo.Indicator{Kind: slo.KindEvents, Valid: orders, Bad: failed},
 			},
 			{
-				ID: "shop/latency", Objective: percent(t, "70"), Window: slo.Window{Calendar: slo.Month, Location: zone("Europe/Moscow")}, GroupBy: fine,
+				ID: "shop/latency", Objective: percent(t, "70"),
+				Window: slo.Window{Calendar: slo.Month, Location: zone("Europe/Moscow")}, GroupBy: fine,
 				Corrections: oneOff, Indicator: slo.Indicator{Kind: slo.KindLatency, Valid: orders, Threshold: 2 * time.Second},
 			},
 			{
-				ID: "shop/everything", Objective: percent(t, "90"), Window: slo.Window{Calendar: slo.Week, Location: zone("Europe/Berlin")},
+				ID: "shop/everything", Objective: percent(t, "90"),
+				Window:    slo.Window{Calendar: slo.Week, Location: zone("Europe/Berlin")},
 				Indicator: slo.Indicator{Kind: slo.KindEvents, Bad: failed},
 			},
 			{
-				ID: "shop/throughput", Objective: percent(t, "50"), Window: rolling(7 * day), GroupBy: product, Corrections: []slo.Correction{odd, nightly},
-				Indicator: slo.Indicator{Kind: slo.KindThroughput, Valid: orders, AtLeast: 3, Per: 5 * time.Minute, During: hours},
+				ID: "shop/throughput", Objective: percent(t, "50"), Window: rolling(7 * day), GroupBy: product,
+				Corrections: []slo.Correction{odd, nightly},
+				Indicator: slo.Indicator{Kind: slo.KindThroughput, Valid: orders, AtLeast: 3,
+					Per: 5 * time.Minute, During: hours},
 			},
 			{
-				ID: "shop/slices", Objective: percent(t, "80"), Window: slo.Window{Calendar: slo.Day, Location: zone("Europe/Berlin")}, GroupBy: product,
+				ID: "shop/slices", Objective: percent(t, "80"),
+				Window: slo.Window{Calendar: slo.Day, Location: zone("Europe/Berlin")}, GroupBy: product,
 				Corrections: []slo.Correction{odd},
 				Budgeting:   slo.Budgeting{Method: slo.Timeslices, Slice: 5 * time.Minute, Target: percent(t, "80")},
 				Indicator:   slo.Indicator{Kind: slo.KindLatency, Valid: orders, Threshold: time.Second},
 			},
 			{
-				ID: "shop/means", Objective: percent(t, "80"), Window: rolling(14 * day), Corrections: slices.Concat(oneOff, []slo.Correction{odd}),
-				Budgeting: slo.Budgeting{Method: slo.RatioTimeslices, Slice: time.Minute},
-				Indicator: slo.Indicator{Kind: slo.KindEvents, Valid: orders, Bad: failed},
+				ID: "shop/means", Objective: percent(t, "80"), Window: rolling(14 * day),
+				Corrections: slices.Concat(oneOff, []slo.Correction{odd}),
+				Budgeting:   slo.Budgeting{Method: slo.RatioTimeslices, Slice: time.Minute},
+				Indicator:   slo.Indicator{Kind: slo.KindEvents, Valid: orders, Bad: failed},
 			},
 			{
-				ID: "shop/conversion", Objective: percent(t, "35"), Window: rolling(14 * day), GroupBy: product, Corrections: oneOff,
+				ID: "shop/conversion", Objective: percent(t, "35"), Window: rolling(14 * day),
+				GroupBy: product, Corrections: oneOff,
 				Indicator: slo.Indicator{Kind: slo.KindRatio, Valid: orders, Numerator: sel(t, "type", "task")},
 			},
 			{
-				ID: "shop/apdex", Objective: percent(t, "80"), Window: slo.Window{Calendar: slo.Week, Location: zone("Europe/Berlin")}, GroupBy: fine,
+				ID: "shop/apdex", Objective: percent(t, "80"),
+				Window: slo.Window{Calendar: slo.Week, Location: zone("Europe/Berlin")}, GroupBy: fine,
 				Corrections: []slo.Correction{odd},
-				Indicator:   slo.Indicator{Kind: slo.KindApdex, Valid: orders, Satisfied: time.Second, Tolerating: 2500 * time.Millisecond},
+				Indicator: slo.Indicator{Kind: slo.KindApdex, Valid: orders, Satisfied: time.Second,
+					Tolerating: 2500 * time.Millisecond},
 			},
 			{
-				ID: "shop/daily", Objective: percent(t, "60"), Window: rolling(28 * day), GroupBy: product, Corrections: []slo.Correction{odd},
-				Indicator: slo.Indicator{Kind: slo.KindVolume, Valid: orders, AtLeast: 12, Calendar: slo.Day, Location: zone("Europe/Berlin")},
+				ID: "shop/daily", Objective: percent(t, "60"), Window: rolling(28 * day), GroupBy: product,
+				Corrections: []slo.Correction{odd},
+				Indicator: slo.Indicator{Kind: slo.KindVolume, Valid: orders, AtLeast: 12, Calendar: slo.Day,
+					Location: zone("Europe/Berlin")},
 			},
 			{
 				ID: "shop/office", Objective: percent(t, "60"), Window: rolling(28 * day),
-				Indicator: slo.Indicator{Kind: slo.KindVolume, AtLeast: 12, Calendar: slo.Day, Location: zone("Europe/Berlin"), During: hours},
+				Indicator: slo.Indicator{Kind: slo.KindVolume, AtLeast: 12, Calendar: slo.Day,
+					Location: zone("Europe/Berlin"), During: hours},
 			},
 			{
-				ID: "shop/weekly", Objective: percent(t, "50"), Window: slo.Window{Calendar: slo.Month, Location: zone("Europe/Moscow")}, GroupBy: product,
+				ID: "shop/weekly", Objective: percent(t, "50"),
+				Window: slo.Window{Calendar: slo.Month, Location: zone("Europe/Moscow")}, GroupBy: product,
 				Indicator: slo.Indicator{Kind: slo.KindVolume, AtLeast: 100, Calendar: slo.Week, Location: zone("Europe/Berlin")},
 			},
 		},
@@ -208,12 +226,16 @@ func worldSpec(t tb, rng *rand.Rand) Inputs {
 		{Name: "apdex", SLO: "shop/apdex", Weight: 8},
 		{Name: "daily", SLO: "shop/daily", Weight: 9},
 	}
-	whole := append(slices.Clone(components), sla.Component{Name: "means", SLO: "shop/means", Weight: 5}, sla.Component{Name: "weekly", SLO: "shop/weekly", Weight: 3}, sla.Component{Name: "all", SLO: "shop/everything", Weight: 15})
+	whole := append(slices.Clone(components), sla.Component{Name: "means", SLO: "shop/means", Weight: 5},
+		sla.Component{Name: "weekly", SLO: "shop/weekly", Weight: 3},
+		sla.Component{Name: "all", SLO: "shop/everything", Weight: 15})
 	for i, m := range []sla.Method{sla.Attainment, sla.Ratio, sla.Bands} {
 		policy := []sla.NoData{sla.NoDataExclude, sla.NoDataBad, sla.NoDataGood}[i]
 		in.Agreements = append(in.Agreements,
-			&sla.Agreement{Service: "shop", Name: "product-" + string(m), GroupBy: product, Method: m, NoData: policy, Components: components, Window: rolling(21 * day)},
-			&sla.Agreement{Service: "shop", Name: "whole-" + string(m), Method: m, NoData: policy, Components: whole, Window: slo.Window{Calendar: slo.Week, Location: zone("Europe/Berlin")}},
+			&sla.Agreement{Service: "shop", Name: "product-" + string(m), GroupBy: product, Method: m, NoData: policy,
+				Components: components, Window: rolling(21 * day)},
+			&sla.Agreement{Service: "shop", Name: "whole-" + string(m), Method: m, NoData: policy, Components: whole,
+				Window: slo.Window{Calendar: slo.Week, Location: zone("Europe/Berlin")}},
 		)
 	}
 	return in

@@ -28,7 +28,8 @@ type adder struct {
 // An engine without an answer adds nothing, and what it would have observed counts as unobserved. Only its slices stay:
 // those that were closed when it last answered do not change any more.
 func add(cfg *fold.Config, req *fold.Request, parts []*fold.Sums, joined *fold.Joined) (*fold.Sums, error) {
-	a := &adder{cfg: cfg, req: req, parts: parts, joined: joined, cover: make([]*evaluator.Coverage, len(parts)), out: &fold.Sums{Now: req.Now}}
+	a := &adder{cfg: cfg, req: req, parts: parts, joined: joined, cover: make([]*evaluator.Coverage, len(parts)),
+		out: &fold.Sums{Now: req.Now}}
 	a.figures()
 	sliced, err := joined.Groups(*req)
 	if err != nil {
@@ -76,7 +77,8 @@ func (a *adder) events(k int, mine [][]fold.Group) {
 	shares, live := a.shares(k, false), a.shares(k, true)
 	spans, bins := len(a.req.Spans)+len(a.req.Extra[ind.ID]), binsOf(ind)
 	for next := lowest(mine); next != nil; next = lowest(mine) {
-		g := fold.Group{Indicator: ind, Values: next.Values, Observed: shares, Live: live, Total: make([]uint64, bins), Spans: make([][]uint64, spans)}
+		g := fold.Group{Indicator: ind, Values: next.Values, Observed: shares, Live: live, Total: make([]uint64, bins),
+			Spans: make([][]uint64, spans)}
 		flat := make([]uint64, spans*bins)
 		for i := range g.Spans {
 			g.Spans[i] = flat[i*bins : (i+1)*bins : (i+1)*bins]
@@ -212,10 +214,12 @@ func (a *adder) asked(k int) []slo.Span {
 	return slices.Concat(a.req.Spans, a.req.Extra[a.cfg.Indicators[k].ID])
 }
 
-// shares are the parts of the asked spans that were observed of an indicator of events: the mean over all engines. Live ones
-// leave out what was backfilled, and are nil if nothing was.
+// shares are the parts of the asked spans that were observed of an indicator of events: the mean over all engines. Live
+// ones leave out what was backfilled, and are nil if nothing was.
 func (a *adder) shares(k int, live bool) []float64 {
-	if live && !slices.ContainsFunc(a.parts, func(p *fold.Sums) bool { return p != nil && len(p.Eras[k].Backfilled) > 0 }) {
+	if live && !slices.ContainsFunc(a.parts, func(p *fold.Sums) bool {
+		return p != nil && len(p.Eras[k].Backfilled) > 0
+	}) {
 		return nil
 	}
 	asked := a.asked(k)
@@ -242,8 +246,8 @@ func (a *adder) shares(k int, live bool) []float64 {
 	return out
 }
 
-// loss is what limits dropped of an indicator of events; nil if nothing in the asked spans. Offered are the dropped ones
-// and the valid ones of all groups of all engines, also of those that dropped nothing.
+// loss is what limits dropped of an indicator of events; nil if nothing in the asked spans. Offered are the dropped
+// ones and the valid ones of all groups of all engines, also of those that dropped nothing.
 func (a *adder) loss(k int, groups []fold.Group) *fold.Loss {
 	l := &fold.Loss{Dropped: make([]uint64, len(a.req.Spans)), Offered: make([]uint64, len(a.req.Spans))}
 	lost := false

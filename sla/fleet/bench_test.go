@@ -28,8 +28,8 @@ slos:
   - {name: throughput, objective: 80, window: 30d, group_by: [part], max_groups: 2000, indicator: {throughput: {valid: '{type="order"}', at_least: 12, per: 1m}}}
 `
 
-// benchFleet is three engines that counted for a day, in which each group had a few events, and goes on for ten seconds at
-// a time.
+// benchFleet is three engines that counted for a day, in which each group had a few events, and goes on for ten seconds
+// at a time.
 func benchFleet(b *testing.B) (parts []*counter, all *evaluator.Evaluator, cfg *fold.Config, step func() time.Time) {
 	sp, problems := spec.Load([]spec.File{{Name: "spec.yaml", Data: []byte(benchSpec)}})
 	require.NoError(b, problems.Err())
@@ -51,7 +51,8 @@ func benchFleet(b *testing.B) (parts []*counter, all *evaluator.Evaluator, cfg *
 			c.fold.Advance(now.UnixNano(), fold.Tick)
 			for k := range events {
 				n++
-				e := &event.Event{Service: "shop", Type: "order", Time: now, Count: 1, Duration: time.Duration(k%3) * time.Second, HasDuration: true}
+				e := &event.Event{Service: "shop", Type: "order", Time: now, Count: 1, Duration: time.Duration(k%3) * time.Second,
+					HasDuration: true}
 				e.Set("customer", fmt.Sprintf("customer-%d", (n*7+i)%4000))
 				e.Set("part", fmt.Sprintf("part-%d", n%2000))
 				take1(b, c.fold, now, fold.Live, e)

@@ -92,7 +92,8 @@ func (c *client) counts(ctx context.Context, q *CountsQuery) ([]byte, error) {
 	return c.call(ctx, http.MethodPost, CountsPath, nil, q.Spec, body)
 }
 
-func (c *client) call(ctx context.Context, method, path string, params url.Values, spec string, body []byte) ([]byte, error) {
+func (c *client) call(ctx context.Context, method, path string, params url.Values, spec string,
+	body []byte) ([]byte, error) {
 	u := c.base.JoinPath(path)
 	u.RawQuery = params.Encode()
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
@@ -148,7 +149,8 @@ func refused(res *http.Response, spec string) error {
 		return &SpecError{remote.Text(theirs), spec}
 	}
 	var problem struct{ Title, Detail string }
-	_ = json.NewDecoder(io.LimitReader(res.Body, maxErrorBody)).Decode(&problem) // what is no problem document has no detail
+	// what is no problem document has no detail
+	_ = json.NewDecoder(io.LimitReader(res.Body, maxErrorBody)).Decode(&problem)
 	hint := ""
 	switch res.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:

@@ -117,7 +117,8 @@ func addReads(n int, parts []*Counts) ([]fold.ReadResult, error) {
 			r := &c.Reads[i]
 			x.Parts[p] = r.Observed
 			if !x.Known {
-				*x = fold.ReadResult{Known: true, Sliced: r.Sliced, Edges: r.Edges, Oldest: r.Oldest, Hourly: r.Hourly, Groups: r.Groups, Parts: x.Parts}
+				*x = fold.ReadResult{Known: true, Sliced: r.Sliced, Edges: r.Edges, Oldest: r.Oldest, Hourly: r.Hourly,
+					Groups: r.Groups, Parts: x.Parts}
 				continue
 			}
 			if x.Oldest.Before(r.Oldest) {

@@ -95,7 +95,8 @@ func (r *reader) indicator(s *fold.Sums, ind *fold.Indicator, req *fold.Request)
 		g.LastEvent = r.time()
 		if ind.Slice == nil {
 			g.Total, g.Old = r.Counts(), r.Counts()
-			if have := int(r.Uint()); !r.Bad() && (have != spans || len(g.Total) != bins || len(g.Old) != 0 && len(g.Old) != bins || len(r.Rest) < spans*bins) {
+			if have := int(r.Uint()); !r.Bad() &&
+				(have != spans || len(g.Total) != bins || len(g.Old) != 0 && len(g.Old) != bins || len(r.Rest) < spans*bins) {
 				return ErrFormat
 			}
 			flat := make([]uint64, spans*bins)
@@ -176,9 +177,11 @@ func compareValues(a, b slo.Group) int {
 func (r *reader) raw() fold.RawSlices {
 	out := fold.RawSlices{Clock: r.Uint(), Config: r.Uint()}
 	for range r.Count(6) {
-		s := fold.RawStore{Per: time.Duration(r.Varint()), Keep: time.Duration(r.Varint()), First: r.Varint(), Next: r.Varint()}
+		s := fold.RawStore{Per: time.Duration(r.Varint()), Keep: time.Duration(r.Varint()),
+			First: r.Varint(), Next: r.Varint()}
 		for range r.Count(5) {
-			c := fold.RawColumn{At: uint32(min(r.Uint(), math.MaxUint32)), Indicator: r.Text(), Values: r.texts(), From: r.Varint()}
+			c := fold.RawColumn{At: uint32(min(r.Uint(), math.MaxUint32)), Indicator: r.Text(),
+				Values: r.texts(), From: r.Varint()}
 			c.Dropped = r.Bool()
 			s.Columns = append(s.Columns, c)
 		}

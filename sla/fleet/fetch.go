@@ -62,7 +62,8 @@ func (x *fetching) query(more bool) *sumsQuery {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	e := &f.engines[x.engine]
-	q := &sumsQuery{spec: x.spec, now: x.req.Now, minutes: x.req.Minutes, run: e.run, conf: e.conf, raw: fold.RawRequest{Since: e.since, From: e.next}, more: more}
+	q := &sumsQuery{spec: x.spec, now: x.req.Now, minutes: x.req.Minutes, run: e.run, conf: e.conf,
+		raw: fold.RawRequest{Since: e.since, From: e.next}, more: more}
 	if e.run != "" && e.noted == e.run {
 		q.noted, q.notes = true, e.changes
 	}

@@ -66,8 +66,9 @@ func (o *Options) applyDefaults() {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.MaxIdleConnsPerHost = 4
 		o.HTTP = &http.Client{
-			Transport:     transport,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // it would get the token, too
+			Transport: transport,
+			// it would get the token, too
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
 	if o.Timeout == 0 {
@@ -266,7 +267,8 @@ func (f *Fleet) answered(i int, x *fetching, sums *fold.Sums, err error, took ti
 		case state != OK:
 			f.opt.Logger.Warn("engine is missing, its events are not in the sums", "engine", e.status.Name, "err", err)
 		case e.status.State != Waiting:
-			f.opt.Logger.Info("engine answers again", "engine", e.status.Name, "missing_for", now.Sub(e.status.Since).Round(time.Second))
+			f.opt.Logger.Info("engine answers again", "engine", e.status.Name, "missing_for",
+				now.Sub(e.status.Since).Round(time.Second))
 		}
 		e.status.Since = now
 	}

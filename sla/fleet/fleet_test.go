@@ -36,8 +36,8 @@ func answers(status int, typ, body string) func(http.ResponseWriter, *http.Reque
 	}
 }
 
-// TestMissingEngine: its events are left out, the coverage says so, its slices stay, it is named with the reason and its
-// age, and everything is as before once it is back.
+// TestMissingEngine: its events are left out, the coverage says so, its slices stay, it is named with the reason and
+// its age, and everything is as before once it is back.
 func TestMissingEngine(t *testing.T) {
 	w := newWorld(t, 1)
 	set := metrics.NewSet()
@@ -61,7 +61,8 @@ func TestMissingEngine(t *testing.T) {
 	require.InDelta(t, 9.0/(7*24)*2/3, x.Coverage, 0.001, "the mean over the engines")
 	one := find(w.tick(w.one), "shop/availability", "a")
 	for i, b := range x.Burns {
-		require.InDelta(t, one.Burns[i].Observed*2/3, b.Observed, 1e-9, "unobserved time counts as good in the conditions of alerts")
+		require.InDelta(t, one.Burns[i].Observed*2/3, b.Observed, 1e-9,
+			"unobserved time counts as good in the conditions of alerts")
 	}
 	sliced := find(without, "shop/throughput", "a")
 	require.Equal(t, judged, sliced.Budget.Counts.Valid(), "closed slices stay, and none is judged without it")
@@ -82,7 +83,8 @@ func TestMissingEngine(t *testing.T) {
 	require.Equal(t, x.Raw.Counts.Good, parts[0].Bins[0]+parts[2].Bins[0])
 	require.Nil(t, w.fleet.Parts("shop/throughput", slo.Group{"a"}, x.Period.From), "judgements of a part say nothing")
 
-	got, err := w.fleet.Read(t.Context(), []fold.ReadRequest{{ID: "shop/availability", Groups: []slo.Group{{"a"}}, Spans: []slo.Span{x.Period}}})
+	got, err := w.fleet.Read(
+		t.Context(), []fold.ReadRequest{{ID: "shop/availability", Groups: []slo.Group{{"a"}}, Spans: []slo.Span{x.Period}}})
 	require.NoError(t, err)
 	require.Nil(t, got[0].Parts[1])
 	require.NotNil(t, got[0].Parts[0])
@@ -119,15 +121,18 @@ func TestWhatAnEngineMayAnswer(t *testing.T) {
 	stop := make(chan struct{})
 	defer close(stop)
 	for want, wrong := range map[string]func(http.ResponseWriter, *http.Request) bool{
-		"it answered 401 Unauthorized (give a token with the permission read): a token is needed": answers(401, "application/problem+json", `{"detail":"a token is needed"}`),
-		"it answered 404 Not Found (want the address of an engine of this version)":               answers(404, "text/html", "<html>"),
+		"it answered 401 Unauthorized (give a token with the permission read): a token is needed": answers(401,
+			"application/problem+json", `{"detail":"a token is needed"}`),
+		"it answered 404 Not Found (want the address of an engine of this version)": answers(404,
+			"text/html", "<html>"),
 		"it answered 302 Found": func(rw http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(rw, r, "http://127.0.0.1:1/elsewhere", http.StatusFound)
 			return true
 		},
 		"it answered with text/html: not an answer of this version of sloengine": answers(200, "text/html", "<html>"),
 		"not an answer of this version of sloengine":                             answers(200, ContentType, "\x01garbage"),
-		"its answer is larger than 1 MiB":                                        answers(200, ContentType, strings.Repeat("x", 1<<20+1)),
+		"its answer is larger than 1 MiB": answers(200, ContentType,
+			strings.Repeat("x", 1<<20+1)),
 		"it did not answer in time": func(_ http.ResponseWriter, r *http.Request) bool {
 			select {
 			case <-r.Context().Done():
@@ -194,8 +199,8 @@ func TestReplacedEngine(t *testing.T) {
 	require.Equal(t, x.Budget, find(again, "shop/throughput", "a").Budget)
 }
 
-// TestLongSlices: slices that take longer to fetch than a report may take are fetched over several, and count once all of
-// them are there.
+// TestLongSlices: slices that take longer to fetch than a report may take are fetched over several, and count once all
+// of them are there.
 func TestLongSlices(t *testing.T) {
 	w := newWorld(t, 4)
 	w.pass(4*time.Hour, 9)

@@ -31,11 +31,12 @@ slos:
   - {name: daily, objective: 90, window: 14d, indicator: {volume: {valid: '{type="order"}', at_least: 10, timezone: UTC}}}
 `
 
-// sell are the events of an hour at its tenth minute, of two products. Every fifth day a tenth of the orders fails for three
-// hours. Work with an even number finishes two minutes later, but for every tenth.
+// sell are the events of an hour at its tenth minute, of two products. Every fifth day a tenth of the orders fails for
+// three hours. Work with an even number finishes two minutes later, but for every tenth.
 func sell(hour int, take func(e *event.Event, minute int, replica int)) {
 	at := began.Add(time.Duration(hour) * time.Hour)
-	add := func(typ string, minute int, replica int, count uint32, took time.Duration, failed bool, attribute, value string) {
+	add := func(typ string, minute int, replica int, count uint32, took time.Duration, failed bool,
+		attribute, value string) {
 		e := &event.Event{Service: "sales", Type: typ, Time: at.Add(time.Duration(minute) * time.Minute), Count: count}
 		if took > 0 {
 			e.Duration, e.HasDuration = took, true
@@ -106,8 +107,8 @@ func forecasts(t *testing.T, opt outlook.Options, eval *evaluator.Evaluator, now
 	}
 }
 
-// TestForecastsOfAView: two engines counted halves of the events of five weeks, of every kind of indicator. A view over them
-// forecasts what one engine forecasts that counted all. A volume says why it has no forecast.
+// TestForecastsOfAView: two engines counted halves of the events of five weeks, of every kind of indicator. A view over
+// them forecasts what one engine forecasts that counted all. A volume says why it has no forecast.
 func TestForecastsOfAView(t *testing.T) {
 	t.Parallel()
 	sp := spectest.Spec(t, "spec.yaml", forecastSpec)
@@ -151,7 +152,9 @@ func TestForecastsOfAView(t *testing.T) {
 	view, err := evaluator.New(evaluator.Options{Source: all.Sums})
 	require.NoError(t, err)
 	require.NoError(t, view.SetSpec(in))
-	one, err := evaluator.New(evaluator.Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return whole.fold.Sums(req), nil }})
+	one, err := evaluator.New(evaluator.Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) {
+		return whole.fold.Sums(req), nil
+	}})
 	require.NoError(t, err)
 	require.NoError(t, one.SetSpec(in))
 
@@ -185,13 +188,13 @@ func TestForecastsOfAView(t *testing.T) {
 	work := got.InFlight[0]
 	work.Bytes, work.Max = want.InFlight[0].Bytes, want.InFlight[0].Max // of all tables together
 	require.Equal(t, want.InFlight[0], work)
-	// By hand: 13 whole days are in a window of 14 that ends at nine. By then 8 hours of 100 and one of 300 orders came on two
-	// engines for two products, and one more each hour for each product that failed.
+	// By hand: 13 whole days are in a window of 14 that ends at nine. By then 8 hours of 100 and one of 300 orders came on
+	// two engines for two products, and one more each hour for each product that failed.
 	daily := find(got, "sales/daily")
 	require.Equal(t, slo.Counts{Good: 13}, daily.Budget.Counts)
 	require.EqualValues(t, 4*(8*100+300)+2*9, daily.Volume.Events)
-	// By hand: 1 of 10 pieces of work does not finish, and half of the budget of 20 % is left. 60 + 30 / 2 of 100 requests are
-	// good, and a sixth of the budget of 30 % is left.
+	// By hand: 1 of 10 pieces of work does not finish, and half of the budget of 20 % is left. 60 + 30 / 2 of 100 requests
+	// are good, and a sixth of the budget of 30 % is left.
 	require.InDelta(t, 0.5, find(got, "sales/fulfilment").Outlook.Forecast.Points[3].Median, 0.02)
 	require.InDelta(t, 1.0/6, find(got, "sales/apdex").Outlook.Forecast.Points[3].Median, 0.02)
 	// 80 of 200 applied are connected: bad are 60 % of what may be 65 %.

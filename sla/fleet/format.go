@@ -14,9 +14,9 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// This file holds the answer of an engine to a request for its sums: the version, a head in JSON, and then what there is
-// most of, in binary. There numbers are uvarints, times are Unix nanoseconds, texts and lists begin with their length.
-// FormatVersion changes with any change of it.
+// This file holds the answer of an engine to a request for its sums: the version, a head in JSON, and then what there
+// is most of, in binary. There numbers are uvarints, times are Unix nanoseconds, texts and lists begin with their
+// length. FormatVersion changes with any change of it.
 
 // FormatVersion is the version of the answers, which they begin with.
 const FormatVersion = 4

@@ -24,10 +24,12 @@ func busy(t *testing.T) (*world, *counter, fold.Request) {
 func TestFormat(t *testing.T) {
 	w, c, req := busy(t)
 	sums := c.fold.Sums(req)
-	note := annotation.Annotation{ID: "n1", At: began, Kind: annotation.Note, Service: "shop", Text: "load test", Author: "Ann", Created: began.Add(time.Second)}
+	note := annotation.Annotation{ID: "n1", At: began, Kind: annotation.Note, Service: "shop", Text: "load test",
+		Author: "Ann", Created: began.Add(time.Second)}
 	broken := note
 	broken.Text = "a\nb"
-	a := &Answer{Run: "run", Request: RequestSum(&req), Sums: sums, Notes: Notes{Changes: 7, All: []annotation.Annotation{broken, note}}, Raw: c.fold.Raw(fold.RawRequest{Bytes: 500})}
+	a := &Answer{Run: "run", Request: RequestSum(&req), Sums: sums,
+		Notes: Notes{Changes: 7, All: []annotation.Annotation{broken, note}}, Raw: c.fold.Raw(fold.RawRequest{Bytes: 500})}
 	data := Encode(a)
 	got, err := Decode(data, w.cfg, &req)
 	require.NoError(t, err)
@@ -64,8 +66,8 @@ func TestFormat(t *testing.T) {
 	require.NotZero(t, weighed)
 	require.NotZero(t, lost)
 
-	// Cut at any byte it is an error. With a byte changed it is one, or other numbers, and never worse. Of the JSON a sample
-	// does, and of the numbers, which repeat for every group, one value each.
+	// Cut at any byte it is an error. With a byte changed it is one, or other numbers, and never worse. Of the JSON a
+	// sample does, and of the numbers, which repeat for every group, one value each.
 	r := binread.New(data[1:])
 	text := len(r.Bytes())
 	for i := 0; i < len(data); i++ {
@@ -111,15 +113,18 @@ func TestFormatOfCounts(t *testing.T) {
 	w, c, _ := busy(t)
 	q := CountsQuery{
 		Reads: []CountRead{
-			{ID: "shop/availability", Groups: []slo.Group{{"a"}, {"nobody"}}, Spans: [][2]int64{{began.UnixNano(), w.now.UnixNano()}}},
-			{ID: "shop/latency", Groups: []slo.Group{{"a", "web"}}, Spans: [][2]int64{{began.UnixNano(), w.now.UnixNano()}, {0, 0}}},
+			{ID: "shop/availability", Groups: []slo.Group{{"a"}, {"nobody"}},
+				Spans: [][2]int64{{began.UnixNano(), w.now.UnixNano()}}},
+			{ID: "shop/latency", Groups: []slo.Group{{"a", "web"}},
+				Spans: [][2]int64{{began.UnixNano(), w.now.UnixNano()}, {0, 0}}},
 			{ID: "shop/none"},
 		},
 		Losses: []string{"shop/availability"}, Onsets: true, Span: [2]int64{began.UnixNano(), w.now.UnixNano()},
 	}
 	reads, err := q.Requests()
 	require.NoError(t, err)
-	want := &Counts{Reads: c.fold.Read(reads), Losses: c.fold.Offers(q.Losses, span(q.Span)), Onsets: someOnsets, OnsetsKnown: true}
+	want := &Counts{Reads: c.fold.Read(reads), Losses: c.fold.Offers(q.Losses, span(q.Span)),
+		Onsets: someOnsets, OnsetsKnown: true}
 	require.NotZero(t, want.Losses[0].Dropped)
 	data := EncodeCounts(want)
 	got, err := DecodeCounts(data, &q)

@@ -15,8 +15,8 @@ func counters(x *slo.InFlight) []*uint64 {
 	return []*uint64{&x.Finished, &x.Expired, &x.Corrected, &x.Repeated, &x.Unmatched, &x.Untracked, &x.Displaced}
 }
 
-// completeInFlight gives work in flight what cfg says of it, and reports whether it is that of the indicators of completion
-// of cfg, in their order.
+// completeInFlight gives work in flight what cfg says of it, and reports whether it is that of the indicators of
+// completion of cfg, in their order.
 func completeInFlight(all []slo.InFlight, cfg *fold.Config) bool {
 	for i := range cfg.Indicators {
 		ind := &cfg.Indicators[i]
@@ -75,14 +75,18 @@ func (a *adder) inFlight(ind *fold.Indicator) {
 
 // addGroup adds the work of a group, which stays with its part.
 func addGroup(sum *slo.InFlight, g slo.InFlightGroup) {
-	at, ok := slices.BinarySearchFunc(sum.Groups, g.Group, func(x slo.InFlightGroup, values slo.Group) int { return compareValues(x.Group, values) })
+	at, ok := slices.BinarySearchFunc(sum.Groups, g.Group, func(x slo.InFlightGroup, values slo.Group) int {
+		return compareValues(x.Group, values)
+	})
 	if !ok {
 		sum.Groups = slices.Insert(sum.Groups, at, slo.InFlightGroup{Group: g.Group, Stages: slices.Clone(g.Stages)})
 		return
 	}
 	stages := &sum.Groups[at].Stages
 	for _, s := range g.Stages {
-		i, ok := slices.BinarySearchFunc(*stages, s.Stage, func(x slo.InFlightStage, name string) int { return strings.Compare(x.Stage, name) })
+		i, ok := slices.BinarySearchFunc(*stages, s.Stage, func(x slo.InFlightStage, name string) int {
+			return strings.Compare(x.Stage, name)
+		})
 		if !ok {
 			*stages = slices.Insert(*stages, i, s)
 			continue

@@ -26,7 +26,9 @@ func (n *Notes) check() error {
 	if len(n.All) > MaxNotes {
 		return fmt.Errorf("it has more than %d annotations", MaxNotes)
 	}
-	n.All = slices.DeleteFunc(n.All, func(a annotation.Annotation) bool { return len(a.ID) > maxNoteID || a.Validate() != nil })
+	n.All = slices.DeleteFunc(n.All, func(a annotation.Annotation) bool {
+		return len(a.ID) > maxNoteID || a.Validate() != nil
+	})
 	return nil
 }
 
@@ -50,8 +52,8 @@ type Annotations struct{ fleet *Fleet }
 // Annotations are those of the engines.
 func (f *Fleet) Annotations() Annotations { return Annotations{f} }
 
-// List returns those of a span that are about a service, or all with "", in the order of their times. A span without an end
-// has none.
+// List returns those of a span that are about a service, or all with "", in the order of their times. A span without an
+// end has none.
 func (a Annotations) List(service string, sp slo.Span) []annotation.Annotation {
 	a.fleet.mu.Lock()
 	all := a.fleet.notes

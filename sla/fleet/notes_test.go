@@ -16,7 +16,8 @@ func TestAnnotationsOfEngines(t *testing.T) {
 	w := newWorld(t, 3)
 	w.open(Options{})
 	note := func(i, minute int, kind annotation.Kind, text string) annotation.Annotation {
-		return annotation.Annotation{ID: fmt.Sprintf("%d-%d", i, minute), At: began.Add(time.Duration(minute) * time.Minute), Kind: kind, Service: "shop", Text: text, Author: fmt.Sprint(i)}
+		return annotation.Annotation{ID: fmt.Sprintf("%d-%d", i, minute), At: began.Add(time.Duration(minute) * time.Minute),
+			Kind: kind, Service: "shop", Text: text, Author: fmt.Sprint(i)}
 	}
 	texts := func(service string, sp slo.Span) (out []string) {
 		for _, a := range w.fleet.Annotations().List(service, sp) {
@@ -32,7 +33,8 @@ func TestAnnotationsOfEngines(t *testing.T) {
 	}
 	for i, p := range w.parts {
 		p.set(func() {
-			p.notes = Notes{Changes: 1, All: []annotation.Annotation{note(i, 5, annotation.Deployment, "v2 deployed"), note(i, 10+i, annotation.Spec, "spec a replaced by b")}}
+			p.notes = Notes{Changes: 1, All: []annotation.Annotation{note(i, 5, annotation.Deployment, "v2 deployed"),
+				note(i, 10+i, annotation.Spec, "spec a replaced by b")}}
 		})
 	}
 	w.pass(time.Hour, 9)

@@ -23,8 +23,8 @@ type Affected struct {
 	Group slo.Group
 }
 
-// Onsets are those of the incidents of all engines in a span. They are not known if an engine does not know its own or does
-// not answer. IDs begin with the name of the engine, since each has incidents of its own.
+// Onsets are those of the incidents of all engines in a span. They are not known if an engine does not know its own or
+// does not answer. IDs begin with the name of the engine, since each has incidents of its own.
 func (f *Fleet) Onsets(ctx context.Context, sp slo.Span) (all []Onset, known bool) {
 	f.mu.Lock()
 	q, joined := &CountsQuery{Spec: f.spec, Onsets: true, Span: [2]int64{sp.From.UnixNano(), sp.To.UnixNano()}}, f.joined

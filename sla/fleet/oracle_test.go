@@ -15,8 +15,8 @@ import (
 
 func crowded(r *sla.SLOReport) bool { return r.SLO.ID == "shop/crowded" }
 
-// TestFleetIsOneEngine: three engines that got disjoint parts of a random stream are evaluated exactly as one that got all
-// of it, with late events, weights, backfills, drops, planned maintenance and times in which they were down.
+// TestFleetIsOneEngine: three engines that got disjoint parts of a random stream are evaluated exactly as one that got
+// all of it, with late events, weights, backfills, drops, planned maintenance and times in which they were down.
 func TestFleetIsOneEngine(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestFleetIsOneEngine(t *testing.T) {
 	}
 }
 
-// crowded checks the groups of an SLO whose names are taken on each engine by other values: none is lost, and those that
-// are not marked are right.
+// crowded checks the groups of an SLO whose names are taken on each engine by other values: none is lost, and those
+// that are not marked are right.
 func (w *world) crowded(r *sla.Report) {
 	total, sum, marked := uint64(0), uint64(0), 0
 	for _, n := range w.truth {
@@ -131,7 +131,8 @@ func (w *world) history(r *sla.Report) {
 		require.Equal(w.t, want[i].Hourly, got[i].Hourly, ask[i].ID)
 	}
 	require.Len(w.t, got[0].Parts, 3)
-	ids, day := []string{"shop/availability", "shop/throughput", "shop/unknown"}, slo.Span{From: r.Time.Add(-24 * time.Hour), To: r.Time}
+	ids, day := []string{"shop/availability", "shop/throughput", "shop/unknown"},
+		slo.Span{From: r.Time.Add(-24 * time.Hour), To: r.Time}
 	kept, err := w.fleet.Kept(w.t.Context(), ids, day)
 	require.NoError(w.t, err)
 	require.Equal(w.t, w.whole.fold.Kept(ids, day), kept)

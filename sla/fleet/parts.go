@@ -17,8 +17,8 @@ type Part struct {
 	Other    bool      // it may have counted events of the group in its "other" group
 }
 
-// Parts are what each engine counted of a group of an indicator, in the window of the last report that begins at a time.
-// It is nil for an indicator of slices, of which engines have no judgement of their own, and for an unknown one.
+// Parts are what each engine counted of a group of an indicator, in the window of the last report that begins at a
+// time. It is nil for an indicator of slices, of which engines have no judgement of their own, and for an unknown one.
 func (f *Fleet) Parts(id string, g slo.Group, from time.Time) []Part {
 	f.mu.Lock()
 	defer f.mu.Unlock()

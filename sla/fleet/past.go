@@ -33,7 +33,8 @@ func (f *Fleet) Read(ctx context.Context, requests []fold.ReadRequest) ([]fold.R
 }
 
 // split answers requests about slices, and makes a query of the others.
-func (f *Fleet) split(requests []fold.ReadRequest, out []fold.ReadResult) (q *CountsQuery, of []int, joined *fold.Joined, err error) {
+func (f *Fleet) split(requests []fold.ReadRequest, out []fold.ReadResult) (q *CountsQuery, of []int,
+	joined *fold.Joined, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.joined == nil {

@@ -64,7 +64,8 @@ func worldInputs(t testing.TB) (evaluator.Inputs, *fold.Config) {
 	sp := spectest.Spec(t, "spec.yaml", worldSpec)
 	in := evaluator.Inputs{SLOs: sp.SLOs, Thresholds: sp.Thresholds, Agreements: sp.Agreements}
 	for _, s := range sp.Services {
-		in.Services = append(in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions, Buckets: s.Buckets})
+		in.Services = append(
+			in.Services, fold.Service{Name: s.Name, Types: s.Types, Dimensions: s.Dimensions, Buckets: s.Buckets})
 	}
 	cfg, err := evaluator.Compile(in)
 	require.NoError(t, err)
@@ -96,7 +97,9 @@ func newCounter(t testing.TB, in evaluator.Inputs, cfg *fold.Config) *counter {
 	c := &counter{t: t, run: "first", spec: "hash", bytes: 4 << 20}
 	c.begin(cfg, began)
 	var err error
-	c.eval, err = evaluator.New(evaluator.Options{Source: func(context.Context, fold.Request) (*fold.Sums, error) { return nil, http.ErrAbortHandler }})
+	c.eval, err = evaluator.New(evaluator.Options{Source: func(context.Context, fold.Request) (*fold.Sums, error) {
+		return nil, http.ErrAbortHandler
+	}})
 	require.NoError(t, err)
 	require.NoError(t, c.eval.SetSpec(in))
 	c.Server = httptest.NewServer(http.HandlerFunc(c.serve))
@@ -157,7 +160,8 @@ func (c *counter) serve(w http.ResponseWriter, r *http.Request) {
 	a := Answer{Run: c.run, Request: RequestSum(&req), Raw: c.fold.Raw(raw)}
 	if q.Get("only") == "" {
 		a.Sums, a.Notes = c.fold.Sums(req), c.notes
-		if a.Notes.Same = q.Get("run") == c.run && q.Get("annotations") == strconv.FormatUint(c.notes.Changes, 10); !a.Notes.Same {
+		if a.Notes.Same = q.Get("run") == c.run &&
+			q.Get("annotations") == strconv.FormatUint(c.notes.Changes, 10); !a.Notes.Same {
 			c.told++
 		}
 	}
@@ -181,7 +185,8 @@ func take1(t require.TestingT, f *fold.Fold, recv time.Time, mode fold.Mode, e *
 
 // orderAt is a random event.
 func orderAt(rng *rand.Rand, at time.Time) *event.Event {
-	e := &event.Event{Service: "shop", Type: "order", Time: at.Add(-time.Duration(rng.IntN(5000)) * time.Millisecond), Count: 1}
+	e := &event.Event{
+		Service: "shop", Type: "order", Time: at.Add(-time.Duration(rng.IntN(5000)) * time.Millisecond), Count: 1}
 	if rng.IntN(8) == 0 { // late
 		e.Time = at.Add(-time.Duration(rng.Int64N(int64(20 * time.Hour))))
 	}
@@ -232,7 +237,9 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	w.open(Options{})
 	var err error
-	w.one, err = evaluator.New(evaluator.Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return w.whole.fold.Sums(req), nil }})
+	w.one, err = evaluator.New(evaluator.Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) {
+		return w.whole.fold.Sums(req), nil
+	}})
 	require.NoError(t, err)
 	require.NoError(t, w.one.SetSpec(w.in))
 	return w

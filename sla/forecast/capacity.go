@@ -28,14 +28,15 @@ const (
 	ReachUnknown   Reach = "too little data"         // fewer than three whole weeks were observed
 )
 
-// Capacity compares the hours of the week with a capacity. Rates are events per second and means of an hour, so a peak of some
-// minutes does not show.
+// Capacity compares the hours of the week with a capacity. Rates are events per second and means of an hour, so a peak
+// of some minutes does not show.
 type Capacity struct {
 	Time  time.Time
 	Limit float64 // the capacity, in events per second
 
 	// Peak is the hour of the week that comes closest to the capacity, as it was last: the one with the greatest median
-	// of the last five weeks, each brought to the level of today by the growth. HasPeak is false until an hour was observed.
+	// of the last five weeks, each brought to the level of today by the growth. HasPeak is false until an hour was
+	// observed.
 	HasPeak bool
 	Peak    time.Time
 	Rate    float64 // of that hour
@@ -48,8 +49,8 @@ type Capacity struct {
 // Utilization is the share of the capacity that the busiest hour of the week uses.
 func (c *Capacity) Utilization() float64 { return c.Rate / c.Limit }
 
-// Capacity compares the full hours before now with a limit in events per second. Hours of which less than half was observed
-// are left out.
+// Capacity compares the full hours before now with a limit in events per second. Hours of which less than half was
+// observed are left out.
 func (p *Past) Capacity(now time.Time, limit float64) Capacity {
 	out := Capacity{Time: now, Limit: limit, Reached: ReachUnknown}
 	base := min(int(p.at(now)), len(p.hours))
@@ -87,8 +88,8 @@ func (p *Past) Capacity(now time.Time, limit float64) Capacity {
 	return out
 }
 
-// medianRate is the median of one hour of the week, of which i is the last, over the last weeks, as if the growth since had
-// been in it.
+// medianRate is the median of one hour of the week, of which i is the last, over the last weeks, as if the growth since
+// had been in it.
 func (p *Past) medianRate(i, base int, growth float64) (float64, bool) {
 	rates := p.scratch.week[:0]
 	for since := 0.0; i >= max(0, base-weeksBack*hoursPerWeek); i, since = i-hoursPerWeek, since+1 {
@@ -114,8 +115,9 @@ func (p *Past) rate(i int) (r float64, ok bool) {
 	return h.Valid / h.Observed / time.Hour.Seconds(), true
 }
 
-// growth is the logarithm of how traffic changes per week: the median slope between any two of the last weeks (Theil and
-// Sen), and the least and the greatest. Weeks are compared by the hours of the week that were observed in all of them.
+// growth is the logarithm of how traffic changes per week: the median slope between any two of the last weeks (Theil
+// and Sen), and the least and the greatest. Weeks are compared by the hours of the week that were observed in all of
+// them.
 func (p *Past) growth(base int) (median, slow, fast float64, ok bool) {
 	weeks := min(base/hoursPerWeek, weeksBack)
 	for ; weeks >= leastWeeks; weeks-- {

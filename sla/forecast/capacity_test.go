@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// weekly is a past of whole weeks, each of which brings a factor more than the one before. The last has 3600 events in most
-// hours and 36,000 on Wednesday from 14:00 to 15:00.
+// weekly is a past of whole weeks, each of which brings a factor more than the one before. The last has 3600 events in
+// most hours and 36,000 on Wednesday from 14:00 to 15:00.
 func weekly(weeks int, factor float64) []Hour {
 	out := make([]Hour, weeks*hoursPerWeek)
 	for i := range out {
@@ -100,8 +100,8 @@ func TestCapacityLeavesOutUnobservedHours(t *testing.T) {
 	}
 }
 
-// TestWeek: the usual week begins on Monday, whenever the past does. One odd hour, or one that was not observed, does not
-// show.
+// TestWeek: the usual week begins on Monday, whenever the past does. One odd hour, or one that was not observed, does
+// not show.
 func TestWeek(t *testing.T) {
 	all := weekly(5, 1)
 	odd := 3*hoursPerWeek + 2*24 + 14

@@ -68,13 +68,15 @@ func TestForecastCoverage(t *testing.T) {
 				t.Errorf("%s ahead: %.1f %% of the ranges held the truth, want at least 85 %%", ahead, 100*l.held/asked)
 			}
 			if i > 0 && l.score <= table[0][h].score {
-				t.Errorf("%s ahead: %s has an interval score of %.3f, the forecast %.3f", ahead, r.name, l.score/asked, table[0][h].score/asked)
+				t.Errorf("%s ahead: %s has an interval score of %.3f, the forecast %.3f", ahead, r.name, l.score/asked,
+					table[0][h].score/asked)
 			}
 		}
 	}
 }
 
-// TestForecastAfterAChangeOfLevel holds the forecast to its word where the level of failures changed two to four days ago.
+// TestForecastAfterAChangeOfLevel holds the forecast to its word where the level of failures changed two to four days
+// ago.
 func TestForecastAfterAChangeOfLevel(t *testing.T) {
 	var past Past
 	asked, told := 0.0, 0.0
@@ -91,7 +93,8 @@ func TestForecastAfterAChangeOfLevel(t *testing.T) {
 			told++
 		}
 		for h, ahead := range LeadTimes {
-			if truth := s.remaining(s.now + int(ahead.Hours())); f.Points[h].Low-1e-9 <= truth && truth <= f.Points[h].High+1e-9 {
+			if truth := s.remaining(s.now + int(ahead.Hours())); f.Points[h].Low-1e-9 <= truth &&
+				truth <= f.Points[h].High+1e-9 {
 				held[h]++
 			}
 		}
@@ -105,8 +108,8 @@ func TestForecastAfterAChangeOfLevel(t *testing.T) {
 	}
 }
 
-// intervalScore is Winkler's score of a range (Gneiting and Raftery, 2007, equation 43): its width, and twenty times by how
-// much it missed. Less is better.
+// intervalScore is Winkler's score of a range (Gneiting and Raftery, 2007, equation 43): its width, and twenty times by
+// how much it missed. Less is better.
 func intervalScore(low, high, truth float64) float64 {
 	return high - low + 2/(1-Probability)*max(0, low-truth, truth-high)
 }
@@ -130,7 +133,8 @@ func (n naive) at(s *service, now, ahead int) (low, high float64) {
 		for _, h := range s.hours[now-int(hours) : now] {
 			sum.Valid, sum.Bad = sum.Valid+h.Valid, sum.Bad+h.Bad
 		}
-		y := n(s.remaining(now), ratioOf(sum.Bad, sum.Valid)/s.question.Budget, float64(ahead)/s.question.Window.Nominal().Hours())
+		y := n(s.remaining(now), ratioOf(sum.Bad, sum.Valid)/s.question.Budget,
+			float64(ahead)/s.question.Window.Nominal().Hours())
 		low, high = min(low, y), max(high, y)
 	}
 	return low, high
@@ -143,8 +147,8 @@ func spread(n naive) func(*service, *Forecast, int) (float64, float64) {
 	}
 }
 
-// calibrated is the middle of the three burn rates, with the errors that the same formula made on this service in the four
-// weeks before: 5 % of them were less than the low end, and 5 % more than the high one. It is the best that can be
+// calibrated is the middle of the three burn rates, with the errors that the same formula made on this service in the
+// four weeks before: 5 % of them were less than the low end, and 5 % more than the high one. It is the best that can be
 // made of a formula without another idea.
 func calibrated(n naive) func(*service, *Forecast, int) (float64, float64) {
 	return func(s *service, _ *Forecast, h int) (float64, float64) {
@@ -182,7 +186,8 @@ func TestExhaustionProbability(t *testing.T) {
 		}
 	}
 	for i, b := range bins {
-		t.Logf("told %2d to %3d %%: %4v times, told %5.1f %%, was %5.1f %%", 100*i/len(bins), 100*(i+1)/len(bins), b.n, 100*b.told/b.n, 100*b.was/b.n)
+		t.Logf("told %2d to %3d %%: %4v times, told %5.1f %%, was %5.1f %%", 100*i/len(bins), 100*(i+1)/len(bins), b.n,
+			100*b.told/b.n, 100*b.was/b.n)
 		if far := math.Abs(b.told - b.was); far > 0.15*b.n+3*math.Sqrt(b.n)/2 {
 			t.Errorf("told %.1f %% on average, was %.1f %% of %v", 100*b.told/b.n, 100*b.was/b.n, b.n)
 		}

@@ -38,8 +38,8 @@ type Question struct {
 	// it. If Valid is 0 they are taken from the hours, which are exact to a part of an hour.
 	Valid, Bad float64
 
-	// Ahead is the share of each of the next hours of the clock, in [0,1], that planned maintenance leaves; 1 beyond its end.
-	// The first is the hour that Now lies in.
+	// Ahead is the share of each of the next hours of the clock, in [0,1], that planned maintenance leaves; 1 beyond its
+	// end. The first is the hour that Now lies in.
 	Ahead []float64
 
 	// Soon is how far ahead Exhaustion.Soon looks, at most a week; 0 asks for nothing.
@@ -88,8 +88,8 @@ type Exhaustion struct {
 // Beyond is a time to exhaustion that is further away than was looked.
 const Beyond = time.Duration(1<<63 - 1)
 
-// Pace is when the budget is empty if it goes on being spent as it was in the last hour, six hours and three days. Beyond
-// stands for never: at that rate, what leaves the window makes up for what comes.
+// Pace is when the budget is empty if it goes on being spent as it was in the last hour, six hours and three days.
+// Beyond stands for never: at that rate, what leaves the window makes up for what comes.
 type Pace struct{ Low, High time.Duration }
 
 // Running is an incident that has not ended.

@@ -29,7 +29,8 @@ func load(hours []Hour) *Past {
 // at is the time after some hours.
 func at(hours float64) time.Time { return start.Add(time.Duration(hours * float64(time.Hour))) }
 
-// TestPaceWorkedExample: 60 % of the budget of 28 days are spent, and from now on it burns 1.2 or 0.9 times as fast as it may.
+// TestPaceWorkedExample: 60 % of the budget of 28 days are spent, and from now on it burns 1.2 or 0.9 times as fast as
+// it may.
 func TestPaceWorkedExample(t *testing.T) {
 	const window, budget = 28 * hoursPerDay, 0.001
 	for _, c := range []struct {
@@ -95,7 +96,8 @@ func TestWhatLeavesIsKnown(t *testing.T) {
 	const budget = 0.01
 	bad := func(i int) float64 { return float64(i % 7) }
 	p := load(steady(30*hoursPerDay, bad))
-	q := Question{Now: at(30 * hoursPerDay), Window: slo.Window{Rolling: 10 * day}, Budget: budget, Ahead: make([]float64, 8*hoursPerDay)}
+	q := Question{Now: at(30 * hoursPerDay), Window: slo.Window{Rolling: 10 * day}, Budget: budget,
+		Ahead: make([]float64, 8*hoursPerDay)}
 	f := p.At(q)
 	for _, point := range f.Points {
 		from := 20*hoursPerDay + int(point.Ahead.Hours())
@@ -115,7 +117,8 @@ func TestWhatLeavesIsKnown(t *testing.T) {
 
 func TestTheBudgetShownIsTheAnchor(t *testing.T) {
 	p := load(steady(30*hoursPerDay, func(int) float64 { return 5 }))
-	q := Question{Now: at(30 * hoursPerDay), Window: slo.Window{Rolling: 28 * day}, Budget: 0.01, Valid: 672_000, Bad: 6000, Ahead: make([]float64, 8*hoursPerDay)}
+	q := Question{Now: at(30 * hoursPerDay), Window: slo.Window{Rolling: 28 * day}, Budget: 0.01, Valid: 672_000,
+		Bad: 6000, Ahead: make([]float64, 8*hoursPerDay)}
 	f := p.At(q)
 	if got, want := f.Points[0].Median, 1-(6000-5.0)/(672_000-1000)/0.01; math.Abs(got-want) > 1e-9 {
 		t.Errorf("an hour ahead %v, want %v: the counts of the question less the hour that leaves", got, want)
@@ -127,7 +130,8 @@ func TestSoon(t *testing.T) {
 	was := 0.0
 	for _, soon := range []time.Duration{0, 24 * time.Hour, 48 * time.Hour, 7 * day} {
 		p := load(steady(35*hoursPerDay, func(i int) float64 { return 9 + 6*float64(i/12%2) }))
-		f := p.At(Question{Now: at(35 * hoursPerDay), Window: slo.Window{Rolling: 28 * day}, Budget: 0.0125, Valid: 672_000, Bad: 8300, Soon: soon})
+		f := p.At(Question{Now: at(35 * hoursPerDay), Window: slo.Window{Rolling: 28 * day}, Budget: 0.0125, Valid: 672_000,
+			Bad: 8300, Soon: soon})
 		got := f.Exhaustion.Soon
 		if got < was || soon == 7*day && got == 0 {
 			t.Errorf("within %s: %v, and %v within less", soon, got, was)
@@ -212,14 +216,16 @@ func TestRunningIncident(t *testing.T) {
 		t.Errorf("pace from %s", f.Pace.Low)
 	}
 
-	if f.Running.Empty < 24*time.Hour || f.Running.Empty > 34*time.Hour { // 28 days at a burn rate of 20 are 33.6 hours, less what is spent
+	// 28 days at a burn rate of 20 are 33.6 hours, less what is spent
+	if f.Running.Empty < 24*time.Hour || f.Running.Empty > 34*time.Hour {
 		t.Errorf("empty in %s if it goes on", f.Running.Empty)
 	}
 
 	for i := range hours[30*hoursPerDay-2:] { // it is over
 		hours[30*hoursPerDay-2+i].Bad = 1
 	}
-	if f := load(hours).At(Question{Now: at(30*hoursPerDay + 0.5), Window: slo.Window{Rolling: 28 * day}, Budget: 0.01}); f.Running != nil {
+	if f := load(hours).At(
+		Question{Now: at(30*hoursPerDay + 0.5), Window: slo.Window{Rolling: 28 * day}, Budget: 0.01}); f.Running != nil {
 		t.Errorf("running %+v", f.Running)
 	}
 }
@@ -242,10 +248,13 @@ func TestRelief(t *testing.T) {
 		Leaves:   slo.Span{From: at(38 * hoursPerDay), To: at(38*hoursPerDay + 5)},
 		Share:    1502.0 / (0.01 * 672_000),
 	}
-	if f.Relief == nil || f.Relief.Incident != want.Incident || f.Relief.Leaves != want.Leaves || math.Abs(f.Relief.Share-want.Share) > 1e-9 {
+	if f.Relief == nil || f.Relief.Incident != want.Incident || f.Relief.Leaves != want.Leaves ||
+		math.Abs(f.Relief.Share-want.Share) > 1e-9 {
 		t.Errorf("relief %+v, want %+v", f.Relief, want)
 	}
-	if f := load(steady(30*hoursPerDay, func(int) float64 { return 3 })).At(Question{Now: at(30 * hoursPerDay), Window: slo.Window{Rolling: 28 * day}, Budget: 0.01}); f.Relief != nil {
+	if f := load(steady(30*hoursPerDay, func(int) float64 {
+		return 3
+	})).At(Question{Now: at(30 * hoursPerDay), Window: slo.Window{Rolling: 28 * day}, Budget: 0.01}); f.Relief != nil {
 		t.Errorf("relief %+v without an incident", f.Relief)
 	}
 }
@@ -260,7 +269,8 @@ func TestCalendarWindow(t *testing.T) {
 	})
 	hours[40*hoursPerDay].Valid = 7000
 	now := time.Date(2026, 4, 28, 0, 0, 0, 0, time.UTC) // hour 57 * 24
-	f := load(hours[:57*hoursPerDay]).At(Question{Now: now, Window: slo.Window{Calendar: slo.Month, Location: time.UTC}, Budget: 0.01})
+	f := load(hours[:57*hoursPerDay]).At(
+		Question{Now: now, Window: slo.Window{Calendar: slo.Month, Location: time.UTC}, Budget: 0.01})
 	if len(f.Points) != 5 || !f.Points[4].WindowEnd || f.Points[4].Ahead != 3*day {
 		t.Fatalf("points %+v", f.Points)
 	}
@@ -277,7 +287,8 @@ func TestCalendarWindow(t *testing.T) {
 		t.Errorf("relief %+v of a calendar window", f.Relief)
 	}
 	early := time.Date(2026, 4, 2, 0, 0, 0, 0, time.UTC)
-	if f := load(hours).At(Question{Now: early, Window: slo.Window{Calendar: slo.Month, Location: time.UTC}, Budget: 0.01}); f.Exhaustion.Within != 29*day {
+	if f := load(hours).At(Question{Now: early, Window: slo.Window{Calendar: slo.Month, Location: time.UTC},
+		Budget: 0.01}); f.Exhaustion.Within != 29*day {
 		t.Errorf("looked %s ahead, want to the end of the month", f.Exhaustion.Within)
 	}
 }
@@ -343,7 +354,8 @@ func TestTrafficRepeatsTheWeekAndFollowsItsLevel(t *testing.T) {
 			t.Errorf("day %d: %v events expected, want %v", d, got, want)
 		}
 	}
-	if got, want := p.scratch.traffic.forever(35*hoursPerDay, 5*hoursPerWeek), 5*ahead[hoursPerWeek]; math.Abs(got-want) > 1e-6*want {
+	if got, want := p.scratch.traffic.forever(35*hoursPerDay, 5*hoursPerWeek),
+		5*ahead[hoursPerWeek]; math.Abs(got-want) > 1e-6*want {
 		t.Errorf("%v events expected in five weeks, want %v", got, want)
 	}
 }

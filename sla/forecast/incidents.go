@@ -2,8 +2,8 @@ package forecast
 
 import "math"
 
-// An hour belongs to an incident if it burns incidentBurn times as fast as the objective allows, and incidentFactor times
-// as fast as the service usually does, with at least incidentBad bad events.
+// An hour belongs to an incident if it burns incidentBurn times as fast as the objective allows, and incidentFactor
+// times as fast as the service usually does, with at least incidentBad bad events.
 const (
 	incidentBurn   = 2
 	incidentFactor = 4

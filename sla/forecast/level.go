@@ -12,11 +12,12 @@ type Level struct {
 }
 
 const (
-	// levelBlock is how many hours are looked at together. A level has lasted for leastLevel hours at least, and for mostLevel
-	// at most: what is older is usual.
+	// levelBlock is how many hours are looked at together. A level has lasted for leastLevel hours at least, and for
+	// mostLevel at most: what is older is usual.
 	levelBlock, leastLevel, mostLevel = 6, 24, 10 * hoursPerDay
 
-	// levelFactor is by how much the bad ratio must have changed, and levelEvidence how great its likelihood ratio must be.
+	// levelFactor is by how much the bad ratio must have changed, and levelEvidence how great its likelihood ratio must
+	// be.
 	levelFactor, levelEvidence = 1.6, 5.0
 
 	// levelSpread is the standard deviation of the logarithm of a new level within a week.
@@ -34,9 +35,9 @@ type level struct {
 	doubt         float64 // standard deviation of the logarithm of after, by the number of events
 }
 
-// changed finds the level that the last hours have, if it is another one than before. Each start is as likely as two Poisson
-// rates, one before it and one since, explain the counts better than one (a likelihood ratio, divided by how much more the
-// blocks before differ than chance). A level must be in every block, or nearly, which incidents are not.
+// changed finds the level that the last hours have, if it is another one than before. Each start is as likely as two
+// Poisson rates, one before it and one since, explain the counts better than one (a likelihood ratio, divided by how
+// much more the blocks before differ than chance). A level must be in every block, or nearly, which incidents are not.
 func (p *Past) changed(m *model, first int) *level {
 	from := m.base - mostLevel
 	if from-first < leastDays*hoursPerDay {
@@ -61,10 +62,12 @@ func (p *Past) changed(m *model, first int) *level {
 		is := p.sum(begin, m.base)
 		between := p.usualSum(m, from, begin)
 		old := Hour{Valid: was.Valid + between.Valid, Bad: was.Bad + between.Bad + 1}
-		l := level{first: begin, days: (m.base - begin) / hoursPerDay, before: ratioOf(old.Bad, old.Valid), after: ratioOf(is.Bad, is.Valid), doubt: 1 / math.Sqrt(is.Bad+1)}
+		l := level{first: begin, days: (m.base - begin) / hoursPerDay, before: ratioOf(old.Bad, old.Valid),
+			after: ratioOf(is.Bad, is.Valid), doubt: 1 / math.Sqrt(is.Bad+1)}
 		both := ratioOf(old.Bad+is.Bad, old.Valid+is.Valid)
 		evidence := (is.Bad*logRatio(l.after, both) + old.Bad*logRatio(l.before, both)) / excess
-		if evidence > most && math.Abs(logRatio(max(l.after, l.before/100), l.before)) > math.Log(levelFactor) && p.steady(l, m.base) {
+		if evidence > most && math.Abs(logRatio(max(l.after, l.before/100), l.before)) > math.Log(levelFactor) &&
+			p.steady(l, m.base) {
 			best, most = l, evidence
 		}
 	}
@@ -82,8 +85,8 @@ func logRatio(a, b float64) float64 {
 	return math.Log(a / b)
 }
 
-// steady reports whether the bad events since a level began are spread over its blocks: at least seven in ten blocks in which five
-// are expected are nearer to the level than to the one before, and no part of a day has most of them.
+// steady reports whether the bad events since a level began are spread over its blocks: at least seven in ten blocks in
+// which five are expected are nearer to the level than to the one before, and no part of a day has most of them.
 func (p *Past) steady(l level, base int) bool {
 	border := math.Sqrt(l.before * max(l.after, l.before/100))
 	is := p.sum(l.first, base)

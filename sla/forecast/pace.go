@@ -21,9 +21,9 @@ func (p *Past) pace(q *Question, m *model) Pace {
 	return out
 }
 
-// emptyAt is the time until the budget is empty if it is spent at a burn rate from now on. What is known to leave the window
-// leaves it. Beyond means never: after a whole rolling window only the burn rate is left in it, and at the end of a calendar
-// window the budget is new.
+// emptyAt is the time until the budget is empty if it is spent at a burn rate from now on. What is known to leave the
+// window leaves it. Beyond means never: after a whole rolling window only the burn rate is left in it, and at the end
+// of a calendar window the budget is new.
 func (p *Past) emptyAt(q *Question, x, burn float64) time.Duration {
 	if q.Bad > 0 && q.Bad >= q.Budget*q.Valid {
 		return 0

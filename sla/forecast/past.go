@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Past is what was counted by the hour, prepared for questions. It can be loaded again, which saves its memory. It is not
-// safe for use by several goroutines.
+// Past is what was counted by the hour, prepared for questions. It can be loaded again, which saves its memory. It is
+// not safe for use by several goroutines.
 type Past struct {
 	start    time.Time
 	hours    []Hour
@@ -17,8 +17,8 @@ type Past struct {
 	scratch scratch
 }
 
-// Load takes over hours of the clock, oldest first and without gaps, the first of which begins at start. The last one may
-// still be running. The hours must not change until the next Load.
+// Load takes over hours of the clock, oldest first and without gaps, the first of which begins at start. The last one
+// may still be running. The hours must not change until the next Load.
 func (p *Past) Load(start time.Time, hours []Hour) {
 	p.start, p.hours = start, hours
 	p.valid, p.bad, p.observed = append(p.valid[:0], 0), append(p.bad[:0], 0), append(p.observed[:0], 0)

@@ -14,8 +14,8 @@ const (
 	// most incidents to stay whole.
 	block = 12
 
-	// pool is how many of the past days one path draws from at most, and poolShare by how much fewer these are than the days
-	// there are. Few days make paths differ by more than chance within the past does: five weeks do not
+	// pool is how many of the past days one path draws from at most, and poolShare by how much fewer these are than the
+	// days there are. Few days make paths differ by more than chance within the past does: five weeks do not
 	// tell well how often incidents come, and one week still less.
 	pool, poolShare = 8, 4
 
@@ -171,7 +171,8 @@ type incident struct {
 // path is one future. It returns the hours until the budget is empty, +Inf if it never is.
 //
 // level is the factor of its traffic, usual how its usual bad ratio changes, and in how the present incident goes on.
-func (s *scratch) path(q *Question, m *model, r *random, days []int, level float64, usual change, in incident) (empty float64) {
+func (s *scratch) path(q *Question, m *model, r *random, days []int, level float64, usual change,
+	in incident) (empty float64) {
 	empty = math.Inf(1)
 	valid, bad := 0.0, 0.0      // that came
 	day, today, gone := 0, 0, 0 // gone is the step in which began what leaves a short window

@@ -2,7 +2,8 @@ package forecast
 
 import "slices"
 
-// quantile interpolates between the values of two neighbouring ranks. It reorders the values, of which there are at least two.
+// quantile interpolates between the values of two neighbouring ranks. It reorders the values, of which there are at
+// least two.
 func quantile(values []float64, at float64) float64 {
 	x := at*float64(len(values)) - 0.5
 	k := max(0, min(int(x), len(values)-2))
@@ -15,8 +16,8 @@ func quantile(values []float64, at float64) float64 {
 	return a + part*(b-a)
 }
 
-// selectRank gives the value of rank k, 0 for the least (Hoare, 1961: Algorithm 65). It puts no greater value before index
-// k and no smaller one behind it.
+// selectRank gives the value of rank k, 0 for the least (Hoare, 1961: Algorithm 65). It puts no greater value before
+// index k and no smaller one behind it.
 func selectRank(v []float64, k int) float64 {
 	for lo, hi := 0, len(v)-1; lo < hi; {
 		pivot := v[lo+(hi-lo)/2]

@@ -6,8 +6,9 @@ var LeadNames = [...]string{"1h", "1d", "3d", "7d", "window_end"}
 // Record says how past forecasts did, by lead time.
 type Record [len(LeadNames)]Score
 
-// Score counts forecasts of one lead time whose time has come. Made are those that were noted, and no more than one of a group
-// at a time: it is either checked, or missed because the engine was not there at its time, or the SLO had changed.
+// Score counts forecasts of one lead time whose time has come. Made are those that were noted, and no more than one of
+// a group at a time: it is either checked, or missed because the engine was not there at its time, or the SLO had
+// changed.
 type Score struct {
 	Made    uint64 `json:"made"`
 	Checked uint64 `json:"checked"` // what truly remained was compared with the range
@@ -28,7 +29,8 @@ func (s *Score) Check(low, high, truth float64) {
 	}
 }
 
-// Share is the part of the checked ranges that held the truth, to compare with Probability. ok is false if there is none.
+// Share is the part of the checked ranges that held the truth, to compare with Probability. ok is false if there is
+// none.
 func (s *Score) Share() (share float64, ok bool) {
 	if s.Checked == 0 {
 		return 0, false

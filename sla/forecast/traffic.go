@@ -22,12 +22,12 @@ type traffic struct {
 	spread float64   // standard deviation of the logarithm of what a day brings against what was expected
 }
 
-// expect fills in the hours ahead. base is the full hours before now, and n how many hours ahead are needed. share is the
-// part of each of them that planned maintenance leaves.
+// expect fills in the hours ahead. base is the full hours before now, and n how many hours ahead are needed. share is
+// the part of each of them that planned maintenance leaves.
 //
-// An hour is expected to be the median of the same hour of the last five weeks, so that one odd week does not show, times
-// a factor: how the last days compare with the same days a week before. Without such an hour it is that of the last
-// days, and without these the mean of all.
+// An hour is expected to be the median of the same hour of the last five weeks, so that one odd week does not show,
+// times a factor: how the last days compare with the same days a week before. Without such an hour it is that of the
+// last days, and without these the mean of all.
 func (p *Past) expect(base, n int, share []float64) {
 	s := &p.scratch
 	t := &s.traffic
@@ -55,8 +55,8 @@ func (p *Past) expect(base, n int, share []float64) {
 // Week is how many valid events each hour of the week brings, from Monday 00:00 UTC on.
 type Week [hoursPerWeek]float64
 
-// Week gives the usual week before now: of each hour the median of the same hour of the last five weeks. nil if less than a
-// day was observed.
+// Week gives the usual week before now: of each hour the median of the same hour of the last five weeks. nil if less
+// than a day was observed.
 func (p *Past) Week(now time.Time) *Week {
 	base := min(int(p.at(now)), len(p.hours))
 	seen := 0
@@ -210,7 +210,8 @@ func (p *Past) trend(base int) (factor, spread float64) {
 	// 1.4826 times the median of the differences estimates their standard deviation. Each is of two days.
 	spread = min(1, 1.4826*median(logs[:n], 0)/math.Sqrt2)
 	spread = max(spread, leastSpread*hoursPerWeek/float64(base))
-	// The median of five weeks lags behind a level that changed in the last one. A change that is no more than usual is none.
+	// The median of five weeks lags behind a level that changed in the last one. A change that is no more than usual is
+	// none.
 	if math.Abs(recent) < max(2*spread, 0.1) {
 		return 1, spread
 	}

@@ -41,8 +41,8 @@ type change struct {
 	stays        bool // at a level that has changed, which hours since then have
 }
 
-// later draws how the usual bad ratio will be. The last day's may stay, or come back by up to seven tenths to that of the
-// last weeks. A ratio that went up is added, since hours without a bad event do not multiply.
+// later draws how the usual bad ratio will be. The last day's may stay, or come back by up to seven tenths to that of
+// the last weeks. A ratio that went up is added, since hours without a bad event do not multiply.
 func (u usual) later(r *random) change {
 	shift := u.shift * (0.3 + 0.7*r.float())
 	c := change{factor: math.Exp(usualSpread * r.normal())}

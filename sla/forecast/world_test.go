@@ -23,8 +23,8 @@ const (
 	simulatedAhead = hoursPerWeek
 )
 
-// simulate makes a service by chance: its size, its day and its week, a base of bad events that drifts, in one of four a
-// release after which it is another, and incidents that begin at random and are mostly short and seldom long. The
+// simulate makes a service by chance: its size, its day and its week, a base of bad events that drifts, in one of four
+// a release after which it is another, and incidents that begin at random and are mostly short and seldom long. The
 // distributions are none that the forecast assumes: it draws from the past and knows no parameter.
 func simulate(seed uint64) *service { return simulateLevel(seed, false) }
 
@@ -34,11 +34,13 @@ func simulateLevel(seed uint64, changed bool) *service {
 	uniform := func(lo, hi float64) float64 { return lo + (hi-lo)*r.Float64() }
 	logUniform := func(lo, hi float64) float64 { return math.Exp(uniform(math.Log(lo), math.Log(hi))) }
 
-	s := &service{start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.IntN(90*24)) * time.Hour), now: simulatedPast}
+	s := &service{start: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.IntN(90*24)) * time.Hour),
+		now: simulatedPast}
 	s.question.Seed = seed
 	s.question.Budget = []float64{0.01, 0.01, 0.005, 0.001, 0.001, 0.0005}[r.IntN(6)]
 	s.question.Window = []slo.Window{
-		{Rolling: 7 * day}, {Rolling: 28 * day}, {Rolling: 30 * day}, {Rolling: 30 * day}, {Calendar: slo.Month, Location: time.UTC},
+		{Rolling: 7 * day}, {Rolling: 28 * day}, {Rolling: 30 * day}, {Rolling: 30 * day},
+		{Calendar: slo.Month, Location: time.UTC},
 	}[r.IntN(5)]
 
 	perHour := logUniform(100, 30_000)

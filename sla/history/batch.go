@@ -77,7 +77,8 @@ func (l *Batch) Run(ctx context.Context, f CountsFunc) error {
 		bite := max(1, MaxAsk/max(1, len(spans)))
 		for from := 0; from == 0 || from < len(e.groups); from += bite {
 			to := min(from+bite, len(e.groups))
-			queries, pieces = append(queries, fold.ReadRequest{ID: e.Counter, Groups: e.groups[from:to], Spans: spans}), append(pieces, piece{e, from, to})
+			queries, pieces = append(queries, fold.ReadRequest{ID: e.Counter, Groups: e.groups[from:to], Spans: spans}),
+				append(pieces, piece{e, from, to})
 			if total += (to - from) * len(spans); total >= MaxAsk {
 				if err := flush(); err != nil {
 					return err
@@ -122,8 +123,9 @@ func (e *Series) Share(sp slo.Span) float64 {
 	return min(1, Seen(&e.Answer, seen)*float64(seen.Duration())/float64(sp.Duration()))
 }
 
-// Exact reports whether what was counted in a span is divided where its steps and planned maintenance begin and end. Beyond
-// the window a border that lies within a piece of fold.HistoryWidth, by the length of the slices, is moved to the next one.
+// Exact reports whether what was counted in a span is divided where its steps and planned maintenance begin and end.
+// Beyond the window a border that lies within a piece of fold.HistoryWidth, by the length of the slices, is moved to
+// the next one.
 func (e *Series) Exact(sp slo.Span, slice time.Duration) bool {
 	width := int64(fold.HistoryWidth(slice))
 	moved := func(t time.Time) bool { return t.Before(e.Answer.Hourly) && t.UnixNano()%width != 0 }

@@ -26,7 +26,8 @@ func (f CountsFunc) Ask(ctx context.Context, queries []fold.ReadRequest) ([]fold
 // steps are the lengths that a chart may cut time into.
 var steps = []time.Duration{
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
-	time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 2 * 24 * time.Hour, 7 * 24 * time.Hour,
+	time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+	2 * 24 * time.Hour, 7 * 24 * time.Hour,
 }
 
 // MaxSteps is how many steps a chart has at most.

@@ -104,8 +104,8 @@ func (o Observed) Share(sp slo.Span) float64 {
 	return float64(sum) / float64(d)
 }
 
-// Seen is the part of a span, 0 to 1, that an answer observed: of several folds the mean, unless slices are judged by what
-// all of them counted.
+// Seen is the part of a span, 0 to 1, that an answer observed: of several folds the mean, unless slices are judged by
+// what all of them counted.
 func Seen(a *fold.ReadResult, sp slo.Span) float64 {
 	if len(a.Parts) == 0 || a.Sliced {
 		return Observed(a.Observed).Share(sp)

@@ -39,13 +39,16 @@ func TestDayGrid(t *testing.T) {
 
 func TestGridTakesOutMaintenance(t *testing.T) {
 	at := func(min int) time.Time { return time.Date(2026, 11, 20, 0, min, 0, 0, time.UTC) }
-	g := NewGrid(slo.Span{From: at(0), To: at(50)}, 20*time.Minute, []slo.Span{{From: at(10), To: at(30)}, {From: at(45), To: at(60)}})
-	require.Equal(t, []slo.Span{{From: at(0), To: at(20)}, {From: at(20), To: at(40)}, {From: at(40), To: at(50)}}, g.Steps, "the last step is shorter")
+	g := NewGrid(slo.Span{From: at(0), To: at(50)}, 20*time.Minute,
+		[]slo.Span{{From: at(10), To: at(30)}, {From: at(45), To: at(60)}})
+	require.Equal(t, []slo.Span{{From: at(0), To: at(20)}, {From: at(20), To: at(40)}, {From: at(40), To: at(50)}},
+		g.Steps, "the last step is shorter")
 	require.Equal(t, []slo.Span{{From: at(10), To: at(20)}, {From: at(20), To: at(30)}, {From: at(45), To: at(50)}}, g.Out)
 	require.Equal(t, []int{0, 1, 2}, g.of)
 
 	a := &fold.ReadResult{Oldest: at(20), Observed: []slo.Span{{From: at(30), To: at(50)}}}
-	ps := g.Points(&slo.SLO{Indicator: slo.Indicator{Kind: slo.KindEvents}}, nil, a, [][]uint64{{0, 0}, {100, 7}, {50, 3}, {0, 0}, {40, 5}, {1, 1}})
+	ps := g.Points(&slo.SLO{Indicator: slo.Indicator{Kind: slo.KindEvents}}, nil, a,
+		[][]uint64{{0, 0}, {100, 7}, {50, 3}, {0, 0}, {40, 5}, {1, 1}})
 	require.False(t, ps[0].Kept)
 	require.True(t, ps[1].Kept)
 	require.InDelta(t, 0.5, ps[1].Seen, 1e-9)
@@ -60,11 +63,13 @@ func TestGridTakesOutMaintenance(t *testing.T) {
 	require.Equal(t, []bool{true, true, false}, []bool{kept(at(0), 0), kept(at(10), 1), kept(at(10), 0)})
 
 	// What came between two looks does not make a count wrap.
-	require.Equal(t, Tally{}, Tally{Counts: slo.Counts{Good: 1}}.Minus(Tally{Counts: slo.Counts{Good: 5, Bad: 2}, ratio: 3}))
+	require.Equal(
+		t, Tally{}, Tally{Counts: slo.Counts{Good: 1}}.Minus(Tally{Counts: slo.Counts{Good: 5, Bad: 2}, ratio: 3}))
 }
 
 func TestTallyCountsAsTheEngineDoes(t *testing.T) {
-	s := &slo.SLO{Objective: slotest.Objective(t, "90"), Budgeting: slo.Budgeting{Method: slo.RatioTimeslices}, Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	s := &slo.SLO{Objective: slotest.Objective(t, "90"), Budgeting: slo.Budgeting{Method: slo.RatioTimeslices},
+		Indicator: slo.Indicator{Kind: slo.KindEvents}}
 	sliced := NewTally(s, &fold.ReadResult{Sliced: true}, []uint64{3, 1, 0, 0, 3_800_000_000})
 	require.InDelta(t, 0.2, sliced.Loss(s), 1e-9, "the mean of the slices' ratios counts")
 	require.InDelta(t, 0.5, sliced.Budget(s).Consumed, 1e-9)
@@ -106,15 +111,18 @@ func TestObservedShare(t *testing.T) {
 		sp   slo.Span
 		want float64
 	}{
-		{between(-12*time.Hour, -10*time.Hour), 0}, {between(-10*time.Hour, -8*time.Hour), 1}, {between(-8*time.Hour, -6*time.Hour), 0},
-		{between(-9*time.Hour, -5*time.Hour), 0.5}, {between(-6*time.Hour, 0), 5.0 / 6}, {between(time.Hour, 2*time.Hour), 0}, {between(0, 0), 1},
+		{between(-12*time.Hour, -10*time.Hour), 0}, {between(-10*time.Hour, -8*time.Hour), 1},
+		{between(-8*time.Hour, -6*time.Hour), 0},
+		{between(-9*time.Hour, -5*time.Hour), 0.5}, {between(-6*time.Hour, 0), 5.0 / 6}, {between(time.Hour, 2*time.Hour), 0},
+		{between(0, 0), 1},
 	} {
 		require.InDelta(t, c.want, o.Share(c.sp), 1e-9, "%v", c.sp)
 	}
 }
 
 func TestQuantiles(t *testing.T) {
-	h := Histogram{edges: []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}, below: []uint64{50, 90, 98}, Total: 100}
+	h := Histogram{edges: []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute},
+		below: []uint64{50, 90, 98}, Total: 100}
 	for _, c := range []struct {
 		q         float64
 		low, high time.Duration
@@ -149,7 +157,8 @@ func TestQuantiles(t *testing.T) {
 func TestMergeHistograms(t *testing.T) {
 	min := func(n int) time.Duration { return time.Duration(n) * time.Minute }
 	own := HistogramSource{[]time.Duration{min(15)}, [][]uint64{{90, 10}, {40, 10}, {0, 0}}}
-	bands := HistogramSource{[]time.Duration{min(5), min(15), min(30)}, [][]uint64{{60, 30, 6, 4}, {1, 1, 1, 0}, {0, 0, 0, 0}}}
+	bands := HistogramSource{
+		[]time.Duration{min(5), min(15), min(30)}, [][]uint64{{60, 30, 6, 4}, {1, 1, 1, 0}, {0, 0, 0, 0}}}
 	edges, hs := MergeHistograms([]HistogramSource{own, bands}, 3)
 	require.Equal(t, []time.Duration{min(5), min(15), min(30)}, edges)
 	require.Equal(t, Histogram{[]time.Duration{min(5), min(15), min(30)}, []uint64{60, 90, 96}, 100}, hs[0])
@@ -192,7 +201,8 @@ func TestTrafficLog(t *testing.T) {
 		return out
 	}
 	require.Equal(t, map[string]uint64{"fine": 300, "timeout": 150}, got(-30*time.Minute, 0))
-	require.Equal(t, map[string]uint64{"fine": 1200, "timeout": 305}, got(-24*time.Hour, 0), "as far back as it goes; a series that is new counts from nothing")
+	require.Equal(t, map[string]uint64{"fine": 1200, "timeout": 305}, got(-24*time.Hour, 0),
+		"as far back as it goes; a series that is new counts from nothing")
 	require.Empty(t, got(-30*time.Hour, -20*time.Hour))
 	grown, _, _ = l.Between("other", noon.Add(-time.Hour), noon)
 	require.Empty(t, grown)
@@ -238,7 +248,9 @@ func trafficReport(at time.Time, counts map[string]uint64) *sla.Report {
 		if kind == "fine" {
 			outcome, severity = "success", ""
 		}
-		rep.Traffic = append(rep.Traffic, sla.TrafficReport{Service: "insurance-unpaid", Type: "application", Outcome: outcome, Severity: severity, DimensionNames: []string{"error_type"}, DimensionValues: []string{kind}, Count: n})
+		rep.Traffic = append(rep.Traffic,
+			sla.TrafficReport{Service: "insurance-unpaid", Type: "application", Outcome: outcome, Severity: severity,
+				DimensionNames: []string{"error_type"}, DimensionValues: []string{kind}, Count: n})
 	}
 	return rep
 }

@@ -83,7 +83,8 @@ func (l *TrafficLog) Observe(rep *sla.Report) {
 			}
 			at = len(l.series)
 			l.index[string(key)] = at
-			l.series = append(l.series, TrafficSeries{t.Service, t.Type, t.Outcome, t.Severity, slices.Clone(t.DimensionNames), slices.Clone(t.DimensionValues)})
+			l.series = append(l.series, TrafficSeries{t.Service, t.Type, t.Outcome, t.Severity, slices.Clone(t.DimensionNames),
+				slices.Clone(t.DimensionValues)})
 			s.counts = append(s.counts, 0)
 		}
 		s.counts[at] = t.Count

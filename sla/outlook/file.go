@@ -58,7 +58,8 @@ func (k *Keeper) takeUp(g *group, r *sla.SLOReport) {
 	if !ok {
 		return
 	}
-	same := was.Objective == g.slo.Objective.Percent() && was.Window == g.slo.Window.String() && was.Generation == r.Generation
+	same := was.Objective == g.slo.Objective.Percent() && was.Window == g.slo.Window.String() &&
+		was.Generation == r.Generation
 	for h, o := range was.Open {
 		switch {
 		case o == nil:

@@ -25,7 +25,8 @@ type group struct {
 	budget  series  // what the budget is about
 	traffic *series // the events of a throughput with a capacity, in any state of its slices
 
-	// backfilled is what had been backfilled when the hours were read. Once there is more, hours of any age may have changed.
+	// backfilled is what had been backfilled when the hours were read. Once there is more, hours of any age may have
+	// changed.
 	backfilled slo.Counts
 
 	asked   time.Time
@@ -55,8 +56,8 @@ func back(s *slo.SLO) time.Duration {
 	return d
 }
 
-// choose decides which groups are forecast: all, or if there are too many those that burn most. A group that has its hours
-// already goes before one that would need to read them.
+// choose decides which groups are forecast: all, or if there are too many those that burn most. A group that has its
+// hours already goes before one that would need to read them.
 func (k *Keeper) choose(r *sla.Report) {
 	known := make(map[string]*group, len(k.groups))
 	for _, g := range k.groups {
@@ -186,8 +187,8 @@ func burning(r *sla.SLOReport) bool {
 	return false
 }
 
-// readHours reads what is missing of the hours of groups, and returns the groups that have all of it. The counts that one call
-// asks for are bounded, so after a start it takes some calls until all groups are there.
+// readHours reads what is missing of the hours of groups, and returns the groups that have all of it. The counts that
+// one call asks for are bounded, so after a start it takes some calls until all groups are there.
 func (k *Keeper) readHours(ctx context.Context, due []*group, now time.Time) ([]*group, error) {
 	type reading struct {
 		from   time.Time
@@ -265,7 +266,8 @@ func (k *Keeper) forecast(g *group, now time.Time) {
 	default:
 		k.memory = g.budget.load(&k.past, k.memory)
 		out.Forecast = k.past.At(forecast.Question{
-			Now: now, Window: s.Window, Budget: s.Objective.Budget(), Valid: valid, Bad: r.Budget.Consumed * s.Objective.Budget() * valid,
+			Now: now, Window: s.Window, Budget: s.Objective.Budget(), Valid: valid,
+			Bad:   r.Budget.Consumed * s.Objective.Budget() * valid,
 			Ahead: ahead(s, now, r.Slice), Soon: s.Alerting.Soon.Within, Seed: g.seed,
 		})
 		out.Week = k.past.Week(now)

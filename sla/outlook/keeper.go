@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxHours bounds the hours of all groups that are in memory, 12 bytes each. A thousand groups with a window of 30 days
-	// have a third of them.
+	// maxHours bounds the hours of all groups that are in memory, 12 bytes each. A thousand groups with a window of 30
+	// days have a third of them.
 	maxHours = 2_500_000
 
 	// portion is how many groups are forecast after one report, which takes about 50 ms. A thousand groups take a minute.
@@ -125,7 +125,9 @@ func find(r *sla.Report, g *shownGroup) *sla.SLOReport {
 			return x
 		}
 	}
-	i, _ := slices.BinarySearchFunc(r.SLOs, g.slo.ID, func(x sla.SLOReport, id slo.ID) int { return cmp.Compare(x.SLO.ID, id) })
+	i, _ := slices.BinarySearchFunc(r.SLOs, g.slo.ID, func(x sla.SLOReport, id slo.ID) int {
+		return cmp.Compare(x.SLO.ID, id)
+	})
 	for ; i < len(r.SLOs) && r.SLOs[i].SLO == g.slo; i++ {
 		if slices.Equal(r.SLOs[i].Group, g.group) {
 			g.at = i

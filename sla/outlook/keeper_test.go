@@ -54,8 +54,8 @@ func TestOutlookIsTheForecastOfTheHours(t *testing.T) {
 	require.Equal(t, 1, r.Outlooks.Groups)
 }
 
-// TestPortions has four hundred groups: no call asks for more than the bound, those that burn come first, and every minute all
-// of them are forecast.
+// TestPortions has four hundred groups: no call asks for more than the bound, those that burn come first, and every
+// minute all of them are forecast.
 func TestPortions(t *testing.T) {
 	w := newWorld(t)
 	w.groups = 400
@@ -83,7 +83,8 @@ func TestPortions(t *testing.T) {
 	for i := range r.SLOs {
 		require.LessOrEqual(t, r.Time.Sub(r.SLOs[i].Outlook.Forecast.Time), 100*time.Second, "group %d", i)
 	}
-	require.Equal(t, 10*time.Second, r.Time.Sub(r.SLOs[395].Outlook.Forecast.Time), "a group that burns is forecast with every report")
+	require.Equal(t, 10*time.Second, r.Time.Sub(r.SLOs[395].Outlook.Forecast.Time),
+		"a group that burns is forecast with every report")
 }
 
 func TestTheMostUrgentGroupsAreForecast(t *testing.T) {
@@ -99,7 +100,9 @@ func TestTheMostUrgentGroupsAreForecast(t *testing.T) {
 	require.Equal(t, 50, r.Outlooks.Of)
 
 	w.bad = func(_ slo.ID, g int, _ time.Time) float64 { return float64(g % 10 * (1 + 9*(g%2))) }
-	r = w.until("others burn now", func(r *sla.Report) bool { return r.SLOs[17].Outlook != nil && r.SLOs[18].Outlook == nil })
+	r = w.until("others burn now", func(r *sla.Report) bool {
+		return r.SLOs[17].Outlook != nil && r.SLOs[18].Outlook == nil
+	})
 	require.Equal(t, 10, outlooks(r))
 }
 
@@ -163,7 +166,8 @@ func TestReload(t *testing.T) {
 	w.step(time.Minute)
 	r := w.step(10 * time.Second)
 	require.NotNil(t, r.SLOs[0].Outlook)
-	require.Equal(t, forecast.Score{Made: 2, Missed: 1}, r.SLOs[0].Outlook.Record[0], "a forecast for another objective cannot be checked")
+	require.Equal(t, forecast.Score{Made: 2, Missed: 1}, r.SLOs[0].Outlook.Record[0],
+		"a forecast for another objective cannot be checked")
 }
 
 func TestFailure(t *testing.T) {

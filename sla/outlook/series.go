@@ -8,8 +8,8 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// late is how far back counted hours may still change: events are accepted a day after their time by default. A backfill
-// has all hours read again.
+// late is how far back counted hours may still change: events are accepted a day after their time by default. A
+// backfill has all hours read again.
 const late = 26 * time.Hour
 
 // hour is what was counted in an hour, in half the memory of a forecast.Hour.

@@ -19,7 +19,8 @@ var begin = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC) // a Monday
 
 const day = 24 * time.Hour
 
-// world is an engine whose counts are a function of time: a thousand events an hour, of which bad says how many are bad.
+// world is an engine whose counts are a function of time: a thousand events an hour, of which bad says how many are
+// bad.
 type world struct {
 	backfilled slo.Counts
 	t          testing.TB
@@ -45,7 +46,8 @@ func newWorld(t testing.TB) *world {
 func objective(t testing.TB, id slo.ID, percent string) *slo.SLO {
 	o, err := slo.ParsePercent(percent)
 	require.NoError(t, err)
-	return &slo.SLO{ID: id, Objective: o, Window: slo.Window{Rolling: 28 * day}, Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	return &slo.SLO{ID: id, Objective: o, Window: slo.Window{Rolling: 28 * day},
+		Indicator: slo.Indicator{Kind: slo.KindEvents}}
 }
 
 func (w *world) start(opt Options) *Keeper {

@@ -27,7 +27,8 @@ type Source struct {
 
 	Incidents IncidentsFunc // nil: incidents are not known
 
-	// Onsets are incidents of which only the ID, the onset and what they affected is known; not asked if there are Incidents.
+	// Onsets are incidents of which only the ID, the onset and what they affected is known; not asked if there are
+	// Incidents.
 	Onsets OnsetsFunc
 }
 
@@ -87,7 +88,8 @@ type reporter struct {
 }
 
 func newReporter(rep *sla.Report, ask Query) *reporter {
-	b := &reporter{Query: ask, rep: rep, zones: map[slo.ID]*time.Location{}, parts: map[string]Covered{}, days: map[string][]slo.Span{}}
+	b := &reporter{Query: ask, rep: rep, zones: map[slo.ID]*time.Location{}, parts: map[string]Covered{},
+		days: map[string][]slo.Span{}}
 	b.findZones()
 	return b
 }
@@ -115,7 +117,9 @@ func build(ctx context.Context, from Source, rep *sla.Report, ask Query) (*Repor
 		for k, r := range rows {
 			groups[k] = r.Group
 		}
-		p.counts = b.l.Add(string(s.ID), zone.String(), history.GridOf(steps, func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, slice) }), groups)
+		p.counts = b.l.Add(string(s.ID), zone.String(), history.GridOf(steps, func(sp slo.Span) []slo.Span {
+			return history.Excluded(s, sp, slice)
+		}), groups)
 		if slice > 0 && len(steps) > 0 {
 			whole := []slo.Span{{From: steps[0].From, To: steps[len(steps)-1].To}}
 			p.events = b.l.Add(sla.EventsID(s.ID), zone.String(), history.Grid{Span: whole[0], Steps: whole}, groups)
@@ -230,7 +234,8 @@ func (b *reporter) findZones() {
 	}
 }
 
-// CalendarZone is the zone of the calendar windows of the agreements that a query is about, if they share one, or else UTC.
+// CalendarZone is the zone of the calendar windows of the agreements that a query is about, if they share one, or else
+// UTC.
 func CalendarZone(rep *sla.Report, ask Query) *time.Location {
 	var zone *time.Location
 	if rep == nil {
@@ -312,7 +317,8 @@ func (b *reporter) steps(zone *time.Location) []slo.Span {
 	return days
 }
 
-// stepsOf are what the report of an SLO consists of: the days of its zone, or the periods that its volume is judged over.
+// stepsOf are what the report of an SLO consists of: the days of its zone, or the periods that its volume is judged
+// over.
 func (b *reporter) stepsOf(s *slo.SLO) []slo.Span {
 	zone := b.zoneOf(s)
 	if s.Indicator.Kind == slo.KindVolume {

@@ -8,7 +8,8 @@ import (
 	"github.com/sloengine/sloengine/slo/zonetest"
 )
 
-// Around every change of the clocks, a period begins and ends when a clock first shows its days, and the next one follows it.
+// Around every change of the clocks, a period begins and ends when a clock first shows its days, and the next one
+// follows it.
 func TestPeriodsAgainstTheRule(t *testing.T) {
 	t.Parallel()
 	for _, c := range zonetest.Changes(t) {

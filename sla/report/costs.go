@@ -11,12 +11,13 @@ import (
 // Counted is what the line counted over the period, for its cost.
 func (r *SLO) Counted() sla.Counted {
 	return sla.Counted{
-		SLO: r.Now.SLO, Group: r.Now.Group, Bad: r.Net.Counts.Bad, Time: max(0, r.Span.Duration()-r.Corrected), Coverage: r.Coverage, Sampled: r.Now.Sampled(), Whole: true,
+		SLO: r.Now.SLO, Group: r.Now.Group, Bad: r.Net.Counts.Bad, Time: max(0, r.Span.Duration()-r.Corrected),
+		Coverage: r.Coverage, Sampled: r.Now.Sampled(), Whole: true,
 	}
 }
 
-// Cost is what the violations of one line cost; nil if its SLO has no cost. It is compared with nothing unless the SLO has
-// no groups.
+// Cost is what the violations of one line cost; nil if its SLO has no cost. It is compared with nothing unless the SLO
+// has no groups.
 func (r *SLO) Cost() *sla.SLOCost {
 	x := r.Counted()
 	x.Whole = len(x.SLO.GroupBy) == 0

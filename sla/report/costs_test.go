@@ -16,7 +16,9 @@ func TestReportCosts(t *testing.T) {
 	require.NoError(t, err)
 	before, err := slo.ParseAmount("100")
 	require.NoError(t, err)
-	s := &slo.SLO{ID: "shop/a", GroupBy: []string{"region"}, Cost: &slo.Cost{Unit: slo.PerBad, Price: price, Currency: "EUR", Baseline: slo.Payment{Amount: before, Per: 240 * time.Hour}}}
+	s := &slo.SLO{ID: "shop/a", GroupBy: []string{"region"},
+		Cost: &slo.Cost{
+			Unit: slo.PerBad, Price: price, Currency: "EUR", Baseline: slo.Payment{Amount: before, Per: 240 * time.Hour}}}
 	free := &slo.SLO{ID: "shop/b"}
 	month := slo.Span{From: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), To: time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)}
 	line := func(s *slo.SLO, region string, bad uint64) SLO {
@@ -38,7 +40,8 @@ func TestReportCosts(t *testing.T) {
 
 	x := &SLA{}
 	x.SLA, x.Period, x.Group = &sla.Agreement{GroupBy: []string{"region"}}, month, slo.Group{"eu"}
-	x.Components = []sla.ComponentReport{{SLO: "shop/a", Counts: slo.Counts{Bad: 12}, Coverage: 0.5}, {SLO: "shop/b", Counts: slo.Counts{Bad: 7}, Coverage: 1}, {SLO: "shop/gone"}}
+	x.Components = []sla.ComponentReport{{SLO: "shop/a", Counts: slo.Counts{Bad: 12}, Coverage: 0.5},
+		{SLO: "shop/b", Counts: slo.Counts{Bad: 7}, Coverage: 1}, {SLO: "shop/gone"}}
 	c = r.AgreementCosts(x)
 	require.Equal(t, "30.00 EUR", c.Sums[0].Amount.String())
 	require.Nil(t, c.Sums[0].Saving)

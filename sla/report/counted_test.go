@@ -80,7 +80,9 @@ func (w *world) apply(at time.Time, mode fold.Mode, e *event.Event) {
 
 // report is what the engine evaluates at a time.
 func (w *world) report(at time.Time) *sla.Report {
-	eval, err := evaluator.New(evaluator.Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return w.fold.Sums(req), nil }})
+	eval, err := evaluator.New(evaluator.Options{Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) {
+		return w.fold.Sums(req), nil
+	}})
 	require.NoError(w.t, err)
 	require.NoError(w.t, eval.SetSpec(w.in))
 	rep, err := eval.Tick(w.t.Context(), at)
@@ -233,7 +235,8 @@ func TestReportOfOtherIndicators(t *testing.T) {
 	rows := w.days(rep, report.Query{Period: week})
 	for i := range r.SLOs {
 		for _, d := range r.SLOs[i].Days {
-			require.Equal(t, d.Net.Counts, rows[string(r.SLOs[i].Now.SLO.ID)+" "+d.Date].Net.Counts, "the table of days says the same of %s on %s", r.SLOs[i].Now.SLO.ID, d.Date)
+			require.Equal(t, d.Net.Counts, rows[string(r.SLOs[i].Now.SLO.ID)+" "+d.Date].Net.Counts,
+				"the table of days says the same of %s on %s", r.SLOs[i].Now.SLO.ID, d.Date)
 		}
 	}
 }
@@ -261,8 +264,9 @@ slas:
   - {name: promise, window: 7d, components: {a: {slo: minutes, weight: 60}, b: {slo: weekly, weight: 40}}}
 `
 
-// TestReportOfThePast: a backfill of 20 days, a call every five minutes, into windows of seven. Slices before the window are
-// not judged, so they are not observed. Days and maintenance that do not begin on a full hour of UTC are rounded there.
+// TestReportOfThePast: a backfill of 20 days, a call every five minutes, into windows of seven. Slices before the
+// window are not judged, so they are not observed. Days and maintenance that do not begin on a full hour of UTC are
+// rounded there.
 func TestReportOfThePast(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	w := newWorld(t, pastSpec, now)

@@ -25,8 +25,8 @@ type DayRow struct {
 	Incidents int // that began on this day; -1: not known. Those of an agreement are its own and those of its SLOs
 }
 
-// Complete reports whether a row has all of its day: the day is over, the counts reach back to its start and are divided
-// where it begins and ends, and some of it was observed.
+// Complete reports whether a row has all of its day: the day is over, the counts reach back to its start and are
+// divided where it begins and ends, and some of it was observed.
 func (d *DayRow) Complete() bool { return !d.Running && d.Kept && !d.Rounded && d.Coverage > 0 }
 
 // Note says why the counts of a row are not those of its day; "" if they are.
@@ -42,15 +42,16 @@ func (d *DayRow) Note() string {
 	return ""
 }
 
-// EachDay calls yield for each day of a period and each group: first of the SLOs, then of the agreements, in the order of
-// the report, the days of a group ascending. It reads a few hundred groups at a time and keeps nothing, so its memory does
-// not grow with their number. The row is only valid during the call. An error of yield ends it.
+// EachDay calls yield for each day of a period and each group: first of the SLOs, then of the agreements, in the order
+// of the report, the days of a group ascending. It reads a few hundred groups at a time and keeps nothing, so its
+// memory does not grow with their number. The row is only valid during the call. An error of yield ends it.
 func EachDay(ctx context.Context, from Source, rep *sla.Report, ask Query, yield func(*DayRow) error) error {
 	if from.Counts == nil {
 		return ErrNoHistory
 	}
 	b := newReporter(rep, ask)
-	d := &dayReader{reporter: b, from: from, onsets: b.newOnsets(ctx, from), undropped: map[slo.Span]map[string]float64{}, yield: yield}
+	d := &dayReader{reporter: b, from: from, onsets: b.newOnsets(ctx, from),
+		undropped: map[slo.Span]map[string]float64{}, yield: yield}
 	for i := 0; i < len(rep.SLOs); {
 		rows := Rows(rep, rep.SLOs[i].SLO.ID)
 		i += max(1, len(rows))

@@ -9,8 +9,8 @@ import (
 	"github.com/sloengine/sloengine/sla/forecast"
 )
 
-// recent is how long ago a period may have ended whose report has forecasts, so that one that is sent on the next morning has
-// them. They are made at the time of the report, and say nothing about an older period.
+// recent is how long ago a period may have ended whose report has forecasts, so that one that is sent on the next
+// morning has them. They are made at the time of the report, and say nothing about an older period.
 const recent = 24 * time.Hour
 
 // Forecast is how the budget of one line will probably develop, as of the time of the report.

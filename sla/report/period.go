@@ -28,7 +28,8 @@ var periodForm = regexp.MustCompile(`^(\d{4})-(W\d{2}|\d{2})$`)
 func ParsePeriod(s string) (Period, error) {
 	m := periodForm.FindStringSubmatch(s)
 	if m == nil {
-		return Period{}, fmt.Errorf("period %.80q: want an ISO week such as 2026-W47, a month such as 2026-11, or %s", s, strings.Join(RelativePeriods, ", "))
+		return Period{}, fmt.Errorf("period %.80q: want an ISO week such as 2026-W47, a month such as 2026-11, or %s", s,
+			strings.Join(RelativePeriods, ", "))
 	}
 	year, _ := strconv.Atoi(m[1]) // the form has digits only
 	p := Period{Unit: slo.Month, year: year}
@@ -143,9 +144,10 @@ const (
 
 // Query is what a report is asked for.
 type Query struct {
-	Period    Period
-	Service   string         // "" for all
-	Agreement slo.ID         // service/name of an agreement: it, the SLOs it is made of, and the thresholds of its service; "" for all
+	Period  Period
+	Service string // "" for all
+	// service/name of an agreement: it, the SLOs it is made of, and the thresholds of its service; "" for all
+	Agreement slo.ID
 	Zone      *time.Location // nil: that of each agreement and service level
 }
 
@@ -210,9 +212,12 @@ type Threshold struct {
 // Worst are the groups with most critical violations in the period, then most warnings; at most n, and none without
 // violations.
 func (r *Threshold) Worst(n int) []ThresholdGroup {
-	out := slices.DeleteFunc(slices.Clone(r.Groups), func(g ThresholdGroup) bool { return g.Violations.Critical+g.Violations.Warning == 0 })
+	out := slices.DeleteFunc(slices.Clone(r.Groups), func(g ThresholdGroup) bool {
+		return g.Violations.Critical+g.Violations.Warning == 0
+	})
 	slices.SortStableFunc(out, func(x, y ThresholdGroup) int {
-		return cmp.Or(cmp.Compare(y.Violations.Critical, x.Violations.Critical), cmp.Compare(y.Violations.Warning, x.Violations.Warning))
+		return cmp.Or(cmp.Compare(y.Violations.Critical, x.Violations.Critical),
+			cmp.Compare(y.Violations.Warning, x.Violations.Warning))
 	})
 	return out[:min(n, len(out))]
 }

@@ -37,7 +37,8 @@ type scoredComponent struct {
 
 // NewPeriodScores plans the scores of an agreement over steps, for some of its groups
 // or, if only is nil, for all. What it needs is added to the batch.
-func NewPeriodScores(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name string, only []*sla.SLAReport, l *history.Batch) *PeriodScores {
+func NewPeriodScores(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name string, only []*sla.SLAReport,
+	l *history.Batch) *PeriodScores {
 	b := &PeriodScores{agreement: a, scorer: sla.NewScorer(a), steps: steps, now: map[string]*sla.SLAReport{}}
 	for _, r := range only {
 		b.now[r.Group.Key()] = r
@@ -66,9 +67,13 @@ func NewPeriodScores(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name s
 			if x.slo.Indicator.Kind == slo.KindVolume && len(steps) > 0 {
 				steps = history.Periods(x.slo, slo.Span{From: steps[0].From, To: steps[len(steps)-1].To}, rep.Time.UTC())
 			}
-			x.counts = l.Add(string(c.SLO), name, history.GridOf(steps, func(sp slo.Span) []slo.Span { return history.Excluded(x.slo, sp, slice) }), groups)
+			x.counts = l.Add(string(c.SLO), name, history.GridOf(steps, func(sp slo.Span) []slo.Span {
+				return history.Excluded(x.slo, sp, slice)
+			}), groups)
 			if a.Method == sla.Bands && len(c.Bands) > 0 {
-				x.bands = l.Add(sla.BandsID(c.SLO, a.Name), name, history.GridOf(steps, func(sp slo.Span) []slo.Span { return history.Excluded(x.slo, sp, 0) }), groups)
+				x.bands = l.Add(sla.BandsID(c.SLO, a.Name), name, history.GridOf(steps, func(sp slo.Span) []slo.Span {
+					return history.Excluded(x.slo, sp, 0)
+				}), groups)
 			}
 		}
 		b.components = append(b.components, x)
@@ -79,7 +84,9 @@ func NewPeriodScores(rep *sla.Report, a *sla.Agreement, steps []slo.Span, name s
 // Rows are the reports of all groups of an SLO.
 func Rows(rep *sla.Report, id slo.ID) []*sla.SLOReport {
 	var out []*sla.SLOReport
-	i, _ := slices.BinarySearchFunc(rep.SLOs, id, func(r sla.SLOReport, id slo.ID) int { return cmp.Compare(r.SLO.ID, id) })
+	i, _ := slices.BinarySearchFunc(rep.SLOs, id, func(r sla.SLOReport, id slo.ID) int {
+		return cmp.Compare(r.SLO.ID, id)
+	})
 	for ; i < len(rep.SLOs) && rep.SLOs[i].SLO.ID == id; i++ {
 		out = append(out, &rep.SLOs[i])
 	}
@@ -190,7 +197,8 @@ func between(steps []slo.Span) slo.Span {
 }
 
 // addPeriods adds the periods of a volume that begin in steps first to last-1. It has steps of its own.
-func (b *PeriodScores) addPeriods(in *sla.ComponentInput, c *scoredComponent, group int, net [][]uint64, first, last int) {
+func (b *PeriodScores) addPeriods(in *sla.ComponentInput, c *scoredComponent, group int,
+	net [][]uint64, first, last int) {
 	read := history.NewReader(c.slo, c.groupsOf[group], &c.counts.Answer)
 	for k, sp := range c.counts.Grid.Steps {
 		if k >= len(net) || last <= first {
@@ -228,7 +236,8 @@ func (d *DayScore) Has() bool {
 }
 
 // DayScores scores the last n days, today so far among them.
-func DayScores(ctx context.Context, counts history.CountsFunc, rep *sla.Report, r *sla.SLAReport, n int, zone *time.Location) ([]DayScore, error) {
+func DayScores(ctx context.Context, counts history.CountsFunc, rep *sla.Report, r *sla.SLAReport, n int,
+	zone *time.Location) ([]DayScore, error) {
 	steps := history.DayGrid(rep.Time.UTC(), zone, n, func(slo.Span) []slo.Span { return nil }).Steps
 	var l history.Batch
 	book := NewPeriodScores(rep, r.SLA, steps, "days", []*sla.SLAReport{r}, &l)

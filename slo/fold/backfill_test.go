@@ -72,8 +72,8 @@ func TestContiguousBackfillObservesItsTime(t *testing.T) {
 	require.Equal(t, []uint64{2 * 30 * 480, 30 * 480, 2 * 30 * 480, 30 * 1440, 0}, sum)
 }
 
-// TestGapsOfABackfill: a gap of more than five minutes between two events of a record was not observed, unless the sender
-// says so. What is said is about the services of the record's events only.
+// TestGapsOfABackfill: a gap of more than five minutes between two events of a record was not observed, unless the
+// sender says so. What is said is about the services of the record's events only.
 func TestGapsOfABackfill(t *testing.T) {
 	m := time.Minute
 	at := func(d time.Duration) time.Time { return t0.Add(-d) }
@@ -87,7 +87,8 @@ func TestGapsOfABackfill(t *testing.T) {
 		another bool   // the events are of a service without an SLO
 	}{
 		{"28 days apart", covered{}, apart, []slo.Span{ago(28*day+m, 28*day+m), ago(m, 0)}, 0, false},
-		{"said to be all", covered{spans: []slo.Span{ago(28*day+m, m)}}, apart, []slo.Span{ago(28*day+m, 0)}, 28*1440 - 1, false},
+		{"said to be all", covered{spans: []slo.Span{ago(28*day+m, m)}}, apart, []slo.Span{ago(28*day+m, 0)},
+			28*1440 - 1, false},
 		{"as version 0.2.0 has it", covered{whole: true}, apart, []slo.Span{ago(28*day+m, 0)}, 28*1440 - 1, false},
 		{"in no order", covered{}, []time.Time{at(90 * m), at(60 * m), at(85 * m), at(65 * m), at(84 * m), at(91 * m)},
 			[]slo.Span{ago(91*m, 84*m), ago(65*m, 60*m)}, 8, false},
@@ -136,7 +137,8 @@ func TestBackfilledSpans(t *testing.T) {
 		want   []slo.Span
 	}{
 		{"one record, in no order", []time.Time{at(90 * m), at(100 * m), at(95 * m)}, []slo.Span{ago(100*m, 90*m)}},
-		{"more than five minutes later", []time.Time{at(85*m - 1), at(80 * m)}, []slo.Span{ago(100*m, 90*m), ago(85*m-1, 80*m)}},
+		{"more than five minutes later", []time.Time{at(85*m - 1), at(80 * m)},
+			[]slo.Span{ago(100*m, 90*m), ago(85*m-1, 80*m)}},
 		{"five minutes later", []time.Time{at(75 * m)}, []slo.Span{ago(100*m, 90*m), ago(85*m-1, 75*m)}},
 		{"over both", []time.Time{at(110 * m), at(70 * m)}, []slo.Span{ago(110*m, 70*m)}},
 		{"inside", []time.Time{at(80 * m)}, []slo.Span{ago(110*m, 70*m)}},
@@ -219,7 +221,8 @@ func TestEraAgainstMinutes(t *testing.T) {
 					if covers(before, m*minute, (m+1)*minute) {
 						require.True(rt, covers(e.spans, m*minute, (m+1)*minute))
 					} else if covers(e.spans, m*minute, (m+1)*minute) {
-						require.True(rt, lo <= m*minute && (m+1)*minute <= hi, "minute %d is new and not in [%d, %d]", m, lo/minute, hi/minute)
+						require.True(rt, lo <= m*minute && (m+1)*minute <= hi, "minute %d is new and not in [%d, %d]",
+							m, lo/minute, hi/minute)
 					}
 				}
 			}
@@ -274,13 +277,15 @@ func TestBackfillsAreBounded(t *testing.T) {
 func TestOtherFormatsAreRefused(t *testing.T) {
 	f, err := New(Options{})
 	require.NoError(t, err)
-	require.ErrorContains(t, f.RestorePart("state", []byte{5, 0}), "format 5, this program reads formats 6 to 8", "no version wrote it")
+	require.ErrorContains(t, f.RestorePart("state", []byte{5, 0}), "format 5, this program reads formats 6 to 8",
+		"no version wrote it")
 	require.ErrorContains(t, f.RestorePart("state", []byte{9, 0}), "format 9, this program reads formats 6 to 8")
 	require.ErrorContains(t, f.RestorePart("config", []byte{3, 0}), "format 3, this program reads formats 2 to 2")
 }
 
-// TestBackfillOfDroppedSlicesIsUnobserved: a backfill of a time whose slices are no longer kept judges none of them, so it
-// observes nothing of slices, and all of it of events. What is observed within the window stays observed when it leaves.
+// TestBackfillOfDroppedSlicesIsUnobserved: a backfill of a time whose slices are no longer kept judges none of them, so
+// it observes nothing of slices, and all of it of events. What is observed within the window stays observed when it
+// leaves.
 func TestBackfillOfDroppedSlicesIsUnobserved(t *testing.T) {
 	plain, sliced := availability(), perMinute(0, "")
 	plain.ID, sliced.Retention = "shop/plain", 7*day
@@ -302,7 +307,8 @@ func TestBackfillOfDroppedSlicesIsUnobserved(t *testing.T) {
 	}
 	backfill(t, f, t0, at...)
 	check()
-	require.Zero(t, read(sliced.ID).Groups[0][0][SliceGood]+read(sliced.ID).Groups[0][0][SliceBad], "none of them is judged")
+	require.Zero(t, read(sliced.ID).Groups[0][0][SliceGood]+read(sliced.ID).Groups[0][0][SliceBad],
+		"none of them is judged")
 	require.NotZero(t, read(sliced.ID).Groups[0][1][SliceGood])
 	f.Advance(t0.Add(6*day).UnixNano(), Start)
 	require.NotZero(t, read(sliced.ID).Groups[0][1][SliceGood])

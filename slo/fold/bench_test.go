@@ -38,7 +38,8 @@ func twenty() *Config {
 	}
 	c := config(inds...)
 	c.Services[0].Dimensions = []string{"error_type"}
-	for _, ms := range []int{5, 10, 25, 50, 100, 250, 300, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000} {
+	for _, ms := range []int{5, 10, 25, 50, 100, 250, 300, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000, 120_000, 300_000,
+		600_000, 900_000, 1_800_000} {
 		c.Services[0].Buckets = append(c.Services[0].Buckets, time.Duration(ms)*time.Millisecond)
 	}
 	return c
@@ -173,7 +174,8 @@ func BenchmarkSums10k(b *testing.B) {
 	require.Len(b, sum.Groups, 10_000)
 	late := make([]event.View, 24)
 	for i := range late {
-		_, err := late[i].Parse(event.AppendBinary(nil, took(shop(now.Add(-time.Duration(i)*time.Hour), "g", "group-001"), time.Second)))
+		_, err := late[i].Parse(
+			event.AppendBinary(nil, took(shop(now.Add(-time.Duration(i)*time.Hour), "g", "group-001"), time.Second)))
 		require.NoError(b, err)
 	}
 	b.ReportAllocs()

@@ -24,8 +24,8 @@ type cell interface{ uint16 | uint32 }
 // its end are zero; so is everything in a zero block. A block with cells has a
 // count in it somewhere.
 //
-// Only the goroutine of the fold touches blocks, also while a snapshot is encoded: Part.Encode is called before the fold
-// changes again. The zero value is empty and ready.
+// Only the goroutine of the fold touches blocks, also while a snapshot is encoded: Part.Encode is called before the
+// fold changes again. The zero value is empty and ready.
 //
 // A count is its cell plus its carry. A carry is a multiple of the cell's range, 1<<16 or 1<<32, and never 0.
 // Counts are not bounded below 64 bits: maxCount bounds what one event adds.

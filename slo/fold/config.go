@@ -122,8 +122,8 @@ func attributes(spec *Service, inds []*Indicator) []string {
 
 // Indicator is one thing that is counted, per group.
 //
-// A change of Service, Kind, Valid, Bad (of Events), Numerator, Edges, GroupBy, Slice or Work begins a new generation. ID,
-// MaxGroups, Expect and Retention may change without one, and so may Stage and MaxInFlight of Work.
+// A change of Service, Kind, Valid, Bad (of Events), Numerator, Edges, GroupBy, Slice or Work begins a new generation.
+// ID, MaxGroups, Expect and Retention may change without one, and so may Stage and MaxInFlight of Work.
 type Indicator struct {
 	// ID is unique: "service/slo" for an SLO, "service/slo#bands:sla" for the
 	// extra thresholds of an SLA's component, "service/limit:name" for a limit.
@@ -273,8 +273,8 @@ func rising(ds []time.Duration) bool {
 	return true
 }
 
-// compileIndicator checks one indicator and prepares what matching needs. It has no groups and no store yet: those depend on
-// the generation that it goes on with.
+// compileIndicator checks one indicator and prepares what matching needs. It has no groups and no store yet: those
+// depend on the generation that it goes on with.
 //
 // It stops at the first problem of the indicator. compile goes on with the next one.
 func compileIndicator(spec *Indicator) (*indicator, error) {
@@ -386,8 +386,8 @@ func keepOf(spec *Indicator) time.Duration {
 	return max(minKeep, (spec.Retention+keepUnit-1)/keepUnit*keepUnit)
 }
 
-// Whole knows the events that rate limits must not sample or merge, by service: each starts or ends some work, and no other
-// event can stand for it.
+// Whole knows the events that rate limits must not sample or merge, by service: each starts or ends some work, and no
+// other event can stand for it.
 type Whole map[string][]slo.Selector
 
 // Whole gives the events that start or end work. It fails where SetConfig fails.

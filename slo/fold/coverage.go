@@ -9,9 +9,9 @@ import (
 )
 
 // This file holds the up-time of the engine as the records tell it. A clock is never asked: two records within
-// maxSilence, with no start in between, prove that the engine was up from one to the other. Coverage is made of it and of
-// eras: since when an indicator counts, and which time before that was observed all the same. An era never claims time in
-// which events may have been missed.
+// maxSilence, with no start in between, prove that the engine was up from one to the other. Coverage is made of it and
+// of eras: since when an indicator counts, and which time before that was observed all the same. An era never claims
+// time in which events may have been missed.
 
 // Mark says what a record tells about the engine's up-time.
 type Mark uint8
@@ -37,8 +37,8 @@ type uptime struct {
 	open  bool     // the last span goes on with the next record
 }
 
-// upSpan is a time in which something was observed, in Unix nanoseconds. The end is the receive time of a record, so it is
-// known to belong to it.
+// upSpan is a time in which something was observed, in Unix nanoseconds. The end is the receive time of a record, so it
+// is known to belong to it.
 type upSpan struct{ from, to int64 }
 
 // note extends the up-time by a record.
@@ -204,8 +204,8 @@ func (e *era) add(from, to int64) (lo, hi int64) {
 	return lo, hi
 }
 
-// forgetShortest drops the shortest span, the earliest such, and returns its borders: an era claims too little rather than
-// too much.
+// forgetShortest drops the shortest span, the earliest such, and returns its borders: an era claims too little rather
+// than too much.
 func (e *era) forgetShortest() (lo, hi int64) {
 	best := 0
 	for i := range e.spans {
@@ -323,9 +323,9 @@ type covered struct {
 	whole bool
 }
 
-// Covers says what the backfilled events of a record cover beside the times around them: spans in which there were no other
-// events of their services, or, if whole, everything between the earliest and the latest event of a service. Call it between
-// Advance and Apply.
+// Covers says what the backfilled events of a record cover beside the times around them: spans in which there were no
+// other events of their services, or, if whole, everything between the earliest and the latest event of a service. Call
+// it between Advance and Apply.
 func (f *Fold) Covers(spans []slo.Span, whole bool) { f.covered = covered{spans, whole} }
 
 // noteBackfill remembers that the record at hand backfilled an event of the
@@ -351,8 +351,8 @@ func (f *Fold) noteBackfill(s *service, t int64) {
 	f.addBackfill(s, b.from, b.to)
 }
 
-// addBackfill remembers that [from, to] was observed of a service, of slices as far back as they are kept. Runs of slices
-// in the newly observed time are judged again.
+// addBackfill remembers that [from, to] was observed of a service, of slices as far back as they are kept. Runs of
+// slices in the newly observed time are judged again.
 func (f *Fold) addBackfill(s *service, from, to int64) {
 	from = max(from, f.known)
 	for _, e := range s.eras {

@@ -7,8 +7,9 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// This file counts events that rate limits dropped, and those that stand for others by their weight. Dropped ones have no
-// attributes any more, so they lower the coverage of every indicator that may have counted them, and never move a count.
+// This file counts events that rate limits dropped, and those that stand for others by their weight. Dropped ones have
+// no attributes any more, so they lower the coverage of every indicator that may have counted them, and never move a
+// count.
 
 const (
 	// maxReasons is how many reasons of dropped events are told apart; the rest
@@ -76,7 +77,8 @@ func (s *service) takes(typ []byte) []*indicator {
 // Matchers of attributes are taken as matching, since some event may have had them.
 func (ind *indicator) mayTake(typ string) bool {
 	if fl := ind.flight; fl != nil {
-		return ind.maySelect(fl.started, typ) || ind.maySelect(fl.finished, typ) || len(fl.failed) > 0 && ind.maySelect(fl.failed, typ)
+		return ind.maySelect(fl.started, typ) || ind.maySelect(fl.finished, typ) ||
+			len(fl.failed) > 0 && ind.maySelect(fl.failed, typ)
 	}
 	return ind.maySelect(ind.valid, typ) || ind.spec.Kind == Ratio && ind.maySelect(ind.numerator, typ)
 }
@@ -214,8 +216,8 @@ func (f *Fold) countWeight(p *plan, sec int64, excess uint64, measured bool) {
 	}
 }
 
-// addSquares adds to the column of squares of a group, which it gets with its first weight above 1. Slices have none: they
-// are judged by counts.
+// addSquares adds to the column of squares of a group, which it gets with its first weight above 1. Slices have none:
+// they are judged by counts.
 func (f *Fold) addSquares(g *group, sec int64, excess uint64) {
 	s := g.ind.events
 	if s == nil || s.leaf(sec) == nil {

@@ -25,8 +25,10 @@ func TestDropsReachWhatMayTakeThem(t *testing.T) {
 		return i
 	}
 	cfg := config(
-		ind("shop/all"), ind("shop/orders", eq("type", "order")), ind("shop/paid", eq("type", "order"), eq("product", "A"), eq("outcome", "success")),
-		ind("shop/refunds", Matcher{"type", slo.OpRegexp, "re.*"}), ind("shop/bank", eq("service", "bank")), ind("shop/own", eq("service", "shop"), ne("severity", "")),
+		ind("shop/all"), ind("shop/orders", eq("type", "order")),
+		ind("shop/paid", eq("type", "order"), eq("product", "A"), eq("outcome", "success")),
+		ind("shop/refunds", Matcher{"type", slo.OpRegexp, "re.*"}), ind("shop/bank", eq("service", "bank")),
+		ind("shop/own", eq("service", "shop"), ne("severity", "")),
 	)
 	cfg.Services[0].Types = []string{"order", "refund"}
 	f := newFold(t, cfg, t0)

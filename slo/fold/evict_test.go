@@ -50,7 +50,8 @@ func TestSilentGroupsMakeRoom(t *testing.T) {
 	require.Equal(t, map[string][]uint64{"b": {2, 0}, "expected": {0, 0}, slo.OtherGroup: {0, 101}}, named(f, ind.ID))
 
 	apply(t, f, now, failed(shop(now, "tenant", "new")))
-	require.Equal(t, map[string][]uint64{"b": {2, 0}, "expected": {0, 0}, "new": {0, 1}, slo.OtherGroup: {0, 101}}, named(f, ind.ID), "its earlier counts stay")
+	require.Equal(t, map[string][]uint64{"b": {2, 0}, "expected": {0, 0}, "new": {0, 1}, slo.OtherGroup: {0, 101}},
+		named(f, ind.ID), "its earlier counts stay")
 	require.Equal(t, []uint64{0, 1}, groupSum(f, ind.ID, "new", last(now.Add(time.Minute), 3*day)))
 
 	// One that returns begins at zero, here in the other group, for the names are taken.
@@ -84,7 +85,8 @@ func TestColumnsOfTheEvictedAreClean(t *testing.T) {
 	volume.GroupBy, volume.MaxGroups, volume.Retention = []string{"tenant"}, 1, 3*day
 	events := availability("tenant")
 	events.MaxGroups, events.Retention = 1, 3*day
-	slow := Indicator{ID: "shop/latency", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second}, GroupBy: []string{"tenant"}, MaxGroups: 1, Retention: 3 * day}
+	slow := Indicator{ID: "shop/latency", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second},
+		GroupBy: []string{"tenant"}, MaxGroups: 1, Retention: 3 * day}
 	f := newFold(t, config(events, slow, volume), t0)
 	old := took(times(shop(t0.Add(time.Minute), "tenant", "old"), 70_000), time.Hour)
 	old.Weight = 3
@@ -107,7 +109,8 @@ func TestColumnsOfTheEvictedAreClean(t *testing.T) {
 		require.NotContains(t, named(f, id), "old", id)
 	}
 	require.Nil(t, groupOf(t, f.Sums(everything(now)), events.ID, "new").Excess)
-	for _, bins := range f.Read([]ReadRequest{{ID: events.ID, Groups: []slo.Group{{"new"}}, Spans: hoursOf(t0, now.Add(-time.Hour))}})[0].Groups[0] {
+	for _, bins := range f.Read(
+		[]ReadRequest{{ID: events.ID, Groups: []slo.Group{{"new"}}, Spans: hoursOf(t0, now.Add(-time.Hour))}})[0].Groups[0] {
 		require.Equal(t, []uint64{0, 0}, bins)
 	}
 	data, _ := encode(f)

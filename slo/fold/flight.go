@@ -16,8 +16,8 @@ import (
 	"github.com/sloengine/sloengine/slo/inflight"
 )
 
-// This file counts work: events start it, move it from stage to stage and end it, and deadlines pass by record time. What
-// is in flight is kept by package inflight. The counts go into the buckets that events have.
+// This file counts work: events start it, move it from stage to stage and end it, and deadlines pass by record time.
+// What is in flight is kept by package inflight. The counts go into the buckets that events have.
 
 // Work says which events start and end the work of an indicator of completion. An event that matches several selectors
 // starts work first. One that matches Failed and Finished fails it. Count and weight of an event are not looked at.
@@ -208,7 +208,8 @@ func (fl *flight) stage(name []byte) uint16 {
 }
 
 // outcome counts work that ended, or whose deadline passed. Work that was bad by its deadline and had finished in time,
-// and work that had ended before by another event, moves in the buckets. Totals stay as they are: each piece of work counts in them once.
+// and work that had ended before by another event, moves in the buckets. Totals stay as they are: each piece of work
+// counts in them once.
 func (f *Fold) outcome(ind *indicator, out inflight.Outcome) {
 	if !out.Counted || int(out.Group) >= len(ind.flight.groups) {
 		return
@@ -264,8 +265,8 @@ func (f *Fold) moment() inflight.Moment {
 	return inflight.Moment{Version: f.clock, Record: f.rec, Lag: f.delay.at(f.rec)}
 }
 
-// delay is by how much deadlines pass later after the engine was down: who had an end to tell meanwhile has as long for it
-// as the engine was down.
+// delay is by how much deadlines pass later after the engine was down: who had an end to tell meanwhile has as long for
+// it as the engine was down.
 type delay struct{ by, until int64 } // nanoseconds; until is a record time
 
 func (d *delay) at(rec int64) int64 {
@@ -314,8 +315,8 @@ func (f *Fold) ReadableKeys(attribute string, hash xxh3.Uint128) (n int) {
 	return n
 }
 
-// EraseKey removes what people can read of such keys. The work goes on and counts as it would have. It is what a record says,
-// so that it happens at the same place of the log whenever that is read.
+// EraseKey removes what people can read of such keys. The work goes on and counts as it would have. It is what a record
+// says, so that it happens at the same place of the log whenever that is read.
 func (f *Fold) EraseKey(attribute string, hash xxh3.Uint128) {
 	f.clock++
 	m := f.moment()
@@ -387,7 +388,8 @@ func (fl *flight) byStage(g *group) slo.InFlightGroup {
 	row := slo.InFlightGroup{Group: slices.Clone(g.values)}
 	for n, c := range fl.table.ByStage(g.number) {
 		if c.Open+c.Overdue > 0 {
-			row.Stages = append(row.Stages, slo.InFlightStage{Stage: fl.stages[n], Open: uint64(c.Open), Overdue: uint64(c.Overdue)})
+			row.Stages = append(
+				row.Stages, slo.InFlightStage{Stage: fl.stages[n], Open: uint64(c.Open), Overdue: uint64(c.Overdue)})
 		}
 	}
 	slices.SortFunc(row.Stages, func(a, b slo.InFlightStage) int { return strings.Compare(a.Stage, b.Stage) })

@@ -22,8 +22,9 @@ func orders(groupBy ...string) Indicator {
 	return Indicator{
 		ID: "shop/orders", Service: "shop", Kind: Completion, GroupBy: groupBy, Retention: 30 * day,
 		Work: &Work{
-			Started: []Matcher{eq("type", "created")}, Finished: []Matcher{eq("type", "shipped")}, Failed: []Matcher{eq("type", "dead_letter")},
-			Key: "order_id", Stage: "stage", Within: within, MaxInFlight: 1000,
+			Started: []Matcher{eq("type", "created")}, Finished: []Matcher{eq("type", "shipped")},
+			Failed: []Matcher{eq("type", "dead_letter")},
+			Key:    "order_id", Stage: "stage", Within: within, MaxInFlight: 1000,
 		},
 	}
 }
@@ -41,8 +42,8 @@ type happening struct {
 }
 
 // workload draws work: some finishes in time, some late, some fails, some is stuck. Events come late, in any order, and
-// some twice. A second start does not come after the end, when it would begin new work with the same key: the ids of events
-// are what keeps that from happening.
+// some twice. A second start does not come after the end, when it would begin new work with the same key: the ids of
+// events are what keeps that from happening.
 func workload(rnd *rand.Rand, n int) []happening {
 	var out []happening
 	for k := range n {
@@ -123,9 +124,9 @@ func naive(all []happening) map[string]map[int64][2]uint64 {
 	return out
 }
 
-// TestCompletionAgainstOracle: whatever the order and the delay in which events arrive, work counts once, where it would
-// have counted had they come at once and in order. A fold that is stopped and restored at random places has the same bytes
-// as one that reads everything.
+// TestCompletionAgainstOracle: whatever the order and the delay in which events arrive, work counts once, where it
+// would have counted had they come at once and in order. A fold that is stopped and restored at random places has the
+// same bytes as one that reads everything.
 func TestCompletionAgainstOracle(t *testing.T) {
 	for seed := range uint64(12) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -198,7 +199,8 @@ func TestCompletionInFlight(t *testing.T) {
 	}, in.Groups)
 	require.Equal(t, t0, in.Oldest)
 	require.Len(t, in.Items, 3)
-	require.Equal(t, slo.InFlightItem{Key: "b", Group: slo.Group{"A"}, Stage: "PAID", Start: t0.Add(time.Second), Since: t0.Add(time.Minute), Deadline: t0.Add(time.Second + within)}, in.Items[1])
+	require.Equal(t, slo.InFlightItem{Key: "b", Group: slo.Group{"A"}, Stage: "PAID", Start: t0.Add(time.Second),
+		Since: t0.Add(time.Minute), Deadline: t0.Add(time.Second + within)}, in.Items[1])
 	require.EqualValues(t, 1, f.Sums(Request{Now: t0}).Stats.Unmeasured["shop/orders"])
 
 	tick(f, t0, t0.Add(within+4*time.Minute))
@@ -264,8 +266,8 @@ func TestCompletionAfterDowntime(t *testing.T) {
 	require.EqualValues(t, 1, expired())
 }
 
-// TestCompletionGenerations: a rename and a new bound go on with what is in flight. A definition that is taken out forgets
-// it and keeps its counts.
+// TestCompletionGenerations: a rename and a new bound go on with what is in flight. A definition that is taken out
+// forgets it and keeps its counts.
 func TestCompletionGenerations(t *testing.T) {
 	ind := orders("product")
 	f := newFold(t, config(ind), t0)
@@ -273,7 +275,8 @@ func TestCompletionGenerations(t *testing.T) {
 	apply(t, f, t0, order("created", "b", t0, "product", "B"))
 	apply(t, f, t0, order("shipped", "b", t0.Add(time.Second)))
 	renamed := orders("product")
-	renamed.ID, renamed.Was, renamed.Work.MaxInFlight, renamed.Work.Stage, renamed.Retention = "shop/new", "shop/orders", 5, "phase", 10*day
+	renamed.ID, renamed.Was, renamed.Work.MaxInFlight, renamed.Work.Stage, renamed.Retention = "shop/new",
+		"shop/orders", 5, "phase", 10*day
 	require.NoError(t, f.SetConfig(config(renamed), t0.Add(time.Second).UnixNano()))
 	in := f.Sums(Request{Now: t0}).InFlight[0]
 	require.Equal(t, slo.ID("shop/new"), in.SLO)
@@ -306,8 +309,8 @@ func TestCompletionGenerations(t *testing.T) {
 	restored(t, data)
 }
 
-// TestBackfilledWork: work of a backfill whose end is not in it is bad, in the minute of its deadline, although that is long
-// past and the window is little longer than the work may take.
+// TestBackfilledWork: work of a backfill whose end is not in it is bad, in the minute of its deadline, although that is
+// long past and the window is little longer than the work may take.
 func TestBackfilledWork(t *testing.T) {
 	ind := orders()
 	ind.Work.Within, ind.Retention = 6*day, 7*day
@@ -338,8 +341,8 @@ func TestBackfilledWork(t *testing.T) {
 	require.Equal(t, []uint64{21, 39}, counts(last(now, 7*day)))
 }
 
-// TestWorkWithTwoEnds: a failure that arrives after the finish and happened before it makes the work bad, in its minute, also
-// if the fold is restored in between.
+// TestWorkWithTwoEnds: a failure that arrives after the finish and happened before it makes the work bad, in its
+// minute, also if the fold is restored in between.
 func TestWorkWithTwoEnds(t *testing.T) {
 	f := newFold(t, config(orders("product")), t0)
 	apply(t, f, t0, order("created", "a", t0, "product", "A"))
@@ -350,11 +353,13 @@ func TestWorkWithTwoEnds(t *testing.T) {
 		require.Equal(t, []uint64{1, 0}, sums(f, "shop/orders", last(now, time.Hour))["A"][0])
 		require.Empty(t, f.Sums(Request{}).InFlight[0].Items)
 		apply(t, f, now, order("dead_letter", "a", t0.Add(5*time.Minute)))
-		require.Equal(t, []uint64{0, 1}, sums(f, "shop/orders", slo.Span{From: t0.Add(5 * time.Minute), To: t0.Add(6 * time.Minute)})["A"][0])
+		require.Equal(t, []uint64{0, 1},
+			sums(f, "shop/orders", slo.Span{From: t0.Add(5 * time.Minute), To: t0.Add(6 * time.Minute)})["A"][0])
 		require.Equal(t, []uint64{0, 1}, sums(f, "shop/orders", last(now, time.Hour))["A"][0], "and no more as good")
 		require.EqualValues(t, 1, f.Sums(Request{}).InFlight[0].Finished)
 		apply(t, f, now.Add(2*time.Hour), order("shipped", "a", t0.Add(4*time.Minute)))
-		require.Equal(t, []uint64{0, 1}, sums(f, "shop/orders", last(now, time.Hour))["A"][0], "it is forgotten after an hour")
+		require.Equal(t, []uint64{0, 1}, sums(f, "shop/orders", last(now, time.Hour))["A"][0],
+			"it is forgotten after an hour")
 	}
 }
 
@@ -425,8 +430,8 @@ func put(t testing.TB, f *Fold, raw []byte, key uint64) {
 	}
 }
 
-// BenchmarkCompletion applies events while a million pieces of work are in flight. An operation is one transition: every
-// second one starts work, and the others end it.
+// BenchmarkCompletion applies events while a million pieces of work are in flight. An operation is one transition:
+// every second one starts work, and the others end it.
 func BenchmarkCompletion(b *testing.B) {
 	f, start := workFold(b, 1_000_000)
 	end := event.AppendBinary(nil, order("shipped", "0000000000000000", t0, "product", "A", "stage", "DONE"))
@@ -446,8 +451,8 @@ func BenchmarkCompletion(b *testing.B) {
 	b.ReportMetric(float64(f.inFlight()[0].Bytes)/1e6, "MB")
 }
 
-// BenchmarkCompletionParts encodes a snapshot with a million pieces of work of which all parts changed: what a checkpoint
-// holds up the fold for.
+// BenchmarkCompletionParts encodes a snapshot with a million pieces of work of which all parts changed: what a
+// checkpoint holds up the fold for.
 func BenchmarkCompletionParts(b *testing.B) {
 	f, _ := workFold(b, 1_000_000)
 	buf := make([]byte, 0, 100<<20)

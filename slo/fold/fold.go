@@ -37,9 +37,9 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-// Fold counts events. One goroutine owns it and all that it reaches: the reader of the log calls every method, also those
-// that only look, because they flush pending totals and fill caches. There is no lock. What methods return is copied or
-// never changes afterwards, so other goroutines may have it.
+// Fold counts events. One goroutine owns it and all that it reaches: the reader of the log calls every method, also
+// those that only look, because they flush pending totals and fill caches. There is no lock. What methods return is
+// copied or never changes afterwards, so other goroutines may have it.
 //
 // Record times never go back: an earlier one than the last is taken as the last.
 //
@@ -121,7 +121,8 @@ func New(o Options) (*Fold, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	f := &Fold{services: map[string]*service{}, retired: map[string]uint32{}, named: map[string]struct{}{}, dropped: map[string]uint64{}}
+	f := &Fold{services: map[string]*service{}, retired: map[string]uint32{}, named: map[string]struct{}{},
+		dropped: map[string]uint64{}}
 	f.plans.maxPlans, f.plans.maxBytes = o.MaxPlans, o.MaxPlanBytes
 	f.plans.clear()
 	return f, nil
@@ -185,7 +186,8 @@ func (f *Fold) Apply(recvNs int64, mode Mode, v *event.View) error {
 	// counts.
 	t := v.Time
 	if !f.plausible(t) {
-		return f.refuse(fmt.Sprintf("time %s is before 1970 or more than a day ahead of its record", time.Unix(0, t).UTC().Format(time.RFC3339Nano)))
+		return f.refuse(fmt.Sprintf("time %s is before 1970 or more than a day ahead of its record",
+			time.Unix(0, t).UTC().Format(time.RFC3339Nano)))
 	}
 	p := f.plan(svc, v)
 	if p.reason != "" {
@@ -277,8 +279,8 @@ func (f *Fold) count(p *plan, t int64, old bool, v *event.View) {
 	}
 }
 
-// countEvent adds an event of the second sec to one store: to its leaf and the hour above it, which are both kept up, or
-// to the hour alone if the leaves of that time are gone. Days are sums of hours and are made on request.
+// countEvent adds an event of the second sec to one store: to its leaf and the hour above it, which are both kept up,
+// or to the hour alone if the leaves of that time are gone. Days are sums of hours and are made on request.
 func (f *Fold) countEvent(e *eventPlan, sec int64, n uint64, old bool, v *event.View, measured, aggregated bool) {
 	timed := measured && len(e.timed) > 0
 	if !timed && len(e.fixed) == 0 {
@@ -331,8 +333,8 @@ func (e *eventPlan) observe(leaf *block[uint16], hour *block[uint32], d int64, n
 	}
 }
 
-// countSlice adds an event to its slice. Nothing is judged here: a slice is judged when it closes, and again whenever a sum is
-// asked for, from the counts of that moment.
+// countSlice adds an event to its slice. Nothing is judged here: a slice is judged when it closes, and again whenever a
+// sum is asked for, from the counts of that moment.
 //
 // An event before g.from makes the group exist from its slice on. Runs that were summed without the group are
 // then stale.

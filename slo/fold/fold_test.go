@@ -136,7 +136,8 @@ func TestGroups(t *testing.T) {
 	ind.MaxGroups = 3
 	ind.Expect = [][]string{{"Z", "success"}}
 	f := newFold(t, config(ind), t0)
-	require.Equal(t, []uint64{0, 0}, groupOf(t, f.Sums(Request{}), ind.ID, "Z", "success").Total, "exists before its first event")
+	require.Equal(t, []uint64{0, 0}, groupOf(t, f.Sums(Request{}), ind.ID, "Z", "success").Total,
+		"exists before its first event")
 	apply(t, f, t0, shop(t0, "product", "A"))
 	apply(t, f, t0, shop(t0)) // a missing attribute is an empty one
 	apply(t, f, t0, shop(t0, "product", "B"))
@@ -191,7 +192,8 @@ func TestMatching(t *testing.T) {
 		got[g.Indicator.ID] = g.Total
 	}
 	require.Equal(t, map[string][]uint64{
-		"all": {2, 1}, "type": {0, 3}, "missing": {0, 2}, "regexp": {0, 1}, "notregexp": {0, 2}, "elsewhere": {0, 0}, "field": {0, 1},
+		"all": {2, 1}, "type": {0, 3}, "missing": {0, 2}, "regexp": {0, 1}, "notregexp": {0, 2},
+		"elsewhere": {0, 0}, "field": {0, 1},
 	}, got, "an empty bad selector matches everything")
 }
 
@@ -229,7 +231,8 @@ func TestDurationsByOutcomeAndDimension(t *testing.T) {
 	cfg.Services[0].Dimensions = []string{"task"}
 	cfg.Services[0].Buckets = []time.Duration{time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, time.Minute}
 	f := newFold(t, cfg, t0)
-	for _, d := range []time.Duration{0, time.Millisecond, time.Millisecond + 1, time.Second, time.Second + 1, 2 * time.Second, 5 * time.Second, 5*time.Second + 1, time.Minute, time.Minute + 1} {
+	for _, d := range []time.Duration{0, time.Millisecond, time.Millisecond + 1, time.Second, time.Second + 1,
+		2 * time.Second, 5 * time.Second, 5*time.Second + 1, time.Minute, time.Minute + 1} {
 		apply(t, f, t0, took(shop(t0, "task", "sign"), d))
 	}
 	apply(t, f, t0, took(failed(shop(t0, "task", "sign")), time.Hour))
@@ -288,7 +291,8 @@ func TestCallersShareNothing(t *testing.T) {
 	f := newFold(t, cfg, t0)
 	cfg.Indicators[0].GroupBy[0] = "channel"
 	apply(t, f, t0, shop(t0, "product", "A"))
-	req := Request{Now: t0.Add(time.Minute), Spans: []slo.Span{last(t0.Add(time.Minute), time.Hour), last(t0.Add(time.Minute), day)}}
+	req := Request{
+		Now: t0.Add(time.Minute), Spans: []slo.Span{last(t0.Add(time.Minute), time.Hour), last(t0.Add(time.Minute), day)}}
 	first := f.Sums(req)
 	g := groupOf(t, first, "shop/availability", "A")
 	g.Total[0], g.Spans[0][0], g.Values[0] = 99, 99, "B"

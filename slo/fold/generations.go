@@ -254,8 +254,8 @@ func (f *Fold) expect(ind *indicator) {
 	ind.full = ind.full && ind.named() >= ind.spec.maxGroups()
 }
 
-// sweep releases unused stores and tells the slice stores whose they are. Stores may be new or have other columns now, so
-// it also finds again when buckets age and slices close.
+// sweep releases unused stores and tells the slice stores whose they are. Stores may be new or have other columns now,
+// so it also finds again when buckets age and slices close.
 func (f *Fold) sweep() {
 	used := map[any]bool{}
 	for _, s := range f.slices {

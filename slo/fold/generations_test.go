@@ -35,7 +35,8 @@ func TestGenerations(t *testing.T) {
 		{"slice", func(i *Indicator) { i.Slice = &Slice{Per: time.Minute} }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			keep := Indicator{ID: "shop/z", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second}, Retention: 30 * day}
+			keep := Indicator{ID: "shop/z", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second},
+				Retention: 30 * day}
 			f := newFold(t, config(base(), keep), t0)
 			now := t0.Add(2 * day)
 			for _, at := range []time.Time{t0, t0.Add(-20 * time.Minute), now.Add(-5 * day), now} {
@@ -90,7 +91,8 @@ func TestGenerations(t *testing.T) {
 func TestGenerationsResumeAfterRemoval(t *testing.T) {
 	f := newFold(t, config(availability()), t0)
 	apply(t, f, t0, shop(t0))
-	require.NoError(t, f.SetConfig(&Config{Version: ConfigVersion, Services: []Service{{Name: "shop"}}}, t0.Add(time.Hour).UnixNano()))
+	require.NoError(
+		t, f.SetConfig(&Config{Version: ConfigVersion, Services: []Service{{Name: "shop"}}}, t0.Add(time.Hour).UnixNano()))
 	s := f.Sums(Request{})
 	require.Empty(t, s.Groups)
 	require.Len(t, s.Traffic, 1, "the service's own counters go on")
@@ -138,13 +140,15 @@ func TestConfigErrors(t *testing.T) {
 	f := newFold(t, config(good), t0)
 	apply(t, f, t0, shop(t0, "product", "A"))
 	for want, change := range map[string]func(*Config){
-		"config version 2, want 1":         func(c *Config) { c.Version = 2 },
-		`service "shop": missing or`:       func(c *Config) { c.Services = append(c.Services, c.Services[0]) },
-		"buckets must rise":                func(c *Config) { c.Services[0].Buckets = []time.Duration{2, 1} },
-		"missing or repeated ID":           func(c *Config) { c.Indicators = append(c.Indicators, c.Indicators[0]) },
-		`unknown service "bank"`:           func(c *Config) { c.Indicators[0].Service = "bank" },
-		`unknown kind "odd"`:               func(c *Config) { c.Indicators[0].Kind = "odd" },
-		"valid: label status":              func(c *Config) { c.Indicators[0].Valid = []Matcher{{"status", slo.OpRegexp, "("}} },
+		"config version 2, want 1":   func(c *Config) { c.Version = 2 },
+		`service "shop": missing or`: func(c *Config) { c.Services = append(c.Services, c.Services[0]) },
+		"buckets must rise":          func(c *Config) { c.Services[0].Buckets = []time.Duration{2, 1} },
+		"missing or repeated ID":     func(c *Config) { c.Indicators = append(c.Indicators, c.Indicators[0]) },
+		`unknown service "bank"`:     func(c *Config) { c.Indicators[0].Service = "bank" },
+		`unknown kind "odd"`:         func(c *Config) { c.Indicators[0].Kind = "odd" },
+		"valid: label status": func(c *Config) {
+			c.Indicators[0].Valid = []Matcher{{"status", slo.OpRegexp, "("}}
+		},
 		"bad: label status":                func(c *Config) { c.Indicators[0].Bad = []Matcher{{"status", "~", ""}} },
 		"has no edges":                     func(c *Config) { c.Indicators[0].Edges = []time.Duration{1} },
 		"needs edges, and they must rise":  func(c *Config) { c.Indicators[0].Kind = Latency },
@@ -153,7 +157,9 @@ func TestConfigErrors(t *testing.T) {
 		`expected group ["A" "B"]`:         func(c *Config) { c.Indicators[0].Expect = [][]string{{"A", "B"}} },
 		"slices of 1ms are not between 1s": func(c *Config) { c.Indicators[0].Slice = &Slice{Per: time.Millisecond} },
 		"slice target 2":                   func(c *Config) { c.Indicators[0].Slice = &Slice{Per: time.Minute, Target: 2} },
-		"during:":                          func(c *Config) { c.Indicators[0].Slice = &Slice{Per: time.Minute, During: "always"} },
+		"during:": func(c *Config) {
+			c.Indicators[0].Slice = &Slice{Per: time.Minute, During: "always"}
+		},
 		"has exactly one edge": func(c *Config) {
 			c.Indicators[0].Kind, c.Indicators[0].Edges = Latency, []time.Duration{1, 2}
 			c.Indicators[0].Slice = &Slice{Per: time.Minute}

@@ -11,8 +11,8 @@ import (
 // This file holds indicators and their groups, the bound on their number, and the eviction of groups that fell
 // silent.
 
-// indicator is an Indicator and what was counted for it. The first fields are compiled from the config and never change.
-// The rest moves on to the next indicator with the same definition when the config changes.
+// indicator is an Indicator and what was counted for it. The first fields are compiled from the config and never
+// change. The rest moves on to the next indicator with the same definition when the config changes.
 //
 // groups and sorted hold the same groups. gen, era, former, unmeasured, full and dropped belong to the generation
 // and go with it.
@@ -207,7 +207,8 @@ func (f *Fold) evict(ind *indicator) bool {
 	if len(ind.sorted) < before && ind.slices != nil {
 		ind.slices.runs = nil // they hold judgements of columns that others get now
 	}
-	ind.full = ind.full && ind.groups[otherGroup(len(ind.spec.GroupBy)).Key()] != nil && ind.named() >= ind.spec.maxGroups()
+	ind.full = ind.full && ind.groups[otherGroup(len(ind.spec.GroupBy)).Key()] != nil &&
+		ind.named() >= ind.spec.maxGroups()
 	return len(ind.sorted) != before || ind.full != full
 }
 

@@ -46,8 +46,8 @@ type ReadResult struct {
 	// touching. The last one ends with the last record.
 	Observed []slo.Span
 
-	// Parts are set in counts of several folds only: the times that each of them observed, nil for one that did not answer.
-	// Observed are then the times that some fold observed, or all of them where slices are judged.
+	// Parts are set in counts of several folds only: the times that each of them observed, nil for one that did not
+	// answer. Observed are then the times that some fold observed, or all of them where slices are judged.
 	Parts [][]slo.Span
 
 	Groups [][][]uint64 // per asked group, span and bin; nil for a group that is unknown
@@ -60,7 +60,9 @@ type ReadResult struct {
 func (f *Fold) Read(requests []ReadRequest) []ReadResult {
 	out := make([]ReadResult, len(requests))
 	for i, r := range requests {
-		j, ok := slices.BinarySearchFunc(f.inds, r.ID, func(ind *indicator, id string) int { return strings.Compare(ind.spec.ID, id) })
+		j, ok := slices.BinarySearchFunc(f.inds, r.ID, func(ind *indicator, id string) int {
+			return strings.Compare(ind.spec.ID, id)
+		})
 		if ok && len(r.Groups)*len(r.Spans) <= MaxRead {
 			out[i] = f.read(f.inds[j], r)
 		}
@@ -70,11 +72,13 @@ func (f *Fold) Read(requests []ReadRequest) []ReadResult {
 
 // read answers a request of an indicator that exists, within MaxRead.
 func (f *Fold) read(ind *indicator, r ReadRequest) ReadResult {
-	out := ReadResult{Known: true, Sliced: ind.slices != nil, Edges: slices.Clone(ind.spec.Edges), Groups: make([][][]uint64, len(r.Groups))}
+	out := ReadResult{Known: true, Sliced: ind.slices != nil, Edges: slices.Clone(ind.spec.Edges),
+		Groups: make([][][]uint64, len(r.Groups))}
 	if s := ind.slices; s != nil {
 		out.Oldest, out.Hourly = unix(s.past.start()*s.per), unix(s.first*s.per)
 	} else {
-		out.Oldest, out.Hourly = unix(ind.events.past.start()*int64(time.Second)), unix(ind.events.oldest()*int64(time.Second))
+		out.Oldest, out.Hourly = unix(ind.events.past.start()*int64(time.Second)),
+			unix(ind.events.oldest()*int64(time.Second))
 	}
 	out.Observed = ind.era.observed(f.up.spans)
 
@@ -97,8 +101,8 @@ func (f *Fold) read(ind *indicator, r ReadRequest) ReadResult {
 	return out
 }
 
-// Offer is how many events limits dropped of those that were offered to an indicator in a span, dropped ones among them.
-// Of slices only the events of those that are closed and judged are offered.
+// Offer is how many events limits dropped of those that were offered to an indicator in a span, dropped ones among
+// them. Of slices only the events of those that are closed and judged are offered.
 type Offer struct{ Dropped, Offered uint64 }
 
 // Kept is the share, in [0,1], that no limit dropped.
@@ -110,8 +114,8 @@ func (o Offer) Kept() float64 {
 }
 
 // Offers gives, for each of some indicators, what was offered and dropped in a span, whose edges are moved as for
-// Request.Spans. It is zero for an unknown indicator. It changes nothing that can be seen, and costs as much as a span of
-// Sums for each store that the indicators are in.
+// Request.Spans. It is zero for an unknown indicator. It changes nothing that can be seen, and costs as much as a span
+// of Sums for each store that the indicators are in.
 func (f *Fold) Offers(ids []string, sp slo.Span) []Offer {
 	return f.offers(ids, sp, func(*indicator) bool { return true })
 }
@@ -136,21 +140,27 @@ func (f *Fold) offers(ids []string, sp slo.Span, counts func(*indicator) bool) [
 	spans := []slo.Span{sp}
 	out := make([]Offer, len(ids))
 	for i, id := range ids {
-		j, ok := slices.BinarySearchFunc(f.inds, id, func(ind *indicator, id string) int { return strings.Compare(ind.spec.ID, id) })
+		j, ok := slices.BinarySearchFunc(f.inds, id, func(ind *indicator, id string) int {
+			return strings.Compare(ind.spec.ID, id)
+		})
 		if !ok || !counts(f.inds[j]) {
 			continue
 		}
 		ind := f.inds[j]
 		if s := ind.slices; s != nil {
 			if sliced[s] == nil {
-				sliced[s] = sumSpans(snapAll(spans, s.snap), s.sumWidth(), func(acc []uint64, from, to int64) { f.addRuns(s, acc, from, to) })
+				sliced[s] = sumSpans(snapAll(spans, s.snap), s.sumWidth(), func(acc []uint64, from, to int64) {
+					f.addRuns(s, acc, from, to)
+				})
 			}
 			out[i] = ind.offer(sliced[s][0])
 			continue
 		}
 		s := ind.events
 		if events[s] == nil {
-			events[s] = sumSpans(snapAll(spans, s.snap), int(s.cols.n), func(acc []uint64, from, to int64) { s.addAll(acc, from, to, f.clock) })
+			events[s] = sumSpans(snapAll(spans, s.snap), int(s.cols.n), func(acc []uint64, from, to int64) {
+				s.addAll(acc, from, to, f.clock)
+			})
 		}
 		out[i] = ind.offer(events[s][0])
 	}
@@ -162,8 +172,8 @@ func (f *Fold) offers(ids []string, sp slo.Span, counts func(*indicator) bool) [
 // Reports can look back that far, however short the windows are.
 const historyKeep = 90 * 24 * time.Hour
 
-// HistoryWidth is the length of the pieces in which Read has what windows do not reach, by the length of the indicator's
-// slices, 0 without. They begin at multiples of it since 1970.
+// HistoryWidth is the length of the pieces in which Read has what windows do not reach, by the length of the
+// indicator's slices, 0 without. They begin at multiples of it since 1970.
 func HistoryWidth(slice time.Duration) time.Duration {
 	if slice <= 0 {
 		return time.Duration(hourWidth) * time.Second
@@ -287,7 +297,9 @@ func judgedPart(keep, per, first int64) string {
 
 // appendParts adds a part for each day or so that has counts.
 func (p *past) appendParts(parts []Part, name func(place int64) string) []Part {
-	return appendSegments(parts, p.blocks, int(p.part/p.width), func(at int) string { return name((p.first + int64(at)) * p.width) })
+	return appendSegments(parts, p.blocks, int(p.part/p.width), func(at int) string {
+		return name((p.first + int64(at)) * p.width)
+	})
 }
 
 // place puts blocks of at most so many columns from a place on, none as late as end.

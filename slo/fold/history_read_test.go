@@ -13,21 +13,24 @@ import (
 // over the same, for events, bins and slices alike, and reading changes nothing.
 func TestReadEqualsSums(t *testing.T) {
 	plain := availability("product")
-	bins := Indicator{ID: "shop/latency", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second, time.Minute}, GroupBy: []string{"product"}, Retention: 30 * 24 * time.Hour}
+	bins := Indicator{ID: "shop/latency", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second, time.Minute},
+		GroupBy: []string{"product"}, Retention: 30 * 24 * time.Hour}
 	sliced := availability("product")
 	sliced.ID, sliced.Slice = "shop/slices", &Slice{Per: time.Minute, Target: 0.9}
 	f := newFold(t, config(plain, bins, sliced), t0)
 	at := t0
 	for i := range 2000 {
 		at = at.Add(20 * time.Second)
-		e := took(shop(at.Add(-time.Duration(i%7)*time.Second), "product", []string{"a", "b", "c"}[i%3]), time.Duration(i%90)*time.Second)
+		e := took(shop(at.Add(-time.Duration(i%7)*time.Second), "product", []string{"a", "b", "c"}[i%3]),
+			time.Duration(i%90)*time.Second)
 		if i%11 == 0 {
 			e = failed(e)
 		}
 		apply(t, f, at, e)
 	}
 	spans := []slo.Span{
-		last(at, time.Hour), last(at, 5*time.Minute), {From: t0, To: t0.Add(time.Hour)}, {From: t0.Add(time.Hour), To: t0.Add(2 * time.Hour)},
+		last(at, time.Hour), last(at, 5*time.Minute), {From: t0, To: t0.Add(time.Hour)},
+		{From: t0.Add(time.Hour), To: t0.Add(2 * time.Hour)},
 		{From: at, To: at}, {From: t0.Add(-100 * 24 * time.Hour), To: t0},
 	}
 	groups := []slo.Group{{"a"}, {"nobody"}, {"c"}, {"b"}}
@@ -54,8 +57,10 @@ func TestReadSaysWhatWasObserved(t *testing.T) {
 	tick(f, t0, t0.Add(10*time.Minute))
 	f.Advance(t0.Add(20*time.Minute).UnixNano(), Start)
 	tick(f, t0.Add(20*time.Minute), t0.Add(30*time.Minute))
-	got := f.Read([]ReadRequest{{ID: "shop/availability", Groups: []slo.Group{nil}, Spans: []slo.Span{{From: t0, To: t0.Add(time.Hour)}}}})[0]
-	require.Equal(t, []slo.Span{{From: t0, To: t0.Add(10 * time.Minute)}, {From: t0.Add(20 * time.Minute), To: t0.Add(30 * time.Minute)}}, got.Observed)
+	got := f.Read([]ReadRequest{
+		{ID: "shop/availability", Groups: []slo.Group{nil}, Spans: []slo.Span{{From: t0, To: t0.Add(time.Hour)}}}})[0]
+	require.Equal(t, []slo.Span{{From: t0, To: t0.Add(10 * time.Minute)},
+		{From: t0.Add(20 * time.Minute), To: t0.Add(30 * time.Minute)}}, got.Observed)
 	require.False(t, got.Hourly.After(t0.Add(-30*24*time.Hour)), "thirty days are kept as they are")
 	require.True(t, got.Hourly.After(t0.Add(-32*24*time.Hour)))
 	require.False(t, got.Oldest.After(t0.Add(-90*24*time.Hour)), "ninety days are kept by the hour")
@@ -102,7 +107,8 @@ func BenchmarkReadPage(b *testing.B) {
 	one := all[:1]
 	id := "shop/availability"
 	requests := []ReadRequest{
-		{id, one, cut(180, 4*time.Hour)}, {id, one, cut(200, 4*time.Hour)}, {id, one, cut(180, 4*time.Hour)}, {id, one, cut(90, 24*time.Hour)}, {id, all, []slo.Span{last(at, 30*24*time.Hour)}},
+		{id, one, cut(180, 4*time.Hour)}, {id, one, cut(200, 4*time.Hour)}, {id, one, cut(180, 4*time.Hour)},
+		{id, one, cut(90, 24*time.Hour)}, {id, all, []slo.Span{last(at, 30*24*time.Hour)}},
 	}
 	for b.Loop() {
 		if got := f.Read(requests); !got[4].Known {

@@ -17,7 +17,8 @@ func TestKeptEqualsSums(t *testing.T) {
 	other.ID, other.Valid = "shop/refunds", []Matcher{eq("type", "refund")}
 	f := newFold(t, config(availability("product"), sliced, other), t0)
 	ids := []string{"shop/availability", "shop/refunds", "shop/slices", "nobody/knows"}
-	require.Equal(t, []float64{1, 1, 1, 1}, f.Kept(ids, slo.Span{From: t0, To: t0.Add(time.Hour)}), "nothing was dropped yet")
+	require.Equal(t, []float64{1, 1, 1, 1}, f.Kept(ids, slo.Span{From: t0, To: t0.Add(time.Hour)}),
+		"nothing was dropped yet")
 
 	at := t0
 	for i := range 600 {
@@ -28,7 +29,8 @@ func TestKeptEqualsSums(t *testing.T) {
 		}
 	}
 	tick(f, at, at.Add(10*time.Minute))
-	spans := []slo.Span{last(at, time.Hour), {From: t0, To: at}, {From: t0.Add(30 * time.Minute), To: t0.Add(90 * time.Minute)}, {From: at, To: at}, {From: t0.Add(-day), To: t0}}
+	spans := []slo.Span{last(at, time.Hour), {From: t0, To: at},
+		{From: t0.Add(30 * time.Minute), To: t0.Add(90 * time.Minute)}, {From: at, To: at}, {From: t0.Add(-day), To: t0}}
 	want := f.Sums(Request{Now: at, Spans: spans})
 	lost := false
 	for i, sp := range spans {

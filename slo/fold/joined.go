@@ -44,7 +44,8 @@ type joinedStore struct {
 
 // NewJoined joins a number of folds of which nothing is known yet.
 func NewJoined(cfg *Config, parts int) (*Joined, error) {
-	j := &Joined{cfg: &Config{Version: cfg.Version, Services: cfg.Services}, parts: make([]joinedPart, parts), whole: true, dirty: map[storeKey]map[int64]bool{}}
+	j := &Joined{cfg: &Config{Version: cfg.Version, Services: cfg.Services}, parts: make([]joinedPart, parts), whole: true,
+		dirty: map[storeKey]map[int64]bool{}}
 	for i := range cfg.Indicators {
 		if cfg.Indicators[i].Slice != nil {
 			j.cfg.Indicators = append(j.cfg.Indicators, cfg.Indicators[i])
@@ -127,7 +128,8 @@ func (j *Joined) check(p *joinedPart, raw *RawStore) error {
 	}
 	most := (s.keep+int64(2*24*time.Hour))/s.per + 4*s.runLen
 	last := p.stores[key]
-	bad := raw.First < 0 || raw.First%s.runLen != 0 || raw.Next < raw.First || raw.Next-raw.First > most || last != nil && raw.First < last.first
+	bad := raw.First < 0 || raw.First%s.runLen != 0 || raw.Next < raw.First || raw.Next-raw.First > most ||
+		last != nil && raw.First < last.first
 	for _, b := range raw.Blocks {
 		bad = bad || b.Number < raw.First || b.Number > raw.First+2*most
 	}
@@ -151,7 +153,8 @@ func (j *Joined) store(key storeKey) *sliceStore {
 }
 
 func sameColumn(a, b RawColumn) bool {
-	return a.At == b.At && a.Indicator == b.Indicator && a.From == b.From && a.Dropped == b.Dropped && slices.Equal(a.Values, b.Values)
+	return a.At == b.At && a.Indicator == b.Indicator && a.From == b.From && a.Dropped == b.Dropped &&
+		slices.Equal(a.Values, b.Values)
 }
 
 // loses reports whether a column of old is gone or belongs to another group.
@@ -331,7 +334,9 @@ func (j *Joined) addColumns(p *joinedStore) {
 }
 
 func (j *Joined) indicator(id string) *indicator {
-	i, ok := slices.BinarySearchFunc(j.f.inds, id, func(ind *indicator, id string) int { return cmp.Compare(ind.spec.ID, id) })
+	i, ok := slices.BinarySearchFunc(j.f.inds, id, func(ind *indicator, id string) int {
+		return cmp.Compare(ind.spec.ID, id)
+	})
 	if !ok {
 		return nil
 	}

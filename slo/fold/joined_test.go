@@ -63,11 +63,13 @@ func TestJoinedJudgesAsOneFold(t *testing.T) {
 		now := begin
 		check := func() {
 			req := everything(now)
-			req.Extra = map[string][]slo.Span{"shop/throughput": {{From: now.Add(-3 * time.Hour), To: now.Add(-time.Hour)}}, "shop/slices": {last(now, 40*time.Minute)}}
+			req.Extra = map[string][]slo.Span{"shop/throughput": {{From: now.Add(-3 * time.Hour), To: now.Add(-time.Hour)}},
+				"shop/slices": {last(now, 40*time.Minute)}}
 			got, err := j.Groups(req)
 			require.NoError(rt, err)
 			require.Equal(rt, slicedOf(whole.Sums(req).Groups), slicedOf(got))
-			reads := []ReadRequest{{ID: "shop/throughput", Groups: []slo.Group{{"A"}, {"B"}}, Spans: hoursOf(now.Add(-6*time.Hour), now)}, {ID: "shop/none"}}
+			reads := []ReadRequest{{ID: "shop/throughput", Groups: []slo.Group{{"A"}, {"B"}},
+				Spans: hoursOf(now.Add(-6*time.Hour), now)}, {ID: "shop/none"}}
 			want := whole.Read(reads)
 			read, err := j.Read(reads)
 			require.NoError(rt, err)
@@ -95,7 +97,8 @@ func TestJoinedJudgesAsOneFold(t *testing.T) {
 				require.Equal(rt, a == nil, b == nil)
 			}
 			if rapid.IntRange(0, 3).Draw(rt, "drop") == 0 {
-				at, n := now.Add(-time.Duration(rapid.IntRange(0, 90).Draw(rt, "dropped"))*time.Minute), uint64(rapid.IntRange(1, 9).Draw(rt, "n"))
+				at, n := now.Add(-time.Duration(rapid.IntRange(0, 90).Draw(rt, "dropped"))*time.Minute),
+					uint64(rapid.IntRange(1, 9).Draw(rt, "n"))
 				dropAt(whole, at, "order", n)
 				dropAt(parts[rapid.IntRange(0, 2).Draw(rt, "part")], at, "order", n)
 			}
@@ -113,7 +116,8 @@ func TestJoinedJudgesAsOneFold(t *testing.T) {
 }
 
 func TestJoinedWaitsForAllFolds(t *testing.T) {
-	cfg := config(Indicator{ID: "shop/throughput", Service: "shop", Kind: Events, Retention: day, Slice: &Slice{Per: time.Minute, AtLeast: 10}})
+	cfg := config(Indicator{ID: "shop/throughput", Service: "shop", Kind: Events, Retention: day,
+		Slice: &Slice{Per: time.Minute, AtLeast: 10}})
 	a, b := newFold(t, cfg, t0), newFold(t, cfg, t0)
 	j, err := NewJoined(cfg, 2)
 	require.NoError(t, err)
@@ -144,7 +148,8 @@ func TestJoinedWaitsForAllFolds(t *testing.T) {
 	j.Reset(1)
 	sb := catchUp(t, j, 1, c, 0, 1<<20)
 	good, bad = judged()
-	require.Equal(t, []uint64{28, 0}, []uint64{good, bad}, "each has 10 in all, and the last two minutes are not closed in one of them")
+	require.Equal(t, []uint64{28, 0}, []uint64{good, bad},
+		"each has 10 in all, and the last two minutes are not closed in one of them")
 	tick(c, t0.Add(30*time.Minute), now)
 	tick(a, now, now)
 	catchUp(t, j, 0, a, sa, 1)

@@ -24,7 +24,8 @@ func TestRestoreLost(t *testing.T) {
 		{390, 400, []upSpan{{1, 5}, {10, 40}, {50, 100}, {150, 390}}},
 		{400, 400, []upSpan{{1, 5}, {10, 40}, {50, 100}, {150, 400}}},
 	} {
-		require.Equal(t, spanList(test.observed), e.without(test.from, test.to, up).observed(up), "%d to %d", test.from, test.to)
+		require.Equal(t, spanList(test.observed), e.without(test.from, test.to, up).observed(up),
+			"%d to %d", test.from, test.to)
 	}
 }
 

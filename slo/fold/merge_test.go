@@ -54,7 +54,8 @@ func TestMergedEventsCountAlike(t *testing.T) {
 		cfg := mixed()
 		cfg.Services[0].Dimensions = []string{"channel"}
 		cfg.Services[0].Buckets = []time.Duration{100 * time.Millisecond, time.Second}
-		cfg.Indicators[4].Slice.Per = rapid.SampledFrom([]time.Duration{time.Second, 15 * time.Second, time.Minute}).Draw(rt, "per")
+		cfg.Indicators[4].Slice.Per = rapid.SampledFrom(
+			[]time.Duration{time.Second, 15 * time.Second, time.Minute}).Draw(rt, "per")
 		rec := t0.Add(9 * time.Hour)
 		var events []*event.Event
 		for range rapid.IntRange(1, 8).Draw(rt, "bursts") {
@@ -70,7 +71,9 @@ func TestMergedEventsCountAlike(t *testing.T) {
 				events = append(events, &x)
 			}
 		}
-		rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)).Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+		rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0)).Shuffle(len(events), func(i, j int) {
+			events[i], events[j] = events[j], events[i]
+		})
 		run := func(events []*event.Event) *Sums {
 			f := newFold(t, cfg, rec.Add(-time.Hour))
 			tick(f, rec.Add(-time.Hour), rec)

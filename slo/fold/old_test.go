@@ -16,7 +16,8 @@ import (
 // a minute after its time, counts in its own time and moves no counter that
 // somebody takes a rate of.
 func TestOldTrafficIsNoNewTraffic(t *testing.T) {
-	slow := Indicator{ID: "shop/latency", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second}, Retention: 30 * day}
+	slow := Indicator{ID: "shop/latency", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second},
+		Retention: 30 * day}
 	cfg := config(availability(), slow)
 	cfg.Services[0].Buckets = []time.Duration{time.Second}
 	f := newFold(t, cfg, t0)
@@ -97,8 +98,9 @@ func TestStateOfFormat6(t *testing.T) {
 	require.Equal(t, []Durations{old}, f.Sums(Request{}).Durations)
 	apply(t, f, t0, took(shop(t0, "channel", "front"), time.Second))
 	split := Durations{
-		Service: "shop", Type: "order", Outcome: "success", Dimensions: []string{"front"}, Buckets: []time.Duration{time.Second},
-		Counts: []uint64{1, 0}, Sum: time.Second, SumSeconds: 1,
+		Service: "shop", Type: "order", Outcome: "success", Dimensions: []string{"front"},
+		Buckets: []time.Duration{time.Second},
+		Counts:  []uint64{1, 0}, Sum: time.Second, SumSeconds: 1,
 	}
 	parts, _ := encode(f)
 	require.Equal(t, byte(stateFormat), parts[partState][0])
@@ -106,7 +108,8 @@ func TestStateOfFormat6(t *testing.T) {
 	require.Equal(t, []Durations{old, split}, f.Sums(Request{}).Durations)
 
 	cfg := config(availability())
-	cfg.Services[0].Dimensions, cfg.Services[0].Buckets = []string{"channel"}, []time.Duration{time.Millisecond, time.Second}
+	cfg.Services[0].Dimensions, cfg.Services[0].Buckets = []string{"channel"},
+		[]time.Duration{time.Millisecond, time.Second}
 	require.NoError(t, f.SetConfig(cfg, t0.UnixNano()))
 	require.Empty(t, f.Sums(Request{}).Durations)
 }
@@ -116,7 +119,8 @@ func TestStateOfFormat6(t *testing.T) {
 func TestStateOfFormat7(t *testing.T) {
 	f := restoredFile(t, "testdata/state7.json", flightFormat)
 	now := t0.Add(2 * time.Hour)
-	ask := Request{Now: now.Add(time.Second), Spans: []slo.Span{last(now.Add(time.Second), time.Hour), last(now.Add(time.Second), 5*time.Minute)}}
+	ask := Request{Now: now.Add(time.Second),
+		Spans: []slo.Span{last(now.Add(time.Second), time.Hour), last(now.Add(time.Second), 5*time.Minute)}}
 	a := groupOf(t, f.Sums(ask), "shop/availability", "A")
 	require.Equal(t, []uint64{6, 1}, a.Spans[0])
 	require.Nil(t, a.Moved)

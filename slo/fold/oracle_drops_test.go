@@ -25,7 +25,8 @@ func (x *drop) apply(f *Fold) {
 func drawDrop(t *rapid.T, rec time.Time) drop {
 	return drop{
 		recv: rec, at: drawEvent(t, rec).Time, typ: rapid.SampledFrom([]string{"order", "refund"}).Draw(t, "type"),
-		n: uint64(rapid.IntRange(0, 1000).Draw(t, "dropped")), reason: rapid.SampledFrom([]string{"limit", "throttled"}).Draw(t, "reason"),
+		n:      uint64(rapid.IntRange(0, 1000).Draw(t, "dropped")),
+		reason: rapid.SampledFrom([]string{"limit", "throttled"}).Draw(t, "reason"),
 	}
 }
 
@@ -141,7 +142,8 @@ func (o *oracle) firstSlice(g *Group, rec time.Time) int64 {
 func (o *oracle) judged(g *Group, sums *Sums, n int64, sp slo.Span) bool {
 	per := int64(g.Indicator.Slice.Per)
 	s := slo.Span{From: time.Unix(0, n*per).UTC(), To: time.Unix(0, (n+1)*per).UTC()}
-	if n < o.firstSlice(g, o.rec) || n >= o.rec.Add(-2*time.Minute).UnixNano()/per || s.From.Before(sp.From) || !s.From.Before(sp.To) {
+	if n < o.firstSlice(g, o.rec) || n >= o.rec.Add(-2*time.Minute).UnixNano()/per || s.From.Before(sp.From) ||
+		!s.From.Before(sp.To) {
 		return false
 	}
 	seen := []slo.Span{}

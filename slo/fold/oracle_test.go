@@ -69,11 +69,13 @@ func oldest(rec time.Time, keep time.Duration) time.Time {
 
 func (o *oracle) sum(ind *Indicator, group slo.Group, sp slo.Span) []uint64 {
 	keep := keepOf(ind)
-	return o.sumBy(ind, group, sp, func(x *folded) (time.Time, bool) { return x.e.Time, !x.e.Time.Before(oldest(x.recv, keep)) })
+	return o.sumBy(ind, group, sp, func(x *folded) (time.Time, bool) {
+		return x.e.Time, !x.e.Time.Before(oldest(x.recv, keep))
+	})
 }
 
-// received is what alert conditions count: without what is no new traffic, and by receive time what is more than a minute
-// off its time, unless that is later than a bound.
+// received is what alert conditions count: without what is no new traffic, and by receive time what is more than a
+// minute off its time, unless that is later than a bound.
 func (o *oracle) received(ind *Indicator, group slo.Group, sp slo.Span, bound time.Duration) []uint64 {
 	return o.sumBy(ind, group, sp, func(x *folded) (time.Time, bool) {
 		bucket := x.e.Time.Truncate(10 * time.Second)
@@ -149,10 +151,14 @@ func mixed() *Config {
 	short := availability()
 	short.ID, short.Retention = "shop/short", time.Hour
 	short.Valid = []Matcher{eq("type", "order")}
-	l := Indicator{ID: "shop/latency", Service: "shop", Kind: Latency, Edges: []time.Duration{100 * time.Millisecond, time.Second}, GroupBy: []string{"product", "channel"}, Retention: 5 * day}
+	l := Indicator{ID: "shop/latency", Service: "shop", Kind: Latency,
+		Edges: []time.Duration{100 * time.Millisecond, time.Second}, GroupBy: []string{"product", "channel"},
+		Retention: 5 * day}
 	th := Indicator{ID: "shop/throughput", Service: "shop", Kind: Events, GroupBy: []string{"product"}, Retention: 4 * day,
-		Slice: &Slice{Per: 7 * time.Minute, AtLeast: 3, During: "Mon-Fri 09:00-18:00 Europe/Moscow"}, Expect: [][]string{{"A"}}}
-	ts := Indicator{ID: "shop/slices", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second}, Retention: 4 * day,
+		Slice:  &Slice{Per: 7 * time.Minute, AtLeast: 3, During: "Mon-Fri 09:00-18:00 Europe/Moscow"},
+		Expect: [][]string{{"A"}}}
+	ts := Indicator{
+		ID: "shop/slices", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second}, Retention: 4 * day,
 		Slice: &Slice{Per: time.Minute, Target: 0.5}}
 	ra := Indicator{ID: "shop/ratio", Service: "shop", Kind: Ratio, GroupBy: []string{"product"}, Retention: 4 * day,
 		Numerator: []Matcher{eq("channel", "web")}, Valid: []Matcher{eq("outcome", "success")}}
@@ -163,7 +169,8 @@ func drawEvent(t *rapid.T, rec time.Time) *event.Event {
 	age := rapid.OneOf(
 		rapid.Int64Range(-300, 60), rapid.Int64Range(0, 2*3600), rapid.Int64Range(0, 86400), rapid.Int64Range(0, 6*86400),
 	).Draw(t, "age")
-	e := shop(rec.Add(-time.Duration(age)*time.Second-time.Duration(rapid.IntRange(0, 999).Draw(t, "ms"))*time.Millisecond),
+	e := shop(
+		rec.Add(-time.Duration(age)*time.Second-time.Duration(rapid.IntRange(0, 999).Draw(t, "ms"))*time.Millisecond),
 		"product", rapid.SampledFrom([]string{"A", "B", ""}).Draw(t, "product"),
 		"noise", rapid.SampledFrom([]string{"x", "y"}).Draw(t, "noise"))
 	if rapid.Bool().Draw(t, "channel") {
@@ -174,7 +181,8 @@ func drawEvent(t *rapid.T, rec time.Time) *event.Event {
 	}
 	switch rapid.IntRange(0, 3).Draw(t, "duration") {
 	case 0:
-		e.Durations = []event.DurationCount{{Duration: 50 * time.Millisecond, Count: 2}, {Duration: 2 * time.Second, Count: 5}}
+		e.Durations = []event.DurationCount{{Duration: 50 * time.Millisecond, Count: 2},
+			{Duration: 2 * time.Second, Count: 5}}
 		e.Count = 7
 	case 1:
 	default:
@@ -190,7 +198,8 @@ var asked = []time.Duration{5 * time.Minute, 30 * time.Minute, time.Hour, 6 * ti
 // check compares every sum that the fold gives with the oracle's.
 func (o *oracle) check(t require.TestingT, f *Fold, now time.Time, odd slo.Span) {
 	recent := slo.Span{From: now.Add(-40 * time.Minute), To: now.Add(-10 * time.Minute)}
-	req := Request{Now: now, Extra: map[string][]slo.Span{"shop/latency": {odd, recent}, "shop/throughput": {odd, last(now, day)}}}
+	req := Request{
+		Now: now, Extra: map[string][]slo.Span{"shop/latency": {odd, recent}, "shop/throughput": {odd, last(now, day)}}}
 	for _, d := range asked {
 		req.Spans = append(req.Spans, last(now, d))
 	}
@@ -269,12 +278,14 @@ func TestSumsEqualOracle(t *testing.T) {
 			c := covered{whole: rapid.Bool().Draw(rt, "whole")}
 			for range rapid.IntRange(0, 2).Draw(rt, "covers") {
 				from := o.rec.Add(-time.Duration(rapid.IntRange(0, 5*86400).Draw(rt, "from")) * time.Second)
-				c.spans = append(c.spans, slo.Span{From: from, To: from.Add(time.Duration(rapid.IntRange(0, 86400).Draw(rt, "covered")) * time.Second)})
+				c.spans = append(c.spans, slo.Span{
+					From: from, To: from.Add(time.Duration(rapid.IntRange(0, 86400).Draw(rt, "covered")) * time.Second)})
 			}
 			f.Covers(c.spans, c.whole)
 			o.covered = append(o.covered, c)
 			for range rapid.IntRange(0, 6).Draw(rt, "events") {
-				x := folded{o.rec, round, rapid.SampledFrom([]Mode{Live, Live, Live, Backfill, Replay}).Draw(rt, "mode"), drawEvent(rt, o.rec)}
+				x := folded{o.rec, round, rapid.SampledFrom([]Mode{Live, Live, Live, Backfill, Replay}).Draw(rt, "mode"),
+					drawEvent(rt, o.rec)}
 				require.NoError(rt, tryApply(f, x.recv, x.mode, x.e))
 				o.events = append(o.events, x)
 			}
@@ -283,7 +294,8 @@ func TestSumsEqualOracle(t *testing.T) {
 				x.apply(f)
 				o.drops = append(o.drops, x)
 			}
-			pass := time.Duration(rapid.OneOf(rapid.IntRange(0, 120), rapid.IntRange(0, 4*3600), rapid.IntRange(0, 2*86400)).Draw(rt, "pass")) * time.Second
+			pass := time.Duration(rapid.OneOf(rapid.IntRange(0, 120), rapid.IntRange(0, 4*3600),
+				rapid.IntRange(0, 2*86400)).Draw(rt, "pass")) * time.Second
 			if rapid.IntRange(0, 3).Draw(rt, "gap") > 0 && pass < 5*time.Hour {
 				tick(f, o.rec, o.rec.Add(pass))
 			} else {
@@ -292,13 +304,14 @@ func TestSumsEqualOracle(t *testing.T) {
 			o.rec = o.rec.Add(pass)
 			now := o.rec.Add(time.Duration(rapid.IntRange(0, 9999).Draw(rt, "now")) * time.Millisecond)
 			a := now.Add(-time.Duration(rapid.IntRange(0, 6*86400).Draw(rt, "a")) * time.Second)
-			o.check(rt, f, now, slo.Span{From: a, To: a.Add(time.Duration(rapid.IntRange(0, 86400).Draw(rt, "length")) * time.Second)})
+			o.check(
+				rt, f, now, slo.Span{From: a, To: a.Add(time.Duration(rapid.IntRange(0, 86400).Draw(rt, "length")) * time.Second)})
 		}
 	})
 }
 
-// backfilled are the times before since that records covered: their backfilled events, and what each said. What is 5m apart
-// or less is joined. Of slices it is what was kept when the record came.
+// backfilled are the times before since that records covered: their backfilled events, and what each said. What is 5m
+// apart or less is joined. Of slices it is what was kept when the record came.
 func (o *oracle) backfilled(g *Group) []slo.Span {
 	since := g.Since
 	var spans []slo.Span
@@ -405,7 +418,8 @@ func (o *oracle) sliceSum(g Group, up []slo.Span, sp slo.Span) []uint64 {
 		bins := []folded{x}
 		for _, b := range bins {
 			add := func(d time.Duration, k uint64) {
-				if g.Indicator.Kind == Latency && d > g.Indicator.Edges[0] || g.Indicator.Kind == Events && b.e.Outcome == event.Failure {
+				if g.Indicator.Kind == Latency && d > g.Indicator.Edges[0] ||
+					g.Indicator.Kind == Events && b.e.Outcome == event.Failure {
 					c[1] += k
 				} else {
 					c[0] += k
@@ -518,7 +532,8 @@ func TestHistoryEqualsSums(t *testing.T) {
 	now := t0.Add(30 * time.Hour)
 	tick(f, t0, now)
 	for range 500 {
-		e := took(shop(now.Add(-time.Duration(r.IntN(30*3600))*time.Second), "product", "A"), time.Duration(r.IntN(2000))*time.Millisecond)
+		e := took(shop(now.Add(-time.Duration(r.IntN(30*3600))*time.Second), "product", "A"),
+			time.Duration(r.IntN(2000))*time.Millisecond)
 		apply(t, f, now, e)
 	}
 	hours := hoursOf(now.Add(-day), now)
@@ -529,8 +544,10 @@ func TestHistoryEqualsSums(t *testing.T) {
 			require.Equal(t, sums(f, id, hours[i])["A"][0], bins, "%s %s", id, hours[i])
 		}
 	}
-	require.False(t, f.Read([]ReadRequest{{ID: "shop/none", Groups: []slo.Group{nil}, Spans: hours}})[0].Known, "unknown indicator")
-	require.Nil(t, f.Read([]ReadRequest{{ID: "shop/availability", Groups: []slo.Group{{"Z"}}, Spans: hours}})[0].Groups[0], "unknown group")
+	require.False(t, f.Read([]ReadRequest{{ID: "shop/none", Groups: []slo.Group{nil}, Spans: hours}})[0].Known,
+		"unknown indicator")
+	require.Nil(t, f.Read([]ReadRequest{{ID: "shop/availability", Groups: []slo.Group{{"Z"}}, Spans: hours}})[0].Groups[0],
+		"unknown group")
 }
 
 // hoursOf cuts a time into hours; the last one may be shorter.

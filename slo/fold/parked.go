@@ -20,8 +20,8 @@ import (
 // returns, that fold is brought to the present, so that its buckets age, and an
 // indicator takes its counts over.
 //
-// A parked generation never changes, apart from being dropped or resumed as a whole. That is why its part of a snapshot is
-// written once.
+// A parked generation never changes, apart from being dropped or resumed as a whole. That is why its part of a snapshot
+// is written once.
 type parked struct {
 	number    uint64 // of all that were ever parked, from 1 on
 	at        int64  // record time at which it was parked
@@ -56,7 +56,8 @@ func (f *Fold) alone(spec *Indicator) (*Fold, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := compile(&Config{Version: ConfigVersion, Indicators: []Indicator{*spec}, Services: []Service{{Name: spec.Service}}})
+	c, err := compile(
+		&Config{Version: ConfigVersion, Indicators: []Indicator{*spec}, Services: []Service{{Name: spec.Service}}})
 	if err != nil {
 		return nil, err
 	}

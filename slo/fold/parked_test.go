@@ -24,7 +24,8 @@ func TestParkedIsAsIfStopped(t *testing.T) {
 		parked, stopped := newFold(t, mixed(), t0), newFold(t, mixed(), t0)
 		rec := t0
 		pass := func(most int) time.Time {
-			return rec.Add(time.Duration(rapid.OneOf(rapid.IntRange(0, 600), rapid.IntRange(0, most)).Draw(rt, "pass")) * time.Second)
+			return rec.Add(
+				time.Duration(rapid.OneOf(rapid.IntRange(0, 600), rapid.IntRange(0, most)).Draw(rt, "pass")) * time.Second)
 		}
 		count := func() {
 			for range rapid.IntRange(0, 6).Draw(rt, "events") {
@@ -271,7 +272,8 @@ func TestCompareIsWhatHappens(t *testing.T) {
 		f := newFold(t, elsewhere(), t0)
 		for range rapid.IntRange(1, 12).Draw(rt, "configs") {
 			var inds []Indicator
-			for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"shop/a", "shop/b", "shop/c"}), 0, 3, rapid.ID[string]).Draw(rt, "ids") {
+			for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"shop/a", "shop/b", "shop/c"}), 0, 3,
+				rapid.ID[string]).Draw(rt, "ids") {
 				ind := availability()
 				ind.ID = id
 				if rapid.Bool().Draw(rt, "other") {

@@ -74,14 +74,17 @@ func (o *pastOracle) sum(ind *Indicator, group slo.Group, sp slo.Span) []uint64 
 func TestHistoryEqualsHours(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := config(availability("product"),
-			Indicator{ID: "shop/latency", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second}, Retention: time.Hour},
-			Indicator{ID: "shop/third", Service: "shop", Kind: Events, Bad: []Matcher{eq("outcome", "failure")}, Retention: 100 * day})
+			Indicator{ID: "shop/latency", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second},
+				Retention: time.Hour},
+			Indicator{ID: "shop/third", Service: "shop", Kind: Events, Bad: []Matcher{eq("outcome", "failure")},
+				Retention: 100 * day})
 		f := newFold(t, cfg, t0)
 		o := &pastOracle{rec: t0, hourly: map[string]map[int]bool{}, gone: map[string]map[int]bool{}}
 		for range rapid.IntRange(1, 20).Draw(rt, "steps") {
 			switch rapid.IntRange(0, 9).Draw(rt, "step") {
 			case 0, 1, 2:
-				pass := rapid.OneOf(rapid.IntRange(0, 7200), rapid.IntRange(0, 3*86400), rapid.IntRange(0, 40*86400)).Draw(rt, "pass")
+				pass := rapid.OneOf(rapid.IntRange(0, 7200), rapid.IntRange(0, 3*86400),
+					rapid.IntRange(0, 40*86400)).Draw(rt, "pass")
 				o.rec = o.rec.Add(time.Duration(pass) * time.Second)
 				f.Advance(o.rec.UnixNano(), Tick)
 			case 3:
@@ -94,8 +97,10 @@ func TestHistoryEqualsHours(t *testing.T) {
 				require.Equal(rt, parts, again)
 			default:
 				for range rapid.IntRange(1, 5).Draw(rt, "events") {
-					age := rapid.OneOf(rapid.Int64Range(-3600, 4*3600), rapid.Int64Range(0, 10*86400), rapid.Int64Range(0, 110*86400)).Draw(rt, "age")
-					e := shop(o.rec.Add(-time.Duration(age)*time.Second), "product", rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "product"))
+					age := rapid.OneOf(rapid.Int64Range(-3600, 4*3600), rapid.Int64Range(0, 10*86400),
+						rapid.Int64Range(0, 110*86400)).Draw(rt, "age")
+					e := shop(o.rec.Add(-time.Duration(age)*time.Second), "product",
+						rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "product"))
 					e = took(e, time.Duration(rapid.IntRange(0, 2).Draw(rt, "took"))*time.Second)
 					e.Count = rapid.SampledFrom([]uint32{1, 3, 70_000, 4_000_000_000}).Draw(rt, "count")
 					e.Weight = rapid.SampledFrom([]uint32{1, 1, 10}).Draw(rt, "weight")
@@ -111,7 +116,8 @@ func TestHistoryEqualsHours(t *testing.T) {
 		spans := []slo.Span{{From: t0.Add(-200 * day), To: o.rec.Add(day)}, last(o.rec, 90*day), last(o.rec, 4*time.Hour)}
 		for range 3 {
 			from := o.rec.Add(-time.Duration(rapid.IntRange(-3600, 110*86400).Draw(rt, "from")) * time.Second)
-			spans = append(spans, slo.Span{From: from, To: from.Add(time.Duration(rapid.IntRange(0, 50*86400).Draw(rt, "length")) * time.Second)})
+			spans = append(spans, slo.Span{
+				From: from, To: from.Add(time.Duration(rapid.IntRange(0, 50*86400).Draw(rt, "length")) * time.Second)})
 		}
 		for d := range 100 {
 			end := o.rec.Truncate(day).Add(-time.Duration(d) * day)
@@ -140,9 +146,12 @@ func TestHistoryEqualsHours(t *testing.T) {
 func TestNinetyDays(t *testing.T) {
 	month, short := availability("product"), availability()
 	short.ID, short.Retention = "shop/short", 7*day
-	slow := Indicator{ID: "shop/slow", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second}, Retention: 30 * day}
-	through := Indicator{ID: "shop/through", Service: "shop", Kind: Events, Retention: 30 * day, Slice: &Slice{Per: 5 * time.Minute, AtLeast: 2}}
-	ratio := Indicator{ID: "shop/ratio", Service: "shop", Kind: Events, Bad: month.Bad, Retention: 5 * day, Slice: &Slice{Per: 15 * time.Minute, Target: 0.9}}
+	slow := Indicator{ID: "shop/slow", Service: "shop", Kind: Latency, Edges: []time.Duration{time.Second},
+		Retention: 30 * day}
+	through := Indicator{ID: "shop/through", Service: "shop", Kind: Events, Retention: 30 * day,
+		Slice: &Slice{Per: 5 * time.Minute, AtLeast: 2}}
+	ratio := Indicator{ID: "shop/ratio", Service: "shop", Kind: Events, Bad: month.Bad, Retention: 5 * day,
+		Slice: &Slice{Per: 15 * time.Minute, Target: 0.9}}
 	f := newFold(t, config(month, short, slow, through, ratio), t0)
 
 	const days = 100
@@ -220,7 +229,8 @@ func TestNinetyDays(t *testing.T) {
 			}
 		}
 		// The day with the hours of silence: eighteen hours less a slice were observed.
-		got := f.Read([]ReadRequest{{ID: through.ID, Groups: []slo.Group{{}}, Spans: []slo.Span{{From: t0.Add(20 * day), To: t0.Add(21 * day)}}}})[0]
+		got := f.Read([]ReadRequest{
+			{ID: through.ID, Groups: []slo.Group{{}}, Spans: []slo.Span{{From: t0.Add(20 * day), To: t0.Add(21 * day)}}}})[0]
 		require.EqualValues(t, 18*12-1, got.Groups[0][0][SliceGood]+got.Groups[0][0][SliceBad], name)
 
 		// Windows are as long as the retention, and no longer.
@@ -230,7 +240,8 @@ func TestNinetyDays(t *testing.T) {
 			want[1] += truth[month.ID][d][1]
 		}
 		require.Equal(t, want, sums(f, month.ID, slo.Span{From: t0.Add((days - 30) * day), To: rec})["A"][0], name)
-		s := f.Sums(Request{Now: rec, Spans: []slo.Span{last(rec, 90*day)}, Extra: map[string][]slo.Span{month.ID: {last(rec, 90*day)}}})
+		s := f.Sums(
+			Request{Now: rec, Spans: []slo.Span{last(rec, 90*day)}, Extra: map[string][]slo.Span{month.ID: {last(rec, 90*day)}}})
 		g := groupOf(t, s, month.ID, "A")
 		require.Equal(t, g.Spans[0], g.Spans[1])
 		require.Equal(t, sums(f, month.ID, slo.Span{From: oldest(rec, 30*day), To: rec})["A"][0], g.Spans[0])
@@ -241,9 +252,12 @@ func TestNinetyDays(t *testing.T) {
 // change when their counts are dropped, nor with the retention.
 func TestJudgementsOutliveTheirSlices(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		per := rapid.SampledFrom([]time.Duration{time.Minute, 7 * time.Minute, time.Hour, 5 * time.Hour, 2 * day}).Draw(rt, "per")
-		ind := Indicator{ID: "shop/slices", Service: "shop", Kind: Events, Bad: []Matcher{eq("outcome", "failure")}, GroupBy: []string{"product"},
-			Slice: &Slice{Per: per, During: rapid.SampledFrom([]string{"", "Mon-Fri 09:00-18:00 Europe/Moscow"}).Draw(rt, "during")}}
+		per := rapid.SampledFrom(
+			[]time.Duration{time.Minute, 7 * time.Minute, time.Hour, 5 * time.Hour, 2 * day}).Draw(rt, "per")
+		ind := Indicator{ID: "shop/slices", Service: "shop", Kind: Events, Bad: []Matcher{eq("outcome", "failure")},
+			GroupBy: []string{"product"},
+			Slice: &Slice{
+				Per: per, During: rapid.SampledFrom([]string{"", "Mon-Fri 09:00-18:00 Europe/Moscow"}).Draw(rt, "during")}}
 		if rapid.Bool().Draw(rt, "throughput") {
 			ind.Slice.AtLeast, ind.Expect = 5_000_000_000, [][]string{{"A"}}
 		} else {
@@ -254,7 +268,8 @@ func TestJudgementsOutliveTheirSlices(t *testing.T) {
 		rec := began
 		for range rapid.IntRange(1, 6).Draw(rt, "rounds") {
 			for range rapid.IntRange(0, 6).Draw(rt, "events") {
-				e := shop(rec.Add(-time.Duration(rapid.IntRange(0, 3*86400).Draw(rt, "age"))*time.Second), "product", rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "product"))
+				e := shop(rec.Add(-time.Duration(rapid.IntRange(0, 3*86400).Draw(rt, "age"))*time.Second), "product",
+					rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "product"))
 				e.Count = rapid.SampledFrom([]uint32{1, 4_000_000_000}).Draw(rt, "count")
 				if rapid.Bool().Draw(rt, "failed") {
 					e = failed(e)
@@ -335,7 +350,8 @@ func TestShorterRetentionsJudge(t *testing.T) {
 	f.Advance(t0.Add(10*day).UnixNano(), Tick)
 	want := []uint64{720, 720, 1440 + 720, 2880, 0}
 	read := func() []uint64 {
-		return f.Read([]ReadRequest{{ID: ind.ID, Groups: []slo.Group{{}}, Spans: []slo.Span{{From: t0, To: t0.Add(day)}}}})[0].Groups[0][0]
+		return f.Read(
+			[]ReadRequest{{ID: ind.ID, Groups: []slo.Group{{}}, Spans: []slo.Span{{From: t0, To: t0.Add(day)}}}})[0].Groups[0][0]
 	}
 	require.Equal(t, want, read())
 	for _, days := range []int{3, 30, 7} {
@@ -357,7 +373,8 @@ func TestReusedPastColumnsAreEmpty(t *testing.T) {
 	apply(t, f, t0, shop(t0))
 	f.Advance(t0.Add(10*day).UnixNano(), Tick)
 	read := func() []uint64 {
-		return f.Read([]ReadRequest{{ID: ind.ID, Groups: []slo.Group{{}}, Spans: []slo.Span{{From: t0, To: t0.Add(day)}}}})[0].Groups[0][0]
+		return f.Read(
+			[]ReadRequest{{ID: ind.ID, Groups: []slo.Group{{}}, Spans: []slo.Span{{From: t0, To: t0.Add(day)}}}})[0].Groups[0][0]
 	}
 	require.Equal(t, []uint64{1, 0}, read())
 	ind.Bad = nil

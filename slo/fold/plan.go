@@ -152,8 +152,8 @@ func (c *planCache) place(p *plan) {
 	c.slots[i] = planSlot{p.hash, p}
 }
 
-// clear flushes all plans and forgets them. Plans are never removed one by one: which of them are still good is not worth
-// knowing, since making one costs microseconds.
+// clear flushes all plans and forgets them. Plans are never removed one by one: which of them are still good is not
+// worth knowing, since making one costs microseconds.
 func (c *planCache) clear() {
 	c.flush()
 	c.slots = make([]planSlot, minPlanSlots)

@@ -94,7 +94,8 @@ func (s *sliceStore) rawStore() RawStore {
 	for _, ind := range s.inds {
 		for _, g := range ind.all() {
 			out.Columns = append(out.Columns, RawColumn{
-				At: g.col / sliceColumns, Indicator: ind.spec.ID, Values: slices.Clone(g.values), From: g.from, Dropped: g == ind.dropped,
+				At: g.col / sliceColumns, Indicator: ind.spec.ID, Values: slices.Clone(g.values), From: g.from,
+				Dropped: g == ind.dropped,
 			})
 		}
 	}

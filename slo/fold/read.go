@@ -44,9 +44,11 @@ func (f *Fold) Sums(r Request) *Sums {
 // figures are the fold's own.
 func (f *Fold) figures() Stats {
 	s := Stats{
-		Records: f.stats.records, Events: f.stats.events, Late: f.stats.late, TooOld: f.stats.tooOld, Refused: f.stats.refused,
+		Records: f.stats.records, Events: f.stats.events, Late: f.stats.late, TooOld: f.stats.tooOld,
+		Refused:  f.stats.refused,
 		PlanHits: f.plans.hits, PlanMisses: f.plans.misses, Unmeasured: map[string]uint64{},
-		Replayed: f.stats.replayed, Backfilled: f.stats.backfilled, Evicted: f.stats.evicted, Full: f.fulls(), Dropped: maps.Clone(f.dropped),
+		Replayed: f.stats.replayed, Backfilled: f.stats.backfilled, Evicted: f.stats.evicted, Full: f.fulls(),
+		Dropped: maps.Clone(f.dropped),
 	}
 	for _, ind := range f.inds {
 		s.Groups += len(ind.sorted)
@@ -75,19 +77,23 @@ func (f *Fold) figures() Stats {
 	return s
 }
 
-// groupSums adds up every store over all spans at once, and hands each group its range of the sums. So the cost is that of
-// the blocks in the spans and not of the groups.
+// groupSums adds up every store over all spans at once, and hands each group its range of the sums. So the cost is that
+// of the blocks in the spans and not of the groups.
 func (f *Fold) groupSums(r Request) ([]Group, []Era) {
 	events := map[*store][][]uint64{}
 	for _, s := range f.stores {
-		events[s] = sumSpans(snapAll(r.Spans, s.snap), int(s.cols.n), func(acc []uint64, from, to int64) { s.addAll(acc, from, to, f.clock) })
+		events[s] = sumSpans(snapAll(r.Spans, s.snap), int(s.cols.n), func(acc []uint64, from, to int64) {
+			s.addAll(acc, from, to, f.clock)
+		})
 	}
 	sliced := map[*sliceStore][][]uint64{}
 	for _, s := range f.slices {
 		if r.Unjudged {
 			break
 		}
-		sliced[s] = sumSpans(snapAll(r.Spans, s.snap), s.sumWidth(), func(acc []uint64, from, to int64) { f.addRuns(s, acc, from, to) })
+		sliced[s] = sumSpans(snapAll(r.Spans, s.snap), s.sumWidth(), func(acc []uint64, from, to int64) {
+			f.addRuns(s, acc, from, to)
+		})
 	}
 	ring := f.ringSums(&r)
 	// Few large pieces of memory for all groups, rather than a few per group.
@@ -112,7 +118,8 @@ func (f *Fold) groupSums(r Request) ([]Group, []Era) {
 		}
 		squares := squaresAt(ind)
 		loss := ind.loss(sums)
-		era := Era{Indicator: ind.spec.ID, Generation: ind.gen, Since: unix(ind.era.since), Backfilled: ind.era.list(f.kept), Loss: loss}
+		era := Era{Indicator: ind.spec.ID, Generation: ind.gen, Since: unix(ind.era.since),
+			Backfilled: ind.era.list(f.kept), Loss: loss}
 		eras = append(eras, era)
 		for i, g := range ind.sorted {
 			at := int(g.col)
@@ -156,7 +163,9 @@ func (f *Fold) indicatorSums(ind *indicator, groups []*group, spans []slo.Span) 
 		return nil
 	}
 	if s := ind.slices; s != nil {
-		out := sumSpans(snapAll(spans, s.snap), len(groups)*sliceSums, func(acc []uint64, from, to int64) { f.addIndicator(s, ind, groups, acc, from, to) })
+		out := sumSpans(snapAll(spans, s.snap), len(groups)*sliceSums, func(acc []uint64, from, to int64) {
+			f.addIndicator(s, ind, groups, acc, from, to)
+		})
 		for k, sums := range out {
 			for i := range groups {
 				copy(sums[i*SliceBins:(i+1)*SliceBins], sums[i*sliceSums:])
@@ -176,7 +185,9 @@ func (f *Fold) indicatorSums(ind *indicator, groups []*group, spans []slo.Span) 
 			width++
 		}
 	}
-	return sumSpans(snapAll(spans, ind.events.snap), width, func(acc []uint64, from, to int64) { ind.events.addColumns(acc, cols, from, to) })
+	return sumSpans(snapAll(spans, ind.events.snap), width, func(acc []uint64, from, to int64) {
+		ind.events.addColumns(acc, cols, from, to)
+	})
 }
 
 // snapAll moves the edges of spans onto the buckets of a store.
@@ -199,9 +210,10 @@ type Shift struct {
 	Excess []uint64 // likewise, as Group.Excess; nil if there was no weight above 1
 }
 
-// Received are the counts of one of the asked spans, which must begin no more than slo.ReceivedWindow ago, as alert conditions
-// take them: events by the time at which they were received, without backfills and those of later slo.Lateness than a place.
-// Within a minute of each other, event time and receive time count as equal. excess is that of Group.Excess.
+// Received are the counts of one of the asked spans, which must begin no more than slo.ReceivedWindow ago, as alert
+// conditions take them: events by the time at which they were received, without backfills and those of later
+// slo.Lateness than a place. Within a minute of each other, event time and receive time count as equal. excess is that
+// of Group.Excess.
 func (g *Group) Received(span, lateness int) (bins []uint64, excess uint64) {
 	bins = slices.Clone(g.Spans[span])
 	if g.Excess != nil {
@@ -239,7 +251,8 @@ func (g *Group) Later(span, lateness int) []uint64 {
 	return bins
 }
 
-// ringSums are the sums of all columns of the ring over those of some spans that it reaches back to; nil without a ring.
+// ringSums are the sums of all columns of the ring over those of some spans that it reaches back to; nil without a
+// ring.
 func (f *Fold) ringSums(r *Request) [][]uint64 {
 	if f.ring == nil {
 		return nil
@@ -247,13 +260,14 @@ func (f *Fold) ringSums(r *Request) [][]uint64 {
 	add := func(acc []uint64, from, to int64) { f.ring.addAll(acc, from, to, f.clock) }
 	out := f.ringSpans(r, r.Spans, int(f.ring.cols.n), add)
 	if f.rec-nanos(r.Now) > fineWidth*int64(time.Second) {
-		f.addAhead(r, out, f.ringSpans(r, []slo.Span{{From: r.Now, To: unix(f.ring.end() * int64(time.Second))}}, int(f.ring.cols.n), add)[0])
+		f.addAhead(r, out, f.ringSpans(r, []slo.Span{{From: r.Now, To: unix(f.ring.end() * int64(time.Second))}},
+			int(f.ring.cols.n), add)[0])
 	}
 	return out
 }
 
-// addAhead adds what was received after the time of a request to the spans that end then. After a clock was set back, receive
-// times stand still ahead of it, and conditions would see none of the events until it has caught up.
+// addAhead adds what was received after the time of a request to the spans that end then. After a clock was set back,
+// receive times stand still ahead of it, and conditions would see none of the events until it has caught up.
 func (f *Fold) addAhead(r *Request, out [][]uint64, ahead []uint64) {
 	for i, sums := range out {
 		if sums == nil || !r.Spans[i].To.Equal(r.Now) {

@@ -132,8 +132,8 @@ func (f *Fold) needRing() *ring {
 	return f.ring
 }
 
-// shift counts an event, which is counted already, for alert conditions. It is called if the event was received more than
-// a minute off its time or is no new traffic.
+// shift counts an event, which is counted already, for alert conditions. It is called if the event was received more
+// than a minute off its time or is no new traffic.
 func (f *Fold) shift(p *plan, t int64, old bool, v *event.View) {
 	const second = int64(time.Second)
 	late, off := lateness(f.rec, t)
@@ -185,8 +185,8 @@ func (f *Fold) shift(p *plan, t int64, old bool, v *event.View) {
 	}
 }
 
-// lateness is how long after its time an event was received, and whether conditions count it then. Both go by the finest
-// bucket of the time, rounded towards punctual, because events of one bucket may have been merged.
+// lateness is how long after its time an event was received, and whether conditions count it then. Both go by the
+// finest bucket of the time, rounded towards punctual, because events of one bucket may have been merged.
 func lateness(rec, t int64) (late int64, off bool) {
 	at := t - t%(fineWidth*int64(time.Second))
 	late = rec - at - fineWidth*int64(time.Second)

@@ -19,7 +19,9 @@ func TestConditionsSeeEventsWhenTheClockWasSetBack(t *testing.T) {
 			apply(t, f, record, failed(shop(t0.Add(time.Duration(i)*time.Second))))
 		}
 		now := t0.Add(time.Minute)
-		sums := f.Sums(Request{Now: now, Spans: []slo.Span{{From: now.Add(-5 * time.Minute), To: now}, {From: now.Add(-5 * time.Minute), To: now.Add(-time.Minute)}}})
+		sums := f.Sums(Request{Now: now,
+			Spans: []slo.Span{
+				{From: now.Add(-5 * time.Minute), To: now}, {From: now.Add(-5 * time.Minute), To: now.Add(-time.Minute)}}})
 		bins, _ := sums.Groups[0].Received(0, 0)
 		require.Equal(t, []uint64{0, 60}, bins, "set back by %s", back)
 		bins, _ = sums.Groups[0].Received(1, 0)

@@ -198,7 +198,8 @@ func billionths(good, valid uint64) uint64 {
 
 // addSlices adds the judgements of the closed slices [from, to) for some groups
 // of one indicator. at gives where in acc a group's sums begin.
-func (f *Fold) addSlices(s *sliceStore, ind *indicator, groups []*group, from, to int64, acc []uint64, at func(i int, g *group) int) {
+func (f *Fold) addSlices(s *sliceStore, ind *indicator, groups []*group, from, to int64, acc []uint64,
+	at func(i int, g *group) int) {
 	to = min(to, s.next)
 	from = max(from, s.first)
 	if from >= to || len(groups) == 0 {

@@ -127,7 +127,8 @@ func TestOpenHoursFollowTheZone(t *testing.T) {
 	}{
 		{"usual", time.Date(2026, 3, 28, 0, 0, 0, 0, berlin), "Mon-Sun 01:00-05:00 Europe/Berlin", 240},
 		{"spring, an hour is missing", time.Date(2026, 3, 29, 0, 0, 0, 0, berlin), "Mon-Sun 01:00-05:00 Europe/Berlin", 180},
-		{"autumn, an hour comes twice", time.Date(2026, 10, 25, 0, 0, 0, 0, berlin), "Mon-Sun 01:00-05:00 Europe/Berlin", 300},
+		{"autumn, an hour comes twice", time.Date(2026, 10, 25, 0, 0, 0, 0, berlin),
+			"Mon-Sun 01:00-05:00 Europe/Berlin", 300},
 		{"closed", time.Date(2026, 3, 28, 0, 0, 0, 0, berlin), "Mon-Fri 01:00-05:00 Europe/Berlin", 0},
 	} {
 		f := newFold(t, config(perMinute(1, c.during)), c.day)

@@ -85,7 +85,9 @@ func (f *Fold) Parts() []Part {
 func (s *store) appendParts(parts []Part, name func(width, start int64) string) []Part {
 	for i := range s.levels {
 		l := &s.levels[i]
-		parts = appendSegments(parts, l.blocks, int(segments[i]/widths[i]), func(at int) string { return name(widths[i], l.start+int64(at)*widths[i]) })
+		parts = appendSegments(parts, l.blocks, int(segments[i]/widths[i]), func(at int) string {
+			return name(widths[i], l.start+int64(at)*widths[i])
+		})
 	}
 	return parts
 }
@@ -117,7 +119,9 @@ func appendSegments[C cell](parts []Part, blocks []block[C], n int, name func(at
 			used = used || seg[i].cells != nil
 		}
 		if used {
-			parts = append(parts, Part{Name: name(at), Version: version, Encode: func(dst []byte) []byte { return appendSegment(dst, version, seg) }})
+			parts = append(parts, Part{Name: name(at), Version: version, Encode: func(dst []byte) []byte {
+				return appendSegment(dst, version, seg)
+			}})
 		}
 	}
 	return parts
@@ -441,7 +445,8 @@ func (f *Fold) place(seg segment) error {
 	return fmt.Errorf("%w: no place for it", errSnapshot)
 }
 
-// place puts blocks of one width from a second on. Blocks where none can be, or with columns that no group has, are damage.
+// place puts blocks of one width from a second on. Blocks where none can be, or with columns that no group has, are
+// damage.
 //
 // The levels are where the record time of the state puts them, and so are the blocks of a snapshot of that time.
 func (s *store) place(seg segment, width, start int64) error {

@@ -61,7 +61,8 @@ func TestReplayEqualsSnapshotAndTail(t *testing.T) {
 				cfg.Services[0].Buckets = []time.Duration{time.Second}[:rapid.IntRange(0, 1).Draw(rt, "buckets")]
 				do(func(f *Fold) { require.NoError(rt, f.SetConfig(cfg, rec.UnixNano())) })
 			case 1, 2, 3:
-				rec = rec.Add(time.Duration(rapid.OneOf(rapid.IntRange(0, 60), rapid.IntRange(0, 2*86400), rapid.IntRange(0, 2*86400), rapid.IntRange(0, 40*86400)).Draw(rt, "pass")) * time.Second)
+				rec = rec.Add(time.Duration(rapid.OneOf(rapid.IntRange(0, 60), rapid.IntRange(0, 2*86400),
+					rapid.IntRange(0, 2*86400), rapid.IntRange(0, 40*86400)).Draw(rt, "pass")) * time.Second)
 				mark := rapid.SampledFrom([]Mark{Tick, Tick, Start, Stop}).Draw(rt, "mark")
 				do(func(f *Fold) { f.Advance(rec.UnixNano(), mark) })
 			case 4, 5:
@@ -145,7 +146,9 @@ func TestRestoreErrors(t *testing.T) {
 	}
 	good, _ := encode(f)
 	for _, kind := range []string{"events-", "slices-", "hours-", "judged-"} {
-		require.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(good)), func(name string) bool { return strings.HasPrefix(name, kind) }), kind)
+		require.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(good)), func(name string) bool {
+			return strings.HasPrefix(name, kind)
+		}), kind)
 	}
 
 	require.Error(t, f.RestorePart("state", []byte(good["state"])), "not a new fold")
@@ -221,7 +224,8 @@ func TestSnapshotIsSmallAfterSmallChanges(t *testing.T) {
 
 func TestBlockCodec(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		counts := rapid.SliceOfN(rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64Range(0, 300), rapid.Uint64Range(0, 1<<40)), 1, 60).Draw(rt, "counts")
+		counts := rapid.SliceOfN(rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64Range(0, 300), rapid.Uint64Range(0, 1<<40)),
+			1, 60).Draw(rt, "counts")
 		counts = append(counts, 1)
 		var b block[uint16]
 		b.grow(len(counts) + 5)
@@ -238,8 +242,9 @@ func TestBlockCodec(t *testing.T) {
 	})
 }
 
-// TestRatioThroughKills: numerator and denominator of a ratio are those of a naive table by group and minute, with events
-// that come late and in no order, and a fold that is restored at random places has the bytes of one that was never stopped.
+// TestRatioThroughKills: numerator and denominator of a ratio are those of a naive table by group and minute, with
+// events that come late and in no order, and a fold that is restored at random places has the bytes of one that was
+// never stopped.
 func TestRatioThroughKills(t *testing.T) {
 	for seed := range uint64(8) {
 		rnd := rand.New(rand.NewPCG(seed, 9))
@@ -289,7 +294,8 @@ func TestRatioThroughKills(t *testing.T) {
 		require.Equal(t, a, b)
 		to := rec.Truncate(5 * time.Minute)
 		for range 100 {
-			span := slo.Span{From: t0.Add(time.Duration(rnd.Int64N(int64(to.Sub(t0)/(5*time.Minute)))) * 5 * time.Minute), To: to}
+			span := slo.Span{
+				From: t0.Add(time.Duration(rnd.Int64N(int64(to.Sub(t0)/(5*time.Minute)))) * 5 * time.Minute), To: to}
 			for key, got := range sums(cut, "shop/conversion", span) {
 				var want [2]uint64
 				for m := int(span.From.Sub(t0) / time.Minute); m < int(to.Sub(t0)/time.Minute); m++ {

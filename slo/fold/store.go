@@ -29,7 +29,8 @@ var (
 	segments = [3]int64{fineSeg, middleSeg, coarseSeg}
 )
 
-// level is a run of buckets of one width, without gaps. Blocks that nothing was counted in have no cells and cost 40 bytes.
+// level is a run of buckets of one width, without gaps. Blocks that nothing was counted in have no cells and cost 40
+// bytes.
 //
 // The blocks in front of the last level's start are gone. Together the levels cover, without gap or overlap, the
 // time from the start of the coarsest to the end of the finest.
@@ -42,8 +43,8 @@ type level struct {
 // store keeps the events of the indicators with one retention. Its times are
 // Unix seconds.
 //
-// It holds no pointer to indicators or groups: those own ranges of columns and name them. So a block is one flat array of
-// counters, and the sum over a window is an addition of arrays, whichever groups there are.
+// It holds no pointer to indicators or groups: those own ranges of columns and name them. So a block is one flat array
+// of counters, and the sum over a window is an addition of arrays, whichever groups there are.
 //
 // hours begin where the coarsest level begins, and days with the day of that hour. A block grows to the columns
 // in use when it is touched, so blocks of quiet times stay small.
@@ -71,8 +72,8 @@ type daySum struct {
 	asOf uint64   // clock; an hour changed after it makes the sum stale
 }
 
-// newStore makes the empty store of a retention at a record time in seconds. The coarser levels have all their blocks from
-// the start. The finest grows with the events.
+// newStore makes the empty store of a retention at a record time in seconds. The coarser levels have all their blocks
+// from the start. The finest grows with the events.
 func newStore(keep time.Duration, rec int64) *store {
 	s := &store{keep: int64(keep / time.Second)}
 	b := s.bounds(rec)

@@ -26,8 +26,8 @@ type Request struct {
 	// Unjudged leaves out Spans and Loss of sliced indicators, for a reader who judges by the counts of several folds.
 	Unjudged bool
 
-	// Minutes says that Extra has the minutes of the last hour, of which peaks are found. The fold does not read it. An engine that
-	// is asked by a view needs it to ask for the same spans.
+	// Minutes says that Extra has the minutes of the last hour, of which peaks are found. The fold does not read it. An
+	// engine that is asked by a view needs it to ask for the same spans.
 	Minutes bool
 }
 
@@ -88,7 +88,8 @@ type Group struct {
 
 	// Backfilled is what was observed before Since: what backfills of the service
 	// brought after it, and when the generation counted before it was parked; oldest
-	// first, none touching, within retention; some spans may be empty. Groups that share their Since share the list, which must not be changed.
+	// first, none touching, within retention; some spans may be empty. Groups that share their Since share the list, which
+	// must not be changed.
 	Backfilled []slo.Span
 	Total      []uint64   // per bin, since Since, without Old; for counters, never falls while it counts
 	Old        []uint64   // per bin, since Since: backfills and late replays; nil if none, and for slices
@@ -159,17 +160,19 @@ type Stats struct {
 	TooOld          uint64            // events older than the retention of every indicator: counted in no window
 	Unmeasured      map[string]uint64 // indicator ID: matching events without a duration
 	Refused         uint64
-	Replayed        uint64            // events that were applied as replays
-	Backfilled      uint64            // events that were no new traffic: backfills, and replays more than a minute after their time
-	Dropped         map[string]uint64 // events that limits dropped, by reason; few reasons
-	Groups          int               // now
-	Full            []Full            // indicators that had no group for some value and have none now, by ID
-	Evicted         uint64            // groups evicted to make room
-	Crowded         []Crowded         // indicators of completion that lost a start event and have no room for another one now, by ID
-	Untracked       uint64            // start events of work that there was no room for, of the generations that count
-	PlanHits        uint64            // since the process began, as is PlanMisses
-	PlanMisses      uint64
-	Bytes           int64 // memory of the buckets, now
+	Replayed        uint64 // events that were applied as replays
+	// events that were no new traffic: backfills, and replays more than a minute after their time
+	Backfilled uint64
+	Dropped    map[string]uint64 // events that limits dropped, by reason; few reasons
+	Groups     int               // now
+	Full       []Full            // indicators that had no group for some value and have none now, by ID
+	Evicted    uint64            // groups evicted to make room
+	// indicators of completion that lost a start event and have no room for another one now, by ID
+	Crowded    []Crowded
+	Untracked  uint64 // start events of work that there was no room for, of the generations that count
+	PlanHits   uint64 // since the process began, as is PlanMisses
+	PlanMisses uint64
+	Bytes      int64 // memory of the buckets, now
 
 	Parked      int   // parked generations, now
 	ParkedBytes int64 // their memory

@@ -100,12 +100,14 @@ func (s *durationSeries) key() string {
 
 // compareSeries is the order of Sums.
 func compareSeries(a, b *durationSeries) int {
-	return cmp.Or(cmp.Compare(a.service, b.service), cmp.Compare(a.typ, b.typ), cmp.Compare(a.outcome, b.outcome), slices.Compare(a.dims, b.dims))
+	return cmp.Or(cmp.Compare(a.service, b.service), cmp.Compare(a.typ, b.typ), cmp.Compare(a.outcome, b.outcome),
+		slices.Compare(a.dims, b.dims))
 }
 
 // seriesOf finds or makes the duration histogram for the labels, or that of the others of the outcome beyond maxSeries.
 func (f *Fold) seriesOf(svc *service, get func(string) string) *durationSeries {
-	d := &durationSeries{service: svc.spec.Name, typ: get(labelType), outcome: get(labelOutcome), dims: svc.dimensions(get), edges: svc.buckets}
+	d := &durationSeries{service: svc.spec.Name, typ: get(labelType), outcome: get(labelOutcome),
+		dims: svc.dimensions(get), edges: svc.buckets}
 	if old := svc.series[d.key()]; old != nil {
 		return old
 	}
@@ -240,7 +242,8 @@ func newService(spec *Service, inds []*indicator) *service {
 	return s
 }
 
-// knows reports whether the service may send events of the type. Others are refused, so that a misspelt type is noticed.
+// knows reports whether the service may send events of the type. Others are refused, so that a misspelt type is
+// noticed.
 func (s *service) knows(typ string) bool {
 	return len(s.spec.Types) == 0 || slices.Contains(s.spec.Types, typ)
 }
@@ -297,7 +300,8 @@ func appendText(b, text []byte) []byte {
 // It allocates, and is only for making a plan.
 func (s *service) labels(v *event.View) func(name string) string {
 	values := map[string]string{
-		labelService: s.spec.Name, labelType: string(v.Type), labelOutcome: v.Outcome.String(), labelSeverity: string(v.Severity),
+		labelService: s.spec.Name, labelType: string(v.Type), labelOutcome: v.Outcome.String(),
+		labelSeverity: string(v.Severity),
 	}
 	for name, value := range v.Attrs {
 		if _, ok := slices.BinarySearch(s.attrs, string(name)); ok {

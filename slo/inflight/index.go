@@ -2,8 +2,8 @@ package inflight
 
 import "math/bits"
 
-// index finds slots by hashes. It is an open-addressed table, a power of two and at most half full, of the low half of a
-// hash's low word and one above the slot. Where a key lies in it is no part of the state.
+// index finds slots by hashes. It is an open-addressed table, a power of two and at most half full, of the low half of
+// a hash's low word and one above the slot. Where a key lies in it is no part of the state.
 type index struct {
 	slots []uint64
 	mask  uint64

@@ -42,8 +42,8 @@ func (t *Table) Has(group uint32) bool {
 	return int(group) < len(t.groups) && t.groups[group].total > 0
 }
 
-// ByStage gives how much work of a group is at each stage, by number. It must not be changed, and is valid until the next
-// call.
+// ByStage gives how much work of a group is at each stage, by number. It must not be changed, and is valid until the
+// next call.
 func (t *Table) ByStage(group uint32) []StageCount {
 	if int(group) >= len(t.groups) {
 		return nil
@@ -98,7 +98,8 @@ func (t *Table) List(n int, want func(group uint32, stage uint16) bool) []Item {
 		}
 		for i := range p.entries {
 			e := &p.entries[i]
-			if !e.active() || len(best) == n && (n == 0 || e.start >= best[n-1].start) || want != nil && !want(e.group, e.stage) {
+			if !e.active() || len(best) == n && (n == 0 || e.start >= best[n-1].start) ||
+				want != nil && !want(e.group, e.stage) {
 				continue
 			}
 			x := place{e.start, uint32(number*pageSize + i)}

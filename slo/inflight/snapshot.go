@@ -109,8 +109,8 @@ func (t *Table) RestoreHead(b []byte) (rest []byte, err error) {
 	return b, nil
 }
 
-// RestorePart is the inverse of AppendPart, into a new Table. Parts come in any order. FinishRestore follows them. data is
-// not kept.
+// RestorePart is the inverse of AppendPart, into a new Table. Parts come in any order. FinishRestore follows them. data
+// is not kept.
 func (t *Table) RestorePart(n int, version uint64, data []byte) error {
 	if n < 0 || n > MaxEntries/partEntries {
 		return fmt.Errorf("%w: part %d", ErrSnapshot, n)
@@ -167,8 +167,8 @@ func (p *page) readEntry(r []byte, i int) (rest []byte, ok bool) {
 	return r[recordBytes+n:], true
 }
 
-// FinishRestore builds what is not in a snapshot, and checks that the parts make sense together: groups and stages are below
-// the given numbers, and no key is there twice.
+// FinishRestore builds what is not in a snapshot, and checks that the parts make sense together: groups and stages are
+// below the given numbers, and no key is there twice.
 func (t *Table) FinishRestore(groups, stages int) error {
 	total := 0
 	for _, p := range t.pages {

@@ -21,7 +21,8 @@ const (
 	// is held for the time that work may take and as long as this.
 	Memory = 24 * time.Hour
 
-	// EndMemory is how long ended work is remembered for an end that came before the one that decided it, and arrives later.
+	// EndMemory is how long ended work is remembered for an end that came before the one that decided it, and arrives
+	// later.
 	EndMemory = time.Hour
 
 	// KeyBytes is how many bytes of a key are kept for people to read.
@@ -35,8 +36,8 @@ type Options struct {
 	Within time.Duration // how long work may take; above 0
 	Max    int           // most entries; above 0 and at most MaxEntries
 
-	// Ambiguous means that work may have ends of both kinds. The earlier one decides, and a failure of two at the same time.
-	// Without it the end that arrives first decides, and nothing is remembered of ended work.
+	// Ambiguous means that work may have ends of both kinds. The earlier one decides, and a failure of two at the same
+	// time. Without it the end that arrives first decides, and nothing is remembered of ended work.
 	Ambiguous bool
 }
 
@@ -107,8 +108,8 @@ type page struct {
 
 // Table tracks the work of one indicator.
 //
-// Entries lie in slots. A new one takes the lowest vacant slot, so where entries lie follows from the calls alone, whatever
-// was restored in between.
+// Entries lie in slots. A new one takes the lowest vacant slot, so where entries lie follows from the calls alone,
+// whatever was restored in between.
 type Table struct {
 	within    int64
 	max       int

@@ -98,7 +98,8 @@ func (o *naive) finish(m Moment, k string, w *naiveWork, at int64, failed, old b
 	}
 	delete(o.work, k)
 	if o.ambiguous {
-		o.work[k] = &naiveWork{state: closed, start: w.start, end: at, failed: failed, old: old, group: w.group, until: (m.Record + int64(time.Hour)) / minute}
+		o.work[k] = &naiveWork{state: closed, start: w.start, end: at, failed: failed, old: old, group: w.group,
+			until: (m.Record + int64(time.Hour)) / minute}
 	}
 	return out
 }
@@ -122,7 +123,8 @@ func (o *naive) ended(m Moment, k string, at int64, failed, old bool) Outcome {
 	case w != nil:
 		return o.finish(m, k, w, at, failed, old || w.old)
 	}
-	o.work[k] = &naiveWork{state: held, end: at, failed: failed, old: old, until: (m.Record + int64(within) + int64(24*time.Hour)) / minute}
+	o.work[k] = &naiveWork{
+		state: held, end: at, failed: failed, old: old, until: (m.Record + int64(within) + int64(24*time.Hour)) / minute}
 	return Outcome{}
 }
 
@@ -170,8 +172,9 @@ func restored(t testing.TB, x *Table) *Table {
 	return out
 }
 
-// TestAgainstNaive lets random events of random keys come in random order, late, twice and after silences and restarts. Every
-// outcome is that of the naive table, and a table that is restored now and then gives the same bytes as one that never is.
+// TestAgainstNaive lets random events of random keys come in random order, late, twice and after silences and restarts.
+// Every outcome is that of the naive table, and a table that is restored now and then gives the same bytes as one that
+// never is.
 func TestAgainstNaive(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -272,7 +275,8 @@ func same(t *testing.T, o *naive, x *Table) {
 		if oldest == 0 || w.start < oldest {
 			oldest = w.start
 		}
-		keys[k] = Item{Key: k, Group: w.group, Stage: w.stage, Start: w.start, StageFrom: w.stageAt, Deadline: o.deadline(w), Overdue: w.state == overdue}
+		keys[k] = Item{Key: k, Group: w.group, Stage: w.stage, Start: w.start, StageFrom: w.stageAt, Deadline: o.deadline(w),
+			Overdue: w.state == overdue}
 	}
 	for g := range uint32(5) {
 		has := false
@@ -304,8 +308,8 @@ func same(t *testing.T, o *naive, x *Table) {
 	}
 }
 
-// TestOrderMakesNoDifference: whatever the order in which events arrive, and however late, work counts once, and where it
-// would have counted had they come at once and in order.
+// TestOrderMakesNoDifference: whatever the order in which events arrive, and however late, work counts once, and where
+// it would have counted had they come at once and in order.
 func TestOrderMakesNoDifference(t *testing.T) {
 	type happening struct {
 		rec, at int64
@@ -409,8 +413,8 @@ func TestDeadline(t *testing.T) {
 	require.True(t, x.Start(at(18*60), key(3), t0+int64(within)+1, 0, 0, false).Bad, "new work")
 }
 
-// TestDeadlineOfABackfill: the end of work whose deadline is long past comes with the backfill, or never. It counts in the
-// minute of the deadline all the same.
+// TestDeadlineOfABackfill: the end of work whose deadline is long past comes with the backfill, or never. It counts in
+// the minute of the deadline all the same.
 func TestDeadlineOfABackfill(t *testing.T) {
 	x := newTable(t, 10)
 	long, deadline := t0-int64(6*24*time.Hour), t0-int64(6*24*time.Hour)+int64(within)

@@ -20,8 +20,8 @@ type Outcome struct {
 	Untracked bool
 }
 
-// Start is a start event of the time at. A second one is ignored while the first is open, or overdue, unless it comes after
-// the deadline of the first: then it begins new work with the same key.
+// Start is a start event of the time at. A second one is ignored while the first is open, or overdue, unless it comes
+// after the deadline of the first: then it begins new work with the same key.
 //
 // key must not be empty, and is not kept. group and stage are numbers of the caller's. They are bounded by the caller.
 func (t *Table) Start(m Moment, key []byte, at int64, group uint32, stage uint16, old bool) (out Outcome) {
@@ -216,8 +216,8 @@ func (t *Table) Stage(m Moment, key []byte, at int64, stage uint16) {
 
 // due is the minute after which work that begins now, at the time at, is overdue.
 //
-// A start that arrives late moves it: the end can be as late as its start. That of a backfill does not. Its end is in the
-// same backfill, or there is none.
+// A start that arrives late moves it: the end can be as late as its start. That of a backfill does not. Its end is in
+// the same backfill, or there is none.
 func (t *Table) due(m Moment, at int64, old bool) uint32 {
 	if old {
 		return minuteOf(max(at+t.within, m.Record) + int64(Grace))
@@ -279,11 +279,11 @@ func (t *Table) trim() {
 	}
 }
 
-// makeRoom makes room for one more entry, if there is none, by forgetting what is only remembered, the oldest first: overdue
-// or closed work, and ends that are held. It fails if all entries are open.
+// makeRoom makes room for one more entry, if there is none, by forgetting what is only remembered, the oldest first:
+// overdue or closed work, and ends that are held. It fails if all entries are open.
 //
-// It forgets the oldest sixteenth of the time that is remembered, or everything if that frees too little, so that a flood
-// of keys costs no more than a look at each entry in some hundred calls.
+// It forgets the oldest sixteenth of the time that is remembered, or everything if that frees too little, so that a
+// flood of keys costs no more than a look at each entry in some hundred calls.
 func (t *Table) makeRoom(m Moment) bool {
 	if t.size() < t.max {
 		return true

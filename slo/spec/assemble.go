@@ -107,11 +107,14 @@ func (a *assembly) join(d *draft) {
 	case s.Description == "":
 		s.Description, s.describedAt = d.description, d.descriptionAt
 	case s.Description != d.description:
-		a.Errorf(d.descriptionAt, "describe it once", "the description of service %s differs from that at %s:%d", s.Name, s.describedAt.File, s.describedAt.Line)
+		a.Errorf(d.descriptionAt, "describe it once", "the description of service %s differs from that at %s:%d", s.Name,
+			s.describedAt.File, s.describedAt.Line)
 	}
 	for _, k := range slices.Sorted(maps.Keys(d.labels)) {
 		if old, ok := s.Labels[k]; ok && old != d.labels[k] {
-			a.Errorf(d.labelAt[k], "set it once, or to the same value everywhere", "label %s of service %s is set to %q elsewhere (%s:%d)", k, s.Name, yamldoc.Clip(old), s.labelAt[k].File, s.labelAt[k].Line)
+			a.Errorf(d.labelAt[k], "set it once, or to the same value everywhere",
+				"label %s of service %s is set to %q elsewhere (%s:%d)", k, s.Name, yamldoc.Clip(old),
+				s.labelAt[k].File, s.labelAt[k].Line)
 			continue
 		}
 		if s.Labels == nil {
@@ -125,8 +128,11 @@ func (a *assembly) join(d *draft) {
 			if slices.Contains(s.Dimensions, x) {
 				continue
 			}
-			if i := slices.IndexFunc(s.Dimensions, func(o string) bool { return series.GroupLabel(o) == series.GroupLabel(x) }); i >= 0 {
-				a.Errorf(d.at, "rename one of them", "dimensions of service %s: %q and %q are both exported as %q", s.Name, s.Dimensions[i], x, series.GroupLabel(x))
+			if i := slices.IndexFunc(s.Dimensions, func(o string) bool {
+				return series.GroupLabel(o) == series.GroupLabel(x)
+			}); i >= 0 {
+				a.Errorf(d.at, "rename one of them", "dimensions of service %s: %q and %q are both exported as %q", s.Name,
+					s.Dimensions[i], x, series.GroupLabel(x))
 				continue
 			}
 			s.Dimensions = append(s.Dimensions, x)
@@ -200,7 +206,8 @@ func (a *assembly) once(seen map[string]Position, at Position, what, service, na
 }
 
 func (a *assembly) twice(at Position, what, service, name string, first Position) {
-	a.Errorf(at, "rename or remove one", "duplicate %s %q of service %s, first defined at %s:%d", what, name, service, first.File, first.Line)
+	a.Errorf(at, "rename or remove one", "duplicate %s %q of service %s, first defined at %s:%d", what, name, service,
+		first.File, first.Line)
 }
 
 // was checks renames: the old name must be gone, and go to one SLO only.
@@ -291,7 +298,8 @@ func (a *assembly) agreements(s *assembled) {
 				sd := s.slos[c.slo.name]
 				if sd == nil {
 					whole = false
-					a.Errorf(c.slo.at, unknownSLO(c.slo.name, names), "sla %s: component %s: unknown slo %q", g.Name, c.Name, c.slo.name)
+					a.Errorf(c.slo.at, unknownSLO(c.slo.name, names), "sla %s: component %s: unknown slo %q",
+						g.Name, c.Name, c.slo.name)
 					continue
 				}
 				if users[c.slo.name] != nil {
@@ -310,7 +318,8 @@ func (a *assembly) agreements(s *assembled) {
 			}
 			for _, name := range slices.Sorted(maps.Keys(extra)) {
 				first := users[name]
-				a.Warnf(first.slo.at, "list it once, with the sum of the weights", "sla %s: component %s and %d more are the same slo", g.Name, first.Name, extra[name])
+				a.Warnf(first.slo.at, "list it once, with the sum of the weights",
+					"sla %s: component %s and %d more are the same slo", g.Name, first.Name, extra[name])
 			}
 			a.oneSource(g, onSeries, onEvents)
 			a.catalogue(s, g, names)
@@ -350,10 +359,12 @@ func (a *assembly) oneSource(g *slaDraft, onSeries, onEvents []*componentDraft) 
 	switch {
 	case len(onSeries) == 0:
 	case len(onEvents) == 0:
-		a.Warnf(g.at, "the generated rules calculate it", "sla %s: all its SLOs are on Prometheus series, which the engine does not see, so it has no live score", g.Name)
+		a.Warnf(g.at, "the generated rules calculate it",
+			"sla %s: all its SLOs are on Prometheus series, which the engine does not see, so it has no live score", g.Name)
 	default:
 		for _, c := range onSeries {
-			a.Errorf(c.slo.at, "use only SLOs on events, or only SLOs on Prometheus series", "sla %s: slo %q is on Prometheus series, which the engine does not see, and others are not", g.Name, c.slo.name)
+			a.Errorf(c.slo.at, "use only SLOs on events, or only SLOs on Prometheus series",
+				"sla %s: slo %q is on Prometheus series, which the engine does not see, and others are not", g.Name, c.slo.name)
 		}
 	}
 }
@@ -362,14 +373,16 @@ func near(x, y float64) bool { return math.Abs(x-y) < 1e-9*y }
 
 func (a *assembly) component(g *slaDraft, c *componentDraft, sd *sloDraft) {
 	if sd.kindKnown && len(c.Bands) > 0 && sd.Indicator.Kind != slo.KindLatency {
-		a.Errorf(c.bandsAt, "remove them", "sla %s: component %s: only a latency slo can have bands, %q is %s", g.Name, c.Name, c.slo.name, sd.Indicator.Kind)
+		a.Errorf(c.bandsAt, "remove them", "sla %s: component %s: only a latency slo can have bands, %q is %s", g.Name,
+			c.Name, c.slo.name, sd.Indicator.Kind)
 	}
 	if !sd.groupsKnown {
 		return
 	}
 	for _, l := range g.groups {
 		if !slices.Contains(sd.GroupBy, l.name) {
-			a.Errorf(c.slo.at, "add "+l.name+" to the group_by of the slo, or remove it from the sla", "sla %s is grouped by %s, but slo %q is not", g.Name, l.name, c.slo.name)
+			a.Errorf(c.slo.at, "add "+l.name+" to the group_by of the slo, or remove it from the sla",
+				"sla %s is grouped by %s, but slo %q is not", g.Name, l.name, c.slo.name)
 		}
 	}
 }

@@ -28,9 +28,12 @@ func TestBaselines(t *testing.T) {
 `)}})
 	require.NoError(t, ps.Err())
 	require.Equal(t, []*slo.Baseline{
-		{Service: "shop", Name: "performance", SLOs: []string{"latency"}, Detection: slo.Before{From: time.Hour, To: 90 * time.Minute, Target: 5 * time.Minute}, Goal: 0.5},
-		{Service: "shop", Name: "sla", Agreements: []string{"gold"}, Detection: slo.Before{From: 2 * time.Hour, To: 4 * time.Hour}, Goal: 0.8},
-		{Service: "shop", Name: "response", Response: slo.Before{From: 45 * time.Minute, To: 75 * time.Minute, Target: 30 * time.Minute}, Goal: 0.5},
+		{Service: "shop", Name: "performance", SLOs: []string{"latency"},
+			Detection: slo.Before{From: time.Hour, To: 90 * time.Minute, Target: 5 * time.Minute}, Goal: 0.5},
+		{Service: "shop", Name: "sla", Agreements: []string{"gold"},
+			Detection: slo.Before{From: 2 * time.Hour, To: 4 * time.Hour}, Goal: 0.8},
+		{Service: "shop", Name: "response",
+			Response: slo.Before{From: 45 * time.Minute, To: 75 * time.Minute, Target: 30 * time.Minute}, Goal: 0.5},
 	}, s.Baselines)
 
 	for item, want := range map[string]string{
@@ -48,6 +51,7 @@ func TestBaselines(t *testing.T) {
 		require.ErrorContains(t, ps.Err(), want, item)
 		require.True(t, strings.HasPrefix(ps.Err().Error(), "f:"), ps.Err())
 	}
-	_, ps = Load([]File{{Name: "f", Data: []byte(baselineSpec + strings.Repeat("  - {name: a, detection: {from: 1h, to: 2h}}\n", 2))}})
+	_, ps = Load(
+		[]File{{Name: "f", Data: []byte(baselineSpec + strings.Repeat("  - {name: a, detection: {from: 1h, to: 2h}}\n", 2))}})
 	require.ErrorContains(t, ps.Err(), "baseline")
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/sloengine/sloengine/slo/zonetest"
 )
 
-// RFC 5545: of a time that the clocks show twice an occurrence has the first, and one in a gap the offset from before it.
+// RFC 5545: of a time that the clocks show twice an occurrence has the first, and one in a gap the offset from before
+// it.
 func TestRecurrencesWhereTheClocksChange(t *testing.T) {
 	for _, c := range []struct{ zone, start, rule, day, want string }{
 		{"Europe/Berlin", "2026-10-01T02:00:00+02:00", "FREQ=DAILY", "2026-10-25", "2026-10-25T00:00:00Z"},
@@ -19,9 +20,11 @@ func TestRecurrencesWhereTheClocksChange(t *testing.T) {
 		{"America/New_York", "2026-03-01T02:30:00-05:00", "FREQ=DAILY", "2026-03-08", "2026-03-08T07:30:00Z"},
 		{"America/Santiago", "2026-08-30T00:00:00-04:00", "FREQ=WEEKLY;BYDAY=SU", "2026-09-06", "2026-09-06T04:00:00Z"},
 		{"America/Santiago", "2026-08-30T00:00:00-04:00", "FREQ=DAILY;COUNT=9", "2026-09-06", "2026-09-06T04:00:00Z"},
-		{"America/New_York", "2026-03-01T02:30:00-05:00", "FREQ=DAILY;UNTIL=20260308T073000Z", "2026-03-08", "2026-03-08T07:30:00Z"},
+		{"America/New_York", "2026-03-01T02:30:00-05:00", "FREQ=DAILY;UNTIL=20260308T073000Z", "2026-03-08",
+			"2026-03-08T07:30:00Z"},
 		{"America/New_York", "2026-03-01T02:30:00-05:00", "FREQ=DAILY;UNTIL=20260308T072959Z", "2026-03-08", ""},
-		{"Europe/Berlin", "2026-10-25T02:30:00+01:00", "FREQ=DAILY", "2026-10-25", "2026-10-25T01:30:00Z"}, // start is the second
+		// start is the second
+		{"Europe/Berlin", "2026-10-25T02:30:00+01:00", "FREQ=DAILY", "2026-10-25", "2026-10-25T01:30:00Z"},
 	} {
 		loc, err := time.LoadLocation(c.zone)
 		require.NoError(t, err)
@@ -46,11 +49,13 @@ func TestRecurrencesWhereTheClocksChange(t *testing.T) {
 	r, err := parseRRule("FREQ=DAILY;BYHOUR=2,3;BYMINUTE=0,45", time.Date(2026, 3, 7, 2, 0, 0, 0, loc), time.Minute)
 	require.NoError(t, err)
 	var got []string
-	for _, sp := range r.between(slo.Span{From: time.Date(2026, 3, 8, 0, 0, 0, 0, loc), To: time.Date(2026, 3, 8, 3, 30, 0, 0, loc)}) {
+	for _, sp := range r.between(
+		slo.Span{From: time.Date(2026, 3, 8, 0, 0, 0, 0, loc), To: time.Date(2026, 3, 8, 3, 30, 0, 0, loc)}) {
 		got = append(got, sp.From.UTC().Format("15:04"))
 	}
 	require.Equal(t, []string{"07:00", "07:00"}, got)
-	require.Len(t, r.between(slo.Span{From: time.Date(2026, 3, 8, 0, 0, 0, 0, loc), To: time.Date(2026, 3, 8, 4, 0, 0, 0, loc)}), 4)
+	require.Len(
+		t, r.between(slo.Span{From: time.Date(2026, 3, 8, 0, 0, 0, 0, loc), To: time.Date(2026, 3, 8, 4, 0, 0, 0, loc)}), 4)
 }
 
 // Around every change of the clocks, a rule occurs once, at the instant that RFC 5545 says.
@@ -60,7 +65,8 @@ func TestRecurrencesAgainstTheRule(t *testing.T) {
 		text               string
 		years, months, day int // from the first occurrence to that near the change
 	}{
-		{"FREQ=DAILY;COUNT=5", 0, 0, 3}, {"FREQ=WEEKLY;COUNT=3", 0, 0, 7}, {"FREQ=MONTHLY;COUNT=3", 0, 1, 0}, {"FREQ=YEARLY;COUNT=3", 1, 0, 0},
+		{"FREQ=DAILY;COUNT=5", 0, 0, 3}, {"FREQ=WEEKLY;COUNT=3", 0, 0, 7}, {"FREQ=MONTHLY;COUNT=3", 0, 1, 0},
+		{"FREQ=YEARLY;COUNT=3", 1, 0, 0},
 	}
 	checked := 0
 	for n, c := range zonetest.Changes(t) {

@@ -18,8 +18,10 @@ func (a *assembly) feasible(s *sloDraft) {
 	a.completion(s)
 	a.volumes(s)
 	// The ratio of two counts, such as a conversion, has any objective.
-	if !s.Objective.IsZero() && s.Objective.Ratio() < 0.5 && s.Indicator.Kind != slo.KindRatio { // zero: it was not understood
-		a.Warnf(s.objectiveAt, "the objective is the good share, not the allowed failure share", "slo %s: an objective of %s lets most events fail", s.ID.Name(), s.Objective)
+	// zero: it was not understood
+	if !s.Objective.IsZero() && s.Objective.Ratio() < 0.5 && s.Indicator.Kind != slo.KindRatio {
+		a.Warnf(s.objectiveAt, "the objective is the good share, not the allowed failure share",
+			"slo %s: an objective of %s lets most events fail", s.ID.Name(), s.Objective)
 	}
 }
 
@@ -32,12 +34,15 @@ func (a *assembly) slices(s *sloDraft) {
 		return
 	}
 	if period := s.Window.Nominal(); slice > period/2 {
-		a.Errorf(s.at, "use shorter slices or a longer window", "slo %s: slices of %s are longer than half the window (%s)", s.ID.Name(), slo.FormatDuration(slice), s.Window)
+		a.Errorf(s.at, "use shorter slices or a longer window", "slo %s: slices of %s are longer than half the window (%s)",
+			s.ID.Name(), slo.FormatDuration(slice), s.Window)
 		return
 	}
 	for _, t := range tiers(s.Alerting) {
 		if t.Page && !s.Alerting.Page.Disabled && slice > t.Short {
-			a.Warnf(s.at, "use shorter slices, or `alerting: {page: {disabled: true}}`", "slo %s: slices of %s are longer than %s, the short window of the page alert, which would rarely contain one", s.ID.Name(), slo.FormatDuration(slice), slo.FormatDuration(t.Short))
+			a.Warnf(s.at, "use shorter slices, or `alerting: {page: {disabled: true}}`",
+				"slo %s: slices of %s are longer than %s, the short window of the page alert, which would rarely contain one",
+				s.ID.Name(), slo.FormatDuration(slice), slo.FormatDuration(t.Short))
 			return
 		}
 	}
@@ -61,7 +66,8 @@ func (a *assembly) covering(s *assembled, c *correctionDraft, about []string) {
 	var covered []*sloDraft
 	for _, name := range about {
 		// Once for those that do it, and not again for others in the same time.
-		if sd := s.slos[name]; sd.ok && leavesNothing(sd.Corrections, c.Correction, sd.Window) && !leavesNothing(sd.covered, c.Correction, sd.Window) {
+		if sd := s.slos[name]; sd.ok && leavesNothing(sd.Corrections, c.Correction, sd.Window) &&
+			!leavesNothing(sd.covered, c.Correction, sd.Window) {
 			sd.covered = append(sd.covered, c.Correction)
 			covered = append(covered, sd)
 		}

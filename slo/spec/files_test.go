@@ -37,7 +37,8 @@ func TestStarterIsValid(t *testing.T) {
 		require.NotContains(t, string(text), "SERVICE")
 		require.Less(t, bytes.Count(text, []byte("\n")), 45)
 	}
-	uncommented := strings.NewReplacer("# corrections:", "corrections:", "#   - {name", "  - {name").Replace(string(Starter("shop")))
+	uncommented := strings.NewReplacer("# corrections:", "corrections:", "#   - {name",
+		"  - {name").Replace(string(Starter("shop")))
 	s, ps := Load([]File{{Name: "starter.yaml", Data: []byte(uncommented)}})
 	require.Empty(t, ps.String())
 	require.Len(t, s.SLOs[0].Corrections, 1, "the commented example is valid too")
@@ -62,7 +63,8 @@ func TestBrokenFileHasFiveMistakes(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, s)
 	require.Len(t, ps, 5)
-	for i, want := range []string{"did you mean 99.9?", `did you mean "failure"?`, `did you mean "objective"?`, "did you mean 15s", `did you mean "latency"?`} {
+	for i, want := range []string{"did you mean 99.9?", `did you mean "failure"?`, `did you mean "objective"?`,
+		"did you mean 15s", `did you mean "latency"?`} {
 		require.Equal(t, Error, ps[i].Severity)
 		require.Contains(t, ps[i].Suggestion, want)
 	}
@@ -78,7 +80,8 @@ func TestInsuranceFile(t *testing.T) {
 		require.Equal(t, "unpaid", o.Labels["team"])
 	}
 	products := []slo.Group{{"MEDCARE"}, {"SOMLT"}, {"TRVL10"}}
-	for name, objective := range map[string]string{"availability": "99.9", "latency": "95", "throughput": "99", "quality": "99", "error-rate": "99"} {
+	for name, objective := range map[string]string{"availability": "99.9", "latency": "95", "throughput": "99",
+		"quality": "99", "error-rate": "99"} {
 		require.Equal(t, objective, byName[name].Objective.Percent(), name)
 		require.Equal(t, []string{"product"}, byName[name].GroupBy, name)
 		require.Equal(t, products, byName[name].Expect, name)
@@ -158,7 +161,8 @@ func TestLoadPaths(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	one := func(name string) string {
-		return "version: sloengine/v1\nservice: shop\nslos: [{name: " + name + ", objective: 99, indicator: {events: {bad: '{outcome=\"failure\"}'}}}]\n"
+		return "version: sloengine/v1\nservice: shop\nslos: [{name: " + name +
+			", objective: 99, indicator: {events: {bad: '{outcome=\"failure\"}'}}}]\n"
 	}
 	write("b.yaml", one("b"))
 	write("sub/a.yml", one("a"))
@@ -192,12 +196,19 @@ func TestLoadPaths(t *testing.T) {
 func TestServiceOverSeveralFiles(t *testing.T) {
 	const head = "version: sloengine/v1\nservice: shop\n"
 	s, ps := Load([]File{
-		{"1.yaml", []byte(head + "labels: {team: a}\ntypes: [order]\nbuckets: [1s, 5s]\nslas: [{name: gold, components: {x: {slo: lat, weight: 100}}}]\n")},
-		{"2.yaml", []byte(head + "dimensions: [region]\nbuckets: [10ms, 5s]\ntypes: [refund]\nslos: [{name: lat, objective: 99, indicator: {latency: {valid: '{type=\"order\"}', threshold: 1s}}}]\n")},
-		{"3.yaml", []byte(head + "corrections: [{name: c, start: 2026-01-01T00:00:00Z, duration: 1h, author: me, reason: r, slos: [lat]}]\n")},
+		{"1.yaml",
+			[]byte(head +
+				"labels: {team: a}\ntypes: [order]\nbuckets: [1s, 5s]\nslas: [{name: gold, components: {x: {slo: lat, weight: 100}}}]\n")},
+		{"2.yaml",
+			[]byte(head +
+				"dimensions: [region]\nbuckets: [10ms, 5s]\ntypes: [refund]\nslos: [{name: lat, objective: 99, indicator: {latency: {valid: '{type=\"order\"}', threshold: 1s}}}]\n")},
+		{"3.yaml", []byte(
+			head + "corrections: [{name: c, start: 2026-01-01T00:00:00Z, duration: 1h, author: me, reason: r, slos: [lat]}]\n")},
 	})
 	require.Empty(t, ps.String())
-	require.Equal(t, []Service{{Name: "shop", Types: []string{"order", "refund"}, Dimensions: []string{"region"}, Buckets: []time.Duration{10 * time.Millisecond, time.Second, 5 * time.Second}, Labels: map[string]string{"team": "a"}}}, s.Services)
+	require.Equal(t, []Service{{Name: "shop", Types: []string{"order", "refund"}, Dimensions: []string{"region"},
+		Buckets: []time.Duration{10 * time.Millisecond, time.Second, 5 * time.Second},
+		Labels:  map[string]string{"team": "a"}}}, s.Services)
 	require.Equal(t, map[string]string{"team": "a"}, s.SLOs[0].Labels)
 	require.Len(t, s.SLOs[0].Corrections, 1)
 	require.Equal(t, slo.ID("shop/lat"), s.Agreements[0].Components[0].SLO)
@@ -241,7 +252,8 @@ func TestEverythingIsRead(t *testing.T) {
 	require.Equal(t, 7, o.MaxGroups)
 	require.Equal(t, map[string]string{"team": "web", "tier": "2"}, o.Labels)
 	require.Equal(t, slo.Alerting{
-		MinEvents: 3, FalsePages: 0.5, Page: slo.AlertSettings{For: 2 * time.Minute, Labels: map[string]string{"severity": "high"}},
+		MinEvents: 3, FalsePages: 0.5,
+		Page:   slo.AlertSettings{For: 2 * time.Minute, Labels: map[string]string{"severity": "high"}},
 		Ticket: slo.AlertSettings{Disabled: true},
 	}, o.Alerting)
 	require.Equal(t, `{outcome!="success"}`, s.SLOs[1].Indicator.Bad.String())
@@ -265,7 +277,8 @@ func TestProblemForms(t *testing.T) {
 	require.Equal(t, ps, ps.Warnings())
 	out, err := json.Marshal(ps[0])
 	require.NoError(t, err)
-	require.JSONEq(t, `{"file":"x.yaml","line":9,"column":28,"severity":"warning","message":"sla w1: the weights add up to 70","suggestion":"they are scaled to 100"}`, string(out))
+	require.JSONEq(t,
+		`{"file":"x.yaml","line":9,"column":28,"severity":"warning","message":"sla w1: the weights add up to 70","suggestion":"they are scaled to 100"}`, string(out))
 	s, _ := Load([]File{{"x.yaml", mustRead(t, "testdata/sla-warnings.yaml")}})
 	require.Equal(t, ps[0].String(), s.Warnings[0])
 	require.Equal(t, 40.0, s.Agreements[0].Components[0].Weight, "as written")
@@ -282,5 +295,6 @@ func TestOldKeyOfThresholds(t *testing.T) {
 	require.Empty(t, ps)
 	require.Equal(t, now.Thresholds, old.Thresholds)
 	_, ps = load("thresholds" + items + "limits" + items)
-	require.ErrorContains(t, ps.Err(), "f:5:1: spec: limits is the old name of thresholds, and only one of them may be given (move its items to thresholds)")
+	require.ErrorContains(t, ps.Err(),
+		"f:5:1: spec: limits is the old name of thresholds, and only one of them may be given (move its items to thresholds)")
 }

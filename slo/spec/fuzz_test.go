@@ -25,7 +25,8 @@ func FuzzSloth(f *testing.F) {
 	seed(f, "sloth")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		checkLoad(t, append([]byte("version: prometheus/v1\nservice: shop\n"), data...))
-		checkLoad(t, append([]byte("apiVersion: sloth.slok.dev/v1\nkind: PrometheusServiceLevel\nmetadata: {name: x}\n"), data...))
+		checkLoad(
+			t, append([]byte("apiVersion: sloth.slok.dev/v1\nkind: PrometheusServiceLevel\nmetadata: {name: x}\n"), data...))
 	})
 }
 

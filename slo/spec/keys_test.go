@@ -34,10 +34,13 @@ var surroundings = map[string]func(doc *yaml.Node){
 		put(items(doc, "slas")[0], "score", "bands")
 		put(items(doc, "slos")[0], "indicator", "{latency: {threshold: 300ms}}")
 	},
-	"slos[].cost.per_minute":      func(doc *yaml.Node) { put(items(doc, "slos")[0], "budgeting", "{timeslices: {slice: 1m, target: 95}}") },
+	"slos[].cost.per_minute": func(doc *yaml.Node) {
+		put(items(doc, "slos")[0], "budgeting", "{timeslices: {slice: 1m, target: 95}}")
+	},
 	"slos[].indicator.volume.per": func(doc *yaml.Node) { put(items(doc, "slos")[0], "window", "90d") },
 	"slos[].indicator.prometheus.total_query": func(doc *yaml.Node) {
-		put(get(get(items(doc, "slos")[0], "indicator"), "prometheus"), "error_query", `'sum(rate(http_requests_total{code=~"5.."}[$window]))'`)
+		put(get(get(items(doc, "slos")[0], "indicator"), "prometheus"), "error_query",
+			`'sum(rate(http_requests_total{code=~"5.."}[$window]))'`)
 	},
 	"baselines[].slas": func(doc *yaml.Node) {
 		put(doc, "slas", "[{name: gold, components: {checkout: {weight: 1}}}]")
@@ -197,7 +200,9 @@ func places(t testing.TB) (all []place) {
 			})
 		}
 	}
-	visit(place{"", &root, node(t, "{slos: "+root.Keys[slices.IndexFunc(root.Keys, func(k shape.Key) bool { return k.Name == "slos" })].Example+"}"),
+	visit(place{"", &root, node(t, "{slos: "+root.Keys[slices.IndexFunc(root.Keys, func(k shape.Key) bool {
+		return k.Name == "slos"
+	})].Example+"}"),
 		func(v *yaml.Node) *yaml.Node { return v }})
 	return all
 }
@@ -219,7 +224,9 @@ func TestKeysAreThoseOfTheReaders(t *testing.T) {
 		}
 		doc := p.document(t, &shape.Key{Name: "zzzzzzzz"}, plainNode("x"))
 		_, problems := load(doc)
-		i := slices.IndexFunc(problems, func(p yamldoc.Problem) bool { return strings.Contains(p.Message, `unknown key "zzzzzzzz"`) })
+		i := slices.IndexFunc(problems, func(p yamldoc.Problem) bool {
+			return strings.Contains(p.Message, `unknown key "zzzzzzzz"`)
+		})
 		if i < 0 {
 			t.Errorf("%s: the reader accepts an unknown key, or is not reached:\n%s\n%s", p.path, doc, problems)
 			continue
@@ -311,7 +318,8 @@ func beyond(k *shape.Key) (values []string) {
 				values = append(values, s.Max+"1s")
 			}
 			if s.Min != "" && s.Min != "0" {
-				values = append(values, map[string]string{"1ms": "0s", "1s": "999ms", "10s": "9s", "1m": "59s", "5m": "4m59s", "1h": "59m"}[s.Min])
+				values = append(
+					values, map[string]string{"1ms": "0s", "1s": "999ms", "10s": "9s", "1m": "59s", "5m": "4m59s", "1h": "59m"}[s.Min])
 			}
 		case shape.Text:
 			if len(s.Words) > 0 && len(alternatives) == 1 {
@@ -343,7 +351,8 @@ func TestSchemaOfSpecs(t *testing.T) {
 	require.NoError(t, refused(string(Starter("shop"))))
 	require.Error(t, refused(readText(t, "../../testdata/mistakes/broken.yaml")))
 
-	probes := []string{"1", "0", "-1", "99.9", "true", "text", `"7"`, "5m", "0s", "[]", "{}", "[a]", "{zzzz: 1}", "[{zzzz: 1}]", "2026-11-22T01:00:00Z", "any", "''", "null", "1e3", "64KiB"}
+	probes := []string{"1", "0", "-1", "99.9", "true", "text", `"7"`, "5m", "0s", "[]", "{}", "[a]", "{zzzz: 1}",
+		"[{zzzz: 1}]", "2026-11-22T01:00:00Z", "any", "''", "null", "1e3", "64KiB"}
 	n := 0
 	for _, p := range places(t) {
 		require.NoError(t, refused(p.document(t, nil, nil)), p.path)
@@ -363,8 +372,10 @@ func TestSchemaOfSpecs(t *testing.T) {
 					require.NoError(t, err, "the schema refuses what the reader accepts: %s: %s\n%s", at, probe, doc)
 				}
 				n++
-				wrong := strings.Contains(problems.String(), "want a mapping") || strings.Contains(problems.String(), "want a list") ||
-					strings.Contains(problems.String(), "want a single value") || strings.Contains(problems.String(), `unknown key "zzzz"`)
+				wrong := strings.Contains(problems.String(), "want a mapping") ||
+					strings.Contains(problems.String(), "want a list") ||
+					strings.Contains(problems.String(), "want a single value") ||
+					strings.Contains(problems.String(), `unknown key "zzzz"`)
 				if wrong && k.Kind != shape.Either && k.Name != "expect" { // whose keys are those of group_by
 					require.Error(t, err, "the schema accepts a value of another kind: %s: %s\n%s", at, probe, problems)
 				}

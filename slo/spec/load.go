@@ -251,7 +251,8 @@ func (l *loader) apiDocument(v, api *yamldoc.Value) {
 	case strings.HasPrefix(version, "openslo"):
 		api.Errorf("want "+OpenSLOVersion, "unsupported OpenSLO version %q", yamldoc.Clip(version))
 	default:
-		v.Errorf("want `version: "+Version+"`, or apiVersion "+SlothAPIVersion+" or "+OpenSLOVersion, "this is a document with apiVersion %s, not a sloengine spec", yamldoc.Printable(yamldoc.Clip(version)))
+		v.Errorf("want `version: "+Version+"`, or apiVersion "+SlothAPIVersion+" or "+OpenSLOVersion,
+			"this is a document with apiVersion %s, not a sloengine spec", yamldoc.Printable(yamldoc.Clip(version)))
 	}
 }
 

@@ -22,7 +22,8 @@ const (
 	openKindSource    = "DataSource"
 )
 
-var openKinds = []string{openKindSLO, openKindSLI, openKindService, openKindPolicy, openKindCondition, openKindTarget, openKindSource}
+var openKinds = []string{openKindSLO, openKindSLI, openKindService, openKindPolicy, openKindCondition,
+	openKindTarget, openKindSource}
 
 // openSLO are the documents of OpenSLO, which refer to each other by name,
 // whatever file they are in.
@@ -60,7 +61,8 @@ func (s *openSLO) document(v *yamldoc.Value, kind string) {
 	}
 	key := [2]string{kind, d.name}
 	if first := s.byName[key]; first != nil {
-		d.at.Errorf("rename or remove one", "duplicate %s %q, first defined at %s:%d", kind, yamldoc.Clip(d.name), first.at.At().File, first.at.At().Line)
+		d.at.Errorf("rename or remove one", "duplicate %s %q, first defined at %s:%d", kind, yamldoc.Clip(d.name),
+			first.at.At().File, first.at.At().Line)
 		return
 	}
 	if s.byName == nil {
@@ -134,7 +136,9 @@ func readOpenLabels(v *yamldoc.Value) (map[string]string, map[string]Position) {
 			if name == "" || name[0] >= '0' && name[0] <= '9' {
 				name = "_" + name
 			}
-			v.WarnfAt(o.KeyAt(k), "", "labels: %q is renamed to %q: Prometheus label names consist of letters, digits and underscores", yamldoc.Clip(k), yamldoc.Clip(name))
+			v.WarnfAt(o.KeyAt(k), "",
+				"labels: %q is renamed to %q: Prometheus label names consist of letters, digits and underscores",
+				yamldoc.Clip(k), yamldoc.Clip(name))
 		}
 		if !checkLabel(v, name, o.KeyAt(k), reservedInfo) {
 			continue

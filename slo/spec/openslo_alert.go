@@ -48,7 +48,8 @@ func (p *openSpec) readPolicies(v *yamldoc.Value) *openAlerts {
 }
 
 func (p *openSpec) readPolicy(a *openAlerts, d *openObject) {
-	o := d.spec.Object("description", "alertWhenNoData", "alertWhenResolved", "alertWhenBreaching", "conditions", "notificationTargets")
+	o := d.spec.Object("description", "alertWhenNoData", "alertWhenResolved", "alertWhenBreaching",
+		"conditions", "notificationTargets")
 	if o == nil {
 		return
 	}
@@ -74,7 +75,8 @@ func (p *openSpec) readPolicy(a *openAlerts, d *openObject) {
 		a.targets = append(a.targets, targets...)
 	}
 	if v := o.Get("alertWhenResolved"); v != nil && !v.Bool() {
-		v.Warnf("write `send_resolved: false` at its receiver", "alertWhenResolved: the Alertmanager receiver decides whether resolved alerts are sent")
+		v.Warnf("write `send_resolved: false` at its receiver",
+			"alertWhenResolved: the Alertmanager receiver decides whether resolved alerts are sent")
 	}
 	v := o.Need("conditions", "add a condition")
 	if v == nil {
@@ -122,7 +124,8 @@ func (d *openObject) readCondition() (openCondition, bool) {
 		c.severity = s
 		page, known := openSeverities[strings.ToLower(s)]
 		if !known {
-			v.Errorf("want page or critical if somebody must act now, ticket or warning if it can wait", "unknown severity %q", yamldoc.Clip(s))
+			v.Errorf("want page or critical if somebody must act now, ticket or warning if it can wait",
+				"unknown severity %q", yamldoc.Clip(s))
 		}
 		c.page, ok = page, known
 	}
@@ -151,7 +154,8 @@ func (d *openObject) readCondition() (openCondition, bool) {
 	if t := in.Need("threshold", "set the burn rate that must be exceeded, such as `threshold: 14.4`"); t != nil {
 		x, good := t.Number(0, 100_000)
 		if good && x == 0 {
-			t.Errorf("set the burn rate that must be exceeded, such as `threshold: 14.4`", "condition: with a threshold of 0 the alert never resolves")
+			t.Errorf("set the burn rate that must be exceeded, such as `threshold: 14.4`",
+				"condition: with a threshold of 0 the alert never resolves")
 			good = false
 		}
 		c.threshold, ok = x, ok && good
@@ -175,7 +179,8 @@ func (d *openObject) readCondition() (openCondition, bool) {
 // windows of the tier are the same.
 func (a *openAlerts) of(s *sloDraft, o *yamldoc.Object) slo.Alerting {
 	out := slo.Alerting{
-		Page: slo.AlertSettings{Disabled: true}, Ticket: slo.AlertSettings{Disabled: true}, NoData: slo.AlertSettings{Disabled: true},
+		Page: slo.AlertSettings{Disabled: true}, Ticket: slo.AlertSettings{Disabled: true},
+		NoData: slo.AlertSettings{Disabled: true},
 	}
 	if a == nil {
 		return out
@@ -191,7 +196,8 @@ func (a *openAlerts) of(s *sloDraft, o *yamldoc.Object) slo.Alerting {
 		if c.page {
 			to, n = &out.Page, 1
 		}
-		t := slo.Tier{Page: c.page, Long: c.lookback, Short: c.lookback, Share: c.threshold * float64(c.lookback) / float64(period)}
+		t := slo.Tier{
+			Page: c.page, Long: c.lookback, Short: c.lookback, Share: c.threshold * float64(c.lookback) / float64(period)}
 		if slices.Contains(out.Tiers, t) {
 			continue
 		}
@@ -201,12 +207,16 @@ func (a *openAlerts) of(s *sloDraft, o *yamldoc.Object) slo.Alerting {
 			set[n] = c
 			*to = slo.AlertSettings{For: c.after, Labels: labels}
 		case first.after != c.after:
-			c.at.Errorf("use the same for all conditions of a severity, or split the SLO", "condition: alertAfter is %s, but %s for another %s condition of the SLO", slo.FormatDuration(c.after), slo.FormatDuration(first.after), severityName(c.page))
+			c.at.Errorf("use the same for all conditions of a severity, or split the SLO",
+				"condition: alertAfter is %s, but %s for another %s condition of the SLO", slo.FormatDuration(c.after),
+				slo.FormatDuration(first.after), severityName(c.page))
 		case !maps.Equal(to.Labels, labels):
-			c.at.Errorf("use the same for all conditions of a severity, or split the SLO", "condition: severity and notification targets differ from another %s condition of the SLO", severityName(c.page))
+			c.at.Errorf("use the same for all conditions of a severity, or split the SLO",
+				"condition: severity and notification targets differ from another %s condition of the SLO", severityName(c.page))
 		}
 		if t.Share >= 10 {
-			c.at.Errorf("use a lower threshold or a shorter lookbackWindow", "condition: a burn rate of %g over %s uses more than nine budgets", c.threshold, slo.FormatDuration(c.lookback))
+			c.at.Errorf("use a lower threshold or a shorter lookbackWindow",
+				"condition: a burn rate of %g over %s uses more than nine budgets", c.threshold, slo.FormatDuration(c.lookback))
 			continue
 		}
 		out.Tiers = append(out.Tiers, t)

@@ -47,7 +47,8 @@ func (p *openSpec) readIndicator(s *sloDraft, in *openObject, objective *yamldoc
 	ratio, threshold := o.Has("ratioMetric"), o.Has("thresholdMetric")
 	switch {
 	case ratio && threshold:
-		o.Errorf("keep one; write a second SLI for the other", "%s: ratioMetric and thresholdMetric exclude each other", o.What)
+		o.Errorf("keep one; write a second SLI for the other",
+			"%s: ratioMetric and thresholdMetric exclude each other", o.What)
 	case !ratio && !threshold && !o.Meant("ratioMetric") && !o.Meant("thresholdMetric"):
 		o.Errorf("set one of them", "%s: ratioMetric or thresholdMetric is missing", o.What)
 	case threshold:
@@ -255,7 +256,8 @@ func (d *openObject) readSource() (string, bool) {
 		return "", false
 	}
 	if o.Has("connectionDetails") {
-		o.KeyWarnf("connectionDetails", "", "connectionDetails are ignored: Prometheus evaluates the rules next to the series")
+		o.KeyWarnf(
+			"connectionDetails", "", "connectionDetails are ignored: Prometheus evaluates the rules next to the series")
 	}
 	t := o.Need("type", "set the type, such as `type: Prometheus`")
 	if t == nil {
@@ -326,7 +328,8 @@ func (q *promQuery) rewritten(text string) (*promQuery, bool) {
 	out := &promQuery{at: q.at, text: text, places: windowTemplate.FindAllStringIndex(text, -1)}
 	expr, err := promql.ParseExpr(strings.ReplaceAll(text, slo.PromWindow, windowText))
 	if err != nil {
-		q.at.Errorf("write {{.window}} in place of the range", "%s: the window cannot be inserted into the query: %s", q.at.What, yamldoc.Printable(err.Error()))
+		q.at.Errorf("write {{.window}} in place of the range", "%s: the window cannot be inserted into the query: %s",
+			q.at.What, yamldoc.Printable(err.Error()))
 		return nil, false
 	}
 	out.expr = expr

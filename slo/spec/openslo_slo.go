@@ -28,7 +28,8 @@ type openSpec struct {
 }
 
 func (s *openSLO) readSLO(d *openObject, services []string) *draft {
-	o := d.spec.Object("description", "service", "indicator", "indicatorRef", "timeWindow", "budgetingMethod", "objectives", "alertPolicies")
+	o := d.spec.Object("description", "service", "indicator", "indicatorRef", "timeWindow", "budgetingMethod",
+		"objectives", "alertPolicies")
 	if o == nil {
 		return nil
 	}
@@ -62,7 +63,8 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 	}
 	switch own := o.Has("indicator") || o.Has("indicatorRef"); {
 	case own && composite:
-		d.spec.Errorf("for a composite, keep those of the objectives", "%s: indicators of the SLO and of its objectives exclude each other", d.spec.What)
+		d.spec.Errorf("for a composite, keep those of the objectives",
+			"%s: indicators of the SLO and of its objectives exclude each other", d.spec.What)
 		return p.draft
 	case !own && !composite && !o.Meant("indicator") && !o.Meant("indicatorRef"):
 		d.spec.Errorf("set one of them", "%s: indicator or indicatorRef is missing", d.spec.What)
@@ -72,13 +74,16 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 	if v := o.Get("alertPolicies"); v != nil {
 		p.alerts = p.readPolicies(v)
 		if v.IsList() && v.Len() == 0 && !(composite && len(objectives) > 1) { // which cannot have any
-			o.KeyWarnf("alertPolicies", "add a policy", "SLO %s has an empty list of alertPolicies, so there are no alerts", yamldoc.Printable(yamldoc.Clip(d.name)))
+			o.KeyWarnf("alertPolicies", "add a policy", "SLO %s has an empty list of alertPolicies, so there are no alerts",
+				yamldoc.Printable(yamldoc.Clip(d.name)))
 		}
 	} else if !o.Has("alertPolicies") {
-		d.at.Warnf("add alertPolicies", "SLO %s has no alertPolicies, so there are no alerts", yamldoc.Printable(yamldoc.Clip(d.name)))
+		d.at.Warnf("add alertPolicies", "SLO %s has no alertPolicies, so there are no alerts",
+			yamldoc.Printable(yamldoc.Clip(d.name)))
 	}
 	if composite && len(objectives) > 1 && o.Has("alertPolicies") && p.alerts.any() {
-		o.KeyErrorf("alertPolicies", "write the objectives as SLOs with policies of their own", "a composite cannot have alertPolicies, because burn rates belong to single SLOs")
+		o.KeyErrorf("alertPolicies", "write the objectives as SLOs with policies of their own",
+			"a composite cannot have alertPolicies, because burn rates belong to single SLOs")
 	}
 	p.readObjectives(objectives, composite, describe(d.display, text))
 	return p.draft
@@ -89,11 +94,13 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 func (p *openSpec) readObjectives(objectives []*yamldoc.Value, composite bool, text string) {
 	before := p.doc.spec.Errors()
 	g := &slaDraft{Agreement: &sla.Agreement{
-		Service: p.draft.service, Name: p.name, Description: text, Window: p.window, Method: sla.Attainment, NoData: sla.NoDataExclude,
+		Service: p.draft.service, Name: p.name, Description: text, Window: p.window, Method: sla.Attainment,
+		NoData: sla.NoDataExclude,
 	}, at: p.doc.at.At(), weightsAt: p.doc.at.At()}
 	for i, v := range objectives {
 		v.What = "objective"
-		o := v.Object("displayName", "op", "value", "target", "targetPercent", "timeSliceTarget", "timeSliceWindow", "indicator", "indicatorRef", "compositeWeight")
+		o := v.Object("displayName", "op", "value", "target", "targetPercent", "timeSliceTarget", "timeSliceWindow",
+			"indicator", "indicatorRef", "compositeWeight")
 		if o == nil {
 			continue
 		}
@@ -185,7 +192,8 @@ func (p *openSpec) readSlices(s *sloDraft, o *yamldoc.Object) {
 	if p.method == slo.Occurrences {
 		for _, key := range []string{"timeSliceTarget", "timeSliceWindow"} {
 			if o.Has(key) {
-				o.KeyErrorf(key, "remove it, or use `budgetingMethod: Timeslices`", "objective: %s does not apply to Occurrences", key)
+				o.KeyErrorf(key, "remove it, or use `budgetingMethod: Timeslices`",
+					"objective: %s does not apply to Occurrences", key)
 			}
 		}
 		return
@@ -199,17 +207,20 @@ func (p *openSpec) readSlices(s *sloDraft, o *yamldoc.Object) {
 			d, ok = readShorthand(v, minSlice, maxSlice)
 		}
 		if ok && time.Hour%d != 0 && d%time.Minute != 0 {
-			v.Errorf("use a divisor of an hour, or whole minutes", "timeSliceWindow: slices of %s do not tile an hour", slo.FormatDuration(d))
+			v.Errorf("use a divisor of an hour, or whole minutes", "timeSliceWindow: slices of %s do not tile an hour",
+				slo.FormatDuration(d))
 		}
 		s.Budgeting.Slice = d
 	}
 	switch {
 	case p.method == slo.Timeslices:
-		if v := o.Need("timeSliceTarget", "set the good share that a slice needs, such as `timeSliceTarget: 0.95`"); v != nil {
+		if v := o.Need(
+			"timeSliceTarget", "set the good share that a slice needs, such as `timeSliceTarget: 0.95`"); v != nil {
 			s.Budgeting.Target, _ = readRatio(v)
 		}
 	case o.Has("timeSliceTarget"):
-		o.KeyErrorf("timeSliceTarget", "remove it, or use `budgetingMethod: Timeslices`", "objective: timeSliceTarget does not apply to RatioTimeslices")
+		o.KeyErrorf("timeSliceTarget", "remove it, or use `budgetingMethod: Timeslices`",
+			"objective: timeSliceTarget does not apply to RatioTimeslices")
 	}
 }
 
@@ -244,7 +255,8 @@ func readRatio(v *yamldoc.Value) (slo.Objective, bool) {
 	return slo.Objective{}, false
 }
 
-var openMethods = map[string]slo.BudgetMethod{"Occurrences": slo.Occurrences, "Timeslices": slo.Timeslices, "RatioTimeslices": slo.RatioTimeslices}
+var openMethods = map[string]slo.BudgetMethod{"Occurrences": slo.Occurrences, "Timeslices": slo.Timeslices,
+	"RatioTimeslices": slo.RatioTimeslices}
 
 func readOpenMethod(o *yamldoc.Object) slo.BudgetMethod {
 	if !o.Has("budgetingMethod") && !o.Meant("budgetingMethod") {
@@ -328,7 +340,8 @@ func readOpenWindow(o *yamldoc.Object) slo.Window {
 			r.Errorf("remove calendar, or write `isRolling: false`", "timeWindow: a rolling window has no calendar")
 			return usual
 		case !rolling && !w.Has("calendar"):
-			r.Errorf("add `calendar: {startTime: ..., timeZone: ...}`", "timeWindow: a window that is not rolling requires a calendar")
+			r.Errorf("add `calendar: {startTime: ..., timeZone: ...}`",
+				"timeWindow: a window that is not rolling requires a calendar")
 			return usual
 		}
 	}
@@ -418,7 +431,8 @@ func readCalendarUnit(v *yamldoc.Value) (slo.CalendarUnit, bool) {
 		case "1Y", "12M":
 			return slo.Year, true
 		}
-		v.Errorf("use 1d, 1w, 1M, 1Q or 1Y, or a rolling window", "duration: %s is not a calendar window", yamldoc.Printable(yamldoc.Clip(s)))
+		v.Errorf("use 1d, 1w, 1M, 1Q or 1Y, or a rolling window", "duration: %s is not a calendar window",
+			yamldoc.Printable(yamldoc.Clip(s)))
 	}
 	return "", false
 }

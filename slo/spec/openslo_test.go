@@ -16,8 +16,12 @@ import (
 func TestOpenSLOOverSeveralFiles(t *testing.T) {
 	const head = "apiVersion: openslo/v1\n"
 	s, ps := Load([]File{
-		{"1.yaml", []byte(head + "kind: SLO\nmetadata: {name: a}\nspec: {service: shop, indicatorRef: ok, timeWindow: [{duration: 4w, isRolling: true}], budgetingMethod: Occurrences, objectives: [{target: 0.99}], alertPolicies: []}\n")},
-		{"2.yaml", []byte(head + "kind: SLI\nmetadata: {name: ok}\nspec: {ratioMetric: {counter: true, bad: {metricSource: {metricSourceRef: p, spec: {query: x}}}, total: {metricSource: {metricSourceRef: p, spec: {query: y}}}}}\n")},
+		{"1.yaml",
+			[]byte(head +
+				"kind: SLO\nmetadata: {name: a}\nspec: {service: shop, indicatorRef: ok, timeWindow: [{duration: 4w, isRolling: true}], budgetingMethod: Occurrences, objectives: [{target: 0.99}], alertPolicies: []}\n")},
+		{"2.yaml",
+			[]byte(head +
+				"kind: SLI\nmetadata: {name: ok}\nspec: {ratioMetric: {counter: true, bad: {metricSource: {metricSourceRef: p, spec: {query: x}}}, total: {metricSource: {metricSourceRef: p, spec: {query: y}}}}}\n")},
 		{"3.yaml", []byte(head + "kind: DataSource\nmetadata: {name: p}\nspec: {type: prometheus}\n")},
 		{"4.yaml", []byte("version: sloengine/v1\nservice: shop\nslas: [{name: gold, components: {a: {weight: 100}}}]\n")},
 	})
@@ -56,8 +60,10 @@ func TestOpenSLOWindows(t *testing.T) {
 		"{duration: 1M, calendar: {startTime: 2026-02-01 00:00:00}}":                           "",
 		"{isRolling: true}": "",
 	} {
-		doc := "apiVersion: openslo/v1\nkind: SLO\nmetadata: {name: a}\nspec:\n  service: shop\n  indicator: {metadata: {name: x}, spec: {ratioMetric: {counter: true, bad: {metricSource: {type: Prometheus, spec: {query: x}}}, total: {metricSource: {type: Prometheus, spec: {query: y}}}}}}\n" +
-			"  timeWindow: [" + text + "]\n  budgetingMethod: Occurrences\n  objectives: [{target: 0.99}]\n  alertPolicies: []\n"
+		doc :=
+			"apiVersion: openslo/v1\nkind: SLO\nmetadata: {name: a}\nspec:\n  service: shop\n  indicator: {metadata: {name: x}, spec: {ratioMetric: {counter: true, bad: {metricSource: {type: Prometheus, spec: {query: x}}}, total: {metricSource: {type: Prometheus, spec: {query: y}}}}}}\n" +
+				"  timeWindow: [" + text +
+				"]\n  budgetingMethod: Occurrences\n  objectives: [{target: 0.99}]\n  alertPolicies: []\n"
 		s, ps := Load([]File{{"x.yaml", []byte(doc)}})
 		if want == "" {
 			require.Len(t, ps.Errors(), 1, text)
@@ -71,8 +77,10 @@ func TestOpenSLOWindows(t *testing.T) {
 
 func TestShares(t *testing.T) {
 	for text, want := range map[string]string{
-		"0.999": "99.9", "0.9995": "99.95", ".95": "95", "0.5": "50", "00.99": "99", "0.99999999999999": "99.999999999999", "0.02": "2",
-		"0": "", "1": "", "1.0": "", "99.9": "", "0.0001": "", "-0.5": "", "0.9e0": "", "": "", "x": "", "0.999999999999999": "",
+		"0.999": "99.9", "0.9995": "99.95", ".95": "95", "0.5": "50", "00.99": "99",
+		"0.99999999999999": "99.999999999999", "0.02": "2",
+		"0": "", "1": "", "1.0": "", "99.9": "", "0.0001": "", "-0.5": "", "0.9e0": "", "": "", "x": "",
+		"0.999999999999999": "",
 	} {
 		v := scalar(strconv.Quote(text))
 		o, ok := readRatio(v)
@@ -85,9 +93,10 @@ func TestShares(t *testing.T) {
 func TestConditionFactor(t *testing.T) {
 	for _, period := range []time.Duration{7 * day, 28 * day, 30 * day} {
 		for _, threshold := range []float64{1, 2, 6, 14, 14.4} {
-			text := fmt.Sprintf("apiVersion: openslo/v1\nkind: SLO\nmetadata: {name: a}\nspec:\n  service: shop\n  indicator: {metadata: {name: x}, spec: {thresholdMetric: {metricSource: {type: Prometheus, spec: {query: sum(x)}}}}}\n"+
-				"  timeWindow: [{duration: %s, isRolling: true}]\n  budgetingMethod: Occurrences\n  objectives: [{op: lt, value: 5, target: 0.999}]\n"+
-				"  alertPolicies: [{kind: AlertPolicy, metadata: {name: p}, spec: {alertWhenBreaching: true, conditions: [{kind: AlertCondition, metadata: {name: c}, spec: {severity: page, condition: {kind: burnrate, threshold: %v, lookbackWindow: 1h, alertAfter: 5m}}}]}}]\n",
+			text := fmt.Sprintf(
+				"apiVersion: openslo/v1\nkind: SLO\nmetadata: {name: a}\nspec:\n  service: shop\n  indicator: {metadata: {name: x}, spec: {thresholdMetric: {metricSource: {type: Prometheus, spec: {query: sum(x)}}}}}\n"+
+					"  timeWindow: [{duration: %s, isRolling: true}]\n  budgetingMethod: Occurrences\n  objectives: [{op: lt, value: 5, target: 0.999}]\n"+
+					"  alertPolicies: [{kind: AlertPolicy, metadata: {name: p}, spec: {alertWhenBreaching: true, conditions: [{kind: AlertCondition, metadata: {name: c}, spec: {severity: page, condition: {kind: burnrate, threshold: %v, lookbackWindow: 1h, alertAfter: 5m}}}]}}]\n",
 				slo.FormatDuration(period), threshold)
 			s, ps := Load([]File{{"x.yaml", []byte(text)}})
 			require.Empty(t, ps.String())

@@ -48,7 +48,8 @@ func (s *sloDraft) readEventQueries(bad, good, total *promQuery) {
 	}
 	if isShare(part.expr) && !isShare(total.expr) && countsRate(total.expr) {
 		part.at.Warnf("write the ratio as error_ratio_query, or count events, such as those above a bucket of the histogram",
-			"%s: the query returns a share or a quantile, but that of the total a rate of events, so their quotient is no ratio of bad events", part.at.What)
+			"%s: the query returns a share or a quantile, but that of the total a rate of events, so their quotient is no "+
+				"ratio of bad events", part.at.What)
 	}
 	in.PromTotalQuery = total.text
 	if what == "bad" {
@@ -58,12 +59,15 @@ func (s *sloDraft) readEventQueries(bad, good, total *promQuery) {
 	}
 	set, known := labelsOf(total.expr)
 	if own, ok := labelsOf(withoutZero(part.expr)); known && ok && !slices.Equal(sorted(own), sorted(set)) {
-		part.at.Errorf("sum both by the same labels", "%s: the samples have the labels %s, but the samples of the total have %s", part.at.What, labelList(own), labelList(set))
+		part.at.Errorf("sum both by the same labels",
+			"%s: the samples have the labels %s, but the samples of the total have %s", part.at.What,
+			labelList(own), labelList(set))
 		return
 	}
 	s.groupBy(total.at, set, known)
 	if !known && len(s.GroupBy) == 0 {
-		total.at.Warnf("write sum(...) around it, or sum by (label) (...) for an SLO for each label", "%s: the query may return several series, which are summed", total.at.What)
+		total.at.Warnf("write sum(...) around it, or sum by (label) (...) for an SLO for each label",
+			"%s: the query may return several series, which are summed", total.at.What)
 	}
 }
 
@@ -140,7 +144,8 @@ func (s *sloDraft) readRatioQuery(q *promQuery, ofGood bool) {
 	set, known := labelsOf(q.expr)
 	s.groupBy(q.at, set, known)
 	if !known && len(s.GroupBy) == 0 {
-		q.at.Warnf("write avg(...) or max(...) around it", "%s: the query may return several series, but the rules can record only one", q.at.What)
+		q.at.Warnf("write avg(...) or max(...) around it",
+			"%s: the query may return several series, but the rules can record only one", q.at.What)
 	}
 }
 
@@ -168,13 +173,15 @@ func (s *sloDraft) readThresholdQuery(q *promQuery, op slo.Comparison, x float64
 	in := &s.Indicator
 	in.Kind, in.PromQuery, in.PromOp, in.PromValue = slo.KindPrometheus, q.text, op, x
 	if q.windowed() {
-		q.at.Errorf("write a fixed range such as [5m]", "%s: the rules compare single samples, so the query takes no window", q.at.What)
+		q.at.Errorf(
+			"write a fixed range such as [5m]", "%s: the rules compare single samples, so the query takes no window", q.at.What)
 		return
 	}
 	set, known := labelsOf(q.expr)
 	s.groupBy(q.at, set, known)
 	if !known && len(s.GroupBy) == 0 {
-		q.at.Warnf("write max(...), min(...) or sum(...) around it", "%s: the query may return several series, but the rules can compare only one", q.at.What)
+		q.at.Warnf("write max(...), min(...) or sum(...) around it",
+			"%s: the query may return several series, but the rules can compare only one", q.at.What)
 	}
 }
 
@@ -187,7 +194,8 @@ func (s *sloDraft) groupBy(v *yamldoc.Value, set []string, known bool) {
 	if len(s.GroupBy) > 0 {
 		for _, l := range s.GroupBy {
 			if !slices.Contains(set, l) {
-				v.Errorf(fmt.Sprintf("sum by (%s)", strings.Join(s.GroupBy, ", ")), "%s: the SLO is grouped by %s, but the query is not", v.What, l)
+				v.Errorf(fmt.Sprintf("sum by (%s)", strings.Join(s.GroupBy, ", ")),
+					"%s: the SLO is grouped by %s, but the query is not", v.What, l)
 			}
 		}
 		return
@@ -206,7 +214,8 @@ func (s *sloDraft) groupBy(v *yamldoc.Value, set []string, known bool) {
 
 // warnFixed says that the range of a query is not what the rules take.
 func warnFixed(v *yamldoc.Value, d time.Duration) {
-	v.Warnf("write {{.window}} for the range", "%s: the rules use their own windows instead of %s", v.What, slo.FormatDuration(d))
+	v.Warnf("write {{.window}} for the range", "%s: the rules use their own windows instead of %s",
+		v.What, slo.FormatDuration(d))
 }
 
 func labelList(set []string) string {

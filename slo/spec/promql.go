@@ -69,10 +69,12 @@ func readQuery(v *yamldoc.Value) (*promQuery, bool) {
 	expr, err := promql.ParseExpr(filled)
 	if err != nil {
 		if at := otherTemplate.FindStringIndex(filled); at != nil {
-			v.ErrorfAt(v.Inside(at[0]), "only the window is substituted, write out the rest", "%s: unknown template %s", v.What, yamldoc.Printable(yamldoc.Clip(filled[at[0]:at[1]])))
+			v.ErrorfAt(v.Inside(at[0]), "only the window is substituted, write out the rest", "%s: unknown template %s", v.What,
+				yamldoc.Printable(yamldoc.Clip(filled[at[0]:at[1]])))
 			return nil, false
 		}
-		parseErrors(v, err, "want PromQL with {{.window}} for the window, such as sum(rate(http_requests_total[{{.window}}]))")
+		parseErrors(
+			v, err, "want PromQL with {{.window}} for the window, such as sum(rate(http_requests_total[{{.window}}]))")
 		return nil, false
 	}
 	q.expr = expr
@@ -92,7 +94,8 @@ func readQuery(v *yamldoc.Value) (*promQuery, bool) {
 func readWindowedQuery(v *yamldoc.Value) (*promQuery, bool) {
 	q, ok := readQuery(v)
 	if ok && !q.windowed() {
-		v.Errorf("write {{.window}} or $window for the range, such as [{{.window}}]", "%s: the query contains no window, so all windows would return the same value", v.What)
+		v.Errorf("write {{.window}} or $window for the range, such as [{{.window}}]",
+			"%s: the query contains no window, so all windows would return the same value", v.What)
 		return nil, false
 	}
 	return q, ok
@@ -154,7 +157,8 @@ func unwrap(e parser.Expr) parser.Expr {
 
 // plain reports whether a selector has no offset, @ or other modifier.
 func plain(s *parser.VectorSelector) bool {
-	return s.OriginalOffset == 0 && s.OriginalOffsetExpr == nil && s.Timestamp == nil && s.StartOrEnd == 0 && !s.Anchored && !s.Smoothed
+	return s.OriginalOffset == 0 && s.OriginalOffsetExpr == nil && s.Timestamp == nil && s.StartOrEnd == 0 &&
+		!s.Anchored && !s.Smoothed
 }
 
 // same reports whether two counters are taken in the same way, so that their
@@ -184,7 +188,8 @@ func binary(e parser.Expr, op parser.ItemType) (l, r parser.Expr, ok bool) {
 	if !ok || b.Op != op || b.ReturnBool {
 		return nil, nil, false
 	}
-	if m := b.VectorMatching; m != nil && (m.On || len(m.MatchingLabels) > 0 || m.Card != parser.CardOneToOne && op != parser.LOR) {
+	if m := b.VectorMatching; m != nil &&
+		(m.On || len(m.MatchingLabels) > 0 || m.Card != parser.CardOneToOne && op != parser.LOR) {
 		return nil, nil, false
 	}
 	return b.LHS, b.RHS, true

@@ -28,14 +28,22 @@ func TestRecurrence(t *testing.T) {
 		want              []string // starts
 	}
 	for _, c := range []row{
-		{"monthly", "FREQ=MONTHLY", "2026-01-31T00:00:00Z", time.UTC, time.Hour, "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z", []string{"2026-01-31T00:00:00Z", "2026-03-31T00:00:00Z", "2026-05-31T00:00:00Z"}},
-		{"count", "FREQ=DAILY;COUNT=2", "2026-01-01T00:00:00Z", time.UTC, time.Hour, "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", []string{"2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"}},
-		{"until", "FREQ=WEEKLY;UNTIL=20260110T000000Z", "2026-01-01T00:00:00Z", time.UTC, time.Hour, "2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z", []string{"2026-01-01T00:00:00Z", "2026-01-08T00:00:00Z"}},
-		{"keeps the hour over a change of clocks", "FREQ=WEEKLY", "2026-03-22T03:00:00+01:00", berlin, time.Hour, "2026-03-20T00:00:00Z", "2026-04-01T00:00:00Z", []string{"2026-03-22T02:00:00Z", "2026-03-29T01:00:00Z"}},
-		{"before the first", "FREQ=WEEKLY", "2026-03-22T03:00:00Z", time.UTC, time.Hour, "2026-01-01T00:00:00Z", "2026-03-22T03:00:00Z", nil},
-		{"one that began before the span", "FREQ=DAILY", "2026-01-01T23:00:00Z", time.UTC, 2 * time.Hour, "2026-01-03T00:30:00Z", "2026-01-03T00:40:00Z", []string{"2026-01-02T23:00:00Z"}},
-		{"one that ends where the span begins", "FREQ=DAILY", "2026-01-01T23:00:00Z", time.UTC, time.Hour, "2026-01-03T00:00:00Z", "2026-01-03T01:00:00Z", nil},
-		{"far ahead", "FREQ=YEARLY", "2000-02-29T00:00:00Z", time.UTC, time.Hour, "2090-01-01T00:00:00Z", "2097-01-01T00:00:00Z", []string{"2092-02-29T00:00:00Z", "2096-02-29T00:00:00Z"}},
+		{"monthly", "FREQ=MONTHLY", "2026-01-31T00:00:00Z", time.UTC, time.Hour, "2026-01-01T00:00:00Z",
+			"2026-06-01T00:00:00Z", []string{"2026-01-31T00:00:00Z", "2026-03-31T00:00:00Z", "2026-05-31T00:00:00Z"}},
+		{"count", "FREQ=DAILY;COUNT=2", "2026-01-01T00:00:00Z", time.UTC, time.Hour, "2026-01-01T00:00:00Z",
+			"2027-01-01T00:00:00Z", []string{"2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"}},
+		{"until", "FREQ=WEEKLY;UNTIL=20260110T000000Z", "2026-01-01T00:00:00Z", time.UTC, time.Hour, "2026-01-01T00:00:00Z",
+			"2027-01-01T00:00:00Z", []string{"2026-01-01T00:00:00Z", "2026-01-08T00:00:00Z"}},
+		{"keeps the hour over a change of clocks", "FREQ=WEEKLY", "2026-03-22T03:00:00+01:00", berlin, time.Hour,
+			"2026-03-20T00:00:00Z", "2026-04-01T00:00:00Z", []string{"2026-03-22T02:00:00Z", "2026-03-29T01:00:00Z"}},
+		{"before the first", "FREQ=WEEKLY", "2026-03-22T03:00:00Z", time.UTC, time.Hour, "2026-01-01T00:00:00Z",
+			"2026-03-22T03:00:00Z", nil},
+		{"one that began before the span", "FREQ=DAILY", "2026-01-01T23:00:00Z", time.UTC, 2 * time.Hour,
+			"2026-01-03T00:30:00Z", "2026-01-03T00:40:00Z", []string{"2026-01-02T23:00:00Z"}},
+		{"one that ends where the span begins", "FREQ=DAILY", "2026-01-01T23:00:00Z", time.UTC, time.Hour,
+			"2026-01-03T00:00:00Z", "2026-01-03T01:00:00Z", nil},
+		{"far ahead", "FREQ=YEARLY", "2000-02-29T00:00:00Z", time.UTC, time.Hour, "2090-01-01T00:00:00Z",
+			"2097-01-01T00:00:00Z", []string{"2092-02-29T00:00:00Z", "2096-02-29T00:00:00Z"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := parseRRule(c.rule, instant(t, c.start).In(c.loc), c.duration)

@@ -50,7 +50,8 @@ var (
 	nameGen  = rapid.StringMatching(`[a-z][a-z0-9._-]{0,10}`)
 	labelGen = rapid.StringMatching(`[a-km-rt-z_]x[a-z0-9_]{0,6}`)
 	textGen  = rapid.StringOfN(rapid.RuneFrom([]rune("abc 12:#'\"\\-{}[],&*!|>%@\n\té…\u2028\ufeff😀~=.")), 1, 20, -1)
-	words    = rapid.OneOf(textGen, rapid.SampledFrom([]string{"yes", "null", "1e3", "two words", "a\nb", "it's", " ", "on-call"}))
+	words    = rapid.OneOf(
+		textGen, rapid.SampledFrom([]string{"yes", "null", "1e3", "two words", "a\nb", "it's", " ", "on-call"}))
 )
 
 func drawSpec(t *rapid.T) *Spec {
@@ -79,7 +80,8 @@ func drawSpec(t *rapid.T) *Spec {
 				if a.Window.Location != nil {
 					require.Equal(t, a.Window.String(), b.Window.String())
 				}
-				a.Window, b.Window, a.Corrections, b.Corrections, a.Labels, b.Labels = slo.Window{}, slo.Window{}, nil, nil, nil, nil
+				a.Window, b.Window, a.Corrections, b.Corrections, a.Labels, b.Labels = slo.Window{},
+					slo.Window{}, nil, nil, nil, nil
 				require.Equal(t, a, b, "%s", Encode(s))
 				for k, v := range o.Labels {
 					require.Equal(t, v, p.Labels[k])
@@ -116,11 +118,13 @@ func drawService(t *rapid.T, name string) drawn {
 	d.service.Labels = drawTexts(t, "labels")
 	var fixes []slo.Correction
 	for i, n := range rapid.SliceOfNDistinct(words, 0, 2, rapid.ID[string]).Draw(t, "corrections") {
-		zone, err := time.LoadLocation(rapid.SampledFrom([]string{"UTC", "Europe/Moscow", "America/New_York"}).Draw(t, "zone"))
+		zone, err := time.LoadLocation(
+			rapid.SampledFrom([]string{"UTC", "Europe/Moscow", "America/New_York"}).Draw(t, "zone"))
 		require.NoError(t, err)
 		fixes = append(fixes, slo.Correction{
 			Name: n, Author: words.Draw(t, "author"), Reason: words.Draw(t, "reason"),
-			Start: time.Unix(1.8e9+int64(i)*86400, 0).In(zone), Duration: time.Duration(rapid.IntRange(1, 1e6).Draw(t, "length")) * time.Second,
+			Start:    time.Unix(1.8e9+int64(i)*86400, 0).In(zone),
+			Duration: time.Duration(rapid.IntRange(1, 1e6).Draw(t, "length")) * time.Second,
 		})
 	}
 	for _, n := range rapid.SliceOfNDistinct(nameGen, 1, 4, rapid.ID[string]).Draw(t, "slos") {
@@ -129,7 +133,8 @@ func drawService(t *rapid.T, name string) drawn {
 		d.slos = append(d.slos, o)
 	}
 	for _, n := range rapid.SliceOfNDistinct(nameGen, 0, 2, rapid.ID[string]).Draw(t, "limits") {
-		l := &slo.Threshold{Service: name, Name: n, Match: drawSelector(t), Warning: time.Duration(rapid.IntRange(1, 1e9).Draw(t, "warning")) * time.Millisecond}
+		l := &slo.Threshold{Service: name, Name: n, Match: drawSelector(t),
+			Warning: time.Duration(rapid.IntRange(1, 1e9).Draw(t, "warning")) * time.Millisecond}
 		if rapid.Bool().Draw(t, "grouped") {
 			l.GroupBy, l.MaxGroups = []string{"mx", "nx"}, rapid.SampledFrom([]int{DefaultMaxGroups, 7}).Draw(t, "most")
 		}
@@ -155,14 +160,16 @@ func drawService(t *rapid.T, name string) drawn {
 		onSeries := d.slos[0].Indicator.Kind == slo.KindPrometheus
 		for _, o := range d.slos {
 			if (o.Indicator.Kind == slo.KindPrometheus) == onSeries {
-				a.Components = append(a.Components, sla.Component{Name: "c." + o.ID.Name(), SLO: o.ID, Weight: rapid.Float64Range(0.001, 1000).Draw(t, "weight")})
+				a.Components = append(a.Components,
+					sla.Component{Name: "c." + o.ID.Name(), SLO: o.ID, Weight: rapid.Float64Range(0.001, 1000).Draw(t, "weight")})
 				a.Components[len(a.Components)-1].Weight = float64(int(a.Components[len(a.Components)-1].Weight*1000)) / 1000
 			}
 		}
 		if rapid.Bool().Draw(t, "alerts") {
 			a.Warning, a.Critical, a.AlertWindow = 95.5, 90.25, 10*time.Minute
 			a.SeedSeverities = rapid.Bool().Draw(t, "severities")
-			for _, c := range rapid.SliceOfDistinct(rapid.SampledFrom(sla.CatalogueNames()), rapid.ID[string]).Draw(t, "catalogue") {
+			for _, c := range rapid.SliceOfDistinct(rapid.SampledFrom(sla.CatalogueNames()),
+				rapid.ID[string]).Draw(t, "catalogue") {
 				x := sla.CatalogueAlert{Name: c}
 				if rapid.Bool().Draw(t, "narrow") {
 					x.SLOs = []slo.ID{d.slos[0].ID}
@@ -176,7 +183,8 @@ func drawService(t *rapid.T, name string) drawn {
 }
 
 func drawSLO(t *rapid.T, id slo.ID) *slo.SLO {
-	o := &slo.SLO{ID: id, Labels: drawTexts(t, "labels"), Window: drawWindow(t), Budgeting: slo.Budgeting{Method: slo.Occurrences}}
+	o := &slo.SLO{ID: id, Labels: drawTexts(t, "labels"), Window: drawWindow(t),
+		Budgeting: slo.Budgeting{Method: slo.Occurrences}}
 	if rapid.Bool().Draw(t, "described") {
 		o.Description = words.Draw(t, "description")
 	}
@@ -184,7 +192,8 @@ func drawSLO(t *rapid.T, id slo.ID) *slo.SLO {
 	o.Objective, err = slo.ParsePercent(rapid.StringMatching(`[5-9][0-9](\.[0-9]{0,11}[1-9])?`).Draw(t, "objective"))
 	require.NoError(t, err)
 	in := &o.Indicator
-	in.Kind = rapid.SampledFrom([]slo.IndicatorKind{slo.KindEvents, slo.KindLatency, slo.KindThroughput, slo.KindRatio, slo.KindApdex, slo.KindVolume, slo.KindPrometheus}).Draw(t, "kind")
+	in.Kind = rapid.SampledFrom([]slo.IndicatorKind{slo.KindEvents, slo.KindLatency, slo.KindThroughput, slo.KindRatio,
+		slo.KindApdex, slo.KindVolume, slo.KindPrometheus}).Draw(t, "kind")
 	switch in.Kind {
 	case slo.KindEvents:
 		in.Valid, in.Bad = drawSelector(t), drawSelector(t)
@@ -197,10 +206,12 @@ func drawSLO(t *rapid.T, id slo.ID) *slo.SLO {
 			require.NoError(t, err)
 		}
 		if rapid.Bool().Draw(t, "capacity") {
-			in.Capacity = slo.Capacity{Events: uint64(rapid.Uint32Range(1, 1<<32-1).Draw(t, "events")), Per: time.Duration(rapid.IntRange(1, 86400).Draw(t, "seconds")) * time.Second}
+			in.Capacity = slo.Capacity{Events: uint64(rapid.Uint32Range(1, 1<<32-1).Draw(t, "events")),
+				Per: time.Duration(rapid.IntRange(1, 86400).Draw(t, "seconds")) * time.Second}
 		}
 	case slo.KindRatio:
-		in.Valid, in.Numerator = drawSelector(t), append(drawSelector(t), slo.Matcher{Name: "type", Op: slo.OpEqual, Value: "connected"})
+		in.Valid, in.Numerator = drawSelector(t),
+			append(drawSelector(t), slo.Matcher{Name: "type", Op: slo.OpEqual, Value: "connected"})
 	case slo.KindApdex:
 		in.Valid, in.Satisfied = drawSelector(t), time.Duration(rapid.IntRange(1, 1e9).Draw(t, "satisfied"))*time.Millisecond
 		in.Tolerating = in.Satisfied + time.Duration(rapid.IntRange(1, 1e9).Draw(t, "tolerating"))*time.Millisecond
@@ -240,7 +251,8 @@ func drawSLO(t *rapid.T, id slo.ID) *slo.SLO {
 	if in.Kind != slo.KindPrometheus && in.Kind != slo.KindVolume && rapid.Bool().Draw(t, "exhausted soon") {
 		o.Alerting.Soon = drawSoon(t)
 	}
-	for _, x := range []*slo.AlertSettings{&o.Alerting.Page, &o.Alerting.Ticket, &o.Alerting.NoData, &o.Alerting.Soon.AlertSettings} {
+	for _, x := range []*slo.AlertSettings{&o.Alerting.Page, &o.Alerting.Ticket, &o.Alerting.NoData,
+		&o.Alerting.Soon.AlertSettings} {
 		for _, l := range o.GroupBy {
 			if delete(x.Labels, l); len(x.Labels) == 0 {
 				x.Labels = nil // alerts of two groups would be one
@@ -281,7 +293,8 @@ func drawPrometheus(t *rapid.T, in *slo.Indicator) {
 		in.PromGoodQuery, in.PromTotalQuery = "max(a[$window:])\n  or vector(0)", "max_over_time(max(b)[$window:])"
 		in.PromGoodQuery = strings.Replace(in.PromGoodQuery, "max(a[$window:])", "max_over_time(max(a)[$window:])", 1)
 	case 3:
-		in.PromErrorRatioQuery = rapid.SampledFrom([]string{"1 - avg(avg_over_time(up[$window]))", "(\n  max(x:ratio$window)\n\n)"}).Draw(t, "ratio")
+		in.PromErrorRatioQuery = rapid.SampledFrom(
+			[]string{"1 - avg(avg_over_time(up[$window]))", "(\n  max(x:ratio$window)\n\n)"}).Draw(t, "ratio")
 	case 4:
 		in.PromQuery = `sum(lag{topic="it's"})`
 		in.PromOp = rapid.SampledFrom([]slo.Comparison{slo.Less, slo.NotAbove, slo.Greater, slo.NotBelow}).Draw(t, "op")
@@ -299,7 +312,8 @@ func drawAlerting(t *rapid.T) slo.Alerting {
 	a.FalsePages = rapid.SampledFrom([]float64{0, 0.001, 0.5, 12, 365}).Draw(t, "false pages")
 	for i := range rapid.IntRange(0, 3).Draw(t, "tiers") {
 		a.Tiers = append(a.Tiers, slo.Tier{
-			Page: rapid.Bool().Draw(t, "page"), Long: time.Duration(i+1) * time.Hour, Short: 5 * time.Minute, Share: rapid.Float64Range(1e-9, 9).Draw(t, "share"),
+			Page: rapid.Bool().Draw(t, "page"), Long: time.Duration(i+1) * time.Hour, Short: 5 * time.Minute,
+			Share: rapid.Float64Range(1e-9, 9).Draw(t, "share"),
 		})
 	}
 	for _, s := range []*slo.AlertSettings{&a.Page, &a.Ticket, &a.NoData} {
@@ -315,7 +329,8 @@ func drawSoon(t *rapid.T) slo.SoonAlert {
 	require.NoError(t, err)
 	return slo.SoonAlert{
 		Within: time.Duration(rapid.IntRange(1, 7*24).Draw(t, "within")) * time.Hour, Probability: probability.Ratio(),
-		AlertSettings: slo.AlertSettings{For: time.Duration(rapid.IntRange(0, 3600).Draw(t, "for")) * time.Second, Labels: drawTexts(t, "labels"), Annotations: drawTexts(t, "annotations")},
+		AlertSettings: slo.AlertSettings{For: time.Duration(rapid.IntRange(0, 3600).Draw(t, "for")) * time.Second,
+			Labels: drawTexts(t, "labels"), Annotations: drawTexts(t, "annotations")},
 	}
 }
 
@@ -325,7 +340,8 @@ func drawWindow(t *rapid.T) slo.Window {
 	}
 	zone, err := time.LoadLocation(rapid.SampledFrom([]string{"UTC", "Europe/Moscow"}).Draw(t, "zone"))
 	require.NoError(t, err)
-	return slo.Window{Calendar: rapid.SampledFrom([]slo.CalendarUnit{slo.Day, slo.Week, slo.Month, slo.Quarter, slo.Year}).Draw(t, "unit"), Location: zone}
+	return slo.Window{Calendar: rapid.SampledFrom(
+		[]slo.CalendarUnit{slo.Day, slo.Week, slo.Month, slo.Quarter, slo.Year}).Draw(t, "unit"), Location: zone}
 }
 
 func drawSelector(t *rapid.T) slo.Selector {

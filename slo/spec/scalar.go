@@ -54,7 +54,8 @@ func readForeignName(v *yamldoc.Value) (string, bool) {
 		v.Errorf("use a-z, 0-9, dots, dashes and underscores", "%s: invalid name %q", v.What, yamldoc.Clip(s))
 		return "", false
 	}
-	v.Warnf("", "%s: %q is renamed to %q: names consist of a-z, 0-9, dots, dashes and underscores", v.What, yamldoc.Clip(s), t)
+	v.Warnf("", "%s: %q is renamed to %q: names consist of a-z, 0-9, dots, dashes and underscores",
+		v.What, yamldoc.Clip(s), t)
 	return t, true
 }
 

@@ -61,7 +61,8 @@ func readSelector(v *yamldoc.Value, service string) (selector, bool) {
 	out := selector{at: v}
 	for _, m := range matchers {
 		if m.Name == model.MetricNameLabel {
-			v.Errorf("events have no metric name, write only the braces: {type=\"...\"}", "%s: %s is a metric name", v.What, yamldoc.Printable(m.Value))
+			v.Errorf("events have no metric name, write only the braces: {type=\"...\"}", "%s: %s is a metric name", v.What,
+				yamldoc.Printable(m.Value))
 			return selector{}, false
 		}
 		sm, err := slo.NewMatcher(m.Name, slo.MatchOp(m.Type.String()), m.Value)
@@ -79,7 +80,8 @@ func readSelector(v *yamldoc.Value, service string) (selector, bool) {
 // parseMatchers parses and reports every syntax error at its own place.
 func parseMatchers(v *yamldoc.Value, text string) ([]*labels.Matcher, bool) {
 	hint := `want PromQL label matchers such as {type="order",outcome!="success"}`
-	if t := strings.TrimSpace(text); !strings.HasPrefix(t, "{") && strings.ContainsAny(t, "=~") && !strings.Contains(t, "{") {
+	if t := strings.TrimSpace(text); !strings.HasPrefix(t, "{") && strings.ContainsAny(t, "=~") &&
+		!strings.Contains(t, "{") {
 		v.Errorf(fmt.Sprintf("did you mean {%s}?", yamldoc.Clip(t)), "%s: the matchers are not in braces", v.What)
 		return nil, false
 	}
@@ -106,17 +108,20 @@ func parseErrors(v *yamldoc.Value, err error, hint string) {
 func possible(v *yamldoc.Value, text string, m *labels.Matcher, service string) bool {
 	at := func() Position { return v.Inside(matcherOffset(text, m)) } // nearly always all is well
 	if why := reservedAttribute(m.Name); why != "" {
-		v.ErrorfAt(at(), "rename the attribute", "%s: no event has the attribute %q, it is %s", v.What, yamldoc.Clip(m.Name), why)
+		v.ErrorfAt(at(), "rename the attribute", "%s: no event has the attribute %q, it is %s", v.What,
+			yamldoc.Clip(m.Name), why)
 		return false
 	}
 	if !attributePattern.MatchString(m.Name) {
-		v.ErrorfAt(at(), "use letters, digits, dots, dashes and underscores, beginning with a letter or underscore", "%s: no event has the attribute %q", v.What, yamldoc.Clip(m.Name))
+		v.ErrorfAt(at(), "use letters, digits, dots, dashes and underscores, beginning with a letter or underscore",
+			"%s: no event has the attribute %q", v.What, yamldoc.Clip(m.Name))
 		return false
 	}
 	switch m.Name {
 	case "service":
 		if service != "" && !m.Matches(service) {
-			v.ErrorfAt(at(), "remove it: the service of the file is implied", "%s: %s never matches, the service is %q", v.What, yamldoc.Printable(m.String()), service)
+			v.ErrorfAt(at(), "remove it: the service of the file is implied", "%s: %s never matches, the service is %q", v.What,
+				yamldoc.Printable(m.String()), service)
 			return false
 		}
 	case "outcome":
@@ -147,7 +152,8 @@ var otherOutcomes = map[string]string{
 
 // matcherOffset finds a matcher in the text that it was parsed from.
 func matcherOffset(text string, m *labels.Matcher) int {
-	re, err := regexp.Compile(`["']?` + regexp.QuoteMeta(m.Name) + `["']?\s*` + regexp.QuoteMeta(m.Type.String()) + `\s*["'` + "`" + `]` + regexp.QuoteMeta(m.Value))
+	re, err := regexp.Compile(`["']?` + regexp.QuoteMeta(m.Name) + `["']?\s*` + regexp.QuoteMeta(m.Type.String()) +
+		`\s*["'` + "`" + `]` + regexp.QuoteMeta(m.Value))
 	if err == nil {
 		if at := re.FindStringIndex(text); at != nil {
 			return at[0]
@@ -213,12 +219,15 @@ func readSeries(v *yamldoc.Value) (string, bool) {
 	switch {
 	case !ok:
 		if m, matrix := expr.(*parser.MatrixSelector); matrix {
-			v.ErrorfAt(v.Inside(int(m.PositionRange().Start)), "remove the range, the rules add their own", "%s: a range is not allowed", v.What)
+			v.ErrorfAt(v.Inside(int(m.PositionRange().Start)), "remove the range, the rules add their own",
+				"%s: a range is not allowed", v.What)
 			return "", false
 		}
-		v.ErrorfAt(v.Inside(int(expr.PositionRange().Start)), hint+", the rules add rate() and sum()", "%s: this is an expression, not a selector", v.What)
+		v.ErrorfAt(v.Inside(int(expr.PositionRange().Start)), hint+", the rules add rate() and sum()",
+			"%s: this is an expression, not a selector", v.What)
 		return "", false
-	case sel.OriginalOffset != 0 || sel.OriginalOffsetExpr != nil || sel.Timestamp != nil || sel.StartOrEnd != 0 || sel.Anchored || sel.Smoothed:
+	case sel.OriginalOffset != 0 || sel.OriginalOffsetExpr != nil || sel.Timestamp != nil || sel.StartOrEnd != 0 ||
+		sel.Anchored || sel.Smoothed:
 		v.Errorf(hint, "%s: modifiers such as offset and @ are not allowed", v.What)
 		return "", false
 	}
@@ -265,6 +274,7 @@ func warnQuotedNames(v *yamldoc.Value, expr parser.Expr) {
 		return nil
 	})
 	if name != "" {
-		v.Warnf("use Prometheus 3.0 or later", "%s: Prometheus before 3.0 does not load rules with the label name %q", v.What, yamldoc.Clip(name))
+		v.Warnf("use Prometheus 3.0 or later", "%s: Prometheus before 3.0 does not load rules with the label name %q",
+			v.What, yamldoc.Clip(name))
 	}
 }

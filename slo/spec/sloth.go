@@ -275,7 +275,8 @@ func readAnnotations(v *yamldoc.Value) map[string]string {
 	out := map[string]string{}
 	for _, k := range o.Keys {
 		if !labelPattern.MatchString(k) || len(k) > maxName {
-			v.ErrorfAt(o.KeyAt(k), "use letters, digits and underscores, not beginning with a digit", "%s: invalid annotation name %q", v.What, yamldoc.Clip(k))
+			v.ErrorfAt(o.KeyAt(k), "use letters, digits and underscores, not beginning with a digit",
+				"%s: invalid annotation name %q", v.What, yamldoc.Clip(k))
 			continue
 		}
 		if t := o.Get(k); t != nil {
@@ -344,7 +345,8 @@ func (l *loader) applySlothWindows() {
 		return
 	}
 	for _, w := range l.windows[1:] {
-		w.at.Errorf("keep the one in use", "duplicate AlertWindows, first defined at %s:%d", l.windows[0].at.At().File, l.windows[0].at.At().Line)
+		w.at.Errorf("keep the one in use", "duplicate AlertWindows, first defined at %s:%d", l.windows[0].at.At().File,
+			l.windows[0].at.At().Line)
 	}
 	w := l.windows[0]
 	if len(l.sloth) == 0 {

@@ -41,7 +41,8 @@ func TestCapacityAndSoon(t *testing.T) {
 		problem        string
 	}{
 		{"120 per 1m", "{}", slo.Capacity{Events: 120, Per: time.Minute}, 24 * time.Hour, 0.8, ""},
-		{"{events: 5, per: 1s}", "{within: 3d, probability: 50}", slo.Capacity{Events: 5, Per: time.Second}, 72 * time.Hour, 0.5, ""},
+		{"{events: 5, per: 1s}", "{within: 3d, probability: 50}", slo.Capacity{Events: 5, Per: time.Second},
+			72 * time.Hour, 0.5, ""},
 		{"many", "{}", slo.Capacity{}, 0, 0, "capacity: \"many\" is not a number of events per time"},
 		{"0 per 1m", "{}", slo.Capacity{}, 0, 0, "capacity: invalid"},
 		{"{events: 5}", "{}", slo.Capacity{}, 0, 0, "per"},
@@ -76,5 +77,6 @@ slos:
     alerting: {exhausted_soon: {}}
 `)
 	require.Contains(t, ps.Errors().String(), "exhausted_soon needs a forecast, and the engine counts no events")
-	require.Contains(t, ps.Errors().String(), "exhausted_soon needs a forecast, and a volume is judged when its week is over")
+	require.Contains(
+		t, ps.Errors().String(), "exhausted_soon needs a forecast, and a volume is judged when its week is over")
 }

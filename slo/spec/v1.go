@@ -21,9 +21,12 @@ var synonyms = map[string]string{
 	"target": "objective", "goal": "objective", "sli": "indicator", "slis": "indicator", "indicators": "indicator",
 	"timewindow": "window", "time_window": "window", "period": "window", "budgetingmethod": "budgeting",
 	"groupby": "group_by", "group": "group_by", "by": "group_by", "filter": "valid", "match": "valid", "matcher": "match",
-	"errors": "bad", "error": "bad", "error_query": "bad", "total_query": "total", "alerts": "alerting", "severity": "each",
-	"objectives": "slos", "agreements": "slas", "tz": "timezone", "time_zone": "timezone", "cron": "rrule", "owner": "author",
-	"comment": "description", "unit": "calendar", "le": "threshold", "schedule": "during", "hours": "during", "title": "name", "apiversion": "version",
+	"errors": "bad", "error": "bad", "error_query": "bad", "total_query": "total",
+	"alerts": "alerting", "severity": "each",
+	"objectives": "slos", "agreements": "slas", "tz": "timezone", "time_zone": "timezone",
+	"cron": "rrule", "owner": "author",
+	"comment": "description", "unit": "calendar", "le": "threshold", "schedule": "during", "hours": "during",
+	"title": "name", "apiversion": "version",
 	"warn": "warning", "crit": "critical", "method": "score", "scoring": "score", "nodata": "no_data",
 }
 
@@ -49,7 +52,8 @@ func (d *draft) keys() keys {
 			out: func(*encoder) *yamlgen.Node { return yamlgen.Text(Version) },
 			is:  &doc{Kind: shape.Text, Words: []string{Version}},
 		}).need("add `version: " + Version + "` as the first line"),
-		at("service", textual(&d.service, readName, &nameDoc)).need("name the service whose events count, such as `service: shop`"),
+		at("service", textual(&d.service, readName, &nameDoc)).need(
+			"name the service whose events count, such as `service: shop`"),
 		at("description", prose{&d.description}),
 		at("labels", custom{
 			in: func(v *yamldoc.Value) { d.labels, d.labelAt = readInfoLabels(v) },
@@ -64,7 +68,8 @@ func (d *draft) keys() keys {
 			in:  func(v *yamldoc.Value) { d.types, d.anyType = readEventTypes(v) },
 			out: d.writeTypes,
 			is: func() doc {
-				return eitherShape(wordsShape("any"), listShape(doc{Kind: shape.Text, Pattern: typePattern.String(), Note: "event type"}))
+				return eitherShape(
+					wordsShape("any"), listShape(doc{Kind: shape.Text, Pattern: typePattern.String(), Note: "event type"}))
 			},
 		}),
 		at("dimensions", custom{
@@ -84,7 +89,9 @@ func (d *draft) keys() keys {
 			is: func() doc { return listShape(length{nil, time.Millisecond, maxWindow}.shape()) },
 		}),
 		at("slos", parts(&d.slos, "slo", func() *sloDraft { return newSLODraft(d.service, d.labels) }, (*yamlgen.Map).Node)),
-		at("corrections", parts(&d.corrections, "correction", func() *correctionDraft { return &correctionDraft{} }, (*yamlgen.Map).Line)),
+		at("corrections", parts(&d.corrections, "correction", func() *correctionDraft {
+			return &correctionDraft{}
+		}, (*yamlgen.Map).Line)),
 		at("thresholds", thresholds),
 		at(oldThresholds, custom{
 			in: func(v *yamldoc.Value) {
@@ -114,7 +121,8 @@ func Shape() shape.Shape {
 		for i := range m.Keys {
 			k := &m.Keys[i]
 			at := shape.Child(path, k.Name)
-			k.Text, k.Example, k.Default = texts.Of("", at), texts.Of("example ", at), cmp.Or(k.Default, texts.Of("default ", at))
+			k.Text, k.Example, k.Default = texts.Of("", at), texts.Of("example ", at),
+				cmp.Or(k.Default, texts.Of("default ", at))
 			k.Not, k.Needs = strings.Fields(texts.Of("excludes ", at)), strings.Fields(texts.Of("requires ", at))
 		}
 	})
@@ -133,7 +141,8 @@ func documentV1(v *yamldoc.Value) *draft {
 		o.KeyErrorf(oldThresholds, "move its items to thresholds",
 			"spec: limits is the old name of thresholds, and only one of them may be given")
 	}
-	if !slices.ContainsFunc([]string{"slos", "thresholds", oldThresholds, "slas", "corrections"}, o.Has) && v.Errors() == 0 {
+	if !slices.ContainsFunc([]string{"slos", "thresholds", oldThresholds, "slas", "corrections"}, o.Has) &&
+		v.Errors() == 0 {
 		v.Warnf("add `slos:`; `sloengine init` writes an example", "service %s has no SLOs", d.service)
 	}
 	return d
@@ -200,7 +209,8 @@ func readAttribute(v *yamldoc.Value) (string, bool) {
 
 func isAttribute(v *yamldoc.Value, s string) bool {
 	if !attributePattern.MatchString(s) || len(s) > maxName {
-		v.Errorf("use letters, digits, dots, dashes and underscores, beginning with a letter or underscore", "%s: invalid label name %q", v.What, yamldoc.Clip(s))
+		v.Errorf("use letters, digits, dots, dashes and underscores, beginning with a letter or underscore",
+			"%s: invalid label name %q", v.What, yamldoc.Clip(s))
 		return false
 	}
 	return true
@@ -278,7 +288,8 @@ func readLabelMap(v *yamldoc.Value, refuse func(name string) string) (map[string
 
 func checkLabel(v *yamldoc.Value, s string, at Position, refuse func(string) string) bool {
 	if !labelPattern.MatchString(s) || len(s) > maxName {
-		v.ErrorfAt(at, "use letters, digits and underscores, not beginning with a digit", "%s: invalid label name %q", v.What, yamldoc.Clip(s))
+		v.ErrorfAt(at, "use letters, digits and underscores, not beginning with a digit", "%s: invalid label name %q",
+			v.What, yamldoc.Clip(s))
 		return false
 	}
 	if why := refuse(s); why != "" {
@@ -352,7 +363,8 @@ func readBuckets(v *yamldoc.Value) []time.Duration {
 		switch {
 		case !ok:
 		case len(out) > 0 && b <= out[len(out)-1]:
-			i.Errorf("list the bounds in ascending order", "buckets: %s does not exceed the bound before it (%s)", slo.FormatDuration(b), slo.FormatDuration(out[len(out)-1]))
+			i.Errorf("list the bounds in ascending order", "buckets: %s does not exceed the bound before it (%s)",
+				slo.FormatDuration(b), slo.FormatDuration(out[len(out)-1]))
 		default:
 			out = append(out, b)
 		}

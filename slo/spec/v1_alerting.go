@@ -46,7 +46,8 @@ func (s alerting) read(v *yamldoc.Value) {
 		v.Errorf("remove exhausted_soon, and use the burn-rate alerts",
 			"alerting: exhausted_soon needs a forecast, and the engine counts no events of a prometheus indicator")
 	case s.Indicator.Kind == slo.KindVolume:
-		v.Errorf("remove exhausted_soon", "alerting: exhausted_soon needs a forecast, and a volume is judged when its %s is over, not by the hour",
+		v.Errorf("remove exhausted_soon",
+			"alerting: exhausted_soon needs a forecast, and a volume is judged when its %s is over, not by the hour",
 			s.Indicator.Calendar)
 	}
 }
@@ -74,7 +75,9 @@ func (s settings) common() keys {
 	}
 	return keys{
 		at("for", length{&s.of.For, 0, day}).or(wait),
-		at("labels", labelSet{&s.of.Labels, func(v *yamldoc.Value) map[string]string { return readAlertLabels(v, s.GroupBy) }}),
+		at("labels", labelSet{&s.of.Labels, func(v *yamldoc.Value) map[string]string {
+			return readAlertLabels(v, s.GroupBy)
+		}}),
 		at("annotations", labelSet{&s.of.Annotations, readAnnotations}),
 	}
 }
@@ -95,7 +98,8 @@ func readFalsePages(v *yamldoc.Value) (float64, bool) {
 		return 0, false
 	}
 	if falsePagesPattern.MatchString(s) {
-		if x, err := strconv.ParseFloat(strings.TrimSuffix(s, "/y"), 64); err == nil && x >= minFalsePages && x <= maxFalsePages {
+		if x, err := strconv.ParseFloat(strings.TrimSuffix(s, "/y"), 64); err == nil &&
+			x >= minFalsePages && x <= maxFalsePages {
 			if x == slo.DefaultFalsePages {
 				return 0, true
 			}
@@ -158,7 +162,8 @@ type tiersValue struct{ of *[]slo.Tier }
 
 func (t tiersValue) read(v *yamldoc.Value) {
 	if v.IsList() && v.Len() == 0 {
-		v.Errorf("add {severity: page, long: 1h, short: 5m, budget: 2}, or remove the key for the usual tiers", "tiers is empty")
+		v.Errorf("add {severity: page, long: 1h, short: 5m, budget: 2}, or remove the key for the usual tiers",
+			"tiers is empty")
 	}
 	if v.IsList() && v.Len() > maxTiers {
 		v.Errorf("", "tiers: at most %d, got %d", maxTiers, v.Len())
@@ -218,7 +223,8 @@ func burnKeys(t *slo.Tier, long, short, budget string) (key, key, key) {
 // checkTier reports whether a tier is whole.
 func checkTier(o *yamldoc.Object, t *slo.Tier, long, short string) bool {
 	if t.Long > 0 && t.Short > t.Long {
-		o.Errorf("", "%s: %s (%s) is longer than %s (%s)", o.What, short, slo.FormatDuration(t.Short), long, slo.FormatDuration(t.Long))
+		o.Errorf("", "%s: %s (%s) is longer than %s (%s)", o.What, short, slo.FormatDuration(t.Short), long,
+			slo.FormatDuration(t.Long))
 		return false
 	}
 	return t.Long > 0 && t.Short > 0 && t.Share > 0

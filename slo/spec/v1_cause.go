@@ -52,7 +52,9 @@ func (causes) shape() shape.Shape { return listShape((&causeDraft{}).keys("").sh
 
 func (c *causeDraft) keys(service string) keys {
 	return keys{
-		at("slo", single[slo.ID]{&c.SLO, func(v *yamldoc.Value) (slo.ID, bool) { return readID(v, service) }, func(id slo.ID) string {
+		at("slo", single[slo.ID]{&c.SLO, func(v *yamldoc.Value) (slo.ID, bool) {
+			return readID(v, service)
+		}, func(id slo.ID) string {
 			if id.Service() == service {
 				return id.Name()
 			}
@@ -137,7 +139,8 @@ func readID(v *yamldoc.Value, service string) (slo.ID, bool) {
 	}
 	for _, part := range []string{service, name} {
 		if !namePattern.MatchString(part) || len(part) > maxName {
-			v.Errorf("write `name`, or `service/name` for an SLO of another service", "%s: invalid SLO %q", v.What, yamldoc.Clip(text))
+			v.Errorf("write `name`, or `service/name` for an SLO of another service", "%s: invalid SLO %q",
+				v.What, yamldoc.Clip(text))
 			return "", false
 		}
 	}
@@ -159,14 +162,16 @@ func (a *assembly) causes() {
 			of := a.services[c.SLO.Service()]
 			switch cause := all[c.SLO]; {
 			case c.SLO == id || suffers(all, c.SLO, id, map[slo.ID]bool{}):
-				a.Errorf(c.at, "remove one of the declarations, or neither would page", "slo %s: caused_by %s: the SLO is a cause of its own cause", id, c.SLO)
+				a.Errorf(c.at, "remove one of the declarations, or neither would page",
+					"slo %s: caused_by %s: the SLO is a cause of its own cause", id, c.SLO)
 				continue
 			case cause != nil:
 				if d.groupsKnown && cause.groupsKnown {
 					a.causeGroups(id, c, d.GroupBy, cause.GroupBy)
 				}
 			case of != nil:
-				a.Errorf(c.at, unknownSLO(c.SLO.Name(), slices.Sorted(maps.Keys(of.slos))), "slo %s: caused_by: unknown slo %s", id, c.SLO)
+				a.Errorf(c.at, unknownSLO(c.SLO.Name(), slices.Sorted(maps.Keys(of.slos))),
+					"slo %s: caused_by: unknown slo %s", id, c.SLO)
 				continue
 			}
 			d.CausedBy = append(d.CausedBy, c.Cause)
@@ -181,19 +186,23 @@ func suffers(all map[slo.ID]*sloDraft, id, from slo.ID, seen map[slo.ID]bool) bo
 		return false
 	}
 	seen[id] = true
-	return slices.ContainsFunc(d.causes, func(c causeDraft) bool { return c.SLO == from || suffers(all, c.SLO, from, seen) })
+	return slices.ContainsFunc(d.causes, func(c causeDraft) bool {
+		return c.SLO == from || suffers(all, c.SLO, from, seen)
+	})
 }
 
 // causeGroups makes sure that a page of one group keeps quiet only the groups that are meant.
 func (a *assembly) causeGroups(id slo.ID, c *causeDraft, mine, theirs []string) {
 	for _, k := range slices.Sorted(maps.Keys(c.group)) {
 		if !slices.Contains(theirs, k) {
-			a.Errorf(c.group[k], "name a label of its group_by", "slo %s: caused_by %s: group: the cause is not grouped by %s", id, c.SLO, k)
+			a.Errorf(c.group[k], "name a label of its group_by",
+				"slo %s: caused_by %s: group: the cause is not grouped by %s", id, c.SLO, k)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(c.affects)) {
 		if !slices.Contains(mine, k) {
-			a.Errorf(c.affects[k], "name a label of the SLO's group_by", "slo %s: caused_by %s: affects: the SLO is not grouped by %s", id, c.SLO, k)
+			a.Errorf(c.affects[k], "name a label of the SLO's group_by",
+				"slo %s: caused_by %s: affects: the SLO is not grouped by %s", id, c.SLO, k)
 		}
 	}
 	equal := func(k string) bool {
@@ -208,7 +217,8 @@ func (a *assembly) causeGroups(id slo.ID, c *causeDraft, mine, theirs []string) 
 	}
 	for _, k := range mine {
 		if _, ok := c.affects[k]; !ok && !equal(k) {
-			a.Errorf(c.at, "add `affects: {"+k+": [VALUE]}` or `affects: {"+k+": all}`", "slo %s: caused_by %s: which %s of the SLO suffers?", id, c.SLO, k)
+			a.Errorf(c.at, "add `affects: {"+k+": [VALUE]}` or `affects: {"+k+": all}`",
+				"slo %s: caused_by %s: which %s of the SLO suffers?", id, c.SLO, k)
 		}
 	}
 }

@@ -13,7 +13,8 @@ const maxCorrection = 366 * day
 func (c *correctionDraft) keys() keys {
 	return keys{
 		at("name", textual(&c.Name, filled, &textDoc)).need("give it a name such as `name: db upgrade`"),
-		at("start", single[time.Time]{&c.Start, (*yamldoc.Value).Instant, instantText, &instantDoc}).need("set when it begins, such as `start: 2026-11-22T01:00:00Z`"),
+		at("start", single[time.Time]{&c.Start, (*yamldoc.Value).Instant, instantText, &instantDoc}).need(
+			"set when it begins, such as `start: 2026-11-22T01:00:00Z`"),
 		at("duration", length{&c.Duration, time.Second, maxCorrection}).need("set how long it lasts, such as `duration: 2h`"),
 		at("rrule", laterText{to: &c.RRule, is: &ruleDoc}),
 		at("timezone", custom{
@@ -62,7 +63,8 @@ func (c *correctionDraft) checkStep(v *yamldoc.Value) {
 		return
 	}
 	const layout = "2006-01-02T15:04Z07:00"
-	v.Warnf("let it begin and end at multiples of 5m", "%s: corrections exclude whole steps of 5m, so the time from %s to %s is excluded",
+	v.Warnf("let it begin and end at multiples of 5m",
+		"%s: corrections exclude whole steps of 5m, so the time from %s to %s is excluded",
 		v.What, taken.From.Format(layout), taken.To.Format(layout))
 }
 
@@ -74,7 +76,8 @@ func (c *correctionDraft) readRRule(v *yamldoc.Value, text string) {
 	}
 	c.RRule, c.Between = text, r.between
 	if first := r.starts[0]; !first.Equal(c.Start) {
-		v.Warnf("set `start` to the first occurrence", "rrule: start does not match the rule, so the first occurrence is %s", first.Format(time.RFC3339))
+		v.Warnf("set `start` to the first occurrence", "rrule: start does not match the rule, so the first occurrence is %s",
+			first.Format(time.RFC3339))
 	}
 }
 
@@ -90,7 +93,8 @@ func filled(v *yamldoc.Value) (string, bool) {
 func (l *thresholdDraft) keys() keys {
 	return keys{
 		at("name", textual(&l.Name, readThresholdName, &anyCaseDoc)).need("give it a short name such as `name: checkout`"),
-		at("match", matchers{to: &l.Match, sel: &l.match, service: l.Service}).need(`select the events it applies to, such as match: '{type="task"}'`),
+		at("match", matchers{to: &l.Match, sel: &l.match, service: l.Service}).need(
+			`select the events it applies to, such as match: '{type="task"}'`),
 		at("warning", length{&l.Warning, time.Millisecond, maxWindow}),
 		at("critical", length{&l.Critical, time.Millisecond, maxWindow}),
 		at("each", word[string]{&l.Each, []string{"warning", "critical"}}),
@@ -113,7 +117,8 @@ func (l *thresholdDraft) read(ks keys, o *yamldoc.Object) {
 		o.KeyErrorf("each", "keep each, or warning and critical",
 			"%s: with each, every match is a violation, so durations have no effect", o.What)
 	case !o.Has("each") && !timed && !o.Misspelt():
-		o.Errorf("add warning or critical with a duration, or `each: critical`", "%s: neither each nor a duration is set", o.What)
+		o.Errorf("add warning or critical with a duration, or `each: critical`",
+			"%s: neither each nor a duration is set", o.What)
 	}
 }
 

@@ -14,19 +14,22 @@ import (
 
 // This file reads the indicators that count by other arithmetic than good and bad events: ratio, apdex and volume.
 
-// occurrencesOnly refuses a budgeting method that the kind of indicator has no use for. It knows the indicator only where
-// the budgeting is read.
+// occurrencesOnly refuses a budgeting method that the kind of indicator has no use for. It knows the indicator only
+// where the budgeting is read.
 var occurrencesOnly = map[slo.IndicatorKind]string{
 	slo.KindThroughput: "throughput already counts slices|remove it: `per` is already the slice",
-	slo.KindRatio:      "ratio counts events over a window|remove it: the counts of one slice mostly belong to different events",
-	slo.KindApdex:      "apdex counts events by halves|remove it, or use latency, which has slices",
-	slo.KindVolume:     "volume already counts periods|remove it: `per` is already the period",
+	slo.KindRatio: "ratio counts events over a window|remove it: the counts of one slice mostly belong to " +
+		"different events",
+	slo.KindApdex:  "apdex counts events by halves|remove it, or use latency, which has slices",
+	slo.KindVolume: "volume already counts periods|remove it: `per` is already the period",
 }
 
 func (s *sloDraft) ratioKeys() keys {
 	return keys{
-		at("numerator", matchers{to: &s.Indicator.Numerator, sel: &s.numerator, service: s.service}).need(`select the events that are counted, such as numerator: '{type="connected"}'`),
-		at("denominator", matchers{to: &s.Indicator.Valid, sel: &s.valid, service: s.service}).need(`select the events that the numerator is set against, such as denominator: '{type="applied"}'`),
+		at("numerator", matchers{to: &s.Indicator.Numerator, sel: &s.numerator, service: s.service}).need(
+			`select the events that are counted, such as numerator: '{type="connected"}'`),
+		at("denominator", matchers{to: &s.Indicator.Valid, sel: &s.valid, service: s.service}).need(
+			`select the events that the numerator is set against, such as denominator: '{type="applied"}'`),
 	}
 }
 
@@ -40,15 +43,18 @@ func (s *sloDraft) apdexKeys() keys {
 	in := &s.Indicator
 	return keys{
 		s.validKey(),
-		at("satisfied", length{&in.Satisfied, time.Millisecond, maxWindow}).need("set the duration up to which an event is satisfactory, such as `satisfied: 500ms`"),
-		at("tolerating", length{&in.Tolerating, time.Millisecond, maxWindow}).need("set the duration up to which an event counts half, usually four times `satisfied`, such as `tolerating: 2s`"),
+		at("satisfied", length{&in.Satisfied, time.Millisecond, maxWindow}).need(
+			"set the duration up to which an event is satisfactory, such as `satisfied: 500ms`"),
+		at("tolerating", length{&in.Tolerating, time.Millisecond, maxWindow}).need(
+			"set the duration up to which an event counts half, usually four times `satisfied`, such as `tolerating: 2s`"),
 	}
 }
 
 func (s *sloDraft) checkApdex(o *yamldoc.Object) {
 	s.allValid(o)
 	if in := &s.Indicator; in.Satisfied > 0 && in.Tolerating > 0 && in.Tolerating <= in.Satisfied {
-		o.Field("tolerating").Errorf("Apdex uses four times `satisfied`", "tolerating: %s is not longer than satisfied (%s), so no event would count half",
+		o.Field("tolerating").Errorf("Apdex uses four times `satisfied`",
+			"tolerating: %s is not longer than satisfied (%s), so no event would count half",
 			slo.FormatDuration(in.Tolerating), slo.FormatDuration(in.Satisfied))
 	}
 }
@@ -133,17 +139,22 @@ func (a *assembly) volumes(s *sloDraft) {
 	}
 	unit := slo.Window{Calendar: s.Indicator.Calendar, Location: s.Indicator.Location}
 	period, calendar := unit.Nominal(), s.Window.Calendar
-	if s.Window.Nominal() < 2*period || calendar != "" && slices.Contains(volumeUnits, string(calendar)) && calendar == s.Indicator.Calendar {
-		a.Errorf(s.at, "use a longer window", "slo %s: the window (%s) holds less than two of the periods (%s) that are judged", s.ID.Name(), s.Window, s.Indicator.Calendar)
+	if s.Window.Nominal() < 2*period ||
+		calendar != "" && slices.Contains(volumeUnits, string(calendar)) && calendar == s.Indicator.Calendar {
+		a.Errorf(s.at, "use a longer window",
+			"slo %s: the window (%s) holds less than two of the periods (%s) that are judged", s.ID.Name(),
+			s.Window, s.Indicator.Calendar)
 		return
 	}
 	if len(s.Alerting.Tiers) > 0 {
-		a.Warnf(s.at, "remove alerting.tiers", "slo %s: a volume is judged by the calendar and has no burn-rate alerts, so its tiers are not used", s.ID.Name())
+		a.Warnf(s.at, "remove alerting.tiers",
+			"slo %s: a volume is judged by the calendar and has no burn-rate alerts, so its tiers are not used", s.ID.Name())
 	}
 	periods := float64(s.Window.Nominal()) / float64(period)
 	if !s.Objective.IsZero() && s.Objective.Budget()*periods < 1 {
 		a.Warnf(s.objectiveAt, fmt.Sprintf("an objective of at most %.4g%% allows one", 100*(1-1/periods)),
-			"slo %s: an objective of %s allows no missed %s in its window (%s)", s.ID.Name(), s.Objective, s.Indicator.Calendar, s.Window)
+			"slo %s: an objective of %s allows no missed %s in its window (%s)", s.ID.Name(), s.Objective,
+			s.Indicator.Calendar, s.Window)
 	}
 }
 
@@ -161,10 +172,13 @@ func (s *sloDraft) completionKeys() keys {
 			`select some events, such as {type="order.created"}`, "match"})
 	}
 	return keys{
-		work("started", &c.Started, &s.valid).need(`select the events that start work, such as started: '{type="order.created"}'`),
-		work("finished", &c.Finished, &s.finished).need(`select the events that finish it, such as finished: '{type="order.shipped"}'`),
+		work("started", &c.Started, &s.valid).need(
+			`select the events that start work, such as started: '{type="order.created"}'`),
+		work("finished", &c.Finished, &s.finished).need(
+			`select the events that finish it, such as finished: '{type="order.shipped"}'`),
 		work("failed", &c.Failed, &s.failed),
-		at("key", textual(&c.Key, readWorkAttribute, &labelDoc)).need("name the attribute that tells work apart, such as `key: order_id`"),
+		at("key", textual(&c.Key, readWorkAttribute, &labelDoc)).need(
+			"name the attribute that tells work apart, such as `key: order_id`"),
 		at("stage", textual(&c.Stage, readWorkAttribute, &labelDoc)),
 		at("within", length{&c.Within, time.Second, maxWithin}).need("set how long work may take, such as `within: 15m`"),
 		at("max_in_flight", whole[int]{&c.MaxInFlight, 1, maxMaxInFlight}).or(strconv.Itoa(defaultMaxInFlight)),
@@ -219,11 +233,13 @@ func (s *sloDraft) overlaps(started, finished, failed *selector) {
 		case covers(started.Selector, end.Selector):
 			end.at.Warnf("add a matcher to `started` that excludes them", "%s: every such event starts work, too", end.at.What)
 		case !disjoint(started.Selector, end.Selector):
-			end.at.Warnf("add a matcher on a label of `started`, such as another type", "%s: an event can match this and `started`, and then starts work and ends it", end.at.What)
+			end.at.Warnf("add a matcher on a label of `started`, such as another type",
+				"%s: an event can match this and `started`, and then starts work and ends it", end.at.What)
 		}
 	}
 	if finished != nil && failed != nil && covers(failed.Selector, finished.Selector) {
-		failed.at.Errorf("add a matcher that failures alone have", "failed: every event that finishes work matches, so no work is good")
+		failed.at.Errorf("add a matcher that failures alone have",
+			"failed: every event that finishes work matches, so no work is good")
 	}
 }
 
@@ -248,7 +264,8 @@ func disjoint(a, b slo.Selector) bool {
 				continue
 			}
 			regexps := m.Op == slo.OpRegexp && x.Op == slo.OpRegexp
-			if m.Op == slo.OpEqual && !x.Matches(m.Value) || x.Op == slo.OpEqual && !m.Matches(x.Value) || regexps && m.Value != x.Value {
+			if m.Op == slo.OpEqual && !x.Matches(m.Value) || x.Op == slo.OpEqual && !m.Matches(x.Value) ||
+				regexps && m.Value != x.Value {
 				return true
 			}
 		}
@@ -263,13 +280,15 @@ func (a *assembly) completion(s *sloDraft) {
 		return
 	}
 	if period := s.Window.Nominal(); c.Within > period {
-		a.Errorf(s.withinAt, "use a longer window", "slo %s: within %s is longer than the window (%s)", s.ID.Name(), slo.FormatDuration(c.Within), s.Window)
+		a.Errorf(s.withinAt, "use a longer window", "slo %s: within %s is longer than the window (%s)", s.ID.Name(),
+			slo.FormatDuration(c.Within), s.Window)
 		return
 	}
 	for _, t := range tiers(s.Alerting) {
 		if t.Page && !s.Alerting.Page.Disabled && c.Within > t.Long {
 			a.Warnf(s.withinAt, "use `alerting: {page: {disabled: true}}`, or a shorter time",
-				"slo %s: work that is stuck counts after %s, so the page alert with its window of %s tells of an outage that began before it", s.ID.Name(), slo.FormatDuration(c.Within), slo.FormatDuration(t.Long))
+				"slo %s: work that is stuck counts after %s, so the page alert with its window of %s tells of an outage that "+
+					"began before it", s.ID.Name(), slo.FormatDuration(c.Within), slo.FormatDuration(t.Long))
 			return
 		}
 	}

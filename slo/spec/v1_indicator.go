@@ -14,7 +14,8 @@ import (
 )
 
 var indicatorKinds = []string{string(slo.KindEvents), string(slo.KindLatency), string(slo.KindThroughput),
-	string(slo.KindRatio), string(slo.KindApdex), string(slo.KindVolume), string(slo.KindCompletion), string(slo.KindPrometheus)}
+	string(slo.KindRatio), string(slo.KindApdex), string(slo.KindVolume), string(slo.KindCompletion),
+	string(slo.KindPrometheus)}
 
 var needIndicator = "add an indicator: " + anyIndicator
 
@@ -40,7 +41,8 @@ func (s indicator) of(kind slo.IndicatorKind) inside {
 	case slo.KindCompletion:
 		return inside{keys: s.completionKeys, then: s.checkCompletion, tall: true}
 	}
-	return inside{keys: s.prometheusKeys, then: s.readPrometheus, tall: s.Indicator.PromTotalQuery+s.Indicator.PromErrorRatioQuery != ""}
+	return inside{keys: s.prometheusKeys, then: s.readPrometheus,
+		tall: s.Indicator.PromTotalQuery+s.Indicator.PromErrorRatioQuery != ""}
 }
 
 func (s indicator) read(v *yamldoc.Value) {
@@ -56,7 +58,8 @@ func (s indicator) read(v *yamldoc.Value) {
 	}
 	switch {
 	case len(kinds) > 1:
-		v.Errorf("keep one, and write a second SLO for the other", "indicator: want one of %s, got %d", anyIndicator, len(kinds))
+		v.Errorf("keep one, and write a second SLO for the other", "indicator: want one of %s, got %d",
+			anyIndicator, len(kinds))
 	case len(kinds) == 1:
 		if in := o.Get(kinds[0]); in != nil {
 			s.Indicator.Kind, s.kindKnown = slo.IndicatorKind(kinds[0]), true
@@ -130,7 +133,8 @@ func opposite(v *yamldoc.Value, service string) slo.Selector {
 	}
 	m := sel.Selector[0]
 	inverse := map[slo.MatchOp]slo.MatchOp{
-		slo.OpEqual: slo.OpNotEqual, slo.OpNotEqual: slo.OpEqual, slo.OpRegexp: slo.OpNotRegexp, slo.OpNotRegexp: slo.OpRegexp,
+		slo.OpEqual: slo.OpNotEqual, slo.OpNotEqual: slo.OpEqual, slo.OpRegexp: slo.OpNotRegexp,
+		slo.OpNotRegexp: slo.OpRegexp,
 	}
 	m, err := slo.NewMatcher(m.Name, inverse[m.Op], m.Value)
 	if err != nil {
@@ -177,7 +181,8 @@ func (s *sloDraft) checkThroughput(o *yamldoc.Object) {
 		}
 		s.Indicator.During = sc
 		if s.Indicator.Per >= time.Minute && !someSliceFits(sc, s.Indicator.Per) {
-			d.Errorf("use a shorter `per` or longer hours", "during: no slice of %s, counted from midnight UTC, lies inside these hours",
+			d.Errorf(
+				"use a shorter `per` or longer hours", "during: no slice of %s, counted from midnight UTC, lies inside these hours",
 				slo.FormatDuration(s.Indicator.Per))
 		}
 	}
@@ -226,7 +231,8 @@ func (c capacity) read(v *yamldoc.Value) {
 	n, err := strconv.ParseUint(m[1], 10, 32)
 	d, derr := slo.ParseDuration(m[2])
 	if err != nil || n == 0 || derr != nil || d < time.Second || d > day {
-		v.Errorf("write it as in `capacity: 120 per 1m`, with 1 to 4294967295 events and a time from 1s to 1d", "capacity: invalid %q", text)
+		v.Errorf("write it as in `capacity: 120 per 1m`, with 1 to 4294967295 events and a time from 1s to 1d",
+			"capacity: invalid %q", text)
 		return
 	}
 	*c.Capacity = slo.Capacity{Events: n, Per: d}
@@ -240,7 +246,8 @@ func (c capacity) write(*encoder) *yamlgen.Node {
 }
 
 func (c capacity) shape() shape.Shape {
-	return eitherShape(doc{Kind: shape.Text, Pattern: `^[0-9]+ per [0-9a-z]+$`, Note: "number of events per time"}, c.keys().shape())
+	return eitherShape(doc{Kind: shape.Text, Pattern: `^[0-9]+ per [0-9a-z]+$`, Note: "number of events per time"},
+		c.keys().shape())
 }
 
 // someSliceFits looks for one slice inside the open hours of an ordinary week.
@@ -260,7 +267,8 @@ var promForms = []struct {
 	hint string
 }{
 	{[]string{"bad", "good", "total"}, "{bad, total} or {good, total}: selectors of counters"},
-	{[]string{"error_query", "good_query", "total_query"}, "{error_query, total_query} or {good_query, total_query}: PromQL with $window"},
+	{[]string{"error_query", "good_query", "total_query"},
+		"{error_query, total_query} or {good_query, total_query}: PromQL with $window"},
 	{[]string{"error_ratio_query"}, "{error_ratio_query}: PromQL with $window"},
 	{[]string{"query", "op", "value"}, "{query, op, value}: PromQL whose samples are compared"},
 }
@@ -306,7 +314,8 @@ func (s *sloDraft) readPrometheus(o *yamldoc.Object) {
 				continue
 			}
 			if found != "" && form != i {
-				o.KeyErrorf(k, "want either "+promForms[form].hint+", or "+f.hint, "prometheus: %s and %s exclude each other", k, found)
+				o.KeyErrorf(k, "want either "+promForms[form].hint+", or "+f.hint,
+					"prometheus: %s and %s exclude each other", k, found)
 				return
 			}
 			form, found = i, k
@@ -345,7 +354,8 @@ func (s *sloDraft) readPromCounters(o *yamldoc.Object) {
 			s.Indicator.PromGood, _ = readSeries(g)
 		}
 	case !o.Meant("bad") && !o.Meant("good"):
-		o.Errorf(fmt.Sprintf("add the selector of failed requests, such as bad: '%s'", `http_requests_total{code=~"5.."}`), "prometheus: bad is missing")
+		o.Errorf(fmt.Sprintf("add the selector of failed requests, such as bad: '%s'", `http_requests_total{code=~"5.."}`),
+			"prometheus: bad is missing")
 	}
 }
 
@@ -365,7 +375,8 @@ func (s *sloDraft) readPromQueries(o *yamldoc.Object) {
 		o.KeyErrorf("good_query", "keep one of them", "prometheus: error_query and good_query exclude each other")
 		return
 	case !o.Has("total_query"):
-		o.Errorf("add the query of all requests, such as total_query: sum(rate(http_requests_total[$window]))", "prometheus: total_query is missing")
+		o.Errorf("add the query of all requests, such as total_query: sum(rate(http_requests_total[$window]))",
+			"prometheus: total_query is missing")
 		return
 	case !o.Has("error_query") && !o.Has("good_query"):
 		o.Errorf("add the query of the failed events", "prometheus: error_query is missing")

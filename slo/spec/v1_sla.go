@@ -69,7 +69,8 @@ func (a *slaDraft) read(ks keys, o *yamldoc.Object) {
 	ks.readFrom(o)
 	a.at = placeOf(o, "name")
 	if w := o.Get("alert_window"); w != nil && a.AlertWindow > 0 {
-		if d := a.AlertWindow; a.Window.Rolling > 0 && d >= a.Window.Rolling || a.Window.Calendar != "" && d >= a.Window.Nominal() {
+		if d := a.AlertWindow; a.Window.Rolling > 0 && d >= a.Window.Rolling ||
+			a.Window.Calendar != "" && d >= a.Window.Nominal() {
 			w.Errorf("use a shorter one such as 1h", "alert_window: want less than the window (%s), got %s",
 				a.Window, slo.FormatDuration(d))
 		}
@@ -295,9 +296,11 @@ func readBands(v *yamldoc.Value) []sla.Band {
 		if n := len(out); n > 0 && whole {
 			switch prev := out[n-1]; {
 			case b.Threshold > 0 && b.Threshold <= prev.Threshold:
-				item.Errorf("order the steps from the shortest time to the longest", "bands: %s does not come after %s", slo.FormatDuration(b.Threshold), slo.FormatDuration(prev.Threshold))
+				item.Errorf("order the steps from the shortest time to the longest", "bands: %s does not come after %s",
+					slo.FormatDuration(b.Threshold), slo.FormatDuration(prev.Threshold))
 			case b.Score >= prev.Score:
-				item.Errorf("a slower step must score less", "bands: score %v is not below %v, the score of the step before", b.Score, prev.Score)
+				item.Errorf("a slower step must score less", "bands: score %v is not below %v, the score of the step before",
+					b.Score, prev.Score)
 			}
 		}
 		out = append(out, b)
@@ -410,7 +413,8 @@ func before(b *slo.Before) value {
 		}
 	}, then: func(o *yamldoc.Object) {
 		if b.From > 0 && b.To > 0 && b.To < b.From {
-			o.Errorf("swap them", "%s: to (%s) is shorter than from (%s)", o.What, slo.FormatDuration(b.To), slo.FormatDuration(b.From))
+			o.Errorf("swap them", "%s: to (%s) is shorter than from (%s)", o.What, slo.FormatDuration(b.To),
+				slo.FormatDuration(b.From))
 		}
 	}}
 }

@@ -20,7 +20,8 @@ const maxMaxGroups = 100_000
 
 func newSLODraft(service string, labels map[string]string) *sloDraft {
 	return &sloDraft{service: service, SLO: &slo.SLO{
-		Labels: maps.Clone(labels), Window: slo.Window{Rolling: defaultWindow}, Budgeting: slo.Budgeting{Method: slo.Occurrences},
+		Labels: maps.Clone(labels), Window: slo.Window{Rolling: defaultWindow},
+		Budgeting: slo.Budgeting{Method: slo.Occurrences},
 	}}
 }
 
@@ -30,7 +31,8 @@ func (s *sloDraft) keys() keys {
 		at("was", ownID{s, &s.Was}),
 		at("description", prose{&s.Description}),
 		at("labels", ownLabels{s}),
-		at("objective", noted{percentage{&s.Objective}, "percent"}).need("set the objective in percent, such as `objective: 99.9`"),
+		at("objective", noted{percentage{&s.Objective}, "percent"}).need(
+			"set the objective in percent, such as `objective: 99.9`"),
 		at("window", window{&s.Window}).orShown("30d"),
 		at("budgeting", budgeting{&s.Budgeting}).or(string(slo.Occurrences)),
 		at("group_by", noted{groupNames{to: &s.GroupBy}, "one SLO for each value"}),
@@ -140,7 +142,8 @@ func readWindow(v *yamldoc.Value) (w slo.Window, ok bool) {
 	return w, ok
 }
 
-var calendarUnits = []string{string(slo.Day), string(slo.Week), string(slo.Month), string(slo.Quarter), string(slo.Year)}
+var calendarUnits = []string{string(slo.Day), string(slo.Week), string(slo.Month),
+	string(slo.Quarter), string(slo.Year)}
 
 func (s *sloDraft) readGroups(o *yamldoc.Object) {
 	indicator := o.Field("indicator")
@@ -154,8 +157,8 @@ func (s *sloDraft) readGroups(o *yamldoc.Object) {
 	}
 }
 
-// readGrouping reads group_by and max_groups, of existing series or of events. Other keys that need group_by are refused without it. known is false if group_by
-// could not be read.
+// readGrouping reads group_by and max_groups, of existing series or of events. Other keys that need group_by are
+// refused without it. known is false if group_by could not be read.
 func readGrouping(o *yamldoc.Object, existing bool, need ...string) (by []string, most int, known bool) {
 	known = true
 	if g := o.Get("group_by"); g != nil {
@@ -221,7 +224,8 @@ func readGroup(v *yamldoc.Value, by []string) (slo.Group, bool) {
 		values = []*yamldoc.Value{v}
 	}
 	if len(values) != len(by) {
-		v.Errorf("group_by is "+oneOfAnd(by), "expect: want one value for each label of group_by (%d), got %d", len(by), len(values))
+		v.Errorf("group_by is "+oneOfAnd(by), "expect: want one value for each label of group_by (%d), got %d",
+			len(by), len(values))
 		return nil, false
 	}
 	g := make(slo.Group, len(by))
@@ -285,7 +289,8 @@ func (b budgeting) slices() inside {
 	return inside{one: true, keys: func() keys {
 		return keys{
 			at(string(slo.Timeslices), b.method(slo.Timeslices, func() keys {
-				return keys{slice, at("target", percentage{&b.Target}).need("set the good percentage that a slice needs, such as `target: 95`")}
+				return keys{slice, at(
+					"target", percentage{&b.Target}).need("set the good percentage that a slice needs, such as `target: 95`")}
 			})),
 			at(string(slo.RatioTimeslices), b.method(slo.RatioTimeslices, func() keys { return keys{slice} })),
 		}
@@ -422,13 +427,17 @@ func (s *sloDraft) costFits(v *yamldoc.Value, unit slo.CostUnit) {
 	switch {
 	case s.HasCostUnit(unit):
 	case s.HasCostUnit(slo.PerBad):
-		v.Errorf("write per_bad, or judge slices with `budgeting: {timeslices: ..}`", "cost: per_minute requires slices of time, and this slo counts events")
+		v.Errorf("write per_bad, or judge slices with `budgeting: {timeslices: ..}`",
+			"cost: per_minute requires slices of time, and this slo counts events")
 	case s.HasCostUnit(slo.PerMinute):
-		v.Errorf("write per_minute, or remove the budgeting", "cost: per_bad requires events, and this slo counts slices of time")
+		v.Errorf("write per_minute, or remove the budgeting",
+			"cost: per_bad requires events, and this slo counts slices of time")
 	case withoutCost[s.Indicator.Kind] != "":
-		v.Errorf("remove it, or give the cost to an slo that counts the events that cost money", "cost: %s", withoutCost[s.Indicator.Kind])
+		v.Errorf("remove it, or give the cost to an slo that counts the events that cost money", "cost: %s",
+			withoutCost[s.Indicator.Kind])
 	default:
-		v.Errorf("remove it, or give the cost to an slo that counts events or timeslices", "cost: this slo counts neither bad events nor bad slices")
+		v.Errorf("remove it, or give the cost to an slo that counts events or timeslices",
+			"cost: this slo counts neither bad events nor bad slices")
 	}
 }
 
@@ -440,7 +449,8 @@ func readAmount(v *yamldoc.Value) (slo.Amount, bool) {
 	}
 	a, err := slo.ParseAmount(s)
 	if err != nil {
-		v.Errorf("write a decimal such as 12.50", "%s: want an amount above 0 with at most 12 digits before the point and 6 after it, got %q", v.What, yamldoc.Clip(s))
+		v.Errorf("write a decimal such as 12.50",
+			"%s: want an amount above 0 with at most 12 digits before the point and 6 after it, got %q", v.What, yamldoc.Clip(s))
 		return slo.Amount{}, false
 	}
 	return a, true

@@ -319,14 +319,16 @@ const (
 )
 
 var (
-	textDoc       = doc{Kind: shape.Text}
-	nameDoc       = doc{Kind: shape.Text, Pattern: namePattern.String(), Note: "name"}
-	zoneDoc       = doc{Kind: shape.Text, Note: "IANA time zone"}
-	matchersDoc   = doc{Kind: shape.Text, Note: "label matchers"}
-	queryDoc      = doc{Kind: shape.Text, Note: "PromQL"}
-	labelDoc      = doc{Kind: shape.Text, Pattern: attributePattern.String(), Note: "attribute"}
-	percentDoc    = doc{Kind: shape.Number, Quoted: true, Min: "1", Max: "100", Above: true, Below: true, Note: "percentage"}
-	shareDoc      = doc{Kind: shape.Number, Quoted: true, Min: "0", Max: "1000", Above: true, Below: true, Note: "percentage"}
+	textDoc     = doc{Kind: shape.Text}
+	nameDoc     = doc{Kind: shape.Text, Pattern: namePattern.String(), Note: "name"}
+	zoneDoc     = doc{Kind: shape.Text, Note: "IANA time zone"}
+	matchersDoc = doc{Kind: shape.Text, Note: "label matchers"}
+	queryDoc    = doc{Kind: shape.Text, Note: "PromQL"}
+	labelDoc    = doc{Kind: shape.Text, Pattern: attributePattern.String(), Note: "attribute"}
+	percentDoc  = doc{Kind: shape.Number, Quoted: true, Min: "1", Max: "100", Above: true,
+		Below: true, Note: "percentage"}
+	shareDoc = doc{Kind: shape.Number, Quoted: true, Min: "0", Max: "1000", Above: true,
+		Below: true, Note: "percentage"}
 	amountDoc     = doc{Kind: shape.Number, Quoted: true, Min: "0", Above: true, Note: "amount of money"}
 	labelsDoc     = doc{Kind: shape.Map, Of: &textDoc, Pattern: labelPattern.String()}
 	anyCaseDoc    = doc{Kind: shape.Text, Pattern: anyCasePattern, Note: "name"}

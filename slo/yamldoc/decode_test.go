@@ -143,8 +143,9 @@ func TestDecoderErrorsByPath(t *testing.T) {
 	r := d.root.file.Reader
 	d.Errorf("sinks[0].file", "add it", "a file is missing")
 	d.Errorf("redis.timeout", "", "too long")
-	require.EqualError(t, r.Problems().Err(), "f:1:1: redis.timeout: too long\nf:2:5: sinks[0].file: a file is missing (add it)\n"+
-		`f:3:14: sinks[0].timeout: time: invalid duration "x"`)
+	require.EqualError(
+		t, r.Problems().Err(), "f:1:1: redis.timeout: too long\nf:2:5: sinks[0].file: a file is missing (add it)\n"+
+			`f:3:14: sinks[0].timeout: time: invalid duration "x"`)
 }
 
 // Alternatives of a value, such as by environment, are all read, and one of them is taken.

@@ -73,7 +73,8 @@ func (d *Describer) describe(path string, v reflect.Value, tag reflect.StructTag
 }
 
 func (d *Describer) scalarShape(v reflect.Value, tag reflect.StructTag) shape.Shape {
-	s := shape.Shape{Kind: shape.Text, Strict: d.StrictText, Words: strings.Fields(tag.Get("one")), Min: tag.Get("min"), Max: tag.Get("max")}
+	s := shape.Shape{Kind: shape.Text, Strict: d.StrictText, Words: strings.Fields(tag.Get("one")),
+		Min: tag.Get("min"), Max: tag.Get("max")}
 	if above := tag.Get("above"); above != "" {
 		s.Min, s.Above = above, true
 	}

@@ -190,7 +190,8 @@ func (v *Value) Open() *Object {
 			continue
 		}
 		if first := o.find(k.Value); first != nil {
-			v.ErrorfAt(v.file.at(k), fmt.Sprintf("first defined on line %d, keep one", first.key.Line), "%sduplicate key %q", v.called(": "), Clip(k.Value))
+			v.ErrorfAt(v.file.at(k), fmt.Sprintf("first defined on line %d, keep one", first.key.Line), "%sduplicate key %q",
+				v.called(": "), Clip(k.Value))
 			continue
 		}
 		o.set(k, n)

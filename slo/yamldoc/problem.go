@@ -128,7 +128,8 @@ func (r *Reader) Errors() int { return r.errors }
 // Problems are all problems so far, sorted.
 func (r *Reader) Problems() Problems {
 	slices.SortStableFunc(r.all, func(a, b Problem) int {
-		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column, strings.Compare(a.Message, b.Message))
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column,
+			strings.Compare(a.Message, b.Message))
 	})
 	return r.all
 }

@@ -176,10 +176,12 @@ func (f *file) bounded(doc *yaml.Node) bool {
 		switch {
 		case left < 0:
 			ok = false
-			f.Errorf(f.at(from), "write it without aliases, or with fewer", "the document has more than %d values once its aliases are expanded", maxNodes)
+			f.Errorf(f.at(from), "write it without aliases, or with fewer",
+				"the document has more than %d values once its aliases are expanded", maxNodes)
 		case depth > maxDepth:
 			ok = false
-			f.Errorf(f.at(from), "flatten it, and check that no alias contains itself", "values are nested more than %d deep", maxDepth)
+			f.Errorf(f.at(from), "flatten it, and check that no alias contains itself",
+				"values are nested more than %d deep", maxDepth)
 		case n.Kind == yaml.AliasNode:
 			walk(n.Alias, n, depth+1)
 		default:

@@ -67,7 +67,8 @@ func mistaken(s string) bool {
 
 // isBlock reports whether yaml.v3 writes a literal block that reads as s again.
 func isBlock(s string) bool {
-	if !strings.Contains(s, "\n") || strings.HasPrefix(s, " ") || strings.HasPrefix(s, "\n") || strings.HasSuffix(s, "\n") {
+	if !strings.Contains(s, "\n") || strings.HasPrefix(s, " ") || strings.HasPrefix(s, "\n") ||
+		strings.HasSuffix(s, "\n") {
 		return false
 	}
 	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && special(r) })

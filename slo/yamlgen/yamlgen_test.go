@@ -12,8 +12,11 @@ import (
 
 // odd are strings that YAML could take for something else, or that need quotes or escapes.
 var odd = []string{
-	"", "plain", "two words", "a  b", " a", "a ", "yes", "NULL", "~", "1", "1e3", "0x1", "1:30", "-", "- a", "a: b", "a #b", "#a", "'", `"`, `\`, "{a}", "[", "&a", "*a", "!a", "%a", "@a",
-	"a\nb", "a\n\nb", "a\n  b\nc", "\na", "a\n", " a\nb", "a \nb", "tab\tin", "a\n\tb", "é", "日本", "\u2028", "\ufeff", "a\ufeffb", "\u00a0", "\U0001f600", "=", "<<", "a,b", "a]", "x:", "2026-01-01", ".5", "(a)", "a (b)", "\u200b", "\ufffd", "---", "--- a\nb", "...", "a\n---\nb", "it's\n\"x\"",
+	"", "plain", "two words", "a  b", " a", "a ", "yes", "NULL", "~", "1", "1e3", "0x1", "1:30", "-", "- a", "a: b",
+	"a #b", "#a", "'", `"`, `\`, "{a}", "[", "&a", "*a", "!a", "%a", "@a",
+	"a\nb", "a\n\nb", "a\n  b\nc", "\na", "a\n", " a\nb", "a \nb", "tab\tin", "a\n\tb", "é", "日本", "\u2028", "\ufeff",
+	"a\ufeffb", "\u00a0", "\U0001f600", "=", "<<", "a,b", "a]", "x:", "2026-01-01", ".5", "(a)", "a (b)", "\u200b",
+	"\ufffd", "---", "--- a\nb", "...", "a\n---\nb", "it's\n\"x\"",
 	"\n", "\t", "a\tb", "\u0085", "`", "? x", "| ", "> ", "\x00", "\x7f",
 }
 

@@ -77,7 +77,8 @@ func changes(loc *time.Location) (all []Change) {
 	return all
 }
 
-// edges are the first and the last reading of a gap, or of what the clocks show twice. Readings are given as if they were UTC.
+// edges are the first and the last reading of a gap, or of what the clocks show twice. Readings are given as if they
+// were UTC.
 func (c Change) edges() (first, last time.Time) {
 	first, last = c.At.Add(c.Before), c.At.Add(c.After)
 	if last.Before(first) {
@@ -118,8 +119,8 @@ func (c Change) First(reading time.Time) time.Time {
 	return c.Instant(reading)
 }
 
-// Midnight is the first instant at which a clock in the zone shows a day or a later one. It looks at the clock every quarter
-// of an hour. The day is given in UTC.
+// Midnight is the first instant at which a clock in the zone shows a day or a later one. It looks at the clock every
+// quarter of an hour. The day is given in UTC.
 func Midnight(day time.Time, zone *time.Location) time.Time {
 	for t := day.Add(-16 * time.Hour); ; t = t.Add(15 * time.Minute) {
 		if y, m, d := t.In(zone).Date(); !time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Before(day) {

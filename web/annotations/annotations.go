@@ -1,5 +1,5 @@
-// Package annotations serves the API of annotations (deployments, notes and changes of the spec), and gives pages what they
-// mark and list of them. It does not know where they are stored or how they are drawn.
+// Package annotations serves the API of annotations (deployments, notes and changes of the spec), and gives pages what
+// they mark and list of them. It does not know where they are stored or how they are drawn.
 package annotations
 
 import (
@@ -28,7 +28,8 @@ type Handler struct{ *site.Site }
 func New(s *site.Site) *Handler { return &Handler{s} }
 
 // Register mounts the API.
-func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, annotate, operate gin.HandlerFunc) {
+func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, annotate,
+	operate gin.HandlerFunc) {
 	get(Path, read, h.list)
 	r.POST(Path, site.Secure, annotate, h.add)
 	r.POST(Path+"/:id/delete", site.Secure, operate, h.delete)
@@ -52,7 +53,8 @@ func (h *Handler) change(c *gin.Context) (body []byte, s store, ok bool) {
 		return nil, nil, false
 	}
 	if s, ok = h.Opt.Annotations.(store); !ok {
-		respond.Problem(c, http.StatusNotImplemented, "Annotations belong to an engine. A view of several engines shows those of its engines.", nil)
+		respond.Problem(c, http.StatusNotImplemented,
+			"Annotations belong to an engine. A view of several engines shows those of its engines.", nil)
 	}
 	return body, s, ok
 }
@@ -71,7 +73,8 @@ func (h *Handler) list(c *gin.Context) {
 		}
 		at, err := site.ParseTime(text)
 		if err != nil {
-			respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("Invalid %s (want a time such as 2026-11-22T10:00:00Z).", name), nil)
+			respond.Problem(
+				c, http.StatusBadRequest, fmt.Sprintf("Invalid %s (want a time such as 2026-11-22T10:00:00Z).", name), nil)
 			return
 		}
 		*into = at
@@ -99,11 +102,13 @@ func (h *Handler) add(c *gin.Context) {
 		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
 		return
 	case a.Kind == annotation.Spec:
-		respond.Problem(c, http.StatusBadRequest, "Changes of the spec are annotated by the engine itself (want the kind deployment or note).", nil)
+		respond.Problem(c, http.StatusBadRequest,
+			"Changes of the spec are annotated by the engine itself (want the kind deployment or note).", nil)
 		return
 	}
 	if !h.Opt.Serves(c, a.Service) {
-		respond.Problem(c, http.StatusForbidden, "The token may annotate some services only (want service to be one of them).", nil)
+		respond.Problem(
+			c, http.StatusForbidden, "The token may annotate some services only (want service to be one of them).", nil)
 		return
 	}
 	a, err = into.Add(a)
@@ -125,7 +130,8 @@ func (h *Handler) delete(c *gin.Context) {
 
 // answer sends the annotation, or the problem with it, and leaves a line in the audit log.
 func (h *Handler) answer(c *gin.Context, action string, a annotation.Annotation, err error) {
-	detail := fmt.Sprintf("id=%q at=%s kind=%s service=%q text=%q author=%q", a.ID, a.At.UTC().Format(time.RFC3339), a.Kind, a.Service, a.Text, a.Author)
+	detail := fmt.Sprintf("id=%q at=%s kind=%s service=%q text=%q author=%q", a.ID, a.At.UTC().Format(time.RFC3339),
+		a.Kind, a.Service, a.Text, a.Author)
 	if err != nil {
 		detail = "" // the error says what was wrong
 	}
@@ -139,6 +145,7 @@ func (h *Handler) answer(c *gin.Context, action string, a annotation.Annotation,
 		respond.Problem(c, http.StatusNotFound, "There is no annotation with this id.", nil)
 	default:
 		h.Opt.LogError("save annotation", err)
-		respond.Problem(c, http.StatusServiceUnavailable, "The annotation could not be saved. See the log of the engine for the cause.", nil)
+		respond.Problem(
+			c, http.StatusServiceUnavailable, "The annotation could not be saved. See the log of the engine for the cause.", nil)
 	}
 }

@@ -26,7 +26,8 @@ func Of(s *site.Site, service string, from time.Time) Marks {
 	m := Marks{all: s.Opt.Annotations.List(service, slo.Span{From: from})}
 	for i := range m.all {
 		a := &m.all[i]
-		m.Moments = append(m.Moments, chart.Moment{At: a.At, Title: format.NewStamp(a.At, time.Time{}).Text + ", " + string(a.Kind) + ": " + format.Safe(a.Text, format.MaxTitle)})
+		m.Moments = append(m.Moments, chart.Moment{At: a.At, Title: format.NewStamp(a.At, time.Time{}).Text + ", " +
+			string(a.Kind) + ": " + format.Safe(a.Text, format.MaxTitle)})
 	}
 	return m
 }
@@ -62,7 +63,8 @@ func (m Marks) In(rng slo.Span, now time.Time) (l Listed) {
 			l.More++
 		default:
 			l.Rows = append(l.Rows, row{
-				At: format.NewStamp(a.At, now), Kind: string(a.Kind), Service: format.Safe(a.Service, format.MaxName), Text: format.Safe(a.Text, format.MaxText), Author: format.Safe(a.Author, format.MaxName),
+				At: format.NewStamp(a.At, now), Kind: string(a.Kind), Service: format.Safe(a.Service, format.MaxName),
+				Text: format.Safe(a.Text, format.MaxText), Author: format.Safe(a.Author, format.MaxName),
 			})
 		}
 	}

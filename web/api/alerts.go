@@ -16,10 +16,12 @@ import (
 
 func newAlert(a *state.Alert, silences []string) v1.Alert {
 	out := v1.Alert{
-		Fingerprint: a.Fingerprint, Name: a.Name, State: string(a.State), Severity: a.Severity, Urgent: a.Urgent, Service: a.Service,
+		Fingerprint: a.Fingerprint, Name: a.Name, State: string(a.State), Severity: a.Severity,
+		Urgent: a.Urgent, Service: a.Service,
 		Group: groupJSON(a.GroupBy, a.Group), Labels: map[string]string{}, Value: number(a.Value, true), Removed: a.Removed,
-		ActiveSince: timeOrNil(a.ActiveSince), FirstBad: timeOrNil(a.FirstBad), FiredAt: timeOrNil(a.FiredAt), ResolvedAt: timeOrNil(a.ResolvedAt),
-		Detection: number(a.Detection().Seconds(), !a.FiredAt.IsZero()), SilencedBy: append([]string{}, silences...),
+		ActiveSince: timeOrNil(a.ActiveSince), FirstBad: timeOrNil(a.FirstBad), FiredAt: timeOrNil(a.FiredAt),
+		ResolvedAt: timeOrNil(a.ResolvedAt),
+		Detection:  number(a.Detection().Seconds(), !a.FiredAt.IsZero()), SilencedBy: append([]string{}, silences...),
 	}
 	if a.SLO != "" {
 		out.SLO = &a.SLO
@@ -35,14 +37,16 @@ func newAlert(a *state.Alert, silences []string) v1.Alert {
 
 func (api *Handler) apiAlerts(c *gin.Context) {
 	q := c.Request.URL.Query()
-	f := site.AlertFilter{State: state.State(q.Get("state")), Service: q.Get("service"), Severity: q.Get("severity"), SLO: slo.ID(q.Get("slo"))}
+	f := site.AlertFilter{State: state.State(q.Get("state")), Service: q.Get("service"), Severity: q.Get("severity"),
+		SLO: slo.ID(q.Get("slo"))}
 	v := api.View()
 	all, digest := api.Alerts(f)
 	if respond.NotModified(c, v.ReportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery, digest)) {
 		return
 	}
 	if f.State != "" && !slices.Contains(site.AlertStates, f.State) {
-		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want pending, firing or resolved", format.Safe(string(f.State), format.MaxName)), nil)
+		respond.Problem(c, http.StatusBadRequest,
+			fmt.Sprintf("state %q: want pending, firing or resolved", format.Safe(string(f.State), format.MaxName)), nil)
 		return
 	}
 	limit, ok := pageLimit(c)

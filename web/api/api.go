@@ -44,7 +44,8 @@ func New(s *site.Site) (*Handler, error) {
 }
 
 // Register mounts the API.
-func (api *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
+func (api *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read,
+	operate gin.HandlerFunc) {
 	get("/api/v1/slos", read, api.apiSLOs)
 	get("/api/v1/slos/:service/:slo", read, api.apiSLO)
 	get("/api/v1/slos/:service/:slo/history", read, api.apiHistory)
@@ -56,7 +57,8 @@ func (api *Handler) Register(r gin.IRouter, get func(path string, h ...gin.Handl
 	get("/api/v1/generations", read, api.apiGenerations)
 	get(RejectsPath, read, api.apiRejects)
 	get("/api/v1/report", read, api.apiReport)
-	r.Match([]string{http.MethodGet, http.MethodHead}, "/api/v1/report/days.csv", site.Secure, read, api.apiReportDays) // of any size, so it is not held in memory
+	// of any size, so it is not held in memory
+	r.Match([]string{http.MethodGet, http.MethodHead}, "/api/v1/report/days.csv", site.Secure, read, api.apiReportDays)
 	get("/openapi.json", api.apiDocument)
 	r.POST("/api/v1/forget", site.Secure, operate, api.apiForget)
 }
@@ -82,7 +84,8 @@ func (api *Handler) apiSLOs(c *gin.Context) {
 	q := c.Request.URL.Query()
 	f := site.NewFilter(q)
 	if f.State != "" && !site.KnownState(f.State) {
-		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("state %q: want ok, at_risk, exhausted or no_data", format.Safe(string(f.State), format.MaxName)), nil)
+		respond.Problem(c, http.StatusBadRequest,
+			fmt.Sprintf("state %q: want ok, at_risk, exhausted or no_data", format.Safe(string(f.State), format.MaxName)), nil)
 		return
 	}
 	limit, ok := pageLimit(c)
@@ -126,9 +129,10 @@ type cursor struct {
 
 func newCursor(r *sla.SLOReport) cursor { return cursor{r.SLO.ID, r.Group} }
 
-// cutPage returns up to limit items behind a cursor, from the first one if it is "", and the cursor of the next page, ""
-// after the last one. key is the place of an item, and before reports whether a place lies before an item.
-func cutPage[T, K any](all []T, cursor string, limit int, key func(T) K, before func(K, T) bool) (page []T, next string, err error) {
+// cutPage returns up to limit items behind a cursor, from the first one if it is "", and the cursor of the next page,
+// "" after the last one. key is the place of an item, and before reports whether a place lies before an item.
+func cutPage[T, K any](all []T, cursor string, limit int, key func(T) K, before func(K, T) bool) (page []T,
+	next string, err error) {
 	page = all
 	if cursor != "" {
 		var after K
@@ -163,9 +167,12 @@ func (api *Handler) one(c *gin.Context, v site.View) *sla.SLOReport {
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable, "There is no report yet.", nil)
 	case r == nil && exists:
-		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("SLO %s has no such group; name it with one group.<label>=value per label of its group_by", format.Safe(string(id), format.MaxTitle)), nil)
+		respond.Problem(c, http.StatusNotFound,
+			fmt.Sprintf("SLO %s has no such group; name it with one group.<label>=value per label of its group_by",
+				format.Safe(string(id), format.MaxTitle)), nil)
 	case r == nil:
-		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("there is no SLO %s", format.Safe(string(id), format.MaxTitle)), nil)
+		respond.Problem(
+			c, http.StatusNotFound, fmt.Sprintf("there is no SLO %s", format.Safe(string(id), format.MaxTitle)), nil)
 	}
 	return r
 }
@@ -176,7 +183,8 @@ func (api *Handler) apiSLO(c *gin.Context) {
 		return
 	}
 	if r := api.one(c, v); r != nil {
-		one := v1.SLOAnswer{Report: newReportJSON(v), SLO: api.newSLO(r, api.ActiveAlerts()), Work: newWork(v.Rep.Work(r.SLO.ID), r.Group), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r)}
+		one := v1.SLOAnswer{Report: newReportJSON(v), SLO: api.newSLO(r, api.ActiveAlerts()),
+			Work: newWork(v.Rep.Work(r.SLO.ID), r.Group), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r)}
 		if r.Outlook != nil {
 			one.UsualWeek = r.Outlook.Week
 		}
@@ -204,16 +212,19 @@ func (api *Handler) apiHistory(c *gin.Context) {
 	if r.SLO.Indicator.Kind == slo.KindVolume { // it has steps of its own
 		steps = history.GridOf(history.Periods(r.SLO, steps.Span, v.Rep.Time), func(slo.Span) []slo.Span { return nil })
 	}
-	answers, err := api.Opt.Counts.Ask(c.Request.Context(), []fold.ReadRequest{steps.Query(string(r.SLO.ID), []slo.Group{r.Group})})
+	answers, err := api.Opt.Counts.Ask(c.Request.Context(),
+		[]fold.ReadRequest{steps.Query(string(r.SLO.ID), []slo.Group{r.Group})})
 	if err != nil {
 		api.Opt.LogError("read history of "+string(r.SLO.ID), err)
 		respond.Problem(c, http.StatusServiceUnavailable, "The history could not be read now.", nil)
 		return
 	}
-	out := v1.History{ID: r.SLO.ID, Group: groupJSON(r.SLO.GroupBy, r.Group), From: from, To: to, StepSeconds: step.Seconds(), Points: []v1.HistoryPoint{}}
+	out := v1.History{ID: r.SLO.ID, Group: groupJSON(r.SLO.GroupBy, r.Group), From: from, To: to,
+		StepSeconds: step.Seconds(), Points: []v1.HistoryPoint{}}
 	if groups := answers[0].Groups; len(groups) == 1 && groups[0] != nil {
 		for _, p := range steps.Points(r.SLO, r.Group, &answers[0], groups[0]) {
-			out.Points = append(out.Points, v1.HistoryPoint{Start: p.From.UTC(), Good: p.Raw.Good, Bad: p.Raw.Bad, Ratio: ratioOf(p.Raw.Counts)})
+			out.Points = append(
+				out.Points, v1.HistoryPoint{Start: p.From.UTC(), Good: p.Raw.Good, Bad: p.Raw.Bad, Ratio: ratioOf(p.Raw.Counts)})
 		}
 	}
 	respond.JSON(c, http.StatusOK, "application/json", out)
@@ -299,7 +310,8 @@ func (api *Handler) apiEngine(c *gin.Context) {
 		return
 	}
 	respond.JSON(c, http.StatusOK, "application/json", engineJSON{
-		Engine: v.Eng, Report: newReportJSON(v), Version: api.Opt.Version, UptimeSeconds: uptime(v), Warnings: warnings(v.Rep),
+		Engine: v.Eng, Report: newReportJSON(v), Version: api.Opt.Version, UptimeSeconds: uptime(v),
+		Warnings: warnings(v.Rep),
 	})
 }
 

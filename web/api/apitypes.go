@@ -63,7 +63,8 @@ func newBurns(bs []slo.Burn) []v1.Burn {
 		if b.Period {
 			name = "period"
 		}
-		out[i] = v1.Burn{Window: name, Seconds: b.Window.Seconds(), Rate: number(b.Rate, b.HasData), Counts: NewCounts(b.Counts)}
+		out[i] = v1.Burn{Window: name, Seconds: b.Window.Seconds(), Rate: number(b.Rate, b.HasData),
+			Counts: NewCounts(b.Counts)}
 	}
 	return out
 }
@@ -73,11 +74,15 @@ func (api *Handler) newSLO(r *sla.SLOReport, active site.ActiveAlerts) v1.SLO {
 	out := v1.SLO{
 		ID: s.ID, Service: s.ID.Service(), SLO: s.ID.Name(), Group: groupJSON(s.GroupBy, r.Group), Informative: r.Informative,
 		Description: s.Description, Labels: s.Labels, Kind: s.Indicator.Kind,
-		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Window: s.Window.String(), Budgeting: s.Budgeting.Method,
-		State: r.State, Paging: active.Paging(r), Budget: newBudget(r.Budget), Raw: newBudget(r.Raw), Burns: newBurns(r.Burns), RawBurns: newBurns(r.RawBurns),
+		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Window: s.Window.String(),
+		Budgeting: s.Budgeting.Method,
+		State:     r.State, Paging: active.Paging(r), Budget: newBudget(r.Budget), Raw: newBudget(r.Raw),
+		Burns: newBurns(r.Burns), RawBurns: newBurns(r.RawBurns),
 		PeriodFrom: timeOrNil(r.Period.From), PeriodTo: timeOrNil(r.Period.To), Corrected: r.Corrected.Seconds(),
-		Coverage: number(r.Coverage, true), Generation: r.Generation, Since: timeOrNil(r.Since), LastEvent: timeOrNil(r.LastEvent),
-		Total: NewCounts(r.Total), Backfilled: NewCounts(r.Backfilled), Events: NewCounts(r.Events), Rate: number(r.Rate, true), Slice: r.Slice.Seconds(), Unmeasured: r.Unmeasured, Understated: r.Understated,
+		Coverage: number(r.Coverage, true), Generation: r.Generation, Since: timeOrNil(r.Since),
+		LastEvent: timeOrNil(r.LastEvent),
+		Total:     NewCounts(r.Total), Backfilled: NewCounts(r.Backfilled), Events: NewCounts(r.Events),
+		Rate: number(r.Rate, true), Slice: r.Slice.Seconds(), Unmeasured: r.Unmeasured, Understated: r.Understated,
 		Forecast: newForecast(r), Capacity: newCapacity(r),
 	}
 	out.Cost = r.Counted(len(s.GroupBy) == 0).Cost()
@@ -129,9 +134,12 @@ func (api *Handler) parts(r *sla.SLOReport) (out []v1.EngineCounts) {
 func NewSLA(r *sla.SLAReport, costs *sla.Costs) v1.SLA {
 	a := r.SLA
 	out := v1.SLA{
-		Service: a.Service, SLA: a.Name, Group: groupJSON(a.GroupBy, r.Group), Description: a.Description, Window: a.Window.String(),
-		Method: a.Method, NoData: a.NoData, PeriodFrom: timeOrNil(r.Period.From), PeriodTo: timeOrNil(r.Period.To), HasData: r.HasData,
-		Score: number(r.Score, r.HasData), Low: number(r.Low, true), High: number(r.High, true), Informative: r.Informative, Breached: r.Breached, Level: r.Level,
+		Service: a.Service, SLA: a.Name, Group: groupJSON(a.GroupBy, r.Group), Description: a.Description,
+		Window: a.Window.String(),
+		Method: a.Method, NoData: a.NoData, PeriodFrom: timeOrNil(r.Period.From),
+		PeriodTo: timeOrNil(r.Period.To), HasData: r.HasData,
+		Score: number(r.Score, r.HasData), Low: number(r.Low, true), High: number(r.High, true), Informative: r.Informative,
+		Breached: r.Breached, Level: r.Level,
 		Missing: r.Missing, Components: []v1.Component{}, Costs: costs,
 	}
 	if c := chart.WorstComponent(r); c != nil {
@@ -139,7 +147,8 @@ func NewSLA(r *sla.SLAReport, costs *sla.Costs) v1.SLA {
 	}
 	for _, c := range r.Components {
 		out.Components = append(out.Components, v1.Component{
-			Name: c.Name, SLO: c.SLO, Weight: c.Weight, HasData: c.HasData, Indicator: number(c.Indicator, c.HasData), Objective: c.Objective,
+			Name: c.Name, SLO: c.SLO, Weight: c.Weight, HasData: c.HasData, Indicator: number(c.Indicator, c.HasData),
+			Objective:  c.Objective,
 			Attainment: number(c.Attainment, c.HasData), Points: number(c.Points, c.HasData), Lost: number(c.Lost, c.HasData),
 			Counts: NewCounts(c.Counts), Coverage: number(c.Coverage, true), Note: c.Note,
 		})
@@ -156,7 +165,8 @@ func newThresholdDefinition(t *slo.Threshold) v1.ThresholdDefinition {
 
 func newThreshold(l sla.ThresholdReport) v1.Threshold {
 	out := v1.Threshold{
-		ThresholdDefinition: newThresholdDefinition(l.Threshold), Total: v1.Violations(l.Total), Day: v1.Violations(l.Day), Month: v1.Violations(l.Month),
+		ThresholdDefinition: newThresholdDefinition(l.Threshold), Total: v1.Violations(l.Total), Day: v1.Violations(l.Day),
+		Month:     v1.Violations(l.Month),
 		LastEvent: timeOrNil(l.LastEvent),
 	}
 	for _, g := range l.Groups {

@@ -39,7 +39,8 @@ func (api *Handler) apiGenerations(c *gin.Context) {
 		respond.Problem(c, http.StatusServiceUnavailable, "What is counted is not known now: "+err.Error()+".", nil)
 		return
 	}
-	respond.JSON(c, http.StatusOK, "application/json", generationList{api.Opt.Engine().Parked, append([]fold.Generation{}, list...)})
+	respond.JSON(
+		c, http.StatusOK, "application/json", generationList{api.Opt.Engine().Parked, append([]fold.Generation{}, list...)})
 }
 
 // RejectsPath is the path of what was rejected.
@@ -84,7 +85,8 @@ func (api *Handler) apiForget(c *gin.Context) {
 	ctx, cancel := context.WithTimeout(c.Request.Context(), forgetTime)
 	defer cancel()
 	done, err := api.Opt.Forget(ctx, r)
-	detail := fmt.Sprintf("service=%s restart=%t parked=%d restarted=%d", strconv.QuoteToASCII(r.Service), r.Restart, done.Parked, done.Restarted)
+	detail := fmt.Sprintf("service=%s restart=%t parked=%d restarted=%d", strconv.QuoteToASCII(r.Service), r.Restart,
+		done.Parked, done.Restarted)
 	api.Opt.Audit(c, "forget", detail, err)
 	switch {
 	case errors.Is(err, counting.ErrNothingCounted):
@@ -92,7 +94,8 @@ func (api *Handler) apiForget(c *gin.Context) {
 	case errors.Is(err, counting.ErrServiceInUse), errors.Is(err, counting.ErrSpecChanged):
 		respond.Problem(c, http.StatusConflict, "Nothing was done: "+err.Error()+".", nil)
 	case err != nil:
-		respond.Problem(c, http.StatusServiceUnavailable, "It is not known whether anything was forgotten: "+err.Error()+".", nil)
+		respond.Problem(
+			c, http.StatusServiceUnavailable, "It is not known whether anything was forgotten: "+err.Error()+".", nil)
 	default:
 		respond.JSON(c, http.StatusOK, "application/json", done)
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 func newHeld(h *state.Held) v1.HeldAlert {
-	out := v1.HeldAlert{Name: h.Name, Severity: h.Severity, Tier: h.Tier, Service: h.Service, Group: groupJSON(h.GroupBy, h.Group), Value: number(h.Value, true), Why: []v1.Hold{}}
+	out := v1.HeldAlert{Name: h.Name, Severity: h.Severity, Tier: h.Tier, Service: h.Service,
+		Group: groupJSON(h.GroupBy, h.Group), Value: number(h.Value, true), Why: []v1.Hold{}}
 	if h.SLO != "" {
 		out.SLO = &h.SLO
 	}
@@ -16,7 +17,8 @@ func newHeld(h *state.Held) v1.HeldAlert {
 	}
 	for _, x := range h.Why {
 		out.Why = append(out.Why, v1.Hold{
-			Reason: string(x.Reason), Window: slo.FormatDuration(x.Window), Have: number(x.Have, true), Want: number(x.Want, true),
+			Reason: string(x.Reason), Window: slo.FormatDuration(x.Window), Have: number(x.Have, true),
+			Want:     number(x.Want, true),
 			Observed: number(x.Observed, true), Events: number(x.Events, true), Text: x.String(),
 		})
 	}

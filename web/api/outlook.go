@@ -48,7 +48,8 @@ func newForecast(r *sla.SLOReport) *v1.Forecast {
 	}
 	if x := f.Relief; x != nil {
 		out.Relief = &v1.ForecastRelief{
-			From: x.Incident.From.UTC(), To: x.Incident.To.UTC(), Leaves: x.Leaves.From.UTC(), Left: x.Leaves.To.UTC(), Share: x.Share,
+			From: x.Incident.From.UTC(), To: x.Incident.To.UTC(), Leaves: x.Leaves.From.UTC(),
+			Left: x.Leaves.To.UTC(), Share: x.Share,
 		}
 	}
 	return out

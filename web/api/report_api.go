@@ -19,7 +19,8 @@ import (
 )
 
 func newCovered(c *report.Covered) v1.Covered {
-	return v1.Covered{Zone: c.Zone.String(), From: timeOrNil(c.Span.From), To: timeOrNil(c.Span.To), Running: c.Running, KeptFrom: timeOrNil(c.KeptFrom), Coverage: c.Coverage, Rounded: c.Rounded}
+	return v1.Covered{Zone: c.Zone.String(), From: timeOrNil(c.Span.From), To: timeOrNil(c.Span.To), Running: c.Running,
+		KeptFrom: timeOrNil(c.KeptFrom), Coverage: c.Coverage, Rounded: c.Rounded}
 }
 
 func newMoney(all []slo.Money) (out []v1.Money) {
@@ -46,7 +47,8 @@ func newReportIncidents(p *report.Report) *v1.ReportIncidents {
 	if p.Incidents == nil {
 		return nil
 	}
-	out := &v1.ReportIncidents{IncidentFigures: newIncidentFigures(&p.Incidents.IncidentFigures), Items: []v1.ReportIncident{}}
+	out := &v1.ReportIncidents{IncidentFigures: newIncidentFigures(&p.Incidents.IncidentFigures),
+		Items: []v1.ReportIncident{}}
 	if b := p.Incidents.Before; b != nil {
 		before := newIncidentFigures(b)
 		out.Before = &before
@@ -55,8 +57,10 @@ func newReportIncidents(p *report.Report) *v1.ReportIncidents {
 		x := &p.Incidents.List[i]
 		response, answered := x.Response()
 		out.Items = append(out.Items, v1.ReportIncident{
-			ID: x.ID, Title: x.Title, Service: x.Service, Severity: x.Severity(), Onset: x.Onset.UTC(), Detected: x.Detected.UTC(), Resolved: timeOrNil(x.Resolved),
-			Automated: x.Automated, Detection: x.Detection().Seconds(), Response: number(response.Seconds(), answered), Duration: x.Duration(p.Now()).Seconds(), Spent: number(x.Spent, x.Spent >= 0), Cost: newMoney(x.Cost),
+			ID: x.ID, Title: x.Title, Service: x.Service, Severity: x.Severity(), Onset: x.Onset.UTC(),
+			Detected: x.Detected.UTC(), Resolved: timeOrNil(x.Resolved),
+			Automated: x.Automated, Detection: x.Detection().Seconds(), Response: number(response.Seconds(), answered),
+			Duration: x.Duration(p.Now()).Seconds(), Spent: number(x.Spent, x.Spent >= 0), Cost: newMoney(x.Cost),
 		})
 	}
 	return out
@@ -65,7 +69,8 @@ func newReportIncidents(p *report.Report) *v1.ReportIncidents {
 func newReportDay(s *slo.SLO, d *report.Day) v1.ReportDay {
 	b := d.Net.Budget(s)
 	return v1.ReportDay{
-		Date: d.Date, Net: NewCounts(d.Net.Counts), Raw: NewCounts(d.Raw.Counts), SLI: number(b.SLI, b.HasData), Share: d.Share,
+		Date: d.Date, Net: NewCounts(d.Net.Counts), Raw: NewCounts(d.Raw.Counts),
+		SLI: number(b.SLI, b.HasData), Share: d.Share,
 		Rounded: d.Rounded,
 	}
 }
@@ -73,9 +78,12 @@ func newReportDay(s *slo.SLO, d *report.Day) v1.ReportDay {
 func newReportSLO(p *report.Report, r *report.SLO, days bool) v1.ReportSLO {
 	s := r.Now.SLO
 	out := v1.ReportSLO{
-		ID: s.ID, Service: s.ID.Service(), SLO: s.ID.Name(), Group: groupJSON(s.GroupBy, r.Now.Group), Informative: r.Now.Informative, Kind: s.Indicator.Kind,
-		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Slice: r.Now.Slice.Seconds(), Covered: newCovered(&r.Covered),
-		Events: r.Events, Verdict: string(r.Verdict), Budget: newBudget(r.Net), Raw: newBudget(r.Raw), Cost: r.Cost(), Corrected: r.Corrected.Seconds(),
+		ID: s.ID, Service: s.ID.Service(), SLO: s.ID.Name(), Group: groupJSON(s.GroupBy, r.Now.Group),
+		Informative: r.Now.Informative, Kind: s.Indicator.Kind,
+		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Slice: r.Now.Slice.Seconds(),
+		Covered: newCovered(&r.Covered),
+		Events:  r.Events, Verdict: string(r.Verdict), Budget: newBudget(r.Net), Raw: newBudget(r.Raw), Cost: r.Cost(),
+		Corrected: r.Corrected.Seconds(),
 	}
 	if p.Forecast(r) != nil {
 		out.Forecast = newForecast(r.Now)
@@ -93,7 +101,8 @@ func newReportSLO(p *report.Report, r *report.SLO, days bool) v1.ReportSLO {
 }
 
 func newReportSLA(p *report.Report, r *report.SLA, days bool) v1.ReportSLA {
-	out := v1.ReportSLA{SLA: NewSLA(&r.SLAReport, p.AgreementCosts(r)), Covered: newCovered(&r.Covered), Verdict: string(r.Verdict), Violations: v1.Violations(r.Violations)}
+	out := v1.ReportSLA{SLA: NewSLA(&r.SLAReport, p.AgreementCosts(r)), Covered: newCovered(&r.Covered),
+		Verdict: string(r.Verdict), Violations: v1.Violations(r.Violations)}
 	if days {
 		for i := range r.Days {
 			d := &r.Days[i]
@@ -108,7 +117,8 @@ func newReportSLA(p *report.Report, r *report.SLA, days bool) v1.ReportSLA {
 
 func newReportThreshold(r *report.Threshold) v1.ReportThreshold {
 	out := v1.ReportThreshold{
-		ThresholdDefinition: newThresholdDefinition(r.Now.Threshold), Covered: newCovered(&r.Covered), Violations: v1.Violations(r.Violations),
+		ThresholdDefinition: newThresholdDefinition(r.Now.Threshold), Covered: newCovered(&r.Covered),
+		Violations: v1.Violations(r.Violations),
 	}
 	for _, g := range r.Groups {
 		out.Groups = append(out.Groups, v1.ReportThresholdGroup{
@@ -120,8 +130,10 @@ func newReportThreshold(r *report.Threshold) v1.ReportThreshold {
 
 func newPeriodReport(p *report.Report, v site.View, days bool) v1.PeriodReport {
 	out := v1.PeriodReport{
-		Report: newReportJSON(v), Period: p.Period.String(), Unit: p.Period.Unit, Previous: p.Period.Shift(-1).String(), Next: p.Period.Shift(1).String(),
-		Service: p.Service, Begun: p.Begun, Running: p.Running, SLOs: []v1.ReportSLO{}, SLAs: []v1.ReportSLA{}, Thresholds: []v1.ReportThreshold{},
+		Report: newReportJSON(v), Period: p.Period.String(), Unit: p.Period.Unit, Previous: p.Period.Shift(-1).String(),
+		Next:    p.Period.Shift(1).String(),
+		Service: p.Service, Begun: p.Begun, Running: p.Running, SLOs: []v1.ReportSLO{}, SLAs: []v1.ReportSLA{},
+		Thresholds: []v1.ReportThreshold{},
 	}
 	if p.Zone != nil {
 		out.Zone = p.Zone.String()

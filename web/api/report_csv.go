@@ -18,13 +18,17 @@ import (
 // sla, component (of the sla above it), limit, incident or cost (one for each currency); what a kind has not is empty.
 // Ratios are 0 to 1, scores and points 0 to 100, times RFC 3339 in UTC.
 var CSVColumns = []string{
-	"kind", "period", "service", "name", "component", "group", "informative", "zone", "from", "to", "running", "kept_from", "coverage",
-	"verdict", "objective", "counted", "events", "good", "bad", "raw_good", "raw_bad", "indicator", "raw_indicator", "budget_spent", "raw_budget_spent", "maintenance_seconds",
+	"kind", "period", "service", "name", "component", "group", "informative", "zone", "from", "to", "running",
+	"kept_from", "coverage",
+	"verdict", "objective", "counted", "events", "good", "bad", "raw_good", "raw_bad", "indicator", "raw_indicator",
+	"budget_spent", "raw_budget_spent", "maintenance_seconds",
 	"worst_day", "worst_day_indicator", "worst_day_share",
-	"score", "score_low", "score_high", "level", "weight", "attainment", "points", "points_lost", "kept_limit", "warnings", "criticals", "note",
+	"score", "score_low", "score_high", "level", "weight", "attainment", "points", "points_lost", "kept_limit",
+	"warnings", "criticals", "note",
 	"severity", "onset", "detected", "resolved", "detection_seconds", "response_seconds", "duration_seconds",
 	"cost", "currency", "cost_basis", "cost_estimate", "cost_baseline", "saving", "investment",
-	"forecast_made", "forecast_for", "forecast_low", "forecast_median", "forecast_high", "forecast_empty_probability", "forecasts_checked", "forecasts_inside",
+	"forecast_made", "forecast_for", "forecast_low", "forecast_median", "forecast_high", "forecast_empty_probability",
+	"forecasts_checked", "forecasts_inside",
 	"rounded",
 }
 
@@ -51,8 +55,10 @@ func csvTime(t time.Time) string {
 
 func newCSVLine(c *report.Covered, p *report.Report, kind, service, name string) csvLine {
 	return csvLine{
-		"kind": kind, "period": p.Period.String(), "service": csvText(service), "name": csvText(name), "zone": csvText(c.Zone.String()),
-		"from": csvTime(c.Span.From), "to": csvTime(c.Span.To), "running": strconv.FormatBool(c.Running), "kept_from": csvTime(c.KeptFrom), "coverage": csvNumber(c.Coverage, true),
+		"kind": kind, "period": p.Period.String(), "service": csvText(service), "name": csvText(name),
+		"zone": csvText(c.Zone.String()),
+		"from": csvTime(c.Span.From), "to": csvTime(c.Span.To), "running": strconv.FormatBool(c.Running),
+		"kept_from": csvTime(c.KeptFrom), "coverage": csvNumber(c.Coverage, true),
 		"rounded": strconv.FormatBool(c.Rounded),
 	}
 }
@@ -87,16 +93,22 @@ func reportCSV(p *report.Report) ([]byte, error) {
 	for i := range p.SLAs {
 		r := &p.SLAs[i]
 		l := newCSVLine(&r.Covered, p, "sla", r.SLA.Service, r.SLA.Name)
-		l["group"], l["informative"], l["verdict"], l["level"] = csvGroup(r.SLA.GroupBy, r.Group), strconv.FormatBool(r.Informative), string(r.Verdict), string(r.Level)
-		l["score"], l["score_low"], l["score_high"] = csvNumber(r.Score, r.HasData), csvNumber(r.Low, true), csvNumber(r.High, true)
-		l["kept_limit"], l["warnings"], l["criticals"] = csvCount(r.Violations.Within), csvCount(r.Violations.Warning), csvCount(r.Violations.Critical)
+		l["group"], l["informative"], l["verdict"], l["level"] = csvGroup(r.SLA.GroupBy, r.Group),
+			strconv.FormatBool(r.Informative), string(r.Verdict), string(r.Level)
+		l["score"], l["score_low"], l["score_high"] = csvNumber(r.Score, r.HasData), csvNumber(r.Low, true),
+			csvNumber(r.High, true)
+		l["kept_limit"], l["warnings"], l["criticals"] = csvCount(r.Violations.Within), csvCount(r.Violations.Warning),
+			csvCount(r.Violations.Critical)
 		put(l)
 		for k := range r.Components {
 			c := &r.Components[k]
 			l := newCSVLine(&r.Covered, p, "component", r.SLA.Service, r.SLA.Name)
-			l["group"], l["informative"], l["component"], l["coverage"] = csvGroup(r.SLA.GroupBy, r.Group), strconv.FormatBool(r.Informative), csvText(c.Name), csvNumber(c.Coverage, true)
-			l["objective"], l["good"], l["bad"], l["weight"] = csvNumber(c.Objective, c.Objective > 0), csvCount(c.Counts.Good), csvCount(c.Counts.Bad), csvNumber(c.Weight, true)
-			l["indicator"], l["attainment"], l["points"], l["points_lost"] = csvNumber(c.Indicator, c.HasData), csvNumber(c.Attainment, c.HasData), csvNumber(100*c.Weight*c.Points, c.HasData), csvNumber(c.Lost, c.HasData)
+			l["group"], l["informative"], l["component"], l["coverage"] = csvGroup(r.SLA.GroupBy, r.Group),
+				strconv.FormatBool(r.Informative), csvText(c.Name), csvNumber(c.Coverage, true)
+			l["objective"], l["good"], l["bad"], l["weight"] = csvNumber(c.Objective, c.Objective > 0), csvCount(c.Counts.Good),
+				csvCount(c.Counts.Bad), csvNumber(c.Weight, true)
+			l["indicator"], l["attainment"], l["points"], l["points_lost"] = csvNumber(c.Indicator, c.HasData),
+				csvNumber(c.Attainment, c.HasData), csvNumber(100*c.Weight*c.Points, c.HasData), csvNumber(c.Lost, c.HasData)
 			l["note"] = csvText(c.Note)
 			put(l)
 		}
@@ -105,16 +117,20 @@ func reportCSV(p *report.Report) ([]byte, error) {
 		r := &p.SLOs[i]
 		s := r.Now.SLO
 		l := newCSVLine(&r.Covered, p, "slo", s.ID.Service(), s.ID.Name())
-		l["group"], l["informative"], l["verdict"], l["objective"] = csvGroup(s.GroupBy, r.Now.Group), strconv.FormatBool(r.Now.Informative), string(r.Verdict), csvNumber(s.Objective.Ratio(), true)
+		l["group"], l["informative"], l["verdict"], l["objective"] = csvGroup(s.GroupBy, r.Now.Group),
+			strconv.FormatBool(r.Now.Informative), string(r.Verdict), csvNumber(s.Objective.Ratio(), true)
 		l["counted"], l["events"] = chart.CountedName(r.Now), csvCount(r.Events)
-		l["good"], l["bad"], l["raw_good"], l["raw_bad"] = csvCount(r.Net.Counts.Good), csvCount(r.Net.Counts.Bad), csvCount(r.Raw.Counts.Good), csvCount(r.Raw.Counts.Bad)
+		l["good"], l["bad"], l["raw_good"], l["raw_bad"] = csvCount(r.Net.Counts.Good), csvCount(r.Net.Counts.Bad),
+			csvCount(r.Raw.Counts.Good), csvCount(r.Raw.Counts.Bad)
 		l["indicator"], l["raw_indicator"] = csvNumber(r.Net.SLI, r.Net.HasData), csvNumber(r.Raw.SLI, r.Raw.HasData)
-		l["budget_spent"], l["raw_budget_spent"] = csvNumber(r.Net.Consumed, r.Net.HasData), csvNumber(r.Raw.Consumed, r.Raw.HasData)
+		l["budget_spent"], l["raw_budget_spent"] = csvNumber(r.Net.Consumed, r.Net.HasData),
+			csvNumber(r.Raw.Consumed, r.Raw.HasData)
 		l["maintenance_seconds"] = csvNumber(r.Corrected.Seconds(), true)
 		if r.Worst >= 0 {
 			d := &r.Days[r.Worst]
 			b := d.Net.Budget(s)
-			l["worst_day"], l["worst_day_indicator"], l["worst_day_share"] = d.Date, csvNumber(b.SLI, b.HasData), csvNumber(d.Share, true)
+			l["worst_day"], l["worst_day_indicator"], l["worst_day_share"] = d.Date, csvNumber(b.SLI, b.HasData),
+				csvNumber(d.Share, true)
 		}
 		if c := r.Cost(); c != nil {
 			l["cost_basis"], l["cost_estimate"] = c.Basis, strconv.FormatBool(c.IsEstimate())
@@ -126,13 +142,15 @@ func reportCSV(p *report.Report) ([]byte, error) {
 	for i := range p.Thresholds {
 		r := &p.Thresholds[i]
 		l := newCSVLine(&r.Covered, p, "limit", r.Now.Threshold.Service, r.Now.Threshold.Name)
-		l["kept_limit"], l["warnings"], l["criticals"] = csvCount(r.Violations.Within), csvCount(r.Violations.Warning), csvCount(r.Violations.Critical)
+		l["kept_limit"], l["warnings"], l["criticals"] = csvCount(r.Violations.Within), csvCount(r.Violations.Warning),
+			csvCount(r.Violations.Critical)
 		l["note"] = csvText(r.Now.Threshold.Match.String())
 		put(l)
 		for _, g := range r.Groups {
 			l := newCSVLine(&r.Covered, p, "limit_group", r.Now.Threshold.Service, r.Now.Threshold.Name)
 			l["group"] = csvGroup(r.Now.Threshold.GroupBy, g.Group)
-			l["kept_limit"], l["warnings"], l["criticals"] = csvCount(g.Violations.Within), csvCount(g.Violations.Warning), csvCount(g.Violations.Critical)
+			l["kept_limit"], l["warnings"], l["criticals"] = csvCount(g.Violations.Within), csvCount(g.Violations.Warning),
+				csvCount(g.Violations.Critical)
 			put(l)
 		}
 	}
@@ -144,7 +162,9 @@ func reportCSV(p *report.Report) ([]byte, error) {
 	if c := p.Costs(); c != nil {
 		for i := range c.Sums {
 			s := &c.Sums[i]
-			l := csvLine{"kind": "cost", "period": p.Period.String(), "service": csvText(p.Service), "running": strconv.FormatBool(p.Running), "cost_estimate": strconv.FormatBool(c.Estimate), "note": csvText(strings.Join(c.Notes(), " "))}
+			l := csvLine{"kind": "cost", "period": p.Period.String(), "service": csvText(p.Service),
+				"running": strconv.FormatBool(p.Running), "cost_estimate": strconv.FormatBool(c.Estimate),
+				"note": csvText(strings.Join(c.Notes(), " "))}
 			l.money(s.Amount, &s.Comparison)
 			put(l)
 		}
@@ -164,15 +184,18 @@ func (l csvLine) forecast(f *report.Forecast) {
 	x := &f.Outlook.Forecast
 	l["forecast_made"], l["note"] = csvTime(x.Time), csvText(format.Pace(x))
 	if p := f.Point; p != nil {
-		l["forecast_for"], l["forecast_low"], l["forecast_median"], l["forecast_high"] = csvTime(x.Time.Add(p.Ahead)), csvNumber(p.Low, true), csvNumber(p.Median, true), csvNumber(p.High, true)
-		l["forecast_empty_probability"], l["forecasts_checked"], l["forecasts_inside"] = csvNumber(p.Exhausted, true), csvCount(f.Score.Checked), csvCount(f.Score.Inside)
+		l["forecast_for"], l["forecast_low"], l["forecast_median"], l["forecast_high"] = csvTime(x.Time.Add(p.Ahead)),
+			csvNumber(p.Low, true), csvNumber(p.Median, true), csvNumber(p.High, true)
+		l["forecast_empty_probability"], l["forecasts_checked"], l["forecasts_inside"] = csvNumber(p.Exhausted, true),
+			csvCount(f.Score.Checked), csvCount(f.Score.Inside)
 	}
 }
 
 // money fills in what something cost.
 func (l csvLine) money(m slo.Money, c *sla.Comparison) {
 	l["cost"], l["currency"] = m.In(m.Currency), m.Currency
-	for column, x := range map[string]*slo.Money{"cost_baseline": c.Baseline, "saving": c.Saving, "investment": c.Investment} {
+	for column, x := range map[string]*slo.Money{"cost_baseline": c.Baseline, "saving": c.Saving,
+		"investment": c.Investment} {
 		if x != nil {
 			l[column] = x.In(x.Currency)
 		}
@@ -183,9 +206,13 @@ func (l csvLine) money(m slo.Money, c *sla.Comparison) {
 func csvIncident(p *report.Report, x *report.Incident) csvLine {
 	response, answered := x.Response()
 	l := csvLine{
-		"kind": "incident", "period": p.Period.String(), "service": csvText(x.Service), "name": csvText(x.ID), "running": strconv.FormatBool(x.Resolved.IsZero()),
-		"budget_spent": csvNumber(x.Spent, x.Spent >= 0), "note": csvText(x.Title), "severity": x.Severity(), "onset": csvTime(x.Onset), "detected": csvTime(x.Detected), "resolved": csvTime(x.Resolved),
-		"detection_seconds": csvNumber(x.Detection().Seconds(), true), "response_seconds": csvNumber(response.Seconds(), answered), "duration_seconds": csvNumber(x.Duration(p.Now()).Seconds(), true),
+		"kind": "incident", "period": p.Period.String(), "service": csvText(x.Service), "name": csvText(x.ID),
+		"running":      strconv.FormatBool(x.Resolved.IsZero()),
+		"budget_spent": csvNumber(x.Spent, x.Spent >= 0), "note": csvText(x.Title), "severity": x.Severity(),
+		"onset": csvTime(x.Onset), "detected": csvTime(x.Detected), "resolved": csvTime(x.Resolved),
+		"detection_seconds": csvNumber(x.Detection().Seconds(), true),
+		"response_seconds":  csvNumber(response.Seconds(), answered),
+		"duration_seconds":  csvNumber(x.Duration(p.Now()).Seconds(), true),
 	}
 	if len(x.Cost) == 1 { // several currencies are in the JSON document
 		l.money(x.Cost[0], &sla.Comparison{})

@@ -21,7 +21,8 @@ import (
 // stable: columns are only ever added, at the end. docs/reports.md says what each means.
 var DayColumns = []string{
 	"day", "zone", "kind", "service", "name", "group", "informative", "from", "to", "complete", "coverage",
-	"good", "bad", "raw_good", "raw_bad", "objective", "indicator", "burn_rate", "score", "score_low", "score_high", "worst_component", "incidents", "cost", "currency", "note",
+	"good", "bad", "raw_good", "raw_bad", "objective", "indicator", "burn_rate", "score", "score_low", "score_high",
+	"worst_component", "incidents", "cost", "currency", "note",
 }
 
 const (
@@ -47,9 +48,11 @@ func dayLine(cells []string, r *report.DayRow) []string {
 	var good, bad, rawGood, rawBad string
 	if x := r.SLO; x != nil {
 		b := r.Net.Budget(x.SLO)
-		cells = append(cells, "slo", csvText(x.SLO.ID.Service()), csvText(x.SLO.ID.Name()), csvGroup(x.SLO.GroupBy, x.Group), strconv.FormatBool(x.Informative))
+		cells = append(cells, "slo", csvText(x.SLO.ID.Service()), csvText(x.SLO.ID.Name()), csvGroup(x.SLO.GroupBy, x.Group),
+			strconv.FormatBool(x.Informative))
 		good, bad, rawGood, rawBad = csvCount(r.Net.Good), csvCount(r.Net.Bad), csvCount(r.Raw.Good), csvCount(r.Raw.Bad)
-		objective, indicator, burn = dayNumber(x.SLO.Objective.Ratio(), true), dayNumber(b.SLI, b.HasData), dayNumber(b.Consumed, b.HasData)
+		objective, indicator, burn = dayNumber(x.SLO.Objective.Ratio(), true), dayNumber(b.SLI, b.HasData),
+			dayNumber(b.Consumed, b.HasData)
 		score = dayNumber(100*sla.Attain(x.SLO.Objective, 1-b.SLI), b.HasData)
 		if c := x.SLO.Cost; c != nil {
 			cost, currency = x.SLO.UnitCost().Times(r.Net.Bad).In(c.Currency), c.Currency
@@ -57,7 +60,8 @@ func dayLine(cells []string, r *report.DayRow) []string {
 	} else {
 		x := r.Agreement
 		has := r.Kept && x.HasData && x.Missing < len(x.Components)
-		cells = append(cells, "agreement", csvText(x.SLA.Service), csvText(x.SLA.Name), csvGroup(x.SLA.GroupBy, x.Group), strconv.FormatBool(x.Informative))
+		cells = append(cells, "agreement", csvText(x.SLA.Service), csvText(x.SLA.Name), csvGroup(x.SLA.GroupBy, x.Group),
+			strconv.FormatBool(x.Informative))
 		score, low, high = dayNumber(x.Score, has), dayNumber(x.Low, r.Kept), dayNumber(x.High, r.Kept)
 		if has && x.Worst >= 0 && x.Components[x.Worst].Lost > 0 {
 			worst = csvText(x.Components[x.Worst].Name)
@@ -67,7 +71,8 @@ func dayLine(cells []string, r *report.DayRow) []string {
 	if r.Incidents >= 0 {
 		incidents = strconv.Itoa(r.Incidents)
 	}
-	return append(cells, csvTime(r.Span.From), csvTime(r.Span.To), strconv.FormatBool(r.Complete()), dayNumber(r.Coverage, true),
+	return append(cells, csvTime(r.Span.From), csvTime(r.Span.To), strconv.FormatBool(r.Complete()),
+		dayNumber(r.Coverage, true),
 		good, bad, rawGood, rawBad, objective, indicator, burn, score, low, high, worst, incidents, cost, currency, r.Note())
 }
 
@@ -107,7 +112,8 @@ func (api *Handler) apiReportDays(c *gin.Context) {
 		defer func() { <-api.dayReaders }()
 	default:
 		c.Header("Retry-After", "10")
-		respond.Problem(c, http.StatusServiceUnavailable, "Other tables of days are being read. Try again when they have finished.", nil)
+		respond.Problem(
+			c, http.StatusServiceUnavailable, "Other tables of days are being read. Try again when they have finished.", nil)
 		return
 	}
 	c.Header("Content-Type", "text/csv; charset=utf-8; header=present")

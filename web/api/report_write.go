@@ -54,7 +54,8 @@ func (api *Handler) WriteReport(ctx context.Context, title string, ask report.Qu
 }
 
 // writeReport writes a report for people, beside the one of the period before.
-func (api *Handler) writeReport(ctx context.Context, in reportmail.Input, v site.View) (out reportmail.Output, err error) {
+func (api *Handler) writeReport(ctx context.Context, in reportmail.Input,
+	v site.View) (out reportmail.Output, err error) {
 	r := in.Report
 	ask := r.Query
 	ask.Period = ask.Period.Shift(-1)

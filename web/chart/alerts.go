@@ -40,9 +40,11 @@ const (
 )
 
 // NewAlertTimeline draws the alerts of a list that touch a range. The list is sorted, the worst first.
-func NewAlertTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Time, kept time.Duration) *AlertTimeline {
+func NewAlertTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now time.Time,
+	kept time.Duration) *AlertTimeline {
 	t := timeline{sp}
-	out := &AlertTimeline{X: t.xTicks(time.UTC), From: sp.From.Unix(), To: sp.To.Unix(), Caption: "Each bar begins when the condition first held (pending) and ends when the alert resolved."}
+	out := &AlertTimeline{X: t.xTicks(time.UTC), From: sp.From.Unix(), To: sp.To.Unix(),
+		Caption: "Each bar begins when the condition first held (pending) and ends when the alert resolved."}
 	index := map[string]int{}
 	seen := map[string]bool{}
 	for _, a := range list {
@@ -62,7 +64,8 @@ func NewAlertTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now ti
 		if !ok {
 			i = len(out.Lanes)
 			index[k] = i
-			out.Lanes = append(out.Lanes, lane{Name: format.Safe(a.Name, format.MaxName), Windows: format.Safe(row, format.MaxName), Whole: len(a.Group) == 0 && len(r.Group) > 0})
+			out.Lanes = append(out.Lanes, lane{Name: format.Safe(a.Name, format.MaxName),
+				Windows: format.Safe(row, format.MaxName), Whole: len(a.Group) == 0 && len(r.Group) > 0})
 		}
 		l := &out.Lanes[i]
 		fired := end
@@ -97,7 +100,8 @@ func NewAlertTimeline(r *sla.SLOReport, list []*state.Alert, sp slo.Span, now ti
 		}
 	}
 	out.Lanes = out.Lanes[:min(len(out.Lanes), mostLanes)]
-	for _, k := range []key{{"pending", "pending"}, {"firing", "firing: ticket or warning"}, {"urgent", "firing: page or critical"}} {
+	for _, k := range []key{{"pending", "pending"}, {"firing", "firing: ticket or warning"},
+		{"urgent", "firing: page or critical"}} {
 		if seen[k.Class] {
 			out.Keys = append(out.Keys, k)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// deepest is how many budgets beyond its own a budget is drawn: with one spent a hundred times over, the rest would be a
-// line along the top.
+// deepest is how many budgets beyond its own a budget is drawn: with one spent a hundred times over, the rest would be
+// a line along the top.
 const deepest = 3.0
 
 // NewBurnDown draws what was left of the budget over its window: from all of it,
@@ -34,7 +34,8 @@ func NewBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h Sh
 	p := newPlot("budget", "Budget left over the window", sc.Height, t)
 	d := NewData(false, "percent", g)
 	d.Own = true
-	f := Figure{Table: table{Caption: "Budget left at the end of each step, newest first", Head: []string{"Until", "Bad", "Budget left", "Even spending"}}}
+	f := Figure{Table: table{Caption: "Budget left at the end of each step, newest first",
+		Head: []string{"Until", "Bad", "Budget left", "Even spending"}}}
 
 	var line, ideal Pen
 	zero := sc.Y(0)
@@ -51,7 +52,10 @@ func NewBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h Sh
 		series.V = append(series.V, Number(left[i]))
 		bad += pt.Net.Bad
 		if (len(points)-1-i)%every == 0 {
-			f.Table.Rows = append(f.Table.Rows, Row{At: format.NewStamp(pt.To, now), Cells: []Cell{{Text: format.Count(bad), Hot: false}, {format.Percent(left[i], 1), left[i] < even}, {Text: format.Percent(even, 1)}}})
+			f.Table.Rows = append(f.Table.Rows,
+				Row{At: format.NewStamp(pt.To, now),
+					Cells: []Cell{{Text: format.Count(bad), Hot: false}, {format.Percent(left[i], 1), left[i] < even},
+						{Text: format.Percent(even, 1)}}})
 			bad = 0
 		}
 	}
@@ -65,15 +69,20 @@ func NewBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h Sh
 	p.Data = d.json()
 	f.Plots = []plot{p}
 	f.Keys = append([]key{{"c1", "budget left"}, {"ideal", "even spending"}}, h.keys()...)
-	f.Caption = fmt.Sprintf("%s of the budget is left in the window %s.", format.Percent(r.Budget.Remaining, 1), format.Span(r.Period))
+	f.Caption = fmt.Sprintf("%s of the budget is left in the window %s.", format.Percent(r.Budget.Remaining, 1),
+		format.Span(r.Period))
 	if s.Window.Calendar != "" {
-		f.Caption += fmt.Sprintf(" The window ends at %s. Its budget grows with traffic: this is the budget of the traffic so far.", format.Minute(s.Window.End(r.Period.To), now))
+		f.Caption += fmt.Sprintf(
+			" The window ends at %s. Its budget grows with traffic: this is the budget of the traffic so far.",
+			format.Minute(s.Window.End(r.Period.To), now))
 	}
 	if low < -deepest {
-		f.Caption += fmt.Sprintf(" The axis ends at %s. The line goes on to %s.", format.Percent(-deepest, 0), format.Percent(low, 0))
+		f.Caption += fmt.Sprintf(" The axis ends at %s. The line goes on to %s.", format.Percent(-deepest, 0),
+			format.Percent(low, 0))
 	}
 	if at := worstStep(s, points); at >= 0 {
-		f.Caption += fmt.Sprintf(" The largest share was spent %s: %s of the budget.", format.Span(points[at].Span), format.Percent(Spent(r, points[at].Net.Loss(s)), 1))
+		f.Caption += fmt.Sprintf(" The largest share was spent %s: %s of the budget.", format.Span(points[at].Span),
+			format.Percent(Spent(r, points[at].Net.Loss(s)), 1))
 	}
 	return f
 }

@@ -55,7 +55,9 @@ func DayClass(b slo.Budget) (class, word string) {
 func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc *time.Location) *Calendar {
 	s := r.SLO
 	points, before := sinceData(points, loc)
-	c := &Calendar{Zone: loc.String(), Days: format.Plural(len(points), "day"), Table: table{Caption: "Days, newest first", Head: []string{"Day", "Good", "Bad", "Indicator", "Budget of the day spent", "Verdict"}}}
+	c := &Calendar{Zone: loc.String(), Days: format.Plural(len(points), "day"),
+		Table: table{Caption: "Days, newest first",
+			Head: []string{"Day", "Good", "Bad", "Indicator", "Budget of the day spent", "Verdict"}}}
 	var met, missed, empty int
 	gone := before
 	for _, p := range points {
@@ -71,8 +73,10 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 		}
 		name := at.Format("Mon 2 Jan 2006")
 		b := p.Net.Budget(s)
-		cell := day{Day: strconv.Itoa(dd), Value: format.NoValue, ISO: time.Date(y, mo, dd, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)}
-		row := Row{Text: name, Cells: []Cell{{Text: format.Count(p.Net.Good)}, {Text: format.Count(p.Net.Bad)}, {Text: format.NoValue}, {Text: format.NoValue}, {}}}
+		cell := day{
+			Day: strconv.Itoa(dd), Value: format.NoValue, ISO: time.Date(y, mo, dd, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)}
+		row := Row{Text: name, Cells: []Cell{{Text: format.Count(p.Net.Good)}, {Text: format.Count(p.Net.Bad)},
+			{Text: format.NoValue}, {Text: format.NoValue}, {}}}
 		word := absence(p)
 		switch {
 		case b.HasData:
@@ -83,8 +87,10 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 				cell.Value = v[:len(v)-1] // the sign is in the caption
 			}
 			row.Cells[1].Hot = b.Consumed > 1
-			row.Cells[2].Text, row.Cells[3].Text = format.Percent(b.SLI, format.Decimals(s.Objective)), format.Percent(b.Consumed, 0)
-			cell.Title = fmt.Sprintf("%s: %s, %s bad of %s, %s", name, format.Percent(b.SLI, format.Decimals(s.Objective)), format.Count(p.Net.Bad), format.Count(p.Net.Valid()), word)
+			row.Cells[2].Text, row.Cells[3].Text = format.Percent(b.SLI, format.Decimals(s.Objective)),
+				format.Percent(b.Consumed, 0)
+			cell.Title = fmt.Sprintf("%s: %s, %s bad of %s, %s", name, format.Percent(b.SLI, format.Decimals(s.Objective)),
+				format.Count(p.Net.Bad), format.Count(p.Net.Valid()), word)
 			if b.Consumed > 1 {
 				missed++
 			} else {
@@ -113,12 +119,15 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 		c.Summary += fmt.Sprintf(", %s had no data", format.Plural(empty, "day"))
 	}
 	c.Summary += "."
-	c.Keys = []key{{"ok", "met"}, {"risk", "missed"}, {"bad", "more than three times the allowed errors"}, {"none", "no data"}}
+	c.Keys = []key{{"ok", "met"}, {"risk", "missed"}, {"bad", "more than three times the allowed errors"},
+		{"none", "no data"}}
 	if gone > before {
 		c.Keys = append(c.Keys, key{"unkept", "no longer retained"})
 	}
 	if gone > 0 {
-		c.Summary += fmt.Sprintf(" Counts of the earliest %s are no longer retained: the engine retains as much as the window of the service level needs, so a longer window retains more.", format.Plural(gone, "day"))
+		c.Summary += fmt.Sprintf(
+			" Counts of the earliest %s are no longer retained: the engine retains as much as the window of the service level "+
+				"needs, so a longer window retains more.", format.Plural(gone, "day"))
 		if gone == 1 {
 			c.Summary = c.Summary[:len(c.Summary)-1] + "."
 		}

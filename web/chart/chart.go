@@ -159,8 +159,10 @@ func (t timeline) xTicks(loc *time.Location) []tick {
 	const most = 7
 	var step time.Duration
 	for _, d := range []time.Duration{
-		time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour,
-		6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 2 * 24 * time.Hour, 5 * 24 * time.Hour, 7 * 24 * time.Hour, 14 * 24 * time.Hour, 30 * 24 * time.Hour, 91 * 24 * time.Hour,
+		time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
+		2 * time.Hour, 3 * time.Hour, 4 * time.Hour,
+		6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 2 * 24 * time.Hour, 5 * 24 * time.Hour, 7 * 24 * time.Hour,
+		14 * 24 * time.Hour, 30 * 24 * time.Hour, 91 * 24 * time.Hour,
 	} {
 		if step = d; t.Duration()/d < most {
 			break

@@ -49,7 +49,8 @@ func TestTicks(t *testing.T) {
 	moscow, err := time.LoadLocation("Europe/Moscow")
 	require.NoError(t, err)
 	require.Equal(t, "20 Nov", texts(between(-15*time.Hour-time.Minute, 0), moscow)[0], "midnight of the zone")
-	for _, d := range []time.Duration{5 * time.Minute, time.Hour, 25 * time.Hour, 8 * 24 * time.Hour, 90 * 24 * time.Hour, 400 * 24 * time.Hour} {
+	for _, d := range []time.Duration{5 * time.Minute, time.Hour, 25 * time.Hour, 8 * 24 * time.Hour, 90 * 24 * time.Hour,
+		400 * 24 * time.Hour} {
 		n := len(texts(between(-d, 0), time.UTC))
 		require.True(t, n >= 2 && n <= 8, "%s: %d", d, n)
 	}
@@ -72,7 +73,8 @@ func counted(of ...slo.Counts) []history.Point {
 	var out []history.Point
 	for i, c := range of {
 		at := time.Duration(i-len(of)) * time.Hour
-		out = append(out, history.Point{Span: between(at, at+time.Hour), Raw: history.Tally{Counts: c}, Net: history.Tally{Counts: c}, Seen: 1, Kept: true})
+		out = append(out, history.Point{Span: between(at, at+time.Hour), Raw: history.Tally{Counts: c},
+			Net: history.Tally{Counts: c}, Seen: 1, Kept: true})
 	}
 	return out
 }
@@ -115,8 +117,10 @@ func TestRunningStep(t *testing.T) {
 }
 
 func TestBurnDownEndsAtTheReport(t *testing.T) {
-	s := &slo.SLO{Objective: slotest.Objective(t, "99"), Window: slo.Window{Rolling: 4 * time.Hour}, Indicator: slo.Indicator{Kind: slo.KindEvents}}
-	ps := counted(slo.Counts{Good: 1000}, slo.Counts{Good: 990, Bad: 10}, slo.Counts{Good: 1000}, slo.Counts{Good: 990, Bad: 10})
+	s := &slo.SLO{Objective: slotest.Objective(t, "99"), Window: slo.Window{Rolling: 4 * time.Hour},
+		Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	ps := counted(slo.Counts{Good: 1000}, slo.Counts{Good: 990, Bad: 10}, slo.Counts{Good: 1000},
+		slo.Counts{Good: 990, Bad: 10})
 	total := slo.Counts{Good: 3980, Bad: 20}
 	r := &sla.SLOReport{SLO: s, Budget: slo.NewBudget(s.Objective, total), Period: between(-4*time.Hour, 0)}
 	got := remaining(r, ps)
@@ -144,7 +148,8 @@ func TestBurnDownEndsAtTheReport(t *testing.T) {
 
 func TestBurnLine(t *testing.T) {
 	s := &slo.SLO{Objective: slotest.Objective(t, "99"), Indicator: slo.Indicator{Kind: slo.KindEvents}}
-	ps := counted(slo.Counts{}, slo.Counts{Good: 100}, slo.Counts{Good: 90, Bad: 10}, slo.Counts{Good: 100}, slo.Counts{Good: 100})
+	ps := counted(slo.Counts{}, slo.Counts{Good: 100}, slo.Counts{Good: 90, Bad: 10}, slo.Counts{Good: 100},
+		slo.Counts{Good: 100})
 	got := burnLine(s, ps, 2*time.Hour, time.Hour, 0)
 	require.True(t, math.IsNaN(got[0]), "no data is no rate")
 	require.InDeltaSlice(t, []float64{0, 5, 5, 0}, got[1:], 1e-9)
@@ -162,7 +167,8 @@ func TestBurnLine(t *testing.T) {
 }
 
 func TestBurnWindows(t *testing.T) {
-	tiers, _ := alerts.Tiers(&slo.SLO{Objective: slotest.Objective(t, "99.9"), Window: slo.Window{Rolling: 30 * 24 * time.Hour}})
+	tiers, _ := alerts.Tiers(
+		&slo.SLO{Objective: slotest.Objective(t, "99.9"), Window: slo.Window{Rolling: 30 * 24 * time.Hour}})
 	names := func(d, step time.Duration) (out []string) {
 		for _, x := range BurnWindows(tiers, between(-d, 0), step) {
 			out = append(out, slo.FormatDuration(x.Long))
@@ -177,7 +183,8 @@ func TestBurnWindows(t *testing.T) {
 
 func TestShades(t *testing.T) {
 	s := &slo.SLO{Corrections: []slo.Correction{{Start: noon.Add(-90 * time.Minute), Duration: 30 * time.Minute}}}
-	a := &fold.ReadResult{Known: true, Oldest: noon.Add(-9 * time.Hour), Observed: []slo.Span{between(-20*time.Hour, -5*time.Hour), between(-4*time.Hour, 0)}}
+	a := &fold.ReadResult{Known: true, Oldest: noon.Add(-9 * time.Hour),
+		Observed: []slo.Span{between(-20*time.Hour, -5*time.Hour), between(-4*time.Hour, 0)}}
 	h := NewShades(s, between(-10*time.Hour, 0), 0, a)
 	require.Equal(t, between(-10*time.Hour, -9*time.Hour), h.unkept)
 	require.Equal(t, []slo.Span{between(-5*time.Hour, -4*time.Hour)}, h.unseen)
@@ -186,8 +193,11 @@ func TestShades(t *testing.T) {
 	var p plot
 	h.draw(&p, timeline{between(-10*time.Hour, 0)}, 100)
 	require.Len(t, p.Bands, 3)
-	require.Equal(t, []string{"shade", "unseen", "unkept"}, []string{h.keys()[0].Class, h.keys()[1].Class, h.keys()[2].Class})
-	require.Empty(t, NewShades(&slo.SLO{}, between(-time.Hour, 0), 0, &fold.ReadResult{Known: true, Observed: []slo.Span{between(-time.Hour, -20*time.Second)}}).keys(), "an engine that is up is not shown as down")
+	require.Equal(t, []string{"shade", "unseen", "unkept"},
+		[]string{h.keys()[0].Class, h.keys()[1].Class, h.keys()[2].Class})
+	require.Empty(t, NewShades(&slo.SLO{}, between(-time.Hour, 0), 0,
+		&fold.ReadResult{Known: true, Observed: []slo.Span{between(-time.Hour, -20*time.Second)}}).keys(),
+		"an engine that is up is not shown as down")
 }
 
 func TestCalendar(t *testing.T) {
@@ -208,13 +218,16 @@ func TestCalendar(t *testing.T) {
 	set(87, 98, 2)
 	set(86, 90, 10)
 	c := NewCalendar(r, &g, ps, time.UTC)
-	require.Equal(t, []string{"August 2026", "September 2026", "October 2026", "November 2026"}, []string{c.Months[0].Name, c.Months[1].Name, c.Months[2].Name, c.Months[3].Name})
+	require.Equal(t, []string{"August 2026", "September 2026", "October 2026", "November 2026"},
+		[]string{c.Months[0].Name, c.Months[1].Name, c.Months[2].Name, c.Months[3].Name})
 	last := c.Months[3].Weeks[3]
-	require.Equal(t, day{Day: "20", Value: "100", Class: "ok", Title: "Fri 20 Nov 2026: 100.00%, 0 bad of 100, met", ISO: "2026-11-20"}, last[4])
+	require.Equal(t, day{Day: "20", Value: "100", Class: "ok", Title: "Fri 20 Nov 2026: 100.00%, 0 bad of 100, met",
+		ISO: "2026-11-20"}, last[4])
 	require.Equal(t, []string{"bad", "risk", "ok"}, []string{last[1].Class, last[2].Class, last[3].Class})
 	require.Equal(t, "98.0", last[2].Value)
 	require.Empty(t, last[5].Day, "tomorrow is not shown")
-	require.Equal(t, "3 days met the objective, 2 days missed it, 76 days had no data. Counts of the earliest 9 days are no longer retained: the engine retains as much as the window of the service level needs, so a longer window retains more.", c.Summary)
+	require.Equal(t,
+		"3 days met the objective, 2 days missed it, 76 days had no data. Counts of the earliest 9 days are no longer retained: the engine retains as much as the window of the service level needs, so a longer window retains more.", c.Summary)
 	require.Len(t, c.Table.Rows, 90)
 	require.Equal(t, "Fri 20 Nov 2026", c.Table.Rows[0].Text)
 	require.Equal(t, "missed by far", c.Table.Rows[3].Cells[4].Text)
@@ -239,10 +252,15 @@ func TestCalendar(t *testing.T) {
 	}
 	c.Mark(append(marks, Moment{g.Steps[88].From, "midnight"}, Moment{noon.Add(30 * time.Minute), "ahead"}))
 	last = c.Months[3].Weeks[3]
-	require.Equal(t, []bool{false, false, true, true, true, false, false}, []bool{last[0].Annotated, last[1].Annotated, last[2].Annotated, last[3].Annotated, last[4].Annotated, last[5].Annotated, last[6].Annotated})
-	require.Equal(t, "Wed 18 Nov 2026: 98.00%, 2 bad of 100, missed"+strings.Repeat("\ndeployed", maxDayTexts)+"\nand 2 more", last[2].Title)
+	require.Equal(t, []bool{false, false, true, true, true, false, false},
+		[]bool{last[0].Annotated, last[1].Annotated, last[2].Annotated, last[3].Annotated, last[4].Annotated,
+			last[5].Annotated, last[6].Annotated})
+	require.Equal(t, "Wed 18 Nov 2026: 98.00%, 2 bad of 100, missed"+strings.Repeat("\ndeployed", maxDayTexts)+
+		"\nand 2 more", last[2].Title)
 	require.Equal(t, "Annotations", c.Table.Head[6])
-	require.Equal(t, []string{"ahead", "midnight", "deployed; deployed; deployed; deployed; deployed; and 2 more", ""}, []string{c.Table.Rows[0].Cells[5].Text, c.Table.Rows[1].Cells[5].Text, c.Table.Rows[2].Cells[5].Text, c.Table.Rows[3].Cells[5].Text})
+	require.Equal(t, []string{"ahead", "midnight", "deployed; deployed; deployed; deployed; deployed; and 2 more", ""},
+		[]string{c.Table.Rows[0].Cells[5].Text, c.Table.Rows[1].Cells[5].Text, c.Table.Rows[2].Cells[5].Text,
+			c.Table.Rows[3].Cells[5].Text})
 	require.NotContains(t, fmt.Sprint(c), "before")
 	require.Equal(t, "annotation", c.Keys[len(c.Keys)-1].Text)
 }
@@ -286,7 +304,8 @@ func TestQuantileTexts(t *testing.T) {
 }
 
 func TestAbsence(t *testing.T) {
-	for want, p := range map[string]history.Point{"no longer retained": {Seen: 1}, "no data": {Kept: true, Seen: 1}, "not observed": {Kept: true, Seen: 0.2}} {
+	for want, p := range map[string]history.Point{"no longer retained": {Seen: 1}, "no data": {Kept: true, Seen: 1},
+		"not observed": {Kept: true, Seen: 0.2}} {
 		require.Equal(t, want, absence(p))
 	}
 }

@@ -54,8 +54,10 @@ func (g Gauge) SVG() template.HTML {
 	var b strings.Builder
 	b.Grow(256)
 	for _, s := range []string{
-		`<svg class="gauge" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="`, template.HTMLEscapeString(g.Label),
-		`"><rect class="track" width="100" height="6"/><rect class="`, template.HTMLEscapeString(g.Class), `" width="`, template.HTMLEscapeString(cmp.Or(g.Width, "0")), `" height="6"/></svg>`,
+		`<svg class="gauge" viewBox="0 0 100 6" preserveAspectRatio="none" role="img" aria-label="`,
+		template.HTMLEscapeString(g.Label),
+		`"><rect class="track" width="100" height="6"/><rect class="`, template.HTMLEscapeString(g.Class), `" width="`,
+		template.HTMLEscapeString(cmp.Or(g.Width, "0")), `" height="6"/></svg>`,
 	} {
 		b.WriteString(s)
 	}

@@ -166,8 +166,10 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 	}
 	top = min(1, max(top, worst*1.08))
 	f := Figure{
-		Keys:  append([]key{{"good", "good"}, {"bad", "bad"}, {"ref", "the objective allows " + format.WrittenPercent(s.Objective.Budget()) + " bad"}}, h.keys()...),
-		Table: table{Caption: "Good and bad in steps of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"From", "Good", "Bad", "Total", "Indicator", "Burn"}},
+		Keys: append([]key{{"good", "good"}, {"bad", "bad"},
+			{"ref", "the objective allows " + format.WrittenPercent(s.Objective.Budget()) + " bad"}}, h.keys()...),
+		Table: table{Caption: "Good and bad in steps of " + slo.FormatDuration(g.Step) + ", newest first",
+			Head: []string{"From", "Good", "Bad", "Total", "Indicator", "Burn"}},
 	}
 
 	counted := CountedName(r)
@@ -186,7 +188,9 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 		if p.Duration() < g.Step && now.Sub(p.To) < g.Step {
 			draw, running.any = &running, b.HasData
 		}
-		row := Row{At: format.NewStamp(p.From, now), Cells: []Cell{{Text: format.Count(p.Raw.Good)}, {Text: format.Count(p.Raw.Bad), Hot: p.Raw.Bad > 0 && b.Consumed > 1}, {Text: format.Count(p.Raw.Valid())}}}
+		row := Row{At: format.NewStamp(p.From, now),
+			Cells: []Cell{{Text: format.Count(p.Raw.Good)},
+				{Text: format.Count(p.Raw.Bad), Hot: p.Raw.Bad > 0 && b.Consumed > 1}, {Text: format.Count(p.Raw.Valid())}}}
 		if !b.HasData {
 			vGood.V, vBad.V, vShare.V = append(vGood.V, missing), append(vBad.V, missing), append(vShare.V, missing)
 			row.Cells = append(row.Cells, Cell{Text: absence(p)}, Cell{Text: format.NoValue})
@@ -209,8 +213,10 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 			}
 			to.Box(x, min(sh.Y(part), sh.Height-1), w, sh.Height)
 		}
-		vGood.V, vBad.V, vShare.V = append(vGood.V, Number(p.Raw.Good)), append(vBad.V, Number(p.Raw.Bad)), append(vShare.V, Number(part))
-		row.Cells = append(row.Cells, Cell{Text: format.Percent(b.SLI, format.Decimals(s.Objective))}, Cell{Text: format.BurnRate(b.Consumed), Hot: b.Consumed > 1})
+		vGood.V, vBad.V, vShare.V = append(vGood.V, Number(p.Raw.Good)), append(vBad.V, Number(p.Raw.Bad)),
+			append(vShare.V, Number(part))
+		row.Cells = append(row.Cells, Cell{Text: format.Percent(b.SLI, format.Decimals(s.Objective))},
+			Cell{Text: format.BurnRate(b.Consumed), Hot: b.Consumed > 1})
 		f.Table.Rows = append(f.Table.Rows, row)
 	}
 	slices.Reverse(f.Table.Rows)
@@ -218,8 +224,10 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 	ratio.Fills = []stroke{{"some", over.within.String()}, {"bad", over.above.String()}}
 	if running.any {
 		f.Keys = append(f.Keys, key{"running", "not over yet"})
-		events.Fills = append(events.Fills, stroke{"good running", running.good.String()}, stroke{"bad running", running.bad.String()})
-		ratio.Fills = append(ratio.Fills, stroke{"some running", running.within.String()}, stroke{"bad running", running.above.String()})
+		events.Fills = append(events.Fills, stroke{"good running", running.good.String()},
+			stroke{"bad running", running.bad.String()})
+		ratio.Fills = append(ratio.Fills, stroke{"some running", running.within.String()},
+			stroke{"bad running", running.above.String()})
 	}
 	budget := s.Objective.Budget()
 	ratio.Refs = []refLine{{"ref", Coord(sh.Y(budget)), format.WrittenPercent(budget)}}
@@ -230,7 +238,8 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 	h.draw(&ratio, t, sh.Height)
 	events.Data, ratio.Data = de.json(), dr.json()
 	f.Plots = []plot{events, ratio}
-	f.Caption = fmt.Sprintf("%s in steps of %s, planned maintenance included. Below: the bad share.", strings.ToUpper(counted[:1])+counted[1:], slo.FormatDuration(g.Step))
+	f.Caption = fmt.Sprintf("%s in steps of %s, planned maintenance included. Below: the bad share.",
+		strings.ToUpper(counted[:1])+counted[1:], slo.FormatDuration(g.Step))
 	if worst > 0 {
 		f.Caption += fmt.Sprintf(" Worst: %s bad at %s.", format.Percent(worst, 2), format.Minute(worstAt, now))
 	} else {
@@ -251,7 +260,8 @@ func absence(p history.Point) string {
 }
 
 func NewData(steps bool, unit string, g *history.Grid) *Data {
-	return &Data{Unit: unit, From: g.From.Unix(), To: g.To.Unix(), Steps: steps, First: g.From.Unix(), Every: int64(g.Step.Seconds()), Series: []Series{}}
+	return &Data{Unit: unit, From: g.From.Unix(), To: g.To.Unix(), Steps: steps, First: g.From.Unix(),
+		Every: int64(g.Step.Seconds()), Series: []Series{}}
 }
 
 // mostRows is how many rows a table has that is an alternative to a line.
@@ -281,7 +291,8 @@ func BurnWindows(tiers []alerts.Tier, rng slo.Span, step time.Duration) []alerts
 	var out []alerts.Tier
 	seen := map[time.Duration]bool{}
 	for _, t := range tiers {
-		if t.Long%step != 0 || t.Long/step > maxBurnPoints || t.Long > max(6*time.Hour, rng.Duration()) || seen[t.Long] || len(out) == 3 {
+		if t.Long%step != 0 || t.Long/step > maxBurnPoints || t.Long > max(6*time.Hour, rng.Duration()) ||
+			seen[t.Long] || len(out) == 3 {
 			continue
 		}
 		seen[t.Long] = true
@@ -316,7 +327,8 @@ func burnLine(s *slo.SLO, points []history.Point, window time.Duration, step tim
 // NewBurnChart draws how fast the tiers' long windows burned, beside the factors
 // that alerts compare them with. The steps of g end where the range sp ends, and
 // begin a window before it.
-func NewBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Point, tiers []alerts.Tier, h Shades, now time.Time) Figure {
+func NewBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Point, tiers []alerts.Tier, h Shades,
+	now time.Time) Figure {
 	first := slices.IndexFunc(points, func(p history.Point) bool { return p.To.After(sp.From) })
 	if len(tiers) == 0 || first < 0 {
 		return Figure{}
@@ -340,7 +352,8 @@ func NewBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Poi
 	p := newPlot("burn", "Burn rates over time", sc.Height, t)
 	d := NewData(false, "times", g)
 	d.From, d.First = sp.From.Unix(), points[first].To.Unix() // a value is of its window's end
-	f := Figure{Table: table{Caption: "Burn rate by window at the end of each step of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"Until"}}}
+	f := Figure{Table: table{Caption: "Burn rate by window at the end of each step of " + slo.FormatDuration(g.Step) +
+		", newest first", Head: []string{"Until"}}}
 	for _, pt := range points[first:] {
 		f.Table.Rows = append(f.Table.Rows, Row{At: format.NewStamp(pt.To, now)})
 	}
@@ -363,7 +376,8 @@ func NewBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Poi
 		d.Series = append(d.Series, series)
 		p.Lines = append(p.Lines, stroke{class, line.String()})
 		p.Refs = append(p.Refs, refLine{class, Coord(sc.Y(tier.Factor)), format.BurnRate(tier.Factor)})
-		f.Keys = append(f.Keys, key{class, fmt.Sprintf("over %s; dashed: %s above %s", name, tier.Severity, format.BurnRate(tier.Factor))})
+		f.Keys = append(
+			f.Keys, key{class, fmt.Sprintf("over %s; dashed: %s above %s", name, tier.Severity, format.BurnRate(tier.Factor))})
 		f.Table.Head = append(f.Table.Head, "Over "+name)
 	}
 	f.Table.thin()
@@ -378,6 +392,8 @@ func NewBurnChart(s *slo.SLO, sp slo.Span, g *history.Grid, points []history.Poi
 	h.draw(&p, t, sc.Height)
 	p.Data = d.json()
 	f.Plots, f.Keys = []plot{p}, append(f.Keys, h.keys()...)
-	f.Caption = "Planned maintenance is excluded. A burn rate of 1× spends exactly the budget over the window. The axis is non-linear (asinh), so that both 1× and a full outage are visible."
+	f.Caption =
+		"Planned maintenance is excluded. A burn rate of 1× spends exactly the budget over the window. The axis is " +
+			"non-linear (asinh), so that both 1× and a full outage are visible."
 	return f
 }

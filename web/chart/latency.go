@@ -40,9 +40,11 @@ func NewLatency(r *sla.SLOReport, g *history.Grid, sources []history.HistogramSo
 	sc := Scale{Max: highest.Seconds() * 1.15, Height: PlotHeight}
 	p := newPlot("latency", "Quantiles of the duration over time", sc.Height, t)
 	d := NewData(true, "seconds", g)
-	f := Figure{Table: table{Caption: "Quantiles of the duration in steps of " + slo.FormatDuration(g.Step) + ", newest first", Head: []string{"From", "Events"}}}
+	f := Figure{Table: table{Caption: "Quantiles of the duration in steps of " + slo.FormatDuration(g.Step) +
+		", newest first", Head: []string{"From", "Events"}}}
 	for i := range hists {
-		f.Table.Rows = append(f.Table.Rows, Row{At: format.NewStamp(g.Steps[i].From, now), Cells: []Cell{{Text: format.Count(hists[i].Total)}}})
+		f.Table.Rows = append(
+			f.Table.Rows, Row{At: format.NewStamp(g.Steps[i].From, now), Cells: []Cell{{Text: format.Count(hists[i].Total)}}})
 	}
 	target := s.Objective.Ratio()
 	for _, want := range quantiles {
@@ -58,7 +60,8 @@ func NewLatency(r *sla.SLOReport, g *history.Grid, sources []history.HistogramSo
 				left, right := t.x(g.Steps[i].From), t.x(g.Steps[i].To)
 				line.to(left, sc.Y(v))
 				line.to(right, sc.Y(v))
-				cell = Cell{about(q) + " (" + within(q) + ")", want.q <= target && q.Low >= s.Indicator.Threshold && s.Indicator.Threshold > 0}
+				cell = Cell{about(q) + " (" + within(q) + ")", want.q <= target && q.Low >= s.Indicator.Threshold &&
+					s.Indicator.Threshold > 0}
 			} else {
 				series.V = append(series.V, missing)
 				line.up()
@@ -112,11 +115,16 @@ func latencyCaption(edges []time.Duration, step time.Duration) string {
 	for _, e := range edges {
 		names = append(names, format.Took(e))
 	}
-	c := "Durations are counted between thresholds (" + strings.Join(names, ", ") + "), so a quantile is known to lie between two of them. "
+	c := "Durations are counted between thresholds (" + strings.Join(names, ", ") +
+		"), so a quantile is known to lie between two of them. "
 	if len(edges) == 1 {
-		c = "Durations are counted against a single threshold (" + names[0] + "), so a quantile is known to lie below or above it. "
+		c = "Durations are counted against a single threshold (" + names[0] +
+			"), so a quantile is known to lie below or above it. "
 	}
-	return c + fmt.Sprintf("Between two thresholds it is interpolated, as in histogram_quantile. Beyond the last threshold it is drawn at that threshold. Steps of %s. Below: the share of events in each range of durations.", slo.FormatDuration(step))
+	return c +
+		fmt.Sprintf(
+			"Between two thresholds it is interpolated, as in histogram_quantile. Beyond the last threshold it is drawn at "+
+				"that threshold. Steps of %s. Below: the share of events in each range of durations.", slo.FormatDuration(step))
 }
 
 // rowBounds are those of the bin k of a heatmap; 0 is no bound.

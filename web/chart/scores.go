@@ -17,9 +17,10 @@ import (
 // lostColours are the classes of the components in the chart of what was lost.
 var lostColours = []string{"c1", "c2", "c3", "c4", "c5"}
 
-// NewScores draws the score of each day and, below, the points that each component lost, with moments. The summary counts
-// the days.
-func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location, moments []Moment) (f Figure, summary string) {
+// NewScores draws the score of each day and, below, the points that each component lost, with moments. The summary
+// counts the days.
+func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location,
+	moments []Moment) (f Figure, summary string) {
 	a := r.SLA
 	t := timeline{slo.Span{From: days[0].From, To: days[len(days)-1].To}}
 	grid := history.Grid{Span: t.Span, Step: 24 * time.Hour}
@@ -36,7 +37,8 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location, mo
 	}
 	lost := Scale{Max: max(peak*1.05, 0.01), Height: PlotHeight * 0.7}
 
-	ps, pl := newPlot("score", "Score of each day", score.Height, t), newPlot("lost", "Points lost on each day by component", lost.Height, t)
+	ps, pl := newPlot("score", "Score of each day", score.Height, t),
+		newPlot("lost", "Points lost on each day by component", lost.Height, t)
 	ps.X, pl.X = t.xTicks(zone), t.xTicks(zone)
 	ps.Marks = t.moments(moments)
 	pl.Marks = ps.Marks
@@ -121,7 +123,10 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location, mo
 		f.Keys = append(f.Keys, key{"range", "possible with the missing components"})
 	}
 	step := (100 - score.min) / 4
-	ps.Y = score.yTicks([]float64{score.min, score.min + step, score.min + 2*step, score.min + 3*step, 100}, func(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) })
+	ps.Y = score.yTicks([]float64{score.min, score.min + step, score.min + 2*step, score.min + 3*step, 100},
+		func(v float64) string {
+			return strconv.FormatFloat(v, 'g', 5, 64)
+		})
 	ds, dl := NewData(true, "count", &grid), NewData(true, "count", &grid)
 	ds.Series, dl.Series = []Series{vScore}, vLost
 	ps.Data, pl.Data = ds.json(), dl.json()
@@ -152,7 +157,8 @@ func NewScores(r *sla.SLAReport, days []report.DayScore, zone *time.Location, mo
 		f.Keys = append(f.Keys, key{annotated, "annotation"})
 	}
 
-	summary = fmt.Sprintf("%s at or above the alert thresholds, %s below", format.Plural(met, "day"), format.Plural(under, "day"))
+	summary = fmt.Sprintf("%s at or above the alert thresholds, %s below", format.Plural(met, "day"),
+		format.Plural(under, "day"))
 	if a.Warning == 0 && a.Critical == 0 {
 		summary = format.Plural(met, "day") + " with a score"
 	}

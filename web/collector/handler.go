@@ -78,9 +78,10 @@ func Handler(o Options) http.Handler {
 		others = append(others, o.Registry)
 	}
 	log := scrapeLog(o.LogError)
-	full := promhttp.HandlerFor(join(append([]prometheus.Gatherer{&reports{latest: latest}}, others...), nil), promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, ErrorLog: log, CoalesceGather: true, EnableOpenMetrics: true,
-	})
+	full := promhttp.HandlerFor(join(append([]prometheus.Gatherer{&reports{latest: latest}}, others...), nil),
+		promhttp.HandlerOpts{
+			ErrorHandling: promhttp.ContinueOnError, ErrorLog: log, CoalesceGather: true, EnableOpenMetrics: true,
+		})
 	taken := map[string]bool{}
 	for _, s := range series.All() {
 		taken[s.Name] = s.Name != series.AlertState.Name // which is one of the others

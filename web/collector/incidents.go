@@ -23,8 +23,9 @@ var automatedPeriods = []struct {
 	time.Duration
 }{{"24h", 24 * time.Hour}, {"7d", 7 * 24 * time.Hour}, {"30d", 30 * 24 * time.Hour}}
 
-// gatherIncidents counts the incidents of the book. It computes histograms from the incidents themselves, so that they are
-// the same after a restart. They fall when the retention of an incident ends, which looks like a reset of a counter.
+// gatherIncidents counts the incidents of the book. It computes histograms from the incidents themselves, so that they
+// are the same after a restart. They fall when the retention of an incident ends, which looks like a reset of a
+// counter.
 func gatherIncidents(v *incident.View, now time.Time) []*dto.MetricFamily {
 	detection, response := map[string][]time.Duration{}, map[string][]time.Duration{}
 	open := map[[2]string]int{}
@@ -73,7 +74,8 @@ func gatherIncidents(v *incident.View, now time.Time) []*dto.MetricFamily {
 	x.family(metric.OpenIncidents)
 	for _, severity := range severities {
 		for _, state := range []string{string(incident.Open), string(incident.Acknowledged)} {
-			x.sample(x.labels(metric.OpenIncidents.LabelNames(), severity, state), nil, float64(open[[2]string{severity, state}]))
+			x.sample(x.labels(metric.OpenIncidents.LabelNames(), severity, state), nil,
+				float64(open[[2]string{severity, state}]))
 		}
 	}
 	return x.sorted()

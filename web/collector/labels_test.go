@@ -22,11 +22,13 @@ import (
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
-// labelNames are names that teams give to what they group by, among them every label that our own series and alerts have.
+// labelNames are names that teams give to what they group by, among them every label that our own series and alerts
+// have.
 func labelNames() []string {
-	out := strings.Fields("tier team part ahead quantile bound stage component currency basis kind impact agreement long short job instance span " +
-		"http.route http_route http-route rpc.method exported_service service slo sla slot slack_channel le window result severity type outcome " +
-		"alertname alertstate __x id time objective le_ _le exported_severity")
+	out := strings.Fields(
+		"tier team part ahead quantile bound stage component currency basis kind impact agreement long short job instance span " +
+			"http.route http_route http-route rpc.method exported_service service slo sla slot slack_channel le window result severity type outcome " +
+			"alertname alertstate __x id time objective le_ _le exported_severity")
 	for _, f := range series.All() {
 		out = append(out, f.LabelNames()...)
 	}
@@ -49,18 +51,20 @@ thresholds:
   - {name: t, match: '{type="a"}', critical: 1s, group_by: [%[1]s]}
 `
 
-// TestAnyAcceptedSpecIsScraped: whatever names of groups, dimensions and labels a spec is accepted with, Prometheus reads
-// /metrics: no label is there twice, and no two series have the same labels.
+// TestAnyAcceptedSpecIsScraped: whatever names of groups, dimensions and labels a spec is accepted with, Prometheus
+// reads /metrics: no label is there twice, and no two series have the same labels.
 func TestAnyAcceptedSpecIsScraped(t *testing.T) {
 	names, accepted := labelNames(), map[string]bool{}
 	for _, name := range names { // each alone
 		accepted[name] = scrapeAccepted(t, name, "a", "b")
 		scrapeAccepted(t, "a", name, name)
 	}
-	for _, name := range strings.Fields("tier team part ahead quantile bound stage component currency basis kind impact agreement long short http.route http-route slot type") {
+	for _, name := range strings.Fields(
+		"tier team part ahead quantile bound stage component currency basis kind impact agreement long short http.route http-route slot type") {
 		require.True(t, accepted[name], name)
 	}
-	for _, name := range strings.Fields("service slo sla le window result severity alertname alertstate __x slo_id slo_tier sla_type id time") {
+	for _, name := range strings.Fields(
+		"service slo sla le window result severity alertname alertstate __x slo_id slo_tier sla_type id time") {
 		require.False(t, accepted[name], name)
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -72,7 +76,8 @@ func TestAnyAcceptedSpecIsScraped(t *testing.T) {
 }
 
 func scrapeAccepted(t require.TestingT, groupBy, dimensions, label string) bool {
-	s, problems := spec.Load([]spec.File{{Name: "x.yaml", Data: []byte(fmt.Sprintf(labelSpec, groupBy, dimensions, label))}})
+	s, problems := spec.Load(
+		[]spec.File{{Name: "x.yaml", Data: []byte(fmt.Sprintf(labelSpec, groupBy, dimensions, label))}})
 	if len(problems.Errors()) > 0 {
 		return false
 	}
@@ -142,7 +147,8 @@ func fullReport(s *spec.Spec) *sla.Report {
 	}
 	for _, o := range s.SLOs {
 		for _, g := range groups(o.GroupBy) {
-			r := sla.SLOReport{SLO: o, Group: g, Total: slo.Counts{Good: 9, Bad: 1}, Backfilled: slo.Counts{Good: 1}, Coverage: 1}
+			r := sla.SLOReport{SLO: o, Group: g, Total: slo.Counts{Good: 9, Bad: 1},
+				Backfilled: slo.Counts{Good: 1}, Coverage: 1}
 			r.Budget.HasData = true
 			r.Burns = []slo.Burn{{Window: 5 * time.Minute, HasData: true}, {Period: true, HasData: true}}
 			if n := len(o.Indicator.Kind.PartNames()); n > 0 {
@@ -157,7 +163,8 @@ func fullReport(s *spec.Spec) *sla.Report {
 		if o.Indicator.Kind == slo.KindCompletion {
 			x := slo.InFlight{SLO: o.ID, GroupBy: o.GroupBy}
 			for _, g := range groups(o.GroupBy) {
-				x.Groups = append(x.Groups, slo.InFlightGroup{Group: g, Stages: []slo.InFlightStage{{Stage: "a", Open: 1}, {Stage: "b", Open: 1}}})
+				x.Groups = append(
+					x.Groups, slo.InFlightGroup{Group: g, Stages: []slo.InFlightStage{{Stage: "a", Open: 1}, {Stage: "b", Open: 1}}})
 			}
 			rep.InFlight = append(rep.InFlight, x)
 		}
@@ -177,9 +184,13 @@ func fullReport(s *spec.Spec) *sla.Report {
 		rep.Thresholds = append(rep.Thresholds, r)
 	}
 	for _, g := range groups(s.Services[0].Dimensions) {
-		rep.Traffic = append(rep.Traffic, sla.TrafficReport{Service: "shop", Type: "a", Outcome: "success", DimensionNames: s.Services[0].Dimensions, DimensionValues: g})
-		rep.Durations = append(rep.Durations, sla.DurationReport{Service: "shop", Type: "a", Outcome: "success", DimensionNames: s.Services[0].Dimensions, DimensionValues: g,
-			Buckets: []time.Duration{time.Second}, Counts: []uint64{1, 1}})
+		rep.Traffic = append(rep.Traffic,
+			sla.TrafficReport{Service: "shop", Type: "a", Outcome: "success", DimensionNames: s.Services[0].Dimensions,
+				DimensionValues: g})
+		rep.Durations = append(rep.Durations,
+			sla.DurationReport{Service: "shop", Type: "a", Outcome: "success", DimensionNames: s.Services[0].Dimensions,
+				DimensionValues: g,
+				Buckets:         []time.Duration{time.Second}, Counts: []uint64{1, 1}})
 	}
 	return rep
 }

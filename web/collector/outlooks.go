@@ -13,7 +13,8 @@ import (
 // quantiles are those of the ends and the middle of a range.
 var quantiles = []string{"0.05", "0.5", "0.95"}
 
-// outlooks are the forecasts and capacities. each calls its function for every group of an SLO, with the group's labels.
+// outlooks are the forecasts and capacities. each calls its function for every group of an SLO, with the group's
+// labels.
 func (w *walker[L]) outlooks(each func(*metric.Family, func(r *sla.SLOReport, labels L))) {
 	var single []L
 	for _, q := range quantiles {
@@ -71,9 +72,15 @@ func (w *walker[L]) outlooks(each func(*metric.Family, func(r *sla.SLOReport, la
 			}
 		})
 	}
-	capacities(series.CapacityEvents, func(r *sla.SLOReport, _ float64, labels L) { w.add(labels, w.none, float64(r.EventsTotal)) })
-	capacities(series.CapacityUtilization, func(r *sla.SLOReport, perSecond float64, labels L) { w.add(labels, w.none, r.Rate/perSecond) })
-	capacities(series.CapacityHeadroom, func(r *sla.SLOReport, perSecond float64, labels L) { w.add(labels, w.none, perSecond-r.Rate) })
+	capacities(series.CapacityEvents, func(r *sla.SLOReport, _ float64, labels L) {
+		w.add(labels, w.none, float64(r.EventsTotal))
+	})
+	capacities(series.CapacityUtilization, func(r *sla.SLOReport, perSecond float64, labels L) {
+		w.add(labels, w.none, r.Rate/perSecond)
+	})
+	capacities(series.CapacityHeadroom, func(r *sla.SLOReport, perSecond float64, labels L) {
+		w.add(labels, w.none, perSecond-r.Rate)
+	})
 	capacities(series.CapacityPeak, func(r *sla.SLOReport, _ float64, labels L) {
 		if r.Outlook != nil && r.Outlook.Capacity != nil && r.Outlook.Capacity.HasPeak {
 			w.add(labels, w.none, r.Outlook.Capacity.Utilization())

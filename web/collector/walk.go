@@ -81,7 +81,8 @@ func (w *walker[L]) slos() {
 			add(&w.rep.SLOs[i], groups[i])
 		}
 	}
-	good, bad := w.labels([]string{series.LabelResult}, series.ResultGood), w.labels([]string{series.LabelResult}, series.ResultBad)
+	good, bad := w.labels([]string{series.LabelResult}, series.ResultGood),
+		w.labels([]string{series.LabelResult}, series.ResultBad)
 	counts := func(labels L, c slo.Counts) {
 		w.add(labels, good, float64(c.Good))
 		w.add(labels, bad, float64(c.Bad))
@@ -124,7 +125,8 @@ func (w *walker[L]) slos() {
 	})
 	each(series.Cost, func(r *sla.SLOReport, _ L) {
 		if c := r.SLO.Cost; c != nil {
-			values = append(append(values[:0], string(r.SLO.ID), r.SLO.ID.Service(), r.SLO.ID.Name(), c.Currency, c.Basis()), r.Group...)
+			values = append(
+				append(values[:0], string(r.SLO.ID), r.SLO.ID.Service(), r.SLO.ID.Name(), c.Currency, c.Basis()), r.Group...)
 			w.add(w.labelsOf(series.Cost, r.SLO.GroupBy, values...), w.none, r.SLO.UnitCost().Times(r.Total.Bad).Float())
 		}
 	})
@@ -250,7 +252,8 @@ func (w *walker[L]) slas() {
 		for i := range w.rep.SLAs {
 			r := &w.rep.SLAs[i]
 			add(r, func(value float64, values ...string) {
-				w.add(w.labelsOf(f, r.SLA.GroupBy, slices.Concat([]string{r.SLA.Service, r.SLA.Name}, values, r.Group)...), w.none, value)
+				w.add(w.labelsOf(f, r.SLA.GroupBy, slices.Concat([]string{r.SLA.Service, r.SLA.Name}, values, r.Group)...),
+					w.none, value)
 			})
 		}
 	}
@@ -294,7 +297,8 @@ func (w *walker[L]) violations(f *metric.Family, of func(*sla.ThresholdGroup) sl
 			// A severity that the threshold lacks has no series, rather than one that is always 0.
 			add := func(severity string, above bool, n uint64) {
 				if above || t.Each == severity {
-					w.add(w.labelsOf(f, t.GroupBy, slices.Concat([]string{t.Name, severity, t.Service}, g.Group)...), w.none, float64(n))
+					w.add(w.labelsOf(f, t.GroupBy, slices.Concat([]string{t.Name, severity, t.Service}, g.Group)...),
+						w.none, float64(n))
 				}
 			}
 			add("warning", t.Warning > 0, n.Warning)
@@ -306,7 +310,8 @@ func (w *walker[L]) violations(f *metric.Family, of func(*sla.ThresholdGroup) sl
 func (w *walker[L]) traffic() {
 	w.family(series.EngineEvents)
 	for _, t := range w.rep.Traffic {
-		w.add(w.labelsOf(series.EngineEvents, t.DimensionNames, slices.Concat([]string{t.Service, t.Type, t.Outcome, t.Severity}, t.DimensionValues)...), w.none, float64(t.Count))
+		w.add(w.labelsOf(series.EngineEvents, t.DimensionNames,
+			slices.Concat([]string{t.Service, t.Type, t.Outcome, t.Severity}, t.DimensionValues)...), w.none, float64(t.Count))
 	}
 	w.family(series.EventDuration)
 	for _, d := range w.rep.Durations {
@@ -318,6 +323,7 @@ func (w *walker[L]) traffic() {
 				buckets = append(buckets, bucket{d.Buckets[i].Seconds(), total})
 			}
 		}
-		w.histogram(w.labelsOf(series.EventDuration, d.DimensionNames, slices.Concat([]string{d.Service, d.Type, d.Outcome}, d.DimensionValues)...), buckets, total, d.SumSeconds)
+		w.histogram(w.labelsOf(series.EventDuration, d.DimensionNames,
+			slices.Concat([]string{d.Service, d.Type, d.Outcome}, d.DimensionValues)...), buckets, total, d.SumSeconds)
 	}
 }

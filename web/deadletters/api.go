@@ -22,7 +22,8 @@ type Handler struct{ *site.Site }
 func New(s *site.Site) *Handler { return &Handler{s} }
 
 // Register mounts the API and the pages.
-func (dead *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
+func (dead *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read,
+	operate gin.HandlerFunc) {
 	get("/api/v1/dlq", read, dead.apiDeadLetters)
 	get("/api/v1/dlq/stats", read, dead.apiDeadLetterStats)
 	get("/api/v1/dlq/:id", read, dead.apiDeadLetter)
@@ -58,20 +59,24 @@ func (dead *Handler) dlqProblem(c *gin.Context, doing, did string, err error) {
 	case errors.Is(err, dlq.ErrInvalid):
 		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 	case errors.Is(err, dlq.ErrNotFound):
-		respond.Problem(c, http.StatusNotFound, "There is no dead letter with this id. It may have been replayed, discarded or purged.", nil)
+		respond.Problem(
+			c, http.StatusNotFound, "There is no dead letter with this id. It may have been replayed, discarded or purged.", nil)
 	case !dead.Opt.Brief().State.Recovered():
 		c.Header("Retry-After", "5")
-		respond.Problem(c, http.StatusServiceUnavailable, "The engine is still recovering. Dead letters are available once it has recovered.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable,
+			"The engine is still recovering. Dead letters are available once it has recovered.", nil)
 	default:
 		if c.Request.Context().Err() == nil { // else the caller went away
 			dead.Opt.LogError(doing+" dead letters", err)
 		}
 		c.Header("Retry-After", "5")
-		respond.Problem(c, http.StatusServiceUnavailable, fmt.Sprintf("The dead letters could not be %s%s. The engine's log has the cause.", dlqPast[doing], did), nil)
+		respond.Problem(c, http.StatusServiceUnavailable,
+			fmt.Sprintf("The dead letters could not be %s%s. The engine's log has the cause.", dlqPast[doing], did), nil)
 	}
 }
 
-var dlqPast = map[string]string{"read": "read", "count": "counted", "replay": "replayed", "discard": "discarded", "purge": "purged"}
+var dlqPast = map[string]string{"read": "read", "count": "counted", "replay": "replayed",
+	"discard": "discarded", "purge": "purged"}
 
 func (dead *Handler) apiDeadLetters(c *gin.Context) {
 	if !dead.hasDLQ(c) {
@@ -125,7 +130,8 @@ func (dead *Handler) apiDeadLetter(c *gin.Context) {
 		return
 	}
 	if id := c.Param("id"); !plainID(id) {
-		respond.Problem(c, http.StatusNotFound, fmt.Sprintf("%q is not the id of a dead letter.", format.Safe(id, format.MaxName)), nil)
+		respond.Problem(
+			c, http.StatusNotFound, fmt.Sprintf("%q is not the id of a dead letter.", format.Safe(id, format.MaxName)), nil)
 		return
 	}
 	e, err := dead.Opt.DLQ.Get(c.Request.Context(), c.Param("id"))
@@ -157,7 +163,8 @@ func (dead *Handler) apiReplay(c *gin.Context) {
 	if r, ok := dead.dlqBody(c, parseDLQRequest); ok {
 		result, err := dead.replay(c, r)
 		if err != nil {
-			dead.dlqProblem(c, "replay", fmt.Sprintf(" completely (%d were replayed, %d failed)", result.Replayed, result.Failed), err)
+			dead.dlqProblem(
+				c, "replay", fmt.Sprintf(" completely (%d were replayed, %d failed)", result.Replayed, result.Failed), err)
 			return
 		}
 		respond.JSON(c, http.StatusOK, "application/json", result)
@@ -211,7 +218,8 @@ func (dead *Handler) replay(c *gin.Context, r dlqRequest) (result dlq.ReplayResu
 	} else {
 		result, err = dead.Opt.DLQ.Replay(c.Request.Context(), r.Query, r.dryRun)
 	}
-	dead.audit(c, "dlq.replay", r, fmt.Sprintf("%s replayed=%d failed=%d held_back=%d", r.which(), result.Replayed, result.Failed, result.HeldBack), err)
+	dead.audit(c, "dlq.replay", r,
+		fmt.Sprintf("%s replayed=%d failed=%d held_back=%d", r.which(), result.Replayed, result.Failed, result.HeldBack), err)
 	return result, err
 }
 

@@ -60,11 +60,13 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 		r.All, r.Query.To = false, now
 	}
 	p := deadLetterConfirm{
-		Layout: dead.Layout(c, v, "Are you sure?", "engine"), Action: dead.Opt.ExternalPath + "/engine/dlq", Danger: action != actReplay, Back: dead.Href(site.DeadLetterListPath, backTo(form)),
+		Layout: dead.Layout(c, v, "Are you sure?", "engine"), Action: dead.Opt.ExternalPath + "/engine/dlq",
+		Danger: action != actReplay, Back: dead.Href(site.DeadLetterListPath, backTo(form)),
 	}
 	p.Refresh, p.Themes, p.Stream = nil, nil, ""
 	if p.Fields, err = confirmFields(action, r, form); err != nil {
-		dead.Message(c, http.StatusBadRequest, "Nothing was done", "The action cannot be confirmed on a page: "+err.Error()+".")
+		dead.Message(c, http.StatusBadRequest, "Nothing was done",
+			"The action cannot be confirmed on a page: "+err.Error()+".")
 		return
 	}
 	p.Which, p.IDs, p.MoreIDs = confirmWhich(r, v.Now)
@@ -75,29 +77,35 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 	n, err := dead.confirmDryRun(c, action, r, &p)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		p.Warning = "Counting took longer than " + format.Duration(confirmTime) + ", or another replay is running. Narrow the filter, or use the command sloengine dlq."
+		p.Warning = "Counting took longer than " + format.Duration(confirmTime) +
+			", or another replay is running. Narrow the filter, or use the command sloengine dlq."
 	case err != nil && !v.Eng.State.Recovered():
-		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done", "Dead letters are available once the engine has recovered.")
+		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done",
+			"Dead letters are available once the engine has recovered.")
 		return
 	case err != nil:
 		dead.Opt.LogError("dry run of "+action, err)
-		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done", "The dead letters could not be counted. The engine's log has the cause.")
+		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done",
+			"The dead letters could not be counted. The engine's log has the cause.")
 		return
 	case n == 0:
 		p.Warning = "There is nothing to " + action + " any more."
 	default:
-		p.Button = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", ActPurge: "Purge "}[action] + format.Plural(n, "dead letter")
+		p.Button = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", ActPurge: "Purge "}[action] +
+			format.Plural(n, "dead letter")
 	}
 	if p.Danger && n > 0 && err == nil {
 		p.Warning = "This is permanent: removed dead letters cannot be restored."
 	}
-	p.Question = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", ActPurge: "Purge "}[action] + format.Plural(n, "dead letter") + "?"
+	p.Question = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", ActPurge: "Purge "}[action] +
+		format.Plural(n, "dead letter") + "?"
 	site.FormPage(c)
 	dead.Page(c, http.StatusOK, "engine-confirm", p)
 }
 
 // confirmDryRun counts what would be done.
-func (dead *Handler) confirmDryRun(c *gin.Context, action string, r dlqRequest, p *deadLetterConfirm) (n int, err error) {
+func (dead *Handler) confirmDryRun(c *gin.Context, action string, r dlqRequest,
+	p *deadLetterConfirm) (n int, err error) {
 	add := func(name string, n int, note string, bad bool) {
 		p.Result = append(p.Result, site.Figure{Name: name, Value: format.Count(n), Note: note, Bad: bad && n > 0})
 	}
@@ -161,11 +169,13 @@ func confirmWhich(r dlqRequest, now time.Time) (facts []site.Fact, ids []string,
 		return nil, r.ids[:min(len(r.ids), shownIDs)], max(0, len(r.ids)-shownIDs)
 	}
 	if !r.before.IsZero() {
-		return []site.Fact{{Name: "Saved before", Value: format.Ago(r.before, now), At: format.NewStamp(r.before, now)}}, nil, 0
+		return []site.Fact{{Name: "Saved before", Value: format.Ago(r.before, now), At: format.NewStamp(r.before, now)}},
+			nil, 0
 	}
 	q := &r.Query
 	values := map[string]string{
-		"Origin": string(q.Origin), "Sink": q.Sink, "Service": q.Service, "Type": q.Type, "Severity": q.Severity, "Reason": q.Reason, "Error class": q.Class,
+		"Origin": string(q.Origin), "Sink": q.Sink, "Service": q.Service, "Type": q.Type, "Severity": q.Severity,
+		"Reason": q.Reason, "Error class": q.Class,
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if values[name] != "" {
@@ -176,9 +186,11 @@ func confirmWhich(r dlqRequest, now time.Time) (facts []site.Fact, ids []string,
 		facts = append(facts, site.Fact{Name: "Which", Value: "all dead letters stored now"})
 	}
 	if !q.From.IsZero() {
-		facts = append(facts, site.Fact{Name: "Saved from", Value: format.NewStamp(q.From, now).Text, At: format.NewStamp(q.From, now)})
+		facts = append(
+			facts, site.Fact{Name: "Saved from", Value: format.NewStamp(q.From, now).Text, At: format.NewStamp(q.From, now)})
 	}
-	return append(facts, site.Fact{Name: "Saved before", Value: format.NewStamp(q.To, now).Text, At: format.NewStamp(q.To, now), Note: "newer ones are not affected"}), nil, 0
+	return append(facts, site.Fact{Name: "Saved before", Value: format.NewStamp(q.To, now).Text,
+		At: format.NewStamp(q.To, now), Note: "newer ones are not affected"}), nil, 0
 }
 
 // backTo is the list that the reader came from.

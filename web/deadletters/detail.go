@@ -62,8 +62,10 @@ func (dead *Handler) deadLetterPage(c *gin.Context) {
 		return
 	}
 	p := deadLetterView{
-		Layout: dead.Layout(c, v, "Dead letter", "engine"), ID: id, Reason: format.Safe(e.Reason, format.MaxTitle), Error: format.Safe(e.Error, format.MaxText), Facts: deadLetterFacts(&e, v.Now),
-		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.DeadLetterConfirmPath, List: dead.Href(site.DeadLetterListPath, nil), API: dead.Opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
+		Layout: dead.Layout(c, v, "Dead letter", "engine"), ID: id, Reason: format.Safe(e.Reason, format.MaxTitle),
+		Error: format.Safe(e.Error, format.MaxText), Facts: deadLetterFacts(&e, v.Now),
+		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.DeadLetterConfirmPath,
+		List: dead.Href(site.DeadLetterListPath, nil), API: dead.Opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
 	}
 	p.Refresh, p.Stream = nil, ""
 	p.Crumbs = dead.Crumb("Dead letters", site.DeadLetterListPath, format.Safe(id, format.MaxName))
@@ -83,7 +85,8 @@ func deadLetterFacts(e *dlq.Entry, now time.Time) []site.Fact {
 			out = append(out, site.Fact{Name: name, Value: format.Ago(t, now), At: format.NewStamp(t, now), Note: note})
 		}
 	}
-	origin := map[dlq.Origin]string{dlq.Admission: "refused before it reached the log", dlq.Fold: "in the log, but could not be counted", dlq.Sink: "counted, but not delivered to its sink"}[e.Origin]
+	origin := map[dlq.Origin]string{dlq.Admission: "refused before it reached the log",
+		dlq.Fold: "in the log, but could not be counted", dlq.Sink: "counted, but not delivered to its sink"}[e.Origin]
 	out = append(out, site.Fact{Name: "Origin", Value: format.Safe(string(e.Origin), format.MaxName), Note: origin})
 	text("Sink", e.Sink)
 	if p := e.From; p != nil {
@@ -106,9 +109,11 @@ func deadLetterFacts(e *dlq.Entry, now time.Time) []site.Fact {
 	at("Saved", e.Saved, "its age counts from here")
 	switch {
 	case e.SeqEnd > e.Seq:
-		out = append(out, site.Fact{Name: "Log position", Value: "records " + format.Count(e.Seq) + " to " + format.Count(e.SeqEnd)})
+		out = append(
+			out, site.Fact{Name: "Log position", Value: "records " + format.Count(e.Seq) + " to " + format.Count(e.SeqEnd)})
 	case e.Seq > 0:
-		out = append(out, site.Fact{Name: "Log position", Value: "record " + format.Count(e.Seq), Note: "event " + strconv.Itoa(e.Index)})
+		out = append(
+			out, site.Fact{Name: "Log position", Value: "record " + format.Count(e.Seq), Note: "event " + strconv.Itoa(e.Index)})
 	}
 	text("Service", e.Service)
 	text("Type", e.Type)

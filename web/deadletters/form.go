@@ -30,7 +30,8 @@ const formTime = 25 * time.Second
 func (dead *Handler) formDeadLetters(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if !site.OwnForm(c) {
-		dead.Message(c, http.StatusForbidden, "Nothing was done", "This form was not sent from a page of this engine. Open the dead letters on the engine page and try again there.")
+		dead.Message(c, http.StatusForbidden, "Nothing was done",
+			"This form was not sent from a page of this engine. Open the dead letters on the engine page and try again there.")
 		return
 	}
 	if dead.Opt.DLQ == nil {
@@ -74,7 +75,8 @@ func (dead *Handler) formDeadLetters(c *gin.Context) {
 		did.Set("more", "1")
 	case err != nil:
 		dead.Opt.LogError(action+" dead letters", err)
-		dead.Message(c, http.StatusServiceUnavailable, "Only partly done", "The dead letters could not be changed. The engine's log has the cause. The list shows the remaining ones.")
+		dead.Message(c, http.StatusServiceUnavailable, "Only partly done",
+			"The dead letters could not be changed. The engine's log has the cause. The list shows the remaining ones.")
 		return
 	}
 	c.Header("Location", dead.Href(site.DeadLetterListPath, did))
@@ -84,7 +86,8 @@ func (dead *Handler) formDeadLetters(c *gin.Context) {
 // purge carries out a purge and records it in the audit log.
 func (dead *Handler) purge(c *gin.Context, r dlqRequest) (int, error) {
 	n, err := dead.Opt.DLQ.Purge(c.Request.Context(), r.before, r.dryRun)
-	dead.audit(c, "dlq.purge", r, fmt.Sprintf("before=%s purged=%d", r.before.UTC().Format("2006-01-02T15:04:05.999Z07:00"), n), err)
+	dead.audit(
+		c, "dlq.purge", r, fmt.Sprintf("before=%s purged=%d", r.before.UTC().Format("2006-01-02T15:04:05.999Z07:00"), n), err)
 	return n, err
 }
 

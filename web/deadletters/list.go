@@ -61,8 +61,10 @@ func (dead *Handler) deadLetterListPage(c *gin.Context) {
 		return
 	}
 	p := deadLetterList{
-		Layout: dead.Layout(c, v, "Dead letters", "engine"), Done: deadDone(asked), Type: format.Safe(asked.Get("type"), format.MaxName), Filtered: len(base) > 0,
-		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.DeadLetterConfirmPath, Ages: []string{"1d", "7d", "30d", "90d"}, Clear: dead.Href(site.DeadLetterListPath, nil),
+		Layout: dead.Layout(c, v, "Dead letters", "engine"), Done: deadDone(asked),
+		Type: format.Safe(asked.Get("type"), format.MaxName), Filtered: len(base) > 0,
+		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.DeadLetterConfirmPath,
+		Ages: []string{"1d", "7d", "30d", "90d"}, Clear: dead.Href(site.DeadLetterListPath, nil),
 	}
 	// The list does not refresh while its reader selects entries.
 	p.Refresh, p.Stream = nil, ""
@@ -75,7 +77,8 @@ func (dead *Handler) deadLetterListPage(c *gin.Context) {
 	}
 	switch {
 	case errors.Is(err, dlq.ErrInvalid):
-		dead.Message(c, http.StatusBadRequest, "No such page", "This page of the list does not exist. Start again at the first page.")
+		dead.Message(c, http.StatusBadRequest, "No such page",
+			"This page of the list does not exist. Start again at the first page.")
 		return
 	case err != nil:
 		p.Note = dead.deadTrouble(v, err)
@@ -84,7 +87,8 @@ func (dead *Handler) deadLetterListPage(c *gin.Context) {
 	}
 	p.Total = format.Count(stats.Count)
 	p.Filters = []site.Choice{
-		deadLetterChoice("origin", "Origin", "Every origin", stats.ByOrigin, asked), deadLetterChoice("sink", "Sink", "Every sink", stats.BySink, asked),
+		deadLetterChoice("origin", "Origin", "Every origin", stats.ByOrigin, asked),
+		deadLetterChoice("sink", "Sink", "Every sink", stats.BySink, asked),
 		deadLetterChoice("reason", "Reason", "Every reason", stats.ByReason, asked),
 	}
 	for i := range page.Entries {

@@ -71,13 +71,15 @@ func parseDLQQuery(raw string) (dlq.Query, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if len(values[name]) > 1 {
-			return q, fmt.Errorf("parameter %s: given %d times (want it once)", format.Safe(name, format.MaxName), len(values[name]))
+			return q, fmt.Errorf("parameter %s: given %d times (want it once)",
+				format.Safe(name, format.MaxName), len(values[name]))
 		}
 		value := values[name][0]
 		switch {
 		case name == "order":
 			if value != "newest" && value != "oldest" && value != "" {
-				return q, fmt.Errorf("parameter order: invalid order %q (want newest or oldest)", format.Safe(value, format.MaxName))
+				return q, fmt.Errorf("parameter order: invalid order %q (want newest or oldest)",
+					format.Safe(value, format.MaxName))
 			}
 			q.Newest = value != "oldest"
 		case name == "limit":
@@ -87,7 +89,8 @@ func parseDLQQuery(raw string) (dlq.Query, error) {
 		case name == "cursor":
 			q.Cursor = value
 		case !slices.Contains(dlqFilters, name):
-			return q, fmt.Errorf("parameter %s: unknown parameter (want %s, order, limit or cursor)", format.Safe(name, format.MaxName), strings.Join(dlqFilters, ", "))
+			return q, fmt.Errorf("parameter %s: unknown parameter (want %s, order, limit or cursor)",
+				format.Safe(name, format.MaxName), strings.Join(dlqFilters, ", "))
 		case value != "":
 			if err := setDLQFilter(&q, name, value); err != nil {
 				return q, fmt.Errorf("parameter %s: %w", name, err)
@@ -219,7 +222,8 @@ func checkIDs(ids []string) ([]string, error) {
 	out := make([]string, 0, len(ids))
 	for i, id := range ids {
 		if !plainID(id) {
-			return nil, fmt.Errorf(`invalid id %q at position %d (want 1 to 200 letters, digits and "._:~-")`, format.Safe(id, format.MaxName), i+1)
+			return nil, fmt.Errorf(`invalid id %q at position %d (want 1 to 200 letters, digits and "._:~-")`,
+				format.Safe(id, format.MaxName), i+1)
 		}
 		if !seen[id] {
 			seen[id], out = true, append(out, id)
@@ -229,5 +233,6 @@ func checkIDs(ids []string) ([]string, error) {
 }
 
 func plainID(id string) bool {
-	return id != "" && len(id) <= 200 && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:~-") == ""
+	return id != "" && len(id) <= 200 &&
+		strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:~-") == ""
 }

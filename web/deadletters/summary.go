@@ -83,9 +83,11 @@ func (dead *Handler) Summarise(c *gin.Context, v site.View) *Summary {
 		p.Age = format.Ago(stats.Oldest, v.Now)
 	}
 	if l := stats.Lost; l != nil {
-		p.Damage = fmt.Sprintf("%s in the files cannot be read: %s, at most %s lost.", format.Plural(stats.Damaged, "place"), format.Bytes(l.Bytes), format.Plural(l.Entries, "dead letter"))
+		p.Damage = fmt.Sprintf("%s in the files cannot be read: %s, at most %s lost.", format.Plural(stats.Damaged, "place"),
+			format.Bytes(l.Bytes), format.Plural(l.Entries, "dead letter"))
 		if !l.From.IsZero() && !l.To.IsZero() {
-			p.Damage += " The unreadable part was written between " + l.From.Format("2006-01-02 15:04:05Z") + " and " + l.To.Format("2006-01-02 15:04:05Z") + "."
+			p.Damage += " The unreadable part was written between " + l.From.Format("2006-01-02 15:04:05Z") + " and " +
+				l.To.Format("2006-01-02 15:04:05Z") + "."
 		}
 	}
 	if stats.Count > 0 {
@@ -138,13 +140,17 @@ func (dead *Handler) tallyTable(by string, counts map[string]int64, total int64)
 
 // plainFilter reports whether a page can carry a filter on a value: only text that is shown unchanged.
 func plainFilter(name, value string) bool {
-	return value != "" && value != "(other)" && format.Safe(value, maxFilterText) == value && setDLQFilter(&dlq.Query{}, name, value) == nil
+	return value != "" && value != "(other)" && format.Safe(value, maxFilterText) == value &&
+		setDLQFilter(&dlq.Query{}, name, value) == nil
 }
 
 func (dead *Handler) newDeadRow(e *dlq.Entry, now time.Time) deadRow {
 	r := deadRow{
-		At: format.NewStamp(e.Saved, now), Origin: format.Safe(string(e.Origin), format.MaxName), Sink: format.Safe(e.Sink, format.MaxName), Reason: format.Safe(e.Reason, format.MaxTitle),
-		Why: format.Safe(e.Error, format.MaxTitle), Type: format.Safe(strings.TrimPrefix(e.Service+" / "+e.Type, " / "), format.MaxName), Event: format.Safe(string(e.Event), format.MaxTitle),
+		At: format.NewStamp(e.Saved, now), Origin: format.Safe(string(e.Origin), format.MaxName),
+		Sink: format.Safe(e.Sink, format.MaxName), Reason: format.Safe(e.Reason, format.MaxTitle),
+		Why:   format.Safe(e.Error, format.MaxTitle),
+		Type:  format.Safe(strings.TrimPrefix(e.Service+" / "+e.Type, " / "), format.MaxName),
+		Event: format.Safe(string(e.Event), format.MaxTitle),
 	}
 	if e.Service == "" && e.Type == "" {
 		r.Type = ""

@@ -1,6 +1,6 @@
-// Package enginepage serves the page about the engine itself: what comes in, what is on disk, how its parts do, what was
-// rejected, and in a view of several engines, each of them. It shows status.Engine and computes nothing but rates of the
-// last hour, of which it keeps samples.
+// Package enginepage serves the page about the engine itself: what comes in, what is on disk, how its parts do, what
+// was rejected, and in a view of several engines, each of them. It shows status.Engine and computes nothing but rates
+// of the last hour, of which it keeps samples.
 package enginepage
 
 import (

@@ -46,7 +46,8 @@ func (h *Handler) page(c *gin.Context) {
 		return
 	}
 	p := enginePage{
-		Layout: h.Layout(c, v, "Engine", "engine"), Now: v.Now, Text: status.StateText(e.State), Rate: h.RateChart(v), Ingest: intake(&e),
+		Layout: h.Layout(c, v, "Engine", "engine"), Now: v.Now, Text: status.StateText(e.State),
+		Rate: h.RateChart(v), Ingest: intake(&e),
 		Disk: newDiskBar(e.Disk), Parts: newPartsView(&e, v.Now),
 	}
 	if e.State == status.Recovering {
@@ -58,15 +59,18 @@ func (h *Handler) page(c *gin.Context) {
 	}
 	p.Sections = []section{
 		{"Counting", append(reportFacts(v),
-			site.Fact{Name: "Watermark", Value: format.Ago(e.Fold.Watermark, v.Now), At: format.NewStamp(e.Fold.Watermark, v.Now), Note: "receive time of the last counted record"},
+			site.Fact{Name: "Watermark", Value: format.Ago(e.Fold.Watermark, v.Now),
+				At: format.NewStamp(e.Fold.Watermark, v.Now), Note: "receive time of the last counted record"},
 			site.Fact{Name: "Behind the log", Value: format.Plural(e.Fold.Lag, "record")},
-			site.Fact{Name: "Counted groups", Value: format.Count(e.Fold.Groups), Note: format.Bytes(e.Fold.Bytes) + " of buckets"},
+			site.Fact{Name: "Counted groups", Value: format.Count(e.Fold.Groups),
+				Note: format.Bytes(e.Fold.Bytes) + " of buckets"},
 		)},
 		{"Log and checkpoint", []site.Fact{
 			{Name: "Log", Value: fmt.Sprintf("%s in %s", format.Bytes(e.Log.Bytes), format.Plural(e.Log.Segments, "segment"))},
 			{Name: "Last durable record", Value: format.Count(e.Log.Seq)},
 			{Name: "Waiting for the disk", Value: format.Plural(e.Ingest.Queue, "request")},
-			{Name: "Checkpoint", Value: format.Ago(e.Checkpoint.Time, v.Now), At: format.NewStamp(e.Checkpoint.Time, v.Now), Note: format.Bytes(e.Checkpoint.Bytes)},
+			{Name: "Checkpoint", Value: format.Ago(e.Checkpoint.Time, v.Now), At: format.NewStamp(e.Checkpoint.Time, v.Now),
+				Note: format.Bytes(e.Checkpoint.Bytes)},
 			{Name: "Data directory", Value: format.Safe(e.Disk.Dir, format.MaxTitle), Code: true},
 		}},
 		{"Deduplication table", []site.Fact{
@@ -95,7 +99,8 @@ func reportFacts(v site.View) []site.Fact {
 		return []site.Fact{{Name: "Report", Value: "none yet"}}
 	}
 	return []site.Fact{
-		{Name: "Report", Value: fmt.Sprintf("number %d, %s", v.Rep.Version, format.Ago(v.Rep.Time, v.Now)), At: format.NewStamp(v.Rep.Time, v.Now)},
+		{Name: "Report", Value: fmt.Sprintf("number %d, %s", v.Rep.Version, format.Ago(v.Rep.Time, v.Now)),
+			At: format.NewStamp(v.Rep.Time, v.Now)},
 		{Name: "Took", Value: v.Rep.Took.Round(10 * time.Microsecond).String()},
 		{Name: "SLO groups", Value: format.Count(len(v.Rep.SLOs))},
 	}
@@ -105,10 +110,13 @@ func reportFacts(v site.View) []site.Fact {
 func (h *Handler) processFacts(v site.View) []site.Fact {
 	e := &v.Eng
 	return []site.Fact{
-		{Name: "Spec loaded", Value: format.Ago(e.Spec.Loaded, v.Now), At: format.NewStamp(e.Spec.Loaded, v.Now), Note: format.Plural(e.Spec.SLOs, "SLO")},
+		{Name: "Spec loaded", Value: format.Ago(e.Spec.Loaded, v.Now), At: format.NewStamp(e.Spec.Loaded, v.Now),
+			Note: format.Plural(e.Spec.SLOs, "SLO")},
 		{Name: "Hash", Value: format.Safe(e.Spec.Hash, format.MaxName), Code: true},
 		{Name: "Started", Value: format.Ago(e.Started, v.Now), At: format.NewStamp(e.Started, v.Now)},
-		{Name: "Version", Value: format.Safe(h.Opt.Version.Version, format.MaxName), Note: strings.TrimSpace(format.Safe(h.Opt.Version.Revision, format.MaxName) + " " + format.Safe(h.Opt.Version.Go, format.MaxName))},
+		{Name: "Version", Value: format.Safe(h.Opt.Version.Version, format.MaxName),
+			Note: strings.TrimSpace(
+				format.Safe(h.Opt.Version.Revision, format.MaxName) + " " + format.Safe(h.Opt.Version.Go, format.MaxName))},
 	}
 }
 
@@ -167,9 +175,11 @@ func newDiskBar(d status.DiskStatus) diskBar {
 		b.Text = "New events are refused below the low-water mark of " + format.Bytes(d.LowBytes) + "."
 		switch {
 		case d.FreeBytes < d.LowBytes:
-			b.Gauge.Class, b.Text = "bad", "Free space is below the low-water mark of "+format.Bytes(d.LowBytes)+": new events are refused until space is freed."
+			b.Gauge.Class, b.Text = "bad", "Free space is below the low-water mark of "+format.Bytes(d.LowBytes)+
+				": new events are refused until space is freed."
 		case d.FreeBytes < 2*d.LowBytes:
-			b.Gauge.Class, b.Text = "risk", "New events are refused below the low-water mark of "+format.Bytes(d.LowBytes)+". Free space, or move the data directory to a larger disk."
+			b.Gauge.Class, b.Text = "risk", "New events are refused below the low-water mark of "+format.Bytes(d.LowBytes)+
+				". Free space, or move the data directory to a larger disk."
 		}
 	}
 	b.Gauge.Label = b.Free + " free. " + b.Text

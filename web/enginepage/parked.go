@@ -26,7 +26,8 @@ func (h *Handler) parkedPart(v site.View) *parkedPart {
 		return nil
 	}
 	list := h.Opt.Parked()
-	p := &parkedPart{Text: fmt.Sprintf("%s of %s", format.Bytes(v.Eng.Parked.Bytes), format.Bytes(v.Eng.Parked.LimitBytes))}
+	p := &parkedPart{
+		Text: fmt.Sprintf("%s of %s", format.Bytes(v.Eng.Parked.Bytes), format.Bytes(v.Eng.Parked.LimitBytes))}
 	p.More = max(0, len(list)-shownParked)
 	p.Rows = slices.Clone(list[p.More:])
 	slices.Reverse(p.Rows)
@@ -38,7 +39,8 @@ func changeFacts(s *counting.SpecChange, now time.Time) []site.Fact {
 	if s == nil {
 		return nil
 	}
-	f := []site.Fact{{Name: "Last change of what is counted", Value: format.Ago(s.At, now), At: format.NewStamp(s.At, now)}}
+	f := []site.Fact{
+		{Name: "Last change of what is counted", Value: format.Ago(s.At, now), At: format.NewStamp(s.At, now)}}
 	add := func(name string, ids []string) {
 		if len(ids) > 0 {
 			f = append(f, site.Fact{Name: name, Value: format.Count(len(ids)), Note: idText(ids)})

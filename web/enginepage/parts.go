@@ -48,7 +48,9 @@ type sinkView struct {
 
 func newPartsView(e *status.Engine, now time.Time) partsView {
 	p := partsView{Limits: e.Limits, Offenders: e.Offenders, Bulkheads: e.Bulkheads, Redis: newRedisView(e.Redis, now)}
-	p.Hidden = slices.ContainsFunc(e.Offenders, func(o status.OffenderStatus) bool { return strings.HasPrefix(o.Value, redactedPrefix) })
+	p.Hidden = slices.ContainsFunc(e.Offenders, func(o status.OffenderStatus) bool {
+		return strings.HasPrefix(o.Value, redactedPrefix)
+	})
 	for _, b := range e.Breakers {
 		p.Breakers = append(p.Breakers, breakerRow{b, breakerMark(b.State)})
 	}
@@ -72,14 +74,17 @@ func newPartsView(e *status.Engine, now time.Time) partsView {
 }
 
 func newReportView(r *status.ReportStatus, now time.Time) sinkView {
-	v := sinkView{Name: format.Safe(r.Name, format.MaxName), Kind: "every " + format.Safe(r.Every, format.MaxName), Mark: chart.None("nothing yet")}
+	v := sinkView{Name: format.Safe(r.Name, format.MaxName), Kind: "every " + format.Safe(r.Every, format.MaxName),
+		Mark: chart.None("nothing yet")}
 	if !r.Next.IsZero() {
-		v.Facts = append(v.Facts, site.Fact{Name: "Next", Value: r.Next.UTC().Format("Mon 2 Jan 2006 15:04 UTC"), At: format.NewStamp(r.Next, now)})
+		v.Facts = append(v.Facts, site.Fact{Name: "Next", Value: r.Next.UTC().Format("Mon 2 Jan 2006 15:04 UTC"),
+			At: format.NewStamp(r.Next, now)})
 	}
 	failing := false
 	for i := range r.Targets {
 		t := &r.Targets[i]
-		f := site.Fact{Name: format.Safe(string(t.Kind), format.MaxName), Value: format.Safe(t.Name, format.MaxTitle), Note: "nothing yet"}
+		f := site.Fact{Name: format.Safe(string(t.Kind), format.MaxName), Value: format.Safe(t.Name, format.MaxTitle),
+			Note: "nothing yet"}
 		if t.Outcome != "" {
 			f.Note = format.Safe(t.Period, format.MaxName) + " " + outcomeText(string(t.Outcome))
 			f.At = format.NewStamp(t.At, now)
@@ -134,7 +139,8 @@ func newNotifiedView(kind string, a *status.AlertmanagerStatus, now time.Time) s
 	}
 	if !a.FailingSince.IsZero() {
 		v.Facts = append(v.Facts, site.Fact{
-			Name: "Failing", Value: "for " + format.Duration(max(0, now.Sub(a.FailingSince))), At: format.NewStamp(a.FailingSince, now),
+			Name: "Failing", Value: "for " + format.Duration(max(0, now.Sub(a.FailingSince))),
+			At:   format.NewStamp(a.FailingSince, now),
 			Note: format.Plural(a.Failures, "failure") + ": " + format.Safe(a.Cause, format.MaxTitle),
 		})
 	}
@@ -196,12 +202,15 @@ func SinkMark(s *status.SinkStatus) chart.Mark {
 
 func newSinkView(s *status.SinkStatus, now time.Time) sinkView {
 	v := sinkView{Mark: SinkMark(s), Name: format.Safe(s.Name, format.MaxName), Kind: format.Safe(s.Kind, format.MaxName)}
-	behind := site.Fact{Name: "Behind the log", Value: format.Plural(s.LagRecords, "record") + ", " + format.Bytes(s.LagBytes)}
+	behind := site.Fact{
+		Name: "Behind the log", Value: format.Plural(s.LagRecords, "record") + ", " + format.Bytes(s.LagBytes)}
 	if s.OldestAgeSeconds > 0 {
-		behind.Note = "the oldest event is " + format.Duration(max(time.Second, format.Seconds(s.OldestAgeSeconds))) + " old; "
+		behind.Note = "the oldest event is " +
+			format.Duration(max(time.Second, format.Seconds(s.OldestAgeSeconds))) + " old; "
 	}
 	if s.MaxLagBytes > 0 {
-		v.Lag = chart.UseGauge(float64(s.LagBytes), float64(s.MaxLagBytes), format.Bytes(s.LagBytes)+" behind, at most "+format.Bytes(s.MaxLagBytes))
+		v.Lag = chart.UseGauge(float64(s.LagBytes), float64(s.MaxLagBytes),
+			format.Bytes(s.LagBytes)+" behind, at most "+format.Bytes(s.MaxLagBytes))
 		if v.Lag.Class == "ok" && s.LagBytes > s.MaxLagBytes/2 {
 			v.Lag.Class = "risk"
 		}
@@ -210,13 +219,17 @@ func newSinkView(s *status.SinkStatus, now time.Time) sinkView {
 	behind.Note = strings.TrimSuffix(behind.Note, "; ")
 	v.Facts = []site.Fact{
 		behind,
-		{Name: "Delivered", Value: format.Plural(s.Delivered, "event"), Note: fmt.Sprintf("%s retries, %s dropped", format.Count(s.Retries), format.Count(s.Dropped))},
-		{Name: "Last delivery", Value: format.Ago(s.LastDelivery, now), At: format.NewStamp(s.LastDelivery, now), Note: inFlight(s.InFlight)},
+		{Name: "Delivered", Value: format.Plural(s.Delivered, "event"),
+			Note: fmt.Sprintf("%s retries, %s dropped", format.Count(s.Retries), format.Count(s.Dropped))},
+		{Name: "Last delivery", Value: format.Ago(s.LastDelivery, now), At: format.NewStamp(s.LastDelivery, now),
+			Note: inFlight(s.InFlight)},
 	}
 	for _, t := range s.Troubles {
 		v.Facts = append(v.Facts, site.Fact{
-			Name: "Failing", Value: strings.ReplaceAll(format.Safe(t.Kind, format.MaxName), "_", " ") + ", for " + format.Duration(max(0, now.Sub(t.Since))),
-			At: format.NewStamp(t.Since, now), Note: format.Plural(t.Failures, "failure") + ": " + format.Safe(t.Cause, format.MaxTitle),
+			Name: "Failing", Value: strings.ReplaceAll(format.Safe(t.Kind, format.MaxName), "_", " ") + ", for " +
+				format.Duration(max(0, now.Sub(t.Since))),
+			At:   format.NewStamp(t.Since, now),
+			Note: format.Plural(t.Failures, "failure") + ": " + format.Safe(t.Cause, format.MaxTitle),
 		})
 	}
 	if len(s.Answers) > 0 {
@@ -233,13 +246,16 @@ func newSinkView(s *status.SinkStatus, now time.Time) sinkView {
 		v.Facts = append(v.Facts, site.Fact{Name: "Recovering", Value: "the backlog is sent in stages"})
 	}
 	if s.HeldSeconds > 0 {
-		v.Facts = append(v.Facts, site.Fact{Name: "Paused", Value: "for " + format.Duration(format.Seconds(s.HeldSeconds)), Note: "as requested by the sink"})
+		v.Facts = append(v.Facts, site.Fact{Name: "Paused", Value: "for " + format.Duration(format.Seconds(s.HeldSeconds)),
+			Note: "as requested by the sink"})
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.DeadLetters)) {
-		v.Facts = append(v.Facts, site.Fact{Name: "Dead letters", Value: format.Count(s.DeadLetters[reason]), Note: format.Safe(reason, format.MaxName)})
+		v.Facts = append(v.Facts, site.Fact{Name: "Dead letters", Value: format.Count(s.DeadLetters[reason]),
+			Note: format.Safe(reason, format.MaxName)})
 	}
 	if s.LastError != "" {
-		v.Facts = append(v.Facts, site.Fact{Name: "Last error", Value: format.Safe(s.LastError, format.MaxTitle), Note: format.Ago(s.LastErrorAt, now)})
+		v.Facts = append(v.Facts, site.Fact{Name: "Last error", Value: format.Safe(s.LastError, format.MaxTitle),
+			Note: format.Ago(s.LastErrorAt, now)})
 	}
 	return v
 }

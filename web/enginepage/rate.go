@@ -218,17 +218,21 @@ func (h *Handler) RateChart(v site.View) rateChart {
 	if all.total() == 0 {
 		c.Note = "No event arrived in the last hour."
 		if arrived.Received == 0 {
-			c.Note = "No event has arrived since the start. Send one to /api/v1/events. The service levels page shows the command."
+			c.Note =
+				"No event has arrived since the start. Send one to /api/v1/events. The service levels page shows the command."
 		}
 		if all.seen == 0 {
-			c.Note = "The rate is not known yet. The counters are read every " + strconv.Itoa(int(RateEvery.Seconds())) + " seconds."
+			c.Note = "The rate is not known yet. The counters are read every " +
+				strconv.Itoa(int(RateEvery.Seconds())) + " seconds."
 		}
 	}
 	rows := cut(rateRow)
 	for i, f := range flows(samples, rows) {
-		row := rateTableRow{From: format.NewStamp(rows[i].From, v.Now), Accepted: format.NoValue, Duplicates: format.NoValue, Rejected: format.NoValue, Limited: format.NoValue}
+		row := rateTableRow{From: format.NewStamp(rows[i].From, v.Now), Accepted: format.NoValue, Duplicates: format.NoValue,
+			Rejected: format.NoValue, Limited: format.NoValue}
 		if f.seen > 0 {
-			row.Accepted, row.Duplicates, row.Rejected, row.Limited = format.Rate(f.per(f.accepted)), format.Rate(f.per(f.duplicates)), format.Rate(f.per(f.rejected)), format.Rate(f.per(f.limited))
+			row.Accepted, row.Duplicates, row.Rejected, row.Limited = format.Rate(f.per(f.accepted)),
+				format.Rate(f.per(f.duplicates)), format.Rate(f.per(f.rejected)), format.Rate(f.per(f.limited))
 		}
 		c.Rows = append(c.Rows, row)
 	}

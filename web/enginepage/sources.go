@@ -36,9 +36,11 @@ func SourceMark(s *status.SourceStatus) chart.Mark {
 }
 
 func newSourceView(s *status.SourceStatus, now time.Time) sinkView {
-	v := sinkView{Mark: SourceMark(s), Name: format.Safe(s.Name, format.MaxName), Kind: format.Safe(s.Kind, format.MaxName)}
+	v := sinkView{Mark: SourceMark(s), Name: format.Safe(s.Name, format.MaxName),
+		Kind: format.Safe(s.Kind, format.MaxName)}
 	v.Facts = []site.Fact{
-		{Name: "Read", Value: format.Plural(s.Messages, "message") + ", " + format.Bytes(int64(s.Bytes)), Note: "since the start"},
+		{Name: "Read", Value: format.Plural(s.Messages, "message") + ", " + format.Bytes(int64(s.Bytes)),
+			Note: "since the start"},
 		{Name: "Events", Value: format.Count(s.Accepted) + " accepted", Note: eventNotes(s)},
 		{Name: "Behind", Value: format.Plural(uint64(max(0, s.Lag)), "message")},
 		{Name: "Last batch", Value: format.Ago(s.LastBatch, now), At: format.NewStamp(s.LastBatch, now)},
@@ -50,15 +52,19 @@ func newSourceView(s *status.SourceStatus, now time.Time) sinkView {
 		}
 		v.Facts = append(v.Facts, site.Fact{
 			Name: "Topic", Value: format.Safe(t.Name, format.MaxTitle), Code: true,
-			Note: fmt.Sprintf("%d of %s here, %s behind", t.Owned, format.Plural(t.Partitions, "partition"), format.Plural(uint64(max(0, t.Lag)), "message")),
+			Note: fmt.Sprintf("%d of %s here, %s behind", t.Owned, format.Plural(t.Partitions, "partition"),
+				format.Plural(uint64(max(0, t.Lag)), "message")),
 		})
 	}
 	if t := s.Table; t != nil {
-		note := fmt.Sprintf("way %s, the oldest row behind is %s old", format.Safe(t.Way, format.MaxName), format.Duration(secondsOf(t.OldestSeconds)))
+		note := fmt.Sprintf("way %s, the oldest row behind is %s old", format.Safe(t.Way, format.MaxName),
+			format.Duration(secondsOf(t.OldestSeconds)))
 		if t.Held > 0 {
-			note += fmt.Sprintf(", %s held back by an open transaction for %s", format.Plural(uint64(t.Held), "row"), format.Duration(secondsOf(t.HeldSeconds)))
+			note += fmt.Sprintf(", %s held back by an open transaction for %s", format.Plural(uint64(t.Held), "row"),
+				format.Duration(secondsOf(t.HeldSeconds)))
 		}
-		v.Facts = append(v.Facts, site.Fact{Name: "Table", Value: format.Safe(t.Name, format.MaxTitle), Code: true, Note: note})
+		v.Facts = append(
+			v.Facts, site.Fact{Name: "Table", Value: format.Safe(t.Name, format.MaxTitle), Code: true, Note: note})
 	}
 	for _, t := range s.Troubles {
 		name := strings.ReplaceAll(format.Safe(t.Kind, format.MaxName), "_", " ")
@@ -66,7 +72,8 @@ func newSourceView(s *status.SourceStatus, now time.Time) sinkView {
 			name += " " + format.Safe(t.Name, format.MaxName)
 		}
 		v.Facts = append(v.Facts, site.Fact{
-			Name: "Trouble", Value: name + ", for " + format.Duration(max(0, now.Sub(t.Since))), At: format.NewStamp(t.Since, now),
+			Name: "Trouble", Value: name + ", for " + format.Duration(max(0, now.Sub(t.Since))),
+			At:   format.NewStamp(t.Since, now),
 			Note: format.Safe(t.Brief, format.MaxTitle) + " (" + format.Safe(t.Cause, format.MaxTitle) + ")",
 		})
 	}
@@ -81,7 +88,8 @@ func eventNotes(s *status.SourceStatus) string {
 	for _, x := range []struct {
 		n    uint64
 		name string
-	}{{s.Duplicates, "duplicates"}, {s.Rejected, "rejected"}, {s.Expired, "older than any window"}, {s.DeadLetters, "dead letters"}} {
+	}{{s.Duplicates, "duplicates"}, {s.Rejected, "rejected"}, {s.Expired, "older than any window"},
+		{s.DeadLetters, "dead letters"}} {
 		if x.n > 0 {
 			out = append(out, format.Count(x.n)+" "+x.name)
 		}

@@ -71,9 +71,11 @@ func Held(s forecast.Score) string {
 // Relief says how much budget comes back when, such as "the incident of 13 Nov leaves the window on 13 Dec: +72 %".
 func Relief(r *forecast.Relief) string {
 	const day = "2 Jan"
-	out := "the incident of " + r.Incident.From.UTC().Format(day) + " leaves the window on " + r.Leaves.From.UTC().Format(day)
+	out := "the incident of " + r.Incident.From.UTC().Format(day) + " leaves the window on " +
+		r.Leaves.From.UTC().Format(day)
 	if to := r.Leaves.To.UTC().Format(day); to != r.Leaves.From.UTC().Format(day) {
-		out = "the incident of " + r.Incident.From.UTC().Format(day) + " leaves the window from " + r.Leaves.From.UTC().Format(day) + " to " + to
+		out = "the incident of " + r.Incident.From.UTC().Format(day) + " leaves the window from " +
+			r.Leaves.From.UTC().Format(day) + " to " + to
 	}
 	return out + fmt.Sprintf(": +%s %%", strconv.FormatFloat(math.Round(100*r.Share), 'f', 0, 64))
 }
@@ -91,10 +93,12 @@ func RunningIncident(f *forecast.Forecast, now time.Time) string {
 	return out + ". If it goes on like that, the budget is empty in " + ahead(r.Empty)
 }
 
-// LevelChange says since when failures have had another level, such as "the level of failures changed 2d 6h ago, from 0.1% to 0.74%".
+// LevelChange says since when failures have had another level, such as "the level of failures changed 2d 6h ago, from
+// 0.1% to 0.74%".
 func LevelChange(l *forecast.Level, now time.Time) string {
 	percent := func(x float64) string { return strconv.FormatFloat(100*x, 'g', 2, 64) + "%" }
-	return "the level of failures changed " + ahead(now.Sub(l.Since).Round(time.Hour)) + " ago, from " + percent(l.Before) + " to " + percent(l.After)
+	return "the level of failures changed " + ahead(now.Sub(l.Since).Round(time.Hour)) + " ago, from " +
+		percent(l.Before) + " to " + percent(l.After)
 }
 
 // Odds prints a probability in percent. It is only 0 or 100 % if no path, or every one, says so.
@@ -143,9 +147,11 @@ func Range(p *forecast.Point) string { return Percent(p.Low, 0) + " to " + Perce
 // ForecastNotes explain the forecasts of a report that were made at a time, and say how past ones did.
 func ForecastNotes(made time.Time, score forecast.Score) []string {
 	out := []string{"Forecasts are those of " + made.UTC().Format("2006-01-02 15:04 UTC") +
-		". They are about the budget of the objective's window: 90% of the futures lie in the range. The probability is that of a budget that is empty at some time until then."}
+		". They are about the budget of the objective's window: 90% of the futures lie in the range. The probability is " +
+		"that of a budget that is empty at some time until then."}
 	if share, ok := score.Share(); ok {
-		return append(out, "The engine has checked "+Plural(score.Checked, "past range")+" of these service levels: "+Percent(share, 0)+" held what truly remained.")
+		return append(out, "The engine has checked "+Plural(score.Checked, "past range")+" of these service levels: "+
+			Percent(share, 0)+" held what truly remained.")
 	}
 	return append(out, "None of "+Plural(score.Made, "past forecast")+" of these service levels has been checked yet.")
 }

@@ -19,7 +19,8 @@ func TestForecastSentences(t *testing.T) {
 	require.Equal(t, "empty in 6h at the fastest recent pace, not at the slowest", pace(6*time.Hour, forecast.Beyond))
 	require.Equal(t, "not empty within the window at this pace", pace(forecast.Beyond, forecast.Beyond))
 	require.Equal(t, "empty now", Pace(&forecast.Forecast{Exhaustion: forecast.Exhaustion{Already: true}}))
-	require.Equal(t, "no forecast: less than a week was observed", Pace(&forecast.Forecast{TooLittle: "less than a week was observed"}))
+	require.Equal(t, "no forecast: less than a week was observed",
+		Pace(&forecast.Forecast{TooLittle: "less than a week was observed"}))
 
 	nov := time.Date(2026, 11, 13, 10, 0, 0, 0, time.UTC)
 	r := &forecast.Relief{
@@ -31,10 +32,12 @@ func TestForecastSentences(t *testing.T) {
 	require.Equal(t, "the incident of 13 Nov leaves the window from 13 Dec to 14 Dec: +72 %", Relief(r))
 
 	f := &forecast.Forecast{Running: &forecast.Running{Since: nov, Burn: 20, Empty: 33 * time.Hour}}
-	require.Equal(t, "an incident has been running since 10:00 UTC at a burn rate of 20.0×. If it goes on like that, the budget is empty in 1d 9h", RunningIncident(f, nov.Add(time.Hour)))
+	require.Equal(t,
+		"an incident has been running since 10:00 UTC at a burn rate of 20.0×. If it goes on like that, the budget is empty in 1d 9h", RunningIncident(f, nov.Add(time.Hour)))
 
 	l := &forecast.Level{Since: nov, Before: 0.00104, After: 0.0074}
-	require.Equal(t, "the level of failures changed 2d 6h ago, from 0.1% to 0.74%", LevelChange(l, nov.Add(54*time.Hour+time.Minute)))
+	require.Equal(t, "the level of failures changed 2d 6h ago, from 0.1% to 0.74%",
+		LevelChange(l, nov.Add(54*time.Hour+time.Minute)))
 
 	require.Equal(t, "<1%", Odds(0.001))
 	require.Equal(t, ">99%", Odds(0.999))
@@ -42,7 +45,9 @@ func TestForecastSentences(t *testing.T) {
 	require.Equal(t, "37%", Odds(0.368))
 
 	week := 7 * 24 * time.Hour
-	require.Equal(t, "in 3 weeks to 5 weeks", Reach(&forecast.Capacity{Reached: forecast.ReachedWithin, Low: 3 * week, High: 5 * week}))
-	require.Equal(t, "in 5d at the earliest", Reach(&forecast.Capacity{Reached: forecast.ReachedWithin, Low: 120 * time.Hour, High: forecast.Beyond}))
+	require.Equal(
+		t, "in 3 weeks to 5 weeks", Reach(&forecast.Capacity{Reached: forecast.ReachedWithin, Low: 3 * week, High: 5 * week}))
+	require.Equal(t, "in 5d at the earliest",
+		Reach(&forecast.Capacity{Reached: forecast.ReachedWithin, Low: 120 * time.Hour, High: forecast.Beyond}))
 	require.Equal(t, "too little data", Reach(&forecast.Capacity{Reached: forecast.ReachUnknown}))
 }

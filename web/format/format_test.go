@@ -22,14 +22,16 @@ func TestUnsafeRunesAreShownAsEscapes(t *testing.T) {
 }
 
 func TestLostPointsAreRoundedUp(t *testing.T) {
-	for x, want := range map[float64]string{0: "0", 1e-12: "<0.01", 0.001: "0.01", 23.2412: "23.25", 100 - 76.75: "23.25", 40: "40", 0.1 + 0.2: "0.30"} {
+	for x, want := range map[float64]string{0: "0", 1e-12: "<0.01", 0.001: "0.01", 23.2412: "23.25", 100 - 76.75: "23.25",
+		40: "40", 0.1 + 0.2: "0.30"} {
 		require.Equal(t, want, PointsLost(x))
 	}
 }
 
 func TestTook(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0", 250 * time.Microsecond: "250µs", 250 * time.Millisecond: "250ms", 1500 * time.Millisecond: "1.5s", 42 * time.Second: "42s", 90 * time.Second: "1m 30s", 15 * time.Minute: "15m", 26 * time.Hour: "1d 2h",
+		0: "0", 250 * time.Microsecond: "250µs", 250 * time.Millisecond: "250ms", 1500 * time.Millisecond: "1.5s",
+		42 * time.Second: "42s", 90 * time.Second: "1m 30s", 15 * time.Minute: "15m", 26 * time.Hour: "1d 2h",
 	} {
 		require.Equal(t, want, Took(d))
 	}

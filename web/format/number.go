@@ -77,8 +77,8 @@ type integer interface{ ~int | ~int64 | ~uint64 }
 // Count prints a count with thousands separators. A negative one counts as 0.
 func Count[N integer](n N) string { return group(strconv.FormatUint(uint64(max(0, n)), 10)) }
 
-// Parts prints parts of a whole as percentages with one decimal that add up to 100.0%: what rounding down leaves goes to the
-// largest remainders. Without a whole every part is NoValue.
+// Parts prints parts of a whole as percentages with one decimal that add up to 100.0%: what rounding down leaves goes
+// to the largest remainders. Without a whole every part is NoValue.
 func Parts(parts []float64) []string {
 	var all float64
 	for _, p := range parts {

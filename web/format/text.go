@@ -78,11 +78,12 @@ func Plural[N integer](n N, what string) string {
 	return s
 }
 
-// CSV makes text harmless as a cell: one that a spreadsheet would take for a formula begins with an apostrophe, broken UTF-8
-// and NUL are replaced.
+// CSV makes text harmless as a cell: one that a spreadsheet would take for a formula begins with an apostrophe, broken
+// UTF-8 and NUL are replaced.
 func CSV(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-	if trimmed := strings.TrimLeft(s, " \u00a0"); trimmed != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠|%", []rune(trimmed)[0]) {
+	if trimmed := strings.TrimLeft(s, " \u00a0"); trimmed != "" &&
+		strings.ContainsRune("=+-@\t\r\n＝＋－＠|%", []rune(trimmed)[0]) {
 		return "'" + s
 	}
 	return s

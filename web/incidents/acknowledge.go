@@ -13,7 +13,8 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// acknowledgePage asks whoever followed a signed link for a name. It changes nothing: mail programs and chats fetch links.
+// acknowledgePage asks whoever followed a signed link for a name. It changes nothing: mail programs and chats fetch
+// links.
 type acknowledgePage struct {
 	site.Layout
 	ID, Title, Team  string
@@ -35,7 +36,8 @@ func (h *Handler) linked(c *gin.Context, q url.Values) (inc *incident.Incident, 
 	}
 	if !h.Opt.Brief().State.Recovered() {
 		c.Header("Retry-After", "5")
-		h.Message(c, http.StatusServiceUnavailable, "Nothing was done", "Incidents are available once the engine has recovered. Try again in a few seconds.")
+		h.Message(c, http.StatusServiceUnavailable, "Nothing was done",
+			"Incidents are available once the engine has recovered. Try again in a few seconds.")
 		return nil, false
 	}
 	if inc = h.Opt.Incidents.View().Get(c.Param("id")); inc == nil {
@@ -67,9 +69,11 @@ func (h *Handler) acknowledgePage(c *gin.Context) {
 		return
 	}
 	p := acknowledgePage{
-		Layout: h.BareLayout(c, "Acknowledge "+inc.ID), ID: inc.ID, Title: format.Safe(inc.Title, format.MaxTitle), Team: format.Safe(inc.Team, format.MaxName),
-		Detected: format.NewStamp(inc.Detected, h.Opt.Now()), Action: h.Opt.ExternalPath + site.AcknowledgePath + url.PathEscape(inc.ID),
-		Until: q.Get("until"), Signature: q.Get("signature"),
+		Layout: h.BareLayout(c, "Acknowledge "+inc.ID), ID: inc.ID, Title: format.Safe(inc.Title, format.MaxTitle),
+		Team:     format.Safe(inc.Team, format.MaxName),
+		Detected: format.NewStamp(inc.Detected, h.Opt.Now()),
+		Action:   h.Opt.ExternalPath + site.AcknowledgePath + url.PathEscape(inc.ID),
+		Until:    q.Get("until"), Signature: q.Get("signature"),
 	}
 	p.Themes = nil // their links would carry the signature
 	site.FormPage(c)
@@ -83,7 +87,8 @@ const (
 
 func (h *Handler) acknowledge(c *gin.Context) {
 	if !site.OwnForm(c) {
-		h.Message(c, http.StatusForbidden, "Nothing was done", "This form was not sent from a page of this engine. Follow the link in the notification again.")
+		h.Message(c, http.StatusForbidden, "Nothing was done",
+			"This form was not sent from a page of this engine. Follow the link in the notification again.")
 		return
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxForm)
@@ -96,15 +101,18 @@ func (h *Handler) acknowledge(c *gin.Context) {
 	if !ok {
 		return
 	}
-	o := incident.Operation{Kind: incident.AckIt, ID: inc.ID, By: form.Get("by"), Team: form.Get("team"), How: incident.ByLink}
+	o := incident.Operation{Kind: incident.AckIt, ID: inc.ID, By: form.Get("by"), Team: form.Get("team"),
+		How: incident.ByLink}
 	switch inc, err := h.Apply(c, &o); {
 	case errors.Is(err, incident.ErrInvalid):
-		h.Message(c, http.StatusBadRequest, "Nothing was done", "The incident was not acknowledged: "+format.Safe(err.Error(), format.MaxText)+". Go back and correct it.")
+		h.Message(c, http.StatusBadRequest, "Nothing was done",
+			"The incident was not acknowledged: "+format.Safe(err.Error(), format.MaxText)+". Go back and correct it.")
 	case errors.Is(err, incident.ErrState) && inc != nil:
 		h.Message(c, http.StatusOK, inc.ID, answered(inc)) // somebody was quicker
 	case err != nil:
 		h.Opt.LogError("acknowledge incident", err)
-		h.Message(c, http.StatusServiceUnavailable, "Not done", "The acknowledgement could not be stored. Try again. The engine's log has the cause.")
+		h.Message(c, http.StatusServiceUnavailable, "Not done",
+			"The acknowledgement could not be stored. Try again. The engine's log has the cause.")
 	default:
 		h.Message(c, http.StatusOK, inc.ID+" is acknowledged", answered(inc))
 	}

@@ -45,19 +45,21 @@ func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.Handler
 // Item is an incident with what follows from it.
 type Item struct {
 	incident.Incident
-	DetectionSeconds float64             `json:"detection_seconds"`
-	ResponseSeconds  *float64            `json:"response_seconds,omitempty"` // absent until it is acknowledged
-	DurationSeconds  float64             `json:"duration_seconds"`           // from the onset to the resolution, or until now
-	AlertCount       int                 `json:"alert_count"`
-	Affected         []incident.Affected `json:"affected"`
-	Costs            *sla.Costs          `json:"costs,omitempty"` // of all affected SLOs, if one had a cost
+	DetectionSeconds float64  `json:"detection_seconds"`
+	ResponseSeconds  *float64 `json:"response_seconds,omitempty"` // absent until it is acknowledged
+	// from the onset to the resolution, or until now
+	DurationSeconds float64             `json:"duration_seconds"`
+	AlertCount      int                 `json:"alert_count"`
+	Affected        []incident.Affected `json:"affected"`
+	Costs           *sla.Costs          `json:"costs,omitempty"` // of all affected SLOs, if one had a cost
 }
 
 // NewItem computes what follows from an incident. spent is what it cost so far.
 func NewItem(inc *incident.Incident, spent []incident.Spent, now time.Time) Item {
 	x := Item{
-		Incident: *inc, DetectionSeconds: inc.Detection().Seconds(), DurationSeconds: max(0, inc.End(now).Sub(inc.Onset).Seconds()),
-		AlertCount: len(inc.Alerts) + inc.More, Affected: append([]incident.Affected{}, inc.Affected()...),
+		Incident: *inc, DetectionSeconds: inc.Detection().Seconds(),
+		DurationSeconds: max(0, inc.End(now).Sub(inc.Onset).Seconds()),
+		AlertCount:      len(inc.Alerts) + inc.More, Affected: append([]incident.Affected{}, inc.Affected()...),
 	}
 	x.Spent, x.Costs = spent, site.IncidentCosts(spent)
 	if d, ok := inc.Response(); ok {
@@ -86,10 +88,12 @@ const StateUnresolved incident.State = "unresolved"
 
 // ParseFilter reads a filter from the parameters of a request.
 func ParseFilter(q url.Values) (f Filter, err error) {
-	f = Filter{State: incident.State(q.Get("state")), Severity: incident.Severity(q.Get("severity")), Service: q.Get("service")}
+	f = Filter{State: incident.State(q.Get("state")), Severity: incident.Severity(q.Get("severity")),
+		Service: q.Get("service")}
 	states := []incident.State{"", incident.Open, incident.Acknowledged, incident.Resolved, StateUnresolved}
 	if !slices.Contains(states, f.State) {
-		return f, fmt.Errorf("state %q: want open, acknowledged, unresolved or resolved", format.Safe(string(f.State), format.MaxName))
+		return f, fmt.Errorf("state %q: want open, acknowledged, unresolved or resolved",
+			format.Safe(string(f.State), format.MaxName))
 	}
 	if !slices.Contains([]incident.Severity{"", incident.Critical, incident.Warning}, f.Severity) {
 		return f, fmt.Errorf("severity %q: want critical or warning", format.Safe(string(f.Severity), format.MaxName))
@@ -107,11 +111,13 @@ func ParseFilter(q url.Values) (f Filter, err error) {
 // Match reports whether the filter selects an incident.
 func (f *Filter) Match(inc *incident.Incident) bool {
 	switch {
-	case f.State == StateUnresolved && inc.IsResolved(), f.State != StateUnresolved && f.State != "" && f.State != inc.State:
+	case f.State == StateUnresolved && inc.IsResolved(), f.State != StateUnresolved &&
+		f.State != "" && f.State != inc.State:
 		return false
 	case f.Severity != "" && f.Severity != inc.Severity, f.Service != "" && f.Service != inc.Service:
 		return false
-	case !f.To.IsZero() && !inc.Onset.Before(f.To), !f.From.IsZero() && inc.IsResolved() && inc.Resolved.Time.Before(f.From):
+	case !f.To.IsZero() && !inc.Onset.Before(f.To), !f.From.IsZero() && inc.IsResolved() &&
+		inc.Resolved.Time.Before(f.From):
 		return false
 	}
 	return true
@@ -126,7 +132,8 @@ func (h *Handler) has(c *gin.Context) bool {
 	}
 	if !h.Opt.Brief().State.Recovered() {
 		c.Header("Retry-After", "5")
-		respond.Problem(c, http.StatusServiceUnavailable, "The engine is still recovering. Incidents are available once it has recovered.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable,
+			"The engine is still recovering. Incidents are available once it has recovered.", nil)
 		return false
 	}
 	return true
@@ -176,7 +183,9 @@ func (h *Handler) list(c *gin.Context) {
 			respond.Problem(c, http.StatusBadRequest, "invalid cursor (want next_cursor of an earlier answer)", nil)
 			return
 		}
-		all = all[slices.IndexFunc(append(all, nil), func(inc *incident.Incident) bool { return inc == nil || incident.CompareIDs(inc.ID, s) < 0 }):]
+		all = all[slices.IndexFunc(append(all, nil), func(inc *incident.Incident) bool {
+			return inc == nil || incident.CompareIDs(inc.ID, s) < 0
+		}):]
 	}
 	out := List{Items: []Item{}}
 	if len(all) > limit {
@@ -238,7 +247,8 @@ func (h *Handler) problem(c *gin.Context, err error) {
 			h.Opt.LogError("write incident", err)
 		}
 		c.Header("Retry-After", "5")
-		respond.Problem(c, http.StatusServiceUnavailable, "It is not known whether the incident was changed. The engine's log has the cause.", nil)
+		respond.Problem(c, http.StatusServiceUnavailable,
+			"It is not known whether the incident was changed. The engine's log has the cause.", nil)
 	}
 }
 

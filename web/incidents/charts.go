@@ -23,8 +23,8 @@ import (
 // historyWait is how long the page waits for its counts.
 const historyWait = 3 * time.Second
 
-// around is the time that the charts of an incident show: the incident, and half as much before and after it, but at least
-// shortestMargin and at most a day.
+// around is the time that the charts of an incident show: the incident, and half as much before and after it, but at
+// least shortestMargin and at most a day.
 func around(inc *incident.Incident, now time.Time) slo.Span {
 	const shortestMargin = 15 * time.Minute
 	end := inc.End(now)
@@ -71,7 +71,8 @@ func (h *Handler) fillCharts(c *gin.Context, inc *incident.Incident, v site.View
 }
 
 // events draws good and bad of one SLO around an incident.
-func (h *Handler) events(ctx context.Context, r *sla.SLOReport, inc *incident.Incident, sp slo.Span, marks []chart.Moment, v site.View) (chart.Figure, error) {
+func (h *Handler) events(ctx context.Context, r *sla.SLOReport, inc *incident.Incident, sp slo.Span,
+	marks []chart.Moment, v site.View) (chart.Figure, error) {
 	step := history.StepFor(sp, v.Now, r.Slice)
 	sp.From = sp.From.Truncate(step)
 	g := history.NewGrid(sp, step, history.Excluded(r.SLO, sp, r.Slice))
@@ -84,7 +85,8 @@ func (h *Handler) events(ctx context.Context, r *sla.SLOReport, inc *incident.In
 	if !a.Known || len(a.Groups) == 0 || a.Groups[0] == nil {
 		return nothing, nil
 	}
-	shades := chart.NewShades(r.SLO, sp, r.Slice, a).Around(slo.Span{From: inc.Onset, To: inc.End(v.Now)}).Marked(chart.MomentsIn(marks, sp))
+	shades := chart.NewShades(
+		r.SLO, sp, r.Slice, a).Around(slo.Span{From: inc.Onset, To: inc.End(v.Now)}).Marked(chart.MomentsIn(marks, sp))
 	if f := chart.NewEvents(r, &g, g.Points(r.SLO, r.Group, a, a.Groups[0]), shades, v.Now); len(f.Plots) > 0 {
 		return f, nil
 	}
@@ -103,7 +105,8 @@ func stateAlerts(inc *incident.Incident) []*state.Alert {
 			}
 			name += " " + strings.Join(about, " ")
 		}
-		x := &state.Alert{Name: name, Urgent: a.Severity == incident.Critical, State: state.Firing, ActiveSince: a.Fired, FiredAt: a.Fired, ResolvedAt: a.Resolved}
+		x := &state.Alert{Name: name, Urgent: a.Severity == incident.Critical, State: state.Firing, ActiveSince: a.Fired,
+			FiredAt: a.Fired, ResolvedAt: a.Resolved}
 		if !a.Resolved.IsZero() {
 			x.State = state.Resolved
 		}

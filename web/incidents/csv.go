@@ -16,8 +16,10 @@ import (
 
 // CSVColumns are the columns of the export. Times are RFC 3339 in UTC, what is not known is empty.
 var CSVColumns = []string{
-	"id", "service", "severity", "state", "title", "automated", "onset", "onset_by", "detected", "acknowledged", "resolved",
-	"detection_seconds", "response_seconds", "duration_seconds", "acknowledged_by", "team", "alerts", "budget_spent", "public", "post_mortem", "cost", "currency",
+	"id", "service", "severity", "state", "title", "automated", "onset", "onset_by", "detected",
+	"acknowledged", "resolved",
+	"detection_seconds", "response_seconds", "duration_seconds", "acknowledged_by", "team", "alerts", "budget_spent",
+	"public", "post_mortem", "cost", "currency",
 }
 
 // csv sends the selected incidents after RFC 4180: UTF-8, lines end in CR LF, the first one names the columns.
@@ -70,8 +72,11 @@ func (h *Handler) csvLine(inc *incident.Incident) []string {
 		cost, currency = sum.Amount.In(sum.Currency), sum.Currency
 	}
 	return []string{
-		inc.ID, format.CSV(inc.Service), string(inc.Severity), string(inc.State), format.CSV(inc.Title), strconv.FormatBool(inc.Automated),
-		stamp(inc.Onset), inc.OnsetBy, stamp(inc.Detected), ack, resolved, seconds(x.DetectionSeconds), response, seconds(x.DurationSeconds),
-		format.CSV(by), format.CSV(inc.ResponseTeam()), strconv.Itoa(x.AlertCount), spent, strconv.FormatBool(inc.Public), format.CSV(inc.PostMortem), cost, currency,
+		inc.ID, format.CSV(inc.Service), string(inc.Severity), string(inc.State), format.CSV(inc.Title),
+		strconv.FormatBool(inc.Automated),
+		stamp(inc.Onset), inc.OnsetBy, stamp(inc.Detected), ack, resolved, seconds(x.DetectionSeconds), response,
+		seconds(x.DurationSeconds),
+		format.CSV(by), format.CSV(inc.ResponseTeam()), strconv.Itoa(x.AlertCount), spent, strconv.FormatBool(inc.Public),
+		format.CSV(inc.PostMortem), cost, currency,
 	}
 }

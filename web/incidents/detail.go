@@ -88,9 +88,11 @@ func (h *Handler) detailPage(c *gin.Context) {
 	}
 	spent := h.Opt.Incidents.Spent(inc)
 	p := detailPage{
-		Layout: h.Layout(c, v, inc.ID, "incidents"), ID: inc.ID, Name: format.Safe(inc.Title, format.MaxTitle), Mark: mark(inc), Warning: inc.Severity == incident.Warning,
-		Public: inc.Public, Done: doneTexts[c.Query("did")], PostMortem: inc.PostMortem, List: h.Href(site.IncidentListPath, nil),
-		API: h.Opt.ExternalPath + "/api/v1/incidents/" + url.PathEscape(inc.ID), Figures: figures(inc, spent, v),
+		Layout: h.Layout(c, v, inc.ID, "incidents"), ID: inc.ID, Name: format.Safe(inc.Title, format.MaxTitle),
+		Mark: mark(inc), Warning: inc.Severity == incident.Warning,
+		Public: inc.Public, Done: doneTexts[c.Query("did")], PostMortem: inc.PostMortem,
+		List: h.Href(site.IncidentListPath, nil),
+		API:  h.Opt.ExternalPath + "/api/v1/incidents/" + url.PathEscape(inc.ID), Figures: figures(inc, spent, v),
 	}
 	p.Crumbs = h.Crumb("Incidents", site.IncidentListPath, inc.ID)
 	if h.Opt.May(c, site.Operate) {
@@ -129,7 +131,8 @@ func figures(inc *incident.Incident, spent []incident.Spent, v site.View) []site
 		{Name: "Detection", Value: format.Duration(inc.Detection()), Note: detected}, response,
 		{Name: "Duration", Value: format.Duration(inc.End(v.Now).Sub(inc.Onset)), Note: lasted},
 		{Name: "Budget spent", Value: budget, Note: note, Bad: over},
-		{Name: "Alerts", Value: format.Count(len(inc.Alerts) + inc.More), Note: format.Plural(firing(inc), "alert") + " firing"},
+		{Name: "Alerts", Value: format.Count(len(inc.Alerts) + inc.More),
+			Note: format.Plural(firing(inc), "alert") + " firing"},
 	}
 }
 
@@ -143,7 +146,8 @@ func firing(inc *incident.Incident) (n int) {
 }
 
 // newAffected lists what the alerts were about and what it cost, the most expensive first.
-func (h *Handler) newAffected(inc *incident.Incident, spent []incident.Spent, rep *sla.Report) (out []affected, more int) {
+func (h *Handler) newAffected(inc *incident.Incident, spent []incident.Spent,
+	rep *sla.Report) (out []affected, more int) {
 	type cost struct {
 		incident.Affected
 		spent *incident.Spent
@@ -170,7 +174,8 @@ func (h *Handler) newAffected(inc *incident.Incident, spent []incident.Spent, re
 	for _, x := range all[:len(all)-more] {
 		a := affected{Bad: format.NoValue, Valid: format.NoValue, Spent: format.NoValue, group: x.Group}
 		if x.spent != nil {
-			a.Bad, a.Valid, a.Spent, a.Over = format.Count(x.spent.Bad), format.Count(x.spent.Valid), budgetShare(x.spent.Budget), x.spent.Budget > 1
+			a.Bad, a.Valid, a.Spent, a.Over = format.Count(x.spent.Bad), format.Count(x.spent.Valid),
+				budgetShare(x.spent.Budget), x.spent.Budget > 1
 		}
 		h.identify(&a, inc, x.Affected, rep)
 		out = append(out, a)
@@ -181,13 +186,15 @@ func (h *Handler) newAffected(inc *incident.Incident, spent []incident.Spent, re
 // identify fills in the names of what was affected, and where its page is.
 func (h *Handler) identify(a *affected, inc *incident.Incident, x incident.Affected, rep *sla.Report) {
 	if x.SLO == "" {
-		a.Agreement, a.Service, a.Name = true, format.Safe(inc.Service, format.MaxName), format.Safe(x.Agreement, format.MaxName)
+		a.Agreement, a.Service, a.Name = true, format.Safe(inc.Service, format.MaxName),
+			format.Safe(x.Agreement, format.MaxName)
 		a.Group = plainLabels(x.Group)
 		a.Href = h.Href("/slas", url.Values{"service": {inc.Service}})
 		return
 	}
 	a.id = slo.ID(x.SLO)
-	a.Service, a.Name, a.Group = format.Safe(a.id.Service(), format.MaxName), format.Safe(a.id.Name(), format.MaxName), plainLabels(x.Group)
+	a.Service, a.Name, a.Group = format.Safe(a.id.Service(), format.MaxName), format.Safe(a.id.Name(), format.MaxName),
+		plainLabels(x.Group)
 	if rep == nil {
 		return
 	}
@@ -224,8 +231,11 @@ func newAlertRows(inc *incident.Incident, v site.View) (out []alertRow, more int
 			about = slo.ID(a.SLO).Name()
 		}
 		out = append(out, alertRow{
-			Mark: m, Name: format.Safe(a.Name, format.MaxName), About: format.Safe(about, format.MaxName), Severity: format.Safe(cmp.Or(a.Labels["severity"], string(a.Severity)), format.MaxName), Group: alertLabels(a, v.Rep),
-			Fired: format.NewStamp(a.Fired, v.Now), Resolved: format.NewStamp(a.Resolved, v.Now), Lasted: format.Duration(end.Sub(a.Fired)),
+			Mark: m, Name: format.Safe(a.Name, format.MaxName), About: format.Safe(about, format.MaxName),
+			Severity: format.Safe(cmp.Or(a.Labels["severity"], string(a.Severity)), format.MaxName),
+			Group:    alertLabels(a, v.Rep),
+			Fired:    format.NewStamp(a.Fired, v.Now), Resolved: format.NewStamp(a.Resolved, v.Now),
+			Lasted: format.Duration(end.Sub(a.Fired)),
 		})
 	}
 	return out, len(inc.Alerts) + inc.More - len(out)

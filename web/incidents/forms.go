@@ -58,15 +58,18 @@ func (h *Handler) newForms(c *gin.Context, inc *incident.Incident) *forms {
 		return o.Allowed(inc) == nil
 	}
 	return &forms{
-		By: format.Safe(h.Opt.Caller(c), format.MaxName), ID: inc.ID, Action: h.Opt.ExternalPath + formPath, Team: format.Safe(inc.Team, format.MaxName), MayAck: may(incident.AckIt), MayResolve: may(incident.ResolveIt),
+		By: format.Safe(h.Opt.Caller(c), format.MaxName), ID: inc.ID, Action: h.Opt.ExternalPath + formPath,
+		Team: format.Safe(inc.Team, format.MaxName), MayAck: may(incident.AckIt), MayResolve: may(incident.ResolveIt),
 		MayWrite: may(incident.AddNote) || may(incident.AddUpdate), Public: inc.Public, PostMortem: inc.PostMortem,
 	}
 }
 
 // doneTexts say what the form did that redirected to the page.
 var doneTexts = map[string]string{
-	doOpen: "The incident was opened.", doAck: "The incident was acknowledged.", doWrite: "The text was added.", doResolve: "The incident was resolved.",
-	doPublish: "The incident is public now.", doHide: "The incident is not public any more.", doLink: "The link to the post-mortem was stored.",
+	doOpen: "The incident was opened.", doAck: "The incident was acknowledged.", doWrite: "The text was added.",
+	doResolve: "The incident was resolved.",
+	doPublish: "The incident is public now.", doHide: "The incident is not public any more.",
+	doLink: "The link to the post-mortem was stored.",
 }
 
 // newIncidentPage asks what a new incident is about.
@@ -90,7 +93,8 @@ func (h *Handler) newPage(c *gin.Context) {
 		}
 	}
 	p := newIncidentPage{
-		Layout: h.Layout(c, v, "Open an incident", "incidents"), Action: h.Opt.ExternalPath + formPath, Key: rand.Text(), By: format.Safe(h.Opt.Caller(c), format.MaxName), List: h.Href(site.IncidentListPath, nil),
+		Layout: h.Layout(c, v, "Open an incident", "incidents"), Action: h.Opt.ExternalPath + formPath, Key: rand.Text(),
+		By: format.Safe(h.Opt.Caller(c), format.MaxName), List: h.Href(site.IncidentListPath, nil),
 		Services: site.SelectOptions(services, ""), Now: v.Now.UTC().Format(inputTime),
 	}
 	p.Refresh, p.Themes, p.Stream = nil, nil, ""
@@ -105,7 +109,8 @@ const inputTime = "2006-01-02T15:04"
 func (h *Handler) form(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if !site.OwnForm(c) {
-		h.Message(c, http.StatusForbidden, "Nothing was done", "This form was not sent from a page of this engine. Open the incident and try again there.")
+		h.Message(c, http.StatusForbidden, "Nothing was done",
+			"This form was not sent from a page of this engine. Open the incident and try again there.")
 		return
 	}
 	if !h.ready(c) {
@@ -118,7 +123,8 @@ func (h *Handler) form(c *gin.Context) {
 	}
 	o, err := formOperation(form)
 	if err != nil {
-		h.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: "+format.Safe(err.Error(), format.MaxText)+". Go back and correct it.")
+		h.Message(c, http.StatusBadRequest, "Nothing was done",
+			"The form could not be read: "+format.Safe(err.Error(), format.MaxText)+". Go back and correct it.")
 		return
 	}
 	inc, err := h.Apply(c, &o)
@@ -127,7 +133,8 @@ func (h *Handler) form(c *gin.Context) {
 		c.Header("Location", h.Href(site.IncidentPath, url.Values{"id": {inc.ID}, "did": {form.Get("do")}}))
 		c.Status(http.StatusSeeOther)
 	case errors.Is(err, incident.ErrInvalid):
-		h.Message(c, http.StatusBadRequest, "Nothing was done", format.Safe(sentence(err), format.MaxText)+" Go back and correct it.")
+		h.Message(c, http.StatusBadRequest, "Nothing was done",
+			format.Safe(sentence(err), format.MaxText)+" Go back and correct it.")
 	case errors.Is(err, incident.ErrNotFound):
 		h.Message(c, http.StatusNotFound, "Nothing was done", gone)
 	case errors.Is(err, incident.ErrState), errors.Is(err, incident.ErrFull):
@@ -136,7 +143,8 @@ func (h *Handler) form(c *gin.Context) {
 		if c.Request.Context().Err() == nil { // else the reader went away
 			h.Opt.LogError("write incident", err)
 		}
-		h.Message(c, http.StatusServiceUnavailable, "Not done", "It is not known whether the incident was changed. Look at it again. The engine's log has the cause.")
+		h.Message(c, http.StatusServiceUnavailable, "Not done",
+			"It is not known whether the incident was changed. Look at it again. The engine's log has the cause.")
 	}
 }
 
@@ -160,7 +168,8 @@ func formOperation(form url.Values) (o incident.Operation, err error) {
 	switch do {
 	case doOpen:
 		o = incident.Operation{
-			Kind: incident.OpenByHand, By: o.By, Key: field("key"), Title: field("title"), Service: field("service"), Team: field("team"),
+			Kind: incident.OpenByHand, By: o.By, Key: field("key"), Title: field("title"),
+			Service: field("service"), Team: field("team"),
 			Severity: incident.Severity(field("severity")), Public: field("public") == "true",
 		}
 		if s := field("onset"); s != "" {

@@ -59,7 +59,8 @@ func (h *Handler) ready(c *gin.Context) bool {
 	}
 	if !h.Opt.Brief().State.Recovered() {
 		c.Header("Retry-After", "5")
-		h.Message(c, http.StatusServiceUnavailable, "Not now", "Incidents are available once the engine has recovered. Try again in a few seconds.")
+		h.Message(c, http.StatusServiceUnavailable, "Not now",
+			"Incidents are available once the engine has recovered. Try again in a few seconds.")
 		return false
 	}
 	return true
@@ -78,8 +79,10 @@ func (h *Handler) listPage(c *gin.Context) {
 	}
 	site.RefreshHeader(c)
 	p := listPage{
-		Layout: h.Layout(c, v, "Incidents", "incidents"), Filtered: f.Service != "" || f.State != "" || !f.From.IsZero() || !f.To.IsZero(),
-		Action: h.Href(site.IncidentListPath, nil), Clear: h.Href(site.IncidentListPath, nil), API: h.Opt.ExternalPath + "/api/v1/incidents",
+		Layout: h.Layout(c, v, "Incidents", "incidents"), Filtered: f.Service != "" || f.State != "" ||
+			!f.From.IsZero() || !f.To.IsZero(),
+		Action: h.Href(site.IncidentListPath, nil), Clear: h.Href(site.IncidentListPath, nil),
+		API: h.Opt.ExternalPath + "/api/v1/incidents",
 	}
 	kept := keep(q, "service", "state", "from", "to", "severity", "refresh", paramStart)
 	p.CSV = h.Opt.ExternalPath + "/api/v1/incidents.csv"
@@ -131,7 +134,8 @@ func stateOptions(on incident.State) (out []site.Option) {
 }
 
 // newTable shows one page of incidents, those that are not resolved first.
-func (h *Handler) newTable(list []*incident.Incident, s incident.Severity, beside, filtered bool, kept url.Values, v site.View) table {
+func (h *Handler) newTable(list []*incident.Incident, s incident.Severity, beside, filtered bool,
+	kept url.Values, v site.View) table {
 	t := table{ID: "incidents", Title: "Incidents", Note: "a page alert fired, or somebody opened them"}
 	if s == incident.Warning {
 		t = table{ID: "warnings", Title: "Warnings", Note: "only tickets and warnings fired"}

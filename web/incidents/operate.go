@@ -33,7 +33,8 @@ func fields(o *incident.Operation) map[string]func(json.RawMessage) error {
 	switch o.Kind {
 	case incident.OpenByHand:
 		return map[string]func(json.RawMessage) error{
-			"title": text(&o.Title), "service": text(&o.Service), "team": text(&o.Team), "by": by, "key": text(&o.Key), "public": public,
+			"title": text(&o.Title), "service": text(&o.Service), "team": text(&o.Team), "by": by,
+			"key": text(&o.Key), "public": public,
 			"severity": func(raw json.RawMessage) error { return site.ReadValue(raw, &o.Severity, "critical or warning") },
 			"onset":    site.ReadTime(&o.Onset),
 		}
@@ -80,7 +81,8 @@ func (h *Handler) do(c *gin.Context, o *incident.Operation, status int) {
 		return
 	}
 	if o.Kind == "" {
-		respond.Problem(c, http.StatusNotFound, "There is no such operation on incidents. /openapi.json lists what there is.", nil)
+		respond.Problem(
+			c, http.StatusNotFound, "There is no such operation on incidents. /openapi.json lists what there is.", nil)
 		return
 	}
 	if o.Kind != incident.AckIt {

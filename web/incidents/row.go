@@ -46,8 +46,10 @@ func (h *Handler) href(id string) string {
 
 func (h *Handler) newRow(inc *incident.Incident, now time.Time) row {
 	r := row{
-		ID: inc.ID, Href: h.href(inc.ID), Mark: mark(inc), Title: format.Safe(inc.Title, format.MaxTitle), Service: format.Safe(inc.Service, format.MaxName),
-		Public: inc.Public, ByHand: !inc.Automated, Onset: format.NewStamp(inc.Onset, now), Detection: format.Duration(inc.Detection()), Response: format.NoValue,
+		ID: inc.ID, Href: h.href(inc.ID), Mark: mark(inc), Title: format.Safe(inc.Title, format.MaxTitle),
+		Service: format.Safe(inc.Service, format.MaxName),
+		Public:  inc.Public, ByHand: !inc.Automated, Onset: format.NewStamp(inc.Onset, now),
+		Detection: format.Duration(inc.Detection()), Response: format.NoValue,
 		Duration: format.Duration(inc.End(now).Sub(inc.Onset)),
 	}
 	if d, ok := inc.Response(); ok {

@@ -40,7 +40,8 @@ const (
 	shownVerdict = 50
 )
 
-// newTrend summarises the incidents by month, and holds the last days against the baselines. It is nil without incidents.
+// newTrend summarises the incidents by month, and holds the last days against the baselines. It is nil without
+// incidents.
 func (h *Handler) newTrend(view *incident.View, now time.Time) *trend {
 	type month struct {
 		all, automated      int
@@ -78,7 +79,8 @@ func (h *Handler) newTrend(view *incident.View, now time.Time) *trend {
 		if m == nil {
 			continue
 		}
-		r := monthRow{Name: at.Format("January 2006"), Incidents: format.Count(m.all), Automated: format.Percent(float64(m.automated)/float64(m.all), 0)}
+		r := monthRow{Name: at.Format("January 2006"), Incidents: format.Count(m.all),
+			Automated: format.Percent(float64(m.automated)/float64(m.all), 0)}
 		r.Detection, r.Response = newTimes(m.detection), newTimes(m.response)
 		t.Months = append(t.Months, r)
 	}
@@ -102,7 +104,8 @@ func newTimes(all []time.Duration) times {
 func newVerdict(c *incident.Comparison) verdictRow {
 	seconds := func(s float64) string { return format.Duration(format.Seconds(s)) }
 	r := verdictRow{
-		Service: format.Safe(c.Service, format.MaxName), Baseline: format.Safe(c.Baseline, format.MaxName), Of: c.Of, Before: seconds(c.From), Target: format.NoValue,
+		Service: format.Safe(c.Service, format.MaxName), Baseline: format.Safe(c.Baseline, format.MaxName), Of: c.Of,
+		Before: seconds(c.From), Target: format.NoValue,
 		Mean: format.NoValue, Within: format.NoValue, Change: format.NoValue, Mark: chart.None(c.Verdict),
 	}
 	if c.To > c.From {

@@ -1,5 +1,5 @@
-// Package markdown shows the Markdown of notes and updates. The text comes from outside: markup that it contains is left
-// out, and no image is loaded from anywhere.
+// Package markdown shows the Markdown of notes and updates. The text comes from outside: markup that it contains is
+// left out, and no image is loaded from anywhere.
 //
 // It does not know what a text is about.
 package markdown
@@ -34,8 +34,8 @@ var renderer = goldmark.New(
 	goldmark.WithParserOptions(parser.WithASTTransformers(util.Prioritized(tame{}, 100))),
 )
 
-// Render makes HTML of a text. Raw HTML, images and links with other schemes than http, https and mailto do not survive.
-// A text that is too costly to parse is shown as it was written.
+// Render makes HTML of a text. Raw HTML, images and links with other schemes than http, https and mailto do not
+// survive. A text that is too costly to parse is shown as it was written.
 func Render(s string) template.HTML {
 	src := []byte(clean(s))
 	var b bytes.Buffer
@@ -60,8 +60,8 @@ func clean(s string) string {
 	return b.String()
 }
 
-// costly reports whether a text would take long to parse, or nests deeper than browsers show. The time that the parser takes
-// grows with the square of the depth of quotes and lists, and of the number of links that are never closed.
+// costly reports whether a text would take long to parse, or nests deeper than browsers show. The time that the parser
+// takes grows with the square of the depth of quotes and lists, and of the number of links that are never closed.
 func costly(src []byte) bool {
 	if bytes.Count(src, []byte("](")) > maxLinks {
 		return true
@@ -133,8 +133,8 @@ func (tame) Transform(doc *ast.Document, _ text.Reader, _ parser.Context) {
 
 var rel = []byte("noopener noreferrer nofollow")
 
-// outside reports whether an address leads to another site by a known scheme. A relative address would act with the reader's
-// rights on this engine.
+// outside reports whether an address leads to another site by a known scheme. A relative address would act with the
+// reader's rights on this engine.
 func outside(dest []byte) bool {
 	for _, scheme := range []string{"http://", "https://", "mailto:"} {
 		if len(dest) >= len(scheme) && strings.EqualFold(string(dest[:len(scheme)]), scheme) {

@@ -37,7 +37,8 @@ func TestRender(t *testing.T) {
 
 // No text of the size that an incident takes keeps the engine busy.
 func TestRenderIsBounded(t *testing.T) {
-	for _, s := range []string{">", "> ", "1. ", "> - ", "[a](", "[", "![", "(", "<", "*a ", "_a_ ", "***a", "`", "www.a.b ", "- a\n  ", "[a]: x\n"} {
+	for _, s := range []string{">", "> ", "1. ", "> - ", "[a](", "[", "![", "(", "<", "*a ", "_a_ ", "***a", "`",
+		"www.a.b ", "- a\n  ", "[a]: x\n"} {
 		start := time.Now()
 		out := Render(strings.Repeat(s, (16<<10)/len(s)))
 		require.Less(t, time.Since(start), time.Second, s)

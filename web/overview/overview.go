@@ -1,5 +1,5 @@
-// Package overview says in one sentence how things are: of everything for the first page, and of each service on a page of
-// its own, for those who want no table.
+// Package overview says in one sentence how things are: of everything for the first page, and of each service on a page
+// of its own, for those who want no table.
 package overview
 
 import (
@@ -36,9 +36,10 @@ type Service struct {
 	Summary
 }
 
-// Summarise counts a report and the alerts that are active. silencing lists what keeps an alert quiet; nil if nothing does.
-// The services come worst first.
-func Summarise(rep *sla.Report, active []*state.Alert, silencing func(*state.Alert) []string) (all Summary, services []Service) {
+// Summarise counts a report and the alerts that are active. silencing lists what keeps an alert quiet; nil if nothing
+// does. The services come worst first.
+func Summarise(rep *sla.Report, active []*state.Alert, silencing func(*state.Alert) []string) (all Summary,
+	services []Service) {
 	all.States = map[slo.State]int{}
 	by := map[string]*Summary{}
 	of := func(service string) *Summary {
@@ -99,7 +100,8 @@ func Summarise(rep *sla.Report, active []*state.Alert, silencing func(*state.Ale
 		all.Groups += s.Groups
 		all.Objectives += s.Objectives
 		all.Pages, all.Silenced, all.Tickets = all.Pages+s.Pages, all.Silenced+s.Silenced, all.Tickets+s.Tickets
-		all.Agreements, all.Breached, all.Unknown = all.Agreements+s.Agreements, all.Breached+s.Breached, all.Unknown+s.Unknown
+		all.Agreements, all.Breached, all.Unknown = all.Agreements+s.Agreements, all.Breached+s.Breached,
+			all.Unknown+s.Unknown
 		services = append(services, Service{name, *s})
 	}
 	slices.SortFunc(services, func(a, b Service) int {
@@ -202,7 +204,8 @@ func (s *Summary) Sentence() string {
 		}
 	}
 	if none > 0 {
-		parts = append(parts, format.Plural(none, "service level group")+map[bool]string{true: " has", false: " have"}[none == 1]+" no data")
+		parts = append(parts, format.Plural(none, "service level group")+map[bool]string{true: " has",
+			false: " have"}[none == 1]+" no data")
 	}
 	text := parts[0]
 	for i, p := range parts[1:] {

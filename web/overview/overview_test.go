@@ -12,7 +12,9 @@ import (
 
 // counts makes a summary of so many groups that are exhausted, at risk, without data and ok.
 func counts(exhausted, risk, none, ok int) Summary {
-	return Summary{Groups: exhausted + risk + none + ok, States: map[slo.State]int{slo.StateExhausted: exhausted, slo.StateAtRisk: risk, slo.StateNoData: none, slo.StateOK: ok}}
+	return Summary{Groups: exhausted + risk + none + ok,
+		States: map[slo.State]int{slo.StateExhausted: exhausted, slo.StateAtRisk: risk,
+			slo.StateNoData: none, slo.StateOK: ok}}
 }
 
 func TestWords(t *testing.T) {
@@ -25,17 +27,29 @@ func TestWords(t *testing.T) {
 		mark, headline, sentence string
 	}{
 		{counts(0, 0, 0, 54), "ok", "All objectives are met", "All 54 error budgets are ok."},
-		{with(counts(0, 0, 0, 1), func(s *Summary) { s.Agreements = 6 }), "ok", "All objectives are met", "The error budget is ok and all 6 agreements are met."},
-		{with(counts(0, 0, 2, 3), func(s *Summary) { s.Agreements, s.Unknown = 3, 1 }), "ok", "All objectives with data are met",
+		{with(counts(0, 0, 0, 1), func(s *Summary) {
+			s.Agreements = 6
+		}), "ok", "All objectives are met", "The error budget is ok and all 6 agreements are met."},
+		{with(counts(0, 0, 2, 3), func(s *Summary) {
+			s.Agreements, s.Unknown = 3, 1
+		}), "ok", "All objectives with data are met",
 			"3 of 5 error budgets are ok, 2 of 3 agreements are met, and 2 service level groups have no data."},
 		{counts(0, 0, 3, 0), "no data", "No data yet", "No service level has data."},
 		{counts(0, 0, 0, 0), "no data", "Nothing to show", "Nothing is counted."},
-		{counts(2, 1, 0, 40), "exhausted", "2 error budgets exhausted, 1 at risk", "2 of 43 error budgets are exhausted and 1 is at risk."},
-		{counts(0, 1, 1, 40), "at risk", "1 error budget at risk", "1 of 42 error budgets is at risk and 1 service level group has no data."},
-		{with(counts(1, 0, 0, 9), func(s *Summary) { s.Pages, s.Tickets, s.Agreements, s.Breached = 5, 1, 4, 1 }), "paging", "5 pages firing, 1 error budget exhausted",
+		{counts(2, 1, 0, 40), "exhausted", "2 error budgets exhausted, 1 at risk",
+			"2 of 43 error budgets are exhausted and 1 is at risk."},
+		{counts(0, 1, 1, 40), "at risk", "1 error budget at risk",
+			"1 of 42 error budgets is at risk and 1 service level group has no data."},
+		{with(counts(1, 0, 0, 9), func(s *Summary) {
+			s.Pages, s.Tickets, s.Agreements, s.Breached = 5, 1, 4, 1
+		}), "paging", "5 pages firing, 1 error budget exhausted",
 			"5 pages are firing, 1 ticket is firing, 1 of 10 error budgets is exhausted, and 1 of 4 agreements is breached."},
-		{with(counts(0, 0, 0, 9), func(s *Summary) { s.Pages, s.Silenced = 1, 1 }), "paging", "1 page firing (1 silenced)", "1 page is firing."},
-		{with(counts(0, 0, 0, 9), func(s *Summary) { s.Tickets = 2 }), "at risk", "2 tickets firing", "2 tickets are firing."},
+		{with(counts(0, 0, 0, 9), func(s *Summary) {
+			s.Pages, s.Silenced = 1, 1
+		}), "paging", "1 page firing (1 silenced)", "1 page is firing."},
+		{with(counts(0, 0, 0, 9), func(s *Summary) {
+			s.Tickets = 2
+		}), "at risk", "2 tickets firing", "2 tickets are firing."},
 	} {
 		require.Equal(t, c.mark, c.of.Mark().Word, c.sentence)
 		require.Equal(t, c.headline, c.of.Headline())
@@ -46,14 +60,17 @@ func TestWords(t *testing.T) {
 func TestSummarise(t *testing.T) {
 	quiet, paging := &slo.SLO{ID: "quiet/a"}, &slo.SLO{ID: "paging/b"}
 	rep := &sla.Report{
-		SLOs: []sla.SLOReport{{SLO: paging, State: slo.StateOK}, {SLO: quiet, State: slo.StateExhausted}, {SLO: quiet, State: slo.StateOK}},
+		SLOs: []sla.SLOReport{{SLO: paging, State: slo.StateOK}, {SLO: quiet, State: slo.StateExhausted},
+			{SLO: quiet, State: slo.StateOK}},
 		SLAs: []sla.SLAReport{
-			{SLA: &sla.Agreement{Service: "quiet"}, HasData: true, Breached: true}, {SLA: &sla.Agreement{Service: "quiet"}}, {SLA: &sla.Agreement{Service: "quiet"}, Informative: true, HasData: true},
+			{SLA: &sla.Agreement{Service: "quiet"}, HasData: true, Breached: true}, {SLA: &sla.Agreement{Service: "quiet"}},
+			{SLA: &sla.Agreement{Service: "quiet"}, Informative: true, HasData: true},
 		},
 	}
 	silenced := &state.Alert{State: state.Firing, Urgent: true, Service: "paging", Fingerprint: "s"}
 	all, services := Summarise(rep, []*state.Alert{
-		silenced, {State: state.Firing, Urgent: true, Service: "paging"}, {State: state.Pending, Urgent: true, Service: "quiet"}, {State: state.Firing, Service: "quiet"},
+		silenced, {State: state.Firing, Urgent: true, Service: "paging"},
+		{State: state.Pending, Urgent: true, Service: "quiet"}, {State: state.Firing, Service: "quiet"},
 		{State: state.Firing, Urgent: true, Engine: true},
 	}, func(a *state.Alert) []string {
 		if a == silenced {
@@ -62,8 +79,11 @@ func TestSummarise(t *testing.T) {
 		return nil
 	})
 	require.Len(t, services, 2)
-	require.Equal(t, []string{"paging", "quiet"}, []string{services[0].Name, services[1].Name}, "what pages now comes before what is spent")
-	require.Equal(t, []int{3, 1, 1, 3, 2}, []int{all.Pages, all.Silenced, all.Tickets, all.Groups, all.Objectives}, "the engine's own page is in all, and in no service")
-	require.Equal(t, []int{2, 1, 1}, []int{all.Agreements, all.Breached, all.Unknown}, "nobody agreed on an informative group")
+	require.Equal(t, []string{"paging", "quiet"}, []string{services[0].Name, services[1].Name},
+		"what pages now comes before what is spent")
+	require.Equal(t, []int{3, 1, 1, 3, 2}, []int{all.Pages, all.Silenced, all.Tickets, all.Groups, all.Objectives},
+		"the engine's own page is in all, and in no service")
+	require.Equal(t, []int{2, 1, 1}, []int{all.Agreements, all.Breached, all.Unknown},
+		"nobody agreed on an informative group")
 	require.Equal(t, []int{2, 1, 0}, []int{services[0].Pages, services[0].Silenced, services[1].Pages})
 }

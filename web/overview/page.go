@@ -62,7 +62,8 @@ func (h *Handler) page(c *gin.Context) {
 			s := &services[i]
 			only := url.Values{"service": {s.Name}}
 			p.Rows = append(p.Rows, row{
-				ID: "v" + respond.Hash(s.Name), Name: format.Safe(s.Name, format.MaxName), Mark: s.Mark(), Sentence: s.Sentence(), Href: h.Href("/", only),
+				ID: "v" + respond.Hash(s.Name), Name: format.Safe(s.Name, format.MaxName), Mark: s.Mark(), Sentence: s.Sentence(),
+				Href:   h.Href("/", only),
 				Report: h.Href("/report", url.Values{"service": {s.Name}, "period": {"last-month"}}),
 			})
 		}

@@ -48,7 +48,8 @@ func (pub *Handler) badge(c *gin.Context) {
 	v := pub.View()
 	if v.Rep == nil {
 		pub.publicNotYet(c)
-		pub.sendBadge(c, http.StatusServiceUnavailable, badgeText{"status", "starting", "The status is not available yet", badgeNone})
+		pub.sendBadge(
+			c, http.StatusServiceUnavailable, badgeText{"status", "starting", "The status is not available yet", badgeNone})
 		return
 	}
 	rows := pub.badgeRows(c, v.Rep, slo.NewID(c.Param("service"), name))
@@ -68,13 +69,17 @@ func (pub *Handler) badge(c *gin.Context) {
 		pub.sendBadge(c, http.StatusOK, newBadge(rows, v.Stale))
 		return
 	}
-	pub.sendBadge(c, http.StatusOK, pub.published.badgeOf(v.Key(), rows[0].SLO.ID, func() badgeText { return newBadge(rows, v.Stale) }))
+	pub.sendBadge(c, http.StatusOK, pub.published.badgeOf(v.Key(), rows[0].SLO.ID, func() badgeText {
+		return newBadge(rows, v.Stale)
+	}))
 }
 
 // badgeRows are the groups that a badge is about: the one that the query names, or all.
 func (pub *Handler) badgeRows(c *gin.Context, rep *sla.Report, id slo.ID) []*sla.SLOReport {
 	want := site.Prefixed(c.Request.URL.Query(), site.GroupParam)
-	return slices.DeleteFunc(site.RowsOf(rep, id), func(r *sla.SLOReport) bool { return !site.GroupHas(r.SLO.GroupBy, r.Group, want) })
+	return slices.DeleteFunc(site.RowsOf(rep, id), func(r *sla.SLOReport) bool {
+		return !site.GroupHas(r.SLO.GroupBy, r.Group, want)
+	})
 }
 
 // badgeIsPublic reports whether anybody may see the badge. A value of a group is a
@@ -87,7 +92,8 @@ func newBadge(rows []*sla.SLOReport, stale bool) badgeText {
 	x := combine(rows)
 	state := x.state()
 	b := badgeText{Left: format.Safe(x.slo.ID.Name(), shownBadge), Right: string(state)}
-	b.Fill = map[PublicState]string{Operational: badgeOK, DegradedNow: badgeRisk, Outage: badgeBad, UnknownNow: badgeNone}[state]
+	b.Fill = map[PublicState]string{Operational: badgeOK, DegradedNow: badgeRisk, Outage: badgeBad,
+		UnknownNow: badgeNone}[state]
 	if len(rows) == 1 && len(rows[0].Group) > 0 {
 		var values []string
 		for _, v := range rows[0].Group {
@@ -101,7 +107,8 @@ func newBadge(rows []*sla.SLOReport, stale bool) badgeText {
 			b.Right += " " + string(state)
 		}
 	}
-	b.Label = fmt.Sprintf("%s / %s: %s, %s, %s", format.Safe(x.slo.ID.Service(), shownBadge), b.Left, strings.TrimSuffix(b.Right, " "+string(state)), state, format.Window(x.slo.Window))
+	b.Label = fmt.Sprintf("%s / %s: %s, %s, %s", format.Safe(x.slo.ID.Service(), shownBadge), b.Left,
+		strings.TrimSuffix(b.Right, " "+string(state)), state, format.Window(x.slo.Window))
 	if stale {
 		b.Right, b.Fill = "stale", badgeNone
 		b.Label += " (out of date)"
@@ -131,15 +138,20 @@ func (b badgeText) SVG() []byte {
 	const margin, height = 6.0, 20
 	lw, rw := left+2*margin, right+2*margin
 	var s strings.Builder
-	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%d" role="img" aria-label="%s"><title>%s</title>`, px(lw+rw), height, xmlText(b.Label), xmlText(b.Label))
+	fmt.Fprintf(&s,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%s" height="%d" role="img" aria-label="%s"><title>%s</title>`,
+		px(lw+rw), height, xmlText(b.Label), xmlText(b.Label))
 	fmt.Fprintf(&s, `<clipPath id="r"><rect width="%s" height="%d" rx="3"/></clipPath>`, px(lw+rw), height)
-	fmt.Fprintf(&s, `<g clip-path="url(#r)"><rect width="%s" height="%d" fill="%s"/><rect x="%s" width="%s" height="%d" fill="%s"/></g>`, px(lw), height, badgeLeft, px(lw), px(rw), height, b.Fill)
+	fmt.Fprintf(&s,
+		`<g clip-path="url(#r)"><rect width="%s" height="%d" fill="%s"/><rect x="%s" width="%s" height="%d" fill="%s"/></g>`,
+		px(lw), height, badgeLeft, px(lw), px(rw), height, b.Fill)
 	s.WriteString(`<g fill="#fff" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11">`)
 	for _, t := range []struct {
 		x, w float64
 		text string
 	}{{margin, left, b.Left}, {lw + margin, right, b.Right}} {
-		fmt.Fprintf(&s, `<text x="%s" y="14" textLength="%s" lengthAdjust="spacingAndGlyphs">%s</text>`, px(t.x), px(t.w), xmlText(t.text))
+		fmt.Fprintf(&s, `<text x="%s" y="14" textLength="%s" lengthAdjust="spacingAndGlyphs">%s</text>`, px(t.x),
+			px(t.w), xmlText(t.text))
 	}
 	s.WriteString("</g></svg>\n")
 	return []byte(s.String())

@@ -53,14 +53,15 @@ type (
 	}
 )
 
-// newFeed makes the feed of the public incidents, one entry each. It changes only with what it tells, and not with every
-// report. Without incidents it was updated at the beginning of the day.
+// newFeed makes the feed of the public incidents, one entry each. It changes only with what it tells, and not with
+// every report. Without incidents it was updated at the beginning of the day.
 func (pub *Handler) newFeed(s *Status) ([]byte, error) {
 	stamp := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	page := pub.address(pagePath)
 	name := pub.pageName()
 	f := atomFeed{
-		Lang: "en", ID: "urn:uuid:" + uuid(sha256.Sum256([]byte("incidents of "+pub.Opt.ExternalURL))), Title: "Incidents: " + name, Author: name,
+		Lang: "en", ID: "urn:uuid:" + uuid(sha256.Sum256([]byte("incidents of "+pub.Opt.ExternalURL))),
+		Title: "Incidents: " + name, Author: name,
 		Links: []atomLink{{"self", "application/atom+xml", pub.address(feedPath)}, {"alternate", "text/html", page}},
 	}
 	updated := s.Time.Truncate(24 * time.Hour)
@@ -70,8 +71,9 @@ func (pub *Handler) newFeed(s *Status) ([]byte, error) {
 			updated = x.Updated
 		}
 		f.Entries = append(f.Entries, atomEntry{
-			ID: "urn:uuid:" + x.ID, Title: x.name(), Published: stamp(x.Updates[len(x.Updates)-1].Time), Updated: stamp(x.Updated),
-			Link: atomLink{"alternate", "text/html", page + "#" + anchor(x)}, Content: atomText{"html", x.content()},
+			ID: "urn:uuid:" + x.ID, Title: x.name(), Published: stamp(x.Updates[len(x.Updates)-1].Time),
+			Updated: stamp(x.Updated),
+			Link:    atomLink{"alternate", "text/html", page + "#" + anchor(x)}, Content: atomText{"html", x.content()},
 		})
 	}
 	f.Updated = stamp(updated)
@@ -100,8 +102,8 @@ func (x *Incident) content() string {
 	return b.String()
 }
 
-// address is the address of a page of the public view. Without web.external_url it has no host, since the view is the same
-// for everybody and does not follow what a request calls the engine.
+// address is the address of a page of the public view. Without web.external_url it has no host, since the view is the
+// same for everybody and does not follow what a request calls the engine.
 func (pub *Handler) address(path string) string {
 	if pub.Opt.ExternalURL != "" {
 		return strings.TrimRight(pub.Opt.ExternalURL, "/") + path

@@ -16,9 +16,10 @@ import (
 // Incident is what anybody may know of an incident that a person published. An alert's title, team, people, notes,
 // groups and cost stay inside.
 type Incident struct {
-	ID       string           `json:"id"`                // a UUID that tells nothing of the id inside
-	Service  string           `json:"service,omitempty"` // one that the view shows; absent if it was opened by hand without one
-	Title    string           `json:"title,omitempty"`   // absent if an alert opened it: alerts name groups and SLOs
+	ID string `json:"id"` // a UUID that tells nothing of the id inside
+	// one that the view shows; absent if it was opened by hand without one
+	Service  string           `json:"service,omitempty"`
+	Title    string           `json:"title,omitempty"` // absent if an alert opened it: alerts name groups and SLOs
 	State    incident.State   `json:"state"`
 	Impact   string           `json:"impact"` // impactMinor or impactMajor
 	Started  time.Time        `json:"started"`
@@ -53,9 +54,9 @@ const (
 	shownText       = 32 << 10 // bytes of these; one has at most incident.MaxText
 )
 
-// incidents lists the public incidents of the services that the view shows: those that are not resolved, the one that was
-// opened last first, and then those that were resolved recently, latest first. more is how many that are not resolved are
-// left out. The list is nil if incidents are not known.
+// incidents lists the public incidents of the services that the view shows: those that are not resolved, the one that
+// was opened last first, and then those that were resolved recently, latest first. more is how many that are not
+// resolved are left out. The list is nil if incidents are not known.
 func incidents(book *incident.View, now time.Time, services []Service) (out []Incident, more int) {
 	if book == nil {
 		return nil, 0
@@ -98,7 +99,8 @@ func (pub *Handler) book(v site.View) *incident.View {
 func newIncident(inc *incident.Incident) Incident {
 	second := func(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 	x := Incident{
-		ID: publicID(inc, "incident"), Service: jsonText(inc.Service), State: inc.State, Impact: impactMinor, Started: second(inc.Onset),
+		ID: publicID(inc, "incident"), Service: jsonText(inc.Service), State: inc.State, Impact: impactMinor,
+		Started: second(inc.Onset),
 	}
 	if inc.Severity == incident.Critical {
 		x.Impact = impactMajor
@@ -113,7 +115,8 @@ func newIncident(inc *incident.Incident) Incident {
 	if inc.Resolved != nil {
 		end := second(inc.Resolved.Time)
 		x.Resolved = &end
-		all = append(all, IncidentUpdate{ID: publicID(inc, "resolved", inc.Resolved.Time.String()), Time: inc.Resolved.Time, State: incident.Resolved})
+		all = append(all, IncidentUpdate{ID: publicID(inc, "resolved", inc.Resolved.Time.String()), Time: inc.Resolved.Time,
+			State: incident.Resolved})
 	}
 	if again := reopened(inc); !again.IsZero() {
 		all = append(all, IncidentUpdate{ID: publicID(inc, "open", again.String()), Time: again, State: stateAt(inc, again)})
@@ -129,7 +132,8 @@ func newIncident(inc *incident.Incident) Incident {
 			continue
 		}
 		texts++
-		all = append(all, IncidentUpdate{ID: publicID(inc, "update", strconv.Itoa(k)), Time: u.Time, State: stateAt(inc, u.Time), Text: jsonText(u.Text)})
+		all = append(all, IncidentUpdate{ID: publicID(inc, "update", strconv.Itoa(k)), Time: u.Time,
+			State: stateAt(inc, u.Time), Text: jsonText(u.Text)})
 	}
 	// Of two at the same time the change of state came first.
 	slices.SortStableFunc(all, func(a, b IncidentUpdate) int { return a.Time.Compare(b.Time) })
@@ -141,8 +145,8 @@ func newIncident(inc *incident.Incident) Incident {
 	return x
 }
 
-// render makes HTML of all updates. Texts that were rendered for the view before are not rendered again: a text may take
-// tens of milliseconds, and the view is made again for each report.
+// render makes HTML of all updates. Texts that were rendered for the view before are not rendered again: a text may
+// take tens of milliseconds, and the view is made again for each report.
 func (p *publicCache) render(list []Incident) {
 	next := map[string]template.HTML{}
 	for i := range list {
@@ -172,8 +176,8 @@ func stateAt(inc *incident.Incident, t time.Time) incident.State {
 	return incident.Open
 }
 
-// reopened is when an alert opened an incident again that had been resolved with its alerts; zero if none did. Without it
-// a reader of the feed would not be told.
+// reopened is when an alert opened an incident again that had been resolved with its alerts; zero if none did. Without
+// it a reader of the feed would not be told.
 func reopened(inc *incident.Incident) (at time.Time) {
 	if !inc.Automated {
 		return at
@@ -195,8 +199,8 @@ func reopened(inc *incident.Incident) (at time.Time) {
 	return at
 }
 
-// publicID is a name that stays the same over restarts. Ids inside count the incidents of a month, and most of those are
-// not public. The hash also covers the time at which the incident was stored, which no page shows as exactly.
+// publicID is a name that stays the same over restarts. Ids inside count the incidents of a month, and most of those
+// are not public. The hash also covers the time at which the incident was stored, which no page shows as exactly.
 func publicID(inc *incident.Incident, of ...string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q", inc.ID, inc.Opened.UnixNano(), of))
 	return uuid(sum)

@@ -101,7 +101,8 @@ const (
 // newPublicStatus tells what is public of a report. The days are added by addDays.
 func (pub *Handler) newPublicStatus(v site.View, book *incident.View) (*Status, [][]*sla.SLOReport) {
 	rep := v.Rep
-	p := &Status{Time: rep.Time.UTC().Truncate(time.Second), State: UnknownNow, Stale: v.Stale, Services: []Service{}, Maintenance: []Maintenance{}}
+	p := &Status{Time: rep.Time.UTC().Truncate(time.Second), State: UnknownNow, Stale: v.Stale, Services: []Service{},
+		Maintenance: []Maintenance{}}
 	at := map[string]int{}
 	service := func(name string) *Service {
 		i, ok := at[name]
@@ -117,7 +118,9 @@ func (pub *Handler) newPublicStatus(v site.View, book *incident.View) (*Status, 
 		x := combine(rows)
 		s := service(x.slo.ID.Service())
 		l := Level{
-			Name: jsonText(x.slo.ID.Name()), Description: jsonText(x.slo.Description), State: x.state(), Objective: x.slo.Objective.Ratio(), Window: x.slo.Window.String(), objective: x.slo.Objective, window: x.slo.Window, list: i,
+			Name: jsonText(x.slo.ID.Name()), Description: jsonText(x.slo.Description), State: x.state(),
+			Objective: x.slo.Objective.Ratio(), Window: x.slo.Window.String(), objective: x.slo.Objective,
+			window: x.slo.Window, list: i,
 		}
 		if x.budget.HasData {
 			l.Availability = &x.budget.SLI
@@ -173,7 +176,8 @@ func (pub *Handler) publicAgreements(rep *sla.Report) (out []agreementOf) {
 			continue
 		}
 		m := chart.AgreementMark(r)
-		a := Agreement{Name: jsonText(r.SLA.Name), Description: jsonText(r.SLA.Description), State: m.Word, Window: r.SLA.Window.String(), shape: m.Shape, window: r.SLA.Window}
+		a := Agreement{Name: jsonText(r.SLA.Name), Description: jsonText(r.SLA.Description), State: m.Word,
+			Window: r.SLA.Window.String(), shape: m.Shape, window: r.SLA.Window}
 		if r.HasData {
 			a.Score = &r.Score
 		}
@@ -258,7 +262,9 @@ func (pub *Handler) publicDays(ctx context.Context, rep *sla.Report, lists [][]*
 	queries := make([]fold.ReadRequest, len(lists))
 	for i, rows := range lists {
 		s, slice := rows[0].SLO, rows[0].Slice
-		grids[i] = history.DayGrid(rep.Time.UTC(), history.ZoneOf(s), chart.CalendarDays, func(sp slo.Span) []slo.Span { return history.Excluded(s, sp, slice) })
+		grids[i] = history.DayGrid(rep.Time.UTC(), history.ZoneOf(s), chart.CalendarDays, func(sp slo.Span) []slo.Span {
+			return history.Excluded(s, sp, slice)
+		})
 		queries[i] = fold.ReadRequest{ID: string(s.ID), Spans: grids[i].Spans()}
 		if len(rows) <= publicGroupsAsked {
 			for _, r := range rows {

@@ -131,10 +131,12 @@ func (pub *Handler) public(c *gin.Context, v site.View) (publicBodies, error) {
 	status, lists := pub.newPublicStatus(v, book)
 	var ids strings.Builder
 	for _, rows := range lists {
-		fmt.Fprintf(&ids, "%q/%q/%d/%d/%s;", rows[0].SLO.ID, rows[0].Group, len(rows), rows[0].Generation, rows[0].SLO.Objective.Percent())
+		fmt.Fprintf(&ids, "%q/%q/%d/%d/%s;", rows[0].SLO.ID, rows[0].Group, len(rows), rows[0].Generation,
+			rows[0].SLO.Objective.Percent())
 	}
 	complete := true
-	if of := ids.String(); p.days == nil || p.daysOf != of || v.Rep.Time.Before(p.daysAt) || v.Rep.Time.Sub(p.daysAt) >= publicDaysAge {
+	if of := ids.String(); p.days == nil || p.daysOf != of || v.Rep.Time.Before(p.daysAt) ||
+		v.Rep.Time.Sub(p.daysAt) >= publicDaysAge {
 		days, err := pub.publicDays(c.Request.Context(), v.Rep, lists)
 		if err != nil {
 			complete = false
@@ -195,7 +197,9 @@ func (pub *Handler) publicPage(c *gin.Context) {
 	v := pub.View()
 	if v.Rep == nil {
 		pub.publicNotYet(c)
-		pub.Page(c, http.StatusServiceUnavailable, "public", publicView{Base: pub.Opt.ExternalPath, Feed: feedPath, Head: "The status is not available yet", Text: "The page is being prepared. Reload it in a moment.", Mark: chart.Wait("")})
+		pub.Page(c, http.StatusServiceUnavailable, "public",
+			publicView{Base: pub.Opt.ExternalPath, Feed: feedPath, Head: "The status is not available yet",
+				Text: "The page is being prepared. Reload it in a moment.", Mark: chart.Wait("")})
 		return
 	}
 	b, err := pub.public(c, v)
@@ -219,7 +223,8 @@ func (pub *Handler) document(typ string, form func(b *publicBodies) *publicBody)
 		b, err := pub.public(c, v)
 		if err != nil {
 			pub.Opt.LogError("make "+c.FullPath(), err)
-			respond.Problem(c, http.StatusInternalServerError, "The document could not be made. See the log of the engine for the cause.", nil)
+			respond.Problem(c, http.StatusInternalServerError,
+				"The document could not be made. See the log of the engine for the cause.", nil)
 			return
 		}
 		form(&b).send(c, typ)

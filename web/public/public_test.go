@@ -41,12 +41,14 @@ func TestPublicState(t *testing.T) {
 		"burns fast":       {[]*sla.SLOReport{row(burns(c(97, 3), c(970, 30), c(9000, 30)))}, DegradedNow},
 		"nothing recently": {[]*sla.SLOReport{row(burns(c(0, 0), c(0, 0), c(9000, 0)))}, Operational},
 		"nothing in a day": {[]*sla.SLOReport{row(burns(c(0, 0), c(0, 0), c(0, 0)))}, UnknownNow},
-		"one group of two": {[]*sla.SLOReport{row(burns(c(10000, 0), c(100000, 0), c(900000, 0)), "x"), row(burns(c(0, 5), c(20, 5), c(90, 5)), "y")}, DegradedNow},
-		"the others of a mix": {[]*sla.SLOReport{row(burns(c(100000, 0), c(1000000, 0), c(9000000, 0)), "x"), func() *sla.SLOReport {
-			r := row(burns(c(0, 5), c(20, 5), c(90, 5)), slo.OtherGroup)
-			r.Informative = true
-			return r
-		}()}, Operational},
+		"one group of two": {[]*sla.SLOReport{row(burns(c(10000, 0), c(100000, 0), c(900000, 0)), "x"),
+			row(burns(c(0, 5), c(20, 5), c(90, 5)), "y")}, DegradedNow},
+		"the others of a mix": {
+			[]*sla.SLOReport{row(burns(c(100000, 0), c(1000000, 0), c(9000000, 0)), "x"), func() *sla.SLOReport {
+				r := row(burns(c(0, 5), c(20, 5), c(90, 5)), slo.OtherGroup)
+				r.Informative = true
+				return r
+			}()}, Operational},
 	} {
 		got := combine(x.rows)
 		require.Equal(t, x.want, got.state(), name)

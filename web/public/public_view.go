@@ -68,7 +68,8 @@ const (
 )
 
 func (pub *Handler) newPublicView(s *Status, v site.View) publicView {
-	p := publicView{Base: pub.Opt.ExternalPath, Feed: feedPath, Report: format.NewStamp(s.Time, v.Now), MoreIncidents: s.MoreIncidents}
+	p := publicView{Base: pub.Opt.ExternalPath, Feed: feedPath, Report: format.NewStamp(s.Time, v.Now),
+		MoreIncidents: s.MoreIncidents}
 	p.Mark, p.Head, p.Text = s.headline()
 	for i := range s.Incidents {
 		if row := newIncidentRow(&s.Incidents[i], v.Now); row.To.ISO == "" {
@@ -93,7 +94,9 @@ func (pub *Handler) newPublicView(s *Status, v site.View) publicView {
 			sec.Levels = append(sec.Levels, newPublicRow(&x.Levels[k]))
 		}
 		for _, a := range x.Agreements {
-			r := publicScore{Name: format.Safe(a.Name, format.MaxName), Description: format.Safe(a.Description, format.MaxText), Score: format.NoValue, Group: format.Labels(a.names, a.values), Mark: chart.Mark{Shape: a.shape, Word: a.State}, Note: "of 100, " + format.Window(a.window)}
+			r := publicScore{Name: format.Safe(a.Name, format.MaxName), Description: format.Safe(a.Description, format.MaxText),
+				Score: format.NoValue, Group: format.Labels(a.names, a.values), Mark: chart.Mark{Shape: a.shape, Word: a.State},
+				Note: "of 100, " + format.Window(a.window)}
 			if a.Score != nil {
 				r.Score = format.Score(*a.Score)
 			}
@@ -105,7 +108,9 @@ func (pub *Handler) newPublicView(s *Status, v site.View) publicView {
 		p.Services = append(p.Services, sec)
 	}
 	for _, m := range s.Maintenance {
-		r := maintenanceRow{Mark: chart.None("over"), Service: format.Safe(m.Service, format.MaxName), Levels: format.Safe(strings.Join(m.Levels, ", "), format.MaxTitle), From: format.NewStamp(m.Start, v.Now), To: format.NewStamp(m.End, v.Now)}
+		r := maintenanceRow{Mark: chart.None("over"), Service: format.Safe(m.Service, format.MaxName),
+			Levels: format.Safe(strings.Join(m.Levels, ", "), format.MaxTitle), From: format.NewStamp(m.Start, v.Now),
+			To: format.NewStamp(m.End, v.Now)}
 		switch m.When {
 		case "ongoing":
 			r.Mark = chart.Wait("ongoing")
@@ -119,7 +124,8 @@ func (pub *Handler) newPublicView(s *Status, v site.View) publicView {
 
 func newPublicRow(l *Level) publicRow {
 	r := publicRow{
-		Name: format.Safe(l.Name, format.MaxName), Description: format.Safe(l.Description, format.MaxText), Group: format.Labels(l.names, l.values), Mark: l.State.mark(), Value: format.NoValue,
+		Name: format.Safe(l.Name, format.MaxName), Description: format.Safe(l.Description, format.MaxText),
+		Group: format.Labels(l.names, l.values), Mark: l.State.mark(), Value: format.NoValue,
 		Note: format.Window(l.window) + ", objective " + l.objective.String(),
 	}
 	decimals := format.Decimals(l.objective)

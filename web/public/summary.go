@@ -80,9 +80,11 @@ type (
 // pageID is what the document calls the page.
 const pageID = "public"
 
-// componentStatus are the states of services in Statuspage's words. It has none for no data, which is never told as good.
+// componentStatus are the states of services in Statuspage's words. It has none for no data, which is never told as
+// good.
 var componentStatus = map[PublicState]string{
-	Operational: "operational", DegradedNow: "degraded_performance", Outage: "major_outage", UnknownNow: "degraded_performance",
+	Operational: "operational", DegradedNow: "degraded_performance", Outage: "major_outage",
+	UnknownNow: "degraded_performance",
 }
 
 // incidentStatus are the states of incidents in Statuspage's words. Its "identified" would say more than that somebody
@@ -97,13 +99,15 @@ var indicators = []string{"none", "minor", "major", "critical"}
 // newSummary tells the same as the page in Statuspage's form.
 func (pub *Handler) newSummary(s *Status) *Summary {
 	out := &Summary{
-		Page:       SummaryPage{ID: pageID, Name: pub.pageName(), URL: pub.address(pagePath), Zone: "Etc/UTC", Updated: s.Time},
+		Page: SummaryPage{ID: pageID, Name: pub.pageName(), URL: pub.address(pagePath),
+			Zone: "Etc/UTC", Updated: s.Time},
 		Components: []Component{}, Incidents: []SummaryIncident{}, Maintenance: []SummaryMaintenance{},
 	}
 	of := map[string][]Component{}
 	for i := range s.Services {
 		x := &s.Services[i]
-		c := Component{ID: x.Service, Name: x.Service, Status: componentStatus[x.State], State: x.State, Updated: s.Time, Position: i + 1, PageID: pageID}
+		c := Component{ID: x.Service, Name: x.Service, Status: componentStatus[x.State], State: x.State, Updated: s.Time,
+			Position: i + 1, PageID: pageID}
 		out.Components = append(out.Components, c)
 		of[x.Service] = []Component{c}
 	}
@@ -114,13 +118,15 @@ func (pub *Handler) newSummary(s *Status) *Summary {
 			continue
 		}
 		y := SummaryIncident{
-			ID: x.ID, Name: x.name(), Status: incidentStatus[x.State], Impact: x.Impact, Created: x.Updates[len(x.Updates)-1].Time, Updated: x.Updated, Started: x.Started,
+			ID: x.ID, Name: x.name(), Status: incidentStatus[x.State], Impact: x.Impact,
+			Created: x.Updates[len(x.Updates)-1].Time, Updated: x.Updated, Started: x.Started,
 			Link: pub.address(pagePath) + "#" + anchor(x), PageID: pageID, Components: affected(x.Service),
 		}
 		for k := range x.Updates {
 			u := &x.Updates[k]
 			y.Updates = append(y.Updates, Update{
-				ID: u.ID, IncidentID: x.ID, Status: incidentStatus[u.State], Body: cmp.Or(u.Text, u.sentence()), Created: u.Time, Updated: u.Time, Display: u.Time,
+				ID: u.ID, IncidentID: x.ID, Status: incidentStatus[u.State], Body: cmp.Or(u.Text, u.sentence()), Created: u.Time,
+				Updated: u.Time, Display: u.Time,
 			})
 		}
 		out.Incidents = append(out.Incidents, y)
@@ -144,7 +150,8 @@ func (pub *Handler) newSummaryMaintenance(m *Maintenance, now time.Time, of []Co
 		status, known = "in_progress", m.Start
 	}
 	return SummaryMaintenance{SummaryIncident{
-		ID: maintenanceID(m), Name: "Planned maintenance of " + m.Service, Status: status, Impact: "maintenance", Created: known, Updated: known, Started: m.Start,
+		ID: maintenanceID(m), Name: "Planned maintenance of " + m.Service, Status: status, Impact: "maintenance",
+		Created: known, Updated: known, Started: m.Start,
 		Link: pub.address(pagePath), PageID: pageID, Updates: []Update{}, Components: of,
 	}, m.Start, m.End}
 }

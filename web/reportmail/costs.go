@@ -34,10 +34,12 @@ func (m *model) fillCosts(r, before *report.Report) {
 		}
 		m.Figures = append(m.Figures, f)
 		if s.Saving != nil {
-			m.Figures = append(m.Figures, figure{Name: "Saving against the baseline in " + s.Currency, Value: format.Money(*s.Saving), Before: format.NoValue, Bad: s.Saving.Sign() < 0})
+			m.Figures = append(m.Figures, figure{Name: "Saving against the baseline in " + s.Currency,
+				Value: format.Money(*s.Saving), Before: format.NoValue, Bad: s.Saving.Sign() < 0})
 		}
 		if s.Return != nil {
-			m.Figures = append(m.Figures, figure{Name: "Return on the investment in " + s.Currency, Value: format.Percent(*s.Return, 0), Before: format.NoValue, Bad: *s.Return < 0})
+			m.Figures = append(m.Figures, figure{Name: "Return on the investment in " + s.Currency,
+				Value: format.Percent(*s.Return, 0), Before: format.NoValue, Bad: *s.Return < 0})
 		}
 	}
 	t := m.table("Cost of violations").left("SLO/Cost of violations", "Price").right("Counted", "Cost", "Before", "Saving")

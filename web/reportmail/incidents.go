@@ -56,7 +56,9 @@ func (m *model) fillIncidents(r *report.Report) {
 	}
 	m.show(t)
 	if len(all.List) > 0 {
-		m.Notes = append(m.Notes, "Incidents are those that were detected in the period. Medians leave out those of severity warning. The budget that an incident spent is a share of the budget of the objective's window.")
+		m.Notes = append(m.Notes,
+			"Incidents are those that were detected in the period. Medians leave out those of severity warning. The budget "+
+				"that an incident spent is a share of the budget of the objective's window.")
 	}
 }
 

@@ -45,7 +45,8 @@ const (
 func newModel(in *Input) *model {
 	r := in.Report
 	m := &model{
-		Title: format.Safe(in.Title, format.MaxName), Heading: "SLO report: " + r.Period.Title(), Dates: r.Period.Dates(), Page: in.Page,
+		Title: format.Safe(in.Title, format.MaxName), Heading: "SLO report: " + r.Period.Title(),
+		Dates: r.Period.Dates(), Page: in.Page,
 		Scope: scope(r), Zone: zones(r), most: maxRows,
 	}
 	if in.Whole {
@@ -205,7 +206,8 @@ func (m *model) addAgreements(r *report.Report, before lines) {
 func (m *model) addSLOs(r *report.Report, before lines) {
 	corrected := slices.ContainsFunc(r.SLOs, func(x report.SLO) bool { return x.Corrected > 0 })
 	t := m.table("SLOs").left("State", "SLO", "Group").right("Objective", "Indicator").
-		columns(column{textOnly: true, hidden: !corrected}, []string{"Raw"}).before("Before").right("Budget spent").before("Before").
+		columns(column{textOnly: true, hidden: !corrected},
+			[]string{"Raw"}).before("Before").right("Budget spent").before("Before").
 		columns(column{textOnly: true}, []string{"Good"}).right("Bad", "Events").left("Worst day").right("Coverage")
 	for _, x := range report.WorstFirst(r.SLOs, func(x *report.SLO) report.Verdict { return x.Verdict }) {
 		s := x.Now.SLO
@@ -233,7 +235,8 @@ func (m *model) addSLOs(r *report.Report, before lines) {
 			}
 		}
 		n := x.Net.Counts
-		t.add(verdict(x.Verdict), format.Safe(string(s.ID), format.MaxTitle), group(s.GroupBy, x.Now.Group), s.Objective.String(),
+		t.add(verdict(x.Verdict), format.Safe(string(s.ID), format.MaxTitle), group(s.GroupBy, x.Now.Group),
+			s.Objective.String(),
 			indicator, raw, was, spent, spentBefore, format.Count(n.Good), format.Count(n.Bad), format.Count(x.Events), worst,
 			coverage(&x.Covered))
 	}
@@ -260,7 +263,8 @@ func (m *model) addThresholds(r *report.Report, before lines) {
 					was += " (partial)"
 				}
 			}
-			t.add(name, format.Count(now.Within), format.Count(now.Warning), format.Count(now.Critical), was, coverage(&x.Covered))
+			t.add(name, format.Count(now.Within), format.Count(now.Warning), format.Count(now.Critical),
+				was, coverage(&x.Covered))
 		}
 		name := format.Safe(x.Now.Threshold.Service+"/"+x.Now.Threshold.Name, format.MaxTitle)
 		add(name, x.Violations, func() sla.Violations { return b.Violations })

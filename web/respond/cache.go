@@ -57,7 +57,8 @@ type Cache struct {
 type responseMetrics struct{ made, shared, refused, cut *metrics.Counter }
 
 func NewCache(limit int64, now func() time.Time, set *metrics.Set) *Cache {
-	r := &Cache{limit: limit, now: now, wait: writeWait, renders: make(chan struct{}, maxRenders), kept: map[string]*response{}}
+	r := &Cache{limit: limit, now: now, wait: writeWait, renders: make(chan struct{}, maxRenders),
+		kept: map[string]*response{}}
 	count := func(result string) *metrics.Counter {
 		return metric.WebResponses.Counter(set, result)
 	}
@@ -177,9 +178,12 @@ func (r *Cache) releaseLocked(p *response) {
 // unshared are the headers of a request that no response depends on; all others tell
 // readers apart.
 var unshared = map[string]bool{
-	"Accept-Language": true, "Cache-Control": true, "Connection": true, "Dnt": true, "If-Modified-Since": true, "If-None-Match": true,
-	"Keep-Alive": true, "Pragma": true, "Priority": true, "Referer": true, "Te": true, "Traceparent": true, "Tracestate": true,
-	"Upgrade-Insecure-Requests": true, "User-Agent": true, "X-Forwarded-For": true, "X-Real-Ip": true, "X-Request-Id": true,
+	"Accept-Language": true, "Cache-Control": true, "Connection": true, "Dnt": true, "If-Modified-Since": true,
+	"If-None-Match": true,
+	"Keep-Alive":    true, "Pragma": true, "Priority": true, "Referer": true, "Te": true,
+	"Traceparent": true, "Tracestate": true,
+	"Upgrade-Insecure-Requests": true, "User-Agent": true, "X-Forwarded-For": true,
+	"X-Real-Ip": true, "X-Request-Id": true,
 }
 
 // requestKey says all that a response can depend on besides the state of the engine: two

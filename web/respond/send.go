@@ -22,7 +22,9 @@ func JSON(c *gin.Context, status int, typ string, v any) {
 		status = http.StatusInternalServerError
 		typ = "application/problem+json"
 		buf.Reset()
-		buf.WriteString(`{"type":"about:blank","title":"Internal Server Error","status":500,"detail":"The response could not be encoded."}` + "\n")
+		buf.WriteString(
+			`{"type":"about:blank","title":"Internal Server Error","status":500,"detail":"The response could not be encoded."}` +
+				"\n")
 	}
 	Send(c, status, typ, buf.Bytes())
 }

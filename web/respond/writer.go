@@ -135,9 +135,9 @@ func (r *Cache) enter(req *http.Request) bool {
 	return false
 }
 
-// Building charges the bytes that a handler is about to need besides its response, until it is done. Where there is no room it
-// waits, and then reports false: the handler returns, and the request is refused. What has nothing beside it may be larger than
-// the budget, so that large responses are made one after the other.
+// Building charges the bytes that a handler is about to need besides its response, until it is done. Where there is no
+// room it waits, and then reports false: the handler returns, and the request is refused. What has nothing beside it
+// may be larger than the budget, so that large responses are made one after the other.
 func Building(c *gin.Context, n int64) bool {
 	cw, ok := c.Writer.(*capture)
 	if !ok {
@@ -196,9 +196,11 @@ func (r *Cache) run(c *gin.Context, key string, unlimited bool) *response {
 	}
 	r.metrics.made.Inc()
 	out := cw.response()
-	if out.status == http.StatusOK && c.Request.Method == http.MethodGet && !cw.partial && c.Request.Context().Err() == nil {
+	if out.status == http.StatusOK && c.Request.Method == http.MethodGet && !cw.partial &&
+		c.Request.Context().Err() == nil {
 		keys := []string{key}
-		if cw.tag != "" && out.header.Get("ETag") == cw.tag && !strings.Contains(out.header.Get("Cache-Control"), "no-store") {
+		if cw.tag != "" && out.header.Get("ETag") == cw.tag &&
+			!strings.Contains(out.header.Get("Cache-Control"), "no-store") {
 			keys = append(keys, cw.tagKey(cw.tag))
 		}
 		r.keep(out, keys...)
@@ -210,7 +212,8 @@ func (r *Cache) run(c *gin.Context, key string, unlimited bool) *response {
 func (r *Cache) refuse(c *gin.Context) {
 	r.metrics.refused.Inc()
 	h := c.Writer.Header()
-	for _, name := range []string{"ETag", "Content-Type", "Content-Encoding", "Content-Length", "Content-Disposition", "Refresh"} {
+	for _, name := range []string{"ETag", "Content-Type", "Content-Encoding", "Content-Length",
+		"Content-Disposition", "Refresh"} {
 		h.Del(name)
 	}
 	h.Set("Cache-Control", "no-store")
@@ -219,10 +222,12 @@ func (r *Cache) refuse(c *gin.Context) {
 	if WantsProblem(c) {
 		h.Set("Content-Type", "application/problem+json")
 		c.Writer.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = c.Writer.WriteString(`{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Too many responses are in flight. Try again later."}` + "\n")
+		_, _ = c.Writer.WriteString(
+			`{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Too many responses are in flight. Try again later."}` + "\n")
 		return
 	}
-	c.Data(http.StatusServiceUnavailable, "text/plain; charset=utf-8", []byte("Too many responses are in flight. Reload the page later.\n"))
+	c.Data(http.StatusServiceUnavailable, "text/plain; charset=utf-8",
+		[]byte("Too many responses are in flight. Reload the page later.\n"))
 }
 
 // send writes a response piece by piece, each within its time.

@@ -27,7 +27,8 @@ type Handler struct {
 	counted  counted
 }
 
-// counted is how many alerts each silence hides, and all together, as of a view of the alerts and the silences that held then.
+// counted is how many alerts each silence hides, and all together, as of a view of the alerts and the silences that
+// held then.
 type counted struct {
 	view   *state.View
 	active []string
@@ -70,8 +71,8 @@ func (h *Handler) status(s silence.Silence) Status {
 	return out
 }
 
-// hidden counts the firing alerts that each silence hides. It counts once for each view of the alerts and each change of the
-// silences, because ten thousand alerts against a thousand silences take a while.
+// hidden counts the firing alerts that each silence hides. It counts once for each view of the alerts and each change
+// of the silences, because ten thousand alerts against a thousand silences take a while.
 func (h *Handler) hidden() counted {
 	of := h.Opt.Silences.Silencing()
 	if h.Opt.Alerts == nil || of == nil {
@@ -133,7 +134,8 @@ func (h *Handler) add(c *gin.Context) {
 		return func(raw json.RawMessage) error { return site.ReadValue(raw, into, "a string") }
 	}
 	err := site.ReadObject(body, map[string]func(json.RawMessage) error{
-		"matchers": text(&s.Matchers), "starts_at": site.ReadTime(&s.Starts), "ends_at": site.ReadTime(&s.Ends), "author": text(&s.Author), "comment": text(&s.Comment),
+		"matchers": text(&s.Matchers), "starts_at": site.ReadTime(&s.Starts), "ends_at": site.ReadTime(&s.Ends),
+		"author": text(&s.Author), "comment": text(&s.Comment),
 	})
 	if err != nil {
 		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
@@ -194,7 +196,8 @@ func (h *Handler) expireSilence(c *gin.Context, id string) (silence.Silence, err
 }
 
 func (h *Handler) audit(c *gin.Context, action string, s silence.Silence, err error) {
-	detail := fmt.Sprintf("id=%q matchers=%q until=%s author=%q comment=%q", s.ID, s.Matchers, s.Ends.UTC().Format(time.RFC3339), s.Author, s.Comment)
+	detail := fmt.Sprintf("id=%q matchers=%q until=%s author=%q comment=%q", s.ID, s.Matchers,
+		s.Ends.UTC().Format(time.RFC3339), s.Author, s.Comment)
 	if err != nil {
 		detail = ""
 		if status, _ := failure(err); status == http.StatusServiceUnavailable {

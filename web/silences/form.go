@@ -96,7 +96,9 @@ func (h *Handler) firing(fingerprint string) *state.Alert {
 		return nil
 	}
 	active := h.Opt.Alerts().Active
-	i := slices.IndexFunc(active, func(a state.Alert) bool { return a.State == state.Firing && a.Fingerprint == fingerprint })
+	i := slices.IndexFunc(active, func(a state.Alert) bool {
+		return a.State == state.Firing && a.Fingerprint == fingerprint
+	})
 	if i < 0 {
 		return nil
 	}
@@ -119,7 +121,8 @@ func matchersOf(a *state.Alert) string {
 func (h *Handler) form(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if !site.OwnForm(c) {
-		h.Message(c, http.StatusForbidden, "Nothing was done", "This form was not sent from a page of this engine. Open the silences and try again there.")
+		h.Message(c, http.StatusForbidden, "Nothing was done",
+			"This form was not sent from a page of this engine. Open the silences and try again there.")
 		return
 	}
 	if !h.ready(c) {
@@ -161,7 +164,8 @@ func (h *Handler) formAdd(c *gin.Context, form url.Values) {
 	if err != nil {
 		status, text := failure(err)
 		p := newPage{
-			Problem: format.Safe(strings.ToUpper(text[:1])+text[1:], format.MaxText), Matchers: shown(form.Get("matchers"), silence.MaxMatchers), Author: shown(form.Get("author"), silence.MaxAuthor),
+			Problem:  format.Safe(strings.ToUpper(text[:1])+text[1:], format.MaxText),
+			Matchers: shown(form.Get("matchers"), silence.MaxMatchers), Author: shown(form.Get("author"), silence.MaxAuthor),
 			Comment: shown(form.Get("comment"), silence.MaxComment), Starts: shown(form.Get("starts"), len(inputTime)),
 		}
 		h.showForm(c, status, p, form.Get("for"))

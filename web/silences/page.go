@@ -113,7 +113,8 @@ func (h *Handler) listPage(c *gin.Context) {
 		p.Rows = append(p.Rows, h.newRow(&all[i], v, may))
 	}
 	if hidden := h.hidden().all; hidden > 0 {
-		p.Verdict, p.Headline = chart.Wait(""), cmp.Or(map[int]string{1: "1 firing alert is silenced"}[hidden], format.Count(hidden)+" firing alerts are silenced")
+		p.Verdict, p.Headline = chart.Wait(""),
+			cmp.Or(map[int]string{1: "1 firing alert is silenced"}[hidden], format.Count(hidden)+" firing alerts are silenced")
 	}
 	p.Scope = "Active: " + format.Count(active) + ". Pending: " + format.Count(pending) + "."
 	h.Page(c, http.StatusOK, "silences", p)
@@ -122,12 +123,15 @@ func (h *Handler) listPage(c *gin.Context) {
 func (h *Handler) newRow(s *silence.Silence, v site.View, may bool) row {
 	status := h.status(*s)
 	r := row{
-		ID: s.ID, Mark: chart.None(string(status.State)), Matchers: format.Safe(s.Matchers, format.MaxText), Comment: format.Safe(s.Comment, format.MaxText),
-		Author: format.Safe(s.Author, format.MaxName), Starts: format.NewStamp(s.Starts, v.Now), Ends: format.NewStamp(s.Ends, v.Now), Hides: format.NoValue,
+		ID: s.ID, Mark: chart.None(string(status.State)), Matchers: format.Safe(s.Matchers, format.MaxText),
+		Comment: format.Safe(s.Comment, format.MaxText),
+		Author:  format.Safe(s.Author, format.MaxName), Starts: format.NewStamp(s.Starts, v.Now),
+		Ends: format.NewStamp(s.Ends, v.Now), Hides: format.NoValue,
 		Expire: may && status.State != silence.Expired,
 	}
 	if status.State == silence.Active {
-		r.Mark, r.Left, r.Hides = chart.Wait(string(status.State)), format.Duration(s.Ends.Sub(v.Now)), format.Count(status.Alerts)
+		r.Mark, r.Left, r.Hides = chart.Wait(string(status.State)), format.Duration(s.Ends.Sub(v.Now)),
+			format.Count(status.Alerts)
 	}
 	return r
 }

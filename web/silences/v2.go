@@ -17,8 +17,8 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// Addresses of the silences in version 2 of Alertmanager's API, so that amtool works with the engine. Errors are JSON strings
-// there.
+// Addresses of the silences in version 2 of Alertmanager's API, so that amtool works with the engine. Errors are JSON
+// strings there.
 const (
 	V2Path    = "/api/v2/silences"
 	V2OnePath = "/api/v2/silence/:id"
@@ -46,7 +46,8 @@ type v2Silence struct {
 	Matchers []v2Matcher `json:"matchers"`
 }
 
-func (h *Handler) registerV2(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
+func (h *Handler) registerV2(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read,
+	operate gin.HandlerFunc) {
 	get(V2Path, read, h.v2List)
 	get(V2OnePath, read, h.v2Get)
 	r.POST(V2Path, site.Secure, operate, h.v2Add)
@@ -55,7 +56,8 @@ func (h *Handler) registerV2(r gin.IRouter, get func(path string, h ...gin.Handl
 
 // v2Type are the operators of a matcher, by isRegex and isEqual.
 var v2Type = map[[2]bool]labels.MatchType{
-	{false, true}: labels.MatchEqual, {false, false}: labels.MatchNotEqual, {true, true}: labels.MatchRegexp, {true, false}: labels.MatchNotRegexp,
+	{false, true}: labels.MatchEqual, {false, false}: labels.MatchNotEqual, {true, true}: labels.MatchRegexp,
+	{true, false}: labels.MatchNotRegexp,
 }
 
 // text is the matcher as the engine keeps it.
@@ -76,7 +78,8 @@ func (h *Handler) newV2(s silence.Silence) (v2Silence, error) {
 	parsed, err := labels.ParseMatchers(s.Matchers)
 	for _, m := range parsed {
 		equal := m.Type == labels.MatchEqual || m.Type == labels.MatchRegexp
-		out.Matchers = append(out.Matchers, v2Matcher{m.Name, m.Value, m.Type == labels.MatchRegexp || m.Type == labels.MatchNotRegexp, &equal})
+		out.Matchers = append(
+			out.Matchers, v2Matcher{m.Name, m.Value, m.Type == labels.MatchRegexp || m.Type == labels.MatchNotRegexp, &equal})
 	}
 	return out, err
 }
@@ -84,8 +87,8 @@ func (h *Handler) newV2(s silence.Silence) (v2Silence, error) {
 // v2Send answers in JSON.
 func v2Send(c *gin.Context, status int, v any) { respond.JSON(c, status, "application/json", v) }
 
-// v2List lists the silences whose matchers fit those of the parameter filter, as Alertmanager does: by the label and the
-// value or expression that a silence names.
+// v2List lists the silences whose matchers fit those of the parameter filter, as Alertmanager does: by the label and
+// the value or expression that a silence names.
 func (h *Handler) v2List(c *gin.Context) {
 	if !h.has(c) {
 		return

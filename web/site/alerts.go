@@ -76,7 +76,8 @@ func (site *Site) Alerts(f AlertFilter) (list []*state.Alert, digest string) {
 	}
 	var picked []entry
 	for a := range eachAlert(site.Opt.Alerts()) {
-		if f.Active && a.State == state.Resolved || f.State != "" && a.State != f.State || f.Service != "" && a.Service != f.Service ||
+		if f.Active && a.State == state.Resolved || f.State != "" && a.State != f.State ||
+			f.Service != "" && a.Service != f.Service ||
 			f.Severity != "" && a.Severity != f.Severity || f.SLO != "" && a.SLO != f.SLO {
 			continue
 		}
@@ -104,7 +105,8 @@ func (site *Site) Held(f AlertFilter) []*state.Held {
 	all := site.Opt.Alerts().Held
 	for i := range all {
 		h := &all[i]
-		if (f.Service == "" || h.Service == f.Service) && (f.Severity == "" || h.Severity == f.Severity) && (f.SLO == "" || h.SLO == f.SLO) {
+		if (f.Service == "" || h.Service == f.Service) && (f.Severity == "" || h.Severity == f.Severity) &&
+			(f.SLO == "" || h.SLO == f.SLO) {
 			out = append(out, h)
 		}
 	}

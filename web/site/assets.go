@@ -33,7 +33,8 @@ type asset struct {
 	zipped []byte
 }
 
-var assetTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+var assetTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml"}
 
 // bundles are the assets and what each is joined from: vendored files first,
 // then every own file of some folders, by name.
@@ -206,7 +207,8 @@ var parsePages = sync.OnceValues(func() (map[string]*template.Template, error) {
 		"moment":  func(t, now time.Time) moment { return moment{format.NewStamp(t, now), format.Duration(now.Sub(t))} },
 		"use":     chart.UseGauge, "float": func(n int) float64 { return float64(n) },
 	}
-	base, err := template.New("base").Funcs(funcs).Option("missingkey=error").ParseFS(files, "templates/layout.html", "templates/parts*.html")
+	base, err := template.New("base").Funcs(funcs).Option("missingkey=error").ParseFS(files, "templates/layout.html",
+		"templates/parts*.html")
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,8 @@ func TestAssetsAreSmall(t *testing.T) {
 
 // What is vendored is recorded: file, version, licence and hash.
 func TestVendoredFilesAreRecorded(t *testing.T) {
-	rowOf := regexp.MustCompile(`(?m)^\| ([^ |]+) \| ([^ |]+) \| ([0-9.]+) \| ([A-Z0-9a-z.-]+) \(([^)]+)\) \| ([0-9a-f]{64}) \|$`)
+	rowOf := regexp.MustCompile(
+		`(?m)^\| ([^ |]+) \| ([^ |]+) \| ([0-9.]+) \| ([A-Z0-9a-z.-]+) \(([^)]+)\) \| ([0-9a-f]{64}) \|$`)
 	readme, err := files.ReadFile("static/vendor/README.md")
 	require.NoError(t, err)
 	known := map[string]bool{"README.md": true}
@@ -56,7 +57,9 @@ func TestVendoredFilesAreRecorded(t *testing.T) {
 }
 
 func TestShrinking(t *testing.T) {
-	require.Equal(t, "a,b{color:red;content:\" ↓\"}@media (max-width: 9px){a:hover{x:1}}\n", shrinkCSS("/* one\ntwo */ a, b {\n  color: red; content: \" ↓\";\n}\n@media (max-width: 9px) { a:hover { x: 1; } }\n"))
+	require.Equal(t, "a,b{color:red;content:\" ↓\"}@media (max-width: 9px){a:hover{x:1}}\n",
+		shrinkCSS(
+			"/* one\ntwo */ a, b {\n  color: red; content: \" ↓\";\n}\n@media (max-width: 9px) { a:hover { x: 1; } }\n"))
 	require.Equal(t, "let a = 'x // y';\nb();\n", shrinkJS("// comment\n\tlet a = 'x // y';\n\n  // more\n  b();\n"))
 }
 
@@ -69,14 +72,16 @@ func TestOwnScriptsAreStrict(t *testing.T) {
 		for _, name := range list {
 			raw, err := files.ReadFile(filepath.ToSlash(name))
 			require.NoError(t, err)
-			for _, bad := range []string{"http://", "https://", "eval(", "Function(", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "url(", "@import"} {
+			for _, bad := range []string{"http://", "https://", "eval(", "Function(", "innerHTML", "outerHTML",
+				"insertAdjacentHTML", "document.write", "url(", "@import"} {
 				if bad == "http://" && strings.Contains(string(raw), `xmlns="http://www.w3.org/2000/svg"`) {
 					continue // a name, not an address
 				}
 				require.False(t, strings.Contains(string(raw), bad), "%s has %q", name, bad)
 			}
 			for line := range strings.Lines(string(raw)) {
-				require.Zero(t, strings.Count(line, "`")%2, "%s: a template literal over several lines, which shrinking would change: %s", name, line)
+				require.Zero(t, strings.Count(line, "`")%2,
+					"%s: a template literal over several lines, which shrinking would change: %s", name, line)
 			}
 		}
 	}
@@ -85,7 +90,8 @@ func TestOwnScriptsAreStrict(t *testing.T) {
 func TestContrast(t *testing.T) {
 	raw, err := files.ReadFile("static/css/00-tokens.css")
 	require.NoError(t, err)
-	tokens := regexp.MustCompile(`--([a-z-]+): light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\)`).FindAllStringSubmatch(string(raw), -1)
+	tokens := regexp.MustCompile(
+		`--([a-z-]+): light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\)`).FindAllStringSubmatch(string(raw), -1)
 	require.Greater(t, len(tokens), 20)
 	for i, name := range []string{"light", "dark"} {
 		colour := map[string]float64{}
@@ -120,7 +126,8 @@ func TestColoursAreTokens(t *testing.T) {
 		raw, err := files.ReadFile("static/css/" + f.Name())
 		require.NoError(t, err)
 		uses := regexp.MustCompile(`--[a-z0-9-]+: light-dark\(#[0-9a-f]{6}, #[0-9a-f]{6}\)`).ReplaceAllString(string(raw), "")
-		require.Empty(t, regexp.MustCompile(`#[0-9a-fA-F]{3,8}\b|rgba?\(|hsla?\(`).FindAllString(uses, -1), "%s: a colour that is no token", filepath.Join("static/css", f.Name()))
+		require.Empty(t, regexp.MustCompile(`#[0-9a-fA-F]{3,8}\b|rgba?\(|hsla?\(`).FindAllString(uses, -1),
+			"%s: a colour that is no token", filepath.Join("static/css", f.Name()))
 	}
 }
 

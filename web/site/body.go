@@ -21,8 +21,9 @@ import (
 	"github.com/sloengine/sloengine/web/respond"
 )
 
-// OwnForm reports whether a form was sent from a page of this engine. Any site can make a browser send a form, so the request
-// must prove it: by Sec-Fetch-Site or, over plain HTTP where browsers omit it, by Origin. The page needs the header of
+// OwnForm reports whether a form was sent from a page of this engine. Any site can make a browser send a form, so the
+// request must prove it: by Sec-Fetch-Site or, over plain HTTP where browsers omit it, by Origin. The page needs the
+// header of
 // [FormPage] for that.
 func OwnForm(c *gin.Context) bool {
 	err := http.NewCrossOriginProtection().Check(c.Request)
@@ -30,14 +31,15 @@ func OwnForm(c *gin.Context) bool {
 	return err == nil && (from == "same-origin" || from == "" && c.GetHeader("Origin") != "")
 }
 
-// FormPage lets the browser name the origin of a page when it sends the page's forms. Without this header browsers hide it,
-// and over plain HTTP there is nothing else that OwnForm could check.
+// FormPage lets the browser name the origin of a page when it sends the page's forms. Without this header browsers hide
+// it, and over plain HTTP there is nothing else that OwnForm could check.
 func FormPage(c *gin.Context) { c.Header("Referrer-Policy", "same-origin") }
 
-// ReadForm reads a URL-encoded form of at most that many bytes, in which nothing is given twice but the repeated fields. Its
-// error completes the sentence that the form could not be read.
+// ReadForm reads a URL-encoded form of at most that many bytes, in which nothing is given twice but the repeated
+// fields. Its error completes the sentence that the form could not be read.
 func ReadForm(c *gin.Context, most int64, repeated ...string) (url.Values, error) {
-	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || typ != "application/x-www-form-urlencoded" {
+	if typ, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil ||
+		typ != "application/x-www-form-urlencoded" {
 		return nil, errors.New("it is not a URL-encoded form")
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, most)
@@ -69,14 +71,16 @@ func (site *Site) JSONBody(c *gin.Context) (body []byte, ok bool) {
 		return nil, false
 	}
 	if enc := c.GetHeader("Content-Encoding"); enc != "" && enc != "identity" {
-		respond.Problem(c, http.StatusUnsupportedMediaType, "Content-Encoding is not supported here. Send the body uncompressed.", nil)
+		respond.Problem(c, http.StatusUnsupportedMediaType,
+			"Content-Encoding is not supported here. Send the body uncompressed.", nil)
 		return nil, false
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, MaxBody))
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		respond.Problem(c, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is larger than %d bytes. Send less at a time.", MaxBody), nil)
+		respond.Problem(c, http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("The body is larger than %d bytes. Send less at a time.", MaxBody), nil)
 		return nil, false
 	case err != nil:
 		respond.Problem(c, http.StatusBadRequest, "The body could not be read completely.", nil)

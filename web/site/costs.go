@@ -44,14 +44,17 @@ func NewCosts(c *sla.Costs) *Costs {
 		case len(c.Twice) > 0:
 			note = "some of it may be counted twice"
 		}
-		out.Figures = append(out.Figures, Figure{Name: "Cost", Value: format.Money(s.Amount), Note: note, Partial: c.Estimate})
+		out.Figures = append(
+			out.Figures, Figure{Name: "Cost", Value: format.Money(s.Amount), Note: note, Partial: c.Estimate})
 		out.Figures = append(out.Figures, comparisonFigures(&s.Comparison)...)
 	}
 	for i := range c.SLOs {
 		x := &c.SLOs[i]
 		r := costRow{
-			Service: format.Safe(x.SLO.Service(), format.MaxName), Name: format.Safe(x.SLO.Name(), format.MaxName), Basis: x.Basis, Counted: CountedText(x), Amount: format.Money(x.Amount),
-			Estimate: x.IsEstimate(), Baseline: moneyOrNone(x.Baseline), Saving: moneyOrNone(x.Saving), Investment: moneyOrNone(x.Investment), Return: returnText(x.Return),
+			Service: format.Safe(x.SLO.Service(), format.MaxName), Name: format.Safe(x.SLO.Name(), format.MaxName),
+			Basis: x.Basis, Counted: CountedText(x), Amount: format.Money(x.Amount),
+			Estimate: x.IsEstimate(), Baseline: moneyOrNone(x.Baseline), Saving: moneyOrNone(x.Saving),
+			Investment: moneyOrNone(x.Investment), Return: returnText(x.Return),
 			Worse: x.Saving != nil && x.Saving.Sign() < 0,
 		}
 		out.Compared = out.Compared || x.Baseline != nil
@@ -72,7 +75,9 @@ func SLOCosts(rep *sla.Report, id slo.ID) *sla.Costs {
 // AgreementCosts are what violations of an agreement's components cost over its window.
 func AgreementCosts(rep *sla.Report, r *sla.SLAReport) *sla.Costs {
 	return sla.AgreementCosts(r, func(id slo.ID) *sla.SLOReport {
-		i, ok := slices.BinarySearchFunc(rep.SLOs, id, func(r sla.SLOReport, id slo.ID) int { return cmp.Compare(r.SLO.ID, id) })
+		i, ok := slices.BinarySearchFunc(rep.SLOs, id, func(r sla.SLOReport, id slo.ID) int {
+			return cmp.Compare(r.SLO.ID, id)
+		})
 		if !ok {
 			return nil
 		}
@@ -92,7 +97,8 @@ func IncidentCosts(spent []incident.Spent) *sla.Costs {
 		at := slices.IndexFunc(c.SLOs, func(y sla.SLOCost) bool { return y.SLO == id && y.Basis == x.Cost.Basis })
 		if at < 0 {
 			at = len(c.SLOs)
-			c.SLOs = append(c.SLOs, sla.SLOCost{SLO: id, Basis: x.Cost.Basis, Currency: x.Cost.Currency, Amount: slo.Money{Currency: x.Cost.Currency}, Coverage: 1})
+			c.SLOs = append(c.SLOs, sla.SLOCost{SLO: id, Basis: x.Cost.Basis, Currency: x.Cost.Currency,
+				Amount: slo.Money{Currency: x.Cost.Currency}, Coverage: 1})
 		}
 		y := &c.SLOs[at]
 		y.Amount.Amount, y.Bad = y.Amount.Plus(x.Cost.Amount), y.Bad+x.Bad
@@ -119,10 +125,12 @@ func IncidentCosts(spent []incident.Spent) *sla.Costs {
 
 func comparisonFigures(c *sla.Comparison) (out []Figure) {
 	if c.Saving != nil {
-		out = append(out, Figure{Name: "Saving", Value: format.Money(*c.Saving), Note: "before, the same time cost " + format.Money(*c.Baseline), Bad: c.Saving.Sign() < 0})
+		out = append(out, Figure{Name: "Saving", Value: format.Money(*c.Saving),
+			Note: "before, the same time cost " + format.Money(*c.Baseline), Bad: c.Saving.Sign() < 0})
 	}
 	if c.Return != nil {
-		out = append(out, Figure{Name: "Return", Value: returnText(c.Return), Note: "on an investment of " + format.Money(*c.Investment), Bad: *c.Return < 0})
+		out = append(out, Figure{Name: "Return", Value: returnText(c.Return),
+			Note: "on an investment of " + format.Money(*c.Investment), Bad: *c.Return < 0})
 	}
 	return out
 }

@@ -20,8 +20,8 @@ const (
 // AcknowledgePath begins the address of the page that acknowledges an incident. The id of the incident follows.
 const AcknowledgePath = "/acknowledge/"
 
-// Incidents is the book of incidents as pages and API use it. Errors that wrap one of package incident are the caller's. All
-// others mean that the log cannot be written now.
+// Incidents is the book of incidents as pages and API use it. Errors that wrap one of package incident are the
+// caller's. All others mean that the log cannot be written now.
 type Incidents interface {
 	View() *incident.View
 	// Do applies an operation and returns the incident as it is then; nil if the operation was about all incidents.
@@ -59,7 +59,8 @@ func (site *Site) reportIncidents(from, to time.Time) (out []report.Incident, kn
 
 func newReportIncident(inc *incident.Incident, spent []incident.Spent) report.Incident {
 	x := report.Incident{
-		ID: inc.ID, Title: inc.Title, Service: inc.Service, Critical: inc.Severity == incident.Critical, Onset: inc.Onset, Detected: inc.Detected, Automated: inc.Automated, Spent: -1,
+		ID: inc.ID, Title: inc.Title, Service: inc.Service, Critical: inc.Severity == incident.Critical, Onset: inc.Onset,
+		Detected: inc.Detected, Automated: inc.Automated, Spent: -1,
 	}
 	if inc.Ack != nil {
 		x.Acknowledged = inc.Ack.Time
@@ -85,8 +86,8 @@ func newReportIncident(inc *incident.Incident, spent []incident.Spent) report.In
 	return x
 }
 
-// OpenIncidents says in a sentence which incidents of severity critical are not resolved, and how many of severity warning
-// are beside them.
+// OpenIncidents says in a sentence which incidents of severity critical are not resolved, and how many of severity
+// warning are beside them.
 func OpenIncidents(view *incident.View) (m chart.Mark, text string, warnings int) {
 	open, waiting := 0, 0
 	for _, inc := range view.Open() {

@@ -13,7 +13,8 @@ import (
 
 // find finds the row of one group. of returns the labels and the group of a row, and whether the row belongs to what is
 // asked for. Labels that want lacks match "". A missing or wrong group is told from a thing that does not exist.
-func find[T any](rows []T, want map[string]string, of func(*T) (names []string, g slo.Group, ok bool)) (r *T, exists bool) {
+func find[T any](
+	rows []T, want map[string]string, of func(*T) (names []string, g slo.Group, ok bool)) (r *T, exists bool) {
 	for i := range rows {
 		names, g, ok := of(&rows[i])
 		if !ok {
@@ -52,7 +53,9 @@ func FindSLA(rep *sla.Report, q url.Values) (r *sla.SLAReport, exists bool) {
 }
 
 func FindSLO(rep *sla.Report, id slo.ID, g slo.Group) *sla.SLOReport {
-	i, ok := slices.BinarySearchFunc(rep.SLOs, id, func(r sla.SLOReport, id slo.ID) int { return cmp.Compare(r.SLO.ID, id) })
+	i, ok := slices.BinarySearchFunc(rep.SLOs, id, func(r sla.SLOReport, id slo.ID) int {
+		return cmp.Compare(r.SLO.ID, id)
+	})
 	for ; ok && i < len(rep.SLOs) && rep.SLOs[i].SLO.ID == id; i++ {
 		if slices.Equal(rep.SLOs[i].Group, g) {
 			return &rep.SLOs[i]
@@ -79,7 +82,9 @@ func (site *Site) Crumb(list, path, what string) []Link {
 func (site *Site) GroupCrumbs(list Link, service, name string, all url.Values, groupBy []string, g slo.Group) []Link {
 	path := list.Href
 	out := []Link{
-		{Text: list.Text, Href: site.Href(path, nil)}, {Text: format.Safe(service, format.MaxName), Href: site.Href(path, url.Values{"service": {service}})}, {Text: format.Safe(name, format.MaxName)},
+		{Text: list.Text, Href: site.Href(path, nil)},
+		{Text: format.Safe(service, format.MaxName), Href: site.Href(path, url.Values{"service": {service}})},
+		{Text: format.Safe(name, format.MaxName)},
 	}
 	if labels := format.Labels(groupBy, g); len(labels) > 0 {
 		out[2].Href = site.Href(path, all)

@@ -21,7 +21,8 @@ func (site *Site) NotFound(c *gin.Context) {
 // router has set the header Allow.
 func (site *Site) MethodNotAllowed(c *gin.Context) {
 	if respond.WantsProblem(c) {
-		respond.Problem(c, http.StatusMethodNotAllowed, "This path does not support "+c.Request.Method+". The header Allow lists the methods that it supports.", nil)
+		respond.Problem(c, http.StatusMethodNotAllowed,
+			"This path does not support "+c.Request.Method+". The header Allow lists the methods that it supports.", nil)
 		return
 	}
 	site.Message(c, http.StatusMethodNotAllowed, "Method not allowed", "This page is read-only.")

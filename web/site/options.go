@@ -54,8 +54,9 @@ type EnginePart struct {
 
 // Annotations are what charts mark. Those of an engine can be changed, too: *annotation.Store. Those of a view cannot.
 type Annotations interface {
-	List(service string, sp slo.Span) []annotation.Annotation // about a service, or all with "", in the order of their times
-	Changes() uint64                                          // grows with each change
+	// about a service, or all with "", in the order of their times
+	List(service string, sp slo.Span) []annotation.Annotation
+	Changes() uint64 // grows with each change
 }
 
 // Options are what a Web is made of. Report, Engine and Now are required.
@@ -93,8 +94,9 @@ type Numbers struct {
 
 // Condition is how the engine is.
 type Condition struct {
-	Engine  func() status.Engine         // the whole status, for the page of the engine, its API and readiness
-	Brief   func() status.Engine         // of it State, Reason, Progress, Started, Spec and Fleet, for all else; nil: Engine
+	Engine func() status.Engine // the whole status, for the page of the engine, its API and readiness
+	// of it State, Reason, Progress, Started, Spec and Fleet, for all else; nil: Engine
+	Brief   func() status.Engine
 	Rejects func() []status.RejectedCode // what was rejected since the start, and from whom; nil: 501
 }
 
@@ -108,9 +110,10 @@ type Alerting struct {
 
 // Work is what is counted, and what is parked since a spec has it no more.
 type Work struct {
-	Generations func(ctx context.Context) ([]fold.Generation, error)                            // both; nil: 501
-	Parked      func() []fold.Generation                                                        // as of a moment ago, oldest first; nil: the page has none
-	Forget      func(ctx context.Context, r counting.ForgetRequest) (counting.Forgotten, error) // nil: 501
+	Generations func(ctx context.Context) ([]fold.Generation, error) // both; nil: 501
+	// as of a moment ago, oldest first; nil: the page has none
+	Parked func() []fold.Generation
+	Forget func(ctx context.Context, r counting.ForgetRequest) (counting.Forgotten, error) // nil: 501
 }
 
 // Access is who a caller is, and what he may do and see.
@@ -138,8 +141,8 @@ type Access struct {
 	Audit func(c *gin.Context, action, detail string, err error)
 }
 
-// Published chooses what /public, /public.json and /badge show to anybody: they never ask Access. Nil chooses by labels,
-// see [PublicLabel].
+// Published chooses what /public, /public.json and /badge show to anybody: they never ask Access. Nil chooses by
+// labels, see [PublicLabel].
 type Published struct {
 	Public    func(id slo.ID, labels map[string]string) bool
 	PublicSLA func(a *sla.Agreement) bool
@@ -191,7 +194,8 @@ func (o *Options) applyDefaults() error {
 		o.Brief = o.Engine
 	}
 	o.ExternalPath = strings.TrimRight(o.ExternalPath, "/")
-	if o.ExternalPath != "" && (!strings.HasPrefix(o.ExternalPath, "/") || strings.HasPrefix(o.ExternalPath, "//") || strings.ContainsAny(o.ExternalPath, "?#\\\"<> ")) {
+	if o.ExternalPath != "" && (!strings.HasPrefix(o.ExternalPath, "/") || strings.HasPrefix(o.ExternalPath, "//") ||
+		strings.ContainsAny(o.ExternalPath, "?#\\\"<> ")) {
 		return fmt.Errorf("web: external path %q: want a path such as /slo", o.ExternalPath)
 	}
 	if o.StaleAfter == 0 {
@@ -213,7 +217,8 @@ func (o *Options) applyDefaults() error {
 		o.ScrapeTimeout = 10 * time.Second
 	}
 	if o.StaleAfter < 0 || o.PageSize < 0 || o.PageSize > MaxPageSize || o.ScrapeTimeout < 0 || o.MaxStreams < 0 {
-		return fmt.Errorf("web: StaleAfter, PageSize (at most %d), MaxStreams and ScrapeTimeout must not be negative", MaxPageSize)
+		return fmt.Errorf(
+			"web: StaleAfter, PageSize (at most %d), MaxStreams and ScrapeTimeout must not be negative", MaxPageSize)
 	}
 	if o.May == nil {
 		open := o.Allow == nil

@@ -46,8 +46,8 @@ type Layout struct {
 	Warnings       []string
 }
 
-// Search is the field at the top of every page. On a list it belongs to the list's form, elsewhere to one of its own that
-// leads to the service levels.
+// Search is the field at the top of every page. On a list it belongs to the list's form, elsewhere to one of its own
+// that leads to the service levels.
 type Search struct {
 	Text, What string
 	Form       string // id of the list's form; "" without one
@@ -91,7 +91,8 @@ func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
 	l := site.BareLayout(c, title)
 	l.Nav, l.State, l.Health, l.Stale = nav, v.Eng.State, engineMark(v.Eng.State), v.Stale
 	l.Spec = format.Safe(v.Eng.Spec.Hash, format.MaxName)
-	l.Version, l.Started, l.Banners = format.Safe(site.Opt.Version.Version, format.MaxName), format.NewStamp(v.Eng.Started, v.Now), banners(v)
+	l.Version, l.Started, l.Banners = format.Safe(site.Opt.Version.Version, format.MaxName),
+		format.NewStamp(v.Eng.Started, v.Now), banners(v)
 	l.Search.What = "service levels"
 	l.Stream, l.Key = site.Opt.ExternalPath+"/events/stream", v.Key()
 	if v.Rep != nil {
@@ -118,7 +119,9 @@ func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
 
 // BareLayout is a layout that says nothing about the engine, for who may not read.
 func (site *Site) BareLayout(c *gin.Context, title string) Layout {
-	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c), KeepsIncidents: site.Opt.Incidents != nil, Silences: site.Opt.Silences != nil, Fleet: site.Opt.Parts != nil, Limited: site.Opt.Scope != ""}
+	l := Layout{Title: title, Base: site.Opt.ExternalPath, Theme: respond.Theme(c),
+		KeepsIncidents: site.Opt.Incidents != nil, Silences: site.Opt.Silences != nil, Fleet: site.Opt.Parts != nil,
+		Limited: site.Opt.Scope != ""}
 	for _, t := range themes {
 		q := c.Request.URL.Query()
 		q.Set(respond.ThemeParam, t)
@@ -132,7 +135,9 @@ const ServicesPath = "/services"
 
 // paths are the pages that links may lead to, so that a hostile request path
 // never ends up in one.
-var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, ServicesPath: true, "/slo": true, "/engine": true, DeadLetterListPath: true, DeadLetterPath: true, IncidentListPath: true, IncidentPath: true, SilenceListPath: true}
+var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, ServicesPath: true, "/slo": true,
+	"/engine": true, DeadLetterListPath: true, DeadLetterPath: true, IncidentListPath: true, IncidentPath: true,
+	SilenceListPath: true}
 
 func (site *Site) Href(path string, q url.Values) string {
 	path = site.local(path)
@@ -163,7 +168,8 @@ func banners(v View) []banner {
 	reason := format.Safe(v.Eng.Reason, format.MaxText)
 	switch v.Eng.State {
 	case status.Recovering:
-		b := banner{Class: "info", Title: "Recovering: " + format.Percent(v.Eng.Progress, 0) + " of the log replayed", Text: status.StateText(status.Recovering)}
+		b := banner{Class: "info", Title: "Recovering: " + format.Percent(v.Eng.Progress, 0) + " of the log replayed",
+			Text: status.StateText(status.Recovering)}
 		if v.Rep != nil {
 			b.Text += " Below is the last report before the restart."
 		}
@@ -174,16 +180,20 @@ func banners(v View) []banner {
 		out = append(out, banner{Class: "bad", Title: status.StateText(v.Eng.State), Text: reason})
 	}
 	if v.Stale && v.Eng.State.Recovered() {
-		out = append(out, banner{Class: "risk", Title: "These numbers are stale", Text: "They are from " + format.NewStamp(v.Rep.Time, v.Now).Text + ", " + format.Duration(v.Now.Sub(v.Rep.Time)) + " ago."})
+		out = append(out, banner{Class: "risk", Title: "These numbers are stale",
+			Text: "They are from " + format.NewStamp(v.Rep.Time, v.Now).Text + ", " +
+				format.Duration(v.Now.Sub(v.Rep.Time)) + " ago."})
 	}
 	if b, ok := fleetBanner(v); ok {
 		out = append(out, b)
 	}
 	if v.Rep == nil && v.Eng.State.Recovered() {
-		out = append(out, banner{Class: "info", Title: "Waiting for the first report", Text: "The engine is already counting. Budgets appear with the first report, in a few seconds."})
+		out = append(out, banner{Class: "info", Title: "Waiting for the first report",
+			Text: "The engine is already counting. Budgets appear with the first report, in a few seconds."})
 	}
 	if s := v.Eng.Spec; !s.Failed.IsZero() {
-		b := banner{Class: "bad", Title: "The last reload failed, and the previous spec is still in use", Text: "Attempted at " + format.NewStamp(s.Failed, v.Now).Text + "."}
+		b := banner{Class: "bad", Title: "The last reload failed, and the previous spec is still in use",
+			Text: "Attempted at " + format.NewStamp(s.Failed, v.Now).Text + "."}
 		for i, p := range s.Problems {
 			if i == shownProblems {
 				b.More = len(s.Problems) - i
@@ -198,7 +208,9 @@ func banners(v View) []banner {
 
 // fleetBanner names the engines of a view whose events are not in the numbers.
 func fleetBanner(v View) (banner, bool) {
-	b := banner{Class: "risk", Text: "Their events are not in the numbers below, and coverage is lower for it. What is shown of them elsewhere is their last answer."}
+	b := banner{Class: "risk",
+		Text: "Their events are not in the numbers below, and coverage is lower for it. What is shown of them elsewhere is " +
+			"their last answer."}
 	for i := range v.Eng.Fleet {
 		if f := &v.Eng.Fleet[i]; f.Out() && f.State != status.FleetWaiting {
 			b.Items = append(b.Items, format.Safe(f.Name, format.MaxTitle)+": "+f.Text(v.Now))
@@ -207,7 +219,9 @@ func fleetBanner(v View) (banner, bool) {
 	if n := len(b.Items); n > 1 {
 		b.Title = fmt.Sprintf("%d of %d engines are missing", n, len(v.Eng.Fleet))
 	} else if n == 1 {
-		b.Title, b.Text = fmt.Sprintf("1 of %d engines is missing", len(v.Eng.Fleet)), "Its events are not in the numbers below, and coverage is lower for it. What is shown of it elsewhere is its last answer."
+		b.Title, b.Text = fmt.Sprintf("1 of %d engines is missing", len(v.Eng.Fleet)),
+			"Its events are not in the numbers below, and coverage is lower for it. What is shown of it elsewhere is its last "+
+				"answer."
 	}
 	return b, len(b.Items) > 0
 }

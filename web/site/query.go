@@ -33,7 +33,8 @@ func ReportQuery(q url.Values, now time.Time) (report.Query, error) {
 		}
 	}
 	if ask.Agreement != "" && (ask.Agreement.Service() == "" || ask.Agreement.Name() == "") {
-		return ask, fmt.Errorf("agreement %q: want the service and the name, such as shop/gold", format.Safe(string(ask.Agreement), format.MaxName))
+		return ask, fmt.Errorf("agreement %q: want the service and the name, such as shop/gold",
+			format.Safe(string(ask.Agreement), format.MaxName))
 	}
 	ask.Period, err = report.ResolvePeriod(q.Get("period"), now, ask.Zone)
 	return ask, err
@@ -42,10 +43,13 @@ func ReportQuery(q url.Values, now time.Time) (report.Query, error) {
 // loadZone finds a time zone by its name in the IANA database.
 func loadZone(name string) (*time.Location, error) {
 	// "Local" is the server's own zone, which is nobody's business.
-	if name != "Local" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if name != "Local" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r > '~'
+	}) {
 		if loc, err := time.LoadLocation(name); err == nil {
 			return loc, nil
 		}
 	}
-	return nil, fmt.Errorf("invalid zone %q (want a name of the IANA time zone database, such as Europe/Moscow)", format.Safe(name, format.MaxName))
+	return nil, fmt.Errorf("invalid zone %q (want a name of the IANA time zone database, such as Europe/Moscow)",
+		format.Safe(name, format.MaxName))
 }

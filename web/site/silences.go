@@ -7,15 +7,15 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 )
 
-// The page of the silences, and the one with the form that adds one. Its parameter alert is the fingerprint of an alert that
-// fires, whose labels are filled in.
+// The page of the silences, and the one with the form that adds one. Its parameter alert is the fingerprint of an alert
+// that fires, whose labels are filled in.
 const (
 	SilenceListPath = "/silences"
 	NewSilencePath  = SilenceListPath + "/new"
 )
 
-// Silences are those of the engine's own receivers, as pages and API use them. Errors that wrap one of package silence are
-// the caller's. All others mean that the disk cannot be written now.
+// Silences are those of the engine's own receivers, as pages and API use them. Errors that wrap one of package silence
+// are the caller's. All others mean that the disk cannot be written now.
 type Silences interface {
 	// Silences lists them, the newest first.
 	Silences() []silence.Silence

@@ -123,7 +123,8 @@ func (site *Site) NoPage(c *gin.Context, name string, err error) {
 	site.Opt.LogError("render page "+name, err)
 	c.Writer.Header().Del("ETag")
 	c.Header("Cache-Control", "no-store")
-	c.Data(http.StatusInternalServerError, "text/plain; charset=utf-8", []byte("The page could not be rendered. The engine keeps running. See its log for the cause.\n"))
+	c.Data(http.StatusInternalServerError, "text/plain; charset=utf-8",
+		[]byte("The page could not be rendered. The engine keeps running. See its log for the cause.\n"))
 }
 
 // Refresh intervals in seconds that a reader may ask for with ?refresh=.
@@ -147,7 +148,8 @@ func RefreshHeader(c *gin.Context) int {
 // event and do not count.
 func (v View) Key() string {
 	h := v.hash()
-	fmt.Fprintf(h, "%s/%s/%s/%d/%t/%d", v.Eng.Spec.Hash, v.Eng.State, v.Eng.Reason, int(v.Eng.Progress*100), v.Stale, v.Eng.Spec.Failed.UnixNano())
+	fmt.Fprintf(h, "%s/%s/%s/%d/%t/%d", v.Eng.Spec.Hash, v.Eng.State, v.Eng.Reason, int(v.Eng.Progress*100), v.Stale,
+		v.Eng.Spec.Failed.UnixNano())
 	for i := range v.Eng.Fleet {
 		f := &v.Eng.Fleet[i]
 		fmt.Fprintf(h, "/%s/%s/%s", f.Name, f.State, f.Reason)
@@ -167,7 +169,8 @@ func (site *Site) Fragment(name string, data any) (template.HTML, error) {
 // reportRowBytes is about what one SLO, group or agreement of a report takes while the report is made and written.
 const reportRowBytes = 14 << 10
 
-// BuildsReport charges the memory of a report for a period. If it reports false, there is no room, and the request is refused.
+// BuildsReport charges the memory of a report for a period. If it reports false, there is no room, and the request is
+// refused.
 func (site *Site) BuildsReport(c *gin.Context, v View) bool {
 	return respond.Building(c, int64(len(v.Rep.SLOs)+len(v.Rep.SLAs))*reportRowBytes)
 }

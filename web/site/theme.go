@@ -19,7 +19,8 @@ func (site *Site) ChooseTheme(c *gin.Context) {
 		return
 	}
 	cookie := http.Cookie{
-		Name: respond.ThemeCookie, Path: site.Opt.ExternalPath + "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: c.Request.TLS != nil,
+		Name: respond.ThemeCookie, Path: site.Opt.ExternalPath + "/", MaxAge: -1, HttpOnly: true,
+		SameSite: http.SameSiteLaxMode, Secure: c.Request.TLS != nil,
 	}
 	if v := q.Get(respond.ThemeParam); v == "light" || v == "dark" {
 		cookie.Value, cookie.MaxAge = v, respond.ThemeAge

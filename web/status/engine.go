@@ -161,12 +161,13 @@ type DiskStatus struct {
 
 // SpecStatus is the loaded spec and the outcome of the last reload.
 type SpecStatus struct {
-	Loaded   time.Time            `json:"loaded,omitzero"`
-	Hash     string               `json:"hash"`
-	SLOs     int                  `json:"slos"`
-	Failed   time.Time            `json:"failed,omitzero"` // time of the last reload if it failed; zero if it did not
-	Problems []spec.Problem       `json:"problems,omitempty"`
-	Change   *counting.SpecChange `json:"change,omitempty"` // what the last change did to counts; nil if there was none since the start
+	Loaded   time.Time      `json:"loaded,omitzero"`
+	Hash     string         `json:"hash"`
+	SLOs     int            `json:"slos"`
+	Failed   time.Time      `json:"failed,omitzero"` // time of the last reload if it failed; zero if it did not
+	Problems []spec.Problem `json:"problems,omitempty"`
+	// what the last change did to counts; nil if there was none since the start
+	Change *counting.SpecChange `json:"change,omitempty"`
 }
 
 // Digest changes whenever the status does, but for the number of connections and of uses of
@@ -188,7 +189,8 @@ func StateText(s State) string {
 	case Starting:
 		return "The engine is starting."
 	case Recovering:
-		return "The engine is replaying its log after a restart. It does not accept events yet, and the numbers are incomplete."
+		return "The engine is replaying its log after a restart. It does not accept events yet, and the numbers are " +
+			"incomplete."
 	case Ready:
 		return "Events are accepted and counted."
 	case Stale:
@@ -196,7 +198,8 @@ func StateText(s State) string {
 	case DiskLow:
 		return "The disk is nearly full: new events are refused until space is freed. Acknowledged events are safe."
 	case ClockJump:
-		return "The clock jumped ahead: new events are refused until it is corrected, or a restart confirms it. Acknowledged events are safe."
+		return "The clock jumped ahead: new events are refused until it is corrected, or a restart confirms it. " +
+			"Acknowledged events are safe."
 	case Poisoned:
 		return "The disk failed to make data durable. New events are refused until the engine is restarted on a working disk."
 	case Stopping:

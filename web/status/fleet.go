@@ -42,7 +42,8 @@ func (f *FleetEngine) Text(now time.Time) string {
 	case f.Out() && f.Answered.IsZero():
 		return fmt.Sprintf("%s; it has not answered yet", format.Safe(f.Reason, format.MaxText))
 	case f.Out():
-		return fmt.Sprintf("%s; its last answer is %s old", format.Safe(f.Reason, format.MaxText), format.Duration(now.Sub(f.Answered)))
+		return fmt.Sprintf("%s; its last answer is %s old", format.Safe(f.Reason, format.MaxText),
+			format.Duration(now.Sub(f.Answered)))
 	}
 	return format.Safe(f.Reason, format.MaxText)
 }
@@ -56,5 +57,6 @@ func (f *FleetEngine) brief(now time.Time) string {
 	if f.Answered.IsZero() {
 		return why
 	}
-	return fmt.Sprintf("%s since %s, and its last answer is %s old", why, f.Since.UTC().Format("2006-01-02 15:04:05Z"), format.Duration(now.Sub(f.Answered)))
+	return fmt.Sprintf("%s since %s, and its last answer is %s old", why, f.Since.UTC().Format("2006-01-02 15:04:05Z"),
+		format.Duration(now.Sub(f.Answered)))
 }

@@ -57,17 +57,18 @@ type BulkheadStatus struct {
 
 // SinkStatus is the delivery to one sink. Counts are since the start.
 type SinkStatus struct {
-	Name             string            `json:"name"`
-	Kind             string            `json:"kind"` // http, file and so on
-	LagRecords       uint64            `json:"lag_records"`
-	LagBytes         int64             `json:"lag_bytes"`
-	MaxLagBytes      int64             `json:"max_lag_bytes,omitempty"` // beyond it the log's oldest records become a dead letter; 0 = no bound
-	OldestAgeSeconds float64           `json:"oldest_age_seconds"`      // of what is on its way; 0 = nothing is
-	InFlight         int               `json:"in_flight"`               // batches
-	Delivered        uint64            `json:"delivered"`               // events
-	Retries          uint64            `json:"retries"`                 // calls
-	Dropped          uint64            `json:"dropped"`                 // events
-	DeadLetters      map[string]uint64 `json:"dead_letters,omitempty"`  // events by reason
+	Name       string `json:"name"`
+	Kind       string `json:"kind"` // http, file and so on
+	LagRecords uint64 `json:"lag_records"`
+	LagBytes   int64  `json:"lag_bytes"`
+	// beyond it the log's oldest records become a dead letter; 0 = no bound
+	MaxLagBytes      int64             `json:"max_lag_bytes,omitempty"`
+	OldestAgeSeconds float64           `json:"oldest_age_seconds"`     // of what is on its way; 0 = nothing is
+	InFlight         int               `json:"in_flight"`              // batches
+	Delivered        uint64            `json:"delivered"`              // events
+	Retries          uint64            `json:"retries"`                // calls
+	Dropped          uint64            `json:"dropped"`                // events
+	DeadLetters      map[string]uint64 `json:"dead_letters,omitempty"` // events by reason
 	LastDelivery     time.Time         `json:"last_delivery,omitzero"`
 	LastError        string            `json:"last_error,omitempty"`
 	LastErrorAt      time.Time         `json:"last_error_at,omitzero"`
@@ -97,7 +98,9 @@ type DeadLetterStatus struct {
 // DegradedPart is something that does not work as it should while events are
 // still taken and counted.
 type DegradedPart struct {
-	Part   string `json:"part"` // log, log_marker, fold, checkpoint, dead_letters, clock, notifications, audit, connections, engine, slo, redis, breaker, alertmanager, report, source, token, budget or sink
+	// log, log_marker, fold, checkpoint, dead_letters, clock, notifications, audit, connections, engine, slo, redis,
+	// breaker, alertmanager, report, source, token, budget or sink
+	Part   string `json:"part"`
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`
 }
@@ -109,8 +112,8 @@ const LagAge = 5 * time.Minute
 // refusedFor is how long it is shown that connections were turned away.
 const refusedFor = time.Minute
 
-// Degraded lists what does not work as it should, for whoever may read. It names parts of the configuration, and leaves out
-// texts of errors.
+// Degraded lists what does not work as it should, for whoever may read. It names parts of the configuration, and leaves
+// out texts of errors.
 func (e *Engine) Degraded(now time.Time) []DegradedPart {
 	var out []DegradedPart
 	add := func(part, name, reason string) {
@@ -130,7 +133,8 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 		}
 	}
 	if at := e.Connections.RefusedAt; !at.IsZero() && now.Sub(at) < refusedFor {
-		add("connections", "", "more clients connect than web.max_connections allows; connections without credentials are closed first")
+		add("connections", "",
+			"more clients connect than web.max_connections allows; connections without credentials are closed first")
 	}
 	for i := range e.Budgets {
 		if b := &e.Budgets[i]; b.Lately {
@@ -143,35 +147,44 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 			if !now.Before(t.Expires) {
 				verb = "expired"
 			}
-			add("token", t.Token, fmt.Sprintf("a key of it that is in use %s at %s", verb, t.Expires.UTC().Format("2006-01-02 15:04:05Z")))
+			add("token", t.Token, fmt.Sprintf("a key of it that is in use %s at %s", verb,
+				t.Expires.UTC().Format("2006-01-02 15:04:05Z")))
 		}
 	}
 	for _, f := range e.Fold.Full {
-		add("slo", f.SLO, fmt.Sprintf("all %s are taken; new values share the group %s, which never alerts", format.Plural(f.MaxGroups, "group"), slo.OtherGroup))
+		add("slo", f.SLO, fmt.Sprintf("all %s are taken; new values share the group %s, which never alerts",
+			format.Plural(f.MaxGroups, "group"), slo.OtherGroup))
 	}
 	for _, x := range e.Fold.Crowded {
-		add("slo", x.SLO, fmt.Sprintf("work in flight has reached max_in_flight (%s); %s not tracked, which lowers coverage", format.Count(x.MaxInFlight), format.Plural(x.Untracked, "start event")))
+		add("slo", x.SLO, fmt.Sprintf("work in flight has reached max_in_flight (%s); %s not tracked, which lowers coverage",
+			format.Count(x.MaxInFlight), format.Plural(x.Untracked, "start event")))
 	}
 	if d := e.DeadLetters; d != nil && d.Damaged > 0 {
-		add("dead_letters", "", fmt.Sprintf("%s in the files cannot be read (%s); at most %s lost", format.Plural(d.Damaged, "place"), format.Bytes(d.DamagedBytes), format.Plural(d.LostEntries, "dead letter")))
+		add("dead_letters", "", fmt.Sprintf("%s in the files cannot be read (%s); at most %s lost",
+			format.Plural(d.Damaged, "place"), format.Bytes(d.DamagedBytes), format.Plural(d.LostEntries, "dead letter")))
 	}
 	if e.Redis != nil && !e.Redis.Connected {
 		add("redis", "", "not reachable, so rate limits are local, as limits.shared.fallback says")
 	}
 	for i := range e.Alertmanagers {
 		if a := &e.Alertmanagers[i]; !a.FailingSince.IsZero() {
-			add("alertmanager", a.Name, fmt.Sprintf("it has accepted no alerts since %s: %s; %s wait", a.FailingSince.UTC().Format("2006-01-02 15:04:05Z"), format.Safe(a.Brief, format.MaxName), format.Plural(a.Pending, "alert")))
+			add("alertmanager", a.Name, fmt.Sprintf("it has accepted no alerts since %s: %s; %s wait",
+				a.FailingSince.UTC().Format("2006-01-02 15:04:05Z"), format.Safe(a.Brief, format.MaxName),
+				format.Plural(a.Pending, "alert")))
 		}
 	}
 	for i := range e.Reports {
 		addReport(&e.Reports[i], add)
 	}
 	if e.ReportsUnsaved {
-		add("report", "", "it cannot be saved which reports were sent; after a restart some are sent again, and new ones wait")
+		add(
+			"report", "", "it cannot be saved which reports were sent; after a restart some are sent again, and new ones wait")
 	}
 	for i := range e.Receivers {
 		if r := &e.Receivers[i]; !r.FailingSince.IsZero() {
-			add("receiver", r.Name, fmt.Sprintf("it has accepted no notifications since %s: %s; %s wait", r.FailingSince.UTC().Format("2006-01-02 15:04:05Z"), format.Safe(r.Brief, format.MaxName), format.Plural(r.Pending, "notification")))
+			add("receiver", r.Name, fmt.Sprintf("it has accepted no notifications since %s: %s; %s wait",
+				r.FailingSince.UTC().Format("2006-01-02 15:04:05Z"), format.Safe(r.Brief, format.MaxName),
+				format.Plural(r.Pending, "notification")))
 		}
 	}
 	for i := range e.Sources {
@@ -193,7 +206,8 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 		}
 		switch {
 		case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2:
-			add("sink", s.Name, fmt.Sprintf("it is behind by %s; beyond %s the oldest events become dead letters", format.Bytes(s.LagBytes), format.Bytes(s.MaxLagBytes)))
+			add("sink", s.Name, fmt.Sprintf("it is behind by %s; beyond %s the oldest events become dead letters",
+				format.Bytes(s.LagBytes), format.Bytes(s.MaxLagBytes)))
 		case age >= LagAge:
 			add("sink", s.Name, "the oldest undelivered event is "+format.Duration(age)+" old")
 		case s.HeldSeconds > 0:

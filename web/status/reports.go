@@ -22,6 +22,7 @@ func addReport(r *ReportStatus, add func(part, name, reason string)) {
 	}
 	if worst != nil {
 		add("report", r.Name, fmt.Sprintf("it has not reached %s since %s: %s",
-			format.Plural(failing, "target"), worst.FailingSince.UTC().Format("2006-01-02 15:04:05Z"), format.Safe(worst.Brief, format.MaxName)))
+			format.Plural(failing, "target"), worst.FailingSince.UTC().Format("2006-01-02 15:04:05Z"),
+			format.Safe(worst.Brief, format.MaxName)))
 	}
 }

@@ -59,7 +59,8 @@ type SourceTopic struct {
 
 // SourceTrouble is what fails in a source, until it works again.
 type SourceTrouble struct {
-	Kind     string    `json:"kind"`           // engine, rate_limit, dead_letters, connection, credentials, tls, topic, position, commit or held_back
+	// engine, rate_limit, dead_letters, connection, credentials, tls, topic, position, commit or held_back
+	Kind     string    `json:"kind"`
 	Name     string    `json:"name,omitempty"` // of the topic or partition
 	Brief    string    `json:"brief"`          // what is wrong, without what others wrote
 	Cause    string    `json:"cause"`          // the last error

@@ -61,8 +61,10 @@ func (ui *Handler) maySilence(c *gin.Context) bool {
 func (rows *alertRows) row(a *state.Alert) alertRow {
 	ui, now := rows.ui, rows.now
 	r := alertRow{
-		Mark: chart.AlertMark(a), Name: format.Safe(a.Name, format.MaxName), Severity: format.Safe(a.Severity, format.MaxName), Service: format.Safe(a.Service, format.MaxName),
-		Since: format.NewStamp(a.ActiveSince, now), Fired: format.NewStamp(a.FiredAt, now), Resolved: format.NewStamp(a.ResolvedAt, now), Removed: a.Removed,
+		Mark: chart.AlertMark(a), Name: format.Safe(a.Name, format.MaxName),
+		Severity: format.Safe(a.Severity, format.MaxName), Service: format.Safe(a.Service, format.MaxName),
+		Since: format.NewStamp(a.ActiveSince, now), Fired: format.NewStamp(a.FiredAt, now),
+		Resolved: format.NewStamp(a.ResolvedAt, now), Removed: a.Removed,
 	}
 	if ids := rows.silences(a); len(ids) > 0 {
 		r.Silenced, r.Silences = true, ui.Href(site.SilenceListPath, nil)+"#"+url.PathEscape(ids[0])
@@ -126,8 +128,8 @@ func sloAlerts(rows alertRows, r *sla.SLOReport, all []*state.Alert) []alertRow 
 	return out
 }
 
-// pagesFirst is the order of the worst first, before which come the groups that have a page firing: what goes on now is more
-// urgent than a budget that was spent weeks ago. A page about all groups of a service level raises none of them.
+// pagesFirst is the order of the worst first, before which come the groups that have a page firing: what goes on now is
+// more urgent than a budget that was spent weeks ago. A page about all groups of a service level raises none of them.
 func pagesFirst(c site.ActiveAlerts, rows []*sla.SLOReport) func(a, b *sla.SLOReport) int {
 	worst := sorts[byWorst].by
 	paging := map[*sla.SLOReport]bool{}

@@ -95,7 +95,9 @@ func (ui *Handler) GroupShares(here *sla.SLOReport, groups []*sla.SLOReport, of 
 	}
 	parts, active := format.Parts(costs), ui.ActiveAlerts()
 	for i, l := range list {
-		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: ui.SLOHref(l.r), Here: l.r == here, Bad: format.Count(l.p.Net.Bad), Part: parts[i], Consumed: format.NoValue, Left: format.NoValue, Mark: chart.LevelMark(l.r.State, active.Paging(l.r)), bad: l.p.Net.Bad, cost: l.cost}
+		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: ui.SLOHref(l.r), Here: l.r == here,
+			Bad: format.Count(l.p.Net.Bad), Part: parts[i], Consumed: format.NoValue, Left: format.NoValue,
+			Mark: chart.LevelMark(l.r.State, active.Paging(l.r)), bad: l.p.Net.Bad, cost: l.cost}
 		if all > 0 {
 			s.Gauge = chart.NewGauge(l.cost/all, "bad", s.Part+" of the bad events")
 		}
@@ -117,22 +119,28 @@ func Unattributable(s *slo.SLO, dimensions []string) string {
 	switch s.Indicator.Kind {
 	case slo.KindEvents:
 	case slo.KindLatency:
-		return "Attributes are counted without durations, so slow and fast events cannot be distinguished. To see the share of an attribute, group the SLO by it."
+		return "Attributes are counted without durations, so slow and fast events cannot be distinguished. To see the " +
+			"share of an attribute, group the SLO by it."
 	case slo.KindRatio:
-		return "What the numerator is short of uses this budget, and missing events have no attributes. To see the share of an attribute, group the SLO by it."
+		return "What the numerator is short of uses this budget, and missing events have no attributes. To see the share " +
+			"of an attribute, group the SLO by it."
 	case slo.KindApdex:
-		return "Attributes are counted without durations, so satisfied and frustrated events cannot be distinguished. To see the share of an attribute, group the SLO by it."
+		return "Attributes are counted without durations, so satisfied and frustrated events cannot be distinguished. To " +
+			"see the share of an attribute, group the SLO by it."
 	case slo.KindThroughput, slo.KindVolume:
 		return "Missing events use this budget, and missing events have no attributes."
 	case slo.KindCompletion:
-		return "Work that is not finished in time has no event of its own. To see the share of an attribute of the start event, group the SLO by it."
+		return "Work that is not finished in time has no event of its own. To see the share of an attribute of the start " +
+			"event, group the SLO by it."
 	default:
 		return "The events of this SLO are counted by Prometheus, not by this engine."
 	}
 	known := append(slices.Clone(knownLabels), dimensions...)
 	for _, m := range append(slices.Clone(s.Indicator.Valid), s.Indicator.Bad...) {
 		if !slices.Contains(known, m.Name) {
-			return fmt.Sprintf("The SLO selects events by %s, which is not a dimension of the service. Add it to the dimensions of the service in the spec.", format.Safe(m.Name, format.MaxName))
+			return fmt.Sprintf(
+				"The SLO selects events by %s, which is not a dimension of the service. Add it to the dimensions of the service "+
+					"in the spec.", format.Safe(m.Name, format.MaxName))
 		}
 	}
 	return ""
@@ -164,7 +172,8 @@ func (b *Attribution) Attribute(r *sla.SLOReport, grown []history.Growth) {
 		b.Why = "This group combines several values, which the counters of attributes do not distinguish."
 		return
 	case len(apart) > 0:
-		b.Why = "The counters of attributes are not split by " + strings.Join(apart, ", ") + ", so the attributes of this group are not known. Add it to the dimensions of the service."
+		b.Why = "The counters of attributes are not split by " + strings.Join(apart, ", ") +
+			", so the attributes of this group are not known. Add it to the dimensions of the service."
 		return
 	}
 
@@ -191,14 +200,17 @@ func (b *Attribution) Attribute(r *sla.SLOReport, grown []history.Growth) {
 		return
 	}
 	for _, n := range slices.Sorted(maps.Keys(bad)) {
-		values := slices.SortedFunc(maps.Keys(bad[n]), func(x, y string) int { return cmp.Or(cmp.Compare(bad[n][y], bad[n][x]), cmp.Compare(x, y)) })
+		values := slices.SortedFunc(maps.Keys(bad[n]), func(x, y string) int {
+			return cmp.Or(cmp.Compare(bad[n][y], bad[n][x]), cmp.Compare(x, y))
+		})
 		if len(values) == 1 && slices.Contains(knownLabels, n) {
 			continue // it was selected, or says nothing
 		}
 		a := attribute{Name: format.Safe(n, format.MaxName)}
 		for _, v := range values {
 			k := bad[n][v]
-			x := share{Labels: format.Labels([]string{n}, []string{v}), Bad: format.Count(k), Consumed: format.NoValue, bad: k, cost: float64(k)}
+			x := share{Labels: format.Labels([]string{n}, []string{v}), Bad: format.Count(k), Consumed: format.NoValue,
+				bad: k, cost: float64(k)}
 			if r.Budget.HasData && r.Slice == 0 {
 				x.Consumed = format.Percent(chart.Spent(r, float64(k)), 1)
 			}
@@ -212,7 +224,9 @@ func (b *Attribution) Attribute(r *sla.SLOReport, grown []history.Growth) {
 		b.Attributes = append(b.Attributes, a)
 	}
 	if len(b.Attributes) == 0 {
-		b.Why = strings.TrimSpace("All bad events were of the same kind, and the service has no further dimensions. To see which attributes are affected, add them to dimensions in the spec. " + b.Why)
+		b.Why = strings.TrimSpace(
+			"All bad events were of the same kind, and the service has no further dimensions. To see which attributes are " +
+				"affected, add them to dimensions in the spec. " + b.Why)
 	}
 }
 
@@ -263,11 +277,14 @@ func (ui *Handler) fillAttributes(b *Attribution, r *sla.SLOReport, rng slo.Span
 	}
 	grown, from, to := ui.Opt.Traffic.Between(r.SLO.ID.Service(), rng.From, rng.To)
 	if from.IsZero() {
-		b.Why = "Traffic by attribute is only known since the process started, and not yet for this range. Choose a range that ends now, or wait a minute."
+		b.Why =
+			"Traffic by attribute is only known since the process started, and not yet for this range. Choose a range that " +
+				"ends now, or wait a minute."
 		return
 	}
 	if slack := max(2*time.Minute, rng.Duration()/10); from.Sub(rng.From) > slack || rng.To.Sub(to) > slack {
-		b.Why = "Traffic by attribute is known for " + format.Span(slo.Span{From: from, To: to}) + ", which is not this range. Choose a range within it."
+		b.Why = "Traffic by attribute is known for " + format.Span(slo.Span{From: from, To: to}) +
+			", which is not this range. Choose a range within it."
 		return
 	}
 	b.Since, b.Until = format.NewStamp(from, now), format.NewStamp(to, now)

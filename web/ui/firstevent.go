@@ -22,7 +22,9 @@ type firstEvent struct {
 // firstEvent returns a command that sends an event which the first SLO counts,
 // or nil if there are events already.
 func (ui *Handler) firstEvent(r *http.Request, rep *sla.Report) *firstEvent {
-	if len(rep.SLOs) == 0 || len(rep.Traffic) > 0 || slices.ContainsFunc(rep.SLOs, func(r sla.SLOReport) bool { return r.Total.Valid() > 0 || r.Budget.HasData }) {
+	if len(rep.SLOs) == 0 || len(rep.Traffic) > 0 || slices.ContainsFunc(rep.SLOs, func(r sla.SLOReport) bool {
+		return r.Total.Valid() > 0 || r.Budget.HasData
+	}) {
 		return nil
 	}
 	of := rep.SLOs[0].SLO

@@ -67,12 +67,14 @@ func (ui *Handler) listPage(c *gin.Context) {
 	}
 	alerts, digest := ui.Alerts(site.AlertFilter{Active: true})
 	incidents := ui.openIncidents()
-	key := strings.Join([]string{incidents, v.Key(), c.Request.URL.RawQuery, c.Request.Host, strconv.FormatBool(c.Request.TLS != nil), digest, strconv.FormatBool(ui.maySilence(c)), respond.Theme(c)}, "\x00")
+	key := strings.Join([]string{incidents, v.Key(), c.Request.URL.RawQuery, c.Request.Host,
+		strconv.FormatBool(c.Request.TLS != nil), digest, strconv.FormatBool(ui.maySilence(c)), respond.Theme(c)}, "\x00")
 	site.RefreshHeader(c)
 	if respond.NotModified(c, `W/"`+respond.Hash("list", key)+`"`) {
 		return
 	}
-	p := listPage{listHead: ui.newListHead(c, v, "Service levels", "list", v.Rep != nil && len(v.Rep.SLOs) > 0), Source: format.Safe(string(f.SLO), format.MaxTitle), Open: incidents}
+	p := listPage{listHead: ui.newListHead(c, v, "Service levels", "list", v.Rep != nil && len(v.Rep.SLOs) > 0),
+		Source: format.Safe(string(f.SLO), format.MaxTitle), Open: incidents}
 	p.Filtered = f.Service != "" || f.State != "" || f.Search != "" || f.SLO != "" || len(f.Labels) > 0 || len(f.Group) > 0
 	p.Clear = ui.Href("/", keep(q, viewParams...))
 	if v.Rep != nil {
@@ -108,12 +110,15 @@ func (ui *Handler) pick(rep *sla.Report, f site.Filter, active site.ActiveAlerts
 	if want == stateFiring {
 		f.State = ""
 	}
-	return slices.DeleteFunc(f.Pick(rep), func(r *sla.SLOReport) bool { return want != "" && active.Paging(r) != (want == stateFiring) })
+	return slices.DeleteFunc(f.Pick(rep), func(r *sla.SLOReport) bool {
+		return want != "" && active.Paging(r) != (want == stateFiring)
+	})
 }
 
 // fillList fills in what a report says. It reports whether everything could be
 // had in time.
-func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Values, f site.Filter, alerts []*state.Alert) (complete bool) {
+func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Values, f site.Filter,
+	alerts []*state.Alert) (complete bool) {
 	active := ui.ActiveAlerts()
 	p.NoSLOs = len(v.Rep.SLOs) == 0
 	p.First = ui.firstEvent(c.Request, v.Rep)
@@ -165,9 +170,10 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 	return ctx.Err() == nil
 }
 
-// summarise says how things are: one sentence, and how many are in each state. It is always about everything, whatever the
-// filter shows: nobody must overlook a page because of a filter.
-func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts []*state.Alert, active site.ActiveAlerts) {
+// summarise says how things are: one sentence, and how many are in each state. It is always about everything, whatever
+// the filter shows: nobody must overlook a page because of a filter.
+func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts []*state.Alert,
+	active site.ActiveAlerts) {
 	all, services := overview.Summarise(rep, alerts, ui.Silencing())
 	quiet, firing := maps.Clone(all.States), 0
 	for i := range rep.SLOs {
@@ -184,5 +190,6 @@ func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts 
 		p.Tiles = append(p.Tiles, ui.newTile(l, chart.StateMark(s), string(s), quiet[s]))
 	}
 	p.Verdict, p.Headline = all.Mark(), all.Headline()
-	p.Scope = fmt.Sprintf("%s, %s in %s", format.Plural(all.Objectives, "objective"), format.Plural(all.Groups, "group"), format.Plural(len(services), "service"))
+	p.Scope = fmt.Sprintf("%s, %s in %s", format.Plural(all.Objectives, "objective"), format.Plural(all.Groups, "group"),
+		format.Plural(len(services), "service"))
 }

@@ -160,16 +160,20 @@ func (ui *Handler) choices(rep *sla.Report, q url.Values, f site.Filter) []site.
 			labels[k+"="+v] = true
 		}
 	}
-	out := []site.Choice{{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(services, f.Service)}}
+	out := []site.Choice{
+		{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(services, f.Service)}}
 	if len(labels) > 0 {
-		out = append(out, site.Choice{Name: labelChoice, Label: "Label", Any: "All labels", Options: site.SelectOptions(labels, q.Get(labelChoice))})
+		out = append(out, site.Choice{Name: labelChoice, Label: "Label", Any: "All labels",
+			Options: site.SelectOptions(labels, q.Get(labelChoice))})
 	}
 	byState := site.Choice{Name: "state", Label: "State", Any: "All states"}
 	if ui.Opt.Alerts != nil {
-		byState.Options = append(byState.Options, site.Option{Value: stateFiring, Word: chart.Firing.Word, On: f.State == stateFiring})
+		byState.Options = append(
+			byState.Options, site.Option{Value: stateFiring, Word: chart.Firing.Word, On: f.State == stateFiring})
 	}
 	for _, s := range site.States {
-		byState.Options = append(byState.Options, site.Option{Value: string(s), Word: chart.StateMark(s).Word, On: s == f.State})
+		byState.Options = append(
+			byState.Options, site.Option{Value: string(s), Word: chart.StateMark(s).Word, On: s == f.State})
 	}
 	return append(out, byState)
 }

@@ -53,7 +53,9 @@ func (ui *Handler) NewRow(r *sla.SLOReport, paging bool) row {
 	s := r.SLO
 	out := row{
 		ID:   "r" + respond.Hash(slices.Concat([]string{string(s.ID)}, r.Group)...),
-		Mark: chart.LevelMark(r.State, paging), Informative: r.Informative, Understated: r.Understated, Href: ui.SLOHref(r), Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Mark: chart.LevelMark(r.State, paging), Informative: r.Informative, Understated: r.Understated, Href: ui.SLOHref(r),
+		Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName),
+		Title: format.Safe(s.Description, format.MaxTitle),
 		Group: format.Labels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
 		Now: format.NoValue, SLI: format.NoValue, Left: format.NoValue, Burn: format.NoValue,
 		Rate: format.Rate(r.Rate), Events: format.Compact(r.Events.Valid()), EventsFull: format.Count(r.Events.Valid()),
@@ -73,7 +75,8 @@ func (ui *Handler) NewRow(r *sla.SLOReport, paging bool) row {
 		out.Empty = format.Pace(&r.Outlook.Forecast)
 	}
 	if r.Corrected > 0 && r.Raw.HasData {
-		out.RawSLI, out.RawLeft = unlessSame(format.Percent(r.Raw.SLI, format.Decimals(s.Objective)), out.SLI), unlessSame(format.Percent(r.Raw.Remaining, 1), out.Left)
+		out.RawSLI, out.RawLeft = unlessSame(format.Percent(r.Raw.SLI, format.Decimals(s.Objective)), out.SLI),
+			unlessSame(format.Percent(r.Raw.Remaining, 1), out.Left)
 	}
 	if r.PeakMinute > 0 {
 		out.Peak = format.Count(r.PeakMinute)

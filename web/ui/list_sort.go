@@ -69,9 +69,13 @@ var sorts = map[sortKey]sorting[sla.SLOReport]{
 	byWorst: {by: func(a, b *sla.SLOReport) int {
 		return cmp.Or(severity(a)-severity(b), cmp.Compare(a.Budget.Remaining, b.Budget.Remaining))
 	}},
-	byName:     {},
-	byTarget:   {by: func(a, b *sla.SLOReport) int { return cmp.Compare(b.SLO.Objective.Ratio(), a.SLO.Objective.Ratio()) }},
-	byNow:      {func(a, b *sla.SLOReport) int { return cmp.Compare(lastHour(a).SLI, lastHour(b).SLI) }, func(r *sla.SLOReport) bool { return lastHour(r).HasData }},
+	byName: {},
+	byTarget: {by: func(a, b *sla.SLOReport) int {
+		return cmp.Compare(b.SLO.Objective.Ratio(), a.SLO.Objective.Ratio())
+	}},
+	byNow: {func(a, b *sla.SLOReport) int {
+		return cmp.Compare(lastHour(a).SLI, lastHour(b).SLI)
+	}, func(r *sla.SLOReport) bool { return lastHour(r).HasData }},
 	bySLI:      {func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.SLI, b.Budget.SLI) }, hasBudget},
 	byBudget:   {func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.Remaining, b.Budget.Remaining) }, hasBudget},
 	byBurn:     {func(a, b *sla.SLOReport) int { return cmp.Compare(worstBurn(b).Rate, worstBurn(a).Rate) }, hasBudget},

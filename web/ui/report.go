@@ -138,7 +138,8 @@ func reportQuery(ask report.Query) url.Values {
 func (ui *Handler) reportPage(c *gin.Context) {
 	v := ui.View()
 	if v.Rep == nil {
-		ui.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+		ui.Message(c, http.StatusServiceUnavailable, "No report yet",
+			"The engine has not made its first report. Try again in a few seconds.")
 		return
 	}
 	q := c.Request.URL.Query()
@@ -150,9 +151,11 @@ func (ui *Handler) reportPage(c *gin.Context) {
 	if err == nil && respond.NotModified(c, v.ReportTag("report", c.Request.URL.RawQuery)) {
 		return
 	}
-	p := reportPage{Layout: ui.Layout(c, v, "Report", "report"), Asked: format.Safe(q.Get("period"), format.MaxName), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}
+	p := reportPage{Layout: ui.Layout(c, v, "Report", "report"), Asked: format.Safe(q.Get("period"), format.MaxName),
+		Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}
 	p.Refresh, p.Stream = nil, "" // a report stays as it was when it was asked for
-	p.Selects = []site.Choice{{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(servicesOf(v.Rep), ask.Service)}}
+	p.Selects = []site.Choice{
+		{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(servicesOf(v.Rep), ask.Service)}}
 	status := http.StatusOK
 	if err != nil {
 		p.Heading, p.Problem, status = "Report", err.Error(), http.StatusBadRequest
@@ -238,7 +241,8 @@ func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
 		p.Zones = z
 	}
 	if r.Running {
-		p.Running = "The period has not ended. These are the numbers up to " + until.In(time.UTC).Format("2006-01-02 15:04 UTC") + "."
+		p.Running = "The period has not ended. These are the numbers up to " +
+			until.In(time.UTC).Format("2006-01-02 15:04 UTC") + "."
 	}
 	p.Figures = reportFigures(r)
 	p.Services, p.Costs = ui.reportServices(v, r), site.NewCosts(r.Costs())
@@ -256,10 +260,14 @@ func reportFigures(r *report.Report) []site.Figure {
 	of := func(t report.Tally) string { return format.Count(t.Met) + " of " + format.Count(t.Judged()) }
 	return []site.Figure{
 		{Name: "Objectives met", Value: of(objectives), Note: format.Plural(objectives.NoData, "group") + " without data"},
-		{Name: "Objectives breached", Value: format.Count(objectives.Breached), Note: "service levels and groups", Bad: objectives.Breached > 0},
-		{Name: "Agreements met", Value: of(agreements), Note: "every component met its objective", Bad: agreements.Breached > 0},
-		{Name: "Violations", Value: format.Count(v.Warning + v.Critical), Note: format.Count(v.Critical) + " critical, " + format.Count(v.Warning) + " warnings"},
-		{Name: "Coverage", Value: format.Percent(low, 1), Note: "of the period, lowest of all service levels", Partial: low < partialCoverage},
+		{Name: "Objectives breached", Value: format.Count(objectives.Breached), Note: "service levels and groups",
+			Bad: objectives.Breached > 0},
+		{Name: "Agreements met", Value: of(agreements), Note: "every component met its objective",
+			Bad: agreements.Breached > 0},
+		{Name: "Violations", Value: format.Count(v.Warning + v.Critical),
+			Note: format.Count(v.Critical) + " critical, " + format.Count(v.Warning) + " warnings"},
+		{Name: "Coverage", Value: format.Percent(low, 1), Note: "of the period, lowest of all service levels",
+			Partial: low < partialCoverage},
 	}
 }
 
@@ -295,11 +303,14 @@ func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService
 			s.MoreSLAs++
 			continue
 		}
-		card := reportCard{slaCard: ui.newCard(v.Rep, &x.SLAReport), Verdict: verdictMark(x.Verdict), Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered)}
+		card := reportCard{slaCard: ui.newCard(v.Rep, &x.SLAReport), Verdict: verdictMark(x.Verdict),
+			Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered)}
 		s.Cards = append(s.Cards, card)
 	}
 	rows := report.WorstFirst(r.SLOs, func(x *report.SLO) report.Verdict { return x.Verdict })
-	slices.SortStableFunc(rows, func(a, b *report.SLO) int { return cmp.Compare(a.Now.SLO.ID.Service(), b.Now.SLO.ID.Service()) })
+	slices.SortStableFunc(rows, func(a, b *report.SLO) int {
+		return cmp.Compare(a.Now.SLO.ID.Service(), b.Now.SLO.ID.Service())
+	})
 	for _, x := range rows {
 		s := get(x.Now.SLO.ID.Service())
 		if len(s.Rows) >= mostReportRows {
@@ -312,7 +323,8 @@ func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService
 		x := &r.Thresholds[i]
 		s := get(x.Now.Threshold.Service)
 		l := reportThreshold{
-			Name: format.Safe(x.Now.Threshold.Name, format.MaxName), Match: format.Safe(x.Now.Threshold.Match.String(), format.MaxTitle), Within: format.Count(x.Violations.Within),
+			Name:  format.Safe(x.Now.Threshold.Name, format.MaxName),
+			Match: format.Safe(x.Now.Threshold.Match.String(), format.MaxTitle), Within: format.Count(x.Violations.Within),
 			Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered),
 		}
 		var warns, crits bool
@@ -332,19 +344,24 @@ func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService
 func (ui *Handler) newReportRow(x *report.SLO) reportRow {
 	s := x.Now.SLO
 	out := reportRow{
-		Verdict: verdictMark(x.Verdict), Informative: x.Now.Informative, Href: ui.SLOHref(x.Now), Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
-		Group: format.Labels(s.GroupBy, x.Now.Group), Objective: s.Objective.String(), Events: format.Count(x.Events), Good: format.Count(x.Net.Counts.Good), Bad: format.Count(x.Net.Counts.Bad),
-		SLI: format.NoValue, Spent: format.NoValue, Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered), Worst: format.NoValue,
+		Verdict: verdictMark(x.Verdict), Informative: x.Now.Informative, Href: ui.SLOHref(x.Now),
+		Name: format.Safe(s.ID.Name(), format.MaxName), Title: format.Safe(s.Description, format.MaxTitle),
+		Group: format.Labels(s.GroupBy, x.Now.Group), Objective: s.Objective.String(), Events: format.Count(x.Events),
+		Good: format.Count(x.Net.Counts.Good), Bad: format.Count(x.Net.Counts.Bad),
+		SLI: format.NoValue, Spent: format.NoValue, Coverage: format.Percent(x.Coverage, 1),
+		Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered), Worst: format.NoValue,
 	}
 	if x.Now.Slice > 0 {
 		out.Counted = chart.CountedName(x.Now)
 	}
 	decimals := format.Decimals(s.Objective)
 	if x.Net.HasData {
-		out.SLI, out.Spent, out.Over = format.Percent(x.Net.SLI, decimals), format.Percent(x.Net.Consumed, 1), x.Verdict == report.Breached
+		out.SLI, out.Spent, out.Over = format.Percent(x.Net.SLI, decimals), format.Percent(x.Net.Consumed, 1),
+			x.Verdict == report.Breached
 	}
 	if x.Corrected > 0 && x.Raw.HasData {
-		out.RawSLI, out.RawSpent = unlessSame(format.Percent(x.Raw.SLI, decimals), out.SLI), unlessSame(format.Percent(x.Raw.Consumed, 1), out.Spent)
+		out.RawSLI, out.RawSpent = unlessSame(format.Percent(x.Raw.SLI, decimals), out.SLI),
+			unlessSame(format.Percent(x.Raw.Consumed, 1), out.Spent)
 	}
 	if x.Worst >= 0 {
 		d := &x.Days[x.Worst]

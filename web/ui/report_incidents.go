@@ -30,9 +30,18 @@ func (ui *Handler) fillReportIncidents(p *reportPage, r *report.Report) {
 		return
 	}
 	p.Figures = append(p.Figures,
-		site.Figure{Name: "Incidents", Value: format.Count(all.Critical), Note: beside(all.Before, func(f *report.IncidentFigures) string { return format.Count(f.Critical) })},
-		site.Figure{Name: "Median detection", Value: tookText(all.Detection), Note: beside(all.Before, func(f *report.IncidentFigures) string { return tookText(f.Detection) })},
-		site.Figure{Name: "Median response", Value: tookText(all.Response), Note: beside(all.Before, func(f *report.IncidentFigures) string { return tookText(f.Response) })},
+		site.Figure{Name: "Incidents", Value: format.Count(all.Critical),
+			Note: beside(all.Before, func(f *report.IncidentFigures) string {
+				return format.Count(f.Critical)
+			})},
+		site.Figure{Name: "Median detection", Value: tookText(all.Detection),
+			Note: beside(all.Before, func(f *report.IncidentFigures) string {
+				return tookText(f.Detection)
+			})},
+		site.Figure{Name: "Median response", Value: tookText(all.Response),
+			Note: beside(all.Before, func(f *report.IncidentFigures) string {
+				return tookText(f.Response)
+			})},
 	)
 	for i := range all.List {
 		if len(p.Incidents) == shownReportIncidents {
@@ -41,8 +50,10 @@ func (ui *Handler) fillReportIncidents(p *reportPage, r *report.Report) {
 		}
 		x := &all.List[i]
 		row := reportIncident{
-			Mark: chart.Risk(x.Severity()), ID: x.ID, Href: ui.Href(site.IncidentPath, url.Values{"id": {x.ID}}), Title: format.Safe(x.Title, format.MaxTitle), Service: format.Safe(x.Service, format.MaxName),
-			Onset: format.NewStamp(x.Onset, r.Now()), Detection: format.Duration(x.Detection()), Response: format.NoValue, Duration: format.Duration(x.Duration(r.Now())), Spent: format.NoValue,
+			Mark: chart.Risk(x.Severity()), ID: x.ID, Href: ui.Href(site.IncidentPath, url.Values{"id": {x.ID}}),
+			Title: format.Safe(x.Title, format.MaxTitle), Service: format.Safe(x.Service, format.MaxName),
+			Onset: format.NewStamp(x.Onset, r.Now()), Detection: format.Duration(x.Detection()), Response: format.NoValue,
+			Duration: format.Duration(x.Duration(r.Now())), Spent: format.NoValue,
 		}
 		if x.Critical {
 			row.Mark = chart.Bad(x.Severity())

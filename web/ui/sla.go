@@ -121,9 +121,12 @@ func belowText(r *sla.SLAReport) string {
 func (ui *Handler) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	a := r.SLA
 	card := slaCard{
-		ID: "s" + respond.Hash(slices.Concat([]string{a.Service, a.Name}, r.Group)...), Mark: chart.AgreementMark(r), Informative: r.Informative,
-		Service: format.Safe(a.Service, format.MaxName), Name: format.Safe(a.Name, format.MaxName), Title: format.Safe(a.Description, format.MaxTitle), Href: ui.SLAHref(r),
-		Group: format.Labels(a.GroupBy, r.Group), Window: a.Window.String(), Method: string(a.Method), Levels: levelsText(a), Below: belowText(r), Score: format.NoValue,
+		ID: "s" + respond.Hash(slices.Concat([]string{a.Service, a.Name}, r.Group)...), Mark: chart.AgreementMark(r),
+		Informative: r.Informative,
+		Service:     format.Safe(a.Service, format.MaxName), Name: format.Safe(a.Name, format.MaxName),
+		Title: format.Safe(a.Description, format.MaxTitle), Href: ui.SLAHref(r),
+		Group: format.Labels(a.GroupBy, r.Group), Window: a.Window.String(), Method: string(a.Method), Levels: levelsText(a),
+		Below: belowText(r), Score: format.NoValue,
 	}
 	if r.HasData {
 		card.Score = format.Score(r.Score)
@@ -136,7 +139,8 @@ func (ui *Handler) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	case r.Missing == len(r.Components):
 		card.Summary, card.NoData = "No component has data.", true
 	case worst != nil:
-		card.Summary = fmt.Sprintf("%s lost the most: %s points.", format.Safe(worst.Name, format.MaxName), format.PointsLost(worst.Lost))
+		card.Summary = fmt.Sprintf("%s lost the most: %s points.", format.Safe(worst.Name, format.MaxName),
+			format.PointsLost(worst.Lost))
 	default:
 		card.Summary = "No points lost."
 	}
@@ -155,14 +159,18 @@ func (ui *Handler) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 }
 
 func noDataText(n sla.NoData) string {
-	return map[sla.NoData]string{sla.NoDataExclude: "is left out", sla.NoDataGood: "counts as good", sla.NoDataBad: "counts as bad"}[n]
+	return map[sla.NoData]string{sla.NoDataExclude: "is left out", sla.NoDataGood: "counts as good",
+		sla.NoDataBad: "counts as bad"}[n]
 }
 
 func (ui *Handler) newComponent(rep *sla.Report, r *sla.SLAReport, c *sla.ComponentReport, worst bool) componentRow {
 	out := componentRow{
-		Name: format.Safe(c.Name, format.MaxName), Note: format.Safe(c.Note, format.MaxName), Weight: format.WrittenPercent(c.Weight), Worst: worst, Missing: !c.HasData,
-		Indicator: "no data", Objective: format.WrittenPercent(c.Objective), Attainment: format.NoValue, Points: format.NoValue, Earned: format.NoValue, Of: format.Score(100 * c.Weight), Lost: format.NoValue,
-		Good: format.Count(c.Counts.Good), Bad: format.Count(c.Counts.Bad), Coverage: format.Percent(c.Coverage, 1), Partial: c.Coverage < partialCoverage,
+		Name: format.Safe(c.Name, format.MaxName), Note: format.Safe(c.Note, format.MaxName),
+		Weight: format.WrittenPercent(c.Weight), Worst: worst, Missing: !c.HasData,
+		Indicator: "no data", Objective: format.WrittenPercent(c.Objective), Attainment: format.NoValue,
+		Points: format.NoValue, Earned: format.NoValue, Of: format.Score(100 * c.Weight), Lost: format.NoValue,
+		Good: format.Count(c.Counts.Good), Bad: format.Count(c.Counts.Bad), Coverage: format.Percent(c.Coverage, 1),
+		Partial: c.Coverage < partialCoverage,
 	}
 	// The component's SLO may be grouped finer than the agreement: link to all of it.
 	q := map[string][]string{"slo": {string(c.SLO)}}
@@ -177,8 +185,10 @@ func (ui *Handler) newComponent(rep *sla.Report, r *sla.SLAReport, c *sla.Compon
 		decimals = format.Decimals(target.SLO.Objective)
 	}
 	if c.HasData {
-		out.Indicator, out.Points, out.Lost = format.Percent(c.Indicator, decimals), strings.Replace(format.Percent(c.Points, 1), ".0%", "%", 1), format.PointsLost(c.Lost)
-		out.Attainment, out.Earned, out.Some = strings.Replace(format.Percent(c.Attainment, 1), ".0%", "%", 1), format.Score(100*c.Weight*c.Points), c.Lost > 0
+		out.Indicator, out.Points, out.Lost = format.Percent(c.Indicator, decimals),
+			strings.Replace(format.Percent(c.Points, 1), ".0%", "%", 1), format.PointsLost(c.Lost)
+		out.Attainment, out.Earned, out.Some = strings.Replace(format.Percent(c.Attainment, 1), ".0%", "%", 1),
+			format.Score(100*c.Weight*c.Points), c.Lost > 0
 	}
 	return out
 }

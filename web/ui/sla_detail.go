@@ -46,13 +46,15 @@ func (ui *Handler) slaPage(c *gin.Context) {
 	r, exists := site.FindSLA(v.Rep, q)
 	switch {
 	case v.Rep == nil:
-		ui.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+		ui.Message(c, http.StatusServiceUnavailable, "No report yet",
+			"The engine has not made its first report. Try again in a few seconds.")
 		return
 	case r == nil && exists:
 		c.Redirect(http.StatusFound, ui.Href("/slas", url.Values{"service": {q.Get("service")}}))
 		return
 	case r == nil:
-		ui.Message(c, http.StatusNotFound, "No such agreement", "The current spec has no agreement with this name. It may have been renamed or removed.")
+		ui.Message(c, http.StatusNotFound, "No such agreement",
+			"The current spec has no agreement with this name. It may have been renamed or removed.")
 		return
 	}
 	if respond.NotModified(c, v.ReportTag("sla", c.Request.URL.RawQuery, annotations.Tag(ui.Site))) {
@@ -61,11 +63,14 @@ func (ui *Handler) slaPage(c *gin.Context) {
 	}
 	a := r.SLA
 	p := slaPage{
-		Layout: ui.Layout(c, v, site.Title(a.Service+"/"+a.Name, a.GroupBy, r.Group), "slas"), Card: ui.newCard(v.Rep, r), Description: format.Safe(a.Description, format.MaxText),
-		Period: format.Span(r.Period), Rule: scoreRule(a), Thresholds: newThresholdRows(v.Rep, v.Now, a.Service), Reports: ui.reportLinks(v, a.Service),
-		API: ui.Opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
+		Layout: ui.Layout(c, v, site.Title(a.Service+"/"+a.Name, a.GroupBy, r.Group), "slas"), Card: ui.newCard(v.Rep, r),
+		Description: format.Safe(a.Description, format.MaxText),
+		Period:      format.Span(r.Period), Rule: scoreRule(a), Thresholds: newThresholdRows(v.Rep, v.Now, a.Service),
+		Reports: ui.reportLinks(v, a.Service),
+		API:     ui.Opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
 	}
-	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "Agreements", Href: "/slas"}, a.Service, a.Name, url.Values{"service": {a.Service}, "q": {a.Service + "/" + a.Name}}, a.GroupBy, r.Group)
+	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "Agreements", Href: "/slas"}, a.Service, a.Name,
+		url.Values{"service": {a.Service}, "q": {a.Service + "/" + a.Name}}, a.GroupBy, r.Group)
 	p.Cells = slaCells(r, &p.Card)
 	lost := 0.0
 	for _, x := range r.Components {
@@ -75,7 +80,8 @@ func (ui *Handler) slaPage(c *gin.Context) {
 	if x := r.Alert; x != nil {
 		p.Alert = "Alerts use a shorter window of " + slo.FormatDuration(a.AlertWindow) + ", which has no data."
 		if x.HasData {
-			p.Alert = fmt.Sprintf("Alerts use a shorter window of %s, over which the score is %s.", slo.FormatDuration(a.AlertWindow), format.Score(x.Score))
+			p.Alert = fmt.Sprintf("Alerts use a shorter window of %s, over which the score is %s.",
+				slo.FormatDuration(a.AlertWindow), format.Score(x.Score))
 		}
 	}
 	p.Costs = site.NewCosts(site.AgreementCosts(v.Rep, r))
@@ -90,7 +96,8 @@ func (ui *Handler) slaPage(c *gin.Context) {
 
 func slaCells(r *sla.SLAReport, card *slaCard) []site.Figure {
 	a := r.SLA
-	score := site.Figure{Name: "Score", Value: card.Score, Note: "of 100, over " + card.Window, Bad: card.Mark.Shape == "bad"}
+	score := site.Figure{Name: "Score", Value: card.Score, Note: "of 100, over " + card.Window,
+		Bad: card.Mark.Shape == "bad"}
 	if card.Range != "" {
 		score.Note = "of 100, possibly " + card.Range + " with the missing data"
 	}
@@ -108,7 +115,8 @@ func slaCells(r *sla.SLAReport, card *slaCard) []site.Figure {
 			}
 		}
 	}
-	objectives := site.Figure{Name: "Objectives met", Value: fmt.Sprintf("%d of %d", met, known), Note: "no component missed its objective"}
+	objectives := site.Figure{Name: "Objectives met", Value: fmt.Sprintf("%d of %d", met, known),
+		Note: "no component missed its objective"}
 	switch {
 	case known == 0:
 		objectives.Value, objectives.Note = format.NoValue, "no component has data"
@@ -117,7 +125,8 @@ func slaCells(r *sla.SLAReport, card *slaCard) []site.Figure {
 	case r.Breached:
 		objectives.Note, objectives.Bad = "the agreement is breached", true
 	}
-	data := site.Figure{Name: "Components with data", Value: fmt.Sprintf("%d of %d", known, len(r.Components)), Note: "every component has data", Partial: r.Missing > 0}
+	data := site.Figure{Name: "Components with data", Value: fmt.Sprintf("%d of %d", known, len(r.Components)),
+		Note: "every component has data", Partial: r.Missing > 0}
 	if r.Missing > 0 {
 		data.Note = "missing data " + noDataText(a.NoData)
 	}
@@ -125,15 +134,20 @@ func slaCells(r *sla.SLAReport, card *slaCard) []site.Figure {
 	for i := range r.Components {
 		low = min(low, r.Components[i].Coverage)
 	}
-	return []site.Figure{score, state, worst, objectives, data, {Name: "Coverage", Value: format.Percent(low, 1), Note: "of the window, lowest of all components", Partial: low < partialCoverage}}
+	return []site.Figure{score, state, worst, objectives, data,
+		{Name: "Coverage", Value: format.Percent(low, 1), Note: "of the window, lowest of all components",
+			Partial: low < partialCoverage}}
 }
 
 // scoreRule says how an agreement's score is made.
 func scoreRule(a *sla.Agreement) string {
 	rule := map[sla.Method]string{
-		sla.Attainment: "A component earns its full weight while its objective is met. Otherwise it earns its weight times the allowed errors divided by the actual errors.",
-		sla.Ratio:      "A component earns its weight times its indicator. A throughput component earns its weight times the share of its target volume.",
-		sla.Bands:      "A component with bands earns its weight times the score of the first band it satisfies. Other components earn their weight times their indicator.",
+		sla.Attainment: "A component earns its full weight while its objective is met. Otherwise it earns its weight times " +
+			"the allowed errors divided by the actual errors.",
+		sla.Ratio: "A component earns its weight times its indicator. A throughput component earns its weight times " +
+			"the share of its target volume.",
+		sla.Bands: "A component with bands earns its weight times the score of the first band it satisfies. Other " +
+			"components earn their weight times their indicator.",
 	}[a.Method]
 	switch a.NoData {
 	case sla.NoDataGood:
@@ -151,17 +165,23 @@ func slaNotes(r *sla.SLAReport) []string {
 	var out []string
 	switch {
 	case r.Informative:
-		out = append(out, "All values beyond max_groups share this group. No agreement covers it: it is shown, but it never alerts and is never breached.")
+		out = append(out,
+			"All values beyond max_groups share this group. No agreement covers it: it is shown, but it never alerts and is "+
+				"never breached.")
 	case r.Breached && r.Missing > 0 && r.SLA.NoData == sla.NoDataBad:
 		out = append(out, "Breached: a component has no data, which this agreement declares bad.")
 	case r.Breached && r.Level == sla.LevelOK:
-		out = append(out, "Breached although the score is above its alert thresholds: a component missed its own objective, which a weighted mean can hide.")
+		out = append(out,
+			"Breached although the score is above its alert thresholds: a component missed its own objective, which a "+
+				"weighted mean can hide.")
 	case r.Breached:
 		out = append(out, "Breached: at least one component missed its own objective.")
 	}
 	for i := range r.Components {
 		if r.Components[i].Coverage < 0.9995 && r.Components[i].HasData {
-			out = append(out, "Coverage is below 100%: for the rest of the window the engine was not running or counted by another definition, or rate limits dropped events. The score does not include what was not observed.")
+			out = append(out,
+				"Coverage is below 100%: for the rest of the window the engine was not running or counted by another definition, "+
+					"or rate limits dropped events. The score does not include what was not observed.")
 			break
 		}
 	}
@@ -176,10 +196,13 @@ func missingTexts(r *sla.SLAReport) []string {
 		if c.HasData {
 			continue
 		}
-		out = append(out, fmt.Sprintf("%s, %s of the weight: %s.", format.Safe(c.Name, format.MaxName), format.WrittenPercent(c.Weight), cmp.Or(format.Safe(strings.TrimSuffix(c.Note, "."), format.MaxTitle), "no data")))
+		out = append(out, fmt.Sprintf("%s, %s of the weight: %s.", format.Safe(c.Name, format.MaxName),
+			format.WrittenPercent(c.Weight), cmp.Or(format.Safe(strings.TrimSuffix(c.Note, "."), format.MaxTitle), "no data")))
 	}
 	if len(out) > 0 && r.HasData && r.Missing < len(r.Components) {
-		out = append(out, fmt.Sprintf("The score would be %s if the missing components had failed completely, and %s if they were perfect.", format.Score(r.Low), format.Score(r.High)))
+		out = append(out,
+			fmt.Sprintf("The score would be %s if the missing components had failed completely, and %s if they were perfect.",
+				format.Score(r.Low), format.Score(r.High)))
 	}
 	return out
 }
@@ -198,7 +221,8 @@ func (ui *Handler) fillSLAGroups(p *slaPage, rep *sla.Report, r *sla.SLAReport) 
 	}
 	p.MoreGroups = max(0, len(others)-shownGroups)
 	for _, x := range others[:len(others)-p.MoreGroups] {
-		g := groupLink{Href: ui.SLAHref(x), Labels: format.Labels(x.SLA.GroupBy, x.Group), Mark: chart.AgreementMark(x), Value: format.NoValue}
+		g := groupLink{Href: ui.SLAHref(x), Labels: format.Labels(x.SLA.GroupBy, x.Group), Mark: chart.AgreementMark(x),
+			Value: format.NoValue}
 		if x.HasData {
 			g.Value = format.Score(x.Score)
 		}

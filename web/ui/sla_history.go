@@ -77,7 +77,9 @@ func (ui *Handler) slaHistory(ctx context.Context, v site.View, r *sla.SLAReport
 
 // scoreHints say what the scores of days are not.
 func scoreHints(a *sla.Agreement, days []report.DayScore) []string {
-	out := []string{fmt.Sprintf("The score of a day uses the counts of that day only. The score of the agreement covers its window (%s), so the two can differ.", format.Window(a.Window))}
+	out := []string{
+		fmt.Sprintf("The score of a day uses the counts of that day only. The score of the agreement covers its window "+
+			"(%s), so the two can differ.", format.Window(a.Window))}
 	gone := 0
 	for i := range days {
 		if !days[i].Kept {
@@ -85,7 +87,9 @@ func scoreHints(a *sla.Agreement, days []report.DayScore) []string {
 		}
 	}
 	if gone > 0 {
-		out = append(out, format.Plural(gone, "day")+" at the start are left out: the counts of at least one component do not go back that far, and a score without that component would not be comparable.")
+		out = append(out, format.Plural(gone, "day")+
+			" at the start are left out: the counts of at least one component do not go back that far, and a score without "+
+			"that component would not be comparable.")
 	}
 	if len(days) == 0 {
 		return out

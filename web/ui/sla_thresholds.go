@@ -23,7 +23,8 @@ type thresholdRow struct {
 	Group string // of a row of one group, which follows that of its threshold
 }
 
-// mostThresholdGroups is how many groups of an event threshold the pages show: those with most violations. The API has all.
+// mostThresholdGroups is how many groups of an event threshold the pages show: those with most violations. The API has
+// all.
 const mostThresholdGroups = 10
 
 // newThresholdRows are the event thresholds of a service; of all if it is "".
@@ -34,8 +35,10 @@ func newThresholdRows(rep *sla.Report, now time.Time, service string) []threshol
 			continue
 		}
 		r := thresholdRow{
-			Service: format.Safe(l.Threshold.Service, format.MaxName), Name: format.Safe(l.Threshold.Name, format.MaxName), Match: format.Safe(l.Threshold.Match.String(), format.MaxTitle),
-			Within: format.Compact(l.Month.Within), Last: format.NewStamp(l.LastEvent, now), LastAgo: format.Ago(l.LastEvent, now),
+			Service: format.Safe(l.Threshold.Service, format.MaxName), Name: format.Safe(l.Threshold.Name, format.MaxName),
+			Match:  format.Safe(l.Threshold.Match.String(), format.MaxTitle),
+			Within: format.Compact(l.Month.Within), Last: format.NewStamp(l.LastEvent, now),
+			LastAgo: format.Ago(l.LastEvent, now),
 		}
 		var warns, crits bool
 		r.Warning, r.Critical, warns, crits = thresholdTexts(l.Threshold)
@@ -49,7 +52,8 @@ func newThresholdRows(rep *sla.Report, now time.Time, service string) []threshol
 		for _, g := range l.Worst(mostThresholdGroups) {
 			of := r
 			of.Group = thresholdGroup(l.Threshold.GroupBy, g.Group)
-			of.Within, of.Last, of.LastAgo = format.Compact(g.Month.Within), format.NewStamp(g.LastEvent, now), format.Ago(g.LastEvent, now)
+			of.Within, of.Last, of.LastAgo = format.Compact(g.Month.Within), format.NewStamp(g.LastEvent, now),
+				format.Ago(g.LastEvent, now)
 			count(&of, g.Day, g.Month)
 			out = append(out, of)
 		}

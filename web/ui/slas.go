@@ -41,7 +41,8 @@ func newSLAFilter(q url.Values) slaFilter {
 	if state == "critical" || state == "warning" {
 		state = "breached" // what links of earlier versions ask for
 	}
-	f := slaFilter{q.Get("service"), state, strings.ToLower(strings.TrimSpace(q.Get("q"))), site.Prefixed(q, site.GroupParam)}
+	f := slaFilter{q.Get("service"), state, strings.ToLower(strings.TrimSpace(q.Get("q"))),
+		site.Prefixed(q, site.GroupParam)}
 	if !slices.ContainsFunc(chart.AgreementMarks, func(m chart.Mark) bool { return stateParam(m) == f.state }) {
 		f.state = ""
 	}
@@ -59,7 +60,8 @@ func (f slaFilter) match(r *sla.SLAReport) bool {
 		return false
 	}
 	has := func(s string) bool { return strings.Contains(strings.ToLower(s), f.search) }
-	return f.search == "" || has(r.SLA.Service+"/"+r.SLA.Name) || has(r.SLA.Description) || slices.ContainsFunc(r.Group, has) ||
+	return f.search == "" || has(r.SLA.Service+"/"+r.SLA.Name) || has(r.SLA.Description) ||
+		slices.ContainsFunc(r.Group, has) ||
 		slices.ContainsFunc(r.Components, func(c sla.ComponentReport) bool { return has(c.Name) })
 }
 
@@ -141,7 +143,8 @@ func slaChoices(rep *sla.Report, f slaFilter) []site.Choice {
 	for _, m := range chart.AgreementMarks {
 		by.Options = append(by.Options, site.Option{Value: stateParam(m), Word: m.Word, On: stateParam(m) == f.state})
 	}
-	return []site.Choice{{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(services, f.service)}, by}
+	return []site.Choice{
+		{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(services, f.service)}, by}
 }
 
 // summariseSLAs fills the headline and one tile per state with its count, of all agreements whatever the filter shows.

@@ -97,29 +97,35 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	r, exists := site.FindGroup(v.Rep, id, q)
 	switch {
 	case v.Rep == nil:
-		ui.Message(c, http.StatusServiceUnavailable, "No report yet", "The engine has not made its first report. Try again in a few seconds.")
+		ui.Message(c, http.StatusServiceUnavailable, "No report yet",
+			"The engine has not made its first report. Try again in a few seconds.")
 		return
 	case r == nil && exists:
 		c.Redirect(http.StatusFound, ui.Href("/", url.Values{"slo": {string(id)}}))
 		return
 	case r == nil:
-		ui.Message(c, http.StatusNotFound, "No such service level", "The current spec has no service level with this name. It may have been renamed or removed.")
+		ui.Message(c, http.StatusNotFound, "No such service level",
+			"The current spec has no service level with this name. It may have been renamed or removed.")
 		return
 	}
 	list, digest := ui.Alerts(site.AlertFilter{SLO: id})
-	if respond.NotModified(c, v.ReportTag("slo", c.Request.URL.RawQuery, c.Request.Host, digest, strconv.FormatBool(ui.maySilence(c)), annotations.Tag(ui.Site))) {
+	if respond.NotModified(c, v.ReportTag("slo", c.Request.URL.RawQuery, c.Request.Host, digest,
+		strconv.FormatBool(ui.maySilence(c)), annotations.Tag(ui.Site))) {
 		site.RefreshHeader(c)
 		return
 	}
 	tiers, unfit := alerts.Tiers(r.SLO)
 	active := ui.ActiveAlerts()
 	p := sloPage{
-		Layout: ui.Layout(c, v, site.Title(string(id), r.SLO.GroupBy, r.Group), "slo"), Row: ui.NewRow(r, active.Paging(r)), ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
-		Counts: countRows(r), Burns: BurnRows(r, tiers), Tiers: TierRows(r, tiers), Facts: ui.facts(r, v.Now), Notes: notes(r), API: ui.APIHref(r),
+		Layout: ui.Layout(c, v, site.Title(string(id), r.SLO.GroupBy, r.Group), "slo"), Row: ui.NewRow(r, active.Paging(r)),
+		ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
+		Counts: countRows(r), Burns: BurnRows(r, tiers), Tiers: TierRows(r, tiers), Facts: ui.facts(r, v.Now),
+		Notes: notes(r), API: ui.APIHref(r),
 		Last:   site.Fact{Value: format.Ago(r.LastEvent, v.Now), At: format.NewStamp(r.LastEvent, v.Now)},
 		Source: ui.sources.Get(r.SLO, ui.ExternalURL(c.Request), v.Now), Queries: PromQueries(r),
 	}
-	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "Service levels", Href: "/"}, id.Service(), id.Name(), url.Values{"slo": {string(id)}}, r.SLO.GroupBy, r.Group)
+	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "Service levels", Href: "/"}, id.Service(), id.Name(),
+		url.Values{"slo": {string(id)}}, r.SLO.GroupBy, r.Group)
 	p.Work = newWork(v.Rep, r, v.Now)
 	p.Parts = ui.partRows(r, v.Now)
 	fillCosts(&p, v.Rep, r)
@@ -133,11 +139,13 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		p.Corrected = format.Duration(r.Corrected)
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.SLO.Labels)) {
-		p.Labels = append(p.Labels, format.Label{Name: format.Safe(k, format.MaxName), Value: format.Safe(r.SLO.Labels[k], format.MaxName), Title: format.Safe(r.SLO.Labels[k], format.MaxTitle)})
+		p.Labels = append(p.Labels, format.Label{Name: format.Safe(k, format.MaxName),
+			Value: format.Safe(r.SLO.Labels[k], format.MaxName), Title: format.Safe(r.SLO.Labels[k], format.MaxTitle)})
 	}
 	for _, x := range r.SLO.Corrections {
 		p.Corrections = append(p.Corrections, correctionRow{
-			Name: format.Safe(x.Name, format.MaxName), Author: format.Safe(x.Author, format.MaxName), Reason: format.Safe(x.Reason, format.MaxTitle), RRule: format.Safe(x.RRule, format.MaxTitle),
+			Name: format.Safe(x.Name, format.MaxName), Author: format.Safe(x.Author, format.MaxName),
+			Reason: format.Safe(x.Reason, format.MaxTitle), RRule: format.Safe(x.RRule, format.MaxTitle),
 			Length: format.Duration(x.Duration), Start: format.NewStamp(x.Start, v.Now),
 		})
 	}
@@ -145,7 +153,8 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	rng := newRange(q, v.Rep.Time, r.Slice, active.Paging(r))
 	p.Range = ui.rangeNav(r, rng, q, v.Rep.Time.UTC())
 	if p.HasAlerts = ui.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
-		p.Alerts, p.Timeline = sloAlerts(ui.newAlertRows(c, v.Now), r, list), chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)
+		p.Alerts, p.Timeline = sloAlerts(ui.newAlertRows(c, v.Now), r, list),
+			chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)
 	}
 	p.HistoryAPI = ui.historyHref(r, rng)
 	from := v.Now.AddDate(0, 0, -chart.CalendarDays)
@@ -183,7 +192,8 @@ func (ui *Handler) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport, act
 	sorting[sla.SLOReport]{by: pagesFirst(active, others)}.order(others, false)
 	p.MoreGroups = max(0, len(others)-shownGroups)
 	for _, x := range others[:len(others)-p.MoreGroups] {
-		g := groupLink{Href: ui.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group), Mark: chart.LevelMark(x.State, active.Paging(x)), Value: format.NoValue}
+		g := groupLink{Href: ui.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group),
+			Mark: chart.LevelMark(x.State, active.Paging(x)), Value: format.NoValue}
 		if x.Budget.HasData {
 			g.Value = format.Percent(x.Budget.Remaining, 1)
 		}
@@ -196,13 +206,15 @@ func (ui *Handler) APIHref(r *sla.SLOReport) string { return ui.apiPath(r, "", u
 // historyHref is where the API gives the counts behind the charts.
 func (ui *Handler) historyHref(r *sla.SLOReport, rng sloRange) string {
 	return ui.apiPath(r, "/history", url.Values{
-		"from": {rng.From.UTC().Format(time.RFC3339)}, "to": {rng.To.UTC().Format(time.RFC3339)}, "step": {slo.FormatDuration(rng.Step)},
+		"from": {rng.From.UTC().Format(time.RFC3339)}, "to": {rng.To.UTC().Format(time.RFC3339)},
+		"step": {slo.FormatDuration(rng.Step)},
 	})
 }
 
 func (ui *Handler) apiPath(r *sla.SLOReport, below string, q url.Values) string {
 	maps.Copy(q, site.GroupQuery(r.SLO.GroupBy, r.Group))
-	href := ui.Opt.ExternalPath + "/api/v1/slos/" + url.PathEscape(r.SLO.ID.Service()) + "/" + url.PathEscape(r.SLO.ID.Name()) + below
+	href := ui.Opt.ExternalPath + "/api/v1/slos/" + url.PathEscape(r.SLO.ID.Service()) + "/" +
+		url.PathEscape(r.SLO.ID.Name()) + below
 	if len(q) > 0 {
 		href += "?" + q.Encode()
 	}
@@ -211,14 +223,17 @@ func (ui *Handler) apiPath(r *sla.SLOReport, below string, q url.Values) string 
 
 func countRows(r *sla.SLOReport) []countRow {
 	one := func(name string, b slo.Budget) countRow {
-		out := countRow{Name: name, Good: format.Count(b.Counts.Good), Bad: format.Count(b.Counts.Bad), Valid: format.Count(b.Counts.Valid()), SLI: format.NoValue, Consumed: format.NoValue, Left: format.NoValue}
+		out := countRow{Name: name, Good: format.Count(b.Counts.Good), Bad: format.Count(b.Counts.Bad),
+			Valid: format.Count(b.Counts.Valid()), SLI: format.NoValue, Consumed: format.NoValue, Left: format.NoValue}
 		if b.HasData {
-			out.SLI, out.Consumed, out.Left = format.Percent(b.SLI, format.Decimals(r.SLO.Objective)), format.Percent(b.Consumed, 1), format.Percent(b.Remaining, 1)
+			out.SLI, out.Consumed, out.Left = format.Percent(b.SLI, format.Decimals(r.SLO.Objective)),
+				format.Percent(b.Consumed, 1), format.Percent(b.Remaining, 1)
 		}
 		return out
 	}
 	if r.Corrected > 0 && r.Raw.Counts != r.Budget.Counts {
-		return []countRow{one("Without planned maintenance (counts)", r.Budget), one("Raw, including planned maintenance", r.Raw)}
+		return []countRow{one("Without planned maintenance (counts)", r.Budget),
+			one("Raw, including planned maintenance", r.Raw)}
 	}
 	return []countRow{one("Period", r.Budget)}
 }
@@ -245,17 +260,23 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 		if !ind.During.Always() {
 			open = ind.During.String()
 		}
-		fs = append(fs, site.Fact{Name: "Good slice", Value: fmt.Sprintf("at least %s events per %s", format.Count(ind.AtLeast), slo.FormatDuration(ind.Per)), Note: open})
+		fs = append(fs, site.Fact{Name: "Good slice",
+			Value: fmt.Sprintf("at least %s events per %s", format.Count(ind.AtLeast), slo.FormatDuration(ind.Per)), Note: open})
 	case slo.KindRatio:
 		fs[len(fs)-1] = site.Fact{Name: "Denominator", Value: format.Safe(ind.Valid.String(), format.MaxText), Code: true}
-		fs = append(fs, site.Fact{Name: "Numerator", Value: format.Safe(ind.Numerator.String(), format.MaxText), Code: true, Note: "bad is what it is short of the denominator"})
+		fs = append(fs, site.Fact{Name: "Numerator", Value: format.Safe(ind.Numerator.String(), format.MaxText), Code: true,
+			Note: "bad is what it is short of the denominator"})
 	case slo.KindApdex:
 		fs = append(fs, site.Fact{Name: "Satisfied within", Value: slo.FormatDuration(ind.Satisfied)},
-			site.Fact{Name: "Tolerating up to", Value: slo.FormatDuration(ind.Tolerating), Note: "counts half, so counts are in half events"})
+			site.Fact{Name: "Tolerating up to", Value: slo.FormatDuration(ind.Tolerating),
+				Note: "counts half, so counts are in half events"})
 	case slo.KindVolume:
-		fs = append(fs, site.Fact{Name: "Good " + string(ind.Calendar), Value: fmt.Sprintf("at least %s events", format.Count(ind.AtLeast)), Note: cmp.Or(ind.During.String(), ind.Location.String())})
+		fs = append(fs, site.Fact{Name: "Good " + string(ind.Calendar),
+			Value: fmt.Sprintf("at least %s events", format.Count(ind.AtLeast)),
+			Note:  cmp.Or(ind.During.String(), ind.Location.String())})
 	case slo.KindPrometheus:
-		fs = append(fs, site.Fact{Name: "Bad series", Value: format.Safe(ind.PromBad, format.MaxText), Code: true}, site.Fact{Name: "All series", Value: format.Safe(ind.PromTotal, format.MaxText), Code: true})
+		fs = append(fs, site.Fact{Name: "Bad series", Value: format.Safe(ind.PromBad, format.MaxText), Code: true},
+			site.Fact{Name: "All series", Value: format.Safe(ind.PromTotal, format.MaxText), Code: true})
 	}
 	fs = append(fs, counted(r, now)...)
 	budgeting := site.Fact{Name: "Budgeting", Value: string(s.Budgeting.Method)}
@@ -269,7 +290,8 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 	fs = append(fs, budgeting)
 	if ui.Opt.Source != nil {
 		if src, ok := ui.Opt.Source(s.ID); ok {
-			fs = append(fs, site.Fact{Name: "Source", Value: format.Safe(fmt.Sprintf("%s:%d", src.File, src.Line), format.MaxTitle), Code: true})
+			fs = append(fs, site.Fact{
+				Name: "Source", Value: format.Safe(fmt.Sprintf("%s:%d", src.File, src.Line), format.MaxTitle), Code: true})
 		}
 	}
 	return fs
@@ -279,26 +301,34 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 func notes(r *sla.SLOReport) []string {
 	var out []string
 	if !r.Budget.HasData {
-		out = append(out, "The period has no valid event, so there is neither an indicator nor a budget. No data is not the same as good.")
+		out = append(out,
+			"The period has no valid event, so there is neither an indicator nor a budget. No data is not the same as good.")
 	}
 	if r.Coverage < 0.9995 {
-		out = append(out, fmt.Sprintf("Coverage is %s: for that share of the period the engine was running with the current definition. The numbers do not include the rest.", format.Percent(r.Coverage, 1)))
+		out = append(out,
+			fmt.Sprintf("Coverage is %s: for that share of the period the engine was running with the current definition. The "+
+				"numbers do not include the rest.", format.Percent(r.Coverage, 1)))
 	}
 	if r.Corrected > 0 {
-		out = append(out, fmt.Sprintf("Planned maintenance takes %s out of the period. Raw numbers include it, and are shown where they differ.", format.Duration(r.Corrected)))
+		out = append(out,
+			fmt.Sprintf("Planned maintenance takes %s out of the period. Raw numbers include it, and are shown where they "+
+				"differ.", format.Duration(r.Corrected)))
 	}
 	if r.Unmeasured > 0 {
 		lacks := "duration"
 		if r.SLO.Indicator.Kind == slo.KindCompletion {
 			lacks = format.Safe(r.SLO.Indicator.Completion.Key, format.MaxName)
 		}
-		out = append(out, fmt.Sprintf("%s matching events had no %s and were not counted.", format.Count(r.Unmeasured), lacks))
+		out = append(
+			out, fmt.Sprintf("%s matching events had no %s and were not counted.", format.Count(r.Unmeasured), lacks))
 	}
 	if r.Informative {
 		out = append(out, "All values beyond max_groups share this group. It is shown but never alerts.")
 	}
 	if r.Understated {
-		out = append(out, "The numbers may be too low: all groups of another engine are taken, and it counts events of this group in __other__. Raise max_groups, or send all events of a group to one engine.")
+		out = append(out,
+			"The numbers may be too low: all groups of another engine are taken, and it counts events of this group in "+
+				"__other__. Raise max_groups, or send all events of a group to one engine.")
 	}
 	return out
 }

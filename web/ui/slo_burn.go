@@ -74,7 +74,8 @@ func BurnRows(r *sla.SLOReport, tiers []alerts.Tier) []burnRow {
 	x := func(v float64) string { return chart.Coord(100 - sc.Y(v)) }
 	var out []burnRow
 	for _, b := range all {
-		row := burnRow{Window: slo.FormatDuration(b.Window), Rate: format.NoValue, Good: format.Count(b.Counts.Good), Bad: format.Count(b.Counts.Bad)}
+		row := burnRow{Window: slo.FormatDuration(b.Window), Rate: format.NoValue, Good: format.Count(b.Counts.Good),
+			Bad: format.Count(b.Counts.Bad)}
 		row.Bar = burnBar{Width: "0", Class: "none", Label: "no data", One: x(1)}
 		if b.Period {
 			row.Window = "period (" + r.SLO.Window.String() + ")"
@@ -117,7 +118,8 @@ func TierRows(r *sla.SLOReport, tiers []alerts.Tier) []tierRow {
 		long, ok1 := condition(r, t.Long, t.Long)
 		short, ok2 := condition(r, t.Short, t.Long)
 		x := tierRow{
-			Kind: t.Severity, Long: slo.FormatDuration(t.Long), Short: slo.FormatDuration(t.Short), Share: format.Percent(t.Share, 0),
+			Kind: t.Severity, Long: slo.FormatDuration(t.Long), Short: slo.FormatDuration(t.Short),
+			Share:  format.Percent(t.Share, 0),
 			Factor: format.BurnRate(t.Factor), LongRate: text(long, ok1), ShortRate: text(short, ok2), Verdict: "not burning",
 		}
 		if t.For > 0 {

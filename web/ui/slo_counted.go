@@ -10,13 +10,15 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// counted are the facts of a ratio, an apdex or a volume: what its counts are made of, and how far its present period is.
+// counted are the facts of a ratio, an apdex or a volume: what its counts are made of, and how far its present period
+// is.
 func counted(r *sla.SLOReport, now time.Time) []site.Fact {
 	var fs []site.Fact
 	if r.Parts != nil {
 		for i, name := range r.SLO.Indicator.Kind.PartNames() {
 			if i < len(r.Parts.Period) {
-				fs = append(fs, site.Fact{Name: strings.ToUpper(name[:1]) + name[1:] + " in the period", Value: format.Count(r.Parts.Period[i])})
+				fs = append(fs, site.Fact{Name: strings.ToUpper(name[:1]) + name[1:] + " in the period",
+					Value: format.Count(r.Parts.Period[i])})
 			}
 		}
 	}
@@ -37,9 +39,11 @@ func counted(r *sla.SLOReport, now time.Time) []site.Fact {
 	} else if !now.Before(v.To) {
 		note = "missed"
 	}
-	fs = append(fs, site.Fact{Name: name, Value: fmt.Sprintf("%s of %s events", format.Count(v.Events), format.Count(v.Target)), Note: note})
+	fs = append(fs, site.Fact{
+		Name: name, Value: fmt.Sprintf("%s of %s events", format.Count(v.Events), format.Count(v.Target)), Note: note})
 	if !v.Missed.From.IsZero() {
-		fs = append(fs, site.Fact{Name: "Last missed", Value: v.Missed.From.In(r.SLO.Indicator.Location).Format("2006-01-02"), Note: fmt.Sprintf("%s events", format.Count(v.MissedEvents))})
+		fs = append(fs, site.Fact{Name: "Last missed", Value: v.Missed.From.In(r.SLO.Indicator.Location).Format("2006-01-02"),
+			Note: fmt.Sprintf("%s events", format.Count(v.MissedEvents))})
 	}
 	return fs
 }

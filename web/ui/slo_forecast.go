@@ -38,17 +38,22 @@ func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, now time.Time) *foreca
 	case all == nil:
 		return nil
 	case r.Outlook == nil && all.Failed != "":
-		return &forecastPart{None: "The counts for forecasts could not be read: " + format.Safe(all.Failed, format.MaxText) + "."}
+		return &forecastPart{
+			None: "The counts for forecasts could not be read: " + format.Safe(all.Failed, format.MaxText) + "."}
 	case r.Outlook == nil && all.Groups < all.Of:
-		return &forecastPart{None: fmt.Sprintf("This group is not forecast: %s of %s groups are, and those that burn fastest go first. Raise forecast.groups in engine.yaml to have more.", format.Count(all.Groups), format.Count(all.Of))}
+		return &forecastPart{None: fmt.Sprintf(
+			"This group is not forecast: %s of %s groups are, and those that burn fastest go first. Raise forecast.groups in "+
+				"engine.yaml to have more.", format.Count(all.Groups), format.Count(all.Of))}
 	case r.Outlook == nil:
-		return &forecastPart{None: "The engine is still reading the hours that the forecast is made of. After a start that takes some minutes."}
+		return &forecastPart{
+			None: "The engine is still reading the hours that the forecast is made of. After a start that takes some minutes."}
 	}
 	f := &r.Outlook.Forecast
 	if f.TooLittle != "" {
 		return &forecastPart{None: "There is no forecast: " + f.TooLittle + "."}
 	}
-	out := &forecastPart{Head: sentence(format.Pace(f)), Stands: format.NewStamp(f.Time, now), Score: scoreText(&r.Outlook.Record)}
+	out := &forecastPart{Head: sentence(format.Pace(f)), Stands: format.NewStamp(f.Time, now),
+		Score: scoreText(&r.Outlook.Record)}
 	if f.Level != nil {
 		out.Notes = append(out.Notes, sentence(format.LevelChange(f.Level, now)))
 	}
@@ -64,7 +69,8 @@ func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, now time.Time) *foreca
 		out.Notes = append(out.Notes, sentence(format.Relief(f.Relief)))
 	}
 	if e := &f.Exhaustion; !e.Already && e.Probability > 0 {
-		text := fmt.Sprintf("The budget is empty within %s with a probability of %s", format.Ahead(e.Within), format.Odds(e.Probability))
+		text := fmt.Sprintf("The budget is empty within %s with a probability of %s", format.Ahead(e.Within),
+			format.Odds(e.Probability))
 		if e.Low != forecast.Beyond {
 			text += fmt.Sprintf(", not before %s", format.Ahead(e.Low))
 		}
@@ -79,7 +85,8 @@ func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, now time.Time) *foreca
 	for i := range f.Points {
 		p := &f.Points[i]
 		row := forecastRow{
-			Ahead: format.Lead(p), Low: format.Percent(p.Low, 0), Median: format.Percent(p.Median, 0), High: format.Percent(p.High, 0),
+			Ahead: format.Lead(p), Low: format.Percent(p.Low, 0), Median: format.Percent(p.Median, 0),
+			High:      format.Percent(p.High, 0),
 			Exhausted: format.Odds(p.Exhausted), Class: "",
 		}
 		if p.Exhausted >= 0.5 {
@@ -90,7 +97,8 @@ func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, now time.Time) *foreca
 			class = "bad"
 		}
 		row.Bar = forecastBar{
-			X: chart.Coord(x(p.Low)), Width: chart.Coord(max(1, x(p.High)-x(p.Low))), Middle: chart.Coord(x(p.Median)), Zero: chart.Coord(x(0)), Class: class,
+			X: chart.Coord(x(p.Low)), Width: chart.Coord(max(1, x(p.High)-x(p.Low))), Middle: chart.Coord(x(p.Median)),
+			Zero: chart.Coord(x(0)), Class: class,
 			Label: row.Low + " to " + row.High,
 		}
 		out.Rows = append(out.Rows, row)
@@ -105,13 +113,15 @@ func scoreText(r *forecast.Record) string {
 	for i, name := range forecast.LeadNames {
 		made += r[i].Made
 		if r[i].Checked > 0 {
-			parts = append(parts, fmt.Sprintf("%s of %s at %s", format.Count(r[i].Inside), format.Count(r[i].Checked), strings.ReplaceAll(name, "_", " ")))
+			parts = append(parts, fmt.Sprintf("%s of %s at %s", format.Count(r[i].Inside), format.Count(r[i].Checked),
+				strings.ReplaceAll(name, "_", " ")))
 		}
 	}
 	if len(parts) == 0 {
 		return fmt.Sprintf("None of %s forecasts of this service level has been checked yet.", format.Count(made))
 	}
-	return "Past ranges that held what truly remained, in all groups of this service level: " + strings.Join(parts, ", ") + "."
+	return "Past ranges that held what truly remained, in all groups of this service level: " +
+		strings.Join(parts, ", ") + "."
 }
 
 // sentence begins with a capital and ends with a full stop.
@@ -125,7 +135,8 @@ func capacityFacts(r *sla.SLOReport) *capacityPart {
 	}
 	limit := c.PerSecond()
 	out := &capacityPart{
-		Capacity: c.String(), Used: format.Percent(r.Rate/limit, 0), Headroom: format.Rate(max(0, limit-r.Rate)), Peak: format.NoValue, Reached: string(forecast.ReachUnknown),
+		Capacity: c.String(), Used: format.Percent(r.Rate/limit, 0), Headroom: format.Rate(max(0, limit-r.Rate)),
+		Peak: format.NoValue, Reached: string(forecast.ReachUnknown),
 	}
 	if r.Rate > limit {
 		out.Class = "hot"
@@ -164,14 +175,17 @@ func (ui *Handler) fillReportForecasts(p *reportPage, r *report.Report) {
 		}
 		now := f.Line.Now
 		row := reportForecast{
-			Href: ui.SLOHref(now), Name: format.Safe(now.SLO.ID.Name(), format.MaxName), Service: format.Safe(now.SLO.ID.Service(), format.MaxName), Group: format.Labels(now.SLO.GroupBy, now.Group),
-			Left: format.NoValue, Ahead: format.NoValue, Range: format.NoValue, Empty: format.NoValue, Pace: format.Pace(&f.Outlook.Forecast), Held: format.NoValue,
+			Href: ui.SLOHref(now), Name: format.Safe(now.SLO.ID.Name(), format.MaxName),
+			Service: format.Safe(now.SLO.ID.Service(), format.MaxName), Group: format.Labels(now.SLO.GroupBy, now.Group),
+			Left: format.NoValue, Ahead: format.NoValue, Range: format.NoValue, Empty: format.NoValue,
+			Pace: format.Pace(&f.Outlook.Forecast), Held: format.NoValue,
 		}
 		if now.Budget.HasData {
 			row.Left = format.Percent(now.Budget.Remaining, 0)
 		}
 		if x := f.Point; x != nil {
-			row.Ahead, row.Range, row.Empty, row.Held = format.Lead(x), format.Range(x), format.Odds(x.Exhausted), format.Held(f.Score)
+			row.Ahead, row.Range, row.Empty, row.Held = format.Lead(x), format.Range(x),
+				format.Odds(x.Exhausted), format.Held(f.Score)
 			if x.Exhausted >= 0.5 {
 				row.Class = "warn"
 			}

@@ -63,7 +63,8 @@ func newSLOHistory(rep *sla.Report, r *sla.SLOReport, rng sloRange, tiers []aler
 	period := slo.Span{From: r.Period.From.UTC(), To: r.Period.To.UTC()}
 	h.period = history.NewGrid(period, history.StepFor(period, h.now, r.Slice), out(period))
 	h.days = history.DayGrid(h.now, h.zone, chart.CalendarDays, out)
-	if s.Indicator.Kind == slo.KindVolume { // whatever is drawn of it is drawn by its own periods, and nothing burns faster
+	// whatever is drawn of it is drawn by its own periods, and nothing burns faster
+	if s.Indicator.Kind == slo.KindVolume {
 		for _, g := range []*history.Grid{&h.main, &h.period, &h.days} {
 			span, unit := g.Span, slo.Window{Calendar: s.Indicator.Calendar, Location: s.Indicator.Location}
 			*g = history.GridOf(history.Periods(s, span, h.now), out)
@@ -90,7 +91,8 @@ func (h *sloHistory) queries(r *sla.SLOReport) []fold.ReadRequest {
 		all = append(all, x.Group)
 	}
 	qs := []fold.ReadRequest{
-		h.main.Query(id, one), h.burn.Query(id, one), h.period.Query(id, one), h.days.Query(id, one), h.attribution.Query(id, all),
+		h.main.Query(id, one), h.burn.Query(id, one), h.period.Query(id, one), h.days.Query(id, one),
+		h.attribution.Query(id, all),
 	}
 	for _, b := range h.bands {
 		qs = append(qs, h.main.Query(b, one))
@@ -133,7 +135,8 @@ func (h *sloHistory) sources(r *sla.SLOReport) []history.HistogramSource {
 const historyFailed = "The history could not be read. The numbers on this page come from the last report. Reload the page in a moment."
 
 // fillHistory reads the history of a group and draws everything that is made of it.
-func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier, marks []chart.Moment, p *sloPage) {
+func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier,
+	marks []chart.Moment, p *sloPage) {
 	if ui.Opt.Counts == nil {
 		p.HistNote = "This engine has no history."
 		return
@@ -151,12 +154,14 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 	h.answers = answers
 	main := &h.answers[askMain]
 	if !main.Known || len(main.Groups) == 0 || main.Groups[0] == nil {
-		p.HistNote = "This group has no history yet because no valid event has arrived. The charts begin with its first event."
+		p.HistNote =
+			"This group has no history yet because no valid event has arrived. The charts begin with its first event."
 		return
 	}
 	behind := chart.NewShades(r.SLO, rng.Span, r.Slice, main).Marked(chart.MomentsIn(marks, rng.Span))
 	if len(h.period.Steps) > 0 {
-		p.BurnDown = chart.NewBurnDown(r, &h.period, h.points(&h.period, askPeriod, 0), chart.NewShades(r.SLO, h.period.Span, r.Slice, main).Marked(chart.MomentsIn(marks, h.period.Span)), v.Now)
+		p.BurnDown = chart.NewBurnDown(r, &h.period, h.points(&h.period, askPeriod, 0),
+			chart.NewShades(r.SLO, h.period.Span, r.Slice, main).Marked(chart.MomentsIn(marks, h.period.Span)), v.Now)
 	}
 	if len(p.BurnDown.Plots) == 0 {
 		p.BurnDown.Note = "Nothing was counted in the window, so there is no budget to spend."
@@ -194,7 +199,8 @@ func emptyRange(a *fold.ReadResult, sp slo.Span) string {
 	case a.Oldest.After(sp.From) && !a.Oldest.Before(sp.To):
 		return "Counts of this range are no longer retained. Choose a later range."
 	case history.Seen(a, sp) < 0.01:
-		return "The engine did not count in this range: it was not running, or the service level was not in its spec. Choose another range, or backfill the events."
+		return "The engine did not count in this range: it was not running, or the service level was not in its spec. " +
+			"Choose another range, or backfill the events."
 	}
 	return "Nothing was counted in this range. Choose a longer range, or check that the service sends events."
 }
@@ -214,7 +220,9 @@ func (ui *Handler) newAttribution(r *sla.SLOReport, h *sloHistory, rng sloRange,
 		b.Groups, b.Rest = firstShares(all, func(i int, s share) bool { return i < attributionShown || s.Here })
 		b.More, b.Partly = h.groups-len(b.Groups), h.groups > len(h.worst)
 	} else {
-		b.GroupNote = "This service level has no groups. With group_by in the spec, each value of an attribute has its own budget, and its share is shown here."
+		b.GroupNote =
+			"This service level has no groups. With group_by in the spec, each value of an attribute has its own budget, and " +
+				"its share is shown here."
 	}
 	ui.fillAttributes(b, r, rng.Span, v.Now)
 	return b

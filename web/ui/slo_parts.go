@@ -19,7 +19,8 @@ func (ui *Handler) partRows(r *sla.SLOReport, now time.Time) (out []partRow) {
 		return nil
 	}
 	for _, p := range ui.Opt.Parts(r) {
-		row := partRow{Engine: format.Safe(p.Engine, format.MaxTitle), Good: format.NoValue, Bad: format.NoValue, Stale: p.Stale}
+		row := partRow{Engine: format.Safe(p.Engine, format.MaxTitle), Good: format.NoValue,
+			Bad: format.NoValue, Stale: p.Stale}
 		if p.Known {
 			row.Good, row.Bad = format.Count(p.Counts.Good), format.Count(p.Counts.Bad)
 		}

@@ -20,7 +20,8 @@ var ranges = []struct {
 	name string
 	span time.Duration
 }{
-	{"1h", time.Hour}, {"6h", 6 * time.Hour}, {"1d", 24 * time.Hour}, {"7d", 7 * 24 * time.Hour}, {"30d", 30 * 24 * time.Hour}, {"90d", 90 * 24 * time.Hour},
+	{"1h", time.Hour}, {"6h", 6 * time.Hour}, {"1d", 24 * time.Hour}, {"7d", 7 * 24 * time.Hour},
+	{"30d", 30 * 24 * time.Hour}, {"90d", 90 * 24 * time.Hour},
 }
 
 // Bounds of a range of one's own.
@@ -156,7 +157,8 @@ func (ui *Handler) rangeNav(r *sla.SLOReport, rng sloRange, q url.Values, now ti
 		return with("from", strconv.FormatInt(from.Unix(), 10), "to", strconv.FormatInt(to.Unix(), 10))
 	}
 	const layout = "2006-01-02T15:04"
-	n := rangeNav{Own: rng.Name == "", From: rng.From.UTC().Format(layout), To: rng.To.UTC().Format(layout), Hidden: site.Hidden(base), Action: ui.Href("/slo", nil), Zoom: with(), Problem: rng.Problem}
+	n := rangeNav{Own: rng.Name == "", From: rng.From.UTC().Format(layout), To: rng.To.UTC().Format(layout),
+		Hidden: site.Hidden(base), Action: ui.Href("/slo", nil), Zoom: with(), Problem: rng.Problem}
 	for _, x := range ranges {
 		n.Links = append(n.Links, site.Link{Text: x.name, Href: with("range", x.name), On: x.name == rng.Name})
 	}

@@ -64,10 +64,13 @@ func newWork(rep *sla.Report, r *sla.SLOReport, now time.Time) *work {
 		w.More = format.Count(n)
 	}
 	if x.Untracked > 0 {
-		w.Notes = append(w.Notes, format.Count(x.Untracked)+" start events were not tracked, because max_in_flight ("+format.Count(x.Max)+") was reached. They lower coverage.")
+		w.Notes = append(w.Notes, format.Count(x.Untracked)+" start events were not tracked, because max_in_flight ("+
+			format.Count(x.Max)+") was reached. They lower coverage.")
 	}
 	if x.Corrected > 0 {
-		w.Notes = append(w.Notes, format.Count(x.Corrected)+" times, work counted as bad at its deadline, and an event that came later showed that it had ended in time. The indicator is corrected. The exported counters are not.")
+		w.Notes = append(w.Notes, format.Count(x.Corrected)+
+			" times, work counted as bad at its deadline, and an event that came later showed that it had ended in time. The "+
+			"indicator is corrected. The exported counters are not.")
 	}
 	if x.Held > 0 {
 		w.Notes = append(w.Notes, format.Count(x.Held)+" end events wait for their start event.")
@@ -93,5 +96,6 @@ func workFacts(c *slo.Completion) []site.Fact {
 	}
 	return append(fs,
 		site.Fact{Name: "Key", Value: format.Safe(c.Key, format.MaxName), Code: true},
-		site.Fact{Name: "Bad if not finished within", Value: slo.FormatDuration(c.Within), Note: "at most " + format.Count(c.MaxInFlight) + " tracked at once"})
+		site.Fact{Name: "Bad if not finished within", Value: slo.FormatDuration(c.Within),
+			Note: "at most " + format.Count(c.MaxInFlight) + " tracked at once"})
 }

@@ -19,8 +19,8 @@ const (
 	sparkEntries = 5000
 )
 
-// sparkCache keeps the sparklines of a report, so that a page with a hundred of them costs little to look at twice. The next
-// report has its own: a sparkline must not be calm beside a burn rate that is not.
+// sparkCache keeps the sparklines of a report, so that a page with a hundred of them costs little to look at twice. The
+// next report has its own: a sparkline must not be calm beside a burn rate that is not.
 type sparkCache struct {
 	mu sync.Mutex
 	m  map[sparkKey]sparkEntry
@@ -42,9 +42,10 @@ type sparkEntry struct {
 	drawn  template.HTML
 }
 
-// draw returns the sparklines of the last 24 hours of some groups, and asks once for all that it does not have. Those that
-// cannot be had are "".
-func (s *sparkCache) draw(ctx context.Context, ui *Handler, rep *sla.Report, rows []*sla.SLOReport) ([]template.HTML, error) {
+// draw returns the sparklines of the last 24 hours of some groups, and asks once for all that it does not have. Those
+// that cannot be had are "".
+func (s *sparkCache) draw(ctx context.Context, ui *Handler, rep *sla.Report,
+	rows []*sla.SLOReport) ([]template.HTML, error) {
 	from := rep.Time.UTC().Truncate(time.Hour).Add(-(chart.SparkHours - 1) * time.Hour)
 	hours := history.NewGrid(slo.Span{From: from, To: rep.Time.UTC()}, time.Hour, nil)
 	out := make([]template.HTML, len(rows))

@@ -65,7 +65,8 @@ func Start(t testing.TB, config string) *Alertmanager {
 	a := &Alertmanager{t: t, dir: t.TempDir()}
 	hook := httptest.NewServer(http.HandlerFunc(a.serve))
 	t.Cleanup(func() { hook.CloseClientConnections(); hook.Close() })
-	require.NoError(t, os.WriteFile(filepath.Join(a.dir, "alertmanager.yml"), []byte(strings.ReplaceAll(config, Hook, hook.URL)), 0o600))
+	require.NoError(
+		t, os.WriteFile(filepath.Join(a.dir, "alertmanager.yml"), []byte(strings.ReplaceAll(config, Hook, hook.URL)), 0o600))
 	a.URL = "http://" + nettest.FreeAddress(t)
 	t.Cleanup(a.Stop)
 	a.Start()
@@ -91,7 +92,8 @@ func (a *Alertmanager) Start() {
 	out, err := os.OpenFile(filepath.Join(a.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(a.t, err)
 	defer out.Close()
-	a.cmd = exec.Command("prometheus-alertmanager", "--config.file="+filepath.Join(a.dir, "alertmanager.yml"), "--storage.path="+filepath.Join(a.dir, "data"),
+	a.cmd = exec.Command("prometheus-alertmanager", "--config.file="+filepath.Join(a.dir, "alertmanager.yml"),
+		"--storage.path="+filepath.Join(a.dir, "data"),
 		"--web.listen-address="+strings.TrimPrefix(a.URL, "http://"), "--cluster.listen-address=")
 	a.cmd.Stdout, a.cmd.Stderr = out, out
 	a.mu.Lock()
@@ -164,7 +166,8 @@ func (a *Alertmanager) Active() []Alert {
 	require.NoError(a.t, json.NewDecoder(resp.Body).Decode(&got))
 	var out []Alert
 	for _, x := range got {
-		out = append(out, Alert{Labels: x.Labels, Annotations: x.Annotations, StartsAt: x.StartsAt, EndsAt: x.EndsAt, GeneratorURL: x.GeneratorURL})
+		out = append(out, Alert{Labels: x.Labels, Annotations: x.Annotations, StartsAt: x.StartsAt, EndsAt: x.EndsAt,
+			GeneratorURL: x.GeneratorURL})
 	}
 	return out
 }

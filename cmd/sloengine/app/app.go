@@ -165,7 +165,8 @@ func (b *builder) parts() (p parts, err error) {
 	p.sinks, err = sinks.Open(sinks.Options{
 		Config: &b.config, Dir: b.DataDir, Source: p.storage.engine.Log(), Link: p.intake.redis.link,
 		Instance: p.storage.instance, Store: p.storage.deadLetters, Filter: p.intake.filter,
-		DeadLetters: p.intake.deadLetters, Metrics: b.delivery, Kafka: b.kafka, RabbitMQ: amqpclient.NewMetrics(b.set), Log: b.Log,
+		DeadLetters: p.intake.deadLetters, Metrics: b.delivery, Kafka: b.kafka,
+		RabbitMQ: amqpclient.NewMetrics(b.set), Log: b.Log,
 	})
 	if err != nil {
 		return p, err

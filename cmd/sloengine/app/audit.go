@@ -79,7 +79,8 @@ func (t *auditTrail) serve(c *gin.Context) {
 	if err != nil {
 		t.log.Error("audit log cannot be read", "err", err)
 		c.Header("Retry-After", "5")
-		respond.Problem(c, http.StatusServiceUnavailable, "The audit log could not be read. The engine's log has the cause.", nil)
+		respond.Problem(
+			c, http.StatusServiceUnavailable, "The audit log could not be read. The engine's log has the cause.", nil)
 		return
 	}
 	out := AuditList{Items: append([]audit.Entry{}, list...)}

@@ -50,7 +50,8 @@ func newBackups(o *builder, s *storage) *backups {
 
 func (b *backups) serve(c *gin.Context) {
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
-		respond.Problem(c, http.StatusForbidden, "The request came from a page on another site ("+err.Error()+"); use sloengine backup.", nil)
+		respond.Problem(c, http.StatusForbidden, "The request came from a page on another site ("+err.Error()+
+			"); use sloengine backup.", nil)
 		return
 	}
 	if !b.running.TryLock() {
@@ -69,7 +70,8 @@ func (b *backups) serve(c *gin.Context) {
 		return
 	case err != nil:
 		b.log.Error("backup failed", "err", err)
-		respond.Problem(c, http.StatusInternalServerError, "The engine could not open the files of the backup. See the log of the engine for the cause.", nil)
+		respond.Problem(c, http.StatusInternalServerError,
+			"The engine could not open the files of the backup. See the log of the engine for the cause.", nil)
 		return
 	}
 	c.Header("Content-Type", "application/x-tar")
@@ -89,10 +91,12 @@ func (b *backups) serve(c *gin.Context) {
 
 // backupFiles are files in the data directory that a backup holds, beside those of backupDirs. It holds no key.
 var backupFiles = []string{
-	fsys.FormatFile, engine.InstanceFile, AlertsFile, reports.File, NotificationsFile, notificationsJournal, ForecastsFile, AnnotationsFile,
+	fsys.FormatFile, engine.InstanceFile, AlertsFile, reports.File, NotificationsFile, notificationsJournal,
+	ForecastsFile, AnnotationsFile,
 }
 
-var backupDirs = []string{AuditDir, engine.SinkDir, engine.DeadLetterDir, engine.LogRangeDir, engine.LogDir, checkpoint.Dir}
+var backupDirs = []string{AuditDir, engine.SinkDir, engine.DeadLetterDir, engine.LogRangeDir,
+	engine.LogDir, checkpoint.Dir}
 
 // BackupHolds reports whether a backup may hold a file of that name.
 func BackupHolds(name string) bool {

@@ -43,9 +43,9 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// BenchmarkTickWithForecasts is a tick of a whole engine with 10,000 groups, a thousand of which have a history of four weeks
-// and are forecast or not. Ticks are ten seconds apart on the clock of the reports, and what follows a tick is over before
-// the next: cpu-ms/op holds it.
+// BenchmarkTickWithForecasts is a tick of a whole engine with 10,000 groups, a thousand of which have a history of four
+// weeks and are forecast or not. Ticks are ten seconds apart on the clock of the reports, and what follows a tick is
+// over before the next: cpu-ms/op holds it.
 func BenchmarkTickWithForecasts(b *testing.B) {
 	for _, forecasts := range []int{0, 1000} {
 		b.Run(fmt.Sprintf("forecasts=%d", forecasts), func(b *testing.B) {
@@ -91,12 +91,14 @@ func fourWeeks(b *testing.B, a *app) {
 					n       int
 				}{{"success", 3000 + 50*((hour*7)%24)}, {"failure", (hour * 31) % 5}} {
 					if x.n > 0 {
-						fmt.Fprintf(&body, "{\"service\":\"s%02d\",\"type\":\"order\",\"time\":%q,\"count\":%d,\"outcome\":%q,\"attributes\":{\"product\":\"p%02d\"}}\n", s, at, x.n, x.outcome, p)
+						fmt.Fprintf(&body,
+							"{\"service\":\"s%02d\",\"type\":\"order\",\"time\":%q,\"count\":%d,\"outcome\":%q,\"attributes\":{\"product\":\"p%02d\"}}\n", s, at, x.n, x.outcome, p)
 					}
 				}
 			}
 		}
-		rec := request(a, "POST", "/api/v1/events?backfill=true&covers="+covers, "localhost", body.String(), "Content-Type", "application/x-ndjson")
+		rec := request(a, "POST", "/api/v1/events?backfill=true&covers="+covers, "localhost", body.String(), "Content-Type",
+			"application/x-ndjson")
 		require.Equal(b, http.StatusAccepted, rec.Code, rec.Body)
 	}
 }
@@ -140,7 +142,9 @@ func tenThousandGroups(b *testing.B, failing bool, settings string) *app {
 				outcome = "failure"
 			}
 			for range 50 {
-				fmt.Fprintf(&body, "{\"service\":\"s%02d\",\"type\":\"order\",\"outcome\":%q,\"attributes\":{\"product\":\"p%02d\"}}\n", s, outcome, p)
+				fmt.Fprintf(&body,
+					"{\"service\":\"s%02d\",\"type\":\"order\",\"outcome\":%q,\"attributes\":{\"product\":\"p%02d\"}}\n",
+					s, outcome, p)
 			}
 		}
 		rec := request(a, "POST", "/api/v1/events", "localhost", body.String(), "Content-Type", "application/x-ndjson")

@@ -68,7 +68,8 @@ func logDamage(store dlq.Store, log *slog.Logger) {
 			"saved_after", stats.Lost.From, "saved_before", stats.Lost.To)
 	}
 	if stats.TornBytes > 0 {
-		log.Warn("dead-letter file ends in an incomplete write that was never acknowledged, leaving it unchanged", "bytes", stats.TornBytes)
+		log.Warn("dead-letter file ends in an incomplete write that was never acknowledged, leaving it unchanged",
+			"bytes", stats.TornBytes)
 	}
 }
 
@@ -106,7 +107,8 @@ func (b *builder) deadLetters(p *parts) (d *deadLetters, err error) {
 	replay.Classify = classify
 	replay.Done = func(result dlq.ReplayResult, err error) {
 		if err != nil || result.Matched > 0 {
-			log.Info("dead letters replayed", "replayed", result.Replayed, "failed", result.Failed, "held_back", result.HeldBack, "err", err)
+			log.Info("dead letters replayed", "replayed", result.Replayed, "failed", result.Failed, "held_back",
+				result.HeldBack, "err", err)
 		}
 		logSweep(store.Sweep(d.stopping), log)
 	}

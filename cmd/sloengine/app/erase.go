@@ -81,13 +81,16 @@ func (e *eraser) serve(c *gin.Context) {
 	}
 	done, err := e.erase(c.Request.Context(), r)
 	if !r.DryRun { // the value is the person, so it is in no log
-		e.trail.note(c, "erase", fmt.Sprintf("attribute=%q dead_letters=%d unreadable=%d samples=%d incidents=%d in_flight=%d", r.Attribute, done.DeadLetters, done.Unreadable, done.Samples, done.Incidents, done.InFlight), err)
+		e.trail.note(c, "erase",
+			fmt.Sprintf("attribute=%q dead_letters=%d unreadable=%d samples=%d incidents=%d in_flight=%d", r.Attribute,
+				done.DeadLetters, done.Unreadable, done.Samples, done.Incidents, done.InFlight), err)
 	}
 	if err != nil {
 		e.fail("erase", err)
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable, fmt.Sprintf(
-			"The erasure is not complete: %d dead letters and %d incidents are done. The engine's log has the cause. Try again.", done.DeadLetters+done.Unreadable, done.Incidents), nil)
+			"The erasure is not complete: %d dead letters and %d incidents are done. The engine's log has the cause. Try again.",
+			done.DeadLetters+done.Unreadable, done.Incidents), nil)
 		return
 	}
 	respond.JSON(c, http.StatusOK, "application/json", done)

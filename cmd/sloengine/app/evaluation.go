@@ -75,9 +75,10 @@ const AnnotationsFile = "annotations.json"
 // ForecastsFile keeps how well forecasts did.
 const ForecastsFile = "forecasts.json"
 
-// newOutlooks makes what forecasts, and what the evaluator calls to complete a report and when it has made one. The keeper is
-// nil if the settings forecast nothing.
-func newOutlooks(c *config.Config, counts history.CountsFunc, file string, set *metrics.Set, log *slog.Logger) (k *outlook.Keeper, complete, observe func(*sla.Report), err error) {
+// newOutlooks makes what forecasts, and what the evaluator calls to complete a report and when it has made one. The
+// keeper is nil if the settings forecast nothing.
+func newOutlooks(c *config.Config, counts history.CountsFunc, file string, set *metrics.Set,
+	log *slog.Logger) (k *outlook.Keeper, complete, observe func(*sla.Report), err error) {
 	if c.Forecast.Groups == 0 {
 		nothing := func(*sla.Report) {}
 		return nil, nothing, nothing, nil

@@ -45,7 +45,8 @@ func listen(opt *Options, c *config.Config, set *metrics.Set) (*front, error) {
 	f.handle(opening())
 	f.server = &http.Server{Handler: f, ErrorLog: ingest.ErrorLog(opt.Log)}
 	ingest.Harden(f.server)
-	if f.conns, err = connlimit.New(connlimit.Options{Max: c.Web.MaxConnections, Metrics: set, Logger: opt.Log}); err != nil {
+	if f.conns, err = connlimit.New(
+		connlimit.Options{Max: c.Web.MaxConnections, Metrics: set, Logger: opt.Log}); err != nil {
 		return nil, err
 	}
 	f.conns.Serve(f.server)
@@ -66,7 +67,9 @@ func listen(opt *Options, c *config.Config, set *metrics.Set) (*front, error) {
 // warnIfOpen warns of an address that anybody may use.
 func (f *front) warnIfOpen(auth *ingest.Auth) {
 	if !loopback(f.address) && !auth.Enabled() && f.config.Web.ConfigFile == "" {
-		f.log.Warn("listening beyond loopback without tokens and TLS, anyone who can reach the address can send events and read everything")
+		f.log.Warn(
+			"listening beyond loopback without tokens and TLS, anyone who can reach the address can send events and read " +
+				"everything")
 	}
 }
 

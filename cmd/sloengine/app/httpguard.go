@@ -26,7 +26,8 @@ func answered(log *slog.Logger) gin.HandlerFunc {
 			return
 		}
 		log.Error("handler sent no response", "method", c.Request.Method, "path", c.FullPath())
-		respond.Problem(c, http.StatusInternalServerError, "The handler sent no response. The request may or may not have taken effect.", nil)
+		respond.Problem(c, http.StatusInternalServerError,
+			"The handler sent no response. The request may or may not have taken effect.", nil)
 	}
 }
 
@@ -56,8 +57,8 @@ func loopback(address string) bool {
 // maxLimited bounds the sites of limited readers that are held. Tokens of the same services share one.
 const maxLimited = 64
 
-// limitedReaders hands requests of tokens that may read some services only to a site that holds nothing else. Everything
-// that is read is read by GET, and all other routes refuse such a token by themselves.
+// limitedReaders hands requests of tokens that may read some services only to a site that holds nothing else.
+// Everything that is read is read by GET, and all other routes refuse such a token by themselves.
 func limitedReaders(auth *ingest.Auth, all *web.Web) gin.HandlerFunc {
 	var mu sync.Mutex
 	sites := map[string]http.Handler{}
@@ -68,7 +69,9 @@ func limitedReaders(auth *ingest.Auth, all *web.Web) gin.HandlerFunc {
 		if h := sites[key]; h != nil {
 			return h, nil
 		}
-		h, err := all.Limited(services, auth.RequireLimited(services), func(r *http.Request) bool { return auth.AllowsLimited(r, services) })
+		h, err := all.Limited(services, auth.RequireLimited(services), func(r *http.Request) bool {
+			return auth.AllowsLimited(r, services)
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +93,8 @@ func limitedReaders(auth *ingest.Auth, all *web.Web) gin.HandlerFunc {
 		h, err := of(token.Services())
 		if err != nil {
 			all.Opt.LogError("prepare the pages of some services", err)
-			respond.Problem(c, http.StatusInternalServerError, "The pages of these services could not be prepared. The engine's log has the cause.", nil)
+			respond.Problem(c, http.StatusInternalServerError,
+				"The pages of these services could not be prepared. The engine's log has the cause.", nil)
 			return
 		}
 		h.ServeHTTP(c.Writer, c.Request)

@@ -21,12 +21,15 @@ func TestEveryWriteRefusesOtherSites(t *testing.T) {
 		}
 		writes++
 		for _, foreign := range [][]string{
-			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"},
+			{"Origin", "null"},
 		} {
 			// As a form, a script without a preflight, and with a type that needs one.
 			for _, typ := range []string{"", "text/plain", "application/x-www-form-urlencoded", "application/json"} {
-				rec := request(a, route.Method, route.Path, "127.0.0.1:8080", `{"all":true}`, append(foreign, "Content-Type", typ)...)
-				require.Equal(t, http.StatusForbidden, rec.Code, "%s %s %v %q: %s", route.Method, route.Path, foreign, typ, rec.Body)
+				rec := request(a, route.Method, route.Path, "127.0.0.1:8080", `{"all":true}`,
+					append(foreign, "Content-Type", typ)...)
+				require.Equal(t, http.StatusForbidden, rec.Code, "%s %s %v %q: %s", route.Method, route.Path,
+					foreign, typ, rec.Body)
 			}
 		}
 	}
@@ -39,7 +42,8 @@ func TestLoopbackServesLoopbackNamesOnly(t *testing.T) {
 	const event = `{"id":"a","service":"shop","type":"order"}`
 	paths := func(t *testing.T, a *app, host string, refused bool) {
 		t.Helper()
-		for _, path := range []string{"/", "/slo?id=shop/latency", "/engine", "/api/v1/slos", "/metrics", "/-/ready", "/-/healthy", "/openapi.json", "/public", "/nothing", "/static/x"} {
+		for _, path := range []string{"/", "/slo?id=shop/latency", "/engine", "/api/v1/slos", "/metrics", "/-/ready",
+			"/-/healthy", "/openapi.json", "/public", "/nothing", "/static/x"} {
 			rec := request(a, http.MethodGet, path, host, "")
 			require.Equal(t, refused, rec.Code == http.StatusForbidden, "GET %s of %q: %d %s", path, host, rec.Code, rec.Body)
 		}
@@ -49,15 +53,18 @@ func TestLoopbackServesLoopbackNamesOnly(t *testing.T) {
 		}
 	}
 	a := guarded(t, "", "127.0.0.1:8080")
-	for _, host := range []string{"localhost", "localhost:8080", "LOCALHOST.", "127.0.0.1:8080", "127.1.2.3", "[::1]:8080", "[::1]", ""} {
+	for _, host := range []string{"localhost", "localhost:8080", "LOCALHOST.", "127.0.0.1:8080", "127.1.2.3",
+		"[::1]:8080", "[::1]", ""} {
 		paths(t, a, host, false)
 	}
-	for _, host := range []string{"evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example", "192.168.1.1", "slo.example.org", "[fe80::1]:80", "127.0.0.1:8080:80", "::1.evil"} {
+	for _, host := range []string{"evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example",
+		"192.168.1.1", "slo.example.org", "[fe80::1]:80", "127.0.0.1:8080:80", "::1.evil"} {
 		paths(t, a, host, true)
 	}
 	require.Contains(t, request(a, http.MethodGet, "/", "evil.example", "").Body.String(), "web.allowed_hosts")
 
-	a = guarded(t, "web: {allowed_hosts: [Slo.Example.org], external_url: 'https://proxy.example/slo'}\n", "localhost:8080")
+	a = guarded(t, "web: {allowed_hosts: [Slo.Example.org], external_url: 'https://proxy.example/slo'}\n",
+		"localhost:8080")
 	paths(t, a, "slo.example.org:443", false)
 	paths(t, a, "proxy.example", false)
 	paths(t, a, "evil.example", true)
@@ -93,7 +100,8 @@ func TestLimitedReadersGetEmptyResponses(t *testing.T) {
 	writeFile(t, dir, "tokens.yaml", "- {name: x, token_file: t, services: [shop], allow: [read]}\n")
 	a, _ := built(t, dir, "auth: {tokens_file: tokens.yaml}\n", "127.0.0.1:8080")
 	for _, x := range []struct{ method, path string }{
-		{http.MethodGet, "/metrics"}, {http.MethodHead, "/metrics"}, {http.MethodHead, "/"}, {http.MethodHead, "/openapi.json"},
+		{http.MethodGet, "/metrics"}, {http.MethodHead, "/metrics"}, {http.MethodHead, "/"},
+		{http.MethodHead, "/openapi.json"},
 	} {
 		req := httptest.NewRequest(x.method, x.path, nil)
 		req.Header.Set("Authorization", "Bearer "+strings.Repeat("0123456789abcdef", 2))

@@ -48,7 +48,8 @@ func (i digitsFile) readOrMake(f fsys.FS, dir string) (string, error) {
 			return "", fmt.Errorf("read %s: %w", name, err)
 		}
 		if len(data) != i.digits || strings.Trim(string(data), "0123456789abcdef") != "" {
-			return "", fmt.Errorf("%s contains no %s of %d hexadecimal digits (remove the file; %s)", name, i.what, i.digits, i.lost)
+			return "", fmt.Errorf("%s contains no %s of %d hexadecimal digits (remove the file; %s)", name,
+				i.what, i.digits, i.lost)
 		}
 		return string(data), nil
 	}

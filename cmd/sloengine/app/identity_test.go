@@ -21,10 +21,12 @@ func TestInstance(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, name, again)
 	file := filepath.Join(dir, engine.InstanceFile)
-	for _, text := range []string{"", name[:11], name + "0", name[:11] + "x", name[:5] + "-" + name[6:], name[:11] + "\n"} {
+	for _, text := range []string{"", name[:11], name + "0", name[:11] + "x",
+		name[:5] + "-" + name[6:], name[:11] + "\n"} {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		_, err = instanceName(fsys.OS(), dir)
-		require.EqualError(t, err, file+" contains no instance name of 12 hexadecimal digits (remove the file; dead letters of this "+
-			"engine that a crash interrupted may then be stored twice)", "%q", text)
+		require.EqualError(
+			t, err, file+" contains no instance name of 12 hexadecimal digits (remove the file; dead letters of this "+
+				"engine that a crash interrupted may then be stored twice)", "%q", text)
 	}
 }

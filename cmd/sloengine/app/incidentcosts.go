@@ -101,8 +101,8 @@ func onsetSteps(sp slo.Span, slice time.Duration) (out []slo.Span) {
 	return out
 }
 
-// of computes what an incident cost each SLO and group that its alerts are about: the bad events from its onset to its end,
-// as a share of the error budget of the SLO's window.
+// of computes what an incident cost each SLO and group that its alerts are about: the bad events from its onset to its
+// end, as a share of the error budget of the SLO's window.
 func (c *incidentCosts) of(ctx context.Context, inc *incident.Incident, now time.Time) ([]incident.Spent, error) {
 	rep := c.report()
 	if rep == nil {
@@ -117,7 +117,9 @@ func (c *incidentCosts) of(ctx context.Context, inc *incident.Incident, now time
 		if x.SLO == "" || len(out) == maxCosts {
 			continue
 		}
-		i := slices.IndexFunc(rep.SLOs, func(r sla.SLOReport) bool { return string(r.SLO.ID) == x.SLO && slices.Equal(r.Group, x.Group) })
+		i := slices.IndexFunc(rep.SLOs, func(r sla.SLOReport) bool {
+			return string(r.SLO.ID) == x.SLO && slices.Equal(r.Group, x.Group)
+		})
 		if i < 0 {
 			continue
 		}
@@ -147,20 +149,22 @@ func (c *incidentCosts) of(ctx context.Context, inc *incident.Incident, now time
 	return out, nil
 }
 
-// costOf is what bad events or slices cost by the present price; nil if the spec states none. before are the SLOs that the
-// incident has cost already.
+// costOf is what bad events or slices cost by the present price; nil if the spec states none. before are the SLOs that
+// the incident has cost already.
 func costOf(before []*sla.SLOReport, r *sla.SLOReport, bad uint64, coverage float64) *incident.Cost {
 	s := r.SLO
 	if s.Cost == nil {
 		return nil
 	}
-	c := &incident.Cost{Amount: s.UnitCost().Times(bad), Currency: s.Cost.Currency, Basis: s.Cost.Basis(), Coverage: coverage, Sampled: r.Sampled()}
+	c := &incident.Cost{Amount: s.UnitCost().Times(bad), Currency: s.Cost.Currency, Basis: s.Cost.Basis(),
+		Coverage: coverage, Sampled: r.Sampled()}
 	if s.Cost.Unit == slo.PerMinute {
 		c.Minutes = float64(bad) * s.JudgedSlice().Minutes()
 	}
 	for _, x := range before {
 		id := string(x.SLO.ID)
-		if x.SLO.ID != s.ID && x.SLO.Cost != nil && x.SLO.Cost.Currency == s.Cost.Currency && slo.MayShare(x.SLO, s) && !slices.Contains(c.Shared, id) {
+		if x.SLO.ID != s.ID && x.SLO.Cost != nil && x.SLO.Cost.Currency == s.Cost.Currency && slo.MayShare(x.SLO, s) &&
+			!slices.Contains(c.Shared, id) {
 			c.Shared = append(c.Shared, id)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// An incident opens with its cost so far, is resolved with its alerts, and gets its final cost once, when late events have
-// had their time. What cannot be written or counted is tried again.
+// An incident opens with its cost so far, is resolved with its alerts, and gets its final cost once, when late events
+// have had their time. What cannot be written or counted is tried again.
 func TestCostsOfIncidents(t *testing.T) {
 	a, _ := built(t, t.TempDir(), "", "127.0.0.1:0")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -34,7 +34,8 @@ func TestCostsOfIncidents(t *testing.T) {
 	asked := 0
 	costs := &incidentCosts{
 		report: func() *sla.Report {
-			return &sla.Report{Time: end, SLOs: []sla.SLOReport{{SLO: spec, Budget: slo.Budget{Counts: slo.Counts{Good: 3000, Bad: 600}}}}}
+			return &sla.Report{
+				Time: end, SLOs: []sla.SLOReport{{SLO: spec, Budget: slo.Budget{Counts: slo.Counts{Good: 3000, Bad: 600}}}}}
 		},
 		// One event per second, bad from start to end.
 		counts: func(_ context.Context, queries []fold.ReadRequest) ([]fold.ReadResult, error) {
@@ -56,7 +57,8 @@ func TestCostsOfIncidents(t *testing.T) {
 	}
 	view := &state.View{Time: fired}
 	alert := state.Alert{
-		Fingerprint: "f1", Name: "ErrorBudgetBurnPage", Urgent: true, Severity: "page", Service: "shop", SLO: spec.ID, State: state.Firing,
+		Fingerprint: "f1", Name: "ErrorBudgetBurnPage", Urgent: true, Severity: "page", Service: "shop",
+		SLO: spec.ID, State: state.Firing,
 		FiredAt: fired, FirstBad: start.Add(time.Minute),
 	}
 	own := a.incidents // which does not run
@@ -124,11 +126,13 @@ func TestMoneyOfIncidents(t *testing.T) {
 		return &slo.Cost{Unit: unit, Price: a, Currency: "EUR"}
 	}
 	events := &sla.SLOReport{SLO: &slo.SLO{ID: "shop/a", Cost: cost(slo.PerBad, "12.50")}}
-	slices := &sla.SLOReport{SLO: &slo.SLO{ID: "shop/b", Cost: cost(slo.PerMinute, "60"), Budgeting: slo.Budgeting{Method: slo.Timeslices, Slice: 10 * time.Second}}}
+	slices := &sla.SLOReport{SLO: &slo.SLO{ID: "shop/b", Cost: cost(slo.PerMinute, "60"),
+		Budgeting: slo.Budgeting{Method: slo.Timeslices, Slice: 10 * time.Second}}}
 	free := &sla.SLOReport{SLO: &slo.SLO{ID: "shop/c"}}
 	c := costOf([]*sla.SLOReport{free}, events, 4, 1)
 	require.Equal(t, "50.00", c.Amount.In("EUR"))
-	require.Equal(t, []any{"12.50 EUR per bad event", "EUR", 1., 0., []string(nil)}, []any{c.Basis, c.Currency, c.Coverage, c.Minutes, c.Shared})
+	require.Equal(t, []any{"12.50 EUR per bad event", "EUR", 1., 0., []string(nil)},
+		[]any{c.Basis, c.Currency, c.Coverage, c.Minutes, c.Shared})
 	c = costOf([]*sla.SLOReport{free, events, events, slices}, slices, 3, 0.5)
 	require.Equal(t, "30.00", c.Amount.In("EUR"))
 	require.Equal(t, []any{0.5, 0.5, []string{"shop/a"}}, []any{c.Minutes, c.Coverage, c.Shared})

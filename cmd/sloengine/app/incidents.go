@@ -34,8 +34,8 @@ func (b *builder) incidentLookup(s *storage) *incidentLookup {
 	return &incidentLookup{s.book, s.links, strings.TrimRight(b.config.Web.ExternalURL, "/")}
 }
 
-// Of is the incident that an alert opened or joined. ok is false if there is none (yet). Without web.external_url it has
-// no links.
+// Of is the incident that an alert opened or joined. ok is false if there is none (yet). Without web.external_url it
+// has no links.
 func (l *incidentLookup) Of(fingerprint string) (of receivers.Incident, ok bool) {
 	inc := l.book.View().Of(fingerprint)
 	if inc == nil {
@@ -165,13 +165,15 @@ func (n *incidents) logChanges(before, after *incident.View) {
 		switch {
 		case old == inc:
 		case old == nil:
-			n.log.Warn("incident opened", "incident", inc.ID, "severity", inc.Severity, "service", inc.Service, "title", inc.Title, "onset", inc.Onset, "detection", inc.Detection())
+			n.log.Warn("incident opened", "incident", inc.ID, "severity", inc.Severity, "service", inc.Service, "title",
+				inc.Title, "onset", inc.Onset, "detection", inc.Detection())
 		case old.State != inc.State:
 			n.log.Info("incident", "incident", inc.ID, "from", old.State, "to", inc.State, "service", inc.Service)
 		}
 	}
 	if refused := after.Refused(); refused > before.Refused() {
-		n.log.Error("alerts opened no incidents because too many are open (resolve some)", "alerts", refused-before.Refused(), "open", incident.MaxOpen)
+		n.log.Error("alerts opened no incidents because too many are open (resolve some)", "alerts", refused-before.Refused(),
+			"open", incident.MaxOpen)
 	}
 }
 
@@ -202,7 +204,8 @@ func concernsIncidents(a *state.Alert) bool {
 func incidentAlert(a *state.Alert) incident.Firing {
 	f := incident.Firing{
 		Alert: incident.Alert{
-			Fingerprint: a.Fingerprint, Name: a.Name, Service: a.Service, SLO: string(a.SLO), Agreement: a.Agreement, Group: a.Group,
+			Fingerprint: a.Fingerprint, Name: a.Name, Service: a.Service, SLO: string(a.SLO),
+			Agreement: a.Agreement, Group: a.Group,
 			Severity: incident.Warning, Proactive: alerts.Proactive(a.Name), Fired: a.FiredAt, Resolved: a.ResolvedAt,
 		},
 		Onset: a.FirstBad,

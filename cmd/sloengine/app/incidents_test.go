@@ -45,14 +45,17 @@ func TestIncidentsOverTheAPI(t *testing.T) {
 	a, g := built(t, dir, "web: {external_url: 'https://slo.example/x/'}\n", "127.0.0.1:0")
 	serving(t, a, g)
 	const all = "/api/v1/incidents"
-	opened := askIncident(t, a, http.StatusCreated, "POST", all, `{"title":"=Checkout fails","service":"shop","by":"Ann","key":"k1","team":"ops","onset":"2026-11-01T10:00:00Z"}`)
+	opened := askIncident(t, a, http.StatusCreated, "POST", all,
+		`{"title":"=Checkout fails","service":"shop","by":"Ann","key":"k1","team":"ops","onset":"2026-11-01T10:00:00Z"}`)
 	require.Equal(t, "open", opened.State)
 	require.Equal(t, "critical", opened.Severity)
 	require.Positive(t, opened.DetectionSeconds)
-	require.Equal(t, opened.ID, askIncident(t, a, http.StatusCreated, "POST", all, `{"title":"again","by":"Ann","key":"k1"}`).ID, "the key makes it idempotent")
+	require.Equal(t, opened.ID, askIncident(t, a, http.StatusCreated, "POST", all,
+		`{"title":"again","by":"Ann","key":"k1"}`).ID, "the key makes it idempotent")
 
 	one := all + "/" + opened.ID
-	require.Equal(t, "acknowledged", askIncident(t, a, http.StatusOK, "POST", one+"/ack", `{"by":"Bob","team":"ops"}`).State)
+	require.Equal(
+		t, "acknowledged", askIncident(t, a, http.StatusOK, "POST", one+"/ack", `{"by":"Bob","team":"ops"}`).State)
 	require.NotNil(t, askIncident(t, a, http.StatusOK, "GET", one, "").ResponseSeconds)
 	askIncident(t, a, http.StatusConflict, "POST", one+"/ack", `{"by":"Eve"}`)
 	askIncident(t, a, http.StatusOK, "POST", one+"/note", `{"by":"Bob","text":"**db-7** is down, Ann knows"}`)
@@ -84,8 +87,10 @@ func TestIncidentsOverTheAPI(t *testing.T) {
 		Next  string `json:"next_cursor"`
 	}
 	for query, want := range map[string][]string{
-		"": {second.ID, opened.ID}, "?severity=warning": {second.ID}, "?state=resolved": {opened.ID}, "?state=unresolved": {second.ID}, "?service=shop": {opened.ID},
-		"?limit=1": {second.ID}, "?limit=1&cursor=" + second.ID: {opened.ID}, "?to=2026-10-01T00:00:00Z": {}, "?from=2026-10-01T00:00:00Z&state=resolved": {opened.ID},
+		"": {second.ID, opened.ID}, "?severity=warning": {second.ID}, "?state=resolved": {opened.ID},
+		"?state=unresolved": {second.ID}, "?service=shop": {opened.ID},
+		"?limit=1": {second.ID}, "?limit=1&cursor=" + second.ID: {opened.ID}, "?to=2026-10-01T00:00:00Z": {},
+		"?from=2026-10-01T00:00:00Z&state=resolved": {opened.ID},
 	} {
 		rec := request(a, "GET", all+query, "localhost", "")
 		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
@@ -104,7 +109,8 @@ func TestIncidentsOverTheAPI(t *testing.T) {
 	require.Equal(t, 3, strings.Count(csv, "\r\n"))
 
 	// Ann is gone from everything, also after a restart.
-	require.Equal(t, http.StatusOK, request(a, "POST", all+"/erase", "localhost", `{"person":"Ann"}`, "Content-Type", "application/json").Code)
+	require.Equal(t, http.StatusOK,
+		request(a, "POST", all+"/erase", "localhost", `{"person":"Ann"}`, "Content-Type", "application/json").Code)
 	got = askIncident(t, a, http.StatusOK, "GET", one, "")
 	require.Equal(t, incident.Removed, got.OpenedBy)
 	require.Equal(t, incident.Removed, got.Notes[0].Text)
@@ -150,7 +156,8 @@ func TestLinksAcknowledge(t *testing.T) {
 		forged := address.Query()
 		forged.Set(name, value)
 		require.Equal(t, http.StatusForbidden, post(inc.ID, forged, own...), name)
-		require.Equal(t, http.StatusForbidden, request(a, "GET", "/acknowledge/"+inc.ID+"?"+forged.Encode(), "slo.example", "").Code)
+		require.Equal(
+			t, http.StatusForbidden, request(a, "GET", "/acknowledge/"+inc.ID+"?"+forged.Encode(), "slo.example", "").Code)
 	}
 	nameless := address.Query()
 	require.Equal(t, http.StatusBadRequest, post(inc.ID, nameless, own...))
@@ -177,13 +184,16 @@ func TestLinksAcknowledge(t *testing.T) {
 func TestAlertsThatConcernIncidents(t *testing.T) {
 	at := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
 	firing := func(name, severity string, urgent, own bool, fired time.Time) state.Alert {
-		return state.Alert{Fingerprint: name, Name: name, Severity: severity, Urgent: urgent, Engine: own, State: state.Firing, FiredAt: fired, FirstBad: fired}
+		return state.Alert{Fingerprint: name, Name: name, Severity: severity, Urgent: urgent, Engine: own,
+			State: state.Firing, FiredAt: fired, FirstBad: fired}
 	}
 	shop := firing("page", "critical", true, false, at)
 	shop.Service = "shop"
 	now := liveIncidentAlerts(&state.View{Time: at, Active: []state.Alert{
-		shop, firing("DiskLow", "critical", true, true, at.Add(time.Second)), firing("LatencySLAWarning", "warning", false, false, at),
-		firing("Watchdog", "none", false, true, at), firing("LatencySLARecovered", "info", false, false, at), {Name: "waits", State: state.Pending},
+		shop, firing("DiskLow", "critical", true, true, at.Add(time.Second)),
+		firing("LatencySLAWarning", "warning", false, false, at),
+		firing("Watchdog", "none", false, true, at), firing("LatencySLARecovered", "info", false, false, at),
+		{Name: "waits", State: state.Pending},
 	}})
 	require.Equal(t, at.Add(time.Second), now.Time)
 	require.Len(t, now.Firing, 3)
@@ -226,7 +236,8 @@ func TestOpenIncidentsAreBounded(t *testing.T) {
 	text, written := strings.Repeat("я", incident.MaxText), 0
 	var first *incident.Incident
 	for written < 2*incident.MaxOpenTexts {
-		inc, err := do(incident.Operation{Kind: incident.OpenByHand, Title: "down", Severity: incident.Critical, Key: strings.Repeat("k", 1+written>>20)})
+		inc, err := do(incident.Operation{Kind: incident.OpenByHand, Title: "down", Severity: incident.Critical,
+			Key: strings.Repeat("k", 1+written>>20)})
 		require.NoError(t, err)
 		if first == nil {
 			first = inc

@@ -104,7 +104,8 @@ type redisClients struct {
 }
 
 // connectRedis makes the clients. Nothing is asked of Redis yet.
-func connectRedis(c *config.Config, log *slog.Logger, m *shared.Metrics, breakers *breaker.Metrics, g *runGroup) (r redisClients, err error) {
+func connectRedis(c *config.Config, log *slog.Logger, m *shared.Metrics, breakers *breaker.Metrics,
+	g *runGroup) (r redisClients, err error) {
 	redis.SetLogger(redisLog{log})
 	o, err := c.RedisOptions()
 	if err != nil || o == nil {
@@ -118,7 +119,8 @@ func connectRedis(c *config.Config, log *slog.Logger, m *shared.Metrics, breaker
 	g.addCloser("redis for rate limits", r.limits)
 	g.addCloser("redis for dead letters", r.dlq)
 	r.link, err = shared.NewLink(shared.LinkOptions{
-		Client: r.limits, Prefix: c.RedisKeys("limits"), Timeout: c.Redis.Timeout, Logger: log, Metrics: m, Breakers: breakers,
+		Client: r.limits, Prefix: c.RedisKeys("limits"), Timeout: c.Redis.Timeout, Logger: log,
+		Metrics: m, Breakers: breakers,
 	})
 	return r, err
 }

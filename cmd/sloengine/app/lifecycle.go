@@ -63,8 +63,8 @@ type runGroup struct {
 
 func newRunGroup() *runGroup { return &runGroup{ended: make(chan string, 1)} }
 
-// stop gives the part of startLast half of the time, however many others hang. Each of those may take half of what is left
-// of the other half.
+// stop gives the part of startLast half of the time, however many others hang. Each of those may take half of what is
+// left of the other half.
 func (g *runGroup) stop(ctx context.Context) error {
 	early, release := half(ctx)
 	defer release()
@@ -82,7 +82,8 @@ func (g *runGroup) startLast(ctx context.Context, name string, run func(ctx cont
 	g.last = len(g.steps)
 }
 
-func (g *runGroup) run(ctx context.Context, name string, run func(context.Context) error, share func(context.Context) (context.Context, context.CancelFunc)) {
+func (g *runGroup) run(ctx context.Context, name string, run func(context.Context) error,
+	share func(context.Context) (context.Context, context.CancelFunc)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var err error
 	done := make(chan struct{})
@@ -104,7 +105,8 @@ func (g *runGroup) run(ctx context.Context, name string, run func(context.Contex
 		case <-done:
 			return err
 		case <-stop.Done():
-			return fmt.Errorf("stop %s: timed out (raise shutdown.timeout; the next start continues from the state on disk)", name)
+			return fmt.Errorf(
+				"stop %s: timed out (raise shutdown.timeout; the next start continues from the state on disk)", name)
 		}
 	})
 }

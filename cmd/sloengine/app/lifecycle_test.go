@@ -50,7 +50,8 @@ func TestFailedStartClosesWhatItOpened(t *testing.T) {
 	a, g := built(t, dir, settings, "127.0.0.1:0")
 	stop := serving(t, a, g)
 	require.NotEmpty(t, open())
-	rec := request(a, http.MethodPost, "/api/v1/events", "localhost", `{"service":"shop","type":"order"}`, "Content-Type", "application/json")
+	rec := request(a, http.MethodPost, "/api/v1/events", "localhost", `{"service":"shop","type":"order"}`,
+		"Content-Type", "application/json")
 	require.Equal(t, http.StatusAccepted, rec.Code, rec.Body)
 	stop()
 	require.Empty(t, open())
@@ -78,7 +79,8 @@ func TestStopStackRunsEveryStepOnceInReverse(t *testing.T) {
 	require.Len(t, order, 3)
 }
 
-// Parts that hang leave the engine half of the time for its last checkpoint, and a part that does not hang all that is left.
+// Parts that hang leave the engine half of the time for its last checkpoint, and a part that does not hang all that is
+// left.
 func TestHungPartsLeaveTimeForTheLastCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, hang := newRunGroup(), make(chan struct{})

@@ -32,11 +32,12 @@ const (
 	notificationsJournal = NotificationsFile + receivers.JournalSuffix
 )
 
-// maintenanceAhead is how far ahead maintenance mutes alerts that cannot be expressed as a recurrence of Alertmanager's.
+// maintenanceAhead is how far ahead maintenance mutes alerts that cannot be expressed as a recurrence of
+// Alertmanager's.
 const maintenanceAhead = 366 * 24 * time.Hour
 
-// incidentWait is how long the receivers wait for the incidents of new alerts, so that messages link to them. Mostly the
-// incidents are written within milliseconds, and the receivers hear of the alerts then.
+// incidentWait is how long the receivers wait for the incidents of new alerts, so that messages link to them. Mostly
+// the incidents are written within milliseconds, and the receivers hear of the alerts then.
 const incidentWait = 2 * time.Second
 
 // alertsKept is how long resolved alerts are remembered, for the timelines.
@@ -132,7 +133,8 @@ func (b *builder) liveAlerts(incidentOf func(string) (receivers.Incident, bool))
 
 // aboutEngine are the alerts on the engine, with the labels that a scrape gives them.
 func (l *liveAlerts) aboutEngine(c *config.Config) own.Settings {
-	s := own.Settings{Rules: alerts.EngineAlerts(c.AlertOptions()), Job: c.Notifications.Job, Instance: c.Notifications.Instance}
+	s := own.Settings{Rules: alerts.EngineAlerts(c.AlertOptions()), Job: c.Notifications.Job,
+		Instance: c.Notifications.Instance}
 	if s.Instance == "" {
 		s.Instance = l.address
 	}
@@ -154,7 +156,8 @@ func notifying(c *config.Config, in *spec.Spec) (receivers.Settings, error) {
 		return receivers.Settings{}, nil
 	}
 	now := time.Now()
-	return c.ReceiverSettings(rules.Spec{SLOs: in.SLOs, Thresholds: in.Thresholds, Agreements: in.Agreements}, now, now.Add(maintenanceAhead))
+	return c.ReceiverSettings(rules.Spec{SLOs: in.SLOs, Thresholds: in.Thresholds, Agreements: in.Agreements}, now,
+		now.Add(maintenanceAhead))
 }
 
 // prepare makes what another spec and other settings say about notifications, as far as it can fail, and returns what
@@ -209,8 +212,8 @@ func (l *liveAlerts) step(r *sla.Report) {
 	l.tell(true) // what is sent is on disk
 }
 
-// watch evaluates the alerts on the engine until ctx ends. It begins once the engine is ready or, where that takes longer,
-// after one interval: no usual start is pending as an engine that is not ready.
+// watch evaluates the alerts on the engine until ctx ends. It begins once the engine is ready or, where that takes
+// longer, after one interval: no usual start is pending as an engine that is not ready.
 func (l *liveAlerts) watch(ctx context.Context, ready <-chan struct{}) error {
 	tick := time.NewTicker(own.Interval)
 	defer tick.Stop()
@@ -248,7 +251,8 @@ func (l *liveAlerts) stepEngine(ctx context.Context, now time.Time) {
 
 func (l *liveAlerts) logChanges(changes []state.Transition) {
 	for _, c := range changes {
-		l.log.Info("alert", "name", c.Alert.Name, "from", c.From, "to", c.To, "slo", c.Alert.SLO, "group", c.Alert.Group, "value", c.Alert.Value)
+		l.log.Info("alert", "name", c.Alert.Name, "from", c.From, "to", c.To, "slo", c.Alert.SLO, "group", c.Alert.Group,
+			"value", c.Alert.Value)
 	}
 }
 
@@ -318,7 +322,8 @@ func (l *liveAlerts) ready() bool {
 func (l *liveAlerts) restore() bool {
 	_, err := l.file.Load(func(data *json.RawMessage) error { return l.machine.Restore(*data) })
 	if err != nil {
-		l.log.Error("reading alert states failed, alerts are not evaluated until it succeeds", "file", l.file.Name, "err", err)
+		l.log.Error("reading alert states failed, alerts are not evaluated until it succeeds", "file",
+			l.file.Name, "err", err)
 	}
 	return err == nil
 }
@@ -349,7 +354,8 @@ func (l *liveAlerts) trySave(changed bool, now time.Time) {
 		l.hanging = false
 	case <-limited.Done():
 		if !l.hanging {
-			l.log.Warn("saving alert states takes long, alerts on the engine are delivered before they are saved", "file", l.file.Name)
+			l.log.Warn("saving alert states takes long, alerts on the engine are delivered before they are saved",
+				"file", l.file.Name)
 		}
 		l.hanging = true
 	}

@@ -70,8 +70,8 @@ func (w *engineWorld) states() map[string]state.State {
 	return out
 }
 
-// TestAlertsOnTheEngine follows alerts on an engine that recovers and makes no reports: they fire, are delivered, and go
-// on over a restart.
+// TestAlertsOnTheEngine follows alerts on an engine that recovers and makes no reports: they fire, are delivered, and
+// go on over a restart.
 func TestAlertsOnTheEngine(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]map[string]string{}
@@ -92,7 +92,8 @@ func TestAlertsOnTheEngine(t *testing.T) {
 		"labels":[{"name":"alertname","value":"ErrorBudgetBurnPage"}],"slo":"shop/latency","state":"firing","value":1,
 		"active_since":"2026-11-02T00:00:00Z","first_bad":"2026-11-02T00:00:00Z","fired_at":"2026-11-02T00:00:00Z"}]}`
 	writeFile(t, dir, AlertsFile, old)
-	settings := fmt.Sprintf("notifications: {job: slo, instance: 'eu:1', alertmanagers: [{url: %q, name: pager}]}", pager.URL)
+	settings := fmt.Sprintf(
+		"notifications: {job: slo, instance: 'eu:1', alertmanagers: [{url: %q, name: pager}]}", pager.URL)
 	w := newEngineWorld(t, dir, settings, begin)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -105,9 +106,14 @@ func TestAlertsOnTheEngine(t *testing.T) {
 	require.Equal(t, map[string]state.State{
 		"WriteAheadLogPoisoned": state.Firing, "EngineNotReady": state.Pending, "ErrorBudgetBurnPage": state.Firing,
 	}, w.states(), "alerts of the file stay until a report says otherwise")
-	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return got["WriteAheadLogPoisoned"] != nil }, 60*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return got["WriteAheadLogPoisoned"] != nil
+	}, 60*time.Second, 5*time.Millisecond)
 	require.Equal(t, map[string]string{
-		"alertname": "WriteAheadLogPoisoned", "severity": "page", "slo_impact": "high", "slo_kind": "engine", "job": "slo", "instance": "eu:1",
+		"alertname": "WriteAheadLogPoisoned", "severity": "page", "slo_impact": "high", "slo_kind": "engine",
+		"job": "slo", "instance": "eu:1",
 		"summary": "Engine eu:1 failed to write to its write-ahead log",
 	}, got["WriteAheadLogPoisoned"])
 	w.pass(4 * time.Minute)
@@ -137,7 +143,8 @@ func TestAlertsOnTheEngine(t *testing.T) {
 		ticks.Inc()
 		w.pass(own.Interval)
 	}
-	require.Equal(t, map[string]state.State{"EvaluatorStopped": state.Firing, "ErrorBudgetBurnPage": state.Firing}, w.states(), "five minutes are not known yet")
+	require.Equal(t, map[string]state.State{"EvaluatorStopped": state.Firing, "ErrorBudgetBurnPage": state.Firing},
+		w.states(), "five minutes are not known yet")
 	for _, a := range w.machine.View().Active {
 		if a.Name == "EvaluatorStopped" {
 			require.True(t, a.Kept)
@@ -160,7 +167,8 @@ func TestAlertsOnTheEngine(t *testing.T) {
 		require.Equal(t, a.Name != "ErrorBudgetBurnPage", len(a.Annotations()) > 0, a.Name)
 		names = append(names, a.Name)
 	}
-	require.ElementsMatch(t, []string{"WriteAheadLogPoisoned", "EngineNotReady", "EvaluatorStopped", "ErrorBudgetBurnPage"}, names)
+	require.ElementsMatch(
+		t, []string{"WriteAheadLogPoisoned", "EngineNotReady", "EvaluatorStopped", "ErrorBudgetBurnPage"}, names)
 	require.True(t, w.machine.View().Resolved[3].Removed)
 
 	// Other labels and thresholds by a reload.
@@ -171,7 +179,8 @@ func TestAlertsOnTheEngine(t *testing.T) {
 	apply()
 	metric.IngestDiskFreeBytes.Gauge(w.set).Set(1.5 * (1 << 30))
 	w.pass(own.Interval)
-	require.Equal(t, map[string]state.State{"WriteAheadLogPoisoned": state.Firing, "IngestDiskLow": state.Pending}, w.states())
+	require.Equal(
+		t, map[string]state.State{"WriteAheadLogPoisoned": state.Firing, "IngestDiskLow": state.Pending}, w.states())
 	for _, a := range w.machine.View().Active {
 		require.Equal(t, "sloengine", a.Label("job"))
 		require.Equal(t, "127.0.0.1:8080", a.Label("instance"))

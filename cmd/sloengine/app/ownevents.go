@@ -76,7 +76,8 @@ func (o *ownTotals) since(before *ownTotals, batch string, at time.Time) (out []
 			return
 		}
 		e := event.Event{
-			ID: batch + "-" + typ + "-" + what, Time: at, Service: ownService, Type: typ, Count: uint32(min(is-was, math.MaxUint32)),
+			ID: batch + "-" + typ + "-" + what, Time: at, Service: ownService, Type: typ,
+			Count: uint32(min(is-was, math.MaxUint32)),
 		}
 		change(&e)
 		out = append(out, e)
@@ -111,7 +112,8 @@ func (o *ownEvents) send(ctx context.Context) error {
 	}
 	last := ownTotals{dropped: o.totals().dropped}
 	pending := []event.Event{{
-		ID: o.run + "-recovery", Time: ready, Service: ownService, Type: "recovery", Duration: ready.Sub(o.started), HasDuration: true,
+		ID: o.run + "-recovery", Time: ready, Service: ownService, Type: "recovery",
+		Duration: ready.Sub(o.started), HasDuration: true,
 	}}
 	tick := time.NewTicker(ownInterval)
 	defer tick.Stop()
@@ -156,7 +158,8 @@ func (o *ownEvents) commit(ctx context.Context, events []event.Event) error {
 	}
 	var d event.Decoder
 	var b event.Batch
-	if err := d.Decode(event.NDJSON, body, event.DecodeOptions{Now: time.Now(), Catalog: o.specs.InForce().Catalog}, &b); err != nil {
+	if err := d.Decode(event.NDJSON, body, event.DecodeOptions{Now: time.Now(), Catalog: o.specs.InForce().Catalog},
+		&b); err != nil {
 		return err
 	}
 	_, err := o.engine.Commit(ctx, &b)

@@ -33,8 +33,8 @@ type RelayOptions struct {
 // relayStop bounds the shutdown of a relay.
 const relayStop = 10 * time.Second
 
-// RunRelay publishes the rows of an outbox table until ctx ends. A database or broker that is not reachable is no reason to
-// end: readiness says so, and the relay goes on once it is.
+// RunRelay publishes the rows of an outbox table until ctx ends. A database or broker that is not reachable is no
+// reason to end: readiness says so, and the relay goes on once it is.
 func RunRelay(ctx context.Context, opt RelayOptions) error {
 	g := newRunGroup()
 	return g.serve(ctx, launchRelay(ctx, g, opt), relayStop, opt.Log)
@@ -76,7 +76,8 @@ func launchRelay(ctx context.Context, g *runGroup, opt RelayOptions) error {
 		return err
 	}
 	f.handle(relayRoutes(r, opt, set))
-	opt.Log.Info("relaying", "table", o.Table.Name.Text(), "claim", o.Claim, "database", pool.Address(), "destination", opt.Config.Destination())
+	opt.Log.Info("relaying", "table", o.Table.Name.Text(), "claim", o.Claim, "database", pool.Address(), "destination",
+		opt.Config.Destination())
 	g.startLast(ctx, "relay", r.Run)
 	return nil
 }

@@ -23,7 +23,8 @@ import (
 
 // reloadedSections are the sections of engine.yaml that a reload puts in force. The policies are
 // those of the sinks, each of which has its own.
-var reloadedSections = []string{"alerts", "notifications", "smtp", "reports", "redact", "budgets", "limits", "sources", "sinks", "retry", "breaker", "bulkhead", "timeout"}
+var reloadedSections = []string{"alerts", "notifications", "smtp", "reports", "redact", "budgets", "limits", "sources",
+	"sinks", "retry", "breaker", "bulkhead", "timeout"}
 
 // reloader reads spec files, tokens and engine.yaml again. It reads and compares all of them
 // before it changes anything, so after an error everything is as it was.
@@ -157,7 +158,8 @@ func (r *reloader) apply(ctx context.Context, next readFiles) error {
 }
 
 // onHangup reloads at every SIGHUP until ctx ends. The reload has logged and published an error itself.
-func onHangup(reload func(context.Context) error, trail *auditTrail, specs *counting.Specs) func(context.Context) error {
+func onHangup(reload func(context.Context) error, trail *auditTrail,
+	specs *counting.Specs) func(context.Context) error {
 	return func(ctx context.Context) error {
 		hup := make(chan os.Signal, 1)
 		signal.Notify(hup, syscall.SIGHUP)

@@ -19,9 +19,11 @@ import (
 
 // undocumented are the addresses that the API's document leaves out, with the reason.
 var undocumented = map[string]string{
-	"/": "a page", "/slo": "a page", "/slas": "a page", "/sla": "a page", "/report": "a page", "/services": "a page", "/engine": "a page",
-	"/engine/dead-letters": "a page", "/engine/dead-letter": "a page", "/engine/dead-letters/confirm": "a page", "/engine/dlq": "a form of a page",
-	"/incidents": "a page", "/incident": "a page", "/incidents/new": "a page", "/incident/do": "a form of a page",
+	"/": "a page", "/slo": "a page", "/slas": "a page", "/sla": "a page", "/report": "a page",
+	"/services": "a page", "/engine": "a page",
+	"/engine/dead-letters": "a page", "/engine/dead-letter": "a page", "/engine/dead-letters/confirm": "a page",
+	"/engine/dlq": "a form of a page",
+	"/incidents":  "a page", "/incident": "a page", "/incidents/new": "a page", "/incident/do": "a form of a page",
 	"/silences": "a page", "/silences/new": "a page", "/silences/do": "a form of a page", "/public": "a page",
 	"/acknowledge/:id": "the page of a signed link, and the form on it",
 	"/static/:name":    "files of the pages",
@@ -168,13 +170,14 @@ func documented(t *testing.T, a *app, routes []string) {
 	}
 	for path, operations := range doc.Paths {
 		for method := range operations {
-			require.True(t, used[strings.ToUpper(method)+" "+path], "openapi.json has %s %s, which no route serves", method, path)
+			require.True(t, used[strings.ToUpper(method)+" "+path],
+				"openapi.json has %s %s, which no route serves", method, path)
 		}
 	}
 }
 
-// describes reports whether a path of the document is one of a route's: where the route has a parameter, the document may
-// have one, or a word.
+// describes reports whether a path of the document is one of a route's: where the route has a parameter, the document
+// may have one, or a word.
 func describes(described, route string) bool {
 	d, r := strings.Split(described, "/"), strings.Split(route, "/")
 	if len(d) != len(r) {

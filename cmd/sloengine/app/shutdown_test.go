@@ -31,7 +31,8 @@ func TestWhatUsesOthersStopsFirst(t *testing.T) {
 
 // While the storage is being opened the process is healthy and not ready, and refuses the rest.
 func TestOpeningAnswersHealthOnly(t *testing.T) {
-	for path, want := range map[string]int{"/-/healthy": 200, "/-/ready": 503, "/": 503, "/metrics": 503, "/api/v1/slos": 503} {
+	for path, want := range map[string]int{"/-/healthy": 200, "/-/ready": 503, "/": 503, "/metrics": 503,
+		"/api/v1/slos": 503} {
 		rec := httptest.NewRecorder()
 		opening().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
 		require.Equal(t, want, rec.Code, path)

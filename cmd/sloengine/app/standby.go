@@ -31,7 +31,8 @@ func standBy(ctx context.Context, dir string, log *slog.Logger) (io.Closer, erro
 	defer tick.Stop()
 	for began, told := time.Now(), false; ; {
 		if _, err := os.Stat(filepath.Join(dir, fsys.FormatFile)); err != nil {
-			return nil, fmt.Errorf("standby: %s holds no data of an engine (is it mounted? start the first engine without --standby): %w", dir, err)
+			return nil, fmt.Errorf(
+				"standby: %s holds no data of an engine (is it mounted? start the first engine without --standby): %w", dir, err)
 		}
 		lock, err := fsys.OS().Lock(filepath.Join(dir, engine.LockFile))
 		if err == nil {

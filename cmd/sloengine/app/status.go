@@ -51,7 +51,8 @@ func (e *engineStatus) briefOf(h *engine.Health) status.Engine {
 	now := e.specs.InForce()
 	s := status.Engine{
 		State: webState(h.Status), Reason: h.Reason, Progress: h.Progress, Started: e.started,
-		Spec: status.SpecStatus{Loaded: now.Loaded, Hash: now.Hash, SLOs: len(now.Spec.SLOs), Change: e.evaluation.changes.Last()},
+		Spec: status.SpecStatus{Loaded: now.Loaded, Hash: now.Hash, SLOs: len(now.Spec.SLOs),
+			Change: e.evaluation.changes.Last()},
 	}
 	if e.stopping.Load() && (s.State == status.Ready || s.State == status.DiskLow || s.State == status.ClockJump) {
 		s.State, s.Reason = status.Stopping, "the engine is shutting down"
@@ -68,7 +69,8 @@ func (e *engineStatus) get() status.Engine {
 	s.Checkpoint = status.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State}
 	s.IDs = status.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, WindowSeconds: h.IDs.Window.Seconds()}
 	s.Fold = status.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark}
-	s.Disk = status.DiskStatus{Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater)), TotalBytes: e.disk}
+	s.Disk = status.DiskStatus{
+		Dir: e.dir, FreeBytes: h.Disk.Free, LowBytes: uint64(max(0, h.Disk.LowWater)), TotalBytes: e.disk}
 	n := e.intake.http.Totals()
 	s.Ingest = status.IngestStatus{
 		Received: n.Received, Accepted: n.Accepted, Duplicates: n.Duplicates, Rejected: n.Rejected,
@@ -86,12 +88,14 @@ func (e *engineStatus) get() status.Engine {
 	}
 	if at := e.alerts.receivers.UnsavedSince(); !at.IsZero() {
 		s.Troubles = append(s.Troubles, status.TroubleStatus{
-			Part: "notifications", Reason: "it cannot be saved who was notified; after a restart some notifications are repeated", Since: at,
+			Part:   "notifications",
+			Reason: "it cannot be saved who was notified; after a restart some notifications are repeated", Since: at,
 		})
 	}
 	if at := e.storage.trail.file.Failing(); !at.IsZero() {
 		s.Troubles = append(s.Troubles, status.TroubleStatus{
-			Part: "audit", Reason: "actions cannot be recorded on disk; the newest wait in memory, and are in the log of the engine", Since: at,
+			Part:   "audit",
+			Reason: "actions cannot be recorded on disk; the newest wait in memory, and are in the log of the engine", Since: at,
 		})
 	}
 	s.Connections = e.conns.Status()
@@ -121,7 +125,8 @@ func webState(s engine.Status) status.State {
 
 // delivery adds rate limits, notifications, reports, sources, sinks and dead letters.
 func (e *engineStatus) delivery(s *status.Engine) {
-	s.Limits, s.Offenders = e.intake.rates.Limiter.Status(), e.intake.redaction.ShowOffenders(e.intake.rates.Limiter.Offenders())
+	s.Limits, s.Offenders = e.intake.rates.Limiter.Status(),
+		e.intake.redaction.ShowOffenders(e.intake.rates.Limiter.Offenders())
 	if link := e.intake.redis.link; link != nil {
 		l := link.Status()
 		s.Redis = &l
@@ -134,7 +139,8 @@ func (e *engineStatus) delivery(s *status.Engine) {
 	e.sinks.Status(s)
 	if st, ok := e.deadLetters.stats(); ok {
 		s.DeadLetters = &status.DeadLetterStatus{
-			Storage: st.Backend, Count: st.Count, Bytes: st.Bytes, Oldest: st.Oldest, Newest: st.Newest, ByOrigin: st.ByOrigin, ByReason: st.ByReason, BySink: st.BySink,
+			Storage: st.Backend, Count: st.Count, Bytes: st.Bytes, Oldest: st.Oldest, Newest: st.Newest, ByOrigin: st.ByOrigin,
+			ByReason: st.ByReason, BySink: st.BySink,
 			Damaged: st.Damaged,
 		}
 		if st.Lost != nil {
@@ -146,7 +152,8 @@ func (e *engineStatus) delivery(s *status.Engine) {
 func tokenStatus(auth *ingest.Auth, now time.Time) (out []status.TokenStatus) {
 	for _, k := range auth.Keys() {
 		out = append(out, status.TokenStatus{
-			Token: k.Token, Key: k.ID, Expires: k.Expires, LastUsed: k.LastUsed, Requests: k.Requests, Expiring: k.Soon(now) && k.Used(now),
+			Token: k.Token, Key: k.ID, Expires: k.Expires, LastUsed: k.LastUsed, Requests: k.Requests,
+			Expiring: k.Soon(now) && k.Used(now),
 		})
 	}
 	return out

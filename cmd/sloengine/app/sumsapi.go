@@ -43,8 +43,8 @@ type sumsAPI struct {
 	slots   chan struct{} // holds one for each request that is answered
 }
 
-// begin checks what both requests share: the spec, that the engine has all its counts, and that it is not too busy. If it
-// answered, it returns nil.
+// begin checks what both requests share: the spec, that the engine has all its counts, and that it is not too busy. If
+// it answered, it returns nil.
 func (a *sumsAPI) begin(c *gin.Context, hash string) *counting.Spec {
 	c.Header("Cache-Control", "no-store")
 	now := a.specs.InForce()
@@ -57,7 +57,8 @@ func (a *sumsAPI) begin(c *gin.Context, hash string) *counting.Spec {
 	case <-a.counts.Ready():
 	default:
 		c.Header("Retry-After", "5")
-		respond.Problem(c, http.StatusServiceUnavailable, "The engine is still reading its log, so its counts are not complete.", nil)
+		respond.Problem(
+			c, http.StatusServiceUnavailable, "The engine is still reading its log, so its counts are not complete.", nil)
 		return nil
 	}
 	wait, cancel := context.WithTimeout(c.Request.Context(), maxSumsWait)
@@ -67,7 +68,8 @@ func (a *sumsAPI) begin(c *gin.Context, hash string) *counting.Spec {
 		return now
 	case <-wait.Done():
 		c.Header("Retry-After", "1")
-		respond.Problem(c, http.StatusServiceUnavailable, fmt.Sprintf("%d such requests are being answered already.", maxSumsCalls), nil)
+		respond.Problem(
+			c, http.StatusServiceUnavailable, fmt.Sprintf("%d such requests are being answered already.", maxSumsCalls), nil)
 		return nil
 	}
 }
@@ -86,7 +88,8 @@ func (a *sumsAPI) sums(c *gin.Context) {
 		return
 	}
 	if apart := a.now().Sub(q.now); apart.Abs() > maxSumsClock {
-		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("now: it is %s away from this engine's clock. Set the clocks.", slo.FormatDuration(apart.Abs().Round(time.Second))), nil)
+		respond.Problem(c, http.StatusBadRequest, fmt.Sprintf("now: it is %s away from this engine's clock. Set the clocks.",
+			slo.FormatDuration(apart.Abs().Round(time.Second))), nil)
 		return
 	}
 	before := a.begin(c, c.Query("spec"))

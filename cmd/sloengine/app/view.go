@@ -75,7 +75,9 @@ func RunView(ctx context.Context, opt ViewOptions) error {
 func (v *view) launch(ctx context.Context, g *runGroup) (err error) {
 	set, c := metrics.NewSet(), &v.config
 	v.specs.Publish(set)
-	metric.BuildInfo.Read(set, func() float64 { return 1 }, v.opt.Version.Version, v.opt.Version.Revision, v.opt.Version.Go)
+	metric.BuildInfo.Read(set, func() float64 {
+		return 1
+	}, v.opt.Version.Version, v.opt.Version.Revision, v.opt.Version.Go)
 	f, err := listen(&Options{Log: v.opt.Log, Listen: v.opt.Listen}, c, set)
 	if err != nil {
 		return err
@@ -85,7 +87,8 @@ func (v *view) launch(ctx context.Context, g *runGroup) (err error) {
 		return err
 	}
 	v.trail = &auditTrail{auth: v.auth, log: v.opt.Log}
-	v.fleet, err = fleet.New(fleet.Options{Engines: v.opt.Engines, Token: v.opt.Token, Timeout: v.opt.Timeout, Logger: v.opt.Log, Metrics: set})
+	v.fleet, err = fleet.New(
+		fleet.Options{Engines: v.opt.Engines, Token: v.opt.Token, Timeout: v.opt.Timeout, Logger: v.opt.Log, Metrics: set})
 	if err != nil {
 		return err
 	}

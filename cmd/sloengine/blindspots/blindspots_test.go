@@ -141,7 +141,8 @@ func TestRate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "shop/api, hours in UTC\n  at any time: an outage under 6h is invisible (0.5 events an hour)\n", out)
 	for _, bad := range [][]string{
-		{}, {"--rate", "5"}, {"--rate", "0/h"}, {"--rate", "5/y"}, {"--rate", "-1/h"}, {"--rate", "1/h", "--running", "http://127.0.0.1:1"},
+		{}, {"--rate", "5"}, {"--rate", "0/h"}, {"--rate", "5/y"}, {"--rate", "-1/h"},
+		{"--rate", "1/h", "--running", "http://127.0.0.1:1"},
 		{"--rate", "1/h", "--timezone", "Mars"}, {"--rate", "1/h", "shop/none"}, {"--running", "nowhere"},
 	} {
 		_, err := run(t, append([]string{"-f", file}, bad...)...)
@@ -167,7 +168,10 @@ func TestFindings(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	sp := spectest.Spec(t, "spec.yaml", text)
-	require.Equal(t, "  blind      a full outage is invisible to pages under 36m at 5 events an hour, 6m at 30 events an hour, 1m at 1000 events an hour\n", Explain(sp.SLOs[0], 0))
-	require.Equal(t, "  blind      an outage under 5m is invisible, and so is an error rate under 8.4% for an hour (36 events an hour)\n", Explain(sp.SLOs[0], 0.01))
+	require.Equal(t,
+		"  blind      a full outage is invisible to pages under 36m at 5 events an hour, 6m at 30 events an hour, 1m at 1000 events an hour\n", Explain(sp.SLOs[0], 0))
+	require.Equal(t,
+		"  blind      an outage under 5m is invisible, and so is an error rate under 8.4% for an hour (36 events an hour)\n",
+		Explain(sp.SLOs[0], 0.01))
 	require.Empty(t, Explain(sp.SLOs[3], 1), "slices of time")
 }

@@ -1,5 +1,5 @@
-// Package blindspots is the command of that name, and what check and explain say of blind spots. It knows the traffic of
-// a running engine by the engine's API.
+// Package blindspots is the command of that name, and what check and explain say of blind spots. It knows the traffic
+// of a running engine by the engine's API.
 package blindspots
 
 import (

@@ -71,7 +71,8 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 	f.StringArrayVarP((*[]string)(&o.specs), "file", "f", nil, "spec file or folder, for the longest window (repeatable)")
 	f.StringSliceVar(&o.brokers, "brokers", nil, "host:port of brokers, without TLS and credentials, instead of --config")
 	f.StringArrayVar(&o.topics, "topic", nil, "topic, with --brokers (repeatable)")
-	f.StringVar(&o.deadLetters, "dead-letter-topic", "", "also create or check this topic for dead letters: 3 partitions, 30 days")
+	f.StringVar(&o.deadLetters, "dead-letter-topic", "",
+		"also create or check this topic for dead letters: 3 partitions, 30 days")
 	f.Int32Var(&o.wanted.Partitions, "partitions", topics.Events.Partitions, "partitions of topics that are created")
 	f.Int16Var(&o.wanted.Replicas, "replication-factor", topics.Events.Replicas, "replicas of topics that are created")
 	f.IntVar(&o.wanted.MinInSync, "min-insync", topics.Events.MinInSync, "min.insync.replicas of topics that are created")
@@ -91,8 +92,11 @@ func (o *kafkaTopics) run(ctx context.Context) (err error) {
 	case o.config != "" && len(o.topics) > 0:
 		return cli.Usagef("--topic is for --brokers (with -c, the sources and sinks name their topics)")
 	}
-	if o.wanted.Partitions < 1 || o.wanted.Replicas < 1 || o.wanted.MinInSync < 1 || o.wanted.MinInSync > int(o.wanted.Replicas) {
-		return cli.Usagef("--partitions, --replication-factor and --min-insync must be at least 1, and --min-insync at most --replication-factor")
+	if o.wanted.Partitions < 1 || o.wanted.Replicas < 1 || o.wanted.MinInSync < 1 ||
+		o.wanted.MinInSync > int(o.wanted.Replicas) {
+		return cli.Usagef(
+			"--partitions, --replication-factor and --min-insync must be at least 1, and --min-insync at most " +
+				"--replication-factor")
 	}
 	if o.wanted.Retention, err = slo.ParseDuration(o.retention); err != nil || o.wanted.Retention < time.Minute {
 		return cli.Usagef("invalid --retention %q (want a duration of at least 1m, such as 7d)", o.retention)
@@ -149,7 +153,8 @@ func (o *kafkaTopics) uses() ([]config.KafkaUse, error) {
 		uses = append(uses, u)
 	}
 	if o.deadLetters != "" {
-		uses[0].Topics = append(uses[0].Topics, topics.Use{Topic: o.deadLetters, By: "--dead-letter-topic", DeadLetters: true})
+		uses[0].Topics = append(
+			uses[0].Topics, topics.Use{Topic: o.deadLetters, By: "--dead-letter-topic", DeadLetters: true})
 	}
 	return uses, nil
 }
@@ -174,7 +179,8 @@ func (o *kafkaTopics) longest() (longest time.Duration, err error) {
 }
 
 // on creates or checks the topics of one cluster.
-func (o *kafkaTopics) on(ctx context.Context, u *config.KafkaUse, longest time.Duration, result *kafkaTopicsResult) error {
+func (o *kafkaTopics) on(ctx context.Context, u *config.KafkaUse, longest time.Duration,
+	result *kafkaTopicsResult) error {
 	if len(u.Topics) == 0 {
 		return nil
 	}

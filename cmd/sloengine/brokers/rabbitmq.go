@@ -96,7 +96,8 @@ func (o *rabbitCommand) one(c *cobra.Command) (s *config.RabbitMQ, queue string,
 		for i, s := range list {
 			names[i] = s.Name
 		}
-		return nil, "", cli.Usagef("%s has %d sources of RabbitMQ; choose one with --source (%s)", o.file, len(list), strings.Join(names, ", "))
+		return nil, "", cli.Usagef("%s has %d sources of RabbitMQ; choose one with --source (%s)", o.file, len(list),
+			strings.Join(names, ", "))
 	}
 	if c.Flags().Changed("queue") && o.queue == "" {
 		return nil, "", cli.Usagef("--queue is empty (omit it for the queue that the source consumes)")
@@ -181,7 +182,8 @@ func (o *rabbitCommand) showTable(rows []shownSource) error {
 			for _, name := range slices.Sorted(maps.Keys(q.Arguments)) {
 				args = append(args, strings.TrimPrefix(name, "x-")+"="+q.Arguments[name])
 			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", cli.Printable(s.Source), cli.Cell(q.Name), q.Messages, q.Consumers, cli.Printable(strings.Join(args, " ")))
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", cli.Printable(s.Source), cli.Cell(q.Name), q.Messages, q.Consumers,
+				cli.Printable(strings.Join(args, " ")))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -247,7 +249,8 @@ func (o *rabbitCommand) peekTable(got []rabbitmq.Peeked) error {
 			d := m.Deaths[0]
 			queue, reason, since = cli.Cell(d.Queue), cli.Cell(d.Reason), cli.TimeCell(d.Time)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%t\t%s\t%s\t%d\t%s\t%s\n", cli.Cell(m.MessageID), m.Bytes, m.Redelivered, queue, reason, m.Deaths.Total(), since, cli.Cell(m.Body))
+		fmt.Fprintf(w, "%s\t%d\t%t\t%s\t%s\t%d\t%s\t%s\n", cli.Cell(m.MessageID), m.Bytes, m.Redelivered, queue, reason,
+			m.Deaths.Total(), since, cli.Cell(m.Body))
 	}
 	return w.Flush()
 }
@@ -281,7 +284,8 @@ messages.`,
 				who = u.Username
 			}
 			audit := slog.New(slog.NewTextHandler(o.Err, nil))
-			audit.Info("audit", "action", "rabbitmq.purge", "user", who, "broker", s.Client.Address(), "vhost", s.Client.VHost(), "queue", queue, "purged", n, "err", err)
+			audit.Info("audit", "action", "rabbitmq.purge", "user", who, "broker", s.Client.Address(), "vhost", s.Client.VHost(),
+				"queue", queue, "purged", n, "err", err)
 			if err != nil {
 				return err
 			}

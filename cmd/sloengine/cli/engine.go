@@ -36,7 +36,8 @@ func (e *Engine) AddFlags(f *pflag.FlagSet) {
 	e.AddTokenFile(f, "file with the bearer token")
 }
 
-// AddRunning adds --running, which names an engine that a command may ask, and --token-file. Named reports whether it does.
+// AddRunning adds --running, which names an engine that a command may ask, and --token-file. Named reports whether it
+// does.
 func (e *Engine) AddRunning(f *pflag.FlagSet, usage string) {
 	f.StringVar(&e.address, "running", "", usage)
 	e.addressFlags = append(e.addressFlags, f.Lookup("running"))

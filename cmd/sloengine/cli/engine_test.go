@@ -56,7 +56,8 @@ func TestAFlagTakesPrecedenceOverTheEnvironment(t *testing.T) {
 	e = engineOf(t, map[string]string{EnvTokenFile: inFile})
 	require.Equal(t, "token-of-variable-file", token(e))
 	require.Contains(t, e.Denied(), EnvTokenFile)
-	require.Equal(t, "token-of-flag-file", token(engineOf(t, map[string]string{EnvTokenFile: inFile, EnvToken: "x"}, "--token-file", inFlag)))
+	require.Equal(t, "token-of-flag-file",
+		token(engineOf(t, map[string]string{EnvTokenFile: inFile, EnvToken: "x"}, "--token-file", inFlag)))
 }
 
 func TestErrorsNameTheSourceAndNoSecret(t *testing.T) {
@@ -67,13 +68,20 @@ func TestErrorsNameTheSourceAndNoSecret(t *testing.T) {
 		url   string // its error
 		token string // likewise
 	}{
-		{env: map[string]string{EnvURL: "localhost:8080"}, url: `invalid SLOENGINE_URL "localhost:8080" (want an address such as http://127.0.0.1:8080)`},
-		{args: []string{"--url", ""}, env: map[string]string{EnvURL: "http://a"}, url: `invalid --url "" (want an address such as http://127.0.0.1:8080)`},
-		{args: []string{"--url", "ftp://u:" + secret + "@a"}, url: "invalid --url (want an address such as http://127.0.0.1:8080)"},
-		{env: map[string]string{EnvURL: "http://u:" + secret + "@a:x"}, url: "invalid SLOENGINE_URL (want an address such as http://127.0.0.1:8080)"},
-		{env: map[string]string{EnvToken: secret, EnvTokenFile: "/no"}, token: "both SLOENGINE_TOKEN and SLOENGINE_TOKEN_FILE are set (unset one of them, or set --token-file)"},
-		{env: map[string]string{EnvToken: secret + "\n" + secret}, token: "invalid token of SLOENGINE_TOKEN: it has characters that an HTTP header cannot carry"},
-		{env: map[string]string{EnvTokenFile: "/no/such"}, token: "read token of SLOENGINE_TOKEN_FILE: open /no/such: no such file or directory"},
+		{env: map[string]string{EnvURL: "localhost:8080"},
+			url: `invalid SLOENGINE_URL "localhost:8080" (want an address such as http://127.0.0.1:8080)`},
+		{args: []string{"--url", ""}, env: map[string]string{EnvURL: "http://a"},
+			url: `invalid --url "" (want an address such as http://127.0.0.1:8080)`},
+		{args: []string{"--url", "ftp://u:" + secret + "@a"},
+			url: "invalid --url (want an address such as http://127.0.0.1:8080)"},
+		{env: map[string]string{EnvURL: "http://u:" + secret + "@a:x"},
+			url: "invalid SLOENGINE_URL (want an address such as http://127.0.0.1:8080)"},
+		{env: map[string]string{EnvToken: secret, EnvTokenFile: "/no"},
+			token: "both SLOENGINE_TOKEN and SLOENGINE_TOKEN_FILE are set (unset one of them, or set --token-file)"},
+		{env: map[string]string{EnvToken: secret + "\n" + secret},
+			token: "invalid token of SLOENGINE_TOKEN: it has characters that an HTTP header cannot carry"},
+		{env: map[string]string{EnvTokenFile: "/no/such"},
+			token: "read token of SLOENGINE_TOKEN_FILE: open /no/such: no such file or directory"},
 	} {
 		e := engineOf(t, tt.env, tt.args...)
 		if _, err := e.URL(); tt.url != "" {
@@ -90,7 +98,8 @@ func TestCommandsShareAnEngine(t *testing.T) {
 	t.Setenv(EnvURL, "http://other")
 	for used := range 2 {
 		e := &Engine{}
-		sets := []*pflag.FlagSet{pflag.NewFlagSet("add", pflag.ContinueOnError), pflag.NewFlagSet("list", pflag.ContinueOnError)}
+		sets := []*pflag.FlagSet{pflag.NewFlagSet("add", pflag.ContinueOnError),
+			pflag.NewFlagSet("list", pflag.ContinueOnError)}
 		for _, f := range sets {
 			e.AddFlags(f)
 		}

@@ -18,13 +18,15 @@ type SpecFiles []string
 
 // Add adds the flag.
 func (p *SpecFiles) Add(f *pflag.FlagSet) {
-	f.StringArrayVarP((*[]string)(p), "file", "f", nil, "spec file, folder of *.yaml files, or - for standard input (repeatable)")
+	f.StringArrayVarP((*[]string)(p), "file", "f", nil,
+		"spec file, folder of *.yaml files, or - for standard input (repeatable)")
 }
 
 // Check refuses a command without a spec.
 func (p SpecFiles) Check() error {
 	if len(p) == 0 {
-		return Usagef("no spec given: set -f FILE, -f DIR, or -f - for standard input ('sloengine init' writes a starter spec)")
+		return Usagef(
+			"no spec given: set -f FILE, -f DIR, or -f - for standard input ('sloengine init' writes a starter spec)")
 	}
 	return nil
 }

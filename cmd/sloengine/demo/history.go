@@ -43,7 +43,8 @@ func (m *Model) History(from, to time.Time, emit func(*event.Event) error) error
 				return err
 			}
 		}
-		if next := t.Add(time.Minute); next.Truncate(salesEvery).Equal(next) && (m.SalesUntil.IsZero() || !next.After(m.SalesUntil)) {
+		if next := t.Add(time.Minute); next.Truncate(salesEvery).Equal(next) &&
+			(m.SalesUntil.IsZero() || !next.After(m.SalesUntil)) {
 			if err := m.sales(next, &e, emit); err != nil {
 				return err
 			}

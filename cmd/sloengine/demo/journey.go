@@ -32,23 +32,24 @@ func (p product) conversion(channel string) float64 {
 	return p.issued * 0.9
 }
 
-// LongestJourney is how far back journeys are planned when they are resumed: hardly one takes longer, unless it is lost.
+// LongestJourney is how far back journeys are planned when they are resumed: hardly one takes longer, unless it is
+// lost.
 const LongestJourney = time.Hour
 
 // lostShare is the share of journeys that never end: their message is never answered.
 const lostShare = 0.003
 
-// Journeys are applications on their way: they start, move from stage to stage, and end, or get stuck. Each has a key of
-// its own. They are the same for the same model, so those of an earlier process can be resumed.
+// Journeys are applications on their way: they start, move from stage to stage, and end, or get stuck. Each has a key
+// of its own. They are the same for the same model, so those of an earlier process can be resumed.
 type Journeys struct {
 	m       *Model
 	planned time.Time // journeys that start before are in the agenda
 	agenda  agenda
 }
 
-// Resume makes the journeys as of now. It returns events of the past that were not sent: what happened since sent to those
-// that had started, and the way so far of those that are still on it. Without a time in sent nothing was sent: then start and
-// end of those that are over are among them, so that what is counted is not only what took long.
+// Resume makes the journeys as of now. It returns events of the past that were not sent: what happened since sent to
+// those that had started, and the way so far of those that are still on it. Without a time in sent nothing was sent:
+// then start and end of those that are over are among them, so that what is counted is not only what took long.
 func (m *Model) Resume(sent, now time.Time) (*Journeys, []event.Event) {
 	j := &Journeys{m: m, planned: now.Add(-LongestJourney).Truncate(time.Second)}
 	if !sent.IsZero() && sent.Add(-LongestJourney).Before(j.planned) {
@@ -109,8 +110,8 @@ func (m *Model) starting(second time.Time) (out [][]event.Event) {
 	return out
 }
 
-// journey plans the way of one application. While mdm is down, many wait for it in the stage that asks it: they go on once it
-// answers, fail, or are lost.
+// journey plans the way of one application. While mdm is down, many wait for it in the stage that asks it: they go on
+// once it answers, fail, or are lost.
 func (m *Model) journey(r *rand.Rand, p product, start time.Time, key string) (way []event.Event) {
 	ch := channels[0].name
 	if r.Float64() >= channels[0].share {

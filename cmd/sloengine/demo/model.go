@@ -22,9 +22,12 @@ type product struct {
 }
 
 var products = []product{
-	{name: "MEDCARE", perMin: 66, median: 4 * time.Minute, sigma: 0.55, critical: 0.00035, business: 0.0050, mdmShare: 0.62, issued: 0.72},
-	{name: "SOMLT", perMin: 58, median: 3 * time.Minute, sigma: 0.50, critical: 0.00030, business: 0.0035, mdmShare: 0.22, issued: 0.70},
-	{name: "TRVL10", perMin: 56, median: 2 * time.Minute, sigma: 0.45, critical: 0.00025, business: 0.0030, mdmShare: 0.05, issued: 0.78},
+	{name: "MEDCARE", perMin: 66, median: 4 * time.Minute, sigma: 0.55, critical: 0.00035, business: 0.0050,
+		mdmShare: 0.62, issued: 0.72},
+	{name: "SOMLT", perMin: 58, median: 3 * time.Minute, sigma: 0.50, critical: 0.00030, business: 0.0035,
+		mdmShare: 0.22, issued: 0.70},
+	{name: "TRVL10", perMin: 56, median: 2 * time.Minute, sigma: 0.45, critical: 0.00025, business: 0.0030,
+		mdmShare: 0.05, issued: 0.78},
 }
 
 // step is a stage, task or integration call that applications pass through.
@@ -89,13 +92,14 @@ type Model struct {
 	zone      *time.Location
 	Incidents []Incident
 
-	// SalesUntil ends the history of applications that start and of policies that are issued: after it, journeys have them.
+	// SalesUntil ends the history of applications that start and of policies that are issued: after it, journeys have
+	// them.
 	SalesUntil time.Time
 }
 
 // New places two incidents before now: an outage of mdm nine days ago that lasted 25 minutes, and three hours of a slow
-// digital-sign two days ago. A third one happens while the demo runs, so that it can be seen how it is detected: mdm fails
-// from two to eight minutes after now.
+// digital-sign two days ago. A third one happens while the demo runs, so that it can be seen how it is detected: mdm
+// fails from two to eight minutes after now.
 func New(now time.Time, seed uint64) *Model {
 	zone, err := time.LoadLocation("Europe/Moscow")
 	if err != nil {
@@ -104,9 +108,12 @@ func New(now time.Time, seed uint64) *Model {
 	outage := weekdayAt(now.AddDate(0, 0, -9), 11, 20, zone)
 	slow := weekdayAt(now.AddDate(0, 0, -2), 14, 0, zone)
 	return &Model{story: now, seed: seed, zone: zone, Incidents: []Incident{
-		{Name: "mdm does not answer", From: outage, To: outage.Add(25 * time.Minute), integration: "mdm", failure: 0.9, slower: 1.5},
-		{Name: "mdm fails again", From: now.Add(2 * time.Minute), To: now.Add(8 * time.Minute), integration: "mdm", failure: 0.9, slower: 1.5},
-		{Name: "digital-sign is slow", From: slow, To: slow.Add(3 * time.Hour), integration: "digital-sign", failure: 0.02, slower: 6},
+		{Name: "mdm does not answer", From: outage, To: outage.Add(25 * time.Minute), integration: "mdm",
+			failure: 0.9, slower: 1.5},
+		{Name: "mdm fails again", From: now.Add(2 * time.Minute), To: now.Add(8 * time.Minute), integration: "mdm",
+			failure: 0.9, slower: 1.5},
+		{Name: "digital-sign is slow", From: slow, To: slow.Add(3 * time.Hour), integration: "digital-sign",
+			failure: 0.02, slower: 6},
 	}}
 }
 

@@ -24,7 +24,8 @@ func (m *Model) Views(from, to time.Time, run string) []event.Event {
 	var out []event.Event
 	view := func(typ, client string) {
 		e := event.Event{
-			ID: fmt.Sprintf("%s-v%x", run, r.Uint64()), Time: from.Add(time.Duration(r.Int64N(int64(to.Sub(from))))), Service: Service, Type: typ,
+			ID: fmt.Sprintf("%s-v%x", run, r.Uint64()), Time: from.Add(time.Duration(r.Int64N(int64(to.Sub(from))))),
+			Service: Service, Type: typ,
 			Duration: lognormal(r, 120*time.Millisecond, 0.6, 1), HasDuration: true,
 		}
 		if client != "" {
@@ -46,8 +47,8 @@ func (m *Model) Views(from, to time.Time, run string) []event.Event {
 	return out
 }
 
-// WarehouseDown reports whether the system that events are delivered to refuses them: for two minutes every three hours,
-// for the first time twelve minutes after the story began.
+// WarehouseDown reports whether the system that events are delivered to refuses them: for two minutes every three
+// hours, for the first time twelve minutes after the story began.
 func (m *Model) WarehouseDown(t time.Time) bool {
 	since := t.Sub(m.story) - 12*time.Minute
 	return since >= 0 && since%(3*time.Hour) < 2*time.Minute

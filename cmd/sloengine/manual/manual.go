@@ -1,4 +1,5 @@
-// Package manual writes the manual of a program from its commands: one page of Markdown and a man page for each command.
+// Package manual writes the manual of a program from its commands: one page of Markdown and a man page for each
+// command.
 //
 // It knows the commands only by what they say of themselves.
 package manual
@@ -111,7 +112,8 @@ func cell(s string) string { return strings.NewReplacer("|", `\|`, "<", "&lt;").
 func Man(c *cobra.Command, version string, date time.Time) string {
 	var b strings.Builder
 	page := manName(c)
-	fmt.Fprintf(&b, ".TH %s 1 %s %s %s\n", quoted(strings.ToUpper(page)), quoted(date.Format(time.DateOnly)), quoted("sloengine "+version), quoted("sloengine"))
+	fmt.Fprintf(&b, ".TH %s 1 %s %s %s\n", quoted(strings.ToUpper(page)), quoted(date.Format(time.DateOnly)),
+		quoted("sloengine "+version), quoted("sloengine"))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(page), escape(c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n%s\n", escape(c.UseLine()))
 	fmt.Fprintf(&b, ".SH DESCRIPTION\n.nf\n%s\n.fi\n", escape(text(c)))
@@ -134,7 +136,8 @@ func Man(c *cobra.Command, version string, date time.Time) string {
 	if c.Example != "" {
 		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", escape(strings.TrimRight(c.Example, "\n")))
 	}
-	b.WriteString(".SH EXIT STATUS\n0 success, 1 failure, 2 wrong usage, 3 findings, unless the description says otherwise.\n")
+	b.WriteString(
+		".SH EXIT STATUS\n0 success, 1 failure, 2 wrong usage, 3 findings, unless the description says otherwise.\n")
 	var related []string
 	if c.HasParent() {
 		related = append(related, manName(c.Parent()))

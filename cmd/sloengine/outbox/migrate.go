@@ -138,7 +138,8 @@ A relay does this by itself. Run the command once a day where none runs.`,
 			}
 			return o.connect(c.Context(), need, func() error {
 				m, err := outbox.Maintain(c.Context(), o.conn, o.table, r)
-				o.audit("cleanup", "rows", m.Rows, "idempotency_keys", m.Keys, "created", m.Created, "dropped", m.Dropped, "retained", m.Retained, "err", err)
+				o.audit("cleanup", "rows", m.Rows, "idempotency_keys", m.Keys, "created", m.Created, "dropped", m.Dropped,
+					"retained", m.Retained, "err", err)
 				if err != nil {
 					return err
 				}
@@ -149,7 +150,8 @@ A relay does this by itself. Run the command once a day where none runs.`,
 	f := c.Flags()
 	f.StringVar(&age, "retention", "7d", "how long rows that are done stay")
 	f.IntVar(&r.Ahead, "ahead", outbox.DefaultAhead, "days after today that get a partition")
-	f.BoolVar(&r.WithoutRelay, "without-relay", false, "no relay marks rows: with --source claim, a row is done once it is counted")
+	f.BoolVar(
+		&r.WithoutRelay, "without-relay", false, "no relay marks rows: with --source claim, a row is done once it is counted")
 	addSource(c, &source, "rows that an engine of this kind has not read stay")
 	o.AddOutput(f, "table", "json", "yaml")
 	return c

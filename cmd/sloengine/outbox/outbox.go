@@ -1,5 +1,5 @@
-// Package outbox has the commands below "sloengine outbox": they create an outbox table, show its rows, and retry and replay
-// them.
+// Package outbox has the commands below "sloengine outbox": they create an outbox table, show its rows, and retry and
+// replay them.
 //
 // It knows neither relays nor engines: it works on the table.
 package outbox
@@ -53,11 +53,14 @@ A table with other names than those that migrate creates is described by --prese
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	f := c.PersistentFlags()
-	f.StringVar(&o.database.DSNFile, "dsn-file", "", "file with the DSN of the database; without it, the variables PGHOST and so on count")
+	f.StringVar(&o.database.DSNFile, "dsn-file", "",
+		"file with the DSN of the database; without it, the variables PGHOST and so on count")
 	f.StringVar(&o.database.PasswordFile, "password-file", "", "file with the password, if the DSN has none")
-	f.StringVar(&o.options.Name, "table", "", "table, with its schema or without (default outbox, or the name of the preset)")
+	f.StringVar(
+		&o.options.Name, "table", "", "table, with its schema or without (default outbox, or the name of the preset)")
 	f.StringVar(&o.options.Preset, "preset", "", "columns of a known table: "+cli.Alternatives(outbox.Presets()))
-	f.StringToStringVar(&o.options.Columns, "column", nil, "name of a column, such as key=order_key, or bucket= if there is none (repeatable)")
+	f.StringToStringVar(&o.options.Columns, "column", nil,
+		"name of a column, such as key=order_key, or bucket= if there is none (repeatable)")
 	f.StringVar(&o.options.Topic, "topic", "", "topic of all rows, for a table without a topic column")
 	c.AddCommand(newMigrate(o), newList(o), newRetry(o), newReplay(o), newStats(o), newCleanup(o))
 	return c
@@ -129,5 +132,6 @@ func (o *command) audit(action string, args ...any) {
 		who = u.Username
 	}
 	log := slog.New(slog.NewTextHandler(o.Err, nil))
-	log.Info("audit", append([]any{"action", "outbox." + action, "user", who, "database_user", o.conn.Config().User, "table", o.table.Name.Text()}, args...)...)
+	log.Info("audit", append([]any{"action", "outbox." + action, "user", who, "database_user", o.conn.Config().User,
+		"table", o.table.Name.Text()}, args...)...)
 }

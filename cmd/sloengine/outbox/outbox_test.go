@@ -81,7 +81,9 @@ func TestMigrate(t *testing.T) {
 	require.Contains(t, dry, `CREATE TABLE "public"."outbox" (`)
 	_, stderr, code := x.run("", "list")
 	require.Equal(t, cli.ExitFailure, code)
-	require.Contains(t, stderr, `table public.outbox: does not exist; create it with sloengine outbox migrate, or: CREATE TABLE "outbox" (`, "a dry run changes nothing")
+	require.Contains(t, stderr,
+		`table public.outbox: does not exist; create it with sloengine outbox migrate, or: CREATE TABLE "outbox" (`,
+		"a dry run changes nothing")
 	require.Equal(t, dry, x.ok("migrate", "--partitioned", "--source", "xid"))
 	out, stderr, code := x.run("", "migrate", "--source", "xid")
 	require.Equal(t, []any{"", "table outbox has everything\n", cli.ExitOK}, []any{out, stderr, code})
@@ -94,7 +96,8 @@ func TestMigrate(t *testing.T) {
 	require.Contains(t, x.ok("migrate"), `ALTER TABLE "public"."outbox" ADD COLUMN "status"`)
 
 	x = newTerminal(t)
-	require.Contains(t, x.ok("migrate", "--table", "public.Out box", "--column", "key=the key", "--column", "headers="), `"the key" text NOT NULL`)
+	require.Contains(t, x.ok("migrate", "--table", "public.Out box", "--column", "key=the key", "--column", "headers="),
+		`"the key" text NOT NULL`)
 	require.NotContains(t, x.ok("migrate", "--preset", "outbox_events", "--topic", "statuses"), `"topic"`)
 	require.Equal(t, "no rows\n", x.ok("list", "--preset", "outbox_events", "--topic", "statuses"))
 }
@@ -114,13 +117,16 @@ func TestRowsAreListedRetriedAndReplayed(t *testing.T) {
 	var rows []row
 	require.NoError(t, json.Unmarshal([]byte(x.ok("list", "--type", "OrderPaid", "-o", "json")), &rows))
 	require.Equal(t, []row{{
-		ID: 3, CreatedAt: rows[0].CreatedAt, Status: "FAILED", IdempotencyKey: "c", AggregateType: "Order", AggregateID: "42", EventType: "OrderPaid",
-		Topic: "order-events", Key: "k", Bytes: 13, Attempts: 9, Error: "too \x1b[31mlarge\nfor it", CompletedAt: rows[0].CompletedAt,
+		ID: 3, CreatedAt: rows[0].CreatedAt, Status: "FAILED", IdempotencyKey: "c", AggregateType: "Order", AggregateID: "42",
+		EventType: "OrderPaid",
+		Topic:     "order-events", Key: "k", Bytes: 13, Attempts: 9, Error: "too \x1b[31mlarge\nfor it",
+		CompletedAt: rows[0].CompletedAt,
 	}}, rows)
 
 	out, stderr, code := x.run("", "retry", "1", "3", "4", "99", "3")
 	require.Equal(t, cli.ExitFindings, code)
-	require.Equal(t, "retried 1 row\nrow 1 is PENDING and due already\nrow 4 is COMPLETED (see sloengine outbox replay)\nrow 99 does not exist\n", out)
+	require.Equal(t,
+		"retried 1 row\nrow 1 is PENDING and due already\nrow 4 is COMPLETED (see sloengine outbox replay)\nrow 99 does not exist\n", out)
 	require.Contains(t, stderr, "msg=audit action=outbox.retry user=")
 	require.Contains(t, stderr, `database_user=alice table=outbox ids="[1 3 4 99]"`)
 	require.Equal(t, "retried 0 rows\n", x.ok("retry", "--all", "--type", "OrderPaid"))
@@ -146,11 +152,13 @@ func TestStatsAndCleanup(t *testing.T) {
 	x := newTerminal(t)
 	x.ok("migrate", "--partitioned")
 	x.rows()
-	x.exec("UPDATE outbox_buckets SET worker = 'relay-1', lease_until = now() + interval '5 minutes' WHERE bucket < 60", "INSERT INTO outbox_relays VALUES ('relay-1', now())")
+	x.exec("UPDATE outbox_buckets SET worker = 'relay-1', lease_until = now() + interval '5 minutes' WHERE bucket < 60",
+		"INSERT INTO outbox_relays VALUES ('relay-1', now())")
 	x.exec("UPDATE outbox SET completed_at = created_at WHERE id = 4")
 	out := x.ok("stats")
 	for _, want := range []string{
-		"pending 2 (1 of them failed at least once), failed 1, completed 1\n", "oldest pending row: 2024-11-20 09:00:01Z, ", "last hour: 0 completed, latency p50 -, p95 -\n",
+		"pending 2 (1 of them failed at least once), failed 1, completed 1\n", "oldest pending row: 2024-11-20 09:00:01Z, ",
+		"last hour: 0 completed, latency p50 -, p95 -\n",
 		"order-events  OrderCreated  2        0", "relay-1  60       ", "4 of 64 buckets have no relay\n",
 	} {
 		require.Contains(t, out, want)
@@ -160,7 +168,8 @@ func TestStatsAndCleanup(t *testing.T) {
 	x.exec("INSERT INTO outbox_keys SELECT idempotency_key, created_at FROM outbox")
 	out, stderr, code := x.run("", "cleanup", "--retention", "1m")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Equal(t, "deleted 1 row and 1 idempotency key\nthe default partition has rows: there was no partition for their day\n", out)
+	require.Equal(
+		t, "deleted 1 row and 1 idempotency key\nthe default partition has rows: there was no partition for their day\n", out)
 	require.Contains(t, stderr, "action=outbox.cleanup")
 }
 
@@ -176,15 +185,16 @@ func TestWrongUsage(t *testing.T) {
 		`--type is for --all`:                                             {"retry", "1", "--type", "x"},
 		`invalid ID "x"`:                                                  {"retry", "x"},
 		`invalid --from ""`:                                               {"replay"},
-		`invalid --to "2024-11-20T09:00:00Z" (want a time after --from`:   {"replay", "--from", "2024-11-20T09:00:00Z", "--to", "2024-11-20T09:00:00Z"},
-		`invalid --ahead 0`:                                               {"migrate", "--ahead", "0"},
-		`invalid --retention "x"`:                                         {"cleanup", "--retention", "x"},
-		`--without-relay requires --source claim`:                         {"cleanup", "--without-relay"},
-		`preset: unknown preset "x"`:                                      {"list", "--preset", "x"},
-		`columns: unknown column "x" (want one of id,`:                    {"list", "--column", "x=y"},
-		`contains a control character`:                                    {"list", "--table", "a\a.b.c"},
-		`password_file: `:                                                 {"list", "--password-file", "/nowhere"},
-		`want none, claim or xid`:                                         {"migrate", "--source", "x"},
+		`invalid --to "2024-11-20T09:00:00Z" (want a time after --from`: {"replay", "--from", "2024-11-20T09:00:00Z",
+			"--to", "2024-11-20T09:00:00Z"},
+		`invalid --ahead 0`:                            {"migrate", "--ahead", "0"},
+		`invalid --retention "x"`:                      {"cleanup", "--retention", "x"},
+		`--without-relay requires --source claim`:      {"cleanup", "--without-relay"},
+		`preset: unknown preset "x"`:                   {"list", "--preset", "x"},
+		`columns: unknown column "x" (want one of id,`: {"list", "--column", "x=y"},
+		`contains a control character`:                 {"list", "--table", "a\a.b.c"},
+		`password_file: `:                              {"list", "--password-file", "/nowhere"},
+		`want none, claim or xid`:                      {"migrate", "--source", "x"},
 	} {
 		_, stderr, code := x.run("", args...)
 		require.Equal(t, cli.ExitUsage, code, args)
@@ -202,7 +212,8 @@ func TestTheEnvironmentNamesTheDatabase(t *testing.T) {
 	x := newTerminal(t)
 	c := x.conn.Config()
 	x.dsn = ""
-	for name, value := range map[string]string{"PGHOST": c.Host, "PGPORT": fmt.Sprint(c.Port), "PGUSER": c.User, "PGPASSWORD": c.Password, "PGDATABASE": c.Database, "PGSSLMODE": "require"} {
+	for name, value := range map[string]string{"PGHOST": c.Host, "PGPORT": fmt.Sprint(c.Port), "PGUSER": c.User,
+		"PGPASSWORD": c.Password, "PGDATABASE": c.Database, "PGSSLMODE": "require"} {
 		t.Setenv(name, value)
 	}
 	x.ok("migrate")

@@ -76,7 +76,8 @@ processing in tables whose rows are claimed one by one. Payloads are not shown.`
 				rows := make([]row, len(found))
 				for i, r := range found {
 					rows[i] = row{
-						r.ID, r.CreatedAt, r.Status, r.IdempotencyKey, r.AggregateType, r.AggregateID, r.EventType, r.Topic, r.Key, len(r.Payload),
+						r.ID, r.CreatedAt, r.Status, r.IdempotencyKey, r.AggregateType, r.AggregateID, r.EventType,
+						r.Topic, r.Key, len(r.Payload),
 						r.Headers, r.Attempts, r.NextAttemptAt, r.Error, r.CompletedAt,
 					}
 				}
@@ -85,7 +86,8 @@ processing in tables whose rows are claimed one by one. Payloads are not shown.`
 		},
 	}
 	flags := c.Flags()
-	flags.StringSliceVar(&f.Statuses, "status", nil, "only rows in these states: "+strings.ToLower(cli.Alternatives(outbox.Statuses())))
+	flags.StringSliceVar(
+		&f.Statuses, "status", nil, "only rows in these states: "+strings.ToLower(cli.Alternatives(outbox.Statuses())))
 	flags.StringVar(&older, "older-than", "", "only rows created before this long ago, such as 10m")
 	flags.StringVar(&f.Type, "type", "", "only rows of this event type")
 	flags.IntVar(&f.Limit, "limit", outbox.DefaultLimit, "maximum number of rows")
@@ -105,7 +107,8 @@ func (o *command) listTable(rows []row) error {
 		if r.NextAttemptAt != nil {
 			next = cli.TimeCell(*r.NextAttemptAt)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, cli.TimeCell(r.CreatedAt), cli.Cell(r.Status), r.Attempts, next,
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, cli.TimeCell(r.CreatedAt),
+			cli.Cell(r.Status), r.Attempts, next,
 			cli.Cell(r.Topic), cli.Cell(r.EventType), cli.Cell(r.Key), cli.Cell(r.IdempotencyKey), cli.Cell(r.Error))
 	}
 	return w.Flush()

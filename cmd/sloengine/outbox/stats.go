@@ -48,16 +48,19 @@ func (o *command) statsTable(s *outbox.Stats) error {
 	if s.Estimated {
 		about = "about "
 	}
-	fmt.Fprintf(o.Out, "pending %d (%d of them failed at least once), failed %d, completed %s%d\n", s.Pending, s.Waiting, s.Failed, about, s.Completed)
+	fmt.Fprintf(o.Out, "pending %d (%d of them failed at least once), failed %d, completed %s%d\n", s.Pending, s.Waiting,
+		s.Failed, about, s.Completed)
 	if s.Oldest != nil {
 		fmt.Fprintf(o.Out, "oldest pending row: %s, %s old\n", cli.TimeCell(*s.Oldest), cli.Seconds(s.Age))
 	}
-	fmt.Fprintf(o.Out, "last hour: %d completed, latency p50 %s, p95 %s\n", s.Recent.Completed, latencyCell(s.Recent.P50), latencyCell(s.Recent.P95))
+	fmt.Fprintf(o.Out, "last hour: %d completed, latency p50 %s, p95 %s\n", s.Recent.Completed, latencyCell(s.Recent.P50),
+		latencyCell(s.Recent.P95))
 	w := cli.NewTable(o.Out)
 	if len(s.Topics) > 0 {
 		fmt.Fprintln(w, "\nTOPIC\tTYPE\tPENDING\tFAILED\tCOMPLETED IN THE LAST HOUR\tP50\tP95")
 		for _, x := range s.Topics {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", cli.Cell(x.Topic), cli.Cell(x.Type), x.Pending, x.Failed, x.Recent.Completed, latencyCell(x.Recent.P50), latencyCell(x.Recent.P95))
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", cli.Cell(x.Topic), cli.Cell(x.Type), x.Pending, x.Failed,
+				x.Recent.Completed, latencyCell(x.Recent.P50), latencyCell(x.Recent.P95))
 		}
 		if err := w.Flush(); err != nil {
 			return err

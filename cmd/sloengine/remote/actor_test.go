@@ -23,7 +23,8 @@ func TestMissingActorNamesTheFlag(t *testing.T) {
 		root := &cobra.Command{Use: "sloengine"}
 		s := cli.Streams{Out: &out, Err: &errs}
 		root.AddCommand(Commands(s)...)
-		require.Equal(t, cli.ExitUsage, cli.Execute(t.Context(), root, s, append(args, "--url", "http://127.0.0.1:1")), errs.String())
+		require.Equal(
+			t, cli.ExitUsage, cli.Execute(t.Context(), root, s, append(args, "--url", "http://127.0.0.1:1")), errs.String())
 		require.Contains(t, errs.String(), want)
 	}
 }

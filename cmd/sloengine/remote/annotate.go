@@ -97,9 +97,11 @@ func newAnnotateList(o *engineCommand) *cobra.Command {
 				return err
 			}
 			return o.Print(got, func() error {
-				t := &cli.Table{Columns: []cli.Column{{Name: "ID"}, {Name: "AT"}, {Name: "KIND"}, {Name: "SERVICE", Shrink: true}, {Name: "AUTHOR", Shrink: true, Drop: 1}, {Name: "TEXT", Shrink: true}}}
+				t := &cli.Table{Columns: []cli.Column{{Name: "ID"}, {Name: "AT"}, {Name: "KIND"}, {Name: "SERVICE", Shrink: true},
+					{Name: "AUTHOR", Shrink: true, Drop: 1}, {Name: "TEXT", Shrink: true}}}
 				for _, a := range got.Items {
-					t.Add("", cli.Printable(a.ID), cli.TimeCell(a.At), cli.Printable(string(a.Kind)), cli.Printable(a.Service), cli.Printable(a.Author), cli.Printable(a.Text))
+					t.Add("", cli.Printable(a.ID), cli.TimeCell(a.At), cli.Printable(string(a.Kind)), cli.Printable(a.Service),
+						cli.Printable(a.Author), cli.Printable(a.Text))
 				}
 				return t.Write(o.Out, cli.ScreenOf(o.Out))
 			})

@@ -57,7 +57,8 @@ If the engine requires tokens, it needs the permission operate.`,
 				w := cli.NewTable(o.Out)
 				fmt.Fprintln(w, "TIME\tACTION\tRESULT\tTOKEN\tFROM\tDETAIL")
 				for _, e := range got.Items {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.UTC().Format(time.RFC3339), cli.Printable(e.Action), cli.Printable(e.Result), cli.Printable(e.Token), cli.Printable(e.Remote), cli.Printable(e.Detail))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Time.UTC().Format(time.RFC3339), cli.Printable(e.Action),
+						cli.Printable(e.Result), cli.Printable(e.Token), cli.Printable(e.Remote), cli.Printable(e.Detail))
 				}
 				return w.Flush()
 			})

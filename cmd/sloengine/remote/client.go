@@ -30,7 +30,9 @@ const (
 )
 
 // httpClient follows no redirect: a POST would become a GET, whose 200 would look like success.
-var httpClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+var httpClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+	return http.ErrUseLastResponse
+}}
 
 // Client asks the API of the engine that the flags or the environment name.
 type Client struct{ cli.Engine }
@@ -98,7 +100,8 @@ func decodeInto(v any) func(io.Reader) error {
 }
 
 // call makes one request; a problem becomes an error with its detail.
-func (c *Client) call(ctx context.Context, method, path string, params url.Values, body []byte, most int64, take func(io.Reader) error) error {
+func (c *Client) call(ctx context.Context, method, path string, params url.Values, body []byte, most int64,
+	take func(io.Reader) error) error {
 	base, err := c.URL()
 	if err != nil {
 		return err
@@ -166,7 +169,8 @@ func (c *Client) Groups(ctx context.Context, params url.Values, take func(v1.Rep
 
 // list hands up to limit items of a list to take, perPage at a time, and returns the cursor behind them. It is
 // empty at the end of the list.
-func list[T any](ctx context.Context, c *Client, path string, params url.Values, limit, perPage int, take func(page[T]) error) (next string, err error) {
+func list[T any](ctx context.Context, c *Client, path string, params url.Values, limit, perPage int,
+	take func(page[T]) error) (next string, err error) {
 	for {
 		params.Set("limit", strconv.Itoa(min(limit, perPage)))
 		var p page[T]

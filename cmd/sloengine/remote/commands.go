@@ -1,5 +1,5 @@
-// Package remote is the commands that ask a running engine through its API: status, the gate of deployments, reports, dead letters, rate limits,
-// incidents, silences, annotations and forgetting a service.
+// Package remote is the commands that ask a running engine through its API: status, the gate of deployments, reports,
+// dead letters, rate limits, incidents, silences, annotations and forgetting a service.
 //
 // It opens no data directory and reads no spec. It knows of the engine what the API says. Only limits explain reads
 // settings, and asks no engine.
@@ -13,5 +13,6 @@ import (
 
 // Commands are all commands of this package.
 func Commands(s cli.Streams) []*cobra.Command {
-	return []*cobra.Command{newStatus(s), newGate(s), newDLQ(s), newLimits(s), newReport(s), newForget(s), newSilence(s), newAnnotate(s), newIncident(s), newAudit(s)}
+	return []*cobra.Command{newStatus(s), newGate(s), newDLQ(s), newLimits(s), newReport(s), newForget(s), newSilence(s),
+		newAnnotate(s), newIncident(s), newAudit(s)}
 }

@@ -42,7 +42,8 @@ func (d *dlqChoice) bodies(c *cobra.Command, ids []string) ([]any, error) {
 		}
 	}
 	if ways != 1 {
-		return nil, cli.Usagef("'%s' takes either ids, or filters such as --sink, or --all; see '%s --help'", c.CommandPath(), c.CommandPath())
+		return nil, cli.Usagef("'%s' takes either ids, or filters such as --sink, or --all; see '%s --help'",
+			c.CommandPath(), c.CommandPath())
 	}
 	type body struct {
 		IDs    []string          `json:"ids,omitempty"`
@@ -85,7 +86,8 @@ const idsPerRequest = 300
 
 // each sends the requests of a choice to path, one after the other, and hands each response to add. done counts
 // what earlier requests did.
-func each[T any](c *cobra.Command, o *engineCommand, choice *dlqChoice, ids []string, path, did string, done *int, add func(*T)) error {
+func each[T any](c *cobra.Command, o *engineCommand, choice *dlqChoice, ids []string, path, did string,
+	done *int, add func(*T)) error {
 	bodies, err := choice.bodies(c, ids)
 	if err != nil {
 		return err
@@ -117,7 +119,9 @@ does not exist. Dead letters that were not replayed stay in the queue.`,
   sloengine dlq replay --all`,
 		RunE: func(c *cobra.Command, ids []string) error {
 			sum := dlq.ReplayResult{DryRun: choice.dryRun}
-			err := each(c, o, &choice, ids, "/api/v1/dlq/replay", "replayed", &sum.Replayed, func(r *dlq.ReplayResult) { addReplay(&sum, r) })
+			err := each(c, o, &choice, ids, "/api/v1/dlq/replay", "replayed", &sum.Replayed, func(r *dlq.ReplayResult) {
+				addReplay(&sum, r)
+			})
 			if err != nil {
 				return err
 			}
@@ -231,7 +235,8 @@ func newDLQPurge(o *engineCommand) *cobra.Command {
 				return err
 			}
 			return o.Print(r, func() error {
-				_, err := fmt.Fprintf(o.Out, "%s, saved before %s\n", done(r.DryRun, "purged", "purge", r.Purged), cli.Printable(r.Before))
+				_, err := fmt.Fprintf(o.Out, "%s, saved before %s\n", done(r.DryRun, "purged", "purge", r.Purged),
+					cli.Printable(r.Before))
 				return err
 			})
 		},

@@ -85,7 +85,8 @@ func (p *dlqPrinter) table(items []json.RawMessage) error {
 			return fmt.Errorf("decode dead letter: %w", err)
 		}
 		p.n++
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", cli.Cell(e.ID), cli.TimeCell(e.Saved), cli.Cell(string(e.Origin)), cli.Cell(e.Sink),
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", cli.Cell(e.ID), cli.TimeCell(e.Saved),
+			cli.Cell(string(e.Origin)), cli.Cell(e.Sink),
 			cli.Cell(e.Reason), cli.Cell(e.Class), e.Attempts, cli.Cell(e.Service), cli.Cell(e.Type), cli.Cell(e.Severity))
 	}
 	return tw.Flush()
@@ -186,7 +187,8 @@ func printReplay(w io.Writer, r dlq.ReplayResult) error {
 		name string
 		n    int
 	}{
-		{"failed again", r.Failed}, {"held back", r.HeldBack}, {"too old", r.TooOld}, {"no target", r.NoTarget}, {"not found", r.NotFound},
+		{"failed again", r.Failed}, {"held back", r.HeldBack}, {"too old", r.TooOld}, {"no target", r.NoTarget},
+		{"not found", r.NotFound},
 	} {
 		if x.n > 0 {
 			fmt.Fprintf(tw, "%s\t%d\n", x.name, x.n)

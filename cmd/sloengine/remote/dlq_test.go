@@ -77,11 +77,14 @@ func newDLQServer(t *testing.T, entries ...dlq.Entry) *dlqServer {
 		}
 		return errs
 	}
-	s.replayer, err = dlq.NewReplayer(dlq.ReplayOptions{Store: s.Memory, Rate: 1e6, Targets: map[dlq.Origin]dlq.Target{dlq.Sink: take}, Now: now})
+	s.replayer, err = dlq.NewReplayer(
+		dlq.ReplayOptions{Store: s.Memory, Rate: 1e6, Targets: map[dlq.Origin]dlq.Target{dlq.Sink: take}, Now: now})
 	require.NoError(t, err)
 	w, err := web.New(site.Options{
-		Numbers:   site.Numbers{Report: func() *sla.Report { return nil }},
-		Condition: site.Condition{Engine: func() status.Engine { return status.Engine{State: status.Ready} }}, Now: now, DLQ: s,
+		Numbers: site.Numbers{Report: func() *sla.Report { return nil }},
+		Condition: site.Condition{Engine: func() status.Engine {
+			return status.Engine{State: status.Ready}
+		}}, Now: now, DLQ: s,
 	})
 	require.NoError(t, err)
 	gin.SetMode(gin.TestMode)
@@ -102,8 +105,10 @@ func newDLQServer(t *testing.T, entries ...dlq.Entry) *dlqServer {
 func ofSink(n int) (entries []dlq.Entry) {
 	for i := range n {
 		entries = append(entries, dlq.Entry{
-			ID: fmt.Sprintf("sink-w-%04d-0", i), Origin: dlq.Sink, Sink: "w", Reason: "rejected", Class: "permanent", Attempts: 4, Service: "shop", Type: "order",
-			Saved: dlqNoon.Add(time.Duration(i-n) * time.Minute), Seq: uint64(i + 1), Event: json.RawMessage(fmt.Sprintf(`{"service":"shop","type":"order","n":%d}`, i)),
+			ID: fmt.Sprintf("sink-w-%04d-0", i), Origin: dlq.Sink, Sink: "w", Reason: "rejected", Class: "permanent",
+			Attempts: 4, Service: "shop", Type: "order",
+			Saved: dlqNoon.Add(time.Duration(i-n) * time.Minute), Seq: uint64(i + 1),
+			Event: json.RawMessage(fmt.Sprintf(`{"service":"shop","type":"order","n":%d}`, i)),
 		})
 	}
 	return entries
@@ -120,7 +125,8 @@ func execute(s cli.Streams, args ...string) (code int) {
 func (s *dlqServer) dlq(t *testing.T, code int, args ...string) (out, stderr string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	got := execute(cli.Streams{In: strings.NewReader(""), Out: &o, Err: &e}, append([]string{"dlq"}, append(args, "--url", s.url)...)...)
+	got := execute(cli.Streams{In: strings.NewReader(""), Out: &o, Err: &e},
+		append([]string{"dlq"}, append(args, "--url", s.url)...)...)
 	require.Equal(t, code, got, "%v\n%s\n%s", args, o.String(), e.String())
 	return o.String(), e.String()
 }
@@ -132,7 +138,8 @@ func (s *dlqServer) left(t *testing.T) int64 {
 }
 
 func TestDLQList(t *testing.T) {
-	entries := append(ofSink(450), dlq.Entry{ID: "fold-9-1", Origin: dlq.Fold, Reason: "odd\tone\x1b[31m", Saved: dlqNoon, Seq: 9, Index: 1, Raw: []byte("\x1b[2Jraw")})
+	entries := append(ofSink(450), dlq.Entry{ID: "fold-9-1", Origin: dlq.Fold, Reason: "odd\tone\x1b[31m", Saved: dlqNoon,
+		Seq: 9, Index: 1, Raw: []byte("\x1b[2Jraw")})
 	s := newDLQServer(t, entries...)
 	requests := 0
 	s.before = func(*http.Request) { requests++ }
@@ -181,7 +188,8 @@ func TestDLQShowAndStats(t *testing.T) {
 	s := newDLQServer(t, append(ofSink(2), dlq.Entry{
 		ID: "sink-w-7~9", Origin: dlq.Sink, Sink: "w", Reason: "lag", Saved: dlqNoon, Seq: 7, SeqEnd: 9,
 	}, dlq.Entry{
-		ID: "odd", Origin: dlq.Admission, Reason: "rate_limited", Error: "over\nthe limit", First: dlqNoon, Saved: dlqNoon, Event: json.RawMessage("{\"service\":\"\u202eevil\u009b31m\",\"n\":\"\U000e0001\"}"),
+		ID: "odd", Origin: dlq.Admission, Reason: "rate_limited", Error: "over\nthe limit", First: dlqNoon, Saved: dlqNoon,
+		Event: json.RawMessage("{\"service\":\"\u202eevil\u009b31m\",\"n\":\"\U000e0001\"}"),
 	})...)
 	out, _ := s.dlq(t, cli.ExitOK, "show", "sink-w-0001-0")
 	require.Equal(t, `id        sink-w-0001-0
@@ -220,7 +228,8 @@ event
 
 	out, _ = s.dlq(t, cli.ExitOK, "stats")
 	require.Contains(t, out, "storage              memory\ndead letters         4\n")
-	require.Contains(t, out, "oldest               2026-11-20 11:58:00Z\nnewest               2026-11-20 12:00:00Z\norigin admission     1\norigin sink          3\nreason lag           1\nreason rate_limited  1\nreason rejected      2\nsink w               3\n")
+	require.Contains(t, out,
+		"oldest               2026-11-20 11:58:00Z\nnewest               2026-11-20 12:00:00Z\norigin admission     1\norigin sink          3\nreason lag           1\nreason rate_limited  1\nreason rejected      2\nsink w               3\n")
 	out, _ = s.dlq(t, cli.ExitOK, "stats", "-o", "yaml")
 	var stats struct {
 		Count    int
@@ -233,7 +242,8 @@ event
 }
 
 func TestDLQReplay(t *testing.T) {
-	s := newDLQServer(t, append(ofSink(700), dlq.Entry{ID: "fold-1-1", Origin: dlq.Fold, Reason: "odd", Saved: dlqNoon, Seq: 1, Index: 1})...)
+	s := newDLQServer(t, append(
+		ofSink(700), dlq.Entry{ID: "fold-1-1", Origin: dlq.Fold, Reason: "odd", Saved: dlqNoon, Seq: 1, Index: 1})...)
 	out, _ := s.dlq(t, cli.ExitOK, "replay", "--sink", "w", "--dry-run")
 	require.Equal(t, "dry run: nothing was changed\nwould be replayed  700\n", out)
 	require.Empty(t, s.taken)
@@ -263,7 +273,8 @@ func TestDLQReplay(t *testing.T) {
 	require.NotContains(t, stderr, "sloengine: findings")
 	s.fails = nil
 	out, _ = s.dlq(t, cli.ExitFindings, "replay", "--all", "-o", "json")
-	require.JSONEq(t, `{"dry_run":false,"matched":6,"replayed":5,"failed":0,"too_old":0,"no_target":1,"not_found":0,"held_back":0}`, out)
+	require.JSONEq(
+		t, `{"dry_run":false,"matched":6,"replayed":5,"failed":0,"too_old":0,"no_target":1,"not_found":0,"held_back":0}`, out)
 	out, stderr = s.dlq(t, cli.ExitFindings, "replay", "sink-w-0001-0")
 	require.Contains(t, out, "not found  1")
 	require.Contains(t, stderr, "no such dead letter")
@@ -279,9 +290,12 @@ func TestDLQDiscardAndPurge(t *testing.T) {
 	}{
 		{[]string{"discard", "sink-w-0001-0", "none", "--dry-run"}, "dry run: would discard 1, 1 not found\n", 100},
 		{[]string{"discard", "sink-w-0001-0", "none"}, "discarded 1, 1 not found\n", 99},
-		{[]string{"discard", "--reason", "rejected", "--to", "2026-11-20T10:30:00Z", "--dry-run"}, "dry run: would discard 9\n", 99},
-		{[]string{"discard", "--reason", "rejected", "--to", "2026-11-20T10:30:00Z", "-o", "json"}, "{\n  \"dry_run\": false,\n  \"discarded\": 9,\n  \"not_found\": 0\n}\n", 90},
-		{[]string{"purge", "--older-than", "1h", "--dry-run"}, "dry run: would purge 30, saved before 2026-11-20T11:00:00Z\n", 90},
+		{[]string{"discard", "--reason", "rejected", "--to", "2026-11-20T10:30:00Z", "--dry-run"},
+			"dry run: would discard 9\n", 99},
+		{[]string{"discard", "--reason", "rejected", "--to", "2026-11-20T10:30:00Z", "-o", "json"},
+			"{\n  \"dry_run\": false,\n  \"discarded\": 9,\n  \"not_found\": 0\n}\n", 90},
+		{[]string{"purge", "--older-than", "1h", "--dry-run"},
+			"dry run: would purge 30, saved before 2026-11-20T11:00:00Z\n", 90},
 		{[]string{"purge", "--before", "2026-11-20T14:00:00+03:00"}, "purged 30, saved before 2026-11-20T11:00:00Z\n", 60},
 		{[]string{"discard", "--all", "-o", "yaml"}, "dry_run: false\ndiscarded: 60\nnot_found: 0\n", 0},
 	} {
@@ -298,12 +312,23 @@ func TestDLQUsage(t *testing.T) {
 	s := newDLQServer(t, ofSink(3)...)
 	s.before = func(r *http.Request) { t.Errorf("%s %s was asked", r.Method, r.URL) }
 	for _, tc := range []struct{ args, want string }{
-		{"nosuch", `unknown argument "nosuch" for 'sloengine dlq'`}, {"list x", `unknown argument "x"`}, {"list --limit 0", "--limit 0"}, {"list --all --limit 5", "--all and --limit exclude each other"}, {"list --order up", `invalid argument "up" for "--order"`},
-		{"list --from yesterday", `invalid --from "yesterday"`}, {"list --from 0", `invalid --from "0"`}, {"list --origin sinks", `invalid --origin "sinks"`}, {"list --sink=", "--sink is empty"}, {"list -o xml", `invalid argument "xml" for "-o, --output" flag: want table, json or yaml`}, {"list --nosuch", "unknown flag"},
-		{"show", "takes exactly one ID"}, {"show a b", "takes exactly one ID"}, {"show a/b", "invalid dead-letter id"}, {"show ..", "invalid dead-letter id"}, {"stats x", "unknown argument"},
-		{"replay", "either ids, or filters such as --sink, or --all"}, {"discard", "either ids, or filters"}, {"replay --dry-run", "either ids"}, {"replay --all a", "either ids"}, {"replay --all --sink w", "either ids"},
-		{"discard a --sink w", "either ids"}, {"discard --sink=", "--sink is empty"}, {"discard --to never", `invalid --to "never"`}, {"replay a/../b", "invalid dead-letter id"},
-		{"purge", "set either --older-than or --before"}, {"purge --older-than 7d --before 2026-11-20T11:00:00Z", "set either --older-than or --before"}, {"purge --older-than week", "--older-than"}, {"purge --older-than 0s", "--older-than"}, {"purge --before noon", "--before"},
+		{"nosuch", `unknown argument "nosuch" for 'sloengine dlq'`}, {"list x", `unknown argument "x"`},
+		{"list --limit 0", "--limit 0"}, {"list --all --limit 5", "--all and --limit exclude each other"},
+		{"list --order up", `invalid argument "up" for "--order"`},
+		{"list --from yesterday", `invalid --from "yesterday"`}, {"list --from 0", `invalid --from "0"`},
+		{"list --origin sinks", `invalid --origin "sinks"`}, {"list --sink=", "--sink is empty"},
+		{"list -o xml", `invalid argument "xml" for "-o, --output" flag: want table, json or yaml`},
+		{"list --nosuch", "unknown flag"},
+		{"show", "takes exactly one ID"}, {"show a b", "takes exactly one ID"}, {"show a/b", "invalid dead-letter id"},
+		{"show ..", "invalid dead-letter id"}, {"stats x", "unknown argument"},
+		{"replay", "either ids, or filters such as --sink, or --all"}, {"discard", "either ids, or filters"},
+		{"replay --dry-run", "either ids"}, {"replay --all a", "either ids"}, {"replay --all --sink w", "either ids"},
+		{"discard a --sink w", "either ids"}, {"discard --sink=", "--sink is empty"},
+		{"discard --to never", `invalid --to "never"`}, {"replay a/../b", "invalid dead-letter id"},
+		{"purge", "set either --older-than or --before"},
+		{"purge --older-than 7d --before 2026-11-20T11:00:00Z", "set either --older-than or --before"},
+		{"purge --older-than week", "--older-than"}, {"purge --older-than 0s", "--older-than"},
+		{"purge --before noon", "--before"},
 		{"purge x --older-than 7d", "unknown argument"},
 	} {
 		out, stderr := s.dlq(t, cli.ExitUsage, strings.Fields(tc.args)...)
@@ -317,7 +342,8 @@ func TestDLQUsage(t *testing.T) {
 	}
 	for _, name := range []string{"", "list", "show", "stats", "replay", "discard", "purge"} {
 		o.Reset()
-		require.Equal(t, cli.ExitOK, execute(cli.Streams{Out: &o, Err: &e}, append([]string{"dlq"}, strings.Fields(name+" --help")...)...), name)
+		require.Equal(t, cli.ExitOK, execute(cli.Streams{Out: &o, Err: &e},
+			append([]string{"dlq"}, strings.Fields(name+" --help")...)...), name)
 		require.Contains(t, o.String(), "Examples:", name)
 		require.Contains(t, o.String(), "sloengine dlq "+name)
 	}
@@ -326,7 +352,8 @@ func TestDLQUsage(t *testing.T) {
 func TestDLQTellsWhatTheServerSays(t *testing.T) {
 	t.Setenv("SLOENGINE_TOKEN", "")
 	var asked *http.Request
-	status, typ, answer := http.StatusForbidden, "application/problem+json", `{"title":"Forbidden","detail":"the token may not \u001b[31moperate"}`
+	status, typ, answer := http.StatusForbidden, "application/problem+json",
+		`{"title":"Forbidden","detail":"the token may not \u001b[31moperate"}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r
 		w.Header().Set("Content-Type", typ)
@@ -338,7 +365,8 @@ func TestDLQTellsWhatTheServerSays(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("secret\n"), 0o600))
 	_, stderr := s.dlq(t, cli.ExitFailure, "replay", "--all", "--token-file", token)
-	require.Contains(t, stderr, `responded with 403 Forbidden: the token may not \x1b[31moperate; the token is that of --token-file, file `+token)
+	require.Contains(t, stderr,
+		`responded with 403 Forbidden: the token may not \x1b[31moperate; the token is that of --token-file, file `+token)
 	require.NotContains(t, stderr, "secret")
 	require.Equal(t, "Bearer secret", asked.Header.Get("Authorization"))
 	require.Equal(t, "application/json", asked.Header.Get("Content-Type"))
@@ -374,12 +402,15 @@ func TestRedirectsAreRefused(t *testing.T) {
 			http.Redirect(w, r, "/login", status)
 		}))
 		for _, args := range [][]string{
-			{"silence", "add", `service="shop"`, "--for", "1h", "--comment", "c", "--author", "a"}, {"silence", "list"}, {"dlq", "list"}, {"dlq", "replay", "--all"}, {"status"},
+			{"silence", "add", `service="shop"`, "--for", "1h", "--comment", "c", "--author", "a"}, {"silence", "list"},
+			{"dlq", "list"}, {"dlq", "replay", "--all"}, {"status"},
 		} {
 			var o, e bytes.Buffer
 			code := execute(cli.Streams{In: strings.NewReader(""), Out: &o, Err: &e}, append(args, "--url", server.URL)...)
 			require.Equal(t, cli.ExitFailure, code, "%v\n%s\n%s", args, o.String(), e.String())
-			require.Contains(t, e.String(), fmt.Sprintf(`responded with %d %s: redirected to "/login" (set --url to the address behind it)`, status, http.StatusText(status)), "%v", args)
+			require.Contains(t, e.String(),
+				fmt.Sprintf(`responded with %d %s: redirected to "/login" (set --url to the address behind it)`, status,
+					http.StatusText(status)), "%v", args)
 			require.Empty(t, o.String())
 		}
 		require.Zero(t, followed)

@@ -46,7 +46,8 @@ mention the value, and the keys of work in flight that are the value. Counts hol
 				return cli.Usagef("--unreadable and --dry-run need --attribute")
 			}
 			var done counting.Forgotten
-			if err := o.engine.act(c.Context(), "/api/v1/forget", counting.ForgetRequest{Service: args[0], Restart: restart}, &done); err != nil {
+			if err := o.engine.act(c.Context(), "/api/v1/forget", counting.ForgetRequest{Service: args[0], Restart: restart},
+				&done); err != nil {
 				return err
 			}
 			return o.Print(done, func() error {
@@ -58,8 +59,10 @@ mention the value, and the keys of work in flight that are the value. Counts hol
 	}
 	o.engine.AddFlags(c.Flags())
 	o.AddOutput(c.Flags(), "table", "json")
-	c.Flags().StringVar(&attribute, "attribute", "", "erase the data of one person: an attribute of events and its value, such as customer=42")
-	c.Flags().BoolVar(&unreadable, "unreadable", false, "with --attribute, erase dead letters that are no readable event and in which the name and the value stand, too")
+	c.Flags().StringVar(&attribute, "attribute", "",
+		"erase the data of one person: an attribute of events and its value, such as customer=42")
+	c.Flags().BoolVar(&unreadable, "unreadable", false,
+		"with --attribute, erase dead letters that are no readable event and in which the name and the value stand, too")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "with --attribute, show what would be erased")
 	c.Flags().BoolVar(&restart, "restart", false, "forget a service of the running spec, too: its SLOs restart from zero")
 	return c
@@ -81,15 +84,18 @@ func erase(c *cobra.Command, o *engineCommand, r app.Erasure, attribute string) 
 		if done.DryRun {
 			verb = "would erase"
 		}
-		fmt.Fprintf(o.Out, "%s %s, %s of rejected events, texts of %s, and %s of work in flight\n", verb, cli.Plural(done.DeadLetters, "dead letter"),
+		fmt.Fprintf(o.Out, "%s %s, %s of rejected events, texts of %s, and %s of work in flight\n", verb,
+			cli.Plural(done.DeadLetters, "dead letter"),
 			cli.Plural(done.Samples, "sample"), cli.Plural(done.Incidents, "incident"), cli.Plural(done.InFlight, "key"))
 		if done.Unreadable > 0 && r.Unreadable {
 			fmt.Fprintf(o.Out, "%s %s unreadable\n", verb, cli.Plural(done.Unreadable, "dead letter"))
 		} else if done.Unreadable > 0 {
-			fmt.Fprintf(o.Out, "%s unreadable with the name and the value in the text, and left (--unreadable erases them)\n", cli.Plural(done.Unreadable, "dead letter"))
+			fmt.Fprintf(o.Out, "%s unreadable with the name and the value in the text, and left (--unreadable erases them)\n",
+				cli.Plural(done.Unreadable, "dead letter"))
 		}
 		if done.LogRanges > 0 {
-			fmt.Fprintf(o.Out, "%s not searched, because each stands for a range of the log: replay or discard them\n", cli.Plural(done.LogRanges, "dead letter"))
+			fmt.Fprintf(o.Out, "%s not searched, because each stands for a range of the log: replay or discard them\n",
+				cli.Plural(done.LogRanges, "dead letter"))
 		}
 		return nil
 	})

@@ -172,7 +172,8 @@ func (g *gateResult) print(w io.Writer) error {
 	fmt.Fprintln(tw, "VERDICT\tSLO\tGROUP\tBUDGET LEFT\tMINIMUM")
 	for i := range g.Groups {
 		r := &g.Groups[i]
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", r.Verdict, cli.Cell(r.SLO), cli.GroupText(r.Group), cli.Percent(r.Remaining, 1), cli.Percent(&g.MinBudget, 1))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", r.Verdict, cli.Cell(r.SLO), cli.GroupText(r.Group),
+			cli.Percent(r.Remaining, 1), cli.Percent(&g.MinBudget, 1))
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -47,7 +47,8 @@ and the other commands need the permission operate.`,
 	var engine Client
 	engine.AddFlags(c.PersistentFlags())
 	c.AddCommand(
-		newIncidentList(s, &engine), newIncidentShow(s, &engine), newIncidentMeasure(s, &engine), newIncidentExport(s, &engine),
+		newIncidentList(s, &engine), newIncidentShow(s, &engine), newIncidentMeasure(s, &engine),
+		newIncidentExport(s, &engine),
 		newIncidentOpen(s, &engine), newIncidentErase(s, &engine),
 	)
 	c.AddCommand(newIncidentActs(s, &engine)...)
@@ -131,7 +132,8 @@ func printIncidents(out io.Writer, items []incidents.Item) error {
 		if x.ResponseSeconds != nil {
 			response = secondsText(*x.ResponseSeconds)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Cell(x.ID), x.Severity, x.State, cli.Cell(x.Service), cli.TimeCell(x.Onset),
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Cell(x.ID), x.Severity, x.State, cli.Cell(x.Service),
+			cli.TimeCell(x.Onset),
 			secondsText(x.DetectionSeconds), response, secondsText(x.DurationSeconds), cli.Cell(x.Title))
 	}
 	return tw.Flush()
@@ -162,7 +164,8 @@ func newIncidentShow(s cli.Streams, engine *Client) *cobra.Command {
 
 // printIncident writes the facts, and then what happened in the order of time.
 func printIncident(out io.Writer, x *incidents.Item) error {
-	fmt.Fprintf(out, "%s  %s, %s, %s\n%s\n\n", cli.Printable(x.ID), x.Severity, x.State, cli.Printable(x.Service), cli.Printable(x.Title))
+	fmt.Fprintf(out, "%s  %s, %s, %s\n%s\n\n", cli.Printable(x.ID), x.Severity, x.State, cli.Printable(x.Service),
+		cli.Printable(x.Title))
 	type event struct {
 		at   time.Time
 		text string
@@ -180,7 +183,8 @@ func printIncident(out io.Writer, x *incidents.Item) error {
 		}
 	}
 	if x.Ack != nil {
-		events = append(events, event{x.Ack.Time, "acknowledged by " + cli.Printable(x.Ack.By) + " " + cli.Printable(x.Ack.Team) + " after " + secondsText(*x.ResponseSeconds)})
+		events = append(events, event{x.Ack.Time, "acknowledged by " + cli.Printable(x.Ack.By) + " " +
+			cli.Printable(x.Ack.Team) + " after " + secondsText(*x.ResponseSeconds)})
 	}
 	for _, n := range x.Notes {
 		events = append(events, event{n.Time, "note by " + cli.Printable(n.By) + ": " + cli.Printable(n.Text)})
@@ -204,7 +208,8 @@ func printIncident(out io.Writer, x *incidents.Item) error {
 		fmt.Fprintf(tw, "\tand %s more\n", cli.Plural(x.More, "alert"))
 	}
 	for _, spent := range x.Spent {
-		fmt.Fprintf(tw, "budget\t%s %s: %d of %d bad, %.2f %% of the error budget\n", cli.Cell(spent.SLO), cli.Cell(fmt.Sprint(spent.Group)), spent.Bad, spent.Valid, 100*spent.Budget)
+		fmt.Fprintf(tw, "budget\t%s %s: %d of %d bad, %.2f %% of the error budget\n", cli.Cell(spent.SLO),
+			cli.Cell(fmt.Sprint(spent.Group)), spent.Bad, spent.Valid, 100*spent.Budget)
 	}
 	if c := x.Costs; c != nil {
 		for i := range c.Sums {
@@ -248,7 +253,8 @@ mean is 94 % shorter than the shorter end of the baseline.`,
 }
 
 func printMeasures(out io.Writer, m *incident.Measures) error {
-	fmt.Fprintf(out, "%s from %s to %s, %d opened by an alert\n", cli.Plural(m.Incidents, "incident"), cli.TimeCell(m.From), cli.TimeCell(m.To), m.Automated)
+	fmt.Fprintf(out, "%s from %s to %s, %d opened by an alert\n", cli.Plural(m.Incidents, "incident"),
+		cli.TimeCell(m.From), cli.TimeCell(m.To), m.Automated)
 	fmt.Fprintf(out, "%s, %d announced by a warning\n\n", cli.Plural(m.Warned.Violations, "violation"), m.Warned.Warned)
 	tw := cli.NewTable(out)
 	fmt.Fprintln(tw, "SERVICE\tBASELINE\tOF\tBEFORE\tTARGET\tINCIDENTS\tMEAN\tMAX\tWITHIN TARGET\tVERDICT")
@@ -260,7 +266,8 @@ func printMeasures(out io.Writer, m *incident.Measures) error {
 		if x.Target > 0 {
 			target = secondsText(x.Target)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s to %s\t%s\t%d\t%s\t%s\t%d\t%s\n", cli.Cell(x.Service), cli.Cell(x.Baseline), x.Of, secondsText(x.From), secondsText(x.To), target,
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s to %s\t%s\t%d\t%s\t%s\t%d\t%s\n", cli.Cell(x.Service), cli.Cell(x.Baseline), x.Of,
+			secondsText(x.From), secondsText(x.To), target,
 			x.Now.Count, mean, most, x.Within, verdictText(&x))
 	}
 	return tw.Flush()
@@ -294,18 +301,19 @@ its alerts, notes and updates, or as CSV, one line per incident.`,
 					return err
 				})
 			}
-			_, err = list(c.Context(), engine, incidentsPath, q, incident.MaxIncidents, incidentPage, func(part page[incidents.Item]) error {
-				for i := range part.Items {
-					var whole json.RawMessage
-					if err := engine.Read(c.Context(), incidentsPath+"/"+url.PathEscape(part.Items[i].ID), nil, &whole); err != nil {
-						return err
+			_, err = list(c.Context(), engine, incidentsPath, q, incident.MaxIncidents, incidentPage,
+				func(part page[incidents.Item]) error {
+					for i := range part.Items {
+						var whole json.RawMessage
+						if err := engine.Read(c.Context(), incidentsPath+"/"+url.PathEscape(part.Items[i].ID), nil, &whole); err != nil {
+							return err
+						}
+						if _, err := fmt.Fprintln(s.Out, cli.PlainJSON(string(whole))); err != nil {
+							return err
+						}
 					}
-					if _, err := fmt.Fprintln(s.Out, cli.PlainJSON(string(whole))); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
+					return nil
+				})
 			return err
 		},
 	}

@@ -46,7 +46,8 @@ func newIncidentOpen(s cli.Streams, engine *Client) *cobra.Command {
   sloengine incident open "Planned test" --severity warning --key test-2026-11`,
 		Args: cli.OneArg("TITLE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			body := map[string]any{"title": args[0], "service": service, "severity": severity, "team": team, "by": by, "public": public}
+			body := map[string]any{"title": args[0], "service": service, "severity": severity, "team": team,
+				"by": by, "public": public}
 			if onset != "" {
 				at, err := timeFlag(onset, time.Now())
 				if err != nil {
@@ -95,21 +96,31 @@ func newIncidentActs(s cli.Streams, engine *Client) []*cobra.Command {
 	}
 	var ackBy, ackTeam, noteBy, updateBy, resolveBy string
 	var public, hide bool
-	ack := command("ack ID", "Acknowledge an incident", "ack", 1, func([]string) map[string]any { return map[string]any{"by": ackBy, "team": ackTeam} })
+	ack := command("ack ID", "Acknowledge an incident", "ack", 1, func([]string) map[string]any {
+		return map[string]any{"by": ackBy, "team": ackTeam}
+	})
 	addBy(ack, &ackBy)
 	ack.Flags().StringVar(&ackTeam, "team", "", "your team")
 	addBy(command("note ID TEXT", "Add a note in Markdown for the team", "note", 2, func(args []string) map[string]any {
 		return map[string]any{"by": noteBy, "text": args[1]}
 	}), &noteBy)
-	update := command("update ID TEXT", "Add an update in Markdown for those concerned", "update", 2, func(args []string) map[string]any {
-		return map[string]any{"by": updateBy, "text": args[1], "public": public}
-	})
+	update := command("update ID TEXT", "Add an update in Markdown for those concerned", "update", 2,
+		func(args []string) map[string]any {
+			return map[string]any{"by": updateBy, "text": args[1], "public": public}
+		})
 	addBy(update, &updateBy)
 	update.Flags().BoolVar(&public, "public", false, "show the update on the public page, if the incident is public")
-	addBy(command("resolve ID", "Resolve an incident by hand", "resolve", 1, func([]string) map[string]any { return map[string]any{"by": resolveBy} }), &resolveBy)
-	publish := command("publish ID", "Show an incident on the public page", "publish", 1, func([]string) map[string]any { return map[string]any{"public": !hide} })
+	addBy(command("resolve ID", "Resolve an incident by hand", "resolve", 1, func([]string) map[string]any {
+		return map[string]any{"by": resolveBy}
+	}), &resolveBy)
+	publish := command("publish ID", "Show an incident on the public page", "publish", 1, func([]string) map[string]any {
+		return map[string]any{"public": !hide}
+	})
 	publish.Flags().BoolVar(&hide, "hide", false, "hide it again")
-	command("post-mortem ID URL", "Link the post-mortem; an empty URL removes the link", "post-mortem", 2, func(args []string) map[string]any { return map[string]any{"url": args[1]} })
+	command("post-mortem ID URL", "Link the post-mortem; an empty URL removes the link", "post-mortem", 2,
+		func(args []string) map[string]any {
+			return map[string]any{"url": args[1]}
+		})
 	return out
 }
 

@@ -90,8 +90,9 @@ type explainFlags struct {
 func newLimitsExplain(o *engineCommand) *cobra.Command {
 	var f explainFlags
 	c := &cobra.Command{
-		Use:   "explain EVENT -c engine.yaml",
-		Short: "Explain which rate limits apply to an event, where their values come from, and whether the event bypasses them",
+		Use: "explain EVENT -c engine.yaml",
+		Short: "Explain which rate limits apply to an event, where their values come from, and whether the event bypasses " +
+			"them",
 		Long: `EVENT is a file with one event in JSON, - for standard input, or the JSON itself.
 The command reads only the settings and needs no running engine. Describe the sender
 with --token, --client-ip and --header.`,
@@ -188,7 +189,8 @@ func readSubject(in io.Reader, arg string) (*ratelimit.Subject, error) {
 	if _, err := v.Parse(b.Event(0)); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &ratelimit.Subject{Service: v.Service, Type: v.Type, Severity: v.Severity, Attrs: v, Sample: b.Events[0].Key.Lo}, nil
+	return &ratelimit.Subject{Service: v.Service, Type: v.Type, Severity: v.Severity, Attrs: v,
+		Sample: b.Events[0].Key.Lo}, nil
 }
 
 func explainTable(out io.Writer, e *ratelimit.Explanation) error {

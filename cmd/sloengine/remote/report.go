@@ -71,7 +71,8 @@ of an SLO or agreement, for spreadsheets and BI tools. docs/reports.md lists the
 	}
 	f := c.Flags()
 	o.engine.AddFlags(f)
-	f.StringVar(&period, "period", "last-month", "ISO week such as 2026-W47, month such as 2026-11, or "+cli.Alternatives(report.RelativePeriods))
+	f.StringVar(&period, "period", "last-month",
+		"ISO week such as 2026-W47, month such as 2026-11, or "+cli.Alternatives(report.RelativePeriods))
 	f.StringVar(&service, "service", "", "only this service")
 	f.StringVar(&agreement, "agreement", "", "only this agreement (service/name) and the SLOs that it is made of")
 	f.StringVar(&zone, "zone", "", "time zone of the period, such as Europe/Moscow")
@@ -123,7 +124,8 @@ needs the permission operate.`,
 	}
 	f := c.Flags()
 	o.engine.AddFlags(f)
-	f.StringVar(&period, "period", "", "ISO week such as 2026-W47, month such as 2026-11, or "+cli.Alternatives(report.RelativePeriods)+" (default: the last one of the report that is over)")
+	f.StringVar(&period, "period", "", "ISO week such as 2026-W47, month such as 2026-11, or "+
+		cli.Alternatives(report.RelativePeriods)+" (default: the last one of the report that is over)")
 	o.AddOutput(f, "table", "json", "yaml")
 	return c
 }

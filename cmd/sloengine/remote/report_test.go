@@ -32,29 +32,40 @@ func reportServer(t *testing.T) string {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	target, err := slo.ParsePercent("95")
 	require.NoError(t, err)
-	s := &slo.SLO{ID: "shop/availability", Objective: target, Window: slo.Window{Rolling: 30 * 24 * time.Hour}, GroupBy: []string{"product"}, Indicator: slo.Indicator{Kind: slo.KindEvents}, Budgeting: slo.Budgeting{Method: slo.Occurrences}}
+	s := &slo.SLO{ID: "shop/availability", Objective: target, Window: slo.Window{Rolling: 30 * 24 * time.Hour},
+		GroupBy: []string{"product"}, Indicator: slo.Indicator{Kind: slo.KindEvents},
+		Budgeting: slo.Budgeting{Method: slo.Occurrences}}
 	price, err := slo.ParseAmount("2.50")
 	require.NoError(t, err)
 	before, err := slo.ParseAmount("10")
 	require.NoError(t, err)
-	s.Cost = &slo.Cost{Unit: slo.PerBad, Price: price, Currency: "EUR", Baseline: slo.Payment{Amount: before, Per: 24 * time.Hour}, Investment: slo.Payment{Amount: before, Per: 7 * 24 * time.Hour}}
-	a := &sla.Agreement{Service: "shop", Name: "gold", GroupBy: []string{"product"}, Window: s.Window, Method: sla.Attainment, NoData: sla.NoDataExclude, Components: []sla.Component{{Name: "availability", SLO: s.ID, Weight: 1}}}
+	s.Cost = &slo.Cost{Unit: slo.PerBad, Price: price, Currency: "EUR",
+		Baseline:   slo.Payment{Amount: before, Per: 24 * time.Hour},
+		Investment: slo.Payment{Amount: before, Per: 7 * 24 * time.Hour}}
+	a := &sla.Agreement{Service: "shop", Name: "gold", GroupBy: []string{"product"}, Window: s.Window,
+		Method: sla.Attainment, NoData: sla.NoDataExclude,
+		Components: []sla.Component{{Name: "availability", SLO: s.ID, Weight: 1}}}
 	rep := &sla.Report{Version: 1, Time: now}
 	for _, g := range []slo.Group{{"a"}, {"\x1b[2J=b"}} {
 		rep.SLOs = append(rep.SLOs, sla.SLOReport{SLO: s, Group: g})
-		r := sla.NewScorer(a).Score(slo.Span{From: now.Add(-time.Hour), To: now}, []sla.ComponentInput{{Objective: target, Kind: slo.KindEvents, Method: slo.Occurrences}}, make([]sla.ComponentReport, 1))
+		r := sla.NewScorer(a).Score(slo.Span{From: now.Add(-time.Hour), To: now},
+			[]sla.ComponentInput{{Objective: target, Kind: slo.KindEvents, Method: slo.Occurrences}},
+			make([]sla.ComponentReport, 1))
 		r.SetGroup(g)
 		rep.SLAs = append(rep.SLAs, r)
 	}
 	rep.SLOs[0].Outlook = &sla.Outlook{Forecast: forecast.Forecast{
-		Time: now, Points: []forecast.Point{{Ahead: 7 * 24 * time.Hour, Low: -0.25, Median: 0.3, High: 0.5, Exhausted: 0.2}}, Pace: forecast.Pace{Low: 6 * time.Hour, High: 9 * time.Hour},
+		Time: now, Points: []forecast.Point{{Ahead: 7 * 24 * time.Hour, Low: -0.25, Median: 0.3, High: 0.5, Exhausted: 0.2}},
+		Pace: forecast.Pace{Low: 6 * time.Hour, High: 9 * time.Hour},
 	}}
 	rep.SLOs[1].Outlook = &sla.Outlook{Forecast: forecast.Forecast{Time: now, TooLittle: "no bad event in five weeks"}}
-	rep.Thresholds = []sla.ThresholdReport{{Threshold: &slo.Threshold{Service: "shop", Name: "slow", Warning: time.Minute}}}
+	rep.Thresholds = []sla.ThresholdReport{
+		{Threshold: &slo.Threshold{Service: "shop", Name: "slow", Warning: time.Minute}}}
 	counts := func(_ context.Context, qs []fold.ReadRequest) ([]fold.ReadResult, error) {
 		var out []fold.ReadResult
 		for _, q := range qs {
-			answer := fold.ReadResult{Known: true, Oldest: now.Add(-90 * 24 * time.Hour), Observed: []slo.Span{{From: now.Add(-90 * 24 * time.Hour), To: now}}}
+			answer := fold.ReadResult{Known: true, Oldest: now.Add(-90 * 24 * time.Hour),
+				Observed: []slo.Span{{From: now.Add(-90 * 24 * time.Hour), To: now}}}
 			for range q.Groups {
 				var rows [][]uint64
 				for _, sp := range q.Spans {
@@ -95,12 +106,14 @@ func TestReportCommand(t *testing.T) {
 	out, err := runReport("--url", base, "--period", "2026-W46")
 	require.NoError(t, err)
 	require.Contains(t, out, "SLO report: Week 46 of 2026\n")
-	require.Regexp(t, `breached +shop/availability +product=a +95% +90\.00% +90\.00% +200\.0% +200\.0% +63 +7 +70 +Mon 9 Nov \(14%\) +100\.0%`, out)
+	require.Regexp(t,
+		`breached +shop/availability +product=a +95% +90\.00% +90\.00% +200\.0% +200\.0% +63 +7 +70 +Mon 9 Nov \(14%\) +100\.0%`, out)
 	require.Regexp(t, `breached +shop/gold +product=a +50 +50 +0 +availability cost 50 +100\.0%`, out)
 	require.Regexp(t, `shop/slow +63 +7 +0 +7 and 0 +100\.0%`, out)
 	require.Regexp(t, `Objectives met +0 of 2 +0 of 2`, out)
 	// By hand: a bad event on each of seven days in two groups at 2.50, against 10 a day, with 10 a week invested.
-	require.Regexp(t, `COST OF VIOLATIONS +PRICE +COUNTED +COST +BEFORE +SAVING\nshop/availability +2\.50 EUR per bad event +14 +35\.00 EUR +70\.00 EUR +35\.00 EUR\n`, out)
+	require.Regexp(t,
+		`COST OF VIOLATIONS +PRICE +COUNTED +COST +BEFORE +SAVING\nshop/availability +2\.50 EUR per bad event +14 +35\.00 EUR +70\.00 EUR +35\.00 EUR\n`, out)
 	require.Regexp(t, `Cost of violations in EUR +35\.00 EUR`, out)
 	require.Regexp(t, `Saving against the baseline in EUR +35\.00 EUR`, out)
 	require.Regexp(t, `Return on the investment in EUR +250%`, out)
@@ -110,13 +123,15 @@ func TestReportCommand(t *testing.T) {
 
 	out, err = runReport("--url", base, "--period", "this-week")
 	require.NoError(t, err)
-	require.Regexp(t, `FORECAST .*\nshop/availability +product=a +\S+ +in 7d +−25% to 50% +20% +empty in 6h to 9h at this pace .*\nshop/availability +product=\S+ +\S+ +– +– +– +no forecast: no bad event in five weeks `, out)
+	require.Regexp(t,
+		`FORECAST .*\nshop/availability +product=a +\S+ +in 7d +−25% to 50% +20% +empty in 6h to 9h at this pace .*\nshop/availability +product=\S+ +\S+ +– +– +– +no forecast: no bad event in five weeks `, out)
 
 	out, err = runReport("--url", base, "--period", "2026-W46", "-o", "csv", "--service", "shop")
 	require.NoError(t, err)
 	lines, err := csv.NewReader(bytes.NewReader([]byte(out))).ReadAll()
 	require.NoError(t, err)
-	require.Len(t, lines, 1+2+2+2+1+1, "two agreements with their components, two SLOs, an event threshold and a sum of costs")
+	require.Len(
+		t, lines, 1+2+2+2+1+1, "two agreements with their components, two SLOs, an event threshold and a sum of costs")
 
 	out, err = runReport("--url", base, "--period", "2026-11", "-o", "json", "--days", "--zone", "Asia/Tokyo")
 	require.NoError(t, err)
@@ -177,8 +192,10 @@ func TestReportCommand(t *testing.T) {
 func TestReportCommandRefuses(t *testing.T) {
 	base := reportServer(t)
 	for name, args := range map[string][]string{
-		"bad address": {"--url", "nope", "--period", "2026-11"}, "bad output": {"--url", base, "--period", "2026-11", "-o", "yaml"},
-		"days in a table": {"--url", base, "--period", "2026-11", "--days"}, "arguments": {"--url", base, "--period", "2026-11", "now"},
+		"bad address":     {"--url", "nope", "--period", "2026-11"},
+		"bad output":      {"--url", base, "--period", "2026-11", "-o", "yaml"},
+		"days in a table": {"--url", base, "--period", "2026-11", "--days"},
+		"arguments":       {"--url", base, "--period", "2026-11", "now"},
 	} {
 		_, err := runReport(args...)
 		var usage cli.UsageError

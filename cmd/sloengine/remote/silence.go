@@ -90,7 +90,8 @@ func newSilenceList(o *engineCommand) *cobra.Command {
 				w := cli.NewTable(o.Out)
 				fmt.Fprintln(w, "ID\tSTATE\tMATCHERS\tENDS\tAUTHOR\tCOMMENT")
 				for _, s := range shown.Items {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(s.ID), s.State, cli.Printable(s.Matchers), s.Ends.UTC().Format(time.RFC3339), cli.Printable(s.Author), cli.Printable(s.Comment))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", cli.Printable(s.ID), s.State, cli.Printable(s.Matchers),
+						s.Ends.UTC().Format(time.RFC3339), cli.Printable(s.Author), cli.Printable(s.Comment))
 				}
 				return w.Flush()
 			})

@@ -144,7 +144,8 @@ func sortWorstFirst(rows []*statusRow) {
 		return 1
 	}
 	slices.SortStableFunc(rows, func(a, b *statusRow) int {
-		return cmp.Or(cmp.Compare(paging(a), paging(b)), cmp.Compare(rank[a.State], rank[b.State]), cmp.Compare(remaining(a), remaining(b)))
+		return cmp.Or(cmp.Compare(paging(a), paging(b)), cmp.Compare(rank[a.State], rank[b.State]),
+			cmp.Compare(remaining(a), remaining(b)))
 	})
 }
 

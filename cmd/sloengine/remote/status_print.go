@@ -47,11 +47,13 @@ func agreements(ctx context.Context, c *Client, q url.Values) ([]v1.SLA, error) 
 // stateColours are those of budgets, agreements and severities.
 var stateColours = map[string]cli.Colour{
 	"ok": cli.Green, "at risk": cli.Yellow, "firing": cli.Red, "exhausted": cli.Red, "no data": cli.Faint,
-	"met": cli.Green, "breached": cli.Red, "critical": cli.Red, "page": cli.Red, "warning": cli.Yellow, "ticket": cli.Yellow,
+	"met": cli.Green, "breached": cli.Red, "critical": cli.Red, "page": cli.Red, "warning": cli.Yellow,
+	"ticket": cli.Yellow,
 }
 
 func (s *engineStatus) print(w io.Writer, screen cli.Screen) error {
-	for i, t := range []*cli.Table{sloTable(s.SLOs), agreementTable(s.Agreements), forecastTable(s.SLOs), alertTable(s.Alerts)} {
+	for i, t := range []*cli.Table{sloTable(s.SLOs), agreementTable(s.Agreements), forecastTable(s.SLOs),
+		alertTable(s.Alerts)} {
 		if i > 0 && t.Len() > 0 {
 			fmt.Fprintln(w)
 		}
@@ -64,7 +66,8 @@ func (s *engineStatus) print(w io.Writer, screen cli.Screen) error {
 
 func sloTable(rows []*statusRow) *cli.Table {
 	t := &cli.Table{Columns: []cli.Column{
-		{Name: "STATE"}, {Name: "SLO", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "OBJECTIVE", Drop: 2}, {Name: "NOW", Drop: 1},
+		{Name: "STATE"}, {Name: "SLO", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "OBJECTIVE", Drop: 2},
+		{Name: "NOW", Drop: 1},
 		{Name: "BUDGET LEFT"}, {Name: "BURN 1H"}, {Name: "PER S", Drop: 3}, {Name: "LAST 24H", Drop: 4},
 	}}
 	for _, r := range rows {
@@ -78,15 +81,18 @@ func sloTable(rows []*statusRow) *cli.Table {
 		if r.Paging {
 			state = "firing"
 		}
-		t.Add(stateColours[state], state, cli.Printable(string(r.ID)), cli.GroupText(r.Group), cli.Printable(r.Percent+"% / "+r.Window),
-			cli.Percent(r.Budget.SLI, 3), cli.Percent(r.Budget.Remaining, 1), cli.Decimal(burn, 2), cli.Decimal(r.Rate, 1), sparkline(r.History))
+		t.Add(stateColours[state], state, cli.Printable(string(r.ID)), cli.GroupText(r.Group),
+			cli.Printable(r.Percent+"% / "+r.Window),
+			cli.Percent(r.Budget.SLI, 3), cli.Percent(r.Budget.Remaining, 1), cli.Decimal(burn, 2), cli.Decimal(r.Rate, 1),
+			sparkline(r.History))
 	}
 	return t
 }
 
 func agreementTable(all []v1.SLA) *cli.Table {
 	t := &cli.Table{Columns: []cli.Column{
-		{Name: "STATE"}, {Name: "AGREEMENT", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "SCORE"}, {Name: "POSSIBLE", Drop: 2}, {Name: "WORST COMPONENT", Shrink: true}, {Name: "WINDOW", Drop: 1},
+		{Name: "STATE"}, {Name: "AGREEMENT", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "SCORE"},
+		{Name: "POSSIBLE", Drop: 2}, {Name: "WORST COMPONENT", Shrink: true}, {Name: "WINDOW", Drop: 1},
 	}}
 	for i := range all {
 		a := &all[i]
@@ -97,7 +103,8 @@ func agreementTable(all []v1.SLA) *cli.Table {
 		if a.Worst != nil {
 			worst = cli.Printable(*a.Worst)
 		}
-		t.Add(stateColours[agreementState(a)], agreementState(a), cli.Printable(a.Service+"/"+a.SLA), cli.GroupText(a.Group), cli.Decimal(a.Score, 2), possible, worst, cli.Printable(a.Window))
+		t.Add(stateColours[agreementState(a)], agreementState(a), cli.Printable(a.Service+"/"+a.SLA), cli.GroupText(a.Group),
+			cli.Decimal(a.Score, 2), possible, worst, cli.Printable(a.Window))
 	}
 	return t
 }
@@ -105,7 +112,8 @@ func agreementTable(all []v1.SLA) *cli.Table {
 // forecastTable lists the budgets that are not empty and will be within a week at their recent pace.
 func forecastTable(rows []*statusRow) *cli.Table {
 	const week = 7 * 24 * 3600
-	t := &cli.Table{Columns: []cli.Column{{Name: "RUNS OUT", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "FORECAST", Shrink: true}}}
+	t := &cli.Table{Columns: []cli.Column{{Name: "RUNS OUT", Shrink: true}, {Name: "GROUP", Shrink: true},
+		{Name: "FORECAST", Shrink: true}}}
 	for _, r := range rows {
 		if f := r.Forecast; f != nil && f.Pace != nil && f.Pace.Low != nil && *f.Pace.Low != 0 && *f.Pace.Low <= week {
 			t.Add("", cli.Printable(string(r.ID)), cli.GroupText(r.Group), cli.Printable(f.Summary))
@@ -116,7 +124,8 @@ func forecastTable(rows []*statusRow) *cli.Table {
 
 func alertTable(active []v1.Alert) *cli.Table {
 	t := &cli.Table{Columns: []cli.Column{
-		{Name: "SEVERITY"}, {Name: "ALERT", Shrink: true}, {Name: "STATE"}, {Name: "ABOUT", Shrink: true}, {Name: "GROUP", Shrink: true}, {Name: "SINCE", Drop: 1},
+		{Name: "SEVERITY"}, {Name: "ALERT", Shrink: true}, {Name: "STATE"}, {Name: "ABOUT", Shrink: true},
+		{Name: "GROUP", Shrink: true}, {Name: "SINCE", Drop: 1},
 	}}
 	for _, a := range active {
 		about, since := a.Service, "-"
@@ -129,7 +138,8 @@ func alertTable(active []v1.Alert) *cli.Table {
 		case a.Agreement != nil:
 			about += "/" + *a.Agreement
 		}
-		t.Add(stateColours[a.Severity], cli.Printable(a.Severity), cli.Printable(a.Name), cli.Printable(a.State), cli.Printable(about), cli.GroupText(a.Group), since)
+		t.Add(stateColours[a.Severity], cli.Printable(a.Severity), cli.Printable(a.Name), cli.Printable(a.State),
+			cli.Printable(about), cli.GroupText(a.Group), since)
 	}
 	return t
 }
@@ -151,7 +161,8 @@ func printRejects(ctx context.Context, o *engineCommand) error {
 
 func rejectTable(codes []status.RejectedCode) *cli.Table {
 	t := &cli.Table{Columns: []cli.Column{
-		{Name: "CODE"}, {Name: "FROM", Shrink: true}, {Name: "SERVICE", Shrink: true}, {Name: "COUNT"}, {Name: "LAST", Drop: 1}, {Name: "WHY", Shrink: true}, {Name: "SAMPLE", Shrink: true, Drop: 2},
+		{Name: "CODE"}, {Name: "FROM", Shrink: true}, {Name: "SERVICE", Shrink: true}, {Name: "COUNT"},
+		{Name: "LAST", Drop: 1}, {Name: "WHY", Shrink: true}, {Name: "SAMPLE", Shrink: true, Drop: 2},
 	}}
 	for _, c := range codes {
 		for _, s := range c.Senders {
@@ -159,7 +170,8 @@ func rejectTable(codes []status.RejectedCode) *cli.Table {
 			if s.Token == "" {
 				who = s.Address
 			}
-			t.Add("", cli.Printable(c.Code), cli.Printable(who), cli.Printable(s.Service), strconv.FormatUint(s.Count, 10), cli.TimeCell(s.Last), cli.Printable(s.Detail), cli.Printable(s.Sample))
+			t.Add("", cli.Printable(c.Code), cli.Printable(who), cli.Printable(s.Service), strconv.FormatUint(s.Count, 10),
+				cli.TimeCell(s.Last), cli.Printable(s.Detail), cli.Printable(s.Sample))
 		}
 		if c.Others > 0 {
 			t.Add("", cli.Printable(c.Code), "others", "", strconv.FormatUint(c.Others, 10), "", "", "")

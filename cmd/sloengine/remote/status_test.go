@@ -30,11 +30,14 @@ func sampleStatus() *engineStatus {
 	}
 	s := &engineStatus{
 		Agreements: []v1.SLA{
-			{Service: "shop", SLA: "gold-customers-in-europe", Window: "month in Europe/Berlin", HasData: true, Breached: true, Score: f(91.25), Low: f(80), High: f(95), Missing: 1, Worst: new("checkout-availability-of-all-regions")},
+			{Service: "shop", SLA: "gold-customers-in-europe", Window: "month in Europe/Berlin", HasData: true, Breached: true,
+				Score: f(91.25), Low: f(80), High: f(95), Missing: 1, Worst: new("checkout-availability-of-all-regions")},
 			{Service: "shop", SLA: "silver", Window: "30d", HasData: true, Score: f(99.9)},
 			{Service: "shop", SLA: "new", Window: "30d"},
 		},
-		Alerts: []v1.Alert{{Name: "ErrorBudgetBurnRatePage", State: "firing", Severity: "page", Service: "shop", SLO: new(slo.ID("shop/checkout-availability")), Group: map[string]string{"region": "eu"}, ActiveSince: new(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))}},
+		Alerts: []v1.Alert{{Name: "ErrorBudgetBurnRatePage", State: "firing", Severity: "page", Service: "shop",
+			SLO: new(slo.ID("shop/checkout-availability")), Group: map[string]string{"region": "eu"},
+			ActiveSince: new(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC))}},
 	}
 	for _, state := range []slo.State{slo.StateExhausted, slo.StateAtRisk, slo.StateOK, slo.StateNoData} {
 		r := &statusRow{SLO: v1.SLO{
@@ -62,13 +65,15 @@ func TestStatusFitsTheTerminal(t *testing.T) {
 			require.LessOrEqual(t, uniseg.StringWidth(line), width, line)
 		}
 		text := strings.Join(lines, "\n")
-		for _, want := range []string{"exhausted  shop/check", "at risk", "no data", "12.0%", "BUDGET LEFT", "breached", "91.25", "met", "page", "firing"} {
+		for _, want := range []string{"exhausted  shop/check", "at risk", "no data", "12.0%", "BUDGET LEFT", "breached",
+			"91.25", "met", "page", "firing"} {
 			require.Contains(t, text, want, width)
 		}
 		require.Equal(t, width == 140, strings.Contains(text, "▁▁▂"), "the last day is shown where it has room")
 	}
 	text := strings.Join(printed(t, cli.Screen{}), "\n")
-	require.Contains(t, text, "shop/checkout-availability-of-all-payment-methods  日本語の長い値 with a tail", "nothing is cut off in a file")
+	require.Contains(t, text, "shop/checkout-availability-of-all-payment-methods  日本語の長い値 with a tail",
+		"nothing is cut off in a file")
 	require.NotContains(t, text, "\x1b")
 	require.NotContains(t, text, "…")
 }
@@ -77,7 +82,8 @@ func TestStatusFitsTheTerminal(t *testing.T) {
 func TestStatusOfWhatPages(t *testing.T) {
 	t.Parallel()
 	row := func(name string, state slo.State, paging bool) *statusRow {
-		return &statusRow{SLO: v1.SLO{ID: slo.ID("shop/" + name), Percent: "99.9", Window: "30d", State: state, Paging: paging}}
+		return &statusRow{
+			SLO: v1.SLO{ID: slo.ID("shop/" + name), Percent: "99.9", Window: "30d", State: state, Paging: paging}}
 	}
 	rows := []*statusRow{row("a", slo.StateOK, false), row("b", slo.StateOK, true), row("c", slo.StateExhausted, false)}
 	sortWorstFirst(rows)
@@ -103,9 +109,11 @@ func TestStatusHasColoursOnATerminal(t *testing.T) {
 func TestStatusPrintsRejects(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	codes := []status.RejectedCode{{Code: "unknown_type", Events: 7, Last: now, Others: 2, Senders: []status.RejectedSender{
-		{Sender: rejects.Sender{Token: "shop"}, Service: "shop\x1b[31m", Count: 5, First: now, Last: now, Detail: "the spec has no type requst", Sample: `{"type":"requst"}`},
-	}}}
+	codes := []status.RejectedCode{
+		{Code: "unknown_type", Events: 7, Last: now, Others: 2, Senders: []status.RejectedSender{
+			{Sender: rejects.Sender{Token: "shop"}, Service: "shop\x1b[31m", Count: 5, First: now, Last: now,
+				Detail: "the spec has no type requst", Sample: `{"type":"requst"}`},
+		}}}
 	w, err := web.New(site.Options{
 		Numbers: site.Numbers{Report: func() *sla.Report { return nil }}, Now: func() time.Time { return now },
 		Condition: site.Condition{
@@ -119,10 +127,12 @@ func TestStatusPrintsRejects(t *testing.T) {
 	defer server.Close()
 	ask := func(args ...string) string {
 		var out, stderr bytes.Buffer
-		require.Equal(t, cli.ExitOK, execute(cli.Streams{Out: &out, Err: &stderr}, append([]string{"status", "--rejects", "--url", server.URL}, args...)...), stderr.String())
+		require.Equal(t, cli.ExitOK, execute(cli.Streams{Out: &out, Err: &stderr},
+			append([]string{"status", "--rejects", "--url", server.URL}, args...)...), stderr.String())
 		return out.String()
 	}
-	require.Regexp(t, `(?m)^unknown_type  token shop  shop\\x1b\[31m  5      2026-11-20 12:00:00Z  the spec has no type requst  \{"type":"requst"\}$`, ask())
+	require.Regexp(t,
+		`(?m)^unknown_type  token shop  shop\\x1b\[31m  5      2026-11-20 12:00:00Z  the spec has no type requst  \{"type":"requst"\}$`, ask())
 	require.Regexp(t, `(?m)^unknown_type  others +2 `, ask())
 	require.Contains(t, ask("-o", "json"), `"count": 5`)
 	codes = nil

@@ -34,8 +34,9 @@ type Prometheus struct {
 	Client *http.Client
 }
 
-// Check finds the counters that rules read over ranges that hold fewer than two samples, of which rate() makes nothing, and
-// those without samples, whose scrape interval is not known. Every is the scrape interval that the rules are made for.
+// Check finds the counters that rules read over ranges that hold fewer than two samples, of which rate() makes nothing,
+// and those without samples, whose scrape interval is not known. Every is the scrape interval that the rules are made
+// for.
 func (p Prometheus) Check(ctx context.Context, groups []rules.Group, every time.Duration) ([]Finding, error) {
 	read, order, err := counters(groups)
 	if err != nil {
@@ -49,15 +50,20 @@ func (p Prometheus) Check(ctx context.Context, groups []rules.Group, every time.
 			return nil, err
 		case !ok:
 			out = append(out, Finding{
-				fmt.Sprintf("the scrape interval of %s is not known: Prometheus has no sample of the last %s", selector, slo.FormatDuration(lookback)),
-				fmt.Sprintf("check the selector and the scrape job; without samples SLONoData fires. The rules assume a scrape every %s", slo.FormatDuration(every)),
+				fmt.Sprintf("the scrape interval of %s is not known: Prometheus has no sample of the last %s", selector,
+					slo.FormatDuration(lookback)),
+				fmt.Sprintf(
+					"check the selector and the scrape job; without samples SLONoData fires. The rules assume a scrape every %s",
+					slo.FormatDuration(every)),
 			})
 			continue
 		}
 		found := time.Duration(float64(lookback) / n)
 		if shortest := read[selector]; 2*found > shortest {
 			out = append(out, Finding{
-				fmt.Sprintf("%s has a sample every %s, but rules read its rate over %s, in which two are needed: without them nothing is recorded and no alert fires",
+				fmt.Sprintf(
+					"%s has a sample every %s, but rules read its rate over %s, in which two are needed: without them nothing is "+
+						"recorded and no alert fires",
 					selector, slo.FormatDuration(found.Round(time.Second)), slo.FormatDuration(shortest)),
 				remedy(found),
 			})
@@ -75,7 +81,8 @@ func remedy(found time.Duration) string {
 	return "scrape it every 2m or more often, and generate with that --scrape-interval"
 }
 
-// counters are the selectors that rules read over a range and that no rule records, each with the shortest of its ranges.
+// counters are the selectors that rules read over a range and that no rule records, each with the shortest of its
+// ranges.
 func counters(groups []rules.Group) (shortest map[string]time.Duration, order []string, err error) {
 	recorded := map[string]bool{}
 	for _, g := range groups {
@@ -118,7 +125,8 @@ func counters(groups []rules.Group) (shortest map[string]time.Duration, order []
 // samples is the median number of samples of a series within lookback. ok is false if there is no series.
 func (p Prometheus) samples(ctx context.Context, selector string) (n float64, ok bool, err error) {
 	u := p.URL.JoinPath("api", "v1", "query")
-	u.RawQuery = url.Values{"query": {"quantile(0.5, count_over_time(" + selector + "[" + slo.FormatDuration(lookback) + "]))"}}.Encode()
+	u.RawQuery = url.Values{
+		"query": {"quantile(0.5, count_over_time(" + selector + "[" + slo.FormatDuration(lookback) + "]))"}}.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
 	if err != nil {
 		return 0, false, err

@@ -17,7 +17,8 @@ import (
 var groups = []rules.Group{{Rules: []rules.Rule{
 	{Record: "slo:valid_events", Expr: `sum(rate(http_requests_total{job="a"}[45s])) * 30`},
 	{Record: "slo:bad_events", Expr: `sum(rate(http_errors_total{job="a"}[45s])) * 30 or slo:valid_events * 0`},
-	{Alert: "Old", Expr: `sum_over_time(slo:valid_events[1h]) > 0 and increase(http_errors_total{job="a"}[30m] offset 1d) > 0`},
+	{Alert: "Old",
+		Expr: `sum_over_time(slo:valid_events[1h]) > 0 and increase(http_errors_total{job="a"}[30m] offset 1d) > 0`},
 }}}
 
 // Two samples in 45s need a scrape every 22.5s; a missed one in ten minutes changes nothing.
@@ -25,11 +26,13 @@ func TestCheck(t *testing.T) {
 	for samples, want := range map[string]string{
 		"40": "", "39": "", "27": "",
 		"26": "generate with --scrape-interval 30s", "20": "generate with --scrape-interval 30s",
-		"10": "generate with --scrape-interval 1m", "5": "generate with --scrape-interval 2m", "2": "scrape it every 2m or more often",
+		"10": "generate with --scrape-interval 1m", "5": "generate with --scrape-interval 2m",
+		"2": "scrape it every 2m or more often",
 	} {
 		found, err := server(t, func(query string) string {
 			require.Regexp(t, `^quantile\(0.5, count_over_time\(http_(requests|errors)_total\{job="a"\}\[10m\]\)\)$`, query)
-			return fmt.Sprintf(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,%q]}]}}`, samples)
+			return fmt.Sprintf(
+				`{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,%q]}]}}`, samples)
 		}).Check(t.Context(), groups, 15*time.Second)
 		require.NoError(t, err)
 		if want == "" {
@@ -52,7 +55,9 @@ func TestCheckWithoutSamples(t *testing.T) {
 	}).Check(t.Context(), groups, 15*time.Second)
 	require.NoError(t, err)
 	require.Len(t, found, 1)
-	require.Equal(t, `the scrape interval of http_errors_total{job="a"} is not known: Prometheus has no sample of the last 10m`, found[0].Message)
+	require.Equal(t,
+		`the scrape interval of http_errors_total{job="a"} is not known: Prometheus has no sample of the last 10m`,
+		found[0].Message)
 }
 
 // Its own words say what is wrong, and a password in the address is not shown.

@@ -46,7 +46,8 @@ func (w *waiting) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// open opens a file; count sees every byte read of it, before unpacking. Reading anything but a regular file ends with ctx.
+// open opens a file; count sees every byte read of it, before unpacking. Reading anything but a regular file ends with
+// ctx.
 func open(ctx context.Context, name string, stdin io.Reader, count func(int)) (*opened, error) {
 	if name == "-" {
 		return unpack(&opened{Reader: interruptible(ctx, stdin), name: "stdin"}, count)

@@ -30,13 +30,15 @@ func newDelivery(o *Options, res *result) (*delivery, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = o.Concurrency
 	d := &delivery{http: &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the error names the address to use
+		Transport: transport,
+		// the error names the address to use
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, timeout: o.Timeout, result: res, backfill: o.Backfill}
 	var err error
 	d.poster, err = post.New(post.Options{
-		URL: target.String(), UserAgent: "sloengine-send", HTTPClient: d.http, MaxInFlight: o.Concurrency, Compression: o.Encoding,
-		TokenFile: o.TokenFile, Token: o.Token,
+		URL: target.String(), UserAgent: "sloengine-send", HTTPClient: d.http, MaxInFlight: o.Concurrency,
+		Compression: o.Encoding,
+		TokenFile:   o.TokenFile, Token: o.Token,
 		Answered: func(_ time.Duration, wireBytes int) {
 			res.count(func(s *Summary) { s.Requests++; s.WireBytes += int64(wireBytes) })
 		},
@@ -44,14 +46,16 @@ func newDelivery(o *Options, res *result) (*delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	if host := target.Hostname(); d.poster.HasToken() && target.Scheme == "http" && host != "localhost" && host != "127.0.0.1" && host != "::1" {
+	if host := target.Hostname(); d.poster.HasToken() && target.Scheme == "http" && host != "localhost" &&
+		host != "127.0.0.1" && host != "::1" {
 		o.Logger.Warn("token is sent unencrypted, use https", "server", o.Server.Redacted())
 	}
 	retries := o.MaxRetries
 	if retries == 0 {
 		retries = retry.Unlimited
 	}
-	policy, err := retry.New(retry.Options{MaxRetries: retries, MaxElapsed: o.RetryFor, Classify: classify, OnRetry: d.onRetry(o.Logger)})
+	policy, err := retry.New(
+		retry.Options{MaxRetries: retries, MaxElapsed: o.RetryFor, Classify: classify, OnRetry: d.onRetry(o.Logger)})
 	d.sender = post.Sender[item]{
 		Request: d.request, Policy: policy,
 		Divisible: func(e *post.StatusError) bool { return e.Status == http.StatusRequestEntityTooLarge },

@@ -11,7 +11,8 @@ import (
 )
 
 // progress shows how much of the input the server has decided about, if w is a terminal; otherwise nothing is shown.
-// What is read but not acknowledged is not progress, nor is the piece that was read last: its lines may not be in a batch yet.
+// What is read but not acknowledged is not progress, nor is the piece that was read last: its lines may not be in a
+// batch yet.
 type progress struct {
 	bar          *progressbar.ProgressBar
 	input, taken atomic.Int64 // bytes that were read without the last piece, and those of them that batches stand for

@@ -55,7 +55,8 @@ func (r *result) countCode(found Rejection) {
 			c = &codeCount{RejectedCode{Code: code, Detail: found.Detail, Lines: []Lines{}}}
 			r.codes[code] = c
 			if r.follow != nil {
-				r.follow.Warn("events rejected", "code", code, "at", fmt.Sprintf("%s:%d", found.File, found.Line), "detail", found.Detail)
+				r.follow.Warn("events rejected", "code", code, "at", fmt.Sprintf("%s:%d", found.File, found.Line),
+					"detail", found.Detail)
 			}
 		}
 	}

@@ -47,15 +47,18 @@ func TestSendingTwiceCountsOnce(t *testing.T) {
 
 func TestOwnIDsAreKept(t *testing.T) {
 	s := newServer(t)
-	require.NoError(t, run(t, s.options(write(t, "e", `{"id":"mine","time":"2026-11-20T09:00:00Z","service":"s","type":"t"}`))).err)
+	require.NoError(
+		t, run(t, s.options(write(t, "e", `{"id":"mine","time":"2026-11-20T09:00:00Z","service":"s","type":"t"}`))).err)
 	require.Contains(t, s.ids(), "mine")
 }
 
 func TestFormats(t *testing.T) {
 	combined := `192.0.2.7 - - [20/Nov/2026:09:00:00 +0000] "GET /a?b HTTP/1.1" 503 12 "-" "curl"`
 	common := `192.0.2.7 - - [20/Nov/2026:09:00:00 +0000] "GET /a?b HTTP/1.1" 503 12`
-	nginx := `{"time_iso8601":"2026-11-20T09:00:00+00:00","request":"GET /a?b HTTP/1.1","status":503,"body_bytes_sent":12,"request_time":0.25}`
-	object := `{"time":"2026-11-20T09:00:00Z","service":"shop","type":"request","outcome":"failure","attributes":{"status":503,"method":"GET"}}`
+	nginx :=
+		`{"time_iso8601":"2026-11-20T09:00:00+00:00","request":"GET /a?b HTTP/1.1","status":503,"body_bytes_sent":12,"request_time":0.25}`
+	object :=
+		`{"time":"2026-11-20T09:00:00Z","service":"shop","type":"request","outcome":"failure","attributes":{"status":503,"method":"GET"}}`
 	tests := []struct{ name, text string }{
 		{"combined", combined},
 		{"common", common},
@@ -87,7 +90,8 @@ func TestFormats(t *testing.T) {
 
 func TestDefaultsForEventsThatNameNone(t *testing.T) {
 	s := newServer(t)
-	o := s.options(write(t, "e", `{"id":"a","time":"2026-11-20T09:00:00Z"}`, `{"id":"b","time":"2026-11-20T09:00:00Z","service":"own"}`, `{}`))
+	o := s.options(write(t, "e", `{"id":"a","time":"2026-11-20T09:00:00Z"}`,
+		`{"id":"b","time":"2026-11-20T09:00:00Z","service":"own"}`, `{}`))
 	o.Service, o.Type = "shop", "order"
 	require.NoError(t, run(t, o).err)
 	ids := s.ids()
@@ -233,13 +237,19 @@ func TestGivingUp(t *testing.T) {
 			_, _ = io.WriteString(w, `{"detail":"the token may not"}`)
 			return true
 		}, 403},
-		{"something else", nil, func(_ int, w http.ResponseWriter, _ []byte) bool { http.NotFound(w, nil); return true }, 404},
+		{"something else", nil, func(_ int, w http.ResponseWriter, _ []byte) bool {
+			http.NotFound(w, nil)
+			return true
+		}, 404},
 		{"a redirect", nil, func(_ int, w http.ResponseWriter, _ []byte) bool {
 			w.Header().Set("Location", "/login")
 			w.WriteHeader(302)
 			return true
 		}, 302},
-		{"a web page", nil, func(_ int, w http.ResponseWriter, _ []byte) bool { _, _ = io.WriteString(w, "<html>"); return true }, 200},
+		{"a web page", nil, func(_ int, w http.ResponseWriter, _ []byte) bool {
+			_, _ = io.WriteString(w, "<html>")
+			return true
+		}, 200},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -273,7 +283,8 @@ func TestPartOfABatchIsSentAgain(t *testing.T) {
 		}
 		// The last two are to come back later.
 		for i := len(b.Events) - 2; i < len(b.Events); i++ {
-			a.Errors = append(a.Errors, event.ItemError{Index: b.Events[i].Index, Code: "limited", Detail: "later", Retryable: true})
+			a.Errors = append(
+				a.Errors, event.ItemError{Index: b.Events[i].Index, Code: "limited", Detail: "later", Retryable: true})
 			a.Rejected++
 		}
 		b.Events = b.Events[:len(b.Events)-2]
@@ -370,7 +381,8 @@ func TestAllRejectedIsKnownEvenWhenTheAnswerLeavesSomeOut(t *testing.T) {
 	require.ErrorAs(t, res.err, &rejected)
 	require.Equal(t, RejectedError{Rejected: 500, Read: 500}, *rejected)
 	require.Equal(t, 2, s.requests)
-	require.Regexp(t, `rejected, and not sent again:\n  time_too_old  480 at \S+/all:2-10, 12-20, 22-30, 32-40, 42-50, \.\.\n  unreadable_line  20 at \S+/all:1, 11, 21, 31, 41, \.\.\n`, res.stdout)
+	require.Regexp(t,
+		`rejected, and not sent again:\n  time_too_old  480 at \S+/all:2-10, 12-20, 22-30, 32-40, 42-50, \.\.\n  unreadable_line  20 at \S+/all:1, 11, 21, 31, 41, \.\.\n`, res.stdout)
 }
 
 func TestSaysThatALogHasNoDurations(t *testing.T) {
@@ -381,10 +393,13 @@ func TestSaysThatALogHasNoDurations(t *testing.T) {
 		timed int
 		warns bool
 	}{
-		"combined":             {accessLines(3), 0, true},
-		"nginx with durations": {[]string{`{"time_iso8601":"2026-11-20T09:00:00Z","request":"GET / HTTP/1.1","status":200,"request_time":0.1}`, `{"time_iso8601":"2026-11-20T09:00:01Z","request":"GET / HTTP/1.1","status":200}`}, 1, false},
-		"nginx without":        {[]string{`{"time_iso8601":"2026-11-20T09:00:00Z","request":"GET / HTTP/1.1","status":200}`}, 0, true},
-		"events":               {eventLines(3), 0, false}, // of orders, say
+		"combined": {accessLines(3), 0, true},
+		"nginx with durations": {[]string{
+			`{"time_iso8601":"2026-11-20T09:00:00Z","request":"GET / HTTP/1.1","status":200,"request_time":0.1}`,
+			`{"time_iso8601":"2026-11-20T09:00:01Z","request":"GET / HTTP/1.1","status":200}`}, 1, false},
+		"nginx without": {
+			[]string{`{"time_iso8601":"2026-11-20T09:00:00Z","request":"GET / HTTP/1.1","status":200}`}, 0, true},
+		"events": {eventLines(3), 0, false}, // of orders, say
 	} {
 		o := s.options(write(t, "log", tt.lines...))
 		o.Service = "web"
@@ -595,8 +610,8 @@ func TestRejectsFileThatCannotBeWritten(t *testing.T) {
 	require.False(t, errors.As(Run(t.Context(), o), &e))
 }
 
-// TestBackfillSaysWhatItCovers: the times of each file up to the last event in the request, and none of files whose events
-// have no time.
+// TestBackfillSaysWhatItCovers: the times of each file up to the last event in the request, and none of files whose
+// events have no time.
 func TestBackfillSaysWhatItCovers(t *testing.T) {
 	s := newServer(t)
 	var queries []url.Values

@@ -74,7 +74,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	a := post.Answer{Received: b.Received, Tally: post.Tally{Rejected: b.Rejected}, Errors: b.Errors, ErrorsTruncated: b.ErrorsTruncated, Unlisted: b.Unlisted}
+	a := post.Answer{Received: b.Received, Tally: post.Tally{Rejected: b.Rejected}, Errors: b.Errors,
+		ErrorsTruncated: b.ErrorsTruncated, Unlisted: b.Unlisted}
 	if s.edit != nil {
 		s.edit(n, &b, &a)
 	}
@@ -181,7 +182,8 @@ func write(t *testing.T, name string, lines ...string) string {
 func eventLines(n int) []string {
 	lines := make([]string, n)
 	for i := range lines {
-		lines[i] = fmt.Sprintf(`{"time":"2026-11-20T09:%02d:%02dZ","service":"shop","type":"order","attributes":{"n":%d}}`, i/60%30, i%60, i)
+		lines[i] = fmt.Sprintf(`{"time":"2026-11-20T09:%02d:%02dZ","service":"shop","type":"order","attributes":{"n":%d}}`,
+			i/60%30, i%60, i)
 	}
 	return lines
 }
@@ -189,7 +191,8 @@ func eventLines(n int) []string {
 func accessLines(n int) []string {
 	lines := make([]string, n)
 	for i := range lines {
-		lines[i] = fmt.Sprintf(`192.0.2.%d - - [20/Nov/2026:08:%02d:%02d +0000] "GET /p/%d HTTP/1.1" %d %d "-" "agent"`, i%200, i/60%60, i%60, i, []int{200, 200, 404, 500}[i%4], i)
+		lines[i] = fmt.Sprintf(`192.0.2.%d - - [20/Nov/2026:08:%02d:%02d +0000] "GET /p/%d HTTP/1.1" %d %d "-" "agent"`,
+			i%200, i/60%60, i%60, i, []int{200, 200, 404, 500}[i%4], i)
 	}
 	return lines
 }

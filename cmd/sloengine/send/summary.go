@@ -65,8 +65,9 @@ type rejection struct {
 // result gathers what all senders and readers find. It is safe for concurrent use.
 type result struct {
 	listed  int
-	rejects io.Writer    // nil for none
-	follow  *slog.Logger // hears of the first rejection of each code, since following has no end; nil: the summary is enough
+	rejects io.Writer // nil for none
+	// hears of the first rejection of each code, since following has no end; nil: the summary is enough
+	follow *slog.Logger
 
 	mu      sync.Mutex
 	summary Summary
@@ -74,7 +75,8 @@ type result struct {
 }
 
 func newResult(o *Options, rejects io.Writer) *result {
-	r := &result{listed: o.MaxErrors, rejects: rejects, summary: Summary{Errors: []Rejection{}}, codes: map[string]*codeCount{}}
+	r := &result{listed: o.MaxErrors, rejects: rejects, summary: Summary{Errors: []Rejection{}},
+		codes: map[string]*codeCount{}}
 	if o.Follow {
 		r.follow = o.Logger
 	}

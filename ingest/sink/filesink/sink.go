@@ -43,12 +43,14 @@ const (
 
 // Options of a Sink.
 type Options struct {
-	FS       fsys.FS
-	Dir      string        `yaml:"dir" is:"required file"`                    // made if missing; one sink per folder
-	MaxBytes int64         `yaml:"max_bytes" min:"1KiB" max:"1GiB" is:"size"` // of a file, from which it is rotated. Default 100 MiB.
-	MaxAge   time.Duration `yaml:"max_age"`                                   // of a file, likewise. 0: none.
-	Retain   int           `yaml:"keep" min:"0"`                              // rotated files to retain, the oldest are removed first. 0: all.
-	Fsync    Fsync         `yaml:"fsync" one:"cursor batch never"`            // default FsyncCursor
+	FS  fsys.FS
+	Dir string `yaml:"dir" is:"required file"` // made if missing; one sink per folder
+	// of a file, from which it is rotated. Default 100 MiB.
+	MaxBytes int64         `yaml:"max_bytes" min:"1KiB" max:"1GiB" is:"size"`
+	MaxAge   time.Duration `yaml:"max_age"` // of a file, likewise. 0: none.
+	// rotated files to retain, the oldest are removed first. 0: all.
+	Retain int   `yaml:"keep" min:"0"`
+	Fsync  Fsync `yaml:"fsync" one:"cursor batch never"` // default FsyncCursor
 }
 
 func (o *Options) applyDefaults() {

@@ -133,22 +133,28 @@ func TestAnswers(t *testing.T) {
 		after   time.Duration
 		perItem map[int]retry.Class
 	}{
-		"200":            {status: 200},
-		"204":            {status: 204},
-		"202, own form":  {status: 202, kind: "application/json", body: `{"received":3,"accepted":3,"errors":[]}`},
-		"other form":     {status: 200, kind: "application/json", body: `{"errors":true}`},
-		"other errors":   {status: 200, kind: "application/json", body: `{"errors":[{"message":"x"}]}`},
-		"not json":       {status: 200, kind: "text/html", body: `{"errors":[{"index":0,"code":"x"}]}`},
-		"per item":       {status: 202, kind: "application/json", body: `{"errors":[{"index":1,"code":"bad_type","detail":"d"},{"index":2,"code":"limited","retryable":true},{"index":9,"code":"x"}]}`, perItem: map[int]retry.Class{1: retry.ClassPermanent, 2: retry.ClassOverload}},
-		"truncated":      {status: 202, kind: "application/json", body: `{"errors":[{"index":1,"code":"x"}],"errors_truncated":true}`, perItem: map[int]retry.Class{0: retry.ClassUnknown, 1: retry.ClassPermanent, 2: retry.ClassUnknown}},
-		"all rejected":   {status: 422, kind: "application/problem+json", body: `{"errors":[{"index":0,"code":"x"},{"index":1,"code":"y","retryable":true}]}`, perItem: map[int]retry.Class{0: retry.ClassPermanent, 1: retry.ClassOverload, 2: retry.ClassPermanent}},
-		"422":            {status: 422, whole: true, class: retry.ClassPermanent},
-		"400":            {status: 400, whole: true, class: retry.ClassPermanent},
-		"401":            {status: 401, whole: true, class: retry.ClassBlocked},
-		"403":            {status: 403, whole: true, class: retry.ClassBlocked},
-		"404":            {status: 404, whole: true, class: retry.ClassBlocked},
-		"405":            {status: 405, whole: true, class: retry.ClassBlocked},
-		"413":            {status: 413, perItem: map[int]retry.Class{0: retry.ClassPermanent, 1: retry.ClassPermanent, 2: retry.ClassPermanent}},
+		"200":           {status: 200},
+		"204":           {status: 204},
+		"202, own form": {status: 202, kind: "application/json", body: `{"received":3,"accepted":3,"errors":[]}`},
+		"other form":    {status: 200, kind: "application/json", body: `{"errors":true}`},
+		"other errors":  {status: 200, kind: "application/json", body: `{"errors":[{"message":"x"}]}`},
+		"not json":      {status: 200, kind: "text/html", body: `{"errors":[{"index":0,"code":"x"}]}`},
+		"per item": {status: 202, kind: "application/json",
+			body: `{"errors":[{"index":1,"code":"bad_type","detail":"d"},{"index":2,"code":"limited","retryable":true},{"index":9,"code":"x"}]}`, perItem: map[int]retry.Class{1: retry.ClassPermanent, 2: retry.ClassOverload}},
+		"truncated": {status: 202, kind: "application/json",
+			body:    `{"errors":[{"index":1,"code":"x"}],"errors_truncated":true}`,
+			perItem: map[int]retry.Class{0: retry.ClassUnknown, 1: retry.ClassPermanent, 2: retry.ClassUnknown}},
+		"all rejected": {status: 422, kind: "application/problem+json",
+			body:    `{"errors":[{"index":0,"code":"x"},{"index":1,"code":"y","retryable":true}]}`,
+			perItem: map[int]retry.Class{0: retry.ClassPermanent, 1: retry.ClassOverload, 2: retry.ClassPermanent}},
+		"422": {status: 422, whole: true, class: retry.ClassPermanent},
+		"400": {status: 400, whole: true, class: retry.ClassPermanent},
+		"401": {status: 401, whole: true, class: retry.ClassBlocked},
+		"403": {status: 403, whole: true, class: retry.ClassBlocked},
+		"404": {status: 404, whole: true, class: retry.ClassBlocked},
+		"405": {status: 405, whole: true, class: retry.ClassBlocked},
+		"413": {status: 413,
+			perItem: map[int]retry.Class{0: retry.ClassPermanent, 1: retry.ClassPermanent, 2: retry.ClassPermanent}},
 		"408":            {status: 408, whole: true, class: retry.ClassTimeout},
 		"429":            {status: 429, whole: true, class: retry.ClassOverload, header: "7", after: 7 * time.Second},
 		"429, bare":      {status: 429, whole: true, class: retry.ClassOverload},
@@ -324,15 +330,16 @@ func TestOptions(t *testing.T) {
 		"must begin with": {URL: "ftp://example.com"},
 		"and have a host": {URL: "http:///x"},
 		"must not contain credentials, set header_files": {URL: "http://a:b@example.com"},
-		"fragment":                 {URL: good + "#x"},
-		"health url":               {URL: good, HealthURL: "x"},
-		"want POST":                {URL: good, Method: "GET"},
-		"want json":                {URL: good, Format: "xml"},
-		"(1 to 1000)":              {URL: good, MaxConns: -1},
-		"set by the sink":          {URL: good, Headers: map[string]string{"content-type": "x"}},
-		"invalid header name":      {URL: good, Headers: map[string]string{"a b": "x"}},
-		"characters":               {URL: good, Headers: map[string]string{"X-A": "x\ny"}},
-		"duplicate header":         {URL: good, Headers: map[string]string{"X-A": "x"}, HeaderFiles: map[string]string{"x-a": "f"}},
+		"fragment":            {URL: good + "#x"},
+		"health url":          {URL: good, HealthURL: "x"},
+		"want POST":           {URL: good, Method: "GET"},
+		"want json":           {URL: good, Format: "xml"},
+		"(1 to 1000)":         {URL: good, MaxConns: -1},
+		"set by the sink":     {URL: good, Headers: map[string]string{"content-type": "x"}},
+		"invalid header name": {URL: good, Headers: map[string]string{"a b": "x"}},
+		"characters":          {URL: good, Headers: map[string]string{"X-A": "x\ny"}},
+		"duplicate header": {URL: good, Headers: map[string]string{"X-A": "x"},
+			HeaderFiles: map[string]string{"x-a": "f"}},
 		"no file given":            {URL: good, HeaderFiles: map[string]string{"x-a": ""}},
 		"no such file":             {URL: good, SecretFile: "/nonexistent/secret"},
 		"too short":                {URL: good, SecretFile: file(t, "short")},
@@ -347,7 +354,9 @@ func TestOptions(t *testing.T) {
 }
 
 func BenchmarkSend(b *testing.B) {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}))
 	defer srv.Close()
 	for _, o := range []Options{{Format: NDJSON}, {Format: NDJSON, Gzip: true}} {
 		b.Run(fmt.Sprintf("gzip=%v", o.Gzip), func(b *testing.B) {
@@ -375,8 +384,11 @@ func TestARedirectIsNamed(t *testing.T) {
 		w.Header().Set("Location", "https://login.example.org/sso?token=hush")
 		w.WriteHeader(http.StatusFound)
 	})
-	r := newSink(t, Options{URL: url, Answered: func(code int) { codes = append(codes, code) }}).Send(t.Context(), items(2))
-	require.EqualError(t, r.Err, "the receiver returned 302 Found: redirects are not followed (set url to the redirect target, on https://login.example.org)")
+	r := newSink(t, Options{URL: url, Answered: func(code int) {
+		codes = append(codes, code)
+	}}).Send(t.Context(), items(2))
+	require.EqualError(t, r.Err,
+		"the receiver returned 302 Found: redirects are not followed (set url to the redirect target, on https://login.example.org)")
 	var brief interface{ Brief() string }
 	require.ErrorAs(t, r.Err, &brief)
 	require.Equal(t, "302 Found", brief.Brief())

@@ -1,6 +1,6 @@
-// Package kafkasink writes events to a Kafka topic, one record for each event: the value is the event's JSON, as the HTTP
-// sink sends it, and the key is made of its service and id, so that all that is about one event stays in order and a
-// consumer can deduplicate.
+// Package kafkasink writes events to a Kafka topic, one record for each event: the value is the event's JSON, as the
+// HTTP sink sends it, and the key is made of its service and id, so that all that is about one event stays in order and
+// a consumer can deduplicate.
 //
 // A batch is delivered once the brokers have acknowledged every record. The producer is idempotent, so its own retries
 // make no duplicates. A crash, or a delivery that took too long, can make some.

@@ -67,7 +67,8 @@ func (s *Sink) record(it *dispatch.Item) (*kgo.Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &kgo.Record{Topic: s.o.Topic, Value: value, Headers: []kgo.RecordHeader{{Key: "content-type", Value: []byte("application/json")}}}
+	r := &kgo.Record{
+		Topic: s.o.Topic, Value: value, Headers: []kgo.RecordHeader{{Key: "content-type", Value: []byte("application/json")}}}
 	if key, missing := s.key.Of(it); key != "" && missing == "" {
 		r.Key = []byte(key)
 	}

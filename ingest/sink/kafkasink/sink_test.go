@@ -34,7 +34,8 @@ func items(t *testing.T, ids ...string) (batch []dispatch.Item) {
 
 // large is an event of some size.
 func large(id string, size int) dispatch.Item {
-	e := event.Event{ID: id, Service: "shop", Type: "order", Time: time.Unix(1_700_000_000, 0), Attributes: []event.Attr{{Name: "text", Value: strings.Repeat("x", size)}}}
+	e := event.Event{ID: id, Service: "shop", Type: "order", Time: time.Unix(1_700_000_000, 0),
+		Attributes: []event.Attr{{Name: "text", Value: strings.Repeat("x", size)}}}
 	return dispatch.Item{ID: id, Service: "shop", Type: "order", Payload: event.AppendBinary(nil, &e)}
 }
 
@@ -140,8 +141,9 @@ func TestWhatNeedsAnOperatorBlocks(t *testing.T) {
 	c.CreateTopic(t, "sink-blocked", 1, nil)
 	password := nettest.PasswordFile(t, "wrong")
 	for text, client := range map[string]kafkaclient.Options{
-		"the topic does not exist":       {Brokers: c.Brokers()},
-		"refuse the user name":           {Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Alice, PasswordFile: password}},
+		"the topic does not exist": {Brokers: c.Brokers()},
+		"refuse the user name": {
+			Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Alice, PasswordFile: password}},
 		"signed by an unknown authority": {Brokers: c.TLSBrokers(), TLS: c.TLSConfig().Clone()},
 	} {
 		o := Options{Topic: "sink-blocked"}
@@ -201,7 +203,8 @@ func TestASecondImplementation(t *testing.T) {
 	r := s.Send(t.Context(), items(t, "1", "2", "3"))
 	require.NoError(t, r.Err)
 	require.Empty(t, r.Failed)
-	client, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...), kgo.MaxVersions(kversion.FromString(o.Version)), kgo.ConsumeTopics("events"), kgo.FetchMaxWait(100*time.Millisecond))
+	client, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...), kgo.MaxVersions(kversion.FromString(o.Version)),
+		kgo.ConsumeTopics("events"), kgo.FetchMaxWait(100*time.Millisecond))
 	require.NoError(t, err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

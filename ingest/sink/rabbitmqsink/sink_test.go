@@ -31,7 +31,8 @@ func items(kind string, ids ...string) (batch []dispatch.Item) {
 
 // options are those of a sink for Alice.
 func options(t *testing.T, address, exchange string) Options {
-	return Options{Exchange: exchange, Broker: amqpclient.Options{URL: "amqp://" + address, Username: rabbitmqtest.Alice, PasswordFile: nettest.PasswordFile(t, rabbitmqtest.AlicePassword)}}
+	return Options{Exchange: exchange, Broker: amqpclient.Options{URL: "amqp://" + address, Username: rabbitmqtest.Alice,
+		PasswordFile: nettest.PasswordFile(t, rabbitmqtest.AlicePassword)}}
 }
 
 func open(t *testing.T, o Options) *Sink {
@@ -87,7 +88,8 @@ func TestEventsBecomeMessages(t *testing.T) {
 	for i := range 600 {
 		ids = append(ids, fmt.Sprint("e", i))
 	}
-	r := s.Send(t.Context(), append(items("order", ids...), dispatch.Item{ID: "broken", Service: "shop", Type: "order", Payload: []byte("?")}))
+	r := s.Send(t.Context(), append(items("order", ids...),
+		dispatch.Item{ID: "broken", Service: "shop", Type: "order", Payload: []byte("?")}))
 	require.NoError(t, r.Err)
 	require.Len(t, r.Failed, 1)
 	require.True(t, retry.IsPermanent(r.Failed[0].Err))
@@ -114,7 +116,8 @@ func TestAnUnroutableMessageFailsAlone(t *testing.T) {
 	require.Len(t, r.Failed, 1)
 	require.Equal(t, 1, r.Failed[0].Index)
 	require.Equal(t, retry.ClassTransient, retry.ClassOf(r.Failed[0].Err))
-	require.ErrorContains(t, r.Failed[0].Err, fmt.Sprintf(`exchange %q has no queue for the routing key "shop.login"`, name))
+	require.ErrorContains(
+		t, r.Failed[0].Err, fmt.Sprintf(`exchange %q has no queue for the routing key "shop.login"`, name))
 	require.Len(t, drain(t, n, queue), 2)
 	o.NotMandatory = true
 	require.Empty(t, open(t, o).Send(t.Context(), batch).Failed)
@@ -137,9 +140,11 @@ func TestWhatNeedsAnOperatorBlocks(t *testing.T) {
 	wrong := options(t, n.Address, "")
 	wrong.Broker.PasswordFile = nettest.PasswordFile(t, "no")
 	mallory := options(t, n.Address, "amq.topic")
-	mallory.Broker.Username, mallory.Broker.PasswordFile = rabbitmqtest.Mallory, nettest.PasswordFile(t, rabbitmqtest.MalloryPassword)
+	mallory.Broker.Username, mallory.Broker.PasswordFile = rabbitmqtest.Mallory,
+		nettest.PasswordFile(t, rabbitmqtest.MalloryPassword)
 	for text, o := range map[string]Options{
-		"user name or password": wrong, "not authorized": mallory, "does not exist": options(t, n.Address, rabbitmqtest.Name("missing")),
+		"user name or password": wrong, "not authorized": mallory,
+		"does not exist": options(t, n.Address, rabbitmqtest.Name("missing")),
 	} {
 		s := open(t, o)
 		err := s.Send(t.Context(), items("order", "1", "2")).Err
@@ -161,7 +166,9 @@ func TestANetworkThatComesBackGetsEverything(t *testing.T) {
 	err := s.Send(t.Context(), items("order", "cut")).Err
 	require.Equal(t, retry.ClassTransient, retry.ClassOf(err), "%v", err)
 	proxy.Restore()
-	require.Eventually(t, func() bool { return s.Send(t.Context(), items("order", "after")).Err == nil }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.Send(t.Context(), items("order", "after")).Err == nil
+	}, 30*time.Second, 10*time.Millisecond)
 
 	proxy.Stall()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -190,6 +197,8 @@ func TestABrokerThatIsKilledKeepsWhatItConfirmed(t *testing.T) {
 	n.Kill()
 	require.Error(t, s.Send(t.Context(), items("order", "4")).Err)
 	n.Restart(t)
-	require.Eventually(t, func() bool { return s.Send(t.Context(), items("order", "4")).Err == nil }, 30*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.Send(t.Context(), items("order", "4")).Err == nil
+	}, 30*time.Second, 20*time.Millisecond)
 	require.Len(t, drain(t, n, queue), 4)
 }

@@ -72,7 +72,9 @@ func (b *book) add(stream position.Stream, epoch int32, backlog int64, r positio
 	}
 	e.Epoch, e.Backlog = max(e.Epoch, epoch), max(e.Backlog, backlog)
 	e.Ranges = unite(e.Ranges, r)
-	e.Partial = slices.DeleteFunc(e.Partial, func(m position.Partial) bool { return m.Offset >= r.From && m.Offset < r.To })
+	e.Partial = slices.DeleteFunc(e.Partial, func(m position.Partial) bool {
+		return m.Offset >= r.From && m.Offset < r.To
+	})
 }
 
 // set replaces what is known of a partition.
@@ -98,7 +100,9 @@ func unite(ranges []position.Range, r position.Range) []position.Range {
 	if r.To <= r.From {
 		return ranges
 	}
-	from, _ := slices.BinarySearchFunc(ranges, r.From, func(x position.Range, at int64) int { return cmp.Compare(x.To, at) })
+	from, _ := slices.BinarySearchFunc(ranges, r.From, func(x position.Range, at int64) int {
+		return cmp.Compare(x.To, at)
+	})
 	to := from
 	for to < len(ranges) && ranges[to].From <= r.To {
 		r.From, r.To = min(r.From, ranges[to].From), max(r.To, ranges[to].To)

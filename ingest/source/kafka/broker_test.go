@@ -39,13 +39,22 @@ func TestMistakes(t *testing.T) {
 		at     string
 		brief  string
 	}{
-		"wrong password":          {kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: user(kafkatest.Alice, "wrong")}, "mistakes", source.TroubleCredentials, "", "the brokers refuse the user name or password (check sasl)"},
-		"wrong password over TLS": {kafkaclient.Options{Brokers: c.SASLTLSBrokers(), TLS: c.TLSConfig(), SASL: user(kafkatest.Alice, "wrong")}, "mistakes", source.TroubleCredentials, "", "the brokers refuse the user name or password (check sasl)"},
-		"no rights":               {kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: user(kafkatest.Mallory, kafkatest.MalloryPassword)}, "mistakes", source.TroubleCredentials, "mistakes", "the user is not authorized for the topic (change its access control list)"},
-		"unknown CA":              {kafkaclient.Options{Brokers: c.TLSBrokers(), TLS: &tls.Config{}}, "mistakes", source.TroubleTLS, "", "the certificate of the broker is signed by an unknown authority (set tls.ca_file)"},
-		"no TLS":                  {kafkaclient.Options{Brokers: c.TLSBrokers()}, "mistakes", source.TroubleTLS, "", "the port wants TLS (set tls)"},
-		"no listener":             {kafkaclient.Options{Brokers: []string{"127.0.0.1:1"}}, "mistakes", source.TroubleConnection, "", "the brokers are not reachable"},
-		"no topic":                {kafkaclient.Options{Brokers: c.Brokers()}, "missing", source.TroubleTopic, "missing", "the topic does not exist (create it)"},
+		"wrong password": {kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: user(kafkatest.Alice, "wrong")},
+			"mistakes", source.TroubleCredentials, "", "the brokers refuse the user name or password (check sasl)"},
+		"wrong password over TLS": {kafkaclient.Options{Brokers: c.SASLTLSBrokers(), TLS: c.TLSConfig(),
+			SASL: user(kafkatest.Alice, "wrong")}, "mistakes", source.TroubleCredentials, "",
+			"the brokers refuse the user name or password (check sasl)"},
+		"no rights": {kafkaclient.Options{Brokers: c.SASLBrokers(),
+			SASL: user(kafkatest.Mallory, kafkatest.MalloryPassword)}, "mistakes", source.TroubleCredentials, "mistakes",
+			"the user is not authorized for the topic (change its access control list)"},
+		"unknown CA": {kafkaclient.Options{Brokers: c.TLSBrokers(), TLS: &tls.Config{}}, "mistakes",
+			source.TroubleTLS, "", "the certificate of the broker is signed by an unknown authority (set tls.ca_file)"},
+		"no TLS": {kafkaclient.Options{Brokers: c.TLSBrokers()}, "mistakes", source.TroubleTLS, "",
+			"the port wants TLS (set tls)"},
+		"no listener": {kafkaclient.Options{Brokers: []string{"127.0.0.1:1"}}, "mistakes",
+			source.TroubleConnection, "", "the brokers are not reachable"},
+		"no topic": {kafkaclient.Options{Brokers: c.Brokers()}, "missing", source.TroubleTopic, "missing",
+			"the topic does not exist (create it)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // a new password is read after ten seconds
@@ -65,24 +74,29 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// A broker that shares no code with Apache Kafka, speaks an older protocol and has no IDs of topics: messages count once
-// over restarts.
+// A broker that shares no code with Apache Kafka, speaks an older protocol and has no IDs of topics: messages count
+// once over restarts.
 func TestASecondImplementation(t *testing.T) {
 	client := plain(kafkatest.Mock(t, 3)...)
 	client.Version = kafkatest.MockVersion
-	producer, err := kafkaclient.New(client, kgo.DefaultProduceTopic("mocked"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.DisableIdempotentWrite(), kgo.AllowAutoTopicCreation())
+	producer, err := kafkaclient.New(client, kgo.DefaultProduceTopic("mocked"),
+		kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.DisableIdempotentWrite(), kgo.AllowAutoTopicCreation())
 	require.NoError(t, err)
 	defer producer.Close()
 	dir := t.TempDir()
 	for round := range 3 {
 		for _, id := range ids(fmt.Sprint("r", round), 100) {
-			producer.Produce(t.Context(), kgo.StringRecord(valueOf(id)), func(_ *kgo.Record, err error) { assert.NoError(t, err) })
+			producer.Produce(t.Context(), kgo.StringRecord(valueOf(id)), func(_ *kgo.Record, err error) {
+				assert.NoError(t, err)
+			})
 		}
 		require.NoError(t, producer.Flush(t.Context()))
 		e := startEngine(t, dir)
 		s := startSource(t, e, client, settings("mocked"), nil)
 		requireOnce(t, e, 100*(round+1))
-		testkit.Eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 4 && s.Lag() == 0 })
+		testkit.Eventually(t, "no lag", func() bool {
+			return len(s.Topics()) == 1 && s.Topics()[0].Owned == 4 && s.Lag() == 0
+		})
 		require.Empty(t, s.intake.Troubles())
 		s.stop()
 		e.stop()
@@ -98,7 +112,8 @@ func TestTransactions(t *testing.T) {
 	for round := range 6 {
 		require.NoError(t, client.BeginTransaction())
 		for i := range 10 {
-			require.NoError(t, client.ProduceSync(t.Context(), kgo.StringRecord(valueOf(fmt.Sprintf("r%d-%d", round, i)))).FirstErr())
+			require.NoError(
+				t, client.ProduceSync(t.Context(), kgo.StringRecord(valueOf(fmt.Sprintf("r%d-%d", round, i)))).FirstErr())
 		}
 		require.NoError(t, client.EndTransaction(t.Context(), kgo.TransactionEndTry(round%2 == 0)))
 	}
@@ -124,7 +139,8 @@ type dyingEngine struct {
 	dead *atomic.Bool
 }
 
-func (e *dyingEngine) AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32, at engine.Position) (engine.Result, error) {
+func (e *dyingEngine) AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32,
+	at engine.Position) (engine.Result, error) {
 	result, err := e.runningEngine.AdmitAt(ctx, b, t, todo, at)
 	if e.dead.Load() {
 		<-ctx.Done()
@@ -133,20 +149,23 @@ func (e *dyingEngine) AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.
 	return result, err
 }
 
-// In a group, a crash between the log and the commit makes the next owner count at most one poll of each partition again.
-// This is that crash: the source ends as a killed engine does, right after its batch is durable.
+// In a group, a crash between the log and the commit makes the next owner count at most one poll of each partition
+// again. This is that crash: the source ends as a killed engine does, right after its batch is durable.
 func TestGroupCountsAtMostOnePollTwice(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "grouped", 3, nil)
 	var records []*kgo.Record
 	for i := range 3000 {
-		records = append(records, &kgo.Record{Topic: "grouped", Key: fmt.Append(nil, i), Value: fmt.Appendf(nil, `{"service":"shop","type":"order","attributes":{"n":"%d"}}`, i)})
+		records = append(records, &kgo.Record{Topic: "grouped", Key: fmt.Append(nil, i),
+			Value: fmt.Appendf(nil, `{"service":"shop","type":"order","attributes":{"n":"%d"}}`, i)})
 	}
 	set := settings("grouped")
 	set.Ownership, set.Group, set.SessionTimeout, set.Heartbeat = Group, "grouped", 6*time.Second, 500*time.Millisecond
 	one := startEngine(t, t.TempDir())
 	var dead atomic.Bool
-	first := startSource(t, one, plain(c.Brokers()...), set, func(o *source.Options, _ *Options) { o.Engine = &dyingEngine{one, &dead} })
+	first := startSource(t, one, plain(c.Brokers()...), set, func(o *source.Options, _ *Options) {
+		o.Engine = &dyingEngine{one, &dead}
+	})
 	c.Produce(t, records[:1500]...)
 	requireOnce(t, one, 1500)
 	testkit.Eventually(t, "commits", func() bool { return first.Lag() == 0 })

@@ -7,8 +7,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/source"
 )
 
-// claim is the position of a batch: of each partition in it, one range from where the batch before ended to behind its last
-// message. Offsets that hold no message, such as markers of transactions, belong to the range in which they lie.
+// claim is the position of a batch: of each partition in it, one range from where the batch before ended to behind its
+// last message. Offsets that hold no message, such as markers of transactions, belong to the range in which they lie.
 type claim struct {
 	source  string
 	batch   *source.Batch // nil: of no messages
@@ -47,7 +47,8 @@ func (c *claim) AppendPosition(dst []byte, undecided []int32) []byte {
 	for i := range c.parts {
 		p := &c.parts[i]
 		progress = append(progress, position.Progress{
-			Stream: p.part.stream, Generation: p.part.generation, Epoch: p.epoch, Backlog: p.backlog(), Ranges: []position.Range{{From: p.from, To: p.to}},
+			Stream: p.part.stream, Generation: p.part.generation, Epoch: p.epoch, Backlog: p.backlog(),
+			Ranges: []position.Range{{From: p.from, To: p.to}},
 		})
 	}
 	if len(undecided) > 0 {

@@ -16,17 +16,20 @@ import (
 	"github.com/sloengine/sloengine/ingest/position"
 )
 
-// This file is the ownership by a consumer group. The broker says which partitions are read here, and commits say where the
-// next owner begins. No rebalance happens between a poll and the commit of what it brought, so a partition that moves
-// counts nothing twice. An engine that crashes in between leaves at most one fetch per partition that is counted
+// This file is the ownership by a consumer group. The broker says which partitions are read here, and commits say where
+// the next owner begins. No rebalance happens between a poll and the commit of what it brought, so a partition that
+// moves counts nothing twice. An engine that crashes in between leaves at most one fetch per partition that is counted
 // again by the next owner, unless its events have ids and the owner is the same.
 
 func (x *session) groupOptions() []kgo.Opt {
 	set := &x.s.set
 	o := []kgo.Opt{
-		kgo.ConsumerGroup(set.Group), kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
-		kgo.SessionTimeout(set.SessionTimeout), kgo.HeartbeatInterval(set.Heartbeat), kgo.RebalanceTimeout(max(set.SessionTimeout, 60e9)),
-		kgo.AdjustFetchOffsetsFn(x.adjust), kgo.OnPartitionsRevoked(x.revoked), kgo.OnPartitionsLost(x.revoked), kgo.OnPartitionsAssigned(x.assigned),
+		kgo.ConsumerGroup(set.Group), kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.DisableAutoCommit(),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.SessionTimeout(set.SessionTimeout), kgo.HeartbeatInterval(set.Heartbeat),
+		kgo.RebalanceTimeout(max(set.SessionTimeout, 60e9)),
+		kgo.AdjustFetchOffsetsFn(x.adjust), kgo.OnPartitionsRevoked(x.revoked), kgo.OnPartitionsLost(x.revoked),
+		kgo.OnPartitionsAssigned(x.assigned),
 	}
 	if set.Instance != "" {
 		o = append(o, kgo.InstanceID(set.Instance))
@@ -38,7 +41,8 @@ func (x *session) groupOptions() []kgo.Opt {
 }
 
 // adjust says where the partitions begin that were assigned. It runs in a goroutine of the client, between two polls.
-func (x *session) adjust(ctx context.Context, commits map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+func (x *session) adjust(
+	ctx context.Context, commits map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	x.moving.Lock()
 	admin := x.admin
 	x.moving.Unlock()
@@ -104,7 +108,8 @@ func (x *session) assigned(_ context.Context, _ *kgo.Client, partitions map[stri
 		}
 	}
 	x.s.show.rebalances.Inc()
-	x.s.o.Logger.Info("consumer group assigned partitions", "source", x.s.in.Name(), "group", x.s.set.Group, "partitions", n)
+	x.s.o.Logger.Info("consumer group assigned partitions", "source", x.s.in.Name(), "group",
+		x.s.set.Group, "partitions", n)
 }
 
 func (x *session) revoked(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
@@ -120,7 +125,8 @@ func (x *session) revoked(_ context.Context, _ *kgo.Client, partitions map[strin
 	}
 	if n > 0 {
 		x.s.show.rebalances.Inc()
-		x.s.o.Logger.Info("consumer group revoked partitions", "source", x.s.in.Name(), "group", x.s.set.Group, "partitions", n)
+		x.s.o.Logger.Info("consumer group revoked partitions", "source", x.s.in.Name(), "group",
+			x.s.set.Group, "partitions", n)
 	}
 }
 
@@ -151,9 +157,10 @@ func (x *session) commitInGroup(ctx context.Context, offsets kadm.Offsets) {
 		}
 		commits[o.Topic][o.Partition] = kgo.EpochOffset{Epoch: o.LeaderEpoch, Offset: o.At}
 	})
-	x.client.CommitOffsetsSync(ask, commits, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
-		failed = commitError(answer, err)
-	})
+	x.client.CommitOffsetsSync(
+		ask, commits, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
+			failed = commitError(answer, err)
+		})
 	x.committed(ctx, offsets, failed)
 }
 

@@ -8,9 +8,10 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 )
 
-// idSample finds ids that come again on another partition: two engines would count them twice. It looks at one of 64 ids,
-// chosen by hash, so that every partition has the same ones, and remembers the partition of the last 65,536 of these. One
-// that hashes to the place of another takes it, so the memory is fixed. The goroutine of the session owns it.
+// idSample finds ids that come again on another partition: two engines would count them twice. It looks at one of 64
+// ids, chosen by hash, so that every partition has the same ones, and remembers the partition of the last 65,536 of
+// these. One that hashes to the place of another takes it, so the memory is fixed. The goroutine of the session owns
+// it.
 type idSample struct {
 	homes                           []home // by hash; nil before the first id
 	first, samePartition, elsewhere *metrics.Counter

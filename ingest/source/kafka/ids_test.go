@@ -12,8 +12,8 @@ import (
 	"github.com/sloengine/sloengine/internal/testkit"
 )
 
-// Ids that come again on another partition are counted apart from those that stay, and the rest of their number is that of
-// one in 64.
+// Ids that come again on another partition are counted apart from those that stay, and the rest of their number is that
+// of one in 64.
 func TestIDsOnOtherPartitions(t *testing.T) {
 	brokers := fake(t)
 	p := newProducer(t, brokers...)
@@ -29,22 +29,27 @@ func TestIDsOnOtherPartitions(t *testing.T) {
 		}
 		require.NoError(t, p.ProduceSync(t.Context(), records...).FirstErr())
 		sent += uint64(len(ids))
-		testkit.Eventually(t, "the messages", func() bool { return s.intake.Totals().Accepted+s.intake.Totals().Duplicates == sent })
+		testkit.Eventually(t, "the messages", func() bool {
+			return s.intake.Totals().Accepted+s.intake.Totals().Duplicates == sent
+		})
 	}
 	list := ids("a", 6400)
 	put(0, list)
 	first := s.ids.first.Get()
 	require.InDelta(t, 100, first, 50, "one of 64")
 	put(4, list)
-	require.Equal(t, []uint64{first, first, 0}, []uint64{s.ids.first.Get(), s.ids.samePartition.Get(), s.ids.elsewhere.Get()})
+	require.Equal(
+		t, []uint64{first, first, 0}, []uint64{s.ids.first.Get(), s.ids.samePartition.Get(), s.ids.elsewhere.Get()})
 	put(1, list)
-	require.Equal(t, []uint64{first, first, first}, []uint64{s.ids.first.Get(), s.ids.samePartition.Get(), s.ids.elsewhere.Get()})
+	require.Equal(
+		t, []uint64{first, first, first}, []uint64{s.ids.first.Get(), s.ids.samePartition.Get(), s.ids.elsewhere.Get()})
 	requireOnce(t, e, 6400)
 
 	// Events without an id have one of their place, which is nobody else's.
 	var records []*kgo.Record
 	for i := range 1000 {
-		records = append(records, &kgo.Record{Topic: "orders", Partition: int32(i % 4), Value: []byte(`{"service":"shop","type":"order"}`)})
+		records = append(
+			records, &kgo.Record{Topic: "orders", Partition: int32(i % 4), Value: []byte(`{"service":"shop","type":"order"}`)})
 	}
 	require.NoError(t, p.ProduceSync(t.Context(), records...).FirstErr())
 	requireOnce(t, e, 7400)

@@ -38,7 +38,8 @@ func TestJumpOverDurableMessages(t *testing.T) {
 
 	dir := t.TempDir()
 	e := startEngine(t, dir)
-	known := position.Progress{Stream: position.Stream{Name: "orders", ID: topics["orders"].ID}, Epoch: position.NoEpoch, Ranges: []position.Range{{From: first, To: behind}}}
+	known := position.Progress{Stream: position.Stream{Name: "orders", ID: topics["orders"].ID}, Epoch: position.NoEpoch,
+		Ranges: []position.Range{{From: first, To: behind}}}
 	_, err = e.AdmitAt(t.Context(), &event.Batch{}, nil, nil, whole{"orders", known})
 	require.NoError(t, err)
 	e.stop()

@@ -36,8 +36,8 @@ func fake(t testing.TB, opts ...kfake.Opt) []string {
 // topics counts those of tests with Apache Kafka, which share a broker.
 var topics atomic.Int32
 
-// onBoth runs a test with the fake cluster of the client's author, which needs no Java, and with Apache Kafka, which is the
-// proof. The topic is one of its own and does not exist.
+// onBoth runs a test with the fake cluster of the client's author, which needs no Java, and with Apache Kafka, which is
+// the proof. The topic is one of its own and does not exist.
 func onBoth(t *testing.T, test func(t *testing.T, brokers []string, topic string)) {
 	t.Run("fake", func(t *testing.T) { test(t, fake(t), "orders") })
 	t.Run("apache", func(t *testing.T) {
@@ -65,7 +65,9 @@ func testStatic(t *testing.T, brokers []string, topic string) {
 		o, ok := at.Lookup(topic, 3)
 		return err == nil && ok && o.At == 375
 	})
-	testkit.Eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 && s.Topics()[0].Owned == 4 })
+	testkit.Eventually(t, "no lag", func() bool {
+		return len(s.Topics()) == 1 && s.Lag() == 0 && s.Topics()[0].Owned == 4
+	})
 	s.stop()
 	e.stop()
 
@@ -92,7 +94,9 @@ func testOrdinalsAndNewPartitions(t *testing.T, brokers []string, topic string) 
 			set.Engines, set.Ordinal, set.Start = 2, Hostname, Latest
 			e := startEngine(t, dirs[i])
 			engines = append(engines, e)
-			sources = append(sources, startSource(t, e, plain(brokers...), set, func(_ *source.Options, k *Options) { k.Hostname = host }))
+			sources = append(sources, startSource(t, e, plain(brokers...), set, func(_ *source.Options, k *Options) {
+				k.Hostname = host
+			}))
 		}
 	}
 	start()
@@ -137,13 +141,15 @@ func testStart(t *testing.T, brokers []string, topic string) {
 	now := time.Now()
 	var records []*kgo.Record
 	for i := range 10 {
-		records = append(records, &kgo.Record{Topic: topic, Timestamp: now.Add(time.Duration(i-10) * time.Hour), Value: []byte(valueOf(fmt.Sprintf("e-%d", i)))})
+		records = append(records, &kgo.Record{Topic: topic, Timestamp: now.Add(time.Duration(i-10) * time.Hour),
+			Value: []byte(valueOf(fmt.Sprintf("e-%d", i)))})
 	}
 	for _, r := range records { // one batch each, as offsets are found by batch
 		require.NoError(t, p.ProduceSync(t.Context(), r).FirstErr())
 	}
 	for start, want := range map[string]int{
-		Earliest: 10, LongestWindow: 5, now.Add(-150 * time.Minute).UTC().Format(time.RFC3339): 2, now.Add(time.Hour).UTC().Format(time.RFC3339): 0, Latest: 0,
+		Earliest: 10, LongestWindow: 5, now.Add(-150 * time.Minute).UTC().Format(time.RFC3339): 2,
+		now.Add(time.Hour).UTC().Format(time.RFC3339): 0, Latest: 0,
 	} {
 		t.Run(start, func(t *testing.T) {
 			set := settings(topic)
@@ -152,7 +158,9 @@ func testStart(t *testing.T, brokers []string, topic string) {
 			s := startSource(t, e, plain(brokers...), set, func(_ *source.Options, k *Options) {
 				k.LongestWindow = func() time.Duration { return 5*time.Hour + time.Minute }
 			})
-			testkit.Eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0 })
+			testkit.Eventually(t, "the end", func() bool {
+				return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0
+			})
 			requireOnce(t, e, want)
 		})
 	}
@@ -182,12 +190,15 @@ func TestGarbage(t *testing.T) { onBoth(t, testGarbage) }
 func testGarbage(t *testing.T, brokers []string, topic string) {
 	p := newProducer(t, brokers...)
 	p.create(t, topic, 1)
-	for _, value := range []string{valueOf("a"), "\x00garbage", "[" + valueOf("b") + `,{"service":"shop"}]`, "", strings.Repeat("x", 3000), valueOf("c")} {
+	for _, value := range []string{valueOf("a"), "\x00garbage", "[" + valueOf("b") + `,{"service":"shop"}]`, "",
+		strings.Repeat("x", 3000), valueOf("c")} {
 		require.NoError(t, p.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte(value)}).FirstErr())
 	}
 	dir := t.TempDir()
 	e := startEngine(t, dir)
-	s := startSource(t, e, plain(brokers...), settings(topic), func(o *source.Options, _ *Options) { o.Settings.MaxMessage = 2000 })
+	s := startSource(t, e, plain(brokers...), settings(topic), func(o *source.Options, _ *Options) {
+		o.Settings.MaxMessage = 2000
+	})
 	requireOnce(t, e, 3)
 	require.Equal(t, 3, s.dead.len())
 	for id, entry := range s.dead.all {
@@ -226,7 +237,8 @@ func testRetention(t *testing.T, brokers []string, topic string) {
 	})
 	requireOnce(t, e, 15)
 	testkit.Eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
-	require.Equal(t, "15 messages were deleted by retention before they were read; coverage is lower for it", s.intake.Troubles()[0].Brief)
+	require.Equal(t, "15 messages were deleted by retention before they were read; coverage is lower for it",
+		s.intake.Troubles()[0].Brief)
 	require.Equal(t, map[string]uint64{"shop/order": 15}, e.state.dropped)
 	s.stop()
 	e.stop()
@@ -310,7 +322,8 @@ func TestGroup(t *testing.T) {
 	two := startEngine(t, t.TempDir())
 	second := startSource(t, two, plain(brokers...), set, nil)
 	testkit.Eventually(t, "both own partitions", func() bool {
-		return len(first.Topics()) == 1 && first.Topics()[0].Owned == 2 && len(second.Topics()) == 1 && second.Topics()[0].Owned == 2
+		return len(first.Topics()) == 1 && first.Topics()[0].Owned == 2 && len(second.Topics()) == 1 &&
+			second.Topics()[0].Owned == 2
 	})
 	p.put(t, "orders", 4, ids("b", 100)...)
 	requireOnce(t, one, 150)
@@ -361,7 +374,8 @@ type stuckEngine struct {
 	free  atomic.Bool
 }
 
-func (e *stuckEngine) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32, _ engine.Position) (engine.Result, error) {
+func (e *stuckEngine) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32,
+	_ engine.Position) (engine.Result, error) {
 	if len(b.Events) > 0 && !e.free.Load() {
 		e.calls.Add(1)
 		return engine.Result{}, engine.ErrOverloaded
@@ -375,7 +389,8 @@ type stalled struct {
 	left atomic.Int64
 }
 
-func (s *stalled) AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32, at engine.Position) (engine.Result, error) {
+func (s *stalled) AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32,
+	at engine.Position) (engine.Result, error) {
 	if len(b.Events) > 0 && s.left.Add(-1) < 0 {
 		return engine.Result{}, &engine.UnavailableError{Code: "overload", Detail: "busy", RetryAfter: 10 * time.Millisecond}
 	}
@@ -396,7 +411,9 @@ func TestRestartDuringTheFirstRead(t *testing.T) {
 					e := startEngine(t, dir)
 					s := &stalled{Engine: e}
 					s.left.Store(batches)
-					src := startSource(t, e, plain(brokers...), set, func(o *source.Options, _ *Options) { o.Engine, o.BatchEvents = s, 100 })
+					src := startSource(t, e, plain(brokers...), set, func(o *source.Options, _ *Options) {
+						o.Engine, o.BatchEvents = s, 100
+					})
 					if batches > 2 {
 						requireOnce(t, e, 1000)
 						p.put(t, topic, 2, ids("new", 10)...)

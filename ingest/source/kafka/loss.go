@@ -93,8 +93,8 @@ func answersEpochs(ctx context.Context, admin *kadm.Client) bool {
 	return true
 }
 
-// cut writes that the messages of a partition from an offset on are gone, and that other ones follow. The epoch is that of
-// the last message in front of it. Where nothing from there on is durable it does nothing.
+// cut writes that the messages of a partition from an offset on are gone, and that other ones follow. The epoch is that
+// of the last message in front of it. Where nothing from there on is durable it does nothing.
 func (s *Source) cut(ctx context.Context, stream position.Stream, to int64, epoch int32) error {
 	at := place{stream.Name, stream.Partition}
 	left, ok := s.book.known(at)
@@ -114,7 +114,9 @@ func (s *Source) cut(ctx context.Context, stream position.Stream, to int64, epoc
 		return err
 	}
 	s.book.set(left)
-	s.in.Fails(source.TroublePosition, at.String(), "the brokers lost messages that were counted already; they stay counted, and what follows in their place counts as well",
+	s.in.Fails(source.TroublePosition, at.String(),
+		"the brokers lost messages that were counted already; they stay counted, and what follows in their place counts as "+
+			"well",
 		fmt.Sprintf("offsets %d to %d", to, last-1))
 	s.show.noted(at, s.in.Now())
 	return nil

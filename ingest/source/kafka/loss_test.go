@@ -18,9 +18,9 @@ import (
 	"github.com/sloengine/sloengine/internal/testkit"
 )
 
-// An unclean leader election takes messages away that are counted, and gives their offsets to others. Every message that
-// was ever in the topic counts once, also without an id: with a source that runs meanwhile, with a restart before the log
-// is as long again, and with a source that was stopped until the log was longer than before.
+// An unclean leader election takes messages away that are counted, and gives their offsets to others. Every message
+// that was ever in the topic counts once, also without an id: with a source that runs meanwhile, with a restart before
+// the log is as long again, and with a source that was stopped until the log was longer than before.
 func TestUncleanElection(t *testing.T) {
 	if testing.Short() {
 		t.Skip("three brokers start and stop several times")
@@ -47,7 +47,8 @@ func TestUncleanElection(t *testing.T) {
 		t.Helper()
 		var records []*kgo.Record
 		for range n {
-			records = append(records, &kgo.Record{Topic: "loss", Value: fmt.Appendf(nil, `{"service":"shop","type":"order","attributes":{"n":"%d"}}`, written)})
+			records = append(records, &kgo.Record{
+				Topic: "loss", Value: fmt.Appendf(nil, `{"service":"shop","type":"order","attributes":{"n":"%d"}}`, written)})
 			written++
 		}
 		c.Produce(t, records...)
@@ -123,12 +124,14 @@ func TestUncleanElection(t *testing.T) {
 	begin()
 	requireOnce(t, e, 240)
 	t.Logf("counted after %s", time.Since(began))
-	testkit.Eventually(t, "no lag", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0 })
+	testkit.Eventually(t, "no lag", func() bool {
+		return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0
+	})
 	require.Equal(t, "offsets 120 to 149", s.intake.Troubles()[0].Reason)
 }
 
-// A log that is damaged in the middle is opened with the loss accepted: the source reads the messages of the lost records
-// again, and those alone, although their neighbours have no ids either.
+// A log that is damaged in the middle is opened with the loss accepted: the source reads the messages of the lost
+// records again, and those alone, although their neighbours have no ids either.
 func TestAcceptedLossIsReadAgain(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "damaged", 1, nil)
@@ -138,7 +141,8 @@ func TestAcceptedLossIsReadAgain(t *testing.T) {
 	for round := range 5 {
 		var records []*kgo.Record
 		for i := range 20 {
-			records = append(records, &kgo.Record{Topic: "damaged", Value: fmt.Appendf(nil, `{"service":"shop","type":"order","attributes":{"n":"round-%d-%d"}}`, round, i)})
+			records = append(records, &kgo.Record{Topic: "damaged",
+				Value: fmt.Appendf(nil, `{"service":"shop","type":"order","attributes":{"n":"round-%d-%d"}}`, round, i)})
 		}
 		c.Produce(t, records...)
 		requireOnce(t, e, 20*(round+1))

@@ -46,7 +46,9 @@ func (s *folded) Apply(rec wal.Record, refuse engine.Refuse) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if rec.Type == record.TypeDropped {
-		return record.ParseDropped(rec.Payload, func(d *record.Dropped) { s.dropped[string(d.Service)+"/"+string(d.Type)] += d.N })
+		return record.ParseDropped(rec.Payload, func(d *record.Dropped) {
+			s.dropped[string(d.Service)+"/"+string(d.Type)] += d.N
+		})
 	}
 	if rec.Type != record.TypeEvents {
 		return nil
@@ -87,7 +89,9 @@ func (s *folded) Parts() []engine.Part {
 	if err != nil {
 		panic(err)
 	}
-	return []engine.Part{{Name: "all", Version: s.version, Vital: true, Encode: func(dst []byte) []byte { return append(dst, data...) }}}
+	return []engine.Part{{Name: "all", Version: s.version, Vital: true, Encode: func(dst []byte) []byte {
+		return append(dst, data...)
+	}}}
 }
 
 func (s *folded) Restore(_ string, data []byte) error {
@@ -123,7 +127,8 @@ func startEngine(t testing.TB, dir string, change ...func(*engine.Options)) *run
 	r := &runningEngine{state: &folded{ids: map[string]int{}, dropped: map[string]uint64{}, book: position.NewBook()}}
 	o := engine.Options{
 		Dir: dir, State: r.state, Logger: slog.New(slog.DiscardHandler), SegmentBytes: 1 << 20,
-		IDs: engine.IDOptions{Bytes: 1 << 20}, Disk: engine.DiskOptions{LowWater: -1}, Checkpoint: engine.CheckpointOptions{Interval: time.Hour},
+		IDs: engine.IDOptions{Bytes: 1 << 20}, Disk: engine.DiskOptions{LowWater: -1},
+		Checkpoint: engine.CheckpointOptions{Interval: time.Hour},
 	}
 	for _, f := range change {
 		f(&o)
@@ -212,7 +217,8 @@ func plain(brokers ...string) kafkaclient.Options {
 	return kafkaclient.Options{Brokers: brokers, Backoff: 100 * time.Millisecond}
 }
 
-func startSource(t testing.TB, e *runningEngine, client kafkaclient.Options, set Settings, change func(o *source.Options, k *Options)) *runningSource {
+func startSource(t testing.TB, e *runningEngine, client kafkaclient.Options, set Settings,
+	change func(o *source.Options, k *Options)) *runningSource {
 	t.Helper()
 	r := &runningSource{set: metrics.NewSet(), dead: &deadBox{}, log: &logged{}}
 	m := source.NewMetrics(r.set)
@@ -222,7 +228,8 @@ func startSource(t testing.TB, e *runningEngine, client kafkaclient.Options, set
 			t.Logf("%d ids were counted. The source logged:\n%s", len(e.state.counted()), r.log)
 		}
 	})
-	in := source.Options{Name: "orders", Settings: source.Defaults(), Engine: e, Lose: e.Lose, Save: r.dead.save, Metrics: m, Logger: log}
+	in := source.Options{Name: "orders", Settings: source.Defaults(), Engine: e, Lose: e.Lose, Save: r.dead.save,
+		Metrics: m, Logger: log}
 	k := Options{Settings: set, Client: client, Metrics: NewMetrics(m), Logger: log}
 	require.NoError(t, e.Do(t.Context(), func() { k.Positions = e.state.book.Of("orders") }))
 	if change != nil {
@@ -276,7 +283,8 @@ func (p *producer) put(t testing.TB, topic string, partitions int, ids ...string
 	var records []*kgo.Record
 	for i, id := range ids {
 		records = append(records, &kgo.Record{
-			Topic: topic, Partition: int32(i % partitions), Value: []byte(fmt.Sprintf(`{"id":%q,"service":"shop","type":"order"}`, id)),
+			Topic: topic, Partition: int32(i % partitions),
+			Value: []byte(fmt.Sprintf(`{"id":%q,"service":"shop","type":"order"}`, id)),
 		})
 	}
 	require.NoError(t, p.ProduceSync(t.Context(), records...).FirstErr())

@@ -60,7 +60,8 @@ type FetchSettings struct {
 
 // Defaults are the settings of a source that says nothing else than its topics.
 func Defaults() Settings {
-	s := Settings{Start: Earliest, Ownership: Static, Engines: 1, Ordinal: "0", Commit: true, Buffer: 16 << 20, SessionTimeout: 30 * time.Second, Heartbeat: 10 * time.Second, Refresh: 10 * time.Second}
+	s := Settings{Start: Earliest, Ownership: Static, Engines: 1, Ordinal: "0", Commit: true, Buffer: 16 << 20,
+		SessionTimeout: 30 * time.Second, Heartbeat: 10 * time.Second, Refresh: 10 * time.Second}
 	s.Fetch.MinBytes, s.Fetch.MaxWait = 50_000, 200*time.Millisecond
 	return s
 }
@@ -96,7 +97,8 @@ func (s *Settings) resolve(hostname string) (r resolved, err error) {
 	}
 	for i, t := range s.Topics {
 		if !topicName.MatchString(t) || t == "." || t == ".." {
-			bad(fmt.Sprintf("topics[%d]", i), "%q is not the name of a topic (want 1 to 249 letters, digits, '.', '_' and '-')", t)
+			bad(
+				fmt.Sprintf("topics[%d]", i), "%q is not the name of a topic (want 1 to 249 letters, digits, '.', '_' and '-')", t)
 		}
 	}
 	if s.TopicsRegex != "" {

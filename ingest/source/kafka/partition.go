@@ -64,7 +64,9 @@ func (p *part) take(offset int64) (fresh bool, done []int32) {
 	if len(p.done) > 0 && p.done[0].From <= offset {
 		return false, nil
 	}
-	if i, found := slices.BinarySearchFunc(p.partial, offset, func(m position.Partial, at int64) int { return int(m.Offset - at) }); found {
+	if i, found := slices.BinarySearchFunc(p.partial, offset, func(m position.Partial, at int64) int {
+		return int(m.Offset - at)
+	}); found {
 		done = p.partial[i].Done
 	}
 	return true, done

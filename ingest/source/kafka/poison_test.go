@@ -20,12 +20,16 @@ import (
 func poisons(rnd *rand.Rand) (out []*kgo.Record) {
 	plain := []byte(`{"service":"shop","type":"order"}`)
 	for _, ms := range []int64{math.MaxInt64, math.MaxInt64 / 2, 1 << 53, 253402300800000, 9223372036855, -1, 0} {
-		out = append(out, &kgo.Record{Timestamp: time.UnixMilli(ms), Value: plain}, &kgo.Record{Timestamp: time.UnixMilli(ms), Value: []byte("{")})
+		out = append(out, &kgo.Record{Timestamp: time.UnixMilli(ms), Value: plain},
+			&kgo.Record{Timestamp: time.UnixMilli(ms), Value: []byte("{")})
 	}
-	texts := []string{"", "\x00", "\xff\xfe", "ce_specversion", "ce_id", "content-type", "application/x-ndjson", "1.0", strings.Repeat("x", 100_000), "a\nb", `"`}
+	texts := []string{"", "\x00", "\xff\xfe", "ce_specversion", "ce_id", "content-type", "application/x-ndjson", "1.0",
+		strings.Repeat("x", 100_000), "a\nb", `"`}
 	values := []string{
-		"", "null", "[]", "[[]]", "{", "\xff", `{"service":"shop","type":"order","time":"99999-01-01T00:00:00Z"}`, strings.Repeat("[", 100_000), `{"specversion":"1.0"}`,
-		`{"service":"shop","type":"order","duration_ms":1e308}`, strings.Repeat(`{"service":"x"}`+"\n", 30), strings.Repeat("\x7f", 300_000), string(plain),
+		"", "null", "[]", "[[]]", "{", "\xff", `{"service":"shop","type":"order","time":"99999-01-01T00:00:00Z"}`,
+		strings.Repeat("[", 100_000), `{"specversion":"1.0"}`,
+		`{"service":"shop","type":"order","duration_ms":1e308}`, strings.Repeat(`{"service":"x"}`+"\n", 30),
+		strings.Repeat("\x7f", 300_000), string(plain),
 	}
 	for len(out) < 200 {
 		r := &kgo.Record{Timestamp: time.UnixMilli(rnd.Int64()), Key: []byte(texts[rnd.IntN(len(texts))])}
@@ -33,7 +37,8 @@ func poisons(rnd *rand.Rand) (out []*kgo.Record) {
 			r.Value = []byte(values[v])
 		}
 		for range rnd.IntN(6) {
-			r.Headers = append(r.Headers, kgo.RecordHeader{Key: texts[rnd.IntN(len(texts))], Value: []byte(texts[rnd.IntN(len(texts))])})
+			r.Headers = append(
+				r.Headers, kgo.RecordHeader{Key: texts[rnd.IntN(len(texts))], Value: []byte(texts[rnd.IntN(len(texts))])})
 		}
 		out = append(out, r)
 	}
@@ -48,7 +53,8 @@ func TestPoison(t *testing.T) {
 		list := poisons(rand.New(rand.NewPCG(seed, 0)))
 		p := newProducer(t, brokers...)
 		p.create(t, topic, 1)
-		tx, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.TransactionalID(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		tx, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.TransactionalID(topic),
+			kgo.RecordPartitioner(kgo.ManualPartitioner()))
 		require.NoError(t, err)
 		t.Cleanup(tx.Close)
 		end := func(commit kgo.TransactionEndTry, id string) {

@@ -6,8 +6,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// pool keeps the memory of messages for the next ones. It is safe for concurrent use. Whoever reads a message calls Recycle
-// on it when nothing refers to it any more.
+// pool keeps the memory of messages for the next ones. It is safe for concurrent use. Whoever reads a message calls
+// Recycle on it when nothing refers to it any more.
 type pool struct{ bytes, records sync.Pool }
 
 // What a pool keeps of one fetch; more is left to the collector.

@@ -19,8 +19,8 @@ import (
 // askTimeout bounds each question to the brokers. Nothing is lost meanwhile: what was fetched waits.
 const askTimeout = 10 * time.Second
 
-// reconcile looks at the topics: it takes up partitions that are new, notices topics that are gone or were created again,
-// measures the lag, and commits.
+// reconcile looks at the topics: it takes up partitions that are new, notices topics that are gone or were created
+// again, measures the lag, and commits.
 func (x *session) reconcile(ctx context.Context) error {
 	s := x.s
 	x.refresh = s.o.Now().Add(s.set.Refresh)
@@ -194,7 +194,8 @@ func (x *session) assign(ctx context.Context, topics kadm.TopicDetails, look lis
 	}
 	if len(fresh) > 0 {
 		x.client.AddConsumePartitions(offsets)
-		x.s.o.Logger.Info("kafka source reads partitions", "source", x.s.in.Name(), "partitions", len(fresh), "in_all", len(x.parts))
+		x.s.o.Logger.Info("kafka source reads partitions", "source", x.s.in.Name(), "partitions", len(fresh),
+			"in_all", len(x.parts))
 	}
 	return nil
 }
@@ -233,7 +234,8 @@ func (x *session) locate(ctx context.Context, p *part, known, recreated bool) er
 	switch {
 	case known:
 		// A partition that was added: everything in it is new.
-		s.o.Logger.Info("kafka source takes a new partition from its beginning", "source", s.in.Name(), "topic", p.stream.Name, "partition", p.stream.Partition)
+		s.o.Logger.Info("kafka source takes a new partition from its beginning", "source", s.in.Name(), "topic",
+			p.stream.Name, "partition", p.stream.Partition)
 	case recreated:
 		s.show.recreated(p.stream.Name)
 	default:
@@ -268,13 +270,14 @@ func (x *session) first(ctx context.Context, p *part) (int64, error) {
 	}
 	o, ok := found.Lookup(p.stream.Name, p.stream.Partition)
 	if !ok || o.Err != nil || o.Offset < 0 {
-		return 0, fmt.Errorf("find the first message of %s/%d since %s: %w", p.stream.Name, p.stream.Partition, since.UTC().Format(time.RFC3339), errors.Join(o.Err, errors.New("no offset")))
+		return 0, fmt.Errorf("find the first message of %s/%d since %s: %w", p.stream.Name, p.stream.Partition,
+			since.UTC().Format(time.RFC3339), errors.Join(o.Err, errors.New("no offset")))
 	}
 	return min(o.Offset, max(p.end, p.start)), nil
 }
 
-// checkLog compares where a partition is with its log: messages may have been deleted before they were read, also if none
-// are left.
+// checkLog compares where a partition is with its log: messages may have been deleted before they were read, also if
+// none are left.
 func (x *session) checkLog(ctx context.Context, p *part) error {
 	if p.start > p.next {
 		return x.gap(ctx, p, p.start)
@@ -320,7 +323,8 @@ func (x *session) committed(ctx context.Context, offsets kadm.Offsets, err error
 	if err != nil {
 		if ctx.Err() == nil {
 			x.s.show.commits(false)
-			x.s.in.Fails(source.TroubleCommit, "", "commits for the group fail, so its lag in the broker is too high; nothing is lost", err.Error())
+			x.s.in.Fails(source.TroubleCommit, "",
+				"commits for the group fail, so its lag in the broker is too high; nothing is lost", err.Error())
 		}
 		return
 	}

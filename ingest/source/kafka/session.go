@@ -16,8 +16,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 )
 
-// session is the use of one client. One goroutine owns it: it fetches, decodes, and hands batches to goroutines that make
-// them durable.
+// session is the use of one client. One goroutine owns it: it fetches, decodes, and hands batches to goroutines that
+// make them durable.
 type session struct {
 	s      *Source
 	client *kafkaclient.Client
@@ -53,7 +53,8 @@ const minFetch = 1 << 20
 
 func (s *Source) session(ctx context.Context) (err error) {
 	x := &session{
-		s: s, parts: map[place]*part{}, inFlight: make(chan struct{}, maxInFlight), failed: make(chan error, 1), commits: map[place]int64{},
+		s: s, parts: map[place]*part{}, inFlight: make(chan struct{}, maxInFlight), failed: make(chan error, 1),
+		commits: map[place]int64{},
 		arrived: map[place]*part{}, left: map[place]bool{},
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -68,7 +69,8 @@ func (s *Source) session(ctx context.Context) (err error) {
 	opts := []kgo.Opt{
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.FetchMinBytes(int32(s.set.Fetch.MinBytes)), kgo.FetchMaxWait(s.set.Fetch.MaxWait),
-		kgo.FetchMaxBytes(int32(max(fetch, minFetch))), kgo.FetchMaxPartitionBytes(int32(max(fetch/4, minFetch))), kgo.MaxConcurrentFetches(4),
+		kgo.FetchMaxBytes(int32(max(fetch, minFetch))), kgo.FetchMaxPartitionBytes(int32(max(fetch/4, minFetch))),
+		kgo.MaxConcurrentFetches(4),
 		kgo.KeepRetryableFetchErrors(), kgo.RetryTimeout(askTimeout), kgo.WithPools(&pool{}),
 	}
 	if s.set.Ownership == Group {
@@ -169,7 +171,8 @@ func (x *session) take(ctx context.Context, p *part, f *kgo.FetchPartition) erro
 	for _, r := range f.Records {
 		if to, ok := p.jumps(r.Offset); ok {
 			p.next = to
-			x.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{p.stream.Name: {p.stream.Partition: {Epoch: -1, Offset: to}}})
+			x.client.SetOffsets(
+				map[string]map[int32]kgo.EpochOffset{p.stream.Name: {p.stream.Partition: {Epoch: -1, Offset: to}}})
 			break
 		}
 		fresh, done := p.take(r.Offset)

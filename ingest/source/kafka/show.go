@@ -142,7 +142,8 @@ func (s *shown) topics(x *session, found kadm.TopicDetails) {
 func (s *shown) gap(p *part, n int64, lost position.Range) {
 	at := place{p.stream.Name, p.stream.Partition}
 	s.lost.Add(int(n))
-	s.in.Fails(source.TroublePosition, at.String(), fmt.Sprintf("%d messages were deleted by retention before they were read; coverage is lower for it", n),
+	s.in.Fails(source.TroublePosition, at.String(),
+		fmt.Sprintf("%d messages were deleted by retention before they were read; coverage is lower for it", n),
 		fmt.Sprintf("offsets %d to %d", lost.From, lost.To-1))
 	s.noted(at, s.in.Now())
 }
@@ -161,7 +162,8 @@ func (s *shown) recreated(topic string) {
 	s.notes[topic] = now
 	s.mu.Unlock()
 	if !told {
-		s.in.Fails(source.TroublePosition, topic, "the topic was deleted and created again; the new one is read from its beginning", "its ID changed")
+		s.in.Fails(source.TroublePosition, topic,
+			"the topic was deleted and created again; the new one is read from its beginning", "its ID changed")
 	}
 }
 

@@ -78,7 +78,8 @@ func (x *session) fetchFailed(ctx context.Context, topic string, f *kgo.FetchPar
 		if kind, _ := classify(f.Err); kind != source.TroubleConnection {
 			x.s.failed(f.Err, nil)
 		}
-	case kerr.IsRetriable(f.Err) && !errors.Is(f.Err, kerr.UnknownTopicOrPartition) && !errors.Is(f.Err, kerr.UnknownTopicID):
+	case kerr.IsRetriable(f.Err) && !errors.Is(f.Err, kerr.UnknownTopicOrPartition) &&
+		!errors.Is(f.Err, kerr.UnknownTopicID):
 		// A partition moves to another broker. The client follows it.
 	default:
 		x.s.topicFailed(topic, f.Err)

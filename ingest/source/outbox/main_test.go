@@ -66,7 +66,8 @@ func (s *counted) Apply(rec wal.Record, refuse engine.Refuse) error {
 	return engine.EachEvent(rec.Payload, func(backfill bool, v *event.View) error {
 		x := s.ids[string(v.ID)]
 		product, _ := v.Attr("product")
-		s.ids[string(v.ID)] = seen{x.Times + 1, string(v.Service), string(v.Type), string(product), backfill, time.Unix(0, v.Time).UTC()}
+		s.ids[string(v.ID)] = seen{x.Times + 1, string(v.Service), string(v.Type), string(product), backfill,
+			time.Unix(0, v.Time).UTC()}
 		return nil
 	}, refuse)
 }
@@ -85,7 +86,9 @@ func (s *counted) Parts() []engine.Part {
 	if err != nil {
 		panic(err)
 	}
-	return []engine.Part{{Name: "all", Version: s.version, Vital: true, Encode: func(dst []byte) []byte { return append(dst, data...) }}}
+	return []engine.Part{{Name: "all", Version: s.version, Vital: true, Encode: func(dst []byte) []byte {
+		return append(dst, data...)
+	}}}
 }
 
 func (s *counted) Restore(_ string, data []byte) error {
@@ -121,7 +124,8 @@ func startEngine(t testing.TB, dir string) *runningEngine {
 	var err error
 	r.Engine, err = engine.Open(engine.Options{
 		Dir: dir, State: r.state, Logger: slog.New(slog.DiscardHandler), SegmentBytes: 1 << 20,
-		IDs: engine.IDOptions{Bytes: 4 << 20}, Disk: engine.DiskOptions{LowWater: -1}, Checkpoint: engine.CheckpointOptions{Interval: time.Hour},
+		IDs: engine.IDOptions{Bytes: 4 << 20}, Disk: engine.DiskOptions{LowWater: -1},
+		Checkpoint: engine.CheckpointOptions{Interval: time.Hour},
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -194,7 +198,8 @@ func secret(t testing.TB, text string) string {
 	return name
 }
 
-func startSource(t testing.TB, e *runningEngine, dsn string, set Settings, change func(in *source.Options, o *Options)) *runningSource {
+func startSource(t testing.TB, e *runningEngine, dsn string, set Settings,
+	change func(in *source.Options, o *Options)) *runningSource {
 	t.Helper()
 	r := &runningSource{set: metrics.NewSet(), log: &logtest.Buffer{}, dead: map[string]dlq.Entry{}}
 	m := source.NewMetrics(r.set)
@@ -209,7 +214,8 @@ func startSource(t testing.TB, e *runningEngine, dsn string, set Settings, chang
 		}
 		return nil
 	}
-	o := Options{Settings: set, Database: postgres.Options{DSNFile: secret(t, dsn), ConnectTimeout: 2 * time.Second}, Metrics: NewMetrics(m), Logger: log}
+	o := Options{Settings: set, Database: postgres.Options{DSNFile: secret(t, dsn), ConnectTimeout: 2 * time.Second},
+		Metrics: NewMetrics(m), Logger: log}
 	require.NoError(t, e.Do(t.Context(), func() { o.Positions = e.state.book.Of("orders") }))
 	if change != nil {
 		change(&in, &o)

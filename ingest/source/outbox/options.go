@@ -57,7 +57,8 @@ type Settings struct {
 // Defaults are the settings of a source that says nothing else.
 func Defaults() Settings {
 	return Settings{
-		Way: Claim, Start: Earliest, Batch: 2000, Poll: time.Second, Refresh: 10 * time.Second, ListenChannel: outbox.DefaultName, Engines: 1, Ordinal: "0",
+		Way: Claim, Start: Earliest, Batch: 2000, Poll: time.Second, Refresh: 10 * time.Second,
+		ListenChannel: outbox.DefaultName, Engines: 1, Ordinal: "0",
 	}
 }
 
@@ -150,7 +151,8 @@ type Options struct {
 
 	// Headers are the headers and columns that become attributes, as in the settings of the Intake.
 	Headers map[string]string
-	// HeldTooLong is the age of committed rows from which on it is a trouble that an open transaction holds them back; 1 min.
+	// HeldTooLong is the age of committed rows from which on it is a trouble that an open transaction holds them back; 1
+	// min.
 	HeldTooLong time.Duration
 	// Most bounds the bytes of a value that are read, which is max_message of the Intake; 10 MiB.
 	Most int64

@@ -13,8 +13,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/outbox"
 )
 
-// place is how far the way xid is in one bucket of the table: all rows of transactions before xid are in the log, and of
-// xid itself those with an id up to id.
+// place is how far the way xid is in one bucket of the table: all rows of transactions before xid are in the log, and
+// of xid itself those with an id up to id.
 type place struct {
 	xid uint64
 	id  int64 // before the first: none
@@ -42,7 +42,8 @@ func parseIdentity(id [16]byte) identity {
 	return identity{binary.BigEndian.Uint64(id[:]), binary.BigEndian.Uint32(id[8:]), binary.BigEndian.Uint32(id[12:])}
 }
 
-// within is the suffix of the streams that say how far a bucket is within a transaction that has more rows than a batch.
+// within is the suffix of the streams that say how far a bucket is within a transaction that has more rows than a
+// batch.
 const within = "/transaction"
 
 // withinID is the ID of such a stream. Another transaction has another one, so what the log has of the one before is
@@ -64,7 +65,8 @@ type places struct {
 	backlog uint64
 }
 
-// load takes over what the log has of the table, if it is the same one. old is what the log has of another one of its name.
+// load takes over what the log has of the table, if it is the same one. old is what the log has of another one of its
+// name.
 func (p *places) load(progress []position.Progress, self identity) (old *identity) {
 	p.self, p.backlog = self, 0
 	for i := range p.at {
@@ -147,8 +149,8 @@ type rowPlace struct {
 	bucket int16
 }
 
-// AppendPosition implements engine.Position. Rows with events that are not decided yet, and those behind them, are left out:
-// decided ones among these count once by their key.
+// AppendPosition implements engine.Position. Rows with events that are not decided yet, and those behind them, are left
+// out: decided ones among these count once by their key.
 func (c *claimed) AppendPosition(dst []byte, undecided []int32) []byte {
 	to := c.to
 	if len(undecided) > 0 {
@@ -165,7 +167,8 @@ func (c *claimed) AppendPosition(dst []byte, undecided []int32) []byte {
 			continue
 		}
 		bucket := position.Progress{
-			Stream: position.Stream{Name: c.places.table, ID: id, Partition: int32(b)}, Ranges: []position.Range{{From: 0, To: int64(to.xid)}},
+			Stream: position.Stream{Name: c.places.table, ID: id, Partition: int32(b)},
+			Ranges: []position.Range{{From: 0, To: int64(to.xid)}},
 		}
 		if at.xid < c.places.backlog { // a restart needs it until the rows are read
 			bucket.Backlog = int64(c.places.backlog)
@@ -173,7 +176,8 @@ func (c *claimed) AppendPosition(dst []byte, undecided []int32) []byte {
 		progress = append(progress, bucket)
 		if to.id != noID {
 			progress = append(progress, position.Progress{
-				Stream: position.Stream{Name: c.places.table + within, ID: withinID(id, to.xid), Partition: int32(b)}, Ranges: []position.Range{{From: 0, To: to.id + 1}},
+				Stream: position.Stream{Name: c.places.table + within, ID: withinID(id, to.xid), Partition: int32(b)},
+				Ranges: []position.Range{{From: 0, To: to.id + 1}},
 			})
 		}
 	}
@@ -184,7 +188,8 @@ func (c *claimed) AppendPosition(dst []byte, undecided []int32) []byte {
 	return position.Append(dst, c.source, progress)
 }
 
-// note takes over that the batch is durable. Buckets that have no row in it are that far as well. The log may learn it later.
+// note takes over that the batch is durable. Buckets that have no row in it are that far as well. The log may learn it
+// later.
 func (c *claimed) note(now time.Time) {
 	for _, b := range c.owned {
 		if c.places.at[b].before(c.to.xid, c.to.id) {

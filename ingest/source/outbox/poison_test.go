@@ -25,12 +25,16 @@ func TestPoison(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	times := []any{nil, "infinity", "-infinity", "99999-01-01", "294276-12-31 23:59:59+00", "4713-01-01 BC", "2262-04-12", "1677-09-21", "now"}
+	times := []any{nil, "infinity", "-infinity", "99999-01-01", "294276-12-31 23:59:59+00", "4713-01-01 BC",
+		"2262-04-12", "1677-09-21", "now"}
 	texts := []any{nil, "", " ", "\x01\x7f", strings.Repeat("ü", 5000), "order", `"`, "a\nb", "\u2028"}
-	headers := []any{nil, "{}", "[]", "null", "7", `{"specversion":"1.0","ce_id":{}}`, `{"content-type":["x"]}`, `{"ce_specversion":"1.0","ce_type":"` + strings.Repeat("x", 70_000) + `"}`}
+	headers := []any{nil, "{}", "[]", "null", "7", `{"specversion":"1.0","ce_id":{}}`, `{"content-type":["x"]}`,
+		`{"ce_specversion":"1.0","ce_type":"` + strings.Repeat("x", 70_000) + `"}`}
 	payloads := []any{
-		nil, "", "null", "[]", "[[]]", "{}", "{", "\xff\x00\xfe", `{"service":"shop","time":"99999-01-01T00:00:00Z"}`, `{"type":"\u0001"}`, strings.Repeat("[", 100_000),
-		strings.Repeat(`{"service":"x"}`+"\n", 30), strings.Repeat("\x7f", 200_000), `{"outcome":"success"}`, `{"duration_ms":1e308}`, `[{"id":"a"},{"id":7}]`,
+		nil, "", "null", "[]", "[[]]", "{}", "{", "\xff\x00\xfe", `{"service":"shop","time":"99999-01-01T00:00:00Z"}`,
+		`{"type":"\u0001"}`, strings.Repeat("[", 100_000),
+		strings.Repeat(`{"service":"x"}`+"\n", 30), strings.Repeat("\x7f", 200_000), `{"outcome":"success"}`,
+		`{"duration_ms":1e308}`, `[{"id":"a"},{"id":7}]`,
 	}
 	buckets := []any{nil, 0, -5, 63, 64, int64(1) << 40}
 	pick := func(list []any) any { return list[rnd.IntN(len(list))] }
@@ -65,7 +69,9 @@ func TestPoison(t *testing.T) {
 				VALUES ($1::text::timestamptz, $2, $3, $4, $5, $6, $7::text::jsonb, $8)`,
 				created, pick(texts), pick(texts), pick(texts), pick(texts), payload, pick(headers), bucket)
 			require.NoError(t, err)
-			_, err = c.Exec(t.Context(), `INSERT INTO outbox (created_at, idempotency_key, event_type, payload) VALUES (now(), $1, 'order', '{}')`, fmt.Sprintf("good-%d", i))
+			_, err = c.Exec(t.Context(),
+				`INSERT INTO outbox (created_at, idempotency_key, event_type, payload) VALUES (now(), $1, 'order', '{}')`,
+				fmt.Sprintf("good-%d", i))
 			require.NoError(t, err)
 		}
 		testkit.Eventually(t, "the good ones are counted", func() bool {
@@ -77,7 +83,9 @@ func TestPoison(t *testing.T) {
 			}
 			return good == n
 		})
-		testkit.Eventually(t, `r.Status().Table != "" && r.Status().Behind == 0`, func() bool { return r.Status().Table != "" && r.Status().Behind == 0 })
+		testkit.Eventually(t, `r.Status().Table != "" && r.Status().Behind == 0`, func() bool {
+			return r.Status().Table != "" && r.Status().Behind == 0
+		})
 		require.Empty(t, r.intake.Troubles())
 		stats, err := store.Stats(t.Context())
 		require.NoError(t, err)

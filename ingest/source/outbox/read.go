@@ -79,7 +79,9 @@ func (r *resolved) statements(payload string, headers map[string]string, most in
 		wanted[strings.ToLower(name)] = true
 	}
 	columns := []outbox.Column{c.AggregateType, c.AggregateID, c.Topic, c.Key}
-	list := []string{c.ID.String() + "::bigint AS id", r.bucket() + " AS bucket", c.CreatedAt.String() + "::timestamptz AS created", textOf(c.IdempotencyKey) + " AS idempotency", textOf(c.EventType) + " AS typ", value + " AS value"}
+	list := []string{c.ID.String() + "::bigint AS id", r.bucket() + " AS bucket",
+		c.CreatedAt.String() + "::timestamptz AS created", textOf(c.IdempotencyKey) + " AS idempotency",
+		textOf(c.EventType) + " AS typ", value + " AS value"}
 	if c.Headers != "" {
 		list = append(list, c.Headers.String()+"::text AS headers")
 	} else {
@@ -91,15 +93,20 @@ func (r *resolved) statements(payload string, headers map[string]string, most in
 		}
 		list = append(list, fmt.Sprintf("%s AS c%d", textOf(columns[i]), i))
 	}
-	outer := fmt.Sprintf("s.id, s.bucket, s.created, s.idempotency, s.typ, substring(s.value, 1, %d), s.headers, s.c0, s.c1, s.c2, s.c3, (SELECT to_regclass(%s)::oid)", most+1, literal(t))
+	outer := fmt.Sprintf(
+		"s.id, s.bucket, s.created, s.idempotency, s.typ, substring(s.value, 1, %d), s.headers, s.c0, s.c1, s.c2, s.c3, "+
+			"(SELECT to_regclass(%s)::oid)", most+1, literal(t))
 	const xmin = "pg_snapshot_xmin(pg_current_snapshot())"
 	const many = " LIMIT " + tooMany
 	age := outbox.SecondsExpr(c.CreatedAt.String(), "clock_timestamp()")
 	if r.Way == Claim {
 		uncounted := c.CountedAt.String() + " IS NULL" + q.mine
-		q.read = fmt.Sprintf("SELECT '0'::text, %s, '0'::text FROM (SELECT %s FROM %s WHERE %s AND %s > $1::bigint ORDER BY %[5]s LIMIT $2) s ORDER BY s.id",
+		q.read = fmt.Sprintf(
+			"SELECT '0'::text, %s, '0'::text FROM (SELECT %s FROM %s WHERE %s AND %s > $1::bigint ORDER BY %[5]s LIMIT $2) s "+
+				"ORDER BY s.id",
 			outer, strings.Join(list, ", "), t, uncounted, c.ID)
-		q.mark = fmt.Sprintf("UPDATE %s SET %s = clock_timestamp() WHERE %s = ANY($1) AND %s IS NULL", t, c.CountedAt, c.ID, c.CountedAt)
+		q.mark = fmt.Sprintf("UPDATE %s SET %s = clock_timestamp() WHERE %s = ANY($1) AND %s IS NULL", t,
+			c.CountedAt, c.ID, c.CountedAt)
 		q.measure = fmt.Sprintf(`SELECT (SELECT count(*) FROM (SELECT 1 FROM %[1]s WHERE %[2]s%[3]s) x),
 			(SELECT %[4]s FROM %[1]s WHERE %[2]s ORDER BY %[5]s LIMIT 1), 0::bigint, NULL::float8, false`, t, uncounted, many, age, c.ID)
 		return q
@@ -108,7 +115,9 @@ func (r *resolved) statements(payload string, headers map[string]string, most in
 	after := fmt.Sprintf("(%s, %s) > ($1::text::xid8, $2::bigint)%s", xid, c.ID, q.mine)
 	held := xid + " >= " + xmin + q.mine
 	order := fmt.Sprintf("ORDER BY %s, %s", xid, c.ID)
-	q.read = fmt.Sprintf("SELECT s.xid::text, %s, %s::text FROM (SELECT %s AS xid, %s FROM %s WHERE %s AND %s < %s %s LIMIT $3) s ORDER BY s.xid, s.id",
+	q.read = fmt.Sprintf(
+		"SELECT s.xid::text, %s, %s::text FROM (SELECT %s AS xid, %s FROM %s WHERE %s AND %s < %s %s LIMIT $3) s ORDER BY "+
+			"s.xid, s.id",
 		outer, xmin, xid, strings.Join(list, ", "), t, after, xid, xmin, order)
 	q.measure = fmt.Sprintf(`SELECT (SELECT count(*) FROM (SELECT 1 FROM %[1]s WHERE %[2]s%[3]s) x), (SELECT %[4]s FROM %[1]s WHERE %[2]s %[5]s LIMIT 1),
 		(SELECT count(*) FROM (SELECT 1 FROM %[1]s WHERE %[6]s%[3]s) x), (SELECT %[4]s FROM %[1]s WHERE %[6]s %[5]s LIMIT 1),
@@ -142,7 +151,8 @@ func (x *session) each(ctx context.Context, n int, f func(r *row) bool) (rows in
 	c := &r.columns
 	for found.Next() {
 		rows++
-		if err := found.Scan(&xid, &r.id, &r.bucket, &created, &r.key, &r.typ, &r.value, &r.headers, &c[0], &c[1], &c[2], &c[3], &r.oid, &xmin); err != nil {
+		if err := found.Scan(&xid, &r.id, &r.bucket, &created, &r.key, &r.typ, &r.value, &r.headers, &c[0], &c[1], &c[2],
+			&c[3], &r.oid, &xmin); err != nil {
 			return rows, err
 		}
 		if r.oid != x.oid {
@@ -177,8 +187,8 @@ func (x *session) mark(ctx context.Context) error {
 	return nil
 }
 
-// longestKey is how long an idempotency key may be to be the id of an event, with room for the index of an event in its row.
-// The hash of a longer one is it instead.
+// longestKey is how long an idempotency key may be to be the id of an event, with room for the index of an event in its
+// row. The hash of a longer one is it instead.
 const longestKey = 240
 
 // message makes the message of a row. It is valid until the next row.
@@ -193,7 +203,8 @@ func (x *session) message(r *row, m *source.Message) {
 	}
 	*m = source.Message{
 		Value: r.value, Time: r.created, MessageID: key, Service: x.s.set.Service, Type: r.typ,
-		Topic: x.s.places.table, Generation: x.generation, Partition: int32(r.bucket), Offset: r.id, Refold: r.xid < x.s.places.backlog,
+		Topic: x.s.places.table, Generation: x.generation, Partition: int32(r.bucket), Offset: r.id,
+		Refold: r.xid < x.s.places.backlog,
 	}
 	x.heads = x.heads[:0]
 	if len(x.s.headers) > 0 {
@@ -203,10 +214,12 @@ func (x *session) message(r *row, m *source.Message) {
 			}
 		}
 	}
-	if len(r.headers) > 0 && (len(x.s.headers) > 0 || bytes.Contains(r.headers, []byte("specversion")) || bytes.Contains(r.headers, []byte("ontent-"))) {
+	if len(r.headers) > 0 && (len(x.s.headers) > 0 || bytes.Contains(r.headers, []byte("specversion")) ||
+		bytes.Contains(r.headers, []byte("ontent-"))) {
 		all, err := outbox.ParseHeaders(r.headers)
 		if err != nil && len(x.s.headers) > 0 {
-			x.s.o.Logger.Debug("headers of a row are unreadable", "source", x.s.in.Name(), "table", x.s.places.table, "id", r.id, "err", err)
+			x.s.o.Logger.Debug("headers of a row are unreadable", "source", x.s.in.Name(), "table", x.s.places.table,
+				"id", r.id, "err", err)
 		}
 		for name, value := range all {
 			x.heads = append(x.heads, header{name, value})

@@ -38,7 +38,8 @@ type Status struct {
 	Way    string
 	Behind int64 // rows that are not in the log, up to 100000
 	Oldest time.Duration
-	// Held is how many of the committed rows wait for a transaction that began before, up to 100000, and HeldFor is the age of the oldest.
+	// Held is how many of the committed rows wait for a transaction that began before, up to 100000, and HeldFor is the
+	// age of the oldest.
 	Held    int64
 	HeldFor time.Duration
 }
@@ -116,7 +117,8 @@ func (x *session) measure(ctx context.Context) error {
 	now := Status{Table: s.places.table, Way: s.set.Way}
 	var oldest, held *float64
 	var foreign bool
-	if err := x.pool.QueryRow(ctx, x.q.measure, args...).Scan(&now.Behind, &oldest, &now.Held, &held, &foreign); err != nil {
+	if err := x.pool.QueryRow(ctx, x.q.measure, args...).Scan(&now.Behind, &oldest, &now.Held,
+		&held, &foreign); err != nil {
 		return err
 	}
 	now.Behind, now.Held = min(now.Behind, mostCount), min(now.Held, mostCount)
@@ -130,8 +132,11 @@ func (x *session) measure(ctx context.Context) error {
 	s.show.mu.Unlock()
 	s.show.forget(s.places.table)
 	if foreign {
-		s.in.Fails(source.TroubleTopic, foreignName, "rows have transaction numbers of another database cluster, and are not read",
-			fmt.Sprintf("a restored dump keeps them; give the rows new ones: UPDATE %s SET %s = pg_current_xact_id() WHERE %s >= pg_snapshot_xmax(pg_current_snapshot())",
+		s.in.Fails(
+			source.TroubleTopic, foreignName, "rows have transaction numbers of another database cluster, and are not read",
+			fmt.Sprintf(
+				"a restored dump keeps them; give the rows new ones: UPDATE %s SET %s = pg_current_xact_id() WHERE %s >= "+
+					"pg_snapshot_xmax(pg_current_snapshot())",
 				s.set.table.Name, s.set.table.Columns.XID, s.set.table.Columns.XID))
 	} else {
 		s.in.Works(source.TroubleTopic, foreignName)
@@ -140,7 +145,8 @@ func (x *session) measure(ctx context.Context) error {
 		s.in.Works(source.TroubleHeldBack, "")
 		return nil
 	}
-	s.in.Fails(source.TroubleHeldBack, "", fmt.Sprintf("a transaction that is still open holds rows back for %s (end it)", now.HeldFor.Round(time.Second)), x.blocker(ctx))
+	s.in.Fails(source.TroubleHeldBack, "", fmt.Sprintf("a transaction that is still open holds rows back for %s (end it)",
+		now.HeldFor.Round(time.Second)), x.blocker(ctx))
 	return nil
 }
 
@@ -164,7 +170,8 @@ func (x *session) blocker(ctx context.Context) string {
 		UNION ALL SELECT format('prepared transaction %s of user %s since %s', gid, owner, prepared)
 			FROM pg_prepared_xacts WHERE transaction = pg_snapshot_xmin(pg_current_snapshot())::xid LIMIT 3) b`).Scan(&text)
 	if err != nil || text == "" {
-		return "its session is not visible to this user (GRANT pg_read_all_stats to it, or look for the oldest backend_xid in pg_stat_activity)"
+		return "its session is not visible to this user (GRANT pg_read_all_stats to it, or look for the oldest backend_xid " +
+			"in pg_stat_activity)"
 	}
 	return remote.Text(text)
 }

@@ -60,8 +60,8 @@ const (
 	maxDelay = 15 * time.Second
 )
 
-// Run takes rows until ctx ends. Whatever fails is tried again, from what is durable: the only error is that of settings
-// which are invalid now.
+// Run takes rows until ctx ends. Whatever fails is tried again, from what is durable: the only error is that of
+// settings which are invalid now.
 func (s *Source) Run(ctx context.Context) error {
 	defer s.show.end()
 	pool, err := postgres.Open(s.o.Database)
@@ -99,8 +99,8 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 }
 
-// listen makes the source read as soon as a notification comes, and after each new connection, since others may have been
-// missed before.
+// listen makes the source read as soon as a notification comes, and after each new connection, since others may have
+// been missed before.
 func (s *Source) listen(ctx context.Context) {
 	wake := func() {
 		select {
@@ -114,7 +114,8 @@ func (s *Source) listen(ctx context.Context) {
 			return
 		}
 		_, brief := classify(err)
-		s.in.Fails(source.TroubleConnection, listenName, "notifications do not come, so the table is read at intervals: "+brief, err.Error())
+		s.in.Fails(source.TroubleConnection, listenName,
+			"notifications do not come, so the table is read at intervals: "+brief, err.Error())
 	})
 }
 
@@ -194,7 +195,8 @@ func (x *session) begin(ctx context.Context) error {
 	if s.set.Way == Claim {
 		if id := self.id(); s.places.self != self {
 			if s.places.self != (identity{}) {
-				s.show.note(s.places.table, "the table was dropped and created again", fmt.Sprintf("its identity changed to %x", id))
+				s.show.note(s.places.table, "the table was dropped and created again",
+					fmt.Sprintf("its identity changed to %x", id))
 			}
 			s.places.self, s.unmarked = self, nil
 		}
@@ -221,8 +223,8 @@ func (x *session) identify(ctx context.Context) (self identity, xmin, xmax uint6
 	return identity{system: uint64(system), oid: *oid}, xmin, xmax, nil
 }
 
-// locate takes up the place in the table. A table that is not the one that the log knows, and one that was restored to an
-// earlier time, is read from its beginning: rows that were counted before count once by their key.
+// locate takes up the place in the table. A table that is not the one that the log knows, and one that was restored to
+// an earlier time, is read from its beginning: rows that were counted before count once by their key.
 func (x *session) locate(ctx context.Context, self identity, xmin, xmax uint64) error {
 	s := x.s
 	p := &s.places
@@ -241,7 +243,8 @@ func (x *session) locate(ctx context.Context, self identity, xmin, xmax uint64) 
 			if old.system != self.system {
 				brief = "the table is in another database cluster, such as one restored from a dump"
 			}
-			s.show.note(p.table, brief+"; it is read from its beginning", fmt.Sprintf("its identity changed from %x/%d to %x/%d", old.system, old.oid, self.system, self.oid))
+			s.show.note(p.table, brief+"; it is read from its beginning",
+				fmt.Sprintf("its identity changed from %x/%d to %x/%d", old.system, old.oid, self.system, self.oid))
 		}
 	}
 	if highest := p.highest(); highest > xmax {
@@ -260,7 +263,8 @@ func (x *session) locate(ctx context.Context, self identity, xmin, xmax uint64) 
 	switch {
 	case fresh && s.set.Start == Latest:
 		// Positions are durable before the first row is read, so that a crash does not skip rows.
-		return x.submit(ctx, nil, &claimed{source: s.in.Name(), places: p, buckets: x.owned, owned: x.owned, to: place{xmin, noID}})
+		return x.submit(
+			ctx, nil, &claimed{source: s.in.Name(), places: p, buckets: x.owned, owned: x.owned, to: place{xmin, noID}})
 	case fresh:
 		p.backlog = xmax
 	}
@@ -316,8 +320,8 @@ func (x *session) step(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// Marked rows stay in the index until a vacuum, so a read goes on behind them. Rows that commit late are found once there
-	// are no more: then it begins again.
+	// Marked rows stay in the index until a vacuum, so a read goes on behind them. Rows that commit late are found once
+	// there are no more: then it begins again.
 	x.after = noID
 	if read == 0 {
 		return began != noID, nil

@@ -45,7 +45,9 @@ func TestRowsAreCountedOnce(t *testing.T) {
 		got := e.state.all()["a-17"]
 		require.Equal(t, "shop", got.Service)
 		require.Equal(t, "order", got.Type)
-		testkit.Eventually(t, `r.Status().Behind == 0 && r.Status().Table == "public.outbox"`, func() bool { return r.Status().Behind == 0 && r.Status().Table == "public.outbox" })
+		testkit.Eventually(t, `r.Status().Behind == 0 && r.Status().Table == "public.outbox"`, func() bool {
+			return r.Status().Behind == 0 && r.Status().Table == "public.outbox"
+		})
 		r.stop()
 		e.stop()
 
@@ -60,8 +62,8 @@ func TestRowsAreCountedOnce(t *testing.T) {
 	})
 }
 
-// TestRowsThatCommitLate has transactions that begin first and commit last, so that their rows appear before others which
-// were read already, by id and by transaction.
+// TestRowsThatCommitLate has transactions that begin first and commit last, so that their rows appear before others
+// which were read already, by id and by transaction.
 func TestRowsThatCommitLate(t *testing.T) {
 	bothWays(t, func(t *testing.T, s *postgrestest.Server, db, way string) {
 		e := startEngine(t, t.TempDir())
@@ -119,7 +121,9 @@ func TestATransactionLargerThanABatch(t *testing.T) {
 		for n := range 5 {
 			e := startEngine(t, dir)
 			r := startSource(t, e, s.DSN(db), set, nil)
-			testkit.Eventually(t, "len(e.state.all()) > min(rows-1, (n+1)*rows/5)", func() bool { return len(e.state.all()) > min(rows-1, (n+1)*rows/5) })
+			testkit.Eventually(t, "len(e.state.all()) > min(rows-1, (n+1)*rows/5)", func() bool {
+				return len(e.state.all()) > min(rows-1, (n+1)*rows/5)
+			})
 			r.stop()
 			read += r.intake.Totals().Messages
 			duplicates += r.intake.Totals().Duplicates
@@ -214,7 +218,8 @@ func TestMap(t *testing.T) {
 		s.Exec(t, db, "ALTER TABLE outbox ALTER payload TYPE bytea USING convert_to(payload::text, 'UTF8')")
 		e := startEngine(t, t.TempDir())
 		startSource(t, e, s.DSN(db), settings(way), func(in *source.Options, _ *Options) {
-			in.Settings.Map = &mapping.Settings{FailureIf: `text(".state") == "lost"`, Attributes: map[string]string{"product": ".order.product"}}
+			in.Settings.Map = &mapping.Settings{FailureIf: `text(".state") == "lost"`,
+				Attributes: map[string]string{"product": ".order.product"}}
 		})
 		_, err := s.Conn(t, db).Exec(t.Context(), `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
 			VALUES ('a', 'Order', '1', 'OrderCreated', 'orders', 'k', $1)`, []byte(`{"orderId":7,"state":"new","order":{"product":"B"}}`))
@@ -246,9 +251,12 @@ func TestOtherTables(t *testing.T) {
 			r := startSource(t, e, s.DSN(db), set, nil)
 			column, ddl := "counted_at", `ALTER TABLE "public"."outbox_events" ADD COLUMN "counted_at" timestamptz`
 			if way == XID {
-				column, ddl = "xid", `ALTER TABLE "public"."outbox_events" ADD COLUMN "xid" xid8 NOT NULL DEFAULT pg_current_xact_id()`
+				column, ddl = "xid",
+					`ALTER TABLE "public"."outbox_events" ADD COLUMN "xid" xid8 NOT NULL DEFAULT pg_current_xact_id()`
 			}
-			testkit.Eventually(t, "r.trouble(source.TroubleTopic) != nil", func() bool { return r.trouble(source.TroubleTopic) != nil })
+			testkit.Eventually(t, "r.trouble(source.TroubleTopic) != nil", func() bool {
+				return r.trouble(source.TroubleTopic) != nil
+			})
 			require.Contains(t, r.trouble(source.TroubleTopic).Brief, "column "+column+": missing")
 			require.Contains(t, r.trouble(source.TroubleTopic).Brief, ddl)
 			s.Exec(t, db, ddl, strings.Replace(ddl, "outbox_events", "kafka_outbox", 1))
@@ -263,7 +271,9 @@ func TestOtherTables(t *testing.T) {
 			startSource(t, other, s.DSN(db), set, nil)
 			s.Exec(t, db, `INSERT INTO kafka_outbox (aggregate_id, aggregate_type, event_type, kafka_topic, kafka_key, payload, idempotency_key)
 				SELECT n, 'Order', 'OrderCreated', 'order-events', n, '{"outcome":"failure"}', 'order-created-' || n FROM generate_series(1, 100) n`)
-			testkit.Eventually(t, "len(e.state.all())+len(other.state.all()) >= 100", func() bool { return len(e.state.all())+len(other.state.all()) >= 100 })
+			testkit.Eventually(t, "len(e.state.all())+len(other.state.all()) >= 100", func() bool {
+				return len(e.state.all())+len(other.state.all()) >= 100
+			})
 			require.NotEmpty(t, e.state.all())
 			require.NotEmpty(t, other.state.all())
 		})

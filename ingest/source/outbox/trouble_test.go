@@ -43,7 +43,9 @@ func TestStart(t *testing.T) {
 
 	// What was there before the first start is backfilled, and what comes later is not.
 	e = startEngine(t, t.TempDir())
-	startSource(t, e, s.DSN(db), settings(XID), func(in *source.Options, _ *Options) { in.Settings.Backfill = source.BackfillAuto })
+	startSource(t, e, s.DSN(db), settings(XID), func(in *source.Options, _ *Options) {
+		in.Settings.Backfill = source.BackfillAuto
+	})
 	e.requireOnce(t, 20)
 	_, err = c.Exec(t.Context(), insert, "live", 1)
 	require.NoError(t, err)
@@ -85,7 +87,8 @@ type busyEngine struct {
 	batches atomic.Int32
 }
 
-func (e *busyEngine) AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32, at engine.Position) (engine.Result, error) {
+func (e *busyEngine) AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32,
+	at engine.Position) (engine.Result, error) {
 	if e.batches.Add(1) > 2 {
 		return engine.Result{}, &engine.UnavailableError{Code: "overload", Detail: "busy", RetryAfter: 10 * time.Millisecond}
 	}
@@ -100,8 +103,10 @@ func TestColumns(t *testing.T) {
 	set := settings(Claim)
 	set.Table = "billing.Out Box"
 	set.Columns = map[string]string{
-		"id": "no", "created_at": "at", "idempotency_key": "uid", "event_type": "what", "payload": "body", "counted_at": "done", "key": "", "bucket": "", "topic": "", "headers": "",
-		"aggregate_type": "", "aggregate_id": "", "status": "", "attempts": "", "next_attempt_at": "", "error": "", "completed_at": "", "xid": "",
+		"id": "no", "created_at": "at", "idempotency_key": "uid", "event_type": "what", "payload": "body",
+		"counted_at": "done", "key": "", "bucket": "", "topic": "", "headers": "",
+		"aggregate_type": "", "aggregate_id": "", "status": "", "attempts": "", "next_attempt_at": "", "error": "",
+		"completed_at": "", "xid": "",
 	}
 	e := startEngine(t, t.TempDir())
 	startSource(t, e, s.DSN(db), set, nil)
@@ -117,7 +122,9 @@ func TestNotifications(t *testing.T) {
 		set := settings(way)
 		set.Poll, set.ListenChannel, set.ListenDSNFile = time.Minute, "Orders", secret(t, s.DSN(db))
 		r := startSource(t, e, s.DSN(db), set, nil)
-		testkit.Eventually(t, `strings.Contains(s.Sessions(t, db), "LISTEN")`, func() bool { return strings.Contains(s.Sessions(t, db), "LISTEN") })
+		testkit.Eventually(t, `strings.Contains(s.Sessions(t, db), "LISTEN")`, func() bool {
+			return strings.Contains(s.Sessions(t, db), "LISTEN")
+		})
 		best := time.Hour
 		for i := range 5 {
 			c := s.Conn(t, db)
@@ -149,7 +156,9 @@ func TestThroughAPooler(t *testing.T) {
 	bothWays(t, func(t *testing.T, s *postgrestest.Server, db, way string) {
 		dsn := s.DSNOf(s.Bouncer(t), postgrestest.Alice, postgrestest.AlicePassword, db)
 		e := startEngine(t, t.TempDir())
-		r := startSource(t, e, dsn, settings(way), func(_ *source.Options, o *Options) { o.Database.TransactionPooling = true })
+		r := startSource(t, e, dsn, settings(way), func(_ *source.Options, o *Options) {
+			o.Database.TransactionPooling = true
+		})
 		other, err := pgx.Connect(t.Context(), dsn+"&default_query_exec_mode=exec")
 		require.NoError(t, err)
 		defer other.Close(context.Background())
@@ -173,12 +182,15 @@ func TestWhatAnOperatorReads(t *testing.T) {
 			require.NotContains(t, r.log.String(), postgrestest.AlicePassword)
 		}
 		e := startEngine(t, t.TempDir())
-		expect(startSource(t, e, s.DSNOf(s.Address, postgrestest.Alice, "wrong", db), settings(way), nil), source.TroubleCredentials, "user name or password")
-		expect(startSource(t, e, s.DSNOf(s.Address, postgrestest.Mallory, postgrestest.MalloryPassword, db), settings(way), nil), source.TroubleCredentials, "GRANT")
+		expect(startSource(t, e, s.DSNOf(s.Address, postgrestest.Alice, "wrong", db), settings(way), nil),
+			source.TroubleCredentials, "user name or password")
+		expect(startSource(t, e, s.DSNOf(s.Address, postgrestest.Mallory, postgrestest.MalloryPassword, db), settings(way),
+			nil), source.TroubleCredentials, "GRANT")
 		expect(startSource(t, e, s.DSN("missing"), settings(way), nil), source.TroubleTopic, "the database does not exist")
 		set := settings(way)
 		set.Table = "missing"
-		expect(startSource(t, e, s.DSN(db), set, nil), source.TroubleTopic, "does not exist; create it with sloengine outbox migrate")
+		expect(startSource(t, e, s.DSN(db), set, nil), source.TroubleTopic,
+			"does not exist; create it with sloengine outbox migrate")
 
 		// The table is dropped while it is read, and created again. The ids are used again, and the keys are not.
 		r := startSource(t, e, s.DSN(db), settings(way), nil)
@@ -203,10 +215,13 @@ func TestATransactionHoldsRowsBack(t *testing.T) {
 	db := s.Database(t)
 	migrate(t, s.Conn(t, db), outbox.Options{})
 	e := startEngine(t, t.TempDir())
-	r := startSource(t, e, s.DSN(db), settings(XID), func(_ *source.Options, o *Options) { o.HeldTooLong = 10 * time.Millisecond })
+	r := startSource(t, e, s.DSN(db), settings(XID), func(_ *source.Options, o *Options) {
+		o.HeldTooLong = 10 * time.Millisecond
+	})
 	tx, err := s.Conn(t, db).Begin(t.Context())
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "SET LOCAL application_name = 'nightly'; CREATE TABLE other (n int)", pgx.QueryExecModeSimpleProtocol)
+	_, err = tx.Exec(t.Context(), "SET LOCAL application_name = 'nightly'; CREATE TABLE other (n int)",
+		pgx.QueryExecModeSimpleProtocol)
 	require.NoError(t, err)
 	_, err = s.Conn(t, db).Exec(t.Context(), insert, "a", 7)
 	require.NoError(t, err)
@@ -223,7 +238,9 @@ func TestATransactionHoldsRowsBack(t *testing.T) {
 	require.Regexp(t, `sloengine_outbox_source_oldest_seconds{source="orders"} [0-9.e-]*[1-9]`, out.String())
 	require.NoError(t, tx.Rollback(t.Context()))
 	e.requireOnce(t, 7)
-	testkit.Eventually(t, "r.Status().Held == 0 && len(r.intake.Troubles()) == 0", func() bool { return r.Status().Held == 0 && len(r.intake.Troubles()) == 0 })
+	testkit.Eventually(t, "r.Status().Held == 0 && len(r.intake.Troubles()) == 0", func() bool {
+		return r.Status().Held == 0 && len(r.intake.Troubles()) == 0
+	})
 }
 
 // TestARestoredTable is read again from its beginning, and what was counted counts once.
@@ -252,17 +269,24 @@ func TestARestoredTable(t *testing.T) {
 			change(&before[i])
 		}
 		r = startSource(t, e, s.DSN(db), settings(XID), func(_ *source.Options, o *Options) { o.Positions = before })
-		testkit.Eventually(t, "r.trouble(source.TroublePosition) != nil && r.intake.Totals().Duplicates == 10", func() bool { return r.trouble(source.TroublePosition) != nil && r.intake.Totals().Duplicates == 10 })
+		testkit.Eventually(t, "r.trouble(source.TroublePosition) != nil && r.intake.Totals().Duplicates == 10", func() bool {
+			return r.trouble(source.TroublePosition) != nil && r.intake.Totals().Duplicates == 10
+		})
 		require.Contains(t, r.trouble(source.TroublePosition).Brief, name)
 		r.stop()
 	}
 	// A dump has the transactions of its cluster, which may be in the future of another one.
 	r = startSource(t, e, s.DSN(db), settings(XID), nil)
 	s.Exec(t, db, "UPDATE outbox SET xid = '1000000000000' WHERE id = 3")
-	testkit.Eventually(t, "r.trouble(source.TroubleTopic) != nil", func() bool { return r.trouble(source.TroubleTopic) != nil })
+	testkit.Eventually(t, "r.trouble(source.TroubleTopic) != nil", func() bool {
+		return r.trouble(source.TroubleTopic) != nil
+	})
 	require.Contains(t, r.trouble(source.TroubleTopic).Reason, `UPDATE "outbox" SET "xid" = pg_current_xact_id() WHERE`)
-	s.Exec(t, db, `UPDATE "outbox" SET "xid" = pg_current_xact_id() WHERE "xid" >= pg_snapshot_xmax(pg_current_snapshot())`)
-	testkit.Eventually(t, "r.trouble(source.TroubleTopic) == nil && r.intake.Totals().Duplicates == 1", func() bool { return r.trouble(source.TroubleTopic) == nil && r.intake.Totals().Duplicates == 1 })
+	s.Exec(
+		t, db, `UPDATE "outbox" SET "xid" = pg_current_xact_id() WHERE "xid" >= pg_snapshot_xmax(pg_current_snapshot())`)
+	testkit.Eventually(t, "r.trouble(source.TroubleTopic) == nil && r.intake.Totals().Duplicates == 1", func() bool {
+		return r.trouble(source.TroubleTopic) == nil && r.intake.Totals().Duplicates == 1
+	})
 	e.requireOnce(t, 10)
 }
 
@@ -282,12 +306,16 @@ func TestFaults(t *testing.T) {
 			put("a")
 			s.Proxy.Cut()
 			put("b")
-			testkit.Eventually(t, "r.trouble(source.TroubleConnection) != nil", func() bool { return r.trouble(source.TroubleConnection) != nil })
+			testkit.Eventually(t, "r.trouble(source.TroubleConnection) != nil", func() bool {
+				return r.trouble(source.TroubleConnection) != nil
+			})
 			s.Proxy.Restore()
 			e.requireOnce(t, 1000)
 			put("c")
 			s.Kill()
-			testkit.Eventually(t, "r.trouble(source.TroubleConnection) != nil", func() bool { return r.trouble(source.TroubleConnection) != nil })
+			testkit.Eventually(t, "r.trouble(source.TroubleConnection) != nil", func() bool {
+				return r.trouble(source.TroubleConnection) != nil
+			})
 			s.Restart(t)
 			put("d")
 			e.requireOnce(t, 2000)

@@ -22,9 +22,10 @@ type Advice struct {
 	Hint string
 }
 
-// Advice lists what is allowed and probably not meant. typical is the typical duration of an event type by the spec; 0 if
-// it has none. format prints a duration as settings have it.
-func (o *HandlerOptions) Advice(typical func(typ string) time.Duration, format func(time.Duration) string) (out []Advice) {
+// Advice lists what is allowed and probably not meant. typical is the typical duration of an event type by the spec; 0
+// if it has none. format prints a duration as settings have it.
+func (o *HandlerOptions) Advice(typical func(typ string) time.Duration,
+	format func(time.Duration) string) (out []Advice) {
 	add := func(key, hint, text string, args ...any) {
 		out = append(out, Advice{key, fmt.Sprintf(text, args...), hint})
 	}
@@ -37,7 +38,8 @@ func (o *HandlerOptions) Advice(typical func(typ string) time.Duration, format f
 		add("retention", "set 24h to 48h", "%s keeps messages whose executions nobody remembers", format(o.Retention))
 	}
 	if len(o.WorkQueues) == 0 {
-		add("work_queues", "list the queues that dead-letter to the exchange", "no work queues are listed, so nothing verifies that their messages are dead-lettered")
+		add("work_queues", "list the queues that dead-letter to the exchange",
+			"no work queues are listed, so nothing verifies that their messages are dead-lettered")
 	}
 	for i, w := range o.WorkQueues {
 		key := fmt.Sprintf("work_queues[%d].ttl", i)
@@ -47,14 +49,19 @@ func (o *HandlerOptions) Advice(typical func(typ string) time.Duration, format f
 		}
 		switch {
 		case w.TTL == 0:
-			add(key, expectedDefault, "messages of %s never expire, so those for a stopped worker are never counted as failures", w.Name)
+			add(key, expectedDefault, "messages of %s never expire, so those for a stopped worker are never counted as failures",
+				w.Name)
 		case w.TTL < minTTL:
-			add(key, "raise it to at least 2m", "messages of %s expire after %s, so slow workers lose executions that they would finish", w.Name, format(w.TTL))
+			add(key, "raise it to at least 2m",
+				"messages of %s expire after %s, so slow workers lose executions that they would finish", w.Name, format(w.TTL))
 		case usual == 0:
 		case w.TTL < leastTypical*usual:
-			add(key, between(leastTypical*usual, mostTypical*usual, format), "%s is less than twice %s%s: slow workers lose executions that they would finish", format(w.TTL), source, format(usual))
+			add(key, between(leastTypical*usual, mostTypical*usual, format),
+				"%s is less than twice %s%s: slow workers lose executions that they would finish", format(w.TTL),
+				source, format(usual))
 		case w.TTL > max(mostTypical*usual, minTTL):
-			add(key, between(max(leastTypical*usual, minTTL), max(mostTypical*usual, minTTL), format), "%s is more than five times %s%s: failures are noticed late", format(w.TTL), source, format(usual))
+			add(key, between(max(leastTypical*usual, minTTL), max(mostTypical*usual, minTTL), format),
+				"%s is more than five times %s%s: failures are noticed late", format(w.TTL), source, format(usual))
 		}
 	}
 	return out

@@ -12,7 +12,8 @@ import (
 
 func TestOverdueDeadLetters(t *testing.T) {
 	const ttl = 5 * time.Minute
-	full, empty, worked := QueueState{Name: "w", Messages: 3}, QueueState{Name: "w"}, QueueState{Name: "w", Messages: 3, Consumers: 1}
+	full, empty, worked := QueueState{Name: "w", Messages: 3}, QueueState{Name: "w"},
+		QueueState{Name: "w", Messages: 3, Consumers: 1}
 	quiet := QueueState{Name: "dlq", Consumers: 1}
 	type measurement struct {
 		work, dead QueueState
@@ -24,11 +25,12 @@ func TestOverdueDeadLetters(t *testing.T) {
 		between measurement // in the middle of messages without a consumer
 		overdue bool
 	}{
-		"nothing arrives":            {measurement{work: full, dead: quiet}, true},
-		"one arrives":                {measurement{work: full, dead: quiet, arrived: true}, false},
-		"the queue is empty":         {measurement{work: empty, dead: quiet}, false},
-		"a worker comes":             {measurement{work: worked, dead: quiet}, false},
-		"dead letters wait":          {measurement{work: full, dead: QueueState{Name: "dlq", Consumers: 1, Messages: 1}}, false},
+		"nothing arrives":    {measurement{work: full, dead: quiet}, true},
+		"one arrives":        {measurement{work: full, dead: quiet, arrived: true}, false},
+		"the queue is empty": {measurement{work: empty, dead: quiet}, false},
+		"a worker comes":     {measurement{work: worked, dead: quiet}, false},
+		"dead letters wait": {
+			measurement{work: full, dead: QueueState{Name: "dlq", Consumers: 1, Messages: 1}}, false},
 		"the handler has some":       {measurement{work: full, dead: quiet, waiting: true}, false},
 		"another consumer has them":  {measurement{work: full, dead: QueueState{Name: "dlq", Consumers: 2}}, false},
 		"the broker was not reached": {measurement{work: full, dead: quiet, after: 2 * time.Minute}, false},
@@ -37,7 +39,8 @@ func TestOverdueDeadLetters(t *testing.T) {
 			set := metrics.NewSet()
 			parts := Parts{Name: "test", Metrics: NewMetrics(set)}
 			parts.Metrics.handlers.Of(parts.Name)
-			a := newArrivals(&HandlerOptions{Queue: "dlq", WorkQueues: []WorkQueue{{Name: "w", TTL: ttl}, {Name: "endless"}}}, &parts)
+			a := newArrivals(
+				&HandlerOptions{Queue: "dlq", WorkQueues: []WorkQueue{{Name: "w", TTL: ttl}, {Name: "endless"}}}, &parts)
 			require.Len(t, a.queues, 1)
 			now := time.Unix(1_700_000_000, 0)
 			measure := func(m measurement) float64 {

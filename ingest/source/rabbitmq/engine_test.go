@@ -32,7 +32,8 @@ type fakeEngine struct {
 	busy   bool
 }
 
-func (e *fakeEngine) AdmitAt(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32, _ engine.Position) (engine.Result, error) {
+func (e *fakeEngine) AdmitAt(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32,
+	_ engine.Position) (engine.Result, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.busy {
@@ -100,10 +101,12 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{fakeEngine: &fakeEngine{known: map[xxh3.Uint128]bool{}}, t: t, conn: dial(t), set: metrics.NewSet(), log: &logtest.Buffer{}}
+	r := &rig{fakeEngine: &fakeEngine{known: map[xxh3.Uint128]bool{}}, t: t, conn: dial(t), set: metrics.NewSet(),
+		log: &logtest.Buffer{}}
 	var err error
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
-	r.intake, err = source.New(source.Options{Name: "test", Settings: source.Defaults(), Engine: r.fakeEngine, Save: r.save, Logger: logger})
+	r.intake, err = source.New(
+		source.Options{Name: "test", Settings: source.Defaults(), Engine: r.fakeEngine, Save: r.save, Logger: logger})
 	require.NoError(t, err)
 	r.parts = Parts{Name: "test", Intake: r.intake, Metrics: NewMetrics(r.set), Logger: logger}
 	return r

@@ -13,7 +13,8 @@ import (
 
 // errorTypes are the error_type of a failure by the reason of the death.
 var errorTypes = map[string]string{
-	ReasonExpired: "queue_ttl_expired", ReasonRejected: "message_rejected", ReasonMaxLen: "queue_length_exceeded", ReasonDeliveryLimit: "delivery_limit_exceeded",
+	ReasonExpired: "queue_ttl_expired", ReasonRejected: "message_rejected", ReasonMaxLen: "queue_length_exceeded",
+	ReasonDeliveryLimit: "delivery_limit_exceeded",
 }
 
 // Attributes of a failure event.
@@ -40,8 +41,8 @@ type failures struct {
 	arena    fastjson.Arena
 }
 
-// event is the failure that a message stands for: what the mapping makes of it, as a failure at the time of its death. It
-// has the id that the worker's own event would have, so the first of the two counts.
+// event is the failure that a message stands for: what the mapping makes of it, as a failure at the time of its death.
+// It has the id that the worker's own event would have, so the first of the two counts.
 func (f *failures) event(d *amqp.Delivery, l *history, now time.Time) (*failure, error) {
 	base, err := f.mapper.Append(nil, d.Body)
 	if err != nil {
@@ -54,8 +55,9 @@ func (f *failures) event(d *amqp.Delivery, l *history, now time.Time) (*failure,
 	f.arena.Reset()
 	a := &f.arena
 	out := &failure{
-		service: string(v.GetStringBytes("service")), typ: string(v.GetStringBytes("type")), severity: string(v.GetStringBytes("severity")),
-		id: string(v.GetStringBytes("id")),
+		service: string(v.GetStringBytes("service")), typ: string(v.GetStringBytes("type")),
+		severity: string(v.GetStringBytes("severity")),
+		id:       string(v.GetStringBytes("id")),
 	}
 	if out.service == "" || out.typ == "" {
 		return nil, errors.New("the message has no service or no type (check map)")

@@ -19,8 +19,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// How long messages wait for a busy engine before they return to the queue, and how long the handler pauses then. A quorum
-// queue of RabbitMQ 4 drops a message that was returned too often, so this is rare on purpose.
+// How long messages wait for a busy engine before they return to the queue, and how long the handler pauses then. A
+// quorum queue of RabbitMQ 4 drops a message that was returned too often, so this is rare on purpose.
 const (
 	busyWait   = 30 * time.Second
 	pauseFirst = 5 * time.Second
@@ -66,8 +66,11 @@ func NewHandler(o HandlerOptions, p HandlerParts) (*Handler, error) {
 		return nil, fmt.Errorf("rabbitmq dead-letter handler %s: %w", p.Name, err)
 	}
 	h := &Handler{
-		consumer: consumer{Parts: p.Parts, queue: o.Queue, prefetch: o.Prefetch, topology: o.topology(), series: p.Metrics.sources.Of(p.Name), answerWithin: answerWithin, cut: rate.Sometimes{First: 10, Interval: cutEvery}},
-		o:        o, catalog: p.Catalog, failures: failures{mapper: mapper, severity: o.Severity}, figures: p.Metrics.handlers.Of(p.Name), pause: pauseFirst, busyWait: busyWait,
+		consumer: consumer{Parts: p.Parts, queue: o.Queue, prefetch: o.Prefetch, topology: o.topology(),
+			series: p.Metrics.sources.Of(p.Name), answerWithin: answerWithin,
+			cut: rate.Sometimes{First: 10, Interval: cutEvery}},
+		o: o, catalog: p.Catalog, failures: failures{mapper: mapper, severity: o.Severity},
+		figures: p.Metrics.handlers.Of(p.Name), pause: pauseFirst, busyWait: busyWait,
 	}
 	h.take, h.inspected = h.handle, h.measured
 	h.arrivals = newArrivals(&h.o, &p.Parts)
@@ -75,8 +78,8 @@ func NewHandler(o HandlerOptions, p HandlerParts) (*Handler, error) {
 	return h, nil
 }
 
-// measured shows the depth of the dead-letter queue. Messages that were delivered and not acknowledged are no longer ready
-// in the queue, so those are added.
+// measured shows the depth of the dead-letter queue. Messages that were delivered and not acknowledged are no longer
+// ready in the queue, so those are added.
 func (h *Handler) measured(i *Inspection) {
 	if q := i.Queue(h.queue); q != nil {
 		h.depth.Store(int64(q.Messages))
@@ -97,8 +100,8 @@ type handled struct {
 	outcome string
 }
 
-// handle returns messages to their queues as the rules say, makes failures of all others durable, and acknowledges them.
-// While the engine is busy, it returns them to the dead-letter queue.
+// handle returns messages to their queues as the rules say, makes failures of all others durable, and acknowledges
+// them. While the engine is busy, it returns them to the dead-letter queue.
 func (h *Handler) handle(ctx context.Context, s *session, list []amqp.Delivery) error {
 	h.waiting.Store(int64(len(list)))
 	defer func() { h.waiting.Store(0); h.showDepth() }()
@@ -209,15 +212,16 @@ func (h *Handler) requeue(ctx context.Context, s *session, all []handled) error 
 		}
 	}
 	h.figures.requeued.Add(n)
-	h.Logger.Warn("dead-lettered messages returned to the queue, the engine is busy", "source", h.Name, "queue", h.queue, "messages", n, "pause", h.pause)
+	h.Logger.Warn("dead-lettered messages returned to the queue, the engine is busy", "source", h.Name, "queue", h.queue,
+		"messages", n, "pause", h.pause)
 	h.Intake.Fails(source.TroubleEngine, h.queue, "the engine is busy; messages wait in the dead-letter queue", "requeued")
 	retry.Sleep(ctx, h.pause)
 	h.pause = min(2*h.pause, pauseMost)
 	return nil
 }
 
-// republish returns messages to the queues in which they died, the critical ones first. A message that the broker does not
-// take there counts as a failure.
+// republish returns messages to the queues in which they died, the critical ones first. A message that the broker does
+// not take there counts as a failure.
 func (h *Handler) republish(ctx context.Context, s *session, all []handled) error {
 	var list []*handled
 	for i := range all {
@@ -268,7 +272,8 @@ func (h *Handler) republish(ctx context.Context, s *session, all []handled) erro
 		select {
 		case r := <-returned:
 			if i := slices.IndexFunc(list, func(m *handled) bool {
-				return m.outcome == outcomeRetried && m.history.last.Queue == r.RoutingKey && m.d.MessageId == r.MessageId && bytes.Equal(m.d.Body, r.Body)
+				return m.outcome == outcomeRetried && m.history.last.Queue == r.RoutingKey && m.d.MessageId == r.MessageId &&
+					bytes.Equal(m.d.Body, r.Body)
 			}); i >= 0 {
 				list[i].outcome = "" // the queue is gone
 				refused++
@@ -279,7 +284,8 @@ func (h *Handler) republish(ctx context.Context, s *session, all []handled) erro
 		break
 	}
 	if refused > 0 {
-		h.Logger.Warn("dead-lettered messages could not return to their queue and count as failures", "source", h.Name, "messages", refused)
+		h.Logger.Warn("dead-lettered messages could not return to their queue and count as failures", "source",
+			h.Name, "messages", refused)
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ func (r *rig) handler(o HandlerOptions) *Handler {
 func execution(id, kind string) amqp.Publishing {
 	return amqp.Publishing{
 		MessageId: "msg-" + id, Headers: amqp.Table{"trace": "abc"},
-		Body: fmt.Appendf(nil, `{"message_type":"ExecutionRequested","payload":{"execution_id":%q,"kind":%q,"action_ref":"core.echo"}}`, id, kind),
+		Body: fmt.Appendf(nil,
+			`{"message_type":"ExecutionRequested","payload":{"execution_id":%q,"kind":%q,"action_ref":"core.echo"}}`, id, kind),
 	}
 }
 
@@ -61,7 +62,8 @@ func TestExpiredMessageIsAFailure(t *testing.T) {
 			for _, a := range e.Attributes {
 				attrs[a.Name] = a.Value
 			}
-			require.Equal(t, map[string]string{"action": "core.echo", "error_type": "queue_ttl_expired", "queue": work, "reason": "expired", "deaths": "1"}, attrs)
+			require.Equal(t, map[string]string{"action": "core.echo", "error_type": "queue_ttl_expired", "queue": work,
+				"reason": "expired", "deaths": "1"}, attrs)
 			r.eventually(func() bool { return r.messages(o.Queue) == 0 })
 			label := `queue="` + work + `",type="%s",reason="expired",outcome="failure"} 1`
 			require.Contains(t, r.metrics(), fmt.Sprintf(label, "echo"))
@@ -92,9 +94,13 @@ func TestUnreadableMessagesAreKept(t *testing.T) {
 	r.handler(o)
 	r.publish(o.WorkQueues[0].Name, amqp.Publishing{Body: []byte("\x00garbage")})
 	r.publish(o.WorkQueues[0].Name, amqp.Publishing{Body: []byte(`{"payload":{"execution_id":"7"}}`), MessageId: "a"})
-	r.publish(o.Queue, amqp.Publishing{Body: []byte(`{"payload":{}}`), MessageId: "b"})                                           // not dead-lettered
-	r.publish(o.Queue, amqp.Publishing{Body: []byte(`{"payload":{}}`), Headers: amqp.Table{"x-death": "forged"}, MessageId: "c"}) // hostile
-	r.publish(o.WorkQueues[0].Name, execution("8", "bad type \x01"))                                                              // refused by the decoder
+	// not dead-lettered
+	r.publish(o.Queue, amqp.Publishing{Body: []byte(`{"payload":{}}`), MessageId: "b"})
+	// hostile
+	r.publish(
+		o.Queue, amqp.Publishing{Body: []byte(`{"payload":{}}`), Headers: amqp.Table{"x-death": "forged"}, MessageId: "c"})
+	// refused by the decoder
+	r.publish(o.WorkQueues[0].Name, execution("8", "bad type \x01"))
 	r.eventually(func() bool { return len(r.deadLetters()) == 5 })
 	texts := ""
 	for _, e := range r.deadLetters() {
@@ -103,7 +109,8 @@ func TestUnreadableMessagesAreKept(t *testing.T) {
 		require.NotEmpty(t, e.Raw)
 		texts += e.Error + "\n"
 	}
-	for _, want := range []string{"invalid JSON", "no service or no type", "no x-death header", "invalid x-death header: string", "type"} {
+	for _, want := range []string{"invalid JSON", "no service or no type", "no x-death header",
+		"invalid x-death header: string", "type"} {
 		require.Contains(t, texts, want)
 	}
 	require.Empty(t, r.all())
@@ -166,7 +173,8 @@ func TestRetryToMissingQueue(t *testing.T) {
 	r.handler(o)
 	full := names(t)("full")
 	onChannel(t, r.conn, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclare(full, true, false, false, false, amqp.Table{"x-max-length": int64(0), "x-overflow": "reject-publish"})
+		_, err := ch.QueueDeclare(full, true, false, false, false,
+			amqp.Table{"x-max-length": int64(0), "x-overflow": "reject-publish"})
 		return err
 	})
 	for i, queue := range []string{"nowhere", "nowhere", full, o.WorkQueues[0].Name} {

@@ -83,8 +83,10 @@ func Peek(c *amqp.Connection, queue string, n int) ([]Peeked, error) {
 
 func peeked(d *amqp.Delivery, index int) Peeked {
 	p := Peeked{
-		Index: index, Exchange: text(d.Exchange), RoutingKey: text(d.RoutingKey), Redelivered: d.Redelivered, MessageID: text(d.MessageId),
-		Correlation: text(d.CorrelationId), Type: text(d.Type), ContentType: text(d.ContentType), Timestamp: d.Timestamp, Bytes: len(d.Body),
+		Index: index, Exchange: text(d.Exchange), RoutingKey: text(d.RoutingKey), Redelivered: d.Redelivered,
+		MessageID:   text(d.MessageId),
+		Correlation: text(d.CorrelationId), Type: text(d.Type), ContentType: text(d.ContentType),
+		Timestamp: d.Timestamp, Bytes: len(d.Body),
 		Headers: map[string]any{},
 	}
 	if y := p.Timestamp.Year(); y < 1 || y > 9999 { // not a time in JSON

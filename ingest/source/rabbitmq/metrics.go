@@ -67,7 +67,8 @@ func NewMetrics(set *metrics.Set) *Metrics {
 			return &handlerSeries{
 				depth:   g.Gauge(metric.RabbitDeadLetterDepth, source),
 				handled: g.Counter(metric.RabbitDeadLetterHandled, source), requeued: g.Counter(metric.RabbitRequeued, source),
-				age: g.Histogram(metric.RabbitDeadLetterAge, source), types: map[string]bool{}, outcomes: map[[4]string]*metrics.Counter{},
+				age: g.Histogram(metric.RabbitDeadLetterAge, source), types: map[string]bool{},
+				outcomes: map[[4]string]*metrics.Counter{},
 			}
 		}),
 	}
@@ -87,7 +88,8 @@ func (m *Metrics) expect(source string, t *topology) {
 		defer s.mu.Unlock()
 		for i := range t.entities {
 			if e := &t.entities[i]; e.kind == "queue" {
-				s.queues[e.name] = queueSeries{g.Gauge(metric.RabbitQueueMessages, source, e.name), g.Gauge(metric.RabbitQueueConsumers, source, e.name)}
+				s.queues[e.name] = queueSeries{g.Gauge(metric.RabbitQueueMessages, source, e.name),
+					g.Gauge(metric.RabbitQueueConsumers, source, e.name)}
 			}
 		}
 	})
@@ -122,7 +124,9 @@ func (m *Metrics) outcome(source string, h *handlerSeries, queue, typ, reason, o
 	h.mu.Unlock()
 	if c == nil {
 		c = &metrics.Counter{} // of a source that was removed meanwhile
-		m.handlers.Add(source, func(g *metric.Group) { c = g.Counter(metric.RabbitDeadLetters, source, queue, typ, reason, outcome) })
+		m.handlers.Add(source, func(g *metric.Group) {
+			c = g.Counter(metric.RabbitDeadLetters, source, queue, typ, reason, outcome)
+		})
 		h.mu.Lock()
 		h.outcomes[key] = c
 		h.mu.Unlock()

@@ -85,7 +85,8 @@ func (o *HandlerOptions) Validate() error {
 	switch o.ExchangeType {
 	case Topic, Fanout:
 	case "direct":
-		errs = append(errs, problem("exchange_type", `direct does not work (want topic or fanout): a direct exchange compares the whole routing key, so a binding by "#" matches nothing`))
+		errs = append(errs, problem("exchange_type",
+			`direct does not work (want topic or fanout): a direct exchange compares the whole routing key, so a binding by "#" matches nothing`))
 	default:
 		errs = append(errs, problem("exchange_type", "invalid type %q (want topic or fanout)", o.ExchangeType))
 	}
@@ -110,7 +111,8 @@ func (o *HandlerOptions) Validate() error {
 			errs = append(errs, problem(at+"max_deaths", "must be at least 1"))
 		}
 		if r.Reason != "" && !slices.Contains(reasons, r.Reason) {
-			errs = append(errs, problem(at+"reason", "invalid reason %q (want expired, rejected, maxlen or delivery_limit)", r.Reason))
+			errs = append(
+				errs, problem(at+"reason", "invalid reason %q (want expired, rejected, maxlen or delivery_limit)", r.Reason))
 		}
 	}
 	return errors.Join(errs...)

@@ -38,24 +38,33 @@ func poisons(rnd *rand.Rand) (out []amqp.Publishing) {
 		wide[fmt.Sprint(i)] = nil
 	}
 	for _, h := range []amqp.Table{
-		{"deep": nested(33, false)}, {"": nested(33, true)}, {"deep": nested(40, true)}, {"deep": nested(500, false)}, {"deep": nested(32, false), "x": "y"}, {"many": many}, {"wide": wide}, wide,
-		{"deep": nested(40, false), "ce_specversion": "1.0"}, {headerDeaths: nested(40, true)}, {headerDeaths: "forged"}, {headerDeaths: []any{amqp.Table{"queue": nested(40, true)}}},
-		{"d": amqp.Decimal{Scale: 255, Value: math.MinInt32}, "t": time.Unix(1<<62, 0), "b": []byte{0xff, 0}}, {"\xff\x00": "\xfe"},
-		{amqpclient.HeaderUnreadable: int64(7)}, {"large": strings.Repeat("x", 120_000)}, {"cloudEvents:specversion": "0.3", "cloudEvents:id": strings.Repeat("\x01", 9000)},
+		{"deep": nested(33, false)}, {"": nested(33, true)}, {"deep": nested(40, true)}, {"deep": nested(500, false)},
+		{"deep": nested(32, false), "x": "y"}, {"many": many}, {"wide": wide}, wide,
+		{"deep": nested(40, false), "ce_specversion": "1.0"}, {headerDeaths: nested(40, true)}, {headerDeaths: "forged"},
+		{headerDeaths: []any{amqp.Table{"queue": nested(40, true)}}},
+		{"d": amqp.Decimal{Scale: 255, Value: math.MinInt32}, "t": time.Unix(1<<62, 0), "b": []byte{0xff, 0}},
+		{"\xff\x00": "\xfe"},
+		{amqpclient.HeaderUnreadable: int64(7)}, {"large": strings.Repeat("x", 120_000)},
+		{"cloudEvents:specversion": "0.3", "cloudEvents:id": strings.Repeat("\x01", 9000)},
 	} {
 		out = append(out, amqp.Publishing{Headers: h, Body: body})
 	}
 	for _, sec := range []int64{1 << 40, 1 << 62, math.MaxInt64, math.MinInt64, -1 << 40, -1, 1 << 33, 253402300800} {
-		out = append(out, amqp.Publishing{Timestamp: time.Unix(sec, 0), Body: body}, amqp.Publishing{Timestamp: time.Unix(sec, 0), Body: []byte("{")})
+		out = append(out, amqp.Publishing{Timestamp: time.Unix(sec, 0), Body: body},
+			amqp.Publishing{Timestamp: time.Unix(sec, 0), Body: []byte("{")})
 	}
 	for _, b := range []string{
-		"", "\x00", "null", "[]", "[[]]", "{}", "\xff\xfe", `{"service":"shop","type":"order","time":"99999-01-01T00:00:00Z"}`, strings.Repeat("[", 100_000),
-		`{"service":"shop","type":"order","time":1e300}`, `{"service":"shop","type":"order","duration_ms":1e308}`, `{"specversion":"1.0"}`,
-		`{"service":"` + strings.Repeat("\\u0001", 20_000) + `","type":"order"}`, strings.Repeat(`{"service":"x"}`+"\n", 3000), strings.Repeat("\x7f", 11<<20),
+		"", "\x00", "null", "[]", "[[]]", "{}", "\xff\xfe",
+		`{"service":"shop","type":"order","time":"99999-01-01T00:00:00Z"}`, strings.Repeat("[", 100_000),
+		`{"service":"shop","type":"order","time":1e300}`, `{"service":"shop","type":"order","duration_ms":1e308}`,
+		`{"specversion":"1.0"}`,
+		`{"service":"` + strings.Repeat("\\u0001", 20_000) + `","type":"order"}`,
+		strings.Repeat(`{"service":"x"}`+"\n", 3000), strings.Repeat("\x7f", 11<<20),
 	} {
 		out = append(out, amqp.Publishing{Body: []byte(b)})
 	}
-	texts := []string{"", "\x00", "\xff", strings.Repeat("\x01", 255), "application/x-ndjson", "application/cloudevents+json; x", "a/b\nc", "../..", `"`}
+	texts := []string{"", "\x00", "\xff", strings.Repeat("\x01", 255), "application/x-ndjson",
+		"application/cloudevents+json; x", "a/b\nc", "../..", `"`}
 	text := func() string { return texts[rnd.IntN(len(texts))] }
 	for len(out) < 200 {
 		b := []byte(`{"id":"x","service":"shop","type":"order","time":"2026-01-01T00:00:00Z","attributes":{"a":"b"}}`)
@@ -63,11 +72,13 @@ func poisons(rnd *rand.Rand) (out []amqp.Publishing) {
 			b[rnd.IntN(len(b))] = byte(rnd.Uint32())
 		}
 		p := amqp.Publishing{
-			Body: b[:rnd.IntN(len(b)+1)], ContentType: text(), ContentEncoding: text(), MessageId: text(), Type: text(), CorrelationId: text(), ReplyTo: text(),
+			Body: b[:rnd.IntN(len(b)+1)], ContentType: text(), ContentEncoding: text(), MessageId: text(), Type: text(),
+			CorrelationId: text(), ReplyTo: text(),
 			AppId: text(), Timestamp: time.Unix(int64(rnd.Uint64()), 0), Headers: amqp.Table{},
 		}
 		for range rnd.IntN(4) {
-			values := []any{nil, text(), int8(-1), uint32(1 << 31), nested(rnd.IntN(50), rnd.IntN(2) == 0), time.Unix(int64(rnd.Uint64()), 0), []byte(text())}
+			values := []any{nil, text(), int8(-1), uint32(1 << 31), nested(rnd.IntN(50), rnd.IntN(2) == 0),
+				time.Unix(int64(rnd.Uint64()), 0), []byte(text())}
 			p.Headers[text()] = values[rnd.IntN(len(values))]
 		}
 		out = append(out, p)
@@ -105,7 +116,8 @@ func TestPoison(t *testing.T) {
 		r.start(&h.consumer)
 		r.eventually(func() bool { return r.messages(work) >= 0 })
 		list := append(list, amqp.Publishing{ // the broker adds x-death, and the frame exceeds what it takes itself
-			Headers: amqp.Table{"large": strings.Repeat("x", 131_000)}, Body: []byte(`{"id":"large","service":"shop","type":"order"}`),
+			Headers: amqp.Table{"large": strings.Repeat("x", 131_000)},
+			Body:    []byte(`{"id":"large","service":"shop","type":"order"}`),
 		})
 		r.poison(work, o.Queue, list)
 		r.eventually(func() bool { return r.messages(o.Queue) == 0 && r.messages(work) == 0 })

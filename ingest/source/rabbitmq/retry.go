@@ -25,7 +25,8 @@ type RetryRule struct {
 func retries(rules []RetryRule, l *history, typ string) bool {
 	for i := range rules {
 		r := &rules[i]
-		if r.Reason != "" && r.Reason != l.last.Reason || r.Type != "" && r.Type != typ || r.Queue != "" && r.Queue != l.last.Queue {
+		if r.Reason != "" && r.Reason != l.last.Reason || r.Type != "" && r.Type != typ ||
+			r.Queue != "" && r.Queue != l.last.Queue {
 			continue
 		}
 		return l.count <= r.MaxDeaths
@@ -35,8 +36,8 @@ func retries(rules []RetryRule, l *history, typ string) bool {
 
 // again is a message as it returns to its queue: with all properties and headers that it has. RabbitMQ removed the TTL
 // that the message itself had when it dead-lettered it, and the message gets it back. The broker refuses a user_id
-// that is not that of the connection, so it becomes a header. CC and BCC are left out: they name further queues, which got the
-// message when it was first published.
+// that is not that of the connection, so it becomes a header. CC and BCC are left out: they name further queues, which
+// got the message when it was first published.
 func again(d *amqp.Delivery, l *history, now time.Time) amqp.Publishing {
 	h := maps.Clone(d.Headers)
 	delete(h, "CC")
@@ -47,9 +48,11 @@ func again(d *amqp.Delivery, l *history, now time.Time) amqp.Publishing {
 		h["x-sloengine-user-id"] = d.UserId
 	}
 	p := amqp.Publishing{
-		Headers: h, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: amqp.Persistent, Priority: d.Priority,
-		CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration, MessageId: d.MessageId, Timestamp: d.Timestamp,
-		Type: d.Type, AppId: d.AppId, Body: d.Body,
+		Headers: h, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: amqp.Persistent,
+		Priority:      d.Priority,
+		CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration, MessageId: d.MessageId,
+		Timestamp: d.Timestamp,
+		Type:      d.Type, AppId: d.AppId, Body: d.Body,
 	}
 	if _, err := strconv.ParseUint(l.last.Expiration, 10, 31); err == nil && p.Expiration == "" {
 		p.Expiration = l.last.Expiration

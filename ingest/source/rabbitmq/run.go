@@ -12,7 +12,8 @@ import (
 // kinds are the troubles of a source by what an error of the client is about.
 var kinds = map[remote.Kind]source.Kind{
 	remote.KindConnection: source.TroubleConnection, remote.KindCredentials: source.TroubleCredentials,
-	remote.KindTLS: source.TroubleTLS, remote.KindTopology: source.TroubleTopic, remote.KindMessage: source.TroubleConnection,
+	remote.KindTLS: source.TroubleTLS, remote.KindTopology: source.TroubleTopic,
+	remote.KindMessage: source.TroubleConnection,
 }
 
 // Run consumes until ctx ends. It connects again whenever that is needed.

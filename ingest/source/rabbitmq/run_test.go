@@ -50,7 +50,8 @@ func TestWrongConnections(t *testing.T) {
 	node := rabbitmqtest.Shared(t)
 	vhost := as(t, node.Address, rabbitmqtest.Alice, rabbitmqtest.AlicePassword)
 	vhost.URL += "/nowhere"
-	tlsThere, plainThere := as(t, node.TLSAddress, rabbitmqtest.Alice, rabbitmqtest.AlicePassword), as(t, node.Address, rabbitmqtest.Alice, rabbitmqtest.AlicePassword)
+	tlsThere, plainThere := as(t, node.TLSAddress, rabbitmqtest.Alice, rabbitmqtest.AlicePassword),
+		as(t, node.Address, rabbitmqtest.Alice, rabbitmqtest.AlicePassword)
 	tlsThere.URL, plainThere.URL = "amqps://"+node.TLSAddress, "amqps://"+node.Address
 	for name, c := range map[string]struct {
 		connect amqpclient.Options
@@ -92,7 +93,8 @@ func TestMissingPermission(t *testing.T) {
 func TestReconnects(t *testing.T) {
 	node, r := rabbitmqtest.Shared(t), newRig(t)
 	proxy := nettest.NewProxy(t, node.Address)
-	s := r.run(Options{Queue: names(t)("q"), Declare: true}, as(t, proxy.Address, rabbitmqtest.Alice, rabbitmqtest.AlicePassword))
+	s := r.run(Options{Queue: names(t)("q"), Declare: true},
+		as(t, proxy.Address, rabbitmqtest.Alice, rabbitmqtest.AlicePassword))
 	for i := range 3 {
 		r.eventually(func() bool { return s.Inspection() != nil })
 		r.publish(s.queue, order(string(rune('a'+i))))

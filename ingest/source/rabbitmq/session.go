@@ -90,8 +90,8 @@ func (c *consumer) Consumed() *QueueState {
 	return nil
 }
 
-// serve consumes until ctx ends, which is no error, or the connection fails. While the queue is missing, or the user may
-// not read it, the connection stays and the state says so.
+// serve consumes until ctx ends, which is no error, or the connection fails. While the queue is missing, or the user
+// may not read it, the connection stays and the state says so.
 func (c *consumer) serve(ctx context.Context, conn *amqp.Connection) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
@@ -240,7 +240,8 @@ func (c *consumer) consume(ctx context.Context, conn *amqp.Connection, epoch str
 			}
 			if names, ok := list[i].Headers[amqpclient.HeaderUnreadable].(string); ok {
 				c.cut.Do(func() {
-					c.Logger.Warn("parts of a message cannot be read and were left out", "source", c.Name, "queue", c.queue, "message_id", text(list[i].MessageId), "parts", text(names))
+					c.Logger.Warn("parts of a message cannot be read and were left out", "source", c.Name, "queue", c.queue,
+						"message_id", text(list[i].MessageId), "parts", text(names))
 				})
 			}
 		}
@@ -259,11 +260,12 @@ func (c *consumer) consume(ctx context.Context, conn *amqp.Connection, epoch str
 	}
 }
 
-// message makes a message of a delivery. Its place in a dead letter follows from the message id where there is one, so that
-// a message which is delivered again gives a dead letter that the storage recognises.
+// message makes a message of a delivery. Its place in a dead letter follows from the message id where there is one, so
+// that a message which is delivered again gives a dead letter that the storage recognises.
 func (s *session) message(d *amqp.Delivery, queue string) source.Message {
 	m := source.Message{
-		Value: d.Body, ContentType: d.ContentType, Time: d.Timestamp, Topic: queue, Generation: s.epoch, Offset: int64(d.DeliveryTag), MessageID: d.MessageId,
+		Value: d.Body, ContentType: d.ContentType, Time: d.Timestamp, Topic: queue, Generation: s.epoch,
+		Offset: int64(d.DeliveryTag), MessageID: d.MessageId,
 	}
 	if d.MessageId != "" {
 		m.Generation, m.Offset = hashed(queue, d.MessageId), 0
@@ -305,7 +307,8 @@ func (c *consumer) verify(conn *amqp.Connection) {
 			texts = append(texts, text)
 		}
 		if !c.reported[text] {
-			c.Logger.Warn("rabbitmq topology differs from the settings", "source", c.Name, "kind", f.Kind, "name", f.Name, "problem", f.Problem, "finding", text)
+			c.Logger.Warn("rabbitmq topology differs from the settings", "source", c.Name, "kind", f.Kind, "name", f.Name,
+				"problem", f.Problem, "finding", text)
 		}
 	}
 	if len(c.reported) > 0 && len(now) == 0 {

@@ -18,7 +18,8 @@ func NewSource(o Options, p Parts) (*Source, error) {
 		return nil, fmt.Errorf("rabbitmq source %s: %w", p.Name, err)
 	}
 	p.applyDefaults()
-	s := &Source{consumer{Parts: p, queue: o.Queue, prefetch: o.Prefetch, topology: o.topology(), series: p.Metrics.sources.Of(p.Name), answerWithin: answerWithin, cut: rate.Sometimes{First: 10, Interval: cutEvery}}}
+	s := &Source{consumer{Parts: p, queue: o.Queue, prefetch: o.Prefetch, topology: o.topology(),
+		series: p.Metrics.sources.Of(p.Name), answerWithin: answerWithin, cut: rate.Sometimes{First: 10, Interval: cutEvery}}}
 	s.take = s.submit
 	p.Metrics.expect(p.Name, s.topology)
 	return s, nil

@@ -62,7 +62,8 @@ func TestRedeliveryCountsOnceByID(t *testing.T) {
 	for range 2 {
 		r.publish(s.queue, order("1"))
 		r.publish(s.queue, amqp.Publishing{MessageId: "m-2", Body: plain})
-		r.publish(s.queue, amqp.Publishing{MessageId: "m-3", Body: []byte(`[{"service":"shop","type":"order"},{"service":"shop","type":"order"}]`)})
+		r.publish(s.queue, amqp.Publishing{
+			MessageId: "m-3", Body: []byte(`[{"service":"shop","type":"order"},{"service":"shop","type":"order"}]`)})
 		r.publish(s.queue, amqp.Publishing{Body: plain})
 	}
 	r.eventually(func() bool { return r.intake.Totals().Messages == 8 && r.messages(s.queue) == 0 })
@@ -84,9 +85,11 @@ func TestForms(t *testing.T) {
 	s, _, _ := r.source(nil)
 	at := time.Now().Add(-time.Hour).Truncate(time.Second)
 	r.publish(s.queue, amqp.Publishing{Timestamp: at, Body: []byte(`{"id":"json","service":"shop","type":"order"}`)})
-	r.publish(s.queue, amqp.Publishing{ContentType: "application/x-ndjson", Body: []byte(`{"id":"nd1","service":"shop","type":"order"}` + "\n" + `{"id":"nd2","service":"shop","type":"order"}`)})
+	r.publish(s.queue, amqp.Publishing{ContentType: "application/x-ndjson",
+		Body: []byte(`{"id":"nd1","service":"shop","type":"order"}` + "\n" + `{"id":"nd2","service":"shop","type":"order"}`)})
 	r.publish(s.queue, amqp.Publishing{ContentType: "application/json", Headers: amqp.Table{
-		"cloudEvents:specversion": "1.0", "cloudEvents:id": "ce", "cloudEvents:source": "/x", "cloudEvents:type": "order", "n": int32(5), "list": []any{"x"},
+		"cloudEvents:specversion": "1.0", "cloudEvents:id": "ce", "cloudEvents:source": "/x", "cloudEvents:type": "order",
+		"n": int32(5), "list": []any{"x"},
 	}, Body: []byte(`{"service":"shop"}`)})
 	r.publish(s.queue, amqp.Publishing{MessageId: "bad", Body: []byte("garbage")})
 	r.eventually(func() bool { return r.intake.Totals().Messages == 4 && r.messages(s.queue) == 0 })
@@ -121,7 +124,10 @@ func TestMissingQueue(t *testing.T) {
 	r.publish(s.queue, order("1"))
 	r.eventually(func() bool { return len(r.all()) == 1 && !topic() })
 
-	onChannel(t, r.conn, func(ch *amqp.Channel) error { _, err := ch.QueueDelete(s.queue, false, false, false); return err })
+	onChannel(t, r.conn, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(s.queue, false, false, false)
+		return err
+	})
 	r.eventually(topic, "the broker cancelled the consumer")
 	require.Contains(t, r.metrics(), `sloengine_rabbitmq_cancelled_total{source="test"} 1`)
 	declare()
@@ -135,7 +141,10 @@ func TestVerificationRepeats(t *testing.T) {
 	r := newRig(t)
 	s, _, _ := r.source(nil)
 	require.Empty(t, s.Inspection().Findings)
-	onChannel(t, r.conn, func(ch *amqp.Channel) error { _, err := ch.QueueDelete(s.queue, false, false, false); return err })
+	onChannel(t, r.conn, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(s.queue, false, false, false)
+		return err
+	})
 	onChannel(t, r.conn, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(s.queue, true, false, false, false, amqp.Table{"x-max-length": int64(3)})
 		return err
@@ -148,7 +157,10 @@ func TestVerificationRepeats(t *testing.T) {
 	s.verify(r.conn)
 	require.NotContains(t, r.log.String()[n:], "rabbitmq topology differs", "each finding is logged once")
 	require.NotEmpty(t, r.intake.Troubles())
-	onChannel(t, r.conn, func(ch *amqp.Channel) error { _, err := ch.QueueDelete(s.queue, false, false, false); return err })
+	onChannel(t, r.conn, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(s.queue, false, false, false)
+		return err
+	})
 	r.eventually(func() bool { s.verify(r.conn); return len(s.Inspection().Findings) == 0 })
 	require.Contains(t, r.log.String(), "rabbitmq topology is as the settings want")
 }
@@ -161,7 +173,8 @@ func TestPeekAndPurge(t *testing.T) {
 	m := execution("1", "echo")
 	m.Headers = amqp.Table{"x-death": []any{death("work", "expired", 2)}, "trace": "a\x1b[31m"}
 	r.publish(o.Queue, m)
-	r.publish(o.Queue, amqp.Publishing{Body: append([]byte("\xff\xfe"), make([]byte, 10_000)...), Timestamp: time.Unix(1<<40, 0)})
+	r.publish(
+		o.Queue, amqp.Publishing{Body: append([]byte("\xff\xfe"), make([]byte, 10_000)...), Timestamp: time.Unix(1<<40, 0)})
 	r.eventually(func() bool { return r.messages(o.Queue) == 2 })
 	for range 2 {
 		got, err := Peek(r.conn, o.Queue, 10)

@@ -24,7 +24,8 @@ const closeWithin = 500 * time.Millisecond
 var errUnanswered = errors.New("the queue does not answer")
 
 // subscribe asks for deliveries. The end of ctx closes the connection, because nothing else ends the wait.
-func (c *consumer) subscribe(ctx context.Context, conn *amqp.Connection, ch *amqp.Channel) (deliveries <-chan amqp.Delivery, err error) {
+func (c *consumer) subscribe(ctx context.Context, conn *amqp.Connection,
+	ch *amqp.Channel) (deliveries <-chan amqp.Delivery, err error) {
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
@@ -55,5 +56,6 @@ func (c *consumer) subscribe(ctx context.Context, conn *amqp.Connection, ch *amq
 }
 
 func (c *consumer) unanswered() {
-	c.Intake.Fails(source.TroubleTopic, c.queue, "queue "+c.queue+" does not answer (does the quorum queue have a leader?)", "no answer to basic.consume")
+	c.Intake.Fails(source.TroubleTopic, c.queue,
+		"queue "+c.queue+" does not answer (does the quorum queue have a leader?)", "no answer to basic.consume")
 }

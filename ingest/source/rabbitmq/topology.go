@@ -87,7 +87,8 @@ func (o *Options) topology() *topology {
 func (o *HandlerOptions) topology() *topology {
 	t := &topology{declare: o.Declare}
 	t.entities = append(t.entities, entity{kind: "exchange", name: o.Exchange, typ: o.ExchangeType})
-	dlq := entity{kind: "queue", name: o.Queue, args: queueArgs(o.QueueType), essential: []string{argTTL, argExchange}, depth: true}
+	dlq := entity{kind: "queue", name: o.Queue, args: queueArgs(o.QueueType),
+		essential: []string{argTTL, argExchange}, depth: true}
 	if o.Retention > 0 {
 		dlq.args[argTTL] = o.Retention.Milliseconds()
 	}
@@ -152,7 +153,8 @@ func (f Finding) String() string {
 	case Unverified:
 		return thing + " cannot be verified: " + f.Detail
 	}
-	return thing + " has " + f.Argument + " " + cmp.Or(f.Have, "(none)") + ", but the settings want " + cmp.Or(f.Want, "(none)")
+	return thing + " has " + f.Argument + " " + cmp.Or(f.Have, "(none)") + ", but the settings want " +
+		cmp.Or(f.Want, "(none)")
 }
 
 // QueueState is what a broker says of a queue.

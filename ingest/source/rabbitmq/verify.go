@@ -69,7 +69,8 @@ func (t *topology) inspect(c channels, now time.Time) (*Inspection, error) {
 			return nil, fmt.Errorf("bind queue %s to exchange %s: %w", b.queue, b.exchange, err)
 		}
 		if refused != nil && refused.Code != amqp.NotFound { // what is missing has its own finding
-			out.Findings = append(out.Findings, Finding{Kind: "binding", Name: b.exchange + " to " + b.queue, Problem: Unverified, Detail: clip(refused.Reason)})
+			out.Findings = append(out.Findings,
+				Finding{Kind: "binding", Name: b.exchange + " to " + b.queue, Problem: Unverified, Detail: clip(refused.Reason)})
 		}
 	}
 	return out, nil
@@ -137,7 +138,8 @@ func (t *topology) inspectQueue(c channels, e *entity, out *Inspection) error {
 		}
 		f, typ, ok := e.difference(args, refused)
 		if !ok {
-			out.Findings = append(out.Findings, Finding{Kind: e.kind, Name: e.name, Problem: Unverified, Detail: clip(refused.Reason)})
+			out.Findings = append(
+				out.Findings, Finding{Kind: e.kind, Name: e.name, Problem: Unverified, Detail: clip(refused.Reason)})
 			return nil
 		}
 		if t.declare || t.strict || slices.Contains(e.essential, f.Argument) {
@@ -163,8 +165,8 @@ var (
 // notStated is the broker's value where its text was cut off.
 const notStated = "(not stated)"
 
-// difference reads the broker's refusal of a declaration with these arguments. typ is the type of the broker's value, ""
-// if it is that of the declared one.
+// difference reads the broker's refusal of a declaration with these arguments. typ is the type of the broker's value,
+// "" if it is that of the declared one.
 func (e *entity) difference(args amqp.Table, refused *amqp.Error) (f Finding, typ string, ok bool) {
 	m := inequivalent.FindStringSubmatch(refused.Reason)
 	if refused.Code != amqp.PreconditionFailed || m == nil {

@@ -59,7 +59,8 @@ func TestTopologyIsDeclared(t *testing.T) {
 				o.Declare = false
 				require.Empty(t, findings(t, c, o.topology()), "by an engine that only looks")
 				onChannel(t, c, func(ch *amqp.Channel) error {
-					return ch.Publish("", o.WorkQueues[0].Name, true, false, amqp.Publishing{Body: []byte("x"), DeliveryMode: amqp.Persistent})
+					return ch.Publish("", o.WorkQueues[0].Name, true, false,
+						amqp.Publishing{Body: []byte("x"), DeliveryMode: amqp.Persistent})
 				})
 				require.Eventually(t, func() bool {
 					i, err := o.topology().inspect(c, time.Now())
@@ -76,7 +77,8 @@ func TestMissingTopology(t *testing.T) {
 	c, o := dial(t), handlerOptions(t)
 	o.Declare = false
 	require.Equal(t, []string{
-		"exchange " + o.Exchange + " does not exist", "queue " + o.Queue + " does not exist", "queue " + o.WorkQueues[0].Name + " does not exist",
+		"exchange " + o.Exchange + " does not exist", "queue " + o.Queue + " does not exist",
+		"queue " + o.WorkQueues[0].Name + " does not exist",
 	}, findings(t, c, o.topology()))
 	i, err := o.topology().inspect(c, time.Now())
 	require.NoError(t, err)
@@ -112,7 +114,8 @@ func TestDifferencesAreNamed(t *testing.T) {
 	})
 	t.Run("dead-letter queue that is not durable and has more", func(t *testing.T) {
 		o := handlerOptions(t)
-		declare(t, o.Queue, false, amqp.Table{"x-dead-letter-exchange": "it's 'quoted' but current is", "x-max-length": int64(5), "x-max-priority": int64(3)})
+		declare(t, o.Queue, false, amqp.Table{"x-dead-letter-exchange": "it's 'quoted' but current is",
+			"x-max-length": int64(5), "x-max-priority": int64(3)})
 		got := findings(t, c, o.topology())
 		require.Contains(t, got, "queue "+o.Queue+" has durable false, but the settings want true")
 		require.Contains(t, got, "queue "+o.Queue+" has x-max-length 5, but the settings want (none)")
@@ -125,16 +128,19 @@ func TestDifferencesAreNamed(t *testing.T) {
 		onChannel(t, c, func(ch *amqp.Channel) error {
 			return ch.ExchangeDeclare(o.Exchange, Topic, true, false, false, false, nil)
 		})
-		declare(t, o.Queue, true, amqp.Table{"x-message-ttl": int32(86_400_000), "x-max-length-bytes": int64(1 << 30), "x-single-active-consumer": false})
+		declare(t, o.Queue, true, amqp.Table{"x-message-ttl": int32(86_400_000), "x-max-length-bytes": int64(1 << 30),
+			"x-single-active-consumer": false})
 		declare(t, work, true, amqp.Table{"x-message-ttl": int32(1000), "x-dead-letter-exchange": o.Exchange})
-		require.Equal(t, []string{"queue " + work + " has x-message-ttl 1000, but the settings want 300000"}, findings(t, c, o.topology()))
+		require.Equal(t, []string{"queue " + work + " has x-message-ttl 1000, but the settings want 300000"},
+			findings(t, c, o.topology()))
 	})
 	t.Run("direct exchange", func(t *testing.T) {
 		o := handlerOptions(t)
 		onChannel(t, c, func(ch *amqp.Channel) error {
 			return ch.ExchangeDeclare(o.Exchange, "direct", true, false, false, false, nil)
 		})
-		require.Equal(t, []string{"exchange " + o.Exchange + " has type direct, but the settings want topic"}, findings(t, c, o.topology()))
+		require.Equal(t, []string{"exchange " + o.Exchange + " has type direct, but the settings want topic"},
+			findings(t, c, o.topology()))
 	})
 	t.Run("exclusive queue of another connection", func(t *testing.T) {
 		o, other := handlerOptions(t), dial(t)
@@ -151,12 +157,15 @@ func TestDifferencesAreNamed(t *testing.T) {
 // A broker that answers something else, or that is gone, is no difference.
 func TestRefusalsThatAreNoDifference(t *testing.T) {
 	e := &entity{kind: "queue", name: "q"}
-	for _, text := range []string{"", "PRECONDITION_FAILED", "PRECONDITION_FAILED - invalid arg 'x-message-ttl' for queue 'q' in vhost '/'", strings.Repeat("x", 1000)} {
+	for _, text := range []string{"", "PRECONDITION_FAILED",
+		"PRECONDITION_FAILED - invalid arg 'x-message-ttl' for queue 'q' in vhost '/'", strings.Repeat("x", 1000)} {
 		_, _, ok := e.difference(nil, &amqp.Error{Code: amqp.PreconditionFailed, Reason: text})
 		require.False(t, ok, text)
 	}
-	cut := "PRECONDITION_FAILED - inequivalent arg 'x-overflow' for queue 'q' in vhost '/': received the value 'reject-publish' of t..."
-	f, _, ok := e.difference(amqp.Table{argOverflow: "reject-publish"}, &amqp.Error{Code: amqp.PreconditionFailed, Reason: cut})
+	cut :=
+		"PRECONDITION_FAILED - inequivalent arg 'x-overflow' for queue 'q' in vhost '/': received the value 'reject-publish' of t..."
+	f, _, ok := e.difference(amqp.Table{argOverflow: "reject-publish"},
+		&amqp.Error{Code: amqp.PreconditionFailed, Reason: cut})
 	require.True(t, ok)
 	require.Equal(t, "queue q has x-overflow (not stated), but the settings want reject-publish", f.String())
 	require.False(t, adopt(amqp.Table{}, f, ""))

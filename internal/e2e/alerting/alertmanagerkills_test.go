@@ -12,7 +12,8 @@ import (
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
 )
 
-var outage = flag.Duration("outage", 0, "how long Alertmanager stays down in TestAlertmanagerKills, beyond what the test needs")
+var outage = flag.Duration(
+	"outage", 0, "how long Alertmanager stays down in TestAlertmanagerKills, beyond what the test needs")
 
 // TestAlertmanagerKills kills the engine again and again while alerts begin and end, also while a real Alertmanager is
 // down: people are told of each state, and of at most one more for each kill.
@@ -50,7 +51,9 @@ receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_res
 	serve := func() {
 		t.Helper()
 		// An engine that is down for less than four times resend ends no alert.
-		p = e2etest.Serve(t, dir, spec, fmt.Sprintf("evaluator: {interval: 100ms}\nnotifications: {resend: 30s, timeout: 2s, alertmanagers: [{url: %q}]}\n", am.URL))
+		p = e2etest.Serve(t, dir, spec,
+			fmt.Sprintf(
+				"evaluator: {interval: 100ms}\nnotifications: {resend: 30s, timeout: 2s, alertmanagers: [{url: %q}]}\n", am.URL))
 	}
 	kills := 0
 	kill := func() {
@@ -83,13 +86,17 @@ receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_res
 	am.Stop()
 	burn(t, p, "s2")
 	left("s1", "s2", "s3", "s4", "s5")
-	require.Eventually(t, func() bool { return e2etest.Counter(t, p, "sloengine_notify_failing") == 1 }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.Counter(t, p, "sloengine_notify_failing") == 1
+	}, 60*time.Second, 20*time.Millisecond)
 	pause("s1", "s2")
 	kill()
 	burn(t, p, "s3")
 	kill()
 	pause("s1", "s2", "s3")
-	require.Eventually(t, func() bool { return e2etest.Counter(t, p, "sloengine_notify_failing") == 1 }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.Counter(t, p, "sloengine_notify_failing") == 1
+	}, 60*time.Second, 20*time.Millisecond)
 	am.Start()
 	wait("s0 resolved", "s2 firing", "s3 firing")
 
@@ -101,7 +108,9 @@ receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_res
 	kill() // everybody has heard of everything
 	left("s5")
 	wait("s2 resolved", "s3 resolved", "s4 resolved")
-	require.Eventually(t, func() bool { return e2etest.Counter(t, p, "sloengine_notify_pending") == 0 }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.Counter(t, p, "sloengine_notify_pending") == 0
+	}, 60*time.Second, 20*time.Millisecond)
 
 	extra, got := 0, told()
 	require.Len(t, got, 10, "five alerts began and ended: %v", got)

@@ -117,7 +117,9 @@ notifications:
 	for round := range rounds {
 		active, standby := round%2, 1-round%2
 		waiting := p.engines[standby].Load()
-		require.Eventually(t, func() bool { return strings.Contains(waiting.Log.String(), "standing by") }, 60*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool {
+			return strings.Contains(waiting.Log.String(), "standing by")
+		}, 60*time.Second, 5*time.Millisecond)
 		res, err := client.Get(waiting.Base + "/-/ready")
 		require.NoError(t, err)
 		res.Body.Close()
@@ -130,7 +132,8 @@ notifications:
 		before = acked.Load()
 		require.Eventually(t, func() bool { return p.ready(client) == waiting }, 60*time.Second, 2*time.Millisecond)
 		ready = append(ready, time.Since(killed))
-		require.Eventually(t, func() bool { return acked.Load() > before+20 }, 60*time.Second, 2*time.Millisecond) // one may have been acknowledged just before
+		// one may have been acknowledged just before
+		require.Eventually(t, func() bool { return acked.Load() > before+20 }, 60*time.Second, 2*time.Millisecond)
 		accepted = append(accepted, time.Since(killed))
 		p.start(active)
 	}
@@ -138,7 +141,9 @@ notifications:
 	<-produced
 	last := p.ready(client)
 	require.NotNil(t, last)
-	require.Eventually(t, func() bool { return e2etest.Counter(t, last, "slo_events_total") == float64(acked.Load()) }, 60*time.Second, 50*time.Millisecond,
+	require.Eventually(t, func() bool {
+		return e2etest.Counter(t, last, "slo_events_total") == float64(acked.Load())
+	}, 60*time.Second, 50*time.Millisecond,
 		"%d were acknowledged", acked.Load())
 	told := h.of("ErrorBudgetBurnPage")
 	require.Equal(t, "firing", told[0])
@@ -157,7 +162,9 @@ notifications:
 	require.True(t, other.WaitReady(t), other.Log.String())
 	p.start(0)
 	idle := p.engines[0].Load()
-	require.Eventually(t, func() bool { return strings.Contains(idle.Log.String(), "standing by") }, 60*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(idle.Log.String(), "standing by")
+	}, 60*time.Second, 5*time.Millisecond)
 	idle.Stop(t)
 	other.Stop(t)
 }

@@ -31,8 +31,8 @@ baselines:
   - {name: performance, slos: [orders], detection: {from: 60m, to: 90m, target: 5m}}
 `
 
-// sendOutage backfills an hour of good orders, and then sends failures for a time until now. Alerts count what is received
-// live.
+// sendOutage backfills an hour of good orders, and then sends failures for a time until now. Alerts count what is
+// received live.
 func sendOutage(t *testing.T, p *e2etest.Process, outage time.Duration) (onset time.Time) {
 	t.Helper()
 	now := time.Now()
@@ -43,17 +43,20 @@ func sendOutage(t *testing.T, p *e2etest.Process, outage time.Duration) (onset t
 		if at.After(onset) {
 			body, outcome = &bad, "failure"
 		}
-		fmt.Fprintf(body, `{"id":"o%d","service":"shop","type":"order","outcome":"%s","time":%d}`+"\n", i, outcome, at.UnixMilli())
+		fmt.Fprintf(body, `{"id":"o%d","service":"shop","type":"order","outcome":"%s","time":%d}`+"\n", i,
+			outcome, at.UnixMilli())
 	}
-	for path, body := range map[string]string{"/api/v1/events?backfill=true": good.String(), "/api/v1/events": bad.String()} {
+	for path, body := range map[string]string{"/api/v1/events?backfill=true": good.String(),
+		"/api/v1/events": bad.String()} {
 		status, answer := e2etest.Post(t, p.Base+path, "", body)
 		require.Equal(t, http.StatusAccepted, status, answer)
 	}
 	return onset
 }
 
-// TestIncidentsOutliveKills kills the engine around the moment in which a page fires. However the kill falls, there is one
-// incident after the restart, the same that was there before if there was one, with its onset and what people did to it.
+// TestIncidentsOutliveKills kills the engine around the moment in which a page fires. However the kill falls, there is
+// one incident after the restart, the same that was there before if there was one, with its onset and what people did
+// to it.
 func TestIncidentsOutliveKills(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(11, 2))
@@ -61,14 +64,18 @@ func TestIncidentsOutliveKills(t *testing.T) {
 	for cycle, checkpoints := range []string{"1h", "1h", "60ms", "1h", "60ms", "1h"} {
 		dir := t.TempDir()
 		spec := e2etest.WriteFile(t, dir, "spec.yaml", incidentSpec)
-		settings := fmt.Sprintf("checkpoint: {interval: %s, log: 64KiB}\nevaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n", checkpoints)
+		settings := fmt.Sprintf(
+			"checkpoint: {interval: %s, log: 64KiB}\nevaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n", checkpoints)
 		p := e2etest.Serve(t, dir, spec, settings)
 		onset := sendOutage(t, p, 5*time.Minute)
 		var known []incidents.Item
 		if cycle%2 == 0 { // the incident is there for sure, and somebody acknowledged it
-			require.Eventually(t, func() bool { return len(e2etest.ListIncidents(t, p).Items) == 1 }, 60*time.Second, 10*time.Millisecond, p.Log)
+			require.Eventually(t, func() bool {
+				return len(e2etest.ListIncidents(t, p).Items) == 1
+			}, 60*time.Second, 10*time.Millisecond, p.Log)
 			var x incidents.Item
-			e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents/"+e2etest.ListIncidents(t, p).Items[0].ID+"/ack", `{"by":"Ann","team":"ops"}`, &x)
+			e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents/"+e2etest.ListIncidents(t, p).Items[0].ID+"/ack",
+				`{"by":"Ann","team":"ops"}`, &x)
 			known = e2etest.ListIncidents(t, p).Items
 			before++
 		} else { // around the tick in which the page fires
@@ -77,7 +84,9 @@ func TestIncidentsOutliveKills(t *testing.T) {
 		p.Kill()
 
 		p = e2etest.Serve(t, dir, spec, settings)
-		require.Eventually(t, func() bool { return len(e2etest.ListIncidents(t, p).Items) == 1 }, 60*time.Second, 10*time.Millisecond, p.Log)
+		require.Eventually(t, func() bool {
+			return len(e2etest.ListIncidents(t, p).Items) == 1
+		}, 60*time.Second, 10*time.Millisecond, p.Log)
 		ticks := e2etest.Scrape(t, p)["sloengine_evaluate_ticks_total"].GetMetric()[0].GetCounter().GetValue()
 		require.Eventually(t, func() bool {
 			return e2etest.Scrape(t, p)["sloengine_evaluate_ticks_total"].GetMetric()[0].GetCounter().GetValue() > ticks+3
@@ -104,7 +113,8 @@ func TestIncidentsOutliveKills(t *testing.T) {
 func TestIncidentCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", incidentSpec), "evaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n")
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", incidentSpec),
+		"evaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n")
 	do := func(want int, args ...string) string {
 		t.Helper()
 		out, errs, code := e2etest.Command(t, append([]string{"incident", "--url", p.Base}, args...)...)
@@ -112,7 +122,9 @@ func TestIncidentCommands(t *testing.T) {
 		return out + errs
 	}
 	sendOutage(t, p, 4*time.Minute)
-	require.Eventually(t, func() bool { return len(e2etest.ListIncidents(t, p).Items) == 1 }, 60*time.Second, 20*time.Millisecond, p.Log)
+	require.Eventually(t, func() bool {
+		return len(e2etest.ListIncidents(t, p).Items) == 1
+	}, 60*time.Second, 20*time.Millisecond, p.Log)
 	id := e2etest.ListIncidents(t, p).Items[0].ID
 	require.Contains(t, do(cli.ExitOK, "list"), id+"  critical  open   shop")
 	require.Contains(t, do(cli.ExitOK, "ack", id, "--by", "Ann", "--team", "ops"), "acknowledged")
@@ -123,16 +135,19 @@ func TestIncidentCommands(t *testing.T) {
 	do(cli.ExitOK, "post-mortem", id, "https://wiki.example.org/1")
 	do(cli.ExitOK, "resolve", id, "--by", "Bob")
 	shown := do(cli.ExitOK, "show", id)
-	for _, want := range []string{"onset, by counts", "acknowledged by Ann ops after", "note by Bob: db-7 was **restarted**", "resolved by Bob", "https://wiki.example.org/1"} {
+	for _, want := range []string{"onset, by counts", "acknowledged by Ann ops after",
+		"note by Bob: db-7 was **restarted**", "resolved by Bob", "https://wiki.example.org/1"} {
 		require.Contains(t, shown, want)
 	}
-	require.Regexp(t, `detected by an alert after (3m5\ds|4m|4m[1-5]?\ds)`, shown, "the onset is a multiple of ten seconds")
+	require.Regexp(t, `detected by an alert after (3m5\ds|4m|4m[1-5]?\ds)`, shown,
+		"the onset is a multiple of ten seconds")
 	other := do(cli.ExitOK, "open", "Slow", "--by", "Ann", "--service", "shop", "--severity", "warning", "--onset", "20m")
 	require.Contains(t, other, "INC-")
 	require.Contains(t, do(cli.ExitOK, "list", "--severity", "warning"), "20m")
 
 	measured := do(cli.ExitOK, "measure")
-	require.Regexp(t, `performance +detection +1h to 1h30m +5m +1 +(3m5\ds|4m).* 1 +met \(-9[234] %, goal -50 %\)`, measured)
+	require.Regexp(
+		t, `performance +detection +1h to 1h30m +5m +1 +(3m5\ds|4m).* 1 +met \(-9[234] %, goal -50 %\)`, measured)
 	require.Contains(t, measured, "2 incidents")
 
 	require.Equal(t, 3, strings.Count(do(cli.ExitOK, "export", "-o", "csv"), "\r\n"))

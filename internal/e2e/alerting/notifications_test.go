@@ -64,8 +64,8 @@ func (p *pager) wait(t *testing.T, name string, is func(a pagedAlert, times int)
 	return a
 }
 
-// TestNotifications follows one alert from events to two Alertmanagers: one is down for a while, and the engine is killed
-// meanwhile.
+// TestNotifications follows one alert from events to two Alertmanagers: one is down for a while, and the engine is
+// killed meanwhile.
 func TestNotifications(t *testing.T) {
 	t.Parallel()
 	first, second := newPager(t), newPager(t)
@@ -99,7 +99,8 @@ notifications:
 	first.wait(t, "Watchdog", func(_ pagedAlert, times int) bool { return times > 1 })
 	second.down.Store(true)
 	for i := range 10 {
-		status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", fmt.Sprintf(`{"id":"%d","service":"shop","type":"order","outcome":"failure"}`, i))
+		status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "",
+			fmt.Sprintf(`{"id":"%d","service":"shop","type":"order","outcome":"failure"}`, i))
 		require.Equal(t, 202, status, answer)
 	}
 	a := first.wait(t, "ErrorBudgetBurnPage", func(a pagedAlert, times int) bool { return times > 1 })
@@ -109,11 +110,14 @@ notifications:
 	require.Contains(t, a.Annotations["description"], "100% of the events of the last 1h were bad.")
 	require.Equal(t, "https://slo.example.org/slo?id=shop%2Fcheckout", a.Annotations["page"])
 	require.Equal(t, "https://wiki.example.org/ErrorBudgetBurnPage.md", a.Annotations["runbook_url"])
-	require.True(t, strings.HasPrefix(a.Annotations["dashboard"], "https://grafana.example.org/d/sloengine-slo?"), a.Annotations["dashboard"])
+	require.True(t, strings.HasPrefix(a.Annotations["dashboard"], "https://grafana.example.org/d/sloengine-slo?"),
+		a.Annotations["dashboard"])
 	require.WithinDuration(t, time.Now().Add(4*time.Second), a.EndsAt, 4*time.Second)
 
 	// Everybody sees that the other one is down, and only those who may read see why.
-	require.Eventually(t, func() bool { return e2etest.Counter(t, p, "sloengine_notify_failing") == 1 }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.Counter(t, p, "sloengine_notify_failing") == 1
+	}, 60*time.Second, 20*time.Millisecond)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/-/ready")), `"part":"alertmanager","name":"second"`)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/api/v1/engine")), `"brief":"503 Service Unavailable"`)
 	page := string(e2etest.Get(t, p.Base+"/engine"))
@@ -135,13 +139,17 @@ notifications:
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/-/ready")), `"notifications_off":true`)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/api/v1/engine")), `"notifications_off":true`)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/engine")), "Off. This engine sends its alerts nowhere")
-	require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), "notifications are off") }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.Log.String(), "notifications are off")
+	}, 60*time.Second, 20*time.Millisecond)
 	_, before := first.get("ErrorBudgetBurnPage")
 	testkit.Pause(1500 * time.Millisecond)
 	_, after := first.get("ErrorBudgetBurnPage")
 	require.LessOrEqual(t, after, before+1)
 	require.Zero(t, e2etest.Counter(t, p, "sloengine_notify_sent_total"))
-	e2etest.WriteFile(t, dir, "engine.yaml", strings.NewReplacer("eu-1", "eu-2", "wiki.example", "books.example", fmt.Sprintf("{url: %q, name: first}, ", first.URL), "").Replace(settings("")))
+	e2etest.WriteFile(t, dir, "engine.yaml",
+		strings.NewReplacer("eu-1", "eu-2", "wiki.example", "books.example",
+			fmt.Sprintf("{url: %q, name: first}, ", first.URL), "").Replace(settings("")))
 	status, answer = e2etest.Post(t, p.Base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
 	second.wait(t, "ErrorBudgetBurnPage", func(a pagedAlert, _ int) bool {
@@ -162,9 +170,12 @@ func TestNotifyTest(t *testing.T) {
 	bad.down.Store(true)
 	dir := t.TempDir()
 	notify := func(settings string, more ...string) (out, stderr string, code int) {
-		return e2etest.Command(t, append([]string{"notify", "test", "-c", e2etest.WriteFile(t, dir, "engine.yaml", settings)}, more...)...)
+		return e2etest.Command(
+			t, append([]string{"notify", "test", "-c", e2etest.WriteFile(t, dir, "engine.yaml", settings)}, more...)...)
 	}
-	out, _, code := notify(fmt.Sprintf("notifications: {send: false, external_labels: {cluster: a}, alertmanagers: [{url: %q, name: good}]}", good.URL), "--severity", "page")
+	out, _, code := notify(fmt.Sprintf(
+		"notifications: {send: false, external_labels: {cluster: a}, alertmanagers: [{url: %q, name: good}]}", good.URL),
+		"--severity", "page")
 	require.Equal(t, cli.ExitOK, code)
 	require.Regexp(t, `good +`+good.URL+` +\S+ +accepted`, out)
 	a, _ := good.get("SloengineTest")
@@ -172,7 +183,8 @@ func TestNotifyTest(t *testing.T) {
 	require.Equal(t, "a", a.Labels["cluster"])
 	require.WithinDuration(t, time.Now().Add(5*time.Minute), a.EndsAt, time.Minute)
 
-	out, stderr, code := notify(fmt.Sprintf("notifications: {alertmanagers: [{url: %q, name: good}, {url: %q, name: bad}]}", good.URL, bad.URL), "-o", "json")
+	out, stderr, code := notify(fmt.Sprintf(
+		"notifications: {alertmanagers: [{url: %q, name: good}, {url: %q, name: bad}]}", good.URL, bad.URL), "-o", "json")
 	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "1 of 2 targets did not accept the alert")
 	var rows []struct {

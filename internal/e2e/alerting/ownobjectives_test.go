@@ -42,10 +42,13 @@ limits:
 sinks: [{name: out, file: {dir: out}}]
 `)
 	serve := func() *e2etest.Process {
-		return e2etest.Ready(t, "serve", "-f", filepath.Join(dir, "shop.yaml"), "-f", own, "-c", settings, "--data-dir", filepath.Join(dir, "data"), "--web.listen-address", "127.0.0.1:0")
+		return e2etest.Ready(t, "serve", "-f", filepath.Join(dir, "shop.yaml"), "-f", own, "-c", settings, "--data-dir",
+			filepath.Join(dir, "data"), "--web.listen-address", "127.0.0.1:0")
 	}
 	p := serve()
-	require.Eventually(t, func() bool { return e2etest.OwnSLOs(t, p)["recovery"].Good == 1 }, 60*time.Second, 200*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.OwnSLOs(t, p)["recovery"].Good == 1
+	}, 60*time.Second, 200*time.Millisecond)
 	var body strings.Builder
 	for i := range 50 {
 		fmt.Fprintf(&body, `{"id":"a%d","service":"shop","type":"order","attributes":{"user":"u%d"}}`+"\n", i, i%40)
@@ -61,7 +64,9 @@ sinks: [{name: out, file: {dir: out}}]
 	// Another start is another recovery, and no loss is told twice.
 	p.Stop(t)
 	p = serve()
-	require.Eventually(t, func() bool { return e2etest.OwnSLOs(t, p)["recovery"].Good == 2 }, 60*time.Second, 200*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.OwnSLOs(t, p)["recovery"].Good == 2
+	}, 60*time.Second, 200*time.Millisecond)
 	testkit.Pause(11 * time.Second) // a batch of own events, and some
 	require.Equal(t, struct{ Good, Bad int }{40, 10}, e2etest.OwnSLOs(t, p)["event-loss"])
 	p.Stop(t)
@@ -70,7 +75,8 @@ sinks: [{name: out, file: {dir: out}}]
 // TestDemoEvaluatesItself: the demo shows the engine's own objectives with data.
 func TestDemoEvaluatesItself(t *testing.T) {
 	t.Parallel()
-	p, ok := e2etest.Start(t, nil, "demo", "--history", "1h", "--data-dir", filepath.Join(t.TempDir(), "demo"), "--web.listen-address", "127.0.0.1:0")
+	p, ok := e2etest.Start(t, nil, "demo", "--history", "1h", "--data-dir", filepath.Join(t.TempDir(), "demo"),
+		"--web.listen-address", "127.0.0.1:0")
 	require.True(t, ok, p.Log.String())
 	require.Eventually(t, func() bool {
 		got := e2etest.OwnSLOs(t, p)
@@ -92,7 +98,8 @@ func TestOwnSpecIsAccepted(t *testing.T) {
 		out, log, code := e2etest.Command(t, args...)
 		require.Zero(t, code, "%s%s", out, log)
 	}
-	for name, alert := range map[string]string{"sloengine": "ErrorBudgetBurnPage", "sloengine-engine.alerts": "EngineNotReady"} {
+	for name, alert := range map[string]string{"sloengine": "ErrorBudgetBurnPage",
+		"sloengine-engine.alerts": "EngineNotReady"} {
 		data, err := os.ReadFile(filepath.Join(dir, "rules", name+".yaml"))
 		require.NoError(t, err)
 		require.Contains(t, string(data), "alert: "+alert)

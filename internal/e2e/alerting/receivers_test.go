@@ -79,7 +79,9 @@ func (h *webhook) of(name string) (states []string) {
 
 func (h *webhook) wait(t *testing.T, name string, states ...string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return slices.Equal(states, h.of(name)) }, 60*time.Second, 10*time.Millisecond, "%s: %v", name, states)
+	require.Eventually(t, func() bool {
+		return slices.Equal(states, h.of(name))
+	}, 60*time.Second, 10*time.Millisecond, "%s: %v", name, states)
 }
 
 // burningSpec has budgets so small that a new engine has proof within seconds.
@@ -104,7 +106,8 @@ slos:
 
 func burn(t *testing.T, p *e2etest.Process, service string) {
 	for range 10 {
-		status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", fmt.Sprintf(`{"service":%q,"type":"order","outcome":"failure"}`, service))
+		status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "",
+			fmt.Sprintf(`{"service":%q,"type":"order","outcome":"failure"}`, service))
 		require.Equal(t, 202, status, answer)
 	}
 }
@@ -122,7 +125,8 @@ func TestReceivers(t *testing.T) {
 	dir := t.TempDir()
 	spec := burningSpec(t, dir, "shop", "pay")
 	t.Setenv("SLACK_HUSH", slack.URL+"/services/hush")
-	e2etest.WriteFile(t, dir, "footer.tmpl", `{{ define "slack.default.footer" }}from {{ .CommonLabels.cluster }}{{ end }}`)
+	e2etest.WriteFile(
+		t, dir, "footer.tmpl", `{{ define "slack.default.footer" }}from {{ .CommonLabels.cluster }}{{ end }}`)
 	e2etest.WriteFile(t, dir, "hook.url", pay.URL+"/?token=hush")
 	settings := fmt.Sprintf(`evaluator: {interval: 100ms}
 web: {external_url: "https://slo.example.org"}
@@ -162,7 +166,8 @@ notifications:
 	require.Contains(t, a.Annotations["incident"], "https://slo.example.org/incident?id=")
 	require.Contains(t, a.Annotations["acknowledge"], "signature=")
 	lead.wait(t, "ErrorBudgetBurnPage", "firing", "firing") // both are unacknowledged
-	require.Contains(t, string(e2etest.Get(t, p.Base+"/metrics")), `sloengine_notify_sent_total{target="pay/webhook[0]"} 1`)
+	require.Contains(t, string(e2etest.Get(t, p.Base+"/metrics")),
+		`sloengine_notify_sent_total{target="pay/webhook[0]"} 1`)
 
 	// Neither a kill nor a reload repeats anything, once it is on disk who was told.
 	require.Eventually(t, func() bool {
@@ -193,11 +198,13 @@ notifications:
 	pay.Close()
 	data, err := os.ReadFile(spec)
 	require.NoError(t, err)
-	e2etest.WriteFile(t, dir, "spec.yaml", strings.Replace(string(data), "service: pay", "service: paid", 1)) // its alert is over
+	// its alert is over
+	e2etest.WriteFile(t, dir, "spec.yaml", strings.Replace(string(data), "service: pay", "service: paid", 1))
 	status, answer = e2etest.Post(t, p.Base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
 	require.Eventually(t, func() bool {
-		return strings.Contains(string(e2etest.Get(t, p.Base+"/metrics")), `sloengine_notify_failing{target="pay/webhook[0]"} 1`)
+		return strings.Contains(string(e2etest.Get(t, p.Base+"/metrics")),
+			`sloengine_notify_failing{target="pay/webhook[0]"} 1`)
 	}, 60*time.Second, 20*time.Millisecond)
 	ready := string(e2etest.Get(t, p.Base+"/-/ready"))
 	require.Contains(t, ready, `"part":"receiver","name":"pay/webhook[0]"`)
@@ -309,7 +316,8 @@ func TestSilenceCommand(t *testing.T) {
 		out, stderr, code = e2etest.Command(t, append(append([]string{"silence"}, args...), "--url", p.Base)...)
 		return strings.TrimSpace(out), stderr, code
 	}
-	id, stderr, code := silence("add", `service="shop"`, `severity=~"page|critical"`, "--author", "ann", "--comment", "known")
+	id, stderr, code := silence("add", `service="shop"`, `severity=~"page|critical"`, "--author",
+		"ann", "--comment", "known")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	burn(t, p, "shop")
 	burn(t, p, "pay")
@@ -350,11 +358,17 @@ func TestUnsavedNotifications(t *testing.T) {
 	burn(t, p, "shop")
 	h.wait(t, "ErrorBudgetBurnPage", "firing")
 	ready := func() string { return string(e2etest.Get(t, p.Base+"/-/ready")) }
-	require.Eventually(t, func() bool { return strings.Contains(ready(), `"part":"notifications"`) }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(ready(), `"part":"notifications"`)
+	}, 60*time.Second, 20*time.Millisecond)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/engine")), "it cannot be saved who was notified")
 	require.NoError(t, os.Remove(inTheWay))
-	require.Eventually(t, func() bool { return !strings.Contains(ready(), `"part":"notifications"`) }, 60*time.Second, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), "notifications are saved again") }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return !strings.Contains(ready(), `"part":"notifications"`)
+	}, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.Log.String(), "notifications are saved again")
+	}, 60*time.Second, 20*time.Millisecond)
 	require.Equal(t, 1, strings.Count(p.Log.String(), "saving notifications failed"))
 	require.Equal(t, []string{"firing"}, h.of("ErrorBudgetBurnPage"))
 	p.Stop(t)

@@ -96,15 +96,22 @@ reports:
 	now := time.Now()
 	for i := range 20 { // in the week before this one
 		at := report.PeriodOf(slo.Week, now.In(berlin(t))).Shift(-1).Noon().Add(time.Duration(i) * time.Minute)
-		status, answer := e2etest.Post(t, p.Base+"/api/v1/events?backfill=true", "", fmt.Sprintf(`{"id":"%d","time":%d,"service":"shop","type":"order","outcome":%q}`, i, at.Unix(), map[bool]string{true: "failure", false: "success"}[i == 0]))
+		status, answer := e2etest.Post(t, p.Base+"/api/v1/events?backfill=true", "",
+			fmt.Sprintf(`{"id":"%d","time":%d,"service":"shop","type":"order","outcome":%q}`, i, at.Unix(),
+				map[bool]string{true: "failure", false: "success"}[i == 0]))
 		require.Equal(t, 202, status, answer)
 	}
 	logged := func(want string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), want) }, 60*time.Second, 20*time.Millisecond, "the log lacks %s", want)
+		require.Eventually(t, func() bool {
+			return strings.Contains(p.Log.String(), want)
+		}, 60*time.Second, 20*time.Millisecond, "the log lacks %s", want)
 	}
 	logged(`"reports name what no spec has, so they will be empty" reports="[misspelt: service shopp]"`)
-	require.Eventually(t, func() bool { _, err := os.Stat(state); return err == nil }, 60*time.Second, 20*time.Millisecond, p.Log)
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(state)
+		return err == nil
+	}, 60*time.Second, 20*time.Millisecond, p.Log)
 	require.Empty(t, server.Received(), "what was due before the report was in the settings is not sent")
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/api/v1/engine")), `"name":"ops@example.org"`)
 	page := string(e2etest.Get(t, p.Base+"/engine"))
@@ -139,14 +146,17 @@ reports:
 	}
 	require.Len(t, server.Received(), 1)
 	p = serve()
-	require.Eventually(t, func() bool { return e2etest.Counter(t, p, "sloengine_reports_sent_total") > 0 }, 60*time.Second, 20*time.Millisecond, p.Log)
+	require.Eventually(t, func() bool {
+		return e2etest.Counter(t, p, "sloengine_reports_sent_total") > 0
+	}, 60*time.Second, 20*time.Millisecond, p.Log)
 	require.Contains(t, p.Log.String(), "delivery of a report was interrupted")
 	mails := server.Received()
 	require.Len(t, mails, 2, "at most one more for a kill")
 	require.Equal(t, mails[0].Mail(t).Header.Get("Message-Id"), mails[1].Mail(t).Header.Get("Message-Id"))
 	require.EqualValues(t, 1, posted.Load())
 	week := report.PeriodOf(slo.Week, now.In(berlin(t))).Shift(-1).String()
-	for _, want := range []string{"weekly-" + week + ".csv", "weekly-" + week + ".json", "shop/gold", "https://slo.example.org/report?"} {
+	for _, want := range []string{"weekly-" + week + ".csv", "weekly-" + week + ".json", "shop/gold",
+		"https://slo.example.org/report?"} {
 		require.Contains(t, strings.ReplaceAll(mails[1].Raw, "=\r\n", ""), want)
 	}
 	require.Equal(t, "slo@example.org", mails[1].From)
@@ -178,13 +188,15 @@ reports:
 	require.NoError(t, err)
 	sent, err := reportCommand("send", "weekly", "--url", p.Base)
 	require.NoError(t, err)
-	for _, want := range []string{`folder \S+reports +` + week + ` +\S+ +sent`, `webhook 127.0.0.1:\d+ +` + week + ` +\S+ +sent`, `email ops@example.org +` + week + ` +\S+ +sent`} {
+	for _, want := range []string{`folder \S+reports +` + week + ` +\S+ +sent`,
+		`webhook 127.0.0.1:\d+ +` + week + ` +\S+ +sent`, `email ops@example.org +` + week + ` +\S+ +sent`} {
 		require.Regexp(t, want, sent)
 	}
 	require.EqualValues(t, 2, posted.Load())
 	mails = server.Received()
 	require.Len(t, mails, 3)
-	require.NotEqual(t, mails[1].Mail(t).Header.Get("Message-Id"), mails[2].Mail(t).Header.Get("Message-Id"), "who asks for it again wants it again")
+	require.NotEqual(t, mails[1].Mail(t).Header.Get("Message-Id"), mails[2].Mail(t).Header.Get("Message-Id"),
+		"who asks for it again wants it again")
 	after, err := os.ReadFile(state)
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(after))
@@ -199,7 +211,8 @@ reports:
 	require.ErrorContains(t, err, "There is no report with this name")
 
 	// By hand, the same.
-	byHand, err := reportCommand("--url", p.Base, "--period", week, "--agreement", "shop/gold", "--zone", "Europe/Berlin", "-o", "html")
+	byHand, err := reportCommand("--url", p.Base, "--period", week, "--agreement", "shop/gold", "--zone",
+		"Europe/Berlin", "-o", "html")
 	require.NoError(t, err)
 	written, err := os.ReadFile(filepath.Join(dir, "reports", "weekly-"+week+".html"))
 	require.NoError(t, err)
@@ -216,7 +229,9 @@ reports:
 	p = serve()
 	status, answer := e2etest.Post(t, p.Base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
-	require.Eventually(t, func() bool { return e2etest.Counter(t, p, "sloengine_evaluate_ticks_total") > 5 }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.Counter(t, p, "sloengine_evaluate_ticks_total") > 5
+	}, 60*time.Second, 20*time.Millisecond)
 	require.Len(t, server.Received(), 3)
 	require.EqualValues(t, 3, posted.Load())
 

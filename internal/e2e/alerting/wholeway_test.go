@@ -23,7 +23,8 @@ func TestFromEventToReport(t *testing.T) {
 	t.Parallel()
 	h := newWebhook(t)
 	dir := t.TempDir()
-	spec := e2etest.WriteFile(t, dir, "spec.yaml", strings.Replace(incidentSpec, "labels: {team: checkout}", `labels: {team: checkout, public: "true"}`, 1))
+	spec := e2etest.WriteFile(t, dir, "spec.yaml",
+		strings.Replace(incidentSpec, "labels: {team: checkout}", `labels: {team: checkout, public: "true"}`, 1))
 	p := e2etest.Serve(t, dir, spec, fmt.Sprintf(`evaluator: {interval: 200ms}
 disk: {low_water: 1MiB}
 web: {external_url: "https://slo.example.org"}
@@ -42,7 +43,9 @@ notifications:
 	onset := sendOutage(t, p, 2*time.Minute)
 	h.wait(t, "ErrorBudgetBurnPage", "firing")
 	h.mu.Lock()
-	told := h.got[slices.IndexFunc(h.got, func(n notification) bool { return n.Alerts[0].Labels["alertname"] == "ErrorBudgetBurnPage" })]
+	told := h.got[slices.IndexFunc(h.got, func(n notification) bool {
+		return n.Alerts[0].Labels["alertname"] == "ErrorBudgetBurnPage"
+	})]
 	h.mu.Unlock()
 	require.Equal(t, "oncall", told.Receiver)
 	alert := told.Alerts[0]
@@ -87,7 +90,8 @@ notifications:
 	// What the public is told.
 	var item incidents.Item
 	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents/"+id+"/publish", `{"public":true}`, &item)
-	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents/"+id+"/update", `{"by":"Ann","text":"Orders fail. We are on it.","public":true}`, &item)
+	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents/"+id+"/update",
+		`{"by":"Ann","text":"Orders fail. We are on it.","public":true}`, &item)
 	require.Eventually(t, func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/public")), "Orders fail. We are on it.")
 	}, 60*time.Second, 50*time.Millisecond)
@@ -101,7 +105,9 @@ notifications:
 	status, answer = e2etest.Post(t, p.Base+"/api/v1/events", "", body.String())
 	require.Equal(t, http.StatusAccepted, status, answer)
 	h.wait(t, "ErrorBudgetBurnPage", "firing", "resolved")
-	require.Eventually(t, func() bool { return string(e2etest.ListIncidents(t, p).Items[0].State) == "resolved" }, 60*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return string(e2etest.ListIncidents(t, p).Items[0].State) == "resolved"
+	}, 60*time.Second, 50*time.Millisecond)
 	e2etest.Call(t, http.MethodGet, p.Base+"/api/v1/incidents/"+id, "", &item)
 	require.True(t, item.Resolved.Automated)
 	require.Equal(t, "Ann", item.Ack.By)
@@ -119,7 +125,8 @@ notifications:
 			}
 		}
 	}
-	require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/report?period="+item.Detected.UTC().Format("2006-01")), &r))
+	require.NoError(
+		t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/report?period="+item.Detected.UTC().Format("2006-01")), &r))
 	require.NotNil(t, r.Incidents)
 	require.Equal(t, 1, r.Incidents.Critical)
 	require.Len(t, r.Incidents.Items, 1)

@@ -1,5 +1,5 @@
-// Package bench measures the program as a process of its own and makes the load in the process of the test, so that the CPU
-// time that a benchmark reports is the engine's alone.
+// Package bench measures the program as a process of its own and makes the load in the process of the test, so that the
+// CPU time that a benchmark reports is the engine's alone.
 package bench
 
 import (
@@ -34,7 +34,8 @@ func benchBody(n int) []byte {
 		if i%50 == 0 {
 			outcome, errType = "failure", `,"error_type":"MDM_ERROR"`
 		}
-		fmt.Fprintf(&b, `{"id":"bench-000000000000-%06d","time":"%s","service":"insurance-unpaid","type":"application","outcome":%q,"severity":"critical","duration_ms":%d,"attributes":{"product":%q,"channel":"front","stage":"CREATE_APPLICATION"%s}}`+"\n",
+		fmt.Fprintf(&b,
+			`{"id":"bench-000000000000-%06d","time":"%s","service":"insurance-unpaid","type":"application","outcome":%q,"severity":"critical","duration_ms":%d,"attributes":{"product":%q,"channel":"front","stage":"CREATE_APPLICATION"%s}}`+"\n",
 			i, time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), outcome, 400+i, products[i%3], errType)
 	}
 	return b.Bytes()
@@ -67,7 +68,9 @@ func dialRaw(t testing.TB, base string, body []byte) *rawClient {
 	host := strings.TrimPrefix(base, "http://")
 	conn, err := net.Dial("tcp", host)
 	require.NoError(t, err)
-	head := fmt.Sprintf("POST /api/v1/events HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n", host, len(body))
+	head := fmt.Sprintf(
+		"POST /api/v1/events HTTP/1.1\r\nHost: %s\r\nContent-Type: application/x-ndjson\r\nContent-Length: %d\r\n\r\n",
+		host, len(body))
 	request := append([]byte(head), body...)
 	return &rawClient{conn: conn, in: bufio.NewReader(conn), request: request, body: request[len(head):]}
 }

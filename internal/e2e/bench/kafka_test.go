@@ -18,9 +18,9 @@ import (
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
 )
 
-// BenchmarkIngestKafka compares a topic with one event of about 255 bytes in each message with HTTP bodies of 1000 of them:
-// b.N thousand events each way, in one run, by the CPU time of the engine until they are durable and counted. Run it with
-// -benchtime 500x.
+// BenchmarkIngestKafka compares a topic with one event of about 255 bytes in each message with HTTP bodies of 1000 of
+// them: b.N thousand events each way, in one run, by the CPU time of the engine until they are durable and counted. Run
+// it with -benchtime 500x.
 func BenchmarkIngestKafka(b *testing.B) {
 	events := b.N * 1000
 	brokers := benchTopic(b, 4)
@@ -54,8 +54,8 @@ func BenchmarkIngestKafka(b *testing.B) {
 }
 
 // BenchmarkThreeEngines compares three engines that share a topic with 12 partitions with one that reads all of it: b.N
-// thousand events each way, on one machine, by the CPU time of all engines until all events are durable and counted. Run it
-// with -benchtime 1500x.
+// thousand events each way, on one machine, by the CPU time of all engines until all events are durable and counted.
+// Run it with -benchtime 1500x.
 func BenchmarkThreeEngines(b *testing.B) {
 	brokers := benchTopic(b, 12)
 	b.ResetTimer()
@@ -85,7 +85,8 @@ func BenchmarkThreeEngines(b *testing.B) {
 func benchTopic(b *testing.B, partitions int) (brokers []string) {
 	cluster := kafkatest.Start(b, kafkatest.Options{})
 	cluster.CreateTopic(b, "bench", partitions, nil)
-	producer := cluster.Client(b, kgo.DefaultProduceTopic("bench"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(50_000))
+	producer := cluster.Client(b, kgo.DefaultProduceTopic("bench"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
+		kgo.ProducerLinger(5*time.Millisecond), kgo.MaxBufferedRecords(50_000))
 	body := benchBody(1000)
 	for n := range b.N {
 		number(body, uint64(n+1))
@@ -98,11 +99,13 @@ func benchTopic(b *testing.B, partitions int) (brokers []string) {
 	return cluster.Brokers()
 }
 
-// takeTopic adds the topic to the settings of an engine, which runs without a source until then, so that its start is not
-// in the figures.
+// takeTopic adds the topic to the settings of an engine, which runs without a source until then, so that its start is
+// not in the figures.
 func takeTopic(b *testing.B, p *e2etest.Process, dir, settings string, brokers []string, engines, ordinal int) {
-	reloadWith(b, p, dir, fmt.Sprintf("disk: {low_water: 64MiB}\n%ssources: [{name: bench, backfill: never, kafka: {brokers: [%q], topics: [bench], engines: %d, ordinal: %d}}]\n",
-		settings, brokers[0], engines, ordinal))
+	reloadWith(b, p, dir,
+		fmt.Sprintf(
+			"disk: {low_water: 64MiB}\n%ssources: [{name: bench, backfill: never, kafka: {brokers: [%q], topics: [bench], engines: %d, ordinal: %d}}]\n",
+			settings, brokers[0], engines, ordinal))
 }
 
 // benchCounts is what the engine's status says of events.

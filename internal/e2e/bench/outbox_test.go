@@ -13,9 +13,9 @@ import (
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
 )
 
-// BenchmarkIngestOutbox compares an outbox table with one event of about 255 bytes in each row, read in each way, with HTTP
-// bodies of 1000 of them: b.N thousand events each way, in one run, by the CPU time of the engine until they are durable and
-// counted. The CPU time of PostgreSQL is not in it. Run it with -benchtime 100x.
+// BenchmarkIngestOutbox compares an outbox table with one event of about 255 bytes in each row, read in each way, with
+// HTTP bodies of 1000 of them: b.N thousand events each way, in one run, by the CPU time of the engine until they are
+// durable and counted. The CPU time of PostgreSQL is not in it. Run it with -benchtime 100x.
 func BenchmarkIngestOutbox(b *testing.B) {
 	events := b.N * 1000
 	s := postgrestest.Start(b, postgrestest.Options{})
@@ -35,7 +35,8 @@ func BenchmarkIngestOutbox(b *testing.B) {
 			rows = append(rows, []any{key, "Order", key, "bench", "orders", key, bytes.Clone(bytes.TrimSpace(line))})
 		}
 		_, err := c.CopyFrom(b.Context(), pgx.Identifier{"outbox"},
-			[]string{"idempotency_key", "aggregate_type", "aggregate_id", "event_type", "topic", "key", "payload"}, pgx.CopyFromRows(rows))
+			[]string{"idempotency_key", "aggregate_type", "aggregate_id", "event_type", "topic", "key", "payload"},
+			pgx.CopyFromRows(rows))
 		require.NoError(b, err)
 	}
 	s.Exec(b, db, "VACUUM ANALYZE outbox")
@@ -50,7 +51,8 @@ func BenchmarkIngestOutbox(b *testing.B) {
 		p := benchEngine(b, dir, "")
 		dsn := e2etest.WriteFile(b, dir, "outbox.dsn", s.DSN(db))
 		cpu, wall := cpuUntilCounted(b, []*e2etest.Process{p}, func() {
-			reloadWith(b, p, dir, fmt.Sprintf("disk: {low_water: 64MiB}\nsources: [{name: bench, backfill: never, outbox: {dsn_file: %q, way: %s}}]\n", dsn, way))
+			reloadWith(b, p, dir, fmt.Sprintf(
+				"disk: {low_water: 64MiB}\nsources: [{name: bench, backfill: never, outbox: {dsn_file: %q, way: %s}}]\n", dsn, way))
 		})
 		p.Kill()
 		b.ReportMetric(float64(events)/cpu, way+"-rows/cpu-s")

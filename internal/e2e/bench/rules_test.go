@@ -32,7 +32,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
-// generators are the programs whose rules are measured: this one with each profile, and Sloth if SLOTH names its binary.
+// generators are the programs whose rules are measured: this one with each profile, and Sloth if SLOTH names its
+// binary.
 func generators() map[string]func(spec, dir string) *exec.Cmd {
 	own := func(profile string) func(spec, dir string) *exec.Cmd {
 		return func(spec, dir string) *exec.Cmd {
@@ -119,8 +120,8 @@ func BenchmarkGenerate(b *testing.B) {
 
 var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// peakMemory is the most memory that a process had, in MB: 0 once it has ended. The figure that wait4 returns starts with
-// the memory of the parent.
+// peakMemory is the most memory that a process had, in MB: 0 once it has ended. The figure that wait4 returns starts
+// with the memory of the parent.
 func peakMemory(pid int) float64 {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	m := highWater.FindSubmatch(data)
@@ -136,9 +137,9 @@ const (
 	ruleEval   = 30 * time.Second
 )
 
-// BenchmarkRulesInPrometheus is what rules cost a real Prometheus ($PROMETHEUS, or the one installed), at 3 and at 100 series
-// each of requests and of errors per SLO. Each Prometheus has the history that its rules read. All run at the same time for
-// six minutes, and one without rules tells what scraping costs.
+// BenchmarkRulesInPrometheus is what rules cost a real Prometheus ($PROMETHEUS, or the one installed), at 3 and at 100
+// series each of requests and of errors per SLO. Each Prometheus has the history that its rules read. All run at the
+// same time for six minutes, and one without rules tells what scraping costs.
 func BenchmarkRulesInPrometheus(b *testing.B) {
 	program := os.Getenv("PROMETHEUS")
 	if program == "" {
@@ -188,7 +189,8 @@ func BenchmarkRulesInPrometheus(b *testing.B) {
 		spent := map[string]usage{}
 		for _, r := range all {
 			now, was := r.prometheus.usage(b), before[r.name]
-			u := usage{cpu: (now.cpu - was.cpu) * 1000 / 5 / float64(r.slos), samples: (now.samples - was.samples) / 300 / float64(r.slos)}
+			u := usage{
+				cpu: (now.cpu - was.cpu) * 1000 / 5 / float64(r.slos), samples: (now.samples - was.samples) / 300 / float64(r.slos)}
 			spent[r.name] = u
 			if series, ok := strings.CutPrefix(r.name, "none-"); ok {
 				idle[series] = u
@@ -221,8 +223,8 @@ func counters(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeHistory writes a block with as much of each series as the rules of a folder read: of counters at every scrape, of
-// recorded ones at every evaluation of their group.
+// writeHistory writes a block with as much of each series as the rules of a folder read: of counters at every scrape,
+// of recorded ones at every evaluation of their group.
 func writeHistory(b *testing.B, dir string, slos, raw int) {
 	type recorded struct {
 		labels labels.Labels
@@ -287,7 +289,8 @@ func writeHistory(b *testing.B, dir string, slos, raw int) {
 	for metric, perSecond := range map[string]float64{"http_requests_total": 10, "http_errors_total": 0.005} {
 		for i := range slos {
 			for j := range raw {
-				l := labels.FromStrings(model.MetricNameLabel, metric, "job", fmt.Sprintf("shop-%d", i), "pod", strconv.Itoa(j), "instance", "x")
+				l := labels.FromStrings(model.MetricNameLabel, metric, "job", fmt.Sprintf("shop-%d", i), "pod",
+					strconv.Itoa(j), "instance", "x")
 				series(l, ruleScrape, func(at time.Time) float64 { return float64(at.Unix()) * perSecond })
 			}
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/sloengine/sloengine/internal/testkit"
 )
 
-// TestBrokerSinksSetChecker kills the engine, Kafka and RabbitMQ again and again under load, and cuts the network between
-// them. Then it looks at every id: what was acknowledged is in the topic and in the queue at least once.
+// TestBrokerSinksSetChecker kills the engine, Kafka and RabbitMQ again and again under load, and cuts the network
+// between them. Then it looks at every id: what was acknowledged is in the topic and in the queue at least once.
 func TestBrokerSinksSetChecker(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -85,7 +85,9 @@ sinks:
 		rabbit.Proxy.Restore()
 	}
 	p := e2etest.Serve(t, dir, specFile, settings)
-	require.Eventually(t, func() bool { return delivered(t, p, "stream") && delivered(t, p, "bus") }, 90*time.Second, 100*time.Millisecond, "%s", p.Log)
+	require.Eventually(t, func() bool {
+		return delivered(t, p, "stream") && delivered(t, p, "bus")
+	}, 90*time.Second, 100*time.Millisecond, "%s", p.Log)
 	p.Stop(t)
 
 	topic, queue := map[string]int{}, map[string]int{}
@@ -115,8 +117,10 @@ sinks:
 			most = max(most, n)
 		}
 	}
-	t.Logf("| kills of the engine %d, of Kafka 1, of RabbitMQ 1 | acknowledged %d | in the topic %d, lost %d, duplicates %d | in the queue %d, lost %d, duplicates %d | most of one id %d |",
-		cycles, len(o.Acked), len(topic), lost["kafka"], twice["kafka"], len(queue), lost["rabbitmq"], twice["rabbitmq"], most)
+	t.Logf(
+		"| kills of the engine %d, of Kafka 1, of RabbitMQ 1 | acknowledged %d | in the topic %d, lost %d, duplicates %d | in the queue %d, lost %d, duplicates %d | most of one id %d |",
+		cycles, len(o.Acked), len(topic), lost["kafka"], twice["kafka"], len(queue), lost["rabbitmq"],
+		twice["rabbitmq"], most)
 	require.NotEmpty(t, o.Acked)
 	require.Zero(t, lost["kafka"]+lost["rabbitmq"])
 	// A cursor is saved each second, so a start may send everything again that is not older than that.

@@ -42,13 +42,15 @@ sinks: [{name: out, kafka: {brokers: [%q], topic: archive, acks: leader, idempot
 		return found
 	}
 	require.Equal(t, []string{
-		"orders, source in: the topic does not exist", "payments, source in: the topic does not exist", "archive, sink out: the topic does not exist",
+		"orders, source in: the topic does not exist", "payments, source in: the topic does not exist",
+		"archive, sink out: the topic does not exist",
 	}, checked("-c", settings))
 
 	_, errs, code := command("--create", "-c", settings)
 	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, errs, "the cluster has fewer than 3 brokers (set --replication-factor)")
-	out, errs, code := command("--create", "-c", settings, "--replication-factor", "1", "--min-insync", "1", "--dead-letter-topic", "orders-dlq")
+	out, errs, code := command("--create", "-c", settings, "--replication-factor", "1", "--min-insync", "1",
+		"--dead-letter-topic", "orders-dlq")
 	require.Equal(t, cli.ExitOK, code, errs)
 	require.Equal(t, "created orders\ncreated payments\ncreated orders-dlq\ncreated archive\n", out)
 	out, errs, code = command("--create", "-c", settings, "--replication-factor", "1", "--min-insync", "1")
@@ -57,7 +59,8 @@ sinks: [{name: out, kafka: {brokers: [%q], topic: archive, acks: leader, idempot
 
 	inSync := "min.insync.replicas is 1: even with acks=all, a message that one broker confirmed is lost with that broker"
 	large := "max.message.bytes is 10485760, and the source makes dead letters of messages above 1048576"
-	short := "the topic retains 7d, less than the longest window of the specs (30d): an engine with an empty disk cannot count again what is older"
+	short :=
+		"the topic retains 7d, less than the longest window of the specs (30d): an engine with an empty disk cannot count again what is older"
 	uneven := "12 partitions for 5 engines: some engines read more than others"
 	source := func(topic string) (all []string) {
 		for _, text := range []string{inSync, large, short, uneven} {
@@ -66,11 +69,13 @@ sinks: [{name: out, kafka: {brokers: [%q], topic: archive, acks: leader, idempot
 		return all
 	}
 	require.Equal(t, append(append(source("orders"), source("payments")...),
-		"archive, sink out: "+inSync, "archive, sink out: the producer waits for the leader only, so a message that it confirmed is lost with it"),
+		"archive, sink out: "+inSync,
+		"archive, sink out: the producer waits for the leader only, so a message that it confirmed is lost with it"),
 		checked("-c", settings, "-f", spec))
 	out, _, code = command("--check", "--brokers", brokers, "--dead-letter-topic", "orders-dlq")
 	require.Equal(t, cli.ExitFindings, code)
-	require.Contains(t, out, "orders-dlq: 3 partitions, 1 replica, min.insync.replicas 1, retained 720h0m0s, messages up to 10485760 bytes\n")
+	require.Contains(t, out,
+		"orders-dlq: 3 partitions, 1 replica, min.insync.replicas 1, retained 720h0m0s, messages up to 10485760 bytes\n")
 	require.Contains(t, out, "\n1 finding\n")
 
 	for want, args := range map[string][]string{

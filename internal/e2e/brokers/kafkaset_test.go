@@ -26,9 +26,9 @@ var (
 )
 
 // TestKafkaSetChecker reads a topic while the engine is killed, the broker is killed, and the network is cut, at random
-// moments. Whatever is in the topic in the end is counted exactly once, by id and also without ids. The topic itself is the
-// oracle, and each message is a group, so one that is lost and another one that is counted twice do not make up for each
-// other.
+// moments. Whatever is in the topic in the end is counted exactly once, by id and also without ids. The topic itself is
+// the oracle, and each message is a group, so one that is lost and another one that is counted twice do not make up for
+// each other.
 func TestKafkaSetChecker(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.Start(t, kafkatest.Options{Proxied: true, Brokers: *kafkaNodes})
@@ -119,7 +119,8 @@ func TestKafkaSetChecker(t *testing.T) {
 			invented++
 		}
 	}
-	t.Logf("nodes %d, faults %v; in the topic %d, without id %d; lost %d, twice %d, invented %d", *kafkaNodes, faults, len(want), withoutID, lost, twice, invented)
+	t.Logf("nodes %d, faults %v; in the topic %d, without id %d; lost %d, twice %d, invented %d", *kafkaNodes, faults,
+		len(want), withoutID, lost, twice, invented)
 	require.Zero(t, lost+twice+invented)
 	require.Equal(t, 0, strings.Count(string(e2etest.Get(t, p.Base+"/api/v1/dlq")), `"origin"`))
 	p.Stop(t)
@@ -133,7 +134,8 @@ type producing struct {
 
 // produceUntil writes events, every other one without an id. It goes around the proxies.
 func produceUntil(t *testing.T, c *kafkatest.Cluster) *producing {
-	client := c.Client(t, kgo.DefaultProduceTopic("orders"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(0),
+	client := c.Client(t, kgo.DefaultProduceTopic("orders"), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
+		kgo.ProducerLinger(0),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 50 * time.Millisecond }), kgo.MetadataMinAge(50*time.Millisecond))
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &producing{}
@@ -146,7 +148,8 @@ func produceUntil(t *testing.T, c *kafkatest.Cluster) *producing {
 				if i%2 == 0 {
 					id = ""
 				}
-				records = append(records, kgo.StringRecord(fmt.Sprintf(`{%s"service":"crash","type":"t","attributes":{"uid":"u-%d"}}`, id, n+i)))
+				records = append(
+					records, kgo.StringRecord(fmt.Sprintf(`{%s"service":"crash","type":"t","attributes":{"uid":"u-%d"}}`, id, n+i)))
 			}
 			if client.ProduceSync(context.Background(), records...).FirstErr() == nil { // through every restart
 				p.acked += len(records)

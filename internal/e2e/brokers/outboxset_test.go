@@ -23,9 +23,9 @@ import (
 
 var outboxCycles = flag.Int("outbox.cycles", 6, "faults of the set checker of the outbox source, for each way")
 
-// TestOutboxSetChecker reads a table while the engine is killed, PostgreSQL is killed, and the network is cut, at random
-// moments. Writers commit late, roll back, and write more rows in a transaction than a batch holds. Whatever is in the table
-// in the end is counted exactly once: the table itself is the oracle.
+// TestOutboxSetChecker reads a table while the engine is killed, PostgreSQL is killed, and the network is cut, at
+// random moments. Writers commit late, roll back, and write more rows in a transaction than a batch holds. Whatever is
+// in the table in the end is counted exactly once: the table itself is the oracle.
 func TestOutboxSetChecker(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"claim", "xid"} {
@@ -35,7 +35,8 @@ func TestOutboxSetChecker(t *testing.T) {
 			db := s.Database(t)
 			table, err := outbox.New(outbox.Options{})
 			require.NoError(t, err)
-			require.NoError(t, outbox.Migrate(t.Context(), s.Conn(t, db), table, outbox.Layout{Source: outbox.Source(way)}, func(outbox.Step) {}))
+			require.NoError(t, outbox.Migrate(t.Context(), s.Conn(t, db), table, outbox.Layout{Source: outbox.Source(way)},
+				func(outbox.Step) {}))
 			seed := uint64(time.Now().UnixNano())
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			t.Logf("seed %d", seed)
@@ -44,7 +45,9 @@ func TestOutboxSetChecker(t *testing.T) {
 			dsn := filepath.Join(dir, "outbox.dsn")
 			require.NoError(t, os.WriteFile(dsn, []byte(s.ProxiedDSN(db)), 0o600))
 			spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
-			settings := e2etest.CrashSettings + fmt.Sprintf("sources: [{name: orders, backfill: never, outbox: {dsn_file: %q, way: %s, service: crash, poll: 20ms, refresh: 500ms, batch: 200}}]\n", dsn, way)
+			settings := e2etest.CrashSettings +
+				fmt.Sprintf(
+					"sources: [{name: orders, backfill: never, outbox: {dsn_file: %q, way: %s, service: crash, poll: 20ms, refresh: 500ms, batch: 200}}]\n", dsn, way)
 			args := e2etest.ServeArgs(t, dir, spec, settings)
 			run := func() *e2etest.Process {
 				p, ok := e2etest.Start(t, nil, args...)
@@ -103,7 +106,8 @@ func TestOutboxSetChecker(t *testing.T) {
 			if way == "claim" { // what would be counted twice is read before the last row is marked
 				require.Eventually(t, func() bool {
 					var left int
-					require.NoError(t, s.Conn(t, db).QueryRow(t.Context(), "SELECT count(*) FROM outbox WHERE counted_at IS NULL").Scan(&left))
+					require.NoError(
+						t, s.Conn(t, db).QueryRow(t.Context(), "SELECT count(*) FROM outbox WHERE counted_at IS NULL").Scan(&left))
 					return left == 0
 				}, time.Minute, 100*time.Millisecond)
 			}
@@ -131,7 +135,8 @@ func TestOutboxSetChecker(t *testing.T) {
 	}
 }
 
-// writeLateRows writes rows in transactions that overlap, until the returned function is called. It goes around the proxy.
+// writeLateRows writes rows in transactions that overlap, until the returned function is called. It goes around the
+// proxy.
 func writeLateRows(t *testing.T, dsn string) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -146,8 +151,8 @@ func writeLateRows(t *testing.T, dsn string) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// writeTransactions makes transactions on one connection until it breaks, and returns how many rows it tried to write. A commit
-// whose answer is lost may have happened, so its keys are not used again.
+// writeTransactions makes transactions on one connection until it breaks, and returns how many rows it tried to write.
+// A commit whose answer is lost may have happened, so its keys are not used again.
 func writeTransactions(ctx context.Context, rnd *rand.Rand, dsn string, writer, from int) (n int) {
 	c, err := pgx.Connect(ctx, dsn)
 	if err != nil {

@@ -38,7 +38,9 @@ func TestPositions(t *testing.T) {
 	require.Contains(t, stderr, "wrote positions of 3 streams")
 
 	p := e2etest.Serve(t, dir, specFile, "")
-	require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), "took over positions") }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.Log.String(), "took over positions")
+	}, 60*time.Second, 10*time.Millisecond)
 	require.NoFileExists(t, filepath.Join(data, "positions-import.json"))
 	for _, args := range [][]string{{"export", "--data-dir", data}, {"import", "--data-dir", data, file}} {
 		_, stderr, code = e2etest.Command(t, append([]string{"positions"}, args...)...)
@@ -57,21 +59,25 @@ func TestPositions(t *testing.T) {
 	require.NotContains(t, export(data, "--source", "payments"), "orders")
 
 	other := filepath.Join(dir, "other")
-	_, stderr, code = e2etest.Command(t, "positions", "import", "--data-dir", other, e2etest.WriteFile(t, dir, "exported.json", inLog))
+	_, stderr, code = e2etest.Command(t, "positions", "import", "--data-dir", other,
+		e2etest.WriteFile(t, dir, "exported.json", inLog))
 	require.Equal(t, cli.ExitOK, code, stderr)
 	for _, test := range []struct{ file, want string }{
 		{`{"version": 3}`, "positions have format 3"},
-		{`{"version": 1, "positions": [{"source": "orders", "topic": "orders", "topic_id": "ff0102030405060708090a0b0c0d0e0f", "partition": 0, "counted": [[0, 1]]}]}`,
+		{
+			`{"version": 1, "positions": [{"source": "orders", "topic": "orders", "topic_id": "ff0102030405060708090a0b0c0d0e0f", "partition": 0, "counted": [[0, 1]]}]}`,
 			"the topic was created again"},
 	} {
-		_, stderr, code = e2etest.Command(t, "positions", "import", "--data-dir", other, file, e2etest.WriteFile(t, dir, "wrong.json", test.file))
+		_, stderr, code = e2etest.Command(t, "positions", "import", "--data-dir", other, file,
+			e2etest.WriteFile(t, dir, "wrong.json", test.file))
 		require.Equal(t, cli.ExitFailure, code)
 		require.Contains(t, stderr, "wrong.json: ")
 		require.Contains(t, stderr, test.want)
 	}
 	// A file that was changed by hand stops the start before anything is read.
 	e2etest.WriteFile(t, other, "positions-import.json", `{"version": 1, "positions": [{}]}`)
-	_, stderr, code = e2etest.Command(t, "serve", "-f", specFile, "--data-dir", other, "--web.listen-address", "127.0.0.1:0")
+	_, stderr, code = e2etest.Command(t, "serve", "-f", specFile, "--data-dir", other,
+		"--web.listen-address", "127.0.0.1:0")
 	require.Equal(t, cli.ExitFailure, code)
 	require.Contains(t, stderr, "source, topic and partition are required")
 	_, stderr, code = e2etest.Command(t, "positions", "export", "--data-dir", filepath.Join(dir, "nothing"))

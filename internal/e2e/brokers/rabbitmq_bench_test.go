@@ -14,8 +14,8 @@ import (
 	"github.com/sloengine/sloengine/internal/testkit"
 )
 
-// BenchmarkRabbitMQSource compares a queue of durable, counted events with a loop that only consumes and acknowledges, both
-// with a prefetch of 1000 and on the same node.
+// BenchmarkRabbitMQSource compares a queue of durable, counted events with a loop that only consumes and acknowledges,
+// both with a prefetch of 1000 and on the same node.
 func BenchmarkRabbitMQSource(b *testing.B) {
 	const n = 60_000
 	node := rabbitmqtest.Start(b, rabbitmqtest.Options{})
@@ -26,8 +26,10 @@ func BenchmarkRabbitMQSource(b *testing.B) {
 		require.NoError(b, err)
 		var last *amqp.DeferredConfirmation
 		for i := range n {
-			body := fmt.Sprintf(`{"id":"%s-%d-%07d","service":"crash","type":"t","outcome":"success","duration_ms":812,"attributes":{"uid":"u","padding":%q}}`, queue, round, i, strings.Repeat("x", 120))
-			last, err = ch.PublishWithDeferredConfirm("", queue, true, false, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)})
+			body := fmt.Sprintf(
+				`{"id":"%s-%d-%07d","service":"crash","type":"t","outcome":"success","duration_ms":812,"attributes":{"uid":"u","padding":%q}}`, queue, round, i, strings.Repeat("x", 120))
+			last, err = ch.PublishWithDeferredConfirm("", queue, true, false,
+				amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)})
 			require.NoError(b, err)
 		}
 		require.True(b, last.Wait())
@@ -35,7 +37,8 @@ func BenchmarkRabbitMQSource(b *testing.B) {
 	}
 	dir := b.TempDir()
 	specFile := e2etest.WriteFile(b, dir, "spec.yaml", e2etest.CrashSpec)
-	settings := fmt.Sprintf("sources: [{name: queue, rabbitmq: {%s, queue: events, prefetch: 1000}}]\n", rabbitConnection(b, dir, node.Address))
+	settings := fmt.Sprintf("sources: [{name: queue, rabbitmq: {%s, queue: events, prefetch: 1000}}]\n",
+		rabbitConnection(b, dir, node.Address))
 	bare, counted := 0.0, 0.0
 	round := 0
 	for b.Loop() {

@@ -70,7 +70,8 @@ next:
 // handledWithin is how many messages of the dead-letter queue were handled within some seconds of dead-lettering.
 func handledWithin(t testing.TB, p *e2etest.Process, seconds float64) int {
 	t.Helper()
-	for _, b := range e2etest.Scrape(t, p)["sloengine_rabbitmq_dead_letter_age_seconds"].GetMetric()[0].GetHistogram().GetBucket() {
+	for _, b := range e2etest.Scrape(
+		t, p)["sloengine_rabbitmq_dead_letter_age_seconds"].GetMetric()[0].GetHistogram().GetBucket() {
 		if b.GetUpperBound() == seconds {
 			return int(b.GetCumulativeCount())
 		}
@@ -79,8 +80,9 @@ func handledWithin(t testing.TB, p *e2etest.Process, seconds float64) int {
 	return 0
 }
 
-// TestRabbitMQWorkerStops is the way of an execution whose worker is down: its message expires, the handler makes a failure
-// of it, the budget burns and the alert fires. What comes again, from the worker or by a replay, does not count again.
+// TestRabbitMQWorkerStops is the way of an execution whose worker is down: its message expires, the handler makes a
+// failure of it, the budget burns and the alert fires. What comes again, from the worker or by a replay, does not count
+// again.
 func TestRabbitMQWorkerStops(t *testing.T) {
 	t.Parallel()
 	node := rabbitmqtest.Start(t, rabbitmqtest.Options{})
@@ -151,7 +153,8 @@ sources:
 			down++
 		}
 		eventuallyTrue(t, p, "the failures are counted", func() bool {
-			return rabbitMetric(t, p, "sloengine_rabbitmq_dead_letters_total", "type", "echo", "reason", "expired", "outcome", "failure") == float64(down)
+			return rabbitMetric(t, p, "sloengine_rabbitmq_dead_letters_total", "type", "echo", "reason", "expired", "outcome",
+				"failure") == float64(down)
 		})
 		quick = handledWithin(t, p, 1) - before
 	}
@@ -161,13 +164,15 @@ sources:
 		return rabbitMetric(t, p, "slo_events_total", "slo", "executions", "result", "bad") == float64(down)
 	})
 	eventuallyTrue(t, p, "the alert fires", func() bool {
-		return strings.Contains(p.Log.String(), "msg=alert name=ErrorBudgetBurnPage from=pending to=firing slo=executor/executions")
+		return strings.Contains(
+			p.Log.String(), "msg=alert name=ErrorBudgetBurnPage from=pending to=firing slo=executor/executions")
 	})
 
 	// The worker comes back and reports an execution that counts as a failure already, and a message is delivered again.
 	report("lost-0", "success")
 	again := execute("lost-1", "echo")
-	again.Headers = amqp.Table{"x-death": []any{amqp.Table{"queue": "worker.1.executions", "reason": "expired", "count": int64(1), "time": time.Now()}}}
+	again.Headers = amqp.Table{"x-death": []any{
+		amqp.Table{"queue": "worker.1.executions", "reason": "expired", "count": int64(1), "time": time.Now()}}}
 	publish("attune.dlx.queue", again)
 	eventuallyTrue(t, p, "the second failure is a duplicate", func() bool {
 		return rabbitMetric(t, p, "sloengine_rabbitmq_dead_letters_total", "outcome", "duplicate") == 1
@@ -217,7 +222,8 @@ sources:
 	require.Contains(t, c(cli.ExitOK, "peek", "-c", config), "no messages")
 	require.Contains(t, c(cli.ExitFailure, "peek", "-c", config, "--queue", "nowhere"), "does not exist")
 	e2etest.WriteFile(t, dir, "engine.yaml", strings.Replace(settings, "ttl: 1s", "ttl: 7m", 1))
-	require.Contains(t, c(cli.ExitFindings, "show", "-c", config), "queue worker.1.executions has x-message-ttl 1000, but the settings want 420000")
+	require.Contains(t, c(cli.ExitFindings, "show", "-c", config),
+		"queue worker.1.executions has x-message-ttl 1000, but the settings want 420000")
 }
 
 // published is what the broker confirmed, outside of the engine.
@@ -319,8 +325,10 @@ func TestRabbitMQSetChecker(t *testing.T) {
 	node := rabbitmqtest.Start(t, rabbitmqtest.Options{Proxied: true})
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
-	settings := e2etest.CrashSettings + fmt.Sprintf("sources: [{name: queue, rabbitmq: {%s, heartbeat: 1s, connect_timeout: 2s, queue: events, declare: true, prefetch: 100}}]\n",
-		rabbitConnection(t, dir, node.Proxy.Address))
+	settings := e2etest.CrashSettings +
+		fmt.Sprintf(
+			"sources: [{name: queue, rabbitmq: {%s, heartbeat: 1s, connect_timeout: 2s, queue: events, declare: true, prefetch: 100}}]\n",
+			rabbitConnection(t, dir, node.Proxy.Address))
 	b := &published{confirmed: map[string]bool{}, sent: map[string]bool{}}
 	queue := node.Channel(t, "/")
 	_, err := queue.QueueDeclare("events", true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
@@ -346,7 +354,9 @@ func TestRabbitMQSetChecker(t *testing.T) {
 		}
 		before := rabbitMetric(t, p, "sloengine_source_messages_total")
 		b.more(200)
-		eventuallyTrue(t, p, "messages flow", func() bool { return rabbitMetric(t, p, "sloengine_source_messages_total") > before })
+		eventuallyTrue(t, p, "messages flow", func() bool {
+			return rabbitMetric(t, p, "sloengine_source_messages_total") > before
+		})
 		testkit.Pause(time.Duration(rnd.IntN(200)) * time.Millisecond) // the moment of the fault is random
 		fault := order[0]
 		order = order[1:]
@@ -374,7 +384,8 @@ func TestRabbitMQSetChecker(t *testing.T) {
 	eventuallyTrue(t, p, "the queue is empty and all is counted", func() bool {
 		q, err := left.QueueDeclarePassive("events", true, false, false, false, nil)
 		require.NoError(t, err)
-		return q.Messages == 0 && rabbitMetric(t, p, "sloengine_fold_lag_records") == 0 && len(e2etest.CountsByID(t, p)) >= len(b.confirmed)
+		return q.Messages == 0 && rabbitMetric(t, p, "sloengine_fold_lag_records") == 0 &&
+			len(e2etest.CountsByID(t, p)) >= len(b.confirmed)
 	})
 	redelivered += rabbitMetric(t, p, "sloengine_rabbitmq_redelivered_total")
 	counts := e2etest.CountsByID(t, p)
@@ -395,7 +406,8 @@ func TestRabbitMQSetChecker(t *testing.T) {
 			doubles += int(n) - 1
 		}
 	}
-	t.Logf("seed %d; faults %v; confirmed %d, counted %d; lost %d, twice by id %d, twice without id %d, delivered again %.0f",
+	t.Logf(
+		"seed %d; faults %v; confirmed %d, counted %d; lost %d, twice by id %d, twice without id %d, delivered again %.0f",
 		seed, done, len(b.confirmed), len(counts), lost, twiceByID, doubles, redelivered)
 	p.Stop(t)
 }

@@ -49,7 +49,8 @@ func (r *relayBench) openTable(destination string) {
 	require.NoError(b, err)
 	require.NoError(b, outbox.Migrate(b.Context(), r.db.Conn(b, r.name), table, outbox.Layout{}, func(outbox.Step) {}))
 	dir := b.TempDir()
-	r.settings = e2etest.WriteFile(b, dir, "relay.yaml", fmt.Sprintf("database: {dsn_file: %q}\n%s", e2etest.WriteFile(b, dir, "dsn", r.db.DSN(r.name)), destination))
+	r.settings = e2etest.WriteFile(b, dir, "relay.yaml",
+		fmt.Sprintf("database: {dsn_file: %q}\n%s", e2etest.WriteFile(b, dir, "dsn", r.db.DSN(r.name)), destination))
 }
 
 func (r *relayBench) start() *e2etest.Process {
@@ -69,14 +70,15 @@ func (r *relayBench) fill(n int) {
 func (r *relayBench) untilCompleted(log fmt.Stringer) {
 	conn, begin := r.db.Conn(r.b, r.name), time.Now()
 	for left := 1; left > 0; time.Sleep(100 * time.Millisecond) {
-		require.NoError(r.b, conn.QueryRow(r.b.Context(), "SELECT count(*) FROM outbox WHERE status <> 'COMPLETED'").Scan(&left))
+		require.NoError(
+			r.b, conn.QueryRow(r.b.Context(), "SELECT count(*) FROM outbox WHERE status <> 'COMPLETED'").Scan(&left))
 		require.Less(r.b, time.Since(begin), 5*time.Minute, log.String())
 	}
 }
 
-// BenchmarkRelay publishes b.N thousand rows of about 255 bytes from PostgreSQL to Kafka with the default settings, and then the
-// same rows with a loop that does nothing else, by time and by CPU time of the client. It also measures the CPU time of a relay
-// with nothing to do. Database and broker run on the same machine. Run it with -benchtime 100x.
+// BenchmarkRelay publishes b.N thousand rows of about 255 bytes from PostgreSQL to Kafka with the default settings, and
+// then the same rows with a loop that does nothing else, by time and by CPU time of the client. It also measures the
+// CPU time of a relay with nothing to do. Database and broker run on the same machine. Run it with -benchtime 100x.
 func BenchmarkRelay(b *testing.B) {
 	r := newRelayBench(b)
 	rows := b.N * 1000
@@ -105,8 +107,8 @@ func BenchmarkRelay(b *testing.B) {
 	b.ReportMetric(bareCPU/cpu, "of-bare-per-cpu-s")
 }
 
-// BenchmarkRelayOthers publishes b.N thousand rows to RabbitMQ, and to a web service that reads and forgets them, one request for
-// each row or one for a batch. Run it with -benchtime 20x.
+// BenchmarkRelayOthers publishes b.N thousand rows to RabbitMQ, and to a web service that reads and forgets them, one
+// request for each row or one for a batch. Run it with -benchtime 20x.
 func BenchmarkRelayOthers(b *testing.B) {
 	for _, to := range []struct {
 		name string
@@ -119,7 +121,9 @@ func BenchmarkRelayOthers(b *testing.B) {
 			return fmt.Sprintf("rabbitmq: {%s}\n", relayRabbitConnection(b, node.Address))
 		}},
 		{"http", func(b *testing.B) string { return fmt.Sprintf("http: {url: %q}\n", forgetful(b)) }},
-		{"cloudevents", func(b *testing.B) string { return fmt.Sprintf("http: {url: %q, body: cloudevents}\n", forgetful(b)) }},
+		{"cloudevents", func(b *testing.B) string {
+			return fmt.Sprintf("http: {url: %q, body: cloudevents}\n", forgetful(b))
+		}},
 	} {
 		b.Run(to.name, func(b *testing.B) {
 			r := &relayBench{b: b}
@@ -139,13 +143,15 @@ func BenchmarkRelayOthers(b *testing.B) {
 
 // forgetful is the address of a web service that takes everything.
 func forgetful(b *testing.B) string {
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}))
 	b.Cleanup(s.Close)
 	return s.URL
 }
 
-// bareLoop is what is left of a relay without promises: ten workers that each select 100 rows for update, produce them, and
-// update them, all in one transaction.
+// bareLoop is what is left of a relay without promises: ten workers that each select 100 rows for update, produce them,
+// and update them, all in one transaction.
 func (r *relayBench) bareLoop(rows int) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers()...), kgo.ProducerLinger(5*time.Millisecond))
 	require.NoError(r.b, err)
@@ -167,13 +173,15 @@ func (r *relayBench) bareLoop(rows int) {
 	}
 	wg.Wait()
 	var done int
-	require.NoError(r.b, r.db.Conn(r.b, r.name).QueryRow(r.b.Context(), "SELECT count(*) FROM outbox WHERE status = 'COMPLETED'").Scan(&done))
+	require.NoError(r.b, r.db.Conn(r.b, r.name).QueryRow(r.b.Context(),
+		"SELECT count(*) FROM outbox WHERE status = 'COMPLETED'").Scan(&done))
 	require.Equal(r.b, rows, done)
 }
 
 func bareBatch(ctx context.Context, conn *pgx.Conn, client *kgo.Client) (n int, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, "SELECT id, topic, key, payload FROM outbox WHERE status = 'PENDING' ORDER BY id LIMIT 100 FOR UPDATE SKIP LOCKED")
+		rows, err := tx.Query(ctx,
+			"SELECT id, topic, key, payload FROM outbox WHERE status = 'PENDING' ORDER BY id LIMIT 100 FOR UPDATE SKIP LOCKED")
 		if err != nil {
 			return err
 		}
@@ -183,7 +191,8 @@ func bareBatch(ctx context.Context, conn *pgx.Conn, client *kgo.Client) (n int, 
 		var topic, key string
 		var payload []byte
 		if _, err := pgx.ForEachRow(rows, []any{&id, &topic, &key, &payload}, func() error {
-			ids, records = append(ids, id), append(records, &kgo.Record{Topic: topic, Key: []byte(key), Value: slices.Clone(payload)})
+			ids, records = append(ids, id),
+				append(records, &kgo.Record{Topic: topic, Key: []byte(key), Value: slices.Clone(payload)})
 			return nil
 		}); err != nil {
 			return err
@@ -194,7 +203,8 @@ func bareBatch(ctx context.Context, conn *pgx.Conn, client *kgo.Client) (n int, 
 		if err := client.ProduceSync(ctx, records...).FirstErr(); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, "UPDATE outbox SET status = 'COMPLETED', completed_at = clock_timestamp() WHERE id = ANY ($1)", ids)
+		_, err = tx.Exec(
+			ctx, "UPDATE outbox SET status = 'COMPLETED', completed_at = clock_timestamp() WHERE id = ANY ($1)", ids)
 		return err
 	})
 	return n, err
@@ -207,8 +217,8 @@ func ownCPUSeconds(b *testing.B) float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// BenchmarkRelayAge writes 250 rows a second (15,000 a minute), each in a transaction of its own, and measures how old they are
-// when a consumer of the topic has them. b.N is the number of rows. Run it with -benchtime 5000x.
+// BenchmarkRelayAge writes 250 rows a second (15,000 a minute), each in a transaction of its own, and measures how old
+// they are when a consumer of the topic has them. b.N is the number of rows. Run it with -benchtime 5000x.
 func BenchmarkRelayAge(b *testing.B) {
 	r := newRelayBench(b)
 	p := r.start()

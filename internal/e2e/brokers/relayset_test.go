@@ -91,9 +91,11 @@ func kafkaTarget(t *testing.T) *relayTarget {
 `, cluster.Brokers()[0]))
 	require.True(t, ok, engine.Log.String())
 	return &relayTarget{
-		settings: fmt.Sprintf("kafka: {brokers: [%q], request_timeout: 900ms, delivery_timeout: 1s, backoff: 50ms, linger: 2ms}\n", cluster.ProxiedBrokers()[0]),
-		engine:   engine,
-		kill:     func() { cluster.Kill(0); cluster.Restart(t, 0) },
+		settings: fmt.Sprintf(
+			"kafka: {brokers: [%q], request_timeout: 900ms, delivery_timeout: 1s, backoff: 50ms, linger: 2ms}\n",
+			cluster.ProxiedBrokers()[0]),
+		engine: engine,
+		kill:   func() { cluster.Kill(0); cluster.Restart(t, 0) },
 		cut: func(d time.Duration) {
 			cluster.Proxies[0].Cut()
 			testkit.Pause(d)
@@ -125,13 +127,17 @@ func rabbitMQTarget(t *testing.T) *relayTarget {
 		require.NoError(t, ch.QueueBind(queue, "orders", "events", false, nil))
 	}
 	dir := t.TempDir()
-	engine, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec), e2etest.CrashSettings+fmt.Sprintf("sources: [{name: queue, rabbitmq: {%s, heartbeat: 1s, connect_timeout: 2s, queue: engine, prefetch: 100}}]\n", rabbitConnection(t, dir, node.Address)))
+	engine, ok := e2etest.ServeIn(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec),
+		e2etest.CrashSettings+fmt.Sprintf(
+			"sources: [{name: queue, rabbitmq: {%s, heartbeat: 1s, connect_timeout: 2s, queue: engine, prefetch: 100}}]\n",
+			rabbitConnection(t, dir, node.Address)))
 	require.True(t, ok, engine.Log.String())
 	return &relayTarget{
-		settings: fmt.Sprintf("rabbitmq: {%s, exchange: events, confirm_timeout: 1s, connect_timeout: 2s, heartbeat: 1s}\n", relayRabbitConnection(t, node.Proxy.Address)),
-		engine:   engine,
-		kill:     func() { node.Kill(); node.Restart(t) },
-		pause:    25 * time.Millisecond, // each row waits for the confirmation of the row before it with its key
+		settings: fmt.Sprintf("rabbitmq: {%s, exchange: events, confirm_timeout: 1s, connect_timeout: 2s, heartbeat: 1s}\n",
+			relayRabbitConnection(t, node.Proxy.Address)),
+		engine: engine,
+		kill:   func() { node.Kill(); node.Restart(t) },
+		pause:  25 * time.Millisecond, // each row waits for the confirmation of the row before it with its key
 		cut: func(d time.Duration) {
 			node.Proxy.Cut()
 			testkit.Pause(d)
@@ -154,7 +160,8 @@ func rabbitMQTarget(t *testing.T) *relayTarget {
 
 // relayRabbitConnection is that of settings in any folder.
 func relayRabbitConnection(t testing.TB, address string) string {
-	return fmt.Sprintf(`url: "amqp://%s", username: %s, password_file: %q`, address, rabbitmqtest.Alice, nettest.PasswordFile(t, rabbitmqtest.AlicePassword))
+	return fmt.Sprintf(`url: "amqp://%s", username: %s, password_file: %q`, address, rabbitmqtest.Alice,
+		nettest.PasswordFile(t, rabbitmqtest.AlicePassword))
 }
 
 // httpTarget is a web service in front of an engine, which takes the rows as requests to its API.
@@ -192,9 +199,10 @@ func httpTarget(t *testing.T) *relayTarget {
 	}
 }
 
-// checkRelaySet writes events into an outbox table while three relays publish it, and the relays, PostgreSQL and the destination
-// are killed, stopped and cut off at random moments. The table is the oracle: each committed row is received, in order
-// of its key unless rows are claimed one by one, and is counted once by an engine, whatever was sent twice.
+// checkRelaySet writes events into an outbox table while three relays publish it, and the relays, PostgreSQL and the
+// destination are killed, stopped and cut off at random moments. The table is the oracle: each committed row is
+// received, in order of its key unless rows are claimed one by one, and is counted once by an engine, whatever was sent
+// twice.
 func checkRelaySet(t *testing.T, more string, to *relayTarget) {
 	db := postgrestest.Start(t, postgrestest.Options{Proxied: true, Settings: []string{"fsync = off"}})
 	name := db.Database(t)
@@ -212,7 +220,8 @@ func checkRelaySet(t *testing.T, more string, to *relayTarget) {
 	t.Logf("seed %d", seed)
 
 	dir := t.TempDir()
-	settings := e2etest.WriteFile(t, dir, "relay.yaml", fmt.Sprintf(relaySettings, e2etest.WriteFile(t, dir, "dsn", db.ProxiedDSN(name)))+more+to.settings)
+	settings := e2etest.WriteFile(t, dir, "relay.yaml",
+		fmt.Sprintf(relaySettings, e2etest.WriteFile(t, dir, "dsn", db.ProxiedDSN(name)))+more+to.settings)
 	engine := to.engine
 	relay := func() *e2etest.Process {
 		p, ok := e2etest.Start(t, nil, "relay", "-f", settings, "--web.listen-address", "127.0.0.1:0")
@@ -269,7 +278,9 @@ func checkRelaySet(t *testing.T, more string, to *relayTarget) {
 		return n
 	}
 	require.Equal(t, written.saved, count("true"), "commits survive a server that is killed")
-	require.Eventually(t, func() bool { return count("status = 'COMPLETED'") == written.saved }, 5*time.Minute, 100*time.Millisecond,
+	require.Eventually(t, func() bool {
+		return count("status = 'COMPLETED'") == written.saved
+	}, 5*time.Minute, 100*time.Millisecond,
 		"%s\n%s\n%s", relays[0].Log, relays[1].Log, relays[2].Log)
 
 	sent, last := map[string]int{}, map[string]int{}
@@ -291,14 +302,18 @@ func checkRelaySet(t *testing.T, more string, to *relayTarget) {
 		onWire += n
 	}
 	var counts map[string]float64
-	require.Eventually(t, func() bool { counts = e2etest.CountsByID(t, engine); return len(counts) >= written.saved }, 2*time.Minute, 250*time.Millisecond, engine.Log)
+	require.Eventually(t, func() bool {
+		counts = e2etest.CountsByID(t, engine)
+		return len(counts) >= written.saved
+	}, 2*time.Minute, 250*time.Millisecond, engine.Log)
 	twice := 0
 	for _, n := range counts {
 		if n != 1 {
 			twice++
 		}
 	}
-	t.Logf("faults %v; rows %d; lost %d; duplicates received %d; out of order %d; counted twice %d", faults, written.saved, written.saved-len(sent), onWire, reordered, twice)
+	t.Logf("faults %v; rows %d; lost %d; duplicates received %d; out of order %d; counted twice %d", faults, written.saved,
+		written.saved-len(sent), onWire, reordered, twice)
 	require.Equal(t, written.saved, len(sent), "lost or invented")
 	if more == "" {
 		require.Zero(t, reordered)
@@ -316,8 +331,8 @@ type outboxWriting struct {
 	saved int // after stop
 }
 
-// writeOutbox saves events, those of a key one after the other. Whether a transaction was committed whose answer is lost does
-// not matter, since it is repeated with the same id.
+// writeOutbox saves events, those of a key one after the other. Whether a transaction was committed whose answer is
+// lost does not matter, since it is repeated with the same id.
 func writeOutbox(t *testing.T, dsn string, pause time.Duration) *outboxWriting {
 	t.Helper()
 	w, err := writer.New(writer.Options{})
@@ -340,8 +355,9 @@ func writeOutbox(t *testing.T, dsn string, pause time.Duration) *outboxWriting {
 				}
 				return pgx.BeginFunc(context.Background(), conn, func(tx pgx.Tx) error {
 					_, err := w.Save(context.Background(), tx, writer.Event{
-						ID: id, Type: "t", Topic: "orders", Key: fmt.Sprint("key-", k), AggregateType: "order", AggregateID: fmt.Sprint(k),
-						Payload: fmt.Appendf(nil, `{"id":%q,"service":"crash","type":"t","attributes":{"uid":%q}}`, id, id),
+						ID: id, Type: "t", Topic: "orders", Key: fmt.Sprint("key-", k), AggregateType: "order",
+						AggregateID: fmt.Sprint(k),
+						Payload:     fmt.Appendf(nil, `{"id":%q,"service":"crash","type":"t","attributes":{"uid":%q}}`, id, id),
 					})
 					return err
 				})

@@ -30,8 +30,8 @@ slos:
       events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
 `
 
-// scaleOut is a topic with 12 partitions, several engines that share them, and an oracle that knows how many events of each
-// batch the topic holds. The events have no ids, so only positions keep them from being counted twice.
+// scaleOut is a topic with 12 partitions, several engines that share them, and an oracle that knows how many events of
+// each batch the topic holds. The events have no ids, so only positions keep them from being counted twice.
 type scaleOut struct {
 	t        *testing.T
 	brokers  string
@@ -43,7 +43,8 @@ type scaleOut struct {
 
 func newScaleOut(t *testing.T) *scaleOut {
 	cluster := kafkatest.Start(t, kafkatest.Options{})
-	s := &scaleOut{t: t, brokers: strings.Join(cluster.Brokers(), `", "`), client: cluster.Client(t), dir: t.TempDir(), produced: map[string]int{}}
+	s := &scaleOut{t: t, brokers: strings.Join(cluster.Brokers(), `", "`), client: cluster.Client(t), dir: t.TempDir(),
+		produced: map[string]int{}}
 	_, err := kadm.NewClient(s.client).CreateTopic(t.Context(), 12, 1, nil, "orders")
 	require.NoError(t, err)
 	e2etest.WriteFile(t, s.dir, "spec.yaml", scaleOutSpec)
@@ -119,10 +120,14 @@ func coverageOf(t testing.TB, p *e2etest.Process) float64 {
 // countsAll waits until every event is counted, and then a little longer: none may be counted twice.
 func (s *scaleOut) countsAll(when string) {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return maps.Equal(s.counts(), s.produced) }, 60*time.Second, 200*time.Millisecond,
+	require.Eventually(s.t, func() bool {
+		return maps.Equal(s.counts(), s.produced)
+	}, 60*time.Second, 200*time.Millisecond,
 		"%s: produced %v, counted %v", when, s.produced, s.counts())
 	s.produce("tail", 24)
-	require.Eventually(s.t, func() bool { return maps.Equal(s.counts(), s.produced) }, 60*time.Second, 200*time.Millisecond,
+	require.Eventually(s.t, func() bool {
+		return maps.Equal(s.counts(), s.produced)
+	}, 60*time.Second, 200*time.Millisecond,
 		"%s: produced %v, counted %v", when, s.produced, s.counts())
 }
 
@@ -154,10 +159,14 @@ func TestThreeEnginesOnOneTopic(t *testing.T) {
 	s.produce("empty disk", 600)
 	s.start(2, 3)
 	s.countsAll("an engine got an empty disk")
-	require.Zero(t, s.exported(2, "slo_events_total", "before")+s.exported(2, "slo_events_total", "kill0"), "or rules would see all of it within minutes")
+	require.Zero(t, s.exported(2, "slo_events_total", "before")+s.exported(2, "slo_events_total", "kill0"),
+		"or rules would see all of it within minutes")
 	require.Positive(t, s.exported(2, "slo_backfilled_events_total", "before"))
-	// What it read again covers the time from the first event on, and the gap until its start, which is less than five minutes.
-	require.Eventually(t, func() bool { return coverageOf(t, s.engines[2]) > 0.8*coverageOf(t, s.engines[0]) }, time.Minute, 100*time.Millisecond)
+	// What it read again covers the time from the first event on, and the gap until its start, which is less than five
+	// minutes.
+	require.Eventually(t, func() bool {
+		return coverageOf(t, s.engines[2]) > 0.8*coverageOf(t, s.engines[0])
+	}, time.Minute, 100*time.Millisecond)
 
 	s.resize(3, 4)
 	s.produce("four", 600)
@@ -179,7 +188,8 @@ func (s *scaleOut) viewAgrees() {
 	for _, p := range s.engines {
 		urls = append(urls, p.Base)
 	}
-	view := e2etest.Ready(s.t, "view", "-f", filepath.Join(s.dir, "spec.yaml"), "--engines", strings.Join(urls, ","), "--web.listen-address", "127.0.0.1:0")
+	view := e2etest.Ready(s.t, "view", "-f", filepath.Join(s.dir, "spec.yaml"), "--engines", strings.Join(urls, ","),
+		"--web.listen-address", "127.0.0.1:0")
 	require.Eventually(s.t, func() bool {
 		var list struct {
 			Items []struct {

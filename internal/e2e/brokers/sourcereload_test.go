@@ -14,8 +14,8 @@ import (
 )
 
 // Sources come, go and change by a reload, while messages arrive. One that did not change goes on, one that changed is
-// started again at its position, and so is one that was removed and comes back: each message counts once, also without an
-// id. The groups of the SLO are the messages.
+// started again at its position, and so is one that was removed and comes back: each message counts once, also without
+// an id. The groups of the SLO are the messages.
 func TestSourcesChangeByReload(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.Start(t, kafkatest.Options{})
@@ -36,7 +36,8 @@ func TestSourcesChangeByReload(t *testing.T) {
 		require.NoError(t, client.Flush(t.Context()))
 	}
 	source := func(topic, more string) string {
-		return fmt.Sprintf("  - {name: %s, backfill: never, %skafka: {brokers: [%q], topics: [%s], refresh: 200ms, fetch: {min_bytes: 1, max_wait: 20ms}}}\n",
+		return fmt.Sprintf(
+			"  - {name: %s, backfill: never, %skafka: {brokers: [%q], topics: [%s], refresh: 200ms, fetch: {min_bytes: 1, max_wait: 20ms}}}\n",
 			topic, more, cluster.Brokers()[0], topic)
 	}
 	dir := t.TempDir()
@@ -52,7 +53,10 @@ func TestSourcesChangeByReload(t *testing.T) {
 	counted := func() {
 		t.Helper()
 		var counts map[string]float64
-		require.Eventually(t, func() bool { counts = e2etest.CountsByID(t, p); return len(counts) == written }, time.Minute, 100*time.Millisecond, "%s", p.Log)
+		require.Eventually(t, func() bool {
+			counts = e2etest.CountsByID(t, p)
+			return len(counts) == written
+		}, time.Minute, 100*time.Millisecond, "%s", p.Log)
 		for uid, n := range counts {
 			require.Equal(t, 1.0, n, uid)
 		}
@@ -60,7 +64,9 @@ func TestSourcesChangeByReload(t *testing.T) {
 	// The lines of the log arrive a moment after the answer to the reload.
 	logged := func(want int, line string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return len(p.LinesWith(line)) == want }, time.Minute, 10*time.Millisecond, "%s\n%s", line, p.Log)
+		require.Eventually(t, func() bool {
+			return len(p.LinesWith(line)) == want
+		}, time.Minute, 10*time.Millisecond, "%s\n%s", line, p.Log)
 	}
 	started := func(want int, name string) { t.Helper(); logged(want, `"source started" source=`+name+" ") }
 
@@ -78,7 +84,8 @@ func TestSourcesChangeByReload(t *testing.T) {
 	started(1+changes, "changed")
 
 	// A mistake changes nothing.
-	require.Contains(t, reload(422, source("kept", ""), strings.Replace(source("changed", ""), "topics", "topcis", 1)), "topcis")
+	require.Contains(
+		t, reload(422, source("kept", ""), strings.Replace(source("changed", ""), "topics", "topcis", 1)), "topcis")
 	put("changed", 10)
 	counted()
 
@@ -97,7 +104,8 @@ func TestSourcesChangeByReload(t *testing.T) {
 	// The log says the same.
 	p.Kill()
 	e2etest.RequireKilled(t, p)
-	p = e2etest.Serve(t, dir, spec, e2etest.CrashSettings+"sources:\n"+source("kept", "")+source("changed", "")+source("added", ""))
+	p = e2etest.Serve(
+		t, dir, spec, e2etest.CrashSettings+"sources:\n"+source("kept", "")+source("changed", "")+source("added", ""))
 	put("changed", 10)
 	counted()
 	p.Stop(t)

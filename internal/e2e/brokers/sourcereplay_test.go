@@ -14,19 +14,21 @@ import (
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
 )
 
-// Messages that cannot be taken become dead letters. Once `map` and the spec are corrected, `sloengine dlq replay` counts
-// each of them once, also after a kill, and an unreadable one stays.
+// Messages that cannot be taken become dead letters. Once `map` and the spec are corrected, `sloengine dlq replay`
+// counts each of them once, also after a kill, and an unreadable one stays.
 func TestDeadLettersOfASourceAreReplayed(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.Start(t, kafkatest.Options{})
 	cluster.CreateTopic(t, "mapped", 2, nil)
 	cluster.CreateTopic(t, "plain", 2, nil)
 	source := func(name, more string) string {
-		return fmt.Sprintf("  - {name: %s, backfill: never, %skafka: {brokers: [%q], topics: [%s], refresh: 200ms, fetch: {min_bytes: 1, max_wait: 20ms}}}\n",
+		return fmt.Sprintf(
+			"  - {name: %s, backfill: never, %skafka: {brokers: [%q], topics: [%s], refresh: 200ms, fetch: {min_bytes: 1, max_wait: 20ms}}}\n",
 			name, more, cluster.Brokers()[0], name)
 	}
 	mapping := func(kind string) string {
-		return e2etest.CrashSettings + "dead_letters: {replay: {stop_after: 1000}}\nsources:\n" + source("mapped", fmt.Sprintf("map: {service: crash, type: %s, attributes: {uid: .who}}, ", kind)) + source("plain", "")
+		return e2etest.CrashSettings + "dead_letters: {replay: {stop_after: 1000}}\nsources:\n" + source("mapped",
+			fmt.Sprintf("map: {service: crash, type: %s, attributes: {uid: .who}}, ", kind)) + source("plain", "")
 	}
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", strings.Replace(e2etest.CrashSpec, `type="t"`, `type="other"`, 1))
@@ -36,8 +38,10 @@ func TestDeadLettersOfASourceAreReplayed(t *testing.T) {
 	var records []*kgo.Record
 	for i := range 3 {
 		// No id: the place of the message is what makes it count once.
-		records = append(records, &kgo.Record{Topic: "mapped", Value: fmt.Appendf(nil, `[{"what":"t","who":"m-%d"},{"what":"t","who":"n-%d"}]`, i, i)},
-			&kgo.Record{Topic: "plain", Value: fmt.Appendf(nil, `{"id":"p-%d","service":"crash","type":"t","attributes":{"uid":"p-%d"}}`, i, i)})
+		records = append(records, &kgo.Record{
+			Topic: "mapped", Value: fmt.Appendf(nil, `[{"what":"t","who":"m-%d"},{"what":"t","who":"n-%d"}]`, i, i)},
+			&kgo.Record{Topic: "plain", Value: fmt.Appendf(nil,
+				`{"id":"p-%d","service":"crash","type":"t","attributes":{"uid":"p-%d"}}`, i, i)})
 		for _, kind := range []string{"m", "n", "p"} {
 			uids[fmt.Sprintf("%s-%d", kind, i)] = true
 		}
@@ -45,7 +49,9 @@ func TestDeadLettersOfASourceAreReplayed(t *testing.T) {
 	records = append(records, &kgo.Record{Topic: "plain", Value: []byte("\x00garbage")})
 	cluster.Produce(t, records...)
 	all := len(uids) + 1
-	require.Eventually(t, func() bool { return e2etest.DeadLetterCount(t, p) == all }, 30*time.Second, 50*time.Millisecond, "%s", p.Log)
+	require.Eventually(t, func() bool {
+		return e2etest.DeadLetterCount(t, p) == all
+	}, 30*time.Second, 50*time.Millisecond, "%s", p.Log)
 
 	replay := func() string {
 		t.Helper()
@@ -68,7 +74,10 @@ func TestDeadLettersOfASourceAreReplayed(t *testing.T) {
 	once := func() {
 		t.Helper()
 		var counts map[string]float64
-		require.Eventually(t, func() bool { counts = e2etest.CountsByID(t, p); return len(counts) == len(uids) }, 30*time.Second, 50*time.Millisecond, "%s", p.Log)
+		require.Eventually(t, func() bool {
+			counts = e2etest.CountsByID(t, p)
+			return len(counts) == len(uids)
+		}, 30*time.Second, 50*time.Millisecond, "%s", p.Log)
 		e2etest.CountedOnce(t, counts, uids)
 	}
 	once()

@@ -135,7 +135,8 @@ func (o *Oracle) LoadPaced(p *Process, client *http.Client) {
 		var a Answered
 		err = json.NewDecoder(res.Body).Decode(&a)
 		res.Body.Close()
-		o.record(ids, res.StatusCode == http.StatusAccepted && err == nil && a.Accepted+a.Duplicates+a.DeadLettered == len(ids))
+		o.record(ids, res.StatusCode == http.StatusAccepted && err == nil &&
+			a.Accepted+a.Duplicates+a.DeadLettered == len(ids))
 	}
 }
 

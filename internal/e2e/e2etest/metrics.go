@@ -78,7 +78,9 @@ func Reports(t *testing.T, p *Process, n float64) {
 func Rises(t *testing.T, p *Process, family string, n float64) {
 	t.Helper()
 	before := Counter(t, p, family)
-	testkit.Eventually(t, fmt.Sprintf("%s rises by %v", family, n), func() bool { return Counter(t, p, family) >= before+n })
+	testkit.Eventually(t, fmt.Sprintf("%s rises by %v", family, n), func() bool {
+		return Counter(t, p, family) >= before+n
+	})
 }
 
 // Counted is the number of events that an indicator of the service counts, be they
@@ -87,7 +89,8 @@ func Counted(t testing.TB, p *Process, slo string) int {
 	t.Helper()
 	total := 0.0
 	families := Scrape(t, p)
-	for _, m := range slices.Concat(families["slo_events_total"].GetMetric(), families["slo_backfilled_events_total"].GetMetric()) {
+	for _, m := range slices.Concat(families["slo_events_total"].GetMetric(),
+		families["slo_backfilled_events_total"].GetMetric()) {
 		if slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetName() == "slo" && l.GetValue() == slo }) {
 			total += m.GetCounter().GetValue()
 		}

@@ -100,7 +100,8 @@ func mustBeReady(t testing.TB, env, args []string) *Process {
 // ServeArgs writes the settings and returns the arguments of an engine that uses them.
 func ServeArgs(t testing.TB, dir, specFile, settings string) []string {
 	t.Helper()
-	args := []string{"serve", "-f", specFile, "--data-dir", filepath.Join(dir, "data"), "--web.listen-address", "127.0.0.1:0"}
+	args := []string{"serve", "-f", specFile, "--data-dir", filepath.Join(dir, "data"),
+		"--web.listen-address", "127.0.0.1:0"}
 	if settings != "" {
 		args = append(args, "-c", WriteFile(t, dir, "engine.yaml", settings))
 	}

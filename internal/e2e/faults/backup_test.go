@@ -102,7 +102,9 @@ func TestBackupUnderLoad(t *testing.T) {
 			status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", body.String())
 			require.Equal(t, http.StatusAccepted, status, answer)
 		}
-		require.Eventually(t, func() bool { return len(e2etest.CountsByID(t, p)) == len(ids) }, time.Minute, 100*time.Millisecond)
+		require.Eventually(t, func() bool {
+			return len(e2etest.CountsByID(t, p)) == len(ids)
+		}, time.Minute, 100*time.Millisecond)
 		e2etest.CountedOnce(t, e2etest.CountsByID(t, p), sent)
 		p.Stop(t)
 	}
@@ -123,14 +125,16 @@ func TestBackupHoldsEverything(t *testing.T) {
 	out, err := os.Create(tar)
 	require.NoError(t, err)
 	var errs bytes.Buffer
-	require.Zero(t, e2etest.Run(t.Context(), []string{"backup", "--url", p.Base, "--out", "-"}, nil, out, &errs), errs.String())
+	require.Zero(
+		t, e2etest.Run(t.Context(), []string{"backup", "--url", p.Base, "--out", "-"}, nil, out, &errs), errs.String())
 	require.NoError(t, out.Close())
 	p.Stop(t)
 	restored := filepath.Join(dir, "restored")
 	_, stderr, code := e2etest.Command(t, "restore", "--from", tar, "--data-dir", restored)
 	require.Zero(t, code, stderr)
 
-	before, after := &frozenFacts{DeadLetters: map[string]frozenDeadLetter{}}, &frozenFacts{DeadLetters: map[string]frozenDeadLetter{}}
+	before, after := &frozenFacts{DeadLetters: map[string]frozenDeadLetter{}},
+		&frozenFacts{DeadLetters: map[string]frozenDeadLetter{}}
 	before.readDeadLetters(t, data)
 	after.readDeadLetters(t, restored)
 	require.NotEmpty(t, after.DeadLetters)

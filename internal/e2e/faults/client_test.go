@@ -41,14 +41,18 @@ func TestClientWhileTheEngineIsKilled(t *testing.T) {
 	send(time.Second)
 	p.Kill()
 	send(2 * time.Second)
-	p = e2etest.Ready(t, "serve", "-f", specFile, "--data-dir", filepath.Join(dir, "data"), "-c", filepath.Join(dir, "engine.yaml"), "--web.listen-address", address)
+	p = e2etest.Ready(t, "serve", "-f", specFile, "--data-dir", filepath.Join(dir, "data"), "-c",
+		filepath.Join(dir, "engine.yaml"), "--web.listen-address", address)
 	send(time.Second)
-	require.Eventually(t, func() bool { return e2etest.Counted(t, p, "payments") == sent }, 60*time.Second, 100*time.Millisecond,
+	require.Eventually(t, func() bool {
+		return e2etest.Counted(t, p, "payments") == sent
+	}, 60*time.Second, 100*time.Millisecond,
 		"%d of %d counted; client: %+v", e2etest.Counted(t, p, "payments"), sent, c.Status())
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	require.NoError(t, c.Close(ctx))
 	require.Less(t, worst, time.Second)
-	t.Logf("| client while the engine is killed | in %d | counted %d | lost 0 | slowest call %s |", sent, e2etest.Counted(t, p, "payments"), worst)
+	t.Logf("| client while the engine is killed | in %d | counted %d | lost 0 | slowest call %s |", sent,
+		e2etest.Counted(t, p, "payments"), worst)
 	p.Stop(t)
 }

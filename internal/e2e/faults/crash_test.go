@@ -1,5 +1,5 @@
-// Package faults has the end-to-end tests that kill the program, damage its files, restore them, and open those of earlier
-// versions.
+// Package faults has the end-to-end tests that kill the program, damage its files, restore them, and open those of
+// earlier versions.
 package faults
 
 import (
@@ -45,8 +45,10 @@ func TestCrashSetChecker(t *testing.T) {
 // crashPlaces are all the places at which a build with the tag crashpoints can be killed.
 var crashPlaces = []engine.CrashPoint{
 	engine.CrashBeforeAppend, engine.CrashAfterAppend, engine.CrashAfterAck, engine.CrashBeforeApply,
-	engine.CrashBeforeCheckpoint, engine.CrashAfterDeadLetters, engine.CrashAfterPack, engine.CrashAfterIDs, engine.CrashAfterManifest,
-	engine.CrashBeforeTruncate, engine.CrashAfterTruncate, engine.CrashBeforeStop, engine.CrashAfterStop, engine.CrashBeforeStartRecords,
+	engine.CrashBeforeCheckpoint, engine.CrashAfterDeadLetters, engine.CrashAfterPack, engine.CrashAfterIDs,
+	engine.CrashAfterManifest,
+	engine.CrashBeforeTruncate, engine.CrashAfterTruncate, engine.CrashBeforeStop, engine.CrashAfterStop,
+	engine.CrashBeforeStartRecords,
 }
 
 func checkCrashes(t *testing.T, cycles int) {

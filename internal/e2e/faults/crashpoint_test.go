@@ -19,7 +19,8 @@ func TestReleasedBinaryHasNoCrashPoints(t *testing.T) {
 	p := e2etest.Serve(t, dir, specFile, e2etest.CrashSettings, kill)
 	p.Stop(t)
 
-	p, ok := e2etest.StartCommand(t, exec.Command(e2etest.Program("crashpoints"), e2etest.ServeArgs(t, dir, specFile, e2etest.CrashSettings)...), kill)
+	p, ok := e2etest.StartCommand(
+		t, exec.Command(e2etest.Program("crashpoints"), e2etest.ServeArgs(t, dir, specFile, e2etest.CrashSettings)...), kill)
 	require.False(t, ok && p.WaitReady(t), "the binary with the tag goes on")
 	e2etest.RequireKilled(t, p)
 }

@@ -34,9 +34,11 @@ func serveWithDescriptors(t *testing.T, descriptors int, auth bool) *e2etest.Pro
 		settings += "auth: {tokens_file: tokens.yaml}\n"
 		secret := filepath.Join(dir, "token")
 		require.NoError(t, os.WriteFile(secret, []byte(descriptorToken), 0o600))
-		e2etest.WriteFile(t, dir, "tokens.yaml", "- {name: shop, token_file: "+secret+", services: ['*'], allow: [send, read]}\n")
+		e2etest.WriteFile(
+			t, dir, "tokens.yaml", "- {name: shop, token_file: "+secret+", services: ['*'], allow: [send, read]}\n")
 	}
-	args := []string{"serve", "-f", e2etest.WriteFile(t, dir, "slo.yaml", descriptorSpec), "--data-dir", filepath.Join(dir, "data"),
+	args := []string{"serve", "-f", e2etest.WriteFile(t, dir, "slo.yaml", descriptorSpec), "--data-dir",
+		filepath.Join(dir, "data"),
 		"--web.listen-address", "127.0.0.1:0", "-c", e2etest.WriteFile(t, dir, "engine.yaml", settings)}
 	sh := []string{"-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, descriptors), e2etest.Program()}
 	p, ok := e2etest.StartCommand(t, exec.Command("sh", append(sh, args...)...))
@@ -59,7 +61,8 @@ func postLarge(t *testing.T, c *http.Client, p *e2etest.Process, round int) (int
 	var body strings.Builder
 	filler := strings.Repeat("x", 900)
 	for i := range 600 {
-		fmt.Fprintf(&body, `{"id":"%d-%d","service":"shop","type":"order","attributes":{"filler":"%s"}}`+"\n", round, i, filler)
+		fmt.Fprintf(&body, `{"id":"%d-%d","service":"shop","type":"order","attributes":{"filler":"%s"}}`+"\n",
+			round, i, filler)
 	}
 	req, err := http.NewRequest(http.MethodPost, p.Base+"/api/v1/events", strings.NewReader(body.String()))
 	require.NoError(t, err)

@@ -62,8 +62,8 @@ func newDamagedFolder(t *testing.T) *damagedFolder {
 	return d
 }
 
-// marked waits until the marker of the log names the last record. It is not written while it is synced, and what it does not name
-// is a torn end and no loss.
+// marked waits until the marker of the log names the last record. It is not written while it is synced, and what it
+// does not name is a torn end and no loss.
 func (d *damagedFolder) marked(t *testing.T) {
 	t.Helper()
 	m := regexp.MustCompile(`msg=recovered checkpoint=(\d+) records=(\d+)`).FindStringSubmatch(d.p.Log.String())
@@ -100,8 +100,10 @@ func (d *damagedFolder) files(t *testing.T, pattern string) []string {
 // launch starts the program on the folder. refused is what it said if it ended instead.
 func (d *damagedFolder) launch(t *testing.T, more ...string) (refused string) {
 	t.Helper()
-	settings := e2etest.WriteFile(t, d.dir, "engine.yaml", "evaluator: {interval: 50ms}\ncheckpoint: {interval: 1h}\nlog: {segment: 1MiB}\n")
-	args := []string{"serve", "-f", d.spec, "--data-dir", filepath.Join(d.dir, "data"), "--web.listen-address", "127.0.0.1:0", "-c", settings}
+	settings := e2etest.WriteFile(t, d.dir, "engine.yaml",
+		"evaluator: {interval: 50ms}\ncheckpoint: {interval: 1h}\nlog: {segment: 1MiB}\n")
+	args := []string{"serve", "-f", d.spec, "--data-dir", filepath.Join(d.dir, "data"), "--web.listen-address",
+		"127.0.0.1:0", "-c", settings}
 	for _, arg := range more {
 		if arg != "" {
 			args = append(args, arg)
@@ -132,7 +134,8 @@ func (d *damagedFolder) post(t *testing.T, first int) (sum e2etest.Answered) {
 		if i%10 == 0 {
 			outcome = "failure"
 		}
-		fmt.Fprintf(&body, `{"id":"%d","service":"shop","type":"order","outcome":%q,"attributes":{"filler":%q}}`+"\n", i, outcome, filler)
+		fmt.Fprintf(&body, `{"id":"%d","service":"shop","type":"order","outcome":%q,"attributes":{"filler":%q}}`+"\n",
+			i, outcome, filler)
 	}
 	status, answer := e2etest.Post(t, d.p.Base+"/api/v1/events", "", body.String())
 	require.Equal(t, 202, status, answer)
@@ -143,7 +146,8 @@ func (d *damagedFolder) post(t *testing.T, first int) (sum e2etest.Answered) {
 // copy is the folder once more, for one kind of damage.
 func (d *damagedFolder) copy(t *testing.T) *damagedFolder {
 	t.Helper()
-	c := &damagedFolder{attack: &attack{t: t, dir: t.TempDir(), spec: d.spec}, covered: d.covered, beyond: d.beyond, end: d.end}
+	c := &damagedFolder{attack: &attack{t: t, dir: t.TempDir(), spec: d.spec}, covered: d.covered,
+		beyond: d.beyond, end: d.end}
 	require.NoError(t, os.CopyFS(filepath.Join(c.dir, "data"), os.DirFS(filepath.Join(d.dir, "data"))))
 	return c
 }

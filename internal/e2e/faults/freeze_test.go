@@ -27,8 +27,9 @@ import (
 )
 
 var (
-	freezeVersion = flag.String("freeze", "", "write testdata/frozen/`VERSION` with this build; see testdata/frozen/README.md")
-	freezeBinary  = flag.String("freeze.binary", "", "the engine that writes the frozen folder; default: this build")
+	freezeVersion = flag.String(
+		"freeze", "", "write testdata/frozen/`VERSION` with this build; see testdata/frozen/README.md")
+	freezeBinary = flag.String("freeze.binary", "", "the engine that writes the frozen folder; default: this build")
 )
 
 const (
@@ -62,24 +63,29 @@ func newFrozenTraffic(now time.Time) (f frozenTraffic) {
 		return ""
 	}
 	for i := range 30 {
-		f.before = append(f.before, line(fmt.Sprint("b", i), "shop", "order", outcome(i, 10)+fmt.Sprintf(`,"attributes":{"product":"p%d","channel":"web"}`, i%6)))
-		f.before = append(f.before, line(fmt.Sprint("l", i), "legacy", "order", outcome(i, 5)+fmt.Sprintf(`,"attributes":{"product":"p%d"}`, i%2)))
+		f.before = append(f.before, line(fmt.Sprint("b", i), "shop", "order",
+			outcome(i, 10)+fmt.Sprintf(`,"attributes":{"product":"p%d","channel":"web"}`, i%6)))
+		f.before = append(f.before, line(fmt.Sprint("l", i), "legacy", "order",
+			outcome(i, 5)+fmt.Sprintf(`,"attributes":{"product":"p%d"}`, i%2)))
 	}
 	for i := range 7 {
 		f.before = append(f.before, line(fmt.Sprint("g", i), "gone", "order", ""))
 	}
 	for i := range 120 {
 		at := now.Add(time.Duration(i-120) * time.Minute).UTC().Format(time.RFC3339)
-		f.backfill = append(f.backfill, line(fmt.Sprint("h", i), "shop", "order", outcome(i, 2)+fmt.Sprintf(`,"time":%q`, at)))
+		f.backfill = append(
+			f.backfill, line(fmt.Sprint("h", i), "shop", "order", outcome(i, 2)+fmt.Sprintf(`,"time":%q`, at)))
 	}
 	for i := range 10 {
 		f.after = append(f.after, line(fmt.Sprint("d", i), "shop", "debug", ""))
 	}
 	for i := range 40 {
-		f.after = append(f.after, line(fmt.Sprint("t", i), "shop", "task", outcome(i, 4)+`,"duration_ms":70000,"attributes":{"task":"createOrder","password":"x"}`))
+		f.after = append(f.after, line(fmt.Sprint("t", i), "shop", "task",
+			outcome(i, 4)+`,"duration_ms":70000,"attributes":{"task":"createOrder","password":"x"}`))
 	}
 	for i := range 60 {
-		f.after = append(f.after, line(fmt.Sprint("r", i), "shop", "request", outcome(i, 8)+fmt.Sprintf(`,"duration_ms":%d,"attributes":{"product":"p%d","bytes":%d}`, 100+10*i, i%2, i)))
+		f.after = append(f.after, line(fmt.Sprint("r", i), "shop", "request",
+			outcome(i, 8)+fmt.Sprintf(`,"duration_ms":%d,"attributes":{"product":"p%d","bytes":%d}`, 100+10*i, i%2, i)))
 	}
 	for i := range 6 {
 		f.after = append(f.after, line(fmt.Sprint("p", i), "shop", "payment", ""))
@@ -91,10 +97,12 @@ func newFrozenTraffic(now time.Time) (f frozenTraffic) {
 		for k := range 10 {
 			fmt.Fprintf(&attrs, `,"f%d":%q`, k, filler)
 		}
-		f.after = append(f.after, line(fmt.Sprint("f", i), "shop", "order", outcome(i, 50)+`,"attributes":{"product":"filler"`+attrs.String()+`}`))
+		f.after = append(f.after, line(fmt.Sprint("f", i), "shop", "order",
+			outcome(i, 50)+`,"attributes":{"product":"filler"`+attrs.String()+`}`))
 	}
 	job := func(id, typ, more string) {
-		f.jobs = append(f.jobs, line(fmt.Sprint("j", len(f.jobs)), "shop", "job."+typ, fmt.Sprintf(`,"attributes":{"job":%q,"region":"eu"%s}`, id, more)))
+		f.jobs = append(f.jobs, line(fmt.Sprint("j", len(f.jobs)), "shop", "job."+typ,
+			fmt.Sprintf(`,"attributes":{"job":%q,"region":"eu"%s}`, id, more)))
 	}
 	for i := range 6 {
 		job(fmt.Sprint(i), "started", "")
@@ -109,7 +117,8 @@ func newFrozenTraffic(now time.Time) (f frozenTraffic) {
 		f.last = append(f.last, line(fmt.Sprint("c", i), "shop", "order", `,"attributes":{"product":"p0","channel":"app"}`))
 	}
 	for i := range 25 {
-		f.tail = append(f.tail, line(fmt.Sprint("e", i), "shop", "order", outcome(i, 5)+`,"attributes":{"product":"p0","channel":"app"}`))
+		f.tail = append(
+			f.tail, line(fmt.Sprint("e", i), "shop", "order", outcome(i, 5)+`,"attributes":{"product":"p0","channel":"app"}`))
 	}
 	return f
 }
@@ -161,7 +170,8 @@ func TestFreeze(t *testing.T) {
 	require.NotEmpty(t, facts.Firing)
 	require.Len(t, facts.DeadLetters, 2+4-2+1)
 	require.Equal(t, map[string]int{"legacy/old": 2}, facts.Parked)
-	require.Equal(t, map[string]frozenWork{"jobs": {Stages: map[string]uint64{"eu": 1, "eu packed": 1}, Held: 1, Finished: 4}}, facts.Work)
+	require.Equal(t, map[string]frozenWork{
+		"jobs": {Stages: map[string]uint64{"eu": 1, "eu packed": 1}, Held: 1, Finished: 4}}, facts.Work)
 	require.Equal(t, frozenCounts{Good: 3, Bad: 1, WindowGood: 3, WindowBad: 1}, facts.Counts["jobs{eu}"])
 	require.GreaterOrEqual(t, facts.Volumes["orders-a-week{}"], uint64(2+25), "a week may have begun since the others")
 	require.NotEmpty(t, facts.Parts["conversion{p0}"])
@@ -175,7 +185,8 @@ func TestFreeze(t *testing.T) {
 	}
 	to := filepath.Join(frozenDir, *freezeVersion)
 	require.NoError(t, os.MkdirAll(to, 0o755))
-	for _, name := range []string{"spec.yaml", "spec-before.yaml", "engine.yaml", "settings.yaml", "data.tar.gz", "spool.tar.gz"} {
+	for _, name := range []string{"spec.yaml", "spec-before.yaml", "engine.yaml", "settings.yaml",
+		"data.tar.gz", "spool.tar.gz"} {
 		copyFile(t, filepath.Join(dir, name), filepath.Join(to, name))
 	}
 	data, err := json.MarshalIndent(facts, "", " ")
@@ -188,7 +199,8 @@ func freezeData(t *testing.T, dir string) (killed time.Time) {
 	sink := newFrozenSink(t, 40)
 	settings, err := os.ReadFile(filepath.Join(dir, "engine.yaml"))
 	require.NoError(t, err)
-	live := e2etest.WriteFile(t, dir, "live.yaml", strings.ReplaceAll(string(settings), frozenReceiver, sink.Listener.Addr().String()))
+	live := e2etest.WriteFile(
+		t, dir, "live.yaml", strings.ReplaceAll(string(settings), frozenReceiver, sink.Listener.Addr().String()))
 	run := func(specFile string) *e2etest.Process {
 		program := *freezeBinary
 		if program == "" {
@@ -211,7 +223,9 @@ func freezeData(t *testing.T, dir string) (killed time.Time) {
 	}
 	deadLetters := func(p *e2etest.Process, n int) {
 		t.Helper()
-		require.Eventually(t, func() bool { return e2etest.DeadLetterCount(t, p) >= n }, 60*time.Second, 20*time.Millisecond, "dead letters: %s", p.Log)
+		require.Eventually(t, func() bool {
+			return e2etest.DeadLetterCount(t, p) >= n
+		}, 60*time.Second, 20*time.Millisecond, "dead letters: %s", p.Log)
 	}
 	traffic := newFrozenTraffic(time.Now())
 	p := run("spec-before.yaml")
@@ -227,20 +241,27 @@ func freezeData(t *testing.T, dir string) (killed time.Time) {
 	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/forget", `{"service":"gone"}`, &done)
 	deadLetters(p, 2+4+1) // payments over their limit, and the part of the log that slow skips
 	for _, action := range []string{"replay", "discard"} {
-		e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/dlq/"+action, `{"ids":["`+deadLetterOf(t, p, "admission")+`"]}`, &done)
+		e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/dlq/"+action,
+			`{"ids":["`+deadLetterOf(t, p, "admission")+`"]}`, &done)
 	}
-	require.Eventually(t, func() bool { return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/alerts")), `"firing"`) },
+	require.Eventually(t, func() bool {
+		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/alerts")), `"firing"`)
+	},
 		60*time.Second, 50*time.Millisecond, "an alert fires")
 	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/annotations", `{"service":"shop","text":"v2 deployed"}`, &done)
 	var opened struct{ ID string }
-	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents", `{"title":"Orders are slow","service":"shop","by":"ann"}`, &opened)
-	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents/"+opened.ID+"/note", `{"by":"ann","text":"the database"}`, &done)
+	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents",
+		`{"title":"Orders are slow","service":"shop","by":"ann"}`, &opened)
+	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents/"+opened.ID+"/note",
+		`{"by":"ann","text":"the database"}`, &done)
 	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents/"+opened.ID+"/resolve", `{"by":"ann"}`, &done)
 	checkpoints := func() float64 { return e2etest.Counter(t, p, "sloengine_checkpoint_written_total") }
 	for _, line := range traffic.last { // two checkpoints, the second of which holds all but this line
 		before := checkpoints()
 		send(p, "", []string{line})
-		require.Eventually(t, func() bool { return checkpoints() > before }, 60*time.Second, 5*time.Millisecond, "a checkpoint")
+		require.Eventually(t, func() bool {
+			return checkpoints() > before
+		}, 60*time.Second, 5*time.Millisecond, "a checkpoint")
 	}
 	send(p, "", traffic.jobTail)
 	send(p, "", traffic.tail)

@@ -56,7 +56,8 @@ type frozenFacts struct {
 	Rules       map[string]string           // expressions of spec.yaml, by recorded series
 
 	// What 0.1.0 did not know.
-	Parts       map[string][]uint64   `json:",omitempty"` // of a ratio or an Apdex, since the generation began, by SLO and group
+	// of a ratio or an Apdex, since the generation began, by SLO and group
+	Parts       map[string][]uint64   `json:",omitempty"`
 	Volumes     map[string]uint64     `json:",omitempty"` // events of the present period, by SLO
 	Work        map[string]frozenWork `json:",omitempty"` // by SLO
 	Incidents   []string              `json:",omitempty"`
@@ -143,7 +144,8 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 	require.NoError(t, err)
 	incidents := incident.NewBook()
 	running, err := engine.Open(engine.Options{
-		Dir: data, State: counting.FoldState{Fold: counts, Incidents: incidents, Positions: position.NewBook()}, Config: encoded, Logger: slog.New(slog.DiscardHandler),
+		Dir: data, State: counting.FoldState{Fold: counts, Incidents: incidents, Positions: position.NewBook()},
+		Config: encoded, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return at.Add(time.Second) }, Uptime: func() time.Duration { return time.Hour },
 		SegmentBytes: 1 << 20, Disk: engine.DiskOptions{LowWater: -1}, IDs: engine.IDOptions{MaxAge: 36500 * 24 * time.Hour},
 	})
@@ -187,7 +189,8 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 	}
 	for i := range report.InFlight {
 		w := &report.InFlight[i]
-		work := frozenWork{Held: w.Held, Finished: w.Finished, Expired: w.Expired, Repeated: w.Repeated, Stages: map[string]uint64{}}
+		work := frozenWork{Held: w.Held, Finished: w.Finished, Expired: w.Expired, Repeated: w.Repeated,
+			Stages: map[string]uint64{}}
 		for _, g := range w.Groups {
 			for _, s := range g.Stages {
 				work.Stages[strings.TrimSpace(g.Group[0]+" "+s.Stage)] += s.Open + s.Overdue
@@ -196,7 +199,8 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 		keep(&f.Work, w.SLO.Name(), work)
 	}
 	for inc := range incidents.View().All() {
-		f.Incidents = append(f.Incidents, fmt.Sprintf("%s %s %q %s automated=%t alerts=%d notes=%d", inc.ID, inc.Service, inc.Title, inc.State, inc.Automated, len(inc.Alerts), len(inc.Notes)))
+		f.Incidents = append(f.Incidents, fmt.Sprintf("%s %s %q %s automated=%t alerts=%d notes=%d", inc.ID, inc.Service,
+			inc.Title, inc.State, inc.Automated, len(inc.Alerts), len(inc.Notes)))
 	}
 	for i := range report.Thresholds {
 		l := &report.Thresholds[i]
@@ -225,7 +229,9 @@ func keep[V any](to *map[string]V, key string, v V) {
 func (f *frozenFacts) readPeople(t testing.TB, data string, at time.Time) {
 	t.Helper()
 	notes, err := annotation.New(annotation.Options{
-		File: filepath.Join(data, "annotations.json"), Now: func() time.Time { return at }, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		File: filepath.Join(data, "annotations.json"), Now: func() time.Time {
+			return at
+		}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	require.NoError(t, err)
 	for _, a := range notes.List("shop", slo.Span{From: at.Add(-time.Hour), To: at.Add(time.Hour)}) {
@@ -278,7 +284,8 @@ func (f *frozenFacts) readDeadLetters(t testing.TB, data string) {
 
 func (f *frozenFacts) readAlerts(t testing.TB, data string) {
 	t.Helper()
-	m, err := state.New(state.Options{Alerts: alerts.Options{Options: rules.Options{}}, Grace: time.Minute, KeepResolved: time.Hour})
+	m, err := state.New(
+		state.Options{Alerts: alerts.Options{Options: rules.Options{}}, Grace: time.Minute, KeepResolved: time.Hour})
 	require.NoError(t, err)
 	text, err := os.ReadFile(filepath.Join(data, "alerts.json"))
 	require.NoError(t, err)
@@ -297,7 +304,8 @@ func (f *frozenFacts) readRules(t testing.TB, specFile string) {
 	f.Rules = map[string]string{}
 	out := t.TempDir()
 	var stdout, stderr bytes.Buffer
-	args := []string{"generate", "rules", "--profile", "full", "-f", specFile, "--out", out, "--from", "2026-11-01T00:00:00Z", "--until", "2027-02-01T00:00:00Z"}
+	args := []string{"generate", "rules", "--profile", "full", "-f", specFile, "--out", out, "--from",
+		"2026-11-01T00:00:00Z", "--until", "2027-02-01T00:00:00Z"}
 	require.Zero(t, e2etest.Run(t.Context(), args, nil, &stdout, &stderr), stderr.String())
 	files, err := filepath.Glob(filepath.Join(out, "rules", "*.recording.yaml"))
 	require.NoError(t, err)
@@ -352,7 +360,8 @@ func startFrozen(t *testing.T, from string, want *frozenFacts) {
 	hook := e2etest.NewReceiver(t)
 	settings, err := os.ReadFile(filepath.Join(from, "engine.yaml"))
 	require.NoError(t, err)
-	p := e2etest.Serve(t, dir, filepath.Join(from, "spec.yaml"), strings.ReplaceAll(string(settings), frozenReceiver, hook.Address))
+	p := e2etest.Serve(t, dir, filepath.Join(from, "spec.yaml"),
+		strings.ReplaceAll(string(settings), frozenReceiver, hook.Address))
 
 	var page struct{ Items []struct{ ID string } }
 	require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/dlq?limit=1000"), &page))
@@ -360,7 +369,9 @@ func startFrozen(t *testing.T, from string, want *frozenFacts) {
 	for _, e := range page.Items {
 		require.Contains(t, want.DeadLetters, e.ID)
 	}
-	require.Eventually(t, func() bool { return e2etest.Counter(t, p, "slo_events_total") > 0 }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.Counter(t, p, "slo_events_total") > 0
+	}, 60*time.Second, 20*time.Millisecond)
 	firing := string(e2etest.Get(t, p.Base+"/api/v1/alerts"))
 	for _, alert := range want.Firing {
 		name, _, _ := strings.Cut(alert, " ")
@@ -368,9 +379,10 @@ func startFrozen(t *testing.T, from string, want *frozenFacts) {
 	}
 	// All ids are known.
 	traffic := newFrozenTraffic(time.Now())
-	lines := append(slices.Clone(traffic.tail), slices.DeleteFunc(append(traffic.before, traffic.after...), func(line string) bool {
-		return !strings.Contains(line, `"service":"shop","type":"order"`)
-	})...)
+	lines := append(
+		slices.Clone(traffic.tail), slices.DeleteFunc(append(traffic.before, traffic.after...), func(line string) bool {
+			return !strings.Contains(line, `"service":"shop","type":"order"`)
+		})...)
 	status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", strings.Join(lines, "\n"))
 	require.Equal(t, http.StatusAccepted, status, answer)
 	var sent e2etest.Answered

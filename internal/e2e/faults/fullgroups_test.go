@@ -45,7 +45,8 @@ func TestFullGroups(t *testing.T) {
 	}
 	p := serve()
 	event := func(id, tenant string, at time.Time, count int) string {
-		return fmt.Sprintf(`{"id":%q,"time":%q,"service":"shop","type":"order","outcome":"failure","count":%d,"attributes":{"tenant":%q}}`+"\n",
+		return fmt.Sprintf(
+			`{"id":%q,"time":%q,"service":"shop","type":"order","outcome":"failure","count":%d,"attributes":{"tenant":%q}}`+"\n",
 			id, at.UTC().Format(time.RFC3339), count, tenant)
 	}
 	send := func(query, body string) {
@@ -71,14 +72,19 @@ func TestFullGroups(t *testing.T) {
 	}
 	become := func(want map[string]float64) {
 		t.Helper()
-		require.Eventually(t, func() bool { return fmt.Sprint(groups()) == fmt.Sprint(want) }, 60*time.Second, 50*time.Millisecond, "%v instead of %v", groups, want)
+		require.Eventually(t, func() bool {
+			return fmt.Sprint(groups()) == fmt.Sprint(want)
+		}, 60*time.Second, 50*time.Millisecond, "%v instead of %v", groups, want)
 	}
 	full := func(want bool) {
 		t.Helper()
 		require.Equal(t, want, e2etest.Counter(t, p, "sloengine_fold_full_slos") == 1)
-		require.Equal(t, want, strings.Contains(string(e2etest.Get(t, p.Base+"/-/ready")), `"part":"slo","name":"shop/tenants"`))
-		require.Equal(t, want, strings.Contains(string(e2etest.Get(t, p.Base+"/engine")), "slo shop/tenants: all 3 groups are taken"))
-		require.Equal(t, want, strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/engine")), `"full":[{"slo":"shop/tenants","max_groups":3,"other_events":100000}]`))
+		require.Equal(
+			t, want, strings.Contains(string(e2etest.Get(t, p.Base+"/-/ready")), `"part":"slo","name":"shop/tenants"`))
+		require.Equal(
+			t, want, strings.Contains(string(e2etest.Get(t, p.Base+"/engine")), "slo shop/tenants: all 3 groups are taken"))
+		require.Equal(t, want, strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/engine")),
+			`"full":[{"slo":"shop/tenants","max_groups":3,"other_events":100000}]`))
 	}
 	now := time.Now()
 
@@ -108,7 +114,9 @@ func TestFullGroups(t *testing.T) {
 	e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(tenantsSpec, 10))
 	status, answer := e2etest.Post(t, p.Base+"/-/reload", "", "")
 	require.Equal(t, http.StatusOK, status, answer)
-	require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), "SLO is below max_groups again") }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.Log.String(), "SLO is below max_groups again")
+	}, 60*time.Second, 20*time.Millisecond)
 	full(false)
 	send("", event("later", "late", now, 2))
 	want["late"] = 2

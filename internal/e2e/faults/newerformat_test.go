@@ -74,9 +74,11 @@ func TestNewerFormats(t *testing.T) {
 	// Once with this version, so that all of its files are there.
 	p := e2etest.Serve(t, dir, filepath.Join(from, "spec.yaml"), string(settings))
 	p.Stop(t)
-	e2etest.WriteFile(t, data, "notifications.json", `{"version":2,"groups":[],"silences":[]}`) // without receivers there is none
+	// without receivers there is none
+	e2etest.WriteFile(t, data, "notifications.json", `{"version":2,"groups":[],"silences":[]}`)
 
-	e2etest.WriteFile(t, data, "reports.json", `{"version": 1, "targets": {}}`) // there is one once engine.yaml has reports
+	// there is one once engine.yaml has reports
+	e2etest.WriteFile(t, data, "reports.json", `{"version": 1, "targets": {}}`)
 
 	e2etest.WriteFile(t, data, "forecasts.json", `{"version":1,"records":{}}`) // there is one once forecasts were made
 

@@ -166,7 +166,8 @@ func TestEvictedCountsAgain(t *testing.T) {
 	a.write("shopp", "failure")
 	a.start(tight)
 	require.Eventually(t, func() bool {
-		return e2etest.Counter(t, a.p, "sloengine_fold_parked_evicted_total") == 1 && strings.Contains(a.p.Log.String(), "parked counts evicted")
+		return e2etest.Counter(t, a.p, "sloengine_fold_parked_evicted_total") == 1 &&
+			strings.Contains(a.p.Log.String(), "parked counts evicted")
 	}, 60*time.Second, 50*time.Millisecond, a.p.Log.String())
 	require.Contains(t, a.p.Log.String(), "slos=shop/checkout")
 	a.p.Kill()
@@ -212,19 +213,25 @@ func TestSpecChangeIsNamed(t *testing.T) {
 	log := func(want ...string) {
 		t.Helper()
 		for _, w := range want {
-			require.Eventually(t, func() bool { return strings.Contains(a.p.Log.String(), w) }, 60*time.Second, 20*time.Millisecond, "%s in\n%s", w, a.p.Log)
+			require.Eventually(t, func() bool {
+				return strings.Contains(a.p.Log.String(), w)
+			}, 60*time.Second, 20*time.Millisecond, "%s in\n%s", w, a.p.Log)
 		}
 	}
-	log(`msg="SLOs start from zero" slos=shopp/checkout`, `msg="SLOs removed, their counts are parked" slos=shop/checkout retained_until=`+month)
-	require.Contains(t, diff(3, e2etest.WriteFile(t, a.dir, "back.yaml", fmt.Sprintf(parkedSpec, "shop", "failure"))), "shop/checkout  resumes its parked counts\n")
+	log(`msg="SLOs start from zero" slos=shopp/checkout`,
+		`msg="SLOs removed, their counts are parked" slos=shop/checkout retained_until=`+month)
+	require.Contains(t, diff(3, e2etest.WriteFile(t, a.dir, "back.yaml", fmt.Sprintf(parkedSpec, "shop", "failure"))),
+		"shop/checkout  resumes its parked counts\n")
 	a.write("shop", "failure")
 	answer := a.reload()
-	require.Contains(t, answer, `"started":[],"resumed":["shop/checkout"],"parked":[{"id":"shopp/checkout","removed":true,"retained_until":"`+month)
+	require.Contains(t, answer,
+		`"started":[],"resumed":["shop/checkout"],"parked":[{"id":"shopp/checkout","removed":true,"retained_until":"`+month)
 	log(`msg="SLOs resume their parked counts" slos=shop/checkout`)
 	require.NotContains(t, a.reload(), `"change"`, "the same spec once more changes nothing")
 
 	a.write("shop", "success")
-	require.Contains(t, a.reload(), `"started":["shop/checkout"],"resumed":[],"parked":[{"id":"shop/checkout","removed":false,`)
+	require.Contains(
+		t, a.reload(), `"started":["shop/checkout"],"resumed":[],"parked":[{"id":"shop/checkout","removed":false,`)
 	log(`msg="SLO definitions changed, old counts are parked" slos=shop/checkout`)
 	page := string(e2etest.Get(t, a.p.Base+"/engine"))
 	require.Contains(t, page, "Parked counts")
@@ -264,7 +271,9 @@ func TestForgetCommand(t *testing.T) {
 	a.write("shopp", "failure")
 	a.reload()
 	forget(0, `"parked": 1`, "shop", "-o", "json")
-	require.Eventually(t, func() bool { return e2etest.Counter(t, a.p, "sloengine_fold_parked_generations") == 0 }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.Counter(t, a.p, "sloengine_fold_parked_generations") == 0
+	}, 60*time.Second, 20*time.Millisecond)
 	a.p.Kill()
 	a.write("shop", "failure")
 	a.start("")

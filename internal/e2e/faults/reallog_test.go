@@ -99,12 +99,14 @@ func testAccessLog(t *testing.T, file string) {
 	settings := e2etest.WriteFile(t, dir, "engine.yaml", "evaluator: {interval: 200ms}\ncheckpoint: {interval: 100ms}\n")
 	address := nettest.FreeAddress(t)
 	serve := func() *e2etest.Process {
-		p, ok := e2etest.Start(t, nil, "serve", "-f", spec, "-c", settings, "--data-dir", dir+"/data", "--web.listen-address", address)
+		p, ok := e2etest.Start(t, nil, "serve", "-f", spec, "-c", settings, "--data-dir", dir+"/data",
+			"--web.listen-address", address)
 		require.True(t, ok, p.Log.String())
 		return p
 	}
 	send := func(batch string) *exec.Cmd {
-		return exec.Command(e2etest.Program(), "send", "--url", "http://"+address, "--format", "combined", "--service", "site",
+		return exec.Command(e2etest.Program(), "send", "--url", "http://"+address, "--format",
+			"combined", "--service", "site",
 			"--backfill", "--shift", "--batch", batch, "--concurrency", "1", "-o", "json", file)
 	}
 
@@ -149,7 +151,8 @@ func testAccessLog(t *testing.T, file string) {
 	}, 60*time.Second, 50*time.Millisecond, "counted %d of %d", got.total, want.total)
 	got.hours = hourly(t, p, "site/requests")
 	require.Equal(t, want, got)
-	t.Logf("%d requests, classes %v, %d hours: all as counted in the file, after a kill and a second send", got.total, got.classes, len(got.hours))
+	t.Logf("%d requests, classes %v, %d hours: all as counted in the file, after a kill and a second send", got.total,
+		got.classes, len(got.hours))
 	p.Stop(t)
 }
 
@@ -173,7 +176,8 @@ func accepted(t *testing.T, p *e2etest.Process) float64 {
 func hourly(t *testing.T, p *e2etest.Process, id string) []int {
 	t.Helper()
 	to := time.Now().Truncate(time.Hour).Add(time.Hour)
-	q := url.Values{"from": {fmt.Sprint(to.Add(-20 * 24 * time.Hour).Unix())}, "to": {fmt.Sprint(to.Unix())}, "step": {"1h"}}
+	q := url.Values{"from": {fmt.Sprint(to.Add(-20 * 24 * time.Hour).Unix())},
+		"to": {fmt.Sprint(to.Unix())}, "step": {"1h"}}
 	res, err := http.Get(p.Base + "/api/v1/slos/" + id + "/history?" + q.Encode())
 	require.NoError(t, err)
 	defer res.Body.Close()

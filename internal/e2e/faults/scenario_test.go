@@ -33,7 +33,8 @@ slos:
 // row prints a line of the table that the scenarios make together.
 func row(t *testing.T, name string, in, counted, delivered, dead, lost int, more string) {
 	t.Helper()
-	t.Logf("| %s | in %d | counted %d | delivered %d | dead-lettered %d | lost %d | %s |", name, in, counted, delivered, dead, lost, more)
+	t.Logf("| %s | in %d | counted %d | delivered %d | dead-lettered %d | lost %d | %s |", name, in, counted,
+		delivered, dead, lost, more)
 }
 
 // A sink is down for ten seconds while a hundred events a second come in. When it is
@@ -59,11 +60,17 @@ sinks:
 		testkit.Pause(10 * time.Second)
 		sink.Up(t)
 	}()
-	sum := sendAt(t, p, "shop", 100, 15*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
+	sum := sendAt(t, p, "shop", 100, 15*time.Second, func(i int) (string, string) {
+		return fmt.Sprint("p", i), "payment.paid"
+	})
 	require.Equal(t, 1500, sum.Accepted)
 	back := time.Now()
-	require.Eventually(t, func() bool { return sink.Has() == 1500 }, 60*time.Second, 100*time.Millisecond, "%d arrived\n%s", sink.Has(), p.Log)
-	require.Eventually(t, func() bool { return e2etest.Counted(t, p, "payments") == 1500 }, 60*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return sink.Has() == 1500
+	}, 60*time.Second, 100*time.Millisecond, "%d arrived\n%s", sink.Has(), p.Log)
+	require.Eventually(t, func() bool {
+		return e2etest.Counted(t, p, "payments") == 1500
+	}, 60*time.Second, 100*time.Millisecond)
 	require.LessOrEqual(t, sink.Peak(), bears)
 	require.Zero(t, e2etest.DeadLetterCount(t, p))
 	row(t, "sink down 10 s at 100/s", 1500, e2etest.Counted(t, p, "payments"), sink.Has(), 0, 1500-sink.Has(),
@@ -83,18 +90,25 @@ limits:
 dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 `)
 	const in = 4500
-	sum := sendAt(t, p, "shop", 1500, 3*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
+	sum := sendAt(t, p, "shop", 1500, 3*time.Second, func(i int) (string, string) {
+		return fmt.Sprint("p", i), "payment.paid"
+	})
 	require.Equal(t, in, sum.Accepted+sum.DeadLettered)
 	require.InDelta(t, 3200, sum.Accepted, 1000, "the limit holds")
 	require.Positive(t, sum.DeadLettered)
 	require.Equal(t, sum.DeadLettered, e2etest.DeadLetterCount(t, p))
 	// Their senders send some of them again meanwhile: then it is those that count.
-	again := sendAt(t, p, "shop", 500, time.Second, func(i int) (string, string) { return fmt.Sprint("p", in-1-i), "payment.paid" })
+	again := sendAt(t, p, "shop", 500, time.Second, func(i int) (string, string) {
+		return fmt.Sprint("p", in-1-i), "payment.paid"
+	})
 	require.Equal(t, 500, again.Accepted+again.Duplicates+again.DeadLettered)
 	e2etest.ReplayAll(t, p)
-	require.Eventually(t, func() bool { return e2etest.Counted(t, p, "payments") == in }, 60*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.Counted(t, p, "payments") == in
+	}, 60*time.Second, 100*time.Millisecond)
 	e2etest.Reports(t, p, 3)
-	row(t, "1500 payments/s against 1000/s", in, e2etest.Counted(t, p, "payments"), 0, sum.DeadLettered, in-e2etest.Counted(t, p, "payments"),
+	row(t, "1500 payments/s against 1000/s", in, e2etest.Counted(t, p, "payments"), 0, sum.DeadLettered,
+		in-e2etest.Counted(t, p, "payments"),
 		fmt.Sprintf("let in at once %d, replayed the rest", sum.Accepted))
 	require.Equal(t, in, e2etest.Counted(t, p, "payments"))
 	p.Stop(t)
@@ -121,7 +135,9 @@ dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 	require.Equal(t, in, sum.Accepted+sum.DeadLettered+sum.Limited)
 	require.Greater(t, sum.Limited, in/2, "junk is dropped")
 	e2etest.ReplayAll(t, p)
-	require.Eventually(t, func() bool { return e2etest.Counted(t, p, "payments") == payments }, 60*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.Counted(t, p, "payments") == payments
+	}, 60*time.Second, 100*time.Millisecond)
 	require.Equal(t, sum.Accepted+sum.DeadLettered, e2etest.Counted(t, p, "all"))
 	var list struct {
 		Items []struct {
@@ -142,7 +158,8 @@ dead_letters: {filter: {always_save: ["payment.*"]}, replay: {rate: 5000}}
 	}, 60*time.Second, 100*time.Millisecond, "%v", coverage)
 	ratio := coverage["all"] / coverage["payments"]
 	require.InDelta(t, float64(in-sum.Limited)/in, ratio, 0.02, "coverage tells the share that was dropped")
-	row(t, "flood of 5000/s with 1000 payments/s", in, e2etest.Counted(t, p, "all"), 0, sum.DeadLettered, payments-e2etest.Counted(t, p, "payments"),
+	row(t, "flood of 5000/s with 1000 payments/s", in, e2etest.Counted(t, p, "all"), 0, sum.DeadLettered,
+		payments-e2etest.Counted(t, p, "payments"),
 		fmt.Sprintf("junk dropped and told %d; coverage of all times %.2f", sum.Limited, ratio))
 	p.Stop(t)
 }
@@ -163,16 +180,26 @@ sinks:
   - {name: well, http: {url: "http://%s/in"}, batch: {wait: 20ms}}
 `, hung.Address, hung.Address, well.Address))
 	const in = 2000
-	sum := sendAt(t, p, "shop", 1000, 2*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
+	sum := sendAt(t, p, "shop", 1000, 2*time.Second, func(i int) (string, string) {
+		return fmt.Sprint("p", i), "payment.paid"
+	})
 	require.Equal(t, in, sum.Accepted)
-	require.Eventually(t, func() bool { return well.Has() == in }, 60*time.Second, 50*time.Millisecond, "one sink waits for another")
-	require.Eventually(t, func() bool { return e2etest.DeadLetterCount(t, p) == in }, 60*time.Second, 100*time.Millisecond, p.Log.String())
+	require.Eventually(t, func() bool {
+		return well.Has() == in
+	}, 60*time.Second, 50*time.Millisecond, "one sink waits for another")
+	require.Eventually(t, func() bool {
+		return e2etest.DeadLetterCount(t, p) == in
+	}, 60*time.Second, 100*time.Millisecond, p.Log.String())
 	dead := e2etest.DeadLetterCount(t, p)
 	hung.Mode.Store(e2etest.Takes)
-	require.Eventually(t, func() bool { replayAllOnce(t, p); return e2etest.DeadLetterCount(t, p) == 0 }, 40*time.Second, 500*time.Millisecond, p.Log.String())
+	require.Eventually(t, func() bool {
+		replayAllOnce(t, p)
+		return e2etest.DeadLetterCount(t, p) == 0
+	}, 40*time.Second, 500*time.Millisecond, p.Log.String())
 	require.Equal(t, in, hung.Has())
 	require.Equal(t, in, e2etest.Counted(t, p, "payments"), "a replay to a sink counts nothing")
-	row(t, "one of two sinks hangs", in, e2etest.Counted(t, p, "payments"), hung.Has(), dead, in-hung.Has(), "the other got all meanwhile")
+	row(t, "one of two sinks hangs", in, e2etest.Counted(t, p, "payments"), hung.Has(), dead, in-hung.Has(),
+		"the other got all meanwhile")
 	p.Stop(t)
 }
 
@@ -199,20 +226,29 @@ sinks:
   - {name: hook, max_lag_bytes: 1MiB, http: {url: "http://%s/in", health_url: "http://%s/health"}, retry: {max_retries: unlimited}, batch: {wait: 20ms}}
 `, sink.Address, sink.Address))
 	const in = 60_000
-	sum := sendAt(t, p, "shop", 15_000, 4*time.Second, func(i int) (string, string) { return fmt.Sprint("p", i), "payment.paid" })
+	sum := sendAt(t, p, "shop", 15_000, 4*time.Second, func(i int) (string, string) {
+		return fmt.Sprint("p", i), "payment.paid"
+	})
 	require.Equal(t, in, sum.Accepted)
-	require.Eventually(t, func() bool { return e2etest.DeadLetterCount(t, p) > 0 }, 60*time.Second, 100*time.Millisecond, p.Log.String())
+	require.Eventually(t, func() bool {
+		return e2etest.DeadLetterCount(t, p) > 0
+	}, 60*time.Second, 100*time.Millisecond, p.Log.String())
 	dead := e2etest.DeadLetterCount(t, p)
 	sink.Up(t)
-	require.Eventually(t, func() bool { replayAllOnce(t, p); return e2etest.DeadLetterCount(t, p) == 0 && sink.Has() == in }, 60*time.Second, 500*time.Millisecond,
+	require.Eventually(t, func() bool {
+		replayAllOnce(t, p)
+		return e2etest.DeadLetterCount(t, p) == 0 && sink.Has() == in
+	}, 60*time.Second, 500*time.Millisecond,
 		"%d of %d arrived\n%s", sink.Has(), in, p.Log)
-	row(t, "sink lags beyond max_lag_bytes", in, e2etest.Counted(t, p, "payments"), sink.Has(), dead, in-sink.Has(), "dead letters are log ranges")
+	row(t, "sink lags beyond max_lag_bytes", in, e2etest.Counted(t, p, "payments"), sink.Has(), dead, in-sink.Has(),
+		"dead letters are log ranges")
 	p.Stop(t)
 }
 
 // sendAt sends events of the given ids and types at a rate, in about ten requests a second, and
 // returns what became of them. An event that the engine asks to send again is sent again.
-func sendAt(t testing.TB, p *e2etest.Process, service string, perSecond int, for_ time.Duration, event func(i int) (id, typ string)) (sum e2etest.Answered) {
+func sendAt(t testing.TB, p *e2etest.Process, service string, perSecond int, for_ time.Duration,
+	event func(i int) (id, typ string)) (sum e2etest.Answered) {
 	t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

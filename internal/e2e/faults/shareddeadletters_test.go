@@ -35,7 +35,9 @@ sinks: [{name: hook, http: {url: "http://%s/in"}, batch: {wait: 10ms}}]
 	}
 	const each = 100
 	for n, p := range engines {
-		sum := sendAt(t, p, "shop", 1000, 100*time.Millisecond, func(i int) (string, string) { return fmt.Sprintf("e%d-%d", n, i), "payment.paid" })
+		sum := sendAt(t, p, "shop", 1000, 100*time.Millisecond, func(i int) (string, string) {
+			return fmt.Sprintf("e%d-%d", n, i), "payment.paid"
+		})
 		require.Equal(t, each, sum.Accepted+sum.DeadLettered)
 	}
 	// Whatever was let in at once is refused by the sink; the rest comes back, counts, and is
@@ -43,10 +45,14 @@ sinks: [{name: hook, http: {url: "http://%s/in"}, batch: {wait: 10ms}}]
 	total := func() int {
 		return e2etest.Counted(t, engines[0], "payments") + e2etest.Counted(t, engines[1], "payments")
 	}
-	require.Eventually(t, func() bool { return total() == 2*each && e2etest.DeadLetterCount(t, engines[0]) == 2*each }, 60*time.Second, 200*time.Millisecond,
+	require.Eventually(t, func() bool {
+		return total() == 2*each && e2etest.DeadLetterCount(t, engines[0]) == 2*each
+	}, 60*time.Second, 200*time.Millisecond,
 		"%d counted, %d dead letters\n%s", total(), e2etest.DeadLetterCount(t, engines[0]), engines[0].Log)
 	sink.Mode.Store(e2etest.Takes)
-	require.Eventually(t, func() bool { return e2etest.DeadLetterCount(t, engines[1]) == 0 }, 60*time.Second, 200*time.Millisecond, engines[1].Log.String())
+	require.Eventually(t, func() bool {
+		return e2etest.DeadLetterCount(t, engines[1]) == 0
+	}, 60*time.Second, 200*time.Millisecond, engines[1].Log.String())
 	require.Equal(t, 2*each, sink.Has())
 	sink.Mu.Lock()
 	for id, n := range sink.Got {
@@ -59,8 +65,8 @@ sinks: [{name: hook, http: {url: "http://%s/in"}, batch: {wait: 10ms}}]
 	}
 }
 
-// The breaker of a shared sink opens in both engines, although only one of them calls the receiver, and both deliver again
-// once it works.
+// The breaker of a shared sink opens in both engines, although only one of them calls the receiver, and both deliver
+// again once it works.
 func TestSharedSink(t *testing.T) {
 	t.Parallel()
 	redis := dlqtest.Redis(t).Options().Addr
@@ -84,13 +90,17 @@ sinks:
 		return e2etest.Sum(e2etest.Scrape(t, p)["sloengine_breaker_state"], "breaker", "hook")
 	}
 	require.Zero(t, state(engines[1]))
-	sendAt(t, engines[0], "shop", 100, 100*time.Millisecond, func(i int) (string, string) { return fmt.Sprint("a", i), "payment.paid" })
+	sendAt(t, engines[0], "shop", 100, 100*time.Millisecond, func(i int) (string, string) {
+		return fmt.Sprint("a", i), "payment.paid"
+	})
 	for _, p := range engines {
 		require.Eventually(t, func() bool { return state(p) == 2 }, 60*time.Second, 50*time.Millisecond, p.Log)
 	}
 	require.Contains(t, engines[1].Log.String(), "another engine: 3 failures in a row")
 	sink.Mode.Store(e2etest.Takes)
-	sum := sendAt(t, engines[1], "shop", 100, 100*time.Millisecond, func(i int) (string, string) { return fmt.Sprint("b", i), "payment.paid" })
+	sum := sendAt(t, engines[1], "shop", 100, 100*time.Millisecond, func(i int) (string, string) {
+		return fmt.Sprint("b", i), "payment.paid"
+	})
 	require.Equal(t, 10, sum.Accepted)
 	require.Eventually(t, func() bool { return sink.Has() == 20 }, 60*time.Second, 50*time.Millisecond, engines[1].Log)
 	for _, p := range engines {

@@ -141,7 +141,8 @@ sinks:
 		return n
 	}
 	behind := notArchived()
-	for deadline := time.Now().Add(90 * time.Second); notArchived() > 0 && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(90 * time.Second); notArchived() > 0 &&
+		time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		if e2etest.DeadLetterCount(t, p) > 0 {
 			replayAllOnce(t, p)
 		}
@@ -181,8 +182,10 @@ sinks:
 	if unarchived > 0 {
 		t.Logf("%d events are not in the archive after %s; the engine said: %s\n%s", unarchived, archiving, sinks, p.Log)
 	}
-	t.Logf("| seed %d | kills %d, outages %d | acknowledged %d, in doubt %d | counted %d | at the sink %d, in the archive %d | dead letters at the end %d | lost %d, twice %d, invented %d, not archived %d | recovered in %.1f s, archive %d behind, there after %.1f s |",
-		seed, kills, outages.Load(), len(o.Acked), len(inDoubt), len(counts), hook.Has(), len(archived), dead, lost, twice, invented, unarchived, recovered.Seconds(), behind, archiving.Seconds())
+	t.Logf(
+		"| seed %d | kills %d, outages %d | acknowledged %d, in doubt %d | counted %d | at the sink %d, in the archive %d | dead letters at the end %d | lost %d, twice %d, invented %d, not archived %d | recovered in %.1f s, archive %d behind, there after %.1f s |",
+		seed, kills, outages.Load(), len(o.Acked), len(inDoubt), len(counts), hook.Has(), len(archived), dead, lost, twice,
+		invented, unarchived, recovered.Seconds(), behind, archiving.Seconds())
 }
 
 // archivedIDs reads all that the file sink wrote. While it writes, lines that are on their

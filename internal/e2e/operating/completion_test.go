@@ -44,7 +44,9 @@ func TestCompletionSurvivesKills(t *testing.T) {
 	now := time.Now().Add(-time.Minute).UTC()
 	var events []string
 	add := func(typ, key string, at time.Time, more string) {
-		events = append(events, fmt.Sprintf(`{"id":"%s-%s","service":"shop","type":%q,"time":%q,"attributes":{"order_id":%q%s}}`, typ, key, typ, at.Format(time.RFC3339Nano), key, more))
+		events = append(events,
+			fmt.Sprintf(`{"id":"%s-%s","service":"shop","type":%q,"time":%q,"attributes":{"order_id":%q%s}}`, typ, key, typ,
+				at.Format(time.RFC3339Nano), key, more))
 	}
 	good, bad, open := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for i := range 600 {
@@ -62,7 +64,8 @@ func TestCompletionSurvivesKills(t *testing.T) {
 			good[product]++
 		}
 	}
-	rnd.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] }) // ends come before starts, too
+	// ends come before starts, too
+	rnd.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 
 	client := &http.Client{Timeout: 30 * time.Second}
 	send := func(p *e2etest.Process, batch []string) bool {
@@ -76,7 +79,8 @@ func TestCompletionSurvivesKills(t *testing.T) {
 		}
 		defer res.Body.Close()
 		var answer struct{ Accepted, Duplicates int }
-		return res.StatusCode == http.StatusAccepted && json.NewDecoder(res.Body).Decode(&answer) == nil && answer.Accepted+answer.Duplicates == len(batch)
+		return res.StatusCode == http.StatusAccepted && json.NewDecoder(res.Body).Decode(&answer) == nil &&
+			answer.Accepted+answer.Duplicates == len(batch)
 	}
 	const rounds = 6
 	from := 0
@@ -151,26 +155,31 @@ func TestCompletionSurvivesKills(t *testing.T) {
 	p.Stop(t)
 }
 
-// TestWorkBeyondMaxInFlight: with room for two pieces of work, the third start is not tracked. That is said everywhere until
-// a piece ends.
+// TestWorkBeyondMaxInFlight: with room for two pieces of work, the third start is not tracked. That is said everywhere
+// until a piece ends.
 func TestWorkBeyondMaxInFlight(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	specFile := e2etest.WriteFile(t, dir, "spec.yaml", strings.Replace(completionSpec, "within: 15m", "within: 15m\n        max_in_flight: 2", 1))
+	specFile := e2etest.WriteFile(
+		t, dir, "spec.yaml", strings.Replace(completionSpec, "within: 15m", "within: 15m\n        max_in_flight: 2", 1))
 	p := e2etest.Serve(t, dir, specFile, "evaluator: {interval: 50ms}\n")
 	send := func(typ string, keys ...string) {
 		t.Helper()
 		body := ""
 		for _, key := range keys {
-			body += fmt.Sprintf(`{"service":"shop","type":%q,"attributes":{"order_id":%q,"product":"A","stage":"INIT"}}`+"\n", typ, key)
+			body += fmt.Sprintf(
+				`{"service":"shop","type":%q,"attributes":{"order_id":%q,"product":"A","stage":"INIT"}}`+"\n", typ, key)
 		}
 		status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", body)
 		require.Equal(t, http.StatusAccepted, status, answer)
 	}
 	crowded := func(c *assert.CollectT, want bool) {
-		assert.Equal(c, want, strings.Contains(string(e2etest.Get(t, p.Base+"/-/ready")), `"part":"slo","name":"shop/orders"`))
-		assert.Equal(c, want, strings.Contains(string(e2etest.Get(t, p.Base+"/engine")), "slo shop/orders: work in flight has reached max_in_flight (2); 1 start event not tracked"))
-		assert.Equal(c, want, strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/engine")), `"crowded":[{"slo":"shop/orders","max_in_flight":2,"untracked":1}]`))
+		assert.Equal(
+			c, want, strings.Contains(string(e2etest.Get(t, p.Base+"/-/ready")), `"part":"slo","name":"shop/orders"`))
+		assert.Equal(c, want, strings.Contains(string(e2etest.Get(t, p.Base+"/engine")),
+			"slo shop/orders: work in flight has reached max_in_flight (2); 1 start event not tracked"))
+		assert.Equal(c, want, strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/engine")),
+			`"crowded":[{"slo":"shop/orders","max_in_flight":2,"untracked":1}]`))
 	}
 	send("created", "a", "b")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {

@@ -19,14 +19,19 @@ import (
 // told: log, readiness, page, metrics, `dlq stats`.
 func TestDamagedDeadLettersAreTold(t *testing.T) {
 	t.Parallel()
-	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+	}))
 	defer hook.Close()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", troubleSpec)
-	settings := troublePolicies + "sinks: [{name: hook, http: {url: \"" + hook.URL + "\"}, batch: {items: 2000, wait: 1s}}]\n"
+	settings := troublePolicies + "sinks: [{name: hook, http: {url: \"" + hook.URL +
+		"\"}, batch: {items: 2000, wait: 1s}}]\n"
 	p := e2etest.Serve(t, dir, spec, settings)
 	sendOrders(t, p, "e", 2000)
-	require.Eventually(t, func() bool { return e2etest.Counter(t, p, "sloengine_dlq_entries") == 2000 }, 60*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.Counter(t, p, "sloengine_dlq_entries") == 2000
+	}, 60*time.Second, 50*time.Millisecond)
 	p.Stop(t)
 
 	segments, err := filepath.Glob(filepath.Join(dir, "data", "*", "*", "*.ndjson"))

@@ -17,12 +17,15 @@ import (
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
 )
 
-// TestErasePerson: what the engine holds of one person goes, in memory and on disk. Counts, and what is held of others, stay.
+// TestErasePerson: what the engine holds of one person goes, in memory and on disk. Counts, and what is held of others,
+// stay.
 func TestErasePerson(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	spec := e2etest.WriteFile(t, dir, "spec.yaml", "version: sloengine/v1\nservice: shop\nslos:\n  - name: checkout\n    objective: 99\n    window: 1d\n    indicator:\n      events: {valid: '{type=\"order\"}', bad: '{outcome=\"failure\"}'}\n")
-	p := e2etest.Serve(t, dir, spec, "limits:\n  types: [{match: order, limit: 1, window: 1d, on_exceeded: drop}]\ndead_letters: {filter: {always_save: [order]}}\nevaluator: {interval: 100ms}\n")
+	spec := e2etest.WriteFile(t, dir, "spec.yaml",
+		"version: sloengine/v1\nservice: shop\nslos:\n  - name: checkout\n    objective: 99\n    window: 1d\n    indicator:\n      events: {valid: '{type=\"order\"}', bad: '{outcome=\"failure\"}'}\n")
+	p := e2etest.Serve(t, dir, spec,
+		"limits:\n  types: [{match: order, limit: 1, window: 1d, on_exceeded: drop}]\ndead_letters: {filter: {always_save: [order]}}\nevaluator: {interval: 100ms}\n")
 	post := func(path, body string, want int) {
 		res, err := http.Post(p.Base+path, "application/json", strings.NewReader(body))
 		require.NoError(t, err)
@@ -32,7 +35,8 @@ func TestErasePerson(t *testing.T) {
 		require.Equal(t, want, res.StatusCode, string(answer))
 	}
 	send := func(id, customer string) {
-		post("/api/v1/events", `{"id":"`+id+`","service":"shop","type":"order","attributes":{"customer":"`+customer+`"}}`, 202)
+		post(
+			"/api/v1/events", `{"id":"`+id+`","service":"shop","type":"order","attributes":{"customer":"`+customer+`"}}`, 202)
 	}
 	send("first", "Zebra-42") // counted, and in no dead letter
 	for _, id := range []string{"a", "b", "c"} {
@@ -46,7 +50,8 @@ func TestErasePerson(t *testing.T) {
 		DeadLetters                   int  `json:"dead_letters"`
 		Unreadable, Incidents, Ranges int
 	}) {
-		out, errOut, code := e2etest.Command(t, append([]string{"forget", "--url", p.Base, "--attribute", "customer=Zebra-42", "-o", "json"}, args...)...)
+		out, errOut, code := e2etest.Command(
+			t, append([]string{"forget", "--url", p.Base, "--attribute", "customer=Zebra-42", "-o", "json"}, args...)...)
 		require.Zero(t, code, errOut)
 		require.NoError(t, json.Unmarshal([]byte(out), &done))
 		return done
@@ -56,7 +61,8 @@ func TestErasePerson(t *testing.T) {
 
 	dry := forget("--dry-run")
 	require.Equal(t, []int{3, 0, 1}, []int{dry.DeadLetters, dry.Unreadable, dry.Incidents})
-	require.Equal(t, 4, strings.Count(string(e2etest.Get(t, p.Base+"/api/v1/dlq")), `"customer"`), "a dry run changes nothing")
+	require.Equal(t, 4, strings.Count(string(e2etest.Get(t, p.Base+"/api/v1/dlq")), `"customer"`),
+		"a dry run changes nothing")
 
 	done := forget()
 	require.False(t, done.DryRun)
@@ -68,17 +74,20 @@ func TestErasePerson(t *testing.T) {
 	incidents := string(e2etest.Get(t, p.Base+"/api/v1/incidents"))
 	require.Contains(t, incidents, `"title":"(removed)"`)
 	require.Contains(t, incidents, "Zebra-420 cannot pay")
-	require.Eventually(t, func() bool { return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), `"good":1`) }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), `"good":1`)
+	}, time.Minute, 50*time.Millisecond)
 	files := 0
-	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "data", "dead-letters"), func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	require.NoError(
+		t, filepath.WalkDir(filepath.Join(dir, "data", "dead-letters"), func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			files++
+			data, err := os.ReadFile(name)
+			require.NotContains(t, string(data), `Zebra-42"`, name)
 			return err
-		}
-		files++
-		data, err := os.ReadFile(name)
-		require.NotContains(t, string(data), `Zebra-42"`, name)
-		return err
-	}))
+		}))
 	require.Positive(t, files)
 
 	again := forget()
@@ -95,8 +104,8 @@ func TestErasePerson(t *testing.T) {
 	p.Stop(t)
 }
 
-// TestEraseKeysOfWorkInFlight: a key can no longer be read, at once, after a crash before the next checkpoint, and in the
-// checkpoints that follow. The work ends as it would have, and keys of others stay.
+// TestEraseKeysOfWorkInFlight: a key can no longer be read, at once, after a crash before the next checkpoint, and in
+// the checkpoints that follow. The work ends as it would have, and keys of others stay.
 func TestEraseKeysOfWorkInFlight(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -107,7 +116,9 @@ func TestEraseKeysOfWorkInFlight(t *testing.T) {
 	}
 	p := serve("1h")
 	send := func(typ, key string) {
-		status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", fmt.Sprintf(`{"id":"%s-%s","service":"shop","type":%q,"attributes":{"order_id":%q,"product":"A"}}`, typ, key, typ, key))
+		status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "",
+			fmt.Sprintf(`{"id":"%s-%s","service":"shop","type":%q,"attributes":{"order_id":%q,"product":"A"}}`,
+				typ, key, typ, key))
 		require.Equal(t, http.StatusAccepted, status, answer)
 	}
 	shown := func(want, never string) {
@@ -136,7 +147,8 @@ func TestEraseKeysOfWorkInFlight(t *testing.T) {
 
 	p = serve("1h")
 	erase := func(args ...string) (string, string) {
-		out, errOut, code := e2etest.Command(t, append([]string{"forget", "--url", p.Base, "--attribute", "order_id=" + gone}, args...)...)
+		out, errOut, code := e2etest.Command(
+			t, append([]string{"forget", "--url", p.Base, "--attribute", "order_id=" + gone}, args...)...)
 		require.Zero(t, code, errOut)
 		return out, string(e2etest.Get(t, p.Base+"/api/v1/slos/shop/orders?group.product=A"))
 	}

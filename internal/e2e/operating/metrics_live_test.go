@@ -191,9 +191,12 @@ func startFull(t *testing.T) *fullEngine {
 		shared = "  shared: {redis: true}\nredis: {address: \"" + dlqtest.Redis(t).Options().Addr + "\", timeout: 1s}"
 		limit = ", rate_limit: {limit: 1000, shared: true}"
 	}
-	e2etest.WriteFile(t, e.dir, "tokens.yaml", fmt.Sprintf("- {name: all, sha256: %x, expires: 2100-01-01T00:00:00Z, services: [\"*\"], allow: [send, backfill, read, operate]}\n", sha256.Sum256([]byte(fullToken))))
+	e2etest.WriteFile(t, e.dir, "tokens.yaml",
+		fmt.Sprintf(
+			"- {name: all, sha256: %x, expires: 2100-01-01T00:00:00Z, services: [\"*\"], allow: [send, backfill, read, operate]}\n", sha256.Sum256([]byte(fullToken))))
 	specFile := e2etest.WriteFile(t, e.dir, "spec.yaml", fmt.Sprintf(fullSpec, ", gone"))
-	p, ok := e2etest.ServeIn(t, e.dir, specFile, fmt.Sprintf(fullSettings, shared, e.brokers[0], e.hook.Address, e.hook.Address, limit))
+	p, ok := e2etest.ServeIn(
+		t, e.dir, specFile, fmt.Sprintf(fullSettings, shared, e.brokers[0], e.hook.Address, e.hook.Address, limit))
 	require.True(t, ok, p.Log.String())
 	e.Process = p
 	p.WaitReady(t)
@@ -261,12 +264,15 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 	e.hook.Mode.Store(e2etest.Rejects)
 	e.events(t, 20, "order", `,"attributes":{"country":"se"}`, 202) // the same ids: duplicates
 	e.events(t, 20, "gone", "", 202)
-	require.Eventually(t, func() bool { return e2etest.Sum(e.scrape(t)["sloengine_dlq_saved_total"], "reason", "permanent") > 0 }, 60*time.Second, 50*time.Millisecond, e.Log)
+	require.Eventually(t, func() bool {
+		return e2etest.Sum(e.scrape(t)["sloengine_dlq_saved_total"], "reason", "permanent") > 0
+	}, 60*time.Second, 50*time.Millisecond, e.Log)
 	e.hook.Mode.Store(e2etest.Takes)
 
 	producer, err := kgo.NewClient(kgo.SeedBrokers(e.brokers...), kgo.DefaultProduceTopic("stream"))
 	require.NoError(t, err)
-	require.NoError(t, producer.ProduceSync(t.Context(), kgo.StringRecord(`{"service":"shop","type":"order"}`), kgo.StringRecord("garbage")).FirstErr())
+	require.NoError(t, producer.ProduceSync(t.Context(), kgo.StringRecord(`{"service":"shop","type":"order"}`),
+		kgo.StringRecord("garbage")).FirstErr())
 	producer.Close()
 	require.Eventually(t, func() bool {
 		return e2etest.Sum(e.scrape(t)["sloengine_kafka_source_commits_total"], "result", "ok") > 0
@@ -283,7 +289,9 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 	e.events(t, 20, "nosuch", "", 422)
 	var burst, past strings.Builder
 	for i := range 4000 {
-		fmt.Fprintf(&burst, `{"service":"shop","type":"order","duration_ms":2,"attributes":{"country":"no","user":"u%d"}}`+"\n", max(i-100, 0)) // one of them too often
+		// one of them too often
+		fmt.Fprintf(&burst, `{"service":"shop","type":"order","duration_ms":2,"attributes":{"country":"no","user":"u%d"}}`+
+			"\n", max(i-100, 0))
 	}
 	e.post(t, "/api/v1/events", burst.String(), 202)
 
@@ -294,7 +302,8 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 
 	// A past in which everything failed makes alerts fire.
 	for at := time.Now().Add(-8 * time.Hour); at.Before(time.Now()); at = at.Add(20 * time.Second) {
-		fmt.Fprintf(&past, `{"id":"past-%d","service":"shop","type":"order","time":%d,"outcome":"failure","severity":"past","attributes":{"country":"fi"}}`+"\n", at.Unix(), at.Unix())
+		fmt.Fprintf(&past,
+			`{"id":"past-%d","service":"shop","type":"order","time":%d,"outcome":"failure","severity":"past","attributes":{"country":"fi"}}`+"\n", at.Unix(), at.Unix())
 	}
 	e.post(t, "/api/v1/events?backfill=true", past.String(), 202)
 	// Somebody answers an incident.
@@ -305,13 +314,18 @@ func TestEveryMetricIsDocumentedAndThere(t *testing.T) {
 	e.post(t, "/api/v1/incidents/"+opened.ID+"/ack", `{"by":"Ann","team":"ops"}`, 200)
 
 	skip := map[string]string{
-		"The Go client": "its metrics are those of applications", "Kafka clients": "package kafkaclient looks for them with a broker",
-		"RabbitMQ clients": "package amqpclient looks for them with a broker", "RabbitMQ queues": "package rabbitmq looks for them with a broker", "Outbox sources": "package outbox looks for them with a database", "View of several engines": "TestView looks for them",
-		"Outbox relay": "package relay looks for them",
+		"The Go client":           "its metrics are those of applications",
+		"Kafka clients":           "package kafkaclient looks for them with a broker",
+		"RabbitMQ clients":        "package amqpclient looks for them with a broker",
+		"RabbitMQ queues":         "package rabbitmq looks for them with a broker",
+		"Outbox sources":          "package outbox looks for them with a database",
+		"View of several engines": "TestView looks for them",
+		"Outbox relay":            "package relay looks for them",
 	}
 	// A forecast needs a week of hours, and the busiest hour of the week too.
 	elsewhere := map[string]string{}
-	for _, d := range []*metric.Family{series.ForecastRemaining, series.ForecastExhausted, series.ForecastExhaustion, series.CapacityPeak, series.CapacityReached} {
+	for _, d := range []*metric.Family{series.ForecastRemaining, series.ForecastExhausted, series.ForecastExhaustion,
+		series.CapacityPeak, series.CapacityReached} {
 		elsewhere[d.Name] = "TestForecastSeries of package web looks for them"
 	}
 	if !e.redis {

@@ -28,7 +28,8 @@ slos:
 `
 
 // orders sends n orders in one request and says what became of them.
-func orders(t *testing.T, p *e2etest.Process, token string, n int, attributes string) (a struct{ Accepted, Limited, Sampled, Duplicates int }) {
+func orders(t *testing.T, p *e2etest.Process, token string, n int,
+	attributes string) (a struct{ Accepted, Limited, Sampled, Duplicates int }) {
 	t.Helper()
 	var body strings.Builder
 	for range n {
@@ -84,7 +85,8 @@ func TestLimitExpressions(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
 	const token = "sender-0123456789abcdef"
-	e2etest.WriteFile(t, dir, "tokens.yaml", fmt.Sprintf("- {name: all, sha256: %x, services: [\"*\"], allow: [send, read]}\n", sha256.Sum256([]byte(token))))
+	e2etest.WriteFile(t, dir, "tokens.yaml",
+		fmt.Sprintf("- {name: all, sha256: %x, services: [\"*\"], allow: [send, read]}\n", sha256.Sum256([]byte(token))))
 	p := e2etest.Serve(t, dir, spec, `
 auth: {tokens_file: tokens.yaml}
 limits:
@@ -102,7 +104,9 @@ limits:
 	require.Equal(t, 20, orders(t, p, token, 20, `"region":"north","amount":101`).Accepted, "bypassed")
 	require.NotContains(t, p.Log.String(), "expression failed")
 	require.Equal(t, 0, orders(t, p, token, 20, `"region":"north","amount":"many"`).Accepted, "not computed, not bypassed")
-	require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), "setting=limits.bypass_if") }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.Log.String(), "setting=limits.bypass_if")
+	}, 60*time.Second, 10*time.Millisecond)
 	require.Equal(t, 1, strings.Count(p.Log.String(), "expression failed"), "told once")
 	require.EqualValues(t, 20, counterAs(t, p, token, "sloengine_ratelimit_expression_errors_total"))
 }
@@ -136,7 +140,8 @@ func TestKillWhileEventsWaitToBeMerged(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", limitSpec)
 	serve := func() *e2etest.Process {
-		return e2etest.Serve(t, dir, spec, "evaluator: {interval: 50ms}\nlimits: {global: off, default: {limit: 10, window: 1h, on_exceeded: aggregate}}\n")
+		return e2etest.Serve(t, dir, spec,
+			"evaluator: {interval: 50ms}\nlimits: {global: off, default: {limit: 10, window: 1h, on_exceeded: aggregate}}\n")
 	}
 	p := serve()
 	const senders = 32

@@ -68,7 +68,8 @@ func serves(port int) bool {
 
 func redisArgs(more ...string) func(port int) []string {
 	return func(port int) []string {
-		return append([]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"}, more...)
+		return append(
+			[]string{"--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"}, more...)
 	}
 }
 
@@ -133,7 +134,9 @@ sentinel failover-timeout main 5000
 		return err == nil && strings.Contains(role, "master_link_status:up")
 	}, 60*time.Second, 50*time.Millisecond)
 
-	engines := sharing(t, fmt.Sprintf("addresses: [\"127.0.0.1:%d\"], sentinel_master: main, sentinel_username: default, sentinel_password_file: sentinel.password, pool_size: 2", sentinel))
+	engines := sharing(t,
+		fmt.Sprintf(
+			"addresses: [\"127.0.0.1:%d\"], sentinel_master: main, sentinel_username: default, sentinel_password_file: sentinel.password, pool_size: 2", sentinel))
 	require.Equal(t, 20, orders(t, engines[0], "", 20, "").Accepted)
 	require.Equal(t, 10, orders(t, engines[1], "", 20, "").Accepted, "they count together")
 	require.NoError(t, redisAt(t, master).Do(context.Background(), "WAIT", 1, 5000).Err())
@@ -141,11 +144,15 @@ sentinel failover-timeout main 5000
 		require.Equal(t, 0, orders(t, p, "", 20, "").Accepted)
 	}
 	kill()
-	require.Eventually(t, func() bool { return orders(t, engines[0], "", 20, "").Accepted == 20 }, 60*time.Second, 20*time.Millisecond,
+	require.Eventually(t, func() bool {
+		return orders(t, engines[0], "", 20, "").Accepted == 20
+	}, 60*time.Second, 20*time.Millisecond,
 		"without Redis and a fallback everything passes")
 	for _, p := range engines {
 		connected(t, p, true)
-		require.Eventually(t, func() bool { return orders(t, p, "", 20, "").Accepted == 0 }, 60*time.Second, 100*time.Millisecond,
+		require.Eventually(t, func() bool {
+			return orders(t, p, "", 20, "").Accepted == 0
+		}, 60*time.Second, 100*time.Millisecond,
 			"the replica has taken over, and knows what was counted")
 	}
 	role, err := redisAt(t, replica).Info(context.Background(), "replication").Result()

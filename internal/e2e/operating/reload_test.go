@@ -46,7 +46,9 @@ func TestReload(t *testing.T) {
 	require.Equal(t, 202, status, answer)
 	counts := func(want float64) {
 		t.Helper()
-		require.Eventually(t, func() bool { return e2etest.Counter(t, p, "slo_events_total") == want }, 60*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool {
+			return e2etest.Counter(t, p, "slo_events_total") == want
+		}, 60*time.Second, 20*time.Millisecond)
 	}
 	counts(1)
 
@@ -73,11 +75,15 @@ func TestReload(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), `"objective":0.99,`)
 	}, 60*time.Second, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return e2etest.Counter(t, p, "sloengine_reload_last_ok") == 1 }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.Counter(t, p, "sloengine_reload_last_ok") == 1
+	}, 60*time.Second, 20*time.Millisecond)
 	counts(1)
 	second := hash()
 	require.NotEqual(t, first, second)
-	require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), "msg=reloaded hash="+second) }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.Log.String(), "msg=reloaded hash="+second)
+	}, 60*time.Second, 20*time.Millisecond)
 
 	// Another matcher: a new generation, from zero, and the old type is unknown now.
 	e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99", "purchase"))
@@ -89,7 +95,8 @@ func TestReload(t *testing.T) {
 	status, answer = e2etest.Post(t, p.Base+"/api/v1/events", "", `{"id":"2","service":"shop","type":"order"}`)
 	require.Equal(t, 422, status, answer)
 	require.Contains(t, answer, "unknown_type")
-	require.Regexp(t, `"code":"unknown_type","events":1,.*"address":"127\.0\.0\.1","service":"shop","count":1,.*"sample":"\{\\"id\\":\\"2\\"`, string(e2etest.Get(t, p.Base+"/api/v1/rejects")))
+	require.Regexp(t,
+		`"code":"unknown_type","events":1,.*"address":"127\.0\.0\.1","service":"shop","count":1,.*"sample":"\{\\"id\\":\\"2\\"`, string(e2etest.Get(t, p.Base+"/api/v1/rejects")))
 	status, answer = e2etest.Post(t, p.Base+"/api/v1/events", "", `{"id":"3","service":"shop","type":"purchase"}`)
 	require.Equal(t, 202, status, answer)
 	counts(1)
@@ -99,7 +106,8 @@ func TestReload(t *testing.T) {
 	counts(1)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/api/v1/slos")), `"generation":2,`)
 	changes := string(e2etest.Get(t, p.Base+"/api/v1/annotations"))
-	require.Equal(t, 2, strings.Count(changes, `"kind":"spec"`), "both changes are annotated, by themselves and for good: %s", changes)
+	require.Equal(t, 2, strings.Count(changes, `"kind":"spec"`),
+		"both changes are annotated, by themselves and for good: %s", changes)
 	require.Contains(t, changes, "spec "+first+" replaced by "+second)
 	p.Stop(t)
 }
@@ -110,7 +118,9 @@ func TestAudit(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
 	const token = "operator-token-0123456789"
-	e2etest.WriteFile(t, dir, "tokens.yaml", fmt.Sprintf("- {name: ann, sha256: %x, services: ['*'], allow: [send, read, operate]}\n", sha256.Sum256([]byte(token))))
+	e2etest.WriteFile(t, dir, "tokens.yaml",
+		fmt.Sprintf("- {name: ann, sha256: %x, services: ['*'], allow: [send, read, operate]}\n",
+			sha256.Sum256([]byte(token))))
 	p := e2etest.Serve(t, dir, spec, "auth: {tokens_file: tokens.yaml}\n")
 	act := func(path, body string, want int) {
 		t.Helper()
@@ -146,8 +156,10 @@ func TestAudit(t *testing.T) {
 		return len(lines) >= 7
 	}, 60*time.Second, 10*time.Millisecond, "%v", p.Log)
 	for i, want := range []string{
-		`action=reload detail="hash=`, `action=dlq.replay detail="all replayed=0`, `action=dlq.discard detail="ids=1 [a-b] discarded=0"`,
-		`action=dlq.purge detail="before=`, `action=forget detail="service=`, `action=reload detail="error=`, `action=reload detail="error=`,
+		`action=reload detail="hash=`, `action=dlq.replay detail="all replayed=0`,
+		`action=dlq.discard detail="ids=1 [a-b] discarded=0"`,
+		`action=dlq.purge detail="before=`, `action=forget detail="service=`, `action=reload detail="error=`,
+		`action=reload detail="error=`,
 	} {
 		require.Contains(t, lines[i], want)
 		if i < 6 {
@@ -161,7 +173,8 @@ func TestAudit(t *testing.T) {
 
 	// The same is in the audit log, which survives a kill.
 	p.Kill()
-	p = e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order")), "auth: {tokens_file: tokens.yaml}\n")
+	p = e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order")),
+		"auth: {tokens_file: tokens.yaml}\n")
 	secret := e2etest.WriteFile(t, dir, "token", token)
 	stdout, stderr, code := e2etest.Command(t, "audit", "--url", p.Base, "--token-file", secret, "-o", "json")
 	require.Zero(t, code, stderr)
@@ -176,7 +189,8 @@ func TestAudit(t *testing.T) {
 		require.Equal(t, i >= 5, e.Result == "failed", "%+v", e)
 		require.Equal(t, i == 6, e.Remote == "signal" && e.Token == "")
 	}
-	stdout, stderr, code = e2etest.Command(t, "audit", "--url", p.Base, "--token-file", secret, "--action", "dlq", "--limit", "1")
+	stdout, stderr, code = e2etest.Command(t, "audit", "--url", p.Base, "--token-file", secret,
+		"--action", "dlq", "--limit", "1")
 	require.Zero(t, code, stderr)
 	require.Regexp(t, `(?s)^TIME.*dlq.purge +ok +ann +127\.0\.0\.1:\d+ +before=[^\n]*\n$`, stdout)
 	p.Stop(t)
@@ -244,7 +258,8 @@ func TestTLS(t *testing.T) {
 	}, 60*time.Second, 20*time.Millisecond, p.Log.String())
 
 	// A web config that cannot work stops the start and says so.
-	require.NoError(t, os.WriteFile(dir+"/web.yaml", []byte("tls_server_config: {cert_file: nowhere.pem, key_file: key.pem}\n"), 0o644))
+	require.NoError(
+		t, os.WriteFile(dir+"/web.yaml", []byte("tls_server_config: {cert_file: nowhere.pem, key_file: key.pem}\n"), 0o644))
 	p.Stop(t)
 	bad, _ := e2etest.ServeIn(t, dir, spec, "web: {config_file: web.yaml}\n")
 	<-bad.Done
@@ -258,7 +273,8 @@ func TestReloadSettings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
-	settings := "evaluator: {interval: 50ms}\nlimits:\n  global: off\n  default: off\n  types: [{match: order, limit: %d, window: 1h, on_exceeded: drop}]\n"
+	settings :=
+		"evaluator: {interval: 50ms}\nlimits:\n  global: off\n  default: off\n  types: [{match: order, limit: %d, window: 1h, on_exceeded: drop}]\n"
 	p := e2etest.Serve(t, dir, spec, fmt.Sprintf(settings, 5))
 	send := func(from int) (a e2etest.Answered) {
 		t.Helper()
@@ -282,13 +298,15 @@ func TestReloadSettings(t *testing.T) {
 	require.Contains(t, answer, ":5:33: ")
 	require.Equal(t, 10, send(100).Limited, "the old limit holds")
 
-	e2etest.WriteFile(t, dir, "engine.yaml", fmt.Sprintf(settings, 12)+"redact: [{attributes: [email], action: remove}]\nlog: {segment: 1MiB}\n")
+	e2etest.WriteFile(t, dir, "engine.yaml",
+		fmt.Sprintf(settings, 12)+"redact: [{attributes: [email], action: remove}]\nlog: {segment: 1MiB}\n")
 	status, answer = e2etest.Post(t, p.Base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
 	second := send(200)
 	require.Equal(t, 7, second.Accepted, "twelve, of which five were used up")
 	require.Eventually(t, func() bool {
-		return strings.Contains(p.Log.String(), "take effect after a restart") && strings.Contains(p.Log.String(), "sections=[log]")
+		return strings.Contains(p.Log.String(), "take effect after a restart") &&
+			strings.Contains(p.Log.String(), "sections=[log]")
 	},
 		60*time.Second, 20*time.Millisecond, p.Log.String())
 	p.Stop(t)
@@ -321,7 +339,8 @@ func TestSinksChangeByReload(t *testing.T) {
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", troubleSpec)
 	settings := func(sinks string) string { return troublePolicies + "sinks:\n" + sinks }
 	archive := "  - {name: archive, file: {dir: archive}, max_lag_bytes: 0}\n"
-	p := e2etest.Serve(t, dir, spec, settings(fmt.Sprintf("  - {name: hook, http: {url: \"http://%s/in\"}}\n", first.Address)+archive))
+	p := e2etest.Serve(
+		t, dir, spec, settings(fmt.Sprintf("  - {name: hook, http: {url: \"http://%s/in\"}}\n", first.Address)+archive))
 	reload := func(want int, text string) string {
 		t.Helper()
 		e2etest.WriteFile(t, dir, "engine.yaml", settings(text))
@@ -332,7 +351,8 @@ func TestSinksChangeByReload(t *testing.T) {
 	delivered := func(sink string, n int) {
 		t.Helper()
 		require.Eventually(t, func() bool {
-			return strings.Contains(string(e2etest.Get(t, p.Base+"/metrics")), fmt.Sprintf("sloengine_sink_delivered_items_total{sink=%q} %d\n", sink, n))
+			return strings.Contains(string(e2etest.Get(t, p.Base+"/metrics")),
+				fmt.Sprintf("sloengine_sink_delivered_items_total{sink=%q} %d\n", sink, n))
 		}, 60*time.Second, 50*time.Millisecond, "%s", p.Log)
 	}
 	sendOrders(t, p, "a", 10)
@@ -344,7 +364,9 @@ func TestSinksChangeByReload(t *testing.T) {
 	first.Mode.Store(e2etest.Refuses)
 	sendOrders(t, p, "b", 10)
 	reload(200, fmt.Sprintf("  - {name: hook, http: {url: %q}, batch: {items: 3}}\n", moved.URL)+archive)
-	require.Eventually(t, func() bool { return got.Load() == 10 }, 60*time.Second, 20*time.Millisecond, "not one more and not one less: the cursor is kept\n%s", p.Log)
+	require.Eventually(t, func() bool {
+		return got.Load() == 10
+	}, 60*time.Second, 20*time.Millisecond, "not one more and not one less: the cursor is kept\n%s", p.Log)
 	delivered("archive", 20)
 	require.Len(t, p.LinesWith(`"sink changed"`), 1)
 	require.NotContains(t, p.Log.String(), "take effect after a restart")
@@ -365,10 +387,13 @@ func TestSinksChangeByReload(t *testing.T) {
 	require.NotContains(t, string(e2etest.Get(t, p.Base+"/api/v1/engine")), `"hook"`)
 
 	// Policies of all sinks are those of each, and a mistake changes nothing.
-	e2etest.WriteFile(t, dir, "engine.yaml", strings.Replace(settings("  - {name: archive, file: {dir: archive, fsync: batch}}\n"), "base: 10ms", "base: 20ms", 1))
+	e2etest.WriteFile(t, dir, "engine.yaml",
+		strings.Replace(settings("  - {name: archive, file: {dir: archive, fsync: batch}}\n"), "base: 10ms", "base: 20ms", 1))
 	status, answer := e2etest.Post(t, p.Base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
-	require.Eventually(t, func() bool { return len(p.LinesWith(`"sink changed"`)) == 3 }, 60*time.Second, 10*time.Millisecond, "%s", p.Log)
+	require.Eventually(t, func() bool {
+		return len(p.LinesWith(`"sink changed"`)) == 3
+	}, 60*time.Second, 10*time.Millisecond, "%s", p.Log)
 	require.Contains(t, reload(422, "  - {name: archive}\n"), "the sink has no destination")
 	sendOrders(t, p, "d", 5)
 	delivered("archive", 30)

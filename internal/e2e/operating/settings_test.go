@@ -42,8 +42,11 @@ web: {external_url: "https://slo.example.org/below", pprof: true, allowed_hosts:
 	require.Contains(t, send(long(500)), `"accepted":1`)
 	require.Contains(t, send(long(1000)), `"event_too_large"`)
 	require.Contains(t, send(long(70_000)), `"body_too_large"`)
-	require.Contains(t, string(e2etest.Get(t, p.Base+"/api/v1/engine")), `"horizon_seconds":3600`, "at least half of max_age")
-	require.Eventually(t, func() bool { return e2etest.Counter(t, p, "sloengine_checkpoint_written_total") > 0 }, 60*time.Second, 20*time.Millisecond)
+	require.Contains(t, string(e2etest.Get(t, p.Base+"/api/v1/engine")), `"horizon_seconds":3600`,
+		"at least half of max_age")
+	require.Eventually(t, func() bool {
+		return e2etest.Counter(t, p, "sloengine_checkpoint_written_total") > 0
+	}, 60*time.Second, 20*time.Millisecond)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/debug/pprof/cmdline")), "serve")
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/engine")), "/below/")
 }
@@ -81,11 +84,14 @@ func TestAlertThresholdsAreSettings(t *testing.T) {
 	require.Equal(t, before, generate("alerts: {}"))
 	require.Contains(t, before, "rate(sloengine_retry_attempted_items_total[5m])) > 50\n")
 	for setting, want := range map[string]string{
-		"disk_free: 7MiB": "< 7340032\n", "dead_letters: 77": "> 77\n", "dead_letters_growth: 78": "> 78", "retries: 79": "> 79\n",
+		"disk_free: 7MiB": "< 7340032\n", "dead_letters: 77": "> 77\n", "dead_letters_growth: 78": "> 78",
+		"retries: 79":    "> 79\n",
 		"limit_hits: 71": "> 71\n", "limit_drops: 72": "> 72\n", "type_hits: 73": "> 73\n", "context_hits: 74": "> 74\n",
-		"critical_limited: 75": "> 75\n", "client_failures: 76": "> 76\n", "rejected_share: 0.77": "> 0.77\n", "sink_lag: 78s": "> 78", "fold_lag: 7100": "> 7100\n",
-		"dead_lettered_rate: 79.5": "> 79.5\n", "dead_lettered_share: 0.78": "> 0.78\n", "dead_letter_queue_depth: 7101": "> 7101\n",
-		"outbox_pending: 7102": "> 7102\n", "outbox_failures: 0.77": "> 0.77\n", "outbox_latency: 6m": "> 360\n",
+		"critical_limited: 75": "> 75\n", "client_failures: 76": "> 76\n", "rejected_share: 0.77": "> 0.77\n",
+		"sink_lag: 78s": "> 78", "fold_lag: 7100": "> 7100\n",
+		"dead_lettered_rate: 79.5": "> 79.5\n", "dead_lettered_share: 0.78": "> 0.78\n",
+		"dead_letter_queue_depth: 7101": "> 7101\n",
+		"outbox_pending: 7102":          "> 7102\n", "outbox_failures: 0.77": "> 0.77\n", "outbox_latency: 6m": "> 360\n",
 	} {
 		require.NotContains(t, before, want)
 		require.Contains(t, generate("alerts: {"+setting+"}"), want, setting)

@@ -33,8 +33,8 @@ func as(t *testing.T, token, address string) (status int, answer string) {
 	return e2etest.Exchange(t, req)
 }
 
-// TestLimitedTokenOnARunningEngine: who may read one service sees that one only, over HTTP and with the commands, after a
-// change of specs, when the token gets another service instead, and after a restart.
+// TestLimitedTokenOnARunningEngine: who may read one service sees that one only, over HTTP and with the commands, after
+// a change of specs, when the token gets another service instead, and after a restart.
 func TestLimitedTokenOnARunningEngine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -60,7 +60,8 @@ slos:
 `, sha256.Sum256([]byte(operatorToken)), sha256.Sum256([]byte(limitedToken)), service))
 	}
 	tokens("shop")
-	operatorFile, limitedFile := e2etest.WriteFile(t, dir, "operator.token", operatorToken), e2etest.WriteFile(t, dir, "limited.token", limitedToken)
+	operatorFile, limitedFile := e2etest.WriteFile(t, dir, "operator.token", operatorToken),
+		e2etest.WriteFile(t, dir, "limited.token", limitedToken)
 	const settings = "evaluator: {interval: 200ms}\nauth: {tokens_file: tokens.yaml}\n"
 	p := e2etest.Serve(t, dir, specs, settings)
 
@@ -71,9 +72,11 @@ slos:
 			if ago < 300 {
 				body, outcome = &bad, "failure"
 			}
-			fmt.Fprintf(body, `{"id":"o%d","service":"%s","type":"order","outcome":"%s","time":%d}`+"\n", ago, service, outcome, now.Add(-time.Duration(ago)*time.Second).UnixMilli())
+			fmt.Fprintf(body, `{"id":"o%d","service":"%s","type":"order","outcome":"%s","time":%d}`+"\n", ago, service, outcome,
+				now.Add(-time.Duration(ago)*time.Second).UnixMilli())
 		}
-		for path, body := range map[string]string{"/api/v1/events?backfill=true": good.String(), "/api/v1/events": bad.String()} {
+		for path, body := range map[string]string{"/api/v1/events?backfill=true": good.String(),
+			"/api/v1/events": bad.String()} {
 			status, answer := e2etest.Post(t, p.Base+path, operatorToken, body)
 			require.Equal(t, http.StatusAccepted, status, answer)
 		}
@@ -81,7 +84,8 @@ slos:
 	// The holder of the limited token sees one service where the operator sees both.
 	sees := func(own, other string) {
 		t.Helper()
-		for _, path := range []string{"/api/v1/slos", "/api/v1/alerts", "/api/v1/incidents", "/api/v1/report?period=this-week", "/api/v1/generations", "/metrics", "/", "/report", "/incidents", "/services"} {
+		for _, path := range []string{"/api/v1/slos", "/api/v1/alerts", "/api/v1/incidents",
+			"/api/v1/report?period=this-week", "/api/v1/generations", "/metrics", "/", "/report", "/incidents", "/services"} {
 			require.Eventually(t, func() bool {
 				_, all := as(t, operatorToken, p.Base+path)
 				status, some := as(t, limitedToken, p.Base+path)
@@ -90,13 +94,15 @@ slos:
 				return strings.Contains(all, own) && strings.Contains(all, other) && strings.Contains(some, own)
 			}, time.Minute, 50*time.Millisecond, path)
 		}
-		for _, path := range []string{"/api/v1/slos/" + other + "/orders", "/api/v1/slos/" + other + "/orders/history", "/slo?id=" + other + "/orders"} {
+		for _, path := range []string{"/api/v1/slos/" + other + "/orders", "/api/v1/slos/" + other + "/orders/history",
+			"/slo?id=" + other + "/orders"} {
 			status, answer := as(t, limitedToken, p.Base+path)
 			require.Equal(t, http.StatusNotFound, status, answer)
 			status, answer = as(t, operatorToken, p.Base+path)
 			require.Equal(t, http.StatusOK, status, answer)
 		}
-		for _, command := range []string{"status", "status -o json", "report", "report --days -o csv", "report -o html", "incident list", "incident list -o json", "incident export"} {
+		for _, command := range []string{"status", "status -o json", "report", "report --days -o csv", "report -o html",
+			"incident list", "incident list -o json", "incident export"} {
 			args := append(strings.Fields(command), "--url", p.Base, "--token-file")
 			all, errOut, code := e2etest.Command(t, append(args, operatorFile)...)
 			require.Zero(t, code, errOut)
@@ -111,7 +117,8 @@ slos:
 		require.Equal(t, 1, code, out)
 		require.Contains(t, errOut, "has no SLO")
 		for _, command := range []string{"status --rejects", "audit", "forget " + own} {
-			_, errOut, code = e2etest.Command(t, append(strings.Fields(command), "--url", p.Base, "--token-file", limitedFile)...)
+			_, errOut, code = e2etest.Command(
+				t, append(strings.Fields(command), "--url", p.Base, "--token-file", limitedFile)...)
 			require.Equal(t, 1, code, command)
 			require.Contains(t, errOut, "403", command)
 		}
@@ -144,14 +151,16 @@ func TestTokenOfAPipeline(t *testing.T) {
 	e2etest.WriteFile(t, dir, "tokens.yaml", fmt.Sprintf(`- {name: ann, sha256: %x, services: ['*'], allow: [read, operate, annotate]}
 - {name: pipeline, sha256: %x, services: [shop], allow: [annotate]}
 `, sha256.Sum256([]byte(operatorToken)), sha256.Sum256([]byte(limitedToken))))
-	operator, pipeline := e2etest.WriteFile(t, dir, "operator.token", operatorToken), e2etest.WriteFile(t, dir, "pipeline.token", limitedToken)
+	operator, pipeline := e2etest.WriteFile(t, dir, "operator.token", operatorToken),
+		e2etest.WriteFile(t, dir, "pipeline.token", limitedToken)
 	p := e2etest.Serve(t, dir, spec, "auth: {tokens_file: tokens.yaml}\n")
 	annotate := func(token string, args ...string) (string, string, int) {
 		return e2etest.Command(t, append([]string{"annotate", "--url", p.Base, "--token-file", token}, args...)...)
 	}
 	id, errOut, code := annotate(pipeline, "--service", "shop", "v2 deployed")
 	require.Zero(t, code, errOut)
-	for _, args := range [][]string{{"--service", "zebra", "v2 deployed"}, {"v2 deployed everywhere"}, {"list"}, {"delete", strings.TrimSpace(id)}} {
+	for _, args := range [][]string{{"--service", "zebra", "v2 deployed"}, {"v2 deployed everywhere"}, {"list"},
+		{"delete", strings.TrimSpace(id)}} {
 		_, errOut, code = annotate(pipeline, args...)
 		require.Equal(t, 1, code, args)
 		require.Contains(t, errOut, "403", args)
@@ -175,8 +184,8 @@ func TestTokenOfAPipeline(t *testing.T) {
 	p.Stop(t)
 }
 
-// TestKeysRotateOnARunningEngine: a token gets a second key and loses its first one while a sender goes on. Nothing that he
-// sends is refused, and a key that has expired stays so after a crash.
+// TestKeysRotateOnARunningEngine: a token gets a second key and loses its first one while a sender goes on. Nothing
+// that he sends is refused, and a key that has expired stays so after a crash.
 func TestKeysRotateOnARunningEngine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -214,7 +223,8 @@ func TestKeysRotateOnARunningEngine(t *testing.T) {
 			default:
 			}
 			with := key.Load().(string)
-			req, err := http.NewRequest(http.MethodPost, p.Base+"/api/v1/events", strings.NewReader(fmt.Sprintf(`{"id":"s%d","service":"shop","type":"order"}`, n)))
+			req, err := http.NewRequest(http.MethodPost, p.Base+"/api/v1/events",
+				strings.NewReader(fmt.Sprintf(`{"id":"s%d","service":"shop","type":"order"}`, n)))
 			if err == nil {
 				req.Header.Set("Content-Type", "application/json")
 				req.Header.Set("Authorization", "Bearer "+with)
@@ -237,7 +247,9 @@ func TestKeysRotateOnARunningEngine(t *testing.T) {
 	moreSent := func(with string) {
 		t.Helper()
 		before := sent[with].Load()
-		require.Eventually(t, func() bool { return sent[with].Load() > before+5 || len(refused) > 0 }, time.Minute, 5*time.Millisecond)
+		require.Eventually(t, func() bool {
+			return sent[with].Load() > before+5 || len(refused) > 0
+		}, time.Minute, 5*time.Millisecond)
 		require.Empty(t, refused)
 	}
 
@@ -253,7 +265,8 @@ func TestKeysRotateOnARunningEngine(t *testing.T) {
 	}
 	key.Store(newKey)
 	moreSent(newKey) // none with the old one is under way
-	tokens("{" + sum(oldKey) + ", expires: " + time.Now().Add(2*time.Second).UTC().Format(time.RFC3339) + "}, {" + sum(newKey) + "}")
+	tokens("{" + sum(oldKey) + ", expires: " + time.Now().Add(2*time.Second).UTC().Format(time.RFC3339) +
+		"}, {" + sum(newKey) + "}")
 	reload()
 	require.Eventually(t, func() bool {
 		status, answer = put(oldKey, "again")

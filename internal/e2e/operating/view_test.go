@@ -103,7 +103,8 @@ func TestView(t *testing.T) {
 	const token, foreign = "0123456789abcdef0123456789abcdef", "ffffffffffffffff0123456789abcdef"
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(viewSpec, "90"))
 	e2etest.WriteFile(t, dir, "token", token)
-	tokens := e2etest.WriteFile(t, dir, "tokens.yaml", "- {name: all, token_file: token, services: ['*'], allow: [send, read, annotate, operate]}\n")
+	tokens := e2etest.WriteFile(
+		t, dir, "tokens.yaml", "- {name: all, token_file: token, services: ['*'], allow: [send, read, annotate, operate]}\n")
 	settings := "evaluator: {interval: 200ms}\nauth: {tokens_file: '" + tokens + "'}\n"
 
 	var engines []*e2etest.Process
@@ -135,15 +136,18 @@ func TestView(t *testing.T) {
 			if i >= good {
 				outcome = "failure"
 			}
-			fmt.Fprintf(&b, `{"service":"shop","type":"order","outcome":%q,"duration_ms":20,"attributes":{"country":"fi"}}`+"\n", outcome)
+			fmt.Fprintf(
+				&b, `{"service":"shop","type":"order","outcome":%q,"duration_ms":20,"attributes":{"country":"fi"}}`+"\n", outcome)
 		}
 		post(p, "/api/v1/events", "application/x-ndjson", b.String(), 202)
 	}
 	config := e2etest.WriteFile(t, dir, "view.yaml", settings)
-	args := []string{"view", "-f", spec, "--engines", strings.Join(urls, ","), "--web.listen-address", "127.0.0.1:0", "-c", config, "--timeout", "2s"}
+	args := []string{"view", "-f", spec, "--engines", strings.Join(urls, ","), "--web.listen-address", "127.0.0.1:0", "-c",
+		config, "--timeout", "2s"}
 
 	// Without a token no engine answers, and the view says why.
-	p, ok := e2etest.Start(t, nil, append(slices.Clone(args), "--token-file", e2etest.WriteFile(t, dir, "foreign", foreign))...)
+	p, ok := e2etest.Start(
+		t, nil, append(slices.Clone(args), "--token-file", e2etest.WriteFile(t, dir, "foreign", foreign))...)
 	require.True(t, ok, p.Log)
 	v := viewed{t, p.Base, token}
 	v.eventually("the reason is named", func() bool {
@@ -159,7 +163,9 @@ func TestView(t *testing.T) {
 	send(engines[0], 30, 1)
 	send(engines[1], 20, 2)
 	send(engines[2], 10, 3)
-	v.eventually("all events are counted", func() bool { return v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 66 })
+	v.eventually("all events are counted", func() bool {
+		return v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 66
+	})
 	x := v.slo("availability?group.country=fi")
 	require.Equal(t, uint64(6), x.SLO.Raw.Counts.Bad)
 	require.Len(t, x.Engines, 3)
@@ -177,14 +183,20 @@ func TestView(t *testing.T) {
 	_, body = v.get("/slo?id=shop/availability&group.country=fi", nil)
 	require.Contains(t, body, "deployment: v2 deployed")
 	post(p, "/api/v1/annotations", "application/json", fmt.Sprintf(deployed, at), 501)
-	require.Equal(t, 401, func() int { s, _ := viewed{t, p.Base, ""}.get("/api/v1/slos", nil); return s }(), "the view has tokens of its own")
+	require.Equal(t, 401, func() int {
+		s, _ := viewed{t, p.Base, ""}.get("/api/v1/slos", nil)
+		return s
+	}(), "the view has tokens of its own")
 
 	// One is killed: named everywhere, its last counts stay as stale ones, and its events are missing.
 	engines[1].Kill()
 	v.eventually("the engine is missing", func() bool { return slices.Equal(v.states(), []string{"ok", "missing", "ok"}) })
-	v.eventually("its events are missing", func() bool { return v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 44 })
+	v.eventually("its events are missing", func() bool {
+		return v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 44
+	})
 	x = v.slo("availability?group.country=fi")
-	own := viewed{t, engines[0].Base, token}.slo("availability?group.country=fi").SLO.Coverage // later, so it has only grown
+	// later, so it has only grown
+	own := viewed{t, engines[0].Base, token}.slo("availability?group.country=fi").SLO.Coverage
 	require.Less(t, x.SLO.Coverage, 0.7*own, "two of three observed it")
 	require.True(t, x.Engines[1].Stale)
 	require.Equal(t, uint64(22), x.Engines[1].Counts.Valid)
@@ -199,7 +211,8 @@ func TestView(t *testing.T) {
 	require.Contains(t, body, `"good":40`)
 
 	home := filepath.Join(dir, "e1")
-	again, ok := e2etest.Start(t, nil, "serve", "-f", spec, "--data-dir", filepath.Join(home, "data"), "--web.listen-address", name, "-c", filepath.Join(home, "engine.yaml"))
+	again, ok := e2etest.Start(t, nil, "serve", "-f", spec, "--data-dir", filepath.Join(home, "data"),
+		"--web.listen-address", name, "-c", filepath.Join(home, "engine.yaml"))
 	require.True(t, ok, again.Log)
 	v.eventually("it is back", func() bool { return v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 66 })
 	require.Contains(t, p.Log.String(), `msg="engine answers again" engine=`+name)
@@ -207,14 +220,17 @@ func TestView(t *testing.T) {
 	// The spec changes on one engine, then on the others and the view.
 	e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(viewSpec, "95"))
 	post(engines[2], "/-/reload", "application/json", "", 200)
-	v.eventually("the other spec is named", func() bool { return slices.Equal(v.states(), []string{"ok", "ok", "other_spec"}) })
+	v.eventually("the other spec is named", func() bool {
+		return slices.Equal(v.states(), []string{"ok", "ok", "other_spec"})
+	})
 	_, body = v.get("/engine", nil)
 	require.Contains(t, body, "other spec")
 	post(engines[0], "/-/reload", "application/json", "", 200)
 	post(again, "/-/reload", "application/json", "", 200)
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGHUP))
 	v.eventually("all have the new spec", func() bool {
-		return slices.Equal(v.states(), []string{"ok", "ok", "ok"}) && v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 66
+		return slices.Equal(v.states(), []string{"ok", "ok", "ok"}) &&
+			v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 66
 	})
 	require.Contains(t, p.Log.String(), "reloaded")
 	v.eventually("all changes of the spec are annotated", func() bool {

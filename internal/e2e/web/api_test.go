@@ -45,7 +45,8 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", apiSpec)
-	p := e2etest.Serve(t, dir, spec, "evaluator: {interval: 100ms}\nlimits: {contexts: [{name: country, from: [\"attribute:country\"]}]}\nreports: [{name: weekly, every: week, to: {folder: out}}]\n")
+	p := e2etest.Serve(t, dir, spec,
+		"evaluator: {interval: 100ms}\nlimits: {contexts: [{name: country, from: [\"attribute:country\"]}]}\nreports: [{name: weekly, every: week, to: {folder: out}}]\n")
 
 	doc := e2etest.Get(t, p.Base+"/openapi.json")
 	loaded, err := openapi3.NewLoader().LoadFromData(doc)
@@ -66,7 +67,8 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 		{"partly bad", "POST", "/api/v1/events", ndjson, good + "\n{\"service\":\"shop\",\"type\":\"ordr\"}\n", 202},
 		{"without id", "POST", "/api/v1/events", asJSON, `{"service":"shop","type":"order"}`, 202},
 		{"dry run", "POST", "/api/v1/events?dry_run=true", asJSON, good, 200},
-		{"backfill", "POST", "/api/v1/events?backfill=true", asJSON, `{"id":"b","service":"shop","type":"order","time":"` + time.Now().Add(-72*time.Hour).UTC().Format(time.RFC3339) + `"}`, 202},
+		{"backfill", "POST", "/api/v1/events?backfill=true", asJSON, `{"id":"b","service":"shop","type":"order","time":"` +
+			time.Now().Add(-72*time.Hour).UTC().Format(time.RFC3339) + `"}`, 202},
 		{"all bad", "POST", "/api/v1/events", asJSON, `{"service":"nosuch","type":"order"}`, 422},
 		{"unparsable", "POST", "/api/v1/events", asJSON, `[{"service":`, 400},
 		{"wrong type", "POST", "/api/v1/events", "text/csv", `a,b`, 415},
@@ -81,8 +83,10 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 		{"thresholds by their old name", "GET", "/api/v1/limits", "", "", 200},
 		{"rate limit", "GET", "/api/v1/rate-limits/country?value=fi", "", "", 200},
 		{"no such rate limit", "GET", "/api/v1/rate-limits/nosuch", "", "", 404},
-		{"silence", "POST", "/api/v1/silences", asJSON, `{"matchers":"service=\"shop\"","ends_at":"2100-01-01T00:00:00Z","starts_at":"2099-12-31T00:00:00Z","author":"me","comment":"new year"}`, 200},
-		{"silence without matchers", "POST", "/api/v1/silences", asJSON, `{"ends_at":"2100-01-01T00:00:00Z","author":"me","comment":"c"}`, 400},
+		{"silence", "POST", "/api/v1/silences", asJSON,
+			`{"matchers":"service=\"shop\"","ends_at":"2100-01-01T00:00:00Z","starts_at":"2099-12-31T00:00:00Z","author":"me","comment":"new year"}`, 200},
+		{"silence without matchers", "POST", "/api/v1/silences", asJSON,
+			`{"ends_at":"2100-01-01T00:00:00Z","author":"me","comment":"c"}`, 400},
 		{"silence of no type", "POST", "/api/v1/silences", "text/plain", `{}`, 415},
 		{"silences", "GET", "/api/v1/silences", "", "", 200},
 		{"no such silence", "POST", "/api/v1/silences/nosuch/expire", asJSON, `{}`, 404},
@@ -91,7 +95,8 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 		{"report of no type", "POST", "/api/v1/reports/weekly/send", "text/plain", `{}`, 415},
 		{"no such report", "POST", "/api/v1/reports/nosuch/send", asJSON, `{}`, 404},
 		{"engine", "GET", "/api/v1/engine", "", "", 200},
-		{"sums of another spec", "GET", "/api/v1/sums?now=" + strconv.FormatInt(time.Now().UnixNano(), 10) + "&spec=another", "", "", 409},
+		{"sums of another spec", "GET", "/api/v1/sums?now=" + strconv.FormatInt(time.Now().UnixNano(), 10) +
+			"&spec=another", "", "", 409},
 		{"sums without a time", "GET", "/api/v1/sums?spec=another", "", "", 400},
 		{"sums of long ago", "GET", "/api/v1/sums?now=1&spec=another", "", "", 400},
 		{"sums from nowhere", "GET", "/api/v1/sums?now=1&from=x", "", "", 400},

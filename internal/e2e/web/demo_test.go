@@ -25,7 +25,9 @@ func startDemo(t *testing.T, began time.Duration) *e2etest.Process {
 	e2etest.WriteFile(t, dir, "demo.json", string(story))
 	p, ok := e2etest.Start(t, nil, "demo", "--data-dir", dir, "--web.listen-address", "127.0.0.1:0")
 	require.True(t, ok, p.Log.String())
-	require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), "events of history sent") }, e2etest.Patience*time.Minute, 100*time.Millisecond, "%v", p.Log)
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.Log.String(), "events of history sent")
+	}, e2etest.Patience*time.Minute, 100*time.Millisecond, "%v", p.Log)
 	return p
 }
 
@@ -36,7 +38,8 @@ func figure(t *testing.T, p *e2etest.Process, family, labels string) (sum float6
 	if labels != "" {
 		braces = `\{[^}]*` + labels + `[^}]*\}`
 	}
-	for _, m := range regexp.MustCompile(`(?m)^`+family+braces+` (\S+)$`).FindAllStringSubmatch(string(e2etest.Get(t, p.Base+"/metrics?name[]="+family)), -1) {
+	for _, m := range regexp.MustCompile(
+		`(?m)^`+family+braces+` (\S+)$`).FindAllStringSubmatch(string(e2etest.Get(t, p.Base+"/metrics?name[]="+family)), -1) {
 		n, err := strconv.ParseFloat(m[1], 64)
 		require.NoError(t, err)
 		sum += n
@@ -44,14 +47,16 @@ func figure(t *testing.T, p *e2etest.Process, family, labels string) (sum float6
 	return sum
 }
 
-// TestDemoIsAlive: a demo has work in flight, an event over each kind of rate limit, a sink with an outage and dead letters,
-// and none of that is a lost event.
+// TestDemoIsAlive: a demo has work in flight, an event over each kind of rate limit, a sink with an outage and dead
+// letters, and none of that is a lost event.
 func TestDemoIsAlive(t *testing.T) {
 	t.Parallel()
 	p := startDemo(t, 12*time.Minute) // the outage of the warehouse begins now
 	wait := func(what, family, labels string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return figure(t, p, family, labels) > 0 }, e2etest.Patience*3*time.Minute, 500*time.Millisecond, "%s\n%v", what, p.Log)
+		require.Eventually(t, func() bool {
+			return figure(t, p, family, labels) > 0
+		}, e2etest.Patience*3*time.Minute, 500*time.Millisecond, "%s\n%v", what, p.Log)
 	}
 	wait("dead letters", "sloengine_dlq_entries", `origin="sink"`)
 	wait("an open breaker", "sloengine_breaker_transitions_total", `breaker="warehouse",to="open"`)
@@ -61,25 +66,30 @@ func TestDemoIsAlive(t *testing.T) {
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/engine")), demo.Crawler)
 	require.NotContains(t, string(e2etest.Get(t, p.Base+"/engine")), "(default)", "there is no such limit")
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/engine/dead-letters")), "warehouse")
-	require.Regexp(t, `<code><bdi>A-[0-9a-f]+-\d+</bdi></code>`, string(e2etest.Get(t, p.Base+"/slo?id=insurance-unpaid/completion&group.product=MEDCARE")))
+	require.Regexp(t, `<code><bdi>A-[0-9a-f]+-\d+</bdi></code>`,
+		string(e2etest.Get(t, p.Base+"/slo?id=insurance-unpaid/completion&group.product=MEDCARE")))
 	require.Zero(t, e2etest.OwnSLOs(t, p)["event-loss"].Bad)
 	require.Zero(t, figure(t, p, "sloengine_ratelimit_dropped_total", "type="))
 
 	// After the outage everything that waited is delivered.
 	require.Eventually(t, func() bool {
-		return figure(t, p, "sloengine_breaker_state", `breaker="warehouse"`) == 0 && figure(t, p, "sloengine_sink_lag_records", `sink="warehouse"`) < 100
+		return figure(t, p, "sloengine_breaker_state", `breaker="warehouse"`) == 0 &&
+			figure(t, p, "sloengine_sink_lag_records", `sink="warehouse"`) < 100
 	},
 		e2etest.Patience*3*time.Minute, time.Second, "%v", p.Log)
 	p.Stop(t)
 }
 
-// TestDemoDeliversNoHistory: the sink of the warehouse begins after the history of a new demo, which no rate limit touches.
+// TestDemoDeliversNoHistory: the sink of the warehouse begins after the history of a new demo, which no rate limit
+// touches.
 func TestDemoDeliversNoHistory(t *testing.T) {
 	t.Parallel()
-	p, ok := e2etest.Start(t, nil, "demo", "--history", "6h", "--data-dir", filepath.Join(t.TempDir(), "demo"), "--web.listen-address", "127.0.0.1:0")
+	p, ok := e2etest.Start(t, nil, "demo", "--history", "6h", "--data-dir", filepath.Join(t.TempDir(), "demo"),
+		"--web.listen-address", "127.0.0.1:0")
 	require.True(t, ok, p.Log.String())
 	require.Eventually(t, func() bool {
-		return figure(t, p, "sloengine_sink_delivered_items_total", `sink="warehouse"`) > 0 && figure(t, p, "sloengine_sink_lag_records", `sink="warehouse"`) < 5
+		return figure(t, p, "sloengine_sink_delivered_items_total", `sink="warehouse"`) > 0 &&
+			figure(t, p, "sloengine_sink_lag_records", `sink="warehouse"`) < 5
 	}, e2etest.Patience*time.Minute, 100*time.Millisecond, "%v", p.Log)
 	m := regexp.MustCompile(`(\d+) events of history sent`).FindStringSubmatch(p.Log.String())
 	require.NotNil(t, m, "%v", p.Log)

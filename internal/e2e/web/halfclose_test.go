@@ -66,7 +66,9 @@ func TestSuccessMeansStored(t *testing.T) {
 		{"whole, chunked", true, func(b string) string {
 			return fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", head, len(b), b)
 		}},
-		{"truncated", false, func(b string) string { return fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", head, len(b)+1, b) }},
+		{"truncated", false, func(b string) string {
+			return fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", head, len(b)+1, b)
+		}},
 		{"truncated, chunked", false, func(b string) string {
 			return fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", head, len(b), b)
 		}},
@@ -121,11 +123,15 @@ func TestHalfClosedReadersAreAnswered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", apiSpec), "evaluator: {interval: 100ms}\n")
-	require.Eventually(t, func() bool { return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), "shop/latency") }, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), "shop/latency")
+	}, 60*time.Second, 20*time.Millisecond)
 	addr := strings.TrimPrefix(p.Base, "http://")
 	for _, path := range []string{
-		"/", "/slas", "/slo?id=shop/latency", "/engine", "/public", "/report", "/metrics", "/metrics?name[]=slo_info", "/-/ready", "/-/healthy", "/openapi.json",
-		"/api/v1/slos", "/api/v1/slos/shop/latency", "/api/v1/slos/shop/latency/history?step=1h", "/api/v1/slas", "/api/v1/alerts", "/api/v1/engine",
+		"/", "/slas", "/slo?id=shop/latency", "/engine", "/public", "/report", "/metrics", "/metrics?name[]=slo_info",
+		"/-/ready", "/-/healthy", "/openapi.json",
+		"/api/v1/slos", "/api/v1/slos/shop/latency", "/api/v1/slos/shop/latency/history?step=1h", "/api/v1/slas",
+		"/api/v1/alerts", "/api/v1/engine",
 		"/api/v1/thresholds", "/api/v1/dlq", "/api/v1/dlq/stats", "/api/v1/generations",
 	} {
 		for range 20 {

@@ -41,7 +41,8 @@ func demoHistory(t *testing.T) *e2etest.Process {
 	require.NoError(t, os.Mkdir(data, 0o755))
 	// The demo's story began a while ago, so that its third incident goes on already.
 	now := time.Now()
-	story, err := json.Marshal(map[string]time.Time{"story": now.Add(-4*time.Minute - 30*time.Second), "until": now.Add(-30 * 24 * time.Hour)})
+	story, err := json.Marshal(
+		map[string]time.Time{"story": now.Add(-4*time.Minute - 30*time.Second), "until": now.Add(-30 * 24 * time.Hour)})
 	require.NoError(t, err)
 	e2etest.WriteFile(t, data, "demo.json", string(story))
 	p, ok := e2etest.Start(t, nil, "demo", "--data-dir", data, "--web.listen-address", "127.0.0.1:0")
@@ -56,15 +57,19 @@ func demoHistory(t *testing.T) *e2etest.Process {
 	public := strings.Replace(string(spec), "labels: {team: unpaid}", `labels: {team: unpaid, public: "true"}`, 1)
 	require.NotEqual(t, string(spec), public)
 	p = e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "insurance.yaml", public), quietSettings)
-	require.Eventually(t, func() bool { return e2etest.ListSLOs(t, p).Report.Version > 0 }, 60*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.ListSLOs(t, p).Report.Version > 0
+	}, 60*time.Second, 50*time.Millisecond)
 	return p
 }
 
-// workOnIncidents waits for the incident that the demo's outage opens, does with it what a team does, and opens another by
-// hand.
+// workOnIncidents waits for the incident that the demo's outage opens, does with it what a team does, and opens another
+// by hand.
 func workOnIncidents(t *testing.T, p *e2etest.Process) {
 	t.Helper()
-	require.Eventually(t, func() bool { return len(e2etest.ListIncidents(t, p).Items) > 0 }, e2etest.Patience*2*time.Minute, 200*time.Millisecond, "no page fired:\n%s", p.Log)
+	require.Eventually(t, func() bool {
+		return len(e2etest.ListIncidents(t, p).Items) > 0
+	}, e2etest.Patience*2*time.Minute, 200*time.Millisecond, "no page fired:\n%s", p.Log)
 	do := func(args ...string) string {
 		t.Helper()
 		out, errs, code := e2etest.Command(t, append([]string{"incident", "--url", p.Base}, args...)...)
@@ -73,10 +78,14 @@ func workOnIncidents(t *testing.T, p *e2etest.Process) {
 	}
 	id := e2etest.ListIncidents(t, p).Items[0].ID
 	do("ack", id, "--by", "Ann", "--team", "unpaid")
-	do("note", id, "`mdm-7` refuses connections, see [the runbook](https://wiki.example.org/mdm). **Bob** fails over to `mdm-8`.", "--by", "Ann")
+	do("note", id,
+		"`mdm-7` refuses connections, see [the runbook](https://wiki.example.org/mdm). **Bob** fails over to `mdm-8`.",
+		"--by", "Ann")
 	do("publish", id)
-	do("update", id, "Some applications **fail** because a partner does not answer. We are failing over.", "--by", "Ann", "--public")
-	other := regexp.MustCompile(`INC-[0-9-]+`).FindString(do("open", "Documents arrive late", "--by", "Bob", "--team", "unpaid", "--service", "insurance-unpaid", "--severity", "warning", "--onset", "50m"))
+	do("update", id, "Some applications **fail** because a partner does not answer. We are failing over.",
+		"--by", "Ann", "--public")
+	other := regexp.MustCompile(`INC-[0-9-]+`).FindString(do("open", "Documents arrive late", "--by", "Bob", "--team",
+		"unpaid", "--service", "insurance-unpaid", "--severity", "warning", "--onset", "50m"))
 	do("publish", other)
 	do("update", other, "Every document was delivered.", "--by", "Bob", "--public")
 	do("resolve", other, "--by", "Bob")
@@ -103,7 +112,8 @@ func newBrowser(t *testing.T) *browser {
 		t.Skip("no Chromium on this machine; 'make deps' installs it where it can")
 	}
 	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(),
-		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("lang", "en-GB"))...)
+		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
+			chromedp.Flag("lang", "en-GB"))...)
 	t.Cleanup(cancelAlloc)
 	ctx, cancel := chromedp.NewContext(alloc)
 	t.Cleanup(cancel)
@@ -199,8 +209,10 @@ func TestPage(t *testing.T) {
 	require.Equal(t, rows, plain)
 
 	detail := p.Base + "/slo?" + url.Values{"id": {"insurance-unpaid/availability"}, "group.product": {"MEDCARE"}}.Encode()
-	latency := p.Base + "/slo?" + url.Values{"id": {"insurance-unpaid/latency"}, "group.product": {"MEDCARE"}, "range": {"7d"}}.Encode()
-	sla := p.Base + "/sla?" + url.Values{"service": {"insurance-unpaid"}, "sla": {"unpaid"}, "group.product": {"MEDCARE"}}.Encode()
+	latency := p.Base + "/slo?" + url.Values{"id": {"insurance-unpaid/latency"}, "group.product": {"MEDCARE"},
+		"range": {"7d"}}.Encode()
+	sla := p.Base + "/sla?" + url.Values{"service": {"insurance-unpaid"}, "sla": {"unpaid"},
+		"group.product": {"MEDCARE"}}.Encode()
 	month := p.Base + "/report?period=" + time.Now().UTC().AddDate(0, 0, -15).Format("2006-01")
 	incident := ""
 	for _, x := range e2etest.ListIncidents(t, p).Items {
@@ -227,7 +239,8 @@ func TestPage(t *testing.T) {
 	for name, address := range views {
 		b.open(t, address, 360, 740)
 		width := ask[int64](t, b, `document.scrollingElement.scrollWidth`)
-		require.LessOrEqual(t, width, int64(360), "%s scrolls sideways on a phone, because of %s", name, ask[string](t, b, tooWide))
+		require.LessOrEqual(t, width, int64(360), "%s scrolls sideways on a phone, because of %s", name,
+			ask[string](t, b, tooWide))
 	}
 
 	b.visitAll(t, p.Base)
@@ -240,8 +253,8 @@ func TestPage(t *testing.T) {
 	require.Equal(t, map[string]bool{base.Host: true}, b.hosts, "the page asked another host")
 }
 
-// visitAll opens every page that a reader reaches by links, one of each kind and a few more, so that none of them has an
-// error in the console. The errors name the page.
+// visitAll opens every page that a reader reaches by links, one of each kind and a few more, so that none of them has
+// an error in the console. The errors name the page.
 func (b *browser) visitAll(t *testing.T, base string) {
 	t.Helper()
 	todo, seen, kinds := []string{base + "/"}, map[string]bool{}, map[string]int{}
@@ -263,7 +276,8 @@ func (b *browser) visitAll(t *testing.T, base string) {
 			q.Del("theme")
 			q.Del("refresh")
 			u.RawQuery = q.Encode()
-			isPage := regexp.MustCompile(`^/($|slas?$|slo$|services$|report$|incidents?$|silences|engine|public$)`).MatchString(u.Path)
+			isPage := regexp.MustCompile(
+				`^/($|slas?$|slo$|services$|report$|incidents?$|silences|engine|public$)`).MatchString(u.Path)
 			if !isPage || u.Query().Get("format") != "" || seen[u.String()] || kinds[u.Path] == 3 {
 				continue
 			}
@@ -271,7 +285,8 @@ func (b *browser) visitAll(t *testing.T, base string) {
 			todo = append(todo, u.String())
 		}
 	}
-	for _, path := range []string{"/", "/slo", "/slas", "/sla", "/services", "/report", "/incidents", "/incident", "/silences", "/engine", "/public"} {
+	for _, path := range []string{"/", "/slo", "/slas", "/sla", "/services", "/report", "/incidents", "/incident",
+		"/silences", "/engine", "/public"} {
 		require.NotZero(t, kinds[path], "no link leads to %s", path)
 	}
 }

@@ -54,7 +54,8 @@ func TestReadersCannotExhaustMemory(t *testing.T) {
 	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "slo.yaml", readerSpec), "")
 	var body bytes.Buffer
 	for i := range 1000 {
-		fmt.Fprintf(&body, `{"id":"%d","service":"shop","type":"order","attributes":{"product":"a-product-with-a-long-name-%04d"}}`+"\n", i, i)
+		fmt.Fprintf(&body,
+			`{"id":"%d","service":"shop","type":"order","attributes":{"product":"a-product-with-a-long-name-%04d"}}`+"\n", i, i)
 	}
 	res, err := http.Post(p.Base+"/api/v1/events", "application/x-ndjson", &body)
 	require.NoError(t, err)
@@ -67,7 +68,8 @@ func TestReadersCannotExhaustMemory(t *testing.T) {
 	const group = "group.product=a-product-with-a-long-name-0001"
 	idle := residentMiB(t, p)
 	for _, target := range []string{
-		"/api/v1/slos?limit=1000", "/api/v1/slas?x=1", "/api/v1/alerts?limit=1000", "/api/v1/engine?x=1", "/api/v1/dlq?limit=1000",
+		"/api/v1/slos?limit=1000", "/api/v1/slas?x=1", "/api/v1/alerts?limit=1000", "/api/v1/engine?x=1",
+		"/api/v1/dlq?limit=1000",
 		"/api/v1/slos/shop/availability/history?" + group, "/api/v1/report?period=2026-11&format=csv",
 		"/?x=1", "/slo?id=shop/availability&" + group, "/slas?x=1", "/engine?x=1", "/report?x=1",
 		"/metrics?x=1", "/public?x=1", "/public.json?x=1", "/badge/shop/availability.svg?x=1", "/events/stream?x=1",

@@ -13,7 +13,8 @@ import (
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
 )
 
-// TestServiceBudgets: a noisy service is refused by name, and others are not. A spec beyond the budget of groups is refused.
+// TestServiceBudgets: a noisy service is refused by name, and others are not. A spec beyond the budget of groups is
+// refused.
 func TestServiceBudgets(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -23,12 +24,14 @@ func TestServiceBudgets(t *testing.T) {
 			if i > 0 {
 				b.WriteString("---\n")
 			}
-			fmt.Fprintf(&b, "version: sloengine/v1\nservice: %s\nslos:\n  - name: checkout\n    objective: 99\n    window: 1d\n    group_by: [country]\n    max_groups: %d\n    indicator:\n      events: {valid: '{type=\"order\"}', bad: '{outcome=\"failure\"}'}\n", service, groups)
+			fmt.Fprintf(&b,
+				"version: sloengine/v1\nservice: %s\nslos:\n  - name: checkout\n    objective: 99\n    window: 1d\n    group_by: [country]\n    max_groups: %d\n    indicator:\n      events: {valid: '{type=\"order\"}', bad: '{outcome=\"failure\"}'}\n", service, groups)
 		}
 		return b.String()
 	}
 	file := e2etest.WriteFile(t, dir, "spec.yaml", spec(100))
-	p := e2etest.Serve(t, dir, file, "budgets:\n  - {service: noisy, bytes: 1KiB, queue: 0.5, groups: 150}\n  - {service: '*', groups: 150}\nevaluator: {interval: 100ms}\n")
+	p := e2etest.Serve(t, dir, file,
+		"budgets:\n  - {service: noisy, bytes: 1KiB, queue: 0.5, groups: 150}\n  - {service: '*', groups: 150}\nevaluator: {interval: 100ms}\n")
 	send := func(service string) (int, string, http.Header) {
 		var body strings.Builder
 		for range 100 {
@@ -53,8 +56,10 @@ func TestServiceBudgets(t *testing.T) {
 	require.Contains(t, refused, `the service \"noisy\" exceeds its budget of 1024 bytes of events per second`)
 	code, body, _ := send("quiet")
 	require.Equal(t, 202, code, body)
-	require.Contains(t, string(e2etest.Get(t, p.Base+"/metrics")), `sloengine_service_refused_total{service="noisy",budget="bytes"}`)
-	require.Contains(t, string(e2etest.Get(t, p.Base+"/-/ready")), `{"part":"budget","name":"noisy","reason":"it exceeds its budget; `)
+	require.Contains(t, string(e2etest.Get(t, p.Base+"/metrics")),
+		`sloengine_service_refused_total{service="noisy",budget="bytes"}`)
+	require.Contains(t, string(e2etest.Get(t, p.Base+"/-/ready")),
+		`{"part":"budget","name":"noisy","reason":"it exceeds its budget; `)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/engine")), "budget noisy: it exceeds its budget")
 
 	// A reload takes changed budgets over, and refuses a spec with too many groups.
@@ -65,6 +70,9 @@ func TestServiceBudgets(t *testing.T) {
 	e2etest.WriteFile(t, dir, "engine.yaml", "budgets: [{service: noisy, bytes: 1GiB}]\nevaluator: {interval: 100ms}\n")
 	status, answer = e2etest.Post(t, p.Base+"/-/reload", "", "")
 	require.Equal(t, 200, status, answer)
-	require.Eventually(t, func() bool { code, _, _ := send("noisy"); return code == 202 }, 60*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool {
+		code, _, _ := send("noisy")
+		return code == 202
+	}, 60*time.Second, 100*time.Millisecond)
 	p.Stop(t)
 }

@@ -23,7 +23,9 @@ func openRequest(t *testing.T, p *e2etest.Process, length int, part string) net.
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
-	_, err = fmt.Fprintf(conn, "POST /api/v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, part)
+	_, err = fmt.Fprintf(conn,
+		"POST /api/v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		length, part)
 	require.NoError(t, err)
 	return conn
 }
@@ -41,7 +43,9 @@ func readAnswer(t *testing.T, conn net.Conn) (status int, body string) {
 // waitReading waits until the engine reads so many bodies.
 func waitReading(t *testing.T, p *e2etest.Process, n int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return seriesValue(t, p.Base, "sloengine_ingest_in_flight_requests") == n }, 60*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return seriesValue(t, p.Base, "sloengine_ingest_in_flight_requests") == n
+	}, 60*time.Second, 10*time.Millisecond)
 }
 
 const oneEvent = `{"id":"%s","service":"crash","type":"t","attributes":{"uid":"%s"}}`
@@ -79,7 +83,9 @@ func postOne(t *testing.T, p *e2etest.Process, id string) {
 
 func waitCounted(t *testing.T, p *e2etest.Process, want int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return e2etest.Counted(t, p, "each") == want }, 60*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return e2etest.Counted(t, p, "each") == want
+	}, 60*time.Second, 50*time.Millisecond)
 }
 
 // From the signal on nothing new is taken, also while a sink is slow to stop; a request that
@@ -89,7 +95,9 @@ func TestShutdownDrainsRequestsBeforeSinks(t *testing.T) {
 	sink, called := stuckSink(t)
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
-	p := e2etest.Serve(t, dir, spec, e2etest.CrashSettings+fmt.Sprintf("timeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
+	p := e2etest.Serve(t, dir, spec,
+		e2etest.CrashSettings+fmt.Sprintf(
+			"timeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
 	postOne(t, p, "first")
 	<-called
 
@@ -97,7 +105,9 @@ func TestShutdownDrainsRequestsBeforeSinks(t *testing.T) {
 	conn := openRequest(t, p, len(body), body[:20])
 	waitReading(t, p, 1)
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGTERM))
-	require.Eventually(t, func() bool { return strings.Contains(p.Log.String(), "msg=stopping") }, 60*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.Log.String(), "msg=stopping")
+	}, 60*time.Second, time.Millisecond)
 	_, err := io.WriteString(conn, body[20:])
 	require.NoError(t, err)
 	status, answer := readAnswer(t, conn)
@@ -150,7 +160,9 @@ func TestShutdownTimeout(t *testing.T) {
 	sink, called := stuckSink(t)
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
-	p := e2etest.Serve(t, dir, spec, e2etest.CrashSettings+fmt.Sprintf("shutdown: {timeout: 2s}\ntimeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
+	p := e2etest.Serve(t, dir, spec,
+		e2etest.CrashSettings+fmt.Sprintf(
+			"shutdown: {timeout: 2s}\ntimeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
 	postOne(t, p, "a")
 	<-called
 	begin := time.Now()

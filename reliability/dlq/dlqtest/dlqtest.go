@@ -139,9 +139,11 @@ func Run(t *testing.T, open func(t *testing.T) dlq.Store) {
 			large := json.RawMessage(`"` + strings.Repeat("\x7f", dlq.MaxEntryBytes) + `"`)
 			entries := []dlq.Entry{
 				{Origin: dlq.Admission, Reason: "time", First: far, Last: far, From: &dlq.Place{Time: time.Unix(1<<40, 0)}},
-				{Origin: dlq.Admission, Reason: "past", From: &dlq.Place{Time: time.Date(-4712, 1, 1, 0, 0, 0, 0, time.FixedZone("", 30*3600))}},
+				{Origin: dlq.Admission, Reason: "past",
+					From: &dlq.Place{Time: time.Date(-4712, 1, 1, 0, 0, 0, 0, time.FixedZone("", 30*3600))}},
 				{Origin: dlq.Sink, Reason: "event", Event: large, Error: strings.Repeat("\x01", dlq.MaxEntryBytes)},
-				{Origin: dlq.Admission, Reason: "raw", Raw: large, From: &dlq.Place{Bytes: len(large), Headers: map[string]string{"h": string(large)}}},
+				{Origin: dlq.Admission, Reason: "raw", Raw: large,
+					From: &dlq.Place{Bytes: len(large), Headers: map[string]string{"h": string(large)}}},
 			}
 			require.NoError(t, s.Save(ctx, entries))
 			got := All(t, s, dlq.Query{})
@@ -204,8 +206,10 @@ func Run(t *testing.T, open func(t *testing.T) dlq.Store) {
 				{From: Epoch.Add(10 * time.Second)}, {To: Epoch.Add(10 * time.Second)},
 				{From: Epoch.Add(10 * time.Second), To: Epoch.Add(20 * time.Second), Reason: "panic"},
 				{From: Epoch.Add(10*time.Second + 1)}, {To: Epoch.Add(10*time.Second + 1)},
-				{Services: []string{"shop"}}, {Services: []string{"shop", "bank", "none"}, Type: "order"}, {Services: []string{"bank"}, Service: "shop"},
-				{Services: []string{"none"}}, {Services: []string{}}, {Reason: "none"}, {Sink: "none"}, {From: Epoch.Add(time.Hour)}, {To: Epoch},
+				{Services: []string{"shop"}}, {Services: []string{"shop", "bank", "none"}, Type: "order"},
+				{Services: []string{"bank"}, Service: "shop"},
+				{Services: []string{"none"}}, {Services: []string{}}, {Reason: "none"}, {Sink: "none"},
+				{From: Epoch.Add(time.Hour)}, {To: Epoch},
 			} {
 				var want []string
 				for i := range all {

@@ -28,7 +28,8 @@ func Redis(t testing.TB) *redis.Client {
 	address := nettest.FreeAddress(t)
 	_, port, err := net.SplitHostPort(address)
 	require.NoError(t, err)
-	cmd := exec.Command(program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+	cmd := exec.Command(program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly",
+		"no", "--dir", t.TempDir())
 	require.NoError(t, cmd.Start())
 	client := redis.NewClient(&redis.Options{Addr: address, DisableIdentity: true})
 	t.Cleanup(func() {
@@ -36,7 +37,9 @@ func Redis(t testing.TB) *redis.Client {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	require.Eventually(t, func() bool { return client.Ping(context.Background()).Err() == nil }, 60*time.Second, 20*time.Millisecond,
+	require.Eventually(t, func() bool {
+		return client.Ping(context.Background()).Err() == nil
+	}, 60*time.Second, 20*time.Millisecond,
 		"redis-server does not start")
 	return client
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// Sites returns the sites that fsys declares and whose name begins with prefix, so that a test can drop each sync in turn.
-// "" means all.
+// Sites returns the sites that fsys declares and whose name begins with prefix, so that a test can drop each sync in
+// turn. "" means all.
 func Sites(prefix string) []fsys.Site {
 	all := []fsys.Site{
 		fsys.SiteAtomicFile, fsys.SiteAtomicDir, fsys.SiteStateAside,

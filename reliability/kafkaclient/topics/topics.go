@@ -1,5 +1,5 @@
-// Package topics creates the Kafka topics of an engine's sources and sinks, and checks those that are there: whether they
-// keep what is written to them, for as long as an engine with an empty disk needs it.
+// Package topics creates the Kafka topics of an engine's sources and sinks, and checks those that are there: whether
+// they keep what is written to them, for as long as an engine with an empty disk needs it.
 //
 // It knows no settings files: the command kafka does.
 package topics
@@ -41,8 +41,10 @@ type Wanted struct {
 
 // Defaults of topics: those of events, and those of dead letters.
 var (
-	Events      = Wanted{Partitions: 12, Replicas: 3, MinInSync: 2, Retention: 7 * 24 * time.Hour, MaxMessage: 10 << 20, Compression: "snappy"}
-	DeadLetters = Wanted{Partitions: 3, Replicas: 3, MinInSync: 2, Retention: 30 * 24 * time.Hour, MaxMessage: 10 << 20, Compression: "snappy"}
+	Events = Wanted{Partitions: 12, Replicas: 3, MinInSync: 2, Retention: 7 * 24 * time.Hour, MaxMessage: 10 << 20,
+		Compression: "snappy"}
+	DeadLetters = Wanted{Partitions: 3, Replicas: 3, MinInSync: 2, Retention: 30 * 24 * time.Hour, MaxMessage: 10 << 20,
+		Compression: "snappy"}
 )
 
 // segment is how much of a topic is deleted at a time.
@@ -63,7 +65,8 @@ func Create(ctx context.Context, admin *kadm.Client, topic string, w Wanted) (ex
 	case errors.Is(err, kerr.TopicAlreadyExists):
 		return true, nil
 	case errors.Is(err, kerr.InvalidReplicationFactor):
-		return false, fmt.Errorf("create topic %s: the cluster has fewer than %d brokers (set --replication-factor): %w", topic, w.Replicas, err)
+		return false, fmt.Errorf("create topic %s: the cluster has fewer than %d brokers (set --replication-factor): %w",
+			topic, w.Replicas, err)
 	case err != nil:
 		return false, fmt.Errorf("create topic %s: %w", topic, err)
 	}
@@ -105,7 +108,8 @@ type Topic struct {
 }
 
 // Check compares topics with how they are used. longest is the longest window of the specs, or 0.
-func Check(ctx context.Context, admin *kadm.Client, uses []Use, longest time.Duration) (found []Topic, findings []Finding, err error) {
+func Check(ctx context.Context, admin *kadm.Client, uses []Use, longest time.Duration) (found []Topic,
+	findings []Finding, err error) {
 	names := make([]string, len(uses))
 	for i := range uses {
 		names[i] = uses[i].Topic
@@ -141,7 +145,8 @@ func Check(ctx context.Context, admin *kadm.Client, uses []Use, longest time.Dur
 			t.read(details[u.Topic], config)
 			findings = append(findings, t.judge(&u, config, longest)...)
 		} else {
-			findings = append(findings, Finding{u.Topic, u.By, "the topic does not exist", "create it with sloengine kafka topics --create"})
+			findings = append(
+				findings, Finding{u.Topic, u.By, "the topic does not exist", "create it with sloengine kafka topics --create"})
 		}
 		if !seen[u.Topic] {
 			seen[u.Topic] = true
@@ -185,41 +190,51 @@ func (t *Topic) judge(u *Use, c kadm.ResourceConfig, longest time.Duration) (out
 		out = append(out, Finding{t.Name, u.By, fmt.Sprintf(text, args...), fix})
 	}
 	if t.MinInSync < 2 {
-		find("set min.insync.replicas to 2", "min.insync.replicas is %d: even with acks=all, a message that one broker confirmed is lost with that broker", t.MinInSync)
+		find("set min.insync.replicas to 2",
+			"min.insync.replicas is %d: even with acks=all, a message that one broker confirmed is lost with that broker",
+			t.MinInSync)
 	}
 	if t.Replicas <= t.MinInSync && t.MinInSync > 1 {
-		find("use one replica more than min.insync.replicas", "%d replicas with min.insync.replicas %d: while one broker is down, nothing can be written", t.Replicas, t.MinInSync)
+		find("use one replica more than min.insync.replicas",
+			"%d replicas with min.insync.replicas %d: while one broker is down, nothing can be written", t.Replicas, t.MinInSync)
 	}
 	if u.AcksLeader {
 		find("set acks: all", "the producer waits for the leader only, so a message that it confirmed is lost with it")
 	}
 	if value(c, "unclean.leader.election.enable") == "true" {
-		find("set unclean.leader.election.enable to false", "a replica that lags may become leader, and what it lacks is lost")
+		find("set unclean.leader.election.enable to false",
+			"a replica that lags may become leader, and what it lacks is lost")
 	}
 	if p := value(c, "cleanup.policy"); p != "delete" && p != "" {
-		find("set cleanup.policy to delete", "cleanup.policy is %s: of messages with equal keys only the last is certain to stay", p)
+		find("set cleanup.policy to delete",
+			"cleanup.policy is %s: of messages with equal keys only the last is certain to stay", p)
 	}
 	if b := number(c, "retention.bytes"); b > 0 {
 		find("set retention.bytes to -1", "retention.bytes is %d: messages may be deleted before their time", b)
 	}
 	if u.MaxMessage > 0 && t.MaxMessage < u.MaxMessage {
 		if u.Engines == 0 {
-			find(fmt.Sprintf("set max.message.bytes to %d, or lower max_message_bytes of the sink", u.MaxMessage), "max.message.bytes is %d, below the %d that the sink sends", t.MaxMessage, u.MaxMessage)
+			find(fmt.Sprintf("set max.message.bytes to %d, or lower max_message_bytes of the sink", u.MaxMessage),
+				"max.message.bytes is %d, below the %d that the sink sends", t.MaxMessage, u.MaxMessage)
 		}
 	} else if u.Engines > 0 && u.MaxMessage > 0 && t.MaxMessage > u.MaxMessage {
-		find("raise max_message of the source", "max.message.bytes is %d, and the source makes dead letters of messages above %d", t.MaxMessage, u.MaxMessage)
+		find("raise max_message of the source",
+			"max.message.bytes is %d, and the source makes dead letters of messages above %d", t.MaxMessage, u.MaxMessage)
 	}
 	if u.Engines == 0 {
 		return out
 	}
 	if t.Retention >= 0 && longest > 0 && t.Retention < longest {
-		find(fmt.Sprintf("set retention.ms to %d", longest.Milliseconds()), "the topic retains %s, less than the longest window of the specs (%s): an engine with an empty disk cannot count again what is older", days(t.Retention), days(longest))
+		find(fmt.Sprintf("set retention.ms to %d", longest.Milliseconds()),
+			"the topic retains %s, less than the longest window of the specs (%s): an engine with an empty disk cannot count "+
+				"again what is older", days(t.Retention), days(longest))
 	}
 	switch {
 	case t.Partitions < u.Engines:
 		find("add partitions", "%d partitions for %d engines: some engines have nothing to read", t.Partitions, u.Engines)
 	case t.Partitions%u.Engines != 0:
-		find("use a multiple of the number of engines", "%d partitions for %d engines: some engines read more than others", t.Partitions, u.Engines)
+		find("use a multiple of the number of engines", "%d partitions for %d engines: some engines read more than others",
+			t.Partitions, u.Engines)
 	}
 	return out
 }

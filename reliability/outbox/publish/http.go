@@ -66,7 +66,8 @@ var _ relay.Publisher = (*HTTP)(nil)
 
 // NewHTTP checks the options and reads the token. It connects to nothing.
 func NewHTTP(o HTTPOptions) (*HTTP, error) {
-	h := &HTTP{o: o, start: time.Now(), slots: make(chan struct{}, max(o.MaxConnections, 1)), codes: map[int]*metrics.Counter{}}
+	h := &HTTP{o: o, start: time.Now(), slots: make(chan struct{}, max(o.MaxConnections, 1)),
+		codes: map[int]*metrics.Counter{}}
 	var errs []error
 	check := func(name, raw string) {
 		if err := remote.CheckURL(raw, "token_file"); err != nil {
@@ -130,8 +131,9 @@ func (h *HTTP) Publish(ctx context.Context, batch []*relay.Message) []relay.Outc
 	})
 }
 
-// enter waits until a request may be made: for the rate limit, and for one of the MaxConnections. If it is not ok, the outcome
-// is that of the rows of the request. Rows that the rate limit leaves no time for are not sent, and keep their attempts.
+// enter waits until a request may be made: for the rate limit, and for one of the MaxConnections. If it is not ok, the
+// outcome is that of the rows of the request. Rows that the rate limit leaves no time for are not sent, and keep their
+// attempts.
 func (h *HTTP) enter(ctx context.Context, deadLetter bool) (relay.Outcome, bool) {
 	if h.o.Limit != nil && !deadLetter && h.o.Limit.Wait(ctx, 1) != nil {
 		return relay.Outcome{Skipped: true}, false
@@ -149,7 +151,8 @@ func (h *HTTP) leave() { <-h.slots }
 // reserved are headers that a row cannot set, since they are about the connection, the body or the sender.
 var reserved = map[string]bool{
 	"authorization": true, "connection": true, "content-length": true, "expect": true, "host": true, "keep-alive": true,
-	"proxy-authorization": true, "proxy-connection": true, "te": true, "trailer": true, "transfer-encoding": true, "upgrade": true,
+	"proxy-authorization": true, "proxy-connection": true, "te": true, "trailer": true,
+	"transfer-encoding": true, "upgrade": true,
 	"user-agent": true,
 }
 
@@ -162,7 +165,8 @@ func (h *HTTP) postRow(ctx context.Context, m *relay.Message) relay.Outcome {
 		if reserved[strings.ToLower(name)] {
 			return nil
 		}
-		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || strings.TrimSpace(value) != value {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) ||
+			strings.TrimSpace(value) != value {
 			return retry.Permanent(fmt.Errorf("the header %q cannot be sent over HTTP", remote.Text(name)))
 		}
 		headers.Set(name, value)
@@ -239,8 +243,8 @@ func (h *HTTP) count(code int) {
 	}
 }
 
-// noAnswer is a request without an answer. It is about its rows if the receiver has answered another one meanwhile: a row
-// whose handling hangs or crashes must not pass for a receiver that is not reachable, for ever.
+// noAnswer is a request without an answer. It is about its rows if the receiver has answered another one meanwhile: a
+// row whose handling hangs or crashes must not pass for a receiver that is not reachable, for ever.
 func (h *HTTP) noAnswer(err error, began time.Duration) reply {
 	class := retry.ClassOf(err)
 	text := "the receiver is not reachable"
@@ -271,8 +275,8 @@ func judge(a *remote.Answer) reply {
 	return reply{a.Err(class), away, a}
 }
 
-// Check asks the receiver whether it answers, or connects to it. Credentials or an address that the last request was refused
-// for are a failure until another one is accepted.
+// Check asks the receiver whether it answers, or connects to it. Credentials or an address that the last request was
+// refused for are a failure until another one is accepted.
 func (h *HTTP) Check(ctx context.Context) error {
 	err := h.service.Check(ctx)
 	if answered := (*remote.StatusError)(nil); err != nil && !errors.As(err, &answered) {

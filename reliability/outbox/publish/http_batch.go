@@ -13,8 +13,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// postBatch posts rows as CloudEvents in one request. A batch that the receiver refuses without saying which row is at fault
-// is halved until that row is alone.
+// postBatch posts rows as CloudEvents in one request. A batch that the receiver refuses without saying which row is at
+// fault is halved until that row is alone.
 func (h *HTTP) postBatch(ctx context.Context, part []*relay.Message) []relay.Outcome {
 	body := []byte{'['}
 	for i, m := range part {
@@ -59,8 +59,8 @@ var core = map[string]bool{
 	"dataschema": true, "data": true, "partitionkey": true, "topic": true,
 }
 
-// appendCloudEvent appends a row as a CloudEvent. Headers are extension attributes, whose names can have small letters and digits
-// only.
+// appendCloudEvent appends a row as a CloudEvent. Headers are extension attributes, whose names can have small letters
+// and digits only.
 func appendCloudEvent(b []byte, m *relay.Message, source string) []byte {
 	text := func(name, value string) {
 		if value != "" {

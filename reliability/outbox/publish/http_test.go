@@ -52,10 +52,13 @@ func TestAnswersOfAReceiver(t *testing.T) {
 		class  retry.Class
 		away   bool
 	}{
-		{400, "", retry.ClassPermanent, false}, {413, "", retry.ClassPermanent, false}, {422, "9", retry.ClassPermanent, false},
+		{400, "", retry.ClassPermanent, false}, {413, "", retry.ClassPermanent, false},
+		{422, "9", retry.ClassPermanent, false},
 		{409, "", retry.ClassTransient, false}, {500, "", retry.ClassTransient, false}, {408, "", retry.ClassTimeout, false},
-		{401, "", retry.ClassBlocked, true}, {403, "", retry.ClassBlocked, true}, {404, "", retry.ClassBlocked, true}, {307, "", retry.ClassBlocked, true},
-		{429, "7", retry.ClassOverload, true}, {503, "7", retry.ClassTransient, true}, {502, "", retry.ClassTransient, true}, {504, "", retry.ClassTransient, true},
+		{401, "", retry.ClassBlocked, true}, {403, "", retry.ClassBlocked, true}, {404, "", retry.ClassBlocked, true},
+		{307, "", retry.ClassBlocked, true},
+		{429, "7", retry.ClassOverload, true}, {503, "7", retry.ClassTransient, true}, {502, "", retry.ClassTransient, true},
+		{504, "", retry.ClassTransient, true},
 	} {
 		v.set(func(w http.ResponseWriter, _ *http.Request, _ string) bool {
 			if c.after != "" {
@@ -76,7 +79,8 @@ func TestAnswersOfAReceiver(t *testing.T) {
 		if asked {
 			require.Equal(t, 7*time.Second, after)
 		}
-		require.Equal(t, c.class == retry.ClassBlocked, h.Check(t.Context()) != nil, "%d: readiness stays false until a request is accepted", c.status)
+		require.Equal(t, c.class == retry.ClassBlocked, h.Check(t.Context()) != nil,
+			"%d: readiness stays false until a request is accepted", c.status)
 	}
 	v.set(nil)
 	require.NoError(t, h.Publish(t.Context(), []*relay.Message{row("a", "{}")})[0].Err)
@@ -160,7 +164,9 @@ func TestAReceiverNamesTheRowsAtFault(t *testing.T) {
 		v.set(func(w http.ResponseWriter, _ *http.Request, _ string) bool {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)
-			_, _ = w.Write([]byte(`{"errors":[{"index":0,"code":"bad","detail":"no"},{"index":2,"code":"full","retryable":true},{"index":99,"code":"x"}]}`))
+			_, _ = w.Write(
+				[]byte(
+					`{"errors":[{"index":0,"code":"bad","detail":"no"},{"index":2,"code":"full","retryable":true},{"index":99,"code":"x"}]}`))
 			return true
 		})
 		out := h.Publish(t.Context(), []*relay.Message{row("a", "{}"), row("b", "{}"), row("c", "{}"), row("a", "{}")})
@@ -174,7 +180,8 @@ func TestAReceiverNamesTheRowsAtFault(t *testing.T) {
 // The engine takes what the relay sends it.
 func TestTheEngineReadsTheCloudEvents(t *testing.T) {
 	m := row("k", `{"outcome":"failure"}`)
-	m.Headers = append(m.Headers, relay.Header{Name: "type", Value: "x"}, relay.Header{Name: "X-Request-Id", Value: "a\"b"})
+	m.Headers = append(m.Headers, relay.Header{Name: "type", Value: "x"},
+		relay.Header{Name: "X-Request-Id", Value: "a\"b"})
 	raw := appendCloudEvent(nil, m, "shop")
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal(raw, &fields), string(raw))
@@ -182,7 +189,8 @@ func TestTheEngineReadsTheCloudEvents(t *testing.T) {
 	require.Equal(t, `a"b`, fields["xrequestid"])
 	require.Equal(t, "00-abc-def-01", fields["traceparent"])
 	var b event.Batch
-	require.NoError(t, new(event.Decoder).Decode(event.CloudEventBatch, []byte("["+string(raw)+"]"), event.DecodeOptions{Now: m.CreatedAt}, &b))
+	require.NoError(t, new(event.Decoder).Decode(event.CloudEventBatch, []byte("["+string(raw)+"]"),
+		event.DecodeOptions{Now: m.CreatedAt}, &b))
 	require.Len(t, b.Events, 1)
 	require.Empty(t, b.Errors)
 
@@ -195,7 +203,8 @@ func TestTLSTokenAndDeadLetters(t *testing.T) {
 	t.Parallel()
 	v := newReceiver(t, (*httptest.Server).StartTLS)
 	pool := x509.NewCertPool()
-	require.True(t, pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: v.Certificate().Raw})))
+	require.True(
+		t, pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: v.Certificate().Raw})))
 	out := newHTTP(t, HTTPOptions{URL: v.URL}).Publish(t.Context(), []*relay.Message{row("a", "{}")})[0]
 	require.ErrorContains(t, out.Err, "certificate of the receiver")
 	require.True(t, out.Away)
@@ -203,11 +212,14 @@ func TestTLSTokenAndDeadLetters(t *testing.T) {
 
 	file := nettest.PasswordFile(t, "old")
 	set := metrics.NewSet()
-	h := newHTTP(t, HTTPOptions{URL: v.URL, DeadLetterURL: v.URL + "/dead", HealthURL: v.URL, TLS: &tls.Config{RootCAs: pool}, TokenFile: file,
+	h := newHTTP(t, HTTPOptions{URL: v.URL, DeadLetterURL: v.URL + "/dead", HealthURL: v.URL,
+		TLS: &tls.Config{RootCAs: pool}, TokenFile: file,
 		Headers: map[string]string{"X-Tenant": "shop"}, Body: BodyCloudEvents, Metrics: set})
 	require.ErrorContains(t, h.Check(t.Context()), "401")
 	require.NoError(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
-	require.Eventually(t, func() bool { return h.Publish(t.Context(), []*relay.Message{row("a", "{}")})[0].Err == nil }, soon, 10*time.Millisecond, "the token is read again")
+	require.Eventually(t, func() bool {
+		return h.Publish(t.Context(), []*relay.Message{row("a", "{}")})[0].Err == nil
+	}, soon, 10*time.Millisecond, "the token is read again")
 	require.NoError(t, h.Check(t.Context()))
 	paths := make(chan string, 1)
 	v.set(func(_ http.ResponseWriter, r *http.Request, _ string) bool {
@@ -231,7 +243,8 @@ func TestHeadersThatHTTPCannotCarry(t *testing.T) {
 	v.set(func(_ http.ResponseWriter, r *http.Request, _ string) bool { got <- r.Header; return true })
 	h := newHTTP(t, HTTPOptions{URL: v.URL, TokenFile: nettest.PasswordFile(t, token)})
 	m := row("a", "{}")
-	m.Headers = append(m.Headers, relay.Header{Name: "Authorization", Value: "stolen"}, relay.Header{Name: "Host", Value: "elsewhere"}, relay.Header{Name: "x-request-id", Value: "7"})
+	m.Headers = append(m.Headers, relay.Header{Name: "Authorization", Value: "stolen"},
+		relay.Header{Name: "Host", Value: "elsewhere"}, relay.Header{Name: "x-request-id", Value: "7"})
 	require.NoError(t, h.Publish(t.Context(), []*relay.Message{m})[0].Err)
 	headers := <-got
 	require.Equal(t, "Bearer "+token, headers.Get("Authorization"))
@@ -249,8 +262,10 @@ func TestHeadersThatHTTPCannotCarry(t *testing.T) {
 
 func TestWrongOptions(t *testing.T) {
 	for text, o := range map[string]HTTPOptions{
-		"url: must begin with http": {URL: "ftp://h"}, "must not contain credentials": {URL: "http://u:p@h"}, "fragment": {URL: "http://h/#x"},
-		"headers:": {URL: "http://h", Headers: map[string]string{"Authorization": "x"}}, "token_file": {URL: "http://h", TokenFile: "missing"},
+		"url: must begin with http": {URL: "ftp://h"}, "must not contain credentials": {URL: "http://u:p@h"},
+		"fragment":        {URL: "http://h/#x"},
+		"headers:":        {URL: "http://h", Headers: map[string]string{"Authorization": "x"}},
+		"token_file":      {URL: "http://h", TokenFile: "missing"},
 		"dead letter url": {URL: "http://h", DeadLetterURL: "h"}, "health_url": {URL: "http://h", HealthURL: "h"},
 	} {
 		_, err := NewHTTP(o)

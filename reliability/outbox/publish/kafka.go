@@ -21,8 +21,8 @@ type Kafka struct {
 
 var _ relay.Publisher = (*Kafka)(nil)
 
-// NewKafka checks the options and reads the password. It connects to nothing. BatchBytes has to be MaxMessageBytes, so that
-// no row overtakes another one of its key.
+// NewKafka checks the options and reads the password. It connects to nothing. BatchBytes has to be MaxMessageBytes, so
+// that no row overtakes another one of its key.
 func NewKafka(o kafkaclient.ProducerOptions) (*Kafka, error) {
 	p, err := kafkaclient.NewProducer(o)
 	if err != nil {
@@ -51,15 +51,16 @@ func (k *Kafka) Publish(ctx context.Context, batch []*relay.Message) []relay.Out
 	return outcomes
 }
 
-// kafkaAway reports whether an error is about the cluster. One about the topic, or the permission for it, is about its rows,
-// and must not hold up those of other topics.
+// kafkaAway reports whether an error is about the cluster. One about the topic, or the permission for it, is about its
+// rows, and must not hold up those of other topics.
 func kafkaAway(err error) bool {
 	if errors.Is(err, kerr.TopicAuthorizationFailed) {
 		return false
 	}
 	var b *remote.BrokerError
 	if errors.As(err, &b) {
-		return b.Kind == remote.KindConnection && retry.ClassOf(err) != retry.ClassPermanent || b.Kind == remote.KindCredentials || b.Kind == remote.KindTLS
+		return b.Kind == remote.KindConnection && retry.ClassOf(err) != retry.ClassPermanent ||
+			b.Kind == remote.KindCredentials || b.Kind == remote.KindTLS
 	}
 	return retry.ClassOf(err) != retry.ClassPermanent // the context ended, or the client was closed
 }

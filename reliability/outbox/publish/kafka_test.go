@@ -19,13 +19,15 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Main(m)) }
 
 func message(topic, key, payload string) *relay.Message {
-	return &relay.Message{Row: &outbox.Row{Topic: topic, Key: key, Payload: []byte(payload)}, Headers: []relay.Header{{Name: "traceparent", Value: "00-1"}}}
+	return &relay.Message{Row: &outbox.Row{Topic: topic, Key: key, Payload: []byte(payload)},
+		Headers: []relay.Header{{Name: "traceparent", Value: "00-1"}}}
 }
 
 func newKafka(t *testing.T, o kafkaclient.Options) *Kafka {
 	t.Helper()
 	o.Backoff, o.RequestTimeout = 50*time.Millisecond, 5*time.Second
-	k, err := NewKafka(kafkaclient.ProducerOptions{Options: o, BatchBytes: 1 << 20, MaxMessageBytes: 1 << 20, DeliveryTimeout: 10 * time.Second})
+	k, err := NewKafka(kafkaclient.ProducerOptions{Options: o, BatchBytes: 1 << 20, MaxMessageBytes: 1 << 20,
+		DeliveryTimeout: 10 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.Close()) })
 	return k
@@ -39,7 +41,8 @@ func TestRowsBecomeRecords(t *testing.T) {
 	require.NoError(t, k.Check(t.Context()))
 	batch := []*relay.Message{
 		message("rows", "a", "1"), message("missing", "a", "lost"), message("rows", "a", "2"),
-		message("small", "a", strings.Repeat("x\x00y", 5000)), message("rows", "b", strings.Repeat("x", 2<<20)), message("rows", "a", "3"),
+		message("small", "a", strings.Repeat("x\x00y", 5000)), message("rows", "b", strings.Repeat("x", 2<<20)),
+		message("rows", "a", "3"),
 	}
 	outcomes := k.Publish(t.Context(), batch)
 	for i, want := range []string{"", "the topic does not exist", "", "", "more than max_message_bytes", ""} {
@@ -65,7 +68,8 @@ func TestRowsBecomeRecords(t *testing.T) {
 func TestWhatIsAboutTheClusterIsNoAttempt(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "guarded", 1, nil)
-	wrong := kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Alice, PasswordFile: nettest.PasswordFile(t, "wrong")}}
+	wrong := kafkaclient.Options{Brokers: c.SASLBrokers(),
+		SASL: &kafkaclient.SASLOptions{Username: kafkatest.Alice, PasswordFile: nettest.PasswordFile(t, "wrong")}}
 	down := kafkaclient.Options{Brokers: []string{nettest.FreeAddress(t)}}
 	for _, o := range []kafkaclient.Options{wrong, down} {
 		k := newKafka(t, o)
@@ -74,7 +78,9 @@ func TestWhatIsAboutTheClusterIsNoAttempt(t *testing.T) {
 		require.True(t, out.Away, out.Err)
 	}
 	// Permission for one topic is about its rows.
-	o := kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Mallory, PasswordFile: nettest.PasswordFile(t, kafkatest.MalloryPassword)}}
+	o := kafkaclient.Options{Brokers: c.SASLBrokers(),
+		SASL: &kafkaclient.SASLOptions{
+			Username: kafkatest.Mallory, PasswordFile: nettest.PasswordFile(t, kafkatest.MalloryPassword)}}
 	out := newKafka(t, o).Publish(t.Context(), []*relay.Message{message("guarded", "a", "1")})[0]
 	require.ErrorContains(t, out.Err, "not authorized")
 }

@@ -53,8 +53,10 @@ var serial atomic.Int64
 // row is a message as the relay makes it.
 func row(key, payload string) *relay.Message {
 	id := fmt.Sprint("row-", serial.Add(1))
-	r := &outbox.Row{ID: serial.Load(), CreatedAt: time.Unix(1_700_000_000, 0), IdempotencyKey: id, EventType: "created", AggregateID: "7", Topic: "orders", Key: key, Payload: []byte(payload)}
-	return &relay.Message{Row: r, Headers: []relay.Header{{Name: "traceparent", Value: "00-abc-def-01"}, {Name: relay.HeaderIdempotencyKey, Value: id}, {Name: relay.HeaderEventType, Value: "created"}}}
+	r := &outbox.Row{ID: serial.Load(), CreatedAt: time.Unix(1_700_000_000, 0), IdempotencyKey: id, EventType: "created",
+		AggregateID: "7", Topic: "orders", Key: key, Payload: []byte(payload)}
+	return &relay.Message{Row: r, Headers: []relay.Header{{Name: "traceparent", Value: "00-abc-def-01"},
+		{Name: relay.HeaderIdempotencyKey, Value: id}, {Name: relay.HeaderEventType, Value: "created"}}}
 }
 
 // promises holds a publisher to what the relay promises about each of them.
@@ -145,7 +147,8 @@ func TestKafkaKeepsThePromises(t *testing.T) {
 			case nowhere:
 				o.Brokers = []string{nettest.FreeAddress(t)}
 			case wrongPassword:
-				o = kafkaclient.Options{Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Alice, PasswordFile: nettest.PasswordFile(t, "wrong")}}
+				o = kafkaclient.Options{Brokers: c.SASLBrokers(),
+					SASL: &kafkaclient.SASLOptions{Username: kafkatest.Alice, PasswordFile: nettest.PasswordFile(t, "wrong")}}
 			}
 			return newKafka(t, o)
 		},
@@ -297,7 +300,8 @@ func TestRabbitMQ(t *testing.T) {
 		require.NoError(t, p.Publish(t.Context(), []*relay.Message{m})[0].Err)
 		require.Len(t, drain(t, "dead"), 1)
 		m.Topic = "no-such-queue"
-		require.ErrorIs(t, p.Publish(t.Context(), []*relay.Message{m})[0].Err, amqpclient.ErrUnroutable, "a dead letter is never dropped")
+		require.ErrorIs(t, p.Publish(t.Context(), []*relay.Message{m})[0].Err, amqpclient.ErrUnroutable,
+			"a dead letter is never dropped")
 	})
 	t.Run("a broker that is killed keeps what it confirmed", func(t *testing.T) {
 		p := newRabbitMQ(t, rabbitOptions(t, n.Address, rabbitmqtest.AlicePassword))
@@ -305,7 +309,9 @@ func TestRabbitMQ(t *testing.T) {
 		n.Kill()
 		require.True(t, p.Publish(t.Context(), []*relay.Message{row("a", "3")})[0].Away)
 		n.Restart(t)
-		require.Eventually(t, func() bool { return p.Publish(t.Context(), []*relay.Message{row("a", "3")})[0].Err == nil }, soon, 50*time.Millisecond)
+		require.Eventually(t, func() bool {
+			return p.Publish(t.Context(), []*relay.Message{row("a", "3")})[0].Err == nil
+		}, soon, 50*time.Millisecond)
 		ch = n.Channel(t, "/")
 		require.GreaterOrEqual(t, len(drain(t, "orders")), 3)
 	})
@@ -353,7 +359,8 @@ func (v *receiver) serve(w http.ResponseWriter, r *http.Request) {
 		v.list = append(v.list, cloudEvents(raw)...)
 		return
 	}
-	v.list = append(v.list, taken{r.Header.Get("Idempotency-Key"), r.Header.Get("Outbox-Key"), r.Header.Get("Traceparent"), string(raw)})
+	v.list = append(
+		v.list, taken{r.Header.Get("Idempotency-Key"), r.Header.Get("Outbox-Key"), r.Header.Get("Traceparent"), string(raw)})
 }
 
 func (v *receiver) set(f func(w http.ResponseWriter, r *http.Request, body string) bool) {

@@ -75,7 +75,8 @@ func (r *RabbitMQ) Publish(ctx context.Context, batch []*relay.Message) []relay.
 // aboutAll reports whether an error is about the one exchange of all rows.
 func (r *RabbitMQ) aboutAll(err error) bool {
 	var b *remote.BrokerError
-	if r.o.TopicIs == TopicIsExchange || errors.Is(err, amqpclient.ErrUnroutable) || !errors.As(err, &b) || b.Class != retry.ClassBlocked {
+	if r.o.TopicIs == TopicIsExchange || errors.Is(err, amqpclient.ErrUnroutable) || !errors.As(err, &b) ||
+		b.Class != retry.ClassBlocked {
 		return false
 	}
 	var said *amqp.Error // a permission can be for some routing keys only
@@ -100,7 +101,8 @@ func (r *RabbitMQ) message(m *relay.Message) *amqpclient.Message {
 	for _, h := range m.Headers {
 		headers[h.Name] = h.Value
 	}
-	p.Publishing = amqp.Publishing{Headers: headers, ContentType: contentType(m), Timestamp: m.CreatedAt, DeliveryMode: amqp.Persistent, Body: m.Payload}
+	p.Publishing = amqp.Publishing{Headers: headers, ContentType: contentType(m), Timestamp: m.CreatedAt,
+		DeliveryMode: amqp.Persistent, Body: m.Payload}
 	if r.o.Transient && !m.DeadLetter {
 		p.DeliveryMode = amqp.Transient
 	}

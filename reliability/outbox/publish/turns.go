@@ -2,8 +2,9 @@ package publish
 
 import "github.com/sloengine/sloengine/reliability/outbox/relay"
 
-// inTurn publishes messages of a broker that may refuse one and take the next: a message waits until those before it with
-// the same key are accepted, and is skipped if one of them is refused or skipped. Messages without a key do not wait.
+// inTurn publishes messages of a broker that may refuse one and take the next: a message waits until those before it
+// with the same key are accepted, and is skipped if one of them is refused or skipped. Messages without a key do not
+// wait.
 func inTurn(batch []*relay.Message, publish func(part []*relay.Message) []relay.Outcome) []relay.Outcome {
 	outcomes := make([]relay.Outcome, len(batch))
 	failed := map[string]bool{}

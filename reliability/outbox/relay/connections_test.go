@@ -52,7 +52,9 @@ func TestADatabaseThatRefusesThePassword(t *testing.T) {
 		f.write("key", 1, 1)
 		pool := f.through(f.server.DSNOf(f.server.Address, postgrestest.Alice, "wrong-secret", f.db), false)
 		r := f.relay(func(o *Options) { o.Database = pool })
-		require.Eventually(t, func() bool { return strings.Contains(r.Status().Database.Reason, "user name or password") }, soon, 10*time.Millisecond, "%v", r.Status())
+		require.Eventually(t, func() bool {
+			return strings.Contains(r.Status().Database.Reason, "user name or password")
+		}, soon, 10*time.Millisecond, "%v", r.Status())
 		require.NotContains(t, r.log.String(), "wrong-secret")
 		require.Equal(t, map[string]int{outbox.Pending: 1}, f.statuses())
 	})

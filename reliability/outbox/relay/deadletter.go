@@ -21,7 +21,8 @@ var errMessage = errors.New("the row cannot be published")
 // message is that of a row.
 func message(it *item) (*Message, error) {
 	if it.Payload == nil && it.bytes > 0 {
-		return nil, retry.Permanent(fmt.Errorf("%w: the payload has %d bytes, more than the broker takes", errMessage, it.bytes))
+		return nil, retry.Permanent(
+			fmt.Errorf("%w: the payload has %d bytes, more than the broker takes", errMessage, it.bytes))
 	}
 	own, err := outbox.ParseHeaders(it.Headers)
 	if err != nil {
@@ -72,8 +73,8 @@ type deadRow struct {
 	Omitted        bool            `json:"payload_omitted,omitempty"` // it is too large, and only in the table
 }
 
-// giveUp sends the dead-letter messages of rows, and makes those FAILED whose message was accepted. The others are tried
-// again later.
+// giveUp sends the dead-letter messages of rows, and makes those FAILED whose message was accepted. The others are
+// tried again later.
 func (r *Relay) giveUp(ctx context.Context, b *batch, results []result, failed []int) {
 	if len(failed) == 0 {
 		return
@@ -117,13 +118,15 @@ func (r *Relay) deadMessage(res *result, withPayload bool) *Message {
 	it := res.item
 	// The time is the database's, as everything else about the row.
 	failedAt := it.CreatedAt.Add(time.Duration(it.age * float64(time.Second))).UTC()
-	if !it.StoredAt.Valid || !it.CreatedAt.Equal(it.StoredAt.Time) || failedAt.Year() > 9999 { // of a row without a usable one
+	// of a row without a usable one
+	if !it.StoredAt.Valid || !it.CreatedAt.Equal(it.StoredAt.Time) || failedAt.Year() > 9999 {
 		failedAt = r.o.Now().UTC()
 	}
 	d := deadLetter{
 		Row: deadRow{
-			ID: it.ID, CreatedAt: it.CreatedAt.UTC(), IdempotencyKey: it.IdempotencyKey, AggregateType: it.AggregateType, AggregateID: it.AggregateID,
-			EventType: it.EventType, Topic: it.Topic, Key: it.Key, PayloadBytes: it.bytes, Omitted: true,
+			ID: it.ID, CreatedAt: it.CreatedAt.UTC(), IdempotencyKey: it.IdempotencyKey, AggregateType: it.AggregateType,
+			AggregateID: it.AggregateID,
+			EventType:   it.EventType, Topic: it.Topic, Key: it.Key, PayloadBytes: it.bytes, Omitted: true,
 		},
 		Error: res.err, Class: res.class.String(), FailedAt: failedAt, Attempts: res.attempts,
 	}

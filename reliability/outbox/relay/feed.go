@@ -136,8 +136,8 @@ func (r *Relay) read(ctx context.Context, memory int64, args ...any) (items []*i
 	return items, cut, nil
 }
 
-// pack makes up to n batches of up to size rows. Rows of a bucket stay together and in order; those that do not fit are left
-// for another time.
+// pack makes up to n batches of up to size rows. Rows of a bucket stay together and in order; those that do not fit are
+// left for another time.
 func pack(items []*item, n, size int) (batches []*batch, more bool) {
 	slices.SortStableFunc(items, func(a, b *item) int {
 		if a.bucket != b.bucket {

@@ -99,7 +99,8 @@ func eachWay(t *testing.T, test func(t *testing.T, f *fixture)) {
 // newOptimistic is a table whose rows are claimed by their version.
 func newOptimistic(t *testing.T) *fixture {
 	t.Helper()
-	f := newFixture(t, outbox.Options{Columns: map[string]string{"version": "version", "processing_instance": "instance", "locked_at": "locked_at"}}, outbox.Layout{})
+	f := newFixture(t, outbox.Options{Columns: map[string]string{"version": "version", "processing_instance": "instance",
+		"locked_at": "locked_at"}}, outbox.Layout{})
 	f.claim = Optimistic
 	return f
 }
@@ -150,7 +151,8 @@ func (f *fixture) write(key string, from, n int) {
 
 func (f *fixture) statuses() map[string]int {
 	f.t.Helper()
-	rows, err := f.pool.Query(context.Background(), "SELECT status, count(*)::int FROM "+f.table.Name.String()+" GROUP BY status")
+	rows, err := f.pool.Query(
+		context.Background(), "SELECT status, count(*)::int FROM "+f.table.Name.String()+" GROUP BY status")
 	require.NoError(f.t, err)
 	defer rows.Close()
 	got := map[string]int{}
@@ -166,7 +168,9 @@ func (f *fixture) statuses() map[string]int {
 // completed waits until n rows are.
 func (f *fixture) completed(n int) {
 	f.t.Helper()
-	require.Eventually(f.t, func() bool { return f.statuses()[outbox.Completed] == n }, soon, 10*time.Millisecond, "want %d", n)
+	require.Eventually(f.t, func() bool {
+		return f.statuses()[outbox.Completed] == n
+	}, soon, 10*time.Millisecond, "want %d", n)
 }
 
 // running is a relay that runs.
@@ -182,7 +186,8 @@ func (f *fixture) relay(change func(o *Options)) *running {
 	f.t.Helper()
 	r := &running{set: metrics.NewSet(), log: &logtest.Buffer{}}
 	o := Options{
-		Claim: f.claim, Database: f.pool, Table: f.table, Publisher: f.broker, Metrics: NewMetrics(r.set, "kafka"), Log: slog.New(slog.NewTextHandler(r.log, nil)),
+		Claim: f.claim, Database: f.pool, Table: f.table, Publisher: f.broker, Metrics: NewMetrics(r.set, "kafka"),
+		Log:   slog.New(slog.NewTextHandler(r.log, nil)),
 		Lease: 3 * time.Second, SendTimeout: 1500 * time.Millisecond, Poll: 50 * time.Millisecond,
 		Retry: retry.Options{Base: 20 * time.Millisecond, Cap: 100 * time.Millisecond},
 	}

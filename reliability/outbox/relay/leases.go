@@ -16,8 +16,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// leases are the buckets that this relay has, as it was told by the database. The take and every write of a result ask the
-// database again, so an outdated view costs time and nothing else.
+// leases are the buckets that this relay has, as it was told by the database. The take and every write of a result ask
+// the database again, so an outdated view costs time and nothing else.
 type leases struct {
 	r *Relay
 
@@ -119,7 +119,8 @@ func (l *leases) round(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	if total < outbox.Buckets {
-		return false, fmt.Errorf("%w: %s has %d rows (run sloengine outbox migrate)", errBuckets, o.Table.Buckets().Text(), total)
+		return false, fmt.Errorf("%w: %s has %d rows (run sloengine outbox migrate)", errBuckets,
+			o.Table.Buckets().Text(), total)
 	}
 	l.adopt(mine)
 	share := shareOf(o.Name, peers)
@@ -174,7 +175,8 @@ func (l *leases) adopt(mine map[int16]int64) {
 	l.r.m.buckets.Set(float64(len(l.own)))
 }
 
-// leave marks buckets beyond the share, so that no more rows of them are taken, and lists those that can be released now.
+// leave marks buckets beyond the share, so that no more rows of them are taken, and lists those that can be released
+// now.
 func (l *leases) leave(over int) (now []int16) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,7 +280,8 @@ func (l *leases) release() {
 		_, err = l.r.o.Database.Exec(ctx, l.r.sql.forget, l.r.o.Name, l.r.o.Lease.Seconds())
 	}
 	if err != nil {
-		l.r.o.Log.Warn("leases could not be released, other relays take them over when they end", "err", postgres.Explain(err))
+		l.r.o.Log.Warn("leases could not be released, other relays take them over when they end",
+			"err", postgres.Explain(err))
 	}
 	l.forget(l.idle(0))
 }
@@ -324,8 +327,8 @@ func (l *leases) done(b *batch, pause time.Duration) {
 	}
 }
 
-// take takes rows for up to n batches. With a backlog, it looks at as many buckets only, in turns, since each is likely to
-// have enough rows for a batch. more: there are rows that were not taken.
+// take takes rows for up to n batches. With a backlog, it looks at as many buckets only, in turns, since each is likely
+// to have enough rows for a batch. more: there are rows that were not taken.
 func (l *leases) take(ctx context.Context, n int, backlog bool) (batches []*batch, more bool, err error) {
 	most := 0
 	if backlog {
@@ -338,7 +341,8 @@ func (l *leases) take(ctx context.Context, n int, backlog bool) (batches []*batc
 	r := l.r
 	began := time.Now()
 	limit := n * r.o.Batch
-	items, cut, err := r.read(ctx, r.memoryFor(n), r.o.Name, r.o.SendTimeout.Seconds(), buckets, r.o.Batch, r.o.Publisher.MaxBytes(), limit)
+	items, cut, err := r.read(ctx, r.memoryFor(n), r.o.Name, r.o.SendTimeout.Seconds(), buckets, r.o.Batch,
+		r.o.Publisher.MaxBytes(), limit)
 	if err != nil {
 		return nil, false, err
 	}

@@ -38,20 +38,24 @@ const maxPairs = 200
 // other is the name of what is beyond.
 const other = "other"
 
-// NewMetrics makes the series in set; nil: they are not exported. destination is what rows are published to: kafka, rabbitmq
-// or http.
+// NewMetrics makes the series in set; nil: they are not exported. destination is what rows are published to: kafka,
+// rabbitmq or http.
 func NewMetrics(set *metrics.Set, destination string) *Metrics {
 	if set == nil {
 		set = metrics.NewSet()
 	}
 	return &Metrics{
 		set: set, destination: destination, pairs: map[pair]*series{},
-		retries: metric.OutboxRetries.Counter(set), duplicates: metric.OutboxDuplicates.Counter(set), stale: metric.OutboxStale.Counter(set),
-		lostLeases: metric.OutboxLostClaims.Counter(set, Lease), lostVersions: metric.OutboxLostClaims.Counter(set, Optimistic),
-		deleted: metric.OutboxDeletedRows.Counter(set),
-		pending: metric.OutboxPendingRows.Gauge(set), failedRows: metric.OutboxFailedRows.Gauge(set), oldest: metric.OutboxOldestPending.Gauge(set),
-		buckets: metric.OutboxBuckets.Gauge(set), databaseReady: metric.OutboxReady.Gauge(set, "database"), brokerReady: metric.OutboxReady.Gauge(set, "broker"),
-		latency: metric.OutboxLatency.Histogram(set), batch: metric.OutboxBatchSeconds.Histogram(set),
+		retries: metric.OutboxRetries.Counter(set), duplicates: metric.OutboxDuplicates.Counter(set),
+		stale:        metric.OutboxStale.Counter(set),
+		lostLeases:   metric.OutboxLostClaims.Counter(set, Lease),
+		lostVersions: metric.OutboxLostClaims.Counter(set, Optimistic),
+		deleted:      metric.OutboxDeletedRows.Counter(set),
+		pending:      metric.OutboxPendingRows.Gauge(set), failedRows: metric.OutboxFailedRows.Gauge(set),
+		oldest:  metric.OutboxOldestPending.Gauge(set),
+		buckets: metric.OutboxBuckets.Gauge(set), databaseReady: metric.OutboxReady.Gauge(set, "database"),
+		brokerReady: metric.OutboxReady.Gauge(set, "broker"),
+		latency:     metric.OutboxLatency.Histogram(set), batch: metric.OutboxBatchSeconds.Histogram(set),
 	}
 }
 
@@ -80,7 +84,8 @@ func (m *Metrics) of(topic, eventType string) *series {
 	if s == nil {
 		s = &series{
 			m: m, pair: p, published: metric.OutboxPublished.Counter(m.set, m.destination, p.topic, p.eventType),
-			sent: metric.OutboxSent.Counter(m.set, m.destination, p.topic, p.eventType), failed: metric.OutboxFailed.Counter(m.set, m.destination, p.topic, p.eventType),
+			sent:   metric.OutboxSent.Counter(m.set, m.destination, p.topic, p.eventType),
+			failed: metric.OutboxFailed.Counter(m.set, m.destination, p.topic, p.eventType),
 		}
 		m.pairs[p] = s
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// optimistic claims rows one by one: it reads rows and sets those PROCESSING whose version is still the one that it read.
-// Every write increases the version, so a result is written only under the version of the claim. Rows of a key may be
-// claimed by several relays at once, so they are published in no particular order.
+// optimistic claims rows one by one: it reads rows and sets those PROCESSING whose version is still the one that it
+// read. Every write increases the version, so a result is written only under the version of the claim. Rows of a key
+// may be claimed by several relays at once, so they are published in no particular order.
 type optimistic struct {
 	r *Relay
 
@@ -111,7 +111,8 @@ func (c *optimistic) releaseUnknown(ctx context.Context) error {
 func released(items []*item, delay time.Duration) []result {
 	results := make([]result, len(items))
 	for i, it := range items {
-		results[i] = result{item: it, status: outbox.Pending, attempts: it.Attempts, delay: delay, err: it.Error, released: true}
+		results[i] = result{item: it, status: outbox.Pending, attempts: it.Attempts, delay: delay,
+			err: it.Error, released: true}
 	}
 	return results
 }
@@ -165,6 +166,7 @@ func (c *optimistic) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if _, err := c.r.o.Database.Exec(ctx, c.r.sql.releaseAll, c.r.o.Name); err != nil {
-		c.r.o.Log.Warn("claims could not be released, other relays take the rows over when the lease ends", "err", postgres.Explain(err))
+		c.r.o.Log.Warn("claims could not be released, other relays take the rows over when the lease ends",
+			"err", postgres.Explain(err))
 	}
 }

@@ -34,7 +34,9 @@ func TestAnEventsTableOfAnotherProgram(t *testing.T) {
 		SELECT 'e-' || n, 'created', 'p' || n % 20, 'POLICY', jsonb_build_object('n', n) FROM generate_series(1, $1::int) n`, rows)
 	var relays []*running
 	for range 3 {
-		relays = append(relays, f.relay(func(o *Options) { o.Database, o.Lease, o.SendTimeout, o.Workers = f.open(), time.Hour, soon, 2 }))
+		relays = append(relays, f.relay(func(o *Options) {
+			o.Database, o.Lease, o.SendTimeout, o.Workers = f.open(), time.Hour, soon, 2
+		}))
 	}
 	f.completed(rows)
 	got := f.broker.keys("orders")
@@ -44,8 +46,10 @@ func TestAnEventsTableOfAnotherProgram(t *testing.T) {
 		seen[id] = true
 	}
 	require.Len(t, seen, rows)
-	require.Equal(t, rows, value[int](f, "SELECT count(*) FROM outbox_events WHERE version = 2 AND retry_count = 0 AND processed_at >= locked_at AND locked_at >= created_at"))
-	require.Greater(t, value[int](f, "SELECT count(DISTINCT processing_instance) FROM outbox_events"), 1, "the relays share the rows")
+	require.Equal(t, rows, value[int](f,
+		"SELECT count(*) FROM outbox_events WHERE version = 2 AND retry_count = 0 AND processed_at >= locked_at AND locked_at >= created_at"))
+	require.Greater(t, value[int](f, "SELECT count(DISTINCT processing_instance) FROM outbox_events"), 1,
+		"the relays share the rows")
 	m := f.broker.sent[0]
 	require.Equal(t, m.IdempotencyKey, m.Header(HeaderIdempotencyKey))
 	require.Equal(t, m.AggregateID, m.Key)
@@ -86,8 +90,8 @@ func (db *hookedDB) Query(ctx context.Context, sql string, args ...any) (pgx.Row
 	return rows, err
 }
 
-// TestALostClaimIsCounted: between the reading and the claim of rows, another one changes three of them and holds a lock on a
-// fourth one. The relay waits for nobody, and publishes the rows later.
+// TestALostClaimIsCounted: between the reading and the claim of rows, another one changes three of them and holds a
+// lock on a fourth one. The relay waits for nobody, and publishes the rows later.
 func TestALostClaimIsCounted(t *testing.T) {
 	f := newOptimistic(t)
 	f.write("key", 1, 10)
@@ -138,7 +142,8 @@ func TestAClaimThatItsRelayLeftIsReleased(t *testing.T) {
 	f := newOptimistic(t)
 	f.write("dead", 1, 5)
 	f.write("legacy", 1, 1)
-	f.exec("UPDATE outbox SET status = 'PROCESSING', instance = 'dead', locked_at = clock_timestamp() - interval '1 second', version = 7 WHERE key = 'dead'")
+	f.exec(
+		"UPDATE outbox SET status = 'PROCESSING', instance = 'dead', locked_at = clock_timestamp() - interval '1 second', version = 7 WHERE key = 'dead'")
 	f.exec("UPDATE outbox SET status = 'PROCESSING' WHERE key = 'legacy'") // without a time
 	var pending, age float64
 	sql := newStatements(f.table, &outbox.Schema{PayloadType: "json"}, &Options{Claim: Optimistic}).pending
@@ -148,7 +153,8 @@ func TestAClaimThatItsRelayLeftIsReleased(t *testing.T) {
 	f.relay(func(o *Options) { o.Now = func() time.Time { return time.Now().Add(time.Hour) } })
 	f.relay(func(o *Options) { o.Now = func() time.Time { return time.Now().Add(-time.Hour) } })
 	f.completed(6)
-	require.Equal(t, 5, value[int](f, "SELECT count(*) FROM outbox JOIN claimed c USING (id) WHERE completed_at >= c.locked_at + interval '3 seconds' AND version = 10"))
+	require.Equal(t, 5, value[int](f,
+		"SELECT count(*) FROM outbox JOIN claimed c USING (id) WHERE completed_at >= c.locked_at + interval '3 seconds' AND version = 10"))
 	require.Len(t, f.broker.keys("orders"), 6)
 }
 
@@ -176,7 +182,8 @@ func TestAPausedRelayWritesNothing(t *testing.T) {
 	release()
 	require.Eventually(t, func() bool { return paused.metric(lostVersions) == 5 }, soon, 10*time.Millisecond)
 	require.Equal(t, 5., paused.metric("sloengine_outbox_duplicates_total"))
-	require.Equal(t, 5, value[int](f, "SELECT count(*) FROM outbox WHERE status = 'COMPLETED' AND instance = 'other' AND version = 4"))
+	require.Equal(
+		t, 5, value[int](f, "SELECT count(*) FROM outbox WHERE status = 'COMPLETED' AND instance = 'other' AND version = 4"))
 }
 
 // TestAFailedRowAndItsKey: a row that is tried again blocks no other one, but a FAILED one does, if it is to.
@@ -197,8 +204,12 @@ func TestAFailedRowAndItsKey(t *testing.T) {
 			require.Eventually(t, func() bool { return f.statuses()[outbox.Failed] == 1 }, soon, 10*time.Millisecond, r.log)
 			require.EqualValues(t, 3, attempts.Load())
 			require.Equal(t, []string{"poison-1"}, f.broker.keys("dead"))
-			require.Equal(t, "3 the row is poison", value[string](f, "SELECT attempts || ' ' || error FROM outbox WHERE status = 'FAILED' AND instance IS NULL AND locked_at IS NULL AND completed_at IS NOT NULL"))
-			require.Eventually(t, func() bool { return r.metric("sloengine_outbox_failed_total"+pairOfOrders) == 1 }, soon, 10*time.Millisecond)
+			require.Equal(t, "3 the row is poison",
+				value[string](f,
+					"SELECT attempts || ' ' || error FROM outbox WHERE status = 'FAILED' AND instance IS NULL AND locked_at IS NULL AND completed_at IS NOT NULL"))
+			require.Eventually(t, func() bool {
+				return r.metric("sloengine_outbox_failed_total"+pairOfOrders) == 1
+			}, soon, 10*time.Millisecond)
 			require.Equal(t, 2., r.metric("sloengine_outbox_retries_total"))
 			f.write("poison", 4, 2)
 			f.write("other", 1, 1)
@@ -248,7 +259,8 @@ func TestOpenRowsAreFoundByTheirIndexes(t *testing.T) {
 		s := newStatements(f.table, &outbox.Schema{PayloadType: "json"}, &Options{Claim: Optimistic, OnFailed: onFailed})
 		none := []int64{}
 		for name, x := range map[string][]any{
-			s.take: {100, 100, 1000}, s.claim: {"me", none, []time.Time{}, none}, s.sweep: {300., 1000}, s.releaseAll: {"me"}, s.pending: nil, s.failed: nil,
+			s.take: {100, 100, 1000}, s.claim: {"me", none, []time.Time{}, none}, s.sweep: {300., 1000}, s.releaseAll: {"me"},
+			s.pending: nil, s.failed: nil,
 			s.complete: {"me", none, []time.Time{}, []int16{}, none},
 		} {
 			rows, err := f.pool.Query(t.Context(), "EXPLAIN "+name, append([]any{pgx.QueryExecModeExec}, x...)...)
@@ -273,9 +285,12 @@ func TestATableWithoutAVersionIsNamed(t *testing.T) {
 	f.claim = Optimistic
 	r = f.relay(nil)
 	help := `ALTER TABLE "public"."outbox_events" ADD COLUMN "version" integer NOT NULL DEFAULT 0`
-	require.Eventually(t, func() bool { return strings.Contains(r.Status().Database.Reason, help) }, soon, 10*time.Millisecond, "%v", r.Status())
+	require.Eventually(t, func() bool {
+		return strings.Contains(r.Status().Database.Reason, help)
+	}, soon, 10*time.Millisecond, "%v", r.Status())
 	f.exec(help)
-	f.exec("INSERT INTO outbox_events (event_id, event_type, aggregate_id, aggregate_type, payload) VALUES ('e', 'created', 'p', 'POLICY', '{}')")
+	f.exec(
+		"INSERT INTO outbox_events (event_id, event_type, aggregate_id, aggregate_type, payload) VALUES ('e', 'created', 'p', 'POLICY', '{}')")
 	f.completed(1)
 
 	_, err := New(Options{Database: f.pool, Table: f.table, Publisher: f.broker, Claim: "luck"})

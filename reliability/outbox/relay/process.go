@@ -57,8 +57,8 @@ func (r *Relay) process(ctx context.Context, b *batch) {
 	r.m.batch.Update(time.Since(b.taken).Seconds())
 }
 
-// publish sends the rows. Those that are too large are not sent, and neither are later rows of their keys, which may have to
-// wait for them.
+// publish sends the rows. Those that are too large are not sent, and neither are later rows of their keys, which may
+// have to wait for them.
 func (r *Relay) publish(ctx context.Context, items []*item) []Outcome {
 	outcomes := make([]Outcome, len(items))
 	messages := make([]*Message, 0, len(items))
@@ -89,8 +89,8 @@ func (r *Relay) publish(ctx context.Context, items []*item) []Outcome {
 	return outcomes
 }
 
-// judge tells the breaker and the readiness what the outcomes say about the broker. pause is how long rows rest that the
-// broker could not be reached for.
+// judge tells the breaker and the readiness what the outcomes say about the broker. pause is how long rows rest that
+// the broker could not be reached for.
 func (r *Relay) judge(permit breaker.Permit, outcomes []Outcome) (pause time.Duration) {
 	reached := false
 	var failure error
@@ -150,7 +150,8 @@ func (r *Relay) results(ctx context.Context, b *batch, outcomes []Outcome, pause
 			failed = append(failed, len(results))
 		}
 		res.delay = r.delay(res.attempts, o.Err)
-		r.logFailure(it, "row was not published", o.Err, "attempt", res.attempts, "again_in", res.delay.Round(time.Millisecond).String())
+		r.logFailure(it, "row was not published", o.Err, "attempt", res.attempts, "again_in",
+			res.delay.Round(time.Millisecond).String())
 		results = append(results, res)
 	}
 	r.giveUp(ctx, b, results, failed)
@@ -193,7 +194,8 @@ func (r *Relay) write(ctx context.Context, results []result) {
 // store writes results in one statement, and returns the rows that were written.
 func (r *Relay) store(ctx context.Context, results []result) (map[int64]bool, error) {
 	n := len(results)
-	ids, created, buckets, generations := make([]int64, n), make([]pgtype.Timestamptz, n), make([]int16, n), make([]int64, n)
+	ids, created, buckets, generations := make([]int64, n), make([]pgtype.Timestamptz, n),
+		make([]int16, n), make([]int64, n)
 	plain := true
 	for i := range results {
 		it := results[i].item

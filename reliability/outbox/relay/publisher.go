@@ -42,7 +42,8 @@ type Outcome struct {
 	// Err is why the message was not accepted. Its retry.Class is permanent if another attempt would not help.
 	Err error
 	// Away says that the broker could not be reached or used, so that the error says nothing about the message: the
-	// attempt does not count, and the message may have been accepted all the same. A wait in Err (retry.After) is observed.
+	// attempt does not count, and the message may have been accepted all the same. A wait in Err (retry.After) is
+	// observed.
 	Away bool
 	// Skipped says that the message was not sent, because one before it with the same key failed or a rate limit left no
 	// time for it.

@@ -63,7 +63,8 @@ type Options struct {
 	// Memory bounds the rows that are taken and not published yet, in bytes; 64 MiB.
 	Memory int64
 
-	DeadLetterTopic string // of the messages about rows that are given up, as the publisher understands it; "": there are none
+	// of the messages about rows that are given up, as the publisher understands it; "": there are none
+	DeadLetterTopic string
 	DeadLetterKey   string // of these messages; "": the key of the row
 
 	// Breaker is that of the publisher. Its name, health check and OnChange are set by New.
@@ -192,7 +193,10 @@ func (r *Relay) Run(ctx context.Context) error {
 	if !r.prepare(ctx) {
 		return nil
 	}
-	for _, run := range []func(context.Context){r.claims.run, r.watchRows, r.maintain, r.listen, func(ctx context.Context) { _ = r.breaker.Run(ctx) }} {
+	for _, run := range []func(context.Context){r.claims.run, r.watchRows, r.maintain, r.listen,
+		func(ctx context.Context) {
+			_ = r.breaker.Run(ctx)
+		}} {
 		group.Go(func() { run(ctx) })
 	}
 	defer context.AfterFunc(ctx, func() {

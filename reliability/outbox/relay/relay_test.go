@@ -46,11 +46,14 @@ func TestRowsArePublishedInOrder(t *testing.T) {
 			require.Equal(t, "order", m.Header(HeaderAggregateType))
 			require.JSONEq(t, `{"n":1}`, string(m.Payload))
 			pair := `{destination="kafka",topic="orders",event_type="created"}`
-			require.Eventually(t, func() bool { return r.metric("sloengine_outbox_published_total"+pair) == 1750 }, soon, 10*time.Millisecond)
+			require.Eventually(t, func() bool {
+				return r.metric("sloengine_outbox_published_total"+pair) == 1750
+			}, soon, 10*time.Millisecond)
 			require.Equal(t, 1750., r.metric("sloengine_outbox_sent_total"+pair))
 			require.Zero(t, r.metric("sloengine_outbox_duplicates_total"))
 			r.stop()
-			require.Zero(t, value[int](f, "SELECT count(*) FROM outbox_buckets WHERE worker IS NOT NULL"), "the leases are released at the end")
+			require.Zero(t, value[int](f, "SELECT count(*) FROM outbox_buckets WHERE worker IS NOT NULL"),
+				"the leases are released at the end")
 			require.Zero(t, value[int](f, "SELECT count(*) FROM outbox_relays"))
 		})
 	}
@@ -61,7 +64,8 @@ func TestRelaysShareTheBucketsFairly(t *testing.T) {
 	shares := func(want string) {
 		t.Helper()
 		require.Eventually(t, func() bool {
-			rows, err := f.pool.Query(context.Background(), "SELECT count(*)::int FROM outbox_buckets WHERE worker IS NOT NULL GROUP BY worker ORDER BY 1")
+			rows, err := f.pool.Query(context.Background(),
+				"SELECT count(*)::int FROM outbox_buckets WHERE worker IS NOT NULL GROUP BY worker ORDER BY 1")
 			require.NoError(t, err)
 			defer rows.Close()
 			var list []int
@@ -113,10 +117,15 @@ func TestARetryBlocksItsKeyAndNoOther(t *testing.T) {
 			require.Equal(t, []string{"poison-2"}, f.broker.keys("dead"))
 			require.Equal(t, 3, value[int](f, "SELECT attempts FROM outbox WHERE idempotency_key = 'poison-2'"))
 			pair := `{destination="kafka",topic="orders",event_type="created"}`
-			require.Eventually(t, func() bool { return r.metric("sloengine_outbox_failed_total"+pair) == 1 }, soon, 10*time.Millisecond)
+			require.Eventually(t, func() bool {
+				return r.metric("sloengine_outbox_failed_total"+pair) == 1
+			}, soon, 10*time.Millisecond)
 			require.Equal(t, 2., r.metric("sloengine_outbox_retries_total"))
-			require.Equal(t, 3., r.metric(`sloengine_outbox_send_failures_total{destination="kafka",topic="orders",event_type="created",error_class="unknown"}`))
-			for _, text := range []string{"row was not published", "row was given up", "key=poison", "traceparent=00-abc-def-01", "the row is poison"} {
+			require.Equal(t, 3.,
+				r.metric(
+					`sloengine_outbox_send_failures_total{destination="kafka",topic="orders",event_type="created",error_class="unknown"}`))
+			for _, text := range []string{"row was not published", "row was given up", "key=poison", "traceparent=00-abc-def-01",
+				"the row is poison"} {
 				require.Contains(t, r.log.String(), text)
 			}
 			if onFailed == Block { // until somebody decides
@@ -145,7 +154,8 @@ func TestADeadLetterComesBeforeFailed(t *testing.T) {
 			return Outcome{}
 		}
 		f.write("bad", 1, 1)
-		f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload) VALUES ('large', 'a', '1', 'created', 'orders', 'large', json_build_object('x', repeat('x', 5000)))`)
+		f.exec(
+			`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload) VALUES ('large', 'a', '1', 'created', 'orders', 'large', json_build_object('x', repeat('x', 5000)))`)
 		f.write("good", 1, 1)
 		r := f.relay(func(o *Options) { o.DeadLetterTopic, o.DeadLetterKey = "dead", "all" })
 		require.Eventually(t, func() bool { return f.statuses()[outbox.Failed] == 2 }, soon, 10*time.Millisecond, r.log)
@@ -183,7 +193,8 @@ func TestABrokerThatIsAwayIsNoAttempt(t *testing.T) {
 		f.write("key", 1, 200)
 		r := f.relay(func(o *Options) {
 			o.MaxAttempts = 1
-			o.Breaker.Consecutive.Failures, o.Breaker.Consecutive.Open, o.Breaker.HealthInterval = 1, time.Hour, 20*time.Millisecond
+			o.Breaker.Consecutive.Failures, o.Breaker.Consecutive.Open, o.Breaker.HealthInterval = 1,
+				time.Hour, 20*time.Millisecond
 		})
 		require.Eventually(t, func() bool { return strings.Contains(r.log.String(), "to=open") }, soon, 10*time.Millisecond)
 		require.False(t, r.Status().Broker.OK)
@@ -203,7 +214,8 @@ func TestABrokerThatIsAwayIsNoAttempt(t *testing.T) {
 	})
 }
 
-// TestALeaseThatEndsFencesTheRelay holds a relay up in the middle of a batch for longer than its lease, as SIGSTOP does.
+// TestALeaseThatEndsFencesTheRelay holds a relay up in the middle of a batch for longer than its lease, as SIGSTOP
+// does.
 func TestALeaseThatEndsFencesTheRelay(t *testing.T) {
 	f := newFixture(t, outbox.Options{}, outbox.Layout{})
 	stuck, held := make(chan struct{}), make(chan struct{})
@@ -226,7 +238,9 @@ func TestALeaseThatEndsFencesTheRelay(t *testing.T) {
 	f.completed(5)
 	inOrder(t, f.broker.keys("orders"))
 	release()
-	require.Eventually(t, func() bool { return paused.metric(`sloengine_outbox_lost_claims_total{way="lease"}`) > 0 }, soon, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return paused.metric(`sloengine_outbox_lost_claims_total{way="lease"}`) > 0
+	}, soon, 10*time.Millisecond)
 	require.Positive(t, paused.metric("sloengine_outbox_duplicates_total"))
 	require.Equal(t, 5, f.statuses()[outbox.Completed])
 }
@@ -256,7 +270,8 @@ func (db *stoppedDB) Query(ctx context.Context, sql string, args ...any) (pgx.Ro
 
 func TestALeaseOfADeadRelayIsTakenOver(t *testing.T) {
 	f := newFixture(t, outbox.Options{}, outbox.Layout{})
-	f.exec("UPDATE outbox_buckets SET worker = 'dead', lease_until = clock_timestamp() + interval '1 second', generation = 7")
+	f.exec(
+		"UPDATE outbox_buckets SET worker = 'dead', lease_until = clock_timestamp() + interval '1 second', generation = 7")
 	f.exec("INSERT INTO outbox_relays VALUES ('dead', clock_timestamp())")
 	f.write("key", 1, 5)
 	r := f.relay(nil)
@@ -272,21 +287,25 @@ func TestTheOwnClockDecidesNothing(t *testing.T) {
 		f.relay(func(o *Options) { o.Now = func() time.Time { return time.Now().Add(off) } })
 	}
 	require.Eventually(t, func() bool {
-		return value[int](f, "SELECT count(DISTINCT worker) FROM outbox_buckets WHERE lease_until BETWEEN clock_timestamp() AND clock_timestamp() + interval '4 seconds'") == 2
+		return value[int](f,
+			"SELECT count(DISTINCT worker) FROM outbox_buckets WHERE lease_until BETWEEN clock_timestamp() AND clock_timestamp() + interval '4 seconds'") == 2
 	}, soon, 20*time.Millisecond)
 	for i := range 20 {
 		f.write(fmt.Sprint("key", i), 1, 10)
 	}
 	f.completed(200)
 	require.Len(t, f.broker.keys("orders"), 200)
-	require.Equal(t, 200, value[int](f, "SELECT count(*) FROM outbox WHERE completed_at BETWEEN created_at AND clock_timestamp()"))
+	require.Equal(
+		t, 200, value[int](f, "SELECT count(*) FROM outbox WHERE completed_at BETWEEN created_at AND clock_timestamp()"))
 }
 
 func TestAMissingTableOrColumnIsNamed(t *testing.T) {
 	eachWay(t, func(t *testing.T, f *fixture) {
 		f.exec("ALTER TABLE outbox DROP COLUMN next_attempt_at")
 		r := f.relay(nil)
-		require.Eventually(t, func() bool { return strings.Contains(r.Status().Database.Reason, "ADD COLUMN") }, soon, 10*time.Millisecond, "%v", r.Status())
+		require.Eventually(t, func() bool {
+			return strings.Contains(r.Status().Database.Reason, "ADD COLUMN")
+		}, soon, 10*time.Millisecond, "%v", r.Status())
 		require.Zero(t, r.metric(`sloengine_outbox_ready{part="database"}`))
 		f.exec("ALTER TABLE outbox ADD COLUMN next_attempt_at timestamptz")
 		f.write("key", 1, 1)
@@ -329,7 +348,9 @@ func TestTheEndWaitsForBatches(t *testing.T) {
 		require.Equal(t, map[string]int{outbox.Completed: 1, outbox.Pending: 1}, f.statuses())
 		require.Zero(t, value[int](f, "SELECT count(*) FROM outbox_buckets WHERE worker IS NOT NULL"))
 		if f.claim == Optimistic {
-			require.Equal(t, "1 ", value[string](f, "SELECT attempts + 1 || ' ' || coalesce(instance || locked_at, '') FROM outbox WHERE status = 'PENDING'"), "the claim is released, and was no attempt")
+			require.Equal(t, "1 ", value[string](f,
+				"SELECT attempts + 1 || ' ' || coalesce(instance || locked_at, '') FROM outbox WHERE status = 'PENDING'"),
+				"the claim is released, and was no attempt")
 		}
 	})
 }
@@ -391,13 +412,18 @@ func TestEveryFamilyIsExported(t *testing.T) {
 func TestRetentionAndReplay(t *testing.T) {
 	eachWay(t, func(t *testing.T, f *fixture) {
 		f.write("old", 1, 30)
-		f.exec("UPDATE outbox SET status = 'COMPLETED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 hours'")
+		f.exec(
+			"UPDATE outbox SET status = 'COMPLETED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 hours'")
 		f.write("failed", 1, 1)
-		f.exec("UPDATE outbox SET status = 'FAILED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 hours', attempts = 9 WHERE key = 'failed'")
+		f.exec(
+			"UPDATE outbox SET status = 'FAILED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 hours', attempts = 9 WHERE key = 'failed'")
 		f.write("again", 1, 2)
-		f.exec("UPDATE outbox SET created_at = now() - interval '30 minutes', completed_at = now() - interval '29 minutes' WHERE key = 'again'")
+		f.exec(
+			"UPDATE outbox SET created_at = now() - interval '30 minutes', completed_at = now() - interval '29 minutes' WHERE key = 'again'")
 		r := f.relay(func(o *Options) { o.Retention = &outbox.Retention{Age: time.Hour} })
-		require.Eventually(t, func() bool { return r.metric("sloengine_outbox_deleted_rows_total") == 30 }, soon, 10*time.Millisecond)
+		require.Eventually(t, func() bool {
+			return r.metric("sloengine_outbox_deleted_rows_total") == 30
+		}, soon, 10*time.Millisecond)
 		f.completed(2)
 		require.Equal(t, 1, value[int](f, "SELECT count(*) FROM outbox WHERE status = 'FAILED'"))
 		require.ElementsMatch(t, []string{"again-1", "again-2"}, f.broker.keys("orders"))
@@ -407,7 +433,9 @@ func TestRetentionAndReplay(t *testing.T) {
 		require.Zero(t, r.metric("sloengine_outbox_latency_seconds_count"))
 		f.write("new", 1, 1)
 		f.completed(3)
-		require.Eventually(t, func() bool { return r.metric("sloengine_outbox_latency_seconds_count") == 1 }, soon, 10*time.Millisecond)
+		require.Eventually(t, func() bool {
+			return r.metric("sloengine_outbox_latency_seconds_count") == 1
+		}, soon, 10*time.Millisecond)
 		require.Less(t, r.metric("sloengine_outbox_latency_seconds_sum"), 600.)
 	})
 }
@@ -418,21 +446,26 @@ func TestOddRows(t *testing.T) {
 		topic text, key text, payload bytea, headers jsonb, status text DEFAULT 'PENDING', attempts bigint, next_attempt_at timestamptz, error text, completed_at timestamptz,
 		version bigint, instance text, locked_at timestamptz)`
 	columns := map[string]string{"bucket": "", "xid": "", "counted_at": ""}
-	optimistic := map[string]string{"bucket": "", "xid": "", "counted_at": "", "version": "version", "processing_instance": "instance", "locked_at": "locked_at"}
+	optimistic := map[string]string{"bucket": "", "xid": "", "counted_at": "", "version": "version",
+		"processing_instance": "instance", "locked_at": "locked_at"}
 	for claim, columns := range map[string]map[string]string{Lease: columns, Optimistic: optimistic} {
 		t.Run(claim, func(t *testing.T) {
 			f := newFixture(t, outbox.Options{Columns: columns}, outbox.Layout{}, loose,
 				"CREATE UNIQUE INDEX outbox_idempotency_key_idx ON outbox (idempotency_key)")
 			f.claim = claim
 			n := 0
-			for _, created := range []any{nil, "infinity", "-infinity", "99999-01-01", "294276-12-31 23:59:59+00", "4713-01-01 BC", "now"} {
+			for _, created := range []any{nil, "infinity", "-infinity", "99999-01-01", "294276-12-31 23:59:59+00",
+				"4713-01-01 BC", "now"} {
 				for _, attempts := range []any{nil, -1, int64(1) << 40} {
 					for _, headers := range []any{nil, "[]", "7", `{"a":{"b":null}}`, `{"idempotency-key":"\u0001"}`} {
 						n++
 						f.exec(`INSERT INTO outbox (created_at, attempts, headers, topic, key, payload, idempotency_key, next_attempt_at)
 							VALUES ($1::text::timestamptz, $2, $3::text::jsonb, 'orders', $4, $5, $6, $7::text::timestamptz)`,
-							created, attempts, headers, fmt.Sprintf("k\x01%d", n), [][]byte{nil, {}, {0xff, 0}}[n%3], fmt.Sprintf("odd-%d", n), []any{nil, "-infinity"}[n%2])
-						f.exec("INSERT INTO outbox (created_at, topic, key, payload, idempotency_key) VALUES (now(), 'orders', $1, '{}', $2)", fmt.Sprint("g", n), fmt.Sprintf("good-%d", n))
+							created, attempts, headers, fmt.Sprintf("k\x01%d", n), [][]byte{nil, {}, {0xff, 0}}[n%3],
+							fmt.Sprintf("odd-%d", n), []any{nil, "-infinity"}[n%2])
+						f.exec(
+							"INSERT INTO outbox (created_at, topic, key, payload, idempotency_key) VALUES (now(), 'orders', $1, '{}', $2)",
+							fmt.Sprint("g", n), fmt.Sprintf("good-%d", n))
 					}
 				}
 			}
@@ -442,9 +475,13 @@ func TestOddRows(t *testing.T) {
 					t.Logf("%v\n%s", f.statuses(), r.log)
 				}
 			})
-			require.Eventually(t, func() bool { s := f.statuses(); return s[outbox.Completed]+s[outbox.Failed] == 2*n }, soon, 10*time.Millisecond)
+			require.Eventually(t, func() bool {
+				s := f.statuses()
+				return s[outbox.Completed]+s[outbox.Failed] == 2*n
+			}, soon, 10*time.Millisecond)
 			require.Len(t, f.broker.keys("orders"), f.statuses()[outbox.Completed], "each is published once")
-			require.Equal(t, n, value[int](f, "SELECT count(*)::int FROM outbox WHERE status = 'COMPLETED' AND idempotency_key LIKE 'good-%'"))
+			require.Equal(t, n, value[int](
+				f, "SELECT count(*)::int FROM outbox WHERE status = 'COMPLETED' AND idempotency_key LIKE 'good-%'"))
 			require.Zero(t, value[int](f, "SELECT count(*)::int FROM outbox WHERE status = 'FAILED' AND headers IS NULL"))
 			for _, m := range f.broker.sent {
 				if m.DeadLetter {

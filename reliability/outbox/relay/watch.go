@@ -72,8 +72,8 @@ func (r *Relay) countRows(ctx context.Context) error {
 	return nil
 }
 
-// maintain deletes rows after their retention and keeps partitions ahead, until ctx ends. All relays of a table do it: each
-// leaves to the others what they are at.
+// maintain deletes rows after their retention and keeps partitions ahead, until ctx ends. All relays of a table do it:
+// each leaves to the others what they are at.
 func (r *Relay) maintain(ctx context.Context) {
 	if r.o.Retention == nil {
 		return
@@ -87,7 +87,8 @@ func (r *Relay) maintain(ctx context.Context) {
 			r.o.Log.Info("partitions changed", "created", did.Created, "dropped", did.Dropped)
 		}
 		if len(did.Retained) > retained {
-			r.o.Log.Warn("partitions past their retention have rows that have to stay: pending, failed or uncounted ones", "partitions", did.Retained)
+			r.o.Log.Warn("partitions past their retention have rows that have to stay: pending, failed or uncounted ones",
+				"partitions", did.Retained)
 		}
 		if did.Default && !late {
 			r.o.Log.Warn("the default partition has rows, since there was no partition for their day")
@@ -133,7 +134,8 @@ func (r *Relay) logFailure(it *item, msg string, err error, more ...any) {
 	if n := r.dropped.Swap(0); n > 0 {
 		more = append(more, "lines_left_out", n)
 	}
-	args := append([]any{"row", it.ID, "key", clip(it.Key), "topic", clip(it.Topic), "traceparent", traceParent(it), "err", clip(err.Error())}, more...)
+	args := append([]any{"row", it.ID, "key", clip(it.Key), "topic", clip(it.Topic), "traceparent", traceParent(it), "err",
+		clip(err.Error())}, more...)
 	r.o.Log.Warn(msg, args...)
 }
 

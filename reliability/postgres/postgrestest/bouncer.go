@@ -18,8 +18,8 @@ import (
 // bouncer is where Debian has it, which is in the PATH of root alone.
 const bouncer = "/usr/sbin/pgbouncer"
 
-// Bouncer starts a pgbouncer in its mode "transaction" in front of all databases of the server, with two sessions for each,
-// and returns its address. It ends with the test, which is skipped where pgbouncer is missing.
+// Bouncer starts a pgbouncer in its mode "transaction" in front of all databases of the server, with two sessions for
+// each, and returns its address. It ends with the test, which is skipped where pgbouncer is missing.
 func (s *Server) Bouncer(t testing.TB) string {
 	t.Helper()
 	if _, err := os.Stat(bouncer); err != nil {
@@ -35,8 +35,10 @@ func (s *Server) Bouncer(t testing.TB) string {
 	_, target, err := net.SplitHostPort(s.Address)
 	require.NoError(t, err)
 	users := b.write(t, "users.txt", `"`+Alice+`" "`+AlicePassword+`"`+"\n"+`"`+Mallory+`" "`+MalloryPassword+`"`+"\n")
-	settings := b.write(t, "pgbouncer.ini", "[databases]\n* = host=127.0.0.1 port="+target+"\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = "+port+
-		"\nunix_socket_dir =\nauth_type = scram-sha-256\nauth_file = "+users+"\npool_mode = transaction\ndefault_pool_size = 2\nmax_client_conn = 200\n")
+	settings := b.write(t, "pgbouncer.ini",
+		"[databases]\n* = host=127.0.0.1 port="+target+"\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = "+port+
+			"\nunix_socket_dir =\nauth_type = scram-sha-256\nauth_file = "+users+
+			"\npool_mode = transaction\ndefault_pool_size = 2\nmax_client_conn = 200\n")
 	out, err := os.OpenFile(filepath.Join(dir, "output"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
 	defer out.Close()

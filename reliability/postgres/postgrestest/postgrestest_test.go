@@ -26,7 +26,8 @@ func TestUsersAndDatabases(t *testing.T) {
 		defer c.Close(t.Context())
 		return c.QueryRow(t.Context(), "SELECT count(*) FROM a").Scan(&n)
 	}
-	require.NoError(t, ask("postgres://"+Alice+":"+AlicePassword+"@"+s.Address+"/"+db+"?sslmode=verify-full&sslrootcert="+s.CAFile))
+	require.NoError(
+		t, ask("postgres://"+Alice+":"+AlicePassword+"@"+s.Address+"/"+db+"?sslmode=verify-full&sslrootcert="+s.CAFile))
 	require.ErrorContains(t, ask(s.DSNOf(s.Address, Alice, "wrong", db)), "28P01")
 	require.ErrorContains(t, ask(s.DSNOf(s.Address, Mallory, MalloryPassword, db)), "42501")
 }

@@ -1,5 +1,5 @@
-// Package postgrestest runs a real PostgreSQL for tests, which they can kill, restart, and cut off, and pgbouncer in front
-// of it. It does not know the engine.
+// Package postgrestest runs a real PostgreSQL for tests, which they can kill, restart, and cut off, and pgbouncer in
+// front of it. It does not know the engine.
 //
 // A server is ready after two seconds. Tests that can do with a database of their own share one: see [Shared].
 package postgrestest
@@ -99,7 +99,8 @@ func start(t testing.TB, programs, dir string, o Options) *Server {
 	}()
 	s.initialize(t, o)
 	s.run(t)
-	s.Admin(t, "postgres", "CREATE ROLE "+Alice+" LOGIN PASSWORD '"+AlicePassword+"'", "CREATE ROLE "+Mallory+" LOGIN PASSWORD '"+MalloryPassword+"'")
+	s.Admin(t, "postgres", "CREATE ROLE "+Alice+" LOGIN PASSWORD '"+AlicePassword+"'",
+		"CREATE ROLE "+Mallory+" LOGIN PASSWORD '"+MalloryPassword+"'")
 	if o.Proxied {
 		s.Proxy = nettest.StartProxy(t, "127.0.0.1:0", s.Address)
 	}
@@ -149,7 +150,8 @@ func (s *Server) write(t testing.TB, name, text string) string {
 func (s *Server) initialize(t testing.TB, o Options) {
 	t.Helper()
 	data := filepath.Join(s.dir, "data")
-	cmd := exec.Command(filepath.Join(s.programs, "initdb"), "-D", data, "-U", "postgres", "--no-sync", "--no-instructions",
+	cmd := exec.Command(filepath.Join(s.programs, "initdb"), "-D", data, "-U", "postgres",
+		"--no-sync", "--no-instructions",
 		"-E", "UTF8", "--locale", "C", "-A", "trust")
 	cmd.SysProcAttr, cmd.Dir = s.as, s.dir
 	out, err := cmd.CombinedOutput()
@@ -158,7 +160,8 @@ func (s *Server) initialize(t testing.TB, o Options) {
 	require.NoError(t, err)
 	settings := append([]string{
 		"listen_addresses = '127.0.0.1'", "port = " + port, "unix_socket_directories = '" + s.dir + "'",
-		"max_connections = 60", "shared_buffers = 32MB", "jit = off", "log_min_messages = warning", "log_line_prefix = '%m %p '",
+		"max_connections = 60", "shared_buffers = 32MB", "jit = off", "log_min_messages = warning",
+		"log_line_prefix = '%m %p '",
 		"password_encryption = scram-sha-256", "wal_level = minimal", "max_wal_senders = 0",
 	}, o.Settings...)
 	if o.Unsafe {
@@ -168,7 +171,8 @@ func (s *Server) initialize(t testing.TB, o Options) {
 	if o.TLS {
 		cert, key := nettest.SelfSigned(t)
 		s.CAFile = s.write(t, "cert.pem", string(cert))
-		settings = append(settings, "ssl = on", "ssl_cert_file = '"+s.CAFile+"'", "ssl_key_file = '"+s.write(t, "key.pem", string(key))+"'")
+		settings = append(settings, "ssl = on", "ssl_cert_file = '"+s.CAFile+"'",
+			"ssl_key_file = '"+s.write(t, "key.pem", string(key))+"'")
 	}
 	s.write(t, "data/pg_hba.conf", strings.Join(hba, "\n")+"\n")
 	s.write(t, "data/postgresql.conf", strings.Join(settings, "\n")+"\n")
@@ -339,6 +343,7 @@ func (s *Server) Sessions(t testing.TB, database string) (text string) {
 	c, err := s.admin(context.Background(), "postgres")
 	require.NoError(t, err)
 	defer c.Close(context.Background())
-	require.NoError(t, c.QueryRow(context.Background(), "SELECT coalesce(string_agg(query, E'\n'), '') FROM pg_stat_activity WHERE datname = $1", database).Scan(&text))
+	require.NoError(t, c.QueryRow(context.Background(),
+		"SELECT coalesce(string_agg(query, E'\n'), '') FROM pg_stat_activity WHERE datname = $1", database).Scan(&text))
 	return text
 }

@@ -19,9 +19,9 @@ import (
 // lookEvery is how often an instance looks for breakers that others opened.
 const lookEvery = 500 * time.Millisecond
 
-// Destinations are what several instances deliver to. When the breaker of one instance opens, those of the others open for
-// the rest of its time, and when one finds the destination well, all of them probe at once. While Redis is not reachable,
-// each breaker is its instance's own.
+// Destinations are what several instances deliver to. When the breaker of one instance opens, those of the others open
+// for the rest of its time, and when one finds the destination well, all of them probe at once. While Redis is not
+// reachable, each breaker is its instance's own.
 type Destinations struct {
 	link     *Link
 	instance string // tells the openings of this instance from those of others
@@ -172,8 +172,8 @@ func (d *Destination) look(ctx context.Context) error {
 }
 
 // openingScript takes an opening and for how long, in milliseconds (0: none, negative: the destination works), and the
-// opening that the caller saw last. It returns the opening in force and its rest. What the caller has not seen stays: it is
-// newer than what the caller found.
+// opening that the caller saw last. It returns the opening in force and its rest. What the caller has not seen stays:
+// it is newer than what the caller found.
 var openingScript = redis.NewScript(`
 local left = tonumber(ARGV[2])
 local by = redis.call('GET', KEYS[1])
@@ -192,8 +192,8 @@ return {by, tostring(redis.call('PTTL', KEYS[1]))}`)
 // Budget implements dispatch.Sharing.
 func (d *Destination) Budget(own *retry.Budget) dispatch.Budget { return &sharedBudget{d: d, own: own} }
 
-// sharedBudget is a token bucket in Redis that the first attempts of all instances pay into. Only a retry asks Redis: what
-// first attempts earn is added up until then.
+// sharedBudget is a token bucket in Redis that the first attempts of all instances pay into. Only a retry asks Redis:
+// what first attempts earn is added up until then.
 type sharedBudget struct {
 	d      *Destination
 	own    *retry.Budget // while Redis is not reachable
@@ -217,7 +217,8 @@ func (b *sharedBudget) Spend() (ok bool, wait time.Duration) {
 	l := b.d.all.link
 	err := l.call(context.Background(), 0, func(ctx context.Context) error {
 		return l.do(ctx, func(ctx context.Context) error {
-			got, err := budgetScript.Run(ctx, l.client, []string{b.d.key("r")}, float64(firsts)*o.Ratio, o.MinPerSecond, o.Burst).StringSlice()
+			got, err := budgetScript.Run(ctx, l.client, []string{b.d.key("r")}, float64(firsts)*o.Ratio, o.MinPerSecond,
+				o.Burst).StringSlice()
 			if err != nil || len(got) != 2 {
 				return err
 			}
@@ -256,8 +257,8 @@ func (b *sharedBudget) Status() retry.BudgetStatus {
 	return retry.BudgetStatus{Left: b.status.Left, Spent: own.Spent + b.status.Spent, Denied: own.Denied + b.status.Denied}
 }
 
-// budgetScript takes what was earned, what a second earns, and the most that can be saved up. It returns 1 if there was a
-// retry to take, and what is left. A bucket that is not used for an hour is forgotten.
+// budgetScript takes what was earned, what a second earns, and the most that can be saved up. It returns 1 if there was
+// a retry to take, and what is left. A bucket that is not used for an hour is forgotten.
 var budgetScript = redis.NewScript(`
 local earned, minimum, burst = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')

@@ -27,7 +27,8 @@ func (in *instance) delivering(t *testing.T, name string) *delivering {
 	d, err := all.Of("partner", retry.BudgetOptions{})
 	require.NoError(t, err)
 	b, err := breaker.New(breaker.Options{
-		Name: "partner", Consecutive: breaker.Consecutive{Failures: 2, Open: time.Minute, Probes: 1}, Rate: breaker.Rate{Off: true}, OnChange: d.Changed,
+		Name: "partner", Consecutive: breaker.Consecutive{Failures: 2, Open: time.Minute, Probes: 1},
+		Rate: breaker.Rate{Off: true}, OnChange: d.Changed,
 	})
 	require.NoError(t, err)
 	t.Cleanup(d.Join(b))

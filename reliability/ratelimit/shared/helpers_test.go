@@ -49,7 +49,8 @@ func (s *server) addr() string { return "127.0.0.1:" + s.port }
 func (s *server) start() {
 	s.t.Helper()
 	s.kill()
-	args := append([]string{"--port", s.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir}, s.args...)
+	args := append(
+		[]string{"--port", s.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir}, s.args...)
 	s.cmd = exec.Command("redis-server", args...)
 	require.NoError(s.t, s.cmd.Start())
 	require.Eventually(s.t, func() bool {
@@ -93,8 +94,8 @@ func (s *server) store() *Store {
 	return st
 }
 
-// atTime makes a script take its time from a key of Redis, so that a test can set it. Redis expires keys by its own clock, so
-// they get an hour more: a test that takes longer than a window finds its counters.
+// atTime makes a script take its time from a key of Redis, so that a test can set it. Redis expires keys by its own
+// clock, so they get an hour more: a test that takes longer than a window finds its counters.
 func atTime(script string) *redis.Script {
 	const clock = "redis.call('TIME')"
 	if !strings.Contains(script, clock) {
@@ -104,7 +105,8 @@ func atTime(script string) *redis.Script {
 	if !strings.Contains(script, expires) {
 		panic("the script sets no time to expire")
 	}
-	return redis.NewScript(strings.NewReplacer(clock, "redis.call('MGET', '{test}s', '{test}us')", expires, expires+"3600000 + ").Replace(script))
+	return redis.NewScript(strings.NewReplacer(clock, "redis.call('MGET', '{test}s', '{test}us')", expires,
+		expires+"3600000 + ").Replace(script))
 }
 
 // setTime sets it.

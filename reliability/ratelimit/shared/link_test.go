@@ -299,7 +299,8 @@ func TestPeek(t *testing.T) {
 	s := newServer(t)
 	store := s.store()
 	for _, a := range []ratelimit.Algorithm{ratelimit.SlidingWindow, ratelimit.TokenBucket, ratelimit.FixedWindow} {
-		p := limits{global: ratelimit.Limit{N: 30, Window: time.Hour, Algorithm: a}, user: ratelimit.Limit{N: 10, Window: 2 * time.Hour, Algorithm: a}}.policy(t)
+		p := limits{global: ratelimit.Limit{N: 30, Window: time.Hour, Algorithm: a},
+			user: ratelimit.Limit{N: 10, Window: 2 * time.Hour, Algorithm: a}}.policy(t)
 		events := append(repeat(20, event{"x", "u"}), repeat(25, event{"x", "v"})...)
 		require.Equal(t, 5, take(t, store, tickets(p, repeat(5, event{"x", "u"})...)))
 		var keys []string

@@ -33,16 +33,19 @@ func TestOutboundOptions(t *testing.T) {
 	require.Equal(t, 6*5, out.Most())
 	require.Equal(t, 50*time.Millisecond, out.o.Guard)
 	_, err := NewOutbound(OutboundOptions{Name: "A b", N: 0, Window: 1, MaxWait: time.Hour, Alone: -1})
-	for _, part := range []string{"Link is required", "invalid name", "limit 0", "window 1ns", "maximum wait", "without Redis"} {
+	for _, part := range []string{"Link is required", "invalid name", "limit 0", "window 1ns",
+		"maximum wait", "without Redis"} {
 		require.ErrorContains(t, err, part)
 	}
 	for _, o := range []OutboundOptions{
-		{N: 6}, {N: 1000}, {N: 1_000_000, Window: 100 * time.Millisecond, MaxWait: time.Minute}, {N: 100, Window: time.Hour}, {N: 1, MaxWait: -1},
+		{N: 6}, {N: 1000}, {N: 1_000_000, Window: 100 * time.Millisecond, MaxWait: time.Minute}, {N: 100, Window: time.Hour},
+		{N: 1, MaxWait: -1},
 	} {
 		out := in.outbound(t, o)
 		width, span := out.o.cut()
 		require.GreaterOrEqual(t, width*span, (out.o.Window + out.o.Guard).Microseconds())
-		require.LessOrEqual(t, (out.o.Window+out.o.Guard+out.o.MaxWait).Microseconds()/width, max(int64(out.o.N)*100_000, 600))
+		require.LessOrEqual(t, (out.o.Window+out.o.Guard+out.o.MaxWait).Microseconds()/width,
+			max(int64(out.o.N)*100_000, 600))
 	}
 }
 
@@ -142,7 +145,8 @@ func TestSixPerSecondForSixInstances(t *testing.T) {
 	work.Wait()
 	slices.SortFunc(calls, time.Time.Compare)
 	for i := 6; i < len(calls); i++ {
-		require.GreaterOrEqual(t, calls[i].Sub(calls[i-6]), time.Second-200*time.Millisecond, "7 calls in a second") // the machine may be busy after the turn
+		// the machine may be busy after the turn
+		require.GreaterOrEqual(t, calls[i].Sub(calls[i-6]), time.Second-200*time.Millisecond, "7 calls in a second")
 	}
 	took := time.Since(start).Seconds()
 	t.Logf("%d calls, %.2f/s", len(calls), float64(len(calls))/took)

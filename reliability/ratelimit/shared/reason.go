@@ -27,7 +27,8 @@ const (
 	reasons
 )
 
-var reasonNames = [reasons]string{"other", "timeout", "connection", "read_only", "out_of_memory", "unavailable", "denied", "bad_answer", "crowded"}
+var reasonNames = [reasons]string{"other", "timeout", "connection", "read_only", "out_of_memory", "unavailable",
+	"denied", "bad_answer", "crowded"}
 
 func (r reason) String() string { return reasonNames[r] }
 
@@ -65,7 +66,8 @@ func reasonOf(err error) reason {
 			return reasonTimeout
 		}
 		return reasonConnection
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, redis.ErrClosed):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, redis.ErrClosed):
 		return reasonConnection
 	case errors.As(err, &answer):
 		for _, c := range redisCodes {

@@ -49,7 +49,8 @@ func TestPlan(t *testing.T) {
 		{ratelimit.Limit{N: 100, Window: time.Microsecond}, 1, 1, 1010},
 		{ratelimit.Limit{N: 100, Window: time.Hour, Algorithm: ratelimit.FixedWindow}, 3_600_000_000, 0, 3_601_010},
 		{ratelimit.Limit{N: 100, Burst: 50, Window: time.Hour, Algorithm: ratelimit.TokenBucket}, 0, 0, 1_801_010},
-		{ratelimit.Limit{N: 1, Burst: 1 << 40, Window: 24 * time.Hour, Algorithm: ratelimit.TokenBucket}, 0, 0, 11 * 365 * 86400 * 1000},
+		{ratelimit.Limit{N: 1, Burst: 1 << 40, Window: 24 * time.Hour, Algorithm: ratelimit.TokenBucket}, 0, 0,
+			11 * 365 * 86400 * 1000},
 	} {
 		p, err := planOf(&c.limit)
 		require.NoError(t, err)
@@ -59,7 +60,8 @@ func TestPlan(t *testing.T) {
 		require.Positive(t, p.ttl)
 		require.LessOrEqual(t, p.ttl, c.most)
 	}
-	for _, l := range []ratelimit.Limit{{Window: 1}, {N: 1}, {N: 1, Window: time.Second, Algorithm: ratelimit.TokenBucket}, {N: 1, Window: time.Second, Algorithm: 9}} {
+	for _, l := range []ratelimit.Limit{{Window: 1}, {N: 1}, {N: 1, Window: time.Second, Algorithm: ratelimit.TokenBucket},
+		{N: 1, Window: time.Second, Algorithm: 9}} {
 		_, err := planOf(&l)
 		require.Error(t, err)
 	}
@@ -74,7 +76,8 @@ func TestAllOrNone(t *testing.T) {
 	}.policy(t)
 	require.Equal(t, 3, take(t, st, tickets(p, repeat(50, event{"x", "greedy"})...)))
 	// The 47 refused have taken nothing from the others.
-	k := tickets(p, append(repeat(5, event{"x", ""}), append(repeat(2, event{"x", "greedy"}), repeat(4, event{"x", "other"})...)...)...)
+	k := tickets(p, append(
+		repeat(5, event{"x", ""}), append(repeat(2, event{"x", "greedy"}), repeat(4, event{"x", "other"})...)...)...)
 	require.Equal(t, 7, take(t, st, k))
 	var over []uint16
 	for i := range k.List {
@@ -345,7 +348,8 @@ func TestErrorsOfRedis(t *testing.T) {
 // TestHardTimeout: with a client that waits for seconds, Take still ends in time.
 func TestHardTimeout(t *testing.T) {
 	s := newServer(t)
-	client := redis.NewClient(&redis.Options{Addr: s.addr(), DisableIdentity: true, ReadTimeout: 30 * time.Second, MaxRetries: -1})
+	client := redis.NewClient(
+		&redis.Options{Addr: s.addr(), DisableIdentity: true, ReadTimeout: 30 * time.Second, MaxRetries: -1})
 	defer client.Close()
 	st, err := NewStore(StoreOptions{Client: client})
 	require.NoError(t, err)

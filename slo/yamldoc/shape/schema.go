@@ -31,7 +31,8 @@ func (s *Shape) schema() object {
 	m := s.plain()
 	if s.ByEnvironment {
 		return object{"anyOf": []object{m, {
-			"type": "object", "minProperties": 1, "propertyNames": object{"pattern": EnvironmentPattern}, "additionalProperties": m,
+			"type": "object", "minProperties": 1, "propertyNames": object{"pattern": EnvironmentPattern},
+			"additionalProperties": m,
 		}}}
 	}
 	return m
@@ -78,7 +79,8 @@ func (s *Shape) plain() object {
 		return s.number("number", numberPattern)
 	case Duration:
 		// A number has no unit, except for 0.
-		return object{"type": []string{"string", "integer"}, "pattern": durationPattern, "minLength": 1, "minimum": 0, "maximum": 0}
+		return object{"type": []string{"string", "integer"}, "pattern": durationPattern, "minLength": 1,
+			"minimum": 0, "maximum": 0}
 	case Size:
 		return object{"type": []string{"string", "integer"}, "pattern": sizePattern, "minimum": 0}
 	}

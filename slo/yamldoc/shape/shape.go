@@ -61,8 +61,8 @@ type Key struct {
 	Shape
 }
 
-// Inner are the mappings inside a shape with the path to each, from path: [] is an item of a list, and .NAME a key of the
-// user.
+// Inner are the mappings inside a shape with the path to each, from path: [] is an item of a list, and .NAME a key of
+// the user.
 func (s *Shape) Inner(path string, found func(path string, m *Shape)) {
 	switch s.Kind {
 	case Mapping:

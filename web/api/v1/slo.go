@@ -83,7 +83,8 @@ type SLO struct {
 	Slice      float64    `json:"slice_seconds"` // 0: events are judged
 	Unmeasured uint64     `json:"unmeasured"`
 
-	Parts  map[string]uint64 `json:"parts,omitempty"`  // of a ratio or an apdex: events of the period that its counts are made of
+	// of a ratio or an apdex: events of the period that its counts are made of
+	Parts  map[string]uint64 `json:"parts,omitempty"`
 	Volume *Volume           `json:"volume,omitempty"` // of a volume
 
 	// Understated: in a view, some engine counted events of this group in its "other" group.

@@ -62,7 +62,8 @@ func (a *RateLimitAPI) Serve(c *gin.Context) {
 			respond.Problem(c, http.StatusServiceUnavailable, err.Error(), nil)
 			return
 		}
-		got.Counter = &counterAnswer{Counter: *counter, WindowSeconds: counter.Window.Seconds(), ResetSeconds: counter.Reset.Seconds()}
+		got.Counter = &counterAnswer{Counter: *counter, WindowSeconds: counter.Window.Seconds(),
+			ResetSeconds: counter.Reset.Seconds()}
 	}
 	c.Header("Cache-Control", "no-store")
 	c.JSON(http.StatusOK, got)

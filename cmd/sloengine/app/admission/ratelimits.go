@@ -41,9 +41,11 @@ type Redis struct {
 }
 
 // NewRateLimits puts the limits of the settings in force.
-func NewRateLimits(c *config.Config, redis Redis, filter *dlq.Filter, set *metrics.Set, log *slog.Logger) (*RateLimits, error) {
+func NewRateLimits(c *config.Config, redis Redis, filter *dlq.Filter, set *metrics.Set,
+	log *slog.Logger) (*RateLimits, error) {
 	l := &RateLimits{
-		metrics: ratelimit.NewMetrics(set), failed: metric.RateLimitExpressionErrors.Counter(set), log: log, filter: filter, redis: redis,
+		metrics: ratelimit.NewMetrics(set), failed: metric.RateLimitExpressionErrors.Counter(set), log: log,
+		filter: filter, redis: redis,
 	}
 	if redis.Link != nil {
 		l.prefix = c.RedisKeys("limits")

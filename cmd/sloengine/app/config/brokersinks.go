@@ -26,9 +26,12 @@ type kafkaSinkConfig struct {
 }
 
 func (k *kafkaSinkConfig) prefill(*Config) {
-	k.ClientID, k.RequestTimeout, k.Backoff = kafkaclient.DefaultClientID, kafkaclient.DefaultRequestTimeout, kafkaclient.DefaultBackoff
-	k.Key, k.Acks, k.Compression, k.Idempotent = kafkasink.DefaultKey, kafkaclient.DefaultAcks, kafkaclient.DefaultCompression, true
-	k.BatchBytes, k.MaxMessageBytes, k.BufferBytes = kafkaclient.DefaultBatchBytes, kafkaclient.DefaultMaxMessageBytes, kafkaclient.DefaultBufferBytes
+	k.ClientID, k.RequestTimeout, k.Backoff = kafkaclient.DefaultClientID, kafkaclient.DefaultRequestTimeout,
+		kafkaclient.DefaultBackoff
+	k.Key, k.Acks, k.Compression, k.Idempotent = kafkasink.DefaultKey, kafkaclient.DefaultAcks,
+		kafkaclient.DefaultCompression, true
+	k.BatchBytes, k.MaxMessageBytes, k.BufferBytes = kafkaclient.DefaultBatchBytes, kafkaclient.DefaultMaxMessageBytes,
+		kafkaclient.DefaultBufferBytes
 	k.Linger, k.DeliveryTimeout = kafkaclient.DefaultLinger, kafkaclient.DefaultDeliveryTimeout
 }
 

@@ -67,8 +67,9 @@ sinks:
 	require.Equal(t, kafkasink.Options{
 		ProducerOptions: kafkaclient.ProducerOptions{
 			Options: kafkaclient.Options{
-				Brokers: []string{"k:9092"}, ClientID: "me", Version: "2.8", RequestTimeout: 3 * time.Second, Backoff: 2 * time.Second,
-				SASL: &kafkaclient.SASLOptions{Mechanism: "PLAIN", Username: "ann", PasswordFile: password},
+				Brokers: []string{"k:9092"}, ClientID: "me", Version: "2.8", RequestTimeout: 3 * time.Second,
+				Backoff: 2 * time.Second,
+				SASL:    &kafkaclient.SASLOptions{Mechanism: "PLAIN", Username: "ann", PasswordFile: password},
 			},
 			Acks: "leader", Compression: "zstd", BatchBytes: 32 << 10, MaxMessageBytes: 2 << 20,
 			Linger: 5 * time.Millisecond, BufferBytes: 4 << 20, DeliveryTimeout: 9 * time.Second,
@@ -77,7 +78,8 @@ sinks:
 	}, c.Sinks[0].Kafka.Options)
 	require.False(t, c.Sinks[0].Kafka.Idempotent)
 	require.Equal(t, amqpclient.Options{
-		URL: "amqps://r/v", Username: "ann", PasswordFile: password, Heartbeat: 3 * time.Second, ConnectTimeout: 4 * time.Second, ClientName: "me",
+		URL: "amqps://r/v", Username: "ann", PasswordFile: password, Heartbeat: 3 * time.Second,
+		ConnectTimeout: 4 * time.Second, ClientName: "me",
 	}, c.Sinks[1].RabbitMQ.rabbitBroker.Options)
 	require.Equal(t, rabbitmqsink.Options{Exchange: "x", RoutingKey: "{service}"}, c.Sinks[1].RabbitMQ.Options)
 	require.False(t, c.Sinks[1].RabbitMQ.Mandatory)
@@ -91,7 +93,8 @@ sinks:
 	}
 	require.True(t, c.Sinks[2].Kafka.TLS.Insecure)
 	require.True(t, c.Sinks[3].RabbitMQ.TLS.Insecure)
-	for i, timeout := range []time.Duration{9*time.Second + kafkaGrace, 5 * time.Second, kafkaclient.DefaultDeliveryTimeout + kafkaGrace, 5 * time.Second} {
+	for i, timeout := range []time.Duration{9*time.Second + kafkaGrace, 5 * time.Second,
+		kafkaclient.DefaultDeliveryTimeout + kafkaGrace, 5 * time.Second} {
 		o, err := c.Sinks[i].Options(SinkParts{})
 		require.NoError(t, err)
 		require.Equal(t, timeout, o.Timeout)

@@ -19,7 +19,8 @@ func (c *Config) checkBudgets(f *yamldoc.Decoder) {
 			f.Errorf(child(path, "service"), "", "%q has a budget already", r.Service)
 		}
 		seen[r.Service] = true
-		if broken := f.Broken(child(path, "bytes")) || f.Broken(child(path, "queue")) || f.Broken(child(path, "groups")); !broken && r.Bytes == 0 && r.Queue == 0 && r.Groups == 0 {
+		if broken := f.Broken(child(path, "bytes")) || f.Broken(child(path, "queue")) ||
+			f.Broken(child(path, "groups")); !broken && r.Bytes == 0 && r.Queue == 0 && r.Groups == 0 {
 			f.Errorf(path, "set bytes, queue or groups", "the budget bounds nothing")
 		}
 	}

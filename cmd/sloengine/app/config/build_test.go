@@ -139,16 +139,20 @@ limits:
 	require.Equal(t, ratelimit.Config{
 		Authentication: true,
 		Default:        ratelimit.Values{Limit: &limit},
-		Presets:        []ratelimit.Preset{{Name: "slow", Values: ratelimit.Values{ThrottleDelay: &step, ThrottleMaxWait: &longest, OnExceeded: &throttle}}},
+		Presets: []ratelimit.Preset{
+			{Name: "slow", Values: ratelimit.Values{ThrottleDelay: &step, ThrottleMaxWait: &longest, OnExceeded: &throttle}}},
 		Types: []ratelimit.TypeRule{
-			{Match: "pay.*", Preset: "slow", Values: ratelimit.Values{Limit: &five, Window: &minute, Algorithm: &bucket, Burst: &nine}},
+			{Match: "pay.*", Preset: "slow",
+				Values: ratelimit.Values{Limit: &five, Window: &minute, Algorithm: &bucket, Burst: &nine}},
 			{Match: "pay.retry", Extends: "pay.*", Values: ratelimit.Values{OnExceeded: &aggregate}},
 		},
 		Contexts: []ratelimit.ContextRule{{Name: "user", Values: ratelimit.Values{Limit: &three}, From: []ratelimit.Source{
-			{Kind: ratelimit.FromAttribute, Name: "user_id"}, {Kind: ratelimit.FromHeader, Name: "X-User-Id"}, {Kind: ratelimit.FromClientIP}, {Kind: ratelimit.FromToken},
+			{Kind: ratelimit.FromAttribute, Name: "user_id"}, {Kind: ratelimit.FromHeader, Name: "X-User-Id"},
+			{Kind: ratelimit.FromClientIP}, {Kind: ratelimit.FromToken},
 		}}},
-		Bypass: []ratelimit.BypassRule{{Types: []string{"x*"}, Severities: []string{"critical"}, Attributes: map[string][]string{"tier": {"gold"}, "region": {"a", "b"}}, Tokens: []string{"shop"}}},
-		Audit:  []string{"audit.*"},
+		Bypass: []ratelimit.BypassRule{{Types: []string{"x*"}, Severities: []string{"critical"},
+			Attributes: map[string][]string{"tier": {"gold"}, "region": {"a", "b"}}, Tokens: []string{"shop"}}},
+		Audit: []string{"audit.*"},
 	}, got)
 	require.False(t, c.Limits.RespectDLQFilter)
 	require.Equal(t, ratelimit.TableOptions{MaxCounters: 5000, Scale: 0.25}, c.RateTable(true, nil))
@@ -205,7 +209,10 @@ sinks:
 	var asked SharedSinkLimit
 	turns, err := dispatch.NewLocalLimit(1, 1, 0)
 	require.NoError(t, err)
-	parts := SinkParts{FS: fsys.OS(), Shared: func(l SharedSinkLimit) (dispatch.Limiter, error) { asked = l; return turns, nil }}
+	parts := SinkParts{FS: fsys.OS(), Shared: func(l SharedSinkLimit) (dispatch.Limiter, error) {
+		asked = l
+		return turns, nil
+	}}
 	var got []dispatch.SinkOptions
 	for i := range c.Sinks {
 		o, err := c.Sinks[i].Options(parts)
@@ -226,26 +233,33 @@ sinks:
 		got = append(got, o)
 	}
 	require.Equal(t, dispatch.SinkOptions{
-		Name: "plain", MaxLagBytes: 4 << 30, BatchItems: 500, BatchBytes: 1 << 20, BatchWait: 100 * time.Millisecond, Timeout: 7 * time.Second,
-		Retry:  retry.Options{Base: 100 * time.Millisecond, Cap: 5 * time.Second, Jitter: retry.Full, Spread: 0.5, MaxRetries: retry.Never, MaxRetryAfter: time.Minute},
-		Budget: &retry.BudgetOptions{Ratio: 0.2, MinPerSecond: -1, Burst: 10}, RetryLimit: &retry.LimitOptions{PerInterval: 100, Interval: time.Second, OnExceed: retry.Delay},
-		Staged: dispatch.Staged{Items: 100, Interval: time.Second, Growth: 2},
+		Name: "plain", MaxLagBytes: 4 << 30, BatchItems: 500, BatchBytes: 1 << 20, BatchWait: 100 * time.Millisecond,
+		Timeout: 7 * time.Second,
+		Retry: retry.Options{Base: 100 * time.Millisecond, Cap: 5 * time.Second, Jitter: retry.Full, Spread: 0.5,
+			MaxRetries: retry.Never, MaxRetryAfter: time.Minute},
+		Budget:     &retry.BudgetOptions{Ratio: 0.2, MinPerSecond: -1, Burst: 10},
+		RetryLimit: &retry.LimitOptions{PerInterval: 100, Interval: time.Second, OnExceed: retry.Delay},
+		Staged:     dispatch.Staged{Items: 100, Interval: time.Second, Growth: 2},
 		Breaker: breaker.Options{
-			Consecutive:  breaker.Consecutive{Failures: 5, Open: time.Minute, Probes: 3},
-			Rate:         breaker.Rate{Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 30 * time.Second, Probes: 3, Successes: 2},
+			Consecutive: breaker.Consecutive{Failures: 5, Open: time.Minute, Probes: 3},
+			Rate: breaker.Rate{Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 30 * time.Second,
+				Probes: 3, Successes: 2},
 			ProbeTimeout: 5 * time.Second, HealthInterval: 5 * time.Second,
 		},
 		Bulkhead: bulkhead.Options{Concurrency: 4},
 	}, got[0])
 	require.Equal(t, dispatch.SinkOptions{
-		Name: "full", Start: dispatch.Newest, BatchItems: 10, BatchBytes: 2048, BatchWait: -1, Timeout: 22 * time.Second, TTL: 23 * time.Second, MaxLagBytes: 24 << 10,
-		Retry:      retry.Options{Base: time.Second, Cap: 2 * time.Second, Jitter: retry.PlusMinus, Spread: 1, MaxRetries: retry.Unlimited, MaxElapsed: time.Hour, MaxRetryAfter: 2 * time.Minute},
+		Name: "full", Start: dispatch.Newest, BatchItems: 10, BatchBytes: 2048, BatchWait: -1, Timeout: 22 * time.Second,
+		TTL: 23 * time.Second, MaxLagBytes: 24 << 10,
+		Retry: retry.Options{Base: time.Second, Cap: 2 * time.Second, Jitter: retry.PlusMinus, Spread: 1,
+			MaxRetries: retry.Unlimited, MaxElapsed: time.Hour, MaxRetryAfter: 2 * time.Minute},
 		Budget:     &retry.BudgetOptions{Ratio: 0.5, MinPerSecond: 2, Burst: 3},
 		RetryLimit: &retry.LimitOptions{PerInterval: 4, Interval: 5 * time.Second, OnExceed: retry.DeadLetter},
 		Staged:     dispatch.Staged{Items: 6, Interval: 7 * time.Second, Growth: 8},
 		Breaker: breaker.Options{
-			Consecutive:  breaker.Consecutive{Failures: 9, Open: 10 * time.Second, Probes: 11},
-			Rate:         breaker.Rate{Threshold: 0.12, MinCalls: 13, Window: 14 * time.Second, Open: 15 * time.Second, Probes: 17, Successes: 16},
+			Consecutive: breaker.Consecutive{Failures: 9, Open: 10 * time.Second, Probes: 11},
+			Rate: breaker.Rate{Threshold: 0.12, MinCalls: 13, Window: 14 * time.Second, Open: 15 * time.Second,
+				Probes: 17, Successes: 16},
 			ProbeTimeout: 18 * time.Second, HealthInterval: 19 * time.Second,
 		},
 		Bulkhead:  bulkhead.Options{Concurrency: 20, MaxWait: 21 * time.Second},
@@ -277,7 +291,9 @@ func (nowhere) Send(context.Context, []dispatch.Item) dispatch.Result { return d
 // shows, and the packages below take it.
 func TestSinkDefaultsAreThoseOfThePackages(t *testing.T) {
 	d, err := dispatch.New(dispatch.Options{
-		FS: fsys.OS(), Dir: t.TempDir(), Source: noRecords{}, Split: func(*wal.Record, func(dispatch.Item)) error { return nil },
+		FS: fsys.OS(), Dir: t.TempDir(), Source: noRecords{}, Split: func(*wal.Record, func(dispatch.Item)) error {
+			return nil
+		},
 		DeadLetter: func(context.Context, []dispatch.DeadLetter) error { return nil },
 	})
 	require.NoError(t, err)
@@ -333,7 +349,8 @@ func TestRedisOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, o)
 
-	c := mustLoad(t, dir, "redis: {address: 'redis.internal:6380', username: u, password_file: redis.password, db: 3, timeout: 200ms, tls: {ca_file: redis-ca.pem}}\ndead_letters: {storage: redis}")
+	c := mustLoad(t, dir,
+		"redis: {address: 'redis.internal:6380', username: u, password_file: redis.password, db: 3, timeout: 200ms, tls: {ca_file: redis-ca.pem}}\ndead_letters: {storage: redis}")
 	o, err = c.RedisOptions()
 	require.NoError(t, err)
 	require.Equal(t, []string{"redis.internal:6380"}, o.Addrs)
@@ -363,7 +380,8 @@ func TestRedisOptions(t *testing.T) {
 	require.Equal(t, 7*24*time.Hour, c.RetentionOptions(store).MaxAge)
 	require.Equal(t, "{sloengine:dlq}", c.RedisKeys("dlq"))
 	for settings, want := range map[string]redis.UniversalOptions{
-		"cluster: true, addresses: ['a:1', 'b:2'], pool_size: 7": {Addrs: []string{"a:1", "b:2"}, IsClusterMode: true, PoolSize: 7},
+		"cluster: true, addresses: ['a:1', 'b:2'], pool_size: 7": {Addrs: []string{"a:1", "b:2"},
+			IsClusterMode: true, PoolSize: 7},
 		"sentinel_master: m, addresses: ['a:1'], sentinel_username: s, sentinel_password_file: webhook.key, db: 2": {
 			Addrs: []string{"a:1"}, MasterName: "m", SentinelUsername: "s", SentinelPassword: strings.Repeat("s", 32), DB: 2},
 	} {
@@ -396,8 +414,10 @@ dead_letters:
 	require.DirExists(t, filepath.Join(dir, "dead"))
 	zone, err := time.LoadLocation("Europe/Moscow")
 	require.NoError(t, err)
-	require.Equal(t, dlq.ReplayOptions{Store: store, Batch: 7, MaxAge: 24 * time.Hour, Rate: 0.5, StopAfter: 2, Cron: "@hourly", Zone: zone}, c.ReplayOptions(store, nil))
-	require.Equal(t, dlq.RetentionOptions{Store: store, MaxAge: 72 * time.Hour, Cron: "0 4 * * *", Zone: zone}, c.RetentionOptions(store))
+	require.Equal(t, dlq.ReplayOptions{Store: store, Batch: 7, MaxAge: 24 * time.Hour, Rate: 0.5, StopAfter: 2,
+		Cron: "@hourly", Zone: zone}, c.ReplayOptions(store, nil))
+	require.Equal(t, dlq.RetentionOptions{Store: store, MaxAge: 72 * time.Hour, Cron: "0 4 * * *", Zone: zone},
+		c.RetentionOptions(store))
 	_, err = dlq.NewReplayer(c.ReplayOptions(store, nil))
 	require.NoError(t, err)
 	_, err = dlq.NewRetention(c.RetentionOptions(store))
@@ -423,10 +443,12 @@ dead_letters:
 func TestRedactorOfSettings(t *testing.T) {
 	dir := t.TempDir()
 	secretsIn(t, dir)
-	c := mustLoad(t, dir, "redact: [{attributes: [user], action: hash, key_file: redact.key}, {attributes: ['*'], types: ['log*'], action: mask, pattern: '(\\d)\\d+', replace: '${1}..'}]")
+	c := mustLoad(t, dir,
+		"redact: [{attributes: [user], action: hash, key_file: redact.key}, {attributes: ['*'], types: ['log*'], action: mask, pattern: '(\\d)\\d+', replace: '${1}..'}]")
 	r, err := c.Redactor(redact.NewMetrics(metrics.NewSet()))
 	require.NoError(t, err)
-	e := event.Event{ID: "1", Time: time.Unix(1, 0), Service: "s", Type: "login", Attributes: []event.Attr{{Name: "card", Value: "1234 x"}, {Name: "user", Value: "jane"}}}
+	e := event.Event{ID: "1", Time: time.Unix(1, 0), Service: "s", Type: "login",
+		Attributes: []event.Attr{{Name: "card", Value: "1234 x"}, {Name: "user", Value: "jane"}}}
 	raw, err := r.Append(nil, event.AppendBinary(nil, &e))
 	require.NoError(t, err)
 	var v event.View
@@ -446,6 +468,7 @@ func TestChangedSections(t *testing.T) {
 	dir := t.TempDir()
 	a := mustLoad(t, dir, "limits: {global: {limit: 5}}\nsinks: [{name: a, file: {dir: x}}]")
 	require.Empty(t, a.Changed(mustLoad(t, dir, "sinks: [{name: a, file: {dir: x}}]\nlimits: {global: {limit: 5}}")))
-	b := mustLoad(t, dir, "limits: {global: {limit: 6}}\nsinks: [{name: a, file: {dir: x}, ttl: 1h}]\nlog: {segment: 1MiB}")
+	b := mustLoad(
+		t, dir, "limits: {global: {limit: 6}}\nsinks: [{name: a, file: {dir: x}, ttl: 1h}]\nlog: {segment: 1MiB}")
 	require.Equal(t, "log limits sinks", strings.Join(a.Changed(b), " "))
 }

@@ -32,10 +32,11 @@ type Config struct {
 		MaxFuture       time.Duration `yaml:"max_future" above:"0" max:"1d"` // events further ahead of the clock are refused
 		MaxBody         int64         `yaml:"max_body" above:"0" is:"size"`  // of a request, after decompression
 		MaxEvent        int64         `yaml:"max_event" above:"0" is:"size"`
-		MaxBatch        int           `yaml:"max_batch" above:"0"`        // events in a request
-		Queue           int64         `yaml:"queue" above:"0" is:"size"`  // requests waiting for the disk; beyond: 503
-		BodiesInFlight  int64         `yaml:"bodies_memory" is:"size"`    // memory for bodies being read and decoded
-		Deadline        time.Duration `yaml:"deadline" max:"10m"`         // of a request without X-Request-Deadline, from its last byte; 0: none
+		MaxBatch        int           `yaml:"max_batch" above:"0"`       // events in a request
+		Queue           int64         `yaml:"queue" above:"0" is:"size"` // requests waiting for the disk; beyond: 503
+		BodiesInFlight  int64         `yaml:"bodies_memory" is:"size"`   // memory for bodies being read and decoded
+		// of a request without X-Request-Deadline, from its last byte; 0: none
+		Deadline        time.Duration `yaml:"deadline" max:"10m"`
 		DeadlineReserve time.Duration `yaml:"deadline_reserve" max:"10s"` // of any deadline, for the answer
 		CloudEvents     struct {
 			Map *mapping.Settings `yaml:"map"` // of their data; nil: these are events
@@ -67,8 +68,9 @@ type Config struct {
 		AllowedHosts []string `yaml:"allowed_hosts"`
 		Pprof        bool     `yaml:"pprof"`
 
-		MaxConnections  int   `yaml:"max_connections" above:"0"`             // fewer if the limit of open files says so
-		ResponsesMemory int64 `yaml:"responses_memory" min:"1MiB" is:"size"` // for responses being made, sent or kept; beyond: 503
+		MaxConnections int `yaml:"max_connections" above:"0"` // fewer if the limit of open files says so
+		// for responses being made, sent or kept; beyond: 503
+		ResponsesMemory int64 `yaml:"responses_memory" min:"1MiB" is:"size"`
 	} `yaml:"web"`
 
 	Shutdown struct {
@@ -146,7 +148,8 @@ func parseConfig(name string, data []byte) (Config, yamldoc.Problems, error) {
 	c := Default()
 	env := os.Getenv(EnvironmentVariable)
 	if env != "" && !validEnvironment(env) {
-		return c, nil, fmt.Errorf("%s=%q is not an environment name (want lower-case letters, digits, '-' and '_')", EnvironmentVariable, env)
+		return c, nil, fmt.Errorf("%s=%q is not an environment name (want lower-case letters, digits, '-' and '_')",
+			EnvironmentVariable, env)
 	}
 	c.Environment = environment(env)
 	var r yamldoc.Reader
@@ -193,13 +196,15 @@ func (c *Config) check(f *yamldoc.Decoder) {
 		f.Errorf("ingest.deadline_reserve", "lower it, or raise deadline", "must be less than ingest.deadline")
 	}
 	if c.Dedup.MaxAge < c.Ingest.AllowedLateness {
-		f.Errorf("known_ids.max_age", "raise it, or lower allowed_lateness", "must be at least ingest.allowed_lateness, or a late duplicate is counted twice")
+		f.Errorf("known_ids.max_age", "raise it, or lower allowed_lateness",
+			"must be at least ingest.allowed_lateness, or a late duplicate is counted twice")
 	}
 	_, err := c.CloudEventMapping()
 	settingProblems(f, "ingest.cloudevents", err)
 	for i, name := range c.Web.AllowedHosts {
 		if name == "" || strings.ContainsAny(name, "/:@*? \t") {
-			f.Errorf(item("web.allowed_hosts", i), "want a name such as slo.example.org, without scheme and port", "%q is not a host name", name)
+			f.Errorf(item("web.allowed_hosts", i), "want a name such as slo.example.org, without scheme and port",
+				"%q is not a host name", name)
 		}
 	}
 	c.checkExternalURL(f)

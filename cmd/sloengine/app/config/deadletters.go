@@ -78,7 +78,8 @@ func (d *deadLettersConfig) checkFilter(f *yamldoc.Decoder, path string) {
 	for key, patterns := range map[string][]string{"never_save": d.Filter.NeverSave, "always_save": d.Filter.AlwaysSave} {
 		for i, p := range patterns {
 			if _, err := dlq.NewFilter(dlq.FilterOptions{NeverSave: []string{p}, ValidName: event.ValidName}); err != nil {
-				f.Errorf(item(child(path, key), i), "want a name, a name with * and ?, or /an expression/", "%s", strings.TrimPrefix(err.Error(), "never_save[0]: "))
+				f.Errorf(item(child(path, key), i), "want a name, a name with * and ?, or /an expression/", "%s",
+					strings.TrimPrefix(err.Error(), "never_save[0]: "))
 			}
 		}
 	}

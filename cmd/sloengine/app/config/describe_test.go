@@ -23,8 +23,8 @@ import (
 	"github.com/sloengine/sloengine/slo/yamldoc/shape/shapetest"
 )
 
-// componentDefaults are the defaults in keys.txt that a component fills in, by its constants. The others say where a value
-// comes from.
+// componentDefaults are the defaults in keys.txt that a component fills in, by its constants. The others say where a
+// value comes from.
 var componentDefaults = map[string]any{
 	"smtp.tls":                         mail.StartTLS,
 	"reports.at":                       sendAt,
@@ -155,7 +155,8 @@ func TestSchemasAreThoseOfTheDecoder(t *testing.T) {
 		}},
 	} {
 		refused := shapetest.Compile(t, format.shape)
-		probes := []string{"1", "0", "-1", "0.5", "true", "text", "\"7\"", "5m", "0s", "64KiB", "[]", "{}", "[a]", "{zzzz: 1}", "[{zzzz: 1}]", "off", "unlimited", "{test: 5, default: 7}", "{test: [1]}", "null"}
+		probes := []string{"1", "0", "-1", "0.5", "true", "text", "\"7\"", "5m", "0s", "64KiB", "[]", "{}", "[a]",
+			"{zzzz: 1}", "[{zzzz: 1}]", "off", "unlimited", "{test: 5, default: 7}", "{test: [1]}", "null"}
 		n := 0
 		for _, l := range leaves(format.shape) {
 			values := append(probes, l.Words...)
@@ -185,7 +186,8 @@ func TestSchemasAreThoseOfTheDecoder(t *testing.T) {
 				}
 				bounded := l.Kind == shape.Duration || l.Kind == shape.Size
 				for _, w := range wrong {
-					if strings.Contains(w, "unknown key") || strings.Contains(w, "want ") || strings.Contains(w, "unknown value") || strings.Contains(w, "must be") && !bounded {
+					if strings.Contains(w, "unknown key") || strings.Contains(w, "want ") || strings.Contains(w, "unknown value") ||
+						strings.Contains(w, "must be") && !bounded {
 						require.Error(t, err, "%s: the schema accepts what the decoder refuses: %s: %s", name, doc, w)
 					}
 				}
@@ -231,8 +233,9 @@ func TestSchemasAcceptTheExamples(t *testing.T) {
 func TestDescribedDefaults(t *testing.T) {
 	c := Default()
 	for path, want := range map[string]any{
-		"ingest.max_body": c.Ingest.MaxBody, "retry.base": c.Retry.Base, "timeout": c.Timeout, "dead_letters.segment": c.DeadLetters.Segment,
-		"notifications.send": c.Notifications.Send, "breaker.rate.threshold": c.Breaker.V.Rate.V.Threshold,
+		"ingest.max_body": c.Ingest.MaxBody, "retry.base": c.Retry.Base, "timeout": c.Timeout,
+		"dead_letters.segment": c.DeadLetters.Segment,
+		"notifications.send":   c.Notifications.Send, "breaker.rate.threshold": c.Breaker.V.Rate.V.Threshold,
 	} {
 		for _, l := range leaves(Shape()) {
 			if l.path == path {

@@ -46,7 +46,8 @@ func environmentChooser(env string) func(*yamldoc.Value, reflect.Value, func(*ya
 		switch {
 		case chosen != nil || v.Errors() > before:
 		case env == "" && len(o.Keys) > 0:
-			fail("set environment, or "+EnvironmentVariable, "the value differs by environment, and there is no default among them")
+			fail(
+				"set environment, or "+EnvironmentVariable, "the value differs by environment, and there is no default among them")
 		default:
 			fail("add it, or a default", "no value for the environment %q", env)
 		}

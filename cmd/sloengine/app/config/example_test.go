@@ -37,12 +37,16 @@ func secretsIn(t testing.TB, dir string) {
 	t.Helper()
 	cert, key := nettest.SelfSigned(t)
 	for name, data := range map[string][]byte{
-		"redis.password": []byte("hush\n"), "redact.key": []byte(strings.Repeat("k", 32)), "webhook.auth": []byte("Bearer 1234567890abcdef\n"),
-		"webhook.key": []byte(strings.Repeat("s", 32)), "alertmanager.password": []byte("hush\n"), "alertmanager.token": []byte("1234\n"), "alertmanager-ca.pem": cert,
-		"slack.url": []byte("https://hooks.example.org/hush\n"), "pagerduty.key": []byte("hush\n"), "messages.tmpl": []byte(`{{ define "slack.default.footer" }}sloengine{{ end }}`),
-		"redis-ca.pem": cert, "webhook-ca.pem": cert, "client.pem": cert, "client-key.pem": key,
+		"redis.password": []byte("hush\n"), "redact.key": []byte(strings.Repeat("k", 32)),
+		"webhook.auth": []byte("Bearer 1234567890abcdef\n"),
+		"webhook.key":  []byte(strings.Repeat("s", 32)), "alertmanager.password": []byte("hush\n"),
+		"alertmanager.token": []byte("1234\n"), "alertmanager-ca.pem": cert,
+		"slack.url": []byte("https://hooks.example.org/hush\n"), "pagerduty.key": []byte("hush\n"),
+		"messages.tmpl": []byte(`{{ define "slack.default.footer" }}sloengine{{ end }}`),
+		"redis-ca.pem":  cert, "webhook-ca.pem": cert, "client.pem": cert, "client-key.pem": key,
 		"smtp.password": []byte("hush\n"), "mail-ca.pem": cert, "reports.token": []byte("1234\n"),
-		"kafka.password": []byte("hush\n"), "kafka-ca.pem": cert, "rabbitmq.password": []byte("hush\n"), "rabbitmq-ca.pem": cert, "outbox.dsn": []byte("postgres://u:hush@db/shop\n"),
+		"kafka.password": []byte("hush\n"), "kafka-ca.pem": cert, "rabbitmq.password": []byte("hush\n"),
+		"rabbitmq-ca.pem": cert, "outbox.dsn": []byte("postgres://u:hush@db/shop\n"),
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
@@ -75,7 +79,9 @@ func TestExampleUncommented(t *testing.T) {
 	require.Equal(t, filepath.Join(dir, "tokens.yaml"), c.Auth.TokensFile)
 	plain := Default()
 	plain.places = c.places
-	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Budgets, plain.Redact, plain.Sources, plain.Sinks, plain.Notifications, plain.SMTP, plain.Reports = c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact, c.Sources, c.Sinks, c.Notifications, c.SMTP, c.Reports
+	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Budgets, plain.Redact, plain.Sources, plain.Sinks,
+		plain.Notifications, plain.SMTP, plain.Reports = c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact, c.Sources,
+		c.Sinks, c.Notifications, c.SMTP, c.Reports
 	plain.Ingest.CloudEvents = c.Ingest.CloudEvents
 	require.Equal(t, plain, c)
 
@@ -118,7 +124,8 @@ sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook
 		SampleRate: new(ratelimit.DefaultSampleRate), ThrottleDelay: new(ratelimit.DefaultThrottleDelay),
 		ThrottleMaxWait: new(ratelimit.DefaultThrottleMaxWait), AggregateFields: []string{"path", "amount"},
 	}, c.Limits.Global.V)
-	require.Equal(t, ratelimit.Values{Limit: new(int64(ratelimit.DefaultTypeLimit)), Window: new(time.Second)}, c.Limits.Default.V)
+	require.Equal(t, ratelimit.Values{Limit: new(int64(ratelimit.DefaultTypeLimit)), Window: new(time.Second)},
+		c.Limits.Default.V)
 
 	// And every setting is shown somewhere.
 	var root yaml.Node

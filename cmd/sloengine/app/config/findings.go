@@ -46,7 +46,8 @@ func Check(name string, known *Known, data DataDir) (yamldoc.Problems, error) {
 			if u.Closest != "" {
 				hint = "did you mean " + strconv.Quote(u.Closest) + "?"
 			}
-			out = append(out, c.problem(yamldoc.SeverityWarning, item("reports", u.index)+"."+u.Key, hint, "no spec has the %s %q, so the report will be empty", u.Key, u.Name))
+			out = append(out, c.problem(yamldoc.SeverityWarning, item("reports", u.index)+"."+u.Key, hint,
+				"no spec has the %s %q, so the report will be empty", u.Key, u.Name))
 		}
 	}
 	return out, nil
@@ -54,7 +55,8 @@ func Check(name string, known *Known, data DataDir) (yamldoc.Problems, error) {
 
 // problem is one with the value of a path, after the path.
 func (c *Config) problem(severity yamldoc.Severity, path, hint, format string, args ...any) yamldoc.Problem {
-	return yamldoc.Problem{Position: c.places.At(path).At(), Severity: severity, Message: path + ": " + fmt.Sprintf(format, args...), Suggestion: hint}
+	return yamldoc.Problem{Position: c.places.At(path).At(), Severity: severity,
+		Message: path + ": " + fmt.Sprintf(format, args...), Suggestion: hint}
 }
 
 func (c *Config) find(warn func(path, hint, format string, args ...any)) {
@@ -62,7 +64,8 @@ func (c *Config) find(warn func(path, hint, format string, args ...any)) {
 		s := &c.Sinks[i]
 		if worst := s.worstCase(); s.TTL > 0 && worst > s.TTL {
 			warn(item("sinks", i)+".ttl", "raise it, or lower timeout, retry.max_retries or retry.cap",
-				"all attempts to deliver a batch may take %s, longer than the ttl: events become dead letters before their last retry", slo.FormatDuration(worst))
+				"all attempts to deliver a batch may take %s, longer than the ttl: events become dead letters before their last "+
+					"retry", slo.FormatDuration(worst))
 		}
 	}
 	for i := range max(len(c.Sinks), 1) {

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var freeze = flag.String("freeze", "", "write settings.json of testdata/frozen/`VERSION`; see testdata/frozen/README.md")
+var freeze = flag.String(
+	"freeze", "", "write settings.json of testdata/frozen/`VERSION`; see testdata/frozen/README.md")
 
 // TestFrozenSettings reads the engine.yaml and the example with all settings of earlier versions:
 // each key means what it meant. Later settings may come beside them.
@@ -53,7 +54,8 @@ func frozenSettings(t testing.TB, dir string) map[string]string {
 	for _, m := range envKey.FindAllSubmatch(all, -1) {
 		t.Setenv(string(m[1]), "secret")
 	}
-	for name, text := range map[string]string{"engine": string(engine), "settings": string(all), "all": uncommented(string(all))} {
+	for name, text := range map[string]string{"engine": string(engine), "settings": string(all),
+		"all": uncommented(string(all))} {
 		at := t.TempDir()
 		secretsIn(t, at)
 		c, err := load(t, at, text)

@@ -44,7 +44,8 @@ func (c *Config) KafkaUses() (out []KafkaUse, err error) {
 		if u.Client.TLS, err = s.Kafka.TLS.enabled(); err != nil {
 			return nil, fmt.Errorf("sink %s: tls: %w", s.Name, err)
 		}
-		u.Topics = []topics.Use{{Topic: s.Kafka.Topic, By: "sink " + s.Name, AcksLeader: s.Kafka.Acks == "leader", MaxMessage: s.Kafka.MaxMessageBytes}}
+		u.Topics = []topics.Use{{Topic: s.Kafka.Topic, By: "sink " + s.Name, AcksLeader: s.Kafka.Acks == "leader",
+			MaxMessage: s.Kafka.MaxMessageBytes}}
 		out = append(out, u)
 	}
 	return out, nil

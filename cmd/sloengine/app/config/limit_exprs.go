@@ -47,7 +47,8 @@ func limitEnvOf(c *ratelimit.Caller, s *ratelimit.Subject) limitEnv {
 
 // bypassIf and extractor compile an expression. failed is told when one cannot be computed
 // for an event; the rule then acts as if it were not there.
-func bypassIf(text string, failed func(setting string, err error)) (func(*ratelimit.Caller, *ratelimit.Subject) bool, error) {
+func bypassIf(
+	text string, failed func(setting string, err error)) (func(*ratelimit.Caller, *ratelimit.Subject) bool, error) {
 	program, err := expression.Compile[limitEnv, bool](text)
 	if err != nil {
 		return nil, err
@@ -61,7 +62,8 @@ func bypassIf(text string, failed func(setting string, err error)) (func(*rateli
 	}, nil
 }
 
-func extractor(setting, text string, failed func(setting string, err error)) (func(*ratelimit.Caller, *ratelimit.Subject) string, error) {
+func extractor(setting, text string, failed func(setting string, err error)) (
+	func(*ratelimit.Caller, *ratelimit.Subject) string, error) {
 	program, err := expression.Compile[limitEnv, string](text)
 	if err != nil {
 		return nil, err

@@ -26,10 +26,11 @@ type RateLimits struct {
 	Audit    []string                      `yaml:"audit"`     // types that are never limited
 	// RespectDLQFilter puts what the filter of the dead letters keeps there, not on the
 	// floor.
-	RespectDLQFilter bool               `yaml:"respect_dlq_filter"`
-	AggregateWindow  time.Duration      `yaml:"aggregate_window" max:"1s"`             // how long a request waits to be merged with others; 0: not at all
-	MaxContexts      int                `yaml:"max_contexts" min:"16" max:"100000000"` // counters in memory
-	Shared           sharedLimitsConfig `yaml:"shared"`
+	RespectDLQFilter bool `yaml:"respect_dlq_filter"`
+	// how long a request waits to be merged with others; 0: not at all
+	AggregateWindow time.Duration      `yaml:"aggregate_window" max:"1s"`
+	MaxContexts     int                `yaml:"max_contexts" min:"16" max:"100000000"` // counters in memory
+	Shared          sharedLimitsConfig `yaml:"shared"`
 }
 
 func (l *RateLimits) prefill(*Config) {
@@ -51,15 +52,17 @@ type bypassConfig struct {
 }
 
 type sharedLimitsConfig struct {
-	Redis    bool                 `yaml:"redis"`
-	Fallback Disableable[float64] `yaml:"fallback" min:"0.0001" max:"1"` // this instance's share while Redis is not reachable; off: no limits then
+	Redis bool `yaml:"redis"`
+	// this instance's share while Redis is not reachable; off: no limits then
+	Fallback Disableable[float64] `yaml:"fallback" min:"0.0001" max:"1"`
 }
 
 // RateConfig is what the policy is compiled from. authenticated says that callers can
 // prove who they are; failed is told of expressions that cannot be computed. Those that
 // cannot be compiled are left out: checkLimits tells of them.
 func (l *RateLimits) RateConfig(authenticated bool, failed func(setting string, err error)) ratelimit.Config {
-	c := ratelimit.Config{Authentication: authenticated, ValidName: event.ValidName, ValidAttribute: event.ValidAttribute, Default: l.Default.V, Audit: l.Audit, Types: slices.Clone(l.Types)}
+	c := ratelimit.Config{Authentication: authenticated, ValidName: event.ValidName, ValidAttribute: event.ValidAttribute,
+		Default: l.Default.V, Audit: l.Audit, Types: slices.Clone(l.Types)}
 	if !l.Global.Off {
 		c.Global = &l.Global.V
 	}
@@ -101,7 +104,8 @@ func (c *Config) checkLimits(f *yamldoc.Decoder) {
 	}
 	authenticated := c.Auth.TokensFile != ""
 	if l.Shared.Redis && c.Redis == nil {
-		f.Errorf("limits.shared.redis", "add redis, or remove shared", "rate limits are shared through Redis, but the redis section is missing")
+		f.Errorf("limits.shared.redis", "add redis, or remove shared",
+			"rate limits are shared through Redis, but the redis section is missing")
 	}
 	l.checkDefaultOff(f)
 	const sees = "event and request"

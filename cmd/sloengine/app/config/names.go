@@ -16,7 +16,9 @@ func (n fileNames) check(f *yamldoc.Decoder, path, name, kind, unique string) {
 	switch first, twice := n[name]; {
 	case f.Broken(path + ".name"):
 	case !fileName.MatchString(name):
-		f.Errorf(path+".name", "want 1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.', because it becomes a file name and a label", "invalid %s name %q", kind, name)
+		f.Errorf(path+".name",
+			"want 1 to 64 of a-z, 0-9, '.', '_' and '-', not starting with '.', because it becomes a file name and a label",
+			"invalid %s name %q", kind, name)
 	case twice:
 		f.Errorf(path+".name", unique, "%s already has this name", first)
 	default:

@@ -29,8 +29,9 @@ type notificationsConfig struct {
 	Timeout        time.Duration        `yaml:"timeout" min:"10ms" max:"1m"` // of a request
 	DashboardURL   string               `yaml:"dashboard_url"`               // of Grafana; "": no links
 	RunbookURL     string               `yaml:"runbook_url"`                 // "": the project's own
-	Job            string               `yaml:"job"`                         // label of alerts on the engine, as in prometheus.yml
-	Instance       string               `yaml:"instance"`                    // the same; "": the listen address
+	// label of alerts on the engine, as in prometheus.yml
+	Job      string `yaml:"job"`
+	Instance string `yaml:"instance"` // the same; "": the listen address
 
 	// Without an Alertmanager. The first three are in its own format.
 	Receivers  amSection                                  `yaml:"receivers"`
@@ -78,11 +79,13 @@ var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 func (n *notificationsConfig) check(f *yamldoc.Decoder, server *smtpConfig) {
 	const section = "notifications"
 	if n.Timeout >= 4*n.Resend {
-		f.Errorf(section+".timeout", "lower it, or raise resend", "must be less than four times resend, after which an alert ends that is not sent again")
+		f.Errorf(section+".timeout", "lower it, or raise resend",
+			"must be less than four times resend, after which an alert ends that is not sent again")
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.ExternalLabels)) {
 		if !labelName.MatchString(name) || name == "alertname" || strings.HasPrefix(name, "__") {
-			f.Errorf(section+".external_labels."+name, "letters, digits and underscore, as in prometheus.yml", "%q is not a name for an external label", name)
+			f.Errorf(section+".external_labels."+name, "letters, digits and underscore, as in prometheus.yml",
+				"%q is not a name for an external label", name)
 		}
 	}
 	if n.Job == "" {
@@ -119,8 +122,10 @@ func (n *notificationsConfig) checkReceivers(f *yamldoc.Decoder, server *smtpCon
 			key string
 			set bool
 		}{
-			{"global", n.Global != ""}, {"templates", len(n.Templates) > 0}, {"default", n.Default != ""}, {"routes", len(n.Routes) > 0},
-			{"services", len(n.Services) > 0}, {"watchdog", n.Watchdog != ""}, {"timing", len(n.Timing) > 0}, {"escalation", len(n.Escalation) > 0},
+			{"global", n.Global != ""}, {"templates", len(n.Templates) > 0}, {"default", n.Default != ""},
+			{"routes", len(n.Routes) > 0},
+			{"services", len(n.Services) > 0}, {"watchdog", n.Watchdog != ""}, {"timing", len(n.Timing) > 0},
+			{"escalation", len(n.Escalation) > 0},
 		} {
 			if x.set {
 				f.Errorf(section+"."+x.key, "add them, or remove the key", "there are no receivers")
@@ -162,7 +167,8 @@ func (n *notificationsConfig) checkReceivers(f *yamldoc.Decoder, server *smtpCon
 
 // routing says which receiver is told, in the terms of generated configurations.
 func (n *notificationsConfig) routing() alertmanager.Receivers {
-	r := alertmanager.Receivers{Default: n.Default, Routes: n.Routes, Services: n.Services, Watchdog: n.Watchdog, Timing: n.Timing}
+	r := alertmanager.Receivers{Default: n.Default, Routes: n.Routes, Services: n.Services,
+		Watchdog: n.Watchdog, Timing: n.Timing}
 	for _, name := range receivers.Names(string(n.Receivers)) {
 		r.Receivers = append(r.Receivers, alertmanager.Receiver{Name: name, Discard: true})
 	}
@@ -174,7 +180,8 @@ func (n *notificationsConfig) routing() alertmanager.Receivers {
 func (c *Config) ReceiverSettings(in rules.Spec, from, until time.Time) (receivers.Settings, error) {
 	n := &c.Notifications
 	s := receivers.Settings{
-		Text: string(n.Receivers), Templates: n.Templates, Escalation: n.Escalation, ExternalLabels: n.ExternalLabels, Timeout: n.Timeout,
+		Text: string(n.Receivers), Templates: n.Templates, Escalation: n.Escalation,
+		ExternalLabels: n.ExternalLabels, Timeout: n.Timeout,
 		Watchdog: alerts.Watchdog(c.AlertOptions()), ExternalURL: c.Web.ExternalURL,
 	}
 	if s.Text == "" {
@@ -226,13 +233,16 @@ func (a *alertmanagerConfig) peer() notify.Peer {
 	p.HTTP.EnableHTTP2 = true
 	p.HTTP.ProxyFromEnvironment = true
 	p.HTTP.TLSConfig = httpconfig.TLSConfig{
-		CAFile: a.TLS.CAFile, CertFile: a.TLS.CertFile, KeyFile: a.TLS.KeyFile, ServerName: a.TLS.ServerName, InsecureSkipVerify: a.TLS.Insecure,
+		CAFile: a.TLS.CAFile, CertFile: a.TLS.CertFile, KeyFile: a.TLS.KeyFile, ServerName: a.TLS.ServerName,
+		InsecureSkipVerify: a.TLS.Insecure,
 	}
 	if b := a.BasicAuth; b != nil {
-		p.HTTP.BasicAuth = &httpconfig.BasicAuth{Username: b.Username, PasswordFile: b.PasswordFile, Password: fromEnvironment(b.PasswordEnv)}
+		p.HTTP.BasicAuth = &httpconfig.BasicAuth{Username: b.Username, PasswordFile: b.PasswordFile,
+			Password: fromEnvironment(b.PasswordEnv)}
 	}
 	if a.BearerTokenFile+a.BearerTokenEnv != "" {
-		p.HTTP.Authorization = &httpconfig.Authorization{Type: "Bearer", CredentialsFile: a.BearerTokenFile, Credentials: fromEnvironment(a.BearerTokenEnv)}
+		p.HTTP.Authorization = &httpconfig.Authorization{Type: "Bearer", CredentialsFile: a.BearerTokenFile,
+			Credentials: fromEnvironment(a.BearerTokenEnv)}
 	}
 	p.SetName()
 	return p
@@ -248,7 +258,8 @@ func fromEnvironment(name string) httpconfig.Secret {
 // NotifySettings are who is told, whether the engine sends alerts or not.
 func (c *Config) NotifySettings() notify.Settings {
 	n := &c.Notifications
-	s := notify.Settings{ExternalLabels: n.ExternalLabels, Resend: n.Resend, Timeout: n.Timeout, Watchdog: alerts.Watchdog(c.AlertOptions())}
+	s := notify.Settings{ExternalLabels: n.ExternalLabels, Resend: n.Resend, Timeout: n.Timeout,
+		Watchdog: alerts.Watchdog(c.AlertOptions())}
 	for i := range n.Alertmanagers {
 		s.Peers = append(s.Peers, n.Alertmanagers[i].peer())
 	}

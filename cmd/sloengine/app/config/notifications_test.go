@@ -19,7 +19,9 @@ import (
 // TestNotifySettings sends one alert with every kind of credentials, over TLS.
 func TestNotifySettings(t *testing.T) {
 	var got *http.Request
-	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Clone(r.Context()) }))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got = r.Clone(r.Context())
+	}))
 	defer server.Close()
 	dir := t.TempDir()
 	cert, key := nettest.SelfSigned(t)
@@ -33,7 +35,8 @@ func TestNotifySettings(t *testing.T) {
 		"bearer_token_file: secret":                                               "Bearer hush",
 		"bearer_token_env: SLOENGINE_TEST_SECRET, name: x, tls: {server_name: s}": "Bearer whisper",
 	} {
-		c, err := load(t, dir, fmt.Sprintf("notifications: {external_labels: {a: b}, resend: 30s, alertmanagers: [{url: '%s/am', %s}]}", server.URL, settings))
+		c, err := load(t, dir, fmt.Sprintf(
+			"notifications: {external_labels: {a: b}, resend: 30s, alertmanagers: [{url: '%s/am', %s}]}", server.URL, settings))
 		require.NoError(t, err, settings)
 		s := c.NotifySettings()
 		require.Equal(t, 30*time.Second, s.Resend)
@@ -41,17 +44,20 @@ func TestNotifySettings(t *testing.T) {
 		require.Equal(t, "Watchdog", s.Watchdog.Alert)
 		require.NotContains(t, fmt.Sprintf("%+v", c.Notifications), "hush")
 		s.Peers[0].HTTP.TLSConfig.InsecureSkipVerify = true
-		results, err := notify.SendOnce(t.Context(), notify.Options{Settings: s}, map[string]string{"alertname": "X"}, nil, time.Now(), time.Now())
+		results, err := notify.SendOnce(t.Context(), notify.Options{Settings: s}, map[string]string{"alertname": "X"},
+			nil, time.Now(), time.Now())
 		require.NoError(t, err)
 		require.NoError(t, results[0].Err)
 		require.Equal(t, want, got.Header.Get("Authorization"), settings)
 		require.Equal(t, "/am/api/v2/alerts", got.URL.Path)
 	}
-	c, err := load(t, dir, "notifications: {alertmanagers: [{url: 'https://a', tls: {ca_file: cert.pem, cert_file: cert.pem, key_file: key.pem, server_name: s}}, {url: 'https://b', tls: {insecure_skip_verify: true}}]}")
+	c, err := load(t, dir,
+		"notifications: {alertmanagers: [{url: 'https://a', tls: {ca_file: cert.pem, cert_file: cert.pem, key_file: key.pem, server_name: s}}, {url: 'https://b', tls: {insecure_skip_verify: true}}]}")
 	require.NoError(t, err)
 	s := c.NotifySettings()
 	require.Equal(t, httpconfig.TLSConfig{
-		CAFile: filepath.Join(dir, "cert.pem"), CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem"), ServerName: "s",
+		CAFile: filepath.Join(dir, "cert.pem"), CertFile: filepath.Join(dir, "cert.pem"),
+		KeyFile: filepath.Join(dir, "key.pem"), ServerName: "s",
 	}, s.Peers[0].HTTP.TLSConfig)
 	require.True(t, s.Peers[1].HTTP.TLSConfig.InsecureSkipVerify)
 	require.Equal(t, "a", s.Peers[0].Name)

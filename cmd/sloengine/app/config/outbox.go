@@ -18,7 +18,8 @@ type OutboxSource struct {
 const outboxConnections = 2
 
 func (o *OutboxSource) prefill(*Config) {
-	o.MaxConnections, o.ConnectTimeout, o.ApplicationName = outboxConnections, postgres.DefaultConnectTimeout, postgres.DefaultApplicationName
+	o.MaxConnections, o.ConnectTimeout, o.ApplicationName = outboxConnections, postgres.DefaultConnectTimeout,
+		postgres.DefaultApplicationName
 	o.Settings = outbox.Defaults()
 }
 

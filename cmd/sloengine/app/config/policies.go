@@ -26,11 +26,12 @@ type policies struct {
 
 type retryConfig struct {
 	retry.Options `yaml:",inline"`
-	MaxRetries    retries                      `yaml:"max_retries"` // after the first attempt
-	RetryOn       []string                     `yaml:"retry_on"`    // classes and status codes; others become dead letters at once
-	Budget        retry.BudgetOptions          `yaml:"budget"`
-	RateLimit     retry.LimitOptions           `yaml:"rate_limit"` // in events
-	Staged        Disableable[dispatch.Staged] `yaml:"staged"`
+	MaxRetries    retries `yaml:"max_retries"` // after the first attempt
+	// classes and status codes; others become dead letters at once
+	RetryOn   []string                     `yaml:"retry_on"`
+	Budget    retry.BudgetOptions          `yaml:"budget"`
+	RateLimit retry.LimitOptions           `yaml:"rate_limit"` // in events
+	Staged    Disableable[dispatch.Staged] `yaml:"staged"`
 }
 
 type breakerConfig struct {
@@ -75,7 +76,8 @@ func defaultPolicies() policies {
 	r.Staged.V = dispatch.Staged{Items: 100, Interval: time.Second, Growth: 2}
 	b := &p.Breaker.V
 	b.Consecutive.V = breaker.Consecutive{Failures: 5, Open: time.Minute, Probes: 3}
-	b.Rate.V = breaker.Rate{Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 30 * time.Second, Probes: 3, Successes: 2}
+	b.Rate.V = breaker.Rate{Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 30 * time.Second,
+		Probes: 3, Successes: 2}
 	b.ProbeTimeout, b.HealthInterval = 5*time.Second, 5*time.Second
 	p.Bulkhead.Concurrency = 4
 	p.Timeout = 5 * time.Second
@@ -104,14 +106,17 @@ func (p *policies) check(f *yamldoc.Decoder, path string) {
 	}
 	for i, text := range r.RetryOn {
 		if _, err := retryOn([]string{text}); err != nil && own("retry.retry_on") {
-			f.Errorf(item(child(path, "retry.retry_on"), i), "want one of "+strings.Join(append(defaultRetryOn, "permanent"), ", ")+", or a code such as 409", "%v", err)
+			f.Errorf(item(child(path, "retry.retry_on"), i),
+				"want one of "+strings.Join(append(defaultRetryOn, "permanent"), ", ")+", or a code such as 409", "%v", err)
 		}
 	}
 	if own("breaker.consecutive", "breaker.rate") && b.Consecutive.Off && b.Rate.Off && !p.Breaker.Off {
-		f.Errorf(child(path, "breaker"), "set breaker: off, or enable one of the rules", "both rules are off, so the breaker would never open")
+		f.Errorf(child(path, "breaker"), "set breaker: off, or enable one of the rules",
+			"both rules are off, so the breaker would never open")
 	}
 	if own("breaker.rate.probes", "breaker.rate.successes") && !b.Rate.Off && b.Rate.V.Successes > b.Rate.V.Probes {
-		f.Errorf(child(path, "breaker.rate.successes"), "lower it, or raise probes", "successes (%d) must not exceed probes (%d)", b.Rate.V.Successes, b.Rate.V.Probes)
+		f.Errorf(child(path, "breaker.rate.successes"), "lower it, or raise probes",
+			"successes (%d) must not exceed probes (%d)", b.Rate.V.Successes, b.Rate.V.Probes)
 	}
 }
 

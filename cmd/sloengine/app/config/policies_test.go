@@ -67,7 +67,8 @@ sinks:
 }
 
 func TestRetryOn(t *testing.T) {
-	c, err := load(t, t.TempDir(), "retry: {retry_on: [transient, 409]}\nsinks: [{name: a, file: {dir: a}}, {name: b, file: {dir: b}, retry: {retry_on: [transient, timeout, overload, unknown, blocked]}}]")
+	c, err := load(t, t.TempDir(),
+		"retry: {retry_on: [transient, 409]}\nsinks: [{name: a, file: {dir: a}}, {name: b, file: {dir: b}, retry: {retry_on: [transient, timeout, overload, unknown, blocked]}}]")
 	require.NoError(t, err)
 	a, err := c.Sinks[0].Options(SinkParts{})
 	require.NoError(t, err)
@@ -82,7 +83,8 @@ func TestRetryOn(t *testing.T) {
 }
 
 func TestABreakerCanBeOff(t *testing.T) {
-	c, err := load(t, t.TempDir(), "breaker: off\nsinks: [{name: a, file: {dir: a}}, {name: b, file: {dir: b}, breaker: {rate: off}}]")
+	c, err := load(
+		t, t.TempDir(), "breaker: off\nsinks: [{name: a, file: {dir: a}}, {name: b, file: {dir: b}, breaker: {rate: off}}]")
 	require.NoError(t, err)
 	a, err := c.Sinks[0].Options(SinkParts{})
 	require.NoError(t, err)

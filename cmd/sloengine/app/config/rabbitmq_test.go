@@ -37,12 +37,14 @@ sources:
 	one, err := c.Sources[0].RabbitMQ(nil)
 	require.NoError(t, err)
 	require.Equal(t, &rabbitmq.Options{
-		Queue: "orders", Prefetch: 5, Declare: true, QueueType: rabbitmq.Classic, TTL: time.Hour, DeadLetterExchange: "expired",
+		Queue: "orders", Prefetch: 5, Declare: true, QueueType: rabbitmq.Classic, TTL: time.Hour,
+		DeadLetterExchange: "expired",
 	}, one.Source)
 	require.Equal(t, "orders", one.Queue())
 	require.Equal(t, []string{"amqps://rabbit:5671", "shop"}, []string{one.Client.Address(), one.Client.VHost()})
 	b := c.Sources[0].RabbitMQQueue.rabbitBroker
-	require.Equal(t, []any{"u", 2 * time.Second, 3 * time.Second, "slo"}, []any{b.Username, b.Heartbeat, b.ConnectTimeout, b.ClientName})
+	require.Equal(t, []any{"u", 2 * time.Second, 3 * time.Second, "slo"},
+		[]any{b.Username, b.Heartbeat, b.ConnectTimeout, b.ClientName})
 	conn, err := b.TLS.enabled()
 	require.NoError(t, err)
 	require.Equal(t, "rabbit.internal", conn.ServerName)
@@ -51,10 +53,12 @@ sources:
 	two, err := c.Sources[1].RabbitMQ(nil)
 	require.NoError(t, err)
 	require.Equal(t, &rabbitmq.HandlerOptions{
-		Queue: "dlq", Exchange: "dlx", ExchangeType: rabbitmq.Fanout, Retention: 48 * time.Hour, Declare: true, QueueType: rabbitmq.Quorum, Prefetch: 7,
+		Queue: "dlq", Exchange: "dlx", ExchangeType: rabbitmq.Fanout, Retention: 48 * time.Hour, Declare: true,
+		QueueType: rabbitmq.Quorum, Prefetch: 7,
 		Severity: "critical", Retry: []rabbitmq.RetryRule{{Reason: "expired", Type: "report", Queue: "w2", MaxDeaths: 2}},
 		WorkQueues: []rabbitmq.WorkQueue{
-			{Name: "w1", TTL: rabbitmq.DefaultTTL}, {Name: "w2", TTL: 10 * time.Minute, Type: "report", TypicalDuration: 4 * time.Minute, DeliveryLimit: 3},
+			{Name: "w1", TTL: rabbitmq.DefaultTTL},
+			{Name: "w2", TTL: 10 * time.Minute, Type: "report", TypicalDuration: 4 * time.Minute, DeliveryLimit: 3},
 		},
 	}, two.Handler)
 	require.Equal(t, "dlq", two.Queue())
@@ -66,7 +70,8 @@ sources:
 	least, err := c.Sources[3].RabbitMQ(nil)
 	require.NoError(t, err)
 	require.Equal(t, &rabbitmq.HandlerOptions{
-		Queue: "q", Exchange: "x", ExchangeType: rabbitmq.Topic, Retention: 24 * time.Hour, QueueType: rabbitmq.Quorum, Prefetch: 1000, Severity: "error",
+		Queue: "q", Exchange: "x", ExchangeType: rabbitmq.Topic, Retention: 24 * time.Hour, QueueType: rabbitmq.Quorum,
+		Prefetch: 1000, Severity: "error",
 	}, least.Handler)
 	require.True(t, c.Sources[4].RabbitMQQueue.TLS.Insecure)
 }

@@ -30,7 +30,8 @@ type redisConfig struct {
 	SentinelUsername     string `yaml:"sentinel_username"`
 	SentinelPasswordFile string `yaml:"sentinel_password_file" is:"file"`
 
-	PoolSize     int           `yaml:"pool_size" min:"0" max:"10000"` // connections at most, to each server; 0: 10 for each processor
+	// connections at most, to each server; 0: 10 for each processor
+	PoolSize     int           `yaml:"pool_size" min:"0" max:"10000"`
 	Username     string        `yaml:"username"`
 	PasswordFile string        `yaml:"password_file" is:"file"` // read again for each connection
 	DB           int           `yaml:"db" min:"0" max:"65535"`
@@ -53,7 +54,8 @@ func (r *redisConfig) check(f *yamldoc.Decoder) {
 	case r.Cluster && r.SentinelMaster != "":
 		f.Errorf("redis.sentinel_master", "remove one of them", "cluster and sentinel_master exclude each other")
 	case several != (r.Cluster || r.SentinelMaster != ""):
-		f.Errorf("redis.addresses", "set address for a single server", "addresses requires cluster or sentinel_master, and each of these requires addresses")
+		f.Errorf("redis.addresses", "set address for a single server",
+			"addresses requires cluster or sentinel_master, and each of these requires addresses")
 	case several && r.Address != "":
 		f.Errorf("redis.address", "remove one of them", "address and addresses exclude each other")
 	case !several && r.Address == "" && !f.Has("redis.address"):
@@ -103,7 +105,8 @@ func (c *Config) RedisOptions() (*redis.UniversalOptions, error) {
 	}
 	o := &redis.UniversalOptions{Addrs: []string{r.Address}, DB: r.DB, PoolSize: r.PoolSize, ClientName: "sloengine"}
 	if len(r.Addresses) > 0 {
-		o.Addrs, o.IsClusterMode, o.MasterName, o.SentinelUsername = r.Addresses, r.Cluster, r.SentinelMaster, r.SentinelUsername
+		o.Addrs, o.IsClusterMode, o.MasterName, o.SentinelUsername = r.Addresses, r.Cluster,
+			r.SentinelMaster, r.SentinelUsername
 	}
 	if r.SentinelPasswordFile != "" {
 		password, err := readSecret(r.SentinelPasswordFile, 1)

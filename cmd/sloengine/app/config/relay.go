@@ -31,12 +31,14 @@ type Relay struct {
 	SendTimeout time.Duration `yaml:"send_timeout" min:"100ms" max:"30m"` // of a batch, with all retries of the client
 	Poll        time.Duration `yaml:"poll" min:"10ms" max:"1m"`           // longest wait between two looks for rows
 
-	Retry       relayRetry                  `yaml:"retry"`
-	MaxAttempts int                         `yaml:"max_attempts" min:"1" max:"1000000"` // of a row, after which it is given up
-	OnFailed    string                      `yaml:"on_failed" one:"continue block"`     // with later rows of the key of a row that was given up
-	DeadLetter  relayDeadLetter             `yaml:"dead_letter"`
-	Breaker     Disableable[breakerConfig]  `yaml:"breaker"`
-	Retention   Disableable[relayRetention] `yaml:"retention"`
+	Retry relayRetry `yaml:"retry"`
+	// of a row, after which it is given up
+	MaxAttempts int `yaml:"max_attempts" min:"1" max:"1000000"`
+	// with later rows of the key of a row that was given up
+	OnFailed   string                      `yaml:"on_failed" one:"continue block"`
+	DeadLetter relayDeadLetter             `yaml:"dead_letter"`
+	Breaker    Disableable[breakerConfig]  `yaml:"breaker"`
+	Retention  Disableable[relayRetention] `yaml:"retention"`
 
 	Kafka    *relayKafka    `yaml:"kafka"` // exactly one of these
 	RabbitMQ *relayRabbitMQ `yaml:"rabbitmq"`
@@ -88,7 +90,8 @@ func DefaultRelay() Relay {
 	c.MaxAttempts, c.OnFailed = relay.DefaultMaxAttempts, relay.Continue
 	b := &c.Breaker.V
 	b.Consecutive.V = breaker.Consecutive{Failures: 3, Open: 10 * time.Second, Probes: 1}
-	b.Rate.V = breaker.Rate{Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 10 * time.Second, Probes: 2, Successes: 1}
+	b.Rate.V = breaker.Rate{Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 10 * time.Second,
+		Probes: 2, Successes: 1}
 	b.ProbeTimeout, b.HealthInterval = 10*time.Second, 2*time.Second
 	c.Retention.V = relayRetention{Age: outbox.DefaultRetention, Ahead: outbox.DefaultAhead, Source: "none"}
 	c.Web.MaxConnections = 256
@@ -138,24 +141,28 @@ func (c *Relay) check(f *yamldoc.Decoder) {
 	if c.Listen != nil {
 		part("listen", c.Listen.Validate())
 		if c.Listen.TransactionPooling {
-			f.Errorf("listen.transaction_pooling", "connect to PostgreSQL itself, or remove listen", "a pooler does not pass on notifications")
+			f.Errorf("listen.transaction_pooling", "connect to PostgreSQL itself, or remove listen",
+				"a pooler does not pass on notifications")
 		}
 	}
 	table, err := outbox.New(c.Table)
 	part("table", err)
 	if err == nil && c.Claim == relay.Optimistic {
 		if lacks := outbox.Unmapped(table, outbox.NeedOptimistic); len(lacks) > 0 {
-			f.Errorf("claim", "set table.preset: outbox_events, or map them in table.columns, or remove claim", "optimistic needs columns that table does not name: %s", strings.Join(lacks, ", "))
+			f.Errorf("claim", "set table.preset: outbox_events, or map them in table.columns, or remove claim",
+				"optimistic needs columns that table does not name: %s", strings.Join(lacks, ", "))
 		}
 	}
 	if c.Retry.Cap < c.Retry.Base {
 		f.Errorf("retry.cap", "raise it, or lower base", "must be at least retry.base (%s)", c.Retry.Base)
 	}
 	if b := &c.Breaker.V; b.Consecutive.Off && b.Rate.Off && !c.Breaker.Off {
-		f.Errorf("breaker", "set breaker: off, or enable one of the rules", "both rules are off, so the breaker would never open")
+		f.Errorf("breaker", "set breaker: off, or enable one of the rules",
+			"both rules are off, so the breaker would never open")
 	}
 	if c.SendTimeout > c.Lease/2 {
-		f.Errorf("send_timeout", "lower it, or raise lease", "must be at most half of lease (%s), or rows could be sent under a lease that has ended", c.Lease)
+		f.Errorf("send_timeout", "lower it, or raise lease",
+			"must be at most half of lease (%s), or rows could be sent under a lease that has ended", c.Lease)
 	}
 	_, err = ReadWebConfig(c.Web.ConfigFile)
 	part("web.config_file", err)

@@ -56,7 +56,8 @@ dead_letter: {routing_key: dead}
 	r := c.RabbitMQ
 	require.Equal(t, "amqp://mq/shop", r.URL)
 	require.Equal(t, relayRabbitMQ{
-		rabbitBroker: r.rabbitBroker, TopicIs: publish.TopicIsRoutingKey, Mandatory: true, Persistent: true, MaxMessageBytes: 1 << 20, ConfirmTimeout: 30 * time.Second,
+		rabbitBroker: r.rabbitBroker, TopicIs: publish.TopicIsRoutingKey, Mandatory: true, Persistent: true,
+		MaxMessageBytes: 1 << 20, ConfirmTimeout: 30 * time.Second,
 	}, *r)
 	o, err := c.Options()
 	require.NoError(t, err)
@@ -75,8 +76,10 @@ dead_letter: {url: "https://h/dead"}
 `))
 	require.NoError(t, err)
 	require.Equal(t, relayHTTP{
-		URL: "https://h/in", Body: publish.BodyCloudEvents, Source: "shop", Headers: map[string]string{"X-Tenant": "a"}, TokenFile: token, HealthURL: "https://h/ok",
-		TLS: &tlsConfig{ServerName: "x"}, MaxConnections: 3, RequestTimeout: 4 * time.Second, MaxMessageBytes: 2 << 20, RateLimit: &relayLimit{Limit: 5, Window: time.Second},
+		URL: "https://h/in", Body: publish.BodyCloudEvents, Source: "shop", Headers: map[string]string{"X-Tenant": "a"},
+		TokenFile: token, HealthURL: "https://h/ok",
+		TLS: &tlsConfig{ServerName: "x"}, MaxConnections: 3, RequestTimeout: 4 * time.Second, MaxMessageBytes: 2 << 20,
+		RateLimit: &relayLimit{Limit: 5, Window: time.Second},
 	}, *c.HTTP)
 	o, err = c.Options()
 	require.NoError(t, err)
@@ -112,7 +115,8 @@ retention: {age: 2d, ahead: 5, source: claim}
 web: {max_connections: 9}
 `))
 	require.NoError(t, err)
-	require.Equal(t, postgres.Options{DSN: "postgres://relay@db/shop", MaxConnections: 3, ConnectTimeout: 2 * time.Second, ApplicationName: "me", TransactionPooling: true}, c.Database)
+	require.Equal(t, postgres.Options{DSN: "postgres://relay@db/shop", MaxConnections: 3, ConnectTimeout: 2 * time.Second,
+		ApplicationName: "me", TransactionPooling: true}, c.Database)
 	require.Equal(t, "postgres://relay@direct/shop", c.Listen.DSN)
 	require.Equal(t, "rows", c.Listen.Channel)
 	require.Equal(t, 9, c.Web.MaxConnections)
@@ -123,20 +127,24 @@ web: {max_connections: 9}
 	require.EqualValues(t, "k", o.Table.Columns.Key)
 	o.Table = nil
 	require.Equal(t, relay.Options{
-		Claim: relay.Optimistic, Batch: 7, Workers: 3, Memory: 2 << 20, Lease: 40 * time.Second, SendTimeout: 9 * time.Second, Poll: 300 * time.Millisecond,
-		Retry: retry.Options{Base: 3 * time.Second, Cap: 4 * time.Second, Jitter: retry.None}, MaxAttempts: 5, OnFailed: relay.Block,
+		Claim: relay.Optimistic, Batch: 7, Workers: 3, Memory: 2 << 20, Lease: 40 * time.Second, SendTimeout: 9 * time.Second,
+		Poll:  300 * time.Millisecond,
+		Retry: retry.Options{Base: 3 * time.Second, Cap: 4 * time.Second, Jitter: retry.None}, MaxAttempts: 5,
+		OnFailed:        relay.Block,
 		DeadLetterTopic: "dead", DeadLetterKey: "k",
 		Retention: &outbox.Retention{Age: 48 * time.Hour, Ahead: 5, Source: outbox.SourceClaim},
 		Breaker: breaker.Options{
-			Consecutive:  breaker.Consecutive{Failures: 9, Open: 9 * time.Second, Probes: 2},
-			Rate:         breaker.Rate{Off: true, Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 10 * time.Second, Probes: 2, Successes: 1},
+			Consecutive: breaker.Consecutive{Failures: 9, Open: 9 * time.Second, Probes: 2},
+			Rate: breaker.Rate{Off: true, Threshold: 0.5, MinCalls: 10, Window: time.Minute, Open: 10 * time.Second,
+				Probes: 2, Successes: 1},
 			ProbeTimeout: 3 * time.Second, HealthInterval: 4 * time.Second,
 		},
 	}, o)
 	k, err := c.Kafka.options("n", nil)
 	require.NoError(t, err)
 	require.Equal(t, kafkaclient.ProducerOptions{
-		Options:     kafkaclient.Options{Brokers: []string{"k:9092"}, ClientID: "me", RequestTimeout: 2 * time.Second, Backoff: 70 * time.Millisecond, Name: "n"},
+		Options: kafkaclient.Options{Brokers: []string{"k:9092"}, ClientID: "me", RequestTimeout: 2 * time.Second,
+			Backoff: 70 * time.Millisecond, Name: "n"},
 		Compression: "zstd", BatchBytes: 2 << 20, MaxMessageBytes: 2 << 20, Linger: -1, DeliveryTimeout: 7 * time.Second,
 	}, k)
 }
@@ -145,31 +153,56 @@ func TestProblemsOfARelayHaveTheirPlace(t *testing.T) {
 	for text, wants := range map[string][]string{
 		"":                               {"empty"},
 		"kafka: {brokers: [\"k:9092\"]}": {"database: dsn: missing"},
-		"database: {dsn: postgres://relay@db/shop}":                                               {"kafka: missing, and so are rabbitmq and http (set kafka, rabbitmq or http)"},
-		shortRelay + "rabbitmq: {url: amqp://mq}":                                                 {"relay.yaml:3:11: rabbitmq: only one of kafka, rabbitmq and http can be set"},
-		relayDatabase + "rabbitmq: {url: amqp://mq, exchnge: x}":                                  {"relay.yaml:2", `did you mean "exchange"`},
-		relayDatabase + "rabbitmq: {url: amqp://mq, topic_is: exchange, exchange: x}":             {"relay.yaml:2", "must not be set with topic_is: exchange"},
-		relayDatabase + "rabbitmq: {url: \"amqp://u:geheim@mq\"}":                                 {"relay.yaml:2", "contains credentials"},
-		relayDatabase + "rabbitmq: {url: amqp://mq}\ndead_letter: {topic: dead}":                  {"relay.yaml:3", "dead_letter.topic: is for kafka, and the rows go to rabbitmq (set routing_key"},
-		relayDatabase + "rabbitmq: {url: amqp://mq}\ndead_letter: {exchange: dead}":               {"relay.yaml:3", "needs a routing key"},
-		relayDatabase + "rabbitmq: {url: amqp://mq, confirm_timeout: 1m}":                         {"must be at least 1m1s: rabbitmq.confirm_timeout"},
-		relayDatabase + "http: {body: payload}":                                                   {"relay.yaml:2", "url"},
-		relayDatabase + "http: {url: \"http://h\", token_file: there-is-none}":                    {"relay.yaml:2", "token_file"},
-		relayDatabase + "http: {url: \"http://h\"}\ndead_letter: {url: \"ftp://h\"}":              {"dead letter url: must begin with http"},
-		relayDatabase + "http: {url: \"http://h\", request_timeout: 1m}":                          {"must be at least 1m1s: http.request_timeout"},
-		relayDatabase + "http: {url: \"http://h\", tls: {cert_file: c}}":                          {"relay.yaml:2", "cert_file and key_file must be set together"},
-		shortRelay + "dead_letter: {key: k}":                                                      {"relay.yaml:3", "has no effect without a topic"},
-		shortRelay + "lease: 1m\nsend_timeout: 50s":                                               {"relay.yaml:4", "send_timeout: must be at most half of lease (1m0s)"},
-		shortRelay + "send_timeout: 10s":                                                          {"relay.yaml:3", "must be at least 46s"},
-		shortRelay + "claim: luck":                                                                {"relay.yaml:3", "claim", "optimistic"},
-		shortRelay + "claim: optimistic":                                                          {"relay.yaml:3", "claim: optimistic needs columns that table does not name: version, processing_instance, locked_at", "set table.preset: outbox_events"},
-		shortRelay + "on_failed: stop":                                                            {"relay.yaml:3", "on_failed"},
-		shortRelay + "worker: 3":                                                                  {"relay.yaml:3", `did you mean "workers"`},
-		shortRelay + "retry: {base: 2s, cap: 1s}":                                                 {"relay.yaml:3", "must be at least retry.base"},
-		shortRelay + "table: {columns: {kee: k}}":                                                 {"relay.yaml:3", `unknown column "kee"`},
-		shortRelay + "breaker: {consecutive: off, rate: off}":                                     {"the breaker would never open"},
-		shortRelay + "listen: {dsn: postgres://relay@db/shop, transaction_pooling: true}":         {"a pooler does not pass on notifications"},
-		"database: {dsn: \"postgres://relay:geheim@db/shop\"}\nkafka: {brokers: [\"k\"]}":         {"contains a password", "invalid address"},
+		"database: {dsn: postgres://relay@db/shop}": {
+			"kafka: missing, and so are rabbitmq and http (set kafka, rabbitmq or http)"},
+		shortRelay + "rabbitmq: {url: amqp://mq}": {
+			"relay.yaml:3:11: rabbitmq: only one of kafka, rabbitmq and http can be set"},
+		relayDatabase + "rabbitmq: {url: amqp://mq, exchnge: x}": {"relay.yaml:2",
+			`did you mean "exchange"`},
+		relayDatabase + "rabbitmq: {url: amqp://mq, topic_is: exchange, exchange: x}": {"relay.yaml:2",
+			"must not be set with topic_is: exchange"},
+		relayDatabase + "rabbitmq: {url: \"amqp://u:geheim@mq\"}": {"relay.yaml:2",
+			"contains credentials"},
+		relayDatabase + "rabbitmq: {url: amqp://mq}\ndead_letter: {topic: dead}": {"relay.yaml:3",
+			"dead_letter.topic: is for kafka, and the rows go to rabbitmq (set routing_key"},
+		relayDatabase + "rabbitmq: {url: amqp://mq}\ndead_letter: {exchange: dead}": {"relay.yaml:3",
+			"needs a routing key"},
+		relayDatabase + "rabbitmq: {url: amqp://mq, confirm_timeout: 1m}": {
+			"must be at least 1m1s: rabbitmq.confirm_timeout"},
+		relayDatabase + "http: {body: payload}": {"relay.yaml:2", "url"},
+		relayDatabase + "http: {url: \"http://h\", token_file: there-is-none}": {
+			"relay.yaml:2", "token_file"},
+		relayDatabase + "http: {url: \"http://h\"}\ndead_letter: {url: \"ftp://h\"}": {
+			"dead letter url: must begin with http"},
+		relayDatabase + "http: {url: \"http://h\", request_timeout: 1m}": {
+			"must be at least 1m1s: http.request_timeout"},
+		relayDatabase + "http: {url: \"http://h\", tls: {cert_file: c}}": {"relay.yaml:2",
+			"cert_file and key_file must be set together"},
+		shortRelay + "dead_letter: {key: k}": {"relay.yaml:3",
+			"has no effect without a topic"},
+		shortRelay + "lease: 1m\nsend_timeout: 50s": {"relay.yaml:4",
+			"send_timeout: must be at most half of lease (1m0s)"},
+		shortRelay + "send_timeout: 10s": {"relay.yaml:3",
+			"must be at least 46s"},
+		shortRelay + "claim: luck": {"relay.yaml:3",
+			"claim", "optimistic"},
+		shortRelay + "claim: optimistic": {"relay.yaml:3",
+			"claim: optimistic needs columns that table does not name: version, processing_instance, locked_at",
+			"set table.preset: outbox_events"},
+		shortRelay + "on_failed: stop": {
+			"relay.yaml:3", "on_failed"},
+		shortRelay + "worker: 3": {"relay.yaml:3",
+			`did you mean "workers"`},
+		shortRelay + "retry: {base: 2s, cap: 1s}": {"relay.yaml:3",
+			"must be at least retry.base"},
+		shortRelay + "table: {columns: {kee: k}}": {"relay.yaml:3",
+			`unknown column "kee"`},
+		shortRelay + "breaker: {consecutive: off, rate: off}": {
+			"the breaker would never open"},
+		shortRelay + "listen: {dsn: postgres://relay@db/shop, transaction_pooling: true}": {
+			"a pooler does not pass on notifications"},
+		"database: {dsn: \"postgres://relay:geheim@db/shop\"}\nkafka: {brokers: [\"k\"]}": {"contains a password",
+			"invalid address"},
 		"database: {dsn: postgres://relay@db/shop}\nkafka: {brokers: [\"k:9092\"], acks: leader}": {"acks"},
 	} {
 		_, err := ReadRelay("relay.yaml", []byte(text))

@@ -87,7 +87,8 @@ const (
 )
 
 func (k *relayKafka) prefill(*Config) {
-	k.ClientID, k.RequestTimeout, k.Backoff = kafkaclient.DefaultClientID, kafkaclient.DefaultRequestTimeout, 250*time.Millisecond
+	k.ClientID, k.RequestTimeout, k.Backoff = kafkaclient.DefaultClientID, kafkaclient.DefaultRequestTimeout,
+		250*time.Millisecond
 	k.Compression, k.MaxMessageBytes = kafkaclient.DefaultCompression, kafkaclient.DefaultMaxMessageBytes
 	k.Linger, k.DeliveryTimeout = relayLinger, relayDeliveryTimeout
 }
@@ -132,7 +133,8 @@ func (c *Relay) deadLetterTopic() string {
 // checkDestination checks that there is one, and the rest by making the publisher.
 func (c *Relay) checkDestination(f *yamldoc.Decoder) {
 	n := 0
-	for path, there := range map[string]bool{toKafka: c.Kafka != nil, toRabbitMQ: c.RabbitMQ != nil, toHTTP: c.HTTP != nil} {
+	for path, there := range map[string]bool{toKafka: c.Kafka != nil, toRabbitMQ: c.RabbitMQ != nil,
+		toHTTP: c.HTTP != nil} {
 		if there || f.Broken(path) {
 			n++
 		}
@@ -144,7 +146,8 @@ func (c *Relay) checkDestination(f *yamldoc.Decoder) {
 	case n > 1:
 		for _, path := range []string{toRabbitMQ, toHTTP} {
 			if path == toRabbitMQ && c.RabbitMQ != nil || path == toHTTP && c.HTTP != nil {
-				f.Errorf(path, "remove all but one, and start a relay for each destination with a table of its own", "only one of kafka, rabbitmq and http can be set")
+				f.Errorf(path, "remove all but one, and start a relay for each destination with a table of its own",
+					"only one of kafka, rabbitmq and http can be set")
 				return
 			}
 		}
@@ -171,7 +174,8 @@ func (c *Relay) checkDestination(f *yamldoc.Decoder) {
 	p, err := c.Publisher(nil)
 	tried(f, to, "", p, err)
 	if least += relayGrace; c.SendTimeout < least && !f.Broken("send_timeout") {
-		f.Errorf("send_timeout", "raise it, or lower "+to+"."+name, "must be at least %s: %s.%s and %s, or rows that are still being sent are sent again", least, to, name, relayGrace)
+		f.Errorf("send_timeout", "raise it, or lower "+to+"."+name,
+			"must be at least %s: %s.%s and %s, or rows that are still being sent are sent again", least, to, name, relayGrace)
 	}
 }
 
@@ -183,7 +187,9 @@ func (c *Relay) checkDeadLetter(f *yamldoc.Decoder, to string) {
 		{"exchange", d.Exchange, toRabbitMQ}, {"routing_key", d.RoutingKey, toRabbitMQ}, {"url", d.URL, toHTTP},
 	} {
 		if k.value != "" && k.of != to {
-			f.Errorf("dead_letter."+k.name, "set "+map[string]string{toKafka: "topic", toRabbitMQ: "routing_key, and exchange unless it is the name of a queue", toHTTP: "url"}[to], "is for %s, and the rows go to %s", k.of, to)
+			f.Errorf("dead_letter."+k.name,
+				"set "+map[string]string{toKafka: "topic", toRabbitMQ: "routing_key, and exchange unless it is the name of a queue",
+					toHTTP: "url"}[to], "is for %s, and the rows go to %s", k.of, to)
 		}
 	}
 	if to == toRabbitMQ && d.Exchange != "" && d.RoutingKey == "" {
@@ -246,8 +252,9 @@ func (c *Relay) rabbitMQPublisher(set *metrics.Set) (relay.Publisher, error) {
 	}
 	return publish.NewRabbitMQ(publish.RabbitMQOptions{
 		PublisherOptions: amqpclient.PublisherOptions{Options: broker, ConfirmTimeout: r.ConfirmTimeout},
-		TopicIs:          r.TopicIs, Exchange: r.Exchange, DeadLetterExchange: c.DeadLetter.Exchange, MaxMessageBytes: int(r.MaxMessageBytes),
-		NotMandatory: !r.Mandatory, Transient: !r.Persistent,
+		TopicIs:          r.TopicIs, Exchange: r.Exchange, DeadLetterExchange: c.DeadLetter.Exchange,
+		MaxMessageBytes: int(r.MaxMessageBytes),
+		NotMandatory:    !r.Mandatory, Transient: !r.Persistent,
 	})
 }
 
@@ -264,7 +271,8 @@ func (c *Relay) httpPublisher(set *metrics.Set) (relay.Publisher, error) {
 		}
 	}
 	return publish.NewHTTP(publish.HTTPOptions{
-		URL: h.URL, DeadLetterURL: c.DeadLetter.URL, HealthURL: h.HealthURL, Body: h.Body, Source: h.Source, Headers: h.Headers,
+		URL: h.URL, DeadLetterURL: c.DeadLetter.URL, HealthURL: h.HealthURL, Body: h.Body,
+		Source: h.Source, Headers: h.Headers,
 		TokenFile: h.TokenFile, TLS: tls, MaxConnections: h.MaxConnections, RequestTimeout: h.RequestTimeout,
 		MaxMessageBytes: int(h.MaxMessageBytes), Limit: limit, Metrics: set,
 	})

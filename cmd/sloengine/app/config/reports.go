@@ -58,7 +58,8 @@ func (c *Config) checkReports(f *yamldoc.Decoder) {
 		r.check(f, path)
 		names.check(f, path, r.Name, "report", "the name tells which reports were sent")
 		if len(r.To.Email) > 0 && c.SMTP == nil {
-			f.Errorf(path+".to.email", "add smtp: {smarthost: mail.example.org:587, from: slo@example.org}", "the smtp section is missing")
+			f.Errorf(path+".to.email", "add smtp: {smarthost: mail.example.org:587, from: slo@example.org}",
+				"the smtp section is missing")
 		}
 	}
 }
@@ -80,7 +81,8 @@ func (r *reportConfig) check(f *yamldoc.Decoder, path string) {
 		f.Errorf(path+".timezone", "want a name such as Europe/Berlin", "%q is not a time zone", r.Timezone)
 	}
 	if r.Agreement != "" && (r.Agreement.Service() == "" || r.Agreement.Name() == "") {
-		f.Errorf(path+".agreement", "want the service and the name, such as shop/gold", "%q is not an agreement", string(r.Agreement))
+		f.Errorf(path+".agreement", "want the service and the name, such as shop/gold",
+			"%q is not an agreement", string(r.Agreement))
 	}
 	if r.Agreement != "" && r.Service != "" {
 		f.Errorf(path+".service", "remove it", "service and agreement exclude each other")
@@ -161,7 +163,8 @@ func (c *Config) ReportSettings() (delivery.Settings, error) {
 	for i := range c.Reports {
 		r := &c.Reports[i]
 		out := delivery.Report{
-			Name: r.Name, Every: r.Every, Service: r.Service, Agreement: r.Agreement, Formats: r.Formats, Mail: r.To.Email, Folder: r.To.Folder,
+			Name: r.Name, Every: r.Every, Service: r.Service, Agreement: r.Agreement, Formats: r.Formats,
+			Mail: r.To.Email, Folder: r.To.Folder,
 		}
 		out.Weekday, out.Day, _ = r.day()
 		out.At, _ = r.at()

@@ -41,12 +41,14 @@ reports:
 	require.NotContains(t, fmt.Sprintf("%+v", c), mailtest.Password)
 
 	m, w := s.Reports[0], s.Reports[1]
-	require.Equal(t, []any{slo.Month, 1, delivery.Clock{Hour: 8}, filepath.Join(dir, "out"), []string{"a@b.c"}}, []any{m.Every, m.Day, m.At, m.Folder, m.Mail})
+	require.Equal(t, []any{slo.Month, 1, delivery.Clock{Hour: 8}, filepath.Join(dir, "out"), []string{"a@b.c"}},
+		[]any{m.Every, m.Day, m.At, m.Folder, m.Mail})
 	require.Nil(t, m.Zone)
 	token, err := m.Webhooks[0].Token()
 	require.NoError(t, err)
 	require.Equal(t, "hush", token)
-	require.Equal(t, []any{slo.Week, time.Sunday, delivery.Clock{Hour: 23, Minute: 59}, slo.ID("shop/gold"), []delivery.Format{delivery.JSON}, "Asia/Tokyo"},
+	require.Equal(t, []any{slo.Week, time.Sunday, delivery.Clock{Hour: 23, Minute: 59}, slo.ID("shop/gold"),
+		[]delivery.Format{delivery.JSON}, "Asia/Tokyo"},
 		[]any{w.Every, w.Weekday, w.At, w.Agreement, w.Formats, w.Zone.String()})
 
 	c, err = load(t, dir, "smtp: {smarthost: 'm:25', from: a@b.c, tls: none, tls_config: {insecure_skip_verify: true}}")

@@ -39,7 +39,8 @@ func TestSecretsComeFromFiles(t *testing.T) {
 		case strings.HasSuffix(name, "_file"), strings.HasSuffix(name, "_files"), strings.HasSuffix(name, "_env"):
 			files++
 		case noSecrets[key] == "":
-			t.Errorf("%s looks like a secret in plain text: read it from a file (%s_file), or say in noSecrets why it is none", key, name)
+			t.Errorf("%s looks like a secret in plain text: read it from a file (%s_file), or say in noSecrets why it is none",
+				key, name)
 		}
 		delete(left, key)
 	})

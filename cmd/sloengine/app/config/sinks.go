@@ -42,7 +42,8 @@ type Sink struct {
 	TTL         time.Duration    `yaml:"ttl"`                     // 0: events never get too old
 	MaxLagBytes int64            `yaml:"max_lag_bytes" is:"size"` // 0: as far as the log goes
 	RateLimit   *sinkLimitConfig `yaml:"rate_limit"`
-	Shared      bool             `yaml:"shared"` // breaker and retry budget are those of all engines with a sink of this name
+	// breaker and retry budget are those of all engines with a sink of this name
+	Shared bool `yaml:"shared"`
 }
 
 func (s *Sink) prefill(c *Config) {
@@ -113,7 +114,8 @@ func (c *Config) checkSinks(f *yamldoc.Decoder) {
 		if s.File != nil && s.File.Dir != "" {
 			dir := filepath.Clean(s.File.Dir)
 			if first, twice := dirs[dir]; twice {
-				f.Errorf(path+".file.dir", "set a separate directory for each sink", "sinks[%d] already writes to this directory", first)
+				f.Errorf(path+".file.dir", "set a separate directory for each sink",
+					"sinks[%d] already writes to this directory", first)
 			}
 			dirs[dir] = i
 			if c.DeadLetters.Dir != "" && filepath.Clean(c.DeadLetters.Dir) == dir {
@@ -121,11 +123,13 @@ func (c *Config) checkSinks(f *yamldoc.Decoder) {
 			}
 		}
 		if s.Shared && c.Redis == nil {
-			f.Errorf(path+".shared", "add redis, or remove shared", "breaker and retry budget are shared through Redis, but the redis section is missing")
+			f.Errorf(path+".shared", "add redis, or remove shared",
+				"breaker and retry budget are shared through Redis, but the redis section is missing")
 		}
 		if l := s.RateLimit; l != nil {
 			if l.Shared && c.Redis == nil {
-				f.Errorf(path+".rate_limit.shared", "add redis, or remove shared", "rate limits are shared through Redis, but the redis section is missing")
+				f.Errorf(path+".rate_limit.shared", "add redis, or remove shared",
+					"rate limits are shared through Redis, but the redis section is missing")
 			}
 			if !l.Shared && f.Has(path+".rate_limit.fallback") {
 				f.Errorf(path+".rate_limit.fallback", "set shared: true, or remove it", "fallback requires a shared rate limit")
@@ -136,7 +140,9 @@ func (c *Config) checkSinks(f *yamldoc.Decoder) {
 
 func (s *Sink) check(f *yamldoc.Decoder, path string) {
 	switch kinds := s.kinds(); {
-	case slices.ContainsFunc([]string{".http", ".file", ".kafka", ".rabbitmq"}, func(k string) bool { return f.Broken(path + k) }):
+	case slices.ContainsFunc([]string{".http", ".file", ".kafka", ".rabbitmq"}, func(k string) bool {
+		return f.Broken(path + k)
+	}):
 	case len(kinds) == 0:
 		f.Errorf(path, "add http, file, kafka or rabbitmq", "the sink has no destination")
 	case len(kinds) > 1:
@@ -144,10 +150,12 @@ func (s *Sink) check(f *yamldoc.Decoder, path string) {
 	}
 	s.policies.check(f, path)
 	if s.TTL > 0 && s.TTL <= s.Batch.Wait {
-		f.Errorf(path+".ttl", "raise it, or lower batch.wait", "events would expire while they wait %s for their batch", s.Batch.Wait)
+		f.Errorf(path+".ttl", "raise it, or lower batch.wait",
+			"events would expire while they wait %s for their batch", s.Batch.Wait)
 	}
 	if s.MaxLagBytes > 0 && s.MaxLagBytes < s.Batch.Bytes {
-		f.Errorf(path+".max_lag_bytes", "raise it, or lower batch.bytes", "must be at least one batch of %d bytes", s.Batch.Bytes)
+		f.Errorf(path+".max_lag_bytes", "raise it, or lower batch.bytes",
+			"must be at least one batch of %d bytes", s.Batch.Bytes)
 	}
 	if s.HTTP != nil {
 		s.HTTP.check(f, path+".http")
@@ -179,7 +187,8 @@ func (h *httpSinkConfig) check(f *yamldoc.Decoder, path string) {
 	checkURL(f, path+".health_url", h.HealthURL, "header_files", false)
 	for _, name := range slices.Sorted(maps.Keys(h.Headers)) {
 		if secretHeaders.MatchString(name) {
-			f.Errorf(path+".headers."+name, "write the value to a file and set the file name under header_files", "a secret must not be set here")
+			f.Errorf(path+".headers."+name, "write the value to a file and set the file name under header_files",
+				"a secret must not be set here")
 		}
 		for _, other := range slices.Sorted(maps.Keys(h.HeaderFiles)) {
 			if textproto.CanonicalMIMEHeaderKey(name) == textproto.CanonicalMIMEHeaderKey(other) {
@@ -239,7 +248,8 @@ type SinkParts struct {
 	// Shared makes a limit that all instances have in common. Only needed for sinks with
 	// such a limit, which there are only with a redis section.
 	Shared func(SharedSinkLimit) (dispatch.Limiter, error)
-	// Sharing makes a breaker and a retry budget that all instances have in common. Only needed for sinks that share theirs.
+	// Sharing makes a breaker and a retry budget that all instances have in common. Only needed for sinks that share
+	// theirs.
 	Sharing func(name string, budget retry.BudgetOptions) (dispatch.Sharing, error)
 	// Answered, if not nil, counts the answers of HTTP sinks by status code.
 	Answered func(sink string, code int)

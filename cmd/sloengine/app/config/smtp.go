@@ -45,7 +45,8 @@ func (s *smtpConfig) check(f *yamldoc.Decoder) {
 	case s.Username != "":
 		checkSource(f, path+".password", s.PasswordFile, s.PasswordEnv, true)
 		if s.TLS == mail.NoTLS {
-			f.Errorf(path+".tls", "choose starttls or tls, or remove username", "the password would cross the network unencrypted")
+			f.Errorf(path+".tls", "choose starttls or tls, or remove username",
+				"the password would cross the network unencrypted")
 		}
 	case secret:
 		f.Errorf(path+".username", "set it, or remove the password", "missing")
@@ -77,7 +78,8 @@ func (s *smtpConfig) receivers() *receivers.MailServer {
 	out := &receivers.MailServer{
 		Smarthost: s.Smarthost, From: s.From, Hello: s.Hello, Username: s.Username, PasswordFile: s.PasswordFile,
 		RequireTLS: s.TLS != mail.NoTLS, ImplicitTLS: s.TLS == mail.ImplicitTLS,
-		CAFile: s.TLSConfig.CAFile, CertFile: s.TLSConfig.CertFile, KeyFile: s.TLSConfig.KeyFile, ServerName: s.TLSConfig.ServerName, Insecure: s.TLSConfig.Insecure,
+		CAFile: s.TLSConfig.CAFile, CertFile: s.TLSConfig.CertFile, KeyFile: s.TLSConfig.KeyFile,
+		ServerName: s.TLSConfig.ServerName, Insecure: s.TLSConfig.Insecure,
 	}
 	if s.PasswordEnv != "" {
 		out.Password = os.Getenv(s.PasswordEnv)

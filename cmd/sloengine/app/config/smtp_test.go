@@ -17,7 +17,8 @@ import (
 func TestMailServerOfReceivers(t *testing.T) {
 	server, other := mailtest.Start(t, mailtest.Options{}), mailtest.Start(t, mailtest.Options{NoTLS: true})
 	t.Setenv("SLOENGINE_TEST_MAIL", mailtest.Password)
-	smtp := fmt.Sprintf("smtp: {smarthost: %q, from: slo@example.org, username: %s, password_env: SLOENGINE_TEST_MAIL, tls_config: {ca_file: %q}}\n", server.Address, mailtest.User, server.CAFile)
+	smtp := fmt.Sprintf(
+		"smtp: {smarthost: %q, from: slo@example.org, username: %s, password_env: SLOENGINE_TEST_MAIL, tls_config: {ca_file: %q}}\n", server.Address, mailtest.User, server.CAFile)
 	send := func(settings string) error {
 		t.Helper()
 		c, err := load(t, t.TempDir(), settings)
@@ -26,7 +27,8 @@ func TestMailServerOfReceivers(t *testing.T) {
 		s, err := c.ReceiverSettings(rules.Spec{}, now, now.Add(time.Hour))
 		require.NoError(t, err)
 		require.NotContains(t, fmt.Sprintf("%+v", c.SMTP), mailtest.Password)
-		got, err := receivers.SendTest(t.Context(), receivers.Options{Settings: s}, "team", map[string]string{"alertname": "Test"}, map[string]string{"summary": "s"}, now)
+		got, err := receivers.SendTest(t.Context(), receivers.Options{Settings: s}, "team",
+			map[string]string{"alertname": "Test"}, map[string]string{"summary": "s"}, now)
 		require.NoError(t, err)
 		require.Len(t, got, 1)
 		return got[0].Err
@@ -41,12 +43,17 @@ func TestMailServerOfReceivers(t *testing.T) {
 	require.Equal(t, "global@example.org", server.Received()[2].From)
 
 	// Another server never gets the credentials of this one.
-	require.ErrorContains(t, send(smtp+fmt.Sprintf(to, fmt.Sprintf(", smarthost: %q, from: a@b.c, require_tls: false", other.Address), "")), "authentication required")
-	require.ErrorContains(t, send(smtp+fmt.Sprintf(to, "", fmt.Sprintf(", global: {smtp_smarthost: %q, smtp_from: a@b.c, smtp_require_tls: false}", other.Address))), "authentication required")
+	require.ErrorContains(t,
+		send(smtp+fmt.Sprintf(to, fmt.Sprintf(", smarthost: %q, from: a@b.c, require_tls: false", other.Address), "")),
+		"authentication required")
+	require.ErrorContains(t,
+		send(smtp+fmt.Sprintf(to, "", fmt.Sprintf(", global: {smtp_smarthost: %q, smtp_from: a@b.c, smtp_require_tls: false}",
+			other.Address))), "authentication required")
 	c, err := load(t, t.TempDir(), smtp+fmt.Sprintf(to, fmt.Sprintf(", smarthost: %q, from: a@b.c", other.Address), ""))
 	require.NoError(t, err)
 	require.NotContains(t, string(c.Notifications.Receivers), mailtest.Password)
-	c, err = load(t, t.TempDir(), smtp+fmt.Sprintf(to, ", auth_username: somebody, auth_password_env: SLOENGINE_TEST_MAIL, require_tls: true", ""))
+	c, err = load(t, t.TempDir(), smtp+
+		fmt.Sprintf(to, ", auth_username: somebody, auth_password_env: SLOENGINE_TEST_MAIL, require_tls: true", ""))
 	require.NoError(t, err)
 	text := string(c.Notifications.Receivers)
 	require.Equal(t, 1, strings.Count(text, "auth_username"), "credentials are taken together or not at all")

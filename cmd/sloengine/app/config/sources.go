@@ -41,7 +41,8 @@ func (s *Source) kinds() (out []string) {
 	for _, k := range []struct {
 		name string
 		is   bool
-	}{{"kafka", s.Kafka != nil}, {"rabbitmq", s.RabbitMQQueue != nil}, {"rabbitmq_dead_letters", s.DeadLetterQueue != nil}, {"outbox", s.Outbox != nil}} {
+	}{{"kafka", s.Kafka != nil}, {"rabbitmq", s.RabbitMQQueue != nil}, {"rabbitmq_dead_letters", s.DeadLetterQueue != nil},
+		{"outbox", s.Outbox != nil}} {
 		if k.is {
 			out = append(out, k.name)
 		}
@@ -63,7 +64,8 @@ func (c *Config) checkSources(f *yamldoc.Decoder) {
 		s, path := &c.Sources[i], item("sources", i)
 		names.check(f, path, s.Name, "source", "the name identifies its positions in the log")
 		switch kinds := s.kinds(); {
-		case f.Broken(path + ".kafka"), f.Broken(path + ".rabbitmq"), f.Broken(path + ".rabbitmq_dead_letters"), f.Broken(path + ".outbox"):
+		case f.Broken(path + ".kafka"), f.Broken(path + ".rabbitmq"), f.Broken(path + ".rabbitmq_dead_letters"),
+			f.Broken(path + ".outbox"):
 		case len(kinds) == 0:
 			f.Errorf(path, "add kafka, rabbitmq, rabbitmq_dead_letters or outbox", "the source reads from nowhere")
 		case len(kinds) > 1:

@@ -45,7 +45,8 @@ sources:
 	require.Equal(t, source.BackfillNever, one.Backfill)
 	require.EqualValues(t, 1<<20, one.MaxMessage)
 	require.Equal(t, "shop", one.Map.Service)
-	require.Equal(t, []any{"latest", 3, "2", time.Second}, []any{one.Kafka.Start, one.Kafka.Engines, one.Kafka.Ordinal, one.Kafka.Fetch.MaxWait})
+	require.Equal(t, []any{"latest", 3, "2", time.Second},
+		[]any{one.Kafka.Start, one.Kafka.Engines, one.Kafka.Ordinal, one.Kafka.Fetch.MaxWait})
 	require.Equal(t, source.Defaults(), two.Settings)
 	want := kafka.Defaults()
 	want.TopicsRegex, want.Ownership, want.Group = "^shop[.]", kafka.Group, "slo"
@@ -54,10 +55,12 @@ sources:
 	o, err := one.Kafka.Client("source:orders")
 	require.NoError(t, err)
 	require.Equal(t, []string{"kafka-1:9092", "kafka-2:9092"}, o.Brokers)
-	require.Equal(t, []string{"PLAIN", "u", filepath.Join(dir, "redis.password")}, []string{o.SASL.Mechanism, o.SASL.Username, o.SASL.PasswordFile})
+	require.Equal(t, []string{"PLAIN", "u", filepath.Join(dir, "redis.password")},
+		[]string{o.SASL.Mechanism, o.SASL.Username, o.SASL.PasswordFile})
 	require.Equal(t, "kafka.internal", o.TLS.ServerName)
 	require.Len(t, o.TLS.Certificates, 1)
-	require.Equal(t, []any{"2.8", "slo", time.Second, 2 * time.Second}, []any{o.Version, o.ClientID, o.RequestTimeout, o.Backoff})
+	require.Equal(t, []any{"2.8", "slo", time.Second, 2 * time.Second},
+		[]any{o.Version, o.ClientID, o.RequestTimeout, o.Backoff})
 	o, err = two.Kafka.Client("source:rest")
 	require.NoError(t, err)
 	require.NotNil(t, o.TLS, "tls: {} is TLS")

@@ -88,8 +88,8 @@ func (c *Config) tokenProblems() (out yamldoc.Problems) {
 	return out
 }
 
-// checkGroups reports services that could have more groups than their budgets. Every SLO and event threshold is bounded by
-// its own max_groups, so their sum bounds the service.
+// checkGroups reports services that could have more groups than their budgets. Every SLO and event threshold is bounded
+// by its own max_groups, so their sum bounds the service.
 func (c *Config) checkGroups(sums map[string]int, fail func(path, hint, format string, args ...any)) {
 	for _, service := range slices.Sorted(maps.Keys(sums)) {
 		if i, most := c.maxGroups(service); most > 0 && sums[service] > most {

@@ -67,7 +67,8 @@ func TestStartProblems(t *testing.T) {
 		t.Run(settings, func(t *testing.T) {
 			file := at("engine.yaml")
 			write("engine.yaml", settings)
-			problems, err := Check(file, &Known{Groups: map[string]int{"shop": 100}}, DataDir{at("data"), []string{"wal", "dead-letters"}})
+			problems, err := Check(file, &Known{Groups: map[string]int{"shop": 100}},
+				DataDir{at("data"), []string{"wal", "dead-letters"}})
 			require.NoError(t, err)
 			if want == "" {
 				require.Empty(t, problems)

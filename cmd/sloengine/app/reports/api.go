@@ -90,6 +90,7 @@ func (a *API) problem(c *gin.Context, err error) {
 		if c.Request.Context().Err() == nil { // else the caller went away
 			a.Fail("send a report by hand", err)
 		}
-		respond.Problem(c, http.StatusServiceUnavailable, "The report could not be made now. The engine's log has the cause.", nil)
+		respond.Problem(
+			c, http.StatusServiceUnavailable, "The report could not be made now. The engine's log has the cause.", nil)
 	}
 }

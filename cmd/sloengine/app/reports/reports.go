@@ -29,14 +29,16 @@ type Scheduled struct {
 type WriteFunc func(ctx context.Context, title string, ask report.Query) (*api.WrittenReport, error)
 
 // New starts nothing.
-func New(dir, instance string, c *config.Config, latest func() *sla.Report, set *metrics.Set, log *slog.Logger) (*Scheduled, error) {
+func New(dir, instance string, c *config.Config, latest func() *sla.Report, set *metrics.Set,
+	log *slog.Logger) (*Scheduled, error) {
 	settings, err := c.ReportSettings()
 	if err != nil {
 		return nil, fmt.Errorf("smtp: %w", err)
 	}
 	s := &Scheduled{latest: latest}
 	s.Sender, err = delivery.New(delivery.Options{
-		Settings: settings, File: filepath.Join(dir, File), Instance: instance, Metrics: delivery.NewMetrics(set), Logger: log,
+		Settings: settings, File: filepath.Join(dir, File), Instance: instance,
+		Metrics: delivery.NewMetrics(set), Logger: log,
 		Clock: s.clock, Zone: s.zone,
 	})
 	return s, err
@@ -65,7 +67,8 @@ func (write WriteFunc) make(ctx context.Context, r *delivery.Report, p report.Pe
 	if err != nil {
 		return nil, fmt.Errorf("make report: %w", err)
 	}
-	return &delivery.Content{Subject: w.Subject, Text: w.Text, HTML: w.HTML, CSV: w.CSV, JSON: w.JSON, Running: w.Running}, nil
+	return &delivery.Content{Subject: w.Subject, Text: w.Text, HTML: w.HTML, CSV: w.CSV, JSON: w.JSON,
+		Running: w.Running}, nil
 }
 
 // Prepare checks what other settings say about reports, and returns what puts it in force.

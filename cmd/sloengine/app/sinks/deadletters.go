@@ -60,7 +60,8 @@ func (l *deadLetters) lagging(ctx context.Context, sink string, from, to uint64)
 	now := time.Now()
 	entry := dlq.Entry{
 		Origin: dlq.Sink, Sink: sink, Reason: reasonLagging, First: now, Last: now, Seq: from, SeqEnd: to, Index: -1,
-		Error: fmt.Sprintf("the sink lagged by more than max_lag_bytes and did not receive the events of log records %d to %d", from, to),
+		Error: fmt.Sprintf(
+			"the sink lagged by more than max_lag_bytes and did not receive the events of log records %d to %d", from, to),
 	}
 	entry.ID = deadletter.ID(l.instance, &entry)
 	err := l.saved(l.store.Archive(ctx, entry))
@@ -70,7 +71,8 @@ func (l *deadLetters) lagging(ctx context.Context, sink string, from, to uint64)
 	// A sink that is gone for good must not fill the disk: better that it lacks events, and
 	// everybody is told, than that none are accepted any more.
 	l.metrics.Dropped(dlq.DropFull, 1)
-	l.log.Error("sink fell behind and dead-letter storage is full, events dropped", "sink", sink, "from", from, "to", to, "err", err)
+	l.log.Error("sink fell behind and dead-letter storage is full, events dropped", "sink", sink, "from",
+		from, "to", to, "err", err)
 	return nil
 }
 
@@ -179,7 +181,8 @@ func (s *Sinks) sendRange(ctx context.Context, e *dlq.Entry, items []dispatch.It
 			return err
 		}
 		refused = append(refused, dispatch.DeadLetter{
-			Item: items[i], Sink: e.Sink, Reason: dispatch.ReasonPermanent, Class: class, Err: err.Error(), Attempts: 1, First: now, Last: now,
+			Item: items[i], Sink: e.Sink, Reason: dispatch.ReasonPermanent, Class: class, Err: err.Error(),
+			Attempts: 1, First: now, Last: now,
 		})
 	}
 	if len(refused) == 0 {

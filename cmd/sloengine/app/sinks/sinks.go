@@ -77,11 +77,12 @@ func Open(o Options) (s *Sinks, err error) {
 	}()
 	s = &Sinks{
 		Dispatcher: d, deadLetters: dead, link: o.Link, replayRate: o.Config.DeadLetters.Replay.Rate, log: o.Log,
-		parts: config.SinkParts{FS: fsys.OS(), Answered: o.Metrics.Answered, Kafka: o.Kafka, RabbitMQ: o.RabbitMQ, Shared: func(l config.SharedSinkLimit) (dispatch.Limiter, error) {
-			return shared.NewOutbound(shared.OutboundOptions{
-				Link: o.Link, Name: l.Name, N: l.Limit, Window: l.Window, MaxWait: l.MaxWait, Alone: l.Fallback,
-			})
-		}},
+		parts: config.SinkParts{FS: fsys.OS(), Answered: o.Metrics.Answered, Kafka: o.Kafka, RabbitMQ: o.RabbitMQ,
+			Shared: func(l config.SharedSinkLimit) (dispatch.Limiter, error) {
+				return shared.NewOutbound(shared.OutboundOptions{
+					Link: o.Link, Name: l.Name, N: l.Limit, Window: l.Window, MaxWait: l.MaxWait, Alone: l.Fallback,
+				})
+			}},
 	}
 	if o.Link != nil {
 		s.Shared = shared.NewDestinations(o.Link, o.Instance)

@@ -16,7 +16,8 @@ func (s *Sinks) Status(e *status.Engine) {
 		}
 		sink := status.SinkStatus{
 			Name: x.Name, Kind: kind, LagRecords: x.LagRecords, LagBytes: x.LagBytes, MaxLagBytes: most,
-			OldestAgeSeconds: x.OldestAge.Seconds(), InFlight: x.InFlight, Delivered: x.Delivered, Retries: x.Retries, Dropped: x.Dropped,
+			OldestAgeSeconds: x.OldestAge.Seconds(), InFlight: x.InFlight, Delivered: x.Delivered,
+			Retries: x.Retries, Dropped: x.Dropped,
 			DeadLetters: x.DeadLetters, LastDelivery: x.LastDelivery, LastError: x.LastError, LastErrorAt: x.LastErrorAt,
 			HeldSeconds: x.Held.Seconds(), Recovering: x.Recovering, Breaker: x.Breaker.State.String(),
 			Troubles: x.Troubles,
@@ -36,7 +37,8 @@ func (s *Sinks) Status(e *status.Engine) {
 			e.Sinks[len(e.Sinks)-1].Breaker = ""
 		} else {
 			e.Breakers = append(e.Breakers, status.BreakerStatus{
-				Name: x.Name, State: sink.Breaker, Since: x.Breaker.Since, Reason: x.Breaker.Reason, RetryAfterSeconds: x.Breaker.RetryAfter.Seconds(),
+				Name: x.Name, State: sink.Breaker, Since: x.Breaker.Since, Reason: x.Breaker.Reason,
+				RetryAfterSeconds: x.Breaker.RetryAfter.Seconds(),
 			})
 		}
 		e.Bulkheads = append(e.Bulkheads, status.BulkheadStatus{

@@ -37,6 +37,7 @@ func (s *Sources) makeOutbox(c *config.Source, r *runningSource) (run func(conte
 
 func tableStatus(t outbox.Status) *status.SourceTable {
 	return &status.SourceTable{
-		Name: t.Table, Way: t.Way, Behind: t.Behind, OldestSeconds: t.Oldest.Seconds(), Held: t.Held, HeldSeconds: t.HeldFor.Seconds(),
+		Name: t.Table, Way: t.Way, Behind: t.Behind, OldestSeconds: t.Oldest.Seconds(), Held: t.Held,
+		HeldSeconds: t.HeldFor.Seconds(),
 	}
 }

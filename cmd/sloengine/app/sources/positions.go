@@ -24,7 +24,8 @@ import (
 // PositionsFile holds positions that the next start takes over, before any source begins to read.
 const PositionsFile = "positions-import.json"
 
-// ReadPositions reads the positions of the sources from a data directory that no engine uses. It appends nothing to the log.
+// ReadPositions reads the positions of the sources from a data directory that no engine uses. It appends nothing to the
+// log.
 func ReadPositions(ctx context.Context, dir string, log *slog.Logger) (book *position.Book, err error) {
 	if err := engine.DataFormat.Check(fsys.OS(), dir); err != nil {
 		return nil, err
@@ -68,7 +69,9 @@ func WritePositions(dir string, book *position.Book) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	return fsys.WriteAtomic(fsys.OS(), filepath.Join(dir, PositionsFile), func(w io.Writer) error { return book.WriteDocument(w, "") })
+	return fsys.WriteAtomic(fsys.OS(), filepath.Join(dir, PositionsFile), func(w io.Writer) error {
+		return book.WriteDocument(w, "")
+	})
 }
 
 // addPositionsFile adds what the next start will take over. No file is no error.
@@ -131,8 +134,8 @@ func (p *Positions) Run(ctx context.Context) error {
 	return nil
 }
 
-// of returns the positions of a source that is not running, as the log has them. What the source wrote last may be durable
-// and not in the book yet.
+// of returns the positions of a source that is not running, as the log has them. What the source wrote last may be
+// durable and not in the book yet.
 func (p *Positions) of(ctx context.Context, source string) (progress []position.Progress, err error) {
 	if err := p.engine.CatchUp(ctx); err != nil {
 		return nil, err

@@ -41,8 +41,8 @@ func (m *rabbitMetrics) forget(name string) {
 	m.clients.Forget("source:" + name)
 }
 
-// makeRabbitMQ makes a source of events or a dead-letter handler. The mapping of a handler is its own, because it adds to
-// what the mapping makes.
+// makeRabbitMQ makes a source of events or a dead-letter handler. The mapping of a handler is its own, because it adds
+// to what the mapping makes.
 func (s *Sources) makeRabbitMQ(c *config.Source, r *runningSource) (run func(context.Context) error, err error) {
 	settings, err := c.RabbitMQ(s.rabbit.clients)
 	if err != nil {
@@ -55,9 +55,11 @@ func (s *Sources) makeRabbitMQ(c *config.Source, r *runningSource) (run func(con
 	if r.intake, err = source.New(o); err != nil {
 		return nil, err
 	}
-	parts := rabbitmq.Parts{Name: c.Name, Client: settings.Client, Intake: r.intake, Metrics: s.rabbit.queues, Logger: s.o.Log}
+	parts := rabbitmq.Parts{Name: c.Name, Client: settings.Client, Intake: r.intake,
+		Metrics: s.rabbit.queues, Logger: s.o.Log}
 	if settings.Handler != nil {
-		r.rabbit, err = rabbitmq.NewHandler(*settings.Handler, rabbitmq.HandlerParts{Parts: parts, Map: c.Map, Catalog: s.catalog})
+		r.rabbit, err = rabbitmq.NewHandler(*settings.Handler,
+			rabbitmq.HandlerParts{Parts: parts, Map: c.Map, Catalog: s.catalog})
 	} else {
 		r.rabbit, err = rabbitmq.NewSource(*settings.Source, parts)
 	}

@@ -68,7 +68,8 @@ type runningSource struct {
 // New starts nothing.
 func New(o Options) *Sources {
 	m := source.NewMetrics(o.Set)
-	return &Sources{o: o, metrics: m, kafka: kafka.NewMetrics(m), rabbit: newRabbitMetrics(o.Set), outbox: outbox.NewMetrics(m), next: o.Config.Sources, running: map[string]*runningSource{}}
+	return &Sources{o: o, metrics: m, kafka: kafka.NewMetrics(m), rabbit: newRabbitMetrics(o.Set),
+		outbox: outbox.NewMetrics(m), next: o.Config.Sources, running: map[string]*runningSource{}}
 }
 
 // Run reads from all sources, once their positions are known.
@@ -191,9 +192,11 @@ func (s *Sources) makeKafka(c *config.Source, r *runningSource) (run func(contex
 func (s *Sources) intake(c *config.Source) source.Options {
 	ingest := &s.o.Config.Ingest
 	return source.Options{
-		Name: c.Name, Settings: c.Settings, Engine: s.o.Engine, Lose: s.o.Engine.Lose, Catalog: s.catalog, MaxBackfill: s.longest,
+		Name: c.Name, Settings: c.Settings, Engine: s.o.Engine, Lose: s.o.Engine.Lose, Catalog: s.catalog,
+		MaxBackfill: s.longest,
 		SizeLimits: event.SizeLimits{
-			MaxEventBytes: int(ingest.MaxEvent), MaxBatchEvents: ingest.MaxBatch, MaxFuture: ingest.MaxFuture, AllowedLateness: ingest.AllowedLateness,
+			MaxEventBytes: int(ingest.MaxEvent), MaxBatchEvents: ingest.MaxBatch, MaxFuture: ingest.MaxFuture,
+			AllowedLateness: ingest.AllowedLateness,
 		},
 		Limiter: s.o.Limiter, Save: s.o.Save, Redact: s.o.Redact, Kinds: s.kinds, Metrics: s.metrics, Logger: s.o.Log,
 		Wanted: func(e *dlq.Entry) bool {
@@ -254,8 +257,9 @@ func (s *Sources) Status() []status.SourceStatus {
 	for _, r := range running {
 		n := r.intake.Totals()
 		x := status.SourceStatus{
-			Name: r.config.Name, Kind: r.config.Kind(), Messages: n.Messages, Bytes: n.Bytes, Accepted: n.Accepted, Duplicates: n.Duplicates,
-			Rejected: n.Rejected, Expired: n.Expired, DeadLetters: n.DeadLetters, LastBatch: n.LastBatch,
+			Name: r.config.Name, Kind: r.config.Kind(), Messages: n.Messages, Bytes: n.Bytes, Accepted: n.Accepted,
+			Duplicates: n.Duplicates,
+			Rejected:   n.Rejected, Expired: n.Expired, DeadLetters: n.DeadLetters, LastBatch: n.LastBatch,
 		}
 		if r.kafka != nil {
 			x.Lag = r.kafka.Lag()

@@ -277,7 +277,8 @@ func (c *Cluster) Records(t testing.TB, topic string) (list []*kgo.Record) {
 	if len(left) == 0 {
 		return nil
 	}
-	client := c.Client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords())
+	client := c.Client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.KeepControlRecords())
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -300,7 +301,8 @@ func (c *Cluster) Records(t testing.TB, topic string) (list []*kgo.Record) {
 func (c *Cluster) addUsers(t testing.TB) {
 	t.Helper()
 	c.Admin(t, func(ctx context.Context, admin *kadm.Client) {
-		for _, mechanism := range []kadm.ScramMechanism{kadm.ScramSha256, kadm.ScramSha512} { // a request may name a user once
+		// a request may name a user once
+		for _, mechanism := range []kadm.ScramMechanism{kadm.ScramSha256, kadm.ScramSha512} {
 			altered, err := admin.AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{
 				{User: Alice, Mechanism: mechanism, Iterations: 4096, Password: AlicePassword},
 				{User: Mallory, Mechanism: mechanism, Iterations: 4096, Password: MalloryPassword},

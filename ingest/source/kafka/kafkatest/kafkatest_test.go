@@ -22,7 +22,8 @@ func TestListenersOfARealBroker(t *testing.T) {
 	c := Shared(t)
 	t.Logf("ready after %s, %s of CPU", time.Since(began), c.CPU(t, 0))
 	c.CreateTopic(t, "orders", 3, map[string]string{"retention.ms": "3600000"})
-	c.Produce(t, &kgo.Record{Topic: "orders", Key: []byte("k"), Value: []byte("one")}, &kgo.Record{Topic: "orders", Key: []byte("l"), Value: []byte("two")})
+	c.Produce(t, &kgo.Record{Topic: "orders", Key: []byte("k"), Value: []byte("one")},
+		&kgo.Record{Topic: "orders", Key: []byte("l"), Value: []byte("two")})
 	require.Len(t, c.Records(t, "orders"), 2)
 
 	ask := func(options ...kgo.Opt) error {
@@ -37,11 +38,16 @@ func TestListenersOfARealBroker(t *testing.T) {
 		return client.ProduceSync(ctx, &kgo.Record{Topic: "orders", Value: []byte("x")}).FirstErr()
 	}
 	require.NoError(t, ask(kgo.SeedBrokers(c.TLSBrokers()...), kgo.DialTLSConfig(c.TLSConfig())))
-	require.NoError(t, ask(kgo.SeedBrokers(c.SASLBrokers()...), kgo.SASL(plain.Auth{User: Alice, Pass: AlicePassword}.AsMechanism())))
-	require.NoError(t, ask(kgo.SeedBrokers(c.SASLBrokers()...), kgo.SASL(scram.Auth{User: Alice, Pass: AlicePassword}.AsSha512Mechanism())))
-	require.NoError(t, ask(kgo.SeedBrokers(c.SASLBrokers()...), kgo.SASL(scram.Auth{User: Alice, Pass: AlicePassword}.AsSha256Mechanism())))
-	require.ErrorIs(t, ask(kgo.SeedBrokers(c.SASLBrokers()...), kgo.SASL(plain.Auth{User: Alice, Pass: "wrong"}.AsMechanism())), kerr.SaslAuthenticationFailed)
-	require.ErrorIs(t, ask(kgo.SeedBrokers(c.SASLBrokers()...), kgo.SASL(plain.Auth{User: Mallory, Pass: MalloryPassword}.AsMechanism())), kerr.TopicAuthorizationFailed)
+	require.NoError(
+		t, ask(kgo.SeedBrokers(c.SASLBrokers()...), kgo.SASL(plain.Auth{User: Alice, Pass: AlicePassword}.AsMechanism())))
+	require.NoError(t, ask(kgo.SeedBrokers(c.SASLBrokers()...),
+		kgo.SASL(scram.Auth{User: Alice, Pass: AlicePassword}.AsSha512Mechanism())))
+	require.NoError(t, ask(kgo.SeedBrokers(c.SASLBrokers()...),
+		kgo.SASL(scram.Auth{User: Alice, Pass: AlicePassword}.AsSha256Mechanism())))
+	require.ErrorIs(t, ask(kgo.SeedBrokers(c.SASLBrokers()...),
+		kgo.SASL(plain.Auth{User: Alice, Pass: "wrong"}.AsMechanism())), kerr.SaslAuthenticationFailed)
+	require.ErrorIs(t, ask(kgo.SeedBrokers(c.SASLBrokers()...),
+		kgo.SASL(plain.Auth{User: Mallory, Pass: MalloryPassword}.AsMechanism())), kerr.TopicAuthorizationFailed)
 	require.Len(t, c.Records(t, "orders"), 6)
 }
 

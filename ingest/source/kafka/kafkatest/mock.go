@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// MockVersion is the newest version of Kafka whose requests the mock cluster of Debian's librdkafka answers correctly. Its
-// answers to newer ones, for versions, for records and for offsets, are not those of the protocol.
+// MockVersion is the newest version of Kafka whose requests the mock cluster of Debian's librdkafka answers correctly.
+// Its answers to newer ones, for versions, for records and for offsets, are not those of the protocol.
 const MockVersion = "0.11.0"
 
 // mockBootstrap is how librdkafka says where its mock cluster listens.
@@ -33,7 +33,8 @@ func Mock(t testing.TB, brokers int) []string {
 		t.Skip("kcat is not installed: apt-get install kcat")
 	}
 	// The consumer of a topic without records goes on until it is killed, and with it the mock cluster.
-	cmd := exec.Command("kcat", "-X", fmt.Sprintf("test.mock.num.brokers=%d", brokers), "-b", "x", "-C", "-t", "kcat-waits")
+	cmd := exec.Command("kcat", "-X", fmt.Sprintf("test.mock.num.brokers=%d", brokers), "-b", "x",
+		"-C", "-t", "kcat-waits")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)

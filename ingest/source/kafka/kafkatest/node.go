@@ -110,16 +110,19 @@ func (n *node) configure(t testing.TB, c *Cluster) {
 	replicas := fmt.Sprint(min(len(c.nodes), 3))
 	p := map[string]string{
 		"process.roles": "broker,controller", "node.id": fmt.Sprint(n.id), "log.dirs": filepath.Join(n.dir, "data"),
-		"controller.quorum.voters": strings.Join(voters, ","), "controller.listener.names": controller, "inter.broker.listener.name": plaintext,
-		"listeners": strings.Join(listeners, ","), "advertised.listeners": strings.Join(advertised, ","),
+		"controller.quorum.voters": strings.Join(voters, ","), "controller.listener.names": controller,
+		"inter.broker.listener.name": plaintext,
+		"listeners":                  strings.Join(listeners, ","), "advertised.listeners": strings.Join(advertised, ","),
 		"listener.security.protocol.map": strings.Join(protocols, ","),
 		// A node that died is noticed in a second or two, not in nine.
 		"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "300", "controlled.shutdown.enable": "false",
 		"controller.quorum.election.timeout.ms": "500", "controller.quorum.fetch.timeout.ms": "1500",
 		"auto.create.topics.enable": "false", "group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "500",
 		"offsets.topic.replication.factor": replicas, "offsets.topic.num.partitions": "1",
-		"transaction.state.log.replication.factor": replicas, "transaction.state.log.min.isr": "1", "transaction.state.log.num.partitions": "1",
-		"num.network.threads": "1", "num.io.threads": "2", "background.threads": "1", "log.cleaner.enable": "false",
+		"transaction.state.log.replication.factor": replicas, "transaction.state.log.min.isr": "1",
+		"transaction.state.log.num.partitions": "1",
+		"num.network.threads":                  "1", "num.io.threads": "2", "background.threads": "1",
+		"log.cleaner.enable":          "false",
 		"log.segment.delete.delay.ms": "0", "log.initial.task.delay.ms": "100",
 	}
 	if c.o.SASL {
@@ -131,7 +134,8 @@ func (n *node) configure(t testing.TB, c *Cluster) {
 		for _, name := range []string{sasl, both} {
 			of := "listener.name." + strings.ToLower(name) + "."
 			p = merged(p, map[string]string{
-				of + "plain.sasl.jaas.config": plainLogin + ";", of + "scram-sha-256.sasl.jaas.config": scram, of + "scram-sha-512.sasl.jaas.config": scram,
+				of + "plain.sasl.jaas.config": plainLogin + ";", of + "scram-sha-256.sasl.jaas.config": scram,
+				of + "scram-sha-512.sasl.jaas.config": scram,
 			})
 		}
 		p = merged(p, map[string]string{

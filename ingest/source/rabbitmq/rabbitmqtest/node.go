@@ -1,8 +1,8 @@
 // Package rabbitmqtest runs a real RabbitMQ node for tests, which they can kill, restart, and cut off. It does not know
 // the engine.
 //
-// A node is ready after a few seconds and uses as many seconds of CPU, so tests that can do with a virtual host of their
-// own share one: see [Shared].
+// A node is ready after a few seconds and uses as many seconds of CPU, so tests that can do with a virtual host of
+// their own share one: see [Shared].
 package rabbitmqtest
 
 import (
@@ -67,7 +67,8 @@ type Node struct {
 	cmd  *exec.Cmd // nil while it is down
 }
 
-// Start starts a node that ends with the test, and waits until it serves. The test is skipped where RabbitMQ is missing.
+// Start starts a node that ends with the test, and waits until it serves. The test is skipped where RabbitMQ is
+// missing.
 func Start(t testing.TB, o Options) *Node {
 	t.Helper()
 	requireRabbitMQ(t)
@@ -118,8 +119,8 @@ func (n *Node) close() {
 	}
 }
 
-// configure writes the settings. Users and virtual hosts are definitions that the node reads when it starts, which saves
-// a run of rabbitmqctl, a virtual machine of its own, for each.
+// configure writes the settings. Users and virtual hosts are definitions that the node reads when it starts, which
+// saves a run of rabbitmqctl, a virtual machine of its own, for each.
 func (n *Node) configure(t testing.TB, o Options) {
 	t.Helper()
 	write := func(name string, data []byte, mode os.FileMode) string {
@@ -134,7 +135,8 @@ func (n *Node) configure(t testing.TB, o Options) {
 		vhosts = append(vhosts, named{"name": v})
 	}
 	for _, v := range vhosts {
-		permissions = append(permissions, named{"user": Alice, "vhost": v["name"], "configure": ".*", "write": ".*", "read": ".*"},
+		permissions = append(
+			permissions, named{"user": Alice, "vhost": v["name"], "configure": ".*", "write": ".*", "read": ".*"},
 			named{"user": Mallory, "vhost": v["name"], "configure": "^$", "write": "^$", "read": "^$"})
 	}
 	definitions, err := json.Marshal(named{"vhosts": vhosts, "permissions": permissions, "users": []named{
@@ -150,7 +152,8 @@ func (n *Node) configure(t testing.TB, o Options) {
 	if o.TLS {
 		cert, key := nettest.SelfSigned(t)
 		n.CA = cert
-		settings = append(settings, "listeners.ssl.1 = "+n.TLSAddress, "ssl_options.certfile = "+write("cert.pem", cert, 0o600),
+		settings = append(settings, "listeners.ssl.1 = "+n.TLSAddress,
+			"ssl_options.certfile = "+write("cert.pem", cert, 0o600),
 			"ssl_options.keyfile = "+write("key.pem", key, 0o600))
 	}
 	write(".erlang.cookie", []byte("SLOENGINETESTCOOKIE"), 0o400)
@@ -160,12 +163,15 @@ func (n *Node) configure(t testing.TB, o Options) {
 	n.env = append(os.Environ(), "HOME="+n.dir, "ERL_EPMD_PORT="+epmdPort, "ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_NODENAME=test"+port+"@localhost", "RABBITMQ_NODE_PORT="+port, "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1",
 		"RABBITMQ_DIST_PORT="+nettest.FreePort(t), "RABBITMQ_MNESIA_BASE="+filepath.Join(n.dir, "mnesia"),
-		"RABBITMQ_LOG_BASE="+filepath.Join(n.dir, "log"), "RABBITMQ_CONFIG_FILE="+write("rabbitmq.conf", []byte(strings.Join(settings, "\n")+"\n"), 0o600),
-		"RABBITMQ_ENABLED_PLUGINS_FILE="+write("enabled_plugins", []byte("[].\n"), 0o600), "RABBITMQ_PID_FILE="+filepath.Join(n.dir, "pid"),
+		"RABBITMQ_LOG_BASE="+filepath.Join(n.dir, "log"),
+		"RABBITMQ_CONFIG_FILE="+write("rabbitmq.conf", []byte(strings.Join(settings, "\n")+"\n"), 0o600),
+		"RABBITMQ_ENABLED_PLUGINS_FILE="+write("enabled_plugins", []byte("[].\n"), 0o600),
+		"RABBITMQ_PID_FILE="+filepath.Join(n.dir, "pid"),
 		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_GENERATED_CONFIG_DIR="+filepath.Join(n.dir, "config"),
 		"RABBITMQ_FEATURE_FLAGS_FILE="+filepath.Join(n.dir, "feature_flags"),
 		// One scheduler that sleeps instead of spinning, and the virtual machine itself in place of the shell script.
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none", "RABBITMQ_ALLOW_INPUT=1", "ERL_CRASH_DUMP=/dev/null")
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none", "RABBITMQ_ALLOW_INPUT=1",
+		"ERL_CRASH_DUMP=/dev/null")
 	// Erlang's name server would be started by the node and outlive it.
 	n.epmd = exec.Command("epmd", "-port", epmdPort, "-address", "127.0.0.1")
 	n.epmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -204,7 +210,8 @@ func (n *Node) run(t testing.TB) {
 			return
 		}
 		var status syscall.WaitStatus
-		if pid, werr := syscall.Wait4(cmd.Process.Pid, &status, syscall.WNOHANG|syscall.WNOWAIT, nil); werr == nil && pid == cmd.Process.Pid {
+		if pid, werr := syscall.Wait4(cmd.Process.Pid, &status, syscall.WNOHANG|syscall.WNOWAIT, nil); werr == nil &&
+			pid == cmd.Process.Pid {
 			t.Fatalf("RabbitMQ ended while it started\n%s", n.Log())
 		}
 		if time.Now().After(deadline) {
@@ -289,7 +296,8 @@ func (n *Node) Ctl(t testing.TB, args ...string) string {
 		cmd := exec.Command(filepath.Join(scripts, "rabbitmqctl"), append([]string{"--quiet"}, args...)...)
 		cmd.Env, cmd.Dir = n.env, n.dir
 		out, err := cmd.CombinedOutput()
-		if err != nil && bytes.Contains(out, []byte("requires the 'rabbit' app to be running")) && time.Now().Before(deadline) {
+		if err != nil && bytes.Contains(out, []byte("requires the 'rabbit' app to be running")) &&
+			time.Now().Before(deadline) {
 			continue
 		}
 		require.NoError(t, err, "rabbitmqctl %v: %s", args, out)

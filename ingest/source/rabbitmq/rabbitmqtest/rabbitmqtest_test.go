@@ -51,7 +51,8 @@ func TestANodeThatIsKilledHasItsDataAgain(t *testing.T) {
 		_, err = ch.QueueDeclare("q", true, false, false, false, nil)
 		require.NoError(t, err)
 		require.NoError(t, ch.Confirm(false))
-		confirmed, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), "", "q", true, false, amqp.Publishing{Body: []byte(body), DeliveryMode: amqp.Persistent})
+		confirmed, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), "", "q", true, false,
+			amqp.Publishing{Body: []byte(body), DeliveryMode: amqp.Persistent})
 		require.NoError(t, err)
 		ok, err := confirmed.WaitContext(t.Context())
 		require.NoError(t, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 )
 
-// Compile compiles the schema of a shape. The function that it returns gives the error of a YAML document, nil if the schema accepts
-// it.
+// Compile compiles the schema of a shape. The function that it returns gives the error of a YAML document, nil if the
+// schema accepts it.
 func Compile(t *testing.T, s shape.Shape) func(doc string) error {
 	t.Helper()
 	text, err := s.Schema("urn:test", "test", "Test.")
