@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo"
@@ -212,6 +213,77 @@ func TestMinimalTimes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTicketTimesInPromtool holds the tickets to the same table in the Prometheus of the promtool that is installed,
+// which looks every 5m at events that are given for 5m.
+func TestTicketTimesInPromtool(t *testing.T) {
+	const (
+		start  = 3 * 24 * time.Hour
+		step   = 5 * time.Minute
+		events = 30000
+	)
+	type sample struct {
+		Labels string  `yaml:"labels"`
+		Value  float64 `yaml:"value"`
+	}
+	type look struct {
+		Expr    string   `yaml:"expr"`
+		At      string   `yaml:"eval_time"`
+		Samples []sample `yaml:"exp_samples"`
+	}
+	type test struct {
+		Interval string              `yaml:"interval"`
+		Series   []map[string]string `yaml:"input_series"`
+		Looks    []look              `yaml:"promql_expr_test"`
+	}
+	m := generate(t, rules.Spec{SLOs: []*slo.SLO{shop(t)}}, minimalOptions())
+	groups := rules.Merge(m.recording, m.alerts)
+	for i := range groups {
+		groups[i].Rules = slices.DeleteFunc(groups[i].Rules, func(r rules.Rule) bool {
+			return r.Record == "slo:valid_events" || r.Record == "slo:bad_events"
+		})
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), rules.File("", groups), 0o644))
+
+	table := workbookTable(t)["rules"]
+	var tests []test
+	for i, c := range workbook {
+		const labels = `{slo_id="shop/availability",service="shop",slo="availability",product="a"}`
+		after := c.after + time.Hour
+		x := test{Interval: "5m", Series: []map[string]string{
+			{"series": "slo:valid_events" + labels, "values": fmt.Sprintf("%dx%d", events, (start+c.length+after)/step)},
+			{"series": "slo:bad_events" + labels, "values": fmt.Sprintf("0x%d %gx%d 0x%d",
+				start/step, c.share*events, c.length/step-1, after/step-1)},
+		}}
+		for _, tier := range []string{"ticket-1d", "ticket-3d"} {
+			at := func(now time.Duration, firing bool) {
+				l := look{At: now.String(),
+					Expr: fmt.Sprintf(`count by (slo_tier) (ALERTS{alertstate="firing",slo_tier=%q})`, tier)}
+				if firing {
+					l.Samples = []sample{{fmt.Sprintf("{slo_tier=%q}", tier), 1}}
+				}
+				x.Looks = append(x.Looks, l)
+			}
+			begin, end, fires := cellTimes(t, table[tier][i])
+			if !fires {
+				at(start+c.length, false)
+				at(start+c.length+10*time.Minute, false)
+				continue
+			}
+			at(start+begin-step, false)
+			at(start+begin, true)
+			at(start+c.length+end-step, true)
+			at(start+c.length+end, false)
+		}
+		tests = append(tests, x)
+	}
+	data, err := yaml.Marshal(map[string]any{"rule_files": []string{"rules.yaml"}, "evaluation_interval": "5m", "tests": tests})
+	require.NoError(t, err)
+	file := filepath.Join(dir, "tests.yaml")
+	require.NoError(t, os.WriteFile(file, data, 0o644))
+	require.Contains(t, promtool(t, "test", "rules", file), "SUCCESS")
 }
 
 // 2 % are bad, then nothing is scraped for 40 minutes, then 2 % are bad again.
