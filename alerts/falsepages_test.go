@@ -239,7 +239,7 @@ func TestFlapping(t *testing.T) {
 	const runs = 60
 	rows := docsTable(t, "incident")
 	for _, row := range rows[1:] {
-		m := regexp.MustCompile(`^([0-9,]+)/h, ([0-9]+) %$`).FindStringSubmatch(row[0])
+		m := regexp.MustCompile(`^([0-9,]+)/h, ([0-9]+)%$`).FindStringSubmatch(row[0])
 		require.NotNil(t, m, row[0])
 		perHour, ratio := plainNumber(t, m[1]), plainNumber(t, m[2])/100
 		var pages [2]float64

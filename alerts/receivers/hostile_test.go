@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -225,6 +226,33 @@ func TestOneContentDelaysNobody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A failure ends with the alert that it was about, also if that ended during the call and other groups are flushed all
+// the time.
+func TestFailureEndsBesideOtherGroups(t *testing.T) {
+	t.Parallel()
+	h := newHook(t, nil)
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	h.set(func(w http.ResponseWriter, _ *http.Request) {
+		if last := h.all(); last[len(last)-1].GroupLabels["service"] == "evil" {
+			once.Do(func() { close(asked) })
+			<-answer
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: routing(quick)}})
+	var a alarms
+	d.Update(a.fire("Good", "service=good").now())
+	testkit.Eventually(t, "the other is notified", func() bool { return status(t, d, "r0/webhook[0]").Sent == 1 })
+	d.Update(a.fire("Evil", "service=evil").now())
+	<-asked
+	d.Update(a.end("Evil").now())
+	testkit.Pause(200 * time.Millisecond) // in which the end is taken over
+	close(answer)
+	testkit.Eventually(t, "the call has failed", func() bool { return status(t, d, "r0/webhook[0]").Pending == 0 })
+	testkit.Eventually(t, "that is over", func() bool { return status(t, d, "r0/webhook[0]").FailingSince.IsZero() })
 }
 
 // TestUnreachable opens the breaker when the messages of several groups get no answer.

@@ -215,6 +215,9 @@ func (l *lane) run(ctx context.Context) {
 		}
 		m, wait := l.next()
 		if m == nil {
+			if wait == 0 && !l.health.Read().FailingSince.IsZero() {
+				l.d.poke() // it looks itself only after it has filled the queue
+			}
 			if !l.idle(ctx, wait) {
 				return
 			}

@@ -65,8 +65,8 @@ type Options struct {
 //
 //   - newest and before name only files that are on the disk, synced, and never changed again. Id files grow, but only
 //     behind the length that a manifest names.
-//   - newest has a higher number than before. After a start around damage both are nil, so that nothing of the old files
-//     is used again.
+//   - newest has a higher number than before. After a start around damage both are nil, so that nothing of the old
+//     files is used again.
 //   - After Load, last is at least as high as the number of any manifest or pack, also of those that were moved aside.
 //   - files has the generations of newest and before that were opened or written, and those of a Write that failed.
 type Store struct {

@@ -71,7 +71,7 @@ func Counter(t *testing.T, p *Process, family string) float64 {
 // Reports waits until the engine has completed n more reports.
 func Reports(t *testing.T, p *Process, n float64) {
 	t.Helper()
-	Rises(t, p, "sloengine_evaluate_ticks_total", n)
+	Rises(t, p, metric.EvaluateTicks.Name, n)
 }
 
 // Rises waits until a counter has risen by n.

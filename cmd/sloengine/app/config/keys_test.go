@@ -22,36 +22,36 @@ import (
 // type: write keys out otherwise, so that a new one is missed.
 var keyEffects = map[string]string{
 	"cmd/sloengine/app/config TestEnvironments": `environment`,
-	"cmd/sloengine TestProcessSettings": `
+	"internal/e2e/operating TestProcessSettings": `
 		ingest.allowed_lateness ingest.max_future ingest.max_body ingest.max_event ingest.max_batch known_ids.max_age
 		checkpoint.interval web.external_url web.pprof`,
-	"ingest/engine TestOverload":                             `ingest.queue`,
-	"ingest TestNoMemoryLeftIs503":                           `ingest.bodies_memory`,
-	"ingest TestStalledDiskIsA504":                           `ingest.deadline`,
-	"ingest TestDeadlineForTheCommitter":                     `ingest.deadline_reserve`,
-	"ingest/dedup TestKeySetStaysInBudget":                   `known_ids.memory`,
-	"cmd/sloengine TestEvictedCountsAgain":                   `parked.memory`,
-	"ingest/engine TestLogIsTruncated":                       `log.segment checkpoint.log`,
-	"sla/outlook TestTheMostUrgentGroupsAreForecast":         `forecast.groups`,
-	"cmd/sloengine TestReload":                               `evaluator.interval`,
-	"ingest/engine TestLowWater":                             `disk.low_water`,
-	"cmd/sloengine TestTokens":                               `auth.tokens_file`,
-	"cmd/sloengine TestTLS":                                  `web.config_file`,
-	"cmd/sloengine/app TestLoopbackServesLoopbackNamesOnly":  `web.allowed_hosts`,
-	"cmd/sloengine TestShutdownTimeout":                      `shutdown.timeout`,
-	"cmd/sloengine TestConnectionsLeaveTheLogItsDescriptors": `web.max_connections`,
-	"cmd/sloengine TestReadersCannotExhaustMemory":           `web.responses_memory`,
-	"cmd/sloengine TestAlertThresholdsAreSettings": `
+	"ingest/engine TestOverload":                                   `ingest.queue`,
+	"ingest TestNoMemoryLeftIs503":                                 `ingest.bodies_memory`,
+	"ingest TestStalledDiskIsA504":                                 `ingest.deadline`,
+	"ingest TestDeadlineForTheCommitter":                           `ingest.deadline_reserve`,
+	"ingest/dedup TestKeySetStaysInBudget":                         `known_ids.memory`,
+	"internal/e2e/faults TestEvictedCountsAgain":                   `parked.memory`,
+	"ingest/engine TestLogIsTruncated":                             `log.segment checkpoint.log`,
+	"sla/outlook TestTheMostUrgentGroupsAreForecast":               `forecast.groups`,
+	"internal/e2e/operating TestReload":                            `evaluator.interval`,
+	"ingest/engine TestLowWater":                                   `disk.low_water`,
+	"internal/e2e/operating TestTokens":                            `auth.tokens_file`,
+	"internal/e2e/operating TestTLS":                               `web.config_file`,
+	"cmd/sloengine/app TestLoopbackServesLoopbackNamesOnly":        `web.allowed_hosts`,
+	"internal/e2e/web TestShutdownTimeout":                         `shutdown.timeout`,
+	"internal/e2e/faults TestConnectionsLeaveTheLogItsDescriptors": `web.max_connections`,
+	"internal/e2e/web TestReadersCannotExhaustMemory":              `web.responses_memory`,
+	"internal/e2e/operating TestAlertThresholdsAreSettings": `
 		alerts.disk_free alerts.dead_letters alerts.dead_letters_growth alerts.retries alerts.limit_hits alerts.limit_drops
 		alerts.type_hits alerts.context_hits alerts.critical_limited alerts.client_failures alerts.rejected_share alerts.sink_lag
 		alerts.fold_lag alerts.dead_lettered_rate alerts.dead_lettered_share alerts.dead_letter_queue_depth
 		alerts.outbox_pending alerts.outbox_failures alerts.outbox_latency`,
-	"cmd/sloengine TestNotifications": `
+	"internal/e2e/alerting TestNotifications": `
 		notifications.send notifications.alertmanagers.url notifications.alertmanagers.name notifications.external_labels notifications.resend
 		notifications.dashboard_url notifications.runbook_url`,
 	"alerts/notify TestBadPeers":              `notifications.timeout`,
 	"cmd/sloengine/app TestAlertsOnTheEngine": `notifications.job notifications.instance`,
-	"cmd/sloengine TestReceivers": `
+	"internal/e2e/alerting TestReceivers": `
 		notifications.receivers notifications.global notifications.templates notifications.default notifications.routes notifications.services
 		notifications.watchdog notifications.timing.group_wait notifications.timing.group_interval notifications.timing.repeat_interval
 		notifications.escalation.after notifications.escalation.receiver`,
@@ -60,15 +60,15 @@ var keyEffects = map[string]string{
 		notifications.alertmanagers.bearer_token_file notifications.alertmanagers.bearer_token_env
 		notifications.alertmanagers.tls.ca_file notifications.alertmanagers.tls.cert_file notifications.alertmanagers.tls.key_file
 		notifications.alertmanagers.tls.server_name notifications.alertmanagers.tls.insecure_skip_verify`,
-	"cmd/sloengine TestScheduledReports": `
+	"internal/e2e/alerting TestScheduledReports": `
 		smtp.smarthost smtp.from smtp.username smtp.password_file smtp.tls smtp.hello smtp.tls_config.ca_file
 		reports.name reports.every reports.day reports.at reports.timezone reports.agreement reports.service reports.formats
 		reports.to.email reports.to.webhooks.url reports.to.webhooks.token_env reports.to.folder`,
 	"cmd/sloengine/app/config TestReportSettings": `
 		smtp.password_env smtp.tls_config.cert_file smtp.tls_config.key_file smtp.tls_config.server_name
 		smtp.tls_config.insecure_skip_verify reports.to.webhooks.token_file`,
-	"cmd/sloengine TestDeadLettersSharedInRedis": `redis.address dead_letters.storage`,
-	"cmd/sloengine TestSharedSink":               `sinks.shared`,
+	"internal/e2e/faults TestDeadLettersSharedInRedis": `redis.address dead_letters.storage`,
+	"internal/e2e/faults TestSharedSink":               `sinks.shared`,
 	"cmd/sloengine/app/config TestBrokerSinks": `
 		sinks.kafka.brokers sinks.kafka.client_id sinks.kafka.version sinks.kafka.sasl.mechanism sinks.kafka.sasl.username
 		sinks.kafka.sasl.password_file sinks.kafka.request_timeout sinks.kafka.backoff sinks.kafka.topic sinks.kafka.key
@@ -79,8 +79,8 @@ var keyEffects = map[string]string{
 		sinks.rabbitmq.connect_timeout sinks.rabbitmq.client_name sinks.rabbitmq.exchange sinks.rabbitmq.routing_key
 		sinks.rabbitmq.mandatory sinks.rabbitmq.persistent sinks.rabbitmq.tls.ca_file sinks.rabbitmq.tls.cert_file
 		sinks.rabbitmq.tls.key_file sinks.rabbitmq.tls.server_name sinks.rabbitmq.tls.insecure_skip_verify`,
-	"cmd/sloengine TestRedisSentinel": `redis.addresses redis.sentinel_master redis.sentinel_username redis.sentinel_password_file limits.shared.fallback`,
-	"cmd/sloengine TestRedisCluster":  `redis.cluster limits.respect_dlq_filter limits.shared.redis`,
+	"internal/e2e/operating TestRedisSentinel": `redis.addresses redis.sentinel_master redis.sentinel_username redis.sentinel_password_file limits.shared.fallback`,
+	"internal/e2e/operating TestRedisCluster":  `redis.cluster limits.respect_dlq_filter limits.shared.redis`,
 	"cmd/sloengine/app/config TestRedisOptions": `
 		redis.pool_size redis.username redis.password_file redis.db redis.tls.ca_file redis.tls.cert_file redis.tls.key_file
 		redis.tls.server_name redis.tls.insecure_skip_verify redis.prefix redis.timeout`,
@@ -95,12 +95,12 @@ var keyEffects = map[string]string{
 	"reliability/ratelimit TestPresets":                `limits.types.preset`,
 	"reliability/ratelimit TestKeys":                   `limits.contexts.name`,
 	"reliability/ratelimit TestContextSources":         `limits.contexts.from`,
-	"cmd/sloengine TestLimitExpressions":               `limits.contexts.extractor limits.bypass_if`,
+	"internal/e2e/operating TestLimitExpressions":      `limits.contexts.extractor limits.bypass_if`,
 	"reliability/ratelimit TestBypass":                 `limits.bypass.types limits.bypass.severities limits.bypass.attributes limits.bypass.tokens`,
 	"reliability/ratelimit TestAudit":                  `limits.audit`,
 	"ingest TestFloodOfSingleEventsIsMerged":           `limits.aggregate_window`,
 	"reliability/ratelimit TestMemoryBound":            `limits.max_contexts`,
-	"cmd/sloengine TestServiceBudgets":                 `budgets.service budgets.bytes budgets.queue budgets.groups`,
+	"internal/e2e/web TestServiceBudgets":              `budgets.service budgets.bytes budgets.queue budgets.groups`,
 	"cmd/sloengine/app/config TestRedactorOfSettings":  `redact.attributes redact.types redact.action redact.pattern redact.replace redact.key_file`,
 	"cmd/sloengine/app/config TestDeadLetterOptions":   `dead_letters.dir dead_letters.retention dead_letters.clean dead_letters.timezone`,
 	"ingest/source TestFormats":                        `sources.format`,
