@@ -83,7 +83,7 @@ func counted(of ...slo.Counts) []history.Point {
 func TestRunningStep(t *testing.T) {
 	draw := func(last slo.Counts, sofar time.Duration) Figure {
 		points := counted(slo.Counts{Good: 1000, Bad: 1}, slo.Counts{Good: 999, Bad: 1}, last)
-		points[2].Span.To = points[2].From.Add(sofar)
+		points[2].To = points[2].From.Add(sofar)
 		g := history.Grid{Span: slo.Span{From: points[0].From, To: points[2].To}, Step: time.Hour}
 		r := &sla.SLOReport{SLO: &slo.SLO{ID: "shop/checkout", Objective: slotest.Objective(t, "99")}}
 		return NewEvents(r, &g, points, Shades{}, points[2].To)
