@@ -127,15 +127,19 @@ type AlertCount struct {
 	Pages           int // of those that fire
 }
 
-// ActiveAlerts counts those of each group of an SLO, and under the SLO alone those about all of its groups.
-type ActiveAlerts map[string]AlertCount
+// ActiveAlerts are the pending and firing alerts by the group of an SLO, and under the SLO alone those about all of its
+// groups.
+type ActiveAlerts struct {
+	by    map[string]AlertCount
+	pages bool // some page fires, so that most lists need not look
+}
 
 // ActiveAlerts counts the present alerts.
-func (site *Site) ActiveAlerts() ActiveAlerts {
+func (site *Site) ActiveAlerts() (c ActiveAlerts) {
 	if site.Opt.Alerts == nil {
-		return nil
+		return c
 	}
-	out := ActiveAlerts{}
+	c.by = map[string]AlertCount{}
 	active := site.Opt.Alerts().Active
 	for i := range active {
 		a := &active[i]
@@ -143,41 +147,44 @@ func (site *Site) ActiveAlerts() ActiveAlerts {
 			continue
 		}
 		key := groupKey(a.SLO, a.Group)
-		n := out[key]
+		n := c.by[key]
 		switch {
 		case a.State != state.Firing:
 			n.Pending++
 		case a.Urgent:
-			n.Firing, n.Pages = n.Firing+1, n.Pages+1
+			n.Firing, n.Pages, c.pages = n.Firing+1, n.Pages+1, true
 		default:
 			n.Firing++
 		}
-		out[key] = n
+		c.by[key] = n
 	}
-	return out
+	return c
 }
 
 func groupKey(id slo.ID, g slo.Group) string {
-	return strings.Join(slices.Concat([]string{string(id)}, g), "\x00")
+	if len(g) == 0 {
+		return string(id)
+	}
+	return string(id) + "\x00" + strings.Join(g, "\x00")
 }
 
 // Own counts the alerts that are about the group itself.
 func (c ActiveAlerts) Own(r *sla.SLOReport) AlertCount {
-	if len(c) == 0 {
+	if len(c.by) == 0 {
 		return AlertCount{}
 	}
-	return c[groupKey(r.SLO.ID, r.Group)]
+	return c.by[groupKey(r.SLO.ID, r.Group)]
 }
 
 // Of counts the alerts that are about a group, those about all groups among them.
 func (c ActiveAlerts) Of(r *sla.SLOReport) AlertCount {
 	n := c.Own(r)
-	if len(c) > 0 && len(r.Group) > 0 {
-		all := c[string(r.SLO.ID)]
+	if len(c.by) > 0 && len(r.Group) > 0 {
+		all := c.by[string(r.SLO.ID)]
 		n.Pending, n.Firing, n.Pages = n.Pending+all.Pending, n.Firing+all.Firing, n.Pages+all.Pages
 	}
 	return n
 }
 
 // Paging reports whether a page fires on a group.
-func (c ActiveAlerts) Paging(r *sla.SLOReport) bool { return c.Of(r).Pages > 0 }
+func (c ActiveAlerts) Paging(r *sla.SLOReport) bool { return c.pages && c.Of(r).Pages > 0 }

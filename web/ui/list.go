@@ -183,7 +183,7 @@ func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts 
 		}
 	}
 	l := listAddress{"/", q, viewParams}
-	if active != nil {
+	if ui.Opt.Alerts != nil {
 		p.Tiles = append(p.Tiles, ui.newTile(l, chart.Firing, stateFiring, firing))
 	}
 	for _, s := range site.States {
