@@ -279,7 +279,8 @@ func TestTicketTimesInPromtool(t *testing.T) {
 		}
 		tests = append(tests, x)
 	}
-	data, err := yaml.Marshal(map[string]any{"rule_files": []string{"rules.yaml"}, "evaluation_interval": "5m", "tests": tests})
+	data, err := yaml.Marshal(map[string]any{"rule_files": []string{"rules.yaml"}, "evaluation_interval": "5m",
+		"tests": tests})
 	require.NoError(t, err)
 	file := filepath.Join(dir, "tests.yaml")
 	require.NoError(t, os.WriteFile(file, data, 0o644))
