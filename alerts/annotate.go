@@ -31,7 +31,7 @@ type note struct {
 }
 
 // annotations are the texts of an alert and its links. Page and dashboard are linked to
-// only where their addresses are known: those of this machine lead nobody anywhere.
+// only where their addresses are known: those of this machine work nowhere else.
 func (g *generator) annotations(name string, n note) map[string]string {
 	dash := strings.TrimSuffix(g.o.DashboardURL, "/") + "/d/" + n.dashboard
 	sep := "?"

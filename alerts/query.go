@@ -51,7 +51,7 @@ func (q query) events(s *slo.SLO, w time.Duration) string {
 }
 
 // counted says whether the events of an SLO can be counted. Where the spec gives
-// a ratio, or samples of a gauge, nobody knows how many there were.
+// a ratio, or samples of a gauge, their number is unknown.
 func counted(s *slo.SLO) bool { return rules.CountsEvents(s) || rules.Slices(s) }
 
 // anyValid and anyEvents see all groups.

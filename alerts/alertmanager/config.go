@@ -15,7 +15,7 @@ import (
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
 
-// Options say who is told. Only Receivers is required.
+// Options say who is notified. Only Receivers is required.
 type Options struct {
 	Receivers Receivers
 	Names     rules.Naming // of the alerts
@@ -291,7 +291,7 @@ func (g *generator) classRoute(c Class, severity string) route {
 	return r
 }
 
-// receiver finds who is told about a class of a service's alerts.
+// receiver finds who is notified of a class of a service's alerts.
 func (r *Receivers) receiver(service string, c Class) string {
 	for _, m := range []map[Class]string{r.Services[service], r.Routes} {
 		if name, ok := m[c]; ok {
@@ -301,7 +301,7 @@ func (r *Receivers) receiver(service string, c Class) string {
 	return r.Default
 }
 
-// onlyGoodNews reports whether a receiver is told about recoveries and nothing
+// onlyGoodNews reports whether a receiver is notified of recoveries and nothing
 // else, so that the end of one is no news.
 func (r *Receivers) onlyGoodNews(name string) bool {
 	used := r.receiver("", Recovery) == name

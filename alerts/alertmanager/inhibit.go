@@ -32,7 +32,7 @@ func (g *generator) common(cs []sla.Component) []string {
 	return out
 }
 
-// inhibit keeps quiet what somebody is already told about: tickets by the page of their SLO, the forecast of a budget
+// inhibit mutes alerts of which people are notified already: tickets by the page of their SLO, the forecast of a budget
 // by the empty budget, less by more of the same requirement, alerts by the page of a declared cause, and those of an
 // agreement and its components by each other. A page is kept quiet by another page only, and only in equal groups.
 // Alertmanager takes two missing labels for equal, hence the matchers that a label is there.
@@ -105,7 +105,7 @@ func (g *generator) byCause() []inhibitRule {
 	return out
 }
 
-// byScore joins what is told of an agreement: a score that is told of says more than its components and the other
+// byScore joins the alerts of an agreement: that of its score says more than its components and the other
 // alerts of the agreement, and the page of a component says more than the ticket of the score.
 func (g *generator) byScore(a *sla.Agreement, groups []string) []inhibitRule {
 	var components []slo.ID

@@ -20,7 +20,7 @@ const (
 // Classes lists the classes in the order in which they are routed.
 var Classes = []Class{Critical, Warning, Recovery}
 
-// Receivers say who is told, and how.
+// Receivers say who is notified, and how.
 type Receivers struct {
 	SMTP *SMTP `yaml:"smtp"` // needed if any receiver has e-mail
 
@@ -32,14 +32,14 @@ type Receivers struct {
 	Routes map[Class]string `yaml:"routes"`
 	// Services have receivers of their own; a missing class takes that of Routes.
 	Services map[string]map[Class]string `yaml:"services"`
-	// Watchdog names the receiver of the alert that always fires, such as a dead man's switch. It should be told about
-	// nothing else. Without it nobody is told about that alert.
+	// Watchdog names the receiver of the alert that always fires, such as a dead man's switch. It should get
+	// nothing else. Without it that alert notifies no receiver.
 	Watchdog string `yaml:"watchdog"`
 	// Timing replaces parts of the standard escalation.
 	Timing map[Class]Timing `yaml:"timing"`
 }
 
-// Timing is when a group of alerts is told about. Zero values take the standard.
+// Timing is when a group of alerts is notified. Zero values take the standard.
 type Timing struct {
 	GroupWait      *time.Duration `yaml:"group_wait"`      // before the first message; 0 is at once
 	GroupInterval  time.Duration  `yaml:"group_interval"`  // between messages about a group that changes
@@ -54,7 +54,7 @@ type Receiver struct {
 	Webhook   yamldoc.OneOrList[Webhook]   `yaml:"webhook"`
 	Email     yamldoc.OneOrList[Email]     `yaml:"email"`
 
-	// Discard tells nobody. A receivers file cannot express it; it stands in where there is no such file yet.
+	// Discard notifies no one. A receivers file cannot express it; it stands in where there is no such file yet.
 	Discard bool
 }
 

@@ -173,7 +173,7 @@ type Update struct {
 func (i *Incident) Detection() time.Duration { return max(0, i.Detected.Sub(i.Onset)) }
 
 // Response is the time from the detection, or from the page that made the incident critical, to the acknowledgement. ok
-// is false if nobody has acknowledged the incident.
+// is false for an unacknowledged incident.
 func (i *Incident) Response() (d time.Duration, ok bool) {
 	if i.Ack == nil {
 		return 0, false

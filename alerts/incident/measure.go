@@ -8,7 +8,7 @@ import (
 )
 
 // Measures say how quickly the incidents of a time were detected and answered. Only incidents of severity critical
-// count for what is compared with a baseline: a ticket is about a slow burn, which nobody noticed at all before.
+// count for what is compared with a baseline: a ticket is about a slow burn, which was unnoticed before.
 type Measures struct {
 	From      time.Time `json:"from"`
 	To        time.Time `json:"to"`
@@ -73,7 +73,7 @@ type Comparison struct {
 	// Within is how many of the incidents took no longer than the target.
 	Within int `json:"within_target"`
 	// Change is how much the mean changed against From, the shorter end of what was usual: -0.5 is half as long. So the
-	// comparison flatters nobody. nil without incidents.
+	// comparison favors neither side. nil without incidents.
 	Change  *float64 `json:"change"`
 	Goal    float64  `json:"goal"` // the change that is wanted, such as -0.5
 	Verdict string   `json:"verdict"`

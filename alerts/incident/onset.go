@@ -13,8 +13,8 @@ type Bucket struct {
 //	sum over all buckets from t on of (bad - threshold x valid)
 //
 // where threshold is the error ratio over which the alert fires. Of several maxima it is the latest, so that time
-// without events or with as many errors as the threshold allows does not count as part of the trouble. ok is false if
-// the sum is nowhere positive: then the counts do not show the trouble.
+// without events or with as many errors as the threshold allows is not part of the incident. ok is false if
+// the sum is nowhere positive: then the counts do not show the incident.
 //
 // It is the maximum-likelihood estimate of the place where a ratio changed, with the threshold as the dividing line, as
 // in a CUSUM test (E. S. Page, Continuous Inspection Schemes, Biometrika 41, 1954).

@@ -16,7 +16,7 @@ const (
 	maxBytes  = 1 << 20 // a single alert may be longer
 )
 
-// message is one alert as a peer is told about it.
+// message is one alert as a peer receives it.
 type message struct {
 	labels      []state.Label
 	annotations []alerts.Annotation

@@ -72,7 +72,7 @@ func (n *Notifier) tell(next *news) {
 }
 
 // Prepare makes what other settings need, as far as it can fail, and returns what puts them in force. A peer that does
-// not change goes on. A new or changed one is told everything.
+// not change goes on. A new or changed one receives everything.
 func (n *Notifier) Prepare(s Settings) (apply func(), err error) {
 	s.Peers = slices.Clone(s.Peers)
 	s.applyDefaults()

@@ -20,7 +20,7 @@ const (
 	keepResolved = 24 * time.Hour
 	// repeatRefused is how often an alert is offered that the peer refused as invalid.
 	repeatRefused = time.Hour
-	// maxRefused bounds the requests of a round by which refused alerts are told from the others.
+	// maxRefused bounds the requests of a round by which refused alerts are separated from the others.
 	maxRefused = 64
 	// refusedPause is the wait before the next such round. Each finds some of them.
 	refusedPause = 200 * time.Millisecond

@@ -57,7 +57,7 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	return statusError(resp, answer, c.now())
 }
 
-// requestError is about a request without an answer. Secrets that cannot be read need somebody to fix them.
+// requestError is about a request without an answer. Secrets that cannot be read need a person to fix them.
 func requestError(err error) error {
 	var of *url.Error
 	if !errors.As(err, &of) {

@@ -82,7 +82,7 @@ func (d *Dispatcher) poke() {
 }
 
 // Prepare makes what other settings need, as far as it can fail, and returns what puts them in force. What was sent
-// stays known, so receivers are told of changes only.
+// stays known, so receivers are notified of changes only.
 func (d *Dispatcher) Prepare(s Settings) (apply func(), err error) {
 	p, err := newPlan(s)
 	if err != nil {
@@ -154,7 +154,7 @@ type runningLane struct {
 }
 
 // follow runs a lane once its predecessor at the same target has ended, if there is one. That may be sending a message
-// that hangs, and only then it is known whether the target was told.
+// that hangs, and only then it is known whether the target was notified.
 func (l *lane) follow(ctx context.Context, stopBefore func()) runningLane {
 	return runningLane{l, notify.Start(ctx, func(ctx context.Context) {
 		if stopBefore != nil {
@@ -222,7 +222,7 @@ func (d *Dispatcher) endIdleFailures(now time.Time) {
 	}
 }
 
-// untold reports whether a target has to be told of a group.
+// untold reports whether a target has to be notified of a group.
 func (d *Dispatcher) untold(to *target, now time.Time) bool {
 	for _, g := range d.groups {
 		if told := d.tell(g, now); slices.Contains(d.plan.targets[g.receiver], to) &&

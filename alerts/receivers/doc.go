@@ -8,7 +8,7 @@
 //
 // Each integration of a receiver, such as one webhook, has a goroutine, a breaker and a queue of its own. The queue
 // holds keys of groups, each once, and what is sent is the state of the group at that time. So the queue cannot grow
-// beyond the number of groups, and a receiver that hangs delays nobody else.
+// beyond the number of groups, and a receiver that hangs delays no other.
 //
 // It is the only package that imports Alertmanager's code, whose Go API is not stable. It does not evaluate alerts, and
 // knows no specs.

@@ -36,7 +36,7 @@ func (d *Dispatcher) escalate(it *item, now time.Time) {
 	}
 }
 
-// acknowledged reports whether somebody looks after the incident of an alert.
+// acknowledged reports whether a person looks after the incident of an alert.
 func (d *Dispatcher) acknowledged(fingerprint string) bool {
 	incident, ok := d.opt.Incident(fingerprint)
 	return ok && incident.Acknowledged

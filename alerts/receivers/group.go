@@ -29,7 +29,7 @@ type route struct {
 	mutes                  []string // names of time intervals
 }
 
-// sent is what a target was told last of a group, as Alertmanager's notification log has it.
+// sent is the last notification of a group to a target, as Alertmanager's notification log has it.
 type sent struct {
 	Firing   []string  `json:"firing"` // fingerprints, sorted
 	Resolved []string  `json:"resolved,omitempty"`
@@ -40,8 +40,8 @@ func newGroup(key string, now time.Time) *group {
 	return &group{key: key, due: now, members: map[string]time.Time{}, sent: map[string]*sent{}}
 }
 
-// reason says whether a target is to be told of a group whose alerts have these states, and why. It is Alertmanager's
-// rule, and quiet leaves out what only repeats.
+// reason says whether a target is to be notified of a group whose alerts have these states, and why. It is
+// Alertmanager's rule, and quiet leaves out what only repeats.
 func (s *sent) reason(firing, resolved []string, tellResolved, quiet bool, repeat time.Duration,
 	now time.Time) notify.NotifyReason {
 	switch {
@@ -72,7 +72,7 @@ func subset(a, b []string) bool {
 	return true
 }
 
-// resolvedOf reports whether a target was told that an alert has resolved.
+// resolvedOf reports whether a target was notified that an alert has resolved.
 func (s *sent) resolvedOf(fingerprint string) bool {
 	if s == nil {
 		return false

@@ -13,7 +13,7 @@ type sourceKey struct {
 // sourceCount counts firing alerts. both are targets of the same rule, too, and keep no such alert quiet.
 type sourceCount struct{ all, both int }
 
-// quiet reports whether nobody is told of an alert now.
+// quiet reports whether an alert is muted now.
 func (d *Dispatcher) quiet(it *item, now time.Time) bool {
 	return d.inhibited(it) || d.silences.match(it.labels, now)
 }

@@ -52,7 +52,7 @@ type lane struct {
 	unanswered string // the group of the last call that got no answer; only run uses it
 }
 
-// entry is a group that the target is to be told of.
+// entry is a group that the target is to be notified of.
 type entry struct {
 	key      string
 	failures int
@@ -106,7 +106,7 @@ func (l *lane) add(g *group) {
 	}
 }
 
-// message is what a target is to be told of a group.
+// message is the notification of a group to a target.
 type message struct {
 	entry    *entry // nil for a test
 	key      string
@@ -118,8 +118,8 @@ type message struct {
 	sent     *sent // to be noted when it is delivered
 }
 
-// next finds the first group of the queue that the target has to be told of, and drops those before it. Without one, it
-// says how long to wait for a group that failed; 0 is until one is added.
+// next finds the first group of the queue that the target has to be notified of, and drops those before it. Without
+// one, it says how long to wait for a group that failed; 0 is until one is added.
 func (l *lane) next() (*message, time.Duration) {
 	l.d.mu.Lock()
 	defer l.d.mu.Unlock()
@@ -192,7 +192,7 @@ func (l *lane) drop(e *entry) {
 	}
 }
 
-// note remembers what the target was told. The dispatcher's mutex is held.
+// note remembers what the target was sent. The dispatcher's mutex is held.
 func (l *lane) note(m *message, now time.Time) {
 	if g := l.d.groups[m.key]; g != nil {
 		m.sent.At = now

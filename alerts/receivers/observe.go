@@ -104,7 +104,7 @@ func (d *Dispatcher) ended(v *state.View) {
 		}
 		it.alert = *a
 	}
-	for id := range missing { // nobody remembers how it ended
+	for id := range missing { // how it ended is unknown
 		if it := d.items[id]; it != nil {
 			it.alert.State, it.alert.ResolvedAt = state.Resolved, v.Time
 		}
@@ -138,7 +138,7 @@ func (d *Dispatcher) adopt() {
 			delete(d.groups, key)
 			d.changes.group(key)
 		} else if g.flushed {
-			g.due = d.opt.Now() // other receivers may have to be told
+			g.due = d.opt.Now() // other receivers may have to be notified
 		}
 	}
 }

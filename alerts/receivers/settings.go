@@ -27,9 +27,9 @@ type Settings struct {
 	Text string
 	// Templates are files with templates of messages, or patterns of their names.
 	Templates []string
-	// Routing says which receiver is told, when, and what keeps an alert quiet.
+	// Routing says which receiver is notified, when, and what keeps an alert quiet.
 	Routing alertmanager.Routing
-	// Escalation says who else is told of an unacknowledged alert, in the order of After.
+	// Escalation says who else is notified of an unacknowledged alert, in the order of After.
 	Escalation map[alertmanager.Class][]Step
 
 	ExternalLabels map[string]string // added to every alert that lacks them

@@ -146,7 +146,7 @@ func (d *Dispatcher) Silences() []silence.Silence {
 	return d.silences.all()
 }
 
-// HasReceivers reports whether there is somebody whom a silence could keep from hearing of alerts.
+// HasReceivers reports whether a silence could mute any receiver.
 func (d *Dispatcher) HasReceivers() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -32,7 +32,7 @@ import (
 type target struct {
 	name     string // receiver/webhook[1]
 	kind     string
-	resolved bool // it is told that an alert has resolved
+	resolved bool // it is notified that an alert has resolved
 	notifier notify.Notifier
 	show     escape
 	client   *http.Client // nil for email

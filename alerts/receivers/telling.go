@@ -48,7 +48,7 @@ func (d *Dispatcher) tell(g *group, now time.Time) (t telling) {
 	return t
 }
 
-// prune takes alerts out of a group that have resolved, once every target of the receiver was told.
+// prune takes alerts out of a group that have resolved, once every target of the receiver was notified.
 func (d *Dispatcher) prune(g *group) {
 	if g.waiting > 0 {
 		return

@@ -16,7 +16,7 @@ type Incident struct {
 	ID, Title, Service string
 	Critical           bool // or else of severity warning
 	Onset, Detected    time.Time
-	Acknowledged       time.Time // zero: nobody has acknowledged it
+	Acknowledged       time.Time // zero: unacknowledged
 	Resolved           time.Time // zero: it goes on
 	Automated          bool      // an alert opened it
 	Spent              float64   // the largest share of an error budget that it cost; below 0: not known
@@ -65,7 +65,7 @@ func (x *Incident) Severity() string {
 // Detection is the time from the onset to the detection.
 func (x *Incident) Detection() time.Duration { return max(0, x.Detected.Sub(x.Onset)) }
 
-// Response is the time from the detection to the acknowledgement. ok is false if nobody has acknowledged the incident.
+// Response is the time from the detection to the acknowledgement. ok is false for an unacknowledged incident.
 func (x *Incident) Response() (d time.Duration, ok bool) {
 	return max(0, x.Acknowledged.Sub(x.Detected)), !x.Acknowledged.IsZero()
 }

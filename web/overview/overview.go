@@ -17,7 +17,7 @@ import (
 
 // Summary counts what is good and bad, of everything or of one service.
 type Summary struct {
-	Pages    int // alerts that fire and page somebody
+	Pages    int // paging alerts that fire
 	Silenced int // of them, those that receivers do not hear of
 	Tickets  int // other alerts that fire
 

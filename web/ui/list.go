@@ -171,7 +171,7 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 }
 
 // summarise says how things are: one sentence, and how many are in each state. It is always about everything, whatever
-// the filter shows: nobody must overlook a page because of a filter.
+// the filter shows: no page may be overlooked because of a filter.
 func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts []*state.Alert,
 	active site.ActiveAlerts) {
 	all, services := overview.Summarise(rep, alerts, ui.Silencing())

@@ -20,7 +20,7 @@ import (
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
-// notificationsConfig says who is told about the live alerts.
+// notificationsConfig says who is notified of the live alerts.
 type notificationsConfig struct {
 	Send           bool                 `yaml:"send"` // false where Prometheus sends the alerts
 	Alertmanagers  []alertmanagerConfig `yaml:"alertmanagers"`
@@ -165,7 +165,7 @@ func (n *notificationsConfig) checkReceivers(f *yamldoc.Decoder, server *smtpCon
 	}
 }
 
-// routing says which receiver is told, in the terms of generated configurations.
+// routing says which receiver is notified, in the terms of generated configurations.
 func (n *notificationsConfig) routing() alertmanager.Receivers {
 	r := alertmanager.Receivers{Default: n.Default, Routes: n.Routes, Services: n.Services,
 		Watchdog: n.Watchdog, Timing: n.Timing}
@@ -175,7 +175,7 @@ func (n *notificationsConfig) routing() alertmanager.Receivers {
 	return r
 }
 
-// ReceiverSettings are who is told without an Alertmanager, whether the engine sends alerts or not. in is the spec,
+// ReceiverSettings are who is notified without an Alertmanager, whether the engine sends alerts or not. in is the spec,
 // whose maintenance until the given time mutes alerts.
 func (c *Config) ReceiverSettings(in rules.Spec, from, until time.Time) (receivers.Settings, error) {
 	n := &c.Notifications
@@ -255,7 +255,7 @@ func fromEnvironment(name string) httpconfig.Secret {
 	return httpconfig.Secret(os.Getenv(name))
 }
 
-// NotifySettings are who is told, whether the engine sends alerts or not.
+// NotifySettings are who is notified, whether the engine sends alerts or not.
 func (c *Config) NotifySettings() notify.Settings {
 	n := &c.Notifications
 	s := notify.Settings{ExternalLabels: n.ExternalLabels, Resend: n.Resend, Timeout: n.Timeout,
