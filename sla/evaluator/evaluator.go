@@ -28,8 +28,8 @@ type Options struct {
 	Interval time.Duration    // between reports; default DefaultInterval
 	Now      func() time.Time // wall clock of Run; default time.Now
 
-	// Monotonic is a clock that cannot be set. It measures how long ticks take, and Run checks Now against it, which
-	// would hide its own jumps. Default: the process's.
+	// Monotonic is a clock that cannot be set. It measures how long ticks take, and Run checks Now against it. Default:
+	// what Now reads of the process's own clock. If Now reads none, its jumps are not noticed.
 	Monotonic func() time.Duration
 
 	// Refused, if set, reports whether the events' clock is refused where they are counted. A clock that jumped is then
@@ -65,8 +65,8 @@ func (o *Options) applyDefaults() {
 		o.Now = time.Now
 	}
 	if o.Monotonic == nil {
-		origin := time.Now()
-		o.Monotonic = func() time.Duration { return time.Since(origin) }
+		origin := o.Now()
+		o.Monotonic = func() time.Duration { return o.Now().Sub(origin) }
 	}
 	if o.Refused == nil {
 		o.Refused = func() bool { return false }

@@ -48,11 +48,13 @@ type source = func(context.Context, fold.Request) (*fold.Sums, error)
 func newRig(t *testing.T) *rig {
 	r := &rig{set: metrics.NewSet(), log: &logtest.Buffer{}}
 	r.source.Store(nothing)
+	origin := time.Now()
 	e, err := New(Options{
 		Source: func(ctx context.Context, req fold.Request) (*fold.Sums, error) {
 			return r.source.Load().(source)(ctx, req)
 		},
 		Now: func() time.Time { return time.Now().Add(time.Duration(r.skew.Load())) }, Refused: r.refuse.Load,
+		Monotonic: func() time.Duration { return time.Since(origin) },
 		OnReport: func(rep *sla.Report) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
