@@ -137,16 +137,19 @@ func (w *oracleWorld) band(s *slo.SLO, g slo.Group, now, window time.Duration) b
 	b.valid, b.bad = b.valid-valid, b.bad-bad
 	b.near(valid, bad)
 	// Beside a gap rate() extrapolates five minutes from what it sees of them: by up to
-	// a fifth, and a tenth too little for a counter that has just left zero.
+	// a fifth, and a tenth too little for a counter that has just left zero. Where it sees less because the window begins
+	// there as well, it is up to 1.1 scrapes at either end.
 	for _, gap := range w.gaps {
 		if from := now - window; gap.from <= from && from < gap.to { // it begins in the gap: its edge is before
 			valid, bad := k.in(from-edge, gap.from)
 			b.near(valid, bad)
 		}
 		for _, p := range []piece{{gap.from - 5*time.Minute, gap.from}, {gap.to, gap.to + 5*time.Minute}} {
-			valid, bad := k.in(max(p.from, now-window-edge), min(p.to, now))
+			from, to := max(p.from, now-window-edge), min(p.to, now)
+			valid, bad := k.in(from, to)
 			b.valid, b.bad = b.valid-min(b.valid, valid/10), b.bad-min(b.bad, bad/10)
-			b.near(0.3*valid, 0.3*bad)
+			more := max(0.3, 2.2*float64(oracleScrape)/float64(max(oracleScrape, to-from-edge)))
+			b.near(more*valid, more*bad)
 		}
 	}
 	return b
