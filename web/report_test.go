@@ -10,6 +10,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,7 @@ type tableCounts struct {
 	oldest   time.Time
 	hourly   time.Time
 	observed []slo.Span
+	since    map[string]time.Time // by counter: observed only from then on
 	edges    map[string][]time.Duration
 	sliced   map[string]bool
 	hours    map[string]func(hour int) []uint64 // by counter and group
@@ -49,6 +51,9 @@ func (c *tableCounts) counts(_ context.Context, qs []fold.ReadRequest) ([]fold.R
 		cells += len(q.Groups) * len(q.Spans)
 		a := fold.ReadResult{Known: true, Oldest: c.oldest, Hourly: c.hourly, Observed: c.observed, Edges: c.edges[q.ID],
 			Sliced: c.sliced[q.ID]}
+		if at, ok := c.since[q.ID]; ok {
+			a.Observed = []slo.Span{{From: at, To: at.Add(365 * 24 * time.Hour)}}
+		}
 		for _, g := range q.Groups {
 			f := c.hours[q.ID+"|"+g.Key()]
 			if f == nil {
@@ -280,6 +285,33 @@ func TestReportScoresAsTheEngine(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestReportNamesNewSLOs: what was not counted yet is not the lowest coverage, on the page and in mails.
+func TestReportNamesNewSLOs(t *testing.T) {
+	b, c := periodBench(t)
+	lowest := func() string {
+		body := b.get("/report?period=2026-W46").Body.String()
+		m := regexp.MustCompile(`Lowest coverage</dt><dd><span class="big">([^<]*)</span><span class="note">([^<]*)`).
+			FindStringSubmatch(body)
+		require.NotNil(t, m)
+		return m[1] + ", " + m[2]
+	}
+	require.Equal(t, "100.0%, of all SLOs, SLAs and event thresholds", lowest())
+	c.since = map[string]time.Time{"shop/volume": c.from.Add(5 * 24 * time.Hour)}
+	b.rep.Version++
+	require.Equal(t, "100.0%, of all SLOs, SLAs and event thresholds, without 3 new", lowest(),
+		"the SLO and the two agreements that it is part of")
+	body := b.get("/report?period=2026-W46").Body.String()
+	require.Contains(t, body, "left out of the lowest coverage: shop/volume, shop/gold, shop/stepped.")
+	require.Contains(t, body, "new since 14 Nov 00:00")
+	c.since["shop/volume"] = c.from.Add(30 * 24 * time.Hour) // after the period
+	b.rep.Version++
+	require.Contains(t, lowest(), "100.0%, ")
+	c.since = map[string]time.Time{}
+	c.observed = []slo.Span{{From: c.from, To: c.from.Add(84 * time.Hour)}} // the engine was down: that counts
+	b.rep.Version++
+	require.Equal(t, "50.0%, of all SLOs, SLAs and event thresholds", lowest())
 }
 
 // TestReportSaysWhatIsNotKept: what retention has taken is not guessed.

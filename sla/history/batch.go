@@ -133,6 +133,22 @@ func (e *Series) Exact(sp slo.Span, slice time.Duration) bool {
 	return !slices.ContainsFunc(e.Grid.Steps, off) && !slices.ContainsFunc(e.Grid.Out, off)
 }
 
+// Began is when the first of what is kept was observed, if the grid begins earlier and retention reaches that far: the
+// SLO is newer than the grid. With nothing observed at all it is now. It is zero otherwise.
+func (e *Series) Began(now time.Time) time.Time {
+	if len(e.Grid.Steps) == 0 || !e.Answer.Known || !e.KeptFrom().IsZero() {
+		return time.Time{}
+	}
+	began := now
+	if len(e.Answer.Observed) > 0 {
+		began = e.Answer.Observed[0].From
+	}
+	if !began.After(e.Grid.Steps[0].From) {
+		return time.Time{}
+	}
+	return began
+}
+
 // KeptFrom is the start of what is kept of the grid; zero if all of it is.
 func (e *Series) KeptFrom() time.Time {
 	if len(e.Grid.Steps) > 0 && e.Answer.Oldest.After(e.Grid.Steps[0].From) {

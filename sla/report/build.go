@@ -331,7 +331,7 @@ func (b *reporter) stepsOf(s *slo.SLO) []slo.Span {
 func (b *reporter) slo(r *sla.SLOReport, e, events *history.Series, at int, kept keptShares) SLO {
 	s := r.SLO
 	out := SLO{Covered: b.part(b.zoneOf(s)), Now: r, Worst: -1}
-	out.KeptFrom = e.KeptFrom()
+	out.KeptFrom, out.NewFrom = e.KeptFrom(), e.Began(b.rep.Time)
 	out.Coverage = e.Share(between(e.Grid.Steps)) * kept.of(e)
 	raw, net := e.Bins(at)
 	in := history.ComponentInput(s)
@@ -405,6 +405,9 @@ func (b *reporter) sla(r *sla.SLAReport, book *PeriodScores, thresholds []Thresh
 		whole := c.counts.Share(between(book.steps)) * kept.of(c.counts)
 		out.Components[i].Coverage = whole
 		out.Coverage = min(out.Coverage, whole)
+		if began := c.counts.Began(b.rep.Time); began.After(out.NewFrom) {
+			out.NewFrom = began
+		}
 	}
 	if last == 0 {
 		out.Coverage = 0
@@ -436,7 +439,7 @@ func (b *reporter) sla(r *sla.SLAReport, book *PeriodScores, thresholds []Thresh
 // threshold counts the violations of one event threshold.
 func (b *reporter) threshold(r *sla.ThresholdReport, e *history.Series, kept keptShares) Threshold {
 	out := Threshold{Covered: b.part(b.zoneOfService(r.Threshold.Service)), Now: r}
-	out.KeptFrom = e.KeptFrom()
+	out.KeptFrom, out.NewFrom = e.KeptFrom(), e.Began(b.rep.Time)
 	out.Coverage, out.Rounded = e.Share(between(e.Grid.Steps))*kept.of(e), !e.Exact(e.Grid.Span, 0)
 	count := func(group int) (v sla.Violations) {
 		rows, _ := e.Bins(group)

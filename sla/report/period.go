@@ -170,6 +170,7 @@ type Covered struct {
 	Running  bool      // the period is not over
 	KeptFrom time.Time // later than span.From: what happened before is not kept any more
 	Coverage float64   // of span, in [0,1]: the share that was observed, times the share of events that no limit dropped
+	NewFrom  time.Time // later than span.From, and perhaps than span.To: nothing was counted before; zero if not new
 	Rounded  bool      // a day or planned maintenance begins or ends where counts are kept by the hour only, within one
 }
 

@@ -1,9 +1,12 @@
 package report
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
 )
 
 // WholeCoverage is the coverage from which on a line counts as observed.
@@ -22,11 +25,37 @@ func (r *Report) Each(see func(*Covered)) {
 	}
 }
 
-// LowestCoverage is that of the least observed line.
-func (r *Report) LowestCoverage() float64 {
-	low := 1.0
-	r.Each(func(c *Covered) { low = min(low, c.Coverage) })
-	return low
+// LowestCoverage is that of the SLO, agreement or event threshold with the lowest, in [0,1]. Those that are newer than
+// the period are left out, see NewLines. It is false if none is left.
+func (r *Report) LowestCoverage() (low float64, ok bool) {
+	low = 1
+	r.Each(func(c *Covered) {
+		if c.NewFrom.IsZero() {
+			low, ok = min(low, c.Coverage), true
+		}
+	})
+	return low, ok
+}
+
+// NewLines names the SLOs, agreements and event thresholds that were not counted yet when the period began, in the
+// order of the report.
+func (r *Report) NewLines() (names []string) {
+	for i := range r.SLOs {
+		if x := &r.SLOs[i]; !x.NewFrom.IsZero() {
+			names = append(names, string(x.Now.SLO.ID))
+		}
+	}
+	for i := range r.SLAs {
+		if x := &r.SLAs[i]; !x.NewFrom.IsZero() {
+			names = append(names, string(slo.NewID(x.SLA.Service, x.SLA.Name)))
+		}
+	}
+	for i := range r.Thresholds {
+		if x := &r.Thresholds[i]; !x.NewFrom.IsZero() {
+			names = append(names, string(slo.NewID(x.Now.Threshold.Service, x.Now.Threshold.Name)))
+		}
+	}
+	return slices.Compact(names) // groups follow each other
 }
 
 // Tally counts verdicts. What only informs is in none of its numbers.
@@ -82,6 +111,9 @@ func WorstFirst[T any](lines []T, verdict func(*T) Verdict) []*T {
 	return out
 }
 
+// shownNewLines is how many new lines the notes name.
+const shownNewLines = 10
+
 // Notes say what people must know to read the numbers.
 func (r *Report) Notes() []string {
 	out := []string{"An objective is met if the errors within this period are at most what the objective allows. " +
@@ -91,7 +123,7 @@ func (r *Report) Notes() []string {
 	r.Each(func(c *Covered) {
 		kept = kept || !c.KeptFrom.IsZero()
 		rounded = rounded || c.Rounded
-		partial = partial || c.Coverage < WholeCoverage
+		partial = partial || c.Coverage < WholeCoverage && c.NewFrom.IsZero()
 	})
 	if slices.ContainsFunc(r.SLOs, func(x SLO) bool { return x.Corrected > 0 }) {
 		out = append(out, "Planned maintenance, rounded outward to five minutes, is excluded from all but raw numbers.")
@@ -104,6 +136,13 @@ func (r *Report) Notes() []string {
 		out = append(out, "Beyond an SLO's window counts are retained by the hour. In lines with \"whole hours\", "+
 			"days, or planned maintenance, that begin or end within an hour are rounded to the next full "+
 			"hour of UTC.")
+	}
+	if names := r.NewLines(); len(names) > 0 {
+		more := ""
+		if n := len(names) - shownNewLines; n > 0 {
+			names, more = names[:shownNewLines], fmt.Sprintf(" and %d more", n)
+		}
+		out = append(out, "New in this period, and left out of the lowest coverage: "+strings.Join(names, ", ")+more+".")
 	}
 	if partial {
 		out = append(out, "Coverage below 100%: for the rest of the time the engine was not running or counted by "+

@@ -23,7 +23,9 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, 3, r.Objectives().Judged(), "what only informs, and what has no data, is not judged")
 	require.Equal(t, Tally{Breached: 1}, r.Agreements())
 	require.Equal(t, sla.Violations{Within: 2, Warning: 4, Critical: 6}, r.Violations())
-	require.InDelta(t, 0.5, r.LowestCoverage(), 1e-12)
+	low, ok := r.LowestCoverage()
+	require.True(t, ok)
+	require.InDelta(t, 0.5, low, 1e-12)
 
 	var order []Verdict
 	for _, x := range WorstFirst(r.SLOs, func(x *SLO) Verdict { return x.Verdict }) {

@@ -284,13 +284,18 @@ func (m *model) addThresholds(r *report.Report, before lines) {
 func figures(r, before *report.Report) []figure {
 	of := func(t report.Tally) string { return fmt.Sprintf("%d of %d", t.Met, t.Judged()) }
 	values := func(r *report.Report) []figure {
-		agreements, objectives, v, low := r.Agreements(), r.Objectives(), r.Violations(), r.LowestCoverage()
+		agreements, objectives, v := r.Agreements(), r.Objectives(), r.Violations()
+		low, known := r.LowestCoverage()
+		coverage := format.NoValue
+		if known {
+			coverage = format.Percent(low, 1)
+		}
 		return []figure{
 			{Name: "Agreements met", Value: of(agreements), Bad: agreements.Breached > 0},
 			{Name: "Objectives met", Value: of(objectives), Bad: objectives.Breached > 0},
 			{Name: "Critical violations", Value: format.Count(v.Critical), Bad: v.Critical > 0},
 			{Name: "Warnings", Value: format.Count(v.Warning)},
-			{Name: "Coverage of the least observed line", Value: format.Percent(low, 1), Bad: low < report.WholeCoverage},
+			{Name: "Lowest coverage", Value: coverage, Bad: low < report.WholeCoverage},
 		}
 	}
 	out := values(r)
@@ -326,6 +331,9 @@ func coverage(c *report.Covered) string {
 	out := format.Percent(c.Coverage, 1)
 	if !c.KeptFrom.IsZero() {
 		out += " since " + c.KeptFrom.In(c.Zone).Format("2 Jan 15:04")
+	}
+	if !c.NewFrom.IsZero() {
+		out += " new since " + c.NewFrom.In(c.Zone).Format("2 Jan 15:04")
 	}
 	if c.Rounded {
 		out += ", whole hours"

@@ -252,10 +252,6 @@ func (ui *Handler) fillReport(p *reportPage, v site.View, r *report.Report) {
 }
 
 func reportFigures(r *report.Report) []site.Figure {
-	low := 1.0
-	for i := range r.SLOs {
-		low = min(low, r.SLOs[i].Coverage)
-	}
 	agreements, objectives, v := r.Agreements(), r.Objectives(), r.Violations()
 	of := func(t report.Tally) string { return format.Count(t.Met) + " of " + format.Count(t.Judged()) }
 	return []site.Figure{
@@ -266,9 +262,19 @@ func reportFigures(r *report.Report) []site.Figure {
 			Bad: agreements.Breached > 0},
 		{Name: "Violations", Value: format.Count(v.Warning + v.Critical),
 			Note: format.Count(v.Critical) + " critical, " + format.Count(v.Warning) + " warnings"},
-		{Name: "Coverage", Value: format.Percent(low, 1), Note: "of the period, lowest of all service levels",
-			Partial: low < partialCoverage},
+		coverageFigure(r),
 	}
+}
+
+func coverageFigure(r *report.Report) site.Figure {
+	f := site.Figure{Name: "Lowest coverage", Value: format.NoValue, Note: "of all SLOs, SLAs and event thresholds"}
+	if low, ok := r.LowestCoverage(); ok {
+		f.Value, f.Partial = format.Percent(low, 1), low < partialCoverage
+	}
+	if n := len(r.NewLines()); n > 0 {
+		f.Note += ", without " + format.Count(n) + " new"
+	}
+	return f
 }
 
 // sinceText says since when a line counts, if not from the start, and whether its days are rounded.
@@ -276,6 +282,9 @@ func sinceText(c *report.Covered) string {
 	var out []string
 	if !c.KeptFrom.IsZero() {
 		out = append(out, "since "+c.KeptFrom.In(c.Zone).Format("2 Jan 15:04"))
+	}
+	if !c.NewFrom.IsZero() {
+		out = append(out, "new since "+c.NewFrom.In(c.Zone).Format("2 Jan 15:04"))
 	}
 	if c.Rounded {
 		out = append(out, "whole hours")
