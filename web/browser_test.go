@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +21,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/testkit/chromium"
 )
 
 // tab is one tab of a real browser that remembers what must not happen.
@@ -37,25 +38,7 @@ type tab struct {
 // Without a Chromium the test is skipped.
 func startBrowser(t *testing.T) *tab {
 	t.Helper()
-	if os.Getenv("SLOENGINE_QUICK") != "" {
-		t.Skip("make quick runs no browser")
-	}
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
-	if path == "" {
-		t.Skip("no Chromium on this machine; 'make deps' installs it where it can")
-	}
-	alloc, cancelAlloc := chromedp.NewExecAllocator(context.Background(),
-		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
-			chromedp.Flag("lang", "en-GB"))...)
-	t.Cleanup(cancelAlloc)
-	ctx, cancel := chromedp.NewContext(alloc)
-	t.Cleanup(cancel)
+	ctx := chromium.Open(t)
 	b := &tab{ctx: ctx}
 	require.NoError(t, chromedp.Listen(ctx, func(ev any) {
 		b.mu.Lock()

@@ -196,6 +196,7 @@ var mayImport = map[string][]string{
 	"internal/e2e/web":          {},
 	"internal/oracle":           {}, // tests only
 	"internal/testkit":          {},
+	"internal/testkit/chromium": {},
 	"internal/testkit/slotest":  {"slo"},
 	"internal/testkit/spectest": {"rules", "slo/spec"},
 }

@@ -182,6 +182,7 @@ func (n *node) start(t testing.TB) {
 	require.NoError(t, err)
 	defer out.Close()
 	cmd := exec.Command("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Djava.io.tmpdir="+n.dir,
 		"-XX:SharedArchiveFile="+filepath.Join(n.home, "classes.jsa"), "-Xlog:cds=off", "-Xlog:cds+dynamic=off",
 		"-Dlog4j.configuration=file:"+filepath.Join(n.dir, "log4j.properties"),
 		"-cp", filepath.Join(n.home, "lib", "*"), "kafka.Kafka", filepath.Join(n.dir, "server.properties"))
