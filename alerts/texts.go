@@ -82,26 +82,45 @@ func (t *Texts) Show(labels, shown map[string]string, value float64) []Annotatio
 		return nil
 	}
 	out := make([]Annotation, 0, len(t.list))
-	data := struct {
-		Labels map[string]string
-		Value  float64
-	}{shown, value}
-	var b strings.Builder
-	for _, x := range t.list {
-		b.Reset()
-		for _, p := range x.parts {
-			b.WriteString(p.before)
-			if p.query {
-				b.WriteString(url.QueryEscape(labels[p.label]))
-			} else {
-				b.WriteString(shown[p.label])
-			}
-		}
-		if x.filled == nil || x.filled.Execute(&b, &data) == nil {
-			out = append(out, Annotation{x.name, b.String()})
+	for i := range t.list {
+		if filled, ok := t.list[i].fill(labels, shown, value); ok {
+			out = append(out, Annotation{t.list[i].name, filled})
 		}
 	}
 	return out
+}
+
+// One is one of the texts of Render; "" if there is none of this name.
+func (t *Texts) One(name string, labels map[string]string, value float64) string {
+	if t != nil {
+		if i, found := slices.BinarySearchFunc(t.list, name, func(x text, name string) int {
+			return strings.Compare(x.name, name)
+		}); found {
+			filled, _ := t.list[i].fill(labels, labels, value)
+			return filled
+		}
+	}
+	return ""
+}
+
+// fill makes a text. ok is false if it cannot be filled in.
+func (x *text) fill(labels, shown map[string]string, value float64) (filled string, ok bool) {
+	var b strings.Builder
+	for _, p := range x.parts {
+		b.WriteString(p.before)
+		if p.query {
+			b.WriteString(url.QueryEscape(labels[p.label]))
+		} else {
+			b.WriteString(shown[p.label])
+		}
+	}
+	if x.filled != nil && x.filled.Execute(&b, &struct {
+		Labels map[string]string
+		Value  float64
+	}{shown, value}) != nil {
+		return "", false
+	}
+	return b.String(), true
 }
 
 // textFuncs are the functions of Prometheus' templates that the generated annotations use, and those that annotations

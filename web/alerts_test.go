@@ -3,6 +3,8 @@ package web
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,9 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/api/v1"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 	"github.com/sloengine/sloengine/web/ui"
 )
@@ -153,7 +159,7 @@ func TestAlertsOnPages(t *testing.T) {
 	for range ui.ShownAlerts + 3 {
 		b.alerts = append(b.alerts, one)
 	}
-	require.Contains(t, b.get("/").Body.String(), "All alerts as JSON, 3 more")
+	require.Contains(t, b.get("/").Body.String(), ">All alerts, 3 more</a>")
 	b.web.Opt.Alerts = nil
 	require.NotContains(t, b.get("/").Body.String(), `id="alerts"`)
 }
@@ -238,4 +244,109 @@ func TestHeldAlerts(t *testing.T) {
 		require.Contains(t, body, text)
 	}
 	require.NotContains(t, b.get("/slo?id=insurance-unpaid/availability&group.product=MEDCARE").Body.String(), "held back")
+}
+
+// evaluated are the alerts that the engine's own evaluation finds in the report of a bench.
+func evaluated(t *testing.T, b *bench) []state.Alert {
+	m, err := state.New(state.Options{})
+	require.NoError(t, err)
+	busy := site.FindSLO(b.rep, "insurance-unpaid/availability", slo.Group{"TRVL10"})
+	*busy = newSLOReport(busy.SLO, busy.Group, 96_120_000, 31_000, 18)
+	for i := range b.rep.SLOs {
+		for k := range b.rep.SLOs[i].Burns {
+			b.rep.SLOs[i].Burns[k].Observed = 1
+		}
+	}
+	for range 10 {
+		m.Step(b.rep)
+		b.rep.Time = b.rep.Time.Add(time.Minute)
+	}
+	return m.View().Active
+}
+
+// The page of an alert says what is compared in numbers, and links to what a person does next.
+func TestAlertPage(t *testing.T) {
+	book := newMemoryBook()
+	b, _ := withSilences(t, func(o *site.Options) { o.Incidents = book })
+	b.alerts = evaluated(t, b)
+	at := slices.IndexFunc(b.alerts, func(a state.Alert) bool {
+		return a.Label("slo_tier") == "page-1h" && a.State == state.Firing && a.Group[0] == "TRVL10"
+	})
+	require.GreaterOrEqual(t, at, 0)
+	a := &b.alerts[at]
+	a.FiredAt = noon
+	book.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Fire, Title: "x", Onset: noon.Add(-3 * time.Minute),
+		OnsetBy: incident.OnsetByCounts, Alert: &incident.Alert{Fingerprint: a.Fingerprint, Name: a.Name, Service: a.Service,
+			SLO: string(a.SLO), Group: a.Group, Severity: incident.Critical, Fired: noon}}}})
+	id := book.View().Of(a.Fingerprint).ID
+	page := "/alert?id=" + a.Fingerprint
+	body := b.get(page).Body.String()
+	check(t, body)
+	r := site.FindSLO(b.rep, a.SLO, a.Group)
+	for _, d := range []time.Duration{time.Hour, 5 * time.Minute} {
+		burn := r.Burn(d)
+		require.Regexp(t, "error ratio over "+slo.FormatDuration(d)+`</th>.*`+
+			format.Percent(float64(burn.Counts.Bad)/float64(burn.Counts.Valid()), 2)+` <span class="note">`+
+			format.BurnRate(burn.Rate)+`</span></td>.*above 1.44% <span class="note">14.4×</span>`, body)
+	}
+	for _, link := range []string{
+		"/incident?id=" + id + "#act\">Acknowledge " + id, "/incident?id=" + id + "\">Incident",
+		"/docs/runbooks/ErrorBudgetBurnPage.md\" rel=\"noopener noreferrer\">Runbook",
+		"/silences/new?alert=" + a.Fingerprint + "\">Silence",
+		"/slo?from=" + strconv.FormatInt(noon.Add(-20*time.Minute).Unix(), 10) +
+			"&amp;group.product=TRVL10&amp;id=insurance-unpaid%2Favailability#history",
+	} {
+		require.Contains(t, body, link)
+	}
+	require.Contains(t, body, "burns its error budget fast")
+	for _, of := range []string{"/", burningGroup, "/alerts", "/incident?id=" + id} {
+		require.Contains(t, b.get(of).Body.String(), `href="`+page+`"`, of)
+		require.Contains(t, b.get(of).Body.String(), "/docs/runbooks/ErrorBudgetBurnPage.md", of)
+	}
+	require.Equal(t, http.StatusNotFound, b.get("/alert?id=x").Code)
+
+	a.State, a.ResolvedAt = state.Resolved, noon
+	require.Contains(t, b.get(page).Body.String(), "&amp;to="+strconv.FormatInt(noon.Add(15*time.Minute).Unix(), 10))
+	b.alerts = nil
+	rec := b.get(page)
+	require.Equal(t, http.StatusFound, rec.Code, "the incident remains")
+	require.Equal(t, "/incident?id="+id, rec.Header().Get("Location"))
+}
+
+// Alerts of every kind have a page, whether the report still has what they compare or not.
+func TestEveryAlertHasItsCondition(t *testing.T) {
+	b := newBench(t)
+	b.alerts = evaluated(t, b)
+	full := b.rep
+	kinds := map[alerts.LiveKind]bool{}
+	for i := range b.alerts {
+		a := &b.alerts[i]
+		kinds[a.Definition().Kind] = true
+		for _, rep := range []*sla.Report{full, {Time: noon}} {
+			b.rep = rep
+			rec := b.get("/alert?id=" + a.Fingerprint)
+			require.Equal(t, http.StatusOK, rec.Code)
+			require.Contains(t, rec.Body.String(), `id="condition"`, a.Name)
+		}
+	}
+	require.Greater(t, len(kinds), 1)
+}
+
+// Page and API pick alerts by the group that they are about, and by a part of their texts.
+func TestAlertsAreFiltered(t *testing.T) {
+	b := newBench(t)
+	rows := func(query string) int {
+		return strings.Count(b.get("/alerts"+query).Body.String(), `<td class="state">`)
+	}
+	require.Equal(t, 5, rows(""))
+	for query, want := range map[string]int{"?group.product=TRVL10": 3, "?group.product=SOMLT": 1, "?group.region=eu": 0,
+		"?q=exhaus": 1, "?q=somlt": 1, "?state=resolved": 1, "?severity=page&group.product=TRVL10": 2, "?service=x": 0} {
+		require.Equal(t, want, rows(query), query)
+		_, total, _ := alertNames(t, b.get("/api/v1/alerts"+query).Body.Bytes())
+		require.Equal(t, want, total, query)
+	}
+	body := b.get("/alerts?group.product=SOMLT").Body.String()
+	check(t, body)
+	require.Contains(t, body, `<option value="SOMLT" selected>`)
+	require.Contains(t, b.get("/").Body.String(), `href="/alerts"`)
 }

@@ -252,6 +252,7 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool, change ...func(*si
 // lists are all addresses that list something, with the filters and pages that they know.
 var lists = []string{
 	"/", "/?q=mdm", "/?service=mdm2", "/?sort=burn", "/?state=ok", "/slas", "/services", "/report?period=2026-11",
+	"/alerts", "/alerts?q=a",
 	"/report?period=2026-11&service=mdm2", "/incidents", "/incidents?state=open", "/silences",
 	"/engine/dead-letters", "/engine/dead-letters?service=mdm", "/engine/dead-letters?service=mdm2",
 	"/engine/dead-letters?sink=hidden", "/engine/dead-letters?reason=expired",

@@ -114,7 +114,8 @@ var limitedRoutes = []struct {
 	status int
 }{
 	{"/", 200}, {"/?q=" + secretService, 200}, {"/?service=" + secretService, 200}, {"/slas", 200}, {"/services", 200},
-	{"/report", 200}, {"/report?period=2026-11", 200},
+	{"/report", 200}, {"/report?period=2026-11", 200}, {"/alerts", 200}, {"/alerts?service=" + secretService, 200},
+	{"/alert?id=ErrorBudgetBurnPagefiring", 200}, {"/alert?id=00000000000000ff", 404}, {"/alert?id=00000000000000fe", 404},
 	{"/slo?id=insurance-unpaid/availability&group.product=SOMLT", 200},
 	{"/slo?id=" + secretService + "/availability", 404},
 	{"/sla?id=insurance-unpaid/insurance", 404}, {"/sla?id=" + secretService + "/x", 404},

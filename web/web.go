@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/web/alertpage"
 	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/collector"
@@ -115,6 +116,7 @@ func (w *Web) Register(r gin.IRouter) {
 	w.incidents.Register(r, get, read, operate)
 	w.silences.Register(r, get, read, operate)
 	w.services.Register(get, read)
+	alertpage.New(w.Site).Register(get, read)
 	annotations.New(w.Site).Register(r, get, read, w.Opt.Allow(site.Annotate), operate)
 	w.public.Register(get)
 	get("/static/:name", w.Static)

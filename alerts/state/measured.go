@@ -34,6 +34,21 @@ func (a *Alert) Measured() (m Measured, ok bool) {
 	return m, true
 }
 
+// Definition is the alert as the spec has it; nil if that is not known any more. It must not be changed.
+func (a *Alert) Definition() *alerts.Live { return a.live }
+
+// Annotation is one of the texts of Annotations; "" if there is none of this name.
+func (a *Alert) Annotation(name string) string {
+	if a.live == nil {
+		return ""
+	}
+	labels := make(map[string]string, len(a.Labels))
+	for _, l := range a.Labels {
+		labels[l.Name] = l.Value
+	}
+	return a.live.Texts.One(name, labels, a.Value)
+}
+
 // Owner is the value of a label of the alert or of the SLO that it is about, such as its team; "" if there is none.
 func (a *Alert) Owner(label string) string {
 	switch {

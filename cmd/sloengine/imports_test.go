@@ -149,6 +149,7 @@ var mayImport = map[string][]string{
 	"web/overview":    {"slo", "sla", "alerts/state", "web/*"},
 	"web/site": {"slo", "slo/spec", "sla", "sla/annotation", "sla/history", "sla/report",
 		"alerts/state", "alerts/incident", "alerts/silence", "reliability/dlq", "slo/fold", "ingest/counting", "web/*"},
+	"web/alertpage":   {"slo", "sla", "alerts", "alerts/incident", "alerts/state", "web/*"},
 	"web/annotations": {"slo", "sla/annotation", "web/*"},
 	"web/silences":    {"slo", "rules/series", "alerts/silence", "alerts/state", "web/*"},
 	"web/status": {"slo", "slo/spec", "alerts/notify", "ingest/counting", "ingest/rejects",

@@ -7,7 +7,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/sloengine/sloengine/alerts/state"
-	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
@@ -37,8 +36,7 @@ func newAlert(a *state.Alert, silences []string) v1.Alert {
 
 func (api *Handler) apiAlerts(c *gin.Context) {
 	q := c.Request.URL.Query()
-	f := site.AlertFilter{State: state.State(q.Get("state")), Service: q.Get("service"), Severity: q.Get("severity"),
-		SLO: slo.ID(q.Get("slo"))}
+	f := site.NewAlertFilter(q)
 	v := api.View()
 	all, digest := api.Alerts(f)
 	if respond.NotModified(c, v.ReportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery, digest)) {

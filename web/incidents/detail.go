@@ -62,6 +62,7 @@ type affected struct {
 type alertRow struct {
 	Mark            chart.Mark
 	Name, About     string
+	Page, Runbook   string // "" once the alert is no longer kept
 	Severity        string
 	Group           []format.Label
 	Fired, Resolved format.Stamp
@@ -103,7 +104,7 @@ func (h *Handler) detailPage(c *gin.Context) {
 	p.Timeline, p.MoreTimes = newTimeline(inc, v.Now)
 	p.Affected, p.MoreOf = h.newAffected(inc, spent, v.Rep)
 	p.Costs = site.NewCosts(site.IncidentCosts(spent))
-	p.AlertRows, p.MoreAlerts = newAlertRows(inc, v)
+	p.AlertRows, p.MoreAlerts = h.newAlertRows(inc, v)
 	p.Facts = facts(inc, v)
 	h.fillCharts(c, inc, v, &p)
 	h.Page(c, http.StatusOK, "incident", p)
@@ -213,7 +214,7 @@ func plainLabels(group []string) []format.Label {
 	return format.Labels(make([]string, len(group)), group)
 }
 
-func newAlertRows(inc *incident.Incident, v site.View) (out []alertRow, more int) {
+func (h *Handler) newAlertRows(inc *incident.Incident, v site.View) (out []alertRow, more int) {
 	for i := range inc.Alerts {
 		if i == shownAlerts {
 			break
@@ -230,8 +231,13 @@ func newAlertRows(inc *incident.Incident, v site.View) (out []alertRow, more int
 		if a.SLO != "" {
 			about = slo.ID(a.SLO).Name()
 		}
+		page, runbook := "", ""
+		if now := h.FindAlert(a.Fingerprint); now != nil {
+			page, runbook = h.AlertHref(a.Fingerprint), site.Runbook(now)
+		}
 		out = append(out, alertRow{
 			Mark: m, Name: format.Safe(a.Name, format.MaxName), About: format.Safe(about, format.MaxName),
+			Page: page, Runbook: runbook,
 			Severity: format.Safe(cmp.Or(a.Labels["severity"], string(a.Severity)), format.MaxName),
 			Group:    alertLabels(a, v.Rep),
 			Fired:    format.NewStamp(a.Fired, v.Now), Resolved: format.NewStamp(a.Resolved, v.Now),

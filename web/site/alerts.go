@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"iter"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,12 +58,66 @@ func eachAlert(v *state.View) iter.Seq[*state.Alert] {
 	}
 }
 
+// The page of an alert, by the parameter id, which is its fingerprint, and that of all alerts.
+const (
+	AlertPath     = "/alert"
+	AlertListPath = "/alerts"
+)
+
+// AlertHref is the address of the page of an alert.
+func (site *Site) AlertHref(fingerprint string) string {
+	return site.Href(AlertPath, url.Values{"id": {fingerprint}})
+}
+
+// Runbook is the address of the runbook of an alert; "" if it has none.
+func Runbook(a *state.Alert) string { return webLink(a.Annotation("runbook_url")) }
+
+// webLink is a link that people may follow; "" if it is none.
+func webLink(s string) string {
+	if u, err := url.Parse(s); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return ""
+	}
+	return s
+}
+
 // AlertFilter picks alerts. Empty fields pick all.
 type AlertFilter struct {
 	Active            bool // pending and firing only
 	State             state.State
 	Service, Severity string
 	SLO               slo.ID
+	Group             map[string]string // of the group
+	Search            string            // lower case; a part of the name, the SLO, the agreement or a group value
+}
+
+// NewAlertFilter reads the parameters that the page and the API share.
+func NewAlertFilter(q url.Values) AlertFilter {
+	return AlertFilter{State: state.State(q.Get("state")), Service: q.Get("service"), Severity: q.Get("severity"),
+		SLO: slo.ID(q.Get("slo")), Group: Prefixed(q, GroupParam), Search: strings.ToLower(strings.TrimSpace(q.Get("q")))}
+}
+
+func (f *AlertFilter) match(a *state.Alert) bool {
+	if f.Active && a.State == state.Resolved || f.State != "" && a.State != f.State ||
+		f.Service != "" && a.Service != f.Service || f.Severity != "" && a.Severity != f.Severity ||
+		f.SLO != "" && a.SLO != f.SLO || !GroupHas(a.GroupBy, a.Group, f.Group) {
+		return false
+	}
+	has := func(s string) bool { return strings.Contains(strings.ToLower(s), f.Search) }
+	return f.Search == "" || has(a.Name) || has(string(a.SLO)) || has(a.Service+"/"+a.Agreement) ||
+		slices.ContainsFunc(a.Group, has)
+}
+
+// FindAlert finds an alert that is active or was resolved recently; nil if there is none.
+func (site *Site) FindAlert(fingerprint string) (found *state.Alert) {
+	if site.Opt.Alerts == nil {
+		return nil
+	}
+	for a := range eachAlert(site.Opt.Alerts()) {
+		if a.Fingerprint == fingerprint && (found == nil || NewAlertKey(a).compare(NewAlertKey(found)) < 0) {
+			found = a
+		}
+	}
+	return found
 }
 
 // Alerts lists the alerts that a filter picks, worst first, and a digest of them and of the silences that hold.
@@ -76,12 +131,9 @@ func (site *Site) Alerts(f AlertFilter) (list []*state.Alert, digest string) {
 	}
 	var picked []entry
 	for a := range eachAlert(site.Opt.Alerts()) {
-		if f.Active && a.State == state.Resolved || f.State != "" && a.State != f.State ||
-			f.Service != "" && a.Service != f.Service ||
-			f.Severity != "" && a.Severity != f.Severity || f.SLO != "" && a.SLO != f.SLO {
-			continue
+		if f.match(a) {
+			picked = append(picked, entry{NewAlertKey(a), a})
 		}
-		picked = append(picked, entry{NewAlertKey(a), a})
 	}
 	slices.SortFunc(picked, func(a, b entry) int { return a.key.compare(b.key) })
 	h := fnv.New64a()
@@ -106,7 +158,7 @@ func (site *Site) Held(f AlertFilter) []*state.Held {
 	for i := range all {
 		h := &all[i]
 		if (f.Service == "" || h.Service == f.Service) && (f.Severity == "" || h.Severity == f.Severity) &&
-			(f.SLO == "" || h.SLO == f.SLO) {
+			(f.SLO == "" || h.SLO == f.SLO) && GroupHas(h.GroupBy, h.Group, f.Group) {
 			out = append(out, h)
 		}
 	}

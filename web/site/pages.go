@@ -137,7 +137,7 @@ const ServicesPath = "/services"
 // never ends up in one.
 var paths = map[string]bool{"/": true, "/slas": true, "/sla": true, "/report": true, ServicesPath: true, "/slo": true,
 	"/engine": true, DeadLetterListPath: true, DeadLetterPath: true, IncidentListPath: true, IncidentPath: true,
-	SilenceListPath: true}
+	SilenceListPath: true, AlertPath: true, AlertListPath: true}
 
 func (site *Site) Href(path string, q url.Values) string {
 	path = site.local(path)

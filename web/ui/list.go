@@ -15,6 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/alertpage"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/overview"
@@ -25,9 +26,9 @@ import (
 // listPage is the data of the page "/".
 type listPage struct {
 	listHead
-	HasAlerts  bool       // the engine evaluates alerts
-	Alerts     []alertRow // the worst
-	Others     []alertRow // shown on request
+	HasAlerts  bool            // the engine evaluates alerts
+	Alerts     []alertpage.Row // the worst
+	Others     []alertpage.Row // shown on request
 	MoreAlerts int
 	AllAlerts  string
 	Cards      []slaCard // the worst agreements
@@ -68,7 +69,8 @@ func (ui *Handler) listPage(c *gin.Context) {
 	alerts, digest := ui.Alerts(site.AlertFilter{Active: true})
 	incidents := ui.openIncidents()
 	key := strings.Join([]string{incidents, v.Key(), c.Request.URL.RawQuery, c.Request.Host,
-		strconv.FormatBool(c.Request.TLS != nil), digest, strconv.FormatBool(ui.maySilence(c)), respond.Theme(c)}, "\x00")
+		strconv.FormatBool(c.Request.TLS != nil), digest,
+		strconv.FormatBool(alertpage.MaySilence(ui.Site, c)), respond.Theme(c)}, "\x00")
 	site.RefreshHeader(c)
 	if respond.NotModified(c, `W/"`+respond.Hash("list", key)+`"`) {
 		return
@@ -78,7 +80,7 @@ func (ui *Handler) listPage(c *gin.Context) {
 	p.Filtered = f.Service != "" || f.State != "" || f.Search != "" || f.SLO != "" || len(f.Labels) > 0 || len(f.Group) > 0
 	p.Clear = ui.Href("/", keep(q, viewParams...))
 	if v.Rep != nil {
-		ui.fillAlerts(ui.newAlertRows(c, v.Now), v, &p, alerts)
+		ui.fillAlerts(alertpage.NewRows(ui.Site, c, v.Now), v, &p, alerts)
 		if len(p.Alerts) > firstAlerts+1 {
 			p.Alerts, p.Others = p.Alerts[:firstAlerts], p.Alerts[firstAlerts:]
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/alertpage"
 	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
@@ -56,7 +57,7 @@ type sloPage struct {
 	Held        []string // other alerts that do not start, and why
 	HasAlerts   bool     // the engine evaluates alerts
 	Timeline    *chart.AlertTimeline
-	Alerts      []alertRow
+	Alerts      []alertpage.Row
 	Counts      []countRow
 	Parts       []partRow // of the engines of a view
 	Corrected   string
@@ -110,7 +111,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	}
 	list, digest := ui.Alerts(site.AlertFilter{SLO: id})
 	if respond.NotModified(c, v.ReportTag("slo", c.Request.URL.RawQuery, c.Request.Host, digest,
-		strconv.FormatBool(ui.maySilence(c)), annotations.Tag(ui.Site))) {
+		strconv.FormatBool(alertpage.MaySilence(ui.Site, c)), annotations.Tag(ui.Site))) {
 		site.RefreshHeader(c)
 		return
 	}
@@ -153,7 +154,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	rng := newRange(q, v.Rep.Time, r.Slice, active.Paging(r))
 	p.Range = ui.rangeNav(r, rng, q, v.Rep.Time.UTC())
 	if p.HasAlerts = ui.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
-		p.Alerts, p.Timeline = sloAlerts(ui.newAlertRows(c, v.Now), r, list),
+		p.Alerts, p.Timeline = sloAlerts(alertpage.NewRows(ui.Site, c, v.Now), r, list),
 			chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)
 	}
 	p.HistoryAPI = ui.historyHref(r, rng)
