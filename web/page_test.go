@@ -82,7 +82,7 @@ func rows(t *testing.T, body string) []string {
 
 func TestListSortsAndFilters(t *testing.T) {
 	b := newBench(t)
-	all := rows(t, b.get("/").Body.String())
+	all := rows(t, b.get("/?rows=groups").Body.String())
 	require.Len(t, all, 13)
 	require.Equal(t, []string{"insurance-unpaid / availability product TRVL10",
 		"insurance-unpaid / availability product SOMLT", "insurance-unpaid / quality product TRVL10",
@@ -90,13 +90,14 @@ func TestListSortsAndFilters(t *testing.T) {
 
 	for query, want := range map[string]int{
 		"service=mdm": 1, "state=no_data": 1, "state=exhausted": 1, "q=TrVl": 4, "q=team%3Dunpaid": 12,
-		"slo=insurance-unpaid/latency": 3,
-		"label.team=unpaid":            12, "group.product=SOMLT": 4, "label.team=other": 0, "state=nonsense": 13, "q=zzz": 0,
+		"slo=insurance-unpaid/latency": 3, "group=product%3DSOMLT": 4, "group=nonsense": 13,
+		"label.team=unpaid": 12, "group.product=SOMLT": 4, "label.team=other": 0, "state=nonsense": 13, "q=zzz": 0,
 	} {
-		require.Len(t, rows(t, b.get("/?"+query).Body.String()), want, query)
+		require.Len(t, rows(t, b.get("/?rows=groups&"+query).Body.String()), want, query)
 	}
 	for _, key := range []string{"name", "objective", "sli", "budget", "burn", "traffic", "coverage"} {
-		up, down := rows(t, b.get("/?sort="+key).Body.String()), rows(t, b.get("/?dir=desc&sort="+key).Body.String())
+		up := rows(t, b.get("/?rows=groups&sort="+key).Body.String())
+		down := rows(t, b.get("/?rows=groups&dir=desc&sort="+key).Body.String())
 		require.ElementsMatch(t, all, up, key)
 		require.NotEqual(t, up, down, key)
 		if key == "budget" {
@@ -106,10 +107,68 @@ func TestListSortsAndFilters(t *testing.T) {
 	}
 }
 
+// An SLO has one row, which shows its worst group, and opens to show all of them.
+func TestListBySLO(t *testing.T) {
+	b := newBench(t)
+	require.Equal(t, []string{
+		"insurance-unpaid / availability 3 groups product TRVL10", "insurance-unpaid / quality 3 groups product TRVL10",
+		"insurance-unpaid / throughput 3 groups product SOMLT", "insurance-unpaid / latency 3 groups product MEDCARE",
+		"mdm / availability"}, rows(t, b.get("/").Body.String()),
+		"a paging alert comes before an exhausted budget; an idle group is not the worst")
+	body := b.get("/").Body.String()
+	require.Contains(t, body, `aria-label="3 groups: 1 firing, 1 exhausted, 1 ok"`)
+	require.Contains(t, body, `aria-label="3 groups: 1 no data, 2 ok"`)
+	for query, want := range map[string]int{"service=mdm": 1, "state=firing": 1, "state=exhausted": 0, "state=at_risk": 1,
+		"state=ok": 3, "state=no_data": 0, "slo=insurance-unpaid/latency": 3, "group=product%3DSOMLT": 4, "q=zzz": 0} {
+		require.Len(t, rows(t, b.get("/?"+query).Body.String()), want, query)
+	}
+	require.Contains(t, b.get("/?q=medcare").Body.String(), "insurance-unpaid</bdi> /</span> <bdi>availability",
+		"a row with one matching group is a row of that group")
+
+	// The row shows the group that the column puts first, whatever the direction.
+	for _, dir := range []string{"", "&dir=desc"} {
+		require.Contains(t, rows(t, b.get("/?sort=traffic"+dir).Body.String()),
+			"insurance-unpaid / availability 3 groups product MEDCARE")
+	}
+
+	// A link opens the groups, worst first, and closes them; sorting keeps them open.
+	toggle := regexp.MustCompile(`<a class="states" href="([^"]+)"[^>]*aria-expanded="(true|false)"`)
+	link := func(body string, i int) (href, expanded string) {
+		m := toggle.FindAllStringSubmatch(body, -1)[i]
+		return html.UnescapeString(m[1]), m[2]
+	}
+	open, expanded := link(b.get("/?sort=name").Body.String(), 0)
+	require.Equal(t, []string{"/?open=insurance-unpaid%2Favailability&sort=name", "false"}, []string{open, expanded})
+	body = b.get(open).Body.String()
+	require.Equal(t, []string{"insurance-unpaid / availability 3 groups product TRVL10",
+		"insurance-unpaid / availability product TRVL10", "insurance-unpaid / availability product SOMLT",
+		"insurance-unpaid / availability product MEDCARE"}, rows(t, body)[:4])
+	closed, expanded := link(body, 0)
+	require.Equal(t, []string{"/?sort=name", "true"}, []string{closed, expanded})
+	second, _ := link(body, 1)
+	require.Len(t, rows(t, b.get(second).Body.String()), 5+6)
+	require.Contains(t, body, `href="/?dir=desc&amp;open=insurance-unpaid%2Favailability&amp;sort=name"`)
+
+	// Readers can open many, but not all that there are.
+	asked := "/?"
+	for i := range 30 {
+		asked += fmt.Sprintf("open=x%d&", i)
+	}
+	open, _ = link(b.get(asked).Body.String(), 0)
+	require.Equal(t, 20, strings.Count(open, "open="))
+	require.Contains(t, open, "open=x29")
+	b.rep = many(t, 1000)
+	id := url.QueryEscape(string(b.rep.SLOs[0].SLO.ID))
+	body = b.get("/?open=" + id).Body.String()
+	require.Len(t, rows(t, body), 51)
+	require.Contains(t, body, `<a href="/?slo=`+id+`">and 950 more</a>`)
+	require.NotContains(t, body, `<option value="product=product-00001">`, "too many groups to choose from")
+}
+
 func TestListPages(t *testing.T) {
 	b := newBench(t, func(o *site.Options) { o.PageSize = 5 })
 	var seen []string
-	target := "/?sort=name"
+	target := "/?rows=groups&sort=name"
 	for range 3 {
 		body := b.get(target).Body.String()
 		seen = append(seen, rows(t, body)...)
@@ -120,8 +179,8 @@ func TestListPages(t *testing.T) {
 		target = html.UnescapeString(next[1])
 	}
 	require.Len(t, seen, 13)
-	require.Equal(t, rows(t, newBench(t).get("/?sort=name").Body.String()), seen)
-	require.Len(t, rows(t, b.get("/?start=9999").Body.String()), 5, "a page that is gone shows the first")
+	require.Equal(t, rows(t, newBench(t).get("/?rows=groups&sort=name").Body.String()), seen)
+	require.Len(t, rows(t, b.get("/?rows=groups&start=9999").Body.String()), 5, "a page that is gone shows the first")
 }
 
 func TestListSaysWhatIsWrong(t *testing.T) {
@@ -157,7 +216,7 @@ func TestListSaysWhatIsWrong(t *testing.T) {
 			}
 		}, []string{"last reload failed", "a.yaml:20:3: unknown key (did you mean objective?)", "and 5 more"},
 			[]string{"a.yaml:21"}},
-		{"no slos", func(b *bench) { b.rep = &sla.Report{Time: noon} }, []string{"no service levels"}, []string{"<table"}},
+		{"no slos", func(b *bench) { b.rep = &sla.Report{Time: noon} }, []string{"no SLOs"}, []string{"<table"}},
 		{"empty", empty, []string{"Nothing has been counted yet", `curl &#39;http://127.0.0.1:8080/api/v1/events&#39;`,
 			`&#34;service&#34;:&#34;insurance-unpaid&#34;,&#34;type&#34;:&#34;application&#34;`, "no data"}, nil},
 		{"raw beside corrected", func(*bench) {}, []string{"raw 99.908%", "raw 8.2%"}, []string{"Nothing has been counted"}},
@@ -168,7 +227,7 @@ func TestListSaysWhatIsWrong(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)
 			c.change(b)
-			rec := b.get("/")
+			rec := b.get("/?rows=groups")
 			require.Equal(t, http.StatusOK, rec.Code)
 			flat := strings.Join(strings.Fields(rec.Body.String()), " ")
 			for _, w := range c.want {
@@ -237,7 +296,7 @@ func TestHistoryMayFail(t *testing.T) {
 	require.Contains(t, b.get(medcare).Body.String(), "could not be read")
 	b.web.Opt.Counts = nil
 	require.Contains(t, b.get(medcare).Body.String(), "has no history")
-	require.Len(t, rows(t, b.get("/").Body.String()), 13)
+	require.Len(t, rows(t, b.get("/").Body.String()), 5)
 }
 
 func TestSparklinesAreKept(t *testing.T) {
@@ -252,14 +311,14 @@ func TestSparklinesAreKept(t *testing.T) {
 	}
 	b.get("/")
 	require.Equal(t, 1, calls, "the goroutine of the fold is asked once for the whole page")
-	require.Equal(t, 13, groups)
+	require.Equal(t, 5, groups)
 	b.get("/?sort=name")
 	next := *b.rep
 	next.Version, next.Time = next.Version+1, next.Time.Add(10*time.Second)
 	b.rep = &next
 	b.get("/")
-	require.Equal(t, []int{2, 26}, []int{calls, groups}, "a sparkline is of the report that it stands in")
-	b.get("/?sort=budget")
+	require.Equal(t, []int{2, 10}, []int{calls, groups}, "a sparkline is of the report that it stands in")
+	b.get("/?sort=name")
 	require.Equal(t, 2, calls)
 }
 
@@ -387,13 +446,33 @@ func many(t testing.TB, n int) *sla.Report {
 	return rep
 }
 
-// BenchmarkListPage is the first page of 1,000 groups: rebuilt for each report,
-// and for the next reader of the same report.
+// fleetOfSLOs is a report of SLOs with some groups each.
+func fleetOfSLOs(t testing.TB, slos, groups int) *sla.Report {
+	rep := insurance(t)
+	rep.SLOs = rep.SLOs[:1:1]
+	from := *rep.SLOs[0].SLO
+	from.Corrections = nil
+	rep.SLOs = nil
+	for i := range slos {
+		s := from
+		s.ID = slo.NewID(fmt.Sprintf("service-%02d", i%50), fmt.Sprintf("slo-%04d", i))
+		for k := range groups {
+			rep.SLOs = append(rep.SLOs, newSLOReport(&s, slo.Group{fmt.Sprintf("product-%03d", k)},
+				uint64(1_000_000+i), uint64((i*groups+k)%1200), float64(k%5)))
+		}
+	}
+	slices.SortStableFunc(rep.SLOs, func(a, b sla.SLOReport) int { return site.CompareReports(&a, &b) })
+	return rep
+}
+
+// BenchmarkListPage is the first page of 1,000 SLOs with 10,000 groups: rebuilt for each report, with a row for each
+// group, and for the next reader of the same report.
 func BenchmarkListPage(b *testing.B) {
-	for name, target := range map[string]string{"new": "/", "new-search": "/?q=product-000&sort=burn", "again": "/"} {
+	for name, target := range map[string]string{"new": "/", "new-search": "/?q=slo-0000&sort=burn", "again": "/",
+		"new-groups": "/?rows=groups"} {
 		b.Run(name, func(b *testing.B) {
 			x := newBench(b)
-			x.rep = many(b, 1000)
+			x.rep = fleetOfSLOs(b, 1000, 10)
 			x.get(target)
 			before := cpuTime()
 			for b.Loop() {
@@ -421,8 +500,8 @@ func TestFiltersHideNoTrouble(t *testing.T) {
 	all := b.get("/").Body.String()
 	require.Equal(t, "1 page firing, 1 error budget exhausted, 2 at risk", headline.FindStringSubmatch(all)[1])
 	require.Less(t, strings.Index(all, `id="alerts"`), strings.Index(all, `id="levels"`), "what fires comes first")
-	for query, shown := range map[string]string{"service=mdm": "1 of 13 shown", "q=zzz": "0 of 13 shown",
-		"state=ok": "9 of 13 shown"} {
+	for query, shown := range map[string]string{"service=mdm": "1 of 5 shown", "q=zzz": "0 of 5 shown",
+		"state=ok": "3 of 5 shown"} {
 		body := b.get("/?" + query).Body.String()
 		require.Equal(t, headline.FindStringSubmatch(all)[1], headline.FindStringSubmatch(body)[1], query)
 		require.Contains(t, body, shown)
@@ -430,9 +509,9 @@ func TestFiltersHideNoTrouble(t *testing.T) {
 		require.Contains(t, body, `<bdi>unpaid</bdi>`, query)
 		require.Less(t, strings.Index(body, `id="levels"`), strings.Index(body, `id="alerts"`),
 			"what was looked for comes first")
-		require.Contains(t, body, `<a class="tile bad" href="/?state=exhausted">`, "a tile leads to as many as it counts")
+		require.Contains(t, body, `<a class="tile bad" href="/?state=firing">`, "a tile leads to as many as it counts")
 	}
-	require.Contains(t, all, "13 service levels")
+	require.Contains(t, all, "5 SLOs (13 with breakdown) in 2 services")
 	require.Contains(t, b.get("/slas?q=somlt").Body.String(), "1 of 3 shown")
 	require.Equal(t, headline.FindStringSubmatch(b.get("/slas").Body.String())[1],
 		headline.FindStringSubmatch(b.get("/slas?q=trvl").Body.String())[1])
@@ -441,14 +520,17 @@ func TestFiltersHideNoTrouble(t *testing.T) {
 // What pages now comes before what was spent weeks ago.
 func TestPagesComeFirst(t *testing.T) {
 	b := newBench(t)
+	first := func() []string { return rows(t, b.get("/?rows=groups").Body.String())[:2] }
 	require.Equal(t, []string{"insurance-unpaid / availability product TRVL10",
-		"insurance-unpaid / availability product SOMLT"}, rows(t, b.get("/").Body.String())[:2])
+		"insurance-unpaid / availability product SOMLT"}, first())
 	page := &b.alerts[slices.IndexFunc(b.alerts, func(a state.Alert) bool { return a.Urgent && a.State == state.Firing })]
 	page.State = state.Pending
-	require.Equal(t, "insurance-unpaid / availability product SOMLT", rows(t, b.get("/").Body.String())[0])
+	require.Equal(t, "insurance-unpaid / availability product SOMLT", first()[0])
 	page.State, page.Group, page.Fingerprint = state.Firing, nil, "of all"
-	require.Equal(t, "insurance-unpaid / availability product SOMLT", rows(t, b.get("/").Body.String())[0],
+	require.Equal(t, "insurance-unpaid / availability product SOMLT", first()[0],
 		"a page about all groups raises none of them")
+	page.SLO, page.Service = "mdm/availability", "mdm"
+	require.Equal(t, "mdm / availability", rows(t, b.get("/").Body.String())[0], "but the SLO")
 }
 
 func TestServices(t *testing.T) {
@@ -469,7 +551,7 @@ func TestServices(t *testing.T) {
 // A raw value stands beside the other only where a reader sees a difference.
 func TestRawOnlyWhereItDiffers(t *testing.T) {
 	b := newBench(t)
-	require.Contains(t, b.get("/").Body.String(), "raw 99.908%")
+	require.Contains(t, b.get("/?rows=groups").Body.String(), "raw 99.908%")
 	require.Contains(t, b.get(medcare).Body.String(), "Raw, including planned maintenance")
 	r := &b.rep.SLOs[0]
 	r.Raw = slo.NewBudget(r.SLO.Objective, slo.Counts{Good: r.Budget.Counts.Good + 10, Bad: r.Budget.Counts.Bad})

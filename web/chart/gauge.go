@@ -63,3 +63,42 @@ func (g Gauge) SVG() template.HTML {
 	}
 	return template.HTML(b.String()) // its parts are escaped
 }
+
+// Bounds of a bar of states.
+const (
+	stateBarWidth = 72
+	mostSegments  = 24 // groups that have a segment each; of more, each state has one
+)
+
+// StateBar draws how many things are in each state, in the order of the marks, and says the same in words: "12 groups:
+// 1 firing, 11 ok".
+func StateBar(label string, marks []Mark, n map[Mark]int) template.HTML {
+	total := 0
+	for _, m := range marks {
+		total += n[m]
+	}
+	var text, paths strings.Builder
+	text.WriteString(label)
+	sep, x := ": ", 0.0
+	for _, m := range marks {
+		if n[m] == 0 {
+			continue
+		}
+		text.WriteString(sep + format.Count(n[m]) + " " + m.Word)
+		sep = ", "
+		paths.WriteString(`<path class="` + template.HTMLEscapeString(m.Shape) + `" d="`)
+		segments, width := n[m], float64(stateBarWidth)/float64(total)
+		if total > mostSegments {
+			// what is bad stays visible among thousands
+			segments, width = 1, max(2, float64(stateBarWidth)*float64(n[m])/float64(total))
+		}
+		for range segments {
+			paths.WriteString("M" + Coord(x) + " 0h" + Coord(width-1) + "v8h-" + Coord(width-1) + "z")
+			x += width
+		}
+		paths.WriteString(`"/>`)
+	}
+	return template.HTML(`<svg class="states" viewBox="0 0 ` + Coord(max(stateBarWidth, x)) +
+		` 8" preserveAspectRatio="none" role="img" aria-label="` + template.HTMLEscapeString(text.String()) + `">` +
+		paths.String() + `</svg>`) // its parts are escaped
+}

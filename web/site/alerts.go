@@ -183,7 +183,7 @@ type AlertCount struct {
 // groups.
 type ActiveAlerts struct {
 	by    map[string]AlertCount
-	pages bool // some page fires, so that most lists need not look
+	pages map[slo.ID]bool // SLOs with a paging alert that fires, so that most lists need not look
 }
 
 // ActiveAlerts counts the present alerts.
@@ -191,7 +191,7 @@ func (site *Site) ActiveAlerts() (c ActiveAlerts) {
 	if site.Opt.Alerts == nil {
 		return c
 	}
-	c.by = map[string]AlertCount{}
+	c.by, c.pages = map[string]AlertCount{}, map[slo.ID]bool{}
 	active := site.Opt.Alerts().Active
 	for i := range active {
 		a := &active[i]
@@ -204,7 +204,7 @@ func (site *Site) ActiveAlerts() (c ActiveAlerts) {
 		case a.State != state.Firing:
 			n.Pending++
 		case a.Urgent:
-			n.Firing, n.Pages, c.pages = n.Firing+1, n.Pages+1, true
+			n.Firing, n.Pages, c.pages[a.SLO] = n.Firing+1, n.Pages+1, true
 		default:
 			n.Firing++
 		}
@@ -238,5 +238,10 @@ func (c ActiveAlerts) Of(r *sla.SLOReport) AlertCount {
 	return n
 }
 
-// Paging reports whether a page fires on a group.
-func (c ActiveAlerts) Paging(r *sla.SLOReport) bool { return c.pages && c.Of(r).Pages > 0 }
+// Paging reports whether a paging alert fires on a group.
+func (c ActiveAlerts) Paging(r *sla.SLOReport) bool { return c.pages[r.SLO.ID] && c.Of(r).Pages > 0 }
+
+// OwnPaging is Paging without the alerts about all groups of the SLO.
+func (c ActiveAlerts) OwnPaging(r *sla.SLOReport) bool {
+	return c.pages[r.SLO.ID] && c.Own(r).Pages > 0
+}

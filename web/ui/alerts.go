@@ -46,22 +46,14 @@ func sloAlerts(rows alertpage.Rows, r *sla.SLOReport, all []*state.Alert) []aler
 	return out
 }
 
-// pagesFirst is the order of the worst first, before which come the groups that have a page firing: what goes on now is
-// more urgent than a budget that was spent weeks ago. A page about all groups of a service level raises none of them.
-func pagesFirst(c site.ActiveAlerts, rows []*sla.SLOReport) func(a, b *sla.SLOReport) int {
+// pagesFirst is the order of the worst first, before which come the SLOs that have a paging alert firing: an outage is
+// more urgent than a budget that was spent weeks ago. An alert about all groups of an SLO raises none of them above the
+// others.
+func pagesFirst(paging func(*sla.SLOReport) bool) func(a, b *sla.SLOReport) int {
 	worst := sorts[byWorst].by
-	paging := map[*sla.SLOReport]bool{}
-	for _, r := range rows {
-		if c.Own(r).Pages > 0 {
-			paging[r] = true
-		}
-	}
-	if len(paging) == 0 {
-		return worst
-	}
 	return func(a, b *sla.SLOReport) int {
-		if paging[a] != paging[b] {
-			if paging[a] {
+		if pa, pb := paging(a), paging(b); pa != pb {
+			if pa {
 				return -1
 			}
 			return 1

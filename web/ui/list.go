@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/alertpage"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
@@ -39,6 +41,8 @@ type listPage struct {
 	NoSLOs     bool
 	Source     string
 	Open       string // how many incidents are open; "" if none is
+	Flat       bool   // a row is a group, not an SLO
+	Other      site.Link
 }
 
 // firstAlerts is how many alerts stand above the list; the others are a click away.
@@ -47,21 +51,32 @@ const firstAlerts = 5
 // Parameters of the list's address. Those of the view survive a change of the
 // filter, and the other way round.
 var (
-	viewParams   = []string{"sort", "dir", "refresh"}
-	filterParams = []string{"service", "state", "q", "slo", labelChoice, site.LabelParam, site.GroupParam}
+	viewParams   = []string{"sort", "dir", "refresh", rowsParam, openParam}
+	filterParams = []string{"service", "state", "q", "slo", labelChoice, groupChoice, site.LabelParam, site.GroupParam}
 	listParams   = slices.Concat(viewParams, filterParams)
 )
 
-// labelChoice is the parameter that picks one label as name=value; a form can't
-// make the label.<name> that links and the API use.
-const labelChoice = "label"
+// labelChoice and groupChoice are the parameters that pick one label or group as name=value. A form can't make the
+// label.<name> and group.<name> that links and the API use.
+const (
+	labelChoice = "label"
+	groupChoice = "group"
+)
+
+// The list has a row for each SLO, or with rows=groups, and for a single SLO, a row for each group.
+const (
+	rowsParam = "rows"
+	allGroups = "groups"
+)
 
 func (ui *Handler) listPage(c *gin.Context) {
 	v := ui.View()
 	q := c.Request.URL.Query()
 	f := site.NewFilter(q)
-	if name, value, ok := strings.Cut(q.Get(labelChoice), "="); ok {
-		f.Labels[name] = value
+	for param, of := range map[string]map[string]string{labelChoice: f.Labels, groupChoice: f.Group} {
+		if name, value, ok := strings.Cut(q.Get(param), "="); ok {
+			of[name] = value
+		}
 	}
 	if !site.KnownState(f.State) && f.State != stateFiring {
 		f.State = ""
@@ -75,7 +90,7 @@ func (ui *Handler) listPage(c *gin.Context) {
 	if respond.NotModified(c, `W/"`+respond.Hash("list", key)+`"`) {
 		return
 	}
-	p := listPage{listHead: ui.newListHead(c, v, "Service levels", "list", v.Rep != nil && len(v.Rep.SLOs) > 0),
+	p := listPage{listHead: ui.newListHead(c, v, "SLOs", "list", v.Rep != nil && len(v.Rep.SLOs) > 0),
 		Source: format.Safe(string(f.SLO), format.MaxTitle), Open: incidents}
 	p.Filtered = f.Service != "" || f.State != "" || f.Search != "" || f.SLO != "" || len(f.Labels) > 0 || len(f.Group) > 0
 	p.Clear = ui.Href("/", keep(q, viewParams...))
@@ -103,18 +118,40 @@ func (ui *Handler) openIncidents() string {
 	return text
 }
 
-// stateFiring filters the list by groups on which a page fires. They are in none of the other states there.
+// stateFiring filters the list by SLOs on which a paging alert fires. They are in none of the other states there.
 const stateFiring = "firing"
 
-// pick returns the groups that a filter of the list lets through.
-func (ui *Handler) pick(rep *sla.Report, f site.Filter, active site.ActiveAlerts) []*sla.SLOReport {
-	want := f.State
-	if want == stateFiring {
-		f.State = ""
+// rowState is the state of a row as the filter has it.
+func rowState(r *sla.SLOReport, active site.ActiveAlerts) slo.State {
+	if active.Paging(r) {
+		return stateFiring
 	}
-	return slices.DeleteFunc(f.Pick(rep), func(r *sla.SLOReport) bool {
-		return want != "" && active.Paging(r) != (want == stateFiring)
-	})
+	return r.State
+}
+
+// levels are the rows of the list before they are sorted and paged, and how many there would be without a filter. Each
+// SLO has the state of the group that stands for it, and is filtered by that.
+func levels(rep *sla.Report, f site.Filter, flat bool, key sortKey, by map[sortKey]sorting[sla.SLOReport],
+	active site.ActiveAlerts) (out []*level, total int) {
+	state := f.State
+	f.State = ""
+	picked := f.Pick(rep)
+	if flat {
+		total = len(rep.SLOs)
+		for i, r := range picked {
+			out = append(out, &level{r, picked[i : i+1 : i+1], 1})
+		}
+	} else {
+		worst := worstGroup(active)
+		first := worst
+		if s := by[key]; key != byWorst && s.by != nil {
+			first = func(a, b *sla.SLOReport) int { return cmp.Or(s.compare(a, b, false), worst(a, b)) }
+		}
+		out, total = byLevel(rep, picked, first)
+	}
+	return slices.DeleteFunc(out, func(l *level) bool {
+		return state != "" && rowState(l.shown, active) != state
+	}), total
 }
 
 // fillList fills in what a report says. It reports whether everything could be
@@ -140,12 +177,28 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 	p.Hidden = site.Hidden(keep(q, slices.Concat(viewParams, []string{"slo", site.LabelParam, site.GroupParam})...))
 	by := maps.Clone(sorts)
 	by[byAlerts] = sorting[sla.SLOReport]{by: mostAlerts(active)}
-	rows := ui.pick(v.Rep, f, active)
-	by[byWorst] = sorting[sla.SLOReport]{by: pagesFirst(active, rows)}
-	if p.Total = format.Plural(len(rows), "service level"); p.Filtered {
-		p.Total = shownOf(len(rows), len(v.Rep.SLOs))
+	p.Flat = f.SLO != "" || q.Get(rowsParam) == allGroups // one SLO has its groups
+	paging := active.Paging
+	if p.Flat {
+		paging = active.OwnPaging
+	}
+	by[byWorst] = sorting[sla.SLOReport]{by: pagesFirst(paging)}
+	of, total := levels(v.Rep, f, p.Flat, sortKey(q.Get("sort")), by, active)
+	what := "SLO"
+	if p.Flat {
+		what = "group"
+	}
+	if p.Total = format.Plural(len(of), what); p.Filtered {
+		p.Total = shownOf(len(of), total)
 	}
 	l := listAddress{"/", q, listParams}
+	if f.SLO == "" {
+		p.Other = ui.otherRows(l, p.Flat)
+	}
+	rows, shown := make([]*sla.SLOReport, len(of)), make(map[*sla.SLOReport]*level, len(of))
+	for i, x := range of {
+		rows[i], shown[x.shown] = x.shown, x
+	}
 	p.Columns = arrange(ui, l, rows, by, ui.columns())
 	rows = turnPage(ui, &p.listHead, l, rows, ui.Opt.PageSize)
 
@@ -161,13 +214,11 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 		}
 	}
 	for i, r := range rows {
-		out := ui.NewRow(r, active.Paging(r))
-		out.State, out.Bar, out.Hours = ui.drawn.marks[out.Mark], out.Gauge.SVG(), ui.drawn.none
-		out.Alerts, out.AlertsClass = alertsText(active.Of(r))
+		out := ui.levelRows(shown[r], l, active)
 		if i < len(hours) && hours[i] != "" {
-			out.Hours = hours[i]
+			out[0].Hours = hours[i]
 		}
-		p.Rows = append(p.Rows, out)
+		p.Rows = append(p.Rows, out...)
 	}
 	return ctx.Err() == nil
 }
@@ -177,21 +228,33 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts []*state.Alert,
 	active site.ActiveAlerts) {
 	all, services := overview.Summarise(rep, alerts, ui.Silencing())
-	quiet, firing := maps.Clone(all.States), 0
-	for i := range rep.SLOs {
-		if r := &rep.SLOs[i]; active.Paging(r) {
-			quiet[r.State]--
-			firing++
-		}
+	n := map[slo.State]int{}
+	one, _ := levels(rep, site.Filter{}, q.Get(rowsParam) == allGroups, byWorst, nil, active)
+	for _, x := range one {
+		n[rowState(x.shown, active)]++
 	}
 	l := listAddress{"/", q, viewParams}
 	if ui.Opt.Alerts != nil {
-		p.Tiles = append(p.Tiles, ui.newTile(l, chart.Firing, stateFiring, firing))
+		p.Tiles = append(p.Tiles, ui.newTile(l, chart.Firing, stateFiring, n[stateFiring]))
 	}
 	for _, s := range site.States {
-		p.Tiles = append(p.Tiles, ui.newTile(l, chart.StateMark(s), string(s), quiet[s]))
+		p.Tiles = append(p.Tiles, ui.newTile(l, chart.StateMark(s), string(s), n[s]))
 	}
 	p.Verdict, p.Headline = all.Mark(), all.Headline()
-	p.Scope = fmt.Sprintf("%s, %s in %s", format.Plural(all.Objectives, "objective"), format.Plural(all.Groups, "group"),
+	p.Scope = fmt.Sprintf("%s (%s with breakdown) in %s", format.Plural(all.Objectives, "SLO"), format.Count(all.Groups),
 		format.Plural(len(services), "service"))
+	if all.Groups == all.Objectives {
+		p.Scope = format.Plural(all.Objectives, "SLO") + " in " + format.Plural(len(services), "service")
+	}
+}
+
+// otherRows links to the other form of the list: with a row for each SLO, or for each group.
+func (ui *Handler) otherRows(l listAddress, flat bool) site.Link {
+	to := l.kept()
+	if flat {
+		to.Del(rowsParam)
+		return site.Link{Text: "One row per SLO", Href: ui.Href(l.path, to)}
+	}
+	to.Set(rowsParam, allGroups)
+	return site.Link{Text: "One row per group", Href: ui.Href(l.path, to)}
 }

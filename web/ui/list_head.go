@@ -39,7 +39,7 @@ type listHead struct {
 func (ui *Handler) newListHead(c *gin.Context, v site.View, title, nav string, form bool) listHead {
 	p := listHead{Layout: ui.Layout(c, v, title, nav), Loaded: v.Rep != nil}
 	if form {
-		p.Search = site.Search{Text: format.Safe(c.Query("q"), format.MaxTitle), What: strings.ToLower(title), Form: "filter"}
+		p.Search = site.Search{Text: format.Safe(c.Query("q"), format.MaxTitle), What: title, Form: "filter"}
 	}
 	return p
 }
@@ -64,7 +64,11 @@ func keep(q url.Values, names ...string) url.Values {
 		named := func(name string) bool {
 			return k == name && v[0] != "" || strings.HasSuffix(name, ".") && strings.HasPrefix(k, name)
 		}
-		if len(v) > 0 && slices.ContainsFunc(names, named) {
+		switch {
+		case len(v) == 0 || !slices.ContainsFunc(names, named):
+		case k == openParam:
+			out[k] = slices.Clone(v[max(0, len(v)-maxOpened):])
+		default:
 			out.Set(k, v[0])
 		}
 	}
@@ -145,18 +149,28 @@ func turnPage[T any](ui *Handler, p *listHead, l listAddress, rows []*T, size in
 	return rows[start:end]
 }
 
-// choices are what the filter offers: services, labels of the spec, states.
+// choices are what the filter offers: services, labels of the spec, groups, states.
 func (ui *Handler) choices(rep *sla.Report, q url.Values, f site.Filter) []site.Choice {
-	services, labels := map[string]bool{}, map[string]bool{}
+	services, labels, groups := map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
 	var last *slo.SLO
 	for i := range rep.SLOs {
-		s := rep.SLOs[i].SLO
-		if s == last {
+		r := &rep.SLOs[i]
+		for k, name := range r.SLO.GroupBy {
+			values := groups[name]
+			if values == nil {
+				values = map[string]bool{}
+				groups[name] = values
+			}
+			if k < len(r.Group) && len(values) <= shownValues {
+				values[r.Group[k]] = true
+			}
+		}
+		if r.SLO == last {
 			continue
 		}
-		last = s
-		services[s.ID.Service()] = true
-		for k, v := range s.Labels {
+		last = r.SLO
+		services[r.SLO.ID.Service()] = true
+		for k, v := range r.SLO.Labels {
 			labels[k+"="+v] = true
 		}
 	}
@@ -165,6 +179,18 @@ func (ui *Handler) choices(rep *sla.Report, q url.Values, f site.Filter) []site.
 	if len(labels) > 0 {
 		out = append(out, site.Choice{Name: labelChoice, Label: "Label", Any: "All labels",
 			Options: site.SelectOptions(labels, q.Get(labelChoice))})
+	}
+	pairs := map[string]bool{}
+	for name, values := range groups {
+		for v := range values {
+			if len(values) <= shownValues { // too many to choose from are searched for
+				pairs[name+"="+v] = true
+			}
+		}
+	}
+	if len(pairs) > 0 {
+		out = append(out, site.Choice{Name: groupChoice, Label: "Group", Any: "All groups",
+			Options: site.SelectOptions(pairs, q.Get(groupChoice))})
 	}
 	byState := site.Choice{Name: "state", Label: "State", Any: "All states"}
 	if ui.Opt.Alerts != nil {
@@ -177,3 +203,6 @@ func (ui *Handler) choices(rep *sla.Report, q url.Values, f site.Filter) []site.
 	}
 	return append(out, byState)
 }
+
+// shownValues is how many values of a grouping the filter offers.
+const shownValues = 50

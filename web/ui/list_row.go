@@ -1,7 +1,9 @@
 package ui
 
 import (
+	"cmp"
 	"html/template"
+	"net/url"
 	"slices"
 
 	"github.com/sloengine/sloengine/sla"
@@ -9,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // row is one SLO's group in the list.
@@ -29,7 +32,8 @@ type row struct {
 	SLI, RawSLI string // over the period
 	Left        string
 	RawLeft     string
-	Empty       string // when the budget runs out, if that is within a week
+	Empty       string // when the budget runs out at the fastest recent pace, if that is within a week
+	Pace        string // the same with the slowest pace
 	Gauge       chart.Gauge
 	Burn        string
 	BurnWindow  string
@@ -46,6 +50,149 @@ type row struct {
 	// fields slowly.
 	State, Bar, Hours   template.HTML
 	Alerts, AlertsClass string
+
+	// Of an SLO with several groups in the list by SLO: the row shows the worst of them.
+	Groups     template.HTML // a bar of all of them; "" for a row of one group
+	GroupCount string
+	Toggle     string // address that opens or closes them
+	Opened     bool
+	Nested     bool   // a row of an opened SLO
+	More       string // "and 950 more", after the last row that is shown
+}
+
+// Bounds of the groups that readers open in the list.
+const (
+	maxOpened    = 20 // SLOs; opening one more closes the first
+	openedGroups = 50 // of each
+)
+
+// level is an SLO in the list.
+type level struct {
+	shown  *sla.SLOReport   // the group that stands for it
+	groups []*sla.SLOReport // that the filter picks, in the report's order; shown is one of them
+	of     int              // how many the SLO has
+}
+
+// byLevel groups picked reports by their SLO, whose groups follow each other, and says how many SLOs the report has.
+// first orders the groups of one.
+func byLevel(rep *sla.Report, picked []*sla.SLOReport, first func(a, b *sla.SLOReport) int) (out []*level, slos int) {
+	total := map[*slo.SLO]int{}
+	for at := 0; at < len(rep.SLOs); {
+		end := at + 1
+		for end < len(rep.SLOs) && rep.SLOs[end].SLO == rep.SLOs[at].SLO {
+			end++
+		}
+		total[rep.SLOs[at].SLO] = end - at
+		at = end
+	}
+	for at := 0; at < len(picked); {
+		end := at + 1
+		for end < len(picked) && picked[end].SLO == picked[at].SLO {
+			end++
+		}
+		groups := picked[at:end:end]
+		out = append(out, &level{slices.MinFunc(groups, first), groups, total[picked[at].SLO]})
+		at = end
+	}
+	return out, len(total)
+}
+
+// worstGroup orders the groups of one SLO: groups with a paging alert of their own, then by state and by what is left.
+// A group without data comes after those that have some: an idle group says nothing of its SLO.
+func worstGroup(active site.ActiveAlerts) func(a, b *sla.SLOReport) int {
+	rank := func(r *sla.SLOReport) int {
+		n := severity(r)
+		if r.State == slo.StateNoData {
+			n += 2 * len(site.States)
+		}
+		if active.OwnPaging(r) {
+			n -= 4 * len(site.States)
+		}
+		return n
+	}
+	return func(a, b *sla.SLOReport) int {
+		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.Budget.Remaining, b.Budget.Remaining))
+	}
+}
+
+// groupBar draws the groups of an SLO by their state.
+func groupBar(l *level, active site.ActiveAlerts) template.HTML {
+	n := map[chart.Mark]int{}
+	for _, r := range l.groups {
+		n[chart.LevelMark(r.State, active.Paging(r))]++
+	}
+	label := format.Plural(l.of, "group")
+	if len(l.groups) < l.of {
+		label = format.Count(len(l.groups)) + " of " + label
+	}
+	return chart.StateBar(label, stateMarks, n)
+}
+
+// stateMarks are the marks of the list, worst first.
+var stateMarks = func() []chart.Mark {
+	out := []chart.Mark{chart.Firing}
+	for _, s := range site.States {
+		out = append(out, chart.StateMark(s))
+	}
+	return out
+}()
+
+// openParam names an SLO whose groups are open in the list.
+const openParam = "open"
+
+// levelRows are the row of an SLO and, if they are open, those of its groups.
+func (ui *Handler) levelRows(l *level, address listAddress, active site.ActiveAlerts) []row {
+	out := ui.listRow(l.shown, active)
+	if len(l.groups) < 2 {
+		return []row{out}
+	}
+	out.ID = "r" + respond.Hash(string(l.shown.SLO.ID))
+	out.Groups, out.GroupCount = groupBar(l, active), format.Plural(len(l.groups), "group")
+	to := address.kept()
+	opened := to[openParam]
+	to.Del(openParam)
+	for _, id := range opened {
+		if id == string(l.shown.SLO.ID) {
+			out.Opened = true
+		} else {
+			to.Add(openParam, id)
+		}
+	}
+	if !out.Opened {
+		to.Add(openParam, string(l.shown.SLO.ID))
+		if len(to[openParam]) > maxOpened {
+			to[openParam] = to[openParam][1:]
+		}
+	}
+	if start := address.query.Get("start"); start != "" {
+		to.Set("start", start) // the groups open on the page where the SLO is
+	}
+	out.Toggle = ui.Href(address.path, to)
+	if !out.Opened {
+		return []row{out}
+	}
+	rows := []row{out}
+	groups := slices.Clone(l.groups)
+	slices.SortStableFunc(groups, worstGroup(active))
+	for _, r := range groups[:min(len(groups), openedGroups)] {
+		one := ui.listRow(r, active)
+		one.Nested = true
+		rows = append(rows, one)
+	}
+	if more := len(groups) - openedGroups; more > 0 {
+		last := &rows[len(rows)-1]
+		last.More = "and " + format.Count(more) + " more"
+		last.Toggle = ui.Href(address.path, url.Values{"slo": {string(l.shown.SLO.ID)}})
+	}
+	return rows
+}
+
+// listRow is a group with the pictures that rows of a list share.
+func (ui *Handler) listRow(r *sla.SLOReport, active site.ActiveAlerts) row {
+	out := ui.NewRow(r, active.Paging(r))
+	out.State, out.Bar, out.Hours = ui.drawn.marks[out.Mark], out.Gauge.SVG(), ui.drawn.none
+	out.Alerts, out.AlertsClass = alertsText(active.Of(r))
+	return out
 }
 
 // NewRow is a group as the list and its page show it. paging says that a page fires on it.
@@ -58,8 +205,9 @@ func (ui *Handler) NewRow(r *sla.SLOReport, paging bool) row {
 		Title: format.Safe(s.Description, format.MaxTitle),
 		Group: format.Labels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
 		Now: format.NoValue, SLI: format.NoValue, Left: format.NoValue, Burn: format.NoValue,
-		Rate: format.Rate(r.Rate), Events: format.Compact(r.Events.Valid()), EventsFull: format.Count(r.Events.Valid()),
-		Coverage: format.Percent(r.Coverage, 0), Partial: r.Coverage < partialCoverage,
+		Rate: format.Rate(r.Rate), Events: compactEvents(r.Events.Valid()),
+		EventsFull: format.Plural(r.Events.Valid(), "event"),
+		Coverage:   format.Percent(r.Coverage, 0), Partial: r.Coverage < partialCoverage,
 	}
 	out.Gauge = chart.BudgetGauge(r.Budget, chart.StateMark(r.State).Shape)
 	if b := lastHour(r); b.HasData {
@@ -72,7 +220,7 @@ func (ui *Handler) NewRow(r *sla.SLOReport, paging bool) row {
 		out.SLI, out.Left = format.Percent(r.Budget.SLI, format.Decimals(s.Objective)), format.Percent(r.Budget.Remaining, 1)
 	}
 	if r.Outlook != nil && format.RunsOut(&r.Outlook.Forecast) {
-		out.Empty = format.Pace(&r.Outlook.Forecast)
+		out.Empty, out.Pace = "empty in "+format.Ahead(r.Outlook.Forecast.Pace.Low), format.Pace(&r.Outlook.Forecast)
 	}
 	if r.Corrected > 0 && r.Raw.HasData {
 		out.RawSLI, out.RawLeft = unlessSame(format.Percent(r.Raw.SLI, format.Decimals(s.Objective)), out.SLI),
@@ -86,6 +234,14 @@ func (ui *Handler) NewRow(r *sla.SLOReport, paging bool) row {
 		out.BurnClass = BurnClass(r)
 	}
 	return out
+}
+
+// compactEvents is a number of events in short, such as "1.2M events".
+func compactEvents(n uint64) string {
+	if n == 1 {
+		return "1 event"
+	}
+	return format.Compact(n) + " events"
 }
 
 // BurnClass is the colour of the worst burn: what the number itself says. A rate of at most 1 spends no more than the

@@ -49,18 +49,20 @@ func (s sorting[T]) order(rows []*T, reverse bool) {
 		}
 		return
 	}
-	slices.SortStableFunc(rows, func(a, b *T) int {
-		if s.has != nil && s.has(a) != s.has(b) {
-			if s.has(a) {
-				return -1
-			}
-			return 1
+	slices.SortStableFunc(rows, func(a, b *T) int { return s.compare(a, b, reverse) })
+}
+
+func (s sorting[T]) compare(a, b *T, reverse bool) int {
+	switch {
+	case s.has != nil && s.has(a) != s.has(b):
+		if s.has(a) {
+			return -1
 		}
-		if reverse {
-			return -s.by(a, b)
-		}
-		return s.by(a, b)
-	})
+		return 1
+	case reverse:
+		return -s.by(a, b)
+	}
+	return s.by(a, b)
 }
 
 func hasBudget(r *sla.SLOReport) bool { return r.Budget.HasData }
@@ -119,10 +121,10 @@ type column struct {
 func (ui *Handler) columns() []column {
 	columns := []column{
 		{Name: "State", key: byWorst},
-		{Name: "Service level", key: byName},
+		{Name: "SLO", key: byName},
 		{Name: "Objective", Class: "num", key: byTarget},
 		{Name: "Last hour", Class: "num", key: byNow},
-		{Name: "Indicator", Class: "num", key: bySLI},
+		{Name: "SLI", Class: "num", key: bySLI},
 		{Name: "Budget left", Class: "budget", key: byBudget},
 		{Name: "24 hours", Class: "hours"},
 		{Name: "Worst burn", Class: "num", key: byBurn},

@@ -105,7 +105,7 @@ func (ui *Handler) slasPage(c *gin.Context) {
 		return
 	}
 	q := c.Request.URL.Query()
-	p := slasPage{listHead: ui.newListHead(c, v, "Agreements", "slas", v.Rep != nil && len(v.Rep.SLAs) > 0)}
+	p := slasPage{listHead: ui.newListHead(c, v, "SLAs", "slas", v.Rep != nil && len(v.Rep.SLAs) > 0)}
 	if v.Rep != nil {
 		ui.fillSLAs(&p, v, q)
 	}

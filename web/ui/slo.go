@@ -190,7 +190,7 @@ func (ui *Handler) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport, act
 	}
 	p.Siblings = ui.Href("/", url.Values{"slo": {string(r.SLO.ID)}})
 	others := slices.DeleteFunc(site.RowsOf(rep, r.SLO.ID), func(x *sla.SLOReport) bool { return x == r })
-	sorting[sla.SLOReport]{by: pagesFirst(active, others)}.order(others, false)
+	sorting[sla.SLOReport]{by: pagesFirst(active.OwnPaging)}.order(others, false)
 	p.MoreGroups = max(0, len(others)-shownGroups)
 	for _, x := range others[:len(others)-p.MoreGroups] {
 		g := groupLink{Href: ui.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group),

@@ -11,7 +11,6 @@ import (
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
-	"github.com/sloengine/sloengine/web/site"
 )
 
 const (
@@ -103,11 +102,7 @@ type drawings struct {
 
 func (ui *Handler) draw() error {
 	ui.drawn.marks = map[chart.Mark]template.HTML{}
-	marks := []chart.Mark{chart.Firing}
-	for _, s := range site.States {
-		marks = append(marks, chart.StateMark(s))
-	}
-	for _, m := range marks {
+	for _, m := range stateMarks {
 		text, err := ui.Fragment("mark", m)
 		if err != nil {
 			return err
