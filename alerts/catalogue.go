@@ -142,7 +142,7 @@ func (g *generator) fitting(a *sla.Agreement, entry string) []*slo.SLO {
 		var out []*slo.SLO
 		for _, s := range g.in.SLOs {
 			if s.ID.Service() == a.Service && fitsKind(entry, s) &&
-				(about(s, "integration") || entry == sla.CatalogueCascading && about(s, "stage")) {
+				(s.About("integration") || entry == sla.CatalogueCascading && s.About("stage")) {
 				out = append(out, s)
 			}
 		}
@@ -172,15 +172,4 @@ func (g *generator) fitting(a *sla.Agreement, entry string) []*slo.SLO {
 		return up
 	}
 	return append(up, fit...)
-}
-
-// about says whether an SLO is about the parts of a process that carry a label:
-// it groups by the label, matches on it, or counts events of a type of that name.
-func about(s *slo.SLO, label string) bool {
-	if slices.Contains(s.GroupBy, label) {
-		return true
-	}
-	return slices.ContainsFunc(s.Indicator.Counted(), func(m slo.Matcher) bool {
-		return m.Name == label || m.Name == "type" && m.Op == slo.OpEqual && m.Value == label
-	})
 }

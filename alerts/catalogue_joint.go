@@ -48,7 +48,7 @@ func cascade(slos []*slo.SLO) (causes, effects []*slo.SLO) {
 	for _, s := range slos {
 		switch {
 		case s.Budgeting.Method != slo.Occurrences && s.Budgeting.Method != "":
-		case about(s, "integration"):
+		case s.About("integration"):
 			causes = append(causes, s)
 		default:
 			effects = append(effects, s)

@@ -1,6 +1,7 @@
 package sla
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/slo"
@@ -68,4 +69,21 @@ type Band struct {
 	Quantile  float64       // such as 0.95
 	Threshold time.Duration // 0 in the last band
 	Score     float64       // 0 to 100
+}
+
+// Watches reports whether an agreement is about an SLO: it is a component, or alerts of the catalogue are about it.
+func (a *Agreement) Watches(s *slo.SLO) bool {
+	if slices.ContainsFunc(a.Components, func(c Component) bool { return c.SLO == s.ID }) {
+		return true
+	}
+	return slices.ContainsFunc(a.Catalogue, func(e CatalogueAlert) bool {
+		switch {
+		case len(e.SLOs) > 0:
+			return slices.Contains(e.SLOs, s.ID)
+		case s.ID.Service() != a.Service:
+			return false
+		}
+		return (e.Name == CatalogueSlowIntegration || e.Name == CatalogueCascading) && s.About("integration") ||
+			e.Name == CatalogueCascading && s.About("stage")
+	})
 }

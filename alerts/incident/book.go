@@ -162,7 +162,10 @@ func (b *Book) unresolved(since time.Time, f func(m *month, k int) bool) {
 // an incident of severity warning makes it critical. A known alert changes nothing, so the operation is idempotent.
 func (b *Book) fire(o *Operation, at time.Time) {
 	a := *o.Alert
-	a.Fired, a.Resolved = a.Fired.UTC(), time.Time{}
+	a.Fired, a.Resolved, a.Onset = a.Fired.UTC(), time.Time{}, o.Onset.UTC()
+	if o.Onset.IsZero() || a.Onset.After(a.Fired) {
+		a.Onset = a.Fired
+	}
 	var into *month
 	var place, open int
 	known := false

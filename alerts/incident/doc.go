@@ -1,5 +1,6 @@
 // Package incident is the book of incidents: which incidents there are, what opened them, who acknowledged them and
-// what was written about them.
+// what was written about them. A Situation says what fails now, which failure explains which, and says it in a
+// sentence.
 //
 // The Book is a state machine without I/O and without a clock. It takes batches of operations, each with a time, and
 // publishes immutable views. The same batches always give the same book, so it is stored as records of the log and as

@@ -150,8 +150,11 @@ type Alert struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Severity    Severity          `json:"severity"`
 	Proactive   bool              `json:"proactive,omitempty"` // it warns before an agreement is violated
-	Fired       time.Time         `json:"fired"`
-	Resolved    time.Time         `json:"resolved,omitzero"`
+	// Onset is when the trouble that it tells of began, as far as the counts tell. It is zero for alerts that joined
+	// under version 0.2.0.
+	Onset    time.Time `json:"onset,omitzero"`
+	Fired    time.Time `json:"fired"`
+	Resolved time.Time `json:"resolved,omitzero"`
 }
 
 // Note is a remark in Markdown.
@@ -171,6 +174,16 @@ type Update struct {
 
 // Detection is the time from the onset to the detection.
 func (i *Incident) Detection() time.Duration { return max(0, i.Detected.Sub(i.Onset)) }
+
+// Paged is when the first page of the incident fired. ok is false if none did.
+func (i *Incident) Paged() (at time.Time, ok bool) {
+	for k := range i.Alerts {
+		if a := &i.Alerts[k]; a.Severity == Critical && (!ok || a.Fired.Before(at)) {
+			at, ok = a.Fired, true
+		}
+	}
+	return at, ok
+}
 
 // Response is the time from the detection, or from the page that made the incident critical, to the acknowledgement. ok
 // is false for an unacknowledged incident.

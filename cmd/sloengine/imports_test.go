@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 	"alerts":                   {"slo", "sla", "slo/yamlgen", "rules", "rules/series"},
 	"alerts/blindspot":         {"slo", "alerts", "rules"},
 	"alerts/state":             {"slo", "sla", "alerts", "rules", "rules/series"},
-	"alerts/incident":          {"slo"},
+	"alerts/incident":          {"slo", "sla"},
 	"alerts/silence":           {},
 	"alerts/own":               {"alerts", "alerts/state", "reliability/health"},
 	"alerts/notify":            {"alerts", "alerts/state", "ingest/event", "reliability/*"},
