@@ -146,7 +146,7 @@ var mayImport = map[string][]string{
 	"web/deadletters": {"slo", "reliability/dlq", "web/*"},
 	"web/public":      {"slo", "slo/fold", "sla", "sla/history", "alerts/incident", "web/*"},
 	"web/enginepage":  {"slo", "slo/fold", "sla/forecast", "ingest/counting", "web/*"},
-	"web/overview":    {"slo", "sla", "alerts/state", "web/*"},
+	"web/overview":    {"slo", "sla", "alerts/incident", "alerts/state", "web/*"},
 	"web/site": {"slo", "slo/spec", "sla", "sla/annotation", "sla/history", "sla/report",
 		"alerts/state", "alerts/incident", "alerts/silence", "reliability/dlq", "slo/fold", "ingest/counting", "web/*"},
 	"web/alertpage":   {"slo", "sla", "alerts", "alerts/incident", "alerts/state", "web/*"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -77,8 +78,10 @@ func (api *Handler) begin(c *gin.Context) (site.View, bool) {
 }
 
 func (api *Handler) apiSLOs(c *gin.Context) {
-	v, done := api.begin(c)
-	if done {
+	v := api.View()
+	failing := api.Situation(v)
+	summary := incident.Text(failing.Sentence(v.Now, site.SafeName))
+	if respond.NotModified(c, v.ReportTag("api", c.Request.URL.Path, c.Request.URL.RawQuery, api.AlertStep(), summary)) {
 		return
 	}
 	q := c.Request.URL.Query()
@@ -98,7 +101,8 @@ func (api *Handler) apiSLOs(c *gin.Context) {
 		respond.Problem(c, http.StatusBadRequest, err.Error(), nil)
 		return
 	}
-	out := v1.SLOList{Report: newReportJSON(v), Total: len(all), Items: []v1.SLO{}, Next: next}
+	out := v1.SLOList{Report: newReportJSON(v), Failing: newFailing(failing, summary), Total: len(all), Items: []v1.SLO{},
+		Next: next}
 	active := api.ActiveAlerts()
 	for _, r := range page {
 		out.Items = append(out.Items, api.newSLO(r, active))

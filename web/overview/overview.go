@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -78,10 +79,11 @@ func Summarise(rep *sla.Report, active []*state.Alert, silencing func(*state.Ale
 		if a.State != state.Firing {
 			continue
 		}
-		s := &all // of the engine, or of nothing that is in the report
-		if known := by[a.Service]; known != nil {
-			s = known
+		service := a.Service
+		if a.Engine {
+			service = incident.EngineService
 		}
+		s := of(service) // which the report may lack
 		switch {
 		case !a.Urgent:
 			s.Tickets++
@@ -137,7 +139,7 @@ func (s *Summary) Headline() string {
 	bad, risk := s.States[slo.StateExhausted], s.States[slo.StateAtRisk]
 	var parts []string
 	if s.Pages > 0 {
-		text := format.Plural(s.Pages, "page") + " firing"
+		text := format.Plural(s.Pages, "paging alert") + " firing"
 		if s.Silenced > 0 {
 			text += " (" + format.Count(s.Silenced) + " silenced)"
 		}
@@ -176,7 +178,7 @@ func (s *Summary) Sentence() string {
 			parts = append(parts, format.Count(n)+of+" "+verb(n)+" "+rest)
 		}
 	}
-	add(s.Pages, plural(s.Pages, " page"), "firing")
+	add(s.Pages, plural(s.Pages, " paging alert"), "firing")
 	add(s.Tickets, plural(s.Tickets, " ticket"), "firing")
 	groups := " of " + format.Plural(s.Groups, "error budget")
 	bad := len(parts)
@@ -193,7 +195,7 @@ func (s *Summary) Sentence() string {
 	add(s.Breached, " of "+format.Plural(s.Agreements, "agreement"), "breached")
 	none := s.States[slo.StateNoData]
 	switch {
-	case s.Groups == 0 && s.Agreements == 0:
+	case s.Groups == 0 && s.Agreements == 0 && len(parts) == 0:
 		return "Nothing is counted."
 	case none == s.Groups && len(parts) == 0:
 		return "No service level has data."

@@ -42,11 +42,11 @@ func TestWords(t *testing.T) {
 			"1 of 42 error budgets is at risk and 1 service level group has no data."},
 		{with(counts(1, 0, 0, 9), func(s *Summary) {
 			s.Pages, s.Tickets, s.Agreements, s.Breached = 5, 1, 4, 1
-		}), "paging", "5 pages firing, 1 error budget exhausted",
-			"5 pages are firing, 1 ticket is firing, 1 of 10 error budgets is exhausted, and 1 of 4 agreements is breached."},
+		}), "paging", "5 paging alerts firing, 1 error budget exhausted",
+			"5 paging alerts are firing, 1 ticket is firing, 1 of 10 error budgets is exhausted, and 1 of 4 agreements is breached."},
 		{with(counts(0, 0, 0, 9), func(s *Summary) {
 			s.Pages, s.Silenced = 1, 1
-		}), "paging", "1 page firing (1 silenced)", "1 page is firing."},
+		}), "paging", "1 paging alert firing (1 silenced)", "1 paging alert is firing."},
 		{with(counts(0, 0, 0, 9), func(s *Summary) {
 			s.Tickets = 2
 		}), "at risk", "2 tickets firing", "2 tickets are firing."},
@@ -78,12 +78,13 @@ func TestSummarise(t *testing.T) {
 		}
 		return nil
 	})
-	require.Len(t, services, 2)
-	require.Equal(t, []string{"paging", "quiet"}, []string{services[0].Name, services[1].Name},
-		"what pages now comes before what is spent")
+	require.Len(t, services, 3)
+	require.Equal(t, []string{"paging", "sloengine", "quiet"},
+		[]string{services[0].Name, services[1].Name, services[2].Name}, "what pages now comes before what is spent")
+	require.Equal(t, "1 paging alert is firing.", services[1].Sentence(), "the engine's own alerts are of its service")
 	require.Equal(t, []int{3, 1, 1, 3, 2}, []int{all.Pages, all.Silenced, all.Tickets, all.Groups, all.Objectives},
-		"the engine's own page is in all, and in no service")
+		"all is the sum of the services")
 	require.Equal(t, []int{2, 1, 1}, []int{all.Agreements, all.Breached, all.Unknown},
 		"nobody agreed on an informative group")
-	require.Equal(t, []int{2, 1, 0}, []int{services[0].Pages, services[0].Silenced, services[1].Pages})
+	require.Equal(t, []int{2, 1, 0}, []int{services[0].Pages, services[0].Silenced, services[2].Pages})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
@@ -61,9 +62,13 @@ func (h *Handler) page(c *gin.Context) {
 		for i := range services[:len(services)-p.More] {
 			s := &services[i]
 			only := url.Values{"service": {s.Name}}
+			to := h.Href("/", only)
+			if s.Name == incident.EngineService && s.Groups+s.Agreements == 0 {
+				to = h.Href("/engine", nil)
+			}
 			p.Rows = append(p.Rows, row{
 				ID: "v" + respond.Hash(s.Name), Name: format.Safe(s.Name, format.MaxName), Mark: s.Mark(), Sentence: s.Sentence(),
-				Href:   h.Href("/", only),
+				Href:   to,
 				Report: h.Href("/report", url.Values{"service": {s.Name}, "period": {"last-month"}}),
 			})
 		}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -245,3 +246,6 @@ func (c ActiveAlerts) Paging(r *sla.SLOReport) bool { return c.pages[r.SLO.ID] &
 func (c ActiveAlerts) OwnPaging(r *sla.SLOReport) bool {
 	return c.pages[r.SLO.ID] && c.Own(r).Pages > 0
 }
+
+// OfEngine reports whether an alert is about the engine itself.
+func OfEngine(a *state.Alert) bool { return a.Engine || a.Service == incident.EngineService }

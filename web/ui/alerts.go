@@ -20,6 +20,14 @@ const ShownAlerts = 20
 func (ui *Handler) fillAlerts(rows alertpage.Rows, v site.View, p *listPage, all []*state.Alert) {
 	p.HasAlerts = ui.Opt.Alerts != nil && len(v.Rep.SLOs) > 0
 	for _, a := range all {
+		if site.OfEngine(a) {
+			if len(p.Own) < ShownAlerts {
+				p.Own = append(p.Own, rows.Row(a))
+			} else {
+				p.MoreAlerts++
+			}
+			continue
+		}
 		if len(p.Alerts) == ShownAlerts {
 			p.MoreAlerts++
 			continue

@@ -28,8 +28,10 @@ import (
 // listPage is the data of the page "/".
 type listPage struct {
 	listHead
+	Say        *site.Headline  // nil if nothing fails
 	HasAlerts  bool            // the engine evaluates alerts
 	Alerts     []alertpage.Row // the worst
+	Own        []alertpage.Row // on the engine itself
 	Others     []alertpage.Row // shown on request
 	MoreAlerts int
 	AllAlerts  string
@@ -82,8 +84,12 @@ func (ui *Handler) listPage(c *gin.Context) {
 		f.State = ""
 	}
 	alerts, digest := ui.Alerts(site.AlertFilter{Active: true})
-	incidents := ui.openIncidents()
-	key := strings.Join([]string{incidents, v.Key(), c.Request.URL.RawQuery, c.Request.Host,
+	incidents, say := ui.openIncidents(), ui.NewHeadline(ui.Situation(v), v.Now)
+	told := ""
+	if say != nil {
+		told = say.Text
+	}
+	key := strings.Join([]string{incidents, told, v.Key(), c.Request.URL.RawQuery, c.Request.Host,
 		strconv.FormatBool(c.Request.TLS != nil), digest,
 		strconv.FormatBool(alertpage.MaySilence(ui.Site, c)), respond.Theme(c)}, "\x00")
 	site.RefreshHeader(c)
@@ -91,7 +97,7 @@ func (ui *Handler) listPage(c *gin.Context) {
 		return
 	}
 	p := listPage{listHead: ui.newListHead(c, v, "SLOs", "list", v.Rep != nil && len(v.Rep.SLOs) > 0),
-		Source: format.Safe(string(f.SLO), format.MaxTitle), Open: incidents}
+		Source: format.Safe(string(f.SLO), format.MaxTitle), Open: incidents, Say: say}
 	p.Filtered = f.Service != "" || f.State != "" || f.Search != "" || f.SLO != "" || len(f.Labels) > 0 || len(f.Group) > 0
 	p.Clear = ui.Href("/", keep(q, viewParams...))
 	if v.Rep != nil {

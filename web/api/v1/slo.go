@@ -109,10 +109,11 @@ type Volume struct {
 
 // SLOList answers /api/v1/slos.
 type SLOList struct {
-	Report Report `json:"report"`
-	Total  int    `json:"total"`
-	Items  []SLO  `json:"items"`
-	Next   string `json:"next_cursor,omitempty"` // absent on the last page
+	Report  Report   `json:"report"`
+	Failing *Failing `json:"failing,omitempty"` // what fails now, whatever the request selects; absent if nothing does
+	Total   int      `json:"total"`
+	Items   []SLO    `json:"items"`
+	Next    string   `json:"next_cursor,omitempty"` // absent on the last page
 }
 
 // SLOAnswer answers /api/v1/slos/{service}/{slo}.
