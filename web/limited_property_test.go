@@ -145,7 +145,7 @@ func sharedEngine(t *testing.T, rnd *rand.Rand, foreign bool, change ...func(*si
 			return silence.Silence{ID: id, Matchers: matchers, Starts: noon.Add(-time.Hour), Ends: noon.Add(time.Hour),
 				Author: "a", Comment: "c"}
 		}
-		o.Silences = quietSilences{mixed(rnd, foreign,
+		o.Silences = quietSilences{list: mixed(rnd, foreign,
 			[]silence.Silence{hold("s1", `service="mdm"`), hold("s2", `severity="page",service=insurance-unpaid`),
 				hold("s3", `{ service = "mdm" }`)},
 			[]silence.Silence{

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/counting"
@@ -33,9 +34,15 @@ const secretService = "zebra"
 // leaks is a text of or about it, wherever one can be.
 const leaks = "giraffe"
 
-type quietSilences struct{ list []silence.Silence }
+type quietSilences struct {
+	list     []silence.Silence
+	previews []notify.Preview
+}
 
 func (q quietSilences) Silences() []silence.Silence { return q.list }
+func (q quietSilences) Previews() ([]notify.Preview, bool) {
+	return q.previews, true
+}
 func (q quietSilences) AddSilence(s silence.Silence) (silence.Silence, error) {
 	return s, nil
 }
@@ -58,12 +65,16 @@ func limitedBench(t *testing.T) (*bench, http.Handler) {
 	op("insurance-unpaid", "incident of mine")
 	b := newBench(t, func(o *site.Options) {
 		o.Incidents = book
-		o.Silences = quietSilences{[]silence.Silence{
+		o.Silences = quietSilences{list: []silence.Silence{
 			{ID: "s1", Matchers: silence.Equal("service", secretService), Comment: leaks, Starts: noon.Add(-time.Hour),
 				Ends: noon.Add(time.Hour)},
 			{ID: "s2", Matchers: `severity="page"`, Comment: leaks, Starts: noon.Add(-time.Hour), Ends: noon.Add(time.Hour)},
 			{ID: "s3", Matchers: silence.Equal("service", "insurance-unpaid"), Comment: "mine", Starts: noon.Add(-time.Hour),
 				Ends: noon.Add(time.Hour)},
+		}, previews: []notify.Preview{
+			{At: noon, Receiver: "oncall", Subject: "message of mine", Services: []string{"insurance-unpaid"}},
+			{At: noon, Receiver: "oncall", Subject: leaks, Text: leaks, Services: []string{"insurance-unpaid", secretService}},
+			{At: noon, Receiver: "oncall", Subject: leaks, Text: leaks, Services: []string{""}},
 		}}
 		entry := func(id, service string) dlq.Entry {
 			return dlq.Entry{ID: id, Origin: dlq.Fold, Reason: "refused", Saved: noon, Service: service, Type: "t",

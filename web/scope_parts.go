@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/alertmanager/pkg/labels"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/reliability/dlq"
@@ -90,6 +91,14 @@ func (s scope) named(matchers string) bool {
 }
 
 func (s *scopedSilences) HasReceivers() bool { return s.all.HasReceivers() }
+
+// Previews leaves out messages that tell of any other service.
+func (s *scopedSilences) Previews() ([]notify.Preview, bool) {
+	list, on := s.all.Previews()
+	return only(list, func(m *notify.Preview) bool {
+		return !slices.ContainsFunc(m.Services, func(name string) bool { return !s.in.has(name) })
+	}), on
+}
 
 func (s *scopedSilences) Silencing() func(a *state.Alert) []string { return s.all.Silencing() }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/alertmanager"
+	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/receivers"
 	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/alerts/state"
@@ -318,4 +319,21 @@ func (f failingSilences) AddSilence(silence.Silence) (silence.Silence, error) {
 }
 func (f failingSilences) ExpireSilence(string) (silence.Silence, error) {
 	return silence.Silence{}, f.err
+}
+
+// Messages to receivers are shown as text, whatever is in them, and only if the settings ask for them.
+func TestPreviewsOnThePage(t *testing.T) {
+	shown := quietSilences{previews: []notify.Preview{
+		{At: noon, Receiver: "oncall", Subject: "mdm <b>fails</b>", Text: "first line\n<script>second</script>\u202e\n"},
+		{At: noon, Receiver: "team", Subject: "Resolved: mdm", Resolved: true},
+	}}
+	b := newBench(t, func(o *site.Options) { o.Silences = shown })
+	body := b.get("/silences").Body.String()
+	page := text(check(t, body))
+	require.Contains(t, page, "mdm <b>fails</b>")
+	require.Contains(t, body, "<pre><bdi>first line\n&lt;script&gt;second&lt;/script&gt;\\u{202e}\n</bdi></pre>")
+	require.Less(t, strings.Index(page, "oncall"), strings.Index(page, "resolved"))
+
+	none, _ := withSilences(t)
+	require.NotContains(t, none.get("/silences").Body.String(), `id="previews"`)
 }

@@ -27,6 +27,15 @@ type Status struct {
 	Breaker            string    `json:"breaker"`         // closed, half_open or open
 }
 
+// Preview is a message to a receiver, as its people would read it.
+type Preview struct {
+	At            time.Time
+	Receiver      string
+	Subject, Text string
+	Resolved      bool     // none of its alerts fires any more
+	Services      []string // of its alerts; "" for one without
+}
+
 // Health is how the delivery to one target goes: its status, its metrics, and one line in the log at the first failure
 // and one at the recovery. It is safe for concurrent use.
 type Health struct {

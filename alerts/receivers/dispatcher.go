@@ -23,6 +23,8 @@ type Dispatcher struct {
 	wake    chan struct{}        // holds one
 	store   store
 
+	previews previews
+
 	mu       sync.Mutex // guards the fields below
 	plan     *plan
 	lanes    map[string]*lane // by target
@@ -84,7 +86,7 @@ func (d *Dispatcher) poke() {
 // Prepare makes what other settings need, as far as it can fail, and returns what puts them in force. What was sent
 // stays known, so receivers are notified of changes only.
 func (d *Dispatcher) Prepare(s Settings) (apply func(), err error) {
-	p, err := newPlan(s)
+	p, err := newPlan(s, &d.previews, d.opt.Now)
 	if err != nil {
 		return nil, fmt.Errorf("notifications: %w", err)
 	}

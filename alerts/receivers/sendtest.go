@@ -21,7 +21,7 @@ import (
 func SendTest(ctx context.Context, o Options, receiver string, labels, annotations map[string]string,
 	starts time.Time) ([]notify.Result, error) {
 	o.applyDefaults()
-	p, err := newPlan(o.Settings)
+	p, err := newPlan(o.Settings, &previews{}, o.Now)
 	if err != nil {
 		return nil, fmt.Errorf("notifications: %w", err)
 	}

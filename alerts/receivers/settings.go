@@ -27,6 +27,8 @@ type Settings struct {
 	Text string
 	// Templates are files with templates of messages, or patterns of their names.
 	Templates []string
+	// Preview shows the messages of all receivers, see Dispatcher.Previews, beside sending them.
+	Preview bool
 	// Routing says which receiver is notified, when, and what keeps an alert quiet.
 	Routing alertmanager.Routing
 	// Escalation says who else is notified of an unacknowledged alert, in the order of After.
@@ -97,8 +99,8 @@ type inhibitRule struct {
 	equal          []string
 }
 
-// newPlan makes everything that can fail.
-func newPlan(s Settings) (*plan, error) {
+// newPlan makes everything that can fail. Previews are added to shown, if the settings want them.
+func newPlan(s Settings, shown *previews, now func() time.Time) (*plan, error) {
 	if s.Timeout == 0 {
 		s.Timeout = 10 * time.Second
 	}
@@ -120,6 +122,12 @@ func newPlan(s Settings) (*plan, error) {
 	}
 	if p.targets, err = newTargets(own, t); err != nil {
 		return nil, err
+	}
+	if s.Preview {
+		for i := range own.Receivers {
+			name := own.Receivers[i].Name
+			p.targets[name] = append(p.targets[name], newPreview(name, shown, t, now))
+		}
 	}
 	for class, steps := range s.Escalation {
 		for _, step := range steps {

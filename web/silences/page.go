@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -26,6 +27,17 @@ type listPage struct {
 	New      string // address of the form that adds one; "" if the reader may not
 	Action   string // of the form that expires one; "" if the reader may not
 	API      string
+
+	HasPreviews bool // the settings ask for them
+	Previews    []preview
+}
+
+// preview is a message that a receiver got, or would have got.
+type preview struct {
+	At            format.Stamp
+	Receiver      string
+	Mark          chart.Mark
+	Subject, Text string
 }
 
 // row is a silence in the list.
@@ -117,7 +129,24 @@ func (h *Handler) listPage(c *gin.Context) {
 			cmp.Or(map[int]string{1: "1 firing alert is silenced"}[hidden], format.Count(hidden)+" firing alerts are silenced")
 	}
 	p.Scope = "Active: " + format.Count(active) + ". Pending: " + format.Count(pending) + "."
+	h.fillPreviews(&p, v)
 	h.Page(c, http.StatusOK, "silences", p)
+}
+
+func (h *Handler) fillPreviews(p *listPage, v site.View) {
+	list, on := h.Opt.Silences.Previews()
+	p.HasPreviews = on
+	for _, m := range list {
+		out := preview{At: format.NewStamp(m.At, v.Now), Receiver: format.Safe(m.Receiver, format.MaxName),
+			Mark: chart.Bad("firing"), Subject: format.Safe(m.Subject, format.MaxText)}
+		for line := range strings.Lines(m.Text) {
+			out.Text += format.Safe(strings.TrimRight(line, "\n"), format.MaxText) + "\n"
+		}
+		if m.Resolved {
+			out.Mark = chart.OK("resolved")
+		}
+		p.Previews = append(p.Previews, out)
+	}
 }
 
 func (h *Handler) newRow(s *silence.Silence, v site.View, may bool) row {

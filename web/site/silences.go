@@ -3,6 +3,7 @@ package site
 import (
 	"net/url"
 
+	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/alerts/state"
 )
@@ -23,6 +24,8 @@ type Silences interface {
 	ExpireSilence(id string) (silence.Silence, error)
 	// HasReceivers reports whether silences have any effect.
 	HasReceivers() bool
+	// Previews are the last messages of the receivers, the newest first; false: the settings ask for none.
+	Previews() ([]notify.Preview, bool)
 	// Silencing returns a function that lists the silences that keep a firing alert quiet now; nil if there are none.
 	Silencing() func(a *state.Alert) (ids []string)
 }

@@ -51,6 +51,7 @@ var keyEffects = map[string]string{
 		notifications.dashboard_url notifications.runbook_url`,
 	"alerts/notify TestBadPeers":              `notifications.timeout`,
 	"cmd/sloengine/app TestAlertsOnTheEngine": `notifications.job notifications.instance`,
+	"alerts/receivers TestPreview":            `notifications.preview`,
 	"internal/e2e/alerting TestReceivers": `
 		notifications.receivers notifications.global notifications.templates notifications.default notifications.routes notifications.services
 		notifications.watchdog notifications.timing.group_wait notifications.timing.group_interval notifications.timing.repeat_interval

@@ -37,6 +37,7 @@ type notificationsConfig struct {
 	Receivers  amSection                                  `yaml:"receivers"`
 	Global     amSection                                  `yaml:"global"`
 	Templates  []string                                   `yaml:"templates" is:"file"`
+	Preview    bool                                       `yaml:"preview"` // messages are shown at /silences, too
 	Default    string                                     `yaml:"default"` // receiver of what no route takes
 	Routes     map[alertmanager.Class]string              `yaml:"routes"`
 	Services   map[string]map[alertmanager.Class]string   `yaml:"services"`
@@ -122,7 +123,8 @@ func (n *notificationsConfig) checkReceivers(f *yamldoc.Decoder, server *smtpCon
 			key string
 			set bool
 		}{
-			{"global", n.Global != ""}, {"templates", len(n.Templates) > 0}, {"default", n.Default != ""},
+			{"global", n.Global != ""}, {"templates", len(n.Templates) > 0}, {"preview", n.Preview},
+			{"default", n.Default != ""},
 			{"routes", len(n.Routes) > 0},
 			{"services", len(n.Services) > 0}, {"watchdog", n.Watchdog != ""}, {"timing", len(n.Timing) > 0},
 			{"escalation", len(n.Escalation) > 0},
@@ -180,7 +182,7 @@ func (n *notificationsConfig) routing() alertmanager.Receivers {
 func (c *Config) ReceiverSettings(in rules.Spec, from, until time.Time) (receivers.Settings, error) {
 	n := &c.Notifications
 	s := receivers.Settings{
-		Text: string(n.Receivers), Templates: n.Templates, Escalation: n.Escalation,
+		Text: string(n.Receivers), Templates: n.Templates, Preview: n.Preview, Escalation: n.Escalation,
 		ExternalLabels: n.ExternalLabels, Timeout: n.Timeout,
 		Watchdog: alerts.Watchdog(c.AlertOptions()), ExternalURL: c.Web.ExternalURL,
 	}
