@@ -642,3 +642,19 @@ func TestAttributesAreOfTheSameRange(t *testing.T) {
 	require.InDelta(t, 100, sum, 0.01, "with the rest, everything is there")
 	require.Contains(t, table, "2 more")
 }
+
+// A notice is on the list of SLOs and on no other page.
+func TestNotice(t *testing.T) {
+	on := true
+	b := newBench(t, func(o *site.Options) {
+		o.ExternalPath = "/slo"
+		o.Notice = func(at time.Time) (site.Notice, bool) {
+			return site.Notice{Title: "mdm fails at <" + at.Format("15:04") + ">", Links: []site.Link{{Text: "look", Href: "/silences"}}}, on
+		}
+	})
+	require.Contains(t, b.get("/").Body.String(), "<h2>mdm fails at &lt;12:00&gt;</h2><p> <a href=\"/slo/silences\">look</a></p>")
+	require.NotContains(t, b.get("/services").Body.String(), "mdm fails at")
+	on = false
+	b.rep.Version++
+	require.NotContains(t, b.get("/").Body.String(), "mdm fails at")
+}

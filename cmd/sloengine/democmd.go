@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,9 +23,11 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 	examples "github.com/sloengine/sloengine/testdata/specs"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 func newDemo(s cli.Streams) *cobra.Command {
@@ -71,6 +74,7 @@ start it again and find every number unchanged. --fresh starts over.`,
 					return sp, problems, nil
 				},
 				DataDir: dataDir, OnReady: d.run, Public: shownInDemo,
+				Notice: func(now time.Time) (site.Notice, bool) { return demoNotice(d.outage.Load(), now) },
 			}, d.settings)
 		},
 	}
@@ -123,6 +127,7 @@ type demoRun struct {
 	dir       string
 	length    time.Duration
 	warehouse warehouse
+	outage    atomic.Pointer[demo.Incident] // nil until the history is complete
 }
 
 // demoState is stored beside the data, so that a restarted demo continues the same story instead of repeating it.
@@ -130,6 +135,9 @@ type demoState struct {
 	Story time.Time `json:"story"` // the time that the incidents are relative to
 	Until time.Time `json:"until"` // traffic was generated up to here
 	Live  time.Time `json:"live"`  // live traffic was sent up to here; zero if none was
+
+	// Outage is when the incident begins that happens while the demo runs; zero: demo.StartsIn after Story.
+	Outage time.Time `json:"outage,omitzero"`
 }
 
 const demoStateFile = "demo.json"
@@ -173,11 +181,19 @@ func (d *demoRun) run(ctx context.Context, base *url.URL) error {
 	if st.Live.IsZero() {
 		model.SalesUntil = begin.Add(-demo.LongestJourney)
 	}
+	if !st.Outage.IsZero() {
+		model.FailAt(st.Outage)
+	}
 	d.warehouse.follow(model)
 	events, err := d.fill(ctx, model, base, &st, begin)
 	if err != nil {
 		return err
 	}
+	if st.Story.Equal(begin) { // to send the history may take as long as it is to the incident
+		st.Outage = time.Now().Add(demo.StartsIn)
+		model.FailAt(st.Outage)
+	}
+	d.outage.Store(model.Outage())
 	fmt.Fprintf(d.out, "\n  sloengine demo: %s/?refresh=10\n\n", base)
 	if events > 0 {
 		fmt.Fprintf(d.out, "  %d events of history sent in %.1fs; live traffic continues until you press Ctrl-C.\n", events,
@@ -310,4 +326,41 @@ func demoSender(
 		}
 		return err
 	}, nil
+}
+
+// demoNoticed is how long after the demo's incident the first page says what to look at.
+const demoNoticed = 2 * time.Hour
+
+// demoNotice is what the first page says about the demo's incident, which is nil until the history is complete. It is
+// false once that is over for long.
+func demoNotice(in *demo.Incident, now time.Time) (n site.Notice, ok bool) {
+	clock := func(t time.Time) string { return t.UTC().Format("15:04:05") }
+	const (
+		mdm  = "/slo?id=" + demo.Service + "/integration-availability&group.integration=mdm&range=1h"
+		many = "%.0f%% of the calls to mdm, which three products depend on, fail from %s to %s UTC. "
+	)
+	if in == nil {
+		return site.Notice{Title: "Demo: loading the history",
+			Text: "The numbers are complete when this notice names the time of the next incident."}, true
+	}
+	fails := fmt.Sprintf(many, 100*in.Failure(), clock(in.From), clock(in.To))
+	switch {
+	case now.Before(in.From):
+		return site.Notice{Title: "Demo: mdm fails in " + in.From.Sub(now).Round(time.Second).String(),
+			Text:  fails + "Watch this page: the first paging alert fires 70 to 100 seconds later. Or look around:",
+			Links: []site.Link{{Text: "SLO of mdm", Href: mdm}, {Text: "messages to receivers", Href: "/silences"}}}, true
+	case now.Before(in.To):
+		return site.Notice{Title: "Demo: mdm has been failing for " + now.Sub(in.From).Round(time.Second).String(),
+			Text: fails + "Once it fires, open the alert, acknowledge the incident, and silence what follows from it:",
+			Links: []site.Link{{Text: "incidents", Href: "/incidents"}, {Text: "messages to receivers", Href: "/silences"},
+				{Text: "SLO of mdm", Href: mdm}}}, true
+	case now.Before(in.To.Add(demoNoticed)):
+		month := report.PeriodOf(slo.Month, now.UTC()).String()
+		return site.Notice{Title: "Demo: mdm works again since " + clock(in.To) + " UTC",
+			Text: "Alerts resolve when their windows are below the threshold. What to look at now:",
+			Links: []site.Link{{Text: "the incident and its timeline", Href: "/incidents"},
+				{Text: "the burn-down of mdm", Href: mdm + "#budget"},
+				{Text: "the report of this month", Href: "/report?period=" + month}}}, true
+	}
+	return n, false
 }

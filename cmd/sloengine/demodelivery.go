@@ -37,15 +37,25 @@ const demoWarehouse = `  - name: warehouse
     timeout: 2s
 `
 
-// demoLimits are about pages only, so no other event of the demo meets a limit, and the history does not either.
+// demoLimits are about web pages only, so no other event of the demo meets a limit, and the history does not either.
+// They are exceeded for seconds, so that no alert on the engine fires for it.
 const demoLimits = `limits:
   global: off
   default: off
-  types: [{match: page.ping, limit: 100, window: 1m, on_exceeded: aggregate}]
-  contexts: [{name: client, from: ["attribute:client"], limit: 60, window: 1m, on_exceeded: sample, sample_rate: 0.1}]
+  types: [{match: page.ping, limit: 60, window: 10s, on_exceeded: aggregate}]
+  contexts: [{name: client, from: ["attribute:client"], limit: 60, window: 10s, on_exceeded: sample, sample_rate: 0.1}]
 `
 
-// settings gives the demo sinks and rate limits, unless its settings have some.
+// demoReceivers have no integrations: their messages are shown at /silences.
+const demoReceivers = `notifications:
+  receivers: [{name: oncall}, {name: team}]
+  preview: true
+  default: team
+  routes: {critical: oncall, warning: team, recovery: team}
+  timing: {critical: {group_wait: 10s}, warning: {group_wait: 30s}, recovery: {group_wait: 10s}}
+`
+
+// settings gives the demo sinks, rate limits and receivers, unless its settings have some.
 func (d *demoRun) settings(c *config.Config) error {
 	if c.Auth.TokensFile != "" || c.Web.ConfigFile != "" {
 		return cli.Usagef(
@@ -55,7 +65,7 @@ func (d *demoRun) settings(c *config.Config) error {
 	if d.warehouse.wanted.Load() {
 		text += fmt.Sprintf(demoWarehouse, d.warehouse.url)
 	}
-	own, err := config.Read("demo", []byte(text+demoLimits))
+	own, err := config.Read("demo", []byte(text+demoLimits+demoReceivers))
 	if err != nil {
 		return err
 	}
@@ -64,6 +74,10 @@ func (d *demoRun) settings(c *config.Config) error {
 	}
 	if c.Limits == nil {
 		c.Limits = own.Limits
+	}
+	if n := &c.Notifications; n.Receivers == "" && len(n.Alertmanagers) == 0 {
+		send := n.Send
+		*n, n.Send = own.Notifications, send
 	}
 	return nil
 }

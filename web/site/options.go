@@ -97,7 +97,8 @@ type Condition struct {
 	Engine func() status.Engine // the whole status, for the page of the engine, its API and readiness
 	// of it State, Reason, Progress, Started, Spec and Fleet, for all else; nil: Engine
 	Brief   func() status.Engine
-	Rejects func() []status.RejectedCode // what was rejected since the start, and from whom; nil: 501
+	Notice  func(now time.Time) (Notice, bool) // what the list of SLOs shows on top, as in a demo; nil: nothing
+	Rejects func() []status.RejectedCode       // what was rejected since the start, and from whom; nil: 501
 }
 
 // Alerting is what fires, and what people do about it.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -59,6 +60,26 @@ type banner struct {
 	Text  string
 	Items []string
 	More  int // items left out
+	Links []Link
+}
+
+// Notice is what a program that embeds the engine has to say above the list of SLOs. The addresses of its links are
+// paths of the site.
+type Notice struct {
+	Title, Text string
+	Links       []Link
+}
+
+func (site *Site) notice(now time.Time) (banner, bool) {
+	if site.Opt.Notice == nil {
+		return banner{}, false
+	}
+	n, ok := site.Opt.Notice(now)
+	b := banner{Class: "info", Title: n.Title, Text: n.Text}
+	for _, l := range n.Links {
+		b.Links = append(b.Links, Link{Text: l.Text, Href: site.Opt.ExternalPath + l.Href})
+	}
+	return b, ok
 }
 
 type Link struct {
@@ -93,6 +114,9 @@ func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
 	l.Spec = format.Safe(v.Eng.Spec.Hash, format.MaxName)
 	l.Version, l.Started, l.Banners = format.Safe(site.Opt.Version.Version, format.MaxName),
 		format.NewStamp(v.Eng.Started, v.Now), banners(v)
+	if b, ok := site.notice(v.Now); ok && nav == "list" {
+		l.Banners = append(l.Banners, b)
+	}
 	l.Search.What = "service levels"
 	l.Stream, l.Key = site.Opt.ExternalPath+"/events/stream", v.Key()
 	if v.Rep != nil {

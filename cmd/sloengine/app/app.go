@@ -44,6 +44,9 @@ type Options struct {
 	Crash      func(engine.CrashPoint) // of tests; nil otherwise
 	Log        *slog.Logger
 
+	// Notice, if set, is shown above the list of SLOs.
+	Notice func(now time.Time) (site.Notice, bool)
+
 	// OnReady, if set, runs once events are accepted, with the server's own
 	// address. When it returns an error the app stops with it.
 	OnReady func(ctx context.Context, base *url.URL) error

@@ -75,6 +75,9 @@ var channels = []struct {
 	share float64
 }{{"front", 0.7}, {"back", 0.3}}
 
+// StartsIn is the time from the start of a demo to the incident that happens while it runs.
+const StartsIn = 2 * time.Minute
+
 // Incident is a scripted time of trouble.
 type Incident struct {
 	Name     string
@@ -99,7 +102,7 @@ type Model struct {
 
 // New places two incidents before now: an outage of mdm nine days ago that lasted 25 minutes, and three hours of a slow
 // digital-sign two days ago. A third one happens while the demo runs, so that it can be seen how it is detected: mdm
-// fails from two to eight minutes after now.
+// fails for six minutes, unless FailAt moves it from StartsIn after now.
 func New(now time.Time, seed uint64) *Model {
 	zone, err := time.LoadLocation("Europe/Moscow")
 	if err != nil {
@@ -110,11 +113,23 @@ func New(now time.Time, seed uint64) *Model {
 	return &Model{story: now, seed: seed, zone: zone, Incidents: []Incident{
 		{Name: "mdm does not answer", From: outage, To: outage.Add(25 * time.Minute), integration: "mdm",
 			failure: 0.9, slower: 1.5},
-		{Name: "mdm fails again", From: now.Add(2 * time.Minute), To: now.Add(8 * time.Minute), integration: "mdm",
+		{Name: "mdm fails again", From: now.Add(StartsIn), To: now.Add(StartsIn + 6*time.Minute), integration: "mdm",
 			failure: 0.9, slower: 1.5},
 		{Name: "digital-sign is slow", From: slow, To: slow.Add(3 * time.Hour), integration: "digital-sign",
 			failure: 0.02, slower: 6},
 	}}
+}
+
+// Outage is the incident that happens while the demo runs.
+func (m *Model) Outage() *Incident { return &m.Incidents[1] }
+
+// Failure is the share of calls that fail in it, beyond those of a normal day.
+func (i *Incident) Failure() float64 { return i.failure }
+
+// FailAt moves it. Nothing may read the model meanwhile.
+func (m *Model) FailAt(from time.Time) {
+	o := m.Outage()
+	o.From, o.To = from, from.Add(o.To.Sub(o.From))
 }
 
 // weekdayAt is the given wall-clock time on t's day, or the last weekday before it.

@@ -18,7 +18,8 @@ const (
 )
 
 // Views makes the page views of [from, to): those of people, and those of a crawler that comes for twenty seconds every
-// two minutes. Between them are the pings of open forms, three a second. run names the process, as in Live.
+// three minutes, for the first time when the warehouse fails. Between them are the pings of open forms, two a second,
+// and nine for the first ten of those seconds. run names the process, as in Live.
 func (m *Model) Views(from, to time.Time, run string) []event.Event {
 	r := rand.New(rand.NewPCG(m.seed^forViews<<48, uint64(from.UnixNano())))
 	var out []event.Event
@@ -36,20 +37,29 @@ func (m *Model) Views(from, to time.Time, run string) []event.Event {
 	for range poisson(r, 4*max(0.5, m.load(from))*to.Sub(from).Seconds()) {
 		view(typeView, fmt.Sprintf("client-%d", r.IntN(40)))
 	}
-	for range poisson(r, 3*to.Sub(from).Seconds()) {
+	pings, crawl := 2.0, m.sinceQuiet(from)
+	crawling := crawl >= 0 && crawl%(3*time.Minute) < 20*time.Second
+	if crawling && crawl%(3*time.Minute) < 10*time.Second {
+		pings = 9
+	}
+	for range poisson(r, pings*to.Sub(from).Seconds()) {
 		view(typePing, "")
 	}
-	if from.Sub(from.Truncate(2*time.Minute)) < 20*time.Second {
-		for range poisson(r, 15*to.Sub(from).Seconds()) {
+	if crawling {
+		for range poisson(r, 9*to.Sub(from).Seconds()) {
 			view(typeView, Crawler)
 		}
 	}
 	return out
 }
 
+// sinceQuiet is the time since the parts around the counting began to have trouble, too: negative while the incident of
+// the story happens, which nothing else is to compete with.
+func (m *Model) sinceQuiet(t time.Time) time.Duration { return t.Sub(m.story) - 12*time.Minute }
+
 // WarehouseDown reports whether the system that events are delivered to refuses them: for two minutes every three
 // hours, for the first time twelve minutes after the story began.
 func (m *Model) WarehouseDown(t time.Time) bool {
-	since := t.Sub(m.story) - 12*time.Minute
+	since := m.sinceQuiet(t)
 	return since >= 0 && since%(3*time.Hour) < 2*time.Minute
 }
