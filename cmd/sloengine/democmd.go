@@ -275,7 +275,10 @@ func (d *demoRun) live(ctx context.Context, model *demo.Model, base *url.URL, st
 				journeys.Skip(from)
 			}
 			due = append(due, journeys.Until(now)...)
-			events := slices.Concat(due, model.Live(from, now, run), model.Views(from, now, run))
+			events := slices.Concat(due, model.Live(from, now, run))
+			if now.Sub(from) < 5*time.Second { // many views at once would exceed rate limits
+				events = append(events, model.Views(from, now, run)...)
+			}
 			err := error(nil)
 			for part := range slices.Chunk(events, 2000) {
 				buf = buf[:0]
