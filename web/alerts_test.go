@@ -350,3 +350,26 @@ func TestAlertsAreFiltered(t *testing.T) {
 	require.Contains(t, body, `<option value="SOMLT" selected>`)
 	require.Contains(t, b.get("/").Body.String(), `href="/alerts"`)
 }
+
+// The page of an SLO begins with its open incident, and has what fires above the burn rates.
+func TestSLOPageBeginsWithWhatFails(t *testing.T) {
+	book := newMemoryBook()
+	b := newBench(t, func(o *site.Options) { o.Incidents = book })
+	before := b.get(medcare)
+	body := before.Body.String()
+	require.Contains(t, body, `<a href="/incident?id=INC-2026-11-0001">INC-2026-11-0001</a> <bdi>Orders fail</bdi> `+
+		`<span class="note">since 11:55 UTC, not acknowledged</span>`)
+	require.Less(t, strings.Index(body, "Orders fail"), strings.Index(body, `<dl class="figures slo">`))
+	require.Greater(t, strings.Index(body, `id="alerts"`), strings.Index(body, `id="burn"`), "no alert is on this group")
+	require.NotContains(t, b.get(burningGroup).Body.String(), "Orders fail", "another group's")
+	body = b.get(burningGroup).Body.String()
+	require.Less(t, strings.Index(body, `id="alerts"`), strings.Index(body, `id="burn"`))
+
+	book.now = noon.Add(time.Second)
+	_, err := book.Do(t.Context(), incident.Operation{Kind: incident.AckIt, ID: "INC-2026-11-0001", By: "Ann",
+		How: incident.ByPage})
+	require.NoError(t, err)
+	after := b.get(medcare, "If-None-Match", before.Header().Get("ETag"))
+	require.Equal(t, http.StatusOK, after.Code)
+	require.Contains(t, after.Body.String(), "acknowledged by Ann 12:00 UTC")
+}

@@ -627,7 +627,10 @@ func TestAttributesAreOfTheSameRange(t *testing.T) {
 	}
 	observe(noon, 100)
 	const page = "/slo?id=mdm/availability"
-	require.Contains(t, b.get(page+"&range=1d").Body.String(), "which is not this range. Choose a range within it.")
+	known := regexp.MustCompile(`which is not this range. <a href="([^"]+)#attribution">`).FindStringSubmatch(
+		b.get(page + "&range=1d").Body.String())
+	require.NotNil(t, known)
+	require.Contains(t, b.get(html.UnescapeString(known[1])).Body.String(), "Bad events by <bdi>error_type</bdi>")
 	hour := b.get(page + "&range=1h").Body.String()
 	require.NotContains(t, hour, "which is not this range")
 	_, table, found := strings.Cut(hour, "Bad events by <bdi>error_type</bdi>")

@@ -81,26 +81,29 @@ func NewBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h Sh
 			format.Percent(low, 0))
 	}
 	if at := worstStep(s, points); at >= 0 {
+		before := 1.0
+		if at > 0 {
+			before = left[at-1]
+		}
 		f.Caption += fmt.Sprintf(" The largest share was spent %s: %s of the budget.", format.Span(points[at].Span),
-			format.Percent(Spent(r, points[at].Net.Loss(s)), 1))
+			format.Percent(before-left[at], 1))
 	}
 	return f
 }
 
-// remaining is what was left at the end of each step, as a share of the window's
-// budget. The last one is the report's.
+// remaining is what was left at the end of each step, as a share of the window's budget. The report says how much was
+// spent and the steps say when: after a backfill, counts are newer than the report until the next one.
 func remaining(r *sla.SLOReport, points []history.Point) []float64 {
 	out := make([]float64, len(points))
 	var total, sum float64
 	for _, p := range points {
-		total += float64(p.Net.Valid())
+		total += p.Net.Loss(r.SLO)
 	}
-	total *= r.SLO.Objective.Budget()
 	for i, p := range points {
 		sum += p.Net.Loss(r.SLO)
 		out[i] = 1
 		if total > 0 {
-			out[i] = 1 - sum/total
+			out[i] = 1 - r.Budget.Consumed*sum/total
 		}
 	}
 	if len(out) > 0 {

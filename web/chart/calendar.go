@@ -119,8 +119,8 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 		c.Summary += fmt.Sprintf(", %s had no data", format.Plural(empty, "day"))
 	}
 	c.Summary += "."
-	c.Keys = []key{{"ok", "met"}, {"risk", "missed"}, {"bad", "more than three times the allowed errors"},
-		{"none", "no data"}}
+	c.Keys = []key{{"day-ok", "met"}, {"day-risk", "missed"}, {"day-bad", "more than three times the allowed errors"},
+		{"day-none", "no data"}}
 	if gone > before {
 		c.Keys = append(c.Keys, key{"unkept", "no longer retained"})
 	}

@@ -129,6 +129,11 @@ func TestBurnDownEndsAtTheReport(t *testing.T) {
 	require.Equal(t, 1, worstStep(s, ps))
 	require.Equal(t, -1, worstStep(s, counted(slo.Counts{Good: 5})))
 
+	backfilled := counted(slo.Counts{Good: 1000, Bad: 60}, slo.Counts{Good: 990, Bad: 10}, slo.Counts{Good: 1000},
+		slo.Counts{Good: 990, Bad: 10})
+	require.InDeltaSlice(t, []float64{0.625, 0.5625, 0.5625, 0.5}, remaining(r, backfilled), 1e-9,
+		"counts that the report does not have yet change when it was spent, not how much")
+
 	g := history.NewGrid(r.Period, time.Hour, nil)
 	f := NewBurnDown(r, &g, ps, Shades{}, noon)
 	require.Contains(t, f.Caption, "50.0% of the budget is left")

@@ -21,6 +21,11 @@ func TestUnsafeRunesAreShownAsEscapes(t *testing.T) {
 	require.Equal(t, "(none)", GroupValue(""))
 }
 
+func TestSigned(t *testing.T) {
+	require.Equal(t, "+1.5", Signed(1.5, 1))
+	require.Equal(t, "−1.5", Signed(-1.5, 1), "U+2212, as everywhere")
+}
+
 func TestLostPointsAreRoundedUp(t *testing.T) {
 	for x, want := range map[float64]string{0: "0", 1e-12: "<0.01", 0.001: "0.01", 23.2412: "23.25", 100 - 76.75: "23.25",
 		40: "40", 0.1 + 0.2: "0.30"} {

@@ -52,6 +52,15 @@ func BurnRate(x float64) string {
 	return group(strconv.FormatFloat(x, 'f', 0, 64)) + "×"
 }
 
+// Signed prints a number with its sign, such as +1.5 or −1.5.
+func Signed(x float64, decimals int) string {
+	s := group(strconv.FormatFloat(x, 'f', decimals, 64))
+	if x >= 0 {
+		return "+" + s
+	}
+	return s
+}
+
 // group puts thousands separators into a decimal number.
 func group(s string) string {
 	sign, rest := "", s

@@ -121,7 +121,7 @@ func newVerdict(c *incident.Comparison) verdictRow {
 		}
 	}
 	if c.Change != nil {
-		r.Change = fmt.Sprintf("%+.0f%%, goal %+.0f%%", *c.Change*100, c.Goal*100)
+		r.Change = format.Signed(*c.Change*100, 0) + "%, goal " + format.Signed(c.Goal*100, 0) + "%"
 	}
 	switch c.Verdict {
 	case incident.VerdictMet:

@@ -52,6 +52,7 @@ type Attribution struct {
 	Since      format.Stamp // the attributes are counted from then on
 	Until      format.Stamp
 	Why        string // there are no attributes, or not these
+	Known      string // address of the range that they are known for; "" if it is this one, or none
 }
 
 type attribute struct {
@@ -277,14 +278,16 @@ func (ui *Handler) fillAttributes(b *Attribution, r *sla.SLOReport, rng slo.Span
 	}
 	grown, from, to := ui.Opt.Traffic.Between(r.SLO.ID.Service(), rng.From, rng.To)
 	if from.IsZero() {
-		b.Why =
-			"Traffic by attribute is only known since the process started, and not yet for this range. Choose a range that " +
-				"ends now, or wait a minute."
+		b.Why = "Traffic by attribute is only known since the process started, and not for this range."
+		if _, from, to := ui.Opt.Traffic.Between(r.SLO.ID.Service(), now.Add(-longestRange), now); !from.IsZero() {
+			b.Known = ui.rangeHref(r, from, to) + "#attribution"
+		}
 		return
 	}
 	if slack := max(2*time.Minute, rng.Duration()/10); from.Sub(rng.From) > slack || rng.To.Sub(to) > slack {
 		b.Why = "Traffic by attribute is known for " + format.Span(slo.Span{From: from, To: to}) +
-			", which is not this range. Choose a range within it."
+			", which is not this range."
+		b.Known = ui.rangeHref(r, from, to) + "#attribution"
 		return
 	}
 	b.Since, b.Until = format.NewStamp(from, now), format.NewStamp(to, now)

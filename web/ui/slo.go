@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -51,6 +50,7 @@ type sloPage struct {
 	Capacity *capacityPart // nil without a capacity
 	Blind    *blindPart    // nil while the usual traffic is unknown
 
+	Incidents   []openIncident
 	Burns       []burnRow
 	Tiers       []tierRow
 	Unfit       []string // tiers that cannot fire
@@ -58,6 +58,7 @@ type sloPage struct {
 	HasAlerts   bool     // the engine evaluates alerts
 	Timeline    *chart.AlertTimeline
 	Alerts      []alertpage.Row
+	Firing      bool // some of them is active
 	Counts      []countRow
 	Parts       []partRow // of the engines of a view
 	Corrected   string
@@ -110,8 +111,9 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		return
 	}
 	list, digest := ui.Alerts(site.AlertFilter{SLO: id})
+	open := ui.incidentsOf(r, v.Now)
 	if respond.NotModified(c, v.ReportTag("slo", c.Request.URL.RawQuery, c.Request.Host, digest,
-		strconv.FormatBool(alertpage.MaySilence(ui.Site, c)), annotations.Tag(ui.Site))) {
+		fmt.Sprint(open, alertpage.MaySilence(ui.Site, c)), annotations.Tag(ui.Site))) {
 		site.RefreshHeader(c)
 		return
 	}
@@ -121,7 +123,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		Layout: ui.Layout(c, v, site.Title(string(id), r.SLO.GroupBy, r.Group), "slo"), Row: ui.NewRow(r, active.Paging(r)),
 		ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
 		Counts: countRows(r), Burns: BurnRows(r, tiers), Tiers: TierRows(r, tiers), Facts: ui.facts(r, v.Now),
-		Notes: notes(r), API: ui.APIHref(r),
+		Notes: notes(r), API: ui.APIHref(r), Incidents: open,
 		Last:   site.Fact{Value: format.Ago(r.LastEvent, v.Now), At: format.NewStamp(r.LastEvent, v.Now)},
 		Source: ui.sources.Get(r.SLO, ui.ExternalURL(c.Request), v.Now), Queries: PromQueries(r),
 	}
@@ -157,6 +159,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		p.Alerts, p.Timeline = sloAlerts(alertpage.NewRows(ui.Site, c, v.Now), r, list),
 			chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)
 	}
+	p.Firing = len(p.Alerts) > 0 && p.Alerts[0].Resolved.ISO == "" // active ones come first
 	p.HistoryAPI = ui.historyHref(r, rng)
 	from := v.Now.AddDate(0, 0, -chart.CalendarDays)
 	for _, at := range []time.Time{rng.From, r.Period.From} {
@@ -307,8 +310,8 @@ func notes(r *sla.SLOReport) []string {
 	}
 	if r.Coverage < 0.9995 {
 		out = append(out,
-			fmt.Sprintf("Coverage is %s: for that share of the period the engine was running with the current definition. The "+
-				"numbers do not include the rest.", format.Percent(r.Coverage, 1)))
+			fmt.Sprintf("Coverage is %s: that share of the period was observed or backfilled. The numbers do not include the "+
+				"rest.", format.Percent(r.Coverage, 1)))
 	}
 	if r.Corrected > 0 {
 		out = append(out,

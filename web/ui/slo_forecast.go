@@ -150,7 +150,7 @@ func capacityFacts(r *sla.SLOReport) *capacityPart {
 		out.Peak, out.PeakHour = format.Percent(x.Utilization(), 0), format.HourOfWeek(x.Peak, zone)
 	}
 	if x.Reached != forecast.ReachUnknown {
-		out.Growth = fmt.Sprintf("%+.1f%% a week", 100*x.Growth)
+		out.Growth = format.Signed(100*x.Growth, 1) + "% a week"
 	}
 	return out
 }

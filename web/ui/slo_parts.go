@@ -1,11 +1,46 @@
 package ui
 
 import (
+	"net/url"
+	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/site"
 )
+
+// openIncident is an incident that is not resolved.
+type openIncident struct {
+	Mark            chart.Mark
+	ID, Title, Href string
+	Since, Ack      string
+}
+
+// incidentsOf are those that an alert on a group joined, or one on all groups of its SLO, the latest first.
+func (ui *Handler) incidentsOf(r *sla.SLOReport, now time.Time) (out []openIncident) {
+	if ui.Opt.Incidents == nil {
+		return nil
+	}
+	for _, inc := range ui.Opt.Incidents.View().Open() {
+		if !slices.ContainsFunc(inc.Affected(), func(a incident.Affected) bool {
+			return a.SLO == string(r.SLO.ID) && (len(a.Group) == 0 || slices.Equal(a.Group, r.Group))
+		}) {
+			continue
+		}
+		x := openIncident{Mark: chart.Bad("open"), ID: inc.ID, Title: format.Safe(inc.Title, format.MaxTitle),
+			Href: ui.Href(site.IncidentPath, url.Values{"id": {inc.ID}}), Since: format.Minute(inc.Onset, now),
+			Ack: "not acknowledged"}
+		if inc.Ack != nil {
+			x.Mark = chart.Wait("acknowledged")
+			x.Ack = "acknowledged by " + format.Safe(inc.Ack.By, format.MaxName) + " " + format.Minute(inc.Ack.Time, now)
+		}
+		out = append(out, x)
+	}
+	return out
+}
 
 // partRow is what one engine counted of a group over the period.
 type partRow struct {

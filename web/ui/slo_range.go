@@ -137,6 +137,15 @@ type rangeNav struct {
 	Problem  string
 }
 
+// rangeHref is the address of the page of a group with the charts of a time.
+func (ui *Handler) rangeHref(r *sla.SLOReport, from, to time.Time) string {
+	q := site.GroupQuery(r.SLO.GroupBy, r.Group)
+	q.Set("id", string(r.SLO.ID))
+	q.Set("from", strconv.FormatInt(from.Unix(), 10))
+	q.Set("to", strconv.FormatInt(to.Unix(), 10))
+	return ui.Href("/slo", q)
+}
+
 func (ui *Handler) rangeNav(r *sla.SLOReport, rng sloRange, q url.Values, now time.Time) rangeNav {
 	base := site.GroupQuery(r.SLO.GroupBy, r.Group)
 	base.Set("id", string(r.SLO.ID))

@@ -69,7 +69,10 @@
     }
     return p.join(' ');
   }
-  const say = {count: whole.format, percent: v => +(v * 100).toPrecision(4) + '%', times: v => +v.toPrecision(3) + '×', seconds: took};
+  // As on the server, a percentage is rounded down to two decimals, or to three digits if it is small.
+  const floor = p => { const k = 10 ** Math.max(2, 2 - Math.floor(Math.log10(Math.abs(p) || 1))); return Math.floor(p * k + 1e-6) / k; };
+  const minus = x => String(x).replace('-', '\u2212');
+  const say = {count: whole.format, percent: v => minus(floor(v * 100)) + '%', times: v => +v.toPrecision(3) + '×', seconds: took};
 
   const parsed = new WeakMap();
   function data(box) {
@@ -101,9 +104,9 @@
       if (b !== box && d.own || share < 0 || share > 1) continue;
       mark(b, 'cursor', share, share);
       if (!d.series.length) continue;
-      // A step has its number from its beginning on; a line has one at each point.
-      const n = (t - d.first) / d.every, i = Math.max(0, Math.min(d.series[0].v.length - 1, d.steps ? Math.floor(n) : Math.round(n)));
-      const fig = b.closest('.fig'), line = said.get(fig) || [exact.format(Math.min(d.to, d.first + i * d.every) * 1000)];
+      // A step has its number from its beginning on; a line has that of a step at its end.
+      const n = (t - d.first) / d.every, i = Math.max(0, Math.min(d.series[0].v.length - 1, d.steps ? Math.floor(n) : Math.ceil(n - 1e-9)));
+      const fig = b.closest('.fig'), line = said.get(fig) || [(d.steps ? '' : 'until ') + exact.format(Math.min(d.to, d.first + i * d.every) * 1000)];
       for (const s of d.series) line.push(s.name + ' ' + (s.v[i] == null ? '–' : say[d.unit](s.v[i]) + (s.is ? ' (' + s.is[i] + ')' : '')));
       said.set(fig, line);
     }
