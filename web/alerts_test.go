@@ -373,3 +373,29 @@ func TestSLOPageBeginsWithWhatFails(t *testing.T) {
 	require.Equal(t, http.StatusOK, after.Code)
 	require.Contains(t, after.Body.String(), "acknowledged by Ann 12:00 UTC")
 }
+
+// A search finds alerts, incidents and agreements beside SLOs and groups, and shows a limited number of each.
+func TestSearchFindsMoreThanSLOs(t *testing.T) {
+	book := newMemoryBook()
+	b := newBench(t, func(o *site.Options) { o.Incidents = book })
+	found := func(q string) string {
+		body := b.get("/?q=" + q).Body.String()
+		check(t, body)
+		_, list, _ := strings.Cut(body, `<ul class="found"`)
+		list, _, _ = strings.Cut(list, "</ul>")
+		return list
+	}
+	require.Contains(t, found("orders"), `<a href="/incident?id=INC-2026-11-0001">`)
+	require.Contains(t, found("inc-2026-11"), "Orders fail")
+	require.Contains(t, found("exhausted"), `alert <a href="/alert?id=ErrorBudgetExhaustedfiring">`)
+	somlt := found("somlt")
+	require.Contains(t, somlt, "alert <a")
+	require.Contains(t, somlt, `agreement <a href="/sla?group.product=SOMLT&amp;service=insurance-unpaid&amp;sla=unpaid">`)
+	require.NotContains(t, somlt, "MEDCARE")
+	require.Empty(t, found(""))
+	require.Empty(t, found("nothing-has-this"))
+	for range 20 {
+		b.alerts = append(b.alerts, b.alerts[0])
+	}
+	require.Equal(t, 5, strings.Count(found("errorbudget"), "alert <a"))
+}

@@ -154,7 +154,7 @@ func TestBurningGoesByTheSLOsOwnTiers(t *testing.T) {
 	rows := ui.BurnRows(&quiet, tiers)
 	require.Equal(t, "12h", rows[5].Window, "in its place among the others")
 	require.True(t, rows[5].Over)
-	require.Equal(t, "burning", ui.TierRows(&quiet, tiers)[0].Verdict)
+	require.Equal(t, "firing", ui.TierRows(&quiet, tiers)[0].Verdict)
 }
 
 // The worst burn is red if it is fast, and not because of anything else that is at risk.

@@ -35,7 +35,7 @@ func NewBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h Sh
 	d := NewData(false, "percent", g)
 	d.Own = true
 	f := Figure{Table: table{Caption: "Budget left at the end of each step, newest first",
-		Head: []string{"Until", "Bad", "Budget left", "Even spending"}}}
+		Head: []string{"Until", "Bad", "Budget left", "Steady burn"}}}
 
 	var line, ideal Pen
 	zero := sc.Y(0)
@@ -68,7 +68,7 @@ func NewBurnDown(r *sla.SLOReport, g *history.Grid, points []history.Point, h Sh
 	h.draw(&p, t, sc.Height)
 	p.Data = d.json()
 	f.Plots = []plot{p}
-	f.Keys = append([]key{{"c1", "budget left"}, {"ideal", "even spending"}}, h.keys()...)
+	f.Keys = append([]key{{"c1", "budget left"}, {"ideal", "steady burn"}}, h.keys()...)
 	f.Caption = fmt.Sprintf("%s of the budget is left in the window %s.", format.Percent(r.Budget.Remaining, 1),
 		format.Span(r.Period))
 	if s.Window.Calendar != "" {

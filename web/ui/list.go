@@ -45,6 +45,7 @@ type listPage struct {
 	Open       string // how many incidents are open; "" if none is
 	Flat       bool   // a row is a group, not an SLO
 	Other      site.Link
+	Found      []site.Found // what else a search found
 }
 
 // firstAlerts is how many alerts stand above the list; the others are a click away.
@@ -98,6 +99,7 @@ func (ui *Handler) listPage(c *gin.Context) {
 	}
 	p := listPage{listHead: ui.newListHead(c, v, "SLOs", "list", v.Rep != nil && len(v.Rep.SLOs) > 0),
 		Source: format.Safe(string(f.SLO), format.MaxTitle), Open: incidents, Say: say}
+	p.Found = ui.Find(v.Rep, f.Search)
 	p.Filtered = f.Service != "" || f.State != "" || f.Search != "" || f.SLO != "" || len(f.Labels) > 0 || len(f.Group) > 0
 	p.Clear = ui.Href("/", keep(q, viewParams...))
 	if v.Rep != nil {
