@@ -1,9 +1,14 @@
 package web
 
 import (
+	"context"
+	"regexp"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -68,14 +73,28 @@ func TestBrowserReportPrints(t *testing.T) {
 	l := newLiveSLABench(t)
 	b := startBrowser(t)
 	b.open(t, l.base+weekReport, 1060, 900)
+	const seen = `(s => [...document.querySelectorAll(s)].filter(e => e.getClientRects().length > 0 && e.checkVisibility() && getComputedStyle(e).visibility !== 'hidden').length)`
+	require.Equal(t, 2, eval[int](t, b, seen+`('.lines tbody tr:has(.state)')`), "on the screen those that were met are folded")
 	b.print(t, true)
-	const seen = `(s => [...document.querySelectorAll(s)].filter(e => e.getClientRects().length > 0 && getComputedStyle(e).visibility !== 'hidden').length)`
 	require.Zero(t, eval[int](t, b, seen+`('nav, form, button, .theme, .pager')`), "nothing to click")
 	require.Equal(t, 13, eval[int](t, b, seen+`('.lines tbody tr:has(.state)')`), "every line")
 	require.Equal(t, "page", eval[string](t, b, `getComputedStyle(document.querySelectorAll('.service')[1]).breakBefore`))
 	require.Equal(t, "avoid", eval[string](t, b, `getComputedStyle(document.querySelector('.lines tr')).breakInside`))
 	b.requireFits(t, 1060)
 	b.picture(t, "report-print.png", true)
+	pages := func() int {
+		var paper page.PrintToPDFResult
+		b.do(t, chromedp.Func(func(ctx context.Context, t *chromedp.Target) (err error) {
+			paper, err = cdp.Call(ctx, t, page.PrintToPDF, page.PrintToPDFParams{PreferCSSPageSize: new(true)})
+			return err
+		}))
+		require.Equal(t, "%PDF-", string(paper.Data[:5]))
+		return len(regexp.MustCompile(`/Type\s*/Page\b`).FindAll(paper.Data, -1))
+	}
+	folded := pages()
+	require.LessOrEqual(t, folded, 4, "tables on paper, not the cards of a phone, which take nine")
+	eval[bool](t, b, `document.querySelectorAll('details').forEach(d => d.open = true), true`)
+	require.Equal(t, folded, pages(), "nothing is left out for being folded")
 	b.requireClean(t, l.base)
 }
 

@@ -227,7 +227,7 @@ shop/volume        product=a  98%          –                              – 
 
 	shown := strings.Join(strings.Fields(b.get("/report?period=2026-W47").Body.String()), " ")
 	for _, want := range []string{
-		`<td data-name="Ahead">end of the window, in 10d 10h</td><td class="num" data-name="Budget then">−40% to 45%</td><td class="num" data-name="Empty until then">30%</td><td data-name="Pace">empty in 6h to 9h at this pace</td><td class="num" data-name="Past ranges that held">3 of 3</td>`,
+		`<td data-name="Ahead">end of the window, in 10d 10h</td><td class="num" data-name="Budget then">−40% to 45%</td><td class="num" data-name="Exhausted by then">30%</td><td data-name="Pace">empty in 6h to 9h at this pace</td><td class="num" data-name="Past ranges that held">3 of 3</td>`,
 		`no forecast: no bad event in five weeks`, notes[1],
 	} {
 		require.Contains(t, shown, want)

@@ -26,9 +26,11 @@ type reportPage struct {
 	Heading  string
 	Dates    string
 	Zones    string
-	Running  string // "" or how far the period is
-	Problem  string // what is wrong with the address
-	Asked    string // the period, for the form
+	Running  string        // "" or how far the period is
+	Problem  string        // what is wrong with the address
+	Months   []site.Option // to choose the period from
+	Weeks    []site.Option
+	Usual    []site.Link
 	Zone     string // the zone, for the form
 	Selects  []site.Choice
 	Prev     site.Link
@@ -40,8 +42,9 @@ type reportPage struct {
 	Services []reportService
 	Costs    *site.Costs // nil if the spec states no cost
 
-	Forecasts     []reportForecast
-	MoreForecasts int
+	Forecasts      []reportForecast // those that are most probably exhausted
+	OtherForecasts []reportForecast
+	MoreForecasts  int
 
 	Incidents     []reportIncident
 	MoreIncidents int
@@ -54,11 +57,31 @@ type reportPage struct {
 type reportService struct {
 	Name       string
 	ID         string
-	Cards      []reportCard
-	Rows       []reportRow
-	MoreRows   int
-	MoreSLAs   int
-	Thresholds []reportThreshold
+	SLAs       reportTable[reportCard]
+	SLOs       reportTable[reportRow]
+	Thresholds reportTable[reportThreshold]
+}
+
+// reportTable shows what is not as agreed, and folds the rest.
+type reportTable[T any] struct {
+	Open, Met reportRows[T]
+	More      int // rows that only the CSV has
+}
+
+type reportRows[T any] struct {
+	Service string
+	Rows    []T
+}
+
+func (t *reportTable[T]) add(met bool, row T) {
+	switch {
+	case len(t.Open.Rows)+len(t.Met.Rows) >= mostReportRows:
+		t.More++
+	case met:
+		t.Met.Rows = append(t.Met.Rows, row)
+	default:
+		t.Open.Rows = append(t.Open.Rows, row)
+	}
 }
 
 type reportCard struct {
@@ -100,8 +123,35 @@ type reportThreshold struct {
 // has them all.
 const mostReportRows = 500
 
+// offeredMonths and offeredWeeks are how many periods the form offers. Links lead to earlier ones.
+const (
+	offeredMonths = 13
+	offeredWeeks  = 10
+)
+
+// periodOptions are the last months and weeks, the newest first, and the one that is shown.
+func periodOptions(now time.Time, shown report.Period) (months, weeks []site.Option) {
+	list := func(unit slo.CalendarUnit, n int) (out []site.Option) {
+		add := func(p report.Period) {
+			word := p.Title()
+			if unit == slo.Week {
+				word += ", " + p.Dates()
+			}
+			out = append(out, site.Option{Value: p.String(), Word: word, On: p == shown})
+		}
+		for i := range n {
+			add(report.PeriodOf(unit, now).Shift(-i))
+		}
+		if shown.Unit == unit && !slices.ContainsFunc(out, func(o site.Option) bool { return o.On }) {
+			add(shown)
+		}
+		return out
+	}
+	return list(slo.Month, offeredMonths), list(slo.Week, offeredWeeks)
+}
+
 // reportLinks lead to the reports that people mostly want.
-func (ui *Handler) reportLinks(v site.View, service string) []site.Link {
+func (ui *Handler) reportLinks(v site.View, ask report.Query) []site.Link {
 	now := v.Rep.Time.UTC()
 	var out []site.Link
 	for _, l := range []struct {
@@ -111,7 +161,7 @@ func (ui *Handler) reportLinks(v site.View, service string) []site.Link {
 		{"last week", report.PeriodOf(slo.Week, now).Shift(-1)}, {"this week", report.PeriodOf(slo.Week, now)},
 		{"last month", report.PeriodOf(slo.Month, now).Shift(-1)}, {"this month", report.PeriodOf(slo.Month, now)},
 	} {
-		out = append(out, site.Link{Text: l.text, Href: ui.reportHref(report.Query{Service: service}, l.p)})
+		out = append(out, site.Link{Text: l.text, Href: ui.reportHref(ask, l.p), On: l.p == ask.Period})
 	}
 	return out
 }
@@ -151,9 +201,9 @@ func (ui *Handler) reportPage(c *gin.Context) {
 	if err == nil && respond.NotModified(c, v.ReportTag("report", c.Request.URL.RawQuery)) {
 		return
 	}
-	p := reportPage{Layout: ui.Layout(c, v, "Report", "report"), Asked: format.Safe(q.Get("period"), format.MaxName),
-		Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}
+	p := reportPage{Layout: ui.Layout(c, v, "Report", "report"), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}
 	p.Refresh, p.Stream = nil, "" // a report stays as it was when it was asked for
+	p.Months, p.Weeks = periodOptions(v.Rep.Time.UTC(), ask.Period)
 	p.Selects = []site.Choice{
 		{Name: "service", Label: "Service", Any: "All services", Options: site.SelectOptions(servicesOf(v.Rep), ask.Service)}}
 	status := http.StatusOK
@@ -163,7 +213,7 @@ func (ui *Handler) reportPage(c *gin.Context) {
 		ui.Page(c, status, "report", p)
 		return
 	}
-	p.Asked = ask.Period.String()
+	p.Usual = ui.reportLinks(v, ask)
 	ui.fillReportHead(&p, v, ask)
 	if !ui.BuildsReport(c, v) {
 		return
@@ -300,33 +350,28 @@ func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService
 		if !ok {
 			i = len(out)
 			at[name] = i
-			out = append(out, reportService{Name: format.Safe(name, format.MaxName), ID: "svc-" + respond.Hash(name)})
+			s := reportService{Name: format.Safe(name, format.MaxName), ID: "svc-" + respond.Hash(name)}
+			for _, to := range []*string{&s.SLAs.Open.Service, &s.SLAs.Met.Service, &s.SLOs.Open.Service,
+				&s.SLOs.Met.Service, &s.Thresholds.Open.Service, &s.Thresholds.Met.Service} {
+				*to = s.Name
+			}
+			out = append(out, s)
 		}
 		return &out[i]
 	}
 	agreements := report.WorstFirst(r.SLAs, func(x *report.SLA) report.Verdict { return x.Verdict })
 	slices.SortStableFunc(agreements, func(a, b *report.SLA) int { return cmp.Compare(a.SLA.Service, b.SLA.Service) })
 	for _, x := range agreements {
-		s := get(x.SLA.Service)
-		if len(s.Cards) >= mostReportRows {
-			s.MoreSLAs++
-			continue
-		}
 		card := reportCard{slaCard: ui.newCard(v.Rep, &x.SLAReport), Verdict: verdictMark(x.Verdict),
 			Coverage: format.Percent(x.Coverage, 1), Partial: x.Coverage < partialCoverage, Since: sinceText(&x.Covered)}
-		s.Cards = append(s.Cards, card)
+		get(x.SLA.Service).SLAs.add(x.Verdict == report.Met, card)
 	}
 	rows := report.WorstFirst(r.SLOs, func(x *report.SLO) report.Verdict { return x.Verdict })
 	slices.SortStableFunc(rows, func(a, b *report.SLO) int {
 		return cmp.Compare(a.Now.SLO.ID.Service(), b.Now.SLO.ID.Service())
 	})
 	for _, x := range rows {
-		s := get(x.Now.SLO.ID.Service())
-		if len(s.Rows) >= mostReportRows {
-			s.MoreRows++
-			continue
-		}
-		s.Rows = append(s.Rows, ui.newReportRow(x))
+		get(x.Now.SLO.ID.Service()).SLOs.add(x.Verdict == report.Met, ui.newReportRow(x))
 	}
 	for i := range r.Thresholds {
 		x := &r.Thresholds[i]
@@ -339,12 +384,12 @@ func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService
 		var warns, crits bool
 		l.Warning, l.Critical, warns, crits = thresholdTexts(x.Now.Threshold)
 		l.Warnings, l.Criticals = violations(x.Violations.Warning, warns), violations(x.Violations.Critical, crits)
-		s.Thresholds = append(s.Thresholds, l)
+		s.Thresholds.add(x.Violations.Warning+x.Violations.Critical == 0, l)
 		for _, g := range x.Worst(mostThresholdGroups) {
 			of := l
 			of.Group, of.Within = thresholdGroup(x.Now.Threshold.GroupBy, g.Group), format.Count(g.Violations.Within)
 			of.Warnings, of.Criticals = violations(g.Violations.Warning, warns), violations(g.Violations.Critical, crits)
-			s.Thresholds = append(s.Thresholds, of)
+			s.Thresholds.add(false, of)
 		}
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/chart"
@@ -66,7 +67,7 @@ func (ui *Handler) slaPage(c *gin.Context) {
 		Layout: ui.Layout(c, v, site.Title(a.Service+"/"+a.Name, a.GroupBy, r.Group), "slas"), Card: ui.newCard(v.Rep, r),
 		Description: format.Safe(a.Description, format.MaxText),
 		Period:      format.Span(r.Period), Rule: scoreRule(a), Thresholds: newThresholdRows(v.Rep, v.Now, a.Service),
-		Reports: ui.reportLinks(v, a.Service),
+		Reports: ui.reportLinks(v, report.Query{Service: a.Service}),
 		API:     ui.Opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
 	}
 	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "Agreements", Href: "/slas"}, a.Service, a.Name,

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
@@ -119,7 +120,7 @@ func (ui *Handler) fillSLAs(p *slasPage, v site.View, q url.Values) {
 	p.Clear = ui.Href("/slas", keep(q, viewParams...))
 	p.Hidden = site.Hidden(keep(q, viewParams...))
 	p.Thresholds = newThresholdRows(v.Rep, v.Now, f.service)
-	p.Reports = ui.reportLinks(v, f.service)
+	p.Reports = ui.reportLinks(v, report.Query{Service: f.service})
 	p.Selects = slaChoices(v.Rep, f)
 	ui.summariseSLAs(p, v.Rep, q)
 

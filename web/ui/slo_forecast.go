@@ -165,11 +165,14 @@ type reportForecast struct {
 	Held                                   string
 }
 
+// shownReportForecasts is how many forecasts a report does not fold, if fewer budgets are probably exhausted.
+const shownReportForecasts = 3
+
 // fillReportForecasts adds the forecasts of a period that reaches to now.
 func (ui *Handler) fillReportForecasts(p *reportPage, r *report.Report) {
 	all := r.Forecasts()
-	for _, f := range all {
-		if len(p.Forecasts) == mostReportRows {
+	for i, f := range all {
+		if i == mostReportRows {
 			p.MoreForecasts = len(all) - mostReportRows
 			break
 		}
@@ -190,7 +193,11 @@ func (ui *Handler) fillReportForecasts(p *reportPage, r *report.Report) {
 				row.Class = "warn"
 			}
 		}
-		p.Forecasts = append(p.Forecasts, row)
+		if i < shownReportForecasts || row.Class != "" {
+			p.Forecasts = append(p.Forecasts, row)
+		} else {
+			p.OtherForecasts = append(p.OtherForecasts, row)
+		}
 	}
 	if len(all) > 0 {
 		p.Notes = append(p.Notes, format.ForecastNotes(all[0].Outlook.Forecast.Time, r.ForecastScore())...)

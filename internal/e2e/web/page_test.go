@@ -220,6 +220,12 @@ func TestPage(t *testing.T) {
 	b.screenshot(t, detail, "detail-phone.png", 360, "light")
 	b.screenshot(t, incident, "incident-phone.png", 360, "light")
 
+	// A month of the demo's seventy groups is read without scrolling far.
+	for width, most := range map[int64]int64{1280: 3000, 390: 6000} {
+		b.open(t, month, width, 900)
+		require.Less(t, ask[int64](t, b, `document.scrollingElement.scrollHeight`), most, "the report at %d px", width)
+	}
+
 	// At phone width nothing is wider than the screen.
 	for name, address := range views {
 		b.open(t, address, 360, 740)
