@@ -83,7 +83,7 @@ func TestForecastsOnPages(t *testing.T) {
 	}
 	page := flat("/slo?id=insurance-unpaid/availability&group.product=TRVL10")
 	for _, want := range []string{
-		"Empty in 6h to 9h at this pace.", "leaves the window on", ": &#43;72 %.", "An incident has been running since",
+		"Empty in 6h to 9h at this pace.", "leaves the window on", ": &#43;72%.", "An incident has been running since",
 		"The level of failures changed 2d ago, from 0.1% to 0.4%.", "the budget is empty in 7h.",
 		"in 3d", "37%", "57 of 60 at 1h", "end of the window, in 8d",
 		"The budget is empty within 7d with a probability of 66%, not before 5h.",

@@ -661,3 +661,33 @@ func TestNotice(t *testing.T) {
 	b.rep.Version++
 	require.NotContains(t, b.get("/").Body.String(), "mdm fails at")
 }
+
+// The way to a page is shown once.
+func TestOneBreadcrumb(t *testing.T) {
+	b := newBench(t)
+	for _, page := range []string{medcare, site.DeadLetterListPath, site.DeadLetterPath + "?id=sink-warehouse-900-0",
+		site.DeadLetterConfirmPath + "?action=discard&origin=sink"} {
+		require.Equal(t, 1, strings.Count(b.get(page).Body.String(), `class="crumb`), page)
+	}
+	x, book := withIncidents(t)
+	someIncidents(book)
+	require.Equal(t, 1, strings.Count(x.get(firstIncident).Body.String(), `class="crumb`))
+}
+
+// A breached agreement says which component breaches it.
+func TestAgreementsSayWhy(t *testing.T) {
+	b := newBench(t)
+	why := `<span class="hot">availability below objective`
+	require.Equal(t, 1, strings.Count(b.get("/").Body.String(), why))
+	require.Equal(t, 1, strings.Count(b.get("/slas").Body.String(), why), "those that are met say nothing")
+	i := slices.IndexFunc(b.rep.SLAs, func(r sla.SLAReport) bool { return r.Breached })
+	r := &b.rep.SLAs[i]
+	a := *r.SLA
+	a.NoData = sla.NoDataBad
+	r.SLA, r.Components = &a, slices.Clone(r.Components)
+	for k := range r.Components[1:] {
+		r.Components[1+k].HasData = false
+	}
+	b.rep.Version++
+	require.Regexp(t, why+`, \w+, \w+ and \w+ without data`, b.get("/").Body.String())
+}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -99,6 +100,7 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 	}
 	p.Question = map[string]string{actReplay: "Replay ", actDiscard: "Discard ", ActPurge: "Purge "}[action] +
 		format.Plural(n, "dead letter") + "?"
+	p.Crumbs = dead.crumbs(strings.TrimSuffix(p.Question, "?"))
 	site.FormPage(c)
 	dead.Page(c, http.StatusOK, "engine-confirm", p)
 }

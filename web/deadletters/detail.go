@@ -30,7 +30,6 @@ type deadLetterView struct {
 	Kind    string // what Event is
 	Operate bool
 	Confirm string
-	List    string
 	API     string
 }
 
@@ -65,10 +64,10 @@ func (dead *Handler) deadLetterPage(c *gin.Context) {
 		Layout: dead.Layout(c, v, "Dead letter", "engine"), ID: id, Reason: format.Safe(e.Reason, format.MaxTitle),
 		Error: format.Safe(e.Error, format.MaxText), Facts: deadLetterFacts(&e, v.Now),
 		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.DeadLetterConfirmPath,
-		List: dead.Href(site.DeadLetterListPath, nil), API: dead.Opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
+		API: dead.Opt.ExternalPath + "/api/v1/dlq/" + url.PathEscape(id),
 	}
 	p.Refresh, p.Stream = nil, ""
-	p.Crumbs = dead.Crumb("Dead letters", site.DeadLetterListPath, format.Safe(id, format.MaxName))
+	p.Crumbs = dead.crumbs(format.Safe(id, format.MaxName))
 	p.Event, p.Kind, p.Cut = deadLetterText(&e)
 	dead.Page(c, http.StatusOK, "engine-dead-letter", p)
 }

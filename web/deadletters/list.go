@@ -66,6 +66,7 @@ func (dead *Handler) deadLetterListPage(c *gin.Context) {
 		Operate: dead.Opt.May(c, site.Operate), Confirm: dead.Opt.ExternalPath + site.DeadLetterConfirmPath,
 		Ages: []string{"1d", "7d", "30d", "90d"}, Clear: dead.Href(site.DeadLetterListPath, nil),
 	}
+	p.Crumbs = dead.crumbs("")
 	// The list does not refresh while its reader selects entries.
 	p.Refresh, p.Stream = nil, ""
 	ctx, cancel := context.WithTimeout(c.Request.Context(), deadWait)
@@ -177,4 +178,13 @@ func deadDone(q url.Values) string {
 		s += " Time ran out before all were done. Repeat the action, or use the command sloengine dlq."
 	}
 	return s
+}
+
+// crumbs is the way to one page of the dead letters; what is "" for the list itself.
+func (dead *Handler) crumbs(what string) []site.Link {
+	way := []site.Link{{Text: "Engine", Href: dead.Href("/engine", nil)}}
+	if what == "" {
+		return append(way, site.Link{Text: "Dead letters"})
+	}
+	return append(way, dead.Crumb("Dead letters", site.DeadLetterListPath, what)...)
 }

@@ -1,7 +1,6 @@
 package format
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -68,7 +67,7 @@ func Held(s forecast.Score) string {
 	return Count(s.Inside) + " of " + Count(s.Checked)
 }
 
-// Relief says how much budget comes back when, such as "the incident of 13 Nov leaves the window on 13 Dec: +72 %".
+// Relief says how much budget comes back when, such as "the incident of 13 Nov leaves the window on 13 Dec: +72%".
 func Relief(r *forecast.Relief) string {
 	const day = "2 Jan"
 	out := "the incident of " + r.Incident.From.UTC().Format(day) + " leaves the window on " +
@@ -77,7 +76,7 @@ func Relief(r *forecast.Relief) string {
 		out = "the incident of " + r.Incident.From.UTC().Format(day) + " leaves the window from " +
 			r.Leaves.From.UTC().Format(day) + " to " + to
 	}
-	return out + fmt.Sprintf(": +%s %%", strconv.FormatFloat(math.Round(100*r.Share), 'f', 0, 64))
+	return out + ": " + Signed(100*r.Share, 0) + "%"
 }
 
 // RunningIncident says what an incident that runs now does to a budget that is not empty.

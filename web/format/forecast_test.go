@@ -27,9 +27,9 @@ func TestForecastSentences(t *testing.T) {
 		Incident: slo.Span{From: nov, To: nov.Add(3 * time.Hour)},
 		Leaves:   slo.Span{From: nov.Add(30 * 24 * time.Hour), To: nov.Add(30*24*time.Hour + 3*time.Hour)}, Share: 0.7213,
 	}
-	require.Equal(t, "the incident of 13 Nov leaves the window on 13 Dec: +72 %", Relief(r))
+	require.Equal(t, "the incident of 13 Nov leaves the window on 13 Dec: +72%", Relief(r))
 	r.Leaves.To = nov.Add(31 * 24 * time.Hour)
-	require.Equal(t, "the incident of 13 Nov leaves the window from 13 Dec to 14 Dec: +72 %", Relief(r))
+	require.Equal(t, "the incident of 13 Nov leaves the window from 13 Dec to 14 Dec: +72%", Relief(r))
 
 	f := &forecast.Forecast{Running: &forecast.Running{Since: nov, Burn: 20, Empty: 33 * time.Hour}}
 	require.Equal(t,

@@ -50,3 +50,8 @@ func TestPartsAddUp(t *testing.T) {
 	require.Equal(t, []string{NoValue, NoValue}, Parts([]float64{0, 0}))
 	require.Empty(t, Parts(nil))
 }
+
+func TestAnd(t *testing.T) {
+	require.Equal(t, []string{"", "a", "a and b", "a, b and c"},
+		[]string{And(nil), And([]string{"a"}), And([]string{"a", "b"}), And([]string{"a", "b", "c"})})
+}

@@ -69,6 +69,14 @@ func Labels(names, values []string) []Label {
 	return out
 }
 
+// And lists names: "a", "a and b", "a, b and c".
+func And(names []string) string {
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
+	return strings.Join(names, "")
+}
+
 // Plural prints a count with its noun.
 func Plural[N integer](n N, what string) string {
 	s := Count(n) + " " + what

@@ -194,7 +194,8 @@ func (m *model) addAgreements(r *report.Report, before lines) {
 			case !comparable(&b.Covered):
 				was += " (partial)"
 			case has:
-				diff = cmp.Or(strings.TrimPrefix(fmt.Sprintf("%+.2f", x.Score-b.Score), "+0.00"), "0")
+				diff = strings.Replace(
+					cmp.Or(strings.TrimPrefix(fmt.Sprintf("%+.2f", x.Score-b.Score), "+0.00"), "0"), "-", "−", 1)
 			}
 		}
 		name := format.Safe(x.SLA.Service+"/"+x.SLA.Name, format.MaxTitle)

@@ -34,6 +34,7 @@ type slaCard struct {
 	Below       string // "score below 90" if the score is below an alert threshold
 	Score       string
 	Range       string // what it could be, if something is missing
+	Why         string // what breaches it, such as "availability below objective"; "" if nothing does
 	Summary     string
 	Segments    []chart.Bar
 	BarLabel    string
@@ -147,6 +148,7 @@ func (ui *Handler) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	if r.Missing > 0 && r.Missing < len(r.Components) {
 		card.Summary += fmt.Sprintf(" %d without data, which %s.", r.Missing, noDataText(a.NoData))
 	}
+	card.Why = breachText(r)
 	card.Segments = chart.PointsBar(r)
 	for i := range r.Components {
 		card.Components = append(card.Components, ui.newComponent(rep, r, &r.Components[i], &r.Components[i] == worst))
@@ -156,6 +158,39 @@ func (ui *Handler) newCard(rep *sla.Report, r *sla.SLAReport) slaCard {
 	}
 	card.BarLabel = "Points by component: " + card.Summary
 	return card
+}
+
+// shownBreaches is how many components a row names.
+const shownBreaches = 3
+
+// breachText says which components breach an agreement.
+func breachText(r *sla.SLAReport) string {
+	if !r.Breached {
+		return ""
+	}
+	var below, missing []string
+	for i := range r.Components {
+		c := &r.Components[i]
+		switch {
+		case c.HasData && c.Attainment < 1:
+			below = append(below, format.Safe(c.Name, format.MaxName))
+		case !c.HasData && r.SLA.NoData == sla.NoDataBad:
+			missing = append(missing, format.Safe(c.Name, format.MaxName))
+		}
+	}
+	var parts []string
+	for _, p := range []struct {
+		names []string
+		what  string
+	}{{below, " below objective"}, {missing, " without data"}} {
+		if n := len(p.names); n > 0 {
+			if n > shownBreaches {
+				p.names = append(p.names[:shownBreaches], format.Count(n-shownBreaches)+" more")
+			}
+			parts = append(parts, format.And(p.names)+p.what)
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func noDataText(n sla.NoData) string {
