@@ -37,6 +37,16 @@ func (r *Report) Work(id slo.ID) *slo.InFlight {
 	return nil
 }
 
+// Waiting reports whether the state is ok by old counts only: nothing was counted in the shortest burn window, of which
+// the engine has not observed all. So it is for up to five minutes after a start, until a first event.
+func (r *SLOReport) Waiting() bool {
+	if r.State != slo.StateOK || len(r.Burns) == 0 {
+		return false
+	}
+	b := &r.Burns[0]
+	return !b.Period && !b.HasData && b.Observed < 1
+}
+
 // SLOReport is one SLO in one group.
 type SLOReport struct {
 	SLO         *slo.SLO

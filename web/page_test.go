@@ -691,3 +691,51 @@ func TestAgreementsSayWhy(t *testing.T) {
 	b.rep.Version++
 	require.Regexp(t, why+`, \w+, \w+ and \w+ without data`, b.get("/").Body.String())
 }
+
+// After a start, what is ok by old counts only waits for data until a first event, or until the engine has run for as
+// long as the shortest burn window. It is never green.
+func TestWaitingForData(t *testing.T) {
+	b := newBench(t)
+	b.alerts = nil
+	var rest []sla.SLOReport
+	for _, r := range b.rep.SLOs {
+		if r.SLO.ID == "mdm/availability" {
+			r.Burns = slices.Clone(r.Burns)
+			r.Burns[0] = slo.Burn{Window: r.Burns[0].Window, Observed: 0.1}
+			rest = append(rest, r)
+		}
+	}
+	require.Len(t, rest, 1)
+	b.rep.SLOs, b.rep.SLAs = rest, nil
+	const word = "waiting for data"
+	pages := []string{"/", "/services", "/slo?id=mdm/availability", "/badge/mdm/availability.svg"}
+	list := b.get("/").Body.String()
+	require.Contains(t, list, "<h1>Waiting for data</h1>")
+	require.Contains(t, list, `<a class="tile wait" href="/?state=waiting">`)
+	require.Len(t, rows(t, b.get("/?state=waiting").Body.String()), 1)
+	require.Empty(t, rows(t, b.get("/?state=ok").Body.String()))
+	require.Contains(t, b.get("/services").Body.String(), "Waiting for the first events since the start.")
+	api := func() string { return b.get("/api/v1/slos/mdm/availability").Body.String() }
+	for _, page := range pages {
+		body := b.get(page).Body.String()
+		require.Contains(t, body, word, page)
+		require.NotContains(t, body, `</svg>ok<`, page)
+		require.NotContains(t, body, "#1b7a4c", page)
+	}
+	require.Contains(t, api(), `"waiting":true`)
+	require.Contains(t, api(), `"state":"ok"`, "values of the state are as before")
+
+	for name, change := range map[string]func(*slo.Burn){
+		"an event":          func(x *slo.Burn) { x.HasData = true },
+		"the window passed": func(x *slo.Burn) { x.Observed = 1 },
+	} {
+		was := b.rep.SLOs[0].Burns[0]
+		change(&b.rep.SLOs[0].Burns[0])
+		b.rep.Version++
+		for _, page := range pages {
+			require.NotContains(t, b.get(page).Body.String(), word, "%s: %s", name, page)
+		}
+		require.Contains(t, api(), `"waiting":false`, name)
+		b.rep.SLOs[0].Burns[0] = was
+	}
+}

@@ -76,7 +76,7 @@ func (api *Handler) newSLO(r *sla.SLOReport, active site.ActiveAlerts) v1.SLO {
 		Description: s.Description, Labels: s.Labels, Kind: s.Indicator.Kind,
 		Objective: s.Objective.Ratio(), Percent: s.Objective.Percent(), Window: s.Window.String(),
 		Budgeting: s.Budgeting.Method,
-		State:     r.State, Paging: active.Paging(r), Budget: newBudget(r.Budget), Raw: newBudget(r.Raw),
+		State:     r.State, Paging: active.Paging(r), Waiting: r.Waiting(), Budget: newBudget(r.Budget), Raw: newBudget(r.Raw),
 		Burns: newBurns(r.Burns), RawBurns: newBurns(r.RawBurns),
 		PeriodFrom: timeOrNil(r.Period.From), PeriodTo: timeOrNil(r.Period.To), Corrected: r.Corrected.Seconds(),
 		Coverage: number(r.Coverage, true), Generation: r.Generation, Since: timeOrNil(r.Since),

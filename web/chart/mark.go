@@ -21,12 +21,18 @@ func Wait(word string) Mark { return Mark{"wait", word} }
 // Firing is the mark of an SLO on which a page fires, whatever is left of its error budget.
 var Firing = Bad("firing")
 
-// LevelMark shows how an SLO does: that a page fires on it, or else the state of its error budget.
-func LevelMark(s slo.State, paging bool) Mark {
-	if paging {
+// Waiting is the mark of an SLO that is ok by old counts only, see [sla.SLOReport.Waiting].
+var Waiting = Wait("waiting for data")
+
+// LevelMark shows how an SLO does: that a paging alert fires on it, or else the state of its error budget.
+func LevelMark(r *sla.SLOReport, paging bool) Mark {
+	switch {
+	case paging:
 		return Firing
+	case r.Waiting():
+		return Waiting
 	}
-	return StateMark(s)
+	return StateMark(r.State)
 }
 
 // StateMark shows the state of an error budget.

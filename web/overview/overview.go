@@ -24,6 +24,7 @@ type Summary struct {
 
 	States     map[slo.State]int // groups of service levels
 	Groups     int               // the sum of States
+	Waiting    int               // groups that are ok by old counts only
 	Objectives int               // service levels
 
 	Agreements int // groups of agreements that are judged
@@ -60,6 +61,9 @@ func Summarise(rep *sla.Report, active []*state.Alert, silencing func(*state.Ale
 			own.Objectives++
 		}
 		own.States[r.State]++
+		if r.Waiting() {
+			own.Waiting++
+		}
 	}
 	for i := range rep.SLAs {
 		r := &rep.SLAs[i]
@@ -101,6 +105,7 @@ func Summarise(rep *sla.Report, active []*state.Alert, silencing func(*state.Ale
 		}
 		all.Groups += s.Groups
 		all.Objectives += s.Objectives
+		all.Waiting += s.Waiting
 		all.Pages, all.Silenced, all.Tickets = all.Pages+s.Pages, all.Silenced+s.Silenced, all.Tickets+s.Tickets
 		all.Agreements, all.Breached, all.Unknown = all.Agreements+s.Agreements, all.Breached+s.Breached,
 			all.Unknown+s.Unknown
@@ -114,7 +119,7 @@ func Summarise(rep *sla.Report, active []*state.Alert, silencing func(*state.Ale
 
 // rank is the place of a mark, worst first.
 func (s *Summary) rank() int {
-	return slices.Index([]string{"bad", "risk", "none", "ok"}, s.Mark().Shape)
+	return slices.Index([]string{"bad", "risk", "none", "wait", "ok"}, s.Mark().Shape)
 }
 
 // Mark is the worst that there is.
@@ -130,6 +135,8 @@ func (s *Summary) Mark() chart.Mark {
 		return chart.StateMark(slo.StateAtRisk)
 	case s.States[slo.StateOK] == 0:
 		return chart.StateMark(slo.StateNoData)
+	case s.Waiting == s.States[slo.StateOK]:
+		return chart.Waiting
 	}
 	return chart.StateMark(slo.StateOK)
 }
@@ -164,6 +171,8 @@ func (s *Summary) Headline() string {
 		return "Nothing to show"
 	case s.States[slo.StateOK] == 0:
 		return "No data yet"
+	case s.Waiting == s.States[slo.StateOK]:
+		return "Waiting for data"
 	case s.States[slo.StateNoData] > 0:
 		return "All objectives with data are met"
 	}
@@ -194,6 +203,9 @@ func (s *Summary) Sentence() string {
 	}
 	add(s.Breached, " of "+format.Plural(s.Agreements, "agreement"), "breached")
 	none := s.States[slo.StateNoData]
+	if ok := s.States[slo.StateOK]; ok > 0 && s.Waiting == ok && len(parts) == 0 {
+		return "Waiting for the first events since the start."
+	}
 	switch {
 	case s.Groups == 0 && s.Agreements == 0 && len(parts) == 0:
 		return "Nothing is counted."

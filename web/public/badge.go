@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
@@ -106,6 +107,9 @@ func newBadge(rows []*sla.SLOReport, stale bool) badgeText {
 		if state == DegradedNow || state == Outage {
 			b.Right += " " + string(state)
 		}
+	}
+	if x.waiting() {
+		b.Right = chart.Waiting.Word
 	}
 	b.Label = fmt.Sprintf("%s / %s: %s, %s, %s", format.Safe(x.slo.ID.Service(), shownBadge), b.Left,
 		strings.TrimSuffix(b.Right, " "+string(state)), state, format.Window(x.slo.Window))

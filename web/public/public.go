@@ -132,7 +132,7 @@ func (x *combined) state() PublicState {
 			break
 		}
 	}
-	if !latest.HasData {
+	if !latest.HasData || x.waiting() {
 		return UnknownNow
 	}
 	hour := x.burn(time.Hour)
@@ -154,6 +154,17 @@ func (x *combined) state() PublicState {
 		}
 	}
 	return Operational
+}
+
+// waiting reports whether all groups with data are ok by old counts only.
+func (x *combined) waiting() (some bool) {
+	for _, r := range x.rows {
+		if !r.Waiting() && r.State != slo.StateNoData {
+			return false
+		}
+		some = some || r.Waiting()
+	}
+	return some
 }
 
 // isPublic reports whether anybody may see an SLO.

@@ -98,7 +98,7 @@ func (ui *Handler) GroupShares(here *sla.SLOReport, groups []*sla.SLOReport, of 
 	for i, l := range list {
 		s := share{Labels: format.Labels(l.r.SLO.GroupBy, l.r.Group), Href: ui.SLOHref(l.r), Here: l.r == here,
 			Bad: format.Count(l.p.Net.Bad), Part: parts[i], Consumed: format.NoValue, Left: format.NoValue,
-			Mark: chart.LevelMark(l.r.State, active.Paging(l.r)), bad: l.p.Net.Bad, cost: l.cost}
+			Mark: chart.LevelMark(l.r, active.Paging(l.r)), bad: l.p.Net.Bad, cost: l.cost}
 		if all > 0 {
 			s.Gauge = chart.NewGauge(l.cost/all, "bad", s.Part+" of the bad events")
 		}

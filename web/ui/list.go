@@ -81,7 +81,7 @@ func (ui *Handler) listPage(c *gin.Context) {
 			of[name] = value
 		}
 	}
-	if !site.KnownState(f.State) && f.State != stateFiring {
+	if !site.KnownState(f.State) && f.State != stateFiring && f.State != stateWaiting {
 		f.State = ""
 	}
 	alerts, digest := ui.Alerts(site.AlertFilter{Active: true})
@@ -129,10 +129,16 @@ func (ui *Handler) openIncidents() string {
 // stateFiring filters the list by SLOs on which a paging alert fires. They are in none of the other states there.
 const stateFiring = "firing"
 
+// stateWaiting filters it by SLOs that are ok by old counts only.
+const stateWaiting = "waiting"
+
 // rowState is the state of a row as the filter has it.
 func rowState(r *sla.SLOReport, active site.ActiveAlerts) slo.State {
-	if active.Paging(r) {
+	switch {
+	case active.Paging(r):
 		return stateFiring
+	case r.Waiting():
+		return stateWaiting
 	}
 	return r.State
 }
@@ -247,6 +253,9 @@ func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts 
 	}
 	for _, s := range site.States {
 		p.Tiles = append(p.Tiles, ui.newTile(l, chart.StateMark(s), string(s), n[s]))
+	}
+	if n[stateWaiting] > 0 || q.Get("state") == stateWaiting { // for minutes after a start
+		p.Tiles = append(p.Tiles, ui.newTile(l, chart.Waiting, stateWaiting, n[stateWaiting]))
 	}
 	p.Verdict, p.Headline = all.Mark(), all.Headline()
 	p.Scope = fmt.Sprintf("%s (%s with breakdown) in %s", format.Plural(all.Objectives, "SLO"), format.Count(all.Groups),

@@ -119,7 +119,7 @@ func worstGroup(active site.ActiveAlerts) func(a, b *sla.SLOReport) int {
 func groupBar(l *level, active site.ActiveAlerts) template.HTML {
 	n := map[chart.Mark]int{}
 	for _, r := range l.groups {
-		n[chart.LevelMark(r.State, active.Paging(r))]++
+		n[chart.LevelMark(r, active.Paging(r))]++
 	}
 	label := format.Plural(l.of, "group")
 	if len(l.groups) < l.of {
@@ -134,7 +134,7 @@ var stateMarks = func() []chart.Mark {
 	for _, s := range site.States {
 		out = append(out, chart.StateMark(s))
 	}
-	return out
+	return append(out, chart.Waiting)
 }()
 
 // openParam names an SLO whose groups are open in the list.
@@ -200,7 +200,7 @@ func (ui *Handler) NewRow(r *sla.SLOReport, paging bool) row {
 	s := r.SLO
 	out := row{
 		ID:   "r" + respond.Hash(slices.Concat([]string{string(s.ID)}, r.Group)...),
-		Mark: chart.LevelMark(r.State, paging), Informative: r.Informative, Understated: r.Understated, Href: ui.SLOHref(r),
+		Mark: chart.LevelMark(r, paging), Informative: r.Informative, Understated: r.Understated, Href: ui.SLOHref(r),
 		Service: format.Safe(s.ID.Service(), format.MaxName), Name: format.Safe(s.ID.Name(), format.MaxName),
 		Title: format.Safe(s.Description, format.MaxTitle),
 		Group: format.Labels(s.GroupBy, r.Group), Objective: s.Objective.String(), Window: s.Window.String(),
@@ -209,7 +209,7 @@ func (ui *Handler) NewRow(r *sla.SLOReport, paging bool) row {
 		EventsFull: format.Plural(r.Events.Valid(), "event"),
 		Coverage:   format.Percent(r.Coverage, 0), Partial: r.Coverage < partialCoverage,
 	}
-	out.Gauge = chart.BudgetGauge(r.Budget, chart.StateMark(r.State).Shape)
+	out.Gauge = chart.BudgetGauge(r.Budget, chart.LevelMark(r, false).Shape)
 	if b := lastHour(r); b.HasData {
 		out.Now = format.Percent(b.SLI, format.Decimals(s.Objective))
 		if b.Consumed > 1 {

@@ -197,7 +197,7 @@ func (ui *Handler) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport, act
 	p.MoreGroups = max(0, len(others)-shownGroups)
 	for _, x := range others[:len(others)-p.MoreGroups] {
 		g := groupLink{Href: ui.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group),
-			Mark: chart.LevelMark(x.State, active.Paging(x)), Value: format.NoValue}
+			Mark: chart.LevelMark(x, active.Paging(x)), Value: format.NoValue}
 		if x.Budget.HasData {
 			g.Value = format.Percent(x.Budget.Remaining, 1)
 		}

@@ -46,7 +46,7 @@ func agreements(ctx context.Context, c *Client, q url.Values) ([]v1.SLA, error) 
 
 // stateColours are those of budgets, agreements and severities.
 var stateColours = map[string]cli.Colour{
-	"ok": cli.Green, "at risk": cli.Yellow, "firing": cli.Red, "exhausted": cli.Red, "no data": cli.Faint,
+	"ok": cli.Green, "at risk": cli.Yellow, "firing": cli.Red, "exhausted": cli.Red, "no data": cli.Faint, "waiting for data": cli.Faint,
 	"met": cli.Green, "breached": cli.Red, "critical": cli.Red, "page": cli.Red, "warning": cli.Yellow,
 	"ticket": cli.Yellow,
 }
@@ -78,8 +78,11 @@ func sloTable(rows []*statusRow) *cli.Table {
 			}
 		}
 		state := cli.Words(string(r.State))
-		if r.Paging {
+		switch {
+		case r.Paging:
 			state = "firing"
+		case r.Waiting:
+			state = "waiting for data"
 		}
 		t.Add(stateColours[state], state, cli.Printable(string(r.ID)), cli.GroupText(r.Group),
 			cli.Printable(r.Percent+"% / "+r.Window),

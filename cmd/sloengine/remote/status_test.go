@@ -86,10 +86,11 @@ func TestStatusOfWhatPages(t *testing.T) {
 			SLO: v1.SLO{ID: slo.ID("shop/" + name), Percent: "99.9", Window: "30d", State: state, Paging: paging}}
 	}
 	rows := []*statusRow{row("a", slo.StateOK, false), row("b", slo.StateOK, true), row("c", slo.StateExhausted, false)}
+	rows[0].Waiting = true // for a first event
 	sortWorstFirst(rows)
 	var out bytes.Buffer
 	require.NoError(t, sloTable(rows).Write(&out, cli.Screen{}))
-	require.Regexp(t, `(?s)firing +shop/b .*exhausted +shop/c .*ok +shop/a `, out.String())
+	require.Regexp(t, `(?s)firing +shop/b .*exhausted +shop/c .*waiting for data +shop/a `, out.String())
 }
 
 func TestStatusHasColoursOnATerminal(t *testing.T) {

@@ -65,6 +65,7 @@ type SLO struct {
 
 	State      slo.State  `json:"state"`
 	Paging     bool       `json:"paging"`     // a page fires on the group, whatever is left of its budget
+	Waiting    bool       `json:"waiting"`    // ok by old counts only: no event yet since the engine started
 	Budget     Budget     `json:"budget"`     // planned maintenance taken out: what counts
 	Raw        Budget     `json:"raw_budget"` // everything
 	Burns      []Burn     `json:"burn_rates"`
