@@ -537,9 +537,9 @@ func TestServices(t *testing.T) {
 	b := newBench(t)
 	body := text(check(t, b.get("/services").Body.String()))
 	require.Contains(t, body,
-		"1 page is firing, 2 tickets are firing, 1 of 12 error budgets is exhausted, 2 are at risk, 1 of 3 agreements is breached, and 1 service level group has no data.")
+		"1 paging alert is firing, 2 tickets are firing, 1 of 12 error budgets is exhausted, 2 are at risk, 1 of 3 agreements is breached, and 1 service level group has no data.")
 	require.Contains(t, body, "The error budget is ok.")
-	require.Less(t, strings.Index(body, "1 page is firing"), strings.Index(body, "The error budget is ok"))
+	require.Less(t, strings.Index(body, "1 paging alert is firing"), strings.Index(body, "The error budget is ok"))
 	tag := b.get("/services").Header().Get("ETag")
 	require.Equal(t, http.StatusNotModified, b.get("/services", "If-None-Match", tag).Code)
 	b.alerts = nil
