@@ -194,8 +194,7 @@ func (m *model) addAgreements(r *report.Report, before lines) {
 			case !comparable(&b.Covered):
 				was += " (partial)"
 			case has:
-				diff = strings.Replace(
-					cmp.Or(strings.TrimPrefix(fmt.Sprintf("%+.2f", x.Score-b.Score), "+0.00"), "0"), "-", "−", 1)
+				diff = cmp.Or(strings.TrimPrefix(format.Signed(x.Score-b.Score, 2), "+0.00"), "0")
 			}
 		}
 		name := format.Safe(x.SLA.Service+"/"+x.SLA.Name, format.MaxTitle)
