@@ -16,6 +16,9 @@ import (
 // watchdogID stands for the alert that always fires. It is no fingerprint of an alert.
 const watchdogID = "watchdog"
 
+// headline is the annotation of paging alerts that says what fails in their incident.
+const headline = "headline"
+
 // item is an alert that fires, or has resolved and is in a group still.
 type item struct {
 	alert  state.Alert
@@ -128,6 +131,14 @@ func (it *item) message(show escape, incident Incident, linked bool, now time.Ti
 			if value != "" {
 				out.Annotations[name] = model.LabelValue(value)
 			}
+		}
+	}
+	if linked && incident.Headline != nil && it.alert.Urgent {
+		if show == nil {
+			show = func(value string) string { return value }
+		}
+		if text := incident.Headline(now, show); text != "" {
+			out.Annotations[headline] = model.LabelValue(remote.Shorten(text, maxTexts["summary"]))
 		}
 	}
 	return out

@@ -94,7 +94,10 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org", send_resolved: t
 		},
 		Incident: func(string) (Incident, bool) {
 			return Incident{
-				ID: "1", URL: "https://slo.example.org/incidents/1", AckURL: "https://slo.example.org/ack?sig=x"}, true
+				ID: "1", URL: "https://slo.example.org/incidents/1", AckURL: "https://slo.example.org/ack?sig=x",
+				Headline: func(_ time.Time, show func(string) string) string {
+					return show("<script>mdm</script>\nBcc: x@example.org") + " failing since 10:00 UTC"
+				}}, true
 		},
 	})
 	var a alarms
@@ -105,7 +108,8 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org", send_resolved: t
 	require.Equal(t, "team@example.org", got.Header.Get("To"))
 	subject, err := new(mime.WordDecoder).DecodeHeader(got.Header.Get("Subject"))
 	require.NoError(t, err)
-	require.Equal(t, "<b>Burn</b>", subject)
+	require.Equal(t, "CRITICAL: ‹script›mdm‹/script› Bcc: x@ example.org failing since 10:00 UTC", subject)
+	require.Empty(t, got.Header.Get("Bcc"))
 	body := strings.ReplaceAll(m.all()[0], "=\r\n", "")
 	require.Contains(t, body, "&lt;b&gt;Burn&lt;/b&gt;")
 	require.Contains(t, body, "Impact: high")
@@ -114,6 +118,11 @@ receivers: [{name: r0, email_configs: [{to: "team@example.org", send_resolved: t
 	d.Update(a.end("<b>Burn</b>").now())
 	testkit.Eventually(t, "it is over", func() bool { return len(m.all()) == 2 })
 	require.NotContains(t, strings.ReplaceAll(m.all()[1], "=\r\n", ""), "ack?sig")
+	got, err = mail.ReadMessage(strings.NewReader(m.all()[1]))
+	require.NoError(t, err)
+	subject, err = new(mime.WordDecoder).DecodeHeader(got.Header.Get("Subject"))
+	require.NoError(t, err)
+	require.Equal(t, "Resolved: <b>Burn</b>", subject)
 }
 
 // TestMuteMailServer does not wait for a mail server that says nothing.

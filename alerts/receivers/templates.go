@@ -51,10 +51,14 @@ const templates = `
 {{- with .Annotations.runbook_url }}<a href="{{ . }}">Runbook</a> · {{ end }}
 {{- with .Annotations.page }}<a href="{{ . }}">Status page</a> · {{ end }}
 {{- with .Annotations.dashboard }}<a href="{{ . }}">Dashboard</a> · {{ end }}
-since {{ .StartsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ if eq .Status "resolved" }} until {{ .EndsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ end }}</p>
+firing since {{ .StartsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ if eq .Status "resolved" }} until {{ .EndsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ end }}</p>
 <p style="color: #666; font-size: 85%">{{ range .Labels.SortedPairs }}{{ .Name }}={{ .Value }} {{ end }}</p>
 {{ end }}</body></html>{{ end }}
 `
+
+// headed begins the subject: what fails in the incident comes before the alerts that say so, while all of them page.
+const headed = `{{ define "__subject" }}{{ if and (eq .Status "firing") .CommonAnnotations.` + headline +
+	` }}CRITICAL: {{ .CommonAnnotations.` + headline + ` }}{{ else }}`
 
 // CheckTemplates reads the files of templates. A name without a pattern must be that of a file.
 func CheckTemplates(patterns []string) error {
@@ -84,7 +88,7 @@ func newTemplates(patterns []string, subject, external string) (*template.Templa
 		subject =
 			`{{ if eq .Status "resolved" }}Resolved: {{ end }}{{ or .CommonAnnotations.summary .CommonLabels.alertname }}`
 	}
-	if err := t.Parse(strings.NewReader(templates + `{{ define "__subject" }}` + subject + `{{ end }}`)); err != nil {
+	if err := t.Parse(strings.NewReader(templates + headed + subject + `{{ end }}{{ end }}`)); err != nil {
 		return nil, fmt.Errorf("default templates: %w", err)
 	}
 	for _, p := range patterns {

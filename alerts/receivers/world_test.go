@@ -169,6 +169,7 @@ func (a *alarms) fire(name string, more ...string) *alarms {
 	l := labelled(name, more...)
 	x := state.Alert{Fingerprint: fingerprintOf(l), Labels: l, Name: name, State: state.Firing, FiredAt: time.Now()}
 	x.Severity = x.Label("severity")
+	x.Urgent = x.Severity == "page"
 	a.view.Active = append(slices.Clone(a.view.Active), x)
 	return a
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
@@ -148,7 +149,7 @@ func (b *builder) parts() (p parts, err error) {
 	if p.storage, err = b.storage(p.intake); err != nil {
 		return p, err
 	}
-	lookup := b.incidentLookup(p.storage)
+	lookup := b.incidentLookup(p.storage, func() *sla.Report { return p.evaluation.Latest() }) // asked once it runs
 	if p.alerts, err = b.liveAlerts(lookup.Of); err != nil {
 		return p, err
 	}

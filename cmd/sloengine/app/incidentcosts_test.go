@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +107,8 @@ func TestCostsOfIncidents(t *testing.T) {
 
 	l, ok := n.Of("f1")
 	require.True(t, ok)
+	require.Empty(t, l.Headline(end, strings.ToUpper), "nothing fails any more")
+	l.Headline = nil
 	require.Equal(t, receivers.Incident{ID: inc.ID}, l, "no address is known")
 	n.base = "https://slo.example"
 	l, _ = n.Of("f1")

@@ -19,19 +19,21 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
 )
 
 // incidentLookup finds the incident of an alert, for notifications.
 type incidentLookup struct {
-	book  *incident.Book // changed by the engine's reader only; its view is read here
-	links *ackLinks
-	base  string // web.external_url, with no slash at its end; "" if it is not known
+	book   *incident.Book // changed by the engine's reader only; its view is read here
+	report func() *sla.Report
+	links  *ackLinks
+	base   string // web.external_url, with no slash at its end; "" if it is not known
 }
 
-func (b *builder) incidentLookup(s *storage) *incidentLookup {
-	return &incidentLookup{s.book, s.links, strings.TrimRight(b.config.Web.ExternalURL, "/")}
+func (b *builder) incidentLookup(s *storage, report func() *sla.Report) *incidentLookup {
+	return &incidentLookup{s.book, report, s.links, strings.TrimRight(b.config.Web.ExternalURL, "/")}
 }
 
 // Of is the incident that an alert opened or joined. ok is false if there is none (yet). Without web.external_url it
@@ -41,7 +43,10 @@ func (l *incidentLookup) Of(fingerprint string) (of receivers.Incident, ok bool)
 	if inc == nil {
 		return of, false
 	}
-	of = receivers.Incident{ID: inc.ID, Acknowledged: inc.Ack != nil || inc.IsResolved() && !inc.Resolved.Automated}
+	of = receivers.Incident{ID: inc.ID, Acknowledged: inc.Ack != nil || inc.IsResolved() && !inc.Resolved.Automated,
+		Headline: func(now time.Time, show func(string) string) string {
+			return incident.Text(inc.Failing(l.report()).Lead(now, show))
+		}}
 	if l.base != "" {
 		of.URL = l.base + "/incident?id=" + inc.ID
 		of.AckURL = l.base + l.links.path(inc.ID)
