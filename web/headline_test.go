@@ -169,3 +169,53 @@ func TestAlertsOfTheEngineComeLast(t *testing.T) {
 	*book = memoryBook{Book: incident.NewBook(), now: noon}
 	require.Equal(t, saidOn(t, services), saidOn(t, b.get("/").Body.String()))
 }
+
+// A forecast is made of hours. Since when an incident runs, its alerts know to the minute.
+func TestForecastBeginsAtTheOnset(t *testing.T) {
+	b, book := failing(t)
+	withForecasts(b)
+	const of = "insurance-unpaid/availability?group.product=TRVL10"
+	page := b.get("/slo?id=insurance-unpaid/availability&group.product=TRVL10").Body.String()
+	require.Contains(t, page, "An incident has been running since 11:56 UTC at a burn rate of 18.0×")
+	since := func() time.Time {
+		var one v1.SLOAnswer
+		require.NoError(t, json.Unmarshal(b.get("/api/v1/slos/"+of).Body.Bytes(), &one))
+		return one.SLO.Forecast.Running.Since
+	}
+	require.Equal(t, noon.Add(-4*time.Minute), since())
+	*book = memoryBook{Book: incident.NewBook(), now: noon}
+	b.rep.Version++
+	require.Equal(t, noon.Add(-2*time.Hour), since(), "without an alert only the hour is known")
+}
+
+// When it started, when the first alert fired and when the first page fired are three times.
+func TestTimesOfAnIncident(t *testing.T) {
+	b := newBench(t)
+	book := &memoryBook{Book: incident.NewBook(), now: noon}
+	b.web.Opt.Incidents = book
+	fire := func(severity incident.Severity, fired time.Time) {
+		book.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Fire, Title: "Trouble",
+			Onset: noon.Add(-10 * time.Minute), OnsetBy: incident.OnsetByCounts, Alert: &incident.Alert{
+				Fingerprint: string(severity), Name: string(severity) + "Burn", Service: "mdm", SLO: "mdm/availability",
+				Severity: severity, Fired: fired}}}})
+	}
+	fire(incident.Warning, noon.Add(-8*time.Minute))
+	var one struct {
+		Onset, Detected time.Time
+		Paged           *time.Time
+	}
+	ask := func() string {
+		answer := b.get("/api/v1/incidents/INC-2026-11-0001")
+		one.Paged = nil
+		require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &one))
+		return anyTag.ReplaceAllString(b.get("/incident?id=INC-2026-11-0001").Body.String(), " ")
+	}
+	page := ask()
+	require.Nil(t, one.Paged)
+	require.NotContains(t, page, "First paging alert")
+	fire(incident.Critical, noon.Add(-5*time.Minute))
+	page = ask()
+	require.Equal(t, []time.Time{noon.Add(-10 * time.Minute), noon.Add(-8 * time.Minute), noon.Add(-5 * time.Minute)},
+		[]time.Time{one.Onset, one.Detected, *one.Paged})
+	require.Regexp(t, `(?s)Started.*11:50:07.*First alert: warningBurn.*11:52:07.*First paging alert.*11:55:07`, page)
+}

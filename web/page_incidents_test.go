@@ -161,7 +161,7 @@ func TestIncidentPage(t *testing.T) {
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "same-origin", rec.Header().Get("Referrer-Policy"), "else browsers hide the origin of its forms")
 	page := text(check(t, rec.Body.String()))
-	for _, want := range []string{"Orders fail", "not acknowledged", "Detected: ErrorBudgetBurnPage fired",
+	for _, want := range []string{"Orders fail", "not acknowledged", "First alert: ErrorBudgetBurnPage",
 		"where the counts turned bad", "Good and bad of insurance-unpaid / availability", "MEDCARE",
 		"Each bar begins when the alert fired", "Acknowledge"} {
 		require.Contains(t, page, want)

@@ -168,10 +168,7 @@ func failures(open []*Incident, rep *sla.Report) (out []Failure) {
 				continue
 			}
 			f := Failure{Affected: Affected{SLO: a.SLO, Agreement: a.Agreement, Group: a.Group}, Alert: a.Name,
-				Incident: inc, Onset: a.Onset, Bad: -1}
-			if f.Onset.IsZero() {
-				f.Onset = inc.Onset
-			}
+				Incident: inc, Onset: cmp.Or(a.Onset, inc.Onset), Bad: -1}
 			id := key{slo: a.SLO, group: slo.Group(a.Group).Key()}
 			if a.SLO != "" {
 				f.Agreement = ""

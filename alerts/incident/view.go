@@ -141,6 +141,22 @@ func (v *View) Of(fingerprint string) *Incident {
 	return v.latest[fingerprint]
 }
 
+// OnsetOf is when the trouble began of which alerts on an SLO in a group tell that fire. It is zero without any.
+func (v *View) OnsetOf(id string, group []string) (at time.Time) {
+	for _, inc := range v.Open() {
+		for k := range inc.Alerts {
+			a := &inc.Alerts[k]
+			if a.SLO != id || !a.Resolved.IsZero() || len(a.Group) > 0 && !slices.Equal(a.Group, group) {
+				continue
+			}
+			if onset := cmp.Or(a.Onset, inc.Onset); at.IsZero() || onset.Before(at) {
+				at = onset
+			}
+		}
+	}
+	return at
+}
+
 // Refused is how many alerts opened no incident since the start, because MaxOpen were open.
 func (v *View) Refused() uint64 { return v.refused }
 

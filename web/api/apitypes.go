@@ -83,7 +83,7 @@ func (api *Handler) newSLO(r *sla.SLOReport, active site.ActiveAlerts) v1.SLO {
 		LastEvent: timeOrNil(r.LastEvent),
 		Total:     NewCounts(r.Total), Backfilled: NewCounts(r.Backfilled), Events: NewCounts(r.Events),
 		Rate: number(r.Rate, true), Slice: r.Slice.Seconds(), Unmeasured: r.Unmeasured, Understated: r.Understated,
-		Forecast: newForecast(r), Capacity: newCapacity(r),
+		Forecast: newForecast(r, api.Onset(r)), Capacity: newCapacity(r),
 	}
 	out.Cost = r.Counted(len(s.GroupBy) == 0).Cost()
 	if r.Parts != nil {

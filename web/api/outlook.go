@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
@@ -16,7 +17,7 @@ func rangeAhead(low, high time.Duration) *v1.ForecastRange {
 }
 
 // newForecast is nil if the group has none.
-func newForecast(r *sla.SLOReport) *v1.Forecast {
+func newForecast(r *sla.SLOReport, onset time.Time) *v1.Forecast {
 	if r.Outlook == nil {
 		return nil
 	}
@@ -41,7 +42,7 @@ func newForecast(r *sla.SLOReport) *v1.Forecast {
 	}
 	out.Pace = rangeAhead(f.Pace.Low, f.Pace.High)
 	if x := f.Running; x != nil {
-		out.Running = &v1.ForecastRunning{Since: x.Since.UTC(), Burn: x.Burn, Empty: secondsAhead(x.Empty)}
+		out.Running = &v1.ForecastRunning{Since: cmp.Or(onset, x.Since).UTC(), Burn: x.Burn, Empty: secondsAhead(x.Empty)}
 	}
 	if x := f.Level; x != nil {
 		out.Level = &v1.ForecastLevel{Since: x.Since.UTC(), Before: x.Before, After: x.After}

@@ -86,7 +86,7 @@ func newReportSLO(p *report.Report, r *report.SLO, days bool) v1.ReportSLO {
 		Corrected: r.Corrected.Seconds(),
 	}
 	if p.Forecast(r) != nil {
-		out.Forecast = newForecast(r.Now)
+		out.Forecast = newForecast(r.Now, time.Time{})
 	}
 	if r.Worst >= 0 {
 		d := newReportDay(s, &r.Days[r.Worst])

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"time"
@@ -79,10 +80,11 @@ func Relief(r *forecast.Relief) string {
 	return out + ": " + Signed(100*r.Share, 0) + "%"
 }
 
-// RunningIncident says what an incident that runs now does to a budget that is not empty.
-func RunningIncident(f *forecast.Forecast, now time.Time) string {
+// RunningIncident says what an incident that runs now does to a budget that is not empty. onset is when it began; zero if
+// only the hour is known.
+func RunningIncident(f *forecast.Forecast, onset, now time.Time) string {
 	r := f.Running
-	out := "an incident has been running since " + Minute(r.Since, now) + " at a burn rate of " + BurnRate(r.Burn)
+	out := "an incident has been running since " + Minute(cmp.Or(onset, r.Since), now) + " at a burn rate of " + BurnRate(r.Burn)
 	switch {
 	case f.Exhaustion.Already:
 		return out

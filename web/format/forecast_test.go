@@ -33,7 +33,9 @@ func TestForecastSentences(t *testing.T) {
 
 	f := &forecast.Forecast{Running: &forecast.Running{Since: nov, Burn: 20, Empty: 33 * time.Hour}}
 	require.Equal(t,
-		"an incident has been running since 10:00 UTC at a burn rate of 20.0×. If it goes on like that, the budget is empty in 1d 9h", RunningIncident(f, nov.Add(time.Hour)))
+		"an incident has been running since 10:00 UTC at a burn rate of 20.0×. If it goes on like that, the budget is empty in 1d 9h",
+		RunningIncident(f, time.Time{}, nov.Add(time.Hour)))
+	require.Contains(t, RunningIncident(f, nov.Add(39*time.Minute), nov.Add(time.Hour)), "running since 10:39 UTC at")
 
 	l := &forecast.Level{Since: nov, Before: 0.00104, After: 0.0074}
 	require.Equal(t, "the level of failures changed 2d 6h ago, from 0.1% to 0.74%",

@@ -45,8 +45,10 @@ func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.Handler
 // Item is an incident with what follows from it.
 type Item struct {
 	incident.Incident
-	DetectionSeconds float64  `json:"detection_seconds"`
-	ResponseSeconds  *float64 `json:"response_seconds,omitempty"` // absent until it is acknowledged
+	DetectionSeconds float64 `json:"detection_seconds"`
+	// Paged is when the first paging alert fired; absent if none did. Detected is when the first alert fired.
+	Paged           *time.Time `json:"paged,omitempty"`
+	ResponseSeconds *float64   `json:"response_seconds,omitempty"` // absent until it is acknowledged
 	// from the onset to the resolution, or until now
 	DurationSeconds float64             `json:"duration_seconds"`
 	AlertCount      int                 `json:"alert_count"`
@@ -62,6 +64,10 @@ func NewItem(inc *incident.Incident, spent []incident.Spent, now time.Time) Item
 		AlertCount:      len(inc.Alerts) + inc.More, Affected: append([]incident.Affected{}, inc.Affected()...),
 	}
 	x.Spent, x.Costs = spent, site.IncidentCosts(spent)
+	if at, ok := inc.Paged(); ok {
+		at = at.UTC()
+		x.Paged = &at
+	}
 	if d, ok := inc.Response(); ok {
 		s := d.Seconds()
 		x.ResponseSeconds = &s

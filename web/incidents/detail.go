@@ -113,7 +113,7 @@ func (h *Handler) detailPage(c *gin.Context) {
 func figures(inc *incident.Incident, spent []incident.Spent, v site.View) []site.Figure {
 	detected := "by a person"
 	if inc.Automated {
-		detected = "from the onset to the first alert"
+		detected = "from the start to the first alert"
 	}
 	response := site.Figure{Name: "Response", Value: format.NoValue, Note: "not acknowledged"}
 	if d, ok := inc.Response(); ok {
@@ -270,8 +270,15 @@ func facts(inc *incident.Incident, v site.View) []site.Fact {
 	text("Service", inc.Service, "")
 	text("Severity", string(inc.Severity), "")
 	text("Team", inc.ResponseTeam(), "")
-	at("Onset", format.NewStamp(inc.Onset, v.Now), onsetNotes[inc.OnsetBy])
-	at("Detected", format.NewStamp(inc.Detected, v.Now), "")
+	at("Started", format.NewStamp(inc.Onset, v.Now), onsetNotes[inc.OnsetBy])
+	if inc.Automated {
+		at("First alert", format.NewStamp(inc.Detected, v.Now), "")
+	} else {
+		at("Opened", format.NewStamp(inc.Detected, v.Now), "")
+	}
+	if paged, ok := inc.Paged(); ok {
+		at("First paging alert", format.NewStamp(paged, v.Now), "")
+	}
 	text("Opened by", inc.OpenedBy, "")
 	public := "no"
 	if inc.Public {

@@ -39,15 +39,18 @@ func newTimeline(inc *incident.Incident, now time.Time) (out []moment, more int)
 		all = append(all, text{moment: moment{at: at, What: what, By: format.Safe(by, format.MaxName)}})
 		return &all[len(all)-1]
 	}
-	add(inc.Onset, "Onset", "").Tag = onsetNotes[inc.OnsetBy]
+	add(inc.Onset, "Started", "").Tag = onsetNotes[inc.OnsetBy]
 	if inc.Automated {
-		what := "Detected"
+		what := "First alert"
 		if len(inc.Alerts) > 0 {
-			what += ": " + format.Safe(inc.Alerts[0].Name, format.MaxName) + " fired"
+			what += ": " + format.Safe(inc.Alerts[0].Name, format.MaxName)
 		}
 		add(inc.Detected, what, "")
 	} else {
 		add(inc.Detected, "Opened by hand", inc.OpenedBy)
+	}
+	if paged, ok := inc.Paged(); ok && (!inc.Automated || paged.After(inc.Detected)) {
+		add(paged, "First paging alert", "")
 	}
 	if a := inc.Ack; a != nil {
 		m := add(a.Time, "Acknowledged", a.By)

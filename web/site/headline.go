@@ -6,6 +6,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -16,6 +17,14 @@ func (site *Site) Situation(v View) *incident.Situation {
 		return &incident.Situation{}
 	}
 	return site.Opt.Incidents.View().Failing(v.Rep)
+}
+
+// Onset is when the trouble began of which alerts on a group tell; zero if none fires.
+func (site *Site) Onset(r *sla.SLOReport) time.Time {
+	if site.Opt.Incidents == nil {
+		return time.Time{}
+	}
+	return site.Opt.Incidents.View().OnsetOf(string(r.SLO.ID), r.Group)
 }
 
 // Headline is a situation on a page.

@@ -132,7 +132,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	p.Work = newWork(v.Rep, r, v.Now)
 	p.Parts = ui.partRows(r, v.Now)
 	fillCosts(&p, v.Rep, r)
-	p.Forecast, p.Capacity = newForecastPart(r, v.Rep.Outlooks, v.Now), capacityFacts(r)
+	p.Forecast, p.Capacity = newForecastPart(r, v.Rep.Outlooks, ui.Onset(r), v.Now), capacityFacts(r)
 	p.Blind = ui.newBlindPart(r, v.Now)
 	for _, f := range unfit {
 		p.Unfit = append(p.Unfit, format.Safe(f.Message, format.MaxText))

@@ -32,8 +32,9 @@ type forecastRow struct {
 
 type forecastBar struct{ X, Width, Middle, Zero, Class, Label string }
 
-// newForecastPart is nil if the engine forecasts nothing.
-func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, now time.Time) *forecastPart {
+// newForecastPart is nil if the engine forecasts nothing. onset is when the trouble began of which alerts tell, which is
+// more exact than the hours that a forecast is made of; zero if none fires.
+func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, onset, now time.Time) *forecastPart {
 	switch {
 	case all == nil:
 		return nil
@@ -58,7 +59,7 @@ func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, now time.Time) *foreca
 		out.Notes = append(out.Notes, sentence(format.LevelChange(f.Level, now)))
 	}
 	if f.Running != nil {
-		text := sentence(format.RunningIncident(f, now))
+		text := sentence(format.RunningIncident(f, onset, now))
 		// The forecast goes by the last sixty minutes or the present hour, which an incident may have left.
 		if b, ok := burnOver(r, 5*time.Minute); ok && b.Rate <= 1 {
 			text += " It may be over: the burn rate of the last 5m is " + format.BurnRate(b.Rate) + "."
