@@ -77,9 +77,9 @@ func Running(ctx context.Context, engine *remote.Client, slos []*slo.SLO) ([]Gro
 // groupsOf lists the groups that can alert.
 func groupsOf(ctx context.Context, engine *remote.Client) (map[slo.ID][]map[string]string, error) {
 	out := map[slo.ID][]map[string]string{}
-	return out, engine.Groups(ctx, url.Values{}, func(_ v1.Report, items []v1.SLO) error {
-		for i := range items {
-			if x := &items[i]; !x.Informative {
+	return out, engine.Groups(ctx, url.Values{}, func(part v1.SLOList) error {
+		for i := range part.Items {
+			if x := &part.Items[i]; !x.Informative {
 				out[x.ID] = append(out[x.ID], x.Group)
 			}
 		}

@@ -151,18 +151,19 @@ func (c *Client) call(ctx context.Context, method, path string, params url.Value
 
 // page is one page of a list of the API.
 type page[T any] struct {
-	Report v1.Report
-	Items  []T    `json:"items"`
-	Next   string `json:"next_cursor"`
+	Report  v1.Report
+	Failing *v1.Failing `json:"failing"`
+	Items   []T         `json:"items"`
+	Next    string      `json:"next_cursor"`
 }
 
 // Groups hands all groups of SLOs to take, one page at a time. The engine must have evaluated them.
-func (c *Client) Groups(ctx context.Context, params url.Values, take func(v1.Report, []v1.SLO) error) error {
+func (c *Client) Groups(ctx context.Context, params url.Values, take func(v1.SLOList) error) error {
 	_, err := list(ctx, c, "/api/v1/slos", params, math.MaxInt, 500, func(p page[v1.SLO]) error {
 		if p.Report.Version == 0 {
 			return errors.New("the engine is still starting and has no report yet; try again in a few seconds")
 		}
-		return take(p.Report, p.Items)
+		return take(v1.SLOList{Report: p.Report, Failing: p.Failing, Items: p.Items})
 	})
 	return err
 }

@@ -121,8 +121,9 @@ func (g *gateResult) read(ctx context.Context, c *Client, id string, groups url.
 	q := maps.Clone(groups)
 	q.Set("slo", id)
 	found := 0
-	err := c.Groups(ctx, q, func(r v1.Report, items []v1.SLO) error {
-		if r.Stale {
+	err := c.Groups(ctx, q, func(part v1.SLOList) error {
+		items := part.Items
+		if part.Report.Stale {
 			return errors.New("the numbers of the engine are stale")
 		}
 		found += len(items)

@@ -173,7 +173,7 @@ func printIncident(out io.Writer, x *incidents.Item) error {
 	events := []event{{x.Onset, "onset, by " + x.OnsetBy}}
 	opened := "opened by " + cli.Printable(x.OpenedBy)
 	if x.Automated {
-		opened = "detected by an alert"
+		opened = "first alert"
 	}
 	events = append(events, event{x.Detected, opened + " after " + secondsText(x.DetectionSeconds)})
 	for _, a := range x.Alerts {
@@ -181,6 +181,9 @@ func printIncident(out io.Writer, x *incidents.Item) error {
 		if !a.Resolved.IsZero() {
 			events = append(events, event{a.Resolved, "alert " + cli.Printable(a.Name) + " is resolved " + cli.Cell(a.SLO)})
 		}
+	}
+	if x.Paged != nil {
+		events = append(events, event{*x.Paged, "first paging alert after " + secondsText(x.Paged.Sub(x.Onset).Seconds())})
 	}
 	if x.Ack != nil {
 		events = append(events, event{x.Ack.Time, "acknowledged by " + cli.Printable(x.Ack.By) + " " +

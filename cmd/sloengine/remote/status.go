@@ -19,6 +19,7 @@ import (
 
 // engineStatus is what status prints.
 type engineStatus struct {
+	Failing    *v1.Failing  `json:"failing,omitempty"` // in all services
 	SLOs       []*statusRow `json:"slos"`
 	Agreements []v1.SLA     `json:"agreements"`
 	Alerts     []v1.Alert   `json:"alerts"`
@@ -37,7 +38,7 @@ func newStatus(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Print the error budgets, agreements and alerts of a running engine, worst first",
-		Long: `status prints the error budgets, worst first, the agreements, the budgets that are empty
+		Long: `status prints what fails, the error budgets, worst first, the agreements, the budgets that are empty
 within a week at their recent pace, and the alerts that are firing or pending. On a
 terminal the tables fit its width, and states have colours unless NO_COLOR is set.`,
 		Example: `  sloengine status
@@ -55,14 +56,14 @@ terminal the tables fit its width, and states have colours unless NO_COLOR is se
 			if service != "" {
 				q.Set("service", service)
 			}
-			rows, err := statusRows(c.Context(), &o.engine, q)
-			if err != nil {
+			all := engineStatus{}
+			var err error
+			if all.SLOs, all.Failing, err = statusRows(c.Context(), &o.engine, q); err != nil {
 				return err
 			}
-			if len(rows) == 0 && service != "" {
+			if len(all.SLOs) == 0 && service != "" {
 				return fmt.Errorf("service %q has no SLO in the running spec", service)
 			}
-			all := engineStatus{SLOs: rows}
 			if all.Agreements, err = agreements(c.Context(), &o.engine, q); err != nil {
 				return err
 			}
@@ -80,17 +81,17 @@ terminal the tables fit its width, and states have colours unless NO_COLOR is se
 	return c
 }
 
-// statusRows reads all pages of SLOs, worst first, and the last day of the worst.
-func statusRows(ctx context.Context, c *Client, q url.Values) ([]*statusRow, error) {
-	var all []*statusRow
-	err := c.Groups(ctx, maps.Clone(q), func(_ v1.Report, items []v1.SLO) error {
-		for _, s := range items {
+// statusRows reads all pages of SLOs, worst first, the last day of the worst, and what fails.
+func statusRows(ctx context.Context, c *Client, q url.Values) (all []*statusRow, failing *v1.Failing, err error) {
+	err = c.Groups(ctx, maps.Clone(q), func(part v1.SLOList) error {
+		failing = part.Failing
+		for _, s := range part.Items {
 			all = append(all, &statusRow{SLO: s})
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	sortWorstFirst(all)
 	// Histories cost a call each: beyond a screenful they are left out.
@@ -110,7 +111,7 @@ func statusRows(ctx context.Context, c *Client, q url.Values) ([]*statusRow, err
 			return nil
 		})
 	}
-	return all, g.Wait()
+	return all, failing, g.Wait()
 }
 
 // activeAlerts reads those that fire or are about to, in the order of the page.

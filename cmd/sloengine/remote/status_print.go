@@ -52,6 +52,9 @@ var stateColours = map[string]cli.Colour{
 }
 
 func (s *engineStatus) print(w io.Writer, screen cli.Screen) error {
+	if f := s.Failing; f != nil {
+		fmt.Fprintf(w, "%s\n\n", cli.Printable(f.Summary))
+	}
 	for i, t := range []*cli.Table{sloTable(s.SLOs), agreementTable(s.Agreements), forecastTable(s.SLOs),
 		alertTable(s.Alerts)} {
 		if i > 0 && t.Len() > 0 {

@@ -29,6 +29,7 @@ func sampleStatus() *engineStatus {
 		day[i].Ratio = f(1 - float64(i)/100)
 	}
 	s := &engineStatus{
+		Failing: &v1.Failing{Summary: "mdm failing since 10:00 UTC: \x1b[2J3 products affected."},
 		Agreements: []v1.SLA{
 			{Service: "shop", SLA: "gold-customers-in-europe", Window: "month in Europe/Berlin", HasData: true, Breached: true,
 				Score: f(91.25), Low: f(80), High: f(95), Missing: 1, Worst: new("checkout-availability-of-all-regions")},
@@ -72,6 +73,7 @@ func TestStatusFitsTheTerminal(t *testing.T) {
 		require.Equal(t, width == 140, strings.Contains(text, "▁▁▂"), "the last day is shown where it has room")
 	}
 	text := strings.Join(printed(t, cli.Screen{}), "\n")
+	require.Regexp(t, `^mdm failing since 10:00 UTC: .*3 products affected\.\n\nSTATE`, text, "what fails comes first")
 	require.Contains(t, text, "shop/checkout-availability-of-all-payment-methods  日本語の長い値 with a tail",
 		"nothing is cut off in a file")
 	require.NotContains(t, text, "\x1b")
