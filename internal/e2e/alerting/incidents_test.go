@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -166,4 +167,85 @@ func TestIncidentCommands(t *testing.T) {
 	do(cli.ExitUsage, "ack")
 	do(cli.ExitUsage, "list", "--from", "yesterday")
 	require.Contains(t, do(cli.ExitFailure, "show", "INC-2026-01-0001"), "no incident with this id")
+}
+
+const causeSpec = `version: sloengine/v1
+service: shop
+slos:
+  - name: calls
+    objective: 99.99
+    group_by: [integration]
+    indicator:
+      events: {valid: '{type="call"}', bad: '{outcome="failure"}'}
+    alerting: {tiers: [{severity: page, long: 1h, short: 1m, budget: 2}], no_data: {disabled: true}}
+  - name: orders
+    objective: 99.99
+    group_by: [product]
+    indicator:
+      events: {valid: '{type="order"}', bad: '{outcome="failure"}'}
+    caused_by: [{slo: calls, group: {integration: mdm}, affects: {product: [MED, SOM]}}]
+    alerting: {tiers: [{severity: page, long: 1h, short: 1m, budget: 2}], no_data: {disabled: true}}
+`
+
+// TestFirstScreenOfAnIncident lets mdm fail and take two products down. As soon as the pages fire, the first page names
+// mdm, since when and whom it hits, with links to the SLO, the incident and the runbook. The command line says the same.
+func TestFirstScreenOfAnIncident(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	settings := "evaluator: {interval: 200ms}\ndisk: {low_water: 1MiB}\n"
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", causeSpec), settings)
+	now := time.Now()
+	onset := now.Add(-4 * time.Minute)
+	var good, bad strings.Builder
+	for at, i := now.Add(-time.Hour), 0; at.Before(now); at, i = at.Add(2*time.Second), i+1 {
+		for _, x := range []struct{ typ, attribute, value string }{{"call", "integration", "mdm"},
+			{"call", "integration", "sign"}, {"order", "product", "MED"}, {"order", "product", "SOM"},
+			{"order", "product", "TRVL"}} {
+			body, outcome := &good, "success"
+			if at.After(onset) {
+				if body = &bad; x.value != "sign" && x.value != "TRVL" {
+					outcome = "failure"
+				}
+			}
+			fmt.Fprintf(body, `{"id":"%s%d","service":"shop","type":%q,"outcome":%q,"time":%d,"attributes":{%q:%q}}`+"\n",
+				x.value, i, x.typ, outcome, at.UnixMilli(), x.attribute, x.value)
+		}
+	}
+	for _, x := range [][2]string{{"?backfill=true", good.String()}, {"", bad.String()}} {
+		status, answer := e2etest.Post(t, p.Base+"/api/v1/events"+x[0], "", x[1])
+		require.Equal(t, http.StatusAccepted, status, answer)
+	}
+
+	var alerts struct {
+		Total int `json:"total"`
+	}
+	require.Eventually(t, func() bool {
+		require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/alerts?state=firing&severity=page"), &alerts))
+		return alerts.Total == 3
+	}, e2etest.Patience*time.Minute, 20*time.Millisecond, p.Log)
+	said := regexp.MustCompile(`<h1>(.*?)</h1>`)
+	tag := regexp.MustCompile(`<[^>]*>`)
+	since := onset.UTC().Truncate(10 * time.Second)
+	want := fmt.Sprintf(`^mdm failing since (%s|%s) UTC \(100%% of events in 1m\): 2 products affected\. Not acknowledged\.$`,
+		since.Format("15:04"), since.Add(10*time.Second).Format("15:04"))
+	var page string
+	require.Eventually(t, func() bool { // the incident is written with the tick
+		page = string(e2etest.Get(t, p.Base+"/"))
+		m := said.FindStringSubmatch(page)
+		return m != nil && regexp.MustCompile(want).MatchString(tag.ReplaceAllString(m[1], ""))
+	}, e2etest.Patience*5*time.Second, 20*time.Millisecond, "%s", want)
+	id := e2etest.ListIncidents(t, p).Items[0].ID
+	for _, link := range []string{`href="/slo?group.integration=mdm&amp;id=shop%2Fcalls"`, `href="/incident?id=` + id + `"`,
+		`docs/runbooks/ErrorBudgetBurnPage.md"`} {
+		require.Contains(t, page, link)
+	}
+
+	var x incidents.Item
+	e2etest.Call(t, http.MethodPost, p.Base+"/api/v1/incidents/"+id+"/ack", `{"by":"Ann"}`, &x)
+	page = said.FindString(string(e2etest.Get(t, p.Base+"/")))
+	require.Contains(t, tag.ReplaceAllString(page, ""), "Acknowledged "+x.Ack.Time.UTC().Format("15:04 UTC."))
+	out, errs, code := e2etest.Command(t, "status", "--url", p.Base)
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Regexp(t, `^mdm failing since .*: 2 products affected\. Acknowledged `, out)
+	p.Stop(t)
 }
