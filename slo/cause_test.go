@@ -24,7 +24,7 @@ func TestCauseLinks(t *testing.T) {
 	}{
 		{"the declared groups", &mdm, []string{"integration"}, slo.Group{"mdm"}, []string{"product"}, slo.Group{"MED"}, true},
 		{"another product", &mdm, []string{"integration"}, slo.Group{"mdm"}, []string{"product"}, slo.Group{"SOM"}, false},
-		{"another integration", &mdm, []string{"integration"}, slo.Group{"sign"}, []string{"product"}, slo.Group{"MED"}, false},
+		{"another call", &mdm, []string{"integration"}, slo.Group{"sign"}, []string{"product"}, slo.Group{"MED"}, false},
 		{"no group where one is asked for", &mdm, []string{"integration"}, nil, []string{"product"}, slo.Group{"MED"}, false},
 		{"every product", &all, []string{"integration"}, slo.Group{"mdm"}, []string{"product"}, slo.Group{"SOM"}, true},
 		{"equal shared values", &shared, []string{"region"}, slo.Group{"eu"}, []string{"region"}, slo.Group{"eu"}, true},

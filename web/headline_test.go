@@ -20,8 +20,8 @@ import (
 
 // fires lets a page fire two minutes after its onset.
 func (m *memoryBook) fires(id slo.ID, group string, onset time.Time) {
-	a := &incident.Alert{Fingerprint: string(id) + group, Name: "ErrorBudgetBurnPage", Service: id.Service(), SLO: string(id),
-		Severity: incident.Critical, Fired: onset.Add(2 * time.Minute)}
+	a := &incident.Alert{Fingerprint: string(id) + group, Name: "ErrorBudgetBurnPage", Service: id.Service(),
+		SLO: string(id), Severity: incident.Critical, Fired: onset.Add(2 * time.Minute)}
 	if group != "" {
 		a.Group = []string{group}
 	}
@@ -154,8 +154,8 @@ func TestAlertsOfTheEngineComeLast(t *testing.T) {
 	own := state.Alert{Fingerprint: "00000000000000fe", Name: "RateLimitTypeFlood", Severity: "page", Urgent: true,
 		Engine: true, State: state.Firing, ActiveSince: noon.Add(-time.Hour), FiredAt: noon.Add(-time.Hour)}
 	b.alerts = append(b.alerts, own)
-	book.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Fire, Title: "flood", Onset: noon.Add(-time.Hour),
-		Alert: &incident.Alert{Fingerprint: own.Fingerprint, Name: own.Name, Service: incident.EngineService,
+	book.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Fire, Title: "flood",
+		Onset: noon.Add(-time.Hour), Alert: &incident.Alert{Fingerprint: own.Fingerprint, Name: own.Name, Service: incident.EngineService,
 			Severity: incident.Critical, Fired: own.FiredAt}}}})
 	page := b.get("/").Body.String()
 	require.Contains(t, saidOn(t, page), "mdm/availability failing")

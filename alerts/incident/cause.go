@@ -51,8 +51,8 @@ type Situation struct {
 // declares and how many events were bad, so a reader who sees a part of both gets the situation of that part.
 //
 // A failure is explained by another if the spec declares so and it did not begin before: by caused_by, by an agreement
-// with SLOs on integrations, stages and applications, of which the former explain the latter, or by being a component of
-// an agreement. Faults that explain others come first, then those that began more than SameOnset before the next, then
+// with SLOs on integrations, stages and applications, of which the former explain the latter, or by being a component
+// of an agreement. Faults that explain others come first, then those that began more than SameOnset before the next, then
 // those with most bad events beyond the allowed number.
 func (v *View) Failing(rep *sla.Report) *Situation { return newSituation(v.Open(), rep) }
 

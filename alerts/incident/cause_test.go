@@ -84,7 +84,8 @@ func TestACauseIsDeclared(t *testing.T) {
 	require.Equal(t, "shop/calls", s.Faults[0].SLO)
 	require.Len(t, s.Faults[0].Affects, 2)
 	require.InDelta(t, 560, s.Faults[0].Excess, 0.001)
-	require.Equal(t, "mdm failing since 10:00 UTC (57% of events in 5m): 2 products affected. Not acknowledged.", w.sentence(t))
+	require.Equal(t, "mdm failing since 10:00 UTC (57% of events in 5m): 2 products affected. Not acknowledged.",
+		w.sentence(t))
 
 	apply(t, w.book, start.Add(5*time.Minute), Operation{Kind: AckIt, ID: "INC-2026-11-0001", By: "anna", How: ByPage})
 	require.Contains(t, w.sentence(t), " affected. Acknowledged 10:05 UTC.")
@@ -104,9 +105,11 @@ func TestLayersOfAnAgreement(t *testing.T) {
 	a := &sla.Agreement{Service: "shop", Name: "contract", Components: []sla.Component{{SLO: "shop/availability"}},
 		Catalogue: []sla.CatalogueAlert{{Name: sla.CatalogueCascading}}}
 	w.rep.SLAs = []sla.SLAReport{{SLA: a}}
-	require.Equal(t, "INIT failing since 10:00 UTC (40% of events in 5m): 1 product affected. Not acknowledged.", w.sentence(t))
+	require.Equal(t, "INIT failing since 10:00 UTC (40% of events in 5m): 1 product affected. Not acknowledged.",
+		w.sentence(t))
 	w.fire(t, "shop/calls", "sign", start)
-	require.Equal(t, "sign failing since 10:00 UTC (30% of events in 5m): 2 SLOs affected. Not acknowledged.", w.sentence(t))
+	require.Equal(t, "sign failing since 10:00 UTC (30% of events in 5m): 2 SLOs affected. Not acknowledged.",
+		w.sentence(t))
 	apply(t, w.book, start.Add(3*time.Minute), Operation{Kind: Fire, Title: "score", Alert: &Alert{Fingerprint: "s",
 		Name: "Composite", Service: "shop", Agreement: "contract", Severity: Critical, Fired: start.Add(3 * time.Minute)}})
 	require.Len(t, w.failing(t).Faults, 1, "a component explains its agreement")
@@ -197,8 +200,8 @@ func TestNamesOfFailures(t *testing.T) {
 }
 
 func TestCounted(t *testing.T) {
-	for label, want := range map[string]string{"product": "2 products", "category": "2 categories", "gateway": "2 gateways",
-		"box": "2 boxes", "http_route": "1 SLO", "Ünit": "1 SLO"} {
+	for label, want := range map[string]string{"product": "2 products", "category": "2 categories",
+		"gateway": "2 gateways", "box": "2 boxes", "http_route": "1 SLO", "Ünit": "1 SLO"} {
 		s := &slo.SLO{ID: "a/b", GroupBy: []string{label}}
 		one := Failure{Affected: Affected{SLO: "a/b", Group: []string{"x"}}, Spec: s}
 		two := one

@@ -30,7 +30,7 @@ func Text(parts []Phrase) string {
 // maxNamed is how many failures a sentence names.
 const maxNamed = 3
 
-// Sentence says what fails, since when and how badly, what it affects, and whether a person has acknowledged it, such as
+// Sentence says what fails, since when and how badly, what it affects, and whether it is acknowledged, such as
 //
 //	mdm failing since 13:39 UTC (57% of events in 5m): 3 products affected. Acknowledged 13:44 UTC.
 //
@@ -227,8 +227,8 @@ func (f *Failure) unit() string {
 	return "events"
 }
 
-// countAffected counts failures by the values of the one attribute that they are grouped by, such as 3 products, or else
-// as countFailures does.
+// countAffected counts failures by the values of the one attribute that they are grouped by, such as 3 products, or
+// else as countFailures does.
 func countAffected(list []Failure) string {
 	label, values := "", map[string]bool{}
 	for k := range list {

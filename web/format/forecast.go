@@ -80,11 +80,12 @@ func Relief(r *forecast.Relief) string {
 	return out + ": " + Signed(100*r.Share, 0) + "%"
 }
 
-// RunningIncident says what an incident that runs now does to a budget that is not empty. onset is when it began; zero if
-// only the hour is known.
+// RunningIncident says what an incident that runs now does to a budget that is not empty. onset is when it began; zero
+// if only the hour is known.
 func RunningIncident(f *forecast.Forecast, onset, now time.Time) string {
 	r := f.Running
-	out := "an incident has been running since " + Minute(cmp.Or(onset, r.Since), now) + " at a burn rate of " + BurnRate(r.Burn)
+	out := "an incident has been running since " + Minute(cmp.Or(onset, r.Since), now) + " at a burn rate of " +
+		BurnRate(r.Burn)
 	switch {
 	case f.Exhaustion.Already:
 		return out
