@@ -201,7 +201,8 @@ func (ui *Handler) reportPage(c *gin.Context) {
 	if err == nil && respond.NotModified(c, v.ReportTag("report", c.Request.URL.RawQuery)) {
 		return
 	}
-	p := reportPage{Layout: ui.Layout(c, v, "Report", "report"), Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}
+	p := reportPage{Layout: ui.Layout(c, v, "Report", "report"),
+		Zone: format.Safe(q.Get("zone"), format.MaxName), Made: format.NewStamp(v.Rep.Time, time.Time{})}
 	p.Refresh, p.Stream = nil, "" // a report stays as it was when it was asked for
 	p.Months, p.Weeks = periodOptions(v.Rep.Time.UTC(), ask.Period)
 	p.Selects = []site.Choice{
@@ -384,12 +385,12 @@ func (ui *Handler) reportServices(v site.View, r *report.Report) []reportService
 		var warns, crits bool
 		l.Warning, l.Critical, warns, crits = thresholdTexts(x.Now.Threshold)
 		l.Warnings, l.Criticals = violations(x.Violations.Warning, warns), violations(x.Violations.Critical, crits)
-		s.Thresholds.add(x.Violations.Warning+x.Violations.Critical == 0, l)
+		s.Thresholds.add(x.Violations.Critical == 0, l)
 		for _, g := range x.Worst(mostThresholdGroups) {
 			of := l
 			of.Group, of.Within = thresholdGroup(x.Now.Threshold.GroupBy, g.Group), format.Count(g.Violations.Within)
 			of.Warnings, of.Criticals = violations(g.Violations.Warning, warns), violations(g.Violations.Critical, crits)
-			s.Thresholds.add(false, of)
+			s.Thresholds.add(x.Violations.Critical == 0, of)
 		}
 	}
 	return out
