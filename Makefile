@@ -17,7 +17,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
 build: ## build bin/sloengine, a static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/sloengine ./cmd/sloengine
+	@CGO_ENABLED=0 scripts/build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o bin/sloengine ./cmd/sloengine
 
 run: build ## start the demo: thirty days of history, live traffic, status page
 	./bin/sloengine demo
