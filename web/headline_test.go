@@ -219,3 +219,26 @@ func TestTimesOfAnIncident(t *testing.T) {
 		[]time.Time{one.Onset, one.Detected, *one.Paged})
 	require.Regexp(t, `(?s)Started.*11:50:07.*First alert: warningBurn.*11:52:07.*First paging alert.*11:55:07`, page)
 }
+
+// A group whose budget is exhausted counts as exhausted, also while a page fires on it, in headline, tile and list.
+func TestHeadlineAndTilesAgree(t *testing.T) {
+	b := newBench(t)
+	for i := range b.rep.SLOs {
+		r := &b.rep.SLOs[i]
+		if r.State = slo.StateOK; r.SLO.ID == "insurance-unpaid/availability" && r.Group[0] == "TRVL10" {
+			r.State = slo.StateExhausted
+		}
+	}
+	page := b.get("/?rows=groups").Body.String()
+	require.Equal(t, "1 paging alert firing, 1 error budget exhausted", saidOn(t, page))
+	tiles := map[string]string{}
+	for _, m := range regexp.MustCompile(`<span class="n">(\d+)</span> <span class="w">([^<]+)</span>`).
+		FindAllStringSubmatch(page, -1) {
+		tiles[m[2]] = m[1]
+	}
+	require.Equal(t, map[string]string{"firing": "1", "exhausted": "1", "at risk": "0", "no data": "0", "ok": "11",
+		"waiting for data": "1"}, tiles)
+	for state, rows := range map[string]int{"firing": 1, "exhausted": 1, "ok": 11} {
+		require.Len(t, regexp.MustCompile(`<tr [^>]*id="r`).FindAllString(b.get("/?rows=groups&state="+state).Body.String(), -1), rows, state)
+	}
+}

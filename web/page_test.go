@@ -118,7 +118,7 @@ func TestListBySLO(t *testing.T) {
 	body := b.get("/").Body.String()
 	require.Contains(t, body, `aria-label="3 groups: 1 firing, 1 exhausted, 1 ok"`)
 	require.Contains(t, body, `aria-label="3 groups: 1 no data, 2 ok"`)
-	for query, want := range map[string]int{"service=mdm": 1, "state=firing": 1, "state=exhausted": 0, "state=at_risk": 1,
+	for query, want := range map[string]int{"service=mdm": 1, "state=firing": 1, "state=exhausted": 1, "state=at_risk": 1,
 		"state=ok": 3, "state=no_data": 0, "slo=insurance-unpaid/latency": 3, "group=product%3DSOMLT": 4, "q=zzz": 0} {
 		require.Len(t, rows(t, b.get("/?"+query).Body.String()), want, query)
 	}

@@ -126,7 +126,8 @@ func (ui *Handler) openIncidents() string {
 	return text
 }
 
-// stateFiring filters the list by SLOs on which a paging alert fires. They are in none of the other states there.
+// stateFiring filters the list by SLOs on which a paging alert fires. They are never ok, and else in the state of their
+// worst budget, too.
 const stateFiring = "firing"
 
 // stateWaiting filters it by SLOs that are ok by old counts only.
@@ -141,6 +142,21 @@ func rowState(r *sla.SLOReport, active site.ActiveAlerts) slo.State {
 		return stateWaiting
 	}
 	return r.State
+}
+
+// states are those in which the list counts and finds a row: that of the row, and the worst of its budgets if a paging
+// alert fires and that budget is exhausted or at risk.
+func (l *level) states(active site.ActiveAlerts) []slo.State {
+	out := []slo.State{rowState(l.shown, active)}
+	if out[0] != stateFiring {
+		return out
+	}
+	for _, s := range []slo.State{slo.StateExhausted, slo.StateAtRisk} {
+		if slices.ContainsFunc(l.groups, func(r *sla.SLOReport) bool { return r.State == s && !r.Waiting() }) {
+			return append(out, s)
+		}
+	}
+	return out
 }
 
 // levels are the rows of the list before they are sorted and paged, and how many there would be without a filter. Each
@@ -164,7 +180,7 @@ func levels(rep *sla.Report, f site.Filter, flat bool, key sortKey, by map[sortK
 		out, total = byLevel(rep, picked, first)
 	}
 	return slices.DeleteFunc(out, func(l *level) bool {
-		return state != "" && rowState(l.shown, active) != state
+		return state != "" && !slices.Contains(l.states(active), state)
 	}), total
 }
 
@@ -245,7 +261,9 @@ func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts 
 	n := map[slo.State]int{}
 	one, _ := levels(rep, site.Filter{}, q.Get(rowsParam) == allGroups, byWorst, nil, active)
 	for _, x := range one {
-		n[rowState(x.shown, active)]++
+		for _, s := range x.states(active) {
+			n[s]++
+		}
 	}
 	l := listAddress{"/", q, viewParams}
 	if ui.Opt.Alerts != nil {
