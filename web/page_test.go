@@ -594,7 +594,7 @@ func TestBurnDownIsCut(t *testing.T) {
 	b := newBench(t)
 	b.rep.SLOs[0] = newSLOReport(b.rep.SLOs[0].SLO, b.rep.SLOs[0].Group, 800, 200, 200)
 	body := b.get(medcare).Body.String()
-	require.Contains(t, body, "The axis ends at −300%. The line goes on to −19,900%.")
+	require.Contains(t, body, "The axis ends at −300%. The line continues to −19,900%.")
 	for _, m := range regexp.MustCompile(`<text class="y"[^>]*>([^<]*)</text>`).FindAllStringSubmatch(body, -1) {
 		require.LessOrEqual(t, len([]rune(m[1])), 6, "%s is wider than the margin", m[1])
 	}

@@ -131,7 +131,7 @@ var mayImport = map[string][]string{
 	"client/post":   {"ingest/event", "reliability/*"},
 	"web": {"alerts/incident", "alerts/notify", "alerts/silence", "alerts/state", "ingest/counting",
 		"reliability/dlq", "rules/series", "sla", "sla/report", "slo", "slo/fold", "slo/spec", "web/*"},
-	"web/chart": {"slo", "slo/fold", "sla", "sla/history", "sla/report", "alerts", "alerts/state",
+	"web/chart": {"slo", "slo/fold", "sla", "sla/forecast", "sla/history", "sla/report", "alerts", "alerts/state",
 		"rules/series", "web/format"},
 	"web/collector": {"slo", "sla", "sla/forecast", "alerts/incident", "alerts/state", "rules/series",
 		"web/format", "web/respond"},

@@ -215,6 +215,21 @@ func roundTicks(top float64, n int) []float64 {
 	return out
 }
 
+// AxisTop is where the axis of some values ends: at the highest, or, if a few are so high that the rest could not be
+// told apart, at twice what nine of ten stay below.
+func AxisTop(values []float64) (top float64, clips bool) {
+	sorted := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v <= 0 })
+	slices.Sort(sorted)
+	n := len(sorted)
+	if n == 0 {
+		return 0, false
+	}
+	if most := sorted[n*9/10]; n >= 10 && sorted[n-1] > 6*most {
+		return 2 * most, true
+	}
+	return sorted[n-1], false
+}
+
 // yTicks labels values on a scale.
 func (s Scale) yTicks(values []float64, text func(float64) string) []tick {
 	var out []tick

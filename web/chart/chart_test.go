@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/internal/testkit/slotest"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -88,14 +90,6 @@ func TestRunningStep(t *testing.T) {
 		r := &sla.SLOReport{SLO: &slo.SLO{ID: "shop/checkout", Objective: slotest.Objective(t, "99")}}
 		return NewEvents(r, &g, points, Shades{}, points[2].To)
 	}
-	classes := func(p plot) (out []string) {
-		for _, f := range p.Fills {
-			if f.D != "" {
-				out = append(out, f.Class)
-			}
-		}
-		return out
-	}
 	for name, c := range map[string]struct {
 		last  slo.Counts
 		sofar time.Duration
@@ -114,6 +108,16 @@ func TestRunningStep(t *testing.T) {
 	f := draw(slo.Counts{Good: 50, Bad: 50}, time.Hour)
 	require.NotContains(t, f.Keys, key{"running", "not over yet"})
 	require.Equal(t, []string{"good", "bad"}, classes(f.Plots[0]))
+}
+
+// classes are those of the fills that draw something.
+func classes(p plot) (out []string) {
+	for _, f := range p.Fills {
+		if f.D != "" {
+			out = append(out, f.Class)
+		}
+	}
+	return out
 }
 
 func TestBurnDownEndsAtTheReport(t *testing.T) {
@@ -318,4 +322,75 @@ func TestAbsence(t *testing.T) {
 // A gauge of nothing is drawn, and is no error in the console of a browser.
 func TestEmptyGauge(t *testing.T) {
 	require.Contains(t, string(Gauge{}.SVG()), ` width="0" height="6"/></svg>`)
+}
+
+func TestBurnDownGoesOnAsForecast(t *testing.T) {
+	s := &slo.SLO{Objective: slotest.Objective(t, "99"), Window: slo.Window{Rolling: 4 * time.Hour},
+		Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	ps := counted(slo.Counts{Good: 1000}, slo.Counts{Good: 990, Bad: 10}, slo.Counts{Good: 1000},
+		slo.Counts{Good: 990, Bad: 10})
+	r := &sla.SLOReport{SLO: s, Budget: slo.NewBudget(s.Objective, slo.Counts{Good: 3980, Bad: 20}),
+		Period: between(-4*time.Hour, 0), Outlook: &sla.Outlook{}}
+	r.Outlook.Forecast = forecast.Forecast{Time: noon, Points: []forecast.Point{
+		{Ahead: time.Hour, Low: -0.5, Median: 0.25, High: 0.5}, {Ahead: 24 * time.Hour, Low: -9}}}
+	g := history.NewGrid(r.Period, time.Hour, nil)
+	f := NewBurnDown(r, &g, ps, Shades{}, noon)
+	p := f.Plots[0]
+	require.Equal(t, noon.Add(time.Hour).Unix(), p.To, "an hour fits beside four, a day does not")
+	require.Equal(t, "M0 0L800 150.82", p.Lines[0].D, "a steady burn ends with the window")
+	require.Equal(t, stroke{"middle", "M800 75.41L1000 113.11"}, p.Lines[2])
+	require.Equal(t, stroke{"cone", "M800 75.41L1000 75.41L1000 226.23z"}, p.Fills[1])
+	require.Contains(t, f.Caption, "By the forecast, −50% to 50% is left in 1h.")
+	require.Contains(t, f.Keys, key{"cone", "forecast, 90% range"})
+
+	r.Outlook.Forecast.TooLittle = "no valid event"
+	f = NewBurnDown(r, &g, ps, Shades{}, noon)
+	require.Equal(t, noon.Unix(), f.Plots[0].To)
+	require.NotContains(t, f.Caption, "forecast")
+}
+
+func TestDailySpend(t *testing.T) {
+	s := &slo.SLO{Objective: slotest.Objective(t, "99"), Window: slo.Window{Rolling: 4 * 24 * time.Hour},
+		Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	var ps []history.Point
+	for i, bad := range []uint64{90, 0, 4, 20, 1} { // the first day is before the window
+		from := noon.Truncate(24*time.Hour).AddDate(0, 0, i-4)
+		c := history.Tally{Counts: slo.Counts{Good: 1000 - bad, Bad: bad}}
+		ps = append(ps, history.Point{Span: slo.Span{From: from, To: from.AddDate(0, 0, 1)}, Raw: c, Net: c, Seen: 1, Kept: true})
+	}
+	r := &sla.SLOReport{SLO: s, Budget: slo.NewBudget(s.Objective, slo.Counts{Good: 3975, Bad: 25}),
+		Period: between(-4*24*time.Hour, 0)}
+	g := history.Grid{Span: slo.Span{From: ps[0].From, To: ps[4].To}, Step: 24 * time.Hour}
+	f := NewDailySpend(r, &g, ps, time.UTC)
+	require.Len(t, f.Table.Rows, 4)
+	require.Equal(t, []Cell{{Text: "20"}, {"50.0%", true}}, f.Table.Rows[1].Cells, "20 of 40 that may be bad")
+	require.Equal(t, "Most was spent on "+ps[3].From.Format("2 January")+": 50.0% of the budget.", f.Caption)
+	require.Equal(t, []string{"good", "bad"}, classes(f.Plots[0]))
+	r.Budget = slo.Budget{}
+	require.Empty(t, NewDailySpend(r, &g, ps, time.UTC).Plots)
+}
+
+// A few values that are much higher than all others do not flatten them: bars are cut, and the key says how high they are.
+func TestAxisEndsBelowASpike(t *testing.T) {
+	even := slices.Repeat([]float64{10, 12}, 20)
+	top, clips := AxisTop(even)
+	require.Equal(t, 12.0, top)
+	require.False(t, clips)
+	top, clips = AxisTop(append(slices.Clone(even), 5000, 0))
+	require.Equal(t, 24.0, top)
+	require.True(t, clips)
+	top, clips = AxisTop(append(slices.Clone(even), slices.Repeat([]float64{5000}, 10)...))
+	require.Equal(t, 5000.0, top, "a quarter of the time is no spike")
+	require.False(t, clips)
+	top, _ = AxisTop([]float64{1, 900})
+	require.Equal(t, 900.0, top, "too few to tell")
+
+	s := &slo.SLO{Objective: slotest.Objective(t, "99"), Indicator: slo.Indicator{Kind: slo.KindEvents}}
+	counts := slices.Repeat([]slo.Counts{{Good: 100}}, 20)
+	counts[7] = slo.Counts{Good: 90_000, Bad: 10}
+	ps := counted(counts...)
+	g := history.NewGrid(slo.Span{From: ps[0].From, To: ps[19].To}, time.Hour, nil)
+	f := NewEvents(&sla.SLOReport{SLO: s}, &g, ps, Shades{}, noon)
+	require.Contains(t, f.Keys, key{"cut", "higher than the axis, at most 90.0k at " + format.Minute(ps[7].From, noon)})
+	require.Contains(t, classes(f.Plots[0]), "cut")
 }

@@ -139,8 +139,8 @@ const enoughOfStep = 50
 
 // bars are what the steps of NewEvents are drawn with.
 type bars struct {
-	good, bad, within, above Pen
-	any                      bool
+	good, bad, within, above, cut Pen
+	any                           bool
 }
 
 // NewEvents draws good and bad over time, and below it the share that was bad
@@ -149,11 +149,16 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 	s := r.SLO
 	t := timeline{g.Span}
 	var peak uint64
+	var peakAt time.Time
+	var totals []float64
 	top := 2 * s.Objective.Budget()
 	var worst float64
 	var worstAt time.Time
 	for _, p := range points {
-		peak = max(peak, p.Raw.Valid())
+		totals = append(totals, float64(p.Raw.Valid()))
+		if n := p.Raw.Valid(); n > peak {
+			peak, peakAt = n, p.From
+		}
 		if 2*p.Duration() < g.Step && p.Raw.Valid() < enoughOfStep && s.Indicator.Kind != slo.KindVolume {
 			continue // a step that has hardly begun says little
 		}
@@ -173,7 +178,12 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 	}
 
 	counted := CountedName(r)
-	ev := Scale{Max: float64(peak) * 1.05, Height: PlotHeight}
+	highest, clips := AxisTop(totals)
+	ev := Scale{Max: highest * 1.05, Height: PlotHeight}
+	if clips {
+		f.Keys = append(f.Keys, key{"cut", "higher than the axis, at most " + format.Compact(peak) + " at " +
+			format.Minute(peakAt, now)})
+	}
 	sh := Scale{Max: top, Height: lowH * 1.5}
 	events := newPlot("events", "Good and bad "+counted+" over time", ev.Height, t)
 	ratio := newPlot("share", "Bad share over time", sh.Height, t)
@@ -196,6 +206,9 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 			row.Cells = append(row.Cells, Cell{Text: absence(p)}, Cell{Text: format.NoValue})
 			f.Table.Rows = append(f.Table.Rows, row)
 			continue
+		}
+		if float64(p.Raw.Valid()) > ev.Max {
+			draw.cut.Box(x, 0, w, 5)
 		}
 		total, one := ev.Y(float64(p.Raw.Valid())), ev.Y(float64(p.Raw.Bad))
 		if p.Raw.Bad > 0 {
@@ -221,6 +234,9 @@ func NewEvents(r *sla.SLOReport, g *history.Grid, points []history.Point, h Shad
 	}
 	slices.Reverse(f.Table.Rows)
 	events.Fills = []stroke{{"good", over.good.String()}, {"bad", over.bad.String()}}
+	if clips {
+		events.Fills = append(events.Fills, stroke{"cut", over.cut.String() + running.cut.String()})
+	}
 	ratio.Fills = []stroke{{"some", over.within.String()}, {"bad", over.above.String()}}
 	if running.any {
 		f.Keys = append(f.Keys, key{"running", "not over yet"})

@@ -191,7 +191,17 @@ func (h *Handler) RateChart(v site.View) rateChart {
 		}
 	}
 	peak = max(peak, all.per(all.total())) // a bar of which little is known may hold more than all others
+	var totals []float64
+	for _, f := range values {
+		totals = append(totals, f.per(f.total()))
+	}
+	top, clips := chart.AxisTop(totals)
 	c.Peak, c.Mean, c.Top = format.Rate(peak), format.Rate(all.per(all.total())), format.Rate(peak)
+	if clips && top < peak {
+		c.Top = format.Rate(top) + ", higher bars are cut"
+	} else {
+		top = peak
+	}
 	c.From, c.To = format.NewStamp(bars[0].From, v.Now), format.NewStamp(v.Now, v.Now)
 	var taken, not, gap chart.Pen
 	const width = float64(rateW) / float64(rateSpan/rateBar)
@@ -204,8 +214,9 @@ func (h *Handler) RateChart(v site.View) rateChart {
 		if peak == 0 {
 			continue
 		}
-		high := func(n float64) float64 { return f.per(n) / peak * rateH }
-		good, bad := high(f.accepted+f.duplicates), high(f.rejected+f.limited)
+		high := func(n float64) float64 { return f.per(n) / top * rateH }
+		good := min(rateH, high(f.accepted+f.duplicates))
+		bad := min(rateH-good, high(f.rejected+f.limited))
 		if good > 0 {
 			taken.Box(x, rateH-good, chart.BarWidth(width), rateH)
 		}

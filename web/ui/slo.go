@@ -2,7 +2,9 @@ package ui
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"html/template"
 	"maps"
 	"net/http"
 	"net/url"
@@ -36,6 +38,7 @@ type sloPage struct {
 
 	Range       rangeNav
 	BurnDown    chart.Figure
+	Daily       chart.Figure
 	Events      chart.Figure
 	Burn        chart.Figure
 	Latency     *chart.Figure // nil unless the indicator is a latency
@@ -76,7 +79,8 @@ type groupLink struct {
 	Href   string
 	Labels []format.Label
 	Mark   chart.Mark
-	Value  string // what is left of the budget, or the score
+	Value  string        // what is left of the budget, or the score
+	Hours  template.HTML // a sparkline of 24 hours; "" if it is not known
 }
 
 // countRow is one way of counting: corrected, or raw.
@@ -152,7 +156,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 			Length: format.Duration(x.Duration), Start: format.NewStamp(x.Start, v.Now),
 		})
 	}
-	ui.fillGroups(&p, v.Rep, r, active)
+	ui.fillGroups(c.Request.Context(), &p, v.Rep, r, active)
 	rng := newRange(q, v.Rep.Time, r.Slice, active.Paging(r))
 	p.Range = ui.rangeNav(r, rng, q, v.Rep.Time.UTC())
 	if p.HasAlerts = ui.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
@@ -187,7 +191,8 @@ func fillCosts(p *sloPage, rep *sla.Report, r *sla.SLOReport) {
 }
 
 // fillGroups links to the other groups of an SLO, worst first.
-func (ui *Handler) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport, active site.ActiveAlerts) {
+func (ui *Handler) fillGroups(ctx context.Context, p *sloPage, rep *sla.Report, r *sla.SLOReport,
+	active site.ActiveAlerts) {
 	if len(r.SLO.GroupBy) == 0 {
 		return
 	}
@@ -195,9 +200,19 @@ func (ui *Handler) fillGroups(p *sloPage, rep *sla.Report, r *sla.SLOReport, act
 	others := slices.DeleteFunc(site.RowsOf(rep, r.SLO.ID), func(x *sla.SLOReport) bool { return x == r })
 	sorting[sla.SLOReport]{by: pagesFirst(active.OwnPaging)}.order(others, false)
 	p.MoreGroups = max(0, len(others)-shownGroups)
-	for _, x := range others[:len(others)-p.MoreGroups] {
+	others = others[:len(others)-p.MoreGroups]
+	hours := make([]template.HTML, len(others))
+	if ui.Opt.Counts != nil {
+		ctx, cancel := context.WithTimeout(ctx, sparkBudget)
+		defer cancel()
+		var err error
+		if hours, err = ui.sparks.draw(ctx, ui, rep, others); err != nil {
+			ui.Opt.LogError("read history of groups", err)
+		}
+	}
+	for i, x := range others {
 		g := groupLink{Href: ui.SLOHref(x), Labels: format.Labels(x.SLO.GroupBy, x.Group),
-			Mark: chart.LevelMark(x, active.Paging(x)), Value: format.NoValue}
+			Mark: chart.LevelMark(x, active.Paging(x)), Value: format.NoValue, Hours: hours[i]}
 		if x.Budget.HasData {
 			g.Value = format.Percent(x.Budget.Remaining, 1)
 		}

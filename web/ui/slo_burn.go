@@ -120,7 +120,8 @@ func TierRows(r *sla.SLOReport, tiers []alerts.Tier) []tierRow {
 		x := tierRow{
 			Kind: t.Severity, Long: slo.FormatDuration(t.Long), Short: slo.FormatDuration(t.Short),
 			Share:  format.Percent(t.Share, 0),
-			Factor: format.BurnRate(t.Factor), LongRate: text(long, ok1), ShortRate: text(short, ok2), Verdict: "below threshold",
+			Factor: format.BurnRate(t.Factor), LongRate: text(long, ok1), ShortRate: text(short, ok2),
+			Verdict: "below threshold",
 		}
 		if t.For > 0 {
 			x.For = slo.FormatDuration(t.For)

@@ -188,6 +188,9 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 		}
 		p.Latency = &f
 	}
+	if r.SLO.Indicator.Kind != slo.KindVolume { // whose periods are days already, or longer
+		p.Daily = chart.NewDailySpend(r, &h.days, h.points(&h.days, askDays, 0), h.zone)
+	}
 	p.Calendar = chart.NewCalendar(r, &h.days, h.points(&h.days, askDays, 0), h.zone)
 	p.Calendar.Mark(marks)
 	p.Attribution = ui.newAttribution(r, h, rng, v)
