@@ -85,6 +85,7 @@ func Absent(when string) Option { return func(f *Family) { f.Absent = when } }
 // NewPart begins a part.
 func NewPart(title, about string) *Part { return &Part{Title: title, About: about} }
 
+// add is called by functions that are not inlined, which saves 86 kB of code in the initialization of this package.
 func (p *Part) add(f *Family, options []Option) *Family {
 	for _, o := range options {
 		o(f)
@@ -97,16 +98,22 @@ func (p *Part) add(f *Family, options []Option) *Family {
 }
 
 // Counter defines a counter.
+//
+//go:noinline
 func (p *Part) Counter(name, unit, help string, options ...Option) *Family {
 	return p.add(&Family{Name: name, Type: Counter, Unit: unit, Help: help}, options)
 }
 
 // Gauge defines a gauge.
+//
+//go:noinline
 func (p *Part) Gauge(name, unit, help string, options ...Option) *Family {
 	return p.add(&Family{Name: name, Type: Gauge, Unit: unit, Help: help}, options)
 }
 
 // Histogram defines a histogram of seconds. Buckets that depend on the spec are nil.
+//
+//go:noinline
 func (p *Part) Histogram(name, help string, buckets []float64, options ...Option) *Family {
 	return p.add(&Family{Name: name, Type: Histogram, Unit: unitSeconds, Help: help, Buckets: buckets}, options)
 }
