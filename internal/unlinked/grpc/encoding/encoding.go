@@ -1,0 +1,2 @@
+// Package encoding is there for go mod tidy: see internal/unlinked/README.md.
+package encoding

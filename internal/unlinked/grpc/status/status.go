@@ -1,0 +1,2 @@
+// Package status is there for go mod tidy: see internal/unlinked/README.md.
+package status

@@ -1,0 +1,2 @@
+// Package semconv is there for go mod tidy: see internal/unlinked/README.md.
+package semconv
