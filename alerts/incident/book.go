@@ -245,7 +245,7 @@ func (i *Incident) raise(at time.Time, title string) {
 		i.State = Open
 	}
 	i.Ack = nil
-	if i.Automated {
+	if !i.titled() {
 		i.Title = cut(title, MaxTitle)
 	}
 }

@@ -148,6 +148,9 @@ func TestErase(t *testing.T) {
 		Operation{Kind: AddNote, ID: id, By: "Bob", Text: "Ann rang me"},
 		Operation{Kind: AddNote, ID: id, By: "Bob", Text: "restarted"},
 		Operation{Kind: AddUpdate, ID: id, By: "Ann", Text: "works again"},
+		Operation{Kind: EditIt, ID: id, By: "Ann", Title: "Ann fell asleep"},
+		Operation{Kind: EditIt, ID: id, By: "Bob", Owner: "Ann"},
+		Operation{Kind: Publish, ID: id, Public: true, Title: "Ann is on it"},
 		Operation{Kind: ResolveIt, ID: id, By: "Ann"})
 	old := b.View()
 	apply(t, b, start, Operation{Kind: Erase, By: "Ann"})
@@ -258,6 +261,12 @@ func TestValidate(t *testing.T) {
 		{Operation{Kind: LinkPost, ID: "x", Text: "javascript:alert(1)"}, "https://"},
 		{Operation{Kind: OpenByHand, Key: "k", By: "a", Title: "t", Severity: "high"}, `severity "high"`},
 		{Operation{Kind: Erase}, "by is missing"},
+		{Operation{Kind: AddUpdate, ID: "x", By: "a"}, "text is missing"},
+		{Operation{Kind: AddUpdate, ID: "x", By: "a", Status: "fixed"}, `status "fixed"`},
+		{Operation{Kind: EditIt, ID: "x", Title: "t"}, "by is missing"},
+		{Operation{Kind: EditIt, ID: "x", By: "a", Title: " "}, "at least one"},
+		{Operation{Kind: EditIt, ID: "x", By: "a", Severity: "high"}, `severity "high"`},
+		{Operation{Kind: Publish, ID: "x", Title: strings.Repeat("x", MaxTitle+1)}, "want at most 200"},
 		{Operation{Kind: "explode", ID: "x"}, "unknown"},
 	} {
 		err := tt.o.Validate()
@@ -347,7 +356,13 @@ func drawOperation(t *rapid.T, at time.Time) Operation {
 	by := rapid.SampledFrom([]string{"Ann", "Bob"}).Draw(t, "by")
 	name := rapid.SampledFrom([]string{"p1", "p2", "p3", "p4"}).Draw(t, "alert")
 	slo := rapid.SampledFrom([]string{"shop/a", "shop/b", ""}).Draw(t, "slo")
-	switch rapid.IntRange(0, 10).Draw(t, "kind") {
+	switch rapid.IntRange(0, 13).Draw(t, "kind") {
+	case 10:
+		return Operation{Kind: EditIt, ID: id, By: by, Title: name, Owner: by, Severity: Warning}
+	case 11:
+		return Operation{Kind: AddUpdate, ID: id, By: by, Status: rapid.SampledFrom(Statuses).Draw(t, "status"), Public: true}
+	case 12:
+		return Operation{Kind: Publish, ID: id, Public: true, Title: name}
 	case 0, 1:
 		return page(name, slo, at)
 	case 2:

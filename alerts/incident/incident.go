@@ -32,7 +32,7 @@ const (
 	MaxIncidents = 5000                 // beyond it the one that was resolved first is removed
 	MaxOpen      = 500                  // not resolved; an alert beyond it opens none
 	MaxAlerts    = 1000                 // of one incident; further ones are only counted
-	MaxNotes     = 200                  // of one incident, and as many updates
+	MaxNotes     = 200                  // of one incident, as many updates, and as many edits
 	MaxText      = 16 << 10             // characters of a note or an update
 	MaxTitle     = 200                  // characters
 	MaxName      = 100                  // characters of a person, a team or a service
@@ -82,8 +82,14 @@ type Incident struct {
 	Notes     []Note   `json:"notes,omitempty"`   // for the team
 	Updates   []Update `json:"updates,omitempty"` // for those concerned
 
-	Public     bool   `json:"public"` // shown on the public page, with its public updates
-	PostMortem string `json:"post_mortem,omitempty"`
+	Public bool `json:"public"` // shown on the public page, with its public updates
+	// PublicTitle is what the public page calls the incident; "" for the title of one that a person opened, and for the
+	// service of one that an alert opened.
+	PublicTitle string `json:"public_title,omitempty"`
+	PostMortem  string `json:"post_mortem,omitempty"`
+
+	Owner string `json:"owner,omitempty"` // as last edited; "": whoever acknowledged, see ResponseOwner
+	Edits []Edit `json:"edits,omitempty"` // of title, severity and owner, oldest first
 }
 
 // How the onset was found.
@@ -155,6 +161,8 @@ type Alert struct {
 	Onset    time.Time `json:"onset,omitzero"`
 	Fired    time.Time `json:"fired"`
 	Resolved time.Time `json:"resolved,omitzero"`
+	// Runbook is a URL; "" of alerts that 0.2.0 and earlier stored.
+	Runbook string `json:"runbook,omitempty"`
 }
 
 // Note is a remark in Markdown.
@@ -170,6 +178,16 @@ type Update struct {
 	By     string    `json:"by,omitempty"`
 	Text   string    `json:"text"`
 	Public bool      `json:"public"`
+	Status Status    `json:"status,omitempty"` // that the update sets; "" leaves it
+}
+
+// Edit is a change of title, severity or owner by a person. Fields that did not change are empty.
+type Edit struct {
+	Time     time.Time `json:"time"`
+	By       string    `json:"by,omitempty"`
+	Title    string    `json:"title,omitempty"`
+	Severity Severity  `json:"severity,omitempty"`
+	Owner    string    `json:"owner,omitempty"`
 }
 
 // Detection is the time from the onset to the detection.
@@ -270,22 +288,32 @@ func (i *Incident) lastFired() time.Time {
 	return last
 }
 
-// firing reports whether an alert as urgent as the incident fires.
-func (i *Incident) firing() bool {
-	for k := range i.Alerts {
-		if a := &i.Alerts[k]; a.Resolved.IsZero() && (a.Severity == Critical || i.Severity == Warning) {
-			return true
-		}
+// ResponseOwner is who works on the incident: the owner that a person named, or else who acknowledged; "" if neither.
+func (i *Incident) ResponseOwner() string {
+	if i.Owner == "" && i.Ack != nil {
+		return i.Ack.By
 	}
-	return false
+	return i.Owner
+}
+
+// urgent returns the alerts of the highest severity that the incident has. A person may give it another severity.
+func (i *Incident) urgent() func(*Alert) bool {
+	critical := slices.ContainsFunc(i.Alerts, func(a Alert) bool { return a.Severity == Critical })
+	return func(a *Alert) bool { return !critical || a.Severity == Critical }
+}
+
+// firing reports whether an alert of the incident's highest severity fires.
+func (i *Incident) firing() bool {
+	urgent := i.urgent()
+	return slices.ContainsFunc(i.Alerts, func(a Alert) bool { return a.Resolved.IsZero() && urgent(&a) })
 }
 
 // bytes is about how much memory the incident takes, from the lengths of its texts.
 func (i *Incident) bytes() int {
-	n := 600 + len(i.Title) + len(i.PostMortem) + 100*len(i.Spent)
+	n := 600 + len(i.Title) + len(i.PublicTitle) + len(i.PostMortem) + 100*len(i.Spent)
 	for k := range i.Alerts {
 		a := &i.Alerts[k]
-		n += 300
+		n += 300 + len(a.Runbook)
 		for name, value := range a.Labels {
 			n += 32 + len(name) + len(value)
 		}
@@ -304,6 +332,9 @@ func (i *Incident) texts() int {
 	}
 	for k := range i.Updates {
 		n += 100 + len(i.Updates[k].Text)
+	}
+	for k := range i.Edits {
+		n += 150 + len(i.Edits[k].Title)
 	}
 	return n
 }

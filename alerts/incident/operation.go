@@ -26,6 +26,7 @@ const (
 	ResolveIt  Kind = "resolve"     // a person says that it is over
 	Publish    Kind = "publish"     // whether the public page shows it
 	LinkPost   Kind = "post_mortem" // where its post-mortem is
+	EditIt     Kind = "edit"        // changes title, severity or owner
 	Measured   Kind = "spent"       // what it cost of the error budgets
 	Erase      Kind = "erase"       // removes personal data
 )
@@ -36,20 +37,22 @@ type Operation struct {
 	ID   string `json:"id,omitempty"` // of the incident; Fire, OpenByHand and an Erase by person have none
 
 	Alert   *Alert    `json:"alert,omitempty"` // Fire; of Clear only the fingerprint and Resolved count
-	Title   string    `json:"title,omitempty"` // Fire, OpenByHand
+	Title   string    `json:"title,omitempty"` // Fire, OpenByHand, EditIt; Publish: the public title
 	Team    string    `json:"team,omitempty"`  // Fire, OpenByHand, AckIt
 	Onset   time.Time `json:"onset,omitzero"`  // Fire, OpenByHand
 	OnsetBy string    `json:"onset_by,omitempty"`
 
 	Key      string   `json:"key,omitempty"`      // OpenByHand: makes it idempotent
 	Service  string   `json:"service,omitempty"`  // OpenByHand
-	Severity Severity `json:"severity,omitempty"` // OpenByHand
+	Severity Severity `json:"severity,omitempty"` // OpenByHand, EditIt
+	Owner    string   `json:"owner,omitempty"`    // EditIt
+	Status   Status   `json:"status,omitempty"`   // AddUpdate; StatusResolved also resolves the incident
 
 	By string `json:"by,omitempty"` // who it is; Erase: whose data, of all incidents if ID is ""
 	// Erase: By is a value, such as the number of a customer, and no part of a longer one
 	Whole  bool    `json:"whole,omitempty"`
 	How    string  `json:"how,omitempty"`  // AckIt
-	Text   string  `json:"text,omitempty"` // AddNote, AddUpdate; LinkPost: the URL
+	Text   string  `json:"text,omitempty"` // AddNote, AddUpdate (optional with a status); LinkPost: the URL
 	Public bool    `json:"public,omitempty"`
 	Spent  []Spent `json:"spent,omitempty"`
 }
@@ -127,7 +130,10 @@ func (o *Operation) Validate() error {
 			errs = append(errs, invalid("how %q (want %s, %s or %s)", o.How, ByLink, ByAPI, ByPage))
 		}
 	case AddNote, AddUpdate:
-		errs = append(errs, text("by", o.By, MaxName, true), text("text", o.Text, MaxText, true))
+		errs = append(errs, text("by", o.By, MaxName, true), text("text", o.Text, MaxText, o.Status == ""))
+		if o.Status != "" && !slices.Contains(Statuses, o.Status) {
+			errs = append(errs, invalid("status %q (want investigating, identified, monitoring or resolved)", o.Status))
+		}
 	case ResolveIt:
 		errs = append(errs, text("by", o.By, MaxName, true))
 	case LinkPost:
@@ -138,7 +144,18 @@ func (o *Operation) Validate() error {
 		}
 	case Erase:
 		errs = append(errs, text("by", o.By, MaxName, o.ID == ""))
-	case Publish, Measured:
+	case Publish:
+		errs = append(errs, text("title", o.Title, MaxTitle, false))
+	case EditIt:
+		errs = append(errs, text("by", o.By, MaxName, true), text("title", o.Title, MaxTitle, false),
+			text("owner", o.Owner, MaxName, false))
+		if o.Severity != "" && o.Severity != Critical && o.Severity != Warning {
+			errs = append(errs, invalid("severity %q (want %s or %s)", o.Severity, Critical, Warning))
+		}
+		if strings.TrimSpace(o.Title+o.Owner) == "" && o.Severity == "" {
+			errs = append(errs, invalid("title, severity and owner are missing (want at least one)"))
+		}
+	case Measured:
 	default:
 		errs = append(errs, invalid("%q is unknown", o.Kind))
 	}
@@ -156,9 +173,11 @@ func (o *Operation) Allowed(i *Incident) error {
 		return fmt.Errorf("%w: %s is resolved", ErrState, i.ID)
 	case o.Kind == AckIt && i.Ack != nil:
 		return fmt.Errorf("%w: %s was acknowledged by %s", ErrState, i.ID, i.Ack.By)
-	case o.Kind == ResolveIt && i.State == Resolved:
+	case (o.Kind == ResolveIt || o.Kind == AddUpdate && o.Status != "" && o.Status != StatusResolved) &&
+		i.State == Resolved:
 		return fmt.Errorf("%w: %s is resolved", ErrState, i.ID)
-	case o.Kind == AddNote && len(i.Notes) >= MaxNotes, o.Kind == AddUpdate && len(i.Updates) >= MaxNotes:
+	case o.Kind == AddNote && len(i.Notes) >= MaxNotes, o.Kind == AddUpdate && len(i.Updates) >= MaxNotes,
+		o.Kind == EditIt && len(i.Edits) >= MaxNotes:
 		return fmt.Errorf("%w: %s has %d entries", ErrFull, i.ID, MaxNotes)
 	}
 	return nil
@@ -180,11 +199,19 @@ func (o *Operation) change(i *Incident, at time.Time) {
 	case AddNote:
 		i.Notes = append(slices.Clip(i.Notes), Note{at, o.By, o.Text})
 	case AddUpdate:
-		i.Updates = append(slices.Clip(i.Updates), Update{at, o.By, o.Text, o.Public})
+		i.Updates = append(slices.Clip(i.Updates), Update{at, o.By, o.Text, o.Public, o.Status})
+		if o.Status == StatusResolved && i.State != Resolved {
+			i.State, i.Resolved = Resolved, &Resolution{Time: at, By: o.By}
+		}
 	case ResolveIt:
 		i.State, i.Resolved = Resolved, &Resolution{Time: at, By: o.By}
+	case EditIt:
+		i.edit(o, at)
 	case Publish:
 		i.Public = o.Public
+		if o.Title != "" {
+			i.PublicTitle = o.Title
+		}
 	case LinkPost:
 		i.PostMortem = o.Text
 	case Measured:
@@ -192,6 +219,31 @@ func (o *Operation) change(i *Incident, at time.Time) {
 	case Erase:
 		i.erase(o.By, o.Whole)
 	}
+}
+
+// edit changes what a person sets, and notes the change.
+func (i *Incident) edit(o *Operation, at time.Time) {
+	e := Edit{Time: at, By: o.By}
+	if title := strings.TrimSpace(o.Title); title != "" && title != i.Title {
+		i.Title, e.Title = title, title
+	}
+	if o.Severity != "" && o.Severity != i.Severity {
+		if o.Severity == Critical && i.Ack == nil {
+			i.Raised = at // the time to acknowledge counts from here
+		}
+		i.Severity, e.Severity = o.Severity, o.Severity
+	}
+	if owner := strings.TrimSpace(o.Owner); owner != "" && owner != i.ResponseOwner() {
+		i.Owner, e.Owner = owner, owner
+	}
+	if e.Title != "" || e.Severity != "" || e.Owner != "" {
+		i.Edits = append(slices.Clip(i.Edits), e)
+	}
+}
+
+// titled reports whether a person has set the title of the incident.
+func (i *Incident) titled() bool {
+	return !i.Automated || slices.ContainsFunc(i.Edits, func(e Edit) bool { return e.Title != "" })
 }
 
 // stands reports whether a text holds a name; with whole not as a part of a longer word or number.
@@ -217,21 +269,40 @@ func stands(text, name string, whole bool) bool {
 
 // mentions reports whether a person's name stands anywhere in the incident.
 func (i *Incident) mentions(person string, whole bool) bool {
-	return i.OpenedBy == person || stands(i.Title, person, whole) || i.Ack != nil && i.Ack.By == person ||
+	return i.OpenedBy == person || i.Owner == person || stands(i.Title, person, whole) ||
+		stands(i.PublicTitle, person, whole) || i.Ack != nil && i.Ack.By == person ||
 		i.Resolved != nil && i.Resolved.By == person ||
 		slices.ContainsFunc(i.Notes, func(n Note) bool { return n.By == person || stands(n.Text, person, whole) }) ||
-		slices.ContainsFunc(i.Updates, func(u Update) bool { return u.By == person || stands(u.Text, person, whole) })
+		slices.ContainsFunc(i.Updates, func(u Update) bool { return u.By == person || stands(u.Text, person, whole) }) ||
+		slices.ContainsFunc(i.Edits, func(e Edit) bool {
+			return e.By == person || e.Owner == person || stands(e.Title, person, whole)
+		})
 }
 
 // erase removes a person from an incident: the name wherever it stands, what the person wrote, and texts of others that
 // mention the name. "" stands for everybody.
 func (i *Incident) erase(person string, whole bool) {
 	is := func(name string) bool { return name != "" && (person == "" || name == person) }
-	if is(i.OpenedBy) {
-		i.OpenedBy = Removed
+	names := func(list ...*string) {
+		for _, name := range list {
+			if is(*name) {
+				*name = Removed
+			}
+		}
 	}
-	if person != "" && stands(i.Title, person, whole) {
-		i.Title = Removed
+	titles := func(list ...*string) {
+		for _, title := range list {
+			if person != "" && stands(*title, person, whole) {
+				*title = Removed
+			}
+		}
+	}
+	names(&i.OpenedBy, &i.Owner)
+	titles(&i.Title, &i.PublicTitle)
+	i.Edits = slices.Clone(i.Edits)
+	for k := range i.Edits {
+		names(&i.Edits[k].By, &i.Edits[k].Owner)
+		titles(&i.Edits[k].Title)
 	}
 	if i.Ack != nil && is(i.Ack.By) {
 		ack := *i.Ack

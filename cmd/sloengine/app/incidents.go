@@ -254,8 +254,11 @@ func (n *incidents) describe(ctx context.Context, a *state.Alert, f *incident.Fi
 	}
 	f.Team, f.Title = a.Owner("team"), a.Name
 	for _, note := range a.Annotations() {
-		if note.Name == "summary" {
+		switch note.Name {
+		case "summary":
 			f.Title = note.Value
+		case "runbook_url":
+			f.Runbook = note.Value
 		}
 	}
 	if at, ok := n.costs.onset(ctx, a); ok {
