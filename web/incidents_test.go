@@ -107,7 +107,8 @@ func (k *contract) incidents(b *bench) {
 		`{"title":"t","by":"Ann","service":"shop","severity":"warning","team":"ops","onset":"2026-11-20t10:00:00z","public":true,"key":"k"}`, 201)
 	for path, body := range map[string]string{
 		"/ack": `{"by":"Bob","team":"ops"}`, "/note": `{"by":"Bob","text":"*x*"}`,
-		"/update": `{"by":"Bob","text":"*x*","public":true}`, "/publish": `{"public":true}`,
+		"/update": `{"by":"Bob","text":"*x*","public":true,"status":"monitoring"}`, "/publish": `{"public":true,"title":"t"}`,
+		"/edit":        `{"by":"Bob","title":"t","severity":"critical","owner":"Cleo"}`,
 		"/post-mortem": `{"url":"https://wiki.example.org/1"}`, "/erase": `{"person":"Eve"}`,
 	} {
 		k.sent(b, one+path, body, 200)

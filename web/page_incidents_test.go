@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -162,7 +163,8 @@ func TestIncidentPage(t *testing.T) {
 	require.Equal(t, "same-origin", rec.Header().Get("Referrer-Policy"), "else browsers hide the origin of its forms")
 	page := text(check(t, rec.Body.String()))
 	for _, want := range []string{"Orders fail", "not acknowledged", "First alert: ErrorBudgetBurnPage",
-		"where the counts turned bad", "Good and bad of insurance-unpaid / availability", "MEDCARE",
+		"first bad events", "First paging alert", "Owner: unassigned", "Good and bad of insurance-unpaid / availability",
+		"MEDCARE",
 		"Each bar begins when the alert fired", "Acknowledge"} {
 		require.Contains(t, page, want)
 	}
@@ -185,8 +187,9 @@ func TestIncidentPage(t *testing.T) {
 		`href="https://wiki.example.org/pm"`, "Resolved</b> by <bdi>Cleo"} {
 		require.Contains(t, body, want)
 	}
-	require.NotContains(t, body, `value="ack"`, "it is resolved")
-	require.NotContains(t, body, `value="resolve"`)
+	for _, gone := range []string{`value="ack"`, `value="resolve"`, `name="status"`} {
+		require.NotContains(t, body, gone, "it is resolved")
+	}
 	for _, id := range []string{"", "x", "INC-2026-11-9999", "%3Cscript%3E"} {
 		require.Equal(t, http.StatusNotFound, b.get("/incident?id="+id).Code, id)
 	}
@@ -197,8 +200,8 @@ func TestIncidentPage(t *testing.T) {
 
 	// The forms propose the name of the token.
 	named, _ := withIncidents(t, func(o *site.Options) { o.Caller = func(*gin.Context) string { return `ops"<b>` } })
-	require.Equal(t, 3, strings.Count(named.get(firstIncident).Body.String(),
-		`autocomplete="name" value="ops&#34;&lt;b&gt;"`), "to acknowledge, write and resolve")
+	require.Equal(t, 4, strings.Count(named.get(firstIncident).Body.String(),
+		`autocomplete="name" value="ops&#34;&lt;b&gt;"`), "to acknowledge, write, resolve and edit")
 	require.Contains(t, named.get("/incidents/new").Body.String(), `autocomplete="name" value="ops&#34;&lt;b&gt;"`)
 
 	// Without the permission there is nothing to press.
@@ -206,6 +209,7 @@ func TestIncidentPage(t *testing.T) {
 		o.May = func(_ *gin.Context, p site.Permission) bool { return p == site.Read }
 	})
 	require.NotContains(t, reader.get(firstIncident).Body.String(), `method="post"`)
+	require.NotContains(t, reader.get(firstIncident).Body.String(), "/incident/publish")
 	require.NotContains(t, reader.get("/incidents").Body.String(), "/incidents/new")
 }
 
@@ -223,17 +227,19 @@ func TestHostileIncidents(t *testing.T) {
 			book.apply(incident.Batch{Operations: []incident.Operation{
 				{Kind: incident.Fire, Title: bad, Team: bad, Onset: noon, Alert: &incident.Alert{
 					Fingerprint: "f" + bad, Name: bad, Service: bad, SLO: bad + "/" + bad, Agreement: bad, Group: []string{bad},
-					Labels: map[string]string{"severity": bad}, Severity: incident.Critical, Fired: noon,
+					Labels: map[string]string{"severity": bad}, Severity: incident.Critical, Fired: noon, Runbook: bad,
 				}},
 				{Kind: incident.AckIt, ID: "INC-2026-11-0002", By: "x" + clean, Team: clean, How: incident.ByAPI},
 				{Kind: incident.AddNote, ID: "INC-2026-11-0002", By: "x" + clean, Text: "x" + clean},
+				{Kind: incident.EditIt, ID: "INC-2026-11-0002", By: "x" + clean, Title: "x" + clean, Owner: "x" + clean},
+				{Kind: incident.Publish, ID: "INC-2026-11-0002", Title: "x" + clean},
 				{Kind: incident.Measured, ID: "INC-2026-11-0002",
 					Spent: []incident.Spent{{SLO: bad + "/" + bad, Group: []string{bad}}}},
 			}})
 			esc := url.QueryEscape(bad)
 			for _, target := range []string{"/incidents", "/incident?id=INC-2026-11-0002",
 				"/incident?id=INC-2026-11-0002&did=" + esc, "/incidents?service=" + esc + "&state=" + esc,
-				"/incidents?service=" + esc, "/incidents/new"} {
+				"/incidents?service=" + esc, "/incidents/new", "/incident/publish?incident=INC-2026-11-0002&title=" + esc} {
 				rec := b.get(target)
 				require.Less(t, rec.Code, 500, target)
 				wellFormed(t, rec.Body.String())
@@ -272,52 +278,68 @@ func TestIncidentForms(t *testing.T) {
 		require.True(t, strings.HasPrefix(to, "/incident?"), to)
 		require.Contains(t, b.get(to).Body.String(), `class="done"`)
 	}
-	done(url.Values{"do": {"ack"}, "id": {id}, "by": {" Bob "}, "team": {"ops"}})
+	done(url.Values{"do": {"ack"}, "incident": {id}, "by": {" Bob "}, "team": {"ops"}})
 	require.Equal(t, incident.Ack{Time: noon, By: "Bob", Team: "ops", How: incident.ByPage}, *get().Ack)
-	done(url.Values{"do": {"write"}, "kind": {"note"}, "id": {id}, "by": {"Bob"}, "text": {"a\r\n\r\nb"}})
+	done(url.Values{"do": {"write"}, "kind": {"note"}, "incident": {id}, "by": {"Bob"}, "text": {"a\r\n\r\nb"}})
 	require.Equal(t, "a\n\nb", get().Notes[0].Text)
-	done(url.Values{"do": {"write"}, "kind": {"update"}, "id": {id}, "by": {"Bob"}, "text": {"inside"}})
-	done(url.Values{"do": {"write"}, "kind": {"public"}, "id": {id}, "by": {"Bob"}, "text": {"outside"}})
+	done(url.Values{"do": {"write"}, "kind": {"update"}, "incident": {id}, "by": {"Bob"}, "text": {"inside"}})
+	done(url.Values{"do": {"write"}, "kind": {"public"}, "incident": {id}, "by": {"Bob"}, "text": {"outside"}})
 	require.False(t, get().Updates[0].Public)
 	require.True(t, get().Updates[1].Public)
 	require.False(t, get().Public, "a public update alone publishes nothing")
-	done(url.Values{"do": {"publish"}, "id": {id}})
+	done(url.Values{"do": {"write"}, "kind": {"note"}, "incident": {id}, "by": {"Bob"}, "status": {"identified"}})
+	require.Equal(t, incident.Update{Time: noon, By: "Bob", Status: incident.StatusIdentified}, get().Updates[2],
+		"a status is an update, and not a public one unless it is asked for")
+	done(url.Values{"do": {"edit"}, "incident": {id}, "by": {"Bob"}, "title": {"db-7 is full"}, "severity": {"warning"},
+		"owner": {"Cleo"}})
+	require.Equal(t, []incident.Edit{{Time: noon, By: "Bob", Title: "db-7 is full", Severity: incident.Warning,
+		Owner: "Cleo"}}, get().Edits)
+	page := text(check(t, b.get(firstIncident).Body.String()))
+	for _, want := range []string{"investigating since", "identified since", "Owner: Cleo", "Severity: warning",
+		"Changed: title db-7 is full, severity warning, owner Cleo by Bob"} {
+		require.Contains(t, page, want)
+	}
+	done(url.Values{"do": {"publish"}, "incident": {id}, "title": {"Orders are delayed"}})
 	require.True(t, get().Public)
-	done(url.Values{"do": {"hide"}, "id": {id}})
+	require.Equal(t, "Orders are delayed", get().PublicTitle)
+	done(url.Values{"do": {"hide"}, "incident": {id}})
 	require.False(t, get().Public)
-	done(url.Values{"do": {"post-mortem"}, "id": {id}, "url": {"https://wiki.example.org/7"}})
+	done(url.Values{"do": {"post-mortem"}, "incident": {id}, "url": {"https://wiki.example.org/7"}})
 	require.Equal(t, "https://wiki.example.org/7", get().PostMortem)
-	done(url.Values{"do": {"resolve"}, "id": {id}, "by": {"Bob"}})
+	done(url.Values{"do": {"resolve"}, "incident": {id}, "by": {"Bob"}})
 	require.True(t, get().IsResolved())
 	done(url.Values{"do": {"open"}, "key": {"k1"}, "title": {"By phone"}, "service": {"shop"}, "severity": {"critical"},
 		"by": {"Ann"}, "onset": {"2026-11-20T11:00"}, "public": {"true"}})
 	opened := book.View().ByKey("k1")
 	require.Equal(t, time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC), opened.Onset)
 	require.True(t, opened.Public)
-	require.Len(t, audits, 9)
+	require.Len(t, audits, 11)
+	require.Equal(t, `incident.edit incident="INC-2026-11-0001" by="Bob" title="db-7 is full" severity=warning owner="Cleo"`,
+		audits[5])
+	require.Equal(t, `incident.publish incident="INC-2026-11-0001" public=true title="Orders are delayed"`, audits[6])
 	require.Equal(t, `incident.ack incident="INC-2026-11-0001" by="Bob" team="ops" how=page`, audits[0])
 
 	for name, values := range map[string]url.Values{
-		"no name":    {"do": {"resolve"}, "id": {opened.ID}},
-		"no text":    {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}},
-		"which kind": {"do": {"write"}, "id": {opened.ID}, "by": {"a"}, "text": {"x"}},
-		"what":       {"id": {opened.ID}}, "odd": {"do": {"explode"}, "id": {opened.ID}}, "no id": {"do": {"publish"}},
-		"script": {"do": {"post-mortem"}, "id": {opened.ID}, "url": {"javascript:alert(1)"}},
+		"no name":    {"do": {"resolve"}, "incident": {opened.ID}},
+		"no text":    {"do": {"write"}, "kind": {"note"}, "incident": {opened.ID}, "by": {"a"}},
+		"which kind": {"do": {"write"}, "incident": {opened.ID}, "by": {"a"}, "text": {"x"}},
+		"what":       {"incident": {opened.ID}}, "odd": {"do": {"explode"}, "incident": {opened.ID}}, "no id": {"do": {"publish"}},
+		"script": {"do": {"post-mortem"}, "incident": {opened.ID}, "url": {"javascript:alert(1)"}},
 		"when":   {"do": {"open"}, "title": {"t"}, "by": {"a"}, "severity": {"critical"}, "key": {"k"}, "onset": {"now"}},
-		"twice":  {"do": {"publish", "hide"}, "id": {opened.ID}},
-		"large":  {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 60<<10)}},
-		"huge":   {"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 300<<10)}},
+		"twice":  {"do": {"publish", "hide"}, "incident": {opened.ID}},
+		"large":  {"do": {"write"}, "kind": {"note"}, "incident": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 60<<10)}},
+		"huge":   {"do": {"write"}, "kind": {"note"}, "incident": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 300<<10)}},
 	} {
 		rec := b.form(values)
 		require.Equal(t, http.StatusBadRequest, rec.Code, name)
 		check(t, rec.Body.String())
 	}
 	longest := strings.Repeat("🚨", incident.MaxText)
-	done(url.Values{"do": {"write"}, "kind": {"note"}, "id": {opened.ID}, "by": {"Ann"}, "text": {longest}})
+	done(url.Values{"do": {"write"}, "kind": {"note"}, "incident": {opened.ID}, "by": {"Ann"}, "text": {longest}})
 	require.Equal(t, longest, book.View().Get(opened.ID).Notes[0].Text)
-	require.Equal(t, http.StatusConflict, b.form(url.Values{"do": {"ack"}, "id": {id}, "by": {"Eve"}}).Code)
-	require.Equal(t, http.StatusNotFound, b.form(url.Values{"do": {"publish"}, "id": {"INC-2026-11-0099"}}).Code)
-	ack := url.Values{"do": {"ack"}, "id": {opened.ID}, "by": {"Eve"}}
+	require.Equal(t, http.StatusConflict, b.form(url.Values{"do": {"ack"}, "incident": {id}, "by": {"Eve"}}).Code)
+	require.Equal(t, http.StatusNotFound, b.form(url.Values{"do": {"publish"}, "incident": {"INC-2026-11-0099"}}).Code)
+	ack := url.Values{"do": {"ack"}, "incident": {opened.ID}, "by": {"Eve"}}
 	require.Equal(t, http.StatusBadRequest, b.form(ack, "Content-Type", "text/plain").Code)
 	require.Equal(t, http.StatusForbidden, b.form(ack, "Sec-Fetch-Site", "cross-site").Code)
 	require.Equal(t, http.StatusForbidden, b.form(ack, "Sec-Fetch-Site", "").Code, "neither Sec-Fetch-Site nor Origin")
@@ -325,5 +347,86 @@ func TestIncidentForms(t *testing.T) {
 	book.failure = errors.New("busy")
 	require.Equal(t, http.StatusServiceUnavailable, b.form(ack).Code)
 	require.Nil(t, book.View().Get(opened.ID).Ack)
-	require.NotEqual(t, http.StatusOK, b.get("/incident/do?do=ack&id="+opened.ID+"&by=Eve").Code, "a link does nothing")
+	require.NotEqual(t, http.StatusOK, b.get("/incident/do?do=ack&incident="+opened.ID+"&by=Eve").Code, "a link does nothing")
+}
+
+// The page relates an incident to what changed before it, to runbooks and to earlier incidents of the same SLOs.
+func TestIncidentPageSaysWhereToLook(t *testing.T) {
+	at := noon.Add(30 * time.Minute)
+	note := func(before time.Duration, kind annotation.Kind, service, text string) annotation.Annotation {
+		return annotation.Annotation{At: at.Add(-before), Kind: kind, Service: service, Text: text, Author: "ci"}
+	}
+	b, book := withIncidents(t, func(o *site.Options) {
+		o.Annotations = fixedNotes{note(70*time.Minute, annotation.Deployment, "insurance-unpaid", "too early"),
+			note(12*time.Minute, annotation.Deployment, "insurance-unpaid", "v1.4 rolled out"),
+			note(8*time.Minute, annotation.Spec, "mdm", "objective of mdm"),
+			note(-time.Minute, annotation.Note, "", "in the incident")}
+	})
+	const id = "INC-2026-11-0001"
+	again := book.View().Get(id).Alerts[0]
+	operate(t, book, id, incident.Operation{Kind: incident.AddNote, By: "Bob", Text: "db-7 was full"},
+		incident.Operation{Kind: incident.LinkPost, Text: "https://wiki.example.org/pm"},
+		incident.Operation{Kind: incident.ResolveIt, By: "Bob"})
+	again.Fingerprint, again.Fired, again.Runbook = "2", at, "https://runbooks.example.org/burn.md"
+	other := again
+	other.Fingerprint, other.Service, other.SLO, other.Runbook = "3", "mdm", "mdm/availability", "javascript:alert(1)"
+	book.apply(incident.Batch{Operations: []incident.Operation{
+		{Kind: incident.Fire, Title: "again", Onset: at, OnsetBy: incident.OnsetByCounts, Alert: &again},
+		{Kind: incident.Fire, Title: "other", Onset: at, OnsetBy: incident.OnsetByCounts, Alert: &other}}})
+	b.now = at.Add(time.Minute)
+	body := b.get("/incident?id=INC-2026-11-0002").Body.String()
+	wellFormed(t, body)
+	section := func(id string) string {
+		_, rest, _ := strings.Cut(body, `<h2 id="`+id+`">`)
+		rest, _, _ = strings.Cut(rest, "</section>")
+		return rest
+	}
+	changes := section("before")
+	for _, want := range []string{"v1.4 rolled out", "12m before", "deployment", "by <bdi>ci</bdi>", "1 of other services",
+		"objective of mdm"} {
+		require.Contains(t, changes, want)
+	}
+	require.NotContains(t, changes, "too early")
+	require.NotContains(t, changes, "in the incident")
+	require.Less(t, strings.Index(body, `id="before"`), strings.Index(body, `class="figures"`), "right under the headline")
+	require.Contains(t, section("runbooks"), `href="https://runbooks.example.org/burn.md"`)
+	similar := section("similar")
+	for _, want := range []string{"id=" + id, "Orders fail", "availability", "db-7 was full",
+		`href="https://wiki.example.org/pm"`, "8m"} {
+		require.Contains(t, similar, want)
+	}
+	require.Equal(t, 1, strings.Count(similar, "<tr><th scope=\"row\""), "the one of mdm has nothing in common")
+	body = b.get("/incident?id=INC-2026-11-0003").Body.String()
+	require.NotContains(t, body, `id="similar"`)
+	require.NotContains(t, body, "javascript:", "only links that lead to a page")
+	require.Contains(t, section("before"), "objective of mdm")
+}
+
+// Publishing shows what everybody will see, and asks once.
+func TestPublishingShowsAPreview(t *testing.T) {
+	b, book := withPublicIncidents(t)
+	operate(t, book, "INC-2026-11-0001", incident.Operation{Kind: incident.Publish},
+		incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "inside", Status: incident.StatusIdentified})
+	require.Contains(t, b.get(firstIncident).Body.String(), `href="/incident/publish?incident=INC-2026-11-0001"`)
+	const page = "/incident/publish?incident=INC-2026-11-0001"
+	rec := b.get(page)
+	require.Equal(t, "same-origin", rec.Header().Get("Referrer-Policy"), "else browsers hide the origin of the form")
+	shown := text(check(t, rec.Body.String()))
+	for _, want := range []string{"Publish this incident?", "Incident affecting insurance-unpaid", "Half of them arrive."} {
+		require.Contains(t, shown, want)
+	}
+	for _, never := range []string{"inside", "identified", "Bob", "Orders fail", "shows no SLO"} {
+		require.NotContains(t, shown, never)
+	}
+	require.Contains(t, text(check(t, b.get(page+"&title=Orders+wait").Body.String())), "Orders wait")
+	require.False(t, book.View().Get("INC-2026-11-0001").Public, "a look publishes nothing")
+	require.Equal(t, http.StatusNotFound, b.get("/incident/publish?incident=x").Code)
+
+	// A service without a public SLO.
+	require.Contains(t, text(check(t, b.get("/incident/publish?incident=INC-2026-11-0003").Body.String())),
+		"The public page shows no SLO of insurance-paid")
+	require.Equal(t, http.StatusSeeOther, b.form(url.Values{"do": {"publish"}, "incident": {"INC-2026-11-0001"},
+		"title": {"Orders wait"}}).Code)
+	require.Contains(t, text(check(t, b.get("/public").Body.String())), "Orders wait")
+	require.Contains(t, text(check(t, b.get(page).Body.String())), "Change the public title")
 }

@@ -186,7 +186,7 @@ func TestPublicSummary(t *testing.T) {
 	require.Equal(t, "insurance-unpaid", x.Components[0].Name)
 	require.Nil(t, x.ResolvedAt)
 	require.Equal(t, "Half of them arrive.", x.IncidentUpdates[0].Body)
-	require.Equal(t, "The incident is open.", x.IncidentUpdates[3].Body)
+	require.Equal(t, "The incident is being investigated.", x.IncidentUpdates[3].Body)
 	require.True(t, x.IncidentUpdates[0].DisplayAt.After(x.IncidentUpdates[3].DisplayAt))
 	require.Empty(t, s.Incidents[0].Components)
 

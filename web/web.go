@@ -60,8 +60,9 @@ func New(opt site.Options) (*Web, error) {
 // assemble makes the parts of a site.
 func (w *Web) assemble() (err error) {
 	opt := w.Opt
-	w.dead, w.incidents, w.silences, w.services, w.public = deadletters.New(w.Site), incidents.New(w.Site),
-		silences.New(w.Site), overview.New(w.Site), public.New(w.Site)
+	w.dead, w.silences, w.services, w.public = deadletters.New(w.Site), silences.New(w.Site), overview.New(w.Site),
+		public.New(w.Site)
+	w.incidents = incidents.New(w.Site, w.public)
 	if w.api, err = api.New(w.Site); err != nil {
 		return err
 	}

@@ -15,15 +15,19 @@ import (
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/public"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
 )
 
 // Handler serves the API and the pages of incidents.
-type Handler struct{ *site.Site }
+type Handler struct {
+	*site.Site
+	public *public.Handler // shows previews
+}
 
-// New makes the API and the pages of a site.
-func New(s *site.Site) *Handler { return &Handler{s} }
+// New makes the API and the pages of a site. What they publish is shown by the public view.
+func New(s *site.Site, pub *public.Handler) *Handler { return &Handler{s, pub} }
 
 // Register mounts the API and the pages.
 func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc), read, operate gin.HandlerFunc) {
@@ -37,6 +41,7 @@ func (h *Handler) Register(r gin.IRouter, get func(path string, h ...gin.Handler
 	get(site.IncidentListPath, read, h.listPage)
 	get(site.IncidentPath, read, h.detailPage)
 	get(newPath, operate, h.newPage)
+	get(publishPath, operate, h.publishPage)
 	r.POST(formPath, site.Secure, operate, h.form)
 	get(site.AcknowledgePath+":id", h.acknowledgePage)
 	r.POST(site.AcknowledgePath+":id", site.Secure, h.acknowledge)
@@ -50,10 +55,13 @@ type Item struct {
 	Paged           *time.Time `json:"paged,omitempty"`
 	ResponseSeconds *float64   `json:"response_seconds,omitempty"` // absent until it is acknowledged
 	// from the onset to the resolution, or until now
-	DurationSeconds float64             `json:"duration_seconds"`
-	AlertCount      int                 `json:"alert_count"`
-	Affected        []incident.Affected `json:"affected"`
-	Costs           *sla.Costs          `json:"costs,omitempty"` // of all affected SLOs, if one had a cost
+	DurationSeconds float64                 `json:"duration_seconds"`
+	Status          incident.Status         `json:"status"`                   // of all updates, public or not
+	Statuses        []incident.StatusChange `json:"statuses"`                 // that it has had, oldest first
+	ResponseOwner   string                  `json:"response_owner,omitempty"` // owner, or else who acknowledged
+	AlertCount      int                     `json:"alert_count"`
+	Affected        []incident.Affected     `json:"affected"`
+	Costs           *sla.Costs              `json:"costs,omitempty"` // of all affected SLOs, if one had a cost
 }
 
 // NewItem computes what follows from an incident. spent is what it cost so far.
@@ -68,6 +76,7 @@ func NewItem(inc *incident.Incident, spent []incident.Spent, now time.Time) Item
 		at = at.UTC()
 		x.Paged = &at
 	}
+	x.Status, x.Statuses, x.ResponseOwner = inc.CurrentStatus(false).Status, inc.StatusChanges(false), inc.ResponseOwner()
 	if d, ok := inc.Response(); ok {
 		s := d.Seconds()
 		x.ResponseSeconds = &s
@@ -269,8 +278,13 @@ func auditDetail(o *incident.Operation, id string) string {
 		s += " service=" + strconv.QuoteToASCII(o.Service) + " severity=" + string(o.Severity)
 	case incident.AckIt:
 		s += " team=" + strconv.QuoteToASCII(o.Team) + " how=" + o.How
-	case incident.Publish, incident.AddUpdate:
-		s += fmt.Sprintf(" public=%t", o.Public)
+	case incident.AddUpdate:
+		s += fmt.Sprintf(" public=%t status=%s", o.Public, o.Status)
+	case incident.Publish:
+		s += fmt.Sprintf(" public=%t title=%s", o.Public, strconv.QuoteToASCII(o.Title))
+	case incident.EditIt:
+		s += fmt.Sprintf(" title=%s severity=%s owner=%s", strconv.QuoteToASCII(o.Title), o.Severity,
+			strconv.QuoteToASCII(o.Owner))
 	case incident.LinkPost:
 		s += " url=" + strconv.QuoteToASCII(o.Text)
 	}

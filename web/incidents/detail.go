@@ -22,9 +22,14 @@ type detailPage struct {
 	site.Layout
 	ID, Name   string
 	Mark       chart.Mark
-	Warning    bool
 	Public     bool
 	Done       string // what the last form did
+	Steps      []step // statuses, oldest first
+	Owner      string // "" if unassigned
+	Facts      []site.Fact
+	Changes    changes
+	Runbooks   []runbook
+	Similar    []similar
 	Figures    []site.Figure
 	PostMortem string // address
 	Forms      *forms // nil if the reader may not change anything
@@ -41,8 +46,7 @@ type detailPage struct {
 	Affected   []affected
 	MoreOf     int
 	Costs      *site.Costs // nil if no affected SLO had a cost
-	Facts      []site.Fact
-	List, API  string
+	API        string
 }
 
 // affected is an SLO or an agreement in one group, with what the incident cost of it.
@@ -62,7 +66,7 @@ type affected struct {
 type alertRow struct {
 	Mark            chart.Mark
 	Name, About     string
-	Page, Runbook   string // "" once the alert is no longer kept
+	Page            string // "" once the alert is no longer kept
 	Severity        string
 	Group           []format.Label
 	Fired, Resolved format.Stamp
@@ -90,22 +94,20 @@ func (h *Handler) detailPage(c *gin.Context) {
 	spent := h.Opt.Incidents.Spent(inc)
 	p := detailPage{
 		Layout: h.Layout(c, v, inc.ID, "incidents"), ID: inc.ID, Name: format.Safe(inc.Title, format.MaxTitle),
-		Mark: mark(inc), Warning: inc.Severity == incident.Warning,
-		Public: inc.Public, Done: doneTexts[c.Query("did")], PostMortem: inc.PostMortem,
-		List: h.Href(site.IncidentListPath, nil),
-		API:  h.Opt.ExternalPath + "/api/v1/incidents/" + url.PathEscape(inc.ID), Figures: figures(inc, spent, v),
+		Mark: mark(inc), Public: inc.Public, Done: doneTexts[c.Query("did")], PostMortem: inc.PostMortem,
+		Steps: newSteps(inc, v.Now), Owner: format.Safe(inc.ResponseOwner(), format.MaxName), Facts: facts(inc, v),
+		Changes: h.newChanges(inc, v.Now), Runbooks: runbooks(inc), Similar: h.newSimilar(inc, v.Now),
+		API: h.Opt.ExternalPath + "/api/v1/incidents/" + url.PathEscape(inc.ID), Figures: figures(inc, spent, v),
 	}
 	p.Crumbs = h.Crumb("Incidents", site.IncidentListPath, inc.ID)
 	if h.Opt.May(c, site.Operate) {
 		p.Forms = h.newForms(c, inc)
-		p.Refresh, p.Stream = nil, "" // the page does not refresh itself under who is writing
 		site.FormPage(c)
 	}
 	p.Timeline, p.MoreTimes = newTimeline(inc, v.Now)
 	p.Affected, p.MoreOf = h.newAffected(inc, spent, v.Rep)
 	p.Costs = site.NewCosts(site.IncidentCosts(spent))
 	p.AlertRows, p.MoreAlerts = h.newAlertRows(inc, v)
-	p.Facts = facts(inc, v)
 	h.fillCharts(c, inc, v, &p)
 	h.Page(c, http.StatusOK, "incident", p)
 }
@@ -115,21 +117,24 @@ func figures(inc *incident.Incident, spent []incident.Spent, v site.View) []site
 	if inc.Automated {
 		detected = "from the start to the first alert"
 	}
-	response := site.Figure{Name: "Response", Value: format.NoValue, Note: "not acknowledged"}
+	response := site.Figure{Name: "Time to acknowledge", Value: format.NoValue, Note: "not acknowledged"}
 	if d, ok := inc.Response(); ok {
-		response = site.Figure{Name: "Response", Value: format.Duration(d), Note: "from the detection to the acknowledgement"}
+		response.Value, response.Note = format.Duration(d), "from the first alert"
+		if inc.Raised.After(inc.Detected) {
+			response.Note = "since it became critical"
+		}
 	}
-	lasted := "since the onset, and going on"
+	lasted := "ongoing"
 	if inc.IsResolved() {
-		lasted = "from the onset to the resolution"
+		lasted = "from the start to the resolution"
 	}
 	budget, over := mostSpent(spent)
-	note := "the most of one error budget"
+	note := "of the error budget that lost most"
 	if len(spent) == 0 {
-		note = "not known"
+		note = "unknown"
 	}
 	return []site.Figure{
-		{Name: "Detection", Value: format.Duration(inc.Detection()), Note: detected}, response,
+		{Name: "Time to detect", Value: format.Duration(inc.Detection()), Note: detected}, response,
 		{Name: "Duration", Value: format.Duration(inc.End(v.Now).Sub(inc.Onset)), Note: lasted},
 		{Name: "Budget spent", Value: budget, Note: note, Bad: over},
 		{Name: "Alerts", Value: format.Count(len(inc.Alerts) + inc.More),
@@ -231,13 +236,13 @@ func (h *Handler) newAlertRows(inc *incident.Incident, v site.View) (out []alert
 		if a.SLO != "" {
 			about = slo.ID(a.SLO).Name()
 		}
-		page, runbook := "", ""
-		if now := h.FindAlert(a.Fingerprint); now != nil {
-			page, runbook = h.AlertHref(a.Fingerprint), site.Runbook(now)
+		page := ""
+		if h.FindAlert(a.Fingerprint) != nil {
+			page = h.AlertHref(a.Fingerprint)
 		}
 		out = append(out, alertRow{
 			Mark: m, Name: format.Safe(a.Name, format.MaxName), About: format.Safe(about, format.MaxName),
-			Page: page, Runbook: runbook,
+			Page:     page,
 			Severity: format.Safe(cmp.Or(a.Labels["severity"], string(a.Severity)), format.MaxName),
 			Group:    alertLabels(a, v.Rep),
 			Fired:    format.NewStamp(a.Fired, v.Now), Resolved: format.NewStamp(a.Resolved, v.Now),
@@ -266,31 +271,24 @@ func facts(inc *incident.Incident, v site.View) []site.Fact {
 	at := func(name string, s format.Stamp, note string) {
 		out = append(out, site.Fact{Name: name, Value: s.Text, At: s, Note: note})
 	}
-	text("Id", inc.ID, "")
 	text("Service", inc.Service, "")
 	text("Severity", string(inc.Severity), "")
 	text("Team", inc.ResponseTeam(), "")
 	at("Started", format.NewStamp(inc.Onset, v.Now), onsetNotes[inc.OnsetBy])
-	if inc.Automated {
-		at("First alert", format.NewStamp(inc.Detected, v.Now), "")
-	} else {
-		at("Opened", format.NewStamp(inc.Detected, v.Now), "")
+	first := "First alert"
+	if !inc.Automated {
+		first = "Opened"
 	}
+	at(first, format.NewStamp(inc.Detected, v.Now), format.Safe(inc.OpenedBy, format.MaxName))
 	if paged, ok := inc.Paged(); ok {
 		at("First paging alert", format.NewStamp(paged, v.Now), "")
 	}
-	text("Opened by", inc.OpenedBy, "")
-	public := "no"
-	if inc.Public {
-		public = "yes"
-	}
-	text("Public", public, "")
 	return out
 }
 
 // onsetNotes say how the onset was found.
 var onsetNotes = map[string]string{
-	incident.OnsetByCounts: "where the counts turned bad",
-	incident.OnsetByAlert:  "by the alert's own estimate",
-	incident.OnsetByHand:   "as the person who opened it said",
+	incident.OnsetByCounts: "first bad events",
+	incident.OnsetByAlert:  "estimated by the alert",
+	incident.OnsetByHand:   "entered by hand",
 }

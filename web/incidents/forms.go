@@ -18,9 +18,13 @@ import (
 
 // Where forms are sent to, and the page with the form that opens an incident.
 const (
-	formPath = site.IncidentPath + "/do"
-	newPath  = site.IncidentListPath + "/new"
+	formPath    = site.IncidentPath + "/do"
+	publishPath = site.IncidentPath + "/publish"
+	newPath     = site.IncidentListPath + "/new"
 )
+
+// paramIncident names the incident that a form is about.
+const paramIncident = "incident"
 
 // Values of the field do.
 const (
@@ -31,6 +35,7 @@ const (
 	doPublish = "publish"
 	doHide    = "hide"
 	doLink    = "post-mortem"
+	doEdit    = "edit"
 )
 
 // Values of the field kind of a text.
@@ -48,7 +53,13 @@ type forms struct {
 	MayAck     bool
 	MayResolve bool
 	MayWrite   bool
+	MayEdit    bool
+	Statuses   []site.Option // that an update may set
+	Title      string
+	Owner      string
+	Severities []site.Option
 	Public     bool
+	Publish    string // address of the page with the preview
 	PostMortem string
 }
 
@@ -57,16 +68,24 @@ func (h *Handler) newForms(c *gin.Context, inc *incident.Incident) *forms {
 		o := incident.Operation{Kind: k, ID: inc.ID}
 		return o.Allowed(inc) == nil
 	}
-	return &forms{
-		By: format.Safe(h.Opt.Caller(c), format.MaxName), ID: inc.ID, Action: h.Opt.ExternalPath + formPath,
+	f := &forms{
+		MayEdit: may(incident.EditIt), Statuses: statusOptions(inc), Title: format.Safe(inc.Title, format.MaxTitle),
+		Owner:   format.Safe(inc.ResponseOwner(), format.MaxName),
+		Publish: h.Opt.ExternalPath + publishPath + "?" + url.Values{paramIncident: {inc.ID}}.Encode(),
+		By:      format.Safe(h.Opt.Caller(c), format.MaxName), ID: inc.ID, Action: h.Opt.ExternalPath + formPath,
 		Team: format.Safe(inc.Team, format.MaxName), MayAck: may(incident.AckIt), MayResolve: may(incident.ResolveIt),
 		MayWrite: may(incident.AddNote) || may(incident.AddUpdate), Public: inc.Public, PostMortem: inc.PostMortem,
 	}
+	for _, s := range []incident.Severity{incident.Critical, incident.Warning} {
+		f.Severities = append(f.Severities, site.Option{Value: string(s), Word: string(s), On: s == inc.Severity})
+	}
+	return f
 }
 
 // doneTexts say what the form did that redirected to the page.
 var doneTexts = map[string]string{
 	doOpen: "The incident was opened.", doAck: "The incident was acknowledged.", doWrite: "The text was added.",
+	doEdit:    "The incident was changed.",
 	doResolve: "The incident was resolved.",
 	doPublish: "The incident is public now.", doHide: "The incident is not public any more.",
 	doLink: "The link to the post-mortem was stored.",
@@ -97,6 +116,7 @@ func (h *Handler) newPage(c *gin.Context) {
 		By: format.Safe(h.Opt.Caller(c), format.MaxName), List: h.Href(site.IncidentListPath, nil),
 		Services: site.SelectOptions(services, ""), Now: v.Now.UTC().Format(inputTime),
 	}
+	p.Crumbs = h.Crumb("Incidents", site.IncidentListPath, "Open an incident")
 	p.Refresh, p.Themes, p.Stream = nil, nil, ""
 	site.FormPage(c)
 	h.Page(c, http.StatusOK, "incident-new", p)
@@ -160,10 +180,11 @@ const maxTextForm = 3*utf8.UTFMax*incident.MaxText + 4<<10
 // formOperation is what a form asks for. Browsers end lines with CR LF and send empty fields.
 func formOperation(form url.Values) (o incident.Operation, err error) {
 	field := func(name string) string { return strings.TrimSpace(strings.ReplaceAll(form.Get(name), "\r\n", "\n")) }
-	o = incident.Operation{ID: field("id"), By: field("by")}
+	// Not id: in a browser the field would hide the id of its form, by which pages are updated in place.
+	o = incident.Operation{ID: field(paramIncident), By: field("by")}
 	do := field("do")
 	if do != doOpen && o.ID == "" {
-		return o, errors.New("id is missing")
+		return o, errors.New("incident is missing")
 	}
 	switch do {
 	case doOpen:
@@ -180,10 +201,12 @@ func formOperation(form url.Values) (o incident.Operation, err error) {
 	case doAck:
 		o.Kind, o.Team, o.How = incident.AckIt, field("team"), incident.ByPage
 	case doWrite:
-		o.Kind, o.Text = incident.AddUpdate, field("text")
+		o.Kind, o.Text, o.Status = incident.AddUpdate, field("text"), incident.Status(field("status"))
 		switch field("kind") {
 		case kindNote:
-			o.Kind = incident.AddNote
+			if o.Status == "" { // a status is part of an update
+				o.Kind = incident.AddNote
+			}
 		case kindUpdate:
 		case kindPublic:
 			o.Public = true
@@ -192,8 +215,11 @@ func formOperation(form url.Values) (o incident.Operation, err error) {
 		}
 	case doResolve:
 		o.Kind = incident.ResolveIt
+	case doEdit:
+		o.Kind, o.Title, o.Owner = incident.EditIt, field("title"), field("owner")
+		o.Severity = incident.Severity(field("severity"))
 	case doPublish, doHide:
-		o.Kind, o.Public = incident.Publish, do == doPublish
+		o.Kind, o.Public, o.Title = incident.Publish, do == doPublish, field("title")
 	case doLink:
 		o.Kind, o.Text = incident.LinkPost, field("url")
 	default:

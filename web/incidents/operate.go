@@ -20,8 +20,11 @@ const writeTime = 30 * time.Second
 // kinds are the operations on one incident, by the last part of their address.
 var kinds = map[string]incident.Kind{
 	"ack": incident.AckIt, "note": incident.AddNote, "update": incident.AddUpdate, "resolve": incident.ResolveIt,
-	"publish": incident.Publish, "post-mortem": incident.LinkPost, "erase": incident.Erase,
+	"edit": incident.EditIt, "publish": incident.Publish, "post-mortem": incident.LinkPost, "erase": incident.Erase,
 }
+
+// statusWords are the values of the field status.
+const statusWords = "investigating, identified, monitoring or resolved"
 
 // fields reads the fields of an operation from a body.
 func fields(o *incident.Operation) map[string]func(json.RawMessage) error {
@@ -30,22 +33,26 @@ func fields(o *incident.Operation) map[string]func(json.RawMessage) error {
 	}
 	public := func(raw json.RawMessage) error { return site.ReadValue(raw, &o.Public, "true or false") }
 	by := text(&o.By)
+	severity := func(raw json.RawMessage) error { return site.ReadValue(raw, &o.Severity, "critical or warning") }
 	switch o.Kind {
 	case incident.OpenByHand:
 		return map[string]func(json.RawMessage) error{
 			"title": text(&o.Title), "service": text(&o.Service), "team": text(&o.Team), "by": by,
 			"key": text(&o.Key), "public": public,
-			"severity": func(raw json.RawMessage) error { return site.ReadValue(raw, &o.Severity, "critical or warning") },
-			"onset":    site.ReadTime(&o.Onset),
+			"severity": severity, "onset": site.ReadTime(&o.Onset),
 		}
 	case incident.AckIt:
 		return map[string]func(json.RawMessage) error{"by": by, "team": text(&o.Team)}
 	case incident.AddNote:
 		return map[string]func(json.RawMessage) error{"by": by, "text": text(&o.Text)}
 	case incident.AddUpdate:
-		return map[string]func(json.RawMessage) error{"by": by, "text": text(&o.Text), "public": public}
+		return map[string]func(json.RawMessage) error{"by": by, "text": text(&o.Text), "public": public,
+			"status": func(raw json.RawMessage) error { return site.ReadValue(raw, &o.Status, statusWords) }}
+	case incident.EditIt:
+		return map[string]func(json.RawMessage) error{"by": by, "title": text(&o.Title), "owner": text(&o.Owner),
+			"severity": severity}
 	case incident.Publish:
-		return map[string]func(json.RawMessage) error{"public": public}
+		return map[string]func(json.RawMessage) error{"public": public, "title": text(&o.Title)}
 	case incident.LinkPost:
 		return map[string]func(json.RawMessage) error{"url": text(&o.Text)}
 	case incident.Erase:

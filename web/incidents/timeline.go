@@ -3,6 +3,7 @@ package incidents
 import (
 	"html/template"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
@@ -13,7 +14,7 @@ import (
 // moment is something that happened in an incident.
 type moment struct {
 	At    format.Stamp
-	After string // since the onset
+	After string // since the start
 	What  string
 	By    string
 	Tag   string
@@ -65,15 +66,28 @@ func newTimeline(inc *incident.Incident, now time.Time) (out []moment, more int)
 	}
 	for i := range inc.Updates {
 		u := &inc.Updates[i]
-		m := add(u.Time, "Update", u.By)
+		what := "Update"
+		if u.Status != "" {
+			what += ", " + string(u.Status)
+		}
+		m := add(u.Time, what, u.By)
 		if m.markdown = u.Text; u.Public {
 			m.Tag = "public"
 		}
 	}
+	for _, e := range inc.Edits {
+		var fields []string
+		for _, f := range [][2]string{{"title", e.Title}, {"severity", string(e.Severity)}, {"owner", e.Owner}} {
+			if f[1] != "" {
+				fields = append(fields, f[0]+" "+format.Safe(f[1], format.MaxTitle))
+			}
+		}
+		add(e.Time, "Changed: "+strings.Join(fields, ", "), e.By)
+	}
 	if r := inc.Resolved; r != nil {
 		m := add(r.Time, "Resolved", r.By)
 		if r.Automated {
-			m.Tag = "its alerts were resolved"
+			m.Tag = "with its alerts"
 		}
 	}
 	slices.SortStableFunc(all, func(a, b text) int { return a.at.Compare(b.at) })

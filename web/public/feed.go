@@ -1,6 +1,7 @@
 package public
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/xml"
 	"fmt"
@@ -92,13 +93,13 @@ func (x *Incident) content() string {
 	}
 	for i := range x.Updates {
 		u := &x.Updates[i]
-		fmt.Fprintf(&b, "<p><strong>%s</strong>, %s</p>\n", u.State, u.Time.Format("2006-01-02 15:04:05 UTC"))
-		b.WriteString(string(u.html))
+		fmt.Fprintf(&b, "<p><strong>%s</strong>, %s</p>\n", u.Status, u.Time.Format("2006-01-02 15:04:05 UTC"))
+		b.WriteString(cmp.Or(string(u.html), "<p>"+u.sentence()+"</p>\n"))
 	}
 	if x.More > 0 {
 		fmt.Fprintf(&b, "<p>Older updates are left out: %d</p>\n", x.More)
 	}
-	fmt.Fprintf(&b, "<p>Began %s</p>\n", x.Started.Format("2006-01-02 15:04:05 UTC"))
+	fmt.Fprintf(&b, "<p>Started %s</p>\n", x.Started.Format("2006-01-02 15:04:05 UTC"))
 	return b.String()
 }
 

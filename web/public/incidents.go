@@ -18,9 +18,11 @@ import (
 type Incident struct {
 	ID string `json:"id"` // a UUID that tells nothing of the id inside
 	// one that the view shows; absent if it was opened by hand without one
-	Service  string           `json:"service,omitempty"`
-	Title    string           `json:"title,omitempty"` // absent if an alert opened it: alerts name groups and SLOs
+	Service string `json:"service,omitempty"`
+	// absent if an alert opened it and nobody gave it a public title: alerts name groups and SLOs
+	Title    string           `json:"title,omitempty"`
 	State    incident.State   `json:"state"`
+	Status   incident.Status  `json:"status"` // by its public updates
 	Impact   string           `json:"impact"` // impactMinor or impactMajor
 	Started  time.Time        `json:"started"`
 	Updated  time.Time        `json:"updated"`
@@ -31,10 +33,11 @@ type Incident struct {
 
 // IncidentUpdate is news of an incident, or a change of its state.
 type IncidentUpdate struct {
-	ID    string         `json:"id"`
-	Time  time.Time      `json:"time"`
-	State incident.State `json:"state"`          // of the incident at that time
-	Text  string         `json:"text,omitempty"` // Markdown; absent if only the state changed
+	ID     string          `json:"id"`
+	Time   time.Time       `json:"time"`
+	State  incident.State  `json:"state"`          // of the incident at that time
+	Status incident.Status `json:"status"`         // of the incident at that time
+	Text   string          `json:"text,omitempty"` // Markdown; absent if only the state or the status changed
 
 	html template.HTML // of Text
 }
@@ -105,7 +108,10 @@ func newIncident(inc *incident.Incident) Incident {
 	if inc.Severity == incident.Critical {
 		x.Impact = impactMajor
 	}
-	if !inc.Automated {
+	switch {
+	case inc.PublicTitle != "":
+		x.Title = jsonText(inc.PublicTitle)
+	case !inc.Automated:
 		x.Title = jsonText(inc.Title)
 	}
 	all := []IncidentUpdate{{ID: publicID(inc, "open"), Time: inc.Detected, State: incident.Open}}
@@ -115,10 +121,14 @@ func newIncident(inc *incident.Incident) Incident {
 	if inc.Resolved != nil {
 		end := second(inc.Resolved.Time)
 		x.Resolved = &end
-		all = append(all, IncidentUpdate{ID: publicID(inc, "resolved", inc.Resolved.Time.String()), Time: inc.Resolved.Time,
-			State: incident.Resolved})
+		if !slices.ContainsFunc(inc.Updates, func(u incident.Update) bool { // else the update says so
+			return u.Public && u.Status == incident.StatusResolved && u.Time.Equal(inc.Resolved.Time)
+		}) {
+			all = append(all, IncidentUpdate{ID: publicID(inc, "resolved", inc.Resolved.Time.String()),
+				Time: inc.Resolved.Time, State: incident.Resolved})
+		}
 	}
-	if again := reopened(inc); !again.IsZero() {
+	if again := inc.Reopened(); !again.IsZero() {
 		all = append(all, IncidentUpdate{ID: publicID(inc, "open", again.String()), Time: again, State: stateAt(inc, again)})
 	}
 	texts, size := 0, 0
@@ -139,9 +149,9 @@ func newIncident(inc *incident.Incident) Incident {
 	slices.SortStableFunc(all, func(a, b IncidentUpdate) int { return a.Time.Compare(b.Time) })
 	slices.Reverse(all)
 	for k := range all {
-		all[k].Time = second(all[k].Time)
+		all[k].Status, all[k].Time = inc.StatusAt(all[k].Time, true), second(all[k].Time)
 	}
-	x.Updates, x.Updated = all, all[0].Time
+	x.Updates, x.Updated, x.Status = all, all[0].Time, all[0].Status
 	return x
 }
 
@@ -174,29 +184,6 @@ func stateAt(inc *incident.Incident, t time.Time) incident.State {
 		return incident.Acknowledged
 	}
 	return incident.Open
-}
-
-// reopened is when an alert opened an incident again that had been resolved with its alerts; zero if none did. Without
-// it a reader of the feed would not be told.
-func reopened(inc *incident.Incident) (at time.Time) {
-	if !inc.Automated {
-		return at
-	}
-	var end time.Time // of all alerts so far
-	firing := false
-	for k := range inc.Alerts {
-		a := &inc.Alerts[k]
-		if inc.Severity == incident.Critical && a.Severity != incident.Critical {
-			continue
-		}
-		if !firing && !end.IsZero() && a.Fired.After(end) {
-			at = a.Fired
-		}
-		if firing = firing || a.Resolved.IsZero(); a.Resolved.After(end) {
-			end = a.Resolved
-		}
-	}
-	return at
 }
 
 // publicID is a name that stays the same over restarts. Ids inside count the incidents of a month, and most of those

@@ -2,11 +2,15 @@ package public
 
 import (
 	"html/template"
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/markdown"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // incidentRow is a public incident, ready to be shown.
@@ -24,7 +28,7 @@ type incidentRow struct {
 type updateRow struct {
 	Mark chart.Mark
 	At   format.Stamp
-	Text template.HTML // "" if only the state changed
+	Text template.HTML
 }
 
 // name is what the incident is called. An alert's title stays inside.
@@ -38,14 +42,24 @@ func (x *Incident) name() string {
 	return "Incident"
 }
 
-// sentence tells a change of state.
-func (u *IncidentUpdate) sentence() string { return "The incident is " + string(u.State) + "." }
-
-func (x *Incident) mark(s incident.State) chart.Mark {
+// sentence tells a change of state or status that came without a text.
+func (u *IncidentUpdate) sentence() string {
 	switch {
-	case s == incident.Resolved:
+	case u.Status == incident.StatusIdentified:
+		return "The cause is identified."
+	case u.Status == incident.StatusMonitoring:
+		return "A fix is in place and is being monitored."
+	case u.State == incident.Open:
+		return "The incident is being investigated."
+	}
+	return "The incident is " + string(u.State) + "."
+}
+
+func (x *Incident) mark(s incident.Status) chart.Mark {
+	switch {
+	case s == incident.StatusResolved:
 		return chart.OK(string(s))
-	case s == incident.Acknowledged:
+	case s == incident.StatusMonitoring:
 		return chart.Wait(string(s))
 	case x.Impact == impactMajor:
 		return chart.Bad(string(s))
@@ -55,7 +69,7 @@ func (x *Incident) mark(s incident.State) chart.Mark {
 
 func newIncidentRow(x *Incident, now time.Time) incidentRow {
 	r := incidentRow{
-		ID: anchor(x), Name: x.name(), Mark: x.mark(x.State), From: format.NewStamp(x.Started, now), More: x.More,
+		ID: anchor(x), Name: x.name(), Mark: x.mark(x.Status), From: format.NewStamp(x.Started, now), More: x.More,
 	}
 	end := now
 	if x.Resolved != nil {
@@ -68,9 +82,37 @@ func newIncidentRow(x *Incident, now time.Time) incidentRow {
 	}
 	for k := range x.Updates {
 		u := &x.Updates[k]
-		r.Updates = append(r.Updates, updateRow{Mark: x.mark(u.State), At: format.NewStamp(u.Time, now), Text: u.html})
+		row := updateRow{Mark: x.mark(u.Status), At: format.NewStamp(u.Time, now), Text: u.html}
+		if u.Text == "" {
+			row.Text = template.HTML("<p>" + u.sentence() + "</p>") // no word of it is foreign
+		}
+		r.Updates = append(r.Updates, row)
 	}
 	return r
+}
+
+// Preview is what the public page would show of an incident with a public title; "" is none. shown is false if the page
+// shows no incidents of its service.
+func (pub *Handler) Preview(inc *incident.Incident, title string,
+	v site.View) (h template.HTML, shown bool, err error) {
+	as := *inc
+	as.Public, as.PublicTitle = true, title
+	x := newIncident(&as)
+	for k := range x.Updates {
+		x.Updates[k].html = markdown.Render(x.Updates[k].Text)
+	}
+	h, err = pub.Fragment("pubwhole", newIncidentRow(&x, v.Now))
+	return h, pub.shows(inc, v), err
+}
+
+// shows reports whether the page shows incidents like this one once they are public.
+func (pub *Handler) shows(inc *incident.Incident, v site.View) bool {
+	if inc.Service == "" || v.Rep == nil {
+		return inc.Service == "" && !inc.Automated
+	}
+	return slices.ContainsFunc(v.Rep.SLOs, func(r sla.SLOReport) bool {
+		return r.SLO.ID.Service() == inc.Service && pub.isPublic(r.SLO)
+	}) || slices.ContainsFunc(pub.publicAgreements(v.Rep), func(a agreementOf) bool { return a.service == inc.Service })
 }
 
 // anchor is the name of an incident on the page.

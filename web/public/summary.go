@@ -87,12 +87,6 @@ var componentStatus = map[PublicState]string{
 	UnknownNow: "degraded_performance",
 }
 
-// incidentStatus are the states of incidents in Statuspage's words. Its "identified" would say more than that somebody
-// acknowledged the incident.
-var incidentStatus = map[incident.State]string{
-	incident.Open: "investigating", incident.Acknowledged: "investigating", incident.Resolved: "resolved",
-}
-
 // indicators are the states of the page in Statuspage's words, in ascending order.
 var indicators = []string{"none", "minor", "major", "critical"}
 
@@ -118,14 +112,17 @@ func (pub *Handler) newSummary(s *Status) *Summary {
 			continue
 		}
 		y := SummaryIncident{
-			ID: x.ID, Name: x.name(), Status: incidentStatus[x.State], Impact: x.Impact,
+			ID: x.ID, Name: x.name(), Status: string(x.Status), Impact: x.Impact,
 			Created: x.Updates[len(x.Updates)-1].Time, Updated: x.Updated, Started: x.Started,
 			Link: pub.address(pagePath) + "#" + anchor(x), PageID: pageID, Components: affected(x.Service),
 		}
 		for k := range x.Updates {
 			u := &x.Updates[k]
+			if at := u.Time; u.Status == incident.StatusMonitoring {
+				y.Monitoring = &at // of the updates, which are latest first, the first one stays
+			}
 			y.Updates = append(y.Updates, Update{
-				ID: u.ID, IncidentID: x.ID, Status: incidentStatus[u.State], Body: cmp.Or(u.Text, u.sentence()), Created: u.Time,
+				ID: u.ID, IncidentID: x.ID, Status: string(u.Status), Body: cmp.Or(u.Text, u.sentence()), Created: u.Time,
 				Updated: u.Time, Display: u.Time,
 			})
 		}

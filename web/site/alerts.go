@@ -71,10 +71,10 @@ func (site *Site) AlertHref(fingerprint string) string {
 }
 
 // Runbook is the address of the runbook of an alert; "" if it has none.
-func Runbook(a *state.Alert) string { return webLink(a.Annotation("runbook_url")) }
+func Runbook(a *state.Alert) string { return WebLink(a.Annotation("runbook_url")) }
 
-// webLink is a link that people may follow; "" if it is none.
-func webLink(s string) string {
+// WebLink is a link that people may follow; "" if it is none.
+func WebLink(s string) string {
 	if u, err := url.Parse(s); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 		return ""
 	}

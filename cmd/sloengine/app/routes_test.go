@@ -23,7 +23,7 @@ var undocumented = map[string]string{
 	"/services": "a page", "/engine": "a page",
 	"/engine/dead-letters": "a page", "/engine/dead-letter": "a page", "/engine/dead-letters/confirm": "a page",
 	"/engine/dlq": "a form of a page",
-	"/incidents":  "a page", "/incident": "a page", "/incidents/new": "a page", "/incident/do": "a form of a page",
+	"/incidents":  "a page", "/incident": "a page", "/incidents/new": "a page", "/incident/do": "a form of a page", "/incident/publish": "a page",
 	"/silences": "a page", "/silences/new": "a page", "/silences/do": "a form of a page", "/public": "a page",
 	"/acknowledge/:id": "the page of a signed link, and the form on it",
 	"/static/:name":    "files of the pages",

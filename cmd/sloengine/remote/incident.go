@@ -37,7 +37,8 @@ and the other commands need the permission operate.`,
   sloengine incident show INC-2026-11-0007
   sloengine incident ack INC-2026-11-0007 --by Ann --team ops
   sloengine incident note INC-2026-11-0007 "db-7 was restarted"
-  sloengine incident update INC-2026-11-0007 --public "We are working on it."
+  sloengine incident update INC-2026-11-0007 --public --status identified "A disk is full. We free it."
+  sloengine incident edit INC-2026-11-0007 --severity warning --owner Bob
   sloengine incident measure --from 30d
   sloengine incident export -o csv > incidents.csv
   sloengine incident erase --person "Ann Example"`,
@@ -164,8 +165,8 @@ func newIncidentShow(s cli.Streams, engine *Client) *cobra.Command {
 
 // printIncident writes the facts, and then what happened in the order of time.
 func printIncident(out io.Writer, x *incidents.Item) error {
-	fmt.Fprintf(out, "%s  %s, %s, %s\n%s\n\n", cli.Printable(x.ID), x.Severity, x.State, cli.Printable(x.Service),
-		cli.Printable(x.Title))
+	fmt.Fprintf(out, "%s  %s, %s, %s, %s\n%s\n\n", cli.Printable(x.ID), x.Severity, x.State, x.Status,
+		cli.Printable(x.Service), cli.Printable(x.Title))
 	type event struct {
 		at   time.Time
 		text string
@@ -193,7 +194,20 @@ func printIncident(out io.Writer, x *incidents.Item) error {
 		events = append(events, event{n.Time, "note by " + cli.Printable(n.By) + ": " + cli.Printable(n.Text)})
 	}
 	for _, u := range x.Updates {
-		events = append(events, event{u.Time, "update by " + cli.Printable(u.By) + ": " + cli.Printable(u.Text)})
+		text := "update by " + cli.Printable(u.By)
+		if u.Status != "" {
+			text += ", " + string(u.Status)
+		}
+		events = append(events, event{u.Time, text + ": " + cli.Printable(u.Text)})
+	}
+	for _, e := range x.Edits {
+		text := "edited by " + cli.Printable(e.By) + ":"
+		for _, field := range [][2]string{{"title", e.Title}, {"severity", string(e.Severity)}, {"owner", e.Owner}} {
+			if field[1] != "" {
+				text += " " + field[0] + " " + cli.Printable(field[1])
+			}
+		}
+		events = append(events, event{e.Time, text})
 	}
 	if x.Resolved != nil {
 		text := "resolved by " + cli.Printable(x.Resolved.By)

@@ -94,7 +94,7 @@ func newIncidentActs(s cli.Streams, engine *Client) []*cobra.Command {
 		out = append(out, c)
 		return c
 	}
-	var ackBy, ackTeam, noteBy, updateBy, resolveBy string
+	var ackBy, ackTeam, noteBy, updateBy, updateStatus, resolveBy, title string
 	var public, hide bool
 	ack := command("ack ID", "Acknowledge an incident", "ack", 1, func([]string) map[string]any {
 		return map[string]any{"by": ackBy, "team": ackTeam}
@@ -106,16 +106,28 @@ func newIncidentActs(s cli.Streams, engine *Client) []*cobra.Command {
 	}), &noteBy)
 	update := command("update ID TEXT", "Add an update in Markdown for those concerned", "update", 2,
 		func(args []string) map[string]any {
-			return map[string]any{"by": updateBy, "text": args[1], "public": public}
+			return map[string]any{"by": updateBy, "text": args[1], "public": public, "status": updateStatus}
 		})
 	addBy(update, &updateBy)
+	update.Flags().StringVar(&updateStatus, "status", "",
+		"status that the update sets: investigating, identified, monitoring or resolved")
 	update.Flags().BoolVar(&public, "public", false, "show the update on the public page, if the incident is public")
 	addBy(command("resolve ID", "Resolve an incident by hand", "resolve", 1, func([]string) map[string]any {
 		return map[string]any{"by": resolveBy}
 	}), &resolveBy)
+	var edit struct{ by, title, severity, owner string }
+	change := command("edit ID", "Change the title, severity or owner of an incident", "edit", 1,
+		func([]string) map[string]any {
+			return map[string]any{"by": edit.by, "title": edit.title, "severity": edit.severity, "owner": edit.owner}
+		})
+	addBy(change, &edit.by)
+	change.Flags().StringVar(&edit.title, "title", "", "new title")
+	change.Flags().StringVar(&edit.severity, "severity", "", "new severity: critical or warning")
+	change.Flags().StringVar(&edit.owner, "owner", "", "who works on it now")
 	publish := command("publish ID", "Show an incident on the public page", "publish", 1, func([]string) map[string]any {
-		return map[string]any{"public": !hide}
+		return map[string]any{"public": !hide, "title": title}
 	})
+	publish.Flags().StringVar(&title, "title", "", "title on the public page (default: the one that it has)")
 	publish.Flags().BoolVar(&hide, "hide", false, "hide it again")
 	command("post-mortem ID URL", "Link the post-mortem; an empty URL removes the link", "post-mortem", 2,
 		func(args []string) map[string]any {

@@ -131,13 +131,17 @@ func TestIncidentCommands(t *testing.T) {
 	require.Contains(t, do(cli.ExitOK, "ack", id, "--by", "Ann", "--team", "ops"), "acknowledged")
 	require.Contains(t, do(cli.ExitFailure, "ack", id, "--by", "Bob"), "was acknowledged by Ann")
 	do(cli.ExitOK, "note", id, "db-7 was **restarted**", "--by", "Bob")
-	do(cli.ExitOK, "update", id, "We are on it", "--by", "Bob", "--public")
-	do(cli.ExitOK, "publish", id)
+	do(cli.ExitOK, "update", id, "We are on it", "--by", "Bob", "--public", "--status", "identified")
+	do(cli.ExitOK, "edit", id, "--by", "Bob", "--severity", "warning", "--owner", "Cleo")
+	do(cli.ExitFailure, "edit", id, "--by", "Bob")
+	do(cli.ExitOK, "edit", id, "--by", "Bob", "--severity", "critical")
+	do(cli.ExitOK, "publish", id, "--title", "Orders are slow")
 	do(cli.ExitOK, "post-mortem", id, "https://wiki.example.org/1")
 	do(cli.ExitOK, "resolve", id, "--by", "Bob")
 	shown := do(cli.ExitOK, "show", id)
 	for _, want := range []string{"onset, by counts", "acknowledged by Ann ops after",
-		"note by Bob: db-7 was **restarted**", "resolved by Bob", "https://wiki.example.org/1"} {
+		"note by Bob: db-7 was **restarted**", "update by Bob, identified: We are on it",
+		"edited by Bob: severity warning owner Cleo", "resolved by Bob", "https://wiki.example.org/1"} {
 		require.Contains(t, shown, want)
 	}
 	require.Regexp(t, `detected by an alert after (3m5\ds|4m|4m[1-5]?\ds)`, shown,

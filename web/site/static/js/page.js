@@ -22,6 +22,25 @@
     if (body) for (const k of [...body.keys()]) if (body.get(k) === '') body.delete(k);
   });
 
+  // Who has given a name in a form does not type it again, and what a form did is said once.
+  const names = () => {
+    try {
+      const name = localStorage.getItem('name');
+      if (name) document.querySelectorAll('form[method=post] input[name=by]').forEach(i => { i.value = i.value || name; });
+    } catch { }
+  };
+  document.addEventListener('submit', e => {
+    const by = e.target.elements.by;
+    try { if (by && by.value) localStorage.setItem('name', by.value); } catch { }
+  });
+  document.addEventListener('page:updated', names);
+  names();
+  const here = new URL(location);
+  if (here.searchParams.has('did')) {
+    here.searchParams.delete('did');
+    history.replaceState(history.state, '', here);
+  }
+
   // Keys: / searches, ? lists the keys, g and one more goes to a page. Whoever speaks to the machine can turn them off.
   const pages = {l: '/', a: '/slas', s: '/services', i: '/incidents', e: '/engine'}, find = s => document.querySelector(s);
   let off = false, going = 0;
