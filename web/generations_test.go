@@ -99,7 +99,7 @@ func TestEnginePageShowsParkedCounts(t *testing.T) {
 		Parked: []counting.ParkedSLO{{ID: "shop/old", Removed: true, Until: noon}}}
 	page := b.get("/engine").Body.String()
 	for _, want := range []string{"2.0 KiB of 1.0 MiB", "<bdi>shop/old</bdi>", `datetime="2026-11-27T`,
-		"Started from zero</dt><dd>1", "Removed</dt><dd>1"} {
+		"New since restart</dt><dd>1", "Removed</dt><dd>1"} {
 		require.Contains(t, page, want)
 	}
 	const bad = "<script>alert(1)</script>"

@@ -32,6 +32,7 @@ const (
 	prose     where = 1 << iota // comments, strings, documents and templates
 	idents                      // Go identifiers, split into words: openLetters is "open letters"
 	documents                   // Markdown outside code and tables
+	pages                       // what readers see of templates
 )
 
 func never(stem, pattern, say string, in where, except ...string) glossaryRule {
@@ -91,6 +92,20 @@ var glossary = []glossaryRule{
 	never("unborn", `\bunborn\b`, "isUninitialized", idents),
 	never("tell", `\btell apart\b`, "addIdentityLabels, distinguish", idents),
 	never(";", `;`, "two sentences", documents),
+	never("hearing", `\bfrom hearing of\b`, "mute notifications for", pages),
+	never("as ever", `\bas ever\b`, "still", pages),
+	never("hold first", `\b(that )?hold first\b`, "active first", pages),
+	never("going on", `\bgoing on\b`, "ongoing", pages),
+	never("what ", `(^|[.,>] *)what (leaves|comes|is|was|counts)\b.* is\b`, "a subject that acts", pages),
+	never("knows", `\bnobody knows\b`, "unknown", pages),
+	never("offender", `\bworst offenders?\b`, "top callers over limit", pages),
+	never("parked", `\bparked\b`, "archived", pages),
+	never("bulkhead", `\bbulkheads?\b`, "concurrency limit", pages),
+	never("baselines", `\bagainst the baselines\b`, "compared with before", pages),
+	never("both windows", `\bboth windows\b`, "windows", pages),
+	never("from zero", `\bstarted from zero\b`, "new since restart", pages),
+	never("even spending", `\beven spending\b`, "steady burn", pages),
+	never("empty", `\bempty (in|until|now|then)\b`, "exhausted", pages),
 }
 
 // TestGlossary refuses the words above in Go files, documents and templates.
@@ -153,6 +168,9 @@ func glossaryHits(file, rel string) ([]string, error) {
 	default:
 		for i, line := range strings.Split(string(data), "\n") {
 			look(i+1, line, prose)
+			if ext == ".html" {
+				look(i+1, markup.ReplaceAllString(line, " "), pages)
+			}
 		}
 	}
 	return hits, nil
@@ -216,6 +234,7 @@ func splitIdent(ident string) string {
 }
 
 var (
+	markup     = regexp.MustCompile(`<[^>]*>|\{\{.*?\}\}`)
 	inlineCode = regexp.MustCompile("`[^`]*`")
 	linkTarget = regexp.MustCompile(`\]\([^)]*\)`)
 )
@@ -265,6 +284,14 @@ func TestGlossaryRules(t *testing.T) {
 		"blame the code":                               true,
 	} {
 		require.Equal(t, hit, len(glossaryWords(text, prose)) > 0, text)
+	}
+	for text, hit := range map[string]bool{
+		`<h2 id="bulkheads">{{.Bulkheads}} of calls`:   false,
+		`<h2>Bulkheads</h2>`:                           true,
+		`A silence keeps receivers from hearing of it`: true,
+		`Silences, active first`:                       false,
+	} {
+		require.Equal(t, hit, len(glossaryWords(markup.ReplaceAllString(text, " "), pages)) > 0, text)
 	}
 	for ident, hit := range map[string]bool{
 		"openLetters": true, "openDeadLetters": false, "DeadLetterStore": false, "takeBack": true, "knownIDs": true,

@@ -46,7 +46,7 @@ func changeFacts(s *counting.SpecChange, now time.Time) []site.Fact {
 			f = append(f, site.Fact{Name: name, Value: format.Count(len(ids)), Note: idText(ids)})
 		}
 	}
-	add("Started from zero", s.Started)
+	add("New since restart", s.Started)
 	add("Resumed", s.Resumed)
 	var removed []string
 	for _, p := range s.Parked {

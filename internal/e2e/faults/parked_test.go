@@ -234,10 +234,10 @@ func TestSpecChangeIsNamed(t *testing.T) {
 		t, a.reload(), `"started":["shop/checkout"],"resumed":[],"parked":[{"id":"shop/checkout","removed":false,`)
 	log(`msg="SLO definitions changed, old counts are parked" slos=shop/checkout`)
 	page := string(e2etest.Get(t, a.p.Base+"/engine"))
-	require.Contains(t, page, "Parked counts")
+	require.Contains(t, page, "Archived counts")
 	require.Contains(t, page, "<bdi>shopp/checkout</bdi>")
 	require.Contains(t, page, "of 256.0 MiB")
-	require.Contains(t, page, "Started from zero")
+	require.Contains(t, page, "New since restart")
 	a.p.Stop(t)
 }
 
