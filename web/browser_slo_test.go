@@ -80,7 +80,7 @@ func TestBrowserSLOWithoutScripts(t *testing.T) {
 		b.open(t, base+latencyPage+"&range=7d", width, 900)
 	}
 	require.Zero(t, eval[int](t, b, `document.querySelectorAll('.copy button').length`))
-	require.Equal(t, 6, eval[int](t, b, `document.querySelectorAll('.plotbox svg.ts').length`))
+	require.Equal(t, 7, eval[int](t, b, `document.querySelectorAll('.plotbox svg.ts').length`))
 	b.requireClean(t, base)
 }
 
