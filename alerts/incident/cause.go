@@ -52,8 +52,8 @@ type Situation struct {
 //
 // A failure is explained by another if the spec declares so and it did not begin before: by caused_by, by an agreement
 // with SLOs on integrations, stages and applications, of which the former explain the latter, or by being a component
-// of an agreement. Faults that explain others come first, then those that began more than SameOnset before the next, then
-// those with most bad events beyond the allowed number.
+// of an agreement. Faults that explain others come first, then those that began more than SameOnset before the next,
+// then those with most bad events beyond the allowed number.
 func (v *View) Failing(rep *sla.Report) *Situation { return newSituation(v.Open(), rep) }
 
 // Failing is the situation as far as one incident is concerned.

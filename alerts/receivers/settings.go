@@ -51,8 +51,8 @@ type Incident struct {
 	ID           string
 	URL, AckURL  string // links; "" is none
 	Acknowledged bool
-	// Headline says what fails, since when and whom it hits. show prepares names for the place where it is shown. It may be
-	// nil, and it returns "" if nothing fails any more.
+	// Headline says what fails, since when and whom it hits. show prepares names for the place where it is shown. It may
+	// be nil, and it returns "" if nothing fails any more.
 	Headline func(now time.Time, show func(string) string) string
 }
 

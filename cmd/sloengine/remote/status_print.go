@@ -46,8 +46,9 @@ func agreements(ctx context.Context, c *Client, q url.Values) ([]v1.SLA, error) 
 
 // stateColours are those of budgets, agreements and severities.
 var stateColours = map[string]cli.Colour{
-	"ok": cli.Green, "at risk": cli.Yellow, "firing": cli.Red, "exhausted": cli.Red, "no data": cli.Faint, "waiting for data": cli.Faint,
-	"met": cli.Green, "breached": cli.Red, "critical": cli.Red, "page": cli.Red, "warning": cli.Yellow,
+	"ok": cli.Green, "at risk": cli.Yellow, "firing": cli.Red, "exhausted": cli.Red, "no data": cli.Faint,
+	"waiting for data": cli.Faint,
+	"met":              cli.Green, "breached": cli.Red, "critical": cli.Red, "page": cli.Red, "warning": cli.Yellow,
 	"ticket": cli.Yellow,
 }
 
