@@ -366,7 +366,7 @@ func TestBrowserAgreements(t *testing.T) {
 // 1,000 SLOs with 10 groups each: what a reader waits for in a browser that runs already.
 func TestBrowserFirstPaint(t *testing.T) {
 	b := startBrowser(t)
-	l := newLiveBench(t, fleetOfSLOs(t, 1000, 10))
+	l := newLiveBench(t, fleetOfSLOs(t, 1000, 10), func(o *site.Options) { o.Counts = sameCounts })
 	b.open(t, l.base+"/nothing", wide, 900)
 	b.open(t, l.base+"/", wide, 900)
 	const paint = `performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0`

@@ -310,16 +310,16 @@ func TestSparklinesAreKept(t *testing.T) {
 		return b.counts(ctx, queries)
 	}
 	b.get("/")
-	require.Equal(t, 1, calls, "the goroutine of the fold is asked once for the whole page")
-	require.Equal(t, 5, groups)
+	require.Equal(t, 2, calls, "the goroutine of the fold is asked once for the hours of the page, and once for the days")
+	require.Equal(t, 5+13, groups)
 	b.get("/?sort=name")
 	next := *b.rep
 	next.Version, next.Time = next.Version+1, next.Time.Add(10*time.Second)
 	b.rep = &next
 	b.get("/")
-	require.Equal(t, []int{2, 10}, []int{calls, groups}, "a sparkline is of the report that it stands in")
+	require.Equal(t, []int{3, 5 + 13 + 5}, []int{calls, groups}, "hours are of the report that they stand in, days are a minute old")
 	b.get("/?sort=name")
-	require.Equal(t, 2, calls)
+	require.Equal(t, 3, calls)
 }
 
 func TestNotModified(t *testing.T) {
@@ -465,19 +465,33 @@ func fleetOfSLOs(t testing.TB, slos, groups int) *sla.Report {
 	return rep
 }
 
+// sameCounts answers at once: the same in each span.
+func sameCounts(_ context.Context, queries []fold.ReadRequest) ([]fold.ReadResult, error) {
+	out := make([]fold.ReadResult, len(queries))
+	for i, q := range queries {
+		bins := slices.Repeat([][]uint64{{1000, 1}}, len(q.Spans))
+		out[i] = fold.ReadResult{Known: true, Groups: slices.Repeat([][][]uint64{bins}, len(q.Groups)),
+			Observed: []slo.Span{{From: q.Spans[0].From, To: noon}}}
+	}
+	return out, nil
+}
+
 // BenchmarkListPage is the first page of 1,000 SLOs with 10,000 groups: rebuilt for each report, with a row for each
 // group, and for the next reader of the same report.
 func BenchmarkListPage(b *testing.B) {
 	for name, target := range map[string]string{"new": "/", "new-search": "/?q=slo-0000&sort=burn", "again": "/",
-		"new-groups": "/?rows=groups"} {
+		"new-groups": "/?rows=groups", "new-minute": "/"} {
 		b.Run(name, func(b *testing.B) {
 			x := newBench(b)
-			x.rep = fleetOfSLOs(b, 1000, 10)
+			x.rep, x.web.Opt.Counts = fleetOfSLOs(b, 1000, 10), sameCounts
 			x.get(target)
 			before := cpuTime()
 			for b.Loop() {
 				if name != "again" {
 					x.rep.Version++
+				}
+				if name == "new-minute" { // the matrix of days is drawn again
+					x.rep.Time = x.rep.Time.Add(time.Minute)
 				}
 				require.Equal(b, http.StatusOK, x.get(target, "Accept-Encoding", "gzip").Code)
 			}
@@ -738,4 +752,54 @@ func TestWaitingForData(t *testing.T) {
 		require.Contains(t, api(), `"waiting":false`, name)
 		b.rep.SLOs[0].Burns[0] = was
 	}
+}
+
+// The first page shows the days of each SLO, each as bad as its worst group was, worst first.
+func TestDaysOfAllSLOs(t *testing.T) {
+	b := newBench(t)
+	var asked []fold.ReadRequest
+	b.web.Opt.Counts = func(ctx context.Context, queries []fold.ReadRequest) ([]fold.ReadResult, error) {
+		asked = append(asked, queries...)
+		out, err := b.counts(ctx, queries)
+		for i, q := range queries {
+			if q.ID == "mdm/availability" && len(q.Spans) >= 30 { // a bad day for the only group
+				bins := slices.Clone(out[i].Groups[0])
+				for k := range bins {
+					bins[k] = []uint64{1000, 0}
+				}
+				bins[3] = []uint64{900, 100}
+				out[i].Groups = [][][]uint64{bins}
+			}
+		}
+		return out, err
+	}
+	body := b.get("/").Body.String()
+	_, matrix, found := strings.Cut(body, `<table class="matrix">`)
+	require.True(t, found)
+	matrix, _, _ = strings.Cut(matrix, "</table>")
+	require.Equal(t, 5, strings.Count(matrix, `<svg class="days"`))
+	at := strings.Index(matrix, `id=mdm%2Favailability`)
+	require.Positive(t, at)
+	row, _, _ := strings.Cut(matrix[at:], "</tr>")
+	require.Contains(t, row, `aria-label="30 days, 1 missed the objective"`)
+	require.Regexp(t, `<path class="bad" d="M30 0h9v10h-9z"><title>Sun 25 Oct: 90\.0+%, missed by far</title>`, row)
+	require.NotContains(t, body, `<details id="by-day" open>`, "folded while an alert fires")
+	b.alerts = nil
+	b.rep.Version++
+	require.Contains(t, b.get("/").Body.String(), `<details id="by-day" open>`)
+
+	// A page of many SLOs reads the days of some, and of some groups each.
+	b.rep, asked = fleetOfSLOs(t, 100, 50), nil
+	b.web.Opt.Counts = func(ctx context.Context, queries []fold.ReadRequest) ([]fold.ReadResult, error) {
+		asked = append(asked, queries...)
+		return sameCounts(ctx, queries)
+	}
+	require.Contains(t, b.get("/").Body.String(), "30 of 100 SLOs, worst first")
+	counts := 0
+	for _, q := range asked {
+		if len(q.Spans) >= 30 {
+			counts += len(q.Groups) * len(q.Spans)
+		}
+	}
+	require.LessOrEqual(t, counts, 30*20*30)
 }

@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"html/template"
 	"maps"
@@ -46,6 +47,7 @@ type listPage struct {
 	Flat       bool   // a row is a group, not an SLO
 	Other      site.Link
 	Found      []site.Found // what else a search found
+	Days       *daysPart    // nil without history
 }
 
 // firstAlerts is how many alerts stand above the list; the others are a click away.
@@ -241,6 +243,21 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 		if hours, err = ui.sparks.draw(ctx, ui, v.Rep, rows); err != nil {
 			ui.Opt.LogError("draw sparklines", err)
 			cancel() // the page goes on without them
+		}
+	}
+	if ui.Opt.Counts != nil && !p.Flat && len(rows) > 0 {
+		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), daysBudget)
+		defer cancel()
+		part, err := ui.fillDays(long, v.Rep, rows[:min(len(rows), matrixSLOs)], active)
+		switch {
+		case err == nil:
+			part.Open = !slices.ContainsFunc(alerts, func(a *state.Alert) bool { return a.State == state.Firing })
+			if n := len(of); n > len(part.Rows) {
+				part.Of = format.Count(len(part.Rows)) + " of " + format.Plural(n, "SLO") + ", "
+			}
+			p.Days = part
+		case !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil: // the hours say the same of a failure
+			ui.Opt.LogError("draw the days", err)
 		}
 	}
 	for i, r := range rows {

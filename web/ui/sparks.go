@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"html/template"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
+	"github.com/sloengine/sloengine/web/respond"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 const (
@@ -112,4 +116,130 @@ func (ui *Handler) draw() error {
 	var err error
 	ui.drawn.none, err = ui.Fragment("spark", (*chart.Spark)(nil))
 	return err
+}
+
+// Bounds of the matrix of days.
+const (
+	matrixSLOs   = 30 // of the page, in the order of the list
+	matrixGroups = 20 // of each, the worst of today
+	matrixDays   = 30
+	daysBudget   = 2 * time.Second
+	matrixAge    = time.Minute // after which a row is drawn again: but for today, days hardly change
+)
+
+// daysRow is an SLO in the matrix of days. A day is as bad as the worst group was.
+type daysRow struct {
+	ID, Href, Service, Name string
+	Strip                   template.HTML
+	Missed                  string
+	Rank                    int // days missed, those missed by far first
+}
+
+// daysPart is the matrix of the SLOs of a page.
+type daysPart struct {
+	Rows  []daysRow // worst first
+	Open  bool      // unless the reader closed it
+	First string    // day
+	Of    string    // "30 of 1,000 SLOs" if some are left out
+}
+
+// dayCache keeps the rows of the matrix.
+type dayCache struct {
+	mu sync.Mutex
+	m  map[sparkKey]dayEntry
+}
+
+type dayEntry struct {
+	drawn time.Time
+	row   daysRow
+}
+
+// fillDays draws the matrix of the SLOs in rows. What cannot be read in time is left out.
+func (ui *Handler) fillDays(ctx context.Context, rep *sla.Report, rows []*sla.SLOReport,
+	active site.ActiveAlerts) (*daysPart, error) {
+	p := &daysPart{First: rep.Time.UTC().AddDate(0, 0, 1-matrixDays).Format("2 Jan")}
+	var missing []*sla.SLOReport
+	s := &ui.days
+	s.mu.Lock()
+	for _, r := range rows {
+		if e, ok := s.m[newSparkKey(r)]; ok && rep.Time.Sub(e.drawn).Abs() < matrixAge {
+			p.Rows = append(p.Rows, e.row)
+		} else {
+			missing = append(missing, r)
+		}
+	}
+	s.mu.Unlock()
+	if len(missing) > 0 {
+		var l history.Batch
+		asked, groups := make([]*history.Series, len(missing)), make([][]*sla.SLOReport, len(missing))
+		for i, r := range missing {
+			groups[i] = worstGroups(rep, r.SLO.ID, active)
+			names := make([]slo.Group, len(groups[i]))
+			for k, g := range groups[i] {
+				names[k] = g.Group
+			}
+			asked[i] = l.Add(string(r.SLO.ID), "days", history.DayGrid(rep.Time, history.ZoneOf(r.SLO), matrixDays,
+				func(sp slo.Span) []slo.Span { return history.Excluded(r.SLO, sp, r.Slice) }), names)
+		}
+		if err := l.Run(ctx, ui.Opt.Counts); err != nil {
+			return nil, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.m == nil || len(s.m)+len(missing) > sparkEntries {
+			s.m = map[sparkKey]dayEntry{}
+		}
+		for i, r := range missing {
+			row := ui.newDaysRow(r, asked[i], groups[i])
+			p.Rows = append(p.Rows, row)
+			s.m[newSparkKey(r)] = dayEntry{rep.Time, row}
+		}
+	}
+	slices.SortStableFunc(p.Rows, func(a, b daysRow) int { return b.Rank - a.Rank })
+	return p, nil
+}
+
+// worstGroups are the groups of an SLO that the matrix looks at.
+func worstGroups(rep *sla.Report, id slo.ID, active site.ActiveAlerts) []*sla.SLOReport {
+	out := site.RowsOf(rep, id)
+	slices.SortStableFunc(out, worstGroup(active))
+	return out[:min(len(out), matrixGroups)]
+}
+
+func (ui *Handler) newDaysRow(r *sla.SLOReport, e *history.Series, groups []*sla.SLOReport) daysRow {
+	s := r.SLO
+	days, missed, far := make([]chart.Day, len(e.Grid.Steps)), 0, 0
+	worst := make([]slo.Budget, len(days))
+	for k, g := range groups {
+		if k >= len(e.Answer.Groups) || e.Answer.Groups[k] == nil {
+			continue
+		}
+		for i, point := range e.Grid.Points(s, g.Group, &e.Answer, e.Answer.Groups[k]) {
+			if b := point.Net.Budget(s); b.HasData && (!worst[i].HasData || b.Consumed > worst[i].Consumed) {
+				worst[i] = b
+			}
+		}
+	}
+	for i, b := range worst {
+		days[i].Class = "none"
+		if !b.HasData {
+			continue
+		}
+		var word string
+		days[i].Class, word = chart.DayClass(b)
+		days[i].Title = e.Grid.Steps[i].From.In(history.ZoneOf(s)).Format("Mon 2 Jan") + ": " +
+			format.Percent(b.SLI, format.Decimals(s.Objective)) + ", " + word
+		if b.Consumed > 1 {
+			missed++
+		}
+		if days[i].Class == "bad" {
+			far++
+		}
+	}
+	row := daysRow{
+		ID: "d" + respond.Hash(string(s.ID)), Href: ui.SLOHref(r), Service: format.Safe(s.ID.Service(), format.MaxName),
+		Name: format.Safe(s.ID.Name(), format.MaxName), Missed: format.Count(missed), Rank: far*matrixDays + missed,
+	}
+	row.Strip = chart.DayStrip(days, format.Plural(len(days), "day")+", "+row.Missed+" missed the objective")
+	return row
 }

@@ -16,6 +16,7 @@ import (
 type Handler struct {
 	*site.Site
 	sparks  sparkCache
+	days    dayCache
 	sources SourceCache
 	blind   blindCache
 	drawn   drawings
