@@ -125,10 +125,10 @@ func TestListBySLO(t *testing.T) {
 	require.Contains(t, b.get("/?q=medcare").Body.String(), "insurance-unpaid</bdi> /</span> <bdi>availability",
 		"a row with one matching group is a row of that group")
 
-	// The row shows the group that the column puts first, whatever the direction.
-	for _, dir := range []string{"", "&dir=desc"} {
-		require.Contains(t, rows(t, b.get("/?sort=traffic"+dir).Body.String()),
-			"insurance-unpaid / availability 3 groups product MEDCARE")
+	// Whatever the order, the row shows the worst group: an outage of one is never behind an ok of another.
+	for _, order := range []string{"traffic", "traffic&dir=desc", "sli", "worst&dir=desc", "name"} {
+		require.Contains(t, rows(t, b.get("/?sort="+order).Body.String()),
+			"insurance-unpaid / availability 3 groups product TRVL10", order)
 	}
 
 	// A link opens the groups, worst first, and closes them; sorting keeps them open.

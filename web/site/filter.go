@@ -106,7 +106,7 @@ func (f Filter) Pick(rep *sla.Report) []*sla.SLOReport {
 	if rep == nil {
 		return nil
 	}
-	var out []*sla.SLOReport
+	out := make([]*sla.SLOReport, 0, len(rep.SLOs))
 	for i := range rep.SLOs {
 		if f.match(&rep.SLOs[i]) {
 			out = append(out, &rep.SLOs[i])

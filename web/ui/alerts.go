@@ -57,11 +57,20 @@ func sloAlerts(rows alertpage.Rows, r *sla.SLOReport, all []*state.Alert) []aler
 // pagesFirst is the order of the worst first, before which come the SLOs that have a paging alert firing: an outage is
 // more urgent than a budget that was spent weeks ago. An alert about all groups of an SLO raises none of them above the
 // others.
-func pagesFirst(paging func(*sla.SLOReport) bool) func(a, b *sla.SLOReport) int {
+func pagesFirst(rows []*sla.SLOReport, pages func(*sla.SLOReport) bool) func(a, b *sla.SLOReport) int {
 	worst := sorts[byWorst].by
+	paging := map[*sla.SLOReport]bool{}
+	for _, r := range rows {
+		if pages(r) {
+			paging[r] = true
+		}
+	}
+	if len(paging) == 0 {
+		return worst
+	}
 	return func(a, b *sla.SLOReport) int {
-		if pa, pb := paging(a), paging(b); pa != pb {
-			if pa {
+		if paging[a] != paging[b] {
+			if paging[a] {
 				return -1
 			}
 			return 1

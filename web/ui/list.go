@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,8 +162,7 @@ func (l *level) states(active site.ActiveAlerts) []slo.State {
 
 // levels are the rows of the list before they are sorted and paged, and how many there would be without a filter. Each
 // SLO has the state of the group that stands for it, and is filtered by that.
-func levels(rep *sla.Report, f site.Filter, flat bool, key sortKey, by map[sortKey]sorting[sla.SLOReport],
-	active site.ActiveAlerts) (out []*level, total int) {
+func levels(rep *sla.Report, f site.Filter, flat bool, active site.ActiveAlerts) (out []*level, total int) {
 	state := f.State
 	f.State = ""
 	picked := f.Pick(rep)
@@ -174,12 +172,7 @@ func levels(rep *sla.Report, f site.Filter, flat bool, key sortKey, by map[sortK
 			out = append(out, &level{r, picked[i : i+1 : i+1], 1})
 		}
 	} else {
-		worst := worstGroup(active)
-		first := worst
-		if s := by[key]; key != byWorst && s.by != nil {
-			first = func(a, b *sla.SLOReport) int { return cmp.Or(s.compare(a, b, false), worst(a, b)) }
-		}
-		out, total = byLevel(rep, picked, first)
+		out, total = byLevel(rep, picked, worstGroup(active))
 	}
 	return slices.DeleteFunc(out, func(l *level) bool {
 		return state != "" && !slices.Contains(l.states(active), state)
@@ -194,7 +187,6 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 	p.NoSLOs = len(v.Rep.SLOs) == 0
 	p.First = ui.firstEvent(c.Request, v.Rep)
 	p.Selects = ui.choices(v.Rep, q, f)
-	ui.summarise(v.Rep, p, q, alerts, active)
 	p.Thresholds = newThresholdRows(v.Rep, v.Now, "")
 
 	cards := worstFirst(v.Rep, "")
@@ -214,8 +206,12 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 	if p.Flat {
 		paging = active.OwnPaging
 	}
-	by[byWorst] = sorting[sla.SLOReport]{by: pagesFirst(paging)}
-	of, total := levels(v.Rep, f, p.Flat, sortKey(q.Get("sort")), by, active)
+	of, total := levels(v.Rep, f, p.Flat, active)
+	all := of
+	if p.Filtered {
+		all, _ = levels(v.Rep, site.Filter{}, q.Get(rowsParam) == allGroups, active)
+	}
+	ui.summarise(v.Rep, p, q, alerts, all, active)
 	what := "SLO"
 	if p.Flat {
 		what = "group"
@@ -231,6 +227,7 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 	for i, x := range of {
 		rows[i], shown[x.shown] = x.shown, x
 	}
+	by[byWorst] = sorting[sla.SLOReport]{by: pagesFirst(rows, paging)}
 	p.Columns = arrange(ui, l, rows, by, ui.columns())
 	rows = turnPage(ui, &p.listHead, l, rows, ui.Opt.PageSize)
 
@@ -272,12 +269,11 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 
 // summarise says how things are: one sentence, and how many are in each state. It is always about everything, whatever
 // the filter shows: no page may be overlooked because of a filter.
-func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts []*state.Alert,
+func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts []*state.Alert, rows []*level,
 	active site.ActiveAlerts) {
 	all, services := overview.Summarise(rep, alerts, ui.Silencing())
 	n := map[slo.State]int{}
-	one, _ := levels(rep, site.Filter{}, q.Get(rowsParam) == allGroups, byWorst, nil, active)
-	for _, x := range one {
+	for _, x := range rows {
 		for _, s := range x.states(active) {
 			n[s]++
 		}
