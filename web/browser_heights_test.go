@@ -44,7 +44,7 @@ func TestBrowserListIsShort(t *testing.T) {
 		width  int64
 		height float64
 		table  bool
-	}{{1280, 2200, true}, {820, 3000, true}, {700, 3000, true}, {390, 4500, false}} {
+	}{{1280, 2200, true}, {820, 3000, true}, {700, 3600, true}, {390, 4500, false}} {
 		b.open(t, l.base+"/", c.width, 800)
 		b.requireFits(t, c.width)
 		require.Equal(t, 21, eval[int](t, b, `document.querySelectorAll('.levels tbody tr').length`), c.width)
