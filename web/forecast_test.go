@@ -213,7 +213,7 @@ shop/volume        product=a  98%          –                              – 
 	notes := []string{
 		"Forecasts are those of 2026-11-20 11:59 UTC. They are about the budget of the objective's window: 90% of the futures lie in the range. The probability is that of a budget that is empty at some time until then.",
 		// 57 + 6 + 3 of 60 + 8 + 3, rounded down
-		"The engine has checked 71 past ranges of these service levels: 92% held what truly remained.",
+		"The engine has checked 71 past ranges of these SLOs: 92% held what truly remained.",
 	}
 	for _, note := range notes {
 		require.Contains(t, text, "\n"+note+"\n")

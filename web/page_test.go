@@ -581,8 +581,8 @@ func TestTitlesAndBreadcrumbs(t *testing.T) {
 	b := newBench(t)
 	for target, want := range map[string][]string{
 		medcare: {"insurance-unpaid/availability, product MEDCARE",
-			"Service levels|insurance-unpaid|availability|MEDCARE"},
-		"/slo?id=mdm/availability": {"mdm/availability", "Service levels|mdm|availability"},
+			"SLOs|insurance-unpaid|availability|MEDCARE"},
+		"/slo?id=mdm/availability": {"mdm/availability", "SLOs|mdm|availability"},
 		"/sla?service=insurance-unpaid&sla=unpaid&group.product=SOMLT": {"insurance-unpaid/unpaid, product SOMLT",
 			"Agreements|insurance-unpaid|unpaid|SOMLT"},
 	} {

@@ -397,7 +397,7 @@ func TestReportAnswers(t *testing.T) {
 	}
 	require.False(t, b.report("/api/v1/report?period=2030-01").Begun)
 	require.Contains(t, b.get("/report?period=2030-01").Body.String(), "has not begun yet")
-	require.Contains(t, b.get("/report?service=none").Body.String(), "no service levels or agreements of this service")
+	require.Contains(t, b.get("/report?service=none").Body.String(), "no SLOs or SLAs of this service")
 	for _, target := range []string{"/report?period=2026-W54", "/report?zone=nope"} {
 		rec := b.get(target)
 		require.Equal(t, http.StatusBadRequest, rec.Code, target)

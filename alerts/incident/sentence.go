@@ -181,7 +181,7 @@ func acknowledged(faults []Fault, now time.Time) []Phrase {
 func (f *Failure) verb() string {
 	switch {
 	case f.SLO == "" && f.Agreement != "":
-		return "below its score"
+		return "below target"
 	case f.SLO == "" && f.Alert != "":
 		return "firing"
 	case f.SLO == "":
@@ -193,7 +193,7 @@ func (f *Failure) verb() string {
 	case slo.KindLatency, slo.KindApdex:
 		return "slow"
 	case slo.KindThroughput, slo.KindVolume:
-		return "below its target"
+		return "below target"
 	case slo.KindCompletion:
 		return "late"
 	}

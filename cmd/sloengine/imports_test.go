@@ -178,7 +178,7 @@ var mayImport = map[string][]string{
 	"cmd/sloengine/remote": {"alerts/*", "cmd/sloengine/app", "cmd/sloengine/app/*", "cmd/sloengine/cli",
 		"ingest/event", "reliability/*", "sla/annotation", "sla/report", "slo", "ingest/counting", "web/*"},
 	"cmd/sloengine/scrapes": {"rules", "slo"},
-	"cmd/sloengine/send":    {"client/post", "ingest/event", "ingest/logfile", "reliability/retry"},
+	"cmd/sloengine/send":    {"client/post", "ingest/event", "ingest/logfile", "reliability/retry", "web/format"},
 	"cmd/sloengine/manual":  {},
 
 	// Names too long for the block above, which would be aligned again.

@@ -12,7 +12,8 @@ type Day struct {
 	Title string // of a day that missed the objective
 }
 
-// DayStrip draws a cell for each day. Only days that missed the objective have a title, so that a page of strips is short.
+// DayStrip draws a cell for each day. Only days that missed the objective have a title, so that a page of strips is
+// short.
 func DayStrip(days []Day, label string) template.HTML {
 	var b strings.Builder
 	b.WriteString(`<svg class="days" viewBox="0 0 ` + strconv.Itoa(10*len(days)) +

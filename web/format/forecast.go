@@ -152,8 +152,8 @@ func ForecastNotes(made time.Time, score forecast.Score) []string {
 		". They are about the budget of the objective's window: 90% of the futures lie in the range. The probability is " +
 		"that of a budget that is empty at some time until then."}
 	if share, ok := score.Share(); ok {
-		return append(out, "The engine has checked "+Plural(score.Checked, "past range")+" of these service levels: "+
+		return append(out, "The engine has checked "+Plural(score.Checked, "past range")+" of these SLOs: "+
 			Percent(share, 0)+" held what truly remained.")
 	}
-	return append(out, "None of "+Plural(score.Made, "past forecast")+" of these service levels has been checked yet.")
+	return append(out, "None of "+Plural(score.Made, "past forecast")+" of these SLOs has been checked yet.")
 }

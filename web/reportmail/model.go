@@ -173,7 +173,7 @@ func comparable(c *report.Covered) bool {
 }
 
 func (m *model) addAgreements(r *report.Report, before lines) {
-	t := m.table("Agreements").left("State", "Agreement", "Group").right("Score").before("Before", "Change").
+	t := m.table("SLAs").left("State", "SLA", "Group").right("Score").before("Before", "Change").
 		left("Worst component").right("Coverage")
 	for _, x := range report.WorstFirst(r.SLAs, func(x *report.SLA) report.Verdict { return x.Verdict }) {
 		score, was, diff, worst := format.NoValue, format.NoValue, format.NoValue, format.NoValue

@@ -231,7 +231,7 @@ func (ui *Handler) reportPage(c *gin.Context) {
 	case !r.Begun:
 		p.Empty = "This period has not begun yet."
 	case len(r.SLOs)+len(r.SLAs)+len(r.Thresholds) == 0:
-		p.Empty = "The spec has no service levels or agreements of this service."
+		p.Empty = "The spec has no SLOs or SLAs of this service."
 	default:
 		ui.fillReport(&p, v, r)
 	}

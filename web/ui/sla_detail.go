@@ -70,7 +70,7 @@ func (ui *Handler) slaPage(c *gin.Context) {
 		Reports: ui.reportLinks(v, report.Query{Service: a.Service}),
 		API:     ui.Opt.ExternalPath + "/api/v1/slas?" + url.Values{"service": {a.Service}}.Encode(),
 	}
-	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "Agreements", Href: "/slas"}, a.Service, a.Name,
+	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "SLAs", Href: "/slas"}, a.Service, a.Name,
 		url.Values{"service": {a.Service}, "q": {a.Service + "/" + a.Name}}, a.GroupBy, r.Group)
 	p.Cells = slaCells(r, &p.Card)
 	lost := 0.0

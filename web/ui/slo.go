@@ -131,7 +131,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		Last:   site.Fact{Value: format.Ago(r.LastEvent, v.Now), At: format.NewStamp(r.LastEvent, v.Now)},
 		Source: ui.sources.Get(r.SLO, ui.ExternalURL(c.Request), v.Now), Queries: PromQueries(r),
 	}
-	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "Service levels", Href: "/"}, id.Service(), id.Name(),
+	p.Crumbs = ui.GroupCrumbs(site.Link{Text: "SLOs", Href: "/"}, id.Service(), id.Name(),
 		url.Values{"slo": {string(id)}}, r.SLO.GroupBy, r.Group)
 	p.Work = newWork(v.Rep, r, v.Now)
 	p.Parts = ui.partRows(r, v.Now)

@@ -45,8 +45,8 @@ func (p *progress) share() int64 {
 	return read - p.taken.Swap(read)
 }
 
-// sent notes that the server has decided about everything that a batch stands for. The line is drawn at most ten times a
-// second.
+// sent notes that the server has decided about everything that a batch stands for. The line is drawn at most ten times
+// a second.
 func (p *progress) sent(n int64) {
 	if p.w == nil {
 		return
