@@ -17,9 +17,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 )
 
-// Auth decides who may do what. Without tokens everything is allowed: the
-// listener is on loopback unless told otherwise. All methods are safe for
-// concurrent use.
+// Auth decides who may do what. Without tokens everything is allowed: by default the listener is on
+// loopback. All methods are safe for concurrent use.
 type Auth struct {
 	tokens  atomic.Pointer[Tokens]
 	host    func(name string) bool
@@ -33,8 +32,8 @@ type Auth struct {
 // AuthOptions of an Auth; the zero value works.
 type AuthOptions struct {
 	Tokens *Tokens // nil allows everything
-	// Host reports whether requests may be for a host name as long as no tokens are in
-	// force; nil allows all. It is given the name in lower case and without port.
+	// Host reports whether requests may be for a host name as long as no tokens are active; nil allows
+	// all. It is given the name in lower case and without port.
 	Host    func(name string) bool
 	Metrics *HTTPMetrics
 	Logger  *slog.Logger
@@ -52,15 +51,14 @@ func NewAuth(o AuthOptions) *Auth {
 	return a
 }
 
-// SetTokens puts other tokens in force for all requests that start from now on;
-// nil allows everything.
+// SetTokens activates other tokens for all requests that start from now on; nil allows everything.
 func (a *Auth) SetTokens(t *Tokens) {
 	a.count(a.tokens.Load(), t)
 	a.tokens.Store(t)
 }
 
-// PrepareTokens loads the file and returns what puts it in force. On an error the tokens in
-// force stay.
+// PrepareTokens loads the file and returns a function that activates it. On an error the active
+// tokens stay.
 func (a *Auth) PrepareTokens(path string) (apply func(), err error) {
 	t, err := LoadTokens(path)
 	if err != nil {
@@ -73,7 +71,7 @@ func (a *Auth) PrepareTokens(path string) (apply func(), err error) {
 	}, nil
 }
 
-// ReloadTokens loads the file and puts it in force.
+// ReloadTokens loads the file and activates it.
 func (a *Auth) ReloadTokens(path string) error {
 	apply, err := a.PrepareTokens(path)
 	if err == nil {
@@ -82,14 +80,14 @@ func (a *Auth) ReloadTokens(path string) error {
 	return err
 }
 
-// Enabled reports whether tokens are in force.
+// Enabled reports whether tokens are active.
 func (a *Auth) Enabled() bool { return a.tokens.Load() != nil }
 
 // Require is a middleware that lets only holders of a token with the permission
 // pass. The token is sent as "Authorization: Bearer TOKEN", or as the password of
-// basic authentication (any user name), which is what browsers can do.
+// basic authentication (any user name), as browsers do.
 //
-// Who may read some services only may not read what shows all of them.
+// A token that is limited to some services may not read pages that show all of them.
 func (a *Auth) Require(p Permission) gin.HandlerFunc {
 	return a.require(p, func(t *Token) bool { return p != PermitRead || !t.Limited() })
 }
@@ -116,8 +114,8 @@ func (a *Auth) require(p Permission, fits func(*Token) bool) gin.HandlerFunc {
 	}
 }
 
-// Allows reports whether the caller may do something, without counting or logging a no:
-// for pages that leave out what he may not do. To read is to read all services.
+// Allows reports whether the caller may do something, without counting or logging a refusal. Pages
+// use it to leave out the actions that the caller may not perform. To read is to read all services.
 func (a *Auth) Allows(r *http.Request, p Permission) bool {
 	if !a.Enabled() {
 		return true
@@ -244,7 +242,7 @@ func bearer(req *http.Request) (secret string, ok bool) {
 	return "", false
 }
 
-// logFailure says who was turned away, never with what.
+// logFailure logs which client was rejected, never the secret that it sent.
 func (a *Auth) logFailure(req *http.Request, id string, r *refusal) {
 	a.log.warn("request denied", "request_id", id, "status", r.status, "reason", r.detail,
 		"remote", req.RemoteAddr, "path", req.URL.Path)
@@ -279,8 +277,8 @@ func (t *throttledLog) warn(msg string, args ...any) {
 	t.logger.Warn(msg, args...)
 }
 
-// ErrorLog takes what a server says of its connections. Whoever connects can make it say something, so it is throttled,
-// but for panics.
+// ErrorLog receives the log lines of an HTTP server about its connections. Any client can cause such lines, so they
+// are throttled, except panics.
 func ErrorLog(l *slog.Logger) *log.Logger { return log.New(serverLog{newThrottledLog(l)}, "", 0) }
 
 type serverLog struct{ throttledLog }

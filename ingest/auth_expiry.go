@@ -18,12 +18,12 @@ const (
 	InUse       = 24 * time.Hour
 )
 
-// keyUse counts the requests that carry one key, so that one knows when nobody sends the old one
-// any more. It outlives reloads.
+// keyUse counts the requests that carry one key, so that an operator sees when the old one is no
+// longer used. It outlives reloads.
 type keyUse struct {
 	requests *metrics.Counter
 	last     atomic.Int64 // Unix seconds; 0: never since the start
-	expiry   time.Time    // as exported; guarded by whoever puts tokens in force
+	expiry   time.Time    // as exported; guarded by the lock under which tokens are activated
 }
 
 func (u *keyUse) note(now time.Time) {
@@ -81,7 +81,7 @@ func (a *Auth) export(k *key) {
 	})
 }
 
-// Key is what is known of one secret of a token.
+// Key describes one secret of a token.
 type Key struct {
 	Token    string
 	ID       string // the first digits of its hash

@@ -84,7 +84,7 @@ func TestTokensRotateWithoutAGap(t *testing.T) {
 	require.Contains(t, text, `sloengine_token_last_used_seconds{token="team",key="`+newID+`"} 1798761600`)
 	require.Len(t, r.auth.Keys(), 2)
 
-	// A reload that only removes the old one goes on counting the new one.
+	// A reload that only removes the old one continues to count the new one.
 	r.use(t, "- {name: team, sha256: "+sum(newSecret)+", allow: [read]}")
 	require.Equal(t, 401, r.get(readSecret).Code)
 	require.Equal(t, 200, r.get(newSecret).Code)

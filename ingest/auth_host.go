@@ -9,9 +9,9 @@ import (
 )
 
 // CheckHost is a middleware that refuses a request for a host name that is not the engine's,
-// unless tokens are in force. Who reaches an engine on loopback is on the same machine, or is
-// a page in a browser whose own name was made to resolve to it (DNS rebinding). For the
-// browser such a page has the engine's origin, and may read and write everything.
+// unless tokens are active. Who reaches an engine on loopback is on the same machine, or is a page
+// in a browser whose own name was made to resolve to it (DNS rebinding). For the browser such a
+// page has the engine's origin, and may read and write everything.
 func (a *Auth) CheckHost(c *gin.Context) {
 	if a.host == nil || a.Enabled() || a.host(hostName(c.Request.Host)) {
 		return

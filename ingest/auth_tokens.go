@@ -19,7 +19,7 @@ import (
 // Permission is one thing that a token may do.
 type Permission uint8
 
-// The permissions. None implies another.
+// The permissions. They do not imply each other.
 const (
 	PermitSend     Permission = 1 << iota // post events of the token's services
 	PermitBackfill                        // post events of any age
@@ -58,7 +58,7 @@ const maxTokenFile = 64 << 10
 // rotation. Every request is compared with all.
 const maxKeys = 4
 
-// Token is what a tokens file says about one bearer token.
+// Token is one bearer token of a tokens file.
 type Token struct {
 	Name     string
 	allow    Permission
@@ -125,8 +125,8 @@ func (t *Tokens) Names() (names []string) {
 	return names
 }
 
-// find compares with every key in constant time, so that how long it takes
-// tells nothing about how close a guess was. The key may have expired.
+// find compares with every key in constant time, so that the duration does not reveal how close a
+// guess was. The key may have expired.
 func (t *Tokens) find(secret string) *key {
 	if len(secret) < minTokenBytes {
 		return nil

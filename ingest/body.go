@@ -13,8 +13,8 @@ var (
 	errNoMemory     = errors.New("no memory left for request bodies")
 )
 
-// budget bounds the bytes that all requests in flight hold together. It never
-// waits: who gets nothing is told to come back.
+// budget bounds the bytes that all requests in flight hold together. It never waits: a request that
+// gets nothing is throttled.
 type budget struct {
 	limit int64
 	used  atomic.Int64
@@ -55,9 +55,9 @@ func sizeFor(n int) int {
 // free must be called once it is no longer used.
 type body struct {
 	data   []byte
-	holder *[]byte // what goes back to the pool
+	holder *[]byte // buffer that returns to the pool
 	class  int
-	spare  [1]byte // to tell "ends here" from "goes on"
+	spare  [1]byte // to distinguish the end from a continuation
 
 	budget  *budget
 	charged int64 // by this body over all its buffers
@@ -85,8 +85,8 @@ func (b *body) grow(n int) error {
 	return nil
 }
 
-// release gives the buffer back and leaves its charge: what was decoded from
-// it takes about the same room until the request ends.
+// release gives the buffer back and leaves its charge: the decoded events take about the same
+// memory until the request ends.
 func (b *body) release() {
 	if b.holder == nil {
 		return
@@ -105,8 +105,8 @@ func (b *body) free() {
 }
 
 // readFrom reads r to its end. It fails with errBodyTooLarge beyond limit bytes,
-// with errNoMemory, or with what r fails with. limit is at most largestBuffer;
-// expect is the announced length, or -1.
+// with errNoMemory, or with the error of r. limit is at most largestBuffer; expect is the announced
+// length, or -1.
 func (b *body) readFrom(r io.Reader, limit int, expect int64) error {
 	first := smallestBuffer
 	if expect > 0 {

@@ -44,12 +44,12 @@ func parseEncoding(header string) (encoding, bool) {
 	return identity, false
 }
 
-// zstdWindow is the largest window that a zstd body may ask for: 8 MiB is what
-// every decoder must support (RFC 8878, 3.1.1.1.2) and what level 19 uses.
+// zstdWindow is the largest window that a zstd body may ask for: every decoder must support 8 MiB
+// (RFC 8878, 3.1.1.1.2), and level 19 uses it.
 const zstdWindow = 8 << 20
 
 // bytesReader reads a slice. It hides its length, so that the zstd decoder
-// streams and does not unpack small inputs at once, whatever they blow up to.
+// streams and does not unpack small inputs at once, however large they become.
 type bytesReader struct{ rest []byte }
 
 func (r *bytesReader) Read(p []byte) (int, error) {
@@ -80,8 +80,8 @@ var (
 	}}
 )
 
-// inflate unpacks src into dst, at most limit bytes: it stops at the first byte
-// too many, whatever the rest would blow up to.
+// inflate unpacks src into dst, at most limit bytes: it stops at the first byte too many, however
+// large the rest is.
 func inflate(dst *body, src []byte, enc encoding, limit int) error {
 	// Most event bodies shrink about tenfold; a wrong guess costs one copy.
 	expect := int64(min(len(src)*8, limit))
@@ -108,7 +108,7 @@ func inflate(dst *body, src []byte, enc encoding, limit int) error {
 	return fmt.Errorf("no such encoding %d", enc)
 }
 
-// encodingError is a body that is not what its Content-Encoding says.
+// encodingError is the error of a body that does not match its Content-Encoding.
 type encodingError struct {
 	name string
 	err  error

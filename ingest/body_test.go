@@ -139,7 +139,7 @@ func flip(data []byte, at int) []byte {
 	return data
 }
 
-// A bomb must cost what the limit allows, not what it blows up to.
+// A bomb must cost no more than the limit allows, however large its content is.
 func TestBombsCostBoundedMemory(t *testing.T) {
 	const limit = 1 << 20
 	for name, c := range map[string]struct {

@@ -61,7 +61,7 @@ func TestStalledDiskIsA504(t *testing.T) {
 	require.Equal(t, map[string]uint64{"first": 1, "late": 1}, r.state.ids)
 }
 
-// The committer is told the deadline less the reserve; with both switched off there is none.
+// The committer receives the deadline less the reserve; with both switched off there is none.
 func TestDeadlineForTheCommitter(t *testing.T) {
 	for name, tt := range map[string]struct {
 		deadline, reserve time.Duration

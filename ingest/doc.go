@@ -3,10 +3,9 @@
 // them for every other handler.
 //
 // A request is authenticated, read into a pooled buffer, decoded, validated,
-// given tickets for its rate limits, redacted and handed to a [Committer]. What
-// can be refused from the headers alone is refused before the body is read.
+// given tickets for its rate limits, redacted and handed to a [Committer]. A request that its
+// headers rule out is refused before the body is read.
 //
-// The package does not know how events are stored or what is counted: it
-// answers what the Committer, an *engine.Engine, says about a batch. It writes
-// no file.
+// The package does not know how events are stored or counted: its answers follow the result of the
+// Committer, an *engine.Engine, for a batch. It writes no file.
 package ingest

@@ -62,7 +62,7 @@ type HandlerOptions struct {
 	// Deadline is how long a request without one of its own may take once its body is
 	// there; deadline.Default, negative: as long as it takes.
 	Deadline time.Duration
-	// Reserve is what is left of a deadline for the answer; 10ms, negative: nothing.
+	// Reserve is the part of a deadline that is reserved for the answer; 10ms, negative: nothing.
 	Reserve  time.Duration
 	Decoders int // bodies unpacked and parsed at a time; GOMAXPROCS, at least 2
 
@@ -72,7 +72,8 @@ type HandlerOptions struct {
 	// SaveCritical keeps events as dead letters that are over their limit and must not be
 	// lost. It returns nil when they are safe. Required with a Limiter.
 	SaveCritical func(ctx context.Context, entries []dlq.Entry) error
-	// Critical says which those are, for dry runs; nil: none is. See Options.Critical.
+	// Critical reports whether an event is critical, for dry runs; nil: no event is. See
+	// Options.Critical.
 	Critical func(v *event.View) bool
 	// Map makes events of the data of CloudEvents; nil: they are events.
 	Map *mapping.Mapping
@@ -80,9 +81,9 @@ type HandlerOptions struct {
 	// and before anything else sees it; nil: nothing is taken out.
 	Redact Redactor
 
-	// Rejects remembers what is rejected, for people; nil: nothing does.
+	// Rejects records rejected events for operators; nil: they are not recorded.
 	Rejects *rejects.Table
-	// Budgets bound what single services send; nil: nothing does.
+	// Budgets bound the traffic of each service; nil: unbounded.
 	Budgets *servicebudget.Budgets
 
 	Metrics *HTTPMetrics
@@ -192,8 +193,8 @@ const (
 	WriteTimeout = 2 * time.Minute
 )
 
-// Harden sets what is not set yet. There is no ReadTimeout on purpose: the handler has its
-// own BodyTimeout.
+// Harden sets the timeouts and limits that are not set yet. There is no ReadTimeout on purpose: the
+// handler has its own BodyTimeout.
 func Harden(s *http.Server) {
 	if s.ReadHeaderTimeout == 0 {
 		s.ReadHeaderTimeout = ReadHeaderTimeout
@@ -209,7 +210,7 @@ func Harden(s *http.Server) {
 	}
 }
 
-// requestState is what one request needs, kept for the next one.
+// requestState holds the buffers of one request; it is pooled for the next one.
 type requestState struct {
 	h       *Handler
 	decoder event.Decoder
@@ -228,7 +229,7 @@ type requestState struct {
 	query    query
 }
 
-// bodies are what is read of a request.
+// bodies are the bodies read from a request.
 type bodies struct {
 	raw, plain body                    // as sent, and unpacked; plain is unused if nothing was packed
 	control    http.ResponseController // of the connection, while the body is read
@@ -245,7 +246,7 @@ type due struct {
 	own       bool // the request has it, and not the settings
 }
 
-// query is what the parameters of a request say.
+// query holds the parsed parameters of a request.
 type query struct {
 	dryRun, backfill bool
 	covers           []event.Span
@@ -261,7 +262,8 @@ func newRequestState(h *Handler) *requestState {
 	return s
 }
 
-// What a state may keep between requests; more is left to the collector.
+// The most that a pooled state retains between requests; larger buffers are left to the garbage
+// collector.
 const (
 	keptBatchBytes  = 4 << 20
 	keptBatchEvents = 16 << 10

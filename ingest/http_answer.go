@@ -6,8 +6,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
-// Answer is what a request to /api/v1/events is answered with. Every event of
-// the body is in exactly one of the counters, so
+// Answer is the response to a request to /api/v1/events. Every event of the body is in exactly one
+// of the counters, so
 //
 //	Received = Accepted + Duplicates + Limited + Sampled + DeadLettered + Rejected.
 //

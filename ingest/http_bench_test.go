@@ -79,7 +79,7 @@ func BenchmarkHandler(b *testing.B) {
 	b.Run("events=1000/zstd", func(b *testing.B) { benchHandler(b, 1000, "zstd") })
 }
 
-// BenchmarkDecodeAlone is what of BenchmarkHandler is not the handler's.
+// BenchmarkDecodeAlone is the part of BenchmarkHandler outside the handler.
 func BenchmarkDecodeAlone(b *testing.B) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("events=%d", n), func(b *testing.B) {

@@ -60,8 +60,8 @@ func attributeOf(value string) []byte {
 	return []byte(value)
 }
 
-// maxWebhookRate is the most requests per minute that a webhook is granted. What it may send is up to its token and to
-// the rate limits.
+// maxWebhookRate is the most requests per minute that a webhook is granted. Its token and the rate limits bound its
+// traffic.
 const maxWebhookRate = 6000
 
 // handshake answers whether events may be delivered here (CloudEvents 1.0, HTTP webhooks, 4). It grants any origin at

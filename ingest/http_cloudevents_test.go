@@ -39,7 +39,7 @@ func TestBinaryCloudEvents(t *testing.T) {
 		headers headers
 		body    string
 		status  int
-		want    string // id, or what the answer says
+		want    string // id, or the text of the answer
 	}{
 		"percent":      {headers{"ce-id": "a%20b%E2%82%AC"}, `{}`, 202, "a b€"},
 		"lone percent": {headers{"ce-id": "100%"}, `{}`, 202, "100%"},
@@ -118,7 +118,7 @@ func TestMappedCloudEvents(t *testing.T) {
 		})
 	}
 	r := newRig(t, func(o *HandlerOptions) { o.Map = m })
-	// Events of other kinds are not mapped, and what a mapping makes is checked.
+	// Events of other kinds are not mapped, and the result of a mapping is checked.
 	require.Equal(t, 202, r.post("", goodEvent, nil).Code)
 	for body, want := range map[string]string{
 		`{"took":"long"}`:                                                    "must be a number",

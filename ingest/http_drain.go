@@ -66,7 +66,6 @@ func (d *drain) draining() bool {
 	}
 }
 
-// Drain makes the requests that are there end soon: what is missing of their bodies must come
-// within the grace, and none is held back by a limit any more. Requests still to come are
-// served alike.
+// Drain makes the requests in flight end soon: the rest of their bodies must arrive within the
+// grace, and no limit delays them any longer. Later requests are served in the same way.
 func (h *Handler) Drain(grace time.Duration) { h.drain.begin(time.Now().Add(grace)) }

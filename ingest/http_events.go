@@ -16,8 +16,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/rejects"
 )
 
-// serve takes one request up to its answer in s.answer, or refuses it. What can
-// be said from the headers alone is said before the body is read.
+// serve handles one request up to its answer in s.answer, or refuses it. It checks the headers
+// before it reads the body.
 func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	req := c.Request
 	r := checkOrigin(req)
@@ -184,7 +184,8 @@ func (h *Handler) mayDecode(req *http.Request, s *requestState) *refusal {
 
 // decode unpacks and parses the body. Only so many bodies at a time: parsing
 // is work for the processor, and needs several times the memory of the body.
-// binary is the envelope of a CloudEvent whose data the body is; nil: the format says what it is.
+// binary is the envelope of a CloudEvent whose data the body is; nil: the format determines the
+// kind of body.
 func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, format event.Format,
 	binary *event.Envelope) *refusal {
 	if r := h.mayDecode(req, s); r != nil {
@@ -251,7 +252,8 @@ func decodeRefusal(err error) *refusal {
 	return r
 }
 
-// explainRejects takes personal data out of what is said about bad events, and notes them while their body is there.
+// explainRejects removes personal data from the errors of bad events, and records the events while their body is
+// available.
 func (h *Handler) explainRejects(req *http.Request, s *requestState, body []byte) {
 	if h.o.Redact != nil {
 		for i := range s.batch.Errors {
@@ -364,8 +366,8 @@ var errClientLeft = errors.New("the client closed the connection")
 
 // store commits the good events, of them those in todo. A sender that closes its half of the
 // connection after a whole request is within its rights and waits for the answer. net/http
-// ends the context of the request then, and cannot tell such a sender from one that has gone,
-// so both are served.
+// ends the context of the request then, and cannot distinguish such a sender from one that
+// disconnected, so both are served.
 func (h *Handler) store(ctx context.Context, s *requestState, todo []int32) (engine.Result, error) {
 	if ctx.Err() == nil {
 		if result, err := h.submit(ctx, s, todo); !errors.Is(err, context.Canceled) {
@@ -384,7 +386,7 @@ func (h *Handler) submit(ctx context.Context, s *requestState, todo []int32) (en
 	return h.o.Committer.Admit(ctx, s.batch, s.limits.tickets, todo)
 }
 
-// limits are those in force now: the longest window changes with the spec.
+// limits are the current ones: the longest window changes with the spec.
 func (h *Handler) sizeLimits() event.SizeLimits {
 	l := h.o.SizeLimits
 	if h.o.MaxBackfill != nil {

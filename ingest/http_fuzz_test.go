@@ -14,8 +14,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
-// Whatever is sent, the answer is JSON, its counters add up, and everything
-// held for the request is released.
+// For any request, the answer is JSON, its counters add up, and everything held for the request is
+// released.
 func FuzzHandler(f *testing.F) {
 	types := []string{"application/json", "application/x-ndjson", "application/cloudevents+json",
 		"application/cloudevents-batch+json", "", "text/plain"}

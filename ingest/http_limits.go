@@ -30,18 +30,17 @@ const problemRateLimited = "rate_limited"
 // events in memory.
 const maxThrottled = 1024
 
-// admission is what a request's limits need.
+// admission holds the state of a request's rate limits.
 type admission struct {
 	caller  ratelimit.Caller
 	view    event.View
 	tickets *ratelimit.Tickets // nil if nothing is limited
 	spare   *ratelimit.Tickets // that memory
 
-	retryAfter time.Duration // for the events that are to be sent again; 0: there are none
+	retryAfter time.Duration // for the retryable events; 0: there are none
 }
 
-// ticket makes a ticket for each good event, by what it says before anything in it is
-// redacted.
+// ticket makes a ticket for each good event, from its content before redaction.
 func (h *Handler) ticket(req *http.Request, s *requestState) {
 	if h.o.Limiter == nil {
 		return
@@ -110,8 +109,8 @@ func (h *Handler) admit(ctx context.Context, s *requestState) (engine.Result, er
 		waited += step
 		more, err := h.store(ctx, s, result.Throttled)
 		if err != nil {
-			// What was let in before counts; the rest is the sender's to send again. The
-			// tickets still say what the limits are.
+			// Events that were admitted before count; the sender must resend the rest. The tickets still
+			// name the limits.
 			s.batch, s.limits.spare = nil, nil
 			return result, nil
 		}
@@ -126,13 +125,13 @@ func (h *Handler) admit(ctx context.Context, s *requestState) (engine.Result, er
 	return result, nil
 }
 
-// leave lets go of what a committer may still use after an error.
+// leave gives up the memory that a committer may still use after an error.
 func (s *requestState) leave() {
 	s.batch, s.limits.tickets, s.limits.spare = nil, nil, nil
 }
 
-// rehearse says what the limits would do with the events now, and charges nothing. That an
-// event is a duplicate, which is not limited, only storing it shows.
+// rehearse reports how the limits would treat the events now, and charges nothing. It does not
+// recognise duplicates, which are not limited: only storing an event finds those.
 func (h *Handler) rehearse(ctx context.Context, s *requestState) (engine.Result, error) {
 	b, t := s.batch, s.limits.tickets
 	if t == nil {
@@ -181,8 +180,8 @@ func (h *Handler) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// keepCritical turns events that are over their limit, and too good to be dropped,
-// into dead letters. It returns how many are safe; if that fails none is.
+// keepCritical turns critical events that exceed their limit into dead letters. It returns how many
+// are stored; on a failure, 0.
 func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Batch, t *ratelimit.Tickets,
 	places []int32) int {
 	if len(places) == 0 {
@@ -222,8 +221,8 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 	return len(entries)
 }
 
-// explainLimits adds what became of events over their limit to the answer, and returns
-// the wait after which the put-off ones should be sent again.
+// explainLimits adds the outcome of events over their limit to the answer, and returns the wait
+// after which the throttled ones should be sent again.
 func (h *Handler) explainLimits(s *requestState, b *event.Batch, t *ratelimit.Tickets, result *engine.Result,
 	saved int) (wait time.Duration) {
 	a := &s.answer
@@ -295,7 +294,7 @@ func (h *Handler) listError(a *Answer, e event.ItemError) {
 // maxListedErrors is how many errors an answer lists, as in event.SizeLimits.
 const maxListedErrors = 100
 
-// limitHeaders tells the sender how far the tightest of its limits is used up.
+// limitHeaders sets the headers that show how much of the sender's tightest limit is used.
 func (h *Handler) limitHeaders(header http.Header, t *ratelimit.Tickets) (q ratelimit.Quota, ok bool) {
 	if t == nil {
 		return q, false

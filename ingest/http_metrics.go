@@ -96,7 +96,7 @@ func (m *HTTPMetrics) countRequest(status int) {
 	}
 }
 
-// countAnswer counts what was decided about the events of one request.
+// countAnswer counts the outcomes of the events of one request.
 func (m *HTTPMetrics) countAnswer(a *Answer) {
 	m.accepted.Add(a.Accepted)
 	if a.Duplicates > 0 {
@@ -127,13 +127,13 @@ func (m *HTTPMetrics) countAnswer(a *Answer) {
 	m.unlisted.Add(max(0, a.Rejected-listed))
 }
 
-// Totals are what became of the events since the process started.
+// Totals are the outcomes of events since the process started.
 type Totals struct {
 	Received, Accepted, Duplicates, Rejected uint64
 	Limited, Sampled, DeadLettered           uint64
 }
 
-// Totals adds up what was answered so far.
+// Totals returns the sums of all answers so far.
 func (m *HTTPMetrics) Totals() Totals {
 	t := Totals{Accepted: m.accepted.Get(), Duplicates: m.duplicate.Get(), Rejected: m.rejected.Get()}
 	t.Limited, t.Sampled, t.DeadLettered = m.limited.Get(), m.sampled.Get(), m.deadLettered.Get()

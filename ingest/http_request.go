@@ -70,8 +70,8 @@ func checkOrigin(req *http.Request) *refusal {
 			"page's own host name)"}
 }
 
-// parseQuery reads dry_run, backfill and covers. A misspelt value must not silently
-// store what was meant as a rehearsal.
+// parseQuery reads dry_run, backfill and covers. A misspelt value must not silently store events
+// that were meant as a dry run.
 func (s *requestState) parseQuery(req *http.Request) *refusal {
 	if req.URL.RawQuery == "" {
 		return nil
@@ -83,7 +83,7 @@ func (s *requestState) parseQuery(req *http.Request) *refusal {
 	flags := map[string]*bool{"dry_run": &s.query.dryRun, "backfill": &s.query.backfill}
 	for name := range query {
 		if flags[name] == nil && name != "covers" {
-			// A misspelt dry_run must not store what was only to be tried.
+			// A misspelt dry_run must not store events that were only to be tried.
 			return &refusal{status: http.StatusBadRequest, code: problemBadQuery, closeConn: true,
 				detail: fmt.Sprintf("unknown query parameter %s (want dry_run, backfill or covers)",
 					strconv.Quote(name[:min(len(name), 64)]))}
@@ -131,7 +131,7 @@ func parseCovers(values []string, backfill bool) (out []event.Span, err error) {
 }
 
 // parseDeadline reads X-Request-Deadline: RFC 3339, or Unix seconds (with a
-// fraction or without). It is zero if there is none.
+// fraction or without). It is zero if the header is absent.
 func parseDeadline(h http.Header) (time.Time, *refusal) {
 	value := h.Get(deadline.Header)
 	if value == "" {

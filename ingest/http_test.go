@@ -30,7 +30,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
-// fakeCommitter knows ids like the engine does, and keeps them for ever.
+// fakeCommitter knows ids like the engine does, and keeps them forever.
 type fakeCommitter struct {
 	mu      sync.Mutex
 	known   map[xxh3.Uint128]bool
@@ -140,7 +140,7 @@ func (r *rig) metric(t *testing.T, series string) int {
 	return 0
 }
 
-// decodeAnswer reads an answer of either kind strictly and checks what holds for all.
+// decodeAnswer reads an answer of either kind strictly and checks the properties of all answers.
 func decodeAnswer(t testing.TB, w *httptest.ResponseRecorder) Problem {
 	t.Helper()
 	var p Problem
@@ -349,7 +349,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// TestCoversReachTheLog: they are in every record of the request, and what the engine reads there is what was said.
+// TestCoversReachTheLog: they are in every record of the request, and the engine reads the same values there.
 func TestCoversReachTheLog(t *testing.T) {
 	var got []record.Events
 	state := &folded{ids: map[string]uint64{}, each: func(payload []byte) {
@@ -677,8 +677,8 @@ func TestEventsOfAClosedConnectionAreStored(t *testing.T) {
 	require.Equal(t, 1, r.events)
 }
 
-// A log that takes nothing must not hold the events of senders that have gone for ever, and what
-// is not stored is not called a success.
+// A log that takes nothing must not hold the events of disconnected senders forever, and events
+// that are not stored are not reported as a success.
 func TestClosedConnectionWaitsForABoundedTime(t *testing.T) {
 	r := newRig(t, func(o *HandlerOptions) { o.LeftTimeout = 50 * time.Millisecond })
 	r.before = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }

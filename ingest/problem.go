@@ -17,7 +17,7 @@ type Problem struct {
 	Type     string `json:"type"`     // "urn:sloengine:problem:" and the code
 	Title    string `json:"title"`    // the same for every problem with this code
 	Status   int    `json:"status"`   // the HTTP status
-	Detail   string `json:"detail"`   // what to do about this one
+	Detail   string `json:"detail"`   // advice for this instance
 	Instance string `json:"instance"` // the request id
 	Code     string `json:"code"`
 
@@ -168,7 +168,7 @@ var (
 	headerClose   = []string{"close"}
 )
 
-// setHeaders sets what belongs to a refusal besides its body.
+// setHeaders sets the headers of a refusal.
 func (r *refusal) setHeaders(h http.Header) {
 	h["Content-Type"] = headerProblem
 	h["X-Content-Type-Options"] = headerNoSniff

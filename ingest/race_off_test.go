@@ -2,6 +2,6 @@
 
 package ingest
 
-// emptiedPools multiplies what a test may allocate: the race detector drops some of what is
-// put into a sync.Pool.
+// emptiedPools multiplies the allocations that a test permits: the race detector drops some of the
+// values put into a sync.Pool.
 const emptiedPools = 1

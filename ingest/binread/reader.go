@@ -1,5 +1,5 @@
 // Package binread appends and reads the fields of binary formats: varints, texts and counts of entries. It does not
-// know what the fields mean, and verifies no checksums.
+// know the meaning of the fields, and verifies no checksums.
 package binread
 
 import "encoding/binary"
@@ -81,7 +81,7 @@ func (r *Reader) Bytes() []byte { return r.Take(r.Count(1)) }
 // Text reads a length and a text of as many bytes.
 func (r *Reader) Text() string { return string(r.Bytes()) }
 
-// AppendText appends what Text reads.
+// AppendText appends a text in the form that Text reads.
 func AppendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
@@ -94,7 +94,7 @@ func (r *Reader) Texts() (out []string) {
 	return out
 }
 
-// AppendTexts appends what Texts reads.
+// AppendTexts appends texts in the form that Texts reads.
 func AppendTexts(b []byte, list []string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(list)))
 	for _, s := range list {
@@ -116,7 +116,7 @@ func (r *Reader) Counts() []uint64 {
 	return out
 }
 
-// AppendCounts appends what Counts reads.
+// AppendCounts appends counts in the form that Counts reads.
 func AppendCounts(b []byte, counts []uint64) []byte {
 	b = binary.AppendUvarint(b, uint64(len(counts)))
 	for _, n := range counts {
@@ -128,7 +128,7 @@ func AppendCounts(b []byte, counts []uint64) []byte {
 // Bool reads whether a varint is 1.
 func (r *Reader) Bool() bool { return r.Uint() == 1 }
 
-// AppendBool appends what Bool reads.
+// AppendBool appends a bool in the form that Bool reads.
 func AppendBool(b []byte, v bool) []byte {
 	if v {
 		return append(b, 1)

@@ -14,11 +14,11 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// This file assesses damage: it reads what a checkpoint names, notes what cannot be used and what that costs, and
-// chooses the checkpoint that loses the least. It changes nothing on the disk. load.go decides with it whether a
-// start is refused.
+// This file assesses damage: it reads the files that a checkpoint names, records which parts are unusable and the
+// cost of that, and chooses the checkpoint that loses the least. It changes nothing on the disk. load.go decides
+// with it whether a start is refused.
 
-// findings is what a check found damaged: of the parts of a checkpoint, or of its ids.
+// findings lists the damage that a check found in the parts of a checkpoint, or in its ids.
 //
 // It is filled by one goroutine. lost is 0 for damage that costs nothing: the checkpoint is then as good as a
 // whole one, but the files are still moved aside.
@@ -28,7 +28,7 @@ type findings struct {
 	lost  uint64   // number of parts or ids; other damage, such as a header, costs nothing
 
 	parts     map[string]bool // the lost ones
-	worthless bool            // what is left is useless without what is lost
+	worthless bool            // the rest is useless without the lost part
 }
 
 // add notes damage at a place in a file.

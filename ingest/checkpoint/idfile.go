@@ -20,7 +20,7 @@ import (
 // append that a crash cut off does no harm.
 //
 // length, crc and keys describe the same prefix of the file and change together, after its sync. A failed append
-// changes none of them, and the next one writes over what it has left.
+// changes none of them, and the next one overwrites its remains.
 type idFile struct {
 	file    fsys.File // nil until something is written
 	length  int64     // written and synced
@@ -29,7 +29,7 @@ type idFile struct {
 	waiting [][]xxh3.Uint128 // captured and not written yet; a failed write leaves them here for the next checkpoint
 }
 
-// takeIDs takes over what was captured. The table does not hand the keys out again, so this comes before anything that
+// takeIDs takes over the captured ids. The table does not hand the keys out again, so this comes before anything that
 // can fail.
 //
 // An id that was handed out and is not waiting here would be in no checkpoint. It would be recognised until the
@@ -45,7 +45,7 @@ func (s *Store) takeIDs(ids *dedup.Capture) {
 	}
 }
 
-// writeIDs appends what was captured, now or for an earlier checkpoint that failed, to the files of the generations.
+// writeIDs appends the ids captured now, or for an earlier checkpoint that failed, to the files of the generations.
 //
 // The count is compared with that of the table, since a difference would be found only at the next start, as
 // damage.
@@ -65,8 +65,8 @@ func (s *Store) writeIDs(m *manifest, ids *dedup.Capture) (written int64, err er
 	return written, nil
 }
 
-// appendIDs writes what waits in one write and one sync. A new generation gets its file with the first checkpoint
-// that names it, also without ids. The keys are counted before, and stored after the sync.
+// appendIDs writes the pending ids in one write and one sync. A new generation gets its file with the first
+// checkpoint that names it, also without ids. The keys are counted before, and stored after the sync.
 func (s *Store) appendIDs(number uint64, f *idFile) (written int64, err error) {
 	if f.length > 0 && len(f.waiting) == 0 {
 		return 0, nil
@@ -137,7 +137,7 @@ func (s *Store) forgetIDs(number uint64) error {
 
 // Close closes the files of ids.
 //
-// It syncs nothing: what a manifest names is durable already.
+// It syncs nothing: files that a manifest names are durable already.
 func (s *Store) Close() error {
 	var errs []error
 	for number := range s.files {
@@ -183,8 +183,8 @@ func readIDs(file fsys.File, saved savedGeneration, add func(key xxh3.Uint128)) 
 	} else if err != nil {
 		bad = append(bad, err.Error())
 	}
-	// The checksum over the whole file finds what those of the blocks cannot: a block that is missing, or one of
-	// another file.
+	// The checksum over the whole file finds errors that those of the blocks cannot: a block that is missing, or
+	// one of another file.
 	crc := crc32.Update(0, crcTable, buf[:fileHead])
 	from := int64(-1) // start of the current damage, or -1
 	for at := int64(fileHead); at < saved.length; {

@@ -16,11 +16,11 @@ import (
 )
 
 // This file chooses where a start begins and restores from there. The state and the ids are chosen independently,
-// by the same rule (choose, in assess.go), and judge then says what the choice would lose. Nothing on the disk
+// by the same rule (choose, in assess.go), and judge then reports the loss of that choice. Nothing on the disk
 // changes before judge has agreed to the start.
 
-// LossError means that the data folder lacks or contradicts what it once held, and that starting anyway would lose
-// counts. The start is refused until the folder is restored, or Options.AcceptLoss accepts the loss.
+// LossError means that the data folder lacks or contradicts data that it once held, and that starting anyway would
+// lose counts. The start is refused until the folder is restored, or Options.AcceptLoss accepts the loss.
 //
 // Reason lists every loss, joined by semicolons, with files, places, numbers of records and times.
 type LossError struct {
@@ -28,7 +28,7 @@ type LossError struct {
 	Reason string
 }
 
-// Error says what is missing and what the operator can do.
+// Error names the missing data and the options of the operator.
 func (e *LossError) Error() string {
 	return fmt.Sprintf(
 		"data folder %s: %s; restore the folder from a backup, or start with the accept-loss override to continue with "+
@@ -36,7 +36,8 @@ func (e *LossError) Error() string {
 		e.Dir, e.Reason)
 }
 
-// Start is where recovery begins: the state and the ids each at a record of the log, and what of them is lost.
+// Start is where recovery begins: the state and the ids each at a record of the log, and the part of them that
+// is lost.
 //
 // Seq and IDSeq are independent: recovery applies the records after Seq to the state and those after IDSeq to the
 // ids. Both are 0 if the log alone is read. IDs is ready to use and belongs to the caller from then on.
@@ -64,9 +65,9 @@ type Start struct {
 // Options.AcceptLoss is set. It changes nothing in the folder before that decision.
 //
 // Load must be called before Write, and once. It leaves s in one of two conditions. After an undamaged start,
-// newest and before are what it found, and the next checkpoint builds on them. After damage both are nil: the
-// next checkpoint is complete, and only when it is durable are the old files moved aside. A crash before that
-// finds the folder as it was and chooses the same again.
+// newest and before are the checkpoints found, and the next checkpoint builds on them. After damage both are
+// nil: the next checkpoint is complete, and only when it is durable are the old files moved aside. A crash
+// before that finds the folder as it was and chooses the same again.
 func (s *Store) Load(log *wal.Log) (*Start, error) {
 	if err := fsys.MkdirAllSynced(s.opt.FS, s.dir, SiteDataDir); err != nil {
 		return nil, err
@@ -165,8 +166,8 @@ func (s *Store) Load(log *wal.Log) (*Start, error) {
 	if first+1 < len(found) {
 		s.before = found[first+1]
 	}
-	// The id files go on behind the length in the manifest. What an unfinished checkpoint appended behind it is
-	// overwritten.
+	// The id files continue at the length in the manifest. Data that an unfinished checkpoint appended behind
+	// it is overwritten.
 	for _, g := range s.newest.generations {
 		s.files[g.number] = &idFile{length: g.length, crc: g.crc, keys: g.keys}
 	}
@@ -179,8 +180,8 @@ type unreadableManifest struct {
 	err    error
 }
 
-// readManifests reads the manifests in that order. One of a newer version, or one that could not be opened for want of
-// a file descriptor, says nothing about damage: that is an error.
+// readManifests reads the manifests in that order. One of a newer version, or one that could not be opened because
+// file descriptors ran out, is no evidence of damage: that is an error.
 //
 // A manifest that is merely damaged costs nothing while another one is whole, so it is only listed.
 func (s *Store) readManifests(numbers []uint64) (found []*manifest, unreadable []unreadableManifest, err error) {
@@ -199,7 +200,7 @@ func (s *Store) readManifests(numbers []uint64) (found []*manifest, unreadable [
 	return found, unreadable, nil
 }
 
-// judge lists what would be lost. It refuses a start that loses anything, unless that was accepted.
+// judge lists the losses. It refuses a start that loses anything, unless that was accepted.
 //
 // For the state and for the ids it looks for the same four things: records in front of the log that neither
 // holds, a checkpoint beyond the end of the log, records that the log itself gave up, and damaged parts or ids. A
@@ -219,7 +220,8 @@ func (s *Store) judge(log *wal.Log, state, known *choice, anyManifest bool,
 			seq = at.m.idPosition()
 		}
 		switch {
-		// The first case needs no reason: the log goes on where the checkpoint ends, or the two overlap.
+		// The first case needs no reason: the log continues where the checkpoint ends, or the two
+		// overlap.
 		case seq+1 >= first:
 		case !anyManifest:
 			add(
@@ -287,7 +289,7 @@ func (s *Store) Restore(start *Start, f func(name string, data []byte) error) er
 	}, func(string, error) error { return nil }) // a damaged header costs nothing: parts have checksums of their own
 }
 
-// logDamage logs what is damaged of a checkpoint, whether or not it costs anything.
+// logDamage logs the damage of a checkpoint, whether or not it costs anything.
 //
 // It logs at once, before the decision, so that the log names every damaged file even if an older checkpoint is
 // whole.

@@ -12,11 +12,11 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// This file holds the manifest: what it names, and its bytes. Packs and id files share the small header that is
+// This file holds the manifest: its content and its bytes. Packs and id files share the small header that is
 // defined here, too.
 
-// manifest lists what a checkpoint consists of. FORMAT.md describes its bytes. It does not change once it is written or
-// read.
+// manifest lists the contents of a checkpoint. FORMAT.md describes its bytes. It does not change once it is written
+// or read.
 //
 // A checkpoint is whole if its manifest is whole and every part and id that it names has the checksum that it
 // names. Files that no manifest names mean nothing. Times are Unix nanoseconds, lengths and offsets bytes.
@@ -41,7 +41,7 @@ type manifest struct {
 	size int64 // of the manifest file; not stored
 }
 
-// savedGeneration is a generation of ids. Its file may be longer than length: what follows was left by a checkpoint
+// savedGeneration is a generation of ids. Its file may be longer than length: the rest was left by a checkpoint
 // that did not finish.
 //
 // start is 0 before the first id. crc is over length bytes, the header of the file included.

@@ -50,7 +50,8 @@ type Options struct {
 	DataDir string // Dir is below it
 	Logger  *slog.Logger
 	IDs     dedup.Options
-	// Loss says what it costs to go on without a part of the state; ok is false if the others are useless without it.
+	// Loss describes the cost of continuing without a part of the state; ok is false if the others are useless
+	// without it.
 	Loss func(part string) (cost string, ok bool)
 	// AcceptLoss continues where a start would lose something. Otherwise such a start is refused.
 	AcceptLoss bool
@@ -91,7 +92,7 @@ func New(opt Options) *Store {
 	return &Store{opt: opt, dir: filepath.Join(opt.DataDir, Dir), files: map[uint64]*idFile{}}
 }
 
-// State is what the log was folded into, at one position of the log.
+// State is the fold of the log up to one position.
 //
 // Its parts are captured between two records, so they belong together. Seq is the number of the record before
 // that moment, 0 for an empty state.
@@ -138,7 +139,7 @@ func (s *Store) path(base string) string { return filepath.Join(s.dir, base) }
 // are. Each step is durable before the next: the manifest comes last, so a crash in between leaves files that no
 // manifest names and that the next checkpoint deletes.
 //
-// What another order would do:
+// Consequences of another order:
 //
 //   - ids after the manifest: a crash in between leaves a manifest that names more ids than the file has. Those ids
 //     would be lost, and a resend of their events would count twice.
@@ -172,7 +173,7 @@ func (s *Store) Write(state *State, ids *dedup.Capture) (written int64, err erro
 		return written, err
 	}
 	s.opt.Step(StepManifest)
-	// The manifest is durable, so from here on the checkpoint exists, whatever the rest of the call returns.
+	// The manifest is durable, so from here on the checkpoint exists, even if the rest of the call fails.
 	s.last, s.before, s.newest = m.number, s.newest, m
 	if err := s.moveAside(s.aside); err != nil {
 		return written + m.size, err
@@ -192,7 +193,8 @@ func (s *Store) writeManifest(m *manifest) error {
 	return nil
 }
 
-// writePack writes the changed parts into one new pack, together with what is left in packs that are mostly unused.
+// writePack writes the changed parts into one new pack, together with the remaining parts of packs that are mostly
+// unused.
 //
 // It fills in the parts and packs of m. A checkpoint in which nothing changed has no pack of its own: all its
 // parts lie in earlier ones, and written is 0. ErrStale comes before anything is written.
@@ -333,7 +335,7 @@ func readSaved(pack fsys.File, p savedPart, buf []byte) ([]byte, error) {
 }
 
 // clean deletes the files that neither of the two newest checkpoints refers to. It runs only after their manifests are
-// durable. What a crash leaves behind is deleted by the next checkpoint.
+// durable. Files that a crash leaves behind are deleted by the next checkpoint.
 //
 // An error leaves files behind and nothing else: a later call deletes them. The deletions are not synced. A power
 // loss may bring files back that no manifest needs, and an old manifest among them is older than the two that
@@ -398,8 +400,8 @@ func checkpointNumber(name string) (uint64, bool) {
 // fewer than two it is 0, and all of the log is needed.
 //
 // It goes back to the older checkpoint, and in each to the lower of the two positions, so that a start can fall
-// back to it for the state as well as for the ids. Only what is durable counts: Write has returned, or Load has
-// read it.
+// back to it for the state as well as for the ids. Only durable checkpoints count: Write has returned, or Load
+// has read it.
 func (s *Store) Floor() uint64 {
 	if s.newest == nil || s.before == nil {
 		return 0

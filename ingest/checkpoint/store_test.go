@@ -62,7 +62,8 @@ func TestFloor(t *testing.T) {
 	require.Zero(t, (&Store{newest: a}).Floor())
 }
 
-// TestBetterChoice: missing records come before lost parts, and nothing is worse than what is worthless.
+// TestBetterChoice: missing records come before lost parts, and nothing is worse than a worthless
+// checkpoint.
 func TestBetterChoice(t *testing.T) {
 	of := func(missing, lost uint64, worthless bool) *choice {
 		return &choice{missing: missing, found: &findings{lost: lost, worthless: worthless}}

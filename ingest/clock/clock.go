@@ -1,5 +1,6 @@
 // Package clock gives log records their receive times. They never go backwards, and they do not follow a clock that was
-// set far ahead: records with a wrong time could not be corrected later. The package does not know what a record is.
+// set far ahead: records with a wrong time could not be corrected later. The package does not know the form of a
+// record.
 package clock
 
 import (
@@ -65,7 +66,7 @@ func (e *Error) Error() string {
 }
 
 // Check returns an *Error if the last Next found the clock ahead, so that nothing is accepted, or behind the log, so
-// that receive times stand still.
+// that the last receive time is reused.
 func (c *Clock) Check() error {
 	if c.Jumped() || c.ahead < -maxBehind {
 		return &Error{c.ahead}

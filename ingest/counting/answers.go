@@ -12,7 +12,7 @@ type ParkedStatus struct {
 	LimitBytes  int64 `json:"limit_bytes"` // beyond it the oldest are evicted
 }
 
-// SpecChange is what the last change of the spec did to counts, at a start or a reload.
+// SpecChange is the effect of the last change of the spec on counts, at a start or a reload.
 type SpecChange struct {
 	At      time.Time   `json:"at"`
 	Started []string    `json:"started"` // from zero
@@ -48,7 +48,7 @@ type ForgetRequest struct {
 	Restart bool `json:"restart,omitempty"`
 }
 
-// Forgotten says what was forgotten.
+// Forgotten is the result of Forget.
 type Forgotten struct {
 	Service   string `json:"service"`
 	Parked    int    `json:"parked"`    // generations that are gone

@@ -14,7 +14,7 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// Counts asks the fold, which belongs to the engine's reader, for what it counted.
+// Counts queries the counts of the fold, which belongs to the engine's reader.
 type Counts struct {
 	fold   *fold.Fold // used within engine.Do only
 	engine *engine.Engine
@@ -129,7 +129,7 @@ func (c *Counts) logRoom(before, now *fold.Stats) {
 	})
 }
 
-// added calls begin for what is only in now, and end for what is only in before.
+// added calls begin for elements that are only in now, and end for those that are only in before.
 func added[T any](before, now []T, id func(T) string, begin, end func(T)) {
 	each := func(list, other []T, do func(T)) {
 		known := make(map[string]bool, len(other))

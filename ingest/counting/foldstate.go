@@ -102,7 +102,8 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 	return fmt.Errorf("record type %d was written by a newer version", rec.Type)
 }
 
-// ApplyPosition comes before the events: whatever becomes of them, their messages are in the log.
+// ApplyPosition comes before the events: regardless of their outcome, their messages are in the
+// log.
 func (s FoldState) ApplyPosition(payload []byte) (record.Events, error) {
 	events, err := record.ParseEvents(payload)
 	if err != nil || events.Position == nil {
@@ -151,13 +152,13 @@ func (s FoldState) Restore(name string, data []byte) error {
 	return s.Fold.RestorePart(name, data)
 }
 
-// Loss says what a part is worth.
+// Loss describes the cost of losing a part.
 func (s FoldState) Loss(name string) (string, bool) {
 	if incident.IsPart(name) {
 		return incident.PartLoss(name), true
 	}
 	if name == PositionsPart {
-		return "", false // without it sources would count again what is counted
+		return "", false // without it sources would count messages twice
 	}
 	return fold.PartLoss(name)
 }

@@ -22,8 +22,8 @@ import (
 // evictEvery is how often it is looked whether parked generations must go.
 const evictEvery = 10 * time.Second
 
-// Parking is what the engine retains of SLOs that are not in its spec. The fold has the
-// generations, and a record of the log drops them.
+// Parking manages the counts that the engine retains for SLOs that are not in its spec. The fold
+// has the generations, and a record of the log drops them.
 type Parking struct {
 	*Counts
 	budget  int64                             // bytes
@@ -49,7 +49,7 @@ func NewParking(budget int64, dedup time.Duration, counts *Counts, set *metrics.
 	return p
 }
 
-// look lists what is counted and what is parked.
+// look lists the active and the parked generations.
 func (p *Parking) look(ctx context.Context) (all []fold.Generation, err error) {
 	err = p.engine.Do(ctx, func() { all = p.fold.Generations(p.dedup) })
 	if err == nil {
@@ -59,7 +59,7 @@ func (p *Parking) look(ctx context.Context) (all []fold.Generation, err error) {
 	return all, err
 }
 
-// Evict writes, until ctx ends, what of the parked generations must go.
+// Evict writes, until ctx ends, records that drop parked generations.
 func (p *Parking) Evict(ctx context.Context) error {
 	tick := time.NewTicker(evictEvery)
 	defer tick.Stop()
@@ -124,8 +124,8 @@ func (p *Parking) evictOnce(ctx context.Context) error {
 	return err
 }
 
-// generationIDs names the SLOs of generations, each once: what else is counted for an
-// SLO, such as its bands, is named only where the SLO itself is not.
+// generationIDs names the SLOs of generations, each once: a derived generation, such as that of a
+// band, is named only if the SLO itself is absent.
 func generationIDs(list []fold.Generation) []string {
 	ids := make([]string, len(list))
 	for i, g := range list {
@@ -152,7 +152,7 @@ func nameList(names []string) string {
 	return strings.Join(names, " ")
 }
 
-// Forget drops what was counted for a service, and its ids, by a record of the log.
+// Forget drops the counts of a service, and its ids, by a record of the log.
 func (p *Parking) Forget(ctx context.Context, r ForgetRequest) (done Forgotten, err error) {
 	done.Service = r.Service
 	var held, inUse bool
@@ -193,8 +193,8 @@ func (p *Parking) Forget(ctx context.Context, r ForgetRequest) (done Forgotten, 
 	return done, err
 }
 
-// EraseKeys removes what people can read of the keys of work in flight that have the value of an attribute, by a record
-// of the log, and says how many there are. A dry run only counts them.
+// EraseKeys removes the readable text of the keys of work in flight that have the value of an attribute, by a record
+// of the log, and returns their number. A dry run only counts them.
 func (p *Parking) EraseKeys(ctx context.Context, attribute, value string, dry bool) (n int, err error) {
 	key := record.Key{Attribute: attribute, Hash: inflight.Hash([]byte(value))}
 	var basis uint64
@@ -205,10 +205,10 @@ func (p *Parking) EraseKeys(ctx context.Context, attribute, value string, dry bo
 	return n, p.engine.Forget(ctx, record.Forget{Keys: []record.Key{key}}, basis)
 }
 
-// Generations lists what is counted and what is parked.
+// Generations lists the active and the parked generations.
 func (p *Parking) Generations(ctx context.Context) ([]fold.Generation, error) { return p.look(ctx) }
 
-// Parked lists what was parked at the last look.
+// Parked lists the generations that were parked at the last look.
 func (p *Parking) Parked() []fold.Generation {
 	if list := p.list.Load(); list != nil {
 		return slices.Clone(*list)

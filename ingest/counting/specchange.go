@@ -11,7 +11,8 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// Changes tells log, page and the answer to a reload what changes of the spec do to counts.
+// Changes reports the effect of spec changes on counts to the log, the page and the answer to a
+// reload.
 type Changes struct {
 	parking *Parking
 	specs   *Specs
@@ -27,7 +28,7 @@ func NewChanges(p *Parking, s *Specs, log *slog.Logger) *Changes {
 // Last is the last change of the spec that changed counts; nil before the first.
 func (s *Changes) Last() *SpecChange { return s.last.Load() }
 
-// Note takes up the last change. It does nothing where the spec counts what it counted.
+// Note records the last change. It does nothing if the change leaves the counts as they are.
 func (s *Changes) Note(ctx context.Context) error {
 	var change fold.Change
 	var at time.Time

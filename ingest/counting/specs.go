@@ -18,7 +18,7 @@ import (
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
-// Spec is one spec in force, with what was made of it.
+// Spec is one active spec, with the structures derived from it.
 type Spec struct {
 	Spec    *spec.Spec
 	Inputs  evaluator.Inputs
@@ -31,7 +31,7 @@ type Spec struct {
 	Hash    string // of all that the files say
 }
 
-// Specs holds the spec in force.
+// Specs holds the active spec.
 type Specs struct {
 	load    func() (*spec.Spec, spec.Problems, error)
 	current atomic.Pointer[Spec]
@@ -74,7 +74,7 @@ func (s *Specs) Read() (*Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile spec: %w", err)
 	}
-	sum := sha256.Sum256(spec.Encode(sp)) // of all that it says, and not only of what is counted
+	sum := sha256.Sum256(spec.Encode(sp)) // of the whole spec, and not only of the counted parts
 	return &Spec{
 		Spec: sp, Inputs: in, Encoded: encoded, Catalog: catalog(cfg.Services),
 		Longest: longest(cfg.Indicators), merge: merging(cfg), whole: whole, Loaded: time.Now(),
@@ -92,10 +92,10 @@ func Inputs(sp *spec.Spec) evaluator.Inputs {
 	return in
 }
 
-// InForce is the spec that everything uses now. Nobody changes it.
+// InForce is the active spec. It is read-only.
 func (s *Specs) InForce() *Spec { return s.current.Load() }
 
-// Use puts a spec in force.
+// Use activates a spec.
 func (s *Specs) Use(next *Spec) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *Specs) Use(next *Spec) {
 	s.publish(next)
 }
 
-// Publish exports the hash of the spec in force, now and after every change, so that a roll-out can be verified.
+// Publish exports the hash of the active spec, now and after every change, so that a roll-out can be verified.
 func (s *Specs) Publish(set *metrics.Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Specs) Source(id slo.ID) (spec.Source, bool) {
 	return s.InForce().Spec.Source(spec.KindSLO, id.Service(), id.Name())
 }
 
-// mergeBy is what events must agree in to be merged into one.
+// mergeBy lists the attributes that events must have in common to be merged into one.
 type mergeBy struct {
 	attrs []string
 	step  time.Duration
@@ -153,7 +153,7 @@ func (s *Specs) MergeBy(service []byte) ([]string, time.Duration) {
 // Whole reports whether an event over its rate limit must be neither sampled nor merged.
 func (s *Specs) Whole(v *event.View) bool { return s.InForce().whole.Has(v) }
 
-// catalog is what the decoder holds events against.
+// catalog is the catalogue against which the decoder checks events.
 func catalog(services []fold.Service) event.Catalog {
 	known := make(map[string][]string, len(services))
 	for _, s := range services {

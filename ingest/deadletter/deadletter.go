@@ -46,7 +46,7 @@ func AdmissionID(v *event.View) string {
 }
 
 // Refused is the dead letter of an event in its binary form that the fold refused. The index of a whole record is -1.
-// What is not a readable event is stored as raw bytes.
+// An unreadable event is stored as raw bytes.
 func Refused(seq uint64, index int, received int64, payload []byte, why string) dlq.Entry {
 	at := time.Unix(0, received).UTC()
 	entry := dlq.Entry{Origin: dlq.Fold, Reason: ReasonRefused, Error: why, First: at, Last: at, Seq: seq, Index: index}

@@ -8,10 +8,10 @@ import (
 	"github.com/sloengine/sloengine/reliability/dlq"
 )
 
-// Holding says what a dead letter holds of an attribute's value.
+// Holding says how much of an attribute's value a dead letter holds.
 type Holding uint8
 
-// What a dead letter may hold.
+// The values of Holding.
 const (
 	Nothing  Holding = iota
 	Value            // its event has the attribute with the value

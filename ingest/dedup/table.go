@@ -5,8 +5,8 @@
 // [Options.Bytes] run out first.
 //
 // The content of the table follows from the records of the log, in their order and with their times. The package does
-// not know the log, its records or files: the engine adds what a record holds, a checkpoint saves what [Table.Capture]
-// returns, and [Restore] builds a table from that.
+// not know the log, its records or files: the engine adds the ids of each record, a checkpoint saves the result of
+// [Table.Capture], and [Restore] builds a table from that.
 package dedup
 
 import (
@@ -33,14 +33,13 @@ type Table struct {
 	// checkpoint is still writing share the old one.
 	epochs map[string]uint64
 
-	// What changed since Mark. Keys are added before their records are written, so that one group finds its own
-	// duplicates. Rollback undoes them if the write fails: an id must not count as a duplicate of an event that is not
-	// in the log.
+	// Changes since Mark. Keys are added before their records are written, so that one group finds its own duplicates.
+	// Rollback undoes them if the write fails: an id must not count as a duplicate of an event that is not in the log.
 	added   []xxh3.Uint128
 	rotated []idRotation
 	start   int64 // start of the newer generation at Mark
 
-	touched uint64 // what Touch read: without a use the compiler would drop the reads
+	touched uint64 // sum of the reads of Touch: without a use the compiler would drop them
 }
 
 // generation is a set of keys that only grows until it is dropped as a whole. So its file in a checkpoint only grows,
@@ -240,7 +239,7 @@ type Options struct {
 	MaxAge time.Duration `yaml:"max_age" above:"0"`           // of both generations; 7 days
 }
 
-// Capture is what the table gained since the last capture.
+// Capture holds the additions to the table since the last capture.
 type Capture struct {
 	Seq         uint64               // the position of the log that it belongs to
 	At          int64                // receive time of that record, Unix ns
@@ -249,7 +248,7 @@ type Capture struct {
 	Epochs      map[string]uint64
 }
 
-// CapturedGeneration is what one generation gained.
+// CapturedGeneration holds the additions to one generation.
 type CapturedGeneration struct {
 	Number uint64
 	Start  int64
@@ -298,7 +297,7 @@ func (ids *Table) Forget(services []string) {
 // AnyForgotten reports whether the key of any service differs from the plain one.
 func (ids *Table) AnyForgotten() bool { return len(ids.epochs) > 0 }
 
-// Restore builds a table from what a checkpoint holds.
+// Restore builds a table from a checkpoint.
 type Restore struct {
 	ids         *Table
 	generations []*generation // the older first

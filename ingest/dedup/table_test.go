@@ -115,7 +115,7 @@ type idContents struct {
 	Unsaved []xxh3.Uint128
 }
 
-// contents is what is known, without what is left to chance.
+// contents holds the ids in the table, without the random parts.
 func (ids *Table) contents() (all []idContents) {
 	for _, g := range []*generation{ids.older, ids.newer} {
 		if g == nil {
@@ -150,7 +150,7 @@ func TestTableTurnOver(t *testing.T) {
 			for i := range uint64(400) {
 				ids.Begin(at)
 				require.True(t, ids.Add(testKey(i)))
-				// Whatever one generation holds is known for at least as long again.
+				// Every id of a generation is known for at least as long again.
 				for back := range min(i, 80) {
 					require.True(t, ids.Has(testKey(i-back)), "%d back from %d", back, i)
 				}
@@ -185,7 +185,7 @@ func BenchmarkTable(b *testing.B) {
 			if !ids.Add(testKey(i)) {
 				b.Fatal("known")
 			}
-			if i++; i%1_000_000 == 0 { // what is known does not grow without end
+			if i++; i%1_000_000 == 0 { // the table has a bound
 				b.StopTimer()
 				ids.Rollback()
 				b.StartTimer()

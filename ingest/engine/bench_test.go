@@ -160,7 +160,7 @@ func BenchmarkAdmit(b *testing.B) {
 		if r.result.Accepted != 1000 {
 			b.Fatal(r.result)
 		}
-		if n%(1000*1000) == 0 { // what is known does not grow without end
+		if n%(1000*1000) == 0 { // the table has a bound
 			b.StopTimer()
 			c.ids.Rollback()
 			b.StartTimer()

@@ -92,7 +92,7 @@ func TestDeterminism(t *testing.T) {
 	require.Equal(t, states[0], states[2])
 }
 
-// A checkpoint writes what changed, not the whole state.
+// A checkpoint writes changed parts, not the whole state.
 func TestCheckpointIsIncremental(t *testing.T) {
 	r := start(t, testOptions(fsystest.New()))
 	r.commit(numbered("x", 0, 2000)...)
@@ -147,9 +147,9 @@ func TestLogIsTruncated(t *testing.T) {
 	r.shutdown()
 }
 
-// Whatever byte of whatever file of a checkpoint is broken: the counts are
-// right, or the start is refused; nothing is reset. By name, bugs of the field:
-// bad metadata that wipes the folder, and restart from now.
+// If any byte of any file of a checkpoint is broken: the counts are right, or the start is refused;
+// nothing is reset. By name, bugs of the field: bad metadata that wipes the folder, and restart
+// from now.
 func TestEveryByteOfACheckpoint(t *testing.T) {
 	for _, test := range []struct {
 		name    string

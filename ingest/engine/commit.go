@@ -68,9 +68,10 @@ type Position interface {
 	AppendPosition(dst []byte, undecided []int32) []byte
 }
 
-// AdmitAt is Admit for a batch of a source. The position becomes durable together with the events, or not at all, also
-// if none of the events is new or the batch is empty. Events that are Throttled or Critical in the Result are not in
-// the position: the source admits them again, or makes dead letters of them and then writes a position that has them.
+// AdmitAt is Admit for a batch of a source. The position becomes durable together with the events, or not at all,
+// even if all events are duplicates or the batch is empty. Events that are Throttled or Critical in the Result are
+// not in the position: the source admits them again, or makes dead letters of them and then writes a position that
+// has them.
 func (e *Engine) AdmitAt(ctx context.Context, b *event.Batch, tickets *ratelimit.Tickets, todo []int32,
 	at Position) (Result, error) {
 	r := e.queue.request(record.TypeEvents)
@@ -80,7 +81,7 @@ func (e *Engine) AdmitAt(ctx context.Context, b *event.Batch, tickets *ratelimit
 }
 
 // Lose writes a position whose messages are gone, such as those that a broker deleted before they were read, together
-// with what is to be counted as dropped for them. So coverage falls once, whatever is killed.
+// with the number of events to count as dropped for them. So coverage falls once, even if the engine is killed.
 func (e *Engine) Lose(ctx context.Context, at Position, lost []record.Dropped) error {
 	r := e.queue.request(record.TypeEvents)
 	r.batch, r.position = &event.Batch{}, at

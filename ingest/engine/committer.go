@@ -12,8 +12,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// This file is the committer: it decides about each request, writes a group with one sync, and answers. The order
-// in commit is what the promise of the engine rests on: look up and add ids, append, and answer only then.
+// This file is the committer: it decides about each request, writes a group with one sync, and answers. The
+// promise of the engine rests on the order in commit: look up and add ids, append, and answer only then.
 
 // maxRecordBytes is the payload after which the events of a request continue in another record of the same group.
 //
@@ -22,7 +22,7 @@ const maxRecordBytes = wal.MaxPayload / 2
 
 // maxArena is the largest payload buffer that the next group reuses.
 //
-// It is four groups of the default size: a burst of large requests must not hold its memory for ever.
+// It is four groups of the default size: a burst of large requests must not hold its memory forever.
 const maxArena = 32 << 20
 
 // committer writes the requests in the queue to the log, in groups: one write and one sync serve all requests that
@@ -60,8 +60,8 @@ type committer struct {
 
 // run writes groups until stop is closed, and then the requests that still wait.
 //
-// It returns the error that made the log unusable, or nil after a stop. The heartbeat goes by wrote: while
-// records are written, none is needed, since any record shows that the engine is up.
+// It returns the error that made the log unusable, or nil after a stop. The heartbeat depends on wrote:
+// while records are written no heartbeat is needed, since any record shows that the engine is up.
 func (c *committer) run(stop <-chan struct{}) error {
 	beat := time.NewTimer(c.e.opt.Heartbeat)
 	defer beat.Stop()
@@ -124,8 +124,8 @@ func (c *committer) finish() error {
 	return err
 }
 
-// abandon answers all waiting requests after the log failed. The queue is closed first, so that none is added behind
-// it.
+// abandon answers all waiting requests after the log failed. The queue is closed first, so that no request is added
+// behind it.
 //
 // It also answers the requests that wait to be merged. Senders get ErrPoisoned, which promises nothing about
 // their events: a group whose sync failed may be in the log after the restart, and a resend with the same ids is
@@ -156,7 +156,7 @@ func (c *committer) capture() *dedup.Capture {
 // dropCanceled removes requests from the group whose senders have left, and returns the bytes of all.
 //
 // The compare-and-swap decides between the sender, who withdraws, and the committer, who takes. Exactly one of
-// them wins and owns the request from then on, so none is answered twice or returned to the pool twice.
+// them wins and owns the request from then on, so no request is answered twice or returned to the pool twice.
 func (c *committer) dropCanceled() (bytes int64) {
 	live := c.group[:0]
 	for _, r := range c.group {
@@ -176,14 +176,14 @@ func (c *committer) dropCanceled() (bytes int64) {
 // sync, not even one of duplicates only: a duplicate promises that its original is durable. After an error the log
 // cannot be used.
 //
-// What another order would cost:
+// Consequences of another order:
 //
-//   - an answer before the sync: a power loss takes events whose senders were told that they are stored.
+//   - an answer before the sync: a power loss takes events that were acknowledged as stored.
 //   - ids added after the sync: two equal events in one group would both be written.
 //   - a deduplication table that keeps the ids of a failed write: the resend would be reported as a duplicate and lost.
 //
 // The bytes of a group are returned to the queue when all of its requests are answered, so that QueueBytes also
-// bounds what is being written. Requests that wait to be merged stay charged.
+// bounds the group being written. Requests that wait to be merged stay charged.
 func (c *committer) commit() error {
 	bytes := c.dropCanceled()
 	c.rekey()
@@ -262,7 +262,7 @@ func (c *committer) admission() (at int64, closed *UnavailableError, err error) 
 	return at, nil, nil
 }
 
-// now returns the receive time for the next records, or false while the clock is not trusted. It notes what is wrong.
+// now returns the receive time for the next records, or false while the clock is not trusted. It records the reason.
 func (c *committer) now() (at int64, ok bool) {
 	at, ok = c.clock.Next()
 	c.e.troubles[troubleClock].Note(c.clock.Check())
@@ -304,9 +304,9 @@ func (c *committer) add(r *request, at int64, kind byte, payload []byte) {
 // append writes the group's records and syncs. Everything after Append relies on the records being durable: ids stay in
 // the table, and the reader may apply the records.
 //
-// The steps after the sync are ordered: the clock and the table accept what was written before the reader is
-// woken, and capture sees a watermark that belongs to the durable end. After an error none of them has changed,
-// and the caller rolls back the table.
+// The steps after the sync are ordered: the clock and the table accept the written group before the reader is
+// woken, and capture sees a watermark that belongs to the durable end. After an error all of them are
+// unchanged, and the caller rolls back the table.
 func (c *committer) append(at int64) error {
 	if len(c.pending) == 0 {
 		return nil
@@ -337,7 +337,7 @@ func isFatalAppend(err error) bool {
 	return errors.Is(err, wal.ErrPoisoned) || errors.Is(err, wal.ErrClosed)
 }
 
-// finishGroup fills in what follows from the append.
+// finishGroup fills in the results of the append.
 //
 // Numbers of records are known only now. Counters move here and not in admit, so a group that was rolled back
 // leaves no trace in them.
@@ -358,7 +358,7 @@ func (c *committer) finishGroup() {
 // rollback undoes the changes of a group that could not be written, and answers its requests.
 //
 // The log is as it was before the group. Requests that were answered while the group was decided about (an error
-// is set) keep their answer. Everybody else is told to try again, except senders of duplicates only.
+// is set) keep their answer. All other senders are asked to retry, except those of duplicates only.
 func (c *committer) rollback(err error) {
 	why := c.troubled(err)
 	c.ids.Rollback()

@@ -126,7 +126,7 @@ func (r *request) place(k int) int {
 // begin must precede the first id of every record: see dedup.Table.Begin.
 //
 // Recovery calls Begin once per record, too. Only if both do it at the same places do the generations turn over
-// alike, and an id is known after a restart exactly if it was known before.
+// identically, and is an id known after a restart exactly if it was known before.
 func (c *committer) begin(at int64) {
 	if c.ids.Begin(at) {
 		c.e.opt.Metrics.generations.Inc()

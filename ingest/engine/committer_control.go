@@ -10,7 +10,7 @@ import (
 
 // heartbeat writes a heartbeat if nothing else was written for long enough.
 //
-// Heartbeats are what tells an idle engine from one that was down: the fold takes the time between two records as
+// Heartbeats distinguish an idle engine from one that was down: the fold takes the time between two records as
 // observed only if it is short.
 func (c *committer) heartbeat() error {
 	if time.Since(c.wrote) < c.e.opt.Heartbeat {
@@ -19,8 +19,8 @@ func (c *committer) heartbeat() error {
 	return c.beat(record.BeatTick)
 }
 
-// beat writes a heartbeat. With a full disk or a wrong clock it writes none, which is not an error: coverage then shows
-// the gap.
+// beat writes a heartbeat. With a full disk or a wrong clock it writes no heartbeat, which is not an error: coverage
+// then shows the gap.
 //
 // An error is fatal, as from control.
 func (c *committer) beat(kind record.Beat) error {

@@ -9,7 +9,7 @@ type CrashPoint string
 // The places, in the order in which a record meets them.
 const (
 	CrashBeforeAppend       CrashPoint = "append.before" // ids looked up, nothing written
-	CrashAfterAppend        CrashPoint = "append.after"  // durable, nobody told
+	CrashAfterAppend        CrashPoint = "append.after"  // durable, not acknowledged
 	CrashAfterAck           CrashPoint = "ack.after"
 	CrashBeforeApply        CrashPoint = "apply.before" // durable, not yet folded
 	CrashBeforeCheckpoint   CrashPoint = "checkpoint.before"

@@ -66,8 +66,8 @@ func (o *oracle) snapshot() *oracle {
 	return copied
 }
 
-// watch takes a picture of the disk. What was acknowledged before has to be on
-// it, and what was issued after it cannot be.
+// watch takes a picture of the disk. Requests acknowledged before have to be on it, and requests
+// issued after it cannot be.
 func (o *oracle) watch(take func() *fsystest.Mem) (*fsystest.Mem, *oracle) {
 	promised := o.snapshot()
 	disk := take()
@@ -75,7 +75,7 @@ func (o *oracle) watch(take func() *fsystest.Mem) (*fsystest.Mem, *oracle) {
 	return disk, promised
 }
 
-// crash is the disk after the power went, and what was promised until then.
+// crash is the disk after a power loss, and the promises made until then.
 type crash struct {
 	disk   *fsystest.Mem
 	oracle *oracle

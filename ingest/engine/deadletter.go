@@ -17,7 +17,7 @@ import (
 // This file is the way of a refused event from the fold to the dead-letter queue. The fold only appends to
 // memory. The saver, or recovery, writes, and always before the checkpoint that would forget the refusal.
 
-// DeadLetters stores what the fold refuses. It is a dlq.Store.
+// DeadLetters stores the events that the fold refuses. It is a dlq.Store.
 //
 // Both methods may be called again with the same arguments after an error or a crash.
 type DeadLetters interface {
@@ -33,9 +33,9 @@ const (
 	deadLetterSplit  = 1000    // entries that are saved at once
 )
 
-// foldDeadLetters collects what the fold refuses until flush makes it durable. A checkpoint flushes first, since it is
-// the last to know the refusals before its record. Refusals that a crash loses are made again when the log is read
-// again, with the same IDs.
+// foldDeadLetters collects refused events until flush makes them durable. A checkpoint flushes first, since it is the
+// last to know the refusals before its record. Refusals that a crash loses are made again when the log is read again,
+// with the same IDs.
 type foldDeadLetters struct {
 	// Set by Run before the reader starts.
 	store    DeadLetters
@@ -45,15 +45,16 @@ type foldDeadLetters struct {
 	archives string // folder of the archived log ranges
 	instance string // see Parts
 
-	// mu guards what the reader adds. It is never held during a write, so that the fold does not wait for the disk.
+	// mu guards the entries that the reader adds. It is never held during a write, so that the fold does not wait
+	// for the disk.
 	mu      sync.Mutex
 	pending []dlq.Entry
 	failed  []dlq.Failure
 	bytes   int
 	total   uint64
 
-	// flushing is held for the whole of a flush, by the saver or by a replay that must know the outcome. It guards what is
-	// being written. It is taken before mu.
+	// flushing is held for the whole of a flush, by the saver or by a replay that must know the outcome. It guards the
+	// entries being written. It is taken before mu.
 	flushing sync.Mutex
 	saving   []dlq.Entry
 	noting   []dlq.Failure

@@ -33,7 +33,7 @@ func (r *running) deadLetters(t testing.TB) (all []dlq.Entry) {
 }
 
 // Poison: an event that makes the fold panic, or that it refuses, becomes a
-// dead entry, its neighbours count, and the reader goes on.
+// dead entry, its neighbours count, and the reader continues.
 func TestPoison(t *testing.T) {
 	disk := fsystest.New()
 	opt := testOptions(disk)
@@ -102,7 +102,7 @@ func TestLargeRefusedRecordIsKept(t *testing.T) {
 }
 
 // A store of dead letters that fails holds up checkpoints, and with them the log, but
-// neither the fold nor the senders; what it did not take, it gets later.
+// neither the fold nor the senders; entries that it did not take are stored later.
 func TestDeadLetterStoreIsAway(t *testing.T) {
 	memory, err := dlq.NewMemory(dlq.MemoryOptions{})
 	require.NoError(t, err)

@@ -15,10 +15,10 @@ import (
 const diskInterval = time.Second
 
 // diskGuard watches the free space. Below the low-water mark no events are accepted. When the disk is full, a reserve
-// file is deleted, so that what was accepted can be checkpointed. It is created again when there is space.
+// file is deleted, so that the accepted events can be checkpointed. It is created again when there is space.
 //
-// Sizes are bytes. low is what the committer asks before each group: it is a hint that comes up to a second late,
-// and the write that finds no space is the authority.
+// Sizes are bytes. The committer reads low before each group: it is a hint that comes up to a second late, and
+// the write that finds no space is the authority.
 type diskGuard struct {
 	fs       fsys.FS
 	dir      string
@@ -118,7 +118,8 @@ func (d *diskGuard) checkSpace() {
 
 // makeReserve creates the reserve. It needs no sync: after a crash it is created again.
 //
-// Without a reserve the engine goes on. The next check tries again, and the first failure in a row is logged.
+// The engine also runs without a reserve. The next check tries again, and the first failure in a row is
+// logged.
 func (d *diskGuard) makeReserve() {
 	file, err := d.fs.Create(d.name())
 	if err == nil {

@@ -1,5 +1,5 @@
 // Package engine makes events durable, counts each id once and passes events on in log order. README.md beside this
-// file says what it promises and what happens at each kind of crash.
+// file states its promises and the effect of each kind of crash.
 //
 // The Engine owns one data folder. Commit queues decoded batches. One committer goroutine looks up their ids, writes
 // the new events as one record per request, syncs once for the whole group, and only then answers. One reader goroutine
@@ -7,8 +7,8 @@
 // checkpoint), after which old log segments are deleted. After a crash the newest valid checkpoint is loaded and the
 // rest of the log applied, which gives the same counts: they are a function of the log alone.
 //
-// The package does not know HTTP or what is counted: the State it fills, the configuration records it carries and the
-// catalog of services belong to its caller.
+// The package does not know HTTP or how events are counted: the State it fills, the configuration records it carries
+// and the catalog of services belong to its caller.
 package engine
 
 import (
@@ -57,9 +57,8 @@ type Engine struct {
 
 	retain func() (seq uint64, ok bool) // set by Run before any goroutine starts, read by the saver
 
-	// The life of the engine. phase is what the health derives from, together with the disk and the clock.
-	// phase moves forward only: starting, recovering, ready, stopping, stopped. Poisoned replaces any of them and
-	// stays.
+	// The life of the engine. The health derives from phase, together with the disk and the clock. phase moves
+	// forward only: starting, recovering, ready, stopping, stopped. Poisoned replaces any of them and stays.
 	running atomic.Bool   // Run was called
 	ready   chan struct{} // closed when the first events are accepted
 	ended   chan struct{} // closed when Run returns
@@ -176,15 +175,15 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 	if err := e.read.wait(ctx, durable); err != nil && e.folded.Load() < durable {
 		return err
 	}
-	return nil // an error of that record itself is somebody else's
+	return nil // an error of that record itself belongs to another caller
 }
 
 // Run recovers, and serves until ctx is done. Then it answers all waiting requests, folds the log to its end and makes
-// a last checkpoint. An error means that the folder cannot be used (such as a *checkpoint.LossError), or that nothing
-// more can be promised about what is written. The process should then exit and start again. Run can be called once.
+// a last checkpoint. An error means that the folder cannot be used (such as a *checkpoint.LossError), or that the
+// written data is in doubt. The process should then exit and start again. Run can be called once.
 //
 // The deferred functions run in the reverse order: files are closed, then the outcome is published, and ended is
-// closed last, so whoever waits for ended finds everything closed and may call Close.
+// closed last, so a goroutine that waits for ended finds everything closed and may call Close.
 func (e *Engine) Run(ctx context.Context, parts Parts) (err error) {
 	if !e.running.CompareAndSwap(false, true) {
 		return errors.New("engine: Run called twice")
@@ -268,8 +267,8 @@ func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *dedup.Table, save
 		return err
 	})
 
-	// Senders were refused with ErrNotReady until here. The queue is open before ready is closed, so whoever
-	// waits for ready can commit at once.
+	// Senders were refused with ErrNotReady until here. The queue is open before ready is closed, so a
+	// goroutine that waits for ready can commit at once.
 	e.queue.open()
 	e.setPhase(StatusReady)
 	close(e.ready)
@@ -321,7 +320,7 @@ func (e *Engine) failure() string {
 
 func (e *Engine) poisoned() bool { return *e.phase.Load() == StatusPoisoned }
 
-// wake tells the reader that the log is durable up to seq.
+// wake signals the reader that the log is durable up to seq.
 //
 // The committer calls it after the sync. durable is stored before the signal, so that a reader that wakes sees
 // the lag in Health.

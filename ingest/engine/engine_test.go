@@ -259,7 +259,7 @@ func (r *running) commit(ids ...string) Result {
 	return result
 }
 
-// counts waits for the fold and returns what it has counted.
+// counts waits for the fold and returns its counts.
 func (r *running) counts() (all map[string]uint64) {
 	r.t.Helper()
 	require.NoError(r.t, r.read.wait(context.Background(), r.durable.Load()))
@@ -332,7 +332,7 @@ func TestCommitAssigned(t *testing.T) {
 	again.shutdown()
 }
 
-// A duplicate of what another request is just about to store waits for its sync.
+// A duplicate of an event that another request is about to store waits for its sync.
 func TestRepeatsInFlight(t *testing.T) {
 	r := start(t, testOptions(fsystest.New()))
 	var wg sync.WaitGroup
@@ -381,7 +381,7 @@ func TestLargeRequestIsSeveralRecords(t *testing.T) {
 	again.shutdown()
 }
 
-// A function that was given up must not run later: what it writes is its caller's.
+// A function that was given up must not run later: its writes belong to its caller.
 func TestDoGivenUp(t *testing.T) {
 	r := start(t, testOptions(fsystest.New()))
 	busy, free := make(chan struct{}), make(chan struct{})
@@ -480,7 +480,7 @@ func TestSecondEngineIsRefused(t *testing.T) {
 	third.shutdown()
 }
 
-// Whoever waits at the shutdown gets an answer, and what was promised is there.
+// Requests that wait at the shutdown get an answer, and acknowledged events are stored.
 func TestGracefulShutdown(t *testing.T) {
 	fs := fsystest.New()
 	r := start(t, testOptions(fs))

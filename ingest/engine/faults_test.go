@@ -32,8 +32,8 @@ func (r *running) refusal(ids ...string) error {
 	return err
 }
 
-// A full disk refuses what is new, forgets its ids again, answers what is
-// known, and takes everything once there is room.
+// With a full disk, new events are refused and their ids forgotten again, duplicates are answered,
+// and everything is accepted once there is space.
 func TestDiskFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := fsystest.New()
@@ -92,7 +92,7 @@ func TestLowWater(t *testing.T) {
 	})
 }
 
-// A disk that is full at the start is no reason not to show what is known.
+// The counts are shown even if the disk is full at the start.
 func TestDiskFullAtStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opt := guardedOptions(nil)
@@ -149,8 +149,7 @@ func TestDiskFullDuringCheckpoint(t *testing.T) {
 	}
 }
 
-// A failed sync ends the engine: nobody is told that his events are safe, and
-// nothing is tried twice.
+// A failed sync ends the engine: no event is acknowledged, and nothing is tried twice.
 func TestFailedSync(t *testing.T) {
 	for _, file := range []string{"/wal/", "/pack-", "/ids-", "/dead-letters/"} {
 		t.Run(strings.Trim(file, "/-"), func(t *testing.T) {
@@ -401,8 +400,8 @@ func TestStopWhileRecovering(t *testing.T) {
 	require.Equal(t, StatusStopped, r.Health().Status)
 }
 
-// Nothing short of a failed sync ends the engine: it refuses, says so once, and goes on
-// when it can.
+// Nothing short of a failed sync ends the engine: it refuses, logs that once, and continues when it
+// can.
 func TestPassingFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		op    fsystest.Op

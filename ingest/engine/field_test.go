@@ -93,7 +93,7 @@ func TestFieldFullQueueAtStart(t *testing.T) {
 	}
 	opt.FS = disk
 	opt.QueueBytes, opt.GroupRequests, opt.GroupBytes = 1, 1, 1
-	for range 3 { // what is read again stays in the log until a checkpoint holds it
+	for range 3 { // records to be read again stay in the log until a checkpoint holds them
 		opt.FS = disk.CrashClone(0, 1)
 		r := start(t, opt)
 		requireOnce(t, r.counts(), numbered("x", 0, 90))

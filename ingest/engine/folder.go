@@ -103,8 +103,8 @@ func (e *Engine) checkFormats() error {
 // then opened without them. Any other damage is refused, unless the loss is accepted.
 //
 // Damage is accepted without asking the operator only if two conditions hold: the checkpoint has counted the
-// damaged records, and no sink has yet to read them. Everything else needs AcceptLoss, and the error names what
-// would be lost.
+// damaged records, and no sink has yet to read them. Everything else needs AcceptLoss, and the error names the
+// loss.
 func (e *Engine) openLog() (*wal.Log, error) {
 	o := wal.Options{
 		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, LogDir), SegmentBytes: e.opt.SegmentBytes,

@@ -8,9 +8,9 @@ import (
 	"github.com/sloengine/sloengine/ingest/record"
 )
 
-// This file forgets services: what was counted for them, and their ids. The State drops the counts where it
-// reaches the record. The committer is ahead of it and turns over the keys of the service with the first record
-// behind it, so both happen at the same place of the log, also when the log is read again.
+// This file forgets services: their counts and their ids. The State drops the counts where it reaches the
+// record. The committer is ahead of it and turns over the keys of the service with the first record behind it,
+// so both happen at the same place of the log, also when the log is read again.
 
 // ErrConfigChanged means that the counts to be forgotten were chosen under another configuration. Choose again.
 var ErrConfigChanged = errors.New("the spec changed meanwhile; try again")
@@ -98,8 +98,8 @@ func (c *committer) admitForget(r *request, at int64) {
 	c.add(r, at, r.kind, r.payload)
 }
 
-// noteWritten applies what a durable record means for later ones. It runs after the sync: a configuration or a new
-// epoch that a failed write rolled back must have no effect.
+// noteWritten applies the effects of a durable record on later ones. It runs after the sync: a configuration or a
+// new epoch that a failed write rolled back must have no effect.
 func (c *committer) noteWritten(r *request) {
 	switch {
 	case r.wrote == 0:

@@ -23,7 +23,7 @@ func (r *running) forget(services ...string) {
 }
 
 // TestForgottenIDsCountAgain: an id is a duplicate until its service is forgotten, and
-// then counts once more, exactly, whatever is killed, saved and read again in between.
+// then counts once more, exactly, with any kill, checkpoint and replay in between.
 func TestForgottenIDsCountAgain(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		disk := fsystest.New()
@@ -68,8 +68,8 @@ func TestForgottenIDsCountAgain(t *testing.T) {
 	})
 }
 
-// TestForgetHoldsItsPlace: requests of one commit group are before or after what is
-// forgotten as they came, and a replay of the log says the same.
+// TestForgetHoldsItsPlace: requests of one commit group are before or after the forgetting in the
+// order of arrival, and a replay of the log agrees.
 func TestForgetHoldsItsPlace(t *testing.T) {
 	disk := fsystest.New()
 	opt := testOptions(disk)
@@ -120,8 +120,8 @@ func TestForgetHoldsItsPlace(t *testing.T) {
 	r.shutdown()
 }
 
-// TestForgetNeedsTheConfigOfItsBasis: what was not in use when it was chosen may be in
-// use under a configuration that came since.
+// TestForgetNeedsTheConfigOfItsBasis: a part that was unused when it was chosen may be in use under
+// a later configuration.
 func TestForgetNeedsTheConfigOfItsBasis(t *testing.T) {
 	opt := testOptions(fsystest.New())
 	opt.Config = []byte("first")

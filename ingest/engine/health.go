@@ -4,10 +4,11 @@ import (
 	"time"
 )
 
-// This file is what others see of the engine. Every figure is an atomic or is guarded by a lock that is held for
-// a few instructions, so Health stays quick while the disk hangs. Figures of one Health may be a moment apart.
+// This file holds the published state of the engine. Every figure is an atomic or is guarded by a lock that is
+// held for a few instructions, so Health stays quick while the disk hangs. Figures of one Health may be a moment
+// apart.
 
-// Status is what the engine as a whole is doing.
+// Status is the state of the engine as a whole.
 type Status string
 
 // The statuses. Commit takes events in StatusReady only.
@@ -130,7 +131,7 @@ func (e *Engine) Health() Health {
 // ClockJumped reports whether nothing is accepted because the clock jumped ahead.
 func (e *Engine) ClockJumped() bool { return e.clock.Jumped() }
 
-// status derives what the engine is doing from its parts, the most serious first.
+// status derives the state of the engine from its parts, the most serious first.
 func (e *Engine) status() (Status, string) {
 	phase := *e.phase.Load()
 	switch {

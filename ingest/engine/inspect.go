@@ -8,8 +8,8 @@ import (
 )
 
 // Inspect reads one part of the State without an engine that runs: restore gets the part as the newest checkpoint has
-// it, and is not called if it has none. apply then gets every record behind that checkpoint. It is called instead of
-// Run, and appends nothing to the log. A record is valid during the call only.
+// it, and is not called if it lacks the part. apply then gets every record behind that checkpoint. It is called
+// instead of Run, and appends nothing to the log. A record is valid during the call only.
 func (e *Engine) Inspect(ctx context.Context, part string, restore func([]byte) error,
 	apply func(wal.Record) error) (err error) {
 	files := e.checkpoints()

@@ -15,8 +15,8 @@ import (
 )
 
 // This file applies the decisions of the rate limits within a group. The decision is made once, before the write,
-// and its outcome is what is written: a weight, a merged event, ids without events, a count of drops. So reading
-// the log again needs no limiter.
+// and its outcome is written to the log: a weight, a merged event, ids without events, a count of drops. So
+// reading the log again needs no limiter.
 
 // Limiter decides about many events at once. It is a *ratelimit.Limiter.
 type Limiter interface {
@@ -26,7 +26,7 @@ type Limiter interface {
 // DecideTimeout bounds how long a group waits for a decision. Rate limits that are shared through Redis have a shorter
 // bound of their own.
 //
-// It bounds what an unavailable limiter can add to the latency of every request in the group. Then all events
+// It bounds the latency that an unavailable limiter can add to every request in the group. Then all events
 // pass.
 const DecideTimeout = 2 * time.Second
 
@@ -185,7 +185,8 @@ func (c *committer) limit(r *request, i int) (weight uint32, stays bool) {
 		c.deferred.add(item)
 		r.result.Sampled++
 	case ratelimit.Aggregate:
-		// The earliest event of a backfill says from when on the service was observed, so none is merged.
+		// The earliest event of a backfill marks the start of the observed period, so its events are not
+		// merged.
 		if c.e.opt.MergeBy == nil || r.batch.Backfill || !c.merge(r, i) {
 			return 0, true
 		}
@@ -252,8 +253,8 @@ func (c *committer) drop(item *event.Item) {
 // these too, so that a crash never keeps one without the other.
 //
 // The ids of everything that was merged or sampled out are in the first of these records: the keys of a record
-// say which ids became known with it, whatever events it holds. Merged events are split over records only if they
-// exceed half of maxRecordBytes.
+// say which ids became known with it, independent of its events. Merged events are split over records only if
+// they exceed half of maxRecordBytes.
 func (c *committer) addDeferred(at int64) {
 	h := &c.deferred
 	if len(h.keys)+len(h.order) > 0 {

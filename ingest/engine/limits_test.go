@@ -15,7 +15,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// sums is a State that adds up what events count, and what was dropped.
+// sums is a State that adds up the counts of events, and the drops.
 type sums struct {
 	*tally
 	events, dropped uint64
@@ -93,9 +93,8 @@ func ticketsOf(t testing.TB, l *ratelimit.Limiter, b *event.Batch) *ratelimit.Ti
 	return out
 }
 
-// 1000 events against a limit of 100. Whatever the strategy, what is counted, sampled
-// and dropped is all there is, sending the lot again changes nothing, and a replay of the
-// log gives the same.
+// 1000 events against a limit of 100. For every strategy, counted, sampled and dropped events add
+// up to all events, sending all again changes nothing, and a replay of the log gives the same.
 func TestStrategiesLoseNothingSilently(t *testing.T) {
 	const events, limit = 1000, 100
 	all := timed(0, events)
@@ -159,7 +158,7 @@ func TestStrategiesLoseNothingSilently(t *testing.T) {
 			}
 			require.Zero(t, first.Duplicates)
 
-			// Sent again: what was decided is known, whatever the limit says now.
+			// Sent again: decided events are known, regardless of the current limit.
 			second := admit(all)
 			require.Equal(t, first.Accepted+first.Sampled, second.Duplicates)
 			require.Zero(t, second.Accepted)
@@ -247,8 +246,8 @@ func TestLimitsThatFailLetPass(t *testing.T) {
 	r.kill()
 }
 
-// What a group held back is written with that group and never again, also when the next
-// one cannot be written.
+// Events that a group held back are written with that group and never again, even if the next one
+// cannot be written.
 func TestHeldBackOnce(t *testing.T) {
 	l := limiter(t, 100, ratelimit.OnExceededAggregate, 1)
 	opt := testOptions(fsystest.New())
@@ -271,8 +270,8 @@ func TestHeldBackOnce(t *testing.T) {
 	r.kill()
 }
 
-// One id twice, in one request and in two of one group, whatever becomes of the second
-// over its limit: it counts once.
+// One id twice, in one request and in two of one group, for any treatment of the second over its
+// limit: it counts once.
 func TestRepeatsOverTheLimitCountOnce(t *testing.T) {
 	for name, strategy := range map[string]ratelimit.Strategy{
 		"drop": ratelimit.OnExceededDrop, "sample": ratelimit.OnExceededSample, "aggregate": ratelimit.OnExceededAggregate,

@@ -22,7 +22,7 @@ const answerReserve = 10 * time.Millisecond
 // committer uses it.
 //
 // Its requests are in the state waiting, and their bytes stay charged to the queue. A crash loses nothing that
-// was promised: none of them was answered.
+// was promised: they are not answered yet.
 type mergeWait struct {
 	requests []*request
 	bytes    int64
@@ -31,7 +31,7 @@ type mergeWait struct {
 }
 
 // deferMerges moves the requests of the group that wait to be merged out of it, and returns their bytes. A request
-// waits as a whole. Requests with a close deadline, backfills, and whatever exceeds the size of a group do not wait.
+// waits as a whole. Requests with a close deadline, backfills, and requests beyond the size of a group do not wait.
 //
 // The state is set back to waiting before leaving is checked, in the opposite order of the sender's two steps. So
 // either the sender withdraws the request or the committer notices that it wants to leave.
@@ -99,7 +99,7 @@ func (w *mergeWait) set(d time.Duration) {
 	w.timer.Reset(d)
 }
 
-// due fires when requests must be written. It is nil while none wait.
+// due fires when requests must be written. It is nil while no request waits.
 func (w *mergeWait) due() <-chan time.Time {
 	if len(w.requests) == 0 {
 		return nil

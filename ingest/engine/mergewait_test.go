@@ -51,8 +51,8 @@ func (r *running) waiting() int {
 	return requests
 }
 
-// A request that waits to be merged holds up nobody: what is not limited is stored, its own
-// sender may leave or have a deadline, and a shutdown writes it. Only then is it answered.
+// A request that waits to be merged does not delay others: unlimited events are stored, its own
+// sender may disconnect or have a deadline, and a shutdown writes it. Only then is it answered.
 func TestWaitingToBeMerged(t *testing.T) {
 	disk := fsystest.New()
 	r, l, state := waitingEngine(t, disk, 1, nil)
@@ -74,7 +74,7 @@ func TestWaitingToBeMerged(t *testing.T) {
 	require.Empty(t, answered, "an answer means that it is durable")
 	clone := disk.CrashClone(0, 1)
 
-	// Who leaves is not stored, and is told at once.
+	// The request of a disconnected sender is not stored, and is answered at once.
 	ctx, cancel := context.WithCancel(context.Background())
 	left := make(chan error, 1)
 	go func() { _, err := admit(ctx, t, r, l, 3); left <- err }()
@@ -86,7 +86,7 @@ func TestWaitingToBeMerged(t *testing.T) {
 	// soon has all of them written in time.
 	began := time.Now()
 	result, err := soon(t, r, l, 1)
-	for errors.Is(err, context.DeadlineExceeded) { // the machine was too busy to answer within what is left
+	for errors.Is(err, context.DeadlineExceeded) { // the machine was too busy to answer within the remaining time
 		result, err = soon(t, r, l, 1)
 	}
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestWaitingToBeMerged(t *testing.T) {
 	again.kill()
 }
 
-// However long the window, what waits is bounded in bytes, and by a part of the queue.
+// For a window of any length, waiting requests are bounded in bytes, and by a part of the queue.
 func TestWaitingToBeMergedIsBounded(t *testing.T) {
 	const senders = 200
 	r, l, state := waitingEngine(t, fsystest.New(), 1, func(o *Options) { o.QueueBytes = 64 << 10 })
@@ -157,7 +157,7 @@ func TestWaitingToBeMergedIsBounded(t *testing.T) {
 	r.kill()
 }
 
-// Senders that come and go at any moment: what is answered counts once, what is not at
+// Senders that come and go at any moment: an answered request counts once, an unanswered one at
 // most once.
 func TestLeavingWhileWaitingToBeMerged(t *testing.T) {
 	const senders, each = 16, 60

@@ -57,7 +57,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	return m
 }
 
-// gauges adds what is read from the engine at every scrape.
+// gauges adds the gauges that are read from the engine at every scrape.
 func (m *Metrics) gauges(e *Engine) {
 	for family, value := range map[*metric.Family]func(h Health) float64{
 		metric.IngestReady:          func(h Health) float64 { return boolValue(h.Status == StatusReady) },
@@ -83,7 +83,7 @@ func (m *Metrics) gauges(e *Engine) {
 	}
 }
 
-// troubles adds a gauge for each part that may be in trouble.
+// troubles adds a gauge for each part that may fail.
 func (m *Metrics) troubles(e *Engine) {
 	for i := range e.troubles {
 		metric.IngestTrouble.Read(m.set, func() float64 { return boolValue(e.troubles[i].Failing()) }, troubleNames[i])

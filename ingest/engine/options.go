@@ -15,8 +15,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// This file holds what a caller can set, with defaults and bounds. Options are fixed once Open has returned.
-// Parts come later, with Run, because sinks and dead letters need the open log.
+// This file holds the settings of a caller, with defaults and bounds. Options are fixed once Open has
+// returned. Parts come later, with Run, because sinks and dead letters need the open log.
 
 // Options configure an Engine. A zero field takes the default in its comment.
 //
@@ -27,7 +27,8 @@ type Options struct {
 	Dir   string  // the data folder, created if missing; required
 	State State   // required, and empty
 
-	// Config is written to the log at every start, before the first event is accepted. nil writes none.
+	// Config is written to the log at every start, before the first event is accepted. nil writes no
+	// configuration.
 	Config []byte
 
 	Metrics *Metrics         // one of its own
@@ -38,7 +39,7 @@ type Options struct {
 	Uptime func() time.Duration
 
 	// AcceptLoss starts with a damaged or incomplete data folder, which is refused otherwise. Damaged files are moved
-	// aside, never deleted. What they held is lost.
+	// aside, never deleted. Their contents are lost.
 	AcceptLoss bool
 	// Locked says that the caller holds the lock of the folder, and releases it after Close.
 	Locked bool
@@ -60,10 +61,10 @@ type Options struct {
 	// Limiter decides which events exceed their rate limit. nil admits all. See Admit.
 	Limiter Limiter
 	// Critical reports whether an event over its rate limit must not be dropped or sampled. The caller of Admit gets it
-	// back in Result.Critical. nil: none is critical.
+	// back in Result.Critical. nil: no event is critical.
 	Critical func(v *event.View) bool
 	// Whole reports whether an event must be neither sampled nor merged: it passes unless the Limiter throttles or drops
-	// it. nil: none is.
+	// it. nil: no event is exempt.
 	Whole func(v *event.View) bool
 	// MergeBy names the attributes, ascending, and the step of time by which events of a service must agree to be merged
 	// into one when the Limiter says so. nil: such events pass unmerged.
@@ -77,10 +78,11 @@ type Options struct {
 	CrashPoint func(CrashPoint)
 }
 
-// Parts are what others add to an engine once its log is open.
+// Parts are the components that are added to an engine once its log is open.
 type Parts struct {
 	DeadLetters DeadLetters // nil: files in the data folder
-	// Retain is the oldest record of the log that a sink still needs. ok is false if none is needed. nil: none is.
+	// Retain is the oldest record of the log that a sink still needs. ok is false if no record is needed. nil: no
+	// record is.
 	Retain func() (seq uint64, ok bool)
 	// Instance begins the IDs of the fold's dead letters when several engines share one storage. Without it, places in
 	// two logs could give the same ID.
@@ -140,8 +142,8 @@ func (o *Options) applyDefaults() {
 	o.DeadLetterSegmentBytes = cmp.Or(o.DeadLetterSegmentBytes, 10e6)
 }
 
-// validate refuses what no default can repair. A zero was replaced by its default before, so only negative values
-// are left to refuse.
+// validate refuses values that no default can repair. A zero was replaced by its default before, so only negative
+// values are left to refuse.
 func (o *Options) validate() error {
 	if o.Dir == "" {
 		return errors.New("engine: Options.Dir is required")

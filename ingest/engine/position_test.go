@@ -69,7 +69,7 @@ type topic struct {
 	r        *running
 	state    *followed
 	limiter  *ratelimit.Limiter
-	progress position.Progress // what the engine said at the start
+	progress position.Progress // the engine's positions at the start
 	kept     map[string]int    // events that became dead letters outside of the log
 }
 
@@ -88,7 +88,7 @@ type place struct {
 	index  int32
 }
 
-// AppendPosition leaves out the messages of which an event is not in the log. What is in the log of them is Partial.
+// AppendPosition leaves out the messages of which an event is not in the log. Their part in the log is Partial.
 func (f *fetch) AppendPosition(dst []byte, undecided []int32) []byte {
 	p := position.Progress{Stream: topicStream, Ranges: []position.Range{{From: f.From}}}
 	open := map[int64]bool{}
@@ -117,7 +117,7 @@ func (f *fetch) AppendPosition(dst []byte, undecided []int32) []byte {
 	return position.Append(dst, "kafka", []position.Progress{p})
 }
 
-// open starts an engine on the disk and asks it where to go on.
+// open starts an engine on the disk and asks it where to continue.
 func openTopic(t *testing.T, disk *fsystest.Mem, limit *ratelimit.Limiter, kept map[string]int) *topic {
 	x := &topic{t: t, state: newFollowed(), limiter: limit, kept: kept}
 	opt := crashOptions(disk)
@@ -279,8 +279,8 @@ func TestPositionLeavesOutThrottledEvents(t *testing.T) {
 	requireEachOnce(t, disk, messages)
 }
 
-// Critical events over a limit that drops are not in the position until the source has made dead letters of them. What
-// is dropped is in it, and is counted as dropped once.
+// Critical events over a limit that drops are not in the position until the source has made dead letters of them.
+// Dropped events are in it, and are counted as dropped once.
 func TestPositionLeavesOutCriticalEvents(t *testing.T) {
 	disk := fsystest.New()
 	kept := map[string]int{}
@@ -319,7 +319,7 @@ func refusedBelow(n int) (refused int) {
 	return refused
 }
 
-// requireEachOnce opens the engine and compares what it counted with the topic.
+// requireEachOnce opens the engine and compares its counts with the topic.
 func requireEachOnce(t *testing.T, disk *fsystest.Mem, messages int64) {
 	t.Helper()
 	x := openTopic(t, disk, nil, nil)
@@ -339,7 +339,8 @@ func requireEachOnce(t *testing.T, disk *fsystest.Mem, messages int64) {
 	x.r.shutdown()
 }
 
-// A source reads again what an accepted loss took: the positions of lost records are lost with their events.
+// A source reads messages that an accepted loss took again: the positions of lost records are lost with
+// their events.
 func TestPositionsOfLostRecords(t *testing.T) {
 	disk := fsystest.New()
 	x := &topic{t: t, state: newFollowed()}

@@ -42,7 +42,7 @@ type request struct {
 	wrote  int // number of its last record in the current group; 0 if it has none
 }
 
-// The states of a request. Whoever moves it away from waiting owns it.
+// The states of a request. The goroutine that moves it away from waiting owns it.
 const (
 	requestWaiting uint32 = iota
 	requestTaken          // by the committer, which will answer
@@ -66,7 +66,7 @@ func (q *queue) request(kind byte) *request {
 
 // release returns a request to the pool. Nothing may refer to it any more.
 //
-// It clears what refers to memory of the sender, so that the pool does not keep batches alive.
+// It clears references to memory of the sender, so that the pool does not keep batches alive.
 func (q *queue) release(r *request) {
 	r.batch, r.tickets, r.todo, r.position, r.replay, r.delivered = nil, nil, nil, nil, nil, false
 	r.payload, r.result, r.err = nil, Result{}, nil
@@ -89,7 +89,7 @@ func (r *request) expires(d time.Duration) <-chan time.Time {
 // answer wakes the sender. Result and err must be set, and the committer must not touch the request afterwards.
 func (r *request) answer() { r.done <- struct{}{} }
 
-// requestOverhead is what a waiting request costs besides its events, in bytes.
+// requestOverhead is the memory of a waiting request besides its events, in bytes.
 //
 // Without it, QueueBytes would hardly bound the memory of a flood of tiny requests.
 const requestOverhead = 512
@@ -144,8 +144,8 @@ func (q *queue) signal() {
 
 // take moves the next group into buf: at least one request if any waits, then as many as fit.
 //
-// The first request goes whatever its size, or a large one would wait for ever. The bytes stay charged until
-// free.
+// The first request is taken regardless of its size, or a large one would wait forever. The bytes stay
+// charged until free.
 func (q *queue) take(buf []*request, maxBytes int64, maxRequests int) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,7 +155,7 @@ func (q *queue) take(buf []*request, maxBytes int64, maxRequests int) []*request
 			break
 		}
 		if buf = append(buf, r); r.kind == record.TypeForget {
-			break // a record of forgotten services changes the keys of what follows
+			break // a record of forgotten services changes the keys of later requests
 		}
 	}
 	rest := copy(q.waiting, q.waiting[len(buf):])
@@ -183,7 +183,8 @@ func (q *queue) setDeferred(n int) {
 // close refuses requests from now on. Those that wait stay. The first reason counts, except that ErrPoisoned replaces
 // any.
 //
-// The signal makes the committer look at the queue once more, so that it answers what is there.
+// The signal makes the committer look at the queue once more, so that it answers the requests in
+// it.
 func (q *queue) close(why *UnavailableError) {
 	q.mu.Lock()
 	if q.closed == nil || why == ErrPoisoned {
@@ -200,7 +201,7 @@ func (q *queue) open() {
 	q.mu.Unlock()
 }
 
-// size is what is not answered yet, for Health.
+// size returns the number and bytes of unanswered requests, for Health.
 func (q *queue) size() (requests int, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// This file is the reader: it applies durable records to the State in the order of the log, answers whoever waits
-// for a record, and captures the State for the saver. It never writes to the disk itself.
+// This file is the reader: it applies durable records to the State in the order of the log, answers callers that
+// wait for a record, and captures the State for the saver. It never writes to the disk itself.
 
 // reader applies durable records to the State, in order, and captures the State for checkpoints. Only its goroutine
 // uses the State, and only it touches the fields below that are not channels. During recovery that is the goroutine of
@@ -61,8 +61,8 @@ type foldWait struct {
 
 // maxRefusals bounds the refusals that are remembered.
 //
-// A caller that waits asks within a few records. Beyond the bound all are forgotten: such a caller is told that
-// its record was applied.
+// A caller that waits asks within a few records. Beyond the bound all are forgotten: such a caller learns only
+// that its record was applied.
 const maxRefusals = 64
 
 // newReader makes the reader of an engine. open gives it a place in the log. The channels saves and saved have room
@@ -120,11 +120,11 @@ func (r *reader) Close() error {
 	return r.log.Close()
 }
 
-// do has the reader's goroutine call f between two records. Once do has returned, f has run or never will: what
-// f writes may be read, whatever do returned.
+// do has the reader's goroutine call f between two records. Once do has returned, f has run or never will, so
+// variables that f writes may be read, even after an error.
 //
-// taken makes the promise exact: whoever swaps it first decides whether f runs. A caller that loses the swap
-// waits for f, which is running, so f may write to variables of its caller without a lock.
+// taken makes the promise exact: the goroutine that swaps it first decides whether f runs. A caller that
+// loses the swap waits for f, which is running, so f may write to variables of its caller without a lock.
 func (r *reader) do(ctx context.Context, f func()) error {
 	done := make(chan error, 1)
 	var taken atomic.Bool // by the reader, which calls f, or by the caller, which gives up

@@ -74,7 +74,7 @@ func (e *Engine) checkpoints() *checkpoint.Store {
 	})
 }
 
-// restore gives the State what the checkpoint holds.
+// restore loads the checkpoint into the State.
 //
 // Parts() is asked after FinishRestore and before the first record, so that the versions are those of the bytes
 // on the disk. A part that is not in saved is written by the next checkpoint.
@@ -183,7 +183,7 @@ func (e *Engine) replayState(ctx context.Context) error {
 
 // readIDs adds the ids of the rest of the log to the table.
 //
-// While it runs, nobody else uses the table.
+// While it runs, no other goroutine uses the table.
 func (e *Engine) readIDs(ctx context.Context, log *wal.Log, seq uint64, ids *dedup.Table) (err error) {
 	reader, err := log.NewReader(seq + 1)
 	if err != nil {

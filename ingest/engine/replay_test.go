@@ -16,7 +16,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// lenient is a tally that takes what it refused from some record on.
+// lenient is a tally that accepts events that it refused before, from some record on.
 type lenient struct {
 	*tally
 	takes uint64 // from this record on
@@ -91,8 +91,8 @@ func (r *running) stateCounts(t testing.TB, s *tally) (all map[string]uint64) {
 	return all
 }
 
-// What admission kept out comes back as the event that it is: a sender who sent it
-// again meanwhile made it count, and it does not count twice.
+// An event that admission refused is replayed unchanged: a sender who sent it again meanwhile made
+// it count, and it does not count twice.
 func TestReplayOfAdmission(t *testing.T) {
 	r := start(t, testOptions(fsystest.New()))
 	b := testBatch("x", "y")

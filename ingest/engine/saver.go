@@ -20,8 +20,8 @@ const flushInterval = time.Second
 
 // saver writes checkpoints and dead letters in a goroutine of its own, so that neither the reader nor the committer
 // waits for these syncs. The order within a checkpoint makes it safe against a crash: dead letters, parts, ids,
-// manifest, and only then the log is truncated. What a step needs later is durable before the step that gives up its
-// source.
+// manifest, and only then the log is truncated. Data that a later step needs is durable before the step that gives
+// up its source.
 //
 // During recovery there is no committer yet, and the goroutine of Run uses files. From serve on only the saver's
 // goroutine does.
@@ -39,7 +39,8 @@ type saver struct {
 // saveResult is the answer to a capture. The reader gets one for each, unless the saver has failed for good.
 type saveResult struct{ err error }
 
-// run saves what the reader captures until stop is closed. After an error nothing more can be promised.
+// run saves the captures of the reader until stop is closed. After an error nothing more can be
+// promised.
 //
 // The answer is sent before an error is returned. saved has room for it, so the saver never waits for the reader.
 func (s *saver) run(stop <-chan struct{}) error {
@@ -84,7 +85,7 @@ func (s *saver) flush() error {
 	return nil
 }
 
-// isNoSpace reports whether the disk is full, whoever says it.
+// isNoSpace reports whether the disk is full, for the errors of all packages.
 func isNoSpace(err error) bool {
 	return fsys.Classify(err) == fsys.NoSpace || errors.Is(err, dlq.ErrNoSpace) || errors.Is(err, wal.ErrNoSpace)
 }
@@ -127,9 +128,10 @@ func (s *saver) save(state *checkpoint.State) error {
 //   - Dead letters first: the checkpoint no longer has the records that were refused, so a crash after it would forget
 //     them.
 //   - Ids are captured after the state, so they are never behind it. Both positions are in the manifest.
-//   - The log is truncated last, below what both checkpoints and every sink still need.
+//   - The log is truncated last, below the records that both checkpoints and every sink still need.
 //
-// An error leaves what was written before it, which is harmless: the next checkpoint writes or replaces it.
+// An error leaves the files written before it, which is harmless: the next checkpoint writes or replaces
+// it.
 func (s *saver) write(state *checkpoint.State) (written int64, err error) {
 	if err := s.e.dead.flush(); err != nil {
 		return 0, err
@@ -152,7 +154,7 @@ func (s *saver) write(state *checkpoint.State) (written int64, err error) {
 
 // floor is the first record of the log that a checkpoint or a sink may still need.
 //
-// It goes by what is durable: the positions in the manifests, and the cursors of the sinks on the disk. Record
+// It uses durable positions only: those in the manifests, and the cursors of the sinks on the disk. Record
 // numbers only rise, so a bound that is out of date is too low, which only keeps more.
 func (s *saver) floor() uint64 {
 	floor := s.files.Floor()

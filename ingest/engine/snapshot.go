@@ -22,9 +22,9 @@ const snapshotTries = 10
 // Snapshot opens the files of the data folder that a start needs and passes them to add. Counting continues meanwhile.
 // Everything that was acknowledged before the call is in them.
 //
-// The order makes them consistent: the checkpoint first, then what others adds, then the log. So the log holds every
-// record that the checkpoint, a cursor or a removed dead letter refers to, and the dead letters hold everything that
-// the checkpoint has left behind.
+// The order makes them consistent: the checkpoint first, then the files that others adds, then the log. So the log
+// holds every record that the checkpoint, a cursor or a removed dead letter refers to, and the dead letters hold
+// everything that the checkpoint has left behind.
 //
 // An error leaves the files that were added in the hands of the receiver, which closes them.
 func (e *Engine) Snapshot(others func() error, add AddFile) error {

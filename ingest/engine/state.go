@@ -10,12 +10,12 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// This file is what the engine asks of its caller's State, and the helper that passes the events of a record to
-// it one by one.
+// This file holds the interface of the caller's State, and the helper that passes the events of a record to it
+// one by one.
 
-// State is what the log is folded into. All its methods except Loss are called by one goroutine at a time. What a State
-// holds must follow from the calls alone, never from a clock or from chance: a restart reads the log again and must get
-// the same.
+// State is the result of folding the log. All its methods except Loss are called by one goroutine at a time. The
+// content of a State must follow from the calls alone, never from a clock or from chance: a restart reads the log
+// again and must get the same.
 //
 // The engine calls Restore and FinishRestore first, then Apply and Parts, all from Run.
 type State interface {
@@ -33,7 +33,7 @@ type State interface {
 	Restore(name string, data []byte) error
 	FinishRestore() error
 
-	// Loss says for the operator what it would cost to continue without a saved part. ok is false if the others are
+	// Loss describes to the operator the cost of continuing without a saved part. ok is false if the others are
 	// useless without it. It must not touch the state: any goroutine may call it.
 	Loss(name string) (what string, ok bool)
 }

@@ -16,7 +16,7 @@ type Trouble struct {
 	Since  time.Time
 }
 
-// The parts of the engine that may be in trouble, in the order in which they are shown.
+// The parts of the engine that may fail, in the order in which they are shown.
 const (
 	troubleLog    = iota
 	troubleMarker // the marker of the log's end: without it the next start would not notice a loss there

@@ -76,7 +76,7 @@ func (b *Batch) Mark() Mark {
 	return m
 }
 
-// Truncate removes what was appended since Mark.
+// Truncate removes all events appended since Mark.
 func (b *Batch) Truncate(m Mark) {
 	b.Received, b.Rejected, b.ErrorsTruncated = m.received, m.rejected, m.truncated
 	b.MinTime, b.MaxTime = m.minTime, m.maxTime
@@ -87,7 +87,7 @@ func (b *Batch) Truncate(m Mark) {
 	}
 }
 
-// End completes the batch, and lets go of what Begin was given.
+// End completes the batch, and releases the arguments of Begin.
 func (d *Decoder) End() {
 	if b := d.batch; len(b.Events) == 0 {
 		b.MinTime, b.MaxTime = 0, 0

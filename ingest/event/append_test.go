@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A batch of several bodies holds what the batches of each of them hold.
+// A batch of several bodies holds the events of the batches of each of them.
 func TestAppend(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	opt := DecodeOptions{Now: now, AppendID: func(dst []byte, i int) []byte {

@@ -18,8 +18,8 @@ const (
 	cloudEventBinary               // CloudEvents 1.0, binary mode: the data, beside an Envelope
 )
 
-// SizeLimits bound what an event and a batch may be. A zero field takes the
-// default, which is given with it.
+// SizeLimits bound the size of an event and of a batch. A zero field takes the default, which is
+// given with it.
 type SizeLimits struct {
 	MaxEventBytes  int           // of one event's JSON; 65536
 	MaxBatchEvents int           // 10000
@@ -57,7 +57,7 @@ func setDefault[T int | time.Duration](field *T, value T) {
 // Known is a catalogue's answer.
 type Known uint8
 
-// What a catalogue may answer.
+// The answers of a catalogue.
 const (
 	KnownYes Known = iota
 	UnknownService
@@ -78,7 +78,7 @@ type Suggester interface {
 
 // DecodeOptions say how a body is judged.
 type DecodeOptions struct {
-	Now        time.Time // the present: default time of events, and what lateness is measured from
+	Now        time.Time // the present: default time of events, and the reference for lateness
 	Backfill   bool      // MaxBackfill takes the place of AllowedLateness
 	Covers     []Span    // of a backfill: see Batch.Covers
 	Catalog    Catalog   // nil takes every service and type
@@ -88,14 +88,14 @@ type DecodeOptions struct {
 	// must not give one: without it "weight" is an unknown field.
 	AllowWeight bool
 
-	// AssignID makes an id for the event at that index, which has none. With nil
-	// such an event keeps an empty id.
+	// AssignID makes an id for the event at that index, which has none. If nil, such an event keeps an
+	// empty id.
 	AssignID func(index int) string
 	// AppendID appends one instead, without the memory of a string. Item.Assigned stays empty.
 	AppendID func(dst []byte, index int) []byte
 
 	// DefaultID appends the id that its transport gave to an event without one, by which it counts once like a sender's
-	// own. What it appends is used if it is a valid id. Otherwise the event gets one as if there were no DefaultID.
+	// own. The appended text is used if it is a valid id. Otherwise the event gets one as if there were no DefaultID.
 	DefaultID func(dst []byte, index int) []byte
 
 	// MapData appends the JSON of the event that is made of the data of a CloudEvent, a JSON object of the producer's own.
@@ -118,7 +118,7 @@ type Batch struct {
 	Backfill        bool
 	// times of which the sender of a backfill says that it sends all events, so that a gap is one
 	Covers   []Span
-	Deadline time.Time // after which no sender waits for it any more; zero: none
+	Deadline time.Time // after which its sender no longer waits; zero: no deadline
 	MinTime  int64     // Unix nanoseconds over Events; both 0 if there are none
 	MaxTime  int64
 }
@@ -160,7 +160,7 @@ type Item struct {
 	Assigned   string       // the id that AssignID gave
 }
 
-// ItemError says what is wrong with one event, and what to do.
+// ItemError is the problem of one event, with advice.
 type ItemError struct {
 	Index     int    `json:"index"`
 	Line      int    `json:"line,omitempty"`
@@ -175,7 +175,7 @@ type ItemError struct {
 
 // Reset empties b and keeps its memory for reuse.
 func (b *Batch) Reset() {
-	clear(b.Errors) // let go of the texts
+	clear(b.Errors) // release the texts
 	*b = Batch{Events: b.Events[:0], Buf: b.Buf[:0], Errors: b.Errors[:0], Unlisted: b.Unlisted[:0]}
 }
 

@@ -36,8 +36,8 @@ var (
 	ErrMalformed = errors.New("malformed event")
 )
 
-// AppendBinary appends the binary form of e to dst. It writes what it is given:
-// e must keep to the rules of Event, and Time must be set.
+// AppendBinary appends the binary form of e to dst. It does not validate: e must keep to the rules
+// of Event, and Time must be set.
 func AppendBinary(dst []byte, e *Event) []byte {
 	start := len(dst)
 	h := e.head()
@@ -94,8 +94,8 @@ func AppendBinaryAsJSON(dst, b []byte) ([]byte, error) {
 
 // Parse reads the event at the start of b into v and returns how many bytes it
 // takes up. v's slices point into b. The structure is checked to the last byte,
-// so that Attrs and Durations cannot fail; what the texts mean is not. An error
-// wraps ErrShort, ErrNewer or ErrMalformed, and v is then unusable.
+// so that Attrs and Durations cannot fail. The contents of texts are not checked. An error wraps
+// ErrShort, ErrNewer or ErrMalformed, and v is then unusable.
 func (v *View) Parse(b []byte) (n int, err error) {
 	if len(b) < lengthBytes {
 		return 0, ErrShort
@@ -122,8 +122,8 @@ func (v *View) Parse(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// parseFields reads what follows the time. A field that does not fit moves i
-// beyond the end, where nothing fits any more, so one look at the end is enough.
+// parseFields reads the fields after the time. A field that does not fit moves i beyond the end,
+// where nothing fits any more, so one look at the end is enough.
 func (v *View) parseFields(body []byte, flags byte) bool {
 	i := fixedBytes
 	v.Duration, v.Count, v.Weight, v.Severity = NoDuration, 1, 1, nil

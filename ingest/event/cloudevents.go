@@ -23,7 +23,7 @@ const (
 	ceDataBase64
 )
 
-// envelope is what a CloudEvent says around its data.
+// envelope holds the context attributes of a CloudEvent.
 type envelope struct {
 	id, source, typ, version, contentType []byte
 
@@ -266,7 +266,7 @@ func isJSONType(mediaType string) bool {
 	return mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
 }
 
-// fillFrom takes from the envelope what the data leave open.
+// fillFrom takes the fields that the data lacks from the envelope.
 func (d *Decoder) fillFrom(e *envelope) {
 	f := &d.f
 	if f.given&fieldID == 0 {
@@ -293,7 +293,7 @@ func (d *Decoder) fillFrom(e *envelope) {
 }
 
 // sourcedID is the id of a CloudEvent whose identity the service alone does not complete:
-// CloudEvents are told apart by source and id. It is "source id", or a hash of both where that
+// CloudEvents are identified by source and id. It is "source id", or a hash of both where that
 // would be too long or could be read in two ways.
 func (d *Decoder) sourcedID() []byte {
 	source, id := d.f.source, d.f.id

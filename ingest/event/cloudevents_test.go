@@ -81,7 +81,7 @@ func TestCloudEventErrors(t *testing.T) {
 	}
 }
 
-// CloudEvents are told apart by source and id, whatever service they are for.
+// CloudEvents are identified by source and id, for any service.
 func TestCloudEventIdentity(t *testing.T) {
 	event := func(source, id, data string) string {
 		return fmt.Sprintf(`{"specversion":"1.0","type":"t","source":%q,"id":%q,"data":{%s}}`, source, id, data)

@@ -2,8 +2,8 @@ package event
 
 import "fmt"
 
-// Code names what is wrong with an event or a body. Codes are part of the API:
-// they are added, never changed.
+// Code names the problem of an event or a body. Codes are part of the API: they are added, never
+// changed.
 type Code string
 
 // The codes of single events.
@@ -14,7 +14,7 @@ const (
 	CodeTooDeep           Code = "too_deep"            // nested beyond SizeLimits.MaxDepth
 	CodeEventTooLarge     Code = "event_too_large"     // longer than SizeLimits.MaxEventBytes
 	CodeNotAnObject       Code = "not_an_object"       // an event must be a JSON object
-	CodeMissingField      Code = "missing_field"       // service or type, or what CloudEvents requires
+	CodeMissingField      Code = "missing_field"       // service or type, or an attribute that CloudEvents requires
 	CodeUnknownField      Code = "unknown_field"       // no such field; attributes go under "attributes"
 	CodeWrongType         Code = "wrong_type"          // say, a number where a string is due
 	CodeBadID             Code = "bad_id"              // not 1 to 256 bytes without control characters

@@ -26,22 +26,22 @@ type Decoder struct {
 	nullAttr              bool // an attribute of the event is null
 	vouched               vouched
 
-	identity            []byte // what is hashed into a key
+	identity            []byte // input of the hash for a key
 	id                  []byte // that AppendID or DefaultID made
 	headers             *Envelope
-	mapped              []byte // what MapData made
+	mapped              []byte // result of MapData
 	extra               []Extra
 	now, newest, oldest int64 // Unix nanoseconds
 	missing             int64 // the time of an event without one
 	base                int   // events of the batch before this body
 	origin, from        int   // of the text in the body, and of the event in the text
-	timeless            bool  // any time is good, and none too
+	timeless            bool  // every time is valid, and the time may be absent
 	weighted            bool  // a weight is good
 }
 
-// Decode reads body into b, which it resets first. What is wrong with single
-// events lands in b.Errors. The error, if any, is a *BodyError: the body cannot
-// be read as a whole, and b is empty. b does not refer to body.
+// Decode reads body into b, which it resets first. Problems of single events are added to b.Errors.
+// The error, if any, is a *BodyError: the body cannot be read as a whole, and b is empty. b does
+// not refer to body.
 func (d *Decoder) Decode(format Format, body []byte, opt DecodeOptions, b *Batch) error {
 	d.Begin(opt, b)
 	err := d.read(format, body)
@@ -134,8 +134,8 @@ func (d *Decoder) line(line int) {
 	d.finish(line)
 }
 
-// syntaxProblem makes the syntax error the event's problem, whatever else is
-// wrong with it: half an event says nothing.
+// syntaxProblem makes the syntax error the event's problem, in place of any other problem: a
+// partial event cannot be judged.
 func (d *Decoder) syntaxProblem() {
 	d.problem, d.detail = d.syntaxBad, ""
 	if !d.quiet {
@@ -205,8 +205,8 @@ func expected(object, array bool) string {
 	return "an array of CloudEvents (send a single one as application/cloudevents+json)"
 }
 
-// value reads an event if one is next. depth of its members counts from 1 in
-// NDJSON and arrays alike, so that both have the same limit.
+// value reads an event if one is next. depth of its members counts from 1 in both NDJSON and
+// arrays, so that both have the same limit.
 func (d *Decoder) value(event func(depth int) bool, otherwise string) bool {
 	if d.peek() == '{' {
 		return event(1)
@@ -326,7 +326,7 @@ func (f *fields) appendBinary(dst []byte) []byte {
 	return closeBinary(dst, start)
 }
 
-// check finds what no single field shows.
+// check finds problems that involve several fields.
 func (d *Decoder) check() {
 	f := &d.f
 	if d.problem != "" {

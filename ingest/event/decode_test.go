@@ -428,7 +428,7 @@ func TestBatchLimits(t *testing.T) {
 	require.False(t, b.ErrorsTruncated)
 }
 
-// What is decoded stays when the sender's buffer is used for something else.
+// Decoded events stay when the sender's buffer is reused.
 func TestBatchDoesNotAliasTheBody(t *testing.T) {
 	body := []byte(with(`"id":"abc","attributes":{"a":"b\n"}`) + "\n" + `{"id":"bad","x":1}`)
 	var d Decoder

@@ -17,7 +17,7 @@ func quote(text []byte) string {
 	return strconv.Quote(string(text[:quoteBytes])) + "..."
 }
 
-// fail notes what is wrong with the event. Only the first problem is kept.
+// fail records a problem of the event. Only the first problem is kept.
 func (s *scanner) fail(code Code, format string, args ...any) {
 	if s.problem != "" {
 		return

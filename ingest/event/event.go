@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Outcome says whether what the event tells of went well.
+// Outcome is the result of the operation that the event reports.
 type Outcome uint8
 
 // The outcomes. Success is the default.

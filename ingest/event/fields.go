@@ -258,7 +258,7 @@ func (d *Decoder) time(key []byte, depth int) bool {
 	return d.skip(depth)
 }
 
-// noteFar keeps the text of a time that was cut to what int64 can hold.
+// noteFar keeps the text of a time that was cut to the range of int64.
 func (d *Decoder) noteFar(text []byte) {
 	if t := d.f.time; t == math.MaxInt64 || t <= -math.MaxInt64 {
 		d.f.farTime = text

@@ -99,7 +99,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// slowMembers splits an object. It refuses what encoding/json would repair.
+// slowMembers splits an object. It refuses text that encoding/json would repair.
 func slowMembers(data []byte) (members []member, err error) {
 	if !utf8.Valid(data) || loneSurrogate(data) {
 		return nil, errors.New("not UTF-8")
@@ -285,8 +285,7 @@ func slowRat(data []byte) (*big.Rat, bool) {
 	}
 	if _, exp, found := bytes.Cut(bytes.ToLower(data), []byte("e")); found {
 		if n, err := strconv.Atoi(string(exp)); err != nil || n > 5000 || n < -5000 {
-			// Too big or too small for big.Rat: put a number in its place that
-			// is judged alike.
+			// Too big or too small for big.Rat: put a number in its place that is judged in the same way.
 			mantissa, _, _ := bytes.Cut(bytes.ToLower(data), []byte("e"))
 			r, ok := new(big.Rat).SetString(string(mantissa))
 			if !ok || r.Sign() == 0 {
@@ -351,8 +350,8 @@ func slowTime(data []byte) (time.Time, bool) {
 	return time.Unix(0, n.Int64()).UTC(), true
 }
 
-// FuzzView feeds junk to Parse: it must not panic, nor read beyond what it says,
-// and what it takes can be walked.
+// FuzzView feeds junk to Parse: it must not panic, nor read beyond the stated length, and an
+// accepted event can be walked.
 func FuzzView(f *testing.F) {
 	f.Add(AppendBinary(nil, sample()))
 	f.Add(AppendBinary(nil, &Event{Service: "s", Type: "t", ID: strings.Repeat("x", 200), Time: now,

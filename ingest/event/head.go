@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// head is what an event has besides attributes and durations. Both forms are
-// written from it, so that an Event, a View and a decoded body cannot differ.
+// head holds the fields of an event besides attributes and durations. Both forms are written from
+// it, so that an Event, a View and a decoded body cannot differ.
 type head[T string | []byte] struct {
 	id, service, typ, severity T
 

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestIdentity reads what View reads, whatever the event has, and nothing of cut ones.
+// TestIdentity reads the same values as View for every event, and nothing of cut ones.
 func TestIdentity(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		e := Event{

@@ -53,7 +53,7 @@ func (v *View) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// MarshalJSON returns what AppendJSON appends.
+// MarshalJSON returns the text that AppendJSON appends.
 func (e *Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil), nil }
 
 // UnmarshalJSON reads one event object as strictly as a Decoder, except that its
@@ -64,7 +64,7 @@ func (e *Event) UnmarshalJSON(data []byte) error {
 	return d.decodeEvent(data, true, e)
 }
 
-// EventError says what is wrong with a single event.
+// EventError is the problem of a single event.
 type EventError struct {
 	Code   Code
 	Detail string

@@ -16,9 +16,8 @@ const MergeStep = 10 * time.Second
 
 // MergeKey appends the key under which events may become one: service, type,
 // outcome, severity, whether there are durations, weight, the values of the
-// attributes, and the time floored to step (0 means MergeStep). attrs must rise
-// and hold each attribute that someone tells events apart by, in the same order
-// for every event.
+// attributes, and the time floored to step (0 means MergeStep). attrs must be sorted and hold each
+// attribute by which any consumer distinguishes events, in the same order for every event.
 func MergeKey(dst []byte, v *View, attrs []string, step time.Duration) []byte {
 	if step <= 0 {
 		step = MergeStep
@@ -61,8 +60,8 @@ func MergeKey(dst []byte, v *View, attrs []string, step time.Duration) []byte {
 // measured reports whether the event says how long it took.
 func (v *View) measured() bool { return v.Duration >= 0 || v.durationCount > 0 }
 
-// The attributes that a merged event has besides the chosen ones. One that is
-// chosen itself stays as it was, for someone tells events apart by it.
+// The attributes that a merged event has besides the chosen ones. A chosen attribute keeps its
+// value, since a consumer distinguishes events by it.
 const (
 	attrAggregated  = "aggregated"      // "true"
 	attrDurationMax = "duration_max_ms" // exact decimal milliseconds
@@ -70,18 +69,17 @@ const (
 	attrDurationSum = "duration_sum_ms" // over all merged events
 )
 
-// Merger turns events with equal MergeKeys into one that counts exactly what
-// they count: the sum of the counts and every duration, with the attributes by
-// which they were grouped. Make one with NewMerger, or Reset a used one. It is
-// not safe for concurrent use.
+// Merger turns events with equal MergeKeys into one with exactly their counts: the sum of the
+// counts and every duration, with the attributes by which they were grouped. Make one with
+// NewMerger, or Reset a used one. It is not safe for concurrent use.
 type Merger struct {
 	attrs []string
 
 	head     head[[]byte] // of the first; its texts lie in texts
 	measured bool
 	events   int
-	pairs    []DurationCount // by rising duration, each once
-	chosen   []attr          // those of attrs that the first had, by rising name
+	pairs    []DurationCount // ascending by duration, each once
+	chosen   []attr          // those of attrs that the first had, sorted by name
 	texts    []byte
 	fields   []fieldSum // summed up besides
 
@@ -89,7 +87,8 @@ type Merger struct {
 	added  []attr
 }
 
-// Reset forgets what was merged and keeps the memory. The attributes to retain must be ascending.
+// Reset discards the merged events and keeps the memory. The attributes to retain must be
+// ascending.
 func (m *Merger) Reset(attrs []string) {
 	*m = Merger{
 		attrs: attrs, pairs: m.pairs[:0], chosen: m.chosen[:0], texts: m.texts[:0], number: m.number, added: m.added,
@@ -103,8 +102,7 @@ func (m *Merger) Events() int { return m.events }
 // Add takes in another event of the same MergeKey; v's bytes are not kept. It
 // reports false, and takes nothing, for an event that does not fit: its count
 // would take the sum past 4294967295, its durations make more than 1000
-// different ones, or it is of another kind than the first. Append what there is
-// then, and Reset.
+// different ones, or it is of another kind than the first. Then Append the merged event, and Reset.
 func (m *Merger) Add(v *View) bool {
 	if m.events == 0 {
 		m.begin(v)
@@ -244,8 +242,8 @@ func (m *Merger) Append(dst []byte, id string) []byte {
 	return closeBinary(dst, start)
 }
 
-// summary lists the attributes that tell readers of a merged event what it is,
-// by rising name, without those that are kept as they were.
+// summary lists the attributes that describe a merged event to readers, sorted by name, without
+// those that kept their value.
 func (m *Merger) summary() []attr {
 	m.number, m.added = m.number[:0], m.added[:0]
 	add := func(name string, write func()) {
@@ -267,7 +265,7 @@ func (m *Merger) summary() []attr {
 			add(name, func() { m.number = write(m.number) })
 		})
 	}
-	if len(m.fields) > 0 { // each name once: of two that are alike the first stays
+	if len(m.fields) > 0 { // each name once: of duplicates the first stays
 		slices.SortStableFunc(m.added, func(a, b attr) int { return bytes.Compare(a.name, b.name) })
 		m.added = slices.CompactFunc(m.added, func(a, b attr) bool { return bytes.Equal(a.name, b.name) })
 	}

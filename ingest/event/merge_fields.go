@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Bounds of what a merged event keeps of one field. Of the texts beyond them it only says
-// that there were more.
+// Bounds of the values that a merged event keeps of one field. Beyond them it only reports that
+// there were more.
 const (
 	maxFieldTexts = 16  // distinct texts
 	maxFieldText  = 128 // bytes of each
@@ -25,8 +25,8 @@ type fieldSum struct {
 	more          bool     // texts that do not fit
 }
 
-// Fields has m sum up the attributes of these names, beginning with the next event. They
-// are gone from a merged event otherwise, unless someone tells events apart by them.
+// Fields has m sum up the attributes of these names, beginning with the next event. Other
+// attributes are dropped from a merged event, unless a consumer distinguishes events by them.
 func (m *Merger) Fields(names []string) {
 	m.fields = slices.Grow(m.fields[:0], len(names))
 	for _, name := range names {
@@ -60,7 +60,7 @@ func (m *Merger) addFields(v *View) {
 	}
 }
 
-// plainNumber leaves out what only Go takes for a number: hexadecimal, underscores.
+// plainNumber rejects the notations that only Go takes for a number: hexadecimal, underscores.
 func plainNumber(value []byte) bool {
 	for _, c := range value {
 		if !isDigit(c) && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' {
@@ -87,7 +87,7 @@ func (f *fieldSum) text(value []byte) {
 	f.texts = append(f.texts, string(value))
 }
 
-// summary calls add for every attribute that tells about the field.
+// summary calls add for every attribute that describes the field.
 func (f *fieldSum) summary(add func(name string, write func(dst []byte) []byte)) {
 	if f.sample == nil {
 		return

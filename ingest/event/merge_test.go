@@ -147,8 +147,8 @@ func TestMergerRefusesWhatDoesNotFit(t *testing.T) {
 	require.EqualValues(t, maxPairs+3, v.Count)
 }
 
-// TestMergeKeyTellsApart: any one difference gives another key; what is not
-// looked at gives the same.
+// TestMergeKeyTellsApart: any one difference gives another key; ignored fields do not change the
+// key.
 func TestMergeKeyTellsApart(t *testing.T) {
 	attrs := []string{"channel", "product", "zone"}
 	base := func() *Event {
@@ -206,8 +206,7 @@ func TestMergeKeyTellsApart(t *testing.T) {
 	require.NotEqual(t, second(0), second(100_000_000))
 }
 
-// TestMergeLosesNothing compares a merged event with sums made event by event,
-// whatever the order.
+// TestMergeLosesNothing compares a merged event with sums made event by event, in any order.
 func TestMergeLosesNothing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		attrs := []string{"a", "b"}
@@ -290,7 +289,7 @@ func BenchmarkMerge(b *testing.B) {
 }
 
 // Of the fields that are asked for a merged event keeps the range and sum of the numbers,
-// the distinct texts up to a bound, and one sample. What is not asked for is gone.
+// the distinct texts up to a bound, and one sample. Attributes that are not requested are dropped.
 func TestMergeFields(t *testing.T) {
 	at := func(amount, path string, n uint32) *Event {
 		e := &Event{ID: "x", Service: "shop", Type: "order", Time: now, Count: n}

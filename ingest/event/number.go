@@ -9,7 +9,7 @@ type decimal struct {
 	negative bool
 	whole    uint64 // the integer part of the magnitude
 	exact    bool   // nothing follows the integer part
-	half     bool   // what follows is 0.5 or more
+	half     bool   // the remainder is 0.5 or more
 	ok       bool   // false if whole does not fit
 }
 

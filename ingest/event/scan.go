@@ -7,22 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// hardDepth bounds nesting whatever SizeLimits says: beyond it a body is given up.
+// hardDepth bounds nesting regardless of SizeLimits: a body beyond it is rejected.
 const hardDepth = 1000
 
 // scanner walks JSON text once, front to back, and accepts RFC 8259 and nothing
 // else. It builds no tree: values are handed out as slices of the text, or of
 // scratch where a string had escapes.
 //
-// There are two kinds of trouble. A syntax error (a method returns false) ends
-// the walk. A problem, noted by fail, dooms the event being read but lets the
-// walk go on, so that the other events of the same text can still be found.
+// There are two kinds of failure. A syntax error (a method returns false) ends the walk. A problem,
+// recorded by fail, invalidates the event being read but does not end the walk, so that the other
+// events of the same text can still be found.
 type scanner struct {
 	b        []byte
 	i        int
 	maxDepth int
 	scratch  []byte
-	quiet    bool // do not spend time on details, nobody will see them
+	quiet    bool // skip details, which are not shown
 
 	syntaxAt  int
 	syntaxWhy string
@@ -49,8 +49,8 @@ func (s *scanner) space() {
 	}
 }
 
-// peek returns the next byte, 0 at the end. A zero byte in the text is no
-// JSON, so the two need not be told apart.
+// peek returns the next byte, 0 at the end. A zero byte is not valid JSON, so the two cases need no
+// distinction.
 func (s *scanner) peek() byte {
 	if s.i < len(s.b) {
 		return s.b[s.i]
@@ -97,7 +97,7 @@ func special(x uint64) uint64 {
 	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*' ')&^x | x) & (ones * 0x80)
 }
 
-// longStr goes on with a string whose bytes from start to i are plain.
+// longStr continues a string whose bytes from start to i are plain.
 func (s *scanner) longStr(start, i int) (text []byte, ok bool) {
 	b := s.b
 	escaped, wide := false, false

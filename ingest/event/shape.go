@@ -16,10 +16,10 @@ const staleShape = 4
 // spares scanning it, looking it up and checking it.
 type shape struct {
 	keys     []shapeKey
-	text     []byte // what the keys are slices of, each as it stands in JSON: `"type":`
+	text     []byte // backing of the keys, each as it stands in JSON: `"type":`
 	order    []int  // the keys' places by name; empty if two are equal
 	learning bool   // the next keys are appended
-	misses   int    // objects in a row with a key that was not foreseen
+	misses   int    // objects in a row with a key that was not predicted
 }
 
 type shapeKey struct {
@@ -93,9 +93,8 @@ func (s *shape) learn(raw, name []byte, k shapeKey) {
 	s.keys = append(s.keys, k)
 }
 
-// members reads the object whose brace is next as scanner.object does, with s to
-// foresee its keys. classify says what a key is that was not foreseen. foreseen is
-// whether all were.
+// members reads the object whose brace is next as scanner.object does, with s to predict its keys.
+// classify identifies a key that was not predicted. foreseen reports whether all were predicted.
 func (d *Decoder) members(depth int, s *shape, classify func(name []byte) shapeKey,
 	member func(name []byte, k shapeKey) bool) (foreseen, ok bool) {
 	if !d.enter(depth) {
@@ -145,8 +144,8 @@ func (d *Decoder) members(depth int, s *shape, classify func(name []byte) shapeK
 	}
 }
 
-// vouched are the names of the last good event. What has them too needs no further
-// look at them, within one body.
+// vouched are the names of the last valid event. Within one body, an event with the same names
+// needs no further check of them.
 type vouched struct {
 	ok                     bool
 	service, typ, severity []byte

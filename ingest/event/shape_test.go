@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a decoder has seen must not change what it makes of the next event: each line of
-// many is decoded by one decoder after all others, and by a new one alone.
+// Earlier events must not change the result for the next one: each line of many is decoded by one
+// decoder after all others, and by a new one alone.
 func TestShapesChangeNothing(t *testing.T) {
 	catalog := NewCatalog(map[string][]string{"shop": {"order", "task"}, "bank": nil})
 	allow := func(s []byte) bool { return string(s) != "secret" }

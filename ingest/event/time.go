@@ -150,8 +150,8 @@ func parseSpan(text []byte, scale int) (ns int64, ok bool) {
 	return int64(d.rounded()), true
 }
 
-// parseDigits is parseDecimal for what is most common: up to nine digits and nothing
-// else, with a scale of at most 9.
+// parseDigits is parseDecimal for the most common form: up to nine digits and nothing else, with a
+// scale of at most 9.
 func parseDigits(text []byte, scale int) (v int64, ok bool) {
 	if len(text) > 9 {
 		return 0, false

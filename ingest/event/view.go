@@ -17,7 +17,7 @@ type View struct {
 	Time              int64  // Unix nanoseconds
 	Duration          int64  // nanoseconds, NoDuration if absent
 	Count             uint32 // 1 or more
-	Weight            uint32 // 1 or more; what the event counts is Count times Weight
+	Weight            uint32 // 1 or more; the event counts as Count times Weight
 
 	attrs, durations         []byte
 	attrCount, durationCount int
@@ -26,7 +26,7 @@ type View struct {
 // AttrCount returns the number of attributes.
 func (v *View) AttrCount() int { return v.attrCount }
 
-// Attrs yields the attributes by rising name, as in
+// Attrs yields the attributes sorted by name, as in
 //
 //	for name, value := range v.Attrs { ... }
 func (v *View) Attrs(yield func(name, value []byte) bool) {

@@ -7,10 +7,9 @@ import (
 )
 
 // AppendWeighted appends the event that bin holds, and nothing else, with its
-// weight multiplied by weight, which is 1 or more. The rest stays byte for byte
-// what it was; fields behind the weight are not looked at. bin and what lies
-// behind dst must not overlap. The error wraps ErrShort, ErrNewer or
-// ErrMalformed, or says that the weight is none or would pass 4294967295; dst is
+// weight multiplied by weight, which is 1 or more. The other bytes do not change; fields behind the
+// weight are not inspected. bin and the capacity behind dst must not overlap. The error wraps
+// ErrShort, ErrNewer or ErrMalformed, or says that the weight is 0 or would pass 4294967295; dst is
 // then returned as it was.
 func AppendWeighted(dst, bin []byte, weight uint32) ([]byte, error) {
 	if weight == 0 {

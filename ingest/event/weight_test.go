@@ -10,8 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAppendWeightedEqualsEncodingAgain: what is spliced in is what AppendBinary
-// would have written.
+// TestAppendWeightedEqualsEncodingAgain: the spliced bytes equal those of AppendBinary.
 func TestAppendWeightedEqualsEncodingAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyEvent.Draw(t, "event")

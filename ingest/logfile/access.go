@@ -10,8 +10,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
-// request is what both kinds of access log say about a request. Texts point
-// into the line; empty is absent.
+// request holds the fields that both kinds of access log have in common. Texts point into the line;
+// empty is absent.
 type request struct {
 	time                       time.Time
 	method, target             []byte
@@ -25,7 +25,7 @@ type request struct {
 //
 //	host ident user [day/Mon/year:hour:minute:second zone] "request" status bytes "referer" "user agent"
 //
-// What follows the fields of the format is passed over.
+// Text after the fields of the format is ignored.
 func (p *Parser) parseAccess(line []byte, dst *event.Event) (reason string) {
 	var r request
 	host, rest, found := bytes.Cut(line, []byte{' '})
@@ -160,8 +160,8 @@ func methodName(method []byte) string {
 	return "other"
 }
 
-// splitRequest splits "GET /path HTTP/1.1". What is not of that form, as "-" or
-// the bytes of a TLS greeting, gives nothing.
+// splitRequest splits "GET /path HTTP/1.1". Any other text, such as "-" or the bytes of a TLS
+// greeting, gives nothing.
 func splitRequest(text []byte) (method, target []byte) {
 	method, rest, found := bytes.Cut(text, []byte{' '})
 	if !found {
@@ -230,7 +230,7 @@ func allDigits(b []byte) bool {
 	return true
 }
 
-// parseStatus returns 0 for what is no status.
+// parseStatus returns 0 if s is not a status.
 func parseStatus(b []byte) int {
 	if len(b) != 3 || !allDigits(b) || b[0] == '0' {
 		return 0

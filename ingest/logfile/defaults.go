@@ -4,7 +4,7 @@ package logfile
 func holdsEvents(f Format) bool { return f == NDJSON || f == JSON }
 
 // withDefaults adds Options.Service and Options.Type to the text of an event that
-// names none. What is no object is left to the decoder to complain about.
+// names none. The decoder reports text that is not an object.
 func (p *Parser) withDefaults(line []byte) []byte {
 	if p.opt.Service == "" && p.opt.Type == "" {
 		return line

@@ -20,7 +20,8 @@
 //   - Identical records are recognised across 262,144 distinct ones at least,
 //     which bounds the memory. Records have their time in them, so identical ones
 //     stand close together.
-//   - The server forgets ids beyond its dedup window, and counts what is resent after it again.
+//   - The server forgets ids beyond its dedup window, and counts events that are resent after it
+//     again.
 //
 // The package does not know where streams come from, when a file has grown, or
 // how events are sent.

@@ -7,8 +7,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// generationSize is the number of distinct records after which the older half
-// of what is remembered is forgotten.
+// generationSize is the number of distinct records after which the older half of the remembered
+// records is forgotten.
 const generationSize = 1 << 18
 
 // ids makes ids from a record's content and the number of identical records

@@ -391,7 +391,7 @@ func TestReaderLongLines(t *testing.T) {
 	require.ErrorIs(t, in.Flush(&e), io.EOF)
 }
 
-// growing is a file that somebody writes to.
+// growing is a file that is being written.
 type growing struct{ bytes.Buffer }
 
 func TestReaderFollows(t *testing.T) {

@@ -103,7 +103,7 @@ func nginxTime(o *fastjson.Object, f *Fields) (when time.Time, reason string) {
 		if err != nil || !(math.Abs(seconds) < 9e9) {
 			return when, fmt.Sprintf("the time %s in %q is not Unix seconds", show(text), f.Msec)
 		}
-		// Milliseconds are what the variable holds, and what a float64 keeps.
+		// The variable holds milliseconds, which a float64 represents exactly.
 		return time.UnixMilli(int64(math.Round(seconds * 1000))).UTC(), ""
 	}
 	if text := member(o, f.TimeISO8601); text != nil {

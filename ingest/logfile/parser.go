@@ -37,14 +37,14 @@ type Options struct {
 	Type string
 	// FailFrom is the least HTTP status that is a failure; 500 by default.
 	FailFrom int
-	// Source tells files apart that may hold identical lines, say by the name of
-	// the machine. It is part of the ids, so it must be the same at every sending.
+	// Source distinguishes files that may hold identical lines, for example by the name of the
+	// machine. It is part of the ids, so it must be the same at every sending.
 	Source string
 	// Paths adds the attribute path, without the query. Paths are many: grouping
 	// by them needs care.
 	Paths bool
-	// Extra adds what is personal or rarely wanted: the attributes client,
-	// referer, user_agent and request_id.
+	// Extra adds attributes that are personal or rarely wanted: client, referer, user_agent and
+	// request_id.
 	Extra bool
 	// MaxLineBytes bounds a record; 65536 by default.
 	MaxLineBytes int
@@ -60,7 +60,7 @@ type Fields struct {
 	TimeISO8601 string // "time_iso8601"
 	TimeLocal   string // "time_local"
 	Method      string // "request_method"
-	Request     string // "request", from which what the next two lack is taken
+	Request     string // "request", from which missing values of the next two are taken
 	URI         string // "request_uri", else "uri"
 	Status      string // "status"
 	RequestTime string // "request_time": the duration, in seconds
@@ -80,9 +80,8 @@ type LineError struct {
 
 func (e *LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
 
-// Parser turns single records into events. It counts them, since ids depend on
-// what came before, so each stream needs its own. It is not safe for concurrent
-// use.
+// Parser turns single records into events. It counts them, since ids depend on the records before,
+// so each stream needs its own. It is not safe for concurrent use.
 type Parser struct {
 	format  Format
 	opt     Options
@@ -156,7 +155,7 @@ func (p *Parser) parseAt(line []byte, number int, offset int64, dst *event.Event
 	return nil
 }
 
-// parse returns what is wrong with the line, "" if nothing.
+// parse returns the problem of the line, "" if it is valid.
 func (p *Parser) parse(line []byte, dst *event.Event) (reason string) {
 	if len(line) > p.opt.MaxLineBytes {
 		return tooLong(len(line), p.opt.MaxLineBytes)

@@ -10,15 +10,15 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
-// Reader reads the events of a stream. Its memory is bounded whatever the stream
-// holds. It is not safe for concurrent use.
+// Reader reads the events of a stream. Its memory is bounded for every stream. It is not safe for
+// concurrent use.
 type Reader struct {
 	p   *Parser
 	r   *bufio.Reader
 	buf []byte // the record so far
 	cut int    // bytes of it that were left out, being too many
 
-	line, recordLine     int   // lines before what is read next, and line of the record
+	line, recordLine     int   // lines before the next read, and line of the record
 	offset, recordOffset int64 // likewise
 
 	last     []byte // the record that was read last
@@ -35,11 +35,10 @@ func NewReader(r io.Reader, p *Parser) *Reader {
 	return &Reader{p: p, r: bufio.NewReaderSize(r, 64<<10)}
 }
 
-// Next reads the next event into dst. A *LineError means that a record was
-// passed over; the next call goes on behind it. At the end of the stream the
-// error is io.EOF, and what came without a line break is kept: if the stream has
-// grown, Next goes on where it stopped; if it has ended for good, Flush gives
-// the rest. Other errors are those of the stream.
+// Next reads the next event into dst. A *LineError means that a record was skipped; the next call
+// continues behind it. At the end of the stream the error is io.EOF, and a last line without a line
+// break is kept: if the stream has grown, Next continues where it stopped; if it has ended for
+// good, Flush returns the rest. Other errors are those of the stream.
 func (r *Reader) Next(dst *event.Event) error {
 	for {
 		err := r.record()
@@ -57,8 +56,7 @@ func (r *Reader) Next(dst *event.Event) error {
 	}
 }
 
-// Flush reads what stands behind the last line break. It returns io.EOF if
-// there is nothing.
+// Flush reads the text behind the last line break. It returns io.EOF if there is no such text.
 func (r *Reader) Flush(dst *event.Event) error {
 	if len(bytes.TrimSpace(r.buf)) == 0 && r.cut == 0 {
 		r.next()
@@ -113,7 +111,7 @@ func (r *Reader) record() error {
 	}
 }
 
-// keep adds to the record as much as is needed to tell that it is too long.
+// keep adds to the record as much as is needed to detect that it is too long.
 func (r *Reader) keep(part []byte) {
 	n := min(len(part), max(0, r.p.opt.MaxLineBytes+2-len(r.buf))) // 2 for the line break
 	r.buf = append(r.buf, part[:n]...)

@@ -67,8 +67,8 @@ func monthOf(b []byte) time.Month {
 	return 0
 }
 
-// clean makes an attribute value of a logged text: escapes are resolved, what is
-// not UTF-8 is replaced, and it is cut to limit bytes.
+// clean makes an attribute value of a logged text: escapes are resolved, invalid UTF-8 is replaced,
+// and it is cut to limit bytes.
 func (p *Parser) clean(text []byte, limit int) string {
 	b := p.scratch[:0]
 	for i := 0; i < len(text) && len(b) < limit+utf8.UTFMax; i++ {

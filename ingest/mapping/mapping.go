@@ -1,5 +1,5 @@
 // Package mapping makes events of foreign JSON: the messages of brokers and the data of CloudEvents. It does not know
-// where these come from, and leaves it to the decoder to check what it makes.
+// where these come from, and leaves validation of the events to the decoder.
 package mapping
 
 import (
@@ -18,7 +18,8 @@ import (
 )
 
 // Settings say how the fields of events are found in foreign JSON. A value that begins with a dot is a path
-// (.payload.items.0."a.b"), every other one is a constant. What a path does not find is left out of the event.
+// (.payload.items.0."a.b"), every other one is a constant. A field whose path finds nothing is left out of the
+// event.
 type Settings struct {
 	Service    string            `yaml:"service"` // required, like Type, unless messages come with it
 	Type       string            `yaml:"type"`
@@ -50,7 +51,7 @@ type mapField struct {
 
 // SettingError says which setting is invalid.
 type SettingError struct {
-	Key  string // below what the settings are of
+	Key  string // below the settings of its owner
 	Text string
 }
 
@@ -62,7 +63,7 @@ type env struct {
 	Has  func(path string) bool   `expr:"has"`
 }
 
-// mapSees is what failure_if can use, for errors.
+// mapSees lists the names that failure_if can use, for errors.
 const mapSees = `text(".path"), which is "" where there is nothing, has(".path") and number(text(".path"), otherwise)`
 
 // New checks the settings. typed says that values come with a service and a type.

@@ -14,23 +14,23 @@ import (
 const (
 	// MaxStreams is the most streams of one source. Beyond it the one that did not move for longest is forgotten.
 	MaxStreams = 1 << 16
-	// MaxRanges is the most ranges of a stream. Beyond it the two oldest become one, and what is between them is not read
-	// again.
+	// MaxRanges is the most ranges of a stream. Beyond it the two oldest become one, and messages between them are not
+	// read again.
 	MaxRanges = 1 << 10
 )
 
 // The formats of a Book in a checkpoint. That of version 0.2.0 has no backlogs, and no release wrote format 1.
 const bookVersion, oldestBook = 3, 2
 
-// Book holds the progress of all streams of all sources, as the log says it. What it holds follows from the calls of
-// Apply alone. It is not safe for concurrent use: the goroutine that applies the records of the log owns it.
+// Book holds the progress of all streams of all sources, as recorded in the log. Its content follows from the calls
+// of Apply alone. It is not safe for concurrent use: the goroutine that applies the records of the log owns it.
 type Book struct {
 	sources map[string]map[place]*entry
 	version uint64
 	moves   uint64 // calls of Apply, the time of Book
 }
 
-// place is what a topic that was created again shares with the old one.
+// place is the identity that a recreated topic shares with the old one.
 type place struct {
 	name      string
 	partition int32
@@ -82,10 +82,10 @@ func (b *Book) apply(streams map[place]*entry, p *Progress) {
 		streams[at] = e
 		e.begin(p)
 	case e.Stream.ID != p.Stream.ID || e.Generation < p.Generation:
-		// A topic that was created again begins from 0. What the log has of the old one means nothing any more.
+		// A topic that was created again begins from 0. Positions of the old one in the log are meaningless.
 		e.begin(p)
 	case e.Generation > p.Generation:
-		return // some of its offsets belong to other messages now, and nobody knows which
+		return // an unknown part of its offsets belongs to other messages now
 	}
 	e.moved = b.moves
 	e.Epoch, e.Backlog = max(e.Epoch, p.Epoch), max(e.Backlog, p.Backlog)
@@ -97,8 +97,8 @@ func (b *Book) apply(streams map[place]*entry, p *Progress) {
 	}
 }
 
-// oldest is the stream that did not move for longest. Two that moved with the same record are told apart by their
-// names, so that every replay of the log chooses alike.
+// oldest is the stream that has not moved for the longest time. Ties are broken by name, so that every replay of
+// the log makes the same choice.
 func oldest(streams map[place]*entry) place {
 	var least *entry
 	for _, e := range streams {
@@ -163,7 +163,7 @@ func (p *Progress) Has(offset int64) bool {
 	return found
 }
 
-// Next is the offset behind the last message that is in the log. ok is false if none is.
+// Next is the offset behind the last message that is in the log. ok is false if no message is.
 func (p *Progress) Next() (offset int64, ok bool) {
 	if len(p.Ranges) == 0 {
 		return 0, false

@@ -66,8 +66,8 @@ func (b *Book) WriteDocument(w io.Writer, source string) error {
 	return e.Encode(d)
 }
 
-// ReadDocument adds what WriteDocument wrote to the Book. It refuses a stream of which the Book has another incarnation
-// of the topic: the engines did not read the same one.
+// ReadDocument adds a document of WriteDocument to the Book. It refuses a stream of which the Book has another
+// incarnation of the topic: the engines did not read the same one.
 func (b *Book) ReadDocument(data []byte) error {
 	var d document
 	dec := json.NewDecoder(bytes.NewReader(data))

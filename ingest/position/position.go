@@ -1,6 +1,7 @@
-// Package position says how far sources got: which messages of a stream are in the log. A source writes its position
-// into the record of the events that it submits (Append), the log's reader adds it to a Book, the Book is a part of
-// every checkpoint, and a source begins where the Book ends. So a message counts once, whatever is killed.
+// Package position records the progress of sources: which messages of a stream are in the log. A source writes its
+// position into the record of the events that it submits (Append), the log's reader adds it to a Book, the Book is a
+// part of every checkpoint, and a source begins where the Book ends. So a message counts once, even if the engine is
+// killed.
 //
 // The package knows no broker and reads no log.
 package position
@@ -29,16 +30,16 @@ type Partial struct {
 	Done   []int32
 }
 
-// Progress is what is in the log of one stream: every message in Ranges, and a part of the messages in Partial. Ranges
-// and Partial are ascending, and do not overlap.
+// Progress is the part of one stream that is in the log: every message in Ranges, and a part of the messages in
+// Partial. Ranges and Partial are ascending, and do not overlap.
 type Progress struct {
 	Stream Stream
 	// Generation is how often the stream lost messages at its end and gave their offsets to others. A progress of a later
 	// generation replaces that of an earlier one, so the first one of it lists all that is left.
 	Generation uint32
 	Epoch      int32 // of the stream's leader at the last message; NoEpoch: not known
-	// Backlog is where the messages end that were there before the source took the stream up for the first time. It is
-	// what it was if a later progress does not say it (0).
+	// Backlog is where the messages end that were there before the source took the stream up for the first time. A
+	// later progress without it (0) leaves it unchanged.
 	Backlog int64
 	Ranges  []Range
 	Partial []Partial
@@ -100,7 +101,8 @@ func (p *Progress) append(dst []byte) []byte {
 // minBytes is the least that a Progress takes: an empty name, an ID, and four varints.
 const minBytes = 1 + 16 + 4
 
-// Parse reads what Append wrote. An error means that a newer version wrote it, or that it is damaged.
+// Parse reads a position in the form of Append. An error means that a newer version wrote it, or that
+// it is damaged.
 func Parse(b []byte) (source string, progress []Progress, err error) {
 	r := binread.New(b)
 	source = r.Text()

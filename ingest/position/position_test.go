@@ -21,7 +21,7 @@ func TestAppendAndParse(t *testing.T) {
 	for _, generation := range []uint32{0, 300} {
 		for _, backlog := range []int64{0, 1 << 40} {
 			in[1].Generation, in[0].Backlog = generation, backlog
-			// Without what follows, it is the form for streams that have none.
+			// Without the rest, it is the form for streams that have no progress.
 			older := map[int]bool{}
 			n := len(Append(nil, "kafka", []Progress{
 				{Stream: in[0].Stream, Epoch: 7, Ranges: in[0].Ranges, Partial: in[0].Partial}, {Stream: in[1].Stream}}))
@@ -68,7 +68,8 @@ func TestBacklog(t *testing.T) {
 	require.Zero(t, b.Of("kafka")[0].Backlog, "its offsets are other messages now")
 }
 
-// A Book knows exactly the messages that it was told of, in any order, and keeps them over a checkpoint.
+// A Book knows exactly the messages that were applied to it, in any order, and keeps them over a
+// checkpoint.
 func TestBookIsASet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type event struct{ offset, index int64 }
@@ -141,8 +142,8 @@ func TestRecreatedTopic(t *testing.T) {
 	require.Equal(t, other, got[1].Stream, "each partition is renewed with its first message")
 }
 
-// A stream that lost its end begins a generation with what is left of it, and what comes of the one before changes
-// nothing.
+// A stream that lost its end begins a generation with the rest of it, and later positions of the previous
+// generation change nothing.
 func TestGenerations(t *testing.T) {
 	b := NewBook()
 	stream := Stream{Name: "orders", ID: [16]byte{1}}

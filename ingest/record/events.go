@@ -17,7 +17,7 @@ const (
 	FlagDelivered // the sinks have these events
 	FlagReplayed  // the IDs of dead letters follow, one for each event
 	flagPosition  // the position of a source follows
-	flagCovers    // what a backfill covers beside its events follows
+	flagCovers    // the covered periods of a backfill follow
 	flagEnd
 )
 
@@ -28,8 +28,8 @@ const keyBytes = 16
 type Events struct {
 	Count    int
 	Backfill bool
-	// Whole means that a backfill covers everything between its first and its last event, whatever gaps there are. Version
-	// 0.2.0 and older wrote such records.
+	// Whole means that a backfill covers everything between its first and its last event, including gaps. Version 0.2.0
+	// and older wrote such records.
 	Whole bool
 	// Covers are the times that a backfill covers beside its events, as its sender says.
 	Covers []event.Span
@@ -40,7 +40,7 @@ type Events struct {
 	Keys []byte
 	// DeadLetters are, in a replay record, the IDs of the dead letters that its events were.
 	DeadLetters []string
-	// Position says how far the source of the events got: position.Parse. nil if they have none.
+	// Position says how far the source of the events got: position.Parse. nil if they have no source.
 	Position []byte
 	Body     []byte // Count events in their binary form, one after the other
 }

@@ -21,7 +21,7 @@ type Forget struct {
 	Keys []Key
 }
 
-// Key is the hash of a value of an attribute: the value itself is what has to go.
+// Key is the hash of a value of an attribute: the value itself must be erased.
 type Key struct {
 	Attribute string
 	Hash      xxh3.Uint128

@@ -6,13 +6,13 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
-// found is what package event puts before the text it stumbled over.
+// found is the prefix that package event puts before the offending text.
 const found = ", found "
 
-// ItemError takes out of an error what may be a piece of an attribute's value. Only
-// syntax errors repeat one: they show up to 16 bytes from the place where the JSON
-// broke, which may lie within a value. All others name fields, attributes and
-// limits, or repeat what is no attribute: id, service, type, outcome, severity, time.
+// ItemError removes from an error any text that may be a piece of an attribute's value. Only syntax
+// errors repeat one: they show up to 16 bytes from the place where the JSON broke, which may lie
+// within a value. All others name fields, attributes and limits, or repeat fields that are not
+// attributes: id, service, type, outcome, severity, time.
 //
 // It is meant for errors that are logged or kept; a sender may see its own text.
 func (r *Redactor) ItemError(e *event.ItemError) {

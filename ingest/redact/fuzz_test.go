@@ -24,8 +24,7 @@ var fuzzRules = []Rule{
 	{Attributes: []string{"*"}, Action: Hash, Key: key, Pattern: `日.`},
 }
 
-// FuzzApply: whatever good events come in, good events go out, and nothing but
-// values of attributes differs.
+// FuzzApply: valid events stay valid, and only values of attributes differ.
 func FuzzApply(f *testing.F) {
 	f.Add([]byte(`{"service":"s","type":"t1","id":"1","attributes":{"user":"jane","ip":"1.2.3.4","secret":"x","n":1.5}}`))
 	f.Add([]byte(`{"service":"s","type":"x","attributes":{"a":"jane@x joe@y 日本","secret":"","b":"42"}}` + "\n" +
@@ -46,7 +45,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// checkBatch compares with what a slow redactor makes of the same events.
+// checkBatch compares with the result of a slow redactor for the same events.
 func checkBatch(t require.TestingT, before, after *event.Batch) {
 	require.Len(t, after.Events, len(before.Events))
 	at := 0

@@ -15,7 +15,7 @@ func validGlob(pattern string) bool {
 	return event.ValidName(strings.NewReplacer("*", "_", "?", "_").Replace(pattern))
 }
 
-// matchAny reports whether name is what one of the patterns says.
+// matchAny reports whether name matches one of the patterns.
 func matchAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return pattern.Glob(p, name) })
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 )
 
-// Metrics count what was redacted. They outlive a change of the rules.
+// Metrics count redacted values. They outlive a change of the rules.
 type Metrics struct {
 	values map[Action]*metrics.Counter
 	events *metrics.Counter

@@ -10,8 +10,8 @@ import (
 // every time.
 const maxCached = 1024
 
-// cache remembers what was found for a name. Reading takes no lock and allocates
-// nothing; adding copies, which is why it is bounded.
+// cache holds the results of look-ups by name. Reading takes no lock and allocates nothing; adding
+// copies, which is why it is bounded.
 type cache[T any] struct {
 	known atomic.Pointer[map[string]T]
 	mu    sync.Mutex

@@ -354,8 +354,8 @@ func TestConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// A rule that leaves a value alone, between two that change it, must not let the third
-// write over what the first made.
+// A rule that leaves a value alone, between two that change it, must not let the third overwrite
+// the result of the first.
 func TestThreeRulesOnOneValue(t *testing.T) {
 	r, err := New([]Rule{
 		{Attributes: []string{"a"}, Action: Mask, Pattern: "1", Replace: "one-and-longer-"},

@@ -11,7 +11,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
-// Action is what becomes of a value.
+// Action is the way a value is redacted.
 type Action string
 
 // The actions. With a pattern they are about each match within the value, else
@@ -24,7 +24,7 @@ const (
 	// Hash puts the first 16 bytes of its HMAC-SHA256 there, as 32 hex digits.
 	Hash Action = "hash"
 	// TruncateIP keeps the first 24 bits of an IPv4 address and the first 48 of an IPv6
-	// address, without port and zone. What is no address is masked.
+	// address, without port and zone. A value that is not an address is masked.
 	TruncateIP Action = "truncate_ip"
 )
 
@@ -35,7 +35,7 @@ func Actions() []Action { return []Action{Remove, Mask, Hash, TruncateIP} }
 const DefaultReplace = "***"
 
 const (
-	// MinKeyBytes is the least length of a key: what is shorter can be guessed.
+	// MinKeyBytes is the least length of a key: a shorter one can be guessed.
 	MinKeyBytes = 16
 	// MaxValueBytes is the most that a value grows to. It is the default limit of
 	// package event.
@@ -46,32 +46,32 @@ const (
 	maxRules        = 256
 )
 
-// Rule says which values are redacted, and how. Rules apply in their order, each to
-// what those before it have left.
+// Rule selects values and says how they are redacted. Rules apply in their order, each to the
+// result of those before it.
 type Rule struct {
 	// Attributes are names or globs (* is any characters, ? is one); at least one.
 	Attributes []string `yaml:"attributes" is:"required"`
-	// Types are names or globs of event types; none is every type.
+	// Types are names or globs of event types; empty means every type.
 	Types  []string `yaml:"types"`
 	Action Action   `yaml:"action" is:"required" one:"remove mask hash truncate_ip"`
 	// Pattern is an RE2 expression. With it only its matches within a value are
 	// redacted; it must not match the empty text.
 	Pattern string `yaml:"pattern"`
-	// Replace is what Mask writes, and TruncateIP for what is no address: at most 256
-	// bytes. Default "***". With a pattern, $1 or ${name} is a group of the match and
-	// $$ a dollar sign.
+	// Replace is the text that Mask writes, and TruncateIP for a value that is not an address: at most
+	// 256 bytes. Default "***". With a pattern, $1 or ${name} is a group of the match and $$ a dollar
+	// sign.
 	Replace string `yaml:"replace"`
-	// Key of Hash, at least 16 bytes. Whoever has it can find out a value by trying.
+	// Key of Hash, at least 16 bytes. With the key, a value can be found by trial.
 	Key []byte
 }
 
-// Check tells all that is wrong with the rule. Each error is a *FieldError.
+// Check returns all problems of the rule. Each error is a *FieldError.
 func (r *Rule) Check() []error {
 	_, errs := r.compile()
 	return errs
 }
 
-// FieldError is what is wrong with one field of a rule.
+// FieldError is the problem of one field of a rule.
 type FieldError struct {
 	Field string // attributes, types, action, pattern, replace or key
 	Index int    // in attributes or types, else -1

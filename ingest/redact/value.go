@@ -45,7 +45,7 @@ func (w *work) redact(rules []*compiled, value []byte) (out []byte, remove, chan
 	return value, false, changed
 }
 
-// apply appends what one rule makes of a value.
+// apply appends a value as redacted by one rule.
 func (w *work) apply(dst []byte, c *compiled, value []byte) []byte {
 	if c.pattern == nil {
 		return cut(w.replace(dst, c, value, nil, nil), len(value))
@@ -77,8 +77,7 @@ func cut(value []byte, before int) []byte {
 	return value[:n]
 }
 
-// replace appends what takes the place of text. With a pattern, text is the match m
-// in value.
+// replace appends the replacement of text. With a pattern, text is the match m in value.
 func (w *work) replace(dst []byte, c *compiled, text, value []byte, m []int) []byte {
 	switch c.action {
 	case Hash:

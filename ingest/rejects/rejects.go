@@ -1,5 +1,5 @@
-// Package rejects remembers what was rejected lately: how many events of which code, from whom, and a sample of each.
-// It is a table in memory, for people who look for the sender that is wrong.
+// Package rejects records recently rejected events: how many events of which code, from whom, and a sample of each.
+// It is a table in memory, for operators who look for the faulty sender.
 //
 // It costs nothing while nothing is rejected. It does not know why something is rejected, and decides nothing.
 package rejects
@@ -44,20 +44,21 @@ type Code struct {
 	Others   uint64    `json:"others"`  // events and requests of senders that are no longer listed
 }
 
-// Row is what one sender had rejected with one code, for one service.
+// Row counts the events of one sender that were rejected with one code, for one service.
 type Row struct {
 	Sender
-	Service string    `json:"service,omitempty"` // as the event names it; "" if it names none
+	Service string    `json:"service,omitempty"` // as the event names it; "" if absent
 	Count   uint64    `json:"count"`
 	First   time.Time `json:"first"`
 	Last    time.Time `json:"last"`
-	Detail  string    `json:"detail"`           // what was wrong with the latest sample
+	Detail  string    `json:"detail"`           // problem of the latest sample
 	Sample  string    `json:"sample,omitempty"` // its JSON, shortened and redacted; "" if there is none
 
 	sampled time.Time
 }
 
-// Table is what was rejected. It is safe for concurrent use. A nil Table remembers nothing.
+// Table holds recently rejected events. It is safe for concurrent use. A nil Table remembers
+// nothing.
 type Table struct {
 	hide func() bool
 	now  func() time.Time
@@ -207,7 +208,7 @@ func (t *Table) Snapshot() []Code {
 
 func shownTime(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// Samples is the number of samples in which a text stands. With erase they are removed. What was counted stays.
+// Samples is the number of samples in which a text stands. With erase they are removed. Counts stay.
 func (t *Table) Samples(text string, erase bool) (n int) {
 	if t == nil {
 		return 0
@@ -239,8 +240,8 @@ func clean(text string, most int) string {
 // shown are the fields of an event that never are personal data.
 var shown = []string{"time", "service", "type", "outcome", "severity", "duration_ms", "duration", "count"}
 
-// shape is an event without what redaction rules may be about: values of attributes, its id, and fields that are not
-// those of an event. It is made of a copy.
+// shape is an event without the parts that redaction rules may cover: values of attributes, its id, and fields that
+// are not those of an event. It is made from a copy.
 func shape(v *fastjson.Value) string {
 	if v == nil || v.Type() != fastjson.TypeObject {
 		return ""

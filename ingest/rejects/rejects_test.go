@@ -26,7 +26,7 @@ func newClock() *clock {
 	return c
 }
 
-// send decodes lines and notes what is wrong with them.
+// send decodes lines and records their problems.
 func (c *clock) send(t testing.TB, s Sender, lines ...string) {
 	t.Helper()
 	body := []byte(strings.Join(lines, "\n"))
@@ -120,7 +120,7 @@ func TestTheTableIsBounded(t *testing.T) {
 	require.LessOrEqual(t, len(c.Snapshot()[0].Senders[0].Sample), maxSample+len("…"))
 }
 
-// What a flood of bad events costs for each batch of a thousand.
+// The cost of a flood of bad events for each batch of a thousand.
 func BenchmarkEvents(b *testing.B) {
 	body := []byte(strings.Repeat(`{"service":"shop","type":"order","time":"2020-01-01T00:00:00Z"}`+"\n", 1000))
 	var d event.Decoder

@@ -1,5 +1,5 @@
-// Package servicebudget bounds what one service may send, so that a noisy service starves no other: bytes of events per
-// second, and its share of what waits for the disk.
+// Package servicebudget bounds the traffic of one service, so that a noisy service starves no other: bytes of events
+// per second, and its share of the queue for the disk.
 //
 // It does not know of rate limits, which decide about single events, nor who sends.
 package servicebudget
@@ -37,7 +37,7 @@ const (
 const (
 	burst       = 10 * time.Second // of unused bytes that a service may send at once
 	retryQueue  = time.Second
-	maxServices = 1000 // that are told apart; the others share one budget
+	maxServices = 1000 // that have a budget of their own; the others share one
 	others      = "(other)"
 	refusedFor  = time.Minute
 )
@@ -73,7 +73,7 @@ type rules struct {
 
 type counters struct{ bytes, overBytes, overQueue *metrics.Counter }
 
-// service is what is known of one.
+// service is the state of one service.
 type service struct {
 	name string
 	*counters
@@ -99,7 +99,7 @@ func New(queue int64, set *metrics.Set) *Budgets {
 	return b
 }
 
-// Set puts other rules in force. Without any, nothing is bounded and nothing costs.
+// Set activates other rules. Without any, nothing is bounded and nothing costs.
 func (b *Budgets) Set(list []Rule) {
 	if len(list) == 0 {
 		b.rules.Store(nil)
@@ -116,7 +116,7 @@ func (b *Budgets) Set(list []Rule) {
 	b.rules.Store(r)
 }
 
-// Lease is what a request has in the queue, until it is released.
+// Lease is the share of the queue that a request occupies, until it is released.
 type Lease struct {
 	first part
 	more  []part // of a batch of several services
@@ -127,7 +127,7 @@ type part struct {
 	n int64
 }
 
-// Release frees the room in the queue. An empty lease has none.
+// Release frees the room in the queue. An empty lease occupies none.
 func (l *Lease) Release() {
 	l.first.release()
 	for _, p := range l.more {
@@ -212,7 +212,7 @@ func (l *Lease) add(b *Budgets, name []byte, n int64) {
 	}
 }
 
-// of finds or makes what is known of a service.
+// of finds or creates the state of a service.
 func (b *Budgets) of(name []byte) *service {
 	b.mu.RLock()
 	s := b.services[string(name)]

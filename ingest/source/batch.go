@@ -25,7 +25,7 @@ type Batch struct {
 	now      time.Time
 	backfill bool
 	open     bool // the decoder is
-	single   bool // what is added is one event of a message
+	single   bool // Add gets one event of a message
 
 	messages []message
 	dead     []dlq.Entry // of events that cannot be taken
@@ -44,7 +44,7 @@ type Batch struct {
 	duplicates map[int]bool // events that the engine knew, by their index
 }
 
-// message is what is remembered of a message once it is decoded.
+// message holds the facts about a message that are needed after it is decoded.
 type message struct {
 	offset int64
 	time   int64
@@ -83,7 +83,7 @@ func (in *Intake) Batch(backfill bool) *Batch {
 	return b
 }
 
-// What a batch may keep for its next use.
+// The most that a batch retains for its next use.
 const (
 	keptBytes  = 16 << 20
 	keptEvents = 64 << 10
@@ -122,7 +122,7 @@ func (b *Batch) Full() bool {
 	return len(b.messages) >= b.in.o.BatchEvents || b.events.Received >= b.in.o.BatchEvents || b.bytes >= b.in.o.BatchBytes
 }
 
-// Add decodes a message. What is wrong with it becomes a dead letter when the batch is submitted.
+// Add decodes a message. If it is invalid, it becomes a dead letter when the batch is submitted.
 func (b *Batch) Add(m *Message) {
 	at, first := b.begin(m)
 	listed := len(b.events.Errors)

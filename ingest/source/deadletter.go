@@ -65,7 +65,7 @@ func (b *Batch) fail(reason string, code event.Code, text string, item int, raw 
 		ID: deadLetterID(p, m.Generation), Origin: dlq.Admission, Reason: reason, Class: string(code), Error: text,
 		First: now, Last: now, From: p,
 	}
-	// Rules that take personal data out are about attributes of events. There are none here, so nothing of it is kept.
+	// Redaction rules apply to attributes of events. This message has no attributes, so none of its content is stored.
 	if r := b.in.o.Redact; r != nil && r.Active() {
 		e.Error += " (the content is not kept, because redact rules cannot be applied to it)"
 	} else {

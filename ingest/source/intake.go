@@ -80,8 +80,8 @@ type Options struct {
 	// Wanted says whether a failure should become a dead letter; nil: always.
 	Wanted func(e *dlq.Entry) bool
 	Redact Redactor // nil: nothing is taken out
-	// Lose writes a position whose messages are gone, and what coverage lacks for them: Engine.Lose. Only for sources that
-	// call Intake.Lose.
+	// Lose writes a position whose messages are lost, together with the resulting loss of coverage: Engine.Lose. Only
+	// for sources that call Intake.Lose.
 	Lose func(ctx context.Context, at engine.Position, lost []record.Dropped) error
 	// Kinds lists the services and types that events may have, for messages that were lost unread; nil: none.
 	Kinds func() []ServiceType
@@ -150,7 +150,7 @@ func New(o Options) (*Intake, error) {
 	return in, nil
 }
 
-// ServiceType is what kind of event may come.
+// ServiceType is a service and event type that may occur.
 type ServiceType struct{ Service, Type string }
 
 // Now is the time.
@@ -173,13 +173,14 @@ type Message struct {
 	ContentType string
 	Time        time.Time // of events without one; zero: now
 	// MessageID is the id that its sender gave to the message. An event without an id gets it and counts once by it. "":
-	// none.
+	// the message has no id.
 	MessageID string
-	// Service and Type are those of events without one; "": none. Events in the formats NDJSON and CloudEvents have their
-	// own.
+	// Service and Type apply to events without one; "": no default. Events in the formats NDJSON and CloudEvents have
+	// their own.
 	Service, Type string
 
-	// Where it is. Topic is a topic or a queue, and Generation tells it from another one of the same name.
+	// Where it is. Topic is a topic or a queue, and Generation distinguishes it from another one of the
+	// same name.
 	Topic      string
 	Generation string // letters and digits, may be empty
 	Partition  int32

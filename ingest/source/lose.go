@@ -14,7 +14,7 @@ import (
 // ReasonLost is the reason of messages that were gone before they were read.
 const ReasonLost = "lost_in_broker"
 
-// seen remembers of what kinds the events of a topic were lately. It is safe for concurrent use.
+// seen remembers the kinds of the recent events of a topic. It is safe for concurrent use.
 type seen struct {
 	mu     sync.Mutex
 	topics map[string]map[ServiceType]bool
@@ -54,8 +54,9 @@ func (s *seen) note(b *Batch) {
 	}
 }
 
-// Lose says that messages of a topic are gone: at covers them, so they are not waited for, and coverage falls. What
-// they were nobody knows, so n events are missing of each kind that came from the topic, or of each that may come.
+// Lose records that messages of a topic are lost: at covers them, so the source does not wait for them, and
+// coverage falls. Their kinds are unknown, so n events are missing of each kind that came from the topic, or of
+// each kind that may occur.
 func (in *Intake) Lose(ctx context.Context, at engine.Position, topic string, n int64) error {
 	var lost []record.Dropped
 	in.seen.mu.Lock()

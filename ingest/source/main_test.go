@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// fakeEngine stores what it admits, and does first what its script says.
+// fakeEngine stores the events that it admits, after it has run its script.
 type fakeEngine struct {
 	mu        sync.Mutex
 	script    []func(b *event.Batch, todo []int32) (engine.Result, error)
@@ -98,7 +98,7 @@ func (f *fakeEngine) Lose(_ context.Context, at engine.Position, lost []record.D
 	return nil
 }
 
-// fixture is an intake with what it needs.
+// fixture is an intake with its dependencies.
 type fixture struct {
 	*Intake
 	engine *fakeEngine

@@ -37,7 +37,7 @@ func (m *meter) begin() {
 	}
 }
 
-// end notes that one of what began ends.
+// end records the end of one operation.
 func (m *meter) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

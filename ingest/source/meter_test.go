@@ -36,7 +36,8 @@ func TestMeter(t *testing.T) {
 	})
 }
 
-// While the engine refuses for long, the source is busy and paused, and both show before it goes on.
+// While the engine refuses for long, the source is busy and paused, and both show before it
+// continues.
 func TestBusyDuringALongPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(o *Options) { o.Now = time.Now })

@@ -36,7 +36,7 @@ type reading struct {
 
 type headerAttribute struct{ attribute, header string }
 
-// Validate reports what is wrong with the settings, for an Intake with Options.Typed or without.
+// Validate returns the problems of the settings, for an Intake with Options.Typed or without.
 func (s *Settings) Validate(typed bool) error {
 	_, err := newReading(s, typed)
 	return err
@@ -84,7 +84,7 @@ type reader struct {
 	text    []byte // an envelope or mapped events
 	parser  fastjson.Parser
 	mapData func(dst, data []byte) ([]byte, error) // nil: there is no mapping
-	raw     [][]byte                               // what they were made of
+	raw     [][]byte                               // the messages they were made from
 }
 
 // decode reads a message into the batch. The error is about the message as a whole.
@@ -153,7 +153,7 @@ func (b *Batch) filled(m *Message) []byte {
 			text = text[:len(text)-1]
 		}
 		r.text = append(text, m.Value[bytes.IndexByte(m.Value, '{')+1:]...)
-		r.raw = append(r.raw, m.Value) // what a dead letter holds
+		r.raw = append(r.raw, m.Value) // content of a dead letter
 		return r.text
 	}
 	elements, _ := v.Array() // which it is
@@ -183,7 +183,7 @@ func (b *Batch) cloudBatch() event.Format {
 	return event.CloudEventBatch
 }
 
-// decodeGuessed reads JSON, and what it looks like if it is not.
+// decodeGuessed reads JSON; any other body is read in the format that it looks like.
 func (b *Batch) decodeGuessed(m *Message, at time.Time, extra []event.Extra) error {
 	before, rejected := b.events.Mark(), b.events.Rejected
 	err := b.decoder.Append(event.JSON, b.filled(m), at, extra)

@@ -101,7 +101,7 @@ func TestMapping(t *testing.T) {
 		"attributes": map[string]any{"region": "eu"}}, got[1])
 	require.Equal(t, "failure", got[2]["outcome"])
 
-	// What the mapping makes is checked like any event, and the dead letter holds what it was made of.
+	// A mapped event is checked like any event, and the dead letter holds its source.
 	require.Empty(
 		t, f.take(t, Message{Value: []byte(`{"payload":{"status":1}}`), Offset: 6}, Message{Value: []byte(`{"x`), Offset: 7}))
 	require.Len(t, f.dead, 2)
@@ -139,7 +139,7 @@ func TestMappedCloudEvents(t *testing.T) {
 				"attributes": map[string]any{"product": "p-1"},
 			}}, f.take(t, Message{Value: []byte(c.value), Headers: c.headers}))
 			require.Empty(t, f.dead)
-			// What the mapping cannot make an event of is a dead letter with the whole message, and those behind it come.
+			// A message that cannot be mapped to an event becomes a whole dead letter, and those behind it are read.
 			bad := Message{Value: []byte(strings.Replace(c.value, "12.5", `"x"`, 1)), Headers: c.headers, Offset: 1}
 			require.Len(t, f.take(t, bad, Message{Value: []byte(c.value), Headers: c.headers, Offset: 2}), 1)
 			require.Len(t, f.saved, 1)
@@ -199,8 +199,8 @@ func TestBackfill(t *testing.T) {
 		f.take(t, Message{Value: value, Time: c.time, Refold: c.refold})
 		require.Equal(t, []bool{c.backfill}, f.engine.backfill, "%+v", c)
 	}
-	// Without backfill, old events are dead letters that say what to do. In a backfill, those that are older than any
-	// window are only counted.
+	// Without backfill, old events are dead letters with advice. In a backfill, those that are older than any window
+	// are only counted.
 	f := newFixture(t, func(o *Options) { o.Settings.Backfill = BackfillNever })
 	require.Empty(t, f.take(t, Message{Value: value, Time: old}))
 	require.Contains(t, f.saved[0].Error, "Set backfill of the source to auto or always.")

@@ -82,7 +82,7 @@ type Replayer struct {
 		ReplayTarget(ctx context.Context, entries []dlq.Entry) []error
 	}
 	Catalog func() event.Catalog
-	// Of is the intake of a source, nil if there is none of that name.
+	// Of returns the intake of the source with that name, or nil.
 	Of func(name string) *Intake
 }
 
@@ -167,8 +167,8 @@ func (r *Replayer) replay(ctx context.Context, e *dlq.Entry) error {
 	return nil
 }
 
-// refusals tells the replays of a dead letter apart that the fold refused. The key of every other replay is the same,
-// so that one which was interrupted does not count twice.
+// refusals distinguishes the replays of a dead letter that the fold refused. All other replays have the same key, so
+// that an interrupted one does not count twice.
 func refusals(e *dlq.Entry) int {
 	if e.Class == deadletter.ClassRefused {
 		return e.Attempts

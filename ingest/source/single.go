@@ -1,7 +1,7 @@
 package source
 
-// This file is for sources that take each message for itself: they look at it before it becomes an event, and want to
-// know what became of it.
+// This file is for sources that take each message for itself: they inspect it before it becomes an event, and need
+// its outcome.
 
 // Refuse adds a message that the source itself cannot read. It becomes a dead letter with the reason when the batch is
 // submitted.

@@ -10,7 +10,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
-// A source that takes each message for itself learns what became of it.
+// A source that takes each message for itself learns its outcome.
 func TestOutcomes(t *testing.T) {
 	f := newFixture(t, nil)
 	f.engine.script = []func(*event.Batch, []int32) (engine.Result, error){

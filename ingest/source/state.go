@@ -8,10 +8,11 @@ import (
 	"github.com/sloengine/sloengine/reliability/remote"
 )
 
-// Kind is a kind of trouble of a source.
+// Kind is a kind of failure of a source.
 type Kind string
 
-// The kinds. While one of the first three lasts, the source is paused: it takes no more messages, and loses none.
+// The kinds. While one of the first three lasts, the source is paused: it takes no more messages, and loses no
+// message.
 const (
 	TroubleEngine      Kind = "engine"       // it is busy, recovering, or its disk is full
 	TroubleRateLimit   Kind = "rate_limit"   // events exceed a rate limit that throttles
@@ -31,7 +32,7 @@ var Kinds = []Kind{
 	TroublePosition, TroubleCommit, TroubleHeldBack,
 }
 
-// KindOf is the kind of trouble that a broker's or database's error is.
+// KindOf classifies an error of a broker or database.
 func KindOf(err *remote.BrokerError) Kind {
 	switch err.Kind {
 	case remote.KindCredentials:
@@ -44,17 +45,17 @@ func KindOf(err *remote.BrokerError) Kind {
 	return TroubleConnection
 }
 
-// Pauses reports whether a source takes no messages while it has this trouble.
+// Pauses reports whether a source takes no messages during this failure.
 func (k Kind) Pauses() bool {
 	return k == TroubleEngine || k == TroubleRateLimit || k == TroubleDeadLetters
 }
 
-// Trouble is what does not work, and since when.
+// Trouble is a failure and the time at which it began.
 type Trouble struct {
 	Kind   Kind
 	Name   string // of the topic or queue; "": all of the source
 	Reason string // for people; may quote a broker
-	Brief  string // without what others wrote
+	Brief  string // without text from outside
 	Since  time.Time
 	Count  uint64 // of failures
 }
@@ -125,14 +126,14 @@ func (s *state) find(kind Kind, name string) int {
 	return slices.IndexFunc(s.troubles, func(t Trouble) bool { return t.Kind == kind && t.Name == name })
 }
 
-// Troubles lists what does not work, the oldest first.
+// Troubles lists the current failures, the oldest first.
 func (in *Intake) Troubles() []Trouble {
 	in.state.mu.Lock()
 	defer in.state.mu.Unlock()
 	return slices.Clone(in.state.troubles)
 }
 
-// pause notes that a batch begins to wait, and returns what ends it.
+// pause records that a batch begins to wait, and returns a function that ends the wait.
 func (in *Intake) pause(kind Kind, brief, reason string) (resume func()) {
 	in.Fails(kind, "", brief, reason)
 	s := &in.state

@@ -166,7 +166,7 @@ func (in *Intake) saveDead(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// account counts what became of events.
+// account counts the outcomes of events.
 func (in *Intake) account(r *engine.Result, t *ratelimit.Tickets, todo []int32) {
 	c := in.counts
 	c.accepted.Add(r.Accepted)
@@ -194,8 +194,7 @@ func (in *Intake) account(r *engine.Result, t *ratelimit.Tickets, todo []int32) 
 	}
 }
 
-// makeTickets makes a ticket for each event, by what it says before anything in it is redacted. nil: nothing is
-// limited.
+// makeTickets makes a ticket for each event, from its content before redaction. nil: there are no limits.
 func (b *Batch) makeTickets() *ratelimit.Tickets {
 	if b.in.o.Limiter == nil {
 		return nil

@@ -24,7 +24,7 @@ func valueOf(id string) string {
 	return fmt.Sprintf(`{"id":%q,"service":"shop","type":"order"}`, id)
 }
 
-// offsets is a position that lists what is decided.
+// offsets is a position that lists the decided messages.
 type offsets struct{ b *Batch }
 
 func (p offsets) AppendPosition(dst []byte, undecided []int32) []byte {
@@ -111,7 +111,8 @@ func TestPositionOfCriticalEvents(t *testing.T) {
 	require.Equal(t, []string{"(10:0[])", "10 "}, f.engine.positions)
 }
 
-// A source waits for the engine and for its dead letters, in order, and tells of it until it goes on.
+// A source waits for the engine and for its dead letters, in order, and reports it until it
+// continues.
 func TestSubmitWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -151,7 +152,7 @@ func TestSubmitWaits(t *testing.T) {
 	})
 }
 
-// A message that was taken in part is taken for the rest, events and dead letters alike.
+// A message that was taken in part is taken for the rest, both events and dead letters.
 func TestDoneEventsAreSkipped(t *testing.T) {
 	f := newFixture(t, nil)
 	value := []byte("[" + valueOf("a") + `,{"service":"shop"},` + valueOf("c") + `,{"type":"order"}]`)
@@ -346,7 +347,7 @@ func TestLose(t *testing.T) {
 	require.Equal(t, []string{"shop/order lost_in_broker 3"}, lost())
 }
 
-// Whatever time a message has, its dead letter can be stored. One that cannot be is not tried again.
+// A dead letter can be stored for any time of its message. One that cannot be is not tried again.
 func TestNoContentStopsASource(t *testing.T) {
 	store, err := dlq.NewMemory(dlq.MemoryOptions{})
 	require.NoError(t, err)

@@ -47,7 +47,7 @@ type Options struct {
 	Dir string `yaml:"dir" is:"required file"` // made if missing; one sink per folder
 	// of a file, from which it is rotated. Default 100 MiB.
 	MaxBytes int64         `yaml:"max_bytes" min:"1KiB" max:"1GiB" is:"size"`
-	MaxAge   time.Duration `yaml:"max_age"` // of a file, likewise. 0: none.
+	MaxAge   time.Duration `yaml:"max_age"` // of a file, likewise. 0: unbounded.
 	// rotated files to retain, the oldest are removed first. 0: all.
 	Retain int   `yaml:"keep" min:"0"`
 	Fsync  Fsync `yaml:"fsync" one:"cursor batch never"` // default FsyncCursor
@@ -192,10 +192,10 @@ func (s *Sink) write(lines []byte) error {
 		return nil
 	}
 	if _, err := s.file.WriteAt(lines, s.size); err != nil {
-		// What was written of it lies beyond size; it is cut off now, or else
-		// written over by the next batch or taken out at the next start.
+		// The written part lies beyond size; it is cut off now, or else overwritten by the next batch or
+		// removed at the next start.
 		if cerr := s.file.Truncate(s.size); cerr != nil {
-			s.lost = s.lost || s.synced != s.size // nobody knows what is found when it is opened again
+			s.lost = s.lost || s.synced != s.size // its content is unknown until it is opened again
 			s.drop()
 		}
 		return fmt.Errorf("write lines: %w", err)
@@ -210,8 +210,8 @@ func (s *Sink) write(lines []byte) error {
 	return nil
 }
 
-// look finds out whether the file at hand is still in its folder. What is written to one
-// that was deleted or moved away would be gone with it.
+// look checks whether the open file is still in its folder. Lines written to a file that was
+// deleted or moved away would be lost with it.
 func (s *Sink) look() error {
 	fs, ok := s.o.FS.(interface {
 		Same(name string, file fsys.File) (bool, error)
@@ -240,7 +240,7 @@ func (s *Sink) due(n int64) bool {
 	return s.size+n > s.o.MaxBytes || s.o.MaxAge > 0 && time.Since(s.opened) >= s.o.MaxAge
 }
 
-// Flush makes durable what Send has taken.
+// Flush makes the events that Send has taken durable.
 func (s *Sink) Flush(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +251,7 @@ func (s *Sink) Flush(context.Context) error {
 		return nil
 	}
 	err := s.flush()
-	s.lost = false // whoever flushes knows now
+	s.lost = false // the caller of Flush has received the error
 	if err != nil {
 		return fmt.Errorf("file sink: %w", err)
 	}
@@ -268,7 +268,7 @@ func (s *Sink) flush() error {
 	case s.file == nil && s.synced != s.size:
 		return errors.New("the file was lost before it was flushed")
 	case s.file == nil:
-		return s.open() // or tell why not
+		return s.open() // or return the reason
 	case s.due(0):
 		return s.rotate()
 	case s.o.Fsync == FsyncNever:
@@ -278,8 +278,8 @@ func (s *Sink) flush() error {
 	}
 }
 
-// sync makes the lines durable. After a failure nobody knows what is on the disk:
-// the file is closed and checked again, and what it is missing is sent again.
+// sync makes the lines durable. After a failure the content of the disk is unknown: the file is
+// closed and checked again, and missing lines are sent again.
 func (s *Sink) sync() error {
 	if s.synced == s.size {
 		return nil
@@ -295,7 +295,7 @@ func (s *Sink) sync() error {
 
 // drop closes a file that can't be trusted any more.
 func (s *Sink) drop() {
-	_ = s.file.Close() // there is an error to tell already
+	_ = s.file.Close() // an error is pending already
 	s.file = nil
 }
 

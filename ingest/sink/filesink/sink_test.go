@@ -122,8 +122,8 @@ func TestRotatesByAge(t *testing.T) {
 	})
 }
 
-// What Flush has called durable is there after a power cut, and no line is torn, whatever
-// part of the rest reached the disk.
+// Lines that Flush made durable survive a power loss, and no line is torn, for any part of the rest
+// on the disk.
 func TestPowerCut(t *testing.T) {
 	for _, policy := range []Fsync{FsyncCursor, FsyncBatch} {
 		for seed := range uint64(25) {

@@ -35,8 +35,8 @@ type Options struct {
 	// HeaderFiles are headers whose values are secrets: each is the content of a file,
 	// without the white space around it. The files are looked at again every 10 s.
 	HeaderFiles map[string]string `yaml:"header_files" is:"file"`
-	// SecretFile holds the key of the signature, at least 16 bytes; "" is none. It is
-	// looked at again every 10 s.
+	// SecretFile holds the key of the signature, at least 16 bytes; "" is none. It is reread every 10
+	// s.
 	SecretFile string `yaml:"secret_file" is:"file"`
 	// HealthURL is asked with GET whether the receiver is well: any 2xx answer. ""
 	// only connects to the host of URL.
@@ -44,7 +44,7 @@ type Options struct {
 	TLS       *tls.Config // nil: the system's roots
 	// MaxConns is how many connections there are at most. Default 8.
 	MaxConns int `yaml:"max_conns" min:"1" max:"1000"`
-	// Answered, if not nil, is told the status of every answer to a batch.
+	// Answered, if not nil, is called with the status of every answer to a batch.
 	Answered func(status int)
 	// UserAgent defaults to "sloengine".
 	UserAgent string

@@ -74,7 +74,7 @@ func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) dispatch.Result 
 	return dispatch.ResultOf(errs)
 }
 
-// send returns what became of each event, or an error if none was taken.
+// send returns the outcome of each event, or an error if no event was taken.
 func (s *Sink) send(ctx context.Context, batch []dispatch.Item) ([]error, error) {
 	body, errs, err := s.encode(batch)
 	if err != nil {

@@ -36,7 +36,7 @@ func items(n int) []dispatch.Item {
 	return batch
 }
 
-// received is what the server saw.
+// received holds the requests that the server saw.
 type received struct {
 	header http.Header
 	raw    []byte
@@ -376,8 +376,8 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
-// A redirect is named, without the parts of its address that may hold secrets, and what a
-// receiver writes stays out of the short form.
+// A redirect is named, without the parts of its address that may hold secrets, and the text of a
+// receiver stays out of the short form.
 func TestARedirectIsNamed(t *testing.T) {
 	var codes []int
 	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -5,7 +5,8 @@
 // A batch is delivered once the brokers have acknowledged every record. The producer is idempotent, so its own retries
 // make no duplicates. A crash, or a delivery that took too long, can make some.
 //
-// It does not retry, batch or limit by itself beyond what the client does: reliability/dispatch does.
+// It does not retry, batch or limit by itself beyond the behaviour of the client:
+// reliability/dispatch does.
 package kafkasink
 
 import (

@@ -75,8 +75,8 @@ func (s *Sink) record(it *dispatch.Item) (*kgo.Record, error) {
 	return r, nil
 }
 
-// result sorts the outcomes. When no event was taken for a reason that is about none of them, the batch has failed as a
-// whole, which the breaker should know.
+// result sorts the outcomes. When no event was taken, for a reason that concerns no single event, the batch has
+// failed as a whole, and the breaker should count it.
 func result(errs []error) dispatch.Result {
 	aboutEvent := func(err error) bool { return err == nil || retry.ClassOf(err) == retry.ClassPermanent }
 	if len(errs) > 0 && !slices.ContainsFunc(errs, aboutEvent) {

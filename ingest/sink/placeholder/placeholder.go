@@ -1,5 +1,5 @@
-// Package placeholder fills the fields of an event into a text, such as the routing key of a message. It does not know
-// what the text is for.
+// Package placeholder fills the fields of an event into a text, such as the routing key of a message. It does not
+// know the purpose of the text.
 package placeholder
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/sloengine/sloengine/reliability/dispatch"
 )
 
-// names are what can stand in braces.
+// names are the valid placeholders.
 var names = []string{"id", "service", "type", "severity"}
 
 // Text is a text with placeholders.
 type Text struct {
 	parts []string // at odd indices: names of fields
-	size  int      // of what is not a placeholder, in bytes
+	size  int      // of the text outside placeholders, in bytes
 }
 
 // Parse reads a text such as "events.{service}.{type}". A brace that is not a placeholder is an error.

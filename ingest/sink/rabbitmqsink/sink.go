@@ -58,8 +58,8 @@ func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) dispatch.Result 
 	return result(outcomes)
 }
 
-// result sorts the outcomes. When no event was taken for a reason that is about none of them, the batch has failed as a
-// whole, which the breaker should know.
+// result sorts the outcomes. When no event was taken, for a reason that concerns no single event, the batch has
+// failed as a whole, and the breaker should count it.
 func result(outcomes []amqpclient.Outcome) dispatch.Result {
 	whole := len(outcomes) > 0
 	errs := make([]error, len(outcomes))

@@ -9,7 +9,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/position"
 )
 
-// book is what is durable of each partition. It is safe for concurrent use: batches become durable in any order.
+// book records the durable offsets of each partition. It is safe for concurrent use: batches become durable in
+// any order.
 type book struct {
 	mu      sync.Mutex
 	streams map[place]*position.Progress
@@ -31,7 +32,7 @@ func (b *book) init(known []position.Progress) {
 	}
 }
 
-// known returns a copy of what is durable of a partition.
+// known returns a copy of the durable offsets of a partition.
 func (b *book) known(at place) (p position.Progress, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +61,7 @@ func (b *book) topicKnown(topic string, id [16]byte) (known, recreated bool) {
 	return false, recreated
 }
 
-// add notes what became durable.
+// add records offsets that became durable.
 func (b *book) add(stream position.Stream, epoch int32, backlog int64, r position.Range) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,7 +78,7 @@ func (b *book) add(stream position.Stream, epoch int32, backlog int64, r positio
 	})
 }
 
-// set replaces what is known of a partition.
+// set replaces the record of a partition.
 func (b *book) set(p position.Progress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -122,7 +123,7 @@ func next(ranges []position.Range, at int64) int64 {
 	return at
 }
 
-// missing counts the offsets in a range that are in none of the ranges.
+// missing counts the offsets in a range that are outside all of the ranges.
 func missing(ranges []position.Range, r position.Range) int64 {
 	n := max(0, r.To-r.From)
 	for _, x := range ranges {

@@ -24,7 +24,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
-// With a real broker: what an operator reads for each mistake, and that the source reads on once it is fixed.
+// With a real broker: the text that an operator reads for each mistake, and that the source reads on once it
+// is fixed.
 func TestMistakes(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "mistakes", 2, nil)
@@ -103,7 +104,7 @@ func TestASecondImplementation(t *testing.T) {
 	}
 }
 
-// Messages of aborted transactions do not count, and markers leave no gap in what is durable.
+// Messages of aborted transactions do not count, and markers leave no gap in the durable offsets.
 func TestTransactions(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "transactions", 1, nil)
@@ -178,7 +179,7 @@ func TestGroupCountsAtMostOnePollTwice(t *testing.T) {
 	two := startEngine(t, t.TempDir())
 	startSource(t, two, plain(c.Brokers()...), set, nil)
 	c.Produce(t, records[1800:]...)
-	want := 3000 - 1500 // what was not committed, and all that follows
+	want := 3000 - 1500 // the uncommitted messages, and all that follow
 	requireOnce(t, two, want)
 	twice := len(one.state.counted()) + want - 3000
 	t.Logf("counted twice: %d of %d messages that were not committed", twice, 300)

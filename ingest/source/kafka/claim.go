@@ -69,7 +69,7 @@ func (c *claim) AppendPosition(dst []byte, undecided []int32) []byte {
 	return position.Append(dst, c.source, progress)
 }
 
-// note tells the book that the claim is durable.
+// note records in the book that the claim is durable.
 func (c *claim) note(b *book) {
 	for i := range c.parts {
 		p := &c.parts[i]

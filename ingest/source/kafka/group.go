@@ -16,10 +16,10 @@ import (
 	"github.com/sloengine/sloengine/ingest/position"
 )
 
-// This file is the ownership by a consumer group. The broker says which partitions are read here, and commits say where
-// the next owner begins. No rebalance happens between a poll and the commit of what it brought, so a partition that
-// moves counts nothing twice. An engine that crashes in between leaves at most one fetch per partition that is counted
-// again by the next owner, unless its events have ids and the owner is the same.
+// This file is the ownership by a consumer group. The broker assigns the partitions to read, and the next owner
+// begins at the committed offset. No rebalance happens between a poll and the commit of its messages, so a partition
+// that moves counts nothing twice. An engine that crashes in between leaves at most one fetch per partition that is
+// counted again by the next owner, unless its events have ids and the owner is the same.
 
 func (x *session) groupOptions() []kgo.Opt {
 	set := &x.s.set
@@ -81,7 +81,8 @@ func (x *session) adjust(
 		at := place{p.stream.Name, p.stream.Partition}
 		offset := commits[at.topic][at.partition]
 		if committed := offset.EpochOffset().Offset; committed >= 0 {
-			// Another engine may have read on from here, so the commit counts, and what this one has is skipped.
+			// Another engine may have read on from here, so the committed offset applies, and the messages up to
+			// it are skipped.
 			if have, ok := x.s.book.known(at); ok && have.Stream.ID == p.stream.ID {
 				p.resume(have)
 			}
@@ -130,7 +131,7 @@ func (x *session) revoked(_ context.Context, _ *kgo.Client, partitions map[strin
 	}
 }
 
-// moved takes over what the group has assigned and revoked since the last poll.
+// moved applies the assignments and revocations of the group since the last poll.
 func (x *session) moved() {
 	x.moving.Lock()
 	defer x.moving.Unlock()

@@ -19,7 +19,7 @@ type idSample struct {
 
 // home is where an id was last.
 type home struct {
-	id        uint32 // another part of its hash; 0: none
+	id        uint32 // another part of its hash; 0 if absent
 	partition int32
 }
 

@@ -45,7 +45,7 @@ func TestIDsOnOtherPartitions(t *testing.T) {
 		t, []uint64{first, first, first}, []uint64{s.ids.first.Get(), s.ids.samePartition.Get(), s.ids.elsewhere.Get()})
 	requireOnce(t, e, 6400)
 
-	// Events without an id have one of their place, which is nobody else's.
+	// Events without an id have one of their place, which is unique.
 	var records []*kgo.Record
 	for i := range 1000 {
 		records = append(

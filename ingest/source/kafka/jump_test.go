@@ -16,7 +16,7 @@ import (
 )
 
 // A source that starts in front of many messages that are durable already, as after an import of positions, passes over
-// them instead of reading them all, and counts what lies in front and behind once.
+// them instead of reading them all, and counts those in front and behind once.
 func TestJumpOverDurableMessages(t *testing.T) {
 	const first, behind, all = 10, 25_010, 25_030
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))

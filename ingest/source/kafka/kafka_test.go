@@ -184,7 +184,7 @@ func TestRegex(t *testing.T) {
 	testkit.Eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
 }
 
-// A message that cannot be read stops nobody: it is a dead letter, and the position is behind it.
+// An unreadable message stops no others: it is a dead letter, and the position is behind it.
 func TestGarbage(t *testing.T) { onBoth(t, testGarbage) }
 
 func testGarbage(t *testing.T, brokers []string, topic string) {
@@ -243,7 +243,7 @@ func testRetention(t *testing.T, brokers []string, topic string) {
 	s.stop()
 	e.stop()
 
-	// Once more: what is lost is lost once.
+	// Once more: a loss is counted once.
 	e = startEngine(t, dir)
 	s = startSource(t, e, plain(brokers...), settings(topic), nil)
 	testkit.Eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
@@ -283,7 +283,7 @@ func testTopicComesAndGoes(t *testing.T, brokers []string, topic string) {
 	require.Equal(t, 1, strings.Count(s.log.String(), "kind=position"))
 }
 
-// Without brokers the source waits, tells of it once, and goes on.
+// Without brokers the source waits, reports it once, and continues.
 func TestBrokerGone(t *testing.T) {
 	address := nettest.FreeAddress(t)
 	_, text, err := net.SplitHostPort(address)
@@ -333,7 +333,7 @@ func TestGroup(t *testing.T) {
 	requireOnce(t, two, 150)
 }
 
-// What is fetched and not stored yet has a bound, while the engine takes nothing.
+// The fetched messages that are not stored yet have a bound, while the engine takes nothing.
 func TestMemoryIsBounded(t *testing.T) {
 	brokers := fake(t)
 	p := newProducer(t, brokers...)
@@ -397,7 +397,7 @@ func (s *stalled) AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tick
 	return s.Engine.AdmitAt(ctx, b, t, todo, at)
 }
 
-// A restart during the first read of a topic goes on with the backfill: by the log alone, and by a checkpoint.
+// A restart during the first read of a topic continues the backfill: by the log alone, and by a checkpoint.
 func TestRestartDuringTheFirstRead(t *testing.T) {
 	for ownership, checkpoint := range map[string]bool{Static: false, Group: true} {
 		t.Run(ownership, func(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 	"github.com/sloengine/sloengine/ingest/source"
 )
 
-// This file notices that the brokers lost messages that are counted, as an unclean leader election does, and gave their
-// offsets to others. What was counted stays counted. The offsets begin a new generation of the partition, so that the
-// other messages count as well.
+// This file detects that the brokers lost counted messages, as in an unclean leader election, and reused their
+// offsets. Counted messages stay counted. The offsets begin a new generation of the partition, so that the other
+// messages count as well.
 
-// truncated begins again behind what the brokers have lost while a partition was read.
+// truncated restarts behind the messages that the brokers lost while a partition was read.
 func (x *session) truncated(ctx context.Context, topic string, partition int32, lost *kgo.ErrDataLoss) error {
 	at := place{topic, partition}
 	p := x.parts[at]
@@ -25,7 +25,7 @@ func (x *session) truncated(ctx context.Context, topic string, partition int32, 
 		return nil
 	}
 	x.flush(ctx)
-	x.wait.Wait() // what is being made durable belongs to the generation before
+	x.wait.Wait() // the write in progress belongs to the previous generation
 	if err := x.s.cut(ctx, p.stream, lost.ResetTo, lost.ResetToEpoch); err != nil {
 		return err
 	}
@@ -35,8 +35,8 @@ func (x *session) truncated(ctx context.Context, topic string, partition int32, 
 	return nil
 }
 
-// lostMeanwhile finds out, before partitions are taken up, whether the brokers lost what is durable of them. It returns
-// the partitions about which the brokers say nothing at the moment.
+// lostMeanwhile finds out, before partitions are resumed, whether the brokers lost messages of them that are durable
+// here. It returns the partitions for which the brokers do not answer at the moment.
 func (s *Source) lostMeanwhile(ctx context.Context, admin *kadm.Client, parts []*part) (unknown []*part, err error) {
 	var ask kadm.OffsetForLeaderEpochRequest
 	for _, p := range parts {
@@ -64,7 +64,7 @@ func (s *Source) lostMeanwhile(ctx context.Context, admin *kadm.Client, parts []
 		}
 		to := answer.EndOffset
 		if to < 0 {
-			to = p.end // the leader does not have that epoch: at least what is behind its end is lost
+			to = p.end // the leader does not have that epoch: at least the messages behind its end are lost
 		}
 		if err := s.cut(ctx, p.stream, to, answer.LeaderEpoch); err != nil {
 			return nil, err
@@ -73,7 +73,8 @@ func (s *Source) lostMeanwhile(ctx context.Context, admin *kadm.Client, parts []
 	return unknown, nil
 }
 
-// durable is what is durable of a partition, if the log of the partition reaches back to it and its epoch is known.
+// durable returns the durable position in a partition, if the log of the partition reaches back to it and its epoch
+// is known.
 func (s *Source) durable(p *part) (position.Progress, bool) {
 	have, ok := s.book.known(place{p.stream.Name, p.stream.Partition})
 	return have, ok && have.Stream.ID == p.stream.ID && have.Epoch != position.NoEpoch && end(&have) > p.start

@@ -53,7 +53,8 @@ func TestUncleanElection(t *testing.T) {
 		}
 		c.Produce(t, records...)
 	}
-	// alone waits until a node leads and has no follower in sync, so that others may read what it alone has.
+	// alone waits until a node leads and has no follower in sync, so that others may read the records that
+	// it alone has.
 	alone := func(id int32) {
 		t.Helper()
 		testkit.Eventually(t, fmt.Sprintf("node %d alone", id), func() bool {

@@ -187,7 +187,7 @@ type runningSource struct {
 	stop   func()
 }
 
-// logged is what was logged.
+// logged holds the log lines.
 type logged struct {
 	mu sync.Mutex
 	b  strings.Builder

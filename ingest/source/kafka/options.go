@@ -32,7 +32,7 @@ const (
 // Hostname is the ordinal of an engine whose host name ends in it, as the pods of a StatefulSet do.
 const Hostname = "hostname"
 
-// Settings are what engine.yaml says of a source besides the connection.
+// Settings are the settings of a source in engine.yaml besides the connection.
 type Settings struct {
 	Topics      []string `yaml:"topics"`
 	TopicsRegex string   `yaml:"topics_regex"` // instead
@@ -77,7 +77,7 @@ type resolved struct {
 	start   time.Time // if it is a time
 }
 
-// Validate reports what is wrong with the settings. hostname is that of the machine.
+// Validate returns the problems of the settings. hostname is that of the machine.
 func (s *Settings) Validate(hostname string) error {
 	_, err := s.resolve(hostname)
 	return err
@@ -148,7 +148,7 @@ type Options struct {
 	Intake   *source.Intake // required
 	// Client says how to reach the brokers.
 	Client kafkaclient.Options
-	// Positions are what the log says of this source.
+	// Positions are the positions of this source in the log.
 	Positions     []position.Progress
 	LongestWindow func() time.Duration // required with the start longest_window
 	Metrics       *Metrics
@@ -198,8 +198,8 @@ func New(o Options) (*Source, error) {
 	return s, nil
 }
 
-// Run takes messages until ctx ends. Whatever fails is tried again, from what is durable: the only error is that of an
-// engine that stops.
+// Run takes messages until ctx ends. Every failed step is retried from the durable position. Run only returns the
+// error of an engine that stops.
 func (s *Source) Run(ctx context.Context) error {
 	defer s.show.end()
 	delay := time.Second

@@ -20,7 +20,7 @@ type part struct {
 	next    int64 // the first offset that was not seen
 	claimed int64 // up to where claims reach
 	start   int64 // the beginning of the log when it was last looked at
-	end     int64 // what is committed there
+	end     int64 // its committed offset
 
 	backlog int64 // see position.Progress
 	failed  bool  // the client reads it no more
@@ -43,7 +43,7 @@ func (p *part) begin(generation uint32) {
 	}
 }
 
-// resume continues behind what is durable.
+// resume continues behind the durable position.
 func (p *part) resume(have position.Progress) {
 	p.begin(have.Generation)
 	p.done, p.partial, p.backlog = have.Ranges, have.Partial, have.Backlog

@@ -45,7 +45,7 @@ func poisons(rnd *rand.Rand) (out []*kgo.Record) {
 	return out
 }
 
-// No record stops those behind it, whatever is in it. Between them are the control records of transactions.
+// No record stops those behind it, with any content. Between them are the control records of transactions.
 func TestPoison(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -6,11 +6,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// pool keeps the memory of messages for the next ones. It is safe for concurrent use. Whoever reads a message calls
+// pool keeps the memory of messages for the next ones. It is safe for concurrent use. The reader of a message calls
 // Recycle on it when nothing refers to it any more.
 type pool struct{ bytes, records sync.Pool }
 
-// What a pool keeps of one fetch; more is left to the collector.
+// The most that a pool retains of one fetch; the rest is left to the garbage collector.
 const (
 	keptBytes   = 8 << 20
 	keptRecords = 64 << 10

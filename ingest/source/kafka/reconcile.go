@@ -16,10 +16,10 @@ import (
 	"github.com/sloengine/sloengine/ingest/source"
 )
 
-// askTimeout bounds each question to the brokers. Nothing is lost meanwhile: what was fetched waits.
+// askTimeout bounds each question to the brokers. Nothing is lost meanwhile: fetched messages wait.
 const askTimeout = 10 * time.Second
 
-// reconcile looks at the topics: it takes up partitions that are new, notices topics that are gone or were created
+// reconcile looks at the topics: it starts reading new partitions, detects topics that were deleted or created
 // again, measures the lag, and commits.
 func (x *session) reconcile(ctx context.Context) error {
 	s := x.s
@@ -73,7 +73,7 @@ func (x *session) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// topics are those that exist, and what is wrong with the others becomes known.
+// topics returns the topics that exist, and records the problems of the others.
 func (x *session) topics(ctx context.Context) (kadm.TopicDetails, error) {
 	set := &x.s.set
 	found, err := x.admin.ListTopics(ctx, set.Topics...)
@@ -123,7 +123,7 @@ func (l listed) of(topic string, partition int32) (start, end int64, ok bool) {
 	return a.Offset, b.Offset, ok1 && ok2 && a.Err == nil && b.Err == nil && a.Offset >= 0 && b.Offset >= 0
 }
 
-// assign takes up the partitions that this engine owns and does not read yet.
+// assign starts reading the partitions that this engine owns and does not read yet.
 func (x *session) assign(ctx context.Context, topics kadm.TopicDetails, look listed) error {
 	var found []*part
 	for _, name := range slices.Sorted(maps.Keys(topics)) {
@@ -147,7 +147,7 @@ func (x *session) assign(ctx context.Context, topics kadm.TopicDetails, look lis
 	}
 	if len(found) > 0 {
 		x.flush(ctx)
-		x.wait.Wait() // of a partition that is taken up again, what is being made durable comes first
+		x.wait.Wait() // a resumed partition waits for its write in progress
 	}
 	unknown, err := x.s.lostMeanwhile(ctx, x.admin, found)
 	if err != nil {
@@ -285,7 +285,7 @@ func (x *session) checkLog(ctx context.Context, p *part) error {
 	return nil
 }
 
-// commit tells the broker what is durable.
+// commit commits the durable offsets to the broker.
 func (x *session) commit(ctx context.Context) {
 	s := x.s
 	if !s.set.Commit && s.set.Ownership == Static {
@@ -295,7 +295,7 @@ func (x *session) commit(ctx context.Context) {
 	for at, p := range x.parts {
 		done, epoch := s.book.done(at)
 		if s.set.Ownership == Group {
-			done = p.claimed // all of it is durable, and others have read what lies before
+			done = p.claimed // all of it is durable, and others have read the messages before it
 		}
 		if last, ok := x.commits[at]; ok && last == done || done == 0 {
 			continue

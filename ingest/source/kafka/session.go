@@ -36,7 +36,7 @@ type session struct {
 	refresh  time.Time  // when topics and partitions are due again
 	commits  map[place]int64
 
-	// What the group has assigned and revoked since the last poll.
+	// Assignments and revocations of the group since the last poll.
 	moving  sync.Mutex
 	arrived map[place]*part
 	left    map[place]bool
@@ -97,7 +97,7 @@ func (s *Source) session(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	// What was durable is committed, so that monitoring does not see a lag that is none.
+	// The durable offsets are committed, so that monitoring does not see a lag that does not exist.
 	x.wait.Wait()
 	if s.set.Ownership == Group {
 		return nil // committed after each poll
@@ -108,7 +108,8 @@ func (s *Source) session(ctx context.Context) (err error) {
 	return nil
 }
 
-// poll takes what the client has fetched, and waits for it no longer than until the next refresh.
+// poll takes the messages that the client has fetched, and waits for them until the next refresh at
+// the latest.
 func (x *session) poll(ctx context.Context) error {
 	wait, cancel := context.WithDeadline(ctx, time.Now().Add(min(x.refresh.Sub(x.s.o.Now()), x.s.set.Refresh)))
 	defer cancel()
@@ -142,7 +143,8 @@ func (x *session) poll(ctx context.Context) error {
 		x.flush(ctx)
 	}
 	if x.s.set.Ownership == Group {
-		// Nothing more is fetched until all is durable and committed: that bounds what a crash can count twice.
+		// Nothing more is fetched until all is durable and committed: that bounds the number of messages that a
+		// crash can count twice.
 		x.wait.Wait()
 	}
 	select {

@@ -28,7 +28,7 @@ const maxSeries = 500
 // noteFor is how long it is shown that messages were lost.
 const noteFor = time.Hour
 
-// shown is what others see of a source. It is safe for concurrent use.
+// shown is the published state of a source. It is safe for concurrent use.
 type shown struct {
 	metrics *Metrics
 	in      *source.Intake
@@ -66,7 +66,7 @@ func (s *shown) init(m *Metrics, in *source.Intake) {
 
 func (s *shown) commits(ok bool) { s.committed[ok].Inc() }
 
-// end says that the source reads nothing any more: a lag that is not measured is none.
+// end sets the lag of a stopped source to 0, since it is no longer measured.
 func (s *shown) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ func isStopping(err error) bool {
 	return errors.Is(err, engine.ErrStopping) || errors.Is(err, engine.ErrPoisoned)
 }
 
-// classify says what kind of trouble an error is, and in the words of this program what is wrong.
+// classify returns the kind of an error, and a description of it without text from outside.
 func classify(err error) (source.Kind, string) {
 	var known *remote.BrokerError
 	if !errors.As(kafkaclient.Explain(err), &known) {
@@ -59,7 +59,7 @@ func (s *Source) works() {
 	}
 }
 
-// topicFailed notes what is wrong with one topic.
+// topicFailed records the problem of one topic.
 func (s *Source) topicFailed(topic string, err error) {
 	kind, brief := classify(err)
 	if kind == source.TroubleConnection {

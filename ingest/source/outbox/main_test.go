@@ -174,7 +174,7 @@ func (r *runningSource) deadLetters() map[string]dlq.Entry {
 	return maps.Clone(r.dead)
 }
 
-// trouble finds the trouble of a kind, nil if there is none.
+// trouble finds the failure of a kind, nil if there is none.
 func (r *runningSource) trouble(kind source.Kind) *source.Trouble {
 	for _, t := range r.intake.Troubles() {
 		if t.Kind == kind {

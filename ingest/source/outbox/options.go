@@ -30,7 +30,7 @@ const (
 // Hostname is the ordinal of an engine whose host name ends in it, as the pods of a StatefulSet do.
 const Hostname = "hostname"
 
-// Settings are what engine.yaml says of a source besides the connection.
+// Settings are the settings of a source in engine.yaml besides the connection.
 type Settings struct {
 	// Table is the name of the table, with its schema or without. Preset and Columns are the mapping of its columns: see
 	// package reliability/outbox.
@@ -70,7 +70,7 @@ type resolved struct {
 	listen  bool
 }
 
-// Validate reports what is wrong with the settings. hostname is that of the machine.
+// Validate returns the problems of the settings. hostname is that of the machine.
 func (s *Settings) Validate(hostname string) error {
 	_, err := s.resolve(hostname)
 	return err
@@ -128,7 +128,7 @@ func each(err error) []error {
 	return []error{err}
 }
 
-// need is what the table has to have.
+// need lists the columns that the table must have.
 func (r *resolved) need() outbox.Need {
 	if r.Way == XID {
 		return outbox.NeedXID
@@ -143,7 +143,7 @@ type Options struct {
 	Intake   *source.Intake // required
 	// Database says how to reach the database.
 	Database postgres.Options
-	// Positions are what the log says of this source. The way claim needs none.
+	// Positions are the positions of this source in the log. The mode claim needs no positions.
 	Positions []position.Progress
 	Metrics   *Metrics // required
 	Logger    *slog.Logger
@@ -151,8 +151,7 @@ type Options struct {
 
 	// Headers are the headers and columns that become attributes, as in the settings of the Intake.
 	Headers map[string]string
-	// HeldTooLong is the age of committed rows from which on it is a trouble that an open transaction holds them back; 1
-	// min.
+	// HeldTooLong is the age of committed rows from which an open transaction that holds them back is reported; 1 min.
 	HeldTooLong time.Duration
 	// Most bounds the bytes of a value that are read, which is max_message of the Intake; 10 MiB.
 	Most int64

@@ -24,7 +24,8 @@ const noID = math.MinInt64
 
 func (p place) before(xid uint64, id int64) bool { return p.xid < xid || p.xid == xid && p.id < id }
 
-// identity tells a table from others of its name: that of a restored copy, or one that was created later.
+// identity distinguishes a table from others of its name, such as that of a restored copy or one that was
+// created later.
 type identity struct {
 	system     uint64 // of the database cluster
 	oid        uint32
@@ -46,7 +47,7 @@ func parseIdentity(id [16]byte) identity {
 // batch.
 const within = "/transaction"
 
-// withinID is the ID of such a stream. Another transaction has another one, so what the log has of the one before is
+// withinID is the ID of such a stream. Another transaction has another ID, so the position in the previous stream is
 // forgotten.
 func withinID(table [16]byte, xid uint64) (id [16]byte) {
 	binary.BigEndian.PutUint64(id[:], xxh3.Hash(table[:]))
@@ -65,8 +66,8 @@ type places struct {
 	backlog uint64
 }
 
-// load takes over what the log has of the table, if it is the same one. old is what the log has of another one of its
-// name.
+// load takes over the position of the table from the log, if it is the same table. old is the position of another
+// table of its name.
 func (p *places) load(progress []position.Progress, self identity) (old *identity) {
 	p.self, p.backlog = self, 0
 	for i := range p.at {

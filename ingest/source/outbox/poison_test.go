@@ -20,7 +20,7 @@ const looseTable = `CREATE TABLE outbox (id bigint GENERATED ALWAYS AS IDENTITY 
 	event_type text, topic text, key text, payload bytea, headers jsonb, bucket bigint, counted_at timestamptz, status text DEFAULT 'PENDING', attempts int, next_attempt_at timestamptz,
 	error text, completed_at timestamptz)`
 
-// No row stops those behind it, whatever is in it.
+// No row stops those behind it, with any content.
 func TestPoison(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

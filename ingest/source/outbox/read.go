@@ -55,7 +55,7 @@ func textOf(c outbox.Column) string {
 	return "coalesce(" + c.String() + "::text, '')"
 }
 
-// bucket is that of a row, which belongs to one whatever its column holds.
+// bucket returns the bucket of a row; every value of its column belongs to one.
 func (r *resolved) bucket() string {
 	if r.table.Columns.Bucket == "" && r.table.Columns.Key == "" {
 		return "0::smallint"

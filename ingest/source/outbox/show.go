@@ -44,7 +44,7 @@ type Status struct {
 	HeldFor time.Duration
 }
 
-// shown is what others see of a source. It is safe for concurrent use.
+// shown is the published state of a source. It is safe for concurrent use.
 type shown struct {
 	in *source.Intake
 
@@ -65,7 +65,7 @@ func (s *shown) init(m *Metrics, in *source.Intake, way string) {
 	})
 }
 
-// end says that the source reads nothing any more: what is not measured is none.
+// end sets the gauges of a stopped source to 0, since they are no longer measured.
 func (s *shown) end() {
 	for _, g := range []*metrics.Gauge{s.behind, s.oldest, s.held, s.heldFor} {
 		g.Set(0)
@@ -176,7 +176,7 @@ func (x *session) blocker(ctx context.Context) string {
 	return remote.Text(text)
 }
 
-// classify says what kind of trouble an error is, and in the words of this program what is wrong.
+// classify returns the kind of an error, and a description of it without text from outside.
 func classify(err error) (source.Kind, string) {
 	var known *remote.BrokerError
 	if !errors.As(postgres.Explain(err), &known) {

@@ -60,8 +60,8 @@ const (
 	maxDelay = 15 * time.Second
 )
 
-// Run takes rows until ctx ends. Whatever fails is tried again, from what is durable: the only error is that of
-// settings which are invalid now.
+// Run takes rows until ctx ends. Every failed step is retried from the durable position. Run only returns an
+// error for settings that have become invalid.
 func (s *Source) Run(ctx context.Context) error {
 	defer s.show.end()
 	pool, err := postgres.Open(s.o.Database)
@@ -171,7 +171,7 @@ func (s *Source) session(ctx context.Context, pool *postgres.Pool) error {
 // firstRead is how many rows are read first. The number follows how many fit into a batch.
 const firstRead = 100
 
-// begin checks the table, and takes up the place in it.
+// begin checks the table, and finds the position in it.
 func (x *session) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
@@ -207,7 +207,7 @@ func (x *session) begin(ctx context.Context) error {
 	return x.locate(ctx, self, xmin, xmax)
 }
 
-// identify reads what tells the table from others, and the transactions that run.
+// identify reads the identity of the table and the running transactions.
 func (x *session) identify(ctx context.Context) (self identity, xmin, xmax uint64, err error) {
 	var system int64
 	var oid *uint32
@@ -223,8 +223,8 @@ func (x *session) identify(ctx context.Context) (self identity, xmin, xmax uint6
 	return identity{system: uint64(system), oid: *oid}, xmin, xmax, nil
 }
 
-// locate takes up the place in the table. A table that is not the one that the log knows, and one that was restored to
-// an earlier time, is read from its beginning: rows that were counted before count once by their key.
+// locate finds the position in the table. A table that is not the one that the log knows, and one that was restored
+// to an earlier time, is read from its beginning: rows that were counted before count once by their key.
 func (x *session) locate(ctx context.Context, self identity, xmin, xmax uint64) error {
 	s := x.s
 	p := &s.places
@@ -320,8 +320,8 @@ func (x *session) step(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// Marked rows stay in the index until a vacuum, so a read goes on behind them. Rows that commit late are found once
-	// there are no more: then it begins again.
+	// Marked rows stay in the index until a vacuum, so a read continues behind them. When it finds no more rows, it
+	// starts over and finds rows that committed late.
 	x.after = noID
 	if read == 0 {
 		return began != noID, nil

@@ -81,7 +81,7 @@ func TestRowsThatCommitLate(t *testing.T) {
 			require.NoError(t, err)
 			want += 5
 		}
-		if way == Claim { // reads what is committed
+		if way == Claim { // reads committed rows
 			e.requireOnce(t, 10)
 		} else {
 			testkit.Eventually(t, "r.Status().Held == 10", func() bool { return r.Status().Held == 10 })
@@ -132,7 +132,7 @@ func TestATransactionLargerThanABatch(t *testing.T) {
 		e := startEngine(t, dir)
 		startSource(t, e, s.DSN(db), set, nil)
 		e.requireOnce(t, rows)
-		// What is read again is at most the batch that was stopped, each time.
+		// At most the batch that was stopped is read again, each time.
 		require.LessOrEqual(t, duplicates, uint64(5*100))
 		require.LessOrEqual(t, read, uint64(rows+5*100))
 	})
@@ -169,7 +169,7 @@ func TestEnginesShareTheRows(t *testing.T) {
 	})
 }
 
-// TestForms has rows whose payload lacks what the columns have, and rows that cannot be read.
+// TestForms has rows whose payload lacks fields that the columns have, and unreadable rows.
 func TestForms(t *testing.T) {
 	bothWays(t, func(t *testing.T, s *postgrestest.Server, db, way string) {
 		e := startEngine(t, t.TempDir())

@@ -41,7 +41,7 @@ func TestStart(t *testing.T) {
 	r.stop()
 	e.stop()
 
-	// What was there before the first start is backfilled, and what comes later is not.
+	// Rows from before the first start are backfilled, and later ones are not.
 	e = startEngine(t, t.TempDir())
 	startSource(t, e, s.DSN(db), settings(XID), func(in *source.Options, _ *Options) {
 		in.Settings.Backfill = source.BackfillAuto
@@ -243,7 +243,7 @@ func TestATransactionHoldsRowsBack(t *testing.T) {
 	})
 }
 
-// TestARestoredTable is read again from its beginning, and what was counted counts once.
+// TestARestoredTable is read again from its beginning, and counted rows count once.
 func TestARestoredTable(t *testing.T) {
 	s := postgrestest.Shared(t)
 	db := s.Database(t)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Bounds of what works well for most: executions take a while, and somebody has to look into the dead-letter queue.
+// Bounds of settings that work well for most: executions take a while, and an operator has to inspect the
+// dead-letter queue.
 const (
 	minTTL          = 2 * time.Minute
 	leastTypical    = 2 // times the typical duration
@@ -22,8 +23,8 @@ type Advice struct {
 	Hint string
 }
 
-// Advice lists what is allowed and probably not meant. typical is the typical duration of an event type by the spec; 0
-// if it has none. format prints a duration as settings have it.
+// Advice lists settings that are valid but probably unintended. typical is the typical duration of an event type by
+// the spec; 0 if it has none. format prints a duration as settings have it.
 func (o *HandlerOptions) Advice(typical func(typ string) time.Duration,
 	format func(time.Duration) string) (out []Advice) {
 	add := func(key, hint, text string, args ...any) {
@@ -74,7 +75,7 @@ func between(low, high time.Duration, format func(time.Duration) string) string 
 	return "set " + format(low) + " to " + format(high)
 }
 
-// Advice lists what is allowed and probably not meant.
+// Advice lists settings that are valid but probably unintended.
 func (o *Options) Advice(format func(time.Duration) string) (out []Advice) {
 	if o.TTL > 0 {
 		text := fmt.Sprintf("events that wait longer than %s are not counted", format(o.TTL))

@@ -9,9 +9,9 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 )
 
-// This file notices that dead-lettering does not work. AMQP tells nobody how many messages expired, but a message in a
-// queue that has a TTL and no consumer has no other way out. While every measurement of such a queue finds messages and
-// no consumer, the first of them must be in the dead-letter queue after the TTL at the latest.
+// This file detects that dead-lettering does not work. AMQP does not report how many messages expired, but a message
+// in a queue that has a TTL and no consumer has no other way out. While every measurement of such a queue finds
+// messages and no consumer, the first of them must be in the dead-letter queue after the TTL at the latest.
 
 // arrivalGrace is how long after the TTL a message may take to the dead-letter queue and through the handler.
 const arrivalGrace = time.Minute
@@ -28,7 +28,7 @@ type arrivals struct {
 	last   time.Time // measurement; zero before the first
 }
 
-// expected is what a work queue with a TTL owes.
+// expected is the dead letter that a work queue with a TTL must produce.
 type expected struct {
 	ttl     time.Duration
 	overdue *metrics.Gauge

@@ -71,7 +71,7 @@ func TestOverdueDeadLetters(t *testing.T) {
 	}
 }
 
-// A binding that somebody removed is noticed, and the next dead letter ends that.
+// A removed binding is detected, and the next dead letter ends that.
 func TestRemovedBindingIsNoticed(t *testing.T) {
 	r, o := newRig(t), handlerOptions(t)
 	o.QueueType, o.WorkQueues[0].TTL = Classic, time.Second

@@ -11,7 +11,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/amqpclient"
 )
 
-// This file reads the x-death header, in which RabbitMQ tells why and where a message was dead-lettered.
+// This file reads the x-death header, in which RabbitMQ reports why and where a message was
+// dead-lettered.
 
 // Reasons for which RabbitMQ dead-letters a message.
 const (
@@ -30,7 +31,7 @@ const (
 	headerRetriedAt = "x-sloengine-retried-at" // the last time, in Unix milliseconds
 )
 
-// Bounds of what is read of a header, which any publisher can write.
+// Bounds for reading the header, which any publisher can write.
 const (
 	maxDeaths    = 64
 	maxNameBytes = 255 // of a queue or exchange, as AMQP has it
@@ -39,7 +40,7 @@ const (
 // Death is one entry of the x-death header: the deaths of a message in one queue for one reason.
 type Death struct {
 	Queue       string    `json:"queue"`
-	Reason      string    `json:"reason"` // one of those above, or what a later version of RabbitMQ adds
+	Reason      string    `json:"reason"` // one of those above, or a value that a later version of RabbitMQ adds
 	Count       int64     `json:"count"`
 	Time        time.Time `json:"time,omitzero"` // of the first of them, in whole seconds
 	Exchange    string    `json:"exchange,omitempty"`
@@ -54,7 +55,7 @@ type Deaths []Death
 // errNoDeath is for messages that were published to the dead-letter queue directly.
 var errNoDeath = errors.New("the message has no x-death header, so it was not dead-lettered by RabbitMQ")
 
-// ParseDeaths reads the x-death header. The error says what is wrong with it.
+// ParseDeaths reads the x-death header. The error describes the malformed part.
 func ParseDeaths(headers amqp.Table) (Deaths, error) {
 	raw, ok := headers[headerDeaths]
 	if cut, _ := headers[amqpclient.HeaderUnreadable].(string); !ok && strings.Contains(cut, headerDeaths) {
@@ -97,7 +98,7 @@ func text(v any) string {
 	return validText([]byte(s[:min(len(s), maxNameBytes)]))
 }
 
-// integer is a number in a header, of whatever type its publisher chose.
+// integer is a number in a header, in any of the types that a publisher can choose.
 func integer(v any) int64 {
 	switch n := v.(type) {
 	case int64:
@@ -127,7 +128,7 @@ func (d Deaths) Total() int64 {
 	return n
 }
 
-// history is what the headers of a dead-lettered message say.
+// history is parsed from the headers of a dead-lettered message.
 type history struct {
 	deaths  Deaths
 	last    *Death // the death that brought it here

@@ -41,8 +41,8 @@ type failures struct {
 	arena    fastjson.Arena
 }
 
-// event is the failure that a message stands for: what the mapping makes of it, as a failure at the time of its death.
-// It has the id that the worker's own event would have, so the first of the two counts.
+// event is the failure that a message stands for: the mapped event, as a failure at the time of its death. It has the
+// id that the worker's own event would have, so the first of the two counts.
 func (f *failures) event(d *amqp.Delivery, l *history, now time.Time) (*failure, error) {
 	base, err := f.mapper.Append(nil, d.Body)
 	if err != nil {

@@ -30,12 +30,12 @@ const (
 // confirmWait is how long the broker may take to confirm the messages that return to their queues.
 const confirmWait = 30 * time.Second
 
-// HandlerParts are what a dead-letter handler needs besides Parts.
+// HandlerParts are the dependencies of a dead-letter handler besides Parts.
 type HandlerParts struct {
 	Parts
 	// Map makes events of messages; nil: they are events already. The Intake has no mapping of its own.
 	Map *mapping.Settings
-	// Catalog knows the types that may become labels of metrics; nil, or a nil result, knows none.
+	// Catalog knows the types that may become labels of metrics; nil, or a nil result, knows no type.
 	Catalog func() event.Catalog
 }
 
@@ -186,7 +186,8 @@ func (h *Handler) submit(ctx context.Context, s *session, list []*handled) (n in
 	return n, nil
 }
 
-// message is what the intake gets: the failure, or the message as it is if there is none.
+// message returns the message for the intake: the failure, or the unchanged message if it is not a
+// failure.
 func (h *Handler) message(s *session, m *handled) source.Message {
 	message := s.message(m.d, h.queue)
 	if m.err == nil {
@@ -237,7 +238,8 @@ func (h *Handler) republish(ctx context.Context, s *session, all []handled) erro
 	if err != nil {
 		return err
 	}
-	// Returns come before their confirmation, and the library waits for whoever listens.
+	// Returns come before their confirmation, and the library waits until the listener has received
+	// them.
 	returned := ch.NotifyReturn(make(chan amqp.Return, len(list)))
 	defer func() { _ = ch.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, confirmWait)
@@ -314,7 +316,7 @@ func rank(severity string) int {
 	return 0
 }
 
-// account counts what became of messages.
+// account counts the outcomes of messages.
 func (h *Handler) account(all []handled) {
 	now := h.Now()
 	var catalog event.Catalog

@@ -87,7 +87,7 @@ func TestFirstOfWorkerAndHandlerCounts(t *testing.T) {
 	r.eventually(func() bool { return contains(r.metrics(), `outcome="duplicate"} 1`) })
 }
 
-// What cannot be read is kept as a dead letter of the engine.
+// An unreadable message becomes a dead letter of the engine.
 func TestUnreadableMessagesAreKept(t *testing.T) {
 	r, o := newRig(t), handlerOptions(t)
 	o.WorkQueues[0].TTL = 10 * time.Millisecond

@@ -8,15 +8,15 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// This file is what the command `sloengine rabbitmq` does with a broker.
+// This file holds the broker side of the command `sloengine rabbitmq`.
 
-// Inspect compares what a source wants of a broker with what is there, and changes nothing.
+// Inspect compares the topology that a source needs with that of the broker, and changes nothing.
 func (o *Options) Inspect(c *amqp.Connection, now time.Time) (*Inspection, error) {
 	t := o.topology()
 	return t.look(c, now)
 }
 
-// Inspect compares what a handler wants of a broker with what is there, and changes nothing.
+// Inspect compares the topology that a handler needs with that of the broker, and changes nothing.
 func (o *HandlerOptions) Inspect(c *amqp.Connection, now time.Time) (*Inspection, error) {
 	t := o.topology()
 	return t.look(c, now)

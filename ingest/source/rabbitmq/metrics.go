@@ -24,7 +24,7 @@ const (
 // other stands for label values that the settings and the spec do not name.
 const other = "other"
 
-// maxTypes is how many event types of one source are told apart.
+// maxTypes is the number of event types of one source that have metrics of their own.
 const maxTypes = 200
 
 // Metrics are those of all RabbitMQ sources of an engine. One per metrics.Set.
@@ -95,7 +95,7 @@ func (m *Metrics) expect(source string, t *topology) {
 	})
 }
 
-// inspected shows what the broker said.
+// inspected publishes the findings at the broker.
 func (s *sourceSeries) inspected(i *Inspection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

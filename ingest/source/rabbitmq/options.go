@@ -28,13 +28,13 @@ type Options struct {
 	// Declare creates the queue if it does not exist, and reports every argument that differs.
 	Declare   bool   `yaml:"declare"`
 	QueueType string `yaml:"queue_type" one:"quorum classic"` // default quorum
-	// TTL is the x-message-ttl of the queue. Events that expire are not counted. Default 0: none.
+	// TTL is the x-message-ttl of the queue. Events that expire are not counted. Default 0: no TTL.
 	TTL time.Duration `yaml:"ttl"`
 	// DeadLetterExchange is the x-dead-letter-exchange of the queue; "" is none.
 	DeadLetterExchange string `yaml:"dead_letter_exchange"`
 }
 
-// ApplyDefaults sets what is not set.
+// ApplyDefaults sets unset fields.
 func (o *Options) ApplyDefaults() {
 	o.Prefetch, o.QueueType = or(o.Prefetch, DefaultPrefetch), or(o.QueueType, Quorum)
 }
@@ -69,7 +69,7 @@ type HandlerOptions struct {
 	Retry []RetryRule `yaml:"retry"`
 }
 
-// ApplyDefaults sets what is not set. 0 is a value of Retention and of the TTL of a work queue, so settings fill these
+// ApplyDefaults sets unset fields. 0 is a value of Retention and of the TTL of a work queue, so settings fill these
 // before they are read.
 func (o *HandlerOptions) ApplyDefaults() {
 	o.Prefetch, o.QueueType = or(o.Prefetch, DefaultPrefetch), or(o.QueueType, Quorum)
@@ -118,7 +118,7 @@ func (o *HandlerOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// problem is what is wrong with a setting.
+// problem is an invalid setting.
 func problem(key, format string, args ...any) error {
 	return &source.SettingError{Key: key, Text: fmt.Sprintf(format, args...)}
 }

@@ -86,7 +86,7 @@ func poisons(rnd *rand.Rand) (out []amqp.Publishing) {
 	return out
 }
 
-// No message stops those behind it, whatever is in it: each is counted, or a dead letter, and the next one is read.
+// No message stops those behind it, with any content: each is counted, or a dead letter, and the next one is read.
 func TestPoison(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -115,7 +115,7 @@ func TestPoison(t *testing.T) {
 		require.NoError(t, err)
 		r.start(&h.consumer)
 		r.eventually(func() bool { return r.messages(work) >= 0 })
-		list := append(list, amqp.Publishing{ // the broker adds x-death, and the frame exceeds what it takes itself
+		list := append(list, amqp.Publishing{ // the broker adds x-death, and the frame exceeds its own limit
 			Headers: amqp.Table{"large": strings.Repeat("x", 131_000)},
 			Body:    []byte(`{"id":"large","service":"shop","type":"order"}`),
 		})

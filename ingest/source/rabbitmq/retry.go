@@ -20,8 +20,8 @@ type RetryRule struct {
 	MaxDeaths int64 `yaml:"max_deaths" is:"required" min:"1" max:"1000"`
 }
 
-// retries finds the first rule that matches and reports whether the message returns. Later rules are not asked, so that
-// a rule can exempt what a more general one behind it matches.
+// retries finds the first rule that matches and reports whether the message returns. Later rules are not asked, so
+// that a rule can exempt messages that a more general one behind it matches.
 func retries(rules []RetryRule, l *history, typ string) bool {
 	for i := range rules {
 		r := &rules[i]

@@ -9,7 +9,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/remote"
 )
 
-// kinds are the troubles of a source by what an error of the client is about.
+// kinds maps the subject of a client's error to the failure of a source.
 var kinds = map[remote.Kind]source.Kind{
 	remote.KindConnection: source.TroubleConnection, remote.KindCredentials: source.TroubleCredentials,
 	remote.KindTLS: source.TroubleTLS, remote.KindTopology: source.TroubleTopic,
@@ -19,7 +19,8 @@ var kinds = map[remote.Kind]source.Kind{
 // Run consumes until ctx ends. It connects again whenever that is needed.
 func (c *consumer) Run(ctx context.Context) { c.Client.Run(ctx, c.serve, c.connection) }
 
-// connection notes how the connection is; nil is well. What the engine says when it stops is not about the connection.
+// connection records the state of the connection; nil means connected. The error of an engine that stops is not about
+// the connection.
 func (c *consumer) connection(err error) {
 	var e *remote.BrokerError
 	switch {

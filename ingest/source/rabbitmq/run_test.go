@@ -45,7 +45,7 @@ func (r *rig) troubles() (kinds []source.Kind) {
 	return kinds
 }
 
-// Whatever is wrong with the connection is a clear state, and never the end.
+// Every failure of the connection is a clear state, and never ends the source.
 func TestWrongConnections(t *testing.T) {
 	node := rabbitmqtest.Shared(t)
 	vhost := as(t, node.Address, rabbitmqtest.Alice, rabbitmqtest.AlicePassword)
@@ -89,7 +89,8 @@ func TestMissingPermission(t *testing.T) {
 	require.Empty(t, s.Inspection().Problems())
 }
 
-// A source connects again after its connection was cut, and takes up what was not acknowledged.
+// A source connects again after its connection was cut, and receives the unacknowledged messages
+// again.
 func TestReconnects(t *testing.T) {
 	node, r := rabbitmqtest.Shared(t), newRig(t)
 	proxy := nettest.NewProxy(t, node.Address)

@@ -17,7 +17,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// This file is what a source and a dead-letter handler have in common: one queue, consumed over one connection.
+// This file holds the common part of a source and a dead-letter handler: one queue, consumed over one
+// connection.
 
 // verifyEvery is how often the topology is verified and depths are measured.
 const (
@@ -34,7 +35,7 @@ const (
 // cutEvery is how often a message is logged that cannot be read in all parts.
 const cutEvery = time.Minute
 
-// Parts are what a source needs of the engine. All are required but Now and Logger.
+// Parts are the parts of the engine that a source uses. All are required except Now and Logger.
 type Parts struct {
 	Name    string
 	Client  *amqpclient.Client // connects
@@ -76,10 +77,10 @@ type consumer struct {
 type session struct {
 	conn  *amqp.Connection
 	ch    *amqp.Channel // for deliveries and their acknowledgements
-	epoch string        // tells deliveries of sessions apart
+	epoch string        // distinguishes deliveries of sessions
 }
 
-// Inspection is what the last verification found; nil before the first.
+// Inspection is the result of the last verification; nil before the first.
 func (c *consumer) Inspection() *Inspection { return c.inspection.Load() }
 
 // Consumed is the queue that is consumed, by the last measurement; nil before the first.
@@ -169,7 +170,7 @@ func (c *consumer) consume(ctx context.Context, conn *amqp.Connection, epoch str
 	if err != nil {
 		return fmt.Errorf("open channel: %w", err)
 	}
-	defer func() { _ = ch.Close() }() // returns what is not acknowledged to the queue
+	defer func() { _ = ch.Close() }() // returns unacknowledged messages to the queue
 	s := &session{conn: conn, ch: ch, epoch: epoch}
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	cancelled := ch.NotifyCancel(make(chan string, 1))
@@ -256,7 +257,7 @@ func (c *consumer) consume(ctx context.Context, conn *amqp.Connection, epoch str
 			}
 			return err
 		}
-		clear(list) // lets go of the bodies
+		clear(list) // releases the bodies
 	}
 }
 

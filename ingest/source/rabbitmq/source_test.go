@@ -136,7 +136,7 @@ func TestMissingQueue(t *testing.T) {
 	require.False(t, conn.IsClosed())
 }
 
-// A queue that expires, or that somebody makes again, is found by the next verification.
+// A queue that expires, or that is declared again, is found by the next verification.
 func TestVerificationRepeats(t *testing.T) {
 	r := newRig(t)
 	s, _, _ := r.source(nil)
@@ -150,7 +150,7 @@ func TestVerificationRepeats(t *testing.T) {
 		return err
 	})
 	// The source's own connection may be gone: it ends where a queue is deleted while it subscribes.
-	// A verification that does not end in time leaves what is known as it was, so each is repeated until it has ended.
+	// A verification that does not end in time leaves the findings unchanged, so each is repeated until it has ended.
 	r.eventually(func() bool { s.verify(r.conn); return len(s.Inspection().Problems()) > 0 })
 	require.Contains(t, r.log.String(), "rabbitmq topology differs from the settings")
 	n := len(r.log.String())
@@ -165,7 +165,7 @@ func TestVerificationRepeats(t *testing.T) {
 	require.Contains(t, r.log.String(), "rabbitmq topology is as the settings want")
 }
 
-// Peek leaves messages where they are, and purge counts what it deletes.
+// Peek leaves messages where they are, and purge counts the messages that it deletes.
 func TestPeekAndPurge(t *testing.T) {
 	r, o := newRig(t), handlerOptions(t)
 	_, err := o.topology().inspect(r.conn, time.Now())

@@ -12,8 +12,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
 )
 
-// A quorum queue that does not answer is a state. A source that waits for it ends when it is told to, and consumes once
-// the queue answers.
+// A quorum queue that does not answer is a state. A source that waits for it ends when its context does, and consumes
+// once the queue answers.
 func TestQueueThatDoesNotAnswer(t *testing.T) {
 	node, r := rabbitmqtest.Shared(t), newRig(t)
 	queue := names(t)("q")

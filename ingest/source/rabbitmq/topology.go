@@ -26,8 +26,8 @@ const (
 	Classic = "classic"
 )
 
-// Exchange types to which a dead-letter queue can be bound for all messages. A direct exchange is none: it compares the
-// whole routing key, so a binding by "#" matches nothing.
+// Exchange types to which a dead-letter queue can be bound for all messages. A direct exchange does not qualify: it
+// compares the whole routing key, so a binding by "#" matches nothing.
 const (
 	Topic  = "topic"
 	Fanout = "fanout"
@@ -51,7 +51,7 @@ type binding struct{ queue, key, exchange string }
 
 // topology is all that a source or handler wants of a broker.
 type topology struct {
-	declare  bool // what is missing, and report every argument that differs
+	declare  bool // missing parts, and report every argument that differs
 	strict   bool // report every argument that differs
 	entities []entity
 	bindings []binding
@@ -62,7 +62,7 @@ type WorkQueue struct {
 	Name string `yaml:"name" is:"required"`
 	// TTL is how long a message waits before it is dead-lettered. 0 is no limit of the queue.
 	TTL time.Duration `yaml:"ttl"`
-	// Type of the events that stand for its executions. A latency SLO on it tells their typical duration.
+	// Type of the events that stand for its executions. A latency SLO on it shows their typical duration.
 	Type string `yaml:"type"`
 	// TypicalDuration is how long an execution usually takes; for `check`.
 	TypicalDuration time.Duration `yaml:"typical_duration"`
@@ -70,7 +70,7 @@ type WorkQueue struct {
 	DeliveryLimit int `yaml:"delivery_limit" min:"0" max:"1000000"`
 }
 
-// topology of a source: its queue. It has no TTL unless told to, because an expired event is lost.
+// topology of a source: its queue. It has no TTL by default, because an expired event is lost.
 func (o *Options) topology() *topology {
 	e := entity{kind: "queue", name: o.Queue, args: queueArgs(o.QueueType), depth: true}
 	if o.TTL > 0 {
@@ -134,7 +134,7 @@ type Finding struct {
 	Argument string `json:"argument,omitempty"` // of a difference
 	Want     string `json:"want,omitempty"`     // "" is none
 	Have     string `json:"have,omitempty"`     // "" is none
-	Detail   string `json:"detail,omitempty"`   // what the broker said of it, if it is unverified
+	Detail   string `json:"detail,omitempty"`   // the broker's answer, if it is unverified
 }
 
 // Problems of findings.
@@ -157,7 +157,7 @@ func (f Finding) String() string {
 		cmp.Or(f.Want, "(none)")
 }
 
-// QueueState is what a broker says of a queue.
+// QueueState is the state of a queue as its broker reports it.
 type QueueState struct {
 	Name      string `json:"name"`
 	Messages  int    `json:"messages"` // ready to be delivered
@@ -174,7 +174,8 @@ type Inspection struct {
 	Findings []Finding    `json:"findings"`
 }
 
-// Problems are the findings that keep messages from where they should go. What cannot be verified is none.
+// Problems are the findings that prevent messages from reaching their destination. An unverified part is
+// not a problem.
 func (i *Inspection) Problems() []Finding {
 	return slices.DeleteFunc(slices.Clone(i.Findings), func(f Finding) bool { return f.Problem == Unverified })
 }

@@ -44,8 +44,8 @@ func try(c channels, f func(ch *amqp.Channel) error) (refused *amqp.Error, err e
 	return nil, err
 }
 
-// inspect verifies the topology and declares what is missing if the settings say so. Only an error of the connection
-// is an error.
+// inspect verifies the topology and, if the settings say so, declares the missing parts. Only an error of the
+// connection is an error.
 func (t *topology) inspect(c channels, now time.Time) (*Inspection, error) {
 	out := &Inspection{At: now, Queues: []QueueState{}, Findings: []Finding{}}
 	for i := range t.entities {
@@ -68,7 +68,7 @@ func (t *topology) inspect(c channels, now time.Time) (*Inspection, error) {
 		if err != nil {
 			return nil, fmt.Errorf("bind queue %s to exchange %s: %w", b.queue, b.exchange, err)
 		}
-		if refused != nil && refused.Code != amqp.NotFound { // what is missing has its own finding
+		if refused != nil && refused.Code != amqp.NotFound { // a missing part has its own finding
 			out.Findings = append(out.Findings,
 				Finding{Kind: "binding", Name: b.exchange + " to " + b.queue, Problem: Unverified, Detail: clip(refused.Reason)})
 		}
@@ -154,8 +154,8 @@ func (t *topology) inspectQueue(c channels, e *entity, out *Inspection) error {
 	return nil
 }
 
-// inequivalent is how RabbitMQ refuses a declaration that differs from what is there. It quotes values without escaping
-// them and cuts the text off at 255 bytes, so the broker's value may be missing.
+// inequivalent is how RabbitMQ refuses a declaration that differs from an existing one. It quotes values without
+// escaping them and cuts the text off at 255 bytes, so the broker's value may be missing.
 var (
 	inequivalent = regexp.MustCompile(`inequivalent arg '([^']+)' for (?:queue|exchange) '`)
 	typedValue   = regexp.MustCompile(`^the value '(.*)' of type '([a-z]+)'$`)

@@ -72,7 +72,7 @@ func TestTopologyIsDeclared(t *testing.T) {
 	}
 }
 
-// What is missing is named, and created only if the settings say so.
+// Missing parts are named, and created only if the settings say so.
 func TestMissingTopology(t *testing.T) {
 	c, o := dial(t), handlerOptions(t)
 	o.Declare = false

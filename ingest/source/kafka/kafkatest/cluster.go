@@ -28,7 +28,7 @@ import (
 // readyWithin bounds the start of a cluster on a busy machine.
 const readyWithin = 2 * time.Minute
 
-// Users of the SASL listener, for PLAIN and SCRAM alike. Alice may do everything, Mallory nothing.
+// Users of the SASL listener, for both PLAIN and SCRAM. Alice may do everything, Mallory nothing.
 const (
 	Alice, AlicePassword     = "alice", "alice-secret"
 	Mallory, MalloryPassword = "mallory", "mallory-secret"
@@ -173,7 +173,7 @@ func (c *Cluster) waitReady(t testing.TB) {
 	deadline := time.Now().Add(readyWithin)
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		request := kmsg.NewPtrMetadataRequest() // kadm answers from what the client has cached
+		request := kmsg.NewPtrMetadataRequest() // kadm answers from the client's cache
 		request.Topics = []kmsg.MetadataRequestTopic{}
 		meta, err := request.RequestWith(ctx, client)
 		cancel()
@@ -258,7 +258,7 @@ func (c *Cluster) Produce(t testing.TB, records ...*kgo.Record) {
 	}
 }
 
-// Records reads what a topic holds now, by partition and offset.
+// Records reads the current records of a topic, by partition and offset.
 func (c *Cluster) Records(t testing.TB, topic string) (list []*kgo.Record) {
 	t.Helper()
 	left := map[int32]int64{} // the ends that are not reached yet
@@ -313,10 +313,10 @@ func (c *Cluster) addUsers(t testing.TB) {
 	})
 }
 
-// Log is what a node wrote.
+// Log returns the output of a node.
 func (c *Cluster) Log(i int) string { return c.nodes[i].log() }
 
-// CPU is what a running node used so far.
+// CPU returns the CPU time that a running node has used.
 func (c *Cluster) CPU(t testing.TB, i int) time.Duration {
 	t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.nodes[i].cmd.Process.Pid))

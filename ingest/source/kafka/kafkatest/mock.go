@@ -32,7 +32,7 @@ func Mock(t testing.TB, brokers int) []string {
 	if _, err := exec.LookPath("kcat"); err != nil {
 		t.Skip("kcat is not installed: apt-get install kcat")
 	}
-	// The consumer of a topic without records goes on until it is killed, and with it the mock cluster.
+	// The consumer of a topic without records runs until it is killed, and with it the mock cluster.
 	cmd := exec.Command("kcat", "-X", fmt.Sprintf("test.mock.num.brokers=%d", brokers), "-b", "x",
 		"-C", "-t", "kcat-waits")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -174,7 +174,7 @@ func (n *node) configure(t testing.TB, c *Cluster) {
 	}
 }
 
-// start begins the process. Its log goes on in the same file.
+// start begins the process. Its log is appended to the same file.
 func (n *node) start(t testing.TB) {
 	t.Helper()
 	require.Nil(t, n.cmd, "Kafka node %d runs already", n.id)
@@ -216,7 +216,7 @@ func (n *node) exited() bool {
 	return err == nil && pid == n.cmd.Process.Pid
 }
 
-// log is the end of what the process wrote.
+// log returns the end of the output of the process.
 func (n *node) log() string {
 	raw, err := os.ReadFile(filepath.Join(n.dir, "log"))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 var shared = nettest.Shared[*Cluster]{Name: "kafka", End: (*Cluster).close}
 
-// Shared is a cluster of one node, with SASL and TLS, that the tests of a package have in common. Whoever uses it
-// has its own topics and groups, does not stop it, and has a TestMain with [Main].
+// Shared is a cluster of one node, with SASL and TLS, that the tests of a package have in common. A test uses
+// topics and groups of its own and does not stop the cluster. Its package has a TestMain with [Main].
 func Shared(t testing.TB) *Cluster {
 	t.Helper()
 	home := requireKafka(t)

@@ -288,8 +288,8 @@ func (n *Node) Channel(t testing.TB, vhost string) *amqp.Channel {
 	return ch
 }
 
-// Ctl runs rabbitmqctl, which takes a second or two, and returns what it prints. A node accepts connections before it
-// has started as a whole, and rabbitmqctl refuses until then.
+// Ctl runs rabbitmqctl, which takes a second or two, and returns its output. A node accepts connections before it has
+// started as a whole, and rabbitmqctl refuses until then.
 func (n *Node) Ctl(t testing.TB, args ...string) string {
 	t.Helper()
 	for deadline := time.Now().Add(readyWithin); ; {
@@ -305,7 +305,7 @@ func (n *Node) Ctl(t testing.TB, args ...string) string {
 	}
 }
 
-// Log is the end of what the node wrote.
+// Log returns the end of the node's output.
 func (n *Node) Log() string {
 	var all strings.Builder
 	names, _ := filepath.Glob(filepath.Join(n.dir, "log", "*.log"))

@@ -9,8 +9,8 @@ import (
 
 var shared = nettest.Shared[*Node]{Name: "rabbitmq", End: (*Node).close}
 
-// Shared is a node with TLS that the tests of a package have in common. Whoever uses it names queues and exchanges with
-// [Name], does not stop it, and has a TestMain with [Main].
+// Shared is a node with TLS that the tests of a package have in common. A test names queues and exchanges with [Name]
+// and does not stop the node. Its package has a TestMain with [Main].
 func Shared(t testing.TB) *Node {
 	t.Helper()
 	requireRabbitMQ(t)
