@@ -1,8 +1,7 @@
-// Package amqpclient connects to RabbitMQ, for sinks and sources alike: address, credentials and TLS, errors in plain
-// English with what may be done about them, a loop that connects again, a publisher that waits for confirmations, and
-// metrics.
+// Package amqpclient connects to RabbitMQ, for sinks and sources: address, credentials and TLS, errors in plain
+// English with advice, a loop that connects again, a publisher that waits for confirmations, and metrics.
 //
-// It does not know what is published or consumed.
+// It does not know the published or consumed messages.
 package amqpclient
 
 import (
@@ -40,7 +39,7 @@ type Options struct {
 	// ClientName is shown by the broker's tools; sloengine.
 	ClientName string `yaml:"client_name"`
 
-	// Name tells the series of this client from others; without it, nothing is exported.
+	// Name distinguishes the series of this client from others; without it, nothing is exported.
 	Name    string
 	Metrics *Metrics
 }
@@ -148,7 +147,7 @@ func (c *Client) dial(ctx context.Context) (*amqp.Connection, error) {
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
-	// TLS is made here, in front of what makes headers readable.
+	// TLS is made here, in front of the filter that makes headers readable.
 	var readable *readableConn
 	address, secure := strings.CutPrefix(c.address, "amqps")
 	dialed, err := amqp.DialConfig("amqp"+strings.TrimPrefix(address, "amqp"), amqp.Config{
@@ -190,8 +189,8 @@ func (c *Client) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	return secured, secured.HandshakeContext(ctx)
 }
 
-// follow keeps the gauges of a connection until it ends, and what it returns, which says whether the broker blocks it
-// or did in the end. The library closes both channels then, and blocks on an unread one.
+// follow updates the gauges of a connection until it ends, and its result, which says whether the broker blocks it or
+// did in the end. The library closes both channels then, and blocks on an unread one.
 func (c *Client) follow(conn *amqp.Connection) *atomic.Bool {
 	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
 	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 1))
@@ -223,8 +222,9 @@ const (
 )
 
 // Run connects and calls use with the connection, again and again until ctx ends. use returns when the connection has
-// ended or is of no more use, and Run closes it. report is told each failure to connect and each error of use, as a
-// *remote.BrokerError, and nil once a connection is made; after a failure Run waits, longer each time up to 30 s.
+// ended or is of no more use, and Run closes it. report is called with each failure to connect and each error of use,
+// as a *remote.BrokerError, and with nil once a connection is made; after a failure Run waits, longer each time up to
+// 30 s.
 func (c *Client) Run(ctx context.Context, use func(ctx context.Context, conn *amqp.Connection) error,
 	report func(error)) {
 	backoff := retry.Options{Base: minWait, Cap: maxWait}

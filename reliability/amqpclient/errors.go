@@ -10,8 +10,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// Explain makes a *remote.BrokerError of what the library returns. A nil error stays nil, and a *BrokerError stays what
-// it is.
+// Explain converts an error of the library to a *remote.BrokerError. A nil error stays nil, and a *BrokerError is
+// returned unchanged.
 func Explain(err error) error {
 	var known *remote.BrokerError
 	if err == nil || errors.As(err, &known) {

@@ -14,7 +14,7 @@ import (
 
 // This file stands between the broker and the library, which closes the connection at headers that it cannot read, for
 // example tables that are nested deeper than 32 levels. Such a message would come again on each new connection, and
-// nothing behind it would ever be read. So what the library cannot read is cut out of the frame, and a header names it.
+// nothing behind it would ever be read. So the unreadable part is cut out of the frame, and a header names it.
 
 // HeaderUnreadable is the header of a message that says which of its headers and properties were cut out because they
 // cannot be read, separated by commas.
@@ -75,7 +75,7 @@ func (c *readableConn) Read(p []byte) (n int, err error) {
 	}
 }
 
-// next takes up a frame.
+// next reads the next frame, or passes it through if it is not a content header.
 func (c *readableConn) next() error {
 	head, err := c.in.Peek(frameHead)
 	if err != nil {
@@ -95,7 +95,8 @@ func (c *readableConn) next() error {
 }
 
 // readableHeader is a frame with a content header that the library can read: the frame itself if it can. most bounds
-// its bytes; 0: nothing does. The broker does not: what it adds to headers that fill a frame makes a larger one.
+// its bytes; 0: unbounded. The broker has no such bound: its additions to headers that fill a frame make a larger
+// one.
 func readableHeader(frame []byte, most int) []byte {
 	const start = frameHead + 14 // class, weight, size of the body, flags
 	if len(frame) < start+1 {
@@ -210,7 +211,7 @@ func largest(b []byte, bytes int) int {
 	return least
 }
 
-// appendName adds a name, which is never an empty one, so that cut tells whether anything was.
+// appendName adds a name, which is never an empty one, so that cut shows whether anything was cut.
 func appendName(cut, name []byte) []byte {
 	if len(name) == 0 {
 		name = []byte(`""`)
@@ -300,7 +301,7 @@ func Fits(conn *amqp.Connection, p *amqp.Publishing) bool {
 	return conn.Config.FrameSize <= 0 || headerBytes(p) <= conn.Config.FrameSize
 }
 
-// headerBytes is what the properties need in their frame at most.
+// headerBytes is the most that the properties need in their frame.
 func headerBytes(p *amqp.Publishing) int { return 9*(MaxName+1) + 128 + fieldBytes(p.Headers) }
 
 func fieldBytes(v any) int {

@@ -192,7 +192,7 @@ func (l *link) await(ctx context.Context, c *lane, confirms []*amqp.DeferredConf
 var errNack = errors.New("nack: a queue is full or not available")
 
 // takeReturned fails the messages that came back. A broker returns a message before it confirms it. Messages with the
-// same routing key and id need not be told apart: they are returned in order.
+// same routing key and id need no distinction: they are returned in order.
 func (c *lane) takeReturned(g *part) {
 	for {
 		select {
@@ -217,7 +217,8 @@ func (c *lane) takeReturned(g *part) {
 	}
 }
 
-// why is what the broker said when it closed the channel or connection; nil if it said nothing.
+// why is the reason that the broker gave when it closed the channel or connection; nil if it gave
+// no reason.
 func (c *lane) why(ctx context.Context) *amqp.Error {
 	select {
 	case said := <-c.closed:

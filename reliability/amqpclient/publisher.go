@@ -26,7 +26,7 @@ type PublisherOptions struct {
 // protocol's limit.
 const MaxName = 255
 
-// Message is what is published. Without Mandatory, the broker drops it if it reaches no queue.
+// Message is one message to publish. Without Mandatory, the broker drops it if it reaches no queue.
 type Message struct {
 	Exchange, Key string // "" is the default exchange, whose routing keys are names of queues
 	Mandatory     bool
@@ -122,10 +122,10 @@ func (p *Publisher) release(l *link) {
 // sides is how many exchanges a call publishes to at the same time.
 const sides = 8
 
-// Publish publishes messages, those that are not nil, and returns what became of each. It returns soon after ctx has
-// ended. Messages for the same exchange are published in order, without waiting for each other. A message that fails by
-// itself does not keep the others from being published, and neither does an exchange that is missing or that the user
-// may not write to.
+// Publish publishes messages, those that are not nil, and returns the outcome of each. It returns soon after ctx has
+// ended. Messages for the same exchange are published in order, without waiting for each other. A message that fails
+// by itself does not keep the others from being published, and neither does an exchange that is missing or that the
+// user may not write to.
 func (p *Publisher) Publish(ctx context.Context, batch []*Message) []Outcome {
 	outcomes := make([]Outcome, len(batch))
 	groups := byExchange(batch, outcomes)
@@ -240,8 +240,8 @@ func (p *Publisher) CheckExchange(ctx context.Context, name string) error {
 	})
 }
 
-// Check connects, and looks whether the broker answers. If it has not confirmed messages lately, it also has to answer
-// after a message, which comes back since it reaches no queue.
+// Check connects, and looks whether the broker answers. If it has not confirmed messages recently, it also has to
+// answer after a message, which comes back since it reaches no queue.
 func (p *Publisher) Check(ctx context.Context) error {
 	if !p.doubted.Load() {
 		return p.check(ctx, func(*amqp.Channel) error { return nil })

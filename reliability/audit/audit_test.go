@@ -43,7 +43,8 @@ func details(t *testing.T, l *Log, q Query) (out []string) {
 	return out
 }
 
-// Whatever is on the disk after the power fails: what Record has confirmed is there, in order, and writing goes on.
+// For any content of the disk after a power loss: entries that Record has confirmed are there, in order, and
+// writing continues.
 func TestEntriesSurviveACrashAnywhere(t *testing.T) {
 	for _, unsynced := range []int{0, 50, 100} {
 		disk := fsystest.New()

@@ -1,7 +1,7 @@
-// Package audit is a durable record of what people changed: entries in files of JSON lines, which are only ever
-// appended to, are bounded in size and number, and survive kill -9.
+// Package audit is a durable record of the changes that people made: entries in files of JSON lines, which are
+// only ever appended to, are bounded in size and number, and survive kill -9.
 //
-// It does not know what an action does, nor who may read the record.
+// It does not know the effect of an action, nor who may read the record.
 package audit
 
 import (
@@ -31,7 +31,7 @@ const (
 	Failed = "failed"
 )
 
-// Entry is one action: who did what, when, from where, and with what result.
+// Entry is one action, with its actor, time, origin and result.
 type Entry struct {
 	Seq    uint64    `json:"seq"` // grows by one
 	Time   time.Time `json:"time"`
@@ -82,15 +82,15 @@ type Log struct {
 	mu      sync.Mutex // guards the following, and is held while the disk is written
 	file    fsys.File  // nil: the next entry begins a new one
 	numbers []int      // of the files, ascending; the last one is file's
-	size    int64      // of file: what was synced
+	size    int64      // of file: synced bytes
 	seq     uint64     // of the last entry
 	pending []Entry    // not durable yet, oldest first
 	lost    uint64     // of pending, beyond its bound
 	failing health.Log
 }
 
-// Open opens the log of a folder, which it makes if needed. A line that a crash cut off is removed: nobody was told
-// that it is there.
+// Open opens the log of a folder, which it makes if needed. A line that a crash cut off is removed: it was never
+// acknowledged.
 func Open(o Options) (*Log, error) {
 	if err := o.applyDefaults(); err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func numberOf(name string) (n int, ok bool) {
 
 func (l *Log) name(number int) string { return filepath.Join(l.o.Dir, fmt.Sprintf(pattern, number)) }
 
-// resume goes on in the newest file.
+// resume continues in the newest file.
 func (l *Log) resume() error {
 	newest := l.numbers[len(l.numbers)-1]
 	data, err := l.read(newest, -1)
@@ -192,7 +192,7 @@ func (l *Log) Record(e Entry) error {
 	return l.flush()
 }
 
-// flush makes what is pending durable. The caller holds the lock.
+// flush makes pending entries durable. The caller holds the lock.
 func (l *Log) flush() error {
 	for len(l.pending) > 0 {
 		if err := l.write(); err != nil {
@@ -206,7 +206,7 @@ func (l *Log) flush() error {
 	return nil
 }
 
-// write makes some of what is pending durable, as much as fits into a file.
+// write makes some pending entries durable, as many as fit into a file.
 func (l *Log) write() error {
 	var buf bytes.Buffer
 	n := 0
@@ -231,7 +231,7 @@ func (l *Log) write() error {
 		err = fsys.SyncFile(l.file, siteFile)
 	}
 	if err != nil {
-		// What is behind size is unknown. After a failed sync the file is, too.
+		// The bytes behind size are unknown. After a failed sync all of the file is.
 		if fsys.Classify(err) == fsys.SyncFailed || l.file.Truncate(l.size) != nil {
 			_ = l.file.Close() // the error says why
 			l.file = nil
@@ -282,7 +282,7 @@ func (l *Log) roll() error {
 	return nil
 }
 
-// Run writes what the disk did not take, until ctx ends.
+// Run writes the entries that the disk did not take, until ctx ends.
 func (l *Log) Run(ctx context.Context) error {
 	tick := time.NewTicker(retryEvery)
 	defer tick.Stop()

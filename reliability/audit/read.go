@@ -15,7 +15,7 @@ import (
 
 // Query picks entries. Empty fields pick all.
 type Query struct {
-	Action string    // or what it begins with, up to a dot: dlq picks dlq.replay
+	Action string    // or its prefix, up to a dot: dlq picks dlq.replay
 	Token  string    // name
 	From   time.Time // and later
 	Before uint64    // entries with a smaller number; 0: from the newest on
@@ -32,7 +32,7 @@ func (l *Log) Read(q Query) (list []Entry, more bool, err error) {
 	l.mu.Lock()
 	numbers, size, pending := slices.Clone(l.numbers), l.size, slices.Clone(l.pending)
 	if l.file == nil {
-		size = -1 // a sync failed: what the last file holds is read as far as it can be
+		size = -1 // a sync failed: the last file is read as far as possible
 	}
 	l.mu.Unlock()
 	last := uint64(math.MaxUint64)
@@ -60,7 +60,7 @@ func (l *Log) Read(q Query) (list []Entry, more bool, err error) {
 	for i, number := range slices.Backward(numbers) {
 		most := int64(-1)
 		if i == len(numbers)-1 {
-			most = size // a write may be going on behind it
+			most = size // a write may be in progress behind it
 		}
 		data, err := l.read(number, most)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +90,8 @@ func (l *Log) read(number int, most int64) (data []byte, err error) {
 	return data, errors.Join(err, f.Close())
 }
 
-// backward yields the entries of a file, the last one first. It skips a line that is none: a disk damaged it.
+// backward yields the entries of a file, the last one first. It skips an invalid line, which the disk
+// damaged.
 func backward(data []byte) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for len(data) > 0 {

@@ -1,9 +1,9 @@
 // Package backup carries a set of open files as a tar stream with a checksummed manifest, and puts
 // it back into an empty folder.
 //
-// A stream without its manifest, which comes last, is not a backup: whatever breaks the stream is
-// noticed. The package does not know what the files mean; whoever adds them chooses the moment and
-// the order in which they are opened.
+// A stream without its manifest, which comes last, is not a backup: any break of the stream is
+// detected. The package does not know the meaning of the files; the caller that adds them chooses
+// the moment and the order in which they are opened.
 package backup
 
 import (
@@ -30,7 +30,7 @@ const (
 	maxManifest = 64 << 20
 )
 
-// Manifest lists what a backup holds.
+// Manifest lists the contents of a backup.
 type Manifest struct {
 	Format  int       `json:"format"`
 	Version string    `json:"version"` // of the program that wrote it

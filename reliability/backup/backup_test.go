@@ -19,7 +19,7 @@ import (
 
 var format = fsys.Format{Kind: "data directory", Number: 1}
 
-// content is what the tests back up; the engine's files only have other names.
+// content is the data that the tests back up; the engine's files only have other names.
 var content = map[string]string{
 	"FORMAT": "sloengine data directory format 1\n", "wal/1.wal": strings.Repeat("records", 1000),
 	"checkpoints/manifest-1": "m", "sinks/hook.cursor": "c", "empty": "",

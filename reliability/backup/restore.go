@@ -32,8 +32,8 @@ var errIncomplete = errors.New(
 // foreign says that a backup has a file that no engine has put there.
 func foreign(name string) error { return fmt.Errorf("%q is not a file that a backup holds", name) }
 
-// each calls f with every file of a stream, and returns the manifest, which it holds to what f was
-// given: no file is missing, changed or unlisted.
+// each calls f with every file of a stream, and returns the manifest, which it checks against the
+// files passed to f: no file is missing, changed or unlisted.
 func each(r io.Reader, f func(name string, size int64, content io.Reader) error) (*Manifest, error) {
 	got := map[string]Entry{}
 	for t := tar.NewReader(r); ; {

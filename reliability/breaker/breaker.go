@@ -30,7 +30,7 @@ func (s State) String() string {
 	}
 }
 
-// Outcome is what a call says about the target.
+// Outcome is the evidence of a call about the target.
 type Outcome int
 
 // The outcomes.
@@ -71,7 +71,7 @@ type Breaker struct {
 	since   time.Time
 	reason  string // of the last transition
 	wake    chan struct{}
-	events  []change // not yet told to OnChange
+	events  []change // not yet passed to OnChange
 	telling bool
 }
 
@@ -92,11 +92,11 @@ func New(o Options) (*Breaker, error) {
 	return b, nil
 }
 
-// Permit allows one call. Done must be called once, whatever became of the call.
+// Permit allows one call. Done must be called once, for every outcome of the call.
 type Permit struct {
 	b    *Breaker
 	gen  uint64
-	slot int // of the probe + 1, 0 if it is none
+	slot int // of the probe + 1, 0 if it is not a probe
 }
 
 // Acquire asks for a call. The error is an *OpenError.
@@ -149,7 +149,7 @@ func (p Permit) Context(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, p.b.o.ProbeTimeout)
 }
 
-// Done tells how the call went.
+// Done reports the outcome of the call.
 func (p Permit) Done(o Outcome) {
 	b := p.b
 	if b == nil {
@@ -206,8 +206,8 @@ func (b *Breaker) open(d time.Duration, probes, successes int, reason string) {
 	b.move(Open, reason)
 }
 
-// advance does what the time has brought: probes after the open state, failures of
-// probes that did not come back.
+// advance applies the effects of time: probes after the open state, failures of probes that did not
+// return.
 func (b *Breaker) advance(now time.Time) {
 	if b.state == Open && !now.Before(b.until) {
 		b.halfOpen("the open time is over")
@@ -257,7 +257,7 @@ func (b *Breaker) wakeAll() {
 	}
 }
 
-// unlock tells the transitions, one teller at a time so that they stay in order.
+// unlock reports the transitions, one goroutine at a time so that they stay in order.
 func (b *Breaker) unlock() {
 	for len(b.events) > 0 && !b.telling && b.o.OnChange != nil {
 		events := b.events
@@ -292,7 +292,7 @@ type Status struct {
 	RetryAfter time.Duration // 0 while calls may go through
 }
 
-// Status tells the present state.
+// Status returns the current state.
 func (b *Breaker) Status() Status {
 	b.mu.Lock()
 	defer b.unlock()

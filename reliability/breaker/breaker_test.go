@@ -74,7 +74,7 @@ func TestRateOpensIt(t *testing.T) {
 		{"fsfsfsfsfs", Open},   // 10 calls, 5 of them failed: the last one need not
 		{"sssssfffff", Open},   // both rules could; this one is off here
 		{"ssssssffff", Closed}, // 40 %
-		{"iiiiifsfsf", Closed}, // what says nothing is no call
+		{"iiiiifsfsf", Closed}, // an outcome without evidence is not a call
 		{"sssssssfsfsfsfsfsfsf", Closed},
 	} {
 		t.Run(c.script, func(t *testing.T) {

@@ -3,9 +3,8 @@
 //
 // Failures in a row, and the rate of failures over a rolling time, open a breaker, each
 // for a time of its own. Some outcomes count neither way. Probes end: a hung one counts
-// as a failure instead of keeping the breaker half-open for ever. Results that come in
-// after the state has changed are not counted. Health checks run in the background.
+// as a failure instead of keeping the breaker half-open forever. Results that come in after the
+// state has changed are not counted. Health checks run in the background.
 //
-// It does not know what is called. Which errors say that the target is unwell is
-// decided by retry.Class.
+// It does not know the target. retry.Class decides which errors count as failures of the target.
 package breaker

@@ -46,13 +46,13 @@ type Options struct {
 	// ends the open time early.
 	Health func(context.Context) error
 	// HealthCloses makes health checks count as probes, so that a breaker without
-	// traffic closes too. Only right if the check exercises what the calls need; one
-	// that merely connects would close on a target that hangs.
+	// traffic closes too. Only right if the check exercises everything that the calls need; one that
+	// merely connects would close on a target that hangs.
 	HealthCloses bool
 	// HealthInterval is the time between two checks. Default 5 s.
 	HealthInterval time.Duration `yaml:"health_interval" min:"10ms" max:"1h"`
-	// OnChange is told about every transition, in order, with no lock held that a
-	// method of the breaker needs; it must not block. It may be nil.
+	// OnChange is called for every transition, in order, with no lock held that a method of the
+	// breaker needs; it must not block. It may be nil.
 	OnChange func(from, to State, reason string)
 	Metrics  *Metrics // nil: counted, but not exported
 }
@@ -107,7 +107,7 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// Judge is what the error of a call says about its target. Transient failures, timeouts and blocked calls are
+// Judge returns the evidence of a call's error about its target. Transient failures, timeouts and blocked calls are
 // failures. Any other answer comes from a target that works. A call that its caller gave up, or that never left this
 // process, says nothing.
 func Judge(err error) Outcome {

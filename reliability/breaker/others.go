@@ -2,8 +2,8 @@ package breaker
 
 import "time"
 
-// Trip opens the breaker for d because somebody else found the target failing. It does nothing to a breaker that is not
-// closed: that one knows already.
+// Trip opens the breaker for d because another instance found the target failing. It does nothing to a breaker that
+// is not closed, which has found the failure itself.
 func (b *Breaker) Trip(d time.Duration, reason string) {
 	b.mu.Lock()
 	defer b.unlock()
@@ -16,8 +16,8 @@ func (b *Breaker) Trip(d time.Duration, reason string) {
 	b.move(Open, reason)
 }
 
-// Release ends the open time because somebody else found the target well: probes begin now. It does nothing to a
-// breaker that is not open.
+// Release ends the open time because another instance found the target healthy: probes begin now. It does
+// nothing to a breaker that is not open.
 func (b *Breaker) Release(reason string) {
 	b.mu.Lock()
 	defer b.unlock()

@@ -54,8 +54,8 @@ func (o *Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// FullError is returned for calls that find no place, or none within MaxWait. Its
-// class is retry.ClassOverload: nothing was called.
+// FullError is returned for calls that find no place at once or within MaxWait. Its class is
+// retry.ClassOverload: nothing was called.
 type FullError struct {
 	Name                string
 	Concurrency, Queued int
@@ -128,7 +128,7 @@ type Status struct {
 	Rejected                           uint64 // so far
 }
 
-// Status tells the present state.
+// Status returns the current state.
 func (b *Bulkhead) Status() Status {
 	return Status{
 		Active: len(b.permits), Queued: int(b.waiting.Load()),

@@ -6,5 +6,5 @@
 // number there is a reserve: descriptors that connections never take, so that the process
 // can open its files and call others however many clients connect.
 //
-// It does not know what credentials are: whoever checks them calls [Trust].
+// It does not know credentials: the code that checks them calls [Trust].
 package connlimit

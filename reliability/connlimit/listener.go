@@ -35,8 +35,7 @@ const (
 	reserveShare = 8
 )
 
-// writeBuffer is the most that the system holds of what a client does not read, in bytes
-// per connection.
+// writeBuffer is the most unread data of a client that the system buffers, in bytes per connection.
 const writeBuffer = 256 << 10
 
 // Limit bounds the connections of a server.
@@ -48,14 +47,14 @@ type Limit struct {
 	refused  *metrics.Counter
 	evicted  *metrics.Counter
 
-	started time.Time // what conn.since counts from
+	started time.Time // reference of conn.since
 
 	mu        sync.Mutex
 	conns     []*conn
 	room      int       // most connections for now: limit, or less while files need more
 	lowered   time.Time // when room last changed
 	refusedAt time.Time // when a connection was last refused
-	full      bool      // told in the log
+	full      bool      // reported in the log
 }
 
 // New asks the system for its limit, and adds the metrics.
@@ -185,9 +184,9 @@ func (l *Limit) take(tcp *net.TCPConn) *conn {
 }
 
 // need is how many connections have to go for a new one with that descriptor. The lowest
-// free descriptor is given out first, so one in the reserve tells that all others are in
-// use: then there may be no more connections than now, less what is missing in the
-// reserve, until there is a sign of more room. The caller holds the lock.
+// free descriptor is given out first, so one in the reserve shows that all others are in use: then
+// there may be no more connections than now, less those missing in the reserve, until there is a
+// sign of more room. The caller holds the lock.
 func (l *Limit) need(fd int, now time.Time) int {
 	if missing := fd - l.topMost; missing > 0 {
 		l.room, l.lowered = max(1, len(l.conns)+1-missing), now
@@ -199,8 +198,8 @@ func (l *Limit) need(fd int, now time.Time) int {
 	return max(0, len(l.conns)+1-l.room)
 }
 
-// tell notes that the limit was reached, and logs the first time of many. The caller
-// holds the lock.
+// tell records that the limit was reached, and logs the first time of many. The caller holds the
+// lock.
 func (l *Limit) tell(now time.Time, full bool) {
 	switch {
 	case full:

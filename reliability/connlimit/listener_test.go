@@ -157,7 +157,8 @@ func TestRoomComesBack(t *testing.T) {
 	require.Zero(t, s.l.evicted.Get()+s.l.refused.Get())
 }
 
-// Connections leave the reserve of descriptors alone, whatever else has the others.
+// Connections do not use the reserve of descriptors, whichever part of the program holds the
+// others.
 func TestReserve(t *testing.T) {
 	own := openDescriptors(t)
 	s := serve(t, Options{Max: 1000, Descriptors: own + 40})

@@ -22,7 +22,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// docs/resilience.md shows what stands between the marks.
+// docs/resilience.md shows the code between the marks.
 // begin
 
 // dependency is a service that this one calls, with the policies of all calls to it.
@@ -43,7 +43,7 @@ type answer struct {
 // get calls the service, and gives its last good answer or the placeholder instead of a temporary error.
 func (d *dependency) get(ctx context.Context, call func(context.Context) (string, error),
 	placeholder string) (answer, error) {
-	ctx, cancel, err := d.step.Begin(ctx) // its share of what is left of the request's time
+	ctx, cancel, err := d.step.Begin(ctx) // its share of the remaining time of the request
 	if err != nil {
 		return answer{}, err
 	}
@@ -100,7 +100,7 @@ func newDependency(t *testing.T, name string, step deadline.Step, set *metrics.S
 func TestCallChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := metrics.NewSet()
-		const reserve = 600 * time.Millisecond // the answer, and what is kept in hand
+		const reserve = 600 * time.Millisecond // the answer, and a reserve
 		order := newDependency(t, "order", deadline.Step{Limit: 500 * time.Millisecond, Reserve: reserve}, set)
 		stock := newDependency(t, "stock", deadline.Step{Limit: 200 * time.Millisecond, Reserve: 20 * time.Millisecond}, set)
 		profile := newDependency(t, "profile", deadline.Step{Limit: 300 * time.Millisecond, Reserve: reserve}, set)

@@ -58,14 +58,14 @@ func Set(h http.Header, ctx context.Context) {
 
 // Step is the share of the time that one step of a chain may use.
 type Step struct {
-	// Limit is the most it gets. 0 is whatever is left.
+	// Limit is the most time it gets. 0: all of the remaining time.
 	Limit time.Duration
-	// Reserve is kept back for what its caller does afterwards: the way back, the answer.
+	// Reserve is kept back for the later steps of its caller: the way back, the answer.
 	Reserve time.Duration
 	// Least is the shortest time that the step can be done in; with less left it is
 	// not begun.
 	Least time.Duration
-	// Metrics counts what was not begun; it may be nil.
+	// Metrics counts calls that were not begun; it may be nil.
 	Metrics *Metrics
 }
 
@@ -102,8 +102,8 @@ func (s Step) expired() error {
 	return ErrExpired
 }
 
-// Remaining is the time until the deadline of ctx, negative if it has passed. ok is
-// false if it has none.
+// Remaining is the time until the deadline of ctx, negative if it has passed. ok is false if it has
+// no deadline.
 func Remaining(ctx context.Context) (left time.Duration, ok bool) {
 	at, ok := ctx.Deadline()
 	if !ok {

@@ -20,7 +20,7 @@ type nothing struct{}
 
 func (nothing) Send(context.Context, []Item) Result { return Result{} }
 
-// BenchmarkPolicies is what retry budget, breaker and bulkhead cost a call that succeeds.
+// BenchmarkPolicies is the cost of retry budget, breaker and bulkhead for a call that succeeds.
 func BenchmarkPolicies(b *testing.B) {
 	br, err := breaker.New(breaker.Options{Name: "s"})
 	require.NoError(b, err)

@@ -20,8 +20,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// oracle stands outside of the process that dies. It knows what was acknowledged and
-// what each sink has got. What a process does after its end is not seen by anybody.
+// oracle stands outside of the process that dies. It knows the acknowledged items and those that
+// each sink has received. The acts of a process after its end have no effect.
 type oracle struct {
 	mu        sync.Mutex
 	acked     map[string]bool
@@ -96,13 +96,13 @@ func (s *crashSink) Send(ctx context.Context, batch []Item) (r Result) {
 			}
 		}
 	})
-	if !s.well && s.name == "flaky" && other < 0.2 { // it took them, and nobody heard so
+	if !s.well && s.name == "flaky" && other < 0.2 { // it took them without an answer
 		return Result{Err: retry.WithClass(errors.New("reset"), retry.ClassTransient)}
 	}
 	return r
 }
 
-// deadFile is a log of dead letters: what it has acknowledged is on the disk.
+// deadFile is a log of dead letters: acknowledged items are on the disk.
 type deadFile struct {
 	mu  sync.Mutex
 	log *wal.Log
@@ -197,7 +197,7 @@ func life(t *testing.T, o *oracle, disk *fsystest.Mem, rng *rand.Rand, last bool
 	var clone *fsystest.Mem
 	for round := 0; clone == nil; round++ {
 		if graceful && round == rounds {
-			clone = disk // what a clean stop leaves behind
+			clone = disk // state after a clean stop
 			break
 		}
 		n := 1 + rng.IntN(30)
@@ -253,9 +253,9 @@ func life(t *testing.T, o *oracle, disk *fsystest.Mem, rng *rand.Rand, last bool
 	return clone
 }
 
-// TestEveryAcknowledgedItemReachesEverySink kills the dispatcher again and again, at any
-// operation on the disk and with any part of what was not synced gone, while the log is
-// truncated behind the cursors.
+// TestEveryAcknowledgedItemReachesEverySink kills the dispatcher again and again, at any operation
+// on the disk and with any part of the unsynced data lost, while the log is truncated behind the
+// cursors.
 func TestEveryAcknowledgedItemReachesEverySink(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

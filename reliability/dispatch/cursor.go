@@ -13,8 +13,9 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// This file stores cursors: how far each sink has got, in one small file per sink. They are what a restart goes
-// by, and what keeps the log from being truncated, so one is never ahead of what its sink has made durable.
+// This file stores cursors: how far each sink has got, in one small file per sink. A restart continues from
+// them, and they hold back the truncation of the log, so a cursor is never ahead of the durable position of its
+// sink.
 
 // The syncs of this package, besides those of fsys.WriteAtomic.
 const (
@@ -70,8 +71,8 @@ func (c cursors) save(sink string, at Cursor) error {
 	return fsys.Replace(c.fs, c.path(sink), []byte(text))
 }
 
-// load reads a sink's cursor; ok is false if it has none. A damaged cursor is an error, never a missing one: starting
-// over without being told would send the sink the whole log.
+// load reads a sink's cursor; ok is false if it has none. A damaged cursor is an error, never a missing one: silently
+// starting over would send the sink the whole log.
 func (c cursors) load(sink string) (at Cursor, ok bool, err error) {
 	name := c.path(sink)
 	f, err := c.fs.Open(name)
@@ -91,7 +92,8 @@ func (c cursors) load(sink string) (at Cursor, ok bool, err error) {
 	var sum uint32
 	n, err := fmt.Sscanf(string(raw), cursorFormat+" sum %x\n", &at.Seq, &at.Index, &sum)
 	text := fmt.Sprintf(cursorFormat, at.Seq, at.Index)
-	// A newer format is told apart from damage, since the advice is the opposite: upgrade again, and do not remove it.
+	// A newer format is distinguished from damage, since the advice is the opposite: upgrade again, and do not remove
+	// it.
 	var version int
 	if n, _ := fmt.Sscanf(string(raw), cursorVersion, &version); n == 1 && version > 1 {
 		return Cursor{}, false, fmt.Errorf("cursor %s has format %d, and this program reads format 1: %w",
@@ -104,8 +106,8 @@ func (c cursors) load(sink string) (at Cursor, ok bool, err error) {
 	return at, true, nil
 }
 
-// OldestCursor is the oldest record that the cursors in a folder point at, math.MaxUint64 if there is none. It serves
-// those who look at a data folder while no engine runs on it.
+// OldestCursor is the oldest record that the cursors in a folder point at, math.MaxUint64 if there is none. It is for
+// tools that inspect a data folder while no engine runs on it.
 //
 // A damaged cursor is an error, since the sink may need any record.
 func OldestCursor(f fsys.FS, dir string) (uint64, error) {
@@ -145,7 +147,8 @@ func (c cursors) remove(sink string) error {
 	return nil
 }
 
-// removeOthers removes the cursors of sinks that are no longer configured, so that they do not retain the log for ever.
+// removeOthers removes the cursors of sinks that are no longer configured, so that they do not retain the log
+// forever.
 func (c cursors) removeOthers(keep func(sink string) bool) error {
 	names, err := c.fs.List(c.dir)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// TestOldestCursor: the sink that is behind decides what of the log is needed, and one that is damaged may need any
-// record.
+// TestOldestCursor: the sink that is behind decides which part of the log is needed, and one that is damaged may
+// need any record.
 func TestOldestCursor(t *testing.T) {
 	dir := t.TempDir()
 	c := cursors{fsys.OS(), dir}

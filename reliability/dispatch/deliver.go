@@ -9,11 +9,11 @@ import (
 )
 
 // This file is the life of a batch: rounds of attempts with backoff between them, until each item is delivered,
-// dropped or a dead letter. What has to be awaited before a call, and the call itself, are in gate.go.
+// dropped or a dead letter. The waits before a call, and the call itself, are in gate.go.
 
 // delivery finishes one batch: every item is delivered, dropped by policy, or safe among the dead letters. It belongs
-// to one worker, so its fields need no lock. What workers share is in the lane: the policies, and the counters under
-// lane.mu.
+// to one worker, so its fields need no lock. The shared state of workers is in the lane: the policies, and the
+// counters under lane.mu.
 //
 // Its methods return false for one reason only: the session is ending. The batch is then unfinished, and everything
 // that was learned about it is forgotten. The next session sends all of it again, which sinks have to tolerate anyway.
@@ -91,8 +91,8 @@ func (l *lane) deliver(waits, calls context.Context, b *batch) bool {
 		if round > 0 {
 			delay = l.policy.Delay(round-1, delay)
 			most := l.o.Retry.MaxElapsed
-			// The attempts are used up, or would be by the time of the next one. What is blocked goes on: its
-			// failures say nothing about the items.
+			// The attempts are used up, or would be by the time of the next one. Blocked deliveries continue:
+			// their failures say nothing about the items.
 			if !l.policy.Allows(round) || most > 0 && time.Since(began)+delay > most {
 				blocked := todo.takeBlocked()
 				if !d.deadLetter(todo, ReasonExhausted, round) {
@@ -155,7 +155,8 @@ func (d *delivery) step(todo, next *pending, round int) bool {
 		return false
 	case len(todo.items) == 0:
 		return true // every item expired during the wait
-	// The only way to lose items on purpose. Counted and logged, because nothing else will ever tell.
+	// The only way to lose items on purpose. Counted and logged, because there is no other trace of
+	// them.
 	case how == retry.Drop:
 		l.m.dropped.Add(len(todo.items))
 		l.count(func(t *tally) { t.dropped += uint64(len(todo.items)) })
@@ -201,7 +202,7 @@ func (d *delivery) step(todo, next *pending, round int) bool {
 // refusedHerePause keeps a lane from spinning while its bulkhead is full of calls that hang.
 const refusedHerePause = 20 * time.Millisecond
 
-// sortOutcome counts what was delivered, moves items that may be retried to next, and makes dead letters of the rest.
+// sortOutcome counts delivered items, moves items that may be retried to next, and makes dead letters of the rest.
 //
 // It returns false if waits ended before the refused items were safe: the batch is then unfinished, although some
 // of its items were counted as delivered. They are sent and counted again.
@@ -249,7 +250,7 @@ func (d *delivery) sortOutcome(part pending, result Result, next *pending, attem
 	return d.deadLetter(refused, ReasonPermanent, attempts)
 }
 
-// deadLetter makes dead letters of items, with what is known about their failures.
+// deadLetter makes dead letters of items, with their failures.
 //
 // An item that never failed has no class and no error, except that one that expired is a timeout.
 func (d *delivery) deadLetter(p pending, reason string, attempts int) bool {

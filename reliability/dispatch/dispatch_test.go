@@ -412,8 +412,8 @@ func TestAFailedFlushSendsAgain(t *testing.T) {
 	})
 }
 
-// A sink tells once that its flush failed, be it the lane or a replay that asked. Both have
-// to send again then.
+// A sink reports once that its flush failed, either to the lane or to a replay. Both have to send
+// again then.
 func TestAFailedFlushOfAReplayIsTheLanesToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)

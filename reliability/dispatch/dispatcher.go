@@ -14,7 +14,7 @@ import (
 )
 
 // This file adds, replaces and removes sinks while others deliver, and holds the two contexts of a shutdown
-// together. What happens inside a sink's lane is in lane.go and the files that it names.
+// together. The lane of a sink is in lane.go and the files that it names.
 
 // ErrNoSink is wrapped by errors about a sink name that no lane has.
 var ErrNoSink = errors.New("no such sink")
@@ -272,7 +272,8 @@ func (d *Dispatcher) measure() {
 
 // Deliver sends items to one sink once, past its lane: a replay of dead letters. It goes through the sink's rate limit,
 // breaker, bulkhead and timeout, and is not retried. The caller stays responsible for the items that failed. The others
-// are durable at the sink when Deliver returns. Items that are too old are sent too: somebody asked for them.
+// are durable at the sink when Deliver returns. Items that are too old are sent too, since an operator requested
+// them.
 //
 // The lane may deliver at the same time, so the sink gets up to its concurrency in calls from both. It works
 // before Run, too. An error of the flush leaves the items at the sink or not: the caller keeps them and sends

@@ -6,11 +6,12 @@
 // letters. The cursor moves over an item only when the item is delivered, dropped by policy, or safe among the dead
 // letters. A sink that lags behind further than allowed skips a log range, which the caller retains.
 //
-// A cursor on disk may be a little behind what was delivered, so after a crash some items are delivered again. None is
-// left out. With a concurrency of 1, items arrive in the order of the log, except for those that were retried.
+// A cursor on disk may be a little behind the deliveries, so after a crash some items are delivered again. No item is
+// skipped. With a concurrency of 1, items arrive in the order of the log, except for those that were retried.
 //
 // Memory: per sink at most Concurrency + 2 batches, and the records that they came from.
 //
-// It does not know what the records say, what an event is, where dead letters are stored, or how a sink is reached:
-// callers pass that in. README.md describes the goroutines, the locks and what each kind of crash does.
+// It does not know the content of the records, the form of an event, where dead letters are stored, or how a sink
+// is reached: callers pass that in. README.md describes the goroutines, the locks and the effect of each kind of
+// crash.
 package dispatch

@@ -16,7 +16,7 @@ import (
 // feed reads records and forms batches. It belongs to the session's goroutine and never blocks: at the durable end it
 // says so, and a waiter waits.
 //
-// pos is behind everything that is in a batch, the one that is filling included, and items holds what lies behind
+// pos is behind everything that is in a batch, the one that is filling included, and items holds the part behind
 // pos of the record read last. So a batch that take hands over always ends at pos.
 type feed struct {
 	l *lane
@@ -40,8 +40,8 @@ type feed struct {
 // fill adds items until the batch is full or the durable end is reached.
 //
 // The limits are checked before an item is added, so only an item that is larger than BatchBytes by itself
-// exceeds them, in a batch of its own. An error is one of the log. What is in the batch by then is sent again by
-// the next session.
+// exceeds them, in a batch of its own. An error is one of the log. The items of the batch are sent again by the
+// next session.
 func (f *feed) fill() error {
 	for !f.full {
 		if len(f.items) == 0 {

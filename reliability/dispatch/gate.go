@@ -12,15 +12,15 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// This file is what stands between a batch and the sink: the checks that a batch waits for (admit), the call with
-// breaker permit, bulkhead place, timeout and panic guard (call, send), and the stages of a recovery.
+// This file holds the steps between a batch and the sink: the checks that a batch waits for (admit), the call
+// with breaker permit, bulkhead place, timeout and panic guard (call, send), and the stages of a recovery.
 
 // recheckExpiry is the longest that a waiting batch sleeps before it checks again whether its items have expired.
 //
 // Without it an item could expire in the middle of a long pause and become a dead letter much later.
 const recheckExpiry = time.Second
 
-// admit waits until some of the items may be sent and returns how many. If how is not Delay, it says what to do with
+// admit waits until some of the items may be sent and returns how many. If how is not Delay, it is the treatment of
 // all of them instead. ok is false if waits ended.
 //
 // The checks run from those that take nothing (age, Retry-After, breaker) to those that take permits (retry rate limit,
@@ -79,7 +79,7 @@ func (d *delivery) admit(todo *pending, round int) (n int, how retry.Exceed, ok 
 }
 
 // turns takes permits for up to all of the items: of the retry rate limit, from the second round on, and of the
-// recovery stages. limited says that the former has none left.
+// recovery stages. limited says that the retry rate limit is used up.
 //
 // n may be less than the number of items: the rest waits for the next permits. First attempts are not charged to
 // the retry rate limit.
@@ -88,12 +88,12 @@ func (l *lane) turns(items []Item, round int) (n int, wait time.Duration, limite
 	defer l.gate.Unlock()
 	now := time.Now()
 	n = len(items)
-	// Free asks without taking: what stages then refuse must not be charged to the retry rate limit. gate makes the two
-	// steps one.
+	// Free asks without taking: permits that stages then refuse must not be charged to the retry rate limit. gate makes
+	// the two steps one.
 	if round > 0 {
 		n, wait = l.limit.Free(now, n)
 		if n == 0 {
-			l.limit.Take(now, 1) // it gets none, and is counted
+			l.limit.Take(now, 1) // it gets no permit, and is counted
 			return 0, wait, true
 		}
 	}
@@ -152,7 +152,7 @@ func (d *delivery) expire(todo *pending, round int) bool {
 	return true
 }
 
-// pauseLeft is what is left of the pause that the sink asked for.
+// pauseLeft is the remainder of the pause that the sink requested.
 func (l *lane) pauseLeft() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,8 +185,8 @@ func (l *lane) call(waits, calls context.Context, items []Item, past time.Time) 
 	if err != nil {
 		return Result{Err: err}
 	}
-	// Every path from here on must give the permit back with an outcome, or a half-open breaker would wait for it. What
-	// never reached the sink is Ignored: it says nothing about the sink.
+	// Every path from here on must give the permit back with an outcome, or a half-open breaker would wait for it. A
+	// call that never reached the sink is Ignored: it says nothing about the sink.
 	if err := l.bulkhead.Acquire(waits); err != nil {
 		permit.Done(breaker.Ignored)
 		if waits.Err() != nil {
@@ -273,7 +273,8 @@ func (l *lane) judge(permit breaker.Permit, calls context.Context, r Result, ite
 
 // pause keeps the whole lane away from the sink.
 //
-// A later answer can make the pause longer and never shorter. MaxRetryAfter bounds what a sink can ask for.
+// A later answer can make the pause longer and never shorter. MaxRetryAfter bounds the pause that a sink
+// can request.
 func (l *lane) pause(d time.Duration) {
 	until := time.Now().Add(min(d, l.policy.MaxRetryAfter()))
 	l.mu.Lock()
@@ -292,7 +293,7 @@ const grace = time.Second
 // context keeps its goroutine and its place in the bulkhead until it returns, and nothing else: that is why send, not
 // its caller, releases the place.
 func (l *lane) send(ctx context.Context, items []Item) Result {
-	done := make(chan Result, 1) // has room, so that a sink that returns after it was abandoned does not block for ever
+	done := make(chan Result, 1) // has room, so that a sink that returns after it was abandoned does not block forever
 	go func() {
 		defer l.bulkhead.Release()
 		done <- l.guarded(ctx, items)
@@ -325,11 +326,11 @@ func (l *lane) guarded(ctx context.Context, items []Item) (r Result) {
 	return l.o.Sink.Send(ctx, items)
 }
 
-// stages bound what a sink gets while it recovers from an outage: from the opening of its breaker until the backlog is
-// gone. Without them the whole backlog would hit a sink that has just come back, and break it again.
+// stages bound the traffic to a sink while it recovers from an outage: from the opening of its breaker until the
+// backlog is gone. Without them the whole backlog would hit a sink that has just come back, and break it again.
 //
-// limit is set from the opening of the breaker to the end of the recovery, and Items per Interval is what it
-// begins with. It grows by Growth for each Interval without a failure and falls back to Items with each failure.
+// limit is set from the opening of the breaker to the end of the recovery, and starts at Items per Interval. It
+// grows by Growth for each Interval without a failure and falls back to Items with each failure.
 type stages struct {
 	o Staged // fixed
 
@@ -391,7 +392,7 @@ func (s *stages) good(now time.Time) {
 }
 
 // take asks for n items. The recovery is over once every request was granted in full for two intervals: the sink then
-// gets no more than what arrives.
+// gets no more than the arriving traffic.
 func (s *stages) take(now time.Time, n int) (granted int, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

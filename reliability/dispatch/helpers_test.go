@@ -125,7 +125,7 @@ func (b *bench) dead() []DeadLetter {
 	return slices.Clone(b.deadLetters)
 }
 
-// fake is a sink that does as it is told and remembers what it got.
+// fake is a scripted sink that records its items.
 type fake struct {
 	mu     sync.Mutex
 	got    map[string]int // successes by id

@@ -8,8 +8,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-// This file holds what the package asks of others: the items that a record is split into, the sink that takes
-// them, and what a dead letter says. None of it has state.
+// This file holds the interfaces of the package: the items that a record is split into, the sink that takes
+// them, and the content of a dead letter. It has no state.
 
 // Item is one unit of delivery: a part of a record.
 //
@@ -37,8 +37,8 @@ type Sink interface {
 
 // Result is the outcome of a batch.
 type Result struct {
-	// Err is set if the batch failed as a whole. Its class (retry.ClassOf) decides what happens to the items. A wait
-	// given with retry.After pauses the whole lane.
+	// Err is set if the batch failed as a whole. Its class (retry.ClassOf) decides the treatment of the items. A
+	// wait given with retry.After pauses the whole lane.
 	Err error
 	// Failed are the items that failed, by ascending Index, if Err is nil. All others are delivered.
 	Failed []Failure
@@ -81,7 +81,7 @@ const (
 	ReasonExhausted   = "retry_exhausted"    // the last retry failed too
 	ReasonExpired     = "expired"            // older than TTL
 	ReasonRateLimited = "retry_rate_limited" // beyond the retry rate limit, with on_exceeded: dead_letter
-	ReasonUnreadable  = "unreadable"         // Split could not take the record apart
+	ReasonUnreadable  = "unreadable"         // Split could not split the record
 )
 
 // DeadLetter is an item that was not delivered.
@@ -98,8 +98,9 @@ type DeadLetter struct {
 	First, Last time.Time   // of the failures; both the same if there was no call
 }
 
-// Split yields the items of a record, none if the record is not meant for sinks. The payload belongs to the items: they
-// may point into it. Seq and Index are filled in afterwards. An error makes one dead letter of the whole record.
+// Split yields the items of a record, no items if the record is not meant for sinks. The payload belongs to the
+// items: they may point into it. Seq and Index are filled in afterwards. An error makes one dead letter of the whole
+// record.
 type Split func(rec *wal.Record, yield func(Item)) error
 
 // Limiter limits the rate of calls to a sink, retries included. Wait returns nil when n units may go, and an error if

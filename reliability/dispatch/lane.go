@@ -24,8 +24,8 @@ import (
 // delivered by goroutines of their own, at most Bulkhead.Concurrency at a time, and Deliver may call the sink beside
 // them.
 //
-// Positions are ordered: durable <= next <= what the feed has read. The first difference is sent again after a
-// crash, the second is in flight. Only a jump moves durable ahead of next, and ends the session at once.
+// Positions are ordered: durable <= next <= the position of the feed. The first difference is sent again after
+// a crash, the second is in flight. Only a jump moves durable ahead of next, and ends the session at once.
 type lane struct {
 	// Fixed by newLane and never written again.
 	d   *Dispatcher
@@ -62,8 +62,8 @@ type lane struct {
 	inFlight    int       // batches
 	tally       tally
 	sums        map[string]sums // counts that are logged at most once a minute
-	// flushesFailed counts failed flushes, flushErr is the last of them. A sink reports a failed sync once, to whoever
-	// flushes next, but everything sent before may be lost: items of the lane and of replays. So each of them notes the
+	// flushesFailed counts failed flushes, flushErr is the last of them. A sink reports a failed sync once, to the next
+	// flush, but everything sent before may be lost: items of the lane and of replays. So each of them notes the
 	// counter before it sends, and compares it after its own flush.
 	flushesFailed uint64
 	flushErr      error
@@ -107,7 +107,7 @@ func newLane(d *Dispatcher, o SinkOptions) (*lane, error) {
 			b.HealthCloses = b.HealthCloses || c.HealthCloses()
 		}
 	}
-	// The lane's own reaction comes first, so that the stages are in force before the caller hears of the change.
+	// The lane's own reaction comes first, so that the stages are active before the caller learns of the change.
 	told := b.OnChange
 	b.OnChange = func(from, to breaker.State, reason string) {
 		l.breakerChanged(from, to, reason)
@@ -214,7 +214,7 @@ func (l *lane) run(ctx context.Context) {
 var errAgain = errors.New("restart at the cursor on disk")
 
 // open opens the log at the cursor. Records that are no longer in the log cannot be delivered: they are counted and
-// logged, and the lane continues with the oldest record. Waiting for them would stop the sink for ever.
+// logged, and the lane continues with the oldest record. Waiting for them would stop the sink forever.
 //
 // The cursor that it returns is where the session begins. The one on the disk is corrected by the next save.
 func (l *lane) open() (*wal.Reader, Cursor, error) {
@@ -237,8 +237,8 @@ func (l *lane) open() (*wal.Reader, Cursor, error) {
 	return r, Cursor{Seq: first}, err
 }
 
-// save flushes the sink and then saves the cursor, in this order: a cursor on disk must never be ahead of what the sink
-// has made durable. since is failedFlushes at the start of the session.
+// save flushes the sink and then saves the cursor, in this order: a cursor on disk must never be ahead of the sink's
+// durable position. since is failedFlushes at the start of the session.
 //
 // next is copied before the flush: items that are finished while it runs may not be part of it.
 func (l *lane) save(ctx context.Context, since uint64) error {
@@ -262,8 +262,8 @@ func (l *lane) failedFlushes() uint64 {
 	return l.flushesFailed
 }
 
-// flush makes durable what the sink was sent. It fails, too, if another flush failed since the counter was since: that
-// one was told of the loss, and this caller's items may be among it.
+// flush makes the items sent to the sink durable. It also fails if another flush failed since the counter was since:
+// that flush received the error, and this caller's items may be among the lost ones.
 //
 // A sink that is no Flusher is durable when Send has returned, as far as anybody can know. The error is always a
 // *flushError.
@@ -294,7 +294,7 @@ func (l *lane) flush(ctx context.Context, since uint64) error {
 	return nil
 }
 
-// flushError tells a failed flush from a log that cannot be read, for the status.
+// flushError distinguishes a failed flush from a log that cannot be read, for the status.
 type flushError struct{ error }
 
 func (e *flushError) Error() string { return "flush: " + e.error.Error() }

@@ -21,8 +21,8 @@ type LocalLimit struct {
 	window  time.Duration
 	maxWait time.Duration
 
-	// turn holds one token. Whoever takes it owns grants and used, also while it waits for room: so waiters are served
-	// one after the other, and a large one is not starved by small ones.
+	// turn holds one token. The goroutine that takes it owns grants and used, also while it waits for room: so waiters
+	// are served one after the other, and a large one is not starved by small ones.
 	turn   chan struct{}
 	grants []grant // of the last window, oldest first
 	used   int     // their sum

@@ -46,7 +46,7 @@ type series struct {
 	retryDelay, overhead           *metrics.PrometheusHistogram
 	lagRecords, lagBytes           *metrics.Gauge
 	oldest, inFlight, staged       *metrics.Gauge
-	failing                        map[string]*metrics.Gauge // by kind of trouble
+	failing                        map[string]*metrics.Gauge // by kind of failure
 	answers                        *answers
 }
 
@@ -118,13 +118,13 @@ func (m *Metrics) Answered(sink string, code int) {
 	}
 }
 
-// maxCodes is how many codes of one sink are told apart. A receiver chooses what it
+// maxCodes is the number of codes of one sink that have series of their own. A receiver chooses its
 // answers, and each code is a series.
 //
 // It leaves room for every code that HTTP services commonly use.
 const maxCodes = 24
 
-// answers are those of one sink by status code; 0 stands for all that are not told apart.
+// answers are those of one sink by status code; 0 stands for all others.
 type answers struct {
 	make func(code string) *metrics.Counter
 	mu   sync.Mutex

@@ -18,8 +18,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// This file holds what a caller can set for the dispatcher and for each sink, with defaults and bounds. Options
-// are copied when a sink is added, and a change needs Replace.
+// This file holds the settings of the dispatcher and of each sink, with defaults and bounds. Options are copied
+// when a sink is added, and a change needs Replace.
 
 // Options of a Dispatcher.
 //
@@ -54,7 +54,7 @@ func (o *Options) applyDefaults() {
 	}
 }
 
-// validate refuses what no default can repair.
+// validate refuses values that no default can repair.
 func (o *Options) validate() error {
 	switch {
 	case o.FS == nil || o.Dir == "":
@@ -79,8 +79,9 @@ const (
 	Newest
 )
 
-// Staged bounds what a sink gets after an outage, when its breaker lets calls through again and a backlog waits: Items
-// in any span of Interval, and Growth times as many after each span without a failure, until the backlog is gone.
+// Staged bounds the traffic to a sink after an outage, when its breaker lets calls through again and a backlog waits:
+// Items in any span of Interval, and Growth times as many after each span without a failure, until the backlog is
+// gone.
 type Staged struct {
 	Off      bool
 	Items    int           `yaml:"items" min:"1" max:"1000000"` // 1 to 1,000,000; default 100
@@ -112,7 +113,7 @@ type SinkOptions struct {
 	Bulkhead   bulkhead.Options // Name and metrics are filled in. Concurrency defaults to 4, here.
 	Timeout    time.Duration    // of one call. Default 5 s.
 
-	// TTL is the age at which an item is no longer sent and becomes a dead letter. 0: none.
+	// TTL is the age at which an item is no longer sent and becomes a dead letter. 0: unlimited.
 	TTL time.Duration
 	// MaxLagBytes is how far the sink may lag behind. Beyond it, the sink skips to half of it. 0: no bound but the log.
 	MaxLagBytes int64
@@ -126,7 +127,7 @@ type SinkOptions struct {
 // RetryOn selects the failures that are retried. Items that fail in any other way become dead letters immediately.
 type RetryOn struct {
 	Classes [retry.Classes]bool
-	Codes   []int // of errors with a method StatusCode() int, whatever their class
+	Codes   []int // of errors with a method StatusCode() int, regardless of their class
 }
 
 // retries reports whether an item that failed with err is sent again.

@@ -22,7 +22,7 @@ type coded struct {
 
 func (e coded) StatusCode() int { return e.code }
 
-// What is retried can be chosen by class and by status code.
+// Retryable errors can be chosen by class and by status code.
 func TestRetryOnChoosesWhatIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)

@@ -23,8 +23,8 @@ func (o *opens) Open(name string) (fsys.File, error) {
 	return o.FS.Open(name)
 }
 
-// While a sink is replaced, its cursor retains the log: a checkpoint at that moment must not truncate what it has yet
-// to get.
+// While a sink is replaced, its cursor retains the log: a checkpoint at that moment must not truncate the records
+// that it has yet to get.
 func TestReplaceRetainsTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &opens{}

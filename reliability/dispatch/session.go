@@ -47,7 +47,7 @@ func (l *lane) session(ctx context.Context) (err error) {
 		l: l, feed: feed{l: l, r: r, pos: at, last: max(at.Seq, 1) - 1}, results: make(chan *batch, l.o.Bulkhead.Concurrency),
 		waiter: waiter{ask: make(chan uint64, 1), grew: make(chan error, 1)}, since: l.failedFlushes(),
 	}
-	// Back to the disk: what the session before had in memory is sent again.
+	// Back to the cursor on disk: the items that the session before had in memory are sent again.
 	l.mu.Lock()
 	l.next = at
 	l.mu.Unlock()
@@ -106,8 +106,7 @@ func (s *session) loop(ctx context.Context) error {
 // feedAll starts batches while fewer than Concurrency are in flight. wait is when the next one is due, 0 if nothing
 // waits for company.
 //
-// Beside the batches in flight there is the one that is filling, and no other. That is what bounds the memory of
-// a sink.
+// Beside the batches in flight there is only the one that is filling. That bounds the memory of a sink.
 func (s *session) feedAll() (wait time.Duration, err error) {
 	for s.waits.Err() == nil {
 		if err := s.feed.fill(); err != nil {
@@ -116,7 +115,8 @@ func (s *session) feedAll() (wait time.Duration, err error) {
 		if len(s.flying) == 0 && len(s.feed.batch) == 0 && len(s.feed.unreadable) == 0 {
 			s.advance(s.feed.pos) // over records without items, or they would retain the log
 		}
-		// One question at a time, and none while a full batch waits for its turn: that one is sent before more is read.
+		// One request at a time, and no request while a full batch waits for its turn: that one is sent before more is
+		// read.
 		if s.feed.atEnd && !s.waiter.busy && !s.feed.full {
 			s.waiter.busy = true
 			s.waiter.ask <- s.feed.last
@@ -182,7 +182,7 @@ func (s *session) count() {
 func (s *session) tick(ctx context.Context) error {
 	l := s.l
 	if err := l.save(ctx, s.since); err != nil {
-		return err // the next session sends again what was not flushed
+		return err // the next session sends unflushed items again
 	}
 	s.measure()
 	return s.jump(ctx)
@@ -191,8 +191,8 @@ func (s *session) tick(ctx context.Context) error {
 // jump skips a log range if the sink is further behind than MaxLagBytes. First the caller makes the range safe, then
 // the workers stop, then the cursor moves: a crash at any point repeats the jump, and never loses the range.
 //
-// What another order would do: a cursor that is saved before OnLag has returned loses the range in a crash. A
-// cursor that moves while workers run lets their items end twice, as dead letters and in the range.
+// Consequences of another order: a cursor that is saved before OnLag has returned loses the range in a crash.
+// A cursor that moves while workers run lets their items end twice, as dead letters and in the range.
 func (s *session) jump(ctx context.Context) error {
 	l, src := s.l, s.l.d.o.Source
 	l.mu.Lock()
@@ -202,7 +202,7 @@ func (s *session) jump(ctx context.Context) error {
 	if most == 0 || src.SizeFrom(from) <= most {
 		return nil
 	}
-	// Only durable records can be retained. Those behind them are new, and not what the lag is made of.
+	// Only durable records can be retained. Those behind them are new, and not part of the lag.
 	durable := src.DurableSeq()
 	if durable < from {
 		return nil
@@ -230,7 +230,7 @@ func (s *session) jump(ctx context.Context) error {
 }
 
 // end waits for the workers and saves the cursor. With drain, calls in flight have DrainTimeout to finish. Without
-// save, an error has put in doubt what the sink has, so the cursor stays where it is.
+// save, an error has made the sink's content uncertain, so the cursor stays where it is.
 //
 // It returns when no worker is left. Batches that are unfinished by then are simply forgotten: they lie behind
 // the cursor.
@@ -245,14 +245,14 @@ func (s *session) end(drain, save bool) {
 	}
 	s.workers.Wait()
 	s.cancelCalls() // releases the context's resources; no call is left
-	// The workers have put their batches into results, which has room for all. What was finished during the drain still
-	// moves the cursor, or it would be sent again after the restart.
+	// The workers have put their batches into results, which has room for all. Batches that finished during the drain
+	// still move the cursor, or they would be sent again after the restart.
 	for len(s.results) > 0 {
 		s.returned(<-s.results)
 	}
 	s.flying = nil
 	s.count()
-	// After an error of the log or a failed flush the cursor in memory may be ahead of what the sink has made durable.
+	// After an error of the log or a failed flush the cursor in memory may be ahead of the sink's durable position.
 	if !drain || !save {
 		return
 	}

@@ -19,7 +19,7 @@ type Budget interface {
 type Sharing interface {
 	// Budget returns the common budget. own takes its place while the others are not reachable.
 	Budget(own *retry.Budget) Budget
-	// Join tells the others when the breaker opens and closes, and tells the breaker when theirs do, until leave is
+	// Join reports the transitions of the breaker to the other instances, and theirs to the breaker, until leave is
 	// called.
 	Join(b *breaker.Breaker) (leave func())
 	// Changed is called after each transition of the breaker, in order. It must not block.

@@ -9,8 +9,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// This file is what others see of a lane: the status for the page and the API, and the gauges. Counters since the
-// start of a process are in metrics.go, and what fails is in trouble.go.
+// This file holds the published state of a lane: the status for the page and the API, and the gauges. Counters
+// since the start of a process are in metrics.go, and failures are in trouble.go.
 
 // Status is the present state of one sink.
 type Status struct {
@@ -28,10 +28,10 @@ type Status struct {
 	LastDelivery                time.Time
 	LastError                   string
 	LastErrorAt                 time.Time
-	Troubles                    []Trouble      // what fails now
+	Troubles                    []Trouble      // current failures
 	Answers                     map[int]uint64 // of the sink, by status code
 
-	Held       time.Duration // what is left of the pause that the sink asked for with Retry-After
+	Held       time.Duration // remainder of the pause that the sink requested with Retry-After
 	Recovering bool          // the backlog of an outage is sent in stages
 	Breaker    breaker.Status
 	Bulkhead   bulkhead.Status
@@ -39,8 +39,8 @@ type Status struct {
 	RetryLimit retry.LimitStatus
 }
 
-// tally is what a lane counts for its status, from the start of the lane on: a replaced sink starts at 0, unlike its
-// metrics. lane.mu guards it.
+// tally holds the counters of a lane for its status, from the start of the lane on: a replaced sink starts at 0,
+// unlike its metrics. lane.mu guards it.
 type tally struct {
 	delivered, retries, dropped uint64
 	overhead                    Overhead
@@ -51,7 +51,7 @@ type tally struct {
 	oldest                      time.Time
 }
 
-// OverheadBounds are the upper bounds of the buckets of Overhead; the last bucket has none.
+// OverheadBounds are the upper bounds of the buckets of Overhead; the last bucket has no bound.
 var OverheadBounds = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond,
 	50 * time.Millisecond, 100 * time.Millisecond,
@@ -86,8 +86,8 @@ func (l *lane) noteError(err error) {
 
 // status may be called by any goroutine, at any time of the lane's life.
 func (l *lane) status() Status {
-	// One consistent copy of what mu guards. Policies and the log have locks of their own, which are not taken with mu
-	// held, so their numbers may be a moment newer.
+	// One consistent copy of the fields that mu guards. Policies and the log have locks of their own, which are not
+	// taken with mu held, so their numbers may be a moment newer.
 	src := l.d.o.Source
 	l.mu.Lock()
 	t := l.tally

@@ -10,10 +10,10 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// This file says what fails in a lane, for the status, and keeps the log quiet while it does: each kind of
-// trouble is logged when it begins, when its cause changes and when it ends, and at most once a minute.
+// This file reports the failures of a lane for the status, and throttles their log lines: each kind of
+// failure is logged when it begins, when its cause changes and when it ends, and at most once a minute.
 
-// The kinds of trouble of a lane.
+// The kinds of failure of a lane.
 const (
 	TroubleDelivery    = "delivery"     // calls to the sink fail, or it refuses every item
 	TroubleFlush       = "flush"        // the sink cannot make delivered items durable: they are sent again
@@ -24,14 +24,14 @@ const (
 	TroubleLag = "lag"
 )
 
-// Trouble is what fails in a lane, from the first failure until it works again.
+// Trouble is a failure of a lane, from the first error until it works again.
 //
 // Failures counts from Since on. Cause may hold anything that the sink has answered, so it is shown to operators
 // only.
 type Trouble struct {
 	Kind  string    `json:"what"` // delivery, flush, log, dead_letters, cursor or lag
 	Since time.Time `json:"since"`
-	Cause string    `json:"cause"` // the last error, with what the sink wrote
+	Cause string    `json:"cause"` // the last error, with the text of the sink
 	// Brief is the cause in words of this program and the operating system only, for pages that anybody may read.
 	Brief    string `json:"brief"`
 	Failures uint64 `json:"failures"`
@@ -42,7 +42,7 @@ type Trouble struct {
 // recentFailure is how long a failure to deliver counts when nothing waits any more.
 const recentFailure = 2 * time.Minute
 
-// logAgainAfter is the shortest time between two log lines about the same kind of trouble: a sink that fails and
+// logAgainAfter is the shortest time between two log lines about the same kind of failure: a sink that fails and
 // recovers in quick succession must not fill the log.
 //
 // The status always shows the present cause, so nothing is hidden by that.
@@ -80,8 +80,8 @@ func (l *lane) recovered(kind string) {
 	l.ended(kind, "sink recovered", f, log)
 }
 
-// idle ends a failure to deliver without a success: its items are dead letters or expired, nothing waits, and the sink
-// may be as healthy as any. A sink that an operator has to fix first goes on failing.
+// idle ends a failure to deliver without a success: its items are dead letters or expired, nothing waits, and the
+// sink may be healthy. A sink that an operator has to fix first keeps its failure.
 func (l *lane) idle() {
 	f, log := l.troubles[TroubleDelivery].EndIf(func(f health.Failure) bool {
 		return !blocked(f) && time.Since(f.Last) >= recentFailure
@@ -100,7 +100,7 @@ func (l *lane) ended(kind, message string, f health.Failure, log bool) {
 	}
 }
 
-// troublesNow lists what fails now.
+// troublesNow lists the current failures.
 func (l *lane) troublesNow() (all []Trouble) {
 	for _, kind := range troubleKinds {
 		if f := l.troubles[kind].Failure(); f.Count > 0 {
@@ -112,7 +112,7 @@ func (l *lane) troublesNow() (all []Trouble) {
 
 func blocked(f health.Failure) bool { return retry.ClassOf(f.Err) == retry.ClassBlocked }
 
-// troubleKinds is the order in which the status lists them, the most telling first.
+// troubleKinds is the order in which the status lists them, the most significant first.
 var troubleKinds = []string{TroubleDelivery, TroubleFlush, TroubleRead, TroubleDeadLetters, TroubleCursor, TroubleLag}
 
 // briefCause names a cause in words of this program and the operating system only: an answer of a sink may hold
@@ -139,7 +139,7 @@ func briefCause(err error) string {
 	return "unknown"
 }
 
-// sums is what has been counted under a key since it was last logged. lane.mu guards it.
+// sums holds the count under a key since it was last logged. lane.mu guards it.
 type sums struct {
 	told time.Time
 	n    int
@@ -152,7 +152,7 @@ func (l *lane) logLost(what, reason string, n int, cause string) {
 	}
 }
 
-// sumUp adds n to what is counted under a key, and reports whether it is time to log the sum.
+// sumUp adds n to the count under a key, and reports whether it is time to log the sum.
 func (l *lane) sumUp(key string, n int) (count int, tell bool) {
 	now := time.Now()
 	l.mu.Lock()

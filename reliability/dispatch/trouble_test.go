@@ -21,7 +21,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// logged keeps what is logged, by line.
+// logged keeps the log lines.
 type logged struct{ logtest.Buffer }
 
 func (l *logged) with(text string) (lines []string) {
@@ -35,8 +35,8 @@ func (l *logged) with(text string) (lines []string) {
 
 func (l *logged) options(o *Options) { o.Logger = slog.New(slog.NewTextHandler(l, nil)) }
 
-// A sink that nothing gets through to until somebody changes something holds its events,
-// for as long as it takes, and is told of once; then it gets all of them.
+// A sink that is blocked until an operator acts holds its events, for as long as it takes, and is
+// reported once; then it gets all of them.
 func TestABlockedSinkHoldsItsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logged
@@ -133,7 +133,7 @@ func TestASinkThatRefusesAllIsTold(t *testing.T) {
 	})
 }
 
-// A sink that comes and goes fills no log, and what is told of it is true.
+// A sink that fails and recovers repeatedly does not fill the log, and its log lines are true.
 func TestASinkThatComesAndGoesIsToldAtMostOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logged
@@ -191,7 +191,7 @@ func TestDeadLettersThatCannotBeKeptAreTold(t *testing.T) {
 	})
 }
 
-// A sink that cannot be opened is told at once and holds its events.
+// A sink that cannot be opened is reported at once and holds its events.
 func TestASinkIsOpenedOnceItCanBe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logged
@@ -246,7 +246,7 @@ func TestAnswersAreCountedByCode(t *testing.T) {
 	require.NotContains(t, out.String(), "answers_total")
 }
 
-// A sink that refused its last item, and has nothing to do, does not fail for ever; one that keeps refusing does.
+// A sink that refused its last item, and has nothing to do, does not fail forever; one that keeps refusing does.
 func TestARefusalEndsWhenNothingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logged

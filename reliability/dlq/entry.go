@@ -19,12 +19,12 @@ type Origin string
 // The origins.
 const (
 	Admission Origin = "admission" // refused before the log, such as by a rate limit
-	Fold      Origin = "fold"      // in the log, refused by what the log is folded into
+	Fold      Origin = "fold"      // in the log, refused by the fold
 	Sink      Origin = "sink"      // counted, but one sink could not be given it
 )
 
-// ReasonRateLimited is the reason of what a rate limit kept out. Filters treat it
-// differently from all others.
+// ReasonRateLimited is the reason of events that a rate limit refused. Filters treat it differently
+// from all others.
 const ReasonRateLimited = "rate_limited"
 
 // Entry is one dead letter.
@@ -38,7 +38,7 @@ type Entry struct {
 	Reason string `json:"reason"`
 	// Class is the class of the last error, such as "timeout".
 	Class string `json:"class,omitempty"`
-	// Error is what the first failure said, for people.
+	// Error is the text of the first failure, for people.
 	Error    string `json:"error,omitempty"`
 	Attempts int    `json:"attempts,omitempty"`
 	// First and Last are the times of the first and the last failure.
@@ -59,7 +59,7 @@ type Entry struct {
 	Severity string `json:"severity,omitempty"`
 	// Event is the event, as JSON on one line.
 	Event json.RawMessage `json:"event,omitempty"`
-	// Raw is what failed where it is no readable JSON.
+	// Raw is the failed event if it is not readable JSON.
 	Raw []byte `json:"raw,omitempty"`
 	// From is where it was in a source. Nil: it did not come from one.
 	From *Place `json:"from,omitempty"`
@@ -136,8 +136,9 @@ type prepared struct {
 	body []byte
 }
 
-// prepare fills what the caller left empty, in place so that a second try of the same slice has the same IDs, and
-// encodes the entries. Those that no store takes are left out, and the error is about the first of them.
+// prepare fills the fields that the caller left empty, in place so that a second try of the same slice has the
+// same IDs, and encodes the entries. Those that no store takes are left out, and the error is about the first of
+// them.
 func prepare(entries []Entry, now time.Time) (kept []prepared, err error) {
 	kept = make([]prepared, 0, len(entries))
 	for i := range entries {
@@ -201,7 +202,8 @@ func storable(t time.Time) time.Time {
 	return t
 }
 
-// encode is the JSON form, in one line without a line break at the end. The ID is first. What is too large is cut.
+// encode is the JSON form, in one line without a line break at the end. The ID is first. An oversized entry is
+// cut.
 func (e *Entry) encode() ([]byte, error) {
 	body, err := e.marshal()
 	if err != nil || len(body) <= MaxEntryBytes {
@@ -214,13 +216,13 @@ func (e *Entry) encode() ([]byte, error) {
 	return body, err
 }
 
-// What is left of an entry that is too large.
+// The sizes to which an oversized entry is cut.
 const (
 	cutRaw   = 512 << 10
 	cutError = 4 << 10
 )
 
-// cut shortens what senders and sinks can make long. An event that is cut is no longer one.
+// cut shortens the texts that senders and sinks can make long. A cut event is no longer valid.
 func (e *Entry) cut(size int) {
 	if len(e.Event) > cutRaw {
 		e.Raw, e.Event = e.Event, nil
@@ -266,7 +268,7 @@ func encodedID(data []byte) []byte {
 
 var parsers fastjson.ParserPool
 
-// encodedKey is what an entry in its JSON form is counted under, without decoding it.
+// encodedKey is the key under which an entry in its JSON form is counted, without decoding it.
 func encodedKey(data []byte) (tallyKey, error) {
 	p := parsers.Get()
 	defer parsers.Put(p)

@@ -42,8 +42,8 @@ type FileOptions struct {
 	// MaxBytes bounds all files together, 4 GiB, at least two segments. Beyond it Save
 	// fails with ErrFull. The index in memory takes about 50 KiB per segment.
 	MaxBytes int64
-	// DedupIDs is how many of the last IDs are remembered, so that what is saved twice is
-	// kept once: 131,072.
+	// DedupIDs is how many of the last IDs are remembered, so that an entry that is saved twice is
+	// stored once: 131,072.
 	DedupIDs int
 	Now      func() time.Time // for days and empty times, time.Now
 	Metrics  *Metrics
@@ -86,7 +86,7 @@ type File struct {
 	o    FileOptions
 	lock io.Closer
 
-	// turn is held by whoever writes: it guards what is below up to mu.
+	// turn is held by the writer: it guards the fields below up to mu.
 	turn   chan struct{}
 	active fsys.File // the last segment while it is written to, or nil
 	// spare is the file of the next segment, if there is one already; making yields it while
@@ -122,12 +122,12 @@ var (
 	_ Compacter = (*File)(nil)
 )
 
-// maxDamages is how many damaged places are told in detail.
+// maxDamages is how many damaged places are reported in detail.
 const maxDamages = 100
 
 // OpenFile opens a folder of dead letters, creating it if needed, and reads all of it. The
-// torn tail of the last segment is cut off: it was never acknowledged. Damage elsewhere is
-// stepped over, counted and told by [File.Damage].
+// torn tail of the last segment is cut off: it was never acknowledged. Damage elsewhere is skipped,
+// counted and reported by [File.Damage].
 func OpenFile(o FileOptions) (_ *File, err error) {
 	if err := o.normal(); err != nil {
 		return nil, err
@@ -202,7 +202,7 @@ func (f *File) writable() error {
 	return nil
 }
 
-// fail poisons the store: what is on disk is no longer known.
+// fail poisons the store: the content of the disk is unknown.
 func (f *File) fail(err error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -71,7 +71,7 @@ func (f *File) Save(ctx context.Context, entries []Entry) error {
 	return f.o.Metrics.refused(len(entries)-len(kept), invalid)
 }
 
-// await returns when p is written, by whoever has the turn, perhaps by this call.
+// await returns when p is written, by the holder of the turn, possibly by this call.
 func (f *File) await(ctx context.Context, p *pending) error {
 	for {
 		select {
@@ -91,7 +91,7 @@ func (f *File) await(ctx context.Context, p *pending) error {
 	}
 }
 
-// drain writes one load of what waits.
+// drain writes one batch of the waiting entries.
 func (f *File) drain() {
 	f.queue.Lock()
 	waiting := f.queue.waiting
@@ -146,7 +146,7 @@ type spare struct {
 	err  error
 }
 
-// prepare may run beside everything else: nobody opens the segment before it is done.
+// prepare may run beside everything else: the segment is not opened before it is done.
 func (f *File) prepare(next *segment) spare {
 	made := spare{of: next}
 	made.err = fsys.ChangeDir(f.o.FS, filepath.Join(f.o.Dir, next.day), SiteSegmentDir, func() (err error) {
@@ -156,7 +156,7 @@ func (f *File) prepare(next *segment) spare {
 	return made
 }
 
-// takeSpare takes what was prepared, or with wait waits for what is in progress.
+// takeSpare takes the prepared segment, or with wait waits for one in progress.
 func (f *File) takeSpare(wait bool) {
 	if f.making == nil {
 		return
@@ -176,13 +176,13 @@ func (f *File) takeSpare(wait bool) {
 		f.spare, f.spareOf = made.file, made.of
 		return
 	}
-	_ = f.trouble(made.err) // a failed sync poisons the store; what else fails is told when the file is needed
+	_ = f.trouble(made.err) // a failed sync poisons the store; other failures are reported when the file is needed
 	if made.file != nil {
 		_ = made.file.Close() // it is empty
 	}
 }
 
-// dropSpare removes what was prepared and is not wanted.
+// dropSpare removes a prepared segment that is not needed.
 func (f *File) dropSpare() {
 	if f.spare == nil {
 		return
@@ -301,7 +301,7 @@ func (f *File) abandon(s *segment, fresh bool) {
 // write makes bytes durable at an offset of the active file.
 func (f *File) write(s *segment, buf []byte, at int64) error {
 	if _, err := f.active.WriteAt(buf, at); err != nil {
-		// Cut back to what was acknowledged. A second failure leaves nothing certain.
+		// Cut back to the acknowledged entries. A second failure leaves nothing certain.
 		if cutErr := f.active.Truncate(at); cutErr != nil {
 			return f.fail(errors.Join(err, cutErr))
 		}
@@ -347,8 +347,8 @@ func (f *File) publish(s *segment, loads []*pending, size int64, fresh bool) {
 			k.segment.liveBytes -= k.bytes
 			k.segment.tallies.add(k.key, -1)
 		}
-		// What came in is counted above, unless it is in the same segment: then the
-		// smaller of the two holds.
+		// Additions are counted above, unless they are in the same segment: then the smaller of the two
+		// applies.
 		for _, k := range p.kills {
 			k.segment.oldest, k.segment.latest = k.oldest, k.latest
 		}
@@ -416,7 +416,7 @@ func (f *File) open(bytes int64) (s *segment, fresh, prepared bool, err error) {
 	return s, true, false, nil
 }
 
-// trouble turns an error of the disk into one of the store: only a failed sync poisons it.
+// trouble converts an error of the disk into one of the store: only a failed sync poisons it.
 func (f *File) trouble(err error) error {
 	switch class := fsys.Classify(err); {
 	case errors.Is(err, ErrPoisoned):

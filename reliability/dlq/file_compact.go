@@ -74,8 +74,8 @@ func (f *File) Purge(ctx context.Context, before time.Time) (n int, err error) {
 	return n, nil
 }
 
-// purgeDamaged removes old entries by lines, as rewriting would destroy what perhaps
-// somebody can still read.
+// purgeDamaged removes old entries by lines, as rewriting would destroy data that may still be
+// recoverable.
 func (f *File) purgeDamaged(s *segment, limit int64) error {
 	buf, err := f.read(s)
 	if err != nil {
@@ -166,7 +166,7 @@ func (f *File) rewrite(s *segment, limit int64) error {
 	}
 	fresh.size = int64(len(out))
 	appendSegmentHead(out[:0], fresh.number, fresh.first)
-	// After a failed sync it is whole in any case, but nobody knows which of the two.
+	// After a failed sync the file is whole, but it is unknown which of the two versions it is.
 	return f.trouble(f.replace(s, fresh, out))
 }
 

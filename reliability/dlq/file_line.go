@@ -71,7 +71,7 @@ func parseHex(data []byte) (v uint64, ok bool) {
 	return v, true
 }
 
-// appendLine writes l. Its offset, size and what its body points to are not used.
+// appendLine writes l. Its offset, size and the target of its body are not used.
 func appendLine(dst []byte, segment uint64, l *line) []byte {
 	start := len(dst)
 	dst = append(dst, "00000000 "...)
@@ -216,5 +216,5 @@ func (e *VersionError) Error() string {
 		e.Path, e.Version, fsys.Newer)
 }
 
-// Unwrap tells it from damage.
+// Unwrap distinguishes it from damage.
 func (e *VersionError) Unwrap() error { return fsys.ErrNewer }

@@ -14,7 +14,7 @@ import (
 // scanBudget is how many bytes of files one page may cost.
 const scanBudget = 64 << 20
 
-// view is a copy of what a reader needs of a segment.
+// view is a copy of the parts of a segment that a reader needs.
 type view struct {
 	number, first, last uint64
 	path                string
@@ -106,7 +106,7 @@ func (f *File) List(ctx context.Context, q Query) (Page, error) {
 	}
 }
 
-// page adds what matches in one segment. It reports whether there is more than fits, and
+// page adds the matching entries of one segment. It reports whether there is more than fits, and
 // the number of the last entry that did.
 func (v *view) page(q *Query, at position, page *Page, numbers map[string]uint64) (last uint64,
 	full bool, strange []Damage) {

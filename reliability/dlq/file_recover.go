@@ -60,7 +60,7 @@ func (f *File) recover() error {
 			return err
 		}
 	}
-	// A removal stands behind what it removes: the newest segment comes first.
+	// A removal stands behind the entry that it removes: the newest segment comes first.
 	var gone spans
 	var ids []xxh3.Uint128
 	kept := f.segments[:0:0]
@@ -109,8 +109,8 @@ func (f *File) checkVersion(s *segment) error {
 	return file.Close()
 }
 
-// find lists the segments and what an interrupted compaction left, and makes the entries of the
-// folders durable.
+// find lists the segments and the remains of an interrupted compaction, and makes the entries of
+// the folders durable.
 func (f *File) find() (leftovers []string, err error) {
 	days, err := f.o.FS.List(f.o.Dir)
 	if err != nil {
@@ -186,8 +186,8 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 	}
 	size := len(data)
 	if newest {
-		// The rest of a line of kind s, which no sync waits for, goes. Nothing else does: what
-		// cannot be read stays where it is, and the next segment is begun.
+		// The rest of a line of kind s, which no sync waits for, is removed. Nothing else is: unreadable
+		// data stays where it is, and the next segment is begun.
 		if i := len(gaps) - 1; i >= 0 && gaps[i].torn && gaps[i].end == size && size-gaps[i].offset < syncedLine &&
 			gaps[i].offset >= segmentHead {
 			size = gaps[i].offset
@@ -249,8 +249,8 @@ func (f *File) load(s *segment, newest bool, above uint64, gone *spans, ids *[]x
 	return true, nil
 }
 
-// setAside renames the last segment if nothing of it can be read: what a crash left of its
-// first write, or damage to all of it. Nobody can tell, so nothing is deleted.
+// setAside renames the last segment if it is completely unreadable: either a crash interrupted its
+// first write, or all of it is damaged. The two cannot be distinguished, so nothing is deleted.
 func (f *File) setAside(s *segment, size int64) error {
 	path := f.path(s)
 	f.o.Metrics.tornBytes.Add(int(size))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Damage is a place in a segment that is not what was written there.
+// Damage is a place in a segment whose bytes are not those written there.
 type Damage struct {
 	Path   string `json:"path"`
 	Offset int64  `json:"offset"`
@@ -29,8 +29,8 @@ type gap struct {
 	lost          int64 // lines that were here at most; set once the segment is read
 }
 
-// count finds out how many lines are missing in each gap. Numbers have no holes where
-// nothing was compacted away, so they tell it; elsewhere what is there of the gap does.
+// count finds out how many lines are missing in each gap. Where nothing was compacted away, numbers
+// have no holes and give the count; elsewhere the remains of the gap do.
 func count(gaps []gap, data []byte, first, next uint64, dense bool) {
 	for i := range gaps {
 		g := &gaps[i]
@@ -148,8 +148,8 @@ func scan(data []byte, segment uint64, f func(*line)) (gaps []gap, dense bool) {
 	return gaps, dense
 }
 
-// eachLine calls f with the lines of a segment without looking at checksums or for what
-// hides in damaged places, until it returns false. It is for bytes that were scanned.
+// eachLine calls f with the lines of a segment without verifying checksums or searching damaged
+// places, until it returns false. It is for bytes that were scanned.
 func eachLine(data []byte, segment uint64, clean bool, f func(*line) bool) {
 	if !clean {
 		stopped := false

@@ -14,8 +14,7 @@ import (
 
 const dayFormat = "2006-01-02"
 
-// segment is what is known in memory of one file. All but number and day may change;
-// File.mu guards it.
+// segment is the in-memory state of one file. All but number and day may change; File.mu guards it.
 type segment struct {
 	number uint64
 	day    string // its folder
@@ -29,7 +28,7 @@ type segment struct {
 	removals  bool  // it holds lines that remove others
 	oldest    int64 // smallest saved of the live ones, ms; MaxInt64: none
 	newest    int64 // largest saved of any, ms
-	dead      bits  // by number - first; no bit for what compaction took away
+	dead      bits  // by number - first; no bit for entries that compaction removed
 	deadCount int64
 	tallies   tallies
 	bloom     bloom
@@ -72,7 +71,7 @@ func (s *segment) holds(l *line, key tallyKey, dead bool) {
 	s.tallies.add(key, 1)
 }
 
-// age is the latest time of saving, in ms. What cannot be read is as old as its folder.
+// age is the latest time of saving, in ms. Unreadable data is as old as its folder.
 func (s *segment) age() int64 {
 	if day, err := time.Parse(dayFormat, s.day); err == nil && s.gaps > 0 {
 		return max(s.newest, day.AddDate(0, 0, 1).UnixMilli())

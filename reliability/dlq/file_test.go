@@ -144,7 +144,7 @@ func TestCompactionGivesSpaceBack(t *testing.T) {
 	require.Empty(t, listAll(t, f))
 	require.NoError(t, f.Save(ctx, testEntries(300, 301)))
 	require.Len(t, listAll(t, f), 1)
-	// The number went on: nobody's cursor means something else now.
+	// The numbering continued: no cursor has another meaning now.
 	require.Greater(t, f.next, uint64(200))
 }
 
@@ -166,7 +166,7 @@ func TestFull(t *testing.T) {
 	require.NoError(t, f.Save(ctx, testEntries(i, i+20)), "compacted when needed")
 }
 
-// Cut and flipped at every byte: at most the entry that was hit is lost, it is told, and
+// Cut and flipped at every byte: at most the damaged entry is lost, the loss is reported, and
 // nothing is invented.
 func TestEveryByte(t *testing.T) {
 	const entries = 4
@@ -233,7 +233,7 @@ func TestEveryByte(t *testing.T) {
 	}
 }
 
-// A newest segment cut at every byte is what a crash leaves: what is before the cut stays.
+// A crash leaves a newest segment that can be cut at every byte: entries before the cut stay.
 func TestTornTail(t *testing.T) {
 	ctx := context.Background()
 	m, now := fsystest.New(), testDay
@@ -332,7 +332,7 @@ func TestDiskFaults(t *testing.T) {
 		require.NoError(t, f.Close())
 		require.Len(t, listAll(t, openTest(t, m, &now)), 5)
 	})
-	// Short of a failed sync, what was refused can be tried again.
+	// Short of a failed sync, a refused entry can be retried.
 	for name, c := range map[string]struct {
 		op    fsystest.Op
 		fault error
@@ -381,7 +381,7 @@ func TestDiskFaults(t *testing.T) {
 			require.GreaterOrEqual(t, len(listAll(t, openTest(t, m, &now))), 3)
 		})
 	}
-	// An error at any operation: what was acknowledged is there, nothing else is.
+	// An error at any operation: acknowledged entries are there, nothing else is.
 	for n := int64(1); n < 60; n++ {
 		m, now := fsystest.New(), testDay
 		f := openTest(t, m, &now)
@@ -498,7 +498,7 @@ func TestAFlippedByteInTheLastBatchCostsOneEntry(t *testing.T) {
 	}
 }
 
-// A hole of several entries is told by their number.
+// A hole of several entries is reported by their number.
 func TestAHoleIsCounted(t *testing.T) {
 	_, path, data := lastBatch(t, 200)
 	m := fsystest.New()
@@ -535,8 +535,8 @@ func TestNothingIsDeletedByItself(t *testing.T) {
 	require.Len(t, kept, len(data))
 }
 
-// The write that begins a new segment waits for one sync, like any other: what else a new
-// file needs was done before. So it was not: the folders up to the root were synced then.
+// The write that begins a new segment waits for one sync, like any other: the other steps for a new
+// file were done before. So it was not: the folders up to the root were synced then.
 func TestANewSegmentCostsNoMoreSyncs(t *testing.T) {
 	m := fsystest.New()
 	var later []func()
@@ -565,8 +565,8 @@ func TestANewSegmentCostsNoMoreSyncs(t *testing.T) {
 	require.Greater(t, len(f.segments), 5)
 }
 
-// The file of the next segment is made beside the writes: a slow disk holds up only that
-// which cannot go on without it.
+// The file of the next segment is made beside the writes: a slow disk delays only operations that
+// need it.
 func TestNoWriteWaitsForTheFileOfTheNextSegment(t *testing.T) {
 	m := fsystest.New()
 	f, err := OpenFile(FileOptions{FS: m, Dir: "/dlq", SegmentBytes: 64 << 10, Now: func() time.Time { return testDay }})
@@ -612,7 +612,7 @@ func TestNoWriteWaitsForTheFileOfTheNextSegment(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-// A folder that could not be synced is told by the write that needs the file, and only then.
+// A folder that could not be synced is reported by the write that needs the file, and only then.
 func TestAFileOfTheNextSegmentThatCannotBeMade(t *testing.T) {
 	for name, c := range map[string]struct {
 		op    fsystest.Op

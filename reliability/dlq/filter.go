@@ -18,9 +18,10 @@ type FilterOptions struct {
 	// SaveIf is an expression over event (attributes, service, type, severity, outcome)
 	// and failure (reason, class, attempts, sink); see [CompileExpr].
 	SaveIf string
-	// DropRest turns the last rule round: what no other rule is about is not kept.
+	// DropRest inverts the last rule: entries that match no other rule are dropped.
 	DropRest bool
-	// ValidName says what may be the type of an event. A pattern of others is an error. Nil: anything.
+	// ValidName reports whether a text can be the type of an event. A pattern that matches no type is
+	// an error. Nil: anything.
 	ValidName func(name string) bool
 	Metrics   *Metrics
 }
@@ -36,7 +37,7 @@ type Filter struct {
 	metrics       *Metrics
 }
 
-// Subject is what a Filter looks at.
+// Subject is the input of a Filter.
 type Subject struct {
 	Service, Type, Severity, Outcome string
 	// Attributes is called only if an expression is computed. Nil means none.
@@ -48,7 +49,7 @@ type Subject struct {
 // Decision is the answer of a Filter.
 type Decision struct {
 	Save bool
-	// Rule is what decided: never_save, always_save, save_if, rate_limited, default, or
+	// Rule is the rule that decided: never_save, always_save, save_if, rate_limited, default, or
 	// expression_error.
 	Rule string
 	// Err is why save_if could not be computed. The failure is kept then, unless it is
@@ -56,7 +57,7 @@ type Decision struct {
 	Err error
 }
 
-// NewFilter compiles patterns and expression. The error tells all that is wrong.
+// NewFilter compiles patterns and expression. The error lists all problems.
 func NewFilter(o FilterOptions) (*Filter, error) {
 	f := &Filter{dropRest: o.DropRest, metrics: o.Metrics.orNew()}
 	var errs []error
@@ -119,8 +120,7 @@ func (f *Filter) ShouldSave(s *Subject) bool {
 	return d.Save
 }
 
-// SubjectOf is what a Filter sees of an entry. The outcome and the attributes are read
-// from the event.
+// SubjectOf is the Subject of an entry. The outcome and the attributes are read from the event.
 func SubjectOf(e *Entry) *Subject {
 	s := &Subject{Service: e.Service, Type: e.Type, Severity: e.Severity, Outcome: "success",
 		Reason: e.Reason, Class: e.Class, Sink: e.Sink, Attempts: e.Attempts}
@@ -181,8 +181,8 @@ func CompileExpr(text string) (*Expr, error) {
 	return &Expr{program}, nil
 }
 
-// Eval computes the condition. It fails on what only the values show, such as int of a
-// text that is none.
+// Eval computes the condition. It fails on errors that only the values show, such as int of a text
+// that is not a number.
 func (e *Expr) Eval(s *Subject) (bool, error) {
 	env := exprEnv{
 		Event:   exprEvent{Service: s.Service, Type: s.Type, Severity: s.Severity, Outcome: s.Outcome},

@@ -42,7 +42,7 @@ const (
 	DropNeverSave   = "never_save"
 	DropSaveIf      = "save_if"
 	DropRateLimited = "rate_limited"     // neither always_save nor save_if
-	DropDefault     = "default"          // the filter keeps only what it is told to
+	DropDefault     = "default"          // the filter stores only entries that match a rule
 	DropExpression  = "expression_error" // rate-limited, and save_if could not be computed
 	DropInvalid     = "invalid"          // no store takes it
 	DropFull        = "full"

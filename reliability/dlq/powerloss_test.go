@@ -14,7 +14,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 )
 
-// witness is what the outside knows about a store.
+// witness is the state of a store as seen by its callers.
 type witness struct {
 	day   time.Time
 	next  int
@@ -55,7 +55,7 @@ func (g *witness) set(ids []string, to fate) {
 	}
 }
 
-// check opens what a crash left and looks for a broken promise.
+// check opens the remains of a crash and looks for a broken promise.
 func (g *witness) check(m *fsystest.Mem) error {
 	f, err := g.open(m)
 	if err != nil {
@@ -110,7 +110,7 @@ func (g *witness) run(m *fsystest.Mem, rounds int) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	// What a start shows stays; what it does not show is not coming back.
+	// Entries that a start shows stay; entries that it does not show do not return.
 	seen := map[string]bool{}
 	if err := Each(ctx, f, Query{}, func(entries []Entry) error {
 		for _, e := range entries {
@@ -209,8 +209,8 @@ func losePower(rounds int, ignore ...fsys.Site) (broken error) {
 	return broken
 }
 
-// killThenLosePower kills the process at every operation, starts the next one on what the
-// dead one left in memory, and cuts the power during that one.
+// killThenLosePower kills the process at every operation, starts the next one on the memory of the
+// dead one, and cuts the power during that one.
 func killThenLosePower(rounds int, ignore ...fsys.Site) error {
 	for n := int64(1); ; n++ {
 		m, g := fsystest.New(), newWitness()

@@ -26,7 +26,7 @@ type Query struct {
 	Newest bool
 	// Limit is the size of a page: 1 to 1000, 0 is 100.
 	Limit int
-	// Cursor is where to go on: Page.Next of the same query, "" is the beginning.
+	// Cursor is where to continue: Page.Next of the same query, "" is the beginning.
 	Cursor string
 }
 
@@ -38,15 +38,15 @@ const (
 
 // Page is a part of the answer to a query.
 type Page struct {
-	// Entries are up to Limit entries. There may be fewer, even none, before the end: the
-	// work for one page is bounded.
+	// Entries are up to Limit entries. There may be fewer, even zero, before the end: the work for one
+	// page is bounded.
 	Entries []Entry `json:"entries"`
 	// Next is the cursor of the next page; "" at the end.
 	Next string `json:"next,omitempty"`
 }
 
-// position is where a query goes on: behind the entry of that number, in its direction.
-// In the beginning there is no such entry.
+// position is where a query continues: behind the entry of that number, in its direction. In the
+// beginning there is no such entry.
 type position struct {
 	n     uint64
 	begun bool

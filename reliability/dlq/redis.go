@@ -27,9 +27,9 @@ type RedisOptions struct {
 	Metrics    *Metrics
 }
 
-// Redis is a Store that several instances share. What Save acknowledged is as safe as
-// Redis keeps it (its appendfsync). Every call to Redis is one script, which happens whole
-// or not at all; Save makes one for up to 500 entries.
+// Redis is a Store that several instances share. An acknowledged entry is as durable as the
+// appendfsync setting of Redis makes it. Every call to Redis is one script, which happens whole or
+// not at all; Save makes one for up to 500 entries.
 type Redis struct {
 	o    RedisOptions
 	keys []string
@@ -105,7 +105,7 @@ func (r *Redis) Save(ctx context.Context, entries []Entry) error {
 	return r.o.Metrics.refused(len(entries)-len(kept), invalid)
 }
 
-// redisValue is what it is counted under, a line break, and the entry.
+// redisValue is the key under which the entry is counted, a line break, and the entry.
 func redisValue(e *Entry, body []byte) string {
 	key, _ := json.Marshal([]string{string(e.Origin), e.Reason, e.Sink}) // strings never fail
 	return string(key) + "\n" + string(body)

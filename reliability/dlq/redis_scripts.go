@@ -5,7 +5,7 @@ import "github.com/redis/go-redis/v9"
 // The keys: entries (hash: ID to value), order (sorted set: ID by number), saved (sorted
 // set: ID by ms), tally (hash: counts, and bytes), gone (sorted set: removed IDs by ms),
 // seq (last number). All of them expire together, a TTL after the last entry came in;
-// before that every script first removes what is older than the TTL, some at a time.
+// before that every script first removes entries older than the TTL, some at a time.
 const redisCommon = `
 local entries, order, saved, tally, gone, seq = unpack(KEYS)
 local oldest, ttl, now = tonumber(ARGV[1]), ARGV[2], ARGV[3]
@@ -97,7 +97,7 @@ for i = 5, #ARGV do n = n + bury(ARGV[i]) end
 trim(tonumber(ARGV[4]))
 return n
 `)
-	// ARGV: ID, old and new value of each. What changed meanwhile is left alone.
+	// ARGV: ID, old and new value of each. Entries that changed meanwhile are left alone.
 	redisReplace = redisScript(`
 local n = 0
 for i = 4, #ARGV, 3 do

@@ -16,11 +16,11 @@ import (
 // an entry again after a crash, and has to count it once.
 type Target func(ctx context.Context, entries []Entry) []error
 
-// ReplayOptions say what is replayed, where to and how fast.
+// ReplayOptions set the entries, the targets and the rate of a replay.
 type ReplayOptions struct {
 	Store   Store
 	Targets map[Origin]Target
-	// Query is what a scheduled run replays; empty: everything.
+	// Query selects the entries of a scheduled run; empty: all.
 	Query Query
 	// MaxAge leaves out entries saved longer ago than that; 0: no limit. It does not hold
 	// for entries named by their IDs.
@@ -38,17 +38,17 @@ type ReplayOptions struct {
 	Now       func() time.Time
 	// Classify names the class of an error for the entry's Class; may be nil.
 	Classify func(error) string
-	// Done is told of every scheduled run, and may be nil.
+	// Done is called after every scheduled run, and may be nil.
 	Done    func(ReplayResult, error)
 	Metrics *Metrics
 }
 
-// ReplayResult is what a replay did, or in a dry run would do.
+// ReplayResult is the result of a replay, or the expected result in a dry run.
 type ReplayResult struct {
 	DryRun bool `json:"dry_run"`
 	// Matched is the sum of all that follows.
 	Matched  int `json:"matched"`
-	Replayed int `json:"replayed"` // in a dry run: what would be tried
+	Replayed int `json:"replayed"` // in a dry run: entries that would be tried
 	Failed   int `json:"failed"`
 	TooOld   int `json:"too_old"`
 	NoTarget int `json:"no_target"`
@@ -129,9 +129,9 @@ func (r *Replayer) Run(ctx context.Context) error {
 	})
 }
 
-// Replay replays all that matches a query: the critical ones first, and oldest first among them and the others. After
-// some failures in a row the rest of that origin and sink waits for the next replay. What fails or comes in meanwhile
-// is left for the next one too. An error is one of the store, or of ctx.
+// Replay replays all entries that match a query: the critical ones first, and oldest first among them and the others.
+// After some failures in a row the rest of that origin and sink waits for the next replay. Entries that fail or
+// arrive meanwhile are left for the next one too. An error is one of the store, or of ctx.
 func (r *Replayer) Replay(ctx context.Context, q Query, dryRun bool) (result ReplayResult, err error) {
 	run, err := r.begin(ctx, dryRun)
 	if err != nil {
@@ -155,10 +155,10 @@ func (r *Replayer) Replay(ctx context.Context, q Query, dryRun bool) (result Rep
 // severityCritical is the severity of entries that a replay takes first.
 const severityCritical = "critical"
 
-// pass replays what matches a query and is wanted.
+// pass replays the entries that match a query and are wanted.
 func (run *replayRun) pass(ctx context.Context, q Query, wanted func(*Entry) bool) error {
 	return Each(ctx, run.o.Store, q, func(entries []Entry) error {
-		// What is newer than the replay came in during it, or failed in it.
+		// Entries newer than the replay arrived during it, or failed in it.
 		entries = slices.DeleteFunc(entries, func(e Entry) bool {
 			return e.Saved.After(run.began) || run.failed[e.ID] || !wanted(&e)
 		})
@@ -298,7 +298,7 @@ func routeOf(e *Entry) route {
 	return route{origin: e.Origin}
 }
 
-// send replays entries of one route and notes what became of them.
+// send replays entries of one route and records their outcomes.
 func (run *replayRun) send(ctx context.Context, to route, entries []Entry) error {
 	switch {
 	case run.inRow[to] >= run.o.StopAfter:
@@ -336,7 +336,7 @@ func (run *replayRun) send(ctx context.Context, to route, entries []Entry) error
 		run.failed[failure.ID] = true
 		run.result.note(failure.ID, errs[i])
 	}
-	// What was taken is noted though the replay was stopped meanwhile.
+	// Accepted entries are recorded even if the replay was stopped meanwhile.
 	note := context.WithoutCancel(ctx)
 	if _, err := run.o.Store.Replayed(note, taken); err != nil {
 		return fmt.Errorf("record replayed dead letters: %w", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ReplayLock lets one engine at a time replay from a shared store, and only what is
-// still there: else two schedules at the same minute would count everything twice.
+// ReplayLock lets one engine at a time replay from a shared store, and only entries that still
+// exist: otherwise two schedules at the same minute would count everything twice.
 type ReplayLock struct {
 	db    redis.UniversalClient
 	key   string
@@ -25,7 +25,7 @@ func NewReplayLock(db redis.UniversalClient, key string, store Store) *ReplayLoc
 }
 
 const (
-	replayLockTTL  = 30 * time.Second // of a batch; after a crash others go on then
+	replayLockTTL  = 30 * time.Second // of a batch; after a crash other engines continue then
 	replayLockWait = 10 * time.Second
 )
 
@@ -33,8 +33,7 @@ const (
 var unlockReplay = redis.NewScript(
 	`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 
-// Target is a Target under the lock. What it brought back is removed before others
-// may look.
+// Target is a Target under the lock. Replayed entries are removed before other engines may look.
 func (l *ReplayLock) Target(to Target) Target {
 	return func(ctx context.Context, entries []Entry) []error {
 		release, err := l.acquire(ctx)

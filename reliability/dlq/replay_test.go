@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// taker is an origin that notes what it is given.
+// taker is an origin that records its entries.
 type taker struct {
 	mu    sync.Mutex
 	ids   []string

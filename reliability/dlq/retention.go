@@ -17,7 +17,7 @@ type RetentionOptions struct {
 	Now    func() time.Time
 	// Refused reports whether the clock is not trusted. Then nothing is purged. nil: it is trusted.
 	Refused func() bool
-	// Done is told of every run, and may be nil.
+	// Done is called after every run, and may be nil.
 	Done func(purged int, err error)
 }
 
@@ -67,7 +67,7 @@ func (r *Retention) tick(ctx context.Context) {
 	}
 }
 
-// Purge removes what is too old now, frees its space, and returns how many entries it was.
+// Purge removes the entries that are too old now, frees their space, and returns their number.
 func (r *Retention) Purge(ctx context.Context) (int, error) {
 	n, err := r.o.Store.Purge(ctx, r.o.Now().Add(-r.o.MaxAge))
 	if c, ok := r.o.Store.(Compacter); ok && err == nil {

@@ -56,7 +56,7 @@ func (s *Schedule) Next(now time.Time) (time.Time, error) {
 		}
 		after := now
 		if gap < 0 && !everyHour && now.Before(from.Add(-gap)) {
-			after = from.Add(-gap - 1) // what the clocks show again until then has been
+			after = from.Add(-gap - 1) // times that the clocks show again until then have passed
 		}
 		next, err := tick(after, offset)
 		if err != nil {

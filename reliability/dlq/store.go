@@ -18,7 +18,7 @@ type Store interface {
 	// Errors wrap ErrFull, ErrNoSpace, ErrPoisoned, or ErrInvalid: all were kept but those
 	// that can never be, so the same slice must not be given again.
 	Save(ctx context.Context, entries []Entry) error
-	// List returns one page of what matches, oldest first unless asked otherwise.
+	// List returns one page of the matching entries, oldest first by default.
 	List(ctx context.Context, q Query) (Page, error)
 	// Get returns one entry, or an error that wraps ErrNotFound.
 	Get(ctx context.Context, id string) (Entry, error)
@@ -30,9 +30,9 @@ type Store interface {
 	// Failed notes that replays failed: one attempt more, and the entry moves behind all
 	// others. It keeps its age. Entries that are gone are no error.
 	Failed(ctx context.Context, failures []Failure) (int, error)
-	// Stats counts what is there now.
+	// Stats counts the stored entries.
 	Stats(ctx context.Context) (Stats, error)
-	// Purge removes what was saved before a time and returns how many.
+	// Purge removes the entries saved before a time and returns their number.
 	Purge(ctx context.Context, before time.Time) (int, error)
 	// Close releases the storage. Later calls fail with ErrClosed.
 	Close() error
@@ -53,27 +53,27 @@ type Failure struct {
 var (
 	// ErrNotFound says that there is no entry of that ID.
 	ErrNotFound = errors.New("no such dead letter")
-	// ErrFull says that the store has reached its bound. What is there stays.
+	// ErrFull says that the store has reached its bound. Stored entries stay.
 	ErrFull = errors.New("dead-letter storage is full")
 	// ErrNoSpace says that the disk is full. The store works again once it is not.
 	ErrNoSpace = errors.New("no space left for dead letters")
-	// ErrPoisoned says that the disk failed to keep what it was given. The store can be
-	// read, and takes nothing more until it is opened again.
+	// ErrPoisoned says that the disk failed to store written data. The store can be read, and takes
+	// nothing more until it is opened again.
 	ErrPoisoned = errors.New("dead letters could not be synced to disk")
 	// ErrClosed says that Close was called.
 	ErrClosed = errors.New("dead-letter storage is closed")
 )
 
-// Stats are counts of what a store holds.
+// Stats are counts of the entries in a store.
 type Stats struct {
 	Backend string `json:"backend"` // file, redis or memory
 	Count   int64  `json:"count"`
-	// Bytes is the size of the entries that are there; DiskBytes that of the files, with
-	// what was removed and not compacted yet (0 where there are none).
+	// Bytes is the size of the stored entries; DiskBytes that of the files, with removed entries that
+	// are not compacted yet (0 where there are none).
 	Bytes     int64 `json:"bytes"`
 	DiskBytes int64 `json:"disk_bytes,omitempty"`
-	// MemoryBytes is what Redis needs for them, index and all; 0 elsewhere, and where Redis
-	// does not tell.
+	// MemoryBytes is the memory that Redis uses for them, including the index; 0 elsewhere, and if
+	// Redis does not report it.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 	// Oldest is the smallest time of saving, zero if there is none.
 	Oldest time.Time `json:"oldest,omitzero"`
@@ -86,14 +86,14 @@ type Stats struct {
 	BySink   map[string]int64 `json:"by_sink"`
 	// Damaged is the number of places in files that could not be read.
 	Damaged int64 `json:"damaged,omitempty"`
-	// Lost is what was in those places; nil if there are none.
+	// Lost describes the contents of those places; nil if there are none.
 	Lost *Loss `json:"lost,omitempty"`
-	// TornBytes are the unreadable ends of files whose last write a crash cut short. What
-	// was there was never acknowledged.
+	// TornBytes are the unreadable ends of files whose last write a crash cut short. Their contents
+	// were never acknowledged.
 	TornBytes int64 `json:"torn_bytes,omitempty"`
 }
 
-// Loss is what damage has cost.
+// Loss is the loss caused by damage.
 type Loss struct {
 	Entries int64 `json:"entries"` // at most
 	Bytes   int64 `json:"bytes"`
@@ -102,7 +102,7 @@ type Loss struct {
 	To   time.Time `json:"to,omitzero"`
 }
 
-// tallyKey is what Stats counts by.
+// tallyKey is the key by which Stats counts.
 type tallyKey struct {
 	origin       Origin
 	reason, sink string
@@ -174,8 +174,8 @@ func Each(ctx context.Context, s Store, q Query, f func([]Entry) error) error {
 	}
 }
 
-// DiscardMatching removes all that matches a query and returns how many; a dry run only
-// counts. What comes in meanwhile may be among them or not.
+// DiscardMatching removes all entries that match a query and returns their number; a dry run only
+// counts. Entries that arrive meanwhile may or may not be among them.
 func DiscardMatching(ctx context.Context, s Store, q Query, dryRun bool) (n int, err error) {
 	q.Limit = MaxLimit
 	err = Each(ctx, s, q, func(entries []Entry) error {

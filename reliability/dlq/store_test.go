@@ -80,7 +80,7 @@ func TestRedisExpires(t *testing.T) {
 	require.Zero(t, stats.Count)
 	require.Zero(t, stats.Bytes)
 	require.Zero(t, client.Exists(ctx, "{sloengine:dlq}:order", "{sloengine:dlq}:entries").Val())
-	// Nobody ever asks again: everything goes by itself.
+	// There is no later call: everything goes by itself.
 	short, err := dlq.NewRedis(dlq.RedisOptions{Client: client, Prefix: "short:", TTL: time.Second})
 	require.NoError(t, err)
 	require.NoError(t, short.Save(ctx, []dlq.Entry{{Origin: dlq.Admission, Reason: "x"}}))
@@ -97,7 +97,7 @@ func TestRedisAway(t *testing.T) {
 	require.ErrorIs(t, s.Save(context.Background(), dlqtest.Entries(0, 1)), dlq.ErrClosed)
 }
 
-// TestTimesOfAQuery: From is part of what is asked for, and To is not.
+// TestTimesOfAQuery: From is included in the range, and To is not.
 func TestTimesOfAQuery(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	q := dlq.Query{From: at(10), To: at(20)}

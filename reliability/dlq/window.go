@@ -39,8 +39,8 @@ func (w *window) add(h xxh3.Uint128) {
 	w.at = (w.at + 1) % w.max
 }
 
-// bloom tells of most IDs that they are not in a segment: 32 KiB, so that 17,000 entries
-// give one false answer in a thousand.
+// bloom shows for most IDs that they are not in a segment: 32 KiB, so that 17,000 entries give one
+// false answer in a thousand.
 type bloom [4096]uint64
 
 func (b *bloom) places(h xxh3.Uint128, f func(word, bit uint64) bool) bool {

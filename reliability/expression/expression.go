@@ -1,6 +1,6 @@
 // Package expression compiles the conditions and values that settings may hold, in a part
-// of expr-lang whose cost is bounded by the text: no loops, ranges, powers or clocks. It
-// does not know what they are about: its caller gives the names.
+// of expr-lang whose cost is bounded by the text: no loops, ranges, powers or clocks. It does not
+// know their meaning: its caller gives the names.
 package expression
 
 import (
@@ -76,8 +76,8 @@ func Compile[E any, R bool | string](text string) (*Program[E, R], error) {
 	}}}, nil
 }
 
-// Run computes the expression. It fails on what only the values show, such as int of a text
-// that is none.
+// Run computes the expression. It fails on errors that only the values show, such as int of a text
+// that is not a number.
 func (p *Program[E, R]) Run(env E) (R, error) {
 	var result R
 	machine := p.machines.Get().(*vm.VM)
@@ -112,7 +112,7 @@ func number(params ...any) (any, error) {
 	return nil, fmt.Errorf("number: %v is not a number", params[1])
 }
 
-// limits refuses what makes the cost depend on more than the text.
+// limits refuses constructs that make the cost depend on more than the text.
 type limits struct {
 	message          string
 	offset           int

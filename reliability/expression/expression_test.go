@@ -26,7 +26,7 @@ func doubled(n int) string {
 	return text + last + ` == ""`
 }
 
-// What would cost more than its text lets expect is refused.
+// An expression that would cost more than its text suggests is refused.
 func TestHostileExpressions(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"doubled":           {doubled(20), "texts cannot be joined with + where there are variables"},

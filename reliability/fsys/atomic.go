@@ -12,14 +12,14 @@ import (
 // crash may be deleted.
 const TempSuffix = ".tmp"
 
-// WriteAtomic replaces the file name by what write produces: a temporary file in the
-// same folder, sync, rename, sync of the folder. Whatever fails, name holds either its
-// old content or the new one, whole; after nil the new one is durable. Unless the error is a *SyncError, name is as it
-// was. Writes are buffered. Two writers of the same name at the same time are not supported.
+// WriteAtomic replaces the file name by the output of write: a temporary file in the same folder, sync, rename, sync
+// of the folder. After any failure, name holds either its old content or the new one, whole; after nil the new one is
+// durable. Unless the error is a *SyncError, name is as it was. Writes are buffered. Two writers of the same name at
+// the same time are not supported.
 func WriteAtomic(fsys FS, name string, write func(io.Writer) error) error {
 	temp := name + TempSuffix
 	if err := writeTemp(fsys, temp, write); err != nil {
-		// The first error is the one to tell; a leftover is overwritten next time.
+		// The first error is the one to report; a leftover is overwritten next time.
 		_ = fsys.Remove(temp)
 		return fmt.Errorf("write %s: %w", name, err)
 	}
@@ -39,8 +39,8 @@ func Replace(fsys FS, name string, data []byte) error {
 	return WriteAtomic(fsys, name, func(w io.Writer) error { _, err := w.Write(data); return err })
 }
 
-// unlessFull takes a sync that found no space for a write that did: a file system may
-// allocate as late as that, and what it could not keep is thrown away, not relied upon.
+// unlessFull takes a sync that found no space for a write that did: a file system may allocate as
+// late as that, and data that it could not store is discarded, not relied upon.
 func unlessFull(err error) error {
 	var failed *SyncError
 	if errors.As(err, &failed) && Classify(failed.Err) == NoSpace {

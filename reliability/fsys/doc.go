@@ -5,9 +5,9 @@
 // kind of sync and must find a violation. A sync that can be dropped unnoticed is
 // not tested.
 //
-// It also holds what small state files share: a format number, and what happens to a
+// It also holds the common parts of small state files: a format number, and the handling of a
 // damaged one.
 //
-// The package does not know what is stored: no sequence numbers, no retries. It never
-// decides whether an error is fatal.
+// The package does not know the stored data: no sequence numbers, no retries. It never decides
+// whether an error is fatal.
 package fsys

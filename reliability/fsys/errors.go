@@ -6,9 +6,8 @@ import (
 	"syscall"
 )
 
-// SyncError is a sync that was asked for and failed: what is on the disk is not known, and
-// asking again proves nothing. Everything short of the sync, such as a folder that could
-// not be opened for it, is another error.
+// SyncError is a failed sync: the content of the disk is unknown, and another sync proves nothing.
+// Everything short of the sync, such as a folder that could not be opened for it, is another error.
 type SyncError struct {
 	Site Site
 	Err  error
@@ -16,19 +15,19 @@ type SyncError struct {
 
 func (e *SyncError) Error() string { return fmt.Sprintf("sync failed (%s): %v", e.Site, e.Err) }
 
-// Unwrap returns what the system said.
+// Unwrap returns the error of the system.
 func (e *SyncError) Unwrap() error { return e.Err }
 
-// Class is what a failed operation means for the data.
+// Class is the effect of a failed operation on the data.
 type Class uint8
 
-// The classes. Only after SyncFailed is anything in doubt that was synced before; all
-// others can be tried again, from the beginning of what was to be done.
+// The classes. Only after SyncFailed is previously synced data in doubt; after all others the
+// operation can be retried from its beginning.
 const (
-	// Refused: the operation was not carried out, for a reason that is none of the others,
-	// such as EIO on opening a file, or a missing permission.
+	// Refused: the operation was not carried out, for any other reason, such as EIO on opening a file,
+	// or a missing permission.
 	Refused Class = iota
-	// SyncFailed: see SyncError. It comes before what the cause says.
+	// SyncFailed: see SyncError. It takes precedence over the class of the cause.
 	SyncFailed
 	// NoSpace: the disk, or the user's share of it, is full.
 	NoSpace
@@ -36,8 +35,8 @@ const (
 	NoFiles
 )
 
-// Classify tells what an error of a file operation means. The whole program asks here
-// before it gives up a log, a checkpoint or another file.
+// Classify returns the class of an error of a file operation. The whole program asks here before it
+// gives up a log, a checkpoint or another file.
 func Classify(err error) Class {
 	var failed *SyncError
 	switch {

@@ -33,8 +33,7 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// Only what happened to a sync is a failed sync. Without a descriptor for the folder
-// nothing changes.
+// Only the error of a sync is a failed sync. Without a descriptor for the folder nothing changes.
 func TestWhatIsAFailedSync(t *testing.T) {
 	m := fsystest.New()
 	f, err := m.Create("/f")

@@ -25,7 +25,7 @@ func CheckFolder(dir string) error {
 	if err := unix.Access(at, unix.W_OK|unix.X_OK); err != nil {
 		return &os.PathError{Op: "write", Path: at, Err: err}
 	}
-	if !takesFiles(at) { // whatever the permissions say
+	if !takesFiles(at) { // regardless of the permissions
 		return &os.PathError{Op: "write", Path: at, Err: syscall.EROFS}
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 )
 
 // FormatFile holds the format number of a folder. It is read before anything else is, and raised
-// with every change that an older program would misread, in whatever file of the folder.
+// with every change that an older program would misread, in any file of the folder.
 const FormatFile = "FORMAT"
 
 // Newer ends the message about a file or folder of a newer version.
@@ -67,7 +67,7 @@ func (f Format) read(fsys FS, dir string) (number int, err error) {
 }
 
 // Mark writes the number into a folder that has none or an older one. On a full disk, which must
-// not keep anybody from reading what is there, that is left to the next start.
+// not prevent reading the folder, that is left to the next start.
 func (f Format) Mark(fsys FS, dir string) error {
 	number, err := f.read(fsys, dir)
 	if err != nil || number == f.Number {

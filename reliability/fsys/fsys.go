@@ -21,13 +21,12 @@ type File interface {
 	io.WriterAt
 	io.Closer
 	// Sync makes the data and the size durable (fdatasync where there is one).
-	// After an error nothing is known about what reached the disk, and asking
-	// again proves nothing: the caller must treat the file as lost until reopened.
-	// Production code calls it through [SyncFile].
+	// After an error the content of the disk is unknown, and another sync proves nothing: the caller
+	// must treat the file as lost until reopened. Production code calls it through [SyncFile].
 	Sync() error
 	// Preallocate reserves disk space for [off, off+n) and grows the file to at
-	// least off+n bytes; what was not written reads as zeros. On file systems that
-	// cannot reserve, the file grows without a reserve.
+	// least off+n bytes; unwritten bytes read as zeros. On file systems that cannot reserve, the file
+	// grows without a reserve.
 	Preallocate(off, n int64) error
 	// Truncate sets the size to n bytes. The position of Write does not move.
 	Truncate(n int64) error
@@ -38,7 +37,7 @@ type File interface {
 // Dir is an open folder.
 type Dir interface {
 	io.Closer
-	// Sync makes the entries durable. What File says about a failed sync holds here, too.
+	// Sync makes the entries durable. A failed sync has the same meaning as for File.
 	Sync() error
 }
 

@@ -11,7 +11,7 @@ import (
 // MaxStateBytes bounds a file that the program writes and reads as a whole.
 const MaxStateBytes = 1 << 30
 
-// errNotRegular is what a FIFO, a device, a socket and a folder have in common: reading one may never end.
+// errNotRegular is the error for a FIFO, a device, a socket and a folder: reading one may never end.
 var errNotRegular = errors.New("not a regular file")
 
 // ReadFile reads a regular file of at most so many bytes. Like os.ReadFile it follows links.

@@ -48,7 +48,7 @@ func (s *StateFile[T]) read() (data []byte, version int, err error) {
 }
 
 // Load reads the file. A missing one is the zero T, and so is a damaged one, which is moved aside and logged. check,
-// which may be nil, completes T or says what is damaged.
+// which may be nil, completes T or reports the damage.
 //
 // The error is that of [StateFile.CheckVersion], or that there was no file descriptor, which proves no damage.
 func (s *StateFile[T]) Load(check func(*T) error) (v T, err error) {
@@ -75,7 +75,7 @@ func (s *StateFile[T]) Load(check func(*T) error) (v T, err error) {
 }
 
 // moveAside keeps a damaged file, which the next Save would replace. If that is not possible, the log says so: the
-// owner goes on without it, since it may be what reports a broken disk.
+// owner continues without it, since the owner may be the part that reports a broken disk.
 func (s *StateFile[T]) moveAside(err error) {
 	kept := s.Name + BrokenSuffix
 	rename := func() error { return s.Files.Rename(s.Name, kept) }

@@ -92,7 +92,7 @@ func TestStateFileSurvivesPowerLoss(t *testing.T) {
 }
 
 // damageSaveAndLosePower loses the power at each operation between a damaged file and the save of another. The damaged
-// one must be there under one of its names, and what was saved must be there whole.
+// one must be there under one of its names, and the saved state must be there whole.
 func damageSaveAndLosePower(ignored ...fsys.Site) (broken error) {
 	for seed := range int64(20) {
 		m := fsystest.New()

@@ -1,6 +1,7 @@
 // Package health tracks whether one thing works: since when it fails, how often and why, and when that is logged.
 //
-// It does not know what fails, and decides nothing else: retries, breakers and metrics are the caller's.
+// It does not know the failing part, and decides nothing else: retries, breakers and metrics are the
+// caller's.
 package health
 
 import (
@@ -11,7 +12,8 @@ import (
 	"time"
 )
 
-// Failure is what fails, from the first error until a success. The zero value is none.
+// Failure is the state of a failing part, from the first error until a success. The zero value is
+// not a failure.
 type Failure struct {
 	Since time.Time // of the first error
 	Last  time.Time // of the last one
@@ -23,7 +25,7 @@ type Failure struct {
 	loggedCause string
 }
 
-// Text is the last error; "" for none.
+// Text is the last error; "" without one.
 func (f *Failure) Text() string {
 	if f.Err == nil {
 		return ""
@@ -35,11 +37,11 @@ func (f *Failure) Text() string {
 // change.
 type Tracker struct {
 	Now func() time.Time // nil: time.Now
-	// Cause is what makes an error the same as another: a text can hold ports and times. A failure is logged again when
-	// its cause changes. Nil: all errors have the same.
+	// Cause returns the text by which errors are compared: the error's own text can hold ports and times. A failure is
+	// logged again when its cause changes. Nil: all errors have the same.
 	Cause func(error) string
-	// Interval is the shortest time between two log lines about failures, so that what fails and recovers in quick
-	// succession does not fill the log.
+	// Interval is the shortest time between two log lines about failures, so that a part which fails and recovers
+	// in quick succession does not fill the log.
 	Interval time.Duration
 	// Known reports whether the cause is logged elsewhere already. Nil: it never is.
 	Known func(cause string) bool

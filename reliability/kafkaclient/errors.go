@@ -42,8 +42,8 @@ var causes = []struct {
 		"not delivered within delivery_timeout"},
 }
 
-// Explain makes a *remote.BrokerError of what the client returns. A nil error stays nil, and a *BrokerError stays what
-// it is.
+// Explain converts an error of the client to a *remote.BrokerError. A nil error stays nil, and a *BrokerError is
+// returned unchanged.
 func Explain(err error) error {
 	var known *remote.BrokerError
 	if err == nil || errors.As(err, &known) {

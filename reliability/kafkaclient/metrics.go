@@ -19,7 +19,7 @@ type series struct {
 	bufferedRecords, bufferedBytes        *metrics.Gauge
 }
 
-// kinds are the requests that are told apart.
+// kinds are the requests that have series of their own.
 var kinds = [...]string{"produce", "fetch", "metadata", "group", "other"}
 
 // kindOf is the index of the kind of a request.

@@ -1,8 +1,7 @@
-// Package kafkaclient connects to a Kafka cluster, for sinks and sources alike: addresses, credentials and TLS as
-// options of twmb/franz-go, errors in plain English with what may be done about them, the state of the connection, and
-// metrics.
+// Package kafkaclient connects to a Kafka cluster, for sinks and sources: addresses, credentials and TLS as options
+// of twmb/franz-go, errors in plain English with advice, the state of the connection, and metrics.
 //
-// It does not know what is produced or consumed.
+// It does not know the produced or consumed records.
 package kafkaclient
 
 import (
@@ -30,18 +29,18 @@ type Options struct {
 	Brokers []string `yaml:"brokers"`
 	// ClientID names the client in the brokers' logs and quotas; sloengine.
 	ClientID string `yaml:"client_id"`
-	// Version is the newest version of Kafka whose requests are made, such as 2.8. By default the client uses what the
-	// brokers offer, which some proxies do not say correctly.
+	// Version is the newest version of Kafka whose requests are made, such as 2.8. By default the client uses the
+	// version that the brokers offer, which some proxies report incorrectly.
 	Version string       `yaml:"version"`
 	SASL    *SASLOptions `yaml:"sasl"`
-	// TLS is nil for none.
+	// TLS is nil for plain text.
 	TLS *tls.Config
-	// RequestTimeout bounds one request, and the time that a broker may take to write what it gets; 30 s.
+	// RequestTimeout bounds one request, and the time that a broker may take to write a batch; 30 s.
 	RequestTimeout time.Duration `yaml:"request_timeout" min:"100ms" max:"10m"`
 	// Backoff is the wait between tries of a request; 1 s.
 	Backoff time.Duration `yaml:"backoff" min:"10ms" max:"1m"`
 
-	// Name tells the series of this client from others; without it, nothing is exported.
+	// Name distinguishes the series of this client from others; without it, nothing is exported.
 	Name    string
 	Metrics *Metrics
 }

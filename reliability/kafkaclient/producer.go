@@ -45,7 +45,7 @@ const (
 	DefaultDeliveryTimeout = 2 * time.Minute
 )
 
-// applyDefaults fills in what only a producer has.
+// applyDefaults fills in the options that only a producer has.
 func (o *ProducerOptions) applyDefaults() {
 	o.Acks = cmp.Or(o.Acks, DefaultAcks)
 	o.Compression = cmp.Or(o.Compression, DefaultCompression)
@@ -104,7 +104,8 @@ func (o *ProducerOptions) client(batchBytes int64, linger time.Duration) []kgo.O
 	return settings
 }
 
-// batchOverhead is what a batch of one record needs beside its key, value and headers, in bytes, generously.
+// batchOverhead is the size of a batch of one record beside its key, value and headers, in bytes,
+// generously.
 const batchOverhead = 512
 
 // giveUp is how long Send waits for records to be given up after its context has ended. The dispatcher abandons a sink
@@ -152,7 +153,7 @@ func (p *Producer) Close() error {
 	return nil
 }
 
-// Send writes records, those that are not nil, and returns what became of each: nil once all replicas that Acks asks
+// Send writes records, those that are not nil, and returns the outcome of each: nil once all replicas that Acks asks
 // for have it, or an *remote.BrokerError. A record that is too large fails alone. Those that do not fit into a batch
 // are written after the others.
 func (p *Producer) Send(ctx context.Context, records []*kgo.Record) []error {

@@ -11,8 +11,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// watch sees every connection and request of a client. The client itself tries on for ever with a wrong password, and
-// says so to nobody else.
+// watch sees every connection and request of a client. The client itself retries forever with a wrong password, and
+// does not report it elsewhere.
 type watch struct {
 	series *series // nil: not exported
 
@@ -37,8 +37,9 @@ func (c *Client) Failure() error {
 	return c.watch.failure
 }
 
-// Watch returns a context that also ends when an attempt to connect fails for a reason that somebody has to fix, such
-// as a wrong password, with which the client itself would try on. The failure is its cause. stop has to be called.
+// Watch returns a context that also ends when an attempt to connect fails for a reason that an operator has to fix,
+// such as a wrong password, with which the client itself would retry. The failure is its cause. stop has to be
+// called.
 func (c *Client) Watch(ctx context.Context) (watched context.Context, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
@@ -126,7 +127,7 @@ func (w *watch) OnProduceRecordUnbuffered(r *kgo.Record, _ error) {
 	}
 }
 
-// size is that of what a record holds, in bytes.
+// size is the size of a record's content, in bytes.
 func size(r *kgo.Record) float64 {
 	n := len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {

@@ -1,7 +1,7 @@
 // Package logrange keeps ranges of the write-ahead log that one dead letter stands for, such as the records that a sink
 // was too far behind for. A range has a directory of its own, named after its dead letter, and goes with it.
 //
-// It does not know what is in the records, nor who could not take them.
+// It does not know the contents of the records, nor who could not take them.
 package logrange
 
 import (
@@ -29,13 +29,13 @@ type Options struct {
 	Log   *wal.Log
 	Store dlq.Store
 	// Owned begins the IDs of the dead letters whose ranges are removed while the log is in use.
-	// Whoever archives other ranges in Dir does so before it saves their dead letters.
+	// A caller that archives other ranges in Dir does so before it saves their dead letters.
 	Owned    string
 	MaxBytes int64 // beyond it Archive fails; 0: nothing fits
 }
 
-// Store is a dlq.Store that also owns log ranges. When a dead letter is removed, in whatever way,
-// its range is removed after it.
+// Store is a dlq.Store that also owns log ranges. When a dead letter is removed, by any call, its
+// range is removed after it.
 type Store struct {
 	dlq.Store
 	o Options
@@ -70,7 +70,7 @@ func (s *Store) sweep(ctx context.Context, prefix string) error {
 			continue
 		}
 		if _, err := s.Get(ctx, id); !errors.Is(err, dlq.ErrNotFound) {
-			continue // it is there, or the storage cannot tell
+			continue // it exists, or the storage cannot determine it
 		}
 		if err := wal.RemoveArchive(s.o.FS, s.path(id)); err != nil {
 			return err

@@ -40,7 +40,7 @@ func ranges(t *testing.T, disk fsys.FS) []string {
 	return names
 }
 
-// A range is there as long as its dead letter is, in whatever way that goes.
+// A range exists as long as its dead letter, however that is removed.
 func TestARangeGoesWithItsDeadLetter(t *testing.T) {
 	ctx := context.Background()
 	for name, remove := range map[string]func(s *Store) (int, error){
@@ -81,8 +81,8 @@ func TestARangeGoesWithItsDeadLetter(t *testing.T) {
 	}
 }
 
-// What a crash left without a dead letter goes at the next start, whoever it is of. While others
-// archive, only owned ranges go.
+// A range that a crash left without a dead letter is removed at the next start, for every owner.
+// While others archive, only owned ranges go.
 func TestOnlyRecoverRemovesWhatOthersArchive(t *testing.T) {
 	ctx := context.Background()
 	disk := fsystest.New()

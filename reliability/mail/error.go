@@ -35,10 +35,10 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.err }
 
-// Brief is the error without what the server wrote.
+// Brief is the error without the text of the server.
 func (e *Error) Brief() string { return e.brief }
 
-// RetryClass tells what may pass from what needs somebody.
+// RetryClass distinguishes failures that may pass from those that an operator must fix.
 func (e *Error) RetryClass() retry.Class {
 	switch {
 	case e.blocked:
@@ -60,7 +60,8 @@ func (e *Error) Down() bool {
 	return e.blocked || down || e.Code == 0 && !e.content
 }
 
-// ClassOf is what a code of a server means (RFC 5321, 4.2). down says that the server takes no message for now.
+// ClassOf is the class of a server's reply code (RFC 5321, 4.2). down says that the server takes no message for
+// now.
 func ClassOf(code int) (class retry.Class, down bool) {
 	switch {
 	case code == 421: // it closes the connection
@@ -73,7 +74,7 @@ func ClassOf(code int) (class retry.Class, down bool) {
 	return retry.ClassTransient, false
 }
 
-// failed makes an Error of what the library returns.
+// failed converts an error of the library to an Error.
 func (s *Server) failed(ctx context.Context, err error) error {
 	e := &Error{}
 	var answer *textproto.Error
@@ -95,7 +96,7 @@ func (s *Server) failed(ctx context.Context, err error) error {
 		e.brief = "the server sends too much"
 		return e
 	case strings.Contains(text, "SMTP AUTH"):
-		// Servers may repeat what they were sent, so nothing of the answer is taken over.
+		// Servers may repeat the text of the client, so nothing of the answer is taken over.
 		e.brief, e.blocked = "the server refuses user name or password", true
 		if e.Code == 0 || e.Code/100 == 4 {
 			e.brief, e.blocked = "authentication failed", e.Code == 0

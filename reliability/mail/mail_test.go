@@ -110,7 +110,8 @@ func TestLongHeaders(t *testing.T) {
 	require.True(t, strings.HasSuffix(long, "…") || strings.HasSuffix(long, "?="), long)
 }
 
-// TestContentIsNotTheServer tells a message that cannot be sent from a server that cannot be reached.
+// TestContentIsNotTheServer distinguishes a message that cannot be sent from a server that cannot be
+// reached.
 func TestContentIsNotTheServer(t *testing.T) {
 	t.Parallel()
 	s := mailtest.Start(t, mailtest.Options{})
@@ -132,7 +133,7 @@ func TestContentIsNotTheServer(t *testing.T) {
 	require.True(t, down(refused.Send(t.Context(), message())))
 }
 
-// TestFaults: every fault ends in time, says what is wrong, and is told apart.
+// TestFaults: every fault ends in time, names the problem, and has its own class.
 func TestFaults(t *testing.T) {
 	s := mailtest.Start(t, mailtest.Options{})
 	for fault, want := range map[mailtest.Fault]struct {

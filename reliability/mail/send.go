@@ -41,9 +41,9 @@ type Attachment struct {
 	Data       []byte
 }
 
-// Send hands a message to the server. It returns nil once the server has taken it over, whatever happens to the
-// connection then, and an *Error otherwise. After a connection that broke at the end of the message, nobody can know
-// whether the server has it.
+// Send hands a message to the server. It returns nil once the server has accepted it, even if the connection breaks
+// then, and an *Error otherwise. If the connection broke at the end of the message, it is unknown whether the server
+// has it.
 func (s Server) Send(ctx context.Context, m Message) error {
 	s.applyDefaults()
 	msg, err := s.build(&m)
@@ -54,7 +54,7 @@ func (s Server) Send(ctx context.Context, m Message) error {
 	defer cancel()
 	d := &dialer{server: &s}
 	defer d.close()
-	defer context.AfterFunc(ctx, d.close)() // whatever the server does, the call ends in time
+	defer context.AfterFunc(ctx, d.close)() // the call ends in time for any behaviour of the server
 	c, err := s.client(d)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (s *Server) client(d *dialer) (*gomail.Client, error) {
 	switch s.TLS {
 	case StartTLS:
 		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory), gomail.WithTLSConfig(s.tlsConfig()))
-	default: // the dialer does it, or nobody
+	default: // the dialer does it, or it is not done
 		options = append(options, gomail.WithTLSPolicy(gomail.NoTLS))
 	}
 	if s.Hello != "" {
@@ -118,7 +118,7 @@ func (s *Server) tlsConfig() *tls.Config {
 	return c
 }
 
-// build makes the message. What comes from elsewhere cannot add headers to it.
+// build makes the message. Text from outside cannot add headers to it.
 func (s *Server) build(m *Message) (*gomail.Msg, error) {
 	from, err := parseAddress(s.From)
 	if err != nil {
@@ -156,7 +156,7 @@ func plain(a *netmail.Address) *netmail.Address {
 // one is shorter even without a place to fold it.
 const maxHeader = 200
 
-// headerText takes out what would end a header, and shortens it.
+// headerText removes characters that would end a header, and shortens it.
 func headerText(s string) string { return remote.Shorten(remote.OneLine(s), maxHeader) }
 
 // Header is a header with its text shortened, encoded, and folded into lines of at most 76 bytes where it has spaces.
@@ -171,7 +171,7 @@ func Header(name, text string) string {
 	return out
 }
 
-// dialer opens the connection, so that it is closed whatever the library does with it, and bounds what comes in.
+// dialer opens the connection, so that it is closed regardless of the library, and bounds the incoming data.
 type dialer struct {
 	server *Server
 
@@ -204,7 +204,7 @@ func (d *dialer) close() {
 	}
 }
 
-// hurry leaves what is still to come little time.
+// hurry shortens the time for the remaining steps.
 func (d *dialer) hurry(wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -40,7 +40,7 @@ func (s *Server) applyDefaults() {
 	s.Timeout = cmp.Or(s.Timeout, 30*time.Second)
 }
 
-// CheckSmarthost says what is wrong with the address of a mail server.
+// CheckSmarthost returns the problem of the address of a mail server.
 func CheckSmarthost(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	n, numeric := strconv.ParseUint(port, 10, 16)
@@ -50,7 +50,7 @@ func CheckSmarthost(address string) error {
 	return nil
 }
 
-// CheckAddress says what is wrong with the address of a sender or recipient.
+// CheckAddress returns the problem of the address of a sender or recipient.
 func CheckAddress(address string) error {
 	_, err := parseAddress(address)
 	return err

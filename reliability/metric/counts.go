@@ -129,7 +129,7 @@ var forecastPart = NewPart("Forecasts",
 	"How well the forecasts of error budgets hold, and what they cost. The forecasts themselves are `slo_forecast_*`. "+
 		"The counters survive restarts and fall when an SLO with forecasts is removed from the spec.")
 
-// leadTime is what a forecast was made for.
+// leadTime is the lead time of a forecast.
 var leadTime = OneOf("ahead", "1h 1d 3d 7d window_end")
 
 var (

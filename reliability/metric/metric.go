@@ -2,7 +2,8 @@
 // incidents, with its type, unit, help and labels. Code that counts makes its series here, alerts and dashboards refer
 // to the variables, and docs/metrics.md and the HELP lines of /metrics are generated from them.
 //
-// It does not know what is counted, nor how a registry is exposed. The slo_* and sla_* families are in rules/series.
+// It does not know how metrics are counted, nor how a registry is exposed. The slo_* and sla_* families are in
+// rules/series.
 package metric
 
 import (
@@ -38,7 +39,7 @@ const (
 // Part is the metrics of one part of the program, in the order of docs/metrics.md.
 type Part struct {
 	Title    string
-	About    string // when the families exist, and what holds for all of them
+	About    string // when the families exist, and facts about all of them
 	Families []*Family
 }
 
@@ -56,7 +57,8 @@ type Family struct {
 	names []string // of Labels
 }
 
-// Label is a label of a family. Values lists all that it can have, otherwise About says what they are.
+// Label is a label of a family. Values lists all values that it can have, otherwise About describes
+// them.
 type Label struct {
 	Name   string
 	Values []string
@@ -71,7 +73,7 @@ func OneOf(name, values string) Option {
 	return func(f *Family) { f.Labels = append(f.Labels, Label{Name: name, Values: strings.Fields(values)}) }
 }
 
-// Named is a label whose values are names that somebody chose.
+// Named is a label whose values are names chosen by users.
 func Named(name, about string) Option {
 	return func(f *Family) { f.Labels = append(f.Labels, Label{Name: name, About: about}) }
 }

@@ -1,6 +1,6 @@
-// Package nettest holds what tests with real servers need around them: free ports, certificates, files with passwords,
-// a TCP proxy that breaks the network, and servers that the tests of a package share. It does not know which servers
-// they are.
+// Package nettest holds the tools of tests with real servers: free ports, certificates, files with passwords, a TCP
+// proxy that breaks the network, and servers that the tests of a package share. It does not know which servers they
+// are.
 package nettest
 
 import (

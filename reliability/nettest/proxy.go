@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Proxy stands between a client and a server. It can cut all connections, refuse new ones, hold back what flows, and
-// delay it. It is safe for concurrent use.
+// Proxy stands between a client and a server. It can cut all connections, refuse new ones, hold back data, and delay
+// it. It is safe for concurrent use.
 type Proxy struct {
 	Address string // where the client connects to
 
@@ -136,7 +136,7 @@ func (x *Proxy) Stall() {
 	x.stalled = true
 }
 
-// Delay holds back every piece of what flows, in both directions.
+// Delay delays every piece of data, in both directions.
 func (x *Proxy) Delay(d time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

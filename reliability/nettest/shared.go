@@ -46,7 +46,7 @@ func (s *Shared[T]) close() {
 	}
 }
 
-// M is what goleak.VerifyTestMain takes.
+// M is the argument type of goleak.VerifyTestMain.
 type M struct {
 	m   *testing.M
 	end func()

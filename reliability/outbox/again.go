@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// actBatch is how many rows a statement of Retry or Replay changes, so that none holds its locks for long.
+// actBatch is how many rows a statement of Retry or Replay changes, so that no statement holds its locks
+// for long.
 const actBatch = 1000
 
 // Retry makes FAILED rows PENDING again, with all their attempts, and rows that wait for their next attempt due at
@@ -80,8 +81,8 @@ func CountCompleted(ctx context.Context, db DB, t *Table, s Span) (n int64, err 
 }
 
 // Replay makes COMPLETED rows PENDING again, so that they are published once more under the same keys, and returns how
-// many there were. The rows keep the time of their first completion until the next one, which tells them from new rows:
-// their age says nothing about a delay.
+// many there were. The rows keep the time of their first completion until the next one, which distinguishes them from
+// new rows: their age says nothing about a delay.
 func Replay(ctx context.Context, db DB, t *Table, s Span) (n int64, err error) {
 	c := &t.Columns
 	where, args, err := s.where(t)
@@ -111,7 +112,7 @@ func Replay(ctx context.Context, db DB, t *Table, s Span) (n int64, err error) {
 // given. A row that meanwhile comes into the state again is left alone, so it ends.
 func (t *Table) update(ctx context.Context, db DB, chosen string, args []any, id int64, set []string,
 	still string) (n int64, err error) {
-	if t.Columns.Version != "" { // whoever has claimed the row notices
+	if t.Columns.Version != "" { // the relay that has claimed the row notices
 		set = append(set, fmt.Sprintf("%s = o.%s + 1", t.Columns.Version, t.Columns.Version))
 	}
 	last := len(args) + 1

@@ -24,7 +24,7 @@ type DB interface {
 // minVersion is the first PostgreSQL with the type xid8.
 const minVersion = 130000
 
-// catalog is what the database knows about a table.
+// catalog holds the database's description of a table.
 type catalog struct {
 	name        Name // with the schema, once the table exists
 	exists      bool

@@ -13,11 +13,11 @@ import (
 // Problem is something about a table that a user of it cannot work with.
 type Problem struct {
 	Column string // of the table; "" if it is about the table
-	Text   string // what is wrong
-	DDL    string // the statement that helps, "" if none does
+	Text   string // problem
+	DDL    string // the statement that helps, "" if there is none
 }
 
-// SchemaError says how a table differs from what its user needs.
+// SchemaError lists the differences between a table and the needs of its user.
 type SchemaError struct {
 	Table    string
 	Problems []Problem
@@ -65,7 +65,7 @@ func wrongType(table Name, f *field, column Column, typ string) Problem {
 	return p
 }
 
-// Need is what somebody does with a table. Needs are added with |.
+// Need is a use of a table. Needs are combined with |.
 type Need uint
 
 // The needs.
@@ -94,7 +94,7 @@ func (n Need) columns() []string {
 	return names
 }
 
-// Schema is what Check found out about a table.
+// Schema is the result of Check for a table.
 type Schema struct {
 	Table       Name // with its schema
 	Partitioned bool
@@ -103,8 +103,8 @@ type Schema struct {
 	Key         Column // that rows are known by: not that of the mapping where it is not unique
 }
 
-// Check compares the table with what its user needs. Differences are a *SchemaError with all of them, and with the
-// statements that help.
+// Check compares the table with the needs of its user. Differences are a *SchemaError with all of them, and with
+// the statements that help.
 func Check(ctx context.Context, db DB, t *Table, need Need) (*Schema, error) {
 	c, err := readCatalog(ctx, db, t)
 	if err != nil {

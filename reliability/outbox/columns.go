@@ -58,7 +58,7 @@ const (
 // Buckets is how many hash buckets the keys are spread over.
 const Buckets = 64
 
-// A field is what is known about one of the Columns.
+// A field describes one of the Columns.
 type field struct {
 	name  string // in settings and messages
 	of    func(*Columns) *Column
@@ -69,9 +69,9 @@ type field struct {
 	data bool
 	// add is the definition for a table that has rows, where it differs from ddl.
 	add string
-	// after is what follows the addition: SQL with %[1]s for the table and %[2]s for the column.
+	// after follows the addition: SQL with %[1]s for the table and %[2]s for the column.
 	after string
-	note  string // what the addition means for rows that are there
+	note  string // effect of the addition on existing rows
 }
 
 var (

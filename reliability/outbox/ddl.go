@@ -31,12 +31,12 @@ type Step struct {
 	SQL string
 	// Alone is set for statements that PostgreSQL does not run inside a transaction.
 	Alone bool
-	Note  string // what people should know about it
+	Note  string // note for operators
 
 	creates string // the partition that exists after this step, for people
 }
 
-// Layout is what Migrate brings about.
+// Layout is the result of Migrate.
 type Layout struct {
 	Source Source
 	// Partitioned creates a table with a partition for each day. A table that is there stays as it is.
@@ -68,12 +68,12 @@ func DDL(t *Table, l Layout, today time.Time) []Step {
 	l.applyDefaults()
 	steps, err := plan(t, &catalog{name: t.Name}, l, today)
 	if err != nil {
-		panic(err) // only what is there can be in the way
+		panic(err) // only an existing object can be in the way
 	}
 	return steps
 }
 
-// plan lists what is missing. today is the database's date.
+// plan lists the missing parts. today is the database's date.
 func plan(t *Table, c *catalog, l Layout, today time.Time) ([]Step, error) {
 	p := planner{t: t, c: c, l: l, partitioned: l.Partitioned}
 	if c.exists {
@@ -175,7 +175,7 @@ func (p *planner) table() {
 	p.add("CREATE TABLE %s (\n%s\n)%s", p.c.name, strings.Join(lines, ",\n"), tail)
 }
 
-// columns adds what a table that is there lacks.
+// columns adds the missing columns of an existing table.
 func (p *planner) columns() error {
 	var problems []Problem
 	for i := range fields {

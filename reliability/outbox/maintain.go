@@ -50,7 +50,7 @@ func (r *Retention) applyDefaults() error {
 	return nil
 }
 
-// Maintained is what Maintain did and found.
+// Maintained is the result of Maintain.
 type Maintained struct {
 	Created []string `json:"created_partitions"`
 	Dropped []string `json:"dropped_partitions"`
@@ -108,7 +108,7 @@ type maintenance struct {
 	did    *Maintained
 }
 
-// makePartitions creates those of today and the days ahead. Whoever comes second leaves it to the first.
+// makePartitions creates those of today and the days ahead. A second relay leaves it to the first.
 func (x *maintenance) makePartitions(ctx context.Context) error {
 	l := Layout{Ahead: x.r.Ahead, LockTimeout: x.r.LockTimeout, Today: x.now}
 	l.applyDefaults()
@@ -136,7 +136,8 @@ func (x *maintenance) makePartitions(ctx context.Context) error {
 	})
 }
 
-// dropPartitions drops what is past the retention and done, and deletes in batches what lies in other partitions.
+// dropPartitions drops partitions that are past the retention and done, and deletes such rows of other partitions
+// in batches.
 func (x *maintenance) dropPartitions(ctx context.Context) error {
 	for i := range x.c.partitions {
 		p := &x.c.partitions[i]
@@ -202,7 +203,7 @@ func (x *maintenance) done() string {
 }
 
 // drop drops a partition unless it has rows that have to stay. It looks twice: at all rows while others work, and
-// again, at the few that can have become PENDING by a replay, while nobody can write.
+// again, at the few that can have become PENDING by a replay, under a lock against writers.
 func (x *maintenance) drop(ctx context.Context, p *Partition) (dropped bool, err error) {
 	c := &x.t.Columns
 	if !x.r.WithoutRelay {
@@ -234,7 +235,7 @@ func (x *maintenance) drop(ctx context.Context, p *Partition) (dropped bool, err
 	})
 	var e *pgconn.PgError
 	switch {
-	case errors.As(err, &e) && e.Code == undefinedTable: // somebody else was faster
+	case errors.As(err, &e) && e.Code == undefinedTable: // another relay was faster
 		return true, nil
 	case err != nil:
 		return false, stepError(Step{SQL: "DROP TABLE " + p.Name.String()}, err)
@@ -242,8 +243,8 @@ func (x *maintenance) drop(ctx context.Context, p *Partition) (dropped bool, err
 	return dropped, nil
 }
 
-// deleteRows walks over a table or partition by id, and deletes what is done. It ends at rows that are newer than the
-// retention.
+// deleteRows walks over a table or partition by id, and deletes completed rows. It ends at rows that are newer than
+// the retention.
 func (x *maintenance) deleteRows(ctx context.Context, relation Name) error {
 	c := &x.t.Columns
 	if !x.r.WithoutRelay && c.Status == "" {

@@ -16,7 +16,7 @@ const lockTimeout = 5 * time.Second
 // lockPoll is how often Migrate asks whether another one has ended.
 const lockPoll = 100 * time.Millisecond
 
-// Plan lists what the database lacks.
+// Plan lists the parts that the database lacks.
 func Plan(ctx context.Context, db DB, t *Table, l Layout) ([]Step, error) {
 	l.applyDefaults()
 	c, date, err := l.inspect(ctx, db, t)
@@ -40,9 +40,9 @@ func (l *Layout) inspect(ctx context.Context, db DB, t *Table) (c *catalog, date
 	return c, date, err
 }
 
-// Migrate creates what is missing, and calls each before every step. Two at once take turns. It can be run again at any
-// time, also over a table of someone else's. The indexes of a table that has been there before are built without
-// blocking its writers.
+// Migrate creates the missing parts, and calls each before every step. Two at once take turns. It can be run again at
+// any time, also on a table that Migrate did not create. The indexes of a table that has been there before are built
+// without blocking its writers.
 //
 // conn has to be a session of its own: behind a pgbouncer with transaction pooling, the lock would belong to another
 // one.
@@ -116,7 +116,7 @@ func stepError(s Step, err error) error {
 	return fmt.Errorf("%s: %w%s", s.SQL, err, hint)
 }
 
-// migrationLock is what the advisory lock of a table's changes is on.
+// migrationLock is the key of the advisory lock for changes of a table.
 func migrationLock(t *Table) string { return "sloengine outbox " + t.Name.Base }
 
 // lockTable takes the advisory lock of a table's migration.

@@ -263,7 +263,8 @@ func TestALongTransactionDoesNotBlockWriters(t *testing.T) {
 	require.ErrorContains(t, err, "a long transaction uses the table; run it again")
 }
 
-// A service that writes several statuses of one event goes on writing them after the migration of its table.
+// A service that writes several statuses of one event continues to write them after the migration of its
+// table.
 func TestSeveralRowsOfAnEvent(t *testing.T) {
 	table := newTable(t, Options{Preset: "outbox_events", Topic: "statuses"})
 	for _, ddl := range []string{"", rabbitTable} {
@@ -287,7 +288,7 @@ func TestSeveralRowsOfAnEvent(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, "event_id", schema.Key)
 	}
-	// Another table gets the index, and whoever migrates it is told before.
+	// Another table gets the index, and its migration announces that before.
 	conn, _ := database(t)
 	exec(t, conn,
 		"CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, aggregate_type text, aggregate_id text, event_type text, topic text, key text, payload json, bucket int)")

@@ -71,7 +71,7 @@ func ScanRow(rows pgx.CollectableRow) (r Row, err error) {
 	return r, err
 }
 
-// Targets are what to scan SelectList into, for statements that select more than that.
+// Targets are the scan targets of SelectList, for statements that select more than that.
 func (r *Row) Targets() []any {
 	return []any{
 		&r.ID, rowTime{r}, &r.IdempotencyKey, &r.AggregateType, &r.AggregateID, &r.EventType, &r.Topic, &r.Key,

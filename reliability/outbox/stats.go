@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Backlog is what has not been published.
+// Backlog describes the unpublished rows.
 type Backlog struct {
 	Pending int64 `json:"pending"` // with those that are claimed one by one and PROCESSING
 	Waiting int64 `json:"waiting"` // those of Pending that failed at least once

@@ -54,7 +54,7 @@ func (n Name) Text() string {
 // With is the name of a table that belongs to this one.
 func (n Name) With(suffix string) Name { return Name{n.Schema, n.Base + suffix} }
 
-// longestSuffix is what partitions and indexes add to the table's name.
+// longestSuffix is the longest text that partitions and indexes add to the table's name.
 const longestSuffix = len("_p20060102_uncounted_idx")
 
 // New checks the options, and reports all problems.
@@ -149,7 +149,7 @@ func (t *Table) key(c *catalog) Column {
 	return key
 }
 
-// BucketExpr is the bucket of a row in SQL. It is what the index for claiming has.
+// BucketExpr is the bucket of a row in SQL. The index for claiming uses it.
 func (t *Table) BucketExpr() string {
 	if t.Columns.Bucket != "" {
 		return t.Columns.Bucket.String()
@@ -187,7 +187,7 @@ func textExpr(c Column) string {
 	return "coalesce(" + c.String() + "::text, '')"
 }
 
-// literal is a text as a literal of SQL, whatever standard_conforming_strings says.
+// literal is a text as a literal of SQL, for any value of standard_conforming_strings.
 func literal(s string) string {
 	s = strings.ReplaceAll(strings.ReplaceAll(s, "\x00", ""), "'", "''")
 	if strings.Contains(s, `\`) {

@@ -29,7 +29,7 @@ func Glob(pattern, text string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// globsOverlap tells whether some text fits both patterns.
+// globsOverlap reports whether any text matches both patterns.
 func globsOverlap(a, b string) bool {
 	// row[j] is whether a[i:] and b[j:] have a text in common, from the ends forwards.
 	row, next := make([]bool, len(b)+1), make([]bool, len(b)+1)

@@ -1,7 +1,7 @@
-// Package pattern matches names by what settings say: a name, a name with * (any characters) and ? (one byte), or
-// /an RE2 expression/, which may match anywhere in the name.
+// Package pattern matches names against patterns in settings: a name, a name with * (any characters) and ? (one
+// byte), or /an RE2 expression/, which may match anywhere in the name.
 //
-// It does not know what the names are of: its caller says which characters one can have.
+// It does not know the objects of the names: its caller says which characters a name can have.
 package pattern
 
 import (
@@ -21,8 +21,8 @@ type Pattern struct {
 	re   *regexp.Regexp // nil: a name, with or without * and ?
 }
 
-// Compile reads a pattern. valid says what a name can be, nil: anything. A pattern with other characters could never
-// match.
+// Compile reads a pattern. valid reports whether a text can be a name, nil: anything. A pattern with other
+// characters could never match.
 func Compile(text string, valid func(name string) bool) (Pattern, error) {
 	if text == "" {
 		return Pattern{}, errors.New("empty pattern")

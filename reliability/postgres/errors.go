@@ -45,8 +45,8 @@ var causes = map[string]struct {
 
 const pooled = "a pooler between changes the session (set transaction_pooling: true)"
 
-// Explain makes a *remote.BrokerError of what the library returns. A nil error stays nil, and a *BrokerError stays what
-// it is.
+// Explain converts an error of the library to a *remote.BrokerError. A nil error stays nil, and a *BrokerError is
+// returned unchanged.
 func Explain(err error) error {
 	var known *remote.BrokerError
 	if err == nil || errors.As(err, &known) {
@@ -70,7 +70,7 @@ func Explain(err error) error {
 		return made(remote.KindConnection, class, "")
 	}
 	state := answer.Code
-	if state == "08P01" { // pgbouncer has one code for whatever ends a login
+	if state == "08P01" { // pgbouncer has one code for every failed login
 		switch m := answer.Message; {
 		case strings.Contains(m, "authentication failed"), strings.Contains(m, "no such user"):
 			state = "28P01"

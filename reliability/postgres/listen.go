@@ -19,8 +19,8 @@ const (
 const aliveEvery = 30 * time.Second
 
 // Listen calls wake for each notification on a channel, and after each new connection, since notifications may have
-// been missed before. It connects again until ctx ends. report is told each failure, as a *remote.BrokerError, and nil
-// once notifications come.
+// been missed before. It connects again until ctx ends. report is called with each failure, as a *remote.BrokerError,
+// and with nil once notifications come.
 func Listen(ctx context.Context, o Options, channel string, wake func(), report func(error)) {
 	delay := minListenWait
 	for ctx.Err() == nil {

@@ -1,6 +1,5 @@
-// Package postgres connects to PostgreSQL, for sources, relays and commands alike: address, credentials and TLS as
-// options of jackc/pgx, a bounded pool that connects again by itself, and errors in plain English with what may be done
-// about them.
+// Package postgres connects to PostgreSQL, for sources, relays and commands: address, credentials and TLS as options
+// of jackc/pgx, a bounded pool that connects again by itself, and errors in plain English with advice.
 //
 // It does not know which tables are read or written.
 package postgres
@@ -120,7 +119,7 @@ func (t *target) check(dsn string, mayHavePassword bool) error {
 	return nil
 }
 
-// hasPassword tells a password of the DSN from one of the environment or ~/.pgpass.
+// hasPassword distinguishes a password of the DSN from one of the environment or ~/.pgpass.
 func hasPassword(dsn, password string) bool {
 	if password == "" {
 		return false

@@ -86,7 +86,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// The same for events that are all over their user's limit: what a flood costs.
+// The same for events that are all over their user's limit: the cost of a flood.
 func BenchmarkDecideOver(b *testing.B) {
 	users := benchUsers{n: 100_000}
 	l := mustLimiter(b, Options{Policy: mustCompile(b, Config{

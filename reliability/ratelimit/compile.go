@@ -18,7 +18,7 @@ type rule struct {
 	name  string
 	limit Limit
 	plan  plan
-	own   plan // of a context: what it sets itself; the rest comes from the type
+	own   plan // of a context: the values that it sets itself; the rest comes from the type
 	keys  prefix
 
 	settings []Setting // of an explanation
@@ -30,7 +30,7 @@ type level struct {
 	*Values
 }
 
-// plan is what becomes of events over a limit.
+// plan is the treatment of events over a limit.
 type plan struct {
 	strategy       Strategy
 	weight         uint32 // one of so many is kept
@@ -39,7 +39,7 @@ type plan struct {
 	set            struct{ strategy, weight, delay, maxWait, fields bool }
 }
 
-// over puts what q sets over p.
+// over merges p and q; q overrides p.
 func (p plan) over(q *plan) plan {
 	if q.set.strategy {
 		p.strategy = q.strategy
@@ -66,8 +66,8 @@ func builtinPresets() []Preset {
 	}
 }
 
-// Compile checks c and makes a Policy of it. It tells all errors at once, joined,
-// each a *ConfigError. It keeps no reference to c but its functions.
+// Compile checks c and makes a Policy of it. It reports all errors at once, joined, each a
+// *ConfigError. It keeps no reference to c but its functions.
 func Compile(c Config) (*Policy, error) {
 	k := newCompiler(&c)
 	p := k.compile()
@@ -133,7 +133,7 @@ func (k *compiler) compile() *Policy {
 
 func at(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
-// name checks what becomes part of a key, a label and a page.
+// name checks a text that becomes part of a key, a label and a page.
 func (k *compiler) name(path, what, name string) {
 	switch {
 	case name == "":
@@ -145,7 +145,7 @@ func (k *compiler) name(path, what, name string) {
 	}
 }
 
-// pattern compiles a name or pattern of types, and keeps it in matches. What is wrong with it is reported.
+// pattern compiles a name or pattern of types, and keeps it in matches. Its problems are reported.
 func (k *compiler) pattern(path, text string) pattern.Pattern {
 	before := len(k.errs)
 	k.name(path, "the type or pattern", text)
@@ -161,7 +161,7 @@ func (k *compiler) pattern(path, text string) pattern.Pattern {
 	return p
 }
 
-// valid refuses what no event can have.
+// valid refuses names that no event can have.
 func (k *compiler) valid(path, what, name string, valid func(string) bool) {
 	if name != "" && valid != nil && !valid(name) {
 		k.fail(path, "no event can have %s %q", what, name)
@@ -241,7 +241,7 @@ func (k *compiler) checkExtends(path string, t *TypeRule) {
 			return
 		}
 		if slices.Contains(chain[:len(chain)-1], next.Match) {
-			return // a cycle further on is told there
+			return // a cycle further on is reported there
 		}
 	}
 }

@@ -30,21 +30,21 @@ const (
 	DefaultThrottleMaxWait = time.Second
 )
 
-// Config is what a Policy is compiled from. Compile says what is wrong with it.
+// Config is the source of a Policy. Compile reports its problems.
 type Config struct {
 	// Authentication says that callers can prove who they are. Without it there can
 	// be no bypass rules: anyone could use them.
 	Authentication bool
 
-	// ValidName and ValidAttribute say what may be the type or severity, and the name of an attribute, of an event.
-	// What refers to others is an error. Nil: anything.
+	// ValidName and ValidAttribute report whether a text can be the type or severity, and the name of an attribute,
+	// of an event. A reference to any other is an error. Nil: anything.
 	ValidName, ValidAttribute func(name string) bool
 
 	// Global limits all events together; nil does not. Its other values are the last
 	// resort of all rules.
 	Global *Values
-	// Default is for types without a rule, each of which is counted for itself, and
-	// gives other rules what they leave out.
+	// Default applies to types without a rule, each of which is counted separately, and supplies
+	// values that other rules leave out.
 	Default Values
 	// Presets are named values. There are two already: high_value (10,000 events,
 	// throttle, sample rate 1) and debug (100 events, drop, sample rate 0.01).
@@ -57,10 +57,10 @@ type Config struct {
 	Audit []string
 }
 
-// Values are those of one rule. What is nil comes from the next in line: the
-// type's rule, its preset, the rule that it extends (with that one's preset, and so
-// on), Config.Default, Config.Global, and the constants above. A burst is looked
-// for only as far as the limit was: it belongs to that.
+// Values are those of one rule. A nil value comes from the next in line: the type's rule, its
+// preset, the rule that it extends (with that one's preset, and so on), Config.Default,
+// Config.Global, and the constants above. A burst is looked for only as far as the limit was: it
+// belongs to that.
 type Values struct {
 	// events per window: 1 to MaxLimit, which admits everything
 	Limit     *int64         `yaml:"limit" min:"1" max:"4000000000" off:"4000000000"`
@@ -112,8 +112,8 @@ type ContextRule struct {
 	// Extractor, if there is one, is asked before From is tried. It must be safe for
 	// concurrent use, and must not keep its arguments.
 	Extractor func(*Caller, *Subject) string
-	// Values that are nil come from Config.Default and Config.Global, but how to treat
-	// what is over (OnExceeded, SampleRate, Throttle) comes from the event's type.
+	// Values that are nil come from Config.Default and Config.Global, but the treatment of events over
+	// the limit (OnExceeded, SampleRate, Throttle) comes from the event's type.
 	Values `yaml:",inline"`
 }
 
@@ -160,7 +160,7 @@ type BypassRule struct {
 	Check func(*Caller, *Subject) bool
 }
 
-// Strategy says what becomes of events over a limit.
+// Strategy is the treatment of events over a limit.
 type Strategy uint8
 
 // The strategies. OnExceededSample is the default.

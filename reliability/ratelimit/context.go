@@ -6,7 +6,7 @@ import "encoding/binary"
 // The key is made of all of it.
 const maxKept = 256
 
-// callerValue is what one source says that is the same for all events of a request.
+// callerValue is the value of one source that is the same for all events of a request.
 type callerValue struct {
 	known, some bool
 	key         Key
@@ -72,7 +72,7 @@ func (t *Tickets) context(i int, x *contextRule, c *Caller, s *Subject) (Key, ui
 			return r.key, r.value, true
 		}
 		r.key, r.value = keep(t, x, v)
-		r.some = len(v) <= maxKept // else what was kept is not all of it
+		r.some = len(v) <= maxKept // else the retained text is incomplete
 		return r.key, r.value, true
 	}
 	return Key{}, 0, false

@@ -23,8 +23,8 @@ type counter struct {
 
 const unused = 3 << 30 // shape of a counter that is on the free list
 
-// shapeOf tells the algorithm in two bits and the window as a hash: when a reload
-// changes either, the parts of the counter mean something else.
+// shapeOf encodes the algorithm in two bits and the window as a hash: when a reload changes either,
+// the parts of the counter have another meaning.
 func shapeOf(a Algorithm, window int64) uint32 {
 	return uint32(a)<<30 | uint32(uint64(window)*0x9E3779B97F4A7C15>>34)
 }
@@ -130,8 +130,8 @@ func (m *meter) used(s *counter) uint64 {
 	}
 }
 
-// convert keeps what a counter of another algorithm or window remembers, as if it had
-// just happened: too strict for a window at most.
+// convert keeps the count of a counter with another algorithm or window, as if it had just
+// happened: too strict for a window at most.
 func (m *meter) convert(s *counter) {
 	n := uint32(min(s.live(m.at), uint64(m.cap)))
 	m.begin(s, s.key)
@@ -168,8 +168,8 @@ func (m *meter) wait(s *counter) time.Duration {
 	}
 }
 
-// tokens is the state of a token bucket, as what is missing in it: whole + part/window
-// events. Nothing is rounded.
+// tokens is the state of a token bucket, as the tokens missing in it: whole + part/window events.
+// Nothing is rounded.
 type tokens struct {
 	whole uint32
 	part  uint64 // below the window's nanoseconds
@@ -186,7 +186,8 @@ func (s *counter) setTokens(k tokens) {
 	s.c[3], s.c[4] = uint32(uint64(k.last)>>32), uint32(uint64(k.last))
 }
 
-// drain lets flow in what did since last: rate/window events per nanosecond.
+// drain reduces the missing tokens by those that accrued since last: rate/window events per
+// nanosecond.
 func (k *tokens) drain(m *meter) {
 	passed := uint64(max(m.at-k.last, 0))
 	k.last = max(m.at, k.last)
@@ -203,7 +204,7 @@ func (k *tokens) drain(m *meter) {
 		k.whole, k.part = 0, 0
 		return
 	}
-	whole, part := bits.Div64(hi, lo, uint64(m.window)) // what was whole is less now
+	whole, part := bits.Div64(hi, lo, uint64(m.window)) // whole tokens are fewer now
 	k.whole, k.part = uint32(whole), part
 }
 

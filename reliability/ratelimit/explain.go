@@ -27,7 +27,7 @@ type Explained struct {
 	Settings []Setting `json:"settings"`
 }
 
-// Explanation is what the limits are for an event.
+// Explanation lists the limits for an event.
 type Explanation struct {
 	// Exempt is why the event is not limited: "audit PATTERN" or "bypass rule N", counted
 	// from 1; "" if it is limited.
@@ -61,7 +61,7 @@ func Explain(c Config, caller *Caller, s *Subject) (*Explanation, error) {
 	add := func(n uint16, value string) {
 		r := &p.rules[n]
 		e := Explained{Layer: r.layer.String(), Rule: r.name, Value: value, Settings: r.settings}
-		if r.layer == Context { // how to treat what is over comes from the type, unless it says so itself
+		if r.layer == Context { // the treatment of events over it comes from the type, unless it is set here
 			e.Settings = slices.Clone(e.Settings)
 			for i := range e.Settings {
 				if x := &e.Settings[i]; slices.Contains(treatment, x.Name) && x.From != "context "+r.name {
@@ -86,7 +86,7 @@ func Explain(c Config, caller *Caller, s *Subject) (*Explanation, error) {
 	return out, nil
 }
 
-// treatment are the settings that say what becomes of events over a limit.
+// treatment holds the settings for events over a limit.
 var treatment = []string{"on_exceeded", "sample_rate", "throttle", "throttle_max", "aggregate_fields"}
 
 // Counter is how far one value of a context is used up.

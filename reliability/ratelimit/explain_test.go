@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is explained is what is compiled: each value of each rule, with its source.
+// The explanation matches the compiled policy: each value of each rule, with its source.
 func TestExplainAgreesWithTheRules(t *testing.T) {
 	n := func(v int64) *int64 { return &v }
 	d := func(v time.Duration) *time.Duration { return &v }

@@ -122,11 +122,11 @@ func (x *index) remove(n int32) {
 	x.count--
 }
 
-// evict removes the one of a few counters that remembers the fewest events, so that
-// nobody gets rid of a used-up limit by inventing contexts.
+// evict removes the one of a few counters that remembers the fewest events, so that a client cannot
+// escape a used-up limit by inventing contexts.
 func (x *index) evict(at int64) {
 	best, least := int32(-1), uint64(0)
-	for range sample { // at random: those made at the same time are alike
+	for range sample { // at random: counters made at the same time are similar
 		x.random += 0x9E3779B97F4A7C15
 		hi, _ := bits.Mul64(mix(x.random), uint64(x.made)) // all of them are in use now
 		n := int32(hi)

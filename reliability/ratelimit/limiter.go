@@ -31,7 +31,7 @@ type Limiter struct {
 	rolled    time.Time
 }
 
-// force is what is in force.
+// force is the active policy and its state.
 type force struct {
 	policy *Policy // nil: nothing is limited
 	store  Store
@@ -68,9 +68,8 @@ func New(o Options) (*Limiter, error) {
 // Policy is the present one, by which tickets are to be made; nil if nothing is limited.
 func (l *Limiter) Policy() *Policy { return l.force.Load().policy }
 
-// SetPolicy puts another policy into force; nil limits nothing. Rules with the names of
-// former ones go on with their counts. Tickets of the former policy are still decided by
-// that.
+// SetPolicy activates another policy; nil limits nothing. Rules with the names of former ones keep
+// their counts. Tickets of the former policy are still decided by that.
 func (l *Limiter) SetPolicy(p *Policy) { l.Change(p, l.force.Load().store) }
 
 // Change puts another policy into force, and another store, which begins with its own
@@ -228,7 +227,7 @@ func (l *Limiter) exceeded(now time.Time, b *binding, t *Tickets, k *Ticket, cha
 	}
 }
 
-// treat sets what becomes of a ticket over the limit that its verdict names.
+// treat sets the treatment of a ticket over the limit that its verdict names.
 func (k *Ticket) treat() {
 	p := k.plan()
 	switch p.strategy {
@@ -291,7 +290,7 @@ func (l *Limiter) CountCritical(k *Ticket) {
 }
 
 func (s *ruleSeries) hit() {
-	if s.hits != nil { // else the rule is of a policy that was never in force here
+	if s.hits != nil { // else the rule is of a policy that was never active here
 		s.hits.Inc()
 	}
 }

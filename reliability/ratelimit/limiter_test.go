@@ -77,7 +77,7 @@ func TestMostSpecificDecides(t *testing.T) {
 	other.Attrs = attrs{"tenant": "x"}
 	require.Equal(t, Pass, decide(other).Verdict.Action)
 	other.Attrs = nil
-	k = decide(other) // global over: what the type does, here what global says
+	k = decide(other) // global over: the treatment of the type, here that of global
 	require.Equal(t, Global, k.Verdict.Layer)
 	require.Equal(t, Aggregate, k.Verdict.Action)
 	require.Equal(t, "global", k.RuleName())
@@ -146,8 +146,8 @@ func TestExemptAndSkip(t *testing.T) {
 	require.Contains(t, scrape(set), `sloengine_ratelimit_bypass_total{reason="bypass"} 5`)
 }
 
-// An event fares the same whenever it is sent again, 1 in N is kept, and weights add up
-// to what there was.
+// An event is treated in the same way whenever it is sent again, 1 in N is kept, and weights add up
+// to the number of events.
 func TestSampling(t *testing.T) {
 	for rate, weight := range map[float64]uint32{1: 1, 0.5: 2, 0.2: 5, 0.1: 10, 0.3: 3, 0.01: 100} {
 		l := mustLimiter(t, Options{Policy: mustCompile(t, Config{

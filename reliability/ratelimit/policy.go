@@ -17,8 +17,8 @@ type Caller struct {
 	Header        func(name string) string // of the request; nil if there are none
 }
 
-// Subject is what of an event decides about its limits, before anything in it is
-// redacted. It is only read, and not kept.
+// Subject holds the parts of an event that determine its limits, before redaction. It is only read,
+// and not retained.
 type Subject struct {
 	Service, Type, Severity []byte
 	Attrs                   Attributes // nil if there are none
@@ -91,9 +91,8 @@ func (p *Policy) add(r rule) uint16 {
 }
 
 // Add makes the ticket of one event and appends it to t. All events of t are of the
-// same request: what the caller's headers, address and token say is looked up once.
-// c and s may not be nil. It does not allocate once t has grown, unless an Extractor
-// or Header does, or the type is new.
+// same request: the caller's headers, address and token are looked up once. c and s may not be nil.
+// It does not allocate once t has grown, unless an Extractor or Header does, or the type is new.
 func (p *Policy) Add(c *Caller, s *Subject, t *Tickets) {
 	if t.caller != c || t.policy != p {
 		t.begin(p, c)
@@ -161,7 +160,7 @@ func containsBytes(list []string, b []byte) bool {
 	return false
 }
 
-// typeEntry is what the type of an event decides.
+// typeEntry holds the settings that follow from the type of an event.
 type typeEntry struct {
 	name   string
 	rule   uint16
@@ -218,7 +217,7 @@ func (p *Policy) typeOf(typ []byte) *typeEntry {
 	return e
 }
 
-// prefix is what the keys of a rule have in common.
+// prefix is the common prefix of the keys of a rule.
 type prefix struct {
 	text string // layer and rule, each with a zero byte, which no name has
 	key  Key    // without a value

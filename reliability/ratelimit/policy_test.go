@@ -114,7 +114,7 @@ func TestContextSources(t *testing.T) {
 	require.Equal(t, "acme", value(p, &full, attrs{"tenant": "ACME"}))
 	require.Equal(t, "from-ip", value(p, &full, attrs{}))
 
-	// What the caller says is asked for once per request.
+	// The caller's values are read once per request.
 	asked = 0
 	p = mustCompile(
 		t, Config{Contexts: []ContextRule{{Name: "c", From: []Source{{FromHeader, "X-Other"}, {FromHeader, "X-User"}}}}})

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// plan is what becomes of the event: its type's, and for a context over its limit what
-// that rule sets itself.
+// plan returns the treatment of the event: that of its type, overridden by the values of the rule
+// if a context is over its limit.
 func (k *Ticket) plan() plan {
 	p := k.policy.rules[k.rule].plan
 	if k.Verdict.Layer == Context {
@@ -51,9 +51,9 @@ type Quota struct {
 	Reset            time.Duration // until there is room again, or all of the limit at the latest
 }
 
-// Quota tells which limit of the request, as decided last at now, is the tightest: of those that
-// were exceeded the one with the longest wait, else the one with the fewest events
-// left. It is false if the Store tells nothing, or all events are exempt.
+// Quota returns the limit of the request, as decided last at now, that is the tightest: of those
+// that were exceeded the one with the longest wait, else the one with the fewest events left. It is
+// false if the Store does not report room, or all events are exempt.
 func (t *Tickets) Quota(now time.Time) (Quota, bool) {
 	var in *Ticket
 	var tightest *Charge
@@ -82,7 +82,7 @@ func (t *Tickets) Quota(now time.Time) (Quota, bool) {
 		Layer: tightest.Layer, Rule: in.policy.rules[tightest.Rule].name,
 		Limit: int64(tightest.Cap), Remaining: int64(tightest.Left), Window: l.Window,
 	}
-	if tightest.Cap == 0 { // the store tells no more than that it is over
+	if tightest.Cap == 0 { // the store only reports that it is over
 		q.Limit = l.N
 		if l.Algorithm == TokenBucket {
 			q.Limit = l.Burst
@@ -138,7 +138,7 @@ func (q Quota) Header() string {
 	return fmt.Sprintf("%s;r=%d;t=%d", sfString(q.Rule), q.Remaining, ceilSeconds(q.Reset))
 }
 
-// sfString makes a String of RFC 9651: printable ASCII, so what is not becomes a ?.
+// sfString makes a String of RFC 9651: printable ASCII; any other byte becomes a ?.
 func sfString(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -66,7 +66,7 @@ func TestQuota(t *testing.T) {
 	require.NoError(t, l.Decide(t.Context(), start, []*Tickets{&b}))
 	_, ok = b.Quota(start)
 	require.False(t, ok, "a store that does not tell")
-	b.List[0].Over, b.List[0].Wait = 1<<1, 1500*time.Millisecond // it still says what is over
+	b.List[0].Over, b.List[0].Wait = 1<<1, 1500*time.Millisecond // it still names the exceeded limit
 	q, ok := b.Quota(start)
 	require.True(t, ok)
 	require.Equal(t, `"(default)";r=0;t=2`, q.Header())

@@ -9,9 +9,9 @@ const (
 )
 
 // sketch finds the values that occur most often among any number of them, with memory
-// for a few: Space-Saving (Metwally, Agrawal and El Abbadi, 2005). A new value takes
-// the place of the one with the lowest count, goes on from that, and remembers it as
-// its error. So a count is never too low, and by its error too high at most.
+// for a few: Space-Saving (Metwally, Agrawal and El Abbadi, 2005). A new value takes the place of
+// the one with the lowest count, continues from that count, and records it as its error. So a count
+// is never too low, and by its error too high at most.
 type sketch struct {
 	entries []entry
 	by      map[Key]int32
@@ -50,7 +50,7 @@ func (s *sketch) note(key Key, value []byte) {
 	s.down(0)
 }
 
-// floor bounds the count of what is not in the sketch.
+// floor bounds the count of values that are not in the sketch.
 func (s *sketch) floor() uint64 {
 	if len(s.entries) < tracked {
 		return 0
@@ -107,8 +107,8 @@ func (o *offenders) roll(now time.Time) {
 	}
 }
 
-// list adds up both sketches. What is missing in one may have been there, up to
-// the lowest count in it.
+// list adds up both sketches. A value that one lacks may have occurred there, up to the lowest
+// count in it.
 func (o *offenders) list(context string) []Offender {
 	var out []Offender
 	for _, pair := range [][2]*sketch{{o.now, o.before}, {o.before, o.now}} {

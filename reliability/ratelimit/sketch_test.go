@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever comes in whatever order: counts are never too low, errors never too small,
-// no error is above total/tracked, and what is missing is no more frequent than floor.
+// For any values in any order: counts are never too low, errors never too small, no error is above
+// total/tracked, and a missing value is no more frequent than floor.
 func TestSketchBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")

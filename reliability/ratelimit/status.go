@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ruleState is what a Limiter knows about a rule, besides its counters in the Store.
+// ruleState is the state of a rule in a Limiter, besides its counters in the Store.
 type ruleState struct {
 	series ruleSeries
 	hits   uint64
@@ -25,7 +25,7 @@ func (s *ruleState) saw(c *Charge) {
 	s.used = max(s.used, c.Cap-min(c.Left, c.Cap))
 }
 
-// period is how long what was seen counts as late: twice that at most.
+// period is how long an observation counts as recent: twice that at most.
 func period(l *Limit) time.Duration { return min(max(l.Window/2, time.Second), 30*time.Second) }
 
 func (s *ruleState) roll(now time.Time, p time.Duration) {
@@ -63,9 +63,8 @@ func (l *Limiter) roll(now time.Time) {
 	}
 }
 
-// Status tells the state of all rules: global, default, types, contexts. What is
-// admitted is known if the Store tells how full its counters are. Unlimited rules
-// are left out.
+// Status returns the state of all rules: global, default, types, contexts. The admitted events are
+// known if the Store reports how full its counters are. Unlimited rules are left out.
 func (l *Limiter) Status() []Status {
 	now := time.Now()
 	l.mu.Lock()

@@ -50,8 +50,8 @@ type Table struct {
 	meters []meter // by Charge.Rule
 	takes  uint64
 
-	// The table's time moves forward with the time that Take is given. When that goes
-	// back, it stands still and goes on from there.
+	// The table's time moves forward with the time that Take is given. When that goes back, the
+	// table's time stops until it is reached again.
 	at   int64 // Unix nanoseconds, if it never did
 	prev time.Time
 

@@ -32,8 +32,8 @@ func take(t require.TestingT, table *Table, now time.Time, b *Tickets) *Ticket {
 }
 
 // The sliding window against a log of all that it granted: never more than N in any
-// span of the window, yet at least what a limiter would grant that knows every event
-// and whose window is an eighth longer.
+// span of the window, yet at least as many as a limiter that knows every event and whose window is
+// an eighth longer.
 func TestSlidingWindowModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		window := time.Duration(rapid.Int64Range(1, int64(2*time.Minute)).Draw(t, "window"))
@@ -326,7 +326,7 @@ func TestClockOfSeveralCallers(t *testing.T) {
 	require.Equal(t, 1, granted)
 }
 
-// A reload that changes a window or algorithm keeps what was counted.
+// A reload that changes a window or algorithm keeps the counts.
 func TestConvert(t *testing.T) {
 	algorithms := []Algorithm{SlidingWindow, TokenBucket, FixedWindow}
 	for _, from := range algorithms {

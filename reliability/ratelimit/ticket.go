@@ -44,24 +44,22 @@ type Charge struct {
 	Rule  uint16 // of the policy
 
 	// Left of Cap events are still free in the counter after the ticket was decided.
-	// A Store that knows sets both; Cap is 0 if it was not told. Quota and Status
-	// are made from them.
+	// A Store that knows sets both; Cap is 0 if it is unknown. Quota and Status are made from them.
 	Left, Cap uint32
 
 	value uint32 // of a context: where its value begins in Tickets.values
 }
 
-// Ticket is what one event will be charged to, made before it is known whether
-// the event is a duplicate, and later what was decided about it.
+// Ticket lists the counters that one event will be charged to, made before it is known whether the
+// event is a duplicate, and later holds the decision about it.
 type Ticket struct {
 	// Skip leaves the ticket out of Decide: a duplicate is not charged.
 	Skip bool
-	// Exempt is set for what is never limited: audit types and bypasses.
+	// Exempt is set for events that are never limited: audit types and bypasses.
 	Exempt bool
 
-	// Over has a bit for each charge (by its place in the ticket's charges) that had
-	// no room; then none was charged. Wait is when there may be room again. Both are
-	// set by a Store.
+	// Over has a bit for each charge (by its place in the ticket's charges) that had no room; then no
+	// counter was charged. Wait is when there may be room again. Both are set by a Store.
 	Over uint16
 	Wait time.Duration
 
@@ -74,7 +72,7 @@ type Ticket struct {
 	policy     *Policy
 }
 
-// Action is what becomes of an event.
+// Action is the treatment of an event.
 type Action uint8
 
 // The actions.
@@ -122,10 +120,10 @@ func (t *Tickets) Charges(i int) []Charge {
 // Store keeps counters: a Table in this process, or one shared with others.
 type Store interface {
 	// Take charges each ticket, in order, that is neither Skip nor Exempt to all of its
-	// charges, or, if one of them has no room, to none, and sets Over and Wait. After
-	// an error nothing is known about what was charged, and Over is 0 throughout.
+	// charges, or, if one of them has no room, to none of them, and sets Over and Wait. After an error
+	// the charges are unknown, and Over is 0 throughout.
 	Take(ctx context.Context, now time.Time, batches []*Tickets) error
-	// Peek sets what Take would for these tickets, and charges nothing.
+	// Peek sets the same fields as Take would for these tickets, and charges nothing.
 	Peek(ctx context.Context, now time.Time, tickets *Tickets) error
 }
 
@@ -133,7 +131,7 @@ type Store interface {
 type Status struct {
 	Layer     string  `json:"layer"`      // global, type or context
 	Rule      string  `json:"rule"`       // its name: "global", a type or pattern, the name of a context
-	PerSecond float64 `json:"per_second"` // what it admits
+	PerSecond float64 `json:"per_second"` // events that it admits
 	Current   float64 `json:"current"`    // events per second admitted recently; of a context: of the busiest counter
 	Hits      uint64  `json:"hits"`       // events over it so far
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// Kind is what a BrokerError is about.
+// Kind is the subject of a BrokerError.
 type Kind string
 
 // The kinds.
 const (
 	KindConnection  Kind = "connection"  // the broker is not reachable, or too busy
-	KindCredentials Kind = "credentials" // it refuses the user, or what the user wants to do
+	KindCredentials Kind = "credentials" // it refuses the user, or the operation of the user
 	KindTLS         Kind = "tls"
 	// a topic, exchange, queue or virtual host is missing, differs, or refuses everything
 	KindTopology Kind = "topology"
@@ -24,10 +24,10 @@ const (
 
 // BrokerError is a failure of a client of a message broker or a database, in words for an operator.
 type BrokerError struct {
-	Broker string // what the client speaks to, such as "kafka"
+	Broker string // system that the client speaks to, such as "kafka"
 	Kind   Kind
 	Class  retry.Class
-	Text   string // what is wrong and what to do; "" leaves it to Err
+	Text   string // problem and advice; "" leaves it to Err
 	Err    error  // of the client's library
 }
 
@@ -40,10 +40,10 @@ func (e *BrokerError) Error() string {
 
 func (e *BrokerError) Unwrap() error { return e.Err }
 
-// RetryClass tells what passes by itself from what somebody has to fix.
+// RetryClass distinguishes failures that pass by themselves from those that an operator has to fix.
 func (e *BrokerError) RetryClass() retry.Class { return e.Class }
 
-// Brief is the error without what the broker wrote.
+// Brief is the error without the text of the broker.
 func (e *BrokerError) Brief() string {
 	if e.Text == "" {
 		return e.Broker + " request failed"
@@ -51,7 +51,8 @@ func (e *BrokerError) Brief() string {
 	return e.Text
 }
 
-// ExplainTLS says what is wrong with the certificates of a broker. It is "" for every other error.
+// ExplainTLS describes the problem with the certificates of a broker. It is "" for every other
+// error.
 func ExplainTLS(err error) string {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError

@@ -1,6 +1,6 @@
-// Package remote speaks to other systems: a web service that requests are posted to (Service) and what it answers, an
-// answer that is no success and a failure at a message broker as errors, and foreign text made fit for logs and pages.
-// It does not know what is asked.
+// Package remote speaks to other systems: a web service that requests are posted to (Service) and its answers,
+// unsuccessful answers and failures at a message broker as errors, and foreign text made fit for logs and pages. It
+// does not know the content of the requests.
 package remote
 
 import (
@@ -34,7 +34,7 @@ func (e *StatusError) Error() string {
 	return e.Brief() + ": " + e.Detail
 }
 
-// Brief is the error without what the other system wrote.
+// Brief is the error without the text of the other system.
 func (e *StatusError) Brief() string { return Status(e.Status) }
 
 // StatusCode returns Status.
@@ -49,7 +49,7 @@ func Status(code int) string {
 }
 
 // ClassOf is retry.ClassOfStatus for a service that an operator has set up: an answer that speaks of the address or the
-// credentials, or a redirect, which is not followed, needs somebody to change the settings.
+// credentials, or a redirect, which is not followed, needs a change of the settings.
 func ClassOf(status int) retry.Class {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
@@ -72,7 +72,7 @@ func Text(s string) string {
 	return s
 }
 
-// OneLine replaces what ends a line, what a terminal obeys and what no reader can see by spaces.
+// OneLine replaces line ends, terminal control characters and invisible characters by spaces.
 func OneLine(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {

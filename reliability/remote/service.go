@@ -107,10 +107,10 @@ func (s *Service) Check(ctx context.Context) error {
 	return a.Err(ClassOf(a.Status))
 }
 
-// Answer is what a service said.
+// Answer is the answer of a service.
 type Answer struct {
 	Status  int
-	Verdict *Verdict // nil: none in this form
+	Verdict *Verdict // nil: no error in this form
 
 	after    time.Duration // Retry-After, if wait
 	wait     bool

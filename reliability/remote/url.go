@@ -8,8 +8,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// CheckURL says what is wrong with the URL of an HTTP service in the settings; credentials names the setting that takes
-// what must not be in the URL, "" if there is none. An error does not hold the URL, which may hold a secret.
+// CheckURL returns the problem of the URL of an HTTP service in the settings; credentials names the setting for the
+// credentials, which must not be in the URL, "" if there is none. An error does not hold the URL, which may hold a
+// secret.
 func CheckURL(text, credentials string) error {
 	u, err := url.Parse(text)
 	switch {

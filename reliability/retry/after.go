@@ -51,8 +51,8 @@ type afterError struct {
 
 func (e *afterError) Unwrap() error { return e.error }
 
-// After marks err as worth a retry, but not before d has passed: what a
-// server said with Retry-After. A nil err stays nil.
+// After marks err as worth a retry, but not before d has passed, such as the Retry-After of a
+// server. A nil err stays nil.
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil

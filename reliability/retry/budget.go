@@ -13,9 +13,9 @@ type BudgetOptions struct {
 	// Ratio of retries to first attempts that the traffic earns, in (0,1]. Default 0.2.
 	Ratio float64 `yaml:"ratio" above:"0" max:"1"`
 	// MinPerSecond is earned without traffic too, so that a quiet caller can retry
-	// at all. Default 1; negative is none.
+	// at all. Default 1; negative: 0.
 	MinPerSecond float64 `yaml:"min_per_second" min:"0" max:"1000000"`
-	// Burst is how much can be saved up, and what there is at first. Default 10.
+	// Burst is the most that can be saved up, and the initial amount. Default 10.
 	Burst float64 `yaml:"burst" min:"1" max:"1000000"`
 }
 
@@ -70,8 +70,8 @@ func (b *Budget) Earn() {
 	b.mu.Unlock()
 }
 
-// Spend takes a retry out of the budget. If there is none left, wait is how long it
-// takes until the minimum alone has earned one; 0 if only traffic can.
+// Spend takes a retry out of the budget. If the budget is empty, wait is the time until the minimum
+// alone has earned a retry; 0 if only traffic can.
 func (b *Budget) Spend() (ok bool, wait time.Duration) {
 	now := time.Now()
 	b.mu.Lock()
@@ -80,7 +80,7 @@ func (b *Budget) Spend() (ok bool, wait time.Duration) {
 		b.tokens = min(b.tokens+b.o.MinPerSecond*since.Seconds(), b.o.Burst)
 		b.last = now
 	}
-	// Five payments of 0.2 must be worth one retry, whatever binary fractions say.
+	// Five payments of 0.2 must be worth one retry, despite binary fractions.
 	if b.tokens >= 1-1e-9 {
 		b.tokens = max(b.tokens-1, 0)
 		b.spent++
@@ -93,13 +93,13 @@ func (b *Budget) Spend() (ok bool, wait time.Duration) {
 	return false, wait
 }
 
-// BudgetStatus is what a Budget has done so far.
+// BudgetStatus holds the figures of a Budget since it was made.
 type BudgetStatus struct {
 	Left          float64 // retries that could be made now
 	Spent, Denied uint64  // retries made, and asked for in vain
 }
 
-// Status tells the present state.
+// Status returns the current state.
 func (b *Budget) Status() BudgetStatus {
 	b.mu.Lock()
 	defer b.mu.Unlock()

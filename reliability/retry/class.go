@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Class says what kind of failure an error is. It decides whether a retry can
-// help, whether a breaker counts it, and is a label of metrics and dead letters.
+// Class is the kind of a failure. It decides whether a retry can help, whether a breaker counts it,
+// and is a label of metrics and dead letters.
 type Class uint8
 
 // The classes. The zero value is ClassUnknown.
@@ -30,9 +30,9 @@ const (
 	ClassTimeout
 	// ClassBreakerOpen means that the call was not made at all.
 	ClassBreakerOpen
-	// ClassBlocked means that nothing goes through until somebody changes something:
-	// wrong credentials, a wrong address, a missing folder. It says nothing about the
-	// cargo of the call, so giving that up would help nobody.
+	// ClassBlocked means that every call fails until an operator changes something: wrong credentials,
+	// a wrong address, a missing folder. It says nothing about the payload of the call, so giving that
+	// up would not help.
 	ClassBlocked
 
 	// Classes is how many classes there are.
@@ -59,8 +59,8 @@ func ParseClass(name string) (c Class, ok bool) {
 	return ClassUnknown, false
 }
 
-// Retryable reports whether another try can help. An open breaker is no reason to
-// try again: whoever wants to go on waits until the breaker lets calls through.
+// Retryable reports whether another try can help. An open breaker is not a reason to retry: the
+// caller waits until the breaker permits calls.
 func (c Class) Retryable() bool { return c != ClassPermanent && c != ClassBreakerOpen }
 
 // Trips reports whether the class says that the other side is of no use for now. An
@@ -77,7 +77,7 @@ type classError struct {
 func (e *classError) Unwrap() error     { return e.error }
 func (e *classError) RetryClass() Class { return e.class }
 
-// WithClass says of err what ClassOf would not find out. A nil err stays nil.
+// WithClass gives err a class that ClassOf could not derive. A nil err stays nil.
 func WithClass(err error, c Class) error {
 	if err == nil {
 		return nil
@@ -86,8 +86,7 @@ func WithClass(err error, c Class) error {
 }
 
 // ClassOf classifies an error: by a RetryClass method of it or of one that it wraps,
-// by the marks of Permanent and After, and else by what the net, os and context
-// packages return.
+// by the marks of Permanent and After, and else by the errors of the net, os and context packages.
 func ClassOf(err error) Class {
 	var own interface{ RetryClass() Class }
 	if errors.As(err, &own) {
@@ -118,7 +117,7 @@ func classOfNetwork(err error) Class {
 	var network net.Error
 	var operation *net.OpError
 	var request *url.Error
-	// A client's error without an answer: the connection broke, whatever the reason.
+	// A client's error without an answer: the connection broke, for any reason.
 	if errors.As(err, &operation) || errors.As(err, &request) || errors.As(err, &network) {
 		if errors.Is(err, context.Canceled) {
 			return ClassUnknown

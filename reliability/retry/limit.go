@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Exceed says what becomes of a retry beyond the rate limit.
+// Exceed is the treatment of a retry beyond the rate limit.
 type Exceed string
 
 const (
@@ -26,7 +26,7 @@ type LimitOptions struct {
 	PerInterval int `yaml:"limit" min:"1" max:"1000000"`
 	// Interval defaults to 1 s.
 	Interval time.Duration `yaml:"interval" min:"1ms" max:"1d"`
-	// OnExceed says what to do with the rest. Default Delay.
+	// OnExceed is the treatment of the rest. Default Delay.
 	OnExceed Exceed `yaml:"on_exceeded" one:"delay drop dead_letter"`
 }
 
@@ -78,11 +78,11 @@ func NewLimit(o LimitOptions) (*Limit, error) {
 	return &Limit{o: o}, nil
 }
 
-// OnExceed is what the options say.
+// OnExceed returns the option of that name.
 func (l *Limit) OnExceed() Exceed { return l.o.OnExceed }
 
-// Take asks for want units at the time now and gets between none and all of them.
-// With none, wait says when to ask again.
+// Take asks for want units at the time now and gets between 0 and all of them. With 0, wait says
+// when to ask again.
 func (l *Limit) Take(now time.Time, want int) (granted int, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *Limit) Take(now time.Time, want int) (granted int, wait time.Duration) 
 	return granted, 0
 }
 
-// Free is what Take would answer, without taking anything.
+// Free returns the result that Take would, without taking anything.
 func (l *Limit) Free(now time.Time, want int) (granted int, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,14 +143,14 @@ func (l *Limit) forget(now time.Time) {
 	}
 }
 
-// LimitStatus is what a Limit has done so far.
+// LimitStatus holds the figures of a Limit since it was made.
 type LimitStatus struct {
 	PerInterval int
 	Allowed     uint64 // units let through
-	Limited     uint64 // askings that got none
+	Limited     uint64 // requests that got no unit
 }
 
-// Status tells the present state.
+// Status returns the current state.
 func (l *Limit) Status() LimitStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()

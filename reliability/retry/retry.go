@@ -17,11 +17,11 @@ const (
 	Unlimited = -1
 	// Never makes the first attempt the only one.
 	Never = -2
-	// DefaultMaxRetries is what 0 stands for.
+	// DefaultMaxRetries is the meaning of 0.
 	DefaultMaxRetries = 3
 )
 
-// Decision is what to do about an error.
+// Decision is the reaction to an error.
 type Decision int
 
 const (
@@ -47,11 +47,11 @@ type Options struct {
 	// MaxElapsed ends the retries once a further wait would end later than this
 	// after the first attempt began. 0 is no limit.
 	MaxElapsed time.Duration `yaml:"max_elapsed"`
-	// MaxRetryAfter caps what a server may ask for with Retry-After. Default 1 minute.
+	// MaxRetryAfter caps the Retry-After of a server. Default 1 minute.
 	MaxRetryAfter time.Duration `yaml:"max_retry_after" min:"1ms" max:"1d"`
 	// Classify decides about an error. Default ByClass.
 	Classify func(error) Decision
-	// OnRetry is told about each retry before its wait; it may be nil.
+	// OnRetry is called for each retry before its wait; it may be nil.
 	OnRetry func(n int, wait time.Duration, err error)
 	// Rand answers in [0,1); it must be safe for concurrent use if the policy is
 	// used so. Default math/rand/v2.
@@ -114,8 +114,8 @@ const (
 	Cancelled Reason = "cancelled"   // the context ended
 )
 
-// Error is what Do returns when it gives up. It unwraps to the error of the
-// last attempt and, when the context had ended, to the cause of that.
+// Error is returned by Do when it gives up. It unwraps to the error of the last attempt and, when
+// the context had ended, to the cause of that.
 type Error struct {
 	Reason   Reason
 	Attempts int // how often the function was called
@@ -193,8 +193,8 @@ func (p *Policy) Allows(n int) bool { return p.o.MaxRetries == Unlimited || n <=
 // MaxRetryAfter is the longest wait that a server can ask for.
 func (p *Policy) MaxRetryAfter() time.Duration { return p.o.MaxRetryAfter }
 
-// wait is the backoff, or what the server asked for plus up to one base delay, so
-// that the clients that were all told "in 5 seconds" do not come back in the same instant.
+// wait is the backoff, or the Retry-After of the server plus up to one base delay, so that clients
+// which all received "in 5 seconds" do not return in the same instant.
 func (p *Policy) wait(backoff time.Duration, err error) time.Duration {
 	after, ok := AfterOf(err)
 	if !ok {

@@ -1,7 +1,8 @@
 // Package secretfile reads a secret from a file and follows its changes, so that a token or key can be rotated without
 // a restart.
 //
-// It does not know what a secret is for: the caller checks the content and puts it into a header or a signature.
+// It does not know the purpose of a secret: the caller checks the content and puts it into a header or a
+// signature.
 package secretfile
 
 import (

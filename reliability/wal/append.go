@@ -10,15 +10,15 @@ import (
 )
 
 // This file is the writer: one batch becomes one write and one sync. It holds the order that durability rests on
-// (write, sync, publish, mark) and what is left behind when one of these steps fails.
+// (write, sync, publish, mark) and the state after a failure of each step.
 
 // keepBuffer is the largest batch buffer that is kept for the next batch, in bytes.
 const keepBuffer = 32 << 20
 
 // Append writes recs as one batch and returns when they are durable: one write, one sync.
 // It fills in their numbers, which are consecutive. On any error no number is assigned
-// and no reader sees any of them, but after a crash all may be in the log: whoever
-// sends them again needs to recognise them.
+// and no reader sees any of them, but after a crash all may be in the log: a caller that appends
+// them again needs to recognise them.
 //
 // An error that wraps ErrNoSpace or ErrNoFiles, and any other failed write, leaves the log
 // as it was before the call. A failed sync poisons the log.
@@ -108,8 +108,8 @@ func (l *Log) segmentFor(size int64) (*segment, error) {
 	l.segments = append(l.segments, seg)
 	l.mu.Unlock()
 	l.measure()
-	// Should the new segment get lost, the old one cannot pass for a torn one. Without
-	// its marker the log can go on; the next SyncMark says why it failed.
+	// Should the new segment get lost, the old one cannot pass for a torn one. The log works without
+	// its marker; the next SyncMark returns the error.
 	l.tryMark()
 	return seg, nil
 }

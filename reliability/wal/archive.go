@@ -43,9 +43,9 @@ func (l *Log) SizeFrom(from uint64) (bytes int64) {
 
 // Archive puts the segments that hold the records from..to into a folder of their own, where
 // Truncate does not reach them, and returns when they are durable there. They are
-// hard-linked, so they cost nothing until the log lets go of them; where the file system
-// has no links they are copied. Records outside the range may come along: OpenArchive leaves
-// them out. Archiving the same range again is no error.
+// hard-linked, so they cost nothing until the log deletes them; where the file system has no links
+// they are copied. Records outside the range may come along: OpenArchive leaves them out. Archiving
+// the same range again is no error.
 //
 // The caller refers to the folder only after Archive has returned nil. A crash before that leaves a folder that
 // nothing refers to, and one after that leaves an archive that is complete. An error wraps ErrTruncated if a
@@ -111,7 +111,7 @@ func (l *Log) link(s *segment, name string) error {
 	if err != nil {
 		return err
 	}
-	// Up to the durable end only: what lies behind it may be torn, or be cut back while it is read.
+	// Up to the durable end only: bytes behind it may be torn, or be cut back while they are read.
 	err = copyBytes(to, from, s.end.Load())
 	if err == nil {
 		err = fsys.SyncFile(to, fsys.SiteWALArchiveFile)
@@ -175,8 +175,8 @@ func (k *ArchiveReader) Next(rec *Record) (ok bool, err error) {
 		if err != nil {
 			return false, fmt.Errorf("read segment %s at offset %d: %w", k.seg.path, at, err)
 		}
-		// A segment has no end mark: its last frame is followed by zeros, or by records that count as given up. So what
-		// looks like damage is the regular end if the next segment continues right here.
+		// A segment has no end mark: its last frame is followed by zeros, or by records that count as given up. So
+		// apparent damage is the regular end if the next segment continues right here.
 		if reason != "" {
 			follows, err := k.follows()
 			if err != nil {
@@ -240,7 +240,7 @@ func (k *ArchiveReader) enter() error {
 	return nil
 }
 
-// Close lets go of the file at hand.
+// Close closes the open file.
 func (k *ArchiveReader) Close() error {
 	if k.file == nil {
 		return nil

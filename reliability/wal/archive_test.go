@@ -132,7 +132,7 @@ func TestArchiveIsCopiedAgain(t *testing.T) {
 	require.Len(t, readArchive(t, disk, "/data/kept/a", 50, 120), 71)
 }
 
-// The newest segment may be kept too: what is appended to it later is not in the range.
+// The newest segment may be kept too: records appended to it later are not in the range.
 func TestKeepTheActiveSegment(t *testing.T) {
 	dir := t.TempDir()
 	l := fillLog(t, fsys.OS(), filepath.Join(dir, "wal"), 10)

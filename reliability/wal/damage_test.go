@@ -70,7 +70,7 @@ func TestEveryLossAtTheEndIsNoticed(t *testing.T) {
 	check(-1, s.marked(t, map[uint64][]byte{1: s.segments[1]}), 4)
 	check(-2, s.marked(t, nil), 0)
 
-	// The last batch, of which nothing behind it tells that it was synced.
+	// The last batch, without any bytes behind it that show that it was synced.
 	for i := len(s.recs) - 3; i < len(s.recs); i++ {
 		data := slices.Clone(last)
 		data[s.places[i].Offset+frameHead] ^= 1
@@ -89,7 +89,7 @@ func TestEveryLossAtTheEndIsNoticed(t *testing.T) {
 }
 
 // A record behind the marker was acknowledged within the last second; its loss cannot be
-// told from a torn write.
+// distinguished from a torn write.
 func TestMarkerIsOlderThanTheEnd(t *testing.T) {
 	m := fsystest.New()
 	l := mustOpen(t, m, 4096)
@@ -325,7 +325,7 @@ func TestPartialBatchBehindAGap(t *testing.T) {
 	}
 }
 
-// A batch is limited to what a frame can say of it.
+// A batch is limited to the size that a frame can state.
 func TestBatchOfTooManyRecords(t *testing.T) {
 	l := mustOpen(t, fsystest.New(), 64<<20)
 	defer l.Close()

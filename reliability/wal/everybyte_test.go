@@ -158,7 +158,7 @@ func TestFlipEveryByte(t *testing.T) {
 			flipped := slices.Clone(data)
 			flipped[at] ^= mask
 			m := s.with(t, 1, flipped)
-			if at < segmentHead { // the first frame tells what the head said
+			if at < segmentHead { // the first frame repeats the head
 				require.Equal(t, len(s.recs), s.survivors(t, m), "byte %d", at)
 				continue
 			}
@@ -169,7 +169,7 @@ func TestFlipEveryByte(t *testing.T) {
 			case s.batchEnd[i] < len(s.recs): // a later batch says that this one was synced
 				requireCorrupt(t, m, 1, s.places[i].Offset, uint64(i+1))
 				s.requireLost(t, m, uint64(i+1), uint64(i+1))
-			default: // cannot be told from a batch that was never synced
+			default: // cannot be distinguished from a batch that was never synced
 				require.Equal(t, s.batchStart(i), s.survivors(t, m), "byte %d", at)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 )
 
-// Whatever operation fails, once: what was acknowledged is there, what was not is not
-// read, the log goes on unless the failure was a sync's, and so does the next process.
+// If any operation fails, once: acknowledged records are there, others are not read, the log stays
+// usable unless the failure was a sync's, and the next process can use it.
 func TestEveryOperationFailsOnce(t *testing.T) {
 	for _, fault := range []error{syscall.ENOSPC, syscall.EIO} {
 		for n := int64(1); ; n++ {
@@ -166,7 +166,7 @@ func TestFailedSyncPoisons(t *testing.T) {
 	require.ErrorIs(t, err, ErrPoisoned)
 	require.EqualValues(t, 2, l.DurableSeq())
 
-	// A reader finishes what is durable, and no more.
+	// A reader finishes the durable records, and no more.
 	var rec Record
 	for range 2 {
 		ok, err := r.Next(&rec)
@@ -226,8 +226,8 @@ func TestFailedUnlinkIsTriedAgain(t *testing.T) {
 	require.ErrorIs(t, l.Truncate(4), ErrPoisoned)
 }
 
-// Whatever keeps a segment from being made, short of a failed sync, passes: the batch is
-// refused, its numbers are used again, and nothing of it is found later.
+// Every failure to make a segment, short of a failed sync, is temporary: the batch is refused, its
+// numbers are used again, and nothing of it is found later.
 func TestASegmentThatCannotBeMadeNow(t *testing.T) {
 	for name, c := range map[string]struct {
 		op    fsystest.Op
@@ -265,7 +265,7 @@ func TestASegmentThatCannotBeMadeNow(t *testing.T) {
 	}
 }
 
-// A reader that finds no descriptor for the next segment goes on where it was.
+// A reader that finds no descriptor for the next segment continues where it was.
 func TestAReaderWithoutADescriptor(t *testing.T) {
 	m := fsystest.New()
 	l := mustOpen(t, m, 4096)
@@ -289,7 +289,7 @@ func TestAReaderWithoutADescriptor(t *testing.T) {
 }
 
 // After a failed sync the system may take unwritten pages for written, so that a further
-// sync does nothing. The next start must write what it is about to call durable.
+// sync does nothing. The next start must write the records before it calls them durable.
 func TestLastBatchIsWrittenAgainAtStart(t *testing.T) {
 	m := fsystest.New()
 	l := mustOpen(t, m, 32<<10)

@@ -11,7 +11,7 @@ import (
 
 // Mistakes that others' logs shipped with, a test each.
 
-// A sender was told "stored" while the bytes were in memory only.
+// A request was acknowledged while the bytes were in memory only.
 func TestFieldBugAckBeforeSync(t *testing.T) {
 	m := fsystest.New()
 	l := mustOpen(t, m, 64<<10)
@@ -103,7 +103,7 @@ func TestFieldBugRepairDeletesEverythingAfterACorruption(t *testing.T) {
 		require.Equal(t, data, readFile(t, m, segmentPath(first)), "damaged or not, it stays as it is")
 	}
 
-	// Whoever has read up to a lost one goes on behind it.
+	// A reader that has read up to a lost one continues behind it.
 	more := batch(99, 10, 20)
 	require.NoError(t, l.Append(more))
 	for _, from := range []uint64{2, 3} {
@@ -114,7 +114,7 @@ func TestFieldBugRepairDeletesEverythingAfterACorruption(t *testing.T) {
 	}
 	require.NoError(t, l.Close())
 
-	// What is damaged is not deleted with the rest of the log either.
+	// Damaged segments are not deleted with the rest of the log either.
 	l = mustOpen(t, m, 4096)
 	require.Len(t, l.Losses(), 1)
 	require.NoError(t, l.Truncate(more[0].Seq))

@@ -72,7 +72,7 @@ func readAll(l *Log, from uint64) ([]Record, error) {
 	}
 }
 
-// same compares what was appended as record seq with what was read.
+// same compares the appended record seq with the one read.
 func same(p Pending, seq uint64, r Record) error {
 	if r.Seq != seq || r.Time != p.Time || r.Type != p.Type || string(r.Payload) != string(p.Payload) {
 		return fmt.Errorf("record %d is not what was appended as %d (time %d, type %d, %d bytes; got %d, %d, %d bytes)",

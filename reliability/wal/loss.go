@@ -8,15 +8,15 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// This file carries out an accepted loss: it rewrites the log so that what was given up is named by a segment's
-// head and what is left has no gaps. It runs inside Open only, and only under Options.AcceptLoss. Nothing is
-// deleted.
+// This file carries out an accepted loss: it rewrites the log so that a segment's head names the abandoned
+// records and the remaining ones have no gaps. It runs inside Open only, and only under Options.AcceptLoss.
+// Nothing is deleted.
 
 // Loss is a range of records that was given up under Options.AcceptLoss.
 type Loss struct {
 	FirstSeq uint64
-	// LastSeq is an upper bound: no lost record has a higher number. Numbering goes on
-	// behind it, so that no number is ever used twice.
+	// LastSeq is an upper bound: no lost record has a higher number. Numbering continues behind it, so
+	// that no number is ever used twice.
 	LastSeq    uint64
 	Quarantine string        // folder that damaged segments go to, once the log needs them no more
 	Cause      *CorruptError // only from the Open that gave it up
@@ -48,26 +48,27 @@ func (l *Log) lossBefore(s *segment) Loss {
 	return Loss{FirstSeq: s.lostFrom, LastSeq: s.first - 1, Quarantine: l.quarantine(s.lostFrom)}
 }
 
-// quarantine is the folder for what was damaged around the first lost record. Its name follows from that number
-// alone, so that an attempt after a crash uses the same folder.
+// quarantine is the folder for the segments damaged around the first lost record. Its name follows from that
+// number alone, so that an attempt after a crash uses the same folder.
 func (l *Log) quarantine(lostFrom uint64) string {
 	return filepath.Join(l.o.Dir, fmt.Sprintf("quarantine-%020d", lostFrom))
 }
 
-// salvage takes the gaps out of the log, so that it is whole without them: what follows a
-// gap begins a segment, whose head says what was lost. Where the records behind a gap
-// share a segment with those in front of it, they are copied to a new one; the old one
-// keeps its bytes, which count only up to where the next one begins. The last gap comes
-// first: after a crash the next attempt finds those that are left.
+// salvage takes the gaps out of the log, so that it is whole without them: the records after a gap
+// begin a segment, whose head names the lost ones. Where the records behind a gap share a segment
+// with those in front of it, they are copied to a new one; the old one keeps its bytes, which count
+// only up to where the next one begins. The last gap comes first: after a crash the next attempt
+// finds those that are left.
 func (l *Log) salvage(v *survey) error {
 	for i := len(v.gaps) - 1; i >= 0; i-- {
 		g := v.gaps[i]
 		var err error
 		switch {
-		// Nothing usable behind it: the log ends here, and numbering goes on above.
+		// Nothing usable behind it: the log ends here, and numbering continues above.
 		case g.next == nil:
 			err = l.beginAbove(v, g)
-		// The records behind it begin a segment already: its head just has to say what is missing in front.
+		// The records behind it begin a segment already: its head only has to name the missing records in
+		// front.
 		case g.next.from == segmentHead:
 			g.next.seg.lostFrom = g.Seq
 			err = l.writeHead(g.next.seg)
@@ -85,7 +86,7 @@ func (l *Log) salvage(v *survey) error {
 // have held.
 //
 // The records that were lost may have been acknowledged, and dead letters or cursors may name them. A number that
-// is used twice would make those point at other records, so numbering goes on above the highest that fits into
+// is used twice would make those point at other records, so numbering continues above the highest that fits into
 // the lost bytes.
 func (l *Log) beginAbove(v *survey, g *gap) error {
 	var before *segment
@@ -184,7 +185,7 @@ func (l *Log) copyPiece(g *gap) error {
 	return nil
 }
 
-// moveAside puts segments that hold only what was given up into the quarantine.
+// moveAside puts segments that hold only abandoned records into the quarantine.
 func (l *Log) moveAside(segments []superseded) error {
 	for _, x := range segments {
 		if err := l.quarantineSegment(x.s.path, x.by.start()); err != nil {

@@ -32,12 +32,12 @@ type mark struct {
 }
 
 // marker is the file of the mark. It is written in place after each batch, which costs
-// no sync, and synced by [Log.SyncMark] and with every new segment. While a sync is
-// under way nobody else writes: a write could have to wait for it.
+// no sync, and synced by [Log.SyncMark] and with every new segment. While a sync is in progress
+// there are no other writes: a write could have to wait for it.
 //
-// Two parties write it: Append through markBatch, and whoever calls SyncMark. They share no lock, because Append must
-// not wait for the marker's sync, but each takes a slot of its own from turn, and markBatch does nothing during a sync.
-// A slot that is torn by a crash has a wrong checksum, and the other one counts.
+// Two parties write it: Append through markBatch, and the caller of SyncMark. They share no lock, because Append must
+// not wait for the marker's sync, but each takes a slot of its own from turn, and markBatch does nothing during a
+// sync. A slot that is torn by a crash has a wrong checksum, and the other one counts.
 type marker struct {
 	// Written by Open, before there is anybody else.
 	found mark
@@ -46,14 +46,14 @@ type marker struct {
 	file atomic.Pointer[fsys.File] // nil until it could be opened, and after Close; opened and closed under syncMu
 	buf  [markBytes]byte           // for the encoding in markBatch; Append's, under appendMu
 	turn atomic.Uint32             // counts writes; its parity is the slot
-	err  atomic.Pointer[error]     // of the last write without a sync; told, and cleared, by the next SyncMark
+	err  atomic.Pointer[error]     // of the last write without a sync; returned, and cleared, by the next SyncMark
 
 	syncing atomic.Bool // a sync is under way: markBatch leaves the file alone
 
 	// syncMu is held while the marker is opened, synced and closed, disk I/O included. It guards the fields below.
 	// It is taken with appendMu held (a new segment is marked at once), never the other way round.
 	syncMu sync.Mutex
-	synced mark // what is durable; the zero mark after an error
+	synced mark // the durable mark; the zero mark after an error
 	closed bool
 }
 
@@ -74,9 +74,9 @@ func (l *Log) markPath() string { return filepath.Join(l.o.Dir, markName) }
 // cannot be checked; the records can.
 //
 // The slot with the higher number counts. A slot of zeros was never written. A damaged slot beside a good one
-// means that the last write of the marker was torn or that the disk changed it, and the two cannot be told apart:
-// it is reported, and the good slot is used. turn is set to the slot that counts, so that the next write goes to
-// the other one.
+// means that the last write of the marker was torn or that the disk changed it, and the two cannot be
+// distinguished: it is reported, and the good slot is used. turn is set to the slot that counts, so that the next
+// write goes to the other one.
 func (l *Log) readMark() error {
 	f, err := l.o.FS.Open(l.markPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -176,7 +176,7 @@ func (l *Log) markFailed(err error) {
 
 // SyncMark makes the mark durable: a log that ends before the record that was durable
 // when SyncMark was called is not opened without the override. The owner calls it every
-// second or so; after an error the log goes on, and the loss of its end may be missed.
+// second or so; after an error the log stays usable, and the loss of its end may go undetected.
 func (l *Log) SyncMark() error {
 	if err := l.alive(); err != nil {
 		return err
@@ -223,8 +223,8 @@ func (l *Log) syncMark(force bool) error {
 	return nil
 }
 
-// tryMark makes the mark durable where the log goes on without it: the next SyncMark
-// says what was wrong.
+// tryMark makes the mark durable where the log does not depend on it: the next SyncMark returns the
+// error.
 func (l *Log) tryMark() {
 	if err := l.syncMark(true); err != nil {
 		l.mark.err.Store(&err) // counted there

@@ -8,7 +8,8 @@ import (
 
 // Metrics are the log's own counters.
 //
-// The counters are updated with atomics, by whoever does the work. The gauges are set by measure.
+// The counters are updated with atomics, by the goroutine that does the work. The gauges are set by
+// measure.
 type Metrics struct {
 	records, bytes, batches *metrics.Counter
 	writeErrors             *metrics.Counter

@@ -28,7 +28,7 @@ func TestModel(t *testing.T) {
 		}
 		l := open()
 		defer func() { _ = l.Close() }()
-		var tail *Reader // follows the log while the other calls go on
+		var tail *Reader // follows the log while the other calls continue
 		var tailNext uint64
 		closeTail := func() {
 			if tail != nil {

@@ -16,7 +16,7 @@ import (
 
 const lossSegmentBytes = 16 << 10
 
-// history is what the outside knows about a log.
+// history is the state of a log as seen by its callers.
 type history struct {
 	acked    []Pending // record i+1 was acknowledged, or delivered by a reader, as acked[i]
 	inFlight []Pending // the batch that Append is busy with
@@ -25,7 +25,7 @@ type history struct {
 	marked   uint64    // SyncMark has returned for the record
 }
 
-// check opens what a crash left and looks for a broken promise.
+// check opens the remains of a crash and looks for a broken promise.
 func (h *history) check(disk *fsystest.Mem) error {
 	l, err := openMem(disk, lossSegmentBytes)
 	if err != nil {
@@ -71,7 +71,7 @@ func (h *history) check(disk *fsystest.Mem) error {
 	return l.Append(batch(1, 5000))
 }
 
-// crashes checks what a power loss could leave at this moment.
+// crashes checks the possible remains of a power loss at this moment.
 func (h *history) crashes(m *fsystest.Mem, when string) error {
 	for i, percent := range []int{0, 5, 20, 50, 50, 50, 80, 95, 100} {
 		seed := m.Ops()*10 + int64(i)
@@ -82,14 +82,14 @@ func (h *history) crashes(m *fsystest.Mem, when string) error {
 	return nil
 }
 
-// run is the life of one process. It returns nil, or what stopped it.
+// run is the life of one process. It returns nil, or the error that stopped it.
 func (h *history) run(m *fsystest.Mem, batches int) error {
 	l, err := openMem(m, lossSegmentBytes)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = l.Close() }()
-	// What a start finds, it delivers: from now on it must not change.
+	// A start delivers all records that it finds: from now on it must not change.
 	found, err := readAll(l, 0)
 	if err != nil {
 		return err
@@ -153,8 +153,8 @@ func losePower(ignore ...fsys.Site) error {
 	return broken
 }
 
-// killThenLosePower kills the process at every operation, starts the next one on what the
-// dead one left in memory, and cuts the power at every operation of that one.
+// killThenLosePower kills the process at every operation, starts the next one on the memory of the
+// dead one, and cuts the power at every operation of that one.
 func killThenLosePower(ignore ...fsys.Site) error {
 	for n := int64(1); ; n++ {
 		m := fsystest.New()

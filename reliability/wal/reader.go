@@ -16,7 +16,7 @@ import (
 // bytes end. Its file is its own, so a segment that Truncate deletes stays readable until the reader leaves it.
 //
 // Between two calls of Next, scan stands at the frame of the record next in seg, or at the end of seg. next is
-// above want only behind a loss that was accepted: the difference is what Record.Lost tells.
+// above want only behind a loss that was accepted: Record.Lost reports the difference.
 type Reader struct {
 	l *Log // fixed
 
@@ -44,7 +44,7 @@ func (l *Log) NewReader(fromSeq uint64) (*Reader, error) {
 }
 
 // seek moves to a record. The segment is chosen under mu and opened without it: Truncate may delete it in between,
-// which enter reports as ErrTruncated. That is what the caller would have been told a moment later.
+// which enter reports as ErrTruncated. The caller would have received the same error a moment later.
 func (r *Reader) seek(from uint64) error {
 	l := r.l
 	l.mu.Lock()
@@ -109,9 +109,9 @@ func (r *Reader) enter(s *segment) error {
 }
 
 // Next reads the next record. ok is false at the durable end; [Log.Wait] with the number
-// of the last record waits for more. After a failed sync, what is durable can still be
-// read, and the end is an error that wraps ErrPoisoned. A *CorruptError means that the
-// disk changed what was written; the reader cannot go on.
+// of the last record waits for more. After a failed sync, durable records can still be read, and
+// the end is an error that wraps ErrPoisoned. A *CorruptError means that the disk changed written
+// data; the reader cannot continue.
 //
 // An error leaves the reader in front of the record that it could not read, so after ErrNoFiles the caller can
 // wait and call again. Next never blocks on the writer: the durable end is an answer and not a wait.
@@ -167,7 +167,7 @@ func (r *Reader) following() (*segment, error) {
 	return nil, fmt.Errorf("read record %d: %w", r.next, ErrTruncated)
 }
 
-// Close lets go of the reader's file. It does not end a Wait.
+// Close closes the reader's file. It does not end a Wait.
 func (r *Reader) Close() error {
 	if r.file == nil {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// This file is the start: it surveys the log, decides what a crash left behind, and makes what remains durable.
-// Everything in it runs in the goroutine of Open, before anybody else has the Log. FORMAT.md lists what can be
-// found and what is done about it.
+// This file is the start: it surveys the log, identifies the remains of a crash, and makes the remaining
+// records durable. Everything in it runs in the goroutine of Open, before any other goroutine has the Log.
+// FORMAT.md lists the possible findings and how each is handled.
 
 // Open reads the whole log, checks every record, and takes a torn tail off the last
 // segment. It returns a *CorruptError if synced data cannot be read (see
 // Options.AcceptLoss), a *VersionError if a newer program wrote the log, and otherwise
-// errors of the disk. What DurableSeq says afterwards has been synced by Open itself.
+// errors of the disk. Open itself has synced all records up to DurableSeq.
 func Open(o Options) (*Log, error) {
 	o.applyDefaults()
 	if err := o.validate(); err != nil {
@@ -40,12 +40,13 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// open recovers the log. No other goroutine knows it yet, so no lock is held here or in what it calls.
+// open recovers the log. No other goroutine knows it yet, so no lock is held here or in the functions
+// that it calls.
 //
 // The order matters. The folder is synced before it is read, so that nothing is served that a power loss could still
-// take. The mark comes before the survey, which needs it to tell a torn end from a lost one. The survey changes
-// nothing, so a log that is refused is left exactly as it was. A loss is accepted by rewriting the log and surveying it
-// again: the second survey proves that what was written is a log without gaps.
+// take. The mark comes before the survey, which needs it to distinguish a torn end from a lost one. The survey
+// changes nothing, so a log that is refused is left exactly as it was. A loss is accepted by rewriting the log and
+// surveying it again: the second survey proves that the rewritten log has no gaps.
 func (l *Log) open() error {
 	if err := fsys.MkdirAllSynced(l.o.FS, l.o.Dir, fsys.SiteWALMkdir); err != nil {
 		return err
@@ -108,7 +109,7 @@ func listSegments(f fsys.FS, dir string) ([]*segment, error) {
 	return out, nil
 }
 
-// take makes the log of what a survey without gaps found, and what it holds durable.
+// take builds the log from a survey without gaps, and makes its content durable.
 //
 // Repairs of heads come first: they are proven, and lose nothing if a crash ends the start here. Then segments whose
 // records were all given up leave the folder, oldest reason first, so that the next start finds the same losses. Only
@@ -173,12 +174,12 @@ func (l *Log) isUninitialized(s *segment) (bool, error) {
 	return end <= segmentHead, err
 }
 
-// takeLast cuts what a crash left at the end of the last segment, and makes what is in
-// front of it durable.
+// takeLast cuts the remains of a crash from the end of the last segment, and makes the records in
+// front of them durable.
 //
-// The four steps are ordered. First the tail is cut, or what is behind the last record would be synced with it.
-// Then the batch is written again, because pages whose sync failed may be marked clean. Then one sync covers
-// both. Only when take has stored the durable number after that can a reader be given a record.
+// The four steps are ordered. First the tail is cut, or the bytes behind the last record would be synced with
+// it. Then the batch is written again, because pages whose sync failed may be marked clean. Then one sync
+// covers both. Only when take has stored the durable number after that can a reader be given a record.
 func (l *Log) takeLast(v *survey, s *segment) error {
 	f, err := l.o.FS.OpenReadWrite(s.path)
 	if err != nil {
@@ -194,8 +195,8 @@ func (l *Log) takeLast(v *survey, s *segment) error {
 	if err := rewrite(f, v.batchAt, v.end); err != nil && !errors.Is(passing(err), ErrNoSpace) {
 		return fmt.Errorf("write last batch of segment %s again: %w", s.path, err)
 	}
-	// The sync covers the cut, too. Only after it may readers see the records of the last batch: they would otherwise act
-	// on what a power loss removes again.
+	// The sync covers the cut, too. Only after it may readers see the records of the last batch: they would otherwise
+	// act on records that a power loss removes again.
 	if err := fsys.SyncFile(f, fsys.SiteWALRecover); err != nil {
 		return fmt.Errorf("sync segment %s: %w", s.path, err)
 	}
@@ -231,7 +232,7 @@ func (l *Log) cutTail(s *segment, f fsys.File, off int64) error {
 	return nil
 }
 
-// Repairs says what Open found damaged and could put right without a loss.
+// Repairs lists the damage that Open repaired without a loss.
 func (l *Log) Repairs() []string { return l.repairs }
 
 // usedBytes is the offset behind the last byte of a file that is not zero. It reads backwards from the end, since the

@@ -76,8 +76,8 @@ func (s *scanner) peek(n int, limit int64) ([]byte, error) {
 	return s.buf[:n], nil
 }
 
-// next reads the frame at off and moves behind it. What lies at limit and beyond does
-// not exist. If the frame is bad, reason says why and nothing moves; err is of the disk.
+// next reads the frame at off and moves behind it. Bytes at limit and beyond are treated as absent.
+// If the frame is bad, reason says why and nothing moves; err is of the disk.
 //
 // The checks run in the order in which their data can be trusted: the head with its length, then the number, then
 // the payload. So no length is used before it is proven, and a frame of another record is not taken for the one

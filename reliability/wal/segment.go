@@ -89,7 +89,7 @@ func (s *segment) head() []byte {
 	return binary.LittleEndian.AppendUint32(b, checksum(0, b))
 }
 
-// errBadHead is wrapped with what is wrong about a segment's head.
+// errBadHead is wrapped with the problem of a segment's head.
 var errBadHead = errors.New("segment head")
 
 // readHead reads first, lostFrom and salt. The error wraps errBadHead, is a

@@ -13,7 +13,7 @@ import (
 // Snapshot opens every segment and gives it to add with the bytes that are durable in it. The files
 // are the receiver's to close. They stay readable after Truncate has deleted them.
 //
-// before is called first, and no segment is deleted until Snapshot returns. What before reads
+// before is called first, and no segment is deleted until Snapshot returns. Data that before reads
 // therefore refers to records that are in the snapshot: it may name the end of the log, or an older
 // record that was needed when it was read.
 func (l *Log) Snapshot(before func() error, add func(name string, size int64, file fsys.File)) error {
@@ -22,8 +22,8 @@ func (l *Log) Snapshot(before func() error, add func(name string, size int64, fi
 	if err := before(); err != nil {
 		return err
 	}
-	// The list is copied after before has returned: whatever before read is older than the list, and truncateMu keeps the
-	// segments that held it.
+	// The list is copied after before has returned: everything that before read is older than the list, and truncateMu
+	// keeps the segments that held it.
 	l.mu.Lock()
 	segments, dead := slices.Clone(l.segments), l.err
 	l.mu.Unlock()
@@ -31,7 +31,7 @@ func (l *Log) Snapshot(before func() error, add func(name string, size int64, fi
 		return dead
 	}
 	for _, s := range segments {
-		// Append goes on meanwhile. Bytes behind the end at this moment do not belong to the snapshot.
+		// Append continues meanwhile. Bytes behind the end at this moment do not belong to the snapshot.
 		size := s.end.Load()
 		f, err := l.o.FS.Open(s.path)
 		if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// survey is what a log holds, as found by reading all of it. Making one changes nothing, neither on the disk nor in the
-// Log: whether damage is accepted is decided afterwards.
+// survey is the content of a log, as found by reading all of it. Making one changes nothing, neither on the disk nor
+// in the Log: whether damage is accepted is decided afterwards.
 //
 // It walks the segments from the oldest to the last. At any moment it stands behind the last record that it could
-// account for, and what it finds next is either that record's successor or the end of a gap. A gap stays open until a
+// account for, and the next record is either that one's successor or the end of a gap. A gap stays open until a
 // record follows that is proven to be usable.
 type survey struct {
 	l    *Log
@@ -39,7 +39,7 @@ type survey struct {
 	end, batchAt int64    // in the last segment: behind the last record, and where its batch begins
 	last         frame    // head of the last usable record
 	before       standing // where the walk stood in front of the batch of the last record
-	used         int64    // what is not zero ends here
+	used         int64    // end of the non-zero bytes
 }
 
 // standing is a place in the walk to which it can return: the end of a batch with no gap behind it.
@@ -61,9 +61,9 @@ type superseded struct {
 
 // gap is a run of records that cannot be used.
 //
-// Its CorruptError is what an operator reads, and is complete once the walk has passed the gap. above differs
-// from LastSeq at the end of a log, where nobody knows how many records there were: LastSeq is what is known to
-// be missing, above what is possible.
+// An operator reads its CorruptError, which is complete once the walk has passed the gap. above differs from
+// LastSeq at the end of a log, where the number of records is unknown: LastSeq is the last that is certainly
+// missing, above the last that is possible.
 type gap struct {
 	*CorruptError
 	next  *piece // the records behind it; nil if there are none
@@ -72,16 +72,16 @@ type gap struct {
 
 // piece is a run of usable records of one segment: [first, next), at [from, to).
 //
-// Pieces exist so that an accepted loss can copy what lies behind a gap without reading the segment from its
-// beginning again.
+// Pieces exist so that an accepted loss can copy the records behind a gap without reading the segment from
+// its beginning again.
 type piece struct {
 	seg         *segment
 	first, next uint64
 	from, to    int64
 }
 
-// survey walks the whole log and returns what it found. An error is one of the disk or a *VersionError. Damage is
-// no error here: it is listed in gaps.
+// survey walks the whole log and returns its findings. An error is one of the disk or a *VersionError. Damage is
+// not an error here: it is listed in gaps.
 func (l *Log) survey() (*survey, error) {
 	v := &survey{l: l, mark: l.mark.found}
 	segments, err := listSegments(l.o.FS, l.o.Dir)
@@ -109,14 +109,14 @@ func (l *Log) survey() (*survey, error) {
 			}
 			continue
 		}
-		// What lies between was given up before.
+		// The records between were given up before.
 		v.next, v.cur = max(v.next, s.first), nil
 		if err := l.withFile(s, func(f fsys.File) error { return v.scan(f, s, stop) }); err != nil {
 			return nil, err
 		}
 		v.segments = append(v.segments, s)
 	}
-	// Without the mark, a log whose end was cut off could not be told from a shorter one.
+	// Without the mark, a log whose end was cut off could not be distinguished from a shorter one.
 	if v.next <= v.mark.seq {
 		at := filepath.Join(l.o.Dir, segmentName(v.next))
 		if n := len(v.segments); n > 0 {
@@ -130,7 +130,7 @@ func (l *Log) survey() (*survey, error) {
 // heads reads the heads of all segments and drops those that hold nothing of the log.
 //
 // A segment that it drops is either superseded, because a later head says that its records were given up, or
-// uninitialized. The former can only be told from the heads behind it, so the walk goes backwards.
+// uninitialized. The former can only be recognised by the heads behind it, so the walk goes backwards.
 func (v *survey) heads(segments []*segment) ([]*segment, error) {
 	for _, s := range segments {
 		err := v.l.withFile(s, func(f fsys.File) (err error) {
@@ -255,9 +255,9 @@ func lastPossible(first uint64, bytes int64) uint64 {
 // scan reads a segment up to the record before stop, or all of the last one.
 //
 // Between two segments the name of the next one is the authority on where this one ends. In the last segment the
-// marker is: a bad frame in front of what it names is damage, and one behind it is damage only if a later batch
-// was begun. A batch is begun only after the one before it was synced, so a frame of a later batch proves that
-// the bad bytes had been durable.
+// marker is: a bad frame in front of the record that it names is damage, and one behind it is damage only if a
+// later batch was begun. A batch is begun only after the one before it was synced, so a frame of a later batch
+// proves that the bad bytes had been durable.
 func (v *survey) scan(f fsys.File, s *segment, stop uint64) error {
 	v.sc.open(f, s.salt, segmentHead)
 	v.batchAt = segmentHead
@@ -304,8 +304,8 @@ func (v *survey) scan(f fsys.File, s *segment, stop uint64) error {
 		v.dropPartialBatch()
 	}
 	s.end.Store(v.end)
-	// Another segment follows: its name says how far this one must reach. Of the last segment only the bytes behind the
-	// bad frame tell how many records can have been there.
+	// Another segment follows: its name says how far this one must reach. In the last segment only the bytes behind the
+	// bad frame bound the number of records that can have been there.
 	if stop > v.next {
 		v.missing(stop-1, s.path, v.end,
 			cmp.Or(reason, fmt.Sprintf("segment ends here, but the next one begins with record %d", stop)))
@@ -317,8 +317,8 @@ func (v *survey) scan(f fsys.File, s *segment, stop uint64) error {
 	return nil
 }
 
-// dropPartialBatch returns to the end of the batch before the last one if the last one is not whole. Nobody was told
-// that its records are stored, and they only make sense together. What the marker names was synced, so it stays.
+// dropPartialBatch returns to the end of the batch before the last one if the last one is not whole. Its records
+// were not acknowledged, and they only make sense together. Records up to the marker were synced, so they stay.
 //
 // A batch that follows a gap stays for now: the survey after the loss was accepted finds it without one.
 func (v *survey) dropPartialBatch() {
@@ -369,7 +369,7 @@ func (v *survey) proven(g *gap, f *frame) bool {
 
 // missing says that the records from the next one up to last are not there.
 //
-// An open gap grows: what follows a gap without one usable record in between belongs to the same loss.
+// An open gap grows: damage after a gap without a usable record in between belongs to the same loss.
 func (v *survey) missing(last uint64, segment string, offset int64, reason string) {
 	if g := v.open; g != nil {
 		g.LastSeq = last

@@ -55,7 +55,7 @@ func TestRealDiskFull(t *testing.T) {
 		fill(5000)
 		require.Greater(t, len(acked), before, "space that Truncate freed is used")
 
-		// A full disk opens for reading, and what was acknowledged is all there.
+		// A full disk opens for reading, and all acknowledged records are there.
 		require.NoError(t, l.Close())
 		l, err = Open(o)
 		require.NoError(t, err)

@@ -9,13 +9,13 @@ import (
 )
 
 // Truncate deletes the segments whose records are all below a number, but never the last
-// segment. What is gone stays gone over a power loss. Readers that are inside a deleted
-// segment finish it. A failed sync poisons the log; after another error, the segments
-// that are left are tried again by the next call.
+// segment. Deleted segments do not return after a power loss. Readers that are inside a deleted
+// segment finish it. A failed sync poisons the log; after another error, the next call retries the
+// remaining segments.
 //
 // The owner passes the lowest record that a checkpoint or a sink still needs. That bound must be durable before
-// the call: a segment that is gone cannot be read again by a start that goes back to an older cursor. A whole
-// segment goes or none of it, so up to SegmentBytes of records below the bound stay.
+// the call: a segment that is gone cannot be read again by a start that goes back to an older cursor. Only
+// whole segments are deleted, so up to SegmentBytes of records below the bound stay.
 func (l *Log) Truncate(belowSeq uint64) error {
 	l.truncateMu.Lock()
 	defer l.truncateMu.Unlock()
@@ -51,9 +51,9 @@ func (l *Log) Truncate(belowSeq uint64) error {
 	}
 }
 
-// drop deletes a segment, or moves it aside if what was given up lies behind it. They go
-// one by one from the oldest: whatever a power loss brings back, there is never a hole in
-// front of a segment that is kept.
+// drop deletes a segment, or moves it aside if abandoned records lie behind it. Segments are
+// deleted one by one from the oldest: even if a power loss brings some back, there is never a hole
+// in front of a retained segment.
 func (l *Log) drop(s, next *segment) error {
 	if next.lostFrom != 0 {
 		// It also holds the bytes of records that were given up, which an operator may want to look at.

@@ -13,12 +13,12 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
-// This file holds what the package promises to others: errors, options, the types of records, and Log with its
-// locks. Append, recovery, truncation and readers are methods of Log in files of their own. Whoever changes one
-// of them should read the comment of Log first, which says what each lock guards.
+// This file holds the public interface of the package: errors, options, the types of records, and Log with its
+// locks. Append, recovery, truncation and readers are methods of Log in files of their own. Before you change
+// one of them, read the comment of Log, which says what each lock guards.
 
 const (
-	// DefaultSegmentBytes is the size of a segment file unless told otherwise.
+	// DefaultSegmentBytes is the default size of a segment file.
 	DefaultSegmentBytes = 64 << 20
 	// MinSegmentBytes is the smallest size of a segment file.
 	MinSegmentBytes = 512
@@ -31,10 +31,10 @@ var (
 	// Nothing of the batch is in the log, and the log can still be used.
 	ErrNoSpace = errors.New("no space left for the log")
 	// ErrNoFiles is wrapped by the error of Append, Open and of readers if no file
-	// descriptor is left. It promises what ErrNoSpace does; a reader can go on, too.
+	// descriptor is left. It makes the same promise as ErrNoSpace; a reader can continue, too.
 	ErrNoFiles = errors.New("no file descriptor left for the log")
 	// ErrPoisoned is wrapped, together with its cause, by the errors of all calls
-	// after a failed sync: what is on the disk is not known until the log is reopened.
+	// after a failed sync: the content of the disk is unknown until the log is reopened.
 	ErrPoisoned = errors.New("log is poisoned by a failed sync")
 	// ErrClosed is returned by all calls after Close.
 	ErrClosed = errors.New("log is closed")
@@ -42,8 +42,8 @@ var (
 	ErrTooLarge = errors.New("record is too large for the log")
 	// ErrTruncated is wrapped if a record was asked for that Truncate removed.
 	ErrTruncated = errors.New("record was truncated from the log")
-	// ErrAhead is wrapped if a reader asks for a record beyond the next one: whoever
-	// remembers that number has seen a log that this one is not.
+	// ErrAhead is wrapped if a reader asks for a record beyond the next one: the caller remembers that
+	// number from another log.
 	ErrAhead = errors.New("record is beyond the end of the log")
 )
 
@@ -58,13 +58,13 @@ type CorruptError struct {
 	// at the end of a log. Unproven, if not 0, is the last of the whole records behind it
 	// that are lost as well, since a rule for them may be: see Options.RuleType.
 	LastSeq, Unproven uint64
-	// After and Before are the receive times of the records around what is lost, in Unix
-	// nanoseconds; 0 where there is none.
+	// After and Before are the receive times of the records around the loss, in Unix nanoseconds; 0
+	// where there is none.
 	After, Before int64
 	More          []*CorruptError // other places, in order
 }
 
-// Error says where the damage is, and what is lost by it in all.
+// Error names the place of the damage, and the total loss.
 func (e *CorruptError) Error() string {
 	text := fmt.Sprintf("log is corrupt: segment %s, offset %d, record %d: %s", e.Segment, e.Offset, e.Seq, e.Reason)
 	if e.LastSeq > 0 {
@@ -78,7 +78,7 @@ func (e *CorruptError) Error() string {
 
 // Last is the last record that cannot be read, in all places. Those of Unproven can be.
 //
-// The owner compares it with what a checkpoint holds: damage that ends at or before the checkpoint costs nothing.
+// The owner compares it with a checkpoint: damage that ends at or before the checkpoint costs nothing.
 func (e *CorruptError) Last() uint64 {
 	last := e.LastSeq
 	for _, m := range e.More {
@@ -126,7 +126,7 @@ func (e *VersionError) Error() string {
 		e.Segment, e.Version, oldestVersion, formatVersion, fsys.Newer)
 }
 
-// Unwrap tells it from damage.
+// Unwrap distinguishes it from damage.
 func (e *VersionError) Unwrap() error { return fsys.ErrNewer }
 
 // Options of a Log.
@@ -142,8 +142,8 @@ type Options struct {
 	// AcceptLoss is the operator's override for a log that does not open because it
 	// is corrupt: all whole records stay in the log, those that are not are given up.
 	// Damaged segments go into the folder Dir/quarantine-<first lost record> instead of
-	// being deleted. Numbering goes on above every number that may have been in use, and
-	// [Log.Losses] says what is missing. Without corruption it does nothing.
+	// being deleted. Numbering continues above every number that may have been in use, and
+	// [Log.Losses] lists the missing records. Without corruption it does nothing.
 	AcceptLoss bool
 	// RuleType is the type of the records by which later ones have to be read, such as a
 	// configuration; 0: there are none. Every record names the last such record in front
@@ -164,8 +164,8 @@ func (o *Options) applyDefaults() {
 	}
 }
 
-// validate refuses what no default can repair. MinSegmentBytes has no deeper meaning than to leave room for a
-// head and a few records: tests use small segments to see many of them.
+// validate refuses values that no default can repair. MinSegmentBytes has no deeper meaning than to leave
+// room for a head and a few records: tests use small segments to see many of them.
 func (o *Options) validate() error {
 	switch {
 	case o.FS == nil:
@@ -208,7 +208,7 @@ type Record struct {
 // are held while files are written and synced; mu never is, so that readers and Health do
 // not wait for the disk.
 //
-// What is always true between two calls of Append:
+// Invariants between two calls of Append:
 //
 //   - Every record up to durable is synced, with the directory entry of its segment. durable is next-1, except after a
 //     start that gave up the end of the log: it is then the last usable record, until the first batch is written.
@@ -218,13 +218,13 @@ type Record struct {
 //     a recovery, so it can be read, linked and copied without a lock.
 //   - The marker names durable or an earlier record, never a later one.
 //
-// After a failed sync err is set for good. What is on the disk behind durable is then unknown, and only Open can
-// find out.
+// After a failed sync err is set for good. The bytes on the disk behind durable are then unknown, and only Open
+// can read them.
 type Log struct {
 	o Options // never changed after Open
 
 	// appendMu is held by Append and Close for as long as a batch is written and synced.
-	// What it guards is the writer's own: nobody else reads it.
+	// It guards fields that only the writer reads.
 	appendMu sync.Mutex
 	file     fsys.File // of the active segment; nil: the next batch needs a new segment
 	active   *segment  // the last one
@@ -235,20 +235,20 @@ type Log struct {
 	mark    marker   // has a lock of its own, since SyncMark runs beside Append
 	repairs []string // set by Open
 
-	// truncateMu is held by Truncate, Archive and Snapshot for the whole of what they do: a segment
-	// that is archived or copied must not be deleted, and segments must go one after the other.
+	// truncateMu is held by Truncate, Archive and Snapshot for their whole duration: a segment that is
+	// archived or copied must not be deleted, and segments must go one after the other.
 	truncateMu sync.Mutex
 
 	// next and durable are stored after the sync, under mu, and loaded without it. The end
-	// of a segment is stored before durable: whoever sees a record as durable may read it.
+	// of a segment is stored before durable: a reader that sees a record as durable may read it.
 	next    atomic.Uint64
 	durable atomic.Uint64
 
-	// mu guards what follows. It is held for a few instructions only.
+	// mu guards the fields below. It is held for a few instructions only.
 	mu       sync.Mutex
 	segments []*segment    // ascending; the last one is appended to
 	err      error         // why the log cannot be used: ErrClosed, or wraps ErrPoisoned; never reset
-	closed   bool          // also after a failed sync, so that Close lets go of the files once
+	closed   bool          // also after a failed sync, so that Close closes the files once
 	wake     chan struct{} // closed when durable moves or err is set; nil without waiters
 	losses   []Loss
 }
@@ -258,8 +258,8 @@ type Log struct {
 // While a batch is being written it is still the number of the batch's first record.
 func (l *Log) NextSeq() uint64 { return l.next.Load() }
 
-// DurableSeq is the number of the last record that survives a power loss; one less than
-// the first possible number if there is none.
+// DurableSeq is the number of the last record that survives a power loss; one less than the first
+// possible number if the log is empty.
 func (l *Log) DurableSeq() uint64 { return l.durable.Load() }
 
 // FirstSeq is the number of the oldest record that is still kept, NextSeq if there is none.
@@ -274,7 +274,7 @@ func (l *Log) FirstSeq() uint64 {
 
 // Size is the disk space of all segments, in bytes, preallocated space included.
 //
-// It counts the size of the files and not the bytes in use, since that is what the disk has to hold.
+// It counts the size of the files and not the bytes in use, since the disk has to hold the files.
 func (l *Log) Size() (bytes int64, segments int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -314,14 +314,14 @@ func (l *Log) Wait(ctx context.Context, afterSeq uint64) error {
 	}
 }
 
-// Close lets go of the files. What Append acknowledged is durable already. Waiters get
-// ErrClosed. Readers keep their own files and must be closed too.
+// Close closes the files. Acknowledged records are durable already. Waiters get ErrClosed. Readers
+// keep their own files and must be closed too.
 //
 // The marker is written and synced a last time, so a log that loses records after a clean stop is noticed at the
 // next start. Close may be called twice, and after a failed sync.
 func (l *Log) Close() error {
-	// appendMu lets a batch that is being written finish. err is set before the files are closed, so that whoever comes
-	// next is refused and does not meet a closed file.
+	// appendMu lets a batch that is being written finish. err is set before the files are closed, so that later calls
+	// are refused and do not meet a closed file.
 	l.appendMu.Lock()
 	defer l.appendMu.Unlock()
 	l.mu.Lock()

@@ -189,7 +189,7 @@ func Run(t *testing.T, open func(t *testing.T) dlq.Store) {
 			require.NoError(t, err)
 			_, err = s.List(ctx, dlq.Query{Newest: true, Cursor: page.Next})
 			require.ErrorIs(t, err, dlq.ErrInvalid)
-			// What goes and comes between two pages disturbs neither.
+			// Entries that are removed and added between two pages disturb neither.
 			_, err = s.Discard(ctx, []string{want[9], want[10], want[3]})
 			require.NoError(t, err)
 			require.NoError(t, s.Save(ctx, Entries(57, 58)))

@@ -30,7 +30,7 @@ const (
 
 func (o Op) changes() bool { return o != OpOpen && o != OpOpenDir && o != OpRead && o != OpList }
 
-// ErrStopped is what every operation returns after [Mem.StopAt] took effect.
+// ErrStopped is returned by every operation after [Mem.StopAt] took effect.
 var ErrStopped = errors.New("process stopped")
 
 // errStoppedNow marks the operation in the middle of which the process stopped.
@@ -92,7 +92,7 @@ func (m *Mem) FailAlways(op Op, err error) {
 }
 
 // FailNamed makes operations of a kind fail with err on files whose names contain part: the next n of them, or all
-// until [Mem.ClearFaults] if n is negative. Operations on other files, which may run at the same time, go on.
+// until [Mem.ClearFaults] if n is negative. Operations on other files, which may run at the same time, continue.
 func (m *Mem) FailNamed(op Op, part string, n int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +123,7 @@ func (m *Mem) Before(hook func(op Op, name string)) {
 	m.before = hook
 }
 
-// begin runs the hook and the faults. It returns with m.mu held if the operation may go on.
+// begin runs the hook and the faults. It returns with m.mu held if the operation may continue.
 func (m *Mem) begin(op Op, name string) error {
 	if op.changes() {
 		m.mu.Lock()

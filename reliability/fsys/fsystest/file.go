@@ -32,7 +32,7 @@ func (f *memFile) setSize(n int64) error {
 	return err
 }
 
-// readAt reads below the size; what was never written reads as zeros.
+// readAt reads below the size; unwritten bytes read as zeros.
 func (f *memFile) readAt(p []byte, off int64) (int, error) {
 	size := f.size()
 	if off >= size {
@@ -71,7 +71,7 @@ func (f *memFile) truncate(n int64) error {
 	if !f.write {
 		return &fs.PathError{Op: "truncate", Path: f.name, Err: fs.ErrPermission}
 	}
-	// What is cut off must read as zeros should the file grow again.
+	// The removed part must read as zeros should the file grow again.
 	st, err := f.f.Stat()
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (f *memFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteAt fails, when told to, after the first half.
+// WriteAt fails, on an injected fault, after the first half.
 func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	if err := f.m.begin(OpWrite, f.name); err != nil {
 		if errors.Is(err, ErrStopped) && !errors.Is(err, errStoppedNow) {

@@ -39,10 +39,10 @@ func New() *Mem {
 	return &Mem{fs: vfs.NewCrashableMem(), ignored: map[fsys.Site]bool{}, free: 1 << 40}
 }
 
-// CrashClone returns what could be on the disk if the power went now. What was synced is
-// there; of the rest (pages of 4 KiB, new entries of folders) each is there with the
-// given chance, 0 to 100. An unlink or rename whose folder was not synced is undone. The
-// clone ignores the same sites, and has no faults, hook or locks.
+// CrashClone returns a possible content of the disk after a power loss now. Synced data is there;
+// of the rest (pages of 4 KiB, new entries of folders) each is there with the given chance, 0 to
+// 100. An unlink or rename whose folder was not synced is undone. The clone ignores the same sites,
+// and has no faults, hook or locks.
 func (m *Mem) CrashClone(unsyncedPercent int, seed int64) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package topics creates the Kafka topics of an engine's sources and sinks, and checks those that are there: whether
-// they keep what is written to them, for as long as an engine with an empty disk needs it.
+// Package topics creates the Kafka topics of an engine's sources and sinks, and checks existing ones: whether they
+// retain records for as long as an engine with an empty disk needs them.
 //
 // It knows no settings files: the command kafka does.
 package topics
@@ -96,7 +96,7 @@ type Finding struct {
 	Fix   string `json:"fix"`
 }
 
-// Topic is what a topic is like.
+// Topic describes a topic.
 type Topic struct {
 	Name       string        `json:"topic"`
 	Exists     bool          `json:"exists"`
@@ -180,11 +180,11 @@ func value(c kadm.ResourceConfig, key string) string {
 }
 
 func number(c kadm.ResourceConfig, key string) int64 {
-	n, _ := strconv.ParseInt(value(c, key), 10, 64) // what the broker does not say is 0
+	n, _ := strconv.ParseInt(value(c, key), 10, 64) // a value that the broker does not report is 0
 	return n
 }
 
-// judge lists what is wrong about the topic for one user.
+// judge lists the problems of the topic for one user.
 func (t *Topic) judge(u *Use, c kadm.ResourceConfig, longest time.Duration) (out []Finding) {
 	find := func(fix, text string, args ...any) {
 		out = append(out, Finding{t.Name, u.By, fmt.Sprintf(text, args...), fix})

@@ -31,7 +31,7 @@ const (
 	Password = "s3cret-pass-word"
 )
 
-// Fault is what the server does instead of taking a message.
+// Fault is the behaviour of the server instead of accepting a message.
 type Fault int
 
 // The faults.
@@ -121,7 +121,7 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
-// Set changes what the server does from now on.
+// Set changes the behaviour of the server from now on.
 func (s *Server) Set(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *Server) Refuse(address string) {
 	s.refused[address] = true
 }
 
-// OnData sets what runs when a message is there, before the server says that it has it.
+// OnData sets a function that runs when a message has arrived, before the server confirms it.
 func (s *Server) OnData(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

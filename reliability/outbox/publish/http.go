@@ -191,7 +191,7 @@ func (h *HTTP) postRow(ctx context.Context, m *relay.Message) relay.Outcome {
 	return relay.Outcome{Err: r.err, Away: r.away}
 }
 
-// reply is what became of a request.
+// reply is the outcome of a request.
 type reply struct {
 	err    error
 	away   bool           // the error is not about the content of the request
@@ -244,7 +244,7 @@ func (h *HTTP) count(code int) {
 }
 
 // noAnswer is a request without an answer. It is about its rows if the receiver has answered another one meanwhile: a
-// row whose handling hangs or crashes must not pass for a receiver that is not reachable, for ever.
+// row whose handling hangs or crashes must not count as an unreachable receiver forever.
 func (h *HTTP) noAnswer(err error, began time.Duration) reply {
 	class := retry.ClassOf(err)
 	text := "the receiver is not reachable"

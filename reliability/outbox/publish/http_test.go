@@ -177,7 +177,7 @@ func TestAReceiverNamesTheRowsAtFault(t *testing.T) {
 	}
 }
 
-// The engine takes what the relay sends it.
+// The engine accepts the requests of the relay.
 func TestTheEngineReadsTheCloudEvents(t *testing.T) {
 	m := row("k", `{"outcome":"failure"}`)
 	m.Headers = append(m.Headers, relay.Header{Name: "type", Value: "x"},

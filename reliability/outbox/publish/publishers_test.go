@@ -24,7 +24,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// soon bounds what a busy machine may take.
+// soon bounds the time on a busy machine.
 const soon = time.Minute
 
 // taken is a message as the other side has it.
@@ -59,7 +59,7 @@ func row(key, payload string) *relay.Message {
 		{Name: relay.HeaderIdempotencyKey, Value: id}, {Name: relay.HeaderEventType, Value: "created"}}}
 }
 
-// promises holds a publisher to what the relay promises about each of them.
+// promises checks a publisher against the promises of the relay about each of them.
 func promises(t *testing.T, b *target) {
 	t.Run("order and content", func(t *testing.T) {
 		p := b.publisher(t, direct)

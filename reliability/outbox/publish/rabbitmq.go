@@ -16,7 +16,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// What the topic of a row is in RabbitMQ.
+// The meaning of the topic of a row in RabbitMQ.
 const (
 	TopicIsRoutingKey = "routing_key" // of the exchange in the options
 	TopicIsExchange   = "exchange"    // the routing key is the event type
@@ -116,7 +116,7 @@ func (r *RabbitMQ) message(m *relay.Message) *amqpclient.Message {
 	return p
 }
 
-// contentType is that of the row's headers, or what the payload looks like.
+// contentType is that of the row's headers, or the apparent type of the payload.
 func contentType(m *relay.Message) string {
 	for _, h := range m.Headers {
 		if strings.EqualFold(h.Name, "content-type") && len(h.Value) <= amqpclient.MaxName {

@@ -13,11 +13,11 @@ const (
 
 // claims is a way to claim rows. All its methods but take and run may be called at any time.
 type claims interface {
-	// run does what goes on beside the takes, until ctx ends.
+	// run does the work beside the takes, until ctx ends.
 	run(ctx context.Context)
 	// take claims rows for up to n batches. backlog: the last take has left rows, as it says by more.
 	take(ctx context.Context, n int, backlog bool) (batches []*batch, more bool, err error)
-	// refuse is what has to be written about rows that are not published now, and not before the delay.
+	// refuse lists the results to write for rows that are not published now, and not before the delay.
 	refuse(items []*item, delay time.Duration) []result
 	// done ends a batch. Rows like its rows are not taken during pause.
 	done(b *batch, pause time.Duration)

@@ -15,7 +15,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// errMessage is what makes a message impossible to send, whatever the broker says.
+// errMessage makes a message impossible to send, independent of the broker.
 var errMessage = errors.New("the row cannot be published")
 
 // message is that of a row.
@@ -162,7 +162,7 @@ func (r *Relay) deadMessage(res *result, withPayload bool) *Message {
 	return m
 }
 
-// maxError bounds what is stored about an error, in bytes.
+// maxError bounds the stored text of an error, in bytes.
 const maxError = 1000
 
 // clip makes an error short, and a text that PostgreSQL takes.

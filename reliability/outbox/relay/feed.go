@@ -38,11 +38,11 @@ func (r *Relay) wakeUp() {
 // Waits between two looks for rows.
 const (
 	shortestPoll = 20 * time.Millisecond // after rows were found
-	wakeSpacing  = 5 * time.Millisecond  // before a look that somebody asked for, so that one finds the rows of several
+	wakeSpacing  = 5 * time.Millisecond  // before a requested look, so that one finds the rows of several requests
 )
 
-// feed takes rows and processes them, at most Workers batches at once, until ctx ends. Batches under way go on with
-// working, and feed returns when they are done.
+// feed takes rows and processes them, at most Workers batches at once, until ctx ends. Batches in flight continue
+// with working, and feed returns when they are done.
 func (r *Relay) feed(ctx, working context.Context) {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -60,7 +60,7 @@ func (r *Relay) feed(ctx, working context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for free < r.o.Workers && len(slots) < cap(slots) { // nobody else sends
+		for free < r.o.Workers && len(slots) < cap(slots) { // there is no other sender
 			slots <- struct{}{}
 			free++
 		}

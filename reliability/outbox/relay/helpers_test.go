@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 
-// soon bounds what a busy machine may take.
+// soon bounds the time on a busy machine.
 const soon = time.Minute
 
 // fakeBroker takes messages in memory.
@@ -67,7 +67,7 @@ func (b *fakeBroker) Close() error                { return nil }
 // set changes how the broker behaves.
 func (b *fakeBroker) set(f func(b *fakeBroker)) { b.mu.Lock(); defer b.mu.Unlock(); f(b) }
 
-// keys are the idempotency keys of what was accepted for a topic, in order.
+// keys are the idempotency keys of the accepted messages of a topic, in order.
 func (b *fakeBroker) keys(topic string) (list []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

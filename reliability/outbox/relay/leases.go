@@ -16,8 +16,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// leases are the buckets that this relay has, as it was told by the database. The take and every write of a result ask
-// the database again, so an outdated view costs time and nothing else.
+// leases are the buckets that this relay holds, as last read from the database. The take and every write of a result
+// ask the database again, so an outdated view costs time and nothing else.
 type leases struct {
 	r *Relay
 
@@ -33,7 +33,7 @@ type leases struct {
 type bucket struct {
 	n          int16
 	generation int64
-	leaving    bool      // it is released once none of its rows is in a batch
+	leaving    bool      // it is released once all of its rows have left their batches
 	paused     time.Time // no rows are taken until then
 	taken      uint64    // the turn in which rows were last taken
 }
@@ -80,7 +80,7 @@ func (l *leases) run(ctx context.Context) {
 	}
 }
 
-// round is one look at the buckets. more: the share is larger than what is free at present.
+// round is one look at the buckets. more: the share is larger than the number of free buckets.
 func (l *leases) round(ctx context.Context) (more bool, err error) {
 	o, q, db := &l.r.o, &l.r.sql, l.r.o.Database
 	lease := o.Lease.Seconds()
@@ -158,7 +158,7 @@ func shareOf(name string, peers []string) int {
 	return share
 }
 
-// adopt takes over what the database says.
+// adopt takes over the state in the database.
 func (l *leases) adopt(mine map[int16]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +181,7 @@ func (l *leases) leave(over int) (now []int16) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := l.sorted()
-	slices.SortStableFunc(all, func(a, b *bucket) int { // those that were told to leave before, then the idle ones
+	slices.SortStableFunc(all, func(a, b *bucket) int { // those that were marked to leave before, then the idle ones
 		return cmp.Or(compareBool(b.leaving, a.leaving), compareBool(l.busy[a.n], l.busy[b.n]))
 	})
 	for i, b := range all {

@@ -35,10 +35,10 @@ type series struct {
 // maxPairs bounds the label values. Beyond, all share one pair.
 const maxPairs = 200
 
-// other is the name of what is beyond.
+// other is the name of all beyond them.
 const other = "other"
 
-// NewMetrics makes the series in set; nil: they are not exported. destination is what rows are published to: kafka,
+// NewMetrics makes the series in set; nil: they are not exported. destination is the target system of rows: kafka,
 // rabbitmq or http.
 func NewMetrics(set *metrics.Set, destination string) *Metrics {
 	if set == nil {

@@ -91,7 +91,7 @@ func (db *hookedDB) Query(ctx context.Context, sql string, args ...any) (pgx.Row
 }
 
 // TestALostClaimIsCounted: between the reading and the claim of rows, another one changes three of them and holds a
-// lock on a fourth one. The relay waits for nobody, and publishes the rows later.
+// lock on a fourth one. The relay does not wait for other transactions, and publishes the rows later.
 func TestALostClaimIsCounted(t *testing.T) {
 	f := newOptimistic(t)
 	f.write("key", 1, 10)
@@ -137,7 +137,7 @@ func TestAClaimWithoutAnAnswerIsReleased(t *testing.T) {
 	require.Zero(t, r.metric("sloengine_outbox_stale_leases_total"))
 }
 
-// TestAClaimThatItsRelayLeftIsReleased: the database's clock decides when, whatever that of the relay says.
+// TestAClaimThatItsRelayLeftIsReleased: the database's clock decides when, regardless of that of the relay.
 func TestAClaimThatItsRelayLeftIsReleased(t *testing.T) {
 	f := newOptimistic(t)
 	f.write("dead", 1, 5)
@@ -228,7 +228,8 @@ func TestAFailedRowAndItsKey(t *testing.T) {
 	}
 }
 
-// TestWhatIsClaimedFitsIntoTheMemory: a look that reads too much claims only what it may hold.
+// TestWhatIsClaimedFitsIntoTheMemory: a look that reads too much claims only the rows that it may
+// hold.
 func TestWhatIsClaimedFitsIntoTheMemory(t *testing.T) {
 	f := newOptimistic(t)
 	f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)

@@ -38,7 +38,7 @@ func (p *part) is(err error) {
 	p.m.ready(p.name, err == nil)
 }
 
-// status tells the state. Nothing is known at first, which is not ready.
+// status returns the state. It is unknown at first, which is not ready.
 func (p *part) status() PartStatus {
 	if !p.known.Load() {
 		return PartStatus{Reason: "not checked yet"}
@@ -50,7 +50,7 @@ func (p *part) status() PartStatus {
 	return PartStatus{Reason: f.Err.Error(), Since: f.Since}
 }
 
-// briefly is what makes a cause the same as another: its text can hold ports and times.
+// briefly returns the text by which causes are compared: the full text can hold ports and times.
 func briefly(err error) string {
 	var b interface{ Brief() string }
 	if errors.As(err, &b) {

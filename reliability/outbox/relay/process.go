@@ -17,7 +17,7 @@ import (
 // awayPause is how long a bucket, or a row, rests at least after the broker could not be reached for one of its rows.
 const awayPause = time.Second
 
-// result is what is to be written about a row.
+// result is the outcome to write for a row.
 type result struct {
 	*item
 	status   string
@@ -89,8 +89,8 @@ func (r *Relay) publish(ctx context.Context, items []*item) []Outcome {
 	return outcomes
 }
 
-// judge tells the breaker and the readiness what the outcomes say about the broker. pause is how long rows rest that
-// the broker could not be reached for.
+// judge passes the evidence of the outcomes about the broker to the breaker and the readiness. pause is how long
+// rows rest that the broker could not be reached for.
 func (r *Relay) judge(permit breaker.Permit, outcomes []Outcome) (pause time.Duration) {
 	reached := false
 	var failure error
@@ -120,7 +120,8 @@ func (r *Relay) judge(permit breaker.Permit, outcomes []Outcome) (pause time.Dur
 	return pause
 }
 
-// results decides what is written about each row. To rows whose outcome says nothing about them, nothing happens.
+// results decides the result to write for each row. Rows whose outcome says nothing about them are left
+// unchanged.
 func (r *Relay) results(ctx context.Context, b *batch, outcomes []Outcome, pause time.Duration) []result {
 	results := make([]result, 0, len(b.items))
 	var failed []int // of results: to be given up
@@ -170,8 +171,8 @@ func (r *Relay) delay(attempt int, err error) time.Duration {
 // writeAgain is the wait between attempts to write results.
 const writeAgain = 200 * time.Millisecond
 
-// write stores results, each under the condition that its row is still claimed, and tries on while the database
-// is not reachable: what was sent would be sent again.
+// write stores results, each under the condition that its row is still claimed, and retries while the database
+// is not reachable: sent rows would be sent again otherwise.
 func (r *Relay) write(ctx context.Context, results []result) {
 	for {
 		limited, cancel := context.WithTimeout(ctx, r.o.SendTimeout)
@@ -225,7 +226,7 @@ func (r *Relay) store(ctx context.Context, results []result) (map[int64]bool, er
 	return written, err
 }
 
-// account counts results once it is known which were written. written is nil if nobody knows.
+// account counts results once it is known which were written. written is nil if that is unknown.
 func (r *Relay) account(results []result, written map[int64]bool) {
 	for i := range results {
 		res := &results[i]

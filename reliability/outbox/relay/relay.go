@@ -20,7 +20,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// What happens to the later rows of a key once one of its rows is FAILED.
+// The treatment of the later rows of a key once one of its rows is FAILED.
 const (
 	Continue = "continue"
 	Block    = "block"
@@ -63,7 +63,7 @@ type Options struct {
 	// Memory bounds the rows that are taken and not published yet, in bytes; 64 MiB.
 	Memory int64
 
-	// of the messages about rows that are given up, as the publisher understands it; "": there are none
+	// of the messages about failed rows, as the publisher understands it; "": no messages
 	DeadLetterTopic string
 	DeadLetterKey   string // of these messages; "": the key of the row
 
@@ -76,7 +76,7 @@ type Options struct {
 	Retention     *outbox.Retention
 	MaintainEvery time.Duration // 10 m
 
-	// StopTimeout bounds how long batches may go on once Run is told to stop; 8 s.
+	// StopTimeout bounds how long batches may continue once Run has to stop; 8 s.
 	StopTimeout time.Duration
 
 	Name    string // of this relay among the others; host name and random digits
@@ -183,9 +183,9 @@ func New(o Options) (*Relay, error) {
 	return r, nil
 }
 
-// Run publishes rows until ctx ends. Then it takes no more rows, lets batches finish, and releases what it has claimed.
+// Run publishes rows until ctx ends. Then it takes no more rows, lets batches finish, and releases its claims.
 func (r *Relay) Run(ctx context.Context) error {
-	working, cut := context.WithCancelCause(context.WithoutCancel(ctx)) // of batches, which may go on for a while
+	working, cut := context.WithCancelCause(context.WithoutCancel(ctx)) // of batches, which may continue for a while
 	defer cut(nil)
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -228,7 +228,7 @@ func (r *Relay) prepare(ctx context.Context) bool {
 	}
 }
 
-// check compares the table with what a relay needs. The error has the statements that help.
+// check compares the table with the needs of a relay. The error has the statements that help.
 func (r *Relay) check(ctx context.Context) (*outbox.Schema, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
@@ -262,13 +262,13 @@ func (r *Relay) databaseFailed(ctx context.Context, doing string, err error) {
 
 var errStopped = errors.New("the relay was stopped")
 
-// Status says what works.
+// Status describes the parts of the relay.
 type Status struct {
 	Database, Broker PartStatus
 	Buckets          int
 }
 
-// Status tells the present state.
+// Status returns the current state.
 func (r *Relay) Status() Status {
 	return Status{r.database.status(), r.broker.status(), r.claims.count()}
 }

@@ -128,7 +128,7 @@ func TestARetryBlocksItsKeyAndNoOther(t *testing.T) {
 				"the row is poison"} {
 				require.Contains(t, r.log.String(), text)
 			}
-			if onFailed == Block { // until somebody decides
+			if onFailed == Block { // until an operator decides
 				f.broker.set(func(b *fakeBroker) { b.outcome = nil })
 				f.exec("UPDATE outbox SET status = 'PENDING', attempts = 0, next_attempt_at = NULL WHERE status = 'FAILED'")
 				f.completed(54)
@@ -408,7 +408,8 @@ func TestEveryFamilyIsExported(t *testing.T) {
 	})
 }
 
-// Rows that are done are deleted after their retention. What is published again is neither late nor lost.
+// Rows that are done are deleted after their retention. A row that is published again is neither late nor
+// lost.
 func TestRetentionAndReplay(t *testing.T) {
 	eachWay(t, func(t *testing.T, f *fixture) {
 		f.write("old", 1, 30)
@@ -440,7 +441,7 @@ func TestRetentionAndReplay(t *testing.T) {
 	})
 }
 
-// No row stops those behind it, whatever is in it, and each is published or given up.
+// No row stops those behind it, with any content, and each is published or given up.
 func TestOddRows(t *testing.T) {
 	loose := `CREATE TABLE outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, created_at timestamptz, idempotency_key text, aggregate_type text, aggregate_id text, event_type text,
 		topic text, key text, payload bytea, headers jsonb, status text DEFAULT 'PENDING', attempts bigint, next_attempt_at timestamptz, error text, completed_at timestamptz,

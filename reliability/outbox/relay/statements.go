@@ -21,8 +21,8 @@ type statements struct {
 
 const now = "clock_timestamp()"
 
-// asked is the time of the whole statement. By a clock that goes on, a row that becomes due while rows are looked for
-// would stop blocking the later rows of its key without being taken itself.
+// asked is the time of the whole statement. By a running clock, a row that becomes due during the search would stop
+// blocking the later rows of its key without being taken itself.
 const asked = "statement_timestamp()"
 
 // in is the time that is the parameter's seconds from now.
@@ -107,7 +107,8 @@ func (s *statements) optimistic(t *outbox.Table, schema *outbox.Schema, block bo
 		fmt.Sprintf(
 			" SELECT 0::smallint, coalesce(r.%s, 0)::bigint, %s FROM (SELECT %s FROM %s o JOIN chosen ON %s) r ORDER BY r.%s",
 			c.Version, selected(t), fetched(t, schema, "$3"), table, row("chosen"), c.ID)
-	// A row that somebody else is writing counts as lost at once, so relays never wait for each other.
+	// A row that another transaction is writing counts as lost at once, so relays never wait for each
+	// other.
 	s.claim = fmt.Sprintf(
 		"WITH held AS (SELECT %s FROM %s o JOIN unnest($2::bigint[], $3::timestamptz[], $4::bigint[]) v (id, created_at, "+
 			"version) ON %s AND coalesce(o.%s, 0) = v.version WHERE o.%s = 'PENDING' ORDER BY 1 FOR UPDATE OF o SKIP LOCKED)",
@@ -178,7 +179,7 @@ func fetched(t *outbox.Table, schema *outbox.Schema, largest string) string {
 	return strings.Join(list, ", ")
 }
 
-// selected is what is read of the fetched columns of r: the size, the age and the row.
+// selected lists the columns read from the fetched rows r: the size, the age and the row.
 func selected(t *outbox.Table) string {
 	return "coalesce(r.payload_size, 0), coalesce(" + outbox.SecondsExpr("r."+t.Columns.CreatedAt.String(), now) +
 		", 0), " + t.SelectList("r")

@@ -13,7 +13,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// Intervals of what goes on beside the publishing.
+// Intervals of the tasks beside the publishing.
 const (
 	checkAgain  = 2 * time.Second  // until the broker can be used
 	checkEvery  = 30 * time.Second // from then on, so that readiness is true of a relay without traffic
@@ -73,7 +73,7 @@ func (r *Relay) countRows(ctx context.Context) error {
 }
 
 // maintain deletes rows after their retention and keeps partitions ahead, until ctx ends. All relays of a table do it:
-// each leaves to the others what they are at.
+// each skips the work that another is doing.
 func (r *Relay) maintain(ctx context.Context) {
 	if r.o.Retention == nil {
 		return
@@ -102,7 +102,8 @@ func (r *Relay) maintain(ctx context.Context) {
 	}
 }
 
-// listen keeps a session that is told of new rows, until ctx ends. Without it, rows are found by polling.
+// listen keeps a session that is notified of new rows, until ctx ends. Without it, rows are found by
+// polling.
 func (r *Relay) listen(ctx context.Context) {
 	if r.o.Listen == nil {
 		return

@@ -45,7 +45,8 @@ type Options struct {
 	TLS bool
 	// Proxied puts a Proxy in front of the TCP listener.
 	Proxied bool
-	// Unsafe turns off what makes commits survive a crash of the machine. A server that is killed keeps them.
+	// Unsafe turns off the settings that make commits survive a crash of the machine. A server that is killed
+	// keeps them.
 	Unsafe bool
 }
 
@@ -136,7 +137,7 @@ func (s *Server) close() {
 	}
 }
 
-// write makes a file that the server can read and nobody else.
+// write makes a file that only the server can read.
 func (s *Server) write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(s.dir, name)
@@ -327,7 +328,7 @@ func execAll(t testing.TB, c *pgx.Conn, statements []string) {
 	}
 }
 
-// Log is the end of what the server wrote.
+// Log returns the end of the server's output.
 func (s *Server) Log() string {
 	raw, err := os.ReadFile(filepath.Join(s.dir, "output"))
 	const most = 8000

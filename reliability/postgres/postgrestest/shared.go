@@ -10,8 +10,8 @@ import (
 
 var shared = nettest.Shared[*Server]{Name: "postgres", End: (*Server).close}
 
-// Shared is a server with TLS that the tests of a package have in common. Whoever uses it works in a [Server.Database],
-// does not stop it, and has a TestMain with [Main].
+// Shared is a server with TLS that the tests of a package have in common. A test works in a [Server.Database] and
+// does not stop the server. Its package has a TestMain with [Main].
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	programs := requirePostgreSQL(t)

@@ -19,11 +19,11 @@ const (
 	hanging = 16
 )
 
-// Tune sets what a client for limits needs and leaves the rest alone, address, password
-// and database above all: calls end with their context instead of after seconds, and
-// nothing is tried again in secret, for a charge that was lost on its way back would be
-// made twice. timeout is that of the Link; 0 means its default. Other clients work as
-// well, but leave goroutines behind for as long as their own timeouts are.
+// Tune sets the options that a client for limits needs and leaves all others, such as address,
+// password and database: calls end with their context instead of after seconds, and the client does
+// not retry, since a charge whose answer was lost would be made twice. timeout is that of the Link;
+// 0 means its default. Other clients work as well, but leave goroutines behind for as long as their
+// own timeouts are.
 func Tune(o *redis.UniversalOptions, timeout time.Duration) {
 	timeout = cmp.Or(timeout, defaultTimeout)
 	o.ContextTimeoutEnabled = true
@@ -33,7 +33,7 @@ func Tune(o *redis.UniversalOptions, timeout time.Duration) {
 	o.ReadTimeout, o.WriteTimeout = 10*timeout, 10*timeout // the context ends them earlier
 }
 
-// caller makes calls that end with their context, whatever the client does.
+// caller makes calls that end with their context, even if the client does not.
 type caller struct {
 	client redis.UniversalClient
 	slots  chan struct{}
@@ -79,7 +79,7 @@ var probeScript = redis.NewScript(`
 redis.call('TIME')
 return redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000)`)
 
-// ping does what the limits need: run a script and write. A replica, or a server that is
+// ping makes the calls that the limits need: run a script and write. A replica, or a server that is
 // full, fails.
 func (c caller) ping(ctx context.Context, prefix string) error {
 	err := c.do(ctx, func(ctx context.Context) error {

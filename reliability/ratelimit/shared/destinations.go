@@ -19,12 +19,12 @@ import (
 // lookEvery is how often an instance looks for breakers that others opened.
 const lookEvery = 500 * time.Millisecond
 
-// Destinations are what several instances deliver to. When the breaker of one instance opens, those of the others open
-// for the rest of its time, and when one finds the destination well, all of them probe at once. While Redis is not
-// reachable, each breaker is its instance's own.
+// Destinations are shared by the instances that deliver to them. When the breaker of one instance opens, those of the
+// others open for the rest of its time, and when one finds the destination healthy, all of them probe at once. While
+// Redis is not reachable, each breaker is local to its instance.
 type Destinations struct {
 	link     *Link
-	instance string // tells the openings of this instance from those of others
+	instance string // distinguishes the openings of this instance from those of others
 
 	mu   sync.Mutex
 	list []*Destination // those with a breaker
@@ -44,7 +44,7 @@ type Destination struct {
 
 	mu     sync.Mutex
 	tell   *breaker.State // a transition that Redis does not know yet
-	until  time.Time      // of the opening that is to be told
+	until  time.Time      // of the opening to be published
 	reason string
 	number uint64 // of the own openings
 	seen   string // the opening that Redis had at the last look
@@ -64,7 +64,7 @@ func (d *Destinations) Of(name string, budget retry.BudgetOptions) (*Destination
 	return &Destination{all: d, name: name, budget: budget}, nil
 }
 
-// Run looks for what other instances found until ctx ends. It always returns nil.
+// Run polls for the findings of other instances until ctx ends. It always returns nil.
 func (d *Destinations) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -85,7 +85,8 @@ func (d *Destinations) Run(ctx context.Context) error {
 	}
 }
 
-// othersReason begins the reasons of transitions that came from another instance, which are not told again.
+// othersReason begins the reasons of transitions that came from another instance, which are not published
+// again.
 const othersReason = "another engine: "
 
 // Join implements dispatch.Sharing.
@@ -106,7 +107,7 @@ func (d *Destination) Join(b *breaker.Breaker) (leave func()) {
 	}
 }
 
-// Changed implements dispatch.Sharing. The next look tells Redis.
+// Changed implements dispatch.Sharing. The next look publishes it to Redis.
 func (d *Destination) Changed(_, to breaker.State, reason string) {
 	if strings.HasPrefix(reason, othersReason) || to == breaker.HalfOpen {
 		return
@@ -125,7 +126,8 @@ func (d *Destination) key(kind string) string {
 	return d.all.link.o.Prefix + ":" + kind + ":" + d.name
 }
 
-// look tells Redis what the own breaker found, and the breaker what others found.
+// look publishes the findings of the local breaker to Redis, and passes those of others to the
+// breaker.
 func (d *Destination) look(ctx context.Context) error {
 	d.mu.Lock()
 	tell, left, seen := d.tell, time.Until(d.until), d.seen
@@ -172,8 +174,8 @@ func (d *Destination) look(ctx context.Context) error {
 }
 
 // openingScript takes an opening and for how long, in milliseconds (0: none, negative: the destination works), and the
-// opening that the caller saw last. It returns the opening in force and its rest. What the caller has not seen stays:
-// it is newer than what the caller found.
+// opening that the caller saw last. It returns the current opening and its remaining time. An opening that the caller
+// has not seen stays: it is newer than the caller's finding.
 var openingScript = redis.NewScript(`
 local left = tonumber(ARGV[2])
 local by = redis.call('GET', KEYS[1])
@@ -193,7 +195,7 @@ return {by, tostring(redis.call('PTTL', KEYS[1]))}`)
 func (d *Destination) Budget(own *retry.Budget) dispatch.Budget { return &sharedBudget{d: d, own: own} }
 
 // sharedBudget is a token bucket in Redis that the first attempts of all instances pay into. Only a retry asks Redis:
-// what first attempts earn is added up until then.
+// the earnings of first attempts are added up until then.
 type sharedBudget struct {
 	d      *Destination
 	own    *retry.Budget // while Redis is not reachable
@@ -246,7 +248,7 @@ func (b *sharedBudget) Spend() (ok bool, wait time.Duration) {
 	return ok, wait
 }
 
-// Status tells what this instance spent, and what was left for all at its last retry.
+// Status returns the retries of this instance, and those left for all instances at its last retry.
 func (b *sharedBudget) Status() retry.BudgetStatus {
 	own := b.own.Status()
 	b.mu.Lock()
@@ -257,8 +259,8 @@ func (b *sharedBudget) Status() retry.BudgetStatus {
 	return retry.BudgetStatus{Left: b.status.Left, Spent: own.Spent + b.status.Spent, Denied: own.Denied + b.status.Denied}
 }
 
-// budgetScript takes what was earned, what a second earns, and the most that can be saved up. It returns 1 if there was
-// a retry to take, and what is left. A bucket that is not used for an hour is forgotten.
+// budgetScript takes the earnings, the earnings per second, and the most that can be saved up. It returns 1 if there
+// was a retry to take, and the rest. A bucket that is not used for an hour is forgotten.
 var budgetScript = redis.NewScript(`
 local earned, minimum, burst = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')

@@ -88,7 +88,8 @@ func TestSharedBreaker(t *testing.T) {
 	all[1].becomes(t, breaker.Open)
 }
 
-// While Redis is not reachable, a breaker is its instance's own. What it found is told once Redis is back.
+// While Redis is not reachable, a breaker is its instance's own. Its findings are published once Redis is
+// back.
 func TestSharedBreakerWithoutRedis(t *testing.T) {
 	s := newServer(t)
 	one, two := s.instance(time.Second), s.instance(time.Second)
@@ -108,7 +109,8 @@ func TestSharedBreakerWithoutRedis(t *testing.T) {
 	b.becomes(t, breaker.Open)
 }
 
-// Retries of three instances together stay within what all first attempts earned and the common minimum.
+// Retries of three instances together stay within the earnings of all first attempts and the common
+// minimum.
 func TestSharedBudget(t *testing.T) {
 	s := newServer(t)
 	options := retry.BudgetOptions{Ratio: 0.1, MinPerSecond: -1, Burst: 10}
@@ -136,7 +138,7 @@ func TestSharedBudget(t *testing.T) {
 	work.Wait()
 	require.InDelta(t, 10+0.1*3*firsts, spent.Load(), 1)
 
-	// Without Redis each has its own, and what it earned meanwhile is in the common one afterwards.
+	// Without Redis each has its own, and its earnings of that time are in the common one afterwards.
 	in := s.instance(time.Second)
 	in.run(t)
 	require.Eventually(t, in.connected, 60*time.Second, 10*time.Millisecond)

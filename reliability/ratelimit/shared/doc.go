@@ -14,5 +14,5 @@
 // answer was lost would be made twice, while a dead letter is waited for, and saving it again changes nothing. So they
 // have no breaker and no fallback, and their scripts share no key with these.
 //
-// It does not know what an event is, nor how a policy is written: package ratelimit does.
+// It does not know the form of an event, nor how a policy is written: package ratelimit does.
 package shared

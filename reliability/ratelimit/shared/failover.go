@@ -25,8 +25,8 @@ type FailoverOptions struct {
 // Failover asks shared limits, and local ones while Redis is not reachable. It goes to the local
 // ones because of errors only, never because a limit is exceeded.
 //
-// The local limits know nothing of what was shared, and the other way round: in the
-// window in which Redis goes or comes back both may be used up.
+// The local limits do not include the shared counts, nor the other way round: in the window in
+// which Redis is lost or returns both may be used up.
 type Failover struct{ o FailoverOptions }
 
 var _ ratelimit.Store = (*Failover)(nil)
@@ -42,8 +42,8 @@ func NewFailover(o FailoverOptions) (*Failover, error) {
 	return &Failover{o}, nil
 }
 
-// perEvent is what a large group has on top of the link's timeout, many times what it
-// needs, so that load alone does not look like a Redis that hangs.
+// perEvent is added to the link's timeout for each event, many times the time that an event needs,
+// so that load alone does not look like a Redis that hangs.
 const perEvent = 20 * time.Microsecond
 
 // Take implements ratelimit.Store. It takes at most the link's timeout, and 20 us for each

@@ -12,8 +12,7 @@ import (
 )
 
 // A call of the script may block Redis for a few milliseconds. It takes, in units of about
-// 0.7 us, what its counters take to be read and written, and, when limits are exceeded,
-// its runs.
+// 0.7 us, the cost of reading and writing its counters, and, when limits are exceeded, of its runs.
 const (
 	costKey    = 8
 	costRun    = 1
@@ -21,8 +20,8 @@ const (
 	costMost   = 6000
 )
 
-// group is what becomes of the tickets of one Take: a few calls of the script. It has
-// memory of its own, since a call may go on after Take has given up.
+// group holds the calls of the script for the tickets of one Take. It has memory of its own, since
+// a call may continue after Take has returned.
 type group struct {
 	chunks []*chunk // the first n are in use
 	n      int
@@ -44,7 +43,7 @@ type chunk struct {
 	text  []byte
 	args  [3][]byte
 
-	room  []uint64 // of the answer: of each counter, then what refused somebody
+	room  []uint64 // of the answer: of each counter, then those that refused an event
 	waits []time.Duration
 }
 
@@ -208,7 +207,7 @@ func (c *chunk) seal(prefix string) {
 	c.args[2] = b
 }
 
-// answer takes in what the script said.
+// answer applies the result of the script.
 func (c *chunk) answer(s string) (err error) {
 	if c.room, err = parseUints(c.room[:0], s); err != nil {
 		return err

@@ -121,7 +121,7 @@ type attributes string
 func (a attributes) Attr(name string) ([]byte, bool) { return []byte(a), name == "user" && a != "" }
 
 // limits make a policy: of all events, of each type by its name, of each user. A limit
-// of N 0 is none; types not named may do what they like.
+// of N 0 is none; types not named are unlimited.
 type limits struct {
 	global, user ratelimit.Limit
 	types        map[string]ratelimit.Limit

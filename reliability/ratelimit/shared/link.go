@@ -125,7 +125,7 @@ func (l *Link) Run(ctx context.Context) error {
 	}
 }
 
-// Status tells the present state.
+// Status returns the current state.
 func (l *Link) Status() Status {
 	connected := l.reached.Load() && l.breaker.State() == breaker.Closed
 	l.mu.Lock()
@@ -136,8 +136,8 @@ func (l *Link) Status() Status {
 	}
 }
 
-// call makes a call to Redis that ends within the timeout and what it is given on top,
-// unless the breaker is open. f must return when its context ends.
+// call makes a call to Redis that ends within the timeout plus the given extra time, unless the
+// breaker is open. f must return when its context ends.
 func (l *Link) call(ctx context.Context, more time.Duration, f func(context.Context) error) error {
 	permit, err := l.breaker.Acquire()
 	if err != nil {
@@ -201,7 +201,7 @@ func (l *Link) health(ctx context.Context) error {
 	return l.measured(ctx, 0, func(ctx context.Context) error { return l.ping(ctx, l.o.Prefix) })
 }
 
-// changed is told by the breaker, in order.
+// changed is called by the breaker, in order.
 func (l *Link) changed(_, to breaker.State, _ string) {
 	l.mu.Lock()
 	now := time.Now()
@@ -211,8 +211,8 @@ func (l *Link) changed(_, to breaker.State, _ string) {
 		return
 	}
 	if to == breaker.Open {
-		// Back and away again within seconds, over and over: each time costs somebody a
-		// timeout, so it is left alone for longer and longer.
+		// If the connection repeatedly recovers and fails again within seconds, each failure costs a
+		// caller a timeout, so the pauses grow.
 		if l.reached.Load() && for_ < 10*time.Second {
 			l.hold = now.Add(min(l.o.Interval<<min(l.flaps, 16), maxHold))
 			l.flaps++

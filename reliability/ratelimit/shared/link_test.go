@@ -59,7 +59,7 @@ func (in *instance) run(t testing.TB) {
 	})
 }
 
-// ping asks Redis whatever the breaker says.
+// ping calls Redis regardless of the breaker.
 func (in *instance) ping(ctx context.Context) error { return in.Link.ping(ctx, in.Link.o.Prefix) }
 
 func (in *instance) connected() bool { return in.Status().Connected }
@@ -194,8 +194,8 @@ func (s *server) do(args ...any) {
 	require.NoError(s.t, c.Do(context.Background(), args...).Err())
 }
 
-// TestNoFallbackBecauseOfALimit: what the shared limit refuses is refused, though the
-// local one has all of its capacity.
+// TestNoFallbackBecauseOfALimit: events that the shared limit refuses are refused, though the local
+// one has all of its capacity.
 func TestNoFallbackBecauseOfALimit(t *testing.T) {
 	in := newServer(t).instance(5 * time.Second)
 	p := limits{global: ratelimit.Limit{N: 30, Window: time.Hour}}.policy(t)
@@ -294,7 +294,7 @@ func (f storeFunc) Take(context.Context, time.Time, []*ratelimit.Tickets) error 
 
 func (f storeFunc) Peek(context.Context, time.Time, *ratelimit.Tickets) error { return f() }
 
-// TestPeek: what would be is told, and nothing is written.
+// TestPeek: the expected outcome is returned, and nothing is written.
 func TestPeek(t *testing.T) {
 	s := newServer(t)
 	store := s.store()

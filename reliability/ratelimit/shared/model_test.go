@@ -22,7 +22,7 @@ type history struct {
 	at     time.Time
 }
 
-// room is what a counter has left at a time, by the definition of its algorithm.
+// room is the remainder of a counter at a time, by the definition of its algorithm.
 func (h *history) room(now time.Time) int64 {
 	l, window := h.limit, h.limit.Window.Microseconds()
 	switch l.Algorithm {
@@ -46,7 +46,7 @@ func (h *history) room(now time.Time) int64 {
 	}
 }
 
-// since counts what passed at an index of at least first.
+// since counts the events that passed at an index of at least first.
 func (h *history) since(first, width int64) (n int64) {
 	for i := len(h.passed) - 1; i >= 0 && h.passed[i].UnixMicro()/width >= first; i-- {
 		n++

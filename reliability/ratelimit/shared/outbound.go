@@ -17,8 +17,8 @@ import (
 // OutboundOptions of an Outbound.
 type OutboundOptions struct {
 	Link *Link // required; its Run brings Redis back
-	// Name of what is called: [a-z0-9_-][a-z0-9._-]*, at most 64 bytes. Instances with the
-	// same name and prefix share the limit. It is a label of metrics.
+	// Name of the target: [a-z0-9_-][a-z0-9._-]*, at most 64 bytes. Instances with the same name and
+	// prefix share the limit. It is a label of metrics.
 	Name   string
 	N      int           // turns in any Window, for all instances together. Required, at most 1,000,000.
 	Window time.Duration // default 1 s, at least 100 ms, at most an hour
@@ -160,7 +160,7 @@ func (o *Outbound) wait(ctx context.Context, n int, deadline time.Time) error {
 		if !retry.Sleep(ctx, wait) {
 			return fmt.Errorf("wait for the rate limit: %w", context.Cause(ctx))
 		}
-		// Overslept: the turn is somebody else's time by now.
+		// Overslept: the time belongs to another turn by now.
 		if o.o.Guard == 0 || time.Since(turn) <= o.o.Guard {
 			return nil
 		}

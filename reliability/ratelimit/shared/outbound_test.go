@@ -84,7 +84,7 @@ func TestTurns(t *testing.T) {
 				wait, err := out.reserve(context.Background(), n, out.o.MaxWait)
 				require.NoError(t, err)
 
-				// The earliest turn for the last of n, by brute force over what was given.
+				// The earliest turn for the last of n, by brute force over the given turns.
 				at := now
 				if len(turns) > 0 && turns[len(turns)-1].After(at) {
 					at = turns[len(turns)-1]

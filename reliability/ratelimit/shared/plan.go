@@ -18,7 +18,7 @@ const (
 	fineSlots = 1000
 	// margin is how much longer than needed a counter is kept.
 	margin = time.Second
-	// maxUnits is what an entry can hold, and more than any limit means.
+	// maxUnits is the most that an entry can hold, and above every limit.
 	maxUnits = 1 << 47
 )
 

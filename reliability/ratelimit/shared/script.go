@@ -8,15 +8,14 @@ var (
 )
 
 // Both scripts count in entries (index, units), ordered by index, 13 bytes each, behind 6
-// bytes with the sum. An index is a time in units of a width; what happened more than
-// `span` widths ago is out of the window. Since widths are whole and an event counts for
-// all of its width, any span of time as long as the window holds at most the limit.
-// Entries are only looked at when they leave the window, so that a full counter costs no
-// more than an empty one.
+// bytes with the sum. An index is a time in units of a width; an entry more than `span` widths old
+// is out of the window. Since widths are whole and an event counts for all of its width, any span
+// of time as long as the window holds at most the limit. Entries are only looked at when they leave
+// the window, so that a full counter costs no more than an empty one.
 //
-// Redis' clock is the only one. If it was set back a little, time stands still until it
-// has caught up; if by more than `ahead` widths, the entries are from a future that will
-// not be waited for, and are dropped.
+// Redis' clock is the only one. If it was set back a little, time stops until it has caught up; if
+// by more than `ahead` widths, the entries are from a future that will not be waited for, and are
+// dropped.
 const luaCommon = `
 local floor, min, max = math.floor, math.min, math.max
 local pack, parse, sub = struct.pack, struct.unpack, string.sub
@@ -56,10 +55,9 @@ end
 // units all tickets want of it; for each run the number of its tickets, of its counters,
 // and the counters (from 1). With a fourth one, "peek", nothing is written.
 //
-// If every counter has room for all that is wanted, the runs need not be looked at. The
-// answer is the room that each counter had before, from which the caller finds out by the
-// same rule who passed; then each counter that refused somebody and the microseconds
-// until it has room for one.
+// If every counter has room for all requested events, the runs need not be read. The answer is the
+// room that each counter had before, from which the caller derives by the same rule which events
+// passed; then each counter that refused an event, with the microseconds until it has room for one.
 const takeScriptText = luaCommon + `
 local limits, uses = cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2])
 local write = redis.call

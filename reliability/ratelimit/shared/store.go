@@ -44,10 +44,10 @@ func NewStore(o StoreOptions) (*Store, error) {
 	return s, nil
 }
 
-// Take implements ratelimit.Store. now is not used: time is that of Redis. It returns
-// when ctx ends, whatever the client does. A group too large for one short script is
-// charged by several in order, sent together; others may be charged in between. After an
-// error some of them may have been carried out.
+// Take implements ratelimit.Store. now is not used: time is that of Redis. It returns when ctx
+// ends, even if the client does not. A group too large for one short script is charged by several
+// in order, sent together; others may be charged in between. After an error some of them may have
+// been carried out.
 //
 // A sliding window acts as if it were up to 1/16 longer, up to 1/1000 for limits of at
 // most 16: never does more pass than the limit in any span of the window. Waits are

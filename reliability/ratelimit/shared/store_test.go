@@ -87,7 +87,7 @@ func TestAllOrNone(t *testing.T) {
 	require.Equal(t, []uint16{0, 0, 0, 0, 0, user, user, 0, 0, global, global}, over)
 }
 
-// calls counts what a client sends, by round trips.
+// calls counts the round trips of a client.
 type calls struct{ single, pipelines, commands atomic.Int64 }
 
 func (c *calls) DialHook(next redis.DialHook) redis.DialHook {
@@ -292,7 +292,7 @@ func TestCallersClient(t *testing.T) {
 	require.Contains(t, client.Info(context.Background(), "keyspace").Val(), "db3:keys=2")
 }
 
-// TestErrorsOfRedis: what goes wrong is named, charges nothing, and ends.
+// TestErrorsOfRedis: every failure is named, charges nothing, and ends.
 func TestErrorsOfRedis(t *testing.T) {
 	s := newServer(t)
 	client := s.client(patient)
