@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -163,9 +164,12 @@ type statuspage struct {
 	} `json:"scheduled_maintenances"`
 }
 
-func summaryOf(t *testing.T, b *bench) (s statuspage) {
+func summaryOf(t *testing.T, b *bench) statuspage { return statuspageOf(t, b, "summary") }
+
+// statuspageOf is one of the documents of Statuspage.
+func statuspageOf(t *testing.T, b *bench, name string) (s statuspage) {
 	t.Helper()
-	rec := b.get("/public/summary.json")
+	rec := b.get("/public/" + name + ".json")
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "application/json", rec.Header().Get("Content-Type"))
 	require.Equal(t, "*", rec.Header().Get("Access-Control-Allow-Origin"))
@@ -192,11 +196,17 @@ func TestPublicSummary(t *testing.T) {
 
 	for _, r := range site.RowsOf(b.rep, "mdm/availability") {
 		r.SLO.Corrections = []slo.Correction{{Name: "secret", Start: noon.Add(time.Hour), Duration: time.Hour},
-			{Name: "secret", Start: noon.Add(-time.Hour), Duration: 2 * time.Hour}}
+			{Name: "secret", Start: noon.Add(-time.Hour), Duration: 2 * time.Hour},
+			{Name: "secret", Start: noon.Add(-48 * time.Hour), Duration: time.Hour}}
 	}
 	b.rep.Version++
 	s = summaryOf(t, b)
 	require.Len(t, s.Maintenance, 2)
+	all := statuspageOf(t, b, "scheduled-maintenances")
+	require.Equal(t, s.Page, all.Page)
+	require.Equal(t, s.Maintenance, all.Maintenance[:2])
+	require.Contains(t, fmt.Sprint(all.Maintenance[2:]), fmt.Sprint("completed ", noon.Add(-47*time.Hour).Truncate(time.Second)))
+	require.Equal(t, s.Components, statuspageOf(t, b, "components").Components)
 	require.Equal(t, "in_progress scheduled", s.Maintenance[0].Status+" "+s.Maintenance[1].Status)
 	require.Equal(t, noon.Add(time.Hour).Truncate(time.Second), s.Maintenance[1].From)
 	require.Equal(t, noon.Add(2*time.Hour).Truncate(time.Second), s.Maintenance[1].Until)

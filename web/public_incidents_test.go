@@ -17,7 +17,8 @@ import (
 )
 
 // publicForms are all answers about public incidents.
-var publicForms = []string{"/public", "/public.json", "/public/incidents.atom", "/public/summary.json"}
+var publicForms = []string{"/public", "/public.json", "/public/incidents.atom", "/public/summary.json",
+	"/public/incidents.json"}
 
 // public asks all that the public view has for programs, with incidents in every state.
 func (k *contract) public(b *bench) {
@@ -27,12 +28,13 @@ func (k *contract) public(b *bench) {
 	openapi3filter.RegisterBodyDecoder("image/svg+xml", openapi3filter.FileBodyDecoder)
 	defer openapi3filter.UnregisterBodyDecoder("image/svg+xml")
 	k.answer(full, http.MethodGet, "/badge/mdm/availability.svg", 200)
-	for _, path := range publicForms[1:] {
+	documents := append([]string{"/public/components.json", "/public/scheduled-maintenances.json"}, publicForms[1:]...)
+	for _, path := range documents {
 		k.answer(b, http.MethodGet, path, 200) // nothing is public, and there are no incidents
 		k.answer(full, http.MethodGet, path, 200)
 	}
 	full.rep = nil
-	for _, path := range publicForms[1:] {
+	for _, path := range documents {
 		k.answer(full, http.MethodGet, path, 503)
 	}
 }
@@ -248,8 +250,14 @@ func TestPublicIncidentsLeakNothing(t *testing.T) {
 		operate(t, book, id, all[len(all)-1])
 	}
 	b.now = book.now
-	look("/public", "/public.json", "/public/incidents.atom")
+	look("/public", "/public.json", "/public/incidents.atom", "/public/incidents.json")
 	require.Empty(t, summaryOf(t, b).Incidents, "they are over")
+	over := statuspageOf(t, b, "incidents")
+	require.Len(t, over.Incidents, 2)
+	for _, x := range over.Incidents {
+		require.Equal(t, "resolved", x.Status)
+		require.NotNil(t, x.ResolvedAt)
+	}
 	require.NotContains(t, b.get("/public/summary.json").Body.String(), "secret")
 }
 

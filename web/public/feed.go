@@ -14,10 +14,13 @@ import (
 
 // Addresses of the public view.
 const (
-	pagePath    = "/public"
-	jsonPath    = "/public.json"
-	feedPath    = "/public/incidents.atom"
-	summaryPath = "/public/summary.json"
+	pagePath         = "/public"
+	jsonPath         = "/public.json"
+	feedPath         = "/public/incidents.atom"
+	summaryPath      = "/public/summary.json"
+	componentsPath   = "/public/components.json"
+	incidentsPath    = "/public/incidents.json"
+	maintenancesPath = "/public/scheduled-maintenances.json"
 )
 
 // feedType is the media type of the feed.

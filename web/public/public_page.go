@@ -36,6 +36,9 @@ func (pub *Handler) Register(get func(path string, h ...gin.HandlerFunc)) {
 	get(pagePath, pub.publicPage)
 	get(jsonPath, pub.document("application/json", func(b *publicBodies) *publicBody { return &b.json }))
 	get(summaryPath, pub.document("application/json", func(b *publicBodies) *publicBody { return &b.summary }))
+	get(componentsPath, pub.document("application/json", func(b *publicBodies) *publicBody { return &b.components }))
+	get(incidentsPath, pub.document("application/json", func(b *publicBodies) *publicBody { return &b.incidents }))
+	get(maintenancesPath, pub.document("application/json", func(b *publicBodies) *publicBody { return &b.maintenances }))
 	get(feedPath, pub.document(feedType, func(b *publicBodies) *publicBody { return &b.feed }))
 	get("/badge/:service/:slo", pub.badge)
 }
@@ -76,7 +79,9 @@ func (p *publicCache) badgeOf(key string, id slo.ID, make func() badgeText) badg
 }
 
 // publicBodies is the view in every form.
-type publicBodies struct{ page, json, summary, feed publicBody }
+type publicBodies struct {
+	page, json, feed, summary, components, incidents, maintenances publicBody
+}
 
 // publicBody is an answer as it is sent.
 type publicBody struct {
@@ -162,18 +167,23 @@ func (pub *Handler) public(c *gin.Context, v site.View) (publicBodies, error) {
 
 // newBodies makes every form of the view.
 func (pub *Handler) newBodies(status *Status, v site.View) (b publicBodies, err error) {
-	doc := func(name string, of any) (publicBody, error) {
-		body, err := json.Marshal(of)
+	all := pub.newSummary(status)
+	for _, d := range []struct {
+		path string
+		to   *publicBody
+		of   any
+	}{
+		{jsonPath, &b.json, status},
+		{summaryPath, &b.summary, all.current()},
+		{componentsPath, &b.components, ComponentList{all.Page, all.Components}},
+		{incidentsPath, &b.incidents, IncidentList{all.Page, latest(all.Incidents)}},
+		{maintenancesPath, &b.maintenances, MaintenanceList{all.Page, all.Maintenance}},
+	} {
+		body, err := json.Marshal(d.of)
 		if err != nil {
-			return publicBody{}, fmt.Errorf("encode %s of the public view: %w", name, err)
+			return b, fmt.Errorf("encode %s: %w", d.path, err)
 		}
-		return newPublicBody(append(body, '\n')), nil
-	}
-	if b.json, err = doc("the status", status); err != nil {
-		return b, err
-	}
-	if b.summary, err = doc("the summary", pub.newSummary(status)); err != nil {
-		return b, err
+		*d.to = newPublicBody(append(body, '\n'))
 	}
 	feed, err := pub.newFeed(status)
 	if err != nil {

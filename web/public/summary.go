@@ -3,20 +3,38 @@ package public
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
 )
 
-// The document that Statuspage serves as /api/v2/summary.json, as far as programs that read it look at it. What
-// Statuspage always has and the engine does not know is null.
+// The documents that Statuspage serves as /api/v2/summary.json, components.json, incidents.json and
+// scheduled-maintenances.json, as far as programs that read them look at them. What Statuspage always has and the engine
+// does not know is null.
 type (
+	// ComponentList is components.json.
+	ComponentList struct {
+		Page       SummaryPage `json:"page"`
+		Components []Component `json:"components"`
+	}
+	// IncidentList is incidents.json: also those that are resolved, latest first.
+	IncidentList struct {
+		Page      SummaryPage       `json:"page"`
+		Incidents []SummaryIncident `json:"incidents"`
+	}
+	// MaintenanceList is scheduled-maintenances.json: also those that are completed, latest first.
+	MaintenanceList struct {
+		Page        SummaryPage          `json:"page"`
+		Maintenance []SummaryMaintenance `json:"scheduled_maintenances"`
+	}
+	// Summary is summary.json.
 	Summary struct {
 		Page        SummaryPage          `json:"page"`
 		Status      SummaryStatus        `json:"status"`
 		Components  []Component          `json:"components"`
-		Incidents   []SummaryIncident    `json:"incidents"` // that are not resolved
-		Maintenance []SummaryMaintenance `json:"scheduled_maintenances"`
+		Incidents   []SummaryIncident    `json:"incidents"`              // that are not resolved
+		Maintenance []SummaryMaintenance `json:"scheduled_maintenances"` // that are not completed
 	}
 	SummaryPage struct {
 		ID      string    `json:"id"`
@@ -90,9 +108,24 @@ var componentStatus = map[PublicState]string{
 // indicators are the states of the page in Statuspage's words, in ascending order.
 var indicators = []string{"none", "minor", "major", "critical"}
 
-// newSummary tells the same as the page in Statuspage's form.
-func (pub *Handler) newSummary(s *Status) *Summary {
-	out := &Summary{
+// current is a summary without what is over.
+func (s Summary) current() Summary {
+	s.Incidents = slices.DeleteFunc(slices.Clone(s.Incidents), func(x SummaryIncident) bool { return x.Resolved != nil })
+	s.Maintenance = slices.DeleteFunc(slices.Clone(s.Maintenance),
+		func(x SummaryMaintenance) bool { return x.Resolved != nil })
+	return s
+}
+
+// latest sorts incidents by when they became public, the latest first.
+func latest(all []SummaryIncident) []SummaryIncident {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b SummaryIncident) int { return b.Created.Compare(a.Created) })
+	return all
+}
+
+// newSummary has all of the page in Statuspage's form, also what is over.
+func (pub *Handler) newSummary(s *Status) Summary {
+	out := Summary{
 		Page: SummaryPage{ID: pageID, Name: pub.pageName(), URL: pub.address(pagePath),
 			Zone: "Etc/UTC", Updated: s.Time},
 		Components: []Component{}, Incidents: []SummaryIncident{}, Maintenance: []SummaryMaintenance{},
@@ -108,12 +141,10 @@ func (pub *Handler) newSummary(s *Status) *Summary {
 	affected := func(service string) []Component { return append([]Component{}, of[service]...) }
 	for i := range s.Incidents {
 		x := &s.Incidents[i]
-		if x.State == incident.Resolved {
-			continue
-		}
 		y := SummaryIncident{
 			ID: x.ID, Name: x.name(), Status: string(x.Status), Impact: x.Impact,
 			Created: x.Updates[len(x.Updates)-1].Time, Updated: x.Updated, Started: x.Started,
+			Resolved: x.Resolved,
 			Link: pub.address(pagePath) + "#" + anchor(x), PageID: pageID, Components: affected(x.Service),
 		}
 		for k := range x.Updates {
@@ -129,9 +160,8 @@ func (pub *Handler) newSummary(s *Status) *Summary {
 		out.Incidents = append(out.Incidents, y)
 	}
 	for i := range s.Maintenance {
-		if m := &s.Maintenance[i]; m.When != "over" {
-			out.Maintenance = append(out.Maintenance, pub.newSummaryMaintenance(m, s.Time, affected(m.Service)))
-		}
+		m := &s.Maintenance[i]
+		out.Maintenance = append(out.Maintenance, pub.newSummaryMaintenance(m, s.Time, affected(m.Service)))
 	}
 	_, out.Status.Description, _ = s.headline()
 	out.Status.Indicator = s.indicator()
@@ -143,12 +173,16 @@ func (pub *Handler) newSummary(s *Status) *Summary {
 
 func (pub *Handler) newSummaryMaintenance(m *Maintenance, now time.Time, of []Component) SummaryMaintenance {
 	status, known := "scheduled", now // when it was planned is not known
-	if m.When == "ongoing" {
+	var over *time.Time
+	switch m.When {
+	case "ongoing":
 		status, known = "in_progress", m.Start
+	case "over":
+		status, known, over = "completed", m.End, &m.End
 	}
 	return SummaryMaintenance{SummaryIncident{
 		ID: maintenanceID(m), Name: "Planned maintenance of " + m.Service, Status: status, Impact: "maintenance",
-		Created: known, Updated: known, Started: m.Start,
+		Created: known, Updated: known, Started: m.Start, Resolved: over,
 		Link: pub.address(pagePath), PageID: pageID, Updates: []Update{}, Components: of,
 	}, m.Start, m.End}
 }

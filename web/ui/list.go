@@ -242,6 +242,7 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 			cancel() // the page goes on without them
 		}
 	}
+	complete = ctx.Err() == nil
 	if ui.Opt.Counts != nil && !p.Flat && len(rows) > 0 {
 		long, cancel := context.WithTimeout(context.WithoutCancel(ctx), daysBudget)
 		defer cancel()
@@ -253,8 +254,11 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 				part.Of = format.Count(len(part.Rows)) + " of " + format.Plural(n, "SLO") + ", "
 			}
 			p.Days = part
-		case !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil: // the hours say the same of a failure
+		case !errors.Is(err, context.DeadlineExceeded) && complete: // the hours say the same of a failure
 			ui.Opt.LogError("draw the days", err)
+			fallthrough
+		default:
+			complete = false
 		}
 	}
 	for i, r := range rows {
@@ -264,7 +268,7 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 		}
 		p.Rows = append(p.Rows, out...)
 	}
-	return ctx.Err() == nil
+	return complete
 }
 
 // summarise says how things are: one sentence, and how many are in each state. It is always about everything, whatever
