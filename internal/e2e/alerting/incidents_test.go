@@ -144,7 +144,7 @@ func TestIncidentCommands(t *testing.T) {
 		"edited by Bob: severity warning owner Cleo", "resolved by Bob", "https://wiki.example.org/1"} {
 		require.Contains(t, shown, want)
 	}
-	require.Regexp(t, `detected by an alert after (3m5\ds|4m|4m[1-5]?\ds)`, shown,
+	require.Regexp(t, `first alert after (3m5\ds|4m|4m[1-5]?\ds)`, shown,
 		"the onset is a multiple of ten seconds")
 	other := do(cli.ExitOK, "open", "Slow", "--by", "Ann", "--service", "shop", "--severity", "warning", "--onset", "20m")
 	require.Contains(t, other, "INC-")
