@@ -162,7 +162,7 @@ const readRows = `[...document.querySelectorAll('table.levels tbody tr')].map(r 
 	return {
 		Name: r.querySelector('th a').textContent.replace(/\s+/g, ''),
 		Group: [...r.querySelectorAll('th .label')].map(l => l.querySelector('bdi[title]').textContent.trim()).join(','),
-		SLI: own(r.querySelector('[data-name="Indicator"]')),
+		SLI: own(r.querySelector('[data-name="SLI"]')),
 		Left: r.querySelector('.left').textContent.trim(),
 		State: r.querySelector('td.state').textContent.trim(),
 	}})`
@@ -179,7 +179,7 @@ func TestPage(t *testing.T) {
 	api := e2etest.ListSLOs(t, p)
 	require.Greater(t, api.Total, 20)
 
-	b.open(t, p.Base+"/", 1280, 900)
+	b.open(t, p.Base+"/?rows=groups", 1280, 900)
 	rows := ask[[]shown](t, b, readRows)
 	requireSameNumbers(t, api, rows)
 
@@ -188,7 +188,7 @@ func TestPage(t *testing.T) {
 		return command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
 	}
 	b.do(t, scripts(true))
-	b.open(t, p.Base+"/", 1280, 900)
+	b.open(t, p.Base+"/?rows=groups", 1280, 900)
 	plain := ask[[]shown](t, b, readRows)
 	b.do(t, scripts(false))
 	require.Equal(t, rows, plain)
@@ -268,7 +268,7 @@ func (b *browser) visitAll(t *testing.T, base string) {
 			q.Del("refresh")
 			u.RawQuery = q.Encode()
 			isPage := regexp.MustCompile(
-				`^/($|slas?$|slo$|services$|report$|incidents?$|silences|engine|public$)`).MatchString(u.Path)
+				`^/($|slas?$|slo$|alerts?$|services$|report$|incidents?$|silences|engine|public$)`).MatchString(u.Path)
 			if !isPage || u.Query().Get("format") != "" || seen[u.String()] || kinds[u.Path] == 3 {
 				continue
 			}
@@ -276,8 +276,8 @@ func (b *browser) visitAll(t *testing.T, base string) {
 			todo = append(todo, u.String())
 		}
 	}
-	for _, path := range []string{"/", "/slo", "/slas", "/sla", "/services", "/report", "/incidents", "/incident",
-		"/silences", "/engine", "/public"} {
+	for _, path := range []string{"/", "/slo", "/alerts", "/slas", "/sla", "/services", "/report", "/incidents",
+		"/incident", "/silences", "/engine", "/public"} {
 		require.NotZero(t, kinds[path], "no link leads to %s", path)
 	}
 }
