@@ -239,7 +239,7 @@ func TestBrowserAnnotationsOnAPhone(t *testing.T) {
 		for _, c := range []struct {
 			name, path string
 			charts     int
-		}{{"slo", annotatedSLO, 6}, {"sla", trvlSLA, 2}, {"incident", firstIncident, 3}} {
+		}{{"slo", annotatedSLO, 7}, {"sla", trvlSLA, 2}, {"incident", firstIncident, 3}} {
 			b.open(t, x.base+c.path, phone, 900)
 			if scripts {
 				b.eventually(t, isLive+` || document.querySelector('[data-stream]') === null`, "the scripts have run")
@@ -248,7 +248,7 @@ func TestBrowserAnnotationsOnAPhone(t *testing.T) {
 			require.Equal(t, []int{c.charts, 0}, eval[[]int](t, b, seen), c.name)
 			require.Equal(t, "deployment v1.2.3",
 				eval[string](t, b,
-					`(() => { const li = document.querySelectorAll('.annotations li'); return li.length === 1 && li[0].querySelector('.tag').textContent + ' ' + li[0].querySelector('bdi').textContent.slice(0, 6); })()`))
+					`(() => { const li = document.querySelectorAll('#annotations + .annotations li'); return li.length === 1 && li[0].querySelector('.tag').textContent + ' ' + li[0].querySelector('bdi').textContent.slice(0, 6); })()`))
 			require.Zero(t, eval[int](t, b, `document.querySelectorAll('.annotations b, .month b, svg b').length`),
 				"the text is no markup")
 			if c.name == "slo" {

@@ -584,7 +584,7 @@ func TestTitlesAndBreadcrumbs(t *testing.T) {
 			"SLOs|insurance-unpaid|availability|MEDCARE"},
 		"/slo?id=mdm/availability": {"mdm/availability", "SLOs|mdm|availability"},
 		"/sla?service=insurance-unpaid&sla=unpaid&group.product=SOMLT": {"insurance-unpaid/unpaid, product SOMLT",
-			"Agreements|insurance-unpaid|unpaid|SOMLT"},
+			"SLAs|insurance-unpaid|unpaid|SOMLT"},
 	} {
 		body := b.get(target).Body.String()
 		require.Contains(t, body, "<title>"+want[0]+" · sloengine</title>")

@@ -177,8 +177,9 @@ func remaining(r *sla.SLOReport, points []history.Point) []float64 {
 	return out
 }
 
-// NewDailySpend draws how much of the window's budget each of its days spent, beside a steady burn.
-func NewDailySpend(r *sla.SLOReport, g *history.Grid, points []history.Point, loc *time.Location) Figure {
+// NewDailySpend draws how much of the window's budget each of its days spent, beside a steady burn, with moments.
+func NewDailySpend(r *sla.SLOReport, g *history.Grid, points []history.Point, loc *time.Location,
+	moments []Moment) Figure {
 	if !r.Budget.HasData || len(points) == 0 {
 		return Figure{}
 	}
@@ -226,6 +227,9 @@ func NewDailySpend(r *sla.SLOReport, g *history.Grid, points []history.Point, lo
 	p.Fills = []stroke{{"good", within.String()}, {"bad", above.String()}}
 	p.Refs = []refLine{{"ref", Coord(sc.Y(steady)), format.Percent(steady, 1)}}
 	p.Y = sc.yTicks(roundTicks(sc.Max, 2), format.WrittenPercent)
+	if p.Marks = t.moments(moments); len(p.Marks) > 0 {
+		f.Keys = append(f.Keys, key{annotated, "annotation"})
+	}
 	p.Data = d.json()
 	f.Plots = []plot{p}
 	f.Caption = "No budget was spent."

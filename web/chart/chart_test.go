@@ -361,13 +361,13 @@ func TestDailySpend(t *testing.T) {
 	r := &sla.SLOReport{SLO: s, Budget: slo.NewBudget(s.Objective, slo.Counts{Good: 3975, Bad: 25}),
 		Period: between(-4*24*time.Hour, 0)}
 	g := history.Grid{Span: slo.Span{From: ps[0].From, To: ps[4].To}, Step: 24 * time.Hour}
-	f := NewDailySpend(r, &g, ps, time.UTC)
+	f := NewDailySpend(r, &g, ps, time.UTC, nil)
 	require.Len(t, f.Table.Rows, 4)
 	require.Equal(t, []Cell{{Text: "20"}, {"50.0%", true}}, f.Table.Rows[1].Cells, "20 of 40 that may be bad")
 	require.Equal(t, "Most was spent on "+ps[3].From.Format("2 January")+": 50.0% of the budget.", f.Caption)
 	require.Equal(t, []string{"good", "bad"}, classes(f.Plots[0]))
 	r.Budget = slo.Budget{}
-	require.Empty(t, NewDailySpend(r, &g, ps, time.UTC).Plots)
+	require.Empty(t, NewDailySpend(r, &g, ps, time.UTC, nil).Plots)
 }
 
 // A few values that are much higher than all others do not flatten them: bars are cut, and the key says how high they are.

@@ -145,7 +145,7 @@ func (pub *Handler) newSummary(s *Status) Summary {
 			ID: x.ID, Name: x.name(), Status: string(x.Status), Impact: x.Impact,
 			Created: x.Updates[len(x.Updates)-1].Time, Updated: x.Updated, Started: x.Started,
 			Resolved: x.Resolved,
-			Link: pub.address(pagePath) + "#" + anchor(x), PageID: pageID, Components: affected(x.Service),
+			Link:     pub.address(pagePath) + "#" + anchor(x), PageID: pageID, Components: affected(x.Service),
 		}
 		for k := range x.Updates {
 			u := &x.Updates[k]

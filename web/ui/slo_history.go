@@ -178,7 +178,7 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 	} else {
 		p.Burn.Note = "No alert window is a multiple of the step of this range. Choose another range."
 		if len(tiers) == 0 {
-			p.Burn.Note = "No burn-rate alert watches this service level."
+			p.Burn.Note = "No burn-rate alert watches this SLO."
 		}
 	}
 	if r.SLO.Indicator.Kind == slo.KindLatency {
@@ -189,7 +189,7 @@ func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLORepor
 		p.Latency = &f
 	}
 	if r.SLO.Indicator.Kind != slo.KindVolume { // whose periods are days already, or longer
-		p.Daily = chart.NewDailySpend(r, &h.days, h.points(&h.days, askDays, 0), h.zone)
+		p.Daily = chart.NewDailySpend(r, &h.days, h.points(&h.days, askDays, 0), h.zone, marks)
 	}
 	p.Calendar = chart.NewCalendar(r, &h.days, h.points(&h.days, askDays, 0), h.zone)
 	p.Calendar.Mark(marks)
