@@ -10,8 +10,8 @@ import (
 )
 
 // The documents that Statuspage serves as /api/v2/summary.json, components.json, incidents.json and
-// scheduled-maintenances.json, as far as programs that read them look at them. What Statuspage always has and the engine
-// does not know is null.
+// scheduled-maintenances.json, as far as programs that read them look at them. Fields that Statuspage always has and
+// the engine does not know are null.
 type (
 	// ComponentList is components.json.
 	ComponentList struct {
