@@ -233,13 +233,24 @@ func (d *demoRun) fill(ctx context.Context, model *demo.Model, base *url.URL, st
 		buf, n = buf[:0], 0
 		return nil
 	}
-	err = model.History(from, to, func(e *event.Event) error {
+	emit := func(e *event.Event) error {
 		buf = append(e.AppendJSON(buf), '\n')
 		if n++; n == 2000 {
 			return flush()
 		}
 		return nil
-	})
+	}
+	// The latest days first: until they are there, throughput is below its target, and a page would fire.
+	latest := from
+	if day := to.Add(-24 * time.Hour).Truncate(24 * time.Hour); day.After(from) {
+		latest = day
+	}
+	if err = model.History(latest, to, emit); err == nil {
+		err = flush()
+	}
+	if err == nil {
+		err = model.History(from, latest, emit)
+	}
 	if err == nil {
 		err = flush()
 	}
