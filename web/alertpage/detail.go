@@ -31,8 +31,8 @@ type detailPage struct {
 	API                  string
 }
 
-const gone = "This alert is neither active nor was it resolved recently. Resolved alerts are shown for a limited time, and an alert that " +
-	"opened an incident is listed there."
+const gone = "This alert is neither active nor was it resolved recently. Resolved alerts are shown for a limited " +
+	"time. The incident that an alert opened lists it."
 
 func (h *Handler) detailPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
