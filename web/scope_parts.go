@@ -92,7 +92,7 @@ func (s scope) named(matchers string) bool {
 
 func (s *scopedSilences) HasReceivers() bool { return s.all.HasReceivers() }
 
-// Previews leaves out messages that tell of any other service.
+// Previews leaves out messages that mention any other service.
 func (s *scopedSilences) Previews() ([]notify.Preview, bool) {
 	list, on := s.all.Previews()
 	return only(list, func(m *notify.Preview) bool {

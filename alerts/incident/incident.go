@@ -58,7 +58,7 @@ type Incident struct {
 	Title    string   `json:"title"`
 	State    State    `json:"state"`
 
-	// Onset is when the trouble began, as far as the counts tell. It is never after Detected.
+	// Onset is when the failure began, by the counts where they show it. It is never after Detected.
 	Onset time.Time `json:"onset"`
 	// OnsetBy is OnsetByCounts, OnsetByAlert or OnsetByHand.
 	OnsetBy string `json:"onset_by"`
@@ -156,8 +156,8 @@ type Alert struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Severity    Severity          `json:"severity"`
 	Proactive   bool              `json:"proactive,omitempty"` // it warns before an agreement is violated
-	// Onset is when the trouble that it tells of began, as far as the counts tell. It is zero for alerts that joined
-	// under version 0.2.0.
+	// Onset is when the failure began, by the counts where they show it. It is zero for alerts that joined under
+	// version 0.2.0.
 	Onset    time.Time `json:"onset,omitzero"`
 	Fired    time.Time `json:"fired"`
 	Resolved time.Time `json:"resolved,omitzero"`

@@ -299,7 +299,7 @@ func isWord(s string) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool { return r < 'a' || r > 'z' }) < 0
 }
 
-// names gives failures names that tell them apart.
+// names gives failures unambiguous names.
 type names struct {
 	services bool           // several fail, so a name says which
 	known    bool           // several are known, so that of an SLO says which

@@ -141,7 +141,7 @@ func (v *View) Of(fingerprint string) *Incident {
 	return v.latest[fingerprint]
 }
 
-// OnsetOf is when the trouble began of which alerts on an SLO in a group tell that fire. It is zero without any.
+// OnsetOf is the earliest onset of the firing alerts on a group of an SLO; zero if none fires.
 func (v *View) OnsetOf(id string, group []string) (at time.Time) {
 	for _, inc := range v.Open() {
 		for k := range inc.Alerts {

@@ -215,8 +215,8 @@ func roundTicks(top float64, n int) []float64 {
 	return out
 }
 
-// AxisTop is where the axis of some values ends: at the highest, or, if a few are so high that the rest could not be
-// told apart, at twice what nine of ten stay below.
+// AxisTop is where the axis of some values ends: at the highest, or, if a few are so high that the rest would look
+// equal, at twice the 90th percentile.
 func AxisTop(values []float64) (top float64, clips bool) {
 	sorted := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v <= 0 })
 	slices.Sort(sorted)

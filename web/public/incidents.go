@@ -19,7 +19,7 @@ type Incident struct {
 	ID string `json:"id"` // a UUID that tells nothing of the id inside
 	// one that the view shows; absent if it was opened by hand without one
 	Service string `json:"service,omitempty"`
-	// absent if an alert opened it and nobody gave it a public title: alerts name groups and SLOs
+	// absent if an alert opened it and it has no public title: titles of alerts name groups and SLOs
 	Title    string           `json:"title,omitempty"`
 	State    incident.State   `json:"state"`
 	Status   incident.Status  `json:"status"` // by its public updates

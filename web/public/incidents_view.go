@@ -42,7 +42,7 @@ func (x *Incident) name() string {
 	return "Incident"
 }
 
-// sentence tells a change of state or status that came without a text.
+// sentence describes a change of state or status that has no text.
 func (u *IncidentUpdate) sentence() string {
 	switch {
 	case u.Status == incident.StatusIdentified:

@@ -19,7 +19,7 @@ func (site *Site) Situation(v View) *incident.Situation {
 	return site.Opt.Incidents.View().Failing(v.Rep)
 }
 
-// Onset is when the trouble began of which alerts on a group tell; zero if none fires.
+// Onset is the earliest onset of the firing alerts on a group; zero if none fires.
 func (site *Site) Onset(r *sla.SLOReport) time.Time {
 	if site.Opt.Incidents == nil {
 		return time.Time{}
@@ -33,7 +33,7 @@ type Headline struct {
 	Links    []Exit     // the incident and the runbook of the first fault
 	Lines    [][]Phrase // each fault, if there are several
 	Own      []Phrase   // the same of the engine itself; nil if nothing fails there
-	Text     string     // all of it, to tell headlines apart
+	Text     string     // all of it, by which headlines are compared
 }
 
 // Phrase is a part of a sentence, with the page of what it is about.

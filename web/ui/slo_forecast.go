@@ -32,8 +32,8 @@ type forecastRow struct {
 
 type forecastBar struct{ X, Width, Middle, Zero, Class, Label string }
 
-// newForecastPart is nil if the engine forecasts nothing. onset is when the trouble began of which alerts tell, which
-// is more exact than the hours that a forecast is made of; zero if none fires.
+// newForecastPart is nil if the engine forecasts nothing. onset is the earliest onset of the firing alerts, which is
+// more exact than the hours that a forecast is made of; zero if none fires.
 func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, onset, now time.Time) *forecastPart {
 	switch {
 	case all == nil:

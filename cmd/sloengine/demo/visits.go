@@ -53,8 +53,8 @@ func (m *Model) Views(from, to time.Time, run string) []event.Event {
 	return out
 }
 
-// sinceQuiet is the time since the parts around the counting began to have trouble, too: negative while the incident of
-// the story happens, which nothing else is to compete with.
+// sinceQuiet is the time since the dependencies of the engine began to fail, too: negative during the incident of the
+// story, so that nothing competes with it.
 func (m *Model) sinceQuiet(t time.Time) time.Duration { return t.Sub(m.story) - 12*time.Minute }
 
 // WarehouseDown reports whether the system that events are delivered to refuses them: for two minutes every three

@@ -27,7 +27,7 @@ type Failure struct {
 	Window   string            `json:"window,omitempty"` // of bad_ratio, such as 5m
 	Incident string            `json:"incident"`
 
-	Acknowledged *time.Time `json:"acknowledged"` // null: nobody has
+	Acknowledged *time.Time `json:"acknowledged"` // null: not acknowledged
 }
 
 // Fault is a failure that no other explains.
