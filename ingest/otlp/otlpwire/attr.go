@@ -1,0 +1,122 @@
+package otlpwire
+
+import "math"
+
+// addAttr appends the KeyValue at byte from, which ends with b.
+func (d *Decoder) addAttr(attrs []Attr, b []byte, from int) ([]Attr, *Error) {
+	if len(attrs) >= d.limits.MaxAttrs {
+		d.losses.Cut++
+		_, err := keyValue.check(b, from, d.limits.MaxDepth)
+		return attrs, err
+	}
+	attrs = append(attrs, Attr{})
+	return attrs, d.attr(&attrs[len(attrs)-1], b, from)
+}
+
+// attr reads a KeyValue into a, which is empty.
+func (d *Decoder) attr(a *Attr, b []byte, from int) *Error {
+	var f field
+	for i := from; i < len(b); {
+		next, err := f.read(b, i)
+		if err != nil {
+			return err
+		}
+		switch f.tag {
+		case 1<<3 | wireBytes:
+			a.Key = b[f.from:f.to]
+		case 2<<3 | wireBytes:
+			if err := d.value(&a.Value, b[:f.to], f.from); err != nil {
+				return err.in("value", -1)
+			}
+		}
+		i = next
+	}
+	a.Key = d.string(a.Key)
+	d.bound(&a.Value)
+	return nil
+}
+
+// value merges an AnyValue into v, as protobuf does with the pieces of one message.
+func (d *Decoder) value(v *Value, b []byte, from int) *Error {
+	var f field
+	for i := from; i < len(b); {
+		next, err := f.read(b, i)
+		if err != nil {
+			return err
+		}
+		switch f.tag {
+		case 1<<3 | wireBytes:
+			*v = Value{Kind: String, Bytes: b[f.from:f.to]}
+		case 2<<3 | wireVarint:
+			*v = Value{Kind: Bool}
+			if f.val != 0 {
+				v.Int = 1
+			}
+		case 3<<3 | wireVarint:
+			*v = Value{Kind: Int, Int: int64(f.val)}
+		case 4<<3 | wireFixed64:
+			*v = Value{Kind: Float, Float: math.Float64frombits(f.val)}
+		case 5<<3 | wireBytes:
+			err = d.nested(v, Array, b[:f.to], f.from).in("arrayValue", -1)
+		case 6<<3 | wireBytes:
+			err = d.nested(v, Map, b[:f.to], f.from).in("kvlistValue", -1)
+		case 7<<3 | wireBytes:
+			*v = Value{Kind: Bytes, Bytes: b[f.from:f.to]}
+		case 8<<3 | wireVarint: // of profiles, whose table of texts a request of another signal does not have
+			*v = Value{}
+		}
+		if err != nil {
+			return err
+		}
+		i = next
+	}
+	return nil
+}
+
+// tooDeep takes the place of the Int of an Array or Map until bound makes it Empty.
+const tooDeep = 1
+
+func (d *Decoder) nested(v *Value, kind Kind, b []byte, from int) *Error {
+	m := arrayValue
+	if kind == Map {
+		m = keyValueList
+	}
+	deep, err := m.check(b, from, d.limits.MaxDepth-1)
+	if err != nil {
+		return err
+	}
+	if v.Kind != kind {
+		*v = Value{Kind: kind}
+	}
+	v.Bytes = d.join(v.Bytes, b[from:])
+	if deep {
+		v.Int = tooDeep
+	}
+	return nil
+}
+
+// join returns a followed by b. What it has joined before is at the end of text and is not copied again.
+func (d *Decoder) join(a, b []byte) []byte {
+	if len(a) == 0 {
+		return b
+	}
+	if at := len(d.text) - len(a); at < 0 || &d.text[at] != &a[0] {
+		d.text = append(d.text, a...)
+	}
+	from := len(d.text) - len(a)
+	d.text = append(d.text, b...)
+	return d.text[from:]
+}
+
+// bound applies the limits to a value that is complete.
+func (d *Decoder) bound(v *Value) {
+	switch v.Kind {
+	case String:
+		v.Bytes = d.string(v.Bytes)
+	case Bytes, Array, Map:
+		if v.Int == tooDeep || len(v.Bytes) > d.limits.MaxValueBytes {
+			d.losses.Cut++
+			*v = Value{}
+		}
+	}
+}

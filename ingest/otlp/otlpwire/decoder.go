@@ -1,0 +1,224 @@
+package otlpwire
+
+import "unicode/utf8"
+
+// Limits are the bounds of a request. A zero field has its default.
+type Limits struct {
+	MaxAttrs      int // attributes of a resource or item, 1024: further ones are left out
+	MaxItems      int // spans, log records or points of a request, 1,000,000: a request with more is refused
+	MaxDepth      int // levels of arrays and maps in a value, 32: a deeper value is made Empty
+	MaxValueBytes int // bytes of a text, 65536: the rest is cut; longer bytes, arrays and maps are made Empty
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(n *int, otherwise int) {
+		if *n <= 0 {
+			*n = otherwise
+		}
+	}
+	set(&l.MaxAttrs, 1024)
+	set(&l.MaxItems, 1_000_000)
+	set(&l.MaxDepth, 32)
+	set(&l.MaxValueBytes, 64<<10)
+	return l
+}
+
+// Losses says what the last request lost.
+type Losses struct {
+	Cut      int // attributes left out, and values cut or made Empty
+	Repaired int // texts with invalid UTF-8, which has become U+FFFD
+}
+
+// Decoder decodes one request after another. It is for one goroutine. What it hands out is valid until the caller's
+// function returns, and must not be changed.
+type Decoder struct {
+	limits Limits
+	losses Losses
+	stop   error  // of the caller's function
+	text   []byte // what could not refer to the request: repaired texts, merged values
+	origin Origin
+	items  int
+	span   Span
+}
+
+// New returns a Decoder.
+func New(limits Limits) *Decoder { return &Decoder{limits: limits.withDefaults()} }
+
+// Losses says what the last request lost.
+func (d *Decoder) Losses() Losses { return d.losses }
+
+// names are the fields on the way to an item.
+type names struct{ resource, scope, item string }
+
+// request hands every item of a request to item, as the bytes of body between from and the end of its argument.
+// Requests of all signals have the same numbers down to the item.
+func (d *Decoder) request(body []byte, at names, item func(b []byte, from int) *Error) error {
+	d.losses, d.stop, d.items = Losses{}, nil, 0
+	d.origin.ResourceIndex, d.origin.Index = -1, -1
+	var f field
+	for i := 0; i < len(body); {
+		next, err := f.read(body, i)
+		if err == nil && f.tag == 1<<3|wireBytes {
+			d.origin.ResourceIndex++
+			err = d.resourceGroup(body[:f.to], f.from, at, item).in(at.resource, d.origin.ResourceIndex)
+		}
+		switch err {
+		case nil:
+		case stopped:
+			return d.stop
+		default:
+			return err
+		}
+		i = next
+	}
+	return nil
+}
+
+// resourceGroup reads the resource first, which may stand behind its items and may come in several pieces.
+func (d *Decoder) resourceGroup(b []byte, from int, at names, item func([]byte, int) *Error) *Error {
+	d.text, d.origin.Resource = d.text[:0], d.origin.Resource[:0]
+	var f field
+	for i := from; i < len(b); {
+		next, err := f.read(b, i)
+		if err == nil && f.tag == 1<<3|wireBytes {
+			err = d.resource(b[:f.to], f.from).in("resource", -1)
+		}
+		if err != nil {
+			return err
+		}
+		i = next
+	}
+	mark, scopes := len(d.text), -1
+	for i := from; i < len(b); {
+		next, err := f.read(b, i)
+		if err == nil && f.tag == 2<<3|wireBytes {
+			scopes++
+			d.text = d.text[:mark]
+			err = d.scopeGroup(b[:f.to], f.from, at, item).in(at.scope, scopes)
+		}
+		if err != nil {
+			return err
+		}
+		i = next
+	}
+	return nil
+}
+
+func (d *Decoder) resource(b []byte, from int) *Error {
+	var f field
+	attrs, entities := -1, -1
+	for i := from; i < len(b); {
+		next, err := f.read(b, i)
+		if err != nil {
+			return err
+		}
+		switch f.tag {
+		case 1<<3 | wireBytes:
+			attrs++
+			d.origin.Resource, err = d.addAttr(d.origin.Resource, b[:f.to], f.from)
+			err = err.in("attributes", attrs)
+		case 3<<3 | wireBytes:
+			entities++
+			_, err = entityRef.check(b[:f.to], f.from, 0)
+			err = err.in("entityRefs", entities)
+		}
+		if err != nil {
+			return err
+		}
+		i = next
+	}
+	return nil
+}
+
+func (d *Decoder) scopeGroup(b []byte, from int, at names, item func([]byte, int) *Error) *Error {
+	d.origin.ScopeName = nil
+	var f field
+	for i := from; i < len(b); {
+		next, err := f.read(b, i)
+		if err == nil && f.tag == 1<<3|wireBytes {
+			err = d.scope(b[:f.to], f.from).in("scope", -1)
+		}
+		if err != nil {
+			return err
+		}
+		i = next
+	}
+	mark, items := len(d.text), -1
+	for i := from; i < len(b); {
+		next, err := f.read(b, i)
+		if err == nil && f.tag == 2<<3|wireBytes {
+			items++
+			d.text = d.text[:mark]
+			err = item(b[:f.to], f.from).in(at.item, items)
+		}
+		if err != nil {
+			return err
+		}
+		i = next
+	}
+	return nil
+}
+
+func (d *Decoder) scope(b []byte, from int) *Error {
+	if _, err := scope.check(b, from, d.limits.MaxDepth); err != nil {
+		return err
+	}
+	var f field
+	for i := from; i < len(b); {
+		next, err := f.read(b, i)
+		if err != nil {
+			return err
+		}
+		if f.tag == 1<<3|wireBytes {
+			d.origin.ScopeName = d.string(b[f.from:f.to])
+		}
+		i = next
+	}
+	return nil
+}
+
+// begin counts an item, whose message starts at byte from.
+func (d *Decoder) begin(from int) *Error {
+	if d.items++; d.items > d.limits.MaxItems {
+		return errorAt(from, "more than %d in a request", d.limits.MaxItems)
+	}
+	d.origin.Index++
+	return nil
+}
+
+// yielded takes what the caller's function returned.
+func (d *Decoder) yielded(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	d.stop = err
+	return stopped
+}
+
+// string returns a text that is valid UTF-8 and not too long.
+func (d *Decoder) string(s []byte) []byte {
+	if len(s) > d.limits.MaxValueBytes {
+		d.losses.Cut++
+		n := d.limits.MaxValueBytes
+		for back := 0; back < utf8.UTFMax-1 && n > 0 && !utf8.RuneStart(s[n]); back++ {
+			n--
+		}
+		s = s[:n]
+	}
+	if utf8.Valid(s) {
+		return s[:len(s):len(s)]
+	}
+	d.losses.Repaired++
+	from, invalid := len(d.text), false
+	for len(s) > 0 { // as bytes.ToValidUTF8, which allocates
+		r, n := utf8.DecodeRune(s)
+		was := invalid
+		if invalid = r == utf8.RuneError && n == 1; !invalid {
+			d.text = append(d.text, s[:n]...)
+		} else if !was {
+			d.text = append(d.text, "\uFFFD"...)
+		}
+		s = s[n:]
+	}
+	return d.text[from:len(d.text):len(d.text)]
+}

@@ -1,0 +1,135 @@
+package otlpwire
+
+var spanNames = names{"resourceSpans", "scopeSpans", "spans"}
+
+// Traces decodes an ExportTraceServiceRequest. It stops at the first error of yield and returns it; errors of its own
+// are of type *Error.
+func (d *Decoder) Traces(body []byte, yield func(*Span) error) error {
+	return d.request(body, spanNames, func(b []byte, from int) *Error {
+		if err := d.begin(from); err != nil {
+			return err
+		}
+		if err := d.readSpan(b, from); err != nil {
+			return err
+		}
+		return d.yielded(yield(&d.span))
+	})
+}
+
+func (d *Decoder) readSpan(b []byte, from int) *Error {
+	s := &d.span
+	*s = Span{Origin: d.origin, Attrs: s.Attrs[:0]}
+	var traceID, spanID, parentID []byte
+	attrs, events, links := -1, -1, -1
+	var f field
+	for i := from; i < len(b); {
+		next, err := f.read(b, i)
+		if err != nil {
+			return err
+		}
+		switch f.tag {
+		case 1<<3 | wireBytes:
+			traceID = b[f.from:f.to]
+		case 2<<3 | wireBytes:
+			spanID = b[f.from:f.to]
+		case 3<<3 | wireBytes:
+			s.TraceState = b[f.from:f.to]
+		case 4<<3 | wireBytes:
+			parentID = b[f.from:f.to]
+		case 5<<3 | wireBytes:
+			s.Name = b[f.from:f.to]
+		case 6<<3 | wireVarint:
+			s.Kind = enum(f.val, len(spanKinds))
+		case 7<<3 | wireFixed64:
+			s.Start = f.val
+		case 8<<3 | wireFixed64:
+			s.End = f.val
+		case 9<<3 | wireBytes:
+			attrs++
+			if s.Attrs, err = d.addAttr(s.Attrs, b[:f.to], f.from); err != nil {
+				return err.in("attributes", attrs)
+			}
+		case 11<<3 | wireBytes:
+			events++
+			err = d.event(b[:f.to], f.from).in("events", events)
+		case 13<<3 | wireBytes:
+			links++
+			_, err = link.check(b[:f.to], f.from, d.limits.MaxDepth)
+			err = err.in("links", links)
+		case 15<<3 | wireBytes:
+			err = d.status(b[:f.to], f.from).in("status", -1)
+		case 16<<3 | wireFixed32:
+			s.Flags = uint32(f.val)
+		}
+		if err != nil {
+			return err
+		}
+		i = next
+	}
+	s.Name, s.TraceState = d.string(s.Name), d.string(s.TraceState)
+	copy(s.TraceID[:], traceID)
+	copy(s.SpanID[:], spanID)
+	s.HasParent = len(parentID) == len(s.ParentID) && [8]byte(parentID) != [8]byte{}
+	if s.HasParent {
+		s.ParentID = [8]byte(parentID)
+	}
+	s.BadID = len(traceID) != len(s.TraceID) || s.TraceID == [16]byte{} ||
+		len(spanID) != len(s.SpanID) || s.SpanID == [8]byte{} ||
+		len(parentID) != 0 && len(parentID) != len(s.ParentID)
+	return nil
+}
+
+// event looks for the type of an exception. Everything else of the event is checked only.
+func (d *Decoder) event(b []byte, from int) *Error {
+	var exception []byte
+	named, attrs := false, -1
+	var f field
+	for i := from; i < len(b); {
+		next, err := f.read(b, i)
+		if err != nil {
+			return err
+		}
+		switch f.tag {
+		case 2<<3 | wireBytes:
+			named = string(b[f.from:f.to]) == "exception"
+		case 3<<3 | wireBytes:
+			attrs++
+			var a Attr
+			if err := d.attr(&a, b[:f.to], f.from); err != nil {
+				return err.in("attributes", attrs)
+			}
+			if a.Value.Kind == String && string(a.Key) == "exception.type" {
+				exception = a.Value.Bytes
+			}
+		}
+		i = next
+	}
+	if named && len(exception) > 0 {
+		d.span.ExceptionType = exception
+	}
+	return nil
+}
+
+func (d *Decoder) status(b []byte, from int) *Error {
+	var f field
+	for i := from; i < len(b); {
+		next, err := f.read(b, i)
+		if err != nil {
+			return err
+		}
+		if f.tag == 3<<3|wireVarint {
+			d.span.Status = enum(f.val, len(statusCodes))
+		}
+		i = next
+	}
+	return nil
+}
+
+// enum returns a number below n, or 0 for one that the protocol does not define. As in protobuf, the upper half of a
+// longer number is dropped first.
+func enum(v uint64, n int) uint8 {
+	if v = uint64(uint32(v)); v >= uint64(n) {
+		return 0
+	}
+	return uint8(v)
+}
