@@ -97,6 +97,40 @@ func TestIncidentList(t *testing.T) {
 	require.Equal(t, http.StatusNotImplemented, b.get(firstIncident).Code)
 }
 
+// The list says who works on what and how far it is, and its headings sort it.
+func TestIncidentListIsSorted(t *testing.T) {
+	b, book := withIncidents(t)
+	someIncidents(book)
+	book.apply(incident.Batch{Operations: []incident.Operation{
+		{Kind: incident.EditIt, ID: "INC-2026-11-0001", By: "Ann", Owner: "Cleo <b>"},
+		{Kind: incident.AddUpdate, ID: "INC-2026-11-0004", By: "Bob", Text: "db-7", Status: incident.StatusIdentified},
+	}})
+	ids := func(query string) (out []string) {
+		page := b.get("/incidents" + query).Body.String()
+		check(t, page)
+		require.Contains(t, page, `data-name="Owner"><bdi>Cleo &lt;b&gt;</bdi> <span class="note under">team <bdi>unpaid</bdi>`)
+		require.Contains(t, page, `data-name="Status">identified<`)
+		for _, part := range strings.Split(page, `"/incident?id=INC-2026-11-000`)[1:] {
+			out = append(out, part[:1])
+		}
+		return out[:len(out)-1] // the last one is the only warning
+	}
+	for query, want := range map[string]string{
+		"": "1 4 2", "?sort=odd": "1 4 2", "?sort=state&dir=desc": "2 4 1",
+		"?sort=owner": "4 1 2", "?sort=owner&dir=desc": "1 4 2", // without an owner last
+		"?sort=status": "1 4 2", "?sort=status&dir=desc": "2 4 1",
+		"?sort=started": "1 4 2", "?sort=duration": "2 4 1", "?sort=detection": "4 1 2", "?sort=budget": "2 4 1",
+		"?sort=title": "4 2 1", "?sort=service": "1 2 4", "?sort=response": "4 2 1",
+	} {
+		require.Equal(t, want, strings.Join(ids(query), " "), query)
+	}
+	page := b.get("/incidents?sort=owner&state=unresolved").Body.String()
+	require.Contains(t, page, `aria-sort="ascending"><a href="/incidents?dir=desc&amp;sort=owner&amp;state=unresolved">Owner`)
+	require.Contains(t, page, `<a href="/incidents?sort=status&amp;state=unresolved">Status`)
+	require.Contains(t, page, `<input type="hidden" name="sort" value="owner">`)
+	require.Contains(t, b.get("/api/v1/incidents.csv").Body.String(), "identified,Bob\r\n")
+}
+
 func TestIncidentTrend(t *testing.T) {
 	b, book := withIncidents(t)
 	someIncidents(book)

@@ -19,7 +19,7 @@ var CSVColumns = []string{
 	"id", "service", "severity", "state", "title", "automated", "onset", "onset_by", "detected",
 	"acknowledged", "resolved",
 	"detection_seconds", "response_seconds", "duration_seconds", "acknowledged_by", "team", "alerts", "budget_spent",
-	"public", "post_mortem", "cost", "currency",
+	"public", "post_mortem", "cost", "currency", "status", "owner",
 }
 
 // csv sends the selected incidents after RFC 4180: UTF-8, lines end in CR LF, the first one names the columns.
@@ -59,11 +59,7 @@ func (h *Handler) csvLine(inc *incident.Incident) []string {
 	if inc.Resolved != nil {
 		resolved = stamp(inc.Resolved.Time)
 	}
-	most := 0.0
-	for _, s := range x.Spent {
-		most = max(most, s.Budget)
-	}
-	if len(x.Spent) > 0 {
+	if most, ok := largest(x.Spent); ok {
 		spent = seconds(most)
 	}
 	cost, currency := "", ""
@@ -77,6 +73,6 @@ func (h *Handler) csvLine(inc *incident.Incident) []string {
 		stamp(inc.Onset), inc.OnsetBy, stamp(inc.Detected), ack, resolved, seconds(x.DetectionSeconds), response,
 		seconds(x.DurationSeconds),
 		format.CSV(by), format.CSV(inc.ResponseTeam()), strconv.Itoa(x.AlertCount), spent, strconv.FormatBool(inc.Public),
-		format.CSV(inc.PostMortem), cost, currency,
+		format.CSV(inc.PostMortem), cost, currency, string(x.Status), format.CSV(x.ResponseOwner),
 	}
 }

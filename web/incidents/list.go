@@ -1,10 +1,13 @@
 package incidents
 
 import (
+	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -36,6 +39,7 @@ type listPage struct {
 // table is the incidents of one severity.
 type table struct {
 	ID, Title, Note string
+	Columns         []site.Column
 	Rows            []row
 	Empty           string // instead of rows
 	Prev, Next      string
@@ -84,12 +88,12 @@ func (h *Handler) listPage(c *gin.Context) {
 		Action: h.Href(site.IncidentListPath, nil), Clear: h.Href(site.IncidentListPath, nil),
 		API: h.Opt.ExternalPath + "/api/v1/incidents",
 	}
-	kept := keep(q, "service", "state", "from", "to", "severity", "refresh", paramStart)
+	kept := keep(q, "service", "state", "from", "to", "severity", "refresh", "sort", "dir", paramStart)
 	p.CSV = h.Opt.ExternalPath + "/api/v1/incidents.csv"
 	if x := keep(q, "service", "state", "from", "to", "severity"); len(x) > 0 {
 		p.CSV += "?" + x.Encode()
 	}
-	p.Hidden = site.Hidden(keep(q, "from", "to", "severity", "refresh"))
+	p.Hidden = site.Hidden(keep(q, "from", "to", "severity", "refresh", "sort", "dir"))
 	if h.Opt.May(c, site.Operate) {
 		p.New = h.Opt.ExternalPath + newPath
 	}
@@ -133,16 +137,19 @@ func stateOptions(on incident.State) (out []site.Option) {
 	return out
 }
 
-// newTable shows one page of incidents, those that are not resolved first.
+// newTable shows one page of incidents in the order that the address names.
 func (h *Handler) newTable(list []*incident.Incident, s incident.Severity, beside, filtered bool,
 	kept url.Values, v site.View) table {
 	t := table{ID: "incidents", Title: "Incidents", Note: "a page alert fired, or somebody opened them"}
 	if s == incident.Warning {
 		t = table{ID: "warnings", Title: "Warnings", Note: "only tickets and warnings fired"}
 	}
-	slices.SortStableFunc(list, func(a, b *incident.Incident) int {
-		return rank(a) - rank(b) // within, the one that was opened last first
-	})
+	orders := h.sortings(v.Now)
+	by, reverse := site.SortedBy(kept, orders, byState)
+	orders[by].Order(list, reverse)
+	sortedBy := maps.Clone(kept) // from its first page on, and one table beside the other as before
+	sortedBy.Del(paramStart)
+	t.Columns = h.Headings(site.IncidentListPath, sortedBy, columns(), by, reverse)
 	link := func(start int) string {
 		q := url.Values{}
 		for k := range kept {
@@ -185,6 +192,59 @@ func (h *Handler) newTable(list []*incident.Incident, s incident.Severity, besid
 		}
 	}
 	return t
+}
+
+// The columns. Their natural order puts first what a reader looks for.
+const (
+	byState     site.SortKey = "state"
+	byTitle     site.SortKey = "title"
+	byService   site.SortKey = "service"
+	byStatus    site.SortKey = "status"
+	byOwner     site.SortKey = "owner"
+	byStarted   site.SortKey = "started"
+	byDetection site.SortKey = "detection"
+	byResponse  site.SortKey = "response"
+	byDuration  site.SortKey = "duration"
+	bySpent     site.SortKey = "budget"
+)
+
+func columns() []site.Column {
+	return []site.Column{
+		{Name: "State", Key: byState}, {Name: "Incident", Key: byTitle}, {Name: "Service", Key: byService},
+		{Name: "Status", Key: byStatus}, {Name: "Owner", Key: byOwner}, {Name: "Started", Key: byStarted},
+		{Name: "Detection", Class: "num", Key: byDetection}, {Name: "Response", Class: "num", Key: byResponse},
+		{Name: "Duration", Class: "num", Key: byDuration}, {Name: "Budget spent", Class: "num", Key: bySpent},
+	}
+}
+
+// sortings are the orders of the list. Equal incidents stay in the order in which they were opened, the last one first.
+func (h *Handler) sortings(now time.Time) map[site.SortKey]site.Sorting[incident.Incident] {
+	type inc = incident.Incident
+	text := func(of func(*inc) string) site.Sorting[inc] {
+		return site.Sorting[inc]{By: func(a, b *inc) int { return cmp.Compare(of(a), of(b)) },
+			Has: func(x *inc) bool { return of(x) != "" }}
+	}
+	longest := func(of func(*inc) time.Duration) func(a, b *inc) int {
+		return func(a, b *inc) int { return cmp.Compare(of(b), of(a)) }
+	}
+	response := func(x *inc) time.Duration { d, _ := x.Response(); return d }
+	spent := func(x *inc) float64 { most, _ := largest(h.Opt.Incidents.Spent(x)); return most }
+	return map[site.SortKey]site.Sorting[inc]{
+		byState:   {By: func(a, b *inc) int { return rank(a) - rank(b) }},
+		byTitle:   text(func(x *inc) string { return x.Title }),
+		byService: text(func(x *inc) string { return x.Service }),
+		byOwner:   text(func(x *inc) string { return x.ResponseOwner() }),
+		byStatus: {By: func(a, b *inc) int {
+			return slices.Index(incident.Statuses, a.CurrentStatus(false).Status) -
+				slices.Index(incident.Statuses, b.CurrentStatus(false).Status)
+		}},
+		byStarted:   {By: func(a, b *inc) int { return b.Onset.Compare(a.Onset) }},
+		byDetection: {By: longest(func(x *inc) time.Duration { return x.Detection() })},
+		byResponse:  {By: longest(response), Has: func(x *inc) bool { return x.Ack != nil }},
+		byDuration:  {By: longest(func(x *inc) time.Duration { return x.End(now).Sub(x.Onset) })},
+		bySpent: {By: func(a, b *inc) int { return cmp.Compare(spent(b), spent(a)) },
+			Has: func(x *inc) bool { return len(h.Opt.Incidents.Spent(x)) > 0 }},
+	}
 }
 
 // rank orders states: what needs somebody first.

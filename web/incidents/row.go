@@ -16,6 +16,9 @@ type row struct {
 	Mark      chart.Mark
 	Title     string
 	Service   string
+	Status    incident.Status
+	Owner     string // "" if unassigned
+	Team      string
 	Public    bool
 	ByHand    bool
 	Onset     format.Stamp
@@ -47,8 +50,9 @@ func (h *Handler) href(id string) string {
 func (h *Handler) newRow(inc *incident.Incident, now time.Time) row {
 	r := row{
 		ID: inc.ID, Href: h.href(inc.ID), Mark: mark(inc), Title: format.Safe(inc.Title, format.MaxTitle),
-		Service: format.Safe(inc.Service, format.MaxName),
-		Public:  inc.Public, ByHand: !inc.Automated, Onset: format.NewStamp(inc.Onset, now),
+		Service: format.Safe(inc.Service, format.MaxName), Status: inc.CurrentStatus(false).Status,
+		Owner: format.Safe(inc.ResponseOwner(), format.MaxName), Team: format.Safe(inc.ResponseTeam(), format.MaxName),
+		Public: inc.Public, ByHand: !inc.Automated, Onset: format.NewStamp(inc.Onset, now),
 		Detection: format.Duration(inc.Detection()), Response: format.NoValue,
 		Duration: format.Duration(inc.End(now).Sub(inc.Onset)),
 	}
@@ -61,14 +65,19 @@ func (h *Handler) newRow(inc *incident.Incident, now time.Time) row {
 
 // mostSpent is the largest share of an error budget that was spent.
 func mostSpent(all []incident.Spent) (text string, over bool) {
-	if len(all) == 0 {
+	most, ok := largest(all)
+	if !ok {
 		return format.NoValue, false
 	}
-	most := 0.0
+	return budgetShare(most), most > 1
+}
+
+// largest is the largest share of an error budget. ok is false if none is known.
+func largest(all []incident.Spent) (most float64, ok bool) {
 	for i := range all {
 		most = max(most, all[i].Budget)
 	}
-	return budgetShare(most), most > 1
+	return most, len(all) > 0
 }
 
 // budgetShare prints a share of an error budget. What is more than nothing is never shown as nothing.

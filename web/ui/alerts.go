@@ -58,7 +58,7 @@ func sloAlerts(rows alertpage.Rows, r *sla.SLOReport, all []*state.Alert) []aler
 // more urgent than a budget that was spent weeks ago. An alert about all groups of an SLO raises none of them above the
 // others.
 func pagesFirst(rows []*sla.SLOReport, pages func(*sla.SLOReport) bool) func(a, b *sla.SLOReport) int {
-	worst := sorts[byWorst].by
+	worst := sorts[byWorst].By
 	paging := map[*sla.SLOReport]bool{}
 	for _, r := range rows {
 		if pages(r) {

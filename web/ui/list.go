@@ -200,7 +200,7 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 
 	p.Hidden = site.Hidden(keep(q, slices.Concat(viewParams, []string{"slo", site.LabelParam, site.GroupParam})...))
 	by := maps.Clone(sorts)
-	by[byAlerts] = sorting[sla.SLOReport]{by: mostAlerts(active)}
+	by[byAlerts] = sorting[sla.SLOReport]{By: mostAlerts(active)}
 	p.Flat = f.SLO != "" || q.Get(rowsParam) == allGroups // one SLO has its groups
 	paging := active.Paging
 	if p.Flat {
@@ -227,7 +227,7 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 	for i, x := range of {
 		rows[i], shown[x.shown] = x.shown, x
 	}
-	by[byWorst] = sorting[sla.SLOReport]{by: pagesFirst(rows, paging)}
+	by[byWorst] = sorting[sla.SLOReport]{By: pagesFirst(rows, paging)}
 	p.Columns = arrange(ui, l, rows, by, ui.columns())
 	rows = turnPage(ui, &p.listHead, l, rows, ui.Opt.PageSize)
 

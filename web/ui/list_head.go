@@ -95,32 +95,11 @@ func (ui *Handler) newTile(l listAddress, m chart.Mark, state string, n int) til
 }
 
 // arrange sorts rows by the column that the address names, or the worst first, and returns the columns with the
-// addresses that sort by them. The column that the list is sorted by turns the order round.
+// addresses that sort by them.
 func arrange[T any](ui *Handler, l listAddress, rows []*T, sorts map[sortKey]sorting[T], columns []column) []column {
-	key, reverse := sortKey(l.query.Get("sort")), l.query.Get("dir") == "desc"
-	if _, ok := sorts[key]; !ok {
-		key = byWorst
-	}
-	sorts[key].order(rows, reverse)
-	for i := range columns {
-		c := &columns[i]
-		if c.key == "" {
-			continue
-		}
-		to := l.kept()
-		to.Del("dir")
-		to.Set("sort", string(c.key))
-		if c.key == key {
-			c.Sort = "ascending"
-			if reverse {
-				c.Sort = "descending"
-			} else {
-				to.Set("dir", "desc")
-			}
-		}
-		c.Href = ui.Href(l.path, to)
-	}
-	return columns
+	key, reverse := site.SortedBy(l.query, sorts, byWorst)
+	sorts[key].Order(rows, reverse)
+	return ui.Headings(l.path, l.kept(), columns, key, reverse)
 }
 
 // turnPage returns the rows of the page that begins where the address says, and links to the pages around it.

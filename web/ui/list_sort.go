@@ -10,8 +10,11 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// sortKey is a column by which the list can be sorted.
-type sortKey string
+type (
+	sortKey        = site.SortKey
+	sorting[T any] = site.Sorting[T]
+	column         = site.Column
+)
 
 // The columns. Their natural order puts first what a reader looks for.
 const (
@@ -35,54 +38,24 @@ func severity(r *sla.SLOReport) int {
 	return i
 }
 
-// sorting is the order of a list by one column.
-type sorting[T any] struct {
-	by  func(a, b *T) int // nil: as the report has them
-	has func(r *T) bool   // rows without data are last, whatever the direction; nil: all rows have data
-}
-
-// order sorts rows; equal ones keep the order of the report.
-func (s sorting[T]) order(rows []*T, reverse bool) {
-	if s.by == nil {
-		if reverse {
-			slices.Reverse(rows)
-		}
-		return
-	}
-	slices.SortStableFunc(rows, func(a, b *T) int { return s.compare(a, b, reverse) })
-}
-
-func (s sorting[T]) compare(a, b *T, reverse bool) int {
-	switch {
-	case s.has != nil && s.has(a) != s.has(b):
-		if s.has(a) {
-			return -1
-		}
-		return 1
-	case reverse:
-		return -s.by(a, b)
-	}
-	return s.by(a, b)
-}
-
 func hasBudget(r *sla.SLOReport) bool { return r.Budget.HasData }
 
 var sorts = map[sortKey]sorting[sla.SLOReport]{
-	byWorst: {by: func(a, b *sla.SLOReport) int {
+	byWorst: {By: func(a, b *sla.SLOReport) int {
 		return cmp.Or(severity(a)-severity(b), cmp.Compare(a.Budget.Remaining, b.Budget.Remaining))
 	}},
 	byName: {},
-	byTarget: {by: func(a, b *sla.SLOReport) int {
+	byTarget: {By: func(a, b *sla.SLOReport) int {
 		return cmp.Compare(b.SLO.Objective.Ratio(), a.SLO.Objective.Ratio())
 	}},
-	byNow: {func(a, b *sla.SLOReport) int {
+	byNow: {By: func(a, b *sla.SLOReport) int {
 		return cmp.Compare(lastHour(a).SLI, lastHour(b).SLI)
-	}, func(r *sla.SLOReport) bool { return lastHour(r).HasData }},
-	bySLI:      {func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.SLI, b.Budget.SLI) }, hasBudget},
-	byBudget:   {func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.Remaining, b.Budget.Remaining) }, hasBudget},
-	byBurn:     {func(a, b *sla.SLOReport) int { return cmp.Compare(worstBurn(b).Rate, worstBurn(a).Rate) }, hasBudget},
-	byTraffic:  {by: func(a, b *sla.SLOReport) int { return cmp.Compare(b.Rate, a.Rate) }},
-	byCoverage: {by: func(a, b *sla.SLOReport) int { return cmp.Compare(a.Coverage, b.Coverage) }},
+	}, Has: func(r *sla.SLOReport) bool { return lastHour(r).HasData }},
+	bySLI:      {By: func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.SLI, b.Budget.SLI) }, Has: hasBudget},
+	byBudget:   {By: func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.Remaining, b.Budget.Remaining) }, Has: hasBudget},
+	byBurn:     {By: func(a, b *sla.SLOReport) int { return cmp.Compare(worstBurn(b).Rate, worstBurn(a).Rate) }, Has: hasBudget},
+	byTraffic:  {By: func(a, b *sla.SLOReport) int { return cmp.Compare(b.Rate, a.Rate) }},
+	byCoverage: {By: func(a, b *sla.SLOReport) int { return cmp.Compare(a.Coverage, b.Coverage) }},
 }
 
 // lastHour is the budget over the last hour alone: its SLI is the indicator now.
@@ -108,31 +81,21 @@ func worstBurn(r *sla.SLOReport) slo.Burn {
 	return worst
 }
 
-// column is one heading of a sorted list.
-type column struct {
-	Name  string
-	Class string
-	Href  string // sorts by it; "" if it can't be sorted
-	Sort  string // aria-sort of the column that the list is sorted by
-
-	key sortKey // "" if it can't be sorted
-}
-
 func (ui *Handler) columns() []column {
 	columns := []column{
-		{Name: "State", key: byWorst},
-		{Name: "SLO", key: byName},
-		{Name: "Objective", Class: "num", key: byTarget},
-		{Name: "Last hour", Class: "num", key: byNow},
-		{Name: "SLI", Class: "num", key: bySLI},
-		{Name: "Budget left", Class: "budget", key: byBudget},
+		{Name: "State", Key: byWorst},
+		{Name: "SLO", Key: byName},
+		{Name: "Objective", Class: "num", Key: byTarget},
+		{Name: "Last hour", Class: "num", Key: byNow},
+		{Name: "SLI", Class: "num", Key: bySLI},
+		{Name: "Budget left", Class: "budget", Key: byBudget},
 		{Name: "24 hours", Class: "hours"},
-		{Name: "Worst burn", Class: "num", key: byBurn},
-		{Name: "Traffic", Class: "num", key: byTraffic},
-		{Name: "Coverage", Class: "num", key: byCoverage},
+		{Name: "Worst burn", Class: "num", Key: byBurn},
+		{Name: "Traffic", Class: "num", Key: byTraffic},
+		{Name: "Coverage", Class: "num", Key: byCoverage},
 	}
 	if ui.Opt.Alerts != nil {
-		columns = append(columns, column{Name: "Alerts", Class: "num", key: byAlerts})
+		columns = append(columns, column{Name: "Alerts", Class: "num", Key: byAlerts})
 	}
 	return columns
 }

@@ -85,10 +85,10 @@ const (
 func hasScore(r *sla.SLAReport) bool { return r.HasData }
 
 var slaSorts = map[sortKey]sorting[sla.SLAReport]{
-	byWorst: {by: compareWorst},
+	byWorst: {By: compareWorst},
 	byName:  {},
-	byScore: {func(a, b *sla.SLAReport) int { return cmp.Compare(a.Score, b.Score) }, hasScore},
-	byLost:  {func(a, b *sla.SLAReport) int { return cmp.Compare(worstLoss(b), worstLoss(a)) }, hasScore},
+	byScore: {By: func(a, b *sla.SLAReport) int { return cmp.Compare(a.Score, b.Score) }, Has: hasScore},
+	byLost:  {By: func(a, b *sla.SLAReport) int { return cmp.Compare(worstLoss(b), worstLoss(a)) }, Has: hasScore},
 }
 
 func worstLoss(r *sla.SLAReport) float64 {
@@ -182,10 +182,10 @@ func (ui *Handler) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values) {
 
 func slaColumns() []column {
 	return []column{
-		{Name: "State", key: byWorst},
-		{Name: "Agreement", key: byName},
-		{Name: "Score", Class: "num", key: byScore},
+		{Name: "State", Key: byWorst},
+		{Name: "Agreement", Key: byName},
+		{Name: "Score", Class: "num", Key: byScore},
 		{Name: "Points earned and lost", Class: "pts"},
-		{Name: "Worst component", key: byLost},
+		{Name: "Worst component", Key: byLost},
 	}
 }

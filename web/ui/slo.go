@@ -198,7 +198,7 @@ func (ui *Handler) fillGroups(ctx context.Context, p *sloPage, rep *sla.Report, 
 	}
 	p.Siblings = ui.Href("/", url.Values{"slo": {string(r.SLO.ID)}})
 	others := slices.DeleteFunc(site.RowsOf(rep, r.SLO.ID), func(x *sla.SLOReport) bool { return x == r })
-	sorting[sla.SLOReport]{by: pagesFirst(others, active.OwnPaging)}.order(others, false)
+	sorting[sla.SLOReport]{By: pagesFirst(others, active.OwnPaging)}.Order(others, false)
 	p.MoreGroups = max(0, len(others)-shownGroups)
 	others = others[:len(others)-p.MoreGroups]
 	hours := make([]template.HTML, len(others))
