@@ -1,12 +1,14 @@
 package otlpwire
 
-// kind is the type of a field of a message.
+// fieldKind is the type of a field of a message.
 type fieldKind uint8
 
 const (
-	kindUint32 fieldKind = iota // and the other numbers that are varints
-	kindInt64                   // varint
+	kindUint32 fieldKind = iota // varint
+	kindInt32                   // varint
 	kindSint32                  // zigzag
+	kindInt64                   // varint
+	kindUint64                  // varint
 	kindBool                    // varint
 	kindEnum                    // varint
 	kindFixed32
@@ -25,39 +27,31 @@ type fieldSpec struct {
 	name     string // in JSON
 	kind     fieldKind
 	repeated bool
-	oneof    bool     // at most one of these is set; each message has one such group at most
+	oneof    bool     // at most one of these is set: a message has one such group at most
 	of       *message // of kindMessage
 	enum     []string // of kindEnum: the names of its numbers
 }
 
-// message describes a message. Fields that are handed out are read by functions of their own; the description is for
-// what is checked only, and for JSON.
+// message describes a message. What is handed out is read by functions of its own: the description is for the rest of a
+// protobuf request, which is only checked, and for JSON.
 type message struct {
 	fields []fieldSpec
-	nests  bool // its values count as a level of depth
+	nests  bool // it is a level of Limits.MaxDepth
+	item   bool // it counts for Limits.MaxItems
 }
 
-var spanKinds = []string{"SPAN_KIND_UNSPECIFIED", "SPAN_KIND_INTERNAL", "SPAN_KIND_SERVER", "SPAN_KIND_CLIENT",
-	"SPAN_KIND_PRODUCER", "SPAN_KIND_CONSUMER"}
-
-var statusCodes = []string{"STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"}
-
-var (
-	arrayValue   = &message{nests: true}
-	keyValueList = &message{nests: true}
-	anyValue     = &message{}
-	keyValue     = &message{}
-	entityRef    = &message{}
-	scope        = &message{}
-	link         = &message{}
-)
+const maxFieldNumber = 16
 
 func text(number uint32, name string) fieldSpec {
 	return fieldSpec{number: number, name: name, kind: kindString}
 }
 
-func number(number uint32, name string, kind fieldKind) fieldSpec {
+func scalar(number uint32, name string, kind fieldKind) fieldSpec {
 	return fieldSpec{number: number, name: name, kind: kind}
+}
+
+func enumOf(number uint32, name string, names []string) fieldSpec {
+	return fieldSpec{number: number, name: name, kind: kindEnum, enum: names}
 }
 
 func one(number uint32, name string, of *message) fieldSpec {
@@ -76,23 +70,64 @@ func oneof(f fieldSpec) fieldSpec {
 
 func attributes(number uint32) fieldSpec { return many(one(number, "attributes", keyValue)) }
 
-func init() { // messages of values contain each other
+// request describes the messages around the items of a signal, with the names of their fields.
+func request(at names, item *message) *message {
+	inScope := &message{fields: []fieldSpec{one(1, "scope", scope), many(one(2, at.item, item)), text(3, "schemaUrl")}}
+	ofResource := &message{fields: []fieldSpec{one(1, "resource", resource), many(one(2, at.scope, inScope)),
+		text(3, "schemaUrl")}}
+	return &message{fields: []fieldSpec{many(one(1, at.resource, ofResource))}}
+}
+
+func dropped(number uint32) fieldSpec { return scalar(number, "droppedAttributesCount", kindUint32) }
+
+// Messages of values contain each other: init fills them.
+var (
+	arrayValue   = &message{nests: true}
+	keyValueList = &message{nests: true}
+	anyValue     = &message{}
+	keyValue     = &message{}
+)
+
+func init() {
 	arrayValue.fields = []fieldSpec{many(one(1, "values", anyValue))}
 	keyValueList.fields = []fieldSpec{many(one(1, "values", keyValue))}
-	keyValue.fields = []fieldSpec{text(1, "key"), one(2, "value", anyValue), number(3, "keyStrindex", kindUint32)}
+	keyValue.fields = []fieldSpec{text(1, "key"), one(2, "value", anyValue), scalar(3, "keyStrindex", kindInt32)}
 	anyValue.fields = []fieldSpec{
-		oneof(text(1, "stringValue")), oneof(number(2, "boolValue", kindBool)), oneof(number(3, "intValue", kindInt64)),
-		oneof(number(4, "doubleValue", kindDouble)), oneof(one(5, "arrayValue", arrayValue)),
-		oneof(one(6, "kvlistValue", keyValueList)), oneof(number(7, "bytesValue", kindBytes)),
-		oneof(number(8, "stringValueStrindex", kindUint32)),
+		oneof(text(1, "stringValue")), oneof(scalar(2, "boolValue", kindBool)), oneof(scalar(3, "intValue", kindInt64)),
+		oneof(scalar(4, "doubleValue", kindDouble)), oneof(one(5, "arrayValue", arrayValue)),
+		oneof(one(6, "kvlistValue", keyValueList)), oneof(scalar(7, "bytesValue", kindBytes)),
+		oneof(scalar(8, "stringValueStrindex", kindInt32)),
 	}
-	entityRef.fields = []fieldSpec{text(1, "schemaUrl"), text(2, "type"), many(text(3, "idKeys")),
-		many(text(4, "descriptionKeys"))}
-	scope.fields = []fieldSpec{text(1, "name"), text(2, "version"), attributes(3),
-		number(4, "droppedAttributesCount", kindUint32)}
-	link.fields = []fieldSpec{number(1, "traceId", kindID), number(2, "spanId", kindID), text(3, "traceState"),
-		attributes(4), number(5, "droppedAttributesCount", kindUint32), number(6, "flags", kindFixed32)}
 }
+
+var (
+	entityRef = &message{fields: []fieldSpec{text(1, "schemaUrl"), text(2, "type"), many(text(3, "idKeys")),
+		many(text(4, "descriptionKeys"))}}
+	resource = &message{fields: []fieldSpec{attributes(1), dropped(2), many(one(3, "entityRefs", entityRef))}}
+	scope    = &message{fields: []fieldSpec{text(1, "name"), text(2, "version"), attributes(3), dropped(4)}}
+)
+
+// Traces.
+var (
+	spanKinds = []string{"SPAN_KIND_UNSPECIFIED", "SPAN_KIND_INTERNAL", "SPAN_KIND_SERVER", "SPAN_KIND_CLIENT",
+		"SPAN_KIND_PRODUCER", "SPAN_KIND_CONSUMER"}
+	statusCodes = []string{"STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"}
+
+	spanEvent = &message{fields: []fieldSpec{scalar(1, "timeUnixNano", kindFixed64), text(2, "name"), attributes(3),
+		dropped(4)}}
+	link = &message{fields: []fieldSpec{scalar(1, "traceId", kindID), scalar(2, "spanId", kindID), text(3, "traceState"),
+		attributes(4), dropped(5), scalar(6, "flags", kindFixed32)}}
+	status   = &message{fields: []fieldSpec{text(2, "message"), enumOf(3, "code", statusCodes)}}
+	spanSpec = &message{item: true, fields: []fieldSpec{
+		scalar(1, "traceId", kindID), scalar(2, "spanId", kindID), text(3, "traceState"),
+		scalar(4, "parentSpanId", kindID), text(5, "name"), enumOf(6, "kind", spanKinds),
+		scalar(7, "startTimeUnixNano", kindFixed64), scalar(8, "endTimeUnixNano", kindFixed64), attributes(9), dropped(10),
+		many(one(11, "events", spanEvent)), scalar(12, "droppedEventsCount", kindUint32), many(one(13, "links", link)),
+		scalar(14, "droppedLinksCount", kindUint32), one(15, "status", status), scalar(16, "flags", kindFixed32)}}
+
+	spanNames     = names{"resourceSpans", "scopeSpans", "spans"}
+	tracesRequest = request(spanNames, spanSpec)
+)
 
 // check reports whether the message at byte from, which ends with b, is well-formed, and whether its values nest deeper
 // than depth. It does not look into deeper ones.
@@ -101,7 +136,7 @@ func (m *message) check(b []byte, from, depth int) (deep bool, err *Error) {
 		return true, nil
 	}
 	var f field
-	var counts [17]int
+	var counts [maxFieldNumber + 1]int
 	for i := from; i < len(b); {
 		next, err := f.read(b, i)
 		if err != nil {

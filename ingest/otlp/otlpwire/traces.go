@@ -1,7 +1,5 @@
 package otlpwire
 
-var spanNames = names{"resourceSpans", "scopeSpans", "spans"}
-
 // Traces decodes an ExportTraceServiceRequest. It stops at the first error of yield and returns it; errors of its own
 // are of type *Error.
 func (d *Decoder) Traces(body []byte, yield func(*Span) error) error {
@@ -14,6 +12,15 @@ func (d *Decoder) Traces(body []byte, yield func(*Span) error) error {
 		}
 		return d.yielded(yield(&d.span))
 	})
+}
+
+// TracesJSON decodes an ExportTraceServiceRequest in OTLP/JSON, as Traces does.
+func (d *Decoder) TracesJSON(body []byte, yield func(*Span) error) error {
+	b, err := d.fromJSON(body, tracesRequest)
+	if err != nil {
+		return err
+	}
+	return d.Traces(b, yield)
 }
 
 func (d *Decoder) readSpan(b []byte, from int) *Error {

@@ -1,20 +1,25 @@
 package otlpwire_test
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	resource "go.opentelemetry.io/proto/otlp/resource/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"pgregory.net/rapid"
 
 	"github.com/sloengine/sloengine/ingest/otlp/otlpwire"
 )
 
-func marshal(t testing.TB, m proto.Message) []byte {
-	t.Helper()
-	b, err := proto.MarshalOptions{AllowPartial: true}.Marshal(m)
+func marshal(t require.TestingT, m proto.Message) []byte {
+	b, err := proto.Marshal(m)
 	require.NoError(t, err)
 	return b
 }
@@ -52,4 +57,145 @@ func TestSpansHaveTheirServiceAndPlace(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, []string{"shop root", "shop child", "mdm other"}, seen)
+}
+
+func renderSpan(s *otlpwire.Span) string {
+	parent := ""
+	if s.HasParent {
+		parent = fmt.Sprintf("%x", s.ParentID)
+	}
+	ids := fmt.Sprintf("%x/%x", s.TraceID, s.SpanID)
+	if s.BadID {
+		ids, parent = "bad", ""
+	}
+	return fmt.Sprintf("%s<%s flags %d kind %d status %d %q state %q %d-%d exception %q", ids, parent, s.Flags, s.Kind,
+		s.Status, plain(s.Name), plain(s.TraceState), s.Start, s.End, plain(s.ExceptionType))
+}
+
+func renderOfficialSpan(s *trace.Span) string {
+	zero := func(id []byte) bool { return len(strings.Trim(string(id), "\x00")) == 0 }
+	parent := ""
+	if !zero(s.ParentSpanId) {
+		parent = fmt.Sprintf("%x", s.ParentSpanId)
+	}
+	ids := fmt.Sprintf("%x/%x", s.TraceId, s.SpanId)
+	if len(s.TraceId) != 16 || len(s.SpanId) != 8 || zero(s.TraceId) || zero(s.SpanId) ||
+		len(s.ParentSpanId) != 0 && len(s.ParentSpanId) != 8 {
+		ids, parent = "bad", ""
+	}
+	exception := ""
+	for _, e := range s.Events {
+		if kind := ""; e.Name == "exception" {
+			for _, a := range e.Attributes {
+				if v, ok := a.Value.GetValue().(*common.AnyValue_StringValue); ok && a.Key == "exception.type" {
+					kind = v.StringValue
+				}
+			}
+			if kind != "" {
+				exception = kind
+			}
+		}
+	}
+	return fmt.Sprintf("%s<%s flags %d kind %d status %d %q state %q %d-%d exception %q", ids, parent, s.Flags,
+		defined(s.Kind), defined(s.Status.GetCode()), plain(s.Name), plain(s.TraceState), s.StartTimeUnixNano,
+		s.EndTimeUnixNano, plain(exception))
+}
+
+// defined returns the number of an enumeration, 0 if it has no name.
+func defined[T interface {
+	~int32
+	Descriptor() protoreflect.EnumDescriptor
+}](v T) int {
+	if v.Descriptor().Values().ByNumber(protoreflect.EnumNumber(v)) == nil {
+		return 0
+	}
+	return int(v)
+}
+
+func officialSpans(data *trace.TracesData) (out []seen) {
+	for i, r := range data.ResourceSpans {
+		for _, sc := range r.ScopeSpans {
+			for _, s := range sc.Spans {
+				out = append(out, seen{fmt.Sprint(i, "/", len(out)), renderAttrs(r.Resource.GetAttributes()),
+					renderAttrs(s.Attributes), plain(sc.Scope.GetName()), renderOfficialSpan(s)})
+			}
+		}
+	}
+	return out
+}
+
+// seenAs writes our item as the official one is written.
+func seenAs(o otlpwire.Origin, attrs []otlpwire.Attr, item string) seen {
+	return seen{fmt.Sprint(o.ResourceIndex, "/", o.Index), renderOurs(o.Resource), renderOurs(attrs),
+		plain(o.ScopeName), item}
+}
+
+// compareTraces holds both decoders of a form against each other.
+func compareTraces(t require.TestingT, d *otlpwire.Decoder, body []byte, inJSON bool) {
+	var data trace.TracesData
+	decode, officialErr := d.Traces, error(nil)
+	if inJSON {
+		decode, officialErr = d.TracesJSON, officialJSON(body, &data)
+	} else {
+		officialErr = official(body, &data)
+	}
+	var ours []seen
+	err := decode(body, func(s *otlpwire.Span) error {
+		ours = append(ours, seenAs(s.Origin, s.Attrs, renderSpan(s)))
+		return nil
+	})
+	sameAnswer(t, body, ours, err, d.Losses(), officialSpans(&data), officialErr)
+}
+
+func TestSpansAreThoseOfTheOfficialDecoder(t *testing.T) {
+	d := otlpwire.New(exact)
+	rapid.Check(t, func(t *rapid.T) {
+		var data trace.TracesData
+		fill(t, data.ProtoReflect(), 7)
+		compareTraces(t, d, scrambled(t, &data), false)
+		compareTraces(t, d, marshal(t, &data), false)
+		o := protojson.MarshalOptions{UseEnumNumbers: rapid.Bool().Draw(t, "numbers"),
+			UseProtoNames: rapid.Bool().Draw(t, "names"), EmitUnpopulated: rapid.Bool().Draw(t, "empty")}
+		compareTraces(t, d, toJSON(t, &data, o), true)
+	})
+}
+
+func FuzzTraces(f *testing.F) {
+	full := span("GET /")
+	full.Attributes = []*common.KeyValue{text("http.route", "/")}
+	full.Events = []*trace.Span_Event{{Name: "exception", Attributes: []*common.KeyValue{text("exception.type", "E")}}}
+	full.Links = []*trace.Span_Link{{TraceId: full.TraceId}}
+	full.Status = &trace.Status{Code: trace.Status_STATUS_CODE_ERROR}
+	f.Add(marshal(f, &trace.TracesData{ResourceSpans: []*trace.ResourceSpans{service("shop", full)}}))
+	f.Add([]byte("\x0a\x00\x0a\x80\x00\x0b\x0c"))
+	f.Fuzz(func(t *testing.T, body []byte) { compareTraces(t, otlpwire.New(exact), body, false) })
+}
+
+func FuzzTracesJSON(f *testing.F) {
+	for _, body := range jsonRequests {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) { compareTraces(t, otlpwire.New(exact), body, true) })
+}
+
+var jsonRequests = []string{
+	`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"5B8EFFF798038103D269B633813FC60C","spanId":` +
+		`"eee19b7ec3c1b174","parentSpanId":"","name":"a\u00e9\ud83d\ude00","kind":2,"startTimeUnixNano":"1544712660000000000",` +
+		`"endTimeUnixNano":1544712661000000000,"attributes":[{"key":"n","value":{"intValue":"-3"}},{"key":"m","value":` +
+		`{"kvlistValue":{"values":[{"key":"x","value":{"arrayValue":{"values":[{"doubleValue":1.5},{"boolValue":true},` +
+		`{"bytesValue":"_-8"},{}]}}}]}}}],"status":{"code":2},"flags":256}]}],"resource":{"attributes":[]}}]}`,
+	`{"resource_spans":[{"scope_spans":[{"spans":[{"kind":"SPAN_KIND_SERVER","start_time_unix_nano":1.5e3,"x":[{"a":1}]}` +
+		`]}]}]}`,
+	`{"resourceSpans":null,"a":[1,-0.5e-3,"\ud800",{},[]]}`,
+	`{"resourceSpans":[{"resource":{"attributes":[{"key":"f","value":{"doubleValue":"-Infinity"}}]}}]}`,
+}
+
+var errOurs = errors.New("of the caller")
+
+func TestErrorOfTheCallerEndsARequest(t *testing.T) {
+	body := marshal(t, &trace.TracesData{ResourceSpans: []*trace.ResourceSpans{service("shop", span("a"), span("b"))}})
+	calls := 0
+	err := otlpwire.New(otlpwire.Limits{}).Traces(body, func(*otlpwire.Span) error { calls++; return errOurs })
+	require.Equal(t, errOurs, err)
+	require.Equal(t, 1, calls)
 }
