@@ -131,8 +131,8 @@ func (t *transcoder) unit(i int) (rune, bool) {
 	return r, true
 }
 
-// text appends the text at byte i to out. Half of a surrogate pair becomes a byte that is not UTF-8, so that the text is
-// repaired, and counted, as any other.
+// text appends the text at byte i to out. Half of a surrogate pair becomes a byte that is not UTF-8, so that the text
+// is repaired, and counted, as any other.
 func (t *transcoder) text(out []byte, i int) ([]byte, int, *Error) {
 	end, plain, err := t.textEnd(i)
 	if err != nil {
