@@ -8,7 +8,6 @@ type Limits struct {
 	MaxItems      int // spans, log records or points of a request, 1,000,000: a request with more is refused
 	MaxDepth      int // levels of arrays and maps in a value, 32: a deeper value is made Empty
 	MaxValueBytes int // bytes of a text, 65536: the rest is cut; longer bytes, arrays and maps are made Empty
-	MaxBuckets    int // buckets of a histogram's point, 4096: a point with more has none, and is TooLarge
 }
 
 func (l Limits) withDefaults() Limits {
@@ -21,7 +20,6 @@ func (l Limits) withDefaults() Limits {
 	set(&l.MaxItems, 1_000_000)
 	set(&l.MaxDepth, 32)
 	set(&l.MaxValueBytes, 64<<10)
-	set(&l.MaxBuckets, 4096)
 	return l
 }
 

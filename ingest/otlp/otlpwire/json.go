@@ -115,7 +115,8 @@ func (t *transcoder) value(f *fieldSpec, i, levels int) (int, *Error) {
 	switch f.kind {
 	case kindMessage:
 		start := t.begin(f.number)
-		next, err := i, (*Error)(nil)
+		var next int
+		var err *Error
 		if f.of.nests {
 			levels++
 		}
@@ -128,7 +129,8 @@ func (t *transcoder) value(f *fieldSpec, i, levels int) (int, *Error) {
 		return next, err
 	case kindString:
 		start := t.begin(f.number)
-		next, err := i, (*Error)(nil)
+		var next int
+		var err *Error
 		t.out, next, err = t.text(t.out, i)
 		t.end(start)
 		return next, err

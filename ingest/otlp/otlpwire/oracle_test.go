@@ -280,7 +280,7 @@ type seen struct {
 }
 
 // exact are limits that no test's request reaches, but for the depth.
-var exact = otlpwire.Limits{MaxAttrs: 1 << 30, MaxItems: 1 << 30, MaxValueBytes: 1 << 30, MaxBuckets: 1 << 30}
+var exact = otlpwire.Limits{MaxAttrs: 1 << 30, MaxItems: 1 << 30, MaxValueBytes: 1 << 30}
 
 // sameAnswer requires that both decoders take a body, and see the same items, or that both refuse it.
 func sameAnswer(t require.TestingT, body []byte, ours []seen, err error, lost otlpwire.Losses, officials []seen,

@@ -199,3 +199,40 @@ func TestErrorOfTheCallerEndsARequest(t *testing.T) {
 	require.Equal(t, errOurs, err)
 	require.Equal(t, 1, calls)
 }
+
+// TestSpansCostNoAllocation: a request of a thousand spans costs no more than one of ten.
+func TestSpansCostNoAllocation(t *testing.T) {
+	request := func(n int) []byte {
+		list := make([]*trace.Span, n)
+		for i := range list {
+			list[i] = &trace.Span{TraceId: []byte("0123456789abcdef"), SpanId: []byte("01234567"), Name: "GET /cart",
+				Attributes: []*common.KeyValue{text("http.route", "/cart"), text("http.request.method", "GET")}}
+		}
+		return marshal(t, &trace.TracesData{ResourceSpans: []*trace.ResourceSpans{service("shop", list...)}})
+	}
+	allocations := func(body []byte, spans int) float64 {
+		d, n := otlpwire.New(otlpwire.Limits{}), 0
+		read := func() { require.NoError(t, d.Traces(body, func(*otlpwire.Span) error { n++; return nil })) }
+		read()
+		require.Equal(t, spans, n)
+		return testing.AllocsPerRun(20, read)
+	}
+	require.InDelta(t, allocations(request(10), 10), allocations(request(1000), 1000), 2)
+}
+
+func BenchmarkTraces(b *testing.B) {
+	list := make([]*trace.Span, 1000)
+	for i := range list {
+		list[i] = &trace.Span{TraceId: []byte("0123456789abcdef"), SpanId: []byte("01234567"), Name: "GET /cart",
+			Kind: trace.Span_SPAN_KIND_SERVER, Attributes: []*common.KeyValue{text("http.route", "/cart"),
+				text("http.request.method", "GET"), text("url.scheme", "https"), text("server.address", "shop.example"),
+				text("network.protocol.version", "1.1"), text("user_agent.original", "curl/8.5.0")}}
+	}
+	body := marshal(b, &trace.TracesData{ResourceSpans: []*trace.ResourceSpans{service("shop", list...)}})
+	d := otlpwire.New(otlpwire.Limits{})
+	b.ReportAllocs()
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		require.NoError(b, d.Traces(body, func(*otlpwire.Span) error { return nil }))
+	}
+}

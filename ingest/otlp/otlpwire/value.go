@@ -18,7 +18,7 @@ const (
 // Value is the value of an attribute or the body of a log record.
 type Value struct {
 	Kind  Kind
-	Bytes []byte // of a String valid UTF-8; of an Array or Map the protobuf ArrayValue or KeyValueList, see AppendText
+	Bytes []byte // of a String valid UTF-8; of an Array or Map the protobuf ArrayValue or KeyValueList
 	Int   int64  // of a Bool 0 or 1
 	Float float64
 }
