@@ -15,21 +15,17 @@ func (d *Decoder) addAttr(attrs []Attr, b []byte, from int) ([]Attr, *Error) {
 
 // attr reads a KeyValue into a, which is empty.
 func (d *Decoder) attr(a *Attr, b []byte, from int) *Error {
-	var f field
-	for i := from; i < len(b); {
-		next, err := f.read(b, i)
-		if err != nil {
-			return err
-		}
+	f := fields{next: from}
+	for f.more(b) {
 		switch f.tag {
 		case 1<<3 | wireBytes:
 			a.Key = b[f.from:f.to]
 		case 2<<3 | wireBytes:
-			if err := d.value(&a.Value, b[:f.to], f.from); err != nil {
-				return err.in("value", -1)
-			}
+			f.err = d.value(&a.Value, b[:f.to], f.from).in("value", -1)
 		}
-		i = next
+	}
+	if f.err != nil {
+		return f.err
 	}
 	a.Key = d.string(a.Key)
 	d.bound(&a.Value)
@@ -38,12 +34,8 @@ func (d *Decoder) attr(a *Attr, b []byte, from int) *Error {
 
 // value merges an AnyValue into v, as protobuf does with the pieces of one message.
 func (d *Decoder) value(v *Value, b []byte, from int) *Error {
-	var f field
-	for i := from; i < len(b); {
-		next, err := f.read(b, i)
-		if err != nil {
-			return err
-		}
+	f := fields{next: from}
+	for f.more(b) {
 		switch f.tag {
 		case 1<<3 | wireBytes:
 			*v = Value{Kind: String, Bytes: b[f.from:f.to]}
@@ -57,20 +49,16 @@ func (d *Decoder) value(v *Value, b []byte, from int) *Error {
 		case 4<<3 | wireFixed64:
 			*v = Value{Kind: Float, Float: math.Float64frombits(f.val)}
 		case 5<<3 | wireBytes:
-			err = d.nested(v, Array, b[:f.to], f.from).in("arrayValue", -1)
+			f.err = d.nested(v, Array, b[:f.to], f.from).in("arrayValue", -1)
 		case 6<<3 | wireBytes:
-			err = d.nested(v, Map, b[:f.to], f.from).in("kvlistValue", -1)
+			f.err = d.nested(v, Map, b[:f.to], f.from).in("kvlistValue", -1)
 		case 7<<3 | wireBytes:
 			*v = Value{Kind: Bytes, Bytes: b[f.from:f.to]}
-		case 8<<3 | wireVarint: // of profiles, whose table of texts a request of another signal does not have
+		case 8<<3 | wireVarint: // an index into a table of texts, which only profiles have
 			*v = Value{}
 		}
-		if err != nil {
-			return err
-		}
-		i = next
 	}
-	return nil
+	return f.err
 }
 
 // tooDeep takes the place of the Int of an Array or Map until bound makes it Empty.

@@ -56,129 +56,82 @@ type names struct{ resource, scope, item string }
 func (d *Decoder) request(body []byte, at names, item func(b []byte, from int) *Error) error {
 	d.losses, d.stop, d.items = Losses{}, nil, 0
 	d.origin.ResourceIndex, d.origin.Index = -1, -1
-	var f field
-	for i := 0; i < len(body); {
-		next, err := f.read(body, i)
-		if err == nil && f.tag == 1<<3|wireBytes {
-			d.origin.ResourceIndex++
-			err = d.resourceGroup(body[:f.to], f.from, at, item).in(at.resource, d.origin.ResourceIndex)
-		}
-		switch err {
-		case nil:
-		case stopped:
-			return d.stop
-		default:
-			return err
-		}
-		i = next
+	scopeGroup := func(b []byte, from int) *Error {
+		d.origin.ScopeName = nil
+		return d.group(b, from, "scope", d.scope, at.item, item)
 	}
-	return nil
+	f := fields{next: 0}
+	for f.more(body) {
+		if f.tag == 1<<3|wireBytes {
+			d.origin.ResourceIndex++
+			d.text, d.origin.Resource = d.text[:0], d.origin.Resource[:0]
+			f.err = d.group(body[:f.to], f.from, "resource", d.resource, at.scope, scopeGroup).
+				in(at.resource, d.origin.ResourceIndex)
+		}
+	}
+	switch f.err {
+	case nil:
+		return nil
+	case stopped:
+		return d.stop
+	}
+	return f.err
 }
 
-// resourceGroup reads the resource first, which may stand behind its items and may come in several pieces.
-func (d *Decoder) resourceGroup(b []byte, from int, at names, item func([]byte, int) *Error) *Error {
-	d.text, d.origin.Resource = d.text[:0], d.origin.Resource[:0]
-	var f field
-	for i := from; i < len(b); {
-		next, err := f.read(b, i)
-		if err == nil && f.tag == 1<<3|wireBytes {
-			err = d.resource(b[:f.to], f.from).in("resource", -1)
+// group reads a message of a head and members, the head first: it may be written behind its members, and in several
+// pieces.
+func (d *Decoder) group(b []byte, from int, headName string, head func([]byte, int) *Error, memberName string,
+	member func([]byte, int) *Error) *Error {
+	f := fields{next: from}
+	for f.more(b) {
+		if f.tag == 1<<3|wireBytes {
+			f.err = head(b[:f.to], f.from).in(headName, -1)
 		}
-		if err != nil {
-			return err
-		}
-		i = next
 	}
-	mark, scopes := len(d.text), -1
-	for i := from; i < len(b); {
-		next, err := f.read(b, i)
-		if err == nil && f.tag == 2<<3|wireBytes {
-			scopes++
+	mark, members := len(d.text), -1
+	f.next = from
+	for f.more(b) {
+		if f.tag == 2<<3|wireBytes {
+			members++
 			d.text = d.text[:mark]
-			err = d.scopeGroup(b[:f.to], f.from, at, item).in(at.scope, scopes)
+			f.err = member(b[:f.to], f.from).in(memberName, members)
 		}
-		if err != nil {
-			return err
-		}
-		i = next
 	}
-	return nil
+	return f.err
 }
 
 func (d *Decoder) resource(b []byte, from int) *Error {
-	var f field
 	attrs, entities := -1, -1
-	for i := from; i < len(b); {
-		next, err := f.read(b, i)
-		if err != nil {
-			return err
-		}
+	f := fields{next: from}
+	for f.more(b) {
 		switch f.tag {
 		case 1<<3 | wireBytes:
 			attrs++
-			d.origin.Resource, err = d.addAttr(d.origin.Resource, b[:f.to], f.from)
-			err = err.in("attributes", attrs)
+			d.origin.Resource, f.err = d.addAttr(d.origin.Resource, b[:f.to], f.from)
+			f.err = f.err.in("attributes", attrs)
 		case 3<<3 | wireBytes:
 			entities++
-			_, err = entityRef.check(b[:f.to], f.from, 0)
-			err = err.in("entityRefs", entities)
+			_, f.err = entityRef.check(b[:f.to], f.from, 0)
+			f.err = f.err.in("entityRefs", entities)
 		}
-		if err != nil {
-			return err
-		}
-		i = next
 	}
-	return nil
-}
-
-func (d *Decoder) scopeGroup(b []byte, from int, at names, item func([]byte, int) *Error) *Error {
-	d.origin.ScopeName = nil
-	var f field
-	for i := from; i < len(b); {
-		next, err := f.read(b, i)
-		if err == nil && f.tag == 1<<3|wireBytes {
-			err = d.scope(b[:f.to], f.from).in("scope", -1)
-		}
-		if err != nil {
-			return err
-		}
-		i = next
-	}
-	mark, items := len(d.text), -1
-	for i := from; i < len(b); {
-		next, err := f.read(b, i)
-		if err == nil && f.tag == 2<<3|wireBytes {
-			items++
-			d.text = d.text[:mark]
-			err = item(b[:f.to], f.from).in(at.item, items)
-		}
-		if err != nil {
-			return err
-		}
-		i = next
-	}
-	return nil
+	return f.err
 }
 
 func (d *Decoder) scope(b []byte, from int) *Error {
 	if _, err := scope.check(b, from, d.limits.MaxDepth); err != nil {
 		return err
 	}
-	var f field
-	for i := from; i < len(b); {
-		next, err := f.read(b, i)
-		if err != nil {
-			return err
-		}
+	f := fields{next: from}
+	for f.more(b) {
 		if f.tag == 1<<3|wireBytes {
 			d.origin.ScopeName = d.string(b[f.from:f.to])
 		}
-		i = next
 	}
-	return nil
+	return f.err
 }
 
-// begin counts an item, whose message starts at byte from.
+// begin counts the item at byte from.
 func (d *Decoder) begin(from int) *Error {
 	if d.items++; d.items > d.limits.MaxItems {
 		return errorAt(from, "more than %d in a request", d.limits.MaxItems)

@@ -30,7 +30,14 @@ func errorAt(offset int, reason string, args ...any) *Error {
 
 // in puts the field that contains the mistake before its path. A negative index is for a field that does not repeat.
 func (e *Error) in(name string, index int) *Error {
-	if e == nil || e == stopped {
+	if e == nil { // in a function of its own, so that what is well-formed costs no call
+		return nil
+	}
+	return e.inside(name, index)
+}
+
+func (e *Error) inside(name string, index int) *Error {
+	if e == stopped {
 		return e
 	}
 	if index >= 0 {

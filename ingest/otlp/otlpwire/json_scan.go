@@ -109,7 +109,7 @@ func (t *transcoder) escape(i int) int {
 	return 0
 }
 
-// unit returns the UTF-16 code unit of \uXXXX at byte i.
+// unit returns the UTF-16 code unit of the escape "\u" and four digits at byte i.
 func (t *transcoder) unit(i int) (rune, bool) {
 	if len(t.in)-i < 6 || t.in[i] != '\\' || t.in[i+1] != 'u' {
 		return 0, false
@@ -236,7 +236,7 @@ func (t *transcoder) skip(i int) (int, *Error) {
 	}
 }
 
-// skipKey returns where the value begins whose name is at byte i.
+// skipKey returns where the value of the name at byte i begins.
 func (t *transcoder) skipKey(i int) (int, *Error) {
 	i, _, err := t.textEnd(i)
 	if err != nil {

@@ -6,14 +6,12 @@ type fieldKind uint8
 const (
 	kindUint32 fieldKind = iota // varint
 	kindInt32                   // varint
-	kindSint32                  // zigzag
 	kindInt64                   // varint
 	kindUint64                  // varint
 	kindBool                    // varint
 	kindEnum                    // varint
 	kindFixed32
 	kindFixed64
-	kindSfixed64
 	kindDouble
 	kindString
 	kindBytes
@@ -135,30 +133,25 @@ func (m *message) check(b []byte, from, depth int) (deep bool, err *Error) {
 	if depth < 0 {
 		return true, nil
 	}
-	var f field
 	var counts [maxFieldNumber + 1]int
-	for i := from; i < len(b); {
-		next, err := f.read(b, i)
-		if err != nil {
-			return deep, err
+	f := fields{next: from}
+	for f.more(b) {
+		spec := m.byNumber(f.tag >> 3)
+		if spec == nil || spec.kind != kindMessage || f.tag&7 != wireBytes {
+			continue
 		}
-		if spec := m.byNumber(f.tag >> 3); spec != nil && spec.kind == kindMessage && f.tag&7 == wireBytes {
-			levels := depth
-			if spec.of.nests {
-				levels--
-			}
-			below, err := spec.of.check(b[:f.to], f.from, levels)
-			if err != nil && spec.repeated {
-				return deep, err.in(spec.name, counts[spec.number])
-			} else if err != nil {
-				return deep, err.in(spec.name, -1)
-			}
-			deep = deep || below
+		levels, index := depth, -1
+		if spec.of.nests {
+			levels--
+		}
+		if spec.repeated {
+			index = counts[spec.number]
 			counts[spec.number]++
 		}
-		i = next
+		below, err := spec.of.check(b[:f.to], f.from, levels)
+		deep, f.err = deep || below, err.in(spec.name, index)
 	}
-	return deep, nil
+	return deep, f.err
 }
 
 func (m *message) byNumber(n uint32) *fieldSpec {

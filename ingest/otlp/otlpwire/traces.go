@@ -28,12 +28,8 @@ func (d *Decoder) readSpan(b []byte, from int) *Error {
 	*s = Span{Origin: d.origin, Attrs: s.Attrs[:0]}
 	var traceID, spanID, parentID []byte
 	attrs, events, links := -1, -1, -1
-	var f field
-	for i := from; i < len(b); {
-		next, err := f.read(b, i)
-		if err != nil {
-			return err
-		}
+	f := fields{next: from}
+	for f.more(b) {
 		switch f.tag {
 		case 1<<3 | wireBytes:
 			traceID = b[f.from:f.to]
@@ -53,25 +49,23 @@ func (d *Decoder) readSpan(b []byte, from int) *Error {
 			s.End = f.val
 		case 9<<3 | wireBytes:
 			attrs++
-			if s.Attrs, err = d.addAttr(s.Attrs, b[:f.to], f.from); err != nil {
-				return err.in("attributes", attrs)
-			}
+			s.Attrs, f.err = d.addAttr(s.Attrs, b[:f.to], f.from)
+			f.err = f.err.in("attributes", attrs)
 		case 11<<3 | wireBytes:
 			events++
-			err = d.event(b[:f.to], f.from).in("events", events)
+			f.err = d.event(b[:f.to], f.from).in("events", events)
 		case 13<<3 | wireBytes:
 			links++
-			_, err = link.check(b[:f.to], f.from, d.limits.MaxDepth)
-			err = err.in("links", links)
+			_, f.err = link.check(b[:f.to], f.from, d.limits.MaxDepth)
+			f.err = f.err.in("links", links)
 		case 15<<3 | wireBytes:
-			err = d.status(b[:f.to], f.from).in("status", -1)
+			f.err = d.status(b[:f.to], f.from).in("status", -1)
 		case 16<<3 | wireFixed32:
 			s.Flags = uint32(f.val)
 		}
-		if err != nil {
-			return err
-		}
-		i = next
+	}
+	if f.err != nil {
+		return f.err
 	}
 	s.Name, s.TraceState = d.string(s.Name), d.string(s.TraceState)
 	copy(s.TraceID[:], traceID)
@@ -90,46 +84,34 @@ func (d *Decoder) readSpan(b []byte, from int) *Error {
 func (d *Decoder) event(b []byte, from int) *Error {
 	var exception []byte
 	named, attrs := false, -1
-	var f field
-	for i := from; i < len(b); {
-		next, err := f.read(b, i)
-		if err != nil {
-			return err
-		}
+	f := fields{next: from}
+	for f.more(b) {
 		switch f.tag {
 		case 2<<3 | wireBytes:
 			named = string(b[f.from:f.to]) == "exception"
 		case 3<<3 | wireBytes:
 			attrs++
 			var a Attr
-			if err := d.attr(&a, b[:f.to], f.from); err != nil {
-				return err.in("attributes", attrs)
-			}
+			f.err = d.attr(&a, b[:f.to], f.from).in("attributes", attrs)
 			if a.Value.Kind == String && string(a.Key) == "exception.type" {
 				exception = a.Value.Bytes
 			}
 		}
-		i = next
 	}
 	if named && len(exception) > 0 {
 		d.span.ExceptionType = exception
 	}
-	return nil
+	return f.err
 }
 
 func (d *Decoder) status(b []byte, from int) *Error {
-	var f field
-	for i := from; i < len(b); {
-		next, err := f.read(b, i)
-		if err != nil {
-			return err
-		}
+	f := fields{next: from}
+	for f.more(b) {
 		if f.tag == 3<<3|wireVarint {
 			d.span.Status = enum(f.val, len(statusCodes))
 		}
-		i = next
 	}
-	return nil
+	return f.err
 }
 
 // enum returns a number below n, or 0 for one that the protocol does not define. As in protobuf, the upper half of a

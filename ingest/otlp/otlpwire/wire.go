@@ -18,87 +18,105 @@ const (
 // maxGroups is how deep groups may nest. Messages of OTLP have none, so they are in unknown fields only.
 const maxGroups = 100
 
-// field is a field of a message.
-type field struct {
+// fields reads the fields of a message one after another:
+//
+//	f := fields{next: from}
+//	for f.more(b) {
+//		switch f.tag { ... }
+//	}
+//	return f.err
+//
+// A case that finds a mistake sets err, which ends the loop.
+type fields struct {
+	next     int // where the next field begins
+	err      *Error
 	tag      uint32 // number<<3 | wire type
 	val      uint64 // of a varint or fixed field
 	from, to int    // of a field of bytes
 }
 
-// read takes the field at byte i of a message that ends with b, and returns where the next one begins.
-func (f *field) read(b []byte, i int) (int, *Error) {
+// more reads the next field, if there is one. The message ends with b.
+func (f *fields) more(b []byte) bool {
+	i := f.next
+	if i >= len(b) || f.err != nil {
+		return false
+	}
 	tag, n := uint64(b[i]), i+1
 	if tag >= 0x80 {
 		if tag, n = varint(b, i); n < 0 {
-			return 0, errorAt(i, "the number of a field does not end, or is too large")
+			return f.fail(i, "the number of a field does not end, or is too large")
 		}
 	}
 	if tag < 1<<3 || tag > math.MaxUint32 {
-		return 0, errorAt(i, "%d is not the number of a field", tag>>3)
+		return f.fail(i, "%d is not the number of a field", tag>>3)
 	}
 	f.tag = uint32(tag)
 	switch tag & 7 {
 	case wireVarint:
 		if f.val, n = varint(b, n); n < 0 {
-			return 0, errorAt(i, "a number does not end, or is too large")
+			return f.fail(i, "a number does not end, or is too large")
 		}
 	case wireFixed64:
 		if len(b)-n < 8 {
-			return 0, errorAt(i, "8 bytes are expected, %d are left", len(b)-n)
+			return f.fail(i, "8 bytes are expected, %d are left", len(b)-n)
 		}
 		f.val = binary.LittleEndian.Uint64(b[n:])
 		n += 8
 	case wireFixed32:
 		if len(b)-n < 4 {
-			return 0, errorAt(i, "4 bytes are expected, %d are left", len(b)-n)
+			return f.fail(i, "4 bytes are expected, %d are left", len(b)-n)
 		}
 		f.val = uint64(binary.LittleEndian.Uint32(b[n:]))
 		n += 4
 	case wireBytes:
 		length, from := varint(b, n)
 		if from < 0 {
-			return 0, errorAt(i, "a length does not end, or is too large")
+			return f.fail(i, "a length does not end, or is too large")
 		}
 		if length > uint64(len(b)-from) {
-			return 0, errorAt(i, "%d bytes are expected, %d are left", length, len(b)-from)
+			return f.fail(i, "%d bytes are expected, %d are left", length, len(b)-from)
 		}
-		f.from, f.to = from, from+int(length)
-		n = f.to
+		n = from + int(length)
+		f.from, f.to = from, n
 	case wireStartGroup:
-		return skipGroup(b, n, f.tag>>3, 1)
+		f.next, f.err = skipGroup(b, n, f.tag>>3, 1)
+		return f.err == nil
 	default:
-		return 0, errorAt(i, "a field of wire type %d is not expected here", tag&7)
+		return f.fail(i, "a field of wire type %d is not expected here", tag&7)
 	}
-	return n, nil
+	f.next = n
+	return true
 }
 
-// skipGroup returns where the group ends whose fields begin at byte i.
+func (f *fields) fail(i int, reason string, args ...any) bool {
+	f.err = errorAt(i, reason, args...)
+	return false
+}
+
+// skipGroup returns the end of a group. Its fields begin at byte i.
 func skipGroup(b []byte, i int, number uint32, depth int) (int, *Error) {
 	if depth > maxGroups {
 		return 0, errorAt(i, "groups nest deeper than %d", maxGroups)
 	}
-	var f field
-	for i < len(b) {
-		if tag, n := varint(b, i); n > 0 && tag&7 == wireEndGroup {
+	f := fields{next: i}
+	for f.err == nil && f.next < len(b) {
+		tag, n := varint(b, f.next)
+		switch {
+		case n > 0 && tag&7 == wireEndGroup:
 			if tag>>3 != uint64(number) {
-				return 0, errorAt(i, "group %d ends inside group %d", tag>>3, number)
+				return 0, errorAt(f.next, "group %d ends inside group %d", tag>>3, number)
 			}
 			return n, nil
-		} else if n > 0 && tag&7 == wireStartGroup && tag>>3 > 0 && tag <= math.MaxUint32 {
-			end, err := skipGroup(b, n, uint32(tag>>3), depth+1)
-			if err != nil {
-				return 0, err
-			}
-			i = end
-			continue
+		case n > 0 && tag&7 == wireStartGroup && tag>>3 > 0 && tag <= math.MaxUint32:
+			f.next, f.err = skipGroup(b, n, uint32(tag>>3), depth+1)
+		default:
+			f.more(b)
 		}
-		end, err := f.read(b, i)
-		if err != nil {
-			return 0, err
-		}
-		i = end
 	}
-	return 0, errorAt(i, "group %d does not end", number)
+	if f.err != nil {
+		return 0, f.err
+	}
+	return 0, errorAt(len(b), "group %d does not end", number)
 }
 
 // varint returns the number at byte i and where it ends, which is negative if it does not end or has more than 64 bits.
