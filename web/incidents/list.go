@@ -140,7 +140,7 @@ func stateOptions(on incident.State) (out []site.Option) {
 // newTable shows one page of incidents in the order that the address names.
 func (h *Handler) newTable(list []*incident.Incident, s incident.Severity, beside, filtered bool,
 	kept url.Values, v site.View) table {
-	t := table{ID: "incidents", Title: "Incidents", Note: "a page alert fired, or somebody opened them"}
+	t := table{ID: "incidents", Title: "Incidents", Note: "a paging alert fired, or a person opened them"}
 	if s == incident.Warning {
 		t = table{ID: "warnings", Title: "Warnings", Note: "only tickets and warnings fired"}
 	}
@@ -178,7 +178,7 @@ func (h *Handler) newTable(list []*incident.Incident, s incident.Severity, besid
 	case len(list) == 0 && s == incident.Warning:
 		t.Empty = "None yet. One opens when a ticket or a warning fires."
 	case len(list) == 0:
-		t.Empty = "None yet. One opens when a page alert fires, or when somebody opens it."
+		t.Empty = "None yet. A paging alert opens one, and so can you."
 	case beside && end < len(list):
 		t.All = link(0)
 		t.Shown = format.Count(len(list))
