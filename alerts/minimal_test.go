@@ -279,8 +279,12 @@ func TestTicketTimesInPromtool(t *testing.T) {
 		}
 		tests = append(tests, x)
 	}
+	var order []string // which promtool leaves to chance otherwise
+	for _, g := range groups {
+		order = append(order, g.Name)
+	}
 	data, err := yaml.Marshal(map[string]any{"rule_files": []string{"rules.yaml"}, "evaluation_interval": "5m",
-		"tests": tests})
+		"group_eval_order": order, "tests": tests})
 	require.NoError(t, err)
 	file := filepath.Join(dir, "tests.yaml")
 	require.NoError(t, os.WriteFile(file, data, 0o644))
