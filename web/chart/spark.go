@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"strconv"
 	"time"
@@ -41,6 +42,7 @@ func NewSpark(points []history.Point, o slo.Objective) *Spark {
 		return nil
 	}
 	s := &Spark{}
+	var good, bad, none []byte
 	step := float64(sparkW) / float64(max(len(points), SparkHours))
 	var worst slo.Budget
 	var at time.Time
@@ -50,7 +52,7 @@ func NewSpark(points []history.Point, o slo.Objective) *Spark {
 		x := float64(i) * step
 		if !b.HasData {
 			empty++
-			s.None += box(x, 1, step-1)
+			none = appendBox(none, x, 1, step-1)
 			continue
 		}
 		if !worst.HasData || b.Consumed > worst.Consumed {
@@ -58,11 +60,12 @@ func NewSpark(points []history.Point, o slo.Objective) *Spark {
 		}
 		h := 1 + burnHeight(b.Consumed)*(sparkH-1)
 		if b.Consumed > 1 {
-			s.Bad += box(x, h, step-1)
+			bad = appendBox(bad, x, h, step-1)
 		} else {
-			s.Good += box(x, h, step-1)
+			good = appendBox(good, x, h, step-1)
 		}
 	}
+	s.Good, s.Bad, s.None = string(good), string(bad), string(none)
 	switch {
 	case !worst.HasData:
 		s.Label = "no data in 24 hours"
@@ -77,9 +80,29 @@ func NewSpark(points []history.Point, o slo.Objective) *Spark {
 	return s
 }
 
-// box is a path around a bar that stands on the base line.
-func box(x, h, w float64) string {
-	return "M" + Coord(x) + " " + strconv.Itoa(sparkH) + "v-" + Coord(h) + "h" + Coord(w) + "v" + Coord(h) + "z"
+// SVG draws the sparkline; without points it is a dash.
+func (s *Spark) SVG() template.HTML {
+	if s == nil {
+		return `<span class="dim">–</span>`
+	}
+	label := template.HTMLEscapeString(s.Label)
+	out := `<svg class="spark" viewBox="0 0 96 22" width="96" height="22" role="img" aria-label="` + label + `"><title>` +
+		label + `</title><path class="one" d="M0 10.5h96"/>`
+	for _, p := range [][2]string{{"none", s.None}, {"good", s.Good}, {"bad", s.Bad}} {
+		if p[1] != "" {
+			out += `<path class="` + p[0] + `" d="` + p[1] + `"/>`
+		}
+	}
+	return template.HTML(out + `</svg>`) // its parts are numbers or escaped
+}
+
+// appendBox appends a path around a bar that stands on the base line.
+func appendBox(b []byte, x, h, w float64) []byte {
+	b = appendCoord(append(b, 'M'), x)
+	b = append(strconv.AppendInt(append(b, ' '), sparkH, 10), "v-"...)
+	b = append(appendCoord(b, h), 'h')
+	b = append(appendCoord(b, w), 'v')
+	return append(appendCoord(b, h), 'z')
 }
 
 // burnHeight maps a burn rate to [0,1): 0 to 0, 1 to a half, ever more to 1.
@@ -105,6 +128,8 @@ func NewBar(x, y, w, h float64, class string) Bar {
 }
 
 // Coord prints a coordinate with at most two decimals.
-func Coord(x float64) string {
-	return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64)
+func Coord(x float64) string { return string(appendCoord(nil, x)) }
+
+func appendCoord(b []byte, x float64) []byte {
+	return strconv.AppendFloat(b, math.Round(x*100)/100, 'f', -1, 64)
 }

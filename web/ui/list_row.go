@@ -100,19 +100,20 @@ func byLevel(rep *sla.Report, picked []*sla.SLOReport, first func(a, b *sla.SLOR
 // worstGroup orders the groups of one SLO: groups with a paging alert of their own, then by state and by what is left.
 // A group without data comes after those that have some: an idle group says nothing of its SLO.
 func worstGroup(active site.ActiveAlerts) func(a, b *sla.SLOReport) int {
-	rank := func(r *sla.SLOReport) int {
-		n := severity(r)
-		if r.State == slo.StateNoData {
-			n += 2 * len(site.States)
-		}
-		if active.OwnPaging(r) {
-			n -= 4 * len(site.States)
-		}
-		return n
-	}
 	return func(a, b *sla.SLOReport) int {
-		return cmp.Or(rank(a)-rank(b), cmp.Compare(a.Budget.Remaining, b.Budget.Remaining))
+		return cmp.Or(groupRank(a, active)-groupRank(b, active), cmp.Compare(a.Budget.Remaining, b.Budget.Remaining))
 	}
+}
+
+func groupRank(r *sla.SLOReport, active site.ActiveAlerts) int {
+	n := severity(r)
+	if r.State == slo.StateNoData {
+		n += 2 * len(site.States)
+	}
+	if active.OwnPaging(r) {
+		n -= 4 * len(site.States)
+	}
+	return n
 }
 
 // groupBar draws the groups of an SLO by their state.

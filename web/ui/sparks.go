@@ -89,10 +89,7 @@ func (s *sparkCache) draw(ctx context.Context, ui *Handler, rep *sla.Report,
 			points = hours.Points(r.SLO, r.Group, &e.Answer, bins)
 		}
 		at[e]++
-		var err error
-		if out[i], err = ui.Fragment("spark", chart.NewSpark(points, r.SLO.Objective)); err != nil {
-			return out, err
-		}
+		out[i] = chart.NewSpark(points, r.SLO.Objective).SVG()
 		s.m[newSparkKey(r)] = sparkEntry{rep.Time, out[i]}
 	}
 	return out, nil
@@ -113,9 +110,8 @@ func (ui *Handler) draw() error {
 		}
 		ui.drawn.marks[m] = text
 	}
-	var err error
-	ui.drawn.none, err = ui.Fragment("spark", (*chart.Spark)(nil))
-	return err
+	ui.drawn.none = (*chart.Spark)(nil).SVG()
+	return nil
 }
 
 // Bounds of the matrix of days.
