@@ -154,6 +154,7 @@ var limitedRoutes = []struct {
 	{"/api/v1/silences", 200}, {"/api/v2/silences", 200}, {"/api/v2/silence/x", 404}, {"/metrics", 200}, {"/public", 200},
 	{"/public.json", 200}, {"/public/incidents.atom", 200}, {"/public/summary.json", 200},
 	{"/public/components.json", 200}, {"/public/incidents.json", 200}, {"/public/scheduled-maintenances.json", 200},
+	{"/public/logo", 404}, {"/public/style.css", 404},
 	{"/badge/insurance-unpaid/availability.svg", 200}, {"/badge/" + secretService + "/availability.svg", 404},
 	{"/-/healthy", 200}, {"/-/ready", 200}, {"/static/none", 404}, {"/openapi.json", 200}, {"/events/stream", 0},
 	{"/api/v1/ratelimit/x", 403}, {"/api/v1/sums", 403}, {"/debug/pprof/", 403}, {"/nowhere", 403},

@@ -172,7 +172,7 @@ var mayImport = map[string][]string{
 		"ingest/source/rabbitmq", "reliability/*", "sla/evaluator", "slo"},
 	"cmd/sloengine/cli": {"rules", "slo/spec", "reliability/fsys", "slo/yamldoc"},
 	"cmd/sloengine/app/config": {"slo", "slo/suggest", "slo/yamldoc", "slo/yamldoc/shape", "rules", "alerts",
-		"alerts/*", "ingest", "ingest/*", "reliability/*", "sla/delivery"},
+		"alerts/*", "ingest", "ingest/*", "reliability/*", "sla/delivery", "web/site"},
 	"cmd/sloengine/demo":   {"ingest/event"},
 	"cmd/sloengine/outbox": {"cmd/sloengine/cli", "reliability/outbox", "reliability/postgres", "slo"},
 	"cmd/sloengine/remote": {"alerts/*", "cmd/sloengine/app", "cmd/sloengine/app/*", "cmd/sloengine/cli",

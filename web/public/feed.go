@@ -21,6 +21,8 @@ const (
 	componentsPath   = "/public/components.json"
 	incidentsPath    = "/public/incidents.json"
 	maintenancesPath = "/public/scheduled-maintenances.json"
+	logoPath         = "/public/logo"
+	stylePath        = "/public/style.css"
 )
 
 // feedType is the media type of the feed.

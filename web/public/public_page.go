@@ -17,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
+	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -41,6 +42,8 @@ func (pub *Handler) Register(get func(path string, h ...gin.HandlerFunc)) {
 	get(maintenancesPath, pub.document("application/json", func(b *publicBodies) *publicBody { return &b.maintenances }))
 	get(feedPath, pub.document(feedType, func(b *publicBodies) *publicBody { return &b.feed }))
 	get("/badge/:service/:slo", pub.badge)
+	get(logoPath, pub.file(pub.Opt.Look.LogoType, pub.Opt.Look.Logo))
+	get(stylePath, pub.file("text/css; charset=utf-8", style(pub.Opt.Look)))
 }
 
 // PublicAge is for how long a proxy may keep what is public, in the words of HTTP.
@@ -208,7 +211,8 @@ func (pub *Handler) publicPage(c *gin.Context) {
 	if v.Rep == nil {
 		pub.publicNotYet(c)
 		pub.Page(c, http.StatusServiceUnavailable, "public",
-			publicView{Base: pub.Opt.ExternalPath, Feed: feedPath, Head: "The status is not available yet",
+			publicView{Base: pub.Opt.ExternalPath, Feed: feedPath, Brand: newBrand(pub.Opt.Look),
+				Head: "The status is not available yet",
 				Text: "The page is being prepared. Reload it in a moment.", Mark: chart.Wait("")})
 		return
 	}
@@ -238,6 +242,42 @@ func (pub *Handler) document(typ string, form func(b *publicBodies) *publicBody)
 			return
 		}
 		form(&b).send(c, typ)
+	}
+}
+
+// brand is the look of the page as its template reads it.
+type brand struct {
+	Name, Logo, Style string // addresses; "" without
+}
+
+func newBrand(l site.Look) (b brand) {
+	b.Name = format.Safe(l.Name, format.MaxTitle)
+	if len(l.Logo) > 0 {
+		b.Logo = logoPath + "?" + respond.Hash(string(l.Logo))
+	}
+	if css := style(l); len(css) > 0 {
+		b.Style = stylePath + "?" + respond.Hash(string(css))
+	}
+	return b
+}
+
+// style is a style sheet with the colours, since the policy of the pages lets no element have a style of its own.
+func style(l site.Look) []byte {
+	if l.Color == "" {
+		return nil
+	}
+	return []byte(".public { --link: light-dark(" + l.Color + ", " + l.Dark + "); border-top: 4px solid var(--link); }\n")
+}
+
+// file serves a file of the look, which is the same for as long as the engine runs.
+func (pub *Handler) file(typ string, body []byte) gin.HandlerFunc {
+	if len(body) == 0 {
+		return pub.NotFound
+	}
+	b := newPublicBody(body)
+	return func(c *gin.Context) {
+		openToAll(c)
+		b.send(c, typ)
 	}
 }
 

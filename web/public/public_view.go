@@ -15,6 +15,7 @@ import (
 type publicView struct {
 	Base        string
 	Feed        string // path of the feed
+	Brand       brand
 	Mark        chart.Mark
 	Head, Text  string
 	Report      format.Stamp
@@ -68,8 +69,8 @@ const (
 )
 
 func (pub *Handler) newPublicView(s *Status, v site.View) publicView {
-	p := publicView{Base: pub.Opt.ExternalPath, Feed: feedPath, Report: format.NewStamp(s.Time, v.Now),
-		MoreIncidents: s.MoreIncidents}
+	p := publicView{Base: pub.Opt.ExternalPath, Feed: feedPath, Brand: newBrand(pub.Opt.Look),
+		Report: format.NewStamp(s.Time, v.Now), MoreIncidents: s.MoreIncidents}
 	p.Mark, p.Head, p.Text = s.headline()
 	for i := range s.Incidents {
 		if row := newIncidentRow(&s.Incidents[i], v.Now); row.To.ISO == "" {

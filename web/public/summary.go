@@ -218,6 +218,9 @@ func (s *Status) indicator() string {
 
 // pageName is what readers of many pages call this one.
 func (pub *Handler) pageName() string {
+	if name := pub.Opt.Look.Name; name != "" {
+		return name
+	}
 	if u, err := url.Parse(pub.Opt.ExternalURL); err == nil && u.Host != "" {
 		return u.Host
 	}

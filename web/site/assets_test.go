@@ -3,10 +3,8 @@ package site
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"math"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -94,9 +92,14 @@ func TestContrast(t *testing.T) {
 		`--([a-z-]+): light-dark\(#([0-9a-f]{6}), #([0-9a-f]{6})\)`).FindAllStringSubmatch(string(raw), -1)
 	require.Greater(t, len(tokens), 20)
 	for i, name := range []string{"light", "dark"} {
+		grounds := map[string]string{}
+		for _, m := range tokens {
+			grounds[m[1]] = m[2+i]
+		}
+		require.Equal(t, grounds[[]string{"ground", "sheet"}[i]], []string{lightGround, darkGround}[i], name)
 		colour := map[string]float64{}
 		for _, m := range tokens {
-			colour[m[1]] = luminance(t, m[2+i])
+			colour[m[1]] = luminance(m[2+i])
 		}
 		ratio := func(a, b string) float64 {
 			return (max(colour[a], colour[b]) + 0.05) / (min(colour[a], colour[b]) + 0.05)
@@ -129,18 +132,4 @@ func TestColoursAreTokens(t *testing.T) {
 		require.Empty(t, regexp.MustCompile(`#[0-9a-fA-F]{3,8}\b|rgba?\(|hsla?\(`).FindAllString(uses, -1),
 			"%s: a colour that is no token", filepath.Join("static/css", f.Name()))
 	}
-}
-
-// luminance after WCAG 2.2.
-func luminance(t *testing.T, hex string) float64 {
-	v, err := strconv.ParseUint(hex, 16, 32)
-	require.NoError(t, err)
-	channel := func(shift uint) float64 {
-		c := float64(v>>shift&0xff) / 255
-		if c <= 0.04045 {
-			return c / 12.92
-		}
-		return math.Pow((c+0.055)/1.055, 2.4)
-	}
-	return 0.2126*channel(16) + 0.7152*channel(8) + 0.0722*channel(0)
 }

@@ -142,9 +142,10 @@ type Access struct {
 	Audit func(c *gin.Context, action, detail string, err error)
 }
 
-// Published chooses what /public, /public.json and /badge show to anybody: they never ask Access. Nil chooses by
-// labels, see [PublicLabel].
+// Published is what /public, /public.json and /badge show to anybody, since they never ask Access, and how. Public and
+// PublicSLA choose; nil chooses by labels, see [PublicLabel].
 type Published struct {
+	Look      Look
 	Public    func(id slo.ID, labels map[string]string) bool
 	PublicSLA func(a *sla.Agreement) bool
 }

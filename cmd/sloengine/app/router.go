@@ -98,6 +98,10 @@ func siteOptions(
 	if err != nil {
 		return o, fmt.Errorf("web.external_url: %w", errors.Unwrap(err)) // checked when it was read
 	}
+	look, err := c.PublicLook()
+	if err != nil {
+		return o, err
+	}
 	auth, registry := trail.auth, prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return site.Options{
@@ -108,10 +112,11 @@ func siteOptions(
 			Caller: func(c *gin.Context) string { return auth.Caller(c.Request) },
 			Audit:  trail.note,
 		},
-		Address: site.Address{ExternalPath: external.Path, ExternalURL: c.Web.ExternalURL},
-		Bounds:  site.Bounds{StaleAfter: max(time.Minute, 4*c.Evaluator.Interval), MaxResponseBytes: c.Web.ResponsesMemory},
-		Scrape:  site.Scrape{Registry: registry, Sets: []*metrics.Set{set}},
-		Now:     time.Now, Version: v, LogError: func(msg string, err error) { trail.log.Error(msg, "err", err) },
+		Published: site.Published{Look: look},
+		Address:   site.Address{ExternalPath: external.Path, ExternalURL: c.Web.ExternalURL},
+		Bounds:    site.Bounds{StaleAfter: max(time.Minute, 4*c.Evaluator.Interval), MaxResponseBytes: c.Web.ResponsesMemory},
+		Scrape:    site.Scrape{Registry: registry, Sets: []*metrics.Set{set}},
+		Now:       time.Now, Version: v, LogError: func(msg string, err error) { trail.log.Error(msg, "err", err) },
 	}, nil
 }
 

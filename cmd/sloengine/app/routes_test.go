@@ -28,6 +28,7 @@ var undocumented = map[string]string{
 	"/silences": "a page", "/silences/new": "a page", "/silences/do": "a form of a page", "/public": "a page",
 	"/acknowledge/:id": "the page of a signed link, and the form on it",
 	"/static/:name":    "files of the pages",
+	"/public/logo":     "an image of the public page", "/public/style.css": "colours of the public page",
 	"/events/stream":   "live updates of the pages",
 	"/metrics":         "described by docs/metrics.md",
 	"/openapi.json":    "the document itself",

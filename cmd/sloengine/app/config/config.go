@@ -72,6 +72,7 @@ type Config struct {
 		// for responses being made, sent or kept; beyond: 503
 		ResponsesMemory int64 `yaml:"responses_memory" min:"1MiB" is:"size"`
 	} `yaml:"web"`
+	Public publicConfig `yaml:"public"`
 
 	Shutdown struct {
 		Timeout time.Duration `yaml:"timeout" above:"0"` // from the signal to the end of the process
@@ -208,6 +209,7 @@ func (c *Config) check(f *yamldoc.Decoder) {
 		}
 	}
 	c.checkExternalURL(f)
+	c.Public.check(f)
 	c.Notifications.check(f, c.SMTP)
 	c.SMTP.check(f)
 	c.checkReports(f)

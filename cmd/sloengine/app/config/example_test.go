@@ -44,6 +44,7 @@ func secretsIn(t testing.TB, dir string) {
 		"slack.url": []byte("https://hooks.example.org/hush\n"), "pagerduty.key": []byte("hush\n"),
 		"messages.tmpl": []byte(`{{ define "slack.default.footer" }}sloengine{{ end }}`),
 		"redis-ca.pem":  cert, "webhook-ca.pem": cert, "client.pem": cert, "client-key.pem": key,
+		"logo.svg":      []byte("<svg xmlns='http://www.w3.org/2000/svg'/>"),
 		"smtp.password": []byte("hush\n"), "mail-ca.pem": cert, "reports.token": []byte("1234\n"),
 		"kafka.password": []byte("hush\n"), "kafka-ca.pem": cert, "rabbitmq.password": []byte("hush\n"),
 		"rabbitmq-ca.pem": cert, "outbox.dsn": []byte("postgres://u:hush@db/shop\n"),
@@ -80,8 +81,8 @@ func TestExampleUncommented(t *testing.T) {
 	plain := Default()
 	plain.places = c.places
 	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Budgets, plain.Redact, plain.Sources, plain.Sinks,
-		plain.Notifications, plain.SMTP, plain.Reports = c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact, c.Sources,
-		c.Sinks, c.Notifications, c.SMTP, c.Reports
+		plain.Notifications, plain.SMTP, plain.Reports, plain.Public = c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact,
+		c.Sources, c.Sinks, c.Notifications, c.SMTP, c.Reports, c.Public
 	plain.Ingest.CloudEvents = c.Ingest.CloudEvents
 	require.Equal(t, plain, c)
 
