@@ -117,7 +117,7 @@ func alertLines(a template.Alert, room int) string {
 	}
 	for _, line := range [][2]string{
 		{"Impact", a.Labels[series.LabelImpact]}, {"Incident", a.Annotations["incident"]}, {"Acknowledge", ack},
-		{"Runbook", a.Annotations["runbook_url"]},
+		{"Runbook", a.Annotations["runbook_url"]}, {"Alert", a.Annotations["alert"]},
 		{"Status page", a.Annotations["page"]}, {"Dashboard", a.Annotations["dashboard"]},
 	} {
 		if text := line[0] + ": " + line[1] + "\n"; line[1] != "" && cost(text) < room {

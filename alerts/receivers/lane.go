@@ -162,7 +162,11 @@ func (l *lane) next() (*message, time.Duration) {
 		for _, it := range t.items {
 			if it.firing() || l.target.resolved {
 				incident, linked := l.d.opt.Incident(it.alert.Fingerprint)
-				m.alerts = append(m.alerts, it.message(l.target.show, incident, linked, now))
+				a := it.message(l.target.show, incident, linked, now)
+				if to := l.d.opt.AlertURL(it.alert.Fingerprint); to != "" && it.alert.Fingerprint != watchdogID {
+					a.Annotations["alert"] = model.LabelValue(to)
+				}
+				m.alerts = append(m.alerts, a)
 			}
 		}
 		m.labels = shownLabels(m)

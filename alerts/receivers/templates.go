@@ -18,7 +18,7 @@ import (
 // templates may replace them in turn. The subject comes with the routing, which knows what is critical.
 const templates = `
 {{ define "__alertmanager" }}sloengine{{ end }}
-{{ define "__alertmanagerURL" }}{{ with .CommonAnnotations.incident }}{{ . }}{{ else }}{{ with .CommonAnnotations.page }}{{ . }}{{ else }}{{ $.ExternalURL }}{{ end }}{{ end }}{{ end }}
+{{ define "__alertmanagerURL" }}{{ with .CommonAnnotations }}{{ or .incident .alert .page $.ExternalURL }}{{ else }}{{ $.ExternalURL }}{{ end }}{{ end }}
 
 {{ define "__text_alert_list" }}{{ alertList 8000 . }}{{ end }}
 {{ define "__text_alert_list_markdown" }}{{ alertList 8000 . }}{{ end }}
@@ -49,6 +49,7 @@ const templates = `
 <p>{{ if ne .Status "resolved" }}{{ with .Annotations.acknowledge }}<a href="{{ . }}"><b>Acknowledge</b></a> · {{ end }}{{ end }}
 {{- with .Annotations.incident }}<a href="{{ . }}">Incident</a> · {{ end }}
 {{- with .Annotations.runbook_url }}<a href="{{ . }}">Runbook</a> · {{ end }}
+{{- with .Annotations.alert }}<a href="{{ . }}">Alert</a> · {{ end }}
 {{- with .Annotations.page }}<a href="{{ . }}">Status page</a> · {{ end }}
 {{- with .Annotations.dashboard }}<a href="{{ . }}">Dashboard</a> · {{ end }}
 firing since {{ .StartsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ if eq .Status "resolved" }} until {{ .EndsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ end }}</p>

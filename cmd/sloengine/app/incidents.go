@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // incidentLookup finds the incident of an alert, for notifications.
@@ -48,10 +50,18 @@ func (l *incidentLookup) Of(fingerprint string) (of receivers.Incident, ok bool)
 			return incident.Text(inc.Failing(l.report()).Lead(now, show))
 		}}
 	if l.base != "" {
-		of.URL = l.base + "/incident?id=" + inc.ID
+		of.URL = l.base + site.IncidentPath + "?id=" + inc.ID
 		of.AckURL = l.base + l.links.path(inc.ID)
 	}
 	return of, true
+}
+
+// AlertURL is the address of the page of an alert; "" without web.external_url.
+func (l *incidentLookup) AlertURL(fingerprint string) string {
+	if l.base == "" {
+		return ""
+	}
+	return l.base + site.AlertPath + "?" + url.Values{"id": {fingerprint}}.Encode()
 }
 
 // incidents keeps the book of incidents in step with the live alerts, and writes what people do to it.

@@ -52,7 +52,8 @@ notifications:
 	require.Equal(t, "shop/orders", alert.Labels["slo_id"])
 	require.NotEmpty(t, alert.Annotations["summary"])
 
-	// The incident, as its page shows it.
+	// The alert and the incident, as their pages show them.
+	require.Contains(t, string(e2etest.Get(t, here(alert.Annotations["alert"]))), "ErrorBudgetBurnPage")
 	page := string(e2etest.Get(t, here(alert.Annotations["incident"])))
 	list := e2etest.ListIncidents(t, p).Items
 	require.Len(t, list, 1)
