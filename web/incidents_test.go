@@ -118,6 +118,10 @@ func (k *contract) incidents(b *bench) {
 		k.sent(b, one+path, body, 415, "Content-Type", "text/plain")
 		k.sent(b, one+path, strings.Repeat(" ", site.MaxBody+1), 413)
 	}
+	require.Contains(k.t, string(k.sent(b, one+"/publish", `{"public":true,"title":"x","dry_run":true}`, 200)), `"title":"x"`)
+	k.sent(b, one+"/publish", `{"public":true,"title":"`+strings.Repeat("x", 201)+`","dry_run":true}`, 400)
+	k.sent(b, all+"/x/publish", `{"public":true,"dry_run":true}`, 404)
+	require.NotContains(k.t, string(k.answer(b, http.MethodGet, one, 200)), `"public_title":"x"`)
 	k.sent(b, one+"/resolve", `{"by":"Bob"}`, 200)
 	k.sent(b, one+"/resolve", `{"by":"Bob"}`, 409)
 	k.answer(b, http.MethodGet, one, 200)

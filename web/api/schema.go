@@ -29,7 +29,7 @@ var answers = []any{
 	engineJSON{}, generationList{}, RejectList{}, counting.ForgetRequest{}, counting.Forgotten{},
 	incidents.List{}, incident.Measures{}, annotations.List{}, silences.List{},
 	deadletters.List{}, dlq.Stats{}, dlq.ReplayResult{}, public.Status{}, public.Summary{},
-	public.ComponentList{}, public.IncidentList{}, public.MaintenanceList{},
+	public.ComponentList{}, public.IncidentList{}, public.MaintenanceList{}, public.Preview{},
 }
 
 // schemaNames are the names of schemas that are not those of their types.

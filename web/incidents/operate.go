@@ -1,6 +1,7 @@
 package incidents
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -95,8 +96,16 @@ func (h *Handler) do(c *gin.Context, o *incident.Operation, status int) {
 	if o.Kind != incident.AckIt {
 		o.How = ""
 	}
-	if err := site.ReadObject(body, fields(o)); err != nil {
+	known, dry := fields(o), false
+	if o.Kind == incident.Publish {
+		known["dry_run"] = func(raw json.RawMessage) error { return site.ReadValue(raw, &dry, "true or false") }
+	}
+	if err := site.ReadObject(body, known); err != nil {
 		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+		return
+	}
+	if dry {
+		h.preview(c, o)
 		return
 	}
 	inc, err := h.Apply(c, o)
@@ -108,6 +117,20 @@ func (h *Handler) do(c *gin.Context, o *incident.Operation, status int) {
 	default:
 		respond.JSON(c, status, "application/json", h.item(inc))
 	}
+}
+
+// preview answers with what the public page would show, and changes nothing.
+func (h *Handler) preview(c *gin.Context, o *incident.Operation) {
+	err, inc := o.Validate(), h.Opt.Incidents.View().Get(o.ID)
+	if err == nil && inc == nil {
+		err = incident.ErrNotFound
+	}
+	if err != nil {
+		h.problem(c, err)
+		return
+	}
+	preview := h.public.Preview(inc, cmp.Or(o.Title, inc.PublicTitle), h.View())
+	respond.JSON(c, http.StatusOK, "application/json", preview)
 }
 
 // Apply carries an operation out and records it in the audit log.

@@ -40,8 +40,10 @@ func (h *Handler) publishPage(c *gin.Context) {
 		Again: h.Opt.ExternalPath + publishPath, Back: h.href(inc.ID), Public: inc.Public,
 		Title: format.Safe(title, incident.MaxTitle), Service: format.Safe(inc.Service, format.MaxName),
 	}
+	preview := h.public.Preview(inc, title, v)
+	p.Shown = preview.Shown
 	var err error
-	if p.Preview, p.Shown, err = h.public.Preview(inc, title, v); err != nil {
+	if p.Preview, err = h.public.PreviewPage(preview, v.Now); err != nil {
 		h.NoPage(c, "incident-publish", err)
 		return
 	}

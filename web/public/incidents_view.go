@@ -91,18 +91,25 @@ func newIncidentRow(x *Incident, now time.Time) incidentRow {
 	return r
 }
 
-// Preview is what the public page would show of an incident with a public title; "" is none. shown is false if the page
-// shows no incidents of its service.
-func (pub *Handler) Preview(inc *incident.Incident, title string,
-	v site.View) (h template.HTML, shown bool, err error) {
+// Preview is what the public page would show of an incident that is not public yet, or with another title.
+type Preview struct {
+	Shown    bool     `json:"shown"` // the page shows incidents of its service
+	Incident Incident `json:"incident"`
+}
+
+// Preview is that of an incident with a public title; "" is none.
+func (pub *Handler) Preview(inc *incident.Incident, title string, v site.View) Preview {
 	as := *inc
 	as.Public, as.PublicTitle = true, title
-	x := newIncident(&as)
-	for k := range x.Updates {
-		x.Updates[k].html = markdown.Render(x.Updates[k].Text)
+	return Preview{pub.shows(inc, v), newIncident(&as)}
+}
+
+// PreviewPage is the same as HTML.
+func (pub *Handler) PreviewPage(p Preview, now time.Time) (template.HTML, error) {
+	for k := range p.Incident.Updates {
+		p.Incident.Updates[k].html = markdown.Render(p.Incident.Updates[k].Text)
 	}
-	h, err = pub.Fragment("pubwhole", newIncidentRow(&x, v.Now))
-	return h, pub.shows(inc, v), err
+	return pub.Fragment("pubwhole", newIncidentRow(&p.Incident, now))
 }
 
 // shows reports whether the page shows incidents like this one once they are public.
