@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/sla"
@@ -505,6 +506,24 @@ func BenchmarkDetailPage(b *testing.B) {
 	for b.Loop() {
 		require.Equal(b, http.StatusOK, x.get(medcare+"&range=30d", "Accept-Encoding", "gzip").Code)
 	}
+}
+
+// The SLOs of the engine itself stand below those of its users, whatever their state.
+func TestRowsOfTheEngineComeLast(t *testing.T) {
+	b := newBench(t)
+	b.rep = fleetOfSLOs(t, 3, 1)
+	own := *b.rep.SLOs[0].SLO
+	own.ID = slo.NewID(incident.EngineService, "requests")
+	worst := newSLOReport(&own, slo.Group{"product-000"}, 1000, 900, 50)
+	b.rep.SLOs = append(b.rep.SLOs, worst)
+	require.Equal(t, slo.StateExhausted, worst.State)
+	links := regexp.MustCompile(`id=(service-[0-9]+|sloengine)%2F`).FindAllStringSubmatch(b.get("/").Body.String(), -1)
+	var services []string
+	for _, l := range links {
+		services = append(services, l[1])
+	}
+	require.Len(t, services, 8, "in the list and in the days")
+	require.Equal(t, []string{"sloengine", "sloengine"}, []string{services[3], services[7]})
 }
 
 // Whatever the filter shows, the headline, the alerts and the agreements are about everything.

@@ -53,16 +53,16 @@ func Summarise(rep *sla.Report, active []*state.Alert, silencing func(*state.Ale
 		return s
 	}
 	var last *slo.SLO
-	var own *Summary
+	var current *Summary
 	for i := range rep.SLOs {
 		r := &rep.SLOs[i]
 		if r.SLO != last { // the groups of a service level follow each other
-			last, own = r.SLO, of(r.SLO.ID.Service())
-			own.Objectives++
+			last, current = r.SLO, of(r.SLO.ID.Service())
+			current.Objectives++
 		}
-		own.States[r.State]++
+		current.States[r.State]++
 		if r.Waiting() {
-			own.Waiting++
+			current.Waiting++
 		}
 	}
 	for i := range rep.SLAs {
@@ -111,8 +111,15 @@ func Summarise(rep *sla.Report, active []*state.Alert, silencing func(*state.Ale
 			all.Unknown+s.Unknown
 		services = append(services, Service{name, *s})
 	}
+	own := func(s *Service) int { // after the services of users
+		if s.Name == incident.EngineService {
+			return 1
+		}
+		return 0
+	}
 	slices.SortFunc(services, func(a, b Service) int {
-		return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.rank(), b.rank()), strings.Compare(a.Name, b.Name))
+		return cmp.Or(own(&a)-own(&b), cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.rank(), b.rank()),
+			strings.Compare(a.Name, b.Name))
 	})
 	return all, services
 }

@@ -79,12 +79,13 @@ func TestSummarise(t *testing.T) {
 		return nil
 	})
 	require.Len(t, services, 3)
-	require.Equal(t, []string{"paging", "sloengine", "quiet"},
-		[]string{services[0].Name, services[1].Name, services[2].Name}, "what pages now comes before what is spent")
-	require.Equal(t, "1 paging alert is firing.", services[1].Sentence(), "the engine's own alerts are of its service")
+	require.Equal(t, []string{"paging", "quiet", "sloengine"},
+		[]string{services[0].Name, services[1].Name, services[2].Name},
+		"what pages comes before what is spent, and the engine itself last")
+	require.Equal(t, "1 paging alert is firing.", services[2].Sentence(), "the engine's own alerts are of its service")
 	require.Equal(t, []int{3, 1, 1, 3, 2}, []int{all.Pages, all.Silenced, all.Tickets, all.Groups, all.Objectives},
 		"all is the sum of the services")
 	require.Equal(t, []int{2, 1, 1}, []int{all.Agreements, all.Breached, all.Unknown},
 		"nobody agreed on an informative group")
-	require.Equal(t, []int{2, 1, 0}, []int{services[0].Pages, services[0].Silenced, services[2].Pages})
+	require.Equal(t, []int{2, 1, 0}, []int{services[0].Pages, services[0].Silenced, services[1].Pages})
 }

@@ -6,8 +6,10 @@ import (
 	"strconv"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/alertpage"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -54,9 +56,32 @@ func sloAlerts(rows alertpage.Rows, r *sla.SLOReport, all []*state.Alert) []aler
 	return out
 }
 
+// slaAlerts lists the active alerts of an agreement and of the SLOs that it is made of, in its group, worst first.
+func slaAlerts(rows alertpage.Rows, r *sla.SLAReport, active []*state.Alert) []alertpage.Row {
+	var out []alertpage.Row
+	for _, a := range active {
+		part := slices.ContainsFunc(r.SLA.Components, func(c sla.Component) bool { return c.SLO == a.SLO })
+		own := a.Agreement == r.SLA.Name && a.Service == r.SLA.Service
+		if len(out) < ShownAlerts && (part || own) && sameGroup(a.GroupBy, a.Group, r.SLA.GroupBy, r.Group) {
+			out = append(out, rows.Row(a))
+		}
+	}
+	return out
+}
+
+// sameGroup reports whether two groups agree in every label that both have.
+func sameGroup(names []string, g slo.Group, otherNames []string, other slo.Group) bool {
+	for i, name := range names {
+		if k := slices.Index(otherNames, name); k >= 0 && i < len(g) && k < len(other) && g[i] != other[k] {
+			return false
+		}
+	}
+	return true
+}
+
 // pagesFirst is the order of the worst first, before which come the SLOs that have a paging alert firing: an outage is
 // more urgent than a budget that was spent weeks ago. An alert about all groups of an SLO raises none of them above the
-// others.
+// others. The SLOs of the engine itself come after those of its users.
 func pagesFirst(rows []*sla.SLOReport, pages func(*sla.SLOReport) bool) func(a, b *sla.SLOReport) int {
 	worst := sorts[byWorst].By
 	paging := map[*sla.SLOReport]bool{}
@@ -65,18 +90,16 @@ func pagesFirst(rows []*sla.SLOReport, pages func(*sla.SLOReport) bool) func(a, 
 			paging[r] = true
 		}
 	}
-	if len(paging) == 0 {
-		return worst
-	}
-	return func(a, b *sla.SLOReport) int {
-		if paging[a] != paging[b] {
-			if paging[a] {
-				return -1
-			}
+	place := func(r *sla.SLOReport) int {
+		switch {
+		case r.SLO.ID.Service() == incident.EngineService:
 			return 1
+		case paging[r]:
+			return -1
 		}
-		return worst(a, b)
+		return 0
 	}
+	return func(a, b *sla.SLOReport) int { return cmp.Or(place(a)-place(b), worst(a, b)) }
 }
 
 // alertsText counts the active alerts of a group.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -12,6 +13,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/web/alertpage"
 	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
@@ -30,9 +32,10 @@ type slaPage struct {
 	Siblings    string
 	Notes       []string
 	Period      string
-	Alert       string // the score over the alert window
-	Lost        string // all points lost
-	Rule        string // how the score is made
+	Alerts      []alertpage.Row // active, of the agreement and its components
+	Alert       string          // the score over the alert window
+	Lost        string          // all points lost
+	Rule        string          // how the score is made
 	Missing     []string
 	History     slaHistory
 	Thresholds  []thresholdRow
@@ -58,7 +61,9 @@ func (ui *Handler) slaPage(c *gin.Context) {
 			"The current spec has no agreement with this name. It may have been renamed or removed.")
 		return
 	}
-	if respond.NotModified(c, v.ReportTag("sla", c.Request.URL.RawQuery, annotations.Tag(ui.Site))) {
+	active, digest := ui.Alerts(site.AlertFilter{Active: true})
+	if respond.NotModified(c, v.ReportTag("sla", c.Request.URL.RawQuery, digest, annotations.Tag(ui.Site),
+		strconv.FormatBool(alertpage.MaySilence(ui.Site, c)))) {
 		site.RefreshHeader(c)
 		return
 	}
@@ -86,6 +91,7 @@ func (ui *Handler) slaPage(c *gin.Context) {
 		}
 	}
 	p.Costs = site.NewCosts(site.AgreementCosts(v.Rep, r))
+	p.Alerts = slaAlerts(alertpage.NewRows(ui.Site, c, v.Now), r, active)
 	p.Notes, p.Missing = slaNotes(r), missingTexts(r)
 	ui.fillSLAGroups(&p, v.Rep, r)
 	p.History = ui.slaHistory(c.Request.Context(), v, r, q)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -235,6 +236,9 @@ func (ui *Handler) newDaysRow(r *sla.SLOReport, e *history.Series, groups []*sla
 	row := daysRow{
 		ID: "d" + respond.Hash(string(s.ID)), Href: ui.SLOHref(r), Service: format.Safe(s.ID.Service(), format.MaxName),
 		Name: format.Safe(s.ID.Name(), format.MaxName), Missed: format.Count(missed), Rank: far*matrixDays + missed,
+	}
+	if s.ID.Service() == incident.EngineService { // after those of users
+		row.Rank = -1
 	}
 	row.Strip = chart.DayStrip(days, format.Plural(len(days), "day")+", "+row.Missed+" missed the objective")
 	return row
