@@ -167,7 +167,7 @@ func TestAlertsOfTheEngineComeLast(t *testing.T) {
 	require.Regexp(t, `(?s)sloengine.*1 paging alert is firing`, anyTag.ReplaceAllString(services, ""))
 	require.Contains(t, saidOn(t, services), "2 paging alerts firing", "one of the two is the engine's")
 	*book = memoryBook{Book: incident.NewBook(), now: noon}
-	require.Equal(t, saidOn(t, services), saidOn(t, b.get("/").Body.String()))
+	require.Equal(t, "1 SLO firing, 1 exhausted, 1 at risk", saidOn(t, b.get("/").Body.String()))
 }
 
 // A forecast is made of hours. Since when an incident runs, its alerts know to the minute.
@@ -230,7 +230,7 @@ func TestHeadlineAndTilesAgree(t *testing.T) {
 		}
 	}
 	page := b.get("/?rows=groups").Body.String()
-	require.Equal(t, "1 paging alert firing, 1 error budget exhausted", saidOn(t, page))
+	require.Equal(t, "1 group firing, 1 exhausted", saidOn(t, page))
 	tiles := map[string]string{}
 	for _, m := range regexp.MustCompile(`<span class="n">(\d+)</span> <span class="w">([^<]+)</span>`).
 		FindAllStringSubmatch(page, -1) {

@@ -531,7 +531,7 @@ func TestFiltersHideNoTrouble(t *testing.T) {
 	b := newBench(t)
 	headline := regexp.MustCompile(`<h1>([^<]+)</h1>`)
 	all := b.get("/").Body.String()
-	require.Equal(t, "1 paging alert firing, 1 error budget exhausted, 2 at risk", headline.FindStringSubmatch(all)[1])
+	require.Equal(t, "1 SLO firing, 1 exhausted, 1 at risk", headline.FindStringSubmatch(all)[1])
 	require.Less(t, strings.Index(all, `id="alerts"`), strings.Index(all, `id="levels"`), "what fires comes first")
 	for query, shown := range map[string]string{"service=mdm": "1 of 5 shown", "q=zzz": "0 of 5 shown",
 		"state=ok": "3 of 5 shown"} {

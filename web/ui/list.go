@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,10 @@ func (ui *Handler) listPage(c *gin.Context) {
 		return
 	}
 	p := listPage{listHead: ui.newListHead(c, v, "SLOs", "list", v.Rep != nil && len(v.Rep.SLOs) > 0),
-		Source: format.Safe(string(f.SLO), format.MaxTitle), Open: incidents, Say: say}
+		Source: format.Safe(string(f.SLO), format.MaxTitle), Say: say}
+	if say == nil || say.Sentence == nil { // else the sentence says it
+		p.Open = incidents
+	}
 	p.Found = ui.Find(v.Rep, f.Search)
 	p.Filtered = f.Service != "" || f.State != "" || f.Search != "" || f.SLO != "" || len(f.Labels) > 0 || len(f.Group) > 0
 	p.Clear = ui.Href("/", keep(q, viewParams...))
@@ -292,12 +296,44 @@ func (ui *Handler) summarise(rep *sla.Report, p *listPage, q url.Values, alerts 
 	if n[stateWaiting] > 0 || q.Get("state") == stateWaiting { // for minutes after a start
 		p.Tiles = append(p.Tiles, ui.newTile(l, chart.Waiting, stateWaiting, n[stateWaiting]))
 	}
-	p.Verdict, p.Headline = all.Mark(), all.Headline()
+	p.Verdict, p.Headline = all.Mark(), cmp.Or(tilesText(n, p.Flat, all.Silenced), all.Headline())
 	p.Scope = fmt.Sprintf("%s (%s with breakdown) in %s", format.Plural(all.Objectives, "SLO"), format.Count(all.Groups),
 		format.Plural(len(services), "service"))
 	if all.Groups == all.Objectives {
 		p.Scope = format.Plural(all.Objectives, "SLO") + " in " + format.Plural(len(services), "service")
 	}
+}
+
+// stateWord is that of a state in a tile.
+func stateWord(s slo.State) string {
+	if s == stateFiring {
+		return chart.Firing.Word
+	}
+	return chart.StateMark(s).Word
+}
+
+// tilesText says the tiles of what is bad in words, such as "2 SLOs firing, 1 exhausted"; "" if nothing is.
+func tilesText(n map[slo.State]int, groups bool, silenced int) string {
+	unit := "SLO"
+	if groups {
+		unit = "group"
+	}
+	var parts []string
+	for _, s := range []slo.State{stateFiring, slo.StateExhausted, slo.StateAtRisk} {
+		if n[s] == 0 {
+			continue
+		}
+		text := format.Count(n[s])
+		if len(parts) == 0 {
+			text = format.Plural(n[s], unit)
+		}
+		text += " " + stateWord(s)
+		if s == stateFiring && silenced > 0 {
+			text += " (" + format.Plural(silenced, "paging alert") + " silenced)"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // otherRows links to the other form of the list: with a row for each SLO, or for each group.
