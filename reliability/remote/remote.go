@@ -1,6 +1,6 @@
-// Package remote speaks to other systems: a web service that requests are posted to (Service) and its answers,
-// unsuccessful answers and failures at a message broker as errors, and foreign text made fit for logs and pages. It
-// does not know the content of the requests.
+// Package remote speaks to other systems: a web service that requests are posted to (Service) and its answers, requests
+// to addresses that outsiders choose (PublicClient), signatures, unsuccessful answers and failures at a message broker
+// as errors, and foreign text made fit for logs and pages. It does not know the content of the requests.
 package remote
 
 import (

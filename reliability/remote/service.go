@@ -51,7 +51,7 @@ func NewService(o ServiceOptions) (*Service, error) {
 			IdleConnTimeout: 90 * time.Second, DisableCompression: true,
 			MaxResponseHeaderBytes: 64 << 10, // a header that never ends is not read
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: noRedirect,
 	}}, nil
 }
 

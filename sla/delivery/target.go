@@ -185,26 +185,8 @@ func (t *target) post(ctx context.Context, instance string, p report.Period, c *
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(req)
-	if err != nil {
-		var of *url.Error
-		if errors.As(err, &of) {
-			return retry.WithClass(of.Err, retry.ClassOf(err)) // the URL may hold a secret
-		}
-		return err
-	}
-	defer resp.Body.Close()
-	answer, _ := io.ReadAll(io.LimitReader(resp.Body, remote.MaxAnswer)) // the status decides
-	if resp.StatusCode/100 == 2 {
-		return nil
-	}
-	e := &remote.StatusError{Status: resp.StatusCode, Class: remote.ClassOf(resp.StatusCode),
-		Detail: remote.Text(string(answer))}
-	if resp.StatusCode/100 == 3 {
-		e.Detail = "redirects are not followed, set url to the new address"
-	}
-	return e
+	_, err = remote.Post(remote.Client(), req)
+	return err
 }
 
 // brief is an error without what others wrote.

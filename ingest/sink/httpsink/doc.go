@@ -13,7 +13,7 @@
 //
 // where v1 is HMAC-SHA256 with the secret over the decimal t, a dot, and the body as it
 // is on the wire (after compression). A receiver recomputes it, compares in constant
-// time, and refuses a t that is too old. [Verify] does that.
+// time, and refuses a t that is too old. [remote.Verify] does that.
 //
 // It does not retry, batch or limit by itself: reliability/dispatch does.
 package httpsink

@@ -55,7 +55,7 @@ const minSecret = 16
 
 var ownHeaders = []string{
 	"Content-Type", "Content-Length", "Content-Encoding", "Transfer-Encoding", "Host", "Connection",
-	"User-Agent", "Date", "Te", "Trailer", "Upgrade", "X-Request-Deadline", SignatureHeader,
+	"User-Agent", "Date", "Te", "Trailer", "Upgrade", "X-Request-Deadline", remote.SignatureHeader,
 }
 
 func (o *Options) applyDefaults() {

@@ -197,7 +197,7 @@ func (s *Sink) post(ctx context.Context, body []byte) (*remote.Answer, error) {
 	h.Set("Accept", "application/json, application/problem+json")
 	deadline.Set(h, ctx)
 	if s.key != nil {
-		h.Set(SignatureHeader, Sign(s.key.Value(false), body, time.Now()))
+		h.Set(remote.SignatureHeader, remote.Sign(s.key.Value(false), body, time.Now()))
 	}
 	a, err := s.service.Do(req)
 	if a != nil && s.o.Answered != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/nettest"
+	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -111,12 +112,12 @@ func TestRequest(t *testing.T) {
 				require.NoError(t, err)
 				require.WithinDuration(t, until, at, time.Second)
 
-				sig := got.header.Get(SignatureHeader)
-				require.NoError(t, Verify([]byte(key), got.raw, sig, time.Now(), time.Minute))
-				require.Error(t, Verify([]byte(key), append(got.raw, ' '), sig, time.Now(), time.Minute))
-				require.Error(t, Verify([]byte("another key, too"), got.raw, sig, time.Now(), time.Minute))
-				require.Error(t, Verify([]byte(key), got.raw, sig, time.Now().Add(time.Hour), time.Minute))
-				require.Error(t, Verify([]byte(key), got.raw, "t=1", time.Now(), time.Minute))
+				sig := got.header.Get(remote.SignatureHeader)
+				require.NoError(t, remote.Verify([]byte(key), got.raw, sig, time.Now(), time.Minute))
+				require.Error(t, remote.Verify([]byte(key), append(got.raw, ' '), sig, time.Now(), time.Minute))
+				require.Error(t, remote.Verify([]byte("another key, too"), got.raw, sig, time.Now(), time.Minute))
+				require.Error(t, remote.Verify([]byte(key), got.raw, sig, time.Now().Add(time.Hour), time.Minute))
+				require.Error(t, remote.Verify([]byte(key), got.raw, "t=1", time.Now(), time.Minute))
 			})
 		}
 	}
