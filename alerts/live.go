@@ -45,6 +45,7 @@ type Live struct {
 	Alert              string
 	Labels             map[string]string // those of the rule; the labels of the group come on top
 	Texts              *Texts            // annotations of the rule
+	PageURL            string            // address of the status page; "" if it is not known
 	For, KeepFiringFor time.Duration
 
 	SLO       *slo.SLO       // nil for LiveScore, LiveRestored, LiveSilent and LiveEngine
@@ -77,7 +78,7 @@ type defined struct {
 
 // define completes an alert.
 func (g *generator) define(l Live, r rules.Rule) defined {
-	l.Alert, l.For, l.KeepFiringFor = r.Alert, r.For, r.KeepFiringFor
+	l.Alert, l.For, l.KeepFiringFor, l.PageURL = r.Alert, r.For, r.KeepFiringFor, g.o.PageURL
 	if l.Kind != "" {
 		r.Expr = g.promQL(&l)
 	}

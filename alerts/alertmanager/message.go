@@ -8,12 +8,12 @@ import (
 )
 
 // Templates of messages, in Alertmanager's template language. They use only the
-// annotations that every generated alert has.
+// annotations that every generated alert has, and alert of live alerts.
 const (
 	text = `{{ range .Alerts }}{{ if eq .Status "resolved" }}Over: {{ end }}*{{ .Annotations.summary` + slackText + ` }}*
 {{ .Annotations.description` + slackText + ` }}
 {{ with .Labels.slo_impact }}Impact: {{ . }}
-{{ end }}{{ with .Annotations.runbook_url }}<{{ . }}|Runbook>{{ end }}{{ with .Annotations.dashboard }} <{{ . }}|Dashboard>{{ end }}{{ with .Annotations.page }} <{{ . }}|Status page>{{ end }}
+{{ end }}{{ with .Annotations.runbook_url }}<{{ . }}|Runbook>{{ end }}{{ with .Annotations.alert }} <{{ . }}|Alert>{{ end }}{{ with .Annotations.dashboard }} <{{ . }}|Dashboard>{{ end }}{{ with .Annotations.page }} <{{ . }}|Status page>{{ end }}
 {{ end }}`
 
 	// Values of events are in these texts. A sender must not add lines, or markup of Slack. Alertmanager writes a subject
@@ -24,7 +24,7 @@ const (
 	entities  = ` | reReplaceAll "&" "&amp;" | reReplaceAll "<" "&lt;" | reReplaceAll ">" "&gt;"`
 	slackText = oneLine + entities
 
-	titleLink = `{{ with .CommonAnnotations.page }}{{ . }}{{ else }}{{ .CommonAnnotations.runbook_url }}{{ end }}`
+	titleLink = `{{ with .CommonAnnotations }}{{ or .alert .page .runbook_url }}{{ end }}`
 )
 
 // messages are the templates that depend on which severities are critical and

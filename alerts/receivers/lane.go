@@ -162,11 +162,7 @@ func (l *lane) next() (*message, time.Duration) {
 		for _, it := range t.items {
 			if it.firing() || l.target.resolved {
 				incident, linked := l.d.opt.Incident(it.alert.Fingerprint)
-				a := it.message(l.target.show, incident, linked, now)
-				if to := l.d.opt.AlertURL(it.alert.Fingerprint); to != "" && it.alert.Fingerprint != watchdogID {
-					a.Annotations["alert"] = model.LabelValue(to)
-				}
-				m.alerts = append(m.alerts, a)
+				m.alerts = append(m.alerts, it.message(l.target.show, incident, linked, now))
 			}
 		}
 		m.labels = shownLabels(m)

@@ -62,8 +62,6 @@ type Options struct {
 	File     string // what was sent, and the silences
 	// Incident finds the incident of an alert by its fingerprint. It may be nil: then nothing is ever acknowledged.
 	Incident func(fingerprint string) (Incident, bool)
-	// AlertURL is the address of the page of an alert; "" is none. It may be nil.
-	AlertURL func(fingerprint string) string
 
 	Metrics  *notify.Metrics  // default: unregistered
 	Breakers *breaker.Metrics // default: unregistered
@@ -86,9 +84,6 @@ func (o *Options) applyDefaults() {
 	}
 	if o.Incident == nil {
 		o.Incident = func(string) (Incident, bool) { return Incident{}, false }
-	}
-	if o.AlertURL == nil {
-		o.AlertURL = func(string) string { return "" }
 	}
 }
 

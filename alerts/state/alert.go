@@ -3,6 +3,7 @@ package state
 import (
 	"hash/fnv"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,8 +61,8 @@ type Alert struct {
 	live *alerts.Live // nil for a resolved alert of an earlier process whose definition is gone
 }
 
-// Annotations are the texts of the generated rule with the labels and the value filled in, sorted by name. There are
-// none if the definition of the alert is not known any more.
+// Annotations are the texts of the generated rule with the labels and the value filled in, and the link to the alert's
+// page where its address is known, sorted by name. There are none if the definition of the alert is not known any more.
 func (a *Alert) Annotations() []alerts.Annotation {
 	return a.Show(nil)
 }
@@ -88,8 +89,29 @@ func (a *Alert) Show(escape func(value string) string) []alerts.Annotation {
 	if a.Kept {
 		value = a.live.KeptValue(value)
 	}
-	return a.live.Texts.Show(labels, shown, value)
+	out := a.live.Texts.Show(labels, shown, value)
+	if a.live.PageURL == "" {
+		return out
+	}
+	i, found := slices.BinarySearchFunc(out, annotationPage, func(x alerts.Annotation, name string) int {
+		return strings.Compare(x.Name, name)
+	})
+	if found { // one of the spec
+		return out
+	}
+	return slices.Insert(out, i, alerts.Annotation{Name: annotationPage,
+		Value: strings.TrimRight(a.live.PageURL, "/") + PagePath + "?" + PageQuery(a.Fingerprint).Encode()})
 }
+
+// annotationPage is the annotation that links to the page of the alert. Prometheus cannot make it: a rule does not know
+// the fingerprint.
+const annotationPage = "alert"
+
+// PagePath is the path of the page of an alert, below the address of the status page.
+const PagePath = "/alert"
+
+// PageQuery is the query that selects an alert at PagePath.
+func PageQuery(fingerprint string) url.Values { return url.Values{"id": {fingerprint}} }
 
 // Foreign reports whether the value of a label came with events, so that its sender chose it.
 func (a *Alert) Foreign(l Label) bool {

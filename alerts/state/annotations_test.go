@@ -49,6 +49,7 @@ func TestAnnotations(t *testing.T) {
 	require.Equal(t, "shop/availability (product=MED & co) burns its error budget fast", annotation(a, "summary"))
 	require.Contains(t, annotation(a, "description"), "4.167% of the events of the last 1h were bad.")
 	require.Equal(t, "http://a.example/slo?id=shop%2Favailability&group.product=MED+%26+co", annotation(a, "page"))
+	require.Equal(t, "http://a.example/alert?id="+a.Fingerprint, annotation(a, "alert"))
 
 	missing = true
 	step(70 * time.Minute)
@@ -73,9 +74,11 @@ func TestAnnotations(t *testing.T) {
 	step(100 * time.Minute)
 	require.Len(t, m.View().Active, 1)
 	require.Empty(t, annotation(m.View().Active[0], "page"), "without an address there is no link")
-	m.SetLinks(links("http://b.example"))
+	require.Empty(t, annotation(m.View().Active[0], "alert"))
+	m.SetLinks(links("http://b.example/"))
 	step(101 * time.Minute)
 	require.Len(t, m.View().Active, 1)
 	require.Contains(t, annotation(m.View().Active[0], "page"), "http://b.example/slo?id=")
+	require.Contains(t, annotation(m.View().Active[0], "alert"), "http://b.example/alert?id=")
 	require.Equal(t, at.Add(100*time.Minute), m.View().Active[0].FiredAt, "it goes on")
 }

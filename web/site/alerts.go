@@ -61,13 +61,13 @@ func eachAlert(v *state.View) iter.Seq[*state.Alert] {
 
 // The page of an alert, by the parameter id, which is its fingerprint, and that of all alerts.
 const (
-	AlertPath     = "/alert"
+	AlertPath     = state.PagePath
 	AlertListPath = "/alerts"
 )
 
 // AlertHref is the address of the page of an alert.
 func (site *Site) AlertHref(fingerprint string) string {
-	return site.Href(AlertPath, url.Values{"id": {fingerprint}})
+	return site.Href(AlertPath, state.PageQuery(fingerprint))
 }
 
 // Runbook is the address of the runbook of an alert; "" if it has none.

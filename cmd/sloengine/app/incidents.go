@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -54,14 +53,6 @@ func (l *incidentLookup) Of(fingerprint string) (of receivers.Incident, ok bool)
 		of.AckURL = l.base + l.links.path(inc.ID)
 	}
 	return of, true
-}
-
-// AlertURL is the address of the page of an alert; "" without web.external_url.
-func (l *incidentLookup) AlertURL(fingerprint string) string {
-	if l.base == "" {
-		return ""
-	}
-	return l.base + site.AlertPath + "?" + url.Values{"id": {fingerprint}}.Encode()
 }
 
 // incidents keeps the book of incidents in step with the live alerts, and writes what people do to it.

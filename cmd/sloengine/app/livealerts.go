@@ -80,7 +80,7 @@ type liveAlerts struct {
 	stepped chan struct{}
 }
 
-func (b *builder) liveAlerts(lookup *incidentLookup) (*liveAlerts, error) {
+func (b *builder) liveAlerts(incidentOf func(string) (receivers.Incident, bool)) (*liveAlerts, error) {
 	c, set, breakers, log := &b.config, b.set, b.delivery.Breakers(), b.Log
 	m, err := state.New(state.Options{
 		Alerts:       c.AlertOptions(),
@@ -101,9 +101,8 @@ func (b *builder) liveAlerts(lookup *incidentLookup) (*liveAlerts, error) {
 		return nil, err
 	}
 	d, err := receivers.New(receivers.Options{
-		Settings: notified, File: filepath.Join(b.DataDir, NotificationsFile), Incident: lookup.Of,
-		AlertURL: lookup.AlertURL,
-		Metrics:  metrics, Breakers: breakers, Logger: log,
+		Settings: notified, File: filepath.Join(b.DataDir, NotificationsFile), Incident: incidentOf,
+		Metrics: metrics, Breakers: breakers, Logger: log,
 	})
 	if err != nil {
 		return nil, err

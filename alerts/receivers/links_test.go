@@ -1,0 +1,48 @@
+package receivers
+
+import (
+	"testing"
+
+	"github.com/prometheus/alertmanager/template"
+	"github.com/stretchr/testify/require"
+)
+
+// TestAlertLink: a message links to the page of each alert where its address is known, and its title to that of the only
+// one.
+func TestAlertLink(t *testing.T) {
+	const address = "https://slo.example.org/sla/alert?id=00000000000000ff"
+	for _, c := range []struct {
+		name        string
+		annotations template.KV
+		text, mail  string // that the message has; "": it has no link to the page of an alert
+		title       string
+	}{
+		{"known", template.KV{"alert": address, "page": "https://slo.example.org/sla/slo?id=a"},
+			"Alert: " + address + "\n", `<a href="` + address + `">Alert</a>`, address},
+		{"in an incident", template.KV{"alert": address, "incident": "https://slo.example.org/sla/incident?id=7"},
+			"Alert: " + address + "\n", `<a href="` + address + `">Alert</a>`, "https://slo.example.org/sla/incident?id=7"},
+		{"not known", template.KV{"runbook_url": "https://example.org/r.md"}, "", "", "https://am.example.org"},
+		{"without annotations", nil, "", "", "https://am.example.org"},
+		{"a script", template.KV{"alert": "javascript:x"}, "Alert: javascript:x\n", `<a href="#ZgotmplZ">Alert</a>`,
+			"javascript:x"},
+	} {
+		templates, err := newTemplates(nil, "", "https://am.example.org")
+		require.NoError(t, err)
+		data := &template.Data{Status: "firing", ExternalURL: "https://am.example.org", CommonAnnotations: c.annotations,
+			Alerts: template.Alerts{{Status: "firing", Annotations: c.annotations}}}
+		text, err := templates.ExecuteTextString(`{{ template "slack.default.text" . }}`, data)
+		require.NoError(t, err, c.name)
+		mail, err := templates.ExecuteHTMLString(`{{ template "email.default.html" . }}`, data)
+		require.NoError(t, err, c.name)
+		title, err := templates.ExecuteTextString(`{{ template "__alertmanagerURL" . }}`, data)
+		require.NoError(t, err, c.name)
+		require.Equal(t, c.title, title, c.name)
+		if c.text == "" {
+			require.NotContains(t, text, "Alert:", c.name)
+			require.NotContains(t, mail, ">Alert<", c.name)
+			continue
+		}
+		require.Contains(t, text, c.text, c.name)
+		require.Contains(t, mail, c.mail, c.name)
+	}
+}
