@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/sloengine/sloengine/internal/testkit/slotest"
+	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/format"
@@ -174,5 +175,46 @@ func TestHostileTextIsHarmless(t *testing.T) {
 				require.Equal(t, http.StatusOK, b.get(target).Code, target)
 			}
 		})
+	}
+}
+
+// The list writes its rows without a template: each text must come out of the parser as it went in.
+func TestRowsKeepEveryCharacter(t *testing.T) {
+	odd := []string{`<>"'&`, `&amp;&lt;&#34;&quot`, "a=b&c=d#e?f%2Fg+h", "\u00e9\u00a0\U0001f600", "\xe9<", "\xf0\x9f\"", "`${x}`"}
+	for _, odd := range slices.Concat(hostile, odd) {
+		b := newBench(t)
+		s := *b.rep.SLOs[0].SLO
+		s.ID, s.Description, s.GroupBy = slo.NewID("svc"+odd, "name"+odd), "about"+odd, []string{"by" + odd}
+		b.rep.SLOs = []sla.SLOReport{
+			newSLOReport(&s, slo.Group{"a" + odd}, 10, 1, 1), newSLOReport(&s, slo.Group{"b"}, 10, 2, 1)}
+		doc := check(t, b.get("/?open="+url.QueryEscape(string(s.ID))).Body.String())
+		var rows []*html.Node
+		for n := range doc.Descendants() {
+			if n.Data == "tr" && slices.Contains(n.Parent.Parent.Attr, html.Attribute{Key: "class", Val: "levels slim"}) &&
+				n.Parent.Data == "tbody" {
+				rows = append(rows, n)
+			}
+		}
+		require.Len(t, rows, 3, "the SLO and its groups")
+		for i, group := range []slo.Group{{"b"}, {"b"}, {"a" + odd}} {
+			var texts []string
+			var link map[string]string // attributes of the first link
+			for n := range rows[i].Descendants() {
+				switch {
+				case n.Data == "bdi":
+					texts = append(texts, text(n))
+				case n.Data == "a" && link == nil:
+					link = map[string]string{}
+					for _, a := range n.Attr {
+						link[a.Key] = a.Val
+					}
+				}
+			}
+			require.Equal(t, []string{
+				format.Safe(s.ID.Service(), format.MaxName), format.Safe(s.ID.Name(), format.MaxName),
+				format.Safe(s.GroupBy[0], format.MaxName), format.Safe(group[0], format.MaxName)}, texts)
+			require.Equal(t, map[string]string{
+				"title": format.Safe(s.Description, format.MaxTitle), "href": b.web.SLOHref(&sla.SLOReport{SLO: &s, Group: group})}, link)
+		}
 	}
 }

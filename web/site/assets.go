@@ -204,6 +204,7 @@ var parsePages = sync.OnceValues(func() (map[string]*template.Template, error) {
 		"seconds": func(s float64) string { return format.Duration(format.Seconds(s)) },
 		"took":    func(s float64) string { return format.Seconds(s).Round(time.Millisecond).String() },
 		"stamp":   format.NewStamp,
+		"labels":  Labels,
 		"moment":  func(t, now time.Time) moment { return moment{format.NewStamp(t, now), format.Duration(now.Sub(t))} },
 		"use":     chart.UseGauge, "float": func(n int) float64 { return float64(n) },
 	}

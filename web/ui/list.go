@@ -39,7 +39,7 @@ type listPage struct {
 	Cards      []slaCard // the worst agreements
 	MoreSLAs   int
 	AllSLAs    string
-	Rows       []row
+	Rows       template.HTML
 	First      *firstEvent
 	NoSLOs     bool
 	Source     string
@@ -265,13 +265,17 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 			complete = false
 		}
 	}
+	var b site.Markup
 	for i, r := range rows {
 		out := ui.levelRows(shown[r], l, active)
 		if i < len(hours) && hours[i] != "" {
 			out[0].Hours = hours[i]
 		}
-		p.Rows = append(p.Rows, out...)
+		for k := range out {
+			out[k].write(&b, p.HasAlerts)
+		}
 	}
+	p.Rows = b.HTML()
 	return complete
 }
 

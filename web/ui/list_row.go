@@ -268,3 +268,53 @@ func unlessSame(raw, value string) string {
 // partialCoverage is the share of a window below which its numbers are marked
 // as resting on a part of it.
 const partialCoverage = 0.9
+
+// write adds the row to the list. The cells are those of the columns.
+func (r *row) write(m *site.Markup, alerts bool) {
+	text := site.Text
+	m.Add(`<tr id="`, text(r.ID), `" class="`, text(r.Mark.Shape))
+	m.AddIf(r.Informative, ` informative`)
+	m.AddIf(r.Nested, ` nested`)
+	m.Add("\">\n<td class=\"state\">", r.State, "</td>\n")
+	r.writeName(m)
+	m.Add(`<td class="num" data-name="Objective">`, text(r.Objective), ` <span class="note">`, text(r.Window),
+		"</span></td>\n<td class=\"num")
+	m.AddIf(r.NowClass != "", ` `, text(r.NowClass))
+	m.Add(`" data-name="Last hour">`, text(r.Now), "</td>\n<td class=\"num\" data-name=\"SLI\">", text(r.SLI))
+	m.AddIf(r.RawSLI != "", ` <span class="note" title="including planned maintenance">raw `, text(r.RawSLI), `</span>`)
+	m.Add("</td>\n<td class=\"budget\" data-name=\"Budget left\">", r.Bar, `<span class="left">`, text(r.Left), `</span>`)
+	m.AddIf(r.RawLeft != "", ` <span class="note" title="including planned maintenance">raw `, text(r.RawLeft), `</span>`)
+	m.AddIf(r.Empty != "", ` <span class="note warn" title="`, text(r.Pace), `">`, text(r.Empty), `</span>`)
+	m.Add("</td>\n<td class=\"hours\" data-name=\"24 hours\">", r.Hours, "</td>\n<td class=\"num")
+	m.AddIf(r.BurnClass != "", ` `, text(r.BurnClass))
+	m.Add(`" data-name="Worst burn">`, text(r.Burn))
+	m.AddIf(r.BurnWindow != "", ` <span class="note">in `, text(r.BurnWindow), `</span>`)
+	m.Add("</td>\n<td class=\"num\" data-name=\"Traffic\">", text(r.Rate),
+		` <span class="note" title="`, text(r.EventsFull), ` in the period">`, text(r.Events),
+		"</span></td>\n<td class=\"num\" data-name=\"Coverage\">", text(r.Coverage))
+	m.AddIf(r.Partial, ` <span class="note warn">partial</span>`)
+	m.Add("</td>\n")
+	m.AddIf(alerts, `<td class="num `, text(r.AlertsClass), `" data-name="Alerts">`, text(r.Alerts), "</td>\n")
+	m.Add("</tr>\n")
+}
+
+// writeName adds the cell that names the SLO and its group.
+func (r *row) writeName(m *site.Markup) {
+	text := site.Text
+	m.Add(`<th scope="row"><a href="`, text(r.Href), `"`)
+	m.AddIf(r.Title != "", ` title="`, text(r.Title), `"`)
+	m.Add(`><span class="svc"><bdi>`, text(r.Service), `</bdi> /</span> <bdi>`, text(r.Name), `</bdi></a>`)
+	if r.Groups != "" {
+		m.Add(` <a class="states" href="`, text(r.Toggle),
+			`" hx-boost='target:body swap:"innerMorph show:none"' aria-expanded="`)
+		m.AddIf(r.Opened, `true`)
+		m.AddIf(!r.Opened, `false`)
+		m.Add(`">`, r.Groups, text(r.GroupCount), `</a>`)
+	}
+	m.AddIf(len(r.Group) > 0, ` <span class="labels">`, site.Labels(r.Group), `</span>`)
+	m.AddIf(r.Informative, ` <span class="tag">never alerts</span>`)
+	m.AddIf(r.Understated,
+		` <span class="tag" title="Another engine counts events of this group in __other__">understated</span>`)
+	m.AddIf(r.More != "", ` <a href="`, text(r.Toggle), `">`, text(r.More), `</a>`)
+	m.Add("</th>\n")
+}
