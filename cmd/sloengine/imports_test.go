@@ -81,6 +81,7 @@ var mayImport = map[string][]string{
 	"reliability/secretfile":    {"reliability/fsys"},
 	"reliability/remote":        {"reliability/retry"},
 	"reliability/mail":          {"reliability/remote", "reliability/retry"},
+	"reliability/subscription":  {"reliability/*"},
 	"reliability/mail/mailtest": {},
 	"reliability/logtest":       {},
 	"reliability/nettest":       {},

@@ -205,6 +205,26 @@ var (
 		"Unix time of the last delivery since the start of the engine, 0 before the first.", reportName, noReports)
 )
 
+var subscriptionPart = NewPart("Subscriptions",
+	"Webhooks that subscribed to the public page, with `public.subscriptions` in engine.yaml.")
+
+var noSubscriptions = Absent("without `public.subscriptions` in engine.yaml")
+
+var (
+	Subscriptions = subscriptionPart.Gauge("sloengine_subscriptions", "webhooks",
+		"Webhooks that are subscribed to the public page, at most 1000.", noSubscriptions)
+	SubscriptionsFailing = subscriptionPart.Gauge("sloengine_subscriptions_failing", "webhooks",
+		"Subscribed webhooks whose last attempt failed.", noSubscriptions)
+	SubscriptionsRemoved = subscriptionPart.Counter("sloengine_subscriptions_removed_total", "webhooks",
+		"Subscriptions that ended: by their token (unsubscribed), by status 410 (gone), or after a week of failures (failing).",
+		OneOf("reason", "unsubscribed gone failing"), noSubscriptions)
+	SubscriptionRequests = subscriptionPart.Counter("sloengine_subscription_requests_total", "requests",
+		"Requests for a subscription: confirmed, not confirmed by the address, or refused because of a limit.",
+		OneOf("result", "confirmed unconfirmed refused"), noSubscriptions)
+	SubscriptionDeliveries = subscriptionPart.Counter("sloengine_subscription_deliveries_total", "attempts",
+		"Attempts to send an incident to a subscribed webhook.", OneOf("result", "sent failed"), noSubscriptions)
+)
+
 var retryPart = NewPart("Retries",
 	"Attempts after a first one.")
 

@@ -127,8 +127,8 @@ func Parts() []*Part {
 		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart, forecastPart, fleetPart,
 		budgetPart, rateLimitPart, outboundPart, redisPart, redactPart, auditPart, sourcePart, kafkaSourcePart,
 		outboxSourcePart, rabbitPart,
-		sinkPart, kafkaPart, rabbitMQPart, outboxPart, notifyPart, reportsPart, retryPart, breakerPart,
-		bulkheadPart, deadlinePart, dlqPart,
+		sinkPart, kafkaPart, rabbitMQPart, outboxPart, notifyPart, reportsPart, subscriptionPart, retryPart,
+		breakerPart, bulkheadPart, deadlinePart, dlqPart,
 		webPart, processPart, clientPart,
 	}
 }

@@ -53,15 +53,19 @@ func (e *AddressError) Error() string { return fmt.Sprintf("%s is not a public a
 func (e *AddressError) RetryClass() retry.Class { return retry.ClassBlocked }
 
 // PublicClient is Client for URLs that outsiders choose. It connects to public addresses only, checked when the name is
-// resolved, uses no proxy, which would resolve the name again, and holds few connections.
-func PublicClient() *http.Client {
-	dialer := net.Dialer{Timeout: 5 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
-		to, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return fmt.Errorf("parse address: %w", err)
+// resolved, uses no proxy, which would resolve the name again, and holds few connections. With private, it connects to
+// all addresses.
+func PublicClient(private bool) *http.Client {
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	if !private {
+		dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return fmt.Errorf("parse address: %w", err)
+			}
+			return CheckPublic(to.Addr())
 		}
-		return CheckPublic(to.Addr())
-	}}
+	}
 	client := Client()
 	client.Transport = &http.Transport{
 		DialContext: dialer.DialContext, TLSHandshakeTimeout: 5 * time.Second, ForceAttemptHTTP2: true,

@@ -38,7 +38,7 @@ func TestPublicClient(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "[::1]", "127.1", "0.0.0.0"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+host+port, http.NoBody)
 		require.NoError(t, err)
-		_, err = Post(PublicClient(), req)
+		_, err = Post(PublicClient(false), req)
 		require.Error(t, err, host)
 		if host != "127.1" { // some resolvers do not know this notation
 			var refused *AddressError
@@ -47,6 +47,10 @@ func TestPublicClient(t *testing.T) {
 		}
 	}
 	require.Zero(t, requests.Load())
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL, http.NoBody)
+	require.NoError(t, err)
+	_, err = Post(PublicClient(true), req)
+	require.NoError(t, err)
 }
 
 func TestPost(t *testing.T) {
