@@ -23,6 +23,9 @@ const (
 // the direction of text or have no width become \u{..} escapes, broken UTF-8
 // becomes \xNN, and what is longer than limit characters is cut.
 func Safe(s string, limit int) string {
+	if len(s) <= limit && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return s // printable ASCII, as most names are
+	}
 	var b strings.Builder
 	n := 0
 	for i := 0; i < len(s); n++ {

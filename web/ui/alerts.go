@@ -84,22 +84,19 @@ func sameGroup(names []string, g slo.Group, otherNames []string, other slo.Group
 // others. The SLOs of the engine itself come after those of its users.
 func pagesFirst(rows []*sla.SLOReport, pages func(*sla.SLOReport) bool) func(a, b *sla.SLOReport) int {
 	worst := sorts[byWorst].By
-	paging := map[*sla.SLOReport]bool{}
+	place := map[*sla.SLOReport]int{} // of those before or after the others
 	for _, r := range rows {
-		if pages(r) {
-			paging[r] = true
-		}
-	}
-	place := func(r *sla.SLOReport) int {
 		switch {
 		case r.SLO.ID.Service() == incident.EngineService:
-			return 1
-		case paging[r]:
-			return -1
+			place[r] = 1
+		case pages(r):
+			place[r] = -1
 		}
-		return 0
 	}
-	return func(a, b *sla.SLOReport) int { return cmp.Or(place(a)-place(b), worst(a, b)) }
+	if len(place) == 0 {
+		return worst
+	}
+	return func(a, b *sla.SLOReport) int { return cmp.Or(place[a]-place[b], worst(a, b)) }
 }
 
 // alertsText counts the active alerts of a group.

@@ -132,25 +132,26 @@ func turnPage[T any](ui *Handler, p *listHead, l listAddress, rows []*T, size in
 func (ui *Handler) choices(rep *sla.Report, q url.Values, f site.Filter) []site.Choice {
 	services, labels, groups := map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
 	var last *slo.SLO
+	var of []map[string]bool // the values of its groupings
 	for i := range rep.SLOs {
 		r := &rep.SLOs[i]
-		for k, name := range r.SLO.GroupBy {
-			values := groups[name]
-			if values == nil {
-				values = map[string]bool{}
-				groups[name] = values
+		if r.SLO != last { // the groups of an SLO follow each other
+			last, of = r.SLO, of[:0]
+			services[r.SLO.ID.Service()] = true
+			for k, v := range r.SLO.Labels {
+				labels[k+"="+v] = true
 			}
-			if k < len(r.Group) && len(values) <= shownValues {
-				values[r.Group[k]] = true
+			for _, name := range r.SLO.GroupBy {
+				if groups[name] == nil {
+					groups[name] = map[string]bool{}
+				}
+				of = append(of, groups[name])
 			}
 		}
-		if r.SLO == last {
-			continue
-		}
-		last = r.SLO
-		services[r.SLO.ID.Service()] = true
-		for k, v := range r.SLO.Labels {
-			labels[k+"="+v] = true
+		for k, v := range r.Group {
+			if k < len(of) && len(of[k]) <= shownValues && !of[k][v] {
+				of[k][v] = true
+			}
 		}
 	}
 	out := []site.Choice{

@@ -126,10 +126,8 @@ const (
 
 // daysRow is an SLO in the matrix of days. A day is as bad as the worst group was.
 type daysRow struct {
-	ID, Href, Service, Name string
-	Strip                   template.HTML
-	Missed                  string
-	Rank                    int // days missed, those missed by far first
+	HTML template.HTML
+	rank int // days missed, those missed by far first
 }
 
 // daysPart is the matrix of the SLOs of a page.
@@ -192,7 +190,7 @@ func (ui *Handler) fillDays(ctx context.Context, rep *sla.Report, rows []*sla.SL
 			s.m[newSparkKey(r)] = dayEntry{rep.Time, row}
 		}
 	}
-	slices.SortStableFunc(p.Rows, func(a, b daysRow) int { return b.Rank - a.Rank })
+	slices.SortStableFunc(p.Rows, func(a, b daysRow) int { return b.rank - a.rank })
 	return p, nil
 }
 
@@ -233,13 +231,16 @@ func (ui *Handler) newDaysRow(r *sla.SLOReport, e *history.Series, groups []*sla
 			far++
 		}
 	}
-	row := daysRow{
-		ID: "d" + respond.Hash(string(s.ID)), Href: ui.SLOHref(r), Service: format.Safe(s.ID.Service(), format.MaxName),
-		Name: format.Safe(s.ID.Name(), format.MaxName), Missed: format.Count(missed), Rank: far*matrixDays + missed,
-	}
+	row := daysRow{rank: far*matrixDays + missed}
 	if s.ID.Service() == incident.EngineService { // after those of users
-		row.Rank = -1
+		row.rank = -1
 	}
-	row.Strip = chart.DayStrip(days, format.Plural(len(days), "day")+", "+row.Missed+" missed the objective")
+	var m site.Markup
+	m.Add(`<tr id="d`, site.Text(respond.Hash(string(s.ID))), `"><th scope="row"><a href="`, site.Text(ui.SLOHref(r)),
+		`"><span class="svc"><bdi>`, site.Text(format.Safe(s.ID.Service(), format.MaxName)), `</bdi> /</span> <bdi>`,
+		site.Text(format.Safe(s.ID.Name(), format.MaxName)), `</bdi></a></th><td>`,
+		chart.DayStrip(days, format.Plural(len(days), "day")+", "+format.Count(missed)+" missed the objective"),
+		`</td><td class="num">`, site.Text(format.Count(missed)), "</td></tr>\n")
+	row.HTML = m.HTML()
 	return row
 }
