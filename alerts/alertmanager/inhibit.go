@@ -80,7 +80,7 @@ func (g *generator) byCause() []inhibitRule {
 			if cause == nil {
 				continue // alerts.Lint says so
 			}
-			rule := inhibitRule{
+			rule := inhibitRule{cause: true,
 				Source: []string{g.sloSeverity(Critical), equal(g.idLabel(), g.idOf(c.SLO))},
 				Target: []string{g.sloSeverity(Critical, Warning), equal(g.idLabel(), g.idOf(s.ID))},
 			}

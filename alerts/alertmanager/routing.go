@@ -10,6 +10,7 @@ type Routing struct {
 	Document []byte           // see Config
 	Title    string           // template of a message's title
 	Classes  map[string]Class // by the label severity; others are of no class
+	Causes   []int            // the inhibition rules by declared causes, by their place in Document
 	Findings []alerts.Finding // maintenance that does not mute
 }
 
@@ -19,9 +20,14 @@ func NewRouting(in rules.Spec, o Options) (Routing, error) {
 	if err != nil {
 		return Routing{}, err
 	}
-	g := generator{in: in}
+	g := generator{in: in, opt: o}
 	g.severities()
 	r := Routing{Document: document, Findings: findings, Title: g.messages().title, Classes: map[string]Class{}}
+	for i, rule := range g.inhibit() {
+		if rule.cause {
+			r.Causes = append(r.Causes, i)
+		}
+	}
 	for class, severities := range g.class {
 		for _, s := range severities {
 			r.Classes[s] = class

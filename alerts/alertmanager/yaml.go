@@ -42,6 +42,7 @@ type inhibitRule struct {
 	Source []string `yaml:"source_matchers"`
 	Target []string `yaml:"target_matchers"`
 	Equal  []string `yaml:"equal,omitempty,flow"`
+	cause  bool     // Source is a declared cause of Target
 }
 
 type timeInterval struct {

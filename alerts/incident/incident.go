@@ -1,6 +1,7 @@
 package incident
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -188,6 +189,16 @@ type Edit struct {
 	Title    string    `json:"title,omitempty"`
 	Severity Severity  `json:"severity,omitempty"`
 	Owner    string    `json:"owner,omitempty"`
+}
+
+// OnsetOf is when the failure behind one of the alerts began, or the incident if the alert has no onset of its own.
+func (i *Incident) OnsetOf(fingerprint string) time.Time {
+	for k := range i.Alerts {
+		if a := &i.Alerts[k]; a.Fingerprint == fingerprint && a.Resolved.IsZero() {
+			return cmp.Or(a.Onset, i.Onset)
+		}
+	}
+	return i.Onset
 }
 
 // Detection is the time from the onset to the detection.

@@ -28,13 +28,15 @@ type item struct {
 	group  string // its key
 	by     model.LabelSet
 	roles  []role
-	seen   uint64 // the round in which it fired
+	seen   uint64    // the round in which it fired
+	onset  time.Time // zero if no role needs it
 }
 
 // role is what an alert is for one inhibition rule.
 type role struct {
 	rule           int
 	source, target bool
+	cause          bool   // the source is a declared cause of the target
 	equal          string // values of the labels that must be equal
 }
 
@@ -49,7 +51,8 @@ func (p *plan) newItem(a *state.Alert) *item {
 		mutes: o.MuteTimeIntervals}
 	for i := range p.rules {
 		rule := &p.rules[i]
-		x := role{rule: i, source: rule.source.Matches(it.labels), target: rule.target.Matches(it.labels)}
+		x := role{rule: i, source: rule.source.Matches(it.labels), target: rule.target.Matches(it.labels),
+			cause: rule.cause}
 		if !x.source && !x.target {
 			continue
 		}

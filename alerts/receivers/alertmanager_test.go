@@ -238,7 +238,7 @@ func (p *pair) loud() (names []string) {
 	p.d.mu.Lock()
 	defer p.d.mu.Unlock()
 	for _, a := range p.view.Active {
-		if it := p.d.items[a.Fingerprint]; a.Name != "Beat" && it != nil && !p.d.inhibited(it) {
+		if it := p.d.items[a.Fingerprint]; a.Name != "Beat" && it != nil && p.d.inhibitedBy(it).id == "" {
 			names = append(names, a.Name)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/sloengine/sloengine/alerts/alertmanager"
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/notify/notifytest"
+	"github.com/sloengine/sloengine/alerts/silence"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -100,4 +102,41 @@ func TestOneFaultOneCall(t *testing.T) {
 	calledFor("its effects", `integration="mdm"`)
 	page(apps, "product=TRVL")
 	calledFor("another fault", `integration="mdm"`, `product="TRVL"`)
+}
+
+// TestOnsetOfCause: the page of a declared cause inhibits what began with it or later, also if it is silenced. What
+// began more than a minute earlier is another failure. What still fires when the cause has resolved is sent.
+func TestOnsetOfCause(t *testing.T) {
+	h := newHook(t, nil)
+	began := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
+	known := map[string]time.Time{} // onsets of incidents, by fingerprint
+	r := routing(strings.ReplaceAll(quick, "[service, severity]", "[slo_id]") + `
+inhibit_rules: [{source_matchers: ['severity="page"', 'slo_id="mdm"'], target_matchers: ['slo_id!="mdm"']}]
+`)
+	r.Causes = []int{0}
+	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: r},
+		Incident: func(id string) (Incident, bool) { at, ok := known[id]; return Incident{Onset: at}, ok }})
+	_, err := d.AddSilence(silence.Silence{Matchers: `slo_id="mdm"`, Author: "ann", Comment: "known",
+		Ends: time.Now().Add(time.Hour)})
+	require.NoError(t, err)
+	var a alarms
+	fire := func(name string, after time.Duration, counted bool) {
+		a.fire(name, "severity=page", "slo_id="+name)
+		x := &a.view.Active[len(a.view.Active)-1]
+		if x.FirstBad = began.Add(after); counted {
+			known[x.Fingerprint], x.FirstBad = x.FirstBad, began.Add(-time.Hour)
+		}
+	}
+	fire("mdm", 0, true)
+	fire("same", -time.Minute, false)
+	fire("later", time.Hour, true)
+	fire("earlier", -time.Minute-time.Second, false)
+	fire("counted earlier", -2*time.Minute, true)
+	d.Update(a.now())
+	testkit.Eventually(t, "those that began earlier", func() bool { return len(h.all()) == 2 })
+	time.Sleep(200 * time.Millisecond) // four intervals: nothing more comes
+	require.ElementsMatch(t, []string{"earlier=firing", "counted earlier=firing"}, h.told())
+	d.Update(a.end("mdm").now())
+	testkit.Eventually(t, "the others still fire", func() bool { return len(h.all()) == 4 })
+	require.ElementsMatch(t, []string{"same=firing", "later=firing"}, h.told()[2:])
 }

@@ -32,7 +32,7 @@ type Dispatcher struct {
 	read     *news            // the last that was taken over
 	items    map[string]*item // by fingerprint
 	groups   map[string]*group
-	sources  map[sourceKey]sourceCount // alerts that keep others quiet
+	sources  map[sourceKey]inhibitors // alerts that inhibit others
 	round    uint64
 	changes  changeSet // that are not saved
 	silences silences

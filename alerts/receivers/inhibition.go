@@ -1,8 +1,9 @@
 package receivers
 
 import (
-	"slices"
 	"time"
+
+	"github.com/sloengine/sloengine/alerts/incident"
 )
 
 type sourceKey struct {
@@ -10,24 +11,63 @@ type sourceKey struct {
 	equal string
 }
 
-// sourceCount counts firing alerts. both are targets of the same rule, too, and keep no such alert quiet.
-type sourceCount struct{ all, both int }
+// inhibitors are the firing alerts that match the source of a rule. Those that match the target as well inhibit no such
+// alert, so only is without them.
+type inhibitors struct{ all, only earliest }
+
+// earliest is the alert with the earliest onset; without an id, there is none.
+type earliest struct {
+	id    string
+	onset time.Time
+}
+
+func (e *earliest) add(it *item) {
+	if e.id == "" || it.onset.Before(e.onset) || it.onset.Equal(e.onset) && it.alert.Fingerprint < e.id {
+		e.id, e.onset = it.alert.Fingerprint, it.onset
+	}
+}
+
+// inhibits notes a firing alert as a source of the rules that it matches.
+func (d *Dispatcher) inhibits(it *item) {
+	for _, r := range it.roles {
+		if r.source {
+			k := sourceKey{r.rule, r.equal}
+			s := d.sources[k]
+			s.all.add(it)
+			if !r.target {
+				s.only.add(it)
+			}
+			d.sources[k] = s
+		}
+	}
+}
 
 // quiet reports whether an alert is muted now.
 func (d *Dispatcher) quiet(it *item, now time.Time) bool {
-	return d.inhibited(it) || d.silences.match(it.labels, now)
+	return d.inhibitedBy(it).id != "" || d.silences.match(it.labels, now)
 }
 
-// inhibited reports whether another alert says more than this one.
-func (d *Dispatcher) inhibited(it *item) bool {
-	return slices.ContainsFunc(it.roles, func(r role) bool {
+// inhibition is why an alert is inhibited: the alert that inhibits it, and whether that is a declared cause.
+type inhibition struct {
+	id    string // of the other alert; "" if the alert is not inhibited
+	cause bool
+}
+
+// inhibitedBy finds an alert that inhibits another. A declared cause inhibits only what began no more than
+// incident.SameOnset before it, as on the page: earlier failures have another cause. A silenced alert inhibits as well.
+func (d *Dispatcher) inhibitedBy(it *item) inhibition {
+	for _, r := range it.roles {
 		if !r.target {
-			return false
+			continue
 		}
-		c := d.sources[sourceKey{r.rule, r.equal}]
+		s := d.sources[sourceKey{r.rule, r.equal}]
+		by := s.all
 		if r.source {
-			return c.all > c.both
+			by = s.only
 		}
-		return c.all > 0
-	})
+		if by.id != "" && !(r.cause && it.onset.Before(by.onset.Add(-incident.SameOnset))) {
+			return inhibition{by.id, r.cause}
+		}
+	}
+	return inhibition{}
 }

@@ -1,6 +1,7 @@
 package receivers
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/state"
@@ -11,7 +12,7 @@ func (d *Dispatcher) observe(n *news, now time.Time) {
 	first := d.read == nil
 	d.read = n
 	d.round++
-	d.sources = map[sourceKey]sourceCount{}
+	d.sources = map[sourceKey]inhibitors{}
 	if w := d.items[watchdogID]; w != nil {
 		d.fires(w, now)
 	} else if w := d.plan.watchdog(d.started); w != nil {
@@ -44,20 +45,21 @@ func (d *Dispatcher) observe(n *news, now time.Time) {
 
 // fires notes that an alert goes on, which may join its group.
 func (d *Dispatcher) fires(it *item, now time.Time) {
-	it.seen = d.round
-	for _, r := range it.roles {
-		if r.source {
-			k := sourceKey{r.rule, r.equal}
-			c := d.sources[k]
-			c.all++
-			if r.target {
-				c.both++
-			}
-			d.sources[k] = c
-		}
-	}
+	it.seen, it.onset = d.round, d.onset(it)
+	d.inhibits(it)
 	d.join(it, it.group, it.route, now)
 	d.escalate(it, now)
+}
+
+// onset is when the failure behind an alert began, as the page has it. Only declared causes need it.
+func (d *Dispatcher) onset(it *item) time.Time {
+	if !slices.ContainsFunc(it.roles, func(r role) bool { return r.cause }) {
+		return time.Time{}
+	}
+	if in, ok := d.opt.Incident(it.alert.Fingerprint); ok && !in.Onset.IsZero() {
+		return in.Onset
+	}
+	return it.alert.FirstBad
 }
 
 // join puts an alert into a group, which it may begin.

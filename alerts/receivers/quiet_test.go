@@ -1,6 +1,7 @@
 package receivers
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -224,18 +225,21 @@ func TestBadSilences(t *testing.T) {
 func TestSourceThatIsATarget(t *testing.T) {
 	both, target := role{source: true, target: true}, role{target: true}
 	for _, c := range []struct {
-		count sourceCount
+		fires []role
 		role  role
-		quiet bool
+		by    string
 	}{
-		{sourceCount{all: 1, both: 1}, both, false},
-		{sourceCount{all: 2, both: 2}, both, false},
-		{sourceCount{all: 2, both: 1}, both, true},
-		{sourceCount{all: 1, both: 1}, target, true},
-		{sourceCount{}, target, false},
+		{[]role{both}, both, ""},
+		{[]role{both, both}, both, ""},
+		{[]role{both, {source: true}}, both, "1"},
+		{[]role{both}, target, "0"},
+		{nil, target, ""},
 	} {
-		d := &Dispatcher{sources: map[sourceKey]sourceCount{{}: c.count}}
-		require.Equal(t, c.quiet, d.inhibited(&item{roles: []role{c.role}}), c)
+		d := &Dispatcher{sources: map[sourceKey]inhibitors{}}
+		for i, r := range c.fires {
+			d.inhibits(&item{alert: state.Alert{Fingerprint: fmt.Sprint(i)}, roles: []role{r}})
+		}
+		require.Equal(t, c.by, d.inhibitedBy(&item{roles: []role{c.role}}).id, c)
 	}
 }
 

@@ -51,6 +51,7 @@ type Incident struct {
 	ID           string
 	URL, AckURL  string // links; "" is none
 	Acknowledged bool
+	Onset        time.Time // of the alert's failure; zero if it is not known
 	// Headline says what fails, since when and whom it hits. show prepares names for the place where it is shown. It may
 	// be nil, and it returns "" if nothing fails any more.
 	Headline func(now time.Time, show func(string) string) string
@@ -100,6 +101,7 @@ type plan struct {
 type inhibitRule struct {
 	source, target labels.Matchers
 	equal          []string
+	cause          bool // the source is a declared cause of the target
 }
 
 // newPlan makes everything that can fail. Previews are added to shown, if the settings want them.
@@ -140,8 +142,9 @@ func newPlan(s Settings, shown *previews, now func() time.Time) (*plan, error) {
 		}
 	}
 	p.root = dispatch.NewRoute(routing.Route, nil)
-	for _, r := range routing.InhibitRules {
+	for i, r := range routing.InhibitRules {
 		p.rules = append(p.rules, newInhibitRule(r))
+		p.rules[i].cause = slices.Contains(s.Routing.Causes, i)
 	}
 	p.intervals = map[string][]timeinterval.TimeInterval{}
 	for _, i := range routing.TimeIntervals {

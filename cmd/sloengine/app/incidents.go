@@ -48,6 +48,7 @@ func (l *incidentLookup) Of(fingerprint string) (of receivers.Incident, ok bool)
 		Headline: func(now time.Time, show func(string) string) string {
 			return incident.Text(inc.Failing(l.report()).Lead(now, show))
 		}}
+	of.Onset = inc.OnsetOf(fingerprint)
 	if l.base != "" {
 		of.URL = l.base + site.IncidentPath + "?id=" + inc.ID
 		of.AckURL = l.base + l.links.path(inc.ID)
