@@ -15,6 +15,9 @@ type Markup struct{ b strings.Builder }
 // which begins with a slash and has a scheme in none of them.
 func Text(s string) template.HTML { return template.HTML(template.HTMLEscapeString(s)) }
 
+// Grow makes room for n bytes.
+func (m *Markup) Grow(n int) { m.b.Grow(n) }
+
 // Add writes the parts.
 func (m *Markup) Add(parts ...template.HTML) {
 	for _, p := range parts {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -102,11 +103,22 @@ func (v View) ReportTag(parts ...string) string {
 	return `W/"` + respond.Hash(append(parts, v.Key())...) + `"`
 }
 
+// pageBuffers are what pages are written to. A page leaves a copy of its own size.
+var pageBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxPooledPage is the capacity above which the buffer of a page is not used again.
+const maxPooledPage = 2 << 20
+
 // Render makes a page from its data.
 func (site *Site) Render(name string, data any) ([]byte, error) {
-	var buf bytes.Buffer
-	err := site.pages[name].ExecuteTemplate(&buf, "layout", data)
-	return buf.Bytes(), err
+	buf := pageBuffers.Get().(*bytes.Buffer)
+	buf.Reset()
+	err := site.pages[name].ExecuteTemplate(buf, "layout", data)
+	body := bytes.Clone(buf.Bytes())
+	if buf.Cap() <= maxPooledPage {
+		pageBuffers.Put(buf)
+	}
+	return body, err
 }
 
 // Page renders a page from its data and sends it.

@@ -266,6 +266,7 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 		}
 	}
 	var b site.Markup
+	b.Grow(len(rows) * rowBytes)
 	for i, r := range rows {
 		out := ui.levelRows(shown[r], l, active)
 		if i < len(hours) && hours[i] != "" {

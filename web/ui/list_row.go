@@ -269,6 +269,9 @@ func unlessSame(raw, value string) string {
 // as resting on a part of it.
 const partialCoverage = 0.9
 
+// rowBytes is about as much as a row with all its cells has.
+const rowBytes = 3 << 10
+
 // write adds the row to the list. The cells are those of the columns.
 func (r *row) write(m *site.Markup, alerts bool) {
 	text := site.Text
