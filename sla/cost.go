@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -167,9 +168,9 @@ func (c *Costs) Sum() {
 	c.Sums, c.Other, c.Twice = []CostSum{}, append([]slo.ID{}, c.Other...), append([][2]slo.ID{}, c.Twice...)
 	slices.Sort(c.Other)
 	c.Other = slices.Compact(c.Other)
-	slices.SortFunc(c.Twice, func(a, b [2]slo.ID) int { return slices.Compare(a[:], b[:]) })
+	order.By(c.Twice, func(a, b *[2]slo.ID) int { return slices.Compare(a[:], b[:]) })
 	c.Twice = slices.Compact(c.Twice)
-	slices.SortFunc(c.SLOs, func(a, b SLOCost) int { return cmp.Compare(a.SLO, b.SLO) })
+	order.By(c.SLOs, func(a, b *SLOCost) int { return cmp.Compare(a.SLO, b.SLO) })
 	for i := range c.SLOs {
 		x := &c.SLOs[i]
 		c.Estimate = c.Estimate || x.IsEstimate()

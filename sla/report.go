@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -281,7 +282,7 @@ func (r *ThresholdReport) Worst(n int) []ThresholdGroup {
 	out := slices.DeleteFunc(slices.Clone(r.Groups), func(g ThresholdGroup) bool {
 		return g.Month.Critical+g.Month.Warning == 0
 	})
-	slices.SortStableFunc(out, func(x, y ThresholdGroup) int {
+	order.By(out, func(x, y *ThresholdGroup) int {
 		return cmp.Or(cmp.Compare(y.Month.Critical, x.Month.Critical), cmp.Compare(y.Month.Warning, x.Month.Warning))
 	})
 	return out[:min(n, len(out))]

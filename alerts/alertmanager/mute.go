@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -260,7 +261,7 @@ func newMutes(slos []*slo.SLO, from, until time.Time) *mutes {
 	for _, list := range m.bySLO {
 		slices.Sort(list)
 	}
-	slices.SortFunc(m.intervals, func(a, b timeInterval) int { return strings.Compare(a.Name, b.Name) })
+	order.By(m.intervals, func(a, b *timeInterval) int { return strings.Compare(a.Name, b.Name) })
 	return m
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -232,14 +233,14 @@ func firstPage(s *slo.SLO) slo.Tier {
 // rank sorts failures: those that began more than SameOnset earlier, then those with most bad events beyond the allowed
 // number, then by name.
 func rank(list []Failure) {
-	slices.SortFunc(list, func(a, b Failure) int { return cmp.Or(a.Onset.Compare(b.Onset), a.compare(&b)) })
+	order.By(list, func(a, b *Failure) int { return cmp.Or(a.Onset.Compare(b.Onset), a.compare(b)) })
 	for from := 0; from < len(list); {
 		to := from + 1
 		for to < len(list) && list[to].Onset.Sub(list[from].Onset) <= SameOnset {
 			to++
 		}
-		slices.SortFunc(list[from:to], func(a, b Failure) int {
-			return cmp.Or(cmp.Compare(b.Excess, a.Excess), a.compare(&b))
+		order.By(list[from:to], func(a, b *Failure) int {
+			return cmp.Or(cmp.Compare(b.Excess, a.Excess), a.compare(b))
 		})
 		from = to
 	}

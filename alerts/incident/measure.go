@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -241,7 +242,7 @@ func (v *View) warned(list []*Incident) Warned {
 			}
 		}
 	}
-	slices.SortStableFunc(w.Leads, func(a, b Lead) int { return a.Violated.Compare(b.Violated) })
+	order.By(w.Leads, func(a, b *Lead) int { return a.Violated.Compare(b.Violated) })
 	w.Leads = w.Leads[max(0, len(w.Leads)-maxLeads):]
 	w.Ratio = ratio(w.Warned, w.Violations)
 	return w

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/silence"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/health"
 )
@@ -148,7 +149,7 @@ func (d *Dispatcher) snapshot() []byte {
 	for _, g := range d.groups {
 		f.Groups = append(f.Groups, g.json())
 	}
-	slices.SortFunc(f.Groups, func(a, b groupJSON) int { return strings.Compare(a.Key, b.Key) })
+	order.By(f.Groups, func(a, b *groupJSON) int { return strings.Compare(a.Key, b.Key) })
 	data, err := json.Marshal(f)
 	if err != nil {
 		return nil // texts and times can always be encoded

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -109,7 +110,7 @@ func (m *Machine) Snapshot() []byte {
 			s.Active, activeJSON{scopeNames[key.scope], key.id, key.condition, a.falseSince, newAlertJSON(&a.Alert)})
 	}
 	if len(m.kept) > 0 {
-		slices.SortFunc(s.Active, func(a, b activeJSON) int {
+		order.By(s.Active, func(a, b *activeJSON) int {
 			return strings.Compare(a.Scope+a.ID+a.Key+slo.Group(a.Group).Key(), b.Scope+b.ID+b.Key+slo.Group(b.Group).Key())
 		})
 	}
@@ -245,7 +246,7 @@ func (j *alertJSON) rename() {
 		}
 	}
 	if renamed {
-		slices.SortFunc(j.Labels, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+		order.By(j.Labels, func(a, b *Label) int { return strings.Compare(a.Name, b.Name) })
 	}
 }
 

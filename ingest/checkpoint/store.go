@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sloengine/sloengine/ingest/dedup"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -293,7 +294,7 @@ func (s *Store) retired(state *State, saved map[string]savedPart) map[uint64]boo
 			rest = append(rest, p)
 		}
 	}
-	slices.SortStableFunc(rest, func(a, b savedPack) int { return int(min(1, max(-1, live[a.number]-live[b.number]))) })
+	order.By(rest, func(a, b *savedPack) int { return int(min(1, max(-1, live[a.number]-live[b.number]))) })
 	for len(rest) >= maxPacks {
 		retired[rest[0].number] = true
 		rest = rest[1:]

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // The bounds of a Book. A stream has one range, plus one for each time that another engine read it in between.
@@ -183,7 +184,7 @@ func (b *Book) Of(source string) []Progress {
 		}
 		out = append(out, p)
 	}
-	slices.SortFunc(out, func(a, b Progress) int { return compare(a.Stream, b.Stream) })
+	order.By(out, func(a, b *Progress) int { return compare(a.Stream, b.Stream) })
 	return out
 }
 

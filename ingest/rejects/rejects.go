@@ -14,6 +14,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // The bounds of a Table. With the longest texts it has 200 KiB.
@@ -199,10 +200,10 @@ func (t *Table) Snapshot() []Code {
 			r := &copied.Senders[i]
 			r.First, r.Last = shownTime(r.First), shownTime(r.Last)
 		}
-		slices.SortFunc(copied.Senders, func(a, b Row) int { return b.Last.Compare(a.Last) })
+		order.By(copied.Senders, func(a, b *Row) int { return b.Last.Compare(a.Last) })
 		out = append(out, copied)
 	}
-	slices.SortFunc(out, func(a, b Code) int { return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Code, b.Code)) })
+	order.By(out, func(a, b *Code) int { return cmp.Or(b.Last.Compare(a.Last), strings.Compare(a.Code, b.Code)) })
 	return out
 }
 

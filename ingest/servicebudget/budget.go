@@ -7,7 +7,6 @@ package servicebudget
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/metric"
 )
 
@@ -315,6 +315,6 @@ func (b *Budgets) Status(now time.Time) (out []Status) {
 		}
 		s.mu.Unlock()
 	}
-	slices.SortFunc(out, func(a, b Status) int { return cmp.Compare(a.Service, b.Service) })
+	order.By(out, func(a, b *Status) int { return cmp.Compare(a.Service, b.Service) })
 	return out
 }

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // DB is a connection, a pool or a transaction of pgx.
@@ -227,7 +228,7 @@ func (c *catalog) readPartitions(ctx context.Context, tx pgx.Tx, oid uint32) err
 			return err
 		}
 	}
-	slices.SortStableFunc(c.partitions, func(a, b Partition) int { return a.From.Compare(b.From) })
+	order.By(c.partitions, func(a, b *Partition) int { return a.From.Compare(b.From) })
 	return nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // Source is how an engine reads the table directly, if one does.
@@ -100,7 +102,7 @@ func plan(t *Table, c *catalog, l Layout, today time.Time) ([]Step, error) {
 		p.keys()
 		p.partitions(today)
 	}
-	slices.SortStableFunc(p.steps, func(a, b Step) int { // those of the transaction first
+	order.By(p.steps, func(a, b *Step) int { // those of the transaction first
 		switch {
 		case a.Alone == b.Alone:
 			return 0

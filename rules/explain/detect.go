@@ -1,8 +1,9 @@
 package explain
 
 import (
-	"slices"
 	"time"
+
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // Window is one condition of an alert: the burn rate over its length is above
@@ -59,7 +60,7 @@ func (p Policy) Detect(budget float64, o Outage) Detection {
 		return d
 	}
 	// It is over when the first unbroken span is.
-	slices.SortFunc(spans, func(a, b span) int { return int(min(1, max(-1, a.from-b.from))) })
+	order.By(spans, func(a, b *span) int { return int(min(1, max(-1, a.from-b.from))) })
 	d.Fires, d.After, end = true, spans[0].from, spans[0].to
 	for _, s := range spans {
 		if s.from <= end {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -29,7 +30,7 @@ func Select(all []Annotation, service string, sp slo.Span) []Annotation {
 // of the earliest times make way.
 func Merge(lists ...[]Annotation) []Annotation {
 	out := slices.Concat(lists...)
-	slices.SortStableFunc(out, func(a, b Annotation) int {
+	order.By(out, func(a, b *Annotation) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Service, b.Service),
 			cmp.Compare(a.Text, b.Text))
 	})
@@ -39,7 +40,7 @@ func Merge(lists ...[]Annotation) []Annotation {
 
 // prune sorts by time, and leaves out what is too old and what is too much.
 func prune(all []Annotation, now time.Time) []Annotation {
-	slices.SortStableFunc(all, func(a, b Annotation) int {
+	order.By(all, func(a, b *Annotation) int {
 		return cmp.Or(a.At.Compare(b.At), a.Created.Compare(b.Created))
 	})
 	from, _ := slices.BinarySearchFunc(all, now.Add(-MaxAge), func(a Annotation, t time.Time) int {

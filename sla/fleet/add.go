@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -336,7 +337,7 @@ func (a *adder) figures() {
 			a.addDurations(durations, &p.Durations[i])
 		}
 	}
-	slices.SortStableFunc(a.out.Traffic, func(x, y fold.Traffic) int {
+	order.By(a.out.Traffic, func(x, y *fold.Traffic) int {
 		return cmp.Or(cmp.Compare(x.Service, y.Service), cmp.Compare(x.Type, y.Type), cmp.Compare(x.Outcome, y.Outcome),
 			cmp.Compare(x.Severity, y.Severity), slices.Compare(x.Dimensions, y.Dimensions))
 	})

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -68,7 +69,7 @@ func (a *adder) inFlight(ind *fold.Indicator) {
 			sum.Items = append(sum.Items, x.Items...)
 		}
 	}
-	slices.SortStableFunc(sum.Items, func(x, y slo.InFlightItem) int { return x.Start.Compare(y.Start) })
+	order.By(sum.Items, func(x, y *slo.InFlightItem) int { return x.Start.Compare(y.Start) })
 	sum.Items = sum.Items[:min(len(sum.Items), slo.MaxInFlightItems)]
 	a.out.InFlight = append(a.out.InFlight, sum)
 }

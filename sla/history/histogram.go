@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // Histogram is how long the events of one step took, as far as counters tell.
@@ -45,7 +47,7 @@ func MergeHistograms(counters []HistogramSource, n int) (edges []time.Duration, 
 				}
 			}
 		}
-		slices.SortStableFunc(marks, func(a, b mark) int { return int(min(1, max(-1, a.edge-b.edge))) })
+		order.By(marks, func(a, b *mark) int { return int(min(1, max(-1, a.edge-b.edge))) })
 		for _, m := range marks {
 			if l := len(out[i].edges); l > 0 && out[i].edges[l-1] == m.edge {
 				continue

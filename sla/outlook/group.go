@@ -4,9 +4,9 @@ import (
 	"context"
 	"hash/fnv"
 	"reflect"
-	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/sla/history"
@@ -78,7 +78,7 @@ func (k *Keeper) choose(r *sla.Report) {
 		all[i] = c
 	}
 	if len(all) > k.opt.Groups {
-		slices.SortStableFunc(all, func(a, b candidate) int {
+		order.By(all, func(a, b *candidate) int {
 			if a.rank > b.rank {
 				return -1
 			} else if a.rank < b.rank {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -97,7 +98,7 @@ func (b *reporter) incidents(all IncidentsFunc) *Incidents {
 	if !known {
 		return nil
 	}
-	slices.SortFunc(list, func(x, y Incident) int {
+	order.By(list, func(x, y *Incident) int {
 		if x.Critical != y.Critical {
 			return strings.Compare(x.Severity(), y.Severity())
 		}
@@ -220,7 +221,7 @@ func (o *onsets) agreement(a *sla.Agreement, g slo.Group) []onset {
 }
 
 func unique(all []onset) []onset {
-	slices.SortFunc(all, func(a, b onset) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.id, b.id)) })
+	order.By(all, func(a, b *onset) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.id, b.id)) })
 	return slices.CompactFunc(all, func(a, b onset) bool { return a.id == b.id })
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -216,7 +217,7 @@ func (r *Threshold) Worst(n int) []ThresholdGroup {
 	out := slices.DeleteFunc(slices.Clone(r.Groups), func(g ThresholdGroup) bool {
 		return g.Violations.Critical+g.Violations.Warning == 0
 	})
-	slices.SortStableFunc(out, func(x, y ThresholdGroup) int {
+	order.By(out, func(x, y *ThresholdGroup) int {
 		return cmp.Or(cmp.Compare(y.Violations.Critical, x.Violations.Critical),
 			cmp.Compare(y.Violations.Warning, x.Violations.Warning))
 	})

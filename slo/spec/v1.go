@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
@@ -468,9 +469,11 @@ func corrections(slos []*sloDraft) []slo.Correction {
 			byName[c.Name] = c
 		}
 	}
-	return slices.SortedFunc(maps.Values(byName), func(a, b slo.Correction) int {
+	out := slices.Collect(maps.Values(byName))
+	order.By(out, func(a, b *slo.Correction) int {
 		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Name, b.Name))
 	})
+	return out
 }
 
 // percentText is a quantile as ParsePercent reads it.

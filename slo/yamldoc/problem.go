@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // Position is a place in a file. Line and Column count from 1; Column counts characters, not bytes.
@@ -127,7 +129,7 @@ func (r *Reader) Errors() int { return r.errors }
 
 // Problems are all problems so far, sorted.
 func (r *Reader) Problems() Problems {
-	slices.SortStableFunc(r.all, func(a, b Problem) int {
+	order.By(r.all, func(a, b *Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column,
 			strings.Compare(a.Message, b.Message))
 	})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -137,7 +138,7 @@ func newCone(r *sla.SLOReport, sp slo.Span) cone {
 				fmt.Sprintf("By the forecast, %s is left %s.", format.Range(p), format.Lead(p))})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b outlook) int { return a.at.Compare(b.at) })
+	order.By(out, func(a, b *outlook) int { return a.at.Compare(b.at) })
 	return out
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/annotations"
@@ -169,13 +170,13 @@ func (h *Handler) newAffected(inc *incident.Incident, spent []incident.Spent,
 			all = append(all, cost{x, nil})
 		}
 	}
-	budget := func(x cost) float64 {
+	budget := func(x *cost) float64 {
 		if x.spent == nil {
 			return -1
 		}
 		return x.spent.Budget
 	}
-	slices.SortStableFunc(all, func(a, b cost) int { return cmp.Compare(budget(b), budget(a)) })
+	order.By(all, func(a, b *cost) int { return cmp.Compare(budget(b), budget(a)) })
 	more = max(0, len(all)-shownAffected)
 	for _, x := range all[:len(all)-more] {
 		a := affected{Bad: format.NoValue, Valid: format.NoValue, Spent: format.NoValue, group: x.Group}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -133,7 +134,7 @@ func (h *Handler) newSimilar(inc *incident.Incident, now time.Time) (out []simil
 			found = append(found, m)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b match) int { return b.same - a.same }) // the latest are first already
+	order.By(found, func(a, b *match) int { return b.same - a.same }) // the latest are first already
 	for _, m := range found[:min(len(found), shownSimilar)] {
 		x := similar{
 			ID: m.ID, Href: h.href(m.ID), Title: format.Safe(m.Title, format.MaxTitle), Started: format.NewStamp(m.Onset, now),

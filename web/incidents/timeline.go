@@ -2,11 +2,11 @@ package incidents
 
 import (
 	"html/template"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/markdown"
 )
@@ -90,7 +90,7 @@ func newTimeline(inc *incident.Incident, now time.Time) (out []moment, more int)
 			m.Tag = "with its alerts"
 		}
 	}
-	slices.SortStableFunc(all, func(a, b text) int { return a.at.Compare(b.at) })
+	order.By(all, func(a, b *text) int { return a.at.Compare(b.at) })
 	more = max(0, len(all)-shownMoments)
 	all = all[more:]
 	left := shownText

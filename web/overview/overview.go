@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
@@ -117,8 +118,8 @@ func Summarise(rep *sla.Report, active []*state.Alert, silencing func(*state.Ale
 		}
 		return 0
 	}
-	slices.SortFunc(services, func(a, b Service) int {
-		return cmp.Or(own(&a)-own(&b), cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.rank(), b.rank()),
+	order.By(services, func(a, b *Service) int {
+		return cmp.Or(own(a)-own(b), cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.rank(), b.rank()),
 			strings.Compare(a.Name, b.Name))
 	})
 	return all, services

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/web/markdown"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -146,7 +147,7 @@ func newIncident(inc *incident.Incident) Incident {
 			State: stateAt(inc, u.Time), Text: jsonText(u.Text)})
 	}
 	// Of two at the same time the change of state came first.
-	slices.SortStableFunc(all, func(a, b IncidentUpdate) int { return a.Time.Compare(b.Time) })
+	order.By(all, func(a, b *IncidentUpdate) int { return a.Time.Compare(b.Time) })
 	slices.Reverse(all)
 	for k := range all {
 		all[k].Status, all[k].Time = inc.StatusAt(all[k].Time, true), second(all[k].Time)

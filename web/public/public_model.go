@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -137,7 +138,7 @@ func (pub *Handler) newPublicStatus(v site.View, book *incident.View) (*Status, 
 		s := service(a.service)
 		s.Agreements = append(s.Agreements, a.Agreement)
 	}
-	slices.SortStableFunc(p.Services, func(a, b Service) int { return cmp.Compare(a.Service, b.Service) })
+	order.By(p.Services, func(a, b *Service) int { return cmp.Compare(a.Service, b.Service) })
 	p.Maintenance = append(p.Maintenance, maintenances(lists, rep.Time.UTC())...)
 	p.Incidents, p.MoreIncidents = incidents(book, v.Now, p.Services)
 	return p, lists
@@ -241,7 +242,7 @@ func maintenances(lists [][]*sla.SLOReport, now time.Time) []Maintenance {
 		out = append(out, *m)
 	}
 	rank := map[string]int{"ongoing": 0, "planned": 1, "over": 2}
-	slices.SortFunc(out, func(a, b Maintenance) int {
+	order.By(out, func(a, b *Maintenance) int {
 		newest := b.Start.Compare(a.Start)
 		if a.When == "planned" {
 			newest = -newest

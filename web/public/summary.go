@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // The documents that Statuspage serves as /api/v2/summary.json, components.json, incidents.json and
@@ -119,7 +120,7 @@ func (s Summary) current() Summary {
 // latest sorts incidents by when they became public, the latest first.
 func latest(all []SummaryIncident) []SummaryIncident {
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b SummaryIncident) int { return b.Created.Compare(a.Created) })
+	order.By(all, func(a, b *SummaryIncident) int { return b.Created.Compare(a.Created) })
 	return all
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/alerts/silence"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -97,10 +98,10 @@ func (h *Handler) listPage(c *gin.Context) {
 	rank := func(s *silence.Silence) int {
 		return slices.Index([]silence.State{silence.Active, silence.Pending, silence.Expired}, s.State(v.Now))
 	}
-	slices.SortStableFunc(all, func(a, b silence.Silence) int {
-		x := rank(&a)
-		if x != rank(&b) {
-			return x - rank(&b)
+	order.By(all, func(a, b *silence.Silence) int {
+		x := rank(a)
+		if x != rank(b) {
+			return x - rank(b)
 		}
 		switch a.State(v.Now) {
 		case silence.Active:

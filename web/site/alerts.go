@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -136,7 +137,7 @@ func (site *Site) Alerts(f AlertFilter) (list []*state.Alert, digest string) {
 			picked = append(picked, entry{NewAlertKey(a), a})
 		}
 	}
-	slices.SortFunc(picked, func(a, b entry) int { return a.key.compare(b.key) })
+	order.By(picked, func(a, b *entry) int { return a.key.compare(b.key) })
 	h := fnv.New64a()
 	h.Write([]byte(site.silenceDigest()))
 	var buf []byte

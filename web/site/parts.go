@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 )
@@ -58,6 +59,6 @@ func SelectOptions(values map[string]bool, picked string) []Option {
 			out = append(out, Option{v, v, v == picked})
 		}
 	}
-	slices.SortFunc(out, func(a, b Option) int { return strings.Compare(a.Value, b.Value) })
+	order.By(out, func(a, b *Option) int { return strings.Compare(a.Value, b.Value) })
 	return out[:min(len(out), shownLabels)]
 }

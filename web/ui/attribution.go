@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -88,7 +89,7 @@ func (ui *Handler) GroupShares(here *sla.SLOReport, groups []*sla.SLOReport, of 
 		all += l.cost
 		list = append(list, l)
 	}
-	slices.SortStableFunc(list, func(a, b loss) int { return cmp.Compare(b.cost, a.cost) })
+	order.By(list, func(a, b *loss) int { return cmp.Compare(b.cost, a.cost) })
 	var out []share
 	var costs []float64
 	for _, l := range list {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
@@ -190,7 +191,7 @@ func (ui *Handler) fillDays(ctx context.Context, rep *sla.Report, rows []*sla.SL
 			s.m[newSparkKey(r)] = dayEntry{rep.Time, row}
 		}
 	}
-	slices.SortStableFunc(p.Rows, func(a, b daysRow) int { return b.rank - a.rank })
+	order.By(p.Rows, func(a, b *daysRow) int { return b.rank - a.rank })
 	return p, nil
 }
 

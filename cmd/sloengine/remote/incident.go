@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/incidents"
 )
@@ -216,7 +216,7 @@ func printIncident(out io.Writer, x *incidents.Item) error {
 		}
 		events = append(events, event{x.Resolved.Time, text})
 	}
-	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
+	order.By(events, func(a, b *event) int { return a.at.Compare(b.at) })
 	tw := cli.NewTable(out)
 	for _, e := range events {
 		fmt.Fprintf(tw, "%s\t%s\n", cli.TimeCell(e.at), e.text)

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"slices"
 	"strconv"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/status"
@@ -40,7 +40,7 @@ func agreements(ctx context.Context, c *Client, q url.Values) ([]v1.SLA, error) 
 		}
 		return *a.Score
 	}
-	slices.SortStableFunc(answer.Items, func(a, b v1.SLA) int { return cmp.Compare(score(a), score(b)) })
+	order.By(answer.Items, func(a, b *v1.SLA) int { return cmp.Compare(score(*a), score(*b)) })
 	return answer.Items, nil
 }
 

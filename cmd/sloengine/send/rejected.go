@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 const (
@@ -93,7 +95,7 @@ func (r *result) byCode() []RejectedCode {
 	for _, c := range r.codes {
 		all = append(all, c.RejectedCode)
 	}
-	slices.SortFunc(all, func(a, b RejectedCode) int {
+	order.By(all, func(a, b *RejectedCode) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), strings.Compare(a.Code, b.Code))
 	})
 	return all
