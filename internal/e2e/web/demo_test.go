@@ -15,12 +15,17 @@ import (
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
 )
 
-// startDemo starts a demo with an hour of history, whose story began a while ago.
-func startDemo(t *testing.T, began time.Duration) *e2etest.Process {
+// startDemo starts a demo with an hour of history, whose story began a while ago, and in which mdm fails after a while.
+// Zero leaves that to the demo.
+func startDemo(t *testing.T, began, fails time.Duration) *e2etest.Process {
 	t.Helper()
 	dir := t.TempDir()
 	now := time.Now()
-	story, err := json.Marshal(map[string]time.Time{"story": now.Add(-began), "until": now.Add(-time.Hour)})
+	state := map[string]time.Time{"story": now.Add(-began), "until": now.Add(-time.Hour)}
+	if fails > 0 {
+		state["outage"] = now.Add(fails)
+	}
+	story, err := json.Marshal(state)
 	require.NoError(t, err)
 	e2etest.WriteFile(t, dir, "demo.json", string(story))
 	p, ok := e2etest.Start(t, nil, "demo", "--data-dir", dir, "--web.listen-address", "127.0.0.1:0")
@@ -51,7 +56,7 @@ func figure(t *testing.T, p *e2etest.Process, family, labels string) (sum float6
 // letters, and none of that is a lost event.
 func TestDemoIsAlive(t *testing.T) {
 	t.Parallel()
-	p := startDemo(t, 12*time.Minute) // the outage of the warehouse begins now
+	p := startDemo(t, 12*time.Minute, 0) // the outage of the warehouse begins now
 	wait := func(what, family, labels string) {
 		t.Helper()
 		require.Eventually(t, func() bool {
