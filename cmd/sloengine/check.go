@@ -14,7 +14,6 @@ import (
 	"github.com/sloengine/sloengine/alerts/alertmanager"
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
-	"github.com/sloengine/sloengine/cmd/sloengine/blindspots"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/cmd/sloengine/scrapes"
@@ -136,12 +135,12 @@ func blindSpots(ctx context.Context, engine *remote.Client, sp *spec.Spec) (spec
 	if !engine.Named() {
 		return nil, nil
 	}
-	groups, err := blindspots.Running(ctx, engine, sp.SLOs)
+	groups, err := remote.TrafficGroups(ctx, engine, sp.SLOs)
 	if err != nil {
 		return nil, err
 	}
 	var out spec.Problems
-	for _, f := range blindspots.Findings(groups, time.Now()) {
+	for _, f := range remote.BlindSpots(groups, time.Now()) {
 		out = append(out, warning(sp, f.SLO, f.Message, f.Hint))
 	}
 	return out, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/alerts"
-	"github.com/sloengine/sloengine/cmd/sloengine/blindspots"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/explain"
 	"github.com/sloengine/sloengine/slo"
@@ -55,7 +55,7 @@ func newExplain(s cli.Streams) *cobra.Command {
 					return fmt.Errorf("explain %s: %w", x.ID, err)
 				}
 				one := explanation(e)
-				one.Text += blindspots.Explain(x, perSecond)
+				one.Text += remote.ExplainBlindSpots(x, perSecond)
 				shown = append(shown, one)
 			}
 			if len(shown) < len(want) || len(shown) == 0 {

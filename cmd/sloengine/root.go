@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 
-	"github.com/sloengine/sloengine/cmd/sloengine/blindspots"
 	"github.com/sloengine/sloengine/cmd/sloengine/brokers"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/outbox"
@@ -38,7 +37,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 	}
 	root.AddCommand(
 		newServe(s), newView(s), newRelay(s), newDemo(s), newSend(s), newCheck(s), newInit(s), newVersion(s),
-		newSchema(s), newMan(s), newGenerate(s), newConvert(s), newDiff(s), newExplain(s), blindspots.New(s),
+		newSchema(s), newMan(s), newGenerate(s), newConvert(s), newDiff(s), newExplain(s), remote.NewBlindSpots(s),
 		newBackup(s), newRestore(s), newNotify(s), newPositions(s), brokers.NewRabbitMQ(s),
 		brokers.NewKafka(s), outbox.New(s),
 	)

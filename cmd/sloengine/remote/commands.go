@@ -1,8 +1,9 @@
 // Package remote is the commands that ask a running engine through its API: status, the gate of deployments, reports,
-// dead letters, rate limits, incidents, silences, annotations and forgetting a service.
+// dead letters, rate limits, incidents, silences, annotations, blind spots and forgetting a service; and what check
+// and explain say of blind spots.
 //
-// It opens no data directory and reads no spec. It knows of the engine what the API says. Only limits explain reads
-// settings, and asks no engine.
+// It opens no data directory, and of its commands blindspots alone reads specs. It knows of the engine what the API
+// says. Only limits explain reads settings, and asks no engine.
 package remote
 
 import (

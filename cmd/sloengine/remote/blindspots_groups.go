@@ -1,4 +1,4 @@
-package blindspots
+package remote
 
 import (
 	"context"
@@ -9,14 +9,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sloengine/sloengine/alerts/blindspot"
-	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/sla/history"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/api/v1"
 )
 
-// Group is an SLO in one of its groups.
-type Group struct {
+// TrafficGroup is an SLO in one of its groups.
+type TrafficGroup struct {
 	SLO    *slo.SLO
 	Labels map[string]string
 	Hours  []blindspot.Hour
@@ -24,7 +23,7 @@ type Group struct {
 }
 
 // Spans are the hours in a zone, which is by default that of the SLO, as it is at a time.
-func (g *Group) Spans(now time.Time, loc *time.Location) (spans []blindspot.Span, zone string) {
+func (g *TrafficGroup) Spans(now time.Time, loc *time.Location) (spans []blindspot.Span, zone string) {
 	if loc == nil {
 		loc = history.ZoneOf(g.SLO)
 	}
@@ -35,33 +34,34 @@ func (g *Group) Spans(now time.Time, loc *time.Location) (spans []blindspot.Span
 	return blindspot.Spans(g.Hours, time.Duration(ahead)*time.Second), zone
 }
 
-// Flat is every SLO at steady traffic.
-func Flat(slos []*slo.SLO, perHour float64) []Group {
-	out := make([]Group, len(slos))
+// flatTraffic is every SLO at steady traffic.
+func flatTraffic(slos []*slo.SLO, perHour float64) []TrafficGroup {
+	out := make([]TrafficGroup, len(slos))
 	for i, s := range slos {
-		out[i] = Group{SLO: s}
+		out[i] = TrafficGroup{SLO: s}
 		out[i].Hours, out[i].Why = blindspot.Find(s, blindspot.Flat(perHour))
 	}
 	return out
 }
 
-// Running is every SLO in each group that a running engine knows, at its usual traffic.
-func Running(ctx context.Context, engine *remote.Client, slos []*slo.SLO) ([]Group, error) {
+// TrafficGroups is every SLO in each group that a running engine knows, at its usual traffic.
+func TrafficGroups(ctx context.Context, engine *Client, slos []*slo.SLO) ([]TrafficGroup, error) {
 	rows, err := groupsOf(ctx, engine)
 	if err != nil {
 		return nil, err
 	}
-	var out []Group
+	var out []TrafficGroup
 	for _, s := range slos {
 		if s.Indicator.Kind == slo.KindPrometheus {
-			out = append(out, Group{SLO: s, Why: "an engine does not know the traffic of series in Prometheus: use --rate"})
+			const why = "an engine does not know the traffic of series in Prometheus: use --rate"
+			out = append(out, TrafficGroup{SLO: s, Why: why})
 			continue
 		}
 		if len(rows[s.ID]) == 0 {
-			out = append(out, Group{SLO: s, Why: "the running engine has no group of this SLO"})
+			out = append(out, TrafficGroup{SLO: s, Why: "the running engine has no group of this SLO"})
 		}
 		for _, labels := range rows[s.ID] {
-			out = append(out, Group{SLO: s, Labels: labels})
+			out = append(out, TrafficGroup{SLO: s, Labels: labels})
 		}
 	}
 	work, ctx := errgroup.WithContext(ctx)
@@ -75,7 +75,7 @@ func Running(ctx context.Context, engine *remote.Client, slos []*slo.SLO) ([]Gro
 }
 
 // groupsOf lists the groups that can alert.
-func groupsOf(ctx context.Context, engine *remote.Client) (map[slo.ID][]map[string]string, error) {
+func groupsOf(ctx context.Context, engine *Client) (map[slo.ID][]map[string]string, error) {
 	out := map[slo.ID][]map[string]string{}
 	return out, engine.Groups(ctx, url.Values{}, func(part v1.SLOList) error {
 		for i := range part.Items {
@@ -88,7 +88,7 @@ func groupsOf(ctx context.Context, engine *remote.Client) (map[slo.ID][]map[stri
 }
 
 // ask asks for the traffic of a group, and finds its blind spots.
-func (g *Group) ask(ctx context.Context, engine *remote.Client) error {
+func (g *TrafficGroup) ask(ctx context.Context, engine *Client) error {
 	params := url.Values{}
 	for label, value := range g.Labels {
 		params.Set("group."+label, value)

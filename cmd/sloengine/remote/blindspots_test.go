@@ -1,4 +1,4 @@
-package blindspots
+package remote
 
 import (
 	"bytes"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/blindspot"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
-	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/web/api/v1"
 )
@@ -87,7 +86,7 @@ func engine(t *testing.T) string {
 
 func run(t *testing.T, args ...string) (string, error) {
 	var out bytes.Buffer
-	c := New(cli.Streams{Out: &out, Err: &out})
+	c := NewBlindSpots(cli.Streams{Out: &out, Err: &out})
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetArgs(args)
 	err := c.Execute()
@@ -125,7 +124,7 @@ shop/speed
 
 	out, err = run(t, "-f", file, "--running", url, "-o", "json", "--timezone", "America/New_York", "shop/checkout")
 	require.NoError(t, err)
-	var got struct{ Items []item }
+	var got struct{ Items []blindItem }
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
 	require.Len(t, got.Items, 4)
 	a := got.Items[0]
@@ -150,28 +149,28 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestFindings: one for each SLO with a long blind spot, about its worst group.
-func TestFindings(t *testing.T) {
+// TestBlindSpots: one for each SLO with a long blind spot, about its worst group.
+func TestBlindSpots(t *testing.T) {
 	sp := spectest.Spec(t, "spec.yaml", text)
-	var c remote.Client
+	var c Client
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.AddRunning(flags, "")
 	require.NoError(t, flags.Parse([]string{"--running", engine(t)}))
-	groups, err := Running(t.Context(), &c, sp.SLOs)
+	groups, err := TrafficGroups(t.Context(), &c, sp.SLOs)
 	require.NoError(t, err)
-	require.Equal(t, []Finding{{
+	require.Equal(t, []BlindSpot{{
 		"shop/checkout",
 		"blind spot in group a, every day 02:00 to 05:00 (UTC): an outage under 45m is invisible, and so is an error rate under 76% for an hour (4 events an hour); 1 more group like this one",
 		"send synthetic events, or count groups together; sloengine blindspots prints all hours",
-	}}, Findings(groups, time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)))
+	}}, BlindSpots(groups, time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)))
 }
 
 func TestExplain(t *testing.T) {
 	sp := spectest.Spec(t, "spec.yaml", text)
 	require.Equal(t,
-		"  blind      a full outage is invisible to pages under 36m at 5 events an hour, 6m at 30 events an hour, 1m at 1000 events an hour\n", Explain(sp.SLOs[0], 0))
+		"  blind      a full outage is invisible to pages under 36m at 5 events an hour, 6m at 30 events an hour, 1m at 1000 events an hour\n", ExplainBlindSpots(sp.SLOs[0], 0))
 	require.Equal(t,
 		"  blind      an outage under 5m is invisible, and so is an error rate under 8.4% for an hour (36 events an hour)\n",
-		Explain(sp.SLOs[0], 0.01))
-	require.Empty(t, Explain(sp.SLOs[3], 1), "slices of time")
+		ExplainBlindSpots(sp.SLOs[0], 0.01))
+	require.Empty(t, ExplainBlindSpots(sp.SLOs[3], 1), "slices of time")
 }

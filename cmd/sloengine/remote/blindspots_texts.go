@@ -1,4 +1,4 @@
-package blindspots
+package remote
 
 import (
 	"fmt"
@@ -15,16 +15,16 @@ const noteworthy = 30 * time.Minute
 
 const hint = "send synthetic events, or count groups together; sloengine blindspots prints all hours"
 
-// Finding is an SLO with an hour in which long outages are invisible.
-type Finding struct {
+// BlindSpot is an SLO with an hour in which long outages are invisible.
+type BlindSpot struct {
 	SLO           slo.ID
 	Message, Hint string
 }
 
-// Findings gives one for each SLO that has such an hour, about the group in which it is worst.
-func Findings(groups []Group, now time.Time) []Finding {
+// BlindSpots gives one for each SLO that has such an hour, about the group in which it is worst.
+func BlindSpots(groups []TrafficGroup, now time.Time) []BlindSpot {
 	type worst struct {
-		group  *Group
+		group  *TrafficGroup
 		span   *blindspot.Span
 		zone   string
 		groups int
@@ -47,7 +47,7 @@ func Findings(groups []Group, now time.Time) []Finding {
 			w.group, w.span, w.zone = g, x, zone
 		}
 	}
-	var out []Finding
+	var out []BlindSpot
 	for _, id := range order {
 		w := all[id]
 		of := ""
@@ -58,7 +58,7 @@ func Findings(groups []Group, now time.Time) []Finding {
 		if w.groups > 1 {
 			text += fmt.Sprintf("; %s like this one", cli.Plural(w.groups-1, "more group"))
 		}
-		out = append(out, Finding{id, text, hint})
+		out = append(out, BlindSpot{id, text, hint})
 	}
 	return out
 }
@@ -72,8 +72,8 @@ func busy(s *slo.SLO) time.Duration {
 	return hours[0].Outage
 }
 
-// Explain is the line of explain: at a traffic, or if that is 0 at some.
-func Explain(s *slo.SLO, perSecond float64) string {
+// ExplainBlindSpots is the line of explain: at a traffic, or if that is 0 at some.
+func ExplainBlindSpots(s *slo.SLO, perSecond float64) string {
 	if perSecond > 0 {
 		hours, why := blindspot.Find(s, blindspot.Flat(perSecond*3600))
 		if why != "" {

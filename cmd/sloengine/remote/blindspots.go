@@ -1,6 +1,4 @@
-// Package blindspots is the command of that name, and what check and explain say of blind spots. It knows the traffic
-// of a running engine by the engine's API.
-package blindspots
+package remote
 
 import (
 	"fmt"
@@ -14,14 +12,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
-	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/slo"
 )
 
-// New is the command blindspots.
-func New(s cli.Streams) *cobra.Command {
+// NewBlindSpots is the command blindspots.
+func NewBlindSpots(s cli.Streams) *cobra.Command {
 	var files cli.SpecFiles
-	var engine remote.Client
+	var engine Client
 	var rate, zone string
 	p := &cli.Printer{Streams: s}
 	c := &cobra.Command{
@@ -54,21 +51,21 @@ five weeks. With --rate, it is the same at all times, for example before there i
 			if len(slos) == 0 || len(ids) > 0 && len(slos) < len(ids) {
 				return fmt.Errorf("SLO not found in the spec")
 			}
-			var groups []Group
+			var groups []TrafficGroup
 			if rate != "" {
 				perHour, err := parseRate(rate)
 				if err != nil {
 					return err
 				}
-				groups = Flat(slos, perHour)
-			} else if groups, err = Running(c.Context(), &engine, slos); err != nil {
+				groups = flatTraffic(slos, perHour)
+			} else if groups, err = TrafficGroups(c.Context(), &engine, slos); err != nil {
 				return err
 			}
-			items := make([]item, len(groups))
+			items := make([]blindItem, len(groups))
 			for i := range groups {
-				items[i] = newItem(&groups[i], time.Now(), loc)
+				items[i] = newBlindItem(&groups[i], time.Now(), loc)
 			}
-			return p.Print(map[string][]item{"items": items}, func() error { return table(s.Out, items) })
+			return p.Print(map[string][]blindItem{"items": items}, func() error { return blindTable(s.Out, items) })
 		},
 	}
 	f := c.Flags()
@@ -102,18 +99,18 @@ func parseRate(text string) (float64, error) {
 	return n * perHour, nil
 }
 
-// item is a group as JSON.
-type item struct {
+// blindItem is a group as JSON.
+type blindItem struct {
 	ID     slo.ID            `json:"id"`
 	Group  map[string]string `json:"group"`
 	Zone   string            `json:"timezone"` // of the spans
 	Reason string            `json:"reason"`   // why nothing is known; then the rest is empty
-	Spans  []span            `json:"spans"`
-	Hours  []hour            `json:"hours"` // from Monday 00:00 UTC on
+	Spans  []blindSpan       `json:"spans"`
+	Hours  []blindHour       `json:"hours"` // from Monday 00:00 UTC on
 }
 
 // span is a part of the week with like hours. The outage and the error ratio are those of its worst hour.
-type span struct {
+type blindSpan struct {
 	When   string     `json:"when"`
 	Events [2]float64 `json:"events_per_hour"` // least and most
 	Outage *float64   `json:"outage_seconds"`  // the shortest that pages; null: none within a day
@@ -121,7 +118,7 @@ type span struct {
 	Text   string     `json:"text"`
 }
 
-type hour struct {
+type blindHour struct {
 	Events float64  `json:"events"`
 	Outage *float64 `json:"outage_seconds"`
 	Ratio  *float64 `json:"error_ratio"`
@@ -135,23 +132,23 @@ func orNull(x float64) *float64 {
 	return &x
 }
 
-func newItem(g *Group, now time.Time, loc *time.Location) item {
+func newBlindItem(g *TrafficGroup, now time.Time, loc *time.Location) blindItem {
 	spans, zone := g.Spans(now, loc)
-	out := item{ID: g.SLO.ID, Group: g.Labels, Zone: zone, Reason: g.Why, Spans: []span{}, Hours: []hour{}}
+	out := blindItem{ID: g.SLO.ID, Group: g.Labels, Zone: zone, Reason: g.Why, Spans: []blindSpan{}, Hours: []blindHour{}}
 	if out.Group == nil {
 		out.Group = map[string]string{}
 	}
 	for i := range spans {
 		x := &spans[i]
-		out.Spans = append(out.Spans, span{x.When(), x.Events, orNull(x.Outage.Seconds()), orNull(x.Ratio), x.Hides()})
+		out.Spans = append(out.Spans, blindSpan{x.When(), x.Events, orNull(x.Outage.Seconds()), orNull(x.Ratio), x.Hides()})
 	}
 	for _, h := range g.Hours {
-		out.Hours = append(out.Hours, hour{h.Events, orNull(h.Outage.Seconds()), orNull(h.ErrorRatio)})
+		out.Hours = append(out.Hours, blindHour{h.Events, orNull(h.Outage.Seconds()), orNull(h.ErrorRatio)})
 	}
 	return out
 }
 
-func table(w io.Writer, items []item) error {
+func blindTable(w io.Writer, items []blindItem) error {
 	for i, x := range items {
 		if i > 0 {
 			fmt.Fprintln(w)
