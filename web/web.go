@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/reliability/subscription"
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/web/alertpage"
 	"github.com/sloengine/sloengine/web/annotations"
@@ -92,6 +93,11 @@ func (w *Web) WriteReport(ctx context.Context, title string, ask report.Query) (
 	return w.api.WriteReport(ctx, title, ask)
 }
 
+// PublicChanges are the public incidents, for their subscribers.
+func (w *Web) PublicChanges(ctx context.Context) ([]subscription.Item, bool) {
+	return w.public.Changes(ctx)
+}
+
 // Register mounts everything on r. On a *gin.Engine it also takes over unknown
 // routes and methods; on a group the caller may do so with NotFound and
 // MethodNotAllowed.
@@ -119,7 +125,7 @@ func (w *Web) Register(r gin.IRouter) {
 	w.services.Register(get, read)
 	alertpage.New(w.Site).Register(get, read)
 	annotations.New(w.Site).Register(r, get, read, w.Opt.Allow(site.Annotate), operate)
-	w.public.Register(get)
+	w.public.Register(r, get)
 	get("/static/:name", w.Static)
 	direct("/events/stream", read, w.stream)                // has bounds of its own
 	direct("/metrics", read, scraped, gin.WrapH(w.metrics)) // limits the scrapes itself

@@ -30,6 +30,7 @@ var answers = []any{
 	incidents.List{}, incident.Measures{}, annotations.List{}, silences.List{},
 	deadletters.List{}, dlq.Stats{}, dlq.ReplayResult{}, public.Status{}, public.Summary{},
 	public.ComponentList{}, public.IncidentList{}, public.MaintenanceList{}, public.Preview{},
+	public.Subscribed{}, public.Change{},
 }
 
 // schemaNames are the names of schemas that are not those of their types.

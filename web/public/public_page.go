@@ -2,6 +2,7 @@ package public
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/reliability/subscription"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
@@ -32,8 +34,10 @@ type Handler struct {
 // New makes the public view of a site.
 func New(s *site.Site) *Handler { return &Handler{Site: s} }
 
-// Register mounts the public view and the badges.
-func (pub *Handler) Register(get func(path string, h ...gin.HandlerFunc)) {
+// Register mounts the public view, its subscriptions and the badges.
+func (pub *Handler) Register(r gin.IRouter, get func(path string, h ...gin.HandlerFunc)) {
+	r.POST(SubscriptionsPath, site.Secure, pub.subscribe)
+	r.POST(SubscriptionsPath+"/delete", site.Secure, pub.unsubscribe)
 	get(pagePath, pub.publicPage)
 	get(jsonPath, pub.document("application/json", func(b *publicBodies) *publicBody { return &b.json }))
 	get(summaryPath, pub.document("application/json", func(b *publicBodies) *publicBody { return &b.summary }))
@@ -62,6 +66,9 @@ type publicCache struct {
 	daysOf string    // which SLOs and groups they are of
 	days   [][]Day
 
+	sentBook *incident.View // that subscribers have
+	sentAt   time.Time
+
 	badgeKey string // of the view that the badges are of
 	badges   map[slo.ID]badgeText
 }
@@ -84,6 +91,8 @@ func (p *publicCache) badgeOf(key string, id slo.ID, make func() badgeText) badg
 // publicBodies is the view in every form.
 type publicBodies struct {
 	page, json, feed, summary, components, incidents, maintenances publicBody
+
+	changes []subscription.Item // without subscriptions: none
 }
 
 // publicBody is an answer as it is sent.
@@ -128,7 +137,7 @@ func (b *publicBody) send(c *gin.Context, typ string) {
 }
 
 // public returns the bodies of the present view, made again if need be.
-func (pub *Handler) public(c *gin.Context, v site.View) (publicBodies, error) {
+func (pub *Handler) public(ctx context.Context, v site.View) (publicBodies, error) {
 	p := &pub.published
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,10 +154,10 @@ func (pub *Handler) public(c *gin.Context, v site.View) (publicBodies, error) {
 	complete := true
 	if of := ids.String(); p.days == nil || p.daysOf != of || v.Rep.Time.Before(p.daysAt) ||
 		v.Rep.Time.Sub(p.daysAt) >= publicDaysAge {
-		days, err := pub.publicDays(c.Request.Context(), v.Rep, lists)
+		days, err := pub.publicDays(ctx, v.Rep, lists)
 		if err != nil {
 			complete = false
-			if c.Request.Context().Err() == nil { // else the caller went away
+			if ctx.Err() == nil { // else the caller went away
 				pub.Opt.LogError("read the days of the public view", err)
 			}
 		}
@@ -188,6 +197,11 @@ func (pub *Handler) newBodies(status *Status, v site.View) (b publicBodies, err 
 		}
 		*d.to = newPublicBody(append(body, '\n'))
 	}
+	if pub.Opt.Subscriptions != nil {
+		if b.changes, err = newChanges(&all); err != nil {
+			return b, err
+		}
+	}
 	feed, err := pub.newFeed(status)
 	if err != nil {
 		return b, err
@@ -216,7 +230,7 @@ func (pub *Handler) publicPage(c *gin.Context) {
 				Text: "The page is being prepared. Reload it in a moment.", Mark: chart.Wait("")})
 		return
 	}
-	b, err := pub.public(c, v)
+	b, err := pub.public(c.Request.Context(), v)
 	if err != nil {
 		pub.NoPage(c, "public", err)
 		return
@@ -234,7 +248,7 @@ func (pub *Handler) document(typ string, form func(b *publicBodies) *publicBody)
 			respond.Problem(c, http.StatusServiceUnavailable, "The status is being prepared. Try again in a moment.", nil)
 			return
 		}
-		b, err := pub.public(c, v)
+		b, err := pub.public(c.Request.Context(), v)
 		if err != nil {
 			pub.Opt.LogError("make "+c.FullPath(), err)
 			respond.Problem(c, http.StatusInternalServerError,

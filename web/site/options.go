@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/reliability/subscription"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/sla/history"
@@ -148,6 +149,8 @@ type Published struct {
 	Look      Look
 	Public    func(id slo.ID, labels map[string]string) bool
 	PublicSLA func(a *sla.Agreement) bool
+
+	Subscriptions *subscription.Webhooks // nil: there are none, their addresses answer 404
 }
 
 // Address is how readers reach the site.

@@ -25,6 +25,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/reliability/subscription"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/slo"
@@ -60,11 +61,14 @@ type settings struct {
 	first  *counting.Spec
 }
 
+// SubscriptionsFile keeps the webhooks that subscribed to the public page.
+const SubscriptionsFile = "subscriptions.json"
+
 // DataDir is a data directory, with the names in it that are an engine's.
 func DataDir(dir string) config.DataDir {
 	return config.DataDir{Dir: dir, Own: append(engine.Contents(),
 		AlertsFile, NotificationsFile, notificationsJournal, reports.File, ForecastsFile, AnnotationsFile,
-		sources.PositionsFile, AuditDir)}
+		SubscriptionsFile, sources.PositionsFile, AuditDir)}
 }
 
 // readSettings opens nothing for writing. It fails on a broken spec with a *spec.InvalidError.
@@ -103,6 +107,7 @@ type parts struct {
 	incidents   *incidents
 	reports     *reports.Scheduled
 	annotations *annotation.Store
+	subscribed  *subscription.Webhooks // nil: public.subscriptions is off
 	sinks       *sinks.Sinks
 	sources     *sources.Sources
 	deadLetters *deadLetters
@@ -165,6 +170,15 @@ func (b *builder) parts() (p parts, err error) {
 	p.annotations, err = annotation.New(annotation.Options{File: file, Now: time.Now, Logger: b.Log})
 	if err != nil {
 		return p, err
+	}
+	if b.config.Public.Subscriptions {
+		p.subscribed, err = subscription.New(subscription.Options{
+			File: filepath.Join(b.DataDir, SubscriptionsFile), Private: b.config.Public.PrivateWebhooks, Set: b.set,
+			Logger: b.Log,
+		})
+		if err != nil {
+			return p, err
+		}
 	}
 	p.sinks, err = sinks.Open(sinks.Options{
 		Config: &b.config, Dir: b.DataDir, Source: p.storage.engine.Log(), Link: p.intake.redis.link,

@@ -50,6 +50,7 @@ func (b *builder) routes(a *app) (*routes, error) {
 	}
 	opt.Work = site.Work{Generations: e.parking.Generations, Parked: e.parking.Parked, Forget: e.parking.Forget}
 	opt.Serves = func(c *gin.Context, service string) bool { return auth.Serves(c.Request, service) }
+	opt.Subscriptions = p.subscribed
 	opt.DLQ, opt.Annotations, opt.Reload, opt.Public = p.deadLetters, p.annotations, a.reloader.reload, b.Public
 	pages, err := web.New(opt)
 	if err != nil {

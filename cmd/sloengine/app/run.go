@@ -93,6 +93,11 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.start(ctx, "reports", after(ready, func(ctx context.Context) error {
 		return a.reports.Run(ctx, a.routes.web.WriteReport)
 	}))
+	if a.subscribed != nil {
+		g.start(ctx, "subscriptions", after(ready, func(ctx context.Context) error {
+			return a.subscribed.Run(ctx, a.routes.web.PublicChanges)
+		}))
+	}
 	g.start(ctx, "receivers", after(ready, a.alerts.receivers.Run))
 	if outlooks := a.evaluation.outlooks; outlooks != nil {
 		g.start(ctx, "forecasts", after(ready, outlooks.Run))

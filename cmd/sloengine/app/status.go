@@ -98,6 +98,14 @@ func (e *engineStatus) get() status.Engine {
 			Reason: "actions cannot be recorded on disk; the newest wait in memory, and are in the log of the engine", Since: at,
 		})
 	}
+	if e.subscribed != nil {
+		if at := e.subscribed.UnsavedSince(); !at.IsZero() {
+			s.Troubles = append(s.Troubles, status.TroubleStatus{
+				Part:   "subscriptions",
+				Reason: "subscriptions to the public page cannot be saved; new ones are refused, and a restart sends some again", Since: at,
+			})
+		}
+	}
 	s.Connections = e.conns.Status()
 	e.delivery(&s)
 	return s

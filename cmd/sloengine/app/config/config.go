@@ -209,7 +209,7 @@ func (c *Config) check(f *yamldoc.Decoder) {
 		}
 	}
 	c.checkExternalURL(f)
-	c.Public.check(f)
+	c.Public.check(f, c.Web.ExternalURL)
 	c.Notifications.check(f, c.SMTP)
 	c.SMTP.check(f)
 	c.checkReports(f)

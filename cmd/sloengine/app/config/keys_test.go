@@ -39,6 +39,7 @@ var keyEffects = map[string]string{
 	"internal/e2e/operating TestTLS":                               `web.config_file`,
 	"cmd/sloengine/app TestLoopbackServesLoopbackNamesOnly":        `web.allowed_hosts`,
 	"internal/e2e/web TestPublicLook":                              `public.name public.logo public.color public.color_dark`,
+	"internal/e2e/web TestPublicSubscriptions":                     `public.subscriptions public.private_webhooks`,
 	"internal/e2e/web TestShutdownTimeout":                         `shutdown.timeout`,
 	"internal/e2e/faults TestConnectionsLeaveTheLogItsDescriptors": `web.max_connections`,
 	"internal/e2e/web TestReadersCannotExhaustMemory":              `web.responses_memory`,

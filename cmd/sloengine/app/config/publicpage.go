@@ -12,12 +12,15 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// publicConfig is how the public page looks.
+// publicConfig is how the public page looks, and whether webhooks subscribe to it.
 type publicConfig struct {
 	Name      string `yaml:"name"`
 	Logo      string `yaml:"logo" is:"file"`
 	Color     string `yaml:"color"`      // on a light page
 	ColorDark string `yaml:"color_dark"` // on a dark one; "": color
+
+	Subscriptions   bool `yaml:"subscriptions"`
+	PrivateWebhooks bool `yaml:"private_webhooks"` // of subscriptions
 }
 
 // Bounds of what the public page shows above its content.
@@ -26,7 +29,7 @@ const (
 	maxLogo       = 256 << 10
 )
 
-func (p *publicConfig) check(f *yamldoc.Decoder) {
+func (p *publicConfig) check(f *yamldoc.Decoder, externalURL string) {
 	long := utf8.RuneCountInString(p.Name) > maxPublicName
 	if !f.Broken("public.name") && (long || yamldoc.Printable(p.Name) != p.Name) {
 		f.Errorf("public.name", "shorten it", "want at most %d printable characters", maxPublicName)
@@ -46,6 +49,12 @@ func (p *publicConfig) check(f *yamldoc.Decoder) {
 		if err := site.CheckColor(p.dark(), true); err != nil {
 			f.Errorf("public.color_dark", "set a lighter one, as in \"#7cc7db\"", "%v", err)
 		}
+	}
+	if p.Subscriptions && externalURL == "" {
+		f.Errorf("public.subscriptions", "set it: messages link to incidents", "needs web.external_url")
+	}
+	if p.PrivateWebhooks && !p.Subscriptions {
+		f.Errorf("public.private_webhooks", "set public.subscriptions, or remove it", "without effect")
 	}
 	if _, err := p.look(); err != nil {
 		f.Errorf("public.logo", "", "%v", err)

@@ -32,6 +32,8 @@ func TestPublicPageSettings(t *testing.T) {
 		"name: " + strings.Repeat("x", 81):          "at most 80 printable characters",
 		`name: "a\nb"`:                              "at most 80 printable characters",
 		"color: red":                                "public.color: want # and six hexadecimal digits",
+		"subscriptions: true":                       "public.subscriptions: needs web.external_url",
+		"private_webhooks: true":                    "public.private_webhooks: without effect",
 		`color: "#0b5f7g"`:                          "public.color: want # and six hexadecimal digits",
 		`color: "#ffd700"`:                          "public.color: has a contrast of 1.3 on a light page, and text needs 4.5",
 		`color: "#0b5f75"`:                          "public.color_dark: has a contrast of 2.3 on a dark page, and text needs 4.5",
