@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -464,4 +465,60 @@ func TestPublishingShowsAPreview(t *testing.T) {
 		"title": {"Orders wait"}}).Code)
 	require.Contains(t, text(check(t, b.get("/public").Body.String())), "Orders wait")
 	require.Contains(t, text(check(t, b.get(page).Body.String())), "Change the public title")
+}
+
+// brief adds the n-th incident, which has these alerts of one SLO and is resolved at once.
+func brief(book *memoryBook, n int, alerts ...string) (id string) {
+	book.now = noon.Add(time.Duration(n-incident.MaxIncidents) * time.Minute)
+	id = fmt.Sprintf("INC-%s-%04d", book.now.Format("2006-01"), n)
+	var list []incident.Operation
+	for _, name := range alerts {
+		list = append(list, incident.Operation{Kind: incident.Fire, Title: "Orders fail", Onset: book.now,
+			OnsetBy: incident.OnsetByAlert, Alert: &incident.Alert{Fingerprint: name + id, Name: name,
+				Service: "insurance-unpaid", SLO: "insurance-unpaid/availability", Group: []string{"MEDCARE"},
+				Severity: incident.Critical, Fired: book.now}})
+	}
+	book.apply(incident.Batch{Operations: append(list, incident.Operation{Kind: incident.ResolveIt, ID: id, By: "Bob"})})
+	return id
+}
+
+// Those that share the most alerts come first, and of these the latest.
+func TestSimilarIncidentsAreInOrder(t *testing.T) {
+	b, book := withIncidents(t)
+	number := map[string]int{}
+	ids := []string{""}
+	for i, alerts := range []string{"Fast", "Fast Slow", "Slow", "Other", "Fast Slow Other", "Fast", "Fast", "Fast Slow",
+		"Fast", "Fast Slow Other"} {
+		id := brief(book, i+1, strings.Fields(alerts)...)
+		number[id], ids = i+1, append(ids, id)
+	}
+	require.NotNil(t, book.View().Get(ids[10]))
+	for of, want := range map[int][]int{1: nil, 2: {1}, 4: {3, 2, 1}, 7: {6, 5, 2, 1, 4}, 8: {5, 2, 7, 6, 3},
+		9: {8, 7, 6, 5, 2}, 10: {5, 8, 2, 9, 7}} {
+		_, section, _ := strings.Cut(b.get("/incident?id="+ids[of]).Body.String(), `<h2 id="similar">`)
+		section, _, _ = strings.Cut(section, "</section>")
+		var got []int
+		for _, m := range regexp.MustCompile(`<span class="note">(INC-[0-9-]+)</span>`).FindAllStringSubmatch(section, -1) {
+			got = append(got, number[m[1]])
+		}
+		require.Equal(t, want, got, "of incident %d", of)
+	}
+}
+
+// BenchmarkIncidentPage is the page of the latest incident of a full store. All have two alerts of the same SLO, and the
+// latest has one that no other has, so that all are compared.
+func BenchmarkIncidentPage(b *testing.B) {
+	book := newMemoryBook()
+	x := newBench(b, func(o *site.Options) { o.Incidents = book })
+	for n := range incident.MaxIncidents - 1 {
+		brief(book, n+1, "Fast", "Slow")
+	}
+	target := "/incident?id=" + brief(book, incident.MaxIncidents, "Fast", "Slow", "Own")
+	require.Contains(b, x.get(target).Body.String(), `id="similar"`)
+	before := cpuTime()
+	for b.Loop() {
+		x.rep.Version++
+		require.Equal(b, http.StatusOK, x.get(target).Code)
+	}
+	b.ReportMetric(float64((cpuTime()-before).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 }

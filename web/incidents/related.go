@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
-	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -107,41 +106,51 @@ func (h *Handler) newSimilar(inc *incident.Incident, now time.Time) (out []simil
 	}
 	type match struct {
 		*incident.Incident
-		same  int
-		names []string
+		same int
 	}
-	var found []match
+	var found []match // those that share most first; the latest of equal ones
+	seen := map[subject]bool{}
 	for other := range h.Opt.Incidents.View().All() {
-		if incident.CompareIDs(other.ID, inc.ID) >= 0 || other.Service != inc.Service {
+		if other.Service != inc.Service || incident.CompareIDs(other.ID, inc.ID) >= 0 {
 			continue
 		}
-		m, seen := match{Incident: other}, map[subject]bool{}
+		clear(seen)
+		related := false
 		for k := range other.Alerts {
-			a := &other.Alerts[k]
-			if !mine[about(a)] || seen[of(a)] {
-				continue
-			}
-			seen[of(a)] = true
-			if subjects[of(a)] {
-				m.same++
-			}
-			name := format.Safe(cmp.Or(slo.ID(a.SLO).Name(), a.Agreement), format.MaxName)
-			if !slices.Contains(m.names, name) {
-				m.names = append(m.names, name)
+			if a := &other.Alerts[k]; mine[about(a)] {
+				related = true
+				if s := of(a); subjects[s] {
+					seen[s] = true
+				}
 			}
 		}
-		if len(m.names) > 0 {
-			found = append(found, m)
+		at := len(found)
+		for at > 0 && found[at-1].same < len(seen) {
+			at--
+		}
+		if related && at < shownSimilar {
+			found = slices.Insert(found, at, match{other, len(seen)})
+			found = found[:min(len(found), shownSimilar)]
+		}
+		if n := len(found); n == shownSimilar && found[n-1].same == len(subjects) {
+			break // earlier ones share no more
 		}
 	}
-	order.By(found, func(a, b *match) int { return b.same - a.same }) // the latest are first already
-	for _, m := range found[:min(len(found), shownSimilar)] {
+	for _, m := range found {
+		var names []string
+		for k := range m.Alerts {
+			a := &m.Alerts[k]
+			name := format.Safe(cmp.Or(slo.ID(a.SLO).Name(), a.Agreement), format.MaxName)
+			if mine[about(a)] && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
 		x := similar{
 			ID: m.ID, Href: h.href(m.ID), Title: format.Safe(m.Title, format.MaxTitle), Started: format.NewStamp(m.Onset, now),
 			Lasted: format.Duration(m.End(now).Sub(m.Onset)), PostMortem: m.PostMortem,
-			Shared: strings.Join(m.names[:min(len(m.names), 3)], ", "),
+			Shared: strings.Join(names[:min(len(names), 3)], ", "),
 		}
-		if more := len(m.names) - 3; more > 0 {
+		if more := len(names) - 3; more > 0 {
 			x.Shared += " and " + format.Count(more) + " more"
 		}
 		if n := len(m.Updates); n > 0 {
