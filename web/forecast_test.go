@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/slo"
@@ -202,12 +203,19 @@ func TestForecastsInReports(t *testing.T) {
 		}
 	}
 
+	book := &memoryBook{Book: incident.NewBook()}
+	book.now = made
+	book.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Fire, Title: "Orders fail",
+		Onset: made.Add(-21 * time.Minute), OnsetBy: incident.OnsetByCounts, Alert: &incident.Alert{
+			Fingerprint: "b", Name: "ErrorBudgetBurnPage", Service: "shop", SLO: "shop/availability", Group: []string{"b"},
+			Severity: incident.Critical, Fired: made}}}})
+	b.web.Opt.Incidents = book
 	_, text, page := writeReport(t, b, "2026-W47", nil)
 	const table = `
-FORECAST           GROUP      BUDGET LEFT  AHEAD                          BUDGET THEN  EMPTY UNTIL THEN  PACE                                     PAST RANGES THAT HELD
-shop/availability  product=b  50%          end of the window, in 10d 10h  −40% to 45%  30%               empty in 6h to 9h at this pace           3 of 3
-shop/availability  product=a  50%          in 7d                          −25% to 50%  20%               empty in 6h to 9h at this pace           6 of 8
-shop/volume        product=a  98%          –                              –            –                 no forecast: no bad event in five weeks  –
+FORECAST           GROUP      BUDGET LEFT  AHEAD                          BUDGET THEN  EMPTY UNTIL THEN  PACE                                                      PAST RANGES THAT HELD
+shop/availability  product=b  50%          end of the window, in 10d 10h  −40% to 45%  30%               incident since 11:38 UTC, empty in 6h to 9h at this pace  3 of 3
+shop/availability  product=a  50%          in 7d                          −25% to 50%  20%               empty in 6h to 9h at this pace                            6 of 8
+shop/volume        product=a  98%          –                              –            –                 no forecast: no bad event in five weeks                   –
 `
 	require.Contains(t, text, table)
 	notes := []string{
@@ -227,7 +235,7 @@ shop/volume        product=a  98%          –                              – 
 
 	shown := strings.Join(strings.Fields(b.get("/report?period=2026-W47").Body.String()), " ")
 	for _, want := range []string{
-		`<td data-name="Ahead">end of the window, in 10d 10h</td><td class="num" data-name="Budget then">−40% to 45%</td><td class="num" data-name="Exhausted by then">30%</td><td data-name="Pace">empty in 6h to 9h at this pace</td><td class="num" data-name="Past ranges that held">3 of 3</td>`,
+		`<td data-name="Ahead">end of the window, in 10d 10h</td><td class="num" data-name="Budget then">−40% to 45%</td><td class="num" data-name="Exhausted by then">30%</td><td data-name="Pace">incident since 11:38 UTC, empty in 6h to 9h at this pace</td><td class="num" data-name="Past ranges that held">3 of 3</td>`,
 		`no forecast: no bad event in five weeks`, notes[1],
 	} {
 		require.Contains(t, shown, want)
@@ -250,7 +258,7 @@ shop/volume        product=a  98%          –                              – 
 	}
 	require.Equal(t, []string{
 		"availability|product=a|2026-11-20T11:59:00Z|2026-11-27T11:59:00Z|-0.25|0.3|0.5|0.2|6|8|empty in 6h to 9h at this pace",
-		"availability|product=b|2026-11-20T11:59:00Z|2026-11-30T21:59:00Z|-0.4|0.1|0.45|0.3|3|3|empty in 6h to 9h at this pace",
+		"availability|product=b|2026-11-20T11:59:00Z|2026-11-30T21:59:00Z|-0.4|0.1|0.45|0.3|3|3|incident since 11:38 UTC, empty in 6h to 9h at this pace",
 		"volume|product=a|2026-11-20T11:59:00Z||||||||no forecast: no bad event in five weeks",
 	}, cells)
 

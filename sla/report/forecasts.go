@@ -21,6 +21,10 @@ type Forecast struct {
 	// Point is the end of a calendar window, or a week ahead. It is nil if Outlook says why there is no forecast.
 	Point *forecast.Point
 	Score forecast.Score // of past forecasts of the SLO at the same time ahead, in all of its groups
+
+	// Since is the onset of the incident on the line that is not resolved, or the hour since which the forecast sees one.
+	// It is zero if there is none.
+	Since time.Time
 }
 
 // Forecast is nil if the period has been over for more than a day, and if nothing is forecast.
@@ -29,7 +33,10 @@ func (r *Report) Forecast(x *SLO) *Forecast {
 	if o == nil || x.Span.Duration() == 0 || r.now.Sub(x.Span.To) > recent {
 		return nil
 	}
-	out := &Forecast{Line: x, Outlook: o}
+	out := &Forecast{Line: x, Outlook: o, Since: r.onset(x)}
+	if out.Since.IsZero() && o.Forecast.Running != nil {
+		out.Since = o.Forecast.Running.Since
+	}
 	if n := len(o.Forecast.Points); n > 0 {
 		out.Point = &o.Forecast.Points[n-1]
 		if i := slices.Index(forecast.LeadNames[:], out.Point.LeadName()); i >= 0 {
@@ -37,6 +44,23 @@ func (r *Report) Forecast(x *SLO) *Forecast {
 		}
 	}
 	return out
+}
+
+// onset is the earliest onset of the unresolved incidents on a line; zero if there is none.
+func (r *Report) onset(x *SLO) (at time.Time) {
+	if r.Incidents == nil {
+		return at
+	}
+	for i := range r.Incidents.List {
+		inc := &r.Incidents.List[i]
+		on := func(a Affected) bool {
+			return a.SLO == x.Now.SLO.ID && (len(a.Group) == 0 || slices.Equal(a.Group, x.Now.Group))
+		}
+		if inc.Resolved.IsZero() && (at.IsZero() || inc.Onset.Before(at)) && slices.ContainsFunc(inc.Affected, on) {
+			at = inc.Onset
+		}
+	}
+	return at
 }
 
 // probability is that of an empty budget, to order forecasts by.

@@ -85,8 +85,8 @@ func newReportSLO(p *report.Report, r *report.SLO, days bool) v1.ReportSLO {
 		Events:  r.Events, Verdict: string(r.Verdict), Budget: newBudget(r.Net), Raw: newBudget(r.Raw), Cost: r.Cost(),
 		Corrected: r.Corrected.Seconds(),
 	}
-	if p.Forecast(r) != nil {
-		out.Forecast = newForecast(r.Now, time.Time{})
+	if f := p.Forecast(r); f != nil {
+		out.Forecast = newForecast(r.Now, f.Since)
 	}
 	if r.Worst >= 0 {
 		d := newReportDay(s, &r.Days[r.Worst])

@@ -136,7 +136,7 @@ func reportCSV(p *report.Report) ([]byte, error) {
 			l["cost_basis"], l["cost_estimate"] = c.Basis, strconv.FormatBool(c.IsEstimate())
 			l.money(c.Amount, &c.Comparison)
 		}
-		l.forecast(p.Forecast(r))
+		l.forecast(p.Forecast(r), p.Now())
 		put(l)
 	}
 	for i := range p.Thresholds {
@@ -176,13 +176,15 @@ func reportCSV(p *report.Report) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// forecast fills in how the budget of a line will probably develop. Its note is the pace, or why there is no forecast.
-func (l csvLine) forecast(f *report.Forecast) {
+// forecast fills in how the budget of a line will probably develop. Its note is the onset of a running incident and the
+// pace, or why there is no forecast.
+func (l csvLine) forecast(f *report.Forecast, now time.Time) {
 	if f == nil {
 		return
 	}
 	x := &f.Outlook.Forecast
-	l["forecast_made"], l["note"] = csvTime(x.Time), csvText(format.Pace(x))
+	l["forecast_made"], l["note"] = csvTime(x.Time),
+		csvText(format.PaceSince(x, f.Since, now))
 	if p := f.Point; p != nil {
 		l["forecast_for"], l["forecast_low"], l["forecast_median"], l["forecast_high"] = csvTime(x.Time.Add(p.Ahead)),
 			csvNumber(p.Low, true), csvNumber(p.Median, true), csvNumber(p.High, true)

@@ -33,6 +33,15 @@ func Pace(f *forecast.Forecast) string {
 	return "empty in " + low + " to " + high + " at this pace"
 }
 
+// PaceSince is Pace after the onset of the incident that runs, such as "incident since 13:39 UTC, empty in 6h at this
+// pace". A zero onset means that none does.
+func PaceSince(f *forecast.Forecast, onset, now time.Time) string {
+	if onset.IsZero() {
+		return Pace(f)
+	}
+	return "incident since " + Minute(onset, now) + ", " + Pace(f)
+}
+
 // ahead prints a time ahead by its two largest units, minutes only if it is less than a day.
 func ahead(d time.Duration) string {
 	switch {

@@ -37,6 +37,11 @@ func TestForecastSentences(t *testing.T) {
 		RunningIncident(f, time.Time{}, nov.Add(time.Hour)))
 	require.Contains(t, RunningIncident(f, nov.Add(39*time.Minute), nov.Add(time.Hour)), "running since 10:39 UTC at")
 
+	f.Pace = forecast.Pace{Low: 6 * time.Hour, High: 9 * time.Hour}
+	require.Equal(t, "incident since 10:39 UTC, empty in 6h to 9h at this pace",
+		PaceSince(f, nov.Add(39*time.Minute), nov.Add(time.Hour)))
+	require.Equal(t, Pace(f), PaceSince(f, time.Time{}, nov))
+
 	l := &forecast.Level{Since: nov, Before: 0.00104, After: 0.0074}
 	require.Equal(t, "the level of failures changed 2d 6h ago, from 0.1% to 0.74%",
 		LevelChange(l, nov.Add(54*time.Hour+time.Minute)))

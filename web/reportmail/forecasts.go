@@ -20,7 +20,7 @@ func (m *model) fillForecasts(r *report.Report) {
 			ahead, then, empty, held = format.Lead(p), format.Range(p), format.Odds(p.Exhausted), format.Held(f.Score)
 		}
 		t.add(format.Safe(string(now.SLO.ID), format.MaxTitle), group(now.SLO.GroupBy, now.Group), left, ahead, then, empty,
-			format.Pace(&f.Outlook.Forecast), held)
+			format.PaceSince(&f.Outlook.Forecast, f.Since, r.Now()), held)
 	}
 	m.show(t)
 	if len(all) > 0 {

@@ -182,7 +182,7 @@ func (ui *Handler) fillReportForecasts(p *reportPage, r *report.Report) {
 			Href: ui.SLOHref(now), Name: format.Safe(now.SLO.ID.Name(), format.MaxName),
 			Service: format.Safe(now.SLO.ID.Service(), format.MaxName), Group: format.Labels(now.SLO.GroupBy, now.Group),
 			Left: format.NoValue, Ahead: format.NoValue, Range: format.NoValue, Empty: format.NoValue,
-			Pace: format.Pace(&f.Outlook.Forecast), Held: format.NoValue,
+			Pace: format.PaceSince(&f.Outlook.Forecast, f.Since, r.Now()), Held: format.NoValue,
 		}
 		if now.Budget.HasData {
 			row.Left = format.Percent(now.Budget.Remaining, 0)
