@@ -54,13 +54,19 @@ func ruleTests(t *testing.T, in rules.Spec, o Options, old, new string) []string
 	return args
 }
 
-// TestRuleTestsPass in each profile, and with the names of Sloth. The profile full has one SLO of each kind only, since
-// promtool needs ten seconds of CPU for each.
+// TestRuleTestsPass in each profile, with the names of Sloth, and with rules evaluated at the default pace and at half
+// of it, where promtool needs half the CPU. The profile full has one SLO of each kind only, since promtool needs up to
+// ten seconds for each.
 func TestRuleTestsPass(t *testing.T) {
+	defaults := []string{"minimal minimal", "minimal sloth", "openslo-journey minimal", "insurance-unpaid/latency minimal",
+		"shop/throughput full", "insurance-sales/apdex full"}
 	pass := func(name string, in rules.Spec, o rules.Options) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o.From, o.Until = tables.From, tables.Until
+			if !slices.Contains(defaults, name) {
+				o.Eval = time.Minute
+			}
 			require.Contains(t, promtool(t, ruleTests(t, in, Options{Options: o}, "", "")...), "SUCCESS")
 		})
 	}
@@ -132,7 +138,7 @@ func TestRuleTestsOfHostileNames(t *testing.T) {
 	whole.Indicator.Valid = slo.Selector{slotest.Matcher(t, "type", slo.OpEqual, "order")}
 	whole.Labels = map[string]string{"tier": "gold", "long": "yes", "alert": "no", "record": "x"}
 	in := rules.Spec{SLOs: []*slo.SLO{byTier, whole}}
-	o := Options{Options: rules.Options{Profile: rules.Minimal, From: tables.From, Until: tables.Until}}
+	o := Options{Options: rules.Options{Profile: rules.Minimal, From: tables.From, Until: tables.Until, Eval: time.Minute}}
 	m := generate(t, in, o)
 	for _, g := range rules.Merge(m.recording, m.alerts) {
 		for _, r := range g.Rules {
