@@ -48,6 +48,7 @@ func (q quietSilences) AddSilence(s silence.Silence) (silence.Silence, error) {
 }
 func (q quietSilences) ExpireSilence(string) (silence.Silence, error) { return silence.Silence{}, nil }
 func (q quietSilences) HasReceivers() bool                            { return true }
+func (q quietSilences) Inhibiting() func(*state.Alert) string         { return nil }
 func (q quietSilences) Silencing() func(*state.Alert) (ids []string)  { return nil }
 
 // limitedBench is an engine of two services, and the router of a reader of one of them.

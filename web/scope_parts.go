@@ -102,6 +102,8 @@ func (s *scopedSilences) Previews() ([]notify.Preview, bool) {
 
 func (s *scopedSilences) Silencing() func(a *state.Alert) []string { return s.all.Silencing() }
 
+func (s *scopedSilences) Inhibiting() func(a *state.Alert) string { return s.all.Inhibiting() }
+
 func (s *scopedSilences) AddSilence(silence.Silence) (silence.Silence, error) {
 	return silence.Silence{}, errReadOnly
 }

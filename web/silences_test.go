@@ -337,3 +337,32 @@ func TestPreviewsOnThePage(t *testing.T) {
 	none, _ := withSilences(t)
 	require.NotContains(t, none.get("/silences").Body.String(), `id="previews"`)
 }
+
+// inhibitedSilences inhibit every alert by one.
+type inhibitedSilences struct {
+	*receivers.Dispatcher
+	by string
+}
+
+func (s inhibitedSilences) Inhibiting() func(*state.Alert) string {
+	return func(*state.Alert) string { return s.by }
+}
+
+// The page of an inhibited alert and the API name the alert that inhibits it, as far as the reader may see that.
+func TestInhibitedAlert(t *testing.T) {
+	const cause = "ErrorBudgetExhaustedfiring"
+	for _, c := range []struct {
+		name, by string
+		want     bool
+	}{{"visible", cause, true}, {"not visible", "00000000000000ff", false}, {"none", "", false}} {
+		b := newBench(t, func(o *site.Options) {
+			o.Silences = inhibitedSilences{newSilences(t, someReceivers, o.Now), c.by}
+		})
+		page, api := b.get("/alert?id="+burningAlert).Body.String(), b.get("/api/v1/alerts").Body.String()
+		require.Equal(t, c.want, strings.Contains(page, `href="/alert?id=`+cause+`">Inhibited`), c.name)
+		require.Equal(t, c.want, strings.Contains(api, `"inhibited_by":"`+cause+`"`), c.name)
+		if c.by != "" && !c.want {
+			require.NotContains(t, page+api, c.by, c.name)
+		}
+	}
+}

@@ -8,7 +8,11 @@ import (
 )
 
 // Metrics are the counters of all peers, by name.
-type Metrics struct{ *metric.PerName[*series] }
+type Metrics struct {
+	*metric.PerName[*series]
+
+	Inhibited *metrics.Gauge // alerts, at the engine's own receivers
+}
 
 // series are those of one peer.
 type series struct {
@@ -21,7 +25,7 @@ type series struct {
 
 // NewMetrics makes the counters in set.
 func NewMetrics(set *metrics.Set) *Metrics {
-	return &Metrics{metric.NewPerName(set, func(g *metric.Group, name string) *series {
+	targets := metric.NewPerName(set, func(g *metric.Group, name string) *series {
 		s := &series{
 			sent:    g.Counter(metric.NotifySent, name),
 			refused: g.Counter(metric.NotifyDropped, name, "refused"), expired: g.Counter(metric.NotifyDropped, name, "expired"),
@@ -34,5 +38,6 @@ func NewMetrics(set *metrics.Set) *Metrics {
 			}
 		}
 		return s
-	})}
+	})
+	return &Metrics{targets, metric.NotifyInhibited.Gauge(set)}
 }

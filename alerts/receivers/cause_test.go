@@ -3,19 +3,23 @@ package receivers
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/alertmanager/notify/telegram"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/alertmanager"
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/notify/notifytest"
 	"github.com/sloengine/sloengine/alerts/silence"
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/internal/testkit"
+	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -114,15 +118,17 @@ func TestOnsetOfCause(t *testing.T) {
 inhibit_rules: [{source_matchers: ['severity="page"', 'slo_id="mdm"'], target_matchers: ['slo_id!="mdm"']}]
 `)
 	r.Causes = []int{0}
+	var log logtest.Buffer
 	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: r},
-		Incident: func(id string) (Incident, bool) { at, ok := known[id]; return Incident{Onset: at}, ok }})
-	_, err := d.AddSilence(silence.Silence{Matchers: `slo_id="mdm"`, Author: "ann", Comment: "known",
+		Logger: slog.New(slog.NewTextHandler(&log, nil)), Incident: func(id string) (Incident, bool) { at, ok := known[id]; return Incident{Onset: at}, ok }})
+	muted, err := d.AddSilence(silence.Silence{Matchers: `slo_id="mdm"`, Author: "ann", Comment: "known",
 		Ends: time.Now().Add(time.Hour)})
 	require.NoError(t, err)
 	var a alarms
 	fire := func(name string, after time.Duration, counted bool) {
 		a.fire(name, "severity=page", "slo_id="+name)
 		x := &a.view.Active[len(a.view.Active)-1]
+		x.SLO = slo.ID(name)
 		if x.FirstBad = began.Add(after); counted {
 			known[x.Fingerprint], x.FirstBad = x.FirstBad, began.Add(-time.Hour)
 		}
@@ -136,7 +142,54 @@ inhibit_rules: [{source_matchers: ['severity="page"', 'slo_id="mdm"'], target_ma
 	testkit.Eventually(t, "those that began earlier", func() bool { return len(h.all()) == 2 })
 	time.Sleep(200 * time.Millisecond) // four intervals: nothing more comes
 	require.ElementsMatch(t, []string{"earlier=firing", "counted earlier=firing"}, h.told())
+	by := d.Inhibiting()
+	for i := range a.view.Active {
+		x := &a.view.Active[i]
+		want := map[bool]string{true: a.view.Active[0].Fingerprint}[x.Name == "same" || x.Name == "later"]
+		require.Equal(t, want, by(x), x.Name)
+	}
+	require.EqualValues(t, 2, d.opt.Metrics.Inhibited.Get())
+	_, err = d.ExpireSilence(muted.ID)
+	require.NoError(t, err)
+	testkit.Eventually(t, "the cause", func() bool { return len(h.all()) == 3 })
+	require.Equal(t, "later, same", h.all()[2].Alerts[0].Annotations["affected"])
 	d.Update(a.end("mdm").now())
-	testkit.Eventually(t, "the others still fire", func() bool { return len(h.all()) == 4 })
-	require.ElementsMatch(t, []string{"same=firing", "later=firing"}, h.told()[2:])
+	testkit.Eventually(t, "the others still fire", func() bool { return len(h.all()) == 6 })
+	require.ElementsMatch(t, []string{"mdm=resolved", "same=firing", "later=firing"}, h.told()[3:])
+	require.Nil(t, d.Inhibiting())
+	require.Zero(t, d.opt.Metrics.Inhibited.Get())
+	require.Contains(t, log.String(), `msg="notifications of alerts are inhibited" alerts=2 started=2 ended=0 first=`)
+	require.Contains(t, log.String(), `msg="notifications of alerts are inhibited" alerts=0 started=0 ended=2`)
+}
+
+// TestAlsoAffected: the message of a declared cause lists the SLOs whose alerts it inhibits, each once and escaped, and
+// names those of other services only by their number.
+func TestAlsoAffected(t *testing.T) {
+	cause := &item{alert: state.Alert{Fingerprint: "c", Service: "shop"}}
+	for _, c := range []struct {
+		name    string
+		effects []state.Alert
+		ticket  bool // they are not inhibited as effects of a declared cause
+		want    string
+	}{
+		{name: "none"},
+		{name: "tickets", effects: []state.Alert{{Service: "shop", SLO: "shop/a"}}, ticket: true},
+		{name: "a page and a ticket", want: "shop/a",
+			effects: []state.Alert{{Service: "shop", SLO: "shop/a"}, {Service: "shop", SLO: "shop/a"}}},
+		{name: "groups", want: "shop/a (product=x, country=@\u200bde), shop/a (product=‹b›)", effects: []state.Alert{
+			{Service: "shop", SLO: "shop/a", GroupBy: []string{"product", "country"}, Group: slo.Group{"x", "@de"}},
+			{Service: "shop", SLO: "shop/a", GroupBy: []string{"product"}, Group: slo.Group{"<b>"}}}},
+		{name: "another service", effects: []state.Alert{{Service: "pay", SLO: "pay/a"}}, want: "1 of other services"},
+		{name: "many", want: "shop/a, shop/b, shop/c, shop/d, shop/e, 2 more", effects: []state.Alert{
+			{Service: "pay", SLO: "pay/a"}, {Service: "shop", SLO: "shop/f"}, {Service: "shop", SLO: "shop/e"},
+			{Service: "shop", SLO: "shop/d"}, {Service: "shop", SLO: "shop/c"}, {Service: "shop", SLO: "shop/b"},
+			{Service: "shop", SLO: "shop/a"}}},
+	} {
+		d := &Dispatcher{items: map[string]*item{}, inhibited: inhibitions{}}
+		for i, x := range c.effects {
+			id := fmt.Sprint(i)
+			d.items[id], d.inhibited[id] = &item{alert: x}, inhibition{"c", !c.ticket}
+		}
+		require.Equal(t, c.want, d.affected(cause, escapeFor("telegram", &telegram.TelegramConfig{})), c.name)
+	}
 }

@@ -25,17 +25,18 @@ type Dispatcher struct {
 
 	previews previews
 
-	mu       sync.Mutex // guards the fields below
-	plan     *plan
-	lanes    map[string]*lane // by target
-	changed  bool             // the lanes of the plan do not run yet
-	read     *news            // the last that was taken over
-	items    map[string]*item // by fingerprint
-	groups   map[string]*group
-	sources  map[sourceKey]inhibitors // alerts that inhibit others
-	round    uint64
-	changes  changeSet // that are not saved
-	silences silences
+	mu        sync.Mutex // guards the fields below
+	plan      *plan
+	lanes     map[string]*lane // by target
+	changed   bool             // the lanes of the plan do not run yet
+	read      *news            // the last that was taken over
+	items     map[string]*item // by fingerprint
+	groups    map[string]*group
+	sources   map[sourceKey]inhibitors // alerts that inhibit others
+	round     uint64
+	inhibited inhibitions // as of read
+	changes   changeSet   // that are not saved
+	silences  silences
 }
 
 // news is a view of the alerts and when it came.

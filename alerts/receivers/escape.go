@@ -116,7 +116,8 @@ func alertLines(a template.Alert, room int) string {
 		}
 	}
 	for _, line := range [][2]string{
-		{"Impact", a.Labels[series.LabelImpact]}, {"Incident", a.Annotations["incident"]}, {"Acknowledge", ack},
+		{"Impact", a.Labels[series.LabelImpact]}, {"Also affected", a.Annotations["affected"]},
+		{"Incident", a.Annotations["incident"]}, {"Acknowledge", ack},
 		{"Runbook", a.Annotations["runbook_url"]}, {"Alert", a.Annotations["alert"]},
 		{"Status page", a.Annotations["page"]}, {"Dashboard", a.Annotations["dashboard"]},
 	} {

@@ -162,7 +162,11 @@ func (l *lane) next() (*message, time.Duration) {
 		for _, it := range t.items {
 			if it.firing() || l.target.resolved {
 				incident, linked := l.d.opt.Incident(it.alert.Fingerprint)
-				m.alerts = append(m.alerts, it.message(l.target.show, incident, linked, now))
+				a := it.message(l.target.show, incident, linked, now)
+				if affected := l.d.affected(it, l.target.show); affected != "" {
+					a.Annotations["affected"] = model.LabelValue(affected)
+				}
+				m.alerts = append(m.alerts, a)
 			}
 		}
 		m.labels = shownLabels(m)

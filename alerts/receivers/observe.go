@@ -32,6 +32,7 @@ func (d *Dispatcher) observe(n *news, now time.Time) {
 		it.alert = *a
 		d.fires(it, now)
 	}
+	d.inhibit()
 	d.ended(n.view)
 	if first {
 		d.adopt()

@@ -174,6 +174,8 @@ var (
 	NotifyPending = notifyPart.Gauge("sloengine_notify_pending", "alerts",
 		"Alerts that fire or have resolved and that the Alertmanager does not know yet, or groups of alerts that wait for "+
 			"the receiver.", notifyTarget, noTargets)
+	NotifyInhibited = notifyPart.Gauge("sloengine_notify_inhibited_alerts", "alerts",
+		"Firing alerts of which the engine's own receivers are not notified, because another alert inhibits them.")
 	NotifyLastSuccess = notifyPart.Gauge("sloengine_notify_last_success_timestamp_seconds", unitSeconds,
 		"Unix time of the last request that succeeded, 0 before the first.", notifyTarget, noTargets)
 	NotifyLastSuccessTook = notifyPart.Gauge("sloengine_notify_last_success_seconds", unitSeconds,

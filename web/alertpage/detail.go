@@ -104,6 +104,9 @@ func (h *Handler) steps(c *gin.Context, a *state.Alert, inc *incident.Incident, 
 	} else {
 		add(cmp.Or(row.About, row.Service), row.Href)
 	}
+	if by := h.Inhibiting()(a); by != "" {
+		add("Inhibited: show the alert that is sent", h.AlertHref(by))
+	}
 	add("Silence", row.Do.Silence)
 	add("Silenced: show the silence", row.Do.Silences)
 	return out

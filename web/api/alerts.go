@@ -13,7 +13,7 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-func newAlert(a *state.Alert, silences []string) v1.Alert {
+func newAlert(a *state.Alert, silences []string, inhibitedBy string) v1.Alert {
 	out := v1.Alert{
 		Fingerprint: a.Fingerprint, Name: a.Name, State: string(a.State), Severity: a.Severity,
 		Urgent: a.Urgent, Service: a.Service,
@@ -21,6 +21,7 @@ func newAlert(a *state.Alert, silences []string) v1.Alert {
 		ActiveSince: timeOrNil(a.ActiveSince), FirstBad: timeOrNil(a.FirstBad), FiredAt: timeOrNil(a.FiredAt),
 		ResolvedAt: timeOrNil(a.ResolvedAt),
 		Detection:  number(a.Detection().Seconds(), !a.FiredAt.IsZero()), SilencedBy: append([]string{}, silences...),
+		InhibitedBy: inhibitedBy,
 	}
 	if a.SLO != "" {
 		out.SLO = &a.SLO
@@ -57,9 +58,9 @@ func (api *Handler) apiAlerts(c *gin.Context) {
 		return
 	}
 	out := v1.AlertList{Report: newReportJSON(v), Total: len(all), Items: []v1.Alert{}, Next: next}
-	silences := api.Silencing()
+	silences, inhibiting := api.Silencing(), api.Inhibiting()
 	for _, a := range page {
-		out.Items = append(out.Items, newAlert(a, silences(a)))
+		out.Items = append(out.Items, newAlert(a, silences(a), inhibiting(a)))
 	}
 	held := api.Held(f)
 	out.Held, out.HeldTotal = []v1.HeldAlert{}, len(held)

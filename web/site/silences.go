@@ -28,6 +28,9 @@ type Silences interface {
 	Previews() ([]notify.Preview, bool)
 	// Silencing returns a function that lists the silences that keep a firing alert quiet now; nil if there are none.
 	Silencing() func(a *state.Alert) (ids []string)
+	// Inhibiting returns a function that finds the alert, by its fingerprint, that inhibits the notification of a firing
+	// one now, "" for none; nil if no alert is inhibited.
+	Inhibiting() func(a *state.Alert) (fingerprint string)
 }
 
 // Silencing returns a function that lists the silences, by id, that keep a firing alert quiet now. It is never nil.
@@ -38,6 +41,28 @@ func (site *Site) Silencing() func(a *state.Alert) []string {
 		}
 	}
 	return func(*state.Alert) []string { return nil }
+}
+
+// Inhibiting returns a function that finds the alert, by its fingerprint, that inhibits the notification of a firing
+// one now; "" if there is none, or the reader may not see it. It is never nil.
+func (site *Site) Inhibiting() func(a *state.Alert) (fingerprint string) {
+	if site.Opt.Silences == nil || site.Opt.Alerts == nil {
+		return func(*state.Alert) string { return "" }
+	}
+	of := site.Opt.Silences.Inhibiting()
+	if of == nil {
+		return func(*state.Alert) string { return "" }
+	}
+	visible := map[string]bool{}
+	for a := range eachAlert(site.Opt.Alerts()) {
+		visible[a.Fingerprint] = true
+	}
+	return func(a *state.Alert) string {
+		if by := of(a); visible[by] {
+			return by
+		}
+		return ""
+	}
 }
 
 // SilenceHref leads to the form that silences an alert.

@@ -49,7 +49,8 @@ type Alert struct {
 	ResolvedAt  *time.Time        `json:"resolved_at"`
 	Detection   *float64          `json:"detection_seconds"` // from the first bad event to firing
 	Removed     bool              `json:"removed"`
-	SilencedBy  []string          `json:"silenced_by"` // ids of silences
+	SilencedBy  []string          `json:"silenced_by"`            // ids of silences
+	InhibitedBy string            `json:"inhibited_by,omitempty"` // fingerprint of an alert
 }
 
 // AlertList answers /api/v1/alerts.
