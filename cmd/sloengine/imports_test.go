@@ -181,7 +181,6 @@ var mayImport = map[string][]string{
 		"ingest/event", "reliability/*", "sla/annotation", "sla/history", "sla/report", "slo", "ingest/counting", "web/*"},
 	"cmd/sloengine/scrapes": {"rules", "slo"},
 	"cmd/sloengine/send":    {"client/post", "ingest/event", "ingest/logfile", "reliability/retry", "web/format"},
-	"cmd/sloengine/manual":  {},
 
 	// Names too long for the block above, which would be aligned again.
 	"ingest/otlp/otlpwire":                {},

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
-	"github.com/sloengine/sloengine/cmd/sloengine/manual"
 )
 
 func newMan(s cli.Streams) *cobra.Command {
@@ -25,7 +24,7 @@ the pages are the same for each build of a version.`,
 			if err != nil {
 				return cli.Usagef("invalid --date %q (want a day such as 2026-11-24)", date)
 			}
-			names, err := manual.WriteMan(c.Root(), args[0], version, at)
+			names, err := cli.WriteMan(c.Root(), args[0], version, at)
 			if err != nil {
 				return err
 			}

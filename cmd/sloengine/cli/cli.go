@@ -1,5 +1,6 @@
 // Package cli is what the commands of sloengine share: exit codes, wrong usage, output as a table, JSON or YAML with
-// hostile text made harmless, and the flag that names the files of a spec.
+// hostile text made harmless, the flag that names the files of a spec, and the manual that is written from
+// the commands: a page of Markdown and a man page for each.
 //
 // It has no command and knows no engine.
 package cli

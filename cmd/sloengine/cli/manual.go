@@ -1,8 +1,4 @@
-// Package manual writes the manual of a program from its commands: one page of Markdown and a man page for each
-// command.
-//
-// It knows the commands only by what they say of themselves.
-package manual
+package cli
 
 import (
 	"fmt"
@@ -44,8 +40,8 @@ func flags(c *cobra.Command) (all []*pflag.Flag) {
 	return all
 }
 
-// name is how a flag is written, with the kind of its value.
-func name(f *pflag.Flag) (flag, kind string) {
+// flagName is how a flag is written, with the kind of its value.
+func flagName(f *pflag.Flag) (flag, kind string) {
 	kind, _ = pflag.UnquoteUsage(f)
 	flag = "--" + f.Name
 	if f.Shorthand != "" {
@@ -54,8 +50,8 @@ func name(f *pflag.Flag) (flag, kind string) {
 	return flag, kind
 }
 
-// fallback is the value of a flag that is not given, "" for none.
-func fallback(f *pflag.Flag) string {
+// flagDefault is the value of a flag that is not given, "" for none.
+func flagDefault(f *pflag.Flag) string {
 	switch f.DefValue {
 	case "", "false", "[]", "0s":
 		return ""
@@ -63,15 +59,15 @@ func fallback(f *pflag.Flag) string {
 	return f.DefValue
 }
 
-func text(c *cobra.Command) string {
+func longText(c *cobra.Command) string {
 	if c.Long != "" {
 		return c.Long
 	}
 	return c.Short + "."
 }
 
-// Markdown is the reference of all commands.
-func Markdown(root *cobra.Command) string {
+// Manual is the reference of all commands.
+func Manual(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("| command | what it does |\n|---|---|\n")
 	all := Commands(root)
@@ -80,14 +76,15 @@ func Markdown(root *cobra.Command) string {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", path, strings.ReplaceAll(path, " ", "-"), cell(c.Short))
 	}
 	for _, c := range all {
-		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n\n%s\n```\n", c.CommandPath(), c.UseLine(), strings.TrimRight(text(c), "\n"))
+		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n\n%s\n```\n", c.CommandPath(), c.UseLine(),
+			strings.TrimRight(longText(c), "\n"))
 		if list := flags(c); len(list) > 0 {
 			b.WriteString("\n| flag | value | default | meaning |\n|---|---|---|---|\n")
 			for _, f := range list {
-				flag, kind := name(f)
+				flag, kind := flagName(f)
 				_, usage := pflag.UnquoteUsage(f)
 				value := "none"
-				if v := fallback(f); v != "" {
+				if v := flagDefault(f); v != "" {
 					value = "`" + v + "`"
 				}
 				if f.Value.Type() == "bool" {
@@ -108,26 +105,26 @@ func Markdown(root *cobra.Command) string {
 
 func cell(s string) string { return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(s) }
 
-// Man is the man page of a command in section 1. version and date are for its margins.
-func Man(c *cobra.Command, version string, date time.Time) string {
+// man is the man page of a command in section 1. version and date are for its margins.
+func man(c *cobra.Command, version string, date time.Time) string {
 	var b strings.Builder
 	page := manName(c)
 	fmt.Fprintf(&b, ".TH %s 1 %s %s %s\n", quoted(strings.ToUpper(page)), quoted(date.Format(time.DateOnly)),
 		quoted("sloengine "+version), quoted("sloengine"))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(page), escape(c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n%s\n", escape(c.UseLine()))
-	fmt.Fprintf(&b, ".SH DESCRIPTION\n.nf\n%s\n.fi\n", escape(text(c)))
+	fmt.Fprintf(&b, ".SH DESCRIPTION\n.nf\n%s\n.fi\n", escape(longText(c)))
 	if list := flags(c); len(list) > 0 {
 		b.WriteString(".SH OPTIONS\n")
 		for _, f := range list {
-			flag, kind := name(f)
+			flag, kind := flagName(f)
 			_, usage := pflag.UnquoteUsage(f)
 			if f.Value.Type() == "bool" {
 				kind = ""
 			}
 			fmt.Fprintf(&b, ".TP\n.B %s\n", escape(strings.TrimSpace(flag+" "+kind)))
 			b.WriteString(escape(usage))
-			if v := fallback(f); v != "" {
+			if v := flagDefault(f); v != "" {
 				b.WriteString(escape(" (default " + v + ")"))
 			}
 			b.WriteString("\n")
@@ -172,7 +169,7 @@ func quoted(s string) string { return `"` + strings.ReplaceAll(escape(s), `"`, `
 func WriteMan(root *cobra.Command, dir, version string, date time.Time) (names []string, err error) {
 	for _, c := range Commands(root) {
 		name := manName(c) + ".1"
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(Man(c, version, date)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(man(c, version, date)), 0o644); err != nil {
 			return names, fmt.Errorf("write man page: %w", err)
 		}
 		names = append(names, name)
