@@ -16,6 +16,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/remote"
@@ -236,7 +237,7 @@ func (w *Webhooks) update(items []Item) {
 		next[x.ID] = c
 	}
 	w.unsaved = w.unsaved || len(next) != len(w.state.Items)
-	slices.SortFunc(items, func(a, b Item) int { return cmp.Compare(next[a.ID].Number, next[b.ID].Number) })
+	order.By(items, func(a, b *Item) int { return cmp.Compare(next[a.ID].Number, next[b.ID].Number) })
 	w.state.Items, w.items, w.known = next, items, true
 }
 
