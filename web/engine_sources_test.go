@@ -49,7 +49,7 @@ func TestSourcesAreShown(t *testing.T) {
 	ready := string(k.answer(b, http.MethodGet, "/-/ready", 200))
 	require.Contains(t, ready,
 		`{"part":"source","name":"payments","reason":"the brokers refuse the user name or password (check sasl), since `)
-	require.Contains(t, ready, "and 3 more troubles")
+	require.Contains(t, ready, "and 3 more failures")
 	require.NotContains(t, ready, "secret", "anybody may ask")
 
 	for want, s := range map[string]status.SourceStatus{

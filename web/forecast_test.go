@@ -84,10 +84,10 @@ func TestForecastsOnPages(t *testing.T) {
 	}
 	page := flat("/slo?id=insurance-unpaid/availability&group.product=TRVL10")
 	for _, want := range []string{
-		"Empty in 6h to 9h at this pace.", "leaves the window on", ": &#43;72%.", "An incident has been running since",
-		"The level of failures changed 2d ago, from 0.1% to 0.4%.", "the budget is empty in 7h.",
+		"Exhausted in 6h to 9h at this pace.", "leaves the window on", ": &#43;72%.", "An incident has been running since",
+		"The level of failures changed 2d ago, from 0.1% to 0.4%.", "the budget is exhausted in 7h.",
 		"in 3d", "37%", "57 of 60 at 1h", "end of the window, in 8d",
-		"The budget is empty within 7d with a probability of 66%, not before 5h.",
+		"The budget is exhausted within 7d with a probability of 66%, not before 5h.",
 	} {
 		require.Contains(t, page, want)
 	}
@@ -101,7 +101,7 @@ func TestForecastsOnPages(t *testing.T) {
 		"&#43;5.0% a week"} {
 		require.Contains(t, capacity, want)
 	}
-	require.Contains(t, flat("/"), "empty in 6h to 9h at this pace")
+	require.Contains(t, flat("/"), "exhausted in 6h to 9h at this pace")
 	engine := flat("/engine")
 	require.Contains(t, engine, "Inside at 1h")
 	require.Contains(t, engine, "95%")
@@ -127,7 +127,7 @@ func TestForecastsInTheAPI(t *testing.T) {
 	k := newContract(t, b)
 	body := string(k.answer(b, "GET", "/api/v1/slos/insurance-unpaid/availability?group.product=TRVL10", http.StatusOK))
 	for _, want := range []string{
-		`"summary":"empty in 6h to 9h at this pace"`, `"low_seconds":21600,"high_seconds":32400`,
+		`"summary":"exhausted in 6h to 9h at this pace"`, `"low_seconds":21600,"high_seconds":32400`,
 		`"median_seconds":180000,"high_seconds":null`,
 		`"ahead":"window_end"`, `"budget_share":0.72`, `"empty_seconds":25200`,
 		`"ahead":"1h","made":62,"checked":60,"inside":57,"below":2,"missed":1`,
@@ -212,16 +212,16 @@ func TestForecastsInReports(t *testing.T) {
 	b.web.Opt.Incidents = book
 	_, text, page := writeReport(t, b, "2026-W47", nil)
 	const table = `
-FORECAST           GROUP      BUDGET LEFT  AHEAD                          BUDGET THEN  EMPTY UNTIL THEN  PACE                                                      PAST RANGES THAT HELD
-shop/availability  product=b  50%          end of the window, in 10d 10h  −40% to 45%  30%               incident since 11:38 UTC, empty in 6h to 9h at this pace  3 of 3
-shop/availability  product=a  50%          in 7d                          −25% to 50%  20%               empty in 6h to 9h at this pace                            6 of 8
-shop/volume        product=a  98%          –                              –            –                 no forecast: no bad event in five weeks                   –
+FORECAST           GROUP      BUDGET LEFT  AHEAD                          BUDGET THEN  EXHAUSTED UNTIL THEN  PACE                                                          PAST RANGES THAT CONTAINED IT
+shop/availability  product=b  50%          end of the window, in 10d 10h  −40% to 45%  30%                   incident since 11:38 UTC, exhausted in 6h to 9h at this pace  3 of 3
+shop/availability  product=a  50%          in 7d                          −25% to 50%  20%                   exhausted in 6h to 9h at this pace                            6 of 8
+shop/volume        product=a  98%          –                              –            –                     no forecast: no bad event in five weeks                       –
 `
 	require.Contains(t, text, table)
 	notes := []string{
-		"Forecasts are those of 2026-11-20 11:59 UTC. They are about the budget of the objective's window: 90% of the futures lie in the range. The probability is that of a budget that is empty at some time until then.",
+		"Forecasts are those of 2026-11-20 11:59 UTC. They are about the budget of the objective's window: 90% of the futures lie in the range. The probability is that of a budget that is exhausted at some time until then.",
 		// 57 + 6 + 3 of 60 + 8 + 3, rounded down
-		"The engine has checked 71 past ranges of these SLOs: 92% held what truly remained.",
+		"The engine has checked 71 past ranges of these SLOs: 92% contained the actual budget.",
 	}
 	for _, note := range notes {
 		require.Contains(t, text, "\n"+note+"\n")
@@ -235,7 +235,7 @@ shop/volume        product=a  98%          –                              – 
 
 	shown := strings.Join(strings.Fields(b.get("/report?period=2026-W47").Body.String()), " ")
 	for _, want := range []string{
-		`<td data-name="Ahead">end of the window, in 10d 10h</td><td class="num" data-name="Budget then">−40% to 45%</td><td class="num" data-name="Exhausted by then">30%</td><td data-name="Pace">incident since 11:38 UTC, empty in 6h to 9h at this pace</td><td class="num" data-name="Past ranges that held">3 of 3</td>`,
+		`<td data-name="Ahead">end of the window, in 10d 10h</td><td class="num" data-name="Budget then">−40% to 45%</td><td class="num" data-name="Exhausted by then">30%</td><td data-name="Pace">incident since 11:38 UTC, exhausted in 6h to 9h at this pace</td><td class="num" data-name="Past ranges that contained it">3 of 3</td>`,
 		`no forecast: no bad event in five weeks`, notes[1],
 	} {
 		require.Contains(t, shown, want)
@@ -243,7 +243,7 @@ shop/volume        product=a  98%          –                              – 
 
 	k := newContract(t, b)
 	body := string(k.answer(b, http.MethodGet, "/api/v1/report?period=2026-W47", http.StatusOK))
-	require.Contains(t, body, `"forecast":{"time":"2026-11-20T11:59:00Z","summary":"empty in 6h to 9h at this pace"`)
+	require.Contains(t, body, `"forecast":{"time":"2026-11-20T11:59:00Z","summary":"exhausted in 6h to 9h at this pace"`)
 	require.Equal(t, 3, strings.Count(body, `"forecast":{`))
 
 	var cells []string
@@ -257,8 +257,8 @@ shop/volume        product=a  98%          –                              – 
 		}
 	}
 	require.Equal(t, []string{
-		"availability|product=a|2026-11-20T11:59:00Z|2026-11-27T11:59:00Z|-0.25|0.3|0.5|0.2|6|8|empty in 6h to 9h at this pace",
-		"availability|product=b|2026-11-20T11:59:00Z|2026-11-30T21:59:00Z|-0.4|0.1|0.45|0.3|3|3|incident since 11:38 UTC, empty in 6h to 9h at this pace",
+		"availability|product=a|2026-11-20T11:59:00Z|2026-11-27T11:59:00Z|-0.25|0.3|0.5|0.2|6|8|exhausted in 6h to 9h at this pace",
+		"availability|product=b|2026-11-20T11:59:00Z|2026-11-30T21:59:00Z|-0.4|0.1|0.45|0.3|3|3|incident since 11:38 UTC, exhausted in 6h to 9h at this pace",
 		"volume|product=a|2026-11-20T11:59:00Z||||||||no forecast: no bad event in five weeks",
 	}, cells)
 

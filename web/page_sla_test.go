@@ -139,7 +139,7 @@ func TestSLADetail(t *testing.T) {
 	require.Contains(t, gold, "Breached although the score is above its alert thresholds")
 	other := b.get(b.web.ui.SLAHref(&b.rep.SLAs[4])).Body.String()
 	require.Contains(t, other, "it never alerts and is never breached")
-	require.NotContains(t, other, "the agreement is breached")
+	require.NotContains(t, other, "the SLA is breached")
 
 	rec := b.get(trvlSLA)
 	require.Equal(t, http.StatusNotModified, b.get(trvlSLA, "If-None-Match", rec.Header().Get("ETag")).Code)

@@ -95,7 +95,7 @@ func TestDetailSaysWhatIsMissing(t *testing.T) {
 	has(medcare+"&from=2026-11-14T12:30&to=2026-11-14T16:00", "The engine did not count in this range")
 	has(medcare+"&from=never", "The range has an invalid start", `role="alert"`)
 	has("/slo?id=insurance-unpaid/throughput&group.product=TRVL10", "no valid event has arrived")
-	has("/slo?id=mdm/availability", "This service level has no groups. With group_by",
+	has("/slo?id=mdm/availability", "This SLO has no groups. With group_by",
 		"only known since the process started")
 	has(medcare+"&range=7d", "Resolved alerts are retained for 1d",
 		"Counts of the earliest 56 days are no longer retained", "Planned maintenance", "b-shade")

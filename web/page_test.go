@@ -276,7 +276,7 @@ func TestDetail(t *testing.T) {
 		require.Contains(t, body, want)
 	}
 	require.Contains(t, b.get("/slo?id=insurance-unpaid/throughput&group.product=TRVL10").Body.String(),
-		"No data is not the same as good")
+		"The state is unknown, not good.")
 	require.Contains(t, b.get("/slo?id=insurance-unpaid/throughput&group.product=TRVL10").Body.String(),
 		"Coverage is 41.2%")
 	require.Contains(t, b.get("/slo?id=insurance-unpaid/latency&group.product=TRVL10").Body.String(),
@@ -570,7 +570,7 @@ func TestServices(t *testing.T) {
 	b := newBench(t)
 	body := text(check(t, b.get("/services").Body.String()))
 	require.Contains(t, body,
-		"1 paging alert is firing, 2 tickets are firing, 1 of 12 error budgets is exhausted, 2 are at risk, 1 of 3 agreements is breached, and 1 service level group has no data.")
+		"1 paging alert is firing, 2 tickets are firing, 1 of 12 error budgets is exhausted, 2 are at risk, 1 of 3 SLAs is breached, and 1 SLO group has no data.")
 	require.Contains(t, body, "The error budget is ok.")
 	require.Less(t, strings.Index(body, "1 paging alert is firing"), strings.Index(body, "The error budget is ok"))
 	tag := b.get("/services").Header().Get("ETag")

@@ -45,7 +45,7 @@ func TestReportMailGolden(t *testing.T) {
 	golden(t, b, "/api/v1/report?period=2026-W46&format=html", "report_mail.html")
 	golden(t, b, "/api/v1/report?period=2026-W46&format=text", "report_mail.txt")
 	subject, text, page := writeReport(t, b, "2026-W46", nil)
-	require.Equal(t, "SLO report ops, Week 46 of 2026: 0 of 4 agreements met", subject)
+	require.Equal(t, "SLO report ops, Week 46 of 2026: 0 of 4 SLAs met", subject)
 	require.Contains(t, text, "https://slo.example.org/x/report?period=2026-W46")
 	for _, form := range []string{text, page} {
 		for _, want := range []string{"ops", "Week 45 of 2026", "breached", "shop/gold", "product=b", "availability cost",
@@ -57,7 +57,7 @@ func TestReportMailGolden(t *testing.T) {
 		"mail programs show no such thing")
 	require.NotContains(t, page, "ZgotmplZ", "the template engine refused a value")
 	subject, _, page = writeReport(t, b, "2026-W46", func(q *report.Query) { q.Agreement = "shop/gold" })
-	require.Contains(t, subject, "of 2 agreements")
+	require.Contains(t, subject, "of 2 SLAs")
 	require.NotContains(t, page, "stepped")
 }
 

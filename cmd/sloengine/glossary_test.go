@@ -32,7 +32,8 @@ const (
 	prose     where = 1 << iota // comments, strings, documents and templates
 	idents                      // Go identifiers, split into words: openLetters is "open letters"
 	documents                   // Markdown outside code and tables
-	pages                       // what readers see of templates
+	pages                       // text of templates
+	texts                       // strings of Go code that people read: those with a space, in the folders of textFolders
 )
 
 func never(stem, pattern, say string, in where, except ...string) glossaryRule {
@@ -95,7 +96,6 @@ var glossary = []glossaryRule{
 	never("hearing", `\bfrom hearing of\b`, "mute notifications for", pages),
 	never("as ever", `\bas ever\b`, "still", pages),
 	never("hold first", `\b(that )?hold first\b`, "active first", pages),
-	never("going on", `\bgoing on\b`, "ongoing", pages),
 	never("what ", `(^|[.,>] *)what (leaves|comes|is|was|counts)\b.* is\b`, "a subject that acts", pages),
 	never("knows", `\bnobody knows\b`, "unknown", pages),
 	never("offender", `\bworst offenders?\b`, "top callers over limit", pages),
@@ -105,8 +105,24 @@ var glossary = []glossaryRule{
 	never("both windows", `\bboth windows\b`, "windows", pages),
 	never("from zero", `\bstarted from zero\b`, "new since restart", pages),
 	never("even spending", `\beven spending\b`, "steady burn", pages),
-	never("empty", `\bempty (in|until|now|then)\b`, "exhausted", pages),
+	never("empty", `\bempty (in|until|now|then|within|soon)\b|\bbudget (is|will be) empty\b`, "exhausted", pages|texts),
+	never("service level", `\bservice levels?\b`, "SLO", pages|texts, `service level (objective|agreement)`),
+	never("agreement", `\bagreements?\b`, "SLA", texts),
+	never("indicator", `\bindicators?\b`, "SLI", texts),
+	never("%", `\d %(["'),.:; ]|$)|[a-z] %%(["'),.:; ]|$)`, "95%, without a space", pages|texts),
+	never("nobody", `\b(no|some|any|every)body\b`, "name the actor", texts),
+	never("t", `\b(tells?|told|telling)\b`, "reports, shows, notifies", texts),
+	never("trouble", `\btroubles?\b`, "failure, health", texts),
+	never("alike", `\balike\b`, "both X and Y", texts),
+	never("on", `\b(goes|go|going) on\b`, "continues, ongoing", pages|texts),
+	never("onset", `\bonset\b`, "started", pages|texts),
+	never("not known", `\bnot known\b`, "unknown", pages|texts),
+	never("what ", `\bwhat (is|was|truly|comes|leaves)\b`, "a noun", texts),
+	never("keep", `\bkeeps? no\b`, "does not store", pages|texts),
 }
+
+// textFolders hold code with text for people.
+var textFolders = []string{"web/"}
 
 // TestGlossary refuses the words above in Go files, documents and templates.
 func TestGlossary(t *testing.T) {
@@ -162,7 +178,13 @@ func glossaryHits(file, rel string) ([]string, error) {
 	}
 	switch ext {
 	case ".go":
-		goTexts(data, look)
+		in := prose
+		if !strings.HasSuffix(rel, "_test.go") && slices.ContainsFunc(textFolders, func(f string) bool {
+			return strings.HasPrefix(rel, f)
+		}) {
+			in |= texts
+		}
+		goTexts(data, in, look)
 	case ".md":
 		markdownTexts(string(data), rel == "CHANGELOG.md", look)
 	default:
@@ -195,8 +217,9 @@ func glossaryWords(text string, in where) []string {
 	return hits
 }
 
-// goTexts hands over the comments and strings of a Go file line by line, and its identifiers as words.
-func goTexts(src []byte, look func(line int, text string, in where)) {
+// goTexts hands over the comments and strings of a Go file line by line, and its identifiers as words. Strings with a
+// space are looked at as in says. The others are names and formats.
+func goTexts(src []byte, in where, look func(line int, text string, in where)) {
 	fset := token.NewFileSet()
 	file := fset.AddFile("", fset.Base(), len(src))
 	var s scanner.Scanner
@@ -208,8 +231,12 @@ func goTexts(src []byte, look func(line int, text string, in where)) {
 		case token.EOF:
 			return
 		case token.COMMENT, token.STRING:
+			as := prose
+			if tok == token.STRING && strings.Contains(lit, " ") {
+				as = in
+			}
 			for i, text := range strings.Split(lit, "\n") {
-				look(line+i, text, prose)
+				look(line+i, text, as)
 			}
 		case token.IDENT:
 			look(line, splitIdent(lit), idents)
@@ -292,6 +319,18 @@ func TestGlossaryRules(t *testing.T) {
 		`Silences, active first`:                       false,
 	} {
 		require.Equal(t, hit, len(glossaryWords(markup.ReplaceAllString(text, " "), pages)) > 0, text)
+	}
+	for text, hit := range map[string]bool{
+		"the budget is empty in 3h":                     true,
+		"95 % of the events":                            true,
+		"%.3g %% of the events":                         true,
+		"95% of the events, %d %s":                      false,
+		"the forecast tells of it":                      true,
+		"a service level agreement is not an agreement": true,
+		"service level objective":                       false,
+		"the folder is not empty":                       false,
+	} {
+		require.Equal(t, hit, len(glossaryWords(text, texts)) > 0, text)
 	}
 	for ident, hit := range map[string]bool{
 		"openLetters": true, "openDeadLetters": false, "DeadLetterStore": false, "takeBack": true, "knownIDs": true,

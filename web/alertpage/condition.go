@@ -112,9 +112,9 @@ func last(a *state.Alert, l *alerts.Live) compared {
 		out.What = "share of critical threshold violations over " + window
 		out.Threshold = "above " + format.WrittenPercent(l.Above)
 	case alerts.LiveScore:
-		out.What, out.Value, out.Threshold = "score of the agreement", format.Score(a.Value), "below "+format.Score(l.Below)
+		out.What, out.Value, out.Threshold = "score of the SLA", format.Score(a.Value), "below "+format.Score(l.Below)
 	case alerts.LiveRestored:
-		out.What, out.Value = "score of the agreement", format.Score(a.Value)
+		out.What, out.Value = "score of the SLA", format.Score(a.Value)
 		out.Threshold = "at least " + format.Score(l.Below)
 	case alerts.LiveRecovered:
 		out.What, out.Threshold = "error ratio over "+window, "at most "+format.WrittenPercent(l.Above)

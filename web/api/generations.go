@@ -29,14 +29,14 @@ type generationList struct {
 func (api *Handler) apiGenerations(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if api.Opt.Generations == nil {
-		respond.Problem(c, http.StatusNotImplemented, "This engine does not tell what it counts.", nil)
+		respond.Problem(c, http.StatusNotImplemented, "This engine does not list its counts.", nil)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), forgetTime)
 	defer cancel()
 	list, err := api.Opt.Generations(ctx)
 	if err != nil {
-		respond.Problem(c, http.StatusServiceUnavailable, "What is counted is not known now: "+err.Error()+".", nil)
+		respond.Problem(c, http.StatusServiceUnavailable, "The counts could not be listed: "+err.Error()+".", nil)
 		return
 	}
 	respond.JSON(
@@ -95,7 +95,7 @@ func (api *Handler) apiForget(c *gin.Context) {
 		respond.Problem(c, http.StatusConflict, "Nothing was done: "+err.Error()+".", nil)
 	case err != nil:
 		respond.Problem(
-			c, http.StatusServiceUnavailable, "It is not known whether anything was forgotten: "+err.Error()+".", nil)
+			c, http.StatusServiceUnavailable, "Counts may or may not have been forgotten: "+err.Error()+".", nil)
 	default:
 		respond.JSON(c, http.StatusOK, "application/json", done)
 	}

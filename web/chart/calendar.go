@@ -126,7 +126,7 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 	}
 	if gone > 0 {
 		c.Summary += fmt.Sprintf(
-			" Counts of the earliest %s are no longer retained: the engine retains as much as the window of the service level "+
+			" Counts of the earliest %s are no longer retained: the engine retains as much as the window of the SLO "+
 				"needs, so a longer window retains more.", format.Plural(gone, "day"))
 		if gone == 1 {
 			c.Summary = c.Summary[:len(c.Summary)-1] + "."

@@ -236,7 +236,7 @@ func TestCalendar(t *testing.T) {
 	require.Equal(t, "98.0", last[2].Value)
 	require.Empty(t, last[5].Day, "tomorrow is not shown")
 	require.Equal(t,
-		"3 days met the objective, 2 days missed it, 76 days had no data. Counts of the earliest 9 days are no longer retained: the engine retains as much as the window of the service level needs, so a longer window retains more.", c.Summary)
+		"3 days met the objective, 2 days missed it, 76 days had no data. Counts of the earliest 9 days are no longer retained: the engine retains as much as the window of the SLO needs, so a longer window retains more.", c.Summary)
 	require.Len(t, c.Table.Rows, 90)
 	require.Equal(t, "Fri 20 Nov 2026", c.Table.Rows[0].Text)
 	require.Equal(t, "missed by far", c.Table.Rows[3].Cells[4].Text)

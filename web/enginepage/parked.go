@@ -40,7 +40,7 @@ func changeFacts(s *counting.SpecChange, now time.Time) []site.Fact {
 		return nil
 	}
 	f := []site.Fact{
-		{Name: "Last change of what is counted", Value: format.Ago(s.At, now), At: format.NewStamp(s.At, now)}}
+		{Name: "Last change of counted definitions", Value: format.Ago(s.At, now), At: format.NewStamp(s.At, now)}}
 	add := func(name string, ids []string) {
 		if len(ids) > 0 {
 			f = append(f, site.Fact{Name: name, Value: format.Count(len(ids)), Note: idText(ids)})

@@ -230,10 +230,10 @@ func (h *Handler) RateChart(v site.View) rateChart {
 		c.Note = "No event arrived in the last hour."
 		if arrived.Received == 0 {
 			c.Note =
-				"No event has arrived since the start. Send one to /api/v1/events. The service levels page shows the command."
+				"No event has arrived since the start. Send one to /api/v1/events. The SLOs page shows the command."
 		}
 		if all.seen == 0 {
-			c.Note = "The rate is not known yet. The counters are read every " +
+			c.Note = "The rate is unknown until the next reading. Counters are read every " +
 				strconv.Itoa(int(RateEvery.Seconds())) + " seconds."
 		}
 	}

@@ -14,7 +14,7 @@ func RunsOut(f *forecast.Forecast) bool {
 	return f.TooLittle == "" && !f.Exhaustion.Already && f.Pace.Low <= 7*24*time.Hour
 }
 
-// Pace says when a budget is empty at the burn rates of the last hours, such as "empty in 6h to 9h at this pace".
+// Pace says when a budget is empty at the burn rates of the last hours, such as "exhausted in 6h to 9h at this pace".
 func Pace(f *forecast.Forecast) string {
 	p := f.Pace
 	low, high := ahead(p.Low), ahead(p.High)
@@ -22,19 +22,19 @@ func Pace(f *forecast.Forecast) string {
 	case f.TooLittle != "":
 		return "no forecast: " + f.TooLittle
 	case f.Exhaustion.Already:
-		return "empty now"
+		return "exhausted now"
 	case p.Low == forecast.Beyond:
-		return "not empty within the window at this pace"
+		return "not exhausted within the window at this pace"
 	case p.High == forecast.Beyond:
-		return "empty in " + low + " at the fastest recent pace, not at the slowest"
+		return "exhausted in " + low + " at the fastest recent pace, not at the slowest"
 	case low == high:
-		return "empty in " + low + " at this pace"
+		return "exhausted in " + low + " at this pace"
 	}
-	return "empty in " + low + " to " + high + " at this pace"
+	return "exhausted in " + low + " to " + high + " at this pace"
 }
 
-// PaceSince is Pace after the onset of the incident that runs, such as "incident since 13:39 UTC, empty in 6h at this
-// pace". A zero onset means that none does.
+// PaceSince is Pace after the onset of the incident that runs, such as
+// "incident since 13:39 UTC, exhausted in 6h at this pace". A zero onset means that none does.
 func PaceSince(f *forecast.Forecast, onset, now time.Time) string {
 	if onset.IsZero() {
 		return Pace(f)
@@ -69,7 +69,7 @@ func Lead(p *forecast.Point) string {
 	return "in " + ahead(p.Ahead)
 }
 
-// Held says how many past ranges held what truly remained.
+// Held says how many past ranges contained the actual budget.
 func Held(s forecast.Score) string {
 	if s.Checked == 0 {
 		return "none checked"
@@ -99,9 +99,9 @@ func RunningIncident(f *forecast.Forecast, onset, now time.Time) string {
 	case f.Exhaustion.Already:
 		return out
 	case r.Empty == forecast.Beyond:
-		return out + ". Even if it goes on like that, the budget lasts"
+		return out + ". If it continues at this burn rate, the budget lasts"
 	}
-	return out + ". If it goes on like that, the budget is empty in " + ahead(r.Empty)
+	return out + ". If it continues at this burn rate, the budget is exhausted in " + ahead(r.Empty)
 }
 
 // LevelChange says since when failures have had another level, such as "the level of failures changed 2d 6h ago, from
@@ -159,10 +159,10 @@ func Range(p *forecast.Point) string { return Percent(p.Low, 0) + " to " + Perce
 func ForecastNotes(made time.Time, score forecast.Score) []string {
 	out := []string{"Forecasts are those of " + made.UTC().Format("2006-01-02 15:04 UTC") +
 		". They are about the budget of the objective's window: 90% of the futures lie in the range. The probability is " +
-		"that of a budget that is empty at some time until then."}
+		"that of a budget that is exhausted at some time until then."}
 	if share, ok := score.Share(); ok {
 		return append(out, "The engine has checked "+Plural(score.Checked, "past range")+" of these SLOs: "+
-			Percent(share, 0)+" held what truly remained.")
+			Percent(share, 0)+" contained the actual budget.")
 	}
 	return append(out, "None of "+Plural(score.Made, "past forecast")+" of these SLOs has been checked yet.")
 }

@@ -14,11 +14,11 @@ func TestForecastSentences(t *testing.T) {
 	pace := func(low, high time.Duration) string {
 		return Pace(&forecast.Forecast{Pace: forecast.Pace{Low: low, High: high}})
 	}
-	require.Equal(t, "empty in 6h to 9h at this pace", pace(6*time.Hour, 9*time.Hour+20*time.Second))
-	require.Equal(t, "empty in 2d 3h at this pace", pace(51*time.Hour, 51*time.Hour+time.Minute))
-	require.Equal(t, "empty in 6h at the fastest recent pace, not at the slowest", pace(6*time.Hour, forecast.Beyond))
-	require.Equal(t, "not empty within the window at this pace", pace(forecast.Beyond, forecast.Beyond))
-	require.Equal(t, "empty now", Pace(&forecast.Forecast{Exhaustion: forecast.Exhaustion{Already: true}}))
+	require.Equal(t, "exhausted in 6h to 9h at this pace", pace(6*time.Hour, 9*time.Hour+20*time.Second))
+	require.Equal(t, "exhausted in 2d 3h at this pace", pace(51*time.Hour, 51*time.Hour+time.Minute))
+	require.Equal(t, "exhausted in 6h at the fastest recent pace, not at the slowest", pace(6*time.Hour, forecast.Beyond))
+	require.Equal(t, "not exhausted within the window at this pace", pace(forecast.Beyond, forecast.Beyond))
+	require.Equal(t, "exhausted now", Pace(&forecast.Forecast{Exhaustion: forecast.Exhaustion{Already: true}}))
 	require.Equal(t, "no forecast: less than a week was observed",
 		Pace(&forecast.Forecast{TooLittle: "less than a week was observed"}))
 
@@ -33,12 +33,12 @@ func TestForecastSentences(t *testing.T) {
 
 	f := &forecast.Forecast{Running: &forecast.Running{Since: nov, Burn: 20, Empty: 33 * time.Hour}}
 	require.Equal(t,
-		"an incident has been running since 10:00 UTC at a burn rate of 20.0×. If it goes on like that, the budget is empty in 1d 9h",
+		"an incident has been running since 10:00 UTC at a burn rate of 20.0×. If it continues at this burn rate, the budget is exhausted in 1d 9h",
 		RunningIncident(f, time.Time{}, nov.Add(time.Hour)))
 	require.Contains(t, RunningIncident(f, nov.Add(39*time.Minute), nov.Add(time.Hour)), "running since 10:39 UTC at")
 
 	f.Pace = forecast.Pace{Low: 6 * time.Hour, High: 9 * time.Hour}
-	require.Equal(t, "incident since 10:39 UTC, empty in 6h to 9h at this pace",
+	require.Equal(t, "incident since 10:39 UTC, exhausted in 6h to 9h at this pace",
 		PaceSince(f, nov.Add(39*time.Minute), nov.Add(time.Hour)))
 	require.Equal(t, Pace(f), PaceSince(f, time.Time{}, nov))
 

@@ -27,7 +27,7 @@ type acknowledgePage struct {
 func (h *Handler) linked(c *gin.Context, q url.Values) (inc *incident.Incident, ok bool) {
 	c.Header("Cache-Control", "no-store")
 	if h.Opt.Incidents == nil {
-		h.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine keeps no incidents.")
+		h.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine does not store incidents.")
 		return nil, false
 	}
 	if err := h.Opt.Incidents.VerifyAck(c.Param("id"), q.Get("until"), q.Get("signature")); err != nil {

@@ -142,7 +142,7 @@ func (f *Filter) Match(inc *incident.Incident) bool {
 func (h *Handler) has(c *gin.Context) bool {
 	c.Header("Cache-Control", "no-store")
 	if h.Opt.Incidents == nil {
-		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no incidents.", nil)
+		respond.Problem(c, http.StatusNotImplemented, "This engine does not store incidents.", nil)
 		return false
 	}
 	if !h.Opt.Brief().State.Recovered() {
@@ -263,7 +263,7 @@ func (h *Handler) problem(c *gin.Context, err error) {
 		}
 		c.Header("Retry-After", "5")
 		respond.Problem(c, http.StatusServiceUnavailable,
-			"It is not known whether the incident was changed. The engine's log has the cause.", nil)
+			"The incident may or may not have been changed. The engine's log has the cause.", nil)
 	}
 }
 

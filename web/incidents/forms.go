@@ -164,7 +164,7 @@ func (h *Handler) form(c *gin.Context) {
 			h.Opt.LogError("write incident", err)
 		}
 		h.Message(c, http.StatusServiceUnavailable, "Not done",
-			"It is not known whether the incident was changed. Look at it again. The engine's log has the cause.")
+			"The incident may or may not have been changed. Open it again to check. The engine's log has the cause.")
 	}
 }
 
@@ -195,7 +195,7 @@ func formOperation(form url.Values) (o incident.Operation, err error) {
 		}
 		if s := field("onset"); s != "" {
 			if o.Onset, err = time.Parse(inputTime, s); err != nil {
-				return o, errors.New("onset: want a time such as 2026-11-22T10:00, in UTC")
+				return o, errors.New("started: want a time such as 2026-11-22T10:00, in UTC")
 			}
 		}
 	case doAck:

@@ -58,7 +58,7 @@ const (
 func (h *Handler) ready(c *gin.Context) bool {
 	c.Header("Cache-Control", "no-store")
 	if h.Opt.Incidents == nil {
-		h.Message(c, http.StatusNotImplemented, "No incidents", "This engine keeps no incidents.")
+		h.Message(c, http.StatusNotImplemented, "No incidents", "This engine does not store incidents.")
 		return false
 	}
 	if !h.Opt.Brief().State.Recovered() {

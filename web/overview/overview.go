@@ -209,7 +209,7 @@ func (s *Summary) Sentence() string {
 		}
 		add(s.States[x.state], of, x.word)
 	}
-	add(s.Breached, " of "+format.Plural(s.Agreements, "agreement"), "breached")
+	add(s.Breached, " of "+format.Plural(s.Agreements, "SLA"), "breached")
 	none := s.States[slo.StateNoData]
 	if ok := s.States[slo.StateOK]; ok > 0 && s.Waiting == ok && len(parts) == 0 {
 		return "Waiting for the first events since the start."
@@ -218,15 +218,15 @@ func (s *Summary) Sentence() string {
 	case s.Groups == 0 && s.Agreements == 0 && len(parts) == 0:
 		return "Nothing is counted."
 	case none == s.Groups && len(parts) == 0:
-		return "No service level has data."
+		return "No SLO has data."
 	case len(parts) == 0:
 		parts = append(parts, well(s.Groups-none, none, "error budget", "ok"))
 		if judged := s.Agreements - s.Unknown; judged > 0 {
-			parts = append(parts, well(judged, s.Unknown, "agreement", "met"))
+			parts = append(parts, well(judged, s.Unknown, "SLA", "met"))
 		}
 	}
 	if none > 0 {
-		parts = append(parts, format.Plural(none, "service level group")+map[bool]string{true: " has",
+		parts = append(parts, format.Plural(none, "SLO group")+map[bool]string{true: " has",
 			false: " have"}[none == 1]+" no data")
 	}
 	text := parts[0]

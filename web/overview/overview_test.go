@@ -29,21 +29,21 @@ func TestWords(t *testing.T) {
 		{counts(0, 0, 0, 54), "ok", "All objectives are met", "All 54 error budgets are ok."},
 		{with(counts(0, 0, 0, 1), func(s *Summary) {
 			s.Agreements = 6
-		}), "ok", "All objectives are met", "The error budget is ok and all 6 agreements are met."},
+		}), "ok", "All objectives are met", "The error budget is ok and all 6 SLAs are met."},
 		{with(counts(0, 0, 2, 3), func(s *Summary) {
 			s.Agreements, s.Unknown = 3, 1
 		}), "ok", "All objectives with data are met",
-			"3 of 5 error budgets are ok, 2 of 3 agreements are met, and 2 service level groups have no data."},
-		{counts(0, 0, 3, 0), "no data", "No data yet", "No service level has data."},
+			"3 of 5 error budgets are ok, 2 of 3 SLAs are met, and 2 SLO groups have no data."},
+		{counts(0, 0, 3, 0), "no data", "No data yet", "No SLO has data."},
 		{counts(0, 0, 0, 0), "no data", "Nothing to show", "Nothing is counted."},
 		{counts(2, 1, 0, 40), "exhausted", "2 error budgets exhausted, 1 at risk",
 			"2 of 43 error budgets are exhausted and 1 is at risk."},
 		{counts(0, 1, 1, 40), "at risk", "1 error budget at risk",
-			"1 of 42 error budgets is at risk and 1 service level group has no data."},
+			"1 of 42 error budgets is at risk and 1 SLO group has no data."},
 		{with(counts(1, 0, 0, 9), func(s *Summary) {
 			s.Pages, s.Tickets, s.Agreements, s.Breached = 5, 1, 4, 1
 		}), "paging", "5 paging alerts firing, 1 error budget exhausted",
-			"5 paging alerts are firing, 1 ticket is firing, 1 of 10 error budgets is exhausted, and 1 of 4 agreements is breached."},
+			"5 paging alerts are firing, 1 ticket is firing, 1 of 10 error budgets is exhausted, and 1 of 4 SLAs is breached."},
 		{with(counts(0, 0, 0, 9), func(s *Summary) {
 			s.Pages, s.Silenced = 1, 1
 		}), "paging", "1 paging alert firing (1 silenced)", "1 paging alert is firing."},

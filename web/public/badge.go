@@ -57,7 +57,7 @@ func (pub *Handler) badge(c *gin.Context) {
 	private := len(rows) > 0 && !pub.badgeIsPublic(c, rows[0].SLO)
 	if len(rows) == 0 || private && !pub.Opt.May(c, site.Read) {
 		c.Header("Cache-Control", "no-store")
-		pub.sendBadge(c, http.StatusNotFound, badgeText{"status", "unknown", "No such public service level", badgeNone})
+		pub.sendBadge(c, http.StatusNotFound, badgeText{"status", "unknown", "No such public SLO", badgeNone})
 		return
 	}
 	c.Header("Cache-Control", PublicAge)

@@ -136,7 +136,7 @@ func (s *Status) headline() (m chart.Mark, head, text string) {
 	}
 	switch {
 	case len(s.Services) == 0:
-		m, head, text = chart.None(""), "Nothing is published", "No service level is marked as public in the spec."
+		m, head, text = chart.None(""), "Nothing is published", "No SLO is marked as public in the spec."
 	case s.State == Operational:
 		head = "All systems are operational"
 	case s.State == DegradedNow:

@@ -9,7 +9,7 @@ import (
 func (m *model) fillForecasts(r *report.Report) {
 	all := r.Forecasts()
 	t := m.table("Forecast").left("SLO/Forecast", "Group").right("Budget left").left("Ahead").
-		right("Budget then", "Empty until then").left("Pace").right("Past ranges that held")
+		right("Budget then", "Exhausted until then").left("Pace").right("Past ranges that contained it")
 	for _, f := range all {
 		now := f.Line.Now
 		left, ahead, then, empty, held := format.NoValue, format.NoValue, format.NoValue, format.NoValue, format.NoValue

@@ -56,7 +56,7 @@ func newModel(in *Input) *model {
 	case !r.Begun:
 		m.Empty = "The period has not begun."
 	case len(r.SLOs)+len(r.SLAs)+len(r.Thresholds) == 0:
-		m.Empty = "There is nothing to report on: the spec has no SLO, agreement or event threshold for it."
+		m.Empty = "There is nothing to report on: the spec has no SLO, SLA or event threshold for it."
 	}
 	before := index(in.Before)
 	if in.Before != nil && m.Empty == "" {
@@ -98,7 +98,7 @@ func subject(m *model, r *report.Report) string {
 	case m.Empty != "":
 		what = "nothing to report on"
 	case agreements.Judged() > 0:
-		what = fmt.Sprintf("%d of %d agreements met", agreements.Met, agreements.Judged())
+		what = fmt.Sprintf("%d of %d SLAs met", agreements.Met, agreements.Judged())
 	case objectives.Judged() > 0:
 		what = fmt.Sprintf("%d of %d objectives met", objectives.Met, objectives.Judged())
 	}
@@ -127,7 +127,7 @@ func zones(r *report.Report) string {
 		covered(&r.SLAs[i].Covered)
 	}
 	if len(seen) != 1 {
-		return "time zones of the agreements"
+		return "time zones of the SLAs"
 	}
 	for z := range seen {
 		return z
@@ -291,7 +291,7 @@ func figures(r, before *report.Report) []figure {
 			coverage = format.Percent(low, 1)
 		}
 		return []figure{
-			{Name: "Agreements met", Value: of(agreements), Bad: agreements.Breached > 0},
+			{Name: "SLAs met", Value: of(agreements), Bad: agreements.Breached > 0},
 			{Name: "Objectives met", Value: of(objectives), Bad: objectives.Breached > 0},
 			{Name: "Critical violations", Value: format.Count(v.Critical), Bad: v.Critical > 0},
 			{Name: "Warnings", Value: format.Count(v.Warning)},

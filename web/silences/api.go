@@ -106,7 +106,7 @@ func (h *Handler) hidden() counted {
 func (h *Handler) has(c *gin.Context) bool {
 	c.Header("Cache-Control", "no-store")
 	if h.Opt.Silences == nil {
-		respond.Problem(c, http.StatusNotImplemented, "This engine keeps no silences.", nil)
+		respond.Problem(c, http.StatusNotImplemented, "This engine does not store silences.", nil)
 		return false
 	}
 	return true

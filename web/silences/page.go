@@ -64,7 +64,7 @@ const idle = "This engine has no receivers of its own, so silences have no effec
 func (h *Handler) ready(c *gin.Context) bool {
 	c.Header("Cache-Control", "no-store")
 	if h.Opt.Silences == nil {
-		h.Message(c, http.StatusNotImplemented, "No silences", "This engine keeps no silences.")
+		h.Message(c, http.StatusNotImplemented, "No silences", "This engine does not store silences.")
 		return false
 	}
 	return true

@@ -35,7 +35,7 @@ func NewCosts(c *sla.Costs) *Costs {
 	out := &Costs{Notes: c.Notes()}
 	for i := range c.Sums {
 		s := &c.Sums[i]
-		note := "of the service levels with a cost"
+		note := "of the SLOs with a cost"
 		switch {
 		case c.Estimate && len(c.Twice) > 0:
 			note = "an estimate, and some of it may be counted twice"

@@ -117,7 +117,7 @@ func (site *Site) Layout(c *gin.Context, v View, title, nav string) Layout {
 	if b, ok := site.notice(v.Now); ok && nav == "list" {
 		l.Banners = append(l.Banners, b)
 	}
-	l.Search.What = "service levels"
+	l.Search.What = "SLOs"
 	l.Stream, l.Key = site.Opt.ExternalPath+"/events/stream", v.Key()
 	if v.Rep != nil {
 		l.Report = format.NewStamp(v.Rep.Time, v.Now)
@@ -233,7 +233,7 @@ func banners(v View) []banner {
 // fleetBanner names the engines of a view whose events are not in the numbers.
 func fleetBanner(v View) (banner, bool) {
 	b := banner{Class: "risk",
-		Text: "Their events are not in the numbers below, and coverage is lower for it. What is shown of them elsewhere is " +
+		Text: "Their events are not in the numbers below, and coverage is lower for it. Other views show " +
 			"their last answer."}
 	for i := range v.Eng.Fleet {
 		if f := &v.Eng.Fleet[i]; f.Out() && f.State != status.FleetWaiting {
@@ -244,7 +244,7 @@ func fleetBanner(v View) (banner, bool) {
 		b.Title = fmt.Sprintf("%d of %d engines are missing", n, len(v.Eng.Fleet))
 	} else if n == 1 {
 		b.Title, b.Text = fmt.Sprintf("1 of %d engines is missing", len(v.Eng.Fleet)),
-			"Its events are not in the numbers below, and coverage is lower for it. What is shown of it elsewhere is its last "+
+			"Its events are not in the numbers below, and coverage is lower for it. Other views show its last "+
 				"answer."
 	}
 	return b, len(b.Items) > 0

@@ -33,7 +33,7 @@ func ReportQuery(q url.Values, now time.Time) (report.Query, error) {
 		}
 	}
 	if ask.Agreement != "" && (ask.Agreement.Service() == "" || ask.Agreement.Name() == "") {
-		return ask, fmt.Errorf("agreement %q: want the service and the name, such as shop/gold",
+		return ask, fmt.Errorf("SLA %q: want the service and the name, such as shop/gold",
 			format.Safe(string(ask.Agreement), format.MaxName))
 	}
 	ask.Period, err = report.ResolvePeriod(q.Get("period"), now, ask.Zone)

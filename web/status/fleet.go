@@ -38,7 +38,7 @@ func (f *FleetEngine) Out() bool { return f.State != FleetOK }
 func (f *FleetEngine) Text(now time.Time) string {
 	switch {
 	case f.State == FleetWaiting:
-		return "it has not been asked yet"
+		return "it has not been polled yet"
 	case f.Out() && f.Answered.IsZero():
 		return fmt.Sprintf("%s; it has not answered yet", format.Safe(f.Reason, format.MaxText))
 	case f.Out():

@@ -246,5 +246,5 @@ func breakerText(state string) string {
 	case BreakerHalfOpen:
 		return "its breaker is half open: only probes pass"
 	}
-	return "its breaker is open: nothing is sent for now"
+	return "its circuit breaker is open, delivery is paused"
 }

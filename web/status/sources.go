@@ -72,7 +72,7 @@ type SourceTrouble struct {
 func (s *SourceStatus) degraded(add func(part, name, reason string)) {
 	for i, t := range s.Troubles {
 		if i == maxShownTroubles {
-			add("source", s.Name, "and "+format.Plural(len(s.Troubles)-i, "more trouble"))
+			add("source", s.Name, "and "+format.Plural(len(s.Troubles)-i, "more failure"))
 			return
 		}
 		text := t.Brief

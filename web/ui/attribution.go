@@ -175,7 +175,7 @@ func (b *Attribution) Attribute(r *sla.SLOReport, grown []history.Growth) {
 		return
 	case len(apart) > 0:
 		b.Why = "The counters of attributes are not split by " + strings.Join(apart, ", ") +
-			", so the attributes of this group are not known. Add it to the dimensions of the service."
+			", so the attributes of this group are unknown. Add it to the dimensions of the service."
 		return
 	}
 

@@ -221,7 +221,7 @@ func (ui *Handler) NewRow(r *sla.SLOReport, paging bool) row {
 		out.SLI, out.Left = format.Percent(r.Budget.SLI, format.Decimals(s.Objective)), format.Percent(r.Budget.Remaining, 1)
 	}
 	if r.Outlook != nil && format.RunsOut(&r.Outlook.Forecast) {
-		out.Empty, out.Pace = "empty in "+format.Ahead(r.Outlook.Forecast.Pace.Low), format.Pace(&r.Outlook.Forecast)
+		out.Empty, out.Pace = "exhausted in "+format.Ahead(r.Outlook.Forecast.Pace.Low), format.Pace(&r.Outlook.Forecast)
 	}
 	if r.Corrected > 0 && r.Raw.HasData {
 		out.RawSLI, out.RawLeft = unlessSame(format.Percent(r.Raw.SLI, format.Decimals(s.Objective)), out.SLI),

@@ -307,9 +307,9 @@ func reportFigures(r *report.Report) []site.Figure {
 	of := func(t report.Tally) string { return format.Count(t.Met) + " of " + format.Count(t.Judged()) }
 	return []site.Figure{
 		{Name: "Objectives met", Value: of(objectives), Note: format.Plural(objectives.NoData, "group") + " without data"},
-		{Name: "Objectives breached", Value: format.Count(objectives.Breached), Note: "service levels and groups",
+		{Name: "Objectives breached", Value: format.Count(objectives.Breached), Note: "SLOs and groups",
 			Bad: objectives.Breached > 0},
-		{Name: "Agreements met", Value: of(agreements), Note: "every component met its objective",
+		{Name: "SLAs met", Value: of(agreements), Note: "every component met its objective",
 			Bad: agreements.Breached > 0},
 		{Name: "Violations", Value: format.Count(v.Warning + v.Critical),
 			Note: format.Count(v.Critical) + " critical, " + format.Count(v.Warning) + " warnings"},

@@ -74,7 +74,7 @@ func (ui *Handler) fillReportIncidents(p *reportPage, r *report.Report) {
 // beside is a figure of the period before.
 func beside(before *report.IncidentFigures, of func(*report.IncidentFigures) string) string {
 	if before == nil {
-		return "the period before is not known"
+		return "the period before is unknown"
 	}
 	return of(before) + " in the period before"
 }

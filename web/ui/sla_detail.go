@@ -57,8 +57,8 @@ func (ui *Handler) slaPage(c *gin.Context) {
 		c.Redirect(http.StatusFound, ui.Href("/slas", url.Values{"service": {q.Get("service")}}))
 		return
 	case r == nil:
-		ui.Message(c, http.StatusNotFound, "No such agreement",
-			"The current spec has no agreement with this name. It may have been renamed or removed.")
+		ui.Message(c, http.StatusNotFound, "No such SLA",
+			"The current spec has no SLA with this name. It may have been renamed or removed.")
 		return
 	}
 	active, digest := ui.Alerts(site.AlertFilter{Active: true})
@@ -128,9 +128,9 @@ func slaCells(r *sla.SLAReport, card *slaCard) []site.Figure {
 	case known == 0:
 		objectives.Value, objectives.Note = format.NoValue, "no component has data"
 	case r.Informative:
-		objectives.Note = "no agreement covers this group"
+		objectives.Note = "no SLA covers this group"
 	case r.Breached:
-		objectives.Note, objectives.Bad = "the agreement is breached", true
+		objectives.Note, objectives.Bad = "the SLA is breached", true
 	}
 	data := site.Figure{Name: "Components with data", Value: fmt.Sprintf("%d of %d", known, len(r.Components)),
 		Note: "every component has data", Partial: r.Missing > 0}
@@ -151,10 +151,10 @@ func scoreRule(a *sla.Agreement) string {
 	rule := map[sla.Method]string{
 		sla.Attainment: "A component earns its full weight while its objective is met. Otherwise it earns its weight times " +
 			"the allowed errors divided by the actual errors.",
-		sla.Ratio: "A component earns its weight times its indicator. A throughput component earns its weight times " +
+		sla.Ratio: "A component earns its weight times its SLI. A throughput component earns its weight times " +
 			"the share of its target volume.",
 		sla.Bands: "A component with bands earns its weight times the score of the first band it satisfies. Other " +
-			"components earn their weight times their indicator.",
+			"components earn their weight times their SLI.",
 	}[a.Method]
 	switch a.NoData {
 	case sla.NoDataGood:
@@ -173,10 +173,10 @@ func slaNotes(r *sla.SLAReport) []string {
 	switch {
 	case r.Informative:
 		out = append(out,
-			"All values beyond max_groups share this group. No agreement covers it: it is shown, but it never alerts and is "+
+			"All values beyond max_groups share this group. No SLA covers it: it is shown, but it never alerts and is "+
 				"never breached.")
 	case r.Breached && r.Missing > 0 && r.SLA.NoData == sla.NoDataBad:
-		out = append(out, "Breached: a component has no data, which this agreement declares bad.")
+		out = append(out, "Breached: a component has no data, which this SLA declares bad.")
 	case r.Breached && r.Level == sla.LevelOK:
 		out = append(out,
 			"Breached although the score is above its alert thresholds: a component missed its own objective, which a "+
@@ -188,7 +188,7 @@ func slaNotes(r *sla.SLAReport) []string {
 		if r.Components[i].Coverage < 0.9995 && r.Components[i].HasData {
 			out = append(out,
 				"Coverage is below 100%: for the rest of the window the engine was not running or counted by another definition, "+
-					"or rate limits dropped events. The score does not include what was not observed.")
+					"or rate limits dropped events. The score does not include unobserved events.")
 			break
 		}
 	}

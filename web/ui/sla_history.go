@@ -59,7 +59,7 @@ func (ui *Handler) slaHistory(ctx context.Context, v site.View, r *sla.SLAReport
 	defer cancel()
 	days, err := report.DayScores(ctx, ui.Opt.Counts, v.Rep, r, n, zone)
 	if err != nil {
-		ui.Opt.LogError("read history of agreement "+r.SLA.Service+"/"+r.SLA.Name, err)
+		ui.Opt.LogError("read history of SLA "+r.SLA.Service+"/"+r.SLA.Name, err)
 		h.Note = historyFailed
 		return h
 	}
@@ -78,7 +78,7 @@ func (ui *Handler) slaHistory(ctx context.Context, v site.View, r *sla.SLAReport
 // scoreHints say what the scores of days are not.
 func scoreHints(a *sla.Agreement, days []report.DayScore) []string {
 	out := []string{
-		fmt.Sprintf("The score of a day uses the counts of that day only. The score of the agreement covers its window "+
+		fmt.Sprintf("The score of a day uses the counts of that day only. The score of the SLA covers its window "+
 			"(%s), so the two can differ.", format.Window(a.Window))}
 	gone := 0
 	for i := range days {

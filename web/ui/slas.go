@@ -168,16 +168,16 @@ func (ui *Handler) summariseSLAs(p *slasPage, rep *sla.Report, q url.Values) {
 	case len(all) == 0:
 		p.Verdict, p.Headline = chart.None(""), "Nothing to show"
 	case n[breached] > 0:
-		p.Verdict, p.Headline = breached, "Agreements: "+format.Count(n[breached])+" breached"
+		p.Verdict, p.Headline = breached, "SLAs: "+format.Count(n[breached])+" breached"
 	case n[chart.OK("met")] == 0:
 		p.Verdict, p.Headline = chart.None(""), "No data yet"
 	default:
-		p.Verdict, p.Headline = chart.OK(""), "All agreements are met"
+		p.Verdict, p.Headline = chart.OK(""), "All SLAs are met"
 		if n[chart.None("no data")] > 0 {
-			p.Headline = "All agreements with data are met"
+			p.Headline = "All SLAs with data are met"
 		}
 	}
-	p.Scope = format.Plural(len(names), "agreement") + ", " + format.Plural(len(all), "group")
+	p.Scope = format.Plural(len(names), "SLA") + ", " + format.Plural(len(all), "group")
 }
 
 func slaColumns() []column {

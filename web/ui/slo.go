@@ -110,8 +110,8 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		c.Redirect(http.StatusFound, ui.Href("/", url.Values{"slo": {string(id)}}))
 		return
 	case r == nil:
-		ui.Message(c, http.StatusNotFound, "No such service level",
-			"The current spec has no service level with this name. It may have been renamed or removed.")
+		ui.Message(c, http.StatusNotFound, "No such SLO",
+			"The current spec has no SLO with this name. It may have been renamed or removed.")
 		return
 	}
 	list, digest := ui.Alerts(site.AlertFilter{SLO: id})
@@ -321,7 +321,7 @@ func notes(r *sla.SLOReport) []string {
 	var out []string
 	if !r.Budget.HasData {
 		out = append(out,
-			"The period has no valid event, so there is neither an indicator nor a budget. No data is not the same as good.")
+			"The period has no valid event, so there is neither an SLI nor a budget. The state is unknown, not good.")
 	}
 	if r.Coverage < 0.9995 {
 		out = append(out,

@@ -70,7 +70,7 @@ func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, onset, now time.Time) 
 		out.Notes = append(out.Notes, sentence(format.Relief(f.Relief)))
 	}
 	if e := &f.Exhaustion; !e.Already && e.Probability > 0 {
-		text := fmt.Sprintf("The budget is empty within %s with a probability of %s", format.Ahead(e.Within),
+		text := fmt.Sprintf("The budget is exhausted within %s with a probability of %s", format.Ahead(e.Within),
 			format.Odds(e.Probability))
 		if e.Low != forecast.Beyond {
 			text += fmt.Sprintf(", not before %s", format.Ahead(e.Low))
@@ -119,9 +119,9 @@ func scoreText(r *forecast.Record) string {
 		}
 	}
 	if len(parts) == 0 {
-		return fmt.Sprintf("None of %s forecasts of this service level has been checked yet.", format.Count(made))
+		return fmt.Sprintf("None of %s forecasts of this SLO has been checked yet.", format.Count(made))
 	}
-	return "Past ranges that held what truly remained, in all groups of this service level: " +
+	return "Past ranges that contained the actual budget, in all groups of this SLO: " +
 		strings.Join(parts, ", ") + "."
 }
 

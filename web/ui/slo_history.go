@@ -202,7 +202,7 @@ func emptyRange(a *fold.ReadResult, sp slo.Span) string {
 	case a.Oldest.After(sp.From) && !a.Oldest.Before(sp.To):
 		return "Counts of this range are no longer retained. Choose a later range."
 	case history.Seen(a, sp) < 0.01:
-		return "The engine did not count in this range: it was not running, or the service level was not in its spec. " +
+		return "The engine did not count in this range: it was not running, or the SLO was not in its spec. " +
 			"Choose another range, or backfill the events."
 	}
 	return "Nothing was counted in this range. Choose a longer range, or check that the service sends events."
@@ -224,7 +224,7 @@ func (ui *Handler) newAttribution(r *sla.SLOReport, h *sloHistory, rng sloRange,
 		b.More, b.Partly = h.groups-len(b.Groups), h.groups > len(h.worst)
 	} else {
 		b.GroupNote =
-			"This service level has no groups. With group_by in the spec, each value of an attribute has its own budget, and " +
+			"This SLO has no groups. With group_by in the spec, each value of an attribute has its own budget, and " +
 				"its share is shown here."
 	}
 	ui.fillAttributes(b, r, rng.Span, v.Now)

@@ -93,7 +93,7 @@ func PromQueries(r *sla.SLOReport) []promQuery {
 		{"Burn rate over 6h", o.BurnRate(s, 6*time.Hour)},
 		{"Bad per second", o.BadRate(s)},
 		{"Valid per second", o.ValidRate(s)},
-		{"Alerts of this service level", o.Series(s, "ALERTS")},
+		{"Alerts of this SLO", o.Series(s, "ALERTS")},
 	}
 	for i := range out {
 		out[i].Expr = format.Safe(out[i].Expr, shownLine)

@@ -70,7 +70,7 @@ func newWork(rep *sla.Report, r *sla.SLOReport, now time.Time) *work {
 	if x.Corrected > 0 {
 		w.Notes = append(w.Notes, format.Count(x.Corrected)+
 			" times, work counted as bad at its deadline, and an event that came later showed that it had ended in time. The "+
-			"indicator is corrected. The exported counters are not.")
+			"SLI is corrected. The exported counters are not.")
 	}
 	if x.Held > 0 {
 		w.Notes = append(w.Notes, format.Count(x.Held)+" end events wait for their start event.")

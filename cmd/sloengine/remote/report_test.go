@@ -124,7 +124,7 @@ func TestReportCommand(t *testing.T) {
 	out, err = runReport("--url", base, "--period", "this-week")
 	require.NoError(t, err)
 	require.Regexp(t,
-		`FORECAST .*\nshop/availability +product=a +\S+ +in 7d +−25% to 50% +20% +empty in 6h to 9h at this pace .*\nshop/availability +product=\S+ +\S+ +– +– +– +no forecast: no bad event in five weeks `, out)
+		`FORECAST .*\nshop/availability +product=a +\S+ +in 7d +−25% to 50% +20% +exhausted in 6h to 9h at this pace .*\nshop/availability +product=\S+ +\S+ +– +– +– +no forecast: no bad event in five weeks `, out)
 
 	out, err = runReport("--url", base, "--period", "2026-W46", "-o", "csv", "--service", "shop")
 	require.NoError(t, err)
