@@ -101,7 +101,7 @@ func (a watch) predict(start, over, eval time.Duration) (fires, resets time.Dura
 func (g *generator) fewEvents(w *testWriter, subjects []subject) {
 	const events, length = 10, time.Hour
 	var asserts []assertion
-	w.test("one of ten events of an hour fails: nobody is paged")
+	w.test("one of ten events of an hour fails: no paging alert")
 	for _, s := range subjects {
 		if !rules.CountsEvents(s.SLO) || s.Indicator.Kind == slo.KindRatio {
 			continue

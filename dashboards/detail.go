@@ -86,7 +86,7 @@ func (g *generator) detailBoard() *board {
 	b.add(12, 9, lines(view{
 		title: "Burn rates",
 		about: "Burn rate over each window. A burn rate of 1 spends the budget in exactly the SLO's window. Pages and " +
-			"tickets fire if both windows of a tier exceed its factor.",
+			"tickets fire if the long and the short window of a tier exceed its factor.",
 		unit: unitBurn, none: noEvents, steps: burnSteps(), min: number(0), queries: burns,
 	}, lineStyle{thresholds: true}))
 	b.add(12, 9, lines(view{

@@ -36,14 +36,14 @@ func (g *generator) forecastRow(b *board, engine selection, legend func(string) 
 		queries: []query{
 			{leading(each("0.05")), "Low"}, {leading(each("0.5")), "Median"}, {leading(each("0.95")), "High"},
 			{leading(engine.and(series.LabelAhead + `=~"1h|1d|3d|7d|window_end"`).of(series.ForecastExhausted.Name)),
-				"Empty until then"},
+				"Exhausted by then"},
 		},
 	}
 	columns := []column{{field: series.LabelAhead, name: "Ahead"}}
 	for i, name := range []string{"Low", "Median", "High"} {
 		columns = append(columns, column{field: value(v, i), name: name, unit: unitRatio, steps: budgetSteps()})
 	}
-	columns = append(columns, column{field: value(v, 3), name: "Empty until then", unit: unitRatio,
+	columns = append(columns, column{field: value(v, 3), name: "Exhausted by then", unit: unitRatio,
 		steps: above(good, from(0.5, warning), from(0.8, bad))})
 	b.add(12, 9, table(v, "", columns...).sorted(leadOrder).hide(series.LabelSLOID, series.LabelService, series.LabelSLO))
 	b.add(12, 9, lines(view{
@@ -116,7 +116,7 @@ func (g *generator) capacityRow(b *board, s selection) {
 	}))
 	b.add(12, 7, stat(view{
 		title: "Capacity reached on",
-		about: "Day on which the busiest hour of the week is at the capacity, if traffic goes on to grow as in the last " +
+		about: "Day on which the busiest hour of the week is at the capacity, if traffic keeps growing as in the last " +
 			"weeks: at the fastest and at the slowest growth. By each engine, of its own part of the events.",
 		unit: "dateTimeAsIso", none: "not within twelve weeks", steps: plain(),
 		queries: []query{

@@ -394,7 +394,7 @@ func (g *generator) alertmanager(out emit) error {
 	g.findings = append(g.findings, findings...)
 	if g.receivers.Default == "nobody" {
 		g.findings = append(g.findings, alerts.Finding{
-			Severity: alerts.FindingWarning, Message: "no receivers are configured, so Alertmanager notifies nobody",
+			Severity: alerts.FindingWarning, Message: "no receivers are configured, so Alertmanager sends no notifications",
 			Hint: "set --receivers FILE",
 		})
 	}

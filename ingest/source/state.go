@@ -97,7 +97,7 @@ func (in *Intake) Fails(kind Kind, name, brief, reason string) {
 	s.troubles = append(
 		s.troubles, Trouble{Kind: kind, Name: name, Reason: reason, Brief: brief, Since: s.o.Now(), Count: 1})
 	s.counts.trouble[kind].Set(1)
-	s.o.Logger.Warn("source has trouble", "source", s.o.Name, "kind", string(kind), "name", name,
+	s.o.Logger.Warn("source fails", "source", s.o.Name, "kind", string(kind), "name", name,
 		"reason", brief, "err", reason)
 }
 

@@ -195,7 +195,7 @@ var (
 		Named("version", "of the program"), Named("revision", "of its source"), Named("goversion", "of Go"))
 	SpecInfo = processPart.Gauge("sloengine_spec_info", "1",
 		"Always 1. The label is the hash of the spec in force, which page, API and `/-/reload` show, too: engines with the "+
-			"same hash count and alert alike.", Named("hash", "of everything that the spec files say"))
+			"same hash count and alert the same way.", Named("hash", "of everything that the spec files say"))
 	ReloadLastOK = processPart.Gauge("sloengine_reload_last_ok", unitYesNo,
 		"1 if the last reload succeeded or there was none. After a failed reload the old spec and settings stay in force.")
 	ReloadFailures = processPart.Counter("sloengine_reload_failures_total", unitTimes,

@@ -16,7 +16,7 @@ var (
 var (
 	RateLimitHits = rateLimitPart.Counter("sloengine_ratelimit_hits_total", unitEvents,
 		"Events over a rate limit, whatever happened to them. An event counts once for each rate limit that it exceeds.",
-		limitLayer, Named("type", "the `match` of the rule or `(default)` in the layer `type`, empty in the others"),
+		limitLayer, Named("type", "the `match` of the rule or `(default)` in the layer `type`, no value in the others"),
 		Absent(noLimits))
 	RateLimitDropped = rateLimitPart.Counter("sloengine_ratelimit_dropped_total", unitEvents,
 		"Events over a rate limit that were dropped. Drops lower the coverage of the SLOs that they would have counted for.",

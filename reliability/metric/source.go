@@ -30,10 +30,10 @@ var (
 		"Messages and events that could not be taken and that the dead-letter filter does not save.",
 		sourceName, Absent(noSources))
 	SourceTrouble = sourcePart.Gauge("sloengine_source_trouble", unitYesNo,
-		"1 while the source has a trouble of this kind. With `engine`, `rate_limit` and `dead_letters` it is paused, and "+
+		"1 while the source fails in this way. With `engine`, `rate_limit` and `dead_letters` it is paused, and "+
 			"messages wait in the broker.", sourceName, sourceTrouble, Absent(noSources))
 	SourceFailures = sourcePart.Counter("sloengine_source_failures_total", unitTimes,
-		"Failures of the source by kind of trouble.", sourceName, sourceTrouble, Absent(noSources))
+		"Failures of the source by kind.", sourceName, sourceTrouble, Absent(noSources))
 	SourceBusySeconds = sourcePart.Counter("sloengine_source_busy_seconds_total", unitSeconds,
 		"Time in which the source had messages at hand and did not wait for the broker, pauses included. Its rate is the "+
 			"saturation: at 1 the source cannot read faster.", sourceName, Absent(noSources))

@@ -254,7 +254,7 @@ func agreements(old, new []*sla.Agreement) []Change {
 		f.add("no_data", string(o.NoData), string(n.NoData), "")
 		f.add("warning", level(o.Warning), level(n.Warning), sooner(o.Warning, n.Warning))
 		f.add("critical", level(o.Critical), level(n.Critical), sooner(o.Critical, n.Critical))
-		f.add("severities", severities(o), severities(n), "other receivers are told")
+		f.add("severities", severities(o), severities(n), "other receivers are notified")
 		f.components(o, n)
 		out = append(out, f.out...)
 	}

@@ -95,11 +95,11 @@ var (
 		ofSLO(metric.OneOf(LabelAhead, "1h 1d 3d 7d window_end"), metric.OneOf(LabelQuantile, "0.05 0.5 0.95"),
 			bySpec, noForecast)...)
 	ForecastExhausted = Levels.Gauge("slo_forecast_exhausted_probability", ratio,
-		"Probability that the budget is empty at some time up to the lead time. 1 if it is empty now. An SLO with "+
+		"Probability that the budget is exhausted at some time up to the lead time. 1 if it is exhausted already. An SLO with "+
 			"`exhausted_soon` also has the time of its alert as a lead time.",
 		ofSLO(metric.Named(LabelAhead, "1h, 1d, 3d, 7d, window_end, or the time of the alert"), bySpec, noForecast)...)
 	ForecastExhaustion = Levels.Gauge("slo_forecast_exhaustion_seconds", "seconds",
-		"Time until the budget is empty. 0 if it is empty now. A quantile that lies beyond the forecast, a week or the end "+
+		"Time until the budget is exhausted. 0 if it is exhausted already. A quantile that lies beyond the forecast, a week or the end "+
 			"of a calendar window, is absent.",
 		ofSLO(metric.OneOf(LabelQuantile, "0.05 0.5 0.95"), bySpec, noForecast)...)
 	Info = Levels.Gauge(
@@ -146,7 +146,7 @@ var (
 		"Share of the capacity that the busiest hour of the week uses, by the last five weeks and their growth.",
 		ofSLO(bySpec, noCapacity)...)
 	CapacityReached = Levels.Gauge("slo_capacity_reached_seconds", "seconds",
-		"Time until the busiest hour of the week is at the capacity, if traffic goes on to grow as in the last weeks. 0 if "+
+		"Time until the busiest hour of the week is at the capacity, if traffic keeps growing as in the last weeks. 0 if "+
 			"it is there. Absent if that is not within twelve weeks.",
 		ofSLO(metric.OneOf(LabelBound, "earliest latest"), bySpec, noCapacity)...)
 	SliceTarget = Levels.Counter("slo_slice_target_events_total", unitEvents,

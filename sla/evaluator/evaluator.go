@@ -246,7 +246,7 @@ func (e *Evaluator) step(ctx context.Context, r *runner, mono time.Duration) {
 	}
 	if r.jumped {
 		r.jumped = false
-		e.opt.Logger.Warn("evaluation goes on by the clock", "now", now)
+		e.opt.Logger.Warn("clock accepted, evaluation resumed", "now", now)
 	}
 	if _, err := e.Tick(ctx, now); ctx.Err() == nil {
 		r.ticks.Note(err)

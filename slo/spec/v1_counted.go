@@ -178,7 +178,7 @@ func (s *sloDraft) completionKeys() keys {
 			`select the events that finish it, such as finished: '{type="order.shipped"}'`),
 		work("failed", &c.Failed, &s.failed),
 		at("key", textual(&c.Key, readWorkAttribute, &labelDoc)).need(
-			"name the attribute that tells work apart, such as `key: order_id`"),
+			"name the attribute that identifies a piece of work, such as `key: order_id`"),
 		at("stage", textual(&c.Stage, readWorkAttribute, &labelDoc)),
 		at("within", length{&c.Within, time.Second, maxWithin}).need("set how long work may take, such as `within: 15m`"),
 		at("max_in_flight", whole[int]{&c.MaxInFlight, 1, maxMaxInFlight}).or(strconv.Itoa(defaultMaxInFlight)),
@@ -287,7 +287,7 @@ func (a *assembly) completion(s *sloDraft) {
 	for _, t := range tiers(s.Alerting) {
 		if t.Page && !s.Alerting.Page.Disabled && c.Within > t.Long {
 			a.Warnf(s.withinAt, "use `alerting: {page: {disabled: true}}`, or a shorter time",
-				"slo %s: work that is stuck counts after %s, so the page alert with its window of %s tells of an outage that "+
+				"slo %s: work that is stuck counts after %s, so the page alert with its window of %s reports an outage that "+
 					"began before it", s.ID.Name(), slo.FormatDuration(c.Within), slo.FormatDuration(t.Long))
 			return
 		}

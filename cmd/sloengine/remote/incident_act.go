@@ -62,10 +62,10 @@ func newIncidentOpen(s cli.Streams, engine *Client) *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&service, "service", "", "service that has the trouble")
+	f.StringVar(&service, "service", "", "service that fails")
 	cli.AddChoice(f, &severity, "severity", "", "severity", "critical", "warning")
 	f.StringVar(&team, "team", "", "team that the incident belongs to")
-	f.StringVar(&onset, "onset", "", "when the trouble began: a time in RFC 3339, or an age such as 20m (default: now)")
+	f.StringVar(&onset, "onset", "", "when it started: a time in RFC 3339, or an age such as 20m (default: now)")
 	f.StringVar(&key, "key", "", "opens no second incident with the same key")
 	f.BoolVar(&public, "public", false, "show the incident on the public page")
 	addBy(c, &by)

@@ -18,7 +18,7 @@ func newSilence(s cli.Streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "silence",
 		Short: "List, add and expire silences of the engine's own receivers",
-		Long: `A silence keeps the receivers of the engine from hearing of the alerts that it matches,
+		Long: `A silence mutes the notifications of the engine's receivers for the alerts that it matches,
 until it ends. The alerts stay visible on the page and in the API. With Alertmanagers,
 silence alerts there.`,
 		Args: cli.NoArgs,

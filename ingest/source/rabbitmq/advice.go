@@ -36,7 +36,7 @@ func (o *HandlerOptions) Advice(typical func(typ string) time.Duration,
 	case o.Retention < leastRetention:
 		add("retention", "set 24h to 48h", "messages that are not handled within %s are lost", format(o.Retention))
 	case o.Retention > mostRetention:
-		add("retention", "set 24h to 48h", "%s keeps messages whose executions nobody remembers", format(o.Retention))
+		add("retention", "set 24h to 48h", "%s keeps messages longer than their executions are known", format(o.Retention))
 	}
 	if len(o.WorkQueues) == 0 {
 		add("work_queues", "list the queues that dead-letter to the exchange",

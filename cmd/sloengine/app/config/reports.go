@@ -56,7 +56,7 @@ func (c *Config) checkReports(f *yamldoc.Decoder) {
 	for i := range c.Reports {
 		r, path := &c.Reports[i], item(section, i)
 		r.check(f, path)
-		names.check(f, path, r.Name, "report", "the name tells which reports were sent")
+		names.check(f, path, r.Name, "report", "the name identifies the reports that were sent")
 		if len(r.To.Email) > 0 && c.SMTP == nil {
 			f.Errorf(path+".to.email", "add smtp: {smarthost: mail.example.org:587, from: slo@example.org}",
 				"the smtp section is missing")
