@@ -109,7 +109,7 @@ func TestCostsOfIncidents(t *testing.T) {
 	require.True(t, ok)
 	require.Empty(t, l.Headline(end, strings.ToUpper), "nothing fails any more")
 	l.Headline = nil
-	require.Equal(t, receivers.Incident{ID: inc.ID}, l, "no address is known")
+	require.Equal(t, receivers.Incident{ID: inc.ID, Onset: inc.Onset}, l, "no address is known")
 	n.base = "https://slo.example"
 	l, _ = n.Of("f1")
 	require.Equal(t, "https://slo.example/incident?id="+inc.ID, l.URL)
