@@ -2,8 +2,10 @@ package web
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/reliability/subscription"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -72,6 +75,50 @@ func withPublicIncidents(t *testing.T, change ...func(*site.Options)) (*bench, *
 		Public: true}, incident.Operation{Kind: incident.ResolveIt, By: "Ann"})
 	b.now = book.now.Add(time.Minute)
 	return b, book
+}
+
+// Subscribers hear of what people published, and not of new figures, notes and updates that are not public.
+func TestPublicChanges(t *testing.T) {
+	hooks, err := subscription.New(subscription.Options{File: filepath.Join(t.TempDir(), "subscriptions.json")})
+	require.NoError(t, err)
+	b, book := withPublicIncidents(t, func(o *site.Options) { o.Subscriptions = hooks })
+	versions, bodies := map[string]string{}, map[string]string{}
+	changed := func() (ids []string) {
+		t.Helper()
+		b.now = b.now.Add(2 * time.Minute)
+		items, ok := b.web.PublicChanges(t.Context())
+		require.True(t, ok)
+		for _, x := range items {
+			if versions[x.ID] != x.Version {
+				ids = append(ids, x.ID)
+			}
+			versions[x.ID], bodies[x.ID] = x.Version, string(x.Body)
+		}
+		_, ok = b.web.PublicChanges(t.Context())
+		require.False(t, ok, "nothing is made twice")
+		return ids
+	}
+	require.Len(t, changed(), 4)
+	before := maps.Clone(bodies)
+	rep := *b.rep
+	rep.Time = rep.Time.Add(time.Minute)
+	b.rep = &rep
+	require.Empty(t, changed())
+	require.NotEqual(t, before, bodies, "the bodies have the newest figures")
+	operate(t, book, "INC-2026-11-0001", incident.Operation{Kind: incident.AddNote, By: "Bob", Text: "inside"},
+		incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "inside"})
+	require.Empty(t, changed())
+	operate(t, book, "INC-2026-11-0001",
+		incident.Operation{Kind: incident.AddUpdate, By: "Bob", Text: "All of them arrive.", Public: true})
+	ids := changed()
+	require.Len(t, ids, 1)
+	require.Contains(t, bodies[ids[0]], "All of them arrive.")
+	require.NotContains(t, fmt.Sprint(bodies), "inside")
+
+	b.eng.State = status.Recovering
+	b.now = b.now.Add(2 * time.Minute)
+	_, ok := b.web.PublicChanges(t.Context())
+	require.False(t, ok, "incidents are not known")
 }
 
 func TestPublicIncidents(t *testing.T) {
