@@ -448,6 +448,10 @@ func TestBrowserPhoneIsShort(t *testing.T) {
 	require.Less(t, eval[float64](t, b, `document.querySelector('.levels tbody tr').getBoundingClientRect().top`), 1100.0)
 	require.True(t, eval[bool](t, b, `[...document.querySelectorAll('.levels .left')].every(e => e.checkVisibility())`),
 		"what is left of the budget is there")
+	b.open(t, l.base+"/", 360, 844)
+	b.requireFits(t, 360)
+	require.True(t, eval[bool](t, b, `[...document.querySelectorAll('.tile')].every(e => e.scrollWidth <= e.clientWidth)`),
+		"the name of a state fits its tile")
 	b.open(t, l.base+"/", wide, 844)
 	require.Less(t, tallest(".scores li"), 36.0, "an agreement is one line")
 	b.requireClean(t, l.base)
