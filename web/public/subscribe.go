@@ -77,12 +77,12 @@ func (pub *Handler) Changes(ctx context.Context) ([]subscription.Item, bool) {
 // asked reads the body of a request about subscriptions, whose fields are texts, or sends a problem.
 func (pub *Handler) asked(c *gin.Context, fields map[string]*string) bool {
 	c.Header("Cache-Control", "no-store")
-	if pub.Opt.Subscriptions == nil {
-		pub.NotFound(c)
+	body, ok := pub.JSONBody(c) // refuses other sites
+	if !ok {
 		return false
 	}
-	body, ok := pub.JSONBody(c)
-	if !ok {
+	if pub.Opt.Subscriptions == nil {
+		pub.NotFound(c)
 		return false
 	}
 	known := map[string]func(json.RawMessage) error{}
