@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -27,12 +29,7 @@ func (s spans) with(more []span) spans {
 		return s
 	}
 	s = append(s, more...)
-	slices.SortFunc(s, func(a, b span) int {
-		if a[0] < b[0] {
-			return -1
-		}
-		return 1
-	})
+	order.By(s, func(a, b *span) int { return cmp.Compare(a[0], b[0]) })
 	out := s[:1]
 	for _, x := range s[1:] {
 		if last := &out[len(out)-1]; x[0] <= last[1]+1 {

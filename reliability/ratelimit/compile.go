@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/pattern"
 )
 
@@ -122,7 +123,7 @@ func (k *compiler) compile() *Policy {
 			p.patterns = append(p.patterns, typePattern{m, n})
 		}
 	}
-	slices.SortStableFunc(p.patterns, func(a, b typePattern) int { return b.match.Literals() - a.match.Literals() })
+	order.By(p.patterns, func(a, b *typePattern) int { return b.match.Literals() - a.match.Literals() })
 	k.contexts(p)
 	k.bypass(p)
 	if c.Global != nil {

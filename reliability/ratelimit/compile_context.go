@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/pattern"
 )
 
@@ -101,7 +102,7 @@ func (k *compiler) bypass(p *Policy) {
 			}
 			x.attributes = append(x.attributes, attribute{name, slices.Clone(values)})
 		}
-		slices.SortFunc(x.attributes, func(a, b attribute) int { return strings.Compare(a.name, b.name) })
+		order.By(x.attributes, func(a, b *attribute) int { return strings.Compare(a.name, b.name) })
 		p.bypass = append(p.bypass, x)
 	}
 }

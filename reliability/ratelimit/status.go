@@ -2,8 +2,9 @@ package ratelimit
 
 import (
 	"cmp"
-	"slices"
 	"time"
+
+	"github.com/sloengine/sloengine/internal/order"
 )
 
 // ruleState is the state of a rule in a Limiter, besides its counters in the Store.
@@ -116,7 +117,7 @@ func (l *Limiter) Offenders() []Offender {
 		o.roll(now)
 		out = append(out, o.list(name)...)
 	}
-	slices.SortFunc(out, func(a, b Offender) int {
+	order.By(out, func(a, b *Offender) int {
 		return cmp.Or(cmp.Compare(b.Hits, a.Hits), cmp.Compare(a.Context, b.Context), cmp.Compare(a.Value, b.Value))
 	})
 	return out[:min(len(out), shown)]

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/metric"
 )
 
@@ -129,7 +130,7 @@ func (s *shown) topics(x *session, found kadm.TopicDetails) {
 	for _, t := range by {
 		s.list = append(s.list, *t)
 	}
-	slices.SortFunc(s.list, func(a, b TopicStatus) int { return cmp.Compare(a.Name, b.Name) })
+	order.By(s.list, func(a, b *TopicStatus) int { return cmp.Compare(a.Name, b.Name) })
 	for name, at := range s.notes {
 		if x.s.o.Now().Sub(at) > noteFor {
 			delete(s.notes, name)

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sloengine/sloengine/internal/order"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
@@ -32,7 +33,7 @@ func message(it *item) (*Message, error) {
 	for name, value := range own {
 		m.Headers = append(m.Headers, Header{name, value})
 	}
-	slices.SortFunc(m.Headers, func(a, b Header) int { return strings.Compare(a.Name, b.Name) })
+	order.By(m.Headers, func(a, b *Header) int { return strings.Compare(a.Name, b.Name) })
 	m.add(HeaderIdempotencyKey, it.IdempotencyKey)
 	m.add(HeaderEventType, it.EventType)
 	m.add(HeaderAggregateType, it.AggregateType)
