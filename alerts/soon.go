@@ -35,7 +35,7 @@ func (g *generator) exhaustedSoon(s *slo.SLO) defined {
 			g.subject(s)+" will probably have no error budget left within "+within,
 			fmt.Sprintf(
 				"The forecast says with a probability of {{ $value | humanizePercentage }} that the error budget over %s is "+
-					"empty within %s. The alert starts at %s.",
+					"exhausted within %s. The alert starts at %s.",
 				s.Window, within, percent(soon.Probability)))), maps.Clone(soon.Annotations)),
 	})
 }
@@ -68,7 +68,7 @@ func (g *generator) soon(w *testWriter, subjects []subject) {
 			continue
 		}
 		if len(asserts) == 0 {
-			w.test("a forecast says that the budget will be empty soon")
+			w.test("a forecast says that the budget will be exhausted soon")
 		}
 		rule := g.exhaustedSoon(s.SLO).rule
 		fires := time.Hour + up(rule.For, g.o.Eval)

@@ -31,7 +31,7 @@ func (g *generator) forecastRow(b *board, engine selection, legend func(string) 
 	v := view{
 		title: "Budget ahead",
 		about: "Error budget that will remain at times ahead: 90 % of the futures lie between low and high. The last " +
-			"column is the probability that the budget is empty at some time until then.",
+			"column is the probability that the budget is exhausted at some time until then.",
 		unit: unitRatio, none: none, steps: plain(),
 		queries: []query{
 			{leading(each("0.05")), "Low"}, {leading(each("0.5")), "Median"}, {leading(each("0.95")), "High"},
@@ -59,14 +59,14 @@ func (g *generator) forecastRow(b *board, engine selection, legend func(string) 
 	}, lineStyle{thresholds: true}))
 	b.add(12, 7, lines(view{
 		title: "Probability of an empty budget",
-		about: "Probability that the budget is empty at some time up to the lead time. ErrorBudgetExhaustedSoon fires by " +
+		about: "Probability that the budget is exhausted at some time up to the lead time. ErrorBudgetExhaustedSoon fires by " +
 			"the one that the spec names.",
 		unit: unitRatio, none: none, steps: above(good, from(0.5, warning), from(0.8, bad)), min: number(0), max: number(1),
 		queries: []query{{engine.of(series.ForecastExhausted.Name), legend("{{" + series.LabelAhead + "}}")}},
 	}, lineStyle{}))
 	b.add(12, 7, stat(view{
-		title: "Time until the budget is empty",
-		about: "Time until the budget is empty: earlier in 5 % of the futures, and in half of them. Nothing is shown for " +
+		title: "Time until the budget is exhausted",
+		about: "Time until the budget is exhausted: earlier in 5 % of the futures, and in half of them. Nothing is shown for " +
 			"what lies beyond the forecast.",
 		unit: unitSeconds, none: "not within the forecast", steps: above(bad, from(86400, warning), from(7*86400, good)),
 		queries: []query{

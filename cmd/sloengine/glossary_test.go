@@ -34,6 +34,7 @@ const (
 	documents                   // Markdown outside code and tables
 	pages                       // text of templates
 	texts                       // strings of Go code that people read: those with a space, in the folders of textFolders
+	messages                    // the same in all other folders
 )
 
 func never(stem, pattern, say string, in where, except ...string) glossaryRule {
@@ -105,16 +106,16 @@ var glossary = []glossaryRule{
 	never("both windows", `\bboth windows\b`, "windows", pages),
 	never("from zero", `\bstarted from zero\b`, "new since restart", pages),
 	never("even spending", `\beven spending\b`, "steady burn", pages),
-	never("empty", `\bempty (in|until|now|then|within|soon)\b|\bbudget (is|will be) empty\b`, "exhausted", pages|texts),
-	never("service level", `\bservice levels?\b`, "SLO", pages|texts, `service level (objective|agreement)`),
+	never("empty", `\bempty (in|until|now|then|within|soon)\b|\bbudget (is|will be) empty\b`, "exhausted", pages|texts|messages),
+	never("service level", `\bservice levels?\b`, "SLO", pages|texts|messages, `service levels? (objective|(and )?agreement)`),
 	never("agreement", `\bagreements?\b`, "SLA", texts),
 	never("indicator", `\bindicators?\b`, "SLI", texts),
 	never("%", `\d %(["'),.:; ]|$)|[a-z] %%(["'),.:; ]|$)`, "95%, without a space", pages|texts),
-	never("nobody", `\b(no|some|any|every)body\b`, "name the actor", texts),
-	never("t", `\b(tells?|told|telling)\b`, "reports, shows, notifies", texts),
-	never("trouble", `\btroubles?\b`, "failure, health", texts),
-	never("alike", `\balike\b`, "both X and Y", texts),
-	never("on", `\b(goes|go|going) on\b`, "continues, ongoing", pages|texts),
+	never("nobody", `\b(no|some|any|every)body\b`, "name the actor", texts|messages, `"nobody"`, `user=nobody`),
+	never("t", `\b(tells?|told|telling)\b`, "reports, shows, notifies", texts|messages),
+	never("trouble", `\btroubles?\b`, "failure, health", texts|messages),
+	never("alike", `\balike\b`, "both X and Y", texts|messages),
+	never("on", `\b(goes|go|going) on\b`, "continues, ongoing", pages|texts|messages),
 	never("onset", `\bonset\b`, "started", pages|texts),
 	never("not known", `\bnot known\b`, "unknown", pages|texts),
 	never("what ", `\bwhat (is|was|truly|comes|leaves)\b`, "a noun", texts),
@@ -179,10 +180,13 @@ func glossaryHits(file, rel string) ([]string, error) {
 	switch ext {
 	case ".go":
 		in := prose
-		if !strings.HasSuffix(rel, "_test.go") && slices.ContainsFunc(textFolders, func(f string) bool {
-			return strings.HasPrefix(rel, f)
-		}) {
+		of := func(folder string) bool { return strings.HasPrefix(rel, folder) }
+		switch {
+		case strings.HasSuffix(rel, "_test.go"), of("internal/"):
+		case slices.ContainsFunc(textFolders, of):
 			in |= texts
+		default:
+			in |= messages
 		}
 		goTexts(data, in, look)
 	case ".md":

@@ -128,7 +128,7 @@ func (e *Explanation) String() string {
 	}
 	soon := s.Alerting.Soon
 	if soon.Within > 0 {
-		fmt.Fprintf(&b, "  ticket     forecast: the budget is empty within %s with a probability of at least %s %%\n",
+		fmt.Fprintf(&b, "  ticket     forecast: the budget is exhausted within %s with a probability of at least %s %%\n",
 			slo.FormatDuration(soon.Within), slo.FormatRatio(round(100*soon.Probability)))
 	}
 	if len(e.Tiers) == 0 && soon.Within == 0 {

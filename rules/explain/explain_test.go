@@ -36,7 +36,7 @@ func TestExplainCapacityAndForecast(t *testing.T) {
 	require.Contains(t, e.String(), `
   capacity   120 per 1m, which is 2 events per second, today's traffic takes 75 % of it
   budget     43m of bad time in 30d
-  ticket     forecast: the budget is empty within 1d12h with a probability of at least 75 %
+  ticket     forecast: the budget is exhausted within 1d12h with a probability of at least 75 %
   cost `)
 }
 
