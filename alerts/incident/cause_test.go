@@ -96,6 +96,20 @@ func TestACauseIsDeclared(t *testing.T) {
 		"Acknowledged 10:05 UTC.", w.sentence(t))
 }
 
+// An alert fires for as long as its long window fails. What meets the objective again is said to recover.
+func TestAFailureRecovers(t *testing.T) {
+	for bad, want := range map[uint64]string{
+		0:  "mdm recovering, failing since 10:00 UTC (0% of events in 5m). Not acknowledged.",
+		10: "mdm recovering, failing since 10:00 UTC (1% of events in 5m). Not acknowledged.",
+		11: "mdm failing since 10:00 UTC (1% of events in 5m). Not acknowledged.",
+	} {
+		w := newWorld()
+		w.level(&slo.SLO{ID: "shop/calls", GroupBy: []string{"integration"}}, 1000, map[string]uint64{"mdm": bad})
+		w.fire(t, "shop/calls", "mdm", start)
+		require.Equal(t, want, w.sentence(t))
+	}
+}
+
 // An integration explains a stage and an application of the same agreement, and nothing explains itself.
 func TestLayersOfAnAgreement(t *testing.T) {
 	w := insurance()

@@ -34,6 +34,7 @@ const maxNamed = 3
 //
 //	mdm failing since 13:39 UTC (57% of events in 5m): 3 products affected. Acknowledged 13:44 UTC.
 //
+// Once the last minutes meet the objective, it is "mdm recovering, failing since 13:39 UTC (<1% of events in 5m)".
 // It is empty if nothing fails. Where no failure explains another, it names none as the cause. show prepares names and
 // values for the place where the sentence is shown: senders of events choose some of them.
 func (s *Situation) Sentence(now time.Time, show func(string) string) []Phrase {
@@ -107,6 +108,9 @@ func (w *writer) since(at time.Time) {
 
 func (w *writer) fault(f *Fault) {
 	w.name(&f.Failure)
+	if f.recovering() {
+		w.text(" recovering,")
+	}
 	w.text(" " + f.verb())
 	w.since(f.Onset)
 	if f.Bad >= 0 {
@@ -175,6 +179,12 @@ func acknowledged(faults []Fault, now time.Time) []Phrase {
 	}
 	at := first.Ack.Time
 	return []Phrase{{Text: "Acknowledged ", Incident: first}, {Text: minute(at, now), At: at}, {Text: "."}}
+}
+
+// recovering reports whether no more events of the last Window were bad than the objective allows. The alert ends when
+// its long window agrees.
+func (f *Failure) recovering() bool {
+	return f.Spec != nil && f.Bad >= 0 && f.Bad <= f.Spec.Objective.Budget()
 }
 
 // verb says how a failure fails.
