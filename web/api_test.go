@@ -132,6 +132,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	k.annotations(t)
 	k.incidents(b)
 	k.public(b)
+	k.subscriptions(b)
 	k.silences(b)
 
 	// Without a report, without data, and with numbers that are none.

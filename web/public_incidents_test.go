@@ -23,6 +23,17 @@ import (
 var publicForms = []string{"/public", "/public.json", "/public/incidents.atom", "/public/summary.json",
 	"/public/incidents.json"}
 
+// subscriptions asks for a subscription and for its end where there are none. TestPublicSubscriptions has the others.
+func (k *contract) subscriptions(b *bench) {
+	for path, body := range map[string]string{"": `{"url":"https://example.org/","secret":"1234567890123456"}`,
+		"/delete": `{"token":"x"}`} {
+		path = "/public/subscriptions" + path
+		k.sent(b, path, body, 404)
+		k.sent(b, path, body, 415, "Content-Type", "text/plain")
+		k.sent(b, path, strings.Repeat(" ", site.MaxBody+1), 413)
+	}
+}
+
 // public asks all that the public view has for programs, with incidents in every state.
 func (k *contract) public(b *bench) {
 	full, _ := withPublicIncidents(k.t)

@@ -300,7 +300,7 @@ func TestBrokerGone(t *testing.T) {
 	p.put(t, "orders", 1, ids("a", 10)...)
 	requireOnce(t, e, 10)
 	testkit.Eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
-	require.Equal(t, 1, strings.Count(s.log.String(), `msg="source has trouble" source=orders kind=connection`))
+	require.Equal(t, 1, strings.Count(s.log.String(), `msg="source fails" source=orders kind=connection`))
 	require.Equal(t, 1, strings.Count(s.log.String(), `msg="source works again" source=orders kind=connection`))
 }
 

@@ -178,7 +178,7 @@ func TestWhatAnOperatorReads(t *testing.T) {
 			t.Helper()
 			testkit.Eventually(t, "r.trouble(kind) != nil", func() bool { return r.trouble(kind) != nil })
 			require.Contains(t, r.trouble(kind).Brief, text)
-			require.Contains(t, r.log.String(), "source has trouble")
+			require.Contains(t, r.log.String(), "source fails")
 			require.NotContains(t, r.log.String(), postgrestest.AlicePassword)
 		}
 		e := startEngine(t, t.TempDir())

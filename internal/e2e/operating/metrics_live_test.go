@@ -93,6 +93,8 @@ slas:
 `
 
 const fullSettings = `evaluator: {interval: 200ms}
+web: {external_url: "https://slo.example.org"}
+public: {subscriptions: true}
 notifications: {alertmanagers: [{url: "http://127.0.0.1:1"}]}
 reports: [{name: weekly, every: week, to: {folder: reports}}]
 auth: {tokens_file: tokens.yaml}

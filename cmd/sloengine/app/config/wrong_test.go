@@ -309,7 +309,7 @@ var wrongSettings = []struct {
 	{"report day",
 		"reports: [{name: a, every: month, day: '31', to: {folder: x}}, {name: a, every: month, to: {webhooks: [{url: 'ftp://u:secret@x'}, {url: 'http://u:secret@x'}, {url: 'http://x'}, {url: 'http://x'}]}}]", []string{
 			`1:40: reports[0].day: "31" is not a day of every month (want 1 to 28, which every month has)`,
-			`1:71: reports[1].name: reports[0] already has this name (the name tells which reports were sent)`,
+			`1:71: reports[1].name: reports[0] already has this name (the name identifies the reports that were sent)`,
 			`1:110: reports[1].to.webhooks[0].url: must begin with http:// or https:// and have a host (as in https://example.org/reports)`, `1:137: reports[1].to.webhooks[1].url: must not contain credentials, set token_file (as in https://example.org/reports)`, `1:184: reports[1].to.webhooks[3].url: the URL is listed twice (remove it)`}},
 	{"time zone", "dead_letters: {timezone: Mars/Base}",
 		[]string{`1:26: dead_letters.timezone: "Mars/Base" is not a time zone (want a name such as Europe/Berlin)`}},
