@@ -60,13 +60,15 @@ func TestFirstScreenOfAnIncident(t *testing.T) {
 	}
 	require.NotContains(t, ask[string](t, b, `document.querySelector('.levels tbody tr td.state').textContent`), "ok",
 		"the first row")
-	for width, most := range map[int64]int64{1280: 2200, 820: 2700, 390: 4500} {
+	for width, most := range map[int64]int64{1280: 2200, 820: 3200, 390: 4500} {
 		for _, theme := range []string{"light", "dark"} {
 			b.screenshot(t, p.Base+"/", "first-screen-"+theme+"-"+strconv.FormatInt(width, 10)+".png", width, theme)
 		}
 		height := ask[int64](t, b, `document.scrollingElement.scrollHeight`)
 		t.Logf("%d px wide: %d px high", width, height)
 		assert.Less(t, height, most, "at %d px", width)
+		assert.Empty(t, ask[string](t, b, `innerWidth < 700 ? '' : [...document.querySelectorAll('.levels tbody th')].
+			filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent).join('; ')`), "a group is cut off")
 		assert.LessOrEqual(t, ask[int64](t, b, `document.scrollingElement.scrollWidth`), width, ask[string](t, b, tooWide))
 	}
 	p.Stop(t)
