@@ -60,7 +60,7 @@ func TestFirstScreenOfAnIncident(t *testing.T) {
 	}
 	require.NotContains(t, ask[string](t, b, `document.querySelector('.levels tbody tr td.state').textContent`), "ok",
 		"the first row")
-	for width, most := range map[int64]int64{1280: 2200, 820: 3200, 390: 4500} {
+	for width, most := range map[int64]int64{1280: 2200, 820: 3000, 390: 4500} {
 		for _, theme := range []string{"light", "dark"} {
 			b.screenshot(t, p.Base+"/", "first-screen-"+theme+"-"+strconv.FormatInt(width, 10)+".png", width, theme)
 		}
