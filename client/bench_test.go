@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/sloengine/sloengine/client/post"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // yes acknowledges everything, at little cost.
@@ -82,9 +83,7 @@ func BenchmarkThroughput(b *testing.B) {
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
-				for c.Status().QueueEvents > 40_000 {
-					time.Sleep(100 * time.Microsecond)
-				}
+				testkit.Eventually(b, "room in the queue", func() bool { return c.Status().QueueEvents <= 40_000 })
 				for range 100 {
 					if !c.SendAsync(benchEvent) {
 						b.Fatal("lost")

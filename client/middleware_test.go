@@ -36,7 +36,7 @@ func TestMiddleware(t *testing.T) {
 	})
 	handle("GET /panics", func(http.ResponseWriter, *http.Request) { panic("boom") })
 	handle("GET /panics-late", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello"); panic("boom") })
-	handle("GET /slow", func(http.ResponseWriter, *http.Request) { time.Sleep(30 * time.Millisecond) })
+	handle("GET /slow", func(http.ResponseWriter, *http.Request) { testkit.Pause(30 * time.Millisecond) })
 	handle("GET /file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) })
 	handle("GET /copy", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("copied")) })
 	handle("GET /flush", func(w http.ResponseWriter, _ *http.Request) {
@@ -175,7 +175,7 @@ func TestObserve(t *testing.T) {
 	url := e.serve()
 	c := start(t, url, nil)
 	boom := errors.New("boom")
-	require.NoError(t, c.Observe(t.Context(), ev("ok"), func() error { time.Sleep(20 * time.Millisecond); return nil }))
+	require.NoError(t, c.Observe(t.Context(), ev("ok"), func() error { testkit.Pause(20 * time.Millisecond); return nil }))
 	require.Equal(t, event.Success, e.last().Outcome)
 	require.GreaterOrEqual(t, e.last().Duration, 20*time.Millisecond)
 	require.Equal(t, boom, c.Observe(t.Context(), ev("fails"), func() error { return boom }))

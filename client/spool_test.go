@@ -190,7 +190,7 @@ func (f *brokenFile) Sync() error {
 	if f.fs.fail.Load() {
 		return errors.New("input/output error")
 	}
-	time.Sleep(time.Duration(f.fs.delay.Load()))
+	testkit.Pause(time.Duration(f.fs.delay.Load()))
 	return f.File.Sync()
 }
 
@@ -372,7 +372,7 @@ func child(dir string) {
 				if _, ok := unsafe.Load(id); !ok {
 					fmt.Println(id)
 				}
-				time.Sleep(time.Millisecond)
+				testkit.Pause(time.Millisecond)
 			}
 		}()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/web/site"
@@ -227,7 +228,7 @@ func TestBrowserLiveUpdate(t *testing.T) {
 	require.Eventually(t, func() bool { return l.web.streams.count() == 0 }, 60*time.Second, 10*time.Millisecond)
 	key = eval[string](t, b, `document.querySelector('#live').dataset.key`)
 	l.publish(func(*sla.Report) {})
-	time.Sleep(1500 * time.Millisecond)
+	testkit.Pause(1500 * time.Millisecond)
 	require.Equal(t, key, eval[string](t, b, `document.querySelector('#live').dataset.key`))
 	eval[bool](t, b, `document.querySelector('#live button').click(), true`)
 	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "resumed")

@@ -51,9 +51,7 @@ func TestFiresAndResolves(t *testing.T) {
 	require.True(t, a.StartsAt.Equal(w.machine.View().Active[0].FiredAt))
 	testkit.Eventually(t, "the answer is read", func() bool { return n.Status()[0].Pending == 0 })
 
-	n.Update(w.tick())
-	n.Update(w.tick())
-	time.Sleep(50 * time.Millisecond)
+	looks(t, n, w)
 	require.Len(t, f.all(), 1, "nothing is repeated before it is time")
 
 	w.bad["MED"] = false
@@ -102,7 +100,7 @@ func TestRepeats(t *testing.T) {
 	}
 	f.mu.Unlock()
 
-	time.Sleep(500 * time.Millisecond) // no ticks: the watchdog ends, and what fires goes on
+	testkit.Pause(500 * time.Millisecond) // no ticks: the watchdog ends, and what fires goes on
 	before := f.count()
 	// one may have been on its way
 	testkit.Eventually(t, "alerts continue without ticks", func() bool { return f.count() >= before+2 })

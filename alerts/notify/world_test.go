@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
@@ -202,4 +204,18 @@ func run(t testing.TB, o Options) (n *Notifier, stop func()) {
 	stop = sync.OnceFunc(Start(t.Context(), func(ctx context.Context) { _ = n.Run(ctx) }))
 	t.Cleanup(stop)
 	return n, stop
+}
+
+// looks ticks until all peers have looked at an unchanged state, and have sent what they had to send: a peer takes the
+// second tick only after that.
+func looks(t testing.TB, n *Notifier, w *world) {
+	t.Helper()
+	for range 2 {
+		n.Update(w.tick())
+		testkit.Eventually(t, "all peers look", func() bool {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return !slices.ContainsFunc(n.peers, func(p *peer) bool { return len(p.wake) > 0 })
+		})
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/notify/notifytest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // compared is one configuration for both. Times are as short as a busy machine allows, and one group beats: it is
@@ -110,7 +111,7 @@ func (p *pair) step(what string, differs ...string) []string {
 	var realLast, ownLast map[string]string
 	var told []notifytest.Notification
 	var heard []hooked
-	if !within30s(func() bool {
+	if !testkit.Within(30*time.Second, func() bool {
 		told, heard = p.am.Notifications(), p.hook.all()
 		realLast, ownLast = maps.Clone(p.real), maps.Clone(p.own)
 		var realBeats, ownBeats int
@@ -123,16 +124,6 @@ func (p *pair) step(what string, differs ...string) []string {
 	}
 	p.told, p.heard, p.real, p.own = len(told), len(heard), realLast, ownLast
 	return own
-}
-
-// within30s waits for something, and reports whether it came.
-func within30s(holds func() bool) bool {
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if holds() {
-			return true
-		}
-	}
-	return false
 }
 
 func notifications(list []hooked) (out []notifytest.Notification) {

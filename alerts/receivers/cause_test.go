@@ -88,8 +88,11 @@ func TestOneFaultOneCall(t *testing.T) {
 		view := a.now()
 		d.Update(view)
 		n.Update(view)
-		within30s(func() bool { own, real := both(); return len(own) >= len(want) && len(real) >= len(want) })
-		time.Sleep(5 * wait) // nothing more comes
+		testkit.Within(30*time.Second, func() bool {
+			own, real := both()
+			return len(own) >= len(want) && len(real) >= len(want)
+		})
+		testkit.Pause(5 * wait) // nothing more comes, from Alertmanager either
 		own, real := both()
 		require.Equal(t, own, real, what)
 		require.Len(t, own, len(want), what)
@@ -140,7 +143,7 @@ inhibit_rules: [{source_matchers: ['severity="page"', 'slo_id="mdm"'], target_ma
 	fire("counted earlier", -2*time.Minute, true)
 	d.Update(a.now())
 	testkit.Eventually(t, "those that began earlier", func() bool { return len(h.all()) == 2 })
-	time.Sleep(200 * time.Millisecond) // four intervals: nothing more comes
+	flushes(t, d)
 	require.ElementsMatch(t, []string{"earlier=firing", "counted earlier=firing"}, h.told())
 	by := d.Inhibiting()
 	for i := range a.view.Active {

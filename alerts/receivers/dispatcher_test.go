@@ -121,7 +121,7 @@ func TestRestart(t *testing.T) {
 	d.Update(a.now())
 	testkit.Eventually(t, "the news", func() bool { return len(h.all()) == 52 })
 	require.ElementsMatch(t, []string{"A7=resolved", "New=firing"}, h.told()[50:])
-	time.Sleep(150 * time.Millisecond) // three intervals
+	flushes(t, d)
 	require.Len(t, h.all(), 52)
 }
 
@@ -217,7 +217,7 @@ func TestReload(t *testing.T) {
 	apply()
 	testkit.Eventually(t, "no receivers", func() bool { return len(d.Status()) == 0 })
 	d.Update(a.fire("B", "service=shop", "severity=page").now())
-	time.Sleep(100 * time.Millisecond)
+	looks(t, d)
 	require.Len(t, h.all(), 1)
 
 	// When they come back, they are told what has changed meanwhile.
@@ -303,9 +303,7 @@ func BenchmarkStorm(b *testing.B) {
 			a.fire(fmt.Sprintf("A%d", i), "severity=page", fmt.Sprintf("service=s%d", i))
 		}
 		d.Update(a.now())
-		for status(b, d, "r0/webhook[0]").Sent < 1000 {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Eventually(b, "all are sent", func() bool { return status(b, d, "r0/webhook[0]").Sent >= 1000 })
 		stop()
 	}
 }

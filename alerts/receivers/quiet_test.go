@@ -50,7 +50,8 @@ time_intervals: [{name: always, time_intervals: [{years: ['2000:2999']}]}]
 	d.mu.Unlock()
 	var a alarms
 	d.Update(a.fire("A", "service=shop").now())
-	time.Sleep(200 * time.Millisecond) // four intervals
+	flushes(t, d)
+	require.Len(t, d.dues(), 1)
 	require.Empty(t, h.all())
 }
 
@@ -115,7 +116,7 @@ func TestEscalationSurvives(t *testing.T) {
 			d.Update(a.now())
 			return len(second.all()) == 1 && status(t, d, "r1/webhook[0]").Pending == 0 && len(first.all()) == 1
 		})
-		time.Sleep(150 * time.Millisecond) // three intervals
+		flushes(t, d)
 		d.Update(a.now())
 		stop()
 	}
@@ -140,7 +141,7 @@ func TestSilences(t *testing.T) {
 	d, _ = run(t, o)
 	d.Update(a.now())
 	require.Len(t, d.Silences(), 1)
-	time.Sleep(150 * time.Millisecond) // three intervals
+	flushes(t, d)
 	require.Len(t, h.all(), 1)
 	of := func(name string) *state.Alert {
 		active := a.now().Active

@@ -76,7 +76,7 @@ func TestSilencesDuringReloads(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			time.Sleep(time.Millisecond) // what is added meanwhile is in force afterwards
+			testkit.Pause(time.Millisecond) // what is added meanwhile is in force afterwards
 			apply()
 		}
 	})

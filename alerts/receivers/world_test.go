@@ -22,6 +22,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/alertmanager"
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -212,6 +213,47 @@ func run(t testing.TB, o Options) (d *Dispatcher, stop func()) {
 	stop = sync.OnceFunc(notify.Start(t.Context(), func(ctx context.Context) { _ = d.Run(ctx) }))
 	t.Cleanup(stop)
 	return d, stop
+}
+
+// looks waits until d has looked once more from the beginning to the end: it takes the second call only after that.
+func looks(t testing.TB, d *Dispatcher) {
+	t.Helper()
+	for range 2 {
+		d.poke()
+		testkit.Eventually(t, "it looks", func() bool { return len(d.wake) == 0 })
+	}
+}
+
+// flushes waits until d has taken over the last view and each group was due three times, and what it sent is answered.
+func flushes(t testing.TB, d *Dispatcher) {
+	t.Helper()
+	looks(t, d)
+	for range 3 {
+		was := d.dues()
+		testkit.Eventually(t, "every group is due again", func() bool {
+			now := d.dues()
+			for key, at := range was {
+				if later, there := now[key]; there && later.Equal(at) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	testkit.Eventually(t, "nothing waits", func() bool {
+		return !slices.ContainsFunc(d.Status(), func(s notify.Status) bool { return s.Pending > 0 })
+	})
+}
+
+// dues are the times at which the groups are due next.
+func (d *Dispatcher) dues() map[string]time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := map[string]time.Time{}
+	for key, g := range d.groups {
+		at[key] = g.due
+	}
+	return at
 }
 
 func status(t testing.TB, d *Dispatcher, name string) notify.Status {

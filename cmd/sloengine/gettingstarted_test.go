@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
@@ -40,20 +41,14 @@ func TestGettingStarted(t *testing.T) {
 		}
 		want := wanted(s.want)
 		// What is only read may need another report or scrape until it says so.
-		deadline := time.Now()
+		var within time.Duration
 		if strings.HasPrefix(s.command, "sloengine status") || strings.Contains(s.command, "/api/v1/query") {
-			deadline = deadline.Add(2 * time.Minute)
+			within = 2 * time.Minute
 		}
-		for {
-			got := sh.run(s.command)
-			if want.MatchString(got) {
-				break
-			}
-			if !time.Now().Before(deadline) {
-				t.Fatalf("line %d: %s\nprinted\n%s\ninstead of\n%s\nlog of the engine:\n%s", s.line, s.command, got, s.want,
-					readText(t, filepath.Join(sh.dir, "engine.log")))
-			}
-			time.Sleep(500 * time.Millisecond)
+		var got string
+		if !testkit.Within(within, func() bool { got = sh.run(s.command); return want.MatchString(got) }) {
+			t.Fatalf("line %d: %s\nprinted\n%s\ninstead of\n%s\nlog of the engine:\n%s", s.line, s.command, got, s.want,
+				readText(t, filepath.Join(sh.dir, "engine.log")))
 		}
 	}
 	t.Logf("%d steps in %s", len(steps), time.Since(began).Round(time.Second))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -401,7 +402,7 @@ func TestDoGivenUp(t *testing.T) {
 	// One that runs already is waited for.
 	ctx, cancel = context.WithCancel(context.Background())
 	defer cancel()
-	require.NoError(t, r.Do(ctx, func() { cancel(); time.Sleep(10 * time.Millisecond); ran = true }))
+	require.NoError(t, r.Do(ctx, func() { cancel(); testkit.Pause(10 * time.Millisecond); ran = true }))
 	require.True(t, ran)
 	r.shutdown()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -139,7 +140,7 @@ func TestWaitingToBeMergedIsBounded(t *testing.T) {
 					return
 				}
 				most.Store(max(most.Load(), int64(r.waiting())))
-				time.Sleep(time.Millisecond)
+				testkit.Pause(time.Millisecond)
 			}
 		})
 	}

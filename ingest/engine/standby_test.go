@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/checkpoint"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -48,7 +49,7 @@ func TestStandbyTakesOverADamagedCheckpoint(t *testing.T) {
 			go func() { // as the standby does
 				lock, err := fsys.OS().Lock(filepath.Join(dir, LockFile))
 				for errors.Is(err, fsys.ErrLocked) {
-					time.Sleep(time.Millisecond)
+					testkit.Pause(time.Millisecond)
 					lock, err = fsys.OS().Lock(filepath.Join(dir, LockFile))
 				}
 				opt := opt

@@ -29,12 +29,26 @@ func Golden[T string | []byte](t testing.TB, file string, got T) {
 // and how long it lasts, a time in which nothing happens. To wait for something use Eventually.
 func Pause(d time.Duration) { time.Sleep(d) }
 
-// Eventually waits for two minutes at most until something holds.
-func Eventually(t testing.TB, what string, holds func() bool) {
+// Eventually waits for two minutes at most until something holds. If it does not, more tells what else is known.
+func Eventually(t testing.TB, what string, holds func() bool, more ...func() string) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			require.Fail(t, "not within two minutes: "+what)
-		}
+	if Within(2*time.Minute, holds) {
+		return
 	}
+	for _, m := range more {
+		what += "\n" + m()
+	}
+	require.Fail(t, "not within two minutes: "+what)
+}
+
+// Within waits until something holds, and reports whether it does. The longer that takes, the less often it looks.
+func Within(d time.Duration, holds func() bool) bool {
+	for began := time.Now(); !holds(); {
+		waited := time.Since(began)
+		if waited > d {
+			return false
+		}
+		time.Sleep(min(5*time.Millisecond+waited/20, 50*time.Millisecond))
+	}
+	return true
 }

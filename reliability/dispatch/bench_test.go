@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/bulkhead"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -97,12 +98,7 @@ func BenchmarkDispatch(b *testing.B) {
 		ctx, stop := context.WithCancel(b.Context())
 		done := make(chan error, 1)
 		go func() { done <- d.Run(ctx) }()
-		for {
-			if at, _ := d.Lowest(); at == records+1 {
-				break
-			}
-			time.Sleep(time.Millisecond)
-		}
+		testkit.Eventually(b, "all is delivered", func() bool { at, _ := d.Lowest(); return at == records+1 })
 		stop()
 		require.NoError(b, <-done)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 )
@@ -414,7 +415,7 @@ func TestSyncsAreShared(t *testing.T) {
 			mu.Lock()
 			syncs++
 			mu.Unlock()
-			time.Sleep(time.Millisecond)
+			testkit.Pause(time.Millisecond)
 		}
 	})
 	var group sync.WaitGroup

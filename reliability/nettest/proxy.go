@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // Proxy stands between a client and a server. It can cut all connections, refuse new ones, hold back data, and delay
@@ -100,7 +102,7 @@ func (x *Proxy) pipe(to, from net.Conn) {
 		delay := x.delay
 		x.mu.Unlock()
 		if delay > 0 {
-			time.Sleep(delay)
+			testkit.Pause(delay)
 		}
 		if n > 0 {
 			if _, werr := to.Write(buf[:n]); werr != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/internal/testkit/spectest"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
@@ -92,19 +94,11 @@ func forecasts(t *testing.T, opt outlook.Options, eval *evaluator.Evaluator, now
 	}
 	keeper.Observe(tick())
 	out := tick()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	testkit.Eventually(t, "all groups have an outlook", func() bool {
 		keeper.Complete(out)
-		left := 0
-		for i := range out.SLOs {
-			if out.SLOs[i].Outlook == nil {
-				left++
-			}
-		}
-		if left == 0 {
-			return out
-		}
-		require.True(t, time.Now().Before(end), "%d of %d groups have no outlook after a minute", left, len(out.SLOs))
-	}
+		return !slices.ContainsFunc(out.SLOs, func(r sla.SLOReport) bool { return r.Outlook == nil })
+	})
+	return out
 }
 
 // TestForecastsOfAView: two engines counted halves of the events of five weeks, of every kind of indicator. A view over

@@ -114,12 +114,12 @@ func TestSlowReadersAreServed(t *testing.T) {
 		if got += n; err != nil {
 			break
 		}
-		time.Sleep(100 * time.Millisecond)
+		testkit.Pause(100 * time.Millisecond)
 	}
 	require.Equal(t, 1<<20, got)
 	require.Greater(t, time.Since(began), 1500*time.Millisecond)
 	require.Zero(t, r.metrics.cut.Get())
-	time.Sleep(500 * time.Millisecond)
+	testkit.Pause(500 * time.Millisecond)
 	_, err = fmt.Fprint(slow, "GET /bytes?n=10 HTTP/1.1\r\nHost: a\r\n\r\n")
 	require.NoError(t, err)
 	res, err = http.ReadResponse(slow.r, nil)

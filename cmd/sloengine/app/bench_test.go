@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/state"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
@@ -69,7 +70,7 @@ func BenchmarkTickWithForecasts(b *testing.B) {
 			for b.Loop() {
 				tick()
 				b.StopTimer()
-				time.Sleep(300 * time.Millisecond)
+				testkit.Pause(300 * time.Millisecond)
 				b.StartTimer()
 			}
 			b.ReportMetric(float64((processCPU(b)-began).Microseconds())/1000/float64(b.N), "cpu-ms/op")

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // following is a run in the background on a file that the test writes.
@@ -59,17 +61,17 @@ func (f *following) end(t *testing.T) {
 func TestFollowGrowingFile(t *testing.T) {
 	f := follow(t, nil)
 	lines := accessLines(60)
-	time.Sleep(20 * time.Millisecond) // it waits for the file to appear
+	testkit.Pause(20 * time.Millisecond) // it waits for the file to appear
 	f.append(t, strings.Join(lines[:25], "\n")+"\n")
 	f.waitFor(t, 25)
 	half := lines[25]
 	f.append(t, half[:30])
-	time.Sleep(30 * time.Millisecond)
+	testkit.Pause(30 * time.Millisecond)
 	require.Equal(t, 25, f.total(), "half a line is not a line")
 	f.append(t, half[30:]+"\n")
 	f.waitFor(t, 26)
 	f.append(t, lines[26]) // never finished
-	time.Sleep(30 * time.Millisecond)
+	testkit.Pause(30 * time.Millisecond)
 	f.end(t)
 	require.Equal(t, 26, f.total())
 }

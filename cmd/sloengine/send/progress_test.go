@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/logtest"
 )
 
@@ -71,7 +72,7 @@ func TestProgressIsWhatTheServerAcknowledged(t *testing.T) {
 			close(blocked)
 			<-release
 		}
-		time.Sleep(30 * time.Millisecond) // the bar is drawn ten times a second at most
+		testkit.Pause(30 * time.Millisecond) // the bar is drawn ten times a second at most
 		return false
 	}
 	lines := eventLines(2000)

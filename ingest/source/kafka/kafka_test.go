@@ -358,7 +358,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		now := s.intake.Totals().Messages
 		same := now == before
 		before = now
-		time.Sleep(200 * time.Millisecond)
+		testkit.Pause(200 * time.Millisecond)
 		return same
 	})
 	require.Less(t, before, uint64(32_000), "all messages are in memory")

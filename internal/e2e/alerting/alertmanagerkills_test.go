@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/notify/notifytest"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 var outage = flag.Duration(
@@ -70,7 +71,7 @@ receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_res
 	}
 	pause := func(services ...string) { // their alerts fire on
 		t.Helper()
-		for end := time.Now().Add(*outage / 2); time.Now().Before(end); time.Sleep(min(20*time.Second, time.Until(end))) {
+		for end := time.Now().Add(*outage / 2); time.Now().Before(end); testkit.Pause(min(20*time.Second, time.Until(end))) {
 			for _, s := range services {
 				burn(t, p, s)
 			}

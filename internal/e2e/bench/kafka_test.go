@@ -16,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // BenchmarkIngestKafka compares a topic with one event of about 255 bytes in each message with HTTP bodies of 1000 of
@@ -122,7 +123,7 @@ func cpuUntilCounted(b *testing.B, engines []*e2etest.Process, load func()) (cpu
 	}
 	begin := time.Now()
 	load()
-	for ; ; time.Sleep(time.Duration(len(engines)) * 50 * time.Millisecond) { // asking costs CPU, too
+	for ; ; testkit.Pause(time.Duration(len(engines)) * 50 * time.Millisecond) { // asking costs CPU, too
 		n, lag := 0, 0
 		for _, p := range engines {
 			var counted benchCounts

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // Receiver is a sink over HTTP that can be down, slow or refuse, and remembers every
@@ -102,7 +104,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(map[int32]int{Refuses: http.StatusServiceUnavailable, Rejects: http.StatusUnprocessableEntity}[mode])
 		return
 	}
-	time.Sleep(r.slow)
+	testkit.Pause(r.slow)
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	now := time.Now()

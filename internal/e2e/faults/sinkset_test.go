@@ -141,12 +141,15 @@ sinks:
 		return n
 	}
 	behind := notArchived()
-	for deadline := time.Now().Add(90 * time.Second); notArchived() > 0 &&
-		time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	testkit.Within(90*time.Second, func() bool {
+		if notArchived() == 0 {
+			return true
+		}
 		if e2etest.DeadLetterCount(t, p) > 0 {
 			replayAllOnce(t, p)
 		}
-	}
+		return false
+	})
 	archiving := time.Since(began)
 	e2etest.Reports(t, p, 2)
 	counts := e2etest.CountsByID(t, p)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/metric"
 )
 
@@ -89,13 +90,6 @@ func (v viewed) states() (out []string) {
 	return out
 }
 
-func (v viewed) eventually(what string, is func() bool) {
-	v.t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !is(); time.Sleep(50 * time.Millisecond) {
-		require.True(v.t, time.Now().Before(deadline), what)
-	}
-}
-
 // TestView: one view over three engines with tokens. One is killed and comes back, and one gets another spec.
 func TestView(t *testing.T) {
 	t.Parallel()
@@ -150,7 +144,7 @@ func TestView(t *testing.T) {
 		t, nil, append(slices.Clone(args), "--token-file", e2etest.WriteFile(t, dir, "foreign", foreign))...)
 	require.True(t, ok, p.Log)
 	v := viewed{t, p.Base, token}
-	v.eventually("the reason is named", func() bool {
+	testkit.Eventually(t, "the reason is named", func() bool {
 		_, body := v.get("/api/v1/engine", nil)
 		return strings.Contains(body, "401 Unauthorized")
 	})
@@ -163,7 +157,7 @@ func TestView(t *testing.T) {
 	send(engines[0], 30, 1)
 	send(engines[1], 20, 2)
 	send(engines[2], 10, 3)
-	v.eventually("all events are counted", func() bool {
+	testkit.Eventually(t, "all events are counted", func() bool {
 		return v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 66
 	})
 	x := v.slo("availability?group.country=fi")
@@ -178,7 +172,7 @@ func TestView(t *testing.T) {
 		post(e, "/api/v1/annotations", "application/json", fmt.Sprintf(deployed, at), 200)
 	}
 	noted := func() string { _, body := v.get("/api/v1/annotations?service=shop", nil); return body }
-	v.eventually("the annotation is in the view", func() bool { return strings.Contains(noted(), "v2 deployed") })
+	testkit.Eventually(t, "the annotation is in the view", func() bool { return strings.Contains(noted(), "v2 deployed") })
 	require.Equal(t, 1, strings.Count(noted(), `"id"`), noted())
 	_, body = v.get("/slo?id=shop/availability&group.country=fi", nil)
 	require.Contains(t, body, "deployment: v2 deployed")
@@ -190,8 +184,10 @@ func TestView(t *testing.T) {
 
 	// One is killed: named everywhere, its last counts stay as stale ones, and its events are missing.
 	engines[1].Kill()
-	v.eventually("the engine is missing", func() bool { return slices.Equal(v.states(), []string{"ok", "missing", "ok"}) })
-	v.eventually("its events are missing", func() bool {
+	testkit.Eventually(t, "the engine is missing", func() bool {
+		return slices.Equal(v.states(), []string{"ok", "missing", "ok"})
+	})
+	testkit.Eventually(t, "its events are missing", func() bool {
 		return v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 44
 	})
 	x = v.slo("availability?group.country=fi")
@@ -214,13 +210,15 @@ func TestView(t *testing.T) {
 	again, ok := e2etest.Start(t, nil, "serve", "-f", spec, "--data-dir", filepath.Join(home, "data"),
 		"--web.listen-address", name, "-c", filepath.Join(home, "engine.yaml"))
 	require.True(t, ok, again.Log)
-	v.eventually("it is back", func() bool { return v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 66 })
+	testkit.Eventually(t, "it is back", func() bool {
+		return v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 66
+	})
 	require.Contains(t, p.Log.String(), `msg="engine answers again" engine=`+name)
 
 	// The spec changes on one engine, then on the others and the view.
 	e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(viewSpec, "95"))
 	post(engines[2], "/-/reload", "application/json", "", 200)
-	v.eventually("the other spec is named", func() bool {
+	testkit.Eventually(t, "the other spec is named", func() bool {
 		return slices.Equal(v.states(), []string{"ok", "ok", "other_spec"})
 	})
 	_, body = v.get("/engine", nil)
@@ -228,12 +226,12 @@ func TestView(t *testing.T) {
 	post(engines[0], "/-/reload", "application/json", "", 200)
 	post(again, "/-/reload", "application/json", "", 200)
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGHUP))
-	v.eventually("all have the new spec", func() bool {
+	testkit.Eventually(t, "all have the new spec", func() bool {
 		return slices.Equal(v.states(), []string{"ok", "ok", "ok"}) &&
 			v.slo("availability?group.country=fi").SLO.Raw.Counts.Valid == 66
 	})
 	require.Contains(t, p.Log.String(), "reloaded")
-	v.eventually("all changes of the spec are annotated", func() bool {
+	testkit.Eventually(t, "all changes of the spec are annotated", func() bool {
 		return strings.Count(noted(), `"kind":"spec"`) > 0 && strings.Contains(noted(), "v2 deployed")
 	})
 	e2etest.WriteFile(t, dir, "spec.yaml", "version: nonsense\n")

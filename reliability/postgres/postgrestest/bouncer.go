@@ -2,16 +2,17 @@ package postgrestest
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
@@ -49,14 +50,13 @@ func (s *Server) Bouncer(t testing.TB) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for deadline := time.Now().Add(readyWithin); ; time.Sleep(30 * time.Millisecond) {
+	var failed error
+	testkit.Eventually(t, "pgbouncer is ready", func() bool {
 		c, err := pgx.Connect(t.Context(), s.DSNOf(address, Alice, AlicePassword, "postgres"))
-		if err == nil {
+		if failed = err; err == nil {
 			_ = c.Close(context.Background())
-			return address
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("pgbouncer is not ready after %s: %v\n%s", readyWithin, err, b.Log())
-		}
-	}
+		return err == nil
+	}, func() string { return fmt.Sprintf("%v\n%s", failed, b.Log()) })
+	return address
 }

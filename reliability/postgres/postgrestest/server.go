@@ -16,19 +16,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
 // bin is where Debian has the programs of the server, one folder for each version.
 const bin = "/usr/lib/postgresql/*/bin"
-
-// readyWithin bounds the start of a server on a busy machine.
-const readyWithin = time.Minute
 
 // Users of a server. Alice owns the databases that [Server.Database] makes, Mallory may log in and nothing else. The
 // superuser is postgres, who gets in without a password through the socket.
@@ -184,17 +181,15 @@ func (s *Server) initialize(t testing.TB, o Options) {
 func (s *Server) run(t testing.TB) {
 	t.Helper()
 	require.Nil(t, s.cmd, "the server runs already")
-	for deadline := time.Now().Add(readyWithin); ; time.Sleep(30 * time.Millisecond) {
+	var failed error
+	testkit.Eventually(t, "PostgreSQL is ready", func() bool {
 		if s.cmd == nil {
 			s.begin(t)
 		}
 		conn, err := s.admin(t.Context(), "postgres")
-		if err == nil {
+		if failed = err; err == nil {
 			require.NoError(t, conn.Close(context.Background()))
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("PostgreSQL is not ready after %s: %v\n%s", readyWithin, err, s.Log())
+			return true
 		}
 		select {
 		case <-s.ended:
@@ -204,7 +199,8 @@ func (s *Server) run(t testing.TB) {
 			}
 		default:
 		}
-	}
+		return false
+	}, func() string { return fmt.Sprintf("%v\n%s", failed, s.Log()) })
 }
 
 func (s *Server) begin(t testing.TB) {

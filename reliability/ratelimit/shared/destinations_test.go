@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
@@ -103,7 +104,7 @@ func TestSharedBreakerWithoutRedis(t *testing.T) {
 		a.call(t, breaker.Failure)
 	}
 	require.Equal(t, breaker.Open, a.breaker.State())
-	time.Sleep(3 * lookEvery)
+	testkit.Pause(3 * lookEvery)
 	require.Equal(t, breaker.Closed, b.breaker.State())
 	s.start()
 	b.becomes(t, breaker.Open)

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -105,7 +106,7 @@ func TestFaultsUnderLoad(t *testing.T) {
 				for old := longest.Load(); int64(took) > old && !longest.CompareAndSwap(old, int64(took)); old = longest.Load() {
 				}
 				takes[i].Add(1)
-				time.Sleep(2 * time.Millisecond)
+				testkit.Pause(2 * time.Millisecond)
 			}
 		})
 	}
@@ -140,13 +141,13 @@ func TestFaultsUnderLoad(t *testing.T) {
 			longest.Store(0)
 			fault.begin()
 			if fault.heal == nil {
-				time.Sleep(300 * time.Millisecond)
+				testkit.Pause(300 * time.Millisecond)
 				all(true, time.Minute)
 				return
 			}
 			all(false, time.Minute)
 			before := [3]int64{takes[0].Load(), takes[1].Load(), takes[2].Load()}
-			time.Sleep(1200 * time.Millisecond)
+			testkit.Pause(1200 * time.Millisecond)
 			for i, in := range instances {
 				require.Eventually(t, func() bool {
 					return takes[i].Load()-before[i] > 50 && in.Status().Fallbacks > fallbacks[i]+50
@@ -280,7 +281,7 @@ func TestFlapping(t *testing.T) {
 	require.NoError(t, err)
 	in.run(t)
 	p := limits{}.policy(t)
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); testkit.Pause(5 * time.Millisecond) {
 		take(t, f, tickets(p, event{"x", ""}))
 	}
 	t.Logf("asked %d times", asked.Load())

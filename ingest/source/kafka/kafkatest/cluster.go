@@ -22,6 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
@@ -170,30 +171,29 @@ func (c *Cluster) waitReady(t testing.TB) {
 	}
 	client := c.Client(t, kgo.RetryTimeout(time.Second))
 	defer client.Close()
-	deadline := time.Now().Add(readyWithin)
-	for {
+	known := 0
+	var err error
+	testkit.Eventually(t, fmt.Sprintf("%d nodes of Kafka are ready", running), func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		request := kmsg.NewPtrMetadataRequest() // kadm answers from the client's cache
 		request.Topics = []kmsg.MetadataRequestTopic{}
-		meta, err := request.RequestWith(ctx, client)
+		var meta *kmsg.MetadataResponse
+		meta, err = request.RequestWith(ctx, client)
 		cancel()
-		known := 0
+		known = 0
 		if err == nil {
 			known = len(meta.Brokers)
 		}
 		if known > 0 && known >= running && meta.ControllerID >= 0 {
-			return
+			return true
 		}
 		for _, n := range c.nodes {
 			if n.exited() {
 				t.Fatalf("Kafka node %d ended: %s\n%s", n.id, n.cmd.ProcessState, n.log())
 			}
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("Kafka has %d of %d nodes after %s: %v\n%s", known, running, readyWithin, err, c.nodes[0].log())
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return false
+	}, func() string { return fmt.Sprintf("%d are: %v\n%s", known, err, c.nodes[0].log()) })
 }
 
 // Client is a client of the plain listeners. The caller closes it.
@@ -245,17 +245,18 @@ func (c *Cluster) Produce(t testing.TB, records ...*kgo.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
 	defer cancel()
-	for {
-		client := c.Client(t, kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
+	var client *kgo.Client
+	testkit.Within(readyWithin, func() bool {
+		client = c.Client(t, kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
 		_, _, err := client.ProducerID(ctx)
 		if err == nil || ctx.Err() != nil {
-			defer client.Close()
-			require.NoError(t, client.ProduceSync(ctx, records...).FirstErr())
-			return
+			return true
 		}
 		client.Close() // the client gives up when a broker that starts or ends closes the connection
-		time.Sleep(20 * time.Millisecond)
-	}
+		return false
+	})
+	defer client.Close()
+	require.NoError(t, client.ProduceSync(ctx, records...).FirstErr())
 }
 
 // Records reads the current records of a topic, by partition and offset.

@@ -27,6 +27,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 )
 
@@ -202,23 +203,20 @@ func (n *Node) run(t testing.TB) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(t, cmd.Start())
 	n.cmd = cmd
-	deadline := time.Now().Add(readyWithin)
-	for {
-		c, err := amqp.DialConfig(n.URL("/"), amqp.Config{Dial: amqp.DefaultDial(2 * time.Second)})
+	testkit.Eventually(t, "RabbitMQ is ready", func() bool {
+		var c *amqp.Connection
+		c, err = amqp.DialConfig(n.URL("/"), amqp.Config{Dial: amqp.DefaultDial(2 * time.Second)})
 		if err == nil {
 			require.NoError(t, c.Close())
-			return
+			return true
 		}
 		var status syscall.WaitStatus
 		if pid, werr := syscall.Wait4(cmd.Process.Pid, &status, syscall.WNOHANG|syscall.WNOWAIT, nil); werr == nil &&
 			pid == cmd.Process.Pid {
 			t.Fatalf("RabbitMQ ended while it started\n%s", n.Log())
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("RabbitMQ is not ready after %s: %v\n%s", readyWithin, err, n.Log())
-		}
-		time.Sleep(30 * time.Millisecond)
-	}
+		return false
+	}, func() string { return fmt.Sprintf("%v\n%s", err, n.Log()) })
 }
 
 // AwaitQuorumQueue waits until a quorum queue that was declared survives Kill. The node writes the name of a new one to
