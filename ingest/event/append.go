@@ -33,7 +33,7 @@ func (d *Decoder) Begin(opt DecodeOptions, b *Batch) {
 	}
 	d.timeless, d.weighted = false, opt.AllowWeight
 	d.now = opt.Now.UnixNano()
-	d.missing, d.extra = d.now, nil
+	d.missing, d.extra, d.drafts = d.now, nil, d.drafts[:0]
 	d.newest = opt.Now.Add(d.limits.MaxFuture).UnixNano()
 	d.oldest = opt.Now.Add(-lateness).UnixNano()
 	d.vouched.forget()

@@ -40,8 +40,9 @@ const (
 // The codes of whole bodies; an unparsable body has CodeInvalidJSON, CodeInvalidUTF8
 // or CodeTooDeep.
 const (
-	CodeEmptyBody     Code = "empty_body"      // nothing in it
-	CodeBatchTooLarge Code = "batch_too_large" // more than SizeLimits.MaxBatchEvents
+	CodeEmptyBody       Code = "empty_body"       // nothing in it
+	CodeBatchTooLarge   Code = "batch_too_large"  // more than SizeLimits.MaxBatchEvents
+	CodeInvalidProtobuf Code = "invalid_protobuf" // of a request of OTLP
 )
 
 // BodyError means that a body cannot be read as a whole; no event of it is taken.
@@ -49,10 +50,13 @@ type BodyError struct {
 	Code   Code
 	Reason string
 	Offset int // bytes before the mistake
-	Line   int // from 1
+	Line   int // from 1; 0 of a body that has no lines
 	Column int // in bytes, from 1
 }
 
 func (e *BodyError) Error() string {
+	if e.Line == 0 { // the reason has the place
+		return e.Reason
+	}
 	return fmt.Sprintf("line %d, column %d (byte %d): %s", e.Line, e.Column, e.Offset, e.Reason)
 }

@@ -30,6 +30,7 @@ type Decoder struct {
 	id                  []byte // that AppendID or DefaultID made
 	headers             *Envelope
 	mapped              []byte // result of MapData
+	drafts              []byte // JSON of rejected drafts
 	extra               []Extra
 	now, newest, oldest int64 // Unix nanoseconds
 	missing             int64 // the time of an event without one
@@ -37,6 +38,7 @@ type Decoder struct {
 	origin, from        int   // of the text in the body, and of the event in the text
 	timeless            bool  // every time is valid, and the time may be absent
 	weighted            bool  // a weight is good
+	foreign             bool  // the event is a Draft
 }
 
 // Decode reads body into b, which it resets first. Problems of single events are added to b.Errors.
@@ -233,7 +235,7 @@ func (d *Decoder) next() {
 	d.f.reset()
 	d.scratch = d.scratch[:0]
 	d.problem, d.detail = "", ""
-	d.from = d.i
+	d.from, d.foreign = d.i, false
 	d.quiet = d.batch != nil && len(d.batch.Errors) >= d.limits.MaxErrors
 }
 
@@ -254,30 +256,42 @@ func (d *Decoder) tooLong(n int) {
 // finish judges the event that was read as a whole and adds it to the batch, as
 // an event or as an error.
 func (d *Decoder) finish(line int) {
-	b := d.batch
-	index := b.Received
-	b.Received++
 	if len(d.extra) > 0 {
 		d.addExtra()
 	}
-	d.check()
-	if d.problem != "" {
-		b.Rejected++
-		if d.quiet {
-			b.leaveOut(index, d.problem)
-			return
-		}
-		e := ItemError{Index: index, Line: line, Code: d.problem, Detail: d.detail,
-			From: d.origin + d.from, To: d.origin + d.i}
-		if line > 0 {
-			e.To = d.origin + len(d.b) // the scanner may stand anywhere
-		}
-		if utf8.Valid(d.f.id) {
-			e.ID = string(d.f.id)
-		}
-		b.Errors = append(b.Errors, e)
+	if d.check(); d.problem == "" {
+		d.accept(line)
 		return
 	}
+	to := d.origin + d.i
+	if line > 0 {
+		to = d.origin + len(d.b) // the scanner may stand anywhere
+	}
+	d.reject(line, d.origin+d.from, to)
+}
+
+// reject adds the event as an error. Its text is in the body at from.
+func (d *Decoder) reject(line, from, to int) {
+	b := d.batch
+	index := b.Received
+	b.Received++
+	b.Rejected++
+	if d.quiet {
+		b.leaveOut(index, d.problem)
+		return
+	}
+	e := ItemError{Index: index, Line: line, Code: d.problem, Detail: d.detail, From: from, To: to}
+	if utf8.Valid(d.f.id) {
+		e.ID = string(d.f.id)
+	}
+	b.Errors = append(b.Errors, e)
+}
+
+// accept adds the event.
+func (d *Decoder) accept(line int) {
+	b := d.batch
+	index := b.Received
+	b.Received++
 	f := &d.f
 	item := Item{Start: len(b.Buf), Index: index, Line: line, Time: f.time}
 	if f.id == nil && d.opt.DefaultID != nil {
@@ -357,6 +371,9 @@ func (d *Decoder) check() {
 		if d.opt.Backfill {
 			d.fail(CodeTimeTooOld, "Time %s is more than %v ago, the maximum age in a backfill.",
 				d.shownTime(), d.limits.MaxBackfill)
+		} else if d.foreign {
+			d.fail(CodeTimeTooOld, "Time %s is more than %v ago. Raise ingest.allowed_lateness to count it.", d.shownTime(),
+				d.limits.AllowedLateness)
 		} else {
 			d.fail(CodeTimeTooOld, "Time %s is more than %v ago. Send old events with ?backfill=true.", d.shownTime(),
 				d.limits.AllowedLateness)
