@@ -1,0 +1,430 @@
+package otlp
+
+import (
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/otlp/otlpwire"
+)
+
+// Reason is why a span does not count.
+type Reason uint8
+
+// The reasons.
+const (
+	Counts         Reason = iota
+	WrongKind             // it does not enter the service: internal, client or producer
+	LocalParent           // its parent is in the same service
+	WrongOperation        // a consumer span that does not process a message
+	ByRule                // a rule of the settings says so
+	UnknownService        // no spec has the service
+	UnknownType           // the spec of the service has not the type
+	reasons
+)
+
+var reasonNames = [reasons]string{"", "kind", "local_parent", "operation", "rule", "unknown_service", "unknown_type"}
+
+// Reasons are the names of the reasons for which a span does not count, by Reason.
+func Reasons() []string { return reasonNames[:] }
+
+// Mapper makes events of spans. It is for one goroutine; all that it hands out is valid until its next call.
+type Mapper struct {
+	settings   *Settings
+	keep       []pattern
+	seen       *Seen
+	catalog    event.Catalog
+	attributes func(service []byte) []string
+
+	plans    map[string]*plan // by namespace and name as they are sent
+	plan     *plan
+	resource int // whose values are below; -1: none
+
+	inherited, values [][]byte // by plan.names: of the resource, and of the span
+	resourceText      []byte   // of inherited values that are no texts
+	text              []byte   // of values
+	own               [maxNames]bool
+	draft             event.Draft
+	id                [2*16 + 1 + 2*8]byte
+	trace             [2 * 16]byte
+	http              int64
+	rpc               []byte
+	operation         []byte
+	later             [rolesEnd]bool // the value above is that of the later conventions
+	cut               int
+}
+
+// maxPlans bounds the services that a mapper remembers.
+const maxPlans = 1000
+
+// NewMapper makes a mapper. Spans that no spec counts are noted in seen.
+func NewMapper(s *Settings, seen *Seen) *Mapper {
+	m := &Mapper{settings: s, seen: seen, plans: map[string]*plan{}}
+	for _, key := range s.Keep {
+		m.keep = append(m.keep, newPattern(key))
+	}
+	return m
+}
+
+// Begin starts a request. attributes are those that the spec names for a service. They belong to the catalogue, so that
+// they are asked for again when that is another one.
+func (m *Mapper) Begin(catalog event.Catalog, attributes func(service []byte) []string) {
+	if catalog != m.catalog || len(m.plans) > maxPlans {
+		clear(m.plans)
+	}
+	m.catalog, m.attributes, m.resource, m.cut = catalog, attributes, -1, 0
+}
+
+// Cut is how many values of the request were shortened or left out.
+func (m *Mapper) Cut() int { return m.cut }
+
+// Span returns the event of a span that counts, or why it does not count.
+func (m *Mapper) Span(s *otlpwire.Span) (*event.Draft, Reason) {
+	if s.ResourceIndex != m.resource {
+		m.enter(s)
+	}
+	p := m.plan
+	m.values = append(m.values[:0], m.inherited...)
+	m.text, m.http, m.rpc, m.operation, m.later = m.text[:0], 0, nil, nil, [len(m.later)]bool{}
+	clear(m.own[:len(p.names)])
+	for i := range s.Attrs {
+		a := &s.Attrs[i]
+		to := p.slot(i, a.Key)
+		if to.role != 0 {
+			m.note(to, &a.Value)
+		}
+		if to.name >= 0 {
+			m.set(to, &a.Value)
+		}
+	}
+	typ, why := m.typeOf(s)
+	if !p.full {
+		if typ == nil {
+			return nil, why
+		}
+		m.seen.note(p.service, typ, m.label(s), s, m.outcome(s) == event.Failure)
+		return nil, UnknownService
+	}
+	if typ == nil {
+		if why == WrongKind && s.Kind == kindInternal && !s.HasParent {
+			m.seen.note(p.service, []byte(kinds[kindInternal]), m.label(s), s, m.outcome(s) == event.Failure)
+		}
+		return nil, why
+	}
+	if m.catalog != nil && m.catalog.Lookup(p.service, typ) != event.KnownYes {
+		m.seen.note(p.service, typ, m.label(s), s, m.outcome(s) == event.Failure)
+		return nil, UnknownType
+	}
+	return m.event(s, typ), Counts
+}
+
+// enter begins the spans of another resource.
+func (m *Mapper) enter(s *otlpwire.Span) {
+	m.resource = s.ResourceIndex
+	var name, namespace string
+	if v, _ := otlpwire.Lookup(s.Resource, "service.name"); v.Kind == otlpwire.String {
+		name = string(v.Bytes)
+	}
+	if v, _ := otlpwire.Lookup(s.Resource, "service.namespace"); v.Kind == otlpwire.String {
+		namespace = string(v.Bytes)
+	}
+	key := namespace + "/" + name
+	p := m.plans[key]
+	if p == nil {
+		p = m.newPlan(namespace, name)
+		m.plans[key] = p
+	}
+	m.plan = p
+	m.resourceText = m.resourceText[:0]
+	m.inherited = m.inherited[:0]
+	m.values = m.values[:0]
+	m.text = m.resourceText
+	for i := range s.Resource {
+		a := &s.Resource[i]
+		to, ok := p.keys[string(a.Key)]
+		if !ok {
+			to = p.learn(string(a.Key))
+		}
+		if to.name >= 0 {
+			m.set(to, &a.Value)
+		}
+	}
+	m.inherited, m.values = m.values, m.inherited
+	m.resourceText, m.text = m.text, m.resourceText
+	clear(m.own[:])
+}
+
+func (m *Mapper) newPlan(namespace, name string) *plan {
+	service := ServiceName(name)
+	if to, ok := m.settings.Services[namespace+"/"+name]; ok {
+		service = to
+	} else if to, ok := m.settings.Services[name]; ok {
+		service = to
+	}
+	p := &plan{service: []byte(service), keep: m.keep, keys: map[string]slot{}, ratio: m.settings.Sampling[service]}
+	p.full = m.catalog == nil || m.catalog.Lookup(p.service, nil) != event.UnknownService
+	p.named = map[string]bool{}
+	if m.attributes != nil {
+		for _, a := range m.attributes(p.service) {
+			p.named[a] = true
+		}
+	}
+	p.operation, p.trace = p.named[Operation], p.named[TraceID]
+	for i := range m.settings.Spans {
+		if r := &m.settings.Spans[i]; r.Service == "" || r.Service == service {
+			p.rules = append(p.rules, newRule(r))
+		}
+	}
+	return p
+}
+
+// set gives an attribute its value. One of earlier conventions gives way to that of later ones.
+func (m *Mapper) set(to slot, v *otlpwire.Value) {
+	for len(m.values) <= int(to.name) {
+		m.values = append(m.values, nil)
+	}
+	if to.older && m.own[to.name] {
+		return
+	}
+	text := m.valueText(v)
+	if to.role == roleRPCStatus {
+		text = m.rpc
+	}
+	if text != nil {
+		m.values[to.name], m.own[to.name] = text, true
+	}
+}
+
+// valueText is a value as the text of an attribute; nil for one that has none.
+func (m *Mapper) valueText(v *otlpwire.Value) []byte {
+	from := len(m.text)
+	switch v.Kind {
+	case otlpwire.String:
+		return m.bound(v.Bytes)
+	case otlpwire.Int:
+		m.text = strconv.AppendInt(m.text, v.Int, 10)
+	case otlpwire.Bool:
+		m.text = strconv.AppendBool(m.text, v.Int != 0)
+	case otlpwire.Float:
+		m.text = strconv.AppendFloat(m.text, v.Float, 'g', -1, 64)
+	case otlpwire.Bytes, otlpwire.Array, otlpwire.Map:
+		m.cut++
+		return nil
+	default:
+		return nil
+	}
+	return m.text[from:len(m.text):len(m.text)]
+}
+
+// bound cuts a text that is too long.
+func (m *Mapper) bound(text []byte) []byte {
+	if len(text) <= maxValueBytes {
+		return text
+	}
+	m.cut++
+	n := maxValueBytes
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// note keeps a value that says how the span ended, or what a consumer did.
+func (m *Mapper) note(to slot, v *otlpwire.Value) {
+	r := to.role
+	if to.older && m.later[r] {
+		return
+	}
+	m.later[r] = m.later[r] || !to.older
+	switch {
+	case r == roleHTTPStatus && v.Kind == otlpwire.Int:
+		m.http = v.Int
+	case r == roleHTTPStatus && v.Kind == otlpwire.String:
+		m.http, _ = strconv.ParseInt(string(v.Bytes), 10, 64)
+	case r == roleRPCStatus && v.Kind == otlpwire.Int && v.Int >= 0 && v.Int < int64(len(grpcCodes)):
+		m.rpc = grpcCodes[v.Int]
+	case r == roleRPCStatus && v.Kind == otlpwire.String:
+		m.rpc = m.bound(v.Bytes)
+	case r == roleOperation && v.Kind == otlpwire.String:
+		m.operation = v.Bytes
+	}
+}
+
+func (m *Mapper) outcome(s *otlpwire.Span) event.Outcome { return outcome(s.Status, m.http, m.rpc) }
+
+// The bits of a span's flags that say whether its parent is in another process.
+const (
+	flagKnowsRemote = 1 << 8
+	flagRemote      = 1 << 9
+)
+
+var (
+	typeServer   = []byte("server")
+	typeConsumer = []byte("consumer")
+)
+
+// typeOf is the type of the event, or why there is none. A span counts if it enters the service.
+func (m *Mapper) typeOf(s *otlpwire.Span) ([]byte, Reason) {
+	for _, r := range m.plan.rules {
+		if m.matches(r, s) {
+			if len(r.typ) == 0 {
+				return nil, ByRule
+			}
+			return r.typ, Counts
+		}
+	}
+	if s.Kind != kindServer && s.Kind != kindConsumer {
+		return nil, WrongKind
+	}
+	if s.HasParent && s.Flags&flagKnowsRemote != 0 && s.Flags&flagRemote == 0 {
+		return nil, LocalParent
+	}
+	if s.Kind == kindServer {
+		return typeServer, Counts
+	}
+	switch string(m.operation) {
+	case "process", "deliver": // the word of semantic conventions 1.21 to 1.25
+		return typeConsumer, Counts
+	}
+	return nil, WrongOperation
+}
+
+func (m *Mapper) matches(r *rule, s *otlpwire.Span) bool {
+	if r.kind != 0 && int(s.Kind) != r.kind || !r.name.match(string(s.Name)) {
+		return false
+	}
+	for _, c := range r.match {
+		v, ok := otlpwire.Lookup(s.Attrs, c.key)
+		if !ok {
+			v, ok = otlpwire.Lookup(s.Resource, c.key)
+		}
+		if !ok || string(m.valueText(&v)) != c.value {
+			return false
+		}
+	}
+	return true
+}
+
+// event fills the draft of a span that counts.
+func (m *Mapper) event(s *otlpwire.Span, typ []byte) *event.Draft {
+	p, e := m.plan, &m.draft
+	*e = event.Draft{Service: p.service, Type: typ, Outcome: m.outcome(s), Weight: 1, Attributes: e.Attributes[:0]}
+	n := hex.Encode(m.id[:], s.TraceID[:])
+	m.id[n] = '-'
+	hex.Encode(m.id[n+1:], s.SpanID[:])
+	e.ID = m.id[:]
+	switch {
+	case s.BadID:
+		e.Problem, e.ID = event.CodeBadID, nil
+		e.Detail = "The trace id must have 16 bytes, the span id and the parent's 8, and neither may be zero."
+	case s.End == 0 || s.End > math.MaxInt64:
+		e.Problem, e.Detail = event.CodeBadTime, "The span has no end, or one after the year 2261."
+	case s.End < s.Start:
+		e.Problem = event.CodeBadDuration
+		e.Detail = fmt.Sprintf("The span ends %d ns before it starts. Correct the sender's clock.", s.Start-s.End)
+	case s.End-s.Start > uint64(event.MaxDuration):
+		e.Problem, e.Detail = event.CodeBadDuration, "The span lasts more than 366 days, or has no start."
+	default:
+		e.Duration = int64(s.End - s.Start)
+	}
+	e.Time = int64(min(s.End, math.MaxInt64))
+	if share, ok := threshold(s.TraceState); ok {
+		e.Weight = weightOf(share, s.TraceID)
+	} else if p.ratio > 0 {
+		e.Weight = weightOf(p.ratio, s.TraceID)
+	}
+	m.extend(s)
+	m.collect(e)
+	return e
+}
+
+// extend gives the span the attributes that come from its other fields, where they are kept.
+func (m *Mapper) extend(s *otlpwire.Span) {
+	p := m.plan
+	if p.operation {
+		m.give(Operation, m.bound(s.Name))
+	}
+	if p.trace {
+		hex.Encode(m.trace[:], s.TraceID[:])
+		m.give(TraceID, m.trace[:])
+	}
+	if len(s.ExceptionType) > 0 {
+		if to := p.slotOf("error.type"); to >= 0 && !(int(to) < len(m.values) && len(m.values[to]) > 0) {
+			m.give("error_type", m.bound(s.ExceptionType))
+		}
+	}
+}
+
+// slotOf is the place of an attribute of the conventions; -1 if it is not kept.
+func (p *plan) slotOf(key string) int16 {
+	to, ok := p.keys[key]
+	if !ok {
+		to = p.learn(key)
+	}
+	return to.name
+}
+
+func (m *Mapper) give(name string, value []byte) {
+	to := m.plan.name(name)
+	if to < 0 {
+		return
+	}
+	for len(m.values) <= int(to) {
+		m.values = append(m.values, nil)
+	}
+	m.values[to] = value
+}
+
+// collect puts the attributes into the draft, sorted. Those that the spec names come first if there are too many.
+func (m *Mapper) collect(e *event.Draft) {
+	p := m.plan
+	for _, i := range p.order {
+		if int(i) < len(m.values) && len(m.values[i]) > 0 {
+			e.Attributes = append(e.Attributes, event.Attribute{Name: p.texts[i], Value: m.values[i]})
+		}
+	}
+	if over := len(e.Attributes) - maxKept; over > 0 {
+		kept := e.Attributes[:0]
+		for i := len(e.Attributes) - 1; i >= 0 && over > 0; i-- {
+			if !p.named[string(e.Attributes[i].Name)] {
+				e.Attributes[i].Name = nil
+				over--
+				m.cut++
+			}
+		}
+		for _, a := range e.Attributes {
+			if a.Name != nil {
+				kept = append(kept, a)
+			}
+		}
+		e.Attributes = kept
+	}
+}
+
+// label is the operation of a span, as people know it: the route with its method, the method of a call, the destination
+// of a message, or else the span's name.
+func (m *Mapper) label(s *otlpwire.Span) string {
+	route := m.lookup(s, "http.route")
+	if route != "" {
+		method := m.lookup(s, "http.request.method")
+		if method == "" {
+			method = m.lookup(s, "http.method")
+		}
+		return strings.TrimSpace(method + " " + route)
+	}
+	if len(s.Name) == 0 {
+		return "(no name)"
+	}
+	return string(m.bound(s.Name))
+}
+
+func (m *Mapper) lookup(s *otlpwire.Span, key string) string {
+	if v, _ := otlpwire.Lookup(s.Attrs, key); v.Kind == otlpwire.String {
+		return string(m.bound(v.Bytes))
+	}
+	return ""
+}

@@ -1,0 +1,132 @@
+package otlp
+
+import (
+	"slices"
+	"strings"
+)
+
+// maxNames bounds the attributes that one service may keep; further ones are left out and counted as cut.
+const maxNames = 128
+
+// maxKeys bounds the keys that a plan remembers, of which senders can invent any number.
+const maxKeys = 2048
+
+// role is what an attribute means besides itself.
+type role uint8
+
+const (
+	roleHTTPStatus role = iota + 1
+	roleRPCStatus
+	roleOperation // of messaging
+	rolesEnd
+)
+
+var roles = map[string]role{
+	"http.response.status_code": roleHTTPStatus,
+	"rpc.response.status_code":  roleRPCStatus,
+	"messaging.operation.type":  roleOperation,
+}
+
+// slot is where the value of an attribute goes.
+type slot struct {
+	name  int16 // index in plan.names; -1: it is not kept
+	role  role
+	older bool // the key is one of earlier conventions: it gives way to the later one
+}
+
+// plan says what is kept of the spans of a service. It is for one goroutine.
+type plan struct {
+	service []byte
+	named   map[string]bool // attributes that the spec names
+	keep    []pattern       // further ones, as keys of the conventions
+	rules   []*rule
+	ratio   float64 // of sampling that spans do not say; 0: none
+	full    bool    // the spec knows it: its spans may count
+
+	operation, trace bool // the spec names these two
+
+	names []string // in the order in which they were met
+	texts [][]byte // the same
+	order []int16  // indexes in names, rising by name
+	keys  map[string]slot
+	shape []shapeKey
+}
+
+// shapeKey is a key at its place among the attributes of the last span. Spans of one sender mostly have the same keys,
+// so that comparing one spares looking it up.
+type shapeKey struct {
+	key  string
+	slot slot
+}
+
+// slot returns where the i-th attribute of a span goes.
+func (p *plan) slot(i int, key []byte) slot {
+	if i < len(p.shape) && p.shape[i].key == string(key) {
+		return p.shape[i].slot
+	}
+	s, ok := p.keys[string(key)]
+	if !ok {
+		s = p.learn(string(key))
+	}
+	if i == len(p.shape) && i < 64 {
+		p.shape = append(p.shape, shapeKey{string(key), s})
+	} else if i < len(p.shape) {
+		p.shape[i] = shapeKey{string(key), s}
+	}
+	return s
+}
+
+func (p *plan) learn(key string) slot {
+	now, older := renamed[key]
+	if !older {
+		now = key
+	}
+	name := AttributeName(key)
+	s := slot{name: -1, role: roles[now], older: older}
+	if name != "" && (p.named[name] || slices.ContainsFunc(p.keep, func(k pattern) bool { return k.match(now) })) {
+		s.name = p.name(name)
+	}
+	if len(p.keys) >= maxKeys {
+		clear(p.keys)
+	}
+	p.keys[key] = s
+	return s
+}
+
+// name returns the index of a name, which is new if need be; -1 if there are too many.
+func (p *plan) name(name string) int16 {
+	if i := slices.Index(p.names, name); i >= 0 {
+		return int16(i)
+	}
+	if len(p.names) >= maxNames {
+		return -1
+	}
+	at := int16(len(p.names))
+	p.names, p.texts = append(p.names, name), append(p.texts, []byte(name))
+	place, _ := slices.BinarySearchFunc(p.order, name, func(i int16, name string) int {
+		return strings.Compare(p.names[i], name)
+	})
+	p.order = slices.Insert(p.order, place, at)
+	return at
+}
+
+// rule is a SpanRule for one service.
+type rule struct {
+	name  pattern
+	kind  int // 0 is any
+	match []condition
+	typ   []byte
+}
+
+type condition struct{ key, value string }
+
+func newRule(r *SpanRule) *rule {
+	out := &rule{kind: max(slices.Index(kinds[:], r.Kind), 0), typ: []byte(r.Type)}
+	if out.name = newPattern(r.Name); r.Name == "" {
+		out.name = newPattern("*")
+	}
+	for key, value := range r.Match {
+		out.match = append(out.match, condition{key, value})
+	}
+	return out
+}
