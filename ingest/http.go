@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/mapping"
+	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/deadline"
@@ -74,9 +75,8 @@ type HandlerOptions struct {
 	SaveCritical func(ctx context.Context, entries []dlq.Entry) error
 	// Critical reports whether an event is critical, for dry runs; nil: no event is. See
 	// Options.Critical.
-	Critical func(v *event.View) bool
-	// Map makes events of the data of CloudEvents; nil: they are events.
-	Map *mapping.Mapping
+	Critical    func(v *event.View) bool
+	Translation Translation // of what is not an event
 	// Redact takes personal data out of a batch and its errors, once its tickets are made
 	// and before anything else sees it; nil: nothing is taken out.
 	Redact Redactor
@@ -89,6 +89,15 @@ type HandlerOptions struct {
 	Metrics *HTTPMetrics
 	Logger  *slog.Logger     // slog.Default
 	Now     func() time.Time // time.Now
+}
+
+// Translation makes events of what others send.
+type Translation struct {
+	CloudEvents *mapping.Mapping // of their data; nil: these are events
+	Spans       *otlp.Settings   // which spans count, and how; nil: otlp.DefaultKeep and nothing else
+	Seen        *otlp.Seen       // notes spans that no spec counts; nil: they are not noted
+	// Attributes are those that the spec names for a service, for spans; nil: none.
+	Attributes func(service []byte) []string
 }
 
 func (o *HandlerOptions) applyDefaults() {
@@ -108,6 +117,9 @@ func (o *HandlerOptions) applyDefaults() {
 	}
 	if o.Catalog == nil {
 		o.Catalog = func() event.Catalog { return nil }
+	}
+	if o.Translation.Spans == nil {
+		o.Translation.Spans = &otlp.Settings{Keep: otlp.DefaultKeep}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -179,7 +191,8 @@ const EventsPath = "/api/v1/events"
 
 // Register adds the routes to r.
 func (h *Handler) Register(r gin.IRouter) {
-	r.POST(EventsPath, h.post)
+	r.POST(EventsPath, h.through(eventsDoor{}))
+	r.POST(TracesPath, h.through(tracesDoor{}))
 	r.OPTIONS(EventsPath, h.handshake)
 }
 
@@ -227,6 +240,14 @@ type requestState struct {
 	deadline due
 	limits   admission
 	query    query
+	form     form
+}
+
+// form is that of a body.
+type form struct {
+	format   event.Format
+	envelope *event.Envelope // of a CloudEvent whose data the body is; nil: format says what the body is
+	spans    *spanState      // nil until the first spans
 }
 
 // bodies are the bodies read from a request.
@@ -256,8 +277,8 @@ func newRequestState(h *Handler) *requestState {
 	s := &requestState{h: h, batch: &event.Batch{}}
 	s.bodies.raw.budget, s.bodies.plain.budget = &h.budget, &h.budget
 	s.assign = s.ids.next
-	if h.o.Map != nil {
-		s.mapData = h.o.Map.Mapper().Append
+	if m := h.o.Translation.CloudEvents; m != nil {
+		s.mapData = m.Mapper().Append
 	}
 	return s
 }
@@ -288,23 +309,26 @@ func (s *requestState) recycle() {
 		s.limits.spare.Reset()
 	}
 	s.limits.tickets = nil
-	s.token, s.id, s.deadline, s.query = nil, "", due{}, query{}
+	s.token, s.id, s.deadline, s.query, s.form.envelope = nil, "", due{}, query{}, nil
 	s.h.states.Put(s)
 }
 
-func (h *Handler) post(c *gin.Context) {
+// through answers what comes through a door.
+func (h *Handler) through(d door) gin.HandlerFunc { return func(c *gin.Context) { h.post(c, d) } }
+
+func (h *Handler) post(c *gin.Context, d door) {
 	start := time.Now()
 	h.inFlight.Add(1)
 	s := h.states.Get().(*requestState)
 	// Not deferred with the rest: a state that a panic left halfway is not reused.
-	status := h.serveRecovered(c, s)
+	status := h.serveRecovered(c, s, d)
 	h.inFlight.Add(-1)
 	h.o.Metrics.countRequest(status)
 	h.o.Metrics.duration.Update(time.Since(start).Seconds())
 }
 
 // serveRecovered answers a panic with 500, once everything it held is released.
-func (h *Handler) serveRecovered(c *gin.Context, s *requestState) (status int) {
+func (h *Handler) serveRecovered(c *gin.Context, s *requestState, d door) (status int) {
 	defer func() {
 		p := recover()
 		if p == nil {
@@ -322,14 +346,16 @@ func (h *Handler) serveRecovered(c *gin.Context, s *requestState) (status int) {
 			r := &refusal{status: status, code: problemInternal,
 				detail: "the server failed while processing the request, and may have stored the events (it is safe to resend " +
 					"them with the same ids)", closeConn: true}
-			r.abort(c, s.id)
+			s.answer = Answer{}
+			d.refuse(h, c, s, r)
 		}
 	}()
 	s.id = requestID(c.Request.Header)
-	if r := h.serve(c, s); r != nil {
-		return h.refuse(c, s, r)
+	if r := h.serve(c, s, d); r != nil {
+		h.noteRefusal(c, s, r)
+		return d.refuse(h, c, s, r)
 	}
-	return h.respond(c, s)
+	return d.respond(h, c, s)
 }
 
 func stack() string {
@@ -337,8 +363,7 @@ func stack() string {
 	return string(buf[:runtime.Stack(buf, false)])
 }
 
-// respond writes the answer of a request that was decided event by event.
-func (h *Handler) respond(c *gin.Context, s *requestState) int {
+func (eventsDoor) respond(h *Handler, c *gin.Context, s *requestState) int {
 	status := http.StatusAccepted
 	if s.query.dryRun {
 		status = http.StatusOK
@@ -360,14 +385,8 @@ func (h *Handler) respond(c *gin.Context, s *requestState) int {
 	return status
 }
 
-// refuse writes a problem. s.answer is empty but for 422.
-func (h *Handler) refuse(c *gin.Context, s *requestState, r *refusal) int {
-	header := c.Writer.Header()
-	header["X-Request-Id"] = []string{s.id}
-	r.setHeaders(header)
-	if r.code == problemRateLimited {
-		r.quota, _ = h.limitHeaders(header, s.limits.tickets)
-	}
+// noteRefusal counts and logs a request refused as a whole.
+func (h *Handler) noteRefusal(c *gin.Context, s *requestState, r *refusal) {
 	if r.status == http.StatusUnprocessableEntity && !s.query.dryRun {
 		h.o.Metrics.countAnswer(&s.answer)
 	}
@@ -380,6 +399,16 @@ func (h *Handler) refuse(c *gin.Context, s *requestState, r *refusal) int {
 	if wrong := r.status/100 == 4; wrong && !s.query.dryRun && r.code != problemAllRejected &&
 		r.code != problemRateLimited && r.code != problemGone {
 		h.o.Rejects.Request(s.sender(c.Request), r.code, r.detail)
+	}
+}
+
+// refuse writes a problem. s.answer is empty but for 422.
+func (eventsDoor) refuse(h *Handler, c *gin.Context, s *requestState, r *refusal) int {
+	header := c.Writer.Header()
+	header["X-Request-Id"] = []string{s.id}
+	r.setHeaders(header)
+	if r.code == problemRateLimited {
+		r.quota, _ = h.limitHeaders(header, s.limits.tickets)
 	}
 	s.out = r.appendJSON(s.out[:0], s.id, &s.answer)
 	c.Writer.WriteHeader(r.status)

@@ -106,7 +106,7 @@ func TestMappedCloudEvents(t *testing.T) {
 		"batch":      {headers{"Content-Type": "application/cloudevents-batch+json"}, "[" + envelope + "," + envelope + "]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, func(o *HandlerOptions) { o.Map = m })
+			r := newRig(t, func(o *HandlerOptions) { o.Translation.CloudEvents = m })
 			w := r.post("", c.body, c.headers)
 			require.Equal(t, 202, w.Code, w.Body)
 			require.Equal(t, 1, r.events)
@@ -117,7 +117,7 @@ func TestMappedCloudEvents(t *testing.T) {
 			require.Equal(t, map[string]string{"sku": "s-1"}, r.last.AttributeMap())
 		})
 	}
-	r := newRig(t, func(o *HandlerOptions) { o.Map = m })
+	r := newRig(t, func(o *HandlerOptions) { o.Translation.CloudEvents = m })
 	// Events of other kinds are not mapped, and the result of a mapping is checked.
 	require.Equal(t, 202, r.post("", goodEvent, nil).Code)
 	for body, want := range map[string]string{

@@ -16,9 +16,22 @@ import (
 	"github.com/sloengine/sloengine/ingest/rejects"
 )
 
+// door is a protocol in which events arrive over HTTP. Everything between its questions and its answers is the same for
+// all of them.
+type door interface {
+	// begin reads the query and the headers that only this protocol has.
+	begin(h *Handler, req *http.Request, s *requestState) *refusal
+	// decode fills s.batch from the body. The errors of the batch point into text.
+	decode(h *Handler, s *requestState, body []byte, opt event.DecodeOptions) (text []byte, err error)
+	// respond writes the answer of a request that was decided event by event, and refuse that of one refused as a whole.
+	// Both return the status.
+	respond(h *Handler, c *gin.Context, s *requestState) int
+	refuse(h *Handler, c *gin.Context, s *requestState, r *refusal) int
+}
+
 // serve handles one request up to its answer in s.answer, or refuses it. It checks the headers
 // before it reads the body.
-func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
+func (h *Handler) serve(c *gin.Context, s *requestState, d door) *refusal {
 	req := c.Request
 	r := checkOrigin(req)
 	if r != nil {
@@ -26,12 +39,6 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	}
 	if s.token, r = h.o.Auth.check(req, PermitSend); r != nil {
 		return r
-	}
-	if r = s.parseQuery(req); r != nil {
-		return r
-	}
-	if s.query.backfill && s.token != nil && !s.token.May(PermitBackfill) {
-		return h.o.Auth.forbid(s.token, PermitBackfill)
 	}
 	if s.deadline.Time, r = parseDeadline(req.Header); r != nil {
 		return r
@@ -42,12 +49,7 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if r = s.checkDeadline("before the request arrived"); r != nil {
 		return r
 	}
-	var format event.Format
-	binary, r := parseEnvelope(req.Header)
-	if r == nil && binary == nil {
-		format, r = parseMediaType(req.Header)
-	}
-	if r != nil {
+	if r = d.begin(h, req, s); r != nil {
 		return r
 	}
 	enc, ok := parseEncoding(req.Header.Get("Content-Encoding"))
@@ -61,7 +63,7 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 	if !s.deadline.own && h.o.Deadline > 0 {
 		s.deadline.Time = h.o.Now().Add(h.o.Deadline - h.o.Reserve)
 	}
-	if r = h.decode(req, s, enc, format, binary); r != nil {
+	if r = h.decode(req, s, enc, d); r != nil {
 		return r
 	}
 	if r = s.checkDeadline("before any event was stored"); r != nil {
@@ -80,6 +82,33 @@ func (h *Handler) serve(c *gin.Context, s *requestState) *refusal {
 		return r
 	}
 	return h.commit(req, s)
+}
+
+// eventsDoor is that of /api/v1/events.
+type eventsDoor struct{}
+
+func (eventsDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal {
+	r := s.parseQuery(req)
+	if r != nil {
+		return r
+	}
+	if s.query.backfill && s.token != nil && !s.token.May(PermitBackfill) {
+		return h.o.Auth.forbid(s.token, PermitBackfill)
+	}
+	s.form.envelope, r = parseEnvelope(req.Header)
+	if r == nil && s.form.envelope == nil {
+		s.form.format, r = parseMediaType(req.Header)
+	}
+	return r
+}
+
+func (eventsDoor) decode(_ *Handler, s *requestState, body []byte, opt event.DecodeOptions) (text []byte, err error) {
+	if s.form.envelope != nil {
+		err = s.decoder.DecodeBinary(s.form.envelope, body, opt, s.batch)
+	} else {
+		err = s.decoder.Decode(s.form.format, body, opt, s.batch)
+	}
+	return body, err
 }
 
 func (s *requestState) checkDeadline(when string) *refusal {
@@ -184,10 +213,7 @@ func (h *Handler) mayDecode(req *http.Request, s *requestState) *refusal {
 
 // decode unpacks and parses the body. Only so many bodies at a time: parsing
 // is work for the processor, and needs several times the memory of the body.
-// binary is the envelope of a CloudEvent whose data the body is; nil: the format determines the
-// kind of body.
-func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, format event.Format,
-	binary *event.Envelope) *refusal {
+func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, d door) *refusal {
 	if r := h.mayDecode(req, s); r != nil {
 		return r
 	}
@@ -214,12 +240,7 @@ func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, forma
 	if s.token != nil {
 		opt.AllowService = s.token.serviceCheck()
 	}
-	var err error
-	if binary != nil {
-		err = s.decoder.DecodeBinary(binary, data, opt, s.batch)
-	} else {
-		err = s.decoder.Decode(format, data, opt, s.batch)
-	}
+	text, err := d.decode(h, s, data, opt)
 	if err != nil {
 		var broken *event.BodyError
 		if h.o.Redact != nil && errors.As(err, &broken) {
@@ -228,7 +249,7 @@ func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, forma
 		return decodeRefusal(err)
 	}
 	if s.batch.Rejected > 0 {
-		h.explainRejects(req, s, data)
+		h.explainRejects(req, s, text)
 	}
 	// The batch shares no memory with the body.
 	s.bodies.raw.release()

@@ -6,6 +6,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/metric"
 )
@@ -21,6 +22,8 @@ type HTTPMetrics struct {
 	deadLettered *metrics.Counter
 	codes         map[event.Code]*metrics.Counter
 	unlisted      *metrics.Counter
+	ignored       []*metrics.Counter // spans, by otlp.Reason; the first is nil
+	cut           *metrics.Counter
 	expired       *deadline.Metrics
 	wireBytes     *metrics.Counter
 	bodyBytes     *metrics.Counter
@@ -77,6 +80,12 @@ func NewHTTPMetrics(set *metrics.Set) *HTTPMetrics {
 	}
 	for _, code := range rejectionCodes {
 		m.codes[code] = metric.IngestRejected.Counter(set, string(code))
+	}
+	m.ignored, m.cut = make([]*metrics.Counter, len(otlp.Reasons())), metric.OTLPCut.Counter(set)
+	for why, reason := range otlp.Reasons() {
+		if why > 0 {
+			m.ignored[why] = metric.OTLPIgnored.Counter(set, reason)
+		}
 	}
 	for _, reason := range []string{authMissing, authUnknown, authNotGiven, authHost, authExpired} {
 		m.authFailures[reason] = metric.IngestAuthFailures.Counter(set, reason)

@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/breaker"
@@ -28,6 +29,7 @@ type intake struct {
 	redaction   *admission.Redaction
 	budgets     *servicebudget.Budgets
 	rejects     *rejects.Table
+	seen        *otlp.Seen
 	filter      *dlq.Filter // of dead letters
 	deadLetters *dlq.Metrics
 }
@@ -48,6 +50,7 @@ func (b *builder) intake() (in *intake, err error) {
 	if in.redaction, err = admission.NewRedaction(c, b.set); err != nil {
 		return nil, err
 	}
+	in.seen = otlp.NewSeen(time.Now)
 	in.rejects = rejects.New(in.redaction.Active, time.Now)
 	in.budgets = servicebudget.New(c.Ingest.Queue, b.set)
 	in.budgets.Set(c.ServiceBudgets())
@@ -85,7 +88,13 @@ func (b *builder) handler(p *parts) (*ingest.Handler, error) {
 		Redact:           in.redaction,
 		Rejects:          in.rejects,
 		Budgets:          in.budgets,
-		Map:              dataMap,
+		Translation: ingest.Translation{
+			CloudEvents: dataMap, Spans: &c.OTLP, Seen: in.seen,
+			Attributes: func(service []byte) []string {
+				attrs, _ := b.specs.MergeBy(service)
+				return attrs
+			},
+		},
 	})
 }
 

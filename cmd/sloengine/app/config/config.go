@@ -10,12 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/mapping"
+	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/remote"
@@ -42,6 +44,7 @@ type Config struct {
 			Map *mapping.Settings `yaml:"map"` // of their data; nil: these are events
 		} `yaml:"cloudevents"`
 	} `yaml:"ingest"`
+	OTLP   otlp.Settings    `yaml:"otlp"`
 	Dedup  engine.IDOptions `yaml:"known_ids"`
 	Parked struct {
 		Memory int64 `yaml:"memory" is:"size"` // counts of SLOs that are not in the spec any more
@@ -107,6 +110,7 @@ func Default() Config {
 	c.Web.ResponsesMemory = 32 << 20
 	c.Ingest.BodiesInFlight = 256 << 20
 	c.Ingest.Deadline, c.Ingest.DeadlineReserve = deadline.Default, 10*time.Millisecond
+	c.OTLP.Keep = slices.Clone(otlp.DefaultKeep)
 	c.Dedup.Bytes = 512 << 20
 	c.Dedup.MaxAge = 7 * 24 * time.Hour
 	c.Parked.Memory = 256 << 20
@@ -202,6 +206,7 @@ func (c *Config) check(f *yamldoc.Decoder) {
 	}
 	_, err := c.CloudEventMapping()
 	settingProblems(f, "ingest.cloudevents", err)
+	c.OTLP.Check(func(place, remedy, text string) { f.Errorf("otlp."+place, remedy, "%s", text) })
 	for i, name := range c.Web.AllowedHosts {
 		if name == "" || strings.ContainsAny(name, "/:@*? \t") {
 			f.Errorf(item("web.allowed_hosts", i), "want a name such as slo.example.org, without scheme and port",

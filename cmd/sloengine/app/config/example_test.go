@@ -83,7 +83,8 @@ func TestExampleUncommented(t *testing.T) {
 	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Budgets, plain.Redact, plain.Sources, plain.Sinks,
 		plain.Notifications, plain.SMTP, plain.Reports, plain.Public = c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact,
 		c.Sources, c.Sinks, c.Notifications, c.SMTP, c.Reports, c.Public
-	plain.Ingest.CloudEvents = c.Ingest.CloudEvents
+	plain.Ingest.CloudEvents, plain.OTLP = c.Ingest.CloudEvents, c.OTLP
+	plain.OTLP.Keep = Default().OTLP.Keep
 	require.Equal(t, plain, c)
 
 	// The values shown are those of a section that says as little as it can.

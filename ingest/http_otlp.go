@@ -1,0 +1,221 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/otlp"
+	"github.com/sloengine/sloengine/ingest/otlp/otlpwire"
+)
+
+// TracesPath is where spans are posted (OTLP 1.x over HTTP).
+const TracesPath = "/v1/traces"
+
+// The media types of OTLP. The answer has that of the request.
+const (
+	mediaProtobuf = "application/x-protobuf"
+	mediaJSON     = "application/json"
+)
+
+// tracesDoor is that of TracesPath. Its answers differ from those of events, because a sender of OTLP resends a request
+// as a whole or not at all:
+//
+//   - Rejected spans, even if they are all, are a 200 with partial_success.
+//   - If any span is throttled, all is 429, whatever was stored: a resend finds duplicates.
+//   - A failure after which a resend helps is 503, as others would not be resent.
+type tracesDoor struct{}
+
+// spanState is what a request with spans needs besides a requestState.
+type spanState struct {
+	wire    *otlpwire.Decoder
+	mapper  *otlp.Mapper
+	json    bool
+	ignored []int // spans by otlp.Reason
+}
+
+func (tracesDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal {
+	if s.form.spans == nil {
+		t := &h.o.Translation
+		s.form.spans = &spanState{wire: otlpwire.New(otlpwire.Limits{}), mapper: otlp.NewMapper(t.Spans, t.Seen),
+			ignored: make([]int, len(otlp.Reasons()))}
+	}
+	media, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
+	s.form.spans.json = media == mediaJSON
+	switch {
+	case err == nil && (media == mediaProtobuf || s.form.spans.json):
+	default:
+		return &refusal{status: http.StatusUnsupportedMediaType, code: problemMediaType, closeConn: true,
+			detail: fmt.Sprintf("unsupported Content-Type %.100q (want %s or %s)", req.Header.Get("Content-Type"), mediaProtobuf,
+				mediaJSON)}
+	}
+	if req.URL.RawQuery != "" {
+		return &refusal{status: http.StatusBadRequest, code: problemBadQuery, closeConn: true,
+			detail: TracesPath + " takes no query parameters (remove them from the exporter's endpoint)"}
+	}
+	return nil
+}
+
+func (tracesDoor) decode(h *Handler, s *requestState, body []byte, opt event.DecodeOptions) (text []byte, err error) {
+	in := s.form.spans
+	clear(in.ignored)
+	s.decoder.Begin(opt, s.batch)
+	in.mapper.Begin(opt.Catalog, h.o.Translation.Attributes)
+	take := func(span *otlpwire.Span) error {
+		draft, why := in.mapper.Span(span)
+		if draft == nil {
+			in.ignored[why]++
+			return nil
+		}
+		s.decoder.Add(draft)
+		return nil
+	}
+	code := event.CodeInvalidProtobuf
+	if in.json {
+		code, err = event.CodeInvalidJSON, in.wire.TracesJSON(body, take)
+	} else {
+		err = in.wire.Traces(body, take)
+	}
+	s.decoder.End()
+	if err != nil {
+		s.batch.Reset()
+		var broken *otlpwire.Error
+		if !errors.As(err, &broken) {
+			return nil, err
+		}
+		return nil, &event.BodyError{Code: code, Reason: broken.Error(), Offset: broken.Offset}
+	}
+	for why, n := range in.ignored {
+		if n > 0 {
+			h.o.Metrics.ignored[why].Add(n)
+		}
+	}
+	lost := in.wire.Losses()
+	h.o.Metrics.cut.Add(in.mapper.Cut() + lost.Cut + lost.Repaired)
+	return s.decoder.Drafts(), nil
+}
+
+func (tracesDoor) respond(h *Handler, c *gin.Context, s *requestState) int {
+	h.o.Metrics.countAnswer(&s.answer)
+	if s.limits.retryAfter > 0 {
+		return tracesDoor{}.write(c, s, &refusal{status: http.StatusTooManyRequests, code: problemRateLimited,
+			retryAfter: s.limits.retryAfter,
+			detail: fmt.Sprintf("%d of %d spans exceed their rate limits (resend the request after Retry-After: what is stored "+
+				"counts once)", s.answer.Limited, s.answer.Received)})
+	}
+	return tracesDoor{}.accept(c, s)
+}
+
+// accept answers 200, with the spans that must not be sent again.
+func (tracesDoor) accept(c *gin.Context, s *requestState) int {
+	a := &s.answer
+	lost, reason := a.Rejected+a.Limited, ""
+	if lost > 0 {
+		reason = lostSpans(a)
+	}
+	out := s.out[:0]
+	switch {
+	case lost == 0 && s.form.spans.json:
+		out = append(out, "{}"...)
+	case lost == 0:
+	case s.form.spans.json:
+		out = append(strconv.AppendInt(append(out, `{"partialSuccess":{"rejectedSpans":"`...), int64(lost), 10),
+			`","errorMessage":`...)
+		out = append(event.AppendJSONText(out, reason), "}}"...)
+	default:
+		partial := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), uint64(lost))
+		partial = protowire.AppendString(protowire.AppendTag(partial, 2, protowire.BytesType), reason)
+		out = protowire.AppendBytes(protowire.AppendTag(out, 1, protowire.BytesType), partial)
+	}
+	s.out = out
+	return tracesDoor{}.send(c, s, http.StatusOK)
+}
+
+// lostSpans says how many spans do not count, by code, with the first detail of each.
+func lostSpans(a *Answer) string {
+	var codes []event.Code
+	first, counts := map[event.Code]string{}, map[event.Code]int{}
+	add := func(code event.Code, n int, detail string) {
+		if counts[code] == 0 {
+			codes, first[code] = append(codes, code), detail
+		}
+		counts[code] += n
+	}
+	for i := range a.Errors {
+		add(a.Errors[i].Code, 1, a.Errors[i].Detail)
+	}
+	for _, run := range a.Unlisted {
+		add(run.Code, run.To-run.From+1, "")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d spans that would count are refused:", a.Rejected+a.Limited, a.Received)
+	for i, code := range codes {
+		if i > 0 {
+			b.WriteByte(';')
+		}
+		fmt.Fprintf(&b, " %d %s", counts[code], code)
+		if first[code] != "" {
+			fmt.Fprintf(&b, " (%s)", strings.TrimSuffix(first[code], "."))
+		}
+	}
+	return b.String()
+}
+
+func (tracesDoor) refuse(_ *Handler, c *gin.Context, s *requestState, r *refusal) int {
+	if r.code == problemAllRejected {
+		return tracesDoor{}.accept(c, s)
+	}
+	switch r.status {
+	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusGatewayTimeout:
+		again := *r
+		again.status = http.StatusServiceUnavailable
+		r = &again
+	}
+	return tracesDoor{}.write(c, s, r)
+}
+
+// statusCodes are the numbers of google.rpc.Code for the statuses of refusals.
+var statusCodes = map[int]uint64{
+	http.StatusBadRequest: 3, http.StatusUnauthorized: 16, http.StatusForbidden: 7, http.StatusRequestEntityTooLarge: 3,
+	http.StatusUnsupportedMediaType: 3, http.StatusTooManyRequests: 8, http.StatusServiceUnavailable: 14,
+	statusClientGone: 1,
+}
+
+// write answers with a google.rpc.Status.
+func (tracesDoor) write(c *gin.Context, s *requestState, r *refusal) int {
+	r.setHeaders(c.Writer.Header())
+	code, message := statusCodes[r.status], r.code+": "+r.detail
+	out := s.out[:0]
+	if s.form.spans != nil && s.form.spans.json {
+		out = strconv.AppendUint(append(out, `{"code":`...), code, 10)
+		out = append(event.AppendJSONText(append(out, `,"message":`...), message), '}')
+	} else {
+		out = protowire.AppendVarint(protowire.AppendTag(out, 1, protowire.VarintType), code)
+		out = protowire.AppendString(protowire.AppendTag(out, 2, protowire.BytesType), message)
+	}
+	s.out = out
+	return tracesDoor{}.send(c, s, r.status)
+}
+
+var headerProtobuf = []string{mediaProtobuf}
+
+// send writes s.out.
+func (tracesDoor) send(c *gin.Context, s *requestState, status int) int {
+	header := c.Writer.Header()
+	header["X-Request-Id"] = []string{s.id}
+	header["X-Content-Type-Options"] = headerNoSniff
+	header["Content-Type"] = headerProtobuf
+	if s.form.spans != nil && s.form.spans.json {
+		header["Content-Type"] = headerJSON
+	}
+	c.Writer.WriteHeader(status)
+	_, _ = c.Writer.Write(s.out)
+	return status
+}
