@@ -11,7 +11,6 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/sloengine/sloengine/alerts/incident"
-	"github.com/sloengine/sloengine/web/enginepage"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 	"github.com/stretchr/testify/require"
@@ -49,7 +48,7 @@ func busyEngine(t *testing.T) status.Engine {
 func busyRates(w *Web, s *status.IngestStatus) {
 	n := *s
 	for i := range 720 {
-		at := noon.Add(3*time.Second - time.Hour + time.Duration(i)*enginepage.RateEvery)
+		at := noon.Add(3*time.Second - time.Hour + time.Duration(i)*rateEvery)
 		if i > 300 && i < 330 {
 			continue
 		}
@@ -60,7 +59,7 @@ func busyRates(w *Web, s *status.IngestStatus) {
 		}
 		n.Accepted += k * 5
 		n.Received = n.Accepted + n.Rejected
-		w.engine.Rates.Add(enginepage.RateSample{At: at, Events: n})
+		w.engine.rates.Add(rateSample{At: at, Events: n})
 	}
 	*s = n
 }

@@ -1,6 +1,6 @@
-// Package web assembles the HTTP side of the engine from its packages: it mounts the routes of the pages (ui), the read
-// API (api), the public status page (public), the dead letters (deadletters) and /metrics (collector), and adds the
-// health endpoints, the reload of the spec and the event stream.
+// Package web assembles the HTTP side of the engine from its packages: it mounts the routes of the pages (ui), the
+// read API (api), the public status page (public), the dead letters (deadletters) and /metrics (collector), and adds
+// the page about the engine itself, the health endpoints, the reload of the spec and the event stream.
 //
 // All of them answer from one immutable sla.Report, so page, API and metrics never disagree. A visible tab holds one
 // event stream, which tells it that there is a new report (see Run). The tab then fetches its own address and morphs

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sloengine/sloengine/web/enginepage"
 	"github.com/sloengine/sloengine/web/status"
 )
 
@@ -58,6 +57,6 @@ func TestSourcesAreShown(t *testing.T) {
 		"see below": {Troubles: []status.SourceTrouble{{Kind: "position"}}}, "no message yet": {},
 		"reading": {LastBatch: noon},
 	} {
-		require.Equal(t, want, enginepage.SourceMark(&s).Word)
+		require.Equal(t, want, sourceMark(&s).Word)
 	}
 }

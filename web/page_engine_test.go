@@ -20,7 +20,6 @@ import (
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/web/deadletters"
-	"github.com/sloengine/sloengine/web/enginepage"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
@@ -131,7 +130,7 @@ func TestEngineParts(t *testing.T) {
 		"probing": {Breaker: status.BreakerHalfOpen}, "recovering": {Recovering: true},
 		"no delivery yet": {}, "delivering": {Delivered: 1},
 	} {
-		require.Equal(t, want, enginepage.SinkMark(&s).Word)
+		require.Equal(t, want, sinkMark(&s).Word)
 	}
 }
 
@@ -145,15 +144,15 @@ func TestRates(t *testing.T) {
 		b.eng.Ingest.Accepted += n * 8 / 10
 		b.eng.Ingest.Rejected += n * 2 / 10
 		b.eng.Ingest.Received += n
-		b.web.engine.SampleRates()
+		b.web.engine.sampleRates()
 	}
 	for range 360 { // half an hour at 100 a second, looked at every second
 		for range 5 {
 			step(time.Second, 100)
 		}
 	}
-	require.Len(t, b.web.engine.Rates.Samples, 360, "one every five seconds")
-	c := b.web.engine.RateChart(b.web.View())
+	require.Len(t, b.web.engine.rates.samples, 360, "one every five seconds")
+	c := b.web.engine.rateChart(b.web.View())
 	require.Equal(t, []string{"100.0/s", "100.0/s", "100.0/s"}, []string{c.Now, c.Mean, c.Peak})
 	require.Equal(t, "80.0/s", c.Rows[0].Accepted)
 	require.Equal(t, "20.0/s", c.Rows[0].Rejected)
@@ -166,7 +165,7 @@ func TestRates(t *testing.T) {
 	for range 24 {
 		step(5*time.Second, 1000)
 	}
-	c = b.web.engine.RateChart(b.web.View())
+	c = b.web.engine.rateChart(b.web.View())
 	require.Equal(t, "200.0/s", c.Now)
 	require.Equal(t, "200.0/s", c.Peak)
 	require.NotContains(t, c.Mean, "k")
@@ -177,11 +176,11 @@ func TestRates(t *testing.T) {
 	for range 2000 {
 		step(5*time.Second, 0)
 	}
-	require.LessOrEqual(t, len(b.web.engine.Rates.Samples), enginepage.RateKept)
-	require.Equal(t, "No event arrived in the last hour.", b.web.engine.RateChart(b.web.View()).Note)
+	require.LessOrEqual(t, len(b.web.engine.rates.samples), rateKept)
+	require.Equal(t, "No event arrived in the last hour.", b.web.engine.rateChart(b.web.View()).Note)
 	at = at.Add(-2 * time.Hour) // the clock is set back
 	step(0, 5)
-	require.Len(t, b.web.engine.Rates.Samples, 1)
+	require.Len(t, b.web.engine.rates.samples, 1)
 }
 
 // The first seconds may fill less than half a bar. They are no reason for a maximum below the mean.
@@ -194,9 +193,9 @@ func TestPeakRateAfterAStart(t *testing.T) {
 	}{{12, 0}, {17, 10_000}, {22, 10_010}} {
 		b.now = noon.Truncate(time.Minute).Add(at.second * time.Second)
 		b.eng.Ingest.Accepted, b.eng.Ingest.Received = at.events, at.events
-		b.web.engine.SampleRates()
+		b.web.engine.sampleRates()
 	}
-	c := b.web.engine.RateChart(b.web.View())
+	c := b.web.engine.rateChart(b.web.View())
 	require.Equal(t, c.Mean, c.Peak)
 	require.NotEqual(t, format.NoValue, c.Mean)
 }
@@ -204,9 +203,9 @@ func TestPeakRateAfterAStart(t *testing.T) {
 func TestRatesAreSampledByRun(t *testing.T) {
 	l := newLiveBench(t, nil)
 	require.Eventually(t, func() bool {
-		l.web.engine.Rates.Mu.Lock()
-		defer l.web.engine.Rates.Mu.Unlock()
-		return len(l.web.engine.Rates.Samples) == 1
+		l.web.engine.rates.mu.Lock()
+		defer l.web.engine.rates.mu.Unlock()
+		return len(l.web.engine.rates.samples) == 1
 	}, 60*time.Second, 10*time.Millisecond)
 }
 

@@ -54,7 +54,7 @@ func (w *Web) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			w.engine.SampleRates()
+			w.engine.sampleRates()
 			if w.streams.count() > 0 {
 				w.streams.publish(message(w.View()))
 			}

@@ -16,7 +16,6 @@ import (
 	"github.com/sloengine/sloengine/web/api"
 	"github.com/sloengine/sloengine/web/collector"
 	"github.com/sloengine/sloengine/web/deadletters"
-	"github.com/sloengine/sloengine/web/enginepage"
 	"github.com/sloengine/sloengine/web/incidents"
 	"github.com/sloengine/sloengine/web/overview"
 	"github.com/sloengine/sloengine/web/public"
@@ -31,7 +30,7 @@ import (
 type Web struct {
 	*site.Site
 	ui          *ui.Handler
-	engine      *enginepage.Handler
+	engine      *engineHandler
 	api         *api.Handler
 	public      *public.Handler
 	dead        *deadletters.Handler
@@ -67,7 +66,7 @@ func (w *Web) assemble() (err error) {
 	if w.api, err = api.New(w.Site); err != nil {
 		return err
 	}
-	w.engine = enginepage.New(w.Site, w.dead)
+	w.engine = &engineHandler{Site: w.Site, dead: w.dead}
 	if w.ui, err = ui.New(w.Site); err != nil {
 		return err
 	}
@@ -117,7 +116,7 @@ func (w *Web) Register(r gin.IRouter) {
 		direct(path, append(slices.Clone(h[:last]), bounded, h[last])...)
 	}
 	w.ui.Register(get, read)
-	w.engine.Register(get, read)
+	get("/engine", read, w.engine.page)
 	w.api.Register(r, get, read, operate)
 	w.dead.Register(r, get, read, operate)
 	w.incidents.Register(r, get, read, operate)

@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/alerts"
@@ -16,7 +21,6 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
-	"github.com/sloengine/sloengine/cmd/sloengine/scrapes"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/rules"
@@ -220,7 +224,7 @@ func (r runningPrometheus) problems(ctx context.Context, sp *spec.Spec) (spec.Pr
 	if err != nil {
 		return nil, err
 	}
-	p := scrapes.Prometheus{URL: u, Client: &http.Client{Timeout: 30 * time.Second}}
+	p := scrapeCheck{URL: u, Client: &http.Client{Timeout: 30 * time.Second}}
 	var out spec.Problems
 	for _, s := range in.SLOs {
 		found, err := p.Check(ctx, explain.Own(groups, s), every)
@@ -260,4 +264,150 @@ func reportProblems(p *cli.Printer, sp *spec.Spec, problems spec.Problems, failO
 	fmt.Fprintf(p.Err, "ok: %s, %s, %s\n", cli.Plural(len(sp.SLOs), "SLO"),
 		cli.Plural(len(sp.Thresholds), "event threshold"), cli.Plural(len(sp.Agreements), "SLA"))
 	return nil
+}
+
+// scrapeLookback is how far back samples are counted.
+const scrapeLookback = 10 * time.Minute
+
+// maxScrapeAnswer bounds an answer of Prometheus, in bytes. One number is expected.
+const maxScrapeAnswer = 1 << 20
+
+// scrapeFinding is a series whose samples do not fit the rules that read it.
+type scrapeFinding struct{ Message, Suggestion string }
+
+// scrapeCheck compares the scrape interval that rules are made for with the samples that a running Prometheus has. It
+// knows no specs and no settings: it reads the expressions of rules, and asks a server that answers /api/v1/query. Its
+// URL may have a user and a password.
+type scrapeCheck struct {
+	URL    *url.URL
+	Client *http.Client
+}
+
+// Check finds the counters that rules read over ranges that hold fewer than two samples, of which rate() makes nothing,
+// and those without samples, whose scrape interval is not known. Every is the scrape interval that the rules are made
+// for.
+func (p scrapeCheck) Check(ctx context.Context, groups []rules.Group, every time.Duration) ([]scrapeFinding, error) {
+	read, order, err := scrapedCounters(groups)
+	if err != nil {
+		return nil, err
+	}
+	var out []scrapeFinding
+	for _, selector := range order {
+		n, ok, err := p.samples(ctx, selector)
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok:
+			out = append(out, scrapeFinding{
+				fmt.Sprintf("the scrape interval of %s is not known: Prometheus has no sample of the last %s", selector,
+					slo.FormatDuration(scrapeLookback)),
+				fmt.Sprintf(
+					"check the selector and the scrape job; without samples SLONoData fires. The rules assume a scrape every %s",
+					slo.FormatDuration(every)),
+			})
+			continue
+		}
+		found := time.Duration(float64(scrapeLookback) / n)
+		if shortest := read[selector]; 2*found > shortest {
+			out = append(out, scrapeFinding{
+				fmt.Sprintf(
+					"%s has a sample every %s, but rules read its rate over %s, in which two are needed: without them nothing is "+
+						"recorded and no alert fires",
+					selector, slo.FormatDuration(found.Round(time.Second)), slo.FormatDuration(shortest)),
+				scrapeRemedy(found),
+			})
+		}
+	}
+	return out, nil
+}
+
+func scrapeRemedy(found time.Duration) string {
+	for _, d := range []time.Duration{15 * time.Second, 20 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute} {
+		if found <= d+d/10 { // scrapes fail now and then
+			return "generate with --scrape-interval " + slo.FormatDuration(d)
+		}
+	}
+	return "scrape it every 2m or more often, and generate with that --scrape-interval"
+}
+
+// scrapedCounters are the selectors that rules read over a range and that no rule records, each with the shortest of
+// its ranges.
+func scrapedCounters(groups []rules.Group) (shortest map[string]time.Duration, order []string, err error) {
+	recorded := map[string]bool{}
+	for _, g := range groups {
+		for _, r := range g.Rules {
+			recorded[r.Record] = true
+		}
+	}
+	shortest = map[string]time.Duration{}
+	p := parser.NewParser(parser.Options{})
+	for _, g := range groups {
+		for _, r := range g.Rules {
+			expr, err := p.ParseExpr(r.Expr)
+			if err != nil {
+				return nil, nil, fmt.Errorf("parse rule %s: %w", r.Record+r.Alert, err)
+			}
+			parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+				m, ok := n.(*parser.MatrixSelector)
+				if !ok {
+					return nil
+				}
+				v, ok := m.VectorSelector.(*parser.VectorSelector)
+				if !ok || recorded[v.Name] {
+					return nil
+				}
+				plain := parser.VectorSelector{Name: v.Name, LabelMatchers: v.LabelMatchers}
+				name := plain.String()
+				if have, seen := shortest[name]; !seen {
+					order = append(order, name)
+					shortest[name] = m.Range
+				} else {
+					shortest[name] = min(have, m.Range)
+				}
+				return nil
+			})
+		}
+	}
+	return shortest, order, nil
+}
+
+// samples is the median number of samples of a series within scrapeLookback. ok is false if there is no series.
+func (p scrapeCheck) samples(ctx context.Context, selector string) (n float64, ok bool, err error) {
+	u := p.URL.JoinPath("api", "v1", "query")
+	u.RawQuery = url.Values{
+		"query": {"quantile(0.5, count_over_time(" + selector + "[" + slo.FormatDuration(scrapeLookback) + "]))"}}.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return 0, false, err
+	}
+	res, err := p.Client.Do(req)
+	if err != nil {
+		return 0, false, fmt.Errorf("query Prometheus: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxScrapeAnswer))
+	if err != nil {
+		return 0, false, fmt.Errorf("query Prometheus: %w", err)
+	}
+	var answer struct {
+		Error string
+		Data  struct {
+			Result []struct{ Value [2]any }
+		}
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || res.StatusCode != http.StatusOK || answer.Error != "" {
+		if answer.Error == "" {
+			answer.Error = strings.TrimSpace(string(body[:min(len(body), 200)]))
+		}
+		return 0, false, fmt.Errorf("query Prometheus at %s: %s: %s", p.URL.Redacted(), res.Status, answer.Error)
+	}
+	if len(answer.Data.Result) == 0 {
+		return 0, false, nil
+	}
+	text, _ := answer.Data.Result[0].Value[1].(string)
+	n, err = strconv.ParseFloat(text, 64)
+	if err != nil || n <= 0 {
+		return 0, false, fmt.Errorf("query Prometheus at %s: unexpected value %q", p.URL.Redacted(), text)
+	}
+	return n, true, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/ingest/counting"
-	"github.com/sloengine/sloengine/rules/diff"
+	"github.com/sloengine/sloengine/rules/explain"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -59,9 +59,9 @@ removed, and until when the engine retains their counts.`,
 			if err != nil {
 				return fmt.Errorf("new spec: %w", err)
 			}
-			changes := append([]diff.Change{}, diff.Specs(cli.RulesSpec(was), cli.RulesSpec(now))...)
+			changes := append([]explain.Change{}, explain.Changes(cli.RulesSpec(was), cli.RulesSpec(now))...)
 			err = o.Print(changes, func() error {
-				_, err := io.WriteString(s.Out, diff.Text(changes))
+				_, err := io.WriteString(s.Out, explain.ChangesText(changes))
 				return err
 			})
 			if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/format"
-	"github.com/sloengine/sloengine/web/reportmail"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -194,7 +193,7 @@ func (api *Handler) apiReport(c *gin.Context) {
 		c.Header("Content-Disposition", `attachment; filename="sloengine-report-`+ask.Period.String()+`.csv"`)
 		respond.Send(c, http.StatusOK, "text/csv; charset=utf-8; header=present", body)
 	case kind == "html" || kind == "text":
-		out, err := api.writeReport(c.Request.Context(), reportmail.Input{Report: r, Whole: kind == "text"}, v)
+		out, err := api.writeReport(c.Request.Context(), mailInput{Report: r, Whole: kind == "text"}, v)
 		if err != nil {
 			api.Opt.LogError("write the report of "+ask.Period.String(), err)
 			respond.Problem(c, http.StatusServiceUnavailable, "The report could not be made now.", nil)

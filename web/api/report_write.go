@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/sloengine/sloengine/sla/report"
-	"github.com/sloengine/sloengine/web/reportmail"
 	"github.com/sloengine/sloengine/web/site"
 )
 
@@ -22,7 +21,7 @@ var ErrNoReport = errors.New("there is no report yet")
 
 // WrittenReport is a report in all forms.
 type WrittenReport struct {
-	reportmail.Output
+	mailOutput
 	CSV, JSON []byte
 	Running   bool // the period is not over in the zones of all lines
 }
@@ -39,7 +38,7 @@ func (api *Handler) WriteReport(ctx context.Context, title string, ask report.Qu
 		return nil, err
 	}
 	out := &WrittenReport{Running: r.Running}
-	if out.Output, err = api.writeReport(ctx, reportmail.Input{Title: title, Report: r}, v); err != nil {
+	if out.mailOutput, err = api.writeReport(ctx, mailInput{Title: title, Report: r}, v); err != nil {
 		return nil, err
 	}
 	if out.CSV, err = reportCSV(r); err != nil {
@@ -54,8 +53,8 @@ func (api *Handler) WriteReport(ctx context.Context, title string, ask report.Qu
 }
 
 // writeReport writes a report for people, beside the one of the period before.
-func (api *Handler) writeReport(ctx context.Context, in reportmail.Input,
-	v site.View) (out reportmail.Output, err error) {
+func (api *Handler) writeReport(ctx context.Context, in mailInput,
+	v site.View) (out mailOutput, err error) {
 	r := in.Report
 	ask := r.Query
 	ask.Period = ask.Period.Shift(-1)
@@ -75,5 +74,5 @@ func (api *Handler) writeReport(ctx context.Context, in reportmail.Input,
 		}
 		in.Page = strings.TrimRight(api.Opt.ExternalURL, "/") + "/report?" + q.Encode()
 	}
-	return reportmail.Write(in)
+	return writeMail(in)
 }

@@ -1,4 +1,4 @@
-package enginepage
+package web
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 // shownTopics is how many topics of a source the page lists.
 const shownTopics = 20
 
-// SourceMark says how a source does, the worst first.
-func SourceMark(s *status.SourceStatus) chart.Mark {
+// sourceMark says how a source does, the worst first.
+func sourceMark(s *status.SourceStatus) chart.Mark {
 	lost := 0
 	for _, t := range s.Troubles {
 		if t.Kind == "position" || t.Kind == "commit" {
@@ -36,7 +36,7 @@ func SourceMark(s *status.SourceStatus) chart.Mark {
 }
 
 func newSourceView(s *status.SourceStatus, now time.Time) sinkView {
-	v := sinkView{Mark: SourceMark(s), Name: format.Safe(s.Name, format.MaxName),
+	v := sinkView{Mark: sourceMark(s), Name: format.Safe(s.Name, format.MaxName),
 		Kind: format.Safe(s.Kind, format.MaxName)}
 	v.Facts = []site.Fact{
 		{Name: "Read", Value: format.Plural(s.Messages, "message") + ", " + format.Bytes(int64(s.Bytes)),

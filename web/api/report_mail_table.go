@@ -1,15 +1,15 @@
-package reportmail
+package api
 
 import (
 	"cmp"
 	"strings"
 )
 
-// table is a part of a report: lines about things of one kind.
-type table struct {
+// mailTable is a part of a report: lines about things of one kind.
+type mailTable struct {
 	Title   string
-	Columns []column
-	Rows    [][]cell
+	Columns []mailColumn
+	Rows    [][]mailCell
 	More    int // lines that are left out
 
 	most     int  // lines at most
@@ -17,18 +17,20 @@ type table struct {
 }
 
 // left adds columns of text.
-func (t *table) left(names ...string) *table { return t.columns(column{}, names) }
+func (t *mailTable) left(names ...string) *mailTable { return t.columns(mailColumn{}, names) }
 
 // right adds columns of numbers.
-func (t *table) right(names ...string) *table { return t.columns(column{Number: true}, names) }
+func (t *mailTable) right(names ...string) *mailTable {
+	return t.columns(mailColumn{Number: true}, names)
+}
 
 // before adds columns about the period before, if there is one to compare with.
-func (t *table) before(names ...string) *table {
-	return t.columns(column{Number: true, hidden: !t.compared}, names)
+func (t *mailTable) before(names ...string) *mailTable {
+	return t.columns(mailColumn{Number: true, hidden: !t.compared}, names)
 }
 
 // columns adds columns of a kind. A name may be followed by a slash and the name in plain text.
-func (t *table) columns(kind column, names []string) *table {
+func (t *mailTable) columns(kind mailColumn, names []string) *mailTable {
 	for _, name := range names {
 		kind.Name, kind.Plain, _ = strings.Cut(name, "/")
 		t.Columns = append(t.Columns, kind)
@@ -36,8 +38,8 @@ func (t *table) columns(kind column, names []string) *table {
 	return t
 }
 
-// column is a column of a table.
-type column struct {
+// mailColumn is a column of a table.
+type mailColumn struct {
 	Name   string
 	Plain  string // name in plain text, if it is another one
 	Number bool
@@ -47,33 +49,33 @@ type column struct {
 }
 
 // Head is the name in plain text.
-func (c column) Head() string { return strings.ToUpper(cmp.Or(c.Plain, c.Name)) }
+func (c mailColumn) Head() string { return strings.ToUpper(cmp.Or(c.Plain, c.Name)) }
 
-type cell struct {
+type mailCell struct {
 	Text   string
 	Color  string // of a state in words; the word is always there
 	Number bool
 }
 
 // add adds a line, unless the table is full. A cell is a text or a cell, one for each column.
-func (t *table) add(cells ...any) {
+func (t *mailTable) add(cells ...any) {
 	if len(t.Rows) == t.most {
 		t.More++
 		return
 	}
-	row := make([]cell, len(cells))
+	row := make([]mailCell, len(cells))
 	for i, c := range cells {
 		if text, ok := c.(string); ok {
-			c = cell{Text: text}
+			c = mailCell{Text: text}
 		}
-		row[i] = c.(cell)
+		row[i] = c.(mailCell)
 	}
 	t.Rows = append(t.Rows, row)
 }
 
-// forms are the tables with the columns of HTML, or of plain text.
-func forms(all []table, text bool) []table {
-	out := make([]table, len(all))
+// mailForms are the tables with the columns of HTML, or of plain text.
+func mailForms(all []mailTable, text bool) []mailTable {
+	out := make([]mailTable, len(all))
 	for i := range all {
 		out[i] = all[i].form(text)
 	}
@@ -81,8 +83,8 @@ func forms(all []table, text bool) []table {
 }
 
 // form is the table with the columns of HTML, or of plain text.
-func (t *table) form(text bool) table {
-	out := table{Title: t.Title, More: t.More, Rows: make([][]cell, len(t.Rows))}
+func (t *mailTable) form(text bool) mailTable {
+	out := mailTable{Title: t.Title, More: t.More, Rows: make([][]mailCell, len(t.Rows))}
 	for i, c := range t.Columns {
 		if c.hidden || c.textOnly && !text {
 			continue

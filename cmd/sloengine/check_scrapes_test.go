@@ -1,4 +1,4 @@
-package scrapes
+package main
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	"github.com/sloengine/sloengine/rules"
 )
 
-var groups = []rules.Group{{Rules: []rules.Rule{
+var scrapedGroups = []rules.Group{{Rules: []rules.Rule{
 	{Record: "slo:valid_events", Expr: `sum(rate(http_requests_total{job="a"}[45s])) * 30`},
 	{Record: "slo:bad_events", Expr: `sum(rate(http_errors_total{job="a"}[45s])) * 30 or slo:valid_events * 0`},
 	{Alert: "Old",
@@ -22,18 +22,18 @@ var groups = []rules.Group{{Rules: []rules.Rule{
 }}}
 
 // Two samples in 45s need a scrape every 22.5s; a missed one in ten minutes changes nothing.
-func TestCheck(t *testing.T) {
+func TestScrapes(t *testing.T) {
 	for samples, want := range map[string]string{
 		"40": "", "39": "", "27": "",
 		"26": "generate with --scrape-interval 30s", "20": "generate with --scrape-interval 30s",
 		"10": "generate with --scrape-interval 1m", "5": "generate with --scrape-interval 2m",
 		"2": "scrape it every 2m or more often",
 	} {
-		found, err := server(t, func(query string) string {
+		found, err := scraped(t, func(query string) string {
 			require.Regexp(t, `^quantile\(0.5, count_over_time\(http_(requests|errors)_total\{job="a"\}\[10m\]\)\)$`, query)
 			return fmt.Sprintf(
 				`{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,%q]}]}}`, samples)
-		}).Check(t.Context(), groups, 15*time.Second)
+		}).Check(t.Context(), scrapedGroups, 15*time.Second)
 		require.NoError(t, err)
 		if want == "" {
 			require.Empty(t, found, samples)
@@ -46,13 +46,13 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestCheckWithoutSamples(t *testing.T) {
-	found, err := server(t, func(query string) string {
+func TestScrapesWithoutSamples(t *testing.T) {
+	found, err := scraped(t, func(query string) string {
 		if strings.Contains(query, "errors") {
 			return `{"status":"success","data":{"resultType":"vector","result":[]}}`
 		}
 		return `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"40"]}]}}`
-	}).Check(t.Context(), groups, 15*time.Second)
+	}).Check(t.Context(), scrapedGroups, 15*time.Second)
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	require.Equal(t,
@@ -61,21 +61,21 @@ func TestCheckWithoutSamples(t *testing.T) {
 }
 
 // Its own words say what is wrong, and a password in the address is not shown.
-func TestCheckErrors(t *testing.T) {
+func TestScrapeErrors(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"status":"error","error":"query timed out"}`: "200 OK: query timed out",
 		`<html>proxy</html>`:                           "<html>proxy</html>",
 		`{"data":{"result":[{"value":[1,"NaN?"]}]}}`:   `unexpected value "NaN?"`,
 	} {
-		p := server(t, func(string) string { return answer })
+		p := scraped(t, func(string) string { return answer })
 		p.URL.User = url.UserPassword("me", "secret")
-		_, err := p.Check(t.Context(), groups, 15*time.Second)
+		_, err := p.Check(t.Context(), scrapedGroups, 15*time.Second)
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "secret")
 	}
 }
 
-func server(t *testing.T, answer func(query string) string) Prometheus {
+func scraped(t *testing.T, answer func(query string) string) scrapeCheck {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/prometheus/api/v1/query" {
 			_, _ = fmt.Fprint(w, answer(r.URL.Query().Get("query")))
@@ -84,5 +84,5 @@ func server(t *testing.T, answer func(query string) string) Prometheus {
 	t.Cleanup(s.Close)
 	u, err := url.Parse(s.URL + "/prometheus")
 	require.NoError(t, err)
-	return Prometheus{u, s.Client()}
+	return scrapeCheck{u, s.Client()}
 }

@@ -1,4 +1,4 @@
-package reportmail
+package api
 
 import (
 	"cmp"
@@ -14,24 +14,24 @@ import (
 	"github.com/sloengine/sloengine/web/format"
 )
 
-// maxRows is how many lines a table of a mail has at most. The rest is in the CSV.
-const maxRows = 100
+// maxMailRows is how many lines a table of a mail has at most. The rest is in the CSV.
+const maxMailRows = 100
 
-// model is a report in words.
-type model struct {
+// mailModel is a report in words.
+type mailModel struct {
 	Subject, Title, Heading, Dates, Zone, Scope string
 	Running                                     string // "" or how far the period is
 	Empty                                       string // "" or why there are no numbers
 	Page                                        string
-	Figures                                     []figure
-	Tables                                      []table
+	Figures                                     []mailFigure
+	Tables                                      []mailTable
 	Compared                                    string // the period before; "": none
 	Notes                                       []string
 
 	most int // lines of a table
 }
 
-type figure struct {
+type mailFigure struct {
 	Name, Value, Before string
 	Bad                 bool
 }
@@ -42,12 +42,12 @@ const (
 	grey  = "#555b66"
 )
 
-func newModel(in *Input) *model {
+func newMailModel(in *mailInput) *mailModel {
 	r := in.Report
-	m := &model{
+	m := &mailModel{
 		Title: format.Safe(in.Title, format.MaxName), Heading: "SLO report: " + r.Period.Title(),
 		Dates: r.Period.Dates(), Page: in.Page,
-		Scope: scope(r), Zone: zones(r), most: maxRows,
+		Scope: mailScope(r), Zone: mailZones(r), most: maxMailRows,
 	}
 	if in.Whole {
 		m.most = math.MaxInt
@@ -58,18 +58,18 @@ func newModel(in *Input) *model {
 	case len(r.SLOs)+len(r.SLAs)+len(r.Thresholds) == 0:
 		m.Empty = "There is nothing to report on: the spec has no SLO, SLA or event threshold for it."
 	}
-	before := index(in.Before)
+	before := indexLines(in.Before)
 	if in.Before != nil && m.Empty == "" {
 		m.Compared = in.Before.Period.Title()
 	}
-	m.Subject = subject(m, r)
+	m.Subject = mailSubject(m, r)
 	if m.Empty != "" {
 		return m
 	}
 	if r.Running {
 		m.Running = "The period is not over. These are the numbers so far."
 	}
-	m.Figures = figures(r, in.Before)
+	m.Figures = mailFigures(r, in.Before)
 	m.addAgreements(r, before)
 	m.addSLOs(r, before)
 	m.addThresholds(r, before)
@@ -80,18 +80,18 @@ func newModel(in *Input) *model {
 	return m
 }
 
-func (m *model) table(title string) *table {
-	return &table{Title: title, most: m.most, compared: m.Compared != ""}
+func (m *mailModel) table(title string) *mailTable {
+	return &mailTable{Title: title, most: m.most, compared: m.Compared != ""}
 }
 
 // show adds a table that is filled, if it has lines.
-func (m *model) show(t *table) {
+func (m *mailModel) show(t *mailTable) {
 	if len(t.Rows) > 0 {
 		m.Tables = append(m.Tables, *t)
 	}
 }
 
-func subject(m *model, r *report.Report) string {
+func mailSubject(m *mailModel, r *report.Report) string {
 	agreements, objectives := r.Agreements(), r.Objectives()
 	what := "no data"
 	switch {
@@ -109,15 +109,15 @@ func subject(m *model, r *report.Report) string {
 	return "SLO report " + about + ": " + what
 }
 
-func scope(r *report.Report) string {
+func mailScope(r *report.Report) string {
 	if r.Agreement != "" {
 		return format.Safe(string(r.Agreement), format.MaxTitle)
 	}
 	return format.Safe(r.Service, format.MaxName)
 }
 
-// zones names the zone of all lines, if it is one.
-func zones(r *report.Report) string {
+// mailZones names the zone of all lines, if it is one.
+func mailZones(r *report.Report) string {
 	seen := map[string]bool{}
 	covered := func(c *report.Covered) { seen[c.Zone.String()] = true }
 	for i := range r.SLOs {
@@ -135,15 +135,15 @@ func zones(r *report.Report) string {
 	return ""
 }
 
-// lines are those of another period, by what they are about.
-type lines struct {
+// mailLines are those of another period, by what they are about.
+type mailLines struct {
 	slos       map[string]*report.SLO
 	slas       map[string]*report.SLA
 	thresholds map[string]*report.Threshold
 }
 
-func index(r *report.Report) lines {
-	l := lines{map[string]*report.SLO{}, map[string]*report.SLA{}, map[string]*report.Threshold{}}
+func indexLines(r *report.Report) mailLines {
+	l := mailLines{map[string]*report.SLO{}, map[string]*report.SLA{}, map[string]*report.Threshold{}}
 	if r == nil {
 		return l
 	}
@@ -167,12 +167,12 @@ func thresholdKey(r *report.Threshold) string {
 	return r.Now.Threshold.Service + "/" + r.Now.Threshold.Name
 }
 
-// comparable reports whether a line of the period before has all of its numbers.
-func comparable(c *report.Covered) bool {
+// comparableCoverage reports whether a line of the period before has all of its numbers.
+func comparableCoverage(c *report.Covered) bool {
 	return c.KeptFrom.IsZero() && c.Coverage >= report.WholeCoverage
 }
 
-func (m *model) addAgreements(r *report.Report, before lines) {
+func (m *mailModel) addAgreements(r *report.Report, before mailLines) {
 	t := m.table("SLAs").left("State", "SLA", "Group").right("Score").before("Before", "Change").
 		left("Worst component").right("Coverage")
 	for _, x := range report.WorstFirst(r.SLAs, func(x *report.SLA) report.Verdict { return x.Verdict }) {
@@ -191,24 +191,25 @@ func (m *model) addAgreements(r *report.Report, before lines) {
 		if b := before.slas[slaKey(x)]; b != nil && b.Verdict != report.NoData {
 			was = format.Score(b.Score)
 			switch {
-			case !comparable(&b.Covered):
+			case !comparableCoverage(&b.Covered):
 				was += " (partial)"
 			case has:
 				diff = cmp.Or(strings.TrimPrefix(format.Signed(x.Score-b.Score, 2), "+0.00"), "0")
 			}
 		}
 		name := format.Safe(x.SLA.Service+"/"+x.SLA.Name, format.MaxTitle)
-		t.add(verdict(x.Verdict), name, group(x.SLA.GroupBy, x.Group), score, was, diff, worst, coverage(&x.Covered))
+		t.add(mailVerdict(x.Verdict), name, mailGroup(x.SLA.GroupBy, x.Group), score, was, diff, worst,
+			mailCoverage(&x.Covered))
 	}
 	m.show(t)
 }
 
-func (m *model) addSLOs(r *report.Report, before lines) {
+func (m *mailModel) addSLOs(r *report.Report, before mailLines) {
 	corrected := slices.ContainsFunc(r.SLOs, func(x report.SLO) bool { return x.Corrected > 0 })
 	t := m.table("SLOs").left("State", "SLO", "Group").right("Objective", "Indicator").
-		columns(column{textOnly: true, hidden: !corrected},
+		columns(mailColumn{textOnly: true, hidden: !corrected},
 			[]string{"Raw"}).before("Before").right("Budget spent").before("Before").
-		columns(column{textOnly: true}, []string{"Good"}).right("Bad", "Events").left("Worst day").right("Coverage")
+		columns(mailColumn{textOnly: true}, []string{"Good"}).right("Bad", "Events").left("Worst day").right("Coverage")
 	for _, x := range report.WorstFirst(r.SLOs, func(x *report.SLO) report.Verdict { return x.Verdict }) {
 		s := x.Now.SLO
 		digits := format.Decimals(s.Objective)
@@ -230,15 +231,15 @@ func (m *model) addSLOs(r *report.Report, before lines) {
 		was, spentBefore := format.NoValue, format.NoValue
 		if b := before.slos[sloKey(x)]; b != nil && b.Net.HasData {
 			was, spentBefore = format.Percent(b.Net.SLI, digits), format.Percent(b.Net.Consumed, 1)
-			if !comparable(&b.Covered) {
+			if !comparableCoverage(&b.Covered) {
 				spentBefore += " (partial)"
 			}
 		}
 		n := x.Net.Counts
-		t.add(verdict(x.Verdict), format.Safe(string(s.ID), format.MaxTitle), group(s.GroupBy, x.Now.Group),
+		t.add(mailVerdict(x.Verdict), format.Safe(string(s.ID), format.MaxTitle), mailGroup(s.GroupBy, x.Now.Group),
 			s.Objective.String(),
 			indicator, raw, was, spent, spentBefore, format.Count(n.Good), format.Count(n.Bad), format.Count(x.Events), worst,
-			coverage(&x.Covered))
+			mailCoverage(&x.Covered))
 	}
 	m.show(t)
 }
@@ -247,7 +248,7 @@ func (m *model) addSLOs(r *report.Report, before lines) {
 const worstGroups = 10
 
 // addThresholds adds the lines of event thresholds: of all events, and of the worst groups.
-func (m *model) addThresholds(r *report.Report, before lines) {
+func (m *mailModel) addThresholds(r *report.Report, before mailLines) {
 	t := m.table("Violations of event thresholds").left("Event threshold").right("Within", "Warnings", "Critical").
 		before("Warnings and critical before/Before").right("Coverage")
 	t.most = math.MaxInt
@@ -259,17 +260,17 @@ func (m *model) addThresholds(r *report.Report, before lines) {
 			if b != nil && b.Coverage > 0 {
 				v := then()
 				was = format.Count(v.Warning) + " and " + format.Count(v.Critical)
-				if !comparable(&b.Covered) {
+				if !comparableCoverage(&b.Covered) {
 					was += " (partial)"
 				}
 			}
 			t.add(name, format.Count(now.Within), format.Count(now.Warning), format.Count(now.Critical),
-				was, coverage(&x.Covered))
+				was, mailCoverage(&x.Covered))
 		}
 		name := format.Safe(x.Now.Threshold.Service+"/"+x.Now.Threshold.Name, format.MaxTitle)
 		add(name, x.Violations, func() sla.Violations { return b.Violations })
 		for _, g := range x.Worst(worstGroups) {
-			add(name+": "+group(x.Now.Threshold.GroupBy, g.Group), g.Violations, func() (then sla.Violations) {
+			add(name+": "+mailGroup(x.Now.Threshold.GroupBy, g.Group), g.Violations, func() (then sla.Violations) {
 				same := func(o report.ThresholdGroup) bool { return slices.Equal(o.Group, g.Group) }
 				if at := slices.IndexFunc(b.Groups, same); at >= 0 {
 					then = b.Groups[at].Violations
@@ -281,16 +282,16 @@ func (m *model) addThresholds(r *report.Report, before lines) {
 	m.show(t)
 }
 
-func figures(r, before *report.Report) []figure {
+func mailFigures(r, before *report.Report) []mailFigure {
 	of := func(t report.Tally) string { return fmt.Sprintf("%d of %d", t.Met, t.Judged()) }
-	values := func(r *report.Report) []figure {
+	values := func(r *report.Report) []mailFigure {
 		agreements, objectives, v := r.Agreements(), r.Objectives(), r.Violations()
 		low, known := r.LowestCoverage()
 		coverage := format.NoValue
 		if known {
 			coverage = format.Percent(low, 1)
 		}
-		return []figure{
+		return []mailFigure{
 			{Name: "SLAs met", Value: of(agreements), Bad: agreements.Breached > 0},
 			{Name: "Objectives met", Value: of(objectives), Bad: objectives.Breached > 0},
 			{Name: "Critical violations", Value: format.Count(v.Critical), Bad: v.Critical > 0},
@@ -307,19 +308,19 @@ func figures(r, before *report.Report) []figure {
 	return out
 }
 
-func verdict(v report.Verdict) cell {
+func mailVerdict(v report.Verdict) mailCell {
 	switch v {
 	case report.Met:
-		return cell{Text: "met", Color: green}
+		return mailCell{Text: "met", Color: green}
 	case report.Breached:
-		return cell{Text: "breached", Color: red}
+		return mailCell{Text: "breached", Color: red}
 	case report.Informative:
-		return cell{Text: "informs only", Color: grey}
+		return mailCell{Text: "informs only", Color: grey}
 	}
-	return cell{Text: "no data", Color: grey}
+	return mailCell{Text: "no data", Color: grey}
 }
 
-func group(names []string, g slo.Group) string {
+func mailGroup(names []string, g slo.Group) string {
 	var parts []string
 	for _, l := range format.Labels(names, g) {
 		parts = append(parts, l.Name+"="+l.Value)
@@ -327,7 +328,7 @@ func group(names []string, g slo.Group) string {
 	return strings.Join(parts, ", ")
 }
 
-func coverage(c *report.Covered) string {
+func mailCoverage(c *report.Covered) string {
 	out := format.Percent(c.Coverage, 1)
 	if !c.KeptFrom.IsZero() {
 		out += " since " + c.KeptFrom.In(c.Zone).Format("2 Jan 15:04")

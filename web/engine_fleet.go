@@ -1,4 +1,4 @@
-package enginepage
+package web
 
 import (
 	"net/http"
@@ -26,7 +26,7 @@ type fleetRow struct {
 	Mark chart.Mark
 }
 
-func (h *Handler) fleetPage(c *gin.Context, v site.View) {
+func (h *engineHandler) fleetPage(c *gin.Context, v site.View) {
 	e := &v.Eng
 	p := fleetPage{Layout: h.Layout(c, v, "Engines", "engine"), Now: v.Now, Hash: e.Spec.Hash}
 	for i := range e.Fleet {

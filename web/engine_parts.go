@@ -1,4 +1,4 @@
-package enginepage
+package web
 
 import (
 	"fmt"
@@ -176,8 +176,8 @@ func newRedisView(r *status.RedisStatus, now time.Time) *redisView {
 	return v
 }
 
-// SinkMark says how a sink does, the worst first.
-func SinkMark(s *status.SinkStatus) chart.Mark {
+// sinkMark says how a sink does, the worst first.
+func sinkMark(s *status.SinkStatus) chart.Mark {
 	age := format.Seconds(s.OldestAgeSeconds)
 	switch {
 	case slices.ContainsFunc(s.Troubles, func(t status.SinkTrouble) bool { return t.Blocked }):
@@ -201,7 +201,7 @@ func SinkMark(s *status.SinkStatus) chart.Mark {
 }
 
 func newSinkView(s *status.SinkStatus, now time.Time) sinkView {
-	v := sinkView{Mark: SinkMark(s), Name: format.Safe(s.Name, format.MaxName), Kind: format.Safe(s.Kind, format.MaxName)}
+	v := sinkView{Mark: sinkMark(s), Name: format.Safe(s.Name, format.MaxName), Kind: format.Safe(s.Kind, format.MaxName)}
 	behind := site.Fact{
 		Name: "Behind the log", Value: format.Plural(s.LagRecords, "record") + ", " + format.Bytes(s.LagBytes)}
 	if s.OldestAgeSeconds > 0 {

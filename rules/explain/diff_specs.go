@@ -1,4 +1,4 @@
-package diff
+package explain
 
 import (
 	"fmt"
@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/rules"
-	"github.com/sloengine/sloengine/rules/explain"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 )
 
-// Specs compares two specs: first the SLOs by identity, then the agreements and
+// Changes compares two specs: first the SLOs by identity, then the agreements and
 // limits.
-func Specs(old, new rules.Spec) []Change {
+func Changes(old, new rules.Spec) []Change {
 	var out []Change
 	was := byID(old.SLOs, func(s *slo.SLO) string { return string(s.ID) })
 	now := byID(new.SLOs, func(s *slo.SLO) string { return string(s.ID) })
@@ -76,7 +75,7 @@ func compareSLO(o, n *slo.SLO) []Change {
 	f := fields{what: "slo", id: string(n.ID)}
 	budget := func(s *slo.SLO) string {
 		p := s.Window.Nominal()
-		return explain.Human(time.Duration(float64(p)*s.Objective.Budget())) + " per " + slo.FormatDuration(p)
+		return Human(time.Duration(float64(p)*s.Objective.Budget())) + " per " + slo.FormatDuration(p)
 	}
 	f.add("caused_by", causes(o), causes(n), "other pages keep its alerts quiet")
 	changed := "budget " + budget(o) + " -> " + budget(n)
@@ -88,7 +87,7 @@ func compareSLO(o, n *slo.SLO) []Change {
 		"what is counted changes, so counts start from zero")
 	f.add("group_by", strings.Join(o.GroupBy, ", "), strings.Join(n.GroupBy, ", "), "recorded series start again")
 	f.add("corrections", corrections(o), corrections(n), "the past is counted again with them")
-	f.add("labels", labels(o.Labels), labels(n.Labels),
+	f.add("labels", labelText(o.Labels), labelText(n.Labels),
 		"on the info series and on alerts, and on every series with --names sloth; routing may change")
 	f.add("capacity", capacity(&o.Indicator), capacity(&n.Indicator),
 		"the counts stay; the engine compares the weeks that it knows with it")
@@ -106,7 +105,7 @@ func compareSLO(o, n *slo.SLO) []Change {
 		{"no_data", o.Alerting.NoData, n.Alerting.NoData},
 		{"exhausted_soon", o.Alerting.Soon.AlertSettings, n.Alerting.Soon.AlertSettings}} {
 		f.add(s.name+" disabled", fmt.Sprint(s.o.Disabled), fmt.Sprint(s.n.Disabled), "")
-		f.add(s.name+" labels", labels(s.o.Labels), labels(s.n.Labels), "routing may change")
+		f.add(s.name+" labels", labelText(s.o.Labels), labelText(s.n.Labels), "routing may change")
 	}
 	return f.out
 }
@@ -114,14 +113,14 @@ func compareSLO(o, n *slo.SLO) []Change {
 // tiers compares when the burn-rate alerts fire, for full outages and for ten
 // of the old budgets.
 func (f *fields) tiers(o, n *slo.SLO) {
-	name := func(t explain.Tier) string {
+	name := func(t Tier) string {
 		kind := "ticket"
 		if t.Page {
 			kind = "page"
 		}
 		return "alert " + kind + " over " + slo.FormatDuration(t.Long)
 	}
-	say := func(t explain.Tier) string {
+	say := func(t Tier) string {
 		text := fmt.Sprintf("%s/%s above %s %% bad", slo.FormatDuration(t.Long), slo.FormatDuration(t.Short),
 			slo.FormatRatio(round(100*t.Threshold)))
 		if t.For > 0 {
@@ -129,13 +128,13 @@ func (f *fields) tiers(o, n *slo.SLO) {
 		}
 		return text
 	}
-	policy := func(t explain.Tier) explain.Policy {
-		return explain.Policy{{Windows: []explain.Window{{Length: t.Long, Factor: t.Threshold},
+	policy := func(t Tier) Policy {
+		return Policy{{Windows: []Window{{Length: t.Long, Factor: t.Threshold},
 			{Length: t.Short, Factor: t.Threshold}}, For: t.For}}
 	}
-	was, now := explain.Tiers(o), explain.Tiers(n)
+	was, now := Tiers(o), Tiers(n)
 	for _, t := range now {
-		i := slices.IndexFunc(was, func(x explain.Tier) bool { return name(x) == name(t) })
+		i := slices.IndexFunc(was, func(x Tier) bool { return name(x) == name(t) })
 		if i < 0 {
 			f.add(name(t), "", say(t), "with everything failing it fires "+t.Outage.String())
 			continue
@@ -143,7 +142,7 @@ func (f *fields) tiers(o, n *slo.SLO) {
 		f.add(name(t), say(was[i]), say(t), meaning(policy(was[i]), policy(t), 1, min(1, 10*o.Objective.Budget())))
 	}
 	for _, t := range was {
-		if !slices.ContainsFunc(now, func(x explain.Tier) bool { return name(x) == name(t) }) {
+		if !slices.ContainsFunc(now, func(x Tier) bool { return name(x) == name(t) }) {
 			f.add(name(t), say(t), "", "nothing fires any more where it did "+t.Outage.String()+" of full outage")
 		}
 	}
@@ -227,7 +226,7 @@ func corrections(s *slo.SLO) string {
 	return strings.Join(parts, ", ")
 }
 
-func labels(m map[string]string) string {
+func labelText(m map[string]string) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		parts = append(parts, k+"="+m[k])

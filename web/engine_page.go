@@ -1,4 +1,4 @@
-package enginepage
+package web
 
 import (
 	"fmt"
@@ -14,6 +14,15 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
+
+// engineHandler serves the page about the engine itself: what comes in, what is on disk, how its parts do, what was
+// rejected, and in a view of several engines, each of them. It shows status.Engine and computes nothing but rates of
+// the last hour, of which it keeps samples.
+type engineHandler struct {
+	*site.Site
+	dead  *deadletters.Handler
+	rates rateRing
+}
 
 type enginePage struct {
 	site.Layout
@@ -37,7 +46,7 @@ type section struct {
 	Facts []site.Fact
 }
 
-func (h *Handler) page(c *gin.Context) {
+func (h *engineHandler) page(c *gin.Context) {
 	v := h.EngineView()
 	c.Header("Cache-Control", "no-store")
 	e := v.Eng
@@ -47,7 +56,7 @@ func (h *Handler) page(c *gin.Context) {
 	}
 	p := enginePage{
 		Layout: h.Layout(c, v, "Engine", "engine"), Now: v.Now, Text: status.StateText(e.State),
-		Rate: h.RateChart(v), Ingest: intake(&e),
+		Rate: h.rateChart(v), Ingest: intake(&e),
 		Disk: newDiskBar(e.Disk), Parts: newPartsView(&e, v.Now),
 	}
 	if e.State == status.Recovering {
@@ -107,7 +116,7 @@ func reportFacts(v site.View) []site.Fact {
 }
 
 // processFacts are those of the spec in force and of the process.
-func (h *Handler) processFacts(v site.View) []site.Fact {
+func (h *engineHandler) processFacts(v site.View) []site.Fact {
 	e := &v.Eng
 	return []site.Fact{
 		{Name: "Spec loaded", Value: format.Ago(e.Spec.Loaded, v.Now), At: format.NewStamp(e.Spec.Loaded, v.Now),

@@ -1,4 +1,4 @@
-package reportmail
+package api
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"github.com/sloengine/sloengine/sla/report"
 )
 
-// Input is what a report is written from.
-type Input struct {
+// mailInput is what a report is written from.
+type mailInput struct {
 	Title  string         // name of a scheduled report; "": none
 	Report *report.Report // of the period
 	Before *report.Report // of the one before it; nil: there is nothing to compare with
@@ -21,13 +21,13 @@ type Input struct {
 	Whole  bool           // tables have all of their lines
 }
 
-// Output is a report in both forms.
-type Output struct{ Subject, Text, HTML string }
+// mailOutput is a report in both forms.
+type mailOutput struct{ Subject, Text, HTML string }
 
-//go:embed mail.html.tmpl
+//go:embed report_mail.html.tmpl
 var htmlSource string
 
-//go:embed mail.txt.tmpl
+//go:embed report_mail.txt.tmpl
 var textSource string
 
 var (
@@ -35,27 +35,27 @@ var (
 	textForm = texttemplate.Must(texttemplate.New("mail").Parse(textSource))
 )
 
-// Write writes both forms.
-func Write(in Input) (Output, error) {
-	m := newModel(&in)
+// writeMail writes both forms.
+func writeMail(in mailInput) (mailOutput, error) {
+	m := newMailModel(&in)
 	var html, text, table bytes.Buffer
 	tables := m.Tables
-	m.Tables = forms(tables, false)
+	m.Tables = mailForms(tables, false)
 	if err := htmlForm.Execute(&html, m); err != nil {
-		return Output{}, fmt.Errorf("write report as HTML: %w", err)
+		return mailOutput{}, fmt.Errorf("write report as HTML: %w", err)
 	}
-	m.Tables = forms(tables, true)
+	m.Tables = mailForms(tables, true)
 	if err := textForm.Execute(&table, m); err != nil {
-		return Output{}, fmt.Errorf("write report as text: %w", err)
+		return mailOutput{}, fmt.Errorf("write report as text: %w", err)
 	}
 	tw := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0) // tabs are between the cells of tables only
 	if _, err := tw.Write(table.Bytes()); err != nil {
-		return Output{}, fmt.Errorf("write report as text: %w", err)
+		return mailOutput{}, fmt.Errorf("write report as text: %w", err)
 	}
 	if err := tw.Flush(); err != nil {
-		return Output{}, fmt.Errorf("write report as text: %w", err)
+		return mailOutput{}, fmt.Errorf("write report as text: %w", err)
 	}
-	return Output{Subject: m.Subject, HTML: html.String(), Text: trimLines(text.String())}, nil
+	return mailOutput{Subject: m.Subject, HTML: html.String(), Text: trimLines(text.String())}, nil
 }
 
 // trimLines takes out the padding of last cells.

@@ -1,4 +1,4 @@
-package diff
+package explain
 
 import (
 	"os"
@@ -68,7 +68,7 @@ func TestSpecs(t *testing.T) {
 		{"removed", shop[:strings.Index(shop, "  - name: search")], []string{"- slo shop/search; its alerts are gone too"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := Text(Specs(load(t, shop), load(t, c.now)))
+			got := ChangesText(Changes(load(t, shop), load(t, c.now)))
 			require.Equal(t, strings.Join(append(c.want, ""), "\n"), got)
 		})
 	}
@@ -78,7 +78,7 @@ func TestInsurance(t *testing.T) {
 	text, err := os.ReadFile("../../testdata/specs/insurance.yaml")
 	require.NoError(t, err)
 	in := load(t, string(text))
-	require.Empty(t, Specs(in, in))
+	require.Empty(t, Changes(in, in))
 	changed := strings.NewReplacer(
 		"availability: {slo: availability, weight: 40}", "availability: {slo: availability, weight: 50}",
 		"      warning: 95\n", "      warning: 97\n", "warning: 30s", "warning: 20s",
@@ -88,5 +88,5 @@ func TestInsurance(t *testing.T) {
 ~ sla insurance-unpaid/unpaid component latency: insurance-unpaid/latency with 30 % -> insurance-unpaid/latency with 27.27 %
 ~ sla insurance-unpaid/unpaid component quality: insurance-unpaid/quality with 10 % -> insurance-unpaid/quality with 9.091 %
 ~ sla insurance-unpaid/unpaid component throughput: insurance-unpaid/throughput with 20 % -> insurance-unpaid/throughput with 18.18 %
-`, strings.Join(strings.SplitAfter(Text(Specs(in, load(t, changed))), "\n")[:5], ""))
+`, strings.Join(strings.SplitAfter(ChangesText(Changes(in, load(t, changed))), "\n")[:5], ""))
 }

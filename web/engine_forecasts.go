@@ -1,4 +1,4 @@
-package enginepage
+package web
 
 import (
 	"fmt"

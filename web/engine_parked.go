@@ -1,4 +1,4 @@
-package enginepage
+package web
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ type parkedPart struct {
 // shownParked is how many parked generations the page lists.
 const shownParked = 50
 
-func (h *Handler) parkedPart(v site.View) *parkedPart {
+func (h *engineHandler) parkedPart(v site.View) *parkedPart {
 	if h.Opt.Parked == nil {
 		return nil
 	}

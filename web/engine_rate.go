@@ -1,4 +1,4 @@
-package enginepage
+package web
 
 import (
 	"fmt"
@@ -16,60 +16,60 @@ import (
 
 // What is remembered of the events that come in.
 const (
-	RateEvery  = 5 * time.Second
+	rateEvery  = 5 * time.Second
 	rateSpan   = time.Hour
-	RateKept   = int(rateSpan/RateEvery) + 2
-	rateGap    = 4 * RateEvery    // two samples further apart say nothing of the time between them
+	rateKept   = int(rateSpan/rateEvery) + 2
+	rateGap    = 4 * rateEvery    // two samples further apart say nothing of the time between them
 	rateBar    = 20 * time.Second // width of a bar of the chart
 	rateRow    = 5 * time.Minute  // of a row of the table
 	rateLatest = time.Minute      // what the present rate is the mean of
 )
 
-// RateSample is what had come in until a time.
-type RateSample struct {
+// rateSample is what had come in until a time.
+type rateSample struct {
 	At     time.Time
 	Events status.IngestStatus
 }
 
 // rateRing remembers an hour of samples.
 type rateRing struct {
-	Mu      sync.Mutex
-	Samples []RateSample // oldest first
+	mu      sync.Mutex
+	samples []rateSample // oldest first
 }
 
-// SampleRates takes a sample if it is time for one.
-func (h *Handler) SampleRates() {
+// sampleRates takes a sample if it is time for one.
+func (h *engineHandler) sampleRates() {
 	now := h.Opt.Now()
-	if h.Rates.due(now) {
+	if h.rates.due(now) {
 		e := h.Opt.Engine()
-		h.Rates.Add(RateSample{now, e.Arrived()})
+		h.rates.Add(rateSample{now, e.Arrived()})
 	}
 }
 
 func (r *rateRing) due(now time.Time) bool {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	n := len(r.Samples)
-	return n == 0 || now.Sub(r.Samples[n-1].At) >= RateEvery || now.Before(r.Samples[n-1].At)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(r.samples)
+	return n == 0 || now.Sub(r.samples[n-1].At) >= rateEvery || now.Before(r.samples[n-1].At)
 }
 
-func (r *rateRing) Add(s RateSample) {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	if n := len(r.Samples); n > 0 && !s.At.After(r.Samples[n-1].At) {
-		r.Samples = nil // the clock was set back
+func (r *rateRing) Add(s rateSample) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.samples); n > 0 && !s.At.After(r.samples[n-1].At) {
+		r.samples = nil // the clock was set back
 	}
-	if len(r.Samples) >= RateKept {
-		r.Samples = slices.Delete(r.Samples, 0, len(r.Samples)-RateKept+1)
+	if len(r.samples) >= rateKept {
+		r.samples = slices.Delete(r.samples, 0, len(r.samples)-rateKept+1)
 	}
-	r.Samples = append(r.Samples, s)
+	r.samples = append(r.samples, s)
 }
 
 // until are the samples and what had come in now.
-func (r *rateRing) until(now RateSample) []RateSample {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	out := slices.Clone(r.Samples)
+func (r *rateRing) until(now rateSample) []rateSample {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := slices.Clone(r.samples)
 	if n := len(out); n == 0 || now.At.After(out[n-1].At) {
 		out = append(out, now)
 	}
@@ -83,7 +83,7 @@ type flow struct {
 }
 
 // since is the flow between two samples.
-func (s RateSample) since(p RateSample) flow {
+func (s rateSample) since(p rateSample) flow {
 	more := func(now, before uint64) float64 { return float64(max(now, before) - before) }
 	a, b := &s.Events, &p.Events
 	return flow{
@@ -111,7 +111,7 @@ func (f flow) per(n float64) float64 {
 func (f flow) total() float64 { return f.accepted + f.duplicates + f.rejected + f.limited }
 
 // flows spreads what came in between samples evenly over spans.
-func flows(samples []RateSample, spans []slo.Span) []flow {
+func flows(samples []rateSample, spans []slo.Span) []flow {
 	out := make([]flow, len(spans))
 	k := 0
 	for i := 1; i < len(samples); i++ {
@@ -155,9 +155,9 @@ const (
 	rateH = 64
 )
 
-func (h *Handler) RateChart(v site.View) rateChart {
+func (h *engineHandler) rateChart(v site.View) rateChart {
 	arrived := v.Eng.Arrived()
-	samples := h.Rates.until(RateSample{v.Now, arrived})
+	samples := h.rates.until(rateSample{v.Now, arrived})
 	last := samples[len(samples)-1]
 	c := rateChart{Now: format.NoValue, Peak: format.NoValue, Mean: format.NoValue}
 	if len(samples) < 2 {
@@ -234,7 +234,7 @@ func (h *Handler) RateChart(v site.View) rateChart {
 		}
 		if all.seen == 0 {
 			c.Note = "The rate is unknown until the next reading. Counters are read every " +
-				strconv.Itoa(int(RateEvery.Seconds())) + " seconds."
+				strconv.Itoa(int(rateEvery.Seconds())) + " seconds."
 		}
 	}
 	rows := cut(rateRow)

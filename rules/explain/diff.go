@@ -1,11 +1,10 @@
-package diff
+package explain
 
 import (
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/sloengine/sloengine/rules/explain"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -61,8 +60,8 @@ func none(s string) string {
 	return s
 }
 
-// Text lists changes, one per line.
-func Text(cs []Change) string {
+// ChangesText lists changes, one per line.
+func ChangesText(cs []Change) string {
 	var b strings.Builder
 	for _, c := range cs {
 		b.WriteString(c.String())
@@ -73,43 +72,34 @@ func Text(cs []Change) string {
 
 // moved says how the moment at which something fires differs; "" if it does not
 // by as much as a twentieth or a second.
-func moved(old, new explain.Detection) string {
+func moved(old, new Detection) string {
 	switch {
 	case !old.Fires && !new.Fires:
 		return ""
 	case !old.Fires:
-		return "fires after " + explain.Human(new.After) + ", before it never did"
+		return "fires after " + Human(new.After) + ", before it never did"
 	case !new.Fires:
-		return "never fires any more, before it did after " + explain.Human(old.After)
+		return "never fires any more, before it did after " + Human(old.After)
 	}
 	d := new.After - old.After
 	if abs := max(d, -d); abs < time.Second || abs < old.After/20 {
 		return ""
 	}
 	if d < 0 {
-		return "fires about " + explain.Human(-d) + " earlier"
+		return "fires about " + Human(-d) + " earlier"
 	}
-	return "fires about " + explain.Human(d) + " later"
+	return "fires about " + Human(d) + " later"
 }
 
 // meaning says what a change of a tier's thresholds or windows leads to, for
 // outages in which the given share of events fails.
-func meaning(old, new explain.Policy, shares ...float64) string {
+func meaning(old, new Policy, shares ...float64) string {
 	var out []string
 	for _, e := range shares {
-		o := explain.Outage{ErrorRatio: e}
+		o := Outage{ErrorRatio: e}
 		if m := moved(old.Detect(1, o), new.Detect(1, o)); m != "" {
 			out = append(out, fmt.Sprintf("with %s %% failing it %s", slo.FormatRatio(round(100*e)), m))
 		}
 	}
 	return strings.Join(out, "; ")
-}
-
-// round takes the noise of the last bits out of a product of decimals.
-func round(x float64) float64 {
-	var y float64
-	if _, err := fmt.Sscan(slo.FormatRatio(x), &y); err != nil {
-		return x
-	}
-	return y
 }
