@@ -46,14 +46,17 @@ func (s *Shared[T]) close() {
 	}
 }
 
-// M is the argument type of goleak.VerifyTestMain.
+// Runner is *testing.M, and the argument type of goleak.VerifyTestMain.
+type Runner interface{ Run() int }
+
+// M are the tests of a package with what ends after them.
 type M struct {
-	m   *testing.M
+	m   Runner
 	end func()
 }
 
 // Main wraps the tests of a package so that the server ends with them.
-func (s *Shared[T]) Main(m *testing.M) M { return M{m, s.close} }
+func (s *Shared[T]) Main(m Runner) M { return M{m, s.close} }
 
 // Run runs the tests.
 func (m M) Run() int {

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/sink/kafkasink"
-	"github.com/sloengine/sloengine/ingest/sink/rabbitmqsink"
+	"github.com/sloengine/sloengine/ingest/sink"
 	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/slo/yamldoc"
@@ -20,7 +19,7 @@ const ClientOfSink = "sink:"
 const kafkaGrace = 5 * time.Second
 
 type kafkaSinkConfig struct {
-	kafkasink.Options `yaml:",inline"`
+	sink.KafkaOptions `yaml:",inline"`
 	TLS               *tlsConfig `yaml:"tls"` // {}: with the authorities of the system
 	Idempotent        bool       `yaml:"idempotent"`
 }
@@ -28,7 +27,7 @@ type kafkaSinkConfig struct {
 func (k *kafkaSinkConfig) prefill(*Config) {
 	k.ClientID, k.RequestTimeout, k.Backoff = kafkaclient.DefaultClientID, kafkaclient.DefaultRequestTimeout,
 		kafkaclient.DefaultBackoff
-	k.Key, k.Acks, k.Compression, k.Idempotent = kafkasink.DefaultKey, kafkaclient.DefaultAcks,
+	k.Key, k.Acks, k.Compression, k.Idempotent = sink.DefaultKafkaKey, kafkaclient.DefaultAcks,
 		kafkaclient.DefaultCompression, true
 	k.BatchBytes, k.MaxMessageBytes, k.BufferBytes = kafkaclient.DefaultBatchBytes, kafkaclient.DefaultMaxMessageBytes,
 		kafkaclient.DefaultBufferBytes
@@ -45,8 +44,8 @@ func (k *kafkaSinkConfig) check(f *yamldoc.Decoder, path string) {
 	tried(f, path, "kafka sink: ", s, err)
 }
 
-func (k *kafkaSinkConfig) sink(name string, m *kafkaclient.Metrics) (*kafkasink.Sink, error) {
-	o := k.Options
+func (k *kafkaSinkConfig) sink(name string, m *kafkaclient.Metrics) (*sink.Kafka, error) {
+	o := k.KafkaOptions
 	o.Name, o.Metrics, o.NotIdempotent = name, m, !k.Idempotent
 	if o.Linger == 0 {
 		o.Linger = -1 // that is how the option says none
@@ -55,19 +54,19 @@ func (k *kafkaSinkConfig) sink(name string, m *kafkaclient.Metrics) (*kafkasink.
 	if o.TLS, err = k.TLS.enabled(); err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
-	return kafkasink.New(o)
+	return sink.NewKafka(o)
 }
 
 type rabbitMQSinkConfig struct {
 	rabbitBroker         `yaml:",inline"`
-	rabbitmqsink.Options `yaml:",inline"`
+	sink.RabbitMQOptions `yaml:",inline"`
 	Mandatory            bool `yaml:"mandatory"`
 	Persistent           bool `yaml:"persistent"`
 }
 
 func (r *rabbitMQSinkConfig) prefill(c *Config) {
 	r.rabbitBroker.prefill(c)
-	r.RoutingKey, r.Mandatory, r.Persistent = rabbitmqsink.DefaultRoutingKey, true, true
+	r.RoutingKey, r.Mandatory, r.Persistent = sink.DefaultRoutingKey, true, true
 }
 
 func (r *rabbitMQSinkConfig) check(f *yamldoc.Decoder, path string) {
@@ -79,14 +78,14 @@ func (r *rabbitMQSinkConfig) check(f *yamldoc.Decoder, path string) {
 	tried(f, path, "rabbitmq sink: ", s, err)
 }
 
-func (r *rabbitMQSinkConfig) sink(name string, m *amqpclient.Metrics) (*rabbitmqsink.Sink, error) {
-	o := r.Options
+func (r *rabbitMQSinkConfig) sink(name string, m *amqpclient.Metrics) (*sink.RabbitMQ, error) {
+	o := r.RabbitMQOptions
 	o.NotMandatory, o.Transient = !r.Mandatory, !r.Persistent
 	var err error
 	if o.Broker, err = r.options(name, m); err != nil {
 		return nil, err
 	}
-	return rabbitmqsink.New(o)
+	return sink.NewRabbitMQ(o)
 }
 
 // enabled is the configuration of a section whose presence switches TLS on, nil without it.

@@ -8,8 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sloengine/sloengine/ingest/sink/kafkasink"
-	"github.com/sloengine/sloengine/ingest/sink/rabbitmqsink"
+	"github.com/sloengine/sloengine/ingest/sink"
 	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/nettest"
@@ -64,7 +63,7 @@ sinks:
 `)
 	require.NoError(t, err)
 	password := filepath.Join(dir, "password")
-	require.Equal(t, kafkasink.Options{
+	require.Equal(t, sink.KafkaOptions{
 		ProducerOptions: kafkaclient.ProducerOptions{
 			Options: kafkaclient.Options{
 				Brokers: []string{"k:9092"}, ClientID: "me", Version: "2.8", RequestTimeout: 3 * time.Second,
@@ -75,13 +74,13 @@ sinks:
 			Linger: 5 * time.Millisecond, BufferBytes: 4 << 20, DeliveryTimeout: 9 * time.Second,
 		},
 		Topic: "events", Key: "{type}",
-	}, c.Sinks[0].Kafka.Options)
+	}, c.Sinks[0].Kafka.KafkaOptions)
 	require.False(t, c.Sinks[0].Kafka.Idempotent)
 	require.Equal(t, amqpclient.Options{
 		URL: "amqps://r/v", Username: "ann", PasswordFile: password, Heartbeat: 3 * time.Second,
 		ConnectTimeout: 4 * time.Second, ClientName: "me",
 	}, c.Sinks[1].RabbitMQ.rabbitBroker.Options)
-	require.Equal(t, rabbitmqsink.Options{Exchange: "x", RoutingKey: "{service}"}, c.Sinks[1].RabbitMQ.Options)
+	require.Equal(t, sink.RabbitMQOptions{Exchange: "x", RoutingKey: "{service}"}, c.Sinks[1].RabbitMQ.RabbitMQOptions)
 	require.False(t, c.Sinks[1].RabbitMQ.Mandatory)
 	require.False(t, c.Sinks[1].RabbitMQ.Persistent)
 	for _, section := range []*tlsConfig{c.Sinks[0].Kafka.TLS, c.Sinks[1].RabbitMQ.TLS} {

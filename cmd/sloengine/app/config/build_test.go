@@ -15,8 +15,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/redact"
-	"github.com/sloengine/sloengine/ingest/sink/filesink"
-	"github.com/sloengine/sloengine/ingest/sink/httpsink"
+	"github.com/sloengine/sloengine/ingest/sink"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/bulkhead"
 	"github.com/sloengine/sloengine/reliability/dispatch"
@@ -222,10 +221,10 @@ sinks:
 			require.NoDirExists(t, filepath.Join(dir, o.Name), "it is opened when its lane begins")
 			s, err := o.Open()
 			require.NoError(t, err)
-			require.NoError(t, s.(*filesink.Sink).Close())
+			require.NoError(t, s.(*sink.File).Close())
 			require.DirExists(t, filepath.Join(dir, o.Name))
 		} else {
-			s := o.Sink.(*httpsink.Sink)
+			s := o.Sink.(*sink.HTTP)
 			require.NoError(t, s.Close())
 			require.False(t, s.HealthCloses())
 		}

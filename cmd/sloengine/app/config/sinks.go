@@ -12,8 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/sink/filesink"
-	"github.com/sloengine/sloengine/ingest/sink/httpsink"
+	"github.com/sloengine/sloengine/ingest/sink"
 	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -54,19 +53,19 @@ func (s *Sink) prefill(c *Config) {
 }
 
 type httpSinkConfig struct {
-	httpsink.Options `yaml:",inline"`
+	sink.HTTPOptions `yaml:",inline"`
 	TLS              tlsConfig `yaml:"tls"`
 }
 
 func (h *httpSinkConfig) prefill(*Config) {
-	h.Method, h.Format, h.MaxConns = http.MethodPost, httpsink.JSON, 8
+	h.Method, h.Format, h.MaxConns = http.MethodPost, sink.JSON, 8
 }
 
 type fileSinkConfig struct {
-	filesink.Options `yaml:",inline"`
+	sink.FileOptions `yaml:",inline"`
 }
 
-func (s *fileSinkConfig) prefill(*Config) { s.MaxBytes, s.Fsync = 100<<20, filesink.FsyncCursor }
+func (s *fileSinkConfig) prefill(*Config) { s.MaxBytes, s.Fsync = 100<<20, sink.FsyncCursor }
 
 // sinkLimitConfig bounds calls to a sink: those of all instances together if it is
 // shared.
@@ -232,14 +231,14 @@ func tried[T io.Closer](f *yamldoc.Decoder, path, prefix string, made T, err err
 	}
 }
 
-func (h *httpSinkConfig) sink(answered func(code int)) (*httpsink.Sink, error) {
-	o := h.Options
+func (h *httpSinkConfig) sink(answered func(code int)) (*sink.HTTP, error) {
+	o := h.HTTPOptions
 	o.UserAgent, o.Answered = "sloengine", answered
 	var err error
 	if o.TLS, err = h.TLS.client(); err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
-	return httpsink.New(o)
+	return sink.NewHTTP(o)
 }
 
 // SinkParts are what sinks need besides their settings.
@@ -291,10 +290,10 @@ func (s *Sink) Options(parts SinkParts) (o dispatch.SinkOptions, err error) {
 	}
 	o.LimitItems = s.RateLimit != nil && s.RateLimit.Unit == "events"
 	if s.File != nil {
-		files := s.File.Options
+		files := s.File.FileOptions
 		files.FS = parts.FS
 		o.Open = func() (dispatch.Sink, error) {
-			sink, err := filesink.New(files)
+			sink, err := sink.NewFile(files)
 			if err != nil {
 				return nil, err // not a nil pointer in an interface
 			}

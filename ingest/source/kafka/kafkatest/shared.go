@@ -21,4 +21,4 @@ func Shared(t testing.TB) *Cluster {
 // Main wraps the tests of a package so that the shared cluster ends with them:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Main(m)) }
-func Main(m *testing.M) nettest.M { return shared.Main(m) }
+func Main(m nettest.Runner) nettest.M { return shared.Main(m) }

@@ -22,7 +22,7 @@ func Shared(t testing.TB) *Node {
 // Main wraps the tests of a package so that the shared node ends with them:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(rabbitmqtest.Main(m)) }
-func Main(m *testing.M) nettest.M { return shared.Main(m) }
+func Main(m nettest.Runner) nettest.M { return shared.Main(m) }
 
 // Name is a name that no other test has.
 func Name(prefix string) string { return prefix + "-" + rand.Text()[:8] }

@@ -1,6 +1,4 @@
-// Package placeholder fills the fields of an event into a text, such as the routing key of a message. It does not
-// know the purpose of the text.
-package placeholder
+package sink
 
 import (
 	"fmt"
@@ -10,18 +8,18 @@ import (
 	"github.com/sloengine/sloengine/reliability/dispatch"
 )
 
-// names are the valid placeholders.
-var names = []string{"id", "service", "type", "severity"}
+// placeholderNames are the valid placeholders.
+var placeholderNames = []string{"id", "service", "type", "severity"}
 
-// Text is a text with placeholders.
-type Text struct {
+// placeholders is a text with placeholders for fields of an event, such as the routing key of a message.
+type placeholders struct {
 	parts []string // at odd indices: names of fields
 	size  int      // of the text outside placeholders, in bytes
 }
 
-// Parse reads a text such as "events.{service}.{type}". A brace that is not a placeholder is an error.
-func Parse(text string) (*Text, error) {
-	t := &Text{}
+// parsePlaceholders reads a text such as "events.{service}.{type}". A brace that is not a placeholder is an error.
+func parsePlaceholders(text string) (*placeholders, error) {
+	t := &placeholders{}
 	for rest := text; ; {
 		plain, after, found := strings.Cut(rest, "{")
 		if strings.Contains(plain, "}") {
@@ -33,16 +31,17 @@ func Parse(text string) (*Text, error) {
 			return t, nil
 		}
 		name, next, found := strings.Cut(after, "}")
-		if !found || !slices.Contains(names, name) {
-			return nil, fmt.Errorf("%q has an unknown placeholder {%s} (want {%s})", text, name, strings.Join(names, "}, {"))
+		if !found || !slices.Contains(placeholderNames, name) {
+			return nil, fmt.Errorf("%q has an unknown placeholder {%s} (want {%s})", text, name,
+				strings.Join(placeholderNames, "}, {"))
 		}
 		t.parts, rest = append(t.parts, name), next
 	}
 }
 
-// Of fills in the fields of an event. missing is the first placeholder for which the event has no value, "" if there is
+// of fills in the fields of an event. missing is the first placeholder for which the event has no value, "" if there is
 // none.
-func (t *Text) Of(it *dispatch.Item) (text, missing string) {
+func (t *placeholders) of(it *dispatch.Item) (text, missing string) {
 	b := make([]byte, 0, t.size+64)
 	for i, p := range t.parts {
 		if i%2 == 0 {

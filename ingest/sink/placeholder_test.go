@@ -1,4 +1,4 @@
-package placeholder
+package sink
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/dispatch"
 )
 
-func TestText(t *testing.T) {
+func TestPlaceholders(t *testing.T) {
 	it := &dispatch.Item{ID: "1", Service: "shop", Type: "order"}
 	for text, want := range map[string][2]string{
 		"":                          {"", ""},
@@ -17,13 +17,13 @@ func TestText(t *testing.T) {
 		"a.{service}.{type}.b":      {"a.shop.order.b", ""},
 		"{severity}{id}{severity}.": {"1.", "severity"},
 	} {
-		p, err := Parse(text)
+		p, err := parsePlaceholders(text)
 		require.NoError(t, err)
-		got, missing := p.Of(it)
+		got, missing := p.of(it)
 		require.Equal(t, want, [2]string{got, missing}, text)
 	}
 	for _, text := range []string{"{", "}", "{}", "{time}", "{id", "a}b", "{{id}}"} {
-		_, err := Parse(text)
+		_, err := parsePlaceholders(text)
 		require.Error(t, err, text)
 	}
 }

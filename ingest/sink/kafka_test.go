@@ -1,4 +1,4 @@
-package kafkasink
+package sink
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kversion"
-	"go.uber.org/goleak"
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
@@ -21,9 +20,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Main(m)) }
-
-func items(t *testing.T, ids ...string) (batch []dispatch.Item) {
+func kafkaItems(t *testing.T, ids ...string) (batch []dispatch.Item) {
 	t.Helper()
 	for _, id := range ids {
 		e := event.Event{ID: id, Service: "shop", Type: "order", Time: time.Unix(1_700_000_000, 0)}
@@ -32,23 +29,23 @@ func items(t *testing.T, ids ...string) (batch []dispatch.Item) {
 	return batch
 }
 
-// large is an event of some size.
-func large(id string, size int) dispatch.Item {
+// largeItem is an event of some size.
+func largeItem(id string, size int) dispatch.Item {
 	e := event.Event{ID: id, Service: "shop", Type: "order", Time: time.Unix(1_700_000_000, 0),
 		Attributes: []event.Attr{{Name: "text", Value: strings.Repeat("x", size)}}}
 	return dispatch.Item{ID: id, Service: "shop", Type: "order", Payload: event.AppendBinary(nil, &e)}
 }
 
-func open(t *testing.T, o Options) *Sink {
+func openKafka(t *testing.T, o KafkaOptions) *Kafka {
 	t.Helper()
 	o.Backoff = 50 * time.Millisecond
-	s, err := New(o)
+	s, err := NewKafka(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 
-func ids(t *testing.T, list []*kgo.Record) map[string]int {
+func kafkaIDs(t *testing.T, list []*kgo.Record) map[string]int {
 	t.Helper()
 	got := map[string]int{}
 	for _, r := range list {
@@ -59,22 +56,22 @@ func ids(t *testing.T, list []*kgo.Record) map[string]int {
 	return got
 }
 
-func TestWrongOptions(t *testing.T) {
-	good := Options{Topic: "events"}
+func TestKafkaOptions(t *testing.T) {
+	good := KafkaOptions{Topic: "events"}
 	good.Brokers = []string{"kafka:9092"}
-	for text, change := range map[string]func(o *Options){
-		"topic: missing":              func(o *Options) { o.Topic = "" },
-		"brokers: missing":            func(o *Options) { o.Brokers = nil },
-		"unknown placeholder {user}":  func(o *Options) { o.Key = "{user}" },
-		"acks: unknown value":         func(o *Options) { o.Acks = "1" },
-		"requires idempotent: false":  func(o *Options) { o.Acks = "leader" },
-		"compression: unknown codec":  func(o *Options) { o.Compression = "brotli" },
-		"less than batch_bytes":       func(o *Options) { o.BatchBytes = 2 << 20 },
-		"less than request_timeout a": func(o *Options) { o.DeliveryTimeout = time.Second },
+	for text, change := range map[string]func(o *KafkaOptions){
+		"topic: missing":              func(o *KafkaOptions) { o.Topic = "" },
+		"brokers: missing":            func(o *KafkaOptions) { o.Brokers = nil },
+		"unknown placeholder {user}":  func(o *KafkaOptions) { o.Key = "{user}" },
+		"acks: unknown value":         func(o *KafkaOptions) { o.Acks = "1" },
+		"requires idempotent: false":  func(o *KafkaOptions) { o.Acks = "leader" },
+		"compression: unknown codec":  func(o *KafkaOptions) { o.Compression = "brotli" },
+		"less than batch_bytes":       func(o *KafkaOptions) { o.BatchBytes = 2 << 20 },
+		"less than request_timeout a": func(o *KafkaOptions) { o.DeliveryTimeout = time.Second },
 	} {
 		o := good
 		change(&o)
-		_, err := New(o)
+		_, err := NewKafka(o)
 		require.ErrorContains(t, err, text)
 	}
 }
@@ -82,11 +79,11 @@ func TestWrongOptions(t *testing.T) {
 func TestEventsBecomeRecords(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "sink-records", 3, nil)
-	o := Options{Topic: "sink-records"}
+	o := KafkaOptions{Topic: "sink-records"}
 	o.Brokers = c.Brokers()
-	s := open(t, o)
+	s := openKafka(t, o)
 	require.NoError(t, s.Check(t.Context()))
-	batch := items(t, "a", "b", "c", "a")
+	batch := kafkaItems(t, "a", "b", "c", "a")
 	batch = append(batch, dispatch.Item{ID: "broken", Payload: []byte("?")})
 	r := s.Send(t.Context(), batch)
 	require.NoError(t, r.Err)
@@ -94,7 +91,7 @@ func TestEventsBecomeRecords(t *testing.T) {
 	require.Equal(t, 4, r.Failed[0].Index)
 	require.True(t, retry.IsPermanent(r.Failed[0].Err))
 	list := c.Records(t, "sink-records")
-	require.Equal(t, map[string]int{"a": 2, "b": 1, "c": 1}, ids(t, list))
+	require.Equal(t, map[string]int{"a": 2, "b": 1, "c": 1}, kafkaIDs(t, list))
 	partition := map[string]int32{}
 	for _, r := range list {
 		require.Equal(t, "content-type", r.Headers[0].Key)
@@ -111,32 +108,32 @@ func TestOnlyTheLargeEventFails(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "sink-small", 1, map[string]string{"max.message.bytes": "3000"})
 	c.CreateTopic(t, "sink-wide", 1, map[string]string{"max.message.bytes": "300000"})
-	o := Options{Topic: "sink-small"}
+	o := KafkaOptions{Topic: "sink-small"}
 	o.Compression = "none"
 	o.Brokers = c.Brokers()
-	batch := append(items(t, "1", "2", "3"), large("big", 8000))
+	batch := append(kafkaItems(t, "1", "2", "3"), largeItem("big", 8000))
 	for i := range 30 {
-		batch = append(batch, large(fmt.Sprint("x", i), 200))
+		batch = append(batch, largeItem(fmt.Sprint("x", i), 200))
 	}
-	r := open(t, o).Send(t.Context(), batch)
+	r := openKafka(t, o).Send(t.Context(), batch)
 	require.NoError(t, r.Err)
 	require.Len(t, r.Failed, 1)
 	require.Equal(t, 3, r.Failed[0].Index)
 	require.Equal(t, retry.ClassPermanent, retry.ClassOf(r.Failed[0].Err))
 	require.ErrorContains(t, r.Failed[0].Err, "larger than the topic")
-	require.Len(t, ids(t, c.Records(t, "sink-small")), 33)
+	require.Len(t, kafkaIDs(t, c.Records(t, "sink-small")), 33)
 
 	// One that does not fit into a batch goes alone, up to max_message_bytes.
 	o.Topic, o.MaxMessageBytes = "sink-wide", 100_000
-	r = open(t, o).Send(t.Context(), []dispatch.Item{large("fits", 80_000), large("not", 120_000)})
+	r = openKafka(t, o).Send(t.Context(), []dispatch.Item{largeItem("fits", 80_000), largeItem("not", 120_000)})
 	require.NoError(t, r.Err)
 	require.Len(t, r.Failed, 1)
 	require.Equal(t, 1, r.Failed[0].Index)
 	require.ErrorContains(t, r.Failed[0].Err, "max_message_bytes")
-	require.Equal(t, map[string]int{"fits": 1}, ids(t, c.Records(t, "sink-wide")))
+	require.Equal(t, map[string]int{"fits": 1}, kafkaIDs(t, c.Records(t, "sink-wide")))
 }
 
-func TestWhatNeedsAnOperatorBlocks(t *testing.T) {
+func TestKafkaWhatNeedsAnOperatorBlocks(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "sink-blocked", 1, nil)
 	password := nettest.PasswordFile(t, "wrong")
@@ -146,14 +143,14 @@ func TestWhatNeedsAnOperatorBlocks(t *testing.T) {
 			Brokers: c.SASLBrokers(), SASL: &kafkaclient.SASLOptions{Username: kafkatest.Alice, PasswordFile: password}},
 		"signed by an unknown authority": {Brokers: c.TLSBrokers(), TLS: c.TLSConfig().Clone()},
 	} {
-		o := Options{Topic: "sink-blocked"}
+		o := KafkaOptions{Topic: "sink-blocked"}
 		if o.Options = client; client.TLS != nil {
 			o.TLS.RootCAs = nil
 		} else if client.SASL == nil {
 			o.Topic = "sink-missing"
 		}
-		s := open(t, o)
-		for _, err := range []error{s.Send(t.Context(), items(t, "1", "2")).Err, s.Check(t.Context())} {
+		s := openKafka(t, o)
+		for _, err := range []error{s.Send(t.Context(), kafkaItems(t, "1", "2")).Err, s.Check(t.Context())} {
 			require.ErrorContains(t, err, text)
 			require.Equal(t, retry.ClassBlocked, retry.ClassOf(err), err)
 		}
@@ -167,40 +164,40 @@ func TestABrokerThatComesBackGetsEverything(t *testing.T) {
 	}
 	c := kafkatest.Start(t, kafkatest.Options{Proxied: true})
 	c.CreateTopic(t, "events", 3, nil)
-	o := Options{Topic: "events"}
+	o := KafkaOptions{Topic: "events"}
 	o.Brokers = c.ProxiedBrokers()
-	s := open(t, o)
-	require.NoError(t, s.Send(t.Context(), items(t, "before")).Err)
+	s := openKafka(t, o)
+	require.NoError(t, s.Send(t.Context(), kafkaItems(t, "before")).Err)
 
 	c.Kill(0)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err := s.Send(ctx, items(t, "given up")).Err
+	err := s.Send(ctx, kafkaItems(t, "given up")).Err
 	require.Equal(t, retry.ClassTimeout, retry.ClassOf(err), "%v", err)
 	sent := make(chan dispatch.Result, 1)
-	go func() { sent <- s.Send(t.Context(), items(t, "during")) }()
+	go func() { sent <- s.Send(t.Context(), kafkaItems(t, "during")) }()
 	c.Restart(t, 0)
 	r := <-sent
 	require.NoError(t, r.Err)
 	require.Empty(t, r.Failed)
 
 	c.Proxies[0].Cut()
-	go func() { sent <- s.Send(t.Context(), items(t, "cut off")) }()
+	go func() { sent <- s.Send(t.Context(), kafkaItems(t, "cut off")) }()
 	require.Eventually(t, func() bool { return s.producer.Failure() != nil }, time.Minute, 5*time.Millisecond)
 	c.Proxies[0].Restore()
 	require.NoError(t, (<-sent).Err)
-	got := ids(t, c.Records(t, "events"))
+	got := kafkaIDs(t, c.Records(t, "events"))
 	for _, id := range []string{"before", "during", "cut off"} {
 		require.Equal(t, 1, got[id], id)
 	}
 }
 
-// TestASecondImplementation delivers to the mock cluster of librdkafka, which shares no code with Kafka and the client.
-func TestASecondImplementation(t *testing.T) {
-	o := Options{Topic: "events"}
+// TestASecondKafka delivers to the mock cluster of librdkafka, which shares no code with Kafka and the client.
+func TestASecondKafka(t *testing.T) {
+	o := KafkaOptions{Topic: "events"}
 	o.Brokers, o.Version = kafkatest.Mock(t, 3), kafkatest.MockVersion
-	s := open(t, o)
-	r := s.Send(t.Context(), items(t, "1", "2", "3"))
+	s := openKafka(t, o)
+	r := s.Send(t.Context(), kafkaItems(t, "1", "2", "3"))
 	require.NoError(t, r.Err)
 	require.Empty(t, r.Failed)
 	client, err := kgo.NewClient(kgo.SeedBrokers(o.Brokers...), kgo.MaxVersions(kversion.FromString(o.Version)),
@@ -215,5 +212,5 @@ func TestASecondImplementation(t *testing.T) {
 		require.NoError(t, fetches.Err())
 		list = append(list, fetches.Records()...)
 	}
-	require.Equal(t, map[string]int{"1": 1, "2": 1, "3": 1}, ids(t, list))
+	require.Equal(t, map[string]int{"1": 1, "2": 1, "3": 1}, kafkaIDs(t, list))
 }

@@ -1,4 +1,4 @@
-package filesink
+package sink
 
 import (
 	"context"
@@ -20,11 +20,11 @@ import (
 // The syncs of this package, besides those of fsys.WriteAtomic.
 const (
 	// SiteMkdir: the parents of the sink's folder.
-	SiteMkdir fsys.Site = "filesink.mkdir"
+	SiteFileMkdir fsys.Site = "filesink.mkdir"
 	// SiteData: lines, before they are called delivered.
-	SiteData fsys.Site = "filesink.data"
+	SiteFileData fsys.Site = "filesink.data"
 	// SiteDir: the folder, after a file was made, renamed or removed in it.
-	SiteDir fsys.Site = "filesink.dir"
+	SiteFileDir fsys.Site = "filesink.dir"
 )
 
 // Fsync says when lines are made durable.
@@ -41,8 +41,8 @@ const (
 	FsyncNever Fsync = "never"
 )
 
-// Options of a Sink.
-type Options struct {
+// FileOptions of a Sink.
+type FileOptions struct {
 	FS  fsys.FS
 	Dir string `yaml:"dir" is:"required file"` // made if missing; one sink per folder
 	// of a file, from which it is rotated. Default 100 MiB.
@@ -53,7 +53,7 @@ type Options struct {
 	Fsync  Fsync `yaml:"fsync" one:"cursor batch never"` // default FsyncCursor
 }
 
-func (o *Options) applyDefaults() {
+func (o *FileOptions) applyDefaults() {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 100 << 20
 	}
@@ -62,7 +62,7 @@ func (o *Options) applyDefaults() {
 	}
 }
 
-func (o *Options) validate() error {
+func (o *FileOptions) validate() error {
 	var errs []error
 	if o.FS == nil || o.Dir == "" {
 		errs = append(errs, errors.New("no file system or folder given"))
@@ -86,14 +86,21 @@ func (o *Options) validate() error {
 }
 
 const (
-	activeName = "events.ndjson"
+	activeFile = "events.ndjson"
 	stampForm  = "20060102T150405Z"
 )
 
-// Sink is a dispatch.Sink and a dispatch.Flusher. All methods may be called
-// concurrently; writes come one after the other.
-type Sink struct {
-	o    Options
+// File writes events as lines of JSON into a file that is rotated by size and age.
+//
+// The file at hand is events.ndjson in the sink's folder; closed ones are called events-<time of
+// closing>-<number>.ndjson and never change again. After a crash the file at hand is checked line by line before it
+// is written on: torn or damaged lines, which hold nothing that was called durable, are taken out, so every line of
+// every file is one whole event. Events may appear twice after a crash, never not at all. It does not compress or
+// upload them.
+//
+// It is a dispatch.Flusher. All methods may be called concurrently; writes come one after the other.
+type File struct {
+	o    FileOptions
 	lock interface{ Close() error }
 
 	mu      sync.Mutex
@@ -110,18 +117,18 @@ type Sink struct {
 }
 
 var (
-	_ dispatch.Sink    = (*Sink)(nil)
-	_ dispatch.Flusher = (*Sink)(nil)
+	_ dispatch.Sink    = (*File)(nil)
+	_ dispatch.Flusher = (*File)(nil)
 )
 
-// New makes the folder, locks it, and repairs the file at hand.
-func New(o Options) (*Sink, error) {
+// NewFile makes the folder, locks it, and repairs the file at hand.
+func NewFile(o FileOptions) (*File, error) {
 	o.applyDefaults()
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Sink{o: o}
-	if err := fsys.MkdirAllSynced(o.FS, o.Dir, SiteMkdir); err != nil {
+	s := &File{o: o}
+	if err := fsys.MkdirAllSynced(o.FS, o.Dir, SiteFileMkdir); err != nil {
 		return nil, fmt.Errorf("file sink: %w", err)
 	}
 	if err := s.open(); err != nil {
@@ -131,7 +138,7 @@ func New(o Options) (*Sink, error) {
 }
 
 // unlock releases the folder.
-func (s *Sink) unlock() error {
+func (s *File) unlock() error {
 	if s.lock == nil {
 		return nil
 	}
@@ -140,10 +147,10 @@ func (s *Sink) unlock() error {
 	return lock.Close()
 }
 
-func (s *Sink) path() string { return filepath.Join(s.o.Dir, activeName) }
+func (s *File) path() string { return filepath.Join(s.o.Dir, activeFile) }
 
 // Send appends a batch. A failed write leaves no torn line behind.
-func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) (r dispatch.Result) {
+func (s *File) Send(ctx context.Context, batch []dispatch.Item) (r dispatch.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -171,7 +178,7 @@ func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) (r dispatch.Resu
 	return r
 }
 
-func (s *Sink) write(lines []byte) error {
+func (s *File) write(lines []byte) error {
 	if s.closed {
 		return errors.New("sink is closed")
 	}
@@ -212,7 +219,7 @@ func (s *Sink) write(lines []byte) error {
 
 // look checks whether the open file is still in its folder. Lines written to a file that was
 // deleted or moved away would be lost with it.
-func (s *Sink) look() error {
+func (s *File) look() error {
 	fs, ok := s.o.FS.(interface {
 		Same(name string, file fsys.File) (bool, error)
 	})
@@ -233,7 +240,7 @@ func (s *Sink) look() error {
 }
 
 // due reports whether the file at hand must be rotated before n more bytes.
-func (s *Sink) due(n int64) bool {
+func (s *File) due(n int64) bool {
 	if s.size == 0 {
 		return false
 	}
@@ -241,7 +248,7 @@ func (s *Sink) due(n int64) bool {
 }
 
 // Flush makes the events that Send has taken durable.
-func (s *Sink) Flush(context.Context) error {
+func (s *File) Flush(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -258,7 +265,7 @@ func (s *Sink) Flush(context.Context) error {
 	return nil
 }
 
-func (s *Sink) flush() error {
+func (s *File) flush() error {
 	if err := s.look(); err != nil {
 		return err
 	}
@@ -280,11 +287,11 @@ func (s *Sink) flush() error {
 
 // sync makes the lines durable. After a failure the content of the disk is unknown: the file is
 // closed and checked again, and missing lines are sent again.
-func (s *Sink) sync() error {
+func (s *File) sync() error {
 	if s.synced == s.size {
 		return nil
 	}
-	if err := fsys.SyncFile(s.file, SiteData); err != nil {
+	if err := fsys.SyncFile(s.file, SiteFileData); err != nil {
 		s.lost = true
 		s.drop()
 		return fmt.Errorf("sync lines: %w", err)
@@ -294,13 +301,13 @@ func (s *Sink) sync() error {
 }
 
 // drop closes a file that can't be trusted any more.
-func (s *Sink) drop() {
+func (s *File) drop() {
 	_ = s.file.Close() // an error is pending already
 	s.file = nil
 }
 
 // rotate closes the file at hand for good and begins the next one.
-func (s *Sink) rotate() error {
+func (s *File) rotate() error {
 	if s.o.Fsync != FsyncNever {
 		if err := s.sync(); err != nil {
 			return err
@@ -314,7 +321,7 @@ func (s *Sink) rotate() error {
 	name := fmt.Sprintf("events-%s-%06d.ndjson", time.Now().UTC().Format(stampForm), s.nextNum)
 	// Synced before there is a new file of the old name: otherwise a power cut may leave
 	// that one and nothing of the old.
-	err := fsys.ChangeDir(s.o.FS, s.o.Dir, SiteDir, func() error {
+	err := fsys.ChangeDir(s.o.FS, s.o.Dir, SiteFileDir, func() error {
 		return s.o.FS.Rename(s.path(), filepath.Join(s.o.Dir, name))
 	})
 	if err != nil {
@@ -328,7 +335,7 @@ func (s *Sink) rotate() error {
 }
 
 // retain removes the oldest rotated files beyond Retain.
-func (s *Sink) retain() error {
+func (s *File) retain() error {
 	if s.o.Retain == 0 {
 		return nil
 	}
@@ -347,18 +354,18 @@ func (s *Sink) retain() error {
 
 // rotated lists the rotated files by ascending number, so that a clock that was set back
 // removes no newer ones.
-func (s *Sink) rotated() ([]string, error) {
+func (s *File) rotated() ([]string, error) {
 	all, err := s.o.FS.List(s.o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("list files: %w", err)
 	}
-	all = slices.DeleteFunc(all, func(n string) bool { return number(n) < 0 })
-	slices.SortFunc(all, func(a, b string) int { return number(a) - number(b) })
+	all = slices.DeleteFunc(all, func(n string) bool { return fileNumber(n) < 0 })
+	slices.SortFunc(all, func(a, b string) int { return fileNumber(a) - fileNumber(b) })
 	return all, nil
 }
 
-// number is that of a rotated file, -1 for any other name.
-func number(name string) int {
+// fileNumber is that of a rotated file, -1 for any other name.
+func fileNumber(name string) int {
 	rest, ok := strings.CutSuffix(name, ".ndjson")
 	stamp, num, found := strings.Cut(strings.TrimPrefix(rest, "events-"), "-")
 	if !ok || !found || !strings.HasPrefix(name, "events-") || len(stamp) != len(stampForm) || num == "" {
@@ -375,7 +382,7 @@ func number(name string) int {
 }
 
 // Close makes everything durable and releases the folder.
-func (s *Sink) Close() error {
+func (s *File) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -1,4 +1,4 @@
-package httpsink
+package sink
 
 import (
 	"bytes"
@@ -18,30 +18,45 @@ import (
 	"github.com/sloengine/sloengine/reliability/secretfile"
 )
 
-// Sink is a dispatch.Sink and a dispatch.Checker; safe for concurrent use.
-type Sink struct {
-	o       Options
+// HTTP posts events to a web service, a batch per request: as a JSON array or as newline-delimited JSON, optionally
+// compressed and signed.
+//
+// A receiver may answer for every event: an answer of the form that the engine itself gives
+// ({"errors":[{"index":17,"code":"..","detail":"..","retryable":true}]}) marks single events of the batch as failed, so
+// that the others are not sent again.
+//
+// With a secret, every request carries
+//
+//	X-Sloengine-Signature: t=1795165199,v1=<hex>
+//
+// where v1 is HMAC-SHA256 with the secret over the decimal t, a dot, and the body as it is on the wire (after
+// compression). A receiver recomputes it, compares in constant time, and refuses a t that is too old. [remote.Verify]
+// does that.
+//
+// It is a dispatch.Checker, and safe for concurrent use.
+type HTTP struct {
+	o       HTTPOptions
 	service *remote.Service
 	key     *secretfile.File            // nil: not signed
 	secrets map[string]*secretfile.File // by header
 }
 
 var (
-	_ dispatch.Sink    = (*Sink)(nil)
-	_ dispatch.Checker = (*Sink)(nil)
+	_ dispatch.Sink    = (*HTTP)(nil)
+	_ dispatch.Checker = (*HTTP)(nil)
 )
 
-// New checks the options and reads the secrets. It connects to nothing.
-func New(o Options) (*Sink, error) {
+// NewHTTP checks the options and reads the secrets. It connects to nothing.
+func NewHTTP(o HTTPOptions) (*HTTP, error) {
 	o.applyDefaults()
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Sink{o: o, secrets: map[string]*secretfile.File{}}
+	s := &HTTP{o: o, secrets: map[string]*secretfile.File{}}
 	var err error
 	var errs []error
 	if o.SecretFile != "" {
-		if s.key, err = secretfile.Open(o.SecretFile, checkKey); err != nil {
+		if s.key, err = secretfile.Open(o.SecretFile, checkSignatureKey); err != nil {
 			errs = append(errs, fmt.Errorf("secret: %w", err))
 		}
 	}
@@ -62,11 +77,11 @@ func New(o Options) (*Sink, error) {
 }
 
 // Close closes idle connections.
-func (s *Sink) Close() error { return s.service.Close() }
+func (s *HTTP) Close() error { return s.service.Close() }
 
 // Send posts a batch. One that is too large for the receiver (413) is halved until it
 // fits; an event that is too large alone is refused for good.
-func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) dispatch.Result {
+func (s *HTTP) Send(ctx context.Context, batch []dispatch.Item) dispatch.Result {
 	errs, err := s.send(ctx, batch)
 	if err != nil {
 		return dispatch.Result{Err: err}
@@ -75,7 +90,7 @@ func (s *Sink) Send(ctx context.Context, batch []dispatch.Item) dispatch.Result 
 }
 
 // send returns the outcome of each event, or an error if no event was taken.
-func (s *Sink) send(ctx context.Context, batch []dispatch.Item) ([]error, error) {
+func (s *HTTP) send(ctx context.Context, batch []dispatch.Item) ([]error, error) {
 	body, errs, err := s.encode(batch)
 	if err != nil {
 		return nil, err
@@ -113,7 +128,7 @@ func (s *Sink) send(ctx context.Context, batch []dispatch.Item) ([]error, error)
 	return errs, refusal(a)
 }
 
-func (s *Sink) halves(ctx context.Context, batch []dispatch.Item) ([]error, error) {
+func (s *HTTP) halves(ctx context.Context, batch []dispatch.Item) ([]error, error) {
 	half := len(batch) / 2
 	errs, err := s.send(ctx, batch[:half])
 	if err != nil {
@@ -135,7 +150,7 @@ func refusal(a *remote.Answer) error {
 }
 
 // encode makes the body, without the events that can't be read, which have an error each.
-func (s *Sink) encode(batch []dispatch.Item) (body []byte, errs []error, err error) {
+func (s *HTTP) encode(batch []dispatch.Item) (body []byte, errs []error, err error) {
 	errs = make([]error, len(batch))
 	size := 2
 	for i := range batch {
@@ -181,7 +196,7 @@ func (s *Sink) encode(batch []dispatch.Item) (body []byte, errs []error, err err
 }
 
 // post makes one request and reads its answer.
-func (s *Sink) post(ctx context.Context, body []byte) (*remote.Answer, error) {
+func (s *HTTP) post(ctx context.Context, body []byte) (*remote.Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, s.o.Method, s.o.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
@@ -209,7 +224,7 @@ func (s *Sink) post(ctx context.Context, body []byte) (*remote.Answer, error) {
 	return a, nil
 }
 
-func (s *Sink) headers(h http.Header) {
+func (s *HTTP) headers(h http.Header) {
 	h.Set("User-Agent", s.o.UserAgent)
 	for name, value := range s.o.Headers {
 		h.Set(name, value)
@@ -220,7 +235,7 @@ func (s *Sink) headers(h http.Header) {
 }
 
 // Check asks HealthURL, or connects.
-func (s *Sink) Check(ctx context.Context) error {
+func (s *HTTP) Check(ctx context.Context) error {
 	if err := s.service.Check(ctx); err != nil {
 		return fmt.Errorf("health check: %w", err)
 	}
@@ -229,4 +244,4 @@ func (s *Sink) Check(ctx context.Context) error {
 
 // HealthCloses reports whether Check says enough to close a breaker by itself: connecting
 // works with a receiver that hangs, too.
-func (s *Sink) HealthCloses() bool { return s.o.HealthURL != "" }
+func (s *HTTP) HealthCloses() bool { return s.o.HealthURL != "" }

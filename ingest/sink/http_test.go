@@ -1,4 +1,4 @@
-package httpsink
+package sink
 
 import (
 	"bufio"
@@ -27,7 +27,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-func items(n int) []dispatch.Item {
+func httpItems(n int) []dispatch.Item {
 	batch := make([]dispatch.Item, n)
 	for i := range batch {
 		e := event.Event{ID: fmt.Sprintf("e%d", i), Service: "shop", Type: "order", Time: time.Unix(1795165200, 0)}
@@ -44,7 +44,7 @@ type received struct {
 	events []event.Event
 }
 
-func read(t *testing.T, r *http.Request) received {
+func readRequest(t *testing.T, r *http.Request) received {
 	t.Helper()
 	raw, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
@@ -67,42 +67,42 @@ func read(t *testing.T, r *http.Request) received {
 	return got
 }
 
-func serve(t *testing.T, h http.HandlerFunc) string {
+func serveHTTP(t *testing.T, h http.HandlerFunc) string {
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
-func newSink(t *testing.T, o Options) *Sink {
+func newHTTP(t *testing.T, o HTTPOptions) *HTTP {
 	t.Helper()
-	s, err := New(o)
+	s, err := NewHTTP(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 
-func file(t *testing.T, content string) string {
+func secretFile(t *testing.T, content string) string {
 	name := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
 	return name
 }
 
-func TestRequest(t *testing.T) {
+func TestHTTPRequest(t *testing.T) {
 	key := "0123456789abcdef"
 	for _, format := range []Format{JSON, NDJSON} {
 		for _, packed := range []bool{false, true} {
 			t.Run(fmt.Sprint(format, packed), func(t *testing.T) {
 				var got received
-				url := serve(t, func(w http.ResponseWriter, r *http.Request) { got = read(t, r) })
-				s := newSink(t, Options{
-					URL: url + "/in?x=1", Format: format, Gzip: packed, SecretFile: file(t, key+"\n"),
+				url := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) { got = readRequest(t, r) })
+				s := newHTTP(t, HTTPOptions{
+					URL: url + "/in?x=1", Format: format, Gzip: packed, SecretFile: secretFile(t, key+"\n"),
 					Headers:     map[string]string{"X-Tenant": "acme"},
-					HeaderFiles: map[string]string{"Authorization": file(t, " Bearer abc\n")},
+					HeaderFiles: map[string]string{"Authorization": secretFile(t, " Bearer abc\n")},
 				})
 				until := time.Now().Add(time.Minute)
 				ctx, cancel := context.WithDeadline(t.Context(), until)
 				defer cancel()
-				require.Empty(t, s.Send(ctx, items(3)))
+				require.Empty(t, s.Send(ctx, httpItems(3)))
 				require.Len(t, got.events, 3)
 				require.Equal(t, "e2", got.events[2].ID)
 				require.Equal(t, "A<>\"\n", got.events[2].Attr("product"))
@@ -123,7 +123,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestHTTPAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		status  int
 		header  string // Retry-After
@@ -165,7 +165,7 @@ func TestAnswers(t *testing.T) {
 		"redirect":       {status: 302, whole: true, class: retry.ClassBlocked},
 	} {
 		t.Run(name, func(t *testing.T) {
-			url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			url := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 				if c.header != "" {
 					w.Header().Set("Retry-After", c.header)
 				}
@@ -174,7 +174,7 @@ func TestAnswers(t *testing.T) {
 				w.WriteHeader(c.status)
 				_, _ = io.WriteString(w, c.body)
 			})
-			r := newSink(t, Options{URL: url}).Send(t.Context(), items(3))
+			r := newHTTP(t, HTTPOptions{URL: url}).Send(t.Context(), httpItems(3))
 			if c.whole {
 				require.Error(t, r.Err)
 				require.Equal(t, c.class, retry.ClassOf(r.Err), r.Err)
@@ -198,8 +198,8 @@ func TestAnswers(t *testing.T) {
 
 func TestTooLargeBatchesAreHalved(t *testing.T) {
 	var taken atomic.Int64
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		got := read(t, r)
+	url := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+		got := readRequest(t, r)
 		switch {
 		case len(got.events) > 3, len(got.events) == 1 && got.events[0].ID == "e9":
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
@@ -209,7 +209,7 @@ func TestTooLargeBatchesAreHalved(t *testing.T) {
 			taken.Add(int64(len(got.events)))
 		}
 	})
-	r := newSink(t, Options{URL: url}).Send(t.Context(), items(10))
+	r := newHTTP(t, HTTPOptions{URL: url}).Send(t.Context(), httpItems(10))
 	require.NoError(t, r.Err)
 	require.Len(t, r.Failed, 1)
 	require.Equal(t, 9, r.Failed[0].Index)
@@ -220,14 +220,14 @@ func TestTooLargeBatchesAreHalved(t *testing.T) {
 func TestUnreadableItemsDoNotHoldUpTheOthers(t *testing.T) {
 	for _, format := range []Format{JSON, NDJSON} {
 		var got received
-		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			got = read(t, r)
+		url := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
+			got = readRequest(t, r)
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{"errors":[{"index":1,"code":"x"}]}`)
 		})
-		batch := items(5)
+		batch := httpItems(5)
 		batch[0].Payload, batch[2].Payload = []byte("?"), nil
-		s := newSink(t, Options{URL: url, Format: format})
+		s := newHTTP(t, HTTPOptions{URL: url, Format: format})
 		r := s.Send(t.Context(), batch)
 		require.NoError(t, r.Err)
 		var index []int
@@ -241,24 +241,24 @@ func TestUnreadableItemsDoNotHoldUpTheOthers(t *testing.T) {
 	}
 }
 
-func TestFaults(t *testing.T) {
+func TestHTTPFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		url  string
 		want retry.Class
 	}{
-		"hang": {serve(t, func(w http.ResponseWriter, r *http.Request) {
+		"hang": {serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // only then does the server see that the client left
 			<-r.Context().Done()
 		}), retry.ClassTimeout},
 		"refuse": {"http://" + nettest.FreeAddress(t), retry.ClassTransient},
 		"reset":  {resetting(t), retry.ClassTransient},
-		"half an answer": {serve(t, func(w http.ResponseWriter, r *http.Request) {
+		"half an answer": {serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "half")
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		}), retry.ClassTransient},
-		"slow body": {serve(t, func(w http.ResponseWriter, r *http.Request) {
+		"slow body": {serveHTTP(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			w.WriteHeader(200)
 			for range 100 {
@@ -275,14 +275,14 @@ func TestFaults(t *testing.T) {
 		}), retry.ClassTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSink(t, Options{URL: c.url + "/secret-token"})
+			s := newHTTP(t, HTTPOptions{URL: c.url + "/secret-token"})
 			timeout := time.Minute
 			if c.want == retry.ClassTimeout {
 				timeout = 150 * time.Millisecond
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
-			r := s.Send(ctx, items(2))
+			r := s.Send(ctx, httpItems(2))
 			require.Error(t, r.Err)
 			require.Equal(t, c.want, retry.ClassOf(r.Err), r.Err)
 			require.NotContains(t, r.Err.Error(), "secret-token")
@@ -311,10 +311,10 @@ func resetting(t *testing.T) string {
 	return "http://" + l.Addr().String()
 }
 
-func TestCheck(t *testing.T) {
+func TestHTTPCheck(t *testing.T) {
 	status := http.StatusOK
-	url := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) })
-	weak, strong := newSink(t, Options{URL: url}), newSink(t, Options{URL: url, HealthURL: url + "/healthy"})
+	url := serveHTTP(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) })
+	weak, strong := newHTTP(t, HTTPOptions{URL: url}), newHTTP(t, HTTPOptions{URL: url, HealthURL: url + "/healthy"})
 	require.False(t, weak.HealthCloses())
 	require.True(t, strong.HealthCloses())
 	require.NoError(t, weak.Check(t.Context()))
@@ -322,12 +322,12 @@ func TestCheck(t *testing.T) {
 	status = http.StatusServiceUnavailable
 	require.NoError(t, weak.Check(t.Context()))
 	require.ErrorContains(t, strong.Check(t.Context()), "503")
-	require.Error(t, newSink(t, Options{URL: "http://" + nettest.FreeAddress(t)}).Check(t.Context()))
+	require.Error(t, newHTTP(t, HTTPOptions{URL: "http://" + nettest.FreeAddress(t)}).Check(t.Context()))
 }
 
-func TestOptions(t *testing.T) {
+func TestHTTPOptions(t *testing.T) {
 	good := "http://example.com/in"
-	for want, o := range map[string]Options{
+	for want, o := range map[string]HTTPOptions{
 		"must begin with": {URL: "ftp://example.com"},
 		"and have a host": {URL: "http:///x"},
 		"must not contain credentials, set header_files": {URL: "http://a:b@example.com"},
@@ -343,29 +343,29 @@ func TestOptions(t *testing.T) {
 			HeaderFiles: map[string]string{"x-a": "f"}},
 		"no file given":            {URL: good, HeaderFiles: map[string]string{"x-a": ""}},
 		"no such file":             {URL: good, SecretFile: "/nonexistent/secret"},
-		"too short":                {URL: good, SecretFile: file(t, "short")},
-		"not a valid header value": {URL: good, HeaderFiles: map[string]string{"X-A": file(t, "a\nb")}},
+		"too short":                {URL: good, SecretFile: secretFile(t, "short")},
+		"not a valid header value": {URL: good, HeaderFiles: map[string]string{"X-A": secretFile(t, "a\nb")}},
 	} {
-		_, err := New(o)
+		_, err := NewHTTP(o)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := New(Options{URL: "http://example.com/%zz?token=secret"})
+	_, err := NewHTTP(HTTPOptions{URL: "http://example.com/%zz?token=secret"})
 	require.Error(t, err)
 	require.NotContains(t, err.Error(), "secret")
 }
 
-func BenchmarkSend(b *testing.B) {
+func BenchmarkHTTP(b *testing.B) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 	}))
 	defer srv.Close()
-	for _, o := range []Options{{Format: NDJSON}, {Format: NDJSON, Gzip: true}} {
+	for _, o := range []HTTPOptions{{Format: NDJSON}, {Format: NDJSON, Gzip: true}} {
 		b.Run(fmt.Sprintf("gzip=%v", o.Gzip), func(b *testing.B) {
 			o.URL = srv.URL
-			s, err := New(o)
+			s, err := NewHTTP(o)
 			require.NoError(b, err)
 			defer s.Close()
-			batch := items(500)
+			batch := httpItems(500)
 			b.ReportAllocs()
 			for b.Loop() {
 				if r := s.Send(b.Context(), batch); r.Err != nil {
@@ -381,13 +381,13 @@ func BenchmarkSend(b *testing.B) {
 // receiver stays out of the short form.
 func TestARedirectIsNamed(t *testing.T) {
 	var codes []int
-	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	url := serveHTTP(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "https://login.example.org/sso?token=hush")
 		w.WriteHeader(http.StatusFound)
 	})
-	r := newSink(t, Options{URL: url, Answered: func(code int) {
+	r := newHTTP(t, HTTPOptions{URL: url, Answered: func(code int) {
 		codes = append(codes, code)
-	}}).Send(t.Context(), items(2))
+	}}).Send(t.Context(), httpItems(2))
 	require.EqualError(t, r.Err,
 		"the receiver returned 302 Found: redirects are not followed (set url to the redirect target, on https://login.example.org)")
 	var brief interface{ Brief() string }

@@ -1,4 +1,4 @@
-package rabbitmqsink
+package sink
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source/rabbitmq/rabbitmqtest"
@@ -19,9 +18,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(rabbitmqtest.Main(m)) }
-
-func items(kind string, ids ...string) (batch []dispatch.Item) {
+func rabbitMQItems(kind string, ids ...string) (batch []dispatch.Item) {
 	for _, id := range ids {
 		e := event.Event{ID: id, Service: "shop", Type: kind, Time: time.Unix(1_700_000_000, 0)}
 		batch = append(batch, dispatch.Item{ID: id, Service: "shop", Type: kind, Payload: event.AppendBinary(nil, &e)})
@@ -29,22 +26,23 @@ func items(kind string, ids ...string) (batch []dispatch.Item) {
 	return batch
 }
 
-// options are those of a sink for Alice.
-func options(t *testing.T, address, exchange string) Options {
-	return Options{Exchange: exchange, Broker: amqpclient.Options{URL: "amqp://" + address, Username: rabbitmqtest.Alice,
+// rabbitMQOptions are those of a sink for Alice.
+func rabbitMQOptions(t *testing.T, address, exchange string) RabbitMQOptions {
+	return RabbitMQOptions{Exchange: exchange, Broker: amqpclient.Options{
+		URL: "amqp://" + address, Username: rabbitmqtest.Alice,
 		PasswordFile: nettest.PasswordFile(t, rabbitmqtest.AlicePassword)}}
 }
 
-func open(t *testing.T, o Options) *Sink {
+func openRabbitMQ(t *testing.T, o RabbitMQOptions) *RabbitMQ {
 	t.Helper()
-	s, err := New(o)
+	s, err := NewRabbitMQ(o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
 
-// exchange declares a topic exchange with a queue for orders.
-func exchange(t *testing.T, n *rabbitmqtest.Node, arguments amqp.Table) (name, queue string) {
+// newExchange declares a topic exchange with a queue for orders.
+func newExchange(t *testing.T, n *rabbitmqtest.Node, arguments amqp.Table) (name, queue string) {
 	t.Helper()
 	name, queue = rabbitmqtest.Name("events"), rabbitmqtest.Name("orders")
 	ch := n.Channel(t, "/")
@@ -55,7 +53,7 @@ func exchange(t *testing.T, n *rabbitmqtest.Node, arguments amqp.Table) (name, q
 	return name, queue
 }
 
-func drain(t *testing.T, n *rabbitmqtest.Node, queue string) (list []amqp.Delivery) {
+func drainQueue(t *testing.T, n *rabbitmqtest.Node, queue string) (list []amqp.Delivery) {
 	t.Helper()
 	ch := n.Channel(t, "/")
 	for {
@@ -68,32 +66,32 @@ func drain(t *testing.T, n *rabbitmqtest.Node, queue string) (list []amqp.Delive
 	}
 }
 
-func TestWrongOptions(t *testing.T) {
-	for text, o := range map[string]Options{
+func TestRabbitMQOptions(t *testing.T) {
+	for text, o := range map[string]RabbitMQOptions{
 		"url: missing":               {},
 		"unknown placeholder {user}": {RoutingKey: "{user}", Broker: amqpclient.Options{URL: "amqp://h"}},
 		"exchange: longer":           {Exchange: fmt.Sprintf("%0300d", 1), Broker: amqpclient.Options{URL: "amqp://h"}},
 	} {
-		_, err := New(o)
+		_, err := NewRabbitMQ(o)
 		require.ErrorContains(t, err, text)
 	}
 }
 
 func TestEventsBecomeMessages(t *testing.T) {
 	n := rabbitmqtest.Shared(t)
-	name, queue := exchange(t, n, nil)
-	s := open(t, options(t, n.Address, name))
+	name, queue := newExchange(t, n, nil)
+	s := openRabbitMQ(t, rabbitMQOptions(t, n.Address, name))
 	require.NoError(t, s.Check(t.Context()))
 	var ids []string
 	for i := range 600 {
 		ids = append(ids, fmt.Sprint("e", i))
 	}
-	r := s.Send(t.Context(), append(items("order", ids...),
+	r := s.Send(t.Context(), append(rabbitMQItems("order", ids...),
 		dispatch.Item{ID: "broken", Service: "shop", Type: "order", Payload: []byte("?")}))
 	require.NoError(t, r.Err)
 	require.Len(t, r.Failed, 1)
 	require.True(t, retry.IsPermanent(r.Failed[0].Err))
-	list := drain(t, n, queue)
+	list := drainQueue(t, n, queue)
 	require.Len(t, list, len(ids))
 	for i, d := range list {
 		var e struct{ ID, Service, Type string }
@@ -108,46 +106,46 @@ func TestEventsBecomeMessages(t *testing.T) {
 
 func TestAnUnroutableMessageFailsAlone(t *testing.T) {
 	n := rabbitmqtest.Shared(t)
-	name, queue := exchange(t, n, nil)
-	o := options(t, n.Address, name)
-	batch := append(items("order", "1"), append(items("login", "2"), items("order", "3")...)...)
-	r := open(t, o).Send(t.Context(), batch)
+	name, queue := newExchange(t, n, nil)
+	o := rabbitMQOptions(t, n.Address, name)
+	batch := append(rabbitMQItems("order", "1"), append(rabbitMQItems("login", "2"), rabbitMQItems("order", "3")...)...)
+	r := openRabbitMQ(t, o).Send(t.Context(), batch)
 	require.NoError(t, r.Err)
 	require.Len(t, r.Failed, 1)
 	require.Equal(t, 1, r.Failed[0].Index)
 	require.Equal(t, retry.ClassTransient, retry.ClassOf(r.Failed[0].Err))
 	require.ErrorContains(
 		t, r.Failed[0].Err, fmt.Sprintf(`exchange %q has no queue for the routing key "shop.login"`, name))
-	require.Len(t, drain(t, n, queue), 2)
+	require.Len(t, drainQueue(t, n, queue), 2)
 	o.NotMandatory = true
-	require.Empty(t, open(t, o).Send(t.Context(), batch).Failed)
+	require.Empty(t, openRabbitMQ(t, o).Send(t.Context(), batch).Failed)
 }
 
 func TestAFullQueueAsksForLess(t *testing.T) {
 	n := rabbitmqtest.Shared(t)
-	name, queue := exchange(t, n, amqp.Table{"x-max-length": 2, "x-overflow": "reject-publish"})
-	r := open(t, options(t, n.Address, name)).Send(t.Context(), items("order", "1", "2", "3", "4"))
+	name, queue := newExchange(t, n, amqp.Table{"x-max-length": 2, "x-overflow": "reject-publish"})
+	r := openRabbitMQ(t, rabbitMQOptions(t, n.Address, name)).Send(t.Context(), rabbitMQItems("order", "1", "2", "3", "4"))
 	require.NoError(t, r.Err)
 	require.NotEmpty(t, r.Failed)
 	for _, f := range r.Failed {
 		require.Equal(t, retry.ClassOverload, retry.ClassOf(f.Err), f.Err)
 	}
-	require.Len(t, drain(t, n, queue), 4-len(r.Failed))
+	require.Len(t, drainQueue(t, n, queue), 4-len(r.Failed))
 }
 
-func TestWhatNeedsAnOperatorBlocks(t *testing.T) {
+func TestRabbitMQWhatNeedsAnOperatorBlocks(t *testing.T) {
 	n := rabbitmqtest.Shared(t)
-	wrong := options(t, n.Address, "")
+	wrong := rabbitMQOptions(t, n.Address, "")
 	wrong.Broker.PasswordFile = nettest.PasswordFile(t, "no")
-	mallory := options(t, n.Address, "amq.topic")
+	mallory := rabbitMQOptions(t, n.Address, "amq.topic")
 	mallory.Broker.Username, mallory.Broker.PasswordFile = rabbitmqtest.Mallory,
 		nettest.PasswordFile(t, rabbitmqtest.MalloryPassword)
-	for text, o := range map[string]Options{
+	for text, o := range map[string]RabbitMQOptions{
 		"user name or password": wrong, "not authorized": mallory,
-		"does not exist": options(t, n.Address, rabbitmqtest.Name("missing")),
+		"does not exist": rabbitMQOptions(t, n.Address, rabbitmqtest.Name("missing")),
 	} {
-		s := open(t, o)
-		err := s.Send(t.Context(), items("order", "1", "2")).Err
+		s := openRabbitMQ(t, o)
+		err := s.Send(t.Context(), rabbitMQItems("order", "1", "2")).Err
 		require.ErrorContains(t, err, text)
 		require.Equal(t, retry.ClassBlocked, retry.ClassOf(err), err)
 		if text == "does not exist" { // a broker answers a wrong password after 3 s
@@ -159,26 +157,26 @@ func TestWhatNeedsAnOperatorBlocks(t *testing.T) {
 func TestANetworkThatComesBackGetsEverything(t *testing.T) {
 	n := rabbitmqtest.Shared(t)
 	proxy := nettest.NewProxy(t, n.Address)
-	name, queue := exchange(t, n, nil)
-	s := open(t, options(t, proxy.Address, name))
-	require.NoError(t, s.Send(t.Context(), items("order", "before")).Err)
+	name, queue := newExchange(t, n, nil)
+	s := openRabbitMQ(t, rabbitMQOptions(t, proxy.Address, name))
+	require.NoError(t, s.Send(t.Context(), rabbitMQItems("order", "before")).Err)
 	proxy.Cut()
-	err := s.Send(t.Context(), items("order", "cut")).Err
+	err := s.Send(t.Context(), rabbitMQItems("order", "cut")).Err
 	require.Equal(t, retry.ClassTransient, retry.ClassOf(err), "%v", err)
 	proxy.Restore()
 	require.Eventually(t, func() bool {
-		return s.Send(t.Context(), items("order", "after")).Err == nil
+		return s.Send(t.Context(), rabbitMQItems("order", "after")).Err == nil
 	}, 30*time.Second, 10*time.Millisecond)
 
 	proxy.Stall()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err = s.Send(ctx, items("order", "stalled")).Err
+	err = s.Send(ctx, rabbitMQItems("order", "stalled")).Err
 	require.Equal(t, retry.ClassTimeout, retry.ClassOf(err), "%v", err)
 	proxy.Restore()
-	require.NoError(t, s.Send(t.Context(), items("order", "last")).Err)
+	require.NoError(t, s.Send(t.Context(), rabbitMQItems("order", "last")).Err)
 	got := map[string]bool{}
-	for _, d := range drain(t, n, queue) {
+	for _, d := range drainQueue(t, n, queue) {
 		got[d.MessageId] = true
 	}
 	for _, id := range []string{"before", "after", "last"} {
@@ -191,14 +189,14 @@ func TestABrokerThatIsKilledKeepsWhatItConfirmed(t *testing.T) {
 		t.Skip("a broker of its own")
 	}
 	n := rabbitmqtest.Start(t, rabbitmqtest.Options{})
-	name, queue := exchange(t, n, nil)
-	s := open(t, options(t, n.Address, name))
-	require.NoError(t, s.Send(t.Context(), items("order", "1", "2", "3")).Err)
+	name, queue := newExchange(t, n, nil)
+	s := openRabbitMQ(t, rabbitMQOptions(t, n.Address, name))
+	require.NoError(t, s.Send(t.Context(), rabbitMQItems("order", "1", "2", "3")).Err)
 	n.Kill()
-	require.Error(t, s.Send(t.Context(), items("order", "4")).Err)
+	require.Error(t, s.Send(t.Context(), rabbitMQItems("order", "4")).Err)
 	n.Restart(t)
 	require.Eventually(t, func() bool {
-		return s.Send(t.Context(), items("order", "4")).Err == nil
+		return s.Send(t.Context(), rabbitMQItems("order", "4")).Err == nil
 	}, 30*time.Second, 20*time.Millisecond)
-	require.Len(t, drain(t, n, queue), 4)
+	require.Len(t, drainQueue(t, n, queue), 4)
 }

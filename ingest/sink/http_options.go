@@ -1,4 +1,4 @@
-package httpsink
+package sink
 
 import (
 	"crypto/tls"
@@ -22,8 +22,8 @@ const (
 	NDJSON Format = "ndjson" // one event per line
 )
 
-// Options of a Sink.
-type Options struct {
+// HTTPOptions of a Sink.
+type HTTPOptions struct {
 	// URL takes the requests: http or https, without user, password or fragment.
 	URL string `yaml:"url" is:"required"`
 	// Method is POST (the default), PUT or PATCH.
@@ -58,7 +58,7 @@ var ownHeaders = []string{
 	"User-Agent", "Date", "Te", "Trailer", "Upgrade", "X-Request-Deadline", remote.SignatureHeader,
 }
 
-func (o *Options) applyDefaults() {
+func (o *HTTPOptions) applyDefaults() {
 	if o.Method == "" {
 		o.Method = http.MethodPost
 	}
@@ -73,7 +73,7 @@ func (o *Options) applyDefaults() {
 	}
 }
 
-func (o *Options) validate() error {
+func (o *HTTPOptions) validate() error {
 	errs := []error{checkURL("url", o.URL)}
 	if o.HealthURL != "" {
 		errs = append(errs, checkURL("health url", o.HealthURL))
@@ -128,5 +128,12 @@ func checkHeader(seen map[string]bool, name string) error {
 		return fmt.Errorf("duplicate header %q", name)
 	}
 	seen[key] = true
+	return nil
+}
+
+func checkSignatureKey(raw []byte) error {
+	if len(raw) < minSecret {
+		return fmt.Errorf("key of %d bytes is too short (at least %d)", len(raw), minSecret)
+	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package filesink
+package sink
 
 import (
 	"bytes"
@@ -25,43 +25,43 @@ import (
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-const dir = "/out/sink"
+const fileDir = "/out/sink"
 
-var count int
+var filesMade int
 
-func items(n int) []dispatch.Item {
+func fileItems(n int) []dispatch.Item {
 	batch := make([]dispatch.Item, n)
 	for i := range batch {
-		e := event.Event{ID: fmt.Sprintf("e%d", count), Service: "shop", Type: "order", Time: time.Unix(1795165200, 0)}
-		e.Set("text", strings.Repeat("line\n", count%7))
-		count++
+		e := event.Event{ID: fmt.Sprintf("e%d", filesMade), Service: "shop", Type: "order", Time: time.Unix(1795165200, 0)}
+		e.Set("text", strings.Repeat("line\n", filesMade%7))
+		filesMade++
 		batch[i] = dispatch.Item{ID: e.ID, Payload: event.AppendBinary(nil, &e)}
 	}
 	return batch
 }
 
-func newSink(t *testing.T, disk *fsystest.Mem, change func(*Options)) *Sink {
+func newFile(t *testing.T, disk *fsystest.Mem, change func(*FileOptions)) *File {
 	t.Helper()
-	o := Options{FS: disk, Dir: dir}
+	o := FileOptions{FS: disk, Dir: fileDir}
 	if change != nil {
 		change(&o)
 	}
-	s, err := New(o)
+	s, err := NewFile(o)
 	require.NoError(t, err)
 	return s
 }
 
-// ids reads all files and checks that every line is one whole event.
-func ids(t *testing.T, disk *fsystest.Mem) map[string]int {
+// fileIDs reads all files and checks that every line is one whole event.
+func fileIDs(t *testing.T, disk *fsystest.Mem) map[string]int {
 	t.Helper()
-	names, err := disk.List(dir)
+	names, err := disk.List(fileDir)
 	require.NoError(t, err)
 	found := map[string]int{}
 	for _, n := range names {
 		if !strings.HasSuffix(n, ".ndjson") {
 			continue
 		}
-		raw, err := disk.ReadFile(dir + "/" + n)
+		raw, err := disk.ReadFile(fileDir + "/" + n)
 		require.NoError(t, err)
 		require.True(t, len(raw) == 0 || raw[len(raw)-1] == '\n', "%s ends in a torn line", n)
 		for line := range bytes.Lines(raw) {
@@ -73,11 +73,11 @@ func ids(t *testing.T, disk *fsystest.Mem) map[string]int {
 	return found
 }
 
-func files(t *testing.T, disk *fsystest.Mem) (n int) {
-	names, err := disk.List(dir)
+func fileCount(t *testing.T, disk *fsystest.Mem) (n int) {
+	names, err := disk.List(fileDir)
 	require.NoError(t, err)
 	for _, name := range names {
-		if number(name) >= 0 {
+		if fileNumber(name) >= 0 {
 			n++
 		}
 	}
@@ -86,22 +86,22 @@ func files(t *testing.T, disk *fsystest.Mem) (n int) {
 
 func TestWritesAndRotatesBySize(t *testing.T) {
 	disk := fsystest.New()
-	s := newSink(t, disk, func(o *Options) { o.MaxBytes, o.Retain = 2000, 3 })
-	_, err := New(Options{FS: disk, Dir: dir})
+	s := newFile(t, disk, func(o *FileOptions) { o.MaxBytes, o.Retain = 2000, 3 })
+	_, err := NewFile(FileOptions{FS: disk, Dir: fileDir})
 	require.ErrorIs(t, err, fsys.ErrLocked)
 	var last dispatch.Item
 	for range 40 {
-		batch := items(5)
+		batch := fileItems(5)
 		require.Empty(t, s.Send(t.Context(), batch))
 		last = batch[4]
 	}
 	require.NoError(t, s.Flush(t.Context()))
-	require.Equal(t, 3, files(t, disk))
-	require.Contains(t, ids(t, disk), last.ID)
+	require.Equal(t, 3, fileCount(t, disk))
+	require.Contains(t, fileIDs(t, disk), last.ID)
 	require.NoError(t, s.Close())
-	require.Error(t, s.Send(t.Context(), items(1)).Err)
-	s = newSink(t, disk, func(o *Options) { o.MaxBytes = 2000 })
-	require.Contains(t, ids(t, disk), last.ID)
+	require.Error(t, s.Send(t.Context(), fileItems(1)).Err)
+	s = newFile(t, disk, func(o *FileOptions) { o.MaxBytes = 2000 })
+	require.Contains(t, fileIDs(t, disk), last.ID)
 	require.Greater(t, s.nextNum, 3, "numbers go on")
 	require.NoError(t, s.Close())
 }
@@ -109,15 +109,15 @@ func TestWritesAndRotatesBySize(t *testing.T) {
 func TestRotatesByAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := fsystest.New()
-		s := newSink(t, disk, func(o *Options) { o.MaxAge = time.Hour })
-		require.Empty(t, s.Send(t.Context(), items(1)))
+		s := newFile(t, disk, func(o *FileOptions) { o.MaxAge = time.Hour })
+		require.Empty(t, s.Send(t.Context(), fileItems(1)))
 		require.NoError(t, s.Flush(t.Context()))
 		time.Sleep(time.Hour)
 		require.NoError(t, s.Flush(t.Context()))
-		require.Equal(t, 1, files(t, disk), "without a new batch, too")
+		require.Equal(t, 1, fileCount(t, disk), "without a new batch, too")
 		time.Sleep(time.Hour)
 		require.NoError(t, s.Flush(t.Context()))
-		require.Equal(t, 1, files(t, disk), "an empty file is not rotated")
+		require.Equal(t, 1, fileCount(t, disk), "an empty file is not rotated")
 		require.NoError(t, s.Close())
 	})
 }
@@ -131,7 +131,7 @@ func TestPowerCut(t *testing.T) {
 			disk := fsystest.New()
 			durable := map[string]bool{}
 			for range 4 {
-				s := newSink(t, disk, func(o *Options) { o.MaxBytes, o.Fsync = 30_000, policy })
+				s := newFile(t, disk, func(o *FileOptions) { o.MaxBytes, o.Fsync = 30_000, policy })
 				after, percent := int64(rng.IntN(60)), rng.IntN(101)
 				var clone *fsystest.Mem
 				start := disk.Ops()
@@ -142,7 +142,7 @@ func TestPowerCut(t *testing.T) {
 				})
 				var taken []string
 				for clone == nil {
-					batch := items(1 + rng.IntN(60))
+					batch := fileItems(1 + rng.IntN(60))
 					r := s.Send(t.Context(), batch)
 					require.Empty(t, r)
 					for _, it := range batch {
@@ -163,8 +163,8 @@ func TestPowerCut(t *testing.T) {
 				require.NoError(t, s.Close())
 				disk = clone
 			}
-			s := newSink(t, disk, nil)
-			found := ids(t, disk)
+			s := newFile(t, disk, nil)
+			found := fileIDs(t, disk)
 			for id := range durable {
 				require.NotZero(t, found[id], "%s, seed %d, %s", id, seed, policy)
 			}
@@ -179,17 +179,17 @@ func TestEverySyncIsNeeded(t *testing.T) {
 		if site != "" {
 			disk.IgnoreSync(site)
 		}
-		s := newSink(t, disk, nil)
-		batch := items(3)
+		s := newFile(t, disk, nil)
+		batch := fileItems(3)
 		require.Empty(t, s.Send(t.Context(), batch))
 		require.NoError(t, s.Flush(t.Context()))
 		clone := disk.CrashClone(0, 1)
 		require.NoError(t, s.Close())
-		raw, err := clone.ReadFile(dir + "/" + activeName)
+		raw, err := clone.ReadFile(fileDir + "/" + activeFile)
 		return err == nil && bytes.Count(raw, []byte{'\n'}) == 3
 	}
 	require.True(t, survives(t, ""))
-	for _, site := range []fsys.Site{SiteMkdir, SiteData, SiteDir} {
+	for _, site := range []fsys.Site{SiteFileMkdir, SiteFileData, SiteFileDir} {
 		require.False(t, survives(t, site), site)
 	}
 }
@@ -207,15 +207,15 @@ func TestDamageIsTakenOut(t *testing.T) {
 		"empty":             {"", ""},
 	} {
 		disk := fsystest.New()
-		require.NoError(t, newSink(t, disk, nil).Close())
-		require.NoError(t, disk.WriteFile(dir+"/"+activeName, []byte(c.raw)))
-		s := newSink(t, disk, nil)
-		raw, err := disk.ReadFile(dir + "/" + activeName)
+		require.NoError(t, newFile(t, disk, nil).Close())
+		require.NoError(t, disk.WriteFile(fileDir+"/"+activeFile, []byte(c.raw)))
+		s := newFile(t, disk, nil)
+		raw, err := disk.ReadFile(fileDir + "/" + activeFile)
 		require.NoError(t, err)
 		require.Equal(t, c.want, string(raw), name)
-		require.Empty(t, s.Send(t.Context(), items(2)))
+		require.Empty(t, s.Send(t.Context(), fileItems(2)))
 		require.NoError(t, s.Close())
-		raw, err = disk.ReadFile(dir + "/" + activeName)
+		raw, err = disk.ReadFile(fileDir + "/" + activeFile)
 		require.NoError(t, err)
 		require.Equal(t, strings.Count(c.want, "\n")+2, bytes.Count(raw, []byte{'\n'}), name)
 	}
@@ -223,31 +223,31 @@ func TestDamageIsTakenOut(t *testing.T) {
 
 func TestDiskFaults(t *testing.T) {
 	disk := fsystest.New()
-	s := newSink(t, disk, nil)
-	require.Empty(t, s.Send(t.Context(), items(3)))
+	s := newFile(t, disk, nil)
+	require.Empty(t, s.Send(t.Context(), fileItems(3)))
 	disk.FailNext(fsystest.OpWrite, syscall.ENOSPC)
-	r := s.Send(t.Context(), items(100))
+	r := s.Send(t.Context(), fileItems(100))
 	require.ErrorIs(t, r.Err, syscall.ENOSPC)
 	require.Equal(t, retry.ClassBlocked, retry.ClassOf(r.Err), "no event is the cause")
 	require.NoError(t, s.Flush(t.Context()))
-	require.Len(t, ids(t, disk), 3, "half a batch is cut off")
-	require.Empty(t, s.Send(t.Context(), items(2)))
+	require.Len(t, fileIDs(t, disk), 3, "half a batch is cut off")
+	require.Empty(t, s.Send(t.Context(), fileItems(2)))
 
 	disk.FailNext(fsystest.OpSync, syscall.EIO)
 	require.ErrorIs(t, s.Flush(t.Context()), syscall.EIO)
 	require.Error(t, s.Flush(t.Context()), "asking again proves nothing")
-	require.Empty(t, s.Send(t.Context(), items(2)))
+	require.Empty(t, s.Send(t.Context(), fileItems(2)))
 	require.NoError(t, s.Flush(t.Context()))
-	require.Len(t, ids(t, disk), 7)
+	require.Len(t, fileIDs(t, disk), 7)
 	require.NoError(t, s.Close())
 }
 
 func TestASyncThatFailsWhileABatchIsTakenIsToldByTheNextFlush(t *testing.T) {
 	disk := fsystest.New()
-	s := newSink(t, disk, func(o *Options) { o.MaxBytes = 1024 })
-	require.Empty(t, s.Send(t.Context(), items(3)))
+	s := newFile(t, disk, func(o *FileOptions) { o.MaxBytes = 1024 })
+	require.Empty(t, s.Send(t.Context(), fileItems(3)))
 	disk.FailNext(fsystest.OpSync, syscall.EIO)
-	batch := items(20)
+	batch := fileItems(20)
 	require.ErrorIs(t, s.Send(t.Context(), batch).Err, syscall.EIO, "the rotation")
 	require.Empty(t, s.Send(t.Context(), batch))
 	require.Error(t, s.Flush(t.Context()), "the first three may be gone")
@@ -258,13 +258,13 @@ func TestASyncThatFailsWhileABatchIsTakenIsToldByTheNextFlush(t *testing.T) {
 // A write fails, and so does the cut behind it; then the file goes, too.
 func TestLinesOfAFileThatIsGoneAfterAFailedWriteAreTold(t *testing.T) {
 	disk := fsystest.New()
-	s := newSink(t, disk, nil)
-	require.Empty(t, s.Send(t.Context(), items(3)))
+	s := newFile(t, disk, nil)
+	require.Empty(t, s.Send(t.Context(), fileItems(3)))
 	disk.FailNext(fsystest.OpWrite, syscall.ENOSPC)
 	disk.FailNext(fsystest.OpTruncate, syscall.EIO)
-	batch := items(5)
+	batch := fileItems(5)
 	require.ErrorIs(t, s.Send(t.Context(), batch).Err, syscall.ENOSPC)
-	require.NoError(t, disk.Remove(filepath.Join(dir, activeName)))
+	require.NoError(t, disk.Remove(filepath.Join(fileDir, activeFile)))
 	require.Empty(t, s.Send(t.Context(), batch))
 	require.Error(t, s.Flush(t.Context()), "the first three are gone")
 	require.NoError(t, s.Flush(t.Context()))
@@ -273,8 +273,8 @@ func TestLinesOfAFileThatIsGoneAfterAFailedWriteAreTold(t *testing.T) {
 
 func TestFlushAfterAFailedCloseFails(t *testing.T) {
 	disk := fsystest.New()
-	s := newSink(t, disk, nil)
-	require.Empty(t, s.Send(t.Context(), items(3)))
+	s := newFile(t, disk, nil)
+	require.Empty(t, s.Send(t.Context(), fileItems(3)))
 	disk.FailNext(fsystest.OpSync, syscall.EIO)
 	require.ErrorIs(t, s.Close(), syscall.EIO)
 	require.Error(t, s.Flush(t.Context()))
@@ -288,12 +288,12 @@ func TestDeliveredDeadLettersSurviveAPowerCut(t *testing.T) {
 		DeadLetter: func(context.Context, []dispatch.DeadLetter) error { return nil },
 	})
 	require.NoError(t, err)
-	s := newSink(t, disk, nil)
+	s := newFile(t, disk, nil)
 	require.NoError(t, d.Add(dispatch.SinkOptions{Name: "archive", Sink: s}))
-	batch := items(3)
-	require.Empty(t, s.Send(t.Context(), items(2)), "by the lane, of which the log still knows")
+	batch := fileItems(3)
+	require.Empty(t, s.Send(t.Context(), fileItems(2)), "by the lane, of which the log still knows")
 	require.NoError(t, d.Deliver(t.Context(), "archive", batch).Err)
-	found := ids(t, disk.CrashClone(0, 1))
+	found := fileIDs(t, disk.CrashClone(0, 1))
 	for _, it := range batch {
 		require.Equal(t, 1, found[it.ID])
 	}
@@ -306,44 +306,44 @@ type noLog struct{ dispatch.Source }
 func (noLog) FirstSeq() uint64   { return 1 }
 func (noLog) DurableSeq() uint64 { return 0 }
 
-func TestUnreadableItems(t *testing.T) {
+func TestFileUnreadableItems(t *testing.T) {
 	disk := fsystest.New()
-	s := newSink(t, disk, nil)
-	batch := items(3)
+	s := newFile(t, disk, nil)
+	batch := fileItems(3)
 	batch[1].Payload = []byte("?")
 	r := s.Send(t.Context(), batch)
 	require.NoError(t, r.Err)
 	require.Len(t, r.Failed, 1)
 	require.Equal(t, 1, r.Failed[0].Index)
 	require.Equal(t, retry.ClassPermanent, retry.ClassOf(r.Failed[0].Err))
-	require.Len(t, ids(t, disk), 2)
+	require.Len(t, fileIDs(t, disk), 2)
 	require.NoError(t, s.Close())
 }
 
-func TestOptions(t *testing.T) {
+func TestFileOptions(t *testing.T) {
 	disk := fsystest.New()
-	for want, o := range map[string]Options{
+	for want, o := range map[string]FileOptions{
 		"no file system":  {},
-		"1 KiB to 1 GiB":  {FS: disk, Dir: dir, MaxBytes: 1},
-		"invalid max age": {FS: disk, Dir: dir, MaxAge: 1},
-		"to retain":       {FS: disk, Dir: dir, Retain: -1},
-		"invalid fsync":   {FS: disk, Dir: dir, Fsync: "often"},
+		"1 KiB to 1 GiB":  {FS: disk, Dir: fileDir, MaxBytes: 1},
+		"invalid max age": {FS: disk, Dir: fileDir, MaxAge: 1},
+		"to retain":       {FS: disk, Dir: fileDir, Retain: -1},
+		"invalid fsync":   {FS: disk, Dir: fileDir, Fsync: "often"},
 	} {
-		_, err := New(o)
+		_, err := NewFile(o)
 		require.ErrorContains(t, err, want)
 	}
 	disk.FailNext(fsystest.OpOpen, errors.New("EIO"))
-	_, err := New(Options{FS: disk, Dir: dir})
+	_, err := NewFile(FileOptions{FS: disk, Dir: fileDir})
 	require.Error(t, err)
-	s := newSink(t, disk, nil) // the lock was let go of
+	s := newFile(t, disk, nil) // the lock was let go of
 	require.NoError(t, s.Close())
 }
 
-func BenchmarkSend(b *testing.B) {
-	s, err := New(Options{FS: fsys.OS(), Dir: b.TempDir()})
+func BenchmarkFile(b *testing.B) {
+	s, err := NewFile(FileOptions{FS: fsys.OS(), Dir: b.TempDir()})
 	require.NoError(b, err)
 	defer s.Close()
-	batch := items(500)
+	batch := fileItems(500)
 	b.ReportAllocs()
 	for b.Loop() {
 		if r := s.Send(b.Context(), batch); r.Err != nil {
@@ -362,25 +362,25 @@ func TestTheFolderGoesAndComesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "sink")
-			s, err := New(Options{FS: fsys.OS(), Dir: dir})
+			s, err := NewFile(FileOptions{FS: fsys.OS(), Dir: dir})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, s.Close()) }()
-			require.Empty(t, s.Send(t.Context(), items(2)))
+			require.Empty(t, s.Send(t.Context(), fileItems(2)))
 			require.NoError(t, s.Flush(t.Context()))
 			require.NoError(t, vanish(dir))
 			require.ErrorContains(t, s.Flush(t.Context()), "is missing", "without a new batch")
-			r := s.Send(t.Context(), items(3))
+			r := s.Send(t.Context(), fileItems(3))
 			require.Equal(t, retry.ClassBlocked, retry.ClassOf(r.Err))
 			require.ErrorContains(t, r.Err, "is missing")
 			require.NoDirExists(t, dir, "an empty mount point must not be written to")
 
 			require.NoError(t, os.Mkdir(dir, 0o700))
-			require.Empty(t, s.Send(t.Context(), items(3)))
+			require.Empty(t, s.Send(t.Context(), fileItems(3)))
 			require.NoError(t, s.Flush(t.Context()))
-			raw, err := os.ReadFile(filepath.Join(dir, activeName))
+			raw, err := os.ReadFile(filepath.Join(dir, activeFile))
 			require.NoError(t, err)
 			require.Equal(t, 3, bytes.Count(raw, []byte{'\n'}))
-			_, err = New(Options{FS: fsys.OS(), Dir: dir})
+			_, err = NewFile(FileOptions{FS: fsys.OS(), Dir: dir})
 			require.ErrorIs(t, err, fsys.ErrLocked, "the new folder is locked too")
 		})
 	}
@@ -388,12 +388,12 @@ func TestTheFolderGoesAndComesBack(t *testing.T) {
 
 func TestLinesThatWereNotDurableWhenTheFileWentAreTold(t *testing.T) {
 	dir := t.TempDir()
-	s, err := New(Options{FS: fsys.OS(), Dir: dir})
+	s, err := NewFile(FileOptions{FS: fsys.OS(), Dir: dir})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	require.Empty(t, s.Send(t.Context(), items(2)))
-	require.NoError(t, os.Remove(filepath.Join(dir, activeName)))
-	require.Empty(t, s.Send(t.Context(), items(3)))
+	require.Empty(t, s.Send(t.Context(), fileItems(2)))
+	require.NoError(t, os.Remove(filepath.Join(dir, activeFile)))
+	require.Empty(t, s.Send(t.Context(), fileItems(3)))
 	require.ErrorContains(t, s.Flush(t.Context()), "lines were lost")
 	require.NoError(t, s.Flush(t.Context()))
 }

@@ -1,4 +1,4 @@
-package filesink
+package sink
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 )
 
 // open opens the file at hand behind its last whole line, or makes it.
-func (s *Sink) open() error {
+func (s *File) open() error {
 	if s.lock == nil {
 		lock, err := s.o.FS.Lock(filepath.Join(s.o.Dir, ".lock"))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -31,7 +31,7 @@ func (s *Sink) open() error {
 		return errors.Join(err, s.unlock()) // the folder may come back as another one
 	}
 	if len(names) > 0 {
-		s.nextNum = max(s.nextNum, number(names[len(names)-1])+1)
+		s.nextNum = max(s.nextNum, fileNumber(names[len(names)-1])+1)
 	}
 	f, err := s.o.FS.OpenReadWrite(s.path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +40,7 @@ func (s *Sink) open() error {
 	if err != nil {
 		return fmt.Errorf("open file: %w", err)
 	}
-	good, whole, err := check(f)
+	good, whole, err := checkLines(f)
 	if err == nil && good < 0 {
 		// There is damage before whole lines: write those again, without it.
 		err = s.rewrite(f)
@@ -51,7 +51,7 @@ func (s *Sink) open() error {
 		if f, err = s.o.FS.OpenReadWrite(s.path()); err != nil {
 			return fmt.Errorf("open repaired file: %w", err)
 		}
-		good, whole, err = check(f)
+		good, whole, err = checkLines(f)
 		if err == nil && good < 0 {
 			err = errors.New("file is still damaged after the repair")
 		}
@@ -62,10 +62,10 @@ func (s *Sink) open() error {
 	// The entry may be one that the last process made just before it died, as may be
 	// the lines: they count as durable from here on.
 	if err == nil {
-		err = fsys.SyncFile(f, SiteData)
+		err = fsys.SyncFile(f, SiteFileData)
 	}
 	if err == nil {
-		err = fsys.SyncDir(s.o.FS, s.o.Dir, SiteDir)
+		err = fsys.SyncDir(s.o.FS, s.o.Dir, SiteFileDir)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("open file: %w", err), f.Close())
@@ -74,16 +74,16 @@ func (s *Sink) open() error {
 	return nil
 }
 
-// check reads a file line by line. good is the end of the last whole line, or -1 if
+// checkLines reads a file line by line. good is the end of the last whole line, or -1 if
 // there is damage before it; whole is the file's size.
-func check(f fsys.File) (good, whole int64, err error) {
+func checkLines(f fsys.File) (good, whole int64, err error) {
 	whole, err = f.Size()
 	if err != nil {
 		return 0, 0, err
 	}
 	damaged := false
-	err = lines(f, whole, func(line []byte, end int64) error {
-		if !valid(line) {
+	err = eachLine(f, whole, func(line []byte, end int64) error {
+		if !validLine(line) {
 			damaged = true
 			return nil
 		}
@@ -101,19 +101,19 @@ func check(f fsys.File) (good, whole int64, err error) {
 
 var errDamaged = errors.New("damaged line before an intact one")
 
-func valid(line []byte) bool {
+func validLine(line []byte) bool {
 	return bytes.HasSuffix(line, []byte{'\n'}) && json.Valid(line) && line[0] == '{'
 }
 
 // rewrite replaces the file by its whole lines.
-func (s *Sink) rewrite(f fsys.File) error {
+func (s *File) rewrite(f fsys.File) error {
 	size, err := f.Size()
 	if err != nil {
 		return err
 	}
 	return fsys.WriteAtomic(s.o.FS, s.path(), func(w io.Writer) error {
-		return lines(f, size, func(line []byte, _ int64) error {
-			if !valid(line) {
+		return eachLine(f, size, func(line []byte, _ int64) error {
+			if !validLine(line) {
 				return nil
 			}
 			_, err := w.Write(line)
@@ -122,8 +122,8 @@ func (s *Sink) rewrite(f fsys.File) error {
 	})
 }
 
-// lines calls visit with every line, with its line break, and where it ends.
-func lines(f fsys.File, size int64, visit func(line []byte, end int64) error) error {
+// eachLine calls visit with every line, with its line break, and where it ends.
+func eachLine(f fsys.File, size int64, visit func(line []byte, end int64) error) error {
 	r := bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 256<<10)
 	var at int64
 	for {
