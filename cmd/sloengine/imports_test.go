@@ -179,7 +179,6 @@ var mayImport = map[string][]string{
 	"ingest/otlp/otlpwire":                {},
 	"reliability/outbox/relay":            {"reliability/*"},
 	"reliability/kafkaclient/topics":      {},
-	"reliability/outbox/publish":          {"reliability/*"},
 	"ingest/source/kafka/kafkatest":       {"internal/testkit", "reliability/nettest"},
 	"ingest/source/rabbitmq/rabbitmqtest": {"internal/testkit", "reliability/nettest"},
 	"reliability/postgres/postgrestest":   {"internal/testkit", "reliability/nettest"},
@@ -251,7 +250,7 @@ var testsMayImport = map[string][]string{
 	"reliability/postgres":    {"reliability/nettest", "reliability/postgres/postgrestest"},
 	"ingest/sink":             {"ingest/source/kafka/kafkatest", "ingest/source/rabbitmq/rabbitmqtest"},
 
-	"reliability/outbox/publish": {"ingest/event", "ingest/source/kafka/kafkatest", "ingest/source/rabbitmq/rabbitmqtest"},
+	"reliability/outbox/relay": {"ingest/event", "ingest/source/kafka/kafkatest", "ingest/source/rabbitmq/rabbitmqtest"},
 
 	// The example of docs/resilience.md puts the policies together.
 	"reliability/deadline": {"reliability/breaker", "reliability/bulkhead", "reliability/remote"},

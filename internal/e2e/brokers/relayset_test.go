@@ -29,7 +29,7 @@ import (
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/outbox"
-	"github.com/sloengine/sloengine/reliability/outbox/publish"
+	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
 )
 
@@ -151,7 +151,7 @@ func rabbitMQTarget(t *testing.T) *relayTarget {
 				if !ok {
 					return list
 				}
-				key, _ := d.Headers[publish.HeaderKey].(string)
+				key, _ := d.Headers[relay.HeaderKey].(string)
 				list = append(list, sentRow{d.MessageId, key})
 			}
 		},

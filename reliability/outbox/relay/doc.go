@@ -6,5 +6,7 @@
 // A row is published at least once. It is published again if the relay dies between the broker's acknowledgement and
 // the result, or is paused for longer than its lease. Consumers recognise the row by its idempotency key.
 //
-// It does not know brokers: see package publish. Names of tables and columns are those of package outbox.
+// Kafka, RabbitMQ and HTTP are its publishers. They distinguish errors of a row from errors of the broker, since only
+// the former count as an attempt of the row. The relay itself knows no broker: see Publisher. Names of tables and
+// columns are those of package outbox.
 package relay

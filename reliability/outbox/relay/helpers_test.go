@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres"
@@ -22,7 +23,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Main(postgrestest.Main(m))) }
 
 // soon bounds the time on a busy machine.
 const soon = time.Minute

@@ -50,7 +50,7 @@ type Outcome struct {
 	Skipped bool
 }
 
-// Publisher publishes messages. Package publish has those for Kafka, RabbitMQ and HTTP.
+// Publisher publishes messages, as Kafka, RabbitMQ and HTTP do.
 type Publisher interface {
 	// Publish sends messages, those with the same topic and key in the order given, and returns the outcome of each once
 	// the broker has decided about it or ctx has ended. It is called from many goroutines at once.

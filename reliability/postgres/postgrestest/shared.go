@@ -23,7 +23,7 @@ func Shared(t testing.TB) *Server {
 // Main wraps the tests of a package so that the shared server ends with them:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
-func Main(m *testing.M) nettest.M { return shared.Main(m) }
+func Main(m nettest.Runner) nettest.M { return shared.Main(m) }
 
 // databaseName is a name that no other test has.
 func databaseName() string { return "t" + strings.ToLower(rand.Text()[:10]) }

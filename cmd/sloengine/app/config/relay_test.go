@@ -12,7 +12,6 @@ import (
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/outbox"
-	"github.com/sloengine/sloengine/reliability/outbox/publish"
 	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/postgres"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -56,7 +55,7 @@ dead_letter: {routing_key: dead}
 	r := c.RabbitMQ
 	require.Equal(t, "amqp://mq/shop", r.URL)
 	require.Equal(t, relayRabbitMQ{
-		rabbitBroker: r.rabbitBroker, TopicIs: publish.TopicIsRoutingKey, Mandatory: true, Persistent: true,
+		rabbitBroker: r.rabbitBroker, TopicIs: relay.TopicIsRoutingKey, Mandatory: true, Persistent: true,
 		MaxMessageBytes: 1 << 20, ConfirmTimeout: 30 * time.Second,
 	}, *r)
 	o, err := c.Options()
@@ -76,7 +75,7 @@ dead_letter: {url: "https://h/dead"}
 `))
 	require.NoError(t, err)
 	require.Equal(t, relayHTTP{
-		URL: "https://h/in", Body: publish.BodyCloudEvents, Source: "shop", Headers: map[string]string{"X-Tenant": "a"},
+		URL: "https://h/in", Body: relay.BodyCloudEvents, Source: "shop", Headers: map[string]string{"X-Tenant": "a"},
 		TokenFile: token, HealthURL: "https://h/ok",
 		TLS: &tlsConfig{ServerName: "x"}, MaxConnections: 3, RequestTimeout: 4 * time.Second, MaxMessageBytes: 2 << 20,
 		RateLimit: &relayLimit{Limit: 5, Window: time.Second},

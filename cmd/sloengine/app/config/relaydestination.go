@@ -10,7 +10,6 @@ import (
 	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
-	"github.com/sloengine/sloengine/reliability/outbox/publish"
 	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
@@ -95,12 +94,12 @@ func (k *relayKafka) prefill(*Config) {
 
 func (r *relayRabbitMQ) prefill(c *Config) {
 	r.rabbitBroker.prefill(c)
-	r.TopicIs, r.Mandatory, r.Persistent = publish.TopicIsRoutingKey, true, true
+	r.TopicIs, r.Mandatory, r.Persistent = relay.TopicIsRoutingKey, true, true
 	r.MaxMessageBytes, r.ConfirmTimeout = kafkaclient.DefaultMaxMessageBytes, relayConfirmTimeout
 }
 
 func (h *relayHTTP) prefill(*Config) {
-	h.Body, h.MaxConnections, h.RequestTimeout = publish.BodyPayload, relayRequests, relayRequestTimeout
+	h.Body, h.MaxConnections, h.RequestTimeout = relay.BodyPayload, relayRequests, relayRequestTimeout
 	h.MaxMessageBytes = kafkaclient.DefaultMaxMessageBytes
 }
 
@@ -237,7 +236,7 @@ func (c *Relay) Publisher(set *metrics.Set) (relay.Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publish.NewKafka(o)
+	return relay.NewKafka(o)
 }
 
 func (c *Relay) rabbitMQPublisher(set *metrics.Set) (relay.Publisher, error) {
@@ -250,7 +249,7 @@ func (c *Relay) rabbitMQPublisher(set *metrics.Set) (relay.Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publish.NewRabbitMQ(publish.RabbitMQOptions{
+	return relay.NewRabbitMQ(relay.RabbitMQOptions{
 		PublisherOptions: amqpclient.PublisherOptions{Options: broker, ConfirmTimeout: r.ConfirmTimeout},
 		TopicIs:          r.TopicIs, Exchange: r.Exchange, DeadLetterExchange: c.DeadLetter.Exchange,
 		MaxMessageBytes: int(r.MaxMessageBytes),
@@ -270,7 +269,7 @@ func (c *Relay) httpPublisher(set *metrics.Set) (relay.Publisher, error) {
 			return nil, fmt.Errorf("rate_limit: %w", err)
 		}
 	}
-	return publish.NewHTTP(publish.HTTPOptions{
+	return relay.NewHTTP(relay.HTTPOptions{
 		URL: h.URL, DeadLetterURL: c.DeadLetter.URL, HealthURL: h.HealthURL, Body: h.Body,
 		Source: h.Source, Headers: h.Headers,
 		TokenFile: h.TokenFile, TLS: tls, MaxConnections: h.MaxConnections, RequestTimeout: h.RequestTimeout,

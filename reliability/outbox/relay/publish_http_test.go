@@ -1,4 +1,4 @@
-package publish
+package relay
 
 import (
 	"context"
@@ -23,7 +23,6 @@ import (
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/outbox"
-	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -69,7 +68,7 @@ func TestAnswersOfAReceiver(t *testing.T) {
 			_, _ = w.Write([]byte(`{"detail":"because\u001b[31m"}`))
 			return true
 		})
-		o := h.Publish(t.Context(), []*relay.Message{row("a", "{}")})[0]
+		o := h.Publish(t.Context(), []*Message{row("a", "{}")})[0]
 		require.ErrorContains(t, o.Err, fmt.Sprint(c.status))
 		require.NotContains(t, o.Err.Error(), "\x1b")
 		require.Equal(t, c.class, retry.ClassOf(o.Err), c.status)
@@ -83,7 +82,7 @@ func TestAnswersOfAReceiver(t *testing.T) {
 			"%d: readiness stays false until a request is accepted", c.status)
 	}
 	v.set(nil)
-	require.NoError(t, h.Publish(t.Context(), []*relay.Message{row("a", "{}")})[0].Err)
+	require.NoError(t, h.Publish(t.Context(), []*Message{row("a", "{}")})[0].Err)
 	require.NoError(t, h.Check(t.Context()))
 }
 
@@ -99,11 +98,11 @@ func TestARowThatHangsIsAnAttempt(t *testing.T) {
 		return false
 	})
 	h := newHTTP(t, HTTPOptions{URL: v.URL, TokenFile: nettest.PasswordFile(t, token), RequestTimeout: 2 * time.Second})
-	alone := h.Publish(t.Context(), []*relay.Message{row("a", "hang")})[0]
+	alone := h.Publish(t.Context(), []*Message{row("a", "hang")})[0]
 	require.True(t, alone.Away, "nobody knows whether it is the row: %v", alone.Err)
 	require.Equal(t, retry.ClassTimeout, retry.ClassOf(alone.Err))
 	require.Eventually(t, func() bool {
-		out := h.Publish(t.Context(), []*relay.Message{row("a", "hang"), row("b", "{}")})
+		out := h.Publish(t.Context(), []*Message{row("a", "hang"), row("b", "{}")})
 		return out[0].Err != nil && !out[0].Away && out[1].Err == nil
 	}, soon, time.Millisecond, "others were answered meanwhile")
 }
@@ -125,7 +124,7 @@ func TestRequestsStayWithinTheRateLimit(t *testing.T) {
 		limit, err := dispatch.NewLocalLimit(25, most/2, time.Minute) // in any 200 or 40 ms
 		require.NoError(t, err)
 		h := newHTTP(t, HTTPOptions{URL: v.URL, DeadLetterURL: v.URL + "/dead", Body: body, Limit: limit})
-		var batch []*relay.Message
+		var batch []*Message
 		for i := range 20 {
 			m := row(fmt.Sprint(i%15), "{}")
 			if m.DeadLetter = i == 3; m.DeadLetter {
@@ -169,7 +168,7 @@ func TestAReceiverNamesTheRowsAtFault(t *testing.T) {
 					`{"errors":[{"index":0,"code":"bad","detail":"no"},{"index":2,"code":"full","retryable":true},{"index":99,"code":"x"}]}`))
 			return true
 		})
-		out := h.Publish(t.Context(), []*relay.Message{row("a", "{}"), row("b", "{}"), row("c", "{}"), row("a", "{}")})
+		out := h.Publish(t.Context(), []*Message{row("a", "{}"), row("b", "{}"), row("c", "{}"), row("a", "{}")})
 		require.Equal(t, retry.ClassPermanent, retry.ClassOf(out[0].Err))
 		require.Equal(t, status == 202, out[1].Err == nil)
 		require.Equal(t, retry.ClassOverload, retry.ClassOf(out[2].Err))
@@ -180,8 +179,8 @@ func TestAReceiverNamesTheRowsAtFault(t *testing.T) {
 // The engine accepts the requests of the relay.
 func TestTheEngineReadsTheCloudEvents(t *testing.T) {
 	m := row("k", `{"outcome":"failure"}`)
-	m.Headers = append(m.Headers, relay.Header{Name: "type", Value: "x"},
-		relay.Header{Name: "X-Request-Id", Value: "a\"b"})
+	m.Headers = append(m.Headers, Header{Name: "type", Value: "x"},
+		Header{Name: "X-Request-Id", Value: "a\"b"})
 	raw := appendCloudEvent(nil, m, "shop")
 	var fields map[string]any
 	require.NoError(t, json.Unmarshal(raw, &fields), string(raw))
@@ -205,7 +204,7 @@ func TestTLSTokenAndDeadLetters(t *testing.T) {
 	pool := x509.NewCertPool()
 	require.True(
 		t, pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: v.Certificate().Raw})))
-	out := newHTTP(t, HTTPOptions{URL: v.URL}).Publish(t.Context(), []*relay.Message{row("a", "{}")})[0]
+	out := newHTTP(t, HTTPOptions{URL: v.URL}).Publish(t.Context(), []*Message{row("a", "{}")})[0]
 	require.ErrorContains(t, out.Err, "certificate of the receiver")
 	require.True(t, out.Away)
 	require.Equal(t, retry.ClassBlocked, retry.ClassOf(out.Err))
@@ -218,7 +217,7 @@ func TestTLSTokenAndDeadLetters(t *testing.T) {
 	require.ErrorContains(t, h.Check(t.Context()), "401")
 	require.NoError(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
 	require.Eventually(t, func() bool {
-		return h.Publish(t.Context(), []*relay.Message{row("a", "{}")})[0].Err == nil
+		return h.Publish(t.Context(), []*Message{row("a", "{}")})[0].Err == nil
 	}, soon, 10*time.Millisecond, "the token is read again")
 	require.NoError(t, h.Check(t.Context()))
 	paths := make(chan string, 1)
@@ -228,7 +227,7 @@ func TestTLSTokenAndDeadLetters(t *testing.T) {
 	})
 	m := row("a", `{"row":{}}`)
 	m.DeadLetter = true
-	require.NoError(t, h.Publish(t.Context(), []*relay.Message{m})[0].Err)
+	require.NoError(t, h.Publish(t.Context(), []*Message{m})[0].Err)
 	require.Equal(t, "/dead shop application/json", <-paths)
 	var b strings.Builder
 	set.WritePrometheus(&b)
@@ -243,18 +242,18 @@ func TestHeadersThatHTTPCannotCarry(t *testing.T) {
 	v.set(func(_ http.ResponseWriter, r *http.Request, _ string) bool { got <- r.Header; return true })
 	h := newHTTP(t, HTTPOptions{URL: v.URL, TokenFile: nettest.PasswordFile(t, token)})
 	m := row("a", "{}")
-	m.Headers = append(m.Headers, relay.Header{Name: "Authorization", Value: "stolen"},
-		relay.Header{Name: "Host", Value: "elsewhere"}, relay.Header{Name: "x-request-id", Value: "7"})
-	require.NoError(t, h.Publish(t.Context(), []*relay.Message{m})[0].Err)
+	m.Headers = append(m.Headers, Header{Name: "Authorization", Value: "stolen"},
+		Header{Name: "Host", Value: "elsewhere"}, Header{Name: "x-request-id", Value: "7"})
+	require.NoError(t, h.Publish(t.Context(), []*Message{m})[0].Err)
 	headers := <-got
 	require.Equal(t, "Bearer "+token, headers.Get("Authorization"))
 	require.Equal(t, "7", headers.Get("X-Request-Id"))
 	require.Equal(t, "orders", headers.Get("Outbox-Topic"))
 	require.Equal(t, "created", headers.Get("Event-Type"))
-	for _, bad := range []relay.Header{{Name: "a b", Value: "1"}, {Name: "a", Value: "1\r\nb: 2"}} {
+	for _, bad := range []Header{{Name: "a b", Value: "1"}, {Name: "a", Value: "1\r\nb: 2"}} {
 		m := row("a", "{}")
 		m.Headers = append(m.Headers, bad)
-		o := h.Publish(t.Context(), []*relay.Message{m})[0]
+		o := h.Publish(t.Context(), []*Message{m})[0]
 		require.Equal(t, retry.ClassPermanent, retry.ClassOf(o.Err), "%v", o.Err)
 		require.False(t, o.Away)
 	}
@@ -278,13 +277,13 @@ func TestWrongOptions(t *testing.T) {
 
 func TestTurns(t *testing.T) {
 	var rounds [][]string
-	batch := []*relay.Message{}
+	batch := []*Message{}
 	for _, key := range []string{"a", "a", "b", "", "", "a", "b"} {
-		batch = append(batch, &relay.Message{Row: &outbox.Row{Key: key}})
+		batch = append(batch, &Message{Row: &outbox.Row{Key: key}})
 	}
-	out := inTurn(batch, func(part []*relay.Message) []relay.Outcome {
+	out := inTurn(batch, func(part []*Message) []Outcome {
 		var keys []string
-		o := make([]relay.Outcome, len(part))
+		o := make([]Outcome, len(part))
 		for i, m := range part {
 			keys = append(keys, m.Key)
 			if m.Key == "b" || m.Key == "" {

@@ -1,4 +1,4 @@
-package publish
+package relay
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/sloengine/sloengine/reliability/amqpclient"
-	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
@@ -39,7 +38,7 @@ type RabbitMQ struct {
 	publisher *amqpclient.Publisher
 }
 
-var _ relay.Publisher = (*RabbitMQ)(nil)
+var _ Publisher = (*RabbitMQ)(nil)
 
 // NewRabbitMQ checks the options and reads the password. It connects to nothing.
 func NewRabbitMQ(o RabbitMQOptions) (*RabbitMQ, error) {
@@ -58,15 +57,15 @@ func NewRabbitMQ(o RabbitMQOptions) (*RabbitMQ, error) {
 }
 
 // Publish publishes messages with confirmation.
-func (r *RabbitMQ) Publish(ctx context.Context, batch []*relay.Message) []relay.Outcome {
-	return inTurn(batch, func(part []*relay.Message) []relay.Outcome {
+func (r *RabbitMQ) Publish(ctx context.Context, batch []*Message) []Outcome {
+	return inTurn(batch, func(part []*Message) []Outcome {
 		messages := make([]*amqpclient.Message, len(part))
 		for i, m := range part {
 			messages[i] = r.message(m)
 		}
-		outcomes := make([]relay.Outcome, len(part))
+		outcomes := make([]Outcome, len(part))
 		for i, o := range r.publisher.Publish(ctx, messages) {
-			outcomes[i] = relay.Outcome{Err: o.Err, Away: o.Away || !part[i].DeadLetter && r.aboutAll(o.Err)}
+			outcomes[i] = Outcome{Err: o.Err, Away: o.Away || !part[i].DeadLetter && r.aboutAll(o.Err)}
 		}
 		return outcomes
 	})
@@ -86,7 +85,7 @@ func (r *RabbitMQ) aboutAll(err error) bool {
 // HeaderKey is the header with the key of a row, for brokers whose messages have no key.
 const HeaderKey = "outbox-key"
 
-func (r *RabbitMQ) message(m *relay.Message) *amqpclient.Message {
+func (r *RabbitMQ) message(m *Message) *amqpclient.Message {
 	p := &amqpclient.Message{Exchange: r.o.Exchange, Key: m.Topic, Mandatory: !r.o.NotMandatory}
 	switch {
 	case m.DeadLetter:
@@ -117,7 +116,7 @@ func (r *RabbitMQ) message(m *relay.Message) *amqpclient.Message {
 }
 
 // contentType is that of the row's headers, or the apparent type of the payload.
-func contentType(m *relay.Message) string {
+func contentType(m *Message) string {
 	for _, h := range m.Headers {
 		if strings.EqualFold(h.Name, "content-type") && len(h.Value) <= amqpclient.MaxName {
 			return h.Value

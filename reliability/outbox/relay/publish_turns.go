@@ -1,12 +1,10 @@
-package publish
-
-import "github.com/sloengine/sloengine/reliability/outbox/relay"
+package relay
 
 // inTurn publishes messages of a broker that may refuse one and take the next: a message waits until those before it
 // with the same key are accepted, and is skipped if one of them is refused or skipped. Messages without a key do not
 // wait.
-func inTurn(batch []*relay.Message, publish func(part []*relay.Message) []relay.Outcome) []relay.Outcome {
-	outcomes := make([]relay.Outcome, len(batch))
+func inTurn(batch []*Message, publish func(part []*Message) []Outcome) []Outcome {
+	outcomes := make([]Outcome, len(batch))
 	failed := map[string]bool{}
 	left := make([]int, len(batch))
 	for i := range left {
@@ -14,7 +12,7 @@ func inTurn(batch []*relay.Message, publish func(part []*relay.Message) []relay.
 	}
 	for len(left) > 0 {
 		taken := make(map[string]bool, len(left))
-		var part []*relay.Message
+		var part []*Message
 		var index, later []int
 		for _, i := range left {
 			switch key := batch[i].Key; {

@@ -1,4 +1,4 @@
-package publish
+package relay
 
 import (
 	"bytes"
@@ -18,7 +18,6 @@ import (
 
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/metric"
-	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/secretfile"
@@ -62,7 +61,7 @@ type HTTP struct {
 	blocked  atomic.Pointer[error] // why the receiver refuses everything, as far as the last answer says
 }
 
-var _ relay.Publisher = (*HTTP)(nil)
+var _ Publisher = (*HTTP)(nil)
 
 // NewHTTP checks the options and reads the token. It connects to nothing.
 func NewHTTP(o HTTPOptions) (*HTTP, error) {
@@ -82,7 +81,8 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 		check("health_url", o.HealthURL)
 	}
 	for name, value := range o.Headers {
-		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || reserved[strings.ToLower(name)] {
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) ||
+			reservedHeaders[strings.ToLower(name)] {
 			errs = append(errs, fmt.Errorf("headers: %q is not valid, or set by the relay itself", name))
 		}
 	}
@@ -108,12 +108,12 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 }
 
 // Publish posts messages. A message waits for the answer about those before it with the same key.
-func (h *HTTP) Publish(ctx context.Context, batch []*relay.Message) []relay.Outcome {
-	return inTurn(batch, func(part []*relay.Message) []relay.Outcome {
+func (h *HTTP) Publish(ctx context.Context, batch []*Message) []Outcome {
+	return inTurn(batch, func(part []*Message) []Outcome {
 		if h.o.Body == BodyCloudEvents && !part[0].DeadLetter {
 			return h.postBatch(ctx, part)
 		}
-		outcomes := make([]relay.Outcome, len(part))
+		outcomes := make([]Outcome, len(part))
 		var group sync.WaitGroup
 		for i, m := range part {
 			refused, ok := h.enter(ctx, m.DeadLetter)
@@ -134,22 +134,22 @@ func (h *HTTP) Publish(ctx context.Context, batch []*relay.Message) []relay.Outc
 // enter waits until a request may be made: for the rate limit, and for one of the MaxConnections. If it is not ok, the
 // outcome is that of the rows of the request. Rows that the rate limit leaves no time for are not sent, and keep their
 // attempts.
-func (h *HTTP) enter(ctx context.Context, deadLetter bool) (relay.Outcome, bool) {
+func (h *HTTP) enter(ctx context.Context, deadLetter bool) (Outcome, bool) {
 	if h.o.Limit != nil && !deadLetter && h.o.Limit.Wait(ctx, 1) != nil {
-		return relay.Outcome{Skipped: true}, false
+		return Outcome{Skipped: true}, false
 	}
 	select {
 	case h.slots <- struct{}{}:
-		return relay.Outcome{}, true
+		return Outcome{}, true
 	case <-ctx.Done():
-		return relay.Outcome{Err: context.Cause(ctx), Away: true}, false
+		return Outcome{Err: context.Cause(ctx), Away: true}, false
 	}
 }
 
 func (h *HTTP) leave() { <-h.slots }
 
-// reserved are headers that a row cannot set, since they are about the connection, the body or the sender.
-var reserved = map[string]bool{
+// reservedHeaders are headers that a row cannot set, since they are about the connection, the body or the sender.
+var reservedHeaders = map[string]bool{
 	"authorization": true, "connection": true, "content-length": true, "expect": true, "host": true, "keep-alive": true,
 	"proxy-authorization": true, "proxy-connection": true, "te": true, "trailer": true,
 	"transfer-encoding": true, "upgrade": true,
@@ -157,12 +157,12 @@ var reserved = map[string]bool{
 }
 
 // postRow posts the payload of a row with its headers.
-func (h *HTTP) postRow(ctx context.Context, m *relay.Message) relay.Outcome {
+func (h *HTTP) postRow(ctx context.Context, m *Message) Outcome {
 	to := h.o.URL
 	headers := http.Header{}
 	headers.Set("Content-Type", contentType(m))
 	set := func(name, value string) error {
-		if reserved[strings.ToLower(name)] {
+		if reservedHeaders[strings.ToLower(name)] {
 			return nil
 		}
 		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) ||
@@ -185,26 +185,26 @@ func (h *HTTP) postRow(ctx context.Context, m *relay.Message) relay.Outcome {
 		err = errors.Join(err, set(x.Name, x.Value))
 	}
 	if err != nil {
-		return relay.Outcome{Err: err}
+		return Outcome{Err: err}
 	}
 	r := h.post(ctx, to, m.Payload, headers)
-	return relay.Outcome{Err: r.err, Away: r.away}
+	return Outcome{Err: r.err, Away: r.away}
 }
 
-// reply is the outcome of a request.
-type reply struct {
+// httpReply is the outcome of a request.
+type httpReply struct {
 	err    error
 	away   bool           // the error is not about the content of the request
 	answer *remote.Answer // nil: there was none
 }
 
 // post makes a request.
-func (h *HTTP) post(ctx context.Context, to string, body []byte, headers http.Header) reply {
+func (h *HTTP) post(ctx context.Context, to string, body []byte, headers http.Header) httpReply {
 	ctx, cancel := context.WithTimeout(ctx, h.o.RequestTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
-		return reply{err: retry.Permanent(err)}
+		return httpReply{err: retry.Permanent(err)}
 	}
 	req.Header = headers
 	began := time.Since(h.start)
@@ -215,7 +215,7 @@ func (h *HTTP) post(ctx context.Context, to string, body []byte, headers http.He
 	}
 	h.count(a.Status / 100)
 	h.answered.Store(int64(time.Since(h.start)))
-	r := judge(a)
+	r := judgeAnswer(a)
 	if r.err != nil && retry.ClassOf(r.err) == retry.ClassBlocked {
 		if a.Status == http.StatusUnauthorized && h.token != nil {
 			h.token.Value(true)
@@ -245,7 +245,7 @@ func (h *HTTP) count(code int) {
 
 // noAnswer is a request without an answer. It is about its rows if the receiver has answered another one meanwhile: a
 // row whose handling hangs or crashes must not count as an unreachable receiver forever.
-func (h *HTTP) noAnswer(err error, began time.Duration) reply {
+func (h *HTTP) noAnswer(err error, began time.Duration) httpReply {
 	class := retry.ClassOf(err)
 	text := "the receiver is not reachable"
 	if tlsText := remote.ExplainTLS(err); tlsText != "" {
@@ -255,13 +255,14 @@ func (h *HTTP) noAnswer(err error, began time.Duration) reply {
 	}
 	var dial *net.OpError
 	connected := !errors.As(err, &dial) || dial.Op != "dial"
-	return reply{err: &remote.BrokerError{Broker: "http", Kind: remote.KindConnection, Class: class, Text: text, Err: err},
+	return httpReply{err: &remote.BrokerError{
+		Broker: "http", Kind: remote.KindConnection, Class: class, Text: text, Err: err},
 		away: !connected || class == retry.ClassBlocked || time.Duration(h.answered.Load()) <= began}
 }
 
-// judge turns an answer into a reply. An answer about the address, the credentials or the load of the receiver is not
-// about the rows.
-func judge(a *remote.Answer) reply {
+// judgeAnswer turns an answer into an httpReply. An answer about the address, the credentials or the load of the
+// receiver is not about the rows.
+func judgeAnswer(a *remote.Answer) httpReply {
 	class := remote.ClassOf(a.Status)
 	away := class == retry.ClassBlocked
 	switch a.Status {
@@ -272,7 +273,7 @@ func judge(a *remote.Answer) reply {
 	case http.StatusConflict: // another request with the same idempotency key is not done
 		class = retry.ClassTransient
 	}
-	return reply{a.Err(class), away, a}
+	return httpReply{a.Err(class), away, a}
 }
 
 // Check asks the receiver whether it answers, or connects to it. Credentials or an address that the last request was

@@ -1,4 +1,4 @@
-package publish
+package relay
 
 import (
 	"strings"
@@ -6,21 +6,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/outbox"
-	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(kafkatest.Main(m)) }
-
-func message(topic, key, payload string) *relay.Message {
-	return &relay.Message{Row: &outbox.Row{Topic: topic, Key: key, Payload: []byte(payload)},
-		Headers: []relay.Header{{Name: "traceparent", Value: "00-1"}}}
+func rowMessage(topic, key, payload string) *Message {
+	return &Message{Row: &outbox.Row{Topic: topic, Key: key, Payload: []byte(payload)},
+		Headers: []Header{{Name: "traceparent", Value: "00-1"}}}
 }
 
 func newKafka(t *testing.T, o kafkaclient.Options) *Kafka {
@@ -39,10 +35,10 @@ func TestRowsBecomeRecords(t *testing.T) {
 	c.CreateTopic(t, "small", 1, map[string]string{"max.message.bytes": "2000"})
 	k := newKafka(t, kafkaclient.Options{Brokers: c.Brokers()})
 	require.NoError(t, k.Check(t.Context()))
-	batch := []*relay.Message{
-		message("rows", "a", "1"), message("missing", "a", "lost"), message("rows", "a", "2"),
-		message("small", "a", strings.Repeat("x\x00y", 5000)), message("rows", "b", strings.Repeat("x", 2<<20)),
-		message("rows", "a", "3"),
+	batch := []*Message{
+		rowMessage("rows", "a", "1"), rowMessage("missing", "a", "lost"), rowMessage("rows", "a", "2"),
+		rowMessage("small", "a", strings.Repeat("x\x00y", 5000)), rowMessage("rows", "b", strings.Repeat("x", 2<<20)),
+		rowMessage("rows", "a", "3"),
 	}
 	outcomes := k.Publish(t.Context(), batch)
 	for i, want := range []string{"", "the topic does not exist", "", "", "more than max_message_bytes", ""} {
@@ -73,7 +69,7 @@ func TestWhatIsAboutTheClusterIsNoAttempt(t *testing.T) {
 	down := kafkaclient.Options{Brokers: []string{nettest.FreeAddress(t)}}
 	for _, o := range []kafkaclient.Options{wrong, down} {
 		k := newKafka(t, o)
-		out := k.Publish(t.Context(), []*relay.Message{message("guarded", "a", "1")})[0]
+		out := k.Publish(t.Context(), []*Message{rowMessage("guarded", "a", "1")})[0]
 		require.Error(t, out.Err)
 		require.True(t, out.Away, out.Err)
 	}
@@ -81,6 +77,6 @@ func TestWhatIsAboutTheClusterIsNoAttempt(t *testing.T) {
 	o := kafkaclient.Options{Brokers: c.SASLBrokers(),
 		SASL: &kafkaclient.SASLOptions{
 			Username: kafkatest.Mallory, PasswordFile: nettest.PasswordFile(t, kafkatest.MalloryPassword)}}
-	out := newKafka(t, o).Publish(t.Context(), []*relay.Message{message("guarded", "a", "1")})[0]
+	out := newKafka(t, o).Publish(t.Context(), []*Message{rowMessage("guarded", "a", "1")})[0]
 	require.ErrorContains(t, out.Err, "not authorized")
 }

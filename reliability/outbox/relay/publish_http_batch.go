@@ -1,4 +1,4 @@
-package publish
+package relay
 
 import (
 	"cmp"
@@ -9,13 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // postBatch posts rows as CloudEvents in one request. A batch that the receiver refuses without saying which row is at
 // fault is halved until that row is alone.
-func (h *HTTP) postBatch(ctx context.Context, part []*relay.Message) []relay.Outcome {
+func (h *HTTP) postBatch(ctx context.Context, part []*Message) []Outcome {
 	body := []byte{'['}
 	for i, m := range part {
 		if i > 0 {
@@ -24,9 +23,9 @@ func (h *HTTP) postBatch(ctx context.Context, part []*relay.Message) []relay.Out
 		body = appendCloudEvent(body, m, cmp.Or(h.o.Source, m.Topic))
 	}
 	body = append(body, ']')
-	outcomes := make([]relay.Outcome, len(part))
+	outcomes := make([]Outcome, len(part))
 	if refused, ok := h.enter(ctx, false); !ok {
-		fill(outcomes, refused)
+		fillOutcomes(outcomes, refused)
 		return outcomes
 	}
 	r := h.post(ctx, h.o.URL, body, http.Header{"Content-Type": {"application/cloudevents-batch+json"}})
@@ -43,25 +42,25 @@ func (h *HTTP) postBatch(ctx context.Context, part []*relay.Message) []relay.Out
 		half := len(part) / 2
 		return append(h.postBatch(ctx, part[:half]), h.postBatch(ctx, part[half:])...)
 	}
-	fill(outcomes, relay.Outcome{Err: r.err, Away: r.away})
+	fillOutcomes(outcomes, Outcome{Err: r.err, Away: r.away})
 	return outcomes
 }
 
-func fill(outcomes []relay.Outcome, o relay.Outcome) {
+func fillOutcomes(outcomes []Outcome, o Outcome) {
 	for i := range outcomes {
 		outcomes[i] = o
 	}
 }
 
-// core are the attributes of CloudEvents that are set from columns.
-var core = map[string]bool{
+// cloudEventCore are the attributes of CloudEvents that are set from columns.
+var cloudEventCore = map[string]bool{
 	"specversion": true, "id": true, "source": true, "type": true, "time": true, "subject": true, "datacontenttype": true,
 	"dataschema": true, "data": true, "partitionkey": true, "topic": true,
 }
 
 // appendCloudEvent appends a row as a CloudEvent. Headers are extension attributes, whose names can have small letters
 // and digits only.
-func appendCloudEvent(b []byte, m *relay.Message, source string) []byte {
+func appendCloudEvent(b []byte, m *Message, source string) []byte {
 	text := func(name, value string) {
 		if value != "" {
 			b = append(append(append(b, ',', '"'), name...), '"', ':')
@@ -78,8 +77,8 @@ func appendCloudEvent(b []byte, m *relay.Message, source string) []byte {
 	text("topic", m.Topic)
 	seen := map[string]bool{"idempotencykey": true, "eventtype": true, "aggregateid": true} // they are above
 	for _, h := range m.Headers {
-		name := extension(h.Name)
-		if core[name] {
+		name := extensionName(h.Name)
+		if cloudEventCore[name] {
 			name = "header" + name
 		}
 		if name != "" && !seen[name] {
@@ -105,8 +104,8 @@ func appendText(b []byte, s string) []byte {
 	return append(b, quoted...)
 }
 
-// extension is the name of a header as that of an extension attribute.
-func extension(name string) string {
+// extensionName is the name of a header as that of an extension attribute.
+func extensionName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r

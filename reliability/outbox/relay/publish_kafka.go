@@ -1,4 +1,4 @@
-package publish
+package relay
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
-	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
@@ -19,7 +18,7 @@ type Kafka struct {
 	max      int
 }
 
-var _ relay.Publisher = (*Kafka)(nil)
+var _ Publisher = (*Kafka)(nil)
 
 // NewKafka checks the options and reads the password. It connects to nothing. BatchBytes has to be MaxMessageBytes, so
 // that no row overtakes another one of its key.
@@ -32,7 +31,7 @@ func NewKafka(o kafkaclient.ProducerOptions) (*Kafka, error) {
 }
 
 // Publish writes records. All records of a key are on one partition, which gets them in order.
-func (k *Kafka) Publish(ctx context.Context, batch []*relay.Message) []relay.Outcome {
+func (k *Kafka) Publish(ctx context.Context, batch []*Message) []Outcome {
 	records := make([]*kgo.Record, len(batch))
 	for i, m := range batch {
 		r := &kgo.Record{Topic: m.Topic, Value: m.Payload, Headers: make([]kgo.RecordHeader, len(m.Headers))}
@@ -44,9 +43,9 @@ func (k *Kafka) Publish(ctx context.Context, batch []*relay.Message) []relay.Out
 		}
 		records[i] = r
 	}
-	outcomes := make([]relay.Outcome, len(batch))
+	outcomes := make([]Outcome, len(batch))
 	for i, err := range k.producer.Send(ctx, records) {
-		outcomes[i] = relay.Outcome{Err: err, Away: err != nil && kafkaAway(err)}
+		outcomes[i] = Outcome{Err: err, Away: err != nil && kafkaAway(err)}
 	}
 	return outcomes
 }

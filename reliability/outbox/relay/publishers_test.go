@@ -1,4 +1,4 @@
-package publish
+package relay
 
 import (
 	"fmt"
@@ -20,21 +20,17 @@ import (
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/outbox"
-	"github.com/sloengine/sloengine/reliability/outbox/relay"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
-
-// soon bounds the time on a busy machine.
-const soon = time.Minute
 
 // taken is a message as the other side has it.
 type taken struct{ id, key, trace, payload string }
 
 // target is a broker of one of the kinds that the relay publishes to.
 type target struct {
-	publisher func(t *testing.T, to place) relay.Publisher
+	publisher func(t *testing.T, to place) Publisher
 	taken     func(t *testing.T) []taken // those of the topic "orders", in order per key
-	poison    func(m *relay.Message)     // makes a message one that this broker refuses
+	poison    func(m *Message)           // makes a message one that this broker refuses
 	proxy     *nettest.Proxy             // nil: without
 }
 
@@ -51,12 +47,12 @@ const (
 var serial atomic.Int64
 
 // row is a message as the relay makes it.
-func row(key, payload string) *relay.Message {
+func row(key, payload string) *Message {
 	id := fmt.Sprint("row-", serial.Add(1))
 	r := &outbox.Row{ID: serial.Load(), CreatedAt: time.Unix(1_700_000_000, 0), IdempotencyKey: id, EventType: "created",
 		AggregateID: "7", Topic: "orders", Key: key, Payload: []byte(payload)}
-	return &relay.Message{Row: r, Headers: []relay.Header{{Name: "traceparent", Value: "00-abc-def-01"},
-		{Name: relay.HeaderIdempotencyKey, Value: id}, {Name: relay.HeaderEventType, Value: "created"}}}
+	return &Message{Row: r, Headers: []Header{{Name: "traceparent", Value: "00-abc-def-01"},
+		{Name: HeaderIdempotencyKey, Value: id}, {Name: HeaderEventType, Value: "created"}}}
 }
 
 // promises checks a publisher against the promises of the relay about each of them.
@@ -64,14 +60,14 @@ func promises(t *testing.T, b *target) {
 	t.Run("order and content", func(t *testing.T) {
 		p := b.publisher(t, direct)
 		require.NoError(t, p.Check(t.Context()))
-		var batch []*relay.Message
+		var batch []*Message
 		for n := range 20 {
 			for _, key := range []string{"a", "b", ""} {
 				batch = append(batch, row(key, fmt.Sprintf(`{"key":%q,"n":%d}`, key, n)))
 			}
 		}
 		for _, o := range p.Publish(t.Context(), batch) {
-			require.Equal(t, relay.Outcome{}, o)
+			require.Equal(t, Outcome{}, o)
 		}
 		got := map[string]taken{}
 		next := map[string]int{}
@@ -92,7 +88,7 @@ func promises(t *testing.T, b *target) {
 		p := b.publisher(t, direct)
 		bad := row("bad", `{"poison":true}`)
 		b.poison(bad)
-		batch := []*relay.Message{row("good", `{"n":1}`), bad, row("good", `{"n":2}`), row("other", `{"n":3}`)}
+		batch := []*Message{row("good", `{"n":1}`), bad, row("good", `{"n":2}`), row("other", `{"n":3}`)}
 		outcomes := p.Publish(t.Context(), batch)
 		require.Error(t, outcomes[1].Err)
 		require.False(t, outcomes[1].Away, "it is an attempt of the row: %v", outcomes[1].Err)
@@ -102,7 +98,7 @@ func promises(t *testing.T, b *target) {
 		}
 		for i, m := range batch {
 			if i != 1 {
-				require.Equal(t, relay.Outcome{}, outcomes[i], i)
+				require.Equal(t, Outcome{}, outcomes[i], i)
 			}
 			require.Equal(t, i != 1, got[m.IdempotencyKey], i)
 		}
@@ -110,7 +106,7 @@ func promises(t *testing.T, b *target) {
 	t.Run("what is about the broker is no attempt", func(t *testing.T) {
 		for _, to := range []place{nowhere, wrongPassword} {
 			p := b.publisher(t, to)
-			out := p.Publish(t.Context(), []*relay.Message{row("a", `{}`), row("b", `{}`)})
+			out := p.Publish(t.Context(), []*Message{row("a", `{}`), row("b", `{}`)})
 			for _, o := range out {
 				require.Error(t, o.Err)
 				require.True(t, o.Away, o.Err)
@@ -124,13 +120,13 @@ func promises(t *testing.T, b *target) {
 	t.Run("a network that comes back", func(t *testing.T) {
 		p := b.publisher(t, proxied)
 		m := row("net", `{}`)
-		require.NoError(t, p.Publish(t.Context(), []*relay.Message{m})[0].Err)
+		require.NoError(t, p.Publish(t.Context(), []*Message{m})[0].Err)
 		b.proxy.Cut()
-		out := p.Publish(t.Context(), []*relay.Message{row("net", `{}`)})[0]
+		out := p.Publish(t.Context(), []*Message{row("net", `{}`)})[0]
 		require.True(t, out.Away, "%v", out.Err)
 		b.proxy.Restore()
 		require.Eventually(t, func() bool {
-			return p.Publish(t.Context(), []*relay.Message{row("net", `{}`)})[0].Err == nil && p.Check(t.Context()) == nil
+			return p.Publish(t.Context(), []*Message{row("net", `{}`)})[0].Err == nil && p.Check(t.Context()) == nil
 		}, soon, 20*time.Millisecond)
 	})
 }
@@ -141,7 +137,7 @@ func TestKafkaKeepsThePromises(t *testing.T) {
 	c.CreateTopic(t, "orders", 3, nil)
 	read := map[string]bool{}
 	promises(t, &target{
-		publisher: func(t *testing.T, to place) relay.Publisher {
+		publisher: func(t *testing.T, to place) Publisher {
 			o := kafkaclient.Options{Brokers: c.Brokers()}
 			switch to {
 			case nowhere:
@@ -170,7 +166,7 @@ func TestKafkaKeepsThePromises(t *testing.T) {
 			}
 			return list
 		},
-		poison: func(m *relay.Message) { m.Topic = "there-is-no-such-topic" },
+		poison: func(m *Message) { m.Topic = "there-is-no-such-topic" },
 	})
 }
 
@@ -218,7 +214,7 @@ func TestRabbitMQ(t *testing.T) {
 	}
 	declare("orders", nil)
 	promises(t, &target{
-		publisher: func(t *testing.T, to place) relay.Publisher {
+		publisher: func(t *testing.T, to place) Publisher {
 			o := rabbitOptions(t, n.Address, rabbitmqtest.AlicePassword)
 			switch to {
 			case proxied:
@@ -242,14 +238,14 @@ func TestRabbitMQ(t *testing.T) {
 			}
 			return list
 		},
-		poison: func(m *relay.Message) { m.Topic = "there-is-no-such-queue" }, // mandatory: it comes back
+		poison: func(m *Message) { m.Topic = "there-is-no-such-queue" }, // mandatory: it comes back
 		proxy:  n.Proxy,
 	})
 
 	t.Run("a queue that is full does not reorder a key", func(t *testing.T) {
 		declare("full", amqp.Table{"x-max-length": 2, "x-overflow": "reject-publish"})
 		p := newRabbitMQ(t, rabbitOptions(t, n.Address, rabbitmqtest.AlicePassword))
-		var batch []*relay.Message
+		var batch []*Message
 		for i := range 10 {
 			m := row("k", fmt.Sprint(i))
 			m.Topic = "full"
@@ -272,7 +268,7 @@ func TestRabbitMQ(t *testing.T) {
 		o := rabbitOptions(t, n.Address, rabbitmqtest.AlicePassword)
 		o.Exchange = "missing"
 		p := newRabbitMQ(t, o)
-		out := p.Publish(t.Context(), []*relay.Message{row("a", "{}")})[0]
+		out := p.Publish(t.Context(), []*Message{row("a", "{}")})[0]
 		require.ErrorContains(t, out.Err, "does not exist")
 		require.True(t, out.Away, "no row can be published")
 		require.ErrorContains(t, p.Check(t.Context()), "does not exist")
@@ -284,7 +280,7 @@ func TestRabbitMQ(t *testing.T) {
 		p = newRabbitMQ(t, o)
 		there, lost := row("a", "1"), row("b", "2")
 		there.Topic, lost.Topic = "events", "missing"
-		outcomes := p.Publish(t.Context(), []*relay.Message{there, lost})
+		outcomes := p.Publish(t.Context(), []*Message{there, lost})
 		require.NoError(t, outcomes[0].Err)
 		require.ErrorContains(t, outcomes[1].Err, "does not exist")
 		require.False(t, outcomes[1].Away, "rows of other topics go on")
@@ -297,20 +293,20 @@ func TestRabbitMQ(t *testing.T) {
 		m := row("a", `{"row":{}}`)
 		m.Topic, m.DeadLetter = "dead", true
 		p := newRabbitMQ(t, o)
-		require.NoError(t, p.Publish(t.Context(), []*relay.Message{m})[0].Err)
+		require.NoError(t, p.Publish(t.Context(), []*Message{m})[0].Err)
 		require.Len(t, drain(t, "dead"), 1)
 		m.Topic = "no-such-queue"
-		require.ErrorIs(t, p.Publish(t.Context(), []*relay.Message{m})[0].Err, amqpclient.ErrUnroutable,
+		require.ErrorIs(t, p.Publish(t.Context(), []*Message{m})[0].Err, amqpclient.ErrUnroutable,
 			"a dead letter is never dropped")
 	})
 	t.Run("a broker that is killed keeps what it confirmed", func(t *testing.T) {
 		p := newRabbitMQ(t, rabbitOptions(t, n.Address, rabbitmqtest.AlicePassword))
-		require.NoError(t, p.Publish(t.Context(), []*relay.Message{row("a", "1"), row("b", "2")})[0].Err)
+		require.NoError(t, p.Publish(t.Context(), []*Message{row("a", "1"), row("b", "2")})[0].Err)
 		n.Kill()
-		require.True(t, p.Publish(t.Context(), []*relay.Message{row("a", "3")})[0].Away)
+		require.True(t, p.Publish(t.Context(), []*Message{row("a", "3")})[0].Away)
 		n.Restart(t)
 		require.Eventually(t, func() bool {
-			return p.Publish(t.Context(), []*relay.Message{row("a", "3")})[0].Err == nil
+			return p.Publish(t.Context(), []*Message{row("a", "3")})[0].Err == nil
 		}, soon, 50*time.Millisecond)
 		ch = n.Channel(t, "/")
 		require.GreaterOrEqual(t, len(drain(t, "orders")), 3)
@@ -397,7 +393,7 @@ func TestHTTPKeepsThePromises(t *testing.T) {
 			v := newReceiver(t, (*httptest.Server).Start)
 			proxy := nettest.NewProxy(t, v.Listener.Addr().String())
 			promises(t, &target{
-				publisher: func(t *testing.T, to place) relay.Publisher {
+				publisher: func(t *testing.T, to place) Publisher {
 					o := HTTPOptions{URL: v.URL + "/in", Body: body, TokenFile: nettest.PasswordFile(t, token)}
 					switch to {
 					case proxied:
@@ -409,7 +405,7 @@ func TestHTTPKeepsThePromises(t *testing.T) {
 					}
 					return newHTTP(t, o)
 				},
-				taken: v.taken, poison: func(*relay.Message) {}, proxy: proxy,
+				taken: v.taken, poison: func(*Message) {}, proxy: proxy,
 			})
 		})
 	}
