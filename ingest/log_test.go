@@ -8,12 +8,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sloengine/sloengine/reliability/logtest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 // A clock that was set back does not silence the log until it has caught up.
 func TestThrottledLogWhenTheClockIsSetBack(t *testing.T) {
-	var b logtest.Buffer
+	var b testkit.Buffer
 	now := time.Unix(1e9, 0)
 	l := newThrottledLog(slog.New(slog.NewTextHandler(&b, nil)))
 	l.now = func() time.Time { return now }

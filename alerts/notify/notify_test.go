@@ -21,7 +21,6 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/breaker"
-	"github.com/sloengine/sloengine/reliability/logtest"
 )
 
 func TestFiresAndResolves(t *testing.T) {
@@ -146,7 +145,7 @@ func TestBadPeers(t *testing.T) {
 		s.Peers = append(s.Peers, Peer{Name: name, URL: newFake(t, answer).URL})
 	}
 	s.Timeout = 5 * time.Second
-	var out logtest.Buffer
+	var out testkit.Buffer
 	set := metrics.NewSet()
 	n, _ := run(t, Options{Settings: s, Metrics: NewMetrics(set), Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	w := newWorld(t, "MED", "AUTO")
@@ -270,7 +269,7 @@ func TestNothingLeft(t *testing.T) {
 func TestOutage(t *testing.T) {
 	f := newFake(t, nil)
 	down := func(w http.ResponseWriter, _ *http.Request, _ []posted) { w.WriteHeader(503) }
-	var out logtest.Buffer
+	var out testkit.Buffer
 	o := Options{Settings: settingsFor(f.URL), Logger: slog.New(slog.NewTextHandler(&out, nil))}
 	n, stop := run(t, o)
 	w := newWorld(t, "A", "B", "C", "D")
@@ -386,7 +385,7 @@ func TestSecretsStayInside(t *testing.T) {
 	s.Peers[0].HTTP.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: file}
 	s.Peers[1].HTTP.BasicAuth = &config.BasicAuth{Username: "am", Password: "two-secret"}
 	s.Peers[2].HTTP.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: file + ".missing"}
-	var out logtest.Buffer
+	var out testkit.Buffer
 	n, _ := run(t, Options{Settings: s, Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	w := newWorld(t, "MED")
 	w.bad["MED"] = true

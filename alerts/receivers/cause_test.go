@@ -19,7 +19,6 @@ import (
 	"github.com/sloengine/sloengine/alerts/silence"
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/internal/testkit"
-	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo"
 )
@@ -121,7 +120,7 @@ func TestOnsetOfCause(t *testing.T) {
 inhibit_rules: [{source_matchers: ['severity="page"', 'slo_id="mdm"'], target_matchers: ['slo_id!="mdm"']}]
 `)
 	r.Causes = []int{0}
-	var log logtest.Buffer
+	var log testkit.Buffer
 	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: r},
 		Logger: slog.New(slog.NewTextHandler(&log, nil)), Incident: func(id string) (Incident, bool) { at, ok := known[id]; return Incident{Onset: at}, ok }})
 	muted, err := d.AddSilence(silence.Silence{Matchers: `slo_id="mdm"`, Author: "ann", Comment: "known",

@@ -18,7 +18,6 @@ import (
 
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/breaker"
-	"github.com/sloengine/sloengine/reliability/logtest"
 
 	"github.com/prometheus/alertmanager/config"
 )
@@ -55,7 +54,7 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			good, bad := newHook(t, nil), newHook(t, x.answer)
-			var log logtest.Buffer
+			var log testkit.Buffer
 			sections := fmt.Sprintf("receivers: [{name: r0, webhook_configs: [{url: %q}, {url: %q}]}]",
 				bad.URL+"/?token=hush", good.URL)
 			timeout := time.Minute

@@ -83,7 +83,6 @@ var mayImport = map[string][]string{
 	"reliability/mail":          {"reliability/remote", "reliability/retry"},
 	"reliability/subscription":  {"reliability/*"},
 	"reliability/mail/mailtest": {},
-	"reliability/logtest":       {},
 	"reliability/nettest":       {"internal/testkit"},
 	"reliability/outbox":        {},
 	"reliability/kafkaclient":   {"reliability/remote", "reliability/retry", "reliability/secretfile"},
@@ -186,7 +185,7 @@ var mayImport = map[string][]string{
 	"internal/e2e/alerting":     {},
 	"internal/e2e/bench":        {},
 	"internal/e2e/brokers":      {},
-	"internal/e2e/e2etest":      {"internal/testkit", "reliability/logtest", "rules/series", "web/incidents"},
+	"internal/e2e/e2etest":      {"internal/testkit", "rules/series", "web/incidents"},
 	"internal/e2e/faults":       {},
 	"internal/e2e/operating":    {},
 	"internal/e2e/web":          {},
@@ -201,8 +200,8 @@ var mayImport = map[string][]string{
 // whole chain may import all.
 var testsMayImport = map[string][]string{
 	"reliability/logrange": {"reliability/fsys/fsystest"},
-	"reliability/fsys":     {"reliability/fsys/fsystest", "reliability/logtest"},
-	"reliability/health":   {"reliability/logtest"},
+	"reliability/fsys":     {"reliability/fsys/fsystest"},
+
 	"reliability/audit":    {"reliability/fsys/fsystest"},
 	"reliability/wal":      {"reliability/fsys/fsystest"},
 	"reliability/dlq":      {"reliability/fsys/fsystest", "reliability/dlq/dlqtest", "slo/zonetest"},
@@ -214,10 +213,10 @@ var testsMayImport = map[string][]string{
 	"alerts/blindspot":     {"alerts/state", "ingest/event", "sla/evaluator", "slo/fold"},
 	"alerts/state":         {"sla/forecast"},
 	"slo/spec":             {"slo/yamldoc/shape/shapetest", "slo/zonetest"},
-	"sla/evaluator":        {"ingest/event", "reliability/logtest"},
+	"sla/evaluator":        {"ingest/event"},
 	"sla/fleet":            {"ingest/event", "sla", "sla/outlook", "slo/spec"},
 	"sla/report":           {"ingest/event", "sla/evaluator", "slo/zonetest"},
-	"cmd/sloengine/send":   {"reliability/logtest"},
+
 	"cmd/sloengine/remote": {"ingest/rejects", "sla", "sla/forecast", "slo/fold", "web"},
 	"reliability/mail":     {"reliability/mail/mailtest", "reliability/nettest"},
 	"rules":                {"rules/rulestest"},
@@ -240,7 +239,7 @@ var testsMayImport = map[string][]string{
 	"internal/e2e/web":       {"all"},
 
 	"cmd/sloengine/app/config":     {"slo/yamldoc/shape/shapetest"},
-	"reliability/ratelimit/shared": {"reliability/logtest", "reliability/nettest"},
+	"reliability/ratelimit/shared": {"reliability/nettest"},
 
 	"reliability/kafkaclient": {"ingest/source/kafka/kafkatest", "reliability/nettest"},
 	"reliability/amqpclient":  {"ingest/source/rabbitmq/rabbitmqtest", "reliability/nettest"},

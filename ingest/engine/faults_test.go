@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
-	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -294,7 +294,7 @@ func TestClockIsNamed(t *testing.T) {
 		{-30 * time.Second, ""}, // a small correction
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			disk, clock, log := fsystest.New(), &settableClock{began: time.Now()}, &logtest.Buffer{}
+			disk, clock, log := fsystest.New(), &settableClock{began: time.Now()}, &testkit.Buffer{}
 			opt := testOptions(disk)
 			opt.Now, opt.Uptime, opt.Logger = clock.now, clock.uptime, slog.New(slog.NewTextHandler(log, nil))
 			opt.Metrics = NewMetrics(metrics.NewSet())

@@ -17,12 +17,12 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sloengine/sloengine/reliability/logtest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // logged keeps the log lines.
-type logged struct{ logtest.Buffer }
+type logged struct{ testkit.Buffer }
 
 func (l *logged) with(text string) (lines []string) {
 	for _, line := range strings.Split(l.String(), "\n") {

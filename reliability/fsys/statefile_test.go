@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
-	"github.com/sloengine/sloengine/reliability/logtest"
 )
 
 type numbers struct {
@@ -19,8 +19,8 @@ type numbers struct {
 	All     []int `json:"all"`
 }
 
-func newNumbers(disk fsys.FS) (*fsys.StateFile[numbers], *logtest.Buffer) {
-	var log logtest.Buffer
+func newNumbers(disk fsys.FS) (*fsys.StateFile[numbers], *testkit.Buffer) {
+	var log testkit.Buffer
 	return &fsys.StateFile[numbers]{
 		Files: disk, Name: "/numbers.json", What: "numbers", Damaged: "numbers are unreadable",
 		Oldest: 2, Newest: 3, Logger: slog.New(slog.NewTextHandler(&log, nil)),

@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sloengine/sloengine/reliability/logtest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 func TestAFailureIsLoggedOnceAndSoIsItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out logtest.Buffer
+		var out testkit.Buffer
 		l := Log{Logger: slog.New(slog.NewTextHandler(&out, nil)), Broken: "no save", Works: "saved again"}
 		l.Note(nil)
 		require.Empty(t, out.String())

@@ -15,7 +15,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/stretchr/testify/require"
 
-	"github.com/sloengine/sloengine/reliability/logtest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo/fold"
 )
@@ -28,7 +28,7 @@ func nothing(_ context.Context, req fold.Request) (*fold.Sums, error) {
 type rig struct {
 	*Evaluator
 	set    *metrics.Set
-	log    *logtest.Buffer
+	log    *testkit.Buffer
 	source atomic.Value // of source
 	skew   atomic.Int64 // nanoseconds
 	refuse atomic.Bool  // the clock, where events are counted
@@ -46,7 +46,7 @@ func (r *rig) reports() []*sla.Report {
 type source = func(context.Context, fold.Request) (*fold.Sums, error)
 
 func newRig(t *testing.T) *rig {
-	r := &rig{set: metrics.NewSet(), log: &logtest.Buffer{}}
+	r := &rig{set: metrics.NewSet(), log: &testkit.Buffer{}}
 	r.source.Store(nothing)
 	origin := time.Now()
 	e, err := New(Options{

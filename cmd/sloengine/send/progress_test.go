@@ -17,11 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sloengine/sloengine/internal/testkit"
-	"github.com/sloengine/sloengine/reliability/logtest"
 )
 
 // terminal opens a pseudo-terminal: what is written to tty can be read from out.
-func terminal(t *testing.T) (tty *os.File, out *logtest.Buffer) {
+func terminal(t *testing.T) (tty *os.File, out *testkit.Buffer) {
 	t.Helper()
 	ptmx, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	require.NoError(t, err)
@@ -30,7 +29,7 @@ func terminal(t *testing.T) (tty *os.File, out *logtest.Buffer) {
 	require.NoError(t, err)
 	tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR, 0)
 	require.NoError(t, err)
-	out = &logtest.Buffer{}
+	out = &testkit.Buffer{}
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		buf := make([]byte, 4096)
@@ -53,7 +52,7 @@ func terminal(t *testing.T) (tty *os.File, out *logtest.Buffer) {
 var percentage = regexp.MustCompile(`(\d+)%`)
 
 // shown is the highest percentage on a terminal.
-func shown(out *logtest.Buffer) int {
+func shown(out *testkit.Buffer) int {
 	most := -1
 	for _, m := range percentage.FindAllStringSubmatch(out.String(), -1) {
 		n, _ := strconv.Atoi(m[1])

@@ -22,7 +22,7 @@ import (
 
 	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/ingest/event"
-	"github.com/sloengine/sloengine/reliability/logtest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 func TestSendingTwiceCountsOnce(t *testing.T) {
@@ -528,7 +528,7 @@ func TestInterruptBringsHomeWhatWasRead(t *testing.T) {
 	in, out := io.Pipe()
 	o := s.options()
 	o.Stdin, o.BatchWait = in, time.Hour
-	var printed logtest.Buffer
+	var printed testkit.Buffer
 	o.Stdout = &printed
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

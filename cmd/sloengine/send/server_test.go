@@ -22,7 +22,7 @@ import (
 
 	"github.com/sloengine/sloengine/client/post"
 	"github.com/sloengine/sloengine/ingest/event"
-	"github.com/sloengine/sloengine/reliability/logtest"
+	"github.com/sloengine/sloengine/internal/testkit"
 )
 
 var testNow = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
@@ -160,7 +160,7 @@ func (s *server) options(files ...string) Options {
 
 func run(t *testing.T, o Options) sent {
 	t.Helper()
-	var out, log logtest.Buffer
+	var out, log testkit.Buffer
 	o.Stdout = &out
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	res := sent{err: Run(t.Context(), o)}

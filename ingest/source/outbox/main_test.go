@@ -23,7 +23,6 @@ import (
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
-	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
@@ -160,7 +159,7 @@ type runningSource struct {
 	*Source
 	intake *source.Intake
 	set    *metrics.Set
-	log    *logtest.Buffer
+	log    *testkit.Buffer
 	stop   func()
 
 	mu   sync.Mutex
@@ -201,7 +200,7 @@ func secret(t testing.TB, text string) string {
 func startSource(t testing.TB, e *runningEngine, dsn string, set Settings,
 	change func(in *source.Options, o *Options)) *runningSource {
 	t.Helper()
-	r := &runningSource{set: metrics.NewSet(), log: &logtest.Buffer{}, dead: map[string]dlq.Entry{}}
+	r := &runningSource{set: metrics.NewSet(), log: &testkit.Buffer{}, dead: map[string]dlq.Entry{}}
 	m := source.NewMetrics(r.set)
 	log := slog.New(slog.NewTextHandler(r.log, nil))
 	in := source.Options{Name: "orders", Settings: source.Defaults(), Typed: true, Engine: e, Metrics: m, Logger: log}

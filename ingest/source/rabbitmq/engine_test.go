@@ -17,8 +17,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
-	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -95,14 +95,14 @@ type rig struct {
 	conn   *amqp.Connection // the test's own
 	intake *source.Intake
 	set    *metrics.Set
-	log    *logtest.Buffer
+	log    *testkit.Buffer
 	parts  Parts
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{fakeEngine: &fakeEngine{known: map[xxh3.Uint128]bool{}}, t: t, conn: dial(t), set: metrics.NewSet(),
-		log: &logtest.Buffer{}}
+		log: &testkit.Buffer{}}
 	var err error
 	logger := slog.New(slog.NewTextHandler(r.log, nil))
 	r.intake, err = source.New(

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sloengine/sloengine/reliability/logtest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,7 +23,7 @@ import (
 type Process struct {
 	Cmd  *exec.Cmd
 	Base string // address, once it listens
-	Log  *logtest.Buffer
+	Log  *testkit.Buffer
 	Done chan struct{} // closed when it has ended
 }
 
@@ -40,7 +40,7 @@ func Start(t testing.TB, env []string, args ...string) (p *Process, ok bool) {
 // StartCommand is Start for a command that ends up as the program.
 func StartCommand(t testing.TB, cmd *exec.Cmd, env ...string) (p *Process, ok bool) {
 	t.Helper()
-	p = &Process{Cmd: cmd, Log: &logtest.Buffer{}, Done: make(chan struct{})}
+	p = &Process{Cmd: cmd, Log: &testkit.Buffer{}, Done: make(chan struct{})}
 	p.Cmd.Env = append(os.Environ(), env...)
 	p.Cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := p.Cmd.StderrPipe()

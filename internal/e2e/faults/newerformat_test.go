@@ -18,8 +18,8 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/fsys"
-	"github.com/sloengine/sloengine/reliability/logtest"
 )
 
 // raised returns a file with a format number that is one higher, with the checksum that fits.
@@ -160,7 +160,7 @@ func TestNewerSpool(t *testing.T) {
 	unpackFolder(t, filepath.Join(frozenDir, versions[len(versions)-1], "spool.tar.gz"), dir)
 	e2etest.WriteFile(t, dir, fsys.FormatFile, "sloengine client spool format 2\n")
 	before := filesBelow(t, dir)
-	var log logtest.Buffer
+	var log testkit.Buffer
 	c, err := client.New(client.Options{
 		URL: "http://127.0.0.1:1", Logger: slog.New(slog.NewTextHandler(&log, nil)), Spool: client.SpoolOptions{Dir: dir},
 	})

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
-	"github.com/sloengine/sloengine/reliability/logtest"
+	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
@@ -178,14 +178,14 @@ func (f *fixture) completed(n int) {
 type running struct {
 	*Relay
 	set  *metrics.Set
-	log  *logtest.Buffer
+	log  *testkit.Buffer
 	stop func()
 }
 
 // relay starts a relay with short times.
 func (f *fixture) relay(change func(o *Options)) *running {
 	f.t.Helper()
-	r := &running{set: metrics.NewSet(), log: &logtest.Buffer{}}
+	r := &running{set: metrics.NewSet(), log: &testkit.Buffer{}}
 	o := Options{
 		Claim: f.claim, Database: f.pool, Table: f.table, Publisher: f.broker, Metrics: NewMetrics(r.set, "kafka"),
 		Log:   slog.New(slog.NewTextHandler(r.log, nil)),

@@ -17,7 +17,6 @@ import (
 
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/breaker"
-	"github.com/sloengine/sloengine/reliability/logtest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -27,11 +26,11 @@ type instance struct {
 	*Link
 	*Failover
 	set *metrics.Set
-	log *logtest.Buffer
+	log *testkit.Buffer
 }
 
 func (s *server) instance(timeout time.Duration) *instance {
-	in := &instance{set: metrics.NewSet(), log: &logtest.Buffer{}}
+	in := &instance{set: metrics.NewSet(), log: &testkit.Buffer{}}
 	logger := slog.New(slog.NewTextHandler(in.log, nil))
 	client := s.client(func(o *redis.UniversalOptions) { Tune(o, timeout) })
 	var err error

@@ -1,5 +1,4 @@
-// Package logtest is a log or an output that tests read while it is written.
-package logtest
+package testkit
 
 import (
 	"bytes"
