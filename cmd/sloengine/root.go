@@ -6,7 +6,6 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/brokers"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
-	"github.com/sloengine/sloengine/cmd/sloengine/outbox"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/spf13/cobra"
 )
@@ -39,7 +38,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 findings.`,
 		newServe(s), newView(s), newRelay(s), newDemo(s), newSend(s), newCheck(s), newInit(s), newVersion(s),
 		newSchema(s), newMan(s), newGenerate(s), newConvert(s), newDiff(s), newExplain(s), remote.NewBlindSpots(s),
 		newBackup(s), newRestore(s), newNotify(s), newPositions(s), brokers.NewRabbitMQ(s),
-		brokers.NewKafka(s), outbox.New(s),
+		brokers.NewKafka(s), brokers.NewOutbox(s),
 	)
 	root.AddCommand(remote.Commands(s)...)
 	return root

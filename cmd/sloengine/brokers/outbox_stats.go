@@ -1,4 +1,4 @@
-package outbox
+package brokers
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/outbox"
 )
 
-func newStats(o *command) *cobra.Command {
+func newOutboxStats(o *outboxCommand) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stats",
 		Short: "Show the state of the table: rows by status and topic, latency, leases",
@@ -43,7 +43,7 @@ func latencyCell(s *float64) string {
 	return cli.Seconds(*s).String()
 }
 
-func (o *command) statsTable(s *outbox.Stats) error {
+func (o *outboxCommand) statsTable(s *outbox.Stats) error {
 	about := ""
 	if s.Estimated {
 		about = "about "

@@ -1,4 +1,4 @@
-package outbox
+package brokers
 
 import (
 	"bufio"
@@ -18,11 +18,11 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// maxList is how many rows list shows at most.
-const maxList = 100_000
+// maxOutboxList is how many rows list shows at most.
+const maxOutboxList = 100_000
 
-// row is a row in JSON. It has no payload, which may be confidential.
-type row struct {
+// outboxRow is a row in JSON. It has no payload, which may be confidential.
+type outboxRow struct {
 	ID             int64           `json:"id"`
 	CreatedAt      time.Time       `json:"created_at"`
 	Status         string          `json:"status"`
@@ -40,7 +40,7 @@ type row struct {
 	CompletedAt    *time.Time      `json:"completed_at,omitempty"`
 }
 
-func newList(o *command) *cobra.Command {
+func newOutboxList(o *outboxCommand) *cobra.Command {
 	var f outbox.Filter
 	var older string
 	c := &cobra.Command{
@@ -54,8 +54,8 @@ processing in tables whose rows are claimed one by one. Payloads are not shown.`
   sloengine outbox list --dsn-file dsn --status pending --older-than 10m`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if f.Limit < 1 || f.Limit > maxList {
-				return cli.Usagef("invalid --limit %d (want 1 to %d)", f.Limit, maxList)
+			if f.Limit < 1 || f.Limit > maxOutboxList {
+				return cli.Usagef("invalid --limit %d (want 1 to %d)", f.Limit, maxOutboxList)
 			}
 			if older != "" {
 				if f.OlderThan, err = slo.ParseDuration(older); err != nil || f.OlderThan <= 0 {
@@ -73,9 +73,9 @@ processing in tables whose rows are claimed one by one. Payloads are not shown.`
 				if err != nil {
 					return err
 				}
-				rows := make([]row, len(found))
+				rows := make([]outboxRow, len(found))
 				for i, r := range found {
-					rows[i] = row{
+					rows[i] = outboxRow{
 						r.ID, r.CreatedAt, r.Status, r.IdempotencyKey, r.AggregateType, r.AggregateID, r.EventType,
 						r.Topic, r.Key, len(r.Payload),
 						r.Headers, r.Attempts, r.NextAttemptAt, r.Error, r.CompletedAt,
@@ -95,7 +95,7 @@ processing in tables whose rows are claimed one by one. Payloads are not shown.`
 	return c
 }
 
-func (o *command) listTable(rows []row) error {
+func (o *outboxCommand) listTable(rows []outboxRow) error {
 	if len(rows) == 0 {
 		_, err := fmt.Fprintln(o.Out, "no rows")
 		return err
@@ -114,7 +114,7 @@ func (o *command) listTable(rows []row) error {
 	return w.Flush()
 }
 
-func newRetry(o *command) *cobra.Command {
+func newOutboxRetry(o *outboxCommand) *cobra.Command {
 	var f outbox.Filter
 	var all bool
 	c := &cobra.Command{
@@ -133,8 +133,8 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 some of the rows could not be
 				return cli.Usagef("set either the IDs of rows, or --all; see '%s --help'", c.CommandPath())
 			case f.Type != "" && !all:
 				return cli.Usagef("--type is for --all")
-			case len(args) > maxIDs:
-				return cli.Usagef("%d IDs are too many (at most %d)", len(args), maxIDs)
+			case len(args) > maxOutboxIDs:
+				return cli.Usagef("%d IDs are too many (at most %d)", len(args), maxOutboxIDs)
 			}
 			for _, a := range args {
 				id, err := strconv.ParseInt(a, 10, 64)
@@ -155,14 +155,14 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 some of the rows could not be
 	return c
 }
 
-// maxIDs is how many rows retry takes one by one.
-const maxIDs = 1000
+// maxOutboxIDs is how many rows retry takes one by one.
+const maxOutboxIDs = 1000
 
-func (o *command) retry(c *cobra.Command, f outbox.Filter) error {
+func (o *outboxCommand) retry(c *cobra.Command, f outbox.Filter) error {
 	// What cannot be retried is looked up first, since what was retried looks like it afterwards.
 	refused := []string{}
 	if len(f.IDs) > 0 {
-		rows, err := outbox.List(c.Context(), o.conn, o.table, outbox.Filter{IDs: f.IDs, Limit: maxIDs})
+		rows, err := outbox.List(c.Context(), o.conn, o.table, outbox.Filter{IDs: f.IDs, Limit: maxOutboxIDs})
 		if err != nil {
 			return err
 		}
@@ -200,7 +200,7 @@ func (o *command) retry(c *cobra.Command, f outbox.Filter) error {
 	return err
 }
 
-func newReplay(o *command) *cobra.Command {
+func newOutboxReplay(o *outboxCommand) *cobra.Command {
 	var s outbox.Span
 	var from, to string
 	var yes, dry bool
@@ -234,7 +234,7 @@ and asks, unless --yes is set. The command writes an audit line to standard erro
 	return c
 }
 
-func (o *command) replay(c *cobra.Command, s outbox.Span, yes, dry bool) error {
+func (o *outboxCommand) replay(c *cobra.Command, s outbox.Span, yes, dry bool) error {
 	n, err := outbox.CountCompleted(c.Context(), o.conn, o.table, s)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package outbox
+package brokers
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ func parseSource(s string) outbox.Source {
 	return outbox.Source(s)
 }
 
-func newMigrate(o *command) *cobra.Command {
+func newOutboxMigrate(o *outboxCommand) *cobra.Command {
 	var l outbox.Layout
 	var source string
 	var dry bool
@@ -103,7 +103,7 @@ func printStep(w io.Writer, s outbox.Step) {
 	fmt.Fprintf(w, "%s;\n", printableError{errors.New(s.SQL)})
 }
 
-func newCleanup(o *command) *cobra.Command {
+func newOutboxCleanup(o *outboxCommand) *cobra.Command {
 	var r outbox.Retention
 	var source, age string
 	c := &cobra.Command{
@@ -157,7 +157,7 @@ A relay does this by itself. Run the command once a day where none runs.`,
 	return c
 }
 
-func (o *command) cleanupTable(m *outbox.Maintained) error {
+func (o *outboxCommand) cleanupTable(m *outbox.Maintained) error {
 	fmt.Fprintf(o.Out, "deleted %s and %s\n", cli.Plural(int(m.Rows), "row"), cli.Plural(int(m.Keys), "idempotency key"))
 	for _, p := range []struct {
 		what  string

@@ -1,4 +1,4 @@
-package outbox
+package brokers
 
 import (
 	"encoding/json"
@@ -18,44 +18,44 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(postgrestest.Main(m)) }
 
-// terminal runs commands on a database.
-type terminal struct {
+// outboxTerminal runs commands on a database.
+type outboxTerminal struct {
 	t    *testing.T
 	conn *pgx.Conn
 	dsn  string // the file
 }
 
-func newTerminal(t *testing.T) *terminal {
+func newOutboxTerminal(t *testing.T) *outboxTerminal {
 	t.Helper()
 	s := postgrestest.Shared(t)
 	db := s.Database(t)
 	dsn := filepath.Join(t.TempDir(), "dsn")
 	require.NoError(t, os.WriteFile(dsn, []byte(s.DSN(db)), 0o600))
-	return &terminal{t, s.Conn(t, db), dsn}
+	return &outboxTerminal{t, s.Conn(t, db), dsn}
 }
 
 // run runs a command with input, and returns what it writes and its exit code.
-func (x *terminal) run(input string, args ...string) (out, stderr string, code int) {
+func (x *outboxTerminal) run(input string, args ...string) (out, stderr string, code int) {
 	x.t.Helper()
 	var o, e strings.Builder
 	s := cli.Streams{In: strings.NewReader(input), Out: &o, Err: &e}
 	if x.dsn != "" {
 		args = append(args, "--dsn-file", x.dsn)
 	}
-	code = cli.Execute(x.t.Context(), New(s), s, args)
+	code = cli.Execute(x.t.Context(), NewOutbox(s), s, args)
 	require.NotContains(x.t, o.String()+e.String(), postgrestest.AlicePassword, "the password of the DSN")
 	return o.String(), e.String(), code
 }
 
 // ok runs a command that succeeds.
-func (x *terminal) ok(args ...string) string {
+func (x *outboxTerminal) ok(args ...string) string {
 	x.t.Helper()
 	out, stderr, code := x.run("", args...)
 	require.Equal(x.t, cli.ExitOK, code, stderr)
 	return out
 }
 
-func (x *terminal) exec(statements ...string) {
+func (x *outboxTerminal) exec(statements ...string) {
 	x.t.Helper()
 	for _, s := range statements {
 		_, err := x.conn.Exec(x.t.Context(), s)
@@ -64,7 +64,7 @@ func (x *terminal) exec(statements ...string) {
 }
 
 // rows writes a row in each state: 1 PENDING, 2 waiting, 3 FAILED with a hostile error, 4 COMPLETED.
-func (x *terminal) rows() {
+func (x *outboxTerminal) rows() {
 	x.t.Helper()
 	insert := `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, status, attempts, next_attempt_at, error, created_at, completed_at)
 		VALUES ('%s', 'Order', '42', '%s', 'order-events', 'k', '{"secret": 1}', '%s', %d, %s, %s, '2024-11-20 09:00:0%d+00', %s)`
@@ -75,8 +75,8 @@ func (x *terminal) rows() {
 		fmt.Sprintf(insert, "d", "OrderCreated", "COMPLETED", 0, "NULL", "NULL", 4, "now()"))
 }
 
-func TestMigrate(t *testing.T) {
-	x := newTerminal(t)
+func TestOutboxMigrate(t *testing.T) {
+	x := newOutboxTerminal(t)
 	dry := x.ok("migrate", "--partitioned", "--source", "xid", "--dry-run")
 	require.Contains(t, dry, `CREATE TABLE "public"."outbox" (`)
 	_, stderr, code := x.run("", "list")
@@ -88,14 +88,14 @@ func TestMigrate(t *testing.T) {
 	out, stderr, code := x.run("", "migrate", "--source", "xid")
 	require.Equal(t, []any{"", "table outbox has everything\n", cli.ExitOK}, []any{out, stderr, code})
 
-	x = newTerminal(t)
+	x = newOutboxTerminal(t)
 	x.exec(strings.TrimSuffix(dry, "\n")) // the statements can be run by hand
 	require.Empty(t, x.ok("migrate", "--source", "xid"))
 	require.JSONEq(t, "[]", x.ok("migrate", "--source", "xid", "-o", "json"))
 	x.exec("ALTER TABLE outbox DROP COLUMN status")
 	require.Contains(t, x.ok("migrate"), `ALTER TABLE "public"."outbox" ADD COLUMN "status"`)
 
-	x = newTerminal(t)
+	x = newOutboxTerminal(t)
 	require.Contains(t, x.ok("migrate", "--table", "public.Out box", "--column", "key=the key", "--column", "headers="),
 		`"the key" text NOT NULL`)
 	require.NotContains(t, x.ok("migrate", "--preset", "outbox_events", "--topic", "statuses"), `"topic"`)
@@ -103,7 +103,7 @@ func TestMigrate(t *testing.T) {
 }
 
 func TestRowsAreListedRetriedAndReplayed(t *testing.T) {
-	x := newTerminal(t)
+	x := newOutboxTerminal(t)
 	x.ok("migrate")
 	require.Equal(t, "no rows\n", x.ok("list"))
 	x.rows()
@@ -114,9 +114,9 @@ func TestRowsAreListedRetriedAndReplayed(t *testing.T) {
 	require.Len(t, strings.Split(out, "\n"), 5, "a header and three rows")
 	require.Len(t, strings.Split(x.ok("list", "--status", "waiting,FAILED"), "\n"), 4)
 	require.Contains(t, x.ok("list", "--status", "completed", "--older-than", "1h"), "2024-11-20 09:00:04Z")
-	var rows []row
+	var rows []outboxRow
 	require.NoError(t, json.Unmarshal([]byte(x.ok("list", "--type", "OrderPaid", "-o", "json")), &rows))
-	require.Equal(t, []row{{
+	require.Equal(t, []outboxRow{{
 		ID: 3, CreatedAt: rows[0].CreatedAt, Status: "FAILED", IdempotencyKey: "c", AggregateType: "Order", AggregateID: "42",
 		EventType: "OrderPaid",
 		Topic:     "order-events", Key: "k", Bytes: 13, Attempts: 9, Error: "too \x1b[31mlarge\nfor it",
@@ -148,8 +148,8 @@ func TestRowsAreListedRetriedAndReplayed(t *testing.T) {
 	require.Contains(t, x.ok(append(hour, "--yes", "-o", "json")...), `"replayed": 0`)
 }
 
-func TestStatsAndCleanup(t *testing.T) {
-	x := newTerminal(t)
+func TestOutboxStatsAndCleanup(t *testing.T) {
+	x := newOutboxTerminal(t)
 	x.ok("migrate", "--partitioned")
 	x.rows()
 	x.exec("UPDATE outbox_buckets SET worker = 'relay-1', lease_until = now() + interval '5 minutes' WHERE bucket < 60",
@@ -173,8 +173,8 @@ func TestStatsAndCleanup(t *testing.T) {
 	require.Contains(t, stderr, "action=outbox.cleanup")
 }
 
-func TestWrongUsage(t *testing.T) {
-	x := newTerminal(t)
+func TestOutboxWrongUsage(t *testing.T) {
+	x := newOutboxTerminal(t)
 	x.ok("migrate")
 	for text, args := range map[string][]string{
 		`invalid --status "sent" (want pending, waiting, processing, failed or completed)`: {"list", "--status", "sent"},
@@ -209,7 +209,7 @@ func TestWrongUsage(t *testing.T) {
 
 // TestTheEnvironmentNamesTheDatabase, as for psql.
 func TestTheEnvironmentNamesTheDatabase(t *testing.T) {
-	x := newTerminal(t)
+	x := newOutboxTerminal(t)
 	c := x.conn.Config()
 	x.dsn = ""
 	for name, value := range map[string]string{"PGHOST": c.Host, "PGPORT": fmt.Sprint(c.Port), "PGUSER": c.User,

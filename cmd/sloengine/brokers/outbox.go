@@ -1,8 +1,4 @@
-// Package outbox has the commands below "sloengine outbox": they create an outbox table, show its rows, and retry and
-// replay them.
-//
-// It knows neither relays nor engines: it works on the table.
-package outbox
+package brokers
 
 import (
 	"context"
@@ -21,8 +17,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/postgres"
 )
 
-// command is what the commands have in common.
-type command struct {
+// outboxCommand is what the commands have in common.
+type outboxCommand struct {
 	cli.Printer
 	database postgres.Options
 	options  outbox.Options
@@ -30,9 +26,9 @@ type command struct {
 	conn     *pgx.Conn
 }
 
-// New is the command outbox.
-func New(s cli.Streams) *cobra.Command {
-	o := &command{Printer: cli.Printer{Streams: s}}
+// NewOutbox is the command outbox.
+func NewOutbox(s cli.Streams) *cobra.Command {
+	o := &outboxCommand{Printer: cli.Printer{Streams: s}}
 	c := &cobra.Command{
 		Use:   "outbox",
 		Short: "Create an outbox table in PostgreSQL, and list, retry and replay its rows",
@@ -62,13 +58,14 @@ A table with other names than those that migrate creates is described by --prese
 	f.StringToStringVar(&o.options.Columns, "column", nil,
 		"name of a column, such as key=order_key, or bucket= if there is none (repeatable)")
 	f.StringVar(&o.options.Topic, "topic", "", "topic of all rows, for a table without a topic column")
-	c.AddCommand(newMigrate(o), newList(o), newRetry(o), newReplay(o), newStats(o), newCleanup(o))
+	c.AddCommand(newOutboxMigrate(o), newOutboxList(o), newOutboxRetry(o), newOutboxReplay(o), newOutboxStats(o),
+		newOutboxCleanup(o))
 	return c
 }
 
 // connect runs f with a connection, after a check of the table.
-func (o *command) connect(ctx context.Context, need outbox.Need, f func() error) (err error) {
-	defer func() { err = explain(err) }()
+func (o *outboxCommand) connect(ctx context.Context, need outbox.Need, f func() error) (err error) {
+	defer func() { err = explainOutbox(err) }()
 	if o.table, err = outbox.New(o.options); err != nil {
 		return cli.UsageError{Err: err}
 	}
@@ -111,8 +108,8 @@ func (e printableError) Error() string {
 
 func (e printableError) Unwrap() error { return e.error }
 
-// explain makes errors of the database readable, and all errors printable.
-func explain(err error) error {
+// explainOutbox makes errors of the database readable, and all errors printable.
+func explainOutbox(err error) error {
 	if err == nil || errors.Is(err, cli.ErrFindings) {
 		return err
 	}
@@ -126,7 +123,7 @@ func explain(err error) error {
 }
 
 // audit logs who changed rows.
-func (o *command) audit(action string, args ...any) {
+func (o *outboxCommand) audit(action string, args ...any) {
 	who := "unknown"
 	if u, err := user.Current(); err == nil {
 		who = u.Username
