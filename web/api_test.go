@@ -129,6 +129,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 
 	k.generations(b)
 	k.rejects(b)
+	k.uncounted(b)
 	k.annotations(t)
 	k.incidents(b)
 	k.public(b)

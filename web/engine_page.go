@@ -38,6 +38,7 @@ type enginePage struct {
 	Parts    partsView
 	Parked   *parkedPart
 	Rejects  []rejectRow
+	Seen     *seenPart            // nil: all spans are counted
 	Dead     *deadletters.Summary // nil: there is no dead-letter store
 }
 
@@ -95,6 +96,9 @@ func (h *engineHandler) page(c *gin.Context) {
 	}
 	if h.Opt.Rejects != nil {
 		p.Rejects = newRejectRows(h.Opt.Rejects())
+	}
+	if h.Opt.Seen != nil {
+		p.Seen = newSeenPart(h.Opt.Seen(), h.ExternalURL(c.Request))
 	}
 	if h.Opt.DLQ != nil {
 		p.Dead = h.dead.Summarise(c, v)

@@ -11,7 +11,7 @@ import (
 
 // ofEngine are the addresses that show the engine as a whole. A reader of some services gets 403.
 var ofEngine = map[string]bool{"/engine": true, "/api/v1/engine": true, "/api/v1/rejects": true,
-	"/api/v1/annotations": true}
+	"/api/v1/seen": true, "/api/v1/annotations": true}
 
 // Limited serves readers who may see some services only, at the same addresses. Everything is made from sources that
 // hold nothing of other services, so what an address does not show to them is 404, and what is about the engine as a

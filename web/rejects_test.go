@@ -46,6 +46,46 @@ func TestRejectsAreOnTheEnginePage(t *testing.T) {
 	require.Equal(t, 5+1+1+1, rows, "five senders of a code, the others together, and the other codes")
 }
 
+func someSeen() []status.SeenService {
+	return []status.SeenService{
+		{Name: hostile[0], Spans: 1200, Failures: 12, P95Seconds: 0.256, Spec: "# " + hostile[0],
+			Operations: []status.SeenOperation{{Name: "GET " + hostile[0], Type: "server", Spans: 1200}}},
+		{Name: "shop", Known: true, Spans: 3, Operations: []status.SeenOperation{{Name: "nightly", Type: "internal", Spans: 3}}},
+		{Name: "bank", Known: true, Spans: 2, Operations: []status.SeenOperation{{Name: "x", Type: "consumer", Spans: 2}}},
+		{Name: "(no service.name)", Spans: 1, Operations: []status.SeenOperation{{Name: "x", Type: "server", Spans: 1}}},
+	}
+}
+
+func TestTrafficThatNoSpecCounts(t *testing.T) {
+	b := newBench(t)
+	require.NotContains(t, b.get("/engine").Body.String(), `id="seen"`)
+	b.web.Opt.Seen = someSeen
+	require.NotContains(t, b.get("/").Body.String(), "OpenTelemetry")
+	page := b.get("/engine").Body.String()
+	check(t, page)
+	_, section, _ := strings.Cut(page, `id="seen"`)
+	section, _, _ = strings.Cut(section, "</section>")
+	for _, want := range []string{"1,200", "1.0%", "A spec to copy", "sloengine init --from-traffic",
+		"kind: internal, name: &#34;nightly&#34;, type: job}", "no type consumer", "OTEL_SERVICE_NAME"} {
+		require.Contains(t, section, want)
+	}
+	require.NotContains(t, section, hostile[0], "what a sender wrote is escaped")
+	empty(b)
+	page = b.get("/").Body.String()
+	check(t, page)
+	require.Contains(t, page, "4 services sent OpenTelemetry spans that no spec counts")
+}
+
+// uncounted holds what is said about spans that no spec counts to the contract.
+func (k *contract) uncounted(b *bench) {
+	defer func() { b.web.Opt.Seen = nil }()
+	k.answer(b, http.MethodGet, api.SeenPath, 501)
+	b.web.Opt.Seen = func() []status.SeenService { return nil }
+	require.JSONEq(k.t, `{"items":[]}`, string(k.answer(b, http.MethodGet, api.SeenPath, 200)))
+	b.web.Opt.Seen = someSeen
+	k.answer(b, http.MethodGet, api.SeenPath, 200)
+}
+
 // rejects holds what is said about rejected events to the contract.
 func (k *contract) rejects(b *bench) {
 	defer func() { b.web.Opt.Rejects = nil }()

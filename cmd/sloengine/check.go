@@ -124,7 +124,7 @@ writes to no file and connects to nothing but the Prometheus and the engine that
 		"URL of a Prometheus whose scrape intervals are compared with those of the rules")
 	c.Flags().StringVar(&prometheus.scrape, "scrape-interval", "15s",
 		"with --prometheus, the scrape interval that you generate rules with")
-	engine.AddRunning(c.Flags(), "URL of a running engine by whose traffic blind spots are found")
+	engine.AddOptional(c.Flags(), "running", "URL of a running engine by whose traffic blind spots are found")
 	c.Flags().StringVar(
 		&dataDir, "data-dir", "", "data directory of the engine; with -c, its own folders are compared with the settings")
 	cli.AddChoice(c.Flags(), &failOn, "fail-on", "", "lowest severity that makes check exit with 3",

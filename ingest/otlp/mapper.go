@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -102,21 +103,17 @@ func (m *Mapper) Span(s *otlpwire.Span) (*event.Draft, Reason) {
 		}
 	}
 	typ, why := m.typeOf(s)
-	if !p.full {
-		if typ == nil {
-			return nil, why
-		}
-		m.seen.note(p.service, typ, m.label(s), s, m.outcome(s) == event.Failure)
-		return nil, UnknownService
-	}
-	if typ == nil {
+	switch {
+	case typ == nil:
 		if why == WrongKind && s.Kind == kindInternal && !s.HasParent {
-			m.seen.note(p.service, []byte(kinds[kindInternal]), m.label(s), s, m.outcome(s) == event.Failure)
+			m.notice(s, []byte(kinds[kindInternal]))
 		}
 		return nil, why
-	}
-	if m.catalog != nil && m.catalog.Lookup(p.service, typ) != event.KnownYes {
-		m.seen.note(p.service, typ, m.label(s), s, m.outcome(s) == event.Failure)
+	case !p.known:
+		m.notice(s, typ)
+		return nil, UnknownService
+	case m.catalog != nil && m.catalog.Lookup(p.service, typ) != event.KnownYes:
+		m.notice(s, typ)
 		return nil, UnknownType
 	}
 	return m.event(s, typ), Counts
@@ -166,7 +163,7 @@ func (m *Mapper) newPlan(namespace, name string) *plan {
 		service = to
 	}
 	p := &plan{service: []byte(service), keep: m.keep, keys: map[string]slot{}, ratio: m.settings.Sampling[service]}
-	p.full = m.catalog == nil || m.catalog.Lookup(p.service, nil) != event.UnknownService
+	p.known = m.catalog == nil || m.catalog.Lookup(p.service, nil) != event.UnknownService
 	p.named = map[string]bool{}
 	if m.attributes != nil {
 		for _, a := range m.attributes(p.service) {
@@ -405,21 +402,21 @@ func (m *Mapper) collect(e *event.Draft) {
 	}
 }
 
-// label is the operation of a span, as people know it: the route with its method, the method of a call, the destination
-// of a message, or else the span's name.
-func (m *Mapper) label(s *otlpwire.Span) string {
-	route := m.lookup(s, "http.route")
-	if route != "" {
-		method := m.lookup(s, "http.request.method")
-		if method == "" {
-			method = m.lookup(s, "http.method")
-		}
-		return strings.TrimSpace(method + " " + route)
+// notice lists a span that no spec counts, under its operation as people know it: the route with its method, or else
+// the span's name.
+func (m *Mapper) notice(s *otlpwire.Span, typ []byte) {
+	if m.seen == nil {
+		return
 	}
-	if len(s.Name) == 0 {
-		return "(no name)"
+	span := spanSeen{service: m.plan.service, typ: typ, known: m.plan.known, took: int64(s.End - s.Start),
+		failed: m.outcome(s) == event.Failure}
+	if route := m.lookup(s, "http.route"); route != "" {
+		method := cmp.Or(m.lookup(s, "http.request.method"), m.lookup(s, "http.method"))
+		span.routed, span.operation = true, strings.TrimSpace(method+" "+route)
+	} else {
+		span.operation = cmp.Or(string(m.bound(s.Name)), "(no name)")
 	}
-	return string(m.bound(s.Name))
+	m.seen.note(span)
 }
 
 func (m *Mapper) lookup(s *otlpwire.Span, key string) string {

@@ -1,6 +1,7 @@
 package otlp_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/ingest/otlp/otlpwire"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 var now = time.Unix(1_800_000_000, 0)
@@ -265,15 +267,21 @@ func TestSeen(t *testing.T) {
 	send("shop", `"kind":1,"name":"nightly"`)
 	send("shop", `"kind":2,"name":"counted, so it is not listed"`)
 	send("strict", `"kind":2,"name":"a type that the spec lacks"`)
-	const p95 = 256 * time.Millisecond
-	want := []otlp.SeenService{
-		{Name: "cart", Operations: []otlp.SeenOperation{{"GET /cart/{id}", "server", 3, 0, p95}, {"x", "server", 1, 1, p95}}},
-		{Name: "shop", Operations: []otlp.SeenOperation{{"nightly", "internal", 1, 0, p95}}},
-		{Name: "strict", Operations: []otlp.SeenOperation{{"a type that the spec lacks", "server", 1, 0, p95}}},
-	}
-	require.Equal(t, want, seen.Snapshot())
+	list := seen.Snapshot()
+	require.Contains(t, list[0].Spec, `service: "cart"`)
+	list[0].Spec = ""
+	got, err := json.Marshal(list)
+	require.NoError(t, err)
+	require.JSONEq(t, `[
+		{"name":"cart","known":false,"spans":4,"failures":1,"p95_seconds":0.256,"operations":[
+			{"name":"GET /cart/{id}","type":"server","spans":3,"failures":0,"p95_seconds":0.256},
+			{"name":"x","type":"server","spans":1,"failures":1,"p95_seconds":0.256}]},
+		{"name":"shop","known":true,"spans":1,"failures":0,"p95_seconds":0.256,"operations":[
+			{"name":"nightly","type":"internal","spans":1,"failures":0,"p95_seconds":0.256}]},
+		{"name":"strict","known":true,"spans":1,"failures":0,"p95_seconds":0.256,"operations":[
+			{"name":"a type that the spec lacks","type":"server","spans":1,"failures":0,"p95_seconds":0.256}]}]`, string(got))
 	at = at.Add(30 * time.Minute)
-	require.Equal(t, want, seen.Snapshot(), "half an hour later")
+	require.Len(t, seen.Snapshot(), 3, "half an hour later")
 	at = at.Add(30 * time.Minute)
 	require.Empty(t, seen.Snapshot(), "an hour later")
 }
@@ -287,8 +295,9 @@ func TestSeenIsBounded(t *testing.T) {
 	}
 	list := seen.Snapshot()
 	require.Len(t, list[0].Operations, 201)
-	require.Equal(t, otlp.SeenOperation{Name: otlp.OtherOperations, Type: "server", Spans: 100, P95: 256 * time.Millisecond},
-		list[0].Operations[0])
+	require.Equal(t, otlp.OtherOperations, list[0].Operations[0].Name)
+	require.Equal(t, uint64(100), list[0].Operations[0].Spans)
+	require.Equal(t, uint64(300), list[0].Spans)
 	for i := range 700 {
 		mapped(t, m, nil, request(attrs(fmt.Sprintf("service.name=s%d", i)), span(`"kind":2`)))
 	}
@@ -368,4 +377,49 @@ func usual(n int) *trace.TracesData {
 		Resource: &resource.Resource{Attributes: []*common.KeyValue{text("service.name", "shop"), text("service.version", "1.2.3"),
 			text("deployment.environment.name", "prod")}},
 		ScopeSpans: []*trace.ScopeSpans{{Spans: spans}}}}}
+}
+
+func TestProposals(t *testing.T) {
+	seen := otlp.NewSeen(func() time.Time { return now })
+	m := otlp.NewMapper(&otlp.Settings{}, seen)
+	send := func(n int, service, fields string) {
+		for range n {
+			mapped(t, m, nil, request(attrs("service.name="+service), span(fields)))
+		}
+	}
+	send(99, "cart", `"kind":2,`+attrs("http.route=/cart", "http.request.method=GET"))
+	send(1, "cart", `"kind":2,"status":{"code":2}`)
+	send(2, "cart", `"kind":5,`+attrs("messaging.operation.type=process"))
+	send(1, "shop", `"kind":1,"name":"nightly \"*\" export*"`)
+	send(1, "", `"kind":2`)
+	list := seen.Snapshot()
+	require.Equal(t, `# Proposed from 102 spans of the last hour, which would meet it. Set what users need instead.
+version: sloengine/v1
+service: "cart"
+slos:
+  - name: consumer-availability
+    objective: 99.99 # 0% of the spans failed
+    window: 30d
+    indicator: {events: {valid: '{type="consumer"}', bad: '{outcome="failure"}'}}
+  - name: consumer-latency
+    objective: 95
+    window: 30d
+    indicator: {latency: {valid: '{type="consumer",outcome="success"}', threshold: 500ms}} # 95% took at most 256ms
+  - name: server-availability
+    objective: 98 # 1% of the spans failed
+    window: 30d
+    group_by: [http_route]
+    indicator: {events: {valid: '{type="server"}', bad: '{outcome="failure"}'}}
+  - name: server-latency
+    objective: 95
+    window: 30d
+    indicator: {latency: {valid: '{type="server",outcome="success"}', threshold: 500ms}} # 95% took at most 256ms
+`, list[0].Spec)
+	_, problems := spec.Load([]spec.File{{Name: "cart.yaml", Data: []byte(list[0].Spec)}})
+	require.Empty(t, problems)
+	require.Empty(t, list[1].Spec, "a service without a name")
+	require.Empty(t, list[2].Spec, "a service that a spec has")
+	require.Empty(t, list[0].Operations[0].Rule("cart"))
+	rule := list[2].Operations[0].Rule("shop")
+	require.Equal(t, `{service: "shop", kind: internal, name: "nightly \"*", type: job}`, rule)
 }

@@ -41,7 +41,7 @@ type plan struct {
 	keep    []pattern       // further ones, as keys of the conventions
 	rules   []*rule
 	ratio   float64 // of sampling that spans do not say; 0: none
-	full    bool    // the spec knows it: its spans may count
+	known   bool    // a spec has it
 
 	operation, trace bool // the spec names these two
 

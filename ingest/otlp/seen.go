@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sloengine/sloengine/ingest/otlp/otlpwire"
 	"github.com/sloengine/sloengine/internal/order"
 )
 
@@ -17,6 +16,9 @@ const (
 	maxSeenOperations = 200 // of a service; the rest share OtherOperations
 	maxSeenTotal      = 10_000
 )
+
+// NoService is the name of spans without a usable service.name.
+const NoService = "(no service.name)"
 
 // OtherOperations is the name of the operations of a service beyond the bound.
 const OtherOperations = "__other__"
@@ -38,12 +40,14 @@ type Seen struct {
 
 type serviceSums struct {
 	operations map[seenKey]*operationSums
+	known      bool
 }
 
 type seenKey struct{ typ, name string }
 
 type operationSums struct {
 	now, before sums
+	routed      bool  // the name is that of a route
 	from        int64 // half hour of now, counted from the Unix epoch
 }
 
@@ -58,40 +62,52 @@ func NewSeen(now func() time.Time) *Seen {
 	return &Seen{now: now, services: map[string]*serviceSums{}}
 }
 
-func (s *Seen) note(service, typ []byte, operation string, span *otlpwire.Span, failed bool) {
-	if s == nil {
-		return
+// spanSeen is a span that does not count.
+type spanSeen struct {
+	service, typ []byte
+	operation    string
+	routed       bool // operation is a route
+	known        bool // a spec has the service
+	failed       bool
+	took         int64 // ns; negative if it ended before it began
+}
+
+func (s *Seen) note(span spanSeen) {
+	service := string(span.service)
+	if service == "" {
+		service = NoService
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := s.services[string(service)]
+	in := s.services[service]
 	if in == nil {
 		if len(s.services) >= maxSeenServices && !s.forget() {
 			s.left++
 			return
 		}
 		in = &serviceSums{operations: map[seenKey]*operationSums{}}
-		s.services[strings.Clone(string(service))] = in
+		s.services[service] = in
 	}
-	key := seenKey{string(typ), operation}
+	in.known = span.known
+	key := seenKey{string(span.typ), span.operation}
 	op := in.operations[key]
 	if op == nil {
 		if len(in.operations) >= maxSeenOperations || s.total >= maxSeenTotal {
 			key.name = OtherOperations
 		}
 		if op = in.operations[key]; op == nil {
-			op = &operationSums{}
-			in.operations[seenKey{strings.Clone(key.typ), strings.Clone(key.name)}] = op
+			op = &operationSums{routed: span.routed}
+			in.operations[key] = op
 			s.total++
 		}
 	}
 	op.turn(s.now())
 	op.now.spans++
-	if failed {
+	if span.failed {
 		op.now.failures++
 	}
-	if span.End >= span.Start {
-		op.now.durations[bucket(span.End-span.Start)]++
+	if span.took >= 0 {
+		op.now.durations[bucket(span.took)]++
 	}
 }
 
@@ -123,24 +139,34 @@ func (o *operationSums) turn(now time.Time) {
 	}
 }
 
-func bucket(ns uint64) int {
+func bucket(ns int64) int {
 	i := math.Ceil(2 * math.Log2(float64(ns)/1e6))
 	return int(min(max(i, 0), float64(len(sums{}.durations)-1)))
 }
 
-// SeenService is a service whose spans no spec counts.
+// SeenService is a service with spans that no spec counts.
 type SeenService struct {
 	Name       string          `json:"name"`
-	Operations []SeenOperation `json:"operations"` // the busiest first
+	Known      bool            `json:"known"` // a spec has it, but not these types
+	Spans      uint64          `json:"spans"`
+	Failures   uint64          `json:"failures"`
+	P95Seconds float64         `json:"p95_seconds"` // upper bound of its bucket
+	Operations []SeenOperation `json:"operations"`  // the busiest first
+
+	// Spec would count them, with objectives that they meet; "" if a spec has the service, or if none of its spans could
+	// count.
+	Spec string `json:"spec,omitempty"`
 }
 
 // SeenOperation is one operation of a service, in the last 30 to 60 minutes.
 type SeenOperation struct {
-	Name     string        `json:"name"`
-	Type     string        `json:"type"`
-	Spans    uint64        `json:"spans"`
-	Failures uint64        `json:"failures"`
-	P95      time.Duration `json:"p95"` // upper bound of its bucket
+	Name       string  `json:"name"`
+	Type       string  `json:"type"` // of the event, if it counted; "internal" of a span that would need a rule
+	Spans      uint64  `json:"spans"`
+	Failures   uint64  `json:"failures"`
+	P95Seconds float64 `json:"p95_seconds"` // upper bound of its bucket
+	routed     bool
+	all        sums
 }
 
 // Snapshot is what was seen in the last hour, the busiest service first.
@@ -150,35 +176,31 @@ func (s *Seen) Snapshot() []SeenService {
 	now := s.now()
 	var out []SeenService
 	for name, in := range s.services {
-		service := SeenService{Name: name}
+		service, all := SeenService{Name: name, Known: in.known}, sums{}
 		for key, op := range in.operations {
 			op.turn(now)
 			both := op.now
 			both.add(&op.before)
+			all.add(&both)
 			if both.spans > 0 {
-				service.Operations = append(service.Operations, SeenOperation{key.name, key.typ, both.spans, both.failures,
-					both.quantile(0.95)})
+				service.Operations = append(service.Operations, SeenOperation{Name: key.name, Type: key.typ, Spans: both.spans,
+					Failures: both.failures, P95Seconds: both.quantile(0.95).Seconds(), routed: op.routed, all: both})
 			}
 		}
+		service.Spans, service.Failures, service.P95Seconds = all.spans, all.failures, all.quantile(0.95).Seconds()
 		if len(service.Operations) == 0 {
 			continue
 		}
 		order.By(service.Operations, func(a, b *SeenOperation) int {
 			return cmp.Or(cmp.Compare(b.Spans, a.Spans), strings.Compare(a.Name, b.Name), strings.Compare(a.Type, b.Type))
 		})
+		service.Spec = service.propose()
 		out = append(out, service)
 	}
 	order.By(out, func(a, b *SeenService) int {
-		return cmp.Or(cmp.Compare(b.spans(), a.spans()), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Spans, a.Spans), strings.Compare(a.Name, b.Name))
 	})
 	return out
-}
-
-func (s *SeenService) spans() (n uint64) {
-	for i := range s.Operations {
-		n += s.Operations[i].Spans
-	}
-	return n
 }
 
 func (s *sums) add(o *sums) {

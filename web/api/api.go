@@ -57,6 +57,7 @@ func (api *Handler) Register(r gin.IRouter, get func(path string, h ...gin.Handl
 	get("/api/v1/engine", read, api.apiEngine)
 	get("/api/v1/generations", read, api.apiGenerations)
 	get(RejectsPath, read, api.apiRejects)
+	get(SeenPath, read, api.apiSeen)
 	get("/api/v1/report", read, api.apiReport)
 	// of any size, so it is not held in memory
 	r.Match([]string{http.MethodGet, http.MethodHead}, "/api/v1/report/days.csv", site.Secure, read, api.apiReportDays)

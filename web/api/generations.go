@@ -60,6 +60,23 @@ func (api *Handler) apiRejects(c *gin.Context) {
 	respond.JSON(c, http.StatusOK, "application/json", RejectList{append([]status.RejectedCode{}, api.Opt.Rejects()...)})
 }
 
+// SeenPath is the path of the spans that no spec counts.
+const SeenPath = "/api/v1/seen"
+
+// SeenList is what was sent in the last hour and no spec counts, the busiest service first.
+type SeenList struct {
+	Items []status.SeenService `json:"items"`
+}
+
+func (api *Handler) apiSeen(c *gin.Context) {
+	c.Header("Cache-Control", "no-store")
+	if api.Opt.Seen == nil {
+		respond.Problem(c, http.StatusNotImplemented, "This engine does not receive events.", nil)
+		return
+	}
+	respond.JSON(c, http.StatusOK, "application/json", SeenList{append([]status.SeenService{}, api.Opt.Seen()...)})
+}
+
 func (api *Handler) apiForget(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	if api.Opt.Forget == nil {

@@ -26,7 +26,7 @@ import (
 // the structs that it holds. openapi.json adds what a type does not say: descriptions, enumerations, bounds.
 var answers = []any{
 	v1.SLOList{}, v1.SLOAnswer{}, v1.History{}, v1.SLAList{}, v1.ThresholdList{}, v1.AlertList{}, v1.PeriodReport{},
-	engineJSON{}, generationList{}, RejectList{}, counting.ForgetRequest{}, counting.Forgotten{},
+	engineJSON{}, generationList{}, RejectList{}, SeenList{}, counting.ForgetRequest{}, counting.Forgotten{},
 	incidents.List{}, incident.Measures{}, annotations.List{}, silences.List{},
 	deadletters.List{}, dlq.Stats{}, dlq.ReplayResult{}, public.Status{}, public.Summary{},
 	public.ComponentList{}, public.IncidentList{}, public.MaintenanceList{}, public.Preview{},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/notify"
+	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/reliability/connlimit"
 	"github.com/sloengine/sloengine/reliability/dispatch"
@@ -26,6 +27,8 @@ type (
 	RejectedSender     = rejects.Row
 	ReportStatus       = delivery.Status
 	ReportTarget       = delivery.TargetStatus
+	SeenOperation      = otlp.SeenOperation
+	SeenService        = otlp.SeenService // spans that no spec counts; its texts are hostile
 	SinkTrouble        = dispatch.Trouble
 )
 

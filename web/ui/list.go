@@ -41,6 +41,9 @@ type listPage struct {
 	AllSLAs    string
 	Rows       template.HTML
 	First      *firstEvent
+	Seen       string // "3 services send", of a page without data; "" if all spans are counted
+	SeenHref   string
+	URL        string // of this engine
 	NoSLOs     bool
 	Source     string
 	Open       string // how many incidents are open; "" if none is
@@ -190,6 +193,12 @@ func (ui *Handler) fillList(c *gin.Context, v site.View, p *listPage, q url.Valu
 	active := ui.ActiveAlerts()
 	p.NoSLOs = len(v.Rep.SLOs) == 0
 	p.First = ui.firstEvent(c.Request, v.Rep)
+	if ui.Opt.Seen != nil && (p.NoSLOs || p.First != nil) {
+		if n := len(ui.Opt.Seen()); n > 0 {
+			p.Seen, p.URL = format.Plural(n, "service")+" sent", ui.ExternalURL(c.Request)
+			p.SeenHref = ui.Href("/engine", nil) + "#seen"
+		}
+	}
 	p.Selects = ui.choices(v.Rep, q, f)
 	p.Thresholds = newThresholdRows(v.Rep, v.Now, "")
 

@@ -36,12 +36,12 @@ func (e *Engine) AddFlags(f *pflag.FlagSet) {
 	e.AddTokenFile(f, "file with the bearer token")
 }
 
-// AddRunning adds --running, which names an engine that a command may ask, and --token-file. Named reports whether it
+// AddOptional adds a flag of that name for an engine that a command may ask, and --token-file. Named reports whether it
 // does.
-func (e *Engine) AddRunning(f *pflag.FlagSet, usage string) {
-	f.StringVar(&e.address, "running", "", usage)
-	e.addressFlags = append(e.addressFlags, f.Lookup("running"))
-	e.AddTokenFile(f, "file with the bearer token of --running")
+func (e *Engine) AddOptional(f *pflag.FlagSet, flag, usage string) {
+	f.StringVar(&e.address, flag, "", usage)
+	e.addressFlags = append(e.addressFlags, f.Lookup(flag))
+	e.AddTokenFile(f, "file with the bearer token of --"+flag)
 }
 
 // Named reports whether a flag names the engine.

@@ -70,7 +70,7 @@ five weeks. With --rate, it is the same at all times, for example before there i
 	}
 	f := c.Flags()
 	files.Add(f)
-	engine.AddRunning(f, "URL of a running engine whose traffic is used")
+	engine.AddOptional(f, "running", "URL of a running engine whose traffic is used")
 	f.StringVar(&rate, "rate", "", "events per time of every group, such as 5/h (per s, m, h or d)")
 	f.StringVar(&zone, "timezone", "", "time zone of the hours (default: that of the SLO's calendar window, else UTC)")
 	p.AddOutput(f, "table", "json", "yaml")

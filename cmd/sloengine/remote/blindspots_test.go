@@ -154,7 +154,7 @@ func TestBlindSpots(t *testing.T) {
 	sp := spectest.Spec(t, "spec.yaml", text)
 	var c Client
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-	c.AddRunning(flags, "")
+	c.AddOptional(flags, "running", "")
 	require.NoError(t, flags.Parse([]string{"--running", engine(t)}))
 	groups, err := TrafficGroups(t.Context(), &c, sp.SLOs)
 	require.NoError(t, err)
