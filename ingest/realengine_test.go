@@ -1,9 +1,6 @@
 package ingest
 
 import (
-	"context"
-	"io"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -12,6 +9,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/ingest/source/sourcetest"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -56,29 +54,10 @@ type realEngine struct {
 func runEngine(t testing.TB, disk fsys.FS, dir string, change func(*engine.Options)) *realEngine {
 	t.Helper()
 	r := &realEngine{state: &folded{ids: map[string]uint64{}}}
-	opt := engine.Options{
-		FS: disk, Dir: dir, State: r.state, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), SegmentBytes: 1 << 20,
-		IDs: engine.IDOptions{Bytes: 1 << 20}, Disk: engine.DiskOptions{LowWater: -1},
-		Checkpoint: engine.CheckpointOptions{Interval: time.Hour},
-	}
+	opt := sourcetest.Options(dir, r.state)
+	opt.FS = disk
 	change(&opt)
-	var err error
-	r.Engine, err = engine.Open(opt)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	end := make(chan struct{})
-	go func() {
-		defer close(end)
-		_ = r.Run(ctx, engine.Parts{})
-		_ = r.Close()
-	}()
-	r.stop = func() { cancel(); <-end }
-	t.Cleanup(r.stop)
-	select {
-	case <-r.Ready():
-	case <-end:
-		require.Fail(t, "the engine did not start")
-	}
+	r.Engine, r.stop = sourcetest.Open(t, opt)
 	return r
 }
 

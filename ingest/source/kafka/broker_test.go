@@ -18,6 +18,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+	"github.com/sloengine/sloengine/ingest/source/sourcetest"
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/nettest"
@@ -60,7 +61,7 @@ func TestMistakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // a new password is read after ten seconds
 			x.client.Backoff = 50 * time.Millisecond
-			e := startEngine(t, t.TempDir())
+			e := sourcetest.Start(t, t.TempDir())
 			s := startSource(t, e, x.client, settings(x.topic), nil)
 			var got []source.Trouble
 			testkit.Eventually(t, "trouble", func() bool { got = s.intake.Troubles(); return len(got) == 1 })
@@ -69,7 +70,7 @@ func TestMistakes(t *testing.T) {
 				return
 			}
 			require.NoError(t, os.WriteFile(x.client.SASL.PasswordFile, []byte(kafkatest.AlicePassword), 0o600))
-			requireOnce(t, e, 1)
+			e.RequireOnce(t, 1)
 			testkit.Eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
 		})
 	}
@@ -92,15 +93,15 @@ func TestASecondImplementation(t *testing.T) {
 			})
 		}
 		require.NoError(t, producer.Flush(t.Context()))
-		e := startEngine(t, dir)
+		e := sourcetest.Start(t, dir)
 		s := startSource(t, e, client, settings("mocked"), nil)
-		requireOnce(t, e, 100*(round+1))
+		e.RequireOnce(t, 100*(round+1))
 		testkit.Eventually(t, "no lag", func() bool {
 			return len(s.Topics()) == 1 && s.Topics()[0].Owned == 4 && s.Lag() == 0
 		})
 		require.Empty(t, s.intake.Troubles())
 		s.stop()
-		e.stop()
+		e.Stop()
 	}
 }
 
@@ -119,30 +120,30 @@ func TestTransactions(t *testing.T) {
 		require.NoError(t, client.EndTransaction(t.Context(), kgo.TransactionEndTry(round%2 == 0)))
 	}
 	dir := t.TempDir()
-	e := startEngine(t, dir)
+	e := sourcetest.Start(t, dir)
 	s := startSource(t, e, plain(c.Brokers()...), settings("transactions"), nil)
-	requireOnce(t, e, 30)
+	e.RequireOnce(t, 30)
 	s.stop()
-	e.stop()
-	e = startEngine(t, dir)
+	e.Stop()
+	e = sourcetest.Start(t, dir)
 	s = startSource(t, e, plain(c.Brokers()...), settings("transactions"), nil)
 	require.NoError(t, client.BeginTransaction())
 	require.NoError(t, client.ProduceSync(t.Context(), kgo.StringRecord(valueOf("last"))).FirstErr())
 	require.NoError(t, client.EndTransaction(t.Context(), kgo.TryCommit))
-	requireOnce(t, e, 31)
-	require.Len(t, e.state.book.Of("orders")[0].Ranges, 1)
+	e.RequireOnce(t, 31)
+	require.Len(t, e.State.Book.Of("orders")[0].Ranges, 1)
 	require.Empty(t, s.intake.Troubles())
 }
 
 // dyingEngine is one that is killed between the log and the answer, once dead is set.
 type dyingEngine struct {
-	*runningEngine
+	*sourcetest.Engine
 	dead *atomic.Bool
 }
 
 func (e *dyingEngine) AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32,
 	at engine.Position) (engine.Result, error) {
-	result, err := e.runningEngine.AdmitAt(ctx, b, t, todo, at)
+	result, err := e.Engine.AdmitAt(ctx, b, t, todo, at)
 	if e.dead.Load() {
 		<-ctx.Done()
 		return result, ctx.Err()
@@ -162,28 +163,28 @@ func TestGroupCountsAtMostOnePollTwice(t *testing.T) {
 	}
 	set := settings("grouped")
 	set.Ownership, set.Group, set.SessionTimeout, set.Heartbeat = Group, "grouped", 6*time.Second, 500*time.Millisecond
-	one := startEngine(t, t.TempDir())
+	one := sourcetest.Start(t, t.TempDir())
 	var dead atomic.Bool
 	first := startSource(t, one, plain(c.Brokers()...), set, func(o *source.Options, _ *Options) {
 		o.Engine = &dyingEngine{one, &dead}
 	})
 	c.Produce(t, records[:1500]...)
-	requireOnce(t, one, 1500)
+	one.RequireOnce(t, 1500)
 	testkit.Eventually(t, "commits", func() bool { return first.Lag() == 0 })
 	dead.Store(true)
 	c.Produce(t, records[1500:1800]...)
-	testkit.Eventually(t, "a batch without a commit", func() bool { return len(one.state.counted()) > 1500 })
-	counted := len(one.state.counted()) - 1500
+	testkit.Eventually(t, "a batch without a commit", func() bool { return len(one.State.All()) > 1500 })
+	counted := len(one.State.All()) - 1500
 	first.stop()
 
-	two := startEngine(t, t.TempDir())
+	two := sourcetest.Start(t, t.TempDir())
 	startSource(t, two, plain(c.Brokers()...), set, nil)
 	c.Produce(t, records[1800:]...)
 	want := 3000 - 1500 // the uncommitted messages, and all that follow
-	requireOnce(t, two, want)
-	twice := len(one.state.counted()) + want - 3000
+	two.RequireOnce(t, want)
+	twice := len(one.State.All()) + want - 3000
 	t.Logf("counted twice: %d of %d messages that were not committed", twice, 300)
-	require.Equal(t, len(one.state.counted())-1500, twice)
+	require.Equal(t, len(one.State.All())-1500, twice)
 	require.GreaterOrEqual(t, twice, counted)
 	require.LessOrEqual(t, twice, pollRecords)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/source/sourcetest"
 	"github.com/sloengine/sloengine/internal/testkit"
 )
 
@@ -18,7 +19,7 @@ func TestIDsOnOtherPartitions(t *testing.T) {
 	brokers := fake(t)
 	p := newProducer(t, brokers...)
 	p.create(t, "orders", 4)
-	e := startEngine(t, t.TempDir())
+	e := sourcetest.Start(t, t.TempDir())
 	s := startSource(t, e, plain(brokers...), settings("orders"), nil)
 	sent := uint64(0)
 	put := func(turn int, ids []string) {
@@ -43,7 +44,7 @@ func TestIDsOnOtherPartitions(t *testing.T) {
 	put(1, list)
 	require.Equal(
 		t, []uint64{first, first, first}, []uint64{s.ids.first.Get(), s.ids.samePartition.Get(), s.ids.elsewhere.Get()})
-	requireOnce(t, e, 6400)
+	e.RequireOnce(t, 6400)
 
 	// Events without an id have one of their place, which is unique.
 	var records []*kgo.Record
@@ -52,13 +53,13 @@ func TestIDsOnOtherPartitions(t *testing.T) {
 			records, &kgo.Record{Topic: "orders", Partition: int32(i % 4), Value: []byte(`{"service":"shop","type":"order"}`)})
 	}
 	require.NoError(t, p.ProduceSync(t.Context(), records...).FirstErr())
-	requireOnce(t, e, 7400)
+	e.RequireOnce(t, 7400)
 	require.Equal(t, first, s.ids.first.Get())
 }
 
 // sampled is a batch of n events with ids, as a session holds it when it samples them.
 func sampled(t testing.TB, n int) (*Source, *source.Batch, *claim) {
-	e := startEngine(t, t.TempDir())
+	e := sourcetest.Start(t, t.TempDir())
 	s := startSource(t, e, plain("127.0.0.1:1"), settings("orders"), nil)
 	b := s.intake.Batch(false)
 	c := &claim{batch: b}

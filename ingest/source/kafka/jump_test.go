@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
+	"github.com/sloengine/sloengine/ingest/source/sourcetest"
 )
 
 // A source that starts in front of many messages that are durable already, as after an import of positions, passes over
@@ -37,12 +38,12 @@ func TestJumpOverDurableMessages(t *testing.T) {
 	require.NoError(t, err)
 
 	dir := t.TempDir()
-	e := startEngine(t, dir)
+	e := sourcetest.Start(t, dir)
 	known := position.Progress{Stream: position.Stream{Name: "orders", ID: topics["orders"].ID}, Epoch: position.NoEpoch,
 		Ranges: []position.Range{{From: first, To: behind}}}
 	_, err = e.AdmitAt(t.Context(), &event.Batch{}, nil, nil, whole{"orders", known})
 	require.NoError(t, err)
-	e.stop()
+	e.Stop()
 
 	var mu sync.Mutex
 	inside := map[int64]bool{} // offsets among the durable ones that were asked for
@@ -59,19 +60,19 @@ func TestJumpOverDurableMessages(t *testing.T) {
 		}
 		return nil, nil, false
 	})
-	e = startEngine(t, dir)
+	e = sourcetest.Start(t, dir)
 	set := settings("orders")
 	set.Buffer = minFetch
 	s := startSource(t, e, plain(cluster.ListenAddrs()...), set, nil)
-	requireOnce(t, e, first+all-behind)
+	e.RequireOnce(t, first+all-behind)
 	require.EqualValues(t, first+all-behind, s.intake.Totals().Messages)
 	for i := range all {
-		_, counted := e.state.counted()[fmt.Sprint(i)]
+		_, counted := e.State.All()[fmt.Sprint(i)]
 		require.Equal(t, i < first || i >= behind, counted, i)
 	}
 	s.stop()
 	mu.Lock()
 	defer mu.Unlock()
 	require.Less(t, len(inside), 8, "of the megabytes that are durable, those that were on their way")
-	require.Equal(t, []position.Range{{From: 0, To: all}}, e.state.book.Of("orders")[0].Ranges)
+	require.Equal(t, []position.Range{{From: 0, To: all}}, e.State.Book.Of("orders")[0].Ranges)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+	"github.com/sloengine/sloengine/ingest/source/sourcetest"
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -53,13 +54,13 @@ func testStatic(t *testing.T, brokers []string, topic string) {
 	p.create(t, topic, 4)
 	p.put(t, topic, 4, ids("a", 1000)...)
 	dir := t.TempDir()
-	e := startEngine(t, dir)
+	e := sourcetest.Start(t, dir)
 	s := startSource(t, e, plain(brokers...), settings(topic), nil)
-	requireOnce(t, e, 1000)
-	require.Equal(t, 1000, e.state.backs, "they were there before the source")
+	e.RequireOnce(t, 1000)
+	require.Equal(t, 1000, e.State.Backs(), "they were there before the source")
 	p.put(t, topic, 4, ids("b", 500)...)
-	requireOnce(t, e, 1500)
-	require.Equal(t, 500, e.state.live)
+	e.RequireOnce(t, 1500)
+	require.Equal(t, 500, e.State.Live())
 	testkit.Eventually(t, "a commit", func() bool {
 		at, err := p.admin.FetchOffsets(t.Context(), "sloengine.orders")
 		o, ok := at.Lookup(topic, 3)
@@ -69,12 +70,12 @@ func testStatic(t *testing.T, brokers []string, topic string) {
 		return len(s.Topics()) == 1 && s.Lag() == 0 && s.Topics()[0].Owned == 4
 	})
 	s.stop()
-	e.stop()
+	e.Stop()
 
 	p.put(t, topic, 4, ids("c", 500)...)
-	e = startEngine(t, dir)
+	e = sourcetest.Start(t, dir)
 	startSource(t, e, plain(brokers...), settings(topic), nil)
-	requireOnce(t, e, 2000)
+	e.RequireOnce(t, 2000)
 }
 
 // Two engines share a topic by their ordinals, and partitions that are added are read from their beginning.
@@ -85,14 +86,14 @@ func testOrdinalsAndNewPartitions(t *testing.T, brokers []string, topic string) 
 	p.create(t, topic, 4)
 	p.put(t, topic, 4, ids("old", 100)...)
 	dirs := []string{t.TempDir(), t.TempDir()}
-	var engines []*runningEngine
+	var engines []*sourcetest.Engine
 	var sources []*runningSource
 	start := func() {
 		engines, sources = nil, nil
 		for i, host := range []string{"slo-0", "slo-1"} {
 			set := settings(topic)
 			set.Engines, set.Ordinal, set.Start = 2, Hostname, Latest
-			e := startEngine(t, dirs[i])
+			e := sourcetest.Start(t, dirs[i])
 			engines = append(engines, e)
 			sources = append(sources, startSource(t, e, plain(brokers...), set, func(_ *source.Options, k *Options) {
 				k.Hostname = host
@@ -104,13 +105,13 @@ func testOrdinalsAndNewPartitions(t *testing.T, brokers []string, topic string) 
 		testkit.Eventually(t, "partitions", func() bool { return len(s.Topics()) == 1 && s.Topics()[0].Owned == 2 })
 	}
 	p.put(t, topic, 4, ids("new", 100)...)
-	requireOnce(t, engines[0], 50)
-	requireOnce(t, engines[1], 50)
+	engines[0].RequireOnce(t, 50)
+	engines[1].RequireOnce(t, 50)
 	for _, s := range sources {
 		s.stop()
 	}
 	for _, e := range engines {
-		e.stop()
+		e.Stop()
 	}
 	more := func(partitions int, id string) {
 		t.Helper()
@@ -125,11 +126,11 @@ func testOrdinalsAndNewPartitions(t *testing.T, brokers []string, topic string) 
 	}
 	more(6, "stopped")
 	start()
-	requireOnce(t, engines[0], 80)
-	requireOnce(t, engines[1], 80)
+	engines[0].RequireOnce(t, 80)
+	engines[1].RequireOnce(t, 80)
 	more(8, "running")
-	requireOnce(t, engines[0], 120)
-	requireOnce(t, engines[1], 120)
+	engines[0].RequireOnce(t, 120)
+	engines[1].RequireOnce(t, 120)
 }
 
 // Where a source begins that was never there.
@@ -154,14 +155,14 @@ func testStart(t *testing.T, brokers []string, topic string) {
 		t.Run(start, func(t *testing.T) {
 			set := settings(topic)
 			set.Start = start
-			e := startEngine(t, t.TempDir())
+			e := sourcetest.Start(t, t.TempDir())
 			s := startSource(t, e, plain(brokers...), set, func(_ *source.Options, k *Options) {
 				k.LongestWindow = func() time.Duration { return 5*time.Hour + time.Minute }
 			})
 			testkit.Eventually(t, "the end", func() bool {
 				return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0
 			})
-			requireOnce(t, e, want)
+			e.RequireOnce(t, want)
 		})
 	}
 }
@@ -170,7 +171,7 @@ func testStart(t *testing.T, brokers []string, topic string) {
 func TestRegex(t *testing.T) {
 	brokers := fake(t)
 	p := newProducer(t, brokers...)
-	e := startEngine(t, t.TempDir())
+	e := sourcetest.Start(t, t.TempDir())
 	set := settings()
 	set.TopicsRegex = "^shop[.]"
 	s := startSource(t, e, plain(brokers...), set, nil)
@@ -180,7 +181,7 @@ func TestRegex(t *testing.T) {
 		p.create(t, topic, 1)
 		p.put(t, topic, 1, topic)
 	}
-	requireOnce(t, e, 2)
+	e.RequireOnce(t, 2)
 	testkit.Eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
 }
 
@@ -195,22 +196,22 @@ func testGarbage(t *testing.T, brokers []string, topic string) {
 		require.NoError(t, p.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte(value)}).FirstErr())
 	}
 	dir := t.TempDir()
-	e := startEngine(t, dir)
+	e := sourcetest.Start(t, dir)
 	s := startSource(t, e, plain(brokers...), settings(topic), func(o *source.Options, _ *Options) {
 		o.Settings.MaxMessage = 2000
 	})
-	requireOnce(t, e, 3)
-	require.Equal(t, 3, s.dead.len())
-	for id, entry := range s.dead.all {
+	e.RequireOnce(t, 3)
+	require.Equal(t, 3, len(s.dead.All()))
+	for id, entry := range s.dead.All() {
 		require.Equal(t, topic, entry.From.Topic, id)
 	}
 	require.EqualValues(t, 1, s.intake.Totals().Messages-5)
 	s.stop()
-	e.stop()
-	e = startEngine(t, dir)
+	e.Stop()
+	e = sourcetest.Start(t, dir)
 	s = startSource(t, e, plain(brokers...), settings(topic), nil)
 	testkit.Eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
-	require.Zero(t, s.dead.len())
+	require.Zero(t, len(s.dead.All()))
 }
 
 // Messages that retention deleted before they were read are a gap with a size, and coverage falls.
@@ -221,34 +222,34 @@ func testRetention(t *testing.T, brokers []string, topic string) {
 	p.create(t, topic, 1)
 	p.put(t, topic, 1, ids("a", 10)...)
 	dir := t.TempDir()
-	e := startEngine(t, dir)
+	e := sourcetest.Start(t, dir)
 	s := startSource(t, e, plain(brokers...), settings(topic), nil)
-	requireOnce(t, e, 10)
+	e.RequireOnce(t, 10)
 	s.stop()
-	e.stop()
+	e.Stop()
 	p.put(t, topic, 1, ids("b", 20)...)
 	cut := kadm.Offsets{}
 	cut.Add(kadm.Offset{Topic: topic, At: 25})
 	_, err := p.admin.DeleteRecords(t.Context(), cut)
 	require.NoError(t, err)
-	e = startEngine(t, dir)
+	e = sourcetest.Start(t, dir)
 	s = startSource(t, e, plain(brokers...), settings(topic), func(o *source.Options, _ *Options) {
 		o.Kinds = func() []source.ServiceType { return []source.ServiceType{{Service: "shop", Type: "order"}} }
 	})
-	requireOnce(t, e, 15)
+	e.RequireOnce(t, 15)
 	testkit.Eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
 	require.Equal(t, "15 messages were deleted by retention before they were read; coverage is lower for it",
 		s.intake.Troubles()[0].Brief)
-	require.Equal(t, map[string]uint64{"shop/order": 15}, e.state.dropped)
+	require.Equal(t, map[string]uint64{"shop/order": 15}, e.State.Dropped())
 	s.stop()
-	e.stop()
+	e.Stop()
 
 	// Once more: a loss is counted once.
-	e = startEngine(t, dir)
+	e = sourcetest.Start(t, dir)
 	s = startSource(t, e, plain(brokers...), settings(topic), nil)
 	testkit.Eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
 	require.Empty(t, s.intake.Troubles())
-	require.Equal(t, map[string]uint64{"shop/order": 15}, e.state.dropped)
+	require.Equal(t, map[string]uint64{"shop/order": 15}, e.State.Dropped())
 }
 
 // A topic that is deleted, missing for a while, and created again is shown as that, and read from its beginning.
@@ -256,7 +257,7 @@ func TestTopicComesAndGoes(t *testing.T) { onBoth(t, testTopicComesAndGoes) }
 
 func testTopicComesAndGoes(t *testing.T, brokers []string, topic string) {
 	p := newProducer(t, brokers...)
-	e := startEngine(t, t.TempDir())
+	e := sourcetest.Start(t, t.TempDir())
 	s := startSource(t, e, plain(brokers...), settings(topic), nil)
 	trouble := func(brief string) {
 		t.Helper()
@@ -273,7 +274,7 @@ func testTopicComesAndGoes(t *testing.T, brokers []string, topic string) {
 	for round := range 3 {
 		p.create(t, topic, 2)
 		p.put(t, topic, 2, ids(fmt.Sprintf("r%d", round), 20)...)
-		requireOnce(t, e, 20*(round+1))
+		e.RequireOnce(t, 20*(round+1))
 		_, err := p.admin.DeleteTopic(t.Context(), topic)
 		require.NoError(t, err)
 		trouble("the topic does not exist (create it)")
@@ -290,7 +291,7 @@ func TestBrokerGone(t *testing.T) {
 	require.NoError(t, err)
 	port, err := strconv.Atoi(text)
 	require.NoError(t, err)
-	e := startEngine(t, t.TempDir())
+	e := sourcetest.Start(t, t.TempDir())
 	s := startSource(t, e, plain(address), settings("orders"), nil)
 	testkit.Eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
 	require.Equal(t, source.TroubleConnection, s.intake.Troubles()[0].Kind)
@@ -298,7 +299,7 @@ func TestBrokerGone(t *testing.T) {
 	p := newProducer(t, brokers...)
 	p.create(t, "orders", 1)
 	p.put(t, "orders", 1, ids("a", 10)...)
-	requireOnce(t, e, 10)
+	e.RequireOnce(t, 10)
 	testkit.Eventually(t, "no trouble", func() bool { return len(s.intake.Troubles()) == 0 })
 	require.Equal(t, 1, strings.Count(s.log.String(), `msg="source fails" source=orders kind=connection`))
 	require.Equal(t, 1, strings.Count(s.log.String(), `msg="source works again" source=orders kind=connection`))
@@ -316,21 +317,21 @@ func TestGroup(t *testing.T) {
 	p.put(t, "orders", 4, ids("a", 100)...)
 	set := settings("orders")
 	set.Ownership, set.Group = Group, "sloengine"
-	one := startEngine(t, t.TempDir())
+	one := sourcetest.Start(t, t.TempDir())
 	first := startSource(t, one, plain(brokers...), set, nil)
-	requireOnce(t, one, 100)
-	two := startEngine(t, t.TempDir())
+	one.RequireOnce(t, 100)
+	two := sourcetest.Start(t, t.TempDir())
 	second := startSource(t, two, plain(brokers...), set, nil)
 	testkit.Eventually(t, "both own partitions", func() bool {
 		return len(first.Topics()) == 1 && first.Topics()[0].Owned == 2 && len(second.Topics()) == 1 &&
 			second.Topics()[0].Owned == 2
 	})
 	p.put(t, "orders", 4, ids("b", 100)...)
-	requireOnce(t, one, 150)
-	requireOnce(t, two, 50)
+	one.RequireOnce(t, 150)
+	two.RequireOnce(t, 50)
 	first.stop()
 	p.put(t, "orders", 4, ids("c", 100)...)
-	requireOnce(t, two, 150)
+	two.RequireOnce(t, 150)
 }
 
 // The fetched messages that are not stored yet have a bound, while the engine takes nothing.
@@ -349,7 +350,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	set := settings("orders")
 	set.Buffer = 4 << 20
 	stuck := &stuckEngine{}
-	e := startEngine(t, t.TempDir())
+	e := sourcetest.Start(t, t.TempDir())
 	s := startSource(t, e, plain(brokers...), set, func(o *source.Options, _ *Options) { o.Engine = stuck })
 	testkit.Eventually(t, "batches that wait", func() bool { return stuck.calls.Load() >= maxInFlight })
 	testkit.Eventually(t, "trouble", func() bool { return len(s.intake.Troubles()) == 1 })
@@ -408,18 +409,18 @@ func TestRestartDuringTheFirstRead(t *testing.T) {
 				p.create(t, topic, 2)
 				p.put(t, topic, 2, ids("old", 1000)...)
 				for _, batches := range []int64{2, 2, 1 << 40} {
-					e := startEngine(t, dir)
+					e := sourcetest.Start(t, dir)
 					s := &stalled{Engine: e}
 					s.left.Store(batches)
 					src := startSource(t, e, plain(brokers...), set, func(o *source.Options, _ *Options) {
 						o.Engine, o.BatchEvents = s, 100
 					})
 					if batches > 2 {
-						requireOnce(t, e, 1000)
+						e.RequireOnce(t, 1000)
 						p.put(t, topic, 2, ids("new", 10)...)
-						requireOnce(t, e, 1010)
-						require.Equal(t, 1000, e.state.backs)
-						require.Equal(t, 10, e.state.live)
+						e.RequireOnce(t, 1010)
+						require.Equal(t, 1000, e.State.Backs())
+						require.Equal(t, 10, e.State.Live())
 						break
 					}
 					testkit.Eventually(t, "the engine is busy", func() bool { return s.left.Load() < 0 })
@@ -429,7 +430,7 @@ func TestRestartDuringTheFirstRead(t *testing.T) {
 						dir = t.TempDir()
 						require.NoError(t, os.CopyFS(dir, os.DirFS(from))) // as after a kill
 					}
-					e.stop()
+					e.Stop()
 				}
 			})
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka/kafkatest"
+	"github.com/sloengine/sloengine/ingest/source/sourcetest"
 	"github.com/sloengine/sloengine/internal/testkit"
 )
 
@@ -71,30 +72,33 @@ func TestUncleanElection(t *testing.T) {
 		})
 	}
 	dir := t.TempDir()
-	var e *runningEngine
+	var e *sourcetest.Engine
 	var s *runningSource
-	begin := func() { e = startEngine(t, dir); s = startSource(t, e, plain(c.Brokers()...), settings("loss"), nil) }
-	stop := func() { s.stop(); e.stop() }
+	begin := func() {
+		e = sourcetest.Start(t, dir)
+		s = startSource(t, e, plain(c.Brokers()...), settings("loss"), nil)
+	}
+	stop := func() { s.stop(); e.Stop() }
 	begin()
 
 	put(60)
-	requireOnce(t, e, 60)
+	e.RequireOnce(t, 60)
 	c.Kill(1)
 	alone(1)
 	put(40)
-	requireOnce(t, e, 100)
+	e.RequireOnce(t, 100)
 	c.Kill(0)
 	c.Restart(t, 1)
 	alone(2)
 	put(20) // at the offsets 60 to 79
-	requireOnce(t, e, 120)
+	e.RequireOnce(t, 120)
 	troubles := s.intake.Troubles()
 	require.Len(t, troubles, 1)
 	require.Equal(t, source.Trouble{
 		Kind: source.TroublePosition, Name: "loss/0", Reason: "offsets 60 to 99", Since: troubles[0].Since, Count: 1,
 		Brief: "the brokers lost messages that were counted already; they stay counted, and what follows in their place counts as well",
 	}, troubles[0])
-	progress := e.state.book.Of("orders")[0]
+	progress := e.State.Book.Of("orders")[0]
 	require.EqualValues(t, 1, progress.Generation)
 	next, _ := progress.Next()
 	require.EqualValues(t, 80, next)
@@ -102,7 +106,7 @@ func TestUncleanElection(t *testing.T) {
 	stop()
 	put(40) // to 119
 	begin()
-	requireOnce(t, e, 160)
+	e.RequireOnce(t, 160)
 	require.Empty(t, s.intake.Troubles())
 
 	// The other way round, while the source is stopped.
@@ -115,7 +119,7 @@ func TestUncleanElection(t *testing.T) {
 	c.Kill(0)
 	alone(2)
 	put(30) // 120 to 149
-	requireOnce(t, e, 190)
+	e.RequireOnce(t, 190)
 	stop()
 	c.Kill(1)
 	c.Restart(t, 0)
@@ -123,7 +127,7 @@ func TestUncleanElection(t *testing.T) {
 	put(50) // 120 to 169
 	began := time.Now()
 	begin()
-	requireOnce(t, e, 240)
+	e.RequireOnce(t, 240)
 	t.Logf("counted after %s", time.Since(began))
 	testkit.Eventually(t, "no lag", func() bool {
 		return len(s.Topics()) == 1 && s.Topics()[0].Owned == 1 && s.Lag() == 0
@@ -137,7 +141,7 @@ func TestAcceptedLossIsReadAgain(t *testing.T) {
 	c := kafkatest.Shared(t)
 	c.CreateTopic(t, "damaged", 1, nil)
 	dir, copied := t.TempDir(), t.TempDir()
-	e := startEngine(t, dir)
+	e := sourcetest.Start(t, dir)
 	s := startSource(t, e, plain(c.Brokers()...), settings("damaged"), nil)
 	for round := range 5 {
 		var records []*kgo.Record
@@ -146,11 +150,11 @@ func TestAcceptedLossIsReadAgain(t *testing.T) {
 				Value: fmt.Appendf(nil, `{"service":"shop","type":"order","attributes":{"n":"round-%d-%d"}}`, round, i)})
 		}
 		c.Produce(t, records...)
-		requireOnce(t, e, 20*(round+1))
+		e.RequireOnce(t, 20*(round+1))
 	}
 	require.NoError(t, os.CopyFS(copied, os.DirFS(dir))) // as after a kill, without a checkpoint of the end
 	s.stop()
-	e.stop()
+	e.Stop()
 	damaged := 0
 	segments, err := filepath.Glob(filepath.Join(copied, "wal", "*.wal"))
 	require.NoError(t, err)
@@ -165,11 +169,11 @@ func TestAcceptedLossIsReadAgain(t *testing.T) {
 	}
 	require.Equal(t, 1, damaged)
 
-	e = startEngine(t, copied, func(o *engine.Options) { o.AcceptLoss = true })
-	require.Less(t, len(e.state.counted()), 100, "nothing was lost")
+	e = sourcetest.Start(t, copied, func(o *engine.Options) { o.AcceptLoss = true })
+	require.Less(t, len(e.State.All()), 100, "nothing was lost")
 	s = startSource(t, e, plain(c.Brokers()...), settings("damaged"), nil)
-	requireOnce(t, e, 100)
+	e.RequireOnce(t, 100)
 	testkit.Eventually(t, "the end", func() bool { return len(s.Topics()) == 1 && s.Lag() == 0 })
 	require.Less(t, int(s.intake.Totals().Accepted), 100, "all was read again")
-	requireOnce(t, e, 100)
+	e.RequireOnce(t, 100)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/source/sourcetest"
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 )
@@ -78,7 +79,7 @@ func TestPoison(t *testing.T) {
 		require.Greater(t, taken, len(list)*9/10)
 		store, err := dlq.NewMemory(dlq.MemoryOptions{})
 		require.NoError(t, err)
-		e := startEngine(t, t.TempDir())
+		e := sourcetest.Start(t, t.TempDir())
 		r := startSource(t, e, plain(brokers...), settings(topic), func(o *source.Options, _ *Options) {
 			o.Settings.MaxMessage = 128 << 10
 			o.Settings.Headers = map[string]string{"h": "a\nb"}
@@ -86,14 +87,14 @@ func TestPoison(t *testing.T) {
 		})
 		testkit.Eventually(t, "every good record", func() bool {
 			good := 0
-			for id := range e.state.counted() {
+			for id := range e.State.All() {
 				if strings.HasPrefix(id, "good-") {
 					good++
 				}
 			}
 			return good == len(list)+len(list)/20
 		})
-		require.NotContains(t, e.state.counted(), "aborted")
+		require.NotContains(t, e.State.All(), "aborted")
 		require.Empty(t, r.intake.Troubles())
 		stats, err := store.Stats(t.Context())
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/source/sourcetest"
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/outbox"
@@ -45,14 +46,14 @@ func TestPoison(t *testing.T) {
 		set.Columns = map[string]string{"aggregate_type": "", "aggregate_id": ""}
 		store, err := dlq.NewMemory(dlq.MemoryOptions{})
 		require.NoError(t, err)
-		e := startEngine(t, t.TempDir())
+		e := sourcetest.Start(t, t.TempDir())
 		r := startSource(t, e, s.DSN(db), set, func(in *source.Options, _ *Options) {
 			in.Save, in.Settings.Backfill = store.Save, source.BackfillAuto
 			in.Settings.MaxMessage, in.Settings.Headers = 128<<10, map[string]string{"h": "x"}
 		})
 		t.Cleanup(func() {
 			if t.Failed() {
-				t.Logf("%d events, %v\n%s", len(e.state.all()), r.intake.Troubles(), r.log)
+				t.Logf("%d events, %v\n%s", len(e.State.All()), r.intake.Troubles(), &r.log)
 			}
 		})
 		const n = 200
@@ -76,7 +77,7 @@ func TestPoison(t *testing.T) {
 		}
 		testkit.Eventually(t, "the good ones are counted", func() bool {
 			good := 0
-			for id := range e.state.all() {
+			for id := range e.State.All() {
 				if strings.HasPrefix(id, "good-") {
 					good++
 				}

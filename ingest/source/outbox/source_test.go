@@ -11,6 +11,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/mapping"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/source/sourcetest"
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
@@ -34,28 +35,28 @@ func TestRowsAreCountedOnce(t *testing.T) {
 		dir := t.TempDir()
 		_, err := c.Exec(t.Context(), insert, "a", 5000)
 		require.NoError(t, err)
-		e := startEngine(t, dir)
+		e := sourcetest.Start(t, dir)
 		r := startSource(t, e, s.DSN(db), settings(way), nil)
-		e.requireOnce(t, 5000)
+		e.RequireOnce(t, 5000)
 		for i := range 20 {
 			_, err := c.Exec(t.Context(), insert, fmt.Sprintf("b%d", i), 10)
 			require.NoError(t, err)
 		}
-		e.requireOnce(t, 5200)
-		got := e.state.all()["a-17"]
+		e.RequireOnce(t, 5200)
+		got := e.State.All()["a-17"]
 		require.Equal(t, "shop", got.Service)
 		require.Equal(t, "order", got.Type)
 		testkit.Eventually(t, `r.Status().Behind == 0 && r.Status().Table == "public.outbox"`, func() bool {
 			return r.Status().Behind == 0 && r.Status().Table == "public.outbox"
 		})
 		r.stop()
-		e.stop()
+		e.Stop()
 
-		e = startEngine(t, dir)
+		e = sourcetest.Start(t, dir)
 		r = startSource(t, e, s.DSN(db), settings(way), nil)
 		_, err = c.Exec(t.Context(), insert, "c", 3)
 		require.NoError(t, err)
-		e.requireOnce(t, 5203)
+		e.RequireOnce(t, 5203)
 		require.Zero(t, r.intake.Totals().Duplicates)
 		require.LessOrEqual(t, r.intake.Totals().Messages, uint64(3))
 		require.Empty(t, r.intake.Troubles())
@@ -66,7 +67,7 @@ func TestRowsAreCountedOnce(t *testing.T) {
 // which were read already, by id and by transaction.
 func TestRowsThatCommitLate(t *testing.T) {
 	bothWays(t, func(t *testing.T, s *postgrestest.Server, db, way string) {
-		e := startEngine(t, t.TempDir())
+		e := sourcetest.Start(t, t.TempDir())
 		r := startSource(t, e, s.DSN(db), settings(way), nil)
 		c := s.Conn(t, db)
 		want := 0
@@ -82,10 +83,10 @@ func TestRowsThatCommitLate(t *testing.T) {
 			want += 5
 		}
 		if way == Claim { // reads committed rows
-			e.requireOnce(t, 10)
+			e.RequireOnce(t, 10)
 		} else {
 			testkit.Eventually(t, "r.Status().Held == 10", func() bool { return r.Status().Held == 10 })
-			require.Empty(t, e.state.all())
+			require.Empty(t, e.State.All())
 		}
 		for i := len(open) - 1; i >= 0; i-- {
 			_, err := open[i].Exec(t.Context(), insert, fmt.Sprintf("last%d", i), 1)
@@ -102,8 +103,8 @@ func TestRowsThatCommitLate(t *testing.T) {
 		_, err = tx.Exec(t.Context(), insert, "never", 3)
 		require.NoError(t, err)
 		require.NoError(t, tx.Rollback(t.Context()))
-		e.requireOnce(t, want)
-		require.NotContains(t, e.state.all(), "never-1")
+		e.RequireOnce(t, want)
+		require.NotContains(t, e.State.All(), "never-1")
 	})
 }
 
@@ -119,19 +120,19 @@ func TestATransactionLargerThanABatch(t *testing.T) {
 		set.Batch = 100
 		read, duplicates := uint64(0), uint64(0)
 		for n := range 5 {
-			e := startEngine(t, dir)
+			e := sourcetest.Start(t, dir)
 			r := startSource(t, e, s.DSN(db), set, nil)
-			testkit.Eventually(t, "len(e.state.all()) > min(rows-1, (n+1)*rows/5)", func() bool {
-				return len(e.state.all()) > min(rows-1, (n+1)*rows/5)
+			testkit.Eventually(t, "len(e.State.All()) > min(rows-1, (n+1)*rows/5)", func() bool {
+				return len(e.State.All()) > min(rows-1, (n+1)*rows/5)
 			})
 			r.stop()
 			read += r.intake.Totals().Messages
 			duplicates += r.intake.Totals().Duplicates
-			e.stop()
+			e.Stop()
 		}
-		e := startEngine(t, dir)
+		e := sourcetest.Start(t, dir)
 		startSource(t, e, s.DSN(db), set, nil)
-		e.requireOnce(t, rows)
+		e.RequireOnce(t, rows)
 		// At most the batch that was stopped is read again, each time.
 		require.LessOrEqual(t, duplicates, uint64(5*100))
 		require.LessOrEqual(t, read, uint64(rows+5*100))
@@ -142,23 +143,23 @@ func TestEnginesShareTheRows(t *testing.T) {
 	bothWays(t, func(t *testing.T, s *postgrestest.Server, db, way string) {
 		_, err := s.Conn(t, db).Exec(t.Context(), insert, "a", 1000)
 		require.NoError(t, err)
-		var engines []*runningEngine
+		var engines []*sourcetest.Engine
 		for i := range 3 {
 			set := settings(way)
 			set.Engines, set.Ordinal = 3, fmt.Sprint(i)
-			e := startEngine(t, t.TempDir())
+			e := sourcetest.Start(t, t.TempDir())
 			engines = append(engines, e)
 			startSource(t, e, s.DSN(db), set, nil)
 		}
 		_, err = s.Conn(t, db).Exec(t.Context(), insert, "b", 1000)
 		require.NoError(t, err)
 		testkit.Eventually(t, "all are counted", func() bool {
-			return len(engines[0].state.all())+len(engines[1].state.all())+len(engines[2].state.all()) >= 2000
+			return len(engines[0].State.All())+len(engines[1].State.All())+len(engines[2].State.All()) >= 2000
 		})
 		times := map[string]int{}
 		for _, e := range engines {
-			require.Greater(t, len(e.state.all()), 400)
-			for id, n := range e.state.all() {
+			require.Greater(t, len(e.State.All()), 400)
+			for id, n := range e.State.All() {
 				times[id] += n.Times
 			}
 		}
@@ -172,7 +173,7 @@ func TestEnginesShareTheRows(t *testing.T) {
 // TestForms has rows whose payload lacks fields that the columns have, and unreadable rows.
 func TestForms(t *testing.T) {
 	bothWays(t, func(t *testing.T, s *postgrestest.Server, db, way string) {
-		e := startEngine(t, t.TempDir())
+		e := sourcetest.Start(t, t.TempDir())
 		r := startSource(t, e, s.DSN(db), settings(way), func(in *source.Options, _ *Options) {
 			in.Settings.Headers = map[string]string{"product": "x-product"}
 			in.Settings.MaxMessage = 2000
@@ -192,8 +193,8 @@ func TestForms(t *testing.T) {
 		put("large", `{"attributes":{"product":"`+strings.Repeat("x", 3000)+`"}}`, `{}`)
 		put(strings.Repeat("k", 250), `{}`, `{}`)
 		put("half", `[{},{"outcome":1},{}]`, `{}`)
-		e.requireOnce(t, 8)
-		got := e.state.all()
+		e.RequireOnce(t, 8)
+		got := e.State.All()
 		require.Equal(t, "A", got["bare"].Product)
 		require.WithinDuration(t, time.Now().Add(-time.Minute), got["bare"].At, 30*time.Second)
 		require.Equal(t, "billing", got["mine"].Service)
@@ -202,8 +203,8 @@ func TestForms(t *testing.T) {
 		require.Equal(t, "invoice.paid", got["c-1"].Type)
 		require.Contains(t, got, "half")
 		require.Contains(t, got, "half/2")
-		testkit.Eventually(t, "len(r.deadLetters()) == 4", func() bool { return len(r.deadLetters()) == 4 })
-		for id, x := range r.deadLetters() {
+		testkit.Eventually(t, "4 dead letters", func() bool { return len(r.dead.All()) == 4 })
+		for id, x := range r.dead.All() {
 			require.Equal(t, "public.outbox", x.From.Topic, id)
 			require.Positive(t, x.From.Offset)
 			require.NotEmpty(t, x.From.Headers[":id"])
@@ -216,7 +217,7 @@ func TestForms(t *testing.T) {
 func TestMap(t *testing.T) {
 	bothWays(t, func(t *testing.T, s *postgrestest.Server, db, way string) {
 		s.Exec(t, db, "ALTER TABLE outbox ALTER payload TYPE bytea USING convert_to(payload::text, 'UTF8')")
-		e := startEngine(t, t.TempDir())
+		e := sourcetest.Start(t, t.TempDir())
 		startSource(t, e, s.DSN(db), settings(way), func(in *source.Options, _ *Options) {
 			in.Settings.Map = &mapping.Settings{FailureIf: `text(".state") == "lost"`,
 				Attributes: map[string]string{"product": ".order.product"}}
@@ -224,9 +225,9 @@ func TestMap(t *testing.T) {
 		_, err := s.Conn(t, db).Exec(t.Context(), `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
 			VALUES ('a', 'Order', '1', 'OrderCreated', 'orders', 'k', $1)`, []byte(`{"orderId":7,"state":"new","order":{"product":"B"}}`))
 		require.NoError(t, err)
-		e.requireOnce(t, 1)
-		got := e.state.all()["a"]
-		require.Equal(t, seen{1, "shop", "OrderCreated", "B", false, got.At}, got)
+		e.RequireOnce(t, 1)
+		got := e.State.All()["a"]
+		require.Equal(t, sourcetest.Seen{Times: 1, Service: "shop", Type: "OrderCreated", Product: "B", At: got.At}, got)
 	})
 }
 
@@ -245,7 +246,7 @@ func TestOtherTables(t *testing.T) {
 					idempotency_key varchar(255) NOT NULL, PRIMARY KEY (id, created_at)) PARTITION BY RANGE (created_at)`,
 				"CREATE TABLE kafka_outbox_all PARTITION OF kafka_outbox DEFAULT",
 				`INSERT INTO outbox_events (event_id, event_type, aggregate_id, aggregate_type, payload) SELECT 'e' || n, 'order', n, 'Order', '{"outcome":"success"}' FROM generate_series(1, 100) n`)
-			e := startEngine(t, t.TempDir())
+			e := sourcetest.Start(t, t.TempDir())
 			set := settings(way)
 			set.Preset = "outbox_events"
 			r := startSource(t, e, s.DSN(db), set, nil)
@@ -260,22 +261,22 @@ func TestOtherTables(t *testing.T) {
 			require.Contains(t, r.trouble(source.TroubleTopic).Brief, "column "+column+": missing")
 			require.Contains(t, r.trouble(source.TroubleTopic).Brief, ddl)
 			s.Exec(t, db, ddl, strings.Replace(ddl, "outbox_events", "kafka_outbox", 1))
-			e.requireOnce(t, 100)
+			e.RequireOnce(t, 100)
 			require.Nil(t, r.trouble(source.TroubleTopic))
 
-			e = startEngine(t, t.TempDir())
+			e = sourcetest.Start(t, t.TempDir())
 			set.Preset, set.Engines, set.Ordinal = "kafka_outbox", 2, "0"
 			startSource(t, e, s.DSN(db), set, nil)
-			other := startEngine(t, t.TempDir())
+			other := sourcetest.Start(t, t.TempDir())
 			set.Ordinal = "1"
 			startSource(t, other, s.DSN(db), set, nil)
 			s.Exec(t, db, `INSERT INTO kafka_outbox (aggregate_id, aggregate_type, event_type, kafka_topic, kafka_key, payload, idempotency_key)
 				SELECT n, 'Order', 'OrderCreated', 'order-events', n, '{"outcome":"failure"}', 'order-created-' || n FROM generate_series(1, 100) n`)
-			testkit.Eventually(t, "len(e.state.all())+len(other.state.all()) >= 100", func() bool {
-				return len(e.state.all())+len(other.state.all()) >= 100
+			testkit.Eventually(t, "len(e.State.All())+len(other.State.All()) >= 100", func() bool {
+				return len(e.State.All())+len(other.State.All()) >= 100
 			})
-			require.NotEmpty(t, e.state.all())
-			require.NotEmpty(t, other.state.all())
+			require.NotEmpty(t, e.State.All())
+			require.NotEmpty(t, other.State.All())
 		})
 	}
 }

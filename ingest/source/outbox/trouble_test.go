@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/source/sourcetest"
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres/postgrestest"
@@ -31,32 +32,32 @@ func TestStart(t *testing.T) {
 	dir := t.TempDir()
 	set := settings(XID)
 	set.Start = Latest
-	e := startEngine(t, dir)
+	e := sourcetest.Start(t, dir)
 	r := startSource(t, e, s.DSN(db), set, nil)
 	testkit.Eventually(t, `r.Status().Table != ""`, func() bool { return r.Status().Table != "" })
 	_, err = c.Exec(t.Context(), insert, "after", 10)
 	require.NoError(t, err)
-	e.requireOnce(t, 10)
-	require.Contains(t, e.state.all(), "after-1")
+	e.RequireOnce(t, 10)
+	require.Contains(t, e.State.All(), "after-1")
 	r.stop()
-	e.stop()
+	e.Stop()
 
 	// Rows from before the first start are backfilled, and later ones are not.
-	e = startEngine(t, t.TempDir())
+	e = sourcetest.Start(t, t.TempDir())
 	startSource(t, e, s.DSN(db), settings(XID), func(in *source.Options, _ *Options) {
 		in.Settings.Backfill = source.BackfillAuto
 	})
-	e.requireOnce(t, 20)
+	e.RequireOnce(t, 20)
 	_, err = c.Exec(t.Context(), insert, "live", 1)
 	require.NoError(t, err)
-	e.requireOnce(t, 21)
-	require.True(t, e.state.all()["before-1"].Backfill)
-	require.False(t, e.state.all()["live-1"].Backfill)
+	e.RequireOnce(t, 21)
+	require.True(t, e.State.All()["before-1"].Backfill)
+	require.False(t, e.State.All()["live-1"].Backfill)
 
 	// So it is if the engine restarts before all of it is read.
 	dir = t.TempDir()
 	for _, refused := range []bool{true, false} {
-		e = startEngine(t, dir)
+		e = sourcetest.Start(t, dir)
 		busy := &busyEngine{Engine: e}
 		r = startSource(t, e, s.DSN(db), settings(XID), func(in *source.Options, o *Options) {
 			in.Settings.Backfill, in.BatchEvents, o.Settings.Batch = source.BackfillAuto, 5, 5
@@ -68,15 +69,15 @@ func TestStart(t *testing.T) {
 			testkit.Eventually(t, "busy.batches.Load() > 2", func() bool { return busy.batches.Load() > 2 })
 		}
 		if !refused {
-			e.requireOnce(t, 21)
+			e.RequireOnce(t, 21)
 			_, err = c.Exec(t.Context(), insert, "later", 1)
 			require.NoError(t, err)
-			e.requireOnce(t, 22)
+			e.RequireOnce(t, 22)
 		}
 		r.stop()
-		e.stop()
+		e.Stop()
 	}
-	for id, x := range e.state.all() {
+	for id, x := range e.State.All() {
 		require.Equal(t, id != "later-1", x.Backfill, id)
 	}
 }
@@ -108,9 +109,9 @@ func TestColumns(t *testing.T) {
 		"aggregate_type": "", "aggregate_id": "", "status": "", "attempts": "", "next_attempt_at": "", "error": "",
 		"completed_at": "", "xid": "",
 	}
-	e := startEngine(t, t.TempDir())
+	e := sourcetest.Start(t, t.TempDir())
 	startSource(t, e, s.DSN(db), set, nil)
-	e.requireOnce(t, 1)
+	e.RequireOnce(t, 1)
 	set.Engines = 2
 	require.ErrorContains(t, set.Validate(""), "engines: several engines share the rows by their key")
 }
@@ -118,7 +119,7 @@ func TestColumns(t *testing.T) {
 // TestNotifications polls so seldom that only a notification brings the rows.
 func TestNotifications(t *testing.T) {
 	bothWays(t, func(t *testing.T, s *postgrestest.Server, db, way string) {
-		e := startEngine(t, t.TempDir())
+		e := sourcetest.Start(t, t.TempDir())
 		set := settings(way)
 		set.Poll, set.ListenChannel, set.ListenDSNFile = time.Minute, "Orders", secret(t, s.DSN(db))
 		r := startSource(t, e, s.DSN(db), set, nil)
@@ -136,7 +137,7 @@ func TestNotifications(t *testing.T) {
 			require.NoError(t, err)
 			began := time.Now()
 			require.NoError(t, tx.Commit(t.Context()))
-			testkit.Eventually(t, "len(e.state.all()) == i+1", func() bool { return len(e.state.all()) == i+1 })
+			testkit.Eventually(t, "len(e.State.All()) == i+1", func() bool { return len(e.State.All()) == i+1 })
 			best = min(best, time.Since(began))
 		}
 		t.Logf("fastest from commit to counted: %s", best)
@@ -147,7 +148,7 @@ func TestNotifications(t *testing.T) {
 		s.Admin(t, db, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
 		_, err := s.Conn(t, db).Exec(t.Context(), insert, "missed", 1)
 		require.NoError(t, err)
-		e.requireOnce(t, 6)
+		e.RequireOnce(t, 6)
 	})
 }
 
@@ -155,7 +156,7 @@ func TestNotifications(t *testing.T) {
 func TestThroughAPooler(t *testing.T) {
 	bothWays(t, func(t *testing.T, s *postgrestest.Server, db, way string) {
 		dsn := s.DSNOf(s.Bouncer(t), postgrestest.Alice, postgrestest.AlicePassword, db)
-		e := startEngine(t, t.TempDir())
+		e := sourcetest.Start(t, t.TempDir())
 		r := startSource(t, e, dsn, settings(way), func(_ *source.Options, o *Options) {
 			o.Database.TransactionPooling = true
 		})
@@ -166,7 +167,7 @@ func TestThroughAPooler(t *testing.T) {
 			_, err := other.Exec(t.Context(), insert, fmt.Sprint(i), 20)
 			require.NoError(t, err)
 		}
-		e.requireOnce(t, 1000)
+		e.RequireOnce(t, 1000)
 		require.Empty(t, r.intake.Troubles())
 	})
 }
@@ -181,7 +182,7 @@ func TestWhatAnOperatorReads(t *testing.T) {
 			require.Contains(t, r.log.String(), "source fails")
 			require.NotContains(t, r.log.String(), postgrestest.AlicePassword)
 		}
-		e := startEngine(t, t.TempDir())
+		e := sourcetest.Start(t, t.TempDir())
 		expect(startSource(t, e, s.DSNOf(s.Address, postgrestest.Alice, "wrong", db), settings(way), nil),
 			source.TroubleCredentials, "user name or password")
 		expect(startSource(t, e, s.DSNOf(s.Address, postgrestest.Mallory, postgrestest.MalloryPassword, db), settings(way),
@@ -196,14 +197,14 @@ func TestWhatAnOperatorReads(t *testing.T) {
 		r := startSource(t, e, s.DSN(db), settings(way), nil)
 		_, err := s.Conn(t, db).Exec(t.Context(), insert, "old", 10)
 		require.NoError(t, err)
-		e.requireOnce(t, 10)
+		e.RequireOnce(t, 10)
 		s.Exec(t, db, "DROP TABLE outbox")
 		expect(r, source.TroubleTopic, "does not exist")
 		c := s.Conn(t, db)
 		migrate(t, c, outbox.Options{})
 		_, err = c.Exec(t.Context(), insert, "new", 10)
 		require.NoError(t, err)
-		e.requireOnce(t, 20)
+		e.RequireOnce(t, 20)
 		expect(r, source.TroublePosition, "the table was dropped and created again")
 		require.Nil(t, r.trouble(source.TroubleTopic))
 	})
@@ -214,7 +215,7 @@ func TestATransactionHoldsRowsBack(t *testing.T) {
 	s := postgrestest.Shared(t)
 	db := s.Database(t)
 	migrate(t, s.Conn(t, db), outbox.Options{})
-	e := startEngine(t, t.TempDir())
+	e := sourcetest.Start(t, t.TempDir())
 	r := startSource(t, e, s.DSN(db), settings(XID), func(_ *source.Options, o *Options) {
 		o.HeldTooLong = 10 * time.Millisecond
 	})
@@ -229,7 +230,7 @@ func TestATransactionHoldsRowsBack(t *testing.T) {
 		return r.Status().Held == 7 && r.Status().HeldFor > 0 && r.trouble(source.TroubleHeldBack) != nil
 	})
 	require.Contains(t, r.trouble(source.TroubleHeldBack).Reason, "application nightly")
-	require.Empty(t, e.state.all())
+	require.Empty(t, e.State.All())
 	var out strings.Builder
 	r.set.WritePrometheus(&out)
 	require.Contains(t, out.String(), `sloengine_outbox_source_held_back_rows{source="orders"} 7`)
@@ -237,7 +238,7 @@ func TestATransactionHoldsRowsBack(t *testing.T) {
 	require.Regexp(t, `sloengine_outbox_source_held_back_seconds{source="orders"} [0-9.e-]*[1-9]`, out.String())
 	require.Regexp(t, `sloengine_outbox_source_oldest_seconds{source="orders"} [0-9.e-]*[1-9]`, out.String())
 	require.NoError(t, tx.Rollback(t.Context()))
-	e.requireOnce(t, 7)
+	e.RequireOnce(t, 7)
 	testkit.Eventually(t, "r.Status().Held == 0 && len(r.intake.Troubles()) == 0", func() bool {
 		return r.Status().Held == 0 && len(r.intake.Troubles()) == 0
 	})
@@ -252,12 +253,12 @@ func TestARestoredTable(t *testing.T) {
 	_, err := c.Exec(t.Context(), insert, "a", 10)
 	require.NoError(t, err)
 	dir := t.TempDir()
-	e := startEngine(t, dir)
+	e := sourcetest.Start(t, dir)
 	r := startSource(t, e, s.DSN(db), settings(XID), nil)
-	e.requireOnce(t, 10)
+	e.RequireOnce(t, 10)
 	r.stop()
 	var known []position.Progress
-	require.NoError(t, e.Do(t.Context(), func() { known = e.state.book.Of("orders") }))
+	require.NoError(t, e.Do(t.Context(), func() { known = e.State.Book.Of("orders") }))
 	require.NotEmpty(t, known)
 	for name, change := range map[string]func(p *position.Progress){
 		"another database cluster": func(p *position.Progress) { p.Stream.ID[0] ^= 1 },
@@ -287,7 +288,7 @@ func TestARestoredTable(t *testing.T) {
 	testkit.Eventually(t, "r.trouble(source.TroubleTopic) == nil && r.intake.Totals().Duplicates == 1", func() bool {
 		return r.trouble(source.TroubleTopic) == nil && r.intake.Totals().Duplicates == 1
 	})
-	e.requireOnce(t, 10)
+	e.RequireOnce(t, 10)
 }
 
 // TestFaults cuts the network and kills the server under a source that reads.
@@ -297,7 +298,7 @@ func TestFaults(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			db := s.Database(t)
 			migrate(t, s.Conn(t, db), outbox.Options{})
-			e := startEngine(t, t.TempDir())
+			e := sourcetest.Start(t, t.TempDir())
 			r := startSource(t, e, s.ProxiedDSN(db), settings(way), nil)
 			put := func(name string) {
 				_, err := s.Conn(t, db).Exec(t.Context(), insert, name, 500)
@@ -310,7 +311,7 @@ func TestFaults(t *testing.T) {
 				return r.trouble(source.TroubleConnection) != nil
 			})
 			s.Proxy.Restore()
-			e.requireOnce(t, 1000)
+			e.RequireOnce(t, 1000)
 			put("c")
 			s.Kill()
 			testkit.Eventually(t, "r.trouble(source.TroubleConnection) != nil", func() bool {
@@ -318,7 +319,7 @@ func TestFaults(t *testing.T) {
 			})
 			s.Restart(t)
 			put("d")
-			e.requireOnce(t, 2000)
+			e.RequireOnce(t, 2000)
 			testkit.Eventually(t, "len(r.intake.Troubles()) == 0", func() bool { return len(r.intake.Troubles()) == 0 })
 		})
 	}
