@@ -192,7 +192,7 @@ const EventsPath = "/api/v1/events"
 // Register adds the routes to r.
 func (h *Handler) Register(r gin.IRouter) {
 	r.POST(EventsPath, h.through(eventsDoor{}))
-	r.POST(TracesPath, h.through(tracesDoor{}))
+	r.POST(TracesPath, h.through(otlpDoor{}))
 	r.OPTIONS(EventsPath, h.handshake)
 }
 
@@ -245,6 +245,7 @@ type requestState struct {
 
 // form is that of a body.
 type form struct {
+	encoding encoding
 	format   event.Format
 	envelope *event.Envelope // of a CloudEvent whose data the body is; nil: format says what the body is
 	spans    *spanState      // nil until the first spans

@@ -19,8 +19,10 @@ import (
 // door is a protocol in which events arrive over HTTP. Everything between its questions and its answers is the same for
 // all of them.
 type door interface {
-	// begin reads the query and the headers that only this protocol has.
+	// begin reads the query and the headers that only this protocol has, and sets s.form.encoding.
 	begin(h *Handler, req *http.Request, s *requestState) *refusal
+	// open returns the message in a body as it was sent, which is still encoded.
+	open(s *requestState, body []byte) ([]byte, *refusal)
 	// decode fills s.batch from the body. The errors of the batch point into text.
 	decode(h *Handler, s *requestState, body []byte, opt event.DecodeOptions) (text []byte, err error)
 	// respond writes the answer of a request that was decided event by event, and refuse that of one refused as a whole.
@@ -52,18 +54,13 @@ func (h *Handler) serve(c *gin.Context, s *requestState, d door) *refusal {
 	if r = d.begin(h, req, s); r != nil {
 		return r
 	}
-	enc, ok := parseEncoding(req.Header.Get("Content-Encoding"))
-	if !ok {
-		return &refusal{status: http.StatusUnsupportedMediaType, code: problemEncoding, accept: supportedEncodings,
-			closeConn: true, detail: "unsupported Content-Encoding (want one of " + supportedEncodings + ")"}
-	}
-	if r = h.readBody(c, s, enc); r != nil {
+	if r = h.readBody(c, s, s.form.encoding); r != nil {
 		return r
 	}
 	if !s.deadline.own && h.o.Deadline > 0 {
 		s.deadline.Time = h.o.Now().Add(h.o.Deadline - h.o.Reserve)
 	}
-	if r = h.decode(req, s, enc, d); r != nil {
+	if r = h.decode(req, s, d); r != nil {
 		return r
 	}
 	if r = s.checkDeadline("before any event was stored"); r != nil {
@@ -99,8 +96,13 @@ func (eventsDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal
 	if r == nil && s.form.envelope == nil {
 		s.form.format, r = parseMediaType(req.Header)
 	}
-	return r
+	if r != nil {
+		return r
+	}
+	return s.parseEncoding(req.Header.Get("Content-Encoding"))
 }
+
+func (eventsDoor) open(_ *requestState, body []byte) ([]byte, *refusal) { return body, nil }
 
 func (eventsDoor) decode(_ *Handler, s *requestState, body []byte, opt event.DecodeOptions) (text []byte, err error) {
 	if s.form.envelope != nil {
@@ -109,6 +111,16 @@ func (eventsDoor) decode(_ *Handler, s *requestState, body []byte, opt event.Dec
 		err = s.decoder.Decode(s.form.format, body, opt, s.batch)
 	}
 	return body, err
+}
+
+// parseEncoding reads the encoding of the body from its header.
+func (s *requestState) parseEncoding(header string) *refusal {
+	var ok bool
+	if s.form.encoding, ok = parseEncoding(header); !ok {
+		return &refusal{status: http.StatusUnsupportedMediaType, code: problemEncoding, accept: supportedEncodings,
+			closeConn: true, detail: "unsupported Content-Encoding (want one of " + supportedEncodings + ")"}
+	}
+	return nil
 }
 
 func (s *requestState) checkDeadline(when string) *refusal {
@@ -213,14 +225,17 @@ func (h *Handler) mayDecode(req *http.Request, s *requestState) *refusal {
 
 // decode unpacks and parses the body. Only so many bodies at a time: parsing
 // is work for the processor, and needs several times the memory of the body.
-func (h *Handler) decode(req *http.Request, s *requestState, enc encoding, d door) *refusal {
+func (h *Handler) decode(req *http.Request, s *requestState, d door) *refusal {
 	if r := h.mayDecode(req, s); r != nil {
 		return r
 	}
 	defer func() { <-h.decoding }()
 
-	data := s.bodies.raw.data
-	if enc != identity {
+	data, r := d.open(s, s.bodies.raw.data)
+	if r != nil {
+		return r
+	}
+	if enc := s.form.encoding; enc != identity {
 		if err := inflate(&s.bodies.plain, data, enc, int(h.o.MaxBodyBytes)); err != nil {
 			return h.readRefusal(req, err, h.o.MaxBodyBytes)
 		}

@@ -25,13 +25,13 @@ const (
 	mediaJSON     = "application/json"
 )
 
-// tracesDoor is that of TracesPath. Its answers differ from those of events, because a sender of OTLP resends a request
-// as a whole or not at all:
+// otlpDoor is that of OpenTelemetry, over HTTP or gRPC. Its answers differ from those of events, because a sender of
+// OTLP resends a request as a whole or not at all:
 //
-//   - Rejected spans, even if they are all, are a 200 with partial_success.
+//   - Rejected spans, even if they are all, are a success with partial_success.
 //   - If any span is throttled, all is 429, whatever was stored: a resend finds duplicates.
 //   - A failure after which a resend helps is 503, as others would not be resent.
-type tracesDoor struct{}
+type otlpDoor struct{ grpc bool }
 
 // spanState is what a request with spans needs besides a requestState.
 type spanState struct {
@@ -41,17 +41,19 @@ type spanState struct {
 	ignored []int // spans by otlp.Reason
 }
 
-func (tracesDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal {
+func (d otlpDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal {
 	if s.form.spans == nil {
 		t := &h.o.Translation
 		s.form.spans = &spanState{wire: otlpwire.New(otlpwire.Limits{}), mapper: otlp.NewMapper(t.Spans, t.Seen),
 			ignored: make([]int, len(otlp.Reasons()))}
 	}
+	if d.grpc {
+		s.form.spans.json = false
+		return beginGRPC(req, s)
+	}
 	media, _, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	s.form.spans.json = media == mediaJSON
-	switch {
-	case err == nil && (media == mediaProtobuf || s.form.spans.json):
-	default:
+	if err != nil || media != mediaProtobuf && !s.form.spans.json {
 		return &refusal{status: http.StatusUnsupportedMediaType, code: problemMediaType, closeConn: true,
 			detail: fmt.Sprintf("unsupported Content-Type %.100q (want %s or %s)", req.Header.Get("Content-Type"), mediaProtobuf,
 				mediaJSON)}
@@ -60,10 +62,17 @@ func (tracesDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal
 		return &refusal{status: http.StatusBadRequest, code: problemBadQuery, closeConn: true,
 			detail: TracesPath + " takes no query parameters (remove them from the exporter's endpoint)"}
 	}
-	return nil
+	return s.parseEncoding(req.Header.Get("Content-Encoding"))
 }
 
-func (tracesDoor) decode(h *Handler, s *requestState, body []byte, opt event.DecodeOptions) (text []byte, err error) {
+func (d otlpDoor) open(s *requestState, body []byte) ([]byte, *refusal) {
+	if d.grpc {
+		return openGRPC(s, body)
+	}
+	return body, nil
+}
+
+func (d otlpDoor) decode(h *Handler, s *requestState, body []byte, opt event.DecodeOptions) (text []byte, err error) {
 	in := s.form.spans
 	clear(in.ignored)
 	s.decoder.Begin(opt, s.batch)
@@ -102,19 +111,19 @@ func (tracesDoor) decode(h *Handler, s *requestState, body []byte, opt event.Dec
 	return s.decoder.Drafts(), nil
 }
 
-func (tracesDoor) respond(h *Handler, c *gin.Context, s *requestState) int {
+func (d otlpDoor) respond(h *Handler, c *gin.Context, s *requestState) int {
 	h.o.Metrics.countAnswer(&s.answer)
 	if s.limits.retryAfter > 0 {
-		return tracesDoor{}.write(c, s, &refusal{status: http.StatusTooManyRequests, code: problemRateLimited,
+		return d.write(c, s, &refusal{status: http.StatusTooManyRequests, code: problemRateLimited,
 			retryAfter: s.limits.retryAfter,
 			detail: fmt.Sprintf("%d of %d spans exceed their rate limits (resend the request after Retry-After: what is stored "+
 				"counts once)", s.answer.Limited, s.answer.Received)})
 	}
-	return tracesDoor{}.accept(c, s)
+	return d.accept(c, s)
 }
 
 // accept answers 200, with the spans that must not be sent again.
-func (tracesDoor) accept(c *gin.Context, s *requestState) int {
+func (d otlpDoor) accept(c *gin.Context, s *requestState) int {
 	a := &s.answer
 	lost, reason := a.Rejected+a.Limited, ""
 	if lost > 0 {
@@ -135,7 +144,7 @@ func (tracesDoor) accept(c *gin.Context, s *requestState) int {
 		out = protowire.AppendBytes(protowire.AppendTag(out, 1, protowire.BytesType), partial)
 	}
 	s.out = out
-	return tracesDoor{}.send(c, s, http.StatusOK)
+	return d.send(c, s, http.StatusOK)
 }
 
 // lostSpans says how many spans do not count, by code, with the first detail of each.
@@ -168,9 +177,9 @@ func lostSpans(a *Answer) string {
 	return b.String()
 }
 
-func (tracesDoor) refuse(_ *Handler, c *gin.Context, s *requestState, r *refusal) int {
+func (d otlpDoor) refuse(_ *Handler, c *gin.Context, s *requestState, r *refusal) int {
 	if r.code == problemAllRejected {
-		return tracesDoor{}.accept(c, s)
+		return d.accept(c, s)
 	}
 	switch r.status {
 	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusGatewayTimeout:
@@ -178,7 +187,7 @@ func (tracesDoor) refuse(_ *Handler, c *gin.Context, s *requestState, r *refusal
 		again.status = http.StatusServiceUnavailable
 		r = &again
 	}
-	return tracesDoor{}.write(c, s, r)
+	return d.write(c, s, r)
 }
 
 // statusCodes are the numbers of google.rpc.Code for the statuses of refusals.
@@ -189,27 +198,39 @@ var statusCodes = map[int]uint64{
 }
 
 // write answers with a google.rpc.Status.
-func (tracesDoor) write(c *gin.Context, s *requestState, r *refusal) int {
-	r.setHeaders(c.Writer.Header())
+func (d otlpDoor) write(c *gin.Context, s *requestState, r *refusal) int {
+	header := c.Writer.Header()
 	code, message := statusCodes[r.status], r.code+": "+r.detail
+	if d.grpc {
+		return failGRPC(c, s, r, code, message)
+	}
+	r.setHeaders(header)
 	out := s.out[:0]
 	if s.form.spans != nil && s.form.spans.json {
 		out = strconv.AppendUint(append(out, `{"code":`...), code, 10)
 		out = append(event.AppendJSONText(append(out, `,"message":`...), message), '}')
 	} else {
-		out = protowire.AppendVarint(protowire.AppendTag(out, 1, protowire.VarintType), code)
-		out = protowire.AppendString(protowire.AppendTag(out, 2, protowire.BytesType), message)
+		out = appendStatus(out, code, message)
 	}
 	s.out = out
-	return tracesDoor{}.send(c, s, r.status)
+	return d.send(c, s, r.status)
+}
+
+// appendStatus appends a google.rpc.Status without details.
+func appendStatus(out []byte, code uint64, message string) []byte {
+	out = protowire.AppendVarint(protowire.AppendTag(out, 1, protowire.VarintType), code)
+	return protowire.AppendString(protowire.AppendTag(out, 2, protowire.BytesType), message)
 }
 
 var headerProtobuf = []string{mediaProtobuf}
 
 // send writes s.out.
-func (tracesDoor) send(c *gin.Context, s *requestState, status int) int {
+func (d otlpDoor) send(c *gin.Context, s *requestState, status int) int {
 	header := c.Writer.Header()
 	header["X-Request-Id"] = []string{s.id}
+	if d.grpc {
+		return sendGRPC(c, s)
+	}
 	header["X-Content-Type-Options"] = headerNoSniff
 	header["Content-Type"] = headerProtobuf
 	if s.form.spans != nil && s.form.spans.json {

@@ -200,12 +200,14 @@ func TestRules(t *testing.T) {
 func TestSettingsAreChecked(t *testing.T) {
 	var got []string
 	(&otlp.Settings{
+		GRPC:     "localhost",
 		Keep:     []string{"http.route", "http_route", "a*b*", ""},
 		Services: map[string]string{"a": "b c"},
 		Sampling: map[string]float64{"a": 0, "b": 0.5, "c": 1.5},
 		Spans:    []otlp.SpanRule{{}, {Name: "**", Type: "a b"}},
 	}).Check(func(place, remedy, text string) { got = append(got, place+": "+text+" ("+remedy+")") })
 	require.Equal(t, []string{
+		`grpc: "localhost" is not an address (want host and port, such as 127.0.0.1:4317)`,
 		`keep[1]: "http.route" and "http_route" are both the attribute http_route (remove one)`,
 		`keep[2]: "a*b*" is not the name of an attribute (want a name such as "http.route" or "k8s.*.name")`,
 		`keep[3]: "" is not the name of an attribute (want a name such as "http.route" or "k8s.*.name")`,

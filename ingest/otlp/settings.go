@@ -3,6 +3,7 @@ package otlp
 import (
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 
@@ -11,6 +12,8 @@ import (
 
 // Settings say what becomes of OpenTelemetry signals.
 type Settings struct {
+	// GRPC is the address where OTLP/gRPC is served; "": it is not.
+	GRPC string `yaml:"grpc"`
 	// Keep are the attributes that events keep besides those that the spec names, in the form of the conventions. One
 	// "*" stands for any characters.
 	Keep []string `yaml:"keep"`
@@ -57,6 +60,9 @@ const (
 
 // Check calls problem for whatever is wrong, with the place below the settings.
 func (s *Settings) Check(problem func(place, remedy, text string)) {
+	if _, port, err := net.SplitHostPort(s.GRPC); s.GRPC != "" && (err != nil || port == "") {
+		problem("grpc", "want host and port, such as 127.0.0.1:4317", fmt.Sprintf("%q is not an address", s.GRPC))
+	}
 	seen := map[string]string{}
 	for i, key := range s.Keep {
 		place := fmt.Sprintf("keep[%d]", i)

@@ -22,8 +22,8 @@ import (
 	"github.com/sloengine/sloengine/web/status"
 )
 
-// front is the HTTP server. It answers health checks while the storage is being opened, and
-// everything after that.
+// front is an HTTP server: that of everything, or that of OTLP/gRPC. It answers health checks while the storage is
+// being opened, and everything after that.
 type front struct {
 	log      *slog.Logger
 	config   *config.Config
@@ -35,22 +35,46 @@ type front struct {
 	handler  atomic.Pointer[http.Handler]
 }
 
-// listen opens the socket and serves nothing yet.
+// listen opens the socket that the options name, and serves nothing yet.
 func listen(opt *Options, c *config.Config, set *metrics.Set) (*front, error) {
+	conns, err := connlimit.New(connlimit.Options{Max: c.Web.MaxConnections, Metrics: set, Logger: opt.Log})
+	if err != nil {
+		return nil, err
+	}
+	f, err := listenAt(opt.Listen, c, conns, opt.Log)
+	if err == nil {
+		opt.Log.Info("listening", "address", f.listener.Addr().String(), "url", f.base.String())
+	}
+	return f, err
+}
+
+// listenGRPC opens the socket for OTLP/gRPC; nil: the settings have none. conns bounds the connections of both.
+func listenGRPC(c *config.Config, conns *connlimit.Limit, log *slog.Logger) (*front, error) {
+	if c.OTLP.GRPC == "" {
+		return nil, nil
+	}
+	f, err := listenAt(c.OTLP.GRPC, c, conns, log)
+	if err != nil {
+		return nil, fmt.Errorf("otlp.grpc: %w", err)
+	}
+	f.server.Protocols = &http.Protocols{}
+	f.server.Protocols.SetUnencryptedHTTP2(true)
+	f.server.Protocols.SetHTTP2(true)
+	log.Info("listening for OTLP/gRPC", "address", f.listener.Addr().String())
+	return f, nil
+}
+
+func listenAt(address string, c *config.Config, conns *connlimit.Limit, log *slog.Logger) (*front, error) {
 	web, err := config.ReadWebConfig(c.Web.ConfigFile)
 	if err != nil {
 		return nil, fmt.Errorf("web.config_file: %w", err)
 	}
-	f := &front{log: opt.Log, config: c, address: opt.Listen}
+	f := &front{log: log, config: c, address: address, conns: conns}
 	f.handle(opening())
-	f.server = &http.Server{Handler: f, ErrorLog: ingest.ErrorLog(opt.Log)}
+	f.server = &http.Server{Handler: f, ErrorLog: ingest.ErrorLog(log)}
 	ingest.Harden(f.server)
-	if f.conns, err = connlimit.New(
-		connlimit.Options{Max: c.Web.MaxConnections, Metrics: set, Logger: opt.Log}); err != nil {
-		return nil, err
-	}
 	f.conns.Serve(f.server)
-	if f.listener, err = net.Listen("tcp", opt.Listen); err != nil {
+	if f.listener, err = net.Listen("tcp", address); err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	f.base = &url.URL{Scheme: "http", Host: f.listener.Addr().String()}
@@ -60,7 +84,6 @@ func listen(opt *Options, c *config.Config, set *metrics.Set) (*front, error) {
 	if tcp, ok := f.listener.Addr().(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		f.base.Host = fmt.Sprintf("127.0.0.1:%d", tcp.Port)
 	}
-	opt.Log.Info("listening", "address", f.listener.Addr().String(), "url", f.base.String())
 	return f, nil
 }
 

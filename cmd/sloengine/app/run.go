@@ -36,6 +36,13 @@ func launch(ctx context.Context, opt Options, s settings, g *runGroup) error {
 		return err
 	}
 	g.start(ctx, "http", f.serve)
+	rpc, err := listenGRPC(&s.config, f.conns, opt.Log)
+	if err != nil {
+		return err
+	}
+	if rpc != nil {
+		g.start(ctx, "grpc", rpc.serve)
+	}
 	if opt.Standby {
 		f.handle(notReady("standing by while another engine uses the data directory", "The engine is a standby."))
 		lock, err := standBy(ctx, opt.DataDir, opt.Log)
@@ -58,6 +65,13 @@ func launch(ctx context.Context, opt Options, s settings, g *runGroup) error {
 	g.add("requests", func(stop context.Context) error {
 		return f.drain(stop, func() { a.routes.events.Drain(drainBodyTime) })
 	})
+	if rpc != nil {
+		rpc.warnIfOpen(a.intake.auth)
+		rpc.handle(a.routes.events.GRPC(a.intake.auth.CheckHost))
+		g.add("calls", func(stop context.Context) error {
+			return rpc.drain(stop, func() { a.routes.events.Drain(drainBodyTime) })
+		})
+	}
 	g.start(ctx, "streams", a.routes.web.Run) // open streams would hold the server up
 	g.start(ctx, "reload on signal", onHangup(a.reloader.reload, a.storage.trail, a.specs))
 	if opt.OnReady != nil {

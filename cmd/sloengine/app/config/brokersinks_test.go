@@ -79,7 +79,7 @@ sinks:
 	require.Equal(t, amqpclient.Options{
 		URL: "amqps://r/v", Username: "ann", PasswordFile: password, Heartbeat: 3 * time.Second,
 		ConnectTimeout: 4 * time.Second, ClientName: "me",
-	}, c.Sinks[1].RabbitMQ.rabbitBroker.Options)
+	}, c.Sinks[1].RabbitMQ.Options)
 	require.Equal(t, sink.RabbitMQOptions{Exchange: "x", RoutingKey: "{service}"}, c.Sinks[1].RabbitMQ.RabbitMQOptions)
 	require.False(t, c.Sinks[1].RabbitMQ.Mandatory)
 	require.False(t, c.Sinks[1].RabbitMQ.Persistent)

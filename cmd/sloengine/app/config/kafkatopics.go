@@ -40,7 +40,7 @@ func (c *Config) KafkaUses() (out []KafkaUse, err error) {
 		if s.Kafka == nil {
 			continue
 		}
-		u := KafkaUse{Name: s.Name, Client: s.Kafka.KafkaOptions.Options}
+		u := KafkaUse{Name: s.Name, Client: s.Kafka.Options}
 		if u.Client.TLS, err = s.Kafka.TLS.enabled(); err != nil {
 			return nil, fmt.Errorf("sink %s: tls: %w", s.Name, err)
 		}

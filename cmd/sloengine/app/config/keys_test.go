@@ -109,6 +109,7 @@ var keyEffects = map[string]string{
 	"ingest/source TestFormats":                        `sources.format`,
 	"ingest/source TestMapping":                        `sources.map.*`,
 	"ingest TestMappedCloudEvents":                     `ingest.cloudevents.map.*`,
+	"internal/e2e/operating TestOTLPOverGRPC":          `otlp.grpc`,
 	"ingest/otlp TestAttributesOfTheSpec":              `otlp.keep`,
 	"ingest/otlp TestServices":                         `otlp.services`,
 	"ingest/otlp TestFractionalWeights":                `otlp.sampling`,
