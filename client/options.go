@@ -128,15 +128,9 @@ func (o *Options) applyDefaults() {
 	o.Breaker.Rate.Open = cmp.Or(o.Breaker.Rate.Open, 5*time.Second)
 	o.Spool.MaxBytes = cmp.Or(o.Spool.MaxBytes, 64<<20)
 	o.Spool.EventsPerSecond = cmp.Or(o.Spool.EventsPerSecond, 5000)
-	if o.Spool.fs == nil {
-		o.Spool.fs = fsys.OS()
-	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Spool.fs = cmp.Or(o.Spool.fs, fsys.OS())
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 }
 
 func (o *Options) validate() error {

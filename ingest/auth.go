@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"fmt"
 	"log"
 	"log/slog"
@@ -41,9 +42,7 @@ type AuthOptions struct {
 
 // NewAuth makes an Auth.
 func NewAuth(o AuthOptions) *Auth {
-	if o.Metrics == nil {
-		o.Metrics = NewHTTPMetrics(metrics.NewSet())
-	}
+	o.Metrics = cmp.Or(o.Metrics, NewHTTPMetrics(metrics.NewSet()))
 	a := &Auth{host: o.Host, metrics: o.Metrics, log: newThrottledLog(o.Logger), now: time.Now}
 	a.logger = a.log.logger
 	a.uses = newKeyUses(o.Metrics.set)

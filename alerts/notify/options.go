@@ -94,15 +94,9 @@ type Options struct {
 }
 
 func (o *Options) applyDefaults() {
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
-	if o.Breakers == nil {
-		o.Breakers = breaker.NewMetrics(metrics.NewSet())
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
+	o.Breakers = cmp.Or(o.Breakers, breaker.NewMetrics(metrics.NewSet()))
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

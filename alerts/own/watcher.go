@@ -2,6 +2,7 @@ package own
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,12 +87,8 @@ func New(o Options) (*Watcher, error) {
 	if o.Gather == nil {
 		return nil, errors.New("alerts on the engine: Gather is required")
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
 	w := &Watcher{opt: o, parser: parser.NewParser(parser.Options{})}
 	w.failing = health.Log{
 		Tracker: health.Tracker{Now: func() time.Time { return w.last }, Cause: error.Error}, Logger: o.Logger,

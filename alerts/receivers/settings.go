@@ -1,6 +1,7 @@
 package receivers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -71,15 +72,9 @@ type Options struct {
 }
 
 func (o *Options) applyDefaults() {
-	if o.Metrics == nil {
-		o.Metrics = notify.NewMetrics(metrics.NewSet())
-	}
-	if o.Breakers == nil {
-		o.Breakers = breaker.NewMetrics(metrics.NewSet())
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Metrics = cmp.Or(o.Metrics, notify.NewMetrics(metrics.NewSet()))
+	o.Breakers = cmp.Or(o.Breakers, breaker.NewMetrics(metrics.NewSet()))
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

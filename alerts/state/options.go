@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -39,9 +40,7 @@ func (o *Options) fill() error {
 	if o.MaxResolved == 0 {
 		o.MaxResolved = 10_000
 	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
 	if o.Grace < 0 || o.KeepResolved < 0 || o.MaxResolved < 0 {
 		return fmt.Errorf("alert states: Grace, KeepResolved and MaxResolved must not be negative")
 	}

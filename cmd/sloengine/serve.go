@@ -109,7 +109,11 @@ func serve(ctx context.Context, s cli.Streams, p processFlags, opt app.Options,
 	opt.Crash = crashPoint
 	opt.Listen = p.listen
 	opt.Version = build()
-	err = app.Run(ctx, opt)
+	return withProblems(s, app.Run(ctx, opt))
+}
+
+// withProblems prints the problems of a spec for which nothing was started.
+func withProblems(s cli.Streams, err error) error {
 	var se *spec.InvalidError
 	if errors.As(err, &se) {
 		cli.PrintProblems(s.Err, se.Problems)

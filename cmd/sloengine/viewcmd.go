@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -16,7 +14,6 @@ import (
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 func newView(s cli.Streams) *cobra.Command {
@@ -96,19 +93,12 @@ func engineURLs(texts []string) (out []*url.URL, err error) {
 }
 
 // serveView completes the options, runs the view, and prints the problems of a spec as check does.
-func serveView(ctx context.Context, s cli.Streams, p processFlags, opt app.ViewOptions) error {
-	var err error
+func serveView(ctx context.Context, s cli.Streams, p processFlags, opt app.ViewOptions) (err error) {
 	if opt.Log, err = p.logger(s.Err); err != nil {
 		return err
 	}
 	opt.LoadConfig = func() (config.Config, error) { return config.Load(p.configFile) }
 	opt.Listen = p.listen
 	opt.Version = build()
-	err = app.RunView(ctx, opt)
-	var se *spec.InvalidError
-	if errors.As(err, &se) {
-		cli.PrintProblems(s.Err, se.Problems)
-		return fmt.Errorf("%w; nothing was started", err)
-	}
-	return err
+	return withProblems(s, app.RunView(ctx, opt))
 }

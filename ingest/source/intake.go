@@ -102,12 +102,8 @@ func (o *Options) applyDefaults() {
 	o.Settings.Backfill = cmp.Or(o.Settings.Backfill, BackfillAuto)
 	o.Settings.MaxMessage = cmp.Or(o.Settings.MaxMessage, Defaults().MaxMessage)
 	o.SizeLimits.AllowedLateness = cmp.Or(o.SizeLimits.AllowedLateness, 24*time.Hour)
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Now == nil {
 		o.Now = time.Now
 	}

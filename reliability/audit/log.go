@@ -60,12 +60,8 @@ type Options struct {
 }
 
 func (o *Options) applyDefaults() error {
-	if o.FS == nil {
-		o.FS = fsys.OS()
-	}
-	if o.Set == nil {
-		o.Set = metrics.NewSet()
-	}
+	o.FS = cmp.Or(o.FS, fsys.OS())
+	o.Set = cmp.Or(o.Set, metrics.NewSet())
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.FileBytes, o.Files = cmp.Or(o.FileBytes, 4<<20), cmp.Or(o.Files, 16)
 	if o.Dir == "" || o.FileBytes < 64<<10 || o.Files < 2 {

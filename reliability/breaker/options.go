@@ -69,9 +69,7 @@ func (o *Options) applyDefaults() {
 	o.Rate.Successes = cmp.Or(o.Rate.Successes, min(2, o.Rate.Probes))
 	o.ProbeTimeout = cmp.Or(o.ProbeTimeout, 5*time.Second)
 	o.HealthInterval = cmp.Or(o.HealthInterval, 5*time.Second)
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
 }
 
 func (o *Options) validate() error {

@@ -1,6 +1,7 @@
 package bulkhead
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,7 @@ func (o *Options) applyDefaults() {
 	if o.Queue == 0 {
 		o.Queue = 20
 	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
 }
 
 func (o *Options) validate() error {

@@ -46,12 +46,8 @@ type Options struct {
 func (o *Options) applyDefaults() {
 	o.SaveInterval = cmp.Or(o.SaveInterval, time.Second)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, 5*time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
 }
 
 // validate refuses values that no default can repair.

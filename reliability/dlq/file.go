@@ -55,9 +55,7 @@ func (o *FileOptions) normal() error {
 	if o.Dir == "" {
 		return errors.New("dead letters: Dir is required")
 	}
-	if o.FS == nil {
-		o.FS = fsys.OS()
-	}
+	o.FS = cmp.Or(o.FS, fsys.OS())
 	o.SegmentBytes = cmp.Or(o.SegmentBytes, 10_000_000)
 	if o.SegmentBytes < 4<<10 || o.SegmentBytes > 1<<30 {
 		return fmt.Errorf("dead letters: invalid segment size of %d bytes (4 KiB to 1 GiB)", o.SegmentBytes)

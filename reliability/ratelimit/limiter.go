@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -50,9 +51,7 @@ type ruleID struct {
 
 // New checks the options and fills in the defaults.
 func New(o Options) (*Limiter, error) {
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
 	if o.Store == nil {
 		t, err := NewTable(TableOptions{Metrics: o.Metrics})
 		if err != nil {

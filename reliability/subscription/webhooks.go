@@ -63,15 +63,9 @@ type Options struct {
 }
 
 func (o *Options) applyDefaults() {
-	if o.Files == nil {
-		o.Files = fsys.OS()
-	}
-	if o.Set == nil {
-		o.Set = metrics.NewSet()
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Files = cmp.Or(o.Files, fsys.OS())
+	o.Set = cmp.Or(o.Set, metrics.NewSet())
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

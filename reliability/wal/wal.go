@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -159,9 +160,7 @@ func (o *Options) applyDefaults() {
 	if o.SegmentBytes == 0 {
 		o.SegmentBytes = DefaultSegmentBytes
 	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
 }
 
 // validate refuses values that no default can repair. MinSegmentBytes has no deeper meaning than to leave

@@ -1,6 +1,7 @@
 package annotation
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -44,9 +45,7 @@ type Store struct {
 
 // New reads the file. It refuses one of a newer version, and moves a broken one aside.
 func New(o Options) (*Store, error) {
-	if o.Files == nil {
-		o.Files = fsys.OS()
-	}
+	o.Files = cmp.Or(o.Files, fsys.OS())
 	s := &Store{o: o, file: fsys.StateFile[file]{
 		Files: o.Files, Name: o.File, What: "annotations", Damaged: "annotations are unreadable, starting without them",
 		Newest: FileVersion, Logger: o.Logger,

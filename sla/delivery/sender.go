@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -48,15 +49,9 @@ type Options struct {
 }
 
 func (o *Options) applyDefaults() {
-	if o.Files == nil {
-		o.Files = fsys.OS()
-	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Files = cmp.Or(o.Files, fsys.OS())
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
 	}

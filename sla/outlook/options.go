@@ -1,6 +1,7 @@
 package outlook
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,14 +42,8 @@ func (o *Options) applyDefaults() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Files == nil {
-		o.Files = fsys.OS()
-	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Files = cmp.Or(o.Files, fsys.OS())
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/sloengine/sloengine/sla/report"
@@ -62,17 +61,7 @@ func (api *Handler) writeReport(ctx context.Context, in mailInput,
 		return out, err
 	}
 	if api.Opt.ExternalURL != "" {
-		q := url.Values{"period": {r.Period.String()}}
-		if r.Service != "" {
-			q.Set("service", r.Service)
-		}
-		if r.Agreement != "" {
-			q.Set("agreement", string(r.Agreement))
-		}
-		if r.Zone != nil {
-			q.Set("zone", r.Zone.String())
-		}
-		in.Page = strings.TrimRight(api.Opt.ExternalURL, "/") + "/report?" + q.Encode()
+		in.Page = strings.TrimRight(api.Opt.ExternalURL, "/") + "/report?" + site.ReportValues(r.Query).Encode()
 	}
 	return writeMail(in)
 }

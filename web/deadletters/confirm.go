@@ -42,7 +42,7 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
 	v := dead.View()
 	if dead.Opt.DLQ == nil {
-		dead.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine does not store dead letters.")
+		dead.Undone(c, http.StatusNotImplemented, "This engine does not store dead letters.")
 		return
 	}
 	now := v.Now.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
@@ -53,7 +53,7 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 		action, r, err = ReadAction(form, v.Now)
 	}
 	if err != nil {
-		dead.Message(c, http.StatusBadRequest, "Nothing was done", "The request could not be read: "+err.Error()+".")
+		dead.Undone(c, http.StatusBadRequest, "The request could not be read: "+err.Error()+".")
 		return
 	}
 	if !r.ByIDs && action != ActPurge && (r.Query.To.IsZero() || r.Query.To.After(now)) {
@@ -66,8 +66,7 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 	}
 	p.Refresh, p.Themes, p.Stream = nil, nil, ""
 	if p.Fields, err = confirmFields(action, r, form); err != nil {
-		dead.Message(c, http.StatusBadRequest, "Nothing was done",
-			"The action cannot be confirmed on a page: "+err.Error()+".")
+		dead.Undone(c, http.StatusBadRequest, "The action cannot be confirmed on a page: "+err.Error()+".")
 		return
 	}
 	p.Which, p.IDs, p.MoreIDs = confirmWhich(r, v.Now)
@@ -81,12 +80,11 @@ func (dead *Handler) confirmPage(c *gin.Context) {
 		p.Warning = "Counting took longer than " + format.Duration(confirmTime) +
 			", or another replay is running. Narrow the filter, or use the command sloengine dlq."
 	case err != nil && !v.Eng.State.Recovered():
-		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done",
-			"Dead letters are available once the engine has recovered.")
+		dead.Undone(c, http.StatusServiceUnavailable, "Dead letters are available once the engine has recovered.")
 		return
 	case err != nil:
 		dead.Opt.LogError("dry run of "+action, err)
-		dead.Message(c, http.StatusServiceUnavailable, "Nothing was done",
+		dead.Undone(c, http.StatusServiceUnavailable,
 			"The dead letters could not be counted. The engine's log has the cause.")
 		return
 	case n == 0:

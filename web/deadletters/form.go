@@ -29,18 +29,16 @@ const formTime = 25 * time.Second
 // formDeadLetters carries out a confirmed action and redirects to the list.
 func (dead *Handler) formDeadLetters(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	if !site.OwnForm(c) {
-		dead.Message(c, http.StatusForbidden, "Nothing was done",
-			"This form was not sent from a page of this engine. Open the dead letters on the engine page and try again there.")
+	if !dead.OwnForm(c, "Open the dead letters on the engine page and try again there.") {
 		return
 	}
 	if dead.Opt.DLQ == nil {
-		dead.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine does not store dead letters.")
+		dead.Undone(c, http.StatusNotImplemented, "This engine does not store dead letters.")
 		return
 	}
 	action, r, err := readForm(c, dead.Opt.Now())
 	if err != nil {
-		dead.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: "+err.Error()+".")
+		dead.Undone(c, http.StatusBadRequest, "The form could not be read: "+err.Error()+".")
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), formTime)

@@ -27,21 +27,21 @@ type acknowledgePage struct {
 func (h *Handler) linked(c *gin.Context, q url.Values) (inc *incident.Incident, ok bool) {
 	c.Header("Cache-Control", "no-store")
 	if h.Opt.Incidents == nil {
-		h.Message(c, http.StatusNotImplemented, "Nothing was done", "This engine does not store incidents.")
+		h.Undone(c, http.StatusNotImplemented, "This engine does not store incidents.")
 		return nil, false
 	}
 	if err := h.Opt.Incidents.VerifyAck(c.Param("id"), q.Get("until"), q.Get("signature")); err != nil {
-		h.Message(c, http.StatusForbidden, "Nothing was done", "The incident was not acknowledged: "+err.Error()+".")
+		h.Undone(c, http.StatusForbidden, "The incident was not acknowledged: "+err.Error()+".")
 		return nil, false
 	}
 	if !h.Opt.Brief().State.Recovered() {
 		c.Header("Retry-After", "5")
-		h.Message(c, http.StatusServiceUnavailable, "Nothing was done",
+		h.Undone(c, http.StatusServiceUnavailable,
 			"Incidents are available once the engine has recovered. Try again in a few seconds.")
 		return nil, false
 	}
 	if inc = h.Opt.Incidents.View().Get(c.Param("id")); inc == nil {
-		h.Message(c, http.StatusNotFound, "Nothing was done", "The incident does not exist any more.")
+		h.Undone(c, http.StatusNotFound, "The incident does not exist any more.")
 		return nil, false
 	}
 	if done := answered(inc); done != "" {
@@ -86,14 +86,12 @@ const (
 )
 
 func (h *Handler) acknowledge(c *gin.Context) {
-	if !site.OwnForm(c) {
-		h.Message(c, http.StatusForbidden, "Nothing was done",
-			"This form was not sent from a page of this engine. Follow the link in the notification again.")
+	if !h.OwnForm(c, "Follow the link in the notification again.") {
 		return
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxForm)
 	if err := c.Request.ParseForm(); err != nil {
-		h.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read.")
+		h.Undone(c, http.StatusBadRequest, "The form could not be read.")
 		return
 	}
 	form := c.Request.PostForm
@@ -105,7 +103,7 @@ func (h *Handler) acknowledge(c *gin.Context) {
 		How: incident.ByLink}
 	switch inc, err := h.Apply(c, &o); {
 	case errors.Is(err, incident.ErrInvalid):
-		h.Message(c, http.StatusBadRequest, "Nothing was done",
+		h.Undone(c, http.StatusBadRequest,
 			"The incident was not acknowledged: "+format.Safe(err.Error(), format.MaxText)+". Go back and correct it.")
 	case errors.Is(err, incident.ErrState) && inc != nil:
 		h.Message(c, http.StatusOK, inc.ID, answered(inc)) // somebody was quicker

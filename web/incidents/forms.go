@@ -128,9 +128,7 @@ const inputTime = "2006-01-02T15:04"
 // form carries out what a form of the pages asks for, and redirects to the incident.
 func (h *Handler) form(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	if !site.OwnForm(c) {
-		h.Message(c, http.StatusForbidden, "Nothing was done",
-			"This form was not sent from a page of this engine. Open the incident and try again there.")
+	if !h.OwnForm(c, "Open the incident and try again there.") {
 		return
 	}
 	if !h.ready(c) {
@@ -138,12 +136,12 @@ func (h *Handler) form(c *gin.Context) {
 	}
 	form, err := site.ReadForm(c, maxTextForm)
 	if err != nil {
-		h.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: "+err.Error()+".")
+		h.Undone(c, http.StatusBadRequest, "The form could not be read: "+err.Error()+".")
 		return
 	}
 	o, err := formOperation(form)
 	if err != nil {
-		h.Message(c, http.StatusBadRequest, "Nothing was done",
+		h.Undone(c, http.StatusBadRequest,
 			"The form could not be read: "+format.Safe(err.Error(), format.MaxText)+". Go back and correct it.")
 		return
 	}
@@ -153,12 +151,11 @@ func (h *Handler) form(c *gin.Context) {
 		c.Header("Location", h.Href(site.IncidentPath, url.Values{"id": {inc.ID}, "did": {form.Get("do")}}))
 		c.Status(http.StatusSeeOther)
 	case errors.Is(err, incident.ErrInvalid):
-		h.Message(c, http.StatusBadRequest, "Nothing was done",
-			format.Safe(sentence(err), format.MaxText)+" Go back and correct it.")
+		h.Undone(c, http.StatusBadRequest, format.Safe(sentence(err), format.MaxText)+" Go back and correct it.")
 	case errors.Is(err, incident.ErrNotFound):
-		h.Message(c, http.StatusNotFound, "Nothing was done", gone)
+		h.Undone(c, http.StatusNotFound, gone)
 	case errors.Is(err, incident.ErrState), errors.Is(err, incident.ErrFull):
-		h.Message(c, http.StatusConflict, "Nothing was done", format.Safe(sentence(err), format.MaxText))
+		h.Undone(c, http.StatusConflict, format.Safe(sentence(err), format.MaxText))
 	default:
 		if c.Request.Context().Err() == nil { // else the reader went away
 			h.Opt.LogError("write incident", err)

@@ -120,9 +120,7 @@ func matchersOf(a *state.Alert) string {
 // form carries out what a form of the pages asks for, and redirects to the list.
 func (h *Handler) form(c *gin.Context) {
 	c.Header("Cache-Control", "no-store")
-	if !site.OwnForm(c) {
-		h.Message(c, http.StatusForbidden, "Nothing was done",
-			"This form was not sent from a page of this engine. Open the silences and try again there.")
+	if !h.OwnForm(c, "Open the silences and try again there.") {
 		return
 	}
 	if !h.ready(c) {
@@ -130,7 +128,7 @@ func (h *Handler) form(c *gin.Context) {
 	}
 	form, err := site.ReadForm(c, maxForm)
 	if err != nil {
-		h.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: "+err.Error()+".")
+		h.Undone(c, http.StatusBadRequest, "The form could not be read: "+err.Error()+".")
 		return
 	}
 	switch form.Get("do") {
@@ -139,12 +137,12 @@ func (h *Handler) form(c *gin.Context) {
 	case doExpire:
 		if _, err := h.expireSilence(c, form.Get("id")); err != nil {
 			status, text := failure(err)
-			h.Message(c, status, "Nothing was done", text)
+			h.Undone(c, status, text)
 			return
 		}
 		h.done(c, doExpire)
 	default:
-		h.Message(c, http.StatusBadRequest, "Nothing was done", "The form could not be read: it does not say what to do.")
+		h.Undone(c, http.StatusBadRequest, "The form could not be read: it does not say what to do.")
 	}
 }
 

@@ -21,14 +21,17 @@ import (
 	"github.com/sloengine/sloengine/web/respond"
 )
 
-// OwnForm reports whether a form was sent from a page of this engine. Any site can make a browser send a form, so the
-// request must prove it: by Sec-Fetch-Site or, over plain HTTP where browsers omit it, by Origin. The page needs the
-// header of
-// [FormPage] for that.
-func OwnForm(c *gin.Context) bool {
+// OwnForm reports whether a form was sent from a page of this engine, and else refuses it and says what to do instead.
+// Any site can make a browser send a form, so the request must prove it: by Sec-Fetch-Site or, over plain HTTP where
+// browsers omit it, by Origin. The page needs the header of [FormPage] for that.
+func (site *Site) OwnForm(c *gin.Context, instead string) bool {
 	err := http.NewCrossOriginProtection().Check(c.Request)
 	from := c.GetHeader("Sec-Fetch-Site")
-	return err == nil && (from == "same-origin" || from == "" && c.GetHeader("Origin") != "")
+	if err == nil && (from == "same-origin" || from == "" && c.GetHeader("Origin") != "") {
+		return true
+	}
+	site.Undone(c, http.StatusForbidden, "This form was not sent from a page of this engine. "+instead)
+	return false
 }
 
 // FormPage lets the browser name the origin of a page when it sends the page's forms. Without this header browsers hide

@@ -275,6 +275,11 @@ func (site *Site) Message(c *gin.Context, status int, title, text string) {
 	site.Page(c, status, "message", p)
 }
 
+// Undone sends a page that says why nothing was done.
+func (site *Site) Undone(c *gin.Context, status int, text string) {
+	site.Message(c, status, "Nothing was done", text)
+}
+
 var plainHost = regexp.MustCompile(`^[A-Za-z0-9.\[\]:-]{1,255}$`)
 
 // ExternalURL is the address that examples show.

@@ -53,3 +53,18 @@ func loadZone(name string) (*time.Location, error) {
 	return nil, fmt.Errorf("invalid zone %q (want a name of the IANA time zone database, such as Europe/Moscow)",
 		format.Safe(name, format.MaxName))
 }
+
+// ReportValues is the query of a page or file about a report.
+func ReportValues(ask report.Query) url.Values {
+	q := url.Values{"period": {ask.Period.String()}}
+	if ask.Service != "" {
+		q.Set("service", ask.Service)
+	}
+	if ask.Agreement != "" {
+		q.Set("agreement", string(ask.Agreement))
+	}
+	if ask.Zone != nil {
+		q.Set("zone", ask.Zone.String())
+	}
+	return q
+}

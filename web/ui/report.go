@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -168,21 +167,7 @@ func (ui *Handler) reportLinks(v site.View, ask report.Query) []site.Link {
 
 func (ui *Handler) reportHref(ask report.Query, p report.Period) string {
 	ask.Period = p
-	return ui.Href("/report", reportQuery(ask))
-}
-
-func reportQuery(ask report.Query) url.Values {
-	q := url.Values{"period": {ask.Period.String()}}
-	if ask.Service != "" {
-		q.Set("service", ask.Service)
-	}
-	if ask.Agreement != "" {
-		q.Set("agreement", string(ask.Agreement))
-	}
-	if ask.Zone != nil {
-		q.Set("zone", ask.Zone.String())
-	}
-	return q
+	return ui.Href("/report", site.ReportValues(ask))
 }
 
 func (ui *Handler) reportPage(c *gin.Context) {
@@ -269,7 +254,7 @@ func (ui *Handler) fillReportHead(p *reportPage, v site.View, ask report.Query) 
 		}
 		p.Units = append(p.Units, site.Link{Text: u.text, Href: ui.reportHref(ask, to), On: u.unit == ask.Period.Unit})
 	}
-	q := reportQuery(ask)
+	q := site.ReportValues(ask)
 	p.JSON = ui.Opt.ExternalPath + "/api/v1/report?" + q.Encode()
 	q.Set("format", "csv")
 	p.CSV = ui.Opt.ExternalPath + "/api/v1/report?" + q.Encode()

@@ -160,9 +160,7 @@ type Options struct {
 func (o *Options) applyDefaults() {
 	o.Most = cmp.Or(o.Most, source.Defaults().MaxMessage)
 	o.HeldTooLong = cmp.Or(o.HeldTooLong, time.Minute)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Now == nil {
 		o.Now = time.Now
 	}

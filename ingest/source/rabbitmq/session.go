@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,9 +47,7 @@ type Parts struct {
 }
 
 func (p *Parts) applyDefaults() {
-	if p.Logger == nil {
-		p.Logger = slog.Default()
-	}
+	p.Logger = cmp.Or(p.Logger, slog.Default())
 	if p.Now == nil {
 		p.Now = time.Now
 	}

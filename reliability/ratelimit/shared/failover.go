@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -36,9 +37,7 @@ func NewFailover(o FailoverOptions) (*Failover, error) {
 	if o.Link == nil || o.Shared == nil {
 		return nil, errors.New("rate limits with a fallback: Link and Shared are required")
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Failover{o}, nil
 }
 

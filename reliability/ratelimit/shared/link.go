@@ -77,12 +77,8 @@ func NewLink(o LinkOptions) (*Link, error) {
 	if o.Timeout < time.Millisecond || o.Interval < time.Millisecond {
 		return nil, fmt.Errorf("link to Redis: timeout %s and interval %s must be at least 1ms", o.Timeout, o.Interval)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-	if o.Metrics == nil {
-		o.Metrics = NewMetrics(metrics.NewSet())
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
 	l := &Link{caller: newCaller(o.Client), o: o, m: o.Metrics, since: time.Now()}
 	l.m.up.Set(0)
 	l.m.fallback.Set(0)
