@@ -41,12 +41,12 @@ func TestBrowserAlerts(t *testing.T) {
 				paths = append(paths, "/alert?id="+x.alerts[i].Fingerprint)
 			}
 			for _, path := range paths {
-				b.open(t, base+path, width, 900)
+				b.Open(t, base+path, width, 900)
 				require.NotEmpty(t, eval[string](t, b, `document.querySelector('h1').textContent`), path)
 				b.requireFits(t, width)
 				b.axe(t)
 			}
 		}
 	}
-	b.requireClean(t, base)
+	b.RequireClean(t, base)
 }

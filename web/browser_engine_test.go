@@ -72,21 +72,21 @@ func TestBrowserEngine(t *testing.T) {
 	base := x.base
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefers(t, scheme, true)
-		b.open(t, base+"/engine", 1280, 900)
+		b.Open(t, base+"/engine", 1280, 900)
 		b.eventually(t, isLive, "the stream is open")
 		b.requireFits(t, 1280)
 		b.axe(t)
 		b.picture(t, "engine-"+scheme+".png", true)
-		b.open(t, base+"/engine", 360, 900)
+		b.Open(t, base+"/engine", 360, 900)
 		b.requireFits(t, 360)
 		b.axe(t)
 		b.picture(t, "engine-phone-"+scheme+".png", true)
 	}
 	for _, width := range []int64{320, 600, 900, 1024} {
-		b.open(t, base+"/engine", width, 900)
+		b.Open(t, base+"/engine", width, 900)
 		b.requireFits(t, width)
 	}
-	b.requireClean(t, base)
+	b.RequireClean(t, base)
 	for name, prepare := range map[string]func(*bench){
 		"bare":       bare,
 		"recovering": func(x *bench) { x.rep, x.eng = nil, status.Engine{State: status.Recovering, Progress: 0.42} },
@@ -98,11 +98,11 @@ func TestBrowserEngine(t *testing.T) {
 		prepare(x)
 		other := x.serve(t)
 		for _, width := range []int64{1280, 360} {
-			b.open(t, other+"/engine", width, 900)
+			b.Open(t, other+"/engine", width, 900)
 			b.requireFits(t, width)
 			b.axe(t)
 		}
-		b.open(t, other+"/engine", 1280, 900)
+		b.Open(t, other+"/engine", 1280, 900)
 		b.picture(t, "engine-"+name+".png", true)
 	}
 }
@@ -122,15 +122,15 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 	for _, scripts := range []bool{true, false} {
 		b.scripts(t, scripts)
 		b.prefers(t, "light", true)
-		b.open(t, base+site.DeadLetterListPath, 1280, 900)
+		b.Open(t, base+site.DeadLetterListPath, 1280, 900)
 		b.requireFits(t, 1280)
 		if scripts {
 			b.axe(t)
 			b.picture(t, "engine-dead-letters.png", true)
-			b.open(t, base+site.DeadLetterListPath, 1280, 900)
+			b.Open(t, base+site.DeadLetterListPath, 1280, 900)
 		}
 		before := len(l.taken)
-		b.do(t, chromedp.Click(`.dead-letters tbody tr:first-child th a`), chromedp.WaitReady(`.copy pre`))
+		b.Do(t, chromedp.Click(`.dead-letters tbody tr:first-child th a`), chromedp.WaitReady(`.copy pre`))
 		if scripts {
 			b.axe(t)
 			b.picture(t, "engine-dead-letter.png", true)
@@ -138,38 +138,38 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 				b.prefers(t, scheme, true)
 				for _, path := range []string{site.DeadLetterListPath, site.DeadLetterPath + "?id=" + entries[59].ID,
 					site.DeadLetterConfirmPath + "?action=discard&sink=w"} {
-					b.open(t, base+path, 360, 900)
+					b.Open(t, base+path, 360, 900)
 					b.requireFits(t, 360)
 					b.axe(t)
 				}
-				b.open(t, base+site.DeadLetterListPath, 360, 900)
+				b.Open(t, base+site.DeadLetterListPath, 360, 900)
 				b.picture(t, "engine-dead-letters-phone-"+scheme+".png", true)
-				b.open(t, base+site.DeadLetterConfirmPath+"?action=discard&sink=w", 1280, 700)
+				b.Open(t, base+site.DeadLetterConfirmPath+"?action=discard&sink=w", 1280, 700)
 				b.axe(t)
 				b.picture(t, "engine-confirm-"+scheme+".png", true)
 			}
 			b.prefers(t, "light", true)
 		}
-		b.open(t, base+site.DeadLetterListPath+"?sink=w", 1280, 900)
-		b.do(t, chromedp.Click(`.dead-letters tbody tr:nth-child(2) input`),
+		b.Open(t, base+site.DeadLetterListPath+"?sink=w", 1280, 900)
+		b.Do(t, chromedp.Click(`.dead-letters tbody tr:nth-child(2) input`),
 			chromedp.Click(`.dead-letters tbody tr:nth-child(3) input`), chromedp.Click(`.choose .do button[value=replay]`),
 			chromedp.WaitReady(`form.do button.go`))
 		require.Len(t, l.taken, before, "asked first")
 		if scripts {
 			require.Equal(t, "Replay 2 dead letters?", eval[string](t, b, `document.querySelector('h1').textContent`))
 		}
-		b.do(t, chromedp.Click(`form.do button.go`), chromedp.WaitReady(`.done`))
+		b.Do(t, chromedp.Click(`form.do button.go`), chromedp.WaitReady(`.done`))
 		require.Len(t, l.taken, before+2)
 	}
 	b.scripts(t, true)
-	b.open(t, base+site.DeadLetterListPath+"?sink=w", 1280, 900)
-	b.do(t, chromedp.Click(`.bulk form:first-child button[value=discard]`), chromedp.WaitReady(`form.do button.danger`),
+	b.Open(t, base+site.DeadLetterListPath+"?sink=w", 1280, 900)
+	b.Do(t, chromedp.Click(`.bulk form:first-child button[value=discard]`), chromedp.WaitReady(`form.do button.danger`),
 		chromedp.Click(`form.do button.danger`), chromedp.WaitReady(`.done`))
 	require.Equal(t, "56 discarded.", eval[string](t, b, `document.querySelector('.done').textContent`))
 	s, err := l.Stats(context.Background())
 	require.NoError(t, err)
 	require.Zero(t, s.Count)
-	b.requireClean(t, base)
+	b.RequireClean(t, base)
 }
 
 func TestBrowserPublic(t *testing.T) {
@@ -186,10 +186,10 @@ func TestBrowserPublic(t *testing.T) {
 	const asOf = `document.querySelector('.pub-head time')`
 	b.zone(t, "Asia/Tokyo")
 	b.scripts(t, false)
-	b.open(t, base+"/public", 390, 900)
+	b.Open(t, base+"/public", 390, 900)
 	require.Equal(t, "12:00:07 UTC", eval[string](t, b, asOf+`.textContent`))
 	require.Contains(t, eval[string](t, b, `document.querySelector('footer').textContent`), "All times are UTC.")
-	b.do(t, chromedp.Click(`#recent details summary`))
+	b.Do(t, chromedp.Click(`#recent details summary`))
 	b.eventually(t, `document.querySelector('#recent details .prose').checkVisibility()`,
 		"what happened is there without scripts")
 	b.requireFits(t, 390)
@@ -198,7 +198,7 @@ func TestBrowserPublic(t *testing.T) {
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefers(t, scheme, true)
 		for _, width := range []int64{1280, 390} {
-			b.open(t, base+"/public", width, 900)
+			b.Open(t, base+"/public", width, 900)
 			b.requireFits(t, width)
 			b.axe(t)
 			b.picture(t, fmt.Sprintf("public-%s-%d.png", scheme, width), true)
@@ -215,13 +215,13 @@ func TestBrowserPublic(t *testing.T) {
 	require.Equal(t, 1, eval[int](t, b, `document.scripts.length`), "nothing but the zone")
 	require.Equal(t, base+"/public/incidents.atom", eval[string](t, b, `[...document.links].map(a => a.href).join()`),
 		"no way to the inside")
-	b.requireClean(t, base)
+	b.RequireClean(t, base)
 
 	x.rep = newBench(t).rep
-	b.open(t, base+"/public", 1100, 700)
+	b.Open(t, base+"/public", 1100, 700)
 	b.axe(t)
 	x.rep = nil
-	b.open(t, base+"/public", 1100, 700) // the browser tells of the eng 503
+	b.Open(t, base+"/public", 1100, 700) // the browser tells of the eng 503
 	b.axe(t)
 
 	// A badge in a page of another site.
@@ -237,7 +237,7 @@ func TestBrowserPublic(t *testing.T) {
 		}
 		fmt.Fprint(w, `</main></html>`)
 	}))
-	b.open(t, other, 400, 200)
+	b.Open(t, other, 400, 200)
 	b.eventually(t, `[...document.images].every(i => i.complete && i.naturalWidth > 60)`,
 		"every badge is shown, even that of nothing")
 	b.picture(t, "badges.png", false)

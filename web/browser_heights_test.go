@@ -45,7 +45,7 @@ func TestBrowserListIsShort(t *testing.T) {
 		height float64
 		table  bool
 	}{{1280, 2200, true}, {820, 3000, true}, {700, 3600, true}, {390, 4500, false}} {
-		b.open(t, l.base+"/", c.width, 800)
+		b.Open(t, l.base+"/", c.width, 800)
 		b.requireFits(t, c.width)
 		require.Equal(t, 21, eval[int](t, b, `document.querySelectorAll('.levels tbody tr').length`), c.width)
 		require.Less(t, eval[float64](t, b, `document.documentElement.scrollHeight`), c.height, c.width)
@@ -56,7 +56,7 @@ func TestBrowserListIsShort(t *testing.T) {
 	}
 
 	// A click opens the groups where they are, and a report that follows keeps them open.
-	b.open(t, l.base+"/", 1280, 800)
+	b.Open(t, l.base+"/", 1280, 800)
 	b.eventually(t, isLive, "the stream is open")
 	eval[bool](t, b, `window.here = true, scrollTo(0, 300), true`)
 	eval[bool](t, b, `document.querySelector('a.states').click(), true`)
@@ -69,5 +69,5 @@ func TestBrowserListIsShort(t *testing.T) {
 	b.axe(t)
 	eval[bool](t, b, `document.querySelector('a.states').click(), true`)
 	b.eventually(t, `document.querySelectorAll('.levels tr.nested').length === 0 && location.search === ''`, "closed")
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }

@@ -22,23 +22,23 @@ func TestBrowserWorksOnAnIncident(t *testing.T) {
 		base := x.base
 		b.scripts(t, scripts)
 		b.prefers(t, "light", true)
-		b.open(t, base+"/incidents", 1280, 900)
+		b.Open(t, base+"/incidents", 1280, 900)
 		b.requireFits(t, 1280)
 		if scripts {
 			b.axe(t)
 			b.picture(t, "incidents.png", true)
 		}
-		b.open(t, base+"/incidents", 1280, 900)
-		b.do(t, chromedp.Click(`.incidents tbody tr:first-child th a`), chromedp.WaitReady(`.acts`))
+		b.Open(t, base+"/incidents", 1280, 900)
+		b.Do(t, chromedp.Click(`.incidents tbody tr:first-child th a`), chromedp.WaitReady(`.acts`))
 		if scripts {
 			b.axe(t)
 		}
 		// What the first minutes need is on the first screen.
 		require.Less(t, eval[float64](t, b, `document.querySelector('button[value=ack]').getBoundingClientRect().bottom`), 450.0)
-		b.do(t, chromedp.SendKeys(`#ack input[name=by]`, "Bob"), chromedp.Click(`button[value=ack]`),
+		b.Do(t, chromedp.SendKeys(`#ack input[name=by]`, "Bob"), chromedp.Click(`button[value=ack]`),
 			chromedp.WaitReady(`.done`))
 		require.Equal(t, "Bob", book.View().Get("INC-2026-11-0001").Ack.By)
-		b.do(t, chromedp.Click(`#do-write summary`), chromedp.SendKeys(`textarea`, "We **fail over** to `db-8`."))
+		b.Do(t, chromedp.Click(`#do-write summary`), chromedp.SendKeys(`textarea`, "We **fail over** to `db-8`."))
 		if scripts {
 			require.Equal(t, "Bob", eval[string](t, b, `document.querySelector('#do-write input[name=by]').value`),
 				"the browser remembers the name")
@@ -52,9 +52,9 @@ func TestBrowserWorksOnAnIncident(t *testing.T) {
 			require.Equal(t, "We **fail over** to `db-8`.", eval[string](t, b, `document.querySelector('textarea').value`))
 			require.True(t, eval[bool](t, b, `document.querySelector('#do-write').open`))
 		} else {
-			b.do(t, chromedp.SendKeys(`#do-write input[name=by]`, "Bob"))
+			b.Do(t, chromedp.SendKeys(`#do-write input[name=by]`, "Bob"))
 		}
-		b.do(t, chromedp.Click(`button[value=write]`), chromedp.WaitReady(`.prose`))
+		b.Do(t, chromedp.Click(`button[value=write]`), chromedp.WaitReady(`.prose`))
 		require.Equal(t, "We **fail over** to `db-8`.", book.View().Get("INC-2026-11-0001").Notes[0].Text)
 		if scripts {
 			b.requireFits(t, 1280)
@@ -64,26 +64,26 @@ func TestBrowserWorksOnAnIncident(t *testing.T) {
 				b.prefers(t, scheme, true)
 				for name, path := range map[string]string{"incidents": "/incidents", "incident": firstIncident,
 					"incident-new": "/incidents/new", "incident-publish": "/incident/publish?incident=INC-2026-11-0001"} {
-					b.open(t, base+path, 390, 900)
+					b.Open(t, base+path, 390, 900)
 					b.requireFits(t, 390)
 					b.axe(t)
 					b.picture(t, name+"-phone-"+scheme+".png", true)
 				}
 			}
 			b.prefers(t, "light", true)
-			b.open(t, base+firstIncident, 1280, 900)
+			b.Open(t, base+firstIncident, 1280, 900)
 		}
-		b.do(t, chromedp.Click(`#do-resolve summary`), chromedp.SendKeys(`#do-resolve input[name=by]`, "Cleo"),
+		b.Do(t, chromedp.Click(`#do-resolve summary`), chromedp.SendKeys(`#do-resolve input[name=by]`, "Cleo"),
 			chromedp.Click(`button[value=resolve]`), chromedp.WaitReady(`.done`))
 		require.Eventually(t, func() bool {
 			return book.View().Get("INC-2026-11-0001").State == incident.Resolved
 		}, 60*time.Second, 10*time.Millisecond)
-		b.open(t, base+"/incidents/new", 1280, 900)
-		b.do(t, chromedp.SendKeys(`input[name=title]`, "Phones ring"), chromedp.SendKeys(`input[name=by]`, "Ann"),
+		b.Open(t, base+"/incidents/new", 1280, 900)
+		b.Do(t, chromedp.SendKeys(`input[name=title]`, "Phones ring"), chromedp.SendKeys(`input[name=by]`, "Ann"),
 			chromedp.Click(`button[value=open]`), chromedp.WaitReady(`.done`))
 		require.Equal(t, "Phones ring", book.View().Get("INC-2026-11-0005").Title)
-		b.requireClean(t, base)
-		b.do(t, chromedp.Navigate("about:blank")) // else the page asks for the stream again when it ends
-		b.hosts = nil                             // the next round has another server
+		b.RequireClean(t, base)
+		b.Do(t, chromedp.Navigate("about:blank")) // else the page asks for the stream again when it ends
+		b.ForgetHosts()                           // the next round has another server
 	}
 }

@@ -75,11 +75,11 @@ func TestBrowserListLooks(t *testing.T) {
 	l := newLiveBench(t, nil)
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefers(t, scheme, false)
-		b.open(t, l.base+"/", wide, 900)
+		b.Open(t, l.base+"/", wide, 900)
 		b.eventually(t, isLive, "the stream is open")
 		b.picture(t, "list-"+scheme+".png", true)
 		b.axe(t)
-		b.open(t, l.base+"/", 360, 1500)
+		b.Open(t, l.base+"/", 360, 1500)
 		b.requireFits(t, 360)
 		b.picture(t, "list-phone-"+scheme+".png", false)
 		b.axe(t)
@@ -88,16 +88,16 @@ func TestBrowserListLooks(t *testing.T) {
 	// The longest text of a forecast.
 	f := forecast.Forecast{Time: noon, Pace: forecast.Pace{Low: 14*time.Hour + 22*time.Minute, High: forecast.Beyond}}
 	l.publish(func(r *sla.Report) { r.SLOs[0].Outlook = &sla.Outlook{Forecast: f} })
-	b.open(t, l.base+"/?rows=groups", wide, 900)
+	b.Open(t, l.base+"/?rows=groups", wide, 900)
 	b.eventually(
 		t, `document.querySelector('.budget .warn[title*="at the fastest recent pace"]') !== null`, "the forecast is shown")
 	for _, width := range []int64{320, 600, 900, 901, 1024, 1280, 1920} {
-		b.open(t, l.base+"/?rows=groups", width, 740)
+		b.Open(t, l.base+"/?rows=groups", width, 740)
 		b.requireFits(t, width)
 	}
-	b.open(t, l.base+"/", 1024, 1300)
+	b.Open(t, l.base+"/", 1024, 1300)
 	b.picture(t, "list-tablet.png", false)
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }
 
 func TestBrowserListStates(t *testing.T) {
@@ -114,11 +114,11 @@ func TestBrowserListStates(t *testing.T) {
 			prepare(x)
 			base := x.serve(t)
 			for _, width := range []int64{wide, 360} {
-				b.open(t, base+"/", width, 800)
+				b.Open(t, base+"/", width, 800)
 				b.requireFits(t, width)
 				b.axe(t)
 			}
-			b.open(t, base+"/", wide, 800)
+			b.Open(t, base+"/", wide, 800)
 			b.picture(t, "list-"+name+".png", true)
 		})
 	}
@@ -127,7 +127,7 @@ func TestBrowserListStates(t *testing.T) {
 func TestBrowserSortsAndFilters(t *testing.T) {
 	b := startBrowser(t)
 	l := newLiveBench(t, nil)
-	b.open(t, l.base+"/?rows=groups", wide, 900)
+	b.Open(t, l.base+"/?rows=groups", wide, 900)
 	b.eventually(t, isLive, "the stream is open")
 	worst := eval[string](t, b, rowIDs)
 	eval[bool](t, b, `window.here = true`) // a reload forgets it
@@ -167,27 +167,27 @@ func TestBrowserSortsAndFilters(t *testing.T) {
 	address, shown := eval[string](t, b, `location.href`), eval[string](t, b, rowText)
 	require.Contains(t, shown, "no data|insurance-unpaid/throughput|TRVL10")
 	require.True(t, eval[bool](t, b, `window.here`), "the page was never reloaded")
-	b.open(t, address, wide, 900)
+	b.Open(t, address, wide, 900)
 	require.Equal(t, shown, eval[string](t, b, rowText))
 	require.Equal(t, "trvl no_data",
 		eval[string](t, b, `document.querySelector('#q').value + ' ' + document.querySelector('#by-state').value`))
 
 	// Back leads to the view before.
-	b.open(t, l.base+"/?rows=groups&sort=name&dir=desc", wide, 900)
+	b.Open(t, l.base+"/?rows=groups&sort=name&dir=desc", wide, 900)
 	require.Equal(t, byName, eval[string](t, b, rowIDs))
 	eval[bool](
 		t, b, `[...document.querySelectorAll('.levels thead a')].find(a => a.textContent === 'Traffic').click(), true`)
 	b.eventually(t, `location.search === '?rows=groups&sort=traffic'`, "sorted by traffic")
 	eval[bool](t, b, `history.back(), true`)
 	b.eventually(t, `location.search === '?rows=groups&sort=name&dir=desc' && (`+rowIDs+`) === '`+byName+`'`, "back")
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }
 
 func TestBrowserLiveUpdate(t *testing.T) {
 	b := startBrowser(t)
 	l := newLiveBench(t, nil)
 	l.report.Load().Warnings = []string{"weights sum to 90"}
-	b.open(t, l.base+"/?rows=groups", wide, 700)
+	b.Open(t, l.base+"/?rows=groups", wide, 700)
 	b.eventually(t, isLive, "the stream is open")
 	// What a reader has done must stay: scroll, focus, an open part, a marked row,
 	// text that is typed but not sent.
@@ -232,7 +232,7 @@ func TestBrowserLiveUpdate(t *testing.T) {
 	require.Equal(t, key, eval[string](t, b, `document.querySelector('#live').dataset.key`))
 	eval[bool](t, b, `document.querySelector('#live button').click(), true`)
 	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "resumed")
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }
 
 func TestBrowserPollsWithoutStreams(t *testing.T) {
@@ -241,7 +241,7 @@ func TestBrowserPollsWithoutStreams(t *testing.T) {
 	taken, err := l.web.streams.join()
 	require.NoError(t, err)
 	defer l.web.streams.leave(taken)
-	b.open(t, l.base+"/", wide, 700)
+	b.Open(t, l.base+"/", wide, 700)
 	b.eventually(t, `document.querySelector('#live button').dataset.state === 'polling'`, "the stream was refused")
 	l.publish(func(*sla.Report) {})
 	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "polled")
@@ -250,10 +250,10 @@ func TestBrowserPollsWithoutStreams(t *testing.T) {
 func TestBrowserWithoutScripts(t *testing.T) {
 	b := startBrowser(t)
 	l := newLiveBench(t, nil)
-	b.open(t, l.base+"/?rows=groups&sort=burn", wide, 900)
+	b.Open(t, l.base+"/?rows=groups&sort=burn", wide, 900)
 	with := eval[string](t, b, rowText)
 	b.scripts(t, false)
-	b.open(t, l.base+"/?rows=groups&sort=burn", wide, 900)
+	b.Open(t, l.base+"/?rows=groups&sort=burn", wide, 900)
 	require.Equal(t, with, eval[string](t, b, rowText))
 	require.Zero(t, l.web.streams.count())
 	require.Equal(t, "as of 12:00:07 UTC", eval[string](t, b, `document.querySelector('.asof').textContent`))
@@ -267,7 +267,7 @@ func TestBrowserWithoutScripts(t *testing.T) {
 		t, `location.search.includes('q=somlt') && document.querySelectorAll('.levels tbody tr').length === 4`, "filtered")
 	require.Equal(t, "Worst burn", eval[string](t, b, `document.querySelector('th[aria-sort]').textContent`),
 		"the order is kept")
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }
 
 func TestBrowserTheme(t *testing.T) {
@@ -275,26 +275,26 @@ func TestBrowserTheme(t *testing.T) {
 	l := newLiveBench(t, nil)
 	const ground = `getComputedStyle(document.body).backgroundColor`
 	b.prefers(t, "light", false)
-	b.open(t, l.base+"/?sort=name", wide, 900)
+	b.Open(t, l.base+"/?sort=name", wide, 900)
 	light := eval[string](t, b, ground)
 	eval[bool](t, b, `document.querySelector('.theme a[href*="theme=dark"]').click(), true`)
 	b.eventually(t, ground+` !== '`+light+`'`, "dark by choice")
 	require.Equal(t, "?sort=name", eval[string](t, b, `location.search`), "the choice is no part of the address")
-	b.open(t, l.base+"/slas", wide, 900)
+	b.Open(t, l.base+"/slas", wide, 900)
 	require.NotEqual(t, light, eval[string](t, b, ground), "on every page")
 	b.prefers(t, "dark", false)
 	eval[bool](t, b, `document.querySelector('.theme a[href*="theme=light"]').click(), true`)
 	b.eventually(t, ground+` === '`+light+`'`, "light by choice, against the system")
 	eval[bool](t, b, `document.querySelector('.theme a[href*="theme=auto"]').click(), true`)
 	b.eventually(t, ground+` !== '`+light+`'`, "as the system again")
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }
 
 func TestBrowserTimesAreLocal(t *testing.T) {
 	b := startBrowser(t)
 	b.zone(t, "Asia/Tokyo")
 	l := newLiveBench(t, nil)
-	b.open(t, l.base+"/", wide, 900)
+	b.Open(t, l.base+"/", wide, 900)
 	b.eventually(t, isLive, "scripts have run")
 	require.Contains(t, eval[string](t, b, `document.querySelector('.asof time').textContent`), "21:00:07")
 	require.Contains(t, eval[string](t, b, `document.querySelector('.asof time').title`), "2026-11-20T12:00:07Z")
@@ -305,7 +305,7 @@ func TestBrowserTimesAreLocal(t *testing.T) {
 	l.publish(func(r *sla.Report) { r.Time = r.Time.Add(time.Second) })
 	b.eventually(t, `document.querySelector('.asof time').textContent.includes('21:00:08')`, "updated")
 	require.False(t, eval[bool](t, b, `window.flicker.some(s => s.includes('UTC'))`), "UTC never flashes up")
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }
 
 func TestBrowserBehindAPrefix(t *testing.T) {
@@ -313,7 +313,7 @@ func TestBrowserBehindAPrefix(t *testing.T) {
 	l := newLiveBench(t, nil, func(o *site.Options) { o.ExternalPath = "/status" })
 	inner := l.router
 	l.base = underPrefix(t, "/status", inner)
-	b.open(t, l.base+"/", wide, 900)
+	b.Open(t, l.base+"/", wide, 900)
 	b.eventually(t, isLive, "the stream is open")
 	eval[bool](
 		t, b, `[...document.querySelectorAll('.levels thead a')].find(a => a.textContent === 'Traffic').click(), true`)
@@ -322,7 +322,7 @@ func TestBrowserBehindAPrefix(t *testing.T) {
 	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "updated")
 	eval[bool](t, b, `document.querySelector('.theme a[href*="theme=dark"]').click(), true`)
 	b.eventually(t, `document.documentElement.dataset.theme === 'dark' && location.pathname === '/status/'`, "themed")
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }
 
 func TestBrowserHostileNames(t *testing.T) {
@@ -335,16 +335,16 @@ func TestBrowserHostileNames(t *testing.T) {
 	}
 	rep.Warnings = hostile
 	l := newLiveBench(t, rep)
-	b.open(t, l.base+"/?rows=groups", 360, 740)
+	b.Open(t, l.base+"/?rows=groups", 360, 740)
 	b.requireFits(t, 360)
-	b.open(t, l.base+"/?rows=groups", wide, 900)
+	b.Open(t, l.base+"/?rows=groups", wide, 900)
 	b.requireFits(t, wide)
 	b.eventually(t, isLive, "the stream is open")
 	l.publish(func(*sla.Report) {})
 	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "updated")
 	require.Equal(t, 13+len(hostile), eval[int](t, b, `document.querySelectorAll('.levels tbody tr').length`))
 	b.axe(t)
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }
 
 // underPrefix serves a handler as a proxy does that takes a prefix off.
@@ -358,18 +358,18 @@ func TestBrowserAgreements(t *testing.T) {
 	axe(t, l.base+"/slas")
 	b := startBrowser(t)
 	for _, width := range []int64{360, wide} {
-		b.open(t, l.base+"/slas", width, 740)
+		b.Open(t, l.base+"/slas", width, 740)
 		b.requireFits(t, width)
 	}
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }
 
 // 1,000 SLOs with 10 groups each: what a reader waits for in a browser that runs already.
 func TestBrowserFirstPaint(t *testing.T) {
 	b := startBrowser(t)
 	l := newLiveBench(t, fleetOfSLOs(t, 1000, 10), func(o *site.Options) { o.Counts = sameCounts })
-	b.open(t, l.base+"/nothing", wide, 900)
-	b.open(t, l.base+"/", wide, 900)
+	b.Open(t, l.base+"/nothing", wide, 900)
+	b.Open(t, l.base+"/", wide, 900)
 	const paint = `performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0`
 	b.eventually(t, `(`+paint+`) > 0`, "painted")
 	after := eval[float64](t, b, paint)
@@ -391,7 +391,7 @@ func TestBrowserFirstPaint(t *testing.T) {
 func TestBrowserKeys(t *testing.T) {
 	b := startBrowser(t)
 	l := newLiveBench(t, nil)
-	b.open(t, l.base+"/engine", wide, 900)
+	b.Open(t, l.base+"/engine", wide, 900)
 	press := func(keys string) {
 		t.Helper()
 		for _, k := range keys {
@@ -426,18 +426,18 @@ func TestBrowserKeys(t *testing.T) {
 	eval[bool](
 		t, b, `document.querySelector('#keys .quiet').click(), document.querySelector('#keys form button').click(), true`)
 	b.eventually(t, `localStorage.getItem('keys') === 'off' && !document.querySelector('#keys').open`, "kept")
-	b.open(t, l.base+"/", wide, 900)
+	b.Open(t, l.base+"/", wide, 900)
 	press("/?")
 	require.Equal(t, "", eval[string](t, b, at))
 	require.False(t, eval[bool](t, b, `document.querySelector('#keys').open`))
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }
 
 // On a phone a service level, an alert and an agreement take two lines at most.
 func TestBrowserPhoneIsShort(t *testing.T) {
 	b := startBrowser(t)
 	l := newLiveBench(t, nil)
-	b.open(t, l.base+"/", 390, 844)
+	b.Open(t, l.base+"/", 390, 844)
 	b.requireFits(t, 390)
 	tallest := func(what string) float64 {
 		return eval[float64](
@@ -449,11 +449,11 @@ func TestBrowserPhoneIsShort(t *testing.T) {
 	require.Less(t, eval[float64](t, b, `document.querySelector('.levels tbody tr').getBoundingClientRect().top`), 1100.0)
 	require.True(t, eval[bool](t, b, `[...document.querySelectorAll('.levels .left')].every(e => e.checkVisibility())`),
 		"what is left of the budget is there")
-	b.open(t, l.base+"/", 360, 844)
+	b.Open(t, l.base+"/", 360, 844)
 	b.requireFits(t, 360)
 	require.True(t, eval[bool](t, b, `[...document.querySelectorAll('.tile')].every(e => e.scrollWidth <= e.clientWidth)`),
 		"the name of a state fits its tile")
-	b.open(t, l.base+"/", wide, 844)
+	b.Open(t, l.base+"/", wide, 844)
 	require.Less(t, tallest(".scores li"), 36.0, "an agreement is one line")
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }

@@ -26,14 +26,14 @@ func TestBrowserSilencesAnAlert(t *testing.T) {
 		base := x.serve(t)
 		b.scripts(t, scripts)
 		b.prefers(t, "light", true)
-		b.open(t, base+"/", 1280, 900)
-		b.do(t, chromedp.Click(`.alerts .hush`), chromedp.WaitReady(`textarea`))
+		b.Open(t, base+"/", 1280, 900)
+		b.Do(t, chromedp.Click(`.alerts .hush`), chromedp.WaitReady(`textarea`))
 		b.requireFits(t, 1280)
 		if scripts {
 			b.axe(t)
 			b.picture(t, "silence-new.png", true)
 		}
-		b.do(t, chromedp.SendKeys(`input[name=author]`, "Ann"), chromedp.SendKeys(`input[name=comment]`, "known, SHOP-12"),
+		b.Do(t, chromedp.SendKeys(`input[name=author]`, "Ann"), chromedp.SendKeys(`input[name=comment]`, "known, SHOP-12"),
 			chromedp.Click(`button[value=add]`), chromedp.WaitReady(`.done`))
 		require.Len(t, d.Silences(), 2)
 		require.Contains(t, d.Silences()[0].Matchers, `alertname="ErrorBudgetBurnPage",product="TRVL10"`)
@@ -45,22 +45,22 @@ func TestBrowserSilencesAnAlert(t *testing.T) {
 				b.prefers(t, scheme, true)
 				for name, path := range map[string]string{
 					"silences": "/silences", "silence-new": "/silences/new?alert=" + burningAlert, "silenced": "/"} {
-					b.open(t, base+path, 390, 900)
+					b.Open(t, base+path, 390, 900)
 					b.requireFits(t, 390)
 					b.axe(t)
 					b.picture(t, name+"-phone-"+scheme+".png", true)
 				}
 			}
 			b.prefers(t, "light", true)
-			b.open(t, base+"/", 1280, 900)
+			b.Open(t, base+"/", 1280, 900)
 			b.picture(t, "silenced.png", true)
 		}
-		b.open(t, base+"/silences", 1280, 900)
-		b.do(t, chromedp.Click(`.silences tbody tr:first-child button[value=expire]`), chromedp.WaitReady(`.done`))
+		b.Open(t, base+"/silences", 1280, 900)
+		b.Do(t, chromedp.Click(`.silences tbody tr:first-child button[value=expire]`), chromedp.WaitReady(`.done`))
 		require.Equal(t, silence.Expired, new(d.Silences()[0]).State(x.now))
-		b.requireClean(t, base)
-		b.do(t, chromedp.Navigate("about:blank")) // else the page asks for the stream again when it ends
-		b.hosts = nil                             // the next round has another server
+		b.RequireClean(t, base)
+		b.Do(t, chromedp.Navigate("about:blank")) // else the page asks for the stream again when it ends
+		b.ForgetHosts()                           // the next round has another server
 		cancel()
 	}
 }

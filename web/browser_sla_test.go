@@ -10,6 +10,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/testkit/chromium"
 )
 
 const (
@@ -24,7 +26,7 @@ func (b *tab) print(t *testing.T, on bool) {
 	if on {
 		media = "print"
 	}
-	b.do(t, quiet(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: media}))
+	b.Do(t, chromium.Quiet(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: media}))
 }
 
 func newLiveSLABench(t *testing.T) *liveBench {
@@ -55,24 +57,22 @@ func TestBrowserSLAPages(t *testing.T) {
 		{"report-problem.png", "/report?period=2026-W54", "light", 360},
 	} {
 		b.prefers(t, c.scheme, true)
-		b.open(t, l.base+c.path, c.width, 900)
+		b.Open(t, l.base+c.path, c.width, 900)
 		b.requireFits(t, c.width)
 		b.axe(t)
 		b.picture(t, c.name, true)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, e := range b.errors { // the address without such a week is answered with 400, which the browser notes
+	for _, e := range b.Errors() { // the address without such a week is answered with 400, which the browser notes
 		require.Contains(t, e, "period=2026-W54")
 	}
-	require.Len(t, b.hosts, 1, "no request to another host")
+	require.Len(t, b.Hosts(), 1, "no request to another host")
 }
 
 // TestBrowserReportPrints: on paper there is the report and nothing to click.
 func TestBrowserReportPrints(t *testing.T) {
 	l := newLiveSLABench(t)
 	b := startBrowser(t)
-	b.open(t, l.base+weekReport, 1060, 900)
+	b.Open(t, l.base+weekReport, 1060, 900)
 	const seen = `(s => [...document.querySelectorAll(s)].filter(e => e.getClientRects().length > 0 && e.checkVisibility() && getComputedStyle(e).visibility !== 'hidden').length)`
 	require.Equal(t, 2, eval[int](t, b, seen+`('.lines tbody tr:has(.state)')`), "on the screen those that were met are folded")
 	b.print(t, true)
@@ -84,7 +84,7 @@ func TestBrowserReportPrints(t *testing.T) {
 	b.picture(t, "report-print.png", true)
 	pages := func() int {
 		var paper page.PrintToPDFResult
-		b.do(t, chromedp.Func(func(ctx context.Context, t *chromedp.Target) (err error) {
+		b.Do(t, chromedp.Func(func(ctx context.Context, t *chromedp.Target) (err error) {
 			paper, err = cdp.Call(ctx, t, page.PrintToPDF, page.PrintToPDFParams{PreferCSSPageSize: new(true)})
 			return err
 		}))
@@ -95,7 +95,7 @@ func TestBrowserReportPrints(t *testing.T) {
 	require.LessOrEqual(t, folded, 4, "tables on paper, not the cards of a phone, which take nine")
 	eval[bool](t, b, `document.querySelectorAll('details').forEach(d => d.open = true), true`)
 	require.Equal(t, folded, pages(), "nothing is left out for being folded")
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }
 
 // TestBrowserSLAsWork: sorting, filtering and updates, with scripts and without.
@@ -105,7 +105,7 @@ func TestBrowserSLAsWork(t *testing.T) {
 	const names = `[...document.querySelectorAll('.agreements tbody th')].map(e => e.textContent.split(/\s+/).filter(Boolean).slice(2, 5).join(' ')).join('|')`
 	for _, scripts := range []bool{true, false} {
 		b.scripts(t, scripts)
-		b.open(t, l.base+"/slas", wide, 900)
+		b.Open(t, l.base+"/slas", wide, 900)
 		require.Equal(t, 5, eval[int](t, b, `document.querySelectorAll('.agreements tbody tr').length`))
 		eval[bool](
 			t, b, `[...document.querySelectorAll('.agreements thead a')].find(a => a.textContent === 'Score').click(), true`)
@@ -126,14 +126,14 @@ func TestBrowserSLAsWork(t *testing.T) {
 		b.eventually(t, `location.pathname === '/sla' && document.querySelector('h1').textContent.includes('gold')`,
 			"the row leads to its page")
 	}
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }
 
 // TestBrowserSLANumbers: the chart's numbers are those of the table beside it.
 func TestBrowserSLANumbers(t *testing.T) {
 	l := newLiveSLABench(t)
 	b := startBrowser(t)
-	b.open(t, l.base+trvlSLA+"&days=14", wide, 900)
+	b.Open(t, l.base+trvlSLA+"&days=14", wide, 900)
 	b.eventually(t, isLive, "scripts have run")
 	const chart = `JSON.parse(document.querySelector('[data-key=score]').dataset.plot).series[0].v.map(x => x == null ? '–' : String(x)).reverse().join('|')`
 	const listed = `[...document.querySelector('.stack .data tbody').rows].map(r => r.cells[1].textContent.replace(/,/g, '')).map(x => x === '–' ? x : String(+x)).join('|')`
@@ -144,5 +144,5 @@ func TestBrowserSLANumbers(t *testing.T) {
 		return true;
 	})()`)
 	b.eventually(t, `/score \d/.test(document.querySelector('.stack .readout').textContent)`, "the cursor says the score")
-	b.requireClean(t, l.base)
+	b.RequireClean(t, l.base)
 }

@@ -54,7 +54,7 @@ func TestBrowserSLO(t *testing.T) {
 		{"slo-phone-dark.png", "/slo?id=mdm%2Favailability&range=30d", "dark", 360, false},
 	} {
 		b.prefers(t, c.scheme, true)
-		b.open(t, base+c.path, c.width, 900)
+		b.Open(t, base+c.path, c.width, 900)
 		b.eventually(t, `document.querySelectorAll('.copy button').length === document.querySelectorAll('.copy').length`,
 			"the script has run")
 		b.requireFits(t, c.width)
@@ -63,7 +63,7 @@ func TestBrowserSLO(t *testing.T) {
 		}
 		b.picture(t, c.name, true)
 	}
-	b.requireClean(t, base)
+	b.RequireClean(t, base)
 }
 
 // TestBrowserSLOWithoutScripts: everything is there without JavaScript, drawn by
@@ -74,14 +74,14 @@ func TestBrowserSLOWithoutScripts(t *testing.T) {
 	b := startBrowser(t)
 	b.scripts(t, false)
 	for _, width := range []int64{1280, 360} {
-		b.open(t, base+latencyPage+"&range=7d", width, 900)
+		b.Open(t, base+latencyPage+"&range=7d", width, 900)
 		b.requireFits(t, width)
 		b.picture(t, fmt.Sprintf("slo-plain-%d.png", width), true)
-		b.open(t, base+latencyPage+"&range=7d", width, 900)
+		b.Open(t, base+latencyPage+"&range=7d", width, 900)
 	}
 	require.Zero(t, eval[int](t, b, `document.querySelectorAll('.copy button').length`))
 	require.Equal(t, 7, eval[int](t, b, `document.querySelectorAll('.plotbox svg.ts').length`))
-	b.requireClean(t, base)
+	b.RequireClean(t, base)
 }
 
 // TestBrowserSLORanges: a link, the form and a selection by the mouse each choose
@@ -91,7 +91,7 @@ func TestBrowserSLORanges(t *testing.T) {
 	base := x.base
 	b := startBrowser(t)
 	drawn := func() { b.eventually(t, `document.querySelectorAll('.copy button').length > 0`, "the script has run") }
-	b.open(t, base+latencyPage, 1280, 900)
+	b.Open(t, base+latencyPage, 1280, 900)
 	drawn()
 	for _, name := range []string{"1h", "6h", "7d", "30d", "90d", "1d"} {
 		eval[bool](
@@ -124,7 +124,7 @@ func TestBrowserSLORanges(t *testing.T) {
 	b.eventually(t,
 		`location.search.includes('from=1794981600') && document.querySelector('#history').textContent.includes('2026-11-18 06:00 to 09:00')`, "the form chooses")
 	drawn()
-	b.requireClean(t, base)
+	b.RequireClean(t, base)
 }
 
 // TestBrowserSLOCursor: the cursor of one chart moves the others, which say their
@@ -133,7 +133,7 @@ func TestBrowserSLOCursor(t *testing.T) {
 	x := newLiveBench(t, banded(t))
 	base := x.base
 	b := startBrowser(t)
-	b.open(t, base+latencyPage+"&range=7d", 1280, 900)
+	b.Open(t, base+latencyPage+"&range=7d", 1280, 900)
 	b.eventually(t, `document.querySelectorAll('.copy button').length > 0`, "the script has run")
 	const move = `(() => {
 		const svg = document.querySelector('[data-key=events] svg.ts'), r = svg.getBoundingClientRect();
@@ -164,7 +164,7 @@ func TestBrowserSLOCursor(t *testing.T) {
 	require.NoError(t, json.Unmarshal(x.get(target).Body.Bytes(), &got))
 	p := got.Points[len(got.Points)-11]
 	require.Equal(t, []string{format.Count(p.Good), format.Count(p.Bad)}, row[1:3])
-	b.requireClean(t, base)
+	b.RequireClean(t, base)
 }
 
 // TestBrowserSLOUpdates: a new report changes charts in place, and nothing of what
@@ -172,7 +172,7 @@ func TestBrowserSLOCursor(t *testing.T) {
 func TestBrowserSLOUpdates(t *testing.T) {
 	x := newLiveBench(t, nil)
 	b := startBrowser(t)
-	b.open(t, x.base+latencyPage+"&range=1h", 1280, 900)
+	b.Open(t, x.base+latencyPage+"&range=1h", 1280, 900)
 	b.eventually(t, `document.querySelector('#live button').dataset.state === 'live'`, "updates come")
 	const state = `JSON.stringify([document.querySelector('[data-key=events]').dataset.plot, document.querySelector('[data-key=events] path.f-good').getAttribute('d')])`
 	eval[bool](t, b, `window.kept = document.querySelector('[data-key=events] svg'), window.was = `+state+
@@ -184,7 +184,7 @@ func TestBrowserSLOUpdates(t *testing.T) {
 	require.True(t, eval[bool](t, b,
 		`document.querySelectorAll('.copy').length === document.querySelectorAll('.copy button').length`),
 		"texts can still be copied, once each")
-	b.requireClean(t, x.base)
+	b.RequireClean(t, x.base)
 }
 
 // Every time that a reader sees is in the reader's zone and in one form, with the moment on hover, and the form takes
@@ -193,7 +193,7 @@ func TestBrowserTimesOfASLO(t *testing.T) {
 	b := startBrowser(t)
 	b.zone(t, "Asia/Tokyo")
 	x := newLiveBench(t, nil)
-	b.open(t, x.base+medcare, wide, 900)
+	b.Open(t, x.base+medcare, wide, 900)
 	b.eventually(t, isLive, "scripts have run")
 	require.Equal(t, "", eval[string](t, b,
 		`[...document.querySelectorAll('figcaption, .note, .notes, .facts dd, .forecast')].filter(e => !e.closest('code, pre') && /\d UTC/.test(e.textContent)).map(e => e.textContent).join('; ')`))
@@ -206,7 +206,7 @@ func TestBrowserTimesOfASLO(t *testing.T) {
 		`document.querySelector('form.span [name=from]').value = '2026-11-20T18:00', document.querySelector('form.span').requestSubmit(), true`)
 	b.eventually(t, fmt.Sprintf(`new URLSearchParams(location.search).get('from') === '%d'`,
 		time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC).Unix()), "18:00 in Tokyo is 09:00 UTC")
-	b.requireClean(t, x.base)
+	b.RequireClean(t, x.base)
 }
 
 // An annotation that a pipeline posts is on every chart of a phone: as a line, in the list, and on the day of the
@@ -240,7 +240,7 @@ func TestBrowserAnnotationsOnAPhone(t *testing.T) {
 			name, path string
 			charts     int
 		}{{"slo", annotatedSLO, 7}, {"sla", trvlSLA, 2}, {"incident", firstIncident, 3}} {
-			b.open(t, x.base+c.path, phone, 900)
+			b.Open(t, x.base+c.path, phone, 900)
 			if scripts {
 				b.eventually(t, isLive+` || document.querySelector('[data-stream]') === null`, "the scripts have run")
 			}
@@ -265,5 +265,5 @@ func TestBrowserAnnotationsOnAPhone(t *testing.T) {
 			}
 		}
 	}
-	b.requireClean(t, x.base)
+	b.RequireClean(t, x.base)
 }

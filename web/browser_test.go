@@ -1,111 +1,44 @@
 package web
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/testkit/chromium"
 )
 
-// tab is one tab of a real browser that remembers what must not happen.
-type tab struct {
-	ctx    context.Context
-	mu     sync.Mutex
-	errors []string // console errors, exceptions, violations of the policy
-	hosts  []string // every host that was asked
-	urls   []string // every address that was asked, in order
-}
+// tab is a tab with what these tests do in it.
+type tab struct{ *chromium.Tab }
 
-// startBrowser opens Debian's Chromium with one tab, closed when the test ends.
-// Without a Chromium the test is skipped.
 func startBrowser(t *testing.T) *tab {
 	t.Helper()
-	ctx := chromium.Open(t)
-	b := &tab{ctx: ctx}
-	require.NoError(t, chromedp.Listen(ctx, func(ev any) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		switch e := ev.(type) {
-		case *runtime.EventConsoleAPICalled:
-			if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
-				b.errors = append(b.errors, fmt.Sprintf("console %s: %v", e.Type, e.Args))
-			}
-		case *runtime.EventExceptionThrown:
-			b.errors = append(b.errors, fmt.Sprintf("exception: %+v", e.ExceptionDetails))
-		case *log.EventEntryAdded:
-			if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
-				b.errors = append(b.errors, fmt.Sprintf("%s: %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL))
-			}
-		case *network.EventRequestWillBeSent:
-			u, err := url.Parse(e.Request.URL)
-			if err != nil || u.Scheme == "data" {
-				return
-			}
-			b.urls = append(b.urls, e.Request.URL)
-			if !slices.Contains(b.hosts, u.Host) {
-				b.hosts = append(b.hosts, u.Host)
-			}
-		}
-	}))
-	b.do(t, quiet(log.Enable, cdp.Empty{}), quiet(network.Enable, network.EnableParams{}))
-	return b
-}
-
-// quiet is a call of the browser's protocol whose answer is not needed.
-func quiet[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, c, params)
-		return err
-	})
-}
-
-func (b *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
-	defer cancel()
-	require.NoError(t, chromedp.Do(ctx, steps...))
+	return &tab{chromium.NewTab(t)}
 }
 
 // eval evaluates JavaScript in the page and returns its value. A promise is not
 // waited for; see eventually.
 func eval[T any](t *testing.T, b *tab, expression string) T {
 	t.Helper()
-	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
-	require.NoError(t, err, expression)
-	return v
+	return chromium.Eval[T](t, b.Tab, expression)
 }
 
 // eventually waits until a JavaScript expression is true.
 func (b *tab) eventually(t *testing.T, expression, why string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		v, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression))
+		v, err := chromedp.Run(b.Ctx, chromedp.Evaluate[bool](expression))
 		return err == nil && v
 	}, 60*time.Second, 30*time.Millisecond, "%s: never true: %s", why, expression)
-}
-
-// open shows an address in a window of a size.
-func (b *tab) open(t *testing.T, address string, width, height int64) {
-	t.Helper()
-	b.do(t, chromedp.EmulateViewport(width, height), chromedp.Navigate(address), chromedp.WaitReady("main"))
 }
 
 // prefers sets the scheme that the reader's system prefers, "light" or "dark",
@@ -116,7 +49,7 @@ func (b *tab) prefers(t *testing.T, scheme string, reducedMotion bool) {
 	if reducedMotion {
 		motion = "reduce"
 	}
-	b.do(t, quiet(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+	b.Do(t, chromium.Quiet(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
 	}}))
 }
@@ -124,25 +57,13 @@ func (b *tab) prefers(t *testing.T, scheme string, reducedMotion bool) {
 // scripts switches JavaScript on or off, from the next page on.
 func (b *tab) scripts(t *testing.T, on bool) {
 	t.Helper()
-	b.do(t, quiet(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}))
+	b.Do(t, chromium.Quiet(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !on}))
 }
 
 // zone puts the reader into a time zone, such as "Asia/Tokyo".
 func (b *tab) zone(t *testing.T, name string) {
 	t.Helper()
-	b.do(t, quiet(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name}))
-}
-
-// requireClean fails if the tab has seen an error, a violation of the content
-// security policy, or a request to another host than base's.
-func (b *tab) requireClean(t *testing.T, base string) {
-	t.Helper()
-	u, err := url.Parse(base)
-	require.NoError(t, err)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	require.Empty(t, b.errors)
-	require.Equal(t, []string{u.Host}, b.hosts, "the page asked another host")
+	b.Do(t, chromium.Quiet(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name}))
 }
 
 // requireFits fails if the page that is open scrolls sideways.
@@ -162,9 +83,9 @@ func (b *tab) picture(t *testing.T, name string, full bool) {
 	if full {
 		width := eval[int64](t, b, `innerWidth`)
 		height := eval[int64](t, b, `Math.ceil(document.scrollingElement.scrollHeight)`)
-		b.do(t, chromedp.EmulateViewport(width, height))
+		b.Do(t, chromedp.EmulateViewport(width, height))
 	}
-	png, err := chromedp.Run(b.ctx, shot)
+	png, err := chromedp.Run(b.Ctx, shot)
 	require.NoError(t, err)
 	require.Greater(t, len(png), 2_000)
 	if dir := os.Getenv("SLOENGINE_WEB_SCREENSHOTS"); dir != "" {
@@ -178,7 +99,7 @@ func (b *tab) picture(t *testing.T, name string, full bool) {
 func axe(t *testing.T, address string) {
 	t.Helper()
 	b := startBrowser(t)
-	b.open(t, address, 1280, 900)
+	b.Open(t, address, 1280, 900)
 	b.axe(t)
 }
 
@@ -226,7 +147,7 @@ func TestBrowserHelpers(t *testing.T) {
 		_, _ = w.Write([]byte(`<!doctype html><html lang="en"><title>x</title><main><h1>Hello</h1></main></html>`))
 	}))
 	t.Cleanup(s.Close)
-	b.open(t, s.URL, 360, 600)
+	b.Open(t, s.URL, 360, 600)
 	b.requireFits(t, 360)
 	require.Equal(t, "Hello", eval[string](t, b, `document.querySelector('h1').textContent`))
 }

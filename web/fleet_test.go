@@ -122,16 +122,16 @@ func TestBrowserView(t *testing.T) {
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefers(t, scheme, true)
 		for _, width := range []int64{1280, 390, 360} {
-			b.open(t, x.base+"/engine", width, 900)
+			b.Open(t, x.base+"/engine", width, 900)
 			b.requireFits(t, width)
 			b.axe(t)
-			b.open(t, x.base+"/slo?id=insurance-unpaid%2Favailability&group.product=SOMLT", width, 900)
+			b.Open(t, x.base+"/slo?id=insurance-unpaid%2Favailability&group.product=SOMLT", width, 900)
 			b.requireFits(t, width)
 		}
-		b.open(t, x.base+"/engine", 1280, 700)
+		b.Open(t, x.base+"/engine", 1280, 700)
 		b.picture(t, "engines-"+scheme+".png", true)
-		b.open(t, x.base+"/engine", 390, 900)
+		b.Open(t, x.base+"/engine", 390, 900)
 		b.picture(t, "engines-phone-"+scheme+".png", true)
 	}
-	b.requireClean(t, x.base)
+	b.RequireClean(t, x.base)
 }

@@ -53,19 +53,6 @@ func newExchange(t *testing.T, n *rabbitmqtest.Node, arguments amqp.Table) (name
 	return name, queue
 }
 
-func drainQueue(t *testing.T, n *rabbitmqtest.Node, queue string) (list []amqp.Delivery) {
-	t.Helper()
-	ch := n.Channel(t, "/")
-	for {
-		d, ok, err := ch.Get(queue, true)
-		require.NoError(t, err)
-		if !ok {
-			return list
-		}
-		list = append(list, d)
-	}
-}
-
 func TestRabbitMQOptions(t *testing.T) {
 	for text, o := range map[string]RabbitMQOptions{
 		"url: missing":               {},
@@ -91,7 +78,7 @@ func TestEventsBecomeMessages(t *testing.T) {
 	require.NoError(t, r.Err)
 	require.Len(t, r.Failed, 1)
 	require.True(t, retry.IsPermanent(r.Failed[0].Err))
-	list := drainQueue(t, n, queue)
+	list := n.Drain(t, queue)
 	require.Len(t, list, len(ids))
 	for i, d := range list {
 		var e struct{ ID, Service, Type string }
@@ -116,7 +103,7 @@ func TestAnUnroutableMessageFailsAlone(t *testing.T) {
 	require.Equal(t, retry.ClassTransient, retry.ClassOf(r.Failed[0].Err))
 	require.ErrorContains(
 		t, r.Failed[0].Err, fmt.Sprintf(`exchange %q has no queue for the routing key "shop.login"`, name))
-	require.Len(t, drainQueue(t, n, queue), 2)
+	require.Len(t, n.Drain(t, queue), 2)
 	o.NotMandatory = true
 	require.Empty(t, openRabbitMQ(t, o).Send(t.Context(), batch).Failed)
 }
@@ -130,7 +117,7 @@ func TestAFullQueueAsksForLess(t *testing.T) {
 	for _, f := range r.Failed {
 		require.Equal(t, retry.ClassOverload, retry.ClassOf(f.Err), f.Err)
 	}
-	require.Len(t, drainQueue(t, n, queue), 4-len(r.Failed))
+	require.Len(t, n.Drain(t, queue), 4-len(r.Failed))
 }
 
 func TestRabbitMQWhatNeedsAnOperatorBlocks(t *testing.T) {
@@ -176,7 +163,7 @@ func TestANetworkThatComesBackGetsEverything(t *testing.T) {
 	proxy.Restore()
 	require.NoError(t, s.Send(t.Context(), rabbitMQItems("order", "last")).Err)
 	got := map[string]bool{}
-	for _, d := range drainQueue(t, n, queue) {
+	for _, d := range n.Drain(t, queue) {
 		got[d.MessageId] = true
 	}
 	for _, id := range []string{"before", "after", "last"} {
@@ -198,5 +185,5 @@ func TestABrokerThatIsKilledKeepsWhatItConfirmed(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return s.Send(t.Context(), rabbitMQItems("order", "4")).Err == nil
 	}, 30*time.Second, 20*time.Millisecond)
-	require.Len(t, drainQueue(t, n, queue), 4)
+	require.Len(t, n.Drain(t, queue), 4)
 }

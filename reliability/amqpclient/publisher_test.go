@@ -46,15 +46,10 @@ func bound(t *testing.T, n *rabbitmqtest.Node) (exchange, queue string) {
 
 func ids(t *testing.T, n *rabbitmqtest.Node, queue string) (list []string) {
 	t.Helper()
-	ch := n.Channel(t, "/")
-	for {
-		d, ok, err := ch.Get(queue, true)
-		require.NoError(t, err)
-		if !ok {
-			return list
-		}
+	for _, d := range n.Drain(t, queue) {
 		list = append(list, d.MessageId)
 	}
+	return list
 }
 
 func TestAMessageFailsByItself(t *testing.T) {

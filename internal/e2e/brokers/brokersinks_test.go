@@ -96,13 +96,7 @@ sinks:
 		require.NoError(t, json.Unmarshal(r.Value, &e))
 		topic[e.ID]++
 	}
-	ch = rabbit.Channel(t, "/")
-	for {
-		d, more, err := ch.Get("events", true)
-		require.NoError(t, err)
-		if !more {
-			break
-		}
+	for _, d := range rabbit.Drain(t, "events") {
 		queue[d.MessageId]++
 	}
 	lost, twice, most := map[string]int{}, map[string]int{}, 0

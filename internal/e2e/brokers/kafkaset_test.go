@@ -33,53 +33,17 @@ func TestKafkaSetChecker(t *testing.T) {
 	t.Parallel()
 	cluster := kafkatest.Start(t, kafkatest.Options{Proxied: true, Brokers: *kafkaNodes})
 	cluster.CreateTopic(t, "orders", 5, nil)
-	seed := uint64(time.Now().UnixNano())
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	t.Logf("seed %d", seed)
 
 	produced := produceUntil(t, cluster)
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
 	settings := e2etest.CrashSettings + fmt.Sprintf(`sources: [{name: orders, backfill: never, kafka: {brokers: ["%s"], topics: [orders], refresh: 200ms, backoff: 50ms, fetch: {min_bytes: 1, max_wait: 20ms}}}]
 `, strings.Join(cluster.ProxiedBrokers(), `", "`))
-	args := e2etest.ServeArgs(t, dir, spec, settings)
-	run := func() *e2etest.Process {
-		p, ok := e2etest.Start(t, nil, args...)
-		require.True(t, ok, p.Log.String())
-		return p
-	}
-	p := run()
-	faults := map[string]int{}
-	for range *kafkaCycles {
-		testkit.Pause(time.Duration(rnd.IntN(500)) * time.Millisecond)
+	p, faults := disturbSource(t, *kafkaCycles, e2etest.ServeArgs(t, dir, spec, settings), func(rnd *rand.Rand) origin {
 		node := rnd.IntN(*kafkaNodes) // with three, the others lead what it led
-		switch n := rnd.IntN(10); {
-		case n < 6:
-			faults["engine"]++
-			p.Kill()
-			e2etest.RequireKilled(t, p)
-			p = run()
-		case n < 8:
-			faults["network"]++
-			cluster.Proxies[node].Cut()
-			testkit.Pause(time.Duration(rnd.IntN(300)) * time.Millisecond)
-			if n == 6 {
-				faults["engine"]++
-				p.Kill()
-				p = run()
-			}
-			cluster.Proxies[node].Restore()
-		default:
-			faults["broker"]++
-			cluster.Kill(node)
-			if n == 8 {
-				faults["engine"]++
-				p.Kill()
-				p = run()
-			}
-			cluster.Restart(t, node)
-		}
-	}
+		return origin{name: "broker", cut: cluster.Proxies[node].Cut, restore: cluster.Proxies[node].Restore,
+			kill: func() { cluster.Kill(node) }, restart: func() { cluster.Restart(t, node) }}
+	})
 	produced.stop()
 	p.WaitReady(t)
 
@@ -98,32 +62,11 @@ func TestKafkaSetChecker(t *testing.T) {
 	}
 	// The producer is idempotent, so the topic has each message once.
 	require.GreaterOrEqual(t, len(want), produced.acked)
-	var counts map[string]float64
 	require.Eventually(t, func() bool {
-		counts = e2etest.CountsByID(t, p)
-		return len(counts) >= len(want)
+		return len(e2etest.CountsByID(t, p)) >= len(want)
 	}, 2*time.Minute, 250*time.Millisecond, p.Log.String())
-	e2etest.Reports(t, p, 5) // what would be counted twice now
-	counts = e2etest.CountsByID(t, p)
-	lost, twice, invented := 0, 0, 0
-	for uid, n := range want {
-		switch got := counts[uid]; {
-		case got < float64(n):
-			lost++
-		case got > float64(n):
-			twice++
-		}
-	}
-	for uid := range counts {
-		if want[uid] == 0 {
-			invented++
-		}
-	}
-	t.Logf("nodes %d, faults %v; in the topic %d, without id %d; lost %d, twice %d, invented %d", *kafkaNodes, faults,
-		len(want), withoutID, lost, twice, invented)
-	require.Zero(t, lost+twice+invented)
-	require.Equal(t, 0, strings.Count(string(e2etest.Get(t, p.Base+"/api/v1/dlq")), `"origin"`))
-	p.Stop(t)
+	t.Logf("nodes %d, faults %v, without id %d", *kafkaNodes, faults, withoutID)
+	requireCountedAsSent(t, p, want)
 }
 
 // producing writes to a topic until stop.

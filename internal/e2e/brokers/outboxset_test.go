@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -37,9 +36,6 @@ func TestOutboxSetChecker(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, outbox.Migrate(t.Context(), s.Conn(t, db), table, outbox.Layout{Source: outbox.Source(way)},
 				func(outbox.Step) {}))
-			seed := uint64(time.Now().UnixNano())
-			rnd := rand.New(rand.NewPCG(seed, 1))
-			t.Logf("seed %d", seed)
 
 			dir := t.TempDir()
 			dsn := filepath.Join(dir, "outbox.dsn")
@@ -48,60 +44,25 @@ func TestOutboxSetChecker(t *testing.T) {
 			settings := e2etest.CrashSettings +
 				fmt.Sprintf(
 					"sources: [{name: orders, backfill: never, outbox: {dsn_file: %q, way: %s, service: crash, poll: 20ms, refresh: 500ms, batch: 200}}]\n", dsn, way)
-			args := e2etest.ServeArgs(t, dir, spec, settings)
-			run := func() *e2etest.Process {
-				p, ok := e2etest.Start(t, nil, args...)
-				require.True(t, ok, p.Log.String())
-				return p
-			}
-			p := run()
 			stop := writeLateRows(t, s.DSN(db))
-			faults := map[string]int{}
-			for range *outboxCycles {
-				testkit.Pause(time.Duration(rnd.IntN(500)) * time.Millisecond)
-				switch n := rnd.IntN(10); {
-				case n < 6:
-					faults["engine"]++
-					p.Kill()
-					e2etest.RequireKilled(t, p)
-					p = run()
-				case n < 8:
-					faults["network"]++
-					s.Proxy.Cut()
-					testkit.Pause(time.Duration(rnd.IntN(300)) * time.Millisecond)
-					if n == 6 {
-						faults["engine"]++
-						p.Kill()
-						p = run()
-					}
-					s.Proxy.Restore()
-				default:
-					faults["PostgreSQL"]++
-					s.Kill()
-					if n == 8 {
-						faults["engine"]++
-						p.Kill()
-						p = run()
-					}
-					s.Restart(t)
-				}
-			}
+			p, faults := disturbSource(t, *outboxCycles, e2etest.ServeArgs(t, dir, spec, settings), func(*rand.Rand) origin {
+				return origin{name: "PostgreSQL", cut: s.Proxy.Cut, restore: s.Proxy.Restore, kill: s.Kill,
+					restart: func() { s.Restart(t) }}
+			})
 			stop()
 			p.WaitReady(t)
 
-			want := map[string]bool{}
+			want := map[string]int{}
 			rows, err := s.Conn(t, db).Query(t.Context(), "SELECT idempotency_key FROM outbox")
 			require.NoError(t, err)
 			keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			require.NoError(t, err)
 			for _, key := range keys {
-				want[key] = true
+				want[key] = 1
 			}
 			require.NotEmpty(t, want)
-			var counts map[string]float64
 			require.Eventually(t, func() bool {
-				counts = e2etest.CountsByID(t, p)
-				return len(counts) >= len(want)
+				return len(e2etest.CountsByID(t, p)) >= len(want)
 			}, 4*time.Minute, 250*time.Millisecond, "%d rows in the table\n%s", len(want), p.Log)
 			if way == "claim" { // what would be counted twice is read before the last row is marked
 				require.Eventually(t, func() bool {
@@ -111,26 +72,8 @@ func TestOutboxSetChecker(t *testing.T) {
 					return left == 0
 				}, time.Minute, 100*time.Millisecond)
 			}
-			e2etest.Reports(t, p, 5) // what would be counted twice now
-			counts = e2etest.CountsByID(t, p)
-			lost, twice, invented := 0, 0, 0
-			for key := range want {
-				switch got := counts[key]; {
-				case got < 1:
-					lost++
-				case got > 1:
-					twice++
-				}
-			}
-			for key := range counts {
-				if !want[key] {
-					invented++
-				}
-			}
-			t.Logf("faults %v; in the table %d; lost %d, twice %d, invented %d", faults, len(want), lost, twice, invented)
-			require.Zero(t, lost+twice+invented)
-			require.Equal(t, 0, strings.Count(string(e2etest.Get(t, p.Base+"/api/v1/dlq")), `"origin"`))
-			p.Stop(t)
+			t.Logf("faults %v", faults)
+			requireCountedAsSent(t, p, want)
 		})
 	}
 }

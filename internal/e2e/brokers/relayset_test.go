@@ -144,16 +144,11 @@ func rabbitMQTarget(t *testing.T) *relayTarget {
 			node.Proxy.Restore()
 		},
 		received: func() (list []sentRow) {
-			ch := node.Channel(t, "/")
-			for {
-				d, ok, err := ch.Get("test", true)
-				require.NoError(t, err)
-				if !ok {
-					return list
-				}
+			for _, d := range node.Drain(t, "test") {
 				key, _ := d.Headers[relay.HeaderKey].(string)
 				list = append(list, sentRow{d.MessageId, key})
 			}
+			return list
 		},
 	}
 }

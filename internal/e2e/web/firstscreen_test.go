@@ -33,7 +33,7 @@ func TestFirstScreenOfAnIncident(t *testing.T) {
 	const culprit, tick = "insurance-unpaid/integration-availability", 10 * time.Second
 	b := newBrowser(t)
 	p := startDemo(t, time.Minute, 20*time.Second)
-	b.open(t, p.Base+"/", 1280, 900)
+	b.Open(t, p.Base+"/", 1280, 900)
 	require.Eventually(t, func() bool { return firing(t, p, culprit) }, e2etest.Patience*4*time.Minute, 200*time.Millisecond,
 		"no alert fires:\n%s", p.Log)
 	fired := time.Now()

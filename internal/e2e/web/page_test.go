@@ -2,26 +2,18 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"math"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
@@ -100,67 +92,18 @@ func workOnIncidents(t *testing.T, p *e2etest.Process) {
 	do("resolve", other, "--by", "Bob")
 }
 
-// browser is one tab that remembers what must not happen.
-type browser struct {
-	ctx    context.Context
-	mu     sync.Mutex
-	errors []string // console errors, exceptions, violations of the policy
-	hosts  map[string]bool
-}
+// browser is a tab with what these tests do in it.
+type browser struct{ *chromium.Tab }
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	ctx := chromium.Open(t)
-	b := &browser{ctx: ctx, hosts: map[string]bool{}}
-	require.NoError(t, chromedp.Listen(ctx, func(ev any) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		switch e := ev.(type) {
-		case *runtime.EventConsoleAPICalled:
-			if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
-				b.errors = append(b.errors, fmt.Sprintf("console %s: %v", e.Type, e.Args))
-			}
-		case *runtime.EventExceptionThrown:
-			b.errors = append(b.errors, fmt.Sprintf("exception: %+v", e.ExceptionDetails))
-		case *log.EventEntryAdded:
-			if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
-				b.errors = append(b.errors, fmt.Sprintf("%s: %s", e.Entry.Source, e.Entry.Text))
-			}
-		case *network.EventRequestWillBeSent:
-			if u, err := url.Parse(e.Request.URL); err == nil && u.Scheme != "data" {
-				b.hosts[u.Host] = true
-			}
-		}
-	}))
-	b.do(t, command(log.Enable, cdp.Empty{}), command(network.Enable, network.EnableParams{}))
-	return b
-}
-
-// command is one call of the browser's protocol whose answer is ignored.
-func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
-	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, c, params)
-		return err
-	})
-}
-
-func (b *browser) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
-	t.Helper()
-	require.NoError(t, chromedp.Do(b.ctx, steps...))
+	return &browser{chromium.NewTab(t)}
 }
 
 // ask evaluates JavaScript and returns its value.
 func ask[T any](t *testing.T, b *browser, expression string) T {
 	t.Helper()
-	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
-	require.NoError(t, err)
-	return v
-}
-
-// open shows a view at a width.
-func (b *browser) open(t *testing.T, address string, width, height int64) {
-	t.Helper()
-	b.do(t, chromedp.EmulateViewport(width, height), chromedp.Navigate(address), chromedp.WaitReady("main"))
+	return chromium.Eval[T](t, b.Tab, expression)
 }
 
 // shown is one row of the list as a reader sees it.
@@ -188,18 +131,18 @@ func TestPage(t *testing.T) {
 	api := e2etest.ListSLOs(t, p)
 	require.Greater(t, api.Total, 20)
 
-	b.open(t, p.Base+"/?rows=groups", 1280, 900)
+	b.Open(t, p.Base+"/?rows=groups", 1280, 900)
 	rows := ask[[]shown](t, b, readRows)
 	requireSameNumbers(t, api, rows)
 
 	// Without JavaScript the same numbers are there.
 	scripts := func(off bool) chromedp.Action[chromedp.Void] {
-		return command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
+		return chromium.Quiet(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
 	}
-	b.do(t, scripts(true))
-	b.open(t, p.Base+"/?rows=groups", 1280, 900)
+	b.Do(t, scripts(true))
+	b.Open(t, p.Base+"/?rows=groups", 1280, 900)
 	plain := ask[[]shown](t, b, readRows)
-	b.do(t, scripts(false))
+	b.Do(t, scripts(false))
 	require.Equal(t, rows, plain)
 
 	detail := p.Base + "/slo?" + url.Values{"id": {"insurance-unpaid/availability"}, "group.product": {"MEDCARE"}}.Encode()
@@ -231,13 +174,13 @@ func TestPage(t *testing.T) {
 
 	// A month of the demo's seventy groups is read without scrolling far.
 	for width, most := range map[int64]int64{1280: 3000, 390: 6000} {
-		b.open(t, month, width, 900)
+		b.Open(t, month, width, 900)
 		require.Less(t, ask[int64](t, b, `document.scrollingElement.scrollHeight`), most, "the report at %d px", width)
 	}
 
 	// At phone width nothing is wider than the screen.
 	for name, address := range views {
-		b.open(t, address, 360, 740)
+		b.Open(t, address, 360, 740)
 		width := ask[int64](t, b, `document.scrollingElement.scrollWidth`)
 		require.LessOrEqual(t, width, int64(360), "%s scrolls sideways on a phone, because of %s", name,
 			ask[string](t, b, tooWide))
@@ -245,12 +188,7 @@ func TestPage(t *testing.T) {
 
 	b.visitAll(t, p.Base)
 
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	require.Empty(t, b.errors)
-	base, err := url.Parse(p.Base)
-	require.NoError(t, err)
-	require.Equal(t, map[string]bool{base.Host: true}, b.hosts, "the page asked another host")
+	b.RequireClean(t, p.Base)
 }
 
 // visitAll opens every page that a reader reaches by links, one of each kind and a few more, so that none of them has
@@ -261,9 +199,9 @@ func (b *browser) visitAll(t *testing.T, base string) {
 	for len(todo) > 0 {
 		address := todo[0]
 		todo = todo[1:]
-		before := len(b.errorsUntil())
-		b.open(t, address, 1280, 900)
-		for _, e := range b.errorsUntil()[before:] {
+		before := len(b.Errors())
+		b.Open(t, address, 1280, 900)
+		for _, e := range b.Errors()[before:] {
 			t.Errorf("%s: %s", address, e)
 		}
 		for _, href := range ask[[]string](t, b, `[...document.querySelectorAll('a[href]')].map(a => a.href)`) {
@@ -289,13 +227,6 @@ func (b *browser) visitAll(t *testing.T, base string) {
 		"/incident", "/silences", "/engine", "/public"} {
 		require.NotZero(t, kinds[path], "no link leads to %s", path)
 	}
-}
-
-// errorsUntil are the errors of the console so far.
-func (b *browser) errorsUntil() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.errors)
 }
 
 // requireSameNumbers holds every row of the page against the API's.
@@ -341,11 +272,11 @@ func (b *browser) screenshot(t *testing.T, address, name string, width int64, sc
 	if width < 500 {
 		height = 740
 	}
-	b.do(t, command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+	b.Do(t, chromium.Quiet(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 	}))
-	b.open(t, address, width, height)
-	png, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	b.Open(t, address, width, height)
+	png, err := chromedp.Run(b.Ctx, chromedp.CaptureScreenshot())
 	require.NoError(t, err)
 	require.Greater(t, len(png), 5_000)
 	if dir := os.Getenv("SLOENGINE_SCREENSHOTS"); dir != "" {

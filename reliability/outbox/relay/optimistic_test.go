@@ -161,16 +161,7 @@ func TestAClaimThatItsRelayLeftIsReleased(t *testing.T) {
 // TestAPausedRelayWritesNothing holds a relay up in the middle of a batch for longer than its claim, as SIGSTOP does.
 func TestAPausedRelayWritesNothing(t *testing.T) {
 	f := newOptimistic(t)
-	stuck, held := make(chan struct{}), make(chan struct{}, 1)
-	release := sync.OnceFunc(func() { close(stuck) })
-	slow := &fakeBroker{max: 1 << 20, outcome: func(context.Context, *Message) Outcome {
-		select {
-		case held <- struct{}{}:
-		default:
-		}
-		<-stuck
-		return Outcome{}
-	}}
+	slow, stuck, held, release := heldUp()
 	f.write("key", 1, 5)
 	db := &stoppedDB{DB: f.pool, until: stuck}
 	paused := f.relay(func(o *Options) { o.Publisher, o.Database, o.Name = slow, db, "paused" })

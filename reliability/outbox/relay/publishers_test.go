@@ -201,17 +201,6 @@ func TestRabbitMQ(t *testing.T) {
 		_, err := ch.QueueDeclare(queue, true, false, false, false, arguments)
 		require.NoError(t, err)
 	}
-	drain := func(t *testing.T, queue string) (list []amqp.Delivery) {
-		t.Helper()
-		for {
-			d, ok, err := ch.Get(queue, true)
-			require.NoError(t, err)
-			if !ok {
-				return list
-			}
-			list = append(list, d)
-		}
-	}
 	declare("orders", nil)
 	promises(t, &target{
 		publisher: func(t *testing.T, to place) Publisher {
@@ -227,7 +216,7 @@ func TestRabbitMQ(t *testing.T) {
 			return newRabbitMQ(t, o)
 		},
 		taken: func(t *testing.T) (list []taken) {
-			for _, d := range drain(t, "orders") {
+			for _, d := range n.Drain(t, "orders") {
 				key, _ := d.Headers[HeaderKey].(string)
 				trace, _ := d.Headers["traceparent"].(string)
 				require.Equal(t, d.MessageId, d.Headers["idempotency-key"])
@@ -262,7 +251,7 @@ func TestRabbitMQ(t *testing.T) {
 		for _, o := range outcomes[failed+1:] {
 			require.True(t, o.Skipped)
 		}
-		require.Len(t, drain(t, "full"), failed)
+		require.Len(t, n.Drain(t, "full"), failed)
 	})
 	t.Run("an exchange that is missing", func(t *testing.T) {
 		o := rabbitOptions(t, n.Address, rabbitmqtest.AlicePassword)
@@ -284,7 +273,7 @@ func TestRabbitMQ(t *testing.T) {
 		require.NoError(t, outcomes[0].Err)
 		require.ErrorContains(t, outcomes[1].Err, "does not exist")
 		require.False(t, outcomes[1].Away, "rows of other topics go on")
-		require.Len(t, drain(t, "created"), 1)
+		require.Len(t, n.Drain(t, "created"), 1)
 	})
 	t.Run("dead letters", func(t *testing.T) {
 		declare("dead", nil)
@@ -294,7 +283,7 @@ func TestRabbitMQ(t *testing.T) {
 		m.Topic, m.DeadLetter = "dead", true
 		p := newRabbitMQ(t, o)
 		require.NoError(t, p.Publish(t.Context(), []*Message{m})[0].Err)
-		require.Len(t, drain(t, "dead"), 1)
+		require.Len(t, n.Drain(t, "dead"), 1)
 		m.Topic = "no-such-queue"
 		require.ErrorIs(t, p.Publish(t.Context(), []*Message{m})[0].Err, amqpclient.ErrUnroutable,
 			"a dead letter is never dropped")
@@ -309,7 +298,7 @@ func TestRabbitMQ(t *testing.T) {
 			return p.Publish(t.Context(), []*Message{row("a", "3")})[0].Err == nil
 		}, soon, 50*time.Millisecond)
 		ch = n.Channel(t, "/")
-		require.GreaterOrEqual(t, len(drain(t, "orders")), 3)
+		require.GreaterOrEqual(t, len(n.Drain(t, "orders")), 3)
 	})
 }
 

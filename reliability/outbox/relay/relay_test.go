@@ -218,16 +218,7 @@ func TestABrokerThatIsAwayIsNoAttempt(t *testing.T) {
 // does.
 func TestALeaseThatEndsFencesTheRelay(t *testing.T) {
 	f := newFixture(t, outbox.Options{}, outbox.Layout{})
-	stuck, held := make(chan struct{}), make(chan struct{})
-	release := sync.OnceFunc(func() { close(stuck) })
-	slow := &fakeBroker{max: 1 << 20, outcome: func(context.Context, *Message) Outcome {
-		select {
-		case held <- struct{}{}:
-		default:
-		}
-		<-stuck
-		return Outcome{}
-	}}
+	slow, stuck, held, release := heldUp()
 	f.write("key", 1, 5)
 	db := &stoppedDB{DB: f.pool, until: stuck}
 	paused := f.relay(func(o *Options) { o.Publisher, o.Database = slow, db })
@@ -243,6 +234,19 @@ func TestALeaseThatEndsFencesTheRelay(t *testing.T) {
 	}, soon, 10*time.Millisecond)
 	require.Positive(t, paused.metric("sloengine_outbox_duplicates_total"))
 	require.Equal(t, 5, f.statuses()[outbox.Completed])
+}
+
+// heldUp is a broker that answers no message before release, which closes stuck; held tells that it has one.
+func heldUp() (slow *fakeBroker, stuck, held chan struct{}, release func()) {
+	stuck, held = make(chan struct{}), make(chan struct{}, 1)
+	return &fakeBroker{max: 1 << 20, outcome: func(context.Context, *Message) Outcome {
+		select {
+		case held <- struct{}{}:
+		default:
+		}
+		<-stuck
+		return Outcome{}
+	}}, stuck, held, sync.OnceFunc(func() { close(stuck) })
 }
 
 // stoppedDB makes no statements while it is stopped.

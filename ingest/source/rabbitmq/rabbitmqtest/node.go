@@ -286,6 +286,20 @@ func (n *Node) Channel(t testing.TB, vhost string) *amqp.Channel {
 	return ch
 }
 
+// Drain takes all messages out of a queue.
+func (n *Node) Drain(t testing.TB, queue string) (list []amqp.Delivery) {
+	t.Helper()
+	ch := n.Channel(t, "/")
+	for {
+		d, ok, err := ch.Get(queue, true)
+		require.NoError(t, err)
+		if !ok {
+			return list
+		}
+		list = append(list, d)
+	}
+}
+
 // Ctl runs rabbitmqctl, which takes a second or two, and returns its output. A node accepts connections before it has
 // started as a whole, and rabbitmqctl refuses until then.
 func (n *Node) Ctl(t testing.TB, args ...string) string {
