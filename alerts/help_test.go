@@ -112,6 +112,21 @@ func synthetic(t testing.TB) rules.Spec {
 // promtool runs the real one, which decides what Prometheus loads.
 func promtool(t *testing.T, args ...string) string {
 	t.Helper()
+	out, err := runPromtool(t, args)
+	require.NoError(t, err, "promtool %s\n%s", strings.Join(args, " "), out)
+	return out
+}
+
+// promtoolFails runs the real one, which must not be content.
+func promtoolFails(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := runPromtool(t, args)
+	require.Error(t, err, "promtool %s\n%s", strings.Join(args, " "), out)
+	return out
+}
+
+func runPromtool(t *testing.T, args []string) (string, error) {
+	t.Helper()
 	if os.Getenv("SLOENGINE_QUICK") != "" {
 		t.Skip("make quick runs no promtool")
 	}
@@ -122,8 +137,7 @@ func promtool(t *testing.T, args ...string) string {
 	cmd := exec.Command(bin, args...)
 	cmd.Env = append(os.Environ(), "GOGC=400") // it collects its garbage for a sixth of its CPU otherwise
 	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "promtool %s\n%s", strings.Join(args, " "), out)
-	return string(out)
+	return string(out), err
 }
 
 func insurance(t testing.TB) rules.Spec { return exampleSpec(t, "insurance") }
@@ -132,23 +146,6 @@ func insurance(t testing.TB) rules.Spec { return exampleSpec(t, "insurance") }
 func exampleSpec(t testing.TB, name string) rules.Spec {
 	t.Helper()
 	return spectest.Rules(spectest.Example(t, name))
-}
-
-// promtoolFails runs the real one, which must not be content.
-func promtoolFails(t *testing.T, args ...string) string {
-	t.Helper()
-	if os.Getenv("SLOENGINE_QUICK") != "" {
-		t.Skip("make quick runs no promtool")
-	}
-	bin, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed")
-	}
-	cmd := exec.Command(bin, args...)
-	cmd.Env = append(os.Environ(), "GOGC=400") // it collects its garbage for a sixth of its CPU otherwise
-	out, err := cmd.CombinedOutput()
-	require.Error(t, err, "promtool %s\n%s", strings.Join(args, " "), out)
-	return string(out)
 }
 
 // Names lists every alert name that can be generated. Each has a runbook.

@@ -39,8 +39,14 @@ func gateServer(t *testing.T, age time.Duration) string {
 	}
 	rep.SLOs = append(rep.SLOs, sla.SLOReport{SLO: s, Group: slo.Group{"quiet"}},
 		sla.SLOReport{SLO: &slo.SLO{ID: "shop/b", Objective: target, Window: s.Window}})
+	return serveNumbers(t, site.Numbers{Report: func() *sla.Report { return rep }}, now)
+}
+
+// serveNumbers is an engine's API with these numbers.
+func serveNumbers(t *testing.T, numbers site.Numbers, now time.Time) string {
+	t.Helper()
 	w, err := web.New(site.Options{
-		Numbers:   site.Numbers{Report: func() *sla.Report { return rep }},
+		Numbers:   numbers,
 		Condition: site.Condition{Engine: func() status.Engine { return status.Engine{State: status.Ready} }},
 		Now:       func() time.Time { return now },
 	})

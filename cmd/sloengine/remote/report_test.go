@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,9 +18,7 @@ import (
 	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
-	"github.com/sloengine/sloengine/web"
 	"github.com/sloengine/sloengine/web/site"
-	"github.com/sloengine/sloengine/web/status"
 )
 
 // reportServer is a real API over an engine that counted 10 events a day, one of them
@@ -78,17 +75,7 @@ func reportServer(t *testing.T) string {
 		}
 		return out, nil
 	}
-	w, err := web.New(site.Options{
-		Numbers:   site.Numbers{Report: func() *sla.Report { return rep }, Counts: counts},
-		Condition: site.Condition{Engine: func() status.Engine { return status.Engine{State: status.Ready} }},
-		Now:       func() time.Time { return now },
-	})
-	require.NoError(t, err)
-	router := gin.New()
-	w.Register(router)
-	server := httptest.NewServer(router)
-	t.Cleanup(server.Close)
-	return server.URL
+	return serveNumbers(t, site.Numbers{Report: func() *sla.Report { return rep }, Counts: counts}, now)
 }
 
 // runReport runs the command alone, as the root would.

@@ -113,14 +113,7 @@ func TestBackupUnderLoad(t *testing.T) {
 // TestBackupHoldsEverything backs up and restores the frozen folder, which has every kind of file.
 func TestBackupHoldsEverything(t *testing.T) {
 	t.Parallel()
-	versions := frozenVersions(t)
-	from := filepath.Join(frozenDir, versions[len(versions)-1])
-	dir := t.TempDir()
-	data := filepath.Join(dir, "data")
-	unpackFolder(t, filepath.Join(from, "data.tar.gz"), data)
-	settings, err := os.ReadFile(filepath.Join(from, "engine.yaml"))
-	require.NoError(t, err)
-	p := e2etest.Serve(t, dir, filepath.Join(from, "spec.yaml"), string(settings))
+	from, dir, data, p := serveFrozen(t)
 	tar := filepath.Join(dir, "backup.tar")
 	out, err := os.Create(tar)
 	require.NoError(t, err)

@@ -97,6 +97,19 @@ func frozenVersions(t testing.TB) (versions []string) {
 	return versions
 }
 
+// serveFrozen starts an engine on the folder that the latest version left.
+func serveFrozen(t *testing.T) (from, dir, data string, p *e2etest.Process) {
+	t.Helper()
+	versions := frozenVersions(t)
+	from = filepath.Join(frozenDir, versions[len(versions)-1])
+	dir = t.TempDir()
+	data = filepath.Join(dir, "data")
+	unpackFolder(t, filepath.Join(from, "data.tar.gz"), data)
+	text, err := os.ReadFile(filepath.Join(from, "engine.yaml"))
+	require.NoError(t, err)
+	return from, dir, data, e2etest.Serve(t, dir, filepath.Join(from, "spec.yaml"), string(text))
+}
+
 // total adds up what an SLO counted in all groups.
 func (f *frozenFacts) total(id string) (n uint64) {
 	for key, c := range f.Counts {

@@ -64,15 +64,8 @@ func raisedDeadLetters(t *testing.T, data []byte) []byte {
 // --accept-loss.
 func TestNewerFormats(t *testing.T) {
 	t.Parallel()
-	versions := frozenVersions(t)
-	from := filepath.Join(frozenDir, versions[len(versions)-1])
-	dir := t.TempDir()
-	data := filepath.Join(dir, "data")
-	unpackFolder(t, filepath.Join(from, "data.tar.gz"), data)
-	settings, err := os.ReadFile(filepath.Join(from, "engine.yaml"))
-	require.NoError(t, err)
 	// Once with this version, so that all of its files are there.
-	p := e2etest.Serve(t, dir, filepath.Join(from, "spec.yaml"), string(settings))
+	from, dir, data, p := serveFrozen(t)
 	p.Stop(t)
 	// without receivers there is none
 	e2etest.WriteFile(t, data, "notifications.json", `{"version":2,"groups":[],"silences":[]}`)

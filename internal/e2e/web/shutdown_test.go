@@ -72,6 +72,19 @@ func stuckSink(t *testing.T) (url string, called chan struct{}) {
 	return "http://" + listener.Addr().String(), called
 }
 
+// serveStuck starts an engine whose sink has taken an event and answers never.
+func serveStuck(t *testing.T, settings, id string) (dir, spec string, p *e2etest.Process) {
+	t.Helper()
+	sink, called := stuckSink(t)
+	dir = t.TempDir()
+	spec = e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
+	p = e2etest.Serve(t, dir, spec, e2etest.CrashSettings+settings+
+		fmt.Sprintf("timeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
+	postOne(t, p, id)
+	<-called
+	return dir, spec, p
+}
+
 // post sends one event and expects it to be stored.
 func postOne(t *testing.T, p *e2etest.Process, id string) {
 	t.Helper()
@@ -92,14 +105,7 @@ func waitCounted(t *testing.T, p *e2etest.Process, want int) {
 // is there is finished.
 func TestShutdownDrainsRequestsBeforeSinks(t *testing.T) {
 	t.Parallel()
-	sink, called := stuckSink(t)
-	dir := t.TempDir()
-	spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
-	p := e2etest.Serve(t, dir, spec,
-		e2etest.CrashSettings+fmt.Sprintf(
-			"timeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
-	postOne(t, p, "first")
-	<-called
+	dir, spec, p := serveStuck(t, "", "first")
 
 	body := fmt.Sprintf(oneEvent, "last", "last")
 	conn := openRequest(t, p, len(body), body[:20])
@@ -157,14 +163,7 @@ func TestUnfinishedBodyDoesNotHoldUpShutdown(t *testing.T) {
 // The time for a shutdown holds for all of it, and what was acknowledged is there afterwards.
 func TestShutdownTimeout(t *testing.T) {
 	t.Parallel()
-	sink, called := stuckSink(t)
-	dir := t.TempDir()
-	spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
-	p := e2etest.Serve(t, dir, spec,
-		e2etest.CrashSettings+fmt.Sprintf(
-			"shutdown: {timeout: 2s}\ntimeout: 60s\nsinks: [{name: stuck, http: {url: %q}, batch: {wait: 1ms}}]\n", sink))
-	postOne(t, p, "a")
-	<-called
+	dir, spec, p := serveStuck(t, "shutdown: {timeout: 2s}\n", "a")
 	begin := time.Now()
 	require.NoError(t, p.Cmd.Process.Signal(syscall.SIGTERM))
 	<-p.Done
