@@ -82,59 +82,45 @@ var (
 
 // fields are in the order of the columns in a new table.
 var fields = []field{
-	{name: "id", of: func(c *Columns) *Column {
-		return &c.ID
-	}, types: wholeTypes, ddl: "bigint GENERATED ALWAYS AS IDENTITY", data: true},
-	{name: "xid", of: func(c *Columns) *Column {
-		return &c.XID
-	}, types: []string{"xid8"}, ddl: "xid8 NOT NULL DEFAULT pg_current_xact_id()"},
-	{name: "created_at", of: func(c *Columns) *Column {
-		return &c.CreatedAt
-	}, types: timeTypes, ddl: "timestamptz NOT NULL DEFAULT now()", data: true},
-	{name: "idempotency_key", of: func(c *Columns) *Column {
-		return &c.IdempotencyKey
-	}, types: append(textTypes, wholeTypes...), ddl: "text NOT NULL", data: true},
-	{name: "aggregate_type", of: func(c *Columns) *Column {
-		return &c.AggregateType
-	}, types: textTypes, ddl: "text NOT NULL", data: true},
-	{name: "aggregate_id", of: func(c *Columns) *Column {
-		return &c.AggregateID
-	}, types: append(textTypes, wholeTypes...), ddl: "text NOT NULL", data: true},
-	{name: "event_type", of: func(c *Columns) *Column {
-		return &c.EventType
-	}, types: textTypes, ddl: "text NOT NULL", data: true},
+	{name: "id", of: func(c *Columns) *Column { return &c.ID },
+		types: wholeTypes, ddl: "bigint GENERATED ALWAYS AS IDENTITY", data: true},
+	{name: "xid", of: func(c *Columns) *Column { return &c.XID },
+		types: []string{"xid8"}, ddl: "xid8 NOT NULL DEFAULT pg_current_xact_id()"},
+	{name: "created_at", of: func(c *Columns) *Column { return &c.CreatedAt },
+		types: timeTypes, ddl: "timestamptz NOT NULL DEFAULT now()", data: true},
+	{name: "idempotency_key", of: func(c *Columns) *Column { return &c.IdempotencyKey },
+		types: append(textTypes, wholeTypes...), ddl: "text NOT NULL", data: true},
+	{name: "aggregate_type", of: func(c *Columns) *Column { return &c.AggregateType },
+		types: textTypes, ddl: "text NOT NULL", data: true},
+	{name: "aggregate_id", of: func(c *Columns) *Column { return &c.AggregateID },
+		types: append(textTypes, wholeTypes...), ddl: "text NOT NULL", data: true},
+	{name: "event_type", of: func(c *Columns) *Column { return &c.EventType },
+		types: textTypes, ddl: "text NOT NULL", data: true},
 	{name: "topic", of: func(c *Columns) *Column { return &c.Topic }, types: textTypes, ddl: "text NOT NULL", data: true},
-	{name: "key", of: func(c *Columns) *Column {
-		return &c.Key
-	}, types: append(textTypes, wholeTypes...), ddl: "text NOT NULL", data: true},
-	{name: "payload", of: func(c *Columns) *Column {
-		return &c.Payload
-	}, types: []string{"json", "jsonb", "text", "character varying", "bytea"}, ddl: "json NOT NULL", data: true},
+	{name: "key", of: func(c *Columns) *Column { return &c.Key },
+		types: append(textTypes, wholeTypes...), ddl: "text NOT NULL", data: true},
+	{name: "payload", of: func(c *Columns) *Column { return &c.Payload },
+		types: []string{"json", "jsonb", "text", "character varying", "bytea"}, ddl: "json NOT NULL", data: true},
 	{name: "headers", of: func(c *Columns) *Column { return &c.Headers }, types: []string{"jsonb", "json"}, ddl: "jsonb"},
-	{name: "bucket", of: func(c *Columns) *Column {
-		return &c.Bucket
-	}, types: wholeTypes, ddl: "smallint GENERATED ALWAYS AS (%s) STORED", data: true},
+	{name: "bucket", of: func(c *Columns) *Column { return &c.Bucket },
+		types: wholeTypes, ddl: "smallint GENERATED ALWAYS AS (%s) STORED", data: true},
 	{
 		name: "status", of: func(c *Columns) *Column { return &c.Status }, types: []string{"text", "character varying"},
 		ddl: "text NOT NULL DEFAULT 'PENDING' CHECK (%s)", add: "text NOT NULL DEFAULT 'COMPLETED' CHECK (%s)",
 		after: "ALTER TABLE %[1]s ALTER COLUMN %[2]s SET DEFAULT 'PENDING'",
 		note:  "rows that are there are taken as published; sloengine outbox replay publishes them again",
 	},
-	{name: "attempts", of: func(c *Columns) *Column {
-		return &c.Attempts
-	}, types: wholeTypes, ddl: "integer NOT NULL DEFAULT 0"},
-	{name: "next_attempt_at", of: func(c *Columns) *Column {
-		return &c.NextAttemptAt
-	}, types: timeTypes, ddl: "timestamptz"},
+	{name: "attempts", of: func(c *Columns) *Column { return &c.Attempts },
+		types: wholeTypes, ddl: "integer NOT NULL DEFAULT 0"},
+	{name: "next_attempt_at", of: func(c *Columns) *Column { return &c.NextAttemptAt },
+		types: timeTypes, ddl: "timestamptz"},
 	{name: "error", of: func(c *Columns) *Column { return &c.Error }, types: []string{"text"}, ddl: "text"},
 	{name: "completed_at", of: func(c *Columns) *Column { return &c.CompletedAt }, types: timeTypes, ddl: "timestamptz"},
 	{name: "counted_at", of: func(c *Columns) *Column { return &c.CountedAt }, types: timeTypes, ddl: "timestamptz"},
-	{name: "version", of: func(c *Columns) *Column {
-		return &c.Version
-	}, types: wholeTypes, ddl: "integer NOT NULL DEFAULT 0"},
-	{name: "processing_instance", of: func(c *Columns) *Column {
-		return &c.ProcessingInstance
-	}, types: []string{"text", "character varying"}, ddl: "text"},
+	{name: "version", of: func(c *Columns) *Column { return &c.Version },
+		types: wholeTypes, ddl: "integer NOT NULL DEFAULT 0"},
+	{name: "processing_instance", of: func(c *Columns) *Column { return &c.ProcessingInstance },
+		types: []string{"text", "character varying"}, ddl: "text"},
 	{name: "locked_at", of: func(c *Columns) *Column { return &c.LockedAt }, types: timeTypes, ddl: "timestamptz"},
 }
 

@@ -350,15 +350,13 @@ func (k *compiler) resolve(path string, layer Layer, name string, own ...level) 
 	r := rule{layer: layer, name: name, keys: newPrefix(layer, name)}
 	var from int
 	r.limit.N, from = pick(k, &r, "limit", amounts, func(v *Values) *int64 { return v.Limit }, limit, number)
-	r.limit.Window, _ = pick(k, &r, "window", amounts, func(v *Values) *time.Duration {
-		return v.Window
-	}, window, time.Duration.String)
+	r.limit.Window, _ = pick(k, &r, "window", amounts, func(v *Values) *time.Duration { return v.Window },
+		window, time.Duration.String)
 	if r.limit.N == MaxLimit {
 		r.limit.Window = unlimitedWindow
 	}
-	r.limit.Algorithm, _ = pick(k, &r, "algorithm", levels, func(v *Values) *Algorithm {
-		return v.Algorithm
-	}, SlidingWindow, Algorithm.String)
+	r.limit.Algorithm, _ = pick(k, &r, "algorithm", levels, func(v *Values) *Algorithm { return v.Algorithm },
+		SlidingWindow, Algorithm.String)
 	settings := r.settings
 	r.limit.Burst, _ = pick(k, &r, "burst", amounts[:min(from+1, len(amounts))], func(v *Values) *int64 {
 		return v.Burst
@@ -386,16 +384,14 @@ func (k *compiler) planOf(r *rule, levels []level) plan {
 	var p plan
 	n := len(levels)
 	var i int
-	p.strategy, i = pick(k, r, "on_exceeded", levels, func(v *Values) *Strategy {
-		return v.OnExceeded
-	}, OnExceededSample, Strategy.String)
+	p.strategy, i = pick(k, r, "on_exceeded", levels, func(v *Values) *Strategy { return v.OnExceeded },
+		OnExceededSample, Strategy.String)
 	p.set.strategy = i < n
 	rate, i := pick(k, r, "sample_rate", levels, func(v *Values) *float64 { return v.SampleRate }, DefaultSampleRate,
 		func(rate float64) string { return "1/" + strconv.FormatUint(uint64(weightOf(rate)), 10) })
 	p.weight, p.set.weight = weightOf(rate), i < n
-	p.delay, i = pick(k, r, "throttle", levels, func(v *Values) *time.Duration {
-		return v.ThrottleDelay
-	}, DefaultThrottleDelay, time.Duration.String)
+	p.delay, i = pick(k, r, "throttle", levels, func(v *Values) *time.Duration { return v.ThrottleDelay },
+		DefaultThrottleDelay, time.Duration.String)
 	p.set.delay = i < n
 	p.maxWait, i = pick(k, r, "throttle_max", levels, func(v *Values) *time.Duration {
 		return v.ThrottleMaxWait

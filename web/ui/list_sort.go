@@ -48,16 +48,13 @@ var sorts = map[sortKey]sorting[sla.SLOReport]{
 	byTarget: {By: func(a, b *sla.SLOReport) int {
 		return cmp.Compare(b.SLO.Objective.Ratio(), a.SLO.Objective.Ratio())
 	}},
-	byNow: {By: func(a, b *sla.SLOReport) int {
-		return cmp.Compare(lastHour(a).SLI, lastHour(b).SLI)
-	}, Has: func(r *sla.SLOReport) bool { return lastHour(r).HasData }},
+	byNow: {By: func(a, b *sla.SLOReport) int { return cmp.Compare(lastHour(a).SLI, lastHour(b).SLI) },
+		Has: func(r *sla.SLOReport) bool { return lastHour(r).HasData }},
 	bySLI: {By: func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.SLI, b.Budget.SLI) }, Has: hasBudget},
-	byBudget: {By: func(a, b *sla.SLOReport) int {
-		return cmp.Compare(a.Budget.Remaining, b.Budget.Remaining)
-	}, Has: hasBudget},
-	byBurn: {By: func(a, b *sla.SLOReport) int {
-		return cmp.Compare(worstBurn(b).Rate, worstBurn(a).Rate)
-	}, Has: hasBudget},
+	byBudget: {By: func(a, b *sla.SLOReport) int { return cmp.Compare(a.Budget.Remaining, b.Budget.Remaining) },
+		Has: hasBudget},
+	byBurn: {By: func(a, b *sla.SLOReport) int { return cmp.Compare(worstBurn(b).Rate, worstBurn(a).Rate) },
+		Has: hasBudget},
 	byTraffic:  {By: func(a, b *sla.SLOReport) int { return cmp.Compare(b.Rate, a.Rate) }},
 	byCoverage: {By: func(a, b *sla.SLOReport) int { return cmp.Compare(a.Coverage, b.Coverage) }},
 }

@@ -75,9 +75,8 @@ func RunView(ctx context.Context, opt ViewOptions) error {
 func (v *view) launch(ctx context.Context, g *runGroup) (err error) {
 	set, c := metrics.NewSet(), &v.config
 	v.specs.Publish(set)
-	metric.BuildInfo.Read(set, func() float64 {
-		return 1
-	}, v.opt.Version.Version, v.opt.Version.Revision, v.opt.Version.Go)
+	metric.BuildInfo.Read(set, func() float64 { return 1 },
+		v.opt.Version.Version, v.opt.Version.Revision, v.opt.Version.Go)
 	f, err := listen(&Options{Log: v.opt.Log, Listen: v.opt.Listen}, c, set)
 	if err != nil {
 		return err

@@ -37,9 +37,8 @@ func Redis(t testing.TB) *redis.Client {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	require.Eventually(t, func() bool {
-		return client.Ping(context.Background()).Err() == nil
-	}, 60*time.Second, 20*time.Millisecond,
+	require.Eventually(t, func() bool { return client.Ping(context.Background()).Err() == nil },
+		60*time.Second, 20*time.Millisecond,
 		"redis-server does not start")
 	return client
 }
