@@ -40,6 +40,7 @@ type Decoder struct {
 	origin Origin
 	items  int
 	span   Span
+	log    LogRecord
 }
 
 // New returns a Decoder.
@@ -131,22 +132,31 @@ func (d *Decoder) scope(b []byte, from int) *Error {
 	return f.err
 }
 
-// begin counts the item at byte from.
-func (d *Decoder) begin(from int) *Error {
-	if d.items++; d.items > d.limits.MaxItems {
-		return errorAt(from, "more than %d in a request", d.limits.MaxItems)
-	}
-	d.origin.Index++
-	return nil
-}
-
-// yielded takes what the caller's function returned.
-func (d *Decoder) yielded(err error) *Error {
-	if err == nil {
+// each returns a function that counts an item, reads it and hands it to yield.
+func each[T any](d *Decoder, item *T, read func(b []byte, from int) *Error,
+	yield func(*T) error) func(b []byte, from int) *Error {
+	return func(b []byte, from int) *Error {
+		if d.items++; d.items > d.limits.MaxItems {
+			return errorAt(from, "more than %d in a request", d.limits.MaxItems)
+		}
+		d.origin.Index++
+		if err := read(b, from); err != nil {
+			return err
+		}
+		if d.stop = yield(item); d.stop != nil {
+			return stopped
+		}
 		return nil
 	}
-	d.stop = err
-	return stopped
+}
+
+// setID copies an id, and reports whether it has the right length or is absent.
+func setID(id, from []byte) bool {
+	if len(from) == len(id) {
+		copy(id, from)
+		return true
+	}
+	return len(from) == 0
 }
 
 // string returns a text that is valid UTF-8 and not too long.

@@ -10,6 +10,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"testing"
 
 	"github.com/stretchr/testify/require"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
@@ -24,6 +25,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+	"pgregory.net/rapid"
 
 	"github.com/sloengine/sloengine/ingest/otlp/otlpwire"
 )
@@ -294,4 +296,27 @@ func sameAnswer(t require.TestingT, body []byte, ours []seen, err error, lost ot
 	}
 	require.NoError(t, err, "%q", body)
 	require.Equal(t, officials, ours, "%q", body)
+}
+
+// officialIn decodes body, which is in JSON or in protobuf, into m.
+func officialIn(body []byte, inJSON bool, m proto.Message) error {
+	if inJSON {
+		return officialJSON(body, m)
+	}
+	return official(body, m)
+}
+
+// checkRandom compares the decoders of a signal with the official ones on random messages.
+func checkRandom(t *testing.T, empty func() proto.Message,
+	compare func(t require.TestingT, d *otlpwire.Decoder, body []byte, inJSON bool)) {
+	d := otlpwire.New(exact)
+	rapid.Check(t, func(t *rapid.T) {
+		data := empty()
+		fill(t, data.ProtoReflect(), 7)
+		compare(t, d, scrambled(t, data), false)
+		compare(t, d, marshal(t, data), false)
+		o := protojson.MarshalOptions{UseEnumNumbers: rapid.Bool().Draw(t, "numbers"),
+			UseProtoNames: rapid.Bool().Draw(t, "names"), EmitUnpopulated: rapid.Bool().Draw(t, "empty")}
+		compare(t, d, toJSON(t, data, o), true)
+	})
 }

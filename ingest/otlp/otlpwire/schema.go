@@ -127,6 +127,26 @@ var (
 	tracesRequest = request(spanNames, spanSpec)
 )
 
+// Logs.
+var (
+	severities = func() []string {
+		list := []string{"SEVERITY_NUMBER_UNSPECIFIED"}
+		for _, name := range []string{"TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"} {
+			for _, step := range []string{"", "2", "3", "4"} {
+				list = append(list, "SEVERITY_NUMBER_"+name+step)
+			}
+		}
+		return list
+	}()
+	logSpec = &message{item: true, fields: []fieldSpec{
+		scalar(1, "timeUnixNano", kindFixed64), enumOf(2, "severityNumber", severities), text(3, "severityText"),
+		one(5, "body", anyValue), attributes(6), dropped(7), scalar(8, "flags", kindFixed32), scalar(9, "traceId", kindID),
+		scalar(10, "spanId", kindID), scalar(11, "observedTimeUnixNano", kindFixed64), text(12, "eventName")}}
+
+	logNames    = names{"resourceLogs", "scopeLogs", "logRecords"}
+	logsRequest = request(logNames, logSpec)
+)
+
 // check reports whether the message at byte from, which ends with b, is well-formed, and whether its values nest deeper
 // than depth. It does not look into deeper ones.
 func (m *message) check(b []byte, from, depth int) (deep bool, err *Error) {

@@ -3,15 +3,7 @@ package otlpwire
 // Traces decodes an ExportTraceServiceRequest. It stops at the first error of yield and returns it; errors of its own
 // are of type *Error.
 func (d *Decoder) Traces(body []byte, yield func(*Span) error) error {
-	return d.request(body, spanNames, func(b []byte, from int) *Error {
-		if err := d.begin(from); err != nil {
-			return err
-		}
-		if err := d.readSpan(b, from); err != nil {
-			return err
-		}
-		return d.yielded(yield(&d.span))
-	})
+	return d.request(body, spanNames, each(d, &d.span, d.readSpan, yield))
 }
 
 // TracesJSON decodes an ExportTraceServiceRequest in OTLP/JSON, as Traces does.
@@ -68,15 +60,9 @@ func (d *Decoder) readSpan(b []byte, from int) *Error {
 		return f.err
 	}
 	s.Name, s.TraceState = d.string(s.Name), d.string(s.TraceState)
-	copy(s.TraceID[:], traceID)
-	copy(s.SpanID[:], spanID)
-	s.HasParent = len(parentID) == len(s.ParentID) && [8]byte(parentID) != [8]byte{}
-	if s.HasParent {
-		s.ParentID = [8]byte(parentID)
-	}
-	s.BadID = len(traceID) != len(s.TraceID) || s.TraceID == [16]byte{} ||
-		len(spanID) != len(s.SpanID) || s.SpanID == [8]byte{} ||
-		len(parentID) != 0 && len(parentID) != len(s.ParentID)
+	traceOK, spanOK, parentOK := setID(s.TraceID[:], traceID), setID(s.SpanID[:], spanID), setID(s.ParentID[:], parentID)
+	s.HasParent = s.ParentID != [8]byte{}
+	s.BadID = !traceOK || !spanOK || !parentOK || s.TraceID == [16]byte{} || s.SpanID == [8]byte{}
 	return nil
 }
 

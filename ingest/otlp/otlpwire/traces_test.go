@@ -10,10 +10,8 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	resource "go.opentelemetry.io/proto/otlp/resource/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"pgregory.net/rapid"
 
 	"github.com/sloengine/sloengine/ingest/otlp/otlpwire"
 )
@@ -130,14 +128,12 @@ func seenAs(o otlpwire.Origin, attrs []otlpwire.Attr, item string) seen {
 		plain(o.ScopeName), item}
 }
 
-// compareTraces holds both decoders of a form against each other.
 func compareTraces(t require.TestingT, d *otlpwire.Decoder, body []byte, inJSON bool) {
 	var data trace.TracesData
-	decode, officialErr := d.Traces, error(nil)
+	officialErr := officialIn(body, inJSON, &data)
+	decode := d.Traces
 	if inJSON {
-		decode, officialErr = d.TracesJSON, officialJSON(body, &data)
-	} else {
-		officialErr = official(body, &data)
+		decode = d.TracesJSON
 	}
 	var ours []seen
 	err := decode(body, func(s *otlpwire.Span) error {
@@ -148,16 +144,7 @@ func compareTraces(t require.TestingT, d *otlpwire.Decoder, body []byte, inJSON 
 }
 
 func TestSpansAreThoseOfTheOfficialDecoder(t *testing.T) {
-	d := otlpwire.New(exact)
-	rapid.Check(t, func(t *rapid.T) {
-		var data trace.TracesData
-		fill(t, data.ProtoReflect(), 7)
-		compareTraces(t, d, scrambled(t, &data), false)
-		compareTraces(t, d, marshal(t, &data), false)
-		o := protojson.MarshalOptions{UseEnumNumbers: rapid.Bool().Draw(t, "numbers"),
-			UseProtoNames: rapid.Bool().Draw(t, "names"), EmitUnpopulated: rapid.Bool().Draw(t, "empty")}
-		compareTraces(t, d, toJSON(t, &data, o), true)
-	})
+	checkRandom(t, func() proto.Message { return &trace.TracesData{} }, compareTraces)
 }
 
 func FuzzTraces(f *testing.F) {
@@ -200,24 +187,20 @@ func TestErrorOfTheCallerEndsARequest(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
-// TestSpansCostNoAllocation: a request of a thousand spans costs no more than one of ten.
 func TestSpansCostNoAllocation(t *testing.T) {
-	request := func(n int) []byte {
+	request := func(n int) proto.Message {
 		list := make([]*trace.Span, n)
 		for i := range list {
-			list[i] = &trace.Span{TraceId: []byte("0123456789abcdef"), SpanId: []byte("01234567"), Name: "GET /cart",
-				Attributes: []*common.KeyValue{text("http.route", "/cart"), text("http.request.method", "GET")}}
+			list[i] = span("GET /cart")
+			list[i].Attributes = []*common.KeyValue{text("http.route", "/cart"), text("http.request.method", "GET")}
 		}
-		return marshal(t, &trace.TracesData{ResourceSpans: []*trace.ResourceSpans{service("shop", list...)}})
+		return &trace.TracesData{ResourceSpans: []*trace.ResourceSpans{service("shop", list...)}}
 	}
-	allocations := func(body []byte, spans int) float64 {
-		d, n := otlpwire.New(otlpwire.Limits{}), 0
-		read := func() { require.NoError(t, d.Traces(body, func(*otlpwire.Span) error { n++; return nil })) }
-		read()
-		require.Equal(t, spans, n)
-		return testing.AllocsPerRun(20, read)
-	}
-	require.InDelta(t, allocations(request(10), 10), allocations(request(1000), 1000), 2)
+	d := otlpwire.New(otlpwire.Limits{})
+	n := 0
+	count := func(*otlpwire.Span) error { n++; return nil }
+	requireNoAllocations(t, request, &n, func(b []byte) error { return d.Traces(b, count) },
+		func(b []byte) error { return d.TracesJSON(b, count) })
 }
 
 func BenchmarkTraces(b *testing.B) {
@@ -228,11 +211,9 @@ func BenchmarkTraces(b *testing.B) {
 				text("http.request.method", "GET"), text("url.scheme", "https"), text("server.address", "shop.example"),
 				text("network.protocol.version", "1.1"), text("user_agent.original", "curl/8.5.0")}}
 	}
-	body := marshal(b, &trace.TracesData{ResourceSpans: []*trace.ResourceSpans{service("shop", list...)}})
+	data := &trace.TracesData{ResourceSpans: []*trace.ResourceSpans{service("shop", list...)}}
 	d := otlpwire.New(otlpwire.Limits{})
-	b.ReportAllocs()
-	b.SetBytes(int64(len(body)))
-	for b.Loop() {
-		require.NoError(b, d.Traces(body, func(*otlpwire.Span) error { return nil }))
-	}
+	drop := func(*otlpwire.Span) error { return nil }
+	benchmark(b, data, len(list), func(body []byte) error { return d.Traces(body, drop) },
+		func(body []byte) error { return d.TracesJSON(body, drop) })
 }

@@ -64,3 +64,19 @@ type Span struct {
 	Start, End    uint64 // Unix time in ns
 	ExceptionType []byte // exception.type of the last event "exception" that has one
 }
+
+// LogRecord is a log record of a request. It belongs to a trace if TraceID is not zero.
+type LogRecord struct {
+	Origin
+	Attrs        []Attr
+	Time         uint64 // Unix time in ns, 0 if the source gave none
+	ObservedTime uint64 // Unix time in ns
+	Severity     uint8  // 1 to 24, 0 for a number that the protocol does not define
+	SeverityText []byte
+	Body         Value
+	TraceID      [16]byte
+	SpanID       [8]byte
+	BadID        bool // an id has the wrong length, and is zero here
+	Flags        uint32
+	EventName    []byte
+}
