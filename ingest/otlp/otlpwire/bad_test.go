@@ -55,6 +55,50 @@ func TestBadLogsAreRefusedWithTheirPlace(t *testing.T) {
 	})
 }
 
+func TestBadMetricsAreRefusedWithTheirPlace(t *testing.T) {
+	const at = "resourceMetrics[0].scopeMetrics[0].metrics[0]"
+	requireRefusals(t, func(body string) error {
+		return otlpwire.New(otlpwire.Limits{MaxItems: 1}).Metrics([]byte(body), func(*otlpwire.Point) error { return nil })
+	}, [][2]string{
+		{item("\x0a\x05x"), at + " (byte 6): 5 bytes are expected, 1 are left"},
+		{item(inField(12, inField(2, "\x0f"))),
+			at + ".metadata[0].value (byte 10): a field of wire type 7 is not expected here"},
+		{item(inField(7, "\x10\x80")), at + ".sum (byte 8): a number does not end, or is too large"},
+		{item(inField(7, inField(1, "\x21x"))),
+			at + ".sum.dataPoints[0] (byte 10): 8 bytes are expected, 1 are left"},
+		{item(inField(7, inField(1, inField(5, "\x0f"))) + inField(5, "")),
+			at + ".sum.dataPoints[0].exemplars[0] (byte 12): a field of wire type 7 is not expected here"},
+		{item(inField(9, inField(1, inField(6, "12345678x")))),
+			at + ".histogram.dataPoints[0].bucketCounts (byte 20): 8 bytes are expected, 1 are left"},
+		{item(inField(9, inField(1, inField(7, "x")))),
+			at + ".histogram.dataPoints[0].explicitBounds (byte 12): 8 bytes are expected, 1 are left"},
+		{item(inField(10, inField(1, inField(8, inField(2, "\x01\x80"))))), at + ".exponentialHistogram.dataPoints[0]" +
+			".positive.bucketCounts (byte 15): a number does not end, or is too large"},
+		{item(inField(11, inField(1, inField(6, "\x0f")))),
+			at + ".summary.dataPoints[0].quantileValues[0] (byte 12): a field of wire type 7 is not expected here"},
+		{item(inField(5, inField(1, "")+inField(1, ""))), at + ".gauge.dataPoints[1] (byte 12): more than 1 in a request"},
+	})
+	metric := func(fields string) string {
+		return `{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{` + fields + `}]}]}]}`
+	}
+	requireRefusals(t, func(body string) error {
+		return otlpwire.New(otlpwire.Limits{MaxItems: 1}).MetricsJSON([]byte(body),
+			func(*otlpwire.Point) error { return nil })
+	}, [][2]string{
+		{metric(`"sum":{},"gauge":{}`), at + ".gauge (byte 59): sum excludes it"},
+		{metric(`"sum":{"dataPoints":[{"asInt":1,"asDouble":1}]}`),
+			at + ".sum.dataPoints[0].asDouble (byte 82): asInt excludes it"},
+		{metric(`"sum":{"isMonotonic":1}`), at + ".sum.isMonotonic (byte 71): true or false is expected, not '1'"},
+		{metric(`"histogram":{"dataPoints":[{"bucketCounts":[1,-1]}]}`), at + ".histogram.dataPoints[0].bucketCounts[1] " +
+			"(byte 96): an integer from 0 to 18446744073709551615 is expected"},
+		{metric(`"histogram":{"dataPoints":[{"explicitBounds":["x"]}]}`), at +
+			".histogram.dataPoints[0].explicitBounds[0] (byte 96): a number of 64 bits is expected"},
+		{metric(`"exponentialHistogram":{"dataPoints":[{"scale":2147483648}]}`), at +
+			".exponentialHistogram.dataPoints[0].scale (byte 97): an integer from -2147483648 to 2147483647 is expected"},
+		{metric(`"gauge":{"dataPoints":[{},{}]}`), at + ".gauge.dataPoints[1] (byte 76): more than 1 in a request"},
+	})
+}
+
 // requireRefusals requires that each body is refused with its error.
 func requireRefusals(t *testing.T, decode func(body string) error, bodies [][2]string) {
 	for _, c := range bodies {

@@ -41,6 +41,8 @@ type Decoder struct {
 	items  int
 	span   Span
 	log    LogRecord
+	metric Metric
+	point  Point
 }
 
 // New returns a Decoder.

@@ -32,9 +32,9 @@ func (t *transcoder) number(f *fieldSpec, i int) (int, *Error) {
 	switch f.kind {
 	case kindUint32, kindFixed32:
 		high = math.MaxUint32
-	case kindInt32, kindEnum:
+	case kindInt32, kindSint32, kindEnum:
 		low, high = 1<<31, math.MaxInt32
-	case kindInt64:
+	case kindInt64, kindSfixed64:
 		low, high = 1<<63, math.MaxInt64
 	}
 	if !ok || negative && v > low || !negative && v > high {
@@ -44,7 +44,10 @@ func (t *transcoder) number(f *fieldSpec, i int) (int, *Error) {
 		v = -v
 	}
 	switch f.kind {
-	case kindFixed64:
+	case kindSint32:
+		t.tag(f.number, wireVarint)
+		t.out = binary.AppendUvarint(t.out, uint64(uint32(v)<<1^uint32(int32(v)>>31)))
+	case kindFixed64, kindSfixed64:
 		t.tag(f.number, wireFixed64)
 		t.out = binary.LittleEndian.AppendUint64(t.out, v)
 	case kindFixed32:

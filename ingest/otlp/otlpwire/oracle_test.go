@@ -312,7 +312,7 @@ func checkRandom(t *testing.T, empty func() proto.Message,
 	d := otlpwire.New(exact)
 	rapid.Check(t, func(t *rapid.T) {
 		data := empty()
-		fill(t, data.ProtoReflect(), 7)
+		fill(t, data.ProtoReflect(), 9)
 		compare(t, d, scrambled(t, data), false)
 		compare(t, d, marshal(t, data), false)
 		o := protojson.MarshalOptions{UseEnumNumbers: rapid.Bool().Draw(t, "numbers"),

@@ -90,6 +90,12 @@ func scramble(t *rapid.T, body []byte, m protoreflect.MessageDescriptor) []byte 
 					inside = inside[size:]
 				}
 				part = protowire.AppendBytes(protowire.AppendTag(part, number, wire), inside)
+			case f.IsPacked() && (f.Kind() == protoreflect.Fixed64Kind || f.Kind() == protoreflect.DoubleKind) &&
+				rapid.Bool().Draw(t, "unpacked"):
+				part = nil
+				for ; len(inside) > 0; inside = inside[8:] {
+					part = append(protowire.AppendTag(part, number, protowire.Fixed64Type), inside[:8]...)
+				}
 			case f.IsPacked() && f.Kind() == protoreflect.Uint64Kind && rapid.Bool().Draw(t, "unpacked"):
 				part = nil
 				for len(inside) > 0 {

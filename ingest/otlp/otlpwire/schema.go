@@ -6,12 +6,14 @@ type fieldKind uint8
 const (
 	kindUint32 fieldKind = iota // varint
 	kindInt32                   // varint
+	kindSint32                  // varint, zigzag
 	kindInt64                   // varint
 	kindUint64                  // varint
 	kindBool                    // varint
 	kindEnum                    // varint
 	kindFixed32
 	kindFixed64
+	kindSfixed64
 	kindDouble
 	kindString
 	kindBytes
@@ -147,6 +149,60 @@ var (
 	logsRequest = request(logNames, logSpec)
 )
 
+// Metrics.
+var (
+	temporalities = []string{"AGGREGATION_TEMPORALITY_UNSPECIFIED", "AGGREGATION_TEMPORALITY_DELTA",
+		"AGGREGATION_TEMPORALITY_CUMULATIVE"}
+	temporality = enumOf(2, "aggregationTemporality", temporalities)
+
+	exemplar = &message{fields: []fieldSpec{scalar(2, "timeUnixNano", kindFixed64),
+		oneof(scalar(3, "asDouble", kindDouble)), scalar(4, "spanId", kindID), scalar(5, "traceId", kindID),
+		oneof(scalar(6, "asInt", kindSfixed64)), many(one(7, "filteredAttributes", keyValue))}}
+	exponentialBuckets = &message{fields: []fieldSpec{scalar(1, "offset", kindSint32),
+		many(scalar(2, "bucketCounts", kindUint64))}}
+	atQuantile = &message{fields: []fieldSpec{scalar(1, "quantile", kindDouble), scalar(2, "value", kindDouble)}}
+
+	numberPoint = point(oneof(scalar(4, "asDouble", kindDouble)), many(one(5, "exemplars", exemplar)),
+		oneof(scalar(6, "asInt", kindSfixed64)), attributes(7), pointFlags(8))
+	histogramPoint = point(pointCount, pointSum, many(scalar(6, "bucketCounts", kindFixed64)),
+		many(scalar(7, "explicitBounds", kindDouble)), many(one(8, "exemplars", exemplar)), attributes(9), pointFlags(10),
+		scalar(11, "min", kindDouble), scalar(12, "max", kindDouble))
+	exponentialPoint = point(attributes(1), pointCount, pointSum, scalar(6, "scale", kindSint32),
+		scalar(7, "zeroCount", kindFixed64), one(8, "positive", exponentialBuckets), one(9, "negative", exponentialBuckets),
+		pointFlags(10), many(one(11, "exemplars", exemplar)), scalar(12, "min", kindDouble), scalar(13, "max", kindDouble),
+		scalar(14, "zeroThreshold", kindDouble))
+	summaryPoint = point(pointCount, pointSum, many(one(6, "quantileValues", atQuantile)), attributes(7), pointFlags(8))
+
+	pointCount = scalar(4, "count", kindFixed64)
+	pointSum   = scalar(5, "sum", kindDouble)
+
+	metricSpec = &message{fields: []fieldSpec{
+		text(1, "name"), text(2, "description"), text(3, "unit"),
+		data(Gauge, "gauge", numberPoint),
+		data(Sum, "sum", numberPoint, temporality, scalar(3, "isMonotonic", kindBool)),
+		data(Histogram, "histogram", histogramPoint, temporality),
+		data(ExponentialHistogram, "exponentialHistogram", exponentialPoint, temporality),
+		data(Summary, "summary", summaryPoint), many(one(12, "metadata", keyValue))}}
+
+	metricNames    = names{"resourceMetrics", "scopeMetrics", "metrics"}
+	metricsRequest = request(metricNames, metricSpec)
+)
+
+func pointFlags(number uint32) fieldSpec { return scalar(number, "flags", kindUint32) }
+
+// point describes a data point, with the fields that all of them have.
+func point(more ...fieldSpec) *message {
+	return &message{item: true, fields: append(more, scalar(2, "startTimeUnixNano", kindFixed64),
+		scalar(3, "timeUnixNano", kindFixed64))}
+}
+
+// data describes the data of a metric: points of a kind.
+func data(kind MetricKind, name string, of *message, more ...fieldSpec) fieldSpec {
+	return oneof(one(uint32(kind), name, &message{fields: append([]fieldSpec{many(one(1, pointsName, of))}, more...)}))
+}
+
+const pointsName = "dataPoints"
+
 // check reports whether the message at byte from, which ends with b, is well-formed, and whether its values nest deeper
 // than depth. It does not look into deeper ones.
 func (m *message) check(b []byte, from, depth int) (deep bool, err *Error) {
@@ -157,7 +213,13 @@ func (m *message) check(b []byte, from, depth int) (deep bool, err *Error) {
 	f := fields{next: from}
 	for f.more(b) {
 		spec := m.byNumber(f.tag >> 3)
-		if spec == nil || spec.kind != kindMessage || f.tag&7 != wireBytes {
+		if spec == nil || f.tag&7 != wireBytes {
+			continue
+		}
+		if spec.kind != kindMessage {
+			if spec.repeated {
+				f.err = spec.kind.checkPacked(b[:f.to], f.from).in(spec.name, -1)
+			}
 			continue
 		}
 		levels, index := depth, -1
@@ -172,6 +234,25 @@ func (m *message) check(b []byte, from, depth int) (deep bool, err *Error) {
 		deep, f.err = deep || below, err.in(spec.name, index)
 	}
 	return deep, f.err
+}
+
+// checkPacked reports whether the numbers of a packed field, which ends with b, are well-formed.
+func (k fieldKind) checkPacked(b []byte, from int) *Error {
+	switch k {
+	case kindFixed64, kindDouble:
+		if rest := (len(b) - from) % 8; rest != 0 {
+			return errorAt(len(b)-rest, "8 bytes are expected, %d are left", rest)
+		}
+	case kindUint64:
+		for i := from; i < len(b); {
+			_, next := varint(b, i)
+			if next < 0 {
+				return errorAt(i, "a number does not end, or is too large")
+			}
+			i = next
+		}
+	}
+	return nil
 }
 
 func (m *message) byNumber(n uint32) *fieldSpec {

@@ -80,3 +80,49 @@ type LogRecord struct {
 	Flags        uint32
 	EventName    []byte
 }
+
+// MetricKind is the kind of a metric's data: the number of its field in the protocol.
+type MetricKind uint8
+
+// The kinds of metrics.
+const (
+	Gauge                MetricKind = 5
+	Sum                  MetricKind = 7
+	Histogram            MetricKind = 9 // of explicit bounds
+	ExponentialHistogram MetricKind = 10
+	Summary              MetricKind = 11
+)
+
+// The temporalities of a Sum or histogram. 0 is unspecified.
+const (
+	Delta      = 1
+	Cumulative = 2
+)
+
+// Metric is what the points of a metric have in common.
+type Metric struct {
+	Name, Unit  []byte
+	Kind        MetricKind
+	Temporality uint8 // of a Sum, Histogram or ExponentialHistogram
+	Monotonic   bool  // of a Sum
+}
+
+// Point is a data point of a request. One of an ExponentialHistogram or Summary has only its Origin and Metric.
+type Point struct {
+	Origin
+	Metric
+	Attrs       []Attr
+	Start, Time uint64 // Unix time in ns; Start is 0 if the source gave none
+	Flags       uint32
+	Value       Value // of a Gauge or Sum: an Int or a Float, Empty if it has none
+
+	// Of a Histogram. The numbers of buckets and bounds are as the source sent them.
+	Count   uint64
+	Total   float64 // the sum of the values
+	HasSum  bool    // Total is given
+	Buckets []uint64
+	Bounds  []float64
+}
+
+// NoRecordedValue reports whether the flags say that the series has no value at this time.
+func (p *Point) NoRecordedValue() bool { return p.Flags&1 != 0 }
