@@ -105,7 +105,7 @@ func (d *Decoder) addExtra() {
 		return
 	}
 	if f.order != nil {
-		sorted := make([]attr, len(f.attrs))
+		sorted := make([]Attribute, len(f.attrs))
 		for i := range sorted {
 			sorted[i] = *f.attribute(i)
 		}
@@ -115,7 +115,7 @@ func (d *Decoder) addExtra() {
 next:
 	for _, x := range d.extra {
 		for i := range own {
-			if string(f.attrs[i].name) == x.Name {
+			if string(f.attrs[i].Name) == x.Name {
 				continue next
 			}
 		}
@@ -129,7 +129,7 @@ next:
 			d.fail(CodeTooManyAttributes, "An event can have at most %d attributes, those from headers included.",
 				d.limits.MaxAttributes)
 		default:
-			f.attrs = append(f.attrs, attr{name: []byte(x.Name), value: x.Value})
+			f.attrs = append(f.attrs, Attribute{Name: []byte(x.Name), Value: x.Value})
 		}
 	}
 	if len(f.attrs) > own {

@@ -327,8 +327,8 @@ func (f *fields) appendBinary(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(f.attrs)))
 	for i := range f.attrs {
 		a := f.attribute(i)
-		dst = appendText(dst, a.name)
-		dst = appendText(dst, a.value)
+		dst = appendText(dst, a.Name)
+		dst = appendText(dst, a.Value)
 	}
 	if f.pairs {
 		dst = binary.AppendUvarint(dst, uint64(len(f.durations)))
@@ -489,7 +489,7 @@ func (f *fields) copyTo(e *Event) {
 	}
 	for i := range f.attrs {
 		a := f.attribute(i)
-		e.Attributes = append(e.Attributes, Attr{string(a.name), string(a.value)})
+		e.Attributes = append(e.Attributes, Attr{string(a.Name), string(a.Value)})
 	}
 	e.Durations = append(e.Durations, f.durations...)
 }

@@ -2,11 +2,12 @@ package event
 
 // Draft is an event that came in another form than JSON, such as a span. Its texts are valid UTF-8.
 type Draft struct {
-	ID, Service, Type []byte
-	Outcome           Outcome
-	Time              int64  // Unix nanoseconds
-	Duration          int64  // nanoseconds, NoDuration if absent
-	Weight            uint32 // 1 or more
+	ID            []byte // 1 to 256 bytes without control characters
+	Service, Type []byte
+	Outcome       Outcome
+	Time          int64  // Unix nanoseconds
+	Duration      int64  // nanoseconds, NoDuration if absent
+	Weight        uint32 // 1 or more
 
 	// Attributes are sorted by name. Each name appears once, and ValidAttribute holds for it.
 	Attributes []Attribute
@@ -14,9 +15,6 @@ type Draft struct {
 	Problem Code   // why it cannot count; "" if it may
 	Detail  string // of the problem, with advice
 }
-
-// Attribute is an attribute whose texts belong to somebody else.
-type Attribute struct{ Name, Value []byte }
 
 // Add judges a draft as the decoder judges JSON, between Begin and End, and adds it to the batch as an event or as an
 // error, whose From and To are a place in Drafts. The batch keeps nothing of the draft.
@@ -27,17 +25,13 @@ func (d *Decoder) Add(e *Draft) {
 	f.outcome, f.weight = e.Outcome, max(e.Weight, 1)
 	f.time, f.hasTime, f.duration = e.Time, true, e.Duration
 	f.service, f.typ = e.Service, e.Type
-	for _, a := range e.Attributes {
-		f.attrs = append(f.attrs, attr{name: a.Name, value: a.Value})
-	}
+	f.attrs = append(f.attrs, e.Attributes...)
 	f.sameService = d.vouched.ok && string(e.Service) == string(d.vouched.service)
 	f.sameType = d.vouched.ok && string(e.Type) == string(d.vouched.typ)
 	if e.Problem != "" {
 		d.fail(e.Problem, "%s", e.Detail)
 	}
-	if len(e.ID) > 0 {
-		d.setID(e.ID)
-	}
+	f.id = e.ID
 	if !f.sameService {
 		d.checkName(CodeBadService, []byte("service"), e.Service)
 	}
@@ -48,9 +42,9 @@ func (d *Decoder) Add(e *Draft) {
 		d.fail(CodeBadDuration, "The duration must be between 0 and 366 days.")
 	}
 	for i := range f.attrs {
-		if a := &f.attrs[i]; len(a.value) > d.limits.MaxValueBytes {
-			d.fail(CodeBadAttribute, "Attribute %s has %d bytes, but the maximum is %d. Shorten it.", quote(a.name),
-				len(a.value), d.limits.MaxValueBytes)
+		if a := &f.attrs[i]; len(a.Value) > d.limits.MaxValueBytes {
+			d.fail(CodeBadAttribute, "Attribute %s has %d bytes, but the maximum is %d. Shorten it.", quote(a.Name),
+				len(a.Value), d.limits.MaxValueBytes)
 		}
 	}
 	if len(f.attrs) > d.limits.MaxAttributes {
@@ -74,7 +68,7 @@ func (d *Decoder) Drafts() []byte { return d.drafts }
 func (f *fields) appendJSON(dst []byte) []byte {
 	dst = f.head.appendJSON(dst)
 	for i := range f.attrs {
-		dst = appendJSONAttr(dst, i, f.attrs[i].name, f.attrs[i].value)
+		dst = appendJSONAttr(dst, i, f.attrs[i].Name, f.attrs[i].Value)
 	}
 	if len(f.attrs) > 0 {
 		dst = append(dst, '}')

@@ -43,7 +43,7 @@ type fields struct {
 	head[[]byte]
 	seen      field // keys that were there
 	given     field // those with a value other than null
-	attrs     []attr
+	attrs     []Attribute
 	order     []int // of the attributes by name, where attrs is not in it; else nil
 	durations []DurationCount
 	farTime   []byte // the time as sent, if int64 cannot hold it
@@ -52,8 +52,9 @@ type fields struct {
 	sameService, sameType bool // as the event before, which was good
 }
 
-type attr struct {
-	name, value []byte
+// Attribute is an attribute whose texts belong to somebody else.
+type Attribute struct {
+	Name, Value []byte
 	null        bool
 }
 
@@ -366,7 +367,7 @@ func (d *Decoder) attribute(name []byte, valid bool, depth int) bool {
 		d.fail(CodeTooManyAttributes, "An event can have at most %d attributes. Send fewer.", d.limits.MaxAttributes)
 		return true
 	}
-	d.f.attrs = append(d.f.attrs, attr{name, value, null})
+	d.f.attrs = append(d.f.attrs, Attribute{name, value, null})
 	return true
 }
 
@@ -376,17 +377,17 @@ func (d *Decoder) sortAttributes() {
 	attrs := d.f.attrs
 	if len(attrs) <= 16 {
 		for i := 1; i < len(attrs); i++ {
-			for j := i; j > 0 && string(attrs[j].name) < string(attrs[j-1].name); j-- {
+			for j := i; j > 0 && string(attrs[j].Name) < string(attrs[j-1].Name); j-- {
 				attrs[j], attrs[j-1] = attrs[j-1], attrs[j]
 			}
 		}
 	} else {
-		slices.SortFunc(attrs, func(a, b attr) int { return bytes.Compare(a.name, b.name) })
+		slices.SortFunc(attrs, func(a, b Attribute) int { return bytes.Compare(a.Name, b.Name) })
 	}
 	n := 0
 	for i := range attrs {
-		if i > 0 && string(attrs[i].name) == string(attrs[i-1].name) {
-			d.fail(CodeDuplicateKey, "Duplicate attribute %s. Remove one.", quote(attrs[i].name))
+		if i > 0 && string(attrs[i].Name) == string(attrs[i-1].Name) {
+			d.fail(CodeDuplicateKey, "Duplicate attribute %s. Remove one.", quote(attrs[i].Name))
 		}
 		if attrs[i].null {
 			continue
@@ -400,7 +401,7 @@ func (d *Decoder) sortAttributes() {
 }
 
 // attribute returns the i-th attribute by name.
-func (f *fields) attribute(i int) *attr {
+func (f *fields) attribute(i int) *Attribute {
 	if f.order != nil {
 		i = f.order[i]
 	}

@@ -79,12 +79,12 @@ type Merger struct {
 	measured bool
 	events   int
 	pairs    []DurationCount // ascending by duration, each once
-	chosen   []attr          // those of attrs that the first had, sorted by name
+	chosen   []Attribute     // those of attrs that the first had, sorted by name
 	texts    []byte
 	fields   []fieldSum // summed up besides
 
 	number []byte // scratch of summary
-	added  []attr
+	added  []Attribute
 }
 
 // Reset discards the merged events and keeps the memory. The attributes to retain must be
@@ -144,7 +144,7 @@ func (m *Merger) begin(v *View) {
 		}
 		if m.attrs[next] == string(name) {
 			m.texts = append(append(m.texts, name...), value...)
-			m.chosen = append(m.chosen, attr{name: name, value: value})
+			m.chosen = append(m.chosen, Attribute{Name: name, Value: value})
 			next++
 		}
 	}
@@ -156,7 +156,7 @@ func (m *Merger) begin(v *View) {
 	}
 	m.head.service, m.head.typ, m.head.severity = cut(v.Service), cut(v.Type), cut(v.Severity)
 	for i := range m.chosen {
-		m.chosen[i].name, m.chosen[i].value = cut(m.chosen[i].name), cut(m.chosen[i].value)
+		m.chosen[i].Name, m.chosen[i].Value = cut(m.chosen[i].Name), cut(m.chosen[i].Value)
 	}
 }
 
@@ -223,14 +223,14 @@ func (m *Merger) Append(dst []byte, id string) []byte {
 	added := m.summary()
 	dst = binary.AppendUvarint(dst, uint64(len(m.chosen)+len(added)))
 	for _, c := range m.chosen {
-		for len(added) > 0 && bytes.Compare(added[0].name, c.name) < 0 {
-			dst = appendText(appendText(dst, added[0].name), added[0].value)
+		for len(added) > 0 && bytes.Compare(added[0].Name, c.Name) < 0 {
+			dst = appendText(appendText(dst, added[0].Name), added[0].Value)
 			added = added[1:]
 		}
-		dst = appendText(appendText(dst, c.name), c.value)
+		dst = appendText(appendText(dst, c.Name), c.Value)
 	}
 	for _, a := range added {
-		dst = appendText(appendText(dst, a.name), a.value)
+		dst = appendText(appendText(dst, a.Name), a.Value)
 	}
 	if m.measured {
 		dst = binary.AppendUvarint(dst, uint64(len(m.pairs)))
@@ -244,7 +244,7 @@ func (m *Merger) Append(dst []byte, id string) []byte {
 
 // summary lists the attributes that describe a merged event to readers, sorted by name, without
 // those that kept their value.
-func (m *Merger) summary() []attr {
+func (m *Merger) summary() []Attribute {
 	m.number, m.added = m.number[:0], m.added[:0]
 	add := func(name string, write func()) {
 		if slices.Contains(m.attrs, name) {
@@ -252,7 +252,7 @@ func (m *Merger) summary() []attr {
 		}
 		from := len(m.number)
 		write()
-		m.added = append(m.added, attr{name: []byte(name), value: m.number[from:len(m.number):len(m.number)]})
+		m.added = append(m.added, Attribute{Name: []byte(name), Value: m.number[from:len(m.number):len(m.number)]})
 	}
 	add(attrAggregated, func() { m.number = append(m.number, "true"...) })
 	if n := len(m.pairs); n > 0 {
@@ -266,8 +266,8 @@ func (m *Merger) summary() []attr {
 		})
 	}
 	if len(m.fields) > 0 { // each name once: of duplicates the first stays
-		slices.SortStableFunc(m.added, func(a, b attr) int { return bytes.Compare(a.name, b.name) })
-		m.added = slices.CompactFunc(m.added, func(a, b attr) bool { return bytes.Equal(a.name, b.name) })
+		slices.SortStableFunc(m.added, func(a, b Attribute) int { return bytes.Compare(a.Name, b.Name) })
+		m.added = slices.CompactFunc(m.added, func(a, b Attribute) bool { return bytes.Equal(a.Name, b.Name) })
 	}
 	return m.added
 }

@@ -1,6 +1,9 @@
 package otlpwire
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // addAttr appends the KeyValue at byte from, which ends with b.
 func (d *Decoder) addAttr(attrs []Attr, b []byte, from int) ([]Attr, *Error) {
@@ -13,8 +16,54 @@ func (d *Decoder) addAttr(attrs []Attr, b []byte, from int) ([]Attr, *Error) {
 	return attrs, d.attr(&attrs[len(attrs)-1], b, from)
 }
 
+// plainAttr reads a KeyValue as senders write it: a short ASCII key, then a short ASCII text or a whole number, and
+// nothing else. It reports whether it is one.
+func plainAttr(a *Attr, b []byte, from int) bool {
+	rest := b[from:]
+	if len(rest) < 6 || rest[0] != 1<<3|wireBytes || rest[1] >= 0x80 {
+		return false
+	}
+	key := int(rest[1])
+	value := rest[2:]
+	if len(value) < key+4 || value[key] != 2<<3|wireBytes || int(value[key+1]) != len(value)-key-2 {
+		return false
+	}
+	a.Key, value = value[:key:key], value[key+2:]
+	switch {
+	case value[0] == 1<<3|wireBytes && value[1] < 0x80 && int(value[1]) == len(value)-2:
+		a.Value = Value{Kind: String, Bytes: value[2:len(value):len(value)]}
+		return ascii(a.Key) && ascii(a.Value.Bytes)
+	case value[0] == 3<<3|wireVarint && value[1] < 0x80 && len(value) == 2:
+		a.Value = Value{Kind: Int, Int: int64(value[1])}
+		return ascii(a.Key)
+	case value[0] == 3<<3|wireVarint && len(value) == 3 && value[1] >= 0x80 && value[2] < 0x80:
+		a.Value = Value{Kind: Int, Int: int64(value[1]&0x7f) | int64(value[2])<<7}
+		return ascii(a.Key)
+	}
+	return false
+}
+
+func ascii(text []byte) bool {
+	for len(text) >= 8 {
+		if binary.LittleEndian.Uint64(text)&0x8080808080808080 != 0 {
+			return false
+		}
+		text = text[8:]
+	}
+	for _, c := range text {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
 // attr reads a KeyValue into a, which is empty.
 func (d *Decoder) attr(a *Attr, b []byte, from int) *Error {
+	if plainAttr(a, b, from) && len(a.Key) <= d.limits.MaxValueBytes && len(a.Value.Bytes) <= d.limits.MaxValueBytes {
+		return nil
+	}
+	*a = Attr{}
 	f := fields{next: from}
 	for f.more(b) {
 		switch f.tag {
