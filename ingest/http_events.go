@@ -356,6 +356,10 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 		Unlisted:        b.Unlisted,
 		DryRun:          s.query.dryRun,
 	}
+	if r := h.keepForgotten(context.WithoutCancel(req.Context()), s, b, &result); r != nil {
+		*a = Answer{}
+		return r
+	}
 	for i := range b.Events {
 		if b.Events[i].Assigned != "" {
 			a.Assigned++

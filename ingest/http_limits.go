@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -22,6 +23,8 @@ const (
 	CodeRateLimited event.Code = "rate_limited"
 	// CodeRateLimitDropped: the policy is to drop it, and that is final.
 	CodeRateLimitDropped event.Code = "rate_limit_dropped"
+	// CodeForgotten: it may be counted already, and has become a dead letter.
+	CodeForgotten event.Code = dlq.ReasonForgotten
 )
 
 const problemRateLimited = "rate_limited"
@@ -120,6 +123,8 @@ func (h *Handler) admit(ctx context.Context, s *requestState) (engine.Result, er
 		result.Sampled += more.Sampled
 		result.Dropped += more.Dropped
 		result.Critical = append(result.Critical, more.Critical...)
+		result.Forgotten = append(result.Forgotten, more.Forgotten...)
+		result.KnownSince = max(result.KnownSince, more.KnownSince)
 		result.Throttled = more.Throttled
 	}
 	return result, nil
@@ -184,22 +189,65 @@ func (h *Handler) sleep(ctx context.Context, d time.Duration) error {
 // are stored; on a failure, 0.
 func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Batch, t *ratelimit.Tickets,
 	places []int32) int {
-	if len(places) == 0 {
+	err := h.deadLetters(ctx, s, b, places, func(e *dlq.Entry, place int32) {
+		e.Reason, e.Class, e.Error = dlq.ReasonRateLimited, "overload", "exceeds rate limit "+t.List[place].RuleName()
+	})
+	if err != nil {
+		h.log.warn("failed to save critical events as dead letters, throttling their sender", "err", err, "events",
+			len(places))
 		return 0
+	}
+	for _, place := range places {
+		h.o.Limiter.CountCritical(&t.List[place])
+	}
+	return len(places)
+}
+
+// keepForgotten turns events whose ids may have been forgotten into dead letters, and lists them in the answer.
+func (h *Handler) keepForgotten(ctx context.Context, s *requestState, b *event.Batch, r *engine.Result) *refusal {
+	if len(r.Forgotten) == 0 {
+		return nil
+	}
+	since := time.Unix(0, r.KnownSince).UTC().Format(time.RFC3339)
+	err := h.deadLetters(ctx, s, b, r.Forgotten, func(e *dlq.Entry, _ int32) {
+		e.Reason, e.Class = dlq.ReasonForgotten, "late"
+		e.Error = "may be counted already: ids are known since " + since + " only"
+	})
+	if err != nil {
+		h.log.warn("failed to save events as dead letters, their sender resends them", "err", err, "events",
+			len(r.Forgotten))
+		return &refusal{status: http.StatusServiceUnavailable, code: problemInternal, retryAfter: time.Second,
+			detail: "events that may be counted already could not be saved as dead letters (it is safe to resend them)"}
+	}
+	s.answer.DeadLettered += len(r.Forgotten)
+	for _, place := range r.Forgotten {
+		h.listError(&s.answer, event.ItemError{
+			Index: b.Events[place].Index, ID: h.idOf(s, b, int(place)), Code: CodeForgotten,
+			Detail: "Ids are known since " + since + " only, so it may be counted already. It is a dead letter.",
+		})
+	}
+	return nil
+}
+
+// deadLetters saves events of a batch as dead letters. say fills in why.
+func (h *Handler) deadLetters(ctx context.Context, s *requestState, b *event.Batch, places []int32,
+	say func(e *dlq.Entry, place int32)) error {
+	if len(places) == 0 {
+		return nil
+	}
+	if h.o.SaveCritical == nil {
+		return errors.New("no store for dead letters")
 	}
 	entries := make([]dlq.Entry, len(places))
 	now := h.o.Now()
 	view := &s.limits.view
 	for i, place := range places {
 		if _, err := view.Parse(b.Event(int(place))); err != nil {
-			h.o.Logger.Error("failed to parse rate-limited event", "err", err)
-			return 0
+			return fmt.Errorf("parse event: %w", err)
 		}
 		e := &entries[i]
-		*e = dlq.Entry{
-			Origin: dlq.Admission, Reason: dlq.ReasonRateLimited, Class: "overload", First: now, Last: now,
-			Error: "exceeds rate limit " + t.List[place].RuleName(),
-		}
+		*e = dlq.Entry{Origin: dlq.Admission, First: now, Last: now}
+		say(e, place)
 		if !view.Assigned { // resends of the event give the same dead letter
 			e.ID = deadletter.AdmissionID(view)
 		}
@@ -210,15 +258,7 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 		ctx, cancel = context.WithDeadline(ctx, s.deadline.Time)
 		defer cancel()
 	}
-	if err := h.o.SaveCritical(ctx, entries); err != nil {
-		h.log.warn("failed to save critical events as dead letters, throttling their sender", "err",
-			err, "events", len(entries))
-		return 0
-	}
-	for i := range entries {
-		h.o.Limiter.CountCritical(&t.List[places[i]])
-	}
-	return len(entries)
+	return h.o.SaveCritical(ctx, entries)
 }
 
 // explainLimits adds the outcome of events over their limit to the answer, and returns the wait
@@ -230,7 +270,7 @@ func (h *Handler) explainLimits(s *requestState, b *event.Batch, t *ratelimit.Ti
 	if saved == 0 {
 		again = append(again, result.Critical...)
 	}
-	a.Sampled, a.DeadLettered = result.Sampled, saved
+	a.Sampled, a.DeadLettered = result.Sampled, a.DeadLettered+saved
 	a.Limited = len(again) + result.Dropped
 	if a.Limited == 0 {
 		return 0

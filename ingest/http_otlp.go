@@ -125,7 +125,7 @@ func (d otlpDoor) respond(h *Handler, c *gin.Context, s *requestState) int {
 // accept answers 200, with the spans that must not be sent again.
 func (d otlpDoor) accept(c *gin.Context, s *requestState) int {
 	a := &s.answer
-	lost, reason := a.Rejected+a.Limited, ""
+	lost, reason := a.Rejected+a.Limited+a.DeadLettered, ""
 	if lost > 0 {
 		reason = lostSpans(a)
 	}
@@ -164,7 +164,7 @@ func lostSpans(a *Answer) string {
 		add(run.Code, run.To-run.From+1, "")
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d spans that would count are refused:", a.Rejected+a.Limited, a.Received)
+	fmt.Fprintf(&b, "%d of %d spans that would count are refused:", a.Rejected+a.Limited+a.DeadLettered, a.Received)
 	for i, code := range codes {
 		if i > 0 {
 			b.WriteByte(';')

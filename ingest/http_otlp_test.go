@@ -25,6 +25,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/rejects"
+	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
 
@@ -254,4 +256,59 @@ func TestThrottledSpans(t *testing.T) {
 	n, message := reply(t, rec)
 	require.Equal(t, uint64(5), n, "dropped ones are lost, and the sender learns it")
 	require.Contains(t, message, "5 rate_limit_dropped (exceeds rate limit")
+}
+
+// Ids are forgotten when their memory is full. A span that may have been counted with an id that is forgotten becomes a
+// dead letter: it does not count twice, and is not lost either.
+func TestSpansOfForgottenIDs(t *testing.T) {
+	e := runEngine(t, fsystest.New(), "/data", func(o *engine.Options) { o.IDs.Bytes = 1 << 20 }) // room for 26,000 ids
+	store, err := dlq.NewMemory(dlq.MemoryOptions{})
+	require.NoError(t, err)
+	r := newRig(t, func(o *HandlerOptions) {
+		shopOnly(o)
+		o.Committer, o.Now, o.SaveCritical = e.Engine, time.Now, store.Save
+	})
+	end := time.Now().Add(-10 * time.Minute) // held back by its sender
+	old := wire(t, spansOf("shop", end, 0, 20))
+	require.Empty(t, r.postSpans(old, nil).Body.String())
+	require.Empty(t, r.postSpans(old, nil).Body.String(), "a resend that is recognised")
+	for i := range 9 {
+		var lines strings.Builder
+		for k := range 10_000 {
+			fmt.Fprintf(&lines, "{\"id\":\"%d\",\"service\":\"shop\",\"type\":\"x\"}\n", i*10_000+k)
+		}
+		require.Equal(t, 202, r.post("", lines.String(), headers{"Content-Type": "application/x-ndjson"}).Code)
+	}
+	rec := r.postSpans(old, nil)
+	require.Equal(t, http.StatusOK, rec.Code)
+	n, text := reply(t, rec)
+	require.Equal(t, uint64(20), n)
+	require.Contains(t, text, "20 of 20 spans that would count are refused: 20 id_forgotten (Ids are known since ")
+	require.Contains(t, text, "It is a dead letter")
+	r.postSpans(old, nil)
+	stats, err := store.Stats(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 20, stats.Count, "one for each span, however often it comes")
+	require.Equal(t, map[string]int64{"id_forgotten": 20}, stats.ByReason)
+	e.stop()
+	require.Equal(t, 90_020, e.state.stored)
+
+	broken := newRig(t, func(o *HandlerOptions) {
+		shopOnly(o)
+		o.Committer = forgetful{}
+		o.SaveCritical = func(context.Context, []dlq.Entry) error { return errors.New("full") }
+	})
+	require.Equal(t, http.StatusServiceUnavailable, broken.postSpans(wire(t, spansOf("shop", testNow, 0, 1)), nil).Code,
+		"without a dead letter the sender keeps it")
+}
+
+// forgetful has forgotten the id of every event.
+type forgetful struct{}
+
+func (forgetful) Commit(context.Context, *event.Batch) (engine.Result, error) {
+	return engine.Result{Forgotten: []int32{0}, KnownSince: 1}, nil
+}
+
+func (f forgetful) Admit(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32) (engine.Result, error) {
+	return f.Commit(ctx, b)
 }

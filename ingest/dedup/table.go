@@ -153,6 +153,16 @@ func (ids *Table) Has(key xxh3.Uint128) bool {
 	return ids.older != nil && ids.older.table.has(key) || ids.newer.table.has(key)
 }
 
+// Since is the receive time from which on the table knows all ids, in Unix nanoseconds; 0 while it has dropped none.
+// After a repair it may name a time although none was dropped.
+func (ids *Table) Since() int64 {
+	const dropping = 3 // the number of the generation whose beginning drops the first one
+	if ids.older == nil || ids.newer.number < dropping {
+		return 0
+	}
+	return ids.older.start + 1 // the dropped generation may have an id of the same time
+}
+
 // Add adds key and reports whether it was new.
 func (ids *Table) Add(key xxh3.Uint128) bool {
 	if ids.older != nil && ids.older.table.has(key) {

@@ -240,3 +240,28 @@ func benchKnown(known uint64) *Table {
 	ids.Mark()
 	return ids
 }
+
+// The table knows every id that it was given since the time that it names.
+func TestSince(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ids := New(Options{Bytes: 1, MaxAge: 100})
+		ids.capacity = 5
+		received := map[uint64]int64{}
+		at := int64(1000)
+		for i := range rapid.Uint64Range(0, 60).Draw(t, "ids") {
+			at += rapid.Int64Range(0, 30).Draw(t, "wait")
+			ids.Begin(at)
+			require.True(t, ids.Add(testKey(i)))
+			received[i] = at
+			if rapid.IntRange(0, 5).Draw(t, "write") == 0 {
+				ids.Mark()
+			}
+		}
+		since, dropped := ids.Since(), false
+		for i, at := range received {
+			require.True(t, at < since || ids.Has(testKey(i)), "received at %d, known since %d", at, since)
+			dropped = dropped || !ids.Has(testKey(i))
+		}
+		require.Equal(t, dropped, since != 0)
+	})
+}

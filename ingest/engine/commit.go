@@ -33,6 +33,11 @@ type Result struct {
 	Dropped   int     // lost, which a record says
 	Throttled []int32 // indexes in Batch.Events that may be sent again later
 	Critical  []int32 // indexes in Batch.Events that should become dead letters
+
+	// Forgotten are indexes in Batch.Events whose ids may have been forgotten (see Item.Earliest). They may count
+	// already, so they do not count, and should become dead letters. Ids are known since KnownSince, in Unix nanoseconds.
+	Forgotten  []int32
+	KnownSince int64
 }
 
 // Commit stores the events of b whose ids are new and returns when they are durable. A duplicate of an event that is

@@ -47,6 +47,10 @@ func (c *committer) admit(r *request, at int64) {
 			r.duplicate(item.Index)
 			continue
 		}
+		if known := c.ids.Since(); item.Earliest != 0 && item.Earliest < known && !c.ids.Has(item.Key) {
+			r.result.Forgotten, r.result.KnownSince = append(r.result.Forgotten, int32(i)), known
+			continue
+		}
 		weight, stays := c.limit(r, i)
 		if !stays {
 			continue

@@ -157,7 +157,10 @@ type Item struct {
 	Time       int64        // Unix nanoseconds
 	Key        xxh3.Uint128 // of service and id; meant only with HasKey
 	HasKey     bool         // the sender gave the id
-	Assigned   string       // the id that AssignID gave
+	// Earliest is when the event can have been received first, in Unix nanoseconds, if it must not count once its id could
+	// have been forgotten; else 0.
+	Earliest int64
+	Assigned string // the id that AssignID gave
 }
 
 // ItemError is the problem of one event, with advice.

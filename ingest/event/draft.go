@@ -1,5 +1,7 @@
 package event
 
+import "time"
+
 // Draft is an event that came in another form than JSON, such as a span. Its texts are valid UTF-8.
 type Draft struct {
 	ID            []byte // 1 to 256 bytes without control characters
@@ -16,8 +18,13 @@ type Draft struct {
 	Detail  string // of the problem, with advice
 }
 
+// maxAhead is how far ahead of the clock a draft may be, at most: the further, the sooner its id may be forgotten when
+// the memory for ids is small.
+const maxAhead = time.Minute
+
 // Add judges a draft as the decoder judges JSON, between Begin and End, and adds it to the batch as an event or as an
-// error, whose From and To are a place in Drafts. The batch keeps nothing of the draft.
+// error, whose From and To are a place in Drafts. The batch keeps nothing of the draft. Its sender may hold a request
+// back for as long as it likes, so that the event has an Earliest.
 func (d *Decoder) Add(e *Draft) {
 	d.next()
 	d.foreign = true
@@ -50,8 +57,15 @@ func (d *Decoder) Add(e *Draft) {
 	if len(f.attrs) > d.limits.MaxAttributes {
 		d.fail(CodeTooManyAttributes, "An event can have at most %d attributes. Send fewer.", d.limits.MaxAttributes)
 	}
+	ahead := min(d.limits.MaxFuture, maxAhead)
+	if f.time > d.now+int64(ahead) {
+		d.fail(CodeTimeInFuture, "Time %s is more than %v ahead of the server's clock, which shows %s. Correct the sender's "+
+			"clock.", d.shownTime(), ahead, showTime(d.now))
+	}
 	if d.check(); d.problem == "" {
 		d.accept(0)
+		b := d.batch
+		b.Events[len(b.Events)-1].Earliest = f.time - int64(ahead)
 		return
 	}
 	from := len(d.drafts)

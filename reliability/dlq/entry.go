@@ -27,6 +27,9 @@ const (
 // from all others.
 const ReasonRateLimited = "rate_limited"
 
+// ReasonForgotten is the reason of events that may count already, since ids of their time have been forgotten.
+const ReasonForgotten = "id_forgotten"
+
 // Entry is one dead letter.
 type Entry struct {
 	// ID names the entry in its store: 1 to 200 letters, digits and "._:~-". Save fills
