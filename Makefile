@@ -25,7 +25,7 @@ run: build ## start the demo: thirty days of history, live traffic, status page
 stack: build ## start engine, Prometheus and Alertmanager (and Grafana with containers), break something, show the alert
 	@scripts/stack
 
-deps: ## install what the tests need and is missing (Chromium, promtool, amtool, Redis, RabbitMQ from Debian, Kafka by Maven)
+deps: ## install what the tests need and is missing (Chromium, promtool, amtool, Redis, RabbitMQ from Debian, Kafka by Maven, OpenTelemetry's senders)
 	@scripts/test-deps
 
 quick: ## vet, and the tests without servers, browsers and other programs
