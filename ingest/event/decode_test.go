@@ -66,6 +66,7 @@ var errorCases = []struct {
 	{"broken UTF-8 in a key", with("\"\xff\":1"), CodeInvalidUTF8, ""},
 	{"half a surrogate pair", with(`"attributes":{"a":"\ud83d"}`), CodeInvalidUTF8, "both halves"},
 	{"wrong half", with(`"attributes":{"a":"\udc00\ud800"}`), CodeInvalidUTF8, "both halves"},
+	{"surrogate before the text of an escape", with(`"attributes":{"a":"\ud83dxude00"}`), CodeInvalidUTF8, "both halves"},
 
 	{"duplicate field", `{"service":"s","type":"t","type":"t"}`, CodeDuplicateKey, `Duplicate field "type"`},
 	{"duplicate null", with(`"id":null,"id":"x"`), CodeDuplicateKey, ""},

@@ -3,8 +3,9 @@ package event
 import (
 	"encoding/binary"
 	"math/bits"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/sloengine/sloengine/ingest/jsonescape"
 )
 
 // hardDepth bounds nesting regardless of SizeLimits: a body beyond it is rejected.
@@ -118,7 +119,7 @@ func (s *scanner) longStr(start, i int) (text []byte, ok bool) {
 			return text, true
 		case c == '\\':
 			escaped = true
-			n := escapeLength(b[i:])
+			n := jsonescape.Length(b[i:])
 			if n == 0 {
 				return nil, s.syntax(i, `expected one of the escapes \" \\ \/ \b \f \n \r \t or \u and four hex digits`)
 			}
@@ -132,83 +133,12 @@ func (s *scanner) longStr(start, i int) (text []byte, ok bool) {
 	}
 }
 
-// escapeLength returns the length of the escape at the start of b, 0 if it is none.
-func escapeLength(b []byte) int {
-	if len(b) < 2 {
-		return 0
-	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if _, ok := hex4(b[2:]); ok {
-			return 6
-		}
-	}
-	return 0
-}
-
-func hex4(b []byte) (r rune, ok bool) {
-	if len(b) < 4 {
-		return 0, false
-	}
-	for _, c := range b[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
-}
-
 // unescape resolves the escapes of text, all of which are well formed.
 func (s *scanner) unescape(text []byte) []byte {
-	out := s.scratch
-	start := len(out)
-	for i := 0; i < len(text); {
-		if text[i] != '\\' {
-			out = append(out, text[i])
-			i++
-			continue
-		}
-		switch c := text[i+1]; c {
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case 'n':
-			out = append(out, '\n')
-		case 'r':
-			out = append(out, '\r')
-		case 't':
-			out = append(out, '\t')
-		case 'u':
-			r, _ := hex4(text[i+2:])
-			i += 6
-			if utf16.IsSurrogate(r) {
-				low := rune(-1)
-				if escapeLength(text[i:]) == 6 {
-					low, _ = hex4(text[i+2:])
-				}
-				if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-					s.fail(CodeInvalidUTF8, "Text %s has an unpaired surrogate. Send both halves of the pair.", quote(text))
-				} else {
-					i += 6
-				}
-			}
-			out = utf8.AppendRune(out, r)
-			continue
-		default:
-			out = append(out, c)
-		}
-		i += 2
+	start := len(s.scratch)
+	out, ok := jsonescape.Append(s.scratch, text, "\uFFFD")
+	if !ok {
+		s.fail(CodeInvalidUTF8, "Text %s has an unpaired surrogate. Send both halves of the pair.", quote(text))
 	}
 	s.scratch = out
 	return out[start:len(out):len(out)]

@@ -2,8 +2,8 @@ package otlpwire
 
 import (
 	"encoding/base64"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"github.com/sloengine/sloengine/ingest/jsonescape"
 )
 
 // maxSkipped is how deep arrays and objects of a value may nest that is not understood.
@@ -85,7 +85,7 @@ func (t *transcoder) textEnd(i int) (end int, plain bool, err *Error) {
 		case c < ' ':
 			return 0, false, errorAt(j, "a control character in a text")
 		case c == '\\':
-			n := t.escape(j)
+			n := jsonescape.Length(t.in[j:])
 			if n == 0 {
 				return 0, false, errorAt(j, "an invalid escape in a text")
 			}
@@ -96,42 +96,7 @@ func (t *transcoder) textEnd(i int) (end int, plain bool, err *Error) {
 	return 0, false, errorAt(i, "a text does not end")
 }
 
-// escape returns the length of the escape at byte i, and 0 for an invalid one.
-func (t *transcoder) escape(i int) int {
-	switch t.at(i + 1) {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if _, ok := t.unit(i); ok {
-			return 6
-		}
-	}
-	return 0
-}
-
-// unit returns the UTF-16 code unit of the escape "\u" and four digits at byte i.
-func (t *transcoder) unit(i int) (rune, bool) {
-	if len(t.in)-i < 6 || t.in[i] != '\\' || t.in[i+1] != 'u' {
-		return 0, false
-	}
-	var r rune
-	for _, c := range t.in[i+2 : i+6] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
-}
-
-// text appends the text at byte i to out. Half of a surrogate pair becomes a byte that is not UTF-8, so that the text
+// text appends the text at byte i to out. An unpaired surrogate becomes a byte that is not UTF-8, so that the text
 // is repaired, and counted, as any other.
 func (t *transcoder) text(out []byte, i int) ([]byte, int, *Error) {
 	end, plain, err := t.textEnd(i)
@@ -141,41 +106,7 @@ func (t *transcoder) text(out []byte, i int) ([]byte, int, *Error) {
 	if plain {
 		return append(out, t.in[i+1:end-1]...), end, nil
 	}
-	for i++; i < end-1; {
-		c := t.in[i]
-		if c != '\\' {
-			out = append(out, c)
-			i++
-			continue
-		}
-		switch c = t.in[i+1]; c {
-		case 'b':
-			c = '\b'
-		case 'f':
-			c = '\f'
-		case 'n':
-			c = '\n'
-		case 'r':
-			c = '\r'
-		case 't':
-			c = '\t'
-		case 'u':
-			r, _ := t.unit(i)
-			i += 6
-			if utf16.IsSurrogate(r) {
-				low, _ := t.unit(i)
-				if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-					out = append(out, 0xff)
-					continue
-				}
-				i += 6
-			}
-			out = utf8.AppendRune(out, r)
-			continue
-		}
-		out = append(out, c)
-		i += 2
-	}
+	out, _ = jsonescape.Append(out, t.in[i+1:end-1], "\xff")
 	return out, end, nil
 }
 
