@@ -195,7 +195,7 @@ var mayImport = map[string][]string{
 	"internal/testkit":          {},
 	"internal/testkit/chromium": {},
 	"internal/testkit/slotest":  {"slo"},
-	"internal/testkit/spectest": {"rules", "slo/spec"},
+	"internal/testkit/spectest": {"rules", "slo/spec", "testdata/specs"},
 }
 
 // testsMayImport are the packages that tests may import in addition to internal/testkit. Packages whose tests run the

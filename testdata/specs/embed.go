@@ -1,7 +1,12 @@
 // Package specs holds example specs, for the demo and for tests.
 package specs
 
-import _ "embed"
+import "embed"
+
+// All are the specs, each in a file of its own.
+//
+//go:embed *.yaml
+var All embed.FS
 
 // Insurance is the spec of the insurance process that the demo plays.
 //

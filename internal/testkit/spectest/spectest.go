@@ -2,14 +2,13 @@
 package spectest
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/testdata/specs"
 )
 
 // Spec reads a spec without errors.
@@ -23,14 +22,7 @@ func Spec(t testing.TB, name, text string) *spec.Spec {
 // Example reads testdata/specs/NAME.yaml.
 func Example(t testing.TB, name string) *spec.Spec {
 	t.Helper()
-	dir := filepath.Join("testdata", "specs")
-	for range 5 { // the tests of a package run in its folder
-		if _, err := os.Stat(filepath.Join(dir, "insurance.yaml")); err == nil {
-			break
-		}
-		dir = filepath.Join("..", dir)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, name+".yaml"))
+	text, err := specs.All.ReadFile(name + ".yaml")
 	require.NoError(t, err)
 	return Spec(t, name+".yaml", string(text))
 }
