@@ -59,7 +59,7 @@ bench: build ## measure the figures of docs/performance.md, or of one SECTION
 	@scripts/bench $(BENCHTIME) $(SECTION)
 
 soak: build ## the crash tests for an hour (SOAK=1h)
-	SLOENGINE_SOAK=$${SOAK:-1h} $(GO) test -tags $(TAGS) -timeout 0 -run 'TestCrash|TestPowerLoss' -count 1 -v ./internal/e2e/faults ./ingest/engine ./reliability/wal
+	SLOENGINE_SOAK=$${SOAK:-1h} $(GO) test -tags $(TAGS) -timeout 0 -run 'TestCrash|TestPowerLoss' -count 1 -v ./internal/e2e/faults ./internal/e2e/otlp ./ingest/engine ./reliability/wal
 
 screenshots: ## take the README's pictures again
 	SLOENGINE_SCREENSHOTS=docs/pictures $(GO) test -tags $(TAGS) -run TestPage -count 1 ./internal/e2e/web

@@ -190,6 +190,7 @@ var mayImport = map[string][]string{
 	"internal/e2e/e2etest":      {"internal/testkit", "rules/series", "web/incidents"},
 	"internal/e2e/faults":       {},
 	"internal/e2e/operating":    {},
+	"internal/e2e/otlp":         {},
 	"internal/e2e/web":          {},
 	"internal/oracle":           {}, // tests only
 	"internal/testkit":          {},
@@ -239,6 +240,7 @@ var testsMayImport = map[string][]string{
 	"internal/e2e/brokers":   {"all"},
 	"internal/e2e/faults":    {"all"},
 	"internal/e2e/operating": {"all"},
+	"internal/e2e/otlp":      {"all"},
 	"internal/e2e/web":       {"all"},
 
 	"cmd/sloengine/app/config":     {"slo/yamldoc/shape/shapetest"},

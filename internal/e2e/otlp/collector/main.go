@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/collector/processor/batchprocessor"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
+	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 )
 
 func main() {
@@ -28,7 +29,7 @@ func main() {
 		BuildInfo: component.BuildInfo{Command: "collector", Description: "Collector of the tests", Version: "test"},
 		Factories: factories,
 		ConfigProviderSettings: otelcol.ConfigProviderSettings{ResolverSettings: confmap.ResolverSettings{
-			ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()},
+			ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()}, DefaultScheme: "file",
 		}},
 	})
 	if err := cmd.Execute(); err != nil {
@@ -37,6 +38,7 @@ func main() {
 }
 
 func factories() (f otelcol.Factories, err error) {
+	f.Telemetry = otelconftelemetry.NewFactory()
 	f.Receivers, err = otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory())
 	if err != nil {
 		return f, err
