@@ -18,6 +18,7 @@ import (
 
 const (
 	grpcTracesPath = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+	grpcLogsPath   = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
 	mediaGRPC      = "application/grpc"
 	frameHead      = 5 // a flag for compression and the length of the message
 
@@ -29,12 +30,14 @@ const (
 func (h *Handler) GRPC(middleware ...gin.HandlerFunc) http.Handler {
 	r := gin.New()
 	r.Use(middleware...)
-	r.POST(grpcTracesPath, h.through(otlpDoor{grpc: true}))
+	for _, of := range signals {
+		r.POST(of.method, h.through(otlpDoor{grpc: true, of: of}))
+	}
 	r.NoRoute(func(c *gin.Context) {
 		c.Writer.Header()["Content-Type"] = headerGRPC
 		c.Status(http.StatusOK)
 		grpcStatus(c.Writer.Header(), grpcUnimplemented,
-			fmt.Sprintf("no method %.100q: the engine takes %s", c.Request.URL.Path, grpcTracesPath))
+			fmt.Sprintf("no method %.100q: the engine takes %s and %s", c.Request.URL.Path, grpcTracesPath, grpcLogsPath))
 	})
 	return r
 }

@@ -192,7 +192,9 @@ const EventsPath = "/api/v1/events"
 // Register adds the routes to r.
 func (h *Handler) Register(r gin.IRouter) {
 	r.POST(EventsPath, h.through(eventsDoor{}))
-	r.POST(TracesPath, h.through(otlpDoor{}))
+	for _, of := range signals {
+		r.POST(of.path, h.through(otlpDoor{of: of}))
+	}
 	r.OPTIONS(EventsPath, h.handshake)
 }
 

@@ -22,7 +22,7 @@ type HTTPMetrics struct {
 	deadLettered *metrics.Counter
 	codes         map[event.Code]*metrics.Counter
 	unlisted      *metrics.Counter
-	ignored       []*metrics.Counter // spans, by otlp.Reason; the first is nil
+	ignored       [2][]*metrics.Counter // by signal and otlp.Reason, of which the first is nil
 	cut           *metrics.Counter
 	expired       *deadline.Metrics
 	wireBytes     *metrics.Counter
@@ -81,10 +81,13 @@ func NewHTTPMetrics(set *metrics.Set) *HTTPMetrics {
 	for _, code := range rejectionCodes {
 		m.codes[code] = metric.IngestRejected.Counter(set, string(code))
 	}
-	m.ignored, m.cut = make([]*metrics.Counter, len(otlp.Reasons())), metric.OTLPCut.Counter(set)
-	for why, reason := range otlp.Reasons() {
-		if why > 0 {
-			m.ignored[why] = metric.OTLPIgnored.Counter(set, reason)
+	m.cut = metric.OTLPCut.Counter(set)
+	for _, of := range signals {
+		m.ignored[of.index] = make([]*metrics.Counter, len(otlp.Reasons()))
+		for why, reason := range otlp.Reasons() {
+			if why > 0 {
+				m.ignored[of.index][why] = metric.OTLPIgnored.Counter(set, of.name, reason)
+			}
 		}
 	}
 	for _, reason := range []string{authMissing, authUnknown, authNotGiven, authHost, authExpired} {

@@ -16,8 +16,11 @@ import (
 	"github.com/sloengine/sloengine/ingest/otlp/otlpwire"
 )
 
-// TracesPath is where spans are posted (OTLP 1.x over HTTP).
-const TracesPath = "/v1/traces"
+// Where spans and log records are posted (OTLP 1.x over HTTP).
+const (
+	TracesPath = "/v1/traces"
+	LogsPath   = "/v1/logs"
+)
 
 // The media types of OTLP. The answer has that of the request.
 const (
@@ -31,14 +34,35 @@ const (
 //   - Rejected spans, even if they are all, are a success with partial_success.
 //   - If any span is throttled, all is 429, whatever was stored: a resend finds duplicates.
 //   - A failure after which a resend helps is 503, as others would not be resent.
-type otlpDoor struct{ grpc bool }
+type otlpDoor struct {
+	grpc bool
+	of   *signal
+}
 
-// spanState is what a request with spans needs besides a requestState.
+// signal is a signal of OpenTelemetry.
+type signal struct {
+	name     string // in metrics
+	items    string // in texts
+	rejected string // the field of partial_success that counts them, in JSON
+	path     string // over HTTP
+	method   string // over gRPC
+	index    int    // in HTTPMetrics.ignored
+}
+
+// The signals that count.
+var (
+	traces = &signal{"traces", "spans", "rejectedSpans", TracesPath, grpcTracesPath, 0}
+	logs   = &signal{"logs", "log records", "rejectedLogRecords", LogsPath, grpcLogsPath, 1}
+
+	signals = []*signal{traces, logs}
+)
+
+// spanState is what a request of OTLP needs besides a requestState.
 type spanState struct {
 	wire    *otlpwire.Decoder
 	mapper  *otlp.Mapper
 	json    bool
-	ignored []int // spans by otlp.Reason
+	ignored []int // items by otlp.Reason
 }
 
 func (d otlpDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal {
@@ -60,7 +84,7 @@ func (d otlpDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal
 	}
 	if req.URL.RawQuery != "" {
 		return &refusal{status: http.StatusBadRequest, code: problemBadQuery, closeConn: true,
-			detail: TracesPath + " takes no query parameters (remove them from the exporter's endpoint)"}
+			detail: d.of.path + " takes no query parameters (remove them from the exporter's endpoint)"}
 	}
 	return s.parseEncoding(req.Header.Get("Content-Encoding"))
 }
@@ -77,20 +101,29 @@ func (d otlpDoor) decode(h *Handler, s *requestState, body []byte, opt event.Dec
 	clear(in.ignored)
 	s.decoder.Begin(opt, s.batch)
 	in.mapper.Begin(opt.Catalog, h.o.Translation.Attributes)
-	take := func(span *otlpwire.Span) error {
-		draft, why := in.mapper.Span(span)
+	take := func(draft *event.Draft, why otlp.Reason) error {
 		if draft == nil {
 			in.ignored[why]++
-			return nil
+		} else {
+			s.decoder.Add(draft)
 		}
-		s.decoder.Add(draft)
 		return nil
 	}
+	span := func(span *otlpwire.Span) error { return take(in.mapper.Span(span)) }
+	log := func(r *otlpwire.LogRecord) error { return take(in.mapper.Log(r)) }
 	code := event.CodeInvalidProtobuf
 	if in.json {
-		code, err = event.CodeInvalidJSON, in.wire.TracesJSON(body, take)
-	} else {
-		err = in.wire.Traces(body, take)
+		code = event.CodeInvalidJSON
+	}
+	switch {
+	case d.of == traces && in.json:
+		err = in.wire.TracesJSON(body, span)
+	case d.of == traces:
+		err = in.wire.Traces(body, span)
+	case in.json:
+		err = in.wire.LogsJSON(body, log)
+	default:
+		err = in.wire.Logs(body, log)
 	}
 	s.decoder.End()
 	if err != nil {
@@ -103,7 +136,7 @@ func (d otlpDoor) decode(h *Handler, s *requestState, body []byte, opt event.Dec
 	}
 	for why, n := range in.ignored {
 		if n > 0 {
-			h.o.Metrics.ignored[why].Add(n)
+			h.o.Metrics.ignored[d.of.index][why].Add(n)
 		}
 	}
 	lost := in.wire.Losses()
@@ -116,8 +149,8 @@ func (d otlpDoor) respond(h *Handler, c *gin.Context, s *requestState) int {
 	if s.limits.retryAfter > 0 {
 		return d.write(c, s, &refusal{status: http.StatusTooManyRequests, code: problemRateLimited,
 			retryAfter: s.limits.retryAfter,
-			detail: fmt.Sprintf("%d of %d spans exceed their rate limits (resend the request after Retry-After: what is stored "+
-				"counts once)", s.answer.Limited, s.answer.Received)})
+			detail: fmt.Sprintf("%d of %d %s exceed their rate limits (resend the request after Retry-After: what is stored "+
+				"counts once)", s.answer.Limited, s.answer.Received, d.of.items)})
 	}
 	return d.accept(c, s)
 }
@@ -127,7 +160,7 @@ func (d otlpDoor) accept(c *gin.Context, s *requestState) int {
 	a := &s.answer
 	lost, reason := a.Rejected+a.Limited+a.DeadLettered, ""
 	if lost > 0 {
-		reason = lostSpans(a)
+		reason = d.lost(a)
 	}
 	out := s.out[:0]
 	switch {
@@ -135,7 +168,7 @@ func (d otlpDoor) accept(c *gin.Context, s *requestState) int {
 		out = append(out, "{}"...)
 	case lost == 0:
 	case s.form.spans.json:
-		out = append(strconv.AppendInt(append(out, `{"partialSuccess":{"rejectedSpans":"`...), int64(lost), 10),
+		out = append(strconv.AppendInt(append(out, `{"partialSuccess":{"`+d.of.rejected+`":"`...), int64(lost), 10),
 			`","errorMessage":`...)
 		out = append(event.AppendJSONText(out, reason), "}}"...)
 	default:
@@ -147,8 +180,8 @@ func (d otlpDoor) accept(c *gin.Context, s *requestState) int {
 	return d.send(c, s, http.StatusOK)
 }
 
-// lostSpans says how many spans do not count, by code, with the first detail of each.
-func lostSpans(a *Answer) string {
+// lost says how many items do not count, by code, with the first detail of each.
+func (d otlpDoor) lost(a *Answer) string {
 	var codes []event.Code
 	first, counts := map[event.Code]string{}, map[event.Code]int{}
 	add := func(code event.Code, n int, detail string) {
@@ -164,7 +197,8 @@ func lostSpans(a *Answer) string {
 		add(run.Code, run.To-run.From+1, "")
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d spans that would count are refused:", a.Rejected+a.Limited+a.DeadLettered, a.Received)
+	fmt.Fprintf(&b, "%d of %d %s that would count are refused:", a.Rejected+a.Limited+a.DeadLettered, a.Received,
+		d.of.items)
 	for i, code := range codes {
 		if i > 0 {
 			b.WriteByte(';')

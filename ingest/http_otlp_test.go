@@ -24,6 +24,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
@@ -53,7 +54,11 @@ func wire(t testing.TB, data *trace.TracesData) string {
 
 // postSpans posts a body of protobuf, or what the headers say.
 func (r *rig) postSpans(body string, h headers) *httptest.ResponseRecorder {
-	req := httptest.NewRequest("POST", TracesPath, strings.NewReader(body))
+	return r.postTo(TracesPath, body, h)
+}
+
+func (r *rig) postTo(path, body string, h headers) *httptest.ResponseRecorder {
+	req := httptest.NewRequest("POST", path, strings.NewReader(body))
 	req.Header.Set("Content-Type", "application/x-protobuf")
 	for k, v := range h {
 		req.Header.Set(k, v)
@@ -121,6 +126,27 @@ func TestSpansAreCountedOnce(t *testing.T) {
 	require.Equal(t, http.StatusOK, rec.Code, "a request without spans is a request")
 }
 
+func TestLogRecords(t *testing.T) {
+	r := newRig(t, func(o *HandlerOptions) {
+		shopOnly(o)
+		o.Translation.Spans = &otlp.Settings{Logs: []otlp.LogRule{{Event: "order.paid", Type: "order"}}}
+	})
+	body := `{"resourceLogs":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},"scopeLogs":[
+		{"logRecords":[{"eventName":"order.paid","timeUnixNano":"%d"},{"eventName":"other"}]}]}]}`
+	for range 2 {
+		rec := r.postTo(LogsPath, fmt.Sprintf(body, testNow.UnixNano()), headers{"Content-Type": "application/json"})
+		require.Equal(t, http.StatusOK, rec.Code)
+		require.Equal(t, "{}", rec.Body.String())
+	}
+	require.Equal(t, 1, r.events)
+	rec := r.postTo(LogsPath, fmt.Sprintf(body, testNow.AddDate(0, 0, -9).UnixNano()), headers{"Content-Type": "application/json"})
+	require.Contains(t, rec.Body.String(), `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"1 of 1 log records that`)
+	var out bytes.Buffer
+	r.set.WritePrometheus(&out)
+	require.Contains(t, out.String(), `sloengine_otlp_ignored_total{signal="logs",reason="no_rule"} 3`)
+	require.Equal(t, http.StatusBadRequest, r.postTo(LogsPath, "\xff", nil).Code)
+}
+
 // A batch may have more events than a request of events: senders of OTLP cannot divide it.
 func TestALargeRequestOfSpans(t *testing.T) {
 	r := newRig(t, shopOnly)
@@ -137,8 +163,8 @@ func TestSpansThatDoNotCount(t *testing.T) {
 	require.Equal(t, 1, r.events)
 	var out bytes.Buffer
 	r.set.WritePrometheus(&out)
-	require.Contains(t, out.String(), `sloengine_otlp_ignored_spans_total{reason="kind"} 1`)
-	require.Contains(t, out.String(), `sloengine_otlp_ignored_spans_total{reason="unknown_service"} 3`)
+	require.Contains(t, out.String(), `sloengine_otlp_ignored_total{signal="traces",reason="kind"} 1`)
+	require.Contains(t, out.String(), `sloengine_otlp_ignored_total{signal="traces",reason="unknown_service"} 3`)
 	require.Contains(t, out.String(), `sloengine_ingest_events_total{result="accepted"} 1`)
 }
 

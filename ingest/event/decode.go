@@ -295,7 +295,7 @@ func (d *Decoder) accept(line int) {
 	f := &d.f
 	item := Item{Start: len(b.Buf), Index: index, Line: line, Time: f.time}
 	if f.id == nil && d.opt.DefaultID != nil {
-		if d.id = d.opt.DefaultID(d.id[:0], index); validID(d.id) && utf8.Valid(d.id) {
+		if d.id = d.opt.DefaultID(d.id[:0], index); ValidID(d.id) && utf8.Valid(d.id) {
 			f.id = d.id
 		}
 	}

@@ -183,7 +183,7 @@ func (d *Decoder) num(bit field, key []byte, depth int) (text []byte, ok bool) {
 }
 
 func (d *Decoder) setID(text []byte) {
-	if !validID(text) {
+	if !ValidID(text) {
 		d.fail(CodeBadID, "The id %s must be 1 to 256 bytes without control characters. Leave it out to have one assigned.",
 			quote(text))
 		return
@@ -191,7 +191,8 @@ func (d *Decoder) setID(text []byte) {
 	d.f.id = text
 }
 
-func validID(text []byte) bool { return len(text) > 0 && len(text) <= maxIDBytes && !hasControl(text) }
+// ValidID reports whether a text may be an id: 1 to 256 bytes without control characters.
+func ValidID(text []byte) bool { return len(text) > 0 && len(text) <= maxIDBytes && !hasControl(text) }
 
 // hasControl reports whether text has a control character, U+0080 to U+009F
 // included.

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/otlp/otlpwire"
 )
 
-// Reason is why a span does not count.
+// Reason is why a span or a log record does not count.
 type Reason uint8
 
 // The reasons.
@@ -25,15 +27,18 @@ const (
 	ByRule                // a rule of the settings says so
 	UnknownService        // no spec has the service
 	UnknownType           // the spec of the service has not the type
+	NoRule                // of a log record: no rule says that it counts
 	reasons
 )
 
-var reasonNames = [reasons]string{"", "kind", "local_parent", "operation", "rule", "unknown_service", "unknown_type"}
+var reasonNames = [reasons]string{"", "kind", "local_parent", "operation", "rule", "unknown_service", "unknown_type",
+	"no_rule"}
 
-// Reasons are the names of the reasons for which a span does not count, by Reason.
+// Reasons are the names of the reasons for which a span or a log record does not count, by Reason.
 func Reasons() []string { return reasonNames[:] }
 
-// Mapper makes events of spans. It is for one goroutine; all that it hands out is valid until its next call.
+// Mapper makes events of spans and log records. It is for one goroutine; all that it hands out is valid until its next
+// call.
 type Mapper struct {
 	settings   *Settings
 	keep       []pattern
@@ -57,6 +62,9 @@ type Mapper struct {
 	operation         []byte
 	later             [rolesEnd]bool // the value above is that of the later conventions
 	cut               int
+
+	hash   xxh3.Hasher // of log records
+	number [8]byte
 }
 
 // maxPlans bounds the services that a mapper remembers.
@@ -85,23 +93,8 @@ func (m *Mapper) Cut() int { return m.cut }
 
 // Span returns the event of a span that counts, or why it does not count.
 func (m *Mapper) Span(s *otlpwire.Span) (*event.Draft, Reason) {
-	if s.ResourceIndex != m.resource {
-		m.enter(s)
-	}
+	m.gather(&s.Origin, s.Attrs)
 	p := m.plan
-	m.values = append(m.values[:0], m.inherited...)
-	m.text, m.http, m.rpc, m.operation, m.later = m.text[:0], 0, nil, nil, [len(m.later)]bool{}
-	clear(m.own[:len(p.names)])
-	for i := range s.Attrs {
-		a := &s.Attrs[i]
-		to := p.slot(i, a.Key)
-		if to.role != 0 {
-			m.note(to, &a.Value)
-		}
-		if to.name >= 0 {
-			m.set(to, &a.Value)
-		}
-	}
 	typ, why := m.typeOf(s)
 	switch {
 	case typ == nil:
@@ -119,8 +112,29 @@ func (m *Mapper) Span(s *otlpwire.Span) (*event.Draft, Reason) {
 	return m.event(s, typ), Counts
 }
 
-// enter begins the spans of another resource.
-func (m *Mapper) enter(s *otlpwire.Span) {
+// gather reads the attributes of an item.
+func (m *Mapper) gather(from *otlpwire.Origin, attrs []otlpwire.Attr) {
+	if from.ResourceIndex != m.resource {
+		m.enter(from)
+	}
+	p := m.plan
+	m.values = append(m.values[:0], m.inherited...)
+	m.text, m.http, m.rpc, m.operation, m.later = m.text[:0], 0, nil, nil, [len(m.later)]bool{}
+	clear(m.own[:len(p.names)])
+	for i := range attrs {
+		a := &attrs[i]
+		to := p.slot(i, a.Key)
+		if to.role != 0 {
+			m.note(to, &a.Value)
+		}
+		if to.name >= 0 {
+			m.set(to, &a.Value)
+		}
+	}
+}
+
+// enter begins the items of another resource.
+func (m *Mapper) enter(s *otlpwire.Origin) {
 	m.resource = s.ResourceIndex
 	var name, namespace string
 	if v, _ := otlpwire.Lookup(s.Resource, "service.name"); v.Kind == otlpwire.String {
@@ -174,6 +188,11 @@ func (m *Mapper) newPlan(namespace, name string) *plan {
 	for i := range m.settings.Spans {
 		if r := &m.settings.Spans[i]; r.Service == "" || r.Service == service {
 			p.rules = append(p.rules, newRule(r))
+		}
+	}
+	for i := range m.settings.Logs {
+		if r := &m.settings.Logs[i]; r.Service == "" || r.Service == service {
+			p.logs = append(p.logs, newLogRule(r))
 		}
 	}
 	return p
@@ -294,10 +313,15 @@ func (m *Mapper) matches(r *rule, s *otlpwire.Span) bool {
 	if r.kind != 0 && int(s.Kind) != r.kind || !r.name.match(string(s.Name)) {
 		return false
 	}
-	for _, c := range r.match {
-		v, ok := otlpwire.Lookup(s.Attrs, c.key)
+	return m.meets(r.match, &s.Origin, s.Attrs)
+}
+
+// meets reports whether attributes of an item, or else of its resource, have the values of all conditions.
+func (m *Mapper) meets(list []condition, from *otlpwire.Origin, attrs []otlpwire.Attr) bool {
+	for _, c := range list {
+		v, ok := otlpwire.Lookup(attrs, c.key)
 		if !ok {
-			v, ok = otlpwire.Lookup(s.Resource, c.key)
+			v, ok = otlpwire.Lookup(from.Resource, c.key)
 		}
 		if !ok || string(m.valueText(&v)) != c.value {
 			return false
@@ -345,14 +369,19 @@ func (m *Mapper) extend(s *otlpwire.Span) {
 	if p.operation {
 		m.give(Operation, m.bound(s.Name))
 	}
-	if p.trace {
-		hex.Encode(m.trace[:], s.TraceID[:])
-		m.give(TraceID, m.trace[:])
-	}
+	m.giveTrace(&s.TraceID)
 	if len(s.ExceptionType) > 0 {
 		if to := p.slotOf("error.type"); to >= 0 && !(int(to) < len(m.values) && len(m.values[to]) > 0) {
 			m.give("error_type", m.bound(s.ExceptionType))
 		}
+	}
+}
+
+// giveTrace gives the attribute trace_id if the spec names it.
+func (m *Mapper) giveTrace(id *[16]byte) {
+	if m.plan.trace && *id != [16]byte{} {
+		hex.Encode(m.trace[:], id[:])
+		m.give(TraceID, m.trace[:])
 	}
 }
 

@@ -205,6 +205,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		Services: map[string]string{"a": "b c"},
 		Sampling: map[string]float64{"a": 0, "b": 0.5, "c": 1.5},
 		Spans:    []otlp.SpanRule{{}, {Name: "**", Type: "a b"}},
+		Logs:     []otlp.LogRule{{Type: "x"}, {Body: "**"}},
 	}).Check(func(place, remedy, text string) { got = append(got, place+": "+text+" ("+remedy+")") })
 	require.Equal(t, []string{
 		`grpc: "localhost" is not an address (want host and port, such as 127.0.0.1:4317)`,
@@ -217,6 +218,9 @@ func TestSettingsAreChecked(t *testing.T) {
 		`spans[0]: the rule matches every span (add service, name, kind or attributes)`,
 		`spans[1].name: "**" has more than one * (use one *)`,
 		`spans[1].type: "a b" is not a type (want letters, digits, dots, dashes and underscores)`,
+		`logs[0]: the rule matches every log record (add event_name, body or attributes)`,
+		`logs[1].body: "**" has more than one * (use one *)`,
+		`logs[1].type: "" is not a type (want letters, digits, dots, dashes and underscores)`,
 	}, got)
 }
 

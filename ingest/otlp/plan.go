@@ -40,6 +40,7 @@ type plan struct {
 	named   map[string]bool // attributes that the spec names
 	keep    []pattern       // further ones, as keys of the conventions
 	rules   []*rule
+	logs    []*logRule
 	ratio   float64 // of sampling that spans do not say; 0: none
 	known   bool    // a spec has it
 
@@ -123,10 +124,32 @@ type condition struct{ key, value string }
 func newRule(r *SpanRule) *rule {
 	out := &rule{kind: max(slices.Index(kinds[:], r.Kind), 0), typ: []byte(r.Type)}
 	if out.name = newPattern(r.Name); r.Name == "" {
-		out.name = newPattern("*")
+		out.name = anyText
 	}
-	for key, value := range r.Match {
-		out.match = append(out.match, condition{key, value})
+	out.match = conditions(r.Match)
+	return out
+}
+
+// logRule is a LogRule for one service.
+type logRule struct {
+	event    string
+	body     pattern
+	match    []condition
+	typ      []byte
+	duration string // attribute
+}
+
+func newLogRule(r *LogRule) *logRule {
+	out := &logRule{event: r.Event, match: conditions(r.Match), typ: []byte(r.Type), duration: r.Duration}
+	if out.body = newPattern(r.Body); r.Body == "" {
+		out.body = anyText
+	}
+	return out
+}
+
+func conditions(match map[string]string) (out []condition) {
+	for key, value := range match {
+		out = append(out, condition{key, value})
 	}
 	return out
 }

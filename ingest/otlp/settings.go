@@ -23,6 +23,8 @@ type Settings struct {
 	Sampling map[string]float64 `yaml:"sampling"`
 	// Spans are rules for spans that count otherwise than by default. The first that matches decides.
 	Spans []SpanRule `yaml:"spans"`
+	// Logs are rules for log records, none of which counts by default. The first that matches decides.
+	Logs []LogRule `yaml:"logs"`
 }
 
 // SpanRule says how matching spans count.
@@ -33,6 +35,16 @@ type SpanRule struct {
 	Kind  string            `yaml:"kind" one:"internal server client producer consumer"`
 	Match map[string]string `yaml:"attributes"` // of the span or its resource
 	Type  string            `yaml:"type"`       // of the event; "" does not count the span
+}
+
+// LogRule says which log records count. One of the severity ERROR or above is a failure.
+type LogRule struct {
+	Service  string            `yaml:"service"`     // as specs name it; "" is every service
+	Event    string            `yaml:"event_name"`  // of the record, or its attribute event.name; "" is any
+	Body     string            `yaml:"body"`        // one "*" stands for any characters; "" is any
+	Match    map[string]string `yaml:"attributes"`  // of the record or its resource
+	Type     string            `yaml:"type"`        // of the event
+	Duration string            `yaml:"duration_ms"` // the attribute that has it; "": there is none
 }
 
 // DefaultKeep are the attributes that are kept by default: what a fault is attributed to, with few values each.
@@ -103,6 +115,21 @@ func (s *Settings) Check(problem func(place, remedy, text string)) {
 			problem(place, "add service, name, kind or attributes", "the rule matches every span")
 		}
 	}
+	if len(s.Logs) > maxRules {
+		problem("logs", "merge some", fmt.Sprintf("at most %d rules", maxRules))
+	}
+	for i, r := range s.Logs {
+		place := fmt.Sprintf("logs[%d]", i)
+		if strings.Count(r.Body, "*") > 1 {
+			problem(place+".body", "use one *", fmt.Sprintf("%q has more than one *", r.Body))
+		}
+		if !event.ValidName(r.Type) {
+			problem(place+".type", "want letters, digits, dots, dashes and underscores", fmt.Sprintf("%q is not a type", r.Type))
+		}
+		if r.Event == "" && r.Body == "" && len(r.Match) == 0 {
+			problem(place, "add event_name, body or attributes", "the rule matches every log record")
+		}
+	}
 }
 
 // pattern is a text where one "*" stands for any characters.
@@ -110,6 +137,9 @@ type pattern struct {
 	before, after string
 	open          bool
 }
+
+// anyText matches every text.
+var anyText = newPattern("*")
 
 func newPattern(text string) pattern {
 	before, after, open := strings.Cut(text, "*")

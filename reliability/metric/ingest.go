@@ -19,11 +19,13 @@ var (
 	IngestRejected = ingestPart.Counter("sloengine_ingest_rejected_total", unitEvents,
 		"Invalid events that were rejected, by error code.",
 		Named("code", "error code in the response, or `unlisted` beyond the errors and ranges that a response lists"))
-	OTLPIgnored = ingestPart.Counter("sloengine_otlp_ignored_spans_total", "spans",
-		"Spans that do not count, by reason. Those of an unknown service or type are listed on the engine page.",
-		OneOf("reason", "kind local_parent operation rule unknown_service unknown_type"))
+	OTLPIgnored = ingestPart.Counter("sloengine_otlp_ignored_total", "items",
+		"Spans and log records that do not count, by reason. Spans of an unknown service or type are listed on the engine "+
+			"page.",
+		OneOf("signal", "traces logs"),
+		OneOf("reason", "kind local_parent operation rule unknown_service unknown_type no_rule"))
 	OTLPCut = ingestPart.Counter("sloengine_otlp_cut_values_total", "values",
-		"Values of spans that were shortened, left out or repaired.")
+		"Values of spans and log records that were shortened, left out or repaired.")
 	IngestStoredEvents = ingestPart.Counter("sloengine_ingest_stored_events_total", unitEvents,
 		"Events written to the log.")
 	IngestReceivedBytes = ingestPart.Counter("sloengine_ingest_received_bytes_total", unitBytes,

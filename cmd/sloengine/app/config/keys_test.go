@@ -114,6 +114,7 @@ var keyEffects = map[string]string{
 	"ingest/otlp TestServices":                         `otlp.services`,
 	"ingest/otlp TestFractionalWeights":                `otlp.sampling`,
 	"ingest/otlp TestRules":                            `otlp.spans.*`,
+	"ingest/otlp TestLogs":                             `otlp.logs.*`,
 	"ingest/source TestHeadersAsAttributes":            `sources.headers`,
 	"ingest/source TestBackfill":                       `sources.backfill`,
 	"ingest/source TestDeadLetters":                    `sources.max_message`,
