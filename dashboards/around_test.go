@@ -28,8 +28,6 @@ var around = map[string]func(s float64) float64{
 	`sloengine_dlq_entries{origin="sink"}`:                                growing(0.2),
 	`sloengine_dlq_saved_total{origin="admission",reason="rate_limited"}`: growing(0.5),
 	`sloengine_dlq_saved_total{origin="sink",reason="retry_exhausted"}`:   growing(0.2),
-	`sloengine_otlp_ignored_total{signal="traces",reason="kind"}`:         growing(7),
-	`sloengine_otlp_cut_values_total`:                                     growing(0.1),
 	`sloengine_ratelimit_hits_total{layer="global",type=""}`:              growing(20),
 	`sloengine_ratelimit_hits_total{layer="type",type="(default)"}`:       growing(5),
 	`sloengine_ratelimit_hits_total{layer="type",type="payment.*"}`:       growing(1),

@@ -336,7 +336,7 @@ func newSelf(t testing.TB) *self {
 	return s
 }
 
-// post sends good events, a duplicate and a broken one.
+// post sends good events, a duplicate and a broken one, and a span that does not count, with a text of invalid UTF-8.
 func (s *self) post() {
 	s.n++
 	s.posted += 3
@@ -350,6 +350,13 @@ func (s *self) post() {
 	res := httptest.NewRecorder()
 	s.handler.ServeHTTP(res, req)
 	require.Equal(s.t, http.StatusAccepted, res.Code, res.Body)
+
+	const span = "\x0a\x09\x12\x07\x12\x05\x2a\x03a\xffb" // resourceSpans, scopeSpans, spans, name
+	req = httptest.NewRequest(http.MethodPost, ingest.TracesPath, strings.NewReader(span))
+	req.Header.Set("Content-Type", "application/x-protobuf")
+	res = httptest.NewRecorder()
+	s.handler.ServeHTTP(res, req)
+	require.Equal(s.t, http.StatusOK, res.Code, res.Body)
 }
 
 // process stands in for the metrics that the command adds: those of the fold and of the process.
