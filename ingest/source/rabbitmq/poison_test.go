@@ -146,7 +146,11 @@ func (r *rig) poison(queue, deaths string, list []amqp.Publishing) {
 		} else if conn.IsClosed() {
 			conn = dial(r.t)
 		}
-		require.NoError(r.t, publish(conn, queue, order(fmt.Sprintf("good-%d", i))))
+		good := order(fmt.Sprintf("good-%d", i))
+		if publish(conn, queue, good) != nil { // the broker ends a connection a moment after it took a message
+			conn = dial(r.t)
+			require.NoError(r.t, publish(conn, queue, good))
+		}
 	}
 	r.t.Cleanup(func() {
 		if r.t.Failed() {
