@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -110,8 +111,16 @@ func (e *engine) sameAs(t *testing.T, v *visits, shops ...*shop) {
 		}
 	}
 	e.WaitReady(t)
-	require.Eventually(t, func() bool { return e2etest.Counted(t, e.Process, "all") >= sum }, 2*time.Minute,
-		100*time.Millisecond, "%d of %d counted", e2etest.Counted(t, e.Process, "all"), sum)
+	counted := 0
+	defer func() {
+		if t.Failed() {
+			t.Logf("%d of %d counted", counted, sum)
+		}
+	}()
+	testkit.Eventually(t, "all requests count", func() bool {
+		counted = e2etest.Counted(t, e.Process, "all")
+		return counted >= sum
+	})
 	e2etest.Reports(t, e.Process, 5) // what would be counted twice now
 	traced := 0
 	for service, want := range wants {
@@ -313,8 +322,9 @@ service:
 	for _, s := range shops {
 		want := e.counted(t, s.service, "all", func(l map[string]string) string { return l["result"] })
 		require.NotEmpty(t, want)
-		require.Eventually(t, func() bool { return fmt.Sprint(want) == fmt.Sprint(spanMetrics(t, metrics, s.service)) },
-			30*time.Second, 100*time.Millisecond, "%v", spanMetrics(t, metrics, s.service))
+		testkit.Eventually(t, fmt.Sprintf("span metrics %v of %s", want, s.service), func() bool {
+			return maps.Equal(want, spanMetrics(t, metrics, s.service))
+		})
 	}
 	e.Stop(t)
 }
