@@ -2,6 +2,7 @@ package wal
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -53,8 +54,10 @@ func BenchmarkRead(b *testing.B) {
 		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
 			l := benchLog(b)
 			n := total / size
-			if err := l.Append(sameSize(n, size)); err != nil {
-				b.Fatal(err)
+			for batch := range slices.Chunk(sameSize(n, size), 10_000) {
+				if err := l.Append(batch); err != nil {
+					b.Fatal(err)
+				}
 			}
 			b.SetBytes(int64(n) * int64(size))
 			b.ReportAllocs()
