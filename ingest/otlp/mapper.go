@@ -42,6 +42,8 @@ func Reasons() []string { return reasonNames[:] }
 type Mapper struct {
 	settings   *Settings
 	keep       []pattern
+	rules      []*rule
+	logs       []*logRule
 	seen       *Seen
 	catalog    event.Catalog
 	attributes func(service []byte) []string
@@ -67,8 +69,8 @@ type Mapper struct {
 	number [8]byte
 }
 
-// maxPlans bounds the services that a mapper remembers.
-const maxPlans = 1000
+// maxPlans bounds the services that a mapper remembers, of which one request may name any number.
+const maxPlans = 200
 
 // NewMapper makes a mapper. Spans that no spec counts are noted in seen.
 func NewMapper(s *Settings, seen *Seen) *Mapper {
@@ -76,13 +78,19 @@ func NewMapper(s *Settings, seen *Seen) *Mapper {
 	for _, key := range s.Keep {
 		m.keep = append(m.keep, newPattern(key))
 	}
+	for i := range s.Spans {
+		m.rules = append(m.rules, newRule(&s.Spans[i]))
+	}
+	for i := range s.Logs {
+		m.logs = append(m.logs, newLogRule(&s.Logs[i]))
+	}
 	return m
 }
 
 // Begin starts a request. attributes are those that the spec names for a service. They belong to the catalogue, so that
 // they are asked for again when that is another one.
 func (m *Mapper) Begin(catalog event.Catalog, attributes func(service []byte) []string) {
-	if catalog != m.catalog || len(m.plans) > maxPlans {
+	if catalog != m.catalog {
 		clear(m.plans)
 	}
 	m.catalog, m.attributes, m.resource, m.cut = catalog, attributes, -1, 0
@@ -136,16 +144,13 @@ func (m *Mapper) gather(from *otlpwire.Origin, attrs []otlpwire.Attr) {
 // enter begins the items of another resource.
 func (m *Mapper) enter(s *otlpwire.Origin) {
 	m.resource = s.ResourceIndex
-	var name, namespace string
-	if v, _ := otlpwire.Lookup(s.Resource, "service.name"); v.Kind == otlpwire.String {
-		name = string(v.Bytes)
-	}
-	if v, _ := otlpwire.Lookup(s.Resource, "service.namespace"); v.Kind == otlpwire.String {
-		namespace = string(v.Bytes)
-	}
+	name, namespace := resourceText(s, "service.name"), resourceText(s, "service.namespace")
 	key := namespace + "/" + name
 	p := m.plans[key]
 	if p == nil {
+		if len(m.plans) >= maxPlans {
+			clear(m.plans)
+		}
 		p = m.newPlan(namespace, name)
 		m.plans[key] = p
 	}
@@ -156,6 +161,9 @@ func (m *Mapper) enter(s *otlpwire.Origin) {
 	m.text = m.resourceText
 	for i := range s.Resource {
 		a := &s.Resource[i]
+		if len(a.Key) > maxNameBytes {
+			continue
+		}
 		to, ok := p.keys[string(a.Key)]
 		if !ok {
 			to = p.learn(string(a.Key))
@@ -167,6 +175,19 @@ func (m *Mapper) enter(s *otlpwire.Origin) {
 	m.inherited, m.values = m.values, m.inherited
 	m.resourceText, m.text = m.text, m.resourceText
 	clear(m.own[:])
+}
+
+// resourceText is a text of the resource, which is cut where it is too long for a name.
+func resourceText(s *otlpwire.Origin, key string) string {
+	v, _ := otlpwire.Lookup(s.Resource, key)
+	if v.Kind != otlpwire.String {
+		return ""
+	}
+	n := min(len(v.Bytes), maxNameBytes)
+	for n > 0 && n < len(v.Bytes) && !utf8.RuneStart(v.Bytes[n]) {
+		n--
+	}
+	return string(v.Bytes[:n])
 }
 
 func (m *Mapper) newPlan(namespace, name string) *plan {
@@ -185,14 +206,14 @@ func (m *Mapper) newPlan(namespace, name string) *plan {
 		}
 	}
 	p.operation, p.trace = p.named[Operation], p.named[TraceID]
-	for i := range m.settings.Spans {
-		if r := &m.settings.Spans[i]; r.Service == "" || r.Service == service {
-			p.rules = append(p.rules, newRule(r))
+	for _, r := range m.rules {
+		if r.service == "" || r.service == service {
+			p.rules = append(p.rules, r)
 		}
 	}
-	for i := range m.settings.Logs {
-		if r := &m.settings.Logs[i]; r.Service == "" || r.Service == service {
-			p.logs = append(p.logs, newLogRule(r))
+	for _, r := range m.logs {
+		if r.service == "" || r.service == service {
+			p.logs = append(p.logs, r)
 		}
 	}
 	return p

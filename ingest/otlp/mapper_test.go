@@ -3,6 +3,7 @@ package otlp_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -428,4 +429,41 @@ slos:
 	require.Empty(t, list[0].Operations[0].Rule("cart"))
 	rule := list[2].Operations[0].Rule("shop")
 	require.Equal(t, `{service: "shop", kind: internal, name: "nightly \"*", type: job}`, rule)
+}
+
+// A request may name any number of services and keys, as long as it likes. What a mapper remembers of them is bounded.
+func TestAMapperIsBounded(t *testing.T) {
+	settings := &otlp.Settings{Keep: []string{"*"}, Spans: []otlp.SpanRule{{Service: "x", Kind: "client", Type: "call"}}}
+	seen := otlp.NewSeen(func() time.Time { return now })
+	m, wire := otlp.NewMapper(settings, seen), otlpwire.New(otlpwire.Limits{})
+	catalog := event.NewCatalog(map[string][]string{"shop": nil})
+	held := func() uint64 {
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return s.HeapAlloc
+	}
+	before := held()
+	for i := range 30 {
+		m.Begin(catalog, nil)
+		data := &trace.TracesData{}
+		for k := range 200 {
+			one := usual(1).ResourceSpans[0]
+			one.Resource.Attributes[0].Value.Value = &common.AnyValue_StringValue{
+				StringValue: fmt.Sprintf("s%d-%d-%s", i, k, strings.Repeat("n", 3000))}
+			for j := range 20 {
+				one.ScopeSpans[0].Spans[0].Attributes = append(one.ScopeSpans[0].Spans[0].Attributes,
+					&common.KeyValue{Key: fmt.Sprintf("k%d-%d-%d-%s", i, k, j, strings.Repeat("k", 3000))})
+			}
+			data.ResourceSpans = append(data.ResourceSpans, one)
+		}
+		body, err := proto.Marshal(data)
+		require.NoError(t, err)
+		require.NoError(t, wire.Traces(body, func(s *otlpwire.Span) error { m.Span(s); return nil }))
+	}
+	require.Less(t, held(), before+32<<20, "360 MB of names, and the last request of 13 MB")
+	for _, s := range seen.Snapshot() {
+		require.LessOrEqual(t, len(s.Name), 128)
+	}
+	runtime.KeepAlive(m)
 }

@@ -8,8 +8,11 @@ import (
 // maxNames bounds the attributes that one service may keep; further ones are left out and counted as cut.
 const maxNames = 128
 
-// maxKeys bounds the keys that a plan remembers, of which senders can invent any number.
-const maxKeys = 2048
+// The bounds of what a plan remembers, since senders can invent any number of keys and names.
+const (
+	maxKeys      = 256
+	maxNameBytes = 128 // of a key; a longer one is not kept. Names of services are cut
+)
 
 // role is what an attribute means besides itself.
 type role uint8
@@ -62,6 +65,9 @@ type shapeKey struct {
 
 // slot returns where the i-th attribute of a span goes.
 func (p *plan) slot(i int, key []byte) slot {
+	if len(key) > maxNameBytes {
+		return slot{name: -1}
+	}
 	if i < len(p.shape) && p.shape[i].key == string(key) {
 		return p.shape[i].slot
 	}
@@ -111,18 +117,19 @@ func (p *plan) name(name string) int16 {
 	return at
 }
 
-// rule is a SpanRule for one service.
+// rule is a compiled SpanRule.
 type rule struct {
-	name  pattern
-	kind  int // 0 is any
-	match []condition
-	typ   []byte
+	service string
+	name    pattern
+	kind    int // 0 is any
+	match   []condition
+	typ     []byte
 }
 
 type condition struct{ key, value string }
 
 func newRule(r *SpanRule) *rule {
-	out := &rule{kind: max(slices.Index(kinds[:], r.Kind), 0), typ: []byte(r.Type)}
+	out := &rule{service: r.Service, kind: max(slices.Index(kinds[:], r.Kind), 0), typ: []byte(r.Type)}
 	if out.name = newPattern(r.Name); r.Name == "" {
 		out.name = anyText
 	}
@@ -130,8 +137,9 @@ func newRule(r *SpanRule) *rule {
 	return out
 }
 
-// logRule is a LogRule for one service.
+// logRule is a compiled LogRule.
 type logRule struct {
+	service  string
 	event    string
 	body     pattern
 	match    []condition
@@ -140,7 +148,8 @@ type logRule struct {
 }
 
 func newLogRule(r *LogRule) *logRule {
-	out := &logRule{event: r.Event, match: conditions(r.Match), typ: []byte(r.Type), duration: r.Duration}
+	out := &logRule{service: r.Service, event: r.Event, match: conditions(r.Match), typ: []byte(r.Type),
+		duration: r.Duration}
 	if out.body = newPattern(r.Body); r.Body == "" {
 		out.body = anyText
 	}
