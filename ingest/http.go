@@ -303,6 +303,9 @@ func (s *requestState) recycle() {
 	if cap(s.out) > keptAnswerBytes {
 		s.out = nil
 	}
+	if s.form.spans != nil && s.form.spans.large {
+		s.form.spans = nil
+	}
 	s.batch.Reset()
 	s.answer = Answer{}
 	s.bodies.control = http.ResponseController{}

@@ -63,6 +63,7 @@ type spanState struct {
 	mapper  *otlp.Mapper
 	json    bool
 	ignored []int // items by otlp.Reason
+	large   bool  // the body was large, and with it what decoding it needs
 }
 
 func (d otlpDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal {
@@ -99,6 +100,7 @@ func (d otlpDoor) open(s *requestState, body []byte) ([]byte, *refusal) {
 func (d otlpDoor) decode(h *Handler, s *requestState, body []byte, opt event.DecodeOptions) (text []byte, err error) {
 	in := s.form.spans
 	clear(in.ignored)
+	in.large = len(body) > keptBatchBytes
 	s.decoder.Begin(opt, s.batch)
 	in.mapper.Begin(opt.Catalog, h.o.Translation.Attributes)
 	take := func(draft *event.Draft, why otlp.Reason) error {
