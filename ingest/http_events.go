@@ -356,9 +356,11 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 		Unlisted:        b.Unlisted,
 		DryRun:          s.query.dryRun,
 	}
-	if r := h.keepForgotten(context.WithoutCancel(req.Context()), s, b, &result); r != nil {
-		*a = Answer{}
-		return r
+	if len(result.Forgotten) > 0 {
+		if r := h.keepForgotten(context.WithoutCancel(req.Context()), s, b, &result); r != nil {
+			*a = Answer{}
+			return r
+		}
 	}
 	for i := range b.Events {
 		if b.Events[i].Assigned != "" {

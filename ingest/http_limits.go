@@ -205,9 +205,6 @@ func (h *Handler) keepCritical(ctx context.Context, s *requestState, b *event.Ba
 
 // keepForgotten turns events whose ids may have been forgotten into dead letters, and lists them in the answer.
 func (h *Handler) keepForgotten(ctx context.Context, s *requestState, b *event.Batch, r *engine.Result) *refusal {
-	if len(r.Forgotten) == 0 {
-		return nil
-	}
 	since := time.Unix(0, r.KnownSince).UTC().Format(time.RFC3339)
 	err := h.deadLetters(ctx, s, b, r.Forgotten, func(e *dlq.Entry, _ int32) {
 		e.Reason, e.Class = dlq.ReasonForgotten, "late"
