@@ -52,12 +52,17 @@ type RejectList struct {
 }
 
 func (api *Handler) apiRejects(c *gin.Context) {
+	ofSenders(c, api.Opt.Rejects, func(items []status.RejectedCode) any { return RejectList{items} })
+}
+
+// ofSenders answers with a list of what senders did. A view has none, because it receives no events.
+func ofSenders[T any](c *gin.Context, list func() []T, answer func(items []T) any) {
 	c.Header("Cache-Control", "no-store")
-	if api.Opt.Rejects == nil {
+	if list == nil {
 		respond.Problem(c, http.StatusNotImplemented, "This engine does not receive events.", nil)
 		return
 	}
-	respond.JSON(c, http.StatusOK, "application/json", RejectList{append([]status.RejectedCode{}, api.Opt.Rejects()...)})
+	respond.JSON(c, http.StatusOK, "application/json", answer(append([]T{}, list()...)))
 }
 
 // SeenPath is the path of the spans that no spec counts.
@@ -69,12 +74,7 @@ type SeenList struct {
 }
 
 func (api *Handler) apiSeen(c *gin.Context) {
-	c.Header("Cache-Control", "no-store")
-	if api.Opt.Seen == nil {
-		respond.Problem(c, http.StatusNotImplemented, "This engine does not receive events.", nil)
-		return
-	}
-	respond.JSON(c, http.StatusOK, "application/json", SeenList{append([]status.SeenService{}, api.Opt.Seen()...)})
+	ofSenders(c, api.Opt.Seen, func(items []status.SeenService) any { return SeenList{items} })
 }
 
 func (api *Handler) apiForget(c *gin.Context) {
