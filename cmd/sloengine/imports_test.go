@@ -161,8 +161,6 @@ var mayImport = map[string][]string{
 	"cmd/sloengine/app/admission": {"cmd/sloengine/app/config", "ingest/event", "ingest/redact",
 		"reliability/*", "web/respond"},
 	"cmd/sloengine/app/reports": {"cmd/sloengine/app/config", "sla", "sla/delivery", "sla/report", "web/*"},
-	"cmd/sloengine/app/sinks": {"cmd/sloengine/app/config", "ingest/deadletter", "ingest/engine", "ingest/record",
-		"reliability/*", "web/status"},
 	"cmd/sloengine/app/sources": {"alerts/incident", "cmd/sloengine/app/config", "ingest/*", "reliability/*",
 		"slo/fold", "web/status"},
 	"cmd/sloengine/brokers": {"ingest/counting", "cmd/sloengine/cli", "cmd/sloengine/app/config",

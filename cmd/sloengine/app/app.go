@@ -17,11 +17,9 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/reports"
-	"github.com/sloengine/sloengine/cmd/sloengine/app/sinks"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
-	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/metric"
@@ -108,7 +106,7 @@ type parts struct {
 	reports     *reports.Scheduled
 	annotations *annotation.Store
 	subscribed  *subscription.Webhooks // nil: public.subscriptions is off
-	sinks       *sinks.Sinks
+	sinks       *sinks
 	sources     *sources.Sources
 	deadLetters *deadLetters
 }
@@ -180,16 +178,9 @@ func (b *builder) parts() (p parts, err error) {
 			return p, err
 		}
 	}
-	p.sinks, err = sinks.Open(sinks.Options{
-		Config: &b.config, Dir: b.DataDir, Source: p.storage.engine.Log(), Link: p.intake.redis.link,
-		Instance: p.storage.instance, Store: p.storage.deadLetters, Filter: p.intake.filter,
-		DeadLetters: p.intake.deadLetters, Metrics: b.delivery, Kafka: b.kafka,
-		RabbitMQ: amqpclient.NewMetrics(b.set), Log: b.Log,
-	})
-	if err != nil {
+	if p.sinks, err = b.sinks(&p); err != nil {
 		return p, err
 	}
-	b.group.add("sink files", func(context.Context) error { p.sinks.Dispatcher.Close(); return nil })
 	p.sources = sources.New(sources.Options{
 		Config: &b.config, Engine: p.storage.engine, Positions: p.storage.positions, Limiter: p.intake.rates.Limiter,
 		Redact: p.intake.redaction, Specs: b.specs, Save: p.storage.deadLetters.Save, Filter: p.intake.filter, Set: b.set,

@@ -48,7 +48,7 @@ type ownEvents struct {
 func (b *builder) ownEvents(p *parts, started time.Time) *ownEvents {
 	return &ownEvents{
 		log: b.Log, engine: p.storage.engine, counts: p.evaluation.counts, http: p.intake.http, sources: p.sources,
-		sinks: p.sinks.Dispatcher, specs: b.specs, started: started,
+		sinks: p.sinks.dispatcher, specs: b.specs, started: started,
 		run: fmt.Sprintf("%s-%d", p.storage.instance, started.UnixNano()),
 	}
 }

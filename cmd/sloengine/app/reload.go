@@ -115,7 +115,7 @@ func (r *reloader) read() (next readFiles, err error) {
 		func() (func(), error) { return r.parts.intake.redaction.Prepare(&settings) },
 		func() (func(), error) { return func() { r.parts.intake.budgets.Set(settings.ServiceBudgets()) }, nil },
 		func() (func(), error) { return r.parts.intake.rates.Prepare(&settings) },
-		func() (func(), error) { return r.parts.sinks.Prepare(settings.Sinks) },
+		func() (func(), error) { return r.parts.sinks.prepare(settings.Sinks) },
 		func() (func(), error) { return r.parts.sources.Prepare(settings.Sources) },
 	}
 	if tokens := r.start.config.Auth.TokensFile; tokens != "" {

@@ -94,12 +94,12 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	g.startLast(ctx, "engine", func(ctx context.Context) error { return eng.Run(ctx, a.engineParts()) })
 	if link := a.intake.redis.link; link != nil {
 		g.start(ctx, "redis", after(ready, link.Run))
-		g.start(ctx, "shared breakers", after(ready, a.sinks.Shared.Run))
+		g.start(ctx, "shared breakers", after(ready, a.sinks.shared.Run))
 	}
 	g.start(ctx, "positions", after(ready, a.storage.positions.Run))
 	g.start(ctx, "measurements", a.measure)
 	g.start(ctx, "dead letters", a.deadLetters.run(ready))
-	g.start(ctx, "sinks", after(ready, a.sinks.Dispatcher.Run))
+	g.start(ctx, "sinks", after(ready, a.sinks.dispatcher.Run))
 	g.start(ctx, "notifications", a.alerts.notifier.Run) // a recovery that takes long is something to tell of
 	g.start(ctx, "alerts on the engine", func(ctx context.Context) error { return a.alerts.watch(ctx, ready) })
 	g.start(ctx, "alerts without incidents", a.alerts.updateLate)
@@ -127,7 +127,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 // engineParts are what the engine keeps its log for.
 func (a *app) engineParts() engine.Parts {
 	s := a.storage
-	return engine.Parts{DeadLetters: s.deadLetters, Retain: a.sinks.Dispatcher.Lowest, Instance: s.instance}
+	return engine.Parts{DeadLetters: s.deadLetters, Retain: a.sinks.dispatcher.Lowest, Instance: s.instance}
 }
 
 // measureEvery is how often figures are taken that no event brings.

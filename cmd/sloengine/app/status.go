@@ -144,7 +144,7 @@ func (e *engineStatus) delivery(s *status.Engine) {
 	s.Reports, s.ReportsUnsaved = e.reports.Status(), e.reports.Unsaved() != nil
 	s.Tokens, s.Budgets = tokenStatus(e.intake.auth, time.Now()), e.intake.budgets.Status(time.Now())
 	s.Sources = e.sources.Status()
-	e.sinks.Status(s)
+	e.sinks.status(s)
 	if st, ok := e.deadLetters.stats(); ok {
 		s.DeadLetters = &status.DeadLetterStatus{
 			Storage: st.Backend, Count: st.Count, Bytes: st.Bytes, Oldest: st.Oldest, Newest: st.Newest, ByOrigin: st.ByOrigin,
