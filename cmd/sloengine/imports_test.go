@@ -93,9 +93,8 @@ var mayImport = map[string][]string{
 	"reliability/dispatch":      {"reliability/*"},
 	"reliability/expression":    {"reliability/pattern"},
 	"reliability/pattern":       {},
-	"reliability/dlq":           {"reliability/fsys", "reliability/expression", "reliability/pattern"},
+	"reliability/dlq":           {"reliability/fsys", "reliability/expression", "reliability/pattern", "reliability/wal"},
 	"reliability/dlq/dlqtest":   {"reliability/dlq", "reliability/nettest"},
-	"reliability/logrange":      {"reliability/dlq", "reliability/fsys", "reliability/wal"},
 	"reliability/ratelimit":     {"reliability/pattern"},
 	"reliability/ratelimit/shared": {"reliability/ratelimit", "reliability/breaker", "reliability/dispatch",
 		"reliability/retry"},
@@ -200,8 +199,7 @@ var mayImport = map[string][]string{
 // testsMayImport are the packages that tests may import in addition to internal/testkit. Packages whose tests run the
 // whole chain may import all.
 var testsMayImport = map[string][]string{
-	"reliability/logrange": {"reliability/fsys/fsystest"},
-	"reliability/fsys":     {"reliability/fsys/fsystest"},
+	"reliability/fsys": {"reliability/fsys/fsystest"},
 
 	"reliability/audit":    {"reliability/fsys/fsystest"},
 	"reliability/wal":      {"reliability/fsys/fsystest"},

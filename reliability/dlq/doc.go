@@ -4,7 +4,8 @@
 // A [Store] has three storages with the same behaviour: [File] (the default, durable when
 // Save returns), [Redis] (shared between instances) and [Memory] (for tests). [Filter] decides
 // which dead letters to store, [Replayer] replays entries to where they came from, oldest first and
-// within a given rate, and [Retention] removes entries that are too old.
+// within a given rate, and [Retention] removes entries that are too old. A [RangeStore] keeps the ranges of
+// the write-ahead log that single dead letters stand for.
 //
 // The package does not know the meaning of an event: it reads its attributes only for the
 // expression of a filter. It does not know how a replay is counted or delivered, it never changes

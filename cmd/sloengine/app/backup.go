@@ -21,7 +21,6 @@ import (
 	"github.com/sloengine/sloengine/reliability/backup"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
-	"github.com/sloengine/sloengine/reliability/logrange"
 	"github.com/sloengine/sloengine/web/respond"
 )
 
@@ -35,7 +34,7 @@ const backupStall = time.Minute
 type backups struct {
 	running sync.Mutex
 	engine  *engine.Engine
-	store   *logrange.Store
+	store   *dlq.RangeStore
 	dir     string
 	version string
 	trail   *auditTrail

@@ -20,21 +20,20 @@ import (
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
-	"github.com/sloengine/sloengine/reliability/logrange"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
 // openDeadLetters opens the storage of the dead letters and of their log ranges. instance begins
 // the IDs of this engine's dead letters.
-func (b *builder) openDeadLetters(in *intake, source *wal.Log, instance string) (*logrange.Store, error) {
+func (b *builder) openDeadLetters(in *intake, source *wal.Log, instance string) (*dlq.RangeStore, error) {
 	storage, err := b.config.DeadLetterStore(b.DataDir, in.redis.dlq, in.deadLetters)
 	if err != nil {
 		return nil, fmt.Errorf("open dead letters: %w", err)
 	}
 	b.group.addCloser("dead letters", storage)
 	logDamage(storage, b.Log)
-	store := logrange.New(logrange.Options{
+	store := dlq.NewRangeStore(dlq.RangeOptions{
 		FS: fsys.OS(), Dir: filepath.Join(b.DataDir, engine.LogRangeDir), Log: source, Store: storage,
 		Owned: instance + "-" + string(dlq.Sink), MaxBytes: b.config.DeadLetters.MaxBytes,
 	})
@@ -78,7 +77,7 @@ func logDamage(store dlq.Store, log *slog.Logger) {
 
 // deadLetters is what page and API can do with dead letters, and what is done by schedule.
 type deadLetters struct {
-	*logrange.Store
+	*dlq.RangeStore
 	shared    bool // with other engines, in Redis
 	replayer  *dlq.Replayer
 	retention *dlq.Retention
@@ -94,7 +93,7 @@ type deadLetters struct {
 // their sink.
 func (b *builder) deadLetters(p *parts) (d *deadLetters, err error) {
 	c, store, m, log := &b.config, p.storage.deadLetters, p.intake.deadLetters, b.Log
-	d = &deadLetters{Store: store, shared: c.DeadLetters.Storage == "redis", log: log}
+	d = &deadLetters{RangeStore: store, shared: c.DeadLetters.Storage == "redis", log: log}
 	d.stopping, d.stop = context.WithCancel(context.Background())
 	toEngine := (&source.Replayer{
 		Engine: p.storage.engine, Catalog: func() event.Catalog { return b.specs.InForce().Catalog }, Of: p.sources.Of,
@@ -181,7 +180,7 @@ func (d *deadLetters) untilStop(ctx context.Context) (context.Context, func()) {
 
 // DiscardMatching removes what matches.
 func (d *deadLetters) DiscardMatching(ctx context.Context, q dlq.Query, dryRun bool) (int, error) {
-	return dlq.DiscardMatching(ctx, d.Store, q, dryRun)
+	return dlq.DiscardMatching(ctx, d.RangeStore, q, dryRun)
 }
 
 // Purge removes what was saved before a time.
@@ -189,7 +188,7 @@ func (d *deadLetters) Purge(ctx context.Context, before time.Time, dryRun bool) 
 	if dryRun {
 		return d.DiscardMatching(ctx, dlq.Query{To: before}, true)
 	}
-	n, err := d.Store.Purge(ctx, before)
+	n, err := d.RangeStore.Purge(ctx, before)
 	if n > 0 {
 		err = errors.Join(err, d.Compact(ctx))
 	}
@@ -227,7 +226,7 @@ const reasonLagging = "lagging"
 
 // undelivered makes dead letters of what sinks did not get.
 type undelivered struct {
-	store    *logrange.Store
+	store    *dlq.RangeStore
 	instance string // of this engine
 	filter   *dlq.Filter
 	metrics  *dlq.Metrics
@@ -269,7 +268,7 @@ func (l *undelivered) lagging(ctx context.Context, sink string, from, to uint64)
 	}
 	entry.ID = deadletter.ID(l.instance, &entry)
 	err := l.saved(l.store.Archive(ctx, entry))
-	if !errors.Is(err, logrange.ErrFull) {
+	if !errors.Is(err, dlq.ErrRangesFull) {
 		return err
 	}
 	// A sink that is gone for good must not fill the disk: better that it lacks events, and

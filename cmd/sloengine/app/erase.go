@@ -98,7 +98,7 @@ func (e *eraser) serve(c *gin.Context) {
 
 func (e *eraser) erase(ctx context.Context, r Erasure) (done Erased, err error) {
 	done = Erased{DryRun: r.DryRun, Attribute: r.Attribute}
-	err = dlq.Each(ctx, e.dead.Store, dlq.Query{Limit: erasePage}, func(entries []dlq.Entry) error {
+	err = dlq.Each(ctx, e.dead.RangeStore, dlq.Query{Limit: erasePage}, func(entries []dlq.Entry) error {
 		var ids []string
 		var readable, unreadable int
 		for i := range entries {

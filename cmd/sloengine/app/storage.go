@@ -17,8 +17,8 @@ import (
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/position"
+	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
-	"github.com/sloengine/sloengine/reliability/logrange"
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
@@ -31,7 +31,7 @@ type storage struct {
 	instance    string // of this engine
 	links       *ackLinks
 	trail       *auditTrail
-	deadLetters *logrange.Store
+	deadLetters *dlq.RangeStore
 }
 
 // storage locks the data directory first: what follows may write to it.

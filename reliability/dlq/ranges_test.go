@@ -1,4 +1,4 @@
-package logrange
+package dlq
 
 import (
 	"context"
@@ -9,13 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
-func openStore(t *testing.T, disk fsys.FS, storage dlq.Store, maxBytes int64) *Store {
+func openRanges(t *testing.T, disk fsys.FS, storage Store, maxBytes int64) *RangeStore {
 	t.Helper()
 	log, err := wal.Open(wal.Options{FS: disk, Dir: "/data/wal", SegmentBytes: 4096})
 	require.NoError(t, err)
@@ -23,13 +22,13 @@ func openStore(t *testing.T, disk fsys.FS, storage dlq.Store, maxBytes int64) *S
 	for seq := log.NextSeq(); seq <= 10; seq++ {
 		require.NoError(t, log.Append([]wal.Pending{{Type: 1, Time: int64(seq), Payload: []byte("payload")}}))
 	}
-	s := New(Options{FS: disk, Dir: "/data/kept", Log: log, Store: storage, Owned: "me-sink", MaxBytes: maxBytes})
+	s := NewRangeStore(RangeOptions{FS: disk, Dir: "/data/kept", Log: log, Store: storage, Owned: "me-sink", MaxBytes: maxBytes})
 	require.NoError(t, s.Recover(context.Background()))
 	return s
 }
 
-func rangeOf(id string) dlq.Entry {
-	return dlq.Entry{ID: id, Origin: dlq.Sink, Sink: "hook", Reason: "lagging", Seq: 3, SeqEnd: 5, Index: -1,
+func rangeOf(id string) Entry {
+	return Entry{ID: id, Origin: Sink, Sink: "hook", Reason: "lagging", Seq: 3, SeqEnd: 5, Index: -1,
 		First: time.Unix(1, 0), Last: time.Unix(1, 0)}
 }
 
@@ -43,21 +42,21 @@ func ranges(t *testing.T, disk fsys.FS) []string {
 // A range exists as long as its dead letter, however that is removed.
 func TestARangeGoesWithItsDeadLetter(t *testing.T) {
 	ctx := context.Background()
-	for name, remove := range map[string]func(s *Store) (int, error){
-		"discarded":  func(s *Store) (int, error) { return s.Discard(ctx, []string{"me-sink-a"}) },
-		"replayed":   func(s *Store) (int, error) { return s.Replayed(ctx, []string{"me-sink-a"}) },
-		"purged":     func(s *Store) (int, error) { return s.Purge(ctx, time.Now().Add(time.Hour)) },
-		"by a query": func(s *Store) (int, error) { return dlq.DiscardMatching(ctx, s, dlq.Query{}, false) },
-		"by somebody": func(s *Store) (int, error) {
+	for name, remove := range map[string]func(s *RangeStore) (int, error){
+		"discarded":  func(s *RangeStore) (int, error) { return s.Discard(ctx, []string{"me-sink-a"}) },
+		"replayed":   func(s *RangeStore) (int, error) { return s.Replayed(ctx, []string{"me-sink-a"}) },
+		"purged":     func(s *RangeStore) (int, error) { return s.Purge(ctx, time.Now().Add(time.Hour)) },
+		"by a query": func(s *RangeStore) (int, error) { return DiscardMatching(ctx, s, Query{}, false) },
+		"by somebody": func(s *RangeStore) (int, error) {
 			n, err := s.Store.Discard(ctx, []string{"me-sink-a"})
 			return n, errors.Join(err, s.Sweep(ctx))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			disk := fsystest.New()
-			storage, err := dlq.NewMemory(dlq.MemoryOptions{})
+			storage, err := NewMemory(MemoryOptions{})
 			require.NoError(t, err)
-			s := openStore(t, disk, storage, 1<<20)
+			s := openRanges(t, disk, storage, 1<<20)
 			e := rangeOf("me-sink-a")
 			require.NoError(t, s.Archive(ctx, e))
 			require.Equal(t, []string{"me-sink-a"}, ranges(t, disk))
@@ -86,9 +85,9 @@ func TestARangeGoesWithItsDeadLetter(t *testing.T) {
 func TestOnlyRecoverRemovesWhatOthersArchive(t *testing.T) {
 	ctx := context.Background()
 	disk := fsystest.New()
-	storage, err := dlq.NewMemory(dlq.MemoryOptions{})
+	storage, err := NewMemory(MemoryOptions{})
 	require.NoError(t, err)
-	s := openStore(t, disk, storage, 1<<20)
+	s := openRanges(t, disk, storage, 1<<20)
 	for _, id := range []string{"me-fold-b", "me-sink-c"} {
 		require.NoError(t, s.o.Log.Archive(3, 5, s.path(id))) // and then it crashed
 	}
@@ -101,21 +100,21 @@ func TestOnlyRecoverRemovesWhatOthersArchive(t *testing.T) {
 func TestAFullStorageSavesNothing(t *testing.T) {
 	ctx := context.Background()
 	disk := fsystest.New()
-	storage, err := dlq.NewMemory(dlq.MemoryOptions{})
+	storage, err := NewMemory(MemoryOptions{})
 	require.NoError(t, err)
-	s := openStore(t, disk, storage, 1)
+	s := openRanges(t, disk, storage, 1)
 	require.NoError(t, s.Archive(ctx, rangeOf("me-sink-a")), "the first one fits, however large")
-	require.ErrorIs(t, s.Archive(ctx, rangeOf("me-sink-b")), ErrFull)
+	require.ErrorIs(t, s.Archive(ctx, rangeOf("me-sink-b")), ErrRangesFull)
 	require.Equal(t, []string{"me-sink-a"}, ranges(t, disk))
 	_, err = s.Get(ctx, "me-sink-b")
-	require.ErrorIs(t, err, dlq.ErrNotFound)
+	require.ErrorIs(t, err, ErrNotFound)
 }
 
 func TestSnapshotHoldsAllRanges(t *testing.T) {
 	disk := fsystest.New()
-	storage, err := dlq.NewMemory(dlq.MemoryOptions{})
+	storage, err := NewMemory(MemoryOptions{})
 	require.NoError(t, err)
-	s := openStore(t, disk, storage, 1<<20)
+	s := openRanges(t, disk, storage, 1<<20)
 	require.NoError(t, s.Archive(context.Background(), rangeOf("me-sink-a")))
 	var names []string
 	var before bool
