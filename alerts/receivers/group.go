@@ -72,6 +72,15 @@ func subset(a, b []string) bool {
 	return true
 }
 
+// firing reports whether a target was notified that an alert fires, and not that it has resolved.
+func (s *sent) firing(fingerprint string) bool {
+	if s == nil {
+		return false
+	}
+	_, ok := slices.BinarySearch(s.Firing, fingerprint)
+	return ok
+}
+
 // resolvedOf reports whether a target was notified that an alert has resolved.
 func (s *sent) resolvedOf(fingerprint string) bool {
 	if s == nil {

@@ -49,6 +49,9 @@ type lane struct {
 	queued map[string]*entry // all of both, by the key of the group
 	calm   time.Time         // failed ones wait until then, so that many of them do not become a storm
 
+	// refused are the events that the target refused, by alert, and until when they wait; empty unless it takes events
+	refused map[string]time.Time
+
 	unanswered string // the group of the last call that got no answer; only run uses it
 }
 
@@ -79,6 +82,7 @@ func (d *Dispatcher) newLane(t *target, timeout time.Duration) (*lane, error) {
 	}
 	l := newSendLane(t, timeout, d.opt.Now)
 	l.d, l.breaker, l.policy, l.wake, l.queued = d, b, policy, make(chan struct{}, 1), map[string]*entry{}
+	l.refused = map[string]time.Time{}
 	l.health = d.opt.Metrics.Health("receiver", t.name, "", d.opt.Logger, d.opt.Now)
 	return l, nil
 }
@@ -116,6 +120,8 @@ type message struct {
 	alerts   []*amalert.Alert
 	reason   amnotify.NotifyReason
 	sent     *sent // to be noted when it is delivered
+
+	only, again string // of an event: its alert, and what the id of a repeated one ends with
 }
 
 // next finds the first group of the queue that the target has to be notified of, and drops those before it. Without
@@ -158,6 +164,15 @@ func (l *lane) next() (*message, time.Duration) {
 			l.note(m, now)
 			l.drop(e)
 			continue
+		}
+		if l.target.format != "" {
+			it, again := l.pick(&t, g.sent[l.target.name], reason, now)
+			if it == nil {
+				l.drop(e)
+				continue
+			}
+			t.items, m.sent = []*item{it}, g.sent[l.target.name].and(it)
+			m.only, m.again = it.alert.Fingerprint, again
 		}
 		for _, it := range t.items {
 			if it.firing() || l.target.resolved {
@@ -274,6 +289,14 @@ func (l *lane) done(ctx context.Context, m *message, err error) time.Duration {
 		l.health.Refused(len(m.alerts))
 	}
 	l.drop(m.entry)
+	if m.only != "" && (err == nil || o == refused) {
+		if err != nil {
+			l.refuse(m.only, now)
+		}
+		if g := l.d.groups[m.key]; g != nil && l.d.lanes[l.target.name] == l {
+			l.add(g) // the next event
+		}
+	}
 	l.d.mu.Unlock()
 	if err == nil {
 		l.d.save() // before the next message, so that a kill repeats one at most
@@ -378,7 +401,7 @@ func (t *target) send(ctx context.Context, m *message, now time.Time) error {
 	ctx = amnotify.WithNow(ctx, now)
 	ctx = amnotify.WithNotificationReason(ctx, m.reason)
 	ctx = amnotify.WithNflogStore(ctx, nflog.NewStore(nil))
-	recoverable, err := t.notifier.Notify(ctx, m.alerts...)
+	recoverable, err := t.notifier.Notify(t.withEvent(ctx, m), m.alerts...)
 	if err == nil && a.lie != "" {
 		err, recoverable = errors.New(a.lie), false
 	}

@@ -36,6 +36,8 @@ type target struct {
 	notifier notify.Notifier
 	show     escape
 	client   *http.Client // nil for email
+
+	format, base string // of a webhook that takes events: one of formats, and the URL of the status page
 }
 
 // quiet is the log of Alertmanager's library, whose errors come back as values.
@@ -47,6 +49,9 @@ func newTargets(c *config.Config, t *template.Template) (map[string][]*target, e
 	for i := range c.Receivers {
 		r := &c.Receivers[i]
 		b := builder{receiver: r.Name}
+		if t != nil {
+			b.base = t.ExternalURL.String()
+		}
 		add(&b, "webhook", r.WebhookConfigs, func(c *webhook.WebhookConfig) (notify.Notifier, error) {
 			return webhook.New(c, t, quiet)
 		})
@@ -104,6 +109,7 @@ func newTargets(c *config.Config, t *template.Template) (map[string][]*target, e
 
 type builder struct {
 	receiver string
+	base     string
 	targets  []*target
 	err      error // the first
 }
@@ -111,12 +117,15 @@ type builder struct {
 func add[C notify.ResolvedSender](b *builder, kind string, configs []C, make func(C) (notify.Notifier, error)) {
 	for i, c := range configs {
 		t := &target{name: fmt.Sprintf("%s/%s[%d]", b.receiver, kind, i), kind: kind, resolved: c.SendResolved(),
-			show: escapeFor(kind, c)}
+			show: escapeFor(kind, c), format: takeFormat(c), base: b.base}
 		refuseRedirects(c)
 		var err error
 		if t.notifier, err = make(c); err == nil {
 			t.client = clientOf(t.notifier)
 			watch(t.client)
+			if t.format != "" {
+				t.client.Transport = &envelope{t.client.Transport, t.format}
+			}
 		} else if b.err == nil {
 			b.err = fmt.Errorf("%s: %w", t.name, err)
 		}

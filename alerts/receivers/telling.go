@@ -1,6 +1,7 @@
 package receivers
 
 import (
+	"slices"
 	"time"
 
 	amnotify "github.com/prometheus/alertmanager/notify"
@@ -24,7 +25,8 @@ func (t *telling) reason(g *group, to *target, now time.Time) amnotify.NotifyRea
 	if len(t.items) == 0 {
 		return amnotify.ReasonDoNotNotify
 	}
-	return g.sent[to.name].reason(t.firing, t.resolved, to.resolved, t.acknowledged, g.repeat, now)
+	quiet := t.acknowledged || to.format != "" && !slices.Contains(t.firing, watchdogID)
+	return g.sent[to.name].reason(t.firing, t.resolved, to.resolved, quiet, g.repeat, now)
 }
 
 func (d *Dispatcher) tell(g *group, now time.Time) (t telling) {

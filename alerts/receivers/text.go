@@ -345,6 +345,14 @@ func (l *lines) field(o *yamldoc.Object, key string, in place) {
 		l.line(quoted(text), v, v.At())
 		return
 	}
+	if key == formatKey && in.section == "webhook_configs" && (in.key == "" || in.key == in.section) {
+		if !slices.Contains(formats, v.Raw()) {
+			v.Errorf("want "+strings.Join(formats, " or ")+", or leave it out for Alertmanager's", "invalid format %q", v.Raw())
+		}
+		l.line(`"payload":`, v, o.KeyAt(key))
+		l.line(quoted(formatPayload+v.Raw()), v, v.At())
+		return
+	}
 	l.line(quoted(key)+":", v, o.KeyAt(key))
 	in.key = key
 	l.value(v, in)
