@@ -52,7 +52,7 @@ func takeFormat(c any) string {
 	return format
 }
 
-// cloudEvent is one change of an alert, in the JSON format of CloudEvents.
+// cloudEvent is one change of an alert or an incident, in the JSON format of CloudEvents.
 type cloudEvent struct {
 	SpecVersion string          `json:"specversion"`
 	ID          string          `json:"id"` // the same whenever the same change is sent
@@ -171,7 +171,7 @@ func (t *target) withEvent(ctx context.Context, m *message) context.Context {
 	if t.format == "" {
 		return ctx
 	}
-	return context.WithValue(ctx, eventKey{}, alertEvent(t.base, m.alerts[0], m.again))
+	return context.WithValue(ctx, eventKey{}, cmp.Or(m.event, alertEvent(t.base, m.alerts[0], m.again)))
 }
 
 // pick is the first alert of which a target was not told as it is; nil without one. A target of events gets each change

@@ -251,3 +251,112 @@ func TestFormatErrors(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// book is a list of incidents that a test changes.
+type book struct {
+	mu      sync.Mutex
+	unknown bool
+	all     []IncidentState
+}
+
+func (b *book) set(id, version string, resolved bool, service, severity string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = slices.DeleteFunc(b.all, func(s IncidentState) bool { return s.ID == id })
+	b.all = append(b.all, IncidentState{ID: id, Version: version, Resolved: resolved, Service: service,
+		Severity: severity, At: time.Now(), Document: func() json.RawMessage { return json.RawMessage(`{"v":"` + version + `"}`) }})
+}
+
+func (b *book) list() ([]IncidentState, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.all), !b.unknown
+}
+
+// TestCloudEventIncidents follows incidents over a restart.
+func TestCloudEventIncidents(t *testing.T) {
+	c, others := newConsumer(t), newConsumer(t)
+	s := Settings{ExternalURL: "https://slo.example.org", Routing: routing(`
+route:
+  receiver: r0
+  group_wait: 10ms
+  routes: [{receiver: r1, matchers: ['service="other"']}]
+receivers: [{name: r0}, {name: r1}]
+`), Text: mustText(t, fmt.Sprintf(`
+receivers:
+  - {name: r0, webhook_configs: [{url: %q, format: cloudevents}]}
+  - {name: r1, webhook_configs: [{url: %q, format: cloudevents_binary}]}`, c.URL, others.URL))}
+	var b book
+	o := Options{File: filepath.Join(t.TempDir(), "notifications.json"), Settings: s, Incidents: b.list}
+	d, stop := run(t, o)
+	var a alarms
+	d.Update(a.now())
+	b.set("INC-1", "v1", false, "shop", "page")
+	b.set("INC-2", "v1", true, "shop", "page") // was over before it was known
+	b.set("INC-3", "v1", false, "other", "ticket")
+	d.Update(a.now())
+	testkit.Eventually(t, "opened", func() bool { return len(c.events())+len(others.events()) == 2 })
+	b.set("INC-1", "v2", false, "shop", "page")
+	looks(t, d)
+	testkit.Eventually(t, "updated", func() bool { return len(c.events()) == 2 })
+	stop()
+
+	c.answer = func(*cloudEvent) int {
+		if len(c.got) == 3 {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	}
+	b.set("INC-1", "v3", true, "shop", "page")
+	b.set("INC-4", "v1", false, "", "page") // by hand, without a service
+	b.unknown = true
+	d, stop = run(t, o)
+	d.Update(a.now())
+	looks(t, d)
+	require.Len(t, c.events(), 2, "nothing before the incidents are known")
+	b.mu.Lock()
+	b.unknown = false
+	b.mu.Unlock()
+	looks(t, d)
+	testkit.Eventually(t, "closed", func() bool { return len(c.events()) == 5 })
+	b.set("INC-1", "v4", true, "shop", "page")
+	looks(t, d)
+	testkit.Eventually(t, "its costs", func() bool { return len(c.events()) == 6 })
+	stop()
+
+	d, _ = run(t, o)
+	d.Update(a.now())
+	looks(t, d)
+	require.Equal(t, []string{
+		"INC-1 sloengine.incident.opened", "INC-1 sloengine.incident.updated", "INC-1 sloengine.incident.closed",
+		"INC-1 sloengine.incident.closed", "INC-4 sloengine.incident.opened", "INC-1 sloengine.incident.updated",
+	}, c.told())
+	got := c.events()
+	require.Equal(t, "INC-1-closed-v3", got[2].ID)
+	require.Equal(t, got[2].ID, got[3].ID, "a retry is the same event")
+	require.Equal(t, "https://slo.example.org/?service=shop", got[2].Source)
+	require.Equal(t, "https://slo.example.org/", got[4].Source)
+	require.JSONEq(t, `{"v":"v3"}`, string(got[2].Data))
+	require.Equal(t, []string{"INC-3 sloengine.incident.opened"}, others.told())
+}
+
+// TestCloudEventIncidentRefused offers a refused event again later, and the others at once.
+func TestCloudEventIncidentRefused(t *testing.T) {
+	c := newConsumer(t)
+	c.answer = func(e *cloudEvent) int {
+		if e.Subject == "INC-1" {
+			return http.StatusBadRequest
+		}
+		return http.StatusOK
+	}
+	var b book
+	b.set("INC-1", "v1", false, "shop", "page")
+	b.set("INC-2", "v1", false, "shop", "page")
+	d, _ := run(t, Options{Settings: c.settings(t, formatStructured), Incidents: b.list})
+	var a alarms
+	d.Update(a.now())
+	testkit.Eventually(t, "both are offered", func() bool { return len(c.events()) == 2 })
+	looks(t, d)
+	testkit.Eventually(t, "nothing waits", func() bool { return status(t, d, "r0/webhook[0]").Pending == 0 })
+	require.Equal(t, []string{"INC-1 sloengine.incident.opened", "INC-2 sloengine.incident.opened"}, c.told())
+}

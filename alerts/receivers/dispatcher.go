@@ -37,6 +37,9 @@ type Dispatcher struct {
 	inhibited inhibitions // as of read
 	changes   changeSet   // that are not saved
 	silences  silences
+
+	incidents []IncidentState                     // as of the last step
+	told      map[string]map[string]knownIncident // by target and ID
 }
 
 // news is a view of the alerts and when it came.
@@ -52,7 +55,7 @@ func New(o Options) (*Dispatcher, error) {
 	d := &Dispatcher{
 		opt: o, started: o.Now(), wake: make(chan struct{}, 1), store: newStore(&o),
 		lanes: map[string]*lane{}, items: map[string]*item{}, groups: map[string]*group{},
-		changes: changeSet{groups: map[string]bool{}},
+		changes: changeSet{groups: map[string]bool{}}, told: map[string]map[string]knownIncident{},
 	}
 	apply, err := d.Prepare(o.Settings)
 	if err != nil {
@@ -180,6 +183,7 @@ func (d *Dispatcher) forget(name string, stop func()) {
 
 // step takes over the news and hands the groups that are due to the lanes. It returns the time until the next is due.
 func (d *Dispatcher) step() time.Duration {
+	d.readIncidents()
 	now := d.opt.Now()
 	d.mu.Lock()
 	if d.plan.root == nil { // what was sent stays known, receivers may come back
@@ -219,7 +223,8 @@ func (d *Dispatcher) step() time.Duration {
 // over.
 func (d *Dispatcher) endIdleFailures(now time.Time) {
 	for _, l := range d.lanes {
-		if d.read != nil && len(l.queued) == 0 && !l.health.Read().FailingSince.IsZero() && !d.untold(l.target, now) {
+		if d.read != nil && len(l.queued) == 0 && !l.health.Read().FailingSince.IsZero() && l.incident(now) == nil &&
+			!d.untold(l.target, now) {
 			l.health.Idle()
 		}
 	}

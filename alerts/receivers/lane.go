@@ -49,7 +49,7 @@ type lane struct {
 	queued map[string]*entry // all of both, by the key of the group
 	calm   time.Time         // failed ones wait until then, so that many of them do not become a storm
 
-	// refused are the events that the target refused, by alert, and until when they wait; empty unless it takes events
+	// refused are the alerts and incidents whose events the target refused, and until when they wait
 	refused map[string]time.Time
 
 	unanswered string // the group of the last call that got no answer; only run uses it
@@ -101,8 +101,11 @@ func (l *lane) add(g *group) {
 		return
 	}
 	g.waiting++
-	e := &entry{key: g.key}
-	l.queued[g.key], l.queue = e, append(l.queue, e)
+	l.enqueue(&entry{key: g.key})
+}
+
+func (l *lane) enqueue(e *entry) {
+	l.queued[e.key], l.queue = e, append(l.queue, e)
 	l.health.Pending(len(l.queued))
 	select {
 	case l.wake <- struct{}{}:
@@ -121,7 +124,11 @@ type message struct {
 	reason   amnotify.NotifyReason
 	sent     *sent // to be noted when it is delivered
 
-	only, again string // of an event: its alert, and what the id of a repeated one ends with
+	// Of an event: the alert or the incident that it is about, what the id of a repeated one ends with, and what is to be
+	// noted of an incident. event is nil for an alert.
+	only, again string
+	event       *cloudEvent
+	incident    knownIncident
 }
 
 // next finds the first group of the queue that the target has to be notified of, and drops those before it. Without
@@ -145,6 +152,13 @@ func (l *lane) next() (*message, time.Duration) {
 			l.queue, l.failed = append(l.queue, l.failed[0]), l.failed[1:]
 		}
 		e := l.queue[0]
+		if e.key == incidentsKey {
+			if s := l.incident(now); s != nil {
+				return l.incidentMessage(e, s), 0
+			}
+			l.drop(e)
+			continue
+		}
 		g := l.d.groups[e.key]
 		if g == nil || l.d.read == nil {
 			l.drop(e)
@@ -213,6 +227,10 @@ func (l *lane) drop(e *entry) {
 
 // note remembers what the target was sent. The dispatcher's mutex is held.
 func (l *lane) note(m *message, now time.Time) {
+	if m.event != nil {
+		l.d.noteIncident(l.target.name, m)
+		return
+	}
 	if g := l.d.groups[m.key]; g != nil {
 		m.sent.At = now
 		g.sent[l.target.name] = m.sent
@@ -289,12 +307,12 @@ func (l *lane) done(ctx context.Context, m *message, err error) time.Duration {
 		l.health.Refused(len(m.alerts))
 	}
 	l.drop(m.entry)
-	if m.only != "" && (err == nil || o == refused) {
-		if err != nil {
+	if m.only != "" {
+		if o == refused || err != nil && m.event != nil { // no flush of a group offers incidents
 			l.refuse(m.only, now)
 		}
-		if g := l.d.groups[m.key]; g != nil && l.d.lanes[l.target.name] == l {
-			l.add(g) // the next event
+		if err == nil || o == refused {
+			l.following(m)
 		}
 	}
 	l.d.mu.Unlock()
@@ -302,6 +320,17 @@ func (l *lane) done(ctx context.Context, m *message, err error) time.Duration {
 		l.d.save() // before the next message, so that a kill repeats one at most
 	}
 	return 0
+}
+
+// following queues the next event after one. The dispatcher's mutex is held.
+func (l *lane) following(m *message) {
+	switch g := l.d.groups[m.key]; {
+	case l.d.lanes[l.target.name] != l: // the settings have changed meanwhile
+	case m.event != nil:
+		l.addIncidents()
+	case g != nil:
+		l.add(g)
+	}
 }
 
 // later puts the first group of the queue aside. It returns how long the others have to wait, too. The dispatcher's

@@ -1,6 +1,7 @@
 package receivers
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -118,6 +119,7 @@ func (d *Dispatcher) ended(v *state.View) {
 // another place now leave, and so do those of which nothing is known.
 func (d *Dispatcher) adopt() {
 	d.changes.whole = true // any group may change
+	maps.DeleteFunc(d.told, func(name string, _ map[string]knownIncident) bool { return d.lanes[name] == nil })
 	for key, g := range d.groups {
 		for _, id := range g.list() {
 			it := d.items[id]

@@ -64,6 +64,9 @@ type Options struct {
 	File     string // what was sent, and the silences
 	// Incident finds the incident of an alert by its fingerprint. It may be nil: then nothing is ever acknowledged.
 	Incident func(fingerprint string) (Incident, bool)
+	// Incidents lists those that are not resolved or were resolved lately, for receivers of events. ok is false while they
+	// are not known. It may be nil.
+	Incidents func() (all []IncidentState, ok bool)
 
 	Metrics  *notify.Metrics  // default: unregistered
 	Breakers *breaker.Metrics // default: unregistered

@@ -22,6 +22,8 @@ type fileJSON struct {
 	Version  int               `json:"version"`
 	Groups   []groupJSON       `json:"groups"`
 	Silences []silence.Silence `json:"silences"`
+	// Incidents are those that receivers of events were told of, by target and ID.
+	Incidents map[string]map[string]knownIncident `json:"incidents,omitempty"`
 }
 
 // UnmarshalJSON takes fields that it does not know for damage.
@@ -145,7 +147,7 @@ func (d *Dispatcher) endJournal() {
 
 // snapshot encodes the groups and the silences. The mutex is held.
 func (d *Dispatcher) snapshot() []byte {
-	f := fileJSON{Version: FileVersion, Groups: []groupJSON{}, Silences: d.silences.all()}
+	f := fileJSON{Version: FileVersion, Groups: []groupJSON{}, Silences: d.silences.all(), Incidents: d.told}
 	for _, g := range d.groups {
 		f.Groups = append(f.Groups, g.json())
 	}
@@ -188,6 +190,9 @@ func (d *Dispatcher) load() error {
 	})
 	if err != nil {
 		return err
+	}
+	for name, told := range f.Incidents {
+		d.told[name] = told
 	}
 	if f.Version == 0 { // there is none, or it was damaged
 		later = nil

@@ -2,6 +2,9 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +25,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
+	incidentapi "github.com/sloengine/sloengine/web/incidents"
 	"github.com/sloengine/sloengine/web/site"
 )
 
@@ -31,10 +35,17 @@ type incidentLookup struct {
 	report func() *sla.Report
 	links  *ackLinks
 	base   string // web.external_url, with no slash at its end; "" if it is not known
+
+	recovered <-chan struct{}
+	mu        sync.Mutex
+	states    map[*incident.Incident]receivers.IncidentState // incidents never change, a changed one is another
 }
 
 func (b *builder) incidentLookup(s *storage, report func() *sla.Report) *incidentLookup {
-	return &incidentLookup{s.book, report, s.links, strings.TrimRight(b.config.Web.ExternalURL, "/")}
+	return &incidentLookup{
+		book: s.book, report: report, links: s.links, base: strings.TrimRight(b.config.Web.ExternalURL, "/"),
+		recovered: s.engine.Ready(),
+	}
 }
 
 // Of is the incident that an alert opened or joined. ok is false if there is none (yet). Without web.external_url it
@@ -364,4 +375,76 @@ func (n *incidents) Spent(inc *incident.Incident) []incident.Spent {
 		return inc.Spent
 	}
 	return slices.Clone(n.costs.latest(inc.ID))
+}
+
+// incidentTail is how long receivers of events hear of changes of a resolved incident, such as its costs.
+const incidentTail = 7 * 24 * time.Hour
+
+// States lists the incidents that may change. ok is false while the engine recovers.
+func (l *incidentLookup) States() (out []receivers.IncidentState, ok bool) {
+	select {
+	case <-l.recovered:
+	default:
+		return nil, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	next := map[*incident.Incident]receivers.IncidentState{}
+	for inc := range l.book.View().All() {
+		if inc.IsResolved() && now.Sub(inc.Resolved.Time) > incidentTail {
+			continue
+		}
+		x, ok := l.states[inc]
+		if !ok {
+			x = incidentState(inc)
+		}
+		next[inc] = x
+		out = append(out, x)
+	}
+	l.states = next
+	slices.Reverse(out) // the one that was opened first is told of first
+	return out, true
+}
+
+func incidentState(inc *incident.Incident) receivers.IncidentState {
+	document := func() json.RawMessage {
+		x := incidentapi.NewItem(inc, inc.Spent, changedAt(inc))
+		x.Alerts, x.Notes = nil, nil // as in the list of the API: notes are for the team
+		data, err := json.Marshal(x)
+		if err != nil {
+			return json.RawMessage("null") // texts, times and finite numbers can always be encoded
+		}
+		return data
+	}
+	sum := sha256.Sum256(document())
+	x := receivers.IncidentState{
+		ID: inc.ID, Version: hex.EncodeToString(sum[:8]), Service: inc.Service, Severity: alerts.SeverityTicket,
+		Resolved: inc.IsResolved(), At: changedAt(inc), Document: document,
+	}
+	if inc.Severity == incident.Critical {
+		x.Severity = alerts.SeverityPage
+	}
+	return x
+}
+
+// changedAt is the latest time that an incident knows.
+func changedAt(inc *incident.Incident) time.Time {
+	all := []time.Time{inc.Opened, inc.Detected, inc.Raised}
+	if inc.Ack != nil {
+		all = append(all, inc.Ack.Time)
+	}
+	if inc.Resolved != nil {
+		all = append(all, inc.Resolved.Time)
+	}
+	for i := range inc.Alerts {
+		all = append(all, inc.Alerts[i].Fired, inc.Alerts[i].Resolved)
+	}
+	for i := range inc.Updates {
+		all = append(all, inc.Updates[i].Time)
+	}
+	for i := range inc.Edits {
+		all = append(all, inc.Edits[i].Time)
+	}
+	return slices.MaxFunc(all, time.Time.Compare)
 }

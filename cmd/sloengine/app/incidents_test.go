@@ -261,3 +261,44 @@ func TestOpenIncidentsAreBounded(t *testing.T) {
 	_, err = do(incident.Operation{Kind: incident.AddUpdate, ID: first.ID, Text: "more"})
 	require.NoError(t, err, "what is resolved is removed one day")
 }
+
+// TestIncidentStates gives each change that others may see another version, and the same incident the same document.
+func TestIncidentStates(t *testing.T) {
+	a, g := built(t, t.TempDir(), "", "127.0.0.1:0")
+	_, ok := a.incidents.States()
+	require.False(t, ok, "the engine has not recovered")
+	serving(t, a, g)
+	hostile := "sh\"op\u202e\u00a0é"
+	inc, err := a.incidents.Do(t.Context(), incident.Operation{Kind: incident.OpenByHand, Title: "down <b>", By: "Ann",
+		Severity: incident.Critical, Key: "k", Service: hostile})
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	look := func(o incident.Operation, changed bool) {
+		t.Helper()
+		if o.Kind != "" {
+			o.ID, o.By = inc.ID, "Ann"
+			_, err := a.incidents.Do(t.Context(), o)
+			require.NoError(t, err)
+		}
+		all, ok := a.incidents.States()
+		require.True(t, ok)
+		require.Len(t, all, 1)
+		s := all[0]
+		require.Equal(t, changed, !seen[s.Version])
+		seen[s.Version] = true
+		require.Equal(t, inc.ID, s.ID)
+		require.Equal(t, hostile, s.Service)
+		require.Equal(t, "page", s.Severity)
+		require.Equal(t, o.Kind == incident.ResolveIt, s.Resolved)
+		require.WithinDuration(t, time.Now(), s.At, time.Minute)
+		require.Equal(t, s.Document(), s.Document())
+		require.NotContains(t, string(s.Document()), "secret")
+		require.Contains(t, string(s.Document()), `"id":"`+inc.ID+`"`)
+	}
+	look(incident.Operation{}, true)
+	look(incident.Operation{}, false)
+	look(incident.Operation{Kind: incident.AckIt, How: incident.ByAPI}, true)
+	look(incident.Operation{Kind: incident.AddNote, Text: "secret"}, false)
+	look(incident.Operation{Kind: incident.AddUpdate, Text: "we look"}, true)
+	look(incident.Operation{Kind: incident.ResolveIt}, true)
+}

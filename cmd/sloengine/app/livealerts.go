@@ -80,7 +80,8 @@ type liveAlerts struct {
 	stepped chan struct{}
 }
 
-func (b *builder) liveAlerts(incidentOf func(string) (receivers.Incident, bool)) (*liveAlerts, error) {
+func (b *builder) liveAlerts(incidentOf func(string) (receivers.Incident, bool),
+	incidents func() ([]receivers.IncidentState, bool)) (*liveAlerts, error) {
 	c, set, breakers, log := &b.config, b.set, b.delivery.Breakers(), b.Log
 	m, err := state.New(state.Options{
 		Alerts:       c.AlertOptions(),
@@ -102,7 +103,8 @@ func (b *builder) liveAlerts(incidentOf func(string) (receivers.Incident, bool))
 	}
 	d, err := receivers.New(receivers.Options{
 		Settings: notified, File: filepath.Join(b.DataDir, NotificationsFile), Incident: incidentOf,
-		Metrics: metrics, Breakers: breakers, Logger: log,
+		Incidents: incidents,
+		Metrics:   metrics, Breakers: breakers, Logger: log,
 	})
 	if err != nil {
 		return nil, err
