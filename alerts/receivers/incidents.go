@@ -72,9 +72,9 @@ func (l *lane) addIncidents() {
 	}
 }
 
-// incident is the first incident that the target has to be told of; nil without one. A target hears of those that alerts
-// of the same service and severity would go to, and of one that it does not know only while it is not resolved. The
-// dispatcher's mutex is held.
+// incident is the first incident that the target has to be told of; nil without one. A target hears of those that
+// alerts of the same service and severity would go to, and of one that it does not know only while it is not resolved.
+// The dispatcher's mutex is held.
 func (l *lane) incident(now time.Time) *IncidentState {
 	if l.d.plan.root == nil {
 		return nil
