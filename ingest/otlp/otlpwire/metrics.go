@@ -3,6 +3,9 @@ package otlpwire
 import (
 	"encoding/binary"
 	"math"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Metrics decodes an ExportMetricsServiceRequest, whose items are the points of its metrics. It stops at the first
@@ -109,86 +112,127 @@ func (d *Decoder) readPoints(b []byte, from, mark int, readPoint func([]byte, in
 func (d *Decoder) readPoint(b []byte, from int) *Error {
 	p := &d.point
 	*p = Point{Origin: d.origin, Metric: d.metric, Attrs: p.Attrs[:0], Buckets: p.Buckets[:0], Bounds: p.Bounds[:0]}
-	var err *Error
 	switch p.Kind {
 	case Gauge, Sum:
-		err = d.readNumber(p, b, from)
+		return d.readFields(b, from, pointTags{attrs: 7, exemplars: 5, flags: 8}, (*Point).number)
 	case Histogram:
-		err = d.readHistogram(p, b, from)
+		return d.readFields(b, from, pointTags{attrs: 9, exemplars: 8, flags: 10}, (*Point).histogram)
 	case ExponentialHistogram:
-		_, err = exponentialPoint.check(b, from, d.limits.MaxDepth)
-	case Summary:
-		_, err = summaryPoint.check(b, from, d.limits.MaxDepth)
+		return d.readFields(b, from, pointTags{attrs: 1, exemplars: 11, flags: 10}, (*Point).exponential)
+	}
+	_, err := summaryPoint.check(b, from, d.limits.MaxDepth)
+	return err
+}
+
+// pointTags are the numbers of fields that differ between kinds of points.
+type pointTags struct{ attrs, exemplars, flags uint32 }
+
+// readFields reads a point. own reads the fields that only its kind has.
+func (d *Decoder) readFields(b []byte, from int, at pointTags, own func(p *Point, b []byte, f fields) *Error) *Error {
+	p := &d.point
+	attrs, exemplars := -1, -1
+	f := fields{next: from}
+	for f.more(b) {
+		switch f.tag {
+		case 2<<3 | wireFixed64:
+			p.Start = f.val
+		case 3<<3 | wireFixed64:
+			p.Time = f.val
+		case at.attrs<<3 | wireBytes:
+			attrs++
+			p.Attrs, f.err = d.addAttr(p.Attrs, b[:f.to], f.from)
+			f.err = f.err.in("attributes", attrs)
+		case at.exemplars<<3 | wireBytes:
+			exemplars++
+			_, f.err = exemplar.check(b[:f.to], f.from, d.limits.MaxDepth)
+			f.err = f.err.in("exemplars", exemplars)
+		case at.flags<<3 | wireVarint:
+			p.Flags = uint32(f.val)
+		default:
+			f.err = own(p, b, f)
+		}
+	}
+	return f.err
+}
+
+func (p *Point) number(_ []byte, f fields) *Error {
+	switch f.tag {
+	case 4<<3 | wireFixed64:
+		p.Value = Value{Kind: Float, Float: math.Float64frombits(f.val)}
+	case 6<<3 | wireFixed64:
+		p.Value = Value{Kind: Int, Int: int64(f.val)}
+	}
+	return nil
+}
+
+func (p *Point) histogram(b []byte, f fields) (err *Error) {
+	switch f.tag {
+	case 4<<3 | wireFixed64:
+		p.Count = f.val
+	case 5<<3 | wireFixed64:
+		p.Total, p.HasSum = math.Float64frombits(f.val), true
+	case 6<<3 | wireFixed64:
+		p.Buckets = append(p.Buckets, f.val)
+	case 6<<3 | wireBytes:
+		err = kindFixed64.checkPacked(b[:f.to], f.from).in("bucketCounts", -1)
+		for i := f.from; i < f.to && err == nil; i += 8 {
+			p.Buckets = append(p.Buckets, binary.LittleEndian.Uint64(b[i:]))
+		}
+	case 7<<3 | wireFixed64:
+		p.Bounds = append(p.Bounds, math.Float64frombits(f.val))
+	case 7<<3 | wireBytes:
+		err = kindDouble.checkPacked(b[:f.to], f.from).in("explicitBounds", -1)
+		for i := f.from; i < f.to && err == nil; i += 8 {
+			p.Bounds = append(p.Bounds, math.Float64frombits(binary.LittleEndian.Uint64(b[i:])))
+		}
 	}
 	return err
 }
 
-func (d *Decoder) readNumber(p *Point, b []byte, from int) *Error {
-	attrs, exemplars := -1, -1
+func (p *Point) exponential(b []byte, f fields) (err *Error) {
+	switch f.tag {
+	case 4<<3 | wireFixed64:
+		p.Count = f.val
+	case 5<<3 | wireFixed64:
+		p.Total, p.HasSum = math.Float64frombits(f.val), true
+	case 6<<3 | wireVarint:
+		p.Scale = int32(protowire.DecodeZigZag(f.val & math.MaxUint32))
+	case 7<<3 | wireFixed64:
+		p.Zero = f.val
+	case 8<<3 | wireBytes: // in several pieces, these are one
+		err = p.buckets(b[:f.to], f.from).in("positive", -1)
+	case 9<<3 | wireBytes:
+		if _, err = exponentialBuckets.check(b[:f.to], f.from, 0); err == nil {
+			p.Negative = p.Negative || anyBucket(b[:f.to], f.from)
+		}
+		err = err.in("negative", -1)
+	}
+	return err
+}
+
+// buckets reads the positive buckets of an exponential histogram.
+func (p *Point) buckets(b []byte, from int) *Error {
 	f := fields{next: from}
 	for f.more(b) {
 		switch f.tag {
-		case 2<<3 | wireFixed64:
-			p.Start = f.val
-		case 3<<3 | wireFixed64:
-			p.Time = f.val
-		case 4<<3 | wireFixed64:
-			p.Value = Value{Kind: Float, Float: math.Float64frombits(f.val)}
-		case 5<<3 | wireBytes:
-			exemplars++
-			_, f.err = exemplar.check(b[:f.to], f.from, d.limits.MaxDepth)
-			f.err = f.err.in("exemplars", exemplars)
-		case 6<<3 | wireFixed64:
-			p.Value = Value{Kind: Int, Int: int64(f.val)}
-		case 7<<3 | wireBytes:
-			attrs++
-			p.Attrs, f.err = d.addAttr(p.Attrs, b[:f.to], f.from)
-			f.err = f.err.in("attributes", attrs)
-		case 8<<3 | wireVarint:
-			p.Flags = uint32(f.val)
+		case 1<<3 | wireVarint:
+			p.Offset = int32(protowire.DecodeZigZag(f.val & math.MaxUint32))
+		case 2<<3 | wireVarint:
+			p.Buckets = append(p.Buckets, f.val)
+		case 2<<3 | wireBytes:
+			f.err = kindUint64.checkPacked(b[:f.to], f.from).in("bucketCounts", -1)
+			for i := f.from; i < f.to && f.err == nil; {
+				n, next := varint(b[:f.to], i)
+				p.Buckets, i = append(p.Buckets, n), next
+			}
 		}
 	}
 	return f.err
 }
 
-func (d *Decoder) readHistogram(p *Point, b []byte, from int) *Error {
-	attrs, exemplars := -1, -1
-	f := fields{next: from}
-	for f.more(b) {
-		switch f.tag {
-		case 2<<3 | wireFixed64:
-			p.Start = f.val
-		case 3<<3 | wireFixed64:
-			p.Time = f.val
-		case 4<<3 | wireFixed64:
-			p.Count = f.val
-		case 5<<3 | wireFixed64:
-			p.Total, p.HasSum = math.Float64frombits(f.val), true
-		case 6<<3 | wireFixed64:
-			p.Buckets = append(p.Buckets, f.val)
-		case 6<<3 | wireBytes:
-			f.err = kindFixed64.checkPacked(b[:f.to], f.from).in("bucketCounts", -1)
-			for i := f.from; i < f.to && f.err == nil; i += 8 {
-				p.Buckets = append(p.Buckets, binary.LittleEndian.Uint64(b[i:]))
-			}
-		case 7<<3 | wireFixed64:
-			p.Bounds = append(p.Bounds, math.Float64frombits(f.val))
-		case 7<<3 | wireBytes:
-			f.err = kindDouble.checkPacked(b[:f.to], f.from).in("explicitBounds", -1)
-			for i := f.from; i < f.to && f.err == nil; i += 8 {
-				p.Bounds = append(p.Bounds, math.Float64frombits(binary.LittleEndian.Uint64(b[i:])))
-			}
-		case 8<<3 | wireBytes:
-			exemplars++
-			_, f.err = exemplar.check(b[:f.to], f.from, d.limits.MaxDepth)
-			f.err = f.err.in("exemplars", exemplars)
-		case 9<<3 | wireBytes:
-			attrs++
-			p.Attrs, f.err = d.addAttr(p.Attrs, b[:f.to], f.from)
-			f.err = f.err.in("attributes", attrs)
-		case 10<<3 | wireVarint:
-			p.Flags = uint32(f.val)
-		}
-	}
-	return f.err
+// anyBucket reports whether well-formed buckets hold anything.
+func anyBucket(b []byte, from int) bool {
+	var p Point
+	_ = p.buckets(b, from)
+	return slices.ContainsFunc(p.Buckets, func(n uint64) bool { return n > 0 })
 }

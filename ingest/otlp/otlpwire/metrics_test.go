@@ -3,6 +3,7 @@ package otlpwire_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,7 +45,10 @@ func TestPointsHaveTheirMetric(t *testing.T) {
 	gauge := &metrics.Metric{Name: "load", Data: &metrics.Metric_Gauge{Gauge: &metrics.Gauge{
 		DataPoints: []*metrics.NumberDataPoint{{Value: &metrics.NumberDataPoint_AsDouble{AsDouble: 0.5}}}}}}
 	exponential := &metrics.Metric{Name: "exponential", Data: &metrics.Metric_ExponentialHistogram{
-		ExponentialHistogram: &metrics.ExponentialHistogram{DataPoints: []*metrics.ExponentialHistogramDataPoint{{}}}}}
+		ExponentialHistogram: &metrics.ExponentialHistogram{DataPoints: []*metrics.ExponentialHistogramDataPoint{{
+			Count: 9, Scale: -2, ZeroCount: 1, TimeUnixNano: 5, Attributes: []*common.KeyValue{text("http.route", "/cart")},
+			Positive: &metrics.ExponentialHistogramDataPoint_Buckets{Offset: -3, BucketCounts: []uint64{5, 300}},
+			Negative: &metrics.ExponentialHistogramDataPoint_Buckets{BucketCounts: []uint64{0, 1}}}}}}}
 	summary := &metrics.Metric{Name: "summary", Data: &metrics.Metric_Summary{
 		Summary: &metrics.Summary{DataPoints: []*metrics.SummaryDataPoint{{}}}}}
 	body := marshal(t, serviceMetrics("shop", sumMetric(), gauge, histogramMetric(), exponential, summary))
@@ -61,7 +65,8 @@ func TestPointsHaveTheirMetric(t *testing.T) {
 		`"load" "" kind 5 temporality 0 false 0-0 flags 0 value 3fe0000000000000 histogram 0 [] [] []`,
 		`"http.server.request.duration" "s" kind 9 temporality 1 false 3-4 flags 0 value empty histogram 6 ` +
 			`[3ff8000000000000] [1 2 3] [3fb999999999999a 3fe0000000000000]`,
-		`"exponential" "" kind 10 temporality 0 false 0-0 flags 0 value empty histogram 0 [] [] []`,
+		`"exponential" "" kind 10 temporality 0 false 0-5 flags 0 value empty histogram 9 [] [5 300] []` +
+			" scale -2 zero 1 offset -3 negative true",
 		`"summary" "" kind 11 temporality 0 false 0-0 flags 0 value empty histogram 0 [] [] []`,
 	}, seen)
 }
@@ -71,9 +76,13 @@ func renderPoint(p *otlpwire.Point) string {
 	if p.HasSum {
 		sum = append(sum, p.Total)
 	}
-	return fmt.Sprintf("%q %q kind %d temporality %d %v %d-%d flags %d value %s histogram %d %x %d %x", plain(p.Name),
+	out := fmt.Sprintf("%q %q kind %d temporality %d %v %d-%d flags %d value %s histogram %d %x %d %x", plain(p.Name),
 		plain(p.Unit), p.Kind, p.Temporality, p.Monotonic, p.Start, p.Time, p.Flags, render(asOfficial(p.Value)), p.Count,
 		floatBits(sum), p.Buckets, floatBits(p.Bounds))
+	if p.Kind == otlpwire.ExponentialHistogram {
+		out += fmt.Sprintf(" scale %d zero %d offset %d negative %v", p.Scale, p.Zero, p.Offset, p.Negative)
+	}
+	return out
 }
 
 func floatBits(list []float64) (out []uint64) {
@@ -120,8 +129,12 @@ func officialPoints(m *metrics.Metric) (out []*otlpwire.Point, attrs [][]*common
 	case *metrics.Metric_ExponentialHistogram:
 		common.Kind = otlpwire.ExponentialHistogram
 		common.Temporality = uint8(defined(data.ExponentialHistogram.GetAggregationTemporality()))
-		for range data.ExponentialHistogram.GetDataPoints() {
-			out, attrs = append(out, &otlpwire.Point{Metric: common}), append(attrs, nil)
+		for _, p := range data.ExponentialHistogram.GetDataPoints() {
+			out = append(out, &otlpwire.Point{Metric: common, Start: p.StartTimeUnixNano, Time: p.TimeUnixNano,
+				Flags: p.Flags, Count: p.Count, Total: p.GetSum(), HasSum: p.Sum != nil, Scale: p.Scale, Zero: p.ZeroCount,
+				Offset: p.Positive.GetOffset(), Buckets: p.Positive.GetBucketCounts(),
+				Negative: slices.Max(append(p.Negative.GetBucketCounts(), 0)) > 0})
+			attrs = append(attrs, p.Attributes)
 		}
 	case *metrics.Metric_Summary:
 		common.Kind = otlpwire.Summary

@@ -107,7 +107,7 @@ type Metric struct {
 	Monotonic   bool  // of a Sum
 }
 
-// Point is a data point of a request. One of an ExponentialHistogram or Summary has only its Origin and Metric.
+// Point is a data point of a request. One of a Summary has only its Origin and Metric.
 type Point struct {
 	Origin
 	Metric
@@ -116,12 +116,17 @@ type Point struct {
 	Flags       uint32
 	Value       Value // of a Gauge or Sum: an Int or a Float, Empty if it has none
 
-	// Of a Histogram. The numbers of buckets and bounds are as the source sent them.
+	// Of a histogram. The numbers of buckets and bounds are as the source sent them.
 	Count   uint64
 	Total   float64 // the sum of the values
 	HasSum  bool    // Total is given
 	Buckets []uint64
 	Bounds  []float64
+
+	// Of an ExponentialHistogram, whose Buckets are the positive ones.
+	Scale, Offset int32
+	Zero          uint64
+	Negative      bool // it has values below zero
 }
 
 // NoRecordedValue reports whether the flags say that the series has no value at this time.
