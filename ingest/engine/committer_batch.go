@@ -73,6 +73,11 @@ func (c *committer) admit(r *request, at int64) {
 	}
 	if r.position != nil {
 		c.position = r.position.AppendPosition(c.position, r.result.undecided())
+		if whole := c.position; count > 0 && size+len(whole) > maxRecordBytes {
+			c.position = nil
+			c.events(r, at, count)
+			count, begun, c.position = 0, false, whole
+		}
 	}
 	if count == 0 && len(c.position) > 0 && !begun {
 		c.begin(at)

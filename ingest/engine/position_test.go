@@ -260,6 +260,36 @@ func TestPositionWithoutNewEvents(t *testing.T) {
 }
 
 // Throttled events are not in the position, and a restart brings exactly them again.
+// manyStreams is a position of so many streams.
+type manyStreams int
+
+func (n manyStreams) AppendPosition(dst []byte, _ []int32) []byte {
+	list := make([]position.Progress, n)
+	for i := range list {
+		list[i].Stream = position.Stream{Name: strings.Repeat("x", 1000), Partition: int32(i)}
+		list[i].Ranges = []position.Range{{From: 0, To: 1}}
+	}
+	return position.Append(dst, "many", list)
+}
+
+// A position that has no room beside the last events of a batch has a record of its own.
+func TestLargePosition(t *testing.T) {
+	state := newFollowed()
+	opt := crashOptions(fsystest.New())
+	opt.State = state
+	r := start(t, opt)
+	ids := make([]string, 30_000)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%0240d", i)
+	}
+	result, err := r.AdmitAt(context.Background(), testBatch(ids...), nil, nil, manyStreams(9000))
+	require.NoError(t, err)
+	require.Equal(t, len(ids), result.Accepted)
+	require.NoError(t, r.CatchUp(context.Background()))
+	require.NoError(t, r.Do(context.Background(), func() { require.Len(t, state.book.Of("many"), 9000) }))
+	r.shutdown()
+}
+
 func TestPositionLeavesOutThrottledEvents(t *testing.T) {
 	disk := fsystest.New()
 	const messages = 60
