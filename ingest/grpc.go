@@ -17,10 +17,11 @@ import (
 // (github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md). net/http speaks HTTP/2.
 
 const (
-	grpcTracesPath = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-	grpcLogsPath   = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
-	mediaGRPC      = "application/grpc"
-	frameHead      = 5 // a flag for compression and the length of the message
+	grpcTracesPath  = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+	grpcLogsPath    = "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
+	grpcMetricsPath = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+	mediaGRPC       = "application/grpc"
+	frameHead       = 5 // a flag for compression and the length of the message
 
 	grpcOK            = 0
 	grpcUnimplemented = 12
@@ -37,7 +38,8 @@ func (h *Handler) GRPC(middleware ...gin.HandlerFunc) http.Handler {
 		c.Writer.Header()["Content-Type"] = headerGRPC
 		c.Status(http.StatusOK)
 		grpcStatus(c.Writer.Header(), grpcUnimplemented,
-			fmt.Sprintf("no method %.100q: the engine takes %s and %s", c.Request.URL.Path, grpcTracesPath, grpcLogsPath))
+			fmt.Sprintf("no method %.100q: the engine takes %s, %s and %s", c.Request.URL.Path, grpcTracesPath, grpcLogsPath,
+				grpcMetricsPath))
 	})
 	return r
 }

@@ -109,7 +109,7 @@ func TestStatusesOverGRPC(t *testing.T) {
 		"timeout too long":   {body: framed(0, body), header: headers{"Grpc-Timeout": "123456789S"}, status: "3", message: "invalid grpc-timeout"},
 		"timeout of 0":       {body: framed(0, body), header: headers{"Grpc-Timeout": "0m"}, status: "14", message: "deadline_passed", retry: true},
 		"disk full":          {body: framed(0, body), fail: engine.ErrDiskFull, status: "14", message: "disk_full", retry: true},
-		"metrics":            {path: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export", status: "12", message: "no method"},
+		"profiles":           {path: "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", status: "12", message: "no method"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, shopOnly)

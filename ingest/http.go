@@ -16,6 +16,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
 
+	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/mapping"
@@ -98,6 +99,18 @@ type Translation struct {
 	Seen        *otlp.Seen       // notes spans that no spec counts; nil: they are not noted
 	// Attributes are those that the spec names for a service, for spans; nil: none.
 	Attributes func(service []byte) []string
+	// Counters has the last points of metrics; nil: no metrics count, and the two below are not used.
+	Counters *counter.Table
+	Recorder Recorder
+	// Thresholds are the durations that the spec compares those of a service and type with; nil: there are none.
+	Thresholds func(service, typ string) []time.Duration
+}
+
+// Recorder stores events with the points that they come from, and says when the table of counters has these: *Engine.
+type Recorder interface {
+	AdmitAt(ctx context.Context, b *event.Batch, t *ratelimit.Tickets, todo []int32, at engine.Position) (engine.Result,
+		error)
+	CatchUp(ctx context.Context) error
 }
 
 func (o *HandlerOptions) applyDefaults() {
@@ -159,6 +172,7 @@ type Handler struct {
 	o         HandlerOptions
 	budget    budget
 	decoding  chan struct{}
+	counting  chan struct{} // metrics are compared with the points before, one request after the other
 	inFlight  atomic.Int64
 	throttled atomic.Int64 // requests held back
 	drain     *drain
@@ -176,6 +190,7 @@ func NewHandler(o HandlerOptions) (*Handler, error) {
 		o:        o,
 		budget:   budget{limit: o.MaxInFlightBytes},
 		decoding: make(chan struct{}, o.Decoders),
+		counting: make(chan struct{}, 1),
 		drain:    newDrain(),
 		log:      newThrottledLog(o.Logger),
 	}
@@ -183,6 +198,9 @@ func NewHandler(o HandlerOptions) (*Handler, error) {
 	o.Metrics.gauges(
 		func() float64 { return float64(h.inFlight.Load()) },
 		func() float64 { return float64(h.budget.used.Load()) })
+	if counters := o.Translation.Counters; counters != nil {
+		o.Metrics.counters(counters)
+	}
 	return h, nil
 }
 

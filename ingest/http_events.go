@@ -21,6 +21,9 @@ import (
 type door interface {
 	// begin reads the query and the headers that only this protocol has, and sets s.form.encoding.
 	begin(h *Handler, req *http.Request, s *requestState) *refusal
+	// counts reports whether the bodies are points of counters. Then only one is between decoding and the log at a time,
+	// and no limit holds back its events one by one.
+	counts() bool
 	// open returns the message in a body as it was sent, which is still encoded.
 	open(s *requestState, body []byte) ([]byte, *refusal)
 	// decode fills s.batch from the body. The errors of the batch point into text.
@@ -60,6 +63,12 @@ func (h *Handler) serve(c *gin.Context, s *requestState, d door) *refusal {
 	if !s.deadline.own && h.o.Deadline > 0 {
 		s.deadline.Time = h.o.Now().Add(h.o.Deadline - h.o.Reserve)
 	}
+	if d.counts() {
+		if r = h.enter(req, s, h.counting, "the points before were counted"); r != nil {
+			return r
+		}
+		defer func() { <-h.counting }()
+	}
 	if r = h.decode(req, s, d); r != nil {
 		return r
 	}
@@ -74,7 +83,9 @@ func (h *Handler) serve(c *gin.Context, s *requestState, d door) *refusal {
 		}
 		defer lease.Release()
 	}
-	h.ticket(req, s)
+	if !d.counts() {
+		h.ticket(req, s)
+	}
 	if r = h.redact(s); r != nil {
 		return r
 	}
@@ -101,6 +112,8 @@ func (eventsDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal
 	}
 	return s.parseEncoding(req.Header.Get("Content-Encoding"))
 }
+
+func (eventsDoor) counts() bool { return false }
 
 func (eventsDoor) open(_ *requestState, body []byte) ([]byte, *refusal) { return body, nil }
 
@@ -200,10 +213,10 @@ func tooLarge(detail string) *refusal {
 	return &refusal{status: http.StatusRequestEntityTooLarge, code: problemTooLarge, detail: detail, closeConn: true}
 }
 
-// mayDecode waits until the body may be decoded, until its deadline, or until the sender has gone.
-func (h *Handler) mayDecode(req *http.Request, s *requestState) *refusal {
+// enter waits for a place, until the deadline, or until the sender has gone. The caller must leave it.
+func (h *Handler) enter(req *http.Request, s *requestState, places chan struct{}, before string) *refusal {
 	select {
-	case h.decoding <- struct{}{}:
+	case places <- struct{}{}:
 		return nil
 	default:
 	}
@@ -214,10 +227,10 @@ func (h *Handler) mayDecode(req *http.Request, s *requestState) *refusal {
 		late = timer.C
 	}
 	select {
-	case h.decoding <- struct{}{}:
+	case places <- struct{}{}:
 		return nil
 	case <-late:
-		return s.expired("before the body was decoded")
+		return s.expired("before " + before)
 	case <-req.Context().Done():
 		return clientGone()
 	}
@@ -226,7 +239,7 @@ func (h *Handler) mayDecode(req *http.Request, s *requestState) *refusal {
 // decode unpacks and parses the body. Only so many bodies at a time: parsing
 // is work for the processor, and needs several times the memory of the body.
 func (h *Handler) decode(req *http.Request, s *requestState, d door) *refusal {
-	if r := h.mayDecode(req, s); r != nil {
+	if r := h.enter(req, s, h.decoding, "the body was decoded"); r != nil {
 		return r
 	}
 	defer func() { <-h.decoding }()
@@ -333,7 +346,7 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 			return h.commitRefusal(s, err)
 		}
 		saved = len(result.Critical)
-	} else if len(b.Events) > 0 {
+	} else if len(b.Events) > 0 || s.points() != nil {
 		ctx := req.Context()
 		b.Deadline = s.deadline.Time // a context with it would cost more than all else here
 		var err error
@@ -422,6 +435,13 @@ func (h *Handler) store(ctx context.Context, s *requestState, todo []int32) (eng
 }
 
 func (h *Handler) submit(ctx context.Context, s *requestState, todo []int32) (engine.Result, error) {
+	if points := s.points(); points != nil {
+		result, err := h.o.Translation.Recorder.AdmitAt(ctx, s.batch, nil, todo, points)
+		if err == nil { // the next request is compared with these points
+			err = h.o.Translation.Recorder.CatchUp(context.WithoutCancel(ctx))
+		}
+		return result, err
+	}
 	if s.limits.tickets == nil {
 		return h.o.Committer.Commit(ctx, s.batch)
 	}

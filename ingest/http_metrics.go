@@ -5,6 +5,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/reliability/deadline"
@@ -22,7 +23,7 @@ type HTTPMetrics struct {
 	deadLettered *metrics.Counter
 	codes         map[event.Code]*metrics.Counter
 	unlisted      *metrics.Counter
-	ignored       [2][]*metrics.Counter // by signal and otlp.Reason, of which the first is nil
+	ignored       [3][]*metrics.Counter // by signal and otlp.Reason, of which the first is nil
 	cut           *metrics.Counter
 	expired       *deadline.Metrics
 	wireBytes     *metrics.Counter
@@ -100,6 +101,12 @@ func NewHTTPMetrics(set *metrics.Set) *HTTPMetrics {
 func (m *HTTPMetrics) gauges(requests, bytes func() float64) {
 	metric.IngestInFlightRequests.Read(m.set, requests)
 	metric.IngestInFlightBytes.Read(m.set, bytes)
+}
+
+// counters adds the figures of the last points of metrics.
+func (m *HTTPMetrics) counters(t *counter.Table) {
+	metric.OTLPCounters.Read(m.set, func() float64 { n, _ := t.Size(); return float64(n) })
+	metric.OTLPCounterBytes.Read(m.set, func() float64 { _, n := t.Size(); return float64(n) })
 }
 
 func (m *HTTPMetrics) countRequest(status int) {

@@ -11,15 +11,18 @@ import (
 	"github.com/gin-gonic/gin"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/sloengine/sloengine/ingest/counter"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/ingest/otlp/otlpwire"
 )
 
-// Where spans and log records are posted (OTLP 1.x over HTTP).
+// Where spans, log records and metrics are posted (OTLP 1.x over HTTP).
 const (
-	TracesPath = "/v1/traces"
-	LogsPath   = "/v1/logs"
+	TracesPath  = "/v1/traces"
+	LogsPath    = "/v1/logs"
+	MetricsPath = "/v1/metrics"
 )
 
 // The media types of OTLP. The answer has that of the request.
@@ -53,18 +56,30 @@ type signal struct {
 var (
 	traces = &signal{"traces", "spans", "rejectedSpans", TracesPath, grpcTracesPath, 0}
 	logs   = &signal{"logs", "log records", "rejectedLogRecords", LogsPath, grpcLogsPath, 1}
+	points = &signal{"metrics", "points", "rejectedDataPoints", MetricsPath, grpcMetricsPath, 2}
 
-	signals = []*signal{traces, logs}
+	signals = []*signal{traces, logs, points}
 )
 
 // spanState is what a request of OTLP needs besides a requestState.
 type spanState struct {
-	wire    *otlpwire.Decoder
-	mapper  *otlp.Mapper
-	json    bool
-	ignored []int // items by otlp.Reason
-	large   bool  // the body was large, and with it what decoding it needs
+	wire     *otlpwire.Decoder
+	mapper   *otlp.Mapper
+	counters *counter.Batch // of metrics; nil: there are none
+	json     bool
+	ignored  []int // items by otlp.Reason
+	large    bool  // the body was large, and with it what decoding it needs
 }
+
+// points are the points of a request of metrics that are to be recorded; nil: there are none.
+func (s *requestState) points() engine.Position {
+	if s.form.spans == nil || s.form.spans.counters == nil || s.form.spans.counters.Empty() {
+		return nil
+	}
+	return s.form.spans.counters
+}
+
+func (d otlpDoor) counts() bool { return d.of == points }
 
 func (d otlpDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal {
 	if s.form.spans == nil {
@@ -98,21 +113,32 @@ func (d otlpDoor) open(s *requestState, body []byte) ([]byte, *refusal) {
 }
 
 func (d otlpDoor) decode(h *Handler, s *requestState, body []byte, opt event.DecodeOptions) (text []byte, err error) {
-	in := s.form.spans
+	in, t := s.form.spans, &h.o.Translation
 	clear(in.ignored)
 	in.large = len(body) > keptBatchBytes
 	s.decoder.Begin(opt, s.batch)
-	in.mapper.Begin(opt.Catalog, h.o.Translation.Attributes)
-	take := func(draft *event.Draft, why otlp.Reason) error {
+	in.mapper.Begin(opt.Catalog, t.Attributes)
+	take := func(draft *event.Draft, why otlp.Reason) event.Code {
 		if draft == nil {
 			in.ignored[why]++
-		} else {
-			s.decoder.Add(draft)
+			return ""
+		}
+		return s.decoder.Add(draft)
+	}
+	span := func(span *otlpwire.Span) error { take(in.mapper.Span(span)); return nil }
+	log := func(r *otlpwire.LogRecord) error { take(in.mapper.Log(r)); return nil }
+	point := func(p *otlpwire.Point) error {
+		if take(in.mapper.Point(p)) != event.CodeTimeInFuture { // another refused point is lost, and the next adds to it
+			in.mapper.KeepPoint()
 		}
 		return nil
 	}
-	span := func(span *otlpwire.Span) error { return take(in.mapper.Span(span)) }
-	log := func(r *otlpwire.LogRecord) error { return take(in.mapper.Log(r)) }
+	if d.of == points && t.Counters != nil {
+		if in.counters == nil {
+			in.counters = counter.NewBatch(t.Counters)
+		}
+		in.mapper.Counters(in.counters, t.Thresholds, opt.AllowService)
+	}
 	code := event.CodeInvalidProtobuf
 	if in.json {
 		code = event.CodeInvalidJSON
@@ -122,10 +148,14 @@ func (d otlpDoor) decode(h *Handler, s *requestState, body []byte, opt event.Dec
 		err = in.wire.TracesJSON(body, span)
 	case d.of == traces:
 		err = in.wire.Traces(body, span)
-	case in.json:
+	case d.of == logs && in.json:
 		err = in.wire.LogsJSON(body, log)
-	default:
+	case d.of == logs:
 		err = in.wire.Logs(body, log)
+	case in.json:
+		err = in.wire.MetricsJSON(body, point)
+	default:
+		err = in.wire.Metrics(body, point)
 	}
 	s.decoder.End()
 	if err != nil {

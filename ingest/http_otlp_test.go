@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/otlp"
@@ -337,4 +339,107 @@ func (forgetful) Commit(context.Context, *event.Batch) (engine.Result, error) {
 
 func (f forgetful) Admit(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32) (engine.Result, error) {
 	return f.Commit(ctx, b)
+}
+
+// recorder is a log whose records are applied to the table of counters at once.
+type recorder struct {
+	*rig
+	table *counter.Table
+	sum   int // of the counts of the events
+}
+
+func (c *recorder) AdmitAt(ctx context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32, at engine.Position) (
+	engine.Result, error) {
+	result, err := c.Commit(ctx, b)
+	if err != nil {
+		return result, err
+	}
+	for i := range b.Events {
+		var v event.View
+		if _, err := v.Parse(b.Event(i)); err != nil {
+			return result, err
+		}
+		c.sum += int(v.Count)
+	}
+	return result, c.table.Apply(at.AppendPosition(nil, nil))
+}
+
+func (*recorder) CatchUp(context.Context) error { return nil }
+
+// callsOf is what processes of the shop say that they have counted, each with a number of its own.
+func callsOf(at time.Time, process, total int) string {
+	return fmt.Sprintf(`{"resourceMetrics":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}},`+
+		`{"key":"service.instance.id","value":{"intValue":"%d"}}]},"scopeMetrics":[{"metrics":[{"name":"calls","sum":{`+
+		`"aggregationTemporality":2,"isMonotonic":true,"dataPoints":[{"startTimeUnixNano":"%d","timeUnixNano":"%d",`+
+		`"asInt":"%d"}]}}]}]}]}`, process, testNow.Add(-time.Hour).UnixNano(), at.UnixNano(), total)
+}
+
+func newMeterRig(t *testing.T, change func(*HandlerOptions)) *recorder {
+	c := &recorder{table: counter.NewTable()}
+	c.rig = newRig(t, func(o *HandlerOptions) {
+		shopOnly(o)
+		o.Translation.Spans = &otlp.Settings{Metrics: []otlp.MetricRule{{Metric: "calls", Type: "call"}}}
+		o.Translation.Counters, o.Translation.Recorder = c.table, c
+		if change != nil {
+			change(o)
+		}
+	})
+	return c
+}
+
+var inJSON = headers{"Content-Type": "application/json"}
+
+// However requests of many processes overlap, are refused and sent again, each call counts once.
+func TestMetricsCountOnce(t *testing.T) {
+	r := newMeterRig(t, nil)
+	const processes, exports, each = 8, 20, 7
+	for p := range processes {
+		require.Equal(t, http.StatusOK, r.postTo(MetricsPath, callsOf(testNow.Add(-time.Minute), p, 1e9), inJSON).Code)
+	}
+	require.Zero(t, r.sum, "these ran before")
+	var senders sync.WaitGroup
+	for p := range processes {
+		senders.Go(func() {
+			for n := 1; n <= exports; n++ {
+				body := callsOf(testNow.Add(time.Duration(n-exports)*time.Second), p, 1e9+n*each)
+				for range 2 {
+					if rec := r.postTo(MetricsPath, body, inJSON); rec.Code != http.StatusOK {
+						t.Errorf("answer %d: %s", rec.Code, rec.Body)
+					}
+				}
+			}
+		})
+	}
+	senders.Wait()
+	require.Equal(t, processes*exports*each, r.sum)
+
+	r.fail = engine.ErrDiskFull
+	next := callsOf(testNow.Add(time.Second), 0, 1e9+exports*each+4)
+	rec := r.postTo(MetricsPath, next, inJSON)
+	require.Equal(t, http.StatusServiceUnavailable, rec.Code)
+	require.NotEmpty(t, rec.Header().Get("Retry-After"))
+	r.fail = nil
+	before := r.sum
+	require.Equal(t, http.StatusOK, r.postTo(MetricsPath, next, inJSON).Code)
+	require.Equal(t, before+4, r.sum, "a refused request changes nothing")
+
+	broken := strings.TrimSuffix(callsOf(testNow.Add(2*time.Second), 0, 1e9+exports*each+9), "}]}]}") + `}]},{"sum":7}]}]}`
+	require.Equal(t, http.StatusBadRequest, r.postTo(MetricsPath, broken, inJSON).Code)
+	require.Equal(t, http.StatusOK, r.postTo(MetricsPath,
+		callsOf(testNow.Add(2*time.Second), 0, 1e9+exports*each+9), inJSON).Code)
+	require.Equal(t, before+9, r.sum, "nor does one that cannot be read")
+	require.Equal(t, processes, r.metric(t, `sloengine_otlp_ignored_total{signal="metrics",reason="first_point"}`))
+}
+
+// Points that cannot count are named in an answer that no sender repeats.
+func TestMetricsThatAreRefused(t *testing.T) {
+	r := newMeterRig(t, nil)
+	gauge := strings.Replace(callsOf(testNow, 1, 1), `"isMonotonic":true`, `"isMonotonic":false`, 1)
+	rec := r.postTo(MetricsPath, gauge, inJSON)
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.JSONEq(t, `{"partialSuccess":{"rejectedDataPoints":"1","errorMessage":"1 of 1 points that would count are refused: `+
+		`1 bad_metric (Metric \"calls\" is a gauge, or a sum that can fall. Only counters and histograms count)"}}`,
+		rec.Body.String())
+	r = newMeterRig(t, func(o *HandlerOptions) { o.Translation.Counters = nil })
+	require.Equal(t, "{}", r.postTo(MetricsPath, gauge, inJSON).Body.String())
 }

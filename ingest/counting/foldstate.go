@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
@@ -16,16 +17,20 @@ import (
 	"github.com/sloengine/sloengine/slo/fold"
 )
 
-// FoldState is the fold, the book of incidents and the positions of sources as the log's reader sees them: records in,
-// parts out.
+// FoldState is the fold, the book of incidents, the positions of sources and the last points of counters as the log's
+// reader sees them: records in, parts out.
 type FoldState struct {
 	Fold      *fold.Fold
 	Incidents *incident.Book
 	Positions *position.Book
+	Counters  *counter.Table
 }
 
-// PositionsPart is the part of a checkpoint that holds the positions of sources.
-const PositionsPart = "positions"
+// PositionsPart is the part of a checkpoint that holds the positions of sources, and CountersPart that of counters.
+const (
+	PositionsPart = "positions"
+	CountersPart  = "counters"
+)
 
 // Apply folds one record. Events of a record are refused one by one.
 func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
@@ -109,6 +114,9 @@ func (s FoldState) ApplyPosition(payload []byte) (record.Events, error) {
 	if err != nil || events.Position == nil {
 		return events, err
 	}
+	if counter.IsPosition(events.Position) {
+		return events, s.Counters.Apply(events.Position)
+	}
 	return events, s.Positions.Apply(events.Position)
 }
 
@@ -133,6 +141,9 @@ func (s FoldState) Parts() []engine.Part {
 		out = append(
 			out, engine.Part{Name: PositionsPart, Version: s.Positions.Version(), Encode: s.Positions.Encode, Vital: true})
 	}
+	if series, _ := s.Counters.Size(); series > 0 {
+		out = append(out, engine.Part{Name: CountersPart, Version: s.Counters.Version(), Encode: s.Counters.Encode})
+	}
 	return out
 }
 
@@ -146,6 +157,11 @@ func (s FoldState) Restore(name string, data []byte) error {
 		return s.Incidents.RestorePart(name, data)
 	case name == PositionsPart:
 		return s.Positions.Restore(data)
+	case name == CountersPart:
+		if data == nil {
+			return nil
+		}
+		return s.Counters.Restore(data)
 	case data == nil:
 		return s.Fold.RestoreLost(name)
 	}
@@ -159,6 +175,9 @@ func (s FoldState) Loss(name string) (string, bool) {
 	}
 	if name == PositionsPart {
 		return "", false // without it sources would count messages twice
+	}
+	if name == CountersPart {
+		return "what OpenTelemetry metrics added since their last point does not count", true
 	}
 	return fold.PartLoss(name)
 }

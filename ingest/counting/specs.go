@@ -27,6 +27,7 @@ type Spec struct {
 	Longest time.Duration // the longest window: how far back a backfill reaches
 	merge   map[string]mergeBy
 	whole   fold.Whole
+	config  *fold.Config
 	Loaded  time.Time
 	Hash    string // of all that the files say
 }
@@ -77,7 +78,7 @@ func (s *Specs) Read() (*Spec, error) {
 	sum := sha256.Sum256(spec.Encode(sp)) // of the whole spec, and not only of the counted parts
 	return &Spec{
 		Spec: sp, Inputs: in, Encoded: encoded, Catalog: catalog(cfg.Services),
-		Longest: longest(cfg.Indicators), merge: merging(cfg), whole: whole, Loaded: time.Now(),
+		Longest: longest(cfg.Indicators), merge: merging(cfg), whole: whole, config: cfg, Loaded: time.Now(),
 		Hash: hex.EncodeToString(sum[:6]),
 	}, nil
 }
@@ -148,6 +149,11 @@ func merging(cfg *fold.Config) map[string]mergeBy {
 func (s *Specs) MergeBy(service []byte) ([]string, time.Duration) {
 	m := s.InForce().merge[string(service)]
 	return m.attrs, m.step
+}
+
+// Thresholds are the durations that the SLOs of a service compare those of events of a type with.
+func (s *Specs) Thresholds(service, typ string) []time.Duration {
+	return s.InForce().config.Thresholds(service, typ)
 }
 
 // Whole reports whether an event over its rate limit must be neither sampled nor merged.

@@ -28,6 +28,7 @@ const (
 	CodeBadDuration       Code = "bad_duration"        // negative, too long, or given twice over
 	CodeBadCount          Code = "bad_count"           // not an integer from 1 to 4294967295
 	CodeBadDurations      Code = "bad_durations"       // not pairs of milliseconds and count that add up
+	CodeBadMetric         Code = "bad_metric"          // of OpenTelemetry: not a counter, or one that contradicts itself
 	CodeBadAttribute      Code = "bad_attribute"       // bad name, nested or too long value
 	CodeTooManyAttributes Code = "too_many_attributes" // more than SizeLimits.MaxAttributes
 	CodeReservedLabel     Code = "reserved_label"      // an attribute name that the engine needs for itself

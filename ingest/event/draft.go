@@ -7,9 +7,14 @@ type Draft struct {
 	ID            []byte // 1 to 256 bytes without control characters
 	Service, Type []byte
 	Outcome       Outcome
-	Time          int64  // Unix nanoseconds
-	Duration      int64  // nanoseconds, NoDuration if absent
-	Weight        uint32 // 1 or more
+	Time          int64           // Unix nanoseconds
+	Duration      int64           // nanoseconds, NoDuration if absent
+	Weight        uint32          // 1 or more
+	Count         uint32          // equal events that this one is; 0 is 1
+	Durations     []DurationCount // of them, if they are measured and several
+
+	// Once: the sender's position says that it counts once, so that its id may be forgotten.
+	Once bool
 
 	// Attributes are sorted by name. Each name appears once, and ValidAttribute holds for it.
 	Attributes []Attribute
@@ -24,12 +29,16 @@ const maxAhead = time.Minute
 
 // Add judges a draft as the decoder judges JSON, between Begin and End, and adds it to the batch as an event or as an
 // error, whose From and To are a place in Drafts. The batch keeps nothing of the draft. Its sender may hold a request
-// back for as long as it likes, so that the event has an Earliest.
-func (d *Decoder) Add(e *Draft) {
+// back for as long as it likes, so that the event has an Earliest, unless it is Once. The
+// code is that of the problem, "" if there is none.
+func (d *Decoder) Add(e *Draft) Code {
 	d.next()
 	d.foreign = true
 	f := &d.f
-	f.outcome, f.weight = e.Outcome, max(e.Weight, 1)
+	f.outcome, f.weight, f.count = e.Outcome, max(e.Weight, 1), max(e.Count, 1)
+	if f.durations = append(f.durations, e.Durations...); len(f.durations) > 0 {
+		f.given |= fieldDurations
+	}
 	f.time, f.hasTime, f.duration = e.Time, true, e.Duration
 	f.service, f.typ = e.Service, e.Type
 	f.attrs = append(f.attrs, e.Attributes...)
@@ -64,21 +73,22 @@ func (d *Decoder) Add(e *Draft) {
 	}
 	if d.check(); d.problem == "" {
 		d.accept(0)
-		b := d.batch
-		b.Events[len(b.Events)-1].Earliest = f.time - int64(ahead)
-		return
+		if b := d.batch; !e.Once {
+			b.Events[len(b.Events)-1].Earliest = f.time - int64(ahead)
+		}
+		return ""
 	}
 	from := len(d.drafts)
 	if !d.quiet {
 		d.drafts = f.appendJSON(d.drafts)
 	}
 	d.reject(0, from, len(d.drafts))
+	return d.problem
 }
 
 // Drafts is the JSON of the rejected drafts that are listed, until the next Begin.
 func (d *Decoder) Drafts() []byte { return d.drafts }
 
-// appendJSON appends an event without durations of its own.
 func (f *fields) appendJSON(dst []byte) []byte {
 	dst = f.head.appendJSON(dst)
 	for i := range f.attrs {
@@ -86,6 +96,12 @@ func (f *fields) appendJSON(dst []byte) []byte {
 	}
 	if len(f.attrs) > 0 {
 		dst = append(dst, '}')
+	}
+	for i, p := range f.durations {
+		dst = appendJSONPair(dst, i, int64(p.Duration), p.Count)
+	}
+	if len(f.durations) > 0 {
+		dst = append(dst, ']')
 	}
 	return append(dst, '}')
 }

@@ -7,15 +7,17 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/otlp/otlpwire"
 )
 
-// Reason is why a span or a log record does not count.
+// Reason is why a span, a log record or a point of a metric does not count.
 type Reason uint8
 
 // The reasons.
@@ -27,12 +29,15 @@ const (
 	ByRule                // a rule of the settings says so
 	UnknownService        // no spec has the service
 	UnknownType           // the spec of the service has not the type
-	NoRule                // of a log record: no rule says that it counts
+	NoRule                // of a log record or point: no rule says that it counts
+	FirstPoint            // of a counter that may have been there for long
+	NothingNew            // the point adds nothing, or a later one is known
+	Decreased             // a counter has fallen, though it did not begin again
 	reasons
 )
 
 var reasonNames = [reasons]string{"", "kind", "local_parent", "operation", "rule", "unknown_service", "unknown_type",
-	"no_rule"}
+	"no_rule", "first_point", "nothing_new", "decreased"}
 
 // Reasons are the names of the reasons for which a span or a log record does not count, by Reason.
 func Reasons() []string { return reasonNames[:] }
@@ -44,6 +49,7 @@ type Mapper struct {
 	keep       []pattern
 	rules      []*rule
 	logs       []*logRule
+	metrics    []*metricRule
 	seen       *Seen
 	catalog    event.Catalog
 	attributes func(service []byte) []string
@@ -65,8 +71,14 @@ type Mapper struct {
 	later             [rolesEnd]bool // the value above is that of the later conventions
 	cut               int
 
-	hash   xxh3.Hasher // of log records
+	hash   xxh3.Hasher // of log records and points
 	number [8]byte
+
+	counters   *counter.Batch
+	point      counter.Point
+	observed   bool // the point, which may be kept
+	thresholds func(service, typ string) []time.Duration
+	allow      func(service []byte) bool
 }
 
 // maxPlans bounds the services that a mapper remembers, of which one request may name any number.
@@ -83,6 +95,9 @@ func NewMapper(s *Settings, seen *Seen) *Mapper {
 	}
 	for i := range s.Logs {
 		m.logs = append(m.logs, newLogRule(&s.Logs[i]))
+	}
+	for i := range s.Metrics {
+		m.metrics = append(m.metrics, newMetricRule(&s.Metrics[i]))
 	}
 	return m
 }
@@ -216,6 +231,11 @@ func (m *Mapper) newPlan(namespace, name string) *plan {
 			p.logs = append(p.logs, r)
 		}
 	}
+	for _, r := range m.metrics {
+		if r.service == "" || r.service == service {
+			p.metrics = append(p.metrics, r.of(service))
+		}
+	}
 	return p
 }
 
@@ -344,7 +364,7 @@ func (m *Mapper) meets(list []condition, from *otlpwire.Origin, attrs []otlpwire
 		if !ok {
 			v, ok = otlpwire.Lookup(from.Resource, c.key)
 		}
-		if !ok || string(m.valueText(&v)) != c.value {
+		if !ok || !c.value.match(string(m.valueText(&v))) {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -44,6 +45,7 @@ type plan struct {
 	keep    []pattern       // further ones, as keys of the conventions
 	rules   []*rule
 	logs    []*logRule
+	metrics []*metricRule
 	ratio   float64 // of sampling that spans do not say; 0: none
 	known   bool    // a spec has it
 
@@ -126,7 +128,10 @@ type rule struct {
 	typ     []byte
 }
 
-type condition struct{ key, value string }
+type condition struct {
+	key   string
+	value pattern
+}
 
 func newRule(r *SpanRule) *rule {
 	out := &rule{service: r.Service, kind: max(slices.Index(kinds[:], r.Kind), 0), typ: []byte(r.Type)}
@@ -157,8 +162,8 @@ func newLogRule(r *LogRule) *logRule {
 }
 
 func conditions(match map[string]string) (out []condition) {
-	for key, value := range match {
-		out = append(out, condition{key, value})
+	for _, key := range slices.Sorted(maps.Keys(match)) {
+		out = append(out, condition{key, newPattern(match[key])})
 	}
 	return out
 }

@@ -25,6 +25,8 @@ type Settings struct {
 	Spans []SpanRule `yaml:"spans"`
 	// Logs are rules for log records, none of which counts by default. The first that matches decides.
 	Logs []LogRule `yaml:"logs"`
+	// Metrics are rules for metrics, none of which counts by default. The first that matches decides.
+	Metrics []MetricRule `yaml:"metrics"`
 }
 
 // SpanRule says how matching spans count.
@@ -33,7 +35,7 @@ type SpanRule struct {
 	Name    string `yaml:"name"`    // of the span; one "*" stands for any characters
 	// "" is any
 	Kind  string            `yaml:"kind" one:"internal server client producer consumer"`
-	Match map[string]string `yaml:"attributes"` // of the span or its resource
+	Match map[string]string `yaml:"attributes"` // of the span or its resource; one "*" stands for any characters
 	Type  string            `yaml:"type"`       // of the event; "" does not count the span
 }
 
@@ -45,6 +47,17 @@ type LogRule struct {
 	Match    map[string]string `yaml:"attributes"`  // of the record or its resource
 	Type     string            `yaml:"type"`        // of the event
 	Duration string            `yaml:"duration_ms"` // the attribute that has it; "": there is none
+}
+
+// MetricRule says which points of counters and histograms count.
+type MetricRule struct {
+	Service string            `yaml:"service"`    // as specs name it; "" is every service
+	Metric  string            `yaml:"metric"`     // its name; one "*" stands for any characters
+	Match   map[string]string `yaml:"attributes"` // of the point or its resource
+	Type    string            `yaml:"type"`       // of the events
+	// Failure is the attributes of failures. Without it, these are those of a status of HTTP from 500 on, or of gRPC that
+	// is a fault of the server.
+	Failure map[string]string `yaml:"failure"`
 }
 
 // DefaultKeep are the attributes that are kept by default: what a fault is attributed to, with few values each.
@@ -71,7 +84,7 @@ const (
 )
 
 // Check calls problem for whatever is wrong, with the place below the settings.
-func (s *Settings) Check(problem func(place, remedy, text string)) {
+func (s *Settings) Check(problem report) {
 	if _, port, err := net.SplitHostPort(s.GRPC); s.GRPC != "" && (err != nil || port == "") {
 		problem("grpc", "want host and port, such as 127.0.0.1:4317", fmt.Sprintf("%q is not an address", s.GRPC))
 	}
@@ -99,36 +112,60 @@ func (s *Settings) Check(problem func(place, remedy, text string)) {
 			problem("sampling", "want a share above 0, at most 1, such as 0.1", fmt.Sprintf("the share %v of %s", r, service))
 		}
 	}
-	if len(s.Spans) > maxRules {
-		problem("spans", "merge some", fmt.Sprintf("at most %d rules", maxRules))
-	}
 	for i, r := range s.Spans {
 		place := fmt.Sprintf("spans[%d]", i)
-		if strings.Count(r.Name, "*") > 1 {
-			problem(place+".name", "use one *", fmt.Sprintf("%q has more than one *", r.Name))
-		}
-		if r.Type != "" && !event.ValidName(r.Type) {
-			problem(place+".type", "want letters, digits, dots, dashes and underscores",
-				fmt.Sprintf("%q is not a type", r.Type))
+		onePattern(problem, place+".name", r.Name)
+		attributePatterns(problem, place, r.Match)
+		if r.Type != "" {
+			typeName(problem, place, r.Type)
 		}
 		if r.Service == "" && r.Name == "" && r.Kind == "" && len(r.Match) == 0 {
 			problem(place, "add service, name, kind or attributes", "the rule matches every span")
 		}
 	}
-	if len(s.Logs) > maxRules {
-		problem("logs", "merge some", fmt.Sprintf("at most %d rules", maxRules))
-	}
 	for i, r := range s.Logs {
 		place := fmt.Sprintf("logs[%d]", i)
-		if strings.Count(r.Body, "*") > 1 {
-			problem(place+".body", "use one *", fmt.Sprintf("%q has more than one *", r.Body))
-		}
-		if !event.ValidName(r.Type) {
-			problem(place+".type", "want letters, digits, dots, dashes and underscores", fmt.Sprintf("%q is not a type", r.Type))
-		}
+		onePattern(problem, place+".body", r.Body)
+		attributePatterns(problem, place, r.Match)
+		typeName(problem, place, r.Type)
 		if r.Event == "" && r.Body == "" && len(r.Match) == 0 {
 			problem(place, "add event_name, body or attributes", "the rule matches every log record")
 		}
+	}
+	for i, r := range s.Metrics {
+		place := fmt.Sprintf("metrics[%d]", i)
+		onePattern(problem, place+".metric", r.Metric)
+		attributePatterns(problem, place, r.Match)
+		attributePatterns(problem, place, r.Failure)
+		typeName(problem, place, r.Type)
+		if r.Metric == "" {
+			problem(place+".metric", "want a name such as http.server.request.duration", "the rule names no metric")
+		}
+	}
+	for i, n := range [...]int{len(s.Spans), len(s.Logs), len(s.Metrics)} {
+		if n > maxRules {
+			problem([...]string{"spans", "logs", "metrics"}[i], "merge some", fmt.Sprintf("at most %d rules", maxRules))
+		}
+	}
+}
+
+type report = func(place, remedy, text string)
+
+func onePattern(problem report, place, text string) {
+	if strings.Count(text, "*") > 1 {
+		problem(place, "use one *", fmt.Sprintf("%q has more than one *", text))
+	}
+}
+
+func attributePatterns(problem report, place string, match map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(match)) {
+		onePattern(problem, place+".attributes", match[key])
+	}
+}
+
+func typeName(problem report, place, name string) {
+	if !event.ValidName(name) {
+		problem(place+".type", "want letters, digits, dots, dashes and underscores", fmt.Sprintf("%q is not a type", name))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
@@ -57,7 +58,8 @@ func newOracleEngine(t testing.TB, sp *spec.Spec, at time.Time) *oracleEngine {
 	f, err := fold.New(fold.Options{})
 	require.NoError(t, err)
 	e := &oracleEngine{
-		t: t, state: counting.FoldState{Fold: f, Incidents: incident.NewBook(), Positions: position.NewBook()}}
+		t: t, state: counting.FoldState{Fold: f, Incidents: incident.NewBook(), Positions: position.NewBook(),
+			Counters: counter.NewTable()}}
 	e.eval, err = evaluator.New(evaluator.Options{
 		Source: func(_ context.Context, req fold.Request) (*fold.Sums, error) { return f.Sums(req), nil },
 	})

@@ -20,12 +20,16 @@ var (
 		"Invalid events that were rejected, by error code.",
 		Named("code", "error code in the response, or `unlisted` beyond the errors and ranges that a response lists"))
 	OTLPIgnored = ingestPart.Counter("sloengine_otlp_ignored_total", "items",
-		"Spans and log records that do not count, by reason. Spans of an unknown service or type are listed on the engine "+
-			"page.",
-		OneOf("signal", "traces logs"),
-		OneOf("reason", "kind local_parent operation rule unknown_service unknown_type no_rule"))
+		"Spans, log records and points of metrics that do not count, by reason. Spans of an unknown service or type are "+
+			"listed on the engine page.",
+		OneOf("signal", "traces logs metrics"),
+		OneOf("reason", "kind local_parent operation rule unknown_service unknown_type no_rule first_point nothing_new decreased"))
+	OTLPCounters = ingestPart.Gauge("sloengine_otlp_counters", "counters",
+		"Counters and histograms of OpenTelemetry whose last points are known.")
+	OTLPCounterBytes = ingestPart.Gauge("sloengine_otlp_counters_bytes", "bytes",
+		"Memory of these points. Beyond 64 MiB, new counters are rejected.")
 	OTLPCut = ingestPart.Counter("sloengine_otlp_cut_values_total", "values",
-		"Values of spans and log records that were shortened, left out or repaired.")
+		"Values of spans, log records and points that were shortened, left out or repaired.")
 	IngestStoredEvents = ingestPart.Counter("sloengine_ingest_stored_events_total", unitEvents,
 		"Events written to the log.")
 	IngestReceivedBytes = ingestPart.Counter("sloengine_ingest_received_bytes_total", unitBytes,

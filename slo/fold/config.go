@@ -102,6 +102,31 @@ func (c *Config) MergeBy(service string) (attrs []string, step time.Duration) {
 	return slices.Compact(attrs), step
 }
 
+// Thresholds are the durations that latency indicators compare those of events of a type with, rising; not nil.
+func (c *Config) Thresholds(service, typ string) []time.Duration {
+	out := []time.Duration{}
+	for i := range c.Indicators {
+		ind := &c.Indicators[i]
+		if ind.Service == service && len(ind.Edges) > 0 && takesType(ind.Valid, typ) {
+			out = append(out, ind.Edges...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// takesType reports whether matchers may match events of a type.
+func takesType(list []Matcher, typ string) bool {
+	for _, m := range list {
+		if m.Name == "type" {
+			if one, err := slo.NewMatcher(m.Name, m.Op, m.Value); err == nil && !one.Matches(typ) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // attributes are those that some indicator or dimension of a service looks at, rising.
 func attributes(spec *Service, inds []*Indicator) []string {
 	out := slices.Clone(spec.Dimensions)

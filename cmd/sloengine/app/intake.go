@@ -50,7 +50,7 @@ func (b *builder) intake() (in *intake, err error) {
 	if in.redaction, err = admission.NewRedaction(c, b.set); err != nil {
 		return nil, err
 	}
-	in.seen = otlp.NewSeen(time.Now)
+	in.seen = otlp.NewSeen(time.Now, b.Log)
 	in.rejects = rejects.New(in.redaction.Active, time.Now)
 	in.budgets = servicebudget.New(c.Ingest.Queue, b.set)
 	in.budgets.Set(c.ServiceBudgets())
@@ -94,6 +94,7 @@ func (b *builder) handler(p *parts) (*ingest.Handler, error) {
 				attrs, _ := b.specs.MergeBy(service)
 				return attrs
 			},
+			Counters: p.storage.counters, Recorder: p.storage.engine, Thresholds: b.specs.Thresholds,
 		},
 	})
 }

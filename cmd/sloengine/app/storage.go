@@ -14,6 +14,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
+	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/position"
@@ -28,6 +29,7 @@ type storage struct {
 	fold        *fold.Fold
 	book        *incident.Book // changed by the engine's reader only
 	positions   *sources.Positions
+	counters    *counter.Table
 	instance    string // of this engine
 	links       *ackLinks
 	trail       *auditTrail
@@ -37,14 +39,14 @@ type storage struct {
 // storage locks the data directory first: what follows may write to it.
 func (b *builder) storage(in *intake) (s *storage, err error) {
 	c := &b.config
-	s = &storage{book: incident.NewBook()}
+	s = &storage{book: incident.NewBook(), counters: counter.NewTable()}
 	if s.fold, err = fold.New(fold.Options{}); err != nil {
 		return nil, fmt.Errorf("create fold: %w", err)
 	}
 	positions := position.NewBook()
 	s.engine, err = engine.Open(engine.Options{
 		Dir:          b.DataDir,
-		State:        counting.FoldState{Fold: s.fold, Incidents: s.book, Positions: positions},
+		State:        counting.FoldState{Fold: s.fold, Incidents: s.book, Positions: positions, Counters: s.counters},
 		Config:       b.first.Encoded,
 		Metrics:      engine.NewMetrics(b.set),
 		Logger:       b.Log,

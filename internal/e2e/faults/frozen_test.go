@@ -25,6 +25,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/client"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/position"
@@ -157,7 +158,8 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 	require.NoError(t, err)
 	incidents := incident.NewBook()
 	running, err := engine.Open(engine.Options{
-		Dir: data, State: counting.FoldState{Fold: counts, Incidents: incidents, Positions: position.NewBook()},
+		Dir: data, State: counting.FoldState{Fold: counts, Incidents: incidents, Positions: position.NewBook(),
+			Counters: counter.NewTable()},
 		Config: encoded, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return at.Add(time.Second) }, Uptime: func() time.Duration { return time.Hour },
 		SegmentBytes: 1 << 20, Disk: engine.DiskOptions{LowWater: -1}, IDs: engine.IDOptions{MaxAge: 36500 * 24 * time.Hour},

@@ -115,6 +115,7 @@ var keyEffects = map[string]string{
 	"ingest/otlp TestFractionalWeights":                `otlp.sampling`,
 	"ingest/otlp TestRules":                            `otlp.spans.*`,
 	"ingest/otlp TestLogs":                             `otlp.logs.*`,
+	"ingest/otlp TestSums":                             `otlp.metrics.*`,
 	"ingest/source TestHeadersAsAttributes":            `sources.headers`,
 	"ingest/source TestBackfill":                       `sources.backfill`,
 	"ingest/source TestDeadLetters":                    `sources.max_message`,

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -38,7 +39,8 @@ func ReadPositions(ctx context.Context, dir string, log *slog.Logger) (book *pos
 		return nil, err
 	}
 	book = position.NewBook()
-	state := counting.FoldState{Fold: counted, Incidents: incident.NewBook(), Positions: book}
+	state := counting.FoldState{Fold: counted, Incidents: incident.NewBook(), Positions: book,
+		Counters: counter.NewTable()}
 	e, err := engine.Open(engine.Options{Dir: dir, State: state, Logger: log, Disk: engine.DiskOptions{LowWater: -1}})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,263 @@
+package counter
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/binread"
+)
+
+// The bounds of a Table.
+const (
+	// MaxBytes is its memory, roughly: some 400,000 sums, or 250,000 histograms of 15 buckets.
+	MaxBytes = 64 << 20
+	// maxClasses is how many rules it remembers that no counter uses any more.
+	maxClasses = 10_000
+	// keep is how long a target is remembered that reports nothing.
+	keep = 25 * time.Hour
+	// touch is how often a target is recorded though nothing is added.
+	touch = time.Hour
+)
+
+// The lengths of an encoded Key and Point.Series.
+const (
+	keyBytes    = 16
+	seriesBytes = 8
+)
+
+// format is that of positions and checkpoints.
+const format = 1
+
+// Table has the last point of every counter. It is safe for concurrent use.
+type Table struct {
+	mu      sync.Mutex
+	classes map[Key]*class
+	series  int
+	bytes   int
+	version uint64
+	newest  int64 // time of a point
+	swept   int64 // newest at that time
+}
+
+type class struct {
+	since   int64 // what was added before does not count
+	targets map[targetKey]*target
+	runs    map[run]int // the number of targets
+}
+
+// run is a metric since its counters began. Start times have nanoseconds, so that hardly two sources have the same.
+type run struct {
+	metric Key
+	start  int64
+}
+
+type targetKey struct {
+	run
+	source Key
+}
+
+func newClass() *class { return &class{targets: map[targetKey]*target{}, runs: map[run]int{}} }
+
+// target returns a target, which is new if need be.
+func (c *class) target(at targetKey, first, last int64) *target {
+	of := c.targets[at]
+	if of == nil {
+		of = &target{first: first, last: last, series: map[uint64]state{}}
+		c.targets[at] = of
+		c.runs[at.run]++
+	}
+	of.first, of.last = min(of.first, first), max(of.last, last)
+	return of
+}
+
+type target struct {
+	first, last int64
+	series      map[uint64]state
+}
+
+// state is the last point of a counter.
+type state struct {
+	time   int64
+	counts string // Counts.append
+}
+
+// overhead is the memory of a state besides its counts.
+const overhead = 110
+
+// NewTable returns an empty Table.
+func NewTable() *Table { return &Table{classes: map[Key]*class{}} }
+
+// Version changes with every change of the Table.
+func (t *Table) Version() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.version
+}
+
+// Size is the number of counters and about how many bytes they take.
+func (t *Table) Size() (series, bytes int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.series, t.bytes
+}
+
+// IsPosition reports whether a position of a record is that of a Batch. Those of sources begin with a name.
+func IsPosition(b []byte) bool { return len(b) > 1 && b[0] == 0 && b[1] == format }
+
+// Apply adds a position.
+func (t *Table) Apply(position []byte) error {
+	if !IsPosition(position) {
+		return fmt.Errorf("invalid position of counters, of %d bytes", len(position))
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.version++
+	r := binread.New(position[2:])
+	known := make(map[Key]bool, 1)
+	t.read(&r, func(r *binread.Reader, key Key) *class {
+		c := t.classes[key]
+		known[key] = c != nil
+		if c == nil {
+			c = newClass()
+			t.classes[key] = c
+		}
+		return c
+	})
+	if !r.Done() {
+		return fmt.Errorf("invalid position of counters, of %d bytes", len(position))
+	}
+	for key, was := range known {
+		if c := t.classes[key]; !was {
+			for _, of := range c.targets {
+				c.since = max(c.since, of.last)
+			}
+		}
+	}
+	t.sweep()
+	return nil
+}
+
+// read adds what Batch.AppendPosition or Table.Encode wrote to the class that enter returns.
+func (t *Table) read(r *binread.Reader, enter func(*binread.Reader, Key) *class) {
+	for range r.Count(keyBytes + 1) {
+		c := enter(r, readKey(r))
+		for range r.Count(2*keyBytes + 4) {
+			at := targetKey{run{readKey(r), r.Varint()}, readKey(r)}
+			first := r.Varint()
+			last := first + int64(r.Uint())
+			of := c.target(at, first, last)
+			t.newest = max(t.newest, last)
+			for range r.Count(seriesBytes + 2) {
+				key, when := readSeries(r), last-int64(r.Uint())
+				counts := r.Bytes()
+				was, had := of.series[key]
+				if t.bytes += len(counts) - len(was.counts); !had {
+					t.series++
+					t.bytes += overhead
+				}
+				of.series[key] = state{when, string(counts)}
+			}
+		}
+	}
+}
+
+// sweep forgets targets that have reported nothing for long. What one that comes back says may be counted already, so
+// that its class begins behind its last point.
+func (t *Table) sweep() {
+	if t.newest-t.swept < int64(10*time.Minute) {
+		return
+	}
+	t.swept = t.newest
+	var idle []Key
+	for key, c := range t.classes {
+		for at, of := range c.targets {
+			if of.last < t.newest-int64(keep) {
+				for _, s := range of.series {
+					t.bytes -= overhead + len(s.counts)
+				}
+				t.series -= len(of.series)
+				c.since = max(c.since, of.last)
+				delete(c.targets, at)
+				if c.runs[at.run]--; c.runs[at.run] == 0 {
+					delete(c.runs, at.run)
+				}
+			}
+		}
+		if len(c.targets) == 0 {
+			idle = append(idle, key)
+		}
+	}
+	if over := len(idle) - maxClasses; over > 0 {
+		slices.SortFunc(idle, func(a, b Key) int {
+			return cmpBy(t.classes[a].since, t.classes[b].since, a, b)
+		})
+		for _, key := range idle[:over] {
+			delete(t.classes, key)
+		}
+	}
+}
+
+// Encode appends the Table as a part of a checkpoint. Equal Tables give equal bytes.
+func (t *Table) Encode(dst []byte) []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	dst = append(dst, format)
+	dst = binary.AppendVarint(dst, t.newest)
+	dst = binary.AppendVarint(dst, t.swept)
+	dst = binary.AppendUvarint(dst, uint64(len(t.classes)))
+	for _, key := range slices.SortedFunc(maps.Keys(t.classes), compareKeys) {
+		c := t.classes[key]
+		dst = appendKey(dst, key)
+		dst = binary.AppendVarint(dst, c.since)
+		dst = c.append(dst)
+	}
+	return dst
+}
+
+func (c *class) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(c.targets)))
+	for _, at := range slices.SortedFunc(maps.Keys(c.targets), func(a, b targetKey) int {
+		return cmp.Or(cmpBy(a.start, b.start, a.metric, b.metric), compareKeys(a.source, b.source))
+	}) {
+		of := c.targets[at]
+		dst = binary.AppendVarint(appendKey(dst, at.metric), at.start)
+		dst = appendKey(dst, at.source)
+		dst = binary.AppendVarint(dst, of.first)
+		dst = binary.AppendUvarint(dst, uint64(of.last-of.first))
+		dst = binary.AppendUvarint(dst, uint64(len(of.series)))
+		for _, key := range slices.Sorted(maps.Keys(of.series)) {
+			s := of.series[key]
+			dst = binary.LittleEndian.AppendUint64(dst, key)
+			dst = binary.AppendUvarint(dst, uint64(of.last-s.time))
+			dst = binread.AppendText(dst, s.counts)
+		}
+	}
+	return dst
+}
+
+// Restore replaces the Table by an encoded one.
+func (t *Table) Restore(data []byte) error {
+	r := binread.New(data)
+	if v := r.Take(1); len(v) == 1 && v[0] != format {
+		return fmt.Errorf("counters have format %d, and this program reads format %d", v[0], format)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.version, t.series, t.bytes, t.classes = t.version+1, 0, 0, map[Key]*class{}
+	t.newest, t.swept = r.Varint(), r.Varint()
+	t.read(&r, func(r *binread.Reader, key Key) *class {
+		c := newClass()
+		c.since = r.Varint()
+		t.classes[key] = c
+		return c
+	})
+	if !r.Done() {
+		return fmt.Errorf("invalid counters of %d bytes", len(data))
+	}
+	return nil
+}
