@@ -11,6 +11,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/sloengine/sloengine/ingest/engine"
 )
 
 // This file is what OTLP/gRPC has besides OTLP/HTTP: a frame around the message, and a status in the trailers
@@ -42,6 +44,11 @@ func (h *Handler) GRPC(middleware ...gin.HandlerFunc) http.Handler {
 				grpcMetricsPath))
 	})
 	return r
+}
+
+// isGRPC reports whether the answer must be one of gRPC.
+func isGRPC(req *http.Request) bool {
+	return req.ProtoMajor == 2 && strings.HasPrefix(req.Header.Get("Content-Type"), mediaGRPC)
 }
 
 func beginGRPC(req *http.Request, s *requestState) *refusal {
@@ -111,17 +118,25 @@ func sendGRPC(c *gin.Context, s *requestState) int {
 }
 
 // failGRPC answers with a status alone. A sender resends after RESOURCE_EXHAUSTED only if it is told when.
-func failGRPC(c *gin.Context, s *requestState, r *refusal, code uint64, message string) int {
-	header := c.Writer.Header()
-	header["X-Request-Id"] = []string{s.id}
+func failGRPC(w http.ResponseWriter, id string, r *refusal) int {
+	header := w.Header()
+	header["X-Request-Id"] = []string{id}
 	header["Content-Type"] = headerGRPC
-	c.Writer.WriteHeader(http.StatusOK)
+	w.WriteHeader(http.StatusOK)
+	code, message := r.rpc()
 	grpcStatus(header, code, message)
 	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable {
 		details := retryInfo(appendStatus(nil, code, message), retryAfterSeconds(r.retryAfter))
 		header[http.TrailerPrefix+"Grpc-Status-Details-Bin"] = []string{base64.RawStdEncoding.EncodeToString(details)}
 	}
 	return r.status
+}
+
+// NoEngine answers calls over gRPC while there is no engine. Senders drop what an answer of HTTP alone refuses.
+func NoEngine(why string) http.Handler {
+	r := &refusal{status: http.StatusServiceUnavailable, code: engine.ErrNotReady.Code, detail: why,
+		retryAfter: engine.ErrNotReady.RetryAfter}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { failGRPC(w, requestID(req.Header), r) })
 }
 
 // retryInfo appends a google.rpc.RetryInfo to a google.rpc.Status.

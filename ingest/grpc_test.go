@@ -22,9 +22,9 @@ type grpcCall struct {
 	body                     []byte // of the message
 }
 
-// callGRPC serves a rig over HTTP/2 and returns a function that makes calls.
-func callGRPC(t *testing.T, r *rig) func(path, body string, h headers) grpcCall {
-	srv := httptest.NewUnstartedServer(r.handler.GRPC())
+// callGRPC serves a handler over HTTP/2 and returns a function that makes calls.
+func callGRPC(t *testing.T, handler http.Handler) func(path, body string, h headers) grpcCall {
+	srv := httptest.NewUnstartedServer(handler)
 	srv.Config.Protocols = &http.Protocols{}
 	srv.Config.Protocols.SetUnencryptedHTTP2(true)
 	srv.Start()
@@ -66,7 +66,7 @@ func framed(flag byte, message string) string {
 
 func TestSpansOverGRPC(t *testing.T) {
 	r := newRig(t, shopOnly)
-	call := callGRPC(t, r)
+	call := callGRPC(t, r.handler.GRPC())
 	body := wire(t, spansOf("shop", testNow, 0, 300))
 	for range 2 {
 		got := call(grpcTracesPath, framed(0, body), nil)
@@ -117,7 +117,7 @@ func TestStatusesOverGRPC(t *testing.T) {
 			if c.path == "" {
 				c.path = grpcTracesPath
 			}
-			got := callGRPC(t, r)(c.path, c.body, c.header)
+			got := callGRPC(t, r.handler.GRPC())(c.path, c.body, c.header)
 			require.Equal(t, c.status, got.status, got.message)
 			require.Contains(t, got.message, c.message)
 			require.Equal(t, c.retry, strings.Contains(got.details, "google.rpc.RetryInfo"))
@@ -125,6 +125,20 @@ func TestStatusesOverGRPC(t *testing.T) {
 			require.Zero(t, r.events)
 		})
 	}
+}
+
+// A sender over gRPC gets a status of gRPC also where there is no engine yet, and from what stands before it.
+func TestStatusesOverGRPCWithoutAnEngine(t *testing.T) {
+	got := callGRPC(t, NoEngine("the engine is starting"))(grpcTracesPath, framed(0, ""), nil)
+	require.Equal(t, "14", got.status)
+	require.Equal(t, "not_ready: the engine is starting", got.message)
+	require.Contains(t, got.details, "google.rpc.RetryInfo")
+	require.Empty(t, got.body)
+
+	auth := NewAuth(AuthOptions{Host: func(string) bool { return false }})
+	got = callGRPC(t, newRig(t, shopOnly).handler.GRPC(auth.CheckHost))(grpcTracesPath, framed(0, ""), nil)
+	require.Equal(t, "7", got.status)
+	require.Contains(t, got.message, "unknown_host: ")
 }
 
 func TestGRPCMessagesAreEscaped(t *testing.T) {

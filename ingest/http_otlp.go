@@ -263,14 +263,18 @@ var statusCodes = map[int]uint64{
 	statusClientGone: 1,
 }
 
+// rpc are the code and the message of a google.rpc.Status.
+func (r *refusal) rpc() (code uint64, message string) {
+	return statusCodes[r.status], r.code + ": " + r.detail
+}
+
 // write answers with a google.rpc.Status.
 func (d otlpDoor) write(c *gin.Context, s *requestState, r *refusal) int {
-	header := c.Writer.Header()
-	code, message := statusCodes[r.status], r.code+": "+r.detail
 	if d.grpc {
-		return failGRPC(c, s, r, code, message)
+		return failGRPC(c.Writer, s.id, r)
 	}
-	r.setHeaders(header)
+	r.setHeaders(c.Writer.Header())
+	code, message := r.rpc()
 	out := s.out[:0]
 	if s.form.spans != nil && s.form.spans.json {
 		out = strconv.AppendUint(append(out, `{"code":`...), code, 10)

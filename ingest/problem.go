@@ -195,8 +195,12 @@ func retryAfterSeconds(d time.Duration) int {
 
 // abort answers a request that never got as far as its body.
 func (r *refusal) abort(c *gin.Context, requestID string) {
+	c.Abort()
+	if isGRPC(c.Request) {
+		failGRPC(c.Writer, requestID, r)
+		return
+	}
 	r.setHeaders(c.Writer.Header())
 	c.Writer.WriteHeader(r.status)
 	_, _ = c.Writer.Write(r.appendJSON(nil, requestID, &Answer{}))
-	c.Abort()
 }

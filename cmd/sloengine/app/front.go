@@ -43,6 +43,7 @@ func listen(opt *Options, c *config.Config, set *metrics.Set) (*front, error) {
 	}
 	f, err := listenAt(opt.Listen, c, conns, opt.Log)
 	if err == nil {
+		f.handle(opening())
 		opt.Log.Info("listening", "address", f.listener.Addr().String(), "url", f.base.String())
 	}
 	return f, err
@@ -57,6 +58,7 @@ func listenGRPC(c *config.Config, conns *connlimit.Limit, log *slog.Logger) (*fr
 	if err != nil {
 		return nil, fmt.Errorf("otlp.grpc: %w", err)
 	}
+	f.handle(ingest.NoEngine("the engine is starting or standing by"))
 	f.server.Protocols = &http.Protocols{}
 	f.server.Protocols.SetUnencryptedHTTP2(true)
 	f.server.Protocols.SetHTTP2(true)
@@ -70,7 +72,6 @@ func listenAt(address string, c *config.Config, conns *connlimit.Limit, log *slo
 		return nil, fmt.Errorf("web.config_file: %w", err)
 	}
 	f := &front{log: log, config: c, address: address, conns: conns}
-	f.handle(opening())
 	f.server = &http.Server{Handler: f, ErrorLog: ingest.ErrorLog(log)}
 	ingest.Harden(f.server)
 	f.conns.Serve(f.server)
