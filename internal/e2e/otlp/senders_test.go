@@ -1,5 +1,5 @@
-// Package otlp has the end-to-end tests of OpenTelemetry: applications with the SDKs of Python and Node, and a
-// Collector, send spans to the program.
+// Package otlp has the end-to-end tests of OpenTelemetry: applications with the SDKs of Python and Node and with Java's
+// agent, and a Collector, send spans to the program.
 package otlp
 
 import (
@@ -62,26 +62,43 @@ type shop struct {
 	log     testkit.Buffer
 }
 
-// startShop starts the application of a language, whose SDK sends to an endpoint. The variables of the environment are
-// for the SDK.
+// startShop starts the web shop of a language, whose SDK sends to an endpoint. The variables of the environment are for
+// the SDK.
 func startShop(t testing.TB, language, protocol, endpoint string, env ...string) *shop {
 	t.Helper()
-	s := &shop{service: language + "-shop"}
-	exporter := "otlp"
+	var cmd *exec.Cmd
 	switch language {
 	case "python":
 		home := fetched(t, "python", "python/requirements.txt")
 		if protocol == jsonHTTP { // the SDK knows it by this name only
-			exporter = "otlp_json_http"
+			env = append(env, "OTEL_TRACES_EXPORTER=otlp_json_http")
 		}
-		s.cmd = exec.Command(home+"/bin/opentelemetry-instrument", home+"/bin/python", "python/app.py")
+		cmd = exec.Command(home+"/bin/opentelemetry-instrument", home+"/bin/python", "python/app.py")
 	case "node":
 		home := fetched(t, "node", "node/package.json", "node/package-lock.json")
-		s.cmd = exec.Command("node", "node/app.js")
+		cmd = exec.Command("node", "node/app.js")
 		env = append(env, "NODE_PATH="+home+"/node_modules")
+	case "java":
+		cmd = java(t, "Shop")
 	}
+	return start(t, language+"-shop", cmd, protocol, endpoint, env...)
+}
+
+// java is a Java application with the agent.
+func java(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	home := fetched(t, "java", "java/pom.xml", "java/agent.sha256", "java/Shop.java", "java/Worker.java",
+		"../../../ingest/source/kafka/kafkatest/pom.xml")
+	return exec.Command("java", append([]string{"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-javaagent:" + home + "/agent.jar", "-cp", home + "/classes:" + home + "/lib/*"}, args...)...)
+}
+
+// start starts an application whose SDK sends to an endpoint.
+func start(t testing.TB, service string, cmd *exec.Cmd, protocol, endpoint string, env ...string) *shop {
+	t.Helper()
+	s := &shop{service: service, cmd: cmd}
 	s.cmd.Env = append(append(os.Environ(), "OTEL_SERVICE_NAME="+s.service, "OTEL_EXPORTER_OTLP_ENDPOINT="+endpoint,
-		"OTEL_EXPORTER_OTLP_PROTOCOL="+protocol, "OTEL_TRACES_EXPORTER="+exporter, "OTEL_METRICS_EXPORTER=none",
+		"OTEL_EXPORTER_OTLP_PROTOCOL="+protocol, "OTEL_TRACES_EXPORTER=otlp", "OTEL_METRICS_EXPORTER=none",
 		"OTEL_LOGS_EXPORTER=none", "OTEL_BSP_SCHEDULE_DELAY=200", "OTEL_BSP_MAX_QUEUE_SIZE=50000"), env...)
 	s.cmd.Stderr = &s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
