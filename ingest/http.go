@@ -23,6 +23,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/ingest/servicebudget"
+	"github.com/sloengine/sloengine/ingest/trace"
 	"github.com/sloengine/sloengine/reliability/deadline"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -267,6 +268,7 @@ type requestState struct {
 type form struct {
 	encoding encoding
 	format   event.Format
+	trace    trace.ID        // of the request; zero: none
 	envelope *event.Envelope // of a CloudEvent whose data the body is; nil: format says what the body is
 	spans    *spanState      // nil until the first spans
 }

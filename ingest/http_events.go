@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/rejects"
+	"github.com/sloengine/sloengine/ingest/trace"
 )
 
 // door is a protocol in which events arrive over HTTP. Everything between its questions and its answers is the same for
@@ -110,6 +111,7 @@ func (eventsDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal
 	if r != nil {
 		return r
 	}
+	s.form.trace, _ = trace.Parent(req.Header[trace.Header])
 	return s.parseEncoding(req.Header.Get("Content-Encoding"))
 }
 
@@ -122,6 +124,9 @@ func (eventsDoor) decode(_ *Handler, s *requestState, body []byte, opt event.Dec
 		err = s.decoder.DecodeBinary(s.form.envelope, body, opt, s.batch)
 	} else {
 		err = s.decoder.Decode(s.form.format, body, opt, s.batch)
+	}
+	if s.form.trace != (trace.ID{}) {
+		s.batch.Traces = trace.OfRequest(s.form.trace)
 	}
 	return body, err
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/ingest/rejects"
+	"github.com/sloengine/sloengine/ingest/trace"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 )
@@ -37,6 +38,7 @@ type fakeCommitter struct {
 	batches int
 	events  int
 	last    event.View
+	traces  *trace.Batch // of the last batch
 	fail    error
 	before  func(ctx context.Context) error
 }
@@ -61,6 +63,7 @@ func (f *fakeCommitter) Commit(ctx context.Context, b *event.Batch) (engine.Resu
 		f.known = map[xxh3.Uint128]bool{}
 	}
 	f.batches++
+	f.traces = b.Traces
 	var res engine.Result
 	for i, item := range b.Events {
 		if item.HasKey && f.known[item.Key] {

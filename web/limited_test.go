@@ -24,6 +24,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/traces"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -33,6 +34,9 @@ const secretService = "zebra"
 
 // leaks is a text of or about it, wherever one can be.
 const leaks = "giraffe"
+
+// secretTrace is a trace of that service.
+var secretTrace = traces.ID{0xee}
 
 type quietSilences struct {
 	list     []silence.Silence
@@ -87,6 +91,12 @@ func limitedBench(t *testing.T) (*bench, http.Handler) {
 			return []fold.Generation{{ID: secretService + "/availability", Service: secretService},
 				{ID: "insurance-unpaid/availability", Service: "insurance-unpaid"}}, nil
 		}
+		store := traces.NewStore()
+		store.Add("insurance-unpaid/availability", noon.UnixNano(), &traces.Trace{ID: traces.ID{0xab}, Time: noon,
+			Group: slo.Group{"SOMLT"}, Service: "insurance-unpaid", Type: "application", Outcome: "failure"})
+		store.Add(secretService+"/availability", noon.UnixNano(), &traces.Trace{ID: secretTrace, Time: noon,
+			Service: secretService, Type: leaks, Outcome: "failure"})
+		o.Traces = store
 		o.Parked = func() []fold.Generation { return []fold.Generation{{ID: leaks, Service: secretService}} }
 		o.Public = func(slo.ID, map[string]string) bool { return true }
 	})
@@ -178,7 +188,7 @@ func TestLimitedReadersSeeTheirServicesOnly(t *testing.T) {
 		require.Equal(t, r.status, rec.Code, "%s: %s", r.path, answer[:min(len(answer), 500)])
 		if r.path != "/openapi.json" { // which is about no data
 			// Only what the reader wrote may come back.
-			for _, secret := range []string{leaks, secretService} {
+			for _, secret := range []string{leaks, secretService, secretTrace.String()} {
 				at := regexp.MustCompile(`\b` + secret + `\b`).FindStringIndex(answer)
 				if at != nil && !strings.Contains(r.path, secret) {
 					t.Errorf("%s shows %s: %s", r.path, secret, answer[max(0, at[0]-200):min(len(answer), at[1]+100)])

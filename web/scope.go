@@ -62,6 +62,9 @@ func (s scope) restrict(o site.Options) site.Options {
 	if all := o.Alerts; all != nil {
 		out.Alerts = latest(all, s.alerts)
 	}
+	if all := o.Traces; all != nil {
+		out.Traces = &scopedTraces{all, s}
+	}
 	if all := o.Incidents; all != nil {
 		out.Incidents = &scopedIncidents{Incidents: all, in: s, view: latest(all.View, s.incidents)}
 	}

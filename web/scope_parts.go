@@ -23,6 +23,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/traces"
 	"github.com/sloengine/sloengine/web/site"
 )
 
@@ -64,6 +65,23 @@ func (i *scopedIncidents) Measure(from, to time.Time) incident.Measures {
 		}
 	}
 	return m
+}
+
+// scopedTraces are those of the SLOs of the services.
+type scopedTraces struct {
+	all site.Traces
+	in  scope
+}
+
+func (t *scopedTraces) Of(id slo.ID, group slo.Group, now time.Time) []traces.Trace {
+	if !t.in.hasSLO(id) {
+		return nil
+	}
+	return t.all.Of(id, group, now)
+}
+
+func (t *scopedTraces) All(now time.Time) []traces.Of {
+	return only(t.all.All(now), func(x *traces.Of) bool { return t.in.hasSLO(x.SLO) })
 }
 
 // scopedSilences are those of one of the services. Others keep their alerts quiet, too, and are only not listed.

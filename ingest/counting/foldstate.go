@@ -24,6 +24,7 @@ type FoldState struct {
 	Incidents *incident.Book
 	Positions *position.Book
 	Counters  *counter.Table
+	Tracing   *Tracing // nil: no traces are remembered
 }
 
 // PositionsPart is the part of a checkpoint that holds the positions of sources, and CountersPart that of counters.
@@ -38,6 +39,7 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 		s.Fold.Gap()
 	}
 	at := time.Unix(0, rec.Time)
+	s.Tracing.begin(rec.Seq, rec.Time)
 	s.Incidents.Advance(at)
 	switch rec.Type {
 	case record.TypeEvents:
@@ -77,6 +79,7 @@ func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 		s.Fold.Advance(rec.Time, fold.Tick)
 		if len(f.Generations)+len(f.Services) > 0 {
 			s.Fold.Forget(f.Generations, f.Services)
+			s.Tracing.forget(f.Services)
 		}
 		for _, k := range f.Keys {
 			s.Fold.EraseKey(k.Attribute, k.Hash)

@@ -9,6 +9,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/record"
+	"github.com/sloengine/sloengine/ingest/trace"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -53,9 +54,16 @@ type committer struct {
 	runs     []eventRun
 	position []byte // encoded, of the batch that is admitted
 	deferred deferredEvents
+	traced   []tracedRecord
 
 	waits    mergeWait // requests whose events are to be merged with those of others
 	stopping bool      // no request may wait to be merged any more
+}
+
+// tracedRecord is a record in pending whose request has trace ids.
+type tracedRecord struct {
+	place int // in pending
+	ids   *trace.Batch
 }
 
 // run writes groups until stop is closed, and then the requests that still wait.
@@ -291,6 +299,8 @@ func (c *committer) prepare() {
 	}
 	c.arena = c.arena[:0]
 	c.pending = c.pending[:0]
+	clear(c.traced)
+	c.traced = c.traced[:0]
 }
 
 // add adds a record to the group.
@@ -312,8 +322,14 @@ func (c *committer) append(at int64) error {
 		return nil
 	}
 	c.e.opt.CrashPoint(CrashBeforeAppend)
-	began := time.Now()
+	began, next := time.Now(), c.log.NextSeq()
+	for _, r := range c.traced { // before the reader can see the records
+		c.e.traces.Put(next+uint64(r.place), r.ids)
+	}
 	if err := c.log.Append(c.pending); err != nil {
+		for _, r := range c.traced { // other records will have the numbers
+			c.e.traces.Take(next + uint64(r.place))
+		}
 		return err
 	}
 	c.e.troubles[troubleLog].Note(nil)

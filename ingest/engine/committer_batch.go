@@ -163,6 +163,9 @@ func (c *committer) events(r *request, at int64, count int) {
 		c.arena = weighted
 	}
 	c.runs = c.runs[:0]
+	if r.batch.Traces != nil {
+		c.traced = append(c.traced, tracedRecord{len(c.pending), r.batch.Traces})
+	}
 	r.result.Accepted += count
 	c.add(r, at, record.TypeEvents, c.arena[from:])
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/ingest/dedup"
+	"github.com/sloengine/sloengine/ingest/trace"
 	"github.com/sloengine/sloengine/reliability/health"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -56,6 +57,7 @@ type Engine struct {
 	log  *wal.Log  // open from Open to Close
 
 	retain func() (seq uint64, ok bool) // set by Run before any goroutine starts, read by the saver
+	traces *trace.Table                 // likewise; the committer and the reader of the log use it
 
 	// The life of the engine. The health derives from phase, together with the disk and the clock. phase moves
 	// forward only: starting, recovering, ready, stopping, stopped. Poisoned replaces any of them and stays.
@@ -202,7 +204,7 @@ func (e *Engine) Run(ctx context.Context, parts Parts) (err error) {
 	}
 	defer closing(&err, e.dead, "dead letters")
 	// No goroutine has been started yet, so these fields need no lock.
-	e.retain, e.dead.instance = parts.Retain, parts.Instance
+	e.retain, e.dead.instance, e.traces = parts.Retain, parts.Instance, parts.Traces
 	e.setPhase(StatusRecovering)
 	saver, ids, err := e.recover(ctx, e.log)
 	if saver != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/clock"
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/trace"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -87,6 +88,8 @@ type Parts struct {
 	// Instance begins the IDs of the fold's dead letters when several engines share one storage. Without it, places in
 	// two logs could give the same ID.
 	Instance string
+	// Traces takes the trace ids of batches whose events do not carry them, by record, for the State. nil: they are lost.
+	Traces *trace.Table
 }
 
 // IDOptions bound the deduplication table.

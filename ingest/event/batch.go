@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/sloengine/sloengine/ingest/trace"
 )
 
 // Format is the form of a body.
@@ -121,6 +123,7 @@ type Batch struct {
 	Deadline time.Time // after which its sender no longer waits; zero: no deadline
 	MinTime  int64     // Unix nanoseconds over Events; both 0 if there are none
 	MaxTime  int64
+	Traces   *trace.Batch // of the events that do not carry their trace id; nil: there are none
 }
 
 // Span is a time between two others, both included, in Unix nanoseconds.

@@ -1,6 +1,10 @@
 package event
 
-import "time"
+import (
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/trace"
+)
 
 // Draft is an event that came in another form than JSON, such as a span. Its texts are valid UTF-8.
 type Draft struct {
@@ -15,6 +19,8 @@ type Draft struct {
 
 	// Once: the sender's position says that it counts once, so that its id may be forgotten.
 	Once bool
+
+	Trace trace.ID // which the event does not carry; zero: none
 
 	// Attributes are sorted by name. Each name appears once, and ValidAttribute holds for it.
 	Attributes []Attribute
@@ -73,8 +79,16 @@ func (d *Decoder) Add(e *Draft) Code {
 	}
 	if d.check(); d.problem == "" {
 		d.accept(0)
-		if b := d.batch; !e.Once {
-			b.Events[len(b.Events)-1].Earliest = f.time - int64(ahead)
+		b := d.batch
+		item := &b.Events[len(b.Events)-1]
+		if !e.Once {
+			item.Earliest = f.time - int64(ahead)
+		}
+		if e.Trace != (trace.ID{}) {
+			if b.Traces == nil {
+				b.Traces = new(trace.Batch)
+			}
+			b.Traces.Add(item.Key, e.Trace)
 		}
 		return ""
 	}

@@ -32,7 +32,7 @@ func (m *Mapper) Log(r *otlpwire.LogRecord) (*event.Draft, Reason) {
 	}
 	e := &m.draft
 	*e = event.Draft{Service: p.service, Type: rule.typ, Weight: 1, Duration: event.NoDuration,
-		Time: int64(min(at, math.MaxInt64)), Attributes: e.Attributes[:0]}
+		Trace: r.TraceID, Time: int64(min(at, math.MaxInt64)), Attributes: e.Attributes[:0]}
 	if r.Severity >= severityError {
 		e.Outcome = event.Failure
 	}

@@ -185,7 +185,10 @@ func (f *Fold) work(p *plan, t int64, old bool, v *event.View) {
 			fl.table.Stage(m, key, t, stage)
 		}
 		if x.ends {
-			f.outcome(ind, fl.table.End(m, key, t, x.fails, old))
+			out := fl.table.End(m, key, t, x.fails, old)
+			if g := f.outcome(ind, out); g != nil && out.Bad && f.witness != nil && f.witness.Wants(ind.spec.ID) {
+				f.tell(p, g, v)
+			}
 		}
 	}
 }
@@ -210,13 +213,14 @@ func (fl *flight) stage(name []byte) uint16 {
 // outcome counts work that ended, or whose deadline passed. Work that was bad by its deadline and had finished in time,
 // and work that had ended before by another event, moves in the buckets. Totals stay as they are: each piece of work
 // counts in them once.
-func (f *Fold) outcome(ind *indicator, out inflight.Outcome) {
+// It returns the group, nil if nothing counts.
+func (f *Fold) outcome(ind *indicator, out inflight.Outcome) *group {
 	if !out.Counted || int(out.Group) >= len(ind.flight.groups) {
-		return
+		return nil
 	}
 	g := ind.flight.groups[out.Group]
 	if g == nil {
-		return
+		return nil
 	}
 	bin := binOfWork(out.Bad)
 	switch {
@@ -233,6 +237,7 @@ func (f *Fold) outcome(ind *indicator, out inflight.Outcome) {
 	} else {
 		s.past.add(sec, g.col+bin, 1, s.cols.room(), f.clock)
 	}
+	return g
 }
 
 func binOfWork(bad bool) uint32 {

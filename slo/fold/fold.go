@@ -21,6 +21,8 @@ var ErrRefused = errors.New("event refused")
 type Options struct {
 	MaxPlans     int // combinations of label values remembered; 65536
 	MaxPlanBytes int // memory for them; 64 MiB
+
+	Witness Witness // nil: none
 }
 
 // setDefaults fills zero fields and refuses negative ones.
@@ -107,6 +109,8 @@ type Fold struct {
 	// Caches and scratch memory. They are no part of the state: a restored fold begins without.
 
 	plans    planCache
+	witness  Witness
+	told     event.View // what witness is told of
 	key      []byte     // scratch for plan: the projected labels of the event at hand
 	restored *restoring // parts read so far; nil but between RestorePart or RestoreLost and FinishRestore
 }
@@ -123,7 +127,7 @@ func New(o Options) (*Fold, error) {
 	}
 	f := &Fold{services: map[string]*service{}, retired: map[string]uint32{}, named: map[string]struct{}{},
 		dropped: map[string]uint64{}}
-	f.plans.maxPlans, f.plans.maxBytes = o.MaxPlans, o.MaxPlanBytes
+	f.plans.maxPlans, f.plans.maxBytes, f.witness = o.MaxPlans, o.MaxPlanBytes, o.Witness
 	f.plans.clear()
 	return f, nil
 }
@@ -216,6 +220,9 @@ func (f *Fold) Apply(recvNs int64, mode Mode, v *event.View) error {
 	}
 	if len(p.works) > 0 {
 		f.work(p, t, old, v)
+	}
+	if v.Duration > p.suspect {
+		f.testify(p, v)
 	}
 	return nil
 }

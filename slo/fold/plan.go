@@ -2,6 +2,7 @@ package fold
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/zeebo/xxh3"
@@ -30,6 +31,8 @@ type plan struct {
 	events  []eventPlan     // one per store of events, so that its leaf is looked up once per event
 	slices  []slicePlan     // one per group of an indicator of slices
 	works   []workPlan      // one per indicator of completion that they start, move or end work of
+	bad     []badPlan       // groups that count them, or slow ones, as bad; only with a witness
+	suspect int64           // some group counts an event as bad if it lasts longer, nanoseconds
 	traffic *traffic        // never nil in a plan without a reason
 	series  *durationSeries // of the same labels but the severity; nil until live traffic of the plan has a duration
 
@@ -195,7 +198,7 @@ func (p *plan) flush() {
 
 // size is about how much memory a plan takes.
 func (p *plan) size() int {
-	n := 256 + len(p.key) + 16*len(p.fixed) + 8*len(p.timed) + 64*len(p.slices) + 24*len(p.works)
+	n := 256 + len(p.key) + 16*(len(p.fixed)+len(p.bad)) + 8*len(p.timed) + 64*len(p.slices) + 24*len(p.works)
 	for i := range p.events {
 		n += 64 + 4*len(p.events[i].fixed) + 40*len(p.events[i].timed)
 	}
@@ -226,7 +229,7 @@ func (f *Fold) plan(svc *service, v *event.View) *plan {
 // A plan with a reason adds to nothing. It is cached like the others, so that a flood of refused events costs no
 // matching.
 func (f *Fold) makePlan(svc *service, v *event.View) *plan {
-	p := &plan{svc: svc, key: string(f.key)}
+	p := &plan{svc: svc, key: string(f.key), suspect: math.MaxInt64}
 	if typ := string(v.Type); !svc.knows(typ) {
 		p.reason = fmt.Sprintf("service %q has no events of type %q", svc.spec.Name, typ)
 		return p
@@ -255,7 +258,11 @@ func (f *Fold) makePlan(svc *service, v *event.View) *plan {
 				p.addRatio(groupOf(ind), part, valid)
 			}
 		case valid:
-			p.add(groupOf(ind), ind.bad.Matches(get))
+			g, bad := groupOf(ind), ind.bad.Matches(get)
+			p.add(g, bad)
+			if f.witness != nil && f.witness.Wants(ind.spec.ID) {
+				p.watch(g, bad)
+			}
 		}
 	}
 	for i := range p.events {
@@ -326,4 +333,65 @@ func (p *plan) addRatio(g *group, numerator, denominator bool) {
 			p.fixed = append(p.fixed, fixedPlan{g, bin})
 		}
 	}
+}
+
+// Witness is told of the events that count as bad, so that it can remember examples of them. What it remembers is no
+// part of the state. The fold's goroutine calls it.
+type Witness interface {
+	// Wants reports whether the events of an indicator matter. The answer must be the same each time.
+	Wants(indicator string) bool
+	// Bad tells of an event of such an indicator, once for each. It must be fast.
+	Bad(e Evidence)
+}
+
+// Evidence is an event that counts as bad: one that an indicator of events selects as bad, one that is slower than
+// the last edge of a latency, or one that fails work. Ratios have none, since their events are not judged one by one.
+type Evidence struct {
+	Indicator string      // its ID
+	Group     slo.Group   // never changes
+	Event     *event.View // valid during the call only
+
+	// The labels of the service's counters, which may be slo.OtherGroup. They never change.
+	Service, Type, Outcome, Severity string
+	Dimensions                       []string
+}
+
+// badPlan is a group that counts the events of a plan as bad if they last longer.
+type badPlan struct {
+	g     *group
+	above int64 // nanoseconds; anyDuration: all of them are bad
+}
+
+// anyDuration is below the duration of every event, and of those without one.
+const anyDuration = event.NoDuration - 1
+
+// watch notes a group that counts events of the plan as bad, all of them or those that are slow.
+func (p *plan) watch(g *group, bad bool) {
+	above := anyDuration
+	switch {
+	case g.ind.spec.Kind == Latency:
+		above = g.ind.edges[len(g.ind.edges)-1]
+	case !bad || len(g.ind.spec.Bad) == 0: // no selector matches all, and of a volume no event is bad
+		return
+	}
+	p.bad = append(p.bad, badPlan{g, above})
+	p.suspect = min(p.suspect, above)
+}
+
+// testify tells of an event that lasts longer than p.suspect.
+func (f *Fold) testify(p *plan, v *event.View) {
+	for i := range p.bad {
+		if x := &p.bad[i]; v.Duration > x.above {
+			f.tell(p, x.g, v)
+		}
+	}
+}
+
+// tell tells of an event that is bad for a group. The witness gets a copy of the view, so that those of callers need
+// not be on the heap.
+func (f *Fold) tell(p *plan, g *group, v *event.View) {
+	t := p.traffic
+	f.told = *v
+	f.witness.Bad(Evidence{Indicator: g.ind.spec.ID, Group: g.values, Event: &f.told, Service: t.service, Type: t.typ,
+		Outcome: t.outcome, Severity: t.severity, Dimensions: t.dims})
 }

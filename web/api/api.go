@@ -189,7 +189,8 @@ func (api *Handler) apiSLO(c *gin.Context) {
 	}
 	if r := api.one(c, v); r != nil {
 		one := v1.SLOAnswer{Report: newReportJSON(v), SLO: api.newSLO(r, api.ActiveAlerts()),
-			Work: newWork(v.Rep.Work(r.SLO.ID), r.Group), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r)}
+			Work: newWork(v.Rep.Work(r.SLO.ID), r.Group), Costs: site.SLOCosts(v.Rep, r.SLO.ID), Engines: api.parts(r),
+			Traces: api.failingTraces(r, v.Now)}
 		if r.Outlook != nil {
 			one.UsualWeek = r.Outlook.Week
 		}

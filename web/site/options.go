@@ -21,6 +21,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/slo/traces"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -60,6 +61,14 @@ type Annotations interface {
 	Changes() uint64 // grows with each change
 }
 
+// Traces are those of the last events that counted as bad: *traces.Store.
+type Traces interface {
+	// Of an SLO, or of one of its groups; the newest first
+	Of(id slo.ID, group slo.Group, now time.Time) []traces.Trace
+	// All are those of all SLOs, in the order in which they came.
+	All(now time.Time) []traces.Of
+}
+
 // Options are what a Web is made of. Report, Engine and Now are required.
 type Options struct {
 	Numbers
@@ -88,6 +97,8 @@ type Numbers struct {
 	Traffic *history.TrafficLog                 // nil: no attributes of what was bad
 	Kept    report.KeptFunc                     // nil: reports take it that limits dropped nothing
 	Onsets  report.OnsetsFunc                   // of the engines of a view, which has no incidents; nil: not known
+
+	Traces Traces // of events that counted as bad; nil: none are known
 
 	// Parts are what each engine of a view counted of an SLO's group over its period; nil without a view.
 	Parts func(*sla.SLOReport) []EnginePart
@@ -165,6 +176,8 @@ type Address struct {
 	ExternalURL string
 
 	TokenNeeded bool // examples show a bearer token
+
+	TraceURL string // where a trace is shown, with {trace_id} in it; "": it is not known
 }
 
 // Bounds are how much is shown, to how many, and how old.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo/traces"
 	"github.com/sloengine/sloengine/web/chart"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
@@ -72,4 +73,39 @@ func (ui *Handler) partRows(r *sla.SLOReport, now time.Time) (out []partRow) {
 		out = append(out, row)
 	}
 	return out
+}
+
+// shownTraces is how many traces a page lists. The API has the rest.
+const shownTraces = 5
+
+// tracesPart is the traces of the last bad events of a group.
+type tracesPart struct {
+	Within string
+	Rows   []traceRow
+	More   int
+}
+
+type traceRow struct {
+	At             format.Stamp
+	Type, Duration string
+	ID, Href       string // Href is "" without web.trace_url
+}
+
+// newTraces is nil if none are known.
+func (ui *Handler) newTraces(r *sla.SLOReport, now time.Time) *tracesPart {
+	list := ui.Traces(r.SLO.ID, r.Group, now)
+	if len(list) == 0 {
+		return nil
+	}
+	p := &tracesPart{Within: format.Duration(traces.Retention), More: max(0, len(list)-shownTraces)}
+	for i := range list[:len(list)-p.More] {
+		t := &list[i]
+		row := traceRow{At: format.NewStamp(t.Time, now), Type: format.Safe(t.Type, format.MaxName),
+			Duration: format.NoValue, ID: t.ID.String(), Href: site.TraceURL(ui.Opt.TraceURL, t.ID)}
+		if t.Duration >= 0 {
+			row.Duration = format.Took(t.Duration)
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	return p
 }

@@ -43,6 +43,7 @@ func (b *builder) routes(a *app) (*routes, error) {
 	in, e, trail := p.intake, p.evaluation, p.storage.trail
 	auth, allow := in.auth, opt.Allow
 	opt.Counts, opt.Kept, opt.Traffic, opt.Source = e.counts.Read, e.counts.Undropped, e.traffic, b.specs.Source
+	opt.Traces = p.storage.traces
 	opt.Condition = site.Condition{Engine: a.status.get, Brief: a.status.brief, Rejects: in.rejects.Snapshot,
 		Seen: in.seen.Snapshot, Notice: b.Notice}
 	opt.Alerting = site.Alerting{
@@ -114,7 +115,8 @@ func siteOptions(
 			Audit:  trail.note,
 		},
 		Published: site.Published{Look: look},
-		Address:   site.Address{ExternalPath: external.Path, ExternalURL: c.Web.ExternalURL},
+		Address:   site.Address{ExternalPath: external.Path, ExternalURL: c.Web.ExternalURL,
+			TraceURL: c.Web.TraceURL},
 		Bounds:    site.Bounds{StaleAfter: max(time.Minute, 4*c.Evaluator.Interval), MaxResponseBytes: c.Web.ResponsesMemory},
 		Scrape:    site.Scrape{Registry: registry, Sets: []*metrics.Set{set}},
 		Now:       time.Now, Version: v, LogError: func(msg string, err error) { trail.log.Error(msg, "err", err) },

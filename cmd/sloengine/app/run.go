@@ -127,7 +127,8 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 // engineParts are what the engine keeps its log for.
 func (a *app) engineParts() engine.Parts {
 	s := a.storage
-	return engine.Parts{DeadLetters: s.deadLetters, Retain: a.sinks.dispatcher.Lowest, Instance: s.instance}
+	return engine.Parts{DeadLetters: s.deadLetters, Retain: a.sinks.dispatcher.Lowest, Instance: s.instance,
+		Traces: s.requests}
 }
 
 // measureEvery is how often figures are taken that no event brings.

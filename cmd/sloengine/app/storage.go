@@ -18,9 +18,11 @@ import (
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/position"
+	"github.com/sloengine/sloengine/ingest/trace"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/traces"
 )
 
 // storage is the data directory: the log with what the engine makes of it, and what has files of its own.
@@ -30,7 +32,9 @@ type storage struct {
 	book        *incident.Book // changed by the engine's reader only
 	positions   *sources.Positions
 	counters    *counter.Table
-	instance    string // of this engine
+	traces      *traces.Store
+	requests    *trace.Table // trace ids on their way to traces
+	instance    string       // of this engine
 	links       *ackLinks
 	trail       *auditTrail
 	deadLetters *dlq.RangeStore
@@ -39,14 +43,17 @@ type storage struct {
 // storage locks the data directory first: what follows may write to it.
 func (b *builder) storage(in *intake) (s *storage, err error) {
 	c := &b.config
-	s = &storage{book: incident.NewBook(), counters: counter.NewTable()}
-	if s.fold, err = fold.New(fold.Options{}); err != nil {
+	s = &storage{book: incident.NewBook(), counters: counter.NewTable(), traces: traces.NewStore()}
+	s.requests = new(trace.Table)
+	tracing := counting.NewTracing(s.traces, s.requests)
+	if s.fold, err = fold.New(fold.Options{Witness: tracing}); err != nil {
 		return nil, fmt.Errorf("create fold: %w", err)
 	}
 	positions := position.NewBook()
 	s.engine, err = engine.Open(engine.Options{
-		Dir:          b.DataDir,
-		State:        counting.FoldState{Fold: s.fold, Incidents: s.book, Positions: positions, Counters: s.counters},
+		Dir: b.DataDir,
+		State: counting.FoldState{Fold: s.fold, Incidents: s.book, Positions: positions, Counters: s.counters,
+			Tracing: tracing},
 		Config:       b.first.Encoded,
 		Metrics:      engine.NewMetrics(b.set),
 		Logger:       b.Log,

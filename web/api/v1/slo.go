@@ -125,7 +125,19 @@ type SLOAnswer struct {
 	Costs   *sla.Costs     `json:"costs,omitempty"`     // of all groups of the SLO, if the spec states a cost
 	Engines []EngineCounts `json:"engines,omitempty"`   // of a view
 
+	Traces []Trace `json:"failing_traces"` // of the last bad events of the group, the newest first
+
 	UsualWeek *forecast.Week `json:"usual_week,omitempty"` // valid events of each hour, from Monday 00:00 UTC on
+}
+
+// Trace is a trace with an event that counted as bad.
+type Trace struct {
+	ID       string    `json:"trace_id"`
+	Time     time.Time `json:"time"` // of the event, as are the following
+	Type     string    `json:"type"`
+	Outcome  string    `json:"outcome"`
+	Duration *float64  `json:"duration_seconds"` // null if it had none
+	URL      string    `json:"url,omitempty"`    // absent without web.trace_url
 }
 
 // EngineCounts is what one engine of a view counted over the period, planned maintenance included.

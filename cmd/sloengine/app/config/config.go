@@ -23,6 +23,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // Config is engine.yaml: the settings of the process. What is counted is in the
@@ -66,6 +67,7 @@ type Config struct {
 	Web struct {
 		ConfigFile  string `yaml:"config_file" is:"file"` // TLS and basic auth
 		ExternalURL string `yaml:"external_url"`          // as users see it, behind a proxy
+		TraceURL    string `yaml:"trace_url"`             // where a trace is shown
 		// Host names that requests may be for besides localhost, as long as the engine
 		// listens on loopback without credentials.
 		AllowedHosts []string `yaml:"allowed_hosts"`
@@ -214,6 +216,7 @@ func (c *Config) check(f *yamldoc.Decoder) {
 		}
 	}
 	c.checkExternalURL(f)
+	c.checkTraceURL(f)
 	c.Public.check(f, c.Web.ExternalURL)
 	c.Notifications.check(f, c.SMTP)
 	c.SMTP.check(f)
@@ -237,6 +240,31 @@ func (c *Config) checkExternalURL(f *yamldoc.Decoder) {
 		} else if u, err := url.Parse(text); err == nil && (u.EscapedPath() != u.Path || strings.HasPrefix(u.Path, "//")) {
 			f.Errorf(path, want, "the path must not need escaping")
 		}
+	}
+}
+
+// checkTraceURL refuses an address that cannot link to a trace.
+func (c *Config) checkTraceURL(f *yamldoc.Decoder) {
+	const path, want = "web.trace_url", "want an address such as https://tempo.example/trace/" + site.TracePlace
+	text := c.Web.TraceURL
+	if text == "" || f.Broken(path) {
+		return
+	}
+	link := strings.Replace(text, site.TracePlace, "0", 1)
+	u, err := url.Parse(link)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		f.Errorf(path, want, "must begin with http:// or https:// and have a host")
+	case u.User != nil:
+		f.Errorf(path, want, "must not contain credentials")
+	case strings.Count(text, site.TracePlace) != 1:
+		f.Errorf(path, want, "must contain %s once", site.TracePlace)
+	case !strings.HasPrefix(text, u.Scheme+"://"+u.Host):
+		f.Errorf(path, want, "%s must come after the host", site.TracePlace)
+	case strings.ContainsFunc(link, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune("\"<>\\^`{|}", r)
+	}):
+		f.Errorf(path, want, "must not have characters that need escaping")
 	}
 }
 

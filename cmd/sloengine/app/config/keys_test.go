@@ -36,6 +36,7 @@ var keyEffects = map[string]string{
 	"internal/e2e/operating TestReload":                            `evaluator.interval`,
 	"ingest/engine TestLowWater":                                   `disk.low_water`,
 	"internal/e2e/operating TestTokens":                            `auth.tokens_file`,
+	"internal/e2e/otlp TestFailingTraces":                          `web.trace_url`,
 	"internal/e2e/operating TestTLS":                               `web.config_file`,
 	"cmd/sloengine/app TestLoopbackServesLoopbackNamesOnly":        `web.allowed_hosts`,
 	"internal/e2e/web TestPublicLook":                              `public.name public.logo public.color public.color_dark`,

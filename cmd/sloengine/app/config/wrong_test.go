@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const wantTraceURL = "(want an address such as https://tempo.example/trace/{trace_id})"
+
 // wrongSettings are settings that stop the start, each with all that is said of it.
 var wrongSettings = []struct {
 	name, text string
@@ -104,6 +106,20 @@ var wrongSettings = []struct {
 	{"external url with a space", "web: {external_url: 'https://slo.example.org/a b'}",
 		[]string{
 			`1:21: web.external_url: the path must not need escaping (want an address such as https://slo.example.org/path)`}},
+	{"trace url of another scheme", "web: {trace_url: 'javascript:alert({trace_id})'}",
+		[]string{`1:18: web.trace_url: must begin with http:// or https:// and have a host ` + wantTraceURL}},
+	{"trace url without the place", "web: {trace_url: 'https://tempo.example/trace/'}",
+		[]string{`1:18: web.trace_url: must contain {trace_id} once ` + wantTraceURL}},
+	{"trace url with two places", "web: {trace_url: 'https://tempo.example/{trace_id}?a={trace_id}'}",
+		[]string{`1:18: web.trace_url: must contain {trace_id} once ` + wantTraceURL}},
+	{"trace url with another place", "web: {trace_url: 'https://tempo.example/{trace_id}/{span_id}'}",
+		[]string{`1:18: web.trace_url: must not have characters that need escaping ` + wantTraceURL}},
+	{"trace url with the place in the host", "web: {trace_url: 'https://{trace_id}.example/'}",
+		[]string{`1:18: web.trace_url: {trace_id} must come after the host ` + wantTraceURL}},
+	{"trace url with a quote", `web: {trace_url: 'https://tempo.example/{trace_id}"><script>'}`,
+		[]string{`1:18: web.trace_url: must not have characters that need escaping ` + wantTraceURL}},
+	{"password in the trace url", "web: {trace_url: 'https://u:hush@tempo.example/{trace_id}'}",
+		[]string{`1:18: web.trace_url: must not contain credentials ` + wantTraceURL}},
 	{"password in a webhook",
 		"notifications: {default: a, receivers: [{name: a, webhook_configs: [{url: 'https://u:hush@x'}]}]}",
 		[]string{

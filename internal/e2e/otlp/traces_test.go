@@ -1,0 +1,113 @@
+package otlp
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
+	v1 "github.com/sloengine/sloengine/web/api/v1"
+)
+
+const tracedSpec = `version: sloengine/v1
+service: shop
+slos:
+  - name: availability
+    objective: 99
+    window: 30d
+    indicator: {events: {valid: '{type=~"server|order"}', bad: '{outcome="failure"}'}}
+    alerting: {min_events: 1}
+  - name: latency
+    objective: 99
+    window: 30d
+    indicator: {latency: {valid: '{type="server"}', threshold: 100ms}}
+`
+
+const tracedSettings = `evaluator: {interval: 200ms}
+checkpoint: {interval: 1h}
+web: {trace_url: "https://tempo.example/trace/{trace_id}?from=sloengine"}
+otlp: {logs: [{event_name: order.failed, type: order}]}
+`
+
+// tracesBody is a request of one span of shop in OTLP/JSON.
+func tracesBody(id string, at time.Time, took time.Duration, failed bool) string {
+	status := 0
+	if failed {
+		status = 2
+	}
+	return fmt.Sprintf(`{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},`+
+		`"scopeSpans":[{"spans":[{"traceId":%q,"spanId":"b7ad6b7169203331","name":"GET /","kind":2,"status":{"code":%d},`+
+		`"startTimeUnixNano":"%d","endTimeUnixNano":"%d"}]}]}]}`, id, status, at.Add(-took).UnixNano(), at.UnixNano())
+}
+
+// post sends JSON, with a header traceparent if there is one.
+func post(t *testing.T, address, body, traceparent string) {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, address, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	if traceparent != "" {
+		req.Header.Set("traceparent", traceparent)
+	}
+	status, answer := e2etest.Exchange(t, req)
+	require.Less(t, status, 300, answer)
+}
+
+// traced is a trace id by a digit.
+func traced(digit string) string { return strings.Repeat(digit, 32) }
+
+// sendTraced sends bad events whose trace ids come from a span, a log record, a header and an attribute, and good ones.
+func sendTraced(t *testing.T, p *e2etest.Process, now time.Time) {
+	t.Helper()
+	post(t, p.Base+"/v1/traces", tracesBody(traced("1"), now, time.Millisecond, true), "")
+	post(t, p.Base+"/v1/traces", tracesBody(traced("2"), now, 250*time.Millisecond, false), "")
+	post(t, p.Base+"/v1/traces", tracesBody(traced("9"), now, time.Millisecond, false), "")
+	post(t, p.Base+"/v1/logs", fmt.Sprintf(`{"resourceLogs":[{"resource":{"attributes":[{"key":"service.name",`+
+		`"value":{"stringValue":"shop"}}]},"scopeLogs":[{"logRecords":[{"eventName":"order.failed","severityNumber":17,`+
+		`"timeUnixNano":"%d","traceId":%q}]}]}]}`, now.UnixNano(), traced("3")), "")
+	const failed = `{"service":"shop","type":"order","outcome":"failure"%s}`
+	post(t, p.Base+"/api/v1/events", "["+fmt.Sprintf(failed, "")+","+fmt.Sprintf(failed, `,"attributes":{"trace_id":"`+
+		traced("5")+`"}`)+"]", "00-"+traced("4")+"-b7ad6b7169203331-01")
+}
+
+// traceIDs are those that the API gives for an SLO, sorted.
+func traceIDs(t *testing.T, p *e2etest.Process, slo string) (ids []string) {
+	t.Helper()
+	var answer v1.SLOAnswer
+	e2etest.Call(t, http.MethodGet, p.Base+"/api/v1/slos/shop/"+slo, "", &answer)
+	for _, x := range answer.Traces {
+		require.Equal(t, "https://tempo.example/trace/"+x.ID+"?from=sloengine", x.URL)
+		ids = append(ids, x.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// TestFailingTraces: bad events of every protocol leave their trace ids at the SLO, good ones do not. After a restart
+// those are there again whose events are read from the log and carry them.
+func TestFailingTraces(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	spec := e2etest.WriteFile(t, dir, "spec.yaml", tracedSpec)
+	p := e2etest.Serve(t, dir, spec, tracedSettings)
+	sendTraced(t, p, time.Now())
+	want := []string{traced("1"), traced("3"), traced("4"), traced("5")}
+	testkit.Eventually(t, "all traces are there", func() bool {
+		return slices.Equal(want, traceIDs(t, p, "availability"))
+	})
+	require.Equal(t, []string{traced("2")}, traceIDs(t, p, "latency"))
+	page := string(e2etest.Get(t, p.Base+"/slo?id=shop/latency"))
+	require.Contains(t, page, `<a href="https://tempo.example/trace/`+traced("2")+`?from=sloengine"`)
+
+	p.Kill()
+	p = e2etest.Serve(t, dir, spec, tracedSettings)
+	testkit.Eventually(t, "a report is there", func() bool { return len(traceIDs(t, p, "latency")) > 0 })
+	require.Equal(t, []string{traced("1"), traced("5")}, traceIDs(t, p, "availability"),
+		"the log has no headers, and of log records no trace ids that no spec names")
+}
