@@ -259,6 +259,13 @@ func drawSLO(t *rapid.T, id slo.ID) *slo.SLO {
 			}
 		}
 	}
+	// The default is not written, and reads as 0.
+	if x := &o.Alerting.NoData; x.For == 10*time.Minute {
+		x.For = 0
+	}
+	if x := &o.Alerting.Soon; x.For == 5*time.Minute {
+		x.For = 0
+	}
 	for _, unit := range []slo.CostUnit{slo.PerBad, slo.PerMinute} {
 		if o.HasCostUnit(unit) && rapid.Bool().Draw(t, "cost") {
 			o.Cost = drawCost(t, unit)
