@@ -156,11 +156,11 @@ func (g *generator) spent(s *slo.SLO, events uint64) string {
 	if g.o.Minimal() {
 		return g.minimalExhausted(s)
 	}
-	left := g.q.remaining(s)
+	left := g.q.o.Alertable(s).PeriodRemaining(s)
 	cond := g.guardedSLO(s, NameBudgetExhausted)
 	cond.missing = missingBudget
 	// Consumed x observed >= 1.
-	cond.start = []string{left + " <= on () group_left () 1 - 1 / " + g.q.periodObserved(s)}
+	cond.start = []string{left + " <= on () group_left () 1 - 1 / " + g.q.o.PeriodObserved(s)}
 	cond.goesOn = []string{left + " <= 0"}
 	cond.also = g.busy(s, s.Window.Rolling, events)
 	return cond.expr()
@@ -187,7 +187,7 @@ func (g *generator) withoutData(s *slo.SLO, quiet time.Duration) string {
 	if g.o.Minimal() {
 		return g.minimalNoData(s, quiet)
 	}
-	return "absent(" + g.q.anyValid(s) + ")\nor sum(" + g.q.anyEvents(s, quiet) + ") == 0" +
+	return "absent(" + g.q.anyValid(s) + ")\nor sum(" + g.q.o.EventsOver(s, quiet) + ") == 0" +
 		// While no engine observes, the state is unknown.
 		"\nand on () " + g.q.observed(s, quiet) + " >= " + number(MinObserved)
 }

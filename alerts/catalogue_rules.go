@@ -337,7 +337,7 @@ func (g *generator) scoreBelow(l *Live) string {
 			"alertname=" + quote(l.Alert), series.LabelService + "=" + quote(a.Service),
 			series.LabelAgreement + "=" + quote(a.Name),
 		},
-		start:  []string{g.q.score(a), g.q.observedScore(a) + below},
+		start:  []string{g.q.score(a), g.q.o.AlertableAgreement(a).ObservedScore(a) + below},
 		goesOn: []string{g.q.score(a) + below},
 	}.expr()
 }

@@ -31,8 +31,6 @@ func (q query) bad(s *slo.SLO) string { return q.o.Alertable(s).BadRate(s) }
 
 func (q query) valid(s *slo.SLO) string { return q.o.Alertable(s).ValidRate(s) }
 
-func (q query) remaining(s *slo.SLO) string { return q.o.Alertable(s).PeriodRemaining(s) }
-
 // events counts the valid events (or slices) of a window. Between one hour and
 // six, where it is not recorded and a count serves only to tell much from little,
 // it adds up five-minute counts: a tenth of the samples that the ratio of the same
@@ -56,8 +54,6 @@ func counted(s *slo.SLO) bool { return rules.CountsEvents(s) || rules.Slices(s) 
 
 // anyValid and anyEvents see all groups.
 func (q query) anyValid(s *slo.SLO) string { return q.o.ValidRate(s) }
-
-func (q query) anyEvents(s *slo.SLO, w time.Duration) string { return q.o.EventsOver(s, w) }
 
 // total is the rate of valid events by labels of the groups; without labels, of all groups.
 func (q query) total(s *slo.SLO, by []string) string {
@@ -141,14 +137,7 @@ func (q query) rateWindow() string { return slo.FormatDuration(shortWindow + q.o
 // observed is the share of a window in which an SLO was counted.
 func (q query) observed(s *slo.SLO, w time.Duration) string { return q.o.Observed(s, w) }
 
-func (q query) periodObserved(s *slo.SLO) string { return q.o.PeriodObserved(s) }
-
 // score is an agreement's score over its alert window.
 func (q query) score(a *sla.Agreement) string { return q.o.AlertableAgreement(a).AlertScore(a) }
-
-// observedScore is score as if the time that was not observed had been good.
-func (q query) observedScore(a *sla.Agreement) string {
-	return q.o.AlertableAgreement(a).ObservedScore(a)
-}
 
 func quote(s string) string { return strconv.Quote(s) }

@@ -45,7 +45,7 @@ func NewAuth(o AuthOptions) *Auth {
 	o.Metrics = cmp.Or(o.Metrics, NewHTTPMetrics(metrics.NewSet()))
 	a := &Auth{host: o.Host, metrics: o.Metrics, log: newThrottledLog(o.Logger), now: time.Now}
 	a.logger = a.log.logger
-	a.uses = newKeyUses(o.Metrics.set)
+	a.uses = metric.NewPerName(o.Metrics.set, func(*metric.Group, string) *keyUse { return &keyUse{} })
 	a.SetTokens(o.Tokens)
 	return a
 }

@@ -38,10 +38,6 @@ const nameAndKey = "\x00"
 
 func (k *key) series() string { return k.Name + nameAndKey + k.id() }
 
-func newKeyUses(set *metrics.Set) *metric.PerName[*keyUse] {
-	return metric.NewPerName(set, func(*metric.Group, string) *keyUse { return &keyUse{} })
-}
-
 // count gives the keys of new tokens their counters, and takes away those of keys that are gone.
 func (a *Auth) count(old, next *Tokens) {
 	if next != nil {

@@ -168,7 +168,6 @@ var (
 	headerClose   = []string{"close"}
 )
 
-// setHeaders sets the headers of a refusal.
 func (r *refusal) setHeaders(h http.Header) {
 	h["Content-Type"] = headerProblem
 	h["X-Content-Type-Options"] = headerNoSniff

@@ -20,7 +20,6 @@ type fleetPage struct {
 	Sections []section
 }
 
-// fleetRow is one engine.
 type fleetRow struct {
 	*status.FleetEngine
 	Mark chart.Mark

@@ -99,14 +99,11 @@ func (b *Book) operate(o *Operation, at time.Time) {
 		}
 		fallthrough
 	default:
-		if m, k := b.find(o.ID); m != nil {
+		if m, k := findIn(b.months, o.ID); m != nil {
 			o.change(b.edit(m, k), at)
 		}
 	}
 }
-
-// find returns the month of an incident and its place in it; nil if there is none.
-func (b *Book) find(id string) (*month, int) { return findIn(b.months, id) }
 
 func findIn(months []*month, id string) (*month, int) {
 	rest, ok := strings.CutPrefix(id, "INC-")

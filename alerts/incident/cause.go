@@ -104,7 +104,7 @@ func newSituation(open []*Incident, rep *sla.Report) *Situation {
 		for k := range list {
 			switch f := faults[k]; {
 			case f == nil || (len(f.Affects) > 0) != explains:
-			case f.engine():
+			case f.Service() == EngineService:
 				out.Engine = append(out.Engine, *f)
 			default:
 				out.Faults = append(out.Faults, *f)
@@ -113,9 +113,6 @@ func newSituation(open []*Incident, rep *sla.Report) *Situation {
 	}
 	return out
 }
-
-// engine reports whether a failure is on the engine itself: users have no service of that name.
-func (f *Failure) engine() bool { return f.Service() == EngineService }
 
 // Service is the service that fails.
 func (f *Failure) Service() string {

@@ -82,7 +82,7 @@ func (n *Notifier) Prepare(s Settings) (apply func(), err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	old := map[string]*peer{}
-	if s.common().equal(n.settings.common()) {
+	if reflect.DeepEqual(s.common(), n.settings.common()) {
 		for _, p := range n.peers {
 			old[p.settings.Name] = p
 		}
@@ -122,8 +122,6 @@ type common struct {
 func (s *Settings) common() common {
 	return common{s.ExternalLabels, s.Resend, s.Timeout, newWatchdog(s.Watchdog, time.Time{})}
 }
-
-func (c common) equal(d common) bool { return reflect.DeepEqual(c, d) }
 
 func (n *Notifier) newPeer(settings Peer, c *client, s *Settings) (*peer, error) {
 	policy, err := retry.New(backoff)

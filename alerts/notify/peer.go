@@ -56,7 +56,6 @@ type peer struct {
 	body  []byte
 }
 
-// entry is what a peer knows of one alert.
 type entry struct {
 	starts   time.Time // of the instance that it knows
 	resolved bool      // it knows that this one has resolved

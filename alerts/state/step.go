@@ -202,7 +202,6 @@ func (st *step) relabel(a *alert, c *condition, row *row) {
 	a.Alert = fresh
 }
 
-// newAlert is an alert of a condition in the group of a row.
 func (c *condition) newAlert(row *row) Alert {
 	labels := newLabels(c.Alert, c.Labels, c.names, row.group)
 	a := Alert{

@@ -184,7 +184,7 @@ func (d *demoRun) run(ctx context.Context, base *url.URL) error {
 	if !st.Outage.IsZero() {
 		model.FailAt(st.Outage)
 	}
-	d.warehouse.follow(model)
+	d.warehouse.model.Store(model)
 	events, err := d.fill(ctx, model, base, &st, begin)
 	if err != nil {
 		return err

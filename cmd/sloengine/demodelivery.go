@@ -104,9 +104,6 @@ func (d *demoRun) openWarehouse() (stop func(), err error) {
 	return func() { _ = srv.Close() }, nil
 }
 
-// follow makes the warehouse's outages those of a model. Before, it accepts everything.
-func (w *warehouse) follow(m *demo.Model) { w.model.Store(m) }
-
 func (w *warehouse) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	if m := w.model.Load(); m != nil && m.WarehouseDown(time.Now()) {

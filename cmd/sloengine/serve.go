@@ -112,7 +112,6 @@ func serve(ctx context.Context, s cli.Streams, p processFlags, opt app.Options,
 	return withProblems(s, app.Run(ctx, opt))
 }
 
-// withProblems prints the problems of a spec for which nothing was started.
 func withProblems(s cli.Streams, err error) error {
 	var se *spec.InvalidError
 	if errors.As(err, &se) {

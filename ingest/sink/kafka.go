@@ -69,7 +69,6 @@ func (s *Kafka) Send(ctx context.Context, batch []dispatch.Item) dispatch.Result
 	return kafkaResult(errs)
 }
 
-// record is that of an event.
 func (s *Kafka) record(it *dispatch.Item) (*kgo.Record, error) {
 	value, err := event.AppendBinaryAsJSON(make([]byte, 0, 2*len(it.Payload)+64), it.Payload)
 	if err != nil {

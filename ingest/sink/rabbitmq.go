@@ -83,7 +83,6 @@ func rabbitMQResult(outcomes []amqpclient.Outcome) dispatch.Result {
 	return dispatch.ResultOf(errs)
 }
 
-// message is that of an event.
 func (s *RabbitMQ) message(it *dispatch.Item) (*amqpclient.Message, error) {
 	key, _ := s.key.of(it)
 	if len(key) > amqpclient.MaxName {

@@ -136,7 +136,7 @@ func New(o Options) (*Intake, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	in := &Intake{o: o, counts: o.Metrics.of(o.Name)}
+	in := &Intake{o: o, counts: o.Metrics.sources.Of(o.Name)}
 	in.state.init(&in.o, in.counts)
 	in.busy = meter{now: o.Now, seconds: in.counts.busy}
 	var err error

@@ -57,8 +57,6 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	return m
 }
 
-func (m *Metrics) of(name string) *counts { return m.sources.Of(name) }
-
 // Add gives a source further series, which leave with it.
 func (m *Metrics) Add(name string, more func(g *metric.Group)) {
 	m.sources.Of(name)

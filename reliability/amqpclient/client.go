@@ -5,6 +5,7 @@
 package amqpclient
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -166,7 +167,7 @@ func (c *Client) dial(ctx context.Context) (*amqp.Connection, error) {
 				_ = conn.Close()
 				return nil, err
 			}
-			readable = newReadableConn(conn)
+			readable = &readableConn{Conn: conn, in: bufio.NewReaderSize(conn, readBuffer)}
 			return readable, nil
 		},
 	})

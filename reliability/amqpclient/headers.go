@@ -53,10 +53,6 @@ type readableConn struct {
 	most atomic.Int64 // bytes of a frame that the library takes; 0: not known yet
 }
 
-func newReadableConn(c net.Conn) *readableConn {
-	return &readableConn{Conn: c, in: bufio.NewReaderSize(c, readBuffer)}
-}
-
 func (c *readableConn) Read(p []byte) (n int, err error) {
 	for {
 		switch {

@@ -289,7 +289,6 @@ func (l *link) answers() bool {
 	return stop.Stop() && err == nil
 }
 
-// noAnswer is the error of a broker that does not answer.
 func (l *link) noAnswer() error {
 	return l.timeout("the broker does not answer", errors.New("no answer in time"))
 }

@@ -181,7 +181,6 @@ func (p *part) fail(o Outcome) {
 	}
 }
 
-// slice is a part of a part.
 func (p *part) slice(from, to int) *part { return &part{p.messages[from:to], p.outcomes[from:to]} }
 
 // byExchange sorts messages by exchange. Those that the protocol cannot express have failed.

@@ -157,7 +157,7 @@ func (f *File) rewrite(s *segment, limit int64) error {
 	}
 	if len(out) == segmentHead {
 		if !newest {
-			return f.unlink(s)
+			return f.trouble(f.removeFile(s))
 		}
 		fresh.first, fresh.last = f.next, f.next-1
 	}
@@ -192,11 +192,6 @@ func (f *File) needed(self *segment, removes []span) (needed []span) {
 		}
 	}
 	return needed
-}
-
-// unlink deletes a segment of which nothing is left.
-func (f *File) unlink(s *segment) error {
-	return f.trouble(f.removeFile(s))
 }
 
 func (f *File) removeFile(s *segment) error {

@@ -23,8 +23,6 @@ type view struct {
 	data                *[]byte // goes back to buffers
 }
 
-func (v *view) isDead(n uint64) bool { return v.dead.has(n - v.first) }
-
 // take reads the next segment in the direction of q that may hold an answer.
 func (f *File) take(q *Query, at position) (v view, ok bool, err error) {
 	f.mu.RLock()
@@ -112,7 +110,7 @@ func (v *view) page(q *Query, at position, page *Page, numbers map[string]uint64
 	full bool, strange []Damage) {
 	last = at.n
 	visit := func(l *line) bool {
-		if !l.isEntry() || at.passed(l.n, q.Newest) || v.isDead(l.n) ||
+		if !l.isEntry() || at.passed(l.n, q.Newest) || v.dead.has(l.n-v.first) ||
 			!q.matchTime(time.UnixMilli(l.saved)) || !q.mayMatch(l.body) {
 			return true
 		}

@@ -125,7 +125,6 @@ func (s *RangeStore) Archive(ctx context.Context, e Entry) error {
 	return s.Save(ctx, []Entry{e})
 }
 
-// size is the size of all ranges in bytes.
 func (s *RangeStore) size() (bytes int64, err error) {
 	ids, err := s.o.FS.List(s.o.Dir)
 	if err != nil {

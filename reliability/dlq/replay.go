@@ -206,7 +206,6 @@ func (r *Replayer) ReplayIDs(ctx context.Context, ids []string, dryRun bool) (re
 	return run.result, nil
 }
 
-// replayRun is one replay.
 type replayRun struct {
 	*Replayer
 	began  time.Time

@@ -23,14 +23,12 @@ func (w *window) has(h xxh3.Uint128) bool {
 	return ok
 }
 
-func (w *window) full() bool { return len(w.ring) == w.max }
-
 func (w *window) add(h xxh3.Uint128) {
 	if w.has(h) {
 		return
 	}
 	w.set[h] = struct{}{}
-	if !w.full() {
+	if len(w.ring) < w.max {
 		w.ring = append(w.ring, h)
 		return
 	}

@@ -77,7 +77,6 @@ func (o Options) Validate() error {
 	return err
 }
 
-// settings are the options of the client.
 func (o *Options) settings() ([]kgo.Opt, error) {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

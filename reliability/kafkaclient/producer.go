@@ -84,7 +84,6 @@ func (o ProducerOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// client are the options of the client.
 func (o *ProducerOptions) client(batchBytes int64, linger time.Duration) []kgo.Opt {
 	settings := []kgo.Opt{
 		kgo.ProduceRequestTimeout(cmp.Or(o.RequestTimeout, DefaultRequestTimeout)),

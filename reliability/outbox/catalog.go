@@ -42,7 +42,6 @@ type catalog struct {
 // check is a constraint of a column.
 type check struct{ name, column, definition string }
 
-// index is one index of a table.
 type index struct {
 	name          string
 	valid, unique bool
@@ -63,7 +62,6 @@ type Partition struct {
 	indexes  []index
 }
 
-// readCatalog looks a table up.
 func readCatalog(ctx context.Context, db DB, t *Table) (c *catalog, err error) {
 	err = inUTC(ctx, db, func(tx pgx.Tx) error {
 		c, err = lookUp(ctx, tx, t)

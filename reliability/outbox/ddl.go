@@ -19,15 +19,6 @@ const (
 	SourceXID   Source = "xid"   // it reads in the order of transactions and writes nothing
 )
 
-// ParseSource reads a source as settings and flags name it.
-func ParseSource(s string) (Source, error) {
-	switch Source(s) {
-	case SourceNone, SourceClaim, SourceXID:
-		return Source(s), nil
-	}
-	return "", fmt.Errorf("invalid source %q (want claim or xid, or none)", s)
-}
-
 // Step is a statement that creates something that is missing.
 type Step struct {
 	SQL string
@@ -216,7 +207,6 @@ func (p *planner) columns() error {
 	return nil
 }
 
-// keys creates the table of idempotency keys.
 func (p *planner) keys() {
 	if p.c.besides[keysTable] || p.t.Columns.IdempotencyKey == p.t.Columns.ID {
 		return

@@ -94,7 +94,6 @@ func (c *catalog) readOccupied(ctx context.Context, tx pgx.Tx, created Column, d
 	return nil
 }
 
-// today is the database's date.
 func today(ctx context.Context, tx pgx.Tx) (d time.Time, err error) {
 	if err = tx.QueryRow(ctx, "SELECT (now() AT TIME ZONE 'UTC')::date").Scan(&d); err != nil {
 		return d, fmt.Errorf("read the database's date: %w", err)

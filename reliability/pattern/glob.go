@@ -2,11 +2,6 @@ package pattern
 
 import "strings"
 
-// literals counts the bytes of a pattern that stand for themselves.
-func literals(pattern string) int {
-	return len(pattern) - strings.Count(pattern, "*") - strings.Count(pattern, "?")
-}
-
 // Glob reports whether text fits a pattern of * and ?, without compiling it. It goes back to the last * only, so it
 // takes at most len(pattern) * len(text) steps.
 func Glob(pattern, text string) bool {

@@ -82,7 +82,7 @@ func (p Pattern) Literals() int {
 	if p.re != nil {
 		return -1
 	}
-	return literals(p.text)
+	return len(p.text) - strings.Count(p.text, "*") - strings.Count(p.text, "?")
 }
 
 // Overlap reports whether some name matches both. It does not know of two regular expressions, nor of one beside * and

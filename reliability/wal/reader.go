@@ -89,7 +89,6 @@ func (r *Reader) seek(from uint64) error {
 	return nil
 }
 
-// enter opens a segment at its first record.
 func (r *Reader) enter(s *segment) error {
 	f, err := r.l.o.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {

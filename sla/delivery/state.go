@@ -33,7 +33,6 @@ type record struct {
 	At      time.Time `json:"at,omitzero"`    // of the outcome
 }
 
-// stateFile is the file.
 type stateFile struct {
 	Version int               `json:"version"`
 	Targets map[string]record `json:"targets"`

@@ -269,7 +269,6 @@ func (t *tick) burnCoverage(g *fold.Group) []cover {
 	return t.covered
 }
 
-// budget is the budget of an SLO from the bins of its indicator.
 func budget(s *slo.SLO, b bins) slo.Budget {
 	c := b.counts(s.Indicator.Kind)
 	if s.Indicator.Kind == slo.KindThroughput || s.Budgeting.Method != slo.RatioTimeslices {

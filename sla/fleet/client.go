@@ -78,11 +78,6 @@ func (q *sumsQuery) values() url.Values {
 	return v
 }
 
-// sums asks for sums and gives the bytes of the answer.
-func (c *client) sums(ctx context.Context, q *sumsQuery) ([]byte, error) {
-	return c.call(ctx, http.MethodGet, SumsPath, q.values(), q.spec, nil)
-}
-
 // counts asks for counts of the past.
 func (c *client) counts(ctx context.Context, q *CountsQuery) ([]byte, error) {
 	body, err := json.Marshal(q)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -29,7 +30,7 @@ func (x *fetching) run(ctx context.Context) (*fold.Sums, error) {
 	var sums *fold.Sums
 	for {
 		q := x.query(sums != nil)
-		data, err := x.fleet.clients[x.engine].sums(ctx, q)
+		data, err := x.fleet.clients[x.engine].call(ctx, http.MethodGet, SumsPath, q.values(), q.spec, nil)
 		if err != nil {
 			if sums != nil && ctx.Err() != nil {
 				return sums, nil // they are complete, only slices are not

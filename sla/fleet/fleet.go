@@ -155,7 +155,7 @@ func New(opt Options) (*Fleet, error) {
 		return nil, err
 	}
 	opt.applyDefaults()
-	f := &Fleet{opt: opt, metrics: newMetrics(opt.Metrics), engines: make([]engine, len(opt.Engines))}
+	f := &Fleet{opt: opt, metrics: &fleetMetrics{opt.Metrics}, engines: make([]engine, len(opt.Engines))}
 	for i, u := range opt.Engines {
 		f.clients = append(f.clients, &client{http: opt.HTTP, base: u, token: opt.Token, most: maxAnswer})
 		f.engines[i].status = EngineStatus{Name: nameOf(u), State: Waiting, Since: opt.Now()}

@@ -11,8 +11,6 @@ import (
 // fleetMetrics are the sloengine_fleet_* metrics.
 type fleetMetrics struct{ set *metrics.Set }
 
-func newMetrics(set *metrics.Set) *fleetMetrics { return &fleetMetrics{set} }
-
 func (m *fleetMetrics) up(name string) *metrics.Gauge { return metric.FleetEngineUp.Gauge(m.set, name) }
 
 func (m *fleetMetrics) fetched(name string, took time.Duration, bytes int) {

@@ -13,7 +13,6 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// group is one SLO in one group that is forecast.
 type group struct {
 	slo     *slo.SLO
 	values  slo.Group

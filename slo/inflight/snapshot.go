@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/zeebo/xxh3"
 	"math/bits"
 )
 
@@ -187,7 +188,7 @@ func (t *Table) FinishRestore(groups, stages int) error {
 			if e.state < open || e.state > closed || e.state != held && (int(e.group) >= groups || int(e.stage) >= stages) {
 				return fmt.Errorf("%w: entry %d", ErrSnapshot, n*pageSize+i)
 			}
-			if _, twice := t.find(e.hash()); twice {
+			if _, twice := t.find(xxh3.Uint128{Lo: e.lo, Hi: e.hi}); twice {
 				return fmt.Errorf("%w: a key is there twice", ErrSnapshot)
 			}
 			t.index.put(uint32(e.lo), uint32(n*pageSize+i))

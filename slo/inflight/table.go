@@ -82,9 +82,6 @@ type entry struct {
 // active reports whether it is work that has not ended.
 func (e *entry) active() bool { return e.state == open || e.state == overdue }
 
-// hash is the hash of its key.
-func (e *entry) hash() xxh3.Uint128 { return xxh3.Uint128{Lo: e.lo, Hi: e.hi} }
-
 // keyText is the beginning of a key.
 type keyText struct {
 	n    uint8 // length of the key, 255 at most; 0 if it was erased

@@ -324,7 +324,7 @@ func (a *assembly) agreements(s *assembled) {
 			a.oneSource(g, onSeries, onEvents)
 			a.catalogue(s, g, names)
 			if whole && !near(sum, 100) && !near(sum, 1) {
-				a.Warnf(g.weightsAt, "they are scaled to 100", "sla %s: the weights add up to %s", g.Name, weightText(sum))
+				a.Warnf(g.weightsAt, "they are scaled to 100", "sla %s: the weights add up to %.6g", g.Name, sum)
 			}
 			if whole && g.Method == sla.Bands && !banded {
 				a.Warnf(g.at, "add bands to a latency component, or use `score: ratio`", "sla %s: no component has bands", g.Name)

@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -360,8 +359,6 @@ func readBand(v *yamldoc.Value, last bool) (sla.Band, bool) {
 	b.Score = x
 	return b, ok && good
 }
-
-func weightText(x float64) string { return fmt.Sprintf("%.6g", x) }
 
 // maxBefore is the longest that a detection or a response can have taken.
 const maxBefore = 365 * 24 * time.Hour

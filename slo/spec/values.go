@@ -102,7 +102,6 @@ func textNode(s string) *yamlgen.Node {
 	return yamlgen.Text(s)
 }
 
-// truth is true or false.
 type truth struct {
 	to  *bool
 	not bool // the field is false where the key is true

@@ -155,7 +155,6 @@ func (o *Object) Restrict(known []string) {
 	}
 }
 
-// child is the path of a key.
 func (v *Value) child(key string) string {
 	if v.Path == "" {
 		return key

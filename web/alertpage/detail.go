@@ -17,7 +17,6 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// detailPage is the page of one alert.
 type detailPage struct {
 	site.Layout
 	Row                  Row

@@ -83,7 +83,8 @@ func NewCalendar(r *sla.SLOReport, g *history.Grid, points []history.Point, loc 
 			cell.Class, word = DayClass(b)
 			cell.Value = "100"
 			if b.SLI < 1 {
-				v := format.Percent(b.SLI, calendarDecimals(s))
+				// So many decimals tell a day that met the objective from one that did not.
+				v := format.Percent(b.SLI, min(3, max(1, format.Decimals(s.Objective)-1)))
 				cell.Value = v[:len(v)-1] // the sign is in the caption
 			}
 			row.Cells[1].Hot = b.Consumed > 1
@@ -193,7 +194,3 @@ func sinceData(points []history.Point, loc *time.Location) (kept []history.Point
 	}
 	return points[max(0, first):], gone
 }
-
-// calendarDecimals is how many decimals tell a day that met the objective from one
-// that did not, in a small cell.
-func calendarDecimals(s *slo.SLO) int { return min(3, max(1, format.Decimals(s.Objective)-1)) }

@@ -82,7 +82,6 @@ func (h Shades) Around(incident slo.Span) Shades {
 	return h
 }
 
-// draw adds the shades to a plot.
 func (h Shades) draw(p *plot, t timeline, height float64) {
 	add := func(sp slo.Span, class, title string) {
 		if b, ok := t.band(sp, height, class, title); ok {

@@ -242,7 +242,6 @@ func (dead *Handler) discard(c *gin.Context, r dlqRequest) (result discarded, er
 	return result, err
 }
 
-// countIDs counts the ids that are there.
 func (dead *Handler) countIDs(ctx context.Context, ids []string) (n int, err error) {
 	for _, id := range ids {
 		switch _, err := dead.Opt.DLQ.Get(ctx, id); {

@@ -16,7 +16,6 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// deadLetterList is the page that lists dead letters.
 type deadLetterList struct {
 	site.Layout
 	Done     string // what the last form did

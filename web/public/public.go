@@ -112,7 +112,6 @@ func addBudgets(o slo.Objective, budgets []slo.Budget) slo.Budget {
 	return slo.Budget{}
 }
 
-// burn is that of a window.
 func (x *combined) burn(d time.Duration) slo.Burn {
 	for _, b := range x.burns {
 		if b.Window == d && !b.Period {

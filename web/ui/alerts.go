@@ -39,17 +39,12 @@ func (ui *Handler) fillAlerts(rows alertpage.Rows, v site.View, p *listPage, all
 	p.AllAlerts = ui.Href(site.AlertListPath, nil)
 }
 
-// isOf reports whether an alert of r's service level is about its group, or about all groups.
-func isOf(a *state.Alert, r *sla.SLOReport) bool {
-	return len(a.Group) == 0 || slices.Equal(a.Group, r.Group)
-}
-
 // sloAlerts lists the alerts of one SLO in one group, and those on all its groups: the present ones, then what is over,
 // newest first.
 func sloAlerts(rows alertpage.Rows, r *sla.SLOReport, all []*state.Alert) []alertpage.Row {
 	var out []alertpage.Row
 	for _, a := range all {
-		if len(out) < ShownAlerts && isOf(a, r) {
+		if len(out) < ShownAlerts && (len(a.Group) == 0 || slices.Equal(a.Group, r.Group)) {
 			out = append(out, rows.Row(a))
 		}
 	}

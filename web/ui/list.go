@@ -26,7 +26,6 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// listPage is the data of the page "/".
 type listPage struct {
 	listHead
 	Say        *site.Headline  // nil if nothing fails

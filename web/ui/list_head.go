@@ -47,7 +47,6 @@ func (ui *Handler) newListHead(c *gin.Context, v site.View, title, nav string, f
 // shownOf says how much of a list a filter lets through.
 func shownOf(n, of int) string { return format.Count(n) + " of " + format.Count(of) + " shown" }
 
-// listAddress is the address of a list.
 type listAddress struct {
 	path   string
 	query  url.Values

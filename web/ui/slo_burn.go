@@ -40,9 +40,6 @@ type tierRow struct {
 	Held                                                           []string // why its alert does not start
 }
 
-// burnOver finds the burn rate over a window.
-func burnOver(r *sla.SLOReport, d time.Duration) (slo.Burn, bool) { return found(r.Burn(d)) }
-
 // condition finds the burn rate over a window that an alert goes by whose long window is given.
 func condition(r *sla.SLOReport, d, long time.Duration) (slo.Burn, bool) {
 	return found(r.Condition(d, long))

@@ -61,7 +61,7 @@ func newForecastPart(r *sla.SLOReport, all *sla.Outlooks, onset, now time.Time) 
 	if f.Running != nil {
 		text := sentence(format.RunningIncident(f, onset, now))
 		// The forecast goes by the last sixty minutes or the present hour, which an incident may have left.
-		if b, ok := burnOver(r, 5*time.Minute); ok && b.Rate <= 1 {
+		if b, ok := found(r.Burn(5 * time.Minute)); ok && b.Rate <= 1 {
 			text += " It may be over: the burn rate of the last 5m is " + format.BurnRate(b.Rate) + "."
 		}
 		out.Notes = append(out.Notes, text)

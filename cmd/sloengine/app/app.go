@@ -132,7 +132,10 @@ func open(opt Options, s settings, f *front, set *metrics.Set, g *runGroup) (*ap
 		return nil, err
 	}
 	a := &app{Options: opt, settings: s, parts: p, own: b.ownEvents(&p, started), reloader: newReloader(opt, s, p, set)}
-	a.status = newEngineStatus(b, p, a.reloader, started)
+	a.status = &engineStatus{
+		parts: p, specs: b.specs, reloader: a.reloader, conns: b.front.conns,
+		dir: b.DataDir, disk: diskSize(b.DataDir, b.Log), started: started,
+	}
 	if a.routes, err = b.routes(a); err != nil {
 		return nil, err
 	}

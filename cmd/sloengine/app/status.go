@@ -25,13 +25,6 @@ type engineStatus struct {
 	stopping atomic.Bool // readiness is off
 }
 
-func newEngineStatus(b *builder, p parts, r *reloader, started time.Time) *engineStatus {
-	return &engineStatus{
-		parts: p, specs: b.specs, reloader: r, conns: b.front.conns,
-		dir: b.DataDir, disk: diskSize(b.DataDir, b.Log), started: started,
-	}
-}
-
 // diskSize is how large the file system of a folder is; 0, which means unknown, if nothing says so.
 func diskSize(dir string, log *slog.Logger) uint64 {
 	size, err := fsys.Size(dir)

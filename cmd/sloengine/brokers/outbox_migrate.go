@@ -13,7 +13,6 @@ import (
 	"github.com/sloengine/sloengine/slo"
 )
 
-// addSource adds the flag --source.
 func addSource(c *cobra.Command, source *string, usage string) {
 	cli.AddChoice(c.Flags(), source, "source", "", usage, "none", string(outbox.SourceClaim), string(outbox.SourceXID))
 }

@@ -85,7 +85,6 @@ func (o *rabbitCommand) sources(c *cobra.Command) ([]*config.RabbitMQ, error) {
 	return nil, fmt.Errorf("%s has no source of RabbitMQ: add rabbitmq or rabbitmq_dead_letters under sources", o.file)
 }
 
-// one is the source and the queue that the flags choose.
 func (o *rabbitCommand) one(c *cobra.Command) (s *config.RabbitMQ, queue string, err error) {
 	list, err := o.sources(c)
 	if err != nil {

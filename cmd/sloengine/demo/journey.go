@@ -59,7 +59,7 @@ func (m *Model) Resume(sent, now time.Time) (*Journeys, []event.Event) {
 	for ; j.planned.Before(now); j.planned = j.planned.Add(time.Second) {
 		for _, way := range m.starting(j.planned) {
 			known := !sent.IsZero() && way[0].Time.Before(sent)
-			over := !way[len(way)-1].Time.After(now) && ended(way)
+			over := !way[len(way)-1].Time.After(now) && way[len(way)-1].HasDuration
 			for i := range way {
 				switch e := &way[i]; {
 				case e.Time.After(now):
@@ -94,9 +94,6 @@ func (j *Journeys) Skip(until time.Time) {
 		j.planned = until.Truncate(time.Second)
 	}
 }
-
-// ended reports whether a journey ends at all.
-func ended(way []event.Event) bool { return way[len(way)-1].HasDuration }
 
 // starting are the journeys that start in a second, each as its events in order.
 func (m *Model) starting(second time.Time) (out [][]event.Event) {

@@ -99,7 +99,6 @@ func parseRate(text string) (float64, error) {
 	return n * perHour, nil
 }
 
-// blindItem is a group as JSON.
 type blindItem struct {
 	ID     slo.ID            `json:"id"`
 	Group  map[string]string `json:"group"`
@@ -124,7 +123,6 @@ type blindHour struct {
 	Ratio  *float64 `json:"error_ratio"`
 }
 
-// orNull has null for what is not there.
 func orNull(x float64) *float64 {
 	if x == 0 {
 		return nil

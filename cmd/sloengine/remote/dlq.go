@@ -147,7 +147,7 @@ func newDLQList(o *engineCommand) *cobra.Command {
 			if all {
 				limit = math.MaxInt
 			}
-			out := newDLQPrinter(o)
+			out := &dlqPrinter{engineCommand: o}
 			next, err := list(c.Context(), &o.engine, "/api/v1/dlq", params, limit, dlqPage, out.entries)
 			if err != nil {
 				return soFar(errors.Join(err, out.end()), out.n, "listed")

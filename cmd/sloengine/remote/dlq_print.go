@@ -21,8 +21,6 @@ type dlqPrinter struct {
 	n int
 }
 
-func newDLQPrinter(o *engineCommand) *dlqPrinter { return &dlqPrinter{engineCommand: o} }
-
 func (p *dlqPrinter) entries(answer page[json.RawMessage]) error {
 	if p.Format == "table" {
 		return p.table(answer.Items)

@@ -42,7 +42,6 @@ type gateRow struct {
 	Verdict   string            `json:"verdict"`
 }
 
-// newGate is the command gate, for deploy pipelines.
 func newGate(s cli.Streams) *cobra.Command {
 	var (
 		ids, groups []string

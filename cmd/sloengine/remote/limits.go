@@ -158,7 +158,6 @@ func (f *explainFlags) caller() (*ratelimit.Caller, error) {
 // maxEventFile bounds what is read of an event, which serve refuses long before.
 const maxEventFile = 16 << 20
 
-// readSubject reads one event.
 func readSubject(in io.Reader, arg string) (*ratelimit.Subject, error) {
 	data, name := []byte(arg), "EVENT"
 	var err error

@@ -129,6 +129,3 @@ func (o *Options) check() error {
 	}
 	return nil
 }
-
-// target is the URL that events are posted to.
-func (o *Options) target() *url.URL { return o.Server.JoinPath(post.EventsPath) }

@@ -25,7 +25,7 @@ type delivery struct {
 }
 
 func newDelivery(o *Options, res *result) (*delivery, error) {
-	target := o.target()
+	target := o.Server.JoinPath(post.EventsPath)
 	// Its own pool, so that close can end it; no cookies, no global state.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = o.Concurrency

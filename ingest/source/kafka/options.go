@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
@@ -208,7 +209,7 @@ func (s *Source) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if isStopping(err) {
+		if errors.Is(err, engine.ErrStopping) || errors.Is(err, engine.ErrPoisoned) {
 			return nil // the engine has ended, or is about to
 		}
 		if s.o.Now().Sub(began) > time.Minute {

@@ -176,7 +176,7 @@ func (x *session) assign(ctx context.Context, topics kadm.TopicDetails, look lis
 	}
 	if len(begin.parts) > 0 {
 		// Where a partition began is known from now on, also if no message ever comes.
-		if err := x.s.in.Submit(ctx, x.emptyBatch(), begin); err != nil {
+		if err := x.s.in.Submit(ctx, x.s.in.Batch(false), begin); err != nil {
 			return err
 		}
 		begin.note(&x.s.book)
@@ -199,8 +199,6 @@ func (x *session) assign(ctx context.Context, topics kadm.TopicDetails, look lis
 	}
 	return nil
 }
-
-func (x *session) emptyBatch() *source.Batch { return x.s.in.Batch(false) }
 
 // dropRecreated stops reading a topic whose ID is another one than before: it was deleted and created again.
 func (x *session) dropRecreated(topic string, id [16]byte) {

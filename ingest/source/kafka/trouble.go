@@ -8,16 +8,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/remote"
 )
-
-// isStopping reports whether the engine takes no more for good.
-func isStopping(err error) bool {
-	return errors.Is(err, engine.ErrStopping) || errors.Is(err, engine.ErrPoisoned)
-}
 
 // classify returns the kind of an error, and a description of it without text from outside.
 func classify(err error) (source.Kind, string) {

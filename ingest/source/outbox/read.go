@@ -95,7 +95,7 @@ func (r *resolved) statements(payload string, headers map[string]string, most in
 	}
 	outer := fmt.Sprintf(
 		"s.id, s.bucket, s.created, s.idempotency, s.typ, substring(s.value, 1, %d), s.headers, s.c0, s.c1, s.c2, s.c3, "+
-			"(SELECT to_regclass(%s)::oid)", most+1, literal(t))
+			"(SELECT to_regclass(%s)::oid)", most+1, "'"+strings.ReplaceAll(t, "'", "''")+"'")
 	const xmin = "pg_snapshot_xmin(pg_current_snapshot())"
 	const many = " LIMIT " + tooMany
 	age := outbox.SecondsExpr(c.CreatedAt.String(), "clock_timestamp()")
@@ -124,9 +124,6 @@ func (r *resolved) statements(payload string, headers map[string]string, most in
 		EXISTS (SELECT 1 FROM %[1]s WHERE %[7]s >= pg_snapshot_xmax(pg_current_snapshot()))`, t, after, many, age, order, held, xid)
 	return q
 }
-
-// literal is a text in SQL.
-func literal(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 // errAnother is the end of a session that finds another table under the name.
 var errAnother = errors.New("the table was dropped and created again")

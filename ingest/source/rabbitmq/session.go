@@ -53,7 +53,6 @@ func (p *Parts) applyDefaults() {
 	}
 }
 
-// consumer consumes a queue.
 type consumer struct {
 	Parts
 	queue    string
@@ -160,7 +159,6 @@ func connectionError(err *amqp.Error) error {
 	return err
 }
 
-// errCancelled is for a consumer that the broker cancelled.
 var errCancelled = errors.New("the broker cancelled the consumer, for example because the queue was deleted")
 
 // consume takes messages until ctx, the channel or the consumer ends.

@@ -19,7 +19,6 @@ import (
 // errMessage makes a message impossible to send, independent of the broker.
 var errMessage = errors.New("the row cannot be published")
 
-// message is that of a row.
 func message(it *item) (*Message, error) {
 	if it.Payload == nil && it.bytes > 0 {
 		return nil, retry.Permanent(

@@ -10,7 +10,6 @@ import (
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
-// item is a row that was taken.
 type item struct {
 	outbox.Row
 	bucket     int16

@@ -38,10 +38,6 @@ type bucket struct {
 	taken      uint64    // the turn in which rows were last taken
 }
 
-func newLeases(r *Relay) *leases {
-	return &leases{r: r, own: map[int16]*bucket{}, busy: map[int16]bool{}}
-}
-
 // refuse has nothing to write: rows stay as they are, and their buckets are leased on.
 func (l *leases) refuse([]*item, time.Duration) []result { return nil }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/reliability/metric"
-	"github.com/sloengine/sloengine/reliability/retry"
 )
 
 // Metrics are those of a relay.
@@ -71,7 +70,6 @@ func (m *Metrics) ready(name string, ok bool) {
 	g.Set(v)
 }
 
-// of are the series of a topic and an event type.
 func (m *Metrics) of(topic, eventType string) *series {
 	p := pair{topic, eventType}
 	m.mu.Lock()
@@ -90,9 +88,4 @@ func (m *Metrics) of(topic, eventType string) *series {
 		m.pairs[p] = s
 	}
 	return s
-}
-
-// failures counts failed attempts of a class.
-func (s *series) failures(class retry.Class) *metrics.Counter {
-	return metric.OutboxSendFailures.Counter(s.m.set, s.m.destination, s.pair.topic, s.pair.eventType, class.String())
 }

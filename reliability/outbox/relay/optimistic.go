@@ -161,7 +161,6 @@ func (c *optimistic) sweep(ctx context.Context) error {
 	}
 }
 
-// release releases all rows of this relay.
 func (c *optimistic) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/outbox"
 	"github.com/sloengine/sloengine/reliability/postgres"
 	"github.com/sloengine/sloengine/reliability/retry"
@@ -141,7 +142,7 @@ func (r *Relay) results(ctx context.Context, b *batch, outcomes []Outcome, pause
 			continue
 		}
 		class := retry.ClassOf(o.Err)
-		s.failures(class).Inc()
+		metric.OutboxSendFailures.Counter(s.m.set, s.m.destination, s.pair.topic, s.pair.eventType, class.String()).Inc()
 		if o.Away {
 			results = append(results, r.claims.refuse(b.items[i:i+1], pause)...)
 			continue

@@ -156,7 +156,6 @@ var reservedHeaders = map[string]bool{
 	"user-agent": true,
 }
 
-// postRow posts the payload of a row with its headers.
 func (h *HTTP) postRow(ctx context.Context, m *Message) Outcome {
 	to := h.o.URL
 	headers := http.Header{}

@@ -3,10 +3,12 @@ package relay
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,7 +97,7 @@ func (o *Options) applyDefaults() {
 	o.MaintainEvery, o.StopTimeout = cmp.Or(o.MaintainEvery, 10*time.Minute), cmp.Or(o.StopTimeout, 8*time.Second)
 	if o.Name == "" {
 		host, _ := os.Hostname()
-		o.Name = cmp.Or(host, "relay") + "-" + randomText()
+		o.Name = cmp.Or(host, "relay") + "-" + strings.ToLower(rand.Text()[:8])
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -174,7 +176,8 @@ func New(o Options) (*Relay, error) {
 	}
 	r.database.init("database", r)
 	r.broker.init("broker", r)
-	if r.claims = newLeases(r); o.Claim == Optimistic {
+	r.claims = &leases{r: r, own: map[int16]*bucket{}, busy: map[int16]bool{}}
+	if o.Claim == Optimistic {
 		r.claims = &optimistic{r: r}
 	}
 	r.wake, r.lines = make(chan struct{}, 1), rate.NewLimiter(failureLines, failureLines)

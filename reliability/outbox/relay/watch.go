@@ -2,9 +2,7 @@ package relay
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/reliability/health"
@@ -139,5 +137,3 @@ func (r *Relay) logFailure(it *item, msg string, err error, more ...any) {
 		clip(err.Error())}, more...)
 	r.o.Log.Warn(msg, args...)
 }
-
-func randomText() string { return strings.ToLower(rand.Text()[:8]) }

@@ -123,7 +123,7 @@ func Default() Config {
 	c.Forecast.Groups = 1000
 	c.Disk.LowWater = 256 << 20
 	c.Alerts = alerts.EngineThresholds{}.WithDefaults()
-	c.Notifications = defaultNotifications()
+	c.Notifications = notificationsConfig{Send: true, Resend: time.Minute, Timeout: 10 * time.Second, Job: "sloengine"}
 	c.Shutdown.Timeout = time.Minute
 	c.DeadLetters = defaultDeadLetters()
 	c.policies = defaultPolicies()

@@ -55,7 +55,6 @@ func (s *amSection) DecodeYAML(_ *yamldoc.Decoder, v *yamldoc.Value, _ reflect.S
 	*s = amSection(v.Path)
 }
 
-// alertmanagerConfig is one Alertmanager.
 type alertmanagerConfig struct {
 	Name            string           `yaml:"name"` // "": host and port of the URL
 	URL             string           `yaml:"url" is:"required"`
@@ -69,10 +68,6 @@ type basicAuthConfig struct {
 	Username     string `yaml:"username" is:"required"`
 	PasswordFile string `yaml:"password_file" is:"file"`
 	PasswordEnv  string `yaml:"password_env"` // name of an environment variable
-}
-
-func defaultNotifications() notificationsConfig {
-	return notificationsConfig{Send: true, Resend: time.Minute, Timeout: 10 * time.Second, Job: "sloengine"}
 }
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)

@@ -188,7 +188,6 @@ func (s *Sources) makeKafka(c *config.Source, r *runningSource) (run func(contex
 	return r.kafka.Run, nil
 }
 
-// intake are the options of a source's intake.
 func (s *Sources) intake(c *config.Source) source.Options {
 	ingest := &s.o.Config.Ingest
 	return source.Options{
@@ -210,7 +209,6 @@ func (s *Sources) catalog() event.Catalog { return s.o.Specs.InForce().Catalog }
 
 func (s *Sources) longest() time.Duration { return s.o.Specs.InForce().Longest }
 
-// kinds are the services and types of the spec.
 func (s *Sources) kinds() (out []source.ServiceType) {
 	for _, service := range s.o.Specs.InForce().Spec.Services {
 		for _, typ := range service.Types {
