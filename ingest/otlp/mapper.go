@@ -24,7 +24,7 @@ type Reason uint8
 const (
 	Counts         Reason = iota
 	WrongKind             // it does not enter the service: internal, client or producer
-	LocalParent           // its parent is in the same service
+	LocalParent           // a server span whose parent is in the same process
 	WrongOperation        // a consumer span that does not process a message
 	ByRule                // a rule of the settings says so
 	UnknownService        // no spec has the service
@@ -324,7 +324,8 @@ var (
 	typeConsumer = []byte("consumer")
 )
 
-// typeOf is the type of the event, or why there is none. A span counts if it enters the service.
+// typeOf is the type of the event, or why there is none. A span counts if it enters the service, or processes a
+// message: the parent of such a span may be the one that has received it.
 func (m *Mapper) typeOf(s *otlpwire.Span) ([]byte, Reason) {
 	for _, r := range m.plan.rules {
 		if m.matches(r, s) {
@@ -334,20 +335,20 @@ func (m *Mapper) typeOf(s *otlpwire.Span) ([]byte, Reason) {
 			return r.typ, Counts
 		}
 	}
-	if s.Kind != kindServer && s.Kind != kindConsumer {
-		return nil, WrongKind
-	}
-	if s.HasParent && s.Flags&flagKnowsRemote != 0 && s.Flags&flagRemote == 0 {
-		return nil, LocalParent
-	}
-	if s.Kind == kindServer {
+	switch s.Kind {
+	case kindServer:
+		if s.HasParent && s.Flags&flagKnowsRemote != 0 && s.Flags&flagRemote == 0 {
+			return nil, LocalParent
+		}
 		return typeServer, Counts
+	case kindConsumer:
+		switch string(m.operation) {
+		case "process", "deliver": // the word of semantic conventions 1.21 to 1.25
+			return typeConsumer, Counts
+		}
+		return nil, WrongOperation
 	}
-	switch string(m.operation) {
-	case "process", "deliver": // the word of semantic conventions 1.21 to 1.25
-		return typeConsumer, Counts
-	}
-	return nil, WrongOperation
+	return nil, WrongKind
 }
 
 func (m *Mapper) matches(r *rule, s *otlpwire.Span) bool {

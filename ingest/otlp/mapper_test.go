@@ -108,7 +108,9 @@ func TestWhatCounts(t *testing.T) {
 		"a consumer that receives":      {`"kind":5,` + attrs("messaging.operation.type=receive"), "operation"},
 		"a consumer that processes":     {`"kind":5,` + attrs("messaging.operation.type=process"), strings.Replace(plain, "server", "consumer", 1)},
 		"the same, earlier conventions": {`"kind":5,` + attrs("messaging.operation=process"), strings.Replace(plain, "server", "consumer", 1)},
-		"status error":                  {`"kind":2,"status":{"code":2}`, failed + "}"},
+		"the same, received in process": {`"kind":5,"parentSpanId":"00f067aa0ba902b7","flags":256,` +
+			attrs("messaging.operation=process"), strings.Replace(plain, "server", "consumer", 1)},
+		"status error": {`"kind":2,"status":{"code":2}`, failed + "}"},
 		"http 503": {`"kind":2,` + attrs("http.response.status_code:503"),
 			failed + `,"attributes":{"http_response_status_code":"503"}}`},
 		"http 503 with earlier names": {`"kind":2,` + attrs("http.status_code:503"),
