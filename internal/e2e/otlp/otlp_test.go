@@ -57,15 +57,19 @@ type engine struct {
 	args       []string
 }
 
-func startEngine(t *testing.T) *engine {
+// startEngine starts one that knows the shops, and further services by their specs. Settings are added to its own.
+func startEngine(t *testing.T, settings string, specs ...string) *engine {
 	t.Helper()
-	dir, specs := t.TempDir(), t.TempDir()
+	dir, specDir := t.TempDir(), t.TempDir()
 	for _, language := range languages {
-		e2etest.WriteFile(t, specs, language+".yaml", fmt.Sprintf(shopSpec, language+"-shop"))
+		specs = append(specs, fmt.Sprintf(shopSpec, language+"-shop"))
+	}
+	for i, text := range specs {
+		e2etest.WriteFile(t, specDir, fmt.Sprintf("%d.yaml", i), text)
 	}
 	e := &engine{http: nettest.FreeAddress(t), grpc: nettest.FreeAddress(t)}
-	e.args = []string{"serve", "-f", specs, "--data-dir", filepath.Join(dir, "data"), "--web.listen-address", e.http, "-c",
-		e2etest.WriteFile(t, dir, "engine.yaml", e2etest.CrashSettings+"otlp: {grpc: "+e.grpc+"}\n")}
+	e.args = []string{"serve", "-f", specDir, "--data-dir", filepath.Join(dir, "data"), "--web.listen-address", e.http, "-c",
+		e2etest.WriteFile(t, dir, "engine.yaml", e2etest.CrashSettings+"otlp: {grpc: "+e.grpc+"}\n"+settings)}
 	e.start(t)
 	return e
 }
@@ -196,7 +200,7 @@ func TestSDKs(t *testing.T) {
 		{grpc, languages, []string{"OTEL_EXPORTER_OTLP_COMPRESSION=gzip"}},
 	} {
 		t.Run(c.protocol, func(t *testing.T) {
-			e := startEngine(t)
+			e := startEngine(t, "")
 			e.WaitReady(t)
 			shops := startShops(t, c.languages, c.protocol, e.endpoint(c.protocol), c.env...)
 			v := visit(t, 20*time.Millisecond, shops...)
@@ -247,7 +251,7 @@ func TestCrashSDKs(t *testing.T) {
 		"java":   {protobuf, []string{"java"}, 2}, // it sends five times within eight seconds
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := startEngine(t)
+			e := startEngine(t, "")
 			shops := startShops(t, c.languages, c.protocol, e.endpoint(c.protocol), patient)
 			v := visit(t, 20*time.Millisecond, shops...)
 			for range c.kills {
@@ -269,7 +273,7 @@ func TestCrashCollector(t *testing.T) {
 	t.Parallel()
 	for protocol, exporter := range exporters {
 		t.Run(protocol, func(t *testing.T) {
-			e := startEngine(t)
+			e := startEngine(t, "")
 			name, address := "otlphttp", e.http
 			if protocol == grpc {
 				name, address = "otlp", e.grpc
@@ -310,7 +314,7 @@ service:
 // The Collector counts the same spans by its own span metrics, in the same requests and failures.
 func TestSpanMetricsAgree(t *testing.T) {
 	t.Parallel()
-	e := startEngine(t)
+	e := startEngine(t, "")
 	e.WaitReady(t)
 	metrics := nettest.FreeAddress(t)
 	c := startCollector(t, fmt.Sprintf(`

@@ -1,6 +1,7 @@
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -10,6 +11,9 @@ class Worker {
     public static void main(String[] args) throws InterruptedException {
         String topic = args[1], text = "org.apache.kafka.common.serialization.String";
         int records = Integer.parseInt(args[2]);
+        var done = new CompletableFuture<Void>();
+        Shop.end(done::join);
+        System.out.println("{\"port\": 0}");
         try (var producer = new KafkaProducer<String, String>(Map.of("bootstrap.servers", args[0],
                 "key.serializer", text + "Serializer", "value.serializer", text + "Serializer"));
              var consumer = new KafkaConsumer<String, String>(Map.of("bootstrap.servers", args[0], "group.id", topic,
@@ -28,8 +32,7 @@ class Worker {
                 }
             }
         }
-        Shop.end(() -> {});
-        System.out.println("{\"port\": 0}");
-        Thread.currentThread().join();
+        done.complete(null);
+        Thread.currentThread().join(); // until SIGTERM
     }
 }
