@@ -116,7 +116,6 @@ var mayImport = map[string][]string{
 	"ingest/position":   {"ingest/binread"},
 	"ingest/counter":    {"ingest/binread"},
 	"ingest/dedup":      {},
-	"ingest/logfile":    {"ingest/event"},
 	"ingest/mapping":    {"ingest/event", "reliability/expression"},
 	"ingest/redact":     {"ingest/event", "reliability/pattern"},
 	"ingest/rejects":    {"ingest/event"},
@@ -174,7 +173,7 @@ var mayImport = map[string][]string{
 	"cmd/sloengine/demo": {"ingest/event"},
 	"cmd/sloengine/remote": {"alerts/*", "cmd/sloengine/app", "cmd/sloengine/app/*", "cmd/sloengine/cli",
 		"ingest/event", "reliability/*", "sla/annotation", "sla/history", "sla/report", "slo", "ingest/counting", "web/*"},
-	"cmd/sloengine/send": {"client/post", "ingest/event", "ingest/logfile", "reliability/retry", "web/format"},
+	"cmd/sloengine/send": {"client/post", "ingest/event", "reliability/retry", "web/format"},
 
 	// Names too long for the block above, which would be aligned again.
 	"ingest/otlp":                         {"ingest/counter", "ingest/event", "ingest/otlp/otlpwire"},

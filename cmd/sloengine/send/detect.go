@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/sloengine/sloengine/ingest/event"
-	"github.com/sloengine/sloengine/ingest/logfile"
 )
 
 const (
@@ -19,7 +18,7 @@ const (
 // detect tells the format from the first lines of a stream, and returns a reader
 // that begins with them. It waits for as many lines as it takes, not for more: a
 // followed file or a pipe may hold only one for a long time.
-func detect(name string, in io.Reader) (logfile.Format, io.Reader, error) {
+func detect(name string, in io.Reader) (Format, io.Reader, error) {
 	buffered := bufio.NewReaderSize(in, detectBytes)
 	tried := 0 // bytes of whole lines looked at
 	for {
@@ -51,23 +50,23 @@ func detect(name string, in io.Reader) (logfile.Format, io.Reader, error) {
 
 // formatOf tries the formats on whole lines; the first that reads a line has it.
 // An input that ends without any is of any format. JSON that is something else is of none, which is certain, too.
-func formatOf(head []byte, ended bool) (logfile.Format, bool) {
+func formatOf(head []byte, ended bool) (Format, bool) {
 	trimmed := bytes.TrimSpace(bytes.TrimPrefix(head, []byte(event.BOM)))
 	if len(trimmed) == 0 {
-		return logfile.NDJSON, ended
+		return NDJSON, ended
 	}
 	if trimmed[0] == '[' { // some access logs begin with a time in brackets
 		if first := bytes.TrimSpace(trimmed[1:]); len(first) == 0 || bytes.IndexByte([]byte("{[]"), first[0]) >= 0 {
-			return logfile.JSON, true
+			return JSON, true
 		}
 	}
 	lines := bytes.Split(trimmed, []byte{'\n'})
 	if first := bytes.TrimSpace(lines[0]); first[0] == '{' && bytes.IndexByte([]byte("{,["), first[len(first)-1]) >= 0 {
-		return logfile.JSON, true // an object over several lines
+		return JSON, true // an object over several lines
 	}
 	for _, line := range lines[:min(len(lines), detectLines)] {
-		for _, format := range []logfile.Format{logfile.NginxJSON, logfile.Combined, logfile.Common} {
-			parser, err := logfile.New(format, logfile.Options{Service: "detect"})
+		for _, format := range []Format{NginxJSON, Combined, Common} {
+			parser, err := NewParser(format, ParserOptions{Service: "detect"})
 			if err != nil {
 				continue
 			}
@@ -85,7 +84,7 @@ func formatOf(head []byte, ended bool) (logfile.Format, bool) {
 	}
 	// What begins as an object and is no nginx log is meant as events, even if
 	// its lines have mistakes: those are reported one by one.
-	return logfile.NDJSON, true
+	return NDJSON, true
 }
 
 // otherShape reports whether a line is an object with members of its own and without one that every event has, if no
@@ -96,7 +95,7 @@ func otherShape(line []byte) bool {
 			return false
 		}
 	}
-	parser, err := logfile.New(logfile.NDJSON, logfile.Options{Service: "detect", Type: "detect"})
+	parser, err := NewParser(NDJSON, ParserOptions{Service: "detect", Type: "detect"})
 	if err != nil {
 		return false
 	}

@@ -21,7 +21,7 @@ type Options struct {
 	Service string // of events that name none; needed for access logs
 	Type    string // of events that name none; "request" for access logs
 
-	// Of access logs; see package logfile.
+	// Of access logs; see package
 	Source   string // tells apart machines that may write identical lines; part of the ids
 	FailFrom int    // least HTTP status that is a failure; 500
 	Paths    bool   // adds the attribute path

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/event"
-	"github.com/sloengine/sloengine/ingest/logfile"
 )
 
 const codeUnreadable = "unreadable_line"
@@ -34,7 +33,7 @@ func (r *runner) read(ctx context.Context, name string, in io.Reader) error {
 		if r.o.Rejects != "" {
 			it.raw = strings.TrimRight(string(text), "\r\n")
 		}
-		var bad *logfile.LineError
+		var bad *LineError
 		switch {
 		case errors.As(err, &bad):
 			err = r.refuse(it, codeUnreadable, bad.Reason)
@@ -54,7 +53,7 @@ func (r *runner) read(ctx context.Context, name string, in io.Reader) error {
 
 // records is a log reader that also gives what stands behind the last line break.
 type records struct {
-	*logfile.Reader
+	*Reader
 	access bool // an access log
 }
 
@@ -67,21 +66,21 @@ func (r *records) next(e *event.Event) error {
 }
 
 func (r *runner) records(name string, in io.Reader) (*records, error) {
-	format := logfile.Format(r.o.Format)
+	format := Format(r.o.Format)
 	if r.o.Format == "auto" {
 		var err error
 		if format, in, err = detect(name, in); err != nil {
 			return nil, err
 		}
 	}
-	parser, err := logfile.New(format, logfile.Options{
+	parser, err := NewParser(format, ParserOptions{
 		Service: r.o.Service, Type: r.o.Type, Source: r.o.Source, FailFrom: r.o.FailFrom,
 		Paths: r.o.Paths, Extra: r.o.Extra,
 	})
 	if err != nil {
 		return nil, usage("%v", err)
 	}
-	return &records{logfile.NewReader(in, parser), format != logfile.NDJSON && format != logfile.JSON}, nil
+	return &records{NewReader(in, parser), format != NDJSON && format != JSON}, nil
 }
 
 // measureShift reads everything once to find the newest event, and returns the
@@ -126,7 +125,7 @@ func (r *runner) newest(ctx context.Context, name string, in io.Reader) (time.Ti
 		}
 		var e event.Event
 		err := records.next(&e)
-		var bad *logfile.LineError
+		var bad *LineError
 		switch {
 		case errors.Is(err, io.EOF):
 			return newest, nil

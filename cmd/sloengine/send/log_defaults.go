@@ -1,9 +1,9 @@
-package logfile
+package send
 
 // holdsEvents reports whether records of the format are events already.
 func holdsEvents(f Format) bool { return f == NDJSON || f == JSON }
 
-// withDefaults adds Options.Service and Options.Type to the text of an event that
+// withDefaults adds ParserOptions.Service and ParserOptions.Type to the text of an event that
 // names none. The decoder reports text that is not an object.
 func (p *Parser) withDefaults(line []byte) []byte {
 	if p.opt.Service == "" && p.opt.Type == "" {

@@ -1,4 +1,4 @@
-package logfile
+package send
 
 import (
 	"bytes"
@@ -16,12 +16,12 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
-func parser(t testing.TB, format Format, opt Options) *Parser {
+func parser(t testing.TB, format Format, opt ParserOptions) *Parser {
 	t.Helper()
 	if opt.Service == "" {
 		opt.Service = "shop"
 	}
-	p, err := New(format, opt)
+	p, err := NewParser(format, opt)
 	require.NoError(t, err)
 	return p
 }
@@ -56,13 +56,13 @@ func read(t testing.TB, r io.Reader, p *Parser) (events []event.Event, bad []*Li
 
 func sampleLog(t testing.TB) []byte {
 	t.Helper()
-	data, err := os.ReadFile("../../testdata/logs/sample-combined.log")
+	data, err := os.ReadFile("../../../testdata/logs/sample-combined.log")
 	require.NoError(t, err)
 	return data
 }
 
 func TestSampleLog(t *testing.T) {
-	events, bad := read(t, bytes.NewReader(sampleLog(t)), parser(t, Combined, Options{}))
+	events, bad := read(t, bytes.NewReader(sampleLog(t)), parser(t, Combined, ParserOptions{}))
 
 	classes, hours, methods := map[string]int{}, map[string]int{}, map[string]int{}
 	failures := 0
@@ -107,20 +107,20 @@ func TestSampleLog(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	for _, c := range []struct {
 		format Format
-		opt    Options
+		opt    ParserOptions
 		want   string
 	}{
-		{"squid", Options{Service: "s"}, `unknown log format "squid": use one of common, combined, nginx-json, ndjson, json`},
-		{Common, Options{}, "requires a service name"},
-		{Common, Options{Service: "a b"}, `invalid service "a b"`},
-		{Common, Options{Service: "s", Type: "a b"}, `invalid type "a b"`},
-		{Common, Options{Service: "s", FailFrom: 1}, "want 100 to 1000"},
-		{NDJSON, Options{MaxLineBytes: -1}, "must not be negative"},
+		{"squid", ParserOptions{Service: "s"}, `unknown log format "squid": use one of common, combined, nginx-json, ndjson, json`},
+		{Common, ParserOptions{}, "requires a service name"},
+		{Common, ParserOptions{Service: "a b"}, `invalid service "a b"`},
+		{Common, ParserOptions{Service: "s", Type: "a b"}, `invalid type "a b"`},
+		{Common, ParserOptions{Service: "s", FailFrom: 1}, "want 100 to 1000"},
+		{NDJSON, ParserOptions{MaxLineBytes: -1}, "must not be negative"},
 	} {
-		_, err := New(c.format, c.opt)
+		_, err := NewParser(c.format, c.opt)
 		require.ErrorContains(t, err, c.want)
 	}
-	_, err := New(NDJSON, Options{})
+	_, err := NewParser(NDJSON, ParserOptions{})
 	require.NoError(t, err)
 }
 
@@ -128,59 +128,59 @@ const tail = ` "GET /a/b?c=d HTTP/1.1" 200 12`
 
 func TestAccessLine(t *testing.T) {
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	all := Options{Paths: true, Extra: true}
+	all := ParserOptions{Paths: true, Extra: true}
 	for _, c := range []struct {
 		name, line string
 		format     Format
-		opt        Options
+		opt        ParserOptions
 		time       time.Time
 		outcome    event.Outcome
 		attributes string
 	}{
-		{"common", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{}, at, event.Success,
+		{"common", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, ParserOptions{}, at, event.Success,
 			"method=GET status=200 status_class=2xx bytes=12"},
-		{"line break", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + "\r\n", Common, Options{}, at, event.Success,
+		{"line break", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + "\r\n", Common, ParserOptions{}, at, event.Success,
 			"method=GET status=200 status_class=2xx bytes=12"},
 		{"all", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + ` "http://r/" "ua"`, Combined, all, at, event.Success,
 			"method=GET status=200 status_class=2xx bytes=12 path=/a/b client=192.0.2.1 referer=http://r/ user_agent=ua"},
 		{"syslog", `<190>Nov 20 09:00:00 web1 nginx: 192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common,
-			Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
+			ParserOptions{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
 		{"virtual host", `shop.example.org:443 192.0.2.1 - bob [20/Nov/2026:09:00:00 +0000]` + tail, Common,
-			Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
+			ParserOptions{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
 		{"virtual host of a named client", `shop.example.org:443 pc7.example.org - - [20/Nov/2026:09:00:00 +0000]` + tail,
-			Common, Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
-		{"named client", `pc7.example.org - 192.0.2.9 [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at,
+			Common, ParserOptions{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
+		{"named client", `pc7.example.org - 192.0.2.9 [20/Nov/2026:09:00:00 +0000]` + tail, Common, ParserOptions{Extra: true}, at,
 			event.Success, "method=GET status=200 status_class=2xx bytes=12 client=pc7.example.org"},
 		{"user like an address", `pc7.example.org - a 192.0.2.9 [20/Nov/2026:09:00:00 +0000]` + tail, Common,
-			Options{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=pc7.example.org"},
-		{"byte order mark", "\ufeff" + `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at,
+			ParserOptions{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=pc7.example.org"},
+		{"byte order mark", "\ufeff" + `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, ParserOptions{Extra: true}, at,
 			event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
-		{"leap second", `192.0.2.1 - - [31/Dec/2016:15:59:60 -0800]` + tail, Common, Options{},
+		{"leap second", `192.0.2.1 - - [31/Dec/2016:15:59:60 -0800]` + tail, Common, ParserOptions{},
 			time.Date(2016, 12, 31, 23, 59, 59, 0, time.UTC), event.Success, "method=GET status=200 status_class=2xx bytes=12"},
 		{"combined as common", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + ` "http://r/" "ua"`, Common, all, at,
 			event.Success, "method=GET status=200 status_class=2xx bytes=12 path=/a/b client=192.0.2.1"},
 		{"dashes", `- - - [20/Nov/2026:09:00:00 +0000] "-" 408 - "-" "-"`, Combined, all, at, event.Success,
 			"method=other status=408 status_class=4xx"},
-		{"IPv6", `2001:db8::1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{Extra: true}, at, event.Success,
+		{"IPv6", `2001:db8::1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, ParserOptions{Extra: true}, at, event.Success,
 			"method=GET status=200 status_class=2xx bytes=12 client=2001:db8::1"},
-		{"east", `h - - [20/Nov/2026:12:00:00 +0300]` + tail, Common, Options{}, at, event.Success,
+		{"east", `h - - [20/Nov/2026:12:00:00 +0300]` + tail, Common, ParserOptions{}, at, event.Success,
 			"method=GET status=200 status_class=2xx bytes=12"},
-		{"west, over midnight", `h - - [19/Nov/2026:23:30:00 -0930]` + tail, Common, Options{}, at, event.Success,
+		{"west, over midnight", `h - - [19/Nov/2026:23:30:00 -0930]` + tail, Common, ParserOptions{}, at, event.Success,
 			"method=GET status=200 status_class=2xx bytes=12"},
-		{"server error", `h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 500 -`, Common, Options{}, at, event.Failure,
+		{"server error", `h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 500 -`, Common, ParserOptions{}, at, event.Failure,
 			"method=GET status=500 status_class=5xx"},
 		{"client error fails too", `h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 404 -`, Common,
-			Options{FailFrom: 400}, at, event.Failure, "method=GET status=404 status_class=4xx"},
+			ParserOptions{FailFrom: 400}, at, event.Failure, "method=GET status=404 status_class=4xx"},
 		{"escapes", `h - - [20/Nov/2026:09:00:00 +0000] "GET /\"\x41\\\xff\t\q HTTP/1.1" 200 - "\"" "a\\"`, Combined, all, at,
 			event.Success, "method=GET status=200 status_class=2xx path=/\"A\\\uFFFD\t\\q client=h referer=\" user_agent=a\\"},
-		{"user with spaces and brackets", `h - [a] b [20/Nov/2026:09:00:00 +0000]` + tail, Common, Options{}, at,
+		{"user with spaces and brackets", `h - [a] b [20/Nov/2026:09:00:00 +0000]` + tail, Common, ParserOptions{}, at,
 			event.Success, "method=GET status=200 status_class=2xx bytes=12"},
 		{"absolute target", `h - - [20/Nov/2026:09:00:00 +0000] "GET http://x.y HTTP/1.1" 200 -`, Common,
-			Options{Paths: true}, at, event.Success, "method=GET status=200 status_class=2xx path=/"},
-		{"request without protocol", `h - - [20/Nov/2026:09:00:00 +0000] "GET /old path" 200 -`, Common, Options{Paths: true},
+			ParserOptions{Paths: true}, at, event.Success, "method=GET status=200 status_class=2xx path=/"},
+		{"request without protocol", `h - - [20/Nov/2026:09:00:00 +0000] "GET /old path" 200 -`, Common, ParserOptions{Paths: true},
 			at, event.Success, "method=GET status=200 status_class=2xx path=/old path"},
 		{"long path", `h - - [20/Nov/2026:09:00:00 +0000] "GET /` + strings.Repeat("é", 300) + ` HTTP/1.1" 200 -`, Common,
-			Options{Paths: true}, at, event.Success, "method=GET status=200 status_class=2xx path=/" + strings.Repeat("é", 127)},
+			ParserOptions{Paths: true}, at, event.Success, "method=GET status=200 status_class=2xx path=/" + strings.Repeat("é", 127)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var e event.Event
@@ -232,7 +232,7 @@ func TestBrokenLines(t *testing.T) {
 		`h "[20/Nov/2026:09:00:00 +0000` + strings.Repeat("x", 70_000):    "maximum is 65536",
 		`h - - [20/Nov/2026:09:00:00 +0000] "` + strings.Repeat("[", 100): "no request",
 	} {
-		p := parser(t, Combined, Options{})
+		p := parser(t, Combined, ParserOptions{})
 		var e event.Event
 		err := p.Parse([]byte(line), 7, &e)
 		var lineErr *LineError
@@ -261,7 +261,7 @@ func TestNginxJSON(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var e event.Event
-			require.NoError(t, parser(t, NginxJSON, Options{Paths: true}).Parse([]byte(c.line), 0, &e))
+			require.NoError(t, parser(t, NginxJSON, ParserOptions{Paths: true}).Parse([]byte(c.line), 0, &e))
 			took := "-"
 			if e.HasDuration {
 				took = e.Duration.String()
@@ -273,7 +273,7 @@ func TestNginxJSON(t *testing.T) {
 		})
 	}
 	var e event.Event
-	p := parser(t, NginxJSON, Options{Fields: Fields{Msec: "ts", Status: "code", RequestTime: "took"}, Extra: true})
+	p := parser(t, NginxJSON, ParserOptions{Fields: Fields{Msec: "ts", Status: "code", RequestTime: "took"}, Extra: true})
 	require.NoError(t, p.Parse(
 		[]byte(`{"ts":1795165200,"code":500,"took":2,"remote_addr":"::1","http_user_agent":"u","request_id":"abc"}`), 0, &e))
 	require.Equal(t, event.Failure, e.Outcome)
@@ -300,7 +300,7 @@ func TestNginxJSON(t *testing.T) {
 	}
 }
 
-func p2(t testing.TB) *Parser { return parser(t, NginxJSON, Options{}) }
+func p2(t testing.TB) *Parser { return parser(t, NginxJSON, ParserOptions{}) }
 
 func TestEvents(t *testing.T) {
 	const one = `{"service":"s","type":"t","id":"mine"}`
@@ -310,7 +310,7 @@ func TestEvents(t *testing.T) {
 		JSON:   "[\n" + one + ",\n" + two + ",\n{\"service\":1},\n" + two + "]",
 	} {
 		for _, r := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
-			events, bad := read(t, r, parser(t, format, Options{}))
+			events, bad := read(t, r, parser(t, format, ParserOptions{}))
 			require.Len(t, events, 3, format)
 			require.Equal(t, "mine", events[0].ID)
 			require.Len(t, events[1].ID, 32)
@@ -325,35 +325,35 @@ func TestEvents(t *testing.T) {
 		NDJSON: bom + one + "\n" + bom + two + "\n",
 		JSON:   bom + "[" + one + "]\n" + bom + "[" + two + "]",
 	} {
-		events, bad := read(t, iotest.OneByteReader(strings.NewReader(text)), parser(t, format, Options{}))
+		events, bad := read(t, iotest.OneByteReader(strings.NewReader(text)), parser(t, format, ParserOptions{}))
 		require.Empty(t, bad, "byte order marks of joined files")
 		require.Len(t, events, 2)
-		plain, _ := read(t, strings.NewReader(two), parser(t, format, Options{}))
+		plain, _ := read(t, strings.NewReader(two), parser(t, format, ParserOptions{}))
 		require.Equal(t, plain[0].ID, events[1].ID, "the mark is no part of the id")
 	}
-	events, bad := read(t, strings.NewReader(one+two+` 7 "x" ]} `+"[["+one+"]] {\"a"), parser(t, JSON, Options{}))
+	events, bad := read(t, strings.NewReader(one+two+` 7 "x" ]} `+"[["+one+"]] {\"a"), parser(t, JSON, ParserOptions{}))
 	require.Len(t, events, 3)
 	require.Len(t, bad, 4)
 }
 
 func TestIDs(t *testing.T) {
 	log := sampleLog(t)
-	ids := func(data []byte, opt Options) (ids []string) {
+	ids := func(data []byte, opt ParserOptions) (ids []string) {
 		events, _ := read(t, bytes.NewReader(data), parser(t, Combined, opt))
 		for _, e := range events {
 			ids = append(ids, e.ID)
 		}
 		return ids
 	}
-	first := ids(log, Options{})
-	require.Equal(t, first, ids(log, Options{Paths: true, Service: "other"}), "the id is the record's alone")
-	require.Equal(t, first, ids(bytes.ReplaceAll(log, []byte("\n"), []byte("\r\n")), Options{}))
+	first := ids(log, ParserOptions{})
+	require.Equal(t, first, ids(log, ParserOptions{Paths: true, Service: "other"}), "the id is the record's alone")
+	require.Equal(t, first, ids(bytes.ReplaceAll(log, []byte("\n"), []byte("\r\n")), ParserOptions{}))
 	half := bytes.Index(log, []byte("192.0.2.17"))
-	require.Equal(t, first[:12], ids(log[:half], Options{}), "the file grew")
-	require.Equal(t, first[12:], ids(log[half:], Options{}), "the head was cut off")
-	require.NotEqual(t, first[0], ids(log, Options{Source: "web-2"})[0])
+	require.Equal(t, first[:12], ids(log[:half], ParserOptions{}), "the file grew")
+	require.Equal(t, first[12:], ids(log[half:], ParserOptions{}), "the head was cut off")
+	require.NotEqual(t, first[0], ids(log, ParserOptions{Source: "web-2"})[0])
 
-	same := ids(bytes.Repeat(log[:bytes.IndexByte(log, '\n')+1], 100), Options{})
+	same := ids(bytes.Repeat(log[:bytes.IndexByte(log, '\n')+1], 100), ParserOptions{})
 	distinct := map[string]bool{}
 	for _, id := range same {
 		distinct[id] = true
@@ -376,7 +376,7 @@ func TestIDsAreBounded(t *testing.T) {
 func TestReaderLongLines(t *testing.T) {
 	good := "h - - [20/Nov/2026:09:00:00 +0000]" + tail + "\n"
 	long := strings.Repeat("x", 1_000_000) + "\n"
-	in := NewReader(strings.NewReader(good+long+good), parser(t, Common, Options{}))
+	in := NewReader(strings.NewReader(good+long+good), parser(t, Common, ParserOptions{}))
 	var e event.Event
 	require.NoError(t, in.Next(&e))
 	require.Equal(t, int64(len(good)), in.Offset())
@@ -397,7 +397,7 @@ type growing struct{ bytes.Buffer }
 func TestReaderFollows(t *testing.T) {
 	good := "h - - [20/Nov/2026:09:00:00 +0000]" + tail
 	var file growing
-	in := NewReader(&file, parser(t, Common, Options{}))
+	in := NewReader(&file, parser(t, Common, ParserOptions{}))
 	var e event.Event
 	require.ErrorIs(t, in.Next(&e), io.EOF)
 	file.WriteString(good[:20])
@@ -411,7 +411,7 @@ func TestReaderFollows(t *testing.T) {
 	require.NoError(t, in.Flush(&e))
 	require.ErrorIs(t, in.Flush(&e), io.EOF)
 
-	in = NewReader(iotest.ErrReader(errors.New("disk gone")), parser(t, Common, Options{}))
+	in = NewReader(iotest.ErrReader(errors.New("disk gone")), parser(t, Common, ParserOptions{}))
 	require.ErrorContains(t, in.Next(&e), "read log: disk gone")
 }
 
@@ -425,7 +425,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(" "))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		for _, format := range Formats {
-			p := parser(t, format, Options{Paths: true, Extra: true})
+			p := parser(t, format, ParserOptions{Paths: true, Extra: true})
 			var e event.Event
 			err := p.Parse(line, 0, &e)
 			if err == nil {
@@ -434,7 +434,7 @@ func FuzzParse(f *testing.F) {
 				var lineErr *LineError
 				require.ErrorAs(t, err, &lineErr)
 			}
-			in := NewReader(iotest.HalfReader(bytes.NewReader(line)), parser(t, format, Options{}))
+			in := NewReader(iotest.HalfReader(bytes.NewReader(line)), parser(t, format, ParserOptions{}))
 			for {
 				if err := in.Next(&e); errors.Is(err, io.EOF) {
 					break
@@ -449,7 +449,7 @@ func FuzzParse(f *testing.F) {
 func BenchmarkCombined(b *testing.B) {
 	line := []byte(
 		`192.0.2.10 - - [20/Nov/2026:09:00:01 +0000] "GET /presentations/2026/images/dashboard.png HTTP/1.1" 200 171717 "https://shop.example/presentations/" "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"`)
-	p := parser(b, Combined, Options{})
+	p := parser(b, Combined, ParserOptions{})
 	var e event.Event
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
@@ -463,7 +463,7 @@ func BenchmarkCombined(b *testing.B) {
 func BenchmarkNginxJSON(b *testing.B) {
 	line := []byte(
 		`{"time_iso8601":"2026-11-20T12:00:00+03:00","remote_addr":"192.0.2.10","request_method":"GET","request_uri":"/products?page=2","status":"200","request_time":"0.123","body_bytes_sent":"5120","http_referer":"","http_user_agent":"Mozilla/5.0"}`)
-	p := parser(b, NginxJSON, Options{})
+	p := parser(b, NginxJSON, ParserOptions{})
 	var e event.Event
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
@@ -477,7 +477,7 @@ func BenchmarkNginxJSON(b *testing.B) {
 // Events that name no service or type take those of the options; the others keep
 // their own.
 func TestEventDefaults(t *testing.T) {
-	p, err := New(NDJSON, Options{Service: "shop", Type: "sale"})
+	p, err := NewParser(NDJSON, ParserOptions{Service: "shop", Type: "sale"})
 	require.NoError(t, err)
 	for line, want := range map[string]string{
 		`{}`:                                  "shop sale",

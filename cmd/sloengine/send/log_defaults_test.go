@@ -1,4 +1,4 @@
-package logfile
+package send
 
 import (
 	"io"
@@ -20,20 +20,20 @@ func TestDefaultsOfEvents(t *testing.T) {
 		{`{"attributes":{"a":"service"}}`, "shop", "order"},
 	}
 	for _, tt := range tests {
-		p, err := New(NDJSON, Options{Service: "shop", Type: "order"})
+		p, err := NewParser(NDJSON, ParserOptions{Service: "shop", Type: "order"})
 		require.NoError(t, err)
 		var e event.Event
 		require.NoError(t, p.Parse([]byte(tt.line), 0, &e), tt.line)
 		require.Equal(t, tt.service, e.Service, tt.line)
 		require.Equal(t, tt.typ, e.Type, tt.line)
 	}
-	p, err := New(NDJSON, Options{Service: "shop", Type: "order"})
+	p, err := NewParser(NDJSON, ParserOptions{Service: "shop", Type: "order"})
 	require.NoError(t, err)
 	for _, line := range []string{`{"service":null}`, `[]`, `1`, `{`, `{"service":"a","service":"b"}`, `{"service":""}`} {
 		var e event.Event
 		require.Error(t, p.Parse([]byte(line), 0, &e), line)
 	}
-	_, err = New(NDJSON, Options{Service: `a","id":"b`})
+	_, err = NewParser(NDJSON, ParserOptions{Service: `a","id":"b`})
 	require.Error(t, err, "a default must not be able to add fields")
 }
 
@@ -41,10 +41,10 @@ func TestDefaultsAreNotPartOfTheID(t *testing.T) {
 	line := []byte(`{"service":"s","type":"t"}`)
 	var with, without event.Event
 	for _, c := range []struct {
-		opt Options
+		opt ParserOptions
 		e   *event.Event
-	}{{Options{Service: "x", Type: "y"}, &with}, {Options{}, &without}} {
-		p, err := New(NDJSON, c.opt)
+	}{{ParserOptions{Service: "x", Type: "y"}, &with}, {ParserOptions{}, &without}} {
+		p, err := NewParser(NDJSON, c.opt)
 		require.NoError(t, err)
 		require.NoError(t, p.Parse(line, 0, c.e))
 	}
@@ -53,7 +53,7 @@ func TestDefaultsAreNotPartOfTheID(t *testing.T) {
 
 func TestRecordGivesTheLineThatWasRead(t *testing.T) {
 	const text = "{\"service\":\"s\",\"type\":\"t\"}\n\nnope\n{\"service\":\"s\",\"type\":\"u\"}"
-	p, err := New(NDJSON, Options{})
+	p, err := NewParser(NDJSON, ParserOptions{})
 	require.NoError(t, err)
 	r := NewReader(strings.NewReader(text), p)
 	var e event.Event

@@ -1,4 +1,4 @@
-package logfile
+package send
 
 import (
 	"bytes"
@@ -27,8 +27,8 @@ const (
 // Formats lists all formats, for help texts.
 var Formats = []Format{Common, Combined, NginxJSON, NDJSON, JSON}
 
-// Options say how records become events.
-type Options struct {
+// ParserOptions say how records become events.
+type ParserOptions struct {
 	// Service is the events' service; required, except for the formats that hold
 	// events, where it is that of events which name none.
 	Service string
@@ -84,7 +84,7 @@ func (e *LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e
 // so each stream needs its own. It is not safe for concurrent use.
 type Parser struct {
 	format  Format
-	opt     Options
+	opt     ParserOptions
 	ids     *ids
 	lines   int
 	json    fastjson.Parser
@@ -94,8 +94,8 @@ type Parser struct {
 	defaulted []byte // a record with its defaults
 }
 
-// New makes a parser for the format.
-func New(format Format, opt Options) (*Parser, error) {
+// NewParser makes a parser for the format.
+func NewParser(format Format, opt ParserOptions) (*Parser, error) {
 	if !slices.Contains(Formats, format) {
 		return nil, fmt.Errorf("unknown log format %q: use one of %s", format, joinFormats())
 	}
