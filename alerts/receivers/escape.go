@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/alertmanager/notify/telegram"
 	"github.com/prometheus/alertmanager/template"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/rules/series"
 )
@@ -98,11 +99,14 @@ func alertList(room int, list template.Alerts) string {
 	return out.String()
 }
 
+// failingTraces is the line with links to traces.
+const failingTraces = "Failing traces"
+
 // alertLines tells of one alert. If room is short, texts are cut, and links are left out.
 func alertLines(a template.Alert, room int) string {
-	resolved, ack := "", a.Annotations["acknowledge"]
+	resolved, ack, traces := "", a.Annotations["acknowledge"], a.Annotations[state.AnnotationTraces]
 	if a.Status == "resolved" {
-		resolved, ack = "Resolved: ", ""
+		resolved, ack, traces = "Resolved: ", "", ""
 	}
 	var out strings.Builder
 	for _, text := range []string{resolved + cmp.Or(a.Annotations["summary"], a.Labels["alertname"]),
@@ -120,7 +124,11 @@ func alertLines(a template.Alert, room int) string {
 		{"Incident", a.Annotations["incident"]}, {"Acknowledge", ack},
 		{"Runbook", a.Annotations["runbook_url"]}, {"Alert", a.Annotations["alert"]},
 		{"Status page", a.Annotations["page"]}, {"Dashboard", a.Annotations["dashboard"]},
+		{failingTraces, traces},
 	} {
+		for line[0] == failingTraces && line[1] != "" && cost(line[0]+": "+line[1]+"\n") >= room { // the last is the oldest
+			line[1] = line[1][:max(0, strings.LastIndexByte(line[1], ' '))]
+		}
 		if text := line[0] + ": " + line[1] + "\n"; line[1] != "" && cost(text) < room {
 			room -= cost(text)
 			out.WriteString(text)

@@ -1,6 +1,7 @@
 package receivers
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/prometheus/alertmanager/template"
@@ -45,4 +46,34 @@ func TestAlertLink(t *testing.T) {
 		require.Contains(t, text, c.text, c.name)
 		require.Contains(t, mail, c.mail, c.name)
 	}
+}
+
+// TestLinksToTraces: a message of a firing alert links to failing traces, to fewer of them where there is little room.
+func TestLinksToTraces(t *testing.T) {
+	templates, err := newTemplates(nil, "", "https://am.example.org")
+	require.NoError(t, err)
+	link := func(n string) string { return "https://tempo.example/trace/" + strings.Repeat(n, 32) + "?a=1&b=2" }
+	alert := template.Alert{Status: "firing", Labels: template.KV{"alertname": "a"},
+		Annotations: template.KV{"failing_traces": link("1") + " " + link("2") + " javascript:alert(3)"}}
+	data := &template.Data{Status: "firing", ExternalURL: "https://am.example.org", Alerts: template.Alerts{alert}}
+	text, err := templates.ExecuteTextString(`{{ template "slack.default.text" . }}`, data)
+	require.NoError(t, err)
+	require.Contains(t, text, "Failing traces: "+link("1")+" "+link("2")+" javascript:alert(3)\n")
+	mail, err := templates.ExecuteHTMLString(`{{ template "email.default.html" . }}`, data)
+	require.NoError(t, err)
+	require.Contains(t, mail, `<p>Failing traces: <a href="https://tempo.example/trace/`+strings.Repeat("1", 32)+
+		`?a=1&amp;b=2">trace</a> <a href="https://tempo.example/trace/`+strings.Repeat("2", 32)+
+		`?a=1&amp;b=2">trace</a> <a href="#ZgotmplZ">trace</a></p>`)
+
+	require.Contains(t, alertLines(alert, 180), "Failing traces: "+link("1")+" "+link("2")+"\n")
+	require.Contains(t, alertLines(alert, 120), "Failing traces: "+link("1")+"\n")
+	require.NotContains(t, alertLines(alert, 60), "traces")
+
+	data.Alerts[0].Status = "resolved"
+	text, err = templates.ExecuteTextString(`{{ template "slack.default.text" . }}`, data)
+	require.NoError(t, err)
+	require.NotContains(t, text, "traces")
+	mail, err = templates.ExecuteHTMLString(`{{ template "email.default.html" . }}`, data)
+	require.NoError(t, err)
+	require.NotContains(t, mail, "traces")
 }

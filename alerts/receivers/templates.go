@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/alertmanager/template"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/reliability/fsys"
 )
 
@@ -54,7 +55,9 @@ const templates = `
 {{- with .Annotations.page }}<a href="{{ . }}">Status page</a> · {{ end }}
 {{- with .Annotations.dashboard }}<a href="{{ . }}">Dashboard</a> · {{ end }}
 firing since {{ .StartsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ if eq .Status "resolved" }} until {{ .EndsAt.UTC.Format "2006-01-02 15:04:05 UTC" }}{{ end }}</p>
-<p style="color: #666; font-size: 85%">{{ range .Labels.SortedPairs }}{{ .Name }}={{ .Value }} {{ end }}</p>
+{{ if ne .Status "resolved" }}{{ with .Annotations.` + state.AnnotationTraces + ` }}<p>Failing traces:
+{{- range fields . }} <a href="{{ . }}">trace</a>{{ end }}</p>
+{{ end }}{{ end }}<p style="color: #666; font-size: 85%">{{ range .Labels.SortedPairs }}{{ .Name }}={{ .Value }} {{ end }}</p>
 {{ end }}</body></html>{{ end }}
 `
 
@@ -80,8 +83,9 @@ func CheckTemplates(patterns []string) error {
 // title, "" for one without urgency.
 func newTemplates(patterns []string, subject, external string) (*template.Template, error) {
 	t, err := template.FromGlobs(nil, func(text *texttemplate.Template, html *htmltemplate.Template) {
-		text.Funcs(texttemplate.FuncMap{"alertList": alertList})
-		html.Funcs(htmltemplate.FuncMap{"alertList": alertList})
+		own := map[string]any{"alertList": alertList, "fields": strings.Fields}
+		text.Funcs(own)
+		html.Funcs(own)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("default templates: %w", err)

@@ -58,11 +58,15 @@ type Alert struct {
 	Removed     bool      // resolved because the spec or the group is gone
 	Kept        bool      // firing on because too little is observed to tell whether it is over
 
+	// Traces are links to the last failing traces, the newest first, of an alert that fires and needs a person now.
+	Traces []string
+
 	live *alerts.Live // nil for a resolved alert of an earlier process whose definition is gone
 }
 
-// Annotations are the texts of the generated rule with the labels and the value filled in, and the link to the alert's
-// page where its address is known, sorted by name. There are none if the definition of the alert is not known any more.
+// Annotations are the texts of the generated rule with the labels and the value filled in, and the links to the alert's
+// page and to failing traces where their addresses are known, sorted by name. There are none if the definition of the
+// alert is not known any more.
 func (a *Alert) Annotations() []alerts.Annotation {
 	return a.Show(nil)
 }
@@ -90,22 +94,33 @@ func (a *Alert) Show(escape func(value string) string) []alerts.Annotation {
 		value = a.live.KeptValue(value)
 	}
 	out := a.live.Texts.Show(labels, shown, value)
+	if len(a.Traces) > 0 {
+		out = annotate(out, AnnotationTraces, strings.Join(a.Traces, " "))
+	}
 	if a.live.PageURL == "" {
 		return out
 	}
-	i, found := slices.BinarySearchFunc(out, annotationPage, func(x alerts.Annotation, name string) int {
-		return strings.Compare(x.Name, name)
-	})
-	if found { // one of the spec
-		return out
-	}
-	return slices.Insert(out, i, alerts.Annotation{Name: annotationPage,
-		Value: strings.TrimRight(a.live.PageURL, "/") + PagePath + "?" + PageQuery(a.Fingerprint).Encode()})
+	return annotate(out, annotationPage,
+		strings.TrimRight(a.live.PageURL, "/")+PagePath+"?"+PageQuery(a.Fingerprint).Encode())
 }
 
-// annotationPage is the annotation that links to the page of the alert. Prometheus cannot make it: a rule does not know
-// the fingerprint.
-const annotationPage = "alert"
+// annotate adds an annotation, unless the spec has one of the name.
+func annotate(list []alerts.Annotation, name, value string) []alerts.Annotation {
+	i, found := slices.BinarySearchFunc(list, name, func(x alerts.Annotation, name string) int {
+		return strings.Compare(x.Name, name)
+	})
+	if found {
+		return list
+	}
+	return slices.Insert(list, i, alerts.Annotation{Name: name, Value: value})
+}
+
+// Annotations that Prometheus cannot make: a rule knows neither the fingerprint nor single events.
+const (
+	annotationPage = "alert" // links to the page of the alert
+	// AnnotationTraces links to failing traces, with spaces between the links.
+	AnnotationTraces = "failing_traces"
+)
 
 // PagePath is the path of the page of an alert, below the address of the status page.
 const PagePath = "/alert"

@@ -82,3 +82,53 @@ func TestAnnotations(t *testing.T) {
 	require.Contains(t, annotation(m.View().Active[0], "alert"), "http://b.example/alert?id=")
 	require.Equal(t, at.Add(100*time.Minute), m.View().Active[0].FiredAt, "it goes on")
 }
+
+// TestTracesOfAPage: a paging alert links to the failing traces of its group, and keeps the last ones when there are no
+// more. A pending alert, and one that needs nobody now, links to none.
+func TestTracesOfAPage(t *testing.T) {
+	s := newSLO(t, "shop/availability", "99.9", "product")
+	s.Alerting.NoData.Disabled = true
+	at := start.Add(40 * day)
+	traffic := stream{rate: 100, from: start, incidents: []incident{{at, at.Add(3 * time.Hour), 0.5}}}
+	var asked []string
+	known := []string{"https://tempo.example/2", "https://tempo.example/1"}
+	m := newMachine(t, func(o *Options) {
+		o.Traces = func(id slo.ID, group slo.Group) []string {
+			asked = append(asked, string(id)+" "+group.Key())
+			return known
+		}
+	})
+	step := func(after time.Duration) {
+		r := traffic.report(s, slo.Group{"MED"}, at.Add(after))
+		m.Step(&sla.Report{Time: at.Add(after), SLOs: []sla.SLOReport{r}})
+	}
+	step(0)
+	step(5 * time.Minute)
+	step(10 * time.Minute)
+	require.NotEmpty(t, asked)
+	require.Equal(t, "shop/availability "+slo.Group{"MED"}.Key(), asked[0])
+	pages, others := 0, 0
+	for _, a := range m.View().Active {
+		if a.Urgent && a.State == Firing {
+			pages++
+			require.Equal(t, "https://tempo.example/2 https://tempo.example/1", annotation(a, AnnotationTraces))
+			require.IsIncreasing(t, annotationNames(a.Annotations()), "they are sorted")
+		} else {
+			others++
+			require.Empty(t, annotation(a, AnnotationTraces))
+		}
+	}
+	require.Positive(t, pages)
+	require.Positive(t, others)
+
+	known = nil
+	step(15 * time.Minute)
+	require.Equal(t, "https://tempo.example/2 https://tempo.example/1", annotation(m.View().Active[0], AnnotationTraces))
+}
+
+func annotationNames(list []alerts.Annotation) (out []string) {
+	for _, a := range list {
+		out = append(out, a.Name)
+	}
+	return out
+}

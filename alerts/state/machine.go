@@ -138,10 +138,11 @@ func (m *Machine) publish() {
 			for _, row := range m.rows[s].list {
 				for _, a := range row.active {
 					if a != nil {
-						v.Active = append(v.Active, a.Alert)
 						if a.State == Firing {
+							m.trace(&a.Alert)
 							firing++
 						}
+						v.Active = append(v.Active, a.Alert)
 					}
 				}
 			}
@@ -159,6 +160,17 @@ func (m *Machine) publish() {
 	g[Firing].Set(float64(firing))
 	g[Pending].Set(float64(len(v.Active) - firing))
 	g[Resolved].Set(float64(len(v.Resolved)))
+}
+
+// trace gives an alert that needs a person now the links to the failing traces of its SLO. An alert keeps those that it
+// had last, also when it has resolved.
+func (m *Machine) trace(a *Alert) {
+	if m.opt.Traces == nil || !a.Urgent || a.SLO == "" {
+		return
+	}
+	if links := m.opt.Traces(a.SLO, a.Group); len(links) > 0 {
+		a.Traces = links
+	}
 }
 
 // alert is an alert that is pending or firing.

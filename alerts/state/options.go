@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts"
 	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/slo"
 )
 
 // Options configure a Machine. The zero value works.
@@ -26,6 +27,10 @@ type Options struct {
 	// MaxResolved of them, default 10,000.
 	KeepResolved time.Duration
 	MaxResolved  int
+
+	// Traces are links to the last failing traces of a group of an SLO, the newest first, or of all its groups with nil.
+	// Nil: they are not known.
+	Traces func(id slo.ID, group slo.Group) []string
 
 	Metrics *Metrics // default: unregistered
 }

@@ -156,7 +156,7 @@ func (b *builder) parts() (p parts, err error) {
 		return p, err
 	}
 	lookup := b.incidentLookup(p.storage, func() *sla.Report { return p.evaluation.Latest() }) // asked once it runs
-	if p.alerts, err = b.liveAlerts(lookup.Of, lookup.States); err != nil {
+	if p.alerts, err = b.liveAlerts(lookup.Of, lookup.States, b.traceLinks(p.storage.traces)); err != nil {
 		return p, err
 	}
 	if p.evaluation, err = b.evaluation(p.storage, p.alerts); err != nil {

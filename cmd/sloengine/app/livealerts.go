@@ -20,7 +20,10 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/slo/traces"
+	"github.com/sloengine/sloengine/web/site"
 )
 
 // AlertsFile keeps the alert states over restarts.
@@ -80,14 +83,34 @@ type liveAlerts struct {
 	stepped chan struct{}
 }
 
+// maxTraceLinks is how many failing traces an alert links to.
+const maxTraceLinks = 5
+
+// traceLinks makes links to failing traces; nil without an address for them.
+func (b *builder) traceLinks(of *traces.Store) func(slo.ID, slo.Group) []string {
+	address := b.config.Web.TraceURL
+	if address == "" {
+		return nil
+	}
+	return func(id slo.ID, group slo.Group) (links []string) {
+		list := of.Of(id, group, time.Now())
+		for i := range list[:min(len(list), maxTraceLinks)] {
+			links = append(links, site.TraceURL(address, list[i].ID))
+		}
+		return links
+	}
+}
+
 func (b *builder) liveAlerts(incidentOf func(string) (receivers.Incident, bool),
-	incidents func() ([]receivers.IncidentState, bool)) (*liveAlerts, error) {
+	incidents func() ([]receivers.IncidentState, bool), traceLinks func(slo.ID, slo.Group) []string,
+) (*liveAlerts, error) {
 	c, set, breakers, log := &b.config, b.set, b.delivery.Breakers(), b.Log
 	m, err := state.New(state.Options{
 		Alerts:       c.AlertOptions(),
 		Grace:        max(2*time.Minute, 4*c.Evaluator.Interval),
 		KeepResolved: alertsKept,
 		Metrics:      state.NewMetrics(set),
+		Traces:       traceLinks,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("create alert states: %w", err)

@@ -115,11 +115,11 @@ func siteOptions(
 			Audit:  trail.note,
 		},
 		Published: site.Published{Look: look},
-		Address:   site.Address{ExternalPath: external.Path, ExternalURL: c.Web.ExternalURL,
+		Address: site.Address{ExternalPath: external.Path, ExternalURL: c.Web.ExternalURL,
 			TraceURL: c.Web.TraceURL},
-		Bounds:    site.Bounds{StaleAfter: max(time.Minute, 4*c.Evaluator.Interval), MaxResponseBytes: c.Web.ResponsesMemory},
-		Scrape:    site.Scrape{Registry: registry, Sets: []*metrics.Set{set}},
-		Now:       time.Now, Version: v, LogError: func(msg string, err error) { trail.log.Error(msg, "err", err) },
+		Bounds: site.Bounds{StaleAfter: max(time.Minute, 4*c.Evaluator.Interval), MaxResponseBytes: c.Web.ResponsesMemory},
+		Scrape: site.Scrape{Registry: registry, Sets: []*metrics.Set{set}},
+		Now:    time.Now, Version: v, LogError: func(msg string, err error) { trail.log.Error(msg, "err", err) },
 	}, nil
 }
 

@@ -1,8 +1,11 @@
 package otlp
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -19,10 +22,10 @@ const tracedSpec = `version: sloengine/v1
 service: shop
 slos:
   - name: availability
-    objective: 99
+    objective: 99.999
     window: 30d
     indicator: {events: {valid: '{type=~"server|order"}', bad: '{outcome="failure"}'}}
-    alerting: {min_events: 1}
+    alerting: {min_events: 1, ticket: {disabled: true}, tiers: [{severity: page, long: 1h, short: 5m, budget: 2}]}
   - name: latency
     objective: 99
     window: 30d
@@ -33,6 +36,13 @@ const tracedSettings = `evaluator: {interval: 200ms}
 checkpoint: {interval: 1h}
 web: {trace_url: "https://tempo.example/trace/{trace_id}?from=sloengine"}
 otlp: {logs: [{event_name: order.failed, type: order}]}
+`
+
+// toldBy are settings that send alerts to a webhook.
+const toldBy = `notifications:
+  receivers: [{name: oncall, webhook_configs: [{url: %q}]}]
+  default: oncall
+  timing: {critical: {group_wait: 0s, group_interval: 200ms, repeat_interval: 1s}}
 `
 
 // tracesBody is a request of one span of shop in OTLP/JSON.
@@ -89,13 +99,20 @@ func traceIDs(t *testing.T, p *e2etest.Process, slo string) (ids []string) {
 	return ids
 }
 
-// TestFailingTraces: bad events of every protocol leave their trace ids at the SLO, good ones do not. After a restart
-// those are there again whose events are read from the log and carry them.
+// TestFailingTraces: bad events of every protocol leave their trace ids at the SLO, good ones do not, and the paging
+// alert links to them. After a restart those are there again whose events are read from the log and carry them.
 func TestFailingTraces(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", tracedSpec)
-	p := e2etest.Serve(t, dir, spec, tracedSettings)
+	messages := make(chan []byte, 1000)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // one that is not whole is no message
+		messages <- body
+	}))
+	defer hook.Close()
+	settings := tracedSettings + fmt.Sprintf(toldBy, hook.URL)
+	p := e2etest.Serve(t, dir, spec, settings)
 	sendTraced(t, p, time.Now())
 	want := []string{traced("1"), traced("3"), traced("4"), traced("5")}
 	testkit.Eventually(t, "all traces are there", func() bool {
@@ -105,8 +122,23 @@ func TestFailingTraces(t *testing.T) {
 	page := string(e2etest.Get(t, p.Base+"/slo?id=shop/latency"))
 	require.Contains(t, page, `<a href="https://tempo.example/trace/`+traced("2")+`?from=sloengine"`)
 
+	testkit.Eventually(t, "the alert links to all of them", func() bool {
+		var message struct {
+			Alerts []struct{ Labels, Annotations map[string]string }
+		}
+		if json.Unmarshal(<-messages, &message) != nil || len(message.Alerts) != 1 {
+			return false
+		}
+		require.Equal(t, "ErrorBudgetBurnPage", message.Alerts[0].Labels["alertname"])
+		links := strings.Fields(message.Alerts[0].Annotations["failing_traces"])
+		slices.Sort(links)
+		return slices.EqualFunc(want, links, func(id, link string) bool {
+			return link == "https://tempo.example/trace/"+id+"?from=sloengine"
+		})
+	})
+
 	p.Kill()
-	p = e2etest.Serve(t, dir, spec, tracedSettings)
+	p = e2etest.Serve(t, dir, spec, settings)
 	testkit.Eventually(t, "a report is there", func() bool { return len(traceIDs(t, p, "latency")) > 0 })
 	require.Equal(t, []string{traced("1"), traced("5")}, traceIDs(t, p, "availability"),
 		"the log has no headers, and of log records no trace ids that no spec names")
