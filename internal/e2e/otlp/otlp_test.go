@@ -53,25 +53,31 @@ slos:
 // engine is one that can be killed and started again at the same addresses.
 type engine struct {
 	*e2etest.Process
-	http, grpc string
-	args       []string
+	dir, http, grpc string
+	args            []string
 }
 
 // startEngine starts one that knows the shops, and further services by their specs. Settings are added to its own.
 func startEngine(t *testing.T, settings string, specs ...string) *engine {
 	t.Helper()
-	dir, specDir := t.TempDir(), t.TempDir()
+	specDir := t.TempDir()
 	for _, language := range languages {
 		specs = append(specs, fmt.Sprintf(shopSpec, language+"-shop"))
 	}
 	for i, text := range specs {
 		e2etest.WriteFile(t, specDir, fmt.Sprintf("%d.yaml", i), text)
 	}
-	e := &engine{http: nettest.FreeAddress(t), grpc: nettest.FreeAddress(t)}
-	e.args = []string{"serve", "-f", specDir, "--data-dir", filepath.Join(dir, "data"), "--web.listen-address", e.http, "-c",
-		e2etest.WriteFile(t, dir, "engine.yaml", e2etest.CrashSettings+"otlp: {grpc: "+e.grpc+"}\n"+settings)}
+	e := &engine{dir: t.TempDir(), http: nettest.FreeAddress(t), grpc: nettest.FreeAddress(t)}
+	e.args = []string{"serve", "-f", specDir, "--data-dir", filepath.Join(e.dir, "data"), "--web.listen-address", e.http,
+		"-c", e.configure(t, settings)}
 	e.start(t)
 	return e
+}
+
+// configure writes the settings for the next start, and returns their file.
+func (e *engine) configure(t *testing.T, settings string) string {
+	t.Helper()
+	return e2etest.WriteFile(t, e.dir, "engine.yaml", e2etest.CrashSettings+"otlp: {grpc: "+e.grpc+"}\n"+settings)
 }
 
 func (e *engine) start(t *testing.T) {

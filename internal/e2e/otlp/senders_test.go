@@ -60,6 +60,7 @@ type shop struct {
 	base    string
 	out     *bufio.Scanner
 	log     testkit.Buffer
+	counts  map[request]int // once it has stopped
 }
 
 // startShop starts the web shop of a language, whose SDK sends to an endpoint. The variables of the environment are for
@@ -136,20 +137,23 @@ func (r request) failed() bool { return r.status >= "500" }
 // stop ends the shop once its SDK has sent all spans, and returns what it has counted.
 func (s *shop) stop(t testing.TB) map[request]int {
 	t.Helper()
+	if s.counts != nil {
+		return s.counts
+	}
 	require.NoError(t, s.cmd.Process.Signal(syscall.SIGTERM))
 	var end struct{ Counts map[string]int }
 	s.read(t, &end)
 	for s.out.Scan() { // until it has ended
 	}
 	require.NoError(t, s.cmd.Wait(), &s.log)
-	counts := map[request]int{}
+	s.counts = map[request]int{}
 	for key, n := range end.Counts {
 		part := strings.Split(key, " ")
 		minute, err := strconv.ParseInt(part[0], 10, 64)
 		require.NoError(t, err)
-		counts[request{minute, part[1], part[2], part[3]}] += n
+		s.counts[request{minute, part[1], part[2], part[3]}] += n
 	}
-	return counts
+	return s.counts
 }
 
 // pages are what visitors of a shop request.
@@ -242,11 +246,16 @@ type collector struct {
 	log             testkit.Buffer
 }
 
+func collectorProgram(t testing.TB) string {
+	t.Helper()
+	home := fetched(t, "collector", "collector/go.mod", "collector/go.sum", "collector/main.go")
+	return filepath.Join(home, "collector")
+}
+
 // startCollector starts a Collector that receives OTLP. The settings add exporters and pipelines.
 func startCollector(t testing.TB, settings string) *collector {
 	t.Helper()
-	home := fetched(t, "collector", "collector/go.mod", "collector/go.sum", "collector/main.go")
-	c := &collector{program: filepath.Join(home, "collector"), http: nettest.FreeAddress(t), grpc: nettest.FreeAddress(t)}
+	c := &collector{program: collectorProgram(t), http: nettest.FreeAddress(t), grpc: nettest.FreeAddress(t)}
 	dir := t.TempDir()
 	c.config = filepath.Join(dir, "collector.yaml")
 	require.NoError(t, os.WriteFile(c.config, fmt.Appendf(nil, `
