@@ -18,6 +18,7 @@ import (
 // offBoards are the families that no board shows, with the reason. A new family goes on a board, or in here.
 var offBoards = map[string]string{
 	"slo_part_events_total":                            "boards show the ratio that the rules record of the two counts",
+	"sloengine_otlp_findings":                          "the pages of the engine and of each SLO name them",
 	"sloengine_notify_inhibited_alerts":                "the page of each alert shows what inhibits it",
 	"slo_volume_events":                                "the page shows it against its target",
 	"slo_volume_target_events":                         "the page shows it against its target",

@@ -98,6 +98,7 @@ type Translation struct {
 	CloudEvents *mapping.Mapping // of their data; nil: these are events
 	Spans       *otlp.Settings   // which spans count, and how; nil: otlp.DefaultKeep and nothing else
 	Seen        *otlp.Seen       // notes spans that no spec counts; nil: they are not noted
+	Findings    *otlp.Findings   // notes what makes numbers wrong; nil: it is not noted
 	// Attributes are those that the spec names for a service, for spans; nil: none.
 	Attributes func(service []byte) []string
 	// Counters has the last points of metrics; nil: no metrics count, and the two below are not used.

@@ -84,7 +84,7 @@ func (d otlpDoor) counts() bool { return d.of == points }
 func (d otlpDoor) begin(h *Handler, req *http.Request, s *requestState) *refusal {
 	if s.form.spans == nil {
 		t := &h.o.Translation
-		s.form.spans = &spanState{wire: otlpwire.New(otlpwire.Limits{}), mapper: otlp.NewMapper(t.Spans, t.Seen),
+		s.form.spans = &spanState{wire: otlpwire.New(otlpwire.Limits{}), mapper: otlp.NewMapper(t.Spans, t.Seen, t.Findings),
 			ignored: make([]int, len(otlp.Reasons()))}
 	}
 	if d.grpc {

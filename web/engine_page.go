@@ -30,6 +30,7 @@ type enginePage struct {
 	Text     string
 	Progress chart.Gauge // of the recovery; Class "" if there is none
 	Degraded []string
+	Findings []string // what makes numbers wrong
 	Rate     rateChart
 	Ingest   []site.Figure
 	Disk     diskBar
@@ -93,6 +94,11 @@ func (h *engineHandler) page(c *gin.Context) {
 	p.Parked = h.parkedPart(v)
 	for _, d := range e.Degraded(v.Now) {
 		p.Degraded = append(p.Degraded, strings.TrimSpace(d.Part+" "+d.Name)+": "+d.Reason)
+	}
+	if h.Opt.Findings != nil {
+		for _, f := range h.Opt.Findings() {
+			p.Findings = append(p.Findings, f.Text())
+		}
 	}
 	if h.Opt.Rejects != nil {
 		p.Rejects = newRejectRows(h.Opt.Rejects())

@@ -8,8 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/web/api"
+	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 )
 
@@ -74,6 +76,34 @@ func TestTrafficThatNoSpecCounts(t *testing.T) {
 	page = b.get("/").Body.String()
 	check(t, page)
 	require.Contains(t, page, "4 services sent OpenTelemetry spans that no spec counts")
+}
+
+// TestWrongNumbers shows what senders do to the numbers of a service, on the pages that show these.
+func TestWrongNumbers(t *testing.T) {
+	b := newBench(t)
+	const shown = "/slo?id=mdm/availability"
+	b.web.Opt.Findings = func() []status.Finding {
+		return []status.Finding{
+			{Reason: otlp.SampledByOutcome, Service: "mdm"}, {Reason: otlp.SampledWork, Service: "mdm"},
+			{Reason: otlp.TwoSignals, Service: "other", Type: "job"},
+		}
+	}
+	page := b.get("/engine").Body.String()
+	check(t, page)
+	_, section, _ := strings.Cut(page, `id="findings"`)
+	section, _, _ = strings.Cut(section, "</section>")
+	require.Equal(t, 3, strings.Count(section, "<li>"))
+	require.Contains(t, section, "more than one signal (spans, log records, metrics) of other has the type job.")
+	page = b.get(shown).Body.String()
+	check(t, page)
+	require.Contains(t, page, "Ratios are biased: spans of mdm were sampled by outcome.")
+	require.NotContains(t, page, "Completion is unreliable", "it follows no work")
+	require.NotContains(t, page, "Operations may count twice")
+	b.web.Opt.Findings = func() []status.Finding { return nil }
+	require.NotContains(t, b.get("/engine").Body.String(), `id="findings"`)
+	limited := newScope([]string{"other"}).restrict(site.Options{Condition: site.Condition{
+		Findings: func() []status.Finding { return []status.Finding{{Service: "mdm"}, {Service: "other"}} }}})
+	require.Equal(t, []status.Finding{{Service: "other"}}, limited.Findings())
 }
 
 // uncounted holds what is said about spans that no spec counts to the contract.

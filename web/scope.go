@@ -53,6 +53,12 @@ func (s scope) restrict(o site.Options) site.Options {
 		Condition: site.Condition{
 			Engine: func() status.Engine { return s.engine(o.Engine()) },
 			Brief:  func() status.Engine { return s.engine(o.Brief()) },
+			Findings: func() []status.Finding {
+				if o.Findings == nil {
+					return nil
+				}
+				return slices.DeleteFunc(o.Findings(), func(f status.Finding) bool { return !s.has(f.Service) })
+			},
 		},
 		Alerting:  site.Alerting{AlertsKept: o.AlertsKept},
 		Access:    site.Access{Scope: s.key(), Caller: o.Caller, Audit: o.Audit},

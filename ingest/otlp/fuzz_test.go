@@ -42,7 +42,7 @@ func FuzzSpans(f *testing.F) {
 		Spans: []otlp.SpanRule{{Kind: "client", Type: "call"}}, Logs: []otlp.LogRule{{Body: "*", Type: "log"}}}
 	catalog := event.NewCatalog(map[string][]string{"shop": nil})
 	seen := otlp.NewSeen(func() time.Time { return now }, slog.New(slog.DiscardHandler))
-	m, wire := otlp.NewMapper(settings, seen), otlpwire.New(otlpwire.Limits{})
+	m, wire := otlp.NewMapper(settings, seen, nil), otlpwire.New(otlpwire.Limits{})
 	var d event.Decoder
 	var b event.Batch
 	f.Fuzz(func(t *testing.T, body []byte) {

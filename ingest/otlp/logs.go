@@ -47,6 +47,7 @@ func (m *Mapper) Log(r *otlpwire.LogRecord) (*event.Draft, Reason) {
 	}
 	m.giveTrace(&r.TraceID)
 	m.collect(e)
+	m.find(rule.typ, signalLogs, e.Weight)
 	return e, Counts
 }
 

@@ -23,7 +23,7 @@ func logged(t *testing.T, s *otlp.Settings, named []string, service string, reco
 	}
 	body := fmt.Sprintf(`{"resourceLogs":[{"resource":{%s},"scopeLogs":[{"logRecords":[%s]}]}]}`,
 		attrs("service.name="+service), strings.Join(records, ","))
-	m := otlp.NewMapper(s, nil)
+	m := otlp.NewMapper(s, nil, nil)
 	catalog := event.NewCatalog(map[string][]string{"shop": nil, "strict": {"request"}})
 	var d event.Decoder
 	var b event.Batch

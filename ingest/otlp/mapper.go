@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/hex"
 	"fmt"
@@ -51,6 +52,8 @@ type Mapper struct {
 	logs       []*logRule
 	metrics    []*metricRule
 	seen       *Seen
+	findings   *Findings
+	minute     int64 // of the request
 	catalog    event.Catalog
 	attributes func(service []byte) []string
 
@@ -69,6 +72,8 @@ type Mapper struct {
 	rpc               []byte
 	operation         []byte
 	later             [rolesEnd]bool // the value above is that of the later conventions
+	tail              bool           // a tail sampler chose the item
+	resourceTail      bool           // the same of its resource
 	cut               int
 
 	hash   xxh3.Hasher // of log records and points
@@ -84,9 +89,10 @@ type Mapper struct {
 // maxPlans bounds the services that a mapper remembers, of which one request may name any number.
 const maxPlans = 200
 
-// NewMapper makes a mapper. Spans that no spec counts are noted in seen.
-func NewMapper(s *Settings, seen *Seen) *Mapper {
-	m := &Mapper{settings: s, seen: seen, plans: map[string]*plan{}}
+// NewMapper makes a mapper. Spans that no spec counts are noted in seen, and what is wrong with others in findings.
+// Both may be nil.
+func NewMapper(s *Settings, seen *Seen, findings *Findings) *Mapper {
+	m := &Mapper{settings: s, seen: seen, findings: findings, plans: map[string]*plan{}}
 	for _, key := range s.Keep {
 		m.keep = append(m.keep, newPattern(key))
 	}
@@ -109,6 +115,9 @@ func (m *Mapper) Begin(catalog event.Catalog, attributes func(service []byte) []
 		clear(m.plans)
 	}
 	m.catalog, m.attributes, m.resource, m.cut = catalog, attributes, -1, 0
+	if m.findings != nil {
+		m.minute = m.findings.o.Now().Unix() / 60
+	}
 }
 
 // Cut is how many values of the request were shortened or left out.
@@ -132,7 +141,9 @@ func (m *Mapper) Span(s *otlpwire.Span) (*event.Draft, Reason) {
 		m.notice(s, typ)
 		return nil, UnknownType
 	}
-	return m.event(s, typ), Counts
+	e := m.event(s, typ)
+	m.find(typ, signalSpans, e.Weight)
+	return e, Counts
 }
 
 // gather reads the attributes of an item.
@@ -144,6 +155,12 @@ func (m *Mapper) gather(from *otlpwire.Origin, attrs []otlpwire.Attr) {
 	m.values = append(m.values[:0], m.inherited...)
 	m.text, m.http, m.rpc, m.operation, m.later = m.text[:0], 0, nil, nil, [len(m.later)]bool{}
 	clear(m.own[:len(p.names)])
+	m.tail = false
+	for i := range from.Scope {
+		if to, ok := roles[string(from.Scope[i].Key)]; ok {
+			m.tail = m.tail || tailSampled(to, &from.Scope[i].Value)
+		}
+	}
 	for i := range attrs {
 		a := &attrs[i]
 		to := p.slot(i, a.Key)
@@ -173,7 +190,7 @@ func (m *Mapper) enter(s *otlpwire.Origin) {
 	m.resourceText = m.resourceText[:0]
 	m.inherited = m.inherited[:0]
 	m.values = m.values[:0]
-	m.text = m.resourceText
+	m.text, m.resourceTail = m.resourceText, false
 	for i := range s.Resource {
 		a := &s.Resource[i]
 		if len(a.Key) > maxNameBytes {
@@ -183,6 +200,7 @@ func (m *Mapper) enter(s *otlpwire.Origin) {
 		if !ok {
 			to = p.learn(string(a.Key))
 		}
+		m.resourceTail = m.resourceTail || tailSampled(to.role, &a.Value)
 		if to.name >= 0 {
 			m.set(to, &a.Value)
 		}
@@ -221,6 +239,7 @@ func (m *Mapper) newPlan(namespace, name string) *plan {
 		}
 	}
 	p.operation, p.trace = p.named[Operation], p.named[TraceID]
+	p.traced = m.findings != nil && m.findings.o.Traced(p.service)
 	for _, r := range m.rules {
 		if r.service == "" || r.service == service {
 			p.rules = append(p.rules, r)
@@ -308,7 +327,15 @@ func (m *Mapper) note(to slot, v *otlpwire.Value) {
 		m.rpc = m.bound(v.Bytes)
 	case r == roleOperation && v.Kind == otlpwire.String:
 		m.operation = v.Bytes
+	case tailSampled(r, v):
+		m.tail = true
 	}
+}
+
+// tailSampled reports whether an attribute says that a tail sampler chose its item.
+func tailSampled(r role, v *otlpwire.Value) bool {
+	return r == roleTail || r == roleRefinery && v.Kind == otlpwire.String &&
+		!bytes.HasPrefix(v.Bytes, []byte("deterministic"))
 }
 
 func (m *Mapper) outcome(s *otlpwire.Span) event.Outcome { return outcome(s.Status, m.http, m.rpc) }
@@ -323,6 +350,9 @@ var (
 	typeServer   = []byte("server")
 	typeConsumer = []byte("consumer")
 )
+
+// IsSpanType reports whether spans have a type without a rule.
+func IsSpanType(typ string) bool { return typ == string(typeServer) || typ == string(typeConsumer) }
 
 // typeOf is the type of the event, or why there is none. A span counts if it enters the service, or processes a
 // message: the parent of such a span may be the one that has received it.

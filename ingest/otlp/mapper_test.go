@@ -145,7 +145,7 @@ func TestWhatCounts(t *testing.T) {
 				"2027-01-15T08:00:00Z. Correct the sender's clock."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := otlp.NewMapper(&otlp.Settings{Keep: otlp.DefaultKeep}, nil)
+			m := otlp.NewMapper(&otlp.Settings{Keep: otlp.DefaultKeep}, nil, nil)
 			require.Equal(t, c.want, mapped(t, m, nil, request(shop, span(c.span))))
 		})
 	}
@@ -163,12 +163,12 @@ func TestServices(t *testing.T) {
 		attrs("other=1"):                                  "unknown_service",
 		"":                                                "unknown_service",
 	} {
-		require.Equal(t, want, mapped(t, otlp.NewMapper(settings, nil), nil, request(resource, server)), resource)
+		require.Equal(t, want, mapped(t, otlp.NewMapper(settings, nil, nil), nil, request(resource, server)), resource)
 	}
 }
 
 func TestAttributesOfTheSpec(t *testing.T) {
-	m := otlp.NewMapper(&otlp.Settings{Keep: []string{"k8s.*.name"}}, nil)
+	m := otlp.NewMapper(&otlp.Settings{Keep: []string{"k8s.*.name"}}, nil, nil)
 	given := span(`"kind":2,"name":"GET /cart",` + attrs("http.route=/cart", "type=x", "tenant.id:7",
 		"big="+strings.Repeat("ä", 200)))
 	resource := attrs("service.name=shop", "k8s.pod.name=p1", "k8s.pod.uid=u1", "cloud.region=eu")
@@ -196,7 +196,7 @@ func TestRules(t *testing.T) {
 		`"kind":1,"name":"export"`:                          "kind",
 		`"kind":5,"name":"x",` + attrs("celery.action=run"): strings.Replace(eventOf, "server", "task", 1) + `"duration_ms":250}`,
 	} {
-		require.Equal(t, want, mapped(t, otlp.NewMapper(settings, nil), nil,
+		require.Equal(t, want, mapped(t, otlp.NewMapper(settings, nil, nil), nil,
 			request(attrs("service.name=shop"), span(fields))), fields)
 	}
 }
@@ -245,7 +245,7 @@ func TestNames(t *testing.T) {
 
 // A fractional weight is right in the mean, and the same for a resend.
 func TestFractionalWeights(t *testing.T) {
-	m := otlp.NewMapper(&otlp.Settings{Sampling: map[string]float64{"shop": 0.3}}, nil)
+	m := otlp.NewMapper(&otlp.Settings{Sampling: map[string]float64{"shop": 0.3}}, nil, nil)
 	sum, n := 0, 3000
 	for i := range n {
 		given := fmt.Sprintf(`{"traceId":"%032x","spanId":"b7ad6b7169203331","kind":2,"endTimeUnixNano":"1799999995000000000",`+
@@ -265,7 +265,7 @@ func TestFractionalWeights(t *testing.T) {
 func TestSeen(t *testing.T) {
 	at := now
 	seen := otlp.NewSeen(func() time.Time { return at }, slog.New(slog.DiscardHandler))
-	m := otlp.NewMapper(&otlp.Settings{}, seen)
+	m := otlp.NewMapper(&otlp.Settings{}, seen, nil)
 	send := func(service, fields string) {
 		mapped(t, m, nil, request(attrs("service.name="+service), span(fields)))
 	}
@@ -299,7 +299,7 @@ func TestSeen(t *testing.T) {
 func TestSeenIsBounded(t *testing.T) {
 	at := now
 	seen := otlp.NewSeen(func() time.Time { return at }, slog.New(slog.DiscardHandler))
-	m := otlp.NewMapper(&otlp.Settings{}, seen)
+	m := otlp.NewMapper(&otlp.Settings{}, seen, nil)
 	for i := range 300 {
 		mapped(t, m, nil, request(attrs("service.name=one"), span(fmt.Sprintf(`"kind":2,"name":"op %d"`, i))))
 	}
@@ -342,7 +342,7 @@ func BenchmarkSpans(b *testing.B) {
 // decoding makes events of a body that has that many spans, in memory that is used again.
 func decoding(body []byte, spans int) func() {
 	catalog := event.NewCatalog(map[string][]string{"shop": nil})
-	m := otlp.NewMapper(&otlp.Settings{Keep: otlp.DefaultKeep}, nil)
+	m := otlp.NewMapper(&otlp.Settings{Keep: otlp.DefaultKeep}, nil, nil)
 	wire := otlpwire.New(otlpwire.Limits{})
 	var d event.Decoder
 	var b event.Batch
@@ -391,7 +391,7 @@ func usual(n int) *trace.TracesData {
 
 func TestProposals(t *testing.T) {
 	seen := otlp.NewSeen(func() time.Time { return now }, slog.New(slog.DiscardHandler))
-	m := otlp.NewMapper(&otlp.Settings{}, seen)
+	m := otlp.NewMapper(&otlp.Settings{}, seen, nil)
 	send := func(n int, service, fields string) {
 		for range n {
 			mapped(t, m, nil, request(attrs("service.name="+service), span(fields)))
@@ -438,7 +438,7 @@ slos:
 func TestAMapperIsBounded(t *testing.T) {
 	settings := &otlp.Settings{Keep: []string{"*"}, Spans: []otlp.SpanRule{{Service: "x", Kind: "client", Type: "call"}}}
 	seen := otlp.NewSeen(func() time.Time { return now }, slog.New(slog.DiscardHandler))
-	m, wire := otlp.NewMapper(settings, seen), otlpwire.New(otlpwire.Limits{})
+	m, wire := otlp.NewMapper(settings, seen, nil), otlpwire.New(otlpwire.Limits{})
 	catalog := event.NewCatalog(map[string][]string{"shop": nil})
 	held := func() uint64 {
 		runtime.GC()

@@ -102,6 +102,7 @@ func (m *Mapper) Point(p *otlpwire.Point) (*event.Draft, Reason) {
 	}
 	e.Count = uint32(total)
 	m.durations(p, rule, e)
+	m.find(rule.typ, signalMetrics, e.Weight)
 	return e, Counts
 }
 

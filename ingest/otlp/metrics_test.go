@@ -27,7 +27,7 @@ type meter struct {
 func newMeter(rules ...otlp.MetricRule) *meter {
 	m := &meter{table: counter.NewTable(), service: "shop",
 		seen: otlp.NewSeen(func() time.Time { return now }, slog.New(slog.DiscardHandler))}
-	m.mapper = otlp.NewMapper(&otlp.Settings{Keep: []string{"http.route"}, Metrics: rules}, m.seen)
+	m.mapper = otlp.NewMapper(&otlp.Settings{Keep: []string{"http.route"}, Metrics: rules}, m.seen, nil)
 	return m
 }
 

@@ -22,6 +22,8 @@ const (
 	roleHTTPStatus role = iota + 1
 	roleRPCStatus
 	roleOperation // of messaging
+	roleTail      // a tail sampler writes it
+	roleRefinery  // that of Honeycomb writes it, which may also sample at random
 	rolesEnd
 )
 
@@ -29,6 +31,12 @@ var roles = map[string]role{
 	"http.response.status_code": roleHTTPStatus,
 	"rpc.response.status_code":  roleRPCStatus,
 	"messaging.operation.type":  roleOperation,
+
+	// The processor tail_sampling of the Collector with its feature gate recordpolicy, on scopes.
+	"tailsampling.policy":           roleTail,
+	"tailsampling.composite_policy": roleTail,
+	"tailsampling.cached_decision":  roleTail,
+	"meta.refinery.reason":          roleRefinery,
 }
 
 // slot is where the value of an attribute goes.
@@ -50,6 +58,10 @@ type plan struct {
 	known   bool    // a spec has it
 
 	operation, trace bool // the spec names these two
+	traced           bool // an SLO follows work by trace
+
+	fed   []feeding             // of the types that counted
+	noted [findingReasons]int64 // when each was noted last
 
 	names []string // in the order in which they were met
 	texts [][]byte // the same

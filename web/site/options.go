@@ -112,6 +112,8 @@ type Condition struct {
 	Notice  func(now time.Time) (Notice, bool) // what the list of SLOs shows on top, as in a demo; nil: nothing
 	Rejects func() []status.RejectedCode       // what was rejected since the start, and from whom; nil: 501
 	Seen    func() []status.SeenService        // spans that no spec counts; nil: 501
+	// Findings are what makes numbers wrong; nil: nothing is known.
+	Findings func() []status.Finding
 }
 
 // Alerting is what fires, and what people do about it.

@@ -29,6 +29,7 @@ type (
 	ReportTarget       = delivery.TargetStatus
 	SeenOperation      = otlp.SeenOperation
 	SeenService        = otlp.SeenService // spans that no spec counts; its texts are hostile
+	Finding            = otlp.Finding     // what makes numbers wrong
 	SinkTrouble        = dispatch.Trouble
 )
 

@@ -128,7 +128,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 		Layout: ui.Layout(c, v, site.Title(string(id), r.SLO.GroupBy, r.Group), "slo"), Row: ui.NewRow(r, active.Paging(r)),
 		ID: format.Safe(string(id), format.MaxTitle), Description: format.Safe(r.SLO.Description, format.MaxText),
 		Counts: countRows(r), Burns: BurnRows(r, tiers), Tiers: TierRows(r, tiers), Facts: ui.facts(r, v.Now),
-		Notes: notes(r), API: ui.APIHref(r), Incidents: open,
+		Notes: append(ui.findings(r), notes(r)...), API: ui.APIHref(r), Incidents: open,
 		Last:   site.Fact{Value: format.Ago(r.LastEvent, v.Now), At: format.NewStamp(r.LastEvent, v.Now)},
 		Source: ui.sources.Get(r.SLO, ui.ExternalURL(c.Request), v.Now), Queries: PromQueries(r),
 	}
@@ -318,6 +318,19 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 }
 
 // notes explain what a reader must know before trusting the numbers.
+// findings are what makes the numbers of an SLO wrong.
+func (ui *Handler) findings(r *sla.SLOReport) (out []string) {
+	if ui.Opt.Findings == nil {
+		return nil
+	}
+	for _, f := range ui.Opt.Findings() {
+		if f.Service == r.SLO.ID.Service() && (!f.OfWork() || r.SLO.Indicator.Kind == slo.KindCompletion) {
+			out = append(out, f.Text())
+		}
+	}
+	return out
+}
+
 func notes(r *sla.SLOReport) []string {
 	var out []string
 	if !r.Budget.HasData {

@@ -17,6 +17,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/servicebudget"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
 )
 
@@ -30,6 +31,7 @@ type intake struct {
 	budgets     *servicebudget.Budgets
 	rejects     *rejects.Table
 	seen        *otlp.Seen
+	findings    *otlp.Findings
 	filter      *dlq.Filter // of dead letters
 	deadLetters *dlq.Metrics
 }
@@ -51,11 +53,31 @@ func (b *builder) intake() (in *intake, err error) {
 		return nil, err
 	}
 	in.seen = otlp.NewSeen(time.Now, b.Log)
+	in.findings = b.findings()
 	in.rejects = rejects.New(in.redaction.Active, time.Now)
 	in.budgets = servicebudget.New(c.Ingest.Queue, b.set)
 	in.budgets.Set(c.ServiceBudgets())
 	in.auth, err = newAuth(c, in.http, b.Listen, b.Log)
 	return in, err
+}
+
+// findings are what OpenTelemetry signals show of senders.
+func (b *builder) findings() *otlp.Findings {
+	f := otlp.NewFindings(otlp.FindingsOptions{Logger: b.Log, Traced: func(service []byte) bool {
+		_, ok := Known(b.specs.InForce().Spec).Traced[string(service)]
+		return ok
+	}})
+	for why, name := range otlp.FindingReasons() {
+		metric.OTLPFindings.Read(b.set, func() (n float64) {
+			for _, x := range f.Snapshot() {
+				if int(x.Reason) == why {
+					n++
+				}
+			}
+			return n
+		}, name)
+	}
+	return f
 }
 
 // handler takes events over HTTP.
@@ -89,7 +111,7 @@ func (b *builder) handler(p *parts) (*ingest.Handler, error) {
 		Rejects:          in.rejects,
 		Budgets:          in.budgets,
 		Translation: ingest.Translation{
-			CloudEvents: dataMap, Spans: &c.OTLP, Seen: in.seen,
+			CloudEvents: dataMap, Spans: &c.OTLP, Seen: in.seen, Findings: in.findings,
 			Attributes: func(service []byte) []string {
 				attrs, _ := b.specs.MergeBy(service)
 				return attrs

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
+	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 )
@@ -15,8 +16,11 @@ func Known(sp *spec.Spec) *config.Known {
 	if sp == nil {
 		return nil
 	}
-	k := &config.Known{Typical: map[string]time.Duration{}, Groups: groups(sp)}
+	k := &config.Known{Typical: map[string]time.Duration{}, Groups: groups(sp), Traced: map[string]slo.ID{}}
 	for _, s := range sp.SLOs {
+		if s.Indicator.Kind == slo.KindCompletion && s.Indicator.Completion.Key == otlp.TraceID {
+			k.Traced[s.ID.Service()] = s.ID
+		}
 		typical := s.Indicator.Threshold
 		if s.Indicator.Kind == slo.KindApdex {
 			typical = s.Indicator.Tolerating

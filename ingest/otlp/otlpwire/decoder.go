@@ -60,7 +60,7 @@ func (d *Decoder) request(body []byte, at names, item func(b []byte, from int) *
 	d.losses, d.stop, d.items = Losses{}, nil, 0
 	d.origin.ResourceIndex, d.origin.Index = -1, -1
 	scopeGroup := func(b []byte, from int) *Error {
-		d.origin.ScopeName = nil
+		d.origin.ScopeName, d.origin.Scope = nil, d.origin.Scope[:0]
 		return d.group(b, from, "scope", d.scope, at.item, item)
 	}
 	f := fields{next: 0}
@@ -127,8 +127,11 @@ func (d *Decoder) scope(b []byte, from int) *Error {
 	}
 	f := fields{next: from}
 	for f.more(b) {
-		if f.tag == 1<<3|wireBytes {
+		switch f.tag {
+		case 1<<3 | wireBytes:
 			d.origin.ScopeName = d.string(b[f.from:f.to])
+		case 3<<3 | wireBytes:
+			d.origin.Scope, f.err = d.addAttr(d.origin.Scope, b[:f.to], f.from)
 		}
 	}
 	return f.err

@@ -44,6 +44,7 @@ type Origin struct {
 	Resource      []Attr
 	ResourceIndex int // the place of its resourceSpans, resourceLogs or resourceMetrics in the request
 	ScopeName     []byte
+	Scope         []Attr
 	Index         int // the place of the item in the request
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/suggest"
@@ -23,6 +24,8 @@ type Known struct {
 	Typical map[string]time.Duration
 	// Groups is how many groups the SLOs and event thresholds of each service may have.
 	Groups map[string]int
+	// Traced is an SLO of each service that follows work by trace.
+	Traced map[string]slo.ID
 }
 
 // Check reads engine.yaml as a start does. The problems are errors, which keep an engine from starting, and warnings
@@ -60,6 +63,7 @@ func (c *Config) problem(severity yamldoc.Severity, path, hint, format string, a
 }
 
 func (c *Config) find(warn func(path, hint, format string, args ...any)) {
+	c.adviseTypes(warn)
 	for i := range c.Sinks {
 		s := &c.Sinks[i]
 		if worst := s.worstCase(); s.TTL > 0 && worst > s.TTL {
@@ -77,6 +81,34 @@ func (c *Config) find(warn func(path, hint, format string, args ...any)) {
 			warn("alerts.retries", "lower it", "the alert can never fire: %s are limited to %g a second", name, most)
 			break
 		}
+	}
+}
+
+// adviseTypes finds rules that give log records or metrics a type that another signal has, too.
+func (c *Config) adviseTypes(warn func(path, hint, format string, args ...any)) {
+	type rule struct{ signal, path, service, typ string }
+	var all []rule
+	for i, r := range c.OTLP.Spans {
+		all = append(all, rule{"spans", item("otlp.spans", i), r.Service, r.Type})
+	}
+	for i, r := range c.OTLP.Logs {
+		all = append(all, rule{"log records", item("otlp.logs", i), r.Service, r.Type})
+	}
+	for i, r := range c.OTLP.Metrics {
+		all = append(all, rule{"metrics", item("otlp.metrics", i), r.Service, r.Type})
+	}
+	for i, r := range all[len(c.OTLP.Spans):] {
+		signal, by := "spans", "by default"
+		j := slices.IndexFunc(all[:len(c.OTLP.Spans)+i], func(o rule) bool {
+			return o.signal != r.signal && o.typ == r.typ && (o.service == r.service || o.service == "" || r.service == "")
+		})
+		if j >= 0 {
+			signal, by = all[j].signal, all[j].path
+		} else if !otlp.IsSpanType(r.typ) {
+			continue
+		}
+		warn(r.path+".type", "give it another type", "%s have the type %q, too (%s): an operation that is in both counts twice",
+			signal, r.typ, by)
 	}
 }
 

@@ -13,7 +13,9 @@ import (
 
 	"github.com/sloengine/sloengine/ingest"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -45,6 +47,7 @@ func (c *Config) StartProblems(known *Known, data DataDir) (out yamldoc.Problems
 	out = append(out, c.tokenProblems()...)
 	if known != nil {
 		c.checkGroups(known.Groups, fail)
+		c.checkSampling(known.Traced, fail)
 	}
 	for _, d := range c.folders() {
 		if err := fsys.CheckFolder(d.dir); err != nil {
@@ -58,6 +61,18 @@ func (c *Config) StartProblems(known *Known, data DataDir) (out yamldoc.Problems
 		}
 	}
 	return out
+}
+
+// checkSampling refuses to follow work over spans of which some are missing: work whose end was not sent looks late,
+// and work whose start was not sent is unknown.
+func (c *Config) checkSampling(traced map[string]slo.ID, fail func(path, hint, format string, args ...any)) {
+	for _, service := range slices.Sorted(maps.Keys(c.OTLP.Sampling)) {
+		if id, ok := traced[service]; ok && c.OTLP.Sampling[service] < 1 {
+			fail("otlp.sampling."+service,
+				"send all spans of "+service+" and remove the entry, or let the SLO count single spans",
+				"%s follows work by %s, which needs every span", id, otlp.TraceID)
+		}
+	}
 }
 
 // tokenProblems reads the tokens file, and looks up the tokens that limits name.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/slo"
 )
 
 // What would stop a start is an error of check, with its place.
@@ -44,6 +46,8 @@ func TestStartProblems(t *testing.T) {
 		"forecast: {groups: -1}":                                     `1:20: error: forecast.groups: must be at least 0, got "-1"`,
 		"budgets: [{service: shop, groups: 99}]":                     "1:35: error: budgets[0].groups: service shop: its SLOs and event thresholds may have 100 groups, and its budget is 99 (lower max_groups in the spec, or raise it)",
 		"budgets: [{service: shop, groups: 100}]":                    "",
+		"otlp: {sampling: {pay: 0.1, shop: 0.5}}":                    "1:35: error: otlp.sampling.shop: shop/delivery follows work by trace_id, which needs every span (send all spans of shop and remove the entry, or let the SLO count single spans)",
+		"otlp: {sampling: {pay: 0.1, shop: 1}}":                      "",
 		"dead_letters: {dir: /proc}":                                 "1:21: error: dead_letters.dir: write /proc: read-only file system (want a folder that the engine may write to)",
 		"dead_letters: {dir: empty/dead}":                            "1:21: error: dead_letters.dir: open DIR/empty: not a directory (want a folder that the engine may write to)",
 		"dead_letters: {dir: dangling}":                              "1:21: error: dead_letters.dir: open DIR/dangling: no such file or directory (want a folder that the engine may write to)",
@@ -67,7 +71,7 @@ func TestStartProblems(t *testing.T) {
 		t.Run(settings, func(t *testing.T) {
 			file := at("engine.yaml")
 			write("engine.yaml", settings)
-			problems, err := Check(file, &Known{Groups: map[string]int{"shop": 100}},
+			problems, err := Check(file, &Known{Groups: map[string]int{"shop": 100}, Traced: map[string]slo.ID{"shop": "shop/delivery"}},
 				DataDir{at("data"), []string{"wal", "dead-letters"}})
 			require.NoError(t, err)
 			if want == "" {
