@@ -50,12 +50,8 @@ sinks. If the engine requires tokens, the command needs the permission operate.`
 				return fmt.Errorf("backup: %w", err)
 			}
 			done := summaryOf(m, began)
-			return p.Print(done, func() error {
-				_, err := fmt.Fprintf(
-					s.Err, "backed up %s, %d bytes, in %.1fs; the backup contains everything acknowledged before %s\n",
-					cli.Plural(done.Files, "file"), done.Bytes, done.Seconds, m.Begun.Format(time.RFC3339))
-				return err
-			})
+			return p.PrintText(done, s.Err, "backed up %s, %d bytes, in %.1fs; the backup contains everything acknowledged before %s",
+				cli.Plural(done.Files, "file"), done.Bytes, done.Seconds, m.Begun.Format(time.RFC3339))
 		},
 	}
 	engine.AddFlags(c.Flags())
@@ -119,11 +115,8 @@ Events that a sink received after the backup began are delivered to it again.`,
 				return fmt.Errorf("restore: %w", err)
 			}
 			done := summaryOf(m, began)
-			return p.Print(done, func() error {
-				_, err := fmt.Fprintf(s.Err, "restored %s, %d bytes, in %.1fs, from the backup that began at %s\n",
-					cli.Plural(done.Files, "file"), done.Bytes, done.Seconds, m.Begun.Format(time.RFC3339))
-				return err
-			})
+			return p.PrintText(done, s.Err, "restored %s, %d bytes, in %.1fs, from the backup that began at %s",
+				cli.Plural(done.Files, "file"), done.Bytes, done.Seconds, m.Begun.Format(time.RFC3339))
 		},
 	}
 	p.AddOutput(c.Flags(), "table", "json")

@@ -96,11 +96,8 @@ effect. Importing the same file twice changes nothing.`,
 			result := struct {
 				Streams int `json:"streams"`
 			}{n}
-			return p.Print(result, func() error {
-				_, err := fmt.Fprintf(s.Err, "wrote positions of %s; the engine takes them over at its next start\n",
-					cli.Plural(n, "stream"))
-				return err
-			})
+			return p.PrintText(result, s.Err, "wrote positions of %s; the engine takes them over at its next start",
+				cli.Plural(n, "stream"))
 		},
 	}
 	p.AddOutput(c.Flags(), "table", "json")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -26,11 +25,8 @@ func newVersion(s cli.Streams) *cobra.Command {
 			b := build()
 			v := map[string]string{"version": b.Version, "commit": b.Revision, "date": b.Date, "go": b.Go,
 				"platform": runtime.GOOS + "/" + runtime.GOARCH}
-			return p.Print(v, func() error {
-				_, err := fmt.Fprintf(s.Out, "sloengine %s (%s)\n", b.Version, strings.Join([]string{
-					cmp.Or(b.Revision, "unknown commit"), cmp.Or(b.Date, "unknown date"), b.Go, v["platform"]}, ", "))
-				return err
-			})
+			return p.PrintText(v, s.Out, "sloengine %s (%s)", b.Version, strings.Join([]string{
+				cmp.Or(b.Revision, "unknown commit"), cmp.Or(b.Date, "unknown date"), b.Go, v["platform"]}, ", "))
 		},
 	}
 	p.AddOutput(c.Flags(), "table", "json")

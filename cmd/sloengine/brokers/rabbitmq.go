@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os/user"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -292,10 +291,7 @@ messages.`,
 				Queue  string `json:"queue"`
 				Purged int    `json:"purged"`
 			}{queue, n}
-			return o.Print(result, func() error {
-				_, err := fmt.Fprintln(o.Out, "purged "+strconv.Itoa(n)+" from queue "+cli.Printable(queue))
-				return err
-			})
+			return o.PrintText(result, o.Out, "purged %d from queue %s", n, cli.Printable(queue))
 		},
 	}
 	f := c.Flags()

@@ -76,6 +76,14 @@ func (p *Printer) Print(v any, table func() error) error {
 	return err
 }
 
+// PrintText writes v as JSON or YAML, or else a line of text to w.
+func (p *Printer) PrintText(v any, w io.Writer, format string, args ...any) error {
+	return p.Print(v, func() error {
+		_, err := fmt.Fprintf(w, format+"\n", args...)
+		return err
+	})
+}
+
 // NewTable aligns columns that are separated by tabs. Flush it at the end.
 func NewTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 

@@ -1,8 +1,6 @@
 package remote
 
 import (
-	"fmt"
-	"net/url"
 	"os"
 	"time"
 
@@ -53,10 +51,7 @@ and deleting needs the permission operate.`,
 			if err := o.engine.act(c.Context(), annotations.Path, body, &got); err != nil {
 				return err
 			}
-			return o.Print(got, func() error {
-				_, err := fmt.Fprintln(o.Out, got.ID)
-				return err
-			})
+			return o.PrintText(got, o.Out, "%s", got.ID)
 		},
 	}
 	o.AddOutput(c.PersistentFlags(), "table", "json", "yaml")
@@ -78,19 +73,9 @@ func newAnnotateList(o *engineCommand) *cobra.Command {
 		Example: "  sloengine annotate list --service shop --from 7d",
 		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			q := url.Values{}
-			if service != "" {
-				q.Set("service", service)
-			}
-			for name, text := range map[string]string{"from": from, "to": to} {
-				if text == "" {
-					continue
-				}
-				at, err := timeFlag(text, time.Now())
-				if err != nil {
-					return cli.Usagef("invalid --%s %w", name, err)
-				}
-				q.Set(name, at.UTC().Format(time.RFC3339))
+			q := given(map[string]string{"service": service})
+			if err := addTimes(q, from, to); err != nil {
+				return err
 			}
 			var got annotations.List
 			if err := o.engine.Read(c.Context(), annotations.Path, q, &got); err != nil {

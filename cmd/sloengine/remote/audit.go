@@ -2,7 +2,6 @@ package remote
 
 import (
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,13 +27,7 @@ If the engine requires tokens, it needs the permission operate.`,
   sloengine audit --token ann -o json`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			params := url.Values{}
-			if action != "" {
-				params.Set("action", action)
-			}
-			if token != "" {
-				params.Set("token", token)
-			}
+			params := given(map[string]string{"action": action, "token": token})
 			if since != "" {
 				d, err := slo.ParseDuration(since)
 				if err != nil || d <= 0 {

@@ -89,12 +89,8 @@ func groupsOf(ctx context.Context, engine *Client) (map[slo.ID][]map[string]stri
 
 // ask asks for the traffic of a group, and finds its blind spots.
 func (g *TrafficGroup) ask(ctx context.Context, engine *Client) error {
-	params := url.Values{}
-	for label, value := range g.Labels {
-		params.Set("group."+label, value)
-	}
 	var one v1.SLOAnswer
-	if err := engine.Read(ctx, "/api/v1/slos/"+string(g.SLO.ID), params, &one); err != nil {
+	if err := engine.Read(ctx, "/api/v1/slos/"+string(g.SLO.ID), groupParams(g.Labels), &one); err != nil {
 		return err
 	}
 	if one.UsualWeek == nil {

@@ -149,6 +149,41 @@ func (c *Client) call(ctx context.Context, method, path string, params url.Value
 	return nil
 }
 
+// given are parameters of the API that have a value.
+func given(params map[string]string) url.Values {
+	q := url.Values{}
+	for name, value := range params {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return q
+}
+
+// groupParams choose a group, some of whose values may be empty.
+func groupParams(labels map[string]string) url.Values {
+	q := url.Values{}
+	for label, value := range labels {
+		q.Set("group."+label, value)
+	}
+	return q
+}
+
+// addTimes adds the flags --from and --to that have a value.
+func addTimes(q url.Values, from, to string) error {
+	for name, value := range map[string]string{"from": from, "to": to} {
+		if value == "" {
+			continue
+		}
+		at, err := timeFlag(value, time.Now())
+		if err != nil {
+			return cli.Usagef("invalid --%s %w", name, err)
+		}
+		q.Set(name, at.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
 // page is one page of a list of the API.
 type page[T any] struct {
 	Report  v1.Report

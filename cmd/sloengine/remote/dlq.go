@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/url"
 	"slices"
 	"time"
 
@@ -137,13 +136,8 @@ func newDLQList(o *engineCommand) *cobra.Command {
 			case all && c.Flags().Changed("limit"):
 				return cli.Usagef("--all and --limit exclude each other")
 			}
-			params := url.Values{"order": {order}}
-			for name, value := range q {
-				params.Set(name, value)
-			}
-			if cursor != "" {
-				params.Set("cursor", cursor)
-			}
+			q["order"], q["cursor"] = order, cursor
+			params := given(q)
 			if all {
 				limit = math.MaxInt
 			}

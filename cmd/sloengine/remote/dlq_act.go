@@ -178,14 +178,11 @@ func newDLQDiscard(o *engineCommand) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.Print(sum, func() error {
-				text := done(sum.DryRun, "discarded", "discard", sum.Discarded)
-				if sum.NotFound > 0 {
-					text += ", " + strconv.Itoa(sum.NotFound) + " not found"
-				}
-				_, err := fmt.Fprintln(o.Out, text)
-				return err
-			})
+			text := done(sum.DryRun, "discarded", "discard", sum.Discarded)
+			if sum.NotFound > 0 {
+				text += ", " + strconv.Itoa(sum.NotFound) + " not found"
+			}
+			return o.PrintText(sum, o.Out, "%s", text)
 		},
 	}
 	choice.flags(c.Flags(), "discard")
@@ -234,11 +231,8 @@ func newDLQPurge(o *engineCommand) *cobra.Command {
 			if err := o.engine.act(c.Context(), "/api/v1/dlq/purge", body, &r); err != nil {
 				return err
 			}
-			return o.Print(r, func() error {
-				_, err := fmt.Fprintf(o.Out, "%s, saved before %s\n", done(r.DryRun, "purged", "purge", r.Purged),
-					cli.Printable(r.Before))
-				return err
-			})
+			return o.PrintText(r, o.Out, "%s, saved before %s", done(r.DryRun, "purged", "purge", r.Purged),
+				cli.Printable(r.Before))
 		},
 	}
 	f := c.Flags()

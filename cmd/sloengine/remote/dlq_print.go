@@ -136,30 +136,27 @@ func printEntry(w io.Writer, e *dlq.Entry) error {
 func printDLQStats(w io.Writer, s dlq.Stats) error {
 	tw := cli.NewTable(w)
 	fmt.Fprintf(tw, "storage\t%s\ndead letters\t%d\nbytes\t%d\n", cli.Printable(s.Backend), s.Count, s.Bytes)
-	if s.DiskBytes > 0 {
-		fmt.Fprintf(tw, "bytes on disk\t%d\n", s.DiskBytes)
+	some := func(name string, n int64) {
+		if n > 0 {
+			fmt.Fprintf(tw, "%s\t%d\n", name, n)
+		}
 	}
-	if s.MemoryBytes > 0 {
-		fmt.Fprintf(tw, "bytes in redis\t%d\n", s.MemoryBytes)
-	}
+	some("bytes on disk", s.DiskBytes)
+	some("bytes in redis", s.MemoryBytes)
 	if !s.Oldest.IsZero() {
 		fmt.Fprintf(tw, "oldest\t%s\n", cli.TimeCell(s.Oldest))
 	}
 	if !s.Newest.IsZero() {
 		fmt.Fprintf(tw, "newest\t%s\n", cli.TimeCell(s.Newest))
 	}
-	if s.Damaged > 0 {
-		fmt.Fprintf(tw, "damaged places\t%d\n", s.Damaged)
-	}
+	some("damaged places", s.Damaged)
 	if l := s.Lost; l != nil {
 		fmt.Fprintf(tw, "lost at most\t%d\nbytes damaged\t%d\n", l.Entries, l.Bytes)
 		if !l.From.IsZero() || !l.To.IsZero() {
 			fmt.Fprintf(tw, "saved between\t%s and %s\n", cli.TimeCell(l.From), cli.TimeCell(l.To))
 		}
 	}
-	if s.TornBytes > 0 {
-		fmt.Fprintf(tw, "bytes torn\t%d\n", s.TornBytes)
-	}
+	some("bytes torn", s.TornBytes)
 	for _, part := range []struct {
 		name string
 		by   map[string]int64

@@ -50,11 +50,8 @@ mention the value, and the keys of work in flight that are the value. Counts hol
 				&done); err != nil {
 				return err
 			}
-			return o.Print(done, func() error {
-				_, err := fmt.Fprintf(s.Out, "forgot %s: %s dropped, %s restarted from zero\n", cli.Printable(done.Service),
-					cli.Plural(done.Parked, "parked generation"), cli.Plural(done.Restarted, "generation"))
-				return err
-			})
+			return o.PrintText(done, s.Out, "forgot %s: %s dropped, %s restarted from zero", cli.Printable(done.Service),
+				cli.Plural(done.Parked, "parked generation"), cli.Plural(done.Restarted, "generation"))
 		},
 	}
 	o.engine.AddFlags(c.Flags())

@@ -73,23 +73,8 @@ func (i *incidentFilter) addTimes(f *pflag.FlagSet) {
 
 // params are what the flags say, by the names of the API.
 func (i *incidentFilter) params() (url.Values, error) {
-	q := url.Values{}
-	for name, value := range map[string]string{"state": i.state, "severity": i.severity, "service": i.service} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	for name, value := range map[string]string{"from": i.from, "to": i.to} {
-		if value == "" {
-			continue
-		}
-		at, err := timeFlag(value, time.Now())
-		if err != nil {
-			return nil, cli.Usagef("invalid --%s %w", name, err)
-		}
-		q.Set(name, at.UTC().Format(time.RFC3339))
-	}
-	return q, nil
+	q := given(map[string]string{"state": i.state, "severity": i.severity, "service": i.service})
+	return q, addTimes(q, i.from, i.to)
 }
 
 func newIncidentList(s cli.Streams, engine *Client) *cobra.Command {

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"fmt"
 	"net/url"
 	"time"
 
@@ -24,10 +23,7 @@ func actOnIncident(c *cobra.Command, p *cli.Printer, engine *Client, path string
 	if err := engine.act(c.Context(), path, body, &x); err != nil {
 		return err
 	}
-	return p.Print(x, func() error {
-		_, err := fmt.Fprintf(p.Out, "%s  %s  %s\n", cli.Printable(x.ID), x.State, cli.Printable(x.Title))
-		return err
-	})
+	return p.PrintText(x, p.Out, "%s  %s  %s", cli.Printable(x.ID), x.State, cli.Printable(x.Title))
 }
 
 // addBy adds the flag that says who acts.
@@ -170,10 +166,7 @@ original records until checkpoints have replaced them, and backups hold what the
 			if err := engine.act(c.Context(), path, body, &done); err != nil {
 				return err
 			}
-			return p.Print(result, func() error {
-				_, err := fmt.Fprintf(s.Out, "personal data removed from %s\n", what)
-				return err
-			})
+			return p.PrintText(result, s.Out, "personal data removed from %s", what)
 		},
 	}
 	p.AddOutput(c.Flags(), "table", "json", "yaml")

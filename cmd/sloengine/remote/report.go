@@ -45,12 +45,9 @@ of an SLO or agreement, for spreadsheets and BI tools. docs/reports.md lists the
 			if days && o.Format != "json" && o.Format != "csv" {
 				return cli.Usagef("--days requires -o json or -o csv")
 			}
-			path, q := "/api/v1/report", url.Values{"period": {period}}
-			for name, value := range map[string]string{"service": service, "agreement": agreement, "zone": zone} {
-				if value != "" {
-					q.Set(name, value)
-				}
-			}
+			path := "/api/v1/report"
+			q := given(map[string]string{"service": service, "agreement": agreement, "zone": zone})
+			q.Set("period", period)
 			switch {
 			case days && o.Format == "csv":
 				path += "/days.csv"

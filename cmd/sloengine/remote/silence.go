@@ -55,10 +55,7 @@ If the engine requires tokens, it needs the permission operate.`,
 			if err := o.engine.act(c.Context(), silences.Path, body, &got); err != nil {
 				return err
 			}
-			return o.Print(got, func() error {
-				_, err := fmt.Fprintln(o.Out, got.ID)
-				return err
-			})
+			return o.PrintText(got, o.Out, "%s", got.ID)
 		},
 	}
 	o.engine.AddFlags(c.Flags())

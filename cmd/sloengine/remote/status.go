@@ -52,10 +52,7 @@ terminal the tables fit its width, and states have colours unless NO_COLOR is se
 				}
 				return printRejects(c.Context(), o)
 			}
-			q := url.Values{}
-			if service != "" {
-				q.Set("service", service)
-			}
+			q := given(map[string]string{"service": service})
 			all := engineStatus{}
 			var err error
 			if all.SLOs, all.Failing, err = statusRows(c.Context(), &o.engine, q); err != nil {
@@ -99,12 +96,8 @@ func statusRows(ctx context.Context, c *Client, q url.Values) (all []*statusRow,
 	g.SetLimit(4)
 	for _, r := range all[:min(len(all), 100)] {
 		g.Go(func() error {
-			q := url.Values{}
-			for label, value := range r.Group {
-				q.Set("group."+label, value)
-			}
 			var h v1.History
-			if err := c.Read(ctx, "/api/v1/slos/"+string(r.ID)+"/history", q, &h); err != nil {
+			if err := c.Read(ctx, "/api/v1/slos/"+string(r.ID)+"/history", groupParams(r.Group), &h); err != nil {
 				return err
 			}
 			r.History = h.Points

@@ -174,14 +174,17 @@ func limitPath(path string, presets []string) string {
 }
 
 // split takes apart what errors.Join put together.
-func split(err error) []error {
-	if err == nil {
-		return nil
+func split(err error) (out []error) {
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok && err != nil {
+		return []error{err}
 	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		return many.Unwrap()
+	if ok {
+		for _, err := range many.Unwrap() {
+			out = append(out, split(err)...)
+		}
 	}
-	return []error{err}
+	return out
 }
 
 // RatePolicy is nil if nothing is limited.

@@ -137,13 +137,9 @@ func (n *notificationsConfig) checkReceivers(f *yamldoc.Decoder, server *smtpCon
 		f.Errorf(section+".templates", "", "%v", err)
 	}
 	known := n.routing()
-	var all interface{ Unwrap() []error }
-	if err := known.Validate(); errors.As(err, &all) {
-		for _, err := range all.Unwrap() {
-			var field *alertmanager.FieldError
-			if errors.As(err, &field) {
-				f.Errorf(section+"."+field.Path, "", "%s", field.Message)
-			}
+	for _, err := range split(known.Validate()) {
+		if field, ok := errors.AsType[*alertmanager.FieldError](err); ok {
+			f.Errorf(section+"."+field.Path, "", "%s", field.Message)
 		}
 	}
 	for class, steps := range n.Escalation {

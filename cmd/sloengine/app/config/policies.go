@@ -40,6 +40,15 @@ type breakerConfig struct {
 	Rate            Disableable[breaker.Rate]        `yaml:"rate"`
 }
 
+// options are those of the breaker.
+func (b *breakerConfig) options(off bool) breaker.Options {
+	o := b.Options
+	o.Off = off
+	o.Consecutive, o.Consecutive.Off = b.Consecutive.V, b.Consecutive.Off
+	o.Rate, o.Rate.Off = b.Rate.V, b.Rate.Off
+	return o
+}
+
 // defaultRetryOn are the classes of errors that another try may help with.
 var defaultRetryOn = []string{"transient", "timeout", "overload", "unknown", "blocked"}
 
@@ -122,7 +131,7 @@ func (p *policies) check(f *yamldoc.Decoder, path string) {
 
 // fill gives the policies to a sink.
 func (p *policies) fill(o *dispatch.SinkOptions) {
-	r, b := p.Retry, p.Breaker.V
+	r := p.Retry
 	o.Retry = r.Options
 	if o.Retry.MaxRetries = int(r.MaxRetries); r.MaxRetries == 0 {
 		o.Retry.MaxRetries = retry.Never
@@ -133,10 +142,7 @@ func (p *policies) fill(o *dispatch.SinkOptions) {
 	}
 	o.Budget, o.RetryLimit = &r.Budget, &r.RateLimit
 	o.Staged, o.Staged.Off = r.Staged.V, r.Staged.Off
-	o.Breaker, o.Breaker.Off = b.Options, p.Breaker.Off
-	o.Breaker.Consecutive, o.Breaker.Consecutive.Off = b.Consecutive.V, b.Consecutive.Off
-	o.Breaker.Rate, o.Breaker.Rate.Off = b.Rate.V, b.Rate.Off
-	o.Bulkhead, o.Timeout = p.Bulkhead, p.Timeout
+	o.Breaker, o.Bulkhead, o.Timeout = p.Breaker.V.options(p.Breaker.Off), p.Bulkhead, p.Timeout
 }
 
 // retries is a number of retries, or unlimited.

@@ -194,9 +194,6 @@ func (c *Relay) Options() (o relay.Options, err error) {
 			o.Retention.Source = outbox.Source(v.Source)
 		}
 	}
-	b := c.Breaker.V
-	o.Breaker, o.Breaker.Off = b.Options, c.Breaker.Off
-	o.Breaker.Consecutive, o.Breaker.Consecutive.Off = b.Consecutive.V, b.Consecutive.Off
-	o.Breaker.Rate, o.Breaker.Rate.Off = b.Rate.V, b.Rate.Off
+	o.Breaker = c.Breaker.V.options(c.Breaker.Off)
 	return o, nil
 }

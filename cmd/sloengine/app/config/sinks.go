@@ -83,25 +83,12 @@ func (l *sinkLimitConfig) prefill(*Config) {
 }
 
 // Kind is what the sink writes to, for people.
-func (s *Sink) Kind() string {
-	kinds := s.kinds()
-	if len(kinds) == 0 {
-		return "" // it was not checked
-	}
-	return kinds[0]
-}
+func (s *Sink) Kind() string { return append(s.kinds(), "")[0] } // "" if it was not checked
 
 // kinds are those that are set: one, if the settings are right.
-func (s *Sink) kinds() (list []string) {
-	for _, k := range []struct {
-		name string
-		set  bool
-	}{{"http", s.HTTP != nil}, {"file", s.File != nil}, {"kafka", s.Kafka != nil}, {"rabbitmq", s.RabbitMQ != nil}} {
-		if k.set {
-			list = append(list, k.name)
-		}
-	}
-	return list
+func (s *Sink) kinds() []string {
+	return given(kind{"http", s.HTTP != nil}, kind{"file", s.File != nil}, kind{"kafka", s.Kafka != nil},
+		kind{"rabbitmq", s.RabbitMQ != nil})
 }
 
 func (c *Config) checkSinks(f *yamldoc.Decoder) {
@@ -138,14 +125,8 @@ func (c *Config) checkSinks(f *yamldoc.Decoder) {
 }
 
 func (s *Sink) check(f *yamldoc.Decoder, path string) {
-	switch kinds := s.kinds(); {
-	case slices.ContainsFunc([]string{".http", ".file", ".kafka", ".rabbitmq"}, func(k string) bool {
-		return f.Broken(path + k)
-	}):
-	case len(kinds) == 0:
-		f.Errorf(path, "add http, file, kafka or rabbitmq", "the sink has no destination")
-	case len(kinds) > 1:
-		f.Errorf(path+"."+kinds[1], "define two sinks", "%s and %s exclude each other", kinds[0], kinds[1])
+	if kinds := s.kinds(); !anyBroken(f, path, "http", "file", "kafka", "rabbitmq") {
+		oneKind(f, path, kinds, "sink", "add http, file, kafka or rabbitmq", "the sink has no destination")
 	}
 	s.policies.check(f, path)
 	if s.TTL > 0 && s.TTL <= s.Batch.Wait {

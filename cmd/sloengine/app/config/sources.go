@@ -24,30 +24,12 @@ type Source struct {
 func (s *Source) prefill(*Config) { s.Settings = source.Defaults() }
 
 // Kind is what the source reads, for people.
-func (s *Source) Kind() string {
-	switch {
-	case s.RabbitMQQueue != nil:
-		return "rabbitmq"
-	case s.DeadLetterQueue != nil:
-		return "rabbitmq_dead_letters"
-	case s.Outbox != nil:
-		return "outbox"
-	}
-	return "kafka"
-}
+func (s *Source) Kind() string { return append(s.kinds(), "kafka")[0] }
 
 // kinds lists the kinds that are written.
-func (s *Source) kinds() (out []string) {
-	for _, k := range []struct {
-		name string
-		is   bool
-	}{{"kafka", s.Kafka != nil}, {"rabbitmq", s.RabbitMQQueue != nil}, {"rabbitmq_dead_letters", s.DeadLetterQueue != nil},
-		{"outbox", s.Outbox != nil}} {
-		if k.is {
-			out = append(out, k.name)
-		}
-	}
-	return out
+func (s *Source) kinds() []string {
+	return given(kind{"kafka", s.Kafka != nil}, kind{"rabbitmq", s.RabbitMQQueue != nil},
+		kind{"rabbitmq_dead_letters", s.DeadLetterQueue != nil}, kind{"outbox", s.Outbox != nil})
 }
 
 type kafkaSourceConfig struct {
@@ -63,13 +45,10 @@ func (c *Config) checkSources(f *yamldoc.Decoder) {
 	for i := range c.Sources {
 		s, path := &c.Sources[i], item("sources", i)
 		names.check(f, path, s.Name, "source", "the name identifies its positions in the log")
-		switch kinds := s.kinds(); {
-		case f.Broken(path + ".kafka"), f.Broken(path + ".rabbitmq"), f.Broken(path + ".rabbitmq_dead_letters"),
-			f.Broken(path + ".outbox"):
-		case len(kinds) == 0:
-			f.Errorf(path, "add kafka, rabbitmq, rabbitmq_dead_letters or outbox", "the source reads from nowhere")
-		case len(kinds) > 1:
-			f.Errorf(path+"."+kinds[1], "define two sources", "%s and %s exclude each other", kinds[0], kinds[1])
+		switch {
+		case anyBroken(f, path, "kafka", "rabbitmq", "rabbitmq_dead_letters", "outbox"):
+		case !oneKind(f, path, s.kinds(), "source", "add kafka, rabbitmq, rabbitmq_dead_letters or outbox",
+			"the source reads from nowhere"):
 		case s.Kafka != nil:
 			s.Kafka.check(f, path+".kafka")
 		case s.RabbitMQQueue != nil:
@@ -86,22 +65,12 @@ func (c *Config) checkSources(f *yamldoc.Decoder) {
 
 // settingProblems reports what a component says about its settings.
 func settingProblems(f *yamldoc.Decoder, path string, err error) {
-	if err == nil {
-		return
-	}
-	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range many.Unwrap() {
-			settingProblems(f, path, one)
+	for _, err := range split(err) {
+		if s, ok := errors.AsType[*source.SettingError](err); !ok {
+			f.Errorf(path, "", "%v", err)
+		} else if at := path + "." + s.Key; !f.Broken(at) {
+			f.Errorf(at, "", "%s", s.Text)
 		}
-		return
-	}
-	var s *source.SettingError
-	if !errors.As(err, &s) {
-		f.Errorf(path, "", "%v", err)
-		return
-	}
-	if at := path + "." + s.Key; !f.Broken(at) {
-		f.Errorf(at, "", "%s", s.Text)
 	}
 }
 
