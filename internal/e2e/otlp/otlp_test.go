@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -11,8 +10,6 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
@@ -144,7 +141,7 @@ func (e *engine) sameAs(t *testing.T, v *visits, shops ...*shop) {
 	traced := 0
 	for service, want := range wants {
 		n := 0
-		for id, times := range e.counted(t, service, "traces", func(l map[string]string) string { return l["trace_id"] }) {
+		for id, times := range e.counted(t, service, "traces", traceOf) {
 			require.Equal(t, 1, times, "trace %s of %s", id, service)
 			if v.traces[id] {
 				traced++
@@ -315,58 +312,4 @@ service:
 			e.Stop(t)
 		})
 	}
-}
-
-// The Collector counts the same spans by its own span metrics, in the same requests and failures.
-func TestSpanMetricsAgree(t *testing.T) {
-	t.Parallel()
-	e := startEngine(t, "")
-	e.WaitReady(t)
-	metrics := nettest.FreeAddress(t)
-	c := startCollector(t, fmt.Sprintf(`
-processors: {batch: {timeout: 100ms}}
-exporters: {%s, prometheus: {endpoint: %s}}
-connectors: {spanmetrics: {metrics_flush_interval: 200ms}}
-service:
-  telemetry: {metrics: {level: none}, logs: {level: error}}
-  extensions: [file_storage]
-  pipelines:
-    traces: {receivers: [otlp], processors: [batch], exporters: [otlphttp, spanmetrics]}
-    metrics: {receivers: [spanmetrics], exporters: [prometheus]}
-`, fmt.Sprintf(exporters[protobuf], e.http), metrics))
-	shops := startShops(t, languages, grpc, c.endpoint(grpc))
-	v := visit(t, 20*time.Millisecond, shops...)
-	testkit.Pause(2 * time.Second)
-	e.sameAs(t, v, shops...)
-	for _, s := range shops {
-		want := e.counted(t, s.service, "all", func(l map[string]string) string { return l["result"] })
-		require.NotEmpty(t, want)
-		testkit.Eventually(t, fmt.Sprintf("span metrics %v of %s", want, s.service), func() bool {
-			return maps.Equal(want, spanMetrics(t, metrics, s.service))
-		})
-	}
-	e.Stop(t)
-}
-
-// spanMetrics are the spans of kind SERVER that the Collector has counted, by their result.
-func spanMetrics(t *testing.T, address, service string) map[string]int {
-	t.Helper()
-	res, err := http.Get("http://" + address + "/metrics")
-	require.NoError(t, err)
-	defer res.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(res.Body)
-	require.NoError(t, err)
-	out := map[string]int{}
-	for _, m := range families["traces_span_metrics_calls_total"].GetMetric() {
-		l := labelsOf(m)
-		if l["service_name"] == service && l["span_kind"] == "SPAN_KIND_SERVER" {
-			result := "good"
-			if l["status_code"] == "STATUS_CODE_ERROR" {
-				result = "bad"
-			}
-			out[result] += int(m.Counter.GetValue())
-		}
-	}
-	return out
 }
