@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/reliability/subscription"
 	"github.com/sloengine/sloengine/sla/report"
+	"github.com/sloengine/sloengine/slo/traces"
 	"github.com/sloengine/sloengine/web/alertpage"
 	"github.com/sloengine/sloengine/web/annotations"
 	"github.com/sloengine/sloengine/web/api"
@@ -75,8 +76,17 @@ func (w *Web) assemble() (err error) {
 			return opt.Brief().State.Recovered()
 		}, Alerts: opt.Alerts, Sets: w.Opt.Sets, Registry: opt.Registry,
 		Timeout: opt.ScrapeTimeout, LogError: opt.LogError, Incidents: incidentView(opt.Incidents), Now: opt.Now,
+		Traces: w.failingTraces,
 	})
 	return nil
+}
+
+// failingTraces are those of all SLOs.
+func (w *Web) failingTraces() []traces.Of {
+	if w.Opt.Traces == nil {
+		return nil
+	}
+	return w.Opt.Traces.All(w.Opt.Now())
 }
 
 // incidentView is nil if the engine keeps no incidents.

@@ -135,7 +135,7 @@ var mayImport = map[string][]string{
 		"slo/fold", "slo/spec", "slo/traces", "web/*"},
 	"web/chart": {"slo", "slo/fold", "sla", "sla/forecast", "sla/history", "sla/report", "alerts", "alerts/state",
 		"rules/series", "web/format"},
-	"web/collector": {"slo", "sla", "sla/forecast", "alerts/incident", "alerts/state", "rules/series",
+	"web/collector": {"slo", "slo/traces", "sla", "sla/forecast", "alerts/incident", "alerts/state", "rules/series",
 		"web/format", "web/respond"},
 	"web/format":  {"slo", "sla/forecast"},
 	"web/respond": {"slo/spec"},

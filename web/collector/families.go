@@ -3,6 +3,7 @@ package collector
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -14,12 +15,14 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo/traces"
 )
 
 // reports gathers the report's series for the formats that text is not enough for. The families are built once per
 // report and shared by all scrapes.
 type reports struct {
 	latest func() *sla.Report // nil until the counts are complete
+	traces func() []traces.Of // asked once for each report
 
 	mu    sync.Mutex
 	built *sla.Report
@@ -35,15 +38,15 @@ func (c *reports) Gather() ([]*dto.MetricFamily, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.built != rep {
-		c.built, c.list = rep, Families(rep)
+		c.built, c.list = rep, Families(rep, c.traces())
 	}
 	return c.list, nil
 }
 
-// Families returns the series of a report, sorted by name.
-func Families(rep *sla.Report) []*dto.MetricFamily {
+// Families returns the series of a report, sorted by name, with exemplars of the failing traces.
+func Families(rep *sla.Report, failing []traces.Of) []*dto.MetricFamily {
 	x := &families{}
-	walk(rep, x)
+	walk(rep, newExemplars(failing), x)
 	return x.sorted()
 }
 
@@ -70,7 +73,7 @@ func gatherAlerts(active []state.Alert) []*dto.MetricFamily {
 		if a.State == state.Firing {
 			value = series.AlertFiring
 		}
-		x.sample(x.labels(slices.Concat(series.AlertState.LabelNames(), extra), values...), nil, value)
+		x.sample(x.labels(slices.Concat(series.AlertState.LabelNames(), extra), values...), nil, value, nil)
 	}
 	return x.sorted()
 }
@@ -115,7 +118,7 @@ func (x *families) labels(names []string, values ...string) []*dto.LabelPair {
 
 func byName(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) }
 
-func (x *families) sample(labels, more []*dto.LabelPair, value float64) {
+func (x *families) sample(labels, more []*dto.LabelPair, value float64, e *exemplar) {
 	if len(more) > 0 { // the pairs of a group are shared
 		all := make([]*dto.LabelPair, 0, len(labels)+len(more))
 		for _, m := range more {
@@ -126,17 +129,20 @@ func (x *families) sample(labels, more []*dto.LabelPair, value float64) {
 	}
 	m := &dto.Metric{Label: labels}
 	if x.typ == metric.Counter {
-		m.Counter = &dto.Counter{Value: &value}
+		m.Counter = &dto.Counter{Value: &value, Exemplar: e.dto()}
 	} else {
 		m.Gauge = &dto.Gauge{Value: &value}
 	}
 	x.add(m)
 }
 
-func (x *families) histogram(labels []*dto.LabelPair, buckets []bucket, count uint64, sum float64) {
-	h := &dto.Histogram{SampleCount: &count, SampleSum: &sum}
+func (x *families) histogram(labels []*dto.LabelPair, buckets []bucket, sum float64) {
+	h := &dto.Histogram{SampleCount: &buckets[len(buckets)-1].count, SampleSum: &sum}
 	for _, b := range buckets {
-		h.Bucket = append(h.Bucket, &dto.Bucket{UpperBound: &b.le, CumulativeCount: &b.count})
+		if b.exemplar != nil || !math.IsInf(b.le, 1) { // the count says what +Inf has
+			h.Bucket = append(h.Bucket,
+				&dto.Bucket{UpperBound: &b.le, CumulativeCount: &b.count, Exemplar: b.exemplar.dto()})
+		}
 	}
 	x.add(&dto.Metric{Label: labels, Histogram: h})
 }

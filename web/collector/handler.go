@@ -25,6 +25,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo/traces"
 	"github.com/sloengine/sloengine/web/respond"
 )
 
@@ -39,6 +40,7 @@ type Options struct {
 	Alerts    func() *state.View    // nil: the engine evaluates no alerts
 	Incidents func() *incident.View // nil: the engine keeps none
 	Now       func() time.Time      // required with Incidents
+	Traces    func() []traces.Of    // failing ones, for exemplars; nil: none
 	Sets      []*metrics.Set        // the engine's own metrics
 	Registry  prometheus.Gatherer   // more families; nil: none
 	Timeout   time.Duration         // of an answer
@@ -53,6 +55,10 @@ func Handler(o Options) http.Handler {
 			return nil
 		}
 		return o.Report()
+	}
+	failing := o.Traces
+	if failing == nil {
+		failing = func() []traces.Of { return nil }
 	}
 	var others []prometheus.Gatherer
 	if o.Alerts != nil {
@@ -78,7 +84,8 @@ func Handler(o Options) http.Handler {
 		others = append(others, o.Registry)
 	}
 	log := scrapeLog(o.LogError)
-	full := promhttp.HandlerFor(join(append([]prometheus.Gatherer{&reports{latest: latest}}, others...), nil),
+	all := append([]prometheus.Gatherer{&reports{latest: latest, traces: failing}}, others...)
+	full := promhttp.HandlerFor(join(all, nil),
 		promhttp.HandlerOpts{
 			ErrorHandling: promhttp.ContinueOnError, ErrorLog: log, CoalesceGather: true, EnableOpenMetrics: true,
 		})
@@ -119,7 +126,11 @@ func Handler(o Options) http.Handler {
 			defer respond.Gzips.Put(z)
 			out = z
 		}
-		if err := expose(out, format, latest(), openMetrics, families); err != nil {
+		var ex *exemplars
+		if openMetrics {
+			ex = newExemplars(failing())
+		}
+		if err := expose(out, format, latest(), openMetrics, ex, families); err != nil {
 			log("answer a scrape", err)
 		}
 		if z, ok := out.(*gzip.Writer); ok {
@@ -130,9 +141,10 @@ func Handler(o Options) http.Handler {
 }
 
 // expose writes the series of a report, if there is one, then the other families.
-func expose(w io.Writer, format expfmt.Format, rep *sla.Report, openMetrics bool, others []*dto.MetricFamily) error {
+func expose(w io.Writer, format expfmt.Format, rep *sla.Report, openMetrics bool, ex *exemplars,
+	others []*dto.MetricFamily) error {
 	if rep != nil {
-		if err := writeReport(w, rep, openMetrics); err != nil {
+		if err := writeReport(w, rep, openMetrics, ex); err != nil {
 			return err
 		}
 	}

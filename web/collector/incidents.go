@@ -2,6 +2,7 @@ package collector
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -68,14 +69,14 @@ func gatherIncidents(v *incident.View, now time.Time) []*dto.MetricFamily {
 	x.family(metric.AutomatedDetection)
 	for i, p := range automatedPeriods {
 		if all[i] > 0 {
-			x.sample(x.labels(metric.AutomatedDetection.LabelNames(), p.name), nil, float64(automated[i])/float64(all[i]))
+			x.sample(x.labels(metric.AutomatedDetection.LabelNames(), p.name), nil, float64(automated[i])/float64(all[i]), nil)
 		}
 	}
 	x.family(metric.OpenIncidents)
 	for _, severity := range severities {
 		for _, state := range []string{string(incident.Open), string(incident.Acknowledged)} {
 			x.sample(x.labels(metric.OpenIncidents.LabelNames(), severity, state), nil,
-				float64(open[[2]string{severity, state}]))
+				float64(open[[2]string{severity, state}]), nil)
 		}
 	}
 	return x.sorted()
@@ -83,11 +84,12 @@ func gatherIncidents(v *incident.View, now time.Time) []*dto.MetricFamily {
 
 // durations adds a histogram with one label.
 func (x *families) durations(f *metric.Family, label string, all []time.Duration) {
-	buckets := make([]bucket, len(f.Buckets))
+	buckets := make([]bucket, len(f.Buckets), len(f.Buckets)+1)
 	sum := 0.0
 	for i, le := range f.Buckets {
 		buckets[i].le = le
 	}
+	buckets = append(buckets, bucket{le: math.Inf(1)})
 	for _, d := range all {
 		sum += d.Seconds()
 		for i := range buckets {
@@ -96,5 +98,5 @@ func (x *families) durations(f *metric.Family, label string, all []time.Duration
 			}
 		}
 	}
-	x.histogram(x.labels(f.LabelNames(), label), buckets, uint64(len(all)), sum)
+	x.histogram(x.labels(f.LabelNames(), label), buckets, sum)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	prom "github.com/prometheus/prometheus/model/exemplar"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,7 @@ import (
 	"github.com/sloengine/sloengine/sla/forecast"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/slo/traces"
 )
 
 // labelNames are names that teams give to what they group by, among them every label that our own series and alerts
@@ -82,15 +84,16 @@ func scrapeAccepted(t require.TestingT, groupBy, dimensions, label string) bool 
 		return false
 	}
 	rep := fullReport(s)
+	failing := tracesOf(rep)
 	for _, om := range []bool{false, true} {
 		var b bytes.Buffer
-		require.NoError(t, writeReport(&b, rep, om))
+		require.NoError(t, writeReport(&b, rep, om, newExemplars(failing)))
 		if om {
 			b.WriteString("# EOF\n")
 		}
 		strictly(t, b.Bytes(), om)
 	}
-	for _, f := range append(Families(rep), gatherAlerts(firing(t, rep))...) {
+	for _, f := range append(Families(rep, failing), gatherAlerts(firing(t, rep))...) {
 		seen := map[string]bool{}
 		for _, m := range f.Metric {
 			for i, l := range m.Label {
@@ -104,6 +107,22 @@ func scrapeAccepted(t require.TestingT, groupBy, dimensions, label string) bool 
 	return true
 }
 
+// tracesOf has a failing trace for each group of an SLO, and one for each bucket of a histogram.
+func tracesOf(rep *sla.Report) (out []traces.Of) {
+	for i := range rep.SLOs {
+		out = append(out, traces.Of{SLO: rep.SLOs[i].SLO.ID,
+			Trace: traces.Trace{ID: traces.ID{byte(i), 1}, Time: rep.Time, Group: rep.SLOs[i].Group, Duration: -1}})
+	}
+	for i := range rep.Durations {
+		d := &rep.Durations[i]
+		for k, bound := range append(d.Buckets, time.Hour) {
+			out = append(out, traces.Of{Trace: traces.Trace{ID: traces.ID{byte(i), byte(k), 2}, Time: rep.Time, Duration: bound,
+				Service: d.Service, Type: d.Type, Outcome: d.Outcome, Dimensions: d.DimensionValues}})
+		}
+	}
+	return out
+}
+
 // strictly parses as Prometheus does and refuses what it refuses.
 func strictly(t require.TestingT, text []byte, om bool) {
 	contentType := "text/plain; version=0.0.4"
@@ -112,7 +131,7 @@ func strictly(t require.TestingT, text []byte, om bool) {
 	}
 	p, err := textparse.New(text, contentType, labels.NewSymbolTable(), textparse.ParserOptions{})
 	require.NoError(t, err)
-	seen := map[string]bool{}
+	seen, exemplars := map[string]bool{}, 0
 	for {
 		entry, err := p.Next()
 		if err != nil {
@@ -128,8 +147,15 @@ func strictly(t require.TestingT, text []byte, om bool) {
 		require.False(t, twice, "label %s twice in %s", name, lset)
 		require.False(t, seen[lset.String()], "series %s twice", lset)
 		seen[lset.String()] = true
+		var e prom.Exemplar
+		if p.Exemplar(&e) {
+			exemplars++
+			require.True(t, e.HasTs)
+			require.Len(t, e.Labels.Get("trace_id"), 32)
+		}
 	}
 	require.Greater(t, len(seen), 50)
+	require.Equal(t, om, exemplars > 0)
 }
 
 // fullReport has two groups of everything in a spec, with all that there can be of each.

@@ -2,6 +2,7 @@ package collector
 
 import (
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,9 +30,10 @@ const (
 )
 
 // writeReport writes every series of a report to w.
-func writeReport(w io.Writer, rep *sla.Report, openMetrics bool) error {
+// Exemplars are for OpenMetrics only.
+func writeReport(w io.Writer, rep *sla.Report, openMetrics bool, ex *exemplars) error {
 	x := &exposition{w: w, om: openMetrics, buf: make([]byte, 0, flushAt+4096)}
-	walk(rep, x)
+	walk(rep, ex, x)
 	x.flush()
 	return x.err
 }
@@ -79,9 +81,19 @@ func (x *exposition) labels(names []string, values ...string) []byte {
 	return b[from:len(b):len(b)]
 }
 
-func (x *exposition) sample(labels, more []byte, v float64) {
-	x.buf = append(x.number(x.begin("", labels, more), v), '\n')
+func (x *exposition) sample(labels, more []byte, v float64, e *exemplar) {
+	x.end(x.number(x.begin("", labels, more), v), e)
 	x.flushFull()
+}
+
+// end ends a line, with its exemplar if it has one.
+func (x *exposition) end(b []byte, e *exemplar) {
+	if e != nil && x.om {
+		b = append(append(append(b, " # {"+labelTraceID+`="`...), e.id...), `"} `...)
+		b = append(x.number(b, e.value), ' ')
+		b = strconv.AppendFloat(b, float64(e.at.UnixMilli())/1000, 'f', 3, 64)
+	}
+	x.buf = append(b, '\n')
 }
 
 // begin writes a line up to its value.
@@ -94,16 +106,19 @@ func (x *exposition) begin(suffix string, labels, more []byte) []byte {
 	return append(b, "} "...)
 }
 
-func (x *exposition) histogram(labels []byte, buckets []bucket, count uint64, sum float64) {
-	line := func(suffix string, more []byte, n uint64) { // counts are whole numbers in both formats
-		x.buf = append(strconv.AppendUint(x.begin(suffix, labels, more), n, 10), '\n')
+func (x *exposition) histogram(labels []byte, buckets []bucket, sum float64) {
+	line := func(suffix string, more []byte, n uint64, e *exemplar) { // counts are whole numbers in both formats
+		x.end(strconv.AppendUint(x.begin(suffix, labels, more), n, 10), e)
 	}
 	for _, b := range buckets {
-		line("_bucket", append(x.number([]byte(`le="`), b.le), '"'), b.count)
+		le := []byte(`le="+Inf"`)
+		if !math.IsInf(b.le, 1) {
+			le = append(x.number(le[:len(`le="`)], b.le), '"')
+		}
+		line("_bucket", le, b.count, b.exemplar)
 	}
-	line("_bucket", []byte(`le="+Inf"`), count)
-	x.buf = append(x.number(x.begin("_sum", labels, nil), sum), '\n')
-	line("_count", nil, count)
+	x.end(x.number(x.begin("_sum", labels, nil), sum), nil)
+	line("_count", nil, buckets[len(buckets)-1].count, nil)
 	x.flushFull()
 }
 

@@ -2,6 +2,7 @@ package collector
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,36 +20,40 @@ type encoder[L any] interface {
 	// labels joins names and values. A missing value is "".
 	labels(names []string, values ...string) L
 	// sample adds a series with the labels of both lists.
-	sample(labels, more L, value float64)
-	// histogram adds a histogram with cumulative buckets below +Inf.
-	histogram(labels L, buckets []bucket, count uint64, sum float64)
+	sample(labels, more L, value float64, e *exemplar)
+	// histogram adds a histogram with cumulative buckets, of which the last is +Inf.
+	histogram(labels L, buckets []bucket, sum float64)
 }
 
 type bucket struct {
-	le    float64
-	count uint64 // cumulative
+	le       float64
+	count    uint64 // cumulative
+	exemplar *exemplar
 }
 
 // walker hands a report to an encoder.
 type walker[L any] struct {
 	encoder[L]
 	rep   *sla.Report
+	ex    *exemplars
 	none  L                   // no labels
 	names map[string][]string // label names by family and extra labels: the groups of an SLO share them
 }
 
 // walk hands every series of a report to an encoder. Values that are not finite are left out.
-func walk[L any](rep *sla.Report, x encoder[L]) {
-	w := &walker[L]{encoder: x, rep: rep, names: map[string][]string{}}
+func walk[L any](rep *sla.Report, ex *exemplars, x encoder[L]) {
+	w := &walker[L]{encoder: x, rep: rep, ex: ex, names: map[string][]string{}}
 	w.slos()
 	w.info()
 	w.slas()
 	w.traffic()
 }
 
-func (w *walker[L]) add(labels, more L, value float64) {
+func (w *walker[L]) add(labels, more L, value float64) { w.addWith(labels, more, value, nil) }
+
+func (w *walker[L]) addWith(labels, more L, value float64, e *exemplar) {
 	if format.Finite(value) {
-		w.sample(labels, more, value)
+		w.sample(labels, more, value, e)
 	}
 }
 
@@ -88,14 +93,12 @@ func (w *walker[L]) slos() {
 		w.add(labels, bad, float64(c.Bad))
 	}
 	each(series.Events, func(r *sla.SLOReport, labels L) {
-		switch unit := r.SLO.Indicator.Kind.Unit(); {
-		case r.SLO.Indicator.Kind == slo.KindRatio: // its bad events may become fewer
-		case unit > 1:
-			w.add(labels, good, float64(r.Total.Good)/float64(unit))
-			w.add(labels, bad, float64(r.Total.Bad)/float64(unit))
-		default:
-			counts(labels, r.Total)
+		if r.SLO.Indicator.Kind == slo.KindRatio { // its bad events may become fewer
+			return
 		}
+		unit := float64(r.SLO.Indicator.Kind.Unit())
+		w.add(labels, good, float64(r.Total.Good)/unit)
+		w.addWith(labels, bad, float64(r.Total.Bad)/unit, w.ex.bad(r.SLO.ID, r.Group))
 	})
 	w.parts(each)
 	each(series.BackfilledEvents, func(r *sla.SLOReport, labels L) {
@@ -310,20 +313,25 @@ func (w *walker[L]) violations(f *metric.Family, of func(*sla.ThresholdGroup) sl
 func (w *walker[L]) traffic() {
 	w.family(series.EngineEvents)
 	for _, t := range w.rep.Traffic {
-		w.add(w.labelsOf(series.EngineEvents, t.DimensionNames,
-			slices.Concat([]string{t.Service, t.Type, t.Outcome, t.Severity}, t.DimensionValues)...), w.none, float64(t.Count))
+		w.addWith(w.labelsOf(series.EngineEvents, t.DimensionNames,
+			slices.Concat([]string{t.Service, t.Type, t.Outcome, t.Severity}, t.DimensionValues)...), w.none, float64(t.Count),
+			w.ex.of(t.DimensionValues, t.Service, t.Type, t.Outcome, t.Severity))
 	}
 	w.family(series.EventDuration)
 	for _, d := range w.rep.Durations {
-		var buckets []bucket
-		var total uint64
+		buckets := make([]bucket, len(d.Buckets)+1)
+		slowest := &buckets[len(d.Buckets)]
+		slowest.le = math.Inf(1)
 		for i, n := range d.Counts {
-			total += n
+			slowest.count += n
 			if i < len(d.Buckets) {
-				buckets = append(buckets, bucket{d.Buckets[i].Seconds(), total})
+				buckets[i].le, buckets[i].count = d.Buckets[i].Seconds(), slowest.count
 			}
 		}
+		for i, e := range w.ex.observed(d.Buckets, d.DimensionValues, d.Service, d.Type, d.Outcome) {
+			buckets[i].exemplar = e
+		}
 		w.histogram(w.labelsOf(series.EventDuration, d.DimensionNames,
-			slices.Concat([]string{d.Service, d.Type, d.Outcome}, d.DimensionValues)...), buckets, total, d.SumSeconds)
+			slices.Concat([]string{d.Service, d.Type, d.Outcome}, d.DimensionValues)...), buckets, d.SumSeconds)
 	}
 }

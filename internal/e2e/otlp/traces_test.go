@@ -6,6 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
 	"github.com/sloengine/sloengine/internal/testkit"
+	"github.com/sloengine/sloengine/reliability/nettest"
 	v1 "github.com/sloengine/sloengine/web/api/v1"
 )
 
@@ -142,4 +146,63 @@ func TestFailingTraces(t *testing.T) {
 	testkit.Eventually(t, "a report is there", func() bool { return len(traceIDs(t, p, "latency")) > 0 })
 	require.Equal(t, []string{traced("1"), traced("5")}, traceIDs(t, p, "availability"),
 		"the log has no headers, and of log records no trace ids that no spec names")
+}
+
+// TestExemplarsReachPrometheus: a Prometheus that stores exemplars has the trace ids of bad events after a scrape.
+func TestExemplarsReachPrometheus(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("prometheus")
+	if err != nil {
+		t.Skip("prometheus is not installed")
+	}
+	dir := t.TempDir()
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", tracedSpec), tracedSettings)
+	now := time.Now()
+	sendTraced(t, p, now)
+	config := e2etest.WriteFile(t, dir, "prometheus.yml", fmt.Sprintf(`global: {scrape_interval: 200ms, scrape_timeout: 200ms}
+scrape_configs: [{job_name: slo, honor_labels: true, static_configs: [{targets: [%q]}]}]
+`, strings.TrimPrefix(p.Base, "http://")))
+	address := nettest.FreeAddress(t)
+	cmd := exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "prometheus"),
+		"--web.listen-address="+address, "--enable-feature=exemplar-storage", "--log.level=warn")
+	var log testkit.Buffer
+	cmd.Stderr = &log
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended already
+		_ = cmd.Wait()
+		logOf(t, "prometheus", &log)
+	})
+	stored := func(query string) map[string]float64 {
+		out := map[string]float64{}
+		res, err := http.Get("http://" + address + "/api/v1/query_exemplars?" + url.Values{"query": {query},
+			"start": {fmt.Sprint(now.Unix() - 60)}, "end": {fmt.Sprint(now.Unix() + 60)}}.Encode())
+		if err != nil {
+			return out
+		}
+		defer res.Body.Close()
+		var answer struct {
+			Data []struct {
+				Exemplars []struct {
+					Labels map[string]string
+					Value  float64 `json:",string"`
+				}
+			}
+		}
+		if json.NewDecoder(res.Body).Decode(&answer) == nil {
+			for _, series := range answer.Data {
+				for _, e := range series.Exemplars {
+					out[e.Labels["trace_id"]] = e.Value
+				}
+			}
+		}
+		return out
+	}
+	testkit.Eventually(t, "exemplars are stored", func() bool {
+		slow := stored(`sloengine_event_duration_seconds_bucket{service="shop",outcome="success"}`)
+		bad := stored(`slo_events_total{slo="availability",result="bad"}`)
+		return slow[traced("2")] == 0.25 && len(bad) > 0
+	}, log.String)
+	require.NotContains(t, stored(`slo_events_total`), traced("9"), "it was good")
+	require.Contains(t, stored(`slo_events_total{slo="latency"}`), traced("2"))
 }
