@@ -2,12 +2,17 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
+	"github.com/sloengine/sloengine/reliability/connlimit"
 )
 
 // The order in which parts stop is the order of the stack, read from its end: nothing may stop
@@ -38,4 +43,20 @@ func TestOpeningAnswersHealthOnly(t *testing.T) {
 		require.Equal(t, want, rec.Code, path)
 		require.Contains(t, rec.Body.String(), "starting", path)
 	}
+}
+
+// Over gRPC there is no answer of HTTP alone: Java's exporter drops what such a one refuses.
+func TestOpeningAnswersCallsWithUnavailable(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	conns, err := connlimit.New(connlimit.Options{Max: 1, Metrics: metrics.NewSet(), Logger: log})
+	require.NoError(t, err)
+	c := &config.Config{}
+	c.OTLP.GRPC = "127.0.0.1:0"
+	f, err := listenGRPC(c, conns, log)
+	require.NoError(t, err)
+	defer f.listener.Close()
+	rec := httptest.NewRecorder()
+	f.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/any/Method", nil))
+	require.Equal(t, http.StatusOK, rec.Code)
+	require.Equal(t, "14", rec.Result().Trailer.Get("Grpc-Status"))
 }
