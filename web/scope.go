@@ -80,6 +80,11 @@ func (s scope) restrict(o site.Options) site.Options {
 	if all := o.DLQ; all != nil {
 		out.DLQ = newScopedDeadLetters(all, s)
 	}
+	if all := o.Spans; all != nil {
+		out.Spans = func() []status.KeptAttributes {
+			return slices.DeleteFunc(all(), func(k status.KeptAttributes) bool { return !s.has(k.Service) })
+		}
+	}
 	if all := o.Generations; all != nil {
 		out.Generations = func(ctx context.Context) ([]fold.Generation, error) {
 			list, err := all(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/rules/explain"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/fold"
@@ -34,7 +36,8 @@ an alert then fires. It exits with 3 if anything differs.
 
 With --running, diff takes one spec and shows what it would do to the counts of a
 running engine: which SLOs start from zero, which resume parked counts, which are
-removed, and until when the engine retains their counts.`,
+removed, and until when the engine retains their counts. Of services that send spans, it
+shows which attributes an SLO that starts needs, and since when spans keep them.`,
 		Example: `  sloengine diff specs/ specs.new/
   sloengine diff --running specs.new/`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -91,6 +94,7 @@ func diffRunning(ctx context.Context, o *diffFlags, files cli.SpecFiles) (differ
 	}
 	var answer struct {
 		Items []fold.Generation `json:"items"`
+		Spans []otlp.Kept       `json:"spans"`
 	}
 	if err := o.engine.Read(ctx, "/api/v1/generations", nil, &answer); err != nil {
 		return false, err
@@ -99,17 +103,62 @@ func diffRunning(ctx context.Context, o *diffFlags, files cli.SpecFiles) (differ
 	if err != nil {
 		return false, fmt.Errorf("new spec: %w", err)
 	}
-	c := counting.DescribeChange(change, nil, time.Now().UTC().Truncate(time.Second))
+	c := plannedChange{SpecChange: counting.DescribeChange(change, nil, time.Now().UTC().Truncate(time.Second))}
+	c.Attributes = attributesOfSpans(c.Started, cfg, answer.Spans)
 	differs = len(c.Started)+len(c.Resumed)+len(c.Parked) > 0
-	return differs, o.Print(c, func() error { printChange(o.Out, c); return nil })
+	return differs, o.Print(c, func() error { printChange(o.Out, &c); return nil })
 }
 
-func printChange(w io.Writer, c *counting.SpecChange) {
+// plannedChange is a change before it is made.
+type plannedChange struct {
+	*counting.SpecChange
+	Attributes []spanAttribute `json:"attributes_of_spans,omitempty"`
+}
+
+// spanAttribute is one that a definition needs and that spans bring. They keep only what the spec or otlp.keep names.
+type spanAttribute struct {
+	SLO       string     `json:"slo"`
+	Service   string     `json:"service"`
+	Attribute string     `json:"attribute"`
+	KeptSince *time.Time `json:"kept_since"` // at the latest; null: it is not
+}
+
+// attributesOfSpans lists what SLOs need of services that send spans.
+func attributesOfSpans(slos []string, cfg *fold.Config, kept []otlp.Kept) (out []spanAttribute) {
+	for _, id := range slos {
+		for _, ind := range cfg.Indicators {
+			i := slices.IndexFunc(kept, func(k otlp.Kept) bool { return k.Service == ind.Service })
+			if ind.ID != id || i < 0 {
+				continue
+			}
+			one := fold.Config{Indicators: []fold.Indicator{ind}}
+			names, _ := one.MergeBy(ind.Service)
+			for _, name := range names {
+				a := spanAttribute{SLO: id, Service: ind.Service, Attribute: name}
+				if at, ok := kept[i].Since(name); ok {
+					a.KeptSince = &at
+				}
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
+func printChange(w io.Writer, c *plannedChange) {
 	if len(c.Started)+len(c.Resumed)+len(c.Parked) == 0 {
 		fmt.Fprintln(w, "Every SLO keeps its counts.")
 	}
 	for _, id := range c.Started {
 		fmt.Fprintf(w, "%s  starts from zero\n", cli.Printable(id))
+	}
+	for _, a := range c.Attributes {
+		text := "do not have until this spec is in force (to have it before, add it to otlp.keep)"
+		if a.KeptSince != nil {
+			text = "have since " + a.KeptSince.UTC().Format(time.RFC3339) + " at the latest"
+		}
+		fmt.Fprintf(w, "%s  needs %s, which spans of %s %s\n", cli.Printable(a.SLO), cli.Printable(a.Attribute),
+			cli.Printable(a.Service), text)
 	}
 	for _, id := range c.Resumed {
 		fmt.Fprintf(w, "%s  resumes its parked counts\n", cli.Printable(id))

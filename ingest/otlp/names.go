@@ -49,12 +49,7 @@ func AttributeName(key string) string {
 	if now, ok := renamed[key]; ok {
 		key = now
 	}
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, key)
+	name := plainName(key)
 	if !event.ValidAttribute(name) || name == Operation || name == TraceID {
 		name = "attr_" + name
 	}
@@ -62,6 +57,16 @@ func AttributeName(key string) string {
 		return "" // too long
 	}
 	return name
+}
+
+// plainName has underscores in place of all but letters and digits.
+func plainName(key string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, key)
 }
 
 // ServiceName is the name of the service in specs: every run of characters but letters, digits, dots, dashes and

@@ -23,7 +23,8 @@ const forgetTime = 30 * time.Second
 
 type generationList struct {
 	counting.ParkedStatus
-	Items []fold.Generation `json:"items"`
+	Items []fold.Generation       `json:"items"`
+	Spans []status.KeptAttributes `json:"spans"` // of services whose spans counted in the last hour
 }
 
 func (api *Handler) apiGenerations(c *gin.Context) {
@@ -39,8 +40,11 @@ func (api *Handler) apiGenerations(c *gin.Context) {
 		respond.Problem(c, http.StatusServiceUnavailable, "The counts could not be listed: "+err.Error()+".", nil)
 		return
 	}
-	respond.JSON(
-		c, http.StatusOK, "application/json", generationList{api.Opt.Engine().Parked, append([]fold.Generation{}, list...)})
+	out := generationList{api.Opt.Engine().Parked, append([]fold.Generation{}, list...), []status.KeptAttributes{}}
+	if api.Opt.Spans != nil {
+		out.Spans = append(out.Spans, api.Opt.Spans()...)
+	}
+	respond.JSON(c, http.StatusOK, "application/json", out)
 }
 
 // RejectsPath is the path of what was rejected.

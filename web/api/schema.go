@@ -53,6 +53,7 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[status.AlertmanagerStatus](): "AlertmanagerStatus",
 	reflect.TypeFor[status.BudgetStatus]():       "BudgetStatus",
 	reflect.TypeFor[status.ConnectionStatus]():   "ConnectionStatus",
+	reflect.TypeFor[status.KeptAttributes]():     "KeptAttributes",
 	reflect.TypeFor[status.LimitStatus]():        "LimitStatus",
 	reflect.TypeFor[status.OffenderStatus]():     "OffenderStatus",
 	reflect.TypeFor[status.RedisStatus]():        "RedisStatus",

@@ -130,6 +130,8 @@ type Work struct {
 	// as of a moment ago, oldest first; nil: the page has none
 	Parked func() []fold.Generation
 	Forget func(ctx context.Context, r counting.ForgetRequest) (counting.Forgotten, error) // nil: 501
+	// of services that send spans; may be nil
+	Spans func() []status.KeptAttributes
 }
 
 // Access is who a caller is, and what he may do and see.

@@ -20,6 +20,7 @@ import (
 type (
 	AlertmanagerStatus = notify.Status // of one Alertmanager, or of one integration of a receiver
 	ConnectionStatus   = connlimit.Status
+	KeptAttributes     = otlp.Kept // of spans of a service
 	LimitStatus        = ratelimit.Status
 	OffenderStatus     = ratelimit.Offender
 	RedisStatus        = shared.Status // of the connection that instances share limits and dead letters by

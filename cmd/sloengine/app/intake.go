@@ -80,6 +80,17 @@ func (b *builder) findings() *otlp.Findings {
 	return f
 }
 
+// keptOfSpans says what spans of services keep. Other settings of OpenTelemetry take effect at a start.
+func (b *builder) keptOfSpans(services []string, started time.Time) []otlp.Kept {
+	out, loaded := make([]otlp.Kept, len(services)), b.specs.InForce().Loaded.UTC()
+	for i, service := range services {
+		named, _ := b.specs.MergeBy([]byte(service))
+		out[i] = otlp.Kept{Service: service, Attributes: append([]string{}, named...), NamedSince: loaded,
+			Keep: append([]string{}, b.config.OTLP.Keep...), KeepSince: started.UTC()}
+	}
+	return out
+}
+
 // handler takes events over HTTP.
 func (b *builder) handler(p *parts) (*ingest.Handler, error) {
 	c, in := &b.config, p.intake

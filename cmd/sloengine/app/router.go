@@ -21,6 +21,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/web"
 	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // routes are what is answered over HTTP once the storage is open.
@@ -49,7 +50,8 @@ func (b *builder) routes(a *app) (*routes, error) {
 	opt.Alerting = site.Alerting{
 		Alerts: p.alerts.machine.View, AlertsKept: alertsKept, Incidents: p.incidents, Silences: p.alerts.receivers,
 	}
-	opt.Work = site.Work{Generations: e.parking.Generations, Parked: e.parking.Parked, Forget: e.parking.Forget}
+	opt.Work = site.Work{Generations: e.parking.Generations, Parked: e.parking.Parked, Forget: e.parking.Forget,
+		Spans: func() []status.KeptAttributes { return b.keptOfSpans(in.findings.SpanFed(), a.status.started) }}
 	opt.Serves = func(c *gin.Context, service string) bool { return auth.Serves(c.Request, service) }
 	opt.Subscriptions = p.subscribed
 	opt.DLQ, opt.Annotations, opt.Reload, opt.Public = p.deadLetters, p.annotations, a.reloader.reload, b.Public

@@ -125,5 +125,12 @@ func TestFromTrafficToSLO(t *testing.T) {
 	testkit.Eventually(t, "the spans count", func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos?service=cart")), `"cart/availability"`)
 	})
+	// What a new definition needs of spans is known before it is in force.
+	next := e2etest.WriteFile(t, t.TempDir(), "next.yaml", strings.NewReplacer("shop", "cart", "availability, ",
+		"availability, group_by: [http_route, region], ").Replace(spanSpec))
+	out, errOut, code = e2etest.Command(t, "diff", "--running", "--url", p.Base, next)
+	require.Equal(t, 3, code, errOut)
+	require.Regexp(t, `cart/availability  needs http_route, which spans of cart have since 20\S+Z at the latest\n`, out)
+	require.Contains(t, out, "cart/availability  needs region, which spans of cart do not have until this spec is in force")
 	p.Stop(t)
 }
