@@ -109,7 +109,7 @@ func TestRelayDestinations(t *testing.T) {
 		relay, err := config.ReadRelay("relay.yaml", []byte(strings.ReplaceAll(text, "/etc/sloengine/database", here)))
 		require.NoError(t, err)
 		require.Equal(t, to, relay.Destination())
-		o, err := relay.Options()
+		o, err := relay.Settings()
 		require.NoError(t, err)
 		require.NotEmpty(t, o.DeadLetterTopic)
 	}

@@ -61,7 +61,7 @@ func launchRelay(ctx context.Context, g *runGroup, opt RelayOptions) error {
 		return err
 	}
 	g.addCloser("broker", publisher)
-	o, err := opt.Config.Options()
+	o, err := opt.Config.Settings()
 	if err != nil {
 		return err
 	}

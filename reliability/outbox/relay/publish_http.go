@@ -31,18 +31,19 @@ const (
 
 // HTTPOptions of HTTP.
 type HTTPOptions struct {
-	URL           string // http or https, without user and fragment
-	DeadLetterURL string // of dead-letter messages, each in a request of its own
-	HealthURL     string // asked with GET by Check; "": Check only connects to the host of URL
-	Body          string // BodyPayload or BodyCloudEvents
-	Source        string // of CloudEvents; "": the topic
-	Headers       map[string]string
+	URL           string            `yaml:"url" is:"required"` // http or https, without user and fragment
+	DeadLetterURL string            // of dead-letter messages, each in a request of its own
+	Body          string            `yaml:"body" one:"payload cloudevents"`
+	Source        string            `yaml:"source"` // of CloudEvents; "": the topic
+	Headers       map[string]string `yaml:"headers"`
 	// TokenFile holds a bearer token. A changed file counts at the latest 10 s later.
-	TokenFile       string
-	TLS             *tls.Config // nil: the system's roots
-	MaxConnections  int
-	RequestTimeout  time.Duration
-	MaxMessageBytes int
+	TokenFile string `yaml:"token_file" is:"file"`
+	HealthURL string `yaml:"health_url"` // asked with GET by Check; "": Check only connects to the host of URL
+
+	TLS             *tls.Config   // nil: the system's roots
+	MaxConnections  int           `yaml:"max_connections" min:"1" max:"1000"`
+	RequestTimeout  time.Duration `yaml:"request_timeout" min:"100ms" max:"10m"`
+	MaxMessageBytes int           `yaml:"max_message_bytes" min:"1KiB" max:"64MiB" is:"size"`
 	// Limit is asked before each request to URL. nil: not limited.
 	Limit   dispatch.Limiter
 	Metrics *metrics.Set // nil: not exported

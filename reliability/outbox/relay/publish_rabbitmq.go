@@ -23,13 +23,14 @@ const (
 
 // RabbitMQOptions of RabbitMQ.
 type RabbitMQOptions struct {
-	amqpclient.PublisherOptions
-	TopicIs            string // TopicIsRoutingKey or TopicIsExchange
-	Exchange           string // with TopicIsRoutingKey; "" is the default exchange, whose routing keys are names of queues
+	amqpclient.PublisherOptions `yaml:"-"`
+	TopicIs                     string `yaml:"topic_is" one:"routing_key exchange"`
+	// Exchange is for TopicIsRoutingKey; "" is the default exchange, whose routing keys are names of queues.
+	Exchange           string `yaml:"exchange"`
 	DeadLetterExchange string // of dead-letter messages, whose routing key is their topic
-	MaxMessageBytes    int
-	NotMandatory       bool // the broker drops messages that reach no queue, instead of returning them
-	Transient          bool // messages are lost when the broker restarts
+	MaxMessageBytes    int    `yaml:"max_message_bytes" min:"1KiB" max:"64MiB" is:"size"`
+	NotMandatory       bool   // the broker drops messages that reach no queue, instead of returning them
+	Transient          bool   // messages are lost when the broker restarts
 }
 
 // RabbitMQ publishes rows as messages, and waits until the broker has confirmed them.

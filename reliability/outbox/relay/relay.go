@@ -47,23 +47,23 @@ type Options struct {
 	Publisher Publisher
 
 	// Claim is how rows are claimed, Lease or Optimistic; Lease.
-	Claim string
+	Claim string `yaml:"claim" one:"lease optimistic"`
 
-	Batch   int // rows that are published and written together; 100
-	Workers int // batches at the same time; 10
+	Batch   int `yaml:"batch" min:"1" max:"10000"` // rows that are published and written together; 100
+	Workers int `yaml:"workers" min:"1" max:"100"` // batches at the same time; 10
 	// Lease is how long a relay that does not renew it keeps its buckets, or a relay that has died its rows; 5 m.
-	Lease time.Duration
+	Lease time.Duration `yaml:"lease" min:"1s" max:"1h"`
 	// SendTimeout bounds the publishing of a batch, from the taking of its rows. It is at most half of Lease, so that
 	// a batch is never taken under a lease that may end while it is sent; 1 m.
-	SendTimeout time.Duration
+	SendTimeout time.Duration `yaml:"send_timeout" min:"100ms" max:"30m"`
 	// Poll is the longest wait between two looks for new rows; 1 s. After rows were found, waits are shorter.
-	Poll time.Duration
+	Poll time.Duration `yaml:"poll" min:"10ms" max:"1m"`
 	// Retry are the delays before further attempts; 2 s, doubled up to 5 m, with a jitter of 20 %.
 	Retry       retry.Options
-	MaxAttempts int    // after which a row is given up; 312
-	OnFailed    string // Continue or Block; Continue
+	MaxAttempts int    `yaml:"max_attempts" min:"1" max:"1000000"` // after which a row is given up; 312
+	OnFailed    string `yaml:"on_failed" one:"continue block"`     // Continue or Block; Continue
 	// Memory bounds the rows that are taken and not published yet, in bytes; 64 MiB.
-	Memory int64
+	Memory int64 `yaml:"memory" min:"1MiB" max:"16GiB" is:"size"`
 
 	// of the messages about failed rows, as the publisher understands it; "": no messages
 	DeadLetterTopic string

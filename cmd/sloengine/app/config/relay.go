@@ -23,19 +23,9 @@ type Relay struct {
 	Listen   *relayListen     `yaml:"listen"` // without it, the relay polls
 	Table    outbox.Options   `yaml:"table"`
 
-	Claim       string        `yaml:"claim" one:"lease optimistic"` // how rows are claimed
-	Batch       int           `yaml:"batch" min:"1" max:"10000"`    // rows that are published and written together
-	Workers     int           `yaml:"workers" min:"1" max:"100"`    // batches at the same time
-	Memory      int64         `yaml:"memory" min:"1MiB" max:"16GiB" is:"size"`
-	Lease       time.Duration `yaml:"lease" min:"1s" max:"1h"`            // of buckets, without renewal
-	SendTimeout time.Duration `yaml:"send_timeout" min:"100ms" max:"30m"` // of a batch, with all retries of the client
-	Poll        time.Duration `yaml:"poll" min:"10ms" max:"1m"`           // longest wait between two looks for rows
+	relay.Options `yaml:",inline"`
 
-	Retry relayRetry `yaml:"retry"`
-	// of a row, after which it is given up
-	MaxAttempts int `yaml:"max_attempts" min:"1" max:"1000000"`
-	// with later rows of the key of a row that was given up
-	OnFailed   string                      `yaml:"on_failed" one:"continue block"`
+	Retry      relayRetry                  `yaml:"retry"`
 	DeadLetter relayDeadLetter             `yaml:"dead_letter"`
 	Breaker    Disableable[breakerConfig]  `yaml:"breaker"`
 	Retention  Disableable[relayRetention] `yaml:"retention"`
@@ -177,15 +167,13 @@ func (c *Relay) Notes() (notes []string) {
 	return notes
 }
 
-// Options are those of the relay, without what a process opens.
-func (c *Relay) Options() (o relay.Options, err error) {
+// Settings are the options of the relay, without what a process opens.
+func (c *Relay) Settings() (o relay.Options, err error) {
+	o = c.Options
 	if o.Table, err = outbox.New(c.Table); err != nil {
 		return o, err
 	}
-	o.Claim, o.Batch, o.Workers, o.Memory = c.Claim, c.Batch, c.Workers, c.Memory
-	o.Lease, o.SendTimeout, o.Poll = c.Lease, c.SendTimeout, c.Poll
 	o.Retry = retry.Options{Base: c.Retry.Base, Cap: c.Retry.Cap, Jitter: c.Retry.Jitter}
-	o.MaxAttempts, o.OnFailed = c.MaxAttempts, c.OnFailed
 	o.DeadLetterTopic, o.DeadLetterKey = c.deadLetterTopic(), c.DeadLetter.Key
 	if !c.Retention.Off {
 		v := c.Retention.V

@@ -22,7 +22,7 @@ const shortRelay = "database: {dsn: postgres://relay@db/shop}\nkafka: {brokers: 
 func TestAShortRelayHasDefaults(t *testing.T) {
 	c, err := ReadRelay("relay.yaml", []byte(shortRelay))
 	require.NoError(t, err)
-	o, err := c.Options()
+	o, err := c.Settings()
 	require.NoError(t, err)
 	require.Equal(t, "outbox", o.Table.Name.Text())
 	require.Equal(t, relay.Lease, o.Claim)
@@ -55,10 +55,11 @@ dead_letter: {routing_key: dead}
 	r := c.RabbitMQ
 	require.Equal(t, "amqp://mq/shop", r.URL)
 	require.Equal(t, relayRabbitMQ{
-		rabbitBroker: r.rabbitBroker, TopicIs: relay.TopicIsRoutingKey, Mandatory: true, Persistent: true,
-		MaxMessageBytes: 1 << 20, ConfirmTimeout: 30 * time.Second,
+		rabbitBroker:    r.rabbitBroker,
+		RabbitMQOptions: relay.RabbitMQOptions{TopicIs: relay.TopicIsRoutingKey, MaxMessageBytes: 1 << 20},
+		Mandatory:       true, Persistent: true, ConfirmTimeout: 30 * time.Second,
 	}, *r)
-	o, err := c.Options()
+	o, err := c.Settings()
 	require.NoError(t, err)
 	require.Equal(t, "dead", o.DeadLetterTopic)
 	p, err := c.Publisher(metrics.NewSet())
@@ -75,12 +76,14 @@ dead_letter: {url: "https://h/dead"}
 `))
 	require.NoError(t, err)
 	require.Equal(t, relayHTTP{
-		URL: "https://h/in", Body: relay.BodyCloudEvents, Source: "shop", Headers: map[string]string{"X-Tenant": "a"},
-		TokenFile: token, HealthURL: "https://h/ok",
-		TLS: &tlsConfig{ServerName: "x"}, MaxConnections: 3, RequestTimeout: 4 * time.Second, MaxMessageBytes: 2 << 20,
-		RateLimit: &relayLimit{Limit: 5, Window: time.Second},
+		HTTPOptions: relay.HTTPOptions{
+			URL: "https://h/in", Body: relay.BodyCloudEvents, Source: "shop", Headers: map[string]string{"X-Tenant": "a"},
+			TokenFile: token, HealthURL: "https://h/ok",
+			MaxConnections: 3, RequestTimeout: 4 * time.Second, MaxMessageBytes: 2 << 20,
+		},
+		TLS: &tlsConfig{ServerName: "x"}, RateLimit: &relayLimit{Limit: 5, Window: time.Second},
 	}, *c.HTTP)
-	o, err = c.Options()
+	o, err = c.Settings()
 	require.NoError(t, err)
 	require.NotEmpty(t, o.DeadLetterTopic)
 	p, err = c.Publisher(nil)
@@ -120,7 +123,7 @@ web: {max_connections: 9}
 	require.Equal(t, "rows", c.Listen.Channel)
 	require.Equal(t, 9, c.Web.MaxConnections)
 	require.Contains(t, c.Notes()[0], "no particular order")
-	o, err := c.Options()
+	o, err := c.Settings()
 	require.NoError(t, err)
 	require.Equal(t, "billing.events", o.Table.Name.Text())
 	require.EqualValues(t, "k", o.Table.Columns.Key)

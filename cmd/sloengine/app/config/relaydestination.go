@@ -33,28 +33,18 @@ type relayKafka struct {
 
 // relayRabbitMQ is a broker that rows are published to, with confirmations.
 type relayRabbitMQ struct {
-	rabbitBroker    `yaml:",inline"`
-	TopicIs         string        `yaml:"topic_is" one:"routing_key exchange"`
-	Exchange        string        `yaml:"exchange"` // with topic_is: routing_key
-	Mandatory       bool          `yaml:"mandatory"`
-	Persistent      bool          `yaml:"persistent"`
-	MaxMessageBytes int64         `yaml:"max_message_bytes" min:"1KiB" max:"64MiB" is:"size"`
-	ConfirmTimeout  time.Duration `yaml:"confirm_timeout" min:"1s" max:"10m"`
+	rabbitBroker          `yaml:",inline"`
+	relay.RabbitMQOptions `yaml:",inline"`
+	Mandatory             bool          `yaml:"mandatory"`
+	Persistent            bool          `yaml:"persistent"`
+	ConfirmTimeout        time.Duration `yaml:"confirm_timeout" min:"1s" max:"10m"`
 }
 
 // relayHTTP is a web service that rows are posted to.
 type relayHTTP struct {
-	URL             string            `yaml:"url" is:"required"`
-	Body            string            `yaml:"body" one:"payload cloudevents"`
-	Source          string            `yaml:"source"` // of CloudEvents
-	Headers         map[string]string `yaml:"headers"`
-	TokenFile       string            `yaml:"token_file" is:"file"`
-	HealthURL       string            `yaml:"health_url"`
-	TLS             *tlsConfig        `yaml:"tls"`
-	MaxConnections  int               `yaml:"max_connections" min:"1" max:"1000"`
-	RequestTimeout  time.Duration     `yaml:"request_timeout" min:"100ms" max:"10m"`
-	MaxMessageBytes int64             `yaml:"max_message_bytes" min:"1KiB" max:"64MiB" is:"size"`
-	RateLimit       *relayLimit       `yaml:"rate_limit"`
+	relay.HTTPOptions `yaml:",inline"`
+	TLS               *tlsConfig  `yaml:"tls"`
+	RateLimit         *relayLimit `yaml:"rate_limit"`
 }
 
 // relayLimit bounds the requests of one relay.
@@ -245,34 +235,27 @@ func (c *Relay) rabbitMQPublisher(set *metrics.Set) (relay.Publisher, error) {
 	if set != nil {
 		m = amqpclient.NewMetrics(set)
 	}
-	broker, err := r.options(ClientOfRelay, m)
-	if err != nil {
+	o := r.RabbitMQOptions
+	var err error
+	if o.Options, err = r.rabbitBroker.options(ClientOfRelay, m); err != nil {
 		return nil, err
 	}
-	return relay.NewRabbitMQ(relay.RabbitMQOptions{
-		PublisherOptions: amqpclient.PublisherOptions{Options: broker, ConfirmTimeout: r.ConfirmTimeout},
-		TopicIs:          r.TopicIs, Exchange: r.Exchange, DeadLetterExchange: c.DeadLetter.Exchange,
-		MaxMessageBytes: int(r.MaxMessageBytes),
-		NotMandatory:    !r.Mandatory, Transient: !r.Persistent,
-	})
+	o.ConfirmTimeout, o.NotMandatory, o.Transient = r.ConfirmTimeout, !r.Mandatory, !r.Persistent
+	o.DeadLetterExchange = c.DeadLetter.Exchange
+	return relay.NewRabbitMQ(o)
 }
 
 func (c *Relay) httpPublisher(set *metrics.Set) (relay.Publisher, error) {
-	h := c.HTTP
-	tls, err := h.TLS.enabled()
-	if err != nil {
+	h, o := c.HTTP, c.HTTP.HTTPOptions
+	var err error
+	if o.TLS, err = h.TLS.enabled(); err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
-	var limit dispatch.Limiter
 	if l := h.RateLimit; l != nil {
-		if limit, err = dispatch.NewLocalLimit(float64(l.Limit)/l.Window.Seconds(), l.Limit, c.SendTimeout); err != nil {
+		if o.Limit, err = dispatch.NewLocalLimit(float64(l.Limit)/l.Window.Seconds(), l.Limit, c.SendTimeout); err != nil {
 			return nil, fmt.Errorf("rate_limit: %w", err)
 		}
 	}
-	return relay.NewHTTP(relay.HTTPOptions{
-		URL: h.URL, DeadLetterURL: c.DeadLetter.URL, HealthURL: h.HealthURL, Body: h.Body,
-		Source: h.Source, Headers: h.Headers,
-		TokenFile: h.TokenFile, TLS: tls, MaxConnections: h.MaxConnections, RequestTimeout: h.RequestTimeout,
-		MaxMessageBytes: int(h.MaxMessageBytes), Limit: limit, Metrics: set,
-	})
+	o.DeadLetterURL, o.Metrics = c.DeadLetter.URL, set
+	return relay.NewHTTP(o)
 }
