@@ -240,8 +240,8 @@ func pause(upTo time.Duration) { testkit.Pause(rand.N(upTo)) }
 // patient is for SDKs whose receiver is killed. They resend a request five times, each time later.
 const patient = "OTEL_EXPORTER_OTLP_TIMEOUT=60000"
 
-// TestCrashSDKs kills the engine while applications send to it. Their SDKs resend what was not answered. Over gRPC those
-// of Node (0.223.0) and Java (2.33.1) drop spans that they could not send.
+// TestCrashSDKs kills the engine while applications send to it. Their SDKs resend what was not answered. Over gRPC that
+// of Node (0.223.0) drops what it could not send at once, and Java's agent (2.33.1) what was on its way.
 func TestCrashSDKs(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
