@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/otlp"
 	"github.com/sloengine/sloengine/ingest/otlp/otlpwire"
@@ -80,7 +81,8 @@ func TestTwoSignals(t *testing.T) {
 	var log testkit.Buffer
 	f := otlp.NewFindings(otlp.FindingsOptions{Now: func() time.Time { return at },
 		Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	settings := &otlp.Settings{Logs: []otlp.LogRule{{Event: "paid", Type: "server"}, {Event: "sent", Type: "mail"}}}
+	settings := &otlp.Settings{Logs: []otlp.LogRule{{Event: "paid", Type: "server"}, {Event: "sent", Type: "mail"}},
+		Metrics: []otlp.MetricRule{{Metric: "mails", Type: "mail"}}}
 	m := otlp.NewMapper(settings, nil, f)
 	wire := otlpwire.New(otlpwire.Limits{})
 	spans := func() {
@@ -94,10 +96,24 @@ func TestTwoSignals(t *testing.T) {
 			`{"timeUnixNano":"1799999995000000000","eventName":%q}]}]}]}`, attrs("service.name="+service), name),
 			func(r *otlpwire.LogRecord) error { m.Log(r); return nil }))
 	}
+	metric := func() {
+		table := counter.NewTable()
+		m.Begin(nil, nil)
+		m.Counters(counter.NewBatch(table), func(string, string) []time.Duration { return nil }, nil)
+		require.NoError(t, wire.MetricsJSON(fmt.Appendf(nil, `{"resourceMetrics":[{"resource":{%s},"scopeMetrics":[{"metrics":[`+
+			`{"name":"mails","sum":{"aggregationTemporality":1,"isMonotonic":true,"dataPoints":[{"asInt":"3",`+
+			`"startTimeUnixNano":"1799999990000000000","timeUnixNano":"1799999995000000000"}]}}]}]}]}`, attrs("service.name=shop")),
+			func(p *otlpwire.Point) error { m.Point(p); return nil }))
+	}
 	spans()
 	record("shop", "sent")
 	record("pay", "paid")
 	require.Empty(t, texts(f), "another type, another service")
+	metric()
+	require.Equal(t, []string{"two_signals shop mail"}, texts(f))
+	at = at.Add(time.Hour)
+	spans()
+	require.Empty(t, texts(f))
 	at = at.Add(59 * time.Minute)
 	record("shop", "paid")
 	require.Equal(t, []string{"two_signals shop server"}, texts(f))
@@ -112,6 +128,6 @@ func TestTwoSignals(t *testing.T) {
 	at = at.Add(2 * time.Hour)
 	spans()
 	require.Empty(t, texts(f))
-	require.Equal(t, 2, strings.Count(log.String(), "numbers of a service are wrong"))
-	require.Equal(t, 2, strings.Count(log.String(), "numbers of a service are right again"))
+	require.Equal(t, 3, strings.Count(log.String(), "numbers of a service are wrong"))
+	require.Equal(t, 3, strings.Count(log.String(), "numbers of a service are right again"))
 }
