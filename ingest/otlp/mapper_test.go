@@ -342,7 +342,7 @@ func BenchmarkSpans(b *testing.B) {
 // decoding makes events of a body that has that many spans, in memory that is used again.
 func decoding(body []byte, spans int) func() {
 	catalog := event.NewCatalog(map[string][]string{"shop": nil})
-	m := otlp.NewMapper(&otlp.Settings{Keep: otlp.DefaultKeep}, nil, nil)
+	m := otlp.NewMapper(&otlp.Settings{Keep: otlp.DefaultKeep}, nil, otlp.NewFindings(otlp.FindingsOptions{}))
 	wire := otlpwire.New(otlpwire.Limits{})
 	var d event.Decoder
 	var b event.Batch
