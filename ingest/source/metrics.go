@@ -8,10 +8,7 @@ import (
 )
 
 // Metrics are the counters of all sources, by name.
-type Metrics struct {
-	set     *metrics.Set
-	sources *metric.PerName[*counts]
-}
+type Metrics struct{ sources *metric.PerName[*counts] }
 
 // counts are those of one source.
 type counts struct {
@@ -31,8 +28,7 @@ var deadReasons = []string{ReasonUnreadable, ReasonRejected, ReasonOversized, dl
 
 // NewMetrics makes the counters in set.
 func NewMetrics(set *metrics.Set) *Metrics {
-	m := &Metrics{set: set}
-	m.sources = metric.NewPerName(set, func(g *metric.Group, name string) *counts {
+	sources := metric.NewPerName(set, func(g *metric.Group, name string) *counts {
 		result := func(r string) *metrics.Counter { return g.Counter(metric.SourceEvents, name, r) }
 		c := &counts{
 			messages: g.Counter(metric.SourceMessages, name), bytes: g.Counter(metric.SourceBytes, name),
@@ -54,7 +50,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 		}
 		return c
 	})
-	return m
+	return &Metrics{sources}
 }
 
 // Add gives a source further series, which leave with it.

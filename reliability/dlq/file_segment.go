@@ -24,7 +24,6 @@ type segment struct {
 
 	live      int64 // entries that are there
 	liveBytes int64 // their lines
-	lines     int64 // entries, removed ones included
 	removals  bool  // it holds lines that remove others
 	oldest    int64 // smallest saved of the live ones, ms; MaxInt64: none
 	newest    int64 // largest saved of any, ms
@@ -57,7 +56,6 @@ func (s *segment) holds(l *line, key tallyKey, dead bool) {
 	if !l.isEntry() {
 		return
 	}
-	s.lines++
 	s.bloom.add(hashID(string(encodedID(l.body))))
 	s.newest = max(s.newest, l.saved)
 	if dead {

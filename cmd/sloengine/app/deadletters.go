@@ -81,7 +81,6 @@ type deadLetters struct {
 	shared    bool // with other engines, in Redis
 	replayer  *dlq.Replayer
 	retention *dlq.Retention
-	log       *slog.Logger
 
 	stopping context.Context    // replays that were asked for end with it
 	stop     context.CancelFunc // of stopping
@@ -93,7 +92,7 @@ type deadLetters struct {
 // their sink.
 func (b *builder) deadLetters(p *parts) (d *deadLetters, err error) {
 	c, store, m, log := &b.config, p.storage.deadLetters, p.intake.deadLetters, b.Log
-	d = &deadLetters{RangeStore: store, shared: c.DeadLetters.Storage == "redis", log: log}
+	d = &deadLetters{RangeStore: store, shared: c.DeadLetters.Storage == "redis"}
 	d.stopping, d.stop = context.WithCancel(context.Background())
 	toEngine := (&source.Replayer{
 		Engine: p.storage.engine, Catalog: func() event.Catalog { return b.specs.InForce().Catalog }, Of: p.sources.Of,

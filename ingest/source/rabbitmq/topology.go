@@ -42,8 +42,6 @@ type entity struct {
 	// essential are the arguments that decide whether dead letters arrive and are kept. Only these count where the
 	// topology is made by others.
 	essential []string
-	// depth says that the messages in the queue are measured.
-	depth bool
 }
 
 // binding routes messages from an exchange to a queue.
@@ -72,7 +70,7 @@ type WorkQueue struct {
 
 // topology of a source: its queue. It has no TTL by default, because an expired event is lost.
 func (o *Options) topology() *topology {
-	e := entity{kind: "queue", name: o.Queue, args: queueArgs(o.QueueType), depth: true}
+	e := entity{kind: "queue", name: o.Queue, args: queueArgs(o.QueueType)}
 	if o.TTL > 0 {
 		e.args[argTTL] = o.TTL.Milliseconds()
 		e.essential = []string{argTTL}
@@ -88,14 +86,14 @@ func (o *HandlerOptions) topology() *topology {
 	t := &topology{declare: o.Declare}
 	t.entities = append(t.entities, entity{kind: "exchange", name: o.Exchange, typ: o.ExchangeType})
 	dlq := entity{kind: "queue", name: o.Queue, args: queueArgs(o.QueueType),
-		essential: []string{argTTL, argExchange}, depth: true}
+		essential: []string{argTTL, argExchange}}
 	if o.Retention > 0 {
 		dlq.args[argTTL] = o.Retention.Milliseconds()
 	}
 	t.entities = append(t.entities, dlq)
 	t.bindings = append(t.bindings, binding{o.Queue, "#", o.Exchange})
 	for _, w := range o.WorkQueues {
-		e := entity{kind: "queue", name: w.Name, args: queueArgs(o.QueueType), essential: []string{argTTL}, depth: true}
+		e := entity{kind: "queue", name: w.Name, args: queueArgs(o.QueueType), essential: []string{argTTL}}
 		if w.TTL > 0 {
 			e.args[argTTL] = w.TTL.Milliseconds()
 		}
