@@ -28,9 +28,8 @@ func TestConsumers(t *testing.T) {
 	t.Parallel()
 	const records, receive = 100, "OTEL_INSTRUMENTATION_MESSAGING_EXPERIMENTAL_RECEIVE_TELEMETRY_ENABLED=true"
 	envs := map[string][]string{
-		"plain":    nil,
-		"received": {receive},
-		"latest":   {receive, "OTEL_SEMCONV_STABILITY_OPT_IN=messaging"},
+		"earlier": {receive},
+		"latest":  {receive, "OTEL_SEMCONV_STABILITY_OPT_IN=messaging"},
 	}
 	var specs []string
 	for name := range envs {
