@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/traces"
@@ -106,4 +108,24 @@ func TestTracesOfServices(t *testing.T) {
 	require.Contains(t, rec.Body.String(), `"trace_id":"ab`)
 	require.Contains(t, b.get("/api/v1/slos/"+secretService+"/availability").Body.String(),
 		secretTrace.String(), "the others see it")
+}
+
+// TestLinksToFailingTraces: the pages of an alert and of an incident lead to the failing traces of their groups, if there
+// are any.
+func TestLinksToFailingTraces(t *testing.T) {
+	store := traces.NewStore()
+	b, book := withIncidents(t)
+	someIncidents(book)
+	b.web.Opt.Traces = store
+	const link = `href="/slo?group.product=MEDCARE&amp;id=insurance-unpaid%2Favailability#traces"`
+	require.NotContains(t, b.get(firstIncident).Body.String(), "#traces")
+	require.NotContains(t, b.get("/alert?id="+burningAlert).Body.String(), "#traces")
+	b.rep.Version++
+	store.Add("insurance-unpaid/availability", noon.UnixNano(), &traces.Trace{ID: traces.ID{1}, Time: noon,
+		Group: slo.Group{"MEDCARE"}})
+	require.Contains(t, b.get(firstIncident).Body.String(), link)
+	i := slices.IndexFunc(b.alerts, func(a state.Alert) bool { return a.Fingerprint == burningAlert })
+	a := &b.alerts[i]
+	store.Add(a.SLO, noon.UnixNano(), &traces.Trace{ID: traces.ID{3}, Time: noon, Group: a.Group})
+	require.Contains(t, b.get("/alert?id="+burningAlert).Body.String(), `#traces">Failing traces</a>`)
 }

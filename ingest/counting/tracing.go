@@ -47,15 +47,16 @@ func (t *Tracing) forget(services []string) {
 func (*Tracing) Wants(indicator string) bool { return !strings.ContainsAny(indicator, "#:") }
 
 // Bad is part of fold.Witness.
-func (t *Tracing) Bad(e fold.Evidence) {
+func (t *Tracing) Bad(e fold.Evidence) (remembered bool) {
 	v := e.Event
 	id, ok := t.of(v)
 	if !ok {
-		return
+		return false
 	}
 	t.store.Add(slo.ID(e.Indicator), t.at, &traces.Trace{ID: traces.ID(id), Time: time.Unix(0, v.Time).UTC(),
 		Duration: time.Duration(v.Duration), Group: e.Group, Service: e.Service, Type: e.Type, Outcome: e.Outcome,
 		Severity: e.Severity, Dimensions: e.Dimensions})
+	return true
 }
 
 // of is the trace id of an event: its attribute, else that of the span that it was made of, else that of the log record

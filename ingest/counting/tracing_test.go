@@ -2,6 +2,7 @@ package counting
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -79,4 +80,40 @@ func TestTracesOfBadEvents(t *testing.T) {
 
 	apply(record.TypeForget, (&record.Forget{Services: []string{"shop"}}).Append(nil))
 	require.Empty(t, store.All(noon))
+}
+
+// BenchmarkTracing folds records of 1,000 spans, of which all failed, with and without traces that are remembered: the
+// worst case. Good events cost a comparison.
+func BenchmarkTracing(b *testing.B) {
+	for _, remembered := range []bool{false, true} {
+		b.Run(fmt.Sprintf("remembered=%v", remembered), func(b *testing.B) {
+			var tracing *Tracing
+			var options fold.Options
+			if remembered {
+				tracing = NewTracing(traces.NewStore(), new(trace.Table))
+				options.Witness = tracing
+			}
+			f, err := fold.New(options)
+			require.NoError(b, err)
+			state := FoldState{Fold: f, Incidents: incident.NewBook(), Positions: position.NewBook(), Tracing: tracing}
+			noon := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+			require.NoError(b, f.SetConfig(&fold.Config{Version: fold.ConfigVersion, Services: []fold.Service{{Name: "shop"}},
+				Indicators: []fold.Indicator{{ID: "shop/paid", Service: "shop", Kind: fold.Events, Retention: time.Hour,
+					Bad: []fold.Matcher{{Name: "outcome", Op: slo.OpEqual, Value: "failure"}}}}}, noon.UnixNano()))
+			payload := record.AppendHead(nil, 1000, false, nil, nil)
+			for n := range 1000 {
+				payload = event.AppendBinary(payload, &event.Event{ID: fmt.Sprintf("%032x-%016x", n+1, n+1), Time: noon,
+					Service: "shop", Type: "server", Outcome: event.Failure, Duration: time.Second, HasDuration: true,
+					Attributes: []event.Attr{{Name: "http_route", Value: "/cart"}}})
+			}
+			rec := wal.Record{Type: record.TypeEvents, Time: noon.UnixNano(), Payload: payload}
+			b.ReportAllocs()
+			for b.Loop() {
+				rec.Seq++
+				rec.Time++
+				require.NoError(b, state.Apply(rec, nil))
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/event")
+		})
+	}
 }

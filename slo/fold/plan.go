@@ -198,7 +198,7 @@ func (p *plan) flush() {
 
 // size is about how much memory a plan takes.
 func (p *plan) size() int {
-	n := 256 + len(p.key) + 16*(len(p.fixed)+len(p.bad)) + 8*len(p.timed) + 64*len(p.slices) + 24*len(p.works)
+	n := 256 + len(p.key) + 16*len(p.fixed) + 32*len(p.bad) + 8*len(p.timed) + 64*len(p.slices) + 24*len(p.works)
 	for i := range p.events {
 		n += 64 + 4*len(p.events[i].fixed) + 40*len(p.events[i].timed)
 	}
@@ -340,9 +340,13 @@ func (p *plan) addRatio(g *group, numerator, denominator bool) {
 type Witness interface {
 	// Wants reports whether the events of an indicator matter. The answer must be the same each time.
 	Wants(indicator string) bool
-	// Bad tells of an event of such an indicator, once for each. It must be fast.
-	Bad(e Evidence)
+	// Bad tells of an event of such an indicator, once for each. It must be fast. Of those with the same labels that are
+	// received at the same time, no more are told once maxExamples were remembered.
+	Bad(e Evidence) (remembered bool)
 }
+
+// maxExamples bounds what a flood of bad events costs.
+const maxExamples = 32
 
 // Evidence is an event that counts as bad: one that an indicator of events selects as bad, one that is slower than
 // the last edge of a latency, or one that fails work. Ratios have none, since their events are not judged one by one.
@@ -360,6 +364,9 @@ type Evidence struct {
 type badPlan struct {
 	g     *group
 	above int64 // nanoseconds; anyDuration: all of them are bad
+
+	rec      int64 // record time of the last one that was told
+	examples int   // that were remembered then
 }
 
 // anyDuration is below the duration of every event, and of those without one.
@@ -374,24 +381,28 @@ func (p *plan) watch(g *group, bad bool) {
 	case !bad || len(g.ind.spec.Bad) == 0: // no selector matches all, and of a volume no event is bad
 		return
 	}
-	p.bad = append(p.bad, badPlan{g, above})
+	p.bad = append(p.bad, badPlan{g: g, above: above})
 	p.suspect = min(p.suspect, above)
 }
 
 // testify tells of an event that lasts longer than p.suspect.
 func (f *Fold) testify(p *plan, v *event.View) {
 	for i := range p.bad {
-		if x := &p.bad[i]; v.Duration > x.above {
-			f.tell(p, x.g, v)
+		x := &p.bad[i]
+		if x.rec != f.rec {
+			x.rec, x.examples = f.rec, 0
+		}
+		if v.Duration > x.above && x.examples < maxExamples && f.tell(p, x.g, v) {
+			x.examples++
 		}
 	}
 }
 
 // tell tells of an event that is bad for a group. The witness gets a copy of the view, so that those of callers need
 // not be on the heap.
-func (f *Fold) tell(p *plan, g *group, v *event.View) {
+func (f *Fold) tell(p *plan, g *group, v *event.View) (remembered bool) {
 	t := p.traffic
 	f.told = *v
-	f.witness.Bad(Evidence{Indicator: g.ind.spec.ID, Group: g.values, Event: &f.told, Service: t.service, Type: t.typ,
+	return f.witness.Bad(Evidence{Indicator: g.ind.spec.ID, Group: g.values, Event: &f.told, Service: t.service, Type: t.typ,
 		Outcome: t.outcome, Severity: t.severity, Dimensions: t.dims})
 }

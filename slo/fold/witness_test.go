@@ -15,9 +15,10 @@ type witness struct{ told []string }
 
 func (*witness) Wants(indicator string) bool { return !strings.Contains(indicator, "#") }
 
-func (w *witness) Bad(e Evidence) {
+func (w *witness) Bad(e Evidence) bool {
 	w.told = append(w.told, strings.Join(append([]string{e.Indicator, string(e.Event.ID), e.Service, e.Type, e.Outcome,
 		e.Severity}, append(e.Group, e.Dimensions...)...), " "))
+	return e.Outcome == "failure"
 }
 
 // TestWitness: the fold tells of exactly the events that count as bad, whatever the indicator, and of those that are
@@ -95,4 +96,25 @@ func TestWitnessChangesNothing(t *testing.T) {
 		require.Equal(t, b[i].Name, a[i].Name)
 		require.Equal(t, b[i].Encode(nil), a[i].Encode(nil), a[i].Name)
 	}
+}
+
+// TestWitnessOfAFlood: of what is received at the same time only so many are told, once they were remembered.
+func TestWitnessOfAFlood(t *testing.T) {
+	w := &witness{}
+	f, err := New(Options{Witness: w})
+	require.NoError(t, err)
+	f.Advance(t0.UnixNano(), Start)
+	slow := Indicator{ID: "shop/latency", Service: "shop", Kind: Latency, Retention: time.Hour, Edges: []time.Duration{1}}
+	require.NoError(t, f.SetConfig(config(availability(), slow), t0.UnixNano()))
+	flood := func(at time.Time, e *event.Event) int {
+		w.told = nil
+		for range 10 * maxExamples {
+			apply(t, f, at, e)
+		}
+		return len(w.told)
+	}
+	require.Equal(t, maxExamples, flood(t0, failed(shop(t0))))
+	require.Zero(t, flood(t0, failed(shop(t0))))
+	require.Equal(t, maxExamples, flood(t0.Add(1), failed(shop(t0))))
+	require.Equal(t, 10*maxExamples, flood(t0, took(shop(t0), time.Second)), "none was remembered")
 }

@@ -100,6 +100,9 @@ func (h *Handler) steps(c *gin.Context, a *state.Alert, inc *incident.Incident, 
 	}
 	if a.SLO != "" {
 		add("SLO since "+format.NewStamp(onset, h.Opt.Now()).Text, h.atTime(a, onset))
+		if row.Href != "" && len(h.Traces(a.SLO, a.Group, h.Opt.Now())) > 0 {
+			add("Failing traces", row.Href+site.TracesAnchor)
+		}
 	} else {
 		add(cmp.Or(row.About, row.Service), row.Href)
 	}

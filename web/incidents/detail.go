@@ -54,6 +54,7 @@ type detailPage struct {
 type affected struct {
 	Service, Name string
 	Href          string // "" if the report does not have it any more
+	Traces        string // the failing traces of the group; "" if none are known
 	Agreement     bool
 	Group         []format.Label
 	Bad, Valid    string
@@ -212,6 +213,9 @@ func (h *Handler) identify(a *affected, inc *incident.Incident, x incident.Affec
 		}
 		q.Set("id", x.SLO)
 		a.Href = h.Href("/slo", q)
+		if len(h.Traces(a.id, x.Group, h.Opt.Now())) > 0 {
+			a.Traces = a.Href + site.TracesAnchor
+		}
 	}
 }
 

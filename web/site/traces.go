@@ -11,6 +11,9 @@ import (
 // TracePlace stands for the id in the address of a trace.
 const TracePlace = "{trace_id}"
 
+// TracesAnchor is where the page of an SLO lists failing traces.
+const TracesAnchor = "#traces"
+
 // TraceURL is the address of a trace for a template; "" without one.
 func TraceURL(template string, id traces.ID) string {
 	return strings.Replace(template, TracePlace, id.String(), 1)
