@@ -403,6 +403,6 @@ func (f *Fold) testify(p *plan, v *event.View) {
 func (f *Fold) tell(p *plan, g *group, v *event.View) (remembered bool) {
 	t := p.traffic
 	f.told = *v
-	return f.witness.Bad(Evidence{Indicator: g.ind.spec.ID, Group: g.values, Event: &f.told, Service: t.service, Type: t.typ,
-		Outcome: t.outcome, Severity: t.severity, Dimensions: t.dims})
+	return f.witness.Bad(Evidence{Indicator: g.ind.spec.ID, Group: g.values, Event: &f.told, Service: t.service,
+		Type: t.typ, Outcome: t.outcome, Severity: t.severity, Dimensions: t.dims})
 }
