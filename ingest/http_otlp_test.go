@@ -361,7 +361,8 @@ func (c *recorder) AdmitAt(ctx context.Context, b *event.Batch, _ *ratelimit.Tic
 		}
 		c.sum += int(v.Count)
 	}
-	return result, c.table.Apply(at.AppendPosition(nil, nil))
+	_, err = c.table.Apply(at.AppendPosition(nil, nil))
+	return result, err
 }
 
 func (*recorder) CatchUp(context.Context) error { return nil }

@@ -12,14 +12,24 @@ import (
 // Batch is the points of one request. From Begin until its position is applied to the Table, or dropped, no other Batch
 // of the Table may be in use. It is for one goroutine.
 type Batch struct {
-	table   *Table
-	classes map[Key]*class // what is to be recorded
-	added   int            // bytes
-	last    Point
-	record  bool // last is to be recorded
-	earlier Counts
-	buf     []byte
+	table    *Table
+	classes  map[Key]*class // what is to be recorded
+	added    int            // bytes
+	last     Point
+	record   bool // last is to be recorded
+	earlier  Counts
+	buf      []byte
+	observed Observation
 }
+
+// Observation is a time in which a source read everything that its counters said, in Unix nanoseconds.
+type Observation struct {
+	Source   string // "": there is none
+	From, To int64
+}
+
+// Observed says what the request observed. It is recorded with the points.
+func (b *Batch) Observed(o Observation) { b.observed = o }
 
 // NewBatch returns an empty Batch.
 func NewBatch(t *Table) *Batch { return &Batch{table: t, classes: map[Key]*class{}} }
@@ -27,7 +37,7 @@ func NewBatch(t *Table) *Batch { return &Batch{table: t, classes: map[Key]*class
 // Begin starts another request.
 func (b *Batch) Begin() {
 	clear(b.classes)
-	b.added, b.record = 0, false
+	b.added, b.record, b.observed = 0, false, Observation{}
 }
 
 // Observe replaces the counts of a point by what they add. Keep must follow if that is stored, or refused for good.
@@ -135,11 +145,14 @@ func (b *Batch) Keep() {
 }
 
 // Empty reports whether there is nothing to record.
-func (b *Batch) Empty() bool { return len(b.classes) == 0 }
+func (b *Batch) Empty() bool { return len(b.classes) == 0 && b.observed.Source == "" }
 
 // AppendPosition appends what is to be recorded. It cannot leave events out: no limit may hold them back.
 func (b *Batch) AppendPosition(dst []byte, _ []int32) []byte {
-	dst = append(dst, 0, format)
+	dst = binread.AppendText(append(dst, 0, format), b.observed.Source)
+	if o := b.observed; o.Source != "" {
+		dst = binary.AppendUvarint(binary.AppendVarint(dst, o.From), uint64(o.To-o.From))
+	}
 	dst = binary.AppendUvarint(dst, uint64(len(b.classes)))
 	for _, key := range slices.SortedFunc(maps.Keys(b.classes), compareKeys) {
 		dst = b.classes[key].append(appendKey(dst, key))

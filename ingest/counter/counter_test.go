@@ -51,9 +51,14 @@ func send(t require.TestingT, table *counter.Table, points ...counter.Point) (ou
 		}
 	}
 	if !b.Empty() {
-		require.NoError(t, table.Apply(b.AppendPosition(nil, nil)))
+		apply(t, table, b.AppendPosition(nil, nil))
 	}
 	return out
+}
+
+func apply(t require.TestingT, table *counter.Table, position []byte) {
+	_, err := table.Apply(position)
+	require.NoError(t, err)
 }
 
 func TestWhatAPointAdds(t *testing.T) {
@@ -150,7 +155,7 @@ func TestBuckets(t *testing.T) {
 		why := b.Observe(&p)
 		if why <= counter.Baseline {
 			b.Keep()
-			require.NoError(t, table.Apply(b.AppendPosition(nil, nil)))
+			apply(t, table, b.AppendPosition(nil, nil))
 		}
 		return p.Counts, why
 	}
@@ -219,12 +224,18 @@ func TestDamage(t *testing.T) {
 	p := reading(1, -60, 0, 7)
 	b.Observe(&p)
 	b.Keep()
+	seen := counter.Observation{Source: "a", From: began, To: minutes(3)}
+	b.Observed(seen)
 	position := b.AppendPosition(nil, nil)
 	require.True(t, counter.IsPosition(position))
-	require.NoError(t, table.Apply(position))
+	got, err := counter.NewTable().Apply(position)
+	require.NoError(t, err)
+	require.Equal(t, seen, got)
+	apply(t, table, position)
 	data := table.Encode(nil)
 	for n := range position {
-		require.Error(t, counter.NewTable().Apply(position[:n]), n)
+		_, err := counter.NewTable().Apply(position[:n])
+		require.Error(t, err, n)
 	}
 	for n := range data {
 		require.Error(t, counter.NewTable().Restore(data[:n]), n)
@@ -246,7 +257,7 @@ func TestEachAdditionCountsOnce(t *testing.T) {
 		restart := func() {
 			table = counter.NewTable()
 			for _, position := range log {
-				require.NoError(t, table.Apply(position))
+				apply(t, table, position)
 			}
 		}
 		now, counted, happened, recorded := 1, uint64(0), uint64(0), map[*process]map[uint64]uint64{}
@@ -269,7 +280,7 @@ func TestEachAdditionCountsOnce(t *testing.T) {
 			if !b.Empty() {
 				position := b.AppendPosition(nil, nil)
 				log = append(log, position)
-				require.NoError(t, table.Apply(position))
+				apply(t, table, position)
 			}
 			recorded[p] = sums
 		}
@@ -344,7 +355,7 @@ func BenchmarkObserve(b *testing.B) {
 			batch.Keep()
 		}
 		position = batch.AppendPosition(position[:0], nil)
-		if err := table.Apply(position); err != nil {
+		if _, err := table.Apply(position); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -109,15 +109,19 @@ func (t *Table) Size() (series, bytes int) {
 // IsPosition reports whether a position of a record is that of a Batch. Those of sources begin with a name.
 func IsPosition(b []byte) bool { return len(b) > 1 && b[0] == 0 && b[1] == format }
 
-// Apply adds a position.
-func (t *Table) Apply(position []byte) error {
+// Apply adds a position, and returns what it says was observed.
+func (t *Table) Apply(position []byte) (o Observation, err error) {
 	if !IsPosition(position) {
-		return fmt.Errorf("invalid position of counters, of %d bytes", len(position))
+		return o, fmt.Errorf("invalid position of counters, of %d bytes", len(position))
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.version++
 	r := binread.New(position[2:])
+	if o.Source = r.Text(); o.Source != "" {
+		o.From = r.Varint()
+		o.To = o.From + int64(r.Uint())
+	}
 	known := make(map[Key]bool, 1)
 	t.read(&r, func(r *binread.Reader, key Key) *class {
 		c := t.classes[key]
@@ -129,7 +133,7 @@ func (t *Table) Apply(position []byte) error {
 		return c
 	})
 	if !r.Done() {
-		return fmt.Errorf("invalid position of counters, of %d bytes", len(position))
+		return Observation{}, fmt.Errorf("invalid position of counters, of %d bytes", len(position))
 	}
 	for key, was := range known {
 		if c := t.classes[key]; !was {
@@ -139,7 +143,7 @@ func (t *Table) Apply(position []byte) error {
 		}
 	}
 	t.sweep()
-	return nil
+	return o, nil
 }
 
 // read adds what Batch.AppendPosition or Table.Encode wrote to the class that enter returns.

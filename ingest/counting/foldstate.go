@@ -118,7 +118,11 @@ func (s FoldState) ApplyPosition(payload []byte) (record.Events, error) {
 		return events, err
 	}
 	if counter.IsPosition(events.Position) {
-		return events, s.Counters.Apply(events.Position)
+		seen, err := s.Counters.Apply(events.Position)
+		if seen.Source != "" {
+			s.Fold.Observe(seen.Source, seen.From, seen.To)
+		}
+		return events, err
 	}
 	return events, s.Positions.Apply(events.Position)
 }

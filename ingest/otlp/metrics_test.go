@@ -70,7 +70,8 @@ func (m *meter) count(t *testing.T, metrics ...string) (out []string) {
 		out = append(out, text)
 	}
 	if !batch.Empty() {
-		require.NoError(t, m.table.Apply(batch.AppendPosition(nil, nil)))
+		_, err := m.table.Apply(batch.AppendPosition(nil, nil))
+		require.NoError(t, err)
 	}
 	return out
 }

@@ -148,7 +148,7 @@ func attributes(spec *Service, inds []*Indicator) []string {
 // Indicator is one thing that is counted, per group.
 //
 // A change of Service, Kind, Valid, Bad (of Events), Numerator, Edges, GroupBy, Slice or Work begins a new generation.
-// ID, MaxGroups, Expect and Retention may change without one, and so may Stage and MaxInFlight of Work.
+// ID, MaxGroups, Expect, Source and Retention may change without one, and so may Stage and MaxInFlight of Work.
 type Indicator struct {
 	// ID is unique: "service/slo" for an SLO, "service/slo#bands:sla" for the
 	// extra thresholds of an SLA's component, "service/limit:name" for a limit.
@@ -171,6 +171,9 @@ type Indicator struct {
 	Expect    [][]string `json:"expect,omitempty"`
 
 	Slice *Slice `json:"slice,omitempty"` // nil: events are counted, not slices
+
+	// Source observes the indicator: see Fold.Observe. "": it is observed while the engine is up.
+	Source string `json:"source,omitempty"`
 
 	Retention time.Duration `json:"retention"` // the longest window asked of it
 }
@@ -352,6 +355,9 @@ func compileIndicator(spec *Indicator) (*indicator, error) {
 	ind.bins = ind.width
 	if (spec.Kind == Completion) != (spec.Work != nil) || spec.Work != nil && spec.Slice != nil {
 		return nil, errors.New("work is what an indicator of completion has, and it has no slices")
+	}
+	if spec.Source != "" && (spec.Slice != nil || spec.Work != nil) {
+		return nil, errors.New("an indicator with a source has neither slices nor work")
 	}
 	if sl := spec.Slice; sl != nil {
 		ind.bins = SliceBins

@@ -150,8 +150,9 @@ const (
 type era struct {
 	slices *sliceStore // of its indicators; nil of those that count events. See setEras
 
-	since int64    // record time
-	spans []upSpan // rising, further apart than backfillGap, none after since
+	since  int64    // record time
+	source string   // of its indicators: see stream; "": the engine
+	spans  []upSpan // rising, further apart than backfillGap, none after since
 
 	// older is what else was observed before since, for Read: what from cut off.
 	older []upSpan // rising, no two touching
@@ -237,7 +238,7 @@ func (e *era) from(t int64, up []upSpan) *era {
 	if t <= e.since && (len(e.spans) == 0 || e.spans[0].from >= t) {
 		return e
 	}
-	cut := &era{since: max(e.since, t)}
+	cut := &era{since: max(e.since, t), source: e.source}
 	older := slices.Clone(e.older)
 	for _, s := range e.spans {
 		if s.to > t {
@@ -287,7 +288,7 @@ func (f *Fold) setEras() {
 		if own[p] == nil {
 			e := p.era
 			if taken[e] {
-				e = &era{since: e.since, spans: slices.Clone(e.spans), older: slices.Clone(e.older)}
+				e = &era{since: e.since, source: e.source, spans: slices.Clone(e.spans), older: slices.Clone(e.older)}
 			}
 			e.slices, taken[p.era], own[p] = p.slices, true, e
 		}
@@ -382,5 +383,5 @@ func (f *Fold) observed(ind *indicator, from, to int64) bool {
 		}
 		from = e.since
 	}
-	return from >= to || f.up.covers(from, to)
+	return from >= to || covers(f.upOf(e), from, to)
 }

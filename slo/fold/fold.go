@@ -3,6 +3,7 @@ package fold
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/event"
@@ -102,7 +103,8 @@ type Fold struct {
 	traffic []*traffic        // in the order of Sums
 	series  []*durationSeries // in the order of Sums
 
-	dropped map[string]uint64 // events by reason
+	dropped map[string]uint64  // events by reason
+	streams map[string]*stream // what sources observed, by the Source of indicators
 
 	covered covered // of the record at hand; no part of the state, since snapshots are between records
 
@@ -126,7 +128,7 @@ func New(o Options) (*Fold, error) {
 		return nil, err
 	}
 	f := &Fold{services: map[string]*service{}, retired: map[string]uint32{}, named: map[string]struct{}{},
-		dropped: map[string]uint64{}}
+		dropped: map[string]uint64{}, streams: map[string]*stream{}}
 	f.plans.maxPlans, f.plans.maxBytes, f.witness = o.MaxPlans, o.MaxPlanBytes, o.Witness
 	f.plans.clear()
 	return f, nil
@@ -405,6 +407,9 @@ func (f *Fold) age() {
 	f.up.forget(f.known)
 	for _, e := range eras(f.inds) {
 		e.forget(f.known)
+	}
+	for _, s := range f.streams {
+		s.spans = slices.Delete(s.spans, 0, before(s.spans, f.known))
 	}
 	f.evictSilent()
 }

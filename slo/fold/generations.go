@@ -73,7 +73,7 @@ func (f *Fold) SetConfig(cfg *Config, at int64) error {
 			f.inherit(ind, olds[j], moved)
 		}
 	}
-	began := map[string]*era{} // by service
+	began := map[string]*era{}
 	for i, ind := range f.inds {
 		if from[i] < 0 {
 			f.attach(ind)
@@ -85,6 +85,7 @@ func (f *Fold) SetConfig(cfg *Config, at int64) error {
 		f.expect(ind)
 	}
 	f.sweep()
+	f.setStreams()
 	f.setServices()
 	for i := range f.cfg.Services {
 		f.named[f.cfg.Services[i].Name] = struct{}{}
@@ -92,15 +93,16 @@ func (f *Fold) SetConfig(cfg *Config, at int64) error {
 	return nil
 }
 
-// begin makes an indicator begin a generation now. Those of a service that begin
-// together share their era: began has it, by service.
+// begin makes an indicator begin a generation now. Those of a service and source that begin
+// together share their era: began has it, by both.
 //
 // The number is above that of every earlier generation of the ID, which retired remembers.
 func (f *Fold) begin(ind *indicator, began map[string]*era) {
-	if began[ind.spec.Service] == nil {
-		began[ind.spec.Service] = &era{since: f.rec}
+	key := ind.spec.Service + "\n" + ind.spec.Source
+	if began[key] == nil {
+		began[key] = &era{since: f.rec, source: ind.spec.Source}
 	}
-	ind.era = began[ind.spec.Service]
+	ind.era = began[key]
 	ind.gen = f.retired[ind.spec.ID] + 1
 	if ind.flight != nil {
 		ind.flight = ind.flight.empty()
@@ -221,7 +223,7 @@ func (f *Fold) inherit(ind, o *indicator, moved map[moveKey]*era) {
 	}
 	key := moveKey{o.era, kept}
 	if moved[key] == nil {
-		moved[key] = o.era.from(kept, f.up.spans)
+		moved[key] = o.era.from(kept, f.upOf(o.era))
 	}
 	ind.era = moved[key]
 	if ind.slices == nil {

@@ -75,7 +75,7 @@ func (f *Fold) park(o *indicator) error {
 	if err != nil {
 		return fmt.Errorf("park %s: %w", o.spec.ID, err)
 	}
-	for _, s := range f.up.spans {
+	for _, s := range f.upOf(o.era) {
 		if s.to > o.era.since {
 			sub.up.spans = append(sub.up.spans, s)
 		}
@@ -157,7 +157,7 @@ func (f *Fold) resume(p *parked, sub *Fold, resumed map[string]*era) *indicator 
 	for _, s := range sub.up.spans {
 		all = append(all, upSpan{max(s.from, ind.era.since), min(s.to, p.at)})
 	}
-	e := &era{since: f.rec, spans: merged(all), older: ind.era.older}
+	e := &era{since: f.rec, source: ind.spec.Source, spans: merged(all), older: ind.era.older}
 	for len(e.spans) > maxBackfills {
 		e.forgetShortest()
 	}

@@ -120,6 +120,7 @@ func (f *Fold) groupSums(r Request) ([]Group, []Era) {
 		loss := ind.loss(sums)
 		era := Era{Indicator: ind.spec.ID, Generation: ind.gen, Since: unix(ind.era.since),
 			Backfilled: ind.era.list(f.kept), Loss: loss}
+		observed := f.shares(ind.era, r.Now, r.Spans, r.Extra[ind.spec.ID])
 		eras = append(eras, era)
 		for i, g := range ind.sorted {
 			at := int(g.col)
@@ -148,7 +149,7 @@ func (f *Fold) groupSums(r Request) ([]Group, []Era) {
 				Indicator: ind.spec, Values: slices.Clone(g.values),
 				Generation: era.Generation, Since: era.Since, Backfilled: era.Backfilled, LastEvent: unix(g.last),
 				Total: totals[total:len(totals):len(totals)], Old: slices.Clone(g.old), Spans: lists[list:len(lists):len(lists)],
-				Excess: excess, Moved: f.moved(&r, g, ring), Loss: loss,
+				Excess: excess, Moved: f.moved(&r, g, ring), Loss: loss, Observed: observed,
 			})
 		}
 	}

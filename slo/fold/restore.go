@@ -53,6 +53,7 @@ func (f *Fold) readState(x *restoring) error {
 	for _, ind := range f.inds {
 		if n := r.Uint(); n < uint64(len(shared)) {
 			ind.era = shared[n]
+			ind.era.source = ind.spec.Source
 		} else {
 			return fmt.Errorf("%w: era %d of %s", errSnapshot, n, ind.spec.ID)
 		}
@@ -262,6 +263,9 @@ func PartLoss(name string) (what string, ok bool) {
 	if _, _, ok := flightPartOf(name); ok {
 		return "a part of the work in flight of an SLO, whose end then counts nowhere", true
 	}
+	if name == partStreams {
+		return "what sources observed, which lowers the coverage of the SLOs that they count", true
+	}
 	if strings.HasPrefix(name, "received-") {
 		return "what alert conditions of the last six hours count of events that were received late or early", true
 	}
@@ -300,6 +304,9 @@ func (f *Fold) RestoreLost(name string) error {
 	if _, _, ok := flightPartOf(name); ok {
 		return nil // ends of this work are held and forgotten
 	}
+	if name == partStreams {
+		return nil // what sources observed is unobserved
+	}
 	if strings.HasPrefix(name, "received-") {
 		return nil // conditions count those events by their time
 	}
@@ -328,7 +335,7 @@ func (f *Fold) unobserve(lost []partSpan) {
 				continue
 			}
 			if cut[ind.era] == nil {
-				cut[ind.era] = ind.era.without(l.from, min(l.to, f.rec), f.up.spans)
+				cut[ind.era] = ind.era.without(l.from, min(l.to, f.rec), f.upOf(ind.era))
 			}
 			ind.era = cut[ind.era]
 		}
@@ -344,7 +351,7 @@ func (e *era) without(from, to int64, up []upSpan) *era {
 	if from >= to {
 		return e
 	}
-	cut := &era{since: max(e.since, to), older: cutOut(e.older, from, to)}
+	cut := &era{since: max(e.since, to), source: e.source, older: cutOut(e.older, from, to)}
 	spans := append([]upSpan(nil), e.spans...)
 	for _, s := range up {
 		spans = append(spans, upSpan{max(s.from, e.since), min(s.to, cut.since)})

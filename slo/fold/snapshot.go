@@ -3,6 +3,7 @@ package fold
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -56,6 +57,9 @@ func (f *Fold) Parts() []Part {
 	parts := []Part{{Name: partState, Version: f.clock, Encode: f.appendState, Vital: true}}
 	if f.cfg != nil {
 		parts = append(parts, Part{Name: partConfig, Version: f.cfgVersion, Encode: f.appendConfig, Vital: true})
+	}
+	if len(f.streams) > 0 {
+		parts = append(parts, Part{Name: partStreams, Version: f.clock, Encode: f.appendStreams})
 	}
 	for _, p := range f.parked {
 		parts = append(parts, Part{Name: parkedPart(p.number), Version: p.version, Encode: p.appendTo})
@@ -273,6 +277,7 @@ type restoring struct {
 	lost          []partSpan      // of parts that could not be read
 	lostParked    map[uint64]bool // likewise, parked generations
 	parked        map[uint64]*parked
+	streams       map[string]*stream
 	tables        map[uint64]*inflight.Table // by number of the flight
 }
 
@@ -334,6 +339,9 @@ func (x *restoring) read(name string, data []byte) error {
 		x.parked[number] = p
 		return err
 	}
+	if name == partStreams {
+		return x.readStreams(&r)
+	}
 	if number, part, ok := flightPartOf(name); ok {
 		return x.readFlight(number, part, &r)
 	}
@@ -387,6 +395,7 @@ func (f *Fold) restore(x *restoring) error {
 		}
 	}
 	f.cfg, f.cfgText, f.inds = c.cfg, c.text, c.inds
+	maps.Copy(f.streams, x.streams)
 	if err := f.readState(x); err != nil {
 		return err
 	}

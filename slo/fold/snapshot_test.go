@@ -50,13 +50,18 @@ func TestReplayEqualsSnapshotAndTail(t *testing.T) {
 		do(func(f *Fold) { f.Advance(rec.UnixNano(), Start) })
 		lastData, lastVersions := encode(parts)
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 12).Draw(rt, "step") {
+			switch rapid.IntRange(0, 13).Draw(rt, "step") {
 			case 0:
 				cfg := mixed()
 				n := rapid.IntRange(1, len(cfg.Indicators)).Draw(rt, "indicators")
 				cfg.Indicators = cfg.Indicators[len(cfg.Indicators)-n:]
 				cfg.Indicators[0].Retention = time.Duration(rapid.IntRange(1, 9).Draw(rt, "days")) * day
 				cfg.Indicators[n-1].MaxGroups = rapid.IntRange(0, 2).Draw(rt, "max")
+				for i := range cfg.Indicators {
+					if ind := &cfg.Indicators[i]; ind.Slice == nil && ind.Work == nil {
+						ind.Source = rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(rt, "source")
+					}
+				}
 				cfg.Services[0].Dimensions = []string{"channel"}[:rapid.IntRange(0, 1).Draw(rt, "dims")]
 				cfg.Services[0].Buckets = []time.Duration{time.Second}[:rapid.IntRange(0, 1).Draw(rt, "buckets")]
 				do(func(f *Fold) { require.NoError(rt, f.SetConfig(cfg, rec.UnixNano())) })
@@ -70,6 +75,11 @@ func TestReplayEqualsSnapshotAndTail(t *testing.T) {
 				again, versions := encode(parts)
 				require.Equal(rt, lastData, again)
 				require.Equal(rt, lastVersions, versions)
+			case 13:
+				source := rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "source")
+				from := rec.Add(-time.Duration(rapid.IntRange(0, 3*86400).Draw(rt, "from")) * time.Second)
+				length := time.Duration(rapid.IntRange(0, 7200).Draw(rt, "for")) * time.Second
+				do(func(f *Fold) { f.Observe(source, from.UnixNano(), from.Add(length).UnixNano()) })
 			case 6:
 				x := drawDrop(rt, rec)
 				do(func(f *Fold) { x.apply(f) })

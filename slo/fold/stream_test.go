@@ -1,0 +1,121 @@
+package fold
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/slo"
+)
+
+// read is an indicator of failures that a source reads.
+func read(source string) Indicator {
+	ind := availability()
+	ind.ID, ind.Source = "shop/read", source
+	return ind
+}
+
+// shareOf is how much of the last times an indicator was observed, and -1 where the engine's up-time says it.
+func shareOf(t *testing.T, f *Fold, id string, now time.Time, spans ...time.Duration) []float64 {
+	var asked []slo.Span
+	for _, d := range spans {
+		asked = append(asked, last(now, d))
+	}
+	for _, g := range f.Sums(Request{Now: now, Spans: asked}).Groups {
+		if g.Indicator.ID == id && g.Observed == nil {
+			return []float64{-1}
+		} else if g.Indicator.ID == id {
+			return g.Observed
+		}
+	}
+	require.Fail(t, "no group of "+id)
+	return nil
+}
+
+func stored(f *Fold) map[string]string {
+	parts, _ := encode(f)
+	return parts
+}
+
+// What a source read is what it observed, wherever the engine was.
+func TestSourceObserves(t *testing.T) {
+	f := newFold(t, config(availability(), read("prometheus")), t0)
+	at := func(minutes int) time.Time { return t0.Add(time.Duration(minutes) * time.Minute) }
+	observe := func(from, to int) { f.Observe("prometheus", at(from).UnixNano(), at(to).UnixNano()) }
+	tick(f, t0, at(10))
+	require.Equal(t, []float64{0}, shareOf(t, f, "shop/read", at(10), 10*time.Minute), "nothing was read")
+	require.Equal(t, []float64{-1}, shareOf(t, f, "shop/availability", at(10), 10*time.Minute))
+	observe(-60, 4)
+	require.Equal(t, []float64{0.4}, shareOf(t, f, "shop/read", at(10), 10*time.Minute))
+	observe(4, 9)
+	require.Equal(t, []float64{1, 0.5}, shareOf(t, f, "shop/read", at(10), 10*time.Minute, 20*time.Minute),
+		"what was read of the time before the indicator began does not count, and the next reading is under way")
+	require.Equal(t, []float64{0.7}, shareOf(t, f, "shop/read", at(12), 10*time.Minute), "it is overdue")
+	f.Observe("other", at(0).UnixNano(), at(99).UnixNano())
+	tick(f, at(10), at(20))
+	observe(15, 20)
+	require.Equal(t, []float64{0.5, 0.7}, shareOf(t, f, "shop/read", at(20), 10*time.Minute, 20*time.Minute))
+	got := f.Read([]ReadRequest{{ID: "shop/read"}})
+	require.Equal(t, []slo.Span{{From: at(0), To: at(9)}, {From: at(15), To: at(20)}}, got[0].Observed)
+
+	f.Advance(at(20).UnixNano(), Stop)
+	f = restored(t, stored(f))
+	f.Advance(at(90).UnixNano(), Start)
+	observe(20, 90) // it reads what happened meanwhile
+	require.Equal(t, []float64{1, 84. / 90}, shareOf(t, f, "shop/read", at(90), time.Hour, 90*time.Minute))
+}
+
+// An indicator that changes its source, or leaves for a while, keeps what was observed.
+func TestChangeOfSource(t *testing.T) {
+	f := newFold(t, config(read("")), t0)
+	at := func(minutes int) time.Time { return t0.Add(time.Duration(minutes) * time.Minute) }
+	use := func(minutes int, cfg *Config) { require.NoError(t, f.SetConfig(cfg, at(minutes).UnixNano())) }
+	tick(f, t0, at(10))
+	use(10, config(read("a")))
+	tick(f, at(10), at(20))
+	f.Observe("a", at(10).UnixNano(), at(15).UnixNano())
+	require.Equal(t, []float64{0.75}, shareOf(t, f, "shop/read", at(20), 20*time.Minute))
+	use(20, config(read("b")))
+	f.Observe("a", at(15).UnixNano(), at(20).UnixNano())
+	f.Observe("b", at(20).UnixNano(), at(30).UnixNano())
+	tick(f, at(20), at(30))
+	require.Equal(t, []float64{25. / 30}, shareOf(t, f, "shop/read", at(30), 30*time.Minute))
+	use(30, elsewhere())
+	tick(f, at(30), at(40))
+	use(40, config(read("b")))
+	f.Observe("b", at(40).UnixNano(), at(50).UnixNano())
+	tick(f, at(40), at(50))
+	require.Equal(t, []float64{0.5, 35. / 50}, shareOf(t, f, "shop/read", at(50), 20*time.Minute, 50*time.Minute))
+	require.Len(t, f.streams, 1)
+	f = restored(t, stored(f))
+	require.Equal(t, []float64{0.5, 35. / 50}, shareOf(t, f, "shop/read", at(50), 20*time.Minute, 50*time.Minute))
+}
+
+// Without the part that says what sources observed, it is unobserved.
+func TestLostStreams(t *testing.T) {
+	f := newFold(t, config(read("a")), t0)
+	tick(f, t0, t0.Add(time.Minute))
+	f.Observe("a", t0.UnixNano(), t0.Add(time.Minute).UnixNano())
+	parts := stored(f)
+	delete(parts, partStreams)
+	what, ok := PartLoss(partStreams)
+	require.True(t, ok)
+	require.NotEmpty(t, what)
+	g, err := New(Options{})
+	require.NoError(t, err)
+	for name, data := range parts {
+		require.NoError(t, g.RestorePart(name, []byte(data)))
+	}
+	require.NoError(t, g.RestoreLost(partStreams))
+	require.NoError(t, g.FinishRestore())
+	require.Equal(t, []float64{0}, shareOf(t, g, "shop/read", t0.Add(time.Minute), time.Minute))
+}
+
+func TestSourcesHaveNoSlices(t *testing.T) {
+	ind := read("a")
+	ind.Slice = &Slice{Per: time.Minute, Target: 0.9}
+	f, err := New(Options{})
+	require.NoError(t, err)
+	require.ErrorContains(t, f.SetConfig(config(ind), t0.UnixNano()), "neither slices nor work")
+}
