@@ -170,5 +170,7 @@ func LiveAlerts(in rules.Spec, o Options) []Live {
 	return out
 }
 
-// onPrometheus reports whether an SLO, if there is one, counts series of Prometheus.
-func onPrometheus(s *slo.SLO) bool { return s != nil && s.Indicator.Kind == slo.KindPrometheus }
+// onPrometheus reports whether the alerts on an SLO, if there is one, are those of rules in Prometheus.
+func onPrometheus(s *slo.SLO) bool {
+	return s != nil && s.Indicator.Kind == slo.KindPrometheus && !s.Indicator.PromLive
+}

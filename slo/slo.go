@@ -1,6 +1,8 @@
 package slo
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -70,7 +72,7 @@ const (
 	KindApdex      IndicatorKind = "apdex"      // half bad if slower than Satisfied, bad if slower than Tolerating
 	KindVolume     IndicatorKind = "volume"     // days, weeks or months with too few events are bad
 	KindCompletion IndicatorKind = "completion" // work that starts must finish in time
-	KindPrometheus IndicatorKind = "prometheus" // existing series: rules only, never folded
+	KindPrometheus IndicatorKind = "prometheus" // existing series: in rules, and counted if a source reads them
 )
 
 // Indicator (SLI) says which events count and which of them are good.
@@ -113,6 +115,11 @@ type Indicator struct {
 	// that is no more than sum(rate(selector[$window])) was made into this form by
 	// the reader, since everything longer can be had from two recorded rates.
 	PromBad, PromGood, PromTotal string
+
+	// PromSource is the source of the engine that reads the counters; "": none does, and the indicator is in rules only. It
+	// is not part of the spec.
+	PromSource string
+	PromLive   bool // with PromSource: the engine sends the alerts, and not the rules
 
 	// PromQueries: PromQL with PromWindow for the window, at least once in each.
 	// One of PromBadQuery and PromGoodQuery is set. A query gives a number of
@@ -203,6 +210,19 @@ func (i *Indicator) PromForm() PromForm {
 	}
 	return PromThreshold
 }
+
+// RulesOnly reports whether nothing is counted for the indicator by the engine.
+func (i *Indicator) RulesOnly() bool { return i.Kind == KindPrometheus && i.PromSource == "" }
+
+// PromStream names what the source of the indicator observes: a pair of counters.
+func (i *Indicator) PromStream() string {
+	sum := sha256.Sum256([]byte(i.PromTotal + "\n" + i.PromBad + "\n" + i.PromGood))
+	return fmt.Sprintf("%s %x", i.PromSource, sum[:8])
+}
+
+// PromService is the service of the events that a source of counters makes for an SLO, whose type is its name. No event
+// from elsewhere can have it, and no selector of events finds it.
+func PromService(id ID) string { return id.Service() + "~prometheus" }
 
 // Counted selects the events that begin what is counted: valid ones, or those that start work.
 func (i *Indicator) Counted() Selector {

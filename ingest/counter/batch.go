@@ -87,6 +87,7 @@ func (b *Batch) before(p *Point) (string, Verdict) {
 	case had && p.Time <= s.time:
 		return "", Stale
 	case had:
+		p.Before = s.time
 		b.record = string(b.buf) != s.counts || p.Time-known.seen() > int64(touch)
 		return s.counts, Adds
 	case t.bytes+b.added+overhead+len(b.buf) > MaxBytes:

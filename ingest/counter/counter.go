@@ -29,6 +29,7 @@ type Point struct {
 	Series         uint64 // hash of what tells these counters apart
 	Start          int64  // Unix nanoseconds, when it was 0; 0: unknown. A counter with another start is another one
 	Time           int64  // Unix nanoseconds, of the reading
+	Before         int64  // set by Observe: the time of the point before; 0 if none is known
 	Counts
 }
 

@@ -17,6 +17,9 @@ type Draft struct {
 	Count         uint32          // equal events that this one is; 0 is 1
 	Durations     []DurationCount // of them, if they are measured and several
 
+	// Own: the engine made the event, for a service and type of its own.
+	Own bool
+
 	// Once: the sender's position says that it counts once, so that its id may be forgotten.
 	Once bool
 
@@ -54,10 +57,10 @@ func (d *Decoder) Add(e *Draft) Code {
 		d.fail(e.Problem, "%s", e.Detail)
 	}
 	f.id = e.ID
-	if !f.sameService {
+	if !f.sameService && !e.Own {
 		d.checkName(CodeBadService, []byte("service"), e.Service)
 	}
-	if !f.sameType {
+	if !f.sameType && !e.Own {
 		d.checkName(CodeBadType, []byte("type"), e.Type)
 	}
 	if e.Duration != NoDuration && (e.Duration < 0 || e.Duration > int64(MaxDuration)) {

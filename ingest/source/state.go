@@ -153,6 +153,18 @@ func (in *Intake) pause(kind Kind, brief, reason string) (resume func()) {
 	}
 }
 
+// Took counts messages that were counted without a Batch, and the events that were made of them.
+func (in *Intake) Took(messages, bytes, accepted, rejected int) {
+	c := in.counts
+	c.messages.Add(messages)
+	c.bytes.Add(bytes)
+	c.accepted.Add(accepted)
+	c.rejected.Add(rejected)
+	in.state.mu.Lock()
+	in.state.taken = in.o.Now()
+	in.state.mu.Unlock()
+}
+
 // Totals are the counts of a source since its start.
 type Totals struct {
 	Messages, Bytes, Accepted, Duplicates, Rejected, Expired, Sampled, Dropped, DeadLetters uint64

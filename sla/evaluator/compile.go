@@ -107,7 +107,7 @@ func (c *compiler) slo(s *slo.SLO) {
 		return
 	}
 	c.slos[s.ID] = s
-	if s.Indicator.Kind == slo.KindPrometheus {
+	if s.Indicator.RulesOnly() {
 		return
 	}
 	ind, err := indicator(s)
@@ -144,6 +144,10 @@ func indicator(s *slo.SLO) (*fold.Indicator, error) {
 	switch s.Indicator.Kind {
 	case slo.KindEvents:
 		ind.Bad = matchers(s.Indicator.Bad)
+	case slo.KindPrometheus:
+		ind.Service, ind.Source = slo.PromService(s.ID), s.Indicator.PromStream()
+		ind.Valid = []fold.Matcher{{Name: "type", Op: slo.OpEqual, Value: s.ID.Name()}}
+		ind.Bad = []fold.Matcher{{Name: "outcome", Op: slo.OpEqual, Value: "failure"}}
 	case slo.KindLatency:
 		if s.Indicator.Threshold <= 0 {
 			return nil, fmt.Errorf("SLO %s: a latency threshold must be above zero", s.ID)

@@ -159,7 +159,7 @@ func (b *planner) window(w slo.Window) int {
 
 func (b *planner) addSLO(s *slo.SLO, trend bool) {
 	b.names[s.ID] = s
-	if s.Indicator.Kind == slo.KindPrometheus {
+	if s.Indicator.RulesOnly() {
 		return
 	}
 	p := &sloPlan{slo: s, indicator: b.indicators[string(s.ID)], period: b.window(s.Window)}

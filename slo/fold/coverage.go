@@ -297,6 +297,14 @@ func (f *Fold) setEras() {
 	for _, s := range f.services {
 		s.eras = eras(s.inds)
 	}
+	for _, s := range f.streams {
+		s.eras = nil
+	}
+	for _, e := range eras(f.inds) {
+		if s := f.streams[e.source]; s != nil {
+			s.eras = append(s.eras, e)
+		}
+	}
 }
 
 // eras are those of the indicators, each once, in the indicators' order.
@@ -335,6 +343,9 @@ func (f *Fold) Covers(spans []slo.Span, whole bool) { f.covered = covered{spans,
 //
 // Events of one record need not be in order.
 func (f *Fold) noteBackfill(s *service, t int64) {
+	if len(s.eras) > 0 && s.eras[0].source != "" {
+		return // Observe says what was read
+	}
 	b, record := &s.backfill, f.stats.records+1
 	switch {
 	case b.record != record:

@@ -18,16 +18,24 @@ import (
 const maxTail = 2 * time.Minute
 
 // stream is what a source observed, in Unix nanoseconds.
-type stream struct{ spans []upSpan }
+type stream struct {
+	spans []upSpan
+	eras  []*era // of its indicators
+}
 
-// Observe says that a source read everything that happened from one time to another, in Unix nanoseconds. It changes
-// nothing if no indicator has the source.
+// Observe says that a source read everything that happened from one time to another, in Unix nanoseconds. What it read
+// of the time before an indicator began counts as backfilled. It changes nothing if no indicator has the source.
 func (f *Fold) Observe(source string, from, to int64) {
 	s := f.streams[source]
 	if from = max(from, f.known); s == nil || from >= to {
 		return
 	}
 	f.clock++
+	for _, e := range s.eras {
+		if from < e.since {
+			e.add(from, to)
+		}
+	}
 	if n := len(s.spans) - 1; n >= 0 && s.spans[n].from <= from && from <= s.spans[n].to {
 		s.spans[n].to = max(s.spans[n].to, to) // it goes on
 		return
@@ -36,6 +44,14 @@ func (f *Fold) Observe(source string, from, to int64) {
 	if over := len(s.spans) - maxBackfills; over > 0 {
 		s.spans = slices.Delete(s.spans, 0, over)
 	}
+}
+
+// ObservedUntil is the end of what a source observed last; zero if nothing was, or no indicator has the source.
+func (f *Fold) ObservedUntil(source string) time.Time {
+	if s := f.streams[source]; s != nil && len(s.spans) > 0 {
+		return unix(s.spans[len(s.spans)-1].to)
+	}
+	return time.Time{}
 }
 
 // setStreams gives the indicators' eras the sources that the config says, and forgets sources that none has. An

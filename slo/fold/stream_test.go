@@ -46,18 +46,18 @@ func TestSourceObserves(t *testing.T) {
 	tick(f, t0, at(10))
 	require.Equal(t, []float64{0}, shareOf(t, f, "shop/read", at(10), 10*time.Minute), "nothing was read")
 	require.Equal(t, []float64{-1}, shareOf(t, f, "shop/availability", at(10), 10*time.Minute))
-	observe(-60, 4)
+	observe(-5, 4)
 	require.Equal(t, []float64{0.4}, shareOf(t, f, "shop/read", at(10), 10*time.Minute))
 	observe(4, 9)
-	require.Equal(t, []float64{1, 0.5}, shareOf(t, f, "shop/read", at(10), 10*time.Minute, 20*time.Minute),
-		"what was read of the time before the indicator began does not count, and the next reading is under way")
+	require.Equal(t, []float64{1, 0.75}, shareOf(t, f, "shop/read", at(10), 10*time.Minute, 20*time.Minute),
+		"what was read of the time before the indicator began counts, and the next reading is under way")
 	require.Equal(t, []float64{0.7}, shareOf(t, f, "shop/read", at(12), 10*time.Minute), "it is overdue")
 	f.Observe("other", at(0).UnixNano(), at(99).UnixNano())
 	tick(f, at(10), at(20))
 	observe(15, 20)
 	require.Equal(t, []float64{0.5, 0.7}, shareOf(t, f, "shop/read", at(20), 10*time.Minute, 20*time.Minute))
 	got := f.Read([]ReadRequest{{ID: "shop/read"}})
-	require.Equal(t, []slo.Span{{From: at(0), To: at(9)}, {From: at(15), To: at(20)}}, got[0].Observed)
+	require.Equal(t, []slo.Span{{From: at(-5), To: at(9)}, {From: at(15), To: at(20)}}, got[0].Observed)
 
 	f.Advance(at(20).UnixNano(), Stop)
 	f = restored(t, stored(f))

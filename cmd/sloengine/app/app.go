@@ -74,7 +74,7 @@ func readSettings(opt *Options) (s settings, err error) {
 	if s.config, err = opt.LoadConfig(); err != nil {
 		return s, err
 	}
-	if s.specs, err = counting.LoadSpecs(opt.LoadSpec); err != nil {
+	if s.specs, err = counting.LoadSpecs(opt.loadSpec); err != nil {
 		return s, err
 	}
 	s.first = s.specs.InForce()
@@ -83,6 +83,20 @@ func readSettings(opt *Options) (s settings, err error) {
 		opt.Log.Warn("questionable setting", "file", p.File, "line", p.Line, "problem", p.Message, "hint", p.Suggestion)
 	}
 	return s, problems.Err()
+}
+
+// loadSpec reads the spec files, and in engine.yaml which of their SLOs a source reads.
+func (opt *Options) loadSpec() (*spec.Spec, spec.Problems, error) {
+	sp, problems, err := opt.LoadSpec()
+	if err != nil || problems.Err() != nil {
+		return sp, problems, err
+	}
+	c, err := opt.LoadConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	c.AssignSources(sp)
+	return sp, problems, nil
 }
 
 // app is the engine with everything around it, on open storage. Nothing runs before start.
@@ -187,7 +201,7 @@ func (b *builder) parts() (p parts, err error) {
 	p.sources = sources.New(sources.Options{
 		Config: &b.config, Engine: p.storage.engine, Positions: p.storage.positions, Limiter: p.intake.rates.Limiter,
 		Redact: p.intake.redaction, Specs: b.specs, Save: p.storage.deadLetters.Save, Filter: p.intake.filter, Set: b.set,
-		Clients: b.kafka, Log: b.Log,
+		Clients: b.kafka, Log: b.Log, Counters: p.storage.counters, Observed: p.storage.observedUntil,
 	})
 	p.deadLetters, err = b.deadLetters(&p)
 	return p, err

@@ -132,3 +132,9 @@ func standBy(ctx context.Context, dir string, log *slog.Logger) (io.Closer, erro
 		}
 	}
 }
+
+// observedUntil is the end of what a source of counters observed last.
+func (s *storage) observedUntil(ctx context.Context, stream string) (until time.Time, err error) {
+	err = s.engine.Do(ctx, func() { until = s.fold.ObservedUntil(stream) })
+	return until, err
+}

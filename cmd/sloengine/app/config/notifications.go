@@ -56,7 +56,12 @@ func (s *amSection) DecodeYAML(_ *yamldoc.Decoder, v *yamldoc.Value, _ reflect.S
 }
 
 type alertmanagerConfig struct {
-	Name            string           `yaml:"name"` // "": host and port of the URL
+	Name       string `yaml:"name"` // "": host and port of the URL
+	httpServer `yaml:",inline"`
+}
+
+// httpServer is a server that is asked over HTTP, such as Prometheus or an Alertmanager.
+type httpServer struct {
 	URL             string           `yaml:"url" is:"required"`
 	BasicAuth       *basicAuthConfig `yaml:"basic_auth"`
 	BearerTokenFile string           `yaml:"bearer_token_file" is:"file"`
@@ -93,7 +98,7 @@ func (n *notificationsConfig) check(f *yamldoc.Decoder, server *smtpConfig) {
 	names := map[string]int{}
 	for i := range n.Alertmanagers {
 		a, path := &n.Alertmanagers[i], item(section+".alertmanagers", i)
-		a.check(f, path)
+		a.check(f, path, "http://alertmanager.example:9093")
 		if name := a.peer().Name; name != "" {
 			if first, twice := names[name]; twice {
 				f.Errorf(path+".name", "give each a name", "alertmanagers[%d] is %s, too", first, name)
@@ -185,10 +190,10 @@ func (c *Config) ReceiverSettings(in rules.Spec, from, until time.Time) (receive
 	return s, err
 }
 
-func (a *alertmanagerConfig) check(f *yamldoc.Decoder, path string) {
+func (a *httpServer) check(f *yamldoc.Decoder, path, example string) {
 	if !f.Broken(path + ".url") {
 		if err := notify.CheckURL(a.URL); err != nil {
-			f.Errorf(path+".url", "as in http://alertmanager.example:9093", "%s", strings.TrimPrefix(err.Error(), "url: "))
+			f.Errorf(path+".url", "as in "+example, "%s", strings.TrimPrefix(err.Error(), "url: "))
 		}
 	}
 	a.TLS.check(f, path+".tls")
@@ -220,25 +225,30 @@ func checkSource(f *yamldoc.Decoder, path, file, env string, required bool) {
 	}
 }
 
-// peer is the Alertmanager as package notify takes it. Files are read again for each request.
+// peer is the Alertmanager as package notify takes it.
 func (a *alertmanagerConfig) peer() notify.Peer {
-	p := notify.Peer{Name: a.Name, URL: a.URL}
-	p.HTTP.EnableHTTP2 = true
-	p.HTTP.ProxyFromEnvironment = true
-	p.HTTP.TLSConfig = httpconfig.TLSConfig{
+	p := notify.Peer{Name: a.Name, URL: a.URL, HTTP: a.client()}
+	p.SetName()
+	return p
+}
+
+// client says how the server is reached. Files are read again for each request.
+func (a *httpServer) client() (c httpconfig.HTTPClientConfig) {
+	c.EnableHTTP2 = true
+	c.ProxyFromEnvironment = true
+	c.TLSConfig = httpconfig.TLSConfig{
 		CAFile: a.TLS.CAFile, CertFile: a.TLS.CertFile, KeyFile: a.TLS.KeyFile, ServerName: a.TLS.ServerName,
 		InsecureSkipVerify: a.TLS.Insecure,
 	}
 	if b := a.BasicAuth; b != nil {
-		p.HTTP.BasicAuth = &httpconfig.BasicAuth{Username: b.Username, PasswordFile: b.PasswordFile,
+		c.BasicAuth = &httpconfig.BasicAuth{Username: b.Username, PasswordFile: b.PasswordFile,
 			Password: fromEnvironment(b.PasswordEnv)}
 	}
 	if a.BearerTokenFile+a.BearerTokenEnv != "" {
-		p.HTTP.Authorization = &httpconfig.Authorization{Type: "Bearer", CredentialsFile: a.BearerTokenFile,
+		c.Authorization = &httpconfig.Authorization{Type: "Bearer", CredentialsFile: a.BearerTokenFile,
 			Credentials: fromEnvironment(a.BearerTokenEnv)}
 	}
-	p.SetName()
-	return p
+	return c
 }
 
 func fromEnvironment(name string) httpconfig.Secret {

@@ -3,11 +3,18 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
+	"slices"
+
+	httpconfig "github.com/prometheus/common/config"
 
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka"
+	"github.com/sloengine/sloengine/ingest/source/series"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -18,6 +25,7 @@ type Source struct {
 	RabbitMQQueue   *rabbitSource      `yaml:"rabbitmq"`
 	DeadLetterQueue *rabbitHandler     `yaml:"rabbitmq_dead_letters"`
 	Outbox          *OutboxSource      `yaml:"outbox"`
+	Prometheus      *PrometheusSource  `yaml:"prometheus"`
 	source.Settings `yaml:",inline"`
 }
 
@@ -29,7 +37,40 @@ func (s *Source) Kind() string { return append(s.kinds(), "kafka")[0] }
 // kinds lists the kinds that are written.
 func (s *Source) kinds() []string {
 	return given(kind{"kafka", s.Kafka != nil}, kind{"rabbitmq", s.RabbitMQQueue != nil},
-		kind{"rabbitmq_dead_letters", s.DeadLetterQueue != nil}, kind{"outbox", s.Outbox != nil})
+		kind{"rabbitmq_dead_letters", s.DeadLetterQueue != nil}, kind{"outbox", s.Outbox != nil},
+		kind{"prometheus", s.Prometheus != nil})
+}
+
+// PrometheusSource is a Prometheus whose counters are read, for the SLOs with a `prometheus` indicator on counters.
+type PrometheusSource struct {
+	httpServer      `yaml:",inline"`
+	series.Settings `yaml:",inline"`
+	Services        []string `yaml:"services"` // whose SLOs it reads; none: those of all services
+	Alerts          string   `yaml:"alerts" one:"rules live"`
+}
+
+func (p *PrometheusSource) prefill(*Config) { p.Settings, p.Alerts = series.Defaults(), "rules" }
+
+// Client reads files with secrets again for each request.
+func (p *PrometheusSource) Client() (*http.Client, error) {
+	return httpconfig.NewClientFromConfig(p.client(), "prometheus")
+}
+
+// AssignSources gives the SLOs on counters of Prometheus the first source that reads them, which counts them.
+func (c *Config) AssignSources(sp *spec.Spec) {
+	for _, s := range sp.SLOs {
+		in := &s.Indicator
+		if in.PromForm() != slo.PromCounters || s.JudgedSlice() > 0 {
+			continue
+		}
+		for i := range c.Sources {
+			p := c.Sources[i].Prometheus
+			if p != nil && (len(p.Services) == 0 || slices.Contains(p.Services, s.ID.Service())) {
+				in.PromSource, in.PromLive = c.Sources[i].Name, p.Alerts == "live"
+				break
+			}
+		}
+	}
 }
 
 type kafkaSourceConfig struct {
@@ -46,8 +87,8 @@ func (c *Config) checkSources(f *yamldoc.Decoder) {
 		s, path := &c.Sources[i], item("sources", i)
 		names.check(f, path, s.Name, "source", "the name identifies its positions in the log")
 		switch {
-		case anyBroken(f, path, "kafka", "rabbitmq", "rabbitmq_dead_letters", "outbox"):
-		case !oneKind(f, path, s.kinds(), "source", "add kafka, rabbitmq, rabbitmq_dead_letters or outbox",
+		case anyBroken(f, path, "kafka", "rabbitmq", "rabbitmq_dead_letters", "outbox", "prometheus"):
+		case !oneKind(f, path, s.kinds(), "source", "add kafka, rabbitmq, rabbitmq_dead_letters, outbox or prometheus",
 			"the source reads from nowhere"):
 		case s.Kafka != nil:
 			s.Kafka.check(f, path+".kafka")
@@ -55,6 +96,8 @@ func (c *Config) checkSources(f *yamldoc.Decoder) {
 			checkRabbitMQ(f, path+".rabbitmq", &s.RabbitMQQueue.rabbitBroker, s.RabbitMQQueue.Validate())
 		case s.Outbox != nil:
 			s.Outbox.check(f, path+".outbox")
+		case s.Prometheus != nil:
+			s.Prometheus.check(f, path+".prometheus", "http://prometheus.example:9090")
 		default:
 			o := s.DeadLetterQueue.options()
 			checkRabbitMQ(f, path+".rabbitmq_dead_letters", &s.DeadLetterQueue.rabbitBroker, o.Validate())

@@ -12,6 +12,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
+	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -51,7 +52,10 @@ type Options struct {
 	Filter    *dlq.Filter
 	Set       *metrics.Set
 	Clients   *kafkaclient.Metrics
-	Log       *slog.Logger
+	Counters  *counter.Table
+	// Observed is the end of what was observed of a stream of counters; zero: nothing was.
+	Observed func(ctx context.Context, stream string) (time.Time, error)
+	Log      *slog.Logger
 }
 
 // runningSource is a source and its goroutine.
@@ -142,6 +146,8 @@ func (s *Sources) start(c config.Source) error {
 	switch {
 	case c.Outbox != nil:
 		make = s.makeOutbox
+	case c.Prometheus != nil:
+		make = s.makePrometheus
 	case c.Kafka == nil:
 		make = s.makeRabbitMQ
 	}

@@ -1,0 +1,51 @@
+package sources
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
+	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/ingest/source/series"
+	"github.com/sloengine/sloengine/slo"
+)
+
+// makePrometheus makes a source that reads counters of a Prometheus.
+func (s *Sources) makePrometheus(c *config.Source, r *runningSource) (run func(context.Context) error, err error) {
+	o := s.intake(c)
+	if r.intake, err = source.New(o); err != nil {
+		return nil, err
+	}
+	client, err := c.Prometheus.Client()
+	if err != nil {
+		return nil, err
+	}
+	from := series.New(series.Options{
+		Settings: c.Prometheus.Settings, URL: c.Prometheus.URL, Client: client,
+		Units:  func() []series.Unit { return s.units(c.Name) },
+		Engine: s.o.Engine, Counters: s.o.Counters, Until: s.o.Observed, Intake: r.intake, SizeLimits: o.SizeLimits,
+		Longest: s.longest,
+	})
+	return from.Run, nil
+}
+
+// units are the pairs of counters of the SLOs that a source reads, in the order of their streams.
+func (s *Sources) units(name string) (out []series.Unit) {
+	for _, one := range s.o.Specs.InForce().Spec.SLOs {
+		in := &one.Indicator
+		if in.PromSource != name {
+			continue
+		}
+		stream := in.PromStream()
+		i, found := slices.BinarySearchFunc(out, stream, func(u series.Unit, stream string) int {
+			return strings.Compare(u.Stream, stream)
+		})
+		if !found {
+			out = slices.Insert(out, i, series.Unit{Stream: stream, Total: in.PromTotal, Part: in.PromBad + in.PromGood,
+				Good: in.PromGood != ""})
+		}
+		out[i].SLOs = append(out[i].SLOs, series.SLO{Service: slo.PromService(one.ID), Type: one.ID.Name(), GroupBy: one.GroupBy})
+	}
+	return out
+}
