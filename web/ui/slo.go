@@ -265,7 +265,7 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 		{Name: "Counts since", Value: format.NewStamp(r.Since, now).Text, Note: fmt.Sprintf("generation %d", r.Generation)},
 		{Name: "Last valid event", Value: format.Ago(r.LastEvent, now), At: format.NewStamp(r.LastEvent, now)},
 	}
-	if ind.Kind != slo.KindCompletion {
+	if ind.Kind != slo.KindCompletion && ind.Kind != slo.KindPrometheus {
 		fs = append(fs, site.Fact{Name: "Valid events", Value: format.Safe(ind.Valid.String(), format.MaxText), Code: true})
 	}
 	switch ind.Kind {
@@ -295,8 +295,17 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 			Value: fmt.Sprintf("at least %s events", format.Count(ind.AtLeast)),
 			Note:  cmp.Or(ind.During.String(), ind.Location.String())})
 	case slo.KindPrometheus:
-		fs = append(fs, site.Fact{Name: "Bad series", Value: format.Safe(ind.PromBad, format.MaxText), Code: true},
-			site.Fact{Name: "All series", Value: format.Safe(ind.PromTotal, format.MaxText), Code: true})
+		part := site.Fact{Name: "Bad series", Value: format.Safe(ind.PromBad, format.MaxText), Code: true}
+		if ind.PromGood != "" {
+			part = site.Fact{Name: "Good series", Value: format.Safe(ind.PromGood, format.MaxText), Code: true}
+		}
+		alerts := site.Fact{Name: "Alerts", Value: "by rules in Prometheus",
+			Note: "the engine sends none, unless the source says alerts: live"}
+		if ind.PromLive {
+			alerts = site.Fact{Name: "Alerts", Value: "by the engine"}
+		}
+		fs = append(fs, site.Fact{Name: "All series", Value: format.Safe(ind.PromTotal, format.MaxText), Code: true}, part,
+			site.Fact{Name: "Read by", Value: "source " + format.Safe(ind.PromSource, format.MaxName)}, alerts)
 	}
 	fs = append(fs, counted(r, now)...)
 	budgeting := site.Fact{Name: "Budgeting", Value: string(s.Budgeting.Method)}

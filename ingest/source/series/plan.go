@@ -37,6 +37,9 @@ type plan struct {
 	inside bool
 }
 
+// nameLabel is the label with the name of the metric.
+const nameLabel = "__name__"
+
 // selector is a parsed selector of series.
 type selector struct {
 	text     string
@@ -70,7 +73,7 @@ func newSelector(text string) (selector, error) {
 // name is that of the metric; "" if the selector does not say one.
 func (s *selector) name() string {
 	for _, m := range s.matchers {
-		if m.Name == labels.MetricName && m.Type == labels.MatchEqual {
+		if m.Name == nameLabel && m.Type == labels.MatchEqual {
 			return m.Value
 		}
 	}

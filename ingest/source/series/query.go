@@ -107,7 +107,7 @@ func (s *oneSeries) read(v *fastjson.Value) error {
 		at, err := pair.Get("0").Float64()
 		n, err2 := strconv.ParseFloat(string(pair.GetStringBytes("1")), 64)
 		if err != nil || err2 != nil || at < 0 || at > 9e9 {
-			return fmt.Errorf("a sample of %s is not a time and a number: %s", remote.Text(string(s.labels.get("__name__"))),
+			return fmt.Errorf("a sample of %s is not a time and a number: %s", remote.Text(s.labels.get(nameLabel)),
 				remote.Text(pair.String()))
 		}
 		s.points = append(s.points, point{int64(at*1e3+0.5) * int64(time.Millisecond), n})

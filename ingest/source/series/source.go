@@ -198,8 +198,8 @@ func (s *Source) catchUp(ctx context.Context, p *plan) error {
 		}
 		to := from.Add(min(length/smaller, end.Sub(from)))
 		err := s.read(ctx, p, from, to)
-		if errors.Is(err, errNoSeries) && s.old {
-			err = s.skip(ctx, p, from, to) // the Prometheus had no such series yet, or does not keep it
+		if errors.Is(err, errNoSeries) && to.Before(now) {
+			err = s.skip(ctx, p, to) // nobody was scraped then, or the Prometheus does not keep it
 		}
 		switch {
 		case err == nil:
@@ -214,7 +214,7 @@ func (s *Source) catchUp(ctx context.Context, p *plan) error {
 }
 
 // skip remembers that there is nothing to read before a time.
-func (s *Source) skip(ctx context.Context, p *plan, _, to time.Time) error {
+func (s *Source) skip(ctx context.Context, p *plan, to time.Time) error {
 	s.batch.Begin()
 	s.events.Reset()
 	at := to.UnixNano()

@@ -1,15 +1,19 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	httpconfig "github.com/prometheus/common/config"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka"
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // What engine.yaml says about a source reaches it.
@@ -67,4 +71,50 @@ sources:
 	require.NoError(t, os.Remove(filepath.Join(dir, "redis.password")))
 	_, err = two.Kafka.Client("source:rest")
 	require.ErrorContains(t, err, "password_file")
+}
+
+// What reaches a Prometheus is what reaches an Alertmanager.
+func TestPrometheusClient(t *testing.T) {
+	t.Setenv("SLO_TEST_SECRET", "x")
+	dir := t.TempDir()
+	server := httpServer{URL: "https://prometheus", BasicAuth: &basicAuthConfig{Username: "a", PasswordEnv: "SLO_TEST_SECRET"},
+		TLS: tlsConfig{CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name", Insecure: true}}
+	got := server.client()
+	require.Equal(t, httpconfig.TLSConfig{CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name",
+		InsecureSkipVerify: true}, got.TLSConfig)
+	require.EqualValues(t, "x", got.BasicAuth.Password)
+	server = httpServer{BearerTokenEnv: "SLO_TEST_SECRET"}
+	require.EqualValues(t, "x", server.client().Authorization.Credentials)
+	file := filepath.Join(dir, "token")
+	require.NoError(t, os.WriteFile(file, []byte("y"), 0o600))
+	server = httpServer{BearerTokenFile: file}
+	require.Equal(t, file, server.client().Authorization.CredentialsFile)
+	require.False(t, server.client().FollowRedirects)
+	client, err := (&PrometheusSource{httpServer: server}).Client()
+	require.NoError(t, err)
+	require.NotNil(t, client.Transport)
+}
+
+// The first source that reads a service reads its SLOs on counters. Others are left to rules.
+func TestAssignSources(t *testing.T) {
+	sp := &spec.Spec{}
+	for _, id := range []slo.ID{"bank/a", "shop/a", "shop/b", "shop/c"} {
+		s := &slo.SLO{ID: id, Indicator: slo.Indicator{Kind: slo.KindPrometheus, PromTotal: "all", PromBad: "bad"}}
+		switch id.Name() {
+		case "b":
+			s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromErrorRatioQuery: "x[$window]"}
+		case "c":
+			s.Budgeting = slo.Budgeting{Method: slo.Timeslices, Slice: time.Minute}
+		}
+		sp.SLOs = append(sp.SLOs, s)
+	}
+	c := Config{Sources: []Source{{Name: "kafka"}, {Name: "one", Prometheus: &PrometheusSource{Services: []string{"shop"},
+		Alerts: "live"}}, {Name: "two", Prometheus: &PrometheusSource{Alerts: "rules"}}}}
+	c.AssignSources(sp)
+	var got []string
+	for _, s := range sp.SLOs {
+		got = append(got, fmt.Sprintf("%s %q %v %v", s.ID, s.Indicator.PromSource, s.Indicator.PromLive, s.Indicator.RulesOnly()))
+	}
+	require.Equal(t, []string{`bank/a "two" false false`, `shop/a "one" true false`, `shop/b "" false true`,
+		`shop/c "" false true`}, got)
 }

@@ -130,7 +130,7 @@ var wrongSettings = []struct {
 		"notifications: {default: a, global: {http_config: {proxy_url: 'http://u:hush@p:3128'}}, receivers: [{name: a, webhook_configs: [{url: 'https://x'}]}]}", []string{`1:63: proxy_url: must not contain credentials (set proxy_from_environment and the variable HTTPS_PROXY instead)`}},
 
 	{"source of nothing", "sources: [{name: a}]",
-		[]string{`1:11: sources[0]: the source reads from nowhere (add kafka, rabbitmq, rabbitmq_dead_letters or outbox)`}},
+		[]string{`1:11: sources[0]: the source reads from nowhere (add kafka, rabbitmq, rabbitmq_dead_letters, outbox or prometheus)`}},
 	{"source of two kinds",
 		"sources: [{name: a, kafka: {brokers: ['a:1'], topics: [t]}, rabbitmq: {url: 'amqp://a', queue: q}}]",
 		[]string{`1:71: sources[0].rabbitmq: kafka and rabbitmq exclude each other (define two sources)`}},

@@ -1,0 +1,232 @@
+package brokers
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
+	"github.com/sloengine/sloengine/reliability/nettest"
+)
+
+// requests is a service whose counters a Prometheus scrapes.
+type requests struct {
+	mu     sync.Mutex
+	counts map[string]int // by labels
+}
+
+func (r *requests) add(labels string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.counts[labels] += n
+}
+
+func (r *requests) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for labels, n := range r.counts {
+		fmt.Fprintf(w, "http_requests_total{%s} %d\n", labels, n)
+	}
+}
+
+// startPrometheus runs Debian's Prometheus on the data in a folder. It scrapes a target every second.
+func startPrometheus(t *testing.T, dir, target string) string {
+	address := nettest.FreeAddress(t)
+	config := e2etest.WriteFile(t, dir, "prometheus.yml", fmt.Sprintf("global: {scrape_interval: 1s}\nscrape_configs: [{"+
+		"job_name: web, static_configs: [{targets: [%q]}]}]\n", strings.TrimPrefix(target, "http://")))
+	cmd := exec.Command("prometheus", "--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "tsdb"),
+		"--storage.tsdb.retention.time", "90d", "--web.listen-address", address)
+	log, err := os.Create(filepath.Join(dir, "prometheus.log"))
+	require.NoError(t, err)
+	cmd.Stdout, cmd.Stderr = log, log
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		log.Close()
+	})
+	testkit.Eventually(t, "Prometheus is ready", func() bool {
+		res, err := http.Get("http://" + address + "/-/ready")
+		if err != nil {
+			return false
+		}
+		res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	})
+	return address
+}
+
+// behindPassword is the address of a proxy in front of a Prometheus.
+func behindPassword(t *testing.T, address string) string {
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
+	server := httptest.NewServer(http.StripPrefix("/prometheus", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "reader" || password != "secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	})))
+	t.Cleanup(server.Close)
+	return server.URL + "/prometheus"
+}
+
+// madeHistory writes blocks with days of samples of two processes, with an outage, restarts of one and a gap of the
+// other, and returns what happened.
+func madeHistory(t *testing.T, dir string, days int) (good, bad int) {
+	end := time.Now().Truncate(time.Minute).Add(-10 * time.Minute)
+	start := end.AddDate(0, 0, -days)
+	var text strings.Builder
+	text.WriteString("# TYPE http_requests counter\n")
+	outage := start.AddDate(0, 0, days/2)
+	for _, instance := range []string{"a", "b"} {
+		lines := map[string]*strings.Builder{"200": {}, "500": {}}
+		sums := map[string]int{}
+		for i, at := 0, start; at.Before(end); i, at = i+1, at.Add(time.Minute) {
+			if instance == "b" && i%1000 == 999 {
+				clear(sums) // it begins again
+			}
+			n, failed := 20+i%7, 0
+			if i%50 == 0 {
+				failed = 1
+			}
+			if !at.Before(outage) && at.Before(outage.Add(time.Hour)) {
+				failed = n / 2
+			}
+			if i > 0 {
+				sums["200"] += n - failed
+				sums["500"] += failed
+				good, bad = good+n-failed, bad+failed
+			}
+			if instance == "a" && i > 700 && i < 800 {
+				continue // nobody scraped it
+			}
+			for code, out := range lines {
+				fmt.Fprintf(out, "http_requests_total{job=\"web\",instance=%q,route=\"/cart\",code=%q} %d %d\n", instance, code,
+					sums[code], at.Unix())
+			}
+		}
+		text.WriteString(lines["200"].String() + lines["500"].String())
+	}
+	text.WriteString("# EOF\n")
+	file := e2etest.WriteFile(t, dir, "history.txt", text.String())
+	out, err := exec.Command("promtool", "tsdb", "create-blocks-from", "openmetrics", file, filepath.Join(dir, "tsdb")).
+		CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return good, bad
+}
+
+const counterSpec = `version: sloengine/v1
+service: shop
+slos:
+  - name: availability
+    objective: 99
+    window: 30d
+    group_by: [route]
+    indicator:
+      prometheus: {total: 'http_requests_total{job="web"}', bad: 'http_requests_total{job="web",code=~"5.."}'}
+  - name: strict
+    objective: 99.9
+    window: 30d
+    indicator:
+      prometheus: {total: 'http_requests_total{job="web"}', bad: 'http_requests_total{job="web",code=~"5.."}'}
+`
+
+// TestPrometheus: SLOs on the counters of a real Prometheus have what happened in the days before and since, whatever is
+// killed meanwhile.
+func TestPrometheus(t *testing.T) {
+	for _, program := range []string{"prometheus", "promtool"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(program + " is not installed")
+		}
+	}
+	dir := t.TempDir()
+	good, bad := madeHistory(t, dir, 2)
+	web := &requests{counts: map[string]int{`route="/cart",code="200"`: 1_000_000, `route="/cart",code="500"`: 1000}}
+	target := httptest.NewServer(web)
+	defer target.Close()
+	address := behindPassword(t, startPrometheus(t, dir, target.URL))
+	spec := e2etest.WriteFile(t, dir, "spec.yaml", counterSpec)
+	e2etest.WriteFile(t, dir, "password", "secret")
+	settings := fmt.Sprintf(`evaluator: {interval: 500ms}
+sources:
+  - name: other
+    prometheus: {url: "%[1]s", services: [bank]}
+  - name: metrics
+    prometheus:
+      url: "%[1]s"
+      basic_auth: {username: reader, password_file: password}
+      interval: 1s
+      scrape_interval: 1m
+      history: 30d
+      alerts: live
+`, address)
+	var p *e2etest.Process
+	start := func() {
+		var ok bool
+		p, ok = e2etest.ServeIn(t, dir, spec, settings)
+		require.True(t, ok, p.Log)
+	}
+	counts := func() (g, b int, coverage float64) {
+		var list struct {
+			Items []struct {
+				SLO    string            `json:"slo"`
+				Group  map[string]string `json:"group"`
+				Budget struct {
+					Counts struct{ Good, Bad int } `json:"counts"`
+				} `json:"budget"`
+				Coverage float64 `json:"coverage"`
+			} `json:"items"`
+		}
+		require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/slos"), &list))
+		for _, x := range list.Items {
+			if x.SLO == "availability" && x.Group["route"] == "/cart" {
+				g, b, coverage = x.Budget.Counts.Good, x.Budget.Counts.Bad, x.Coverage
+			}
+		}
+		return g, b, coverage
+	}
+	start()
+	for i := range 4 {
+		testkit.Pause(time.Duration(300+200*i) * time.Millisecond)
+		p.Kill()
+		start()
+	}
+	testkit.Eventually(t, "the history is counted", func() bool { g, b, _ := counts(); return g >= good && b >= bad })
+	g, b, coverage := counts()
+	require.Equal(t, []int{good, bad}, []int{g, b})
+	require.InDelta(t, 2./30, coverage, 0.01)
+
+	for i := range 4 {
+		web.add(`route="/cart",code="200"`, 100)
+		web.add(`route="/cart",code="500"`, 50)
+		good, bad = good+100, bad+50
+		if i%2 == 1 {
+			p.Kill()
+		}
+		testkit.Pause(1500 * time.Millisecond)
+		if i%2 == 1 {
+			start()
+		}
+	}
+	testkit.Eventually(t, "so is what happens now", func() bool { g, b, _ := counts(); return g == good && b == bad })
+	testkit.Eventually(t, "the engine alerts", func() bool {
+		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/alerts")), `"shop/availability"`)
+	})
+	testkit.Pause(3 * time.Second)
+	g, b, _ = counts()
+	require.Equal(t, []int{good, bad}, []int{g, b})
+	p.Stop(t)
+}
