@@ -141,7 +141,7 @@ func (e *oracleEngine) scrape(instance string, add func(series string, value flo
 // export gives out some families of a report.
 func export(r *sla.Report, families []string, instance string, add func(series string, value float64)) {
 	var b strings.Builder
-	for _, f := range collector.Families(r) {
+	for _, f := range collector.Families(r, nil) {
 		if !slices.Contains(families, f.GetName()) {
 			continue
 		}
