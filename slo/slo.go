@@ -116,8 +116,8 @@ type Indicator struct {
 	// the reader, since everything longer can be had from two recorded rates.
 	PromBad, PromGood, PromTotal string
 
-	// PromSource is the source of the engine that reads the counters; "": none does, and the indicator is in rules only. It
-	// is not part of the spec.
+	// PromSource is the source of the engine that reads the counters; "": none does, and the indicator is in rules only.
+	// It is not part of the spec.
 	PromSource string
 	PromLive   bool // with PromSource: the engine sends the alerts, and not the rules
 

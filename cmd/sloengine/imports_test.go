@@ -165,7 +165,7 @@ var mayImport = map[string][]string{
 		"reliability/*", "web/respond"},
 	"cmd/sloengine/app/reports": {"cmd/sloengine/app/config", "sla", "sla/delivery", "sla/report", "web/*"},
 	"cmd/sloengine/app/sources": {"alerts/incident", "cmd/sloengine/app/config", "ingest/*", "reliability/*",
-		"slo/fold", "web/status"},
+		"slo", "slo/fold", "web/status"},
 	"cmd/sloengine/brokers": {"ingest/counting", "cmd/sloengine/cli", "cmd/sloengine/app/config",
 		"ingest/source/rabbitmq", "reliability/*", "sla/evaluator", "slo"},
 	"cmd/sloengine/cli": {"rules", "slo/spec", "reliability/fsys", "slo/yamldoc"},

@@ -108,7 +108,8 @@ type Group struct {
 	Loss *Loss
 
 	// Observed is set in sums of several folds, and of an indicator that a source observes: the share of each span in
-	// Spans, in [0,1], that was observed. It replaces what Up, Since and Backfilled say. Groups that observed the same share it.
+	// Spans, in [0,1], that was observed. It replaces what Up, Since and Backfilled say. Groups that observed the same
+	// share it.
 	Observed []float64
 	Live     []float64 // the same without what was backfilled, if something was; else nil
 

@@ -95,7 +95,7 @@ func (opt *Options) loadSpec() (*spec.Spec, spec.Problems, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c.AssignSources(sp)
+	c.AssignSources(sp.SLOs)
 	return sp, problems, nil
 }
 

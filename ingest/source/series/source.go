@@ -1,6 +1,7 @@
 package series
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -87,8 +88,8 @@ const (
 	step, oldStep = int64(10 * time.Second), int64(5 * time.Minute)
 	// slice is the longest time that is read at once, and oldSlice that of history.
 	slice, oldSlice = 10 * time.Minute, time.Hour
-	// settled is how old samples are that are read: those of a scrape appear when it ends.
-	settled = 2 * time.Second
+	// scrapeDelay is how old samples are that are read: those of a scrape appear when it ends.
+	scrapeDelay = 2 * time.Second
 	// maxBatchBytes bounds what one reading writes: it must fit one record.
 	maxBatchBytes = 4 << 20
 )
@@ -181,7 +182,7 @@ func (s *Source) catchUp(ctx context.Context, p *plan) error {
 	if err != nil {
 		return err
 	}
-	now := s.o.Intake.Now().Add(-settled)
+	now := s.o.Intake.Now().Add(-scrapeDelay)
 	back := s.o.Longest()
 	if from.IsZero() {
 		back = max(min(s.o.History, back), 2*s.o.Scrape)
@@ -239,13 +240,13 @@ func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) error {
 		}
 	}
 	since := from.Add(-s.o.Scrape)
-	bytes, err := s.client.samples(ctx, p.Total, since, to, count(&p.total, p.inside, false))
+	size, err := s.client.samples(ctx, p.Total, since, to, count(&p.total, p.inside, false))
 	if err != nil {
 		return err
 	}
 	if !p.inside {
 		more, err := s.client.samples(ctx, p.Part, since, to, count(&p.part, false, true))
-		if bytes += more; err != nil {
+		if size += more; err != nil {
 			return err
 		}
 	}
@@ -261,7 +262,7 @@ func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) error {
 		err = s.o.Engine.CatchUp(ctx)
 	}
 	if err == nil {
-		s.o.Intake.Took(samples, bytes, result.Accepted, s.events.Rejected)
+		s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected)
 	}
 	return err
 }
@@ -354,7 +355,7 @@ func (s *Source) draft(of *SLO, x *sum, at int64, outcome event.Outcome, n uint6
 	for i, name := range of.GroupBy {
 		d.Attributes = append(d.Attributes, event.Attribute{Name: []byte(name), Value: []byte(x.values[i])})
 	}
-	slices.SortFunc(d.Attributes, func(a, b event.Attribute) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	slices.SortFunc(d.Attributes, func(a, b event.Attribute) int { return bytes.Compare(a.Name, b.Name) })
 	for ; n > 0; n -= uint64(d.Count) {
 		d.Count = uint32(min(n, math.MaxUint32))
 		if code := s.decoder.Add(&d); code != "" {
@@ -363,7 +364,7 @@ func (s *Source) draft(of *SLO, x *sum, at int64, outcome event.Outcome, n uint6
 	}
 }
 
-// appendID names an event. Its series say what is counted, so that nobody looks for the id.
+// appendID names an event, which has no identity: what is known of its series tells that it is new.
 func (s *Source) appendID(dst []byte, _ int) []byte {
 	s.id++
 	return strconv.AppendUint(append(dst, "prometheus-"...), s.id, 36)

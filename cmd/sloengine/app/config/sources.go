@@ -14,7 +14,6 @@ import (
 	"github.com/sloengine/sloengine/ingest/source/series"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/slo"
-	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -57,8 +56,8 @@ func (p *PrometheusSource) Client() (*http.Client, error) {
 }
 
 // AssignSources gives the SLOs on counters of Prometheus the first source that reads them, which counts them.
-func (c *Config) AssignSources(sp *spec.Spec) {
-	for _, s := range sp.SLOs {
+func (c *Config) AssignSources(slos []*slo.SLO) {
+	for _, s := range slos {
 		in := &s.Indicator
 		if in.PromForm() != slo.PromCounters || s.JudgedSlice() > 0 {
 			continue

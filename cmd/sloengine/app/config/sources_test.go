@@ -13,7 +13,6 @@ import (
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka"
 	"github.com/sloengine/sloengine/slo"
-	"github.com/sloengine/sloengine/slo/spec"
 )
 
 // What engine.yaml says about a source reaches it.
@@ -97,7 +96,7 @@ func TestPrometheusClient(t *testing.T) {
 
 // The first source that reads a service reads its SLOs on counters. Others are left to rules.
 func TestAssignSources(t *testing.T) {
-	sp := &spec.Spec{}
+	var slos []*slo.SLO
 	for _, id := range []slo.ID{"bank/a", "shop/a", "shop/b", "shop/c"} {
 		s := &slo.SLO{ID: id, Indicator: slo.Indicator{Kind: slo.KindPrometheus, PromTotal: "all", PromBad: "bad"}}
 		switch id.Name() {
@@ -106,13 +105,13 @@ func TestAssignSources(t *testing.T) {
 		case "c":
 			s.Budgeting = slo.Budgeting{Method: slo.Timeslices, Slice: time.Minute}
 		}
-		sp.SLOs = append(sp.SLOs, s)
+		slos = append(slos, s)
 	}
 	c := Config{Sources: []Source{{Name: "kafka"}, {Name: "one", Prometheus: &PrometheusSource{Services: []string{"shop"},
 		Alerts: "live"}}, {Name: "two", Prometheus: &PrometheusSource{Alerts: "rules"}}}}
-	c.AssignSources(sp)
+	c.AssignSources(slos)
 	var got []string
-	for _, s := range sp.SLOs {
+	for _, s := range slos {
 		got = append(got, fmt.Sprintf("%s %q %v %v", s.ID, s.Indicator.PromSource, s.Indicator.PromLive, s.Indicator.RulesOnly()))
 	}
 	require.Equal(t, []string{`bank/a "two" false false`, `shop/a "one" true false`, `shop/b "" false true`,
