@@ -22,13 +22,18 @@ const (
 	SampledByOutcome
 	// TwoSignals: spans, log records or metrics have the same service and type.
 	TwoSignals
+	// NoBoundary: no bucket of a histogram ends at a threshold of the spec, so that its durations do not count.
+	NoBoundary
 	findingReasons
 )
 
-var findingNames = [findingReasons]string{"sampled_work", "sampled_by_outcome", "two_signals"}
+var findingNames = [findingReasons]string{"sampled_work", "sampled_by_outcome", "two_signals", "no_boundary"}
 
 // FindingReasons are their names, by FindingReason.
 func FindingReasons() []string { return findingNames[:] }
+
+// maxFindings bounds those of histograms, whose names senders choose.
+const maxFindings = 1000
 
 // findingLife is how long after its last sign a finding holds.
 const findingLife = time.Hour
@@ -37,11 +42,15 @@ const findingLife = time.Hour
 type Finding struct {
 	Reason  FindingReason
 	Service string
-	Type    string // of TwoSignals
+	Type    string // of TwoSignals and NoBoundary
+	Detail  string // of NoBoundary
 }
 
 // OfWork reports whether the finding is about SLOs that follow work only.
 func (f *Finding) OfWork() bool { return f.Reason == SampledWork }
+
+// OfLatency reports whether the finding is about SLOs that compare durations only.
+func (f *Finding) OfLatency() bool { return f.Reason == NoBoundary }
 
 // Text says what is wrong, and what to do.
 func (f *Finding) Text() string {
@@ -52,6 +61,9 @@ func (f *Finding) Text() string {
 	case SampledByOutcome:
 		return "Ratios are biased: spans of " + f.Service + " were sampled by outcome. " +
 			"Send them to the engine before the tail sampler."
+	case NoBoundary:
+		return "Latency is not counted: " + f.Detail + ". Give the histogram of " + f.Service + " a bucket that ends there, or " +
+			"the SLO another threshold."
 	default:
 		return "Operations may count twice: more than one signal (spans, log records, metrics) of " + f.Service +
 			" has the type " + f.Type + ". Give one of them another type in otlp."
@@ -105,6 +117,9 @@ func (f *Findings) note(x Finding) {
 func (f *Findings) sign(x Finding, now time.Time) {
 	f.expire(now)
 	if _, known := f.last[x]; !known {
+		if len(f.last) >= maxFindings {
+			return
+		}
 		f.o.Logger.Warn("numbers of a service are wrong", "service", x.Service, "reason", findingNames[x.Reason],
 			"problem", x.Text())
 	}
@@ -115,7 +130,7 @@ func (f *Findings) sign(x Finding, now time.Time) {
 func (f *Findings) feed(service, typ string, signal int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	x, now := Finding{TwoSignals, service, typ}, f.o.Now()
+	x, now := Finding{Reason: TwoSignals, Service: service, Type: typ}, f.o.Now()
 	at := f.fed[x]
 	at[signal] = now
 	f.fed[x] = at

@@ -1,7 +1,6 @@
 package otlp_test
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +40,7 @@ func FuzzSpans(f *testing.F) {
 	settings := &otlp.Settings{Keep: append([]string{"*"}, otlp.DefaultKeep...), Sampling: map[string]float64{"shop": 0.7},
 		Spans: []otlp.SpanRule{{Kind: "client", Type: "call"}}, Logs: []otlp.LogRule{{Body: "*", Type: "log"}}}
 	catalog := event.NewCatalog(map[string][]string{"shop": nil})
-	seen := otlp.NewSeen(func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	seen := otlp.NewSeen(func() time.Time { return now })
 	m, wire := otlp.NewMapper(settings, seen, nil), otlpwire.New(otlpwire.Limits{})
 	var d event.Decoder
 	var b event.Batch

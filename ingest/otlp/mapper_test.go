@@ -3,7 +3,6 @@ package otlp_test
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
@@ -264,7 +263,7 @@ func TestFractionalWeights(t *testing.T) {
 
 func TestSeen(t *testing.T) {
 	at := now
-	seen := otlp.NewSeen(func() time.Time { return at }, slog.New(slog.DiscardHandler))
+	seen := otlp.NewSeen(func() time.Time { return at })
 	m := otlp.NewMapper(&otlp.Settings{}, seen, nil)
 	send := func(service, fields string) {
 		mapped(t, m, nil, request(attrs("service.name="+service), span(fields)))
@@ -298,7 +297,7 @@ func TestSeen(t *testing.T) {
 
 func TestSeenIsBounded(t *testing.T) {
 	at := now
-	seen := otlp.NewSeen(func() time.Time { return at }, slog.New(slog.DiscardHandler))
+	seen := otlp.NewSeen(func() time.Time { return at })
 	m := otlp.NewMapper(&otlp.Settings{}, seen, nil)
 	for i := range 300 {
 		mapped(t, m, nil, request(attrs("service.name=one"), span(fmt.Sprintf(`"kind":2,"name":"op %d"`, i))))
@@ -390,7 +389,7 @@ func usual(n int) *trace.TracesData {
 }
 
 func TestProposals(t *testing.T) {
-	seen := otlp.NewSeen(func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	seen := otlp.NewSeen(func() time.Time { return now })
 	m := otlp.NewMapper(&otlp.Settings{}, seen, nil)
 	send := func(n int, service, fields string) {
 		for range n {
@@ -437,7 +436,7 @@ slos:
 // A request may name any number of services and keys, as long as it likes. What a mapper remembers of them is bounded.
 func TestAMapperIsBounded(t *testing.T) {
 	settings := &otlp.Settings{Keep: []string{"*"}, Spans: []otlp.SpanRule{{Service: "x", Kind: "client", Type: "call"}}}
-	seen := otlp.NewSeen(func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	seen := otlp.NewSeen(func() time.Time { return now })
 	m, wire := otlp.NewMapper(settings, seen, nil), otlpwire.New(otlpwire.Limits{})
 	catalog := event.NewCatalog(map[string][]string{"shop": nil})
 	held := func() uint64 {

@@ -101,6 +101,7 @@ func (m *Mapper) Point(p *otlpwire.Point) (*event.Draft, Reason) {
 		return e, Counts
 	}
 	e.Count = uint32(total)
+	m.find(rule.typ, signalMetrics, 1)
 	m.durations(p, rule, e)
 	m.find(rule.typ, signalMetrics, e.Weight)
 	return e, Counts
@@ -223,7 +224,7 @@ func (m *Mapper) durations(p *otlpwire.Point, rule *metricRule, e *event.Draft) 
 	}
 	if p.Kind == otlpwire.Histogram {
 		if at, ok := m.boundary(p, rule, unit); !ok {
-			m.seen.unfit(e.Service, p.Name, at, p.Bounds, unit)
+			m.noBoundary(p, rule, at, unit)
 			return
 		}
 	} else {
@@ -265,6 +266,26 @@ next:
 	return 0, true
 }
 
+// noBoundary notes a histogram whose durations do not count, once a minute and rule.
+func (m *Mapper) noBoundary(p *otlpwire.Point, rule *metricRule, at time.Duration, unit float64) {
+	if m.findings == nil || rule.noted == m.minute {
+		return
+	}
+	rule.noted = m.minute
+	near := "it has none"
+	for i, b := range p.Bounds {
+		b := time.Duration(min(b*unit, math.MaxInt64/2))
+		if near = fmt.Sprintf("the last one ends at %v", b); b > at {
+			if near = fmt.Sprintf("the nearest end at %v", b); i > 0 {
+				near = fmt.Sprintf("the nearest end at %v and %v", time.Duration(p.Bounds[i-1]*unit), b)
+			}
+			break
+		}
+	}
+	m.findings.note(Finding{Reason: NoBoundary, Service: string(m.plan.service), Type: string(rule.typ),
+		Detail: fmt.Sprintf("no bucket of %.100q ends at %v (%s)", p.Name, at, near)})
+}
+
 // metricRule is a compiled MetricRule, for one service.
 type metricRule struct {
 	service    string
@@ -275,6 +296,7 @@ type metricRule struct {
 	identity   string // what decides what counts
 	class      counter.Key
 	thresholds []time.Duration // of the spec; nil: not asked for
+	noted      int64           // minute in which a finding was noted
 }
 
 func newMetricRule(r *MetricRule) *metricRule {

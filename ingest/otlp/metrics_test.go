@@ -2,7 +2,6 @@ package otlp_test
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -19,15 +18,15 @@ import (
 type meter struct {
 	mapper  *otlp.Mapper
 	table   *counter.Table
-	seen    *otlp.Seen
+	found   *otlp.Findings
 	allow   func([]byte) bool
 	service string
 }
 
 func newMeter(rules ...otlp.MetricRule) *meter {
 	m := &meter{table: counter.NewTable(), service: "shop",
-		seen: otlp.NewSeen(func() time.Time { return now }, slog.New(slog.DiscardHandler))}
-	m.mapper = otlp.NewMapper(&otlp.Settings{Keep: []string{"http.route"}, Metrics: rules}, m.seen, nil)
+		found: otlp.NewFindings(otlp.FindingsOptions{Now: func() time.Time { return now }})}
+	m.mapper = otlp.NewMapper(&otlp.Settings{Keep: []string{"http.route"}, Metrics: rules}, nil, m.found)
 	return m
 }
 
@@ -165,14 +164,20 @@ func TestHistograms(t *testing.T) {
 	require.Equal(t, []string{`,"count":6,"durations":[[100,1],[300,2],[300.000001,3]]}`},
 		m.count(t, histogram(40, "s", "2,3,4", "0.1,0.3", 9)))
 	require.Equal(t, []string{"decreased"}, m.count(t, histogram(30, "s", "3,4,5", "0.2,0.3", 12)), "other bounds")
-	require.Empty(t, m.seen.Unfits())
+	require.Empty(t, m.found.Snapshot())
 
 	m = newMeter(requestRule)
 	m.count(t, histogram(50, "ms", "0,0,0", "100,250", 0))
 	require.Equal(t, []string{`,"count":6}`}, m.count(t, histogram(40, "ms", "1,2,3", "100,250", 6)),
 		"without durations, which would be a guess")
-	require.Equal(t, []otlp.Unfit{{Service: "shop", Metric: "http.server.request.duration", Threshold: 0.3, Below: 0.25}},
-		m.seen.Unfits())
+	found := m.found.Snapshot()
+	require.Len(t, found, 1)
+	require.Equal(t, `Latency is not counted: no bucket of "http.server.request.duration" ends at 300ms (the last one ends at `+
+		`250ms). Give the histogram of shop a bucket that ends there, or the SLO another threshold.`, found[0].Text())
+	m = newMeter(requestRule)
+	m.count(t, histogram(50, "s", "0,0,0", "0.25,0.5", 0))
+	m.count(t, histogram(40, "s", "1,2,3", "0.25,0.5", 6))
+	require.Contains(t, m.found.Snapshot()[0].Detail, "(the nearest end at 250ms and 500ms)")
 
 	m = newMeter(requestRule)
 	m.count(t, histogram(50, "By", "0,0", "100", 0))

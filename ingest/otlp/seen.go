@@ -2,10 +2,7 @@ package otlp
 
 import (
 	"cmp"
-	"log/slog"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,52 +23,6 @@ const NoService = "(no service.name)"
 // OtherOperations is the name of the operations of a service beyond the bound.
 const OtherOperations = "__other__"
 
-// Unfit is a histogram whose durations do not count, because no bucket ends at a threshold of the spec.
-type Unfit struct {
-	Service   string  `json:"service"`
-	Metric    string  `json:"metric"`
-	Threshold float64 `json:"threshold_seconds"`
-	Below     float64 `json:"below_seconds"` // the nearest bound on either side; 0: there is none
-	Above     float64 `json:"above_seconds"`
-}
-
-// maxUnfits bounds those that are listed.
-const maxUnfits = 100
-
-func (s *Seen) unfit(service, metric []byte, threshold time.Duration, bounds []float64, unit float64) {
-	if s == nil {
-		return
-	}
-	u := Unfit{Service: string(service), Metric: string(metric), Threshold: threshold.Seconds()}
-	for _, b := range bounds {
-		if b *= unit / 1e9; b < u.Threshold {
-			u.Below = b
-		} else if u.Above == 0 {
-			u.Above = b
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := u.Service + "/" + u.Metric
-	was, known := s.unfits[key]
-	if !known && len(s.unfits) >= maxUnfits || known && was == u {
-		return
-	}
-	s.unfits[key] = u
-	s.log.Warn("no bucket of a histogram ends at a threshold of the spec, so its durations do not count", "service",
-		u.Service, "metric", u.Metric, "threshold_seconds", u.Threshold, "below_seconds", u.Below, "above_seconds", u.Above)
-}
-
-// Unfits are the histograms whose durations do not count, by service and metric.
-func (s *Seen) Unfits() (out []Unfit) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(s.unfits)) {
-		out = append(out, s.unfits[key])
-	}
-	return out
-}
-
 // half is the time of one of the two sums that an operation has, so that it shows the last 30 to 60 minutes.
 const half = 30 * time.Minute
 
@@ -80,13 +31,11 @@ const half = 30 * time.Minute
 // concurrent use.
 type Seen struct {
 	now func() time.Time
-	log *slog.Logger
 
 	mu       sync.Mutex
 	services map[string]*serviceSums
-	unfits   map[string]Unfit // by service and metric
-	total    int              // operations
-	left     uint64           // spans of services beyond the bound
+	total    int    // operations
+	left     uint64 // spans of services beyond the bound
 }
 
 type serviceSums struct {
@@ -109,8 +58,8 @@ type sums struct {
 }
 
 // NewSeen makes an empty Seen.
-func NewSeen(now func() time.Time, log *slog.Logger) *Seen {
-	return &Seen{now: now, log: log, services: map[string]*serviceSums{}, unfits: map[string]Unfit{}}
+func NewSeen(now func() time.Time) *Seen {
+	return &Seen{now: now, services: map[string]*serviceSums{}}
 }
 
 // spanSeen is a span that does not count.

@@ -29,10 +29,11 @@ var (
 	OTLPCounterBytes = ingestPart.Gauge("sloengine_otlp_counters_bytes", "bytes",
 		"Memory of these points. Beyond 64 MiB, new counters are rejected.")
 	OTLPFindings = ingestPart.Gauge("sloengine_otlp_findings", "findings",
-		"Services, and types of two signals, whose numbers are wrong by what their senders did in the last hour. "+
+		"Services, and types of some, whose numbers are wrong by what their senders did in the last hour. "+
 			"`sampled_work` is work that is followed by trace over sampled spans, `sampled_by_outcome` a tail sampler before the "+
-			"engine, `two_signals` an operation that two of spans, log records and metrics feed.",
-		OneOf("reason", "sampled_work sampled_by_outcome two_signals"))
+			"engine, `two_signals` an operation that two of spans, log records and metrics feed, `no_boundary` a "+
+			"histogram without a bucket that ends at a threshold.",
+		OneOf("reason", "sampled_work sampled_by_outcome two_signals no_boundary"))
 	OTLPCut = ingestPart.Counter("sloengine_otlp_cut_values_total", "values",
 		"Values of spans, log records and points that were shortened, left out or repaired.")
 	IngestStoredEvents = ingestPart.Counter("sloengine_ingest_stored_events_total", unitEvents,

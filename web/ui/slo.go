@@ -333,7 +333,8 @@ func (ui *Handler) findings(r *sla.SLOReport) (out []string) {
 		return nil
 	}
 	for _, f := range ui.Opt.Findings() {
-		if f.Service == r.SLO.ID.Service() && (!f.OfWork() || r.SLO.Indicator.Kind == slo.KindCompletion) {
+		if f.Service == r.SLO.ID.Service() && (!f.OfWork() || r.SLO.Indicator.Kind == slo.KindCompletion) &&
+			(!f.OfLatency() || r.SLO.Indicator.Kind == slo.KindLatency || r.SLO.Indicator.Kind == slo.KindApdex) {
 			out = append(out, f.Text())
 		}
 	}

@@ -52,7 +52,7 @@ func (b *builder) intake() (in *intake, err error) {
 	if in.redaction, err = admission.NewRedaction(c, b.set); err != nil {
 		return nil, err
 	}
-	in.seen = otlp.NewSeen(time.Now, b.Log)
+	in.seen = otlp.NewSeen(time.Now)
 	in.findings = b.findings()
 	in.rejects = rejects.New(in.redaction.Active, time.Now)
 	in.budgets = servicebudget.New(c.Ingest.Queue, b.set)
