@@ -326,7 +326,6 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 	return fs
 }
 
-// notes explain what a reader must know before trusting the numbers.
 // findings are what makes the numbers of an SLO wrong.
 func (ui *Handler) findings(r *sla.SLOReport) (out []string) {
 	if ui.Opt.Findings == nil {
@@ -341,6 +340,7 @@ func (ui *Handler) findings(r *sla.SLOReport) (out []string) {
 	return out
 }
 
+// notes explain what a reader must know before trusting the numbers.
 func notes(r *sla.SLOReport) []string {
 	var out []string
 	if !r.Budget.HasData {

@@ -74,7 +74,7 @@ func startEngine(t *testing.T, settings string, specs ...string) *engine {
 // configure writes the settings for the next start, and returns their file.
 func (e *engine) configure(t *testing.T, settings string) string {
 	t.Helper()
-	return e2etest.WriteFile(t, e.dir, "engine.yaml", e2etest.CrashSettings+"otlp: {grpc: "+e.grpc+"}\n"+settings)
+	return e2etest.WriteFile(t, e.dir, "engine.yaml", e2etest.CrashSettings+"otlp:\n  grpc: "+e.grpc+"\n"+settings)
 }
 
 func (e *engine) start(t *testing.T) {
