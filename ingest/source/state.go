@@ -153,9 +153,11 @@ func (in *Intake) pause(kind Kind, brief, reason string) (resume func()) {
 	}
 }
 
-// Took counts messages that were counted without a Batch, and the events that were made of them.
-func (in *Intake) Took(messages, bytes, accepted, rejected int) {
+// Took counts messages that were counted without a Batch, and the events that were made of them. Those that were cut
+// exceed all that there can be.
+func (in *Intake) Took(messages, bytes, accepted, rejected int, cut uint64) {
 	c := in.counts
+	c.cut.AddInt64(int64(cut))
 	c.messages.Add(messages)
 	c.bytes.Add(bytes)
 	c.accepted.Add(accepted)

@@ -29,6 +29,9 @@ var (
 	SourceDiscarded = sourcePart.Counter("sloengine_source_discarded_total", "dead letters",
 		"Messages and events that could not be taken and that the dead-letter filter does not save.",
 		sourceName, Absent(noSources))
+	SourceCut = sourcePart.Counter("sloengine_source_cut_events_total", unitEvents,
+		"Bad or good events by a counter that exceed all events of the same ten seconds, and do not count.", sourceName,
+		Absent(noSources))
 	SourceTrouble = sourcePart.Gauge("sloengine_source_trouble", unitYesNo,
 		"1 while the source fails in this way. With `engine`, `rate_limit` and `dead_letters` it is paused, and "+
 			"messages wait in the broker.", sourceName, sourceTrouble, Absent(noSources))

@@ -68,7 +68,8 @@ type Source struct {
 	hash    xxh3.Hasher
 	sums    map[cell]*sum
 	id      uint64
-	old     bool // what is read is history
+	cut     uint64 // of part beyond total, by when both were scraped
+	old     bool   // what is read is history
 }
 
 // cell is where events of one unit are counted.
@@ -231,6 +232,7 @@ func (s *Source) skip(ctx context.Context, p *plan, to time.Time) error {
 func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) error {
 	s.batch.Begin()
 	clear(s.sums)
+	s.cut = 0
 	samples, fresh := 0, false
 	count := func(sel *selector, partToo, isPart bool) func(*oneSeries) {
 		return func(one *oneSeries) {
@@ -262,7 +264,7 @@ func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) error {
 		err = s.o.Engine.CatchUp(ctx)
 	}
 	if err == nil {
-		s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected)
+		s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected, s.cut)
 	}
 	return err
 }
@@ -335,7 +337,8 @@ func (s *Source) write(p *plan) error {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.slo, b.slo), strings.Compare(a.group, b.group))
 	}) {
 		x := s.sums[c]
-		bad := min(x.part, x.total) // more than all is a matter of when both were scraped
+		bad := min(x.part, x.total)
+		s.cut += x.part - bad
 		if p.Good {
 			bad = x.total - bad
 		}

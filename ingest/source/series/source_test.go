@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
@@ -130,17 +131,18 @@ type rig struct {
 	source     *Source
 	now        time.Time
 	log        bytes.Buffer
+	set        *metrics.Set
 	open       func() *Source
 }
 
 func newRig(t *testing.T, settings Settings, units ...Unit) *rig {
 	r := &rig{prometheus: &scraped{t: t, series: map[string][]point{}}, now: began,
-		store: &store{counters: counter.NewTable(), sums: map[string]int{}, times: map[int64]int{}}}
+		set: metrics.NewSet(), store: &store{counters: counter.NewTable(), sums: map[string]int{}, times: map[int64]int{}}}
 	server := httptest.NewServer(r.prometheus)
 	t.Cleanup(server.Close)
 	intake, err := source.New(source.Options{Name: "main", Settings: source.Defaults(), Engine: r.store,
 		Save: func(context.Context, []dlq.Entry) error { return nil }, Logger: slog.New(slog.NewTextHandler(&r.log, nil)),
-		Now: func() time.Time { return r.now }})
+		Metrics: source.NewMetrics(r.set), Now: func() time.Time { return r.now }})
 	require.NoError(t, err)
 	r.open = func() *Source {
 		return New(Options{Settings: settings, URL: server.URL + "/", Client: server.Client(), Engine: r.store,
@@ -219,6 +221,9 @@ func TestGoodOfTwoMetrics(t *testing.T) {
 	r.prometheus.add(`d_bucket{instance="a",le="0.4"}`, at(45), 30)
 	r.round(t, 49)
 	require.Equal(t, 19, r.store.sums["shop~prometheus/latency success"], "there are not more good ones than all")
+	var out bytes.Buffer
+	r.set.WritePrometheus(&out)
+	require.Contains(t, out.String(), `sloengine_source_cut_events_total{source="main"} 11`)
 }
 
 // Thirty days are read at once and then go on, with the same sums whenever the source is stopped in between.
