@@ -296,13 +296,20 @@ func readShorthand(v *yamldoc.Value, lo, hi time.Duration) (time.Duration, bool)
 		return readDuration(v, lo, hi)
 	}
 	n, _ := strconv.Atoi(m[1])
-	d := time.Duration(n) * slo.Window{Calendar: unit}.Nominal()
-	if d < lo || d > hi {
-		v.Errorf("", "%s: want %s to %s, got %s", v.What, slo.FormatDuration(lo), slo.FormatDuration(hi), v.Raw())
-		return 0, false
+	d, ok := times(v, v.Raw(), n, slo.Window{Calendar: unit}.Nominal(), lo, hi)
+	if ok {
+		v.Warnf("write "+slo.FormatDuration(d), "%s: %s is converted to %s", v.What, v.Raw(), slo.FormatDuration(d))
 	}
-	v.Warnf("write "+slo.FormatDuration(d), "%s: %s is converted to %s", v.What, v.Raw(), slo.FormatDuration(d))
-	return d, true
+	return d, ok
+}
+
+// times is the length of n units, written as text. Their product may be more than a Duration holds.
+func times(v *yamldoc.Value, text string, n int, unit, lo, hi time.Duration) (time.Duration, bool) {
+	if d := time.Duration(n) * unit; n <= int(hi/unit) && d >= lo {
+		return d, true
+	}
+	v.Errorf("", "%s: want %s to %s, got %s", v.What, slo.FormatDuration(lo), slo.FormatDuration(hi), text)
+	return 0, false
 }
 
 // openWindow reads the one window of timeWindow.

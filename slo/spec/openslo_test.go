@@ -46,6 +46,7 @@ func TestOpenSLOWindows(t *testing.T) {
 		"{duration: 1Y, isRolling: true}":                                                      "365d",
 		"{duration: 1m, isRolling: true}":                                                      "",
 		"{duration: 2Y, isRolling: true}":                                                      "",
+		"{duration: 585Y, isRolling: true}":                                                    "", // int64 wraps
 		"{duration: 1d, calendar: {startTime: 2026-01-03 00:00:00, timeZone: UTC}}":            "day UTC",
 		"{duration: 1w, calendar: {startTime: 2026-01-05 00:00:00, timeZone: UTC}}":            "week UTC",
 		"{duration: 1w, calendar: {startTime: 2026-01-06 00:00:00, timeZone: UTC}}":            "",
