@@ -238,8 +238,8 @@ func (l *loader) apiDocument(v, api *yamldoc.Value) {
 		}
 	}
 	switch {
-	case version == OpenSLOVersion:
-		l.open.document(v, kind)
+	case version == OpenSLOVersion, version == OpenSLOAlpha:
+		l.open.document(v, kind, version == OpenSLOAlpha)
 	case version == SlothAPIVersion && kind == "PrometheusServiceLevel":
 		l.addSloth(slothResource(v))
 	case version == SlothAPIVersion && kind == "AlertWindows":
@@ -249,7 +249,7 @@ func (l *loader) apiDocument(v, api *yamldoc.Value) {
 	case version == SlothAPIVersion:
 		kindError(v, kind, "PrometheusServiceLevel", "AlertWindows")
 	case strings.HasPrefix(version, "openslo"):
-		api.Errorf("want "+OpenSLOVersion, "unsupported OpenSLO version %q", yamldoc.Clip(version))
+		api.Errorf("want "+OpenSLOVersion+" or "+OpenSLOAlpha, "unsupported OpenSLO version %q", yamldoc.Clip(version))
 	default:
 		v.Errorf("want `version: "+Version+"`, or apiVersion "+SlothAPIVersion+" or "+OpenSLOVersion,
 			"this is a document with apiVersion %s, not a sloengine spec", yamldoc.Printable(yamldoc.Clip(version)))

@@ -8,8 +8,11 @@ import (
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
-// OpenSLOVersion is the apiVersion of the OpenSLO format that is read.
-const OpenSLOVersion = "openslo/v1"
+// The apiVersions of the OpenSLO formats that are read. Alpha has SLO and Service only.
+const (
+	OpenSLOVersion = "openslo/v1"
+	OpenSLOAlpha   = "openslo/v1alpha"
+)
 
 // The kinds of OpenSLO documents.
 const (
@@ -24,6 +27,8 @@ const (
 
 var openKinds = []string{openKindSLO, openKindSLI, openKindService, openKindPolicy, openKindCondition,
 	openKindTarget, openKindSource}
+
+var openAlphaKinds = []string{openKindSLO, openKindService}
 
 // openSLO are the documents of OpenSLO, which refer to each other by name,
 // whatever file they are in.
@@ -41,13 +46,18 @@ type openObject struct {
 	labels  map[string]string
 	labelAt map[string]Position
 	spec    *yamldoc.Value // nil if it has none
+	alpha   bool           // of OpenSLOAlpha
 	used    bool
 }
 
 // document keeps a document until all are there.
-func (s *openSLO) document(v *yamldoc.Value, kind string) {
-	if !slices.Contains(openKinds, kind) {
-		kindError(v, kind, openKinds...)
+func (s *openSLO) document(v *yamldoc.Value, kind string, alpha bool) {
+	kinds := openKinds
+	if alpha {
+		kinds = openAlphaKinds
+	}
+	if !slices.Contains(kinds, kind) {
+		kindError(v, kind, kinds...)
 		return
 	}
 	o := v.Object("apiVersion", "kind", "metadata", "spec")
@@ -55,6 +65,7 @@ func (s *openSLO) document(v *yamldoc.Value, kind string) {
 		return
 	}
 	d := newOpenObject(o, kind)
+	d.alpha = alpha
 	s.all = append(s.all, d)
 	if d.name == "" {
 		return

@@ -75,12 +75,17 @@ func (p *openSpec) readThreshold(s *sloDraft, v *yamldoc.Value, objective *yamld
 }
 
 func (p *openSpec) readRatio(s *sloDraft, v *yamldoc.Value) {
-	o := v.ObjectOr(map[string]string{"incremental": "counter"}, "counter", "good", "bad", "total", "raw", "rawType")
+	var o *yamldoc.Object
+	if p.doc.alpha {
+		o = v.ObjectOr(map[string]string{"counter": "incremental"}, "incremental", "good", "total")
+	} else {
+		o = v.ObjectOr(map[string]string{"incremental": "counter"}, "counter", "good", "bad", "total", "raw", "rawType")
+	}
 	if o == nil {
 		return
 	}
 	var counter *bool
-	if c := o.Get("counter"); c != nil {
+	if c := o.Get(p.counterKey()); c != nil {
 		b := c.Bool()
 		counter = &b
 	}
@@ -100,7 +105,11 @@ func (p *openSpec) readRatio(s *sloDraft, v *yamldoc.Value) {
 	if o.Has("bad") {
 		key = "bad"
 	}
-	part, total := o.Need(key, "add good or bad"), o.Need("total", "add the metric of all events")
+	hint := "add good or bad"
+	if p.doc.alpha {
+		hint = "add the metric of good events"
+	}
+	part, total := o.Need(key, hint), o.Need("total", "add the metric of all events")
 	if part == nil || total == nil {
 		return
 	}
@@ -113,6 +122,14 @@ func (p *openSpec) readRatio(s *sloDraft, v *yamldoc.Value) {
 	default:
 		s.readEventQueries(nil, a, b)
 	}
+}
+
+// counterKey says that the samples of a metric only ever grow.
+func (p *openSpec) counterKey() string {
+	if p.doc.alpha {
+		return "incremental"
+	}
+	return "counter"
 }
 
 func (p *openSpec) readRaw(s *sloDraft, o *yamldoc.Object) {
@@ -164,6 +181,9 @@ func fixedRatio(q *promQuery) bool {
 
 // metric reads the query of a metric, which must be one for Prometheus.
 func (p *openSpec) metric(v *yamldoc.Value) (*promQuery, bool) {
+	if p.doc.alpha {
+		return readAlphaMetric(v)
+	}
 	o := v.Object("metricSource")
 	if o == nil {
 		return nil, false
@@ -185,6 +205,11 @@ func (p *openSpec) metric(v *yamldoc.Value) (*promQuery, bool) {
 	if o == nil {
 		return nil, false
 	}
+	return readPromQL(o, v.What)
+}
+
+// readPromQL reads the query beside its type.
+func readPromQL(o *yamldoc.Object, what string) (*promQuery, bool) {
 	if t := o.Get("queryType"); t != nil && !strings.EqualFold(t.Raw(), "promql") {
 		t.Errorf("want promql", "unknown queryType %q", yamldoc.Clip(t.Raw()))
 		return nil, false
@@ -193,7 +218,7 @@ func (p *openSpec) metric(v *yamldoc.Value) (*promQuery, bool) {
 	if q == nil {
 		return nil, false
 	}
-	q.What = v.What
+	q.What = what
 	return readQuery(q)
 }
 
@@ -235,6 +260,11 @@ func (p *openSpec) isPrometheus(o *yamldoc.Object) bool {
 		o.Errorf("add `type: Prometheus`, or a metricSourceRef", "metricSource: type is missing")
 		return false
 	}
+	return isPromSystem(at, kind)
+}
+
+// isPromSystem reports whether PromQL can be asked of a system, named at a place.
+func isPromSystem(at *yamldoc.Value, kind string) bool {
 	for _, s := range promSystems {
 		if strings.EqualFold(kind, s) {
 			return true
@@ -282,12 +312,14 @@ func (p *openSpec) count(v *yamldoc.Value, counter *bool) (*promQuery, bool) {
 	}
 	if counter == nil {
 		if !ok || !namedCounter(c) {
-			v.Errorf("add `counter: true` if it only ever grows, else `counter: false`", "%s: counter is missing", v.What)
+			v.Errorf(fmt.Sprintf("add `%[1]s: true` if it only ever grows, else `%[1]s: false`", p.counterKey()),
+				"%s: %s is missing", v.What, p.counterKey())
 			return nil, false
 		}
 		grows := true
 		counter = &grows
-		q.at.Warnf("add `counter: true`", "%s: counter is missing, assuming true by the name of the metric", v.What)
+		q.at.Warnf("add `"+p.counterKey()+": true`", "%s: %s is missing, assuming true by the name of the metric", v.What,
+			p.counterKey())
 	}
 	switch {
 	case ok && *counter:

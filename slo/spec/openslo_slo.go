@@ -25,11 +25,18 @@ type openSpec struct {
 	window    slo.Window
 	method    slo.BudgetMethod
 	alerts    *openAlerts
+
+	threshold     *yamldoc.Value // the metric of the whole SLO in OpenSLOAlpha
+	thresholdUsed bool
 }
 
 func (s *openSLO) readSLO(d *openObject, services []string) *draft {
-	o := d.spec.Object("description", "service", "indicator", "indicatorRef", "timeWindow", "budgetingMethod",
-		"objectives", "alertPolicies")
+	keys := []string{"description", "service", "indicator", "indicatorRef", "timeWindow", "budgetingMethod", "objectives",
+		"alertPolicies"}
+	if d.alpha {
+		keys = []string{"description", "service", "indicator", "timeWindows", "budgetingMethod", "objectives"}
+	}
+	o := d.spec.Object(keys...)
 	if o == nil {
 		return nil
 	}
@@ -48,7 +55,7 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 	if t := o.Get("description"); t != nil {
 		text, _ = t.Text()
 	}
-	p.window = readOpenWindow(o)
+	p.window = readOpenWindow(o, d.alpha)
 	p.method = readOpenMethod(o)
 	var objectives []*yamldoc.Value
 	if v := o.Need("objectives", "add an objective, such as `objectives: [{targetPercent: 99.9}]`"); v != nil {
@@ -56,6 +63,10 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 		if v.IsList() && len(objectives) == 0 {
 			v.Errorf("add an objective, such as `objectives: [{targetPercent: 99.9}]`", "objectives is empty")
 		}
+	}
+	if d.alpha {
+		p.readAlpha(o, objectives, describe(d.display, text))
+		return p.draft
 	}
 	composite := false
 	for _, i := range objectives {
@@ -89,6 +100,9 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 	return p.draft
 }
 
+var openObjective = []string{"displayName", "op", "value", "target", "targetPercent", "timeSliceTarget",
+	"timeSliceWindow", "indicator", "indicatorRef", "compositeWeight"}
+
 // readObjectives makes an SLO of each objective, and a composite of them if each
 // has an indicator of its own.
 func (p *openSpec) readObjectives(objectives []*yamldoc.Value, composite bool, text string) {
@@ -99,8 +113,11 @@ func (p *openSpec) readObjectives(objectives []*yamldoc.Value, composite bool, t
 	}, at: p.doc.at.At(), weightsAt: p.doc.at.At()}
 	for i, v := range objectives {
 		v.What = "objective"
-		o := v.Object("displayName", "op", "value", "target", "targetPercent", "timeSliceTarget", "timeSliceWindow",
-			"indicator", "indicatorRef", "compositeWeight")
+		keys := openObjective
+		if p.doc.alpha {
+			keys = alphaObjective
+		}
+		o := v.Object(keys...)
 		if o == nil {
 			continue
 		}
@@ -175,6 +192,12 @@ func (p *openSpec) readObjective(s *sloDraft, o *yamldoc.Object) {
 	}
 	s.Budgeting.Method = p.method
 	p.readSlices(s, o)
+	if p.doc.alpha {
+		p.readAlphaIndicator(s, o)
+		s.Alerting = p.alerts.of(s, o)
+		s.ok = o.Errors() == before
+		return
+	}
 	in := p.indicator
 	if o.Has("indicator") || o.Has("indicatorRef") {
 		in = p.findIndicator(o)
@@ -198,7 +221,10 @@ func (p *openSpec) readSlices(s *sloDraft, o *yamldoc.Object) {
 		}
 		return
 	}
-	if v := o.Need("timeSliceWindow", "set the length of a slice, such as `timeSliceWindow: 1m`"); v != nil {
+	if p.doc.alpha && !o.Has("timeSliceWindow") {
+		o.Warnf("add `timeSliceWindow: 1m`", "objective: timeSliceWindow is missing, assuming 1m")
+		s.Budgeting.Slice = time.Minute
+	} else if v := o.Need("timeSliceWindow", "set the length of a slice, such as `timeSliceWindow: 1m`"); v != nil {
 		var d time.Duration
 		ok := true
 		if n, err := strconv.Atoi(v.Raw()); err == nil && n > 0 && n <= int(maxSlice/time.Minute) {
@@ -248,8 +274,8 @@ func readRatio(v *yamldoc.Value) (slo.Objective, bool) {
 	hint := "write a ratio such as 0.999"
 	if x, err := strconv.ParseFloat(s, 64); err == nil && x == 1 {
 		hint = "1 leaves no error budget, 0.9999 allows one failure in 10,000"
-	} else if _, err := slo.ParsePercent(s); err == nil && v.What == "target" {
-		hint = fmt.Sprintf("did you mean targetPercent: %s?", s)
+	} else if o, err := slo.ParsePercent(s); err == nil {
+		hint = fmt.Sprintf("did you mean %s?", strconv.FormatFloat(o.Ratio(), 'g', 12, 64))
 	}
 	v.Errorf(hint, "%s: want a ratio above 0 and below 1, got %q", v.What, yamldoc.Clip(s))
 	return slo.Objective{}, false
@@ -296,9 +322,14 @@ func readShorthand(v *yamldoc.Value, lo, hi time.Duration) (time.Duration, bool)
 		return readDuration(v, lo, hi)
 	}
 	n, _ := strconv.Atoi(m[1])
-	d, ok := times(v, v.Raw(), n, slo.Window{Calendar: unit}.Nominal(), lo, hi)
+	return nominal(v, v.Raw(), n, unit, lo, hi)
+}
+
+// nominal is the length of n units of the calendar, written as text.
+func nominal(v *yamldoc.Value, text string, n int, unit slo.CalendarUnit, lo, hi time.Duration) (time.Duration, bool) {
+	d, ok := times(v, text, n, slo.Window{Calendar: unit}.Nominal(), lo, hi)
 	if ok {
-		v.Warnf("write "+slo.FormatDuration(d), "%s: %s is converted to %s", v.What, v.Raw(), slo.FormatDuration(d))
+		v.Warnf("write "+slo.FormatDuration(d), "%s: %s is converted to %s", v.What, text, slo.FormatDuration(d))
 	}
 	return d, ok
 }
@@ -312,14 +343,19 @@ func times(v *yamldoc.Value, text string, n int, unit, lo, hi time.Duration) (ti
 	return 0, false
 }
 
-// openWindow reads the one window of timeWindow.
-func readOpenWindow(o *yamldoc.Object) slo.Window {
+// readOpenWindow reads the one window of timeWindow, whose length alpha writes as unit and count.
+func readOpenWindow(o *yamldoc.Object, alpha bool) slo.Window {
+	key, example, known := "timeWindow", "{duration: 30d, isRolling: true}", []string{"duration", "isRolling", "calendar"}
+	if alpha {
+		key, example, known = "timeWindows", "{unit: Day, count: 30, isRolling: true}",
+			[]string{"unit", "count", "isRolling", "calendar"}
+	}
 	usual := slo.Window{Rolling: defaultWindow}
-	if !o.Has("timeWindow") && !o.Meant("timeWindow") {
-		o.Warnf("add `timeWindow: [{duration: 30d, isRolling: true}]`", "%s: timeWindow is missing, assuming 30d", o.What)
+	if !o.Has(key) && !o.Meant(key) {
+		o.Warnf("add `"+key+": ["+example+"]`", "%s: %s is missing, assuming 30d", o.What, key)
 		return usual
 	}
-	v := o.Get("timeWindow")
+	v := o.Get(key)
 	if v == nil {
 		return usual
 	}
@@ -328,15 +364,22 @@ func readOpenWindow(o *yamldoc.Object) slo.Window {
 		return usual
 	}
 	if len(items) != 1 {
-		v.Errorf("write an SLO for each", "timeWindow: want exactly one, got %d", len(items))
+		v.Errorf("write an SLO for each", "%s: want exactly one, got %d", key, len(items))
 		return usual
 	}
-	w := items[0].Object("duration", "isRolling", "calendar")
+	w := items[0].Object(known...)
 	if w == nil {
 		return usual
 	}
-	d := w.Need("duration", "set its length, such as `duration: 30d`")
-	if d == nil {
+	var d *yamldoc.Value
+	var count int
+	ok = true
+	if alpha {
+		d, count, ok = readCount(w)
+	} else {
+		d = w.Need("duration", "set its length, such as `duration: 30d`")
+	}
+	if d == nil || !ok {
 		return usual
 	}
 	rolling := !w.Has("calendar")
@@ -353,13 +396,25 @@ func readOpenWindow(o *yamldoc.Object) slo.Window {
 		}
 	}
 	if rolling {
-		if d, ok := readShorthand(d, minWindow, maxWindow); ok {
-			return slo.Window{Rolling: d}
+		var length time.Duration
+		if alpha {
+			length, ok = alphaLength(d, count)
+		} else {
+			length, ok = readShorthand(d, minWindow, maxWindow)
+		}
+		if ok {
+			return slo.Window{Rolling: length}
 		}
 		return usual
 	}
-	if c := w.Get("calendar"); c != nil {
-		if win, ok := readOpenCalendar(c, d); ok {
+	var text string
+	if alpha {
+		text = strconv.Itoa(count) + alphaUnits[d.Raw()]
+	} else {
+		text, _ = d.Text()
+	}
+	if c := w.Get("calendar"); c != nil && text != "" {
+		if win, ok := readOpenCalendar(c, d, text); ok {
 			return win
 		}
 	}
@@ -369,7 +424,7 @@ func readOpenWindow(o *yamldoc.Object) slo.Window {
 // openCalendar reads a window that begins at startTime and again after each
 // duration. Days, weeks, months, quarters and years that begin where those of the
 // calendar do can be had.
-func readOpenCalendar(v *yamldoc.Value, duration *yamldoc.Value) (slo.Window, bool) {
+func readOpenCalendar(v, duration *yamldoc.Value, length string) (slo.Window, bool) {
 	o := v.Object("startTime", "timeZone")
 	if o == nil {
 		return slo.Window{}, false
@@ -397,7 +452,7 @@ func readOpenCalendar(v *yamldoc.Value, duration *yamldoc.Value) (slo.Window, bo
 		start.Errorf("write it as in 2026-01-01 00:00:00", "startTime: %q is not a time", yamldoc.Clip(text))
 		return slo.Window{}, false
 	}
-	unit, ok := readCalendarUnit(duration)
+	unit, ok := readCalendarUnit(duration, length)
 	if !ok {
 		return slo.Window{}, false
 	}
@@ -423,23 +478,21 @@ func readOpenCalendar(v *yamldoc.Value, duration *yamldoc.Value) (slo.Window, bo
 	return slo.Window{Calendar: unit, Location: loc}, true
 }
 
-// calendarUnit reads a duration that is a unit of the calendar.
-func readCalendarUnit(v *yamldoc.Value) (slo.CalendarUnit, bool) {
-	if s, ok := v.Text(); ok {
-		switch s {
-		case "1d":
-			return slo.Day, true
-		case "1w", "7d":
-			return slo.Week, true
-		case "1M":
-			return slo.Month, true
-		case "1Q", "3M":
-			return slo.Quarter, true
-		case "1Y", "12M":
-			return slo.Year, true
-		}
-		v.Errorf("use 1d, 1w, 1M, 1Q or 1Y, or a rolling window", "duration: %s is not a calendar window",
-			yamldoc.Printable(yamldoc.Clip(s)))
+// readCalendarUnit reads a length that is a unit of the calendar, as v says.
+func readCalendarUnit(v *yamldoc.Value, length string) (slo.CalendarUnit, bool) {
+	switch length {
+	case "1d":
+		return slo.Day, true
+	case "1w", "7d":
+		return slo.Week, true
+	case "1M":
+		return slo.Month, true
+	case "1Q", "3M":
+		return slo.Quarter, true
+	case "1Y", "12M":
+		return slo.Year, true
 	}
+	v.Errorf("use 1d, 1w, 1M, 1Q or 1Y, or a rolling window", "%s: %s is not a calendar window", v.What,
+		yamldoc.Printable(yamldoc.Clip(length)))
 	return "", false
 }
