@@ -2,14 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
@@ -20,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/app"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/cmd/sloengine/promapi"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -224,7 +220,7 @@ func (r runningPrometheus) problems(ctx context.Context, sp *spec.Spec) (spec.Pr
 	if err != nil {
 		return nil, err
 	}
-	p := scrapeCheck{URL: u, Client: &http.Client{Timeout: 30 * time.Second}}
+	p := scrapeCheck{&promapi.Client{URL: u}}
 	var out spec.Problems
 	for _, s := range in.SLOs {
 		found, err := p.Check(ctx, explain.Own(groups, s), every)
@@ -269,19 +265,12 @@ func reportProblems(p *cli.Printer, sp *spec.Spec, problems spec.Problems, failO
 // scrapeLookback is how far back samples are counted.
 const scrapeLookback = 10 * time.Minute
 
-// maxScrapeAnswer bounds an answer of Prometheus, in bytes. One number is expected.
-const maxScrapeAnswer = 1 << 20
-
 // scrapeFinding is a series whose samples do not fit the rules that read it.
 type scrapeFinding struct{ Message, Suggestion string }
 
 // scrapeCheck compares the scrape interval that rules are made for with the samples that a running Prometheus has. It
-// knows no specs and no settings: it reads the expressions of rules, and asks a server that answers /api/v1/query. Its
-// URL may have a user and a password.
-type scrapeCheck struct {
-	URL    *url.URL
-	Client *http.Client
-}
+// knows no specs and no settings: it reads the expressions of rules.
+type scrapeCheck struct{ *promapi.Client }
 
 // Check finds the counters that rules read over ranges that hold fewer than two samples, of which rate() makes nothing,
 // and those without samples, whose scrape interval is not known. Every is the scrape interval that the rules are made
@@ -373,41 +362,12 @@ func scrapedCounters(groups []rules.Group) (shortest map[string]time.Duration, o
 
 // samples is the median number of samples of a series within scrapeLookback. ok is false if there is no series.
 func (p scrapeCheck) samples(ctx context.Context, selector string) (n float64, ok bool, err error) {
-	u := p.URL.JoinPath("api", "v1", "query")
-	u.RawQuery = url.Values{
-		"query": {"quantile(0.5, count_over_time(" + selector + "[" + slo.FormatDuration(scrapeLookback) + "]))"}}.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
-	if err != nil {
+	found, err := p.Query(ctx, "quantile(0.5, count_over_time("+selector+"["+slo.FormatDuration(scrapeLookback)+"]))")
+	if err != nil || len(found) == 0 {
 		return 0, false, err
 	}
-	res, err := p.Client.Do(req)
-	if err != nil {
-		return 0, false, fmt.Errorf("query Prometheus: %w", err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxScrapeAnswer))
-	if err != nil {
-		return 0, false, fmt.Errorf("query Prometheus: %w", err)
-	}
-	var answer struct {
-		Error string
-		Data  struct {
-			Result []struct{ Value [2]any }
-		}
-	}
-	if err := json.Unmarshal(body, &answer); err != nil || res.StatusCode != http.StatusOK || answer.Error != "" {
-		if answer.Error == "" {
-			answer.Error = strings.TrimSpace(string(body[:min(len(body), 200)]))
-		}
-		return 0, false, fmt.Errorf("query Prometheus at %s: %s: %s", p.URL.Redacted(), res.Status, answer.Error)
-	}
-	if len(answer.Data.Result) == 0 {
-		return 0, false, nil
-	}
-	text, _ := answer.Data.Result[0].Value[1].(string)
-	n, err = strconv.ParseFloat(text, 64)
-	if err != nil || n <= 0 {
-		return 0, false, fmt.Errorf("query Prometheus at %s: unexpected value %q", p.URL.Redacted(), text)
+	if n = found[0].Value; !(n > 0) {
+		return 0, false, fmt.Errorf("query Prometheus at %s: %s has %g samples", p.URL.Redacted(), selector, n)
 	}
 	return n, true, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/promapi"
 	"github.com/sloengine/sloengine/rules"
 )
 
@@ -65,7 +66,8 @@ func TestScrapeErrors(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"status":"error","error":"query timed out"}`: "200 OK: query timed out",
 		`<html>proxy</html>`:                           "<html>proxy</html>",
-		`{"data":{"result":[{"value":[1,"NaN?"]}]}}`:   `unexpected value "NaN?"`,
+		`{"status":"success","data":{"resultType":"vector","result":[{"value":[1,"NaN?"]}]}}`: `unexpected value "NaN?"`,
+		`{"status":"success","data":{"resultType":"vector","result":[{"value":[1,"NaN"]}]}}`:  `has NaN samples`,
 	} {
 		p := scraped(t, func(string) string { return answer })
 		p.URL.User = url.UserPassword("me", "secret")
@@ -84,5 +86,18 @@ func scraped(t *testing.T, answer func(query string) string) scrapeCheck {
 	t.Cleanup(s.Close)
 	u, err := url.Parse(s.URL + "/prometheus")
 	require.NoError(t, err)
-	return scrapeCheck{u, s.Client()}
+	return scrapeCheck{&promapi.Client{URL: u}}
+}
+
+func TestScrapesFollowNoRedirect(t *testing.T) {
+	asked := false
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	defer other.Close()
+	s := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
+	defer s.Close()
+	u, err := url.Parse(s.URL)
+	require.NoError(t, err)
+	_, err = scrapeCheck{&promapi.Client{URL: u}}.Check(t.Context(), scrapedGroups, 15*time.Second)
+	require.ErrorContains(t, err, "302 Found: redirected to")
+	require.False(t, asked)
 }
