@@ -3,13 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/cmd/sloengine/promapi"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/api"
@@ -20,12 +23,14 @@ var nameRE = regexp.MustCompile(`^[a-z0-9._-]+$`)
 func newInit(s cli.Streams) *cobra.Command {
 	service, out := "my-service", "-"
 	var engine remote.Client
+	var prometheus cli.Engine
 	c := &cobra.Command{
 		Use:   "init",
-		Short: "Write a commented starter spec, or specs for services that send OpenTelemetry spans",
+		Short: "Write a commented starter spec, or propose specs from OpenTelemetry spans or Prometheus counters",
 		Example: `  sloengine init --service shop > shop.yaml
   sloengine init --service shop --out specs/shop.yaml
-  sloengine init --from-traffic http://127.0.0.1:8080 > specs.yaml`,
+  sloengine init --from-traffic http://127.0.0.1:8080 > specs.yaml
+  sloengine init --from-prometheus http://127.0.0.1:9090 > specs.yaml`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			only := ""
@@ -35,6 +40,10 @@ func newInit(s cli.Streams) *cobra.Command {
 			var text []byte
 			var err error
 			switch {
+			case engine.Named() && prometheus.Named():
+				err = cli.Usagef("--from-traffic and --from-prometheus exclude each other")
+			case prometheus.Named():
+				text, err = fromPrometheus(c.Context(), &prometheus, only)
 			case engine.Named():
 				text, err = fromTraffic(c.Context(), &engine, only)
 			case !nameRE.MatchString(service):
@@ -65,11 +74,33 @@ func newInit(s cli.Streams) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&service, "service", service, "name of the service in the spec, or the only one of the traffic")
+	c.Flags().StringVar(&service, "service", service, "name of the service in the spec, or the only one to propose a spec for")
 	c.Flags().StringVar(&out, "out", out, "file to create, or - for standard output")
 	engine.AddOptional(c.Flags(), "from-traffic",
 		"URL of a running engine: write specs for the services whose spans no spec counts, from the last hour")
+	prometheus.AddForeign(c.Flags(), "from-prometheus",
+		"URL of a Prometheus: write specs for its usual counters of requests, with objectives that the last 7 days meet")
 	return c
+}
+
+// fromPrometheus writes a spec for each service of the usual counters of a Prometheus, or for one of them.
+func fromPrometheus(ctx context.Context, prometheus *cli.Engine, only string) ([]byte, error) {
+	u, err := prometheus.URL()
+	if err != nil {
+		return nil, err
+	}
+	token, err := prometheus.Token()
+	if err != nil {
+		return nil, err
+	}
+	secret, _ := prometheus.Secret() // Token has read it
+	text, err := promapi.Propose(ctx, &promapi.Client{URL: u, Token: token},
+		promapi.Options{Service: only, TokenFile: secret.File})
+	if refused, ok := errors.AsType[*promapi.StatusError](err); ok && (refused.Status == http.StatusUnauthorized ||
+		refused.Status == http.StatusForbidden) {
+		return nil, fmt.Errorf("%w; %s", err, prometheus.Denied())
+	}
+	return text, err
 }
 
 // fromTraffic writes a spec for each service whose spans reach an engine and are not counted, or for one of them.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,4 +58,43 @@ func TestSpecsFromTraffic(t *testing.T) {
 	answer = `{"items":[]}`
 	_, err = run()
 	require.ErrorContains(t, err, "send spans to its /v1/traces")
+}
+
+func TestSpecsFromPrometheus(t *testing.T) {
+	t.Setenv(cli.EnvToken, "of-the-engine")
+	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer t0ken" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		result := ""
+		if strings.Contains(r.URL.Query().Get("query"), "traefik_service_requests_total") {
+			result = `{"metric":{"service":"cart@docker","code":"200"},"value":[1,"5"]}`
+		}
+		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s]}}`, result)
+	}))
+	defer prometheus.Close()
+	run := func(args ...string) (string, error) {
+		var out bytes.Buffer
+		root := newRoot(cli.Streams{Out: &out, Err: io.Discard})
+		root.SetArgs(append([]string{"init", "--from-prometheus", prometheus.URL}, args...))
+		root.SilenceErrors, root.SilenceUsage = true, true
+		err := root.Execute()
+		return out.String(), err
+	}
+	_, err := run()
+	require.ErrorContains(t, err, "403 Forbidden")
+	require.ErrorContains(t, err, "no token was sent (set --token-file)")
+	_, err = run("--from-traffic", prometheus.URL)
+	require.ErrorContains(t, err, "--from-traffic and --from-prometheus exclude each other")
+
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("t0ken"), 0o600))
+	text, err := run("--token-file", token)
+	require.NoError(t, err)
+	got, problems := spec.Load([]spec.File{{Name: "specs.yaml", Data: []byte(text)}})
+	require.NoError(t, problems.Err())
+	require.Equal(t, `traefik_service_requests_total{service="cart@docker"}`, got.SLOs[0].Indicator.PromTotal)
+	_, err = run("--token-file", token, "--service", "shop")
+	require.ErrorContains(t, err, "names a service shop")
 }

@@ -35,7 +35,7 @@ func (s *SeenService) propose() string {
 		all, routes := s.sums(typ)
 		share, p95 := float64(all.failures)/float64(all.spans), all.quantile(0.95)
 		fmt.Fprintf(&b, "  - name: %savailability\n    objective: %s # %.3g%% of the spans failed\n    window: 30d\n", prefix,
-			strconv.FormatFloat(objectiveFor(share), 'f', -1, 64), share*100)
+			strconv.FormatFloat(ObjectiveFor(share), 'f', -1, 64), share*100)
 		if routes > 0 && routes <= maxGroupedRoutes {
 			b.WriteString("    group_by: [http_route]\n")
 		}
@@ -82,8 +82,9 @@ func (s *SeenService) sums(typ string) (all sums, routes int) {
 	return all, routes
 }
 
-// objectiveFor is the highest objective whose budget is at least twice what fails.
-func objectiveFor(failing float64) float64 {
+// ObjectiveFor is the highest usual objective, in percent, whose budget is at least twice the share that fails; 90 if
+// none is.
+func ObjectiveFor(failing float64) float64 {
 	for _, o := range proposedObjectives {
 		if 1-o/100 >= 2*failing {
 			return o

@@ -128,7 +128,7 @@ func (p *openSpec) readObjectives(objectives []*yamldoc.Value, composite bool, t
 		}
 		part := p.name
 		if len(objectives) > 1 {
-			part = toName(display)
+			part = ToName(display)
 			if part == "" {
 				part = strconv.Itoa(i + 1)
 			}

@@ -28,7 +28,7 @@ func readName(v *yamldoc.Value) (string, bool) {
 	}
 	if !namePattern.MatchString(s) {
 		hint := "use a-z, 0-9, dots, dashes and underscores"
-		if t := toName(s); t != "" {
+		if t := ToName(s); t != "" {
 			hint = fmt.Sprintf("did you mean %q? %s", t, hint)
 		}
 		v.Errorf(hint, "%s: invalid name %q", v.What, yamldoc.Clip(s))
@@ -49,7 +49,7 @@ func readForeignName(v *yamldoc.Value) (string, bool) {
 	if len(s) <= maxName && namePattern.MatchString(s) {
 		return s, true
 	}
-	t := toName(s)
+	t := ToName(s)
 	if t == "" || len(t) > maxName {
 		v.Errorf("use a-z, 0-9, dots, dashes and underscores", "%s: invalid name %q", v.What, yamldoc.Clip(s))
 		return "", false
@@ -59,7 +59,8 @@ func readForeignName(v *yamldoc.Value) (string, bool) {
 	return t, true
 }
 
-func toName(s string) string {
+// ToName makes a name of a text: "" if nothing of it may be in one.
+func ToName(s string) string {
 	return strings.Trim(notName.ReplaceAllString(strings.ToLower(s), "-"), "-._")
 }
 

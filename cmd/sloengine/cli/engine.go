@@ -27,6 +27,7 @@ const defaultURL = "http://127.0.0.1:8080"
 type Engine struct {
 	address, tokenFile           string
 	addressFlags, tokenFileFlags []*pflag.Flag // of each command that shares it
+	foreign                      bool
 }
 
 // AddFlags adds --url and --token-file.
@@ -42,6 +43,17 @@ func (e *Engine) AddOptional(f *pflag.FlagSet, flag, usage string) {
 	f.StringVar(&e.address, flag, "", usage)
 	e.addressFlags = append(e.addressFlags, f.Lookup(flag))
 	e.AddTokenFile(f, "file with the bearer token of --"+flag)
+}
+
+// AddForeign adds a flag of that name for a server that is no engine, after the --token-file of the command, which it
+// shares. The server gets no token of the environment, which is that of an engine.
+func (e *Engine) AddForeign(f *pflag.FlagSet, flag, usage string) {
+	e.foreign = true
+	f.StringVar(&e.address, flag, "", usage)
+	e.addressFlags = append(e.addressFlags, f.Lookup(flag))
+	token := f.Lookup("token-file")
+	token.Usage += "; or that of --" + flag + ", without a default"
+	e.tokenFileFlags = append(e.tokenFileFlags, token)
 }
 
 // Named reports whether a flag names the engine.
@@ -60,10 +72,14 @@ func (e *Engine) URL() (*url.URL, error) {
 	if err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") {
 		return u, nil
 	}
-	if strings.Contains(text, "@") { // it may hold a password
-		return nil, Usagef("invalid %s (want an address such as %s)", from, defaultURL)
+	example := defaultURL
+	if e.foreign {
+		example = "http://127.0.0.1:9090"
 	}
-	return nil, Usagef("invalid %s %q (want an address such as %s)", from, text, defaultURL)
+	if strings.Contains(text, "@") { // it may hold a password
+		return nil, Usagef("invalid %s (want an address such as %s)", from, example)
+	}
+	return nil, Usagef("invalid %s %q (want an address such as %s)", from, text, example)
 }
 
 func changed(flags []*pflag.Flag) bool {
@@ -93,10 +109,14 @@ type Secret struct{ Token, File, From string }
 
 // Secret finds the token. It reads no file.
 func (e *Engine) Secret() (Secret, error) {
+	for _, f := range e.tokenFileFlags {
+		if file := f.Value.String(); f.Changed && file != "" {
+			return Secret{File: file, From: "--token-file"}, nil
+		}
+	}
 	token, file := strings.TrimSpace(os.Getenv(EnvToken)), os.Getenv(EnvTokenFile)
 	switch {
-	case changed(e.tokenFileFlags) && e.tokenFile != "":
-		return Secret{File: e.tokenFile, From: "--token-file"}, nil
+	case e.foreign:
 	case token != "" && file != "":
 		return Secret{}, Usagef("both %s and %s are set (unset one of them, or set --token-file)", EnvToken, EnvTokenFile)
 	case token != "":
@@ -136,6 +156,9 @@ func checkToken(token, from string) error {
 func (e *Engine) Denied() string {
 	switch s, _ := e.Secret(); s.From {
 	case "":
+		if e.foreign {
+			return "no token was sent (set --token-file)"
+		}
 		return fmt.Sprintf("no token was sent (set --token-file, %s or %s)", EnvToken, EnvTokenFile)
 	case EnvToken:
 		return "the token is that of " + EnvToken

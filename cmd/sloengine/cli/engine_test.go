@@ -109,3 +109,28 @@ func TestCommandsShareAnEngine(t *testing.T) {
 		require.Equal(t, "http://mine", u.String())
 	}
 }
+
+// A server that is no engine shares the flag with its token, and never gets the token of an engine.
+func TestAForeignServerGetsNoTokenOfTheEnvironment(t *testing.T) {
+	t.Setenv(EnvURL, "http://engine")
+	t.Setenv(EnvToken, "token-of-engine")
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte("mine\n"), 0o600))
+	var engine, other Engine
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	engine.AddOptional(f, "from-traffic", "URL")
+	other.AddForeign(f, "from-prometheus", "URL")
+	require.NoError(t, f.Parse([]string{"--from-prometheus", "here"}))
+	require.True(t, other.Named())
+	require.False(t, engine.Named())
+	_, err := other.URL()
+	require.EqualError(t, err, `invalid --from-prometheus "here" (want an address such as http://127.0.0.1:9090)`)
+	token, err := other.Token()
+	require.NoError(t, err)
+	require.Empty(t, token)
+	require.Equal(t, "no token was sent (set --token-file)", other.Denied())
+	require.NoError(t, f.Parse([]string{"--token-file", file}))
+	token, err = other.Token()
+	require.NoError(t, err)
+	require.Equal(t, "mine", token)
+}

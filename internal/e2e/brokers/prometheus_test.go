@@ -10,8 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,6 +42,14 @@ func (r *requests) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	defer r.mu.Unlock()
 	for labels, n := range r.counts {
 		fmt.Fprintf(w, "http_requests_total{%s} %d\n", labels, n)
+	}
+}
+
+func needPrometheus(t *testing.T) {
+	for _, program := range []string{"prometheus", "promtool"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skip(program + " is not installed")
+		}
 	}
 }
 
@@ -147,11 +158,7 @@ slos:
 // TestPrometheus: SLOs on the counters of a real Prometheus have what happened in the days before and since, whatever is
 // killed meanwhile.
 func TestPrometheus(t *testing.T) {
-	for _, program := range []string{"prometheus", "promtool"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skip(program + " is not installed")
-		}
-	}
+	needPrometheus(t)
 	dir := t.TempDir()
 	good, bad := madeHistory(t, dir, 2)
 	web := &requests{counts: map[string]int{`route="/cart",code="200"`: 1_000_000, `route="/cart",code="500"`: 1000}}
@@ -228,5 +235,57 @@ sources:
 	testkit.Pause(3 * time.Second)
 	g, b, _ = counts()
 	require.Equal(t, []int{good, bad}, []int{g, b})
+	p.Stop(t)
+}
+
+// TestFromPrometheus: SLOs are proposed for what a real Prometheus has, which it would meet, and the engine counts them
+// with the settings that stand above them.
+func TestFromPrometheus(t *testing.T) {
+	needPrometheus(t)
+	dir := t.TempDir()
+	good, bad := madeHistory(t, dir, 2)
+	var scrapes atomic.Int64
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for _, bucket := range [][2]string{{"0.1", "50"}, {"0.5", "97"}, {"+Inf", "100"}} {
+			n, _ := strconv.Atoi(bucket[1])
+			fmt.Fprintf(w, "http_request_duration_seconds_bucket{le=%q} %d\n", bucket[0], int64(n)*scrapes.Load())
+		}
+		fmt.Fprintf(w, "http_request_duration_seconds_count %d\n", 100*scrapes.Add(1)-100)
+	}))
+	defer target.Close()
+	address := behindPassword(t, startPrometheus(t, dir, target.URL))
+	testkit.Eventually(t, "the histogram is scraped", func() bool { return scrapes.Load() > 3 })
+	_, errOut, code := e2etest.Command(t, "init", "--from-prometheus", address)
+	require.NotZero(t, code)
+	require.Contains(t, errOut, "401 Unauthorized")
+	out, errOut, code := e2etest.Command(t, "init", "--from-prometheus", strings.Replace(address, "//", "//reader:secret@", 1))
+	require.Zero(t, code, errOut)
+	require.NotContains(t, out, "secret")
+	require.Contains(t, out, `total: 'http_requests_total{job="web"}'`)
+	require.Contains(t, out, `bad: 'http_requests_total{job="web",code=~"5.."}'`)
+	require.Contains(t, out, `good: 'http_request_duration_seconds_bucket{job="web",le="0.5"}'`)
+	require.Contains(t, out, "95 # 97% took at most 0.5 s in 7d\n")
+	proposed := regexp.MustCompile(`objective: ([0-9.]+) # ([0-9.]+)% of \d+ requests failed in 7d`).FindStringSubmatch(out)
+	require.NotNil(t, proposed, out)
+	share, err := strconv.ParseFloat(proposed[2], 64)
+	require.NoError(t, err)
+	require.InEpsilon(t, 100*float64(bad)/float64(good+bad), share, 0.05)
+	require.Equal(t, "95", proposed[1], "%v%%", share)
+
+	spec := e2etest.WriteFile(t, dir, "spec.yaml", out)
+	_, errOut, code = e2etest.Command(t, "check", "-f", spec, "--fail-on", "warning")
+	require.Zero(t, code, errOut)
+	var settings strings.Builder
+	for line := range strings.Lines(out[:strings.Index(out, "version:")]) {
+		if text, found := strings.CutPrefix(line, "# "); found && (settings.Len() > 0 || text == "sources:\n") {
+			settings.WriteString(text)
+		}
+	}
+	e2etest.WriteFile(t, dir, "prometheus.password", "secret")
+	p, ok := e2etest.ServeIn(t, dir, spec, settings.String())
+	require.True(t, ok, "%s\n%s", settings.String(), p.Log)
+	testkit.Eventually(t, "the engine counts them", func() bool {
+		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), fmt.Sprintf(`"counts":{"good":%d,"bad":%d`, good, bad))
+	})
 	p.Stop(t)
 }
