@@ -33,7 +33,7 @@ type plan struct {
 	class counter.Key
 	total selector
 	part  selector
-	// inside: the part is of the same metric, so that its series are among those of the total.
+	// inside: the series of the part are among those of the total.
 	inside bool
 }
 
@@ -56,8 +56,7 @@ func newPlan(u Unit) (*plan, error) {
 	if p.part, err = newSelector(u.Part); err != nil {
 		return nil, err
 	}
-	name := p.total.name()
-	p.inside = name != "" && name == p.part.name()
+	p.inside = p.total.name() != "" && p.total.contains(&p.part)
 	return p, nil
 }
 
@@ -78,6 +77,20 @@ func (s *selector) name() string {
 		}
 	}
 	return ""
+}
+
+// contains reports whether each of its matchers says that all series of the other one match: a matcher of that one is the
+// same, or allows one value alone, which matches. Buckets of one histogram are of one metric, but apart.
+func (s *selector) contains(other *selector) bool {
+	for _, m := range s.matchers {
+		if !slices.ContainsFunc(other.matchers, func(o *labels.Matcher) bool {
+			return o.Name == m.Name && (o.Type == m.Type && o.Value == m.Value ||
+				o.Type == labels.MatchEqual && m.Matches(o.Value))
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *selector) matches(of seriesLabels) bool {

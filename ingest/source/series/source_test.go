@@ -168,6 +168,42 @@ var (
 		SLOs: []SLO{{Service: "shop~prometheus", Type: "availability", GroupBy: []string{"route"}}}}
 )
 
+// The bucket of all durations is of the metric of the others, and holds none of their series.
+func TestBucketsOfOneHistogram(t *testing.T) {
+	u := errors500
+	u.Total, u.Part, u.Good = `took_bucket{job="web",le="+Inf"}`, `took_bucket{job="web",le="0.5"}`, true
+	r := newRig(t, quick, u)
+	for i := range 3 {
+		r.prometheus.add(`took_bucket{job="web",route="/",le="+Inf"}`, at(15*i), float64(10*i))
+		r.prometheus.add(`took_bucket{job="web",route="/",le="0.5"}`, at(15*i), float64(9*i))
+		r.round(t, 15*i+4)
+	}
+	require.Equal(t, map[string]int{"shop~prometheus/availability route=/ success": 18,
+		"shop~prometheus/availability route=/ failure": 2}, r.store.sums)
+}
+
+func TestPartsInsideATotal(t *testing.T) {
+	for _, tt := range []struct {
+		total, part string
+		inside      bool
+	}{
+		{`a`, `a{code="500"}`, true},
+		{`{__name__="a"}`, `a{code="500"}`, true},
+		{`a{job=~"b|c"}`, `a{job=~"b|c",code=~"5.."}`, true},
+		{`a{job=~"b|c"}`, `a{job="b",code=~"5.."}`, true},
+		{`a{code!="404"}`, `a{code="500"}`, true},
+		{`a{code!="404"}`, `a{code=~"4.."}`, false},
+		{`a{job="b"}`, `a{code=~"5.."}`, false},
+		{`a{le="+Inf"}`, `a{le="1"}`, false},
+		{`a`, `b`, false},
+		{`{job="b"}`, `{job="b",code="500"}`, false},
+	} {
+		p, err := newPlan(Unit{Total: tt.total, Part: tt.part})
+		require.NoError(t, err)
+		require.Equal(t, tt.inside, p.inside, "%s %s", tt.total, tt.part)
+	}
+}
+
 func TestCounters(t *testing.T) {
 	r := newRig(t, quick, errors500)
 	good, bad := `requests_total{job="web",instance="a",route="/",code="200"}`,
