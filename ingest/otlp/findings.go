@@ -62,8 +62,8 @@ func (f *Finding) Text() string {
 		return "Ratios are biased: spans of " + f.Service + " were sampled by outcome. " +
 			"Send them to the engine before the tail sampler."
 	case NoBoundary:
-		return "Latency is not counted: " + f.Detail + ". Give the histogram of " + f.Service + " a bucket that ends there, or " +
-			"the SLO another threshold."
+		return "Latency is not counted: " + f.Detail + ". Give the histogram of " + f.Service +
+			" a bucket that ends there, or the SLO another threshold."
 	default:
 		return "Operations may count twice: more than one signal (spans, log records, metrics) of " + f.Service +
 			" has the type " + f.Type + ". Give one of them another type in otlp."

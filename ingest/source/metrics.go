@@ -35,7 +35,8 @@ func NewMetrics(set *metrics.Set) *Metrics {
 			messages: g.Counter(metric.SourceMessages, name), bytes: g.Counter(metric.SourceBytes, name),
 			empty: g.Counter(metric.SourceEmptyMessages, name), accepted: result("accepted"), duplicate: result("duplicate"),
 			rejected: result("rejected"), expired: result("expired"), sampled: result("sampled"), dropped: result("dropped"),
-			discarded: g.Counter(metric.SourceDiscarded, name), cut: g.Counter(metric.SourceCut, name), busy: g.FloatCounter(metric.SourceBusySeconds, name),
+			discarded: g.Counter(metric.SourceDiscarded, name), cut: g.Counter(metric.SourceCut, name),
+			busy: g.FloatCounter(metric.SourceBusySeconds, name),
 			dead: map[string]*metrics.Counter{}, paused: map[Kind]*metrics.FloatCounter{}, trouble: map[Kind]*metrics.Gauge{},
 			failures: map[Kind]*metrics.Counter{},
 		}

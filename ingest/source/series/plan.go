@@ -79,8 +79,8 @@ func (s *selector) name() string {
 	return ""
 }
 
-// contains reports whether all series of the other one match, as far as the matchers say so: for each there is the same in
-// the other, or one that allows a single value, which matches. Buckets of one histogram are of one metric, but apart.
+// contains reports whether all series of the other one match, as far as the matchers say so: for each the other one has
+// the same, or one that allows a single value, which matches. Buckets of one histogram are of one metric, but apart.
 func (s *selector) contains(other *selector) bool {
 	for _, m := range s.matchers {
 		if !slices.ContainsFunc(other.matchers, func(o *labels.Matcher) bool {
