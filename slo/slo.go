@@ -224,6 +224,19 @@ func (i *Indicator) PromStream() string {
 // from elsewhere can have it, and no selector of events finds it.
 func PromService(id ID) string { return id.Service() + "~prometheus" }
 
+// PromAttribute is the attribute of these events that has the value of a label: its name, unless events have a field of
+// that name.
+func PromAttribute(label string) string {
+	switch label {
+	case "service", "type", "outcome", "severity":
+		return "label_" + label
+	}
+	if strings.HasPrefix(label, "label_") {
+		return "label_" + label
+	}
+	return label
+}
+
 // Counted selects the events that begin what is counted: valid ones, or those that start work.
 func (i *Indicator) Counted() Selector {
 	if i.Kind == KindCompletion {

@@ -145,7 +145,10 @@ func indicator(s *slo.SLO) (*fold.Indicator, error) {
 	case slo.KindEvents:
 		ind.Bad = matchers(s.Indicator.Bad)
 	case slo.KindPrometheus:
-		ind.Service, ind.Source = slo.PromService(s.ID), s.Indicator.PromStream()
+		ind.Service, ind.Source, ind.GroupBy = slo.PromService(s.ID), s.Indicator.PromStream(), nil
+		for _, label := range s.GroupBy {
+			ind.GroupBy = append(ind.GroupBy, slo.PromAttribute(label))
+		}
 		ind.Valid = []fold.Matcher{{Name: "type", Op: slo.OpEqual, Value: s.ID.Name()}}
 		ind.Bad = []fold.Matcher{{Name: "outcome", Op: slo.OpEqual, Value: "failure"}}
 	case slo.KindLatency:

@@ -137,6 +137,28 @@ func TestCompile(t *testing.T) {
 	}, cfg.Services)
 }
 
+// An SLO on counters that a source reads is counted by events of its own, which no other indicator takes.
+func TestCompileCountersOfASource(t *testing.T) {
+	in := process(t)
+	api := in.SLOs[slices.IndexFunc(in.SLOs, func(s *slo.SLO) bool { return s.ID == "unpaid/api" })]
+	api.Indicator.PromSource, api.GroupBy = "main", []string{"route", "type"}
+	cfg, err := Compile(in)
+	require.NoError(t, err)
+	i := slices.IndexFunc(cfg.Indicators, func(ind fold.Indicator) bool { return ind.ID == "unpaid/api" })
+	require.GreaterOrEqual(t, i, 0)
+	ind := cfg.Indicators[i]
+	require.Equal(t, "unpaid~prometheus", ind.Service)
+	require.Equal(t, api.Indicator.PromStream(), ind.Source)
+	require.Equal(t, []string{"route", "label_type"}, ind.GroupBy)
+	require.Equal(t, []fold.Matcher{{Name: "type", Op: slo.OpEqual, Value: "api"}}, ind.Valid)
+	other := *api
+	other.Indicator.PromGood, other.Indicator.PromBad = "bad", ""
+	require.NotEqual(t, api.Indicator.PromStream(), other.Indicator.PromStream())
+	for _, x := range cfg.Indicators {
+		require.Equal(t, x.ID == "unpaid/api", x.Source != "", x.ID)
+	}
+}
+
 func TestCompileDoesNotDependOnOrder(t *testing.T) {
 	in := process(t)
 	cfg, err := Compile(in)

@@ -24,7 +24,8 @@ type Unit struct {
 // SLO is how the events of one SLO look.
 type SLO struct {
 	Service, Type string
-	GroupBy       []string // labels of the series, which become attributes
+	GroupBy       []string // labels of the series
+	Attributes    []string // that have their values; likewise
 }
 
 // plan is a compiled unit.

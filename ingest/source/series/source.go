@@ -121,7 +121,8 @@ func (s *Source) round(ctx context.Context) {
 	for _, u := range s.o.Units() {
 		p := s.plans[u.Stream]
 		if p == nil || !slices.EqualFunc(p.SLOs, u.SLOs, func(a, b SLO) bool {
-			return a.Service == b.Service && a.Type == b.Type && slices.Equal(a.GroupBy, b.GroupBy)
+			return a.Service == b.Service && a.Type == b.Type && slices.Equal(a.GroupBy, b.GroupBy) &&
+				slices.Equal(a.Attributes, b.Attributes)
 		}) {
 			var err error
 			if p, err = newPlan(u); err != nil {
@@ -355,7 +356,7 @@ func (s *Source) write(p *plan) error {
 func (s *Source) draft(of *SLO, x *sum, at int64, outcome event.Outcome, n uint64) {
 	d := event.Draft{Service: []byte(of.Service), Type: []byte(of.Type), Outcome: outcome, Time: at, Weight: 1,
 		Duration: event.NoDuration, Own: true, Once: true}
-	for i, name := range of.GroupBy {
+	for i, name := range of.Attributes {
 		d.Attributes = append(d.Attributes, event.Attribute{Name: []byte(name), Value: []byte(x.values[i])})
 	}
 	slices.SortFunc(d.Attributes, func(a, b event.Attribute) int { return bytes.Compare(a.Name, b.Name) })

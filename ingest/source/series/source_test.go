@@ -165,7 +165,8 @@ func at(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.
 var (
 	quick     = Settings{Interval: 15 * time.Second, Scrape: 15 * time.Second}
 	errors500 = Unit{Stream: "main 1", Total: `requests_total{job="web"}`, Part: `requests_total{job="web",code=~"5.."}`,
-		SLOs: []SLO{{Service: "shop~prometheus", Type: "availability", GroupBy: []string{"route"}}}}
+		SLOs: []SLO{{Service: "shop~prometheus", Type: "availability", GroupBy: []string{"route"},
+			Attributes: []string{"route"}}}}
 )
 
 // The bucket of all durations is of the metric of the others, and holds none of their series.

@@ -125,7 +125,7 @@ func madeHistory(t *testing.T, dir string, days int) (good, bad int) {
 				continue // nobody scraped it
 			}
 			for code, out := range lines {
-				fmt.Fprintf(out, "http_requests_total{job=\"web\",instance=%q,route=\"/cart\",code=%q} %d %d\n", instance, code,
+				fmt.Fprintf(out, "http_requests_total{job=\"web\",instance=%q,route=\"/cart\",type=\"web\",code=%q} %d %d\n", instance, code,
 					sums[code], at.Unix())
 			}
 		}
@@ -151,6 +151,7 @@ slos:
   - name: strict
     objective: 99.9
     window: 30d
+    group_by: [type, severity]
     indicator:
       prometheus: {total: 'http_requests_total{job="web"}', bad: 'http_requests_total{job="web",code=~"5.."}'}
 `
@@ -161,7 +162,7 @@ func TestPrometheus(t *testing.T) {
 	needPrometheus(t)
 	dir := t.TempDir()
 	good, bad := madeHistory(t, dir, 2)
-	web := &requests{counts: map[string]int{`route="/cart",code="200"`: 1_000_000, `route="/cart",code="500"`: 1000}}
+	web := &requests{counts: map[string]int{`route="/cart",type="web",code="200"`: 1_000_000, `route="/cart",type="web",code="500"`: 1000}}
 	target := httptest.NewServer(web)
 	defer target.Close()
 	address := behindPassword(t, startPrometheus(t, dir, target.URL))
@@ -186,7 +187,7 @@ sources:
 		p, ok = e2etest.ServeIn(t, dir, spec, settings)
 		require.True(t, ok, p.Log)
 	}
-	counts := func() (g, b int, coverage float64) {
+	counts := func(slo string) (g, b int, coverage float64) {
 		var list struct {
 			Items []struct {
 				SLO    string            `json:"slo"`
@@ -199,7 +200,7 @@ sources:
 		}
 		require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/slos"), &list))
 		for _, x := range list.Items {
-			if x.SLO == "availability" && x.Group["route"] == "/cart" {
+			if x.SLO == slo && (x.Group["route"] == "/cart" || x.Group["type"] == "web" && x.Group["severity"] == "") {
 				g, b, coverage = x.Budget.Counts.Good, x.Budget.Counts.Bad, x.Coverage
 			}
 		}
@@ -211,14 +212,14 @@ sources:
 		p.Kill()
 		start()
 	}
-	testkit.Eventually(t, "the history is counted", func() bool { g, b, _ := counts(); return g >= good && b >= bad })
-	g, b, coverage := counts()
+	testkit.Eventually(t, "the history is counted", func() bool { g, b, _ := counts("availability"); return g >= good && b >= bad })
+	g, b, coverage := counts("availability")
 	require.Equal(t, []int{good, bad}, []int{g, b})
 	require.InDelta(t, 2./30, coverage, 0.01)
 
 	for i := range 4 {
-		web.add(`route="/cart",code="200"`, 100)
-		web.add(`route="/cart",code="500"`, 50)
+		web.add(`route="/cart",type="web",code="200"`, 100)
+		web.add(`route="/cart",type="web",code="500"`, 50)
 		good, bad = good+100, bad+50
 		if i%2 == 1 {
 			p.Kill()
@@ -228,13 +229,15 @@ sources:
 			start()
 		}
 	}
-	testkit.Eventually(t, "so is what happens now", func() bool { g, b, _ := counts(); return g == good && b == bad })
+	testkit.Eventually(t, "so is what happens now", func() bool { g, b, _ := counts("availability"); return g == good && b == bad })
 	testkit.Eventually(t, "the engine alerts", func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/alerts")), `"shop/availability"`)
 	})
 	testkit.Pause(3 * time.Second)
-	g, b, _ = counts()
+	g, b, _ = counts("availability")
 	require.Equal(t, []int{good, bad}, []int{g, b})
+	g, b, _ = counts("strict")
+	require.Equal(t, []int{good, bad}, []int{g, b}, "labels that are fields of events")
 	p.Stop(t)
 }
 

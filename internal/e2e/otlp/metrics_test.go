@@ -47,7 +47,9 @@ func TestMetricsOfSDKs(t *testing.T) {
 			first := startShop(t, c.language, c.protocol, e.endpoint(c.protocol), env...)
 			v := visit(t, 20*time.Millisecond, first)
 			testkit.Eventually(t, "its metrics are known",
-				func() bool { return e2etest.Sum(e2etest.Scrape(t, e.Process)["sloengine_otlp_counters"]) > 0 || all() > 0 })
+				func() bool {
+					return e2etest.Sum(e2etest.Scrape(t, e.Process)["sloengine_otlp_counters"]) > 0 || all() > 0
+				})
 			v.stop()
 			first.stop(t)
 			testkit.Pause(1500 * time.Millisecond)

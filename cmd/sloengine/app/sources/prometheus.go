@@ -45,8 +45,11 @@ func (s *Sources) units(name string) (out []series.Unit) {
 			out = slices.Insert(out, i, series.Unit{Stream: stream, Total: in.PromTotal, Part: in.PromBad + in.PromGood,
 				Good: in.PromGood != ""})
 		}
-		out[i].SLOs = append(out[i].SLOs,
-			series.SLO{Service: slo.PromService(one.ID), Type: one.ID.Name(), GroupBy: one.GroupBy})
+		of := series.SLO{Service: slo.PromService(one.ID), Type: one.ID.Name(), GroupBy: one.GroupBy}
+		for _, label := range one.GroupBy {
+			of.Attributes = append(of.Attributes, slo.PromAttribute(label))
+		}
+		out[i].SLOs = append(out[i].SLOs, of)
 	}
 	return out
 }
