@@ -12,7 +12,7 @@ func newConvert(s cli.Streams) *cobra.Command {
 	out := "-"
 	c := &cobra.Command{
 		Use:   "convert -f FILE|DIR|-",
-		Short: "Convert Sloth and OpenSLO specs to the sloengine format",
+		Short: "Convert specs of Sloth, OpenSLO, Pyrra and others to the sloengine format",
 		Long: `convert reads specs in any format that generate accepts and writes them in the sloengine
 format. It reports anything that this format cannot express with file, line and column.
 Nothing is dropped silently.`,

@@ -55,8 +55,8 @@ func newGenerate(s cli.Streams) *cobra.Command {
 		Use:   "generate",
 		Short: "Write Prometheus rules, rule tests, Alertmanager routing and Grafana dashboards",
 		Long: `generate writes Prometheus, Alertmanager and Grafana configuration for specs in the
-sloengine, Sloth or OpenSLO format. Its output is deterministic: the same specs and flags
-give the same bytes.
+sloengine format, or in any other that convert reads. Its output is deterministic: the same
+specs and flags give the same bytes.
 
 Calendar windows and planned maintenance become time tables that cover --from to --until,
 by default six months from the first day of this month. An alert fires before they end,

@@ -246,12 +246,18 @@ func (l *loader) apiDocument(v, api *yamldoc.Value) {
 		l.slothWindows(v)
 	case version == SlothAPIVersion && kind == "PrometheusServiceLevelList", version == "v1" && kind == "List":
 		l.items(v)
+	case version == PyrraAPIVersion && kind == kindObjective:
+		l.add(readPyrra(v))
+	case version == PyrraAPIVersion && kind == kindObjective+"List":
+		l.items(v)
+	case version == PyrraAPIVersion:
+		kindError(v, kind, kindObjective)
 	case version == SlothAPIVersion:
 		kindError(v, kind, "PrometheusServiceLevel", "AlertWindows")
 	case strings.HasPrefix(version, "openslo"):
 		api.Errorf("want "+OpenSLOVersion+" or "+OpenSLOAlpha, "unsupported OpenSLO version %q", yamldoc.Clip(version))
 	default:
-		v.Errorf("want `version: "+Version+"`, or apiVersion "+SlothAPIVersion+" or "+OpenSLOVersion,
+		v.Errorf("want `version: "+Version+"`, or an apiVersion of Sloth, Pyrra or OpenSLO",
 			"this is a document with apiVersion %s, not a sloengine spec", yamldoc.Printable(yamldoc.Clip(version)))
 	}
 }

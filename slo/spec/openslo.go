@@ -132,38 +132,48 @@ func article(kind string) string {
 	return "a " + kind
 }
 
-// openLabels reads labels, which may be lists, and whose names may be no names of
+// readOpenLabels reads labels, which may be lists, and whose names may be no names of
 // labels in Prometheus.
 func readOpenLabels(v *yamldoc.Value) (map[string]string, map[string]Position) {
+	return readForeignLabels(v, func(_ Position, k string) string { return k })
+}
+
+// readForeignLabels is readOpenLabels where name gives the name of a label, or "" to leave it out.
+func readForeignLabels(v *yamldoc.Value, name func(at Position, key string) string) (
+	map[string]string, map[string]Position) {
 	o := v.Open()
 	if o == nil {
 		return nil, nil
 	}
 	out, at := map[string]string{}, map[string]Position{}
-	for _, k := range o.Keys {
+	for _, key := range o.Keys {
+		k := name(o.KeyAt(key), key)
+		if k == "" {
+			continue
+		}
 		name := k
 		if !labelPattern.MatchString(k) {
 			name = notLabel.ReplaceAllString(k, "_")
 			if name == "" || name[0] >= '0' && name[0] <= '9' {
 				name = "_" + name
 			}
-			v.WarnfAt(o.KeyAt(k), "",
+			v.WarnfAt(o.KeyAt(key), "",
 				"labels: %q is renamed to %q: Prometheus label names consist of letters, digits and underscores",
 				yamldoc.Clip(k), yamldoc.Clip(name))
 		}
-		if !checkLabel(v, name, o.KeyAt(k), reservedInfo) {
+		if !checkLabel(v, name, o.KeyAt(key), reservedInfo) {
 			continue
 		}
-		t := o.Get(k)
+		t := o.Get(key)
 		if t == nil {
 			continue
 		}
 		if _, twice := out[name]; twice {
-			v.ErrorfAt(o.KeyAt(k), "rename one", "labels: two labels are renamed to %q", yamldoc.Clip(name))
+			v.ErrorfAt(o.KeyAt(key), "rename one", "labels: two labels are renamed to %q", yamldoc.Clip(name))
 			continue
 		}
 		if s, ok := readOpenLabelValue(t); ok {
-			out[name], at[name] = s, o.KeyAt(k)
+			out[name], at[name] = s, o.KeyAt(key)
 		}
 	}
 	return out, at
