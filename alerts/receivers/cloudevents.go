@@ -34,7 +34,7 @@ const (
 // has the format as a payload, which the library does not read.
 const (
 	formatKey     = "format"
-	formatPayload = "sloengine_format="
+	formatPayload = "format of sloengine: "
 )
 
 // takeFormat removes the format from the settings of a webhook; "" is that of Alertmanager.

@@ -235,20 +235,20 @@ func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) error {
 	clear(s.sums)
 	s.cut = 0
 	samples, fresh := 0, false
-	count := func(sel *selector, partToo, isPart bool) func(*oneSeries) {
+	count := func(partToo, isPart bool) func(*oneSeries) {
 		return func(one *oneSeries) {
 			samples += len(one.points)
-			fresh = true
-			s.count(p, sel, one, partToo && p.part.matches(one.labels), isPart)
+			fresh = fresh || !isPart
+			s.count(p, one, partToo && p.part.matches(one.labels), isPart)
 		}
 	}
 	since := from.Add(-s.o.Scrape)
-	size, err := s.client.samples(ctx, p.Total, since, to, count(&p.total, p.inside, false))
+	size, err := s.client.samples(ctx, p.Total, since, to, count(p.inside, false))
 	if err != nil {
 		return err
 	}
 	if !p.inside {
-		more, err := s.client.samples(ctx, p.Part, since, to, count(&p.part, false, true))
+		more, err := s.client.samples(ctx, p.Part, since, to, count(false, true))
 		if size += more; err != nil {
 			return err
 		}
@@ -271,13 +271,16 @@ func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) error {
 }
 
 // count adds what the samples of one series say to the sums.
-func (s *Source) count(p *plan, sel *selector, one *oneSeries, both, isPart bool) {
+func (s *Source) count(p *plan, one *oneSeries, both, isPart bool) {
 	series, target := one.labels.hash(&s.hash)
+	if isPart { // also where a series is one of the total
+		series ^= p.part.key.Lo
+	}
 	for _, sample := range one.points {
 		if !(sample.n >= 0 && sample.n < 1<<63) {
 			continue // a stale marker is NaN
 		}
-		x := counter.Point{Class: p.class, Metric: sel.key, Source: target, Series: series, Time: sample.at,
+		x := counter.Point{Class: p.class, Metric: p.total.key, Source: target, Series: series, Time: sample.at,
 			Counts: counter.Counts{Count: uint64(sample.n)}}
 		switch s.batch.Observe(&x) {
 		case counter.Adds:

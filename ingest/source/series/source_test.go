@@ -407,3 +407,31 @@ func TestLabels(t *testing.T) {
 	require.Equal(t, "2", of.get("b"))
 	require.Empty(t, of.get("c"))
 }
+
+// The first failure of a target counts, also where it is the first series of its metric.
+func TestFirstFailure(t *testing.T) {
+	r := newRig(t, quick, Unit{Stream: "main 3", Total: `requests_total`, Part: `errors_total`,
+		SLOs: []SLO{{Service: "shop~prometheus", Type: "availability"}}})
+	r.prometheus.add(`requests_total{instance="a"}`, at(0), 100)
+	r.prometheus.add(`errors_total{instance="b"}`, at(0), 1000)
+	r.round(t, 4)
+	r.prometheus.add(`requests_total{instance="a"}`, at(15), 110)
+	r.prometheus.add(`errors_total{instance="a"}`, at(15), 3)
+	r.prometheus.add(`errors_total{instance="b"}`, at(15), 1001)
+	r.round(t, 19)
+	require.Equal(t, map[string]int{"shop~prometheus/availability success": 6, "shop~prometheus/availability failure": 4},
+		r.store.sums)
+}
+
+// A series that both selectors find counts for both.
+func TestOverlappingSelectors(t *testing.T) {
+	r := newRig(t, quick, Unit{Stream: "main 4", Total: `requests_total{code=~"2..|5.."}`, Part: `requests_total{code=~"5.*"}`,
+		SLOs: []SLO{{Service: "shop~prometheus", Type: "availability"}}})
+	for i := range 3 {
+		r.prometheus.add(`requests_total{instance="a",code="200"}`, at(15*i), float64(10*i))
+		r.prometheus.add(`requests_total{instance="a",code="500"}`, at(15*i), float64(2*i))
+		r.round(t, 15*i+4)
+	}
+	require.Equal(t, map[string]int{"shop~prometheus/availability success": 20, "shop~prometheus/availability failure": 4},
+		r.store.sums)
+}

@@ -237,7 +237,7 @@ func (c *Relay) rabbitMQPublisher(set *metrics.Set) (relay.Publisher, error) {
 	}
 	o := r.RabbitMQOptions
 	var err error
-	if o.Options, err = r.rabbitBroker.options(ClientOfRelay, m); err != nil {
+	if o.Options, err = r.options(ClientOfRelay, m); err != nil {
 		return nil, err
 	}
 	o.ConfirmTimeout, o.NotMandatory, o.Transient = r.ConfirmTimeout, !r.Mandatory, !r.Persistent
