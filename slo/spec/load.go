@@ -250,6 +250,10 @@ func (l *loader) apiDocument(v, api *yamldoc.Value) {
 		l.add(readPyrra(v))
 	case version == PyrraAPIVersion && kind == kindObjective+"List":
 		l.items(v)
+	case version == GeneratorAPIVersion && kind == kindObjective:
+		l.add(readGenerator(v))
+	case version == GeneratorAPIVersion:
+		kindError(v, kind, kindObjective)
 	case version == PyrraAPIVersion:
 		kindError(v, kind, kindObjective)
 	case version == SlothAPIVersion:
@@ -257,7 +261,7 @@ func (l *loader) apiDocument(v, api *yamldoc.Value) {
 	case strings.HasPrefix(version, "openslo"):
 		api.Errorf("want "+OpenSLOVersion+" or "+OpenSLOAlpha, "unsupported OpenSLO version %q", yamldoc.Clip(version))
 	default:
-		v.Errorf("want `version: "+Version+"`, or an apiVersion of Sloth, Pyrra or OpenSLO",
+		v.Errorf("want `version: "+Version+"`, or an apiVersion of Sloth, Pyrra, slo-generator or OpenSLO",
 			"this is a document with apiVersion %s, not a sloengine spec", yamldoc.Printable(yamldoc.Clip(version)))
 	}
 }

@@ -41,10 +41,16 @@ func (q *promQuery) windowed() bool { return len(q.places) > 0 }
 
 // query reads PromQL in which {{.window}} or $window stands for the window.
 func readQuery(v *yamldoc.Value) (*promQuery, bool) {
+	return readQueryAs(v, same)
+}
+
+// readQueryAs reads a query that another format writes in its own way. Places in it are exact up to what changes.
+func readQueryAs(v *yamldoc.Value, rewrite func(string) string) (*promQuery, bool) {
 	text, ok := v.TextUpTo(maxQuery)
 	if !ok {
 		return nil, false
 	}
+	text = rewrite(text)
 	q := &promQuery{at: v}
 	filled := text
 	if strings.ContainsAny(text, "{$") {

@@ -15,7 +15,7 @@ import (
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
-// kindObjective is the kind of Pyrra's resource.
+// kindObjective is the kind of two formats: the resource of Pyrra, and the configuration of Google's slo-generator.
 const kindObjective = "ServiceLevelObjective"
 
 // PyrraAPIVersion is the apiVersion of Pyrra's resource.
@@ -216,10 +216,15 @@ func selectorQueries(o *yamldoc.Object, key string, forms ...string) []*promQuer
 
 // bareSelector reads one selector without a range.
 func bareSelector(v *yamldoc.Value, forms ...string) []*promQuery {
-	q, ok := readQuery(v)
-	if !ok {
-		return nil
+	if q, ok := readQuery(v); ok {
+		return q.inForms(forms...)
 	}
+	return nil
+}
+
+// inForms gives a query for each form, in which the query, a selector, stands for %s.
+func (q *promQuery) inForms(forms ...string) []*promQuery {
+	v := q.at
 	sel, bare := unwrap(q.expr).(*parser.VectorSelector)
 	if !bare || !plain(sel) || q.windowed() {
 		v.Errorf("write a selector such as http_requests_total{code=~\"5..\"}", "%s: want the selector of a metric", v.What)
@@ -300,5 +305,249 @@ func (s *sloDraft) readPyrraAlerting(v *yamldoc.Value) {
 	a.NoData.Disabled = off || !absent
 	if o != nil && o.Has("absentName") {
 		o.KeyWarnf("absentName", "route by the label slo_id", "absentName is ignored: the alert is called SLONoData")
+	}
+}
+
+// GeneratorAPIVersion is the apiVersion of Google's slo-generator.
+const GeneratorAPIVersion = "sre.google.com/v2"
+
+// readGenerator reads the configuration of an SLO for slo-generator. Its error budget policy is another file, which
+// says the windows.
+func readGenerator(v *yamldoc.Value) *draft {
+	o := v.Object("apiVersion", "kind", "metadata", "spec")
+	if o == nil {
+		return nil
+	}
+	meta := o.Need("metadata", "add `metadata: {name: ..., labels: ...}`")
+	in := o.Need("spec", "add the backend and the goal")
+	if meta == nil || in == nil {
+		return nil
+	}
+	before := v.Errors()
+	d := &draft{at: v.At(), labelAt: map[string]Position{}, perDocument: true}
+	s := newSLODraft("", nil)
+	s.groupsKnown = true
+	d.slos = append(d.slos, s)
+	name := d.readGeneratorMetadata(meta, s)
+	spec := in.Object("description", "goal", "backend", "method", "exporters", "service_level_indicator",
+		"error_budget_policy", "frequency")
+	if spec == nil {
+		return d
+	}
+	if s.service = d.service; d.service != "" && name != "" {
+		s.ID = slo.NewID(d.service, name)
+	}
+	if x := spec.Get("description"); x != nil {
+		s.Description, _ = x.Text()
+	}
+	if x := spec.Need("goal", "set the good share, such as `goal: 0.999`"); x != nil {
+		s.objectiveAt = x.At()
+		s.Objective, _ = readRatio(x)
+	}
+	in.Warnf("write `window` in the converted spec", "SLO %s: the window is 30d, since error budget policies are not read",
+		yamldoc.Printable(yamldoc.Clip(name)))
+	for key, hint := range map[string]string{
+		"exporters": "the rules record the results", "frequency": "the rules are evaluated every 30s",
+		"error_budget_policy": "write `alerting: {tiers: ...}` in the converted spec",
+	} {
+		if spec.Has(key) {
+			spec.KeyWarnf(key, hint, "%q is ignored", key)
+		}
+	}
+	s.kindKnown = true
+	if b := spec.Need("backend", "set it: `backend: prometheus`"); b != nil && isGeneratorBackend(b) {
+		s.readGeneratorIndicator(spec)
+	}
+	s.ok = v.Errors() == before
+	return d
+}
+
+// readGeneratorMetadata gives the name of the SLO. Its service is a label.
+func (d *draft) readGeneratorMetadata(v *yamldoc.Value, s *sloDraft) (name string) {
+	o := v.Object("name", "labels", "annotations")
+	if o == nil {
+		return ""
+	}
+	s.at = placeOf(o, "name")
+	if n := o.Need("name", "give it a name"); n != nil {
+		name, _ = readForeignName(n)
+	}
+	if a := o.Get("annotations"); a != nil {
+		a.Warnf("", "annotations are ignored")
+	}
+	tags := o.Get("labels")
+	service := peek(tags, "service_name")
+	if service == nil {
+		service = peek(tags, "service")
+	}
+	if service == nil {
+		o.Errorf("add the label service_name", "metadata: the service of the SLO is unknown")
+		return name
+	}
+	d.at = service.At()
+	d.service, _ = readForeignName(service)
+	s.Labels, _ = readForeignLabels(tags, func(at Position, k string) string {
+		switch {
+		case k == service.What:
+			return ""
+		case strings.HasPrefix(k, "slo_"):
+			tags.WarnfAt(at, "", "labels: %q is ignored: names that begin with slo_ are those of sloengine", yamldoc.Clip(k))
+			return ""
+		}
+		return k
+	})
+	return name
+}
+
+// generatorBackends are those that take no PromQL, with a way for their SLOs.
+var generatorBackends = map[string]string{
+	"cloud_monitoring": viaExporter, "cloud_monitoring_mql": viaExporter, "cloud_service_monitoring": viaExporter,
+	"datadog": viaEvents, "dynatrace": viaEvents, "elasticsearch": viaLogs, "open_search": viaLogs, "splunk": viaLogs,
+}
+
+const (
+	viaExporter = "export its metrics with stackdriver_exporter and use `backend: prometheus`, or send events"
+	viaEvents   = "send its metrics to Prometheus, or spans or events to the engine"
+	viaLogs     = "send its log records to the engine with OpenTelemetry, or send events"
+)
+
+// isGeneratorBackend reports whether a backend, which may have a name of its own after a slash, takes PromQL.
+func isGeneratorBackend(v *yamldoc.Value) bool {
+	text, ok := v.Text()
+	if !ok {
+		return false
+	}
+	kind, _, _ := strings.Cut(text, "/")
+	if hint, known := generatorBackends[kind]; known {
+		v.Errorf(hint, "unsupported backend %q: only prometheus is converted", yamldoc.Clip(text))
+		return false
+	}
+	return isPromSystem(v, kind)
+}
+
+func (s *sloDraft) readGeneratorIndicator(spec *yamldoc.Object) {
+	method := ""
+	if m := spec.Need("method", "want good_bad_ratio, distribution_cut or query_sli"); m != nil {
+		method, _ = m.Choice("good_bad_ratio", "distribution_cut", "query_sli")
+	}
+	in := spec.Need("service_level_indicator", "add filter_good and filter_valid, or an expression")
+	if in == nil {
+		return
+	}
+	switch method {
+	case "good_bad_ratio":
+		if o := in.Object("filter_good", "filter_bad", "filter_valid", "operators"); o != nil {
+			s.readGeneratorRatio(o)
+		}
+	case "distribution_cut":
+		if o := in.Object("expression", "threshold_bucket"); o != nil {
+			s.readGeneratorCut(o)
+		}
+	case "query_sli":
+		o := in.Object("expression")
+		if o == nil {
+			return
+		}
+		if x := o.Need("expression", "add the query of the good share"); x != nil {
+			if q, ok := readGeneratorQuery(x); ok && !q.windowed() {
+				x.Errorf("write [window] for the range", "%s: the query contains no window", x.What)
+			} else if ok {
+				s.readRatioQuery(q, true)
+			}
+		}
+	}
+}
+
+// readGeneratorQuery reads PromQL with [window] for the range.
+func readGeneratorQuery(v *yamldoc.Value) (*promQuery, bool) {
+	return readQueryAs(v, func(text string) string { return strings.ReplaceAll(text, "[window", "["+slo.PromWindow) })
+}
+
+func (s *sloDraft) readGeneratorRatio(o *yamldoc.Object) {
+	if v := o.Get("operators"); v != nil {
+		items, _ := v.List()
+		var words []string
+		for _, i := range items {
+			words = append(words, i.Raw())
+		}
+		if got := strings.Join(words, ", "); got != "increase, sum" && got != "rate, sum" {
+			v.Errorf("use [increase, sum], or query_sli", "operators: unsupported operators %s",
+				yamldoc.Printable(yamldoc.Clip(got)))
+			return
+		}
+	}
+	other := "filter_valid"
+	switch bad, valid := o.Has("filter_bad"), o.Has("filter_valid"); {
+	case bad && valid:
+		o.KeyErrorf("filter_valid", "keep one of them", "filter_bad and filter_valid exclude each other")
+		return
+	case bad:
+		other = "filter_bad"
+	}
+	good, rest := o.Need("filter_good", "add the selector of good events"), o.Need(other, "add it, or filter_bad")
+	if good == nil || rest == nil {
+		return
+	}
+	g, ok1 := readGeneratorFilter(good)
+	r, ok2 := readGeneratorFilter(rest)
+	switch {
+	case !ok1 || !ok2:
+	case other == "filter_valid":
+		s.readEventQueries(nil, g, r)
+	default: // all are the good and the bad, of which either may have no series yet
+		if sum, ok := r.rewritten(g.text + " + " + r.text + " or " + g.text + " or " + r.text); ok {
+			s.readEventQueries(r, nil, sum)
+		}
+	}
+}
+
+// withoutWindow is the selector of text, behind which the range may be written.
+func withoutWindow(text string) string { return strings.TrimSuffix(strings.TrimRight(text, " \n"), "[window]") }
+
+// readGeneratorFilter reads the selector of a counter, which has [window] behind it or not, as its rate.
+func readGeneratorFilter(v *yamldoc.Value) (*promQuery, bool) {
+	q, ok := readQueryAs(v, withoutWindow)
+	if !ok {
+		return nil, false
+	}
+	if qs := q.inForms(sumOfRates("")); qs != nil {
+		return qs[0], true
+	}
+	return nil, false
+}
+
+// readGeneratorCut reads a histogram and the bucket of its threshold.
+func (s *sloDraft) readGeneratorCut(o *yamldoc.Object) {
+	x := o.Need("expression", "add the selector of the histogram's buckets")
+	b := o.Need("threshold_bucket", "set the bucket, such as `threshold_bucket: 0.25`")
+	if x == nil || b == nil {
+		return
+	}
+	_, ok := b.Float()
+	q, fine := readQueryAs(x, withoutWindow)
+	if !ok || !fine || q.inForms(sumOfRates("")) == nil {
+		return
+	}
+	sel := unwrap(q.expr).(*parser.VectorSelector)
+	name, found := strings.CutSuffix(sel.Name, "_bucket")
+	if !found {
+		x.Errorf("write the metric whose name ends with _bucket", "expression: %s is no bucket of a histogram",
+			yamldoc.Printable(yamldoc.Clip(sel.Name)))
+		return
+	}
+	count := &parser.VectorSelector{Name: name + "_count"}
+	bucket := &parser.VectorSelector{Name: sel.Name}
+	for _, m := range sel.LabelMatchers {
+		if m.Name != "__name__" {
+			count.LabelMatchers = append(count.LabelMatchers, m)
+			bucket.LabelMatchers = append(bucket.LabelMatchers, m)
+		}
+	}
+	bucket.LabelMatchers = append(bucket.LabelMatchers, labels.MustNewMatcher(labels.MatchEqual, labels.BucketLabel,
+		b.Raw()))
+	good, ok1 := q.rewritten(strings.ReplaceAll(sumOfRates(""), "%s", bucket.String()))
+	total, ok2 := q.rewritten(strings.ReplaceAll(sumOfRates(""), "%s", count.String()))
+	if ok1 && ok2 {
+		s.readEventQueries(nil, good, total)
 	}
 }

@@ -2,7 +2,8 @@
 // SLOs, event thresholds, corrections and agreements, as values of slo and sla.
 //
 // Besides the own format it reads Sloth's prometheus/v1 and Kubernetes resource,
-// Pyrra's resource, and OpenSLO v1 and v1alpha. Every document says what it is, so files of all formats can be
+// Pyrra's resource, slo-generator's configuration, and OpenSLO v1 and v1alpha.
+// Every document says what it is, so files of all formats can be
 // loaded together; Write writes any of them in the own format. A query that is no
 // more than the rate of a counter is taken apart into the counter's selector.
 //
