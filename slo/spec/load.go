@@ -238,8 +238,8 @@ func (l *loader) apiDocument(v, api *yamldoc.Value) {
 		}
 	}
 	switch {
-	case version == OpenSLOVersion, version == OpenSLOAlpha:
-		l.open.document(v, kind, version == OpenSLOAlpha)
+	case version == OpenSLOVersion, version == OpenSLOAlpha, version == Nobl9Version:
+		l.open.document(v, kind, version != OpenSLOVersion)
 	case version == SlothAPIVersion && kind == "PrometheusServiceLevel":
 		l.addSloth(slothResource(v))
 	case version == SlothAPIVersion && kind == "AlertWindows":
@@ -261,7 +261,7 @@ func (l *loader) apiDocument(v, api *yamldoc.Value) {
 	case strings.HasPrefix(version, "openslo"):
 		api.Errorf("want "+OpenSLOVersion+" or "+OpenSLOAlpha, "unsupported OpenSLO version %q", yamldoc.Clip(version))
 	default:
-		v.Errorf("want `version: "+Version+"`, or an apiVersion of Sloth, Pyrra, slo-generator or OpenSLO",
+		v.Errorf("want `version: "+Version+"`, or an apiVersion of Sloth, Pyrra, slo-generator, Nobl9 or OpenSLO",
 			"this is a document with apiVersion %s, not a sloengine spec", yamldoc.Printable(yamldoc.Clip(version)))
 	}
 }

@@ -8,10 +8,12 @@ import (
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
-// The apiVersions of the OpenSLO formats that are read. Alpha has SLO and Service only.
+// The apiVersions of the OpenSLO formats that are read, and of Nobl9's, which alpha was made from. Of these two SLO and
+// Service are read.
 const (
 	OpenSLOVersion = "openslo/v1"
 	OpenSLOAlpha   = "openslo/v1alpha"
+	Nobl9Version   = "n9/v1alpha"
 )
 
 // The kinds of OpenSLO documents.
@@ -46,7 +48,8 @@ type openObject struct {
 	labels  map[string]string
 	labelAt map[string]Position
 	spec    *yamldoc.Value // nil if it has none
-	alpha   bool           // of OpenSLOAlpha
+	alpha   bool           // of OpenSLOAlpha or Nobl9Version
+	nobl9   bool
 	used    bool
 }
 
@@ -60,12 +63,17 @@ func (s *openSLO) document(v *yamldoc.Value, kind string, alpha bool) {
 		kindError(v, kind, kinds...)
 		return
 	}
-	o := v.Object("apiVersion", "kind", "metadata", "spec")
+	o := v.Object("apiVersion", "kind", "metadata", "spec", "status", "organization", "manifestSrc")
 	if o == nil {
 		return
 	}
 	d := newOpenObject(o, kind)
 	d.alpha = alpha
+	for _, key := range []string{"status", "organization", "manifestSrc"} {
+		if o.Has(key) && !d.nobl9 { // which adds them to what it returns
+			o.KeyErrorf(key, "remove it", "unknown key %q", key)
+		}
+	}
 	s.all = append(s.all, d)
 	if d.name == "" {
 		return
@@ -85,6 +93,9 @@ func (s *openSLO) document(v *yamldoc.Value, kind string, alpha bool) {
 // openObject reads metadata and finds the spec.
 func newOpenObject(o *yamldoc.Object, kind string) *openObject {
 	d := &openObject{kind: kind, at: o.Value}
+	if api := o.Field("apiVersion"); api != nil {
+		d.nobl9 = api.Raw() == Nobl9Version
+	}
 	if in := o.Need("metadata", "add `metadata: {name: ...}`"); in != nil {
 		d.readMetadata(in)
 	}
@@ -101,9 +112,16 @@ func newOpenObject(o *yamldoc.Object, kind string) *openObject {
 }
 
 func (d *openObject) readMetadata(v *yamldoc.Value) {
-	o := v.Object("name", "displayName", "labels", "annotations")
+	keys := []string{"name", "displayName", "labels", "annotations"}
+	if d.nobl9 {
+		keys = append(keys, "project")
+	}
+	o := v.Object(keys...)
 	if o == nil {
 		return
+	}
+	if o.Has("project") {
+		o.KeyWarnf("project", "add it as a label", "project is ignored")
 	}
 	if n := o.Need("name", "give it a name"); n != nil {
 		if s, ok := n.Text(); ok {

@@ -10,12 +10,32 @@ import (
 var alphaObjective = []string{"displayName", "op", "value", "target", "timeSliceTarget", "timeSliceWindow",
 	"ratioMetrics"}
 
+// Of Nobl9: what is reported as ignored, and the keys of an objective.
+var (
+	nobl9Ignored   = []string{"alertPolicies", "anomalyConfig", "attachments", "createdAt", "createdBy"}
+	nobl9Objective = []string{"displayName", "name", "op", "value", "target", "timeSliceTarget", "countMetrics",
+		"rawMetric", "composite", "primary"}
+)
+
 // readAlpha reads the objectives of openslo/v1alpha. A threshold metric belongs to the SLO, ratio metrics to the
 // objective.
 func (p *openSpec) readAlpha(o *yamldoc.Object, objectives []*yamldoc.Value, text string) {
-	o.Warnf("convert it, and add `alerting`", "SLO %s has no alerts, which openslo/v1alpha cannot express",
-		yamldoc.Printable(yamldoc.Clip(p.doc.name)))
-	if v := o.Get("indicator"); v != nil {
+	why := "which openslo/v1alpha cannot express"
+	if p.doc.nobl9 {
+		why = "since policies of Nobl9 are not read"
+		for _, key := range nobl9Ignored {
+			if o.Has(key) {
+				o.KeyWarnf(key, "remove it", "%q is ignored", key)
+			}
+		}
+	}
+	o.Warnf("convert it, and add `alerting`", "SLO %s has no alerts, %s", yamldoc.Printable(yamldoc.Clip(p.doc.name)), why)
+	if v := o.Get("indicator"); v != nil && p.doc.nobl9 {
+		// Which Prometheus it is is the business of the one that loads the rules.
+		if in := v.Object("metricSource", "rawMetric"); in != nil {
+			p.threshold = in.Get("rawMetric")
+		}
+	} else if v != nil {
 		if in := v.Object("thresholdMetric"); in != nil {
 			p.threshold = in.Need("thresholdMetric", "add its source, queryType and query")
 		}
@@ -31,6 +51,20 @@ func (p *openSpec) readAlpha(o *yamldoc.Object, objectives []*yamldoc.Value, tex
 
 func (p *openSpec) readAlphaIndicator(s *sloDraft, o *yamldoc.Object) {
 	switch {
+	case o.Has("composite"):
+		o.KeyErrorf("composite", "write an agreement under `slas`", "objective: composites of Nobl9 are not converted")
+	case o.Has("countMetrics"):
+		if v := o.Get("countMetrics"); v != nil {
+			p.readRatio(s, v)
+		}
+	case o.Has("rawMetric"):
+		if v := o.Get("rawMetric"); v != nil {
+			if in := v.Object("query"); in != nil {
+				if q := in.Need("query", "add the query"); q != nil {
+					p.readThreshold(s, q, o)
+				}
+			}
+		}
 	case o.Has("ratioMetrics"):
 		for _, key := range []string{"op", "value"} {
 			if o.Has(key) {
@@ -43,13 +77,54 @@ func (p *openSpec) readAlphaIndicator(s *sloDraft, o *yamldoc.Object) {
 	case p.threshold != nil:
 		p.thresholdUsed = true
 		p.readThreshold(s, p.threshold, o)
+	case p.doc.nobl9:
+		if !o.Misspelt() {
+			o.Errorf("add one of them", "objective: countMetrics or rawMetric is missing")
+		}
 	case !o.Meant("ratioMetrics"):
 		o.Errorf("add ratioMetrics, or an indicator with a thresholdMetric to the SLO", "objective: ratioMetrics is missing")
 	}
 	s.kindKnown = s.Indicator.Kind != ""
 }
 
-func readAlphaMetric(v *yamldoc.Value) (*promQuery, bool) {
+// readNobl9Metric reads the query of the one data source that is written.
+func readNobl9Metric(v *yamldoc.Value) (*promQuery, bool) {
+	o := v.Open()
+	if o == nil {
+		return nil, false
+	}
+	if len(o.Keys) != 1 {
+		v.Errorf("want `prometheus: {promql: ...}`", "%s: want one data source, got %d", v.What, len(o.Keys))
+		return nil, false
+	}
+	key := o.Keys[0]
+	switch key {
+	case "prometheus", "amazonPrometheus", "azurePrometheus":
+	default:
+		o.KeyErrorf(key, "export it to Prometheus, or send events",
+			"unsupported data source %q: only Prometheus is supported", yamldoc.Clip(key))
+		return nil, false
+	}
+	in := o.Get(key)
+	if in == nil {
+		return nil, false
+	}
+	x := in.Object("promql")
+	if x == nil {
+		return nil, false
+	}
+	q := x.Need("promql", "add the query in PromQL")
+	if q == nil {
+		return nil, false
+	}
+	q.What = v.What
+	return readQuery(q)
+}
+
+func (p *openSpec) readAlphaMetric(v *yamldoc.Value) (*promQuery, bool) {
+	if p.doc.nobl9 {
+		return readNobl9Metric(v)
+	}
 	o := v.Object("source", "queryType", "query", "metadata")
 	if o == nil {
 		return nil, false

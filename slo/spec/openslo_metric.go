@@ -77,7 +77,11 @@ func (p *openSpec) readThreshold(s *sloDraft, v *yamldoc.Value, objective *yamld
 func (p *openSpec) readRatio(s *sloDraft, v *yamldoc.Value) {
 	var o *yamldoc.Object
 	if p.doc.alpha {
-		o = v.ObjectOr(map[string]string{"counter": "incremental"}, "incremental", "good", "total")
+		keys := []string{"incremental", "good", "total"}
+		if p.doc.nobl9 {
+			keys = append(keys, "bad")
+		}
+		o = v.ObjectOr(map[string]string{"counter": "incremental"}, keys...)
 	} else {
 		o = v.ObjectOr(map[string]string{"incremental": "counter"}, "counter", "good", "bad", "total", "raw", "rawType")
 	}
@@ -106,7 +110,7 @@ func (p *openSpec) readRatio(s *sloDraft, v *yamldoc.Value) {
 		key = "bad"
 	}
 	hint := "add good or bad"
-	if p.doc.alpha {
+	if p.doc.alpha && !p.doc.nobl9 {
 		hint = "add the metric of good events"
 	}
 	part, total := o.Need(key, hint), o.Need("total", "add the metric of all events")
@@ -182,7 +186,7 @@ func fixedRatio(q *promQuery) bool {
 // metric reads the query of a metric, which must be one for Prometheus.
 func (p *openSpec) metric(v *yamldoc.Value) (*promQuery, bool) {
 	if p.doc.alpha {
-		return readAlphaMetric(v)
+		return p.readAlphaMetric(v)
 	}
 	o := v.Object("metricSource")
 	if o == nil {

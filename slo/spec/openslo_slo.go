@@ -36,6 +36,9 @@ func (s *openSLO) readSLO(d *openObject, services []string) *draft {
 	if d.alpha {
 		keys = []string{"description", "service", "indicator", "timeWindows", "budgetingMethod", "objectives"}
 	}
+	if d.nobl9 {
+		keys = append(keys, nobl9Ignored...)
+	}
 	o := d.spec.Object(keys...)
 	if o == nil {
 		return nil
@@ -117,6 +120,9 @@ func (p *openSpec) readObjectives(objectives []*yamldoc.Value, composite bool, t
 		if p.doc.alpha {
 			keys = alphaObjective
 		}
+		if p.doc.nobl9 {
+			keys = nobl9Objective
+		}
 		o := v.Object(keys...)
 		if o == nil {
 			continue
@@ -129,6 +135,9 @@ func (p *openSpec) readObjectives(objectives []*yamldoc.Value, composite bool, t
 		part := p.name
 		if len(objectives) > 1 {
 			part = ToName(display)
+			if n := o.Get("name"); n != nil { // of Nobl9
+				part = ToName(n.Raw())
+			}
 			if part == "" {
 				part = strconv.Itoa(i + 1)
 			}
@@ -222,7 +231,9 @@ func (p *openSpec) readSlices(s *sloDraft, o *yamldoc.Object) {
 		return
 	}
 	if p.doc.alpha && !o.Has("timeSliceWindow") {
-		o.Warnf("add `timeSliceWindow: 1m`", "objective: timeSliceWindow is missing, assuming 1m")
+		if !p.doc.nobl9 { // whose slices are minutes
+			o.Warnf("add `timeSliceWindow: 1m`", "objective: timeSliceWindow is missing, assuming 1m")
+		}
 		s.Budgeting.Slice = time.Minute
 	} else if v := o.Need("timeSliceWindow", "set the length of a slice, such as `timeSliceWindow: 1m`"); v != nil {
 		var d time.Duration

@@ -502,7 +502,9 @@ func (s *sloDraft) readGeneratorRatio(o *yamldoc.Object) {
 }
 
 // withoutWindow is the selector of text, behind which the range may be written.
-func withoutWindow(text string) string { return strings.TrimSuffix(strings.TrimRight(text, " \n"), "[window]") }
+func withoutWindow(text string) string {
+	return strings.TrimSuffix(strings.TrimRight(text, " \n"), "[window]")
+}
 
 // readGeneratorFilter reads the selector of a counter, which has [window] behind it or not, as its rate.
 func readGeneratorFilter(v *yamldoc.Value) (*promQuery, bool) {

@@ -2,10 +2,11 @@
 // SLOs, event thresholds, corrections and agreements, as values of slo and sla.
 //
 // Besides the own format it reads Sloth's prometheus/v1 and Kubernetes resource,
-// Pyrra's resource, slo-generator's configuration, and OpenSLO v1 and v1alpha.
-// Every document says what it is, so files of all formats can be
-// loaded together; Write writes any of them in the own format. A query that is no
-// more than the rate of a counter is taken apart into the counter's selector.
+// Pyrra's resource, the configuration of slo-generator, SLOs of Nobl9, and OpenSLO
+// v1 and v1alpha.
+// Every document says what it is, so files of all formats can be loaded together;
+// Write writes any of them in the own format. A query that is no more than the rate
+// of a counter is taken apart into the counter's selector.
 //
 // It is strict. Unknown keys, wrong types, doubtful units and references to
 // what does not exist are problems, and all of them are reported at once, each
