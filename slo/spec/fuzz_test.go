@@ -21,6 +21,18 @@ func FuzzLoad(f *testing.F) {
 }
 
 // The same for the other formats: whatever stands where a spec of theirs would.
+func FuzzObjectives(f *testing.F) {
+	for _, name := range []string{"pyrra", "slo-generator", "nobl9", "openslo-alpha"} {
+		seed(f, name)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, head := range []string{PyrraAPIVersion + "\nkind: " + kindObjective,
+			GeneratorAPIVersion + "\nkind: " + kindObjective, Nobl9Version + "\nkind: SLO", OpenSLOAlpha + "\nkind: SLO"} {
+			checkLoad(t, append([]byte("apiVersion: "+head+"\nmetadata: {name: x, labels: {service_name: shop}}\n"), data...))
+		}
+	})
+}
+
 func FuzzSloth(f *testing.F) {
 	seed(f, "sloth")
 	f.Fuzz(func(t *testing.T, data []byte) {
