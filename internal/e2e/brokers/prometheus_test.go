@@ -206,6 +206,13 @@ sources:
 		}
 		return g, b, coverage
 	}
+	testkit.Eventually(t, "Prometheus has a sample of what is already counted", func() bool {
+		req, err := http.NewRequest(http.MethodGet, address+"/api/v1/query?query=http_requests_total%3E999999", nil)
+		require.NoError(t, err)
+		req.SetBasicAuth("reader", "secret")
+		_, answer := e2etest.Exchange(t, req)
+		return strings.Contains(answer, `"1000000"`)
+	})
 	start()
 	for i := range 4 {
 		testkit.Pause(time.Duration(300+200*i) * time.Millisecond)
@@ -229,7 +236,8 @@ sources:
 			start()
 		}
 	}
-	testkit.Eventually(t, "so is what happens now", func() bool { g, b, _ := counts("availability"); return g == good && b == bad })
+	t.Cleanup(func() { t.Logf("counted %d good and %d bad of %d and %d", g, b, good, bad) })
+	testkit.Eventually(t, "so is what happens now", func() bool { g, b, _ = counts("availability"); return g == good && b == bad })
 	testkit.Eventually(t, "the engine alerts", func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/alerts")), `"shop/availability"`)
 	})
