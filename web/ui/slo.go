@@ -60,6 +60,7 @@ type sloPage struct {
 	Unfit       []string // tiers that cannot fire
 	Held        []string // other alerts that do not start, and why
 	HasAlerts   bool     // the engine evaluates alerts
+	ByRules     bool     // but those on this SLO are rules in Prometheus
 	Timeline    *chart.AlertTimeline
 	Alerts      []alertpage.Row
 	Firing      bool // some of them is active
@@ -160,6 +161,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	ui.fillGroups(c.Request.Context(), &p, v.Rep, r, active)
 	rng := newRange(q, v.Rep.Time, r.Slice, active.Paging(r))
 	p.Range = ui.rangeNav(r, rng, q, v.Rep.Time.UTC())
+	p.ByRules = r.SLO.Indicator.Kind == slo.KindPrometheus && !r.SLO.Indicator.PromLive
 	if p.HasAlerts = ui.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
 		p.Alerts, p.Timeline = sloAlerts(alertpage.NewRows(ui.Site, c, v.Now), r, list),
 			chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)

@@ -298,5 +298,11 @@ func TestFromPrometheus(t *testing.T) {
 	testkit.Eventually(t, "the engine counts them", func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), fmt.Sprintf(`"counts":{"good":%d,"bad":%d`, good, bad))
 	})
+	// These SLOs are left to rules, and their page says so.
+	var slos struct{ Items []struct{ ID string } }
+	require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/slos"), &slos))
+	require.NotEmpty(t, slos.Items)
+	require.Contains(t, string(e2etest.Get(t, p.Base+"/slo?id="+url.QueryEscape(slos.Items[0].ID))),
+		"Rules in Prometheus alert on this SLO, not the engine.")
 	p.Stop(t)
 }
