@@ -41,6 +41,9 @@ type plan struct {
 // nameLabel is the label with the name of the metric.
 const nameLabel = "__name__"
 
+// pair names the counters in failures: several units may have one of them in common.
+func (p *plan) pair() string { return p.Total + " and " + p.Part }
+
 // selector is a parsed selector of series.
 type selector struct {
 	text     string

@@ -70,6 +70,7 @@ type Source struct {
 	id      uint64
 	cut     uint64 // of part beyond total, by when both were scraped
 	old     bool   // what is read is history
+	left    string // why a part of what was read is not counted; "": all is
 }
 
 // cell is where events of one unit are counted.
@@ -118,7 +119,14 @@ func (s *Source) Run(ctx context.Context) error {
 // round reads all units up to now.
 func (s *Source) round(ctx context.Context) {
 	failed := map[source.Kind]bool{}
-	for _, u := range s.o.Units() {
+	units := s.o.Units()
+	for stream, p := range s.plans { // of units that the spec has no more
+		if !slices.ContainsFunc(units, func(u Unit) bool { return u.Stream == stream }) {
+			s.o.Intake.Works(source.TroubleTopic, p.pair())
+			delete(s.plans, stream)
+		}
+	}
+	for _, u := range units {
 		p := s.plans[u.Stream]
 		if p == nil || !slices.EqualFunc(p.SLOs, u.SLOs, func(a, b SLO) bool {
 			return a.Service == b.Service && a.Type == b.Type && slices.Equal(a.GroupBy, b.GroupBy) &&
@@ -157,11 +165,14 @@ func (s *Source) report(p *plan, err error) source.Kind {
 	var answer *queryError
 	var busy *engine.UnavailableError
 	switch {
-	case err == nil:
-		s.o.Intake.Works(source.TroubleTopic, p.Total)
+	case err == nil && s.left == "":
+		s.o.Intake.Works(source.TroubleTopic, p.pair())
 		return ""
+	case err == nil:
+		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "a part of the samples is not counted", s.left)
+		return source.TroubleTopic
 	case errors.Is(err, errNoSeries):
-		s.o.Intake.Fails(source.TroubleTopic, p.Total, "no series has a sample", "no series of "+p.Total+
+		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "no series has a sample", "no series of "+p.Total+
 			" has a sample: its SLOs are not observed")
 		return source.TroubleTopic
 	case errors.As(err, &busy):
@@ -171,7 +182,7 @@ func (s *Source) report(p *plan, err error) source.Kind {
 		s.o.Intake.Fails(source.TroubleCredentials, "", "the Prometheus refuses the credentials", err.Error())
 		return source.TroubleCredentials
 	case errors.As(err, &answer) && answer.status/100 == 4:
-		s.o.Intake.Fails(source.TroubleTopic, p.Total, "the Prometheus refuses a query", err.Error())
+		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "the Prometheus refuses a query", err.Error())
 		return source.TroubleTopic
 	}
 	s.o.Intake.Fails(source.TroubleConnection, "", "the Prometheus does not answer", err.Error())
@@ -180,6 +191,7 @@ func (s *Source) report(p *plan, err error) source.Kind {
 
 // catchUp reads a unit from where it was read last, in steps.
 func (s *Source) catchUp(ctx context.Context, p *plan) error {
+	s.left = ""
 	from, err := s.o.Until(ctx, p.Stream)
 	if err != nil {
 		return err
@@ -289,8 +301,8 @@ func (s *Source) count(p *plan, one *oneSeries, both, isPart bool) {
 			s.batch.Keep()
 			continue
 		case counter.Full:
-			s.o.Intake.Fails(source.TroubleTopic, p.Total, "no room for more series", fmt.Sprintf(
-				"the last samples of all series take %d MiB, and more are not counted: select fewer", counter.MaxBytes>>20))
+			s.left = fmt.Sprintf("the last samples of all series take %d MiB, and more are not counted: select fewer",
+				counter.MaxBytes>>20)
 			continue
 		default:
 			continue
@@ -366,7 +378,7 @@ func (s *Source) draft(of *SLO, x *sum, at int64, outcome event.Outcome, n uint6
 	for ; n > 0; n -= uint64(d.Count) {
 		d.Count = uint32(min(n, math.MaxUint32))
 		if code := s.decoder.Add(&d); code != "" {
-			s.o.Intake.Fails(source.TroubleTopic, of.Type, "events are rejected", string(code))
+			s.left = "events are rejected with the code " + string(code)
 		}
 	}
 }

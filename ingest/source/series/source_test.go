@@ -435,3 +435,41 @@ func TestOverlappingSelectors(t *testing.T) {
 	require.Equal(t, map[string]int{"shop~prometheus/availability success": 20, "shop~prometheus/availability failure": 4},
 		r.store.sums)
 }
+
+// Two pairs with one counter in common fail apart, and a pair that leaves the spec takes its failure along.
+func TestFailuresOfPairs(t *testing.T) {
+	missing := errors500
+	missing.Stream, missing.Total = "main 9", `missing{job="web"}`
+	refused := errors500
+	refused.Stream, refused.Total = "main 8", `missing{job="web"}`
+	refused.Part = `other{code="500"}`
+	r := newRig(t, quick, errors500, missing, refused)
+	r.prometheus.add(`requests_total{job="web",route="/"}`, at(0), 5)
+	for i := range 3 {
+		r.round(t, 4+5*i)
+	}
+	require.Len(t, r.source.o.Intake.Troubles(), 2)
+	require.Equal(t, 2, strings.Count(r.log.String(), "source fails"), r.log.String())
+	r.source.o.Units = func() []Unit { return []Unit{errors500} }
+	r.round(t, 19)
+	require.Empty(t, r.source.o.Intake.Troubles())
+}
+
+// A group that no event can have is said, once, until it is gone.
+func TestSamplesThatAreLeftOut(t *testing.T) {
+	r := newRig(t, quick, errors500)
+	long := `requests_total{job="web",route="` + strings.Repeat("x", 5000) + `"}`
+	r.prometheus.add(long, at(0), 5)
+	r.round(t, 4)
+	for i := 1; i < 4; i++ {
+		r.prometheus.add(long, at(15*i), float64(5+i))
+		r.round(t, 15*i+4)
+	}
+	troubles := r.source.o.Intake.Troubles()
+	require.Len(t, troubles, 1)
+	require.Contains(t, troubles[0].Reason, "bad_attribute")
+	require.Equal(t, 1, strings.Count(r.log.String(), "source fails"), r.log.String())
+	r.prometheus.series = map[string][]point{`requests_total{job="web",route="/"}`: {{at(50).UnixNano(), 7}}}
+	r.round(t, 64)
+	require.Empty(t, r.source.o.Intake.Troubles())
+}
