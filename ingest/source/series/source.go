@@ -1,20 +1,13 @@
 package series
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/zeebo/xxh3"
 
 	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/engine"
@@ -59,47 +52,23 @@ type Options struct {
 
 // Source reads from one Prometheus.
 type Source struct {
-	o       Options
-	client  client
-	plans   map[string]*plan // by stream
-	batch   *counter.Batch
-	decoder event.Decoder
-	events  event.Batch
-	hash    xxh3.Hasher
-	sums    map[cell]*sum
-	id      uint64
-	cut     uint64 // of part beyond total, by when both were scraped
-	old     bool   // what is read is history
-	left    string // why a part of what was read is not counted; "": all is
-}
-
-// cell is where events of one unit are counted.
-type cell struct {
-	slo   int
-	at    int64 // Unix nanoseconds, a multiple of step
-	group string
-}
-
-type sum struct {
-	values      []string
-	total, part uint64
+	o      Options
+	client client
+	plans  map[string]*plan // by stream
+	tally
 }
 
 const (
-	// step is the resolution in which events are counted, that of the finest windows, and oldStep that of history.
-	step, oldStep = int64(10 * time.Second), int64(5 * time.Minute)
 	// slice is the longest time that is read at once, and oldSlice that of history.
 	slice, oldSlice = 10 * time.Minute, time.Hour
 	// scrapeDelay is how old samples are that are read: those of a scrape appear when it ends.
 	scrapeDelay = 2 * time.Second
-	// maxBatchBytes bounds what one reading writes: it must fit one record.
-	maxBatchBytes = 4 << 20
 )
 
 // New makes a Source.
 func New(o Options) *Source {
 	return &Source{o: o, client: client{url: strings.TrimSuffix(o.URL, "/"), http: o.Client}, plans: map[string]*plan{},
-		batch: counter.NewBatch(o.Counters), sums: map[cell]*sum{}}
+		tally: newTally(o.Counters, o.Scrape)}
 }
 
 // Run reads until ctx ends.
@@ -230,7 +199,7 @@ func (s *Source) catchUp(ctx context.Context, p *plan) error {
 
 // skip remembers that there is nothing to read before a time.
 func (s *Source) skip(ctx context.Context, p *plan, to time.Time) error {
-	s.batch.Begin()
+	s.begin()
 	s.events.Reset()
 	at := to.UnixNano()
 	s.batch.Observed(counter.Observation{Source: p.Stream, From: at - 1, To: at})
@@ -243,9 +212,7 @@ func (s *Source) skip(ctx context.Context, p *plan, to time.Time) error {
 // read counts what happened between two times. Samples that came late for the time before are read once more: what is
 // known of a series tells which are new.
 func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) error {
-	s.batch.Begin()
-	clear(s.sums)
-	s.cut = 0
+	s.begin()
 	samples, fresh := 0, false
 	count := func(partToo, isPart bool) func(*oneSeries) {
 		return func(one *oneSeries) {
@@ -268,7 +235,7 @@ func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) error {
 	if !fresh {
 		return errNoSeries
 	}
-	if err := s.write(p); err != nil {
+	if err := s.write(s.o.Intake.Now(), s.o.SizeLimits, s.o.Longest()); err != nil {
 		return err
 	}
 	s.batch.Observed(counter.Observation{Source: p.Stream, From: from.UnixNano(), To: to.UnixNano()})
@@ -280,111 +247,4 @@ func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) error {
 		s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected, s.cut)
 	}
 	return err
-}
-
-// count adds what the samples of one series say to the sums.
-func (s *Source) count(p *plan, one *oneSeries, both, isPart bool) {
-	series, target := one.labels.hash(&s.hash)
-	if isPart { // also where a series is one of the total
-		series ^= p.part.key.Lo
-	}
-	for _, sample := range one.points {
-		if !(sample.n >= 0 && sample.n < 1<<63) {
-			continue // a stale marker is NaN
-		}
-		x := counter.Point{Class: p.class, Metric: p.total.key, Source: target, Series: series, Time: sample.at,
-			Counts: counter.Counts{Count: uint64(sample.n)}}
-		switch s.batch.Observe(&x) {
-		case counter.Adds:
-			s.batch.Keep()
-		case counter.Baseline:
-			s.batch.Keep()
-			continue
-		case counter.Full:
-			s.left = fmt.Sprintf("the last samples of all series take %d MiB, and more are not counted: select fewer",
-				counter.MaxBytes>>20)
-			continue
-		default:
-			continue
-		}
-		if n := x.Count; n > 0 {
-			at := sample.at
-			if x.Before > 0 && at-x.Before > 3*int64(s.o.Scrape) {
-				at -= (at - x.Before) / 2 // nobody knows when
-			}
-			width := step
-			if s.old {
-				width = oldStep
-			}
-			s.add(p, one.labels, at-at%width, n, both, isPart)
-		}
-	}
-}
-
-// add counts n events of a series for all SLOs of the unit.
-func (s *Source) add(p *plan, of seriesLabels, at int64, n uint64, both, isPart bool) {
-	for i := range p.SLOs {
-		var values []string
-		for _, name := range p.SLOs[i].GroupBy {
-			values = append(values, of.get(name))
-		}
-		c := cell{i, at, strings.Join(values, "\xff")}
-		to := s.sums[c]
-		if to == nil {
-			to = &sum{values: values}
-			s.sums[c] = to
-		}
-		if !isPart {
-			to.total += n
-		}
-		if isPart || both {
-			to.part += n
-		}
-	}
-}
-
-// write makes events of the sums.
-func (s *Source) write(p *plan) error {
-	limits := s.o.SizeLimits
-	limits.MaxBackfill = s.o.Longest() + 2*oldSlice
-	s.decoder.Begin(event.DecodeOptions{Now: s.o.Intake.Now(), SizeLimits: limits, AppendID: s.appendID,
-		Backfill: s.old}, &s.events)
-	for _, c := range slices.SortedFunc(maps.Keys(s.sums), func(a, b cell) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.slo, b.slo), strings.Compare(a.group, b.group))
-	}) {
-		x := s.sums[c]
-		bad := min(x.part, x.total)
-		s.cut += x.part - bad
-		if p.Good {
-			bad = x.total - bad
-		}
-		s.draft(&p.SLOs[c.slo], x, c.at, event.Failure, bad)
-		s.draft(&p.SLOs[c.slo], x, c.at, event.Success, x.total-bad)
-	}
-	s.decoder.End()
-	if len(s.events.Buf) > maxBatchBytes {
-		return errTooLarge
-	}
-	return nil
-}
-
-func (s *Source) draft(of *SLO, x *sum, at int64, outcome event.Outcome, n uint64) {
-	d := event.Draft{Service: []byte(of.Service), Type: []byte(of.Type), Outcome: outcome, Time: at, Weight: 1,
-		Duration: event.NoDuration, Own: true, Once: true}
-	for i, name := range of.Attributes {
-		d.Attributes = append(d.Attributes, event.Attribute{Name: []byte(name), Value: []byte(x.values[i])})
-	}
-	slices.SortFunc(d.Attributes, func(a, b event.Attribute) int { return bytes.Compare(a.Name, b.Name) })
-	for ; n > 0; n -= uint64(d.Count) {
-		d.Count = uint32(min(n, math.MaxUint32))
-		if code := s.decoder.Add(&d); code != "" {
-			s.left = "events are rejected with the code " + string(code)
-		}
-	}
-}
-
-// appendID names an event, which has no identity: what is known of its series tells that it is new.
-func (s *Source) appendID(dst []byte, _ int) []byte {
-	s.id++
-	return strconv.AppendUint(append(dst, "prometheus-"...), s.id, 36)
 }
