@@ -35,7 +35,7 @@ func TestRunbooks(t *testing.T) {
 		data, err := os.ReadFile(filepath.Join(docs, "runbooks", name+".md"))
 		require.NoError(t, err)
 		text := string(data)
-		meaning, ok := strings.CutPrefix(text, "# "+name+"\n\n[All alerts](../alerts.md#runbooks)\n\n")
+		meaning, ok := strings.CutPrefix(text, "# "+name+"\n\n")
 		require.True(t, ok, name)
 		meaning, after, ok := strings.Cut(meaning, "\n\n## Steps\n\n")
 		require.True(t, ok, "%s has no steps", name)
