@@ -31,6 +31,7 @@ type generateFlags struct {
 	files      cli.SpecFiles
 	engines    engineFlags
 	prometheus prometheusFlags
+	push       pushFlags
 	out        string
 	prune      bool
 	names      string
@@ -77,7 +78,7 @@ and its scrape job are then written only with --engine.`,
 	f.engines.add(p)
 	f.prometheus.add(p)
 	p.StringVar(&f.out, "out", "out", "folder to write to, or - for standard output")
-	p.BoolVar(&f.prune, "prune", false, "remove files that an earlier run generated and this run did not")
+	p.BoolVar(&f.prune, "prune", false, "remove what an earlier run generated and this run did not: files, with --push rule groups")
 	cli.AddChoice(p, &f.names, "names", "", "naming scheme of series and labels", "own", "sloth")
 	cli.AddChoice(p, &f.profile, "profile", "", "what to record of an SLO", "minimal", "full")
 	cli.AddChoice(p, &f.format, "format", "", "rule files (prometheus) or PrometheusRule manifests (operator)",
@@ -104,13 +105,23 @@ and its scrape job are then written only with --engine.`,
 		{"k8s", "PrometheusRule and ConfigMap manifests"},
 		{"all", "All of the above, manifests only with --format operator, --namespace or --manifest-label"},
 	} {
-		c.AddCommand(&cobra.Command{
+		sub := &cobra.Command{
 			Use: kind.name, Short: kind.short, Args: cli.NoArgs,
 			RunE: func(c *cobra.Command, _ []string) error {
 				f.engine = f.engine || c.Flags().Changed("engine-url") // whoever names an engine has one
+				if err := f.push.check(c.Flags(), f.format == "operator"); err != nil {
+					return err
+				}
+				if f.push.active() {
+					return f.pushRules(c.Context(), s)
+				}
 				return f.run(s, kind.name)
 			},
-		})
+		}
+		if kind.name == "rules" {
+			f.push.add(sub)
+		}
+		c.AddCommand(sub)
 	}
 	return c
 }

@@ -1,15 +1,22 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
 
+	httpconfig "github.com/prometheus/common/config"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
+	"github.com/sloengine/sloengine/cmd/sloengine/promapi"
 	"github.com/sloengine/sloengine/reliability/remote"
+	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/yamlgen"
 )
@@ -163,4 +170,127 @@ func targets(flag string, urls []string) (out []target, err error) {
 		out[same].hosts = append(out[same].hosts, host)
 	}
 	return out, nil
+}
+
+// pushFlags say where rule groups go instead of into files.
+type pushFlags struct {
+	to, url, path, tenant, http, prefix string
+	dryRun                              bool
+}
+
+func (f *pushFlags) add(c *cobra.Command) {
+	p := c.Flags()
+	cli.AddChoice(p, &f.to, "push", "", "send the rule groups to a rule API instead of writing files", "none", "mimir")
+	p.StringVar(&f.url, "push-url", "", "URL of the rule API's server, such as http://mimir:8080")
+	p.StringVar(&f.path, "push-path", "/prometheus/config/v1/rules",
+		"path of the rule API: /api/v1/rules for Cortex, /api/prom/rules for Grafana Cloud")
+	p.StringVar(&f.tenant, "push-tenant", "", "tenant, sent as X-Scope-OrgID (default: none)")
+	p.StringVar(&f.http, "push-http-config", "",
+		"file with basic_auth, authorization, oauth2 and tls_config, as promtool reads with --http.config.file")
+	p.StringVar(&f.prefix, "push-prefix", "sloengine-",
+		"first part of the namespaces; --prune removes groups of no other namespace")
+	p.BoolVar(&f.dryRun, "dry-run", false, "print what --push would change, and change nothing")
+}
+
+func (f *pushFlags) active() bool { return f.to == "mimir" }
+
+// check finds flags that need others, or exclude them.
+func (f *pushFlags) check(p *pflag.FlagSet, operator bool) error {
+	if !f.active() {
+		for _, name := range []string{"push-url", "push-path", "push-tenant", "push-http-config", "push-prefix", "dry-run"} {
+			if p.Changed(name) {
+				return cli.Usagef("--%s requires --push mimir", name)
+			}
+		}
+		return nil
+	}
+	switch {
+	case operator:
+		return cli.Usagef("--push sends rule groups, not manifests (remove --format operator)")
+	case p.Changed("out"):
+		return cli.Usagef("--push writes no files (remove --out, or --push)")
+	case f.url == "":
+		return cli.Usagef("--push requires --push-url, such as http://mimir:8080")
+	case f.prefix == "":
+		return cli.Usagef("--push-prefix must not be empty: it marks the namespaces that --prune may change")
+	case strings.Trim(f.path, "/") == "":
+		return cli.Usagef("invalid --push-path %q (want a path such as /prometheus/config/v1/rules)", f.path)
+	}
+	if err := remote.CheckBaseURL(f.url, "--push-http-config"); err != nil {
+		return cli.Usagef("invalid --push-url: %v (want an address such as http://mimir:8080)", err)
+	}
+	return nil
+}
+
+func (f *pushFlags) ruler() (*promapi.Ruler, error) {
+	u, err := url.Parse(f.url)
+	if err != nil {
+		return nil, err // checked
+	}
+	c := httpconfig.DefaultHTTPClientConfig
+	if f.http != "" {
+		read, _, err := httpconfig.LoadHTTPConfigFile(f.http)
+		if err != nil {
+			return nil, fmt.Errorf("read --push-http-config %s: %w", f.http, err)
+		}
+		c = *read
+	}
+	c.FollowRedirects = false // they would carry credentials elsewhere
+	client, err := httpconfig.NewClientFromConfig(c, "push")
+	if err != nil {
+		return nil, fmt.Errorf("--push-http-config: %w", err)
+	}
+	return &promapi.Ruler{URL: u.JoinPath(f.path), Tenant: f.tenant, HTTP: client}, nil
+}
+
+// pushRules makes the groups on the server those of the spec. Groups that are equal are not sent.
+func (f *generateFlags) pushRules(ctx context.Context, s cli.Streams) error {
+	g, err := f.generator(s)
+	if err != nil {
+		return err
+	}
+	r, err := f.push.ruler()
+	if err != nil {
+		return err
+	}
+	at := r.URL.Redacted()
+	have, err := r.Groups(ctx)
+	if err != nil {
+		return fmt.Errorf("list rule groups at %s: %w", at, err)
+	}
+	var p promapi.Push
+	want := map[string][]promapi.RuleGroup{}
+	err = g.ruleSets(func(set ruleSet) error {
+		var file struct{ Groups []promapi.RuleGroup }
+		namespace := f.push.prefix + set.name
+		if err := yaml.Unmarshal(rules.File("", set.groups), &file); err != nil {
+			return err
+		}
+		want[namespace] = file.Groups
+		p.Want(namespace, file.Groups, have[namespace])
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("generate rules: %w", err)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(have)) {
+		if strings.HasPrefix(namespace, f.push.prefix) {
+			p.Unwanted(namespace, want[namespace], have[namespace], f.prune)
+		}
+	}
+	g.printFindings(s.Err)
+	for _, c := range p.Stale {
+		fmt.Fprintf(s.Err, "stale: namespace %s, group %s is no longer generated; --prune removes it\n",
+			cli.Printable(c.Namespace), cli.Printable(c.Name))
+	}
+	done, said := p, "would be "
+	if f.push.dryRun {
+		p.Print(s.Out)
+	} else {
+		said = ""
+		done, err = p.Send(ctx, r)
+	}
+	fmt.Fprintf(s.Err, "%s: %d rule groups %sadded, %d changed, %d removed, %d unchanged\n", at, done.Count('+'), said,
+		done.Count('~'), done.Count('-'), done.Equal)
+	return err
 }

@@ -177,7 +177,7 @@ var mayImport = map[string][]string{
 	"cmd/sloengine/send": {"client/post", "ingest/event", "reliability/retry", "web/format"},
 
 	// Names too long for the block above, which would be aligned again.
-	"cmd/sloengine/promapi":               {"ingest/otlp", "reliability/remote", "slo/spec", "slo/suggest"},
+	"cmd/sloengine/promapi":               {"ingest/otlp", "reliability/remote", "reliability/retry", "slo/spec", "slo/suggest"},
 	"ingest/otlp":                         {"ingest/counter", "ingest/event", "ingest/otlp/otlpwire"},
 	"ingest/otlp/otlpwire":                {"ingest/jsonescape"},
 	"reliability/outbox/relay":            {"reliability/*"},
