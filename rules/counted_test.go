@@ -73,3 +73,37 @@ func TestExpressible(t *testing.T) {
 	require.Len(t, in.Agreements, 1)
 	require.Equal(t, "all", in.Agreements[0].Name)
 }
+
+// A gauge of OpenSLO with counter: false is a rate: 10 events a second, 1 of them bad, are 3,000 in five minutes and not
+// as many as samples of it.
+func TestGaugesOfEventsDoNotCountScrapes(t *testing.T) {
+	const metric = `{metricSource: {type: Prometheus, spec: {query: `
+	in := load(t, `
+apiVersion: openslo/v1
+kind: SLO
+metadata: {name: paid}
+spec:
+  service: shop
+  budgetingMethod: Occurrences
+  timeWindow: [{duration: 30d, isRolling: true}]
+  objectives: [{target: 0.99}]
+  alertPolicies: []
+  indicator:
+    metadata: {name: i}
+    spec:
+      ratioMetric: {counter: false, bad: `+metric+`failing}}}, total: `+metric+`orders}}}}
+`)
+	for _, o := range []rules.Options{{}, {Profile: rules.Minimal}} {
+		w := rulestest.New(t, monday, recording(t, in, o))
+		w.Run(monday.Add(time.Hour), scrape, func(_ time.Time, add func(string, float64)) {
+			add("failing", 1)
+			add("orders", 10)
+		})
+		events := "slo:valid_events:rate5m * 300"
+		if o.Profile == rules.Minimal {
+			events = "slo:valid_events:5m"
+		}
+		require.InDelta(t, 3000, value(t, w, events), 1e-6)
+		require.InDelta(t, 0.1, value(t, w, "slo:sli_error:ratio_rate5m"), 1e-6)
+	}
+}

@@ -328,13 +328,17 @@ func (p *openSpec) count(v *yamldoc.Value, counter *bool) (*promQuery, bool) {
 	switch {
 	case ok && *counter:
 		return q.rewritten(fmt.Sprintf("sum%s(rate(%s[%s]))", grouping(c.by), c.selector, slo.PromWindow))
-	case ok:
-		return q.rewritten(fmt.Sprintf("sum%s(sum_over_time(%s[%s]))", grouping(c.by), c.selector, slo.PromWindow))
 	case *counter:
 		q.at.Errorf("write {{.window}} in place of the range", "%s: the rate of an expression cannot be calculated", v.What)
 		return nil, false
 	}
-	return q.rewritten(fmt.Sprintf("sum_over_time((%s)[%s:1m])", q.text, slo.PromWindow))
+	// The rules multiply by time what they take for a rate. A sum of samples would grow with how often they are scraped.
+	q.at.Warnf("write the rate with {{.window}} for its range if the samples are counts",
+		"%s: with %s: false, the samples are taken as events per second", v.What, p.counterKey())
+	if ok {
+		return q.rewritten(fmt.Sprintf("sum%s(avg_over_time(%s[%s]))", grouping(c.by), c.selector, slo.PromWindow))
+	}
+	return q.rewritten(fmt.Sprintf("avg_over_time((%s)[%s:1m])", q.text, slo.PromWindow))
 }
 
 func counter1(sel *parser.VectorSelector) counter {
