@@ -224,6 +224,11 @@ func (i *Indicator) PromStream() string {
 // from elsewhere can have it, and no selector of events finds it.
 func PromService(id ID) string { return id.Service() + "~prometheus" }
 
+// PromID is the SLO of such events.
+func PromID(service, typ string) ID {
+	return ID(strings.TrimSuffix(service, "~prometheus") + "/" + typ)
+}
+
 // PromAttribute is the attribute of these events that has the value of a label: its name, unless events have a field of
 // that name.
 func PromAttribute(label string) string {

@@ -71,6 +71,14 @@ func (s scope) restrict(o site.Options) site.Options {
 	if all := o.Traces; all != nil {
 		out.Traces = &scopedTraces{all, s}
 	}
+	if all := o.Counters; all != nil {
+		out.Counters = func(id slo.ID) *status.SourceCounters {
+			if !s.hasSLO(id) {
+				return nil
+			}
+			return all(id)
+		}
+	}
 	if all := o.Incidents; all != nil {
 		out.Incidents = &scopedIncidents{Incidents: all, in: s, view: latest(all.View, s.incidents)}
 	}

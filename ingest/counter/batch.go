@@ -42,7 +42,7 @@ func (b *Batch) Begin() {
 
 // Observe replaces the counts of a point by what they add. Keep must follow if that is stored, or refused for good.
 func (b *Batch) Observe(p *Point) Verdict {
-	b.record = false
+	b.record, p.Reset = false, false
 	if p.Start >= p.Time {
 		p.Start = 0
 	}
@@ -65,7 +65,8 @@ func (b *Batch) Observe(p *Point) Verdict {
 			return Decreased
 		}
 		r = binread.New(b.buf)
-		p.read(&r) // it began again
+		p.read(&r)
+		p.Reset = true // it began again
 	}
 	b.last = *p
 	return why

@@ -30,6 +30,7 @@ type Point struct {
 	Start          int64  // Unix nanoseconds, when it was 0; 0: unknown. A counter with another start is another one
 	Time           int64  // Unix nanoseconds, of the reading
 	Before         int64  // set by Observe: the time of the point before; 0 if none is known
+	Reset          bool   // set by Observe: the counter has fallen since, so that it began again
 	Counts
 }
 

@@ -100,6 +100,9 @@ type Numbers struct {
 
 	Traces Traces // of events that counted as bad; nil: none are known
 
+	// Counters are those that a source reads for an SLO, nil if none does; nil: there are no sources.
+	Counters func(id slo.ID) *status.SourceCounters
+
 	// Parts are what each engine of a view counted of an SLO's group over its period; nil without a view.
 	Parts func(*sla.SLOReport) []EnginePart
 }

@@ -24,6 +24,32 @@ type SourceStatus struct {
 	Topics      []SourceTopic   `json:"topics,omitempty"`
 	Table       *SourceTable    `json:"table,omitempty"`
 	Troubles    []SourceTrouble `json:"troubles,omitempty"`
+
+	Counters []SourceCounters `json:"counters,omitempty"` // of a Prometheus
+}
+
+// SourceCounters is how far a source has read a pair of counters, and what it found since it started.
+type SourceCounters struct {
+	SLOs          []string  `json:"slos"`
+	URL           string    `json:"url"` // of the Prometheus, without a password
+	Total         string    `json:"total"`
+	Bad           string    `json:"bad,omitempty"`
+	Good          string    `json:"good,omitempty"`
+	ScrapeSeconds float64   `json:"scrape_seconds"` // at most, between two scrapes
+	Began         time.Time `json:"began"`          // where it began to read
+	Until         time.Time `json:"until"`          // everything before was read
+	Samples       uint64    `json:"samples"`
+	Beginnings    uint64    `json:"beginnings"` // series with which counting began
+	NewSeries     uint64    `json:"new_series"` // that began later
+	FirstValues   uint64    `json:"first_values"`
+	Resets        uint64    `json:"resets"`
+	AfterResets   uint64    `json:"after_resets"` // what counters said when they had fallen
+	Gaps          uint64    `json:"gaps"`         // longer than three scrapes
+	InGaps        uint64    `json:"in_gaps"`      // what was added in them
+	Cut           uint64    `json:"cut"`          // of bad or good beyond all, which does not count
+	CutAt         time.Time `json:"cut_at,omitzero"`
+	CutGroup      string    `json:"cut_group,omitempty"` // of the last one
+	Left          string    `json:"left_out,omitempty"`  // why some does not count
 }
 
 // Arrived is what came in over HTTP and by sources.

@@ -44,7 +44,7 @@ func (b *builder) routes(a *app) (*routes, error) {
 	in, e, trail := p.intake, p.evaluation, p.storage.trail
 	auth, allow := in.auth, opt.Allow
 	opt.Counts, opt.Kept, opt.Traffic, opt.Source = e.counts.Read, e.counts.Undropped, e.traffic, b.specs.Source
-	opt.Traces = p.storage.traces
+	opt.Traces, opt.Counters = p.storage.traces, p.sources.Counters
 	opt.Condition = site.Condition{Engine: a.status.get, Brief: a.status.brief, Rejects: in.rejects.Snapshot,
 		Seen: in.seen.Snapshot, Findings: in.findings.Snapshot, Notice: b.Notice}
 	opt.Alerting = site.Alerting{

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-
 	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -56,6 +55,7 @@ type Source struct {
 	client client
 	plans  map[string]*plan // by stream
 	tally
+	book book
 }
 
 const (
@@ -93,6 +93,7 @@ func (s *Source) round(ctx context.Context) {
 		if !slices.ContainsFunc(units, func(u Unit) bool { return u.Stream == stream }) {
 			s.o.Intake.Works(source.TroubleTopic, p.pair())
 			delete(s.plans, stream)
+			s.book.forget(stream)
 		}
 	}
 	for _, u := range units {
@@ -173,6 +174,7 @@ func (s *Source) catchUp(ctx context.Context, p *plan) error {
 	if oldest := now.Add(-back); from.Before(oldest) {
 		from = oldest
 	}
+	s.book.began(&p.Unit, from)
 	// What is older than the allowed lateness is history, up to an hour that may pass while it is read.
 	late := now.Add(time.Hour - s.o.SizeLimits.AllowedLateness)
 	for smaller := time.Duration(1); from.Before(now); {
@@ -206,7 +208,11 @@ func (s *Source) skip(ctx context.Context, p *plan, to time.Time) error {
 	if _, err := s.o.Engine.AdmitAt(ctx, &s.events, nil, nil, s.batch); err != nil {
 		return err
 	}
-	return s.o.Engine.CatchUp(ctx)
+	err := s.o.Engine.CatchUp(ctx)
+	if err == nil {
+		s.book.read(p.Stream, to, 0, &s.found, s.left)
+	}
+	return err
 }
 
 // read counts what happened between two times. Samples that came late for the time before are read once more: what is
@@ -244,7 +250,8 @@ func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) error {
 		err = s.o.Engine.CatchUp(ctx)
 	}
 	if err == nil {
-		s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected, s.cut)
+		s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected, s.found.Cut)
+		s.book.read(p.Stream, to, samples, &s.found, s.left)
 	}
 	return err
 }

@@ -230,6 +230,9 @@ func TestCounters(t *testing.T) {
 		from = o.To
 	}
 	require.Equal(t, at(47).UnixNano(), from)
+	p := r.source.Progress()[0]
+	require.Equal(t, Found{Beginnings: 1, NewSeries: 1, First: 2, Resets: 1, AfterReset: 3}, p.Found)
+	require.Equal(t, at(47), p.Until.UTC())
 }
 
 // What was added during a gap counts in its middle, where no window of now sees it.
@@ -241,6 +244,7 @@ func TestGap(t *testing.T) {
 	r.prometheus.add(series, at(3600), 105)
 	r.round(t, 3604)
 	require.Equal(t, map[int64]int{1800: 100}, r.store.times)
+	require.Equal(t, Found{Beginnings: 1, Gaps: 1, InGaps: 100}, r.source.Progress()[0].Found)
 }
 
 // A latency of two metrics: all requests, and those up to a bound.
@@ -258,6 +262,8 @@ func TestGoodOfTwoMetrics(t *testing.T) {
 	r.prometheus.add(`d_bucket{instance="a",le="0.4"}`, at(45), 30)
 	r.round(t, 49)
 	require.Equal(t, 19, r.store.sums["shop~prometheus/latency success"], "there are not more good ones than all")
+	found := r.source.Progress()[0].Found
+	require.Equal(t, Found{Beginnings: 2, Cut: 11, CutAt: at(40)}, found)
 	var out bytes.Buffer
 	r.set.WritePrometheus(&out)
 	require.Contains(t, out.String(), `sloengine_source_cut_events_total{source="main"} 11`)

@@ -27,7 +27,7 @@ type tally struct {
 	sums    map[cell]*sum
 	scrape  time.Duration
 	id      uint64
-	cut     uint64 // of part beyond total, by when both were scraped
+	found   Found
 	old     bool   // what is read is history
 	left    string // why a part of what was read is not counted; "": all is
 }
@@ -59,7 +59,7 @@ func newTally(counters *counter.Table, scrape time.Duration) tally {
 func (t *tally) begin() {
 	t.batch.Begin()
 	clear(t.sums)
-	t.cut = 0
+	t.found = Found{}
 }
 
 // count adds what the samples of one series say to the sums.
@@ -74,7 +74,10 @@ func (t *tally) count(p *plan, one *oneSeries, both, isPart bool) {
 		}
 		x := counter.Point{Class: p.class, Metric: p.total.key, Source: target, Series: series, Time: sample.at,
 			Counts: counter.Counts{Count: uint64(sample.n)}}
-		switch t.batch.Observe(&x) {
+		verdict := t.batch.Observe(&x)
+		gap := verdict == counter.Adds && x.Before > 0 && sample.at-x.Before > gapScrapes*int64(t.scrape)
+		t.found.note(&x, verdict, gap)
+		switch verdict {
 		case counter.Adds:
 			t.batch.Keep()
 		case counter.Baseline:
@@ -89,7 +92,7 @@ func (t *tally) count(p *plan, one *oneSeries, both, isPart bool) {
 		}
 		if n := x.Count; n > 0 {
 			at := sample.at
-			if x.Before > 0 && at-x.Before > 3*int64(t.scrape) {
+			if gap {
 				at -= (at - x.Before) / 2 // nobody knows when
 			}
 			width := step
@@ -133,7 +136,7 @@ func (t *tally) write(now time.Time, limits event.SizeLimits, longest time.Durat
 	}) {
 		x := t.sums[c]
 		bad := min(x.part, x.total)
-		t.cut += x.part - bad
+		t.found.cut(c.at, c.plan.SLOs[c.slo].GroupBy, x.values, x.part-bad)
 		if c.plan.Good {
 			bad = x.total - bad
 		}

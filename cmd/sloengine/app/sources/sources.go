@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka"
 	"github.com/sloengine/sloengine/ingest/source/outbox"
+	"github.com/sloengine/sloengine/ingest/source/series"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
@@ -65,6 +66,7 @@ type runningSource struct {
 	kafka  *kafka.Source  // nil for other kinds
 	rabbit rabbitReader   // nil for other kinds
 	outbox *outbox.Source // nil for other kinds
+	series *series.Source // nil for other kinds
 	stop   context.CancelFunc
 	ended  chan struct{}
 }
@@ -264,6 +266,7 @@ func (s *Sources) Status() []status.SourceStatus {
 			Name: r.config.Name, Kind: r.config.Kind(), Messages: n.Messages, Bytes: n.Bytes, Accepted: n.Accepted,
 			Duplicates: n.Duplicates,
 			Rejected:   n.Rejected, Expired: n.Expired, DeadLetters: n.DeadLetters, LastBatch: n.LastBatch,
+			Counters: r.counters(),
 		}
 		if r.kafka != nil {
 			x.Lag = r.kafka.Lag()

@@ -1,0 +1,124 @@
+package series
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sloengine/sloengine/ingest/counter"
+)
+
+// Progress is how far a unit is read, and what was found on the way since the Source began.
+type Progress struct {
+	Unit
+	Began   time.Time // where this Source began to read
+	Until   time.Time // everything before was read
+	Samples uint64
+	Left    string // why some is not counted; "": all is
+	Found
+}
+
+// Found is what samples were that increase() takes otherwise, or that count nothing.
+type Found struct {
+	Beginnings uint64 // series with which counting began: their first values count nothing
+	NewSeries  uint64 // that began beside others of their targets
+	First      uint64 // their first values, which increase() leaves out
+	Resets     uint64 // counters that fell
+	AfterReset uint64 // what they said then
+	Gaps       uint64 // longer than three scrapes
+	InGaps     uint64 // what was added in them, which counts in their middles
+	Cut        uint64 // of part beyond total, which does not count
+	CutAt      time.Time
+	CutGroup   string // of the last one, by the labels of GroupBy
+}
+
+// note remembers what a point of a series meant.
+func (f *Found) note(x *counter.Point, verdict counter.Verdict, gap bool) {
+	switch {
+	case verdict == counter.Baseline:
+		f.Beginnings++
+	case verdict != counter.Adds:
+	case x.Before == 0:
+		f.NewSeries++
+		f.First += x.Count
+	case x.Reset:
+		f.Resets++
+		f.AfterReset += x.Count
+	}
+	if gap {
+		f.Gaps++
+		f.InGaps += x.Count
+	}
+}
+
+// cut remembers that a group has more of its part than of its total.
+func (f *Found) cut(at int64, labels, values []string, n uint64) {
+	if n == 0 {
+		return
+	}
+	text := make([]string, len(labels))
+	for i, name := range labels {
+		text[i] = name + "=" + values[i]
+	}
+	f.Cut += n
+	f.CutAt, f.CutGroup = time.Unix(0, at).UTC(), strings.Join(text, ", ")
+}
+
+func (f *Found) add(n *Found) {
+	f.Beginnings += n.Beginnings
+	f.NewSeries, f.First = f.NewSeries+n.NewSeries, f.First+n.First
+	f.Resets, f.AfterReset = f.Resets+n.Resets, f.AfterReset+n.AfterReset
+	f.Gaps, f.InGaps = f.Gaps+n.Gaps, f.InGaps+n.InGaps
+	if n.Cut > 0 {
+		f.Cut, f.CutAt, f.CutGroup = f.Cut+n.Cut, n.CutAt, n.CutGroup
+	}
+}
+
+// book has the Progress of all units, for others than the goroutine of the Source.
+type book struct {
+	mu    sync.Mutex
+	units map[string]*Progress // by stream
+}
+
+// Progress lists what was read, by stream.
+func (s *Source) Progress() []Progress {
+	s.book.mu.Lock()
+	defer s.book.mu.Unlock()
+	out := make([]Progress, 0, len(s.book.units))
+	for _, p := range s.book.units {
+		out = append(out, *p)
+	}
+	slices.SortFunc(out, func(a, b Progress) int { return strings.Compare(a.Stream, b.Stream) })
+	return out
+}
+
+// began remembers where a unit is read from.
+func (l *book) began(u *Unit, from time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.units == nil {
+		l.units = map[string]*Progress{}
+	}
+	if l.units[u.Stream] == nil {
+		l.units[u.Stream] = &Progress{Began: from, Until: from}
+	}
+	l.units[u.Stream].Unit = *u
+}
+
+// read adds what was found up to a time, once it is stored.
+func (l *book) read(stream string, to time.Time, samples int, found *Found, left string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.units[stream]
+	p.Until, p.Left = to, left
+	p.Samples += uint64(samples)
+	p.add(found)
+}
+
+// forget drops a unit that the spec has no more.
+func (l *book) forget(stream string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.units, stream)
+}
