@@ -77,10 +77,10 @@ var brokered = map[string]func(s float64) float64{
 // The dashboard Brokers leads to the lag of sinks, and shows all else that engines export about brokers.
 func TestBrokersIsWhole(t *testing.T) {
 	boards := every(t)
-	i := slices.IndexFunc(boards, func(d dashboards.Dashboard) bool { return d.UID == dashboards.UIDBrokers })
+	i := slices.IndexFunc(boards, func(d dashboards.Dashboard) bool { return d.UID == "sloengine-brokers" })
 	require.GreaterOrEqual(t, i, 0)
 	g := read(t, boards[i])
-	require.Contains(t, g.Links, grafanaLink{Title: "Sinks", Type: "link", URL: "/d/" + dashboards.UIDReliability})
+	require.Contains(t, g.Links, grafanaLink{Title: "Sinks", Type: "link", URL: "/d/" + "sloengine-reliability"})
 	n := requireWhole(t, boards[i], func(family string) bool {
 		return slices.ContainsFunc([]string{"sloengine_source_", "sloengine_kafka_", "sloengine_rabbitmq_",
 			"sloengine_outbox_source_"}, func(prefix string) bool {

@@ -10,21 +10,8 @@ import (
 	"github.com/sloengine/sloengine/rules/series"
 )
 
-// UIDs of the dashboards. They never change: alerts and bookmarks hold them.
-const (
-	UIDOverview    = "sloengine-overview"
-	UIDOperational = "sloengine-operational"
-	UIDTechnical   = "sloengine-technical"
-	UIDBusiness    = "sloengine-business"
-	UIDSLO         = "sloengine-slo"
-	UIDIngest      = "sloengine-ingest"
-	UIDReliability = "sloengine-reliability"
-	UIDBrokers     = "sloengine-brokers"
-	UIDOutbox      = "sloengine-outbox"
-	UIDDelivery    = "sloengine-delivery"
-	UIDAdmission   = "sloengine-ratelimits"
-	UIDInternals   = "sloengine-internals"
-)
+// uidSLO is the dashboard of one SLO, to which alerts and values of others link.
+const uidSLO = "sloengine-slo"
 
 // tag is on every dashboard, for the list that each links to.
 const tag = "sloengine"
@@ -97,23 +84,30 @@ func All(in rules.Spec, o Options) ([]Dashboard, error) {
 		return nil, fmt.Errorf("make dashboards: %w", err)
 	}
 	g := newGenerator(in.Expressible(), o)
+	files, err := readBoards()
+	if err != nil {
+		return nil, err
+	}
 	var boards []*board
 	if len(in.SLOs) > 0 {
-		boards = append(boards, g.overviewBoard())
-		if in.ReadsEvents() || g.agreements {
-			boards = append(boards, g.operationalBoard(), g.technicalBoard(), g.businessBoard())
+		for i := range files.spec.Boards {
+			f := &files.spec.Boards[i]
+			x := g.newScope(f.UID, files.spec.Define)
+			if !x.wants(f.If, nil) {
+				continue
+			}
+			b, err := x.board(f, x.variables(f.UID), x.one)
+			if err != nil {
+				return nil, fmt.Errorf("dashboard %s: %w", f.UID, err)
+			}
+			boards = append(boards, b)
 		}
-		boards = append(boards, g.detailBoard())
 	}
 	if in.ReadsEvents() || o.Engine {
-		files, err := engineBoards()
-		if err != nil {
-			return nil, err
-		}
-		for i := range files {
-			b, err := g.engineBoard(&files[i])
+		for i := range files.engine {
+			b, err := g.engineBoard(&files.engine[i])
 			if err != nil {
-				return nil, fmt.Errorf("dashboard %s: %w", files[i].UID, err)
+				return nil, fmt.Errorf("dashboard %s: %w", files.engine[i].UID, err)
 			}
 			boards = append(boards, b)
 		}

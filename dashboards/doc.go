@@ -15,7 +15,7 @@
 // The package reads no clock, no file and no Grafana: the same spec gives the
 // same bytes. It does not know how dashboards get into a Grafana, apart from the
 // two forms of packing, Provider and ConfigMaps. Recorded and exported series come
-// from packages rules and rules/series. The dashboards of engines and relays are
-// files in boards. A test compares the names of their metrics with package
-// reliability/metric.
+// from packages rules and rules/series. What is on a dashboard is said by the
+// files in boards. A test compares the names of their metrics with packages
+// reliability/metric and rules/series.
 package dashboards

@@ -129,23 +129,9 @@ func eventsOf(s *slo.SLO) string {
 	return s.ID.Service() + " " + s.Indicator.Valid.String()
 }
 
-// ids lists the SLOs that fit as a pattern for the label id.
-func (g *generator) ids(fits func(*slo.SLO) bool) string {
-	var all []string
-	for _, s := range g.in.SLOs {
-		if fits(s) {
-			all = append(all, g.o.Identity(s)[0].Value)
-		}
-	}
-	slices.Sort(all)
-	return strings.Join(all, "|")
-}
-
-func (g *generator) any(fits func(*slo.SLO) bool) bool { return slices.ContainsFunc(g.in.SLOs, fits) }
-
 // timed reports whether the engine measures durations for the spec.
 func (g *generator) timed() bool {
-	return g.any(func(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindLatency }) ||
+	return slices.ContainsFunc(g.in.SLOs, isLatency) ||
 		slices.ContainsFunc(g.in.Thresholds, func(l *slo.Threshold) bool { return l.Warning > 0 || l.Critical > 0 })
 }
 
@@ -183,83 +169,57 @@ func (g *generator) markThresholds(v *view) {
 	}
 }
 
-// Kinds of SLO that panels tell apart.
+func isLatency(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindLatency }
 
-func isLatency(s *slo.SLO) bool    { return s.Indicator.Kind == slo.KindLatency }
-func isThroughput(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindThroughput }
-func isErrors(s *slo.SLO) bool     { return !isLatency(s) && !isThroughput(s) }
+// Queries. A selection is the label matchers that the variables of a dashboard stand for.
 
-func both(a, b func(*slo.SLO) bool) func(*slo.SLO) bool {
-	return func(s *slo.SLO) bool { return a(s) && b(s) }
-}
+// of is a series of a selection.
+func of(selection, name string) string { return name + "{" + selection + "}" }
 
-func not(f func(*slo.SLO) bool) func(*slo.SLO) bool { return func(s *slo.SLO) bool { return !f(s) } }
-
-// Queries. A selection is the label matchers that the variables of a dashboard
-// stand for.
-
-type selection []string
-
-func (s selection) and(matchers ...string) selection {
-	return append(slices.Clip(slices.Clone(s)), matchers...)
-}
-
-func (s selection) of(name string) string { return name + "{" + strings.Join(s, ",") + "}" }
-
-// picked selects the SLOs of the services that the reader picked, and of their
-// groups by these labels.
-func (g *generator) picked(labels []string) selection {
-	s := selection{g.service + `=~"$service"`}
-	for _, l := range labels {
-		s = append(s, l+`=~"$`+variableName(l)+`"`)
-	}
-	return s
-}
-
-// pickedAgreements selects agreements in the same way.
-func (g *generator) pickedAgreements() selection {
-	s := selection{series.LabelService + `=~"$service"`}
+// pickedAgreements selects the agreements of the services that the reader picked, and their groups.
+func (g *generator) pickedAgreements() string {
+	s := series.LabelService + `=~"$service"`
 	if g.agreements {
-		s = append(s, series.LabelSLA+`=~"$sla"`)
+		s += "," + series.LabelSLA + `=~"$sla"`
 	}
 	for _, l := range g.slaLabels {
-		s = append(s, l+`=~"$`+variableName(l)+`"`)
+		s += "," + l + `=~"$` + variableName(l) + `"`
 	}
 	return s
 }
 
 // long selects a series that is recorded so rarely that its latest sample may
 // just have gone stale.
-func (g *generator) long(s selection, name string) string {
+func (g *generator) long(s string, name string) string {
 	every := g.o.LongEval
 	if every == 0 {
 		every = 5 * time.Minute
 	}
-	return "last_over_time(" + s.of(name) + "[" + slo.FormatDuration(2*every) + "])"
+	return "last_over_time(" + of(s, name) + "[" + slo.FormatDuration(2*every) + "])"
 }
 
 // errorRatio is the recorded share of bad events over one of slo.BurnWindows.
-func (g *generator) errorRatio(s selection, w time.Duration) string {
+func (g *generator) errorRatio(s string, w time.Duration) string {
 	name := series.ErrorRatio(slo.FormatDuration(w))
 	switch {
 	case w > 6*time.Hour, w == 2*time.Hour && g.o.Minimal():
 		return g.long(s, name)
 	case w == 30*time.Minute && g.o.Minimal():
-		return "(" + s.of(series.Held("30m")) + " or " + s.of(name) + ")" // the one if a page reads it, else the other
+		return "(" + of(s, series.Held("30m")) + " or " + of(s, name) + ")" // the one if a page reads it, else the other
 	}
-	return s.of(name)
+	return of(s, name)
 }
 
 // remaining is the share of the budget that is left.
-func (g *generator) remaining(s selection) string { return g.long(s, series.PeriodBudgetRemaining) }
+func (g *generator) remaining(s string) string { return g.long(s, series.PeriodBudgetRemaining) }
 
 // perSLO joins each group's value with what is recorded once for its SLO.
 func (g *generator) perSLO(value, operator, name string) string {
-	return g.joined(value, operator, selection{g.service + `=~"$service"`}.of(name))
+	return g.joined(value, operator, of(g.service+`=~"$service"`, name))
 }
 
 func (g *generator) perBudget(value, operator string) string {
-	return g.joined(value, operator, g.budget(selection{g.service + `=~"$service"`}))
+	return g.joined(value, operator, g.budget(g.service+`=~"$service"`))
 }
 
 func (g *generator) joined(value, operator, whole string) string {
@@ -267,73 +227,49 @@ func (g *generator) joined(value, operator, whole string) string {
 }
 
 // valid and bad are the rates of events over the last five minutes, per second.
-func (g *generator) valid(s selection) string {
-	return g.rate(s, series.ValidEvents, series.ValidCount)
-}
+func (g *generator) valid(s string) string { return g.rate(s, series.ValidEvents, series.ValidCount) }
 
-func (g *generator) bad(s selection) string { return g.rate(s, series.BadEvents, series.BadCount) }
+func (g *generator) bad(s string) string { return g.rate(s, series.BadEvents, series.BadCount) }
 
-func (g *generator) rate(s selection, recorded, counted string) string {
+func (g *generator) rate(s string, recorded, counted string) string {
 	if g.o.Minimal() {
-		return "sum_over_time(" + s.of(counted) + "[4m59s]) / 300"
+		return "sum_over_time(" + of(s, counted) + "[4m59s]) / 300"
 	}
-	return s.of(recorded)
+	return of(s, recorded)
 }
 
 // groups is a series with the labels of an SLO's groups.
-func (g *generator) groups(s selection) string {
+func (g *generator) groups(s string) string {
 	if g.o.Minimal() {
-		return s.of(series.ValidCount)
+		return of(s, series.ValidCount)
 	}
-	return s.of(series.ValidEvents)
+	return of(s, series.ValidEvents)
 }
 
 // budget is the share of events that may be bad, without group labels.
-func (g *generator) budget(s selection) string {
+func (g *generator) budget(s string) string {
 	if g.o.Minimal() {
-		return "(1 - " + s.of(series.Objective) + ")"
+		return "(1 - " + of(s, series.Objective) + ")"
 	}
-	return s.of(series.ErrorBudget)
-}
-
-// badOver is the number of bad events in a window.
-func (g *generator) badOver(s selection, w time.Duration) string {
-	if g.o.Minimal() {
-		return g.eventsOver(s, series.BadCount+":5m", w)
-	}
-	return g.eventsOver(s, series.BadEventsIncrease, w)
-}
-
-// observedOver is how many seconds of a window were observed, by SLO.
-func (g *generator) observedOver(s selection, w time.Duration) string {
-	if g.o.Minimal() {
-		return "(300 * max by (" + g.id + ") (count_over_time(" + s.of(series.ValidCount+":5m") + "[" +
-			slo.FormatDuration(w) + "])))"
-	}
-	return g.eventsOver(s, series.ObservedIncrease, w)
+	return of(s, series.ErrorBudget)
 }
 
 // indicator is the share of good events over each SLO's own window, worked back
 // from the budget, since every window has a series of its own.
-func (g *generator) indicator(s selection) string {
+func (g *generator) indicator(s string) string {
 	return "1 - " + g.perBudget("(1 - "+g.remaining(s)+")", "*")
 }
 
 // objective is the target, with the labels of each group.
-func (g *generator) objective(s selection) string {
+func (g *generator) objective(s string) string {
 	return g.perSLO("0 * "+g.remaining(s), "+", series.Objective)
-}
-
-// burn is how fast the budget is spent over a window.
-func (g *generator) burn(s selection, w time.Duration) string {
-	return g.perBudget(g.errorRatio(s, w), "/")
 }
 
 // eventsOver is the number of events in a window, from those recorded for every
 // five minutes.
-func (g *generator) eventsOver(s selection, name string, w time.Duration) string {
+func (g *generator) eventsOver(s string, name string, w time.Duration) string {
 	every := cmp.Or(g.o.LongEval, 5*time.Minute)
-	sum := "sum_over_time(" + s.of(name) + "[" + slo.FormatDuration(w) + "])"
+	sum := "sum_over_time(" + of(s, name) + "[" + slo.FormatDuration(w) + "])"
 	if every == 5*time.Minute {
 		return sum
 	}
@@ -355,32 +291,3 @@ func braces(labels []string) string {
 	}
 	return strings.Join(out, " ")
 }
-
-// scoreSteps colours scores by the alert thresholds of the agreements; where
-// they differ, by the strictest.
-func (g *generator) scoreSteps() []step {
-	var warn, critical float64
-	for _, a := range g.in.Agreements {
-		warn, critical = max(warn, a.Warning), max(critical, a.Critical)
-	}
-	warn = cmp.Or(warn, 95)
-	critical = min(cmp.Or(critical, 90), warn)
-	if critical == warn {
-		return above(bad, from(warn, good))
-	}
-	return above(bad, from(critical, warning), from(warn, good))
-}
-
-// alertWindows are the windows of agreements' own alerts.
-func (g *generator) alertWindows() []time.Duration {
-	all := map[time.Duration]bool{}
-	for _, a := range g.in.Agreements {
-		if a.AlertWindow > 0 {
-			all[a.AlertWindow] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(all))
-}
-
-// processMatcher picks the events whose end a customer sees.
-func (g *generator) processMatcher() string { return series.LabelType + `=~"$process"` }

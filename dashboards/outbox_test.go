@@ -39,7 +39,7 @@ var relayed = map[string]func(s float64) float64{
 // The dashboard Outbox shows all that relays export.
 func TestOutboxIsWhole(t *testing.T) {
 	boards := every(t)
-	i := slices.IndexFunc(boards, func(d dashboards.Dashboard) bool { return d.UID == dashboards.UIDOutbox })
+	i := slices.IndexFunc(boards, func(d dashboards.Dashboard) bool { return d.UID == "sloengine-outbox" })
 	require.GreaterOrEqual(t, i, 0)
 	n := requireWhole(t, boards[i], func(family string) bool {
 		return strings.HasPrefix(family, "sloengine_outbox_") && !strings.HasPrefix(family, "sloengine_outbox_source_")

@@ -1,26 +1,14 @@
 package dashboards
 
 import (
-	"slices"
 	"strconv"
 )
 
-// Units of Grafana that are used here.
+// Units and colours that do not stand in files.
 const (
-	unitNone    = "none"
-	unitShort   = "short"
-	unitScore   = "none" // 0 to 100 points
-	unitRatio   = "percentunit"
 	unitSeconds = "s"
 	unitRate    = "ops" // events, requests or records per second
-	unitBurn    = "none"
-	unitMoney   = "none"
-)
 
-// Colours by meaning. Panels say the state in words or numbers, too.
-const (
-	good    = "green"
-	warning = "orange"
 	bad     = "red"
 	neutral = "text"
 )
@@ -28,7 +16,7 @@ const (
 // A query is one line of a panel. The legend is shown with the labels of each
 // series put in.
 type query struct {
-	expr, legend string
+	Expr, Legend string
 }
 
 // A view is what any panel needs: what it is called, what it shows in whole
@@ -47,23 +35,11 @@ type view struct {
 	overrides    []override
 }
 
-// above colours values from each mark up: base, then pairs of mark and colour.
-func above(base string, rest ...step) []step {
-	return append([]step{{Color: base}}, rest...)
-}
-
-func from(mark float64, color string) step { return step{Color: color, Value: &mark} }
-
-// plain is for values that are neither good nor bad.
-func plain() []step { return above(neutral) }
-
-func number(x float64) *float64 { return &x }
-
 func (v view) panel(typ string, instant bool, format string) *panel {
 	p := &panel{Type: typ, Title: v.title, Description: v.about, DataSource: &prometheus}
 	for i, q := range v.queries {
 		p.Targets = append(p.Targets, target{
-			RefID: refID(i), DataSource: prometheus, Expr: q.expr, LegendFormat: q.legend,
+			RefID: refID(i), DataSource: prometheus, Expr: q.Expr, LegendFormat: q.Legend,
 			Format: format, Instant: instant, Range: !instant, EditorMode: "code",
 		})
 	}
@@ -103,7 +79,7 @@ func stat(v view) *panel {
 
 // textMode shows names where there can be several values.
 func textMode(v view) string {
-	if len(v.queries) == 1 && v.queries[0].legend == v.title {
+	if len(v.queries) == 1 && v.queries[0].Legend == v.title {
 		return "value"
 	}
 	return "value_and_name"
@@ -132,10 +108,8 @@ func dial(v view) *panel {
 // lineStyle is how lines are drawn.
 type lineStyle struct {
 	stacked    bool
-	bars       bool
 	log        bool // axis to the base of 10
 	thresholds bool // draw the marks of the view as lines
-	axis       string
 }
 
 // lines shows series over time.
@@ -144,13 +118,10 @@ func lines(v view, s lineStyle) *panel {
 	c := lineCustom{
 		DrawStyle: "line", LineWidth: 1, FillOpacity: 5, ShowPoints: "never",
 		Stacking: stacking{Mode: "none", Group: "A"}, ThresholdsStyle: thresholdStyle{"off"},
-		AxisLabel: s.axis, AxisPlacement: "auto",
+		AxisPlacement: "auto",
 	}
 	if s.stacked {
 		c.Stacking.Mode, c.FillOpacity = "normal", 30
-	}
-	if s.bars {
-		c.DrawStyle, c.FillOpacity = "bars", 60
 	}
 	if s.log {
 		c.ScaleDistribution = &scale{Type: "log", Log: 10}
@@ -196,65 +167,6 @@ func heat(v view) *panel {
 	return p
 }
 
-// A column is one field of a table: a label, or the value of a query.
-type column struct {
-	field string // label name, or value(i)
-	name  string // heading
-	unit  string // "" for text
-	steps []step // colours of the value, if any
-	links []link
-	maps  []mapping
-}
-
-// value is the field that the query of that position gives in a merged table.
-func value(v view, i int) string {
-	if len(v.queries) == 1 {
-		return "Value"
-	}
-	return "Value #" + refID(i)
-}
-
-// table joins the queries' series that agree in their labels to rows. Labels
-// without a column are hidden; sort names a heading, with a minus in front for
-// the largest first.
-func table(v view, sort string, columns ...column) *panel {
-	p := v.panel("table", true, "table")
-	o := organize{ExcludeByName: map[string]bool{"Time": true, "__name__": true, "job": true, "instance": true},
-		IndexByName: map[string]int{}, RenameByName: map[string]string{}}
-	for i, c := range columns {
-		o.IndexByName[c.field], o.RenameByName[c.field] = i, c.name
-		var ps []property
-		if c.unit != "" {
-			ps = append(ps, property{"unit", c.unit})
-		}
-		if c.steps != nil {
-			ps = append(ps, property{"thresholds", thresholds{Mode: "absolute", Steps: c.steps}},
-				property{"custom.cellOptions", cellOptions{Type: "color-text"}})
-		}
-		if c.links != nil {
-			ps = append(ps, property{"links", c.links})
-		}
-		if c.maps != nil {
-			ps = append(ps, property{"mappings", c.maps})
-		}
-		if ps != nil {
-			p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, override{matcher{"byName", c.name}, ps})
-		}
-	}
-	p.FieldConfig.Defaults.Custom = tableCustom{Align: "auto", CellOptions: cellOptions{Type: "auto"}}
-	p.Transformations = []transformation{{ID: "merge", Options: struct{}{}}, {ID: "organize", Options: o}}
-	by := []sortBy{}
-	if sort != "" {
-		desc := sort[0] == '-'
-		if desc {
-			sort = sort[1:]
-		}
-		by = append(by, sortBy{sort, desc})
-	}
-	p.Options = tableOptions{ShowHeader: true, CellHeight: "sm", SortBy: by}
-	return p
-}
-
 // rightAxis draws the lines of one query against an axis of their own.
 func rightAxis(i int, unit, label string) override {
 	return override{matcher{"byFrameRefID", refID(i)}, []property{
@@ -269,38 +181,6 @@ func dashed(i int, colour string) override {
 		{"custom.lineStyle", map[string]any{"fill": "dash", "dash": []int{8, 6}}},
 		{"custom.fillOpacity", 0}, {"color", color{Mode: "fixed", FixedColor: colour}},
 	}}
-}
-
-// hide leaves further fields out of a table.
-func (p *panel) hide(fields ...string) *panel {
-	for _, t := range p.Transformations {
-		if o, ok := t.Options.(organize); ok {
-			for _, f := range fields {
-				o.ExcludeByName[f] = true
-			}
-		}
-	}
-	return p
-}
-
-// sorted sorts a table by a label that it does not show.
-func (p *panel) sorted(label string) *panel {
-	by := transformation{ID: "sortBy", Options: sortRows{Sort: []sortField{{Field: label}}}}
-	p.Transformations = slices.Insert(p.Transformations, 1, by) // of the merged rows, which still have the label
-	return p.hide(label)
-}
-
-// precise shows columns of a table with three digits after the point, so that
-// 99.95 % is not 100 %.
-func (p *panel) precise(columns ...string) *panel {
-	for i, o := range p.FieldConfig.Overrides {
-		for _, c := range columns {
-			if o.Matcher.Options == c {
-				p.FieldConfig.Overrides[i].Properties = append(o.Properties, property{"decimals", 3})
-			}
-		}
-	}
-	return p
 }
 
 // averaged shows the mean over the time range instead of the newest value.

@@ -124,8 +124,8 @@ func TestQueriesReadWhatExists(t *testing.T) {
 						f := metric.Lookup(n)
 						require.NotNil(t, f, "%s: there is no %s", where, n)
 						require.True(t, !optional(f) ||
-							slices.Contains([]string{dashboards.UIDReliability, dashboards.UIDBrokers, dashboards.UIDOutbox,
-								dashboards.UIDDelivery, dashboards.UIDAdmission, dashboards.UIDInternals}, d.UID),
+							slices.Contains([]string{"sloengine-reliability", "sloengine-brokers", "sloengine-outbox",
+								"sloengine-delivery", "sloengine-ratelimits", "sloengine-internals"}, d.UID),
 							"%s: only some engines have %s", where, n)
 					}
 				}
@@ -176,7 +176,7 @@ func TestPanelsReturnData(t *testing.T) {
 				vars["slo_id"] = o.Identity(in.SLOs[slices.IndexFunc(in.SLOs, func(s *slo.SLO) bool {
 					return s.ID == "insurance-unpaid/availability"
 				})])[0].Value
-				if d.UID == dashboards.UIDSLO && naming == rules.Sloth {
+				if d.UID == alerts.DashboardSLO && naming == rules.Sloth {
 					vars["service"], vars["slo"] = "insurance-unpaid", "availability"
 				}
 				for _, v := range g.Templating.List {
@@ -187,7 +187,7 @@ func TestPanelsReturnData(t *testing.T) {
 								n++
 							}
 						}
-						if d.UID == dashboards.UIDSLO && slices.Contains([]string{"channel", "integration", "stage"}, v.Name) {
+						if d.UID == alerts.DashboardSLO && slices.Contains([]string{"channel", "integration", "stage"}, v.Name) {
 							require.Zero(t, n, "the SLO is not grouped by it")
 							continue
 						}

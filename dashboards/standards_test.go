@@ -389,8 +389,8 @@ func uids(ds []dashboards.Dashboard) (out []string) {
 
 func TestNothingButTheEngine(t *testing.T) {
 	ds := all(t, rules.Spec{Agreements: []*sla.Agreement{}}, dashboards.Options{Engine: true})
-	require.Equal(t, []string{dashboards.UIDIngest, dashboards.UIDReliability, dashboards.UIDDelivery,
-		dashboards.UIDAdmission, dashboards.UIDInternals, dashboards.UIDBrokers, dashboards.UIDOutbox}, uids(ds))
+	require.Equal(t, []string{"sloengine-ingest", "sloengine-reliability", "sloengine-delivery",
+		"sloengine-ratelimits", "sloengine-internals", "sloengine-brokers", "sloengine-outbox"}, uids(ds))
 }
 
 // Without events there is no engine to show, and without agreements no business.
@@ -402,10 +402,10 @@ func TestNoEngineNoBoards(t *testing.T) {
 			Kind: slo.KindPrometheus, PromBad: `http_requests_total{code="500"}`, PromTotal: "http_requests_total",
 		}}
 	in := rules.Spec{SLOs: []*slo.SLO{s}}
-	require.Equal(t, []string{dashboards.UIDOverview, dashboards.UIDSLO}, uids(all(t, in, dashboards.Options{})))
+	require.Equal(t, []string{"sloengine-overview", alerts.DashboardSLO}, uids(all(t, in, dashboards.Options{})))
 	in.Agreements = []*sla.Agreement{
 		{Service: "api", Name: "gold", Window: s.Window, Components: []sla.Component{{Name: "up", SLO: s.ID, Weight: 1}}}}
-	require.Equal(t, []string{dashboards.UIDOverview, dashboards.UIDOperational, dashboards.UIDTechnical,
-		dashboards.UIDBusiness, dashboards.UIDSLO},
+	require.Equal(t, []string{"sloengine-overview", "sloengine-operational", "sloengine-technical",
+		"sloengine-business", alerts.DashboardSLO},
 		uids(all(t, in, dashboards.Options{})))
 }

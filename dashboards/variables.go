@@ -57,6 +57,34 @@ func textVariable(name, label, about, value string) variable {
 		Current: current{Text: value, Value: value}}
 }
 
+// variables are those that a board has beside the ones that its file names.
+func (x *scope) variables(uid string) []variable {
+	switch uid {
+	case "sloengine-overview", "sloengine-operational":
+		return x.slaVariables()
+	case uidSLO:
+		return x.detailVariables()
+	}
+	return x.sloVariables(x.labels)
+}
+
+// detailVariables pick an SLO and its groups.
+func (x *scope) detailVariables() []variable {
+	out := []variable{sourceVariable(), one("slo_id", "SLO", "The SLO, as service/slo.", x.id, series.Objective)}
+	if x.id != series.LabelSLOID { // the engine's own series have our labels, whatever the rules' are called
+		for _, v := range []variable{one("service", "", "", x.service, of(x.one, series.Objective)),
+			one("slo", "", "", x.name, of(x.one, series.Objective))} {
+			v.Hide = 2
+			out = append(out, v)
+		}
+	}
+	for _, l := range x.labels {
+		out = append(out, several(variableName(l), l, "Values of the group label "+l+", if the SLO is grouped by it.",
+			l, x.groups(x.one)))
+	}
+	return out
+}
+
 // sloVariables pick services and the values of group labels.
 func (g *generator) sloVariables(labels []string) []variable {
 	out := []variable{
@@ -66,7 +94,7 @@ func (g *generator) sloVariables(labels []string) []variable {
 	for _, l := range labels {
 		out = append(out, several(variableName(l), l,
 			"Values of the group label "+l+". While values are selected, SLOs that are not grouped by this label are hidden.",
-			l, g.groups(selection{g.service + `=~"$service"`})))
+			l, g.groups(g.service+`=~"$service"`)))
 	}
 	return out
 }
@@ -88,12 +116,19 @@ func (g *generator) slaVariables() []variable {
 	return out
 }
 
-// board begins a dashboard with what all of them share.
-func (g *generator) board(uid, title, about string) *board {
+// board begins a dashboard with what all of them share. It marks the times in which alerts fire: those of what is in
+// view, which matcher selects.
+func (g *generator) board(f *boardFile, matcher string) *board {
 	b := &board{model: model{
-		UID: uid, Title: title, Description: about, Tags: []string{tag, "slo"}, SchemaVersion: schemaVersion, Version: 1,
+		UID: f.UID, Title: f.Title, Description: f.About, Tags: []string{tag, "slo"}, SchemaVersion: schemaVersion,
+		Version:  1,
 		Editable: true, GraphTooltip: 1, Refresh: "1m", Time: timeRange{"now-24h", "now"}, Timezone: "browser",
-		Annotations: annotations{List: []annotation{g.alertsAnnotation(uid)}},
+		Annotations: annotations{List: []annotation{{
+			Name: "Firing alerts", DataSource: prometheus, Enable: true, IconColor: bad, Step: "60s",
+			Expr: `ALERTS{alertstate="firing",` + matcher + `}`, TitleFormat: "{{alertname}}",
+			TagKeys:    "severity,slo_tier,slo_kind",
+			TextFormat: "{{" + g.name + "}} {{instance}}",
+		}}},
 		Links: []link{
 			{Title: "Dashboards", Type: "dashboards", Icon: "external link", Tags: []string{tag}, AsDropdown: true,
 				IncludeVars: true, KeepTime: true, Tooltip: "The other dashboards of sloengine"},
@@ -108,30 +143,12 @@ func (g *generator) board(uid, title, about string) *board {
 	return b
 }
 
-// alertsAnnotation marks the times in which alerts fire: those of the services
-// in view, or those on the engine.
-func (g *generator) alertsAnnotation(uid string) annotation {
-	matcher := g.service + `=~"$service"`
-	switch uid {
-	case UIDIngest, UIDReliability, UIDDelivery, UIDAdmission, UIDInternals, UIDBrokers, UIDOutbox:
-		matcher = picked
-	case UIDSLO:
-		matcher = g.id + `="$slo_id"`
-	}
-	return annotation{
-		Name: "Firing alerts", DataSource: prometheus, Enable: true, IconColor: bad, Step: "60s",
-		Expr: `ALERTS{alertstate="firing",` + matcher + `}`, TitleFormat: "{{alertname}}",
-		TagKeys:    "severity,slo_tier,slo_kind",
-		TextFormat: "{{" + g.name + "}} {{instance}}",
-	}
-}
-
 // detailLinks lead from a value to the SLO's own dashboard and to its page. field
 // is how Grafana names the value's SLO.
 func (g *generator) detailLinks(field string) []link {
 	out := []link{{
 		Title: "SLO detail", TargetBlank: false,
-		URL: "/d/" + UIDSLO + "?var-datasource=${datasource}&var-slo_id=${" + field + "}&${__url_time_range}",
+		URL: "/d/" + uidSLO + "?var-datasource=${datasource}&var-slo_id=${" + field + "}&${__url_time_range}",
 	}}
 	if g.id == series.LabelSLOID && g.o.PageURL != "" {
 		out = append(out, link{Title: "Status page", URL: g.o.PageURL + "/slo?id=${" + field + "}", TargetBlank: true})
