@@ -85,16 +85,9 @@ func slothSpec(o *yamldoc.Object, is slothDialect) *draft {
 	if l := o.Get("labels"); l != nil {
 		d.labels, d.labelAt = readInfoLabels(l)
 	}
-	refusePlugins(o, is.plugins)
+	readSLOPlugins(o, is.plugins)
 	eachItem(o.Need("slos", "add the SLOs of the service"), func(i *yamldoc.Value) { d.readSlothSLO(i, is) })
 	return d
-}
-
-// noPlugins refuses plugins: they are programs that Sloth runs.
-func refusePlugins(o *yamldoc.Object, key string) {
-	if o.Has(key) {
-		o.KeyErrorf(key, "remove it, and write its result into the spec", "%s: Sloth plugins are not supported", o.What)
-	}
 }
 
 func (d *draft) readSlothSLO(v *yamldoc.Value, is slothDialect) {
@@ -107,7 +100,7 @@ func (d *draft) readSlothSLO(v *yamldoc.Value, is slothDialect) {
 		at("objective", percentage{&s.Objective}).need("set the objective in percent, such as `objective: 99.9`"),
 		at("labels", ownLabels{s}),
 		at("infoLabels", ownLabels{s}),
-		at("sli", custom{in: func(v *yamldoc.Value) { s.readSlothSLI(v, is) }}).need("add an SLI: events or raw"),
+		at("sli", custom{in: func(v *yamldoc.Value) { s.readSlothSLI(v, is) }}).need("add an SLI: events, raw or plugin"),
 		at("alerting", custom{in: func(v *yamldoc.Value) { s.readSlothAlerting(v, is) }}),
 		at("interval", later{}),
 		at("plugins", later{}),
@@ -119,7 +112,7 @@ func (d *draft) readSlothSLO(v *yamldoc.Value, is slothDialect) {
 	before := v.Errors()
 	ks.readFrom(o)
 	s.at, s.objectiveAt = placeOf(o, "name"), placeOf(o, "objective")
-	refusePlugins(o, "plugins")
+	readSLOPlugins(o, "plugins")
 	if o.Has("interval") {
 		o.KeyWarnf("interval", "remove it", "%s: the generator sets the interval of rule groups, not the spec", o.What)
 	}
@@ -156,16 +149,15 @@ func (s *sloDraft) readSlothSLI(v *yamldoc.Value, is slothDialect) {
 	if o == nil {
 		return
 	}
-	if o.Has("plugin") {
-		o.KeyErrorf("plugin", "write the queries that it generates as `events`", "sli: Sloth plugins are not supported")
-		return
-	}
 	if len(o.Keys) == 0 {
-		v.Errorf("want events or raw", "sli is empty")
+		v.Errorf("want events, raw or plugin", "sli is empty")
 	}
-	if o.Has("events") && o.Has("raw") {
-		v.Errorf("keep one, and write a second SLO for the other", "sli: events and raw exclude each other")
+	if o.Known() > 1 {
+		v.Errorf("keep one, and write a second SLO for the other", "sli: events, raw and plugin exclude each other")
 		return
+	}
+	if p := o.Get("plugin"); p != nil {
+		s.readSLIPlugin(p)
 	}
 	if e := o.Get("events"); e != nil {
 		in := e.ObjectOr(is.other, is.errorQuery, is.totalQuery)

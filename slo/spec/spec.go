@@ -21,6 +21,7 @@ package spec
 import (
 	"bytes"
 	_ "embed"
+	"fmt"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
@@ -130,4 +131,195 @@ var starter []byte
 // is valid if the name is.
 func Starter(service string) []byte {
 	return bytes.ReplaceAll(starter, []byte("SERVICE"), []byte(service))
+}
+
+// draft is one document, in no particular format, before it is checked against
+// the others. What could not be read is missing from it and already reported.
+type draft struct {
+	service string
+	at      Position
+
+	description   string
+	descriptionAt Position
+
+	// perDocument says that the labels are those of this document, whatever others
+	// of the service say; its SLOs have them already.
+	perDocument bool
+
+	labels     map[string]string
+	labelAt    map[string]Position
+	types      []string // as listed
+	anyType    bool     // said to be any
+	dimensions []string
+	hasDims    bool
+	buckets    []time.Duration
+	hasBuckets bool
+
+	slos        []*sloDraft
+	corrections []*correctionDraft
+	thresholds  []*thresholdDraft
+	slas        []*slaDraft
+	baselines   []*baselineDraft
+}
+
+// named is text with its place.
+type named struct {
+	name string
+	at   Position
+}
+
+type sloDraft struct {
+	*slo.SLO
+	service     string
+	at          Position // of its name
+	objectiveAt Position
+	was         *named
+	valid       *selector // nil if nothing says which events count
+	numerator   *selector // of a ratio
+	finished    *selector // of completion, beside valid, which is what starts work
+	failed      *selector
+	withinAt    Position // of completion
+	causes      []causeDraft
+	groupsKnown bool // group_by could be read
+	kindKnown   bool
+	ok          bool             // nothing is wrong with it by itself
+	covered     []slo.Correction // that leave nothing of a window
+}
+
+type correctionDraft struct {
+	slo.Correction
+	at   Position
+	slos []named
+	lost bool // its time zone is unknown
+}
+
+type thresholdDraft struct {
+	*slo.Threshold
+	at    Position
+	match *selector
+}
+
+type slaDraft struct {
+	*sla.Agreement
+	at         Position
+	weightsAt  Position
+	components []componentDraft
+	groups     []named
+	catalogue  []catalogueDraft
+	ok         bool
+}
+
+// catalogueDraft is one chosen entry of the catalogue of alerts.
+type catalogueDraft struct {
+	name string
+	slos []named
+}
+
+type componentDraft struct {
+	sla.Component
+	slo     named
+	bandsAt Position
+	ok      bool
+}
+
+// Windows and slices are bounded by what the engine keeps and resolves.
+const (
+	day       = 24 * time.Hour
+	minWindow = time.Hour
+	maxWindow = 366 * day
+	minSlice  = 10 * time.Second
+	maxSlice  = day
+
+	defaultWindow = 30 * day
+)
+
+// feasible warns of what can be written but does not work: slices too long, and an
+// objective that says how much may fail. Which alerts are left out is for the lint of
+// package alerts, which makes them.
+func (a *assembly) feasible(s *sloDraft) {
+	if !s.ok {
+		return
+	}
+	a.slices(s)
+	a.completion(s)
+	a.volumes(s)
+	// The ratio of two counts, such as a conversion, has any objective.
+	// zero: it was not understood
+	if !s.Objective.IsZero() && s.Objective.Ratio() < 0.5 && s.Indicator.Kind != slo.KindRatio {
+		a.Warnf(s.objectiveAt, "the objective is the good share, not the allowed failure share",
+			"slo %s: an objective of %s lets most events fail", s.ID.Name(), s.Objective)
+	}
+}
+
+func (a *assembly) slices(s *sloDraft) {
+	slice := s.Budgeting.Slice
+	if s.Indicator.Kind == slo.KindThroughput {
+		slice = s.Indicator.Per
+	}
+	if slice == 0 {
+		return
+	}
+	if period := s.Window.Nominal(); slice > period/2 {
+		a.Errorf(s.at, "use shorter slices or a longer window", "slo %s: slices of %s are longer than half the window (%s)",
+			s.ID.Name(), slo.FormatDuration(slice), s.Window)
+		return
+	}
+	for _, t := range tiers(s.Alerting) {
+		if t.Page && !s.Alerting.Page.Disabled && slice > t.Short {
+			a.Warnf(s.at, "use shorter slices, or `alerting: {page: {disabled: true}}`",
+				"slo %s: slices of %s are longer than %s, the short window of the page alert, which would rarely contain one",
+				s.ID.Name(), slo.FormatDuration(slice), slo.FormatDuration(t.Short))
+			return
+		}
+	}
+}
+
+// tiers are the burn-rate tiers of an SLO.
+func tiers(a slo.Alerting) []slo.Tier {
+	if len(a.Tiers) > 0 {
+		return a.Tiers
+	}
+	return slo.Tiers
+}
+
+// covering warns of corrections that, alone or together, leave nothing of an SLO's window, so
+// that it has no data: a maintenance that is written as daily and takes a day, for one. about
+// are the names of the SLOs that c corrects.
+func (a *assembly) covering(s *assembled, c *correctionDraft, about []string) {
+	if c.Start.IsZero() || c.Duration == 0 {
+		return
+	}
+	var covered []*sloDraft
+	for _, name := range about {
+		// Once for those that do it, and not again for others in the same time.
+		if sd := s.slos[name]; sd.ok && leavesNothing(sd.Corrections, c.Correction, sd.Window) &&
+			!leavesNothing(sd.covered, c.Correction, sd.Window) {
+			sd.covered = append(sd.covered, c.Correction)
+			covered = append(covered, sd)
+		}
+	}
+	if len(covered) == 0 {
+		return
+	}
+	first := covered[0]
+	more := ""
+	if n := len(covered) - 1; n > 0 {
+		more = fmt.Sprintf(" (and of %d more)", n)
+	}
+	a.Warnf(c.at, "shorten it, make it recur less often, or list the affected SLOs in `slos`",
+		"correction %s: starting at %s, corrections exclude the whole window (%s) of slo %q%s, which then has no data",
+		yamldoc.Printable(c.Name), c.Start.Format("2006-01-02T15:04Z07:00"), first.Window, first.ID.Name(), more)
+}
+
+// leavesNothing reports whether the window that begins with c is taken out as a whole.
+func leavesNothing(all []slo.Correction, c slo.Correction, w slo.Window) bool {
+	whole := slo.Span{From: c.Start, To: c.Start.Add(w.Nominal())}
+	// Mostly the time right after the first occurrence tells.
+	near := slo.Span{From: c.Start, To: c.Start.Add(c.Duration + slo.CorrectionStep)}
+	return takesOut(all, near.Intersect(whole)) && takesOut(all, whole)
+}
+
+func takesOut(all []slo.Correction, sp slo.Span) bool {
+	out := slo.TakenOut(all, sp)
+	return len(out) == 1 && out[0] == sp
 }
