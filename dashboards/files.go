@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
+	"text/template"
 
 	"gopkg.in/yaml.v3"
 
@@ -18,13 +19,15 @@ import (
 )
 
 // Each dashboard is rows and panels, with queries as Prometheus reads them. Those of engines and relays, a file each,
-// depend on no spec: in them, $engines stands for the matchers in picked. Those of a spec are in spec.yaml.
+// depend on no spec: in them, $engines stands for the matchers in picked. Those of a spec are in spec.yaml, and what
+// panels of a kind have in common is in panels.yaml.
 //
 //go:embed boards/*.yaml
 var boardFiles embed.FS
 
 type boards struct {
-	spec struct {
+	kinds map[string]*panelKind
+	spec  struct {
 		Define map[string]string // templates that others name
 		Boards []boardFile
 	}
@@ -35,7 +38,7 @@ type boards struct {
 var readBoards = sync.OnceValues(func() (*boards, error) {
 	names := []string{"ingest", "reliability", "delivery", "ratelimits", "internals", "brokers", "outbox"}
 	all := &boards{engine: make([]boardFile, len(names))}
-	errs := []error{readBoard("spec", &all.spec)}
+	errs := []error{readBoard("panels", &all.kinds), readBoard("spec", &all.spec)}
 	for i, name := range names {
 		errs = append(errs, readBoard(name, &all.engine[i]))
 	}
@@ -102,20 +105,47 @@ func (l panelLook) or(row panelLook) panelLook {
 	}
 }
 
+// panelKind is what panels of a kind have in common.
+type panelKind struct {
+	Type, Format, Color string
+	Range               bool // all values over time, not the newest
+	Points              int
+	Custom, Options     panelJSON
+}
+
+// panelJSON is a template of JSON over a panelFile.
+type panelJSON struct{ *template.Template }
+
+func (j *panelJSON) UnmarshalYAML(n *yaml.Node) (err error) {
+	j.Template, err = template.New("").Delims("<<", ">>").Parse(n.Value)
+	return err
+}
+
+func (j panelJSON) of(f *panelFile) (any, error) {
+	if j.Template == nil {
+		return nil, nil
+	}
+	var b bytes.Buffer
+	err := j.Execute(&b, f)
+	return json.RawMessage(b.Bytes()), err
+}
+
 type panelFile struct {
 	Stat, Lines, Timeline, Dial, Bars, Table, Heat string // the title, by how values are drawn
 
-	If, Each, Of        string    // Of is what <<of>> stands for
-	Look                panelLook `yaml:",inline"`
-	About               string
-	Links               bool     // from values to the SLO's own dashboard and page
-	Words               []string // in place of values: the value, its colour and the text
-	Min, Max            *float64
-	Decimals            int
-	Stacked, Log, Marks bool   // see lineStyle
-	Mean                bool   // over the time range, not the newest value
-	Dashed              string // the queries that are marks to hold the others against, such as "1, 2 green"
-	Right               *struct {
+	If, Each, Of string    // Of is what <<of>> stands for
+	Look         panelLook `yaml:",inline"`
+	About        string
+	Links        bool     // from values to the SLO's own dashboard and page
+	Words        []string // in place of values: the value, its colour and the text
+	Min, Max     *float64
+	Decimals     int
+	Stacked      bool
+	Log          bool   // axis to the base of 10
+	Marks        bool   // draw the marks of the colours as lines
+	Mean         bool   // over the time range, not the newest value
+	Dashed       string // the queries that are marks to hold the others against, such as "1, 2 green"
+	Right        *struct {
 		Query       int
 		Unit, Label string
 	}
@@ -138,6 +168,11 @@ type panelFile struct {
 type columnFile struct {
 	Name, Unit, Colors, Expr string
 	Digits                   int // after the point, so that 99.95 % is not 100 %
+}
+
+// A query is one line of a panel. The legend is shown with the labels of each series put in.
+type query struct {
+	Expr, Legend string
 }
 
 type legends []query
@@ -198,7 +233,7 @@ func (x *scope) board(f *boardFile, variables []variable, matcher string) (*boar
 			}
 			for _, p := range row.Panels {
 				if p.Look.Unit == "" && len(p.Rates) > 0 {
-					p.Look.Unit = unitRate
+					p.Look.Unit = "ops"
 				}
 				p.Look = p.Look.or(row.Look)
 				x.panels(b, p, dot)
@@ -215,215 +250,10 @@ func (x *scope) panels(b *board, f panelFile, dot any) {
 			continue
 		}
 		f := f
-		x.of = x.picked
 		x.of = cmp.Or(x.expand(f.Of, dot), x.picked)
 		x.fill(reflect.ValueOf(&f).Elem(), dot)
-		if err := x.add(b, f); err != nil {
+		if err := x.add(b, &f); err != nil {
 			x.errs = append(x.errs, err)
 		}
 	}
-}
-
-func (x *scope) add(b *board, f panelFile) error {
-	v := view{
-		title: cmp.Or(f.Stat, f.Lines, f.Timeline, f.Dial, f.Bars, f.Table, f.Heat), about: f.About, decimals: f.Decimals,
-		min: f.Min, max: f.Max, queries: f.Queries,
-	}
-	if f.Links {
-		v.links = x.detailLinks("__field.labels." + x.id)
-	}
-	style := lineStyle{stacked: f.Stacked, log: f.Log, thresholds: f.Marks}
-	families, err := f.families()
-	switch {
-	case f.Rates != nil:
-		style.stacked = len(families) == 1
-		v.queries = perFamily(families, func(name, by string) string {
-			if by != "" {
-				by = " by (" + by + ") "
-			}
-			return "sum" + by + "(rate(" + name + "{" + picked + "}" + interval + "))"
-		})
-	case f.Levels != nil:
-		v.queries = perFamily(families, func(name, by string) string {
-			if by == "" {
-				return name + "{" + picked + "}"
-			}
-			return "sum by (instance, " + by + ") (" + name + "{" + picked + "})"
-		})
-	case f.P95 != nil && err == nil:
-		style.log, f.Look.Unit, f.Look.Colors = true, unitSeconds, neutral
-		v.queries = []query{percentile(families[0])}
-	}
-	v.unit, v.none = f.Look.Unit, f.Look.None
-	var width, height int
-	_, badSize := fmt.Sscanf(f.Look.Size, "%dx%d", &width, &height)
-	var badSteps, badWords error
-	v.steps, badSteps = readSteps(f.Look.Colors)
-	v.maps, badWords = readWords(f.Words)
-	for _, mark := range strings.FieldsFunc(f.Dashed, func(r rune) bool { return r == ',' }) {
-		var i int
-		color := bad
-		if n, err := fmt.Sscan(mark, &i, &color); n == 0 {
-			return fmt.Errorf("panel %s: dashed %q: %w", v.title, f.Dashed, err)
-		}
-		v.overrides = append(v.overrides, dashed(i, color))
-	}
-	x.more(f.More, &v)
-	if f.Right != nil {
-		v.overrides = append(v.overrides, rightAxis(f.Right.Query, f.Right.Unit, f.Right.Label))
-	}
-	if err = errors.Join(err, badSize, badSteps, badWords); err != nil {
-		return fmt.Errorf("panel %s: %w", v.title, err)
-	}
-	var p *panel
-	switch {
-	case f.Stat != "":
-		p = stat(v)
-	case f.Timeline != "":
-		p = timeline(v)
-	case f.Dial != "":
-		p = dial(v)
-	case f.Bars != "":
-		p = bars(v)
-	case f.Heat != "":
-		p = heat(v)
-	case f.Table != "":
-		if p, err = x.table(v, f); err != nil {
-			return fmt.Errorf("panel %s: %w", v.title, err)
-		}
-	default:
-		p = lines(v, style)
-	}
-	if f.Mean {
-		p = p.averaged()
-	}
-	b.add(width, height, p)
-	return nil
-}
-
-// table joins the queries' series that agree in their labels to rows. Labels without a column are hidden.
-func (x *scope) table(v view, f panelFile) (*panel, error) {
-	v.steps = []step{{Color: neutral}} // only columns have colours
-	for _, c := range f.Columns {
-		v.queries = append(v.queries, query{c.Expr, cmp.Or(f.Legend, c.Name)})
-	}
-	p := v.panel("table", true, "table")
-	o := organize{ExcludeByName: map[string]bool{"Time": true, "__name__": true, "job": true, "instance": true},
-		IndexByName: map[string]int{}, RenameByName: map[string]string{}}
-	column := func(field, name string, ps ...property) {
-		o.IndexByName[field], o.RenameByName[field] = len(o.IndexByName), name
-		if ps != nil {
-			p.FieldConfig.Overrides = append(p.FieldConfig.Overrides, override{matcher{"byName", name}, ps})
-		}
-	}
-	for _, l := range strings.Split(f.By, ", ") {
-		heading, label, _ := strings.Cut(l, "=")
-		if label == x.id {
-			column(label, heading, property{"links", x.detailLinks("__value.text")})
-			continue
-		}
-		column(label, heading)
-	}
-	for i, c := range f.Columns {
-		steps, err := readSteps(c.Colors)
-		if err != nil {
-			return nil, err
-		}
-		ps := []property{{"unit", c.Unit}, {"thresholds", thresholds{Mode: "absolute", Steps: steps}},
-			{"custom.cellOptions", cellOptions{Type: "color-text"}}}
-		if c.Digits > 0 {
-			ps = append(ps, property{"decimals", c.Digits})
-		}
-		field := "Value" // of the only query
-		if len(f.Columns) > 1 {
-			field += " #" + refID(i)
-		}
-		column(field, c.Name, ps...)
-	}
-	p.FieldConfig.Defaults.Custom = tableCustom{Align: "auto", CellOptions: cellOptions{Type: "auto"}}
-	p.Transformations = []transformation{{ID: "merge", Options: struct{}{}}}
-	if f.Sorted != "" { // the merged rows still have the label
-		f.Hide = append(f.Hide, f.Sorted)
-		by := sortRows{Sort: []sortField{{Field: f.Sorted}}}
-		p.Transformations = append(p.Transformations, transformation{ID: "sortBy", Options: by})
-	}
-	for _, label := range f.Hide {
-		o.ExcludeByName[label] = true
-	}
-	p.Transformations = append(p.Transformations, transformation{ID: "organize", Options: o})
-	by := []sortBy{}
-	if heading, desc := strings.CutPrefix(f.Sort, "-"); heading != "" {
-		by = append(by, sortBy{heading, desc})
-	}
-	p.Options = tableOptions{ShowHeader: true, CellHeight: "sm", SortBy: by}
-	return p, nil
-}
-
-func readSteps(colors string) ([]step, error) {
-	base, marks, _ := strings.Cut(colors, ", ")
-	out := []step{{Color: base}}
-	for _, s := range strings.FieldsFunc(marks, func(r rune) bool { return r == ',' }) {
-		mark, color, _ := strings.Cut(strings.TrimSpace(s), " ")
-		x, err := strconv.ParseFloat(mark, 64)
-		if err != nil || color == "" {
-			return nil, fmt.Errorf("colors %q: want a colour, then marks with theirs", colors)
-		}
-		out = append(out, step{Color: color, Value: &x})
-	}
-	return out, nil
-}
-
-func readWords(words []string) ([]mapping, error) {
-	if len(words) == 0 {
-		return nil, nil
-	}
-	options := map[string]mappedValue{}
-	for i, w := range words {
-		part := strings.SplitN(w, " ", 3)
-		if len(part) < 3 {
-			return nil, fmt.Errorf("words %q: want a value, a colour and a text", w)
-		}
-		options[part[0]] = mappedValue{Text: part[2], Color: part[1], Index: i}
-	}
-	return []mapping{{Type: "value", Options: options}}, nil
-}
-
-// families are those of the metrics that a panel names.
-func (f panelFile) families() ([]*metric.Family, error) {
-	var out []*metric.Family
-	for _, name := range slices.Concat(f.Rates, f.Levels, f.P95) {
-		family := metric.Lookup(name)
-		if family == nil {
-			return nil, fmt.Errorf("there is no metric %s", name)
-		}
-		out = append(out, family)
-	}
-	return out, nil
-}
-
-// perFamily makes one query for each family, by all of its labels.
-func perFamily(families []*metric.Family, expr func(name, by string) string) []query {
-	var out []query
-	for _, f := range families {
-		names := f.LabelNames()
-		legend := braces(names)
-		if len(families) > 1 || len(names) == 0 {
-			plain := strings.TrimSuffix(strings.TrimPrefix(f.Name, metric.Namespace), "_total")
-			legend = strings.TrimSpace(strings.ReplaceAll(plain, "_", " ") + " " + legend)
-		}
-		out = append(out, query{expr(f.Name, strings.Join(names, ", ")), legend})
-	}
-	return out
-}
-
-// percentile is the 95th of a histogram's observations, by its labels or over all.
-func percentile(f *metric.Family) query {
-	of := func(by string) string {
-		return "histogram_quantile(0.95, sum by (" + by + ") (rate(" + f.Name + "_bucket{" + picked + "}" + interval + ")))"
-	}
-	names := f.LabelNames()
-	if len(names) == 0 {
-		return query{of("le"), "95 %"}
-	}
-	return query{of("le, "+strings.Join(names, ", ")) + " >= 0", braces(names)}
 }

@@ -138,9 +138,8 @@ func (g *generator) timed() bool {
 // maxMarks bounds the thresholds that a panel of durations shows.
 const maxMarks = 6
 
-// markThresholds adds the strictest thresholds of latency SLOs and event thresholds to a view of durations, as dashed
-// lines.
-func (g *generator) markThresholds(v *view) {
+// durationMarks are the strictest thresholds of latency SLOs and event thresholds.
+func (g *generator) durationMarks() []query {
 	names := map[time.Duration][]string{}
 	mark := func(d time.Duration, name string) {
 		if d > 0 && !slices.Contains(names[d], name) {
@@ -157,16 +156,16 @@ func (g *generator) markThresholds(v *view) {
 		mark(t.Critical, t.Name)
 	}
 	all := slices.Sorted(maps.Keys(names))
+	var out []query
 	for _, d := range all[:min(len(all), maxMarks)] {
 		slices.Sort(names[d])
 		text := strings.Join(names[d][:min(len(names[d]), 3)], ", ")
 		if len(names[d]) > 3 {
 			text += " .."
 		}
-		v.overrides = append(v.overrides, dashed(len(v.queries), bad))
-		v.queries = append(
-			v.queries, query{"vector(" + slo.FormatRatio(d.Seconds()) + ")", slo.FormatDuration(d) + ": " + text})
+		out = append(out, query{"vector(" + slo.FormatRatio(d.Seconds()) + ")", slo.FormatDuration(d) + ": " + text})
 	}
+	return out
 }
 
 func isLatency(s *slo.SLO) bool { return s.Indicator.Kind == slo.KindLatency }

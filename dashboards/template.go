@@ -214,14 +214,14 @@ func items[T any](list []T) []any {
 	return out
 }
 
-// more are queries of which there are as many as the spec has windows or thresholds, and the marks among them.
-func (x *scope) more(list string, v *view) {
+// more are queries of which there are as many as the spec has windows or thresholds, and whether they are marks.
+func (x *scope) more(list string) (out []query, marks bool) {
 	switch list {
 	case "thresholds":
-		x.markThresholds(v)
+		return x.durationMarks(), true
 	case "burn rates":
 		for _, w := range slo.BurnWindows {
-			v.queries = append(v.queries, query{x.errorRatio(x.picked, w) + " / on (" + x.id + ") group_left () " +
+			out = append(out, query{x.errorRatio(x.picked, w) + " / on (" + x.id + ") group_left () " +
 				x.budget(x.one), x.groupLegend(slo.FormatDuration(w))})
 		}
 	case "recent scores":
@@ -230,12 +230,13 @@ func (x *scope) more(list string, v *view) {
 			if w > 6*time.Hour {
 				read = x.long
 			}
-			v.queries = append(v.queries, query{read(x.pickedAgreements(), name), x.slaLegend() + ", " + slo.FormatDuration(w)})
+			out = append(out, query{read(x.pickedAgreements(), name), x.slaLegend() + ", " + slo.FormatDuration(w)})
 		}
-		if v.queries == nil {
-			v.queries = []query{{x.long(x.pickedAgreements(), series.RecordedCompositeScore), x.slaLegend()}}
+		if out == nil {
+			out = []query{{x.long(x.pickedAgreements(), series.RecordedCompositeScore), x.slaLegend()}}
 		}
 	}
+	return out, false
 }
 
 // anyOf reports whether an SLO is of all these kinds.

@@ -124,7 +124,7 @@ func (g *generator) board(f *boardFile, matcher string) *board {
 		Version:  1,
 		Editable: true, GraphTooltip: 1, Refresh: "1m", Time: timeRange{"now-24h", "now"}, Timezone: "browser",
 		Annotations: annotations{List: []annotation{{
-			Name: "Firing alerts", DataSource: prometheus, Enable: true, IconColor: bad, Step: "60s",
+			Name: "Firing alerts", DataSource: prometheus, Enable: true, IconColor: "red", Step: "60s",
 			Expr: `ALERTS{alertstate="firing",` + matcher + `}`, TitleFormat: "{{alertname}}",
 			TagKeys:    "severity,slo_tier,slo_kind",
 			TextFormat: "{{" + g.name + "}} {{instance}}",
