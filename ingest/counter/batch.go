@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/sloengine/sloengine/ingest/binread"
 )
@@ -19,7 +20,8 @@ type Batch struct {
 	record   bool // last is to be recorded
 	earlier  Counts
 	buf      []byte
-	observed Observation
+	observed []Observation
+	notes    map[noteKey]string
 }
 
 // Observation is a time in which a source read everything that its counters said, in Unix nanoseconds.
@@ -28,16 +30,22 @@ type Observation struct {
 	From, To int64
 }
 
-// Observed says what the request observed. It is recorded with the points.
-func (b *Batch) Observed(o Observation) { b.observed = o }
+// Observed adds what the request observed. It is recorded with the points.
+func (b *Batch) Observed(o Observation) { b.observed = append(b.observed, o) }
+
+// Note records a text under a key of a class; "" removes it. It is for what a caller must know after a kill.
+func (b *Batch) Note(class, key Key, text string) { b.notes[noteKey{class, key}] = text }
 
 // NewBatch returns an empty Batch.
-func NewBatch(t *Table) *Batch { return &Batch{table: t, classes: map[Key]*class{}} }
+func NewBatch(t *Table) *Batch {
+	return &Batch{table: t, classes: map[Key]*class{}, notes: map[noteKey]string{}}
+}
 
 // Begin starts another request.
 func (b *Batch) Begin() {
 	clear(b.classes)
-	b.added, b.record, b.observed = 0, false, Observation{}
+	clear(b.notes)
+	b.added, b.record, b.observed = 0, false, b.observed[:0]
 }
 
 // Observe replaces the counts of a point by what they add. Keep must follow if that is stored, or refused for good.
@@ -46,24 +54,25 @@ func (b *Batch) Observe(p *Point) Verdict {
 	if p.Start >= p.Time {
 		p.Start = 0
 	}
-	b.buf = p.append(b.buf[:0])
-	before, why := b.before(p)
-	switch why {
-	case Stale, Full:
+	if p.Began > p.Time {
+		p.Began = 0
+	}
+	b.buf = appendTail(p.append(b.buf[:0]), p.Began, false)
+	before, had, why := b.before(p)
+	if !had || why != Adds {
 		return why
-	case Baseline:
-	case Adds:
-		if before == "" {
-			break // all of it
-		}
-		r := binread.New([]byte(before))
-		b.earlier.read(&r)
-		if p.subtract(&b.earlier) {
-			break
-		}
-		if p.Start != 0 {
-			return Decreased
-		}
+	}
+	r := binread.New([]byte(before.counts))
+	b.earlier.read(&r)
+	began, _ := before.tail()
+	again := p.Began != 0 && (p.Began > before.time || began != 0 && p.Began-began > int64(time.Second))
+	switch {
+	case !again && p.subtract(&b.earlier):
+	case p.Start != 0 || p.Began != 0 && !again && began != 0:
+		return Decreased
+	case !again && p.Time-before.time <= p.Lenient:
+		return Stale
+	default:
 		r = binread.New(b.buf)
 		p.read(&r)
 		p.Reset = true // it began again
@@ -72,36 +81,62 @@ func (b *Batch) Observe(p *Point) Verdict {
 	return why
 }
 
-// before is the encoded counts of the point before, "" if there is none, and what that means for p.
-func (b *Batch) before(p *Point) (string, Verdict) {
+// Knows reports whether there is a point of the counter.
+func (b *Batch) Knows(p *Point) bool {
+	b.table.mu.Lock()
+	defer b.table.mu.Unlock()
+	at := p.target()
+	_, had := find(b.table.classes, p.Class, at).state(p.Series)
+	if !had {
+		_, had = find(b.classes, p.Class, at).state(p.Series)
+	}
+	return had
+}
+
+// before is the state of the point before, if it had one to compare with, and what that means for p.
+func (b *Batch) before(p *Point) (s state, had bool, why Verdict) {
 	t := b.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := p.target()
 	known, recorded := find(t.classes, p.Class, at), find(b.classes, p.Class, at)
-	s, had := recorded.state(p.Series)
-	if !had {
+	if s, had = recorded.state(p.Series); !had {
 		s, had = known.state(p.Series)
 	}
 	b.record = true
 	switch {
 	case had && p.Time <= s.time:
-		return "", Stale
+		return s, true, Stale
 	case had:
-		p.Before = s.time
+		p.Before = max(s.time, s.alive, known.lastBefore(p.Time), recorded.lastBefore(p.Time))
 		b.record = string(b.buf) != s.counts || p.Time-known.seen() > int64(touch)
-		return s.counts, Adds
+		if p.Scraped && !b.record {
+			known.note(p)
+		}
+		if began, held := s.tail(); held {
+			b.record = true
+			if !b.vanished(known, recorded, s.time, began, s.first()) {
+				p.Before, b.last = 0, *p
+				return s, false, Adds // it was not there under another name, so all of it was added
+			}
+		}
+		return s, true, Adds
 	case t.bytes+b.added+overhead+len(b.buf) > MaxBytes:
-		return "", Full
-	case known != nil && known.first < p.Time || recorded != nil && recorded.first < p.Time:
-		return "", Adds
+		return s, false, Full
+	}
+	b.last = *p
+	if p.Scraped {
+		return s, false, b.firstOfSeries(p, known, recorded)
+	}
+	if known != nil && known.first < p.Time || recorded != nil && recorded.first < p.Time {
+		return s, false, Adds
 	}
 	c, now := t.classes[p.Class], b.classes[p.Class]
 	renamed := known == nil && recorded == nil && (c != nil && c.runs[at.run] > 0 || now != nil && now.runs[at.run] > 0)
 	if c != nil && p.Start != 0 && p.Start >= c.since && !renamed {
-		return "", Adds
+		return s, false, Adds
 	}
-	return "", Baseline
+	return s, false, Baseline
 }
 
 func (p *Point) target() targetKey { return targetKey{run{p.Metric, p.Start}, p.Source} }
@@ -140,26 +175,49 @@ func (b *Batch) Keep() {
 		b.classes[p.Class] = c
 	}
 	of := c.target(p.target(), p.Time, p.Time)
+	if p.Reset {
+		of.fell = max(of.fell, p.Time)
+	}
 	if _, had := of.series[p.Series]; !had {
 		b.added += overhead + len(b.buf)
 	}
-	of.series[p.Series] = state{p.Time, string(b.buf)}
+	of.series[p.Series] = state{time: p.Time, counts: string(b.buf)}
 }
 
 // Empty reports whether there is nothing to record.
-func (b *Batch) Empty() bool { return len(b.classes) == 0 && b.observed.Source == "" }
+func (b *Batch) Empty() bool { return len(b.classes) == 0 && len(b.observed) == 0 && len(b.notes) == 0 }
 
 // AppendPosition appends what is to be recorded. It cannot leave events out: no limit may hold them back.
 func (b *Batch) AppendPosition(dst []byte, _ []int32) []byte {
-	dst = binread.AppendText(append(dst, 0, format), b.observed.Source)
-	if o := b.observed; o.Source != "" {
-		dst = binary.AppendUvarint(binary.AppendVarint(dst, o.From), uint64(o.To-o.From))
+	var first Observation
+	more := b.observed
+	if len(more) > 0 {
+		first, more = more[0], more[1:]
+	}
+	if dst = binread.AppendText(append(dst, 0, format), first.Source); first.Source != "" {
+		dst = first.appendTimes(dst)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(b.classes)))
 	for _, key := range slices.SortedFunc(maps.Keys(b.classes), compareKeys) {
 		dst = b.classes[key].append(appendKey(dst, key))
 	}
-	return dst
+	if len(more) == 0 && len(b.notes) == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(more)))
+	for _, o := range more {
+		dst = o.appendTimes(binread.AppendText(dst, o.Source))
+	}
+	return appendNotes(dst, b.notes)
+}
+
+func (o *Observation) appendTimes(dst []byte) []byte {
+	return binary.AppendUvarint(binary.AppendVarint(dst, o.From), uint64(o.To-o.From))
+}
+
+func (o *Observation) readTimes(r *binread.Reader) {
+	o.From = r.Varint()
+	o.To = o.From + int64(r.Uint())
 }
 
 func compareKeys(a, b Key) int { return cmp.Or(cmp.Compare(a.Hi, b.Hi), cmp.Compare(a.Lo, b.Lo)) }

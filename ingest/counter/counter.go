@@ -31,6 +31,12 @@ type Point struct {
 	Time           int64  // Unix nanoseconds, of the reading
 	Before         int64  // set by Observe: the time of the point before; 0 if none is known
 	Reset          bool   // set by Observe: the counter has fallen since, so that it began again
+
+	// Scraped says that all counters of a Source are read at once, so that a first point says more: see firstOfSeries.
+	Scraped bool
+	Began   int64 // Unix nanoseconds, as Start, where the counters of a Source have others; 0: unknown
+	Settle  int64 // of a Scraped one: first points count only so long after the class was first seen
+	Lenient int64 // a counter that falls within so many nanoseconds of its last point did not begin again
 	Counts
 }
 

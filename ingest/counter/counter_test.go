@@ -230,7 +230,7 @@ func TestDamage(t *testing.T) {
 	require.True(t, counter.IsPosition(position))
 	got, err := counter.NewTable().Apply(position)
 	require.NoError(t, err)
-	require.Equal(t, seen, got)
+	require.Equal(t, []counter.Observation{seen}, got)
 	apply(t, table, position)
 	data := table.Encode(nil)
 	for n := range position {

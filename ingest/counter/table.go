@@ -37,6 +37,7 @@ const format = 1
 type Table struct {
 	mu      sync.Mutex
 	classes map[Key]*class
+	notes   map[noteKey]string
 	series  int
 	bytes   int
 	version uint64
@@ -47,7 +48,8 @@ type Table struct {
 type class struct {
 	since   int64 // what was added before does not count
 	targets map[targetKey]*target
-	runs    map[run]int // the number of targets
+	runs    map[run]int   // the number of targets
+	began   map[int64]int // the number of counters that began then, of those that say it in their tail
 }
 
 // run is a metric since its counters began. Start times have nanoseconds, so that hardly two sources have the same.
@@ -61,7 +63,17 @@ type targetKey struct {
 	source Key
 }
 
-func newClass() *class { return &class{targets: map[targetKey]*target{}, runs: map[run]int{}} }
+func newClass() *class {
+	return &class{targets: map[targetKey]*target{}, runs: map[run]int{}, began: map[int64]int{}}
+}
+
+func (c *class) countBegan(s state, n int) {
+	if began, _ := s.tail(); began != 0 {
+		if c.began[began] += n; c.began[began] <= 0 {
+			delete(c.began, began)
+		}
+	}
+}
 
 // target returns a target, which is new if need be.
 func (c *class) target(at targetKey, first, last int64) *target {
@@ -71,26 +83,83 @@ func (c *class) target(at targetKey, first, last int64) *target {
 		c.targets[at] = of
 		c.runs[at.run]++
 	}
-	of.first, of.last = min(of.first, first), max(of.last, last)
+	if last > of.last {
+		of.before, of.last = of.last, last
+	}
+	of.first = min(of.first, first)
 	return of
 }
 
 type target struct {
 	first, last int64
+	before      int64 // the last time before last, since the start; 0: unknown
+	fell        int64 // when a counter of it began again last, since the start; 0: none did
+	alive       int64 // the last time of a point that said nothing new, since the start
 	series      map[uint64]state
 }
 
 // state is the last point of a counter.
 type state struct {
 	time   int64
-	counts string // Counts.append
+	alive  int64  // the last time of a point that said nothing new, since the start
+	counts string // Counts.append, and appendTail
 }
 
+// appendTail appends what few counters have: when they began, and whether the point is held, which is a first one of
+// which the next one tells whether it counts.
+func appendTail(dst []byte, began int64, held bool) []byte {
+	if began != 0 || held {
+		dst = binary.AppendVarint(dst, began)
+	}
+	if held {
+		dst = append(dst, 1)
+	}
+	return dst
+}
+
+func (s state) tail() (began int64, held bool) {
+	if s.counts == "" {
+		return 0, false
+	}
+	r := binread.New([]byte(s.counts))
+	r.Uint()
+	r.Uint()
+	r.Varint()
+	r.Varint()
+	for range r.Count(1) {
+		r.Uint()
+	}
+	if len(r.Rest) > 0 {
+		began, held = r.Varint(), len(r.Rest) > 0
+	}
+	return began, held
+}
+
+// first is the first count.
+func (s state) first() uint64 {
+	r := binread.New([]byte(s.counts))
+	return r.Uint()
+}
+
+// noteKey is where a text is noted.
+type noteKey struct{ class, key Key }
+
 // overhead is the memory of a state besides its counts.
-const overhead = 110
+const overhead = 120
 
 // NewTable returns an empty Table.
-func NewTable() *Table { return &Table{classes: map[Key]*class{}} }
+func NewTable() *Table { return &Table{classes: map[Key]*class{}, notes: map[noteKey]string{}} }
+
+// Notes hands out what was noted of a class.
+func (t *Table) Notes(class Key, each func(key Key, text string)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for at, text := range t.notes {
+		if at.class == class {
+			each(at.key, text)
+		}
+	}
+}
 
 // Version changes with every change of the Table.
 func (t *Table) Version() uint64 {
@@ -110,17 +179,17 @@ func (t *Table) Size() (series, bytes int) {
 func IsPosition(b []byte) bool { return len(b) > 1 && b[0] == 0 && b[1] == format }
 
 // Apply adds a position, and returns what it says was observed.
-func (t *Table) Apply(position []byte) (o Observation, err error) {
+func (t *Table) Apply(position []byte) (seen []Observation, err error) {
 	if !IsPosition(position) {
-		return o, fmt.Errorf("invalid position of counters, of %d bytes", len(position))
+		return nil, fmt.Errorf("invalid position of counters, of %d bytes", len(position))
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.version++
 	r := binread.New(position[2:])
-	if o.Source = r.Text(); o.Source != "" {
-		o.From = r.Varint()
-		o.To = o.From + int64(r.Uint())
+	if o := (Observation{Source: r.Text()}); o.Source != "" {
+		o.readTimes(&r)
+		seen = append(seen, o)
 	}
 	known := make(map[Key]bool, 1)
 	t.read(&r, func(r *binread.Reader, key Key) *class {
@@ -132,8 +201,16 @@ func (t *Table) Apply(position []byte) (o Observation, err error) {
 		}
 		return c
 	})
+	if len(r.Rest) > 0 {
+		for range r.Count(3) {
+			o := Observation{Source: r.Text()}
+			o.readTimes(&r)
+			seen = append(seen, o)
+		}
+		t.readNotes(&r)
+	}
 	if !r.Done() {
-		return Observation{}, fmt.Errorf("invalid position of counters, of %d bytes", len(position))
+		return nil, fmt.Errorf("invalid position of counters, of %d bytes", len(position))
 	}
 	for key, was := range known {
 		if c := t.classes[key]; !was {
@@ -143,7 +220,31 @@ func (t *Table) Apply(position []byte) (o Observation, err error) {
 		}
 	}
 	t.sweep()
-	return o, nil
+	return seen, nil
+}
+
+func (t *Table) readNotes(r *binread.Reader) {
+	for range r.Count(2*keyBytes + 1) {
+		at := noteKey{readKey(r), readKey(r)}
+		if was, had := t.notes[at]; had {
+			t.bytes -= overhead + len(was)
+			delete(t.notes, at)
+		}
+		if text := r.Text(); text != "" {
+			t.notes[at] = text
+			t.bytes += overhead + len(text)
+		}
+	}
+}
+
+func appendNotes(dst []byte, notes map[noteKey]string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(notes)))
+	for _, at := range slices.SortedFunc(maps.Keys(notes), func(a, b noteKey) int {
+		return cmp.Or(compareKeys(a.class, b.class), compareKeys(a.key, b.key))
+	}) {
+		dst = binread.AppendText(appendKey(appendKey(dst, at.class), at.key), notes[at])
+	}
+	return dst
 }
 
 // read adds what Batch.AppendPosition or Table.Encode wrote to the class that enter returns.
@@ -164,7 +265,13 @@ func (t *Table) read(r *binread.Reader, enter func(*binread.Reader, Key) *class)
 					t.series++
 					t.bytes += overhead
 				}
-				of.series[key] = state{when, string(counts)}
+				now := state{time: when, counts: string(counts)}
+				if had && now.first() < was.first() {
+					of.fell = max(of.fell, when)
+				}
+				of.series[key] = now
+				c.countBegan(was, -1)
+				c.countBegan(now, 1)
 			}
 		}
 	}
@@ -183,6 +290,7 @@ func (t *Table) sweep() {
 			if of.last < t.newest-int64(keep) {
 				for _, s := range of.series {
 					t.bytes -= overhead + len(s.counts)
+					c.countBegan(s, -1)
 				}
 				t.series -= len(of.series)
 				c.since = max(c.since, of.last)
@@ -220,6 +328,9 @@ func (t *Table) Encode(dst []byte) []byte {
 		dst = binary.AppendVarint(dst, c.since)
 		dst = c.append(dst)
 	}
+	if len(t.notes) > 0 {
+		dst = appendNotes(dst, t.notes)
+	}
 	return dst
 }
 
@@ -253,6 +364,7 @@ func (t *Table) Restore(data []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.version, t.series, t.bytes, t.classes = t.version+1, 0, 0, map[Key]*class{}
+	t.notes = map[noteKey]string{}
 	t.newest, t.swept = r.Varint(), r.Varint()
 	t.read(&r, func(r *binread.Reader, key Key) *class {
 		c := newClass()
@@ -260,6 +372,9 @@ func (t *Table) Restore(data []byte) error {
 		t.classes[key] = c
 		return c
 	})
+	if len(r.Rest) > 0 {
+		t.readNotes(&r)
+	}
 	if !r.Done() {
 		return fmt.Errorf("invalid counters of %d bytes", len(data))
 	}

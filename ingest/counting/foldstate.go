@@ -119,8 +119,8 @@ func (s FoldState) ApplyPosition(payload []byte) (record.Events, error) {
 	}
 	if counter.IsPosition(events.Position) {
 		seen, err := s.Counters.Apply(events.Position)
-		if seen.Source != "" {
-			s.Fold.Observe(seen.Source, seen.From, seen.To)
+		for _, o := range seen {
+			s.Fold.Observe(o.Source, o.From, o.To)
 		}
 		return events, err
 	}
@@ -148,7 +148,7 @@ func (s FoldState) Parts() []engine.Part {
 		out = append(
 			out, engine.Part{Name: PositionsPart, Version: s.Positions.Version(), Encode: s.Positions.Encode, Vital: true})
 	}
-	if series, _ := s.Counters.Size(); series > 0 {
+	if _, bytes := s.Counters.Size(); bytes > 0 {
 		out = append(out, engine.Part{Name: CountersPart, Version: s.Counters.Version(), Encode: s.Counters.Encode})
 	}
 	return out

@@ -24,6 +24,7 @@ type Unit struct {
 // SLO is how the events of one SLO look.
 type SLO struct {
 	Service, Type string
+	Owner         string   // the service that a token says
 	GroupBy       []string // labels of the series
 	Attributes    []string // that have their values; likewise
 }

@@ -37,11 +37,15 @@ type oneSeries struct {
 	points []point
 }
 
-// point is a sample: Unix nanoseconds, and what was counted.
+// point is a sample: Unix nanoseconds, what was counted, and since when; 0: it does not say that.
 type point struct {
-	at int64
-	n  float64
+	at    int64
+	n     float64
+	began int64
 }
+
+// isCount reports whether it is one of a counter. A stale marker is NaN.
+func (p point) isCount() bool { return p.n >= 0 && p.n < 1<<63 }
 
 // client asks a Prometheus.
 type client struct {
@@ -110,7 +114,9 @@ func (s *oneSeries) read(v *fastjson.Value) error {
 			return fmt.Errorf("a sample of %s is not a time and a number: %s", remote.Text(s.labels.get(nameLabel)),
 				remote.Text(pair.String()))
 		}
-		s.points = append(s.points, point{int64(at*1e3+0.5) * int64(time.Millisecond), n})
+		if p := (point{at: int64(at*1e3+0.5) * int64(time.Millisecond), n: n}); p.isCount() {
+			s.points = append(s.points, p)
+		}
 	}
 	return nil
 }

@@ -241,6 +241,7 @@ func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) error {
 	if !fresh {
 		return errNoSeries
 	}
+	s.rest()
 	if err := s.write(s.o.Intake.Now(), s.o.SizeLimits, s.o.Longest()); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ type scraped struct {
 }
 
 func (s *scraped) add(series string, at time.Time, n float64) {
-	s.series[series] = append(s.series[series], point{at.UnixNano(), n})
+	s.series[series] = append(s.series[series], point{at: at.UnixNano(), n: n})
 }
 
 func (s *scraped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -109,7 +109,7 @@ func (s *store) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tickets,
 	}
 	seen, err := s.counters.Apply(at.AppendPosition(nil, nil))
 	if err == nil {
-		s.seen = append(s.seen, seen)
+		s.seen = append(s.seen, seen...)
 	}
 	return engine.Result{Accepted: len(b.Events)}, err
 }
@@ -245,6 +245,41 @@ func TestGap(t *testing.T) {
 	r.round(t, 3604)
 	require.Equal(t, map[int64]int{1800: 100}, r.store.times)
 	require.Equal(t, Found{Beginnings: 1, Gaps: 1, InGaps: 100}, r.source.Progress()[0].Found)
+}
+
+// What a counter adds that did nothing for long counts when it was added, also after a start.
+func TestIdleCounter(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		r := newRig(t, quick, errors500)
+		for i := range 100 {
+			r.prometheus.add(`requests_total{job="web",route="/",code="200"}`, at(15*i), float64(i))
+			r.prometheus.add(`requests_total{job="web",route="/",code="500"}`, at(15*i), float64(5+i/99*7))
+			if restarted {
+				table := counter.NewTable()
+				require.NoError(t, table.Restore(r.store.counters.Encode(nil)))
+				r.store.counters = table
+				r.source = r.open()
+			}
+			r.round(t, 15*i+4)
+		}
+		require.Equal(t, 8, r.store.times[1480], "%v", r.store.times)
+	}
+}
+
+// A counter that goes on under other labels counts nothing that it counted before, beside others that go on.
+func TestRelabelledCounter(t *testing.T) {
+	r := newRig(t, quick, errors500)
+	for i := range 8 {
+		zone := ""
+		if i >= 4 {
+			zone = `,zone="a"`
+		}
+		r.prometheus.add(`requests_total{job="web",route="/",code="200"`+zone+`}`, at(15*i), 1e6+float64(10*i))
+		r.prometheus.add(`requests_total{job="web",route="/",code="404"}`, at(15*i), 3)
+		r.prometheus.add(`requests_total{job="web",route="/",code="204"}`, at(15*i), 1e9)
+		r.round(t, 15*i+4)
+	}
+	require.Equal(t, map[string]int{"shop~prometheus/availability route=/ success": 60}, r.store.sums)
 }
 
 // A latency of two metrics: all requests, and those up to a bound.
@@ -475,7 +510,7 @@ func TestSamplesThatAreLeftOut(t *testing.T) {
 	require.Len(t, troubles, 1)
 	require.Contains(t, troubles[0].Reason, "bad_attribute")
 	require.Equal(t, 1, strings.Count(r.log.String(), "source fails"), r.log.String())
-	r.prometheus.series = map[string][]point{`requests_total{job="web",route="/"}`: {{at(50).UnixNano(), 7}}}
+	r.prometheus.series = map[string][]point{`requests_total{job="web",route="/"}`: {{at: at(50).UnixNano(), n: 7}}}
 	r.round(t, 64)
 	require.Empty(t, r.source.o.Intake.Troubles())
 }

@@ -26,9 +26,13 @@ type tally struct {
 	hash    xxh3.Hasher
 	sums    map[cell]*sum
 	scrape  time.Duration
+	settle  time.Duration // counter.Point.Settle
+	later   []routed      // series that nothing was known of, which say more after the others
+	samples [][]point     // of them
 	id      uint64
 	found   Found
 	old     bool   // what is read is history
+	oldest  int64  // Unix nanoseconds; what is older is known and does not count
 	left    string // why a part of what was read is not counted; "": all is
 }
 
@@ -59,68 +63,118 @@ func newTally(counters *counter.Table, scrape time.Duration) tally {
 func (t *tally) begin() {
 	t.batch.Begin()
 	clear(t.sums)
-	t.found = Found{}
+	t.found, t.later, t.samples = Found{}, t.later[:0], t.samples[:0]
 }
 
-// count adds what the samples of one series say to the sums.
-func (t *tally) count(p *plan, one *oneSeries, both, isPart bool) {
-	series, target := one.labels.hash(&t.hash)
+// routed is a series of a unit.
+type routed struct {
+	plan         *plan
+	series       uint64
+	target       counter.Key
+	both, isPart bool
+	groups       []group // of the SLOs of the unit
+}
+
+type group struct {
+	values []string
+	key    string
+}
+
+// route makes the way of a series to a unit. Targets of two clusters may have one name.
+func route(p *plan, of seriesLabels, h *xxh3.Hasher, cluster string, both, isPart bool) routed {
+	r := routed{plan: p, both: both, isPart: isPart, groups: make([]group, len(p.SLOs))}
+	r.series, r.target = of.hash(h)
+	if cluster != "" {
+		r.target.Lo ^= xxh3.HashString(cluster)
+	}
 	if isPart { // also where a series is one of the total
-		series ^= p.part.key.Lo
+		r.series ^= p.part.key.Lo
 	}
-	for _, sample := range one.points {
-		if !(sample.n >= 0 && sample.n < 1<<63) {
-			continue // a stale marker is NaN
+	for i := range p.SLOs {
+		g := &r.groups[i]
+		for _, name := range p.SLOs[i].GroupBy {
+			g.values = append(g.values, of.get(name))
 		}
-		x := counter.Point{Class: p.class, Metric: p.total.key, Source: target, Series: series, Time: sample.at,
-			Counts: counter.Counts{Count: uint64(sample.n)}}
-		verdict := t.batch.Observe(&x)
-		gap := verdict == counter.Adds && x.Before > 0 && sample.at-x.Before > gapScrapes*int64(t.scrape)
-		t.found.note(&x, verdict, gap)
-		switch verdict {
-		case counter.Adds:
-			t.batch.Keep()
-		case counter.Baseline:
-			t.batch.Keep()
-			continue
-		case counter.Full:
-			t.left = fmt.Sprintf("the last samples of all series take %d MiB, and more are not counted: select fewer",
-				counter.MaxBytes>>20)
-			continue
-		default:
-			continue
-		}
-		if n := x.Count; n > 0 {
-			at := sample.at
-			if gap {
-				at -= (at - x.Before) / 2 // nobody knows when
-			}
-			width := step
-			if t.old {
-				width = oldStep
-			}
-			t.add(p, one.labels, at-at%width, n, both, isPart)
+		g.key = strings.Join(g.values, "\xff")
+	}
+	return r
+}
+
+func (r *routed) point(at point) counter.Point {
+	return counter.Point{Class: r.plan.class, Metric: r.plan.total.key, Source: r.target, Series: r.series, Time: at.at,
+		Counts: counter.Counts{Count: uint64(at.n)}, Began: at.began, Scraped: true}
+}
+
+// count adds what the samples of one series say to the sums. rest must follow after the last series.
+func (t *tally) count(p *plan, one *oneSeries, both, isPart bool) {
+	r := route(p, one.labels, &t.hash, "", both, isPart)
+	if x := r.point(point{}); !t.batch.Knows(&x) {
+		t.later, t.samples = append(t.later, r), append(t.samples, slices.Clone(one.points))
+		return
+	}
+	for _, at := range one.points {
+		t.sample(&r, at, 0)
+	}
+}
+
+func (t *tally) rest() {
+	for i := range t.later {
+		for _, at := range t.samples[i] {
+			t.sample(&t.later[i], at, 0)
 		}
 	}
+}
+
+// sample adds what a sample says to the sums. A counter that falls within lenient did not begin again.
+func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdict {
+	x := r.point(at)
+	x.Settle, x.Lenient = int64(t.settle), int64(lenient)
+	why := t.batch.Observe(&x)
+	gap := why == counter.Adds && x.Before > 0 && at.at-x.Before > gapScrapes*int64(t.scrape)
+	t.found.note(&x, why, gap)
+	switch why {
+	case counter.Adds:
+		t.batch.Keep()
+	case counter.Baseline:
+		t.batch.Keep()
+		return why
+	case counter.Full:
+		t.left = fmt.Sprintf("the last samples of all series take %d MiB, and more are not counted: select fewer",
+			counter.MaxBytes>>20)
+		return why
+	default:
+		return why
+	}
+	if n := x.Count; n > 0 {
+		at := at.at
+		if gap {
+			at -= (at - x.Before) / 2 // nobody knows when
+		}
+		if at < t.oldest {
+			return why
+		}
+		width := step
+		if t.old {
+			width = oldStep
+		}
+		t.add(r, at-at%width, n)
+	}
+	return why
 }
 
 // add counts n events of a series for all SLOs of the unit.
-func (t *tally) add(p *plan, of seriesLabels, at int64, n uint64, both, isPart bool) {
-	for i := range p.SLOs {
-		var values []string
-		for _, name := range p.SLOs[i].GroupBy {
-			values = append(values, of.get(name))
-		}
-		c := cell{p, i, at, strings.Join(values, "\xff")}
+func (t *tally) add(r *routed, at int64, n uint64) {
+	for i := range r.groups {
+		c := cell{r.plan, i, at, r.groups[i].key}
 		to := t.sums[c]
 		if to == nil {
-			to = &sum{values: values}
+			to = &sum{values: r.groups[i].values}
 			t.sums[c] = to
 		}
-		if !isPart {
+		if !r.isPart {
 			to.total += n
 		}
-		if isPart || both {
+		if r.isPart || r.both {
 			to.part += n
 		}
 	}
