@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"slo/fold":      {"slo", "slo/inflight", "ingest/binread", "ingest/event"},
 	"sla":           {"slo", "sla/forecast"},
 	"sla/evaluator": {"slo", "slo/fold", "sla", "reliability/health"},
-	"sla/fleet": {"slo", "slo/fold", "sla/annotation", "sla/evaluator", "ingest/binread",
+	"sla/fleet": {"slo", "slo/fold", "slo/traces", "sla/annotation", "sla/evaluator", "ingest/binread",
 		"reliability/remote"},
 	"sla/annotation": {"slo", "reliability/fsys"},
 	"sla/forecast":   {"slo"},

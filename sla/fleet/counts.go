@@ -8,6 +8,7 @@ import (
 
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/traces"
 )
 
 // MaxCountsBody is the most bytes of a CountsQuery.
@@ -22,6 +23,8 @@ type CountsQuery struct {
 	Losses []string `json:"losses,omitempty"`
 	Onsets bool     `json:"onsets,omitempty"` // asks when incidents began in the span
 	Span   [2]int64 `json:"span,omitzero"`    // Unix nanoseconds
+
+	Traces *TracesOf `json:"traces,omitempty"` // asks for failing traces
 }
 
 // CountRead is a fold.ReadRequest.
@@ -57,6 +60,8 @@ type Counts struct {
 
 	Onsets      []Onset
 	OnsetsKnown bool // false if those of that time are not retained any more
+
+	Traces []traces.Trace
 }
 
 type countsAnswer struct {
@@ -78,7 +83,8 @@ func DecodeCounts(data []byte, q *CountsQuery) (*Counts, error) {
 	c := new(Counts)
 	a := countsAnswer{Counts: c}
 	if json.Unmarshal(data, &a) != nil || a.Version != FormatVersion || len(c.Reads) != len(q.Reads) ||
-		len(c.Losses) != len(q.Losses) || len(c.Onsets) > MaxOnsets {
+		len(c.Losses) != len(q.Losses) || len(c.Onsets) > MaxOnsets ||
+		len(c.Traces) > traces.MaxPerSLO {
 		return nil, ErrFormat
 	}
 	for i := range c.Reads {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sloengine/sloengine/sla/annotation"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/traces"
 )
 
 // TestAnnotationsOfEngines: a fleet shows what its engines noted, each once, and asks for changes only.
@@ -103,4 +104,39 @@ func TestOnsetsOfEngines(t *testing.T) {
 	w.parts[1].Close()
 	_, known = w.fleet.Onsets(t.Context(), sp)
 	require.False(t, known)
+}
+
+// TestTracesOfEngines: the newest of all engines come first, and one that does not answer takes nothing from the others.
+func TestTracesOfEngines(t *testing.T) {
+	w := newWorld(t, 2)
+	w.open(Options{})
+	w.tick(w.all)
+	engines := len(w.parts)
+	const id = "shop/availability"
+	now := time.Now().UTC().Truncate(time.Second)
+	trace := func(n int, group string) *traces.Trace {
+		return &traces.Trace{ID: traces.ID{15: byte(n)}, Time: now.Add(-time.Duration(n) * time.Minute), Duration: -1,
+			Group: slo.Group{group}, Type: "order", Outcome: "failure"}
+	}
+	for i, p := range w.parts {
+		p.set(func() {
+			p.traces = traces.NewStore()
+			for n := range traces.MaxPerSLO - 1 {
+				p.traces.Add(id, now.UnixNano(), trace(engines*n+i, "a"))
+			}
+			p.traces.Add(id, now.UnixNano()+1, trace(0, "a")) // all engines know this one
+		})
+	}
+	all := w.fleet.Traces(t.Context(), id, slo.Group{"a"})
+	require.Len(t, all, traces.MaxPerSLO)
+	for n := range all {
+		require.Equal(t, *trace(n, "a"), all[n])
+	}
+	require.Empty(t, w.fleet.Traces(t.Context(), id, slo.Group{"b"}))
+	require.Len(t, w.fleet.Traces(t.Context(), id, nil), traces.MaxPerSLO)
+
+	w.parts[1].Close()
+	all = w.fleet.Traces(t.Context(), id, slo.Group{"a"})
+	require.Len(t, all, traces.MaxPerSLO)
+	require.NotContains(t, all, *trace(1, "a"))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/sla/evaluator"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/traces"
 )
 
 const worldSpec = `
@@ -88,6 +89,7 @@ type counter struct {
 	told  int // how often it told its annotations
 
 	onsets  []Onset
+	traces  *traces.Store
 	forgets bool // it retains no onsets of that time
 	calls   int
 }
@@ -136,6 +138,9 @@ func (c *counter) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		if q.Onsets {
 			out.Onsets, out.OnsetsKnown = c.onsets, !c.forgets
+		}
+		if q.Traces != nil {
+			out.Traces = c.traces.Of(q.Traces.ID, q.Traces.Group, time.Now())
 		}
 		_, _ = w.Write(EncodeCounts(&out))
 		return

@@ -3,11 +3,11 @@
 package traces
 
 import (
+	"bytes"
 	"cmp"
 	"container/list"
 	"encoding/hex"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -153,10 +153,15 @@ func (s *Store) Of(id slo.ID, group slo.Group, now time.Time) []Trace {
 			out = append(out, *t)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Trace) int {
-		return cmp.Or(b.Time.Compare(a.Time), strings.Compare(string(a.ID[:]), string(b.ID[:])))
-	})
+	Sort(out)
 	return out
+}
+
+// Sort puts the newest first, and those of the same time by id.
+func Sort(list []Trace) {
+	slices.SortStableFunc(list, func(a, b Trace) int {
+		return cmp.Or(b.Time.Compare(a.Time), bytes.Compare(a.ID[:], b.ID[:]))
+	})
 }
 
 // All returns the traces of all SLOs that are not too old, in the order in which they were added.

@@ -19,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/sla/fleet"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
+	"github.com/sloengine/sloengine/slo/traces"
 	"github.com/sloengine/sloengine/web/respond"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -39,6 +40,7 @@ type sumsAPI struct {
 	request func(now time.Time, minutes bool) fold.Request // what a report as of now needs
 	notes   func(most int) (all []annotation.Annotation, changes uint64)
 	onsets  func(sp slo.Span) (all []fleet.Onset, known bool)
+	traces  *traces.Store
 	now     func() time.Time
 	slots   chan struct{} // holds one for each request that is answered
 }
@@ -236,6 +238,9 @@ func (a *sumsAPI) past(c *gin.Context) {
 	if q.Onsets {
 		out.Onsets, out.OnsetsKnown = a.onsets(span)
 	}
+	if q.Traces != nil {
+		out.Traces = a.traces.Of(q.Traces.ID, q.Traces.Group, a.now())
+	}
 	if len(q.Losses) > 0 {
 		err = errors.Join(err, a.counts.Do(c.Request.Context(), func(f *fold.Fold) { out.Losses = f.Offers(q.Losses, span) }))
 	}
@@ -249,7 +254,7 @@ func (a *sumsAPI) past(c *gin.Context) {
 func newSumsAPI(p *parts, specs *counting.Specs, run string) *sumsAPI {
 	return &sumsAPI{
 		run: run, counts: p.evaluation.counts, specs: specs, request: p.evaluation.Request, notes: p.annotations.Latest,
-		onsets: p.incidents.onsets, now: time.Now, slots: make(chan struct{}, maxSumsCalls),
+		onsets: p.incidents.onsets, traces: p.storage.traces, now: time.Now, slots: make(chan struct{}, maxSumsCalls),
 	}
 }
 

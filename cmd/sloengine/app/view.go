@@ -24,6 +24,7 @@ import (
 	"github.com/sloengine/sloengine/sla/report"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/slo/traces"
 	"github.com/sloengine/sloengine/web"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
@@ -210,6 +211,17 @@ func (v *view) onsets(ctx context.Context, sp slo.Span) ([]report.Incident, bool
 	return out, known
 }
 
+// viewTraces are the failing traces of the engines.
+type viewTraces struct{ *fleet.Fleet }
+
+// Of asks the engines. An engine that does not answer in time has none.
+func (t viewTraces) Of(id slo.ID, group slo.Group, _ time.Time) []traces.Trace {
+	return t.Traces(context.Background(), id, group)
+}
+
+// All is nil: exemplars are those of each engine's own metrics.
+func (viewTraces) All(time.Time) []traces.Of { return nil }
+
 func (v *view) router(c *config.Config, set *metrics.Set) (http.Handler, error) {
 	opt, err := siteOptions(c, v.trail, v.eval.Latest, v.opt.Version, set)
 	if err != nil {
@@ -217,6 +229,7 @@ func (v *view) router(c *config.Config, set *metrics.Set) (http.Handler, error) 
 	}
 	opt.Engine, opt.Parts, opt.Annotations, opt.NoSeries = v.status, v.parts, v.fleet.Annotations(), true
 	opt.Counts, opt.Kept, opt.Onsets, opt.Traffic = v.fleet.Read, v.fleet.Kept, v.onsets, v.traffic
+	opt.Traces = viewTraces{v.fleet}
 	opt.Source, opt.Reload, opt.Public = v.specs.Source, v.reload, v.opt.Public
 	if v.web, err = web.New(opt); err != nil {
 		return nil, err
