@@ -356,8 +356,8 @@ func compileIndicator(spec *Indicator) (*indicator, error) {
 	if (spec.Kind == Completion) != (spec.Work != nil) || spec.Work != nil && spec.Slice != nil {
 		return nil, errors.New("work is what an indicator of completion has, and it has no slices")
 	}
-	if spec.Source != "" && (spec.Slice != nil || spec.Work != nil) {
-		return nil, errors.New("an indicator with a source has neither slices nor work")
+	if spec.Source != "" && spec.Work != nil {
+		return nil, errors.New("an indicator with a source has no work")
 	}
 	if sl := spec.Slice; sl != nil {
 		ind.bins = SliceBins

@@ -370,19 +370,23 @@ func (f *Fold) noteBackfill(s *service, t int64) {
 func (f *Fold) addBackfill(s *service, from, to int64) {
 	from = max(from, f.known)
 	for _, e := range s.eras {
-		ss := e.slices
-		if ss == nil {
-			e.add(from, to)
-			continue
-		}
-		// What ends less than a gap before the first slice ends with it, so that the order of events does not matter.
-		first, to := ss.first*ss.per, to
-		if to >= first-backfillGap {
-			to = max(to, first)
-		}
-		if lo, hi := e.add(max(from, first), to); lo < hi {
-			ss.stale(lo/ss.per, hi/ss.per+1)
-		}
+		e.addBackfill(from, to)
+	}
+}
+
+func (e *era) addBackfill(from, to int64) {
+	ss := e.slices
+	if ss == nil {
+		e.add(from, to)
+		return
+	}
+	// What ends less than a gap before the first slice ends with it, so that the order of events does not matter.
+	first := ss.first * ss.per
+	if to >= first-backfillGap {
+		to = max(to, first)
+	}
+	if lo, hi := e.add(max(from, first), to); lo < hi {
+		ss.stale(lo/ss.per, hi/ss.per+1)
 	}
 }
 
@@ -423,7 +427,10 @@ func (f *Fold) Observe(source string, from, to int64) {
 	f.clock++
 	for _, e := range s.eras {
 		if from < e.since {
-			e.add(from, to)
+			e.addBackfill(from, to)
+		}
+		if ss := e.slices; ss != nil {
+			ss.stale(from/ss.per, to/ss.per+1) // some may have been closed without having been observed
 		}
 	}
 	if n := len(s.spans) - 1; n >= 0 && s.spans[n].from <= from && from <= s.spans[n].to {

@@ -112,10 +112,54 @@ func TestLostStreams(t *testing.T) {
 	require.Equal(t, []float64{0}, shareOf(t, g, "shop/read", t0.Add(time.Minute), time.Minute))
 }
 
-func TestSourcesHaveNoSlices(t *testing.T) {
-	ind := read("a")
+// Slices are judged where the source observed them, also if it did so after they were closed and summed, and never where
+// it did not.
+func TestSlicesOfASource(t *testing.T) {
+	ind := read("prometheus")
 	ind.Slice = &Slice{Per: time.Minute, Target: 0.9}
-	f, err := New(Options{})
+	f := newFold(t, config(ind), t0)
+	at := func(minutes int) time.Time { return t0.Add(time.Duration(minutes) * time.Minute) }
+	now := t0
+	observe := func(from, to int) {
+		for i := from; i < to; i++ {
+			e := times(shop(at(i)), 10)
+			if i%4 == 0 {
+				e = failed(e)
+			}
+			mode := Live
+			if i < 0 {
+				mode = Backfill
+			}
+			require.NoError(t, tryApply(f, now, mode, e))
+		}
+		f.Observe("prometheus", at(from).UnixNano(), at(to).UnixNano())
+	}
+	want := func(good, bad uint64) {
+		t.Helper()
+		got := sums(f, "shop/read", slo.Span{From: at(-600), To: at(600)})[""][0]
+		require.Equal(t, []uint64{good, bad}, got[SliceGood:SliceBad+1])
+	}
+	observe(0, 1)
+	now = at(180)
+	tick(f, t0, now)
+	want(0, 1)
+	observe(60, 120)
+	want(45, 16)
+	observe(1, 60)
+	want(90, 30)
+	observe(-120, 0)
+	want(180, 60)
+	now = at(186)
+	tick(f, at(180), now)
+	want(180, 60)
+	again, err := New(Options{})
 	require.NoError(t, err)
-	require.ErrorContains(t, f.SetConfig(config(ind), t0.UnixNano()), "neither slices nor work")
+	for name, data := range stored(f) {
+		require.NoError(t, again.RestorePart(name, []byte(data)))
+	}
+	require.NoError(t, again.FinishRestore())
+	f = again
+	want(180, 60)
+	ind.Slice, ind.Work = nil, &Work{}
+	require.Error(t, f.SetConfig(config(ind), now.UnixNano()))
 }
