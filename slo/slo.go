@@ -119,7 +119,8 @@ type Indicator struct {
 	// PromSource is the source of the engine that reads the counters; "": none does, and the indicator is in rules only.
 	// It is not part of the spec.
 	PromSource string
-	PromLive   bool // with PromSource: the engine sends the alerts, and not the rules
+	PromLive   bool          // with PromSource: the engine sends the alerts, and not the rules
+	PromEvery  time.Duration // with PromSource: how often queries are evaluated, as slices of time; 0: counters are read
 
 	// PromQueries: PromQL with PromWindow for the window, at least once in each.
 	// One of PromBadQuery and PromGoodQuery is set. A query gives a number of
@@ -214,20 +215,21 @@ func (i *Indicator) PromForm() PromForm {
 // RulesOnly reports whether nothing is counted for the indicator by the engine.
 func (i *Indicator) RulesOnly() bool { return i.Kind == KindPrometheus && i.PromSource == "" }
 
-// PromStream names what the source of the indicator observes: a pair of counters.
-func (i *Indicator) PromStream() string {
-	sum := sha256.Sum256([]byte(i.PromTotal + "\n" + i.PromBad + "\n" + i.PromGood))
+// PromStream names what the source of the indicator observes: a pair of counters, or queries for slices of one length.
+func (s *SLO) PromStream() string {
+	i := &s.Indicator
+	text := i.PromTotal + "\n" + i.PromBad + "\n" + i.PromGood
+	if i.PromForm() != PromCounters {
+		text = fmt.Sprintf("%q %q %q %q %q %s %v %s", i.PromTotalQuery, i.PromBadQuery, i.PromGoodQuery,
+			i.PromErrorRatioQuery, i.PromQuery, i.PromOp, i.PromValue, s.JudgedSlice())
+	}
+	sum := sha256.Sum256([]byte(text))
 	return fmt.Sprintf("%s %x", i.PromSource, sum[:8])
 }
 
 // PromService is the service of the events that a source of counters makes for an SLO, whose type is its name. No event
 // from elsewhere can have it, and no selector of events finds it.
 func PromService(id ID) string { return id.Service() + "~prometheus" }
-
-// PromID is the SLO of such events.
-func PromID(service, typ string) ID {
-	return ID(strings.TrimSuffix(service, "~prometheus") + "/" + typ)
-}
 
 // PromAttribute is the attribute of these events that has the value of a label: its name, unless events have a field of
 // that name.
@@ -260,6 +262,19 @@ const (
 	Greater  Comparison = ">"
 	NotBelow Comparison = ">="
 )
+
+// Holds compares a sample with a value.
+func (c Comparison) Holds(x, value float64) bool {
+	switch c {
+	case Less:
+		return x < value
+	case NotAbove:
+		return x <= value
+	case Greater:
+		return x > value
+	}
+	return x >= value
+}
 
 // BudgetMethod says what is counted against the budget.
 type BudgetMethod string

@@ -145,7 +145,7 @@ func indicator(s *slo.SLO) (*fold.Indicator, error) {
 	case slo.KindEvents:
 		ind.Bad = matchers(s.Indicator.Bad)
 	case slo.KindPrometheus:
-		ind.Service, ind.Source, ind.GroupBy = slo.PromService(s.ID), s.Indicator.PromStream(), nil
+		ind.Service, ind.Source, ind.GroupBy = slo.PromService(s.ID), s.PromStream(), nil
 		for _, label := range s.GroupBy {
 			ind.GroupBy = append(ind.GroupBy, slo.PromAttribute(label))
 		}

@@ -148,12 +148,12 @@ func TestCompileCountersOfASource(t *testing.T) {
 	require.GreaterOrEqual(t, i, 0)
 	ind := cfg.Indicators[i]
 	require.Equal(t, "unpaid~prometheus", ind.Service)
-	require.Equal(t, api.Indicator.PromStream(), ind.Source)
+	require.Equal(t, api.PromStream(), ind.Source)
 	require.Equal(t, []string{"route", "label_type"}, ind.GroupBy)
 	require.Equal(t, []fold.Matcher{{Name: "type", Op: slo.OpEqual, Value: "api"}}, ind.Valid)
 	other := *api
 	other.Indicator.PromGood, other.Indicator.PromBad = "bad", ""
-	require.NotEqual(t, api.Indicator.PromStream(), other.Indicator.PromStream())
+	require.NotEqual(t, api.PromStream(), other.PromStream())
 	for _, x := range cfg.Indicators {
 		require.Equal(t, x.ID == "unpaid/api", x.Source != "", x.ID)
 	}

@@ -297,16 +297,12 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 			Value: fmt.Sprintf("at least %s events", format.Count(ind.AtLeast)),
 			Note:  cmp.Or(ind.During.String(), ind.Location.String())})
 	case slo.KindPrometheus:
-		part := site.Fact{Name: "Bad series", Value: format.Safe(ind.PromBad, format.MaxText), Code: true}
-		if ind.PromGood != "" {
-			part = site.Fact{Name: "Good series", Value: format.Safe(ind.PromGood, format.MaxText), Code: true}
-		}
 		alerts := site.Fact{Name: "Alerts", Value: "by rules in Prometheus",
 			Note: "the engine sends none, unless the source says alerts: live"}
 		if ind.PromLive {
 			alerts = site.Fact{Name: "Alerts", Value: "by the engine"}
 		}
-		fs = append(fs, site.Fact{Name: "All series", Value: format.Safe(ind.PromTotal, format.MaxText), Code: true}, part,
+		fs = append(append(fs, seriesFacts(&ind)...),
 			site.Fact{Name: "Read by", Value: "source " + format.Safe(ind.PromSource, format.MaxName)}, alerts)
 	}
 	fs = append(fs, counted(r, now)...)

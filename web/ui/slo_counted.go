@@ -2,10 +2,12 @@ package ui
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sloengine/sloengine/sla"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/format"
 	"github.com/sloengine/sloengine/web/site"
 )
@@ -46,4 +48,30 @@ func counted(r *sla.SLOReport, now time.Time) []site.Fact {
 			Note: fmt.Sprintf("%s events", format.Count(v.MissedEvents))})
 	}
 	return fs
+}
+
+// seriesFacts say what is counted of series of Prometheus.
+func seriesFacts(ind *slo.Indicator) []site.Fact {
+	text := func(name, query string) site.Fact {
+		return site.Fact{Name: name, Value: format.Safe(query, format.MaxText), Code: true}
+	}
+	evaluated := site.Fact{Name: "Evaluated", Value: "every " + slo.FormatDuration(ind.PromEvery) + " as time slices"}
+	part, query := "Bad", ind.PromBad+ind.PromBadQuery
+	if ind.PromGood+ind.PromGoodQuery != "" {
+		part, query = "Good", ind.PromGood+ind.PromGoodQuery
+	}
+	switch ind.PromForm() {
+	case slo.PromQueries:
+		evaluated.Note = "with as many events as the rates say, else 10,000 counts each"
+		return []site.Fact{text("Query of all", ind.PromTotalQuery), text("Query of the "+strings.ToLower(part), query),
+			evaluated}
+	case slo.PromRatio:
+		evaluated.Note = "of 10,000 counts each"
+		return []site.Fact{text("Query of the bad share", ind.PromErrorRatioQuery), evaluated}
+	case slo.PromThreshold:
+		evaluated.Note = "that count 1 each"
+		return []site.Fact{text("Query", ind.PromQuery), {Name: "Good sample",
+			Value: string(ind.PromOp) + " " + strconv.FormatFloat(ind.PromValue, 'g', -1, 64)}, evaluated}
+	}
+	return []site.Fact{text("All series", ind.PromTotal), text(part+" series", query)}
 }

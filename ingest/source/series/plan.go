@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -12,21 +13,31 @@ import (
 	"github.com/sloengine/sloengine/ingest/counter"
 )
 
-// Unit is a pair of counters, and the SLOs that compare them.
+// Unit is a pair of counters or queries, and the SLOs that compare them.
 type Unit struct {
 	Stream string // the name of what is observed, which no other unit has
-	Total  string // a selector of counters, without a range
-	Part   string // likewise, of the bad events, or of the good ones
-	Good   bool   // Part is that of the good ones
+	Form   Form
+	Total  string             // a selector of counters, without a range; of other forms a query
+	Part   string             // likewise, of the bad events, or of the good ones
+	Good   bool               // Part is that of the good ones
+	Every  time.Duration      // how often queries are evaluated
+	Holds  func(float64) bool // of a Gauge: whether a sample is good
 	SLOs   []SLO
 }
 
 // SLO is how the events of one SLO look.
 type SLO struct {
+	ID            string
 	Service, Type string
-	Owner         string   // the service that a token says
-	GroupBy       []string // labels of the series
-	Attributes    []string // that have their values; likewise
+	Owner         string        // the service that a token says
+	GroupBy       []string      // labels of the series
+	Attributes    []string      // that have their values; likewise
+	Slice         time.Duration // that it judges; 0: it judges events
+}
+
+func (s *SLO) equal(o *SLO) bool {
+	return s.ID == o.ID && s.Service == o.Service && s.Type == o.Type && s.Owner == o.Owner && s.Slice == o.Slice &&
+		slices.Equal(s.GroupBy, o.GroupBy) && slices.Equal(s.Attributes, o.Attributes)
 }
 
 // plan is a compiled unit.
@@ -37,13 +48,27 @@ type plan struct {
 	part  selector
 	// inside: the series of the part are among those of the total.
 	inside bool
+	weight float64 // of a sample of a query, in events; 0 if it does not say
 }
 
 // nameLabel is the label with the name of the metric.
 const nameLabel = "__name__"
 
-// pair names the counters in failures: several units may have one of them in common.
-func (p *plan) pair() string { return p.Total + " and " + p.Part }
+// pair names the SLOs and the counters in failures: several units may have some of them in common.
+func (p *plan) pair() string {
+	ids := make([]string, 0, len(p.SLOs))
+	for i := range p.SLOs[:min(len(p.SLOs), 5)] {
+		ids = append(ids, p.SLOs[i].ID)
+	}
+	name := strings.Join(ids, ", ")
+	if more := len(p.SLOs) - len(ids); more > 0 {
+		name += fmt.Sprintf(" and %d more", more)
+	}
+	if p.Form != Counters {
+		return name
+	}
+	return name + ": " + p.Total + " and " + p.Part
+}
 
 // selector is a parsed selector of series.
 type selector struct {
@@ -52,8 +77,11 @@ type selector struct {
 	matchers []*labels.Matcher
 }
 
-func newPlan(u Unit) (*plan, error) {
+func newPlan(u Unit, window time.Duration) (*plan, error) {
 	p := &plan{Unit: u, class: xxh3.HashString128(u.Stream)}
+	if u.Form != Counters {
+		return p, p.weigh(window)
+	}
 	var err error
 	if p.total, err = newSelector(u.Total); err != nil {
 		return nil, err

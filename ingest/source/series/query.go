@@ -26,7 +26,13 @@ var errTooLarge = errors.New("the answer is larger than 128 MiB")
 // queryError is an answer other than success.
 type queryError struct {
 	status int
+	kind   string // errorType of Prometheus; "" if there is none
 	text   string
+}
+
+// ofQuery reports whether another query may do.
+func (e *queryError) ofQuery() bool {
+	return e.status/100 == 4 || e.kind == "timeout" || e.kind == "execution"
 }
 
 func (e *queryError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
@@ -58,11 +64,20 @@ type client struct {
 // samples hands out the series of a selector with the samples after from, up to to. It is valid until the next call.
 func (c *client) samples(ctx context.Context, selector string, from, to time.Time, each func(*oneSeries)) (bytes int,
 	err error) {
-	form := url.Values{
+	return c.ask(ctx, "query", url.Values{
 		"query": {fmt.Sprintf("%s[%dms]", selector, to.Sub(from).Milliseconds())},
 		"time":  {strconv.FormatFloat(float64(to.UnixMilli())/1e3, 'f', 3, 64)},
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/api/v1/query", strings.NewReader(form.Encode()))
+	}, func(one *oneSeries) {
+		one.points = slices.DeleteFunc(one.points, func(p point) bool { return !p.isCount() })
+		if len(one.points) > 0 {
+			each(one)
+		}
+	})
+}
+
+// ask hands out the series of an answer.
+func (c *client) ask(ctx context.Context, path string, form url.Values, each func(*oneSeries)) (bytes int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/api/v1/"+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		return 0, err
 	}
@@ -84,10 +99,10 @@ func (c *client) samples(ctx context.Context, selector string, from, to time.Tim
 		if err == nil && v.Exists("error") {
 			text = string(v.GetStringBytes("error"))
 		}
-		return len(c.body), &queryError{resp.StatusCode, remote.Text(text)}
+		return len(c.body), &queryError{resp.StatusCode, string(v.GetStringBytes("errorType")), remote.Text(text)}
 	}
 	if kind := string(v.GetStringBytes("data", "resultType")); kind != "matrix" {
-		return len(c.body), &queryError{resp.StatusCode, remote.Text("the result is a " + kind + " instead of a matrix")}
+		return len(c.body), &queryError{resp.StatusCode, "", remote.Text("the result is a " + kind + " instead of a matrix")}
 	}
 	var s oneSeries
 	for _, item := range v.GetArray("data", "result") {
@@ -114,9 +129,7 @@ func (s *oneSeries) read(v *fastjson.Value) error {
 			return fmt.Errorf("a sample of %s is not a time and a number: %s", remote.Text(s.labels.get(nameLabel)),
 				remote.Text(pair.String()))
 		}
-		if p := (point{at: int64(at*1e3+0.5) * int64(time.Millisecond), n: n}); p.isCount() {
-			s.points = append(s.points, p)
-		}
+		s.points = append(s.points, point{at: int64(at*1e3+0.5) * int64(time.Millisecond), n: n})
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -98,12 +99,9 @@ func (s *Source) round(ctx context.Context) {
 	}
 	for _, u := range units {
 		p := s.plans[u.Stream]
-		if p == nil || !slices.EqualFunc(p.SLOs, u.SLOs, func(a, b SLO) bool {
-			return a.Service == b.Service && a.Type == b.Type && slices.Equal(a.GroupBy, b.GroupBy) &&
-				slices.Equal(a.Attributes, b.Attributes)
-		}) {
+		if p == nil || p.Every != u.Every || !slices.EqualFunc(p.SLOs, u.SLOs, func(a, b SLO) bool { return a.equal(&b) }) {
 			var err error
-			if p, err = newPlan(u); err != nil {
+			if p, err = newPlan(u, s.o.Window()); err != nil {
 				s.o.Intake.Fails(source.TroubleTopic, u.Total, "a selector cannot be read", err.Error())
 				continue
 			}
@@ -135,6 +133,8 @@ func (s *Source) report(p *plan, err error) source.Kind {
 	var answer *queryError
 	var busy *engine.UnavailableError
 	switch {
+	case errors.Is(err, errEarly):
+		return ""
 	case err == nil && s.left == "":
 		s.o.Intake.Works(source.TroubleTopic, p.pair())
 		return ""
@@ -142,8 +142,11 @@ func (s *Source) report(p *plan, err error) source.Kind {
 		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "a part of the samples is not counted", s.left)
 		return source.TroubleTopic
 	case errors.Is(err, errNoSeries):
-		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "no series has a sample", "no series of "+p.Total+
-			" has a sample: its SLOs are not observed")
+		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "no series has a sample", "no series of "+
+			cmp.Or(p.Total, p.Part)+" has a sample: its SLOs are not observed")
+		return source.TroubleTopic
+	case errors.Is(err, errTooMany), errors.Is(err, errTooLarge):
+		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "an answer of the Prometheus is too large", err.Error())
 		return source.TroubleTopic
 	case errors.As(err, &busy):
 		s.o.Intake.Fails(source.TroubleEngine, "", busy.Code, err.Error())
@@ -151,7 +154,7 @@ func (s *Source) report(p *plan, err error) source.Kind {
 	case errors.As(err, &answer) && (answer.status == http.StatusUnauthorized || answer.status == http.StatusForbidden):
 		s.o.Intake.Fails(source.TroubleCredentials, "", "the Prometheus refuses the credentials", err.Error())
 		return source.TroubleCredentials
-	case errors.As(err, &answer) && answer.status/100 == 4:
+	case errors.As(err, &answer) && answer.ofQuery():
 		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "the Prometheus refuses a query", err.Error())
 		return source.TroubleTopic
 	}
@@ -166,30 +169,36 @@ func (s *Source) catchUp(ctx context.Context, p *plan) error {
 	if err != nil {
 		return err
 	}
-	now := s.o.Intake.Now().Add(-scrapeDelay)
+	known := !from.IsZero()
+	now := p.align(s.o.Intake.Now().Add(-scrapeDelay))
 	back := s.o.Longest()
-	if from.IsZero() {
+	if !known {
 		back = max(min(s.o.History, back), 2*s.o.Scrape)
 	}
-	if oldest := now.Add(-back); from.Before(oldest) {
+	if oldest := p.align(now.Add(-back)); from.Before(oldest) {
 		from = oldest
 	}
 	s.book.began(&p.Unit, from)
 	// What is older than the allowed lateness is history, up to an hour that may pass while it is read.
-	late := now.Add(time.Hour - s.o.SizeLimits.AllowedLateness)
+	late := p.align(now.Add(time.Hour - s.o.SizeLimits.AllowedLateness))
 	for smaller := time.Duration(1); from.Before(now); {
 		length, end := slice, now
 		if s.old = from.Before(late); s.old {
 			length, end = oldSlice, late
 		}
-		to := from.Add(min(length/smaller, end.Sub(from)))
-		err := s.read(ctx, p, from, to)
+		to := p.align(from.Add(min(max(length, p.Every)/smaller, end.Sub(from))))
+		if !to.After(from) {
+			return errTooLarge
+		}
+		reached, err := s.read(ctx, p, from, to)
 		if errors.Is(err, errNoSeries) && to.Before(now) {
-			err = s.skip(ctx, p, to) // nobody was scraped then, or the Prometheus does not keep it
+			reached, err = to, s.skip(ctx, p, to) // nobody was scraped then, or the Prometheus does not keep it
 		}
 		switch {
+		case p.Form != Counters && known && errors.Is(err, errNoSeries) && to.Sub(from) <= s.o.Window():
+			return errEarly
 		case err == nil:
-			from = to
+			from = reached
 		case errors.Is(err, errTooLarge) && to.Sub(from) > 2*s.o.Scrape:
 			smaller *= 2
 		default:
@@ -215,9 +224,17 @@ func (s *Source) skip(ctx context.Context, p *plan, to time.Time) error {
 	return err
 }
 
-// read counts what happened between two times. Samples that came late for the time before are read once more: what is
-// known of a series tells which are new.
-func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) error {
+// read counts what happened between two times, and says how far it came.
+func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) (reached time.Time, err error) {
+	if p.Form != Counters {
+		return s.evaluate(ctx, p, from, to)
+	}
+	return to, s.readCounters(ctx, p, from, to)
+}
+
+// readCounters counts what counters added. Samples that came late for the time before are read once more: what is known
+// of a series tells which are new.
+func (s *Source) readCounters(ctx context.Context, p *plan, from, to time.Time) error {
 	s.begin()
 	samples, fresh := 0, false
 	count := func(partToo, isPart bool) func(*oneSeries) {

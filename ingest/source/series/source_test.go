@@ -34,7 +34,7 @@ var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // scraped is a Prometheus with samples that a test gives it.
 type scraped struct {
 	t       *testing.T
-	series  map[string][]point // by selector of one series
+	series  map[string][]point // by selector of one series, or by query and series
 	answer  func(http.ResponseWriter) bool
 	queries int
 }
@@ -48,17 +48,17 @@ func (s *scraped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.answer != nil && s.answer(w) {
 		return
 	}
+	if strings.HasSuffix(r.URL.Path, "/query_range") {
+		s.evaluate(w, r)
+		return
+	}
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.FormValue("query"))
 	require.NoError(s.t, err)
 	matrix := expr.(*parser.MatrixSelector)
 	at, err := strconv.ParseFloat(r.FormValue("time"), 64)
 	require.NoError(s.t, err)
 	to := time.UnixMilli(int64(at * 1e3))
-	type one struct {
-		Metric map[string]string `json:"metric"`
-		Values [][2]any          `json:"values"`
-	}
-	result := []one{}
+	result := []answered{}
 	for text, points := range s.series {
 		of, err := parser.NewParser(parser.Options{}).ParseMetric(text)
 		require.NoError(s.t, err)
@@ -66,7 +66,7 @@ func (s *scraped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, m := range matrix.VectorSelector.(*parser.VectorSelector).LabelMatchers {
 			matches = matches && m.Matches(of.Get(m.Name))
 		}
-		out := one{Metric: map[string]string{}}
+		out := answered{Metric: map[string]string{}}
 		of.Range(func(l labels.Label) { out.Metric[l.Name] = l.Value })
 		for _, p := range points {
 			if ts := time.Unix(0, p.at); ts.After(to.Add(-matrix.Range)) && !ts.After(to) && matches {
@@ -77,6 +77,15 @@ func (s *scraped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			result = append(result, out)
 		}
 	}
+	s.matrix(w, result)
+}
+
+type answered struct {
+	Metric map[string]string `json:"metric"`
+	Values [][2]any          `json:"values"`
+}
+
+func (s *scraped) matrix(w http.ResponseWriter, result []answered) {
 	require.NoError(s.t, json.NewEncoder(w).Encode(map[string]any{"status": "success",
 		"data": map[string]any{"resultType": "matrix", "result": result}}))
 }
@@ -199,7 +208,7 @@ func TestPartsInsideATotal(t *testing.T) {
 		{`a`, `b`, false},
 		{`{job="b"}`, `{job="b",code="500"}`, false},
 	} {
-		p, err := newPlan(Unit{Total: tt.total, Part: tt.part})
+		p, err := newPlan(Unit{Total: tt.total, Part: tt.part}, 0)
 		require.NoError(t, err)
 		require.Equal(t, tt.inside, p.inside, "%s %s", tt.total, tt.part)
 	}

@@ -153,11 +153,7 @@ func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdi
 		if at < t.oldest {
 			return why
 		}
-		width := step
-		if t.old {
-			width = oldStep
-		}
-		t.add(r, at-at%width, n)
+		t.add(r, at, n)
 	}
 	return why
 }
@@ -165,7 +161,7 @@ func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdi
 // add counts n events of a series for all SLOs of the unit.
 func (t *tally) add(r *routed, at int64, n uint64) {
 	for i := range r.groups {
-		c := cell{r.plan, i, at, r.groups[i].key}
+		c := cell{r.plan, i, t.border(at, r.plan.SLOs[i].Slice), r.groups[i].key}
 		to := t.sums[c]
 		if to == nil {
 			to = &sum{values: r.groups[i].values}
@@ -178,6 +174,14 @@ func (t *tally) add(r *routed, at int64, n uint64) {
 			to.part += n
 		}
 	}
+}
+
+// border is the begin of what is counted together with a time.
+func (t *tally) border(at int64, slice time.Duration) int64 {
+	if t.old {
+		return at - at%width(oldStep, slice)
+	}
+	return at - at%width(step, slice)
 }
 
 // write makes events of the sums.

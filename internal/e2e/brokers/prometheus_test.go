@@ -154,6 +154,26 @@ slos:
     group_by: [type, severity]
     indicator:
       prometheus: {total: 'http_requests_total{job="web"}', bad: 'http_requests_total{job="web",code=~"5.."}'}
+  - name: scraped
+    objective: 99
+    window: 30d
+    indicator:
+      prometheus: {query: 'max(http_requests_total{job="web",code="200"} > bool 0)', op: gte, value: 1}
+  - name: share
+    objective: 99
+    window: 30d
+    group_by: [route]
+    indicator:
+      prometheus:
+        error_ratio_query: >-
+          sum by (route) (rate(http_requests_total{job="web",code=~"5.."}[$window]))
+          / sum by (route) (rate(http_requests_total{job="web"}[$window])) < 2
+  - name: minutes
+    objective: 99
+    window: 30d
+    budgeting: {timeslices: {slice: 5m, target: 90}}
+    indicator:
+      prometheus: {total: 'http_requests_total{job="web"}', bad: 'http_requests_total{job="web",code=~"5.."}'}
 `
 
 // TestPrometheus: SLOs on the counters of a real Prometheus have what happened in the days before and since, whatever is
@@ -200,7 +220,8 @@ sources:
 		}
 		require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/slos"), &list))
 		for _, x := range list.Items {
-			if x.SLO == slo && (x.Group["route"] == "/cart" || x.Group["type"] == "web" && x.Group["severity"] == "") {
+			if x.SLO == slo && (len(x.Group) == 0 || x.Group["route"] == "/cart" ||
+				x.Group["type"] == "web" && x.Group["severity"] == "") {
 				g, b, coverage = x.Budget.Counts.Good, x.Budget.Counts.Bad, x.Coverage
 			}
 		}
@@ -223,6 +244,17 @@ sources:
 	g, b, coverage := counts("availability")
 	require.Equal(t, []int{good, bad}, []int{g, b})
 	require.InDelta(t, 2./30, coverage, 0.01)
+	testkit.Eventually(t, "so is that of queries", func() bool { g, _, c := counts("share"); return g > 0 && c > 0.06 })
+	hour := time.Hour.Seconds() / 10 // in slices, every one of which was read
+	g, _, coverage = counts("scraped")
+	require.InDelta(t, 2./30, coverage, 0.01)
+	require.InDelta(t, 48*hour, g, 0.02*48*hour)
+	g, b, _ = counts("share")
+	require.InDelta(t, 48*hour*10_000, g+b, 0.02*48*hour*10_000)
+	require.InEpsilon(t, (hour/2+47*hour/50/23)*10_000, b, 0.1)
+	g, b, _ = counts("minutes")
+	require.InDelta(t, 12, b, 1, "an hour of failures")
+	require.InDelta(t, 47*12, g, 2)
 
 	for i := range 4 {
 		web.add(`route="/cart",type="web",code="200"`, 100)

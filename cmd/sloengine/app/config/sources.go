@@ -40,7 +40,7 @@ func (s *Source) kinds() []string {
 		kind{"prometheus", s.Prometheus != nil})
 }
 
-// PrometheusSource is a Prometheus whose counters are read, for the SLOs with a `prometheus` indicator on counters.
+// PrometheusSource is a Prometheus whose series are read, for the SLOs with a `prometheus` indicator.
 type PrometheusSource struct {
 	httpServer      `yaml:",inline"`
 	series.Settings `yaml:",inline"`
@@ -55,17 +55,20 @@ func (p *PrometheusSource) Client() (*http.Client, error) {
 	return httpconfig.NewClientFromConfig(p.client(), "prometheus")
 }
 
-// AssignSources gives the SLOs on counters of Prometheus the first source that reads them, which counts them.
+// AssignSources gives the SLOs on series of Prometheus the first source that reads them, which counts them.
 func (c *Config) AssignSources(slos []*slo.SLO) {
 	for _, s := range slos {
 		in := &s.Indicator
-		if in.PromForm() != slo.PromCounters || s.JudgedSlice() > 0 {
+		if in.Kind != slo.KindPrometheus {
 			continue
 		}
 		for i := range c.Sources {
 			p := c.Sources[i].Prometheus
 			if p != nil && (len(p.Services) == 0 || slices.Contains(p.Services, s.ID.Service())) {
 				in.PromSource, in.PromLive = c.Sources[i].Name, p.Alerts == "live"
+				if in.PromForm() != slo.PromCounters {
+					in.PromEvery = series.Every(p.Interval, s.JudgedSlice())
+				}
 				break
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka"
+	"github.com/sloengine/sloengine/ingest/source/series"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -94,7 +95,7 @@ func TestPrometheusClient(t *testing.T) {
 	require.NotNil(t, client.Transport)
 }
 
-// The first source that reads a service reads its SLOs on counters. Others are left to rules.
+// The first source that reads a service reads its SLOs on series, whatever they count.
 func TestAssignSources(t *testing.T) {
 	var slos []*slo.SLO
 	for _, id := range []slo.ID{"bank/a", "shop/a", "shop/b", "shop/c"} {
@@ -108,12 +109,12 @@ func TestAssignSources(t *testing.T) {
 		slos = append(slos, s)
 	}
 	c := Config{Sources: []Source{{Name: "kafka"}, {Name: "one", Prometheus: &PrometheusSource{Services: []string{"shop"},
-		Alerts: "live"}}, {Name: "two", Prometheus: &PrometheusSource{Alerts: "rules"}}}}
+		Alerts: "live", Settings: series.Settings{Interval: 45 * time.Second}}}, {Name: "two", Prometheus: &PrometheusSource{Alerts: "rules"}}}}
 	c.AssignSources(slos)
 	var got []string
 	for _, s := range slos {
-		got = append(got, fmt.Sprintf("%s %q %v %v", s.ID, s.Indicator.PromSource, s.Indicator.PromLive, s.Indicator.RulesOnly()))
+		got = append(got, fmt.Sprintf("%s %q %v %s", s.ID, s.Indicator.PromSource, s.Indicator.PromLive, s.Indicator.PromEvery))
 	}
-	require.Equal(t, []string{`bank/a "two" false false`, `shop/a "one" true false`, `shop/b "" false true`,
-		`shop/c "" false true`}, got)
+	require.Equal(t, []string{`bank/a "two" false 0s`, `shop/a "one" true 0s`, `shop/b "one" true 45s`,
+		`shop/c "one" true 0s`}, got)
 }

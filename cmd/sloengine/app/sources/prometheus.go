@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest/source"
@@ -12,7 +13,7 @@ import (
 	"github.com/sloengine/sloengine/web/status"
 )
 
-// makePrometheus makes a source that reads counters of a Prometheus.
+// makePrometheus makes a source that reads counters of a Prometheus, and evaluates queries.
 func (s *Sources) makePrometheus(c *config.Source, r *runningSource) (run func(context.Context) error, err error) {
 	o := s.intake(c)
 	if r.intake, err = source.New(o); err != nil {
@@ -24,7 +25,7 @@ func (s *Sources) makePrometheus(c *config.Source, r *runningSource) (run func(c
 	}
 	r.series = series.New(series.Options{
 		Settings: c.Prometheus.Settings, URL: c.Prometheus.URL, Client: client,
-		Units:  func() []series.Unit { return s.units(c.Name) },
+		Units:  func() []series.Unit { return s.units(c.Name, c.Prometheus.Window()) },
 		Engine: s.o.Engine, Counters: s.o.Counters, Until: s.o.Observed, Intake: r.intake, SizeLimits: o.SizeLimits,
 		Longest: s.longest,
 	})
@@ -37,6 +38,9 @@ func (r *runningSource) counters() (out []status.SourceCounters) {
 		return nil
 	}
 	for _, p := range r.series.Progress() {
+		if p.Form != series.Counters {
+			continue
+		}
 		c := status.SourceCounters{URL: r.config.Prometheus.URL, Total: p.Total, Bad: p.Part,
 			ScrapeSeconds: r.config.Prometheus.Scrape.Seconds(), Began: p.Began.UTC(), Until: p.Until.UTC(), Samples: p.Samples,
 			Beginnings: p.Beginnings, NewSeries: p.NewSeries, FirstValues: p.First, Resets: p.Resets,
@@ -46,7 +50,7 @@ func (r *runningSource) counters() (out []status.SourceCounters) {
 			c.Bad, c.Good = "", p.Part
 		}
 		for i := range p.SLOs {
-			c.SLOs = append(c.SLOs, string(slo.PromID(p.SLOs[i].Service, p.SLOs[i].Type)))
+			c.SLOs = append(c.SLOs, p.SLOs[i].ID)
 		}
 		out = append(out, c)
 	}
@@ -67,26 +71,47 @@ func (s *Sources) Counters(id slo.ID) *status.SourceCounters {
 	return nil
 }
 
-// units are the pairs of counters of the SLOs that a source reads, in the order of their streams.
-func (s *Sources) units(name string) (out []series.Unit) {
+// units are the pairs of counters and the queries of the SLOs that a source reads, in the order of their streams.
+func (s *Sources) units(name string, window time.Duration) (out []series.Unit) {
 	for _, one := range s.o.Specs.InForce().Spec.SLOs {
 		in := &one.Indicator
 		if in.PromSource != name {
 			continue
 		}
-		stream := in.PromStream()
+		stream := one.PromStream()
 		i, found := slices.BinarySearchFunc(out, stream, func(u series.Unit, stream string) int {
 			return strings.Compare(u.Stream, stream)
 		})
 		if !found {
-			out = slices.Insert(out, i, series.Unit{Stream: stream, Total: in.PromTotal, Part: in.PromBad + in.PromGood,
-				Good: in.PromGood != ""})
+			u := unit(in, window)
+			u.Stream = stream
+			out = slices.Insert(out, i, u)
 		}
-		of := series.SLO{Service: slo.PromService(one.ID), Type: one.ID.Name(), GroupBy: one.GroupBy}
+		of := series.SLO{ID: string(one.ID), Service: slo.PromService(one.ID), Type: one.ID.Name(), GroupBy: one.GroupBy,
+			Slice: one.JudgedSlice()}
 		for _, label := range one.GroupBy {
 			of.Attributes = append(of.Attributes, slo.PromAttribute(label))
 		}
 		out[i].SLOs = append(out[i].SLOs, of)
 	}
 	return out
+}
+
+// unit is what a source reads for an indicator.
+func unit(in *slo.Indicator, window time.Duration) series.Unit {
+	u := series.Unit{Every: in.PromEvery}
+	switch in.PromForm() {
+	case slo.PromQueries:
+		u.Form, u.Good = series.Rates, in.PromGoodQuery != ""
+		u.Total = slo.PromAt(in.PromTotalQuery, window)
+		u.Part = slo.PromAt(in.PromBadQuery+in.PromGoodQuery, window)
+	case slo.PromRatio:
+		u.Form, u.Part = series.Ratio, slo.PromAt(in.PromErrorRatioQuery, window)
+	case slo.PromThreshold:
+		u.Form, u.Total = series.Gauge, in.PromQuery
+		u.Holds = func(x float64) bool { return in.PromOp.Holds(x, in.PromValue) }
+	default:
+		u.Total, u.Part, u.Good = in.PromTotal, in.PromBad+in.PromGood, in.PromGood != ""
+	}
+	return u
 }
