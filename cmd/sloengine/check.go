@@ -30,6 +30,7 @@ import (
 func newCheck(s cli.Streams) *cobra.Command {
 	var (
 		files   cli.SpecFiles
+		promql  cli.PromQL
 		engines engineFlags
 	)
 	p := &cli.Printer{Streams: s}
@@ -72,7 +73,7 @@ writes to no file and connects to nothing but the Prometheus and the engine that
 			if err := errors.Join(files.Check(), engines.check()); err != nil {
 				return err
 			}
-			sp, problems, err := spec.LoadPaths(files, s.In)
+			sp, problems, err := promql.Options().LoadPaths(files, s.In)
 			if err != nil {
 				return err
 			}
@@ -111,6 +112,7 @@ writes to no file and connects to nothing but the Prometheus and the engine that
 		},
 	}
 	files.Add(c.Flags())
+	promql.Add(c.Flags())
 	engines.add(c.Flags())
 	p.AddOutput(c.Flags(), "table", "json")
 	c.Flags().StringVarP(&settings, "config", "c", "", "engine settings (engine.yaml) to check as well")

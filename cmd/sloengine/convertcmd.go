@@ -9,6 +9,7 @@ import (
 
 func newConvert(s cli.Streams) *cobra.Command {
 	var files cli.SpecFiles
+	var promql cli.PromQL
 	out := "-"
 	c := &cobra.Command{
 		Use:   "convert -f FILE|DIR|-",
@@ -23,7 +24,7 @@ Nothing is dropped silently.`,
 			if err := files.Check(); err != nil {
 				return err
 			}
-			sp, problems, err := spec.LoadPaths(files, s.In)
+			sp, problems, err := promql.Options().LoadPaths(files, s.In)
 			if err != nil {
 				return err
 			}
@@ -40,6 +41,7 @@ Nothing is dropped silently.`,
 		},
 	}
 	files.Add(c.Flags())
+	promql.Add(c.Flags())
 	c.Flags().StringVar(&out, "out", out, "file to write, or - for standard output")
 	return c
 }

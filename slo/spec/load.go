@@ -16,10 +16,19 @@ import (
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
+// Options say how specs are read.
+type Options struct {
+	// LenientPromQL takes queries that Prometheus does not parse, with a warning: VictoriaMetrics has more functions.
+	LenientPromQL bool
+}
+
+// Load is that of the zero Options.
+func Load(files []File) (*Spec, Problems) { return Options{}.Load(files) }
+
 // Load reads files and checks them together. All problems are reported at once.
 // The Spec is nil if some problem is an error.
-func Load(files []File) (*Spec, Problems) {
-	r := &yamldoc.Reader{Options: yamldoc.Options{Synonyms: synonyms, Misplaced: misplaced}}
+func (opts Options) Load(files []File) (*Spec, Problems) {
+	r := &yamldoc.Reader{Options: yamldoc.Options{Synonyms: synonyms, Misplaced: misplaced, Lenient: opts.LenientPromQL}}
 	l := loader{Reader: r}
 	for _, f := range files {
 		for v := range r.Documents(f.Name, f.Data) {
@@ -46,10 +55,15 @@ func Load(files []File) (*Spec, Problems) {
 	return s, ps
 }
 
+// LoadPaths is that of the zero Options.
+func LoadPaths(paths []string, stdin io.Reader) (*Spec, Problems, error) {
+	return Options{}.LoadPaths(paths, stdin)
+}
+
 // LoadPaths reads files, folders and, for "-", standard input. A folder stands
 // for all *.yaml and *.yml files below it, hidden ones excepted. The error is of
 // the file system; what is wrong inside a file is a problem.
-func LoadPaths(paths []string, stdin io.Reader) (*Spec, Problems, error) {
+func (opts Options) LoadPaths(paths []string, stdin io.Reader) (*Spec, Problems, error) {
 	var files []File
 	seen := map[string]bool{}
 	for _, p := range paths {
@@ -72,7 +86,7 @@ func LoadPaths(paths []string, stdin io.Reader) (*Spec, Problems, error) {
 	if len(files) == 0 {
 		return nil, nil, errors.New("read spec: no file given")
 	}
-	s, ps := Load(files)
+	s, ps := opts.Load(files)
 	return s, ps, nil
 }
 

@@ -79,6 +79,12 @@ func readQueryAs(v *yamldoc.Value, rewrite func(string) string) (*promQuery, boo
 				yamldoc.Printable(yamldoc.Clip(filled[at[0]:at[1]])))
 			return nil, false
 		}
+		if v.Lenient() {
+			v.Warnf("load the rules with vmalert",
+				"%s: not PromQL, so Prometheus refuses its rules: %s", v.What, yamldoc.Printable(firstLine(err)))
+			q.expr = unknownExpr
+			return q, true
+		}
 		parseErrors(
 			v, err, "want PromQL with {{.window}} for the window, such as sum(rate(http_requests_total[{{.window}}]))")
 		return nil, false
@@ -94,6 +100,14 @@ func readQueryAs(v *yamldoc.Value, rewrite func(string) string) (*promQuery, boo
 		return nil, false
 	}
 	return q, true
+}
+
+// unknownExpr stands for a query that cannot be parsed: nobody knows what labels its samples have.
+var unknownExpr = &parser.Call{Func: parser.Functions["label_replace"]}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }
 
 // windowedQuery is query for one that must have the window somewhere.

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -217,4 +218,36 @@ func TestLabelsOf(t *testing.T) {
 
 func TestPromAt(t *testing.T) {
 	require.Equal(t, "sum(rate(a[30d])) / x30d", slo.PromAt("sum(rate(a[$window])) / x$window", 30*24*time.Hour))
+}
+
+// Functions of VictoriaMetrics are errors, and with LenientPromQL warnings at the same lines. Their text stays as it is.
+func TestLenientPromQL(t *testing.T) {
+	files := []File{{"x.yaml", []byte(`version: prometheus/v1
+service: shop
+slos:
+  - name: a
+    objective: 99
+    sli:
+      raw:
+        error_ratio_query: 1 - histogram_share(0.2, sum(rate(x_bucket[{{.window}}])) by (vmrange))
+  - name: b
+    objective: 99
+    sli: {events: {error_query: 'sum(rate(x{{.job}}[{{.window}}]))', total_query: 'sum(rate(x[{{.window}}]))'}}
+`)}}
+	s, ps := Load(files)
+	require.Nil(t, s)
+	require.Len(t, ps.Errors(), 2)
+	s, ps = Options{LenientPromQL: true}.Load(files)
+	require.Nil(t, s)
+	require.Len(t, ps.Errors(), 1, "a template is no query for VictoriaMetrics either: %s", ps)
+	require.Equal(t, 11, ps.Errors()[0].Line)
+
+	files[0].Data = bytes.ReplaceAll(files[0].Data, []byte("{{.job}}"), nil)
+	s, ps = Options{LenientPromQL: true}.Load(files)
+	require.Empty(t, ps.Errors().String())
+	require.Contains(t, ps.String(), "x.yaml:8:28: warning: error_ratio_query: not PromQL, so Prometheus refuses its rules")
+	require.Equal(t, "1 - histogram_share(0.2, sum(rate(x_bucket[$window])) by (vmrange))", s.SLOs[0].Indicator.PromErrorRatioQuery)
+	again, ps := Options{LenientPromQL: true}.Load([]File{{"y.yaml", Encode(s)}})
+	require.Empty(t, ps.Errors().String())
+	require.Equal(t, s.SLOs[0].Indicator, again.SLOs[0].Indicator)
 }

@@ -31,6 +31,8 @@ type Options struct {
 	Misplaced map[string]string
 	// Secret says that values may be secrets: problems do not quote them.
 	Secret bool
+	// Lenient asks readers to take text that others understand and they do not, with a warning.
+	Lenient bool
 }
 
 // Reader reads files and collects their problems. The zero value is ready for use.

@@ -64,6 +64,9 @@ func (v *Value) called(then string) string {
 // Errors is the number of errors so far, in all files of the Reader.
 func (v *Value) Errors() int { return v.file.errors }
 
+// Lenient reports whether text that others may understand is to be taken with a warning.
+func (v *Value) Lenient() bool { return v.file.Lenient }
+
 // IsNull reports whether nothing is written.
 func (v *Value) IsNull() bool { return isNull(v.n) }
 

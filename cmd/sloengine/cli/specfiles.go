@@ -31,12 +31,27 @@ func (p SpecFiles) Check() error {
 	return nil
 }
 
+// PromQL is the flag --promql: what becomes of queries that Prometheus cannot parse.
+type PromQL string
+
+// Add adds the flag.
+func (p *PromQL) Add(f *pflag.FlagSet) {
+	AddChoice(f, (*string)(p), "promql", "",
+		"queries that Prometheus cannot parse, such as those of VictoriaMetrics, are errors or warnings", "strict", "lenient")
+}
+
+// Options are those for reading specs.
+func (p PromQL) Options() spec.Options { return spec.Options{LenientPromQL: p == "lenient"} }
+
 // Read reads the spec and prints its problems if it has errors.
-func (p SpecFiles) Read(s Streams) (*spec.Spec, error) {
+func (p SpecFiles) Read(s Streams) (*spec.Spec, error) { return p.ReadAs(s, spec.Options{}) }
+
+// ReadAs is Read with options.
+func (p SpecFiles) ReadAs(s Streams, o spec.Options) (*spec.Spec, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	sp, problems, err := spec.LoadPaths(p, s.In)
+	sp, problems, err := o.LoadPaths(p, s.In)
 	if err != nil {
 		return nil, err
 	}
