@@ -25,12 +25,13 @@ const (
 	openKindCondition = "AlertCondition"
 	openKindTarget    = "AlertNotificationTarget"
 	openKindSource    = "DataSource"
+	openKindAdjust    = "BudgetAdjustment" // of Nobl9, and proposed for OpenSLO
 )
 
 var openKinds = []string{openKindSLO, openKindSLI, openKindService, openKindPolicy, openKindCondition,
-	openKindTarget, openKindSource}
+	openKindTarget, openKindSource, openKindAdjust}
 
-var openAlphaKinds = []string{openKindSLO, openKindService}
+var openAlphaKinds = []string{openKindSLO, openKindService, openKindAdjust}
 
 // openSLO are the documents of OpenSLO, which refer to each other by name,
 // whatever file they are in.
@@ -60,6 +61,10 @@ func (s *openSLO) document(v *yamldoc.Value, kind string, alpha bool) {
 		kinds = openAlphaKinds
 	}
 	if !slices.Contains(kinds, kind) {
+		if hint, known := nobl9Kinds[kind]; known && v.Peek("apiVersion").Raw() == Nobl9Version {
+			v.Peek("kind").Warnf(hint, "%s of Nobl9 is ignored", article(kind))
+			return
+		}
 		kindError(v, kind, kinds...)
 		return
 	}
@@ -282,16 +287,22 @@ func (s *openSLO) drafts(l *loader) []*draft {
 			out = append(out, d.service())
 		}
 	}
+	made := map[string]*draft{}
 	for _, d := range s.all {
 		if d.kind == openKindSLO && d.spec != nil {
 			if x := s.readSLO(d, services); x != nil {
 				out = append(out, x)
+				made[d.name] = x
 			}
 		}
 	}
 	for _, d := range s.all {
 		switch d.kind {
 		case openKindSLO, openKindService:
+		case openKindAdjust:
+			if d.spec != nil {
+				d.readAdjustment(made)
+			}
 		default:
 			if !d.used && l.Errors() == 0 {
 				d.at.Warnf("", "unused %s", d.kind)

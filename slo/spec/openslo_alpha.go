@@ -2,8 +2,12 @@ package spec
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/suggest"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -16,6 +20,97 @@ var (
 	nobl9Objective = []string{"displayName", "name", "op", "value", "target", "timeSliceTarget", "countMetrics",
 		"rawMetric", "composite", "primary"}
 )
+
+// nobl9Kinds are those that are left out, with what takes their place.
+var nobl9Kinds = map[string]string{
+	"Agent": "`sources` of engine.yaml name the Prometheus", "Direct": "`sources` of engine.yaml name the Prometheus",
+	"Alert": "", "AlertMethod": "write a receiver under `notifications`", "AlertPolicy": "write `alerting` of the SLO",
+	"AlertSilence": "use `sloengine silence add`", "Annotation": "use `sloengine annotate`",
+	"DataExport": "write `sinks` in engine.yaml", "Project": "", "Report": "write `reports` in engine.yaml",
+	"RoleBinding": "tokens say who reads which services", "UserGroup": "tokens say who reads which services",
+}
+
+// readAdjustment makes corrections of a BudgetAdjustment, one for each service. made are the drafts of SLOs by name.
+func (d *openObject) readAdjustment(made map[string]*draft) {
+	c := correctionDraft{Correction: slo.Correction{Name: d.name, Author: "OpenSLO", Reason: d.name}, at: d.at.At()}
+	if d.nobl9 {
+		c.Author = "Nobl9"
+	}
+	keys := keys{
+		at("description", textual(&c.Reason, filled, &textDoc)),
+		at("firstEventStart", single[time.Time]{&c.Start, (*yamldoc.Value).Instant, instantText, &instantDoc}).need(
+			"set when it begins, such as `firstEventStart: 2026-11-22T01:00:00Z`"),
+		at("duration", later{}).need("set how long it lasts, such as `duration: 2h`"),
+		at("rrule", later{}),
+		at("filters", later{}).need("name its SLOs: `filters: {slos: [{name: ...}]}`"),
+		at("overrides", later{}),
+	}
+	o := keys.read(d.spec)
+	if o == nil {
+		return
+	}
+	if o.Has("overrides") {
+		o.KeyErrorf("overrides", "write each occurrence as a correction of its own, without rrule",
+			"%s: changes of single occurrences are not converted", o.What)
+	}
+	if v := o.Get("duration"); v != nil {
+		if x, err := time.ParseDuration(v.Raw()); err == nil && x >= time.Second && x <= maxCorrection { // 1h0m0s
+			c.Duration = x
+		} else {
+			c.Duration, _ = readShorthand(v, time.Second, maxCorrection)
+		}
+	}
+	if whole := !c.Start.IsZero() && c.Duration > 0; whole {
+		c.checkStep(d.spec)
+		if v := o.Get("rrule"); v != nil && v.Raw() != "" {
+			c.readRRule(v, v.Raw())
+		}
+	}
+	in := o.Get("filters")
+	if in == nil {
+		return
+	}
+	f := in.Object("slos")
+	if f == nil {
+		return
+	}
+	list := f.Need("slos", "name its SLOs")
+	if list == nil {
+		return
+	}
+	items, _ := list.List()
+	ofService := map[string]*correctionDraft{}
+	for _, i := range items {
+		i.What = "slo"
+		x := i.Object("name", "project")
+		if x == nil {
+			continue
+		}
+		name := x.Need("name", "name the SLO")
+		if name == nil {
+			continue
+		}
+		target := made[name.Raw()]
+		if target == nil {
+			hint := suggest.DidYouMean(name.Raw(), slices.Sorted(maps.Keys(made)))
+			if hint == "" {
+				hint = "load the file that has it too, or remove it"
+			}
+			name.Errorf(hint, "%s: unknown SLO %q", d.spec.What, yamldoc.Clip(name.Raw()))
+			continue
+		}
+		of := ofService[target.service]
+		if of == nil {
+			own := c
+			of = &own
+			ofService[target.service] = of
+			target.corrections = append(target.corrections, of)
+		}
+		for _, s := range target.slos {
+			of.slos = append(of.slos, named{s.ID.Name(), name.At()})
+		}
+	}
+}
 
 // readAlpha reads the objectives of openslo/v1alpha. A threshold metric belongs to the SLO, ratio metrics to the
 // objective.
@@ -88,7 +183,7 @@ func (p *openSpec) readAlphaIndicator(s *sloDraft, o *yamldoc.Object) {
 }
 
 // readNobl9Metric reads the query of the one data source that is written.
-func readNobl9Metric(v *yamldoc.Value) (*promQuery, bool) {
+func (p *openSpec) readNobl9Metric(v *yamldoc.Value) (*promQuery, bool) {
 	o := v.Open()
 	if o == nil {
 		return nil, false
@@ -101,7 +196,8 @@ func readNobl9Metric(v *yamldoc.Value) (*promQuery, bool) {
 	switch key {
 	case "prometheus", "amazonPrometheus", "azurePrometheus":
 	default:
-		o.KeyErrorf(key, "export it to Prometheus, or send events",
+		p.unsupported = true
+		o.KeyErrorf(key, eventForm,
 			"unsupported data source %q: only Prometheus is supported", yamldoc.Clip(key))
 		return nil, false
 	}
@@ -123,14 +219,17 @@ func readNobl9Metric(v *yamldoc.Value) (*promQuery, bool) {
 
 func (p *openSpec) readAlphaMetric(v *yamldoc.Value) (*promQuery, bool) {
 	if p.doc.nobl9 {
-		return readNobl9Metric(v)
+		return p.readNobl9Metric(v)
 	}
 	o := v.Object("source", "queryType", "query", "metadata")
 	if o == nil {
 		return nil, false
 	}
 	source := o.Need("source", "set the source of the metric, such as `source: prometheus`")
-	if source == nil || !isPromSystem(source, source.Raw()) {
+	if source == nil {
+		return nil, false
+	}
+	if p.unsupported = !isPromSystem(source, source.Raw()); p.unsupported {
 		return nil, false
 	}
 	if o.Has("metadata") {

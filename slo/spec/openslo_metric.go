@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/prometheus/promql/parser"
@@ -79,7 +80,7 @@ func (p *openSpec) readRatio(s *sloDraft, v *yamldoc.Value) {
 	if p.doc.alpha {
 		keys := []string{"incremental", "good", "total"}
 		if p.doc.nobl9 {
-			keys = append(keys, "bad")
+			keys = append(keys, "bad", "goodTotal")
 		}
 		o = v.ObjectOr(map[string]string{"counter": "incremental"}, keys...)
 	} else {
@@ -95,6 +96,10 @@ func (p *openSpec) readRatio(s *sloDraft, v *yamldoc.Value) {
 	}
 	if o.Has("raw") {
 		p.readRaw(s, o)
+		return
+	}
+	if o.Has("goodTotal") {
+		o.KeyErrorf("goodTotal", eventForm, "countMetrics: goodTotal is for data sources other than Prometheus")
 		return
 	}
 	if o.Has("rawType") {
@@ -117,7 +122,11 @@ func (p *openSpec) readRatio(s *sloDraft, v *yamldoc.Value) {
 	if part == nil || total == nil {
 		return
 	}
+	p.unsupported = false
 	a, ok1 := p.count(part, counter)
+	if p.unsupported { // which is said once
+		return
+	}
 	b, ok2 := p.count(total, counter)
 	switch {
 	case !ok1 || !ok2:
@@ -205,7 +214,18 @@ func (p *openSpec) metric(v *yamldoc.Value) (*promQuery, bool) {
 		return nil, false
 	}
 	in.What = v.What
-	o = in.ObjectOr(map[string]string{"promql": "query"}, "query", "queryType")
+	all := in.Open()
+	if all == nil {
+		return nil, false
+	}
+	keys := []string{"query", "queryType"}
+	for _, k := range all.Keys { // the fields of a source are its own
+		if k != "promql" && !slices.Contains(keys, k) && suggest.DidYouMean(k, []string{"query", "queryType"}) == "" {
+			keys = append(keys, k)
+			all.KeyWarnf(k, "write it into the query", "%s: %q is ignored", v.What, yamldoc.Clip(k))
+		}
+	}
+	o = in.ObjectOr(map[string]string{"promql": "query"}, keys...)
 	if o == nil {
 		return nil, false
 	}
@@ -215,8 +235,11 @@ func (p *openSpec) metric(v *yamldoc.Value) (*promQuery, bool) {
 // readPromQL reads the query beside its type.
 func readPromQL(o *yamldoc.Object, what string) (*promQuery, bool) {
 	if t := o.Get("queryType"); t != nil && !strings.EqualFold(t.Raw(), "promql") {
-		t.Errorf("want promql", "unknown queryType %q", yamldoc.Clip(t.Raw()))
-		return nil, false
+		if t.Raw() != "query" { // of OpenSLO's own examples
+			t.Errorf("want promql", "unknown queryType %q", yamldoc.Clip(t.Raw()))
+			return nil, false
+		}
+		t.Warnf("write promql", "the query is read as PromQL")
 	}
 	q := o.Need("query", "add the query in PromQL")
 	if q == nil {
@@ -264,7 +287,8 @@ func (p *openSpec) isPrometheus(o *yamldoc.Object) bool {
 		o.Errorf("add `type: Prometheus`, or a metricSourceRef", "metricSource: type is missing")
 		return false
 	}
-	return isPromSystem(at, kind)
+	p.unsupported = !isPromSystem(at, kind)
+	return !p.unsupported
 }
 
 // isPromSystem reports whether PromQL can be asked of a system, named at a place.
@@ -276,11 +300,15 @@ func isPromSystem(at *yamldoc.Value, kind string) bool {
 	}
 	hint := suggest.DidYouMean(kind, []string{"Prometheus"})
 	if hint == "" {
-		hint = "export it to Prometheus, or send events"
+		hint = eventForm
 	}
 	at.Errorf(hint, "unsupported metric source %q: only Prometheus is supported", yamldoc.Clip(kind))
 	return false
 }
+
+// eventForm is what takes the place of metrics that no Prometheus has.
+const eventForm = "export it to Prometheus, or send events and write " +
+	"`indicator: {events: {valid: '{type=\"request\"}', bad: '{outcome=\"failure\"}'}}`, or `latency` with a threshold"
 
 // readSource gives the type of a DataSource. How to connect to it is the
 // business of the Prometheus that loads the rules.

@@ -28,6 +28,8 @@ type openSpec struct {
 
 	threshold     *yamldoc.Value // the metric of the whole SLO in OpenSLOAlpha
 	thresholdUsed bool
+
+	unsupported bool // the last metric is of another system than Prometheus
 }
 
 func (s *openSLO) readSLO(d *openObject, services []string) *draft {
@@ -467,10 +469,6 @@ func readOpenCalendar(v, duration *yamldoc.Value, length string) (slo.Window, bo
 	if !ok {
 		return slo.Window{}, false
 	}
-	if h, m, s := t.Clock(); h != 0 || m != 0 || s != 0 {
-		start.Errorf("use a start at 00:00:00", "startTime: calendar windows must begin at midnight")
-		return slo.Window{}, false
-	}
 	fits, hint := true, ""
 	switch unit {
 	case slo.Week:
@@ -481,6 +479,9 @@ func readOpenCalendar(v, duration *yamldoc.Value, length string) (slo.Window, bo
 		fits, hint = t.Day() == 1 && t.Month()%3 == 1, "use a start on January 1, April 1, July 1 or October 1"
 	case slo.Year:
 		fits, hint = t.YearDay() == 1, "use a start on January 1"
+	}
+	if clock := t.Format(time.TimeOnly); fits && clock != "00:00:00" {
+		start.Warnf("write a start at 00:00:00", "startTime: the window begins at midnight, not at %s", clock)
 	}
 	if !fits {
 		start.Errorf(hint, "startTime: a %s of the calendar does not begin on %s", unit, t.Format(time.DateOnly))

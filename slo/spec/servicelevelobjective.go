@@ -100,8 +100,9 @@ func (d *draft) readPyrraMetadata(v *yamldoc.Value, s *sloDraft) (name string) {
 				n.Warnf("add the label `pyrra.dev/service`", "the namespace %q is used as the service", d.service)
 			}
 		}
-	default:
-		o.Errorf("add the label `pyrra.dev/service`, or a namespace", "metadata: the service of the SLO is unknown")
+	default: // of the cluster's, and of Pyrra on files
+		d.service = "default"
+		o.Warnf("add the label `pyrra.dev/service`, or a namespace", "metadata: the service is %q", d.service)
 	}
 	if tags != nil {
 		s.Labels, _ = readForeignLabels(tags, func(at Position, k string) string {
