@@ -335,7 +335,6 @@ func (c *committer) append(at int64) error {
 	c.e.troubles[troubleLog].Note(nil)
 	c.wrote = time.Now()
 	took := c.wrote.Sub(began)
-	c.e.lastAppend.Store(int64(took))
 	c.e.opt.Metrics.appendSeconds.Update(took.Seconds())
 	c.e.opt.Metrics.groups.Inc()
 	c.clock.Wrote(at)

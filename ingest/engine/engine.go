@@ -70,12 +70,11 @@ type Engine struct {
 
 	troubles [troubleParts]health.Log
 
-	// Figures for Health. Each is written by one goroutine: durable, watermark, lastAppend and idStats by the committer,
+	// Figures for Health. Each is written by one goroutine: durable, watermark and idStats by the committer,
 	// folded by the reader, the rest by recovery, which has ended before the others start. Only checkpointHealth has two
 	// writers, the reader and the saver, and is therefore changed by compare-and-swap.
 	watermark        atomic.Int64
 	durable, folded  atomic.Uint64
-	lastAppend       atomic.Int64
 	startedAt        atomic.Uint64
 	recovered        atomic.Uint64
 	replayTodo       atomic.Uint64

@@ -47,7 +47,6 @@ type Health struct {
 type QueueHealth struct {
 	Requests int
 	Bytes    int64
-	Limit    int64
 }
 
 // LogHealth is about the write-ahead log.
@@ -57,8 +56,6 @@ type LogHealth struct {
 	Durable  uint64 // last record on disk
 	Folded   uint64 // last record counted
 	Lag      uint64 // records between the two
-
-	LastAppend time.Duration // write and sync of the last group
 }
 
 // CheckpointHealth is about the newest checkpoint.
@@ -66,7 +63,6 @@ type CheckpointHealth struct {
 	Position uint64    // last record in it
 	At       time.Time // zero before the first
 	Age      time.Duration
-	Took     time.Duration
 	Written  int64  // by this checkpoint alone
 	State    int64  // everything that it refers to
 	Failures uint64 // since the start
@@ -78,9 +74,6 @@ type CheckpointHealth struct {
 type IDHealth struct {
 	Count int
 	Bytes int64
-	Limit int64
-	// Since is the receive time from which on every id is recognised. It is zero while the table is empty.
-	Since time.Time
 	// Window is the dedup window: how long an id is recognised at the present rate. A duplicate after that is counted
 	// again.
 	Window time.Duration
@@ -112,8 +105,6 @@ func (e *Engine) Health() Health {
 		h.Watermark = time.Unix(0, at).UTC()
 	}
 	h.Queue.Requests, h.Queue.Bytes = e.queue.size()
-	h.Queue.Limit = e.opt.QueueBytes
-	h.Log.LastAppend = time.Duration(e.lastAppend.Load())
 	h.Log.Durable, h.Log.Folded = e.durable.Load(), e.folded.Load()
 	h.Log.Lag = h.Log.Durable - min(h.Log.Durable, h.Log.Folded)
 	h.Log.Bytes, h.Log.Segments = e.log.Size()
@@ -121,10 +112,7 @@ func (e *Engine) Health() Health {
 		h.Checkpoint.Age = max(0, now.Sub(h.Checkpoint.At))
 	}
 	ids := *e.idStats.Load()
-	h.IDs = IDHealth{Count: ids.Count, Bytes: ids.Bytes, Limit: e.opt.IDs.Bytes, Window: ids.Window}
-	if ids.Start > 0 {
-		h.IDs.Since = time.Unix(0, ids.Start).UTC()
-	}
+	h.IDs = IDHealth{Count: ids.Count, Bytes: ids.Bytes, Window: ids.Window}
 	return h
 }
 

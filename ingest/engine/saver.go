@@ -111,7 +111,7 @@ func (s *saver) save(state *checkpoint.State) error {
 	}
 	took := time.Since(began)
 	s.e.updateCheckpoint(func(h *CheckpointHealth) {
-		h.Position, h.At, h.Took = state.Seq, s.e.opt.Now(), took
+		h.Position, h.At = state.Seq, s.e.opt.Now()
 		h.Written, h.State = written, s.files.Bytes()
 	})
 	s.e.troubles[troubleCheckpoint].Note(nil)

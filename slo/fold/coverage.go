@@ -91,9 +91,6 @@ func merged(all []upSpan) []upSpan {
 	return out
 }
 
-// covers reports whether the engine was up throughout [from, to).
-func (u *uptime) covers(from, to int64) bool { return covers(u.spans, from, to) }
-
 // covers reports whether one of the rising spans holds [from, to).
 func covers(spans []upSpan, from, to int64) bool {
 	i, _ := slices.BinarySearchFunc(spans, from, func(s upSpan, t int64) int {

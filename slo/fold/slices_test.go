@@ -164,11 +164,11 @@ func TestUptime(t *testing.T) {
 		}
 		require.Equal(t, step.want, got)
 	}
-	require.True(t, u.covers(at(0), at(40)))
-	require.True(t, u.covers(at(72), at(80)))
-	require.False(t, u.covers(at(39), at(41)))
-	require.False(t, u.covers(at(94), at(96)))
-	require.False(t, u.covers(at(50), at(60)))
+	require.True(t, covers(u.spans, at(0), at(40)))
+	require.True(t, covers(u.spans, at(72), at(80)))
+	require.False(t, covers(u.spans, at(39), at(41)))
+	require.False(t, covers(u.spans, at(94), at(96)))
+	require.False(t, covers(u.spans, at(50), at(60)))
 	u.forget(at(60))
 	require.Len(t, u.spans, 3)
 }

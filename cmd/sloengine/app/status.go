@@ -105,23 +105,10 @@ func (e *engineStatus) get() status.Engine {
 }
 
 func webState(s engine.Status) status.State {
-	switch s {
-	case engine.StatusStarting:
-		return status.Starting
-	case engine.StatusRecovering:
-		return status.Recovering
-	case engine.StatusReady:
-		return status.Ready
-	case engine.StatusDiskLow:
-		return status.DiskLow
-	case engine.StatusClockJump:
-		return status.ClockJump
-	case engine.StatusPoisoned:
-		return status.Poisoned
-	case engine.StatusStopping, engine.StatusStopped:
+	if s == engine.StatusStopped {
 		return status.Stopping
 	}
-	return status.Failed
+	return status.State(s)
 }
 
 // delivery adds rate limits, notifications, reports, sources, sinks and dead letters.

@@ -28,82 +28,42 @@ func below(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// flags are the flags of a command, those of all commands above it included.
-func flags(c *cobra.Command) (all []*pflag.Flag) {
+// Flag is a flag as it is documented.
+type Flag struct {
+	Written, Kind, Usage string
+	Bool                 bool
+	Default              string // the value if it is not given, "" for none
+}
+
+// Flags are the flags of a command, those of all commands above it included.
+func Flags(c *cobra.Command) (all []Flag) {
 	see := func(f *pflag.Flag) {
-		if !f.Hidden && f.Name != "help" {
-			all = append(all, f)
+		if f.Hidden || f.Name == "help" {
+			return
 		}
+		kind, usage := pflag.UnquoteUsage(f)
+		x := Flag{Written: "--" + f.Name, Kind: kind, Usage: usage, Bool: f.Value.Type() == "bool", Default: f.DefValue}
+		if f.Shorthand != "" {
+			x.Written = "-" + f.Shorthand + ", " + x.Written
+		}
+		switch f.DefValue {
+		case "false", "[]", "0s":
+			x.Default = ""
+		}
+		all = append(all, x)
 	}
 	c.NonInheritedFlags().VisitAll(see)
 	c.InheritedFlags().VisitAll(see)
 	return all
 }
 
-// flagName is how a flag is written, with the kind of its value.
-func flagName(f *pflag.Flag) (flag, kind string) {
-	kind, _ = pflag.UnquoteUsage(f)
-	flag = "--" + f.Name
-	if f.Shorthand != "" {
-		flag = "-" + f.Shorthand + ", " + flag
-	}
-	return flag, kind
-}
-
-// flagDefault is the value of a flag that is not given, "" for none.
-func flagDefault(f *pflag.Flag) string {
-	switch f.DefValue {
-	case "", "false", "[]", "0s":
-		return ""
-	}
-	return f.DefValue
-}
-
-func longText(c *cobra.Command) string {
+// LongText is the description of a command.
+func LongText(c *cobra.Command) string {
 	if c.Long != "" {
 		return c.Long
 	}
 	return c.Short + "."
 }
-
-// Manual is the reference of all commands.
-func Manual(root *cobra.Command) string {
-	var b strings.Builder
-	b.WriteString("| command | what it does |\n|---|---|\n")
-	all := Commands(root)
-	for _, c := range all {
-		path := c.CommandPath()
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", path, strings.ReplaceAll(path, " ", "-"), cell(c.Short))
-	}
-	for _, c := range all {
-		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n\n%s\n```\n", c.CommandPath(), c.UseLine(),
-			strings.TrimRight(longText(c), "\n"))
-		if list := flags(c); len(list) > 0 {
-			b.WriteString("\n| flag | value | default | meaning |\n|---|---|---|---|\n")
-			for _, f := range list {
-				flag, kind := flagName(f)
-				_, usage := pflag.UnquoteUsage(f)
-				value := "none"
-				if v := flagDefault(f); v != "" {
-					value = "`" + v + "`"
-				}
-				if f.Value.Type() == "bool" {
-					value, kind = "off", "none"
-					if f.DefValue == "true" {
-						value = "on"
-					}
-				}
-				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", flag, cell(kind), cell(value), cell(usage))
-			}
-		}
-		if c.Example != "" {
-			fmt.Fprintf(&b, "\n```text\n%s\n```\n", strings.TrimRight(c.Example, "\n"))
-		}
-	}
-	return b.String()
-}
-
-func cell(s string) string { return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(s) }
 
 // man is the man page of a command in section 1. version and date are for its margins.
 func man(c *cobra.Command, version string, date time.Time) string {
@@ -113,19 +73,18 @@ func man(c *cobra.Command, version string, date time.Time) string {
 		quoted("sloengine "+version), quoted("sloengine"))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(page), escape(c.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n%s\n", escape(c.UseLine()))
-	fmt.Fprintf(&b, ".SH DESCRIPTION\n.nf\n%s\n.fi\n", escape(longText(c)))
-	if list := flags(c); len(list) > 0 {
+	fmt.Fprintf(&b, ".SH DESCRIPTION\n.nf\n%s\n.fi\n", escape(LongText(c)))
+	if list := Flags(c); len(list) > 0 {
 		b.WriteString(".SH OPTIONS\n")
 		for _, f := range list {
-			flag, kind := flagName(f)
-			_, usage := pflag.UnquoteUsage(f)
-			if f.Value.Type() == "bool" {
+			kind := f.Kind
+			if f.Bool {
 				kind = ""
 			}
-			fmt.Fprintf(&b, ".TP\n.B %s\n", escape(strings.TrimSpace(flag+" "+kind)))
-			b.WriteString(escape(usage))
-			if v := flagDefault(f); v != "" {
-				b.WriteString(escape(" (default " + v + ")"))
+			fmt.Fprintf(&b, ".TP\n.B %s\n", escape(strings.TrimSpace(f.Written+" "+kind)))
+			b.WriteString(escape(f.Usage))
+			if f.Default != "" {
+				b.WriteString(escape(" (default " + f.Default + ")"))
 			}
 			b.WriteString("\n")
 		}

@@ -1,4 +1,4 @@
-// Package shapetest holds the JSON Schema of a shape against documents, for tests.
+// Package shapetest holds the JSON Schema of a shape against documents and makes its reference, for tests.
 package shapetest
 
 import (

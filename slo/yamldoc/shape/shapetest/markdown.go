@@ -1,17 +1,19 @@
-package shape
+package shapetest
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/sloengine/sloengine/slo/yamldoc/shape"
 )
 
 // Markdown is the reference of a format: a section for each mapping, with a row for each key. root names the whole
 // document. Mappings with the same keys are described once.
-func (s *Shape) Markdown(root string) string {
+func Markdown(s *shape.Shape, root string) string {
 	var b strings.Builder
 	seen := map[string]string{} // the title of a table
 	skip := ""
-	s.Walk("", func(path string, m *Shape) {
+	s.Walk("", func(path string, m *shape.Shape) {
 		if skip != "" && strings.HasPrefix(path, skip) {
 			return
 		}
@@ -20,7 +22,7 @@ func (s *Shape) Markdown(root string) string {
 			title = root
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n", title)
-		table, same := m.table(path), m.signature()
+		table, same := table(m, path), signature(m)
 		if first, ok := seen[same]; ok {
 			fmt.Fprintf(&b, "The keys are those of [%s](#%s).\n", first, anchor(first))
 			skip = path + "."
@@ -36,9 +38,9 @@ func (s *Shape) Markdown(root string) string {
 }
 
 // signature is what two mappings share that are described once.
-func (s *Shape) signature() string {
+func signature(s *shape.Shape) string {
 	var b strings.Builder
-	s.Walk("", func(path string, m *Shape) {
+	s.Walk("", func(path string, m *shape.Shape) {
 		for i := range m.Keys {
 			k := &m.Keys[i]
 			fmt.Fprintf(&b, "%s %s %s %s %s\n", path, k.Name, k.String(), k.Default, k.Text)
@@ -47,12 +49,12 @@ func (s *Shape) signature() string {
 	return b.String()
 }
 
-func (s *Shape) table(path string) string {
+func table(s *shape.Shape, path string) string {
 	var b strings.Builder
 	for i := range s.Keys {
 		k := &s.Keys[i]
 		kind := k.String()
-		k.Inner(Child(path, k.Name), func(inner string, _ *Shape) {
+		k.Inner(shape.Child(path, k.Name), func(inner string, _ *shape.Shape) {
 			kind = strings.Replace(kind, "mapping", "[mapping](#"+anchor(inner)+")", 1)
 		})
 		value := "none"
