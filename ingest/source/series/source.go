@@ -77,7 +77,7 @@ func (s *Source) Run(ctx context.Context) error {
 	tick := time.NewTicker(s.o.Interval)
 	defer tick.Stop()
 	for {
-		s.round(ctx)
+		s.Round(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -86,8 +86,8 @@ func (s *Source) Run(ctx context.Context) error {
 	}
 }
 
-// round reads all units up to now.
-func (s *Source) round(ctx context.Context) {
+// Round reads all units up to now.
+func (s *Source) Round(ctx context.Context) {
 	failed := map[source.Kind]bool{}
 	units := s.o.Units()
 	for stream, p := range s.plans { // of units that the spec has no more

@@ -166,7 +166,7 @@ func newRig(t *testing.T, settings Settings, units ...Unit) *rig {
 // pass scrapes and reads.
 func (r *rig) round(t *testing.T, seconds int) {
 	r.now = began.Add(time.Duration(seconds) * time.Second)
-	r.source.round(t.Context())
+	r.source.Round(t.Context())
 }
 
 func at(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
