@@ -63,7 +63,7 @@ func beginGRPC(req *http.Request, s *requestState) *refusal {
 			return &refusal{status: http.StatusBadRequest, code: problemBadDeadline, closeConn: true,
 				detail: fmt.Sprintf("invalid grpc-timeout %.20q", text)}
 		}
-		s.deadline = due{s.h.o.Now().Add(wait - s.h.o.Reserve), true}
+		s.deadline = due{Time: s.h.o.Now().Add(wait - s.h.o.Reserve), own: true}
 	}
 	return s.parseEncoding(req.Header.Get("Grpc-Encoding"))
 }

@@ -289,6 +289,7 @@ func (b *bodies) free() {
 type due struct {
 	time.Time      // without the reserve; zero: never
 	own       bool // the request has it, and not the settings
+	soon      bool // before LeftTimeout, so that the request is served to its end whether its client leaves or not
 }
 
 // query holds the parsed parameters of a request.

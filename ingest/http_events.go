@@ -15,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/rejects"
 	"github.com/sloengine/sloengine/ingest/trace"
+	"github.com/sloengine/sloengine/reliability/connlimit"
 )
 
 // door is a protocol in which events arrive over HTTP. Everything between its questions and its answers is the same for
@@ -50,13 +51,20 @@ func (h *Handler) serve(c *gin.Context, s *requestState, d door) *refusal {
 		return r
 	}
 	if !s.deadline.IsZero() {
-		s.deadline = due{s.deadline.Add(-h.o.Reserve), true}
+		s.deadline = due{Time: s.deadline.Add(-h.o.Reserve), own: true}
 	}
 	if r = s.checkDeadline("before the request arrived"); r != nil {
 		return r
 	}
 	if r = d.begin(h, req, s); r != nil {
 		return r
+	}
+	within := h.o.Deadline
+	if s.deadline.own {
+		within = s.deadline.Sub(h.o.Now())
+	}
+	if s.deadline.soon = 0 < within && within <= h.o.LeftTimeout; s.deadline.soon {
+		connlimit.Steadfast(req)
 	}
 	if r = h.readBody(c, s, s.form.encoding); r != nil {
 		return r
@@ -359,7 +367,9 @@ func (h *Handler) commit(req *http.Request, s *requestState) *refusal {
 			s.leave()
 			return h.commitRefusal(s, err)
 		}
-		saved = h.keepCritical(context.WithoutCancel(ctx), s, b, t, result.Critical)
+		if len(result.Critical) > 0 {
+			saved = h.keepCritical(context.WithoutCancel(ctx), s, b, t, result.Critical)
+		}
 		if result.Merged > 0 {
 			h.o.Limiter.CountAggregated(result.Merged)
 		}
@@ -429,6 +439,9 @@ var errClientLeft = errors.New("the client closed the connection")
 // ends the context of the request then, and cannot distinguish such a sender from one that
 // disconnected, so both are served.
 func (h *Handler) store(ctx context.Context, s *requestState, todo []int32) (engine.Result, error) {
+	if s.deadline.soon {
+		return h.submit(context.WithoutCancel(ctx), s, todo)
+	}
 	if ctx.Err() == nil {
 		if result, err := h.submit(ctx, s, todo); !errors.Is(err, context.Canceled) {
 			return result, err

@@ -659,7 +659,7 @@ func TestLongCommitIsNotCutByTheBodyTimeout(t *testing.T) {
 // A whole request is stored also when its sender has closed the connection, or its half of it,
 // while the events wait for the log.
 func TestEventsOfAClosedConnectionAreStored(t *testing.T) {
-	r := newRig(t, nil)
+	r := newRig(t, func(o *HandlerOptions) { o.LeftTimeout = time.Second }) // ends before the deadline of the request
 	entered := make(chan struct{}, 2)
 	tries := 0
 	r.before = func(ctx context.Context) error {
@@ -678,6 +678,29 @@ func TestEventsOfAClosedConnectionAreStored(t *testing.T) {
 	require.Contains(t, string(answer), "202 Accepted")
 	require.Contains(t, string(answer), `"accepted":1`)
 	require.Equal(t, 1, r.events)
+}
+
+// A request that must be answered soon is served to its end whether its sender leaves or not, so nothing watches the sender.
+func TestRequestsWithADeadlineSoonGoOn(t *testing.T) {
+	r := newRig(t, nil)
+	r.before = func(ctx context.Context) error {
+		if ctx.Done() != nil {
+			return errors.New("the context can end")
+		}
+		return nil
+	}
+	url := "http://" + serveTCP(t, r) + EventsPath
+	for deadline, want := range map[string]int{
+		"": 202, testNow.Add(time.Second).Format(time.RFC3339): 202, testNow.Add(time.Minute).Format(time.RFC3339): 500,
+	} {
+		req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(line("a")))
+		require.NoError(t, err)
+		req.Header = http.Header{"Content-Type": {"application/json"}, "X-Request-Deadline": {deadline}}
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, want, resp.StatusCode, deadline)
+	}
 }
 
 // A log that takes nothing must not hold the events of disconnected senders forever, and events

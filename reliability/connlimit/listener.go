@@ -2,14 +2,12 @@ package connlimit
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -112,16 +110,6 @@ func (l *Limit) Serve(s *http.Server) {
 
 // Listener returns a listener that takes connections from a TCP listener.
 func (l *Limit) Listener(inner net.Listener) net.Listener { return &listener{inner, l} }
-
-type connKey struct{}
-
-// Trust notes that a request of the connection showed credentials that were right. The
-// context is that of the request.
-func Trust(ctx context.Context) {
-	if c, ok := ctx.Value(connKey{}).(*conn); ok && !c.trusted.Load() {
-		c.trusted.Store(true)
-	}
-}
 
 type listener struct {
 	net.Listener
@@ -246,39 +234,6 @@ func (l *Limit) remove(c *conn) {
 	l.conns[last] = nil
 	l.conns = l.conns[:last]
 	c.place = -1
-}
-
-// conn is a connection that counts.
-type conn struct {
-	*net.TCPConn
-	l     *Limit
-	place int // in Limit.conns, -1 once it is out; guarded by Limit.mu
-
-	trusted, idle atomic.Bool
-	since         atomic.Int64 // of the last change of state, nanoseconds since Limit.started: the clock may be set
-}
-
-// Close frees the place, too.
-func (c *conn) Close() error {
-	c.l.mu.Lock()
-	c.l.remove(c)
-	c.l.mu.Unlock()
-	return c.TCPConn.Close()
-}
-
-func (c *conn) changed(state http.ConnState) {
-	c.idle.Store(state == http.StateIdle)
-	if !c.trusted.Load() || state == http.StateIdle {
-		c.since.Store(int64(time.Since(c.l.started)))
-	}
-}
-
-func ownConn(c net.Conn) *conn {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	own, _ := c.(*conn)
-	return own
 }
 
 // descriptor is the number of a connection's descriptor, -1 if it has none any more.
