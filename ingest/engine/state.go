@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
@@ -56,6 +57,8 @@ type Part struct {
 	Vital bool
 }
 
+var views = sync.Pool{New: func() any { return new(event.View) }}
+
 // EachEvent calls f with every event of an events record. An event for which f returns an error or panics is refused,
 // and the next one follows. An error of EachEvent means that the record itself is invalid.
 //
@@ -66,10 +69,11 @@ func EachEvent(payload []byte, f func(backfill bool, v *event.View) error, refus
 	if err != nil {
 		return err
 	}
-	var view event.View
+	view := views.Get().(*event.View)
+	defer func() { *view = event.View{}; views.Put(view) }()
 	body := events.Body
 	for index := 0; index < events.Count; {
-		if index, body, err = eachUntilPanic(&view, events, index, body, f, refuse); err != nil {
+		if index, body, err = eachUntilPanic(view, events, index, body, f, refuse); err != nil {
 			return err
 		}
 	}
