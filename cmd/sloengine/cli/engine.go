@@ -56,6 +56,15 @@ func (e *Engine) AddForeign(f *pflag.FlagSet, flag, usage string) {
 	e.tokenFileFlags = append(e.tokenFileFlags, token)
 }
 
+// AddServer adds a flag of that name for a server that is no engine and is asked beside one, with a flag for its token.
+func (e *Engine) AddServer(f *pflag.FlagSet, flag, usage string) {
+	e.foreign = true
+	f.StringVar(&e.address, flag, "", usage)
+	e.addressFlags = append(e.addressFlags, f.Lookup(flag))
+	f.StringVar(&e.tokenFile, flag+"-token-file", "", "file with the bearer token of --"+flag)
+	e.tokenFileFlags = append(e.tokenFileFlags, f.Lookup(flag+"-token-file"))
+}
+
 // Named reports whether a flag names the engine.
 func (e *Engine) Named() bool { return changed(e.addressFlags) }
 
@@ -111,7 +120,7 @@ type Secret struct{ Token, File, From string }
 func (e *Engine) Secret() (Secret, error) {
 	for _, f := range e.tokenFileFlags {
 		if file := f.Value.String(); f.Changed && file != "" {
-			return Secret{File: file, From: "--token-file"}, nil
+			return Secret{File: file, From: "--" + f.Name}, nil
 		}
 	}
 	token, file := strings.TrimSpace(os.Getenv(EnvToken)), os.Getenv(EnvTokenFile)

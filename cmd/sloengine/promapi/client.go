@@ -1,5 +1,5 @@
 // Package promapi asks a running Prometheus, or what has its API, for the commands: how its counters are scraped, and
-// which of the usual ones it has, for which it proposes SLOs. It does not know how the engine counts them.
+// which of the usual ones it has, for which it proposes SLOs, and why it says another number than an engine.
 package promapi
 
 import (

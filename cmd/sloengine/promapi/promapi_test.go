@@ -17,8 +17,8 @@ import (
 	"github.com/sloengine/sloengine/slo/spec"
 )
 
-// series are what a fake server says that counters added, by metric.
-type series map[string][]Sample
+// timeSeries are what a fake server says that counters added, by metric.
+type timeSeries map[string][]Sample
 
 func s(value float64, labels ...string) Sample {
 	x := Sample{Labels: map[string]string{}, Value: value}
@@ -31,7 +31,7 @@ func s(value float64, labels ...string) Sample {
 var metric = regexp.MustCompile(`increase\(([a-z_]+)\{(.*)\}\[(\w+)\]`)
 
 // serve answers queries of a client, unless refuse does.
-func serve(t *testing.T, has series, refuse func(w http.ResponseWriter, r *http.Request, period string) bool) *Client {
+func serve(t *testing.T, has timeSeries, refuse func(w http.ResponseWriter, r *http.Request, period string) bool) *Client {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := metric.FindStringSubmatch(r.URL.Query().Get("query"))
 		if refuse != nil && refuse(w, r, query[3]) {
@@ -74,7 +74,7 @@ func TestEveryFamilyIsProposed(t *testing.T) {
 				bad = "Unavailable"
 			}
 			code := f.codes[len(f.codes)-1]
-			c := serve(t, series{
+			c := serve(t, timeSeries{
 				f.total: {s(99_950, f.by, "Web", code, "2"), s(40, f.by, "Web", code, bad), s(10, f.by, "Web", code, "50")},
 				f.histogram + "_bucket": {s(9400, f.by, "Web", "le", "0.1"), s(9600, f.by, "Web", "le", "0.25"),
 					s(9900, f.by, "Web", "le", "1"), s(10_000, f.by, "Web", "le", "+Inf")},
@@ -96,7 +96,7 @@ func TestEveryFamilyIsProposed(t *testing.T) {
 
 func TestServices(t *testing.T) {
 	const hostile = "it's \"\n# {x}: $a\x1b[2J\u202e\\"
-	has := series{
+	has := timeSeries{
 		"http_requests_total": {
 			s(10, "job", "shop", "code", "200"),
 			s(5, "job", "shop", "status", "500"), // code comes first
@@ -142,7 +142,7 @@ func TestServicesAreBounded(t *testing.T) {
 		has = append(has, s(float64(1000-i), "job", fmt.Sprint("job", i), "code", "200"))
 	}
 	has = append(has, s(5000, "job", strings.Repeat("x", 1000), "code", "200"))
-	text, slos := propose(t, serve(t, series{"http_requests_total": has}, nil), Options{})
+	text, slos := propose(t, serve(t, timeSeries{"http_requests_total": has}, nil), Options{})
 	require.Len(t, slos, maxServices)
 	require.Contains(t, slos, slo.ID("job48/availability"))
 	require.Contains(t, text, "#   job=\"job49\"\n")
@@ -150,7 +150,7 @@ func TestServicesAreBounded(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	has := series{"http_requests_total": {s(1, "job", "a", "code", "200")}}
+	has := timeSeries{"http_requests_total": {s(1, "job", "a", "code", "200")}}
 	c := serve(t, has, func(w http.ResponseWriter, r *http.Request, _ string) bool {
 		_, _, basic := r.BasicAuth()
 		if ok := basic || r.Header.Get("Authorization") == "Bearer t0ken"; !ok {
@@ -181,7 +181,7 @@ version`)
 
 // A server that refuses to read a week is asked for less.
 func TestShorterPeriods(t *testing.T) {
-	has := series{"http_requests_total": {s(1, "job", "a", "code", "200")}}
+	has := timeSeries{"http_requests_total": {s(1, "job", "a", "code", "200")}}
 	text, _ := propose(t, serve(t, has, func(w http.ResponseWriter, _ *http.Request, period string) bool {
 		if period == "1h" {
 			return false
@@ -235,7 +235,7 @@ func FuzzLabels(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		text = strings.ToValidUTF8(text, "?")
-		_, slos := propose(t, serve(t, series{"http_requests_total": {s(1, "job", text, "code", "200")}}, nil), Options{})
+		_, slos := propose(t, serve(t, timeSeries{"http_requests_total": {s(1, "job", text, "code", "200")}}, nil), Options{})
 		require.Len(t, slos, 1)
 		for _, x := range slos {
 			require.Equal(t, selector("http_requests_total", equal("job", text)), x.Indicator.PromTotal)

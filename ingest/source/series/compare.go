@@ -78,6 +78,8 @@ type Increase struct {
 const (
 	// margin is how far around the window samples are looked for.
 	margin = time.Hour
+	// fewSamples in an answer mean that the next one may be of a longer time.
+	fewSamples = 200_000
 	// gapScrapes is how many scrapes are missing in a gap.
 	gapScrapes = 3
 )
@@ -144,6 +146,7 @@ func Compare(ctx context.Context, c *Comparison) (*Compared, error) {
 	at, end := c.From.Add(-margin), c.To.Add(margin)
 	for length := oldSlice; at.Before(end); {
 		to := at.Add(min(length, end.Sub(at)))
+		before := r.samples
 		err := r.piece(ctx, at, to)
 		var refused *queryError
 		if tooMuch := errors.Is(err, errTooLarge) || errors.As(err, &refused) &&
@@ -154,6 +157,9 @@ func Compare(ctx context.Context, c *Comparison) (*Compared, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if r.samples-before < fewSamples {
+			length = min(2*length, 24*time.Hour)
 		}
 		if at = to; c.Progress != nil {
 			c.Progress(at, r.samples)
@@ -219,8 +225,8 @@ func (r *comparing) take(one *oneSeries, sides [2]bool) error {
 		r.series[key] = f
 	}
 	for _, p := range one.points {
-		if !(p.n >= 0 && p.n < 1<<63) || p.at <= f.at {
-			continue // a stale marker is NaN
+		if !p.isCount() || p.at <= f.at {
+			continue
 		}
 		if r.samples++; r.samples > r.MaxSamples {
 			return fmt.Errorf("%w: more than %d samples", ErrTooMany, r.MaxSamples)

@@ -1,0 +1,78 @@
+package brokers
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/internal/testkit"
+)
+
+// reconciled is what the command reconcile prints.
+type reconciled struct {
+	Engine, Increase, Difference, Unexplained struct{ Valid, Bad float64 }
+	Causes                                    []struct {
+		Cause, Why string
+		Valid, Bad float64
+	}
+	Explained bool
+	Notes     []string
+}
+
+// TestReconcile: what the engine counts from a real Prometheus and what its increase() says differ by causes that add up.
+func TestReconcile(t *testing.T) {
+	needPrometheus(t)
+	dir := t.TempDir()
+	good, bad := madeHistory(t, dir, 2)
+	target := httptest.NewServer(&requests{counts: map[string]int{}})
+	defer target.Close()
+	address := behindPassword(t, startPrometheus(t, dir, target.URL))
+	e2etest.WriteFile(t, dir, "password", "secret")
+	spec := e2etest.WriteFile(t, dir, "spec.yaml", counterSpec)
+	p, ok := e2etest.ServeIn(t, dir, spec, fmt.Sprintf(`sources:
+  - name: metrics
+    prometheus:
+      url: %q
+      basic_auth: {username: reader, password_file: password}
+      interval: 1s
+      history: 30d
+`, address))
+	require.True(t, ok, p.Log)
+	want := fmt.Sprintf(`"counts":{"good":%d,"bad":%d`, good, bad)
+	testkit.Eventually(t, "the history is counted", func() bool {
+		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), want)
+	})
+	withPassword := strings.Replace(address, "//", "//reader:secret@", 1)
+	for _, window := range [][2]string{{"40h", "30m"}, {"30h", "20h"}, {"72h", "10h"}, {"2h", "65m"}} {
+		args := []string{"reconcile", "--url", p.Base, "--slo", "shop/availability", "--prometheus", withPassword,
+			"--from", window[0], "--to", window[1]}
+		out, errOut, code := e2etest.Command(t, args...)
+		require.Zero(t, code, "%s%s", out, errOut)
+		require.NotContains(t, out, "secret")
+		t.Log(out)
+		out, errOut, code = e2etest.Command(t, append(args, "-o", "json")...)
+		require.Zero(t, code, errOut)
+		var r reconciled
+		require.NoError(t, json.Unmarshal([]byte(out), &r))
+		require.Positive(t, r.Engine.Bad)
+		require.Zero(t, r.Unexplained, out)
+		sum := 0.0
+		for _, c := range r.Causes {
+			require.NotEqual(t, "server", c.Cause, "the arithmetic is that of this Prometheus")
+			sum += c.Valid
+		}
+		require.InDelta(t, r.Difference.Valid, sum, 1e-3)
+	}
+	_, errOut, code := e2etest.Command(t, "reconcile", "--url", p.Base, "--slo", "shop/availability")
+	require.NotZero(t, code)
+	require.Contains(t, errOut, "401")
+	_, errOut, code = e2etest.Command(t, "reconcile", "--url", p.Base, "--slo", "shop/missing", "--prometheus", withPassword)
+	require.NotZero(t, code)
+	require.Contains(t, errOut, "no source of the engine counts shop/missing")
+	p.Stop(t)
+}
