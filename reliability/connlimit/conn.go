@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -54,7 +55,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if len(p) == 1 && c.steadfast.Load() {
 		return 0, nil
 	}
-	if err := c.read.begin(c); err != nil {
+	if err := c.read.begin(c.TCPConn.SetReadDeadline); err != nil {
 		return 0, err
 	}
 	n, err := c.TCPConn.Read(p)
@@ -62,11 +63,35 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SetReadDeadline is part of net.Conn.
-func (c *conn) SetReadDeadline(t time.Time) error { return c.read.change(c, t) }
+// Write is part of net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	if err := c.write.begin(c.TCPConn.SetWriteDeadline); err != nil {
+		return 0, err
+	}
+	n, err := c.TCPConn.Write(p)
+	c.write.end()
+	return n, err
+}
 
-// SetWriteDeadline is part of net.Conn. A write has begun, or begins soon.
-func (c *conn) SetWriteDeadline(t time.Time) error { return c.write.change(c, t) }
+// ReadFrom is part of io.ReaderFrom, by which files are sent.
+func (c *conn) ReadFrom(r io.Reader) (int64, error) {
+	if err := c.write.begin(c.TCPConn.SetWriteDeadline); err != nil {
+		return 0, err
+	}
+	n, err := c.TCPConn.ReadFrom(r)
+	c.write.end()
+	return n, err
+}
+
+// SetReadDeadline is part of net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	return c.read.change(c.l.started, t, c.TCPConn.SetReadDeadline)
+}
+
+// SetWriteDeadline is part of net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	return c.write.change(c.l.started, t, c.TCPConn.SetWriteDeadline)
+}
 
 // SetDeadline is part of net.Conn.
 func (c *conn) SetDeadline(t time.Time) error {
@@ -99,66 +124,51 @@ func ownConn(c net.Conn) *conn {
 	return own
 }
 
-// A server sets up to six deadlines in each request, most of which pass unused: the one for a request that is there
-// already, the one for the time without a request. So a deadline is rounded up to a multiple of deadlineStep, and is
-// handed to the system only if it differs from the last one, and for reads only when there is one.
+// deadline is that of reads or of writes.
+//
+// A server sets up to eight of them in each request, most of which pass unused, such as the one for a request that is
+// there already. So a deadline is rounded up to a multiple of deadlineStep, and handed to the system only while
+// something is read or written, and if it differs from the one before.
 type deadline struct {
 	mu         sync.Mutex
-	want, have int64 // nanoseconds since Limit.started; never: none, passed: long ago
-	running    bool  // a read
+	want, have time.Time
+	running    bool
 }
 
-const (
-	deadlineStep = 250 * time.Millisecond
+const deadlineStep = 250 * time.Millisecond
 
-	never  = 0
-	passed = -1
-)
-
-// change sets a deadline, at once if it is for a read that runs.
-func (d *deadline) change(c *conn, t time.Time) error {
+// change sets the deadline, from which steps are counted.
+func (d *deadline) change(from, t time.Time, set func(time.Time) error) error {
+	if after := t.Sub(from); !t.IsZero() && after > 0 {
+		t = from.Add((after + deadlineStep - 1).Truncate(deadlineStep))
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch after := t.Sub(c.l.started); {
-	case t.IsZero():
-		d.want = never
-	case after <= 0:
-		d.want = passed
-	default:
-		d.want = int64((after + deadlineStep - 1).Truncate(deadlineStep))
-	}
-	if d != &c.write && !d.running {
+	d.want = t
+	if !d.running {
 		return nil
 	}
-	return d.apply(c)
+	return d.apply(set)
 }
 
 // apply hands the deadline to the system. d.mu is held.
-func (d *deadline) apply(c *conn) error {
+func (d *deadline) apply(set func(time.Time) error) error {
 	if d.want == d.have {
 		return nil
 	}
-	var t time.Time
-	switch d.want {
-	case never:
-	case passed:
-		t = c.l.started.Add(-time.Hour)
-	default:
-		t = c.l.started.Add(time.Duration(d.want))
-	}
 	d.have = d.want
-	if d == &c.write {
-		return c.TCPConn.SetWriteDeadline(t)
-	}
-	return c.TCPConn.SetReadDeadline(t)
+	return set(d.want)
 }
 
-// begin is called before a read, and end after it.
-func (d *deadline) begin(c *conn) error {
+// begin is called before a read or a write, and end after it.
+func (d *deadline) begin(set func(time.Time) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if err := d.apply(set); err != nil {
+		return err
+	}
 	d.running = true
-	return d.apply(c)
+	return nil
 }
 
 func (d *deadline) end() {
