@@ -123,11 +123,14 @@ func (d defined) live() Live {
 	l := d.Live
 	l.Labels = maps.Clone(d.rule.Labels)
 	for k, v := range l.Labels {
-		l.Labels[k] = strings.ReplaceAll(v, literalBraces, "{{")
+		l.Labels[k] = LabelText(v)
 	}
 	l.Texts = newTexts(d.rule.Annotations)
 	return l
 }
+
+// LabelText is the value that the label of a rule has on its alerts.
+func LabelText(ofRule string) string { return strings.ReplaceAll(ofRule, literalBraces, "{{") }
 
 // rulesOf are the rules of some alerts.
 func rulesOf(all []defined) []rules.Rule {
@@ -139,20 +142,20 @@ func rulesOf(all []defined) []rules.Rule {
 }
 
 // LiveAlerts lists the alerts of a spec that an engine evaluates from its own
-// reports, in the order of the rules: all of them, except those on SLOs on
-// Prometheus series, and on the tables of the rules themselves.
+// reports, in the order of the rules: all of them, except those on SLOs that
+// it does not count, and on the tables of the rules themselves.
 func LiveAlerts(in rules.Spec, o Options) []Live {
 	g := newGenerator(in, o)
 	var out []Live
 	add := func(all ...defined) {
 		for _, d := range all {
-			if !onPrometheus(d.SLO) && !onPrometheus(d.Effect) {
+			if !rulesOnly(d.SLO) && !rulesOnly(d.Effect) {
 				out = append(out, d.live())
 			}
 		}
 	}
 	for _, s := range in.SLOs {
-		if !onPrometheus(s) {
+		if !rulesOnly(s) {
 			tiers, _ := Tiers(s)
 			add(g.sloAlerts(s, tiers)...)
 		}
@@ -162,7 +165,7 @@ func LiveAlerts(in rules.Spec, o Options) []Live {
 	}
 	services := map[string]bool{}
 	for _, s := range in.SLOs {
-		if service := s.ID.Service(); !onPrometheus(s) && !services[service] {
+		if service := s.ID.Service(); s.Indicator.Kind != slo.KindPrometheus && !services[service] {
 			services[service] = true
 			add(g.senderSilent(service))
 		}
@@ -170,7 +173,5 @@ func LiveAlerts(in rules.Spec, o Options) []Live {
 	return out
 }
 
-// onPrometheus reports whether the alerts on an SLO, if there is one, are those of rules in Prometheus.
-func onPrometheus(s *slo.SLO) bool {
-	return s != nil && s.Indicator.Kind == slo.KindPrometheus && !s.Indicator.PromLive
-}
+// rulesOnly reports whether the alerts on an SLO, if there is one, can only be rules in Prometheus.
+func rulesOnly(s *slo.SLO) bool { return s != nil && s.Indicator.RulesOnly() }

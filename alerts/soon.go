@@ -20,8 +20,10 @@ const (
 	soonKeeps = 15 * time.Minute
 )
 
-// alertsSoon reports whether an SLO has the alert on its forecast. Without counts there is no forecast.
-func alertsSoon(s *slo.SLO) bool { return s.Alerting.Soon.Within > 0 && !onPrometheus(s) }
+// alertsSoon reports whether an SLO has the alert on its forecast, which counters of Prometheus have not.
+func alertsSoon(s *slo.SLO) bool {
+	return s.Alerting.Soon.Within > 0 && s.Indicator.Kind != slo.KindPrometheus
+}
 
 func (g *generator) exhaustedSoon(s *slo.SLO) defined {
 	soon := &s.Alerting.Soon

@@ -119,7 +119,7 @@ type Indicator struct {
 	// PromSource is the source of the engine that reads the counters; "": none does, and the indicator is in rules only.
 	// It is not part of the spec.
 	PromSource string
-	PromLive   bool          // with PromSource: the engine sends the alerts, and not the rules
+	PromAlerts AlertsBy      // with PromSource: who alerts; "": rules if that Prometheus has them, else the engine
 	PromEvery  time.Duration // with PromSource: how often queries are evaluated, as slices of time; 0: counters are read
 
 	// PromQueries: PromQL with PromWindow for the window, at least once in each.
@@ -295,6 +295,9 @@ type Budgeting struct {
 
 // Alerting is the part of an SLO's spec that the rule generators read.
 type Alerting struct {
+	// By is who alerts on counters of a Prometheus that the engine reads; "": as its source says. The engine knows the
+	// alerts in any case, and has incidents.
+	By        AlertsBy
 	Name      string // alert name that the user wants to keep, such as that of a Sloth spec; "" = the generators' own
 	Tiers     []Tier // own burn-rate tiers; empty means Tiers, the usual four
 	MinEvents uint64 // do not page on fewer events in the long window
@@ -307,6 +310,16 @@ type Alerting struct {
 	NoData     AlertSettings // nothing valid arrives any more
 	Soon       SoonAlert     // the budget will probably be empty soon
 }
+
+// AlertsBy is who sends the alerts on counters of a Prometheus.
+type AlertsBy string
+
+// Senders of alerts. With AlertsBoth, Alertmanager deduplicates what it gets from both.
+const (
+	AlertsRules AlertsBy = "rules" // in the Prometheus
+	AlertsLive  AlertsBy = "live"  // the engine
+	AlertsBoth  AlertsBy = "both"
+)
 
 // SoonAlert is the alert on a forecast: the budget is empty within a time, with a probability.
 type SoonAlert struct {

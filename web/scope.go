@@ -173,6 +173,7 @@ func (s scope) alerts(v *state.View) *state.View {
 	}
 	return &state.View{
 		Time: v.Time, Active: only(v.Active, wanted), Resolved: only(v.Resolved, wanted),
-		Held: only(v.Held, func(h *state.Held) bool { return s.has(h.Service) && (h.SLO == "" || s.hasSLO(h.SLO)) }),
+		SentBy: v.SentBy,
+		Held:   only(v.Held, func(h *state.Held) bool { return s.has(h.Service) && (h.SLO == "" || s.hasSLO(h.SLO)) }),
 	}
 }

@@ -75,7 +75,7 @@ func TestAnnotations(t *testing.T) {
 	require.Len(t, m.View().Active, 1)
 	require.Empty(t, annotation(m.View().Active[0], "page"), "without an address there is no link")
 	require.Empty(t, annotation(m.View().Active[0], "alert"))
-	m.SetLinks(links("http://b.example/"))
+	m.SetLinks(links("http://b.example/"), Sending{})
 	step(101 * time.Minute)
 	require.Len(t, m.View().Active, 1)
 	require.Contains(t, annotation(m.View().Active[0], "page"), "http://b.example/slo?id=")

@@ -22,10 +22,13 @@ type Machine struct {
 	rows     [scopes]rows
 	quiet    quiet
 	breaches breaches
-	kept     map[keptKey]*alert // from a snapshot, until their rows turn up
-	resolved []Alert            // oldest first
-	held     []Held             // as of the last report
-	active   int                // pending and firing
+	kept     map[keptKey]*alert    // from a snapshot, until their rows turn up
+	resolved []Alert               // oldest first
+	held     []Held                // as of the last report
+	seen     map[string]*RulesSeen // by source
+	sentBy   map[slo.ID]SentBy     // replaced, never changed
+	turns    map[slo.ID]turn
+	active   int // pending and firing
 
 	current atomic.Pointer[View]
 }
@@ -37,6 +40,8 @@ type View struct {
 	Active   []Alert   // pending and firing, in the order of the report, then those on the engine
 	Resolved []Alert   // oldest first
 	Held     []Held    // what would start if more were known, in the order of the report
+	// SentBy says who sends the alerts of the SLOs that a source of counters reads.
+	SentBy map[slo.ID]SentBy
 }
 
 // OnEngine are the alerts of a view that are about the engine itself.
@@ -68,16 +73,16 @@ func New(opt Options) (*Machine, error) {
 	if err := opt.fill(); err != nil {
 		return nil, err
 	}
-	m := &Machine{opt: opt, kept: map[keptKey]*alert{}}
+	m := &Machine{opt: opt, kept: map[keptKey]*alert{}, seen: map[string]*RulesSeen{}, turns: map[slo.ID]turn{}}
 	m.current.Store(&View{})
 	return m, nil
 }
 
-// SetLinks changes what annotations link to, from the next step on. o is as in Options.
-func (m *Machine) SetLinks(o alerts.Options) {
+// SetLinks changes what annotations link to and how alerts are sent, from the next step on. Both are as in Options.
+func (m *Machine) SetLinks(o alerts.Options, s Sending) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.opt.Alerts, m.plan = o, nil
+	m.opt.Alerts, m.opt.Sending, m.plan = o, s, nil
 }
 
 // View returns the alerts as of the last step.
@@ -109,6 +114,7 @@ func (m *Machine) Step(r *sla.Report) []Transition {
 	st.slas()
 	st.services()
 	st.dropKept()
+	st.decide()
 	if fresh {
 		m.resolved = m.plan.define(m.resolved)
 	}
@@ -130,7 +136,7 @@ func (m *Machine) prune(now time.Time) {
 
 // publish makes the view that readers see.
 func (m *Machine) publish() {
-	v := &View{Time: m.last, Held: m.held, Resolved: m.resolved[:len(m.resolved):len(m.resolved)]}
+	v := &View{Time: m.last, Held: m.held, SentBy: m.sentBy, Resolved: m.resolved[:len(m.resolved):len(m.resolved)]}
 	var firing int
 	if n := m.active + len(m.kept); n > 0 {
 		v.Active = make([]Alert, 0, n)

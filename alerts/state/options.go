@@ -32,6 +32,8 @@ type Options struct {
 	// Nil: they are not known.
 	Traces func(id slo.ID, group slo.Group) []string
 
+	Sending Sending
+
 	Metrics *Metrics // default: unregistered
 }
 

@@ -17,7 +17,10 @@ import (
 )
 
 // SnapshotVersion grows with every change that an older reader would get wrong.
-const SnapshotVersion = 3 // 2: alerts on the engine; 3: labels slo_tier, slo_long and so on
+const SnapshotVersion = 4 // 2: alerts on the engine; 3: labels slo_tier, slo_long and so on; 4: who sends them
+
+// unsent is the version of a snapshot in which the engine sends all alerts, for readers that know no others.
+const unsent = 3
 
 // ErrSnapshot is wrapped by Restore for data that is no snapshot, or one of
 // another version.
@@ -30,6 +33,8 @@ type snapshotJSON struct {
 	Active   []activeJSON `json:"active"`
 	Resolved []alertJSON  `json:"resolved"`
 	Senders  []senderJSON `json:"senders"`
+
+	SentBy map[slo.ID]SentBy `json:"sent_by,omitempty"`
 }
 
 type activeJSON struct {
@@ -94,7 +99,10 @@ func (m *Machine) Snapshot() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := snapshotJSON{Version: SnapshotVersion, Time: m.last, EngineAt: m.engineAt, Active: []activeJSON{},
-		Resolved: []alertJSON{}, Senders: []senderJSON{}}
+		Resolved: []alertJSON{}, Senders: []senderJSON{}, SentBy: m.sentBy}
+	if len(s.SentBy) == 0 {
+		s.Version = unsent
+	}
 	for sc := range m.rows {
 		for _, row := range m.rows[sc].list {
 			for k, a := range row.active {
@@ -206,7 +214,8 @@ func (m *Machine) Restore(data []byte) error {
 	}
 	q.sort()
 	m.last, m.engineAt, m.kept, m.resolved, m.quiet = s.Time, s.EngineAt, kept, resolved, q
-	v := &View{Step: m.current.Load().Step + 1, Time: m.last, Resolved: resolved}
+	m.sentBy = s.SentBy
+	v := &View{Step: m.current.Load().Step + 1, Time: m.last, Resolved: resolved, SentBy: m.sentBy}
 	for _, j := range s.Active {
 		a, _ := j.alertJSON.alert()
 		v.Active = append(v.Active, a)

@@ -80,3 +80,29 @@ slos:
 	require.Contains(
 		t, ps.Errors().String(), "exhausted_soon needs a forecast, and a volume is judged when its week is over")
 }
+
+// Who sends alerts can be chosen where rules can be looked up. The engine alone alerts on events.
+func TestAlertsBy(t *testing.T) {
+	const text = `version: sloengine/v1
+service: shop
+slos:
+  - name: orders
+    objective: 99
+    indicator: INDICATOR
+    alerting: {by: BY}
+`
+	for by, problem := range map[string]string{
+		"rules": "alerting: by: rules needs a prometheus indicator", "both": "alerting: by: both needs a prometheus indicator",
+		"live": "", "nobody": `"nobody"`,
+	} {
+		_, ps := loadText(t, strings.NewReplacer("BY", by, "INDICATOR", "{events: {bad: '{outcome=\"failure\"}'}}").Replace(text))
+		if problem == "" {
+			require.Empty(t, ps.Errors())
+		} else {
+			require.Contains(t, ps.Errors().String(), problem)
+		}
+	}
+	s, ps := loadText(t, strings.NewReplacer("BY", "both", "INDICATOR", "{prometheus: {total: all, bad: bad}}").Replace(text))
+	require.Empty(t, ps.Errors())
+	require.Equal(t, slo.AlertsBoth, s.SLOs[0].Alerting.By)
+}

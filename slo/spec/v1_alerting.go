@@ -27,6 +27,8 @@ func (s alerting) keys() keys {
 	a := &s.Alerting
 	return keys{
 		at("name", textual(&a.Name, readAlertName, &textDoc)),
+		at("by", word[slo.AlertsBy]{&a.By,
+			[]string{string(slo.AlertsRules), string(slo.AlertsLive), string(slo.AlertsBoth)}}),
 		at("tiers", tiersValue{&a.Tiers}),
 		at("min_events", whole[uint64]{&a.MinEvents, 0, 1_000_000_000}).or("0"),
 		at("false_pages", single[float64]{&a.FalsePages, readFalsePages, falsePagesText, &falsePagesDoc}).or("1/y"),
@@ -40,6 +42,10 @@ func (s alerting) keys() keys {
 
 func (s alerting) read(v *yamldoc.Value) {
 	s.keys().read(v)
+	if by := s.Alerting.By; by != "" && by != slo.AlertsLive && s.Indicator.Kind != slo.KindPrometheus {
+		v.Errorf("remove `by`, or set `notifications: {send: false}` in engine.yaml to leave all alerts to rules",
+			"alerting: by: %s needs a prometheus indicator, whose rules the engine can look up", by)
+	}
 	switch {
 	case s.Alerting.Soon.Within == 0:
 	case s.Indicator.Kind == slo.KindPrometheus:

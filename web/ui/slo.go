@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/sloengine/sloengine/alerts"
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/sla"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/alertpage"
@@ -60,7 +61,7 @@ type sloPage struct {
 	Unfit       []string // tiers that cannot fire
 	Held        []string // other alerts that do not start, and why
 	HasAlerts   bool     // the engine evaluates alerts
-	ByRules     bool     // but those on this SLO are rules in Prometheus
+	SentBy      string   // who sends them, of an SLO on counters of Prometheus
 	Timeline    *chart.AlertTimeline
 	Alerts      []alertpage.Row
 	Firing      bool // some of them is active
@@ -161,10 +162,10 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	ui.fillGroups(c.Request.Context(), &p, v.Rep, r, active)
 	rng := newRange(q, v.Rep.Time, r.Slice, active.Paging(r))
 	p.Range = ui.rangeNav(r, rng, q, v.Rep.Time.UTC())
-	p.ByRules = r.SLO.Indicator.Kind == slo.KindPrometheus && !r.SLO.Indicator.PromLive
 	if p.HasAlerts = ui.Opt.Alerts != nil && !r.Informative; p.HasAlerts {
 		p.Alerts, p.Timeline = sloAlerts(alertpage.NewRows(ui.Site, c, v.Now), r, list),
 			chart.NewAlertTimeline(r, list, rng.Span, v.Now, ui.Opt.AlertsKept)
+		p.SentBy = sentBy(ui.Opt.Alerts().SentBy[id], v.Now)
 	}
 	p.Firing = len(p.Alerts) > 0 && p.Alerts[0].Resolved.ISO == "" // active ones come first
 	p.HistoryAPI = ui.historyHref(r, rng)
@@ -260,6 +261,23 @@ func countRows(r *sla.SLOReport) []countRow {
 	return []countRow{one("Period", r.Budget)}
 }
 
+// sentBy says who sends the alerts of an SLO on counters; "" for others.
+func sentBy(by state.SentBy, now time.Time) string {
+	who := "The engine sends none of these alerts until it knows whether rules in Prometheus do"
+	switch by.By {
+	case slo.AlertsRules:
+		who = "Rules in Prometheus send these alerts, and the engine sends none of them"
+	case slo.AlertsLive:
+		who = "The engine sends these alerts"
+	case slo.AlertsBoth:
+		who = "Rules in Prometheus and the engine send these alerts, and Alertmanager deduplicates them"
+	}
+	if by.Source == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s, since %s).", who, format.Safe(by.Why, format.MaxText), format.NewStamp(by.Since, now).Text)
+}
+
 func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 	s, ind := r.SLO, r.SLO.Indicator
 	fs := []site.Fact{
@@ -297,13 +315,8 @@ func (ui *Handler) facts(r *sla.SLOReport, now time.Time) []site.Fact {
 			Value: fmt.Sprintf("at least %s events", format.Count(ind.AtLeast)),
 			Note:  cmp.Or(ind.During.String(), ind.Location.String())})
 	case slo.KindPrometheus:
-		alerts := site.Fact{Name: "Alerts", Value: "by rules in Prometheus",
-			Note: "the engine sends none, unless the source says alerts: live"}
-		if ind.PromLive {
-			alerts = site.Fact{Name: "Alerts", Value: "by the engine"}
-		}
 		fs = append(append(fs, seriesFacts(&ind)...),
-			site.Fact{Name: "Read by", Value: "source " + format.Safe(ind.PromSource, format.MaxName)}, alerts)
+			site.Fact{Name: "Read by", Value: "source " + format.Safe(ind.PromSource, format.MaxName)})
 	}
 	fs = append(fs, counted(r, now)...)
 	budgeting := site.Fact{Name: "Budgeting", Value: string(s.Budgeting.Method)}

@@ -88,7 +88,8 @@ func (b *builder) incidents(lookup *incidentLookup, p *parts) *incidents {
 		incidentLookup: lookup, engine: p.storage.engine, alerts: p.alerts.machine.View, log: b.Log,
 		costs:     &incidentCosts{counts: p.evaluation.counts.Read, report: p.evaluation.Latest},
 		baselines: func() []*slo.Baseline { return b.specs.InForce().Spec.Baselines },
-		failures:  metric.IncidentFailures.Counter(b.set), update: p.alerts.receivers.Update, stepped: p.alerts.stepped,
+		failures:  metric.IncidentFailures.Counter(b.set), stepped: p.alerts.stepped,
+		update: func(v *state.View) { p.alerts.receivers.Update(v.ToSend()) },
 	}
 }
 

@@ -1,12 +1,15 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,6 +110,7 @@ func (b *builder) liveAlerts(incidentOf func(string) (receivers.Incident, bool),
 	c, set, breakers, log := &b.config, b.set, b.delivery.Breakers(), b.Log
 	m, err := state.New(state.Options{
 		Alerts:       c.AlertOptions(),
+		Sending:      c.AlertSending(),
 		Grace:        max(2*time.Minute, 4*c.Evaluator.Interval),
 		KeepResolved: alertsKept,
 		Metrics:      state.NewMetrics(set),
@@ -205,7 +209,7 @@ func (l *liveAlerts) prepare(next *config.Config, in *spec.Spec) (apply func(), 
 		return nil, err
 	}
 	return func() {
-		l.machine.SetLinks(next.AlertOptions())
+		l.machine.SetLinks(next.AlertOptions(), next.AlertSending())
 		l.watching.Lock()
 		defer l.watching.Unlock()
 		rewatch()
@@ -231,9 +235,11 @@ func (l *liveAlerts) step(r *sla.Report) {
 	if !l.ready() {
 		return
 	}
+	before := l.machine.View().SentBy
 	changes := l.machine.Step(r)
 	l.logChanges(changes)
-	l.save(len(changes) > 0, r.Time)
+	resent := l.logSenders(before, l.machine.View().SentBy)
+	l.save(len(changes) > 0 || resent, r.Time)
 	l.tell(true) // what is sent is on disk
 }
 
@@ -281,12 +287,34 @@ func (l *liveAlerts) logChanges(changes []state.Transition) {
 	}
 }
 
+// logSenders logs who sends the alerts of SLOs on counters from now on, once for all with the same reason.
+func (l *liveAlerts) logSenders(before, now map[slo.ID]state.SentBy) (changed bool) {
+	type change struct {
+		from, to slo.AlertsBy
+		why      string
+	}
+	slos := map[change][]slo.ID{}
+	for _, id := range slices.Sorted(maps.Keys(now)) {
+		was, is := before[id], now[id]
+		changed = changed || was != is
+		if was.By != is.By || was.Why != is.Why {
+			c := change{was.By, is.By, is.Why}
+			slos[c] = append(slos[c], id)
+		}
+	}
+	for c, of := range slos {
+		l.log.Info("who sends the alerts of SLOs on counters", "by", cmp.Or(string(c.to), "undecided"), "before", c.from,
+			"why", c.why, "slos", len(of), "first", of[0])
+	}
+	return changed || len(before) != len(now)
+}
+
 // tell passes the alerts on to the notifier. Before the first report, only those on the engine have texts.
 func (l *liveAlerts) tell(evaluated bool) {
 	l.telling.Lock()
 	defer l.telling.Unlock()
 	l.evaluated = l.evaluated || evaluated
-	v := l.machine.View()
+	v := l.machine.View().ToSend()
 	switch {
 	case evaluated:
 		l.notifier.Update(v)

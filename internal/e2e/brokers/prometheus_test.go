@@ -53,11 +53,12 @@ func needPrometheus(t *testing.T) {
 	}
 }
 
-// startPrometheus runs Debian's Prometheus on the data in a folder. It scrapes a target every second.
-func startPrometheus(t *testing.T, dir, target string) string {
+// startPrometheus runs Debian's Prometheus on the data in a folder. It scrapes a target every second. global and
+// more are further settings.
+func startPrometheus(t *testing.T, dir, target, global, more string) string {
 	address := nettest.FreeAddress(t)
-	config := e2etest.WriteFile(t, dir, "prometheus.yml", fmt.Sprintf("global: {scrape_interval: 1s}\nscrape_configs: [{"+
-		"job_name: web, static_configs: [{targets: [%q]}]}]\n", strings.TrimPrefix(target, "http://")))
+	config := e2etest.WriteFile(t, dir, "prometheus.yml", fmt.Sprintf("global: {scrape_interval: 1s%s}\nscrape_configs: [{"+
+		"job_name: web, static_configs: [{targets: [%q]}]}]\n%s", global, strings.TrimPrefix(target, "http://"), more))
 	cmd := exec.Command("prometheus", "--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "tsdb"),
 		"--storage.tsdb.retention.time", "90d", "--web.listen-address", address)
 	log, err := os.Create(filepath.Join(dir, "prometheus.log"))
@@ -185,7 +186,7 @@ func TestPrometheus(t *testing.T) {
 	web := &requests{counts: map[string]int{`route="/cart",type="web",code="200"`: 1_000_000, `route="/cart",type="web",code="500"`: 1000}}
 	target := httptest.NewServer(web)
 	defer target.Close()
-	address := behindPassword(t, startPrometheus(t, dir, target.URL))
+	address := behindPassword(t, startPrometheus(t, dir, target.URL, "", ""))
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", counterSpec)
 	e2etest.WriteFile(t, dir, "password", "secret")
 	settings := fmt.Sprintf(`evaluator: {interval: 500ms}
@@ -296,7 +297,7 @@ func TestFromPrometheus(t *testing.T) {
 		fmt.Fprintf(w, "http_request_duration_seconds_count %d\n", 100*scrapes.Add(1)-100)
 	}))
 	defer target.Close()
-	address := behindPassword(t, startPrometheus(t, dir, target.URL))
+	address := behindPassword(t, startPrometheus(t, dir, target.URL, "", ""))
 	testkit.Eventually(t, "the histogram is scraped", func() bool { return scrapes.Load() > 3 })
 	_, errOut, code := e2etest.Command(t, "init", "--from-prometheus", address)
 	require.NotZero(t, code)
@@ -330,11 +331,11 @@ func TestFromPrometheus(t *testing.T) {
 	testkit.Eventually(t, "the engine counts them", func() bool {
 		return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), fmt.Sprintf(`"counts":{"good":%d,"bad":%d`, good, bad))
 	})
-	// These SLOs are left to rules, and their page says so.
+	// Its Prometheus has no rules, and their page says so.
 	var slos struct{ Items []struct{ ID string } }
 	require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/slos"), &slos))
 	require.NotEmpty(t, slos.Items)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/slo?id="+url.QueryEscape(slos.Items[0].ID))),
-		"Rules in Prometheus alert on this SLO, not the engine.")
+		"The engine sends these alerts (no rules for it are in "+address)
 	p.Stop(t)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/sloengine/sloengine/alerts/alertmanager"
 	"github.com/sloengine/sloengine/alerts/notify"
 	"github.com/sloengine/sloengine/alerts/receivers"
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
@@ -223,6 +224,16 @@ func checkSource(f *yamldoc.Decoder, path, file, env string, required bool) {
 	case required:
 		f.Errorf(path+"_file", "or set password_env", "missing")
 	}
+}
+
+// AlertSending says whether an alert of the engine and that of a rule can be one for Alertmanager.
+func (c *Config) AlertSending() state.Sending {
+	n := &c.Notifications
+	s := state.Sending{ExternalLabels: n.ExternalLabels}
+	if len(n.Alertmanagers) == 0 || n.Receivers != "" {
+		s.NotBoth = "without an Alertmanager that gets the alerts of both, nothing deduplicates them"
+	}
+	return s
 }
 
 // peer is the Alertmanager as package notify takes it.

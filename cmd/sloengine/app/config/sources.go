@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -45,10 +46,11 @@ type PrometheusSource struct {
 	httpServer      `yaml:",inline"`
 	series.Settings `yaml:",inline"`
 	Services        []string `yaml:"services"` // whose SLOs it reads; none: those of all services
-	Alerts          string   `yaml:"alerts" one:"rules live"`
+	// Alerts is who alerts; "": the rules if they are in the Prometheus, else the engine.
+	Alerts slo.AlertsBy `yaml:"alerts" one:"rules live both"`
 }
 
-func (p *PrometheusSource) prefill(*Config) { p.Settings, p.Alerts = series.Defaults(), "rules" }
+func (p *PrometheusSource) prefill(*Config) { p.Settings = series.Defaults() }
 
 // Client reads files with secrets again for each request.
 func (p *PrometheusSource) Client() (*http.Client, error) {
@@ -65,7 +67,7 @@ func (c *Config) AssignSources(slos []*slo.SLO) {
 		for i := range c.Sources {
 			p := c.Sources[i].Prometheus
 			if p != nil && (len(p.Services) == 0 || slices.Contains(p.Services, s.ID.Service())) {
-				in.PromSource, in.PromLive = c.Sources[i].Name, p.Alerts == "live"
+				in.PromSource, in.PromAlerts = c.Sources[i].Name, cmp.Or(s.Alerting.By, p.Alerts)
 				if in.PromForm() != slo.PromCounters {
 					in.PromEvery = series.Every(p.Interval, s.JudgedSlice())
 				}

@@ -101,6 +101,10 @@ func TestAssignSources(t *testing.T) {
 	for _, id := range []slo.ID{"bank/a", "shop/a", "shop/b", "shop/c"} {
 		s := &slo.SLO{ID: id, Indicator: slo.Indicator{Kind: slo.KindPrometheus, PromTotal: "all", PromBad: "bad"}}
 		switch id.Name() {
+		case "a":
+			if id.Service() == "shop" {
+				s.Alerting.By = slo.AlertsBoth
+			}
 		case "b":
 			s.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromErrorRatioQuery: "x[$window]"}
 		case "c":
@@ -113,8 +117,8 @@ func TestAssignSources(t *testing.T) {
 	c.AssignSources(slos)
 	var got []string
 	for _, s := range slos {
-		got = append(got, fmt.Sprintf("%s %q %v %s", s.ID, s.Indicator.PromSource, s.Indicator.PromLive, s.Indicator.PromEvery))
+		got = append(got, fmt.Sprintf("%s %q %v %s", s.ID, s.Indicator.PromSource, s.Indicator.PromAlerts, s.Indicator.PromEvery))
 	}
-	require.Equal(t, []string{`bank/a "two" false 0s`, `shop/a "one" true 0s`, `shop/b "one" true 45s`,
-		`shop/c "one" true 0s`}, got)
+	require.Equal(t, []string{`bank/a "two" rules 0s`, `shop/a "one" both 0s`, `shop/b "one" live 45s`,
+		`shop/c "one" live 0s`}, got)
 }

@@ -1,14 +1,18 @@
 package sources
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/series"
+	labels "github.com/sloengine/sloengine/rules/series"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -29,7 +33,36 @@ func (s *Sources) makePrometheus(c *config.Source, r *runningSource) (run func(c
 		Engine: s.o.Engine, Counters: s.o.Counters, Until: s.o.Observed, Intake: r.intake, SizeLimits: o.SizeLimits,
 		Longest: s.longest,
 	})
-	return r.series.Run, nil
+	return func(ctx context.Context) error {
+		var watch sync.WaitGroup
+		defer s.o.SeeRules(c.Name, nil)
+		defer watch.Wait()
+		rounds := uint64(0)
+		watch.Go(func() {
+			r.series.WatchRules(ctx, ours, func(seen *series.Rules) {
+				rounds++
+				s.o.SeeRules(c.Name, &state.RulesSeen{Round: rounds, Servers: []state.ServerRules{{
+					Server: c.Prometheus.URL, Rules: bySLO(seen.Alerts), Note: seen.Note, Sent: seen.Sent}}})
+			})
+		})
+		return r.series.Run(ctx)
+	}, nil
+}
+
+// ours reports whether a rule may be one of an SLO.
+func ours(r *series.Rule) bool {
+	return r.Labels[labels.LabelSLOID] != "" || strings.HasPrefix(r.Group, "sloengine-") ||
+		strings.HasPrefix(r.Group, "sloth-")
+}
+
+// bySLO lists rules by the SLO that they name, or by their group.
+func bySLO(all []series.Rule) map[string][]map[string]string {
+	out := map[string][]map[string]string{}
+	for _, r := range all {
+		key := cmp.Or(r.Labels[labels.LabelSLOID], r.Group)
+		out[key] = append(out[key], r.Labels)
+	}
+	return out
 }
 
 // counters are how far the pairs of a source are read.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/counting"
@@ -56,6 +57,8 @@ type Options struct {
 	Counters  *counter.Table
 	// Observed is the end of what was observed of a stream of counters; zero: nothing was.
 	Observed func(ctx context.Context, stream string) (time.Time, error)
+	// SeeRules takes the alerting rules in the Prometheus of a source; nil: nothing is known of them any more.
+	SeeRules func(source string, seen *state.RulesSeen)
 	Log      *slog.Logger
 }
 
