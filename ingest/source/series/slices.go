@@ -171,23 +171,13 @@ func (s *Source) evaluate(ctx context.Context, p *plan, from, to time.Time) (end
 		return from, errNoSeries
 	}
 	s.judge(p, cells, (first+stop)*every)
-	if err := s.write(s.o.Intake.Now(), s.o.SizeLimits, s.o.Longest()); err != nil {
-		return from, err
-	}
 	observed := counter.Observation{Source: p.Stream, From: (first + begin) * every, To: (first + stop) * every}
 	if begin == 0 {
 		observed.From = from.UnixNano()
 	}
-	s.batch.Observed(observed)
-	result, err := s.o.Engine.AdmitAt(ctx, &s.events, nil, nil, s.batch)
-	if err == nil {
-		err = s.o.Engine.CatchUp(ctx)
-	}
-	if err != nil {
+	if err := s.store(ctx, p, observed, samples, size); err != nil {
 		return from, err
 	}
-	s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected, s.found.Cut)
-	s.book.read(p.Stream, time.Unix(0, observed.To), samples, &s.found, s.left)
 	return time.Unix(0, observed.To), nil
 }
 

@@ -68,8 +68,10 @@ const (
 
 // New makes a Source.
 func New(o Options) *Source {
-	return &Source{o: o, client: client{url: strings.TrimSuffix(o.URL, "/"), http: o.Client}, plans: map[string]*plan{},
+	s := &Source{o: o, client: client{url: strings.TrimSuffix(o.URL, "/"), http: o.Client}, plans: map[string]*plan{},
 		tally: newTally(o.Counters, o.Scrape)}
+	s.apart = true
+	return s
 }
 
 // Run reads until ctx ends.
@@ -259,17 +261,47 @@ func (s *Source) readCounters(ctx context.Context, p *plan, from, to time.Time) 
 		return errNoSeries
 	}
 	s.rest()
+	err = s.store(ctx, p, counter.Observation{Source: p.Stream, From: from.UnixNano(), To: to.UnixNano()}, samples, size)
+	for gaps := s.gaps; err == nil && len(gaps) > 0; gaps = s.gaps {
+		err = s.countGaps(ctx, p, gaps, to)
+	}
+	return err
+}
+
+// countGaps counts what was added in gaps, and then the samples behind them.
+func (s *Source) countGaps(ctx context.Context, p *plan, gaps []gap, to time.Time) error {
+	s.begin()
+	s.apart, s.inGaps = false, true
+	for i := range gaps {
+		s.sample(&gaps[i].of, gaps[i].points[0], 0)
+	}
+	err := s.store(ctx, p, counter.Observation{To: to.UnixNano()}, 0, 0)
+	s.apart, s.inGaps = true, false
+	if err != nil {
+		return err
+	}
+	s.begin()
+	for i := range gaps {
+		s.run(&gaps[i].of, gaps[i].points[1:])
+	}
+	return s.store(ctx, p, counter.Observation{To: to.UnixNano()}, 0, 0)
+}
+
+// store makes what was counted durable, with what was observed.
+func (s *Source) store(ctx context.Context, p *plan, o counter.Observation, samples, size int) error {
 	if err := s.write(s.o.Intake.Now(), s.o.SizeLimits, s.o.Longest()); err != nil {
 		return err
 	}
-	s.batch.Observed(counter.Observation{Source: p.Stream, From: from.UnixNano(), To: to.UnixNano()})
+	if o.Source != "" {
+		s.batch.Observed(o)
+	}
 	result, err := s.o.Engine.AdmitAt(ctx, &s.events, nil, nil, s.batch)
 	if err == nil {
 		err = s.o.Engine.CatchUp(ctx)
 	}
 	if err == nil {
 		s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected, s.found.Cut)
-		s.book.read(p.Stream, to, samples, &s.found, s.left)
+		s.book.read(p.Stream, time.Unix(0, o.To), samples, &s.found, s.left)
 	}
 	return err
 }

@@ -95,8 +95,10 @@ type store struct {
 	counters *counter.Table
 	sums     map[string]int // by type, group and outcome
 	times    map[int64]int
-	seen     []counter.Observation
-	err      error
+	// backfilled is how many events count for no alert.
+	backfilled int
+	seen       []counter.Observation
+	err        error
 }
 
 func (s *store) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32,
@@ -114,6 +116,9 @@ func (s *store) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tickets,
 			key += " " + string(name) + "=" + string(value)
 		}
 		s.sums[key+" "+v.Outcome.String()] += int(v.Count)
+		if b.Backfill {
+			s.backfilled++
+		}
 		s.times[v.Time/int64(time.Second)-began.Unix()] += int(v.Count)
 	}
 	seen, err := s.counters.Apply(at.AppendPosition(nil, nil))
@@ -253,7 +258,16 @@ func TestGap(t *testing.T) {
 	r.prometheus.add(series, at(3600), 105)
 	r.round(t, 3604)
 	require.Equal(t, map[int64]int{1800: 100}, r.store.times)
-	require.Equal(t, Found{Beginnings: 1, Gaps: 1, InGaps: 100}, r.source.Progress()[0].Found)
+	require.Equal(t, 1, r.store.backfilled, "no alert goes by it")
+	r.prometheus.add(series, at(3615), 107)
+	r.prometheus.add(series, at(3900), 110)
+	r.prometheus.add(series, at(3915), 111)
+	r.prometheus.add(series, at(4000), 121)
+	r.prometheus.add(series, at(4015), 122)
+	r.round(t, 4019)
+	require.Equal(t, map[int64]int{1800: 100, 3610: 2, 3750: 3, 3910: 1, 3950: 10, 4010: 1}, r.store.times)
+	require.Equal(t, 3, r.store.backfilled)
+	require.Equal(t, Found{Beginnings: 1, Gaps: 3, InGaps: 113}, r.source.Progress()[0].Found)
 }
 
 // What a counter adds that did nothing for long counts when it was added, also after a start.

@@ -31,7 +31,10 @@ type tally struct {
 	samples [][]point     // of them
 	id      uint64
 	found   Found
-	old     bool   // what is read is history
+	old     bool // what is read is history
+	apart   bool // what is added in gaps is left in gaps
+	gaps    []gap
+	inGaps  bool   // what is counted was added in gaps
 	oldest  int64  // Unix nanoseconds; what is older is known and does not count
 	left    string // why a part of what was read is not counted; "": all is
 }
@@ -63,7 +66,17 @@ func newTally(counters *counter.Table, scrape time.Duration) tally {
 func (t *tally) begin() {
 	t.batch.Begin()
 	clear(t.sums)
-	t.found, t.later, t.samples = Found{}, t.later[:0], t.samples[:0]
+	t.found, t.later, t.samples, t.gaps = Found{}, t.later[:0], t.samples[:0], nil
+}
+
+// unresolved is the verdict on a sample after a gap: nobody knows when what it adds happened, so that it counts in a
+// batch of its own, as history does: budgets have it, and no alert goes by it.
+const unresolved = counter.Full + 1
+
+// gap is a series with the samples from the first one after a gap on.
+type gap struct {
+	of     routed
+	points []point
 }
 
 // routed is a series of a unit.
@@ -112,15 +125,21 @@ func (t *tally) count(p *plan, one *oneSeries, both, isPart bool) {
 		t.later, t.samples = append(t.later, r), append(t.samples, slices.Clone(one.points))
 		return
 	}
-	for _, at := range one.points {
-		t.sample(&r, at, 0)
-	}
+	t.run(&r, one.points)
 }
 
 func (t *tally) rest() {
 	for i := range t.later {
-		for _, at := range t.samples[i] {
-			t.sample(&t.later[i], at, 0)
+		t.run(&t.later[i], t.samples[i])
+	}
+}
+
+// run adds samples up to a gap.
+func (t *tally) run(r *routed, points []point) {
+	for i, at := range points {
+		if t.sample(r, at, 0) == unresolved {
+			t.gaps = append(t.gaps, gap{*r, slices.Clone(points[i:])})
+			return
 		}
 	}
 }
@@ -131,6 +150,9 @@ func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdi
 	x.Settle, x.Lenient = int64(t.settle), int64(lenient)
 	why := t.batch.Observe(&x)
 	gap := why == counter.Adds && x.Before > 0 && at.at-x.Before > gapScrapes*int64(t.scrape)
+	if gap && x.Count > 0 && t.apart && !t.old {
+		return unresolved
+	}
 	t.found.note(&x, why, gap)
 	switch why {
 	case counter.Adds:
@@ -148,7 +170,7 @@ func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdi
 	if n := x.Count; n > 0 {
 		at := at.at
 		if gap {
-			at -= (at - x.Before) / 2 // nobody knows when
+			at -= (at - x.Before) / 2
 		}
 		if at < t.oldest {
 			return why
@@ -187,7 +209,7 @@ func (t *tally) border(at int64, slice time.Duration) int64 {
 // write makes events of the sums.
 func (t *tally) write(now time.Time, limits event.SizeLimits, longest time.Duration) error {
 	limits.MaxBackfill = longest + 2*oldSlice
-	t.decoder.Begin(event.DecodeOptions{Now: now, SizeLimits: limits, AppendID: t.appendID, Backfill: t.old}, &t.events)
+	t.decoder.Begin(event.DecodeOptions{Now: now, SizeLimits: limits, AppendID: t.appendID, Backfill: t.old || t.inGaps}, &t.events)
 	for _, c := range slices.SortedFunc(maps.Keys(t.sums), func(a, b cell) int {
 		return cmp.Or(strings.Compare(a.plan.Stream, b.plan.Stream), cmp.Compare(a.at, b.at), cmp.Compare(a.slo, b.slo),
 			strings.Compare(a.group, b.group))
