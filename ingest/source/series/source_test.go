@@ -450,6 +450,21 @@ func TestHostileSeries(t *testing.T) {
 	}
 }
 
+// A counter that leaps as none does is told, and holds up neither the source nor its memory.
+func TestCounterThatLeaps(t *testing.T) {
+	r := newRig(t, quick, errors500)
+	series := `requests_total{job="web",route="/"}`
+	for i, n := range []float64{5, 8, 9e18, 9e18 + 4096} {
+		r.prometheus.add(series, at(15*i), n)
+		r.round(t, 15*i+4)
+		if i == 2 {
+			require.Contains(t, r.source.o.Intake.Troubles()[0].Reason, "more than 1099511627776 are not counted")
+		}
+	}
+	require.Empty(t, r.source.o.Intake.Troubles())
+	require.Equal(t, map[string]int{"shop~prometheus/availability route=/ success": 3 + 4096}, r.store.sums)
+}
+
 func TestSelectorsThatCannotBeRead(t *testing.T) {
 	r := newRig(t, quick, Unit{Stream: "x", Total: "sum(", Part: "y"})
 	r.round(t, 4)

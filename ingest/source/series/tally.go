@@ -57,6 +57,8 @@ const (
 	step, oldStep = int64(10 * time.Second), int64(5 * time.Minute)
 	// maxBatchBytes bounds what one reading writes: it must fit one record.
 	maxBatchBytes = 4 << 20
+	// maxAdded is how much a counter may add between two samples: an event stands for 2^32 at most.
+	maxAdded = 1 << 40
 )
 
 func newTally(counters *counter.Table, scrape time.Duration) tally {
@@ -167,6 +169,11 @@ func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdi
 	default:
 		return why
 	}
+	if x.Count > maxAdded {
+		t.left = fmt.Sprintf("a counter adds %d between two samples, and more than %d are not counted", x.Count,
+			uint64(maxAdded))
+		return why
+	}
 	if n := x.Count; n > 0 {
 		at := at.at
 		if gap {
@@ -209,7 +216,8 @@ func (t *tally) border(at int64, slice time.Duration) int64 {
 // write makes events of the sums.
 func (t *tally) write(now time.Time, limits event.SizeLimits, longest time.Duration) error {
 	limits.MaxBackfill = longest + 2*oldSlice
-	t.decoder.Begin(event.DecodeOptions{Now: now, SizeLimits: limits, AppendID: t.appendID, Backfill: t.old || t.inGaps}, &t.events)
+	t.decoder.Begin(event.DecodeOptions{Now: now, SizeLimits: limits, AppendID: t.appendID,
+		Backfill: t.old || t.inGaps}, &t.events)
 	for _, c := range slices.SortedFunc(maps.Keys(t.sums), func(a, b cell) int {
 		return cmp.Or(strings.Compare(a.plan.Stream, b.plan.Stream), cmp.Compare(a.at, b.at), cmp.Compare(a.slo, b.slo),
 			strings.Compare(a.group, b.group))
@@ -237,7 +245,7 @@ func (t *tally) draft(of *SLO, x *sum, at int64, outcome event.Outcome, n uint64
 		d.Attributes = append(d.Attributes, event.Attribute{Name: []byte(name), Value: []byte(x.values[i])})
 	}
 	slices.SortFunc(d.Attributes, func(a, b event.Attribute) int { return bytes.Compare(a.Name, b.Name) })
-	for ; n > 0; n -= uint64(d.Count) {
+	for ; n > 0 && len(t.events.Buf) <= maxBatchBytes; n -= uint64(d.Count) {
 		d.Count = uint32(min(n, math.MaxUint32))
 		if code := t.decoder.Add(&d); code != "" {
 			t.left = "events are rejected with the code " + string(code)
