@@ -53,12 +53,13 @@ func needPrometheus(t *testing.T) {
 	}
 }
 
-// startPrometheus runs Debian's Prometheus on the data in a folder. It scrapes a target every second. global and
-// more are further settings.
-func startPrometheus(t *testing.T, dir, target, global, more string) string {
+// startPrometheus runs Debian's Prometheus on the data in a folder. It scrapes a target every second. more
+// are further settings: global ones, and sections.
+func startPrometheus(t *testing.T, dir, target string, more ...string) string {
+	more = append(more, "", "")
 	address := nettest.FreeAddress(t)
 	config := e2etest.WriteFile(t, dir, "prometheus.yml", fmt.Sprintf("global: {scrape_interval: 1s%s}\nscrape_configs: [{"+
-		"job_name: web, static_configs: [{targets: [%q]}]}]\n%s", global, strings.TrimPrefix(target, "http://"), more))
+		"job_name: web, static_configs: [{targets: [%q]}]}]\n%s", more[0], strings.TrimPrefix(target, "http://"), more[1]))
 	cmd := exec.Command("prometheus", "--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "tsdb"),
 		"--storage.tsdb.retention.time", "90d", "--web.listen-address", address)
 	log, err := os.Create(filepath.Join(dir, "prometheus.log"))
@@ -186,7 +187,7 @@ func TestPrometheus(t *testing.T) {
 	web := &requests{counts: map[string]int{`route="/cart",type="web",code="200"`: 1_000_000, `route="/cart",type="web",code="500"`: 1000}}
 	target := httptest.NewServer(web)
 	defer target.Close()
-	address := behindPassword(t, startPrometheus(t, dir, target.URL, "", ""))
+	address := behindPassword(t, startPrometheus(t, dir, target.URL))
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", counterSpec)
 	e2etest.WriteFile(t, dir, "password", "secret")
 	settings := fmt.Sprintf(`evaluator: {interval: 500ms}
@@ -297,7 +298,7 @@ func TestFromPrometheus(t *testing.T) {
 		fmt.Fprintf(w, "http_request_duration_seconds_count %d\n", 100*scrapes.Add(1)-100)
 	}))
 	defer target.Close()
-	address := behindPassword(t, startPrometheus(t, dir, target.URL, "", ""))
+	address := behindPassword(t, startPrometheus(t, dir, target.URL))
 	testkit.Eventually(t, "the histogram is scraped", func() bool { return scrapes.Load() > 3 })
 	_, errOut, code := e2etest.Command(t, "init", "--from-prometheus", address)
 	require.NotZero(t, code)
