@@ -434,9 +434,9 @@ func readOpenWindow(o *yamldoc.Object, alpha bool) slo.Window {
 	return usual
 }
 
-// openCalendar reads a window that begins at startTime and again after each
-// duration. Days, weeks, months, quarters and years that begin where those of the
-// calendar do can be had.
+// readOpenCalendar reads a window that begins at startTime and again after each
+// duration. Days, weeks, months, quarters and years begin where those of the
+// calendar do.
 func readOpenCalendar(v, duration *yamldoc.Value, length string) (slo.Window, bool) {
 	o := v.Object("startTime", "timeZone")
 	if o == nil {
@@ -469,23 +469,20 @@ func readOpenCalendar(v, duration *yamldoc.Value, length string) (slo.Window, bo
 	if !ok {
 		return slo.Window{}, false
 	}
-	fits, hint := true, ""
+	begins := true
 	switch unit {
 	case slo.Week:
-		fits, hint = t.Weekday() == time.Monday, "use a start on a Monday"
+		begins = t.Weekday() == time.Monday
 	case slo.Month:
-		fits, hint = t.Day() == 1, "use a start on the first day of a month"
+		begins = t.Day() == 1
 	case slo.Quarter:
-		fits, hint = t.Day() == 1 && t.Month()%3 == 1, "use a start on January 1, April 1, July 1 or October 1"
+		begins = t.Day() == 1 && t.Month()%3 == 1
 	case slo.Year:
-		fits, hint = t.YearDay() == 1, "use a start on January 1"
+		begins = t.YearDay() == 1
 	}
-	if clock := t.Format(time.TimeOnly); fits && clock != "00:00:00" {
-		start.Warnf("write a start at 00:00:00", "startTime: the window begins at midnight, not at %s", clock)
-	}
-	if !fits {
-		start.Errorf(hint, "startTime: a %s of the calendar does not begin on %s", unit, t.Format(time.DateOnly))
-		return slo.Window{}, false
+	if !begins || t.Format(time.TimeOnly) != "00:00:00" {
+		start.Warnf("write a start at midnight of the first day of a "+string(unit),
+			"startTime: the window begins where a %s of the calendar does, not at %s", unit, t.Format(time.DateTime))
 	}
 	return slo.Window{Calendar: unit, Location: loc}, true
 }

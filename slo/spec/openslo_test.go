@@ -49,10 +49,10 @@ func TestOpenSLOWindows(t *testing.T) {
 		"{duration: 585Y, isRolling: true}":                                                    "", // int64 wraps
 		"{duration: 1d, calendar: {startTime: 2026-01-03 00:00:00, timeZone: UTC}}":            "day UTC",
 		"{duration: 1w, calendar: {startTime: 2026-01-05 00:00:00, timeZone: UTC}}":            "week UTC",
-		"{duration: 1w, calendar: {startTime: 2026-01-06 00:00:00, timeZone: UTC}}":            "",
+		"{duration: 1w, calendar: {startTime: 2026-01-06 12:00:00, timeZone: UTC}}":            "week UTC",
 		"{duration: 1M, calendar: {startTime: 2026-02-01T00:00:00Z, timeZone: Europe/Berlin}}": "month Europe/Berlin",
 		"{duration: 3M, calendar: {startTime: 2026-04-01, timeZone: UTC}}":                     "quarter UTC",
-		"{duration: 1Q, calendar: {startTime: 2026-02-01, timeZone: UTC}}":                     "",
+		"{duration: 1Q, calendar: {startTime: 2026-02-01, timeZone: UTC}}":                     "quarter UTC",
 		"{duration: 1Y, isRolling: false, calendar: {startTime: 2020-01-01, timeZone: UTC}}":   "year UTC",
 		"{duration: 1Y, isRolling: true, calendar: {startTime: 2020-01-01, timeZone: UTC}}":    "",
 		"{duration: 1Y, isRolling: false}":                                                     "",
