@@ -2,7 +2,10 @@ package spec
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -111,4 +114,57 @@ func TestConditionFactor(t *testing.T) {
 			requireRoundTrip(t, s)
 		}
 	}
+}
+
+// What is written in OpenSLO is read again: the same SLOs with the same objectives, windows, labels and groups, and the
+// same counters. What is lost is said with a place.
+func TestEncodeOpenSLO(t *testing.T) {
+	inputs, err := filepath.Glob("testdata/ok-*.yaml")
+	require.NoError(t, err)
+	examples, err := filepath.Glob("../../testdata/specs/*.yaml")
+	require.NoError(t, err)
+	counters, events, left := 0, 0, 0
+	for _, in := range append(inputs, examples...) {
+		data, err := os.ReadFile(in)
+		require.NoError(t, err)
+		was, ps := Load([]File{{in, data}})
+		require.Empty(t, ps.Errors(), in)
+		text, lost := EncodeOpenSLO(was)
+		again, ps := Load([]File{{"out.yaml", text}})
+		require.Empty(t, ps.Errors().String(), "%s:\n%s", in, text)
+		for _, p := range lost {
+			require.Equal(t, in, p.File, "%s", p)
+			require.Positive(t, p.Line, "%s", p)
+			require.Equal(t, Warning, p.Severity)
+		}
+		now := map[slo.ID]*slo.SLO{}
+		for _, s := range again.SLOs {
+			now[s.ID] = s
+		}
+		for _, s := range was.SLOs {
+			got := now[s.ID]
+			if got == nil {
+				require.Contains(t, lost.String(), s.ID.Name()+": it, since OpenSLO has no indicator")
+				left++
+				continue
+			}
+			require.Equal(t, s.Objective, got.Objective, s.ID)
+			require.Equal(t, s.Window.String(), got.Window.String(), s.ID)
+			require.True(t, maps.Equal(s.Labels, got.Labels), s.ID)
+			require.Equal(t, s.Alerting.Page.Disabled, got.Alerting.Page.Disabled, s.ID)
+			switch s.Indicator.PromForm() {
+			case slo.PromCounters:
+				counters++
+				require.Equal(t, s.Indicator, got.Indicator, s.ID)
+				require.ElementsMatch(t, s.GroupBy, got.GroupBy, s.ID)
+			case slo.PromNone:
+				events++
+				require.Equal(t, slo.PromCounters, got.Indicator.PromForm(), s.ID)
+				require.Contains(t, lost.String(), s.ID.Name()+": its events are queries")
+			}
+		}
+	}
+	require.Greater(t, counters, 20)
+	require.Greater(t, events, 20)
+	require.Positive(t, left)
 }
