@@ -506,6 +506,7 @@ func TestEngineAlerts(t *testing.T) {
 		"SinkFailing": {
 			{`sloengine_sink_failing{sink="hook",what="delivery",instance="a"}`, constant(1)}},
 		"SinkRateLimited":      {{`sloengine_sink_rate_limited_total{sink="hook",instance="a"}`, grow(0.1)}},
+		"RemoteWriteFailing":   {{`sloengine_remote_write_lag_seconds{target="mimir",instance="a"}`, constant(400)}},
 		"NotificationsFailing": {{`sloengine_notify_failing{target="am:9093",instance="a"}`, constant(1)}},
 		"ReportsFailing": {{`sloengine_reports_failing{report="monthly",instance="a"}`, constant(2)},
 			{`sloengine_reports_pending{report="monthly",instance="a"}`, constant(2)}},

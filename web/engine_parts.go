@@ -202,10 +202,15 @@ func sinkMark(s *status.SinkStatus) chart.Mark {
 
 func newSinkView(s *status.SinkStatus, now time.Time) sinkView {
 	v := sinkView{Mark: sinkMark(s), Name: format.Safe(s.Name, format.MaxName), Kind: format.Safe(s.Kind, format.MaxName)}
+	unit, oldest := "event", "the oldest event is "
 	behind := site.Fact{
 		Name: "Behind the log", Value: format.Plural(s.LagRecords, "record") + ", " + format.Bytes(s.LagBytes)}
+	if s.Kind == status.RemoteWrite {
+		unit, oldest = "sample", "the oldest is "
+		behind.Name, behind.Value = "On disk", format.Plural(s.LagRecords, "file")+", "+format.Bytes(s.LagBytes)
+	}
 	if s.OldestAgeSeconds > 0 {
-		behind.Note = "the oldest event is " +
+		behind.Note = oldest +
 			format.Duration(max(time.Second, format.Seconds(s.OldestAgeSeconds))) + " old; "
 	}
 	if s.MaxLagBytes > 0 {
@@ -219,7 +224,7 @@ func newSinkView(s *status.SinkStatus, now time.Time) sinkView {
 	behind.Note = strings.TrimSuffix(behind.Note, "; ")
 	v.Facts = []site.Fact{
 		behind,
-		{Name: "Delivered", Value: format.Plural(s.Delivered, "event"),
+		{Name: "Delivered", Value: format.Plural(s.Delivered, unit),
 			Note: fmt.Sprintf("%s retries, %s dropped", format.Count(s.Retries), format.Count(s.Dropped))},
 		{Name: "Last delivery", Value: format.Ago(s.LastDelivery, now), At: format.NewStamp(s.LastDelivery, now),
 			Note: inFlight(s.InFlight)},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/reliability/subscription"
@@ -39,6 +40,7 @@ type Web struct {
 	silences    *silences.Handler
 	services    *overview.Handler
 	metrics     http.Handler
+	Gatherer    prometheus.Gatherer // of what /metrics serves
 	responses   *respond.Cache
 	streams     *hub
 	streamStats *streamMetrics
@@ -71,13 +73,14 @@ func (w *Web) assemble() (err error) {
 	if w.ui, err = ui.New(w.Site); err != nil {
 		return err
 	}
-	w.metrics = collector.Handler(collector.Options{
+	scrapes := collector.Options{
 		Report: opt.Report, NoSeries: opt.NoSeries, Recovered: func() bool {
 			return opt.Brief().State.Recovered()
 		}, Alerts: opt.Alerts, Sets: w.Opt.Sets, Registry: opt.Registry,
 		Timeout: opt.ScrapeTimeout, LogError: opt.LogError, Incidents: incidentView(opt.Incidents), Now: opt.Now,
 		Traces: w.failingTraces,
-	})
+	}
+	w.metrics, w.Gatherer = collector.Handler(scrapes), collector.Gatherer(scrapes)
 	return nil
 }
 

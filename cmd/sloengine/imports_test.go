@@ -90,6 +90,7 @@ var mayImport = map[string][]string{
 	"reliability/amqpclient":    {"reliability/remote", "reliability/retry", "reliability/secretfile"},
 	"reliability/postgres":      {"reliability/remote", "reliability/retry", "reliability/secretfile"},
 	"reliability/bulkhead":      {"reliability/retry"},
+	"reliability/remotewrite":   {"reliability/fsys", "reliability/health", "reliability/remote", "reliability/retry"},
 	"reliability/deadline":      {"reliability/retry"},
 	"reliability/dispatch":      {"reliability/*"},
 	"reliability/expression":    {"reliability/pattern"},

@@ -54,7 +54,7 @@ func newTroubles() map[string]*health.Tracker {
 	for _, kind := range troubleKinds {
 		all[kind] = &health.Tracker{
 			// Compared by brief, since the full text may differ at every call: it can hold times, ids and ports.
-			Cause: briefCause, Interval: logAgainAfter,
+			Cause: BriefCause, Interval: logAgainAfter,
 			Known: func(cause string) bool {
 				return slices.ContainsFunc(troubleKinds, func(k string) bool { return k != kind && all[k].Logs(cause) })
 			},
@@ -115,9 +115,9 @@ func blocked(f health.Failure) bool { return retry.ClassOf(f.Err) == retry.Class
 // troubleKinds is the order in which the status lists them, the most significant first.
 var troubleKinds = []string{TroubleDelivery, TroubleFlush, TroubleRead, TroubleDeadLetters, TroubleCursor, TroubleLag}
 
-// briefCause names a cause in words of this program and the operating system only: an answer of a sink may hold
+// BriefCause names a cause in words of this program and the operating system only: an answer of a sink may hold
 // secrets.
-func briefCause(err error) string {
+func BriefCause(err error) string {
 	var own interface{ Brief() string }
 	var errno syscall.Errno
 	switch {

@@ -148,6 +148,34 @@ var (
 		"Batches that are in flight or wait for a retry.", sinkName, Absent(noSinks))
 )
 
+var remoteWritePart = NewPart("Remote write",
+	"If nothing can scrape the engine, [`remote_write`](reference/engine.md#remote_write) sends what `/metrics` serves to "+
+		"Prometheus, Mimir or VictoriaMetrics: all series with one time stamp, every `interval`. It speaks version 2 of the "+
+		"protocol, and version 1 with a server that knows no other. Samples wait on disk until the server has them, also "+
+		"over a restart, for at most `max_age` and `max_bytes`, and arrive in order. A server may refuse samples older than "+
+		"an hour, unless it accepts samples out of order. A change of `remote_write` takes effect after a restart.")
+
+var (
+	remoteWriteTarget = Named("target", "name of the server")
+	noRemoteWrite     = Absent("without `remote_write` in engine.yaml")
+)
+
+var (
+	RemoteWriteSamples = remoteWritePart.Counter("sloengine_remote_write_samples_total", "samples",
+		"Samples that were sent.", remoteWriteTarget, noRemoteWrite)
+	RemoteWriteDropped = remoteWritePart.Counter("sloengine_remote_write_dropped_samples_total", "samples",
+		"Samples that were given up: refused by the server, older than `max_age`, beyond `max_bytes`, or lost on disk.",
+		remoteWriteTarget, OneOf("reason", "refused too_old queue_full not_saved damaged"), noRemoteWrite)
+	RemoteWriteFailures = remoteWritePart.Counter("sloengine_remote_write_failures_total", "requests",
+		"Requests that failed and are made again.", remoteWriteTarget, noRemoteWrite)
+	RemoteWriteFailing = remoteWritePart.Gauge("sloengine_remote_write_failing", unitYesNo,
+		"1 from the first failed request until the next that succeeds.", remoteWriteTarget, noRemoteWrite)
+	RemoteWriteLag = remoteWritePart.Gauge("sloengine_remote_write_lag_seconds", unitSeconds,
+		"Age of the oldest samples that were not sent.", remoteWriteTarget, noRemoteWrite)
+	RemoteWriteBytes = remoteWritePart.Gauge("sloengine_remote_write_queue_bytes", unitBytes,
+		"Bytes of the samples on disk that were not sent.", remoteWriteTarget, noRemoteWrite)
+)
+
 var notifyPart = NewPart("Notifications",
 	"Delivery of the live alerts to each Alertmanager, and to each integration of each receiver.")
 

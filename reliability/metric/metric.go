@@ -127,7 +127,7 @@ func Parts() []*Part {
 		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart, forecastPart, fleetPart,
 		budgetPart, rateLimitPart, outboundPart, redisPart, redactPart, auditPart, sourcePart, kafkaSourcePart,
 		outboxSourcePart, rabbitPart,
-		sinkPart, kafkaPart, rabbitMQPart, outboxPart, notifyPart, reportsPart, subscriptionPart, retryPart,
+		sinkPart, kafkaPart, rabbitMQPart, outboxPart, remoteWritePart, notifyPart, reportsPart, subscriptionPart, retryPart,
 		breakerPart, bulkheadPart, deadlinePart, dlqPart,
 		webPart, processPart, clientPart,
 	}

@@ -47,9 +47,14 @@ type Options struct {
 	LogError  func(msg string, err error)
 }
 
-// Handler serves the report's series, the engine's own metrics and those of the given registry in whatever
-// exposition format the scraper prefers.
-func Handler(o Options) http.Handler {
+// Gatherer returns what a handler with these options serves. Its families must not be changed.
+func Gatherer(o Options) prometheus.Gatherer {
+	rep, others := sources(o)
+	return join(append([]prometheus.Gatherer{rep}, others...), nil)
+}
+
+// sources are where the series come from.
+func sources(o Options) (rep *reports, others []prometheus.Gatherer) {
 	latest := func() *sla.Report {
 		if o.NoSeries || !o.Recovered() {
 			return nil
@@ -60,7 +65,6 @@ func Handler(o Options) http.Handler {
 	if failing == nil {
 		failing = func() []traces.Of { return nil }
 	}
-	var others []prometheus.Gatherer
 	if o.Alerts != nil {
 		others = append(others, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 			if !o.Recovered() {
@@ -83,9 +87,15 @@ func Handler(o Options) http.Handler {
 	if o.Registry != nil {
 		others = append(others, o.Registry)
 	}
+	return &reports{latest: latest, traces: failing}, others
+}
+
+// Handler serves the report's series, the engine's own metrics and those of the given registry in whatever
+// exposition format the scraper prefers.
+func Handler(o Options) http.Handler {
+	rep, others := sources(o)
 	log := scrapeLog(o.LogError)
-	all := append([]prometheus.Gatherer{&reports{latest: latest, traces: failing}}, others...)
-	full := promhttp.HandlerFor(join(all, nil),
+	full := promhttp.HandlerFor(join(append([]prometheus.Gatherer{rep}, others...), nil),
 		promhttp.HandlerOpts{
 			ErrorHandling: promhttp.ContinueOnError, ErrorLog: log, CoalesceGather: true, EnableOpenMetrics: true,
 		})
@@ -128,9 +138,9 @@ func Handler(o Options) http.Handler {
 		}
 		var ex *exemplars
 		if openMetrics {
-			ex = newExemplars(failing())
+			ex = newExemplars(rep.traces())
 		}
-		if err := expose(out, format, latest(), openMetrics, ex, families); err != nil {
+		if err := expose(out, format, rep.latest(), openMetrics, ex, families); err != nil {
 			log("answer a scrape", err)
 		}
 		if z, ok := out.(*gzip.Writer); ok {

@@ -110,6 +110,10 @@ type DegradedPart struct {
 	Reason string `json:"reason"`
 }
 
+// RemoteWrite is the kind of a sink that gets the engine's own series. Its records are files of samples on disk, and
+// what it counts are samples.
+const RemoteWrite = "remote_write"
+
 // LagAge is the age of the oldest event on its way to a sink from which on the
 // sink is said to lag.
 const LagAge = 5 * time.Minute
@@ -207,12 +211,18 @@ func (e *Engine) Degraded(now time.Time) []DegradedPart {
 		age := time.Duration(s.OldestAgeSeconds * float64(time.Second))
 		reason := breakerText(s.Breaker)
 		for _, t := range s.Troubles {
-			add("sink", s.Name, troubleText(t))
+			part := "sink"
+			if s.Kind == RemoteWrite {
+				part = s.Kind
+			}
+			add(part, s.Name, troubleText(t))
 		}
 		switch {
 		case s.MaxLagBytes > 0 && s.LagBytes > s.MaxLagBytes/2:
 			add("sink", s.Name, fmt.Sprintf("it is behind by %s; beyond %s the oldest events become dead letters",
 				format.Bytes(s.LagBytes), format.Bytes(s.MaxLagBytes)))
+		case age >= LagAge && s.Kind == RemoteWrite:
+			add(RemoteWrite, s.Name, "the oldest samples that it has not received are "+format.Duration(age)+" old")
 		case age >= LagAge:
 			add("sink", s.Name, "the oldest undelivered event is "+format.Duration(age)+" old")
 		case s.HeldSeconds > 0:

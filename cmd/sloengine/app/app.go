@@ -66,7 +66,7 @@ const SubscriptionsFile = "subscriptions.json"
 func DataDir(dir string) config.DataDir {
 	return config.DataDir{Dir: dir, Own: append(engine.Contents(),
 		AlertsFile, NotificationsFile, notificationsJournal, reports.File, ForecastsFile, AnnotationsFile,
-		SubscriptionsFile, sources.PositionsFile, AuditDir)}
+		SubscriptionsFile, sources.PositionsFile, AuditDir, RemoteWriteDir)}
 }
 
 // readSettings opens nothing for writing. It fails on a broken spec with a *spec.InvalidError.
@@ -121,6 +121,7 @@ type parts struct {
 	annotations *annotation.Store
 	subscribed  *subscription.Webhooks // nil: public.subscriptions is off
 	sinks       *sinks
+	written     remoteWrites
 	sources     *sources.Sources
 	deadLetters *deadLetters
 }
@@ -196,6 +197,9 @@ func (b *builder) parts() (p parts, err error) {
 		}
 	}
 	if p.sinks, err = b.sinks(&p); err != nil {
+		return p, err
+	}
+	if p.written, err = b.remoteWrites(p.alerts.aboutEngine(&b.config)); err != nil {
 		return p, err
 	}
 	p.sources = sources.New(sources.Options{

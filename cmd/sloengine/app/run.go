@@ -116,6 +116,9 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 	if outlooks := a.evaluation.outlooks; outlooks != nil {
 		g.start(ctx, "forecasts", after(ready, outlooks.Run))
 	}
+	if len(a.written) > 0 {
+		g.start(ctx, "remote write", after(ready, a.written.run(a.routes.web.Gatherer)))
+	}
 	g.start(ctx, "evaluator", after(ready, a.evaluation.run))
 	g.start(ctx, "own events", after(ready, a.own.send))
 	g.start(ctx, "audit log", a.storage.trail.file.Run)

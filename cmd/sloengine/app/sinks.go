@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -14,6 +15,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sloengine/sloengine/alerts/own"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/record"
@@ -21,6 +26,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+	"github.com/sloengine/sloengine/reliability/remotewrite"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/web/status"
 )
@@ -206,5 +212,60 @@ func (s *sinks) status(e *status.Engine) {
 			Name: x.Name, Active: x.Bulkhead.Active, Queued: x.Bulkhead.Queued, Concurrency: x.Bulkhead.Concurrency,
 			Queue: x.Bulkhead.Queue, Rejected: x.Bulkhead.Rejected,
 		})
+	}
+}
+
+// RemoteWriteDir is where samples wait that were not sent.
+const RemoteWriteDir = "remote_write"
+
+// remoteWrites send the engine's own series. A reload does not change them.
+type remoteWrites []*remotewrite.Writer
+
+func (b *builder) remoteWrites(about own.Settings) (out remoteWrites, err error) {
+	for i := range b.config.RemoteWrite {
+		r := &b.config.RemoteWrite[i]
+		client, err := r.Client()
+		if err != nil {
+			return nil, fmt.Errorf("remote_write %s: %w", r.Name, err)
+		}
+		settings := r.Settings
+		settings.Labels = map[string]string{"job": about.Job, "instance": about.Instance} // which a scrape adds
+		maps.Copy(settings.Labels, r.Labels)
+		w, err := remotewrite.New(remotewrite.Options{Settings: settings, Name: r.Name, URL: r.URL, Client: client,
+			Dir: filepath.Join(b.DataDir, RemoteWriteDir, r.Name), Set: b.set, Logger: b.Log})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, w)
+	}
+	return out, nil
+}
+
+// run sends until ctx ends.
+func (w remoteWrites) run(from prometheus.Gatherer) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var g errgroup.Group
+		for _, one := range w {
+			g.Go(func() error { return one.Run(ctx, from) })
+		}
+		return g.Wait()
+	}
+}
+
+// status adds them as sinks, which they are to whoever looks after the engine.
+func (w remoteWrites) status(e *status.Engine) {
+	now := time.Now()
+	for _, one := range w {
+		x := one.Status(now)
+		s := status.SinkStatus{
+			Name: x.Name, Kind: status.RemoteWrite, LagRecords: uint64(x.Files), LagBytes: x.Bytes,
+			OldestAgeSeconds: x.Lag.Seconds(), Delivered: x.Sent, Retries: x.Failures, Dropped: x.Dropped,
+			LastDelivery: x.LastDelivery, LastError: x.Failure.Text(), LastErrorAt: x.Failure.Last,
+		}
+		if f := &x.Failure; f.Count > 0 {
+			s.Troubles = []status.SinkTrouble{{Kind: dispatch.TroubleDelivery, Since: f.Since, Failures: f.Count,
+				Cause: f.Text(), Brief: dispatch.BriefCause(f.Err), Blocked: retry.ClassOf(f.Err) == retry.ClassBlocked}}
+		}
+		e.Sinks = append(e.Sinks, s)
 	}
 }

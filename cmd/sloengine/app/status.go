@@ -125,6 +125,7 @@ func (e *engineStatus) delivery(s *status.Engine) {
 	s.Tokens, s.Budgets = tokenStatus(e.intake.auth, time.Now()), e.intake.budgets.Status(time.Now())
 	s.Sources = e.sources.Status()
 	e.sinks.status(s)
+	e.written.status(s)
 	if st, ok := e.deadLetters.stats(); ok {
 		s.DeadLetters = &status.DeadLetterStatus{
 			Storage: st.Backend, Count: st.Count, Bytes: st.Bytes, Oldest: st.Oldest, Newest: st.Newest, ByOrigin: st.ByOrigin,

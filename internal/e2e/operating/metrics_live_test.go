@@ -125,6 +125,7 @@ sources: [{name: stream, kafka: {brokers: ["%s"], topics: [stream], refresh: 100
 sinks:
   - {name: archive, file: {dir: archive}}
   - {name: hook, http: {url: "http://%s/in", health_url: "http://%s/health"}, batch: {items: 10, wait: 10ms}, max_lag_bytes: 64MiB%s}
+remote_write: [{name: nowhere, url: "http://127.0.0.1:1/api/v1/write", interval: 1s}]
 `
 
 // countedFull is what the test makes happen, under the names that alerts and people look for.

@@ -95,6 +95,7 @@ type Config struct {
 	DeadLetters   deadLettersConfig       `yaml:"dead_letters"`
 	policies                              // of all sinks
 	Sinks         []Sink                  `yaml:"sinks"` // after the policies, which they take over
+	RemoteWrite   []RemoteWrite           `yaml:"remote_write"`
 
 	places *yamldoc.Decoder // where each value stands; nil without a file
 }
@@ -229,6 +230,7 @@ func (c *Config) check(f *yamldoc.Decoder) {
 	c.checkDeadLetters(f)
 	c.policies.check(f, "")
 	c.checkSinks(f)
+	c.checkRemoteWrite(f)
 }
 
 // checkExternalURL refuses an address that cannot begin links, or that has something in it that readers must not see.

@@ -81,8 +81,8 @@ func TestExampleUncommented(t *testing.T) {
 	plain := Default()
 	plain.places = c.places
 	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Budgets, plain.Redact, plain.Sources, plain.Sinks,
-		plain.Notifications, plain.SMTP, plain.Reports, plain.Public = c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact,
-		c.Sources, c.Sinks, c.Notifications, c.SMTP, c.Reports, c.Public
+		plain.Notifications, plain.SMTP, plain.Reports, plain.Public, plain.RemoteWrite = c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact,
+		c.Sources, c.Sinks, c.Notifications, c.SMTP, c.Reports, c.Public, c.RemoteWrite
 	plain.Ingest.CloudEvents, plain.OTLP = c.Ingest.CloudEvents, c.OTLP
 	plain.OTLP.Keep = Default().OTLP.Keep
 	require.Equal(t, plain, c)
@@ -96,8 +96,10 @@ sources: [{name: orders, kafka: {brokers: ["kafka-1:9092", "kafka-2:9092"], topi
 sinks: [{name: archive, file: {dir: /var/lib/sloengine/archive}}, {name: webhook, http: {url: "https://events.example.org/in"}, shared: true, rate_limit: {limit: 6, shared: true}},
   {name: stream, kafka: {brokers: ["kafka-1.example.org:9093", "kafka-2.example.org:9093"], topic: sloengine-events, version: "3.7"}},
   {name: bus, rabbitmq: {url: "amqps://rabbitmq.example.org/shop", username: sloengine, exchange: sloengine}}]
+remote_write: [{name: mimir, url: "https://mimir.example.org/api/v1/push", headers: {X-Scope-OrgID: shop}, labels: {cluster: eu-1}}]
 `)
 	require.NoError(t, err)
+	require.Equal(t, bare.RemoteWrite[0].Settings, c.RemoteWrite[0].Settings)
 	redis := *c.Redis
 	redis.PasswordFile, redis.TLS, redis.Addresses = "", nil, nil
 	require.Equal(t, *bare.Redis, redis)

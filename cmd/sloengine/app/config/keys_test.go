@@ -115,6 +115,12 @@ var keyEffects = map[string]string{
 		sources.prometheus.bearer_token_file sources.prometheus.bearer_token_env sources.prometheus.tls.ca_file
 		sources.prometheus.tls.cert_file sources.prometheus.tls.key_file sources.prometheus.tls.server_name
 		sources.prometheus.tls.insecure_skip_verify`,
+	"internal/e2e/brokers TestRemoteWriteOutage": `remote_write.name remote_write.url remote_write.interval
+		remote_write.labels`,
+	"reliability/remotewrite TestVersions": `remote_write.protobuf`,
+	"reliability/remotewrite TestBounds":   `remote_write.max_age remote_write.max_bytes`,
+	"cmd/sloengine/app/config TestRemoteWriteClient": `remote_write.headers remote_write.basic_auth.* remote_write.tls.*
+		remote_write.bearer_token_file remote_write.bearer_token_env`,
 	"ingest/source TestFormats":                        `sources.format`,
 	"ingest/source TestMapping":                        `sources.map.*`,
 	"ingest TestMappedCloudEvents":                     `ingest.cloudevents.map.*`,

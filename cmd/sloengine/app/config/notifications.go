@@ -197,6 +197,11 @@ func (a *httpServer) check(f *yamldoc.Decoder, path, example string) {
 			f.Errorf(path+".url", "as in "+example, "%s", strings.TrimPrefix(err.Error(), "url: "))
 		}
 	}
+	a.checkAccess(f, path)
+}
+
+// checkAccess checks everything but the URL.
+func (a *httpServer) checkAccess(f *yamldoc.Decoder, path string) {
 	a.TLS.check(f, path+".tls")
 	checkSource(f, path+".bearer_token", a.BearerTokenFile, a.BearerTokenEnv, false)
 	if b := a.BasicAuth; b != nil {

@@ -12,12 +12,17 @@ import (
 	"strings"
 	"time"
 
+	httpconfig "github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/sloengine/sloengine/ingest/sink"
 	"github.com/sloengine/sloengine/reliability/amqpclient"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/remote"
+	"github.com/sloengine/sloengine/reliability/remotewrite"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
@@ -192,6 +197,47 @@ func checkURL(f *yamldoc.Decoder, path, text, credentials string, required bool)
 	}
 	if err := remote.CheckURL(text, credentials); err != nil {
 		f.Errorf(path, "want a URL such as https://example.org/events", "%v", err)
+	}
+}
+
+// RemoteWrite is a server that gets the engine's own series.
+type RemoteWrite struct {
+	Name                 string `yaml:"name" is:"required"`
+	httpServer           `yaml:",inline"`
+	remotewrite.Settings `yaml:",inline"`
+}
+
+func (r *RemoteWrite) prefill(*Config) { r.Settings = remotewrite.Defaults() }
+
+// Client reads files with secrets again for each request.
+func (r *RemoteWrite) Client() (*http.Client, error) {
+	return httpconfig.NewClientFromConfig(r.client(), "remote_write")
+}
+
+func (c *Config) checkRemoteWrite(f *yamldoc.Decoder) {
+	names := fileNames{}
+	for i := range c.RemoteWrite {
+		r, path := &c.RemoteWrite[i], item("remote_write", i)
+		names.check(f, path, r.Name, "server", "the name identifies its samples on disk")
+		checkURL(f, path+".url", r.URL, "basic_auth", true)
+		r.checkAccess(f, path)
+		for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
+			switch {
+			case secretHeaders.MatchString(name):
+				f.Errorf(path+".headers."+name, "set basic_auth or bearer_token_file", "a secret must not be set here")
+			case !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(r.Headers[name]):
+				f.Errorf(path+".headers."+name, "", "not an HTTP header")
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
+			if !model.LegacyValidation.IsValidLabelName(name) || strings.HasPrefix(name, "__") {
+				f.Errorf(path+".labels."+name, "letters, digits and underscore, not two of them first",
+					"%q is not a name for a label", name)
+			}
+		}
+		if r.MaxAge < 2*r.Interval {
+			f.Errorf(path+".max_age", "raise it, or lower interval", "must be at least two intervals of %s", r.Interval)
+		}
 	}
 }
 

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/kafka"
 	"github.com/sloengine/sloengine/ingest/source/series"
+	"github.com/sloengine/sloengine/reliability/remotewrite"
 	"github.com/sloengine/sloengine/slo"
 )
 
@@ -93,6 +96,31 @@ func TestPrometheusClient(t *testing.T) {
 	client, err := (&PrometheusSource{httpServer: server}).Client()
 	require.NoError(t, err)
 	require.NotNil(t, client.Transport)
+}
+
+// A server of remote write gets the headers and credentials of its settings, and no redirect is followed.
+func TestRemoteWriteClient(t *testing.T) {
+	t.Setenv("SLO_TEST_SECRET", "x")
+	var got http.Header
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	}))
+	defer srv.Close()
+	c, err := Read("engine.yaml", []byte("remote_write: [{name: m, url: '"+srv.URL+"', headers: {X-Scope-OrgID: shop}, "+
+		"bearer_token_env: SLO_TEST_SECRET}]"))
+	require.NoError(t, err)
+	client, err := c.RemoteWrite[0].Client()
+	require.NoError(t, err)
+	res, err := client.Get(srv.URL)
+	require.NoError(t, err)
+	res.Body.Close()
+	require.Equal(t, http.StatusTemporaryRedirect, res.StatusCode)
+	require.Equal(t, "Bearer x", got.Get("Authorization"))
+	require.Equal(t, map[string]string{"X-Scope-OrgID": "shop"}, c.RemoteWrite[0].Headers)
+	want := remotewrite.Defaults()
+	want.Headers = c.RemoteWrite[0].Headers
+	require.Equal(t, want, c.RemoteWrite[0].Settings)
 }
 
 // The first source that reads a service reads its SLOs on series, whatever they count.

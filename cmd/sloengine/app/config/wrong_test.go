@@ -129,6 +129,16 @@ var wrongSettings = []struct {
 	{"password of a proxy of all",
 		"notifications: {default: a, global: {http_config: {proxy_url: 'http://u:hush@p:3128'}}, receivers: [{name: a, webhook_configs: [{url: 'https://x'}]}]}", []string{`1:63: proxy_url: must not contain credentials (set proxy_from_environment and the variable HTTPS_PROXY instead)`}},
 
+	{"remote write", "remote_write: [{name: a, url: 'https://u:p@x/push', max_age: 1m, interval: 50s, headers: {X-Token: a, 'a b': c}, " +
+		"labels: {a-b: c}, protobuf: v3}, {name: a, url: 'ftp://x'}]", []string{
+		`1:31: remote_write[0].url: must not contain credentials, set basic_auth (want a URL such as https://example.org/events)`,
+		`1:62: remote_write[0].max_age: must be at least two intervals of 50s (raise it, or lower interval)`,
+		`1:100: remote_write[0].headers.X-Token: a secret must not be set here (set basic_auth or bearer_token_file)`,
+		`1:110: remote_write[0].headers.a b: not an HTTP header`,
+		`1:128: remote_write[0].labels.a-b: "a-b" is not a name for a label (letters, digits and underscore, not two of them first)`,
+		`1:142: remote_write[0].protobuf: unknown value "v3" (did you mean "v2"?)`,
+		`1:154: remote_write[1].name: remote_write[0] already has this name (the name identifies its samples on disk)`,
+		`1:162: remote_write[1].url: must begin with http:// or https:// and have a host (want a URL such as https://example.org/events)`}},
 	{"source of nothing", "sources: [{name: a}]",
 		[]string{`1:11: sources[0]: the source reads from nowhere (add kafka, rabbitmq, rabbitmq_dead_letters, outbox or prometheus)`}},
 	{"source of two kinds",
@@ -427,7 +437,7 @@ var wrongSettings = []struct {
 			`2:41: sinks[0].file.fsync: unknown value "always" (want cursor, batch or never)`,
 			`3:8: redis.address: missing`,
 			`3:13: redis.db: must be at least 0, got "-1"`,
-			`4:1: unknown key "a\nb" (known keys: environment, ingest, otlp, known_ids, parked, log, checkpoint, evaluator, forecast, disk, auth, web, public, shutdown, alerts, notifications, smtp, reports, redis, limits, budgets, redact, sources, dead_letters, retry, breaker, bulkhead, timeout, sinks)`,
+			`4:1: unknown key "a\nb" (known keys: environment, ingest, otlp, known_ids, parked, log, checkpoint, evaluator, forecast, disk, auth, web, public, shutdown, alerts, notifications, smtp, reports, redis, limits, budgets, redact, sources, dead_letters, retry, breaker, bulkhead, timeout, sinks, remote_write)`,
 		}},
 }
 
