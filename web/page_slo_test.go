@@ -223,3 +223,37 @@ func BenchmarkSLOPageAgain(b *testing.B) {
 }
 
 const sloPage = "/slo?id=insurance-unpaid/availability&group.product=SOMLT"
+
+// TestBesideIncrease: the page of an SLO on counters says what its source found, and how to split a difference.
+func TestBesideIncrease(t *testing.T) {
+	var counters func(id slo.ID) *status.SourceCounters
+	b := newBench(t, func(o *site.Options) {
+		o.Counters = func(id slo.ID) *status.SourceCounters { return counters(id) }
+	})
+	r := &b.rep.SLOs[0]
+	require.NotContains(t, b.get(b.web.SLOHref(r)).Body.String(), "Beside increase()")
+	b = newBench(t, func(o *site.Options) {
+		o.Counters = func(id slo.ID) *status.SourceCounters { return counters(id) }
+	})
+	r = &b.rep.SLOs[0]
+	one := *r.SLO
+	one.Indicator = slo.Indicator{Kind: slo.KindPrometheus, PromTotal: "a", PromBad: "b", PromSource: "metrics"}
+	for i := range b.rep.SLOs {
+		if b.rep.SLOs[i].SLO.ID == one.ID {
+			b.rep.SLOs[i].SLO = &one
+		}
+	}
+	counters = func(id slo.ID) *status.SourceCounters {
+		require.Equal(t, one.ID, id)
+		return &status.SourceCounters{URL: "http://prometheus:9090/x y", ScrapeSeconds: 60, Began: b.now.Add(-time.Hour),
+			Samples: 1234, NewSeries: 3, FirstValues: 40, Resets: 2, AfterResets: 7, Gaps: 1, InGaps: 500, Cut: 9,
+			CutAt: b.now.Add(-time.Minute), CutGroup: "route=<b>"}
+	}
+	body := b.get(b.web.SLOHref(r)).Body.String()
+	check(t, body)
+	for _, want := range []string{"Beside increase()", "1,234 samples", "3 more counters", "40 in their first values",
+		"2 times", "1 gap", "9 events", "route=&lt;b&gt;", "sloengine reconcile --url ", "--slo " + string(one.ID),
+		"--prometheus &#39;http://prometheus:9090/x y&#39;"} {
+		require.Contains(t, body, want)
+	}
+}

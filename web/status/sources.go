@@ -36,8 +36,8 @@ type SourceCounters struct {
 	Bad           string    `json:"bad,omitempty"`
 	Good          string    `json:"good,omitempty"`
 	ScrapeSeconds float64   `json:"scrape_seconds"` // at most, between two scrapes
-	Began         time.Time `json:"began"`          // where it began to read
-	Until         time.Time `json:"until"`          // everything before was read
+	Began         time.Time `json:"began,omitzero"` // where it began to read; absent until it does
+	Until         time.Time `json:"until,omitzero"` // everything before was read
 	Samples       uint64    `json:"samples"`
 	Beginnings    uint64    `json:"beginnings"` // series with which counting began
 	NewSeries     uint64    `json:"new_series"` // that began later

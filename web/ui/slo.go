@@ -72,6 +72,7 @@ type sloPage struct {
 	OwnCost     string      // of this group of several
 	Corrections []correctionRow
 	Facts       []site.Fact
+	Beside      *besidePart // nil: the SLO is not on counters of a Prometheus
 	Source      *sloSource
 	Queries     []promQuery
 	API         string
@@ -140,7 +141,7 @@ func (ui *Handler) sloPage(c *gin.Context) {
 	p.Parts, p.Traces = ui.partRows(r, v.Now), ui.newTraces(r, v.Now)
 	fillCosts(&p, v.Rep, r)
 	p.Forecast, p.Capacity = newForecastPart(r, v.Rep.Outlooks, ui.Onset(r), v.Now), capacityFacts(r)
-	p.Blind = ui.newBlindPart(r, v.Now)
+	p.Blind, p.Beside = ui.newBlindPart(r, v.Now), ui.newBeside(r, v.Now)
 	for _, f := range unfit {
 		p.Unfit = append(p.Unfit, format.Safe(f.Message, format.MaxText))
 	}

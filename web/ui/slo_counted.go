@@ -75,3 +75,58 @@ func seriesFacts(ind *slo.Indicator) []site.Fact {
 	}
 	return []site.Fact{text("All series", ind.PromTotal), text(part+" series", query)}
 }
+
+// besidePart is why increase() says another number than an SLO on the counters of a Prometheus.
+type besidePart struct {
+	Since   format.Stamp // the source counts them
+	Facts   []site.Fact
+	Command string
+}
+
+// newBeside shows what the source found as it read. What increase() says of the window is for the command to ask, which
+// has to read all samples: that is too much for a page.
+func (ui *Handler) newBeside(r *sla.SLOReport, now time.Time) *besidePart {
+	if ui.Opt.Counters == nil || r.SLO.Indicator.PromForm() != slo.PromCounters {
+		return nil
+	}
+	c := ui.Opt.Counters(r.SLO.ID)
+	if c == nil {
+		return nil
+	}
+	b := &besidePart{Since: format.NewStamp(c.Began, now)}
+	fact := func(name string, n uint64, what, note string) {
+		b.Facts = append(b.Facts, site.Fact{Name: name, Value: format.Plural(n, what), Note: note})
+	}
+	fact("Read", c.Samples, "sample", "at most "+slo.FormatDuration(secondsOf(c.ScrapeSeconds))+" apart")
+	fact("Began", c.NewSeries, "more counter",
+		format.Count(c.FirstValues)+" in their first values, which increase() leaves out")
+	fact("Fell", c.Resets, "time", format.Count(c.AfterResets)+" since then, which both count")
+	fact("Gaps", c.Gaps, "gap", format.Count(c.InGaps)+" in their middles; increase() extrapolates at the ends of a window")
+	if c.Cut > 0 {
+		note := "the last ones at " + format.NewStamp(c.CutAt, now).Text
+		if c.CutGroup != "" {
+			note += " of " + format.Safe(c.CutGroup, format.MaxTitle)
+		}
+		fact("Not counted", c.Cut, "event", "more than there are in all, "+note)
+	}
+	from := now.Add(-24 * time.Hour)
+	if r.Period.From.After(from) {
+		from = r.Period.From
+	}
+	b.Command = fmt.Sprintf("sloengine reconcile --url %s --slo %s --prometheus %s --from %s --to %s",
+		shell(ui.Opt.ExternalURL), shell(string(r.SLO.ID)), shell(c.URL), from.UTC().Format(time.RFC3339),
+		now.UTC().Format(time.RFC3339))
+	return b
+}
+
+func secondsOf(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// shell quotes a word for a shell, if it has to be.
+func shell(s string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/:._-@%+,="
+	s = format.Safe(s, format.MaxText)
+	if s != "" && strings.Trim(s, plain) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -12,7 +12,7 @@ import (
 // Progress is how far a unit is read, and what was found on the way since the Source began.
 type Progress struct {
 	Unit
-	Began   time.Time // where this Source began to read
+	Began   time.Time // where this Source began to read; zero: it has not yet
 	Until   time.Time // everything before was read
 	Samples uint64
 	Left    string // why some is not counted; "": all is
@@ -46,7 +46,7 @@ func (f *Found) note(x *counter.Point, verdict counter.Verdict, gap bool) {
 		f.Resets++
 		f.AfterReset += x.Count
 	}
-	if gap {
+	if gap && x.Count > 0 {
 		f.Gaps++
 		f.InGaps += x.Count
 	}
@@ -97,21 +97,41 @@ func (s *Source) Progress() []Progress {
 func (l *book) began(u *Unit, from time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if p := l.units[u.Stream]; p.Began.IsZero() {
+		p.Began, p.Until = from, from
+	}
+}
+
+// reached remembers that everything before a time was read.
+func (l *book) reached(stream string, to time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.units[stream].Until = to
+}
+
+// list takes the units of which something is to be read.
+func (l *book) list(units []Unit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.units == nil {
 		l.units = map[string]*Progress{}
 	}
-	if l.units[u.Stream] == nil {
-		l.units[u.Stream] = &Progress{Began: from, Until: from}
+	for i := range units {
+		p := l.units[units[i].Stream]
+		if p == nil {
+			p = &Progress{}
+			l.units[units[i].Stream] = p
+		}
+		p.Unit = units[i]
 	}
-	l.units[u.Stream].Unit = *u
 }
 
-// read adds what was found up to a time, once it is stored.
-func (l *book) read(stream string, to time.Time, samples int, found *Found, left string) {
+// read adds what was found, once it is stored.
+func (l *book) read(stream string, samples int, found *Found, left string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := l.units[stream]
-	p.Until, p.Left = to, left
+	p.Left = left
 	p.Samples += uint64(samples)
 	p.add(found)
 }

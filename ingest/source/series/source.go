@@ -92,6 +92,7 @@ func (s *Source) Run(ctx context.Context) error {
 func (s *Source) Round(ctx context.Context) {
 	failed := map[source.Kind]bool{}
 	units := s.o.Units()
+	s.book.list(units)
 	for stream, p := range s.plans { // of units that the spec has no more
 		if !slices.ContainsFunc(units, func(u Unit) bool { return u.Stream == stream }) {
 			s.o.Intake.Works(source.TroubleTopic, p.pair())
@@ -201,6 +202,7 @@ func (s *Source) catchUp(ctx context.Context, p *plan) error {
 			return errEarly
 		case err == nil:
 			from = reached
+			s.book.reached(p.Stream, from)
 		case errors.Is(err, errTooLarge) && to.Sub(from) > 2*s.o.Scrape:
 			smaller *= 2
 		default:
@@ -221,7 +223,7 @@ func (s *Source) skip(ctx context.Context, p *plan, to time.Time) error {
 	}
 	err := s.o.Engine.CatchUp(ctx)
 	if err == nil {
-		s.book.read(p.Stream, to, 0, &s.found, s.left)
+		s.book.read(p.Stream, 0, &s.found, s.left)
 	}
 	return err
 }
@@ -301,7 +303,7 @@ func (s *Source) store(ctx context.Context, p *plan, o counter.Observation, samp
 	}
 	if err == nil {
 		s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected, s.found.Cut)
-		s.book.read(p.Stream, time.Unix(0, o.To), samples, &s.found, s.left)
+		s.book.read(p.Stream, samples, &s.found, s.left)
 	}
 	return err
 }
