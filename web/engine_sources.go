@@ -42,7 +42,7 @@ func newSourceView(s *status.SourceStatus, now time.Time) sinkView {
 		{Name: "Read", Value: format.Plural(s.Messages, "message") + ", " + format.Bytes(int64(s.Bytes)),
 			Note: "since the start"},
 		{Name: "Events", Value: format.Count(s.Accepted) + " accepted", Note: eventNotes(s)},
-		{Name: "Behind", Value: format.Plural(uint64(max(0, s.Lag)), "message")},
+		behindFact(s),
 		{Name: "Last batch", Value: format.Ago(s.LastBatch, now), At: format.NewStamp(s.LastBatch, now)},
 	}
 	for i, t := range s.Topics {
@@ -78,6 +78,23 @@ func newSourceView(s *status.SourceStatus, now time.Time) sinkView {
 		})
 	}
 	return v
+}
+
+// behindFact says how much a source has to read yet.
+func behindFact(s *status.SourceStatus) site.Fact {
+	r := s.Reading
+	switch {
+	case r == nil:
+		return site.Fact{Name: "Behind", Value: format.Plural(uint64(max(0, s.Lag)), "message")}
+	case r.Complete >= r.Indicators:
+		return site.Fact{Name: "History", Value: "read", Note: format.Plural(r.Indicators, "indicator") + " up to now"}
+	}
+	f := site.Fact{Name: "History", Value: format.Percent(r.Share, 1) + " read",
+		Note: fmt.Sprintf("%d of %s up to now", r.Complete, format.Plural(r.Indicators, "indicator"))}
+	if r.LeftSeconds > 0 {
+		f.Note += ", about " + format.Duration(secondsOf(r.LeftSeconds)) + " left"
+	}
+	return f
 }
 
 func secondsOf(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

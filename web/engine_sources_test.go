@@ -31,10 +31,16 @@ func TestSourcesAreShown(t *testing.T) {
 			status.SourceTrouble{
 				Kind: "topic", Name: fmt.Sprintf("t-%d", i), Brief: "the topic does not exist (create it)", Since: noon})
 	}
+	b.eng.Sources = append(b.eng.Sources,
+		status.SourceStatus{Name: "metrics", Kind: "prometheus",
+			Reading: &status.SourceReading{Indicators: 12, Complete: 3, Share: 0.374, LeftSeconds: 245}},
+		status.SourceStatus{Name: "mimir", Kind: "prometheus",
+			Reading: &status.SourceReading{Indicators: 1, Complete: 1, Share: 1}})
 	page := b.get("/engine").Body.String()
 	check(t, page)
 	for _, want := range []string{"12,000 messages, 3.0 MiB", "11,990 accepted",
-		"4 of 12 partitions here, 1,500 messages behind", "credentials, for", "SASL_AUTHENTICATION_FAILED: secret"} {
+		"4 of 12 partitions here, 1,500 messages behind", "credentials, for", "37.4% read",
+		"3 of 12 indicators up to now, about 4m 5s left", "1 indicator up to now", "SASL_AUTHENTICATION_FAILED: secret"} {
 		require.Contains(t, page, want)
 	}
 	require.Contains(t, string(k.answer(b, http.MethodGet, "/api/v1/engine", 200)), `"lag_messages":1500`)

@@ -35,8 +35,10 @@ view keeps nothing on disk and sends no notifications. It must have the same spe
 engines. An engine that does not answer, or runs another spec, is named on the page, in the
 API and in readiness. Its events are left out, and coverage is lower until it is back.
 
-Of the settings in --config, view uses web, auth, evaluator and shutdown. Its /metrics has
-no slo_* and sla_* families. Prometheus takes those from the engines.`,
+Of the settings in --config, view uses web, auth, evaluator and shutdown, and of sources which
+SLOs those of kind prometheus count. Engines with the same source count the same, so view takes
+the counts of the one that observed most. Its /metrics has no slo_* and sla_* families. Prometheus
+takes those from the engines.`,
 		Example: `  sloengine view -f specs/ --engines http://a:8080,http://b:8080,http://c:8080
   sloengine view -f specs/ --engines https://a,https://b --token-file token --web.listen-address :8090`,
 		Args: cli.NoArgs,

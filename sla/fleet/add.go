@@ -52,6 +52,12 @@ func add(cfg *fold.Config, req *fold.Request, parts []*fold.Sums, joined *fold.J
 			}
 			mine[i], heads[i] = heads[i][:n], heads[i][n:]
 		}
+		counting := a.counting(k)
+		for i := range mine {
+			if !slices.Contains(counting, i) {
+				mine[i] = nil
+			}
+		}
 		first, all := len(a.out.Groups), slices.Clone(mine)
 		if ind.Slice == nil {
 			a.events(k, mine)
@@ -210,24 +216,50 @@ func addCounts(sum, n []uint64) {
 	}
 }
 
+// counting are the engines whose counts of an indicator are added: all, or of those with the same source of counters,
+// which count the same, the one that observed most.
+func (a *adder) counting(k int) (out []int) {
+	if ind := &a.cfg.Indicators[k]; ind.Source != "" && ind.Slice == nil {
+		best, most := 0, -1.0
+		for i, p := range a.parts {
+			if p == nil {
+				continue
+			}
+			sum := 0.0
+			for _, share := range a.cover[i].Shares(&p.Eras[k], a.asked(k)) {
+				sum += share
+			}
+			if sum > most {
+				best, most = i, sum
+			}
+		}
+		return []int{best}
+	}
+	for i := range a.parts {
+		out = append(out, i)
+	}
+	return out
+}
+
 // asked are the spans that are asked of an indicator, its own among them.
 func (a *adder) asked(k int) []slo.Span {
 	return slices.Concat(a.req.Spans, a.req.Extra[a.cfg.Indicators[k].ID])
 }
 
-// shares are the parts of the asked spans that were observed of an indicator of events: the mean over all engines. Live
-// ones leave out what was backfilled, and are nil if nothing was.
+// shares are the parts of the asked spans that were observed of an indicator of events: the mean over the engines that
+// count. Live ones leave out what was backfilled, and are nil if nothing was.
 func (a *adder) shares(k int, live bool) []float64 {
-	if live && !slices.ContainsFunc(a.parts, func(p *fold.Sums) bool {
-		return p != nil && len(p.Eras[k].Backfilled) > 0
+	from := a.counting(k)
+	if live && !slices.ContainsFunc(from, func(i int) bool {
+		return a.parts[i] != nil && len(a.parts[i].Eras[k].Backfilled) > 0
 	}) {
 		return nil
 	}
 	asked := a.asked(k)
 	out := make([]float64, len(asked))
-	all := make([][]float64, 0, len(a.parts))
-	for i, p := range a.parts {
-		if p != nil {
+	all := make([][]float64, 0, len(from))
+	for _, i := range from {
+		if p := a.parts[i]; p != nil {
 			e := p.Eras[k]
 			if live {
 				e.Backfilled = nil
@@ -240,7 +272,7 @@ func (a *adder) shares(k int, live bool) []float64 {
 		for _, shares := range all {
 			low, high, sum = min(low, shares[s]), max(high, shares[s]), sum+shares[s]
 		}
-		if out[s] = sum / float64(len(a.parts)); low == high && len(all) == len(a.parts) {
+		if out[s] = sum / float64(len(from)); low == high && len(all) == len(from) {
 			out[s] = low // to the last bit
 		}
 	}

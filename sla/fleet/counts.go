@@ -110,11 +110,14 @@ func DecodeCounts(data []byte, q *CountsQuery) (*Counts, error) {
 var errOtherCounts = errors.New("the engines count it in different ways")
 
 // addReads adds up what several engines counted in times of the past. A nil part is an engine that did not answer: it
-// observed nothing.
-func addReads(n int, parts []*Counts) ([]fold.ReadResult, error) {
+// observed nothing. What is alike in all engines is that of the one that observed most of it.
+func addReads(n int, parts []*Counts, alike []bool) ([]fold.ReadResult, error) {
 	out := make([]fold.ReadResult, n)
 	for i := range out {
-		x := &out[i]
+		x, parts := &out[i], parts
+		if alike[i] {
+			parts = []*Counts{fullest(parts, i)}
+		}
 		x.Parts = make([][]slo.Span, len(parts))
 		for p, c := range parts {
 			if c == nil || !c.Reads[i].Known {
@@ -155,4 +158,22 @@ func addReads(n int, parts []*Counts) ([]fold.ReadResult, error) {
 		x.Observed = slo.MergeSpans(all)
 	}
 	return out, nil
+}
+
+// fullest is the part that observed most of what a read asks for; nil if none knows it.
+func fullest(parts []*Counts, read int) (out *Counts) {
+	most := time.Duration(-1)
+	for _, c := range parts {
+		if c == nil || !c.Reads[read].Known {
+			continue
+		}
+		sum := time.Duration(0)
+		for _, s := range c.Reads[read].Observed {
+			sum += s.Duration()
+		}
+		if sum > most {
+			out, most = c, sum
+		}
+	}
+	return out
 }

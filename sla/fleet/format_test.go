@@ -147,3 +147,25 @@ func TestFormatOfCounts(t *testing.T) {
 	_, err = q.Requests()
 	require.ErrorContains(t, err, "counts are asked for")
 }
+
+// What all engines with one source count is that of the one that observed most, and is not added.
+func TestAlikeReads(t *testing.T) {
+	at := func(h int) time.Time { return time.Date(2026, 11, 2, h, 0, 0, 0, time.UTC) }
+	part := func(n uint64, hours int) *Counts {
+		return &Counts{Reads: []fold.ReadResult{{Known: true, Observed: []slo.Span{{From: at(0), To: at(hours)}},
+			Groups: [][][]uint64{{{n}}}}}}
+	}
+	unknown := &Counts{Reads: []fold.ReadResult{{}}}
+	parts := []*Counts{nil, part(10, 3), part(12, 5), part(9, 2), unknown}
+	got, err := addReads(1, parts, []bool{true})
+	require.NoError(t, err)
+	require.Equal(t, [][][]uint64{{{12}}}, got[0].Groups)
+	require.Equal(t, [][]slo.Span{{{From: at(0), To: at(5)}}}, got[0].Parts)
+	got, err = addReads(1, parts, []bool{false})
+	require.NoError(t, err)
+	require.Equal(t, [][][]uint64{{{31}}}, got[0].Groups)
+	require.Len(t, got[0].Parts, 5)
+	got, err = addReads(1, []*Counts{nil, unknown}, []bool{true})
+	require.NoError(t, err)
+	require.False(t, got[0].Known)
+}

@@ -14,7 +14,7 @@ import (
 // reports, as far back as windows reach. An engine that does not answer observed nothing. It fails if none does.
 func (f *Fleet) Read(ctx context.Context, requests []fold.ReadRequest) ([]fold.ReadResult, error) {
 	out := make([]fold.ReadResult, len(requests))
-	q, of, joined, err := f.split(requests, out)
+	q, of, alike, joined, err := f.split(requests, out)
 	if err != nil || len(of) == 0 {
 		return out, err
 	}
@@ -22,7 +22,7 @@ func (f *Fleet) Read(ctx context.Context, requests []fold.ReadRequest) ([]fold.R
 	if err != nil {
 		return nil, err
 	}
-	got, err := addReads(len(of), parts)
+	got, err := addReads(len(of), parts, alike)
 	if err != nil {
 		return nil, err
 	}
@@ -32,21 +32,22 @@ func (f *Fleet) Read(ctx context.Context, requests []fold.ReadRequest) ([]fold.R
 	return out, nil
 }
 
-// split answers requests about slices, and makes a query of the others.
+// split answers requests about slices, and makes a query of the others. alike are those that all engines with the same
+// source count.
 func (f *Fleet) split(requests []fold.ReadRequest, out []fold.ReadResult) (q *CountsQuery, of []int,
-	joined *fold.Joined, err error) {
+	alike []bool, joined *fold.Joined, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.joined == nil {
-		return nil, nil, nil, errors.New("there is no spec yet")
+		return nil, nil, nil, nil, errors.New("there is no spec yet")
 	}
-	sliced := f.sliced()
+	sliced, sources := f.indicators(isSliced), f.indicators(func(ind *fold.Indicator) bool { return ind.Source != "" })
 	q = &CountsQuery{Spec: f.spec}
 	for i, r := range requests {
 		if sliced[r.ID] {
 			got, err := f.joined.Read(requests[i : i+1])
 			if err != nil {
-				return nil, nil, nil, err
+				return nil, nil, nil, nil, err
 			}
 			out[i] = got[0]
 			continue
@@ -55,16 +56,18 @@ func (f *Fleet) split(requests []fold.ReadRequest, out []fold.ReadResult) (q *Co
 		for _, s := range r.Spans {
 			x.Spans = append(x.Spans, [2]int64{s.From.UnixNano(), s.To.UnixNano()})
 		}
-		q.Reads, of = append(q.Reads, x), append(of, i)
+		q.Reads, of, alike = append(q.Reads, x), append(of, i), append(alike, sources[r.ID])
 	}
-	return q, of, f.joined, nil
+	return q, of, alike, f.joined, nil
 }
 
-// sliced are the indicators that judge slices.
-func (f *Fleet) sliced() map[string]bool {
+func isSliced(ind *fold.Indicator) bool { return ind.Slice != nil }
+
+// indicators are the IDs of some indicators.
+func (f *Fleet) indicators(some func(*fold.Indicator) bool) map[string]bool {
 	out := map[string]bool{}
 	for i := range f.cfg.Indicators {
-		if f.cfg.Indicators[i].Slice != nil {
+		if some(&f.cfg.Indicators[i]) {
 			out[f.cfg.Indicators[i].ID] = true
 		}
 	}
@@ -78,7 +81,7 @@ func (f *Fleet) Kept(ctx context.Context, ids []string, sp slo.Span) ([]float64,
 		f.mu.Unlock()
 		return nil, errors.New("there is no spec yet")
 	}
-	joined, sliced := f.joined, f.sliced()
+	joined, sliced := f.joined, f.indicators(isSliced)
 	offers, err := joined.Offers(ids, sp)
 	q := &CountsQuery{Spec: f.spec, Span: [2]int64{sp.From.UnixNano(), sp.To.UnixNano()}}
 	f.mu.Unlock()

@@ -26,6 +26,15 @@ type SourceStatus struct {
 	Troubles    []SourceTrouble `json:"troubles,omitempty"`
 
 	Counters []SourceCounters `json:"counters,omitempty"` // of a Prometheus
+	Reading  *SourceReading   `json:"reading,omitempty"`  // likewise
+}
+
+// SourceReading is how far a Prometheus is read of what was to be read when the source started.
+type SourceReading struct {
+	Indicators  int     `json:"indicators"`
+	Complete    int     `json:"complete"`     // of them, which are read up to now
+	Share       float64 `json:"share"`        // in [0,1]
+	LeftSeconds float64 `json:"left_seconds"` // at the pace so far; 0: unknown, or nothing is left
 }
 
 // SourceCounters is how far a source has read a pair of counters, and what it found since it started.

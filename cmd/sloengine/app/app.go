@@ -87,11 +87,16 @@ func readSettings(opt *Options) (s settings, err error) {
 
 // loadSpec reads the spec files, and in engine.yaml which of their SLOs a source reads.
 func (opt *Options) loadSpec() (*spec.Spec, spec.Problems, error) {
-	sp, problems, err := opt.LoadSpec()
+	return assigned(opt.LoadSpec, opt.LoadConfig)
+}
+
+func assigned(load func() (*spec.Spec, spec.Problems, error), settings func() (config.Config, error)) (*spec.Spec,
+	spec.Problems, error) {
+	sp, problems, err := load()
 	if err != nil || problems.Err() != nil {
 		return sp, problems, err
 	}
-	c, err := opt.LoadConfig()
+	c, err := settings()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -66,7 +66,9 @@ func RunView(ctx context.Context, opt ViewOptions) error {
 	if v.config, err = opt.LoadConfig(); err != nil {
 		return err
 	}
-	if v.specs, err = counting.LoadSpecs(opt.LoadSpec); err != nil {
+	if v.specs, err = counting.LoadSpecs(func() (*spec.Spec, spec.Problems, error) {
+		return assigned(opt.LoadSpec, opt.LoadConfig)
+	}); err != nil {
 		return err
 	}
 	g := newRunGroup()

@@ -338,5 +338,22 @@ func TestFromPrometheus(t *testing.T) {
 	require.NotEmpty(t, slos.Items)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/slo?id="+url.QueryEscape(slos.Items[0].ID))),
 		"The engine sends these alerts (no rules for it are in "+address)
+	// A view of engines that read the same counters has them once.
+	twin := t.TempDir()
+	e2etest.WriteFile(t, twin, "prometheus.password", "secret")
+	second, ok := e2etest.ServeIn(t, twin, spec, settings.String())
+	require.True(t, ok, second.Log)
+	v, ok := e2etest.Start(t, nil, "view", "-f", spec, "--engines", p.Base+","+second.Base, "--web.listen-address", "127.0.0.1:0",
+		"-c", filepath.Join(twin, "engine.yaml"))
+	require.True(t, ok, v.Log)
+	testkit.Eventually(t, "the view has them once", func() bool {
+		return strings.Contains(string(e2etest.Get(t, v.Base+"/api/v1/slos")), fmt.Sprintf(`"counts":{"good":%d,"bad":%d`, good, bad))
+	})
+	second.Stop(t)
+	testkit.Eventually(t, "one engine will do", func() bool {
+		return strings.Contains(string(e2etest.Get(t, v.Base+"/api/v1/engine")), `"state":"missing"`)
+	})
+	require.Contains(t, string(e2etest.Get(t, v.Base+"/api/v1/slos")), fmt.Sprintf(`"counts":{"good":%d,"bad":%d`, good, bad))
+	v.Stop(t)
 	p.Stop(t)
 }

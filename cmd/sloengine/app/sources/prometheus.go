@@ -90,6 +90,38 @@ func (r *runningSource) counters() (out []status.SourceCounters) {
 	return out
 }
 
+// readLate is how old what was read last may be of an indicator that is read up to now.
+const readLate = 10 * time.Minute
+
+// reading is how far a source is in what was to be read when it started; nil for other kinds.
+func (s *Sources) reading(r *runningSource) *status.SourceReading {
+	if r.series == nil {
+		return nil
+	}
+	out := &status.SourceReading{Indicators: len(s.units(r.config.Name, r.config.Prometheus.Window()))}
+	now := r.intake.Now()
+	sum := 0.0
+	for _, p := range r.series.Progress() {
+		left := now.Sub(p.Until)
+		if left <= readLate+2*r.config.Prometheus.Interval {
+			out.Complete++
+			sum++
+		} else if all := now.Sub(p.Began); all > 0 {
+			sum += 1 - float64(left)/float64(all)
+		}
+	}
+	out.Complete = min(out.Complete, out.Indicators)
+	if out.Complete == out.Indicators {
+		out.Share = 1
+		return out
+	}
+	out.Share = min(sum/float64(out.Indicators), 1)
+	if out.Share >= 0.01 { // with less, the pace is unknown
+		out.LeftSeconds = now.Sub(r.started).Seconds() * (1 - out.Share) / out.Share
+	}
+	return out
+}
+
 // Counters are how far the counters of an SLO are read; nil if no source reads any.
 func (s *Sources) Counters(id slo.ID) *status.SourceCounters {
 	s.mu.Lock()

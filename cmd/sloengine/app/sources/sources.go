@@ -64,14 +64,15 @@ type Options struct {
 
 // runningSource is a source and its goroutine.
 type runningSource struct {
-	config config.Source
-	intake *source.Intake
-	kafka  *kafka.Source  // nil for other kinds
-	rabbit rabbitReader   // nil for other kinds
-	outbox *outbox.Source // nil for other kinds
-	series *series.Source // nil for other kinds
-	stop   context.CancelFunc
-	ended  chan struct{}
+	config  config.Source
+	intake  *source.Intake
+	kafka   *kafka.Source  // nil for other kinds
+	rabbit  rabbitReader   // nil for other kinds
+	outbox  *outbox.Source // nil for other kinds
+	series  *series.Source // nil for other kinds
+	started time.Time
+	stop    context.CancelFunc
+	ended   chan struct{}
 }
 
 // New starts nothing.
@@ -146,7 +147,7 @@ func (s *Sources) change(next []config.Source) {
 }
 
 func (s *Sources) start(c config.Source) error {
-	r := &runningSource{config: c, ended: make(chan struct{})}
+	r := &runningSource{config: c, started: time.Now(), ended: make(chan struct{})}
 	make := s.makeKafka
 	switch {
 	case c.Outbox != nil:
@@ -269,7 +270,7 @@ func (s *Sources) Status() []status.SourceStatus {
 			Name: r.config.Name, Kind: r.config.Kind(), Messages: n.Messages, Bytes: n.Bytes, Accepted: n.Accepted,
 			Duplicates: n.Duplicates,
 			Rejected:   n.Rejected, Expired: n.Expired, DeadLetters: n.DeadLetters, LastBatch: n.LastBatch,
-			Counters: r.counters(),
+			Counters: r.counters(), Reading: s.reading(r),
 		}
 		if r.kafka != nil {
 			x.Lag = r.kafka.Lag()
