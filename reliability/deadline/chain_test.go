@@ -23,7 +23,6 @@ import (
 )
 
 // docs/resilience.md shows the code between the marks.
-// begin
 
 // dependency is a service that this one calls, with the policies of all calls to it.
 type dependency struct {
@@ -49,6 +48,7 @@ func (d *dependency) get(ctx context.Context, call func(context.Context) (string
 	}
 	defer cancel()
 	var got answer
+	// begin
 	err = d.retry.Do(ctx, func(ctx context.Context, attempt int) error {
 		if attempt == 0 {
 			d.budget.Earn()
@@ -67,6 +67,7 @@ func (d *dependency) get(ctx context.Context, call func(context.Context) (string
 		permit.Done(breaker.Judge(err))
 		return err
 	})
+	// end
 	class := retry.ClassOf(err)
 	switch last := d.last.Load(); {
 	case err == nil:
@@ -80,8 +81,6 @@ func (d *dependency) get(ctx context.Context, call func(context.Context) (string
 	}
 	return answer{text: placeholder}, nil
 }
-
-// end
 
 func newDependency(t *testing.T, name string, step deadline.Step, set *metrics.Set) *dependency {
 	t.Helper()
@@ -170,8 +169,8 @@ func TestCallChain(t *testing.T) {
 func TestTheDocumentShowsTheExample(t *testing.T) {
 	source, err := os.ReadFile("chain_test.go")
 	require.NoError(t, err)
-	_, code, _ := strings.Cut(string(source), "// begin\n\n")
-	code, _, _ = strings.Cut(code, "\n// end")
+	_, code, _ := strings.Cut(string(source), "\t// begin\n")
+	code, _, _ = strings.Cut(code, "\t// end\n")
 	page, err := os.ReadFile("../../docs/resilience.md")
 	require.NoError(t, err)
 	require.Contains(t, string(page), "```go\n"+code+"```")
