@@ -18,6 +18,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/promapi"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/ingest/source/series"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/explain"
@@ -230,7 +231,9 @@ func (r runningPrometheus) problems(ctx context.Context, sp *spec.Spec) (spec.Pr
 			return nil, err
 		}
 		for _, f := range found {
-			out = append(out, warning(sp, s.ID, f.Message, f.Suggestion))
+			problem := warning(sp, s.ID, f.Message, f.Suggestion)
+			problem.Severity = f.Severity
+			out = append(out, problem)
 		}
 	}
 	return out, nil
@@ -268,10 +271,13 @@ func reportProblems(p *cli.Printer, sp *spec.Spec, problems spec.Problems, failO
 const scrapeLookback = 10 * time.Minute
 
 // scrapeFinding is a series whose samples do not fit the rules that read it.
-type scrapeFinding struct{ Message, Suggestion string }
+type scrapeFinding struct {
+	Message, Suggestion string
+	Severity            spec.Severity
+}
 
 // scrapeCheck compares the scrape interval that rules are made for with the samples that a running Prometheus has. It
-// knows no specs and no settings: it reads the expressions of rules.
+// reads the expressions of rules.
 type scrapeCheck struct{ *promapi.Client }
 
 // Check finds the counters that rules read over ranges that hold fewer than two samples, of which rate() makes nothing,
@@ -289,12 +295,21 @@ func (p scrapeCheck) Check(ctx context.Context, groups []rules.Group, every time
 		case err != nil:
 			return nil, err
 		case !ok:
+			wrong, err := p.bound(ctx, selector)
+			if err != nil {
+				return nil, err
+			}
+			if wrong != nil {
+				out = append(out, scrapeFinding{selector + ": " + wrong.Error(),
+					"write " + wrong.Nearest[0] + ", or add the bucket to the histogram", spec.Error})
+				continue
+			}
 			out = append(out, scrapeFinding{
 				fmt.Sprintf("the scrape interval of %s is not known: Prometheus has no sample of the last %s", selector,
 					slo.FormatDuration(scrapeLookback)),
 				fmt.Sprintf(
 					"check the selector and the scrape job; without samples SLONoData fires. The rules assume a scrape every %s",
-					slo.FormatDuration(every)),
+					slo.FormatDuration(every)), spec.Warning,
 			})
 			continue
 		}
@@ -305,7 +320,7 @@ func (p scrapeCheck) Check(ctx context.Context, groups []rules.Group, every time
 					"%s has a sample every %s, but rules read its rate over %s, in which two are needed: without them nothing is "+
 						"recorded and no alert fires",
 					selector, slo.FormatDuration(found.Round(time.Second)), slo.FormatDuration(shortest)),
-				scrapeRemedy(found),
+				scrapeRemedy(found), spec.Warning,
 			})
 		}
 	}
@@ -372,4 +387,21 @@ func (p scrapeCheck) samples(ctx context.Context, selector string) (n float64, o
 		return 0, false, fmt.Errorf("query Prometheus at %s: %s has %g samples", p.URL.Redacted(), selector, n)
 	}
 	return n, true, nil
+}
+
+// bound finds out whether a selector is of a bucket that its histogram does not have; nil if it is not.
+func (p scrapeCheck) bound(ctx context.Context, selector string) (*series.BoundError, error) {
+	b, ok := series.BucketOf(selector)
+	if !ok {
+		return nil, nil
+	}
+	found, err := p.Query(ctx, b.Query)
+	if err != nil {
+		return nil, err
+	}
+	bounds := make([]string, 0, len(found))
+	for _, x := range found {
+		bounds = append(bounds, x.Labels["le"])
+	}
+	return b.Among(bounds), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/promapi"
 	"github.com/sloengine/sloengine/rules"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 var scrapedGroups = []rules.Group{{Rules: []rules.Rule{
@@ -58,6 +59,23 @@ func TestScrapesWithoutSamples(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t,
 		`the scrape interval of http_errors_total{job="a"} is not known: Prometheus has no sample of the last 10m`,
+		found[0].Message)
+}
+
+// A threshold that is no bound of its histogram is refused, with the nearest ones.
+func TestThresholdsThatAreNoBounds(t *testing.T) {
+	found, err := scraped(t, func(query string) string {
+		if query == `group by (le) ({job="a",__name__="took_bucket"})` {
+			return `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"le":"+Inf"},"value":[1,"1"]},` +
+				`{"metric":{"le":"0.1"},"value":[1,"1"]},{"metric":{"le":"0.5"},"value":[1,"1"]}]}}`
+		}
+		return `{"status":"success","data":{"resultType":"vector","result":[]}}`
+	}).Check(t.Context(), []rules.Group{{Rules: []rules.Rule{
+		{Record: "slo:good_events", Expr: `sum(rate(took_bucket{job="a",le="0.4"}[45s]))`}}}}, 15*time.Second)
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	require.Equal(t, spec.Error, found[0].Severity)
+	require.Equal(t, `took_bucket{job="a",le="0.4"}: the histogram has no bound le="0.4": the nearest are le="0.5" and le="0.1"`,
 		found[0].Message)
 }
 

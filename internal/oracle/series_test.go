@@ -24,6 +24,7 @@ import (
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/rules/rulestest"
 	"github.com/sloengine/sloengine/slo"
+	"github.com/sloengine/sloengine/slo/spec"
 )
 
 const seriesSpec = `
@@ -88,7 +89,8 @@ func seriesOf(slos []*slo.SLO, window time.Duration) (out []series.Unit) {
 			Service: slo.PromService(s.ID), Type: s.ID.Name(), GroupBy: s.GroupBy, Attributes: s.GroupBy}}}
 		switch in.PromForm() {
 		case slo.PromQueries:
-			u.Form, u.Total, u.Part = series.Rates, slo.PromAt(in.PromTotalQuery, window), slo.PromAt(in.PromBadQuery, window)
+			u.Form, u.Good, u.Total = series.Rates, in.PromGoodQuery != "", slo.PromAt(in.PromTotalQuery, window)
+			u.Part = slo.PromAt(in.PromBadQuery+in.PromGoodQuery, window)
 		case slo.PromRatio:
 			u.Form, u.Part = series.Ratio, slo.PromAt(in.PromErrorRatioQuery, window)
 		case slo.PromThreshold:
@@ -102,6 +104,32 @@ func seriesOf(slos []*slo.SLO, window time.Duration) (out []series.Unit) {
 	return out
 }
 
+// readSeries makes a source that reads a Prometheus for an engine.
+func readSeries(t *testing.T, sp *spec.Spec, w *rulestest.World, settings series.Settings) (*seriesEngine,
+	*series.Source) {
+	for _, s := range sp.SLOs {
+		s.Indicator.PromSource = "main"
+		if s.Indicator.PromForm() != slo.PromCounters {
+			s.Indicator.PromEvery = settings.Interval
+		}
+	}
+	server := httptest.NewServer(w)
+	t.Cleanup(server.Close)
+	e := &seriesEngine{oracleEngine: newOracleEngine(t, sp, oracleStart), now: oracleStart}
+	intake, err := source.New(source.Options{Name: "main", Settings: source.Defaults(), Engine: e,
+		Save:    func(context.Context, []dlq.Entry) error { return nil },
+		Logger:  slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Metrics: source.NewMetrics(metrics.NewSet()), Now: func() time.Time { return e.now }})
+	require.NoError(t, err)
+	return e, series.New(series.Options{Settings: settings, URL: server.URL, Client: server.Client(), Engine: e,
+		Units:    func() []series.Unit { return seriesOf(sp.SLOs, settings.Window()) },
+		Counters: e.state.Counters, Intake: intake, SizeLimits: event.SizeLimits{AllowedLateness: 24 * time.Hour},
+		Until: func(_ context.Context, stream string) (time.Time, error) {
+			return e.state.Fold.ObservedUntil(stream), nil
+		},
+		Longest: func() time.Duration { return 24 * time.Hour }})
+}
+
 // TestSeriesAsInRules: what a source makes of the samples of a Prometheus is what the generated rules make of them, in
 // windows of five minutes to a day, through an outage, a process that restarts, one that is not scraped for a while, and
 // a series that begins with a failure. The bounds are those of docs/prometheus.md.
@@ -109,31 +137,10 @@ func TestSeriesAsInRules(t *testing.T) {
 	const scrape, eval = 15 * time.Second, 30 * time.Second
 	start := oracleStart
 	sp := spectest.Spec(t, "web.yaml", seriesSpec)
-	for _, s := range sp.SLOs {
-		s.Indicator.PromSource = "main"
-		if s.Indicator.PromForm() != slo.PromCounters {
-			s.Indicator.PromEvery = eval
-		}
-	}
 	groups, err := rules.Recording(spectest.Rules(sp), rules.Options{Scrape: scrape})
 	require.NoError(t, err)
 	w := rulestest.New(t, start, groups)
-	server := httptest.NewServer(w)
-	t.Cleanup(server.Close)
-	e := &seriesEngine{oracleEngine: newOracleEngine(t, sp, start), now: start}
-	settings := series.Settings{Interval: eval, Scrape: scrape}
-	intake, err := source.New(source.Options{Name: "main", Settings: source.Defaults(), Engine: e,
-		Save:    func(context.Context, []dlq.Entry) error { return nil },
-		Logger:  slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Metrics: source.NewMetrics(metrics.NewSet()), Now: func() time.Time { return e.now }})
-	require.NoError(t, err)
-	from := series.New(series.Options{Settings: settings, URL: server.URL, Client: server.Client(), Engine: e,
-		Units:    func() []series.Unit { return seriesOf(sp.SLOs, settings.Window()) },
-		Counters: e.state.Counters, Intake: intake, SizeLimits: event.SizeLimits{AllowedLateness: 24 * time.Hour},
-		Until: func(_ context.Context, stream string) (time.Time, error) {
-			return e.state.Fold.ObservedUntil(stream), nil
-		},
-		Longest: func() time.Duration { return 24 * time.Hour }})
+	e, from := readSeries(t, sp, w, series.Settings{Interval: eval, Scrape: scrape})
 
 	const outage, long = 3 * time.Hour, 20 * time.Minute
 	worst, compared := map[string]float64{}, 0 // in parts of what is allowed
@@ -211,4 +218,33 @@ func TestSeriesAsInRules(t *testing.T) {
 	})
 	t.Logf("%d compared, furthest apart, in parts of what is allowed: %v", compared, worst)
 	require.Greater(t, compared, 20_000)
+}
+
+// TestNativeHistograms: a latency of a native histogram counts at a threshold between its bounds.
+func TestNativeHistograms(t *testing.T) {
+	const scrape = 15 * time.Second
+	sp := spectest.Spec(t, "web.yaml", `
+version: sloengine/v1
+service: web
+slos:
+  - name: latency
+    objective: 99
+    window: 1d
+    indicator:
+      prometheus:
+        total_query: histogram_count(sum(rate(took[$window])))
+        good_query: histogram_count(sum(rate(took[$window]))) * histogram_fraction(0, 0.4, sum(rate(took[$window])))
+`)
+	w := rulestest.New(t, oracleStart, nil)
+	e, from := readSeries(t, sp, w, series.Settings{Interval: 2 * scrape, Scrape: scrape})
+	for at := time.Duration(0); at <= 10*time.Minute; at += scrape {
+		w.Histogram(`took{job="web"}`, oracleStart.Add(at), 9*at.Seconds(), at.Seconds())
+		e.now = oracleStart.Add(at + 2*time.Second)
+		from.Round(t.Context())
+	}
+	_, r := e.take(nil, 0, 10*time.Minute+3*time.Second)
+	require.Len(t, r.SLOs, 1)
+	b := r.SLOs[0].Burn(5 * time.Minute)
+	require.InDelta(t, 10*300, b.Counts.Valid(), 10*30+1, "up to a slice")
+	require.InDelta(t, 0.1, float64(b.Counts.Bad)/float64(b.Counts.Valid()), 0.002)
 }

@@ -135,6 +135,7 @@ var errNoSeries = errors.New("no series has a sample")
 func (s *Source) report(p *plan, err error) source.Kind {
 	var answer *queryError
 	var busy *engine.UnavailableError
+	var bound *BoundError
 	switch {
 	case errors.Is(err, errEarly):
 		return ""
@@ -150,6 +151,9 @@ func (s *Source) report(p *plan, err error) source.Kind {
 		return source.TroubleTopic
 	case errors.Is(err, errTooMany), errors.Is(err, errTooLarge):
 		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "an answer of the Prometheus is too large", err.Error())
+		return source.TroubleTopic
+	case errors.As(err, &bound):
+		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "a threshold is no bound of the histogram", err.Error())
 		return source.TroubleTopic
 	case errors.As(err, &busy):
 		s.o.Intake.Fails(source.TroubleEngine, "", busy.Code, err.Error())
@@ -240,11 +244,11 @@ func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) (reached
 // of a series tells which are new.
 func (s *Source) readCounters(ctx context.Context, p *plan, from, to time.Time) error {
 	s.begin()
-	samples, fresh := 0, false
+	samples, fresh, parts := 0, false, false
 	count := func(partToo, isPart bool) func(*oneSeries) {
 		return func(one *oneSeries) {
 			samples += len(one.points)
-			fresh = fresh || !isPart
+			fresh, parts = fresh || !isPart, parts || isPart
 			s.count(p, one, partToo && p.part.matches(one.labels), isPart)
 		}
 	}
@@ -261,6 +265,11 @@ func (s *Source) readCounters(ctx context.Context, p *plan, from, to time.Time) 
 	}
 	if !fresh {
 		return errNoSeries
+	}
+	if !p.inside && !parts {
+		if err := s.checkBound(ctx, p, to); err != nil {
+			return err
+		}
 	}
 	s.rest()
 	err = s.store(ctx, p, counter.Observation{Source: p.Stream, From: from.UnixNano(), To: to.UnixNano()}, samples, size)
