@@ -32,34 +32,34 @@ type Label struct {
 }
 
 // Alert is one alert in one group, as of the last step. Values are copies; the
-// slices are shared and must not be changed.
+// slices are shared and must not be changed. Its JSON is that of snapshots: what follows from the labels is left out.
 type Alert struct {
-	Fingerprint string  // stable for the same labels, 16 hexadecimal digits
-	Labels      []Label // by name, alertname among them
-	Name        string  // the label alertname
-	Severity    string  // the label severity
-	Urgent      bool    // it needs a person now
-	Service     string
-	SLO         slo.ID    // "" if it is about no single one
-	Agreement   string    // name of the agreement that chose it; "" if none
-	Engine      bool      // it is about the engine itself
-	GroupBy     []string  // what the group is by, as the spec says it; empty if the alert has no group
-	Group       slo.Group // values of the group, in that order
+	Fingerprint string    `json:"-"`                   // stable for the same labels, 16 hexadecimal digits
+	Labels      []Label   `json:"labels"`              // by name, alertname among them
+	Name        string    `json:"-"`                   // the label alertname
+	Severity    string    `json:"-"`                   // the label severity
+	SLO         slo.ID    `json:"slo,omitempty"`       // "" if it is about no single one
+	Agreement   string    `json:"agreement,omitempty"` // name of the agreement that chose it; "" if none
+	Service     string    `json:"service,omitempty"`
+	GroupBy     []string  `json:"group_by,omitempty"` // what the group is by, as the spec says it; empty without one
+	Group       slo.Group `json:"group,omitempty"`    // values of the group, in that order
+	Urgent      bool      `json:"urgent,omitempty"`   // it needs a person now
+	Engine      bool      `json:"engine,omitempty"`   // it is about the engine itself
 
-	State State
+	State State `json:"state"`
 	// Value is what was compared last while the condition held: an error ratio, a
 	// share of the budget, a score or a number of events.
-	Value float64
+	Value float64 `json:"value"`
 
-	ActiveSince time.Time // start of the condition, as far as it is known to have held
-	FirstBad    time.Time // about when what it tells of began; never after ActiveSince
-	FiredAt     time.Time // zero while pending
-	ResolvedAt  time.Time // zero until resolved
-	Removed     bool      // resolved because the spec or the group is gone
-	Kept        bool      // firing on because too little is observed to tell whether it is over
+	ActiveSince time.Time `json:"active_since"` // start of the condition, as far as it is known to have held
+	FirstBad    time.Time `json:"first_bad"`    // about when what it tells of began; never after ActiveSince
+	FiredAt     time.Time `json:"fired_at,omitzero"`
+	ResolvedAt  time.Time `json:"resolved_at,omitzero"`
+	Removed     bool      `json:"removed,omitempty"` // resolved because the spec or the group is gone
+	Kept        bool      `json:"-"`                 // firing on because too little is observed to tell whether it is over
 
 	// Traces are links to the last failing traces, the newest first, of an alert that fires and needs a person now.
-	Traces []string
+	Traces []string `json:"-"`
 
 	live *alerts.Live // nil for a resolved alert of an earlier process whose definition is gone
 }

@@ -31,7 +31,7 @@ type snapshotJSON struct {
 	Time     time.Time    `json:"time"`                 // of the last report
 	EngineAt time.Time    `json:"engine_time,omitzero"` // of the last engine report
 	Active   []activeJSON `json:"active"`
-	Resolved []alertJSON  `json:"resolved"`
+	Resolved []Alert      `json:"resolved"`
 	Senders  []senderJSON `json:"senders"`
 
 	SentBy map[slo.ID]SentBy `json:"sent_by,omitempty"`
@@ -42,25 +42,7 @@ type activeJSON struct {
 	ID         string    `json:"id"`
 	Key        string    `json:"key"` // of the condition
 	FalseSince time.Time `json:"false_since,omitzero"`
-	alertJSON
-}
-
-type alertJSON struct {
-	Labels      []Label   `json:"labels"`
-	SLO         slo.ID    `json:"slo,omitempty"`
-	Agreement   string    `json:"agreement,omitempty"`
-	Service     string    `json:"service,omitempty"`
-	GroupBy     []string  `json:"group_by,omitempty"`
-	Group       []string  `json:"group,omitempty"`
-	Urgent      bool      `json:"urgent,omitempty"`
-	Engine      bool      `json:"engine,omitempty"`
-	State       State     `json:"state"`
-	Value       float64   `json:"value"`
-	ActiveSince time.Time `json:"active_since"`
-	FirstBad    time.Time `json:"first_bad"`
-	FiredAt     time.Time `json:"fired_at,omitzero"`
-	ResolvedAt  time.Time `json:"resolved_at,omitzero"`
-	Removed     bool      `json:"removed,omitempty"`
+	Alert
 }
 
 type senderJSON struct {
@@ -82,16 +64,12 @@ type keptKey struct {
 	condition string
 }
 
-func newAlertJSON(a *Alert) alertJSON {
-	j := alertJSON{
-		Labels: a.Labels, SLO: a.SLO, Agreement: a.Agreement, Service: a.Service, GroupBy: a.GroupBy, Group: a.Group,
-		Urgent: a.Urgent, Engine: a.Engine, State: a.State, Value: a.Value,
-		ActiveSince: a.ActiveSince, FirstBad: a.FirstBad, FiredAt: a.FiredAt, ResolvedAt: a.ResolvedAt, Removed: a.Removed,
+// savedAlert is an alert as a snapshot can hold it: with a value that is a number.
+func savedAlert(a Alert) Alert {
+	if math.IsNaN(a.Value) || math.IsInf(a.Value, 0) {
+		a.Value = 0
 	}
-	if math.IsNaN(j.Value) || math.IsInf(j.Value, 0) {
-		j.Value = 0
-	}
-	return j
+	return a
 }
 
 // Snapshot encodes everything that has to outlive a restart, as of the last step.
@@ -99,7 +77,7 @@ func (m *Machine) Snapshot() []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := snapshotJSON{Version: SnapshotVersion, Time: m.last, EngineAt: m.engineAt, Active: []activeJSON{},
-		Resolved: []alertJSON{}, Senders: []senderJSON{}, SentBy: m.sentBy}
+		Resolved: []Alert{}, Senders: []senderJSON{}, SentBy: m.sentBy}
 	if len(s.SentBy) == 0 {
 		s.Version = unsent
 	}
@@ -108,22 +86,22 @@ func (m *Machine) Snapshot() []byte {
 			for k, a := range row.active {
 				if a != nil {
 					s.Active = append(
-						s.Active, activeJSON{scopeNames[sc], row.id, row.plan[k].key, a.falseSince, newAlertJSON(&a.Alert)})
+						s.Active, activeJSON{scopeNames[sc], row.id, row.plan[k].key, a.falseSince, savedAlert(a.Alert)})
 				}
 			}
 		}
 	}
 	for key, a := range m.kept { // restored, and no step since
 		s.Active = append(
-			s.Active, activeJSON{scopeNames[key.scope], key.id, key.condition, a.falseSince, newAlertJSON(&a.Alert)})
+			s.Active, activeJSON{scopeNames[key.scope], key.id, key.condition, a.falseSince, savedAlert(a.Alert)})
 	}
 	if len(m.kept) > 0 {
 		order.By(s.Active, func(a, b *activeJSON) int {
-			return strings.Compare(a.Scope+a.ID+a.Key+slo.Group(a.Group).Key(), b.Scope+b.ID+b.Key+slo.Group(b.Group).Key())
+			return strings.Compare(a.Scope+a.ID+a.Key+a.Group.Key(), b.Scope+b.ID+b.Key+b.Group.Key())
 		})
 	}
 	for i := range m.resolved {
-		s.Resolved = append(s.Resolved, newAlertJSON(&m.resolved[i]))
+		s.Resolved = append(s.Resolved, savedAlert(m.resolved[i]))
 	}
 	for _, q := range m.quiet.list {
 		j := senderJSON{Service: q.service, Type: q.typ, Total: q.total, Changed: q.changed, Slot: q.slot}
@@ -134,7 +112,7 @@ func (m *Machine) Snapshot() []byte {
 	}
 	data, err := json.Marshal(s)
 	if err != nil {
-		return nil // only a value that is no number can't be encoded, and newAlertJSON lets none through
+		return nil // only a value that is no number can't be encoded, and savedAlert lets none through
 	}
 	return append(data, '\n')
 }
@@ -188,7 +166,8 @@ func (m *Machine) Restore(data []byte) error {
 	}
 	var resolved []Alert
 	for i := range s.Resolved {
-		a, err := s.Resolved[i].alert()
+		a := s.Resolved[i]
+		err := a.restore()
 		if err == nil && (a.State != Resolved || a.ResolvedAt.IsZero()) {
 			err = errors.New("it is not resolved")
 		}
@@ -216,17 +195,16 @@ func (m *Machine) Restore(data []byte) error {
 	m.last, m.engineAt, m.kept, m.resolved, m.quiet = s.Time, s.EngineAt, kept, resolved, q
 	m.sentBy = s.SentBy
 	v := &View{Step: m.current.Load().Step + 1, Time: m.last, Resolved: resolved, SentBy: m.sentBy}
-	for _, j := range s.Active {
-		a, _ := j.alertJSON.alert()
-		v.Active = append(v.Active, a)
+	for i := range s.Active {
+		v.Active = append(v.Active, s.Active[i].Alert)
 	}
 	m.current.Store(v)
 	return nil
 }
 
 func (j *activeJSON) alert() (keptKey, *alert, error) {
-	a, err := j.alertJSON.alert()
-	if err != nil {
+	a := &j.Alert
+	if err := a.restore(); err != nil {
 		return keptKey{}, nil, err
 	}
 	sc := slices.Index(scopeNames[:], j.Scope)
@@ -239,15 +217,15 @@ func (j *activeJSON) alert() (keptKey, *alert, error) {
 	case a.ActiveSince.IsZero():
 		return keptKey{}, nil, errors.New("active_since is missing")
 	}
-	return keptKey{scope(sc), j.ID, a.Group.Key(), j.Key}, &alert{Alert: a, falseSince: j.FalseSince}, nil
+	return keptKey{scope(sc), j.ID, a.Group.Key(), j.Key}, &alert{Alert: *a, falseSince: j.FalseSince}, nil
 }
 
 // rename gives an alert of an older snapshot the present names of its labels. A label of its group keeps its name.
-func (j *alertJSON) rename() {
+func (a *Alert) rename() {
 	renamed := false
-	for i := range j.Labels {
-		l := &j.Labels[i]
-		if at := slices.Index(j.GroupBy, l.Name); at >= 0 && at < len(j.Group) && j.Group[at] == l.Value {
+	for i := range a.Labels {
+		l := &a.Labels[i]
+		if at := slices.Index(a.GroupBy, l.Name); at >= 0 && at < len(a.Group) && a.Group[at] == l.Value {
 			continue
 		}
 		if now := series.RenamedAlertLabel(l.Name); now != l.Name {
@@ -255,23 +233,19 @@ func (j *alertJSON) rename() {
 		}
 	}
 	if renamed {
-		order.By(j.Labels, func(a, b *Label) int { return strings.Compare(a.Name, b.Name) })
+		order.By(a.Labels, func(x, y *Label) int { return strings.Compare(x.Name, y.Name) })
 	}
 }
 
-func (j *alertJSON) alert() (Alert, error) {
-	a := Alert{
-		Labels: j.Labels, SLO: j.SLO, Agreement: j.Agreement, Service: j.Service, GroupBy: j.GroupBy, Group: j.Group,
-		Urgent: j.Urgent, Engine: j.Engine, State: j.State, Value: j.Value,
-		ActiveSince: j.ActiveSince, FirstBad: j.FirstBad, FiredAt: j.FiredAt, ResolvedAt: j.ResolvedAt, Removed: j.Removed,
-	}
+// restore fills in what follows from the labels of an alert from a snapshot.
+func (a *Alert) restore() error {
 	if !slices.IsSortedFunc(a.Labels, func(x, y Label) int { return strings.Compare(x.Name, y.Name) }) {
-		return a, errors.New("its labels are not sorted")
+		return errors.New("its labels are not sorted")
 	}
 	a.Name, a.Severity = a.Label("alertname"), a.Label("severity")
 	if a.Name == "" {
-		return a, errors.New("it has no alertname")
+		return errors.New("it has no alertname")
 	}
 	a.Fingerprint = fingerprint(a.Labels)
-	return a, nil
+	return nil
 }

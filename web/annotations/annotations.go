@@ -3,7 +3,6 @@
 package annotations
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -90,18 +89,13 @@ func (h *Handler) add(c *gin.Context) {
 		return
 	}
 	a := annotation.Annotation{Author: h.Opt.Caller(c)}
-	text := func(into *string) func(json.RawMessage) error {
-		return func(raw json.RawMessage) error { return site.ReadValue(raw, into, "a string") }
-	}
-	err := site.ReadObject(body, map[string]func(json.RawMessage) error{
-		"text": text(&a.Text), "service": text(&a.Service), "author": text(&a.Author), "kind": text((*string)(&a.Kind)),
-		"at": site.ReadTime(&a.At),
-	})
-	switch {
-	case err != nil:
-		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+	if !site.ReadFields(c, body, site.Fields{
+		"text": site.String(&a.Text), "service": site.String(&a.Service), "author": site.String(&a.Author),
+		"kind": site.String(&a.Kind), "at": site.ReadTime(&a.At),
+	}) {
 		return
-	case a.Kind == annotation.Spec:
+	}
+	if a.Kind == annotation.Spec {
 		respond.Problem(c, http.StatusBadRequest,
 			"Changes of the spec are annotated by the engine itself (want the kind deployment or note).", nil)
 		return
@@ -111,7 +105,7 @@ func (h *Handler) add(c *gin.Context) {
 			c, http.StatusForbidden, "The token may annotate some services only (want service to be one of them).", nil)
 		return
 	}
-	a, err = into.Add(a)
+	a, err := into.Add(a)
 	h.answer(c, "annotation.add", a, err)
 }
 
@@ -120,8 +114,7 @@ func (h *Handler) delete(c *gin.Context) {
 	if !ok {
 		return
 	}
-	if err := site.ReadObject(body, nil); err != nil {
-		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+	if !site.ReadFields(c, body, nil) {
 		return
 	}
 	a, err := from.Delete(c.Param("id"))

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -92,9 +91,9 @@ func (api *Handler) apiForget(c *gin.Context) {
 		return
 	}
 	var r counting.ForgetRequest
-	err := site.ReadObject(body, map[string]func(json.RawMessage) error{
-		"service": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.Service, "the name of a service") },
-		"restart": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.Restart, "true or false") },
+	err := site.ReadObject(body, site.Fields{
+		"service": site.Value(&r.Service, "the name of a service"),
+		"restart": site.Bool(&r.Restart),
 	})
 	if err == nil && r.Service == "" {
 		err = errors.New("service is missing")

@@ -134,7 +134,7 @@ func (r *dlqRequest) setBefore(name, value string, now time.Time) (err error) {
 func text(want string, set func(value string) error) func(json.RawMessage) error {
 	return func(raw json.RawMessage) error {
 		var value string
-		if err := site.ReadValue(raw, &value, want); err != nil {
+		if err := site.Value(&value, want)(raw); err != nil {
 			return err
 		}
 		return set(value)
@@ -154,10 +154,10 @@ func count(given ...bool) (n int) {
 // parseDLQRequest reads the body of a replay or discard.
 func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 	var filtered, anything bool
-	err = site.ReadObject(body, map[string]func(json.RawMessage) error{
+	err = site.ReadObject(body, site.Fields{
 		"ids": func(raw json.RawMessage) error {
 			r.ByIDs = true
-			if err := site.ReadValue(raw, &r.ids, "a list of ids"); err != nil {
+			if err := site.Value(&r.ids, "a list of ids")(raw); err != nil {
 				return err
 			}
 			r.ids, err = checkIDs(r.ids)
@@ -166,7 +166,7 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 		"query": func(raw json.RawMessage) error {
 			filtered = true
 			anything = true
-			fields := map[string]func(json.RawMessage) error{}
+			fields := site.Fields{}
 			for _, name := range dlqFilters {
 				fields[name] = text("a string", func(value string) error {
 					if value == "" {
@@ -181,8 +181,8 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 			}
 			return checkDLQRange(&r.Query)
 		},
-		"all":     func(raw json.RawMessage) error { return site.ReadValue(raw, &r.All, "true or false") },
-		"dry_run": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.dryRun, "true or false") },
+		"all":     site.Bool(&r.All),
+		"dry_run": site.Bool(&r.dryRun),
 	})
 	if err != nil {
 		return r, err
@@ -198,10 +198,10 @@ func parseDLQRequest(body []byte) (r dlqRequest, err error) {
 
 // parsePurge reads the body of a purge.
 func parsePurge(body []byte, now time.Time) (r dlqRequest, err error) {
-	err = site.ReadObject(body, map[string]func(json.RawMessage) error{
+	err = site.ReadObject(body, site.Fields{
 		"before":     text("a time", func(s string) error { return r.setBefore("before", s, now) }),
 		"older_than": text("a duration such as 7d", func(s string) error { return r.setBefore("older_than", s, now) }),
-		"dry_run":    func(raw json.RawMessage) error { return site.ReadValue(raw, &r.dryRun, "true or false") },
+		"dry_run":    site.Bool(&r.dryRun),
 	})
 	switch {
 	case err != nil:

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -28,38 +27,29 @@ var kinds = map[string]incident.Kind{
 const statusWords = "investigating, identified, monitoring or resolved"
 
 // fields reads the fields of an operation from a body.
-func fields(o *incident.Operation) map[string]func(json.RawMessage) error {
-	text := func(into *string) func(json.RawMessage) error {
-		return func(raw json.RawMessage) error { return site.ReadValue(raw, into, "a string") }
-	}
-	public := func(raw json.RawMessage) error { return site.ReadValue(raw, &o.Public, "true or false") }
-	by := text(&o.By)
-	severity := func(raw json.RawMessage) error { return site.ReadValue(raw, &o.Severity, "critical or warning") }
+func fields(o *incident.Operation) site.Fields {
+	by, severity := site.String(&o.By), site.Value(&o.Severity, "critical or warning")
+	title, team, text, public := site.String(&o.Title), site.String(&o.Team), site.String(&o.Text), site.Bool(&o.Public)
 	switch o.Kind {
 	case incident.OpenByHand:
-		return map[string]func(json.RawMessage) error{
-			"title": text(&o.Title), "service": text(&o.Service), "team": text(&o.Team), "by": by,
-			"key": text(&o.Key), "public": public,
-			"severity": severity, "onset": site.ReadTime(&o.Onset),
-		}
+		return site.Fields{"title": title, "service": site.String(&o.Service), "team": team, "by": by,
+			"key": site.String(&o.Key), "public": public, "severity": severity, "onset": site.ReadTime(&o.Onset)}
 	case incident.AckIt:
-		return map[string]func(json.RawMessage) error{"by": by, "team": text(&o.Team)}
+		return site.Fields{"by": by, "team": team}
 	case incident.AddNote:
-		return map[string]func(json.RawMessage) error{"by": by, "text": text(&o.Text)}
+		return site.Fields{"by": by, "text": text}
 	case incident.AddUpdate:
-		return map[string]func(json.RawMessage) error{"by": by, "text": text(&o.Text), "public": public,
-			"status": func(raw json.RawMessage) error { return site.ReadValue(raw, &o.Status, statusWords) }}
+		return site.Fields{"by": by, "text": text, "public": public, "status": site.Value(&o.Status, statusWords)}
 	case incident.EditIt:
-		return map[string]func(json.RawMessage) error{"by": by, "title": text(&o.Title), "owner": text(&o.Owner),
-			"severity": severity}
+		return site.Fields{"by": by, "title": title, "owner": site.String(&o.Owner), "severity": severity}
 	case incident.Publish:
-		return map[string]func(json.RawMessage) error{"public": public, "title": text(&o.Title)}
+		return site.Fields{"public": public, "title": title}
 	case incident.LinkPost:
-		return map[string]func(json.RawMessage) error{"url": text(&o.Text)}
+		return site.Fields{"url": text}
 	case incident.Erase:
-		return map[string]func(json.RawMessage) error{"person": by}
+		return site.Fields{"person": by}
 	}
-	return map[string]func(json.RawMessage) error{"by": by}
+	return site.Fields{"by": by}
 }
 
 func (h *Handler) open(c *gin.Context) {
@@ -98,10 +88,9 @@ func (h *Handler) do(c *gin.Context, o *incident.Operation, status int) {
 	}
 	known, dry := fields(o), false
 	if o.Kind == incident.Publish {
-		known["dry_run"] = func(raw json.RawMessage) error { return site.ReadValue(raw, &dry, "true or false") }
+		known["dry_run"] = site.Bool(&dry)
 	}
-	if err := site.ReadObject(body, known); err != nil {
-		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+	if !site.ReadFields(c, body, known) {
 		return
 	}
 	if dry {

@@ -74,8 +74,8 @@ func (pub *Handler) Changes(ctx context.Context) ([]subscription.Item, bool) {
 	return b.changes, true
 }
 
-// asked reads the body of a request about subscriptions, whose fields are texts, or sends a problem.
-func (pub *Handler) asked(c *gin.Context, fields map[string]*string) bool {
+// asked reads the body of a request about subscriptions, or sends a problem.
+func (pub *Handler) asked(c *gin.Context, fields site.Fields) bool {
 	c.Header("Cache-Control", "no-store")
 	body, ok := pub.JSONBody(c) // refuses other sites
 	if !ok {
@@ -85,20 +85,12 @@ func (pub *Handler) asked(c *gin.Context, fields map[string]*string) bool {
 		pub.NotFound(c)
 		return false
 	}
-	known := map[string]func(json.RawMessage) error{}
-	for name, into := range fields {
-		known[name] = func(raw json.RawMessage) error { return site.ReadValue(raw, into, "a string") }
-	}
-	if err := site.ReadObject(body, known); err != nil {
-		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
-		return false
-	}
-	return true
+	return site.ReadFields(c, body, fields)
 }
 
 func (pub *Handler) subscribe(c *gin.Context) {
 	var to, secret string
-	if !pub.asked(c, map[string]*string{"url": &to, "secret": &secret}) {
+	if !pub.asked(c, site.Fields{"url": site.String(&to), "secret": site.String(&secret)}) {
 		return
 	}
 	client, _, err := net.SplitHostPort(c.Request.RemoteAddr)
@@ -115,7 +107,7 @@ func (pub *Handler) subscribe(c *gin.Context) {
 
 func (pub *Handler) unsubscribe(c *gin.Context) {
 	var token string
-	if !pub.asked(c, map[string]*string{"token": &token}) {
+	if !pub.asked(c, site.Fields{"token": site.String(&token)}) {
 		return
 	}
 	if err := pub.Opt.Subscriptions.Unsubscribe(token); err != nil {

@@ -1,7 +1,6 @@
 package silences
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -130,18 +129,13 @@ func (h *Handler) add(c *gin.Context) {
 		return
 	}
 	s := silence.Silence{Author: h.Opt.Caller(c)}
-	text := func(into *string) func(json.RawMessage) error {
-		return func(raw json.RawMessage) error { return site.ReadValue(raw, into, "a string") }
-	}
-	err := site.ReadObject(body, map[string]func(json.RawMessage) error{
-		"matchers": text(&s.Matchers), "starts_at": site.ReadTime(&s.Starts), "ends_at": site.ReadTime(&s.Ends),
-		"author": text(&s.Author), "comment": text(&s.Comment),
-	})
-	if err != nil {
-		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+	if !site.ReadFields(c, body, site.Fields{
+		"matchers": site.String(&s.Matchers), "starts_at": site.ReadTime(&s.Starts), "ends_at": site.ReadTime(&s.Ends),
+		"author": site.String(&s.Author), "comment": site.String(&s.Comment),
+	}) {
 		return
 	}
-	s, err = h.addSilence(c, s)
+	s, err := h.addSilence(c, s)
 	h.answer(c, s, err)
 }
 
@@ -151,8 +145,7 @@ func (h *Handler) expire(c *gin.Context) {
 	if !ok || !h.has(c) {
 		return
 	}
-	if err := site.ReadObject(body, nil); err != nil {
-		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+	if !site.ReadFields(c, body, nil) {
 		return
 	}
 	s, err := h.expireSilence(c, c.Param("id"))

@@ -58,7 +58,8 @@ type row struct {
 const shownSilences = 200
 
 // idle is what a page says when silences have no effect.
-const idle = "This engine has no receivers of its own, so silences have no effect here. If an Alertmanager notifies people of these alerts, silence them there."
+const idle = "This engine has no receivers of its own, so silences have no effect here. If an Alertmanager notifies " +
+	"people of these alerts, silence them there."
 
 // ready sends a page if the engine keeps no silences.
 func (h *Handler) ready(c *gin.Context) bool {

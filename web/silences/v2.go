@@ -1,7 +1,6 @@
 package silences
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -172,13 +171,10 @@ func (h *Handler) v2Add(c *gin.Context) {
 // readV2 reads a silence and the id of the one whose place it takes, if any. Errors wrap silence.ErrInvalid.
 func (h *Handler) readV2(body []byte) (s silence.Silence, id string, err error) {
 	var matchers []v2Matcher
-	value := func(into any, want string) func(json.RawMessage) error {
-		return func(raw json.RawMessage) error { return site.ReadValue(raw, into, want) }
-	}
-	err = site.ReadObject(body, map[string]func(json.RawMessage) error{
-		"id": value(&id, "a string"), "comment": value(&s.Comment, "a string"), "createdBy": value(&s.Author, "a string"),
+	err = site.ReadObject(body, site.Fields{
+		"id": site.String(&id), "comment": site.String(&s.Comment), "createdBy": site.String(&s.Author),
 		"startsAt": site.ReadTime(&s.Starts), "endsAt": site.ReadTime(&s.Ends),
-		"matchers": value(&matchers, `a list such as [{"name":"service","value":"shop","isRegex":false}]`),
+		"matchers": site.Value(&matchers, `a list such as [{"name":"service","value":"shop","isRegex":false}]`),
 	})
 	if err != nil {
 		return s, id, fmt.Errorf("%w: body: %w", silence.ErrInvalid, err)

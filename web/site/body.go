@@ -92,10 +92,22 @@ func (site *Site) JSONBody(c *gin.Context) (body []byte, ok bool) {
 	return body, true
 }
 
+// Fields are the fields of a JSON object, by name, with what reads them.
+type Fields map[string]func(json.RawMessage) error
+
+// ReadFields reads the object of a body, or sends a problem.
+func ReadFields(c *gin.Context, body []byte, fields Fields) bool {
+	err := ReadObject(body, fields)
+	if err != nil {
+		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+	}
+	return err == nil
+}
+
 // ReadObject reads a JSON object whose fields must all be known and there once:
 // a misspelt dry_run must not act, nor may the second of two win unseen.
 // Errors begin with the place.
-func ReadObject(raw []byte, fields map[string]func(json.RawMessage) error) error {
+func ReadObject(raw []byte, fields Fields) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	wrong := func(err error) error {
 		if errors.Is(err, io.EOF) {
@@ -142,12 +154,21 @@ func ReadObject(raw []byte, fields map[string]func(json.RawMessage) error) error
 	return nil
 }
 
-func ReadValue(raw json.RawMessage, into any, want string) error {
-	if err := json.Unmarshal(raw, into); err != nil || bytes.Equal(raw, []byte("null")) {
-		return fmt.Errorf("want %s", want)
+// Value reads a field. want says what it must be.
+func Value(into any, want string) func(json.RawMessage) error {
+	return func(raw json.RawMessage) error {
+		if err := json.Unmarshal(raw, into); err != nil || bytes.Equal(raw, []byte("null")) {
+			return fmt.Errorf("want %s", want)
+		}
+		return nil
 	}
-	return nil
 }
+
+// String reads a field that is text.
+func String[S ~string](into *S) func(json.RawMessage) error { return Value(into, "a string") }
+
+// Bool reads a field that is true or false.
+func Bool(into *bool) func(json.RawMessage) error { return Value(into, "true or false") }
 
 // ReadTime reads a time in RFC 3339.
 func ReadTime(into *time.Time) func(json.RawMessage) error {

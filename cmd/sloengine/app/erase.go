@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -52,11 +51,11 @@ type eraser struct {
 }
 
 func readErasure(body []byte) (r Erasure, err error) {
-	err = site.ReadObject(body, map[string]func(json.RawMessage) error{
-		"attribute":  func(raw json.RawMessage) error { return site.ReadValue(raw, &r.Attribute, "a text") },
-		"value":      func(raw json.RawMessage) error { return site.ReadValue(raw, &r.Value, "a text") },
-		"unreadable": func(raw json.RawMessage) error { return site.ReadValue(raw, &r.Unreadable, "true or false") },
-		"dry_run":    func(raw json.RawMessage) error { return site.ReadValue(raw, &r.DryRun, "true or false") },
+	err = site.ReadObject(body, site.Fields{
+		"attribute":  site.Value(&r.Attribute, "a text"),
+		"value":      site.Value(&r.Value, "a text"),
+		"unreadable": site.Bool(&r.Unreadable),
+		"dry_run":    site.Bool(&r.DryRun),
 	})
 	switch {
 	case err != nil:

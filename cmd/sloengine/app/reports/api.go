@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -49,11 +48,7 @@ func (a *API) Serve(c *gin.Context) {
 		return
 	}
 	period, name := "", c.Param("name")
-	err := site.ReadObject(body, map[string]func(json.RawMessage) error{
-		"period": func(raw json.RawMessage) error { return site.ReadValue(raw, &period, "a text") },
-	})
-	if err != nil {
-		respond.Problem(c, http.StatusBadRequest, "body: "+err.Error(), nil)
+	if !site.ReadFields(c, body, site.Fields{"period": site.Value(&period, "a text")}) {
 		return
 	}
 	p, results, err := a.Sender.SendNow(c.Request.Context(), name, period, a.Write.make)
