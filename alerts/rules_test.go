@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
 
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/metric"
@@ -66,6 +68,76 @@ func TestFulfilmentIsGolden(t *testing.T) {
 	// the others have the engine's
 	m := generate(t, exampleSpec(t, "fulfilment"), Options{Options: tables, NoEngine: true})
 	testkit.Golden(t, "testdata/fulfilment.alerts.yaml", rules.File("", m.alerts))
+}
+
+// Grafana's own alert rules are those of Prometheus: the same queries, labels and times, in the form of its provisioning
+// files, whose field names Grafana's reader has.
+func TestGrafanaAlertsAreGolden(t *testing.T) {
+	to := rules.GrafanaOptions{DataSource: "prom-1", Folder: "SLO"}
+	m := generate(t, exampleSpec(t, "fulfilment"), Options{Options: tables, NoEngine: true})
+	testkit.Golden(t, "testdata/fulfilment.grafana.yaml", rules.GrafanaAlerts("", m.alerts, to))
+	require.Nil(t, rules.GrafanaAlerts("", m.recording, to))
+	specs(t, func(t *testing.T, _ string, m made) {
+		var file struct {
+			APIVersion int `yaml:"apiVersion"`
+			Groups     []struct {
+				OrgID                  int `yaml:"orgId"`
+				Name, Folder, Interval string
+				Rules                  []struct {
+					UID, Title, Condition string
+					Data                  []struct {
+						RefID             string                 `yaml:"refId"`
+						DatasourceUID     string                 `yaml:"datasourceUid"`
+						RelativeTimeRange struct{ From, To int } `yaml:"relativeTimeRange"`
+						Model             map[string]any
+					}
+					NoDataState   string `yaml:"noDataState"`
+					ExecErrState  string `yaml:"execErrState"`
+					For           string
+					KeepFiringFor string `yaml:"keepFiringFor"`
+					Labels        map[string]string
+					Annotations   map[string]string
+				}
+			}
+		}
+		dec := yaml.NewDecoder(bytes.NewReader(rules.GrafanaAlerts("", m.alerts, to)))
+		dec.KnownFields(true)
+		require.NoError(t, dec.Decode(&file))
+		var want []rules.Rule
+		for _, g := range m.alerts {
+			for _, r := range g.Rules {
+				if r.Alert != "" {
+					want = append(want, r)
+				}
+			}
+		}
+		uids, titles := map[string]bool{}, map[string]bool{}
+		for _, g := range file.Groups {
+			every, err := model.ParseDuration(g.Interval)
+			require.NoError(t, err)
+			require.Zero(t, time.Duration(every)%(10*time.Second), g.Name)
+			for _, r := range g.Rules {
+				of := want[0]
+				want = want[1:]
+				require.Equal(t, of.Expr, r.Data[0].Model["expr"])
+				require.Equal(t, of.Labels, r.Labels)
+				held, err := model.ParseDuration(r.For)
+				require.NoError(t, err)
+				require.Equal(t, of.For, time.Duration(held))
+				require.True(t, strings.HasPrefix(r.Title, of.Alert), r.Title)
+				require.Len(t, r.Annotations, len(of.Annotations))
+				for _, text := range r.Annotations {
+					require.NotRegexp(t, `\$\{|\$value\b`, text)
+				}
+				require.Equal(t, []string{r.Data[1].RefID, "OK", "Error", "prom-1"},
+					[]string{r.Condition, r.NoDataState, r.ExecErrState, r.Data[0].DatasourceUID})
+				require.LessOrEqual(t, len(r.UID), 40)
+				require.False(t, uids[r.UID] || titles[r.Title], r.Title)
+				uids[r.UID], titles[r.Title] = true, true
+			}
+		}
+		require.Empty(t, want)
+	})
 }
 
 func TestRulesLoad(t *testing.T) {

@@ -49,6 +49,7 @@ type generateFlags struct {
 	namespace  string
 	labels     []string
 	engine     bool
+	grafana    rules.GrafanaOptions
 }
 
 func newGenerate(s cli.Streams) *cobra.Command {
@@ -71,7 +72,8 @@ and its scrape job are then written only with --engine.`,
   sloengine generate rules -f spec.yaml --out -`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return cli.Usagef("nothing selected: generate takes rules, tests, prometheus, alertmanager, dashboards, k8s or all")
+			return cli.Usagef("nothing selected: generate takes rules, tests, prometheus, alertmanager, dashboards, " +
+				"grafana-alerts, k8s or all")
 		},
 	}
 	p := c.PersistentFlags()
@@ -104,8 +106,9 @@ and its scrape job are then written only with --engine.`,
 		{"prometheus", "Prometheus' own configuration: scrape of the engines, rule files, Alertmanagers"},
 		{"alertmanager", "Alertmanager routes, receivers, inhibition rules and mute times"},
 		{"dashboards", "Grafana dashboards and their provisioning file"},
+		{"grafana-alerts", "Alert rules that Grafana evaluates, as provisioning files"},
 		{"k8s", "PrometheusRule and ConfigMap manifests"},
-		{"all", "All of the above, manifests only with --format operator, --namespace or --manifest-label"},
+		{"all", "All of the above but grafana-alerts, manifests only with --format operator, --namespace or --manifest-label"},
 	} {
 		sub := &cobra.Command{
 			Use: kind.name, Short: kind.short, Args: cli.NoArgs,
@@ -120,8 +123,13 @@ and its scrape job are then written only with --engine.`,
 				return f.run(s, kind.name)
 			},
 		}
-		if kind.name == "rules" {
+		switch kind.name {
+		case "rules":
 			f.push.add(sub)
+		case "grafana-alerts":
+			sub.Flags().StringVar(&f.grafana.DataSource, "datasource-uid", "prometheus",
+				"UID in Grafana of the Prometheus that has the recorded series")
+			sub.Flags().StringVar(&f.grafana.Folder, "folder", "SLO", "folder of the alert rules in Grafana")
 		}
 		c.AddCommand(sub)
 	}
@@ -164,9 +172,10 @@ func (f *generateFlags) run(s cli.Streams, kind string) error {
 		{"prometheus", "prometheus.yaml", g.watched(), g.prometheusYAML},
 		{"alertmanager", "alertmanager.yaml", true, g.alertmanager},
 		{"dashboards", "dashboards", true, g.dashboards},
+		{"grafana-alerts", "grafana-alerts", false, func(out emit) error { return g.grafanaAlerts(out, f.grafana) }},
 		{"k8s", "k8s", g.operator || g.namespace != "" || len(g.labels) > 0, g.manifests},
 	} {
-		if kind != "all" && kind != part.kind {
+		if kind != part.kind && (kind != "all" || part.kind == "grafana-alerts") { // which would alert a second time
 			continue
 		}
 		scope = append(scope, part.scope)
@@ -367,6 +376,16 @@ func (g *generator) ruleFiles(out emit) error {
 	}
 	return g.ruleSets(func(set ruleSet) error {
 		return out(outFile{"rules/" + set.name + ".yaml", rules.File(ruleHeader, set.groups)})
+	})
+}
+
+func (g *generator) grafanaAlerts(out emit, o rules.GrafanaOptions) error {
+	return g.ruleSets(func(set ruleSet) error {
+		data := rules.GrafanaAlerts(ruleHeader, set.groups, o)
+		if data == nil {
+			return nil
+		}
+		return out(outFile{"grafana-alerts/" + set.name + ".yaml", data})
 	})
 }
 

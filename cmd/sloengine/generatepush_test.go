@@ -180,6 +180,24 @@ func TestPushRules(t *testing.T) {
 	require.Contains(t, log, ": 0 rule groups added, 1 changed, 1 removed, ")
 }
 
+// Grafana's rules are written on request only: with those of Prometheus, each alert would fire twice. all leaves them.
+func TestGrafanaAlertsAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "spec.yaml"), filepath.Join(dir, "out")
+	require.NoError(t, os.WriteFile(file, []byte(pushedSLO), 0o600))
+	for _, kind := range []string{"grafana-alerts", "all"} {
+		var log bytes.Buffer
+		require.Zero(t, run(t.Context(), []string{"generate", kind, "-f", file, "--out", out, "--prune"}, nil, io.Discard, &log),
+			log.String())
+		require.NotContains(t, log.String(), "stale")
+	}
+	data, err := os.ReadFile(filepath.Join(out, "grafana-alerts", "shop.yaml"))
+	require.NoError(t, err)
+	require.Contains(t, string(data), "title: ErrorBudgetBurnPage shop/checkout page-1h")
+	require.Contains(t, string(data), "datasourceUid: prometheus")
+}
+
 func TestPushIsRefused(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "spec.yaml")
