@@ -64,18 +64,20 @@ func (m *Machine) SeeRules(source string, seen *RulesSeen) {
 	}
 }
 
-// ToSend is a view without the alerts that rules in Prometheus send, and those of which that is unknown.
+// Sends reports whether the engine tells of an alert on an SLO, which ended at a time if that is not zero. Of those that
+// rules in Prometheus send, and of those of which that is unknown, it does not.
+func (v *View) Sends(id slo.ID, ended time.Time) bool {
+	by, known := v.SentBy[id]
+	return !known || by.By == slo.AlertsLive || by.By == slo.AlertsBoth ||
+		!ended.IsZero() && !ended.After(by.Since) // what ended before was sent, and so is its end
+}
+
+// ToSend is a view of the alerts that the engine tells of.
 func (v *View) ToSend() *View {
-	rest := func(a Alert) bool {
-		by, known := v.SentBy[a.SLO]
-		if !known || a.SLO == "" || by.By == slo.AlertsLive || by.By == slo.AlertsBoth {
-			return false
-		}
-		return a.State != Resolved || a.ResolvedAt.After(by.Since) // what ended before was sent, and so is its end
-	}
 	if len(v.SentBy) == 0 {
 		return v
 	}
+	rest := func(a Alert) bool { return !v.Sends(a.SLO, a.ResolvedAt) }
 	return &View{
 		Step: v.Step, Time: v.Time, Active: slices.DeleteFunc(slices.Clone(v.Active), rest),
 		Resolved: slices.DeleteFunc(slices.Clone(v.Resolved), rest), Held: v.Held, SentBy: v.SentBy,

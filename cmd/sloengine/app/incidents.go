@@ -36,6 +36,7 @@ type incidentLookup struct {
 	links  *ackLinks
 	base   string // web.external_url, with no slash at its end; "" if it is not known
 
+	sends     func(id slo.ID, ended time.Time) bool // whether the engine tells of an alert
 	recovered <-chan struct{}
 	mu        sync.Mutex
 	states    map[*incident.Incident]receivers.IncidentState // incidents never change, a changed one is another
@@ -84,6 +85,7 @@ type incidents struct {
 }
 
 func (b *builder) incidents(lookup *incidentLookup, p *parts) *incidents {
+	lookup.sends = func(id slo.ID, ended time.Time) bool { return p.alerts.machine.View().Sends(id, ended) }
 	return &incidents{
 		incidentLookup: lookup, engine: p.storage.engine, alerts: p.alerts.machine.View, log: b.Log,
 		costs:     &incidentCosts{counts: p.evaluation.counts.Read, report: p.evaluation.Latest},
@@ -393,7 +395,7 @@ func (l *incidentLookup) States() (out []receivers.IncidentState, ok bool) {
 	now := time.Now()
 	next := map[*incident.Incident]receivers.IncidentState{}
 	for inc := range l.book.View().All() {
-		if inc.IsResolved() && now.Sub(inc.Resolved.Time) > incidentTail {
+		if inc.IsResolved() && now.Sub(inc.Resolved.Time) > incidentTail || !l.tells(inc) {
 			continue
 		}
 		x, ok := l.states[inc]
@@ -406,6 +408,13 @@ func (l *incidentLookup) States() (out []receivers.IncidentState, ok bool) {
 	l.states = next
 	slices.Reverse(out) // the one that was opened first is told of first
 	return out, true
+}
+
+// tells reports whether receivers hear of an incident: not of one of which rules in Prometheus sent all alerts.
+func (l *incidentLookup) tells(inc *incident.Incident) bool {
+	return len(inc.Alerts) == 0 || slices.ContainsFunc(inc.Alerts, func(a incident.Alert) bool {
+		return l.sends(slo.ID(a.SLO), a.Resolved)
+	})
 }
 
 func incidentState(inc *incident.Incident) receivers.IncidentState {

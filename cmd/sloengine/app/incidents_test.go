@@ -301,4 +301,13 @@ func TestIncidentStates(t *testing.T) {
 	look(incident.Operation{Kind: incident.AddNote, Text: "secret"}, false)
 	look(incident.Operation{Kind: incident.AddUpdate, Text: "we look"}, true)
 	look(incident.Operation{Kind: incident.ResolveIt}, true)
+
+	// Receivers hear nothing of an incident whose alerts rules in Prometheus send.
+	byRules := &incident.Incident{Alerts: []incident.Alert{{SLO: "shop/a"}}}
+	require.True(t, a.incidents.tells(byRules))
+	view := state.View{SentBy: map[slo.ID]state.SentBy{"shop/a": {By: slo.AlertsRules}}}
+	a.incidents.sends = view.Sends
+	require.False(t, a.incidents.tells(byRules))
+	byRules.Alerts = append(byRules.Alerts, incident.Alert{SLO: "shop/b"})
+	require.True(t, a.incidents.tells(byRules))
 }
