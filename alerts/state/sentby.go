@@ -64,8 +64,8 @@ func (m *Machine) SeeRules(source string, seen *RulesSeen) {
 	}
 }
 
-// Sends reports whether the engine tells of an alert on an SLO, which ended at a time if that is not zero. Of those that
-// rules in Prometheus send, and of those of which that is unknown, it does not.
+// Sends reports whether the engine tells of an alert on an SLO, which ended at a time if that is not zero. It does not
+// where rules in Prometheus send it, or while that is unknown.
 func (v *View) Sends(id slo.ID, ended time.Time) bool {
 	by, known := v.SentBy[id]
 	return !known || by.By == slo.AlertsLive || by.By == slo.AlertsBoth ||

@@ -137,8 +137,8 @@ func TestSentBy(t *testing.T) {
 	see(server("http://eu", labels))
 	by = see(server("http://eu", labels))
 	require.Equal(t, slo.AlertsRules, by.By)
-	require.Equal(t, `both would notify twice: ErrorBudgetBurnPage in http://eu: cluster is "us" by the rule and "eu" by `+
-		`the engine`, by.Why)
+	require.Equal(t, `both would notify twice: ErrorBudgetBurnPage in http://eu: cluster is "us" by the rule and "eu" `+
+		`by the engine`, by.Why)
 	unknown := server("http://eu", labels)
 	unknown.Sent = func(map[string]string) (map[string]string, error) { return nil, errors.New("forbidden") }
 	require.Equal(t, "both would notify twice: http://eu: forbidden", see(unknown).Why)
