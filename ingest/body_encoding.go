@@ -18,6 +18,7 @@ const (
 	identity encoding = iota
 	gzipped
 	zstandard
+	snappied // a block, of remote write
 )
 
 const supportedEncodings = "gzip, zstd, identity"

@@ -106,6 +106,7 @@ type Translation struct {
 	Recorder Recorder
 	// Thresholds are the durations that the spec compares those of a service and type with; nil: there are none.
 	Thresholds func(service, typ string) []time.Duration
+	Write      SampleWriter // nil: nothing receives samples
 }
 
 // Recorder stores events with the points that they come from, and says when the table of counters has these: *Engine.
@@ -215,6 +216,7 @@ func (h *Handler) Register(r gin.IRouter) {
 	for _, of := range signals {
 		r.POST(of.path, h.through(otlpDoor{of: of}))
 	}
+	r.POST(WritePath, h.through(writeDoor{}))
 	r.OPTIONS(EventsPath, h.handshake)
 }
 
@@ -272,6 +274,7 @@ type form struct {
 	trace    trace.ID        // of the request; zero: none
 	envelope *event.Envelope // of a CloudEvent whose data the body is; nil: format says what the body is
 	spans    *spanState      // nil until the first spans
+	write    writeState
 }
 
 // bodies are the bodies read from a request.

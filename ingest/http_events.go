@@ -36,9 +36,8 @@ type door interface {
 	refuse(h *Handler, c *gin.Context, s *requestState, r *refusal) int
 }
 
-// serve handles one request up to its answer in s.answer, or refuses it. It checks the headers
-// before it reads the body.
-func (h *Handler) serve(c *gin.Context, s *requestState, d door) *refusal {
+// arrive checks the headers of a request before it reads the body.
+func (h *Handler) arrive(c *gin.Context, s *requestState, d door) *refusal {
 	req := c.Request
 	r := checkOrigin(req)
 	if r != nil {
@@ -71,6 +70,19 @@ func (h *Handler) serve(c *gin.Context, s *requestState, d door) *refusal {
 	}
 	if !s.deadline.own && h.o.Deadline > 0 {
 		s.deadline.Time = h.o.Now().Add(h.o.Deadline - h.o.Reserve)
+	}
+	return nil
+}
+
+// serve handles one request up to its answer in s.answer, or refuses it.
+func (h *Handler) serve(c *gin.Context, s *requestState, d door) *refusal {
+	req := c.Request
+	r := h.arrive(c, s, d)
+	if r != nil {
+		return r
+	}
+	if d, ok := d.(writeDoor); ok {
+		return d.take(h, req, s)
 	}
 	if d.counts() {
 		if r = h.enter(req, s, h.counting, "the points before were counted"); r != nil {

@@ -34,7 +34,8 @@ type HTTPMetrics struct {
 	tokenFailures *metrics.Counter
 }
 
-var answeredStatuses = []int{200, 202, 400, 401, 403, 408, 413, 415, 422, 429, statusClientGone, 500, 503, 504}
+var answeredStatuses = []int{200, 202, 204, 400, 401, 403, 404, 408,
+	413, 415, 422, 429, statusClientGone, 500, 503, 504}
 
 var rejectionCodes = []event.Code{
 	event.CodeInvalidJSON, event.CodeInvalidUTF8, event.CodeDuplicateKey, event.CodeTooDeep, event.CodeEventTooLarge,

@@ -63,6 +63,8 @@ const (
 	problemServiceBudget  = "service_budget"
 	problemOverloaded     = "overloaded"
 	problemDeadlinePassed = "deadline_passed"
+	problemBadSamples     = "invalid_samples"
+	problemNotReceiving   = "not_receiving"
 )
 
 var problemTitles = map[string]string{
@@ -83,6 +85,8 @@ var problemTitles = map[string]string{
 	problemInternal:      "Internal error",
 	problemServiceBudget: "A service exceeds its budget",
 	problemOverloaded:    "The server is overloaded",
+	problemBadSamples:    "Some samples are refused",
+	problemNotReceiving:  "Nothing receives samples",
 
 	// Those of UnavailableError.
 	"disk_full":      "The disk is full",

@@ -133,6 +133,7 @@ and its scrape job are then written only with --engine.`,
 		}
 		c.AddCommand(sub)
 	}
+	c.AddCommand(newRelabelCommand(s, &f.files))
 	return c
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/promapi"
+	"github.com/sloengine/sloengine/ingest/source/series"
 	"github.com/sloengine/sloengine/reliability/remote"
 	"github.com/sloengine/sloengine/rules"
 	"github.com/sloengine/sloengine/slo"
@@ -75,6 +77,44 @@ type (
 		Targets []string `yaml:"targets"`
 	}
 )
+
+type relabelConfig struct {
+	Labels []string `yaml:"source_labels,flow"`
+	Regex  string   `yaml:"regex"`
+	Action string   `yaml:"action"`
+}
+
+// newRelabelCommand makes "generate relabel", which prints what a Prometheus leaves out of remote write.
+func newRelabelCommand(s cli.Streams, files *cli.SpecFiles) *cobra.Command {
+	return &cobra.Command{
+		Use: "relabel", Short: "The write_relabel_configs that send an engine only the counters that it counts",
+		Args: cli.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			sp, err := files.Read(s)
+			if err != nil {
+				return err
+			}
+			var units []series.Unit
+			for _, one := range sp.SLOs {
+				if in := &one.Indicator; in.PromForm() == slo.PromCounters && one.JudgedSlice() == 0 {
+					units = append(units, series.Unit{Total: in.PromTotal, Part: in.PromBad + in.PromGood})
+				}
+			}
+			if len(units) == 0 {
+				return errors.New("no SLO of the spec counts two counters of a Prometheus")
+			}
+			labels, expr, err := series.Relabel(units)
+			if err != nil {
+				return err
+			}
+			out, err := yaml.Marshal(map[string][]relabelConfig{"write_relabel_configs": {{labels, expr, "keep"}}})
+			if err == nil {
+				_, err = s.Out.Write(out)
+			}
+			return err
+		},
+	}
+}
 
 // prometheusHeader says what the settings are for, since the file is the one that people edit.
 const prometheusHeader = ruleHeader + `

@@ -35,7 +35,7 @@ type Point struct {
 	// Scraped says that all counters of a Source are read at once, so that a first point says more: see firstOfSeries.
 	Scraped bool
 	Began   int64 // Unix nanoseconds, as Start, where the counters of a Source have others; 0: unknown
-	Settle  int64 // of a Scraped one: first points count only so long after the class was first seen
+	Warmup  int64 // of a Scraped one: first points count only so long after the class was first seen
 	Lenient int64 // a counter that falls within so many nanoseconds of its last point did not begin again
 	Counts
 }

@@ -27,19 +27,19 @@ func (b *Batch) firstOfSeries(p *Point, known, recorded *target) Verdict {
 			first = min(first, of.first)
 		}
 	}
-	settled := first
-	if p.Settle > 0 {
+	from := first
+	if p.Warmup > 0 {
 		if c == nil {
 			return Baseline
 		}
-		settled = max(first, c.since+p.Settle)
+		from = max(first, c.since+p.Warmup)
 	}
 	switch gap := max(p.Time-last, int64(time.Second)); {
 	case p.Began != 0 && last != 0 && p.Began > last:
 		return Adds
 	case p.Began != 0 && p.Began < first:
 		return Baseline // it was there and nobody sent it
-	case settled >= p.Time:
+	case from >= p.Time:
 		return Baseline
 	case float64(p.Total()) > maxFirstRate*float64(gap)/float64(time.Second):
 		return Baseline

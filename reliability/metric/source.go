@@ -32,6 +32,10 @@ var (
 	SourceCut = sourcePart.Counter("sloengine_source_cut_events_total", unitEvents,
 		"Bad or good events by a counter that exceed all events of the same ten seconds, and do not count.", sourceName,
 		Absent(noSources))
+	SourceLeftOut = sourcePart.Counter("sloengine_source_left_out_samples_total", "samples",
+		"Samples of remote write that add nothing, by why. `invalid` and `full` are refused.", sourceName, OneOf("reason",
+			"baseline known decreased too_old stale replica histogram unneeded forbidden full invalid"),
+		Absent("without a `prometheus` source with `receive`"))
 	SourceTrouble = sourcePart.Gauge("sloengine_source_trouble", unitYesNo,
 		"1 while the source fails in this way. With `engine`, `rate_limit` and `dead_letters` it is paused, and "+
 			"messages wait in the broker.", sourceName, sourceTrouble, Absent(noSources))

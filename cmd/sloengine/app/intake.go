@@ -128,6 +128,7 @@ func (b *builder) handler(p *parts) (*ingest.Handler, error) {
 				return attrs
 			},
 			Counters: p.storage.counters, Recorder: p.storage.engine, Thresholds: b.specs.Thresholds,
+			Write: p.sources.Write,
 		},
 	})
 }

@@ -2,6 +2,7 @@ package series
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -164,4 +165,52 @@ func (l seriesLabels) hash(h *xxh3.Hasher) (series uint64, target counter.Key) {
 		}
 	}
 	return h.Sum64(), target
+}
+
+// Relabel says which series the units need: those where the values of the labels, joined by semicolons, match the
+// expression. Of a selector that excludes values it takes these, too.
+func Relabel(units []Unit) (names []string, expr string, err error) {
+	var all []selector
+	for _, u := range units {
+		p, err := newPlan(u, 0)
+		if err != nil {
+			return nil, "", err
+		}
+		if all = append(all, p.total); !p.inside {
+			all = append(all, p.part)
+		}
+	}
+	names = []string{nameLabel}
+	for _, s := range all {
+		for _, m := range s.matchers {
+			if (m.Type == labels.MatchEqual || m.Type == labels.MatchRegexp) && !slices.Contains(names, m.Name) {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	slices.Sort(names[1:])
+	var any []string
+	for _, s := range all {
+		values := make([]string, len(names))
+		for i, name := range names {
+			values[i] = s.values(name)
+		}
+		any = append(any, strings.Join(values, ";"))
+	}
+	slices.Sort(any)
+	return names, strings.Join(slices.Compact(any), "|"), nil
+}
+
+// values is an expression for the values of a label that the selector allows.
+func (s *selector) values(name string) string {
+	for _, m := range s.matchers {
+		switch {
+		case m.Name != name:
+		case m.Type == labels.MatchEqual:
+			return regexp.QuoteMeta(m.Value)
+		case m.Type == labels.MatchRegexp:
+			return "(?:" + m.Value + ")"
+		}
+	}
+	return ".*"
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/counter"
 )
 
-// Progress is how far a unit is read, and what was found on the way since the Source began.
+// Progress is how far a unit is read, and what was found on the way since the Source or Receiver began.
 type Progress struct {
 	Unit
 	Began   time.Time // where this Source began to read; zero: it has not yet
@@ -77,16 +77,16 @@ func (f *Found) add(n *Found) {
 
 // book has the Progress of all units, for others than the goroutine of the Source.
 type book struct {
-	mu    sync.Mutex
-	units map[string]*Progress // by stream
+	mu       sync.Mutex
+	progress map[string]*Progress // by stream
 }
 
 // Progress lists what was read, by stream.
-func (s *Source) Progress() []Progress {
-	s.book.mu.Lock()
-	defer s.book.mu.Unlock()
-	out := make([]Progress, 0, len(s.book.units))
-	for _, p := range s.book.units {
+func (l *book) Progress() []Progress {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]Progress, 0, len(l.progress))
+	for _, p := range l.progress {
 		out = append(out, *p)
 	}
 	slices.SortFunc(out, func(a, b Progress) int { return strings.Compare(a.Stream, b.Stream) })
@@ -97,7 +97,7 @@ func (s *Source) Progress() []Progress {
 func (l *book) began(u *Unit, from time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p := l.units[u.Stream]; p.Began.IsZero() {
+	if p := l.progress[u.Stream]; p.Began.IsZero() {
 		p.Began, p.Until = from, from
 	}
 }
@@ -106,21 +106,21 @@ func (l *book) began(u *Unit, from time.Time) {
 func (l *book) reached(stream string, to time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.units[stream].Until = to
+	l.progress[stream].Until = to
 }
 
 // list takes the units of which something is to be read.
 func (l *book) list(units []Unit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.units == nil {
-		l.units = map[string]*Progress{}
+	if l.progress == nil {
+		l.progress = map[string]*Progress{}
 	}
 	for i := range units {
-		p := l.units[units[i].Stream]
+		p := l.progress[units[i].Stream]
 		if p == nil {
 			p = &Progress{}
-			l.units[units[i].Stream] = p
+			l.progress[units[i].Stream] = p
 		}
 		p.Unit = units[i]
 	}
@@ -130,7 +130,7 @@ func (l *book) list(units []Unit) {
 func (l *book) read(stream string, samples int, found *Found, left string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := l.units[stream]
+	p := l.progress[stream]
 	p.Left = left
 	p.Samples += uint64(samples)
 	p.add(found)
@@ -140,5 +140,5 @@ func (l *book) read(stream string, samples int, found *Found, left string) {
 func (l *book) forget(stream string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.units, stream)
+	delete(l.progress, stream)
 }

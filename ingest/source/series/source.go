@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ type Engine interface {
 	CatchUp(ctx context.Context) error
 }
 
-// Options of a Source. All are required.
+// Options of a Source. All are required, but for those of a Receiver.
 type Options struct {
 	Settings
 	URL    string // of the Prometheus, without /api
@@ -48,6 +49,11 @@ type Options struct {
 	Intake     *source.Intake // counts samples as messages, and lists failures
 	SizeLimits event.SizeLimits
 	Longest    func() time.Duration // window of an SLO
+
+	// The rest is for a Receiver, which has no URL and no Client.
+	HA      *HA // nil: no replicas
+	Metrics *source.Metrics
+	Logger  *slog.Logger
 }
 
 // Source reads from one Prometheus.
@@ -56,7 +62,7 @@ type Source struct {
 	client client
 	plans  map[string]*plan // by stream
 	tally
-	book book
+	book
 }
 
 const (
@@ -97,7 +103,7 @@ func (s *Source) Round(ctx context.Context) {
 		if !slices.ContainsFunc(units, func(u Unit) bool { return u.Stream == stream }) {
 			s.o.Intake.Works(source.TroubleTopic, p.pair())
 			delete(s.plans, stream)
-			s.book.forget(stream)
+			s.forget(stream)
 		}
 	}
 	for _, u := range units {
@@ -185,7 +191,7 @@ func (s *Source) catchUp(ctx context.Context, p *plan) error {
 	if oldest := p.align(now.Add(-back)); from.Before(oldest) {
 		from = oldest
 	}
-	s.book.began(&p.Unit, from)
+	s.began(&p.Unit, from)
 	// What is older than the allowed lateness is history, up to an hour that may pass while it is read.
 	late := p.align(now.Add(time.Hour - s.o.SizeLimits.AllowedLateness))
 	for smaller := time.Duration(1); from.Before(now); {
@@ -227,7 +233,7 @@ func (s *Source) skip(ctx context.Context, p *plan, to time.Time) error {
 	}
 	err := s.o.Engine.CatchUp(ctx)
 	if err == nil {
-		s.book.read(p.Stream, 0, &s.found, s.left)
+		s.book.read(p.Stream, 0, s.of(p), s.left)
 	}
 	return err
 }
@@ -311,8 +317,8 @@ func (s *Source) store(ctx context.Context, p *plan, o counter.Observation, samp
 		err = s.o.Engine.CatchUp(ctx)
 	}
 	if err == nil {
-		s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected, s.found.Cut)
-		s.book.read(p.Stream, samples, &s.found, s.left)
+		s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected, s.of(p).Cut)
+		s.book.read(p.Stream, samples, s.of(p), s.left)
 	}
 	return err
 }

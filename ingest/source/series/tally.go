@@ -26,11 +26,11 @@ type tally struct {
 	hash    xxh3.Hasher
 	sums    map[cell]*sum
 	scrape  time.Duration
-	settle  time.Duration // counter.Point.Settle
+	warmup  time.Duration // counter.Point.Warmup
 	later   []routed      // series that nothing was known of, which say more after the others
 	samples [][]point     // of them
 	id      uint64
-	found   Found
+	found   map[*plan]*Found
 	old     bool // what is read is history
 	apart   bool // what is added in gaps is left in gaps
 	gaps    []gap
@@ -62,13 +62,15 @@ const (
 )
 
 func newTally(counters *counter.Table, scrape time.Duration) tally {
-	return tally{batch: counter.NewBatch(counters), sums: map[cell]*sum{}, scrape: scrape}
+	return tally{batch: counter.NewBatch(counters), sums: map[cell]*sum{}, found: map[*plan]*Found{},
+		scrape: scrape}
 }
 
 func (t *tally) begin() {
 	t.batch.Begin()
 	clear(t.sums)
-	t.found, t.later, t.samples, t.gaps = Found{}, t.later[:0], t.samples[:0], nil
+	clear(t.found)
+	t.later, t.samples, t.gaps = t.later[:0], t.samples[:0], nil
 }
 
 // unresolved is the verdict on a sample after a gap: nobody knows when what it adds happened, so that it counts in a
@@ -149,13 +151,13 @@ func (t *tally) run(r *routed, points []point) {
 // sample adds what a sample says to the sums. A counter that falls within lenient did not begin again.
 func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdict {
 	x := r.point(at)
-	x.Settle, x.Lenient = int64(t.settle), int64(lenient)
+	x.Warmup, x.Lenient = int64(t.warmup), int64(lenient)
 	why := t.batch.Observe(&x)
 	gap := why == counter.Adds && x.Before > 0 && at.at-x.Before > gapScrapes*int64(t.scrape)
 	if gap && x.Count > 0 && t.apart && !t.old {
 		return unresolved
 	}
-	t.found.note(&x, why, gap)
+	t.of(r.plan).note(&x, why, gap)
 	switch why {
 	case counter.Adds:
 		t.batch.Keep()
@@ -185,6 +187,16 @@ func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdi
 		t.add(r, at, n)
 	}
 	return why
+}
+
+// of is what was found of a unit.
+func (t *tally) of(p *plan) *Found {
+	f := t.found[p]
+	if f == nil {
+		f = &Found{}
+		t.found[p] = f
+	}
+	return f
 }
 
 // add counts n events of a series for all SLOs of the unit.
@@ -224,7 +236,7 @@ func (t *tally) write(now time.Time, limits event.SizeLimits, longest time.Durat
 	}) {
 		x := t.sums[c]
 		bad := min(x.part, x.total)
-		t.found.cut(c.at, c.plan.SLOs[c.slo].GroupBy, x.values, x.part-bad)
+		t.of(c.plan).cut(c.at, c.plan.SLOs[c.slo].GroupBy, x.values, x.part-bad)
 		if c.plan.Good {
 			bad = x.total - bad
 		}

@@ -31,7 +31,7 @@ func TestReconcile(t *testing.T) {
 	good, bad := madeHistory(t, dir, 2)
 	target := httptest.NewServer(&requests{counts: map[string]int{}})
 	defer target.Close()
-	address := behindPassword(t, startPrometheus(t, dir, target.URL))
+	address := behindPassword(t, startPrometheus(t, dir, target.URL, "", ""))
 	e2etest.WriteFile(t, dir, "password", "secret")
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", counterSpec)
 	p, ok := e2etest.ServeIn(t, dir, spec, fmt.Sprintf(`sources:

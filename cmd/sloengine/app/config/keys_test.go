@@ -109,6 +109,8 @@ var keyEffects = map[string]string{
 	"cmd/sloengine/app/config TestDeadLetterOptions":  `dead_letters.dir dead_letters.retention dead_letters.clean dead_letters.timezone`,
 	"ingest/source/series TestCounters":               `sources.prometheus.interval sources.prometheus.scrape_interval`,
 	"ingest/source/series TestHistory":                `sources.prometheus.history`,
+	"ingest/source/series TestFailovers":              `sources.prometheus.ha.cluster sources.prometheus.ha.replica`,
+	"internal/e2e/brokers TestWritten":                `sources.prometheus.receive`,
 	"internal/e2e/brokers TestPrometheus": `sources.prometheus.url sources.prometheus.services sources.prometheus.alerts
 		sources.prometheus.basic_auth.username sources.prometheus.basic_auth.password_file`,
 	"cmd/sloengine/app/config TestPrometheusClient": `sources.prometheus.basic_auth.password_env

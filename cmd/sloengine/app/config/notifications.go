@@ -63,7 +63,7 @@ type alertmanagerConfig struct {
 
 // httpServer is a server that is asked over HTTP, such as Prometheus or an Alertmanager.
 type httpServer struct {
-	URL             string           `yaml:"url" is:"required"`
+	URL             string           `yaml:"url"`
 	BasicAuth       *basicAuthConfig `yaml:"basic_auth"`
 	BearerTokenFile string           `yaml:"bearer_token_file" is:"file"`
 	BearerTokenEnv  string           `yaml:"bearer_token_env"` // name of an environment variable
@@ -192,7 +192,11 @@ func (c *Config) ReceiverSettings(in rules.Spec, from, until time.Time) (receive
 }
 
 func (a *httpServer) check(f *yamldoc.Decoder, path, example string) {
-	if !f.Broken(path + ".url") {
+	switch {
+	case f.Broken(path + ".url"):
+	case a.URL == "":
+		f.Errorf(path+".url", "as in "+example, "missing")
+	default:
 		if err := notify.CheckURL(a.URL); err != nil {
 			f.Errorf(path+".url", "as in "+example, "%s", strings.TrimPrefix(err.Error(), "url: "))
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 
 	httpconfig "github.com/prometheus/common/config"
@@ -41,9 +42,12 @@ func (s *Source) kinds() []string {
 		kind{"prometheus", s.Prometheus != nil})
 }
 
-// PrometheusSource is a Prometheus whose series are read, for the SLOs with a `prometheus` indicator.
+// PrometheusSource is a Prometheus whose series are read, or that writes them, for the SLOs with a `prometheus`
+// indicator.
 type PrometheusSource struct {
 	httpServer      `yaml:",inline"`
+	Receive         bool       `yaml:"receive"`
+	HA              *series.HA `yaml:"ha"`
 	series.Settings `yaml:",inline"`
 	Services        []string `yaml:"services"` // whose SLOs it reads; none: those of all services
 	// Alerts is who alerts; "": the rules if they are in the Prometheus, else the engine.
@@ -57,7 +61,36 @@ func (p *PrometheusSource) Client() (*http.Client, error) {
 	return httpconfig.NewClientFromConfig(p.client(), "prometheus")
 }
 
-// AssignSources gives the SLOs on series of Prometheus the first source that reads them, which counts them.
+// checkSource checks a source, of which one may receive.
+func (p *PrometheusSource) checkSource(f *yamldoc.Decoder, path string, another bool) {
+	switch h := p.HA; {
+	case !p.Receive && h != nil:
+		f.Errorf(path+".ha", "set receive, or select one replica in the indicators", "is for samples that are received")
+	case !p.Receive:
+		p.check(f, path, "http://prometheus.example:9090")
+	case !reflect.DeepEqual(p.httpServer, httpServer{}):
+		f.Errorf(path+".receive", "leave out url and its settings, or receive", "samples are received, or read from url")
+	case p.History != 0:
+		f.Errorf(path+".history", "leave it out", "nothing is read from a Prometheus that writes")
+	case another:
+		f.Errorf(path+".receive", "one source takes what all of them write", "another source receives, too")
+	case h != nil && h.Cluster == h.Replica && h.Cluster != "":
+		f.Errorf(path+".ha.replica", "as in {cluster: cluster, replica: __replica__}", "is the label of the cluster, too")
+	}
+}
+
+// Receiver is the source that samples are written to; nil: there is none.
+func Receiver(sources []Source) *Source {
+	for i := range sources {
+		if p := sources[i].Prometheus; p != nil && p.Receive {
+			return &sources[i]
+		}
+	}
+	return nil
+}
+
+// AssignSources gives the SLOs on series of Prometheus the first source that can take them, which counts them. Queries
+// cannot be received.
 func (c *Config) AssignSources(slos []*slo.SLO) {
 	for _, s := range slos {
 		in := &s.Indicator
@@ -66,7 +99,8 @@ func (c *Config) AssignSources(slos []*slo.SLO) {
 		}
 		for i := range c.Sources {
 			p := c.Sources[i].Prometheus
-			if p != nil && (len(p.Services) == 0 || slices.Contains(p.Services, s.ID.Service())) {
+			if p != nil && (len(p.Services) == 0 || slices.Contains(p.Services, s.ID.Service())) &&
+				(!p.Receive || in.PromForm() == slo.PromCounters) {
 				in.PromSource, in.PromAlerts = c.Sources[i].Name, cmp.Or(s.Alerting.By, p.Alerts)
 				if in.PromForm() != slo.PromCounters {
 					in.PromEvery = series.Every(p.Interval, s.JudgedSlice())
@@ -101,7 +135,7 @@ func (c *Config) checkSources(f *yamldoc.Decoder) {
 		case s.Outbox != nil:
 			s.Outbox.check(f, path+".outbox")
 		case s.Prometheus != nil:
-			s.Prometheus.check(f, path+".prometheus", "http://prometheus.example:9090")
+			s.Prometheus.checkSource(f, path+".prometheus", Receiver(c.Sources[:i]) != nil)
 		default:
 			o := s.DeadLetterQueue.options()
 			checkRabbitMQ(f, path+".rabbitmq_dead_letters", &s.DeadLetterQueue.rabbitBroker, o.Validate())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
+	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/series"
 	labels "github.com/sloengine/sloengine/rules/series"
@@ -23,29 +24,35 @@ func (s *Sources) makePrometheus(c *config.Source, r *runningSource) (run func(c
 	if r.intake, err = source.New(o); err != nil {
 		return nil, err
 	}
-	client, err := c.Prometheus.Client()
-	if err != nil {
+	settings := series.Options{
+		Settings: c.Prometheus.Settings, Units: func() []series.Unit { return s.units(c.Name, c.Prometheus.Window()) },
+		Engine: s.o.Engine, Counters: s.o.Counters, Until: s.o.Observed, Intake: r.intake, SizeLimits: o.SizeLimits,
+		Longest: s.longest, HA: c.Prometheus.HA, Metrics: s.metrics, Logger: s.o.Log,
+	}
+	if c.Prometheus.Receive {
+		r.receiver = series.NewReceiver(settings)
+		r.series = r.receiver
+		return r.receiver.Run, nil
+	}
+	settings.URL = c.Prometheus.URL
+	if settings.Client, err = c.Prometheus.Client(); err != nil {
 		return nil, err
 	}
-	r.series = series.New(series.Options{
-		Settings: c.Prometheus.Settings, URL: c.Prometheus.URL, Client: client,
-		Units:  func() []series.Unit { return s.units(c.Name, c.Prometheus.Window()) },
-		Engine: s.o.Engine, Counters: s.o.Counters, Until: s.o.Observed, Intake: r.intake, SizeLimits: o.SizeLimits,
-		Longest: s.longest,
-	})
+	reader := series.New(settings)
+	r.series = reader
 	return func(ctx context.Context) error {
 		var watch sync.WaitGroup
 		defer s.o.SeeRules(c.Name, nil)
 		defer watch.Wait()
 		rounds := uint64(0)
 		watch.Go(func() {
-			r.series.WatchRules(ctx, ours, func(seen *series.Rules) {
+			reader.WatchRules(ctx, ours, func(seen *series.Rules) {
 				rounds++
 				s.o.SeeRules(c.Name, &state.RulesSeen{Round: rounds, Servers: []state.ServerRules{{
 					Server: c.Prometheus.URL, Rules: bySLO(seen.Alerts), Note: seen.Note, Sent: seen.Sent}}})
 			})
 		})
-		return r.series.Run(ctx)
+		return reader.Run(ctx)
 	}, nil
 }
 
@@ -63,6 +70,32 @@ func bySLO(all []series.Rule) map[string][]map[string]string {
 		out[key] = append(out[key], r.Labels)
 	}
 	return out
+}
+
+// Receiver is the source that takes remote write; nil while there is none. wanted says that there will be one.
+func (s *Sources) Receiver() (r *series.Receiver, wanted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := config.Receiver(s.next)
+	if c == nil {
+		return nil, false
+	}
+	if running := s.running[c.Name]; running != nil {
+		r = running.receiver
+	}
+	return r, true
+}
+
+// Write gives a request of remote write to the source that receives.
+func (s *Sources) Write(ctx context.Context, body []byte, v2 bool, allow func(service []byte) bool) (series.Written,
+	error) {
+	switch r, wanted := s.Receiver(); {
+	case r != nil:
+		return r.Write(ctx, body, v2, allow)
+	case wanted:
+		return series.Written{}, engine.ErrNotReady
+	}
+	return series.Written{}, series.ErrNotReceiving
 }
 
 // counters are how far the pairs of a source are read.
@@ -152,8 +185,8 @@ func (s *Sources) units(name string, window time.Duration) (out []series.Unit) {
 			u.Stream = stream
 			out = slices.Insert(out, i, u)
 		}
-		of := series.SLO{ID: string(one.ID), Service: slo.PromService(one.ID), Type: one.ID.Name(), GroupBy: one.GroupBy,
-			Slice: one.JudgedSlice()}
+		of := series.SLO{Owner: one.ID.Service(), ID: string(one.ID), Service: slo.PromService(one.ID), Type: one.ID.Name(),
+			GroupBy: one.GroupBy, Slice: one.JudgedSlice()}
 		for _, label := range one.GroupBy {
 			of.Attributes = append(of.Attributes, slo.PromAttribute(label))
 		}

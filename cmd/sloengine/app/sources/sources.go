@@ -64,15 +64,16 @@ type Options struct {
 
 // runningSource is a source and its goroutine.
 type runningSource struct {
-	config  config.Source
-	intake  *source.Intake
-	kafka   *kafka.Source  // nil for other kinds
-	rabbit  rabbitReader   // nil for other kinds
-	outbox  *outbox.Source // nil for other kinds
-	series  *series.Source // nil for other kinds
-	started time.Time
-	stop    context.CancelFunc
-	ended   chan struct{}
+	config   config.Source
+	intake   *source.Intake
+	kafka    *kafka.Source                             // nil for other kinds
+	rabbit   rabbitReader                              // nil for other kinds
+	outbox   *outbox.Source                            // nil for other kinds
+	series   interface{ Progress() []series.Progress } // nil for other kinds
+	receiver *series.Receiver                          // likewise
+	started  time.Time
+	stop     context.CancelFunc
+	ended    chan struct{}
 }
 
 // New starts nothing.

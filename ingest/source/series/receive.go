@@ -1,0 +1,739 @@
+package series
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/zeebo/xxh3"
+
+	"github.com/sloengine/sloengine/ingest/binread"
+	"github.com/sloengine/sloengine/ingest/counter"
+	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/source"
+	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/reliability/remote"
+)
+
+// leftOut is why a sample adds nothing.
+type leftOut int
+
+// The reasons, the better ones first: of a series that counts in several places, the best one is that of its sample.
+const (
+	leftNothing   leftOut = iota // it adds something
+	leftBaseline                 // the first one of a series that may have been there before
+	leftKnown                    // one of that time or a later one was there
+	leftDecreased                // a counter fell whose start is the same
+	leftOld                      // it is older than the allowed lateness
+	leftStale                    // the end of a series, or no number of a counter
+	leftReplica                  // of a replica that is not elected
+	leftHistogram                // a native histogram
+	leftUnneeded                 // no SLO has its series
+	leftForbidden                // the token may not write its services
+	leftFull                     // there is no room for another series; refused
+	leftInvalid                  // in the future, or of an invalid series; refused
+	leftReasons
+)
+
+var leftNames = [leftReasons]string{"", "baseline", "known", "decreased", "too_old", "stale", "replica", "histogram",
+	"unneeded", "forbidden", "full", "invalid"}
+
+const (
+	// pairing is how long events of two counters wait for those of the other one, which may come in another request.
+	pairing = 15 * time.Second
+	// maxRoutes bounds the series whose units are remembered.
+	maxRoutes = 200_000
+	// maxTogether is how many samples are stored together at most, where requests wait for the log.
+	maxTogether = 200_000
+	// silence is how long nothing comes until that is a failure.
+	silence = 5 * time.Minute
+)
+
+// Receiver counts the samples that are written to it.
+type Receiver struct {
+	o    Options
+	wire sync.Pool
+	left [leftReasons]*metrics.Counter
+
+	refreshing sync.Mutex // guards loaded
+	loaded     time.Time
+	routes     atomic.Pointer[routes]
+	received   atomic.Int64 // Unix nanoseconds, when a request came last
+
+	queue   sync.Mutex // guards waiting
+	waiting []*write
+
+	book
+
+	storing chan struct{} // the rest is of its holder
+	closed  bool
+	tally
+	elections *elections
+	pending   map[cell]*pending
+	units     map[string]*unitState // by stream
+	wrong     map[string]time.Time  // when something was wrong last, by what
+}
+
+// unitState is how far a unit is, in Unix nanoseconds.
+type unitState struct {
+	plan    *plan
+	until   int64 // the end of what was observed
+	newest  int64 // sample of the total
+	samples int   // of the last batch
+	came    time.Time
+}
+
+// pending are events of one of two counters, which wait for those of the other one.
+type pending struct {
+	sum
+	since time.Time
+}
+
+// routes say which series count where. They are replaced when the spec changes.
+type routes struct {
+	units  []Unit
+	byName map[string][]*plan // by the name of a metric
+	others []*plan            // with a selector that does not say one
+
+	mu    sync.RWMutex
+	known map[counter.Key]*origin
+}
+
+// origin is what is known of a series.
+type origin struct {
+	name             string
+	routes           []routed
+	cluster, replica string
+}
+
+// write is a request.
+type write struct {
+	routes  *routes
+	items   []item
+	allow   func(service []byte) bool
+	allowed map[*plan]bool
+	left    [leftReasons]int
+	refused string // why samples are refused, of the first of them
+	samples int
+	size    int
+	err     error
+	done    chan struct{}
+}
+
+// item is a sample of a series that counts somewhere.
+type item struct {
+	in *write
+	of *origin
+	at point
+}
+
+// Written says what became of a request.
+type Written struct {
+	Samples, Histograms, Exemplars int    // that were taken, or left out on purpose
+	Refused                        int    // samples that can never be taken
+	Reason                         string // of the first of them
+}
+
+// ErrNotReceiving means that no source receives.
+var ErrNotReceiving = errors.New("no source receives samples")
+
+// errOtherRoutes means that the spec changed while a request was decoded.
+var errOtherRoutes = errors.New("the spec changed")
+
+// NewReceiver makes a Receiver.
+func NewReceiver(o Options) *Receiver {
+	r := &Receiver{o: o, tally: newTally(o.Counters, o.Scrape), storing: make(chan struct{}, 1),
+		pending: map[cell]*pending{}, units: map[string]*unitState{}, wrong: map[string]time.Time{}}
+	r.warmup = 2 * o.Scrape
+	r.wire.New = func() any { return &wire{} }
+	r.routes.Store(newRoutes(nil, nil))
+	r.received.Store(o.Intake.Now().UnixNano())
+	o.Metrics.Add(o.Intake.Name(), func(g *metric.Group) {
+		for i, reason := range leftNames[1:] {
+			r.left[i+1] = g.Counter(metric.SourceLeftOut, o.Intake.Name(), reason)
+		}
+	})
+	return r
+}
+
+func newRoutes(units []Unit, plans []*plan) *routes {
+	t := &routes{units: units, byName: map[string][]*plan{}, known: map[counter.Key]*origin{}}
+	for _, p := range plans {
+		total, part := p.total.name(), p.part.name()
+		switch {
+		case total == "" || part == "":
+			t.others = append(t.others, p)
+			continue
+		case part != total:
+			t.byName[part] = append(t.byName[part], p)
+		}
+		t.byName[total] = append(t.byName[total], p)
+	}
+	return t
+}
+
+// Run stores what waits, and says what is missing, until ctx ends.
+func (r *Receiver) Run(ctx context.Context) error {
+	tick := time.NewTicker(pairing / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.storing <- struct{}{}
+			r.closed = true
+			r.finish(engine.ErrStopping, r.take()...)
+			<-r.storing
+			return nil
+		case <-tick.C:
+		}
+		if err := r.refresh(ctx); err != nil {
+			continue // the engine says it
+		}
+		select {
+		case r.storing <- struct{}{}:
+			_ = r.store(nil) // it says what is wrong
+			r.missing(r.o.Intake.Now())
+			<-r.storing
+		case <-ctx.Done():
+		}
+	}
+}
+
+// refresh compares the routes with the spec, once a second.
+func (r *Receiver) refresh(ctx context.Context) error {
+	r.refreshing.Lock()
+	defer r.refreshing.Unlock()
+	now := r.o.Intake.Now()
+	if now.Sub(r.loaded) < time.Second && !now.Before(r.loaded) {
+		return nil
+	}
+	units := r.o.Units()
+	if !r.loaded.IsZero() && reflect.DeepEqual(units, r.routes.Load().units) {
+		r.loaded = now
+		return nil
+	}
+	select {
+	case r.storing <- struct{}{}:
+		defer func() { <-r.storing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := r.load(ctx, units, now); err != nil {
+		return err
+	}
+	r.loaded = now
+	return nil
+}
+
+// load makes the routes to units.
+func (r *Receiver) load(ctx context.Context, units []Unit, now time.Time) error {
+	if err := r.o.Engine.CatchUp(ctx); err != nil {
+		return err
+	}
+	if r.elections == nil {
+		r.elections = newElections(r.o.Intake.Name(), r.o.Counters, now, r.o.Logger)
+	}
+	next := map[string]*unitState{}
+	var plans []*plan
+	for _, u := range units {
+		p, err := newPlan(u, 0)
+		if err != nil {
+			r.o.Intake.Fails(source.TroubleTopic, u.Total, "a selector cannot be read", err.Error())
+			continue
+		}
+		state := r.units[u.Stream]
+		if state == nil {
+			until, err := r.o.Until(ctx, u.Stream)
+			if err != nil {
+				return err
+			}
+			state = &unitState{came: now}
+			if !until.IsZero() {
+				state.until = until.UnixNano()
+			}
+		}
+		state.plan = p
+		next[u.Stream] = state
+		plans = append(plans, p)
+	}
+	for stream, old := range r.units {
+		if next[stream] == nil {
+			r.o.Intake.Works(source.TroubleTopic, old.plan.pair())
+			r.forget(stream)
+		}
+	}
+	r.units = next
+	r.list(units)
+	r.loadPending(now)
+	r.routes.Store(newRoutes(units, plans))
+	return nil
+}
+
+// loadPending replaces what waits by what the log has.
+func (r *Receiver) loadPending(now time.Time) {
+	before := r.pending
+	r.pending = map[cell]*pending{}
+	for _, u := range r.units {
+		if u.plan.inside {
+			continue
+		}
+		r.o.Counters.Notes(u.plan.class, func(_ counter.Key, text string) {
+			if c, x, ok := readPending(u.plan, text); ok {
+				x.since = now
+				if was := before[c]; was != nil {
+					x.since = was.since
+				}
+				r.pending[c] = x
+			}
+		})
+	}
+}
+
+// Write counts the samples of a request, which was unpacked. allow says which services its sender may write; nil: all.
+// An error other than a *WireError is temporary, and nothing was stored.
+func (r *Receiver) Write(ctx context.Context, body []byte, v2 bool, allow func(service []byte) bool) (Written, error) {
+	for {
+		if err := r.refresh(ctx); err != nil {
+			return Written{}, err
+		}
+		r.received.Store(r.o.Intake.Now().UnixNano())
+		w := &write{routes: r.routes.Load(), allow: allow, allowed: map[*plan]bool{}, size: len(body),
+			done: make(chan struct{})}
+		out, err := r.decode(w, body, v2)
+		if err == nil {
+			err = r.submit(w)
+		}
+		if errors.Is(err, errOtherRoutes) {
+			continue
+		}
+		if err != nil {
+			return Written{}, err
+		}
+		out.Refused = w.left[leftFull] + w.left[leftInvalid]
+		out.Samples = w.samples - out.Refused
+		out.Reason = w.refused
+		for why, n := range w.left {
+			if why > 0 {
+				r.left[why].Add(n)
+			}
+		}
+		return out, nil
+	}
+}
+
+// decode finds the samples that count somewhere.
+func (r *Receiver) decode(w *write, body []byte, v2 bool) (out Written, err error) {
+	in := r.wire.Get().(*wire)
+	defer r.wire.Put(in)
+	err = in.decode(body, v2, func(one *wireSeries) {
+		w.samples += len(one.samples)
+		out.Histograms += one.histograms
+		out.Exemplars += one.exemplars
+		w.left[leftHistogram] += one.histograms
+		if one.bad != "" {
+			w.refuse(leftInvalid, max(len(one.samples), 1), fmt.Sprintf("series %s: %s", one.display(), one.bad))
+			return
+		}
+		of := w.routes.origin(one, &in.hash, r.o.HA)
+		if of == nil {
+			w.left[leftUnneeded] += len(one.samples)
+			return
+		}
+		for _, at := range one.samples {
+			w.items = append(w.items, item{w, of, at})
+		}
+	})
+	return out, err
+}
+
+func (w *write) refuse(why leftOut, n int, reason string) {
+	if w.left[why] += n; w.refused == "" {
+		w.refused = remote.Text(reason)
+	}
+}
+
+// origin says where the samples of a series count; nil: nowhere.
+func (t *routes) origin(one *wireSeries, h *xxh3.Hasher, ha *HA) *origin {
+	plans := t.others
+	if named := t.byName[string(one.name())]; len(named) > 0 {
+		plans = append(named[:len(named):len(named)], t.others...)
+	}
+	if len(plans) == 0 {
+		return nil
+	}
+	h.Reset()
+	for _, l := range one.labels {
+		_, _ = h.Write(l.name)
+		_, _ = h.WriteString("\xff")
+		_, _ = h.Write(l.value)
+		_, _ = h.WriteString("\xff")
+	}
+	key := h.Sum128()
+	t.mu.RLock()
+	of, had := t.known[key]
+	t.mu.RUnlock()
+	if had {
+		return of
+	}
+	of = newOrigin(one, plans, h, ha)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.known) >= maxRoutes {
+		clear(t.known)
+	}
+	t.known[key] = of
+	return of
+}
+
+func newOrigin(one *wireSeries, plans []*plan, h *xxh3.Hasher, ha *HA) *origin {
+	of := &origin{name: string(one.name())}
+	labels := make(seriesLabels, 0, len(one.labels))
+	for _, l := range one.labels {
+		switch {
+		case ha != nil && string(l.name) == ha.Replica:
+			of.replica = string(l.value)
+			continue
+		case ha != nil && string(l.name) == ha.Cluster:
+			of.cluster = string(l.value)
+		}
+		labels = append(labels, label{string(l.name), string(l.value)})
+	}
+	for _, p := range plans {
+		total, part := p.total.matches(labels), p.part.matches(labels)
+		if total {
+			of.routes = append(of.routes, route(p, labels, h, of.cluster, p.inside && part, false))
+		}
+		if part && !p.inside {
+			of.routes = append(of.routes, route(p, labels, h, of.cluster, false, true))
+		}
+	}
+	if len(of.routes) == 0 {
+		return nil
+	}
+	return of
+}
+
+// submit stores a request, together with others that wait.
+func (r *Receiver) submit(w *write) error {
+	if len(w.items) == 0 {
+		r.o.Intake.Took(w.samples, w.size, 0, 0, 0)
+		return nil
+	}
+	r.queue.Lock()
+	r.waiting = append(r.waiting, w)
+	r.queue.Unlock()
+	select {
+	case <-w.done:
+		return w.err
+	case r.storing <- struct{}{}:
+	}
+	defer func() { <-r.storing }()
+	for {
+		select {
+		case <-w.done:
+			return w.err
+		default:
+			all := r.take()
+			r.finish(r.store(all), all...)
+		}
+	}
+}
+
+// take returns requests that wait.
+func (r *Receiver) take() (out []*write) {
+	r.queue.Lock()
+	defer r.queue.Unlock()
+	n, size := 0, 0
+	for n < len(r.waiting) && (n == 0 || size+len(r.waiting[n].items) <= maxTogether) {
+		size += len(r.waiting[n].items)
+		n++
+	}
+	out = slices.Clone(r.waiting[:n])
+	r.waiting = slices.Delete(r.waiting, 0, n)
+	return out
+}
+
+func (r *Receiver) finish(err error, all ...*write) {
+	for _, w := range all {
+		if w.err == nil {
+			w.err = err
+		}
+		close(w.done)
+	}
+}
+
+// store counts the samples of requests, and what waited long enough.
+func (r *Receiver) store(all []*write) error {
+	if r.closed {
+		return engine.ErrStopping
+	}
+	now := r.o.Intake.Now()
+	var items []item
+	samples, size := 0, 0
+	for _, w := range all {
+		if w.routes != r.routes.Load() {
+			w.err = errOtherRoutes
+			continue
+		}
+		items, samples, size = append(items, w.items...), samples+w.samples, size+w.size
+	}
+	byTime := func(a, b item) int { return cmp.Compare(a.at.at, b.at.at) }
+	if !slices.IsSortedFunc(items, byTime) { // a first sample says more when those before it are known
+		slices.SortStableFunc(items, byTime)
+	}
+	r.begin()
+	for _, u := range r.units {
+		u.samples = 0
+	}
+	r.oldest = now.Add(time.Duration(step) - cmp.Or(r.o.SizeLimits.AllowedLateness, 24*time.Hour)).UnixNano()
+	r.tally.left = ""
+	r.events.Reset()
+	for i := range items {
+		r.item(&items[i], now)
+	}
+	emitted := r.pair(now)
+	if err := r.write(now, r.o.SizeLimits, r.o.Longest()); err != nil {
+		r.loadPending(now)
+		return err
+	}
+	for _, u := range r.units {
+		if o := u.observed(r.scrape); o.Source != "" {
+			r.batch.Observed(o)
+		}
+	}
+	r.elections.note(r.batch)
+	var result engine.Result
+	var err error
+	if len(r.events.Events) > 0 || !r.batch.Empty() {
+		// The sender may leave: what is known of its series must be what the log says.
+		ctx := context.Background()
+		if result, err = r.o.Engine.AdmitAt(ctx, &r.events, nil, nil, r.batch); err == nil {
+			err = r.o.Engine.CatchUp(ctx)
+		}
+	}
+	if err != nil {
+		r.loadPending(now)
+		for _, u := range r.units {
+			u.newest = u.until
+		}
+		r.complain(source.TroubleEngine, "", err)
+		return err
+	}
+	r.o.Intake.Works(source.TroubleEngine, "")
+	r.stored(emitted, now)
+	if len(all) > 0 {
+		r.o.Intake.Took(samples, size, result.Accepted, r.events.Rejected, r.cut())
+	}
+	if r.tally.left != "" {
+		r.wrongWith("samples", "a part of the samples is not counted", r.tally.left, now)
+	}
+	return nil
+}
+
+// item counts a sample.
+func (r *Receiver) item(x *item, now time.Time) {
+	w, lenient := x.in, time.Duration(0)
+	if x.of.replica != "" {
+		var ok bool
+		if ok, lenient = r.elections.allow(x.of.cluster, x.of.replica, now, x.at.at); !ok {
+			w.left[leftReplica]++
+			return
+		}
+	}
+	switch {
+	case x.at.at > now.Add(cmp.Or(r.o.SizeLimits.MaxFuture, 5*time.Minute)).UnixNano():
+		w.refuse(leftInvalid, 1, fmt.Sprintf("a sample of %s is of %s, in the future", x.of.name,
+			time.Unix(0, x.at.at).UTC().Format(time.RFC3339)))
+		return
+	case !x.at.isCount():
+		w.left[leftStale]++
+		return
+	}
+	best := leftReasons
+	for i := range x.of.routes {
+		to := &x.of.routes[i]
+		if !w.may(to.plan) {
+			best = min(best, leftForbidden)
+			continue
+		}
+		best = min(best, leftBy[r.sample(to, x.at, lenient)])
+		u := r.units[to.plan.Stream]
+		if u.samples++; !to.isPart {
+			u.newest, u.came = max(u.newest, x.at.at), now
+		}
+	}
+	if best == leftNothing && x.at.at < r.oldest {
+		best = leftOld
+	}
+	if best == leftFull {
+		w.refuse(leftFull, 1, fmt.Sprintf("no room for another series of %s: the last samples of all series take %d MiB",
+			x.of.name, counter.MaxBytes>>20))
+	} else if best > 0 {
+		w.left[best]++
+	}
+}
+
+var leftBy = map[counter.Verdict]leftOut{counter.Adds: leftNothing, counter.Baseline: leftBaseline,
+	counter.Stale: leftKnown, counter.Decreased: leftDecreased, counter.Full: leftFull}
+
+// may reports whether the sender may write all services of a unit.
+func (w *write) may(p *plan) bool {
+	if w.allow == nil {
+		return true
+	}
+	ok, had := w.allowed[p]
+	if !had {
+		ok = !slices.ContainsFunc(p.SLOs, func(s SLO) bool { return !w.allow([]byte(s.Owner)) })
+		w.allowed[p] = ok
+	}
+	return ok
+}
+
+// pair takes the events of units with two counters out of the sums, until they have waited for those of the other
+// counter, and returns those that have.
+func (r *Receiver) pair(now time.Time) (due []cell) {
+	changed := map[cell]bool{}
+	for c, x := range r.sums {
+		if c.plan.inside {
+			continue
+		}
+		to := r.pending[c]
+		if to == nil {
+			to = &pending{sum: sum{values: x.values}, since: now}
+			r.pending[c] = to
+		}
+		to.total, to.part, changed[c] = to.total+x.total, to.part+x.part, true
+		delete(r.sums, c)
+	}
+	for c, x := range r.pending {
+		switch {
+		case now.Sub(x.since) >= pairing:
+			due = append(due, c)
+			r.sums[c] = &x.sum
+			r.batch.Note(c.plan.class, c.noteKey(&r.hash), "")
+		case changed[c]:
+			r.batch.Note(c.plan.class, c.noteKey(&r.hash), c.note(x))
+		}
+	}
+	return due
+}
+
+func (c *cell) noteKey(h *xxh3.Hasher) counter.Key {
+	h.Reset()
+	of := c.plan.SLOs[c.slo]
+	_, _ = fmt.Fprintf(h, "%d %q %q %q", c.at, of.Service, of.Type, c.group)
+	return h.Sum128()
+}
+
+func (c *cell) note(x *pending) string {
+	of := c.plan.SLOs[c.slo]
+	b := binary.AppendUvarint(nil, uint64(c.at/int64(time.Second)))
+	b = binary.AppendUvarint(binary.AppendUvarint(b, x.total), x.part)
+	return string(binread.AppendTexts(b, append([]string{of.Service, of.Type}, x.values...)))
+}
+
+func readPending(p *plan, note string) (c cell, x *pending, ok bool) {
+	in := binread.New([]byte(note))
+	c.plan, c.at = p, int64(in.Uint())*int64(time.Second)
+	x = &pending{sum: sum{total: in.Uint(), part: in.Uint()}}
+	texts := in.Texts()
+	if !in.Done() || len(texts) < 2 {
+		return c, nil, false
+	}
+	x.values = texts[2:]
+	c.group = strings.Join(x.values, "\xff")
+	c.slo = slices.IndexFunc(p.SLOs, func(s SLO) bool {
+		return s.Service == texts[0] && s.Type == texts[1] && len(s.GroupBy) == len(x.values)
+	})
+	return c, x, c.slo >= 0
+}
+
+// observed is what the newest sample of the total adds to what was observed.
+func (u *unitState) observed(scrape time.Duration) (o counter.Observation) {
+	if u.newest-u.until < step {
+		return o
+	}
+	from := u.until
+	if u.newest-from > 3*int64(scrape) {
+		from = u.newest - int64(scrape)
+	}
+	return counter.Observation{Source: u.plan.Stream, From: from, To: u.newest}
+}
+
+// stored says that the last batch is in the log.
+func (r *Receiver) stored(emitted []cell, now time.Time) {
+	r.elections.stored()
+	for _, c := range emitted {
+		delete(r.pending, c)
+	}
+	for _, u := range r.units {
+		if u.newest-u.until >= step {
+			u.until = u.newest
+		}
+		found := r.found[u.plan]
+		if u.samples == 0 && found == nil {
+			continue
+		}
+		r.began(&u.plan.Unit, now)
+		r.reached(u.plan.Stream, time.Unix(0, max(u.newest, u.until)))
+		r.read(u.plan.Stream, u.samples, r.of(u.plan), r.tally.left)
+	}
+}
+
+// cut is how many events of the last batch exceed all that there can be.
+func (r *Receiver) cut() (n uint64) {
+	for _, f := range r.found {
+		n += f.Cut
+	}
+	return n
+}
+
+// complain notes that the engine takes nothing.
+func (r *Receiver) complain(kind source.Kind, name string, err error) {
+	brief := "the engine does not take samples"
+	if busy := (*engine.UnavailableError)(nil); errors.As(err, &busy) {
+		brief = busy.Code
+	}
+	r.o.Intake.Fails(kind, name, brief, err.Error())
+}
+
+// wrongWith notes what is wrong with samples. It ends when it has not happened for long.
+func (r *Receiver) wrongWith(what, brief, reason string, now time.Time) {
+	if _, had := r.wrong[what]; !had {
+		r.o.Intake.Fails(source.TroubleTopic, what, brief, reason)
+	}
+	r.wrong[what] = now
+}
+
+// missing notes what did not come.
+func (r *Receiver) missing(now time.Time) {
+	for what, at := range r.wrong {
+		if now.Sub(at) >= silence {
+			r.o.Intake.Works(source.TroubleTopic, what)
+			delete(r.wrong, what)
+		}
+	}
+	if at := time.Unix(0, r.received.Load()); now.Sub(at) >= silence {
+		r.o.Intake.Fails(source.TroubleConnection, "", "nothing is received",
+			"no Prometheus has written anything for "+now.Sub(at).Round(time.Second).String())
+		return
+	}
+	r.o.Intake.Works(source.TroubleConnection, "")
+	for _, u := range r.units {
+		if now.Sub(u.came) >= max(silence, 3*r.scrape) {
+			r.o.Intake.Fails(source.TroubleTopic, u.plan.pair(), "no series has a sample", "no series of "+u.plan.Total+
+				" has been received: its SLOs are not observed")
+		} else {
+			r.o.Intake.Works(source.TroubleTopic, u.plan.pair())
+		}
+	}
+}
