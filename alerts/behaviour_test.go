@@ -564,7 +564,7 @@ func TestEngineAlerts(t *testing.T) {
 	for _, a := range engineAlerts(EngineThresholds{}.WithDefaults()) {
 		known = append(known, a.Alert)
 	}
-	require.Len(t, known, 46, "every alert on the engine is tried above")
+	require.Len(t, known, 47, "every alert on the engine is tried above")
 }
 
 // What a counter has at its first sample counts, unless the counter is only new to Prometheus.

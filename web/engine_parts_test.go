@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
 	"github.com/stretchr/testify/require"
 )
@@ -126,6 +127,19 @@ func TestEngineListsItsParts(t *testing.T) {
 		"reports", "dead_letters"} {
 		require.NotContains(t, got, name)
 	}
+}
+
+// A server of remote write is a sink whose files wait on disk and which gets samples.
+func TestRemoteWritePart(t *testing.T) {
+	s := status.SinkStatus{Name: "mimir", Kind: status.RemoteWrite, LagRecords: 3, LagBytes: 2048, OldestAgeSeconds: 360,
+		Delivered: 7}
+	v := newSinkView(&s, time.Now())
+	require.Equal(t, "lagging", v.Mark.Word)
+	require.Equal(t, site.Fact{Name: "On disk", Value: "3 files, 2.0 KiB", Note: "the oldest is 6m old"}, v.Facts[0])
+	require.Equal(t, "7 samples", v.Facts[1].Value)
+	e := status.Engine{Sinks: []status.SinkStatus{s}}
+	require.Equal(t, []status.DegradedPart{{Part: status.RemoteWrite, Name: "mimir",
+		Reason: "the oldest samples that it has not received are 6m old"}}, e.Degraded(time.Now()))
 }
 
 func TestPartsChangeTheTag(t *testing.T) {

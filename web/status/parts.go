@@ -104,7 +104,7 @@ type DeadLetterStatus struct {
 // still taken and counted.
 type DegradedPart struct {
 	// log, log_marker, fold, checkpoint, dead_letters, clock, notifications, audit, connections, engine, slo, redis,
-	// breaker, alertmanager, report, source, token, budget or sink
+	// breaker, alertmanager, report, source, token, budget, sink or remote_write
 	Part   string `json:"part"`
 	Name   string `json:"name,omitempty"`
 	Reason string `json:"reason"`

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -237,6 +238,13 @@ func (b *builder) remoteWrites(about own.Settings) (out remoteWrites, err error)
 			return nil, err
 		}
 		out = append(out, w)
+	}
+	left, _ := os.ReadDir(filepath.Join(b.DataDir, RemoteWriteDir)) // missing without remote_write
+	for _, dir := range left {
+		if !slices.ContainsFunc(b.config.RemoteWrite, func(r config.RemoteWrite) bool { return r.Name == dir.Name() }) {
+			b.Log.Warn("folder of a server that is not in remote_write any more; remove it, or its samples stay",
+				"dir", filepath.Join(b.DataDir, RemoteWriteDir, dir.Name()))
+		}
 	}
 	return out, nil
 }
