@@ -29,6 +29,7 @@ import (
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/spec"
 	"github.com/sloengine/sloengine/web/site"
+	"github.com/sloengine/sloengine/web/status"
 )
 
 // Options are what serve and demo turn their flags into.
@@ -50,6 +51,9 @@ type Options struct {
 	// OnReady, if set, runs once events are accepted, with the server's own
 	// address. When it returns an error the app stops with it.
 	OnReady func(ctx context.Context, base *url.URL) error
+	// OnSources, if set, runs once the counts are complete, with how the sources are. When it returns, the app stops with
+	// its error.
+	OnSources func(ctx context.Context, now func() []status.SourceStatus) error
 }
 
 // settings are what engine.yaml and the spec files say at the start.

@@ -74,6 +74,15 @@ func launch(ctx context.Context, opt Options, s settings, g *runGroup) error {
 	}
 	g.start(ctx, "streams", a.routes.web.Run) // open streams would hold the server up
 	g.start(ctx, "reload on signal", onHangup(a.reloader.reload, a.storage.trail, a.specs))
+	if opt.OnSources != nil {
+		g.start(ctx, "import", after(a.storage.engine.Ready(), func(ctx context.Context) error {
+			if err := opt.OnSources(ctx, a.sources.Status); err != nil && ctx.Err() == nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		}))
+	}
 	if opt.OnReady != nil {
 		g.start(ctx, "demo", after(a.storage.engine.Ready(), func(ctx context.Context) error {
 			if err := opt.OnReady(ctx, f.base); err != nil && ctx.Err() == nil {
