@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,10 +56,19 @@ func (p point) isCount() bool { return p.n >= 0 && p.n < 1<<63 }
 
 // client asks a Prometheus.
 type client struct {
-	url    string // without /api
-	http   *http.Client
-	parser fastjson.Parser
-	body   []byte
+	url     string // without /api
+	http    *http.Client
+	timeout time.Duration // of a request; 0: requestTimeout
+	parser  fastjson.Parser
+	body    []byte
+}
+
+// requestTimeout is longer than what a Prometheus gives a query (--query.timeout).
+const requestTimeout = 150 * time.Second
+
+// limited bounds a request: a Prometheus that takes it and never answers must not stop a source without a word.
+func (c *client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, cmp.Or(c.timeout, requestTimeout))
 }
 
 // samples hands out the series of a selector with the samples after from, up to to. It is valid until the next call.
@@ -77,6 +87,8 @@ func (c *client) samples(ctx context.Context, selector string, from, to time.Tim
 
 // ask hands out the series of an answer.
 func (c *client) ask(ctx context.Context, path string, form url.Values, each func(*oneSeries)) (bytes int, err error) {
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/api/v1/"+path, strings.NewReader(form.Encode()))
 	if err != nil {
 		return 0, err

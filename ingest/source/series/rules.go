@@ -42,9 +42,6 @@ func (r *Rules) Sent(of map[string]string) (map[string]string, error) {
 	return r.sent(of), nil
 }
 
-// rulesTimeout bounds a request about rules.
-const rulesTimeout = 30 * time.Second
-
 // maxRules bounds the rules of one Prometheus that are known.
 const maxRules = 100_000
 
@@ -149,7 +146,7 @@ func (c *client) sent(ctx context.Context) (func(map[string]string) map[string]s
 
 // get asks for a document. It is valid until the next call.
 func (c *client) get(ctx context.Context, path string) (*fastjson.Value, error) {
-	ctx, cancel := context.WithTimeout(ctx, rulesTimeout)
+	ctx, cancel := c.limited(ctx)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, http.NoBody)
 	if err != nil {

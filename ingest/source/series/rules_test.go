@@ -3,9 +3,11 @@ package series
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -64,4 +66,19 @@ func TestRules(t *testing.T) {
 	server.Close()
 	_, err = ask()
 	require.Error(t, err)
+}
+
+// TestRequestsEnd: a Prometheus that takes a request and never answers is a failure, and stops nothing.
+func TestRequestsEnd(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	c := client{url: server.URL, http: server.Client(), timeout: 20 * time.Millisecond}
+	_, err := c.samples(t.Context(), "up", time.Unix(0, 0), time.Unix(10, 0), func(*oneSeries) {})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = c.rules(t.Context(), nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, t.Context().Err())
 }
