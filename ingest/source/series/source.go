@@ -98,7 +98,7 @@ func (s *Source) Run(ctx context.Context) error {
 func (s *Source) Round(ctx context.Context) {
 	failed := map[source.Kind]bool{}
 	units := s.o.Units()
-	s.book.list(units)
+	s.list(units)
 	for stream, p := range s.plans { // of units that the spec has no more
 		if !slices.ContainsFunc(units, func(u Unit) bool { return u.Stream == stream }) {
 			s.o.Intake.Works(source.TroubleTopic, p.pair())
@@ -212,7 +212,7 @@ func (s *Source) catchUp(ctx context.Context, p *plan) error {
 			return errEarly
 		case err == nil:
 			from = reached
-			s.book.reached(p.Stream, from)
+			s.reached(p.Stream, from)
 		case errors.Is(err, errTooLarge) && to.Sub(from) > 2*s.o.Scrape:
 			smaller *= 2
 		default:
