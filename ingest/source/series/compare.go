@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -144,7 +145,7 @@ func Compare(ctx context.Context, c *Comparison) (*Compared, error) {
 	steps := int((c.To.Sub(c.From) + c.Step - 1) / c.Step)
 	r.out.Total.Added, r.out.Part.Added = make([]float64, steps), make([]float64, steps)
 	at, end := c.From.Add(-margin), c.To.Add(margin)
-	for length := oldSlice; at.Before(end); {
+	for length, retries := oldSlice, 3; at.Before(end); {
 		to := at.Add(min(length, end.Sub(at)))
 		before := r.samples
 		err := r.piece(ctx, at, to)
@@ -153,6 +154,10 @@ func Compare(ctx context.Context, c *Comparison) (*Compared, error) {
 			(refused.status == http.StatusUnprocessableEntity || refused.status == http.StatusServiceUnavailable); tooMuch &&
 			length > time.Minute {
 			length /= 2 // a series takes a sample once, so that what was read may be read again
+			continue
+		}
+		if retries > 0 && errors.Is(err, io.ErrUnexpectedEOF) { // the connection broke
+			retries--
 			continue
 		}
 		if err != nil {
