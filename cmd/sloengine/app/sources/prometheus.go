@@ -32,7 +32,13 @@ func (s *Sources) makePrometheus(c *config.Source, r *runningSource) (run func(c
 	if c.Prometheus.Receive {
 		r.receiver = series.NewReceiver(settings)
 		r.series = r.receiver
-		return r.receiver.Run, nil
+		return func(ctx context.Context) error {
+			// Who writes cannot be asked, so the engine alerts unless the settings say that rules do.
+			s.o.SeeRules(c.Name, &state.RulesSeen{Round: 1, Servers: []state.ServerRules{{
+				Server: "source " + c.Name, Note: "what writes to it cannot be asked"}}})
+			defer s.o.SeeRules(c.Name, nil)
+			return r.receiver.Run(ctx)
+		}, nil
 	}
 	settings.URL = c.Prometheus.URL
 	if settings.Client, err = c.Prometheus.Client(); err != nil {
