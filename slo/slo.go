@@ -215,12 +215,13 @@ func (i *Indicator) PromForm() PromForm {
 // RulesOnly reports whether nothing is counted for the indicator by the engine.
 func (i *Indicator) RulesOnly() bool { return i.Kind == KindPrometheus && i.PromSource == "" }
 
-// PromStream names what the source of the indicator observes: a pair of counters, or queries for slices of one length.
+// PromStream names what the source of the indicator observes for the SLO: a pair of counters, or queries for slices of one
+// length. SLOs on the same counters have a stream each, since each of them may begin with its history.
 func (s *SLO) PromStream() string {
 	i := &s.Indicator
-	text := i.PromTotal + "\n" + i.PromBad + "\n" + i.PromGood
+	text := string(s.ID) + "\n" + i.PromTotal + "\n" + i.PromBad + "\n" + i.PromGood
 	if i.PromForm() != PromCounters {
-		text = fmt.Sprintf("%q %q %q %q %q %s %v %s", i.PromTotalQuery, i.PromBadQuery, i.PromGoodQuery,
+		text = fmt.Sprintf("%s %q %q %q %q %q %s %v %s", s.ID, i.PromTotalQuery, i.PromBadQuery, i.PromGoodQuery,
 			i.PromErrorRatioQuery, i.PromQuery, i.PromOp, i.PromValue, s.JudgedSlice())
 	}
 	sum := sha256.Sum256([]byte(text))

@@ -147,8 +147,8 @@ func attributes(spec *Service, inds []*Indicator) []string {
 
 // Indicator is one thing that is counted, per group.
 //
-// A change of Service, Kind, Valid, Bad (of Events), Numerator, Edges, GroupBy, Slice or Work begins a new generation.
-// ID, MaxGroups, Expect, Source and Retention may change without one, and so may Stage and MaxInFlight of Work.
+// A change of Service, Kind, Valid, Bad (of Events), Numerator, Edges, GroupBy, Slice, Source or Work begins a new
+// generation. ID, MaxGroups, Expect and Retention may change without one, and so may Stage and MaxInFlight of Work.
 type Indicator struct {
 	// ID is unique: "service/slo" for an SLO, "service/slo#bands:sla" for the
 	// extra thresholds of an SLA's component, "service/limit:name" for a limit.
@@ -393,8 +393,10 @@ func generationKey(spec *Indicator) (string, error) {
 		GroupBy    []string
 		Slice      *Slice
 		Numerator  []Matcher
-		Work       *Work `json:",omitempty"`
-	}{spec.Service, spec.Kind, spec.Valid, spec.Bad, spec.Edges, spec.GroupBy, spec.Slice, spec.Numerator, spec.Work}
+		Work       *Work  `json:",omitempty"`
+		Source     string `json:",omitempty"`
+	}{spec.Service, spec.Kind, spec.Valid, spec.Bad, spec.Edges, spec.GroupBy, spec.Slice, spec.Numerator, spec.Work,
+		spec.Source}
 	if w := what.Work; w != nil {
 		same := *w
 		same.Stage, same.MaxInFlight = "", 0

@@ -3,6 +3,7 @@ package fold
 import (
 	"cmp"
 	"encoding/binary"
+	"maps"
 	"slices"
 	"time"
 
@@ -440,44 +441,35 @@ func (f *Fold) Observe(source string, from, to int64) {
 	}
 }
 
-// ObservedUntil is the end of what a source observed last; zero if nothing was, or no indicator has the source.
-func (f *Fold) ObservedUntil(source string) time.Time {
-	if s := f.streams[source]; s != nil && len(s.spans) > 0 {
-		return unix(s.spans[len(s.spans)-1].to)
+// ObservedUntil is the end of what a source observed last; zero if nothing was, or no indicator has the source. A
+// generation that was parked meanwhile knows what its source had observed before.
+func (f *Fold) ObservedUntil(source string) (last time.Time) {
+	s := f.streams[source]
+	if s == nil {
+		return last
 	}
-	return time.Time{}
+	if n := len(s.spans); n > 0 {
+		return unix(s.spans[n-1].to)
+	}
+	for _, e := range s.eras {
+		if n := len(e.spans); n > 0 && unix(e.spans[n-1].to).After(last) {
+			last = unix(e.spans[n-1].to)
+		}
+	}
+	return last
 }
 
-// setStreams gives the indicators' eras the sources that the config says, and forgets sources that none has. An
-// indicator that changes its source begins another era: what the source before observed is told span by span.
+// setStreams makes the streams of the sources that indicators have, and forgets those of others.
 func (f *Fold) setStreams() {
 	used := map[string]bool{}
-	type key struct {
-		era    *era
-		source string
-	}
-	changed := map[key]*era{}
 	for _, ind := range f.inds {
-		source := ind.spec.Source
-		if source != "" {
+		if source := ind.spec.Source; source != "" {
 			if used[source] = true; f.streams[source] == nil {
 				f.streams[source] = &stream{}
 			}
 		}
-		if ind.era.source != source {
-			k := key{ind.era, source}
-			if changed[k] == nil {
-				changed[k] = &era{since: f.rec, source: source, older: ind.era.older,
-					spans: merged(append(slices.Clone(ind.era.spans), until(f.upOf(ind.era), ind.era.since, f.rec)...))}
-			}
-			ind.era = changed[k]
-		}
 	}
-	for source := range f.streams {
-		if !used[source] {
-			delete(f.streams, source)
-		}
-	}
+	maps.DeleteFunc(f.streams, func(source string, _ *stream) bool { return !used[source] })
 }
 
 // until are spans between two times.

@@ -66,30 +66,41 @@ func TestSourceObserves(t *testing.T) {
 	require.Equal(t, []float64{1, 84. / 90}, shareOf(t, f, "shop/read", at(90), time.Hour, 90*time.Minute))
 }
 
-// An indicator that changes its source, or leaves for a while, keeps what was observed.
+// What another source reads is another thing, so counts begin again. They return with the source, which reads on from
+// where it was.
 func TestChangeOfSource(t *testing.T) {
-	f := newFold(t, config(read("")), t0)
+	f := newFold(t, config(read("a")), t0)
 	at := func(minutes int) time.Time { return t0.Add(time.Duration(minutes) * time.Minute) }
 	use := func(minutes int, cfg *Config) { require.NoError(t, f.SetConfig(cfg, at(minutes).UnixNano())) }
+	counted := func(now time.Time) (n uint64) {
+		for _, g := range f.Sums(Request{Now: now, Spans: []slo.Span{last(now, time.Hour)}}).Groups {
+			n += g.Spans[0][0] + g.Spans[0][1]
+		}
+		return n
+	}
+	apply(t, f, at(4), shop(at(4)))
 	tick(f, t0, at(10))
-	use(10, config(read("a")))
+	f.Observe("a", at(0).UnixNano(), at(10).UnixNano())
+	require.Equal(t, at(10), f.ObservedUntil("a"))
+	require.Equal(t, uint64(1), counted(at(10)))
+
+	use(10, config(read("b")))
 	tick(f, at(10), at(20))
-	f.Observe("a", at(10).UnixNano(), at(15).UnixNano())
-	require.Equal(t, []float64{0.75}, shareOf(t, f, "shop/read", at(20), 20*time.Minute))
-	use(20, config(read("b")))
-	f.Observe("a", at(15).UnixNano(), at(20).UnixNano())
-	f.Observe("b", at(20).UnixNano(), at(30).UnixNano())
-	tick(f, at(20), at(30))
-	require.Equal(t, []float64{25. / 30}, shareOf(t, f, "shop/read", at(30), 30*time.Minute))
-	use(30, elsewhere())
-	tick(f, at(30), at(40))
-	use(40, config(read("b")))
-	f.Observe("b", at(40).UnixNano(), at(50).UnixNano())
-	tick(f, at(40), at(50))
-	require.Equal(t, []float64{0.5, 35. / 50}, shareOf(t, f, "shop/read", at(50), 20*time.Minute, 50*time.Minute))
-	require.Len(t, f.streams, 1)
+	require.Zero(t, counted(at(20)))
+	require.Zero(t, f.ObservedUntil("a"), "nobody has it")
+	require.Zero(t, f.ObservedUntil("b"), "all of its past may be read")
+	f.Observe("b", at(-60).UnixNano(), at(20).UnixNano())
+	require.Equal(t, []float64{1}, shareOf(t, f, "shop/read", at(20), time.Hour))
+
+	use(20, config(read("a")))
+	require.Equal(t, uint64(1), counted(at(20)))
+	require.Equal(t, at(10), f.ObservedUntil("a"), "what was counted is not read again")
 	f = restored(t, stored(f))
-	require.Equal(t, []float64{0.5, 35. / 50}, shareOf(t, f, "shop/read", at(50), 20*time.Minute, 50*time.Minute))
+	require.Equal(t, at(10), f.ObservedUntil("a"))
+	f.Observe("a", at(10).UnixNano(), at(30).UnixNano())
+	tick(f, at(20), at(30))
+	require.Equal(t, at(30), f.ObservedUntil("a"))
+	require.Equal(t, []float64{1}, shareOf(t, f, "shop/read", at(30), 30*time.Minute))
 }
 
 // Without the part that says what sources observed, it is unobserved.
