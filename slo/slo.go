@@ -215,8 +215,8 @@ func (i *Indicator) PromForm() PromForm {
 // RulesOnly reports whether nothing is counted for the indicator by the engine.
 func (i *Indicator) RulesOnly() bool { return i.Kind == KindPrometheus && i.PromSource == "" }
 
-// PromStream names what the source of the indicator observes for the SLO: a pair of counters, or queries for slices of one
-// length. SLOs on the same counters have a stream each, since each of them may begin with its history.
+// PromStream names what the source of the indicator observes for the SLO: a pair of counters, or queries for slices of
+// one length. SLOs on the same counters have a stream each, since each of them may begin with its history.
 func (s *SLO) PromStream() string {
 	i := &s.Indicator
 	text := string(s.ID) + "\n" + i.PromTotal + "\n" + i.PromBad + "\n" + i.PromGood

@@ -153,7 +153,7 @@ func (d *deadline) change(from, t time.Time, set func(time.Time) error) error {
 
 // apply hands the deadline to the system. d.mu is held.
 func (d *deadline) apply(set func(time.Time) error) error {
-	if d.want == d.have {
+	if d.want.Equal(d.have) {
 		return nil
 	}
 	d.have = d.want

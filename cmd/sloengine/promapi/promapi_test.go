@@ -28,12 +28,12 @@ func s(value float64, labels ...string) Sample {
 	return x
 }
 
-var metric = regexp.MustCompile(`increase\(([a-z_]+)\{(.*)\}\[(\w+)\]`)
+var increased = regexp.MustCompile(`increase\(([a-z_]+)\{(.*)\}\[(\w+)\]`)
 
 // serve answers queries of a client, unless refuse does.
 func serve(t *testing.T, has timeSeries, refuse func(w http.ResponseWriter, r *http.Request, period string) bool) *Client {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		query := metric.FindStringSubmatch(r.URL.Query().Get("query"))
+		query := increased.FindStringSubmatch(r.URL.Query().Get("query"))
 		if refuse != nil && refuse(w, r, query[3]) {
 			return
 		}

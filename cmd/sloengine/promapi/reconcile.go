@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/source/series"
+	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/remote"
 )
 
@@ -86,15 +87,15 @@ func (k *Known) ownMetrics(source, matchers string) map[string]*float64 {
 			func(s string) bool { return s == "" }), ",") + "}"
 	}
 	if source != "" {
-		return map[string]*float64{with("sloengine_source_cut_events_total", "source="+strconv.Quote(source)): &k.Cut}
+		return map[string]*float64{with(metric.SourceCut.Name, "source="+strconv.Quote(source)): &k.Cut}
 	}
-	const in = "sloengine_ingest_events_total|sloengine_source_events_total"
+	in := metric.IngestEvents.Name + "|" + metric.SourceEvents.Name
 	return map[string]*float64{
-		with("sloengine_fold_late_events_total", ""):              &k.Late,
-		with(in, `result="duplicate"`):                            &k.Duplicates,
-		with(in, `result=~"rejected|expired"`):                    &k.Rejected,
-		with(in, `result=~"limited|dead_lettered|dropped"`):       &k.Limited,
-		with("sloengine_ratelimit_sampled_total", `kept="false"`): &k.Sampled,
+		with(metric.FoldLateEvents.Name, ""):                &k.Late,
+		with(in, `result="duplicate"`):                      &k.Duplicates,
+		with(in, `result=~"rejected|expired"`):              &k.Rejected,
+		with(in, `result=~"limited|dead_lettered|dropped"`): &k.Limited,
+		with(metric.RateLimitSampled.Name, `kept="false"`):  &k.Sampled,
 	}
 }
 
