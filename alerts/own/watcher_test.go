@@ -61,6 +61,8 @@ func walks() []*walk {
 		g(metric.RateLimitCritical, `type="order"`, 0, 0, 1), g(metric.RateLimitFallback, "", 0, 1),
 		g(metric.SinkLagSeconds, `sink="a"`, 0, 400), g(metric.SinkLagBytes, `sink="a"`, 0, 900),
 		g(metric.SinkMaxLagBytes, `sink="a"`, 1000),
+		g(metric.RemoteWriteLag, `target="mimir"`, 0, 100, 400),
+		g(metric.RemoteWriteDropped, `target="mimir",reason="age"`, 0, 0, 50),
 		g(metric.SinkFailing, `sink="a",reason="timeout"`, 0, 1), g(metric.SinkFailing, `sink="a",reason="refused"`, 0, 1),
 		g(metric.SinkRateLimited, `sink="a"`, 0, 0.1), g(metric.NotifyFailing, `target="am:9093",reason="timeout"`, 0, 1),
 		g(metric.SourceTrouble, `source="o",kind="topic"`, 0, 1),
