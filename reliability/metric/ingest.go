@@ -12,7 +12,7 @@ var (
 	IngestRequests = ingestPart.Counter("sloengine_ingest_requests_total", "requests",
 		"Requests with events, by the HTTP status of the answer. 499 is a sender that closed the connection before its "+
 			"events were stored, 504 a deadline that passed.",
-		OneOf("code", "200 202 400 401 403 408 413 415 422 429 499 500 503 504"))
+		OneOf("code", "200 202 204 400 401 403 404 408 413 415 422 429 499 500 503 504"))
 	IngestEvents = ingestPart.Counter("sloengine_ingest_events_total", unitEvents,
 		"Events by the result that the sender received. Limited, sampled and dead-lettered events exceeded a rate limit.",
 		OneOf("result", "accepted duplicate rejected limited sampled dead_lettered"))

@@ -145,7 +145,7 @@ func (p *parked) thaw() (*Fold, error) {
 // indicator. The time in which it was parked is unobserved: what was observed
 // before becomes spans before the moment at which it begins to count again.
 //
-// Generations that observed the same share an era again, by their encoded spans.
+// Generations that observed the same share an era again, by their source and encoded spans.
 func (f *Fold) resume(p *parked, sub *Fold, resumed map[string]*era) *indicator {
 	sub.moveTo(f.rec, Start)
 	ind := sub.inds[0]
@@ -162,7 +162,7 @@ func (f *Fold) resume(p *parked, sub *Fold, resumed map[string]*era) *indicator 
 		e.forgetShortest()
 	}
 	e.forget(f.known)
-	key := string(appendSpans(appendSpans(nil, e.spans), e.older))
+	key := e.source + "\n" + string(appendSpans(appendSpans(nil, e.spans), e.older))
 	if resumed[key] == nil {
 		resumed[key] = e
 	}

@@ -246,7 +246,7 @@ sources:
 	g, b, coverage := counts("availability")
 	require.Equal(t, []int{good, bad}, []int{g, b})
 	require.InDelta(t, 2./30, coverage, 0.01)
-	testkit.Eventually(t, "so is that of queries", func() bool { g, _, c := counts("share"); return g > 0 && c > 0.06 })
+	testkit.Eventually(t, "so is that of queries", func() bool { g, _, c := counts("share"); return g > 0 && c > 2./30-0.0005 })
 	hour := time.Hour.Seconds() / 10 // in slices, every one of which was read
 	g, _, coverage = counts("scraped")
 	require.InDelta(t, 2./30, coverage, 0.01)

@@ -121,7 +121,7 @@ dead_letters: {filter: {always_save: [payment, gone]}, replay: {rate: 5000}}
 timeout: 1s
 retry: {base: 5ms, max_retries: 1, budget: {ratio: 1, min_per_second: 1000, burst: 1000}}
 breaker: {consecutive: {failures: 2, open: 300ms}, health_interval: 100ms}
-sources: [{name: stream, kafka: {brokers: ["%s"], topics: [stream], refresh: 100ms, fetch: {max_wait: 50ms}}}]
+sources: [{name: stream, kafka: {brokers: ["%s"], topics: [stream], refresh: 100ms, fetch: {max_wait: 50ms}}}, {name: written, prometheus: {receive: true}}]
 sinks:
   - {name: archive, file: {dir: archive}}
   - {name: hook, http: {url: "http://%s/in", health_url: "http://%s/health"}, batch: {items: 10, wait: 10ms}, max_lag_bytes: 64MiB%s}
