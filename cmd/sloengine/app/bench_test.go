@@ -25,14 +25,13 @@ func BenchmarkTick(b *testing.B) {
 			require.Eventually(b, func() bool {
 				r, err := a.evaluation.Tick(b.Context(), time.Now())
 				require.NoError(b, err)
-				require.Len(b, r.SLOs, 10_000)
 				got := 0
 				for _, x := range a.alerts.machine.View().Active {
 					if x.State == state.Firing {
 						got++
 					}
 				}
-				return got == firing && len(a.incidents.book.View().Open()) == firing/10
+				return len(r.SLOs) == 10_000 && got == firing && len(a.incidents.book.View().Open()) == firing/10
 			}, time.Minute, 200*time.Millisecond)
 			began := processCPU(b)
 			for b.Loop() {
