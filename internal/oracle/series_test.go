@@ -13,6 +13,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
@@ -85,20 +86,9 @@ func (e *seriesEngine) CatchUp(context.Context) error { return nil }
 func seriesOf(slos []*slo.SLO, window time.Duration) (out []series.Unit) {
 	for _, s := range slos {
 		in := &s.Indicator
-		u := series.Unit{Stream: s.PromStream(), Every: in.PromEvery, SLOs: []series.SLO{{ID: string(s.ID),
-			Service: slo.PromService(s.ID), Type: s.ID.Name(), GroupBy: s.GroupBy, Attributes: s.GroupBy}}}
-		switch in.PromForm() {
-		case slo.PromQueries:
-			u.Form, u.Good, u.Total = series.Rates, in.PromGoodQuery != "", slo.PromAt(in.PromTotalQuery, window)
-			u.Part = slo.PromAt(in.PromBadQuery+in.PromGoodQuery, window)
-		case slo.PromRatio:
-			u.Form, u.Part = series.Ratio, slo.PromAt(in.PromErrorRatioQuery, window)
-		case slo.PromThreshold:
-			u.Form, u.Total = series.Gauge, in.PromQuery
-			u.Holds = func(x float64) bool { return in.PromOp.Holds(x, in.PromValue) }
-		default:
-			u.Total, u.Part, u.Good = in.PromTotal, in.PromBad+in.PromGood, in.PromGood != ""
-		}
+		u := sources.Unit(in, window)
+		u.Stream, u.SLOs = s.PromStream(), []series.SLO{{ID: string(s.ID), Service: slo.PromService(s.ID), Type: s.ID.Name(),
+			GroupBy: s.GroupBy, Attributes: s.GroupBy}}
 		out = append(out, u)
 	}
 	return out

@@ -187,7 +187,7 @@ func (s *Sources) units(name string, window time.Duration) (out []series.Unit) {
 			return strings.Compare(u.Stream, stream)
 		})
 		if !found {
-			u := unit(in, window)
+			u := Unit(in, window)
 			u.Stream = stream
 			out = slices.Insert(out, i, u)
 		}
@@ -201,8 +201,8 @@ func (s *Sources) units(name string, window time.Duration) (out []series.Unit) {
 	return out
 }
 
-// unit is what a source reads for an indicator.
-func unit(in *slo.Indicator, window time.Duration) series.Unit {
+// Unit is what a source reads for an indicator, whose rates are over a window.
+func Unit(in *slo.Indicator, window time.Duration) series.Unit {
 	u := series.Unit{Every: in.PromEvery}
 	switch in.PromForm() {
 	case slo.PromQueries:
