@@ -3,20 +3,16 @@ package series
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-	"github.com/zeebo/xxh3"
 
-	"github.com/sloengine/sloengine/ingest/binread"
 	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/source"
@@ -48,10 +44,6 @@ var leftNames = [leftReasons]string{"", "baseline", "known", "decreased", "too_o
 	"unneeded", "forbidden", "full", "invalid"}
 
 const (
-	// pairing is how long events of two counters wait for those of the other one, which may come in another request.
-	pairing = 15 * time.Second
-	// maxRoutes bounds the series whose units are remembered.
-	maxRoutes = 200_000
 	// maxTogether is how many samples are stored together at most, where requests wait for the log.
 	maxTogether = 200_000
 	// silence is how long nothing comes until that is a failure.
@@ -90,29 +82,6 @@ type unitState struct {
 	newest  int64 // sample of the total
 	samples int   // of the last batch
 	came    time.Time
-}
-
-// pending are events of one of two counters, which wait for those of the other one.
-type pending struct {
-	sum
-	since time.Time
-}
-
-// routes say which series count where. They are replaced when the spec changes.
-type routes struct {
-	units  []Unit
-	byName map[string][]*plan // by the name of a metric
-	others []*plan            // with a selector that does not say one
-
-	mu    sync.RWMutex
-	known map[counter.Key]*origin
-}
-
-// origin is what is known of a series.
-type origin struct {
-	name             string
-	routes           []routed
-	cluster, replica string
 }
 
 // write is a request.
@@ -163,22 +132,6 @@ func NewReceiver(o Options) *Receiver {
 		}
 	})
 	return r
-}
-
-func newRoutes(units []Unit, plans []*plan) *routes {
-	t := &routes{units: units, byName: map[string][]*plan{}, known: map[counter.Key]*origin{}}
-	for _, p := range plans {
-		total, part := p.total.name(), p.part.name()
-		switch {
-		case total == "" || part == "":
-			t.others = append(t.others, p)
-			continue
-		case part != total:
-			t.byName[part] = append(t.byName[part], p)
-		}
-		t.byName[total] = append(t.byName[total], p)
-	}
-	return t
 }
 
 // Run stores what waits, and says what is missing, until ctx ends.
@@ -278,26 +231,6 @@ func (r *Receiver) load(ctx context.Context, units []Unit, now time.Time) error 
 	return nil
 }
 
-// loadPending replaces what waits by what the log has.
-func (r *Receiver) loadPending(now time.Time) {
-	before := r.pending
-	r.pending = map[cell]*pending{}
-	for _, u := range r.units {
-		if u.plan.inside {
-			continue
-		}
-		r.o.Counters.Notes(u.plan.class, func(_ counter.Key, text string) {
-			if c, x, ok := readPending(u.plan, text); ok {
-				x.since = now
-				if was := before[c]; was != nil {
-					x.since = was.since
-				}
-				r.pending[c] = x
-			}
-		})
-	}
-}
-
 // Write counts the samples of a request, which was unpacked. allow says which services its sender may write; nil: all.
 // An error other than a *WireError is temporary, and nothing was stored.
 func (r *Receiver) Write(ctx context.Context, body []byte, v2 bool, allow func(service []byte) bool) (Written, error) {
@@ -359,67 +292,6 @@ func (w *write) refuse(why leftOut, n int, reason string) {
 	if w.left[why] += n; w.refused == "" {
 		w.refused = remote.Text(reason)
 	}
-}
-
-// origin says where the samples of a series count; nil: nowhere.
-func (t *routes) origin(one *wireSeries, h *xxh3.Hasher, ha *HA) *origin {
-	plans := t.others
-	if named := t.byName[string(one.name())]; len(named) > 0 {
-		plans = append(named[:len(named):len(named)], t.others...)
-	}
-	if len(plans) == 0 {
-		return nil
-	}
-	h.Reset()
-	for _, l := range one.labels {
-		_, _ = h.Write(l.name)
-		_, _ = h.WriteString("\xff")
-		_, _ = h.Write(l.value)
-		_, _ = h.WriteString("\xff")
-	}
-	key := h.Sum128()
-	t.mu.RLock()
-	of, had := t.known[key]
-	t.mu.RUnlock()
-	if had {
-		return of
-	}
-	of = newOrigin(one, plans, h, ha)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.known) >= maxRoutes {
-		clear(t.known)
-	}
-	t.known[key] = of
-	return of
-}
-
-func newOrigin(one *wireSeries, plans []*plan, h *xxh3.Hasher, ha *HA) *origin {
-	of := &origin{name: string(one.name())}
-	labels := make(seriesLabels, 0, len(one.labels))
-	for _, l := range one.labels {
-		switch {
-		case ha != nil && string(l.name) == ha.Replica:
-			of.replica = string(l.value)
-			continue
-		case ha != nil && string(l.name) == ha.Cluster:
-			of.cluster = string(l.value)
-		}
-		labels = append(labels, label{string(l.name), string(l.value)})
-	}
-	for _, p := range plans {
-		total, part := p.total.matches(labels), p.part.matches(labels)
-		if total {
-			of.routes = append(of.routes, route(p, labels, h, of.cluster, p.inside && part, false))
-		}
-		if part && !p.inside {
-			of.routes = append(of.routes, route(p, labels, h, of.cluster, false, true))
-		}
-	}
-	if len(of.routes) == 0 {
-		return nil
-	}
-	return of
 }
 
 // submit stores a request, together with others that wait.
@@ -596,65 +468,6 @@ func (w *write) may(p *plan) bool {
 		w.allowed[p] = ok
 	}
 	return ok
-}
-
-// pair takes the events of units with two counters out of the sums, until they have waited for those of the other
-// counter, and returns those that have.
-func (r *Receiver) pair(now time.Time) (due []cell) {
-	changed := map[cell]bool{}
-	for c, x := range r.sums {
-		if c.plan.inside {
-			continue
-		}
-		to := r.pending[c]
-		if to == nil {
-			to = &pending{sum: sum{values: x.values}, since: now}
-			r.pending[c] = to
-		}
-		to.total, to.part, changed[c] = to.total+x.total, to.part+x.part, true
-		delete(r.sums, c)
-	}
-	for c, x := range r.pending {
-		switch {
-		case now.Sub(x.since) >= pairing:
-			due = append(due, c)
-			r.sums[c] = &x.sum
-			r.batch.Note(c.plan.class, c.noteKey(&r.hash), "")
-		case changed[c]:
-			r.batch.Note(c.plan.class, c.noteKey(&r.hash), c.note(x))
-		}
-	}
-	return due
-}
-
-func (c *cell) noteKey(h *xxh3.Hasher) counter.Key {
-	h.Reset()
-	of := c.plan.SLOs[c.slo]
-	_, _ = fmt.Fprintf(h, "%d %q %q %q", c.at, of.Service, of.Type, c.group)
-	return h.Sum128()
-}
-
-func (c *cell) note(x *pending) string {
-	of := c.plan.SLOs[c.slo]
-	b := binary.AppendUvarint(nil, uint64(c.at/int64(time.Second)))
-	b = binary.AppendUvarint(binary.AppendUvarint(b, x.total), x.part)
-	return string(binread.AppendTexts(b, append([]string{of.Service, of.Type}, x.values...)))
-}
-
-func readPending(p *plan, note string) (c cell, x *pending, ok bool) {
-	in := binread.New([]byte(note))
-	c.plan, c.at = p, int64(in.Uint())*int64(time.Second)
-	x = &pending{sum: sum{total: in.Uint(), part: in.Uint()}}
-	texts := in.Texts()
-	if !in.Done() || len(texts) < 2 {
-		return c, nil, false
-	}
-	x.values = texts[2:]
-	c.group = strings.Join(x.values, "\xff")
-	c.slo = slices.IndexFunc(p.SLOs, func(s SLO) bool {
-		return s.Service == texts[0] && s.Type == texts[1] && len(s.GroupBy) == len(x.values)
-	})
-	return c, x, c.slo >= 0
 }
 
 // observed is what the newest sample of the total adds to what was observed.
