@@ -94,7 +94,7 @@ func TestSentBy(t *testing.T) {
 	require.Zero(t, sent(), "after a restart, with a Prometheus that does not answer")
 	require.Equal(t, by, m.View().SentBy["shop/a"])
 
-	// The rules are gone while they fire: the engine goes on in their place.
+	// The rules are removed while they fire: the engine sends their alerts instead.
 	require.Equal(t, slo.AlertsRules, see(server("http://eu")).By)
 	require.Equal(t, slo.AlertsRules, see(server("http://eu")).By)
 	require.Equal(t, slo.AlertsLive, see(server("http://eu")).By)

@@ -302,7 +302,7 @@ func TestIncidentStates(t *testing.T) {
 	look(incident.Operation{Kind: incident.AddUpdate, Text: "we look"}, true)
 	look(incident.Operation{Kind: incident.ResolveIt}, true)
 
-	// Receivers hear nothing of an incident whose alerts rules in Prometheus send.
+	// No notification goes out for an incident whose alerts are sent by rules in Prometheus.
 	byRules := &incident.Incident{Alerts: []incident.Alert{{SLO: "shop/a"}}}
 	require.True(t, a.incidents.tells(byRules))
 	view := state.View{SentBy: map[slo.ID]state.SentBy{"shop/a": {By: slo.AlertsRules}}}
