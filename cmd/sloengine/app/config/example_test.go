@@ -81,7 +81,8 @@ func TestExampleUncommented(t *testing.T) {
 	plain := Default()
 	plain.places = c.places
 	plain.Auth, plain.Web, plain.Redis, plain.Limits, plain.Budgets, plain.Redact, plain.Sources, plain.Sinks,
-		plain.Notifications, plain.SMTP, plain.Reports, plain.Public, plain.RemoteWrite = c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact,
+		plain.Notifications, plain.SMTP, plain.Reports, plain.Public, plain.RemoteWrite =
+		c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact,
 		c.Sources, c.Sinks, c.Notifications, c.SMTP, c.Reports, c.Public, c.RemoteWrite
 	plain.Ingest.CloudEvents, plain.OTLP = c.Ingest.CloudEvents, c.OTLP
 	plain.OTLP.Keep = Default().OTLP.Keep
