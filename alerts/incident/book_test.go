@@ -295,6 +295,27 @@ func TestOnset(t *testing.T) {
 	require.Equal(t, start.Add(30*time.Minute), at)
 	_, ok = Onset(buckets[:30], 0.072)
 	require.False(t, ok)
+
+	buckets = nil
+	add(1, 1) // hours before, with two good events between
+	for range 200 {
+		add(0, 0)
+	}
+	add(2, 0)
+	add(100, 90)
+	add(100, 100)
+	at, ok = Onset(buckets, 0.006)
+	require.True(t, ok)
+	require.Equal(t, buckets[202].From, at, "one bad event of before did not begin the outage")
+	buckets = buckets[202:]
+	for range 60 {
+		add(1000, 990)
+	}
+	at, ok = Onset(buckets, 0.006)
+	require.True(t, ok)
+	require.Equal(t, buckets[0].From, at, "a small beginning without a break is part of it")
+	_, ok = Onset(buckets[:0], 0.072)
+	require.False(t, ok)
 	_, ok = Onset(nil, 0.1)
 	require.False(t, ok)
 }

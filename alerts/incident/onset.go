@@ -2,6 +2,9 @@ package incident
 
 import "time"
 
+// isolated is the share of an incident's bad events that its beginning must hold to belong to it.
+const isolated = 0.05
+
 // Bucket is what an SLO counted from a time on, until the next bucket.
 type Bucket struct {
 	From       time.Time
@@ -18,14 +21,27 @@ type Bucket struct {
 //
 // It is the maximum-likelihood estimate of the place where a ratio changed, with the threshold as the dividing line, as
 // in a CUSUM test (E. S. Page, Continuous Inspection Schemes, Biometrika 41, 1954).
+//
+// A beginning that holds less than isolated of the sum is not part of it unless it is without a break: one bad event
+// hours before an outage, with little traffic between, did not begin it.
 func Onset(buckets []Bucket, threshold float64) (at time.Time, ok bool) {
-	sum, best := 0.0, 0.0
+	excess := func(k int) float64 { return float64(buckets[k].Bad) - threshold*float64(buckets[k].Valid) }
+	sum, best, first := 0.0, 0.0, len(buckets)
 	for k := len(buckets) - 1; k >= 0; k-- {
-		b := &buckets[k]
-		sum += float64(b.Bad) - threshold*float64(b.Valid)
-		if sum > best {
-			best, at, ok = sum, b.From, true
+		if sum += excess(k); sum > best {
+			best, first = sum, k
 		}
 	}
-	return at, ok
+	if first == len(buckets) {
+		return at, false
+	}
+	k, sum := len(buckets), 0.0
+	for sum < (1-isolated)*best {
+		k--
+		sum += excess(k)
+	}
+	for k > first && excess(k-1) > 0 {
+		k--
+	}
+	return buckets[k].From, true
 }
