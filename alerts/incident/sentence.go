@@ -362,7 +362,9 @@ func (n names) of(f *Failure, show func(string) string) string {
 	values := make([]string, len(f.Group))
 	words := true
 	for i, v := range f.Group {
-		values[i] = show(v)
+		if values[i] = show(v); v == "" {
+			values[i] = f.without(i, show)
+		}
 		words = words && strings.ContainsFunc(v, unicode.IsLetter)
 	}
 	out := strings.Join(values, ", ")
@@ -373,6 +375,14 @@ func (n names) of(f *Failure, show func(string) string) string {
 		out = show(f.Service()) + "/" + out
 	}
 	return out
+}
+
+// without says that events had no value for attribute i of the group.
+func (f *Failure) without(i int, show func(string) string) string {
+	if f.Spec == nil || i >= len(f.Spec.GroupBy) {
+		return "no value"
+	}
+	return "no " + show(f.Spec.GroupBy[i])
 }
 
 // share prints a share in whole percent, without making some of it nothing or all.

@@ -168,8 +168,13 @@ func (ui *Handler) choices(rep *sla.Report, q url.Values, f site.Filter) []site.
 		}
 	}
 	if len(pairs) > 0 {
-		out = append(out, site.Choice{Name: groupChoice, Label: "Group", Any: "All groups",
-			Options: site.SelectOptions(pairs, q.Get(groupChoice))})
+		options := site.SelectOptions(pairs, q.Get(groupChoice))
+		for k := range options {
+			if v := options[k].Value; strings.IndexByte(v, '=') == len(v)-1 {
+				options[k].Word += slo.None
+			}
+		}
+		out = append(out, site.Choice{Name: groupChoice, Label: "Group", Any: "All groups", Options: options})
 	}
 	byState := site.Choice{Name: "state", Label: "State", Any: "All states"}
 	if ui.Opt.Alerts != nil {
