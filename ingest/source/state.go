@@ -156,15 +156,19 @@ func (in *Intake) pause(kind Kind, brief, reason string) (resume func()) {
 // Took counts messages that were counted without a Batch, and the events that were made of them. Those that were cut
 // exceed all that there can be.
 func (in *Intake) Took(messages, bytes, accepted, rejected int, cut uint64) {
-	c := in.counts
-	c.cut.AddInt64(int64(cut))
-	c.messages.Add(messages)
-	c.bytes.Add(bytes)
-	c.accepted.Add(accepted)
-	c.rejected.Add(rejected)
+	in.Counted(accepted, rejected, cut)
+	in.counts.messages.Add(messages)
+	in.counts.bytes.Add(bytes)
 	in.state.mu.Lock()
 	in.state.taken = in.o.Now()
 	in.state.mu.Unlock()
+}
+
+// Counted counts events as Took does, of messages that it counts.
+func (in *Intake) Counted(accepted, rejected int, cut uint64) {
+	in.counts.cut.AddInt64(int64(cut))
+	in.counts.accepted.Add(accepted)
+	in.counts.rejected.Add(rejected)
 }
 
 // Totals are the counts of a source since its start.

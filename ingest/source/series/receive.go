@@ -71,6 +71,7 @@ type Receiver struct {
 	tally
 	elections *elections
 	pending   map[cell]*pending
+	behind    map[seriesKey]int     // places in gaps
 	units     map[string]*unitState // by stream
 	wrong     map[string]time.Time  // when something was wrong last, by what
 }
@@ -82,6 +83,13 @@ type unitState struct {
 	newest  int64 // sample of the total
 	samples int   // of the last batch
 	came    time.Time
+}
+
+// seriesKey is a series of a unit.
+type seriesKey struct {
+	plan   *plan
+	series uint64
+	target counter.Key
 }
 
 // write is a request.
@@ -121,7 +129,8 @@ var errOtherRoutes = errors.New("the spec changed")
 // NewReceiver makes a Receiver.
 func NewReceiver(o Options) *Receiver {
 	r := &Receiver{o: o, tally: newTally(o.Counters, o.Scrape), storing: make(chan struct{}, 1),
-		pending: map[cell]*pending{}, units: map[string]*unitState{}, wrong: map[string]time.Time{}}
+		pending: map[cell]*pending{}, behind: map[seriesKey]int{}, units: map[string]*unitState{},
+		wrong: map[string]time.Time{}}
 	r.warmup = 2 * o.Scrape
 	r.wire.New = func() any { return &wire{} }
 	r.routes.Store(newRoutes(nil, nil))
@@ -368,10 +377,28 @@ func (r *Receiver) store(all []*write) error {
 	}
 	r.oldest = now.Add(time.Duration(step) - cmp.Or(r.o.SizeLimits.AllowedLateness, 24*time.Hour)).UnixNano()
 	r.tally.left = ""
-	r.events.Reset()
+	clear(r.behind)
 	for i := range items {
 		r.item(&items[i], now)
 	}
+	gaps := r.gaps
+	err := r.commit(now)
+	if err == nil && len(all) > 0 {
+		r.o.Intake.Took(samples, size, 0, 0, 0)
+	}
+	for ; err == nil && (len(gaps) > 0 || r.gapsDue(now)); gaps = r.gaps {
+		r.addGaps(gaps)
+		if err = r.commit(now); err == nil {
+			r.addBehind(gaps)
+			err = r.commit(now)
+		}
+	}
+	return err
+}
+
+// commit makes what was counted durable, with what waited long enough.
+func (r *Receiver) commit(now time.Time) error {
+	r.events.Reset()
 	emitted := r.pair(now)
 	if err := r.write(now, r.o.SizeLimits, r.o.Longest()); err != nil {
 		r.loadPending(now)
@@ -402,9 +429,7 @@ func (r *Receiver) store(all []*write) error {
 	}
 	r.o.Intake.Works(source.TroubleEngine, "")
 	r.stored(emitted, now)
-	if len(all) > 0 {
-		r.o.Intake.Took(samples, size, result.Accepted, r.events.Rejected, r.cut())
-	}
+	r.o.Intake.Counted(result.Accepted, r.events.Rejected, r.cut())
 	if r.tally.left != "" {
 		r.wrongWith("samples", "a part of the samples is not counted", r.tally.left, now)
 	}
@@ -437,7 +462,7 @@ func (r *Receiver) item(x *item, now time.Time) {
 			best = min(best, leftForbidden)
 			continue
 		}
-		best = min(best, leftBy[r.sample(to, x.at, lenient)])
+		best = min(best, leftBy[r.sampleOf(to, x.at, lenient)])
 		u := r.units[to.plan.Stream]
 		if u.samples++; !to.isPart {
 			u.newest, u.came = max(u.newest, x.at.at), now
@@ -452,6 +477,21 @@ func (r *Receiver) item(x *item, now time.Time) {
 	} else if best > 0 {
 		w.left[best]++
 	}
+}
+
+// sampleOf adds a sample to the sums, or to those behind a gap.
+func (r *Receiver) sampleOf(to *routed, at point, lenient time.Duration) counter.Verdict {
+	key := seriesKey{to.plan, to.series, to.target}
+	if i, had := r.behind[key]; had {
+		r.gaps[i].points = append(r.gaps[i].points, at)
+		return counter.Adds
+	}
+	why := r.sample(to, at, lenient)
+	if why == unresolved {
+		r.behind[key] = len(r.gaps)
+		r.gaps = append(r.gaps, gap{*to, []point{at}, lenient})
+	}
+	return why
 }
 
 var leftBy = map[counter.Verdict]leftOut{counter.Adds: leftNothing, counter.Baseline: leftBaseline,
@@ -499,6 +539,7 @@ func (r *Receiver) stored(emitted []cell, now time.Time) {
 		r.began(&u.plan.Unit, now)
 		r.reached(u.plan.Stream, time.Unix(0, max(u.newest, u.until)))
 		r.read(u.plan.Stream, u.samples, r.of(u.plan), r.tally.left)
+		u.samples = 0
 	}
 }
 

@@ -214,7 +214,7 @@ func (s *Source) addTo(cells map[cell]*amount, p *plan, of seriesLabels, at int6
 		for _, name := range p.SLOs[i].GroupBy {
 			values = append(values, of.get(name))
 		}
-		c := cell{p, i, at, strings.Join(values, "\xff")}
+		c := cell{plan: p, slo: i, at: at, group: strings.Join(values, "\xff")}
 		a := cells[c]
 		if a == nil {
 			a = &amount{values: values}

@@ -74,10 +74,8 @@ const (
 
 // New makes a Source.
 func New(o Options) *Source {
-	s := &Source{o: o, client: client{url: strings.TrimSuffix(o.URL, "/"), http: o.Client}, plans: map[string]*plan{},
+	return &Source{o: o, client: client{url: strings.TrimSuffix(o.URL, "/"), http: o.Client}, plans: map[string]*plan{},
 		tally: newTally(o.Counters, o.Scrape)}
-	s.apart = true
-	return s
 }
 
 // Run reads until ctx ends.
@@ -287,20 +285,11 @@ func (s *Source) readCounters(ctx context.Context, p *plan, from, to time.Time) 
 
 // countGaps counts what was added in gaps, and then the samples behind them.
 func (s *Source) countGaps(ctx context.Context, p *plan, gaps []gap, to time.Time) error {
-	s.begin()
-	s.apart, s.inGaps = false, true
-	for i := range gaps {
-		s.sample(&gaps[i].of, gaps[i].points[0], 0)
-	}
-	err := s.store(ctx, p, counter.Observation{To: to.UnixNano()}, 0, 0)
-	s.apart, s.inGaps = true, false
-	if err != nil {
+	s.addGaps(gaps)
+	if err := s.store(ctx, p, counter.Observation{To: to.UnixNano()}, 0, 0); err != nil {
 		return err
 	}
-	s.begin()
-	for i := range gaps {
-		s.run(&gaps[i].of, gaps[i].points[1:])
-	}
+	s.addBehind(gaps)
 	return s.store(ctx, p, counter.Observation{To: to.UnixNano()}, 0, 0)
 }
 

@@ -32,7 +32,7 @@ type tally struct {
 	id      uint64
 	found   map[*plan]*Found
 	old     bool // what is read is history
-	apart   bool // what is added in gaps is left in gaps
+	apart   bool // what is added in gaps is left in gaps, for addGaps
 	gaps    []gap
 	inGaps  bool   // what is counted was added in gaps
 	oldest  int64  // Unix nanoseconds; what is older is known and does not count
@@ -45,6 +45,7 @@ type cell struct {
 	slo   int
 	at    int64 // Unix nanoseconds, a multiple of step
 	group string
+	inGap bool // see unresolved
 }
 
 type sum struct {
@@ -63,11 +64,12 @@ const (
 
 func newTally(counters *counter.Table, scrape time.Duration) tally {
 	return tally{batch: counter.NewBatch(counters), sums: map[cell]*sum{}, found: map[*plan]*Found{},
-		scrape: scrape}
+		scrape: scrape, apart: true}
 }
 
 func (t *tally) begin() {
 	t.batch.Begin()
+	t.inGaps = false
 	clear(t.sums)
 	clear(t.found)
 	t.later, t.samples, t.gaps = t.later[:0], t.samples[:0], nil
@@ -79,8 +81,26 @@ const unresolved = counter.Full + 1
 
 // gap is a series with the samples from the first one after a gap on.
 type gap struct {
-	of     routed
-	points []point
+	of      routed
+	points  []point
+	lenient time.Duration // see tally.sample
+}
+
+// addGaps counts what was added in gaps, in a batch of its own, and addBehind the samples behind them.
+func (t *tally) addGaps(gaps []gap) {
+	t.begin()
+	t.apart, t.inGaps = false, true
+	for i := range gaps {
+		t.sample(&gaps[i].of, gaps[i].points[0], gaps[i].lenient)
+	}
+	t.apart = true
+}
+
+func (t *tally) addBehind(gaps []gap) {
+	t.begin()
+	for i := range gaps {
+		t.run(&gaps[i].of, gaps[i].points[1:], gaps[i].lenient)
+	}
 }
 
 // routed is a series of a unit.
@@ -129,20 +149,20 @@ func (t *tally) count(p *plan, one *oneSeries, both, isPart bool) {
 		t.later, t.samples = append(t.later, r), append(t.samples, slices.Clone(one.points))
 		return
 	}
-	t.run(&r, one.points)
+	t.run(&r, one.points, 0)
 }
 
 func (t *tally) rest() {
 	for i := range t.later {
-		t.run(&t.later[i], t.samples[i])
+		t.run(&t.later[i], t.samples[i], 0)
 	}
 }
 
 // run adds samples up to a gap.
-func (t *tally) run(r *routed, points []point) {
+func (t *tally) run(r *routed, points []point, lenient time.Duration) {
 	for i, at := range points {
-		if t.sample(r, at, 0) == unresolved {
-			t.gaps = append(t.gaps, gap{*r, slices.Clone(points[i:])})
+		if t.sample(r, at, lenient) == unresolved {
+			t.gaps = append(t.gaps, gap{*r, slices.Clone(points[i:]), lenient})
 			return
 		}
 	}
@@ -181,7 +201,7 @@ func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdi
 		if gap {
 			at -= (at - x.Before) / 2
 		}
-		if at < t.oldest {
+		if at < t.oldest && !t.inGaps {
 			return why
 		}
 		t.add(r, at, n)
@@ -202,7 +222,7 @@ func (t *tally) of(p *plan) *Found {
 // add counts n events of a series for all SLOs of the unit.
 func (t *tally) add(r *routed, at int64, n uint64) {
 	for i := range r.groups {
-		c := cell{r.plan, i, t.border(at, r.plan.SLOs[i].Slice), r.groups[i].key}
+		c := cell{r.plan, i, t.border(at, r.plan.SLOs[i].Slice), r.groups[i].key, t.inGaps}
 		to := t.sums[c]
 		if to == nil {
 			to = &sum{values: r.groups[i].values}

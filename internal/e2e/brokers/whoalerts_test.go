@@ -51,6 +51,13 @@ func watched(t *testing.T, alertmanager string) (address string, sent *atomic.Bo
 	return server.URL, sent
 }
 
+// sendsAlerts is who sends the alerts, on the page of the SLO shop/availability.
+func sendsAlerts(t *testing.T, p *e2etest.Process) string {
+	_, rest, _ := strings.Cut(string(e2etest.Get(t, p.Base+"/slo?id=shop%2Favailability&group.route=%2Fcart")), `<h2 id="alerts">`)
+	text, _, _ := strings.Cut(rest, "</p>")
+	return html.UnescapeString(text)
+}
+
 // TestWhoAlerts: whoever alerts on the counters of a real Prometheus, rules in it, the engine or both, one outage is one
 // page of a real Alertmanager, also over kills of the engine while the Prometheus is down, and one incident.
 func TestWhoAlerts(t *testing.T) {
@@ -109,16 +116,11 @@ notifications: {resend: 30s, timeout: 2s, external_labels: {cluster: eu}, alertm
 sources: [{name: metrics, prometheus: {url: %q, interval: 500ms, scrape_interval: 1s%s}}]
 `, toEngine, front.URL, by)
 			p := e2etest.Serve(t, dir, spec, settings)
-			says := func() string { // who sends the alerts, on the page of the SLO
-				_, rest, _ := strings.Cut(string(e2etest.Get(t, p.Base+"/slo?id=shop%2Favailability&group.route=%2Fcart")), `<h2 id="alerts">`)
-				text, _, _ := strings.Cut(rest, "</p>")
-				return html.UnescapeString(text)
-			}
 			testkit.Eventually(t, "the engine counts", func() bool {
 				web.add(`route="/cart",code="200"`, 1)
 				return strings.Contains(string(e2etest.Get(t, p.Base+"/api/v1/slos")), `"route":"/cart"`)
 			})
-			require.Contains(t, says(), mode.want)
+			require.Contains(t, sendsAlerts(t, p), mode.want)
 
 			outage := func() {
 				web.add(`route="/cart",code="200"`, 50)
@@ -155,7 +157,7 @@ sources: [{name: metrics, prometheus: {url: %q, interval: 500ms, scrape_interval
 			}
 			require.Equal(t, 1, pages())
 			require.Equal(t, 1, open())
-			require.Contains(t, says(), mode.want)
+			require.Contains(t, sendsAlerts(t, p), mode.want)
 			require.Equal(t, mode.sends, byEngine.Load(), "the engine sent it")
 			require.Equal(t, mode.rules, byRules.Load(), "a rule sent it")
 			p.Stop(t)

@@ -124,7 +124,7 @@ slos:
 	const settings = `evaluator: {interval: 500ms}
 sources:
   - name: metrics
-    prometheus: {receive: true, scrape_interval: 2s, alerts: live}
+    prometheus: {receive: true, scrape_interval: 2s}
 `
 	var p *e2etest.Process
 	start := func() {
@@ -186,6 +186,8 @@ sources:
 	testkit.Eventually(t, "everything is counted", func() bool { return maps.Equal(written, all(p)) && maps.Equal(read, all(poll)) })
 	testkit.Pause(3 * time.Second)
 	require.Equal(t, written, all(p))
+	require.Contains(t, sendsAlerts(t, p),
+		"The engine sends these alerts (no rules for it are in source metrics (what writes to it cannot be asked)")
 }
 
 // beginnings is how many first samples a receiving engine has.
