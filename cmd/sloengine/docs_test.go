@@ -60,6 +60,31 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+// TestWays checks that what the tables of architecture.md say of a file is in that file: a declaration, or the name as it
+// stands there.
+func TestWays(t *testing.T) {
+	method := regexp.MustCompile("`([A-Za-z]+)\\.([A-Za-z]+)`")
+	checked := 0
+	for line := range strings.Lines(readText(t, filepath.Join("..", "..", "docs", "architecture.md"))) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 || !sourcePath.MatchString(cells[1]) {
+			continue
+		}
+		var code strings.Builder
+		for _, m := range sourcePath.FindAllStringSubmatch(cells[1], -1) {
+			code.WriteString(readText(t, filepath.Join("..", "..", m[1])))
+		}
+		for _, m := range method.FindAllStringSubmatch(cells[2], -1) {
+			checked++
+			declared := regexp.MustCompile(`func \((\w+ )?\*?` + m[1] + `\) ` + m[2] + `\(`)
+			if !declared.MatchString(code.String()) && !strings.Contains(code.String(), m[1]+"."+m[2]) {
+				t.Errorf("architecture.md says that%s has %s.%s", cells[1], m[1], m[2])
+			}
+		}
+	}
+	require.GreaterOrEqual(t, checked, 6)
+}
+
 // TestDocumentIndex checks that the index names every document, and that some document links each runbook and shows
 // each picture.
 func TestDocumentIndex(t *testing.T) {
