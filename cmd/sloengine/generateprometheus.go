@@ -8,12 +8,14 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	httpconfig "github.com/prometheus/common/config"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/promapi"
 	"github.com/sloengine/sloengine/ingest/source/series"
@@ -96,12 +98,15 @@ func newRelabelCommand(s cli.Streams, files *cli.SpecFiles) *cobra.Command {
 			}
 			var units []series.Unit
 			for _, one := range sp.SLOs {
-				if in := &one.Indicator; in.PromForm() == slo.PromCounters && one.JudgedSlice() == 0 {
+				in := &one.Indicator
+				if native := config.NativeSelector(in, time.Minute); native != "" {
+					units = append(units, series.Unit{Total: native, Part: native})
+				} else if in.PromForm() == slo.PromCounters {
 					units = append(units, series.Unit{Total: in.PromTotal, Part: in.PromBad + in.PromGood})
 				}
 			}
 			if len(units) == 0 {
-				return errors.New("no SLO of the spec counts two counters of a Prometheus")
+				return errors.New("no SLO of the spec counts two counters or a native histogram of a Prometheus")
 			}
 			labels, expr, err := series.Relabel(units)
 			if err != nil {

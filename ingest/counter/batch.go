@@ -67,7 +67,7 @@ func (b *Batch) Observe(p *Point) Verdict {
 	began, _ := before.tail()
 	again := p.Began != 0 && (p.Began > before.time || began != 0 && p.Began-began > int64(time.Second))
 	switch {
-	case !again && p.subtract(&b.earlier):
+	case !again && p.less(&b.earlier):
 	case p.Start != 0 || p.Began != 0 && !again && began != 0:
 		return Decreased
 	case !again && p.Time-before.time <= p.Lenient:
@@ -79,6 +79,18 @@ func (b *Batch) Observe(p *Point) Verdict {
 	}
 	b.last = *p
 	return why
+}
+
+// less replaces the counts by what was added since earlier ones. ok is false if they are no continuation.
+func (p *Point) less(earlier *Counts) (ok bool) {
+	if p.Since == nil {
+		return p.subtract(earlier)
+	}
+	n, ok := p.Since(*earlier)
+	if ok {
+		p.Counts = Counts{Count: n}
+	}
+	return ok
 }
 
 // Knows reports whether there is a point of the counter.

@@ -41,7 +41,7 @@ func (b *Batch) firstOfSeries(p *Point, known, recorded *target) Verdict {
 		return Baseline // it was there and nobody sent it
 	case from >= p.Time:
 		return Baseline
-	case float64(p.Total()) > maxFirstRate*float64(gap)/float64(time.Second):
+	case float64(p.Count) > maxFirstRate*float64(gap)/float64(time.Second):
 		return Baseline
 	case b.vanished(known, recorded, p.Time, p.Began, p.Count):
 		b.buf = appendTail(p.append(b.buf[:0]), p.Began, true)

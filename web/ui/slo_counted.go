@@ -62,7 +62,11 @@ func seriesFacts(ind *slo.Indicator) []site.Fact {
 	}
 	switch ind.PromForm() {
 	case slo.PromQueries:
-		evaluated.Note = "with as many events as the rates say, else 10,000 counts each"
+		if ind.PromEvery == 0 {
+			evaluated = site.Fact{Name: "Counted", Value: "native histograms as they are received"}
+		} else {
+			evaluated.Note = "with as many events as the rates say, else 10,000 counts each"
+		}
 		return []site.Fact{text("Query of all", ind.PromTotalQuery), text("Query of the "+strings.ToLower(part), query),
 			evaluated}
 	case slo.PromRatio:

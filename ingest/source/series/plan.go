@@ -50,6 +50,7 @@ type plan struct {
 	// inside: the series of the part are among those of the total.
 	inside bool
 	weight float64 // of a sample of a query, in events; 0 if it does not say
+	native *span   // what counts of native histograms; nil: samples are numbers
 }
 
 // nameLabel is the label with the name of the metric.

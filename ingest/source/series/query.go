@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/valyala/fastjson"
 
 	"github.com/sloengine/sloengine/reliability/remote"
@@ -46,9 +47,10 @@ type oneSeries struct {
 
 // point is a sample: Unix nanoseconds, what was counted, and since when; 0: it does not say that.
 type point struct {
-	at    int64
-	n     float64
-	began int64
+	at     int64
+	n      float64
+	began  int64
+	native *histogram.FloatHistogram // of n events, in whole numbers; nil: it is no native histogram
 }
 
 // isCount reports whether it is one of a counter. A stale marker is NaN.

@@ -32,7 +32,7 @@ const (
 	leftOld                      // it is older than the allowed lateness
 	leftStale                    // the end of a series, or no number of a counter
 	leftReplica                  // of a replica that is not elected
-	leftHistogram                // a native histogram
+	leftHistogram                // a native histogram of an SLO that wants a number, or the other way round
 	leftUnneeded                 // no SLO has its series
 	leftForbidden                // the token may not write its services
 	leftFull                     // there is no room for another series; refused
@@ -104,6 +104,8 @@ type write struct {
 	size    int
 	err     error
 	done    chan struct{}
+
+	natives, refusedNatives int // of the samples
 }
 
 // item is a sample of a series that counts somewhere.
@@ -207,9 +209,9 @@ func (r *Receiver) load(ctx context.Context, units []Unit, now time.Time) error 
 	next := map[string]*unitState{}
 	var plans []*plan
 	for _, u := range units {
-		p, err := newPlan(u, 0)
+		p, err := newReceivedPlan(u)
 		if err != nil {
-			r.o.Intake.Fails(source.TroubleTopic, u.Total, "a selector cannot be read", err.Error())
+			r.o.Intake.Fails(source.TroubleTopic, u.Total, "a selector cannot be received", err.Error())
 			continue
 		}
 		state := r.units[u.Stream]
@@ -261,7 +263,8 @@ func (r *Receiver) Write(ctx context.Context, body []byte, v2 bool, allow func(s
 			return Written{}, err
 		}
 		out.Refused = w.left[leftFull] + w.left[leftInvalid]
-		out.Samples = w.samples - out.Refused
+		out.Histograms = w.natives - w.refusedNatives
+		out.Samples = w.samples - out.Refused - out.Histograms
 		out.Reason = w.refused
 		for why, n := range w.left {
 			if why > 0 {
@@ -277,21 +280,37 @@ func (r *Receiver) decode(w *write, body []byte, v2 bool) (out Written, err erro
 	in := r.wire.Get().(*wire)
 	defer r.wire.Put(in)
 	err = in.decode(body, v2, func(one *wireSeries) {
-		w.samples += len(one.samples)
-		out.Histograms += one.histograms
+		n := len(one.samples) + len(one.natives)
+		w.samples += n
+		w.natives += len(one.natives)
 		out.Exemplars += one.exemplars
-		w.left[leftHistogram] += one.histograms
 		if one.bad != "" {
-			w.refuse(leftInvalid, max(len(one.samples), 1), fmt.Sprintf("series %s: %s", one.display(), one.bad))
+			w.refuse(leftInvalid, max(n, 1), fmt.Sprintf("series %s: %s", one.display(), one.bad))
+			w.refusedNatives += len(one.natives)
 			return
 		}
 		of := w.routes.origin(one, &in.hash, r.o.HA)
 		if of == nil {
-			w.left[leftUnneeded] += len(one.samples)
+			w.left[leftUnneeded] += n
 			return
 		}
 		for _, at := range one.samples {
 			w.items = append(w.items, item{w, of, at})
+		}
+		for _, place := range one.natives {
+			if !of.native {
+				w.left[leftHistogram]++
+				continue
+			}
+			switch at, err := in.histogram(place); {
+			case errors.Is(err, errStale):
+				w.left[leftStale]++
+			case err != nil:
+				w.refuse(leftInvalid, 1, fmt.Sprintf("native histogram %s: %v", one.display(), err))
+				w.refusedNatives++
+			default:
+				w.items = append(w.items, item{w, of, at})
+			}
 		}
 	})
 	return out, err
@@ -300,6 +319,12 @@ func (r *Receiver) decode(w *write, body []byte, v2 bool) (out Written, err erro
 func (w *write) refuse(why leftOut, n int, reason string) {
 	if w.left[why] += n; w.refused == "" {
 		w.refused = remote.Text(reason)
+	}
+}
+
+func (x *item) refuse(why leftOut, reason string) {
+	if x.in.refuse(why, 1, reason); x.at.native != nil {
+		x.in.refusedNatives++
 	}
 }
 
@@ -448,7 +473,7 @@ func (r *Receiver) item(x *item, now time.Time) {
 	}
 	switch {
 	case x.at.at > now.Add(cmp.Or(r.o.SizeLimits.MaxFuture, 5*time.Minute)).UnixNano():
-		w.refuse(leftInvalid, 1, fmt.Sprintf("a sample of %s is of %s, in the future", x.of.name,
+		x.refuse(leftInvalid, fmt.Sprintf("a sample of %s is of %s, in the future", x.of.name,
 			time.Unix(0, x.at.at).UTC().Format(time.RFC3339)))
 		return
 	case !x.at.isCount():
@@ -458,7 +483,11 @@ func (r *Receiver) item(x *item, now time.Time) {
 	best := leftReasons
 	for i := range x.of.routes {
 		to := &x.of.routes[i]
-		if !w.may(to.plan) {
+		switch {
+		case (to.plan.native != nil) != (x.at.native != nil):
+			best = min(best, leftHistogram)
+			continue
+		case !w.may(to.plan):
 			best = min(best, leftForbidden)
 			continue
 		}
@@ -472,7 +501,7 @@ func (r *Receiver) item(x *item, now time.Time) {
 		best = leftOld
 	}
 	if best == leftFull {
-		w.refuse(leftFull, 1, fmt.Sprintf("no room for another series of %s: the last samples of all series take %d MiB",
+		x.refuse(leftFull, fmt.Sprintf("no room for another series of %s: the last samples of all series take %d MiB",
 			x.of.name, counter.MaxBytes>>20))
 	} else if best > 0 {
 		w.left[best]++
@@ -584,7 +613,7 @@ func (r *Receiver) missing(now time.Time) {
 	r.o.Intake.Works(source.TroubleConnection, "")
 	for _, u := range r.units {
 		if now.Sub(u.came) >= max(silence, 3*r.scrape) {
-			r.o.Intake.Fails(source.TroubleTopic, u.plan.pair(), "no series has a sample", "no series of "+u.plan.Total+
+			r.o.Intake.Fails(source.TroubleTopic, u.plan.pair(), "no series has a sample", "no series of "+u.plan.total.text+
 				" has been received: its SLOs are not observed")
 		} else {
 			r.o.Intake.Works(source.TroubleTopic, u.plan.pair())

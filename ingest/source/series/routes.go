@@ -26,6 +26,7 @@ type origin struct {
 	name             string
 	routes           []routed
 	cluster, replica string
+	native           bool // an SLO counts native histograms of it
 }
 
 func newRoutes(units []Unit, plans []*plan) *routes {
@@ -93,6 +94,7 @@ func newOrigin(one *wireSeries, plans []*plan, h *xxh3.Hasher, ha *HA) *origin {
 	for _, p := range plans {
 		total, part := p.total.matches(labels), p.part.matches(labels)
 		if total {
+			of.native = of.native || p.native != nil
 			of.routes = append(of.routes, route(p, labels, h, of.cluster, p.inside && part, false))
 		}
 		if part && !p.inside {

@@ -172,6 +172,11 @@ func (t *tally) run(r *routed, points []point, lenient time.Duration) {
 func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdict {
 	x := r.point(at)
 	x.Warmup, x.Lenient = int64(t.warmup), int64(lenient)
+	var native *nativePoint
+	if at.native != nil {
+		native = &nativePoint{at.native, at.native}
+		x.Counts, x.Since = put(at.native), native.since
+	}
 	why := t.batch.Observe(&x)
 	gap := why == counter.Adds && x.Before > 0 && at.at-x.Before > gapScrapes*int64(t.scrape)
 	if gap && x.Count > 0 && t.apart && !t.old {
@@ -204,7 +209,7 @@ func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdi
 		if at < t.oldest && !t.inGaps {
 			return why
 		}
-		t.add(r, at, n)
+		t.add(r, at, n, t.part(r, native, at, n))
 	}
 	return why
 }
@@ -219,8 +224,20 @@ func (t *tally) of(p *plan) *Found {
 	return f
 }
 
+// part is how many of the events of a series are of the part. A fraction of an event is one in as many cases as it is.
+func (t *tally) part(r *routed, native *nativePoint, at int64, n uint64) uint64 {
+	switch {
+	case native != nil:
+		u := float64(xxh3.HashStringSeed("native", r.series^uint64(at))>>11) / (1 << 53)
+		return min(uint64(r.plan.native.within(native.added)+u), n)
+	case r.isPart || r.both:
+		return n
+	}
+	return 0
+}
+
 // add counts n events of a series for all SLOs of the unit.
-func (t *tally) add(r *routed, at int64, n uint64) {
+func (t *tally) add(r *routed, at int64, n, part uint64) {
 	for i := range r.groups {
 		c := cell{r.plan, i, t.border(at, r.plan.SLOs[i].Slice), r.groups[i].key, t.inGaps}
 		to := t.sums[c]
@@ -231,9 +248,7 @@ func (t *tally) add(r *routed, at int64, n uint64) {
 		if !r.isPart {
 			to.total += n
 		}
-		if r.isPart || r.both {
-			to.part += n
-		}
+		to.part += part
 	}
 }
 

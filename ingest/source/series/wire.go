@@ -30,10 +30,11 @@ func (e *WireError) Error() string {
 
 // wireSeries is a series in a request. It shares memory with the body.
 type wireSeries struct {
-	labels                []wireLabel
-	samples               []point
-	histograms, exemplars int
-	bad                   string // why it is refused; "": it is not
+	labels    []wireLabel
+	samples   []point
+	natives   []wireValue // where native histograms are
+	exemplars int
+	bad       string // why it is refused; "": it is not
 }
 
 type wireLabel struct{ name, value []byte }
@@ -41,6 +42,7 @@ type wireLabel struct{ name, value []byte }
 // wire decodes requests of remote write, of both versions. It keeps its memory.
 type wire struct {
 	one     wireSeries
+	native  wireNative
 	symbols [][2]uint32 // begin and end in the body
 	body    []byte
 	v2      bool
@@ -148,7 +150,7 @@ func (w *wire) fields(from, to int, each func(protowire.Number, wireValue) error
 
 func (w *wire) series(from, to int) error {
 	one := &w.one
-	*one = wireSeries{labels: one.labels[:0], samples: one.samples[:0]}
+	*one = wireSeries{labels: one.labels[:0], samples: one.samples[:0], natives: one.natives[:0]}
 	if err := w.fields(from, to, func(num protowire.Number, v wireValue) error {
 		isBytes := v.kind == protowire.BytesType
 		switch {
@@ -161,8 +163,11 @@ func (w *wire) series(from, to int) error {
 				return w.errorf(v.from, "more than %d samples", maxWireSamples)
 			}
 			return w.sample(v)
-		case num == fieldHistogramsV1 && !w.v2 || num == fieldHistogramsV2 && w.v2:
-			one.histograms++
+		case isBytes && (num == fieldHistogramsV1 && !w.v2 || num == fieldHistogramsV2 && w.v2):
+			if w.samples++; w.samples > maxWireSamples {
+				return w.errorf(v.from, "more than %d samples", maxWireSamples)
+			}
+			one.natives = append(one.natives, v)
 		case num == fieldExemplarsV1 && !w.v2 || num == fieldExemplarsV2 && w.v2:
 			one.exemplars++
 		}

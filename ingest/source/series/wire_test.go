@@ -5,16 +5,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/prompb"
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzWire: a body that the official decoder reads is read alike, and any other is an error with its place.
+// FuzzWire: a body that the official decoder reads is read alike, and any other is an error with its place. A native
+// histogram that is taken is a valid one, which the log keeps.
 func FuzzWire(f *testing.F) {
 	one := sent{series: `a{b="c",d="e"}`, at: at(1), n: 3, began: at(0)}
 	f.Add(bodyV1(f, one, one), false)
 	f.Add(bodyV2(f, one, one), true)
+	for _, v2 := range []bool{false, true} {
+		for _, h := range []*histogram.Histogram{custom(3, 1, 2, 3, 4), collect(f, process())} {
+			f.Add(nativeBody(f, v2, tookSeries, at(0), encode(h, at(1), false), encode(h, at(2), true)), v2)
+		}
+	}
 	f.Add([]byte{0x22, 0, 0x2a, 2, 0x0a, 0}, true)
 	f.Add([]byte("\x0a\xff"), false)
 	f.Fuzz(func(t *testing.T, body []byte, v2 bool) {
@@ -23,6 +30,17 @@ func FuzzWire(f *testing.F) {
 		err := w.decode(body, v2, func(one *wireSeries) {
 			for _, s := range one.samples {
 				got = append(got, fmt.Sprintf("%s %d %v %d", one.name(), s.at/1e6, s.n, s.began/1e6))
+			}
+			for _, place := range one.natives {
+				p, err := w.histogram(place)
+				if err != nil {
+					continue
+				}
+				require.NoError(t, p.native.Validate())
+				c := put(p.native)
+				require.Equal(t, c, put(get(&c)))
+				n := (&span{lower: 0, upper: 0.4}).within(p.native)
+				require.True(t, n >= 0 && n <= p.n, "%v of %v", n, p.n)
 			}
 		})
 		if err != nil {

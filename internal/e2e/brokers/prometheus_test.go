@@ -54,14 +54,15 @@ func needPrometheus(t *testing.T) {
 }
 
 // startPrometheus runs Debian's Prometheus on the data in a folder. It scrapes a target every second. more
-// are further settings: global ones, and sections.
+// are further settings: global ones, sections, and flags.
 func startPrometheus(t *testing.T, dir, target string, more ...string) string {
-	more = append(more, "", "")
+	flags := more[min(2, len(more)):]
+	more = append(more[:len(more)-len(flags):len(more)-len(flags)], "", "")
 	address := nettest.FreeAddress(t)
 	config := e2etest.WriteFile(t, dir, "prometheus.yml", fmt.Sprintf("global: {scrape_interval: 1s%s}\nscrape_configs: [{"+
 		"job_name: web, static_configs: [{targets: [%q]}]}]\n%s", more[0], strings.TrimPrefix(target, "http://"), more[1]))
-	cmd := exec.Command("prometheus", "--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "tsdb"),
-		"--storage.tsdb.retention.time", "90d", "--web.listen-address", address)
+	cmd := exec.Command("prometheus", append(flags, "--config.file", config, "--storage.tsdb.path",
+		filepath.Join(dir, "tsdb"), "--storage.tsdb.retention.time", "90d", "--web.listen-address", address)...)
 	log, err := os.Create(filepath.Join(dir, "prometheus.log"))
 	require.NoError(t, err)
 	cmd.Stdout, cmd.Stderr = log, log

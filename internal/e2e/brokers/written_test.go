@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/prometheus/model/labels"
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 	"github.com/stretchr/testify/require"
@@ -30,6 +32,12 @@ const writtenSpec = counterSpec + `  - name: latency
     group_by: [route]
     indicator:
       prometheus: {total: 'took_bucket{job="web",le="+Inf"}', good: 'took_bucket{job="web",le="0.5"}'}
+`
+
+const receiveSettings = `evaluator: {interval: 500ms}
+sources:
+  - name: metrics
+    prometheus: {receive: true, scrape_interval: 2s}
 `
 
 // exposition is what a service exposes: counters by series.
@@ -88,16 +96,9 @@ const (
 	fastSeries   = `took_bucket{route="/cart",le="0.5"}`
 )
 
-// TestWritten: a real Prometheus writes into an engine that is killed again and again, and another engine reads the
-// same Prometheus. Both count what happened. A sender of remote write 2.0 does the same besides.
-func TestWritten(t *testing.T) {
-	needPrometheus(t)
-	dir, pollDir := t.TempDir(), t.TempDir()
-	web := &exposition{counts: map[string]int{okSeries: 1_000_000_000, failedSeries: 1_000_000, allSeries: 1_000_000_000,
-		fastSeries: 900_000_000}}
-	target := httptest.NewServer(web)
-	defer target.Close()
-	var engine atomic.Pointer[url.URL]
+// movingDoor is a URL that leads to an engine, which has another address after each start; nil: it is down.
+func movingDoor(t *testing.T) (string, *atomic.Pointer[url.URL]) {
+	engine := new(atomic.Pointer[url.URL])
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		to := engine.Load()
 		if to == nil {
@@ -108,7 +109,20 @@ func TestWritten(t *testing.T) {
 		proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 		proxy.ServeHTTP(w, r)
 	}))
-	defer door.Close()
+	t.Cleanup(door.Close)
+	return door.URL, engine
+}
+
+// TestWritten: a real Prometheus writes into an engine that is killed again and again, and another engine reads the
+// same Prometheus. Both count what happened. A sender of remote write 2.0 does the same besides.
+func TestWritten(t *testing.T) {
+	needPrometheus(t)
+	dir, pollDir := t.TempDir(), t.TempDir()
+	web := &exposition{counts: map[string]int{okSeries: 1_000_000_000, failedSeries: 1_000_000, allSeries: 1_000_000_000,
+		fastSeries: 900_000_000}}
+	target := httptest.NewServer(web)
+	defer target.Close()
+	door, engine := movingDoor(t)
 
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", writtenSpec+`---
 version: sloengine/v1
@@ -121,15 +135,10 @@ slos:
     indicator:
       prometheus: {total: 'http_requests_total{job="two"}', bad: 'http_requests_total{job="two",code=~"5.."}'}
 `)
-	const settings = `evaluator: {interval: 500ms}
-sources:
-  - name: metrics
-    prometheus: {receive: true, scrape_interval: 2s}
-`
 	var p *e2etest.Process
 	start := func() {
 		var ok bool
-		p, ok = e2etest.ServeIn(t, dir, spec, settings)
+		p, ok = e2etest.ServeIn(t, dir, spec, receiveSettings)
 		require.True(t, ok && p.WaitReady(t), p.Log)
 		to, err := url.Parse(p.Base)
 		require.NoError(t, err)
@@ -139,7 +148,7 @@ sources:
 	relabel, errOut, code := e2etest.Command(t, "generate", "relabel", "-f", spec)
 	require.Zero(t, code, errOut)
 	address := startPrometheus(t, dir, target.URL, "", fmt.Sprintf("remote_write:\n  - url: %s/api/v1/write\n    queue_config: "+
-		"{batch_send_deadline: 500ms, min_backoff: 100ms, max_backoff: 500ms, max_samples_per_send: 3}\n", door.URL)+
+		"{batch_send_deadline: 500ms, min_backoff: 100ms, max_backoff: 500ms, max_samples_per_send: 3}\n", door)+
 		"    "+strings.ReplaceAll(strings.TrimSpace(relabel), "\n", "\n    ")+"\n")
 	poll, ok := e2etest.ServeIn(t, pollDir, spec, fmt.Sprintf(`evaluator: {interval: 500ms}
 sources:
@@ -149,7 +158,7 @@ sources:
 	require.True(t, ok && poll.WaitReady(t), poll.Log)
 
 	stop, sent := make(chan struct{}), make(chan int)
-	go sendV2(t, door.URL+"/api/v1/write", stop, sent)
+	go sendV2(t, door+"/api/v1/write", stop, sent)
 
 	testkit.Eventually(t, "both engines observe all counters", func() bool {
 		return beginnings(t, p) >= 6 && e2etest.Counter(t, poll, "sloengine_source_messages_total") > 30
@@ -188,6 +197,82 @@ sources:
 	require.Equal(t, written, all(p))
 	require.Contains(t, sendsAlerts(t, p),
 		"The engine sends these alerts (no rules for it are in source metrics (what writes to it cannot be asked)")
+}
+
+const nativeSpec = `version: sloengine/v1
+service: web
+slos:
+  - name: latency
+    objective: 95
+    window: 30d
+    group_by: [route]
+    indicator:
+      prometheus:
+        total_query: histogram_count(sum by (route) (rate(took_seconds{job="web"}[$window])))
+        good_query: |-
+          histogram_count(sum by (route) (rate(took_seconds{job="web"}[$window])))
+            * histogram_fraction(0, 0.4, sum by (route) (rate(took_seconds{job="web"}[$window])))
+`
+
+// TestWrittenNative: a real Prometheus scrapes a native histogram of a service that is restarted, and writes it into an
+// engine that is killed.
+func TestWrittenNative(t *testing.T) {
+	needPrometheus(t)
+	dir := t.TempDir()
+	var web atomic.Pointer[http.Handler]
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*web.Load()).ServeHTTP(w, r) }))
+	defer target.Close()
+	var took prometheus.Observer
+	restart := func() {
+		r := prometheus.NewRegistry()
+		all := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "took_seconds", NativeHistogramBucketFactor: 1.1},
+			[]string{"route"})
+		r.MustRegister(all)
+		took = all.WithLabelValues("/cart")
+		h := promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+		web.Store(&h)
+	}
+	restart()
+	for range 100_000 {
+		took.Observe(0.3)
+	}
+	spec := e2etest.WriteFile(t, dir, "spec.yaml", nativeSpec)
+	door, engine := movingDoor(t)
+	start := func() *e2etest.Process {
+		p := e2etest.Serve(t, dir, spec, receiveSettings)
+		to, err := url.Parse(p.Base)
+		require.NoError(t, err)
+		engine.Store(to)
+		return p
+	}
+	p := start()
+	relabel, errOut, code := e2etest.Command(t, "generate", "relabel", "-f", spec)
+	require.Zero(t, code, errOut)
+	startPrometheus(t, dir, target.URL, "", fmt.Sprintf("remote_write:\n  - url: %s/api/v1/write\n"+
+		"    send_native_histograms: true\n    queue_config: {batch_send_deadline: 500ms, min_backoff: 100ms, max_backoff: 500ms}\n",
+		door)+"    "+strings.ReplaceAll(strings.TrimSpace(relabel), "\n", "\n    ")+"\n", "--enable-feature=native-histograms")
+	testkit.Eventually(t, "counting begins", func() bool { return beginnings(t, p) >= 1 })
+	testkit.Pause(5 * time.Second) // until first samples of other series count
+	truth := [2]int{}
+	for i := range 4 {
+		for j := range 1000 { // none is in the bucket of 0.4 s
+			if took.Observe([]float64{0.2, 0.36, 0.7}[j%3]); j%3 < 2 {
+				truth[0]++
+			} else {
+				truth[1]++
+			}
+		}
+		testkit.Pause(2500 * time.Millisecond)
+		switch i {
+		case 1:
+			p.Kill()
+			p = start()
+		case 2:
+			restart()
+		}
+	}
+	t.Cleanup(func() { t.Logf("observed %v, counted %v", truth, counted(t, p, "latency")) })
+	testkit.Eventually(t, "everything is counted", func() bool { return truth == counted(t, p, "latency") })
 }
 
 // beginnings is how many first samples a receiving engine has.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"time"
 
 	httpconfig "github.com/prometheus/common/config"
 
@@ -89,8 +90,8 @@ func Receiver(sources []Source) *Source {
 	return nil
 }
 
-// AssignSources gives the SLOs on series of Prometheus the first source that can take them, which counts them. Queries
-// cannot be received.
+// AssignSources gives the SLOs on series of Prometheus the first source that can take them, which counts them. Of
+// queries only those of native histograms can be received.
 func (c *Config) AssignSources(slos []*slo.SLO) {
 	for _, s := range slos {
 		in := &s.Indicator
@@ -100,15 +101,21 @@ func (c *Config) AssignSources(slos []*slo.SLO) {
 		for i := range c.Sources {
 			p := c.Sources[i].Prometheus
 			if p != nil && (len(p.Services) == 0 || slices.Contains(p.Services, s.ID.Service())) &&
-				(!p.Receive || in.PromForm() == slo.PromCounters) {
+				(!p.Receive || in.PromForm() == slo.PromCounters || NativeSelector(in, p.Window()) != "") {
 				in.PromSource, in.PromAlerts = c.Sources[i].Name, cmp.Or(s.Alerting.By, p.Alerts)
-				if in.PromForm() != slo.PromCounters {
+				if in.PromForm() != slo.PromCounters && !p.Receive {
 					in.PromEvery = series.Every(p.Interval, s.JudgedSlice())
 				}
 				break
 			}
 		}
 	}
+}
+
+// NativeSelector is the selector of the native histograms that an indicator counts of, which can be received; "": none.
+func NativeSelector(in *slo.Indicator, window time.Duration) string {
+	return series.NativeSelector(slo.PromAt(in.PromTotalQuery, window),
+		slo.PromAt(in.PromBadQuery+in.PromGoodQuery, window))
 }
 
 type kafkaSourceConfig struct {
