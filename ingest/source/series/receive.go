@@ -285,6 +285,7 @@ func (r *Receiver) decode(w *write, body []byte, v2 bool) (out Written, err erro
 		w.natives += len(one.natives)
 		out.Exemplars += one.exemplars
 		if one.bad != "" {
+			w.samples += max(1-n, 0) // one without a sample is refused as one
 			w.refuse(leftInvalid, max(n, 1), fmt.Sprintf("series %s: %s", one.display(), one.bad))
 			w.refusedNatives += len(one.natives)
 			return

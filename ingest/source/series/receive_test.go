@@ -538,6 +538,9 @@ func TestReceiveRefuses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, bad.Refused)
 	require.Contains(t, bad.Reason, `series "requests_total": two labels "job"`)
+	empty, err := d.Write(t.Context(), []byte("\x0a\x00"), false, nil)
+	require.NoError(t, err)
+	require.Equal(t, Written{Refused: 1, Reason: `series "": no label __name__`}, empty)
 
 	none, err := d.Write(t.Context(), bodyV1(t, sent{series: series, at: at(17), n: 9}), false, func([]byte) bool { return false })
 	require.NoError(t, err)
@@ -545,7 +548,7 @@ func TestReceiveRefuses(t *testing.T) {
 	require.Equal(t, 2, d.total(), "the token may not write this service")
 	var text strings.Builder
 	d.set.WritePrometheus(&text)
-	for _, line := range []string{`reason="forbidden"} 1`, `reason="invalid"} 2`, `reason="baseline"} 1`, `reason="known"} 2`} {
+	for _, line := range []string{`reason="forbidden"} 1`, `reason="invalid"} 3`, `reason="baseline"} 1`, `reason="known"} 2`} {
 		require.Contains(t, text.String(), `sloengine_source_left_out_samples_total{source="main",`+line)
 	}
 
