@@ -12,6 +12,7 @@ import (
 
 // The list of alerts and the page of an alert of each name fit a screen and a phone, and axe-core finds nothing on them.
 func TestBrowserAlerts(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	book := &memoryBook{Book: incident.NewBook()}
 	book.now = noon

@@ -65,6 +65,7 @@ func busyRates(w *Web, s *status.IngestStatus) {
 }
 
 func TestBrowserEngine(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	eng := busyEngine(t)
 	x := newLiveBench(t, nil, func(o *site.Options) { o.Engine = func() status.Engine { return eng } })
@@ -108,6 +109,7 @@ func TestBrowserEngine(t *testing.T) {
 }
 
 func TestBrowserReplaysADeadLetter(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	entries := manyDeadLetters(60)
 	entries[59].Error, entries[59].Class, entries[59].Attempts =
@@ -173,6 +175,7 @@ func TestBrowserReplaysADeadLetter(t *testing.T) {
 }
 
 func TestBrowserPublic(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	x, book := withPublicIncidents(t)
 	for _, r := range site.RowsOf(x.rep, "mdm/availability") {

@@ -38,6 +38,7 @@ func demoSized(t testing.TB) *sla.Report {
 
 // The first page of the demo's size is short: a row for each SLO, in a table down to 700 px.
 func TestBrowserListIsShort(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	l := newLiveBench(t, demoSized(t))
 	for _, c := range []struct {

@@ -14,6 +14,7 @@ import (
 
 // A reader follows an incident from the list to its resolution, with and without scripts.
 func TestBrowserWorksOnAnIncident(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	for _, scripts := range []bool{true, false} {
 		book := newMemoryBook()

@@ -71,6 +71,7 @@ const (
 )
 
 func TestBrowserListLooks(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	l := newLiveBench(t, nil)
 	for _, scheme := range []string{"light", "dark"} {
@@ -101,6 +102,7 @@ func TestBrowserListLooks(t *testing.T) {
 }
 
 func TestBrowserListStates(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	for name, prepare := range map[string]func(*bench){
 		"empty":      empty,
@@ -125,6 +127,7 @@ func TestBrowserListStates(t *testing.T) {
 }
 
 func TestBrowserSortsAndFilters(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	l := newLiveBench(t, nil)
 	b.Open(t, l.base+"/?rows=groups", wide, 900)
@@ -184,6 +187,7 @@ func TestBrowserSortsAndFilters(t *testing.T) {
 }
 
 func TestBrowserLiveUpdate(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	l := newLiveBench(t, nil)
 	l.report.Load().Warnings = []string{"weights sum to 90"}
@@ -236,6 +240,7 @@ func TestBrowserLiveUpdate(t *testing.T) {
 }
 
 func TestBrowserPollsWithoutStreams(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	l := newLiveBench(t, nil, func(o *site.Options) { o.MaxStreams = 1 })
 	taken, err := l.web.streams.join()
@@ -248,6 +253,7 @@ func TestBrowserPollsWithoutStreams(t *testing.T) {
 }
 
 func TestBrowserWithoutScripts(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	l := newLiveBench(t, nil)
 	b.Open(t, l.base+"/?rows=groups&sort=burn", wide, 900)
@@ -271,6 +277,7 @@ func TestBrowserWithoutScripts(t *testing.T) {
 }
 
 func TestBrowserTheme(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	l := newLiveBench(t, nil)
 	const ground = `getComputedStyle(document.body).backgroundColor`
@@ -291,6 +298,7 @@ func TestBrowserTheme(t *testing.T) {
 }
 
 func TestBrowserTimesAreLocal(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	b.zone(t, "Asia/Tokyo")
 	l := newLiveBench(t, nil)
@@ -309,6 +317,7 @@ func TestBrowserTimesAreLocal(t *testing.T) {
 }
 
 func TestBrowserBehindAPrefix(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	l := newLiveBench(t, nil, func(o *site.Options) { o.ExternalPath = "/status" })
 	inner := l.router
@@ -326,6 +335,7 @@ func TestBrowserBehindAPrefix(t *testing.T) {
 }
 
 func TestBrowserHostileNames(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	rep := insurance(t)
 	for _, bad := range hostile {
@@ -354,6 +364,7 @@ func underPrefix(t *testing.T, prefix string, h http.Handler) string {
 }
 
 func TestBrowserAgreements(t *testing.T) {
+	t.Parallel()
 	l := newLiveBench(t, nil)
 	axe(t, l.base+"/slas")
 	b := startBrowser(t)
@@ -389,6 +400,7 @@ func TestBrowserFirstPaint(t *testing.T) {
 }
 
 func TestBrowserKeys(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	l := newLiveBench(t, nil)
 	b.Open(t, l.base+"/engine", wide, 900)
@@ -435,6 +447,7 @@ func TestBrowserKeys(t *testing.T) {
 
 // On a phone a service level, an alert and an agreement take two lines at most.
 func TestBrowserPhoneIsShort(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	l := newLiveBench(t, nil)
 	b.Open(t, l.base+"/", 390, 844)

@@ -14,6 +14,7 @@ import (
 
 // A reader silences an alert from the list and expires the silence, with and without scripts.
 func TestBrowserSilencesAnAlert(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	for _, scripts := range []bool{true, false} {
 		x, d := withSilences(t, func(o *site.Options) { o.Incidents = newMemoryBook() })

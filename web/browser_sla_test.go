@@ -39,6 +39,7 @@ func newLiveSLABench(t *testing.T) *liveBench {
 // TestBrowserSLAPages: list, detail and reports in both schemes and on a phone, clean by
 // axe-core, without an error and without a request to another host.
 func TestBrowserSLAPages(t *testing.T) {
+	t.Parallel()
 	l := newLiveSLABench(t)
 	b := startBrowser(t)
 	for _, c := range []struct {
@@ -70,6 +71,7 @@ func TestBrowserSLAPages(t *testing.T) {
 
 // TestBrowserReportPrints: on paper there is the report and nothing to click.
 func TestBrowserReportPrints(t *testing.T) {
+	t.Parallel()
 	l := newLiveSLABench(t)
 	b := startBrowser(t)
 	b.Open(t, l.base+weekReport, 1060, 900)
@@ -100,6 +102,7 @@ func TestBrowserReportPrints(t *testing.T) {
 
 // TestBrowserSLAsWork: sorting, filtering and updates, with scripts and without.
 func TestBrowserSLAsWork(t *testing.T) {
+	t.Parallel()
 	l := newLiveSLABench(t)
 	b := startBrowser(t)
 	const names = `[...document.querySelectorAll('.agreements tbody th')].map(e => e.textContent.split(/\s+/).filter(Boolean).slice(2, 5).join(' ')).join('|')`
@@ -131,6 +134,7 @@ func TestBrowserSLAsWork(t *testing.T) {
 
 // TestBrowserSLANumbers: the chart's numbers are those of the table beside it.
 func TestBrowserSLANumbers(t *testing.T) {
+	t.Parallel()
 	l := newLiveSLABench(t)
 	b := startBrowser(t)
 	b.Open(t, l.base+trvlSLA+"&days=14", wide, 900)

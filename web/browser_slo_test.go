@@ -35,6 +35,7 @@ func banded(t testing.TB) *sla.Report {
 }
 
 func TestBrowserSLO(t *testing.T) {
+	t.Parallel()
 	traffic := history.NewTrafficLog()
 	traffic.Observe(trafficReport(noon.Add(-24*time.Hour), map[string]uint64{"fine": 1}))
 	traffic.Observe(trafficReport(
@@ -69,6 +70,7 @@ func TestBrowserSLO(t *testing.T) {
 // TestBrowserSLOWithoutScripts: everything is there without JavaScript, drawn by
 // the server, and fits a phone.
 func TestBrowserSLOWithoutScripts(t *testing.T) {
+	t.Parallel()
 	x := newLiveBench(t, banded(t))
 	base := x.base
 	b := startBrowser(t)
@@ -87,6 +89,7 @@ func TestBrowserSLOWithoutScripts(t *testing.T) {
 // TestBrowserSLORanges: a link, the form and a selection by the mouse each choose
 // the range, and it is in the address.
 func TestBrowserSLORanges(t *testing.T) {
+	t.Parallel()
 	x := newLiveBench(t, banded(t))
 	base := x.base
 	b := startBrowser(t)
@@ -130,6 +133,7 @@ func TestBrowserSLORanges(t *testing.T) {
 // TestBrowserSLOCursor: the cursor of one chart moves the others, which say their
 // numbers, and those are the API's.
 func TestBrowserSLOCursor(t *testing.T) {
+	t.Parallel()
 	x := newLiveBench(t, banded(t))
 	base := x.base
 	b := startBrowser(t)
@@ -170,6 +174,7 @@ func TestBrowserSLOCursor(t *testing.T) {
 // TestBrowserSLOUpdates: a new report changes charts in place, and nothing of what
 // scripts made is lost.
 func TestBrowserSLOUpdates(t *testing.T) {
+	t.Parallel()
 	x := newLiveBench(t, nil)
 	b := startBrowser(t)
 	b.Open(t, x.base+latencyPage+"&range=1h", 1280, 900)
@@ -190,6 +195,7 @@ func TestBrowserSLOUpdates(t *testing.T) {
 // Every time that a reader sees is in the reader's zone and in one form, with the moment on hover, and the form takes
 // it so.
 func TestBrowserTimesOfASLO(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	b.zone(t, "Asia/Tokyo")
 	x := newLiveBench(t, nil)
@@ -212,6 +218,7 @@ func TestBrowserTimesOfASLO(t *testing.T) {
 // An annotation that a pipeline posts is on every chart of a phone: as a line, in the list, and on the day of the
 // calendar. No text, however long, makes the page wider, and all of it is there without scripts.
 func TestBrowserAnnotationsOnAPhone(t *testing.T) {
+	t.Parallel()
 	const phone = 390
 	_, store := withAnnotations(t)
 	x := newLiveBench(t, richAgreements(t), func(o *site.Options) {

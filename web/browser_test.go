@@ -20,6 +20,9 @@ import (
 // tab is a tab with what these tests do in it.
 type tab struct{ *chromium.Tab }
 
+// TestMain ends the browser after the tests.
+func TestMain(m *testing.M) { os.Exit(chromium.Main(m).Run()) }
+
 func startBrowser(t *testing.T) *tab {
 	t.Helper()
 	return &tab{chromium.NewTab(t)}
@@ -141,6 +144,7 @@ func serveHandler(t testing.TB, h http.Handler) string {
 }
 
 func TestBrowserHelpers(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

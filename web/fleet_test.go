@@ -117,6 +117,7 @@ func TestPagesOfAView(t *testing.T) {
 
 // TestBrowserView: the engines of a view on a desk and on a phone.
 func TestBrowserView(t *testing.T) {
+	t.Parallel()
 	b := startBrowser(t)
 	x := newLiveBench(t, nil, ofThree)
 	for _, scheme := range []string{"light", "dark"} {

@@ -198,7 +198,7 @@ var mayImport = map[string][]string{
 	"internal/e2e/web":          {},
 	"internal/oracle":           {}, // tests only
 	"internal/testkit":          {},
-	"internal/testkit/chromium": {},
+	"internal/testkit/chromium": {"reliability/nettest"},
 	"internal/testkit/slotest":  {"slo"},
 	"internal/testkit/spectest": {"rules", "slo/spec", "testdata/specs"},
 }

@@ -92,6 +92,9 @@ func workOnIncidents(t *testing.T, p *e2etest.Process) {
 	do("resolve", other, "--by", "Bob")
 }
 
+// TestMain ends the browser after the tests.
+func TestMain(m *testing.M) { os.Exit(chromium.Main(m).Run()) }
+
 // browser is a tab with what these tests do in it.
 type browser struct{ *chromium.Tab }
 
