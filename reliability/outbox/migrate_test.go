@@ -117,9 +117,13 @@ func TestAMigrationThatWaitsCanBeInterrupted(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- Migrate(ctx, conn, table, Layout{}, func(Step) {}) }()
 	third := more()
+	asked := map[time.Time]bool{} // the answer to the first has been read when there is a second
 	require.Eventually(t, func() bool {
-		return value[bool](t, third,
-			"SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pid = $1 AND query LIKE '%pg_try_advisory_lock%' AND state = 'idle')", int32(conn.PgConn().PID()))
+		if at := value[*time.Time](t, third, "SELECT max(query_start) FROM pg_stat_activity WHERE pid = $1 AND "+
+			"query LIKE '%pg_try_advisory_lock%'", int32(conn.PgConn().PID())); at != nil {
+			asked[*at] = true
+		}
+		return len(asked) > 1
 	}, time.Minute, 5*time.Millisecond)
 	cancel()
 	require.ErrorContains(t, <-ended, "another migration of table outbox is running")

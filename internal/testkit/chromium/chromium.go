@@ -27,8 +27,8 @@ var shared = nettest.Shared[browser]{Name: "chromium", End: func(b browser) { b.
 //	func TestMain(m *testing.M) { os.Exit(chromium.Main(m).Run()) }
 func Main(m nettest.Runner) nettest.M { return shared.Main(m) }
 
-// Open opens a tab, closed when the test ends, with storage and cookies of its own. The context is chromedp's. The tests
-// of a package share the browser, so the package has a TestMain with [Main]. Without a Chromium the test is skipped.
+// Open opens a tab, closed when the test ends, with storage and cookies of its own. The context is chromedp's. The
+// tests of a package share the browser, so it has a TestMain with [Main]. Without a Chromium the test is skipped.
 func Open(t testing.TB) context.Context {
 	t.Helper()
 	if os.Getenv("SLOENGINE_QUICK") != "" {
