@@ -22,6 +22,7 @@ type Batch struct {
 	buf      []byte
 	observed []Observation
 	notes    map[noteKey]string
+	forget   []Key
 }
 
 // Observation is a time in which a source read everything that its counters said, in Unix nanoseconds.
@@ -36,6 +37,9 @@ func (b *Batch) Observed(o Observation) { b.observed = append(b.observed, o) }
 // Note records a text under a key of a class; "" removes it. It is for what a caller must know after a kill.
 func (b *Batch) Note(class, key Key, text string) { b.notes[noteKey{class, key}] = text }
 
+// Forget removes the counters of a class that has no Batch besides, and that needs them no more.
+func (b *Batch) Forget(class Key) { b.forget = append(b.forget, class) }
+
 // NewBatch returns an empty Batch.
 func NewBatch(t *Table) *Batch {
 	return &Batch{table: t, classes: map[Key]*class{}, notes: map[noteKey]string{}}
@@ -46,6 +50,7 @@ func (b *Batch) Begin() {
 	clear(b.classes)
 	clear(b.notes)
 	b.added, b.record, b.observed = 0, false, b.observed[:0]
+	b.forget = b.forget[:0]
 }
 
 // Observe replaces the counts of a point by what they add. Keep must follow if that is stored, or refused for good.
@@ -121,7 +126,7 @@ func (b *Batch) before(p *Point) (s state, had bool, why Verdict) {
 		return s, true, Stale
 	case had:
 		p.Before = max(s.time, s.alive, known.lastBefore(p.Time), recorded.lastBefore(p.Time))
-		b.record = string(b.buf) != s.counts || p.Time-known.seen() > int64(touch)
+		b.record = p.Always || string(b.buf) != s.counts || p.Time-known.seen() > int64(touch)
 		if p.Scraped && !b.record {
 			known.note(p)
 		}
@@ -197,7 +202,9 @@ func (b *Batch) Keep() {
 }
 
 // Empty reports whether there is nothing to record.
-func (b *Batch) Empty() bool { return len(b.classes) == 0 && len(b.observed) == 0 && len(b.notes) == 0 }
+func (b *Batch) Empty() bool {
+	return len(b.classes) == 0 && len(b.observed) == 0 && len(b.notes) == 0 && len(b.forget) == 0
+}
 
 // AppendPosition appends what is to be recorded. It cannot leave events out: no limit may hold them back.
 func (b *Batch) AppendPosition(dst []byte, _ []int32) []byte {
@@ -213,14 +220,21 @@ func (b *Batch) AppendPosition(dst []byte, _ []int32) []byte {
 	for _, key := range slices.SortedFunc(maps.Keys(b.classes), compareKeys) {
 		dst = b.classes[key].append(appendKey(dst, key))
 	}
-	if len(more) == 0 && len(b.notes) == 0 {
+	if len(more) == 0 && len(b.notes) == 0 && len(b.forget) == 0 {
 		return dst
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(more)))
 	for _, o := range more {
 		dst = o.appendTimes(binread.AppendText(dst, o.Source))
 	}
-	return appendNotes(dst, b.notes)
+	if dst = appendNotes(dst, b.notes); len(b.forget) == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(b.forget)))
+	for _, class := range b.forget {
+		dst = appendKey(dst, class)
+	}
+	return dst
 }
 
 func (o *Observation) appendTimes(dst []byte) []byte {

@@ -36,6 +36,7 @@ type Point struct {
 	Scraped bool
 	Began   int64 // Unix nanoseconds, as Start, where the counters of a Source have others; 0: unknown
 	Warmup  int64 // of a Scraped one: first points count only so long after the class was first seen
+	Always  bool  // it is recorded though it says nothing new
 	Lenient int64 // a counter that falls within so many nanoseconds of its last point did not begin again
 	// Since, if set, takes the place of subtraction where Buckets have a form of their own, and Count is all: it says what
 	// was added since the point before, or that the counter began again.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -18,8 +19,12 @@ const (
 	MaxBytes = 64 << 20
 	// maxClasses is how many rules it remembers that no counter uses any more.
 	maxClasses = 10_000
-	// keep is how long a target is remembered that reports nothing.
-	keep = 25 * time.Hour
+	// keep is how long a target is remembered that reports nothing while others of its class do, and keepClass how long
+	// those of a class are of which none does: what was down for so long goes on.
+	keep      = 25 * time.Hour
+	keepClass = 40 * 24 * time.Hour
+	// sweepEvery is how often they are looked for.
+	sweepEvery = 10 * time.Minute
 	// touch is how often a target is recorded though nothing is added.
 	touch = time.Hour
 )
@@ -47,6 +52,9 @@ type Table struct {
 
 type class struct {
 	since   int64 // what was added before does not count
+	newest  int64 // time of a point
+	swept   int64 // newest when its targets were swept
+	touched int64 // Table.newest when the last point came
 	targets map[targetKey]*target
 	runs    map[run]int   // the number of targets
 	began   map[int64]int // the number of counters that began then, of those that say it in their tail
@@ -161,6 +169,45 @@ func (t *Table) Notes(class Key, each func(key Key, text string)) {
 	}
 }
 
+// Note is what was noted under a key of a class; "": nothing.
+func (t *Table) Note(class, key Key) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.notes[noteKey{class, key}]
+}
+
+// Target is when the counters of a source without start times had their first and their last point.
+func (t *Table) Target(class, metric, source Key) (first, last int64, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := find(t.classes, class, targetKey{run{metric: metric}, source})
+	if of == nil {
+		return 0, 0, false
+	}
+	return of.first, of.last, true
+}
+
+// Behind reports whether a target of a class has no point yet of the time when the same one of another class was first
+// seen, or none after since, if that is unknown or after until.
+func (t *Table) Behind(class, than Key, since, until int64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.classes[class]
+	if c == nil {
+		return false
+	}
+	for at, of := range c.targets {
+		first := since + 1
+		if other := find(t.classes, than, at); other != nil && other.first <= until {
+			first = other.first
+		}
+		if of.last < first {
+			return true
+		}
+	}
+	return false
+}
+
 // Version changes with every change of the Table.
 func (t *Table) Version() uint64 {
 	t.mu.Lock()
@@ -209,6 +256,16 @@ func (t *Table) Apply(position []byte) (seen []Observation, err error) {
 		}
 		t.readNotes(&r)
 	}
+	if len(r.Rest) > 0 {
+		for range r.Count(keyBytes) {
+			key := readKey(&r)
+			if c := t.classes[key]; c != nil {
+				t.forget(c, math.MaxInt64)
+				delete(t.classes, key)
+				delete(known, key)
+			}
+		}
+	}
 	if !r.Done() {
 		return nil, fmt.Errorf("invalid position of counters, of %d bytes", len(position))
 	}
@@ -217,6 +274,11 @@ func (t *Table) Apply(position []byte) (seen []Observation, err error) {
 			for _, of := range c.targets {
 				c.since = max(c.since, of.last)
 			}
+		}
+		c := t.classes[key]
+		if c.touched = t.newest; c.newest-c.swept >= int64(sweepEvery) {
+			c.swept = c.newest
+			t.forget(c, c.newest-int64(keep))
 		}
 	}
 	t.sweep()
@@ -256,6 +318,7 @@ func (t *Table) read(r *binread.Reader, enter func(*binread.Reader, Key) *class)
 			first := r.Varint()
 			last := first + int64(r.Uint())
 			of := c.target(at, first, last)
+			c.newest = max(c.newest, last)
 			t.newest = max(t.newest, last)
 			for range r.Count(seriesBytes + 2) {
 				key, when := readSeries(r), last-int64(r.Uint())
@@ -277,28 +340,41 @@ func (t *Table) read(r *binread.Reader, enter func(*binread.Reader, Key) *class)
 	}
 }
 
-// sweep forgets targets that have reported nothing for long. What one that comes back says may be counted already, so
-// that its class begins behind its last point.
+// forget removes the targets of a class that have reported nothing since a time. What one that comes back says may be
+// counted already, so that its class begins behind its last point.
+func (t *Table) forget(c *class, before int64) {
+	for at, of := range c.targets {
+		if of.last >= before {
+			continue
+		}
+		for _, s := range of.series {
+			t.bytes -= overhead + len(s.counts)
+			c.countBegan(s, -1)
+		}
+		t.series -= len(of.series)
+		c.since = max(c.since, of.last)
+		delete(c.targets, at)
+		if c.runs[at.run]--; c.runs[at.run] == 0 {
+			delete(c.runs, at.run)
+		}
+	}
+}
+
+// sweep forgets the targets of classes that have reported nothing for long, and sooner where room becomes scarce. One
+// class may read the past while another one is long in the present.
 func (t *Table) sweep() {
-	if t.newest-t.swept < int64(10*time.Minute) {
+	if t.newest-t.swept < int64(sweepEvery) {
 		return
 	}
 	t.swept = t.newest
+	last := t.newest - int64(keepClass)
+	if t.bytes > MaxBytes/2 {
+		last = t.newest - int64(keep)
+	}
 	var idle []Key
 	for key, c := range t.classes {
-		for at, of := range c.targets {
-			if of.last < t.newest-int64(keep) {
-				for _, s := range of.series {
-					t.bytes -= overhead + len(s.counts)
-					c.countBegan(s, -1)
-				}
-				t.series -= len(of.series)
-				c.since = max(c.since, of.last)
-				delete(c.targets, at)
-				if c.runs[at.run]--; c.runs[at.run] == 0 {
-					delete(c.runs, at.run)
-				}
-			}
+		if c.touched < last {
+			t.forget(c, math.MaxInt64)
 		}
 		if len(c.targets) == 0 {
 			idle = append(idle, key)
@@ -326,6 +402,8 @@ func (t *Table) Encode(dst []byte) []byte {
 		c := t.classes[key]
 		dst = appendKey(dst, key)
 		dst = binary.AppendVarint(dst, c.since)
+		dst = binary.AppendVarint(dst, c.swept)
+		dst = binary.AppendVarint(dst, c.touched)
 		dst = c.append(dst)
 	}
 	if len(t.notes) > 0 {
@@ -368,7 +446,7 @@ func (t *Table) Restore(data []byte) error {
 	t.newest, t.swept = r.Varint(), r.Varint()
 	t.read(&r, func(r *binread.Reader, key Key) *class {
 		c := newClass()
-		c.since = r.Varint()
+		c.since, c.swept, c.touched = r.Varint(), r.Varint(), r.Varint()
 		t.classes[key] = c
 		return c
 	})

@@ -17,6 +17,8 @@ type Progress struct {
 	Samples uint64
 	Left    string // why some is not counted; "": all is
 	Found
+
+	pastFrom, pastUntil time.Time // of what is read before that; zero: nothing is missing
 }
 
 // Found is what samples were that increase() takes otherwise, or that count nothing.
@@ -87,7 +89,11 @@ func (l *book) Progress() []Progress {
 	defer l.mu.Unlock()
 	out := make([]Progress, 0, len(l.progress))
 	for _, p := range l.progress {
-		out = append(out, *p)
+		one := *p
+		if !one.pastUntil.IsZero() { // the rest does not follow yet
+			one.Began, one.Until = one.pastFrom, one.pastUntil
+		}
+		out = append(out, one)
 	}
 	slices.SortFunc(out, func(a, b Progress) int { return strings.Compare(a.Stream, b.Stream) })
 	return out
@@ -107,6 +113,17 @@ func (l *book) reached(stream string, to time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.progress[stream].Until = to
+}
+
+// pastReached remembers how far the time before is read.
+func (l *book) pastReached(stream string, m *meeting) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.progress[stream]
+	p.pastFrom, p.pastUntil = time.Unix(0, m.From), time.Unix(0, min(m.Reached, m.End))
+	if m.Reached == 0 {
+		p.Began, p.pastUntil = p.pastFrom, time.Time{}
+	}
 }
 
 // list takes the units of which something is to be read.

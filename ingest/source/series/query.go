@@ -80,7 +80,8 @@ func (c *client) samples(ctx context.Context, selector string, from, to time.Tim
 		"query": {fmt.Sprintf("%s[%dms]", selector, to.Sub(from).Milliseconds())},
 		"time":  {strconv.FormatFloat(float64(to.UnixMilli())/1e3, 'f', 3, 64)},
 	}, func(one *oneSeries) {
-		one.points = slices.DeleteFunc(one.points, func(p point) bool { return !p.isCount() })
+		// Prometheus 2 has also those at the time itself.
+		one.points = slices.DeleteFunc(one.points, func(p point) bool { return !p.isCount() || p.at <= from.UnixNano() })
 		if len(one.points) > 0 {
 			each(one)
 		}

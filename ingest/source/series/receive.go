@@ -519,7 +519,7 @@ func (r *Receiver) sampleOf(to *routed, at point, lenient time.Duration) counter
 	why := r.sample(to, at, lenient)
 	if why == unresolved {
 		r.behind[key] = len(r.gaps)
-		r.gaps = append(r.gaps, gap{*to, []point{at}, lenient})
+		r.gaps = append(r.gaps, gap{of: *to, points: []point{at}, lenient: lenient})
 	}
 	return why
 }

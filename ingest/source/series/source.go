@@ -95,6 +95,7 @@ func (s *Source) Run(ctx context.Context) error {
 // Round reads all units up to now.
 func (s *Source) Round(ctx context.Context) {
 	failed := map[source.Kind]bool{}
+	limit := s.o.Intake.Now().Add(s.o.Interval) // of what is read of the past
 	units := s.o.Units()
 	s.list(units)
 	for stream, p := range s.plans { // of units that the spec has no more
@@ -114,7 +115,7 @@ func (s *Source) Round(ctx context.Context) {
 			}
 			s.plans[u.Stream] = p
 		}
-		err := s.catchUp(ctx, p)
+		err := s.catchUp(ctx, p, limit)
 		if ctx.Err() != nil {
 			return
 		}
@@ -173,9 +174,9 @@ func (s *Source) report(p *plan, err error) source.Kind {
 	return source.TroubleConnection
 }
 
-// catchUp reads a unit from where it was read last, in steps.
-func (s *Source) catchUp(ctx context.Context, p *plan) error {
-	s.left = ""
+// catchUp reads a unit from where it was read last, in steps, and then what is missing before.
+func (s *Source) catchUp(ctx context.Context, p *plan, limit time.Time) error {
+	s.left, s.first = "", nil
 	from, err := s.o.Until(ctx, p.Stream)
 	if err != nil {
 		return err
@@ -190,6 +191,13 @@ func (s *Source) catchUp(ctx context.Context, p *plan) error {
 		from = oldest
 	}
 	s.began(&p.Unit, from)
+	missing := s.wantsPast(p, now)
+	switch {
+	case !known:
+		s.first = &past{From: from.UnixNano(), Since: from.Add(-s.o.Scrape).UnixNano()}
+	case missing != nil:
+		s.pastReached(p.Stream, missing)
+	}
 	// What is older than the allowed lateness is history, up to an hour that may pass while it is read.
 	late := p.align(now.Add(time.Hour - s.o.SizeLimits.AllowedLateness))
 	for smaller := time.Duration(1); from.Before(now); {
@@ -217,6 +225,9 @@ func (s *Source) catchUp(ctx context.Context, p *plan) error {
 			return err
 		}
 	}
+	if missing != nil && known {
+		return s.readPast(ctx, p, missing, now, limit)
+	}
 	return nil
 }
 
@@ -226,11 +237,13 @@ func (s *Source) skip(ctx context.Context, p *plan, to time.Time) error {
 	s.events.Reset()
 	at := to.UnixNano()
 	s.batch.Observed(counter.Observation{Source: p.Stream, From: at - 1, To: at})
+	s.note(p, at)
 	if _, err := s.o.Engine.AdmitAt(ctx, &s.events, nil, nil, s.batch); err != nil {
 		return err
 	}
 	err := s.o.Engine.CatchUp(ctx)
 	if err == nil {
+		s.noted(at)
 		s.book.read(p.Stream, 0, s.of(p), s.left)
 	}
 	return err
@@ -300,10 +313,14 @@ func (s *Source) store(ctx context.Context, p *plan, o counter.Observation, samp
 	}
 	if o.Source != "" {
 		s.batch.Observed(o)
+		s.note(p, o.To)
 	}
 	result, err := s.o.Engine.AdmitAt(ctx, &s.events, nil, nil, s.batch)
 	if err == nil {
 		err = s.o.Engine.CatchUp(ctx)
+	}
+	if err == nil && o.Source != "" {
+		s.noted(o.To)
 	}
 	if err == nil {
 		s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected, s.of(p).Cut)

@@ -135,8 +135,8 @@ func (s *store) CatchUp(context.Context) error { return nil }
 
 func (s *store) until(_ context.Context, stream string) (out time.Time, err error) {
 	for _, o := range s.seen {
-		if o.Source == stream {
-			out = time.Unix(0, o.To)
+		if to := time.Unix(0, o.To); o.Source == stream && to.After(out) {
+			out = to
 		}
 	}
 	return out, nil

@@ -20,23 +20,26 @@ import (
 // tally makes events of samples, whether they were read or received. From begin until the engine has the batch in its
 // table, no other tally of the same units may be in use.
 type tally struct {
-	batch   *counter.Batch
-	decoder event.Decoder
-	events  event.Batch
-	hash    xxh3.Hasher
-	sums    map[cell]*sum
-	scrape  time.Duration
-	warmup  time.Duration // counter.Point.Warmup
-	later   []routed      // series that nothing was known of, which say more after the others
-	samples [][]point     // of them
-	id      uint64
-	found   map[*plan]*Found
-	old     bool // what is read is history
-	apart   bool // what is added in gaps is left in gaps, for addGaps
-	gaps    []gap
-	inGaps  bool   // what is counted was added in gaps
-	oldest  int64  // Unix nanoseconds; what is older is known and does not count
-	left    string // why a part of what was read is not counted; "": all is
+	counters *counter.Table
+	batch    *counter.Batch
+	decoder  event.Decoder
+	events   event.Batch
+	hash     xxh3.Hasher
+	sums     map[cell]*sum
+	scrape   time.Duration
+	warmup   time.Duration // counter.Point.Warmup
+	ahead    []gap         // series that may be behind the end of the past
+	later    []gap         // series that nothing was known of, which say more after the others
+	id       uint64
+	found    map[*plan]*Found
+	old      bool // what is read is history
+	apart    bool // what is added in gaps is left in gaps, for addGaps
+	gaps     []gap
+	inGaps   bool  // what is counted was added in gaps
+	oldest   int64 // Unix nanoseconds; what is older is known and does not count
+	first    *past // to be noted with what is first stored of a unit
+	meeting  *meeting
+	left     string // why a part of what was read is not counted; "": all is
 }
 
 // cell is where events of one SLO are counted.
@@ -63,7 +66,7 @@ const (
 )
 
 func newTally(counters *counter.Table, scrape time.Duration) tally {
-	return tally{batch: counter.NewBatch(counters), sums: map[cell]*sum{}, found: map[*plan]*Found{},
+	return tally{counters: counters, batch: counter.NewBatch(counters), sums: map[cell]*sum{}, found: map[*plan]*Found{},
 		scrape: scrape, apart: true}
 }
 
@@ -72,18 +75,22 @@ func (t *tally) begin() {
 	t.inGaps = false
 	clear(t.sums)
 	clear(t.found)
-	t.later, t.samples, t.gaps = t.later[:0], t.samples[:0], nil
+	t.ahead, t.later, t.gaps = t.ahead[:0], t.later[:0], nil
+	if t.meeting != nil {
+		clear(t.meeting.firsts)
+	}
 }
 
 // unresolved is the verdict on a sample after a gap: nobody knows when what it adds happened, so that it counts in a
 // batch of its own, as history does: budgets have it, and no alert goes by it.
 const unresolved = counter.Full + 1
 
-// gap is a series with the samples from the first one after a gap on.
+// gap is a series with samples, such as those from the first one after a gap on.
 type gap struct {
 	of      routed
 	points  []point
 	lenient time.Duration // see tally.sample
+	whole   bool          // it has no gap, but others of its target have, and what it says depends on them
 }
 
 // addGaps counts what was added in gaps, in a batch of its own, and addBehind the samples behind them.
@@ -91,7 +98,9 @@ func (t *tally) addGaps(gaps []gap) {
 	t.begin()
 	t.apart, t.inGaps = false, true
 	for i := range gaps {
-		t.sample(&gaps[i].of, gaps[i].points[0], gaps[i].lenient)
+		if !gaps[i].whole {
+			t.sample(&gaps[i].of, gaps[i].points[0], gaps[i].lenient)
+		}
 	}
 	t.apart = true
 }
@@ -99,7 +108,11 @@ func (t *tally) addGaps(gaps []gap) {
 func (t *tally) addBehind(gaps []gap) {
 	t.begin()
 	for i := range gaps {
-		t.run(&gaps[i].of, gaps[i].points[1:], gaps[i].lenient)
+		points := gaps[i].points
+		if !gaps[i].whole {
+			points = points[1:]
+		}
+		t.run(&gaps[i].of, points, gaps[i].lenient)
 	}
 }
 
@@ -145,16 +158,40 @@ func (r *routed) point(at point) counter.Point {
 // count adds what the samples of one series say to the sums. rest must follow after the last series.
 func (t *tally) count(p *plan, one *oneSeries, both, isPart bool) {
 	r := route(p, one.labels, &t.hash, "", both, isPart)
-	if x := r.point(point{}); !t.batch.Knows(&x) {
-		t.later, t.samples = append(t.later, r), append(t.samples, slices.Clone(one.points))
+	if t.meeting.meets(r.target, one.points) {
+		t.ahead = append(t.ahead, gap{of: r, points: slices.Clone(one.points)})
 		return
 	}
-	t.run(&r, one.points, 0)
+	t.known(&r, one.points, true)
+}
+
+// known adds what the samples of a series say that the table has, and leaves others for later.
+func (t *tally) known(r *routed, points []point, shared bool) {
+	x := r.point(point{})
+	switch {
+	case len(points) == 0:
+	case t.batch.Knows(&x):
+		t.run(r, points, 0)
+	case shared:
+		t.later = append(t.later, gap{of: *r, points: slices.Clone(points)})
+	default:
+		t.later = append(t.later, gap{of: *r, points: points})
+	}
 }
 
 func (t *tally) rest() {
-	for i := range t.later {
-		t.run(&t.later[i], t.samples[i], 0)
+	for i := range t.ahead {
+		one := &t.ahead[i]
+		t.known(&one.of, t.meeting.upTo(t.counters, &one.of, one.points), false)
+	}
+	// The first series of a target begins the counting, whatever its labels are.
+	slices.SortStableFunc(t.later, func(a, b gap) int { return cmp.Compare(a.points[0].at, b.points[0].at) })
+	for _, one := range t.later {
+		if one.whole = slices.ContainsFunc(t.gaps, func(g gap) bool { return g.of.target == one.of.target }); one.whole {
+			t.gaps = append(t.gaps, one)
+			continue
+		}
+		t.run(&one.of, one.points, 0)
 	}
 }
 
@@ -162,7 +199,7 @@ func (t *tally) rest() {
 func (t *tally) run(r *routed, points []point, lenient time.Duration) {
 	for i, at := range points {
 		if t.sample(r, at, lenient) == unresolved {
-			t.gaps = append(t.gaps, gap{*r, slices.Clone(points[i:]), lenient})
+			t.gaps = append(t.gaps, gap{of: *r, points: slices.Clone(points[i:]), lenient: lenient})
 			return
 		}
 	}
@@ -177,6 +214,7 @@ func (t *tally) sample(r *routed, at point, lenient time.Duration) counter.Verdi
 		native = &nativePoint{at.native, at.native}
 		x.Counts, x.Since = put(at.native), native.since
 	}
+	x.Always = t.meeting != nil && at.at > t.meeting.Meet // so that it is known what has met
 	why := t.batch.Observe(&x)
 	gap := why == counter.Adds && x.Before > 0 && at.at-x.Before > gapScrapes*int64(t.scrape)
 	if gap && x.Count > 0 && t.apart && !t.old {
