@@ -3,6 +3,8 @@ package slo
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -226,6 +228,43 @@ func (s *SLO) PromStream() string {
 	}
 	sum := sha256.Sum256([]byte(text))
 	return fmt.Sprintf("%s %x", i.PromSource, sum[:8])
+}
+
+// PromServerStream names what one of several servers of a source observes for an SLO, by the stream of the SLO.
+func PromServerStream(stream, server string) string { return stream + "\n#" + server }
+
+// PromGroupStream names what is observed of the groups of an SLO with these values of attributes: from one of several
+// servers, say, each of which has its region.
+func PromGroupStream(stream string, values map[string]string) string {
+	text := strings.Builder{}
+	text.WriteString(stream + "\n")
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		text.WriteString(strconv.Quote(name) + strconv.Quote(values[name]))
+	}
+	return text.String()
+}
+
+// PromStreamOf takes the name of a stream apart. Values are nil of others than those of PromGroupStream.
+func PromStreamOf(name string) (stream string, values map[string]string) {
+	stream, part, _ := strings.Cut(name, "\n")
+	for part != "" {
+		var pair [2]string
+		for i := range pair {
+			quoted, err := strconv.QuotedPrefix(part)
+			if err == nil {
+				part = part[len(quoted):]
+				pair[i], err = strconv.Unquote(quoted)
+			}
+			if err != nil {
+				return stream, nil
+			}
+		}
+		if values == nil {
+			values = map[string]string{}
+		}
+		values[pair[0]] = pair[1]
+	}
+	return stream, values
 }
 
 // PromService is the service of the events that a source of counters makes for an SLO, whose type is its name. No event

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -388,9 +389,9 @@ func (e *era) addBackfill(from, to int64) {
 	}
 }
 
-// observed reports whether the indicator's events of [from, to) were seen: since
-// its era began the engine was up, and what lies before was backfilled.
-func (f *Fold) observed(ind *indicator, from, to int64) bool {
+// observed reports whether the events of [from, to) of the indicator's group were seen: since its era began the engine
+// was up, and what lies before was backfilled.
+func (f *Fold) observed(ind *indicator, g *group, from, to int64) bool {
 	e := ind.era
 	if from < e.since {
 		if !covers(e.spans, from, min(to, e.since)) {
@@ -398,7 +399,7 @@ func (f *Fold) observed(ind *indicator, from, to int64) bool {
 		}
 		from = e.since
 	}
-	return from >= to || covers(f.upOf(e), from, to)
+	return from >= to || covers(f.upOfGroup(ind, g), from, to)
 }
 
 // The rest is the observation of indicators that a source counts, such as counters that are read from Prometheus. The
@@ -409,27 +410,42 @@ func (f *Fold) observed(ind *indicator, from, to int64) bool {
 // meanwhile is counted yet, so that windows up to now are taken to end with the last reading.
 const maxTail = 2 * time.Minute
 
+// maxGroupStreams bounds what is known of one stream by groups.
+const maxGroupStreams = 256
+
 // stream is what a source observed, in Unix nanoseconds.
 type stream struct {
 	spans []upSpan
 	eras  []*era // of its indicators
+
+	// A source of several servers observes those groups earlier that have all of their events from few of them: see
+	// slo.PromGroupStream.
+	groups []*stream
+	values map[string]string // of one of them
 }
 
 // Observe says that a source read everything that happened from one time to another, in Unix nanoseconds. What it read
 // of the time before an indicator began counts as backfilled. It changes nothing if no indicator has the source.
 func (f *Fold) Observe(source string, from, to int64) {
-	s := f.streams[source]
-	if from = max(from, f.known); s == nil || from >= to {
+	base, values := slo.PromStreamOf(source)
+	of := f.streams[base]
+	if from = max(from, f.known); of == nil || from >= to {
 		return
 	}
 	f.clock++
-	for _, e := range s.eras {
-		if from < e.since {
+	for _, e := range of.eras {
+		if source == base && from < e.since {
 			e.addBackfill(from, to)
 		}
 		if ss := e.slices; ss != nil {
 			ss.stale(from/ss.per, to/ss.per+1) // some may have been closed without having been observed
 		}
+	}
+	s := f.streams[source]
+	if s == nil {
+		s = &stream{values: values}
+		f.streams[source] = s
+		f.setGroupStreams()
 	}
 	if n := len(s.spans) - 1; n >= 0 && s.spans[n].from <= from && from <= s.spans[n].to {
 		s.spans[n].to = max(s.spans[n].to, to) // it goes on
@@ -439,6 +455,14 @@ func (f *Fold) Observe(source string, from, to int64) {
 	if over := len(s.spans) - maxBackfills; over > 0 {
 		s.spans = slices.Delete(s.spans, 0, over)
 	}
+}
+
+// Observed lists what a source observed.
+func (f *Fold) Observed(source string) []slo.Span {
+	if s := f.streams[source]; s != nil {
+		return spanList(s.spans)
+	}
+	return nil
 }
 
 // ObservedUntil is the end of what a source observed last; zero if nothing was, or no indicator has the source. A
@@ -469,7 +493,77 @@ func (f *Fold) setStreams() {
 			}
 		}
 	}
-	maps.DeleteFunc(f.streams, func(source string, _ *stream) bool { return !used[source] })
+	maps.DeleteFunc(f.streams, func(source string, _ *stream) bool {
+		base, _ := slo.PromStreamOf(source)
+		return !used[base]
+	})
+	f.setGroupStreams()
+}
+
+// setGroupStreams tells streams which groups they know apart. Beyond the bound, those that ended first are forgotten.
+func (f *Fold) setGroupStreams() {
+	for _, s := range f.streams {
+		s.groups = nil
+	}
+	for _, name := range sortedKeys(f.streams) {
+		base, values := slo.PromStreamOf(name)
+		to, s := f.streams[base], f.streams[name]
+		if values == nil || to == nil {
+			continue
+		}
+		if s.values = values; len(to.groups) < maxGroupStreams {
+			to.groups = append(to.groups, s)
+			continue
+		}
+		end := func(s *stream) int64 {
+			if n := len(s.spans); n > 0 {
+				return s.spans[n-1].to
+			}
+			return math.MaxInt64 // it is new
+		}
+		oldest := 0
+		for i := range to.groups {
+			if end(to.groups[i]) < end(to.groups[oldest]) {
+				oldest = i
+			}
+		}
+		maps.DeleteFunc(f.streams, func(_ string, x *stream) bool { return x == to.groups[oldest] })
+		to.groups[oldest] = s
+	}
+}
+
+// groupStream is what the source of an indicator observed of a group alone; nil if nothing tells it from others.
+func (f *Fold) groupStream(ind *indicator, g *group) *stream {
+	s := f.streams[ind.era.source]
+	if s == nil || g == nil || g == ind.dropped {
+		return nil
+	}
+	i := slices.IndexFunc(s.groups, func(s *stream) bool {
+		for name, value := range s.values {
+			if at := slices.Index(ind.spec.GroupBy, name); at < 0 || g.values[at] != value {
+				return false
+			}
+		}
+		return true
+	})
+	if i < 0 {
+		return nil
+	}
+	return s.groups[i]
+}
+
+// upOfGroup is upOf for a group.
+func (f *Fold) upOfGroup(ind *indicator, g *group) []upSpan {
+	if s := f.groupStream(ind, g); s != nil {
+		return s.spans
+	}
+	return f.upOf(ind.era)
+}
+
+// byGroup reports whether the groups of an indicator were observed at different times.
+func (f *Fold) byGroup(ind *indicator) bool {
+	s := f.streams[ind.era.source]
+	return s != nil && len(s.groups) > 0
 }
 
 // until are spans between two times.
@@ -493,12 +587,25 @@ func (f *Fold) upOf(e *era) []upSpan {
 	return nil
 }
 
-// shares are the parts of spans in which the indicators of an era with a source were observed; nil for an era without.
-func (f *Fold) shares(e *era, now time.Time, spans, extra []slo.Span) []float64 {
+// shares are the parts of spans in which a group of an indicator with a source was observed; nil for one without. seen
+// are those of the indicator's groups before.
+func (f *Fold) shares(ind *indicator, g *group, now time.Time, spans, extra []slo.Span,
+	seen map[*stream][]float64) []float64 {
+	e := ind.era
 	if e.source == "" {
 		return nil
 	}
-	up := until(f.upOf(e), e.since, nanos(now))
+	of := f.groupStream(ind, g)
+	if out := seen[of]; out != nil {
+		return out
+	}
+	out := f.sharesOf(e, f.upOfGroup(ind, g), now, spans, extra)
+	seen[of] = out
+	return out
+}
+
+func (f *Fold) sharesOf(e *era, up []upSpan, now time.Time, spans, extra []slo.Span) []float64 {
+	up = until(up, e.since, nanos(now))
 	if n := len(up) - 1; n >= 0 && nanos(now)-up[n].to <= int64(maxTail) {
 		up[n].to = nanos(now)
 	}

@@ -107,6 +107,7 @@ func (f *Fold) groupSums(r Request) ([]Group, []Era) {
 	lists := make([][]uint64, 0, spans)
 	totals := make([]uint64, 0, bins)
 	eras := make([]Era, 0, len(f.inds))
+	shares := map[*stream][]float64{}
 	for _, ind := range f.inds {
 		sums := sliced[ind.slices]
 		if ind.slices == nil {
@@ -120,7 +121,7 @@ func (f *Fold) groupSums(r Request) ([]Group, []Era) {
 		loss := ind.loss(sums)
 		era := Era{Indicator: ind.spec.ID, Generation: ind.gen, Since: unix(ind.era.since),
 			Backfilled: ind.era.list(f.kept), Loss: loss}
-		observed := f.shares(ind.era, r.Now, r.Spans, r.Extra[ind.spec.ID])
+		clear(shares)
 		eras = append(eras, era)
 		for i, g := range ind.sorted {
 			at := int(g.col)
@@ -149,7 +150,8 @@ func (f *Fold) groupSums(r Request) ([]Group, []Era) {
 				Indicator: ind.spec, Values: slices.Clone(g.values),
 				Generation: era.Generation, Since: era.Since, Backfilled: era.Backfilled, LastEvent: unix(g.last),
 				Total: totals[total:len(totals):len(totals)], Old: slices.Clone(g.old), Spans: lists[list:len(lists):len(lists)],
-				Excess: excess, Moved: f.moved(&r, g, ring), Loss: loss, Observed: observed,
+				Excess: excess, Moved: f.moved(&r, g, ring), Loss: loss,
+				Observed: f.shares(ind, g, r.Now, r.Spans, r.Extra[ind.spec.ID], shares),
 			})
 		}
 	}

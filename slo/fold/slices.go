@@ -121,11 +121,12 @@ func (f *Fold) closeSlices(s *sliceStore, rec int64) {
 	}
 	for ; s.next < open; s.next++ {
 		for _, ind := range s.inds {
-			if !f.judges(s, ind, s.next) {
+			judged := f.judges(s, ind, nil, s.next)
+			if !judged && !f.byGroup(ind) {
 				continue
 			}
 			for _, g := range ind.sorted {
-				if g.from <= s.next*s.per {
+				if g.from <= s.next*s.per && (judged || f.judges(s, ind, g, s.next)) {
 					var sums [sliceSums]uint64
 					s.judge(ind, g, s.next, sums[:])
 					addSums(g.total, sums[:])
@@ -135,14 +136,14 @@ func (f *Fold) closeSlices(s *sliceStore, rec int64) {
 	}
 }
 
-// judges reports whether a closed slice counts for the indicator: it lies inside
-// the open hours and its events were seen.
+// judges reports whether a closed slice counts for a group of the indicator, or for all of them if that is nil: it lies
+// inside the open hours and its events were seen.
 //
 // A slice that was observed in part is not judged: an empty one would look bad, and one with half of its events
 // could look either way.
-func (f *Fold) judges(s *sliceStore, ind *indicator, number int64) bool {
+func (f *Fold) judges(s *sliceStore, ind *indicator, g *group, number int64) bool {
 	from := number * s.per
-	return f.observed(ind, from, from+s.per) && s.inside(ind, number, 1)
+	return f.observed(ind, g, from, from+s.per) && s.inside(ind, number, 1)
 }
 
 // inside reports whether n slices from a number on lie within the open hours of an indicator.
@@ -205,13 +206,15 @@ func (f *Fold) addSlices(s *sliceStore, ind *indicator, groups []*group, from, t
 	if from >= to || len(groups) == 0 {
 		return
 	}
-	whole := s.inside(ind, from, to-from) && f.observed(ind, from*s.per, to*s.per)
+	byGroup := f.byGroup(ind)
+	whole := s.inside(ind, from, to-from) && f.observed(ind, nil, from*s.per, to*s.per)
 	for n := from; n < to; n++ {
-		if !whole && !f.judges(s, ind, n) {
+		judged := whole || f.judges(s, ind, nil, n)
+		if !judged && !byGroup {
 			continue
 		}
 		for i, g := range groups {
-			if g.from <= n*s.per {
+			if g.from <= n*s.per && (judged || f.judges(s, ind, g, n)) {
 				s.judge(ind, g, n, acc[at(i, g):])
 			}
 		}

@@ -396,6 +396,7 @@ func (f *Fold) restore(x *restoring) error {
 	}
 	f.cfg, f.cfgText, f.inds = c.cfg, c.text, c.inds
 	maps.Copy(f.streams, x.streams)
+	f.setGroupStreams()
 	if err := f.readState(x); err != nil {
 		return err
 	}

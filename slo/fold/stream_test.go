@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -121,6 +122,57 @@ func TestLostStreams(t *testing.T) {
 	require.NoError(t, g.RestoreLost(partStreams))
 	require.NoError(t, g.FinishRestore())
 	require.Equal(t, []float64{0}, shareOf(t, g, "shop/read", t0.Add(time.Minute), time.Minute))
+}
+
+// Groups that one of several servers has alone are observed when it is, and others when all servers are.
+func TestGroupsOfServers(t *testing.T) {
+	ind := read("a")
+	ind.GroupBy = []string{"region", "route"}
+	sliced := ind
+	sliced.ID, sliced.Slice = "shop/minutes", &Slice{Per: time.Minute, Target: 0.9}
+	f := newFold(t, config(ind, sliced), t0)
+	at := func(minutes int) time.Time { return t0.Add(time.Duration(minutes) * time.Minute) }
+	now := at(20)
+	tick(f, t0, now)
+	observe := func(stream string, from, to int) { f.Observe(stream, at(from).UnixNano(), at(to).UnixNano()) }
+	of := func(region string) string { return slo.PromGroupStream("a", map[string]string{"region": region}) }
+	odd := "\n#\"\xff\x00"
+	for _, region := range []string{"eu", odd, "alone"} {
+		for i := range 20 {
+			require.NoError(t, tryApply(f, now, Live, shop(at(i), "region", region, "route", "/")))
+		}
+	}
+	observe(of("eu"), 0, 20)
+	observe(of(odd), 0, 10)
+	observe("a", 0, 5)
+	observe(slo.PromServerStream("a", "key"), 0, 20)
+	observe("b", 0, 20)
+	observe(slo.PromGroupStream("b", map[string]string{"region": "eu"}), 0, 20)
+	check := func() {
+		t.Helper()
+		for region, want := range map[string]float64{"eu": 1, odd: 0.5, "alone": 0.25} {
+			for _, g := range f.Sums(Request{Now: now, Spans: []slo.Span{{From: t0, To: now}}}).Groups {
+				if g.Values[0] != region {
+					continue
+				}
+				require.Equal(t, []float64{want}, g.Observed, "%q", region)
+				if g.Indicator.Slice != nil {
+					require.EqualValues(t, min(18, 20*want), g.Spans[0][SliceGood], "%q", region)
+				}
+			}
+		}
+		require.Equal(t, []slo.Span{{From: t0, To: now}}, f.Observed(slo.PromServerStream("a", "key")))
+	}
+	check()
+	f = restored(t, stored(f))
+	check()
+	require.NoError(t, f.SetConfig(config(read("b")), now.UnixNano()))
+	require.Empty(t, f.Observed(of("eu")))
+	for i := range 2 * maxGroupStreams {
+		f.Observe(slo.PromGroupStream("b", map[string]string{"region": fmt.Sprint(i)}), int64(i)+t0.UnixNano(), int64(i)+at(1).UnixNano())
+	}
+	require.Len(t, f.streams, maxGroupStreams+1)
+	require.NotEmpty(t, f.Observed(slo.PromGroupStream("b", map[string]string{"region": fmt.Sprint(2*maxGroupStreams - 1)})))
 }
 
 // Slices are judged where the source observed them, also if it did so after they were closed and summed, and never where

@@ -215,6 +215,7 @@ func (b *builder) parts() (p parts, err error) {
 		Config: &b.config, Engine: p.storage.engine, Positions: p.storage.positions, Limiter: p.intake.rates.Limiter,
 		Redact: p.intake.redaction, Specs: b.specs, Save: p.storage.deadLetters.Save, Filter: p.intake.filter, Set: b.set,
 		Clients: b.kafka, Log: b.Log, Counters: p.storage.counters, Observed: p.storage.observedUntil,
+		Spans:    p.storage.observedSpans,
 		SeeRules: p.alerts.machine.SeeRules,
 	})
 	p.deadLetters, err = b.deadLetters(&p)

@@ -21,6 +21,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/trace"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/traces"
 )
@@ -131,6 +132,12 @@ func standBy(ctx context.Context, dir string, log *slog.Logger) (io.Closer, erro
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// observedSpans is what a source of counters observed.
+func (s *storage) observedSpans(ctx context.Context, stream string) (spans []slo.Span, err error) {
+	err = s.engine.Do(ctx, func() { spans = s.fold.Observed(stream) })
+	return spans, err
 }
 
 // observedUntil is the end of what a source of counters observed last.

@@ -21,7 +21,7 @@ type Bucket struct {
 
 // BucketOf takes a selector apart. ok is false if it selects no single bucket.
 func BucketOf(selector string) (b Bucket, ok bool) {
-	s, err := newSelector(selector)
+	s, err := newSelector(selector, nil)
 	if err != nil {
 		return b, false
 	}
@@ -73,7 +73,7 @@ func (b Bucket) Among(bounds []string) *BoundError {
 
 // checkBound tells a bucket that does not exist from one that has no sample: without it, all would be bad.
 func (s *Source) checkBound(ctx context.Context, p *plan, at time.Time) error {
-	b, ok := BucketOf(p.Part)
+	b, ok := BucketOf(p.part.ask)
 	if !ok {
 		return nil
 	}

@@ -131,7 +131,7 @@ type delta struct {
 
 // Compare reads the samples in pieces. It keeps one entry for each series, and one for each first value.
 func Compare(ctx context.Context, c *Comparison) (*Compared, error) {
-	p, err := newPlan(Unit{Total: c.Total, Part: c.Part}, 0)
+	p, err := newPlan(Unit{Total: c.Total, Part: c.Part}, 0, nil)
 	if err != nil {
 		return nil, err
 	}

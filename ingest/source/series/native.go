@@ -132,14 +132,14 @@ func rated(e parser.Expr) string {
 // newReceivedPlan makes the plan of a unit whose samples are written to a Receiver.
 func newReceivedPlan(u Unit) (*plan, error) {
 	if u.Form == Counters {
-		return newPlan(u, 0)
+		return newPlan(u, 0, nil)
 	}
 	native, err := newSpan(u.Total, u.Part)
 	if err != nil {
 		return nil, fmt.Errorf("query %s: %w", u.Total+u.Part, err)
 	}
 	p := &plan{Unit: u, class: xxh3.HashString128(u.Stream), native: &native, inside: true}
-	p.total, err = newSelector(native.selector)
+	p.total, err = newSelector(native.selector, nil)
 	p.part = p.total
 	return p, err
 }

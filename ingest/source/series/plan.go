@@ -24,6 +24,9 @@ type Unit struct {
 	Every  time.Duration      // how often queries are evaluated
 	Holds  func(float64) bool // of a Gauge: whether a sample is good
 	SLOs   []SLO
+
+	// Of one of several servers: the stream of all of them, and that of the groups that the server has.
+	base, groups string
 }
 
 // SLO is how the events of one SLO look.
@@ -74,32 +77,45 @@ func (p *plan) pair() string {
 
 // selector is a parsed selector of series.
 type selector struct {
-	text     string
-	key      counter.Key
-	matchers []*labels.Matcher
+	ask       string // what the server is asked, which does not know its external labels
+	key       counter.Key
+	matchers  []*labels.Matcher
+	elsewhere bool // other servers have its series
 }
 
-func newPlan(u Unit, window time.Duration) (*plan, error) {
+func newPlan(u Unit, window time.Duration, external seriesLabels) (*plan, error) {
 	p := &plan{Unit: u, class: xxh3.HashString128(u.Stream)}
 	if u.Form != Counters {
 		return p, p.weigh(window)
 	}
 	var err error
-	if p.total, err = newSelector(u.Total); err != nil {
+	if p.total, err = newSelector(u.Total, external); err != nil {
 		return nil, err
 	}
-	if p.part, err = newSelector(u.Part); err != nil {
+	if p.part, err = newSelector(u.Part, external); err != nil {
 		return nil, err
 	}
 	p.inside = p.total.name() != "" && p.total.contains(&p.part)
 	return p, nil
 }
 
-func newSelector(text string) (selector, error) {
-	s := selector{text: text, key: xxh3.HashString128(text)}
+// newSelector reads a selector of the series of a server with external labels.
+func newSelector(text string, external seriesLabels) (selector, error) {
+	s := selector{ask: text, key: xxh3.HashString128(text)}
 	var err error
 	if s.matchers, err = parser.NewParser(parser.Options{}).ParseMetricSelector(text); err != nil {
 		return s, fmt.Errorf("selector %s: %w", text, err)
+	}
+	var ask []string
+	for _, m := range s.matchers {
+		if value := external.get(m.Name); value == "" {
+			ask = append(ask, m.String())
+		} else if !m.Matches(value) {
+			s.elsewhere = true
+		}
+	}
+	if len(ask) < len(s.matchers) {
+		s.ask = "{" + strings.Join(ask, ",") + "}"
 	}
 	return s, nil
 }
@@ -173,7 +189,7 @@ func (l seriesLabels) hash(h *xxh3.Hasher) (series uint64, target counter.Key) {
 func Relabel(units []Unit) (names []string, expr string, err error) {
 	var all []selector
 	for _, u := range units {
-		p, err := newPlan(u, 0)
+		p, err := newPlan(u, 0, nil)
 		if err != nil {
 			return nil, "", err
 		}

@@ -12,6 +12,7 @@ import (
 // Progress is how far a unit is read, and what was found on the way since the Source or Receiver began.
 type Progress struct {
 	Unit
+	Server  string    // its URL, of several servers
 	Began   time.Time // where this Source began to read; zero: it has not yet
 	Until   time.Time // everything before was read
 	Samples uint64

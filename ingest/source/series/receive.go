@@ -614,7 +614,7 @@ func (r *Receiver) missing(now time.Time) {
 	r.o.Intake.Works(source.TroubleConnection, "")
 	for _, u := range r.units {
 		if now.Sub(u.came) >= max(silence, 3*r.scrape) {
-			r.o.Intake.Fails(source.TroubleTopic, u.plan.pair(), "no series has a sample", "no series of "+u.plan.total.text+
+			r.o.Intake.Fails(source.TroubleTopic, u.plan.pair(), "no series has a sample", "no series of "+u.plan.total.ask+
 				" has been received: its SLOs are not observed")
 		} else {
 			r.o.Intake.Works(source.TroubleTopic, u.plan.pair())

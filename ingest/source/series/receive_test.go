@@ -216,7 +216,7 @@ func TestReceiveTwoCounters(t *testing.T) {
 }
 
 func newPlanOf(t testing.TB, u Unit) *plan {
-	p, err := newPlan(u, 0)
+	p, err := newPlan(u, 0, nil)
 	require.NoError(t, err)
 	return p
 }

@@ -45,7 +45,8 @@ func (r *Rules) Sent(of map[string]string) (map[string]string, error) {
 // maxRules bounds the rules of one Prometheus that are known.
 const maxRules = 100_000
 
-// WatchRules hands out the alerting rules of the Prometheus again and again, until ctx ends. Those that cannot be
+// WatchRules hands out the alerting rules of the Prometheus again and again, until ctx ends; nil: it does not answer.
+// Those that cannot be
 // theirs are left out, by want.
 func (s *Source) WatchRules(ctx context.Context, want func(*Rule) bool, seen func(*Rules)) {
 	c := client{url: s.client.url, http: s.client.http}
@@ -57,9 +58,11 @@ func (s *Source) WatchRules(ctx context.Context, want func(*Rule) bool, seen fun
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			s.o.Intake.Fails(source.TroubleTopic, "alerting rules", "the rules of the Prometheus are unknown", err.Error())
+			s.o.Intake.Fails(source.TroubleTopic, s.named("alerting rules"), "the rules of the Prometheus are unknown",
+				err.Error())
+			seen(nil)
 		default:
-			s.o.Intake.Works(source.TroubleTopic, "alerting rules")
+			s.o.Intake.Works(source.TroubleTopic, s.named("alerting rules"))
 			seen(r)
 		}
 		select {
@@ -108,20 +111,41 @@ func (c *client) rules(ctx context.Context, want func(*Rule) bool) (*Rules, erro
 	return out, nil
 }
 
+// serverConfig is what matters of the configuration of a Prometheus.
+type serverConfig struct {
+	Global struct {
+		External map[string]string `yaml:"external_labels"`
+	}
+	Alerting struct {
+		Relabel []*relabel.Config `yaml:"alert_relabel_configs"`
+	}
+}
+
+func (c *client) config(ctx context.Context, into *serverConfig) error {
+	v, err := c.get(ctx, "/api/v1/status/config")
+	if err == nil {
+		err = yaml.Unmarshal(v.GetStringBytes("data", "yaml"), into)
+	}
+	return err
+}
+
+// external asks for the external labels of the server.
+func (c *client) external(ctx context.Context) (map[string]string, error) {
+	var config serverConfig
+	if err := c.config(ctx, &config); err != nil {
+		return nil, err
+	}
+	out := config.Global.External
+	if out == nil {
+		out = map[string]string{}
+	}
+	return out, nil
+}
+
 // sent reads what the Prometheus does with the labels of alerts that it sends.
 func (c *client) sent(ctx context.Context) (func(map[string]string) map[string]string, error) {
-	v, err := c.get(ctx, "/api/v1/status/config")
-	var config struct {
-		Global struct {
-			External map[string]string `yaml:"external_labels"`
-		}
-		Alerting struct {
-			Relabel []*relabel.Config `yaml:"alert_relabel_configs"`
-		}
-	}
-	if err == nil {
-		err = yaml.Unmarshal(v.GetStringBytes("data", "yaml"), &config)
-	}
+	var config serverConfig
+	err := c.config(ctx, &config)
 	for _, r := range config.Alerting.Relabel {
 		if err == nil {
 			err = r.Validate(model.UTF8Validation)

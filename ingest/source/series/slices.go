@@ -129,6 +129,7 @@ func (s *Source) evaluate(ctx context.Context, p *plan, from, to time.Time) (end
 		}
 		bytes, err := s.client.evaluate(ctx, query, (first+1)*every, (first+count)*every, every, func(one *oneSeries) {
 			samples += len(one.points)
+			one.labels = one.labels.with(s.external)
 			for _, sample := range one.points {
 				number := sample.at/every - 1
 				if number < first || number >= first+count {
@@ -175,7 +176,7 @@ func (s *Source) evaluate(ctx context.Context, p *plan, from, to time.Time) (end
 	if begin == 0 {
 		observed.From = from.UnixNano()
 	}
-	if err := s.store(ctx, p, observed, samples, size); err != nil {
+	if err := s.store(ctx, p, []counter.Observation{observed}, time.Unix(0, observed.To), samples, size); err != nil {
 		return from, err
 	}
 	return time.Unix(0, observed.To), nil

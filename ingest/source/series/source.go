@@ -43,6 +43,8 @@ type Options struct {
 
 	Engine   Engine
 	Counters *counter.Table
+	// Spans is what was observed of a stream, rising. Only Servers needs it.
+	Spans func(ctx context.Context, stream string) ([]counter.Observation, error)
 	// Until is the end of what was observed last of a stream; zero: nothing was.
 	Until func(ctx context.Context, stream string) (time.Time, error)
 
@@ -63,6 +65,14 @@ type Source struct {
 	plans  map[string]*plan // by stream
 	tally
 	book
+
+	// The rest is of one of several servers.
+	all      *Servers // nil: it is the only one
+	server   Server
+	external seriesLabels
+	learned  bool      // external is known
+	asked    time.Time // for the labels
+	inLog    bool      // the labels are
 }
 
 const (
@@ -95,22 +105,26 @@ func (s *Source) Run(ctx context.Context) error {
 // Round reads all units up to now.
 func (s *Source) Round(ctx context.Context) {
 	failed := map[source.Kind]bool{}
+	if !s.learn(ctx) {
+		return
+	}
 	limit := s.o.Intake.Now().Add(s.o.Interval) // of what is read of the past
-	units := s.o.Units()
+	units := s.units()
 	s.list(units)
 	for stream, p := range s.plans { // of units that the spec has no more
 		if !slices.ContainsFunc(units, func(u Unit) bool { return u.Stream == stream }) {
-			s.o.Intake.Works(source.TroubleTopic, p.pair())
+			s.o.Intake.Works(source.TroubleTopic, s.named(p.pair()))
 			delete(s.plans, stream)
 			s.forget(stream)
 		}
 	}
 	for _, u := range units {
 		p := s.plans[u.Stream]
-		if p == nil || p.Every != u.Every || !slices.EqualFunc(p.SLOs, u.SLOs, func(a, b SLO) bool { return a.equal(&b) }) {
+		if p == nil || p.Every != u.Every || p.groups != u.groups ||
+			!slices.EqualFunc(p.SLOs, u.SLOs, func(a, b SLO) bool { return a.equal(&b) }) {
 			var err error
-			if p, err = newPlan(u, s.o.Window()); err != nil {
-				s.o.Intake.Fails(source.TroubleTopic, u.Total, "a selector cannot be read", err.Error())
+			if p, err = newPlan(u, s.o.Window(), s.external); err != nil {
+				s.o.Intake.Fails(source.TroubleTopic, s.named(u.Total), "a selector cannot be read", err.Error())
 				continue
 			}
 			s.plans[u.Stream] = p
@@ -128,7 +142,7 @@ func (s *Source) Round(ctx context.Context) {
 	}
 	for _, kind := range []source.Kind{source.TroubleConnection, source.TroubleCredentials, source.TroubleEngine} {
 		if !failed[kind] {
-			s.o.Intake.Works(kind, "")
+			s.o.Intake.Works(kind, s.named(""))
 		}
 	}
 }
@@ -145,32 +159,32 @@ func (s *Source) report(p *plan, err error) source.Kind {
 	case errors.Is(err, errEarly):
 		return ""
 	case err == nil && s.left == "":
-		s.o.Intake.Works(source.TroubleTopic, p.pair())
+		s.o.Intake.Works(source.TroubleTopic, s.named(p.pair()))
 		return ""
 	case err == nil:
-		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "a part of the samples is not counted", s.left)
+		s.o.Intake.Fails(source.TroubleTopic, s.named(p.pair()), "a part of the samples is not counted", s.left)
 		return source.TroubleTopic
 	case errors.Is(err, errNoSeries):
-		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "no series has a sample", "no series of "+
+		s.o.Intake.Fails(source.TroubleTopic, s.named(p.pair()), "no series has a sample", "no series of "+
 			cmp.Or(p.Total, p.Part)+" has a sample: its SLOs are not observed")
 		return source.TroubleTopic
 	case errors.Is(err, errTooMany), errors.Is(err, errTooLarge):
-		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "an answer of the Prometheus is too large", err.Error())
+		s.o.Intake.Fails(source.TroubleTopic, s.named(p.pair()), "an answer of the Prometheus is too large", err.Error())
 		return source.TroubleTopic
 	case errors.As(err, &bound):
-		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "a threshold is no bound of the histogram", err.Error())
+		s.o.Intake.Fails(source.TroubleTopic, s.named(p.pair()), "a threshold is no bound of the histogram", err.Error())
 		return source.TroubleTopic
 	case errors.As(err, &busy):
-		s.o.Intake.Fails(source.TroubleEngine, "", busy.Code, err.Error())
+		s.o.Intake.Fails(source.TroubleEngine, s.named(""), busy.Code, err.Error())
 		return source.TroubleEngine
 	case errors.As(err, &answer) && (answer.status == http.StatusUnauthorized || answer.status == http.StatusForbidden):
-		s.o.Intake.Fails(source.TroubleCredentials, "", "the Prometheus refuses the credentials", err.Error())
+		s.o.Intake.Fails(source.TroubleCredentials, s.named(""), "the Prometheus refuses the credentials", err.Error())
 		return source.TroubleCredentials
 	case errors.As(err, &answer) && answer.ofQuery():
-		s.o.Intake.Fails(source.TroubleTopic, p.pair(), "the Prometheus refuses a query", err.Error())
+		s.o.Intake.Fails(source.TroubleTopic, s.named(p.pair()), "the Prometheus refuses a query", err.Error())
 		return source.TroubleTopic
 	}
-	s.o.Intake.Fails(source.TroubleConnection, "", "the Prometheus does not answer", err.Error())
+	s.o.Intake.Fails(source.TroubleConnection, s.named(""), "the Prometheus does not answer", err.Error())
 	return source.TroubleConnection
 }
 
@@ -180,6 +194,11 @@ func (s *Source) catchUp(ctx context.Context, p *plan, limit time.Time) error {
 	from, err := s.o.Until(ctx, p.Stream)
 	if err != nil {
 		return err
+	}
+	if from.IsZero() && s.all != nil { // before, others counted the SLO without this server
+		if from, err = s.o.Until(ctx, p.base); err != nil {
+			return err
+		}
 	}
 	known := !from.IsZero()
 	now := p.align(s.o.Intake.Now().Add(-scrapeDelay))
@@ -262,20 +281,31 @@ func (s *Source) read(ctx context.Context, p *plan, from, to time.Time) (reached
 func (s *Source) readCounters(ctx context.Context, p *plan, from, to time.Time) error {
 	s.begin()
 	samples, fresh, parts := 0, false, false
+	since := from.Add(-s.o.Scrape)
+	seen := newSampled(since, to, s.o.Scrape)
 	count := func(partToo, isPart bool) func(*oneSeries) {
 		return func(one *oneSeries) {
+			of := &p.total
+			if isPart {
+				of = &p.part
+			}
+			if one.labels = one.labels.with(s.external); s.all != nil && !of.matches(one.labels) {
+				return // a label of the series takes the place of an external one
+			}
 			samples += len(one.points)
-			fresh, parts = fresh || !isPart, parts || isPart
+			if parts = parts || isPart; !isPart {
+				fresh = true
+				seen.note(one.points)
+			}
 			s.count(p, one, partToo && p.part.matches(one.labels), isPart)
 		}
 	}
-	since := from.Add(-s.o.Scrape)
-	size, err := s.client.samples(ctx, p.Total, since, to, count(p.inside, false))
+	size, err := s.client.samples(ctx, p.total.ask, since, to, count(p.inside, false))
 	if err != nil {
 		return err
 	}
 	if !p.inside {
-		more, err := s.client.samples(ctx, p.Part, since, to, count(false, true))
+		more, err := s.client.samples(ctx, p.part.ask, since, to, count(false, true))
 		if size += more; err != nil {
 			return err
 		}
@@ -289,40 +319,91 @@ func (s *Source) readCounters(ctx context.Context, p *plan, from, to time.Time) 
 		}
 	}
 	s.rest()
-	err = s.store(ctx, p, counter.Observation{Source: p.Stream, From: from.UnixNano(), To: to.UnixNano()}, samples, size)
+	err = s.store(ctx, p, seen.spans(p.Stream, from, to), to, samples, size)
 	for gaps := s.gaps; err == nil && len(gaps) > 0; gaps = s.gaps {
-		err = s.countGaps(ctx, p, gaps, to)
+		err = s.countGaps(ctx, p, gaps)
 	}
 	return err
 }
 
+// sampled says in which times between two, as long as one between two scrapes, some series has a sample.
+type sampled struct {
+	since, width int64
+	has          []bool
+}
+
+func newSampled(since, to time.Time, scrape time.Duration) *sampled {
+	return &sampled{since.UnixNano(), int64(scrape), make([]bool, to.Sub(since)/scrape+1)}
+}
+
+func (s *sampled) note(points []point) {
+	for _, p := range points {
+		if i := (p.at - s.since) / s.width; i >= 0 && i < int64(len(s.has)) {
+			s.has[i] = true
+		}
+	}
+}
+
+// spans are the times without a gap in which a stream was observed.
+func (s *sampled) spans(stream string, from, to time.Time) (out []counter.Observation) {
+	first, end := from.UnixNano(), to.UnixNano()
+	last := int64(0)
+	for i := range int64(len(s.has)) {
+		switch at := s.since + i*s.width; {
+		case !s.has[i]:
+			continue
+		case i-last > gapScrapes || len(out) == 0 && i > gapScrapes:
+			out = append(out, counter.Observation{Source: stream, From: max(at, first)})
+		case len(out) == 0:
+			out = append(out, counter.Observation{Source: stream, From: first})
+		}
+		last = i
+		out[len(out)-1].To = min(s.since+(i+1)*s.width, end)
+	}
+	if n := len(out) - 1; n >= 0 && int64(len(s.has))-1-last <= gapScrapes {
+		out[n].To = end
+	}
+	return slices.DeleteFunc(out, func(o counter.Observation) bool { return o.From >= o.To })
+}
+
 // countGaps counts what was added in gaps, and then the samples behind them.
-func (s *Source) countGaps(ctx context.Context, p *plan, gaps []gap, to time.Time) error {
+func (s *Source) countGaps(ctx context.Context, p *plan, gaps []gap) error {
 	s.addGaps(gaps)
-	if err := s.store(ctx, p, counter.Observation{To: to.UnixNano()}, 0, 0); err != nil {
+	if err := s.store(ctx, p, nil, time.Time{}, 0, 0); err != nil {
 		return err
 	}
 	s.addBehind(gaps)
-	return s.store(ctx, p, counter.Observation{To: to.UnixNano()}, 0, 0)
+	return s.store(ctx, p, nil, time.Time{}, 0, 0)
 }
 
-// store makes what was counted durable, with what was observed.
-func (s *Source) store(ctx context.Context, p *plan, o counter.Observation, samples, size int) error {
+// store makes what was counted durable, with what was observed of the time up to one that was read; zero: none was.
+func (s *Source) store(ctx context.Context, p *plan, observed []counter.Observation, to time.Time,
+	samples, size int) error {
 	if err := s.write(s.o.Intake.Now(), s.o.SizeLimits, s.o.Longest()); err != nil {
 		return err
 	}
-	if o.Source != "" {
+	for _, o := range observed {
 		s.batch.Observed(o)
-		s.note(p, o.To)
+	}
+	if !to.IsZero() {
+		s.note(p, to.UnixNano())
+	}
+	if s.all != nil {
+		s.all.mu.Lock()
+		defer s.all.mu.Unlock()
+		if err := s.beside(ctx, p, observed); err != nil {
+			return err
+		}
 	}
 	result, err := s.o.Engine.AdmitAt(ctx, &s.events, nil, nil, s.batch)
 	if err == nil {
 		err = s.o.Engine.CatchUp(ctx)
 	}
-	if err == nil && o.Source != "" {
-		s.noted(o.To)
+	if err == nil && !to.IsZero() {
+		s.noted(to.UnixNano())
 	}
 	if err == nil {
+		s.stored(observed)
 		s.o.Intake.Took(samples, size, result.Accepted, s.events.Rejected, s.of(p).Cut)
 		s.book.read(p.Stream, samples, s.of(p), s.left)
 	}

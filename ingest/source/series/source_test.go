@@ -216,7 +216,7 @@ func TestPartsInsideATotal(t *testing.T) {
 		{`a`, `b`, false},
 		{`{job="b"}`, `{job="b",code="500"}`, false},
 	} {
-		p, err := newPlan(Unit{Total: tt.total, Part: tt.part}, 0)
+		p, err := newPlan(Unit{Total: tt.total, Part: tt.part}, 0, nil)
 		require.NoError(t, err)
 		require.Equal(t, tt.inside, p.inside, "%s %s", tt.total, tt.part)
 	}
@@ -262,6 +262,9 @@ func TestGap(t *testing.T) {
 	r.round(t, 3604)
 	require.Equal(t, map[int64]int{1800: 100}, r.store.times)
 	require.Equal(t, 1, r.store.backfilled, "no alert goes by it")
+	seen := r.store.seen[len(r.store.seen)-1]
+	require.InDelta(t, 3600, time.Unix(0, seen.From).Sub(began).Seconds(), 15, "the gap is not observed")
+	require.Equal(t, at(3602).UnixNano(), seen.To)
 	r.prometheus.add(series, at(3615), 107)
 	r.prometheus.add(series, at(3900), 110)
 	r.prometheus.add(series, at(3915), 111)

@@ -56,9 +56,15 @@ func needPrometheus(t *testing.T) {
 // startPrometheus runs Debian's Prometheus on the data in a folder. It scrapes a target every second. more
 // are further settings: global ones, sections, and flags.
 func startPrometheus(t *testing.T, dir, target string, more ...string) string {
+	address := nettest.FreeAddress(t)
+	runPrometheus(t, dir, address, target, more...)
+	return address
+}
+
+// runPrometheus is startPrometheus at an address, where it may have run before.
+func runPrometheus(t *testing.T, dir, address, target string, more ...string) (kill func()) {
 	flags := more[min(2, len(more)):]
 	more = append(more[:len(more)-len(flags):len(more)-len(flags)], "", "")
-	address := nettest.FreeAddress(t)
 	config := e2etest.WriteFile(t, dir, "prometheus.yml", fmt.Sprintf("global: {scrape_interval: 1s%s}\nscrape_configs: [{"+
 		"job_name: web, static_configs: [{targets: [%q]}]}]\n%s", more[0], strings.TrimPrefix(target, "http://"), more[1]))
 	cmd := exec.Command("prometheus", append(flags, "--config.file", config, "--storage.tsdb.path",
@@ -67,11 +73,12 @@ func startPrometheus(t *testing.T, dir, target string, more ...string) string {
 	require.NoError(t, err)
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		log.Close()
 	})
+	t.Cleanup(kill)
 	testkit.Eventually(t, "Prometheus is ready", func() bool {
 		res, err := http.Get("http://" + address + "/-/ready")
 		if err != nil {
@@ -80,7 +87,7 @@ func startPrometheus(t *testing.T, dir, target string, more ...string) string {
 		res.Body.Close()
 		return res.StatusCode == http.StatusOK
 	})
-	return address
+	return kill
 }
 
 // behindPassword is the address of a proxy in front of a Prometheus.

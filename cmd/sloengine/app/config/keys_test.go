@@ -108,6 +108,7 @@ var keyEffects = map[string]string{
 	"cmd/sloengine/app/config TestRedactorOfSettings": `redact.attributes redact.types redact.action redact.pattern redact.replace redact.key_file`,
 	"cmd/sloengine/app/config TestDeadLetterOptions":  `dead_letters.dir dead_letters.retention dead_letters.clean dead_letters.timezone`,
 	"ingest/source/series TestCounters":               `sources.prometheus.interval sources.prometheus.scrape_interval`,
+	"ingest/source/series TestExternalLabels":         `sources.prometheus.external_labels`,
 	"ingest/source/series TestHistory":                `sources.prometheus.history`,
 	"ingest/source/series TestFailovers":              `sources.prometheus.ha.cluster sources.prometheus.ha.replica`,
 	"internal/e2e/brokers TestWritten":                `sources.prometheus.receive`,

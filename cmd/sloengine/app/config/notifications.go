@@ -63,7 +63,12 @@ type alertmanagerConfig struct {
 
 // httpServer is a server that is asked over HTTP, such as Prometheus or an Alertmanager.
 type httpServer struct {
-	URL             string           `yaml:"url"`
+	URL        string `yaml:"url"`
+	httpAccess `yaml:",inline"`
+}
+
+// httpAccess is how a server is reached.
+type httpAccess struct {
 	BasicAuth       *basicAuthConfig `yaml:"basic_auth"`
 	BearerTokenFile string           `yaml:"bearer_token_file" is:"file"`
 	BearerTokenEnv  string           `yaml:"bearer_token_env"` // name of an environment variable
@@ -197,15 +202,19 @@ func (a *httpServer) check(f *yamldoc.Decoder, path, example string) {
 	case a.URL == "":
 		f.Errorf(path+".url", "as in "+example, "missing")
 	default:
-		if err := notify.CheckURL(a.URL); err != nil {
-			f.Errorf(path+".url", "as in "+example, "%s", strings.TrimPrefix(err.Error(), "url: "))
-		}
+		checkServerURL(f, path+".url", a.URL, example)
 	}
 	a.checkAccess(f, path)
 }
 
+func checkServerURL(f *yamldoc.Decoder, path, url, example string) {
+	if err := notify.CheckURL(url); err != nil {
+		f.Errorf(path, "as in "+example, "%s", strings.TrimPrefix(err.Error(), "url: "))
+	}
+}
+
 // checkAccess checks everything but the URL.
-func (a *httpServer) checkAccess(f *yamldoc.Decoder, path string) {
+func (a *httpAccess) checkAccess(f *yamldoc.Decoder, path string) {
 	a.TLS.check(f, path+".tls")
 	checkSource(f, path+".bearer_token", a.BearerTokenFile, a.BearerTokenEnv, false)
 	if b := a.BasicAuth; b != nil {
@@ -253,7 +262,7 @@ func (a *alertmanagerConfig) peer() notify.Peer {
 }
 
 // client says how the server is reached. Files are read again for each request.
-func (a *httpServer) client() (c httpconfig.HTTPClientConfig) {
+func (a *httpAccess) client() (c httpconfig.HTTPClientConfig) {
 	c.EnableHTTP2 = true
 	c.ProxyFromEnvironment = true
 	c.TLSConfig = httpconfig.TLSConfig{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"reflect"
@@ -46,9 +47,13 @@ func (s *Source) kinds() []string {
 // PrometheusSource is a Prometheus whose series are read, or that writes them, for the SLOs with a `prometheus`
 // indicator.
 type PrometheusSource struct {
-	httpServer      `yaml:",inline"`
-	Receive         bool       `yaml:"receive"`
-	HA              *series.HA `yaml:"ha"`
+	// URL are the servers, each of which is read on its own.
+	URL        yamldoc.OneOrList[string] `yaml:"url"`
+	httpAccess `yaml:",inline"`
+	// ExternalLabels are those of servers that do not tell them, by URL.
+	ExternalLabels  map[string]map[string]string `yaml:"external_labels"`
+	Receive         bool                         `yaml:"receive"`
+	HA              *series.HA                   `yaml:"ha"`
 	series.Settings `yaml:",inline"`
 	Services        []string `yaml:"services"` // whose SLOs it reads; none: those of all services
 	// Alerts is who alerts; "": the rules if they are in the Prometheus, else the engine.
@@ -56,6 +61,9 @@ type PrometheusSource struct {
 }
 
 func (p *PrometheusSource) prefill(*Config) { p.Settings = series.Defaults() }
+
+// HasExternal reports whether series have the external labels of their servers.
+func (p *PrometheusSource) HasExternal() bool { return len(p.URL) > 1 || len(p.ExternalLabels) > 0 }
 
 // Client reads files with secrets again for each request.
 func (p *PrometheusSource) Client() (*http.Client, error) {
@@ -68,8 +76,9 @@ func (p *PrometheusSource) checkSource(f *yamldoc.Decoder, path string, another 
 	case !p.Receive && h != nil:
 		f.Errorf(path+".ha", "set receive, or select one replica in the indicators", "is for samples that are received")
 	case !p.Receive:
-		p.check(f, path, "http://prometheus.example:9090")
-	case !reflect.DeepEqual(p.httpServer, httpServer{}):
+		p.checkServers(f, path)
+		p.checkAccess(f, path)
+	case len(p.URL) > 0 || p.ExternalLabels != nil || !reflect.DeepEqual(p.httpAccess, httpAccess{}):
 		f.Errorf(path+".receive", "leave out url and its settings, or receive", "samples are received, or read from url")
 	case p.History != 0:
 		f.Errorf(path+".history", "leave it out", "nothing is read from a Prometheus that writes")
@@ -79,6 +88,57 @@ func (p *PrometheusSource) checkSource(f *yamldoc.Decoder, path string, another 
 		f.Errorf(path+".ha.replica", "as in {cluster: cluster, replica: __replica__}", "is the label of the cluster, too")
 	}
 }
+
+// checkServers checks the URLs, and that no two servers may scrape the same.
+func (p *PrometheusSource) checkServers(f *yamldoc.Decoder, path string) {
+	const example = "http://prometheus.example:9090"
+	switch {
+	case f.Broken(path + ".url"):
+		return
+	case len(p.URL) == 0 || len(p.URL) == 1 && p.URL[0] == "":
+		f.Errorf(path+".url", "as in "+example, "missing")
+		return
+	case len(p.URL) > series.MaxServers:
+		f.Errorf(path+".url", "write the others in another source, with services",
+			"has %d servers, and at most %d are read", len(p.URL), series.MaxServers)
+		return
+	case len(p.URL) == 1:
+		checkServerURL(f, path+".url", p.URL[0], example)
+	default:
+		for i, url := range p.URL {
+			if at := item(path+".url", i); slices.Contains(p.URL[:i], url) {
+				f.Errorf(at, "leave one of them out", "the server is there twice, and its events would count twice")
+			} else {
+				checkServerURL(f, at, url, example)
+			}
+		}
+	}
+	urls := slices.Sorted(maps.Keys(p.ExternalLabels))
+	for i, url := range urls {
+		at := path + ".external_labels." + url
+		if !slices.Contains(p.URL, url) {
+			f.Errorf(at, "write it as in url", "is no server of the source")
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.ExternalLabels[url])) {
+			switch value := p.ExternalLabels[url][name]; {
+			case !labelName.MatchString(name) || name == "__name__":
+				f.Errorf(at+"."+name, "letters, digits and underscore, as in prometheus.yml",
+					"%q is not a name for an external label", name)
+			case len(value) > maxExternal:
+				f.Errorf(at+"."+name, "", "has %d bytes, and at most %d are a group", len(value), maxExternal)
+			}
+		}
+		for _, other := range urls[:i] {
+			if series.SameServers(p.ExternalLabels[url], p.ExternalLabels[other]) {
+				f.Errorf(at, "give each server its own, or let replicas write to a source with receive and ha",
+					"are those of %s, whose events would count twice", other)
+			}
+		}
+	}
+}
+
+// maxExternal bounds the value of an external label: that of an attribute of an event.
+const maxExternal = 1024
 
 // Receiver is the source that samples are written to; nil: there is none.
 func Receiver(sources []Source) *Source {

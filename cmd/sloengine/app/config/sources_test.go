@@ -80,20 +80,20 @@ sources:
 func TestPrometheusClient(t *testing.T) {
 	t.Setenv("SLO_TEST_SECRET", "x")
 	dir := t.TempDir()
-	server := httpServer{URL: "https://prometheus", BasicAuth: &basicAuthConfig{Username: "a", PasswordEnv: "SLO_TEST_SECRET"},
+	server := httpAccess{BasicAuth: &basicAuthConfig{Username: "a", PasswordEnv: "SLO_TEST_SECRET"},
 		TLS: tlsConfig{CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name", Insecure: true}}
 	got := server.client()
 	require.Equal(t, httpconfig.TLSConfig{CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name",
 		InsecureSkipVerify: true}, got.TLSConfig)
 	require.EqualValues(t, "x", got.BasicAuth.Password)
-	server = httpServer{BearerTokenEnv: "SLO_TEST_SECRET"}
+	server = httpAccess{BearerTokenEnv: "SLO_TEST_SECRET"}
 	require.EqualValues(t, "x", server.client().Authorization.Credentials)
 	file := filepath.Join(dir, "token")
 	require.NoError(t, os.WriteFile(file, []byte("y"), 0o600))
-	server = httpServer{BearerTokenFile: file}
+	server = httpAccess{BearerTokenFile: file}
 	require.Equal(t, file, server.client().Authorization.CredentialsFile)
 	require.False(t, server.client().FollowRedirects)
-	client, err := (&PrometheusSource{httpServer: server}).Client()
+	client, err := (&PrometheusSource{httpAccess: server}).Client()
 	require.NoError(t, err)
 	require.NotNil(t, client.Transport)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/state"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
+	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/source"
 	"github.com/sloengine/sloengine/ingest/source/series"
@@ -40,26 +41,82 @@ func (s *Sources) makePrometheus(c *config.Source, r *runningSource) (run func(c
 			return r.receiver.Run(ctx)
 		}, nil
 	}
-	settings.URL = c.Prometheus.URL
 	if settings.Client, err = c.Prometheus.Client(); err != nil {
 		return nil, err
 	}
-	reader := series.New(settings)
-	r.series = reader
+	if !c.Prometheus.HasExternal() {
+		settings.URL = c.Prometheus.URL[0]
+		reader := series.New(settings)
+		r.series = reader
+		return s.reading(c, reader.Run, reader), nil
+	}
+	settings.Spans = s.spans
+	servers := make([]series.Server, len(c.Prometheus.URL))
+	for i, url := range c.Prometheus.URL {
+		servers[i] = series.Server{URL: url, Client: settings.Client, External: c.Prometheus.ExternalLabels[url]}
+	}
+	all := series.NewServers(settings, servers, series.Names{Server: slo.PromServerStream, Groups: slo.PromGroupStream})
+	r.series = all
+	return s.reading(c, all.Run, all.Sources()...), nil
+}
+
+// reading reads, and watches the rules of the servers meanwhile.
+func (s *Sources) reading(c *config.Source, run func(context.Context) error,
+	of ...*series.Source) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var watch sync.WaitGroup
 		defer s.o.SeeRules(c.Name, nil)
 		defer watch.Wait()
-		rounds := uint64(0)
-		watch.Go(func() {
-			reader.WatchRules(ctx, ours, func(seen *series.Rules) {
-				rounds++
-				s.o.SeeRules(c.Name, &state.RulesSeen{Round: rounds, Servers: []state.ServerRules{{
-					Server: c.Prometheus.URL, Rules: bySLO(seen.Alerts), Note: seen.Note, Sent: seen.Sent}}})
+		rules := serverRules{servers: make([]state.ServerRules, len(of)), rounds: make([]uint64, len(of)),
+			asked: make([]bool, len(of))}
+		for i, reader := range of {
+			watch.Go(func() {
+				reader.WatchRules(ctx, ours, func(seen *series.Rules) {
+					rules.see(i, c.Prometheus.URL[i], seen, func(seen *state.RulesSeen) { s.o.SeeRules(c.Name, seen) })
+				})
 			})
-		})
-		return reader.Run(ctx)
-	}, nil
+		}
+		return run(ctx)
+	}
+}
+
+// serverRules are the rules of several servers. One that does not answer has those that it had, if it ever answered.
+type serverRules struct {
+	mu      sync.Mutex
+	servers []state.ServerRules
+	rounds  []uint64 // answers of each
+	asked   []bool
+}
+
+func (r *serverRules) see(i int, url string, seen *series.Rules, tell func(*state.RulesSeen)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked[i] = true
+	if seen != nil {
+		r.rounds[i]++
+		r.servers[i] = state.ServerRules{Server: url, Rules: bySLO(seen.Alerts), Note: seen.Note, Sent: seen.Sent}
+	}
+	if slices.Contains(r.asked, false) {
+		return // who answers first may be the only one without rules
+	}
+	all := &state.RulesSeen{Round: slices.Max(r.rounds)}
+	for i := range r.servers {
+		if r.rounds[i] > 0 {
+			all.Servers = append(all.Servers, r.servers[i])
+		}
+	}
+	if all.Round > 0 {
+		tell(all)
+	}
+}
+
+// spans is what was observed of a stream.
+func (s *Sources) spans(ctx context.Context, stream string) (out []counter.Observation, err error) {
+	spans, err := s.o.Spans(ctx, stream)
+	for _, x := range spans {
+		out = append(out, counter.Observation{Source: stream, From: x.From.UnixNano(), To: x.To.UnixNano()})
+	}
+	return out, err
 }
 
 // ours reports whether a rule may be one of an SLO.
@@ -113,7 +170,8 @@ func (r *runningSource) counters() (out []status.SourceCounters) {
 		if p.Form != series.Counters {
 			continue
 		}
-		c := status.SourceCounters{URL: r.config.Prometheus.URL, Total: p.Total, Bad: p.Part,
+		c := status.SourceCounters{URL: cmp.Or(p.Server, strings.Join(r.config.Prometheus.URL, ", ")),
+			Total: p.Total, Bad: p.Part,
 			ScrapeSeconds: r.config.Prometheus.Scrape.Seconds(), Began: p.Began.UTC(), Until: p.Until.UTC(), Samples: p.Samples,
 			Beginnings: p.Beginnings, NewSeries: p.NewSeries, FirstValues: p.First, Resets: p.Resets,
 			AfterResets: p.AfterReset, Gaps: p.Gaps, InGaps: p.InGaps, Cut: p.Cut, CutAt: p.CutAt, CutGroup: p.CutGroup,
@@ -132,15 +190,19 @@ func (r *runningSource) counters() (out []status.SourceCounters) {
 // readLate is how old what was read last may be of an indicator that is read up to now.
 const readLate = 10 * time.Minute
 
-// reading is how far a source is in what was to be read when it started; nil for other kinds.
-func (s *Sources) reading(r *runningSource) *status.SourceReading {
+// progress is how far a source is in what was to be read when it started; nil for other kinds.
+func (s *Sources) progress(r *runningSource) *status.SourceReading {
 	if r.series == nil {
 		return nil
 	}
 	out := &status.SourceReading{Indicators: len(s.units(r.config.Name, r.config.Prometheus.Window()))}
 	now := r.intake.Now()
 	sum := 0.0
-	for _, p := range r.series.Progress() {
+	all := r.series.Progress()
+	if len(r.config.Prometheus.URL) > 1 { // an indicator is read from each server
+		out.Indicators = len(all)
+	}
+	for _, p := range all {
 		left := now.Sub(p.Until)
 		if left <= readLate+2*r.config.Prometheus.Interval {
 			out.Complete++

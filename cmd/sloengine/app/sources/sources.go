@@ -24,6 +24,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/kafkaclient"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/web/status"
 )
 
@@ -57,6 +58,8 @@ type Options struct {
 	Counters  *counter.Table
 	// Observed is the end of what was observed of a stream of counters; zero: nothing was.
 	Observed func(ctx context.Context, stream string) (time.Time, error)
+	// Spans is what was observed of a stream.
+	Spans func(ctx context.Context, stream string) ([]slo.Span, error)
 	// SeeRules takes the alerting rules in the Prometheus of a source; nil: nothing is known of them any more.
 	SeeRules func(source string, seen *state.RulesSeen)
 	Log      *slog.Logger
@@ -271,7 +274,7 @@ func (s *Sources) Status() []status.SourceStatus {
 			Name: r.config.Name, Kind: r.config.Kind(), Messages: n.Messages, Bytes: n.Bytes, Accepted: n.Accepted,
 			Duplicates: n.Duplicates,
 			Rejected:   n.Rejected, Expired: n.Expired, DeadLetters: n.DeadLetters, LastBatch: n.LastBatch,
-			Counters: r.counters(), Reading: s.reading(r),
+			Counters: r.counters(), Reading: s.progress(r),
 		}
 		if r.kafka != nil {
 			x.Lag = r.kafka.Lag()
