@@ -73,6 +73,7 @@ var mayImport = map[string][]string{
 	"reliability/health":        {},
 	"reliability/fsys/fsystest": {"reliability/fsys"},
 	"reliability/wal":           {"reliability/fsys"},
+	"reliability/retained":      {"reliability/fsys", "reliability/health", "reliability/wal"},
 	"ingest/servicebudget":      {"ingest/event"},
 	"reliability/audit":         {"reliability/fsys", "reliability/health"},
 	"reliability/backup":        {"reliability/fsys"},
@@ -210,6 +211,7 @@ var testsMayImport = map[string][]string{
 
 	"reliability/audit":    {"reliability/fsys/fsystest"},
 	"reliability/wal":      {"reliability/fsys/fsystest"},
+	"reliability/retained": {"reliability/fsys/fsystest"},
 	"reliability/dlq":      {"reliability/fsys/fsystest", "reliability/dlq/dlqtest", "slo/zonetest"},
 	"slo":                  {"slo/zonetest"},
 	"sla/delivery":         {"slo/zonetest"},

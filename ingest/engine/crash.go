@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/sloengine/sloengine/ingest/checkpoint"
+import (
+	"github.com/sloengine/sloengine/ingest/checkpoint"
+	"github.com/sloengine/sloengine/reliability/retained"
+)
 
 // CrashPoint names a place at which a test kills the process. They lie before and after each step that makes data
 // durable or deletes it.
@@ -19,7 +22,9 @@ const (
 	CrashAfterManifest      CrashPoint = checkpoint.StepManifest
 	CrashBeforeTruncate     CrashPoint = "truncate.before"
 	CrashAfterTruncate      CrashPoint = "truncate.after"
-	CrashBeforeStop         CrashPoint = "stop.before" // drained, stop record not written
-	CrashAfterStop          CrashPoint = "stop.after"  // stop record written, no checkpoint yet
+	CrashAfterMove          CrashPoint = retained.StepMoved   // a segment is retained and still in the log
+	CrashAfterDelete        CrashPoint = retained.StepDeleted // the oldest retained segment is gone
+	CrashBeforeStop         CrashPoint = "stop.before"        // drained, stop record not written
+	CrashAfterStop          CrashPoint = "stop.after"         // stop record written, no checkpoint yet
 	CrashBeforeStartRecords CrashPoint = "start.before"
 )

@@ -18,6 +18,8 @@ import (
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+	"github.com/sloengine/sloengine/reliability/retained"
+	"github.com/sloengine/sloengine/reliability/wal"
 )
 
 // oracle stands outside the engine. It gives out ids and remembers which were
@@ -91,6 +93,9 @@ func crashOptions(fs fsys.FS) Options {
 	return opt
 }
 
+// crashParts retain little, so that something is deleted.
+var crashParts = Parts{History: retained.Bounds{Age: time.Hour, Bytes: 8 << 10}}
+
 // losePower runs an engine under load and loses the power at some operations of
 // its disk. The unsynced share that survives differs from one to the next.
 func losePower(t *testing.T, opt Options, o *oracle, seed int64, crashes int) (found []crash) {
@@ -120,7 +125,7 @@ func losePower(t *testing.T, opt Options, o *oracle, seed int64, crashes int) (f
 			close(done)
 		}
 	})
-	r := launch(t, opt)
+	r := launch(t, opt, crashParts)
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	for c := range 4 {
@@ -165,7 +170,7 @@ func (c *crash) check(t testing.TB) (err error) {
 	}
 	opt := crashOptions(c.disk)
 	opt.IDs = c.ids
-	r := launch(t, opt)
+	r := launch(t, opt, crashParts)
 	select {
 	case <-r.Ready():
 	case err := <-r.end:
@@ -174,6 +179,9 @@ func (c *crash) check(t testing.TB) (err error) {
 	defer r.kill()
 	if n := r.Health().Checkpoint.Fallbacks; n > 0 {
 		return fail("%d checkpoints broken by a mere power loss", n)
+	}
+	if err := historyIsWhole(r); err != nil {
+		return fail("%v", err)
 	}
 	judge := func(all bool) error {
 		seen := r.counts()
@@ -217,6 +225,29 @@ func (c *crash) check(t testing.TB) (err error) {
 		ids = ids[n:]
 	}
 	return judge(true)
+}
+
+// historyIsWhole reads what is retained and then the log: each record once, and none is missing.
+func historyIsWhole(r *running) error {
+	reader, err := r.History().Source().NewReader(retained.Query{})
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	next := uint64(0)
+	for rec := (wal.Record{}); ; next = rec.Seq + 1 {
+		ok, err := reader.Next(&rec)
+		switch {
+		case err != nil:
+			return fmt.Errorf("read the history: %w", err)
+		case !ok && next <= r.Health().Checkpoint.Position:
+			return fmt.Errorf("the history ends before record %d", next)
+		case !ok:
+			return nil
+		case next != 0 && rec.Seq != next || rec.Lost != 0:
+			return fmt.Errorf("the history has record %d for %d, %d lost", rec.Seq, next, rec.Lost)
+		}
+	}
 }
 
 func TestPowerLoss(t *testing.T) {
@@ -273,7 +304,7 @@ func TestEverySyncIsNeeded(t *testing.T) {
 var crashPoints = []CrashPoint{
 	CrashBeforeAppend, CrashAfterAppend, CrashAfterAck, CrashBeforeApply,
 	CrashBeforeCheckpoint, CrashAfterDeadLetters, CrashAfterPack, CrashAfterIDs, CrashAfterManifest,
-	CrashBeforeTruncate, CrashAfterTruncate, CrashBeforeStop, CrashAfterStop, CrashBeforeStartRecords,
+	CrashBeforeTruncate, CrashAfterTruncate, CrashAfterMove, CrashAfterDelete, CrashBeforeStop, CrashAfterStop, CrashBeforeStartRecords,
 }
 
 // A killed process leaves all that it wrote: nothing acknowledged is lost at any
@@ -299,7 +330,7 @@ func TestKillAtNamedPoints(t *testing.T) {
 						killed <- crash{clone, promised, opt.IDs, string(p)}
 					})
 				}
-				r := start(t, opt)
+				r := start(t, opt, crashParts)
 				var at *crash
 				for at == nil {
 					ids := o.issue(1+rng.IntN(5), rng)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"log/slog"
+	"math"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -70,6 +71,19 @@ func (d *diskGuard) run(stop <-chan struct{}) {
 			d.checkSpace()
 		}
 	}
+}
+
+// missing is how many bytes of what is retained must give way, so that events are not refused: up to twice the
+// low-water mark.
+func (d *diskGuard) missing() int64 {
+	if d.lowWater < 0 {
+		return 0
+	}
+	free, err := d.fs.Free(d.dir) // not that of the last check: files may have been deleted since
+	if err != nil {
+		return 0
+	}
+	return max(0, 2*d.lowWater-int64(min(free, math.MaxInt64)))
 }
 
 // full notes that a write found no space. Events are refused from now on, before the next check.

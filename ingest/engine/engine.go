@@ -24,6 +24,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/ingest/trace"
 	"github.com/sloengine/sloengine/reliability/health"
+	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -34,9 +35,10 @@ import (
 // Engine makes events durable, counts each id once and folds the log into a State. Any goroutine may call its methods,
 // also before and after Run.
 //
-// While it runs it has five goroutines: the committer (owns the deduplication table and is the only one to append to
-// the log), the reader (owns the State), the saver (owns the checkpoint files), the disk guard, and the one that syncs
-// the log's marker. They share the fields below and communicate through channels.
+// While it runs it has six goroutines: the committer (owns the deduplication table and is the only one to append to
+// the log), the reader (owns the State), the saver (owns the checkpoint files), the disk guard, the one that syncs the
+// log's marker, and the one that moves closed segments to the history. They share the fields below and communicate
+// through channels.
 //
 // Once the engine is ready, positions in the log are ordered: checkpoint <= folded <= durable. The committer may
 // run ahead of the reader by as much of the log as the disk holds, and the ids of the deduplication table belong
@@ -55,6 +57,8 @@ type Engine struct {
 	// Set by Open. The lock outlasts every write: Close releases it last.
 	lock io.Closer // of the data folder; held from Open to Close
 	log  *wal.Log  // open from Open to Close
+
+	history *retained.Store // of log; owned by its own goroutine
 
 	retain func() (seq uint64, ok bool) // set by Run before any goroutine starts, read by the saver
 	traces *trace.Table                 // likewise; the committer and the reader of the log use it
@@ -204,6 +208,7 @@ func (e *Engine) Run(ctx context.Context, parts Parts) (err error) {
 	defer closing(&err, e.dead, "dead letters")
 	// No goroutine has been started yet, so these fields need no lock.
 	e.retain, e.dead.instance, e.traces = parts.Retain, parts.Instance, parts.Traces
+	e.history.SetBounds(parts.History)
 	e.setPhase(StatusRecovering)
 	saver, ids, err := e.recover(ctx, e.log)
 	if saver != nil {
@@ -237,7 +242,7 @@ func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *dedup.Table, save
 	c := &committer{e: e, log: log, ids: ids, clock: e.clock, captures: make(chan chan *dedup.Capture)}
 	saver.committer = c
 	stopCommitter, stopReader, stopRest := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	failed := make(chan error, 4) // one from each goroutine at most
+	failed := make(chan error, 5) // one from each goroutine at most
 	start := func(wg *sync.WaitGroup, run func() error) {
 		wg.Go(func() {
 			if err := run(); err != nil {
@@ -258,6 +263,7 @@ func (e *Engine) serve(ctx context.Context, log *wal.Log, ids *dedup.Table, save
 	start(&rest, func() error { defer close(e.read.saverEnded); return saver.run(stopRest) })
 	start(&rest, func() error { e.disk.run(stopRest); return nil })
 	start(&rest, func() error { e.markEnd(log, stopRest); return nil })
+	start(&rest, func() error { return e.history.Run(stopRest) })
 	start(&reading, func() error { return e.read.run(stopReader) })
 	start(&committing, func() error {
 		defer close(saver.committerEnded)

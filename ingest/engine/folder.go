@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/sloengine/sloengine/ingest/checkpoint"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dispatch"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -38,13 +40,15 @@ const (
 	SinkDir = "sinks"
 	// LogDir holds the log.
 	LogDir = "wal"
+	// HistoryDir holds the log behind the last checkpoint, as far back as it is retained.
+	HistoryDir = "history"
 
 	reserveName = "RESERVE"
 )
 
 // Contents lists the names in a data folder that belong to an engine.
 func Contents() []string {
-	return []string{fsys.FormatFile, LockFile, InstanceFile, LinkKeyFile, reserveName, LogDir, checkpoint.Dir,
+	return []string{fsys.FormatFile, LockFile, InstanceFile, LinkKeyFile, reserveName, LogDir, HistoryDir, checkpoint.Dir,
 		DeadLetterDir, LogRangeDir, SinkDir}
 }
 
@@ -78,6 +82,7 @@ func (e *Engine) openFolder() (err error) {
 	if e.log, err = e.openLog(); err != nil {
 		return err
 	}
+	e.history = e.newHistory()
 	for _, repair := range e.log.Repairs() {
 		e.opt.Logger.Warn("repaired the log", "what", repair)
 	}
@@ -87,6 +92,19 @@ func (e *Engine) openFolder() (err error) {
 	}
 	return nil
 }
+
+// newHistory makes the store of the retained log. It reads nothing until it runs, so a start does not wait for it.
+func (e *Engine) newHistory() *retained.Store {
+	return retained.New(retained.Options{
+		FS: e.opt.FS, Dir: filepath.Join(e.opt.Dir, HistoryDir), Log: e.log, Describe: record.Describe,
+		RuleType: record.TypeConfig, Now: func() time.Time { return time.Unix(0, e.watermark.Load()) },
+		Missing: e.disk.missing, Logger: e.opt.Logger, Metrics: e.opt.Metrics.history,
+		Step: func(step string) { e.opt.CrashPoint(CrashPoint(step)) },
+	})
+}
+
+// History is the retained log. Its bounds are zero until Run.
+func (e *Engine) History() *retained.Store { return e.history }
 
 // checkFormats refuses a folder of a newer version and changes nothing. The log checks its own segments before it
 // changes any.

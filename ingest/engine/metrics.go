@@ -4,6 +4,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"github.com/sloengine/sloengine/reliability/metric"
+	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
 
@@ -15,6 +16,7 @@ type Metrics struct {
 	set *metrics.Set
 
 	log                     *wal.Metrics
+	history                 *retained.Metrics
 	groups, events          *metrics.Counter
 	duplicates, generations *metrics.Counter
 	unavailable             map[*UnavailableError]*metrics.Counter
@@ -34,6 +36,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	m := &Metrics{
 		set:           set,
 		log:           wal.NewMetrics(set),
+		history:       retained.NewMetrics(set),
 		groups:        metric.IngestGroups.Counter(set),
 		events:        metric.IngestStoredEvents.Counter(set),
 		duplicates:    metric.DedupeDuplicates.Counter(set),

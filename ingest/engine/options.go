@@ -14,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/trace"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retained"
 )
 
 // This file holds the settings of a caller, with defaults and bounds. Options are fixed once Open has
@@ -90,6 +91,8 @@ type Parts struct {
 	Instance string
 	// Traces takes the trace ids of batches whose events do not carry them, by record, for the State. nil: they are lost.
 	Traces *trace.Table
+	// History says how much of the log behind the last checkpoint is retained; zero: nothing. Its SetBounds changes it.
+	History retained.Bounds
 }
 
 // IDOptions bound the deduplication table.

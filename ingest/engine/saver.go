@@ -54,6 +54,10 @@ func (s *saver) run(stop <-chan struct{}) error {
 			if isFatalSave(err) {
 				return err
 			}
+		case <-s.e.history.Moved():
+			if err := s.truncate(); isFatalSave(err) {
+				return err
+			}
 		case <-tick.C:
 			if err := s.flush(); err != nil {
 				return err
@@ -145,11 +149,18 @@ func (s *saver) write(state *checkpoint.State) (written int64, err error) {
 		return written, err
 	}
 	s.e.opt.CrashPoint(CrashBeforeTruncate)
-	if err := s.log.Truncate(s.floor()); err != nil {
-		return written, fmt.Errorf("truncate the log: %w", err)
+	return written, s.truncate()
+}
+
+// truncate deletes what neither a checkpoint nor a sink needs, and what is retained.
+func (s *saver) truncate() error {
+	floor := s.floor()
+	s.e.history.Offer(floor)
+	if err := s.log.Truncate(min(floor, s.e.history.Floor())); err != nil {
+		return fmt.Errorf("truncate the log: %w", err)
 	}
 	s.e.opt.CrashPoint(CrashAfterTruncate)
-	return written, nil
+	return nil
 }
 
 // floor is the first record of the log that a checkpoint or a sink may still need.

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"encoding/binary"
 	"time"
 )
 
@@ -100,4 +101,33 @@ func (v *View) Event(e *Event) {
 	for d, n := range v.Durations {
 		e.Durations = append(e.Durations, DurationCount{time.Duration(d), n})
 	}
+}
+
+// EachHead passes service, type and time of the events in b to yield. It reads no other field, and checks none.
+func EachHead(b []byte, yield func(service, typ []byte, at int64)) error {
+	for len(b) > 0 {
+		if len(b) < lengthBytes+fixedBytes {
+			return ErrShort
+		}
+		end := lengthBytes + int64(binary.LittleEndian.Uint32(b))
+		if end > int64(len(b)) || end < lengthBytes+fixedBytes {
+			return ErrShort
+		}
+		body := b[lengthBytes:end:end]
+		i := fixedBytes
+		for _, flag := range []byte{flagDuration, flagCount, flagWeight} {
+			if body[0]&flag != 0 {
+				_, i = uvarintAt(body, i)
+			}
+		}
+		var service, typ []byte
+		_, i = textAt(body, i)
+		service, i = textAt(body, i)
+		if typ, i = textAt(body, i); i > len(body) {
+			return ErrMalformed
+		}
+		yield(service, typ, int64(binary.LittleEndian.Uint64(body[1:])))
+		b = b[end:]
+	}
+	return nil
 }

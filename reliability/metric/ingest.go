@@ -135,6 +135,32 @@ var (
 		"Bytes of unfinished writes that were truncated at start. None of them was acknowledged.")
 )
 
+var historyPart = NewPart("Retained log",
+	"The log behind the last checkpoint, compressed, as far back as `log.retain` says.")
+
+var (
+	HistoryBytes = historyPart.Gauge("sloengine_history_bytes", unitBytes, "Size of the retained log on disk.")
+	HistoryFiles = historyPart.Gauge("sloengine_history_files", "files", "Files of the retained log.")
+	HistoryRatio = historyPart.Gauge("sloengine_history_compression_ratio", "ratio",
+		"Bytes of the retained records before compression, divided by their size on disk.")
+	HistoryOldest = historyPart.Gauge("sloengine_history_oldest_record", "records",
+		"Number of the oldest retained record, 0 without one.")
+	HistoryFrom = historyPart.Gauge("sloengine_history_from_seconds", unitSeconds,
+		"Unix time at which the oldest retained record was received, 0 without one.")
+	HistoryReadBytes = historyPart.Counter("sloengine_history_read_bytes_total", unitBytes,
+		"Bytes of records that were compressed.")
+	HistoryWrittenBytes = historyPart.Counter("sloengine_history_written_bytes_total", unitBytes,
+		"Bytes that were written for them.")
+	HistoryFailures = historyPart.Counter("sloengine_history_failures_total", unitTimes,
+		"Failed attempts to retain or delete records. The engine retries.")
+	HistoryDamaged = historyPart.Counter("sloengine_history_damaged_files_total", "files",
+		"Files whose index could not be read at this start. Their records are missing from the history.")
+	HistoryGivenUp = historyPart.Counter("sloengine_history_skipped_records_total", "records",
+		"Records that were not retained because the disk was full or refused to write.")
+	HistoryRemoved = historyPart.Counter("sloengine_history_removed_total", "files",
+		"Files deleted because of their age, `log.retain_bytes` or a nearly full disk.", OneOf("reason", "age bytes disk"))
+)
+
 var checkpointPart = NewPart("Checkpoints",
 	"The saved state that a restart loads before it reads the rest of the log.")
 

@@ -124,7 +124,7 @@ func (p *Part) Histogram(name, help string, buckets []float64, options ...Option
 func Parts() []*Part {
 	return []*Part{
 		trafficPart, alertPart, incidentPart,
-		ingestPart, dedupePart, walPart, foldPart, checkpointPart, evaluatePart, forecastPart, fleetPart,
+		ingestPart, dedupePart, walPart, historyPart, foldPart, checkpointPart, evaluatePart, forecastPart, fleetPart,
 		budgetPart, rateLimitPart, outboundPart, redisPart, redactPart, auditPart, sourcePart, kafkaSourcePart,
 		outboxSourcePart, rabbitPart,
 		sinkPart, kafkaPart, rabbitMQPart, outboxPart, remoteWritePart, notifyPart, reportsPart, subscriptionPart, retryPart,

@@ -132,6 +132,7 @@ type ArchiveReader struct {
 	files []*segment // not yet entered, ascending; their heads are not read yet
 	from  uint64     // records before it are read and skipped
 	to    uint64
+	tail  bool // of a log that goes on: its segments may be deleted meanwhile
 
 	// Of the segment at hand; nil before the first Next.
 	seg  *segment
@@ -225,6 +226,9 @@ func (k *ArchiveReader) enter() error {
 	s := k.files[0]
 	k.files = k.files[1:]
 	f, err := k.fs.Open(s.path)
+	if k.tail && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read record %d: %w", s.first, ErrTruncated)
+	}
 	if err != nil {
 		return fmt.Errorf("open archived segment: %w", err)
 	}
@@ -274,4 +278,32 @@ func RemoveArchive(f fsys.FS, dir string) error {
 		return fmt.Errorf("remove archived records: %w", err)
 	}
 	return nil
+}
+
+// OpenFolder reads the durable records of a log that another process may be writing, from a number on, or from the
+// oldest. It needs no lock and changes nothing. A segment that is deleted meanwhile ends it with ErrTruncated.
+func OpenFolder(f fsys.FS, dir string, from uint64) (*ArchiveReader, error) {
+	// The marker first: the list of segments then holds all that it names.
+	l := &Log{o: Options{FS: f, Dir: dir}}
+	if err := l.readMark(); err != nil {
+		return nil, err
+	}
+	files, err := listSegments(f, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	to := l.mark.found.seq
+	k := &ArchiveReader{fs: f, from: from, to: to, tail: true}
+	if len(files) > 0 && from != 0 && files[0].first > from {
+		return nil, fmt.Errorf("read from record %d of %s: %w, the oldest is %d", from, dir, ErrTruncated, files[0].first)
+	}
+	for i, s := range files {
+		if s.first <= to && (i+1 == len(files) || files[i+1].first > from) {
+			k.files = append(k.files, s)
+		}
+	}
+	return k, nil
 }

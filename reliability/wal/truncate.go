@@ -67,3 +67,16 @@ func (l *Log) drop(s, next *segment) error {
 		return nil
 	})
 }
+
+// Closed describes the oldest closed segment that begins with a record from that number on: its records are
+// first <= number < next, without those that were given up. A closed segment never changes.
+func (l *Log) Closed(from uint64) (first, next uint64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := 0; i+1 < len(l.segments); i++ {
+		if s := l.segments[i]; s.first >= from {
+			return s.first, l.segments[i+1].start(), true
+		}
+	}
+	return 0, 0, false
+}

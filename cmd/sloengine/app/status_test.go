@@ -2,10 +2,13 @@ package app
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/web/status"
 )
 
@@ -19,4 +22,18 @@ func TestEveryStatusHasAState(t *testing.T) {
 		require.NotContains(t, status.StateText(webState(s)), "unknown")
 	}
 	require.Equal(t, status.Stopping, webState(engine.StatusStopped))
+}
+
+func TestHistoryBounds(t *testing.T) {
+	const month, disk = 30 * 24 * time.Hour, 100 << 30
+	for text, want := range map[string]retained.Bounds{
+		"": {Age: month + 48*time.Hour, Bytes: disk / 10},
+		"log: {retain: 35d, retain_bytes: 50GiB}": {Age: 35 * 24 * time.Hour, Bytes: 50 << 30},
+		"log: {retain: 0}":                        {Bytes: disk / 10},
+		"log: {retain: 1d, retain_bytes: 0}":      {},
+	} {
+		c, err := config.Read("engine.yaml", []byte(text))
+		require.NoError(t, err)
+		require.Equal(t, want, historyBounds(&c, disk)(month), text)
+	}
 }

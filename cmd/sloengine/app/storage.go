@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sloengine/sloengine/alerts/incident"
+	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/cmd/sloengine/app/sources"
 	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/counting"
@@ -21,6 +23,7 @@ import (
 	"github.com/sloengine/sloengine/ingest/trace"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retained"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/traces"
@@ -39,6 +42,7 @@ type storage struct {
 	links       *ackLinks
 	trail       *auditTrail
 	deadLetters *dlq.RangeStore
+	bounds      func(longest time.Duration) retained.Bounds // of the history, by the longest window of the specs
 }
 
 // storage locks the data directory first: what follows may write to it.
@@ -76,6 +80,15 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 		return nil, err
 	}
 	b.group.addCloser("data directory", s.engine)
+	disk, err := fsys.Size(b.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	if wanted := c.Log.RetainBytes; wanted != nil && *wanted > int64(min(disk, math.MaxInt64)) {
+		return nil, fmt.Errorf("log.retain_bytes is %d bytes, and the disk of %s has %d (lower it, or move the data directory)",
+			*wanted, b.DataDir, disk)
+	}
+	s.bounds = historyBounds(c, disk)
 	if s.trail, err = openAuditTrail(b.DataDir, in.auth, b.set, b.Log); err != nil {
 		return nil, err
 	}
@@ -91,6 +104,27 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 	}
 	s.deadLetters, err = b.openDeadLetters(in, s.engine.Log(), s.instance)
 	return s, err
+}
+
+// historySlack is how much longer than the longest window the log is retained unless engine.yaml says otherwise.
+const historySlack = 48 * time.Hour
+
+// historyBounds are how much of the log is retained on a disk of that size.
+func historyBounds(c *config.Config, disk uint64) func(longest time.Duration) retained.Bounds {
+	bytes := int64(min(disk/10, math.MaxInt64))
+	if c.Log.RetainBytes != nil {
+		bytes = *c.Log.RetainBytes
+	}
+	return func(longest time.Duration) retained.Bounds {
+		age := longest + historySlack
+		if c.Log.Retain != nil {
+			age = *c.Log.Retain
+		}
+		if bytes == 0 {
+			age = 0
+		}
+		return retained.Bounds{Age: age, Bytes: bytes}
+	}
 }
 
 // standbyEvery is how often a standby tries to lock the data directory.

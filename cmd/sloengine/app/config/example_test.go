@@ -84,7 +84,7 @@ func TestExampleUncommented(t *testing.T) {
 		plain.Notifications, plain.SMTP, plain.Reports, plain.Public, plain.RemoteWrite =
 		c.Auth, c.Web, c.Redis, c.Limits, c.Budgets, c.Redact,
 		c.Sources, c.Sinks, c.Notifications, c.SMTP, c.Reports, c.Public, c.RemoteWrite
-	plain.Ingest.CloudEvents, plain.OTLP = c.Ingest.CloudEvents, c.OTLP
+	plain.Log, plain.Ingest.CloudEvents, plain.OTLP = c.Log, c.Ingest.CloudEvents, c.OTLP
 	plain.OTLP.Keep = Default().OTLP.Keep
 	require.Equal(t, plain, c)
 

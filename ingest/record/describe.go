@@ -1,0 +1,19 @@
+package record
+
+import (
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/reliability/retained"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// Describe tells the index of the retained log which events are in a record.
+func Describe(rec *wal.Record, s *retained.Sketch) error {
+	if rec.Type != TypeEvents && rec.Type != TypeReplay {
+		return nil
+	}
+	events, err := ParseEvents(rec.Payload)
+	if err != nil {
+		return err
+	}
+	return event.EachHead(events.Body, s.Event)
+}

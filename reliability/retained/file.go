@@ -1,0 +1,293 @@
+package retained
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// This file writes and reads one file of retained records. FORMAT.md describes it.
+
+const (
+	version     = 1
+	headMagic   = "sloe-his"
+	footMagic   = "sloe-hix"
+	headBytes   = 32
+	footBytes   = 40
+	suffix      = ".hist"
+	blockBytes  = 1 << 20 // of records, after which a block is closed
+	maxBlock    = blockBytes + wal.MaxPayload + 64
+	tailBytes   = 4096 // read at once from the end of a file: mostly the whole summary
+	maxIndex    = 64 << 20
+	levelOfZstd = zstd.SpeedFastest
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// errDamaged is wrapped by what is wrong with a file.
+var errDamaged = errors.New("retained records are damaged")
+
+func fileName(first uint64) string { return fmt.Sprintf("%020d%s", first, suffix) }
+
+func parseName(name string) (first uint64, ok bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok || len(digits) != 20 {
+		return 0, false
+	}
+	first, err := strconv.ParseUint(digits, 10, 64)
+	return first, err == nil && first > 0
+}
+
+// writer writes one file.
+type writer struct {
+	w        io.Writer
+	enc      *zstd.Encoder
+	describe func(*wal.Record, *Sketch) error
+	ruleType byte
+	pace     func() // called after each block
+
+	sum    Summary
+	sketch Sketch
+	blocks []Block
+	raw    []byte
+	out    []byte
+	seq    uint64 // of the last record of the block
+	time   int64
+	size   int64
+}
+
+func newEncoder() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(levelOfZstd),
+		zstd.WithEncoderCRC(false), zstd.WithWindowSize(2*blockBytes), zstd.WithLowerEncoderMem(true))
+}
+
+// begin writes the head of a file whose first record is first.
+func (w *writer) begin(first uint64) error {
+	w.sum = Summary{First: first}
+	w.sketch = Sketch{sum: &w.sum, place: map[tagKey]uint32{}}
+	b := make([]byte, 0, headBytes)
+	b = append(b, headMagic...)
+	b = binary.LittleEndian.AppendUint32(b, version)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = binary.LittleEndian.AppendUint64(b, first)
+	b = binary.LittleEndian.AppendUint32(b, 0)
+	return w.write(binary.LittleEndian.AppendUint32(b, checksum(b)))
+}
+
+func (w *writer) write(b []byte) error {
+	n, err := w.w.Write(b)
+	w.size += int64(n)
+	return err
+}
+
+func (w *writer) add(rec *wal.Record) error {
+	if len(w.raw) > 0 && len(w.raw)+len(rec.Payload) > blockBytes {
+		if err := w.closeBlock(); err != nil {
+			return err
+		}
+	}
+	s, b := &w.sum, &w.sketch.block
+	if len(w.raw) == 0 {
+		w.seq, w.time = rec.Seq, rec.Time
+		b.First, b.From = rec.Seq, rec.Time
+		if s.Records == 0 {
+			s.From = rec.Time
+		}
+	}
+	w.raw = binary.AppendUvarint(w.raw, rec.Seq-w.seq)
+	w.raw = binary.AppendVarint(w.raw, rec.Time-w.time)
+	w.raw = append(w.raw, rec.Type)
+	w.raw = binary.AppendUvarint(w.raw, uint64(len(rec.Payload)))
+	w.raw = append(w.raw, rec.Payload...)
+	w.seq, w.time = rec.Seq, rec.Time
+	b.Records, b.To = b.Records+1, rec.Time
+	s.Records, s.To = s.Records+1, rec.Time
+	if w.ruleType != 0 && rec.Type == w.ruleType {
+		s.Rules = append(s.Rules, rec.Seq)
+	}
+	// A record that cannot be described is retained all the same: the index then claims nothing of its block.
+	if err := w.describe(rec, &w.sketch); err != nil {
+		b.anyTag, s.MoreTags = true, true
+	}
+	return nil
+}
+
+func (w *writer) closeBlock() error {
+	if len(w.raw) == 0 {
+		return nil
+	}
+	w.out = w.enc.EncodeAll(w.raw, w.out[:0])
+	b := w.sketch.closeBlock()
+	b.at, b.size, b.raw, b.crc = w.size, uint32(len(w.out)), uint32(len(w.raw)), checksum(w.out)
+	w.sum.Raw += uint64(len(w.raw))
+	w.blocks = append(w.blocks, b)
+	w.raw = w.raw[:0]
+	if err := w.write(w.out); err != nil {
+		return err
+	}
+	w.pace()
+	return nil
+}
+
+// end writes the index. next is the number behind the last record of the segment.
+func (w *writer) end(next uint64) error {
+	if err := w.closeBlock(); err != nil {
+		return err
+	}
+	w.sum.Next, w.sum.blocks, w.sum.tableAt = next, len(w.blocks), w.size
+	table := appendTable(nil, &w.sum, w.blocks)
+	w.sum.tableCRC, w.sum.end = checksum(table), w.size+int64(len(table))
+	summary := w.sum.appendTo(nil)
+	b := make([]byte, 0, footBytes)
+	b = append(b, footMagic...)
+	b = binary.LittleEndian.AppendUint32(b, version)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(table)))
+	b = binary.LittleEndian.AppendUint32(b, w.sum.tableCRC)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(summary)))
+	b = binary.LittleEndian.AppendUint32(b, checksum(summary))
+	b = binary.LittleEndian.AppendUint64(b, 0)
+	b = binary.LittleEndian.AppendUint32(b, checksum(b))
+	for _, part := range [][]byte{table, summary, b} {
+		if err := w.write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSummary reads the end of a file. The error wraps errDamaged, fsys.ErrNewer, or is of the disk.
+func readSummary(f fsys.File, first uint64) (s Summary, size int64, err error) {
+	if size, err = f.Size(); err != nil {
+		return s, 0, err
+	}
+	if size < headBytes+footBytes {
+		return s, size, fmt.Errorf("%w: a file of %d bytes", errDamaged, size)
+	}
+	tail := make([]byte, min(size, tailBytes))
+	if err := readFull(f, tail, size-int64(len(tail))); err != nil {
+		return s, size, err
+	}
+	foot := tail[len(tail)-footBytes:]
+	if string(foot[:8]) != footMagic || checksum(foot[:36]) != binary.LittleEndian.Uint32(foot[36:]) {
+		return s, size, fmt.Errorf("%w: bad end of the index", errDamaged)
+	}
+	if v := binary.LittleEndian.Uint32(foot[8:]); v != version {
+		return s, size, fmt.Errorf("retained records have format version %d, and this program reads %d: %w", v, version,
+			fsys.ErrNewer)
+	}
+	tableLen, sumLen := int64(binary.LittleEndian.Uint32(foot[12:])), int64(binary.LittleEndian.Uint32(foot[20:]))
+	if sumLen > maxIndex || tableLen > maxIndex || sumLen+tableLen > size-headBytes-footBytes {
+		return s, size, fmt.Errorf("%w: index does not fit the file", errDamaged)
+	}
+	body := tail[:len(tail)-footBytes]
+	if sumLen <= int64(len(body)) {
+		body = body[int64(len(body))-sumLen:]
+	} else {
+		body = make([]byte, sumLen)
+		if err := readFull(f, body, size-footBytes-sumLen); err != nil {
+			return s, size, err
+		}
+	}
+	s.tableCRC, s.end = binary.LittleEndian.Uint32(foot[16:]), size-footBytes-sumLen
+	s.tableAt = s.end - tableLen
+	if checksum(body) != binary.LittleEndian.Uint32(foot[24:]) || !s.parse(body) || s.First != first {
+		return s, size, fmt.Errorf("%w: bad index", errDamaged)
+	}
+	return s, size, nil
+}
+
+func readTable(f fsys.File, s *Summary) ([]Block, error) {
+	b := make([]byte, s.end-s.tableAt)
+	if err := readFull(f, b, s.tableAt); err != nil {
+		return nil, err
+	}
+	blocks, ok := parseTable(b, s)
+	if checksum(b) != s.tableCRC || !ok {
+		return nil, fmt.Errorf("%w: bad table of blocks", errDamaged)
+	}
+	return blocks, nil
+}
+
+func readFull(f fsys.File, b []byte, at int64) error {
+	n, err := f.ReadAt(b, at)
+	if n == len(b) {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: cut off", errDamaged)
+	}
+	return err
+}
+
+// unpacker reads the blocks of files, one at a time, into memory that it uses again.
+type unpacker struct {
+	dec  *zstd.Decoder
+	in   []byte
+	raw  []byte
+	read int64 // bytes of compressed blocks
+}
+
+func newUnpacker() (*unpacker, error) {
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlock),
+		zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, fmt.Errorf("make decoder: %w", err)
+	}
+	return &unpacker{dec: dec}, nil
+}
+
+func (u *unpacker) open(f fsys.File, b *Block) (records, error) {
+	if cap(u.in) < int(b.size) {
+		u.in = make([]byte, b.size)
+	}
+	u.in = u.in[:b.size]
+	if err := readFull(f, u.in, b.at); err != nil {
+		return records{}, err
+	}
+	u.read += int64(b.size)
+	if checksum(u.in) != b.crc {
+		return records{}, fmt.Errorf("%w: checksum of a block does not match", errDamaged)
+	}
+	if cap(u.raw) < int(b.raw) {
+		u.raw = make([]byte, 0, b.raw)
+	}
+	raw, err := u.dec.DecodeAll(u.in, u.raw[:0])
+	if err != nil || len(raw) != int(b.raw) {
+		return records{}, fmt.Errorf("%w: block does not decompress to %d bytes", errDamaged, b.raw)
+	}
+	u.raw = raw
+	return records{c: cursor{b: raw}, seq: b.First, time: b.From}, nil
+}
+
+// records are those of one block.
+type records struct {
+	c    cursor
+	seq  uint64
+	time int64
+}
+
+func (r *records) next(rec *wal.Record) bool {
+	if len(r.c.b) == 0 {
+		return false
+	}
+	r.seq += r.c.uint()
+	r.time += r.c.int()
+	typ := r.c.byte()
+	payload := r.c.take(r.c.count())
+	if r.c.bad {
+		return false
+	}
+	*rec = wal.Record{Seq: r.seq, Time: r.time, Type: typ, Payload: payload}
+	return true
+}

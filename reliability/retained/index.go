@@ -1,0 +1,290 @@
+package retained
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Tag is a kind of event, and how many of them a file holds.
+type Tag struct {
+	Service, Type string
+	Events        uint64
+}
+
+// Summary is what the index of a file says about all of it. Times are in Unix nanoseconds.
+type Summary struct {
+	First, Next  uint64 // its records are First <= number < Next
+	Records      uint64
+	Raw          uint64 // bytes of the records before they were compressed
+	From, To     int64  // receive times of the first and of the last record
+	Events       uint64
+	EventFrom    int64 // earliest and latest time of an event; both 0 without events
+	EventTo      int64
+	Tags         []Tag
+	MoreTags     bool     // there were more than maxTags
+	Rules        []uint64 // numbers of the records of Options.RuleType
+	blocks       int
+	tableCRC     uint32
+	tableAt, end int64 // of the table of blocks in the file
+}
+
+// Block is what the index says of one frame of compressed records.
+type Block struct {
+	First              uint64
+	Records            uint64
+	From, To           int64 // receive times
+	EventFrom, EventTo int64
+	at                 int64 // in the file
+	size, raw          uint32
+	crc                uint32
+	tags               []uint32 // places in Summary.Tags, ascending
+	anyTag             bool
+}
+
+// maxTags bounds the index. Beyond it a block may hold events of any kind.
+const maxTags = 4096
+
+// Sketch collects for the index what the owner of the log says of its records.
+type Sketch struct {
+	sum   *Summary
+	block Block
+	place map[tagKey]uint32
+	seen  []bool // by place, in the block
+	last  tagKey // of the event before: the next one mostly is of the same kind
+	at    uint32
+	known bool // last and at are set, and seen in this block
+}
+
+type tagKey struct{ service, typ string }
+
+// Event notes an event of a record.
+func (s *Sketch) Event(service, typ []byte, at int64) {
+	if s.sum.Events == 0 {
+		s.sum.EventFrom, s.sum.EventTo = at, at
+	}
+	s.sum.Events++
+	s.sum.EventFrom, s.sum.EventTo = min(s.sum.EventFrom, at), max(s.sum.EventTo, at)
+	if s.block.EventFrom == 0 && s.block.EventTo == 0 {
+		s.block.EventFrom, s.block.EventTo = at, at
+	}
+	s.block.EventFrom, s.block.EventTo = min(s.block.EventFrom, at), max(s.block.EventTo, at)
+	if s.known && s.last.service == string(service) && s.last.typ == string(typ) {
+		s.sum.Tags[s.at].Events++
+		return
+	}
+	i, ok := s.place[tagKey{string(service), string(typ)}]
+	if !ok {
+		if len(s.sum.Tags) == maxTags {
+			s.sum.MoreTags, s.block.anyTag, s.known = true, true, false
+			return
+		}
+		i = uint32(len(s.sum.Tags))
+		key := tagKey{string(service), string(typ)}
+		s.place[key] = i
+		s.sum.Tags = append(s.sum.Tags, Tag{Service: key.service, Type: key.typ})
+		s.seen = append(s.seen, false)
+	}
+	s.seen[i] = true
+	s.sum.Tags[i].Events++
+	s.last, s.at, s.known = tagKey{s.sum.Tags[i].Service, s.sum.Tags[i].Type}, i, true
+}
+
+// closeBlock returns the block and begins the next one.
+func (s *Sketch) closeBlock() Block {
+	b := s.block
+	for i, seen := range s.seen {
+		if seen {
+			b.tags = append(b.tags, uint32(i))
+			s.seen[i] = false
+		}
+	}
+	s.block, s.known = Block{}, false
+	return b
+}
+
+// appendTo encodes a summary. See FORMAT.md.
+func (s *Summary) appendTo(b []byte) []byte {
+	b = binary.AppendUvarint(b, s.First)
+	b = binary.AppendUvarint(b, s.Next-s.First)
+	b = binary.AppendUvarint(b, s.Records)
+	b = binary.AppendUvarint(b, s.Raw)
+	b = binary.AppendUvarint(b, uint64(s.blocks))
+	b = binary.AppendVarint(b, s.From)
+	b = binary.AppendVarint(b, s.To)
+	b = binary.AppendUvarint(b, s.Events)
+	b = binary.AppendVarint(b, s.EventFrom)
+	b = binary.AppendVarint(b, s.EventTo)
+	more := byte(0)
+	if s.MoreTags {
+		more = 1
+	}
+	b = append(b, more)
+	b = binary.AppendUvarint(b, uint64(len(s.Tags)))
+	for _, t := range s.Tags {
+		b = appendText(b, t.Service)
+		b = appendText(b, t.Type)
+		b = binary.AppendUvarint(b, t.Events)
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.Rules)))
+	last := s.First
+	for _, n := range s.Rules {
+		b = binary.AppendUvarint(b, n-last)
+		last = n
+	}
+	return b
+}
+
+func (s *Summary) parse(b []byte) bool {
+	r := cursor{b: b}
+	s.First = r.uint()
+	s.Next = s.First + r.uint()
+	s.Records, s.Raw, s.blocks = r.uint(), r.uint(), r.count()
+	s.From, s.To = r.int(), r.int()
+	s.Events, s.EventFrom, s.EventTo = r.uint(), r.int(), r.int()
+	s.MoreTags = r.byte() == 1
+	n := r.count()
+	if n > maxTags {
+		return false
+	}
+	s.Tags = make([]Tag, n)
+	for i := range s.Tags {
+		s.Tags[i] = Tag{r.text(), r.text(), r.uint()}
+	}
+	last := s.First
+	for range r.count() {
+		last += r.uint()
+		s.Rules = append(s.Rules, last)
+	}
+	return !r.bad && len(r.b) == 0 && s.Next > s.First && s.Records <= s.Next-s.First && s.From <= s.To
+}
+
+func appendTable(dst []byte, sum *Summary, blocks []Block) []byte {
+	seq, from := sum.First, sum.From
+	for i := range blocks {
+		b := &blocks[i]
+		dst = binary.AppendUvarint(dst, b.First-seq)
+		dst = binary.AppendUvarint(dst, b.Records)
+		dst = binary.AppendUvarint(dst, uint64(b.size))
+		dst = binary.AppendUvarint(dst, uint64(b.raw))
+		dst = binary.LittleEndian.AppendUint32(dst, b.crc)
+		dst = binary.AppendVarint(dst, b.From-from)
+		dst = binary.AppendVarint(dst, b.To-b.From)
+		dst = binary.AppendVarint(dst, b.EventFrom)
+		dst = binary.AppendVarint(dst, b.EventTo)
+		more := byte(0)
+		if b.anyTag {
+			more = 1
+		}
+		dst = append(dst, more)
+		dst = binary.AppendUvarint(dst, uint64(len(b.tags)))
+		last := uint32(0)
+		for _, t := range b.tags {
+			dst = binary.AppendUvarint(dst, uint64(t-last))
+			last = t
+		}
+		seq, from = b.First, b.From
+	}
+	return dst
+}
+
+func parseTable(b []byte, sum *Summary) (blocks []Block, ok bool) {
+	r := cursor{b: b}
+	seq, from, at := sum.First, sum.From, int64(headBytes)
+	for range sum.blocks {
+		x := Block{First: seq + r.uint(), Records: r.uint(), at: at}
+		size, raw := r.uint(), r.uint()
+		x.crc = r.fixed32()
+		x.From = from + r.int()
+		x.To = x.From + r.int()
+		x.EventFrom, x.EventTo = r.int(), r.int()
+		x.anyTag = r.byte() == 1
+		last := uint32(0)
+		for range r.count() {
+			d := r.uint()
+			if d > maxTags {
+				return nil, false
+			}
+			last += uint32(d)
+			if int(last) >= len(sum.Tags) {
+				return nil, false
+			}
+			x.tags = append(x.tags, last)
+		}
+		if r.bad || size > maxBlock || raw > maxBlock || x.First >= sum.Next || x.Records == 0 {
+			return nil, false
+		}
+		x.size, x.raw = uint32(size), uint32(raw)
+		at += int64(size)
+		seq, from = x.First, x.From
+		blocks = append(blocks, x)
+	}
+	return blocks, len(r.b) == 0 && at == sum.tableAt
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// cursor reads the fields of an index. After the first one that does not fit all are 0, and bad is set.
+type cursor struct {
+	b   []byte
+	bad bool
+}
+
+func (c *cursor) fail() { c.b, c.bad = nil, true }
+
+func (c *cursor) uint() uint64 {
+	x, n := binary.Uvarint(c.b)
+	if n <= 0 {
+		c.fail()
+		return 0
+	}
+	c.b = c.b[n:]
+	return x
+}
+
+func (c *cursor) int() int64 {
+	x, n := binary.Varint(c.b)
+	if n <= 0 {
+		c.fail()
+		return 0
+	}
+	c.b = c.b[n:]
+	return x
+}
+
+// count is a number of things that take a byte at least each.
+func (c *cursor) count() int {
+	n := c.uint()
+	if n > uint64(len(c.b)) || n > math.MaxInt32 {
+		c.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (c *cursor) take(n int) []byte {
+	if n > len(c.b) {
+		c.fail()
+		return nil
+	}
+	b := c.b[:n:n]
+	c.b = c.b[n:]
+	return b
+}
+
+func (c *cursor) byte() byte {
+	if b := c.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (c *cursor) fixed32() uint32 {
+	if b := c.take(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (c *cursor) text() string { return string(c.take(c.count())) }

@@ -1,0 +1,533 @@
+package retained
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"sync"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// This file reads retained records and then those of the log, each once, beside a Store that moves and deletes, also
+// from another process.
+
+// Live reads the records that are still in the log.
+type Live interface {
+	Next(rec *wal.Record) (ok bool, err error)
+	Close() error
+}
+
+// Source is where a Reader reads from. It may be used by several at a time.
+type Source struct {
+	fs    fsys.FS
+	files func() ([]*file, error) // of the moment, ascending
+	live  func(from uint64) (Live, error)
+	ends  bool // live does not see what is written after it was opened
+}
+
+// Source of a Store reads its folder, and then its log.
+func (s *Store) Source() *Source {
+	return &Source{
+		fs:    s.o.FS,
+		files: func() ([]*file, error) { err := s.load(); return s.snapshot(), err },
+		live:  func(from uint64) (Live, error) { return s.o.Log.NewReader(from) },
+	}
+}
+
+// OpenFolders reads the folders of an engine that may be running, without its lock. It changes nothing.
+func OpenFolders(f fsys.FS, dir, logDir string) *Source {
+	var mu sync.Mutex
+	known := map[uint64]*file{} // an index is read once
+	return &Source{
+		fs: f,
+		files: func() ([]*file, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			names, err := f.List(dir)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("list folder %s: %w", dir, err)
+			}
+			var fresh []string
+			have := map[uint64]bool{}
+			for _, name := range names {
+				if first, ok := parseName(name); ok {
+					have[first] = true
+					if known[first] == nil || known[first].err != nil {
+						fresh = append(fresh, name)
+					}
+				}
+			}
+			for _, x := range readIndexes(f, dir, fresh) {
+				known[x.First] = x
+			}
+			files := make([]*file, 0, len(known))
+			for first, x := range known {
+				if have[first] {
+					files = append(files, x)
+				} else {
+					delete(known, first)
+				}
+			}
+			sortFiles(files)
+			guess(files)
+			return files, nil
+		},
+		live: func(from uint64) (Live, error) { return wal.OpenFolder(f, logDir, from) },
+		ends: true,
+	}
+}
+
+// Query selects records. A zero field does not limit.
+type Query struct {
+	From, To      uint64 // numbers of records, From <= number < To
+	ReceivedFrom  int64  // Unix nanoseconds, included
+	ReceivedTo    int64  // excluded
+	EventFrom     int64  // likewise, of events: the index skips what holds none, and other records may come along
+	EventTo       int64
+	Service, Type string // likewise
+}
+
+func (q *Query) upTo() uint64 {
+	if q.To == 0 {
+		return math.MaxUint64
+	}
+	return q.To
+}
+
+// wants reports whether a record is selected by its number and receive time, and whether later ones may be.
+func (q *Query) wants(rec *wal.Record) (now, later bool) {
+	if rec.Seq >= q.upTo() || q.ReceivedTo != 0 && rec.Time >= q.ReceivedTo {
+		return false, false
+	}
+	return rec.Seq >= q.From && rec.Time >= q.ReceivedFrom, true
+}
+
+// skips reports whether nothing with these bounds is selected.
+func (q *Query) skips(first, next uint64, from, to, eventFrom, eventTo int64) bool {
+	return next <= q.From || first >= q.upTo() || to < q.ReceivedFrom || q.ReceivedTo != 0 && from >= q.ReceivedTo ||
+		(q.EventFrom != 0 || q.EventTo != 0) && (eventFrom == 0 && eventTo == 0 ||
+			q.EventFrom != 0 && eventTo < q.EventFrom || q.EventTo != 0 && eventFrom >= q.EventTo)
+}
+
+func (q *Query) skipsFile(f *file) bool {
+	if f.err != nil {
+		return f.Next <= q.From || f.First >= q.upTo()
+	}
+	eventFrom, eventTo := f.EventFrom, f.EventTo
+	if f.MoreTags { // a block may hold more than the index says
+		eventFrom, eventTo = math.MinInt64, math.MaxInt64
+	}
+	if q.skips(f.First, f.Next, f.From, f.To, eventFrom, eventTo) {
+		return true
+	}
+	if q.Service == "" && q.Type == "" || f.MoreTags {
+		return false
+	}
+	for i := range f.Tags {
+		if q.names(&f.Tags[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (q *Query) names(t *Tag) bool {
+	return (q.Service == "" || t.Service == q.Service) && (q.Type == "" || t.Type == q.Type)
+}
+
+func (q *Query) skipsBlock(f *file, b *Block, next uint64) bool {
+	eventFrom, eventTo := b.EventFrom, b.EventTo
+	if b.anyTag { // the index claims nothing of its events
+		eventFrom, eventTo = math.MinInt64, math.MaxInt64
+	}
+	if q.skips(b.First, next, b.From, b.To, eventFrom, eventTo) {
+		return true
+	}
+	if q.Service == "" && q.Type == "" || b.anyTag {
+		return false
+	}
+	for _, i := range b.tags {
+		if q.names(&f.Tags[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Gap is a range of records that could not be read.
+type Gap struct {
+	First, Next uint64 // First <= number < Next
+	Reason      string
+}
+
+// maxGaps bounds what a Reader remembers of gaps.
+const maxGaps = 100
+
+// Reader reads the records of a query in order, each once. It is for one goroutine, and holds one block of records and
+// one open file.
+type Reader struct {
+	src *Source
+	q   Query
+	u   *unpacker
+
+	pos    uint64 // of the next record; 0: the oldest
+	lost   uint64 // records that could not be read since the last one
+	gaps   []Gap
+	more   int // gaps that were not remembered
+	block  records
+	in     bool // a block is open
+	file   *file
+	open   fsys.File
+	blocks []Block
+	live   Live
+	some   bool // live gave a record
+}
+
+// NewReader begins a query. The Reader must be closed.
+func (s *Source) NewReader(q Query) (*Reader, error) {
+	u, err := newUnpacker()
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{src: s, q: q, u: u, pos: q.From}, nil
+}
+
+// Gaps are the ranges that could not be read, the first of them, and the number of further ones.
+func (r *Reader) Gaps() (gaps []Gap, more int) { return r.gaps, r.more }
+
+// Read is how many bytes of compressed records were read from the disk.
+func (r *Reader) Read() int64 { return r.u.read }
+
+// Next reads the next record. ok is false behind the last one that there is now. rec.Lost is the number of records
+// right before it that could not be read. Its payload is valid until the next call.
+func (r *Reader) Next(rec *wal.Record) (ok bool, err error) {
+	for {
+		for r.in && r.block.next(rec) {
+			if rec.Seq < r.pos { // it came from the log before it was moved
+				continue
+			}
+			r.pos = rec.Seq + 1
+			now, later := r.q.wants(rec)
+			if !later {
+				return false, nil
+			}
+			if now {
+				rec.Lost, r.lost = r.lost, 0
+				return true, nil
+			}
+		}
+		r.in = false
+		switch more, err := r.nextBlock(); {
+		case err != nil:
+			return false, err
+		case more:
+			continue
+		}
+		if done, err := r.nextLive(rec); done || err != nil {
+			return done && err == nil && rec.Seq != 0, err
+		}
+	}
+}
+
+// nextBlock opens the next block that the query wants, false behind the last file.
+func (r *Reader) nextBlock() (ok bool, err error) {
+	if r.live != nil {
+		return false, nil
+	}
+	for {
+		for len(r.blocks) > 0 {
+			b := r.blocks[0]
+			r.blocks = r.blocks[1:]
+			next := r.file.Next
+			if len(r.blocks) > 0 {
+				next = r.blocks[0].First
+			}
+			if r.q.skipsBlock(r.file, &b, next) {
+				r.pos = max(r.pos, next)
+				continue
+			}
+			if r.block, err = r.u.open(r.open, &b); err != nil {
+				r.gap(max(r.pos, b.First), next, err)
+				continue
+			}
+			r.in = true
+			return true, nil
+		}
+		if err := r.leaveFile(); err != nil {
+			return false, err
+		}
+		files, err := r.src.files()
+		if err != nil {
+			return false, err
+		}
+		f := following(files, r.pos)
+		if f == nil || f.First >= r.q.upTo() || r.q.ReceivedTo != 0 && f.err == nil && f.From >= r.q.ReceivedTo {
+			return false, nil
+		}
+		if r.pos != 0 && f.First > r.pos {
+			r.gap(r.pos, f.First, errors.New("not retained"))
+		}
+		r.pos = max(r.pos, f.First)
+		if r.q.skipsFile(f) {
+			r.pos = f.Next
+			continue
+		}
+		if err := r.enterFile(f); err != nil {
+			r.gap(r.pos, f.Next, err)
+		}
+	}
+}
+
+func following(files []*file, pos uint64) *file {
+	for _, f := range files {
+		if f.Next > pos {
+			return f
+		}
+	}
+	return nil
+}
+
+func (r *Reader) enterFile(f *file) error {
+	if f.err != nil {
+		return f.err
+	}
+	open, err := r.src.fs.Open(f.path)
+	if err != nil {
+		return err
+	}
+	blocks, err := readTable(open, &f.Summary)
+	if err != nil {
+		return errors.Join(err, open.Close())
+	}
+	r.file, r.open, r.blocks = f, open, blocks
+	return nil
+}
+
+func (r *Reader) leaveFile() error {
+	if r.open == nil {
+		return nil
+	}
+	r.pos = max(r.pos, r.file.Next)
+	open := r.open
+	r.file, r.open, r.blocks = nil, nil, nil
+	return open.Close()
+}
+
+func (r *Reader) gap(first, next uint64, err error) {
+	r.pos = next
+	if next <= first {
+		return
+	}
+	r.lost += next - first
+	if len(r.gaps) == maxGaps {
+		r.more++
+		return
+	}
+	r.gaps = append(r.gaps, Gap{first, next, err.Error()})
+}
+
+// nextLive reads from the log. done without a record is the end. Neither done nor an error: the segment was moved
+// meanwhile, and the files are to be looked at again.
+func (r *Reader) nextLive(rec *wal.Record) (done bool, err error) {
+	rec.Seq = 0
+	if r.live == nil {
+		if r.live, err = r.src.live(r.pos); err != nil {
+			r.live = nil
+			return false, r.retry(err)
+		}
+		r.some = false
+	}
+	for {
+		ok, err := r.live.Next(rec)
+		if err != nil {
+			rec.Seq = 0
+			return false, r.retry(err)
+		}
+		if !ok {
+			rec.Seq = 0
+			if r.src.ends && r.some { // it may have grown
+				err, r.live = r.live.Close(), nil
+				return false, err
+			}
+			return true, nil
+		}
+		r.some = true
+		if r.pos != 0 && rec.Seq > r.pos {
+			r.gap(r.pos, rec.Seq, errors.New("not in the log"))
+		}
+		r.pos = rec.Seq + 1
+		now, later := r.q.wants(rec)
+		if !later {
+			rec.Seq = 0
+			return true, nil
+		}
+		if now {
+			rec.Lost, r.lost = r.lost, 0
+			return true, nil
+		}
+	}
+}
+
+// retry judges an error of the log: a record that is gone was moved, given up or deleted.
+func (r *Reader) retry(err error) error {
+	if r.live != nil {
+		_ = r.live.Close()
+		r.live = nil
+	}
+	if !errors.Is(err, wal.ErrTruncated) {
+		return err
+	}
+	files, ferr := r.src.files()
+	if ferr != nil {
+		return ferr
+	}
+	if following(files, r.pos) != nil {
+		return nil
+	}
+	// Neither there nor in the log: whatever comes next.
+	live, err := r.src.live(0)
+	if errors.Is(err, wal.ErrTruncated) {
+		return nil
+	}
+	if err == nil {
+		r.live, r.some = live, false
+	}
+	return err
+}
+
+// Close closes what is open.
+func (r *Reader) Close() error {
+	err := r.leaveFile()
+	if r.live != nil {
+		err = errors.Join(err, r.live.Close())
+		r.live = nil
+	}
+	r.u.dec.Close()
+	return err
+}
+
+// Backward visits the records of a query from the newest block to the oldest. Within a block they rise, and the log is
+// one block. After each block it calls end, which says whether to go on. Damage is passed over.
+func (s *Source) Backward(q Query, visit func(rec *wal.Record) error, end func() (more bool, err error)) error {
+	u, err := newUnpacker()
+	if err != nil {
+		return err
+	}
+	defer u.dec.Close()
+	below, err := s.visitLive(q, visit)
+	if err != nil {
+		return err
+	}
+	for {
+		if more, err := end(); err != nil || !more {
+			return err
+		}
+		files, err := s.files()
+		if err != nil {
+			return err
+		}
+		var f *file
+		for _, x := range files {
+			if x.First < below {
+				f = x
+			}
+		}
+		if f == nil || f.err == nil && f.To < q.ReceivedFrom || f.Next <= q.From {
+			return nil
+		}
+		limit := min(f.Next, below)
+		below = f.First
+		if f.err != nil || q.skipsFile(f) {
+			continue
+		}
+		if more, err := s.visitFile(f, limit, q, u, visit, end); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// visitLive visits the records of the log and returns the first one that it had.
+func (s *Source) visitLive(q Query, visit func(rec *wal.Record) error) (first uint64, err error) {
+	files, err := s.files()
+	if err != nil {
+		return 0, err
+	}
+	from := uint64(0)
+	if len(files) > 0 {
+		from = files[len(files)-1].Next
+	}
+	live, err := s.live(from)
+	if errors.Is(err, wal.ErrTruncated) || errors.Is(err, wal.ErrAhead) {
+		live, err = s.live(0)
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer live.Close()
+	for first = math.MaxUint64; ; {
+		var rec wal.Record
+		ok, err := live.Next(&rec)
+		if err != nil || !ok {
+			return first, err
+		}
+		first = min(first, rec.Seq)
+		now, later := q.wants(&rec)
+		if !later {
+			return first, nil
+		}
+		if now {
+			if err := visit(&rec); err != nil {
+				return first, err
+			}
+		}
+	}
+}
+
+func (s *Source) visitFile(f *file, limit uint64, q Query, u *unpacker, visit func(rec *wal.Record) error,
+	end func() (bool, error)) (more bool, err error) {
+	open, err := s.fs.Open(f.path)
+	if err != nil {
+		return true, nil // deleted meanwhile, or unreadable: the older ones may not be
+	}
+	defer open.Close()
+	blocks, err := readTable(open, &f.Summary)
+	if err != nil {
+		return true, nil
+	}
+	for i := len(blocks) - 1; i >= 0; i-- {
+		b, next := &blocks[i], f.Next
+		if i+1 < len(blocks) {
+			next = blocks[i+1].First
+		}
+		if b.To < q.ReceivedFrom {
+			return false, nil
+		}
+		if q.skipsBlock(f, b, next) {
+			continue
+		}
+		records, err := u.open(open, b)
+		if err != nil {
+			continue
+		}
+		for rec := (wal.Record{}); records.next(&rec); {
+			if now, _ := q.wants(&rec); now && rec.Seq < limit {
+				if err := visit(&rec); err != nil {
+					return false, err
+				}
+			}
+		}
+		if more, err := end(); err != nil || !more {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Reach says what a source holds: the retained part, and since when.
+func (s *Source) Reach() (Stats, error) {
+	files, err := s.files()
+	return stats(files), err
+}

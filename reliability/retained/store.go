@@ -1,0 +1,595 @@
+package retained
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/health"
+	"github.com/sloengine/sloengine/reliability/wal"
+)
+
+// Log is what a Store needs of the log.
+type Log interface {
+	// Closed is the oldest closed segment of which all records are from that number on.
+	Closed(from uint64) (first, next uint64, ok bool)
+	NewReader(from uint64) (*wal.Reader, error)
+	FirstSeq() uint64
+	NextSeq() uint64
+}
+
+// Options of a Store.
+type Options struct {
+	FS  fsys.FS
+	Dir string
+	Log Log
+	// Describe tells the index what is in a record. RuleType is the type of the records whose numbers the index lists.
+	Describe func(rec *wal.Record, s *Sketch) error
+	RuleType byte
+	// Now is the time by which records are too old: that of the log, so that a clock that jumps deletes nothing.
+	Now func() time.Time
+	// Missing is how much space the disk lacks, in bytes, so that the oldest files must go.
+	Missing func() int64
+	Logger  *slog.Logger
+	Metrics *Metrics
+	Step    func(step string) // called after each step that makes something durable; nil: not called
+}
+
+// Bounds say how much is retained.
+type Bounds struct {
+	Age   time.Duration // of the receive time; 0: nothing is retained
+	Bytes int64         // of all files
+}
+
+// Steps for tests that stop there.
+const (
+	StepMoved   = "history.moved"   // a file is durable, its segment still in the log
+	StepDeleted = "history.deleted" // the oldest file is gone
+)
+
+// checkEvery is how often age and disk are looked at, and a failure is tried again.
+const checkEvery = 10 * time.Second
+
+// maxWaiting is how many closed segments wait in the log while they cannot be compressed. Beyond it, the oldest is
+// given up: the log must not fill the disk for its own memory.
+const maxWaiting = 16
+
+// Store moves closed segments of a log into a folder, and deletes the oldest. Its methods may be called from any
+// goroutine. Only that of Run changes the folder.
+type Store struct {
+	o      Options
+	bounds atomic.Pointer[Bounds]
+	offer  atomic.Uint64 // nothing else needs the records before it
+	floor  atomic.Uint64 // the log may delete the records before it
+	poke   chan struct{}
+	moved  chan struct{}
+	health health.Log
+	enc    *zstd.Encoder
+
+	loading sync.Mutex // held while loaded becomes true
+	loaded  atomic.Bool
+
+	mu    sync.Mutex
+	files []*file // ascending; the slice is replaced, never changed
+}
+
+// file is a file of the folder. Its fields do not change.
+type file struct {
+	Summary
+	size int64
+	err  error // of the index, which is then a guess by the neighbours
+	path string
+}
+
+// New makes a Store. It looks at nothing: Run does.
+func New(o Options) *Store {
+	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
+	if o.Step == nil {
+		o.Step = func(string) {}
+	}
+	s := &Store{o: o, poke: make(chan struct{}, 1), moved: make(chan struct{}, 1)}
+	s.bounds.Store(&Bounds{})
+	s.health = health.Log{
+		Tracker: health.Tracker{Cause: func(error) string { return "the retained log cannot be written" }},
+		Logger:  o.Logger, Broken: "closed segments of the log cannot be retained, retrying",
+		Works: "closed segments of the log are retained again",
+	}
+	return s
+}
+
+// SetBounds changes how much is retained, from the next look on.
+func (s *Store) SetBounds(b Bounds) {
+	s.bounds.Store(&b)
+	s.wake()
+}
+
+// Bounds are those of the last SetBounds.
+func (s *Store) Bounds() Bounds { return *s.bounds.Load() }
+
+// Offer says that nothing else needs the records before a number: they may be moved.
+func (s *Store) Offer(below uint64) {
+	s.offer.Store(below)
+	s.wake()
+}
+
+// Floor is the first record that the log must keep because it is not retained yet.
+func (s *Store) Floor() uint64 {
+	if s.bounds.Load().Age == 0 {
+		return math.MaxUint64
+	}
+	return s.floor.Load()
+}
+
+// Moved has a signal when Floor has moved.
+func (s *Store) Moved() <-chan struct{} { return s.moved }
+
+// Failing reports whether closed segments cannot be retained now.
+func (s *Store) Failing() bool { return s.health.Failing() }
+
+func (s *Store) wake() { signal(s.poke) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Run moves and deletes until stop is closed. What fails is tried again, and noted once.
+func (s *Store) Run(stop <-chan struct{}) error {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		s.work(stop)
+		select {
+		case <-s.poke:
+		case <-tick.C:
+		case <-stop:
+			return nil
+		}
+	}
+}
+
+// work does all that can be done now.
+func (s *Store) work(stop <-chan struct{}) {
+	b := s.Bounds()
+	if b.Age > 0 {
+		if err := fsys.MkdirAllSynced(s.o.FS, s.o.Dir, SiteMkdir); err != nil {
+			s.note(err)
+			return
+		}
+	}
+	if err := s.load(); err != nil {
+		s.note(err)
+		return
+	}
+	if err := s.expire(b); err != nil {
+		s.note(err)
+		return
+	}
+	for b.Age > 0 {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		did, err := s.moveOne(stop)
+		if errors.Is(err, errStopped) {
+			return
+		}
+		if err == nil && did {
+			err = s.expire(s.Bounds())
+		}
+		if err != nil {
+			s.note(err)
+			s.giveUpIf(fsys.Classify(err) == fsys.NoSpace)
+			return
+		}
+		if !did {
+			s.note(nil)
+			return
+		}
+		b = s.Bounds()
+	}
+}
+
+func (s *Store) note(err error) {
+	if err != nil {
+		s.o.Metrics.failures.Inc()
+	}
+	s.health.Note(err)
+}
+
+// load lists the folder and reads the indexes, once. A file whose index cannot be read stays, and costs its records.
+func (s *Store) load() error {
+	if s.loaded.Load() {
+		return nil
+	}
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if s.loaded.Load() {
+		return nil
+	}
+	files, err := s.list()
+	if err != nil {
+		return err
+	}
+	floor := s.o.Log.FirstSeq()
+	for n := len(files); n > 0 && files[n-1].err != nil && files[n-1].First >= floor; n-- {
+		files = files[:n-1] // the log still has them, so they are written again
+	}
+	if n := len(files); n > 0 {
+		floor = max(floor, files[n-1].Next)
+	}
+	s.mu.Lock()
+	s.files = files
+	s.mu.Unlock()
+	s.floor.Store(floor)
+	s.loaded.Store(true)
+	s.measure()
+	return nil
+}
+
+// list reads the folder. What a crash left is deleted, and what another log left is moved aside.
+func (s *Store) list() ([]*file, error) {
+	names, err := s.o.FS.List(s.o.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list folder %s: %w", s.o.Dir, err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, fsys.TempSuffix) {
+			_ = s.o.FS.Remove(filepath.Join(s.o.Dir, name)) // the next one of the name replaces it
+		}
+	}
+	files := readIndexes(s.o.FS, s.o.Dir, names)
+	guess(files)
+	next := s.o.Log.NextSeq()
+	for len(files) > 0 && files[len(files)-1].Next > next {
+		f := files[len(files)-1]
+		files = files[:len(files)-1]
+		s.o.Logger.Error("retained records are of another log and are moved aside", "file", f.path, "first", f.First,
+			"next", f.Next, "log_next", next)
+		if err := s.o.FS.Rename(f.path, f.path+".aside"); err != nil {
+			return nil, fmt.Errorf("move retained records aside: %w", err)
+		}
+	}
+	for _, f := range files {
+		if f.err != nil {
+			s.o.Metrics.damaged.Inc()
+			s.o.Logger.Error("retained records cannot be read", "file", f.path, "first", f.First, "next", f.Next,
+				"err", f.err)
+		}
+	}
+	return files, nil
+}
+
+// readIndexes reads the indexes of the files of a folder, ascending.
+func readIndexes(f fsys.FS, dir string, names []string) []*file {
+	var files []*file
+	for _, name := range names {
+		if first, ok := parseName(name); ok {
+			files = append(files, openFile(f, filepath.Join(dir, name), first))
+		}
+	}
+	sortFiles(files)
+	return files
+}
+
+func sortFiles(files []*file) {
+	slices.SortFunc(files, func(a, b *file) int { return cmp.Compare(a.First, b.First) })
+}
+
+// guess fills in what a bad index does not say, so that the file takes part in deletion.
+func guess(files []*file) {
+	for i := len(files) - 1; i >= 0; i-- {
+		if files[i].err == nil {
+			continue
+		}
+		f := *files[i]
+		f.Next = f.First + 1
+		if i+1 < len(files) {
+			f.Next, f.To = files[i+1].First, files[i+1].From
+		} else if i > 0 {
+			f.To = files[i-1].To
+		}
+		f.From = f.To
+		files[i] = &f
+	}
+}
+
+func openFile(fs fsys.FS, path string, first uint64) *file {
+	x := &file{path: path}
+	x.First = first
+	f, err := fs.Open(path)
+	if err != nil {
+		x.err = err
+		return x
+	}
+	sum, size, err := readSummary(f, first)
+	_ = f.Close() // it was only read
+	x.size = size
+	if err != nil {
+		x.err = err
+		return x
+	}
+	x.Summary = sum
+	return x
+}
+
+// list of the moment; it is never changed.
+func (s *Store) snapshot() []*file {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.files
+}
+
+var errStopped = errors.New("stopped")
+
+// moveOne compresses the oldest closed segment that nothing else needs. Its file is durable before Floor moves.
+func (s *Store) moveOne(stop <-chan struct{}) (did bool, err error) {
+	first, next, ok := s.o.Log.Closed(s.floor.Load())
+	if !ok || next > s.offer.Load() {
+		return false, nil
+	}
+	if s.o.Missing() > 0 {
+		if did, err := s.deleteOldest("disk"); did || err != nil {
+			return did, err
+		}
+		s.giveUp(first, next, "the disk is nearly full")
+		return true, nil
+	}
+	if next > first {
+		if err := s.compress(first, next, stop); err != nil {
+			return false, err
+		}
+		s.o.Step(StepMoved)
+	}
+	s.passed(next)
+	return true, nil
+}
+
+// passed lets the log delete the records before a number.
+func (s *Store) passed(next uint64) {
+	s.floor.Store(next)
+	s.measure()
+	signal(s.moved)
+}
+
+// giveUp does not retain a segment. Readers find a gap there.
+func (s *Store) giveUp(first, next uint64, reason string) {
+	s.o.Logger.Error("records of the log are not retained", "first", first, "next", next, "reason", reason)
+	s.o.Metrics.givenUp.AddInt64(int64(next - first))
+	s.passed(next)
+}
+
+// giveUpIf gives up the oldest segment that waits if the disk is full, and those beyond maxWaiting in any case.
+func (s *Store) giveUpIf(full bool) {
+	if full {
+		if did, _ := s.deleteOldest("disk"); did {
+			return // the next attempt has the space
+		}
+	}
+	waiting := 0
+	for at := s.floor.Load(); ; waiting++ {
+		_, next, ok := s.o.Log.Closed(at)
+		if !ok || next > s.offer.Load() {
+			break
+		}
+		at = next
+	}
+	for ; waiting > maxWaiting || full && waiting > 0; waiting, full = waiting-1, false {
+		first, next, _ := s.o.Log.Closed(s.floor.Load())
+		s.giveUp(first, next, "it cannot be written")
+	}
+}
+
+// compress writes the file of a segment.
+func (s *Store) compress(first, next uint64, stop <-chan struct{}) (err error) {
+	r, err := s.o.Log.NewReader(first)
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	defer r.Close()
+	if s.enc == nil {
+		if s.enc, err = newEncoder(); err != nil {
+			return fmt.Errorf("make encoder: %w", err)
+		}
+	}
+	began := time.Now()
+	pace := func() {
+		// As long as it worked, so that it takes half a core at most while events come in.
+		s.rest(time.Since(began), stop)
+		began = time.Now()
+	}
+	w := &writer{enc: s.enc, describe: s.o.Describe, ruleType: s.o.RuleType, pace: pace}
+	path := filepath.Join(s.o.Dir, fileName(first))
+	err = fsys.WriteAtomic(s.o.FS, path, func(to io.Writer) error {
+		w.w = to
+		if err := w.begin(first); err != nil {
+			return err
+		}
+		var rec wal.Record
+		for rec.Seq < next-1 {
+			ok, err := r.Next(&rec)
+			if err != nil {
+				return fmt.Errorf("read the log: %w", err)
+			}
+			if !ok || rec.Seq >= next {
+				return fmt.Errorf("read the log: record %d is missing", next-1)
+			}
+			if err := w.add(&rec); err != nil {
+				return err
+			}
+			select {
+			case <-stop:
+				return errStopped
+			default:
+			}
+		}
+		return w.end(next)
+	})
+	if err != nil {
+		return err
+	}
+	s.o.Metrics.rawBytes.AddInt64(int64(w.sum.Raw))
+	s.o.Metrics.written.AddInt64(w.size)
+	s.mu.Lock()
+	s.files = append(slices.Clip(s.files), &file{Summary: w.sum, size: w.size, path: path})
+	s.mu.Unlock()
+	return nil
+}
+
+// rest waits, at most a second and not beyond stop.
+func (s *Store) rest(d time.Duration, stop <-chan struct{}) {
+	t := time.NewTimer(min(d, time.Second))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-stop:
+	}
+}
+
+// expire deletes what is too old, too much, or in the way.
+func (s *Store) expire(b Bounds) error {
+	missing := s.o.Missing() // asked once: a file system may free what was deleted later
+	for {
+		files := s.snapshot()
+		if len(files) == 0 {
+			return nil
+		}
+		bytes := int64(0)
+		for _, f := range files {
+			bytes += f.size
+		}
+		var reason string
+		switch {
+		case b.Age == 0 || s.o.Now().Sub(time.Unix(0, files[0].To)) > b.Age:
+			reason = "age"
+		case bytes > b.Bytes:
+			reason = "bytes"
+		case missing > 0:
+			reason = "disk"
+		default:
+			return nil
+		}
+		if _, err := s.deleteOldest(reason); err != nil {
+			return err
+		}
+		missing -= files[0].size
+	}
+}
+
+// deleteOldest deletes one file, durably, so that there is never a hole in front of a file that stays.
+func (s *Store) deleteOldest(reason string) (did bool, err error) {
+	files := s.snapshot()
+	if len(files) == 0 {
+		return false, nil
+	}
+	// Out of the list first, so that no new reader picks it.
+	s.mu.Lock()
+	s.files = s.files[1:]
+	s.mu.Unlock()
+	err = fsys.ChangeDir(s.o.FS, s.o.Dir, SiteDelete, func() error {
+		if err := s.o.FS.Remove(files[0].path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		s.mu.Lock()
+		s.files = slices.Insert(slices.Clone(s.files), 0, files[0])
+		s.mu.Unlock()
+		return false, fmt.Errorf("delete retained records: %w", err)
+	}
+	s.o.Metrics.removed[reason].Inc()
+	s.o.Step(StepDeleted)
+	s.measure()
+	return true, nil
+}
+
+// The sites of this package.
+const (
+	SiteMkdir  fsys.Site = "retained.mkdir"
+	SiteDelete fsys.Site = "retained.delete"
+)
+
+// Stats say what is retained.
+type Stats struct {
+	Files   int
+	Bytes   int64
+	Raw     int64 // of the same records before they were compressed
+	Records uint64
+	Events  uint64
+	First   uint64    // the oldest record, 0 if there is none
+	From    time.Time // its receive time
+	Damaged int       // files whose index cannot be read
+}
+
+// Stats of the moment. Before the indexes are read, they are zero.
+func (s *Store) Stats() Stats { return stats(s.snapshot()) }
+
+func stats(files []*file) (st Stats) {
+	for _, f := range files {
+		st.Files++
+		st.Bytes += f.size
+		if f.err != nil {
+			st.Damaged++
+			continue
+		}
+		if st.First == 0 {
+			st.First, st.From = f.First, time.Unix(0, f.From).UTC()
+		}
+		st.Raw, st.Records, st.Events = st.Raw+int64(f.Raw), st.Records+f.Records, st.Events+f.Events
+	}
+	return st
+}
+
+// measure publishes the figures after they changed.
+func (s *Store) measure() {
+	st := s.Stats()
+	s.o.Metrics.bytes.Set(float64(st.Bytes))
+	s.o.Metrics.files.Set(float64(st.Files))
+	s.o.Metrics.oldest.Set(float64(st.First))
+	ratio := 0.0
+	if st.Bytes > 0 {
+		ratio = float64(st.Raw) / float64(st.Bytes)
+	}
+	s.o.Metrics.ratio.Set(ratio)
+	from := 0.0
+	if !st.From.IsZero() {
+		from = float64(st.From.UnixNano()) / 1e9
+	}
+	s.o.Metrics.from.Set(from)
+}
+
+// Snapshot opens all files and gives them to add, with their sizes. They stay readable if they are deleted meanwhile.
+func (s *Store) Snapshot(add func(name string, size int64, f fsys.File)) error {
+	if err := s.load(); err != nil {
+		return err
+	}
+	for _, x := range s.snapshot() {
+		f, err := s.o.FS.Open(x.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("open retained records: %w", err)
+		}
+		add(filepath.Base(x.path), x.size, f)
+	}
+	return nil
+}
