@@ -170,7 +170,7 @@ func BenchmarkRulesInPrometheus(b *testing.B) {
 				writeHistory(b, dir, slos, raw)
 			}
 			wait.Go(func() {
-				p := startRuleServer(b, program, dir, fmt.Sprintf("%s/%d/%d", web.URL, slos, raw))
+				p := startRuleServer(b, program, dir, fmt.Sprintf("%s/%d/%d", web.URL, slos, raw), "")
 				mu.Lock()
 				defer mu.Unlock()
 				all = append(all, running{fmt.Sprintf("%s-%d", name, raw), slos, p})
@@ -309,29 +309,35 @@ type ruleServer struct {
 // usage is the CPU in seconds of a Prometheus and the samples that its queries have read.
 type usage struct{ cpu, samples float64 }
 
-func startRuleServer(b *testing.B, program, dir, target string) *ruleServer {
+// startRuleServer runs a Prometheus on the rules in a folder, with more sections of its configuration, and flags.
+func startRuleServer(b *testing.B, program, dir, target, more string, flags ...string) *ruleServer {
 	host, path, _ := strings.Cut(strings.TrimPrefix(target, "http://"), "/")
 	config := fmt.Sprintf(`global: {scrape_interval: %s, evaluation_interval: %s}
 rule_files: [%s/*.yaml, %[3]s/rules/*.yaml]
 scrape_configs:
   - {job_name: shop, honor_labels: true, metrics_path: /%s, static_configs: [{targets: ["%s"], labels: {instance: x}}]}
-`, ruleScrape, ruleEval, dir, path, host)
+%s`, ruleScrape, ruleEval, dir, path, host, more)
 	file := filepath.Join(dir, "prometheus.yml")
 	require.NoError(b, os.WriteFile(file, []byte(config), 0o600))
 	address := "127.0.0.1:" + nettest.FreePort(b)
-	p := &ruleServer{exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--storage.tsdb.retention.time=90d", "--web.listen-address="+address, "--log.level=warn"), "http://" + address}
+	p := &ruleServer{exec.Command(program, append(flags, "--config.file="+file, "--storage.tsdb.path="+
+		filepath.Join(dir, "data"), "--storage.tsdb.retention.time=90d", "--web.listen-address="+address,
+		"--log.level=warn")...), "http://" + address}
 	p.cmd.Stderr = os.Stderr
 	require.NoError(b, p.cmd.Start())
 	b.Cleanup(func() { _ = p.cmd.Process.Kill(); _ = p.cmd.Wait() })
+	waitHealthy(b, p.url+"/-/ready")
+	return p
+}
+
+func waitHealthy(b *testing.B, url string) {
 	require.Eventually(b, func() bool {
-		res, err := http.Get(p.url + "/-/ready")
+		res, err := http.Get(url)
 		if err == nil {
 			_ = res.Body.Close()
 		}
 		return err == nil && res.StatusCode == http.StatusOK
 	}, time.Minute, 100*time.Millisecond)
-	return p
 }
 
 var samplesRead = regexp.MustCompile(`(?m)^prometheus_engine_query_samples_total (\S+)$`)

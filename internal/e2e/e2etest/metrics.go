@@ -59,7 +59,7 @@ func Sum(f *dto.MetricFamily, want ...string) (total float64) {
 }
 
 // Counter is the sum of a family.
-func Counter(t *testing.T, p *Process, family string) float64 {
+func Counter(t testing.TB, p *Process, family string) float64 {
 	t.Helper()
 	total := 0.0
 	for _, m := range Scrape(t, p)[family].GetMetric() {
