@@ -94,6 +94,8 @@ func erase(c *cobra.Command, o *engineCommand, r app.Erasure, attribute string) 
 			fmt.Fprintf(o.Out, "%s not searched, because each stands for a range of the log: replay or discard them\n",
 				cli.Plural(done.LogRanges, "dead letter"))
 		}
+		fmt.Fprintln(o.Out, "the log and its history were not searched: events leave them after log.retain, "+
+			"and a restart with retain: 0 deletes the history")
 		return nil
 	})
 }
