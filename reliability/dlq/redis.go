@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 )
 
 // RedisOptions say where in Redis and for how long entries are kept.
 type RedisOptions struct {
-	Client redis.UniversalClient // required; the store does not close it
+	Client *redisconn.Client // required; the store does not close it
 	// Prefix of all keys, "{sloengine:dlq}:". The braces keep them in one slot of a cluster.
 	Prefix string
 	// TTL is how long entries are kept, 7 days, at least a second.
@@ -66,14 +66,14 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 }
 
 // run calls a script with the age limit, the TTL and arguments of its own.
-func (r *Redis) run(ctx context.Context, script *redis.Script, args ...any) (any, error) {
+func (r *Redis) run(ctx context.Context, script *redisconn.Script, args ...any) (any, error) {
 	now := r.o.Now()
 	all := append([]any{now.Add(-r.o.TTL).UnixMilli(), r.o.TTL.Milliseconds(), now.UnixMilli()}, args...)
-	answer, err := script.Run(ctx, r.o.Client, r.keys, all...).Result()
-	if errors.Is(err, redis.ErrClosed) {
+	answer, err := script.Run(ctx, r.o.Client, r.keys, all...)
+	if errors.Is(err, redisconn.ErrClosed) {
 		return nil, fmt.Errorf("%w: %w", ErrClosed, err)
 	}
-	if err != nil && !errors.Is(err, redis.Nil) {
+	if err != nil {
 		return nil, fmt.Errorf("dead letters in Redis: %w", err)
 	}
 	return answer, nil

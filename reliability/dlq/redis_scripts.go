@@ -1,6 +1,6 @@
 package dlq
 
-import "github.com/redis/go-redis/v9"
+import "github.com/sloengine/sloengine/reliability/redisconn"
 
 // The keys: entries (hash: ID to value), order (sorted set: ID by number), saved (sorted
 // set: ID by ms), tally (hash: counts, and bytes), gone (sorted set: removed IDs by ms),
@@ -38,7 +38,7 @@ repeat
 until #old < 1000
 `
 
-func redisScript(text string) *redis.Script { return redis.NewScript(redisCommon + text) }
+func redisScript(text string) *redisconn.Script { return redisconn.NewScript(redisCommon + text) }
 
 var (
 	// ARGV: the bound, then ID, ms and value of each. Answers 1 for each that is new, or

@@ -8,19 +8,19 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 )
 
 // ReplayLock lets one engine at a time replay from a shared store, and only entries that still
 // exist: otherwise two schedules at the same minute would count everything twice.
 type ReplayLock struct {
-	db    redis.UniversalClient
+	db    *redisconn.Client
 	key   string
 	store Store
 }
 
 // NewReplayLock makes a lock under a key in Redis, for replays from store.
-func NewReplayLock(db redis.UniversalClient, key string, store Store) *ReplayLock {
+func NewReplayLock(db *redisconn.Client, key string, store Store) *ReplayLock {
 	return &ReplayLock{db: db, key: key, store: store}
 }
 
@@ -30,7 +30,7 @@ const (
 )
 
 // unlockReplay releases the lock if it is still ours.
-var unlockReplay = redis.NewScript(
+var unlockReplay = redisconn.NewScript(
 	`if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`)
 
 // Target is a Target under the lock. Replayed entries are removed before other engines may look.
@@ -86,15 +86,15 @@ func (l *ReplayLock) acquire(ctx context.Context) (release func(), err error) {
 	_, _ = rand.Read(b[:])
 	token := hex.EncodeToString(b[:])
 	for deadline := time.Now().Add(replayLockWait); ; {
-		ok, err := l.db.SetNX(ctx, l.key, token, replayLockTTL).Result()
+		answer, err := l.db.Do(ctx, "SET", l.key, token, "PX", replayLockTTL.Milliseconds(), "NX")
 		if err != nil {
 			return nil, fmt.Errorf("lock replay in Redis: %w", err)
 		}
-		if ok {
+		if answer != nil {
 			return func() {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 				defer cancel()
-				_ = unlockReplay.Run(ctx, l.db, []string{l.key}, token).Err() // else it ends by itself
+				_, _ = unlockReplay.Run(ctx, l.db, []string{l.key}, token) // else it ends by itself
 			}, nil
 		}
 		if time.Now().After(deadline) {

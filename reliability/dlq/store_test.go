@@ -11,6 +11,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/dlq/dlqtest"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 )
 
 func TestMemory(t *testing.T) {
@@ -49,7 +50,7 @@ func TestRedis(t *testing.T) {
 	n := 0
 	dlqtest.Run(t, func(t *testing.T) dlq.Store {
 		n++
-		s, err := dlq.NewRedis(dlq.RedisOptions{Client: client, Prefix: fmt.Sprintf("{%d}:", n), Now: dlqtest.Now})
+		s, err := dlq.NewRedis(dlq.RedisOptions{Client: client.Client, Prefix: fmt.Sprintf("{%d}:", n), Now: dlqtest.Now})
 		require.NoError(t, err)
 		return s
 	})
@@ -58,7 +59,7 @@ func TestRedis(t *testing.T) {
 func TestRedisExpires(t *testing.T) {
 	ctx, client := context.Background(), dlqtest.Redis(t)
 	now := dlqtest.Now()
-	s, err := dlq.NewRedis(dlq.RedisOptions{Client: client, TTL: 2 * time.Hour, MaxEntries: 50, Now: func() time.Time {
+	s, err := dlq.NewRedis(dlq.RedisOptions{Client: client.Client, TTL: 2 * time.Hour, MaxEntries: 50, Now: func() time.Time {
 		return now
 	}})
 	require.NoError(t, err)
@@ -71,27 +72,27 @@ func TestRedisExpires(t *testing.T) {
 	stats, err := s.Stats(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 20, stats.Count)
-	require.EqualValues(t, 20, client.ZCard(ctx, "{sloengine:dlq}:order").Val(), "the index goes with its entries")
-	require.EqualValues(t, 20, client.ZCard(ctx, "{sloengine:dlq}:saved").Val())
+	require.EqualValues(t, 20, client.Do(t, "ZCARD", "{sloengine:dlq}:order"), "the index goes with its entries")
+	require.EqualValues(t, 20, client.Do(t, "ZCARD", "{sloengine:dlq}:saved"))
 
 	now = now.Add(time.Hour)
 	stats, err = s.Stats(ctx)
 	require.NoError(t, err)
 	require.Zero(t, stats.Count)
 	require.Zero(t, stats.Bytes)
-	require.Zero(t, client.Exists(ctx, "{sloengine:dlq}:order", "{sloengine:dlq}:entries").Val())
+	require.Zero(t, client.Do(t, "EXISTS", "{sloengine:dlq}:order", "{sloengine:dlq}:entries"))
 	// There is no later call: everything goes by itself.
-	short, err := dlq.NewRedis(dlq.RedisOptions{Client: client, Prefix: "short:", TTL: time.Second})
+	short, err := dlq.NewRedis(dlq.RedisOptions{Client: client.Client, Prefix: "short:", TTL: time.Second})
 	require.NoError(t, err)
 	require.NoError(t, short.Save(ctx, []dlq.Entry{{Origin: dlq.Admission, Reason: "x"}}))
 	require.Eventually(t, func() bool {
-		return len(client.Keys(ctx, "short:*").Val()) == 0
+		return len(redisconn.Strings(client.Do(t, "KEYS", "short:*"))) == 0
 	}, 60*time.Second, 50*time.Millisecond)
 }
 
 func TestRedisAway(t *testing.T) {
 	client := dlqtest.Redis(t)
-	s, err := dlq.NewRedis(dlq.RedisOptions{Client: client})
+	s, err := dlq.NewRedis(dlq.RedisOptions{Client: client.Client})
 	require.NoError(t, err)
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, s.Save(context.Background(), dlqtest.Entries(0, 1)), dlq.ErrClosed)

@@ -75,7 +75,7 @@ var redisPart = NewPart("Redis",
 var (
 	RedisUp     = redisPart.Gauge("sloengine_redis_up", unitYesNo, "1 while Redis answers.")
 	RedisErrors = redisPart.Counter("sloengine_redis_errors_total", "calls", "Calls to Redis that failed.",
-		OneOf("reason", "other timeout connection read_only out_of_memory unavailable denied bad_answer crowded"))
+		OneOf("reason", "other timeout connection read_only out_of_memory unavailable denied bad_answer"))
 	RedisRoundTripSeconds = redisPart.Histogram("sloengine_redis_round_trip_seconds", "Duration of a call to Redis.",
 		[]float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1})
 	RateLimitFallback = redisPart.Gauge("sloengine_ratelimit_fallback", unitYesNo,

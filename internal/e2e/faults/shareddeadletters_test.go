@@ -16,7 +16,7 @@ import (
 // once.
 func TestDeadLettersSharedInRedis(t *testing.T) {
 	t.Parallel()
-	redis := dlqtest.Redis(t).Options().Addr
+	redis := dlqtest.Redis(t).Addr
 	sink := e2etest.NewReceiver(t)
 	sink.Mode.Store(e2etest.Rejects)
 	var engines []*e2etest.Process
@@ -69,7 +69,7 @@ sinks: [{name: hook, http: {url: "http://%s/in"}, batch: {wait: 10ms}}]
 // again once it works.
 func TestSharedSink(t *testing.T) {
 	t.Parallel()
-	redis := dlqtest.Redis(t).Options().Addr
+	redis := dlqtest.Redis(t).Addr
 	sink := e2etest.NewReceiver(t)
 	sink.Mode.Store(e2etest.Refuses)
 	var engines []*e2etest.Process

@@ -42,7 +42,7 @@ func TestSinkSetChecker(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	o := &e2etest.Oracle{Rnd: rand.New(rand.NewPCG(seed, 1)), Acked: map[string]bool{}}
 	hook := e2etest.NewReceiver(t)
-	proxy := nettest.NewProxy(t, dlqtest.Redis(t).Options().Addr)
+	proxy := nettest.NewProxy(t, dlqtest.Redis(t).Addr)
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
 	settings := e2etest.CrashSettings + fmt.Sprintf(`redis: {address: %q, timeout: 50ms}

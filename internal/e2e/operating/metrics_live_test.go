@@ -191,7 +191,7 @@ func startFull(t *testing.T) *fullEngine {
 	shared, limit := "", ""
 	if _, err := exec.LookPath("redis-server"); err == nil {
 		e.redis = true
-		shared = "  shared: {redis: true}\nredis: {address: \"" + dlqtest.Redis(t).Options().Addr + "\", timeout: 1s}"
+		shared = "  shared: {redis: true}\nredis: {address: \"" + dlqtest.Redis(t).Addr + "\", timeout: 1s}"
 		limit = ", rate_limit: {limit: 1000, shared: true}"
 	}
 	e2etest.WriteFile(t, e.dir, "tokens.yaml",

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 )
 
 // program starts a program of Redis' on a free port below 30000, which leaves room for a
@@ -73,10 +73,12 @@ func redisArgs(more ...string) func(port int) []string {
 	}
 }
 
-func redisAt(t *testing.T, port int) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", port)})
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+// ask runs a command at the server on a port.
+func ask(port int, command ...any) (string, error) {
+	c := redisconn.New(redisconn.Options{Addrs: []string{fmt.Sprintf("127.0.0.1:%d", port)}, Timeout: 10 * time.Second})
+	defer c.Close()
+	answer, err := c.Do(context.Background(), command...)
+	return fmt.Sprint(answer), err
 }
 
 // sharing starts two engines that share a limit of 30 orders, and keep what is critical in
@@ -130,7 +132,7 @@ sentinel failover-timeout main 5000
 `, port, master))}
 	})
 	require.Eventually(t, func() bool {
-		role, err := redisAt(t, replica).Info(context.Background(), "replication").Result()
+		role, err := ask(replica, "INFO", "replication")
 		return err == nil && strings.Contains(role, "master_link_status:up")
 	}, 60*time.Second, 50*time.Millisecond)
 
@@ -139,7 +141,8 @@ sentinel failover-timeout main 5000
 			"addresses: [\"127.0.0.1:%d\"], sentinel_master: main, sentinel_username: default, sentinel_password_file: sentinel.password, pool_size: 2", sentinel))
 	require.Equal(t, 20, orders(t, engines[0], "", 20, "").Accepted)
 	require.Equal(t, 10, orders(t, engines[1], "", 20, "").Accepted, "they count together")
-	require.NoError(t, redisAt(t, master).Do(context.Background(), "WAIT", 1, 5000).Err())
+	_, err := ask(master, "WAIT", 1, 5000)
+	require.NoError(t, err)
 	for _, p := range engines {
 		require.Equal(t, 0, orders(t, p, "", 20, "").Accepted)
 	}
@@ -155,7 +158,7 @@ sentinel failover-timeout main 5000
 		}, 60*time.Second, 100*time.Millisecond,
 			"the replica has taken over, and knows what was counted")
 	}
-	role, err := redisAt(t, replica).Info(context.Background(), "replication").Result()
+	role, err := ask(replica, "INFO", "replication")
 	require.NoError(t, err)
 	require.Contains(t, role, "role:master")
 }
@@ -179,7 +182,7 @@ func TestRedisCluster(t *testing.T) {
 	require.NoError(t, err, string(out))
 	require.Eventually(t, func() bool {
 		for _, port := range ports {
-			info, err := redisAt(t, port).ClusterInfo(context.Background()).Result()
+			info, err := ask(port, "CLUSTER", "INFO")
 			if err != nil || !strings.Contains(info, "cluster_state:ok") {
 				return false
 			}

@@ -9,83 +9,31 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 )
 
 const (
 	defaultPrefix  = "{sloengine}"
 	defaultTimeout = 100 * time.Millisecond
-	// hanging is how many calls may be left behind at once by callers who gave up.
-	hanging = 16
 )
 
 // Tune sets the options that a client for limits needs and leaves all others, such as address,
-// password and database: calls end with their context instead of after seconds, and the client does
-// not retry, since a charge whose answer was lost would be made twice. timeout is that of the Link;
-// 0 means its default. Other clients work as well, but leave goroutines behind for as long as their
-// own timeouts are.
-func Tune(o *redis.UniversalOptions, timeout time.Duration) {
+// password and database: it does not retry, since a charge whose answer was lost would be made twice.
+// timeout is that of the Link; 0 means its default.
+func Tune(o *redisconn.Options, timeout time.Duration) {
 	timeout = cmp.Or(timeout, defaultTimeout)
-	o.ContextTimeoutEnabled = true
-	o.MaxRetries = -1
-	o.DialerRetries = 1
-	o.DialTimeout = 5 * timeout
-	o.ReadTimeout, o.WriteTimeout = 10*timeout, 10*timeout // the context ends them earlier
+	o.Retries = 0
+	o.DialTimeout, o.Timeout, o.WriteTimeout = 5*timeout, 10*timeout, timeout // the context ends the first two earlier
 }
 
-// caller makes calls that end with their context, even if the client does not.
-type caller struct {
-	client redis.UniversalClient
-	slots  chan struct{}
-}
-
-func newCaller(client redis.UniversalClient) caller {
-	return caller{client, make(chan struct{}, hanging)}
-}
-
-// do calls f and returns when f does or ctx ends. f must touch nothing that its caller
-// uses after an error: it may still be running.
-func (c caller) do(ctx context.Context, f func(context.Context) error) error {
-	if ctx.Done() == nil {
-		return f(ctx)
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case c.slots <- struct{}{}:
-	default:
-		return errCrowded
-	}
-	done := make(chan error, 1)
-	go func() {
-		defer func() { <-c.slots }()
-		done <- f(ctx)
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		select {
-		case err := <-done: // both at once
-			return err
-		default:
-			return ctx.Err()
-		}
-	}
-}
-
-var probeScript = redis.NewScript(`
+var probeScript = redisconn.NewScript(`
 redis.call('TIME')
 return redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000)`)
 
 // ping makes the calls that the limits need: run a script and write. A replica, or a server that is
 // full, fails.
-func (c caller) ping(ctx context.Context, prefix string) error {
-	err := c.do(ctx, func(ctx context.Context) error {
-		return probeScript.Run(ctx, c.client, []string{prefix + ":probe"}, time.Now().Unix()).Err()
-	})
-	if err != nil {
+func ping(ctx context.Context, client *redisconn.Client, prefix string) error {
+	if _, err := probeScript.Run(ctx, client, []string{prefix + ":probe"}, time.Now().Unix()); err != nil {
 		return fmt.Errorf("probe of Redis: %w", err)
 	}
 	return nil

@@ -9,10 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -143,15 +142,14 @@ func (d *Destination) look(ctx context.Context) error {
 	var by string
 	var rest time.Duration
 	err := d.all.link.call(ctx, 0, func(ctx context.Context) error {
-		return d.all.link.do(ctx, func(ctx context.Context) error {
-			got, err := openingScript.Run(ctx, d.all.link.client, []string{d.key("b")}, args...).StringSlice()
-			if err != nil || len(got) != 2 {
-				return err
-			}
-			ms, err := strconv.ParseInt(got[1], 10, 64)
-			by, rest = got[0], time.Duration(ms)*time.Millisecond
+		answer, err := openingScript.Run(ctx, d.all.link.client, []string{d.key("b")}, args...)
+		got := redisconn.Strings(answer)
+		if err != nil || len(got) != 2 {
 			return err
-		})
+		}
+		ms, err := strconv.ParseInt(got[1], 10, 64)
+		by, rest = got[0], time.Duration(ms)*time.Millisecond
+		return err
 	})
 	if err != nil {
 		d.all.link.without()
@@ -176,7 +174,7 @@ func (d *Destination) look(ctx context.Context) error {
 // openingScript takes an opening and for how long, in milliseconds (0: none, negative: the destination works), and the
 // opening that the caller saw last. It returns the current opening and its remaining time. An opening that the caller
 // has not seen stays: it is newer than the caller's finding.
-var openingScript = redis.NewScript(`
+var openingScript = redisconn.NewScript(`
 local left = tonumber(ARGV[2])
 local by = redis.call('GET', KEYS[1])
 if not by or by == ARGV[3] then
@@ -218,16 +216,15 @@ func (b *sharedBudget) Spend() (ok bool, wait time.Duration) {
 	var left float64
 	l := b.d.all.link
 	err := l.call(context.Background(), 0, func(ctx context.Context) error {
-		return l.do(ctx, func(ctx context.Context) error {
-			got, err := budgetScript.Run(ctx, l.client, []string{b.d.key("r")}, float64(firsts)*o.Ratio, o.MinPerSecond,
-				o.Burst).StringSlice()
-			if err != nil || len(got) != 2 {
-				return err
-			}
-			ok = got[0] == "1"
-			left, err = strconv.ParseFloat(got[1], 64)
+		answer, err := budgetScript.Run(ctx, l.client, []string{b.d.key("r")}, float64(firsts)*o.Ratio, o.MinPerSecond,
+			o.Burst)
+		got := redisconn.Strings(answer)
+		if err != nil || len(got) != 2 {
 			return err
-		})
+		}
+		ok = got[0] == "1"
+		left, err = strconv.ParseFloat(got[1], 64)
+		return err
 	})
 	if err != nil {
 		b.earned.Add(firsts)
@@ -261,7 +258,7 @@ func (b *sharedBudget) Status() retry.BudgetStatus {
 
 // budgetScript takes the earnings, the earnings per second, and the most that can be saved up. It returns 1 if there
 // was a retry to take, and the rest. A bucket that is not used for an hour is forgotten.
-var budgetScript = redis.NewScript(`
+var budgetScript = redisconn.NewScript(`
 local earned, minimum, burst = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/reliability/nettest"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 )
 
 // server is a real redis-server that a test can kill, stop and start again.
@@ -74,19 +74,19 @@ func (s *server) kill() {
 func (s *server) signal(sig syscall.Signal) { require.NoError(s.t, s.cmd.Process.Signal(sig)) }
 
 // client is one as Tune makes it.
-func (s *server) client(change ...func(*redis.UniversalOptions)) redis.UniversalClient {
-	o := &redis.UniversalOptions{Addrs: []string{s.addr()}, DisableIdentity: true}
+func (s *server) client(change ...func(*redisconn.Options)) *redisconn.Client {
+	o := &redisconn.Options{Addrs: []string{s.addr()}}
 	Tune(o, 0)
 	for _, f := range change {
 		f(o)
 	}
-	c := redis.NewUniversalClient(o)
+	c := redisconn.New(*o)
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
 // patient gives calls the time that a busy machine needs.
-func patient(o *redis.UniversalOptions) { Tune(o, 5*time.Second) }
+func patient(o *redisconn.Options) { Tune(o, 5*time.Second) }
 
 func (s *server) store() *Store {
 	st, err := NewStore(StoreOptions{Client: s.client(patient)})
@@ -96,7 +96,7 @@ func (s *server) store() *Store {
 
 // atTime makes a script take its time from a key of Redis, so that a test can set it. Redis expires keys by its own
 // clock, so they get an hour more: a test that takes longer than a window finds its counters.
-func atTime(script string) *redis.Script {
+func atTime(script string) *redisconn.Script {
 	const clock = "redis.call('TIME')"
 	if !strings.Contains(script, clock) {
 		panic("the script does not ask for the time")
@@ -105,14 +105,22 @@ func atTime(script string) *redis.Script {
 	if !strings.Contains(script, expires) {
 		panic("the script sets no time to expire")
 	}
-	return redis.NewScript(strings.NewReplacer(clock, "redis.call('MGET', '{test}s', '{test}us')", expires,
+	return redisconn.NewScript(strings.NewReplacer(clock, "redis.call('MGET', '{test}s', '{test}us')", expires,
 		expires+"3600000 + ").Replace(script))
 }
 
-// setTime sets it.
-func setTime(t testing.TB, c redis.UniversalClient, at time.Time) {
+// do runs a command.
+func do(t testing.TB, c *redisconn.Client, args ...any) any {
 	t.Helper()
-	require.NoError(t, c.MSet(context.Background(), "{test}s", at.Unix(), "{test}us", at.Nanosecond()/1000).Err())
+	answer, err := c.Do(context.Background(), args...)
+	require.NoError(t, err)
+	return answer
+}
+
+// setTime sets it.
+func setTime(t testing.TB, c *redisconn.Client, at time.Time) {
+	t.Helper()
+	do(t, c, "MSET", "{test}s", at.Unix(), "{test}us", at.Nanosecond()/1000)
 }
 
 // attributes of an event: the context "user".

@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/sloengine/sloengine/reliability/breaker"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 )
 
 // LinkOptions of a Link.
 type LinkOptions struct {
-	Client redis.UniversalClient // required, see Tune; the link does not close it
-	Prefix string                // as of the Store
+	Client *redisconn.Client // required, see Tune; the link does not close it
+	Prefix string            // as of the Store
 	// Timeout is how long a call may take, 100 ms; a group of events has 20 us more for
 	// each. A call that takes longer opens the breaker.
 	Timeout time.Duration
@@ -37,7 +37,7 @@ const maxHold = 30 * time.Second
 // Link knows whether Redis is there. The first call that fails, or takes too long, opens
 // its breaker: all others go without Redis until a probe in the background succeeds.
 type Link struct {
-	caller
+	client  *redisconn.Client
 	o       LinkOptions
 	breaker *breaker.Breaker
 	m       *Metrics
@@ -79,7 +79,7 @@ func NewLink(o LinkOptions) (*Link, error) {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Metrics = cmp.Or(o.Metrics, NewMetrics(metrics.NewSet()))
-	l := &Link{caller: newCaller(o.Client), o: o, m: o.Metrics, since: time.Now()}
+	l := &Link{client: o.Client, o: o, m: o.Metrics, since: time.Now()}
 	l.m.up.Set(0)
 	l.m.fallback.Set(0)
 	l.breaker, err = breaker.New(breaker.Options{
@@ -111,7 +111,7 @@ func (l *Link) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if time.Since(time.Unix(0, l.lastOK.Load())).Abs() >= l.o.Interval { // negative: the clock was set back
-			_ = l.call(ctx, 0, func(ctx context.Context) error { return l.ping(ctx, l.o.Prefix) })
+			_ = l.call(ctx, 0, func(ctx context.Context) error { return ping(ctx, l.client, l.o.Prefix) })
 		}
 		select {
 		case <-ctx.Done():
@@ -194,7 +194,7 @@ func (l *Link) health(ctx context.Context) error {
 	if held {
 		return errHeld
 	}
-	return l.measured(ctx, 0, func(ctx context.Context) error { return l.ping(ctx, l.o.Prefix) })
+	return l.measured(ctx, 0, func(ctx context.Context) error { return ping(ctx, l.client, l.o.Prefix) })
 }
 
 // changed is called by the breaker, in order.

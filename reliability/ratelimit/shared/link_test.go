@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/internal/testkit"
 	"github.com/sloengine/sloengine/reliability/breaker"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 )
 
 // instance is one engine's side: a link that runs, a failover, and a local table a third
@@ -32,7 +32,7 @@ type instance struct {
 func (s *server) instance(timeout time.Duration) *instance {
 	in := &instance{set: metrics.NewSet(), log: &testkit.Buffer{}}
 	logger := slog.New(slog.NewTextHandler(in.log, nil))
-	client := s.client(func(o *redis.UniversalOptions) { Tune(o, timeout) })
+	client := s.client(func(o *redisconn.Options) { Tune(o, timeout) })
 	var err error
 	in.Link, err = NewLink(LinkOptions{
 		Client: client, Timeout: timeout, Interval: 200 * time.Millisecond,
@@ -60,7 +60,9 @@ func (in *instance) run(t testing.TB) {
 }
 
 // ping calls Redis regardless of the breaker.
-func (in *instance) ping(ctx context.Context) error { return in.Link.ping(ctx, in.Link.o.Prefix) }
+func (in *instance) ping(ctx context.Context) error {
+	return ping(ctx, in.Link.client, in.Link.o.Prefix)
+}
 
 func (in *instance) connected() bool { return in.Status().Connected }
 
@@ -189,9 +191,9 @@ func TestFaultsUnderLoad(t *testing.T) {
 // do runs a command with a client of its own.
 func (s *server) do(args ...any) {
 	s.t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: s.addr(), DisableIdentity: true})
+	c := s.client(patient)
 	defer c.Close()
-	require.NoError(s.t, c.Do(context.Background(), args...).Err())
+	do(s.t, c, args...)
 }
 
 // TestNoFallbackBecauseOfALimit: events that the shared limit refuses are refused, though the local
@@ -308,15 +310,14 @@ func TestPeek(t *testing.T) {
 			k := tickets(p, events...)
 			require.NoError(t, store.Peek(context.Background(), time.Now(), k))
 			require.Equal(t, 15, count(k), "5 of u and 10 of v")
-			now, err := s.client().Keys(context.Background(), "*").Result()
-			require.NoError(t, err)
+			now := redisconn.Strings(do(t, s.client(patient), "KEYS", "*"))
 			if keys == nil {
 				keys = now
 			}
 			require.ElementsMatch(t, keys, now)
 		}
 		require.Equal(t, 15, take(t, store, tickets(p, events...)))
-		require.NoError(t, s.client().FlushDB(context.Background()).Err())
+		do(t, s.client(patient), "FLUSHDB")
 	}
 }
 

@@ -8,9 +8,8 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sloengine/sloengine/reliability/dispatch"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -41,7 +40,7 @@ type OutboundOptions struct {
 type Outbound struct {
 	o      OutboundOptions
 	key    string
-	script *redis.Script
+	script *redisconn.Script
 	fixed  []any // first arguments of the script
 	alone  *dispatch.LocalLimit
 	m      outboundSeries
@@ -173,15 +172,9 @@ func (o *Outbound) reserve(ctx context.Context, n int, most time.Duration) (wait
 	l := o.o.Link
 	args := append(append(make([]any, 0, 7), o.fixed...), n, most.Microseconds())
 	err = l.call(ctx, 0, func(ctx context.Context) error {
-		var micros int64
-		err := l.do(ctx, func(ctx context.Context) (err error) {
-			got, err := o.script.Run(ctx, l.client, []string{o.key}, args...).Int64()
-			micros = got
-			return err
-		})
-		if err == nil {
-			wait = time.Duration(micros) * time.Microsecond
-		}
+		got, err := o.script.Run(ctx, l.client, []string{o.key}, args...)
+		micros, _ := got.(int64)
+		wait = time.Duration(micros) * time.Microsecond
 		return err
 	})
 	return wait, err

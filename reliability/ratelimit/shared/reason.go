@@ -3,12 +3,11 @@ package shared
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 )
 
 // reason is why a call to Redis failed: the label of sloengine_redis_errors_total.
@@ -23,19 +22,15 @@ const (
 	reasonUnavailable        // loading, busy with a script, cluster down
 	reasonDenied             // password, user or permission
 	reasonAnswer             // an answer that makes no sense
-	reasonCrowded            // too many calls hang already
 	reasons
 )
 
 var reasonNames = [reasons]string{"other", "timeout", "connection", "read_only", "out_of_memory", "unavailable",
-	"denied", "bad_answer", "crowded"}
+	"denied", "bad_answer"}
 
 func (r reason) String() string { return reasonNames[r] }
 
-var (
-	errAnswer  = errors.New("unexpected answer")
-	errCrowded = fmt.Errorf("%d calls to redis are already blocked", hanging)
-)
+var errAnswer = errors.New("unexpected answer")
 
 // redisCodes are looked for anywhere in an error of Redis: before version 7 it wraps the
 // errors of a script's commands into a text of its own.
@@ -53,13 +48,11 @@ var redisCodes = []struct {
 
 func reasonOf(err error) reason {
 	var network net.Error
-	var answer redis.Error
+	var answer redisconn.Error
 	switch {
-	case errors.Is(err, errCrowded):
-		return reasonCrowded
 	case errors.Is(err, errAnswer):
 		return reasonAnswer
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, redis.ErrPoolTimeout):
+	case errors.Is(err, context.DeadlineExceeded):
 		return reasonTimeout
 	case errors.As(err, &network):
 		if network.Timeout() {
@@ -67,7 +60,7 @@ func reasonOf(err error) reason {
 		}
 		return reasonConnection
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
-		errors.Is(err, redis.ErrClosed):
+		errors.Is(err, redisconn.ErrClosed):
 		return reasonConnection
 	case errors.As(err, &answer):
 		for _, c := range redisCodes {
@@ -77,9 +70,4 @@ func reasonOf(err error) reason {
 		}
 	}
 	return reasonOther
-}
-
-func isNoScript(err error) bool {
-	var answer redis.Error
-	return errors.As(err, &answer) && strings.HasPrefix(err.Error(), "NOSCRIPT")
 }

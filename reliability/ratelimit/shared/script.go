@@ -1,10 +1,10 @@
 package shared
 
-import "github.com/redis/go-redis/v9"
+import "github.com/sloengine/sloengine/reliability/redisconn"
 
 var (
-	takeScript = redis.NewScript(takeScriptText)
-	turnScript = redis.NewScript(turnScriptText)
+	takeScript = redisconn.NewScript(takeScriptText)
+	turnScript = redisconn.NewScript(turnScriptText)
 )
 
 // Both scripts count in entries (index, units), ordered by index, 13 bytes each, behind 6

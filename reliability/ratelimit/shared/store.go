@@ -7,14 +7,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sloengine/sloengine/reliability/ratelimit"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 )
 
 // StoreOptions of a Store.
 type StoreOptions struct {
-	Client redis.UniversalClient // required, see Tune; the store does not close it
+	Client *redisconn.Client // required, see Tune; the store does not close it
 	// Prefix of all keys, by default {sloengine}. Braces are put around it if it has
 	// none. Engines with the same prefix, database and policy share their limits.
 	Prefix string
@@ -22,9 +21,9 @@ type StoreOptions struct {
 
 // Store is a ratelimit.Store in Redis. Take is one round trip.
 type Store struct {
-	caller
+	client *redisconn.Client
 	prefix string
-	script *redis.Script
+	script *redisconn.Script
 	groups sync.Pool
 }
 
@@ -39,7 +38,7 @@ func NewStore(o StoreOptions) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("shared rate limits: %w", err)
 	}
-	s := &Store{caller: newCaller(o.Client), prefix: prefix, script: takeScript}
+	s := &Store{client: o.Client, prefix: prefix, script: takeScript}
 	s.groups.New = func() any { return newGroup() }
 	return s, nil
 }
@@ -72,8 +71,8 @@ func (s *Store) ask(ctx context.Context, batches []*ratelimit.Tickets, how strin
 		s.groups.Put(g)
 		return nil
 	}
-	if err := s.do(ctx, func(ctx context.Context) error { return s.send(ctx, g, how) }); err != nil {
-		return fmt.Errorf("shared rate limits: %w", err) // g may be in use still
+	if err := s.send(ctx, g, how); err != nil {
+		return fmt.Errorf("shared rate limits: %w", err)
 	}
 	g.decide(batches)
 	g.reset()
@@ -88,36 +87,30 @@ func (s *Store) send(ctx context.Context, g *group, how string) error {
 		c.seal(s.prefix)
 	}
 	todo := g.chunks[:g.n]
-	var calls []*redis.Cmd
 	for round := range 3 {
-		pipe := s.client.Pipeline()
-		calls = calls[:0]
+		calls := make([][]any, len(todo))
 		for i, c := range todo {
-			if round > 0 && i == 0 {
-				calls = append(calls, s.script.Eval(ctx, pipe, c.names, c.args[0], c.args[1], c.args[2], how))
-			} else {
-				calls = append(calls, s.script.EvalSha(ctx, pipe, c.names, c.args[0], c.args[1], c.args[2], how))
-			}
+			calls[i] = s.script.Call(round > 0 && i == 0, c.names, c.args[0], c.args[1], c.args[2], how)
 		}
-		_, failed := pipe.Exec(ctx)
+		answers, err := s.client.Exec(ctx, calls...)
+		if err != nil {
+			return err
+		}
 		var again []*chunk
-		for i, call := range calls {
-			text, err := call.Text()
-			if isNoScript(err) {
+		for i, answer := range answers {
+			if failed, ok := answer.(redisconn.Error); ok {
+				if !redisconn.IsNoScript(failed) {
+					return failed
+				}
 				again = append(again, todo[i])
 				continue
 			}
-			if err != nil {
-				return err
-			}
+			text, _ := answer.(string)
 			if err := todo[i].answer(text); err != nil {
 				return err
 			}
 		}
 		if len(again) == 0 {
-			if failed != nil && !isNoScript(failed) {
-				return failed
-			}
 			return nil
 		}
 		todo = again

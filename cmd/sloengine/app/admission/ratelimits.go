@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/sloengine/sloengine/cmd/sloengine/app/config"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -15,6 +14,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/metric"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 	"github.com/sloengine/sloengine/reliability/retry"
 )
 
@@ -36,7 +36,7 @@ type RateLimits struct {
 
 // Redis is what limits of several engines share; nil fields without it.
 type Redis struct {
-	Client redis.UniversalClient
+	Client *redisconn.Client
 	Link   *shared.Link // watches over it
 }
 

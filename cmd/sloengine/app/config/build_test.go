@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/event"
@@ -23,6 +22,7 @@ import (
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 	"github.com/sloengine/sloengine/reliability/retry"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -354,46 +354,49 @@ func TestRedisOptions(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"redis.internal:6380"}, o.Addrs)
 	require.Equal(t, 3, o.DB)
-	var tuned redis.UniversalOptions
+	var tuned redisconn.Options
 	shared.Tune(&tuned, 200*time.Millisecond)
-	require.Equal(t, tuned.ReadTimeout, o.ReadTimeout)
-	require.Equal(t, tuned.MaxRetries, o.MaxRetries)
-	require.Equal(t, "redis.internal", o.TLSConfig.ServerName)
-	require.NotNil(t, o.TLSConfig.RootCAs)
-	user, password, err := o.CredentialsProviderContext(context.Background())
+	require.Equal(t, tuned.Timeout, o.Timeout)
+	require.Equal(t, tuned.Retries, o.Retries)
+	require.Equal(t, "redis.internal", o.TLS.ServerName)
+	require.NotNil(t, o.TLS.RootCAs)
+	user, password, err := o.Login()
 	require.NoError(t, err)
 	require.Equal(t, "u/hush", user+"/"+password)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "redis.password"), []byte("new"), 0o600))
-	_, password, err = o.CredentialsProviderContext(context.Background())
+	_, password, err = o.Login()
 	require.NoError(t, err)
 	require.Equal(t, "new", password, "it is read again")
 	require.NoError(t, os.Remove(filepath.Join(dir, "redis.password")))
-	_, _, err = o.CredentialsProviderContext(context.Background())
+	_, _, err = o.Login()
 	require.ErrorContains(t, err, "redis.password_file: ")
 
-	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{"127.0.0.1:1"}})
+	client := redisconn.New(redisconn.Options{Addrs: []string{"127.0.0.1:1"}})
 	defer client.Close()
 	store, err := c.DeadLetterStore(dir, client, nil)
 	require.NoError(t, err)
 	require.IsType(t, &dlq.Redis{}, store)
 	require.Equal(t, 7*24*time.Hour, c.RetentionOptions(store).MaxAge)
 	require.Equal(t, "{sloengine:dlq}", c.RedisKeys("dlq"))
-	for settings, want := range map[string]redis.UniversalOptions{
+	for settings, want := range map[string]redisconn.Options{
 		"cluster: true, addresses: ['a:1', 'b:2'], pool_size: 7": {Addrs: []string{"a:1", "b:2"},
-			IsClusterMode: true, PoolSize: 7},
+			Cluster: true, PoolSize: 7},
 		"sentinel_master: m, addresses: ['a:1'], sentinel_username: s, sentinel_password_file: webhook.key, db: 2": {
-			Addrs: []string{"a:1"}, MasterName: "m", SentinelUsername: "s", SentinelPassword: strings.Repeat("s", 32), DB: 2},
+			Addrs: []string{"a:1"}, Master: "m", DB: 2},
 	} {
 		o, err := mustLoad(t, dir, "redis: {"+settings+"}").RedisOptions()
 		require.NoError(t, err)
-		want.ClientName = o.ClientName
+		want.Name = o.Name
 		shared.Tune(&want, 100*time.Millisecond)
+		if want.Master != "" {
+			want.Sentinel.User, want.Sentinel.Password = "s", strings.Repeat("s", 32)
+		}
 		require.Equal(t, want, *o)
 	}
 	plain := mustLoad(t, dir, "redis: {address: '[::1]:6379', tls: {}}")
 	o, err = plain.RedisOptions()
 	require.NoError(t, err)
-	require.Equal(t, "::1", o.TLSConfig.ServerName)
+	require.Equal(t, "::1", o.TLS.ServerName)
 }
 
 func TestDeadLetterOptions(t *testing.T) {

@@ -5,11 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/reliability/dlq"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -113,7 +112,7 @@ func (c *Config) DeadLetterFilter(m *dlq.Metrics) (*dlq.Filter, error) {
 
 // DeadLetterStore opens the storage that is set. client may be nil unless it is
 // redis. Close lets go of it.
-func (c *Config) DeadLetterStore(dataDir string, client redis.UniversalClient, m *dlq.Metrics) (dlq.Store, error) {
+func (c *Config) DeadLetterStore(dataDir string, client *redisconn.Client, m *dlq.Metrics) (dlq.Store, error) {
 	d := &c.DeadLetters
 	switch d.Storage {
 	case "redis":

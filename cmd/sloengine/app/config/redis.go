@@ -2,7 +2,6 @@ package config
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -12,10 +11,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/ratelimit/shared"
+	"github.com/sloengine/sloengine/reliability/redisconn"
 	"github.com/sloengine/sloengine/slo/yamldoc"
 )
 
@@ -98,26 +96,25 @@ func checkPassword(f *yamldoc.Decoder, path, username, file string) {
 
 // RedisOptions are those of the client for all that is in Redis, tuned for limits. They
 // are nil without a redis section.
-func (c *Config) RedisOptions() (*redis.UniversalOptions, error) {
+func (c *Config) RedisOptions() (*redisconn.Options, error) {
 	r := c.Redis
 	if r == nil {
 		return nil, nil
 	}
-	o := &redis.UniversalOptions{Addrs: []string{r.Address}, DB: r.DB, PoolSize: r.PoolSize, ClientName: "sloengine"}
+	o := &redisconn.Options{Addrs: []string{r.Address}, DB: r.DB, PoolSize: r.PoolSize, Name: "sloengine"}
 	if len(r.Addresses) > 0 {
-		o.Addrs, o.IsClusterMode, o.MasterName, o.SentinelUsername = r.Addresses, r.Cluster,
-			r.SentinelMaster, r.SentinelUsername
+		o.Addrs, o.Cluster, o.Master, o.Sentinel.User = r.Addresses, r.Cluster, r.SentinelMaster, r.SentinelUsername
 	}
 	if r.SentinelPasswordFile != "" {
 		password, err := readSecret(r.SentinelPasswordFile, 1)
 		if err != nil {
 			return nil, fmt.Errorf("redis.sentinel_password_file: %w", err)
 		}
-		o.SentinelPassword = string(password)
+		o.Sentinel.Password = string(password)
 	}
 	shared.Tune(o, r.Timeout)
 	if r.PasswordFile != "" {
-		o.CredentialsProviderContext = func(context.Context) (string, string, error) {
+		o.Login = func() (string, string, error) {
 			password, err := readSecret(r.PasswordFile, 1)
 			if err != nil {
 				return "", "", fmt.Errorf("redis.password_file: %w", err)
@@ -127,11 +124,11 @@ func (c *Config) RedisOptions() (*redis.UniversalOptions, error) {
 	}
 	if r.TLS != nil {
 		var err error
-		if o.TLSConfig, err = r.TLS.enabled(); err != nil {
+		if o.TLS, err = r.TLS.enabled(); err != nil {
 			return nil, fmt.Errorf("redis.tls: %w", err)
 		}
-		if o.TLSConfig.ServerName == "" && r.Address != "" {
-			o.TLSConfig.ServerName, _, _ = net.SplitHostPort(r.Address)
+		if o.TLS.ServerName == "" && r.Address != "" {
+			o.TLS.ServerName, _, _ = net.SplitHostPort(r.Address)
 		}
 	}
 	return o, nil
