@@ -140,6 +140,7 @@ func TestRequestsStayWithinTheRateLimit(t *testing.T) {
 			if o.Err != nil { // on a busy machine the deadline finds a request under way
 				require.ErrorIs(t, o.Err, context.DeadlineExceeded)
 				cut = true
+				continue
 			}
 			require.False(t, o.Away)
 			require.False(t, !o.Skipped && skipped[batch[i].Key] && batch[i].Key != "", "a key waits for its row")
@@ -148,7 +149,7 @@ func TestRequestsStayWithinTheRateLimit(t *testing.T) {
 				sent++
 			}
 		}
-		require.Positive(t, sent)
+		require.True(t, sent > 0 || cut)
 		require.LessOrEqual(t, requests.Load(), int64(most), body)
 		if body == BodyPayload && !cut {
 			require.Equal(t, int64(1), dead.Load(), "dead letters go elsewhere")
@@ -168,7 +169,8 @@ func TestAReceiverNamesTheRowsAtFault(t *testing.T) {
 			w.WriteHeader(status)
 			_, _ = w.Write(
 				[]byte(
-					`{"errors":[{"index":0,"code":"bad","detail":"no"},{"index":2,"code":"full","retryable":true},{"index":99,"code":"x"}]}`))
+					`{"errors":[{"index":0,"code":"bad","detail":"no"},{"index":2,"code":"full","retryable":true},{"index":99,` +
+						`"code":"x"}]}`))
 			return true
 		})
 		out := h.Publish(t.Context(), []*Message{row("a", "{}"), row("b", "{}"), row("c", "{}"), row("a", "{}")})
