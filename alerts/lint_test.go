@@ -32,16 +32,20 @@ func TestLint(t *testing.T) {
 		{"no objective", one(&slo.SLO{ID: "shop/up"}), LintOptions{}, []string{
 			"error: an objective of 100 % leaves no budget: the first bad event would make every alert fire forever"}},
 		{"can never fire", one(pages("90")), LintOptions{}, []string{
-			"info: the page alert over 1h is left out because it can never fire: a burn rate of 14.4 means that 144 % of all events are bad"}},
+			"info: the page alert over 1h is left out because it can never fire: a burn rate of 14.4 means that 144 % of all " +
+				"events are bad"}},
 		{"none is left", one(pages("80")), LintOptions{}, []string{
-			"info: the page alert over 1h is left out because it can never fire: a burn rate of 14.4 means that 288 % of all events are bad",
-			"info: the page alert over 6h is left out because it can never fire: a burn rate of 6 means that 120 % of all events are bad",
+			"info: the page alert over 1h is left out because it can never fire: a burn rate of 14.4 means that 288 % of all " +
+				"events are bad",
+			"info: the page alert over 6h is left out because it can never fire: a burn rate of 6 means that 120 % of all " +
+				"events are bad",
 			"warning: no burn-rate alert remains"}},
 		{"retention", one(simple(t, "shop/up", "99.9")), LintOptions{Retention: 15 * day}, []string{
 			"error: Prometheus retains samples for 15d, less than the window (30d), so the budget would cover only part of it"}},
 		{"slow scrapes", one(pages("99.9")),
 			LintOptions{Options: Options{Options: rules.Options{Scrape: 2 * time.Minute}}}, []string{
-				"warning: alert page-1h: its short window of 5m contains fewer than four scrapes (every 2m), so one missed scrape silences it"}},
+				"warning: alert page-1h: its short window of 5m contains fewer than four scrapes (every 2m), so one missed " +
+					"scrape silences it"}},
 		{"low traffic", one(pages("99.9")), LintOptions{EventsPerDay: perDay(240)}, []string{
 			"warning: alert page-1h: traffic is too low, its short window of 5m contains about 0.8 events",
 			"warning: alert page-6h: traffic is too low, its short window of 30m contains about 5 events"}},
@@ -72,7 +76,8 @@ func TestLint(t *testing.T) {
 				Capacity: slo.Capacity{Events: 120, Per: time.Minute}}
 			return s
 		}()), LintOptions{}, []string{
-			"info: rules record how much of its capacity is used, but not when it will be reached: PromQL cannot follow the trend of the same hours of five weeks"}},
+			"info: rules record how much of its capacity is used, but not when it will be reached: PromQL cannot follow the " +
+				"trend of the same hours of five weeks"}},
 		{"twice", rules.Spec{
 			SLOs:       []*slo.SLO{simple(t, "shop/up", "99.9"), simple(t, "shop/up", "99.9")},
 			Agreements: []*sla.Agreement{{Service: "shop", Name: "x"}, {Service: "shop", Name: "x"}},

@@ -19,7 +19,8 @@ import (
 // expand is how Prometheus fills in an annotation.
 func expand(t testing.TB, text string, labels map[string]string, value float64) (string, error) {
 	t.Helper()
-	const before = "{{$labels := .Labels}}{{$externalLabels := .ExternalLabels}}{{$externalURL := .ExternalURL}}{{$value := .Value}}"
+	const before = "{{$labels := .Labels}}{{$externalLabels := .ExternalLabels}}{{$externalURL := .ExternalURL}}" +
+		"{{$value := .Value}}"
 	data := prom.AlertTemplateData(labels, nil, "", promql.Sample{F: value})
 	return prom.NewTemplateExpander(context.Background(), before+text, "text", data, model.TimeFromUnix(1_800_000_000),
 		nil, nil, nil).Expand()

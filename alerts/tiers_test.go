@@ -30,7 +30,8 @@ func TestTiers(t *testing.T) {
 		{"93 could need 1.008", "93", slo.Window{Rolling: 30 * 24 * time.Hour}, nil,
 			[]tier{{"page-6h", "6", "0.42"}, {"ticket-1d", "3", "0.21"}, {"ticket-3d", "1", "0.07"}},
 			[]string{
-				"the page alert over 1h is left out because it can never fire: a burn rate of 14.4 means that 100.8 % of all events are bad"}},
+				"the page alert over 1h is left out because it can never fire: a burn rate of 14.4 means that 100.8 % of all " +
+					"events are bad"}},
 		{"a day is too short for a day", "99.9", slo.Window{Calendar: slo.Day, Location: time.UTC}, nil,
 			[]tier{{"page-1h", "0.48", "0.00048"}, {"page-6h", "0.2", "0.0002"}},
 			[]string{"the ticket alert over 1d is left out: the window of the SLO (day UTC) must be longer",

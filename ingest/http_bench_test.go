@@ -29,7 +29,9 @@ func benchBody(n int) []byte {
 	var out bytes.Buffer
 	for i := range n {
 		fmt.Fprintf(&out,
-			`{"id":"bench-%08d","time":"2026-11-20T08:59:00.123Z","service":"insurance-unpaid","type":"application","outcome":"failure","severity":"critical","duration_ms":812,"attributes":{"product":"MEDCARE","stage":"CREATE_APPLICATION","error_type":"MDM_ERROR","channel":"front"}}`+"\n", i)
+			`{"id":"bench-%08d","time":"2026-11-20T08:59:00.123Z","service":"insurance-unpaid","type":"application",`+
+				`"outcome":"failure","severity":"critical","duration_ms":812,"attributes":{"product":"MEDCARE",`+
+				`"stage":"CREATE_APPLICATION","error_type":"MDM_ERROR","channel":"front"}}`+"\n", i)
 	}
 	return out.Bytes()
 }

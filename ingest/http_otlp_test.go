@@ -116,9 +116,10 @@ func TestSpansAreCountedOnce(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.postSpans(packed.String(), headers{"Content-Encoding": "gzip"}).Code)
 	require.Equal(t, 310, r.events)
 
-	const asJSON = `{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},` +
-		`"scopeSpans":[{"spans":[{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b7ad6b7169203331","kind":2,` +
-		`"startTimeUnixNano":"1795165199000000000","endTimeUnixNano":"1795165200000000000"}]}]}]}`
+	const asJSON = `{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name",` +
+		`"value":{"stringValue":"shop"}}]},"scopeSpans":[{"spans":[{"traceId":"0af7651916cd43dd8448eb211c80319c",` +
+		`"spanId":"b7ad6b7169203331","kind":2,"startTimeUnixNano":"1795165199000000000",` +
+		`"endTimeUnixNano":"1795165200000000000"}]}]}]}`
 	rec := r.postSpans(asJSON, headers{"Content-Type": "application/json; charset=utf-8"})
 	require.Equal(t, http.StatusOK, rec.Code)
 	require.Equal(t, "{}", rec.Body.String())
@@ -141,8 +142,10 @@ func TestLogRecords(t *testing.T) {
 		require.Equal(t, "{}", rec.Body.String())
 	}
 	require.Equal(t, 1, r.events)
-	rec := r.postTo(LogsPath, fmt.Sprintf(body, testNow.AddDate(0, 0, -9).UnixNano()), headers{"Content-Type": "application/json"})
-	require.Contains(t, rec.Body.String(), `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"1 of 1 log records that`)
+	rec := r.postTo(LogsPath, fmt.Sprintf(body, testNow.AddDate(0, 0, -9).UnixNano()),
+		headers{"Content-Type": "application/json"})
+	require.Contains(t, rec.Body.String(),
+		`{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"1 of 1 log records that`)
 	var out bytes.Buffer
 	r.set.WritePrometheus(&out)
 	require.Contains(t, out.String(), `sloengine_otlp_ignored_total{signal="logs",reason="no_rule"} 3`)
@@ -232,8 +235,9 @@ func TestStatusesOfSpans(t *testing.T) {
 			message: "invalid_json: "},
 		"content type": {body: body, header: headers{"Content-Type": "text/plain"}, status: 415, code: 3,
 			message: "unsupported_media_type: "},
-		"encoding": {body: body, header: headers{"Content-Encoding": "br"}, status: 415, code: 3, message: "unsupported_encoding: "},
-		"no gzip":  {body: body, header: headers{"Content-Encoding": "gzip"}, status: 400, code: 3, message: "bad_body: "},
+		"encoding": {body: body, header: headers{"Content-Encoding": "br"}, status: 415, code: 3,
+			message: "unsupported_encoding: "},
+		"no gzip": {body: body, header: headers{"Content-Encoding": "gzip"}, status: 400, code: 3, message: "bad_body: "},
 		"too large": {change: func(o *HandlerOptions) { o.MaxBodyBytes = 64 }, body: body, status: 413, code: 3,
 			message: "body_too_large: "},
 		"disk full": {fail: engine.ErrDiskFull, body: body, status: 503, code: 14, message: "disk_full: "},
@@ -369,10 +373,11 @@ func (*recorder) CatchUp(context.Context) error { return nil }
 
 // callsOf is what processes of the shop say that they have counted, each with a number of its own.
 func callsOf(at time.Time, process, total int) string {
-	return fmt.Sprintf(`{"resourceMetrics":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}},`+
-		`{"key":"service.instance.id","value":{"intValue":"%d"}}]},"scopeMetrics":[{"metrics":[{"name":"calls","sum":{`+
-		`"aggregationTemporality":2,"isMonotonic":true,"dataPoints":[{"startTimeUnixNano":"%d","timeUnixNano":"%d",`+
-		`"asInt":"%d"}]}}]}]}]}`, process, testNow.Add(-time.Hour).UnixNano(), at.UnixNano(), total)
+	return fmt.Sprintf(`{"resourceMetrics":[{"resource":{"attributes":[{"key":"service.name",`+
+		`"value":{"stringValue":"shop"}},{"key":"service.instance.id","value":{"intValue":"%d"}}]},`+
+		`"scopeMetrics":[{"metrics":[{"name":"calls","sum":{"aggregationTemporality":2,"isMonotonic":true,`+
+		`"dataPoints":[{"startTimeUnixNano":"%d","timeUnixNano":"%d","asInt":"%d"}`+
+		`]}}]}]}]}`, process, testNow.Add(-time.Hour).UnixNano(), at.UnixNano(), total)
 }
 
 func newMeterRig(t *testing.T, change func(*HandlerOptions)) *recorder {
@@ -438,8 +443,9 @@ func TestMetricsThatAreRefused(t *testing.T) {
 	gauge := strings.Replace(callsOf(testNow, 1, 1), `"isMonotonic":true`, `"isMonotonic":false`, 1)
 	rec := r.postTo(MetricsPath, gauge, inJSON)
 	require.Equal(t, http.StatusOK, rec.Code)
-	require.JSONEq(t, `{"partialSuccess":{"rejectedDataPoints":"1","errorMessage":"1 of 1 points that would count are refused: `+
-		`1 bad_metric (Metric \"calls\" is a gauge, or a sum that can fall. Only counters and histograms count)"}}`,
+	require.JSONEq(t,
+		`{"partialSuccess":{"rejectedDataPoints":"1","errorMessage":"1 of 1 points that would count are refused: `+
+			`1 bad_metric (Metric \"calls\" is a gauge, or a sum that can fall. Only counters and histograms count)"}}`,
 		rec.Body.String())
 	r = newMeterRig(t, func(o *HandlerOptions) { o.Translation.Counters = nil })
 	require.Equal(t, "{}", r.postTo(MetricsPath, gauge, inJSON).Body.String())

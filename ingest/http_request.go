@@ -25,7 +25,8 @@ var mediaTypes = map[string]event.Format{
 	"application/cloudevents-batch+json": event.CloudEventBatch,
 }
 
-const supportedMedia = "application/json, application/x-ndjson, application/cloudevents+json, application/cloudevents-batch+json"
+const supportedMedia = "application/json, application/x-ndjson, application/cloudevents+json, " +
+	"application/cloudevents-batch+json"
 
 // parseMediaType reads the Content-Type. The only parameter that may matter is
 // charset, which must be UTF-8.

@@ -189,7 +189,8 @@ func TestTheAnswerHasOneShape(t *testing.T) {
 	w := r.post("", goodEvent, nil)
 	require.Equal(t, 202, w.Code)
 	require.Equal(t,
-		`{"received":1,"accepted":1,"duplicates":0,"limited":0,"sampled":0,"dead_lettered":0,"rejected":0,"errors":[],"errors_truncated":false}`+"\n", w.Body.String())
+		`{"received":1,"accepted":1,"duplicates":0,"limited":0,"sampled":0,"dead_lettered":0,"rejected":0,"errors":[],`+
+			`"errors_truncated":false}`+"\n", w.Body.String())
 	require.Equal(t, "insurance-unpaid", string(r.last.Service))
 
 	w = r.post("", goodEvent, nil)
@@ -202,8 +203,10 @@ func TestTheAnswerHasOneShape(t *testing.T) {
 	p := decodeAnswer(t, w)
 	require.Equal(t, "all_rejected", p.Code)
 	want :=
-		`{"type":"urn:sloengine:problem:all_rejected","title":"Every event was rejected","status":422,"detail":"1 of 1 events were rejected (see errors)","instance":"req-1","code":"all_rejected",` +
-			`"received":1,"accepted":0,"duplicates":0,"limited":0,"sampled":0,"dead_lettered":0,"rejected":1,"errors":[{"index":0,"line":1,"id":"x","code":"time_too_old","detail":`
+		`{"type":"urn:sloengine:problem:all_rejected","title":"Every event was rejected","status":422,"detail":"1 of 1 ` +
+			`events were rejected (see errors)","instance":"req-1","code":"all_rejected","received":1,"accepted":0,` +
+			`"duplicates":0,"limited":0,"sampled":0,"dead_lettered":0,"rejected":1,"errors":[{"index":0,"line":1,"id":"x",` +
+			`"code":"time_too_old","detail":`
 	require.Equal(t, want, w.Body.String()[:min(len(want), w.Body.Len())])
 	require.Equal(t, event.CodeTimeTooOld, p.Errors[0].Code)
 
@@ -224,7 +227,8 @@ func line(id string) string {
 
 func TestStatuses(t *testing.T) {
 	cloud :=
-		`{"specversion":"1.0","id":"c1","source":"/s","type":"t","time":"2026-11-20T08:59:00Z","data":{"service":"s","type":"t"}}`
+		`{"specversion":"1.0","id":"c1","source":"/s","type":"t","time":"2026-11-20T08:59:00Z","data":{"service":"s",` +
+			`"type":"t"}}`
 	bad := `{"service":"s","type":"t","outcome":"perhaps"}`
 	tests := []struct {
 		name, query, body string
@@ -284,7 +288,8 @@ func TestStatuses(t *testing.T) {
 		{name: "covers", query: "?backfill=true&covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00z", body: line("a"),
 			status: 202, accepted: 1},
 		{name: "covers a moment",
-			query: "?backfill=true&covers=2026-11-01T03:00:00%2b03:00/2026-11-01T00:00:00Z&covers=2026-11-01T03:00:00+03:00/2026-11-02T00:00:00Z", body: line("a"), status: 202, accepted: 1},
+			query: "?backfill=true&covers=2026-11-01T03:00:00%2b03:00/2026-11-01T00:00:00Z&" +
+				"covers=2026-11-01T03:00:00+03:00/2026-11-02T00:00:00Z", body: line("a"), status: 202, accepted: 1},
 		{name: "covers of now", query: "?covers=2026-11-01T00:00:00Z/2026-11-08T00:00:00Z", body: line("a"),
 			status: 400, code: "bad_query"},
 		{name: "covers backwards", query: "?backfill=true&covers=2026-11-08T00:00:00Z/2026-11-01T00:00:00Z", body: line("a"),

@@ -28,17 +28,20 @@ func TestRemoteWriteAnswers(t *testing.T) {
 		text            string
 		samples         string
 	}{
-		"stored":          {written: series.Written{Samples: 3, Exemplars: 1}, status: 204, samples: "3"},
-		"partly refused":  {written: series.Written{Samples: 3, Refused: 1, Reason: "of the future"}, status: 400, samples: "3", text: "1 of 4 samples are refused, and the others stored: of the future"},
+		"stored": {written: series.Written{Samples: 3, Exemplars: 1}, status: 204, samples: "3"},
+		"partly refused": {written: series.Written{Samples: 3, Refused: 1, Reason: "of the future"}, status: 400,
+			samples: "3", text: "1 of 4 samples are refused, and the others stored: of the future"},
 		"busy":            {err: engine.ErrOverloaded, status: 503, samples: "0", text: "overloaded"},
 		"disk full":       {err: engine.ErrDiskFull, status: 503, samples: "0", text: "disk_full"},
 		"another failure": {err: errors.New("x"), status: 503, samples: "0", text: "internal"},
-		"broken":          {err: &series.WireError{Offset: 7, Reason: "broken"}, status: 400, samples: "0", text: `"offset":7`},
+		"broken": {err: &series.WireError{Offset: 7, Reason: "broken"}, status: 400, samples: "0",
+			text: `"offset":7`},
 		"nobody receives": {err: series.ErrNotReceiving, status: 404, samples: "0", text: "receive: true"},
 		"not packed":      {body: "\xff\xff\xff", status: 400, samples: "0", text: "snappy"},
 		"a bomb":          {body: "\xff\xff\xff\xff\x0f", status: 413, samples: "0", text: "exceeds"},
 		"another media":   {media: "application/json", status: 415, samples: "0", text: "application/x-protobuf"},
-		"another message": {media: "application/x-protobuf;proto=x", status: 415, samples: "0", text: "prometheus.WriteRequest"},
+		"another message": {media: "application/x-protobuf;proto=x", status: 415, samples: "0",
+			text: "prometheus.WriteRequest"},
 		"another packing": {encoding: "gzip", status: 415, samples: "0", text: "want snappy"},
 	} {
 		t.Run(name, func(t *testing.T) {

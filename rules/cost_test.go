@@ -11,7 +11,8 @@ import (
 	"github.com/sloengine/sloengine/rules/rulestest"
 )
 
-const pricedShop = shop + `    cost: {per_bad: 12.50, currency: EUR, baseline: {amount: 86400, per: 1d}, investment: {amount: 8640, per: 1d}}
+const pricedShop = shop +
+	`    cost: {per_bad: 12.50, currency: EUR, baseline: {amount: 86400, per: 1d}, investment: {amount: 8640, per: 1d}}
 `
 
 // By hand: 10 events a second, of which one in a hundred fails, are 360 bad events and 4500 EUR an hour. Maintenance
@@ -29,7 +30,8 @@ func TestCostRules(t *testing.T) {
 		n.scrape(add)
 		n.add(10, 0.01)
 	})
-	const cost = `slo:cost:increase5m{slo_id="shop/checkout",service="shop",slo="checkout",slo_currency="EUR",slo_basis="12.50 EUR per bad event"}`
+	const cost = `slo:cost:increase5m{slo_id="shop/checkout",service="shop",slo="checkout",slo_currency="EUR",` +
+		`slo_basis="12.50 EUR per bad event"}`
 	sum := func(over string, at time.Duration) float64 {
 		x, ok := w.Value("sum_over_time("+cost+"["+over+"])", monday.Add(at))
 		require.True(t, ok)

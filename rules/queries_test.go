@@ -163,7 +163,8 @@ func TestFormsOfExistingSeries(t *testing.T) {
 			PromErrorRatioQuery: `sum(rate(errors_total[$window])) / sum(rate(requests_total[$window]))`}),
 		form("threshold", slo.Indicator{PromQuery: `queue_length`, PromOp: slo.NotAbove, PromValue: 5}),
 		form("native", slo.Indicator{
-			PromGoodQuery:  `histogram_fraction(0, 0.5, sum(rate(latency_seconds[$window]))) * histogram_count(sum(rate(latency_seconds[$window])))`,
+			PromGoodQuery: `histogram_fraction(0, 0.5, sum(rate(latency_seconds[$window]))) * ` +
+				`histogram_count(sum(rate(latency_seconds[$window])))`,
 			PromTotalQuery: `histogram_count(sum(rate(latency_seconds[$window])))`,
 		}),
 	}}

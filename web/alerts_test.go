@@ -275,7 +275,8 @@ func TestAlertPage(t *testing.T) {
 	require.GreaterOrEqual(t, at, 0)
 	a := &b.alerts[at]
 	a.FiredAt = noon
-	book.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Fire, Title: "x", Onset: noon.Add(-3 * time.Minute),
+	book.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Fire, Title: "x",
+		Onset:   noon.Add(-3 * time.Minute),
 		OnsetBy: incident.OnsetByCounts, Alert: &incident.Alert{Fingerprint: a.Fingerprint, Name: a.Name, Service: a.Service,
 			SLO: string(a.SLO), Group: a.Group, Severity: incident.Critical, Fired: noon,
 			Runbook: "https://example.org/docs/runbooks/ErrorBudgetBurnPage.md"}}}})

@@ -51,7 +51,8 @@ func TestAnnotationsAreOnEveryChart(t *testing.T) {
 	require.False(t, strings.Contains(page, "of another service"))
 	require.True(t,
 		regexp.MustCompile(
-			`<td class="\w+ noted" title="Fri 20 Nov 2026: [^"]+\n2026-11-20 10:00:07 UTC, note: load test\n2026-11-20 11:50:07 UTC, deployment: v1.2.3 &lt;script`).MatchString(page), "the calendar marks the day")
+			`<td class="\w+ noted" title="Fri 20 Nov 2026: [^"]+\n2026-11-20 10:00:07 UTC, note: load test\n2026-11-20 `+
+				`11:50:07 UTC, deployment: v1.2.3 &lt;script`).MatchString(page), "the calendar marks the day")
 	require.Equal(t, 1, strings.Count(page, " noted"))
 	marked(t, page, 4, 2)
 	_, list, _ := strings.Cut(page, `id="annotations"`)

@@ -163,8 +163,10 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(b.get("/openapi.json").Body.Bytes(), &doc))
 	for path, ops := range doc.Paths {
-		if slices.Contains([]string{"/api/v1/events", "/v1/traces", "/v1/logs", "/v1/metrics", "/api/v1/write", "/api/v1/backup", "/api/v1/audit",
-			"/api/v1/erase", "/api/v1/rate-limits/{context}", "/api/v1/reports/{name}/send", "/api/v1/sums", "/api/v1/counts"}, path) {
+		if slices.Contains([]string{"/api/v1/events", "/v1/traces", "/v1/logs", "/v1/metrics", "/api/v1/write",
+			"/api/v1/backup", "/api/v1/audit",
+			"/api/v1/erase", "/api/v1/rate-limits/{context}", "/api/v1/reports/{name}/send", "/api/v1/sums", "/api/v1/counts"},
+			path) {
 			continue
 		}
 		for method := range ops {
@@ -202,7 +204,9 @@ func TestEventsAreDocumented(t *testing.T) {
 		require.Equal(t, ok, err == nil, "%s: %v", body, err)
 	}
 	answer :=
-		`{"received":1000,"accepted":997,"duplicates":1,"limited":0,"sampled":0,"dead_lettered":0,"rejected":2,"errors":[{"index":17,"line":18,"id":"x","code":"time_too_old","detail":"d","retryable":false}],"errors_truncated":true,"unlisted":[{"from":18,"to":18,"code":"time_too_old"}]}`
+		`{"received":1000,"accepted":997,"duplicates":1,"limited":0,"sampled":0,"dead_lettered":0,"rejected":2,` +
+			`"errors":[{"index":17,"line":18,"id":"x","code":"time_too_old","detail":"d","retryable":false}],` +
+			`"errors_truncated":true,"unlisted":[{"from":18,"to":18,"code":"time_too_old"}]}`
 	problem := `{"type":"about:blank","title":"Unprocessable Entity","status":422,"detail":"all rejected",` + answer[1:]
 	for _, c := range []struct {
 		status    int

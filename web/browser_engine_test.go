@@ -211,7 +211,8 @@ func TestBrowserPublic(t *testing.T) {
 	require.Equal(t, "2026-11-20 21:00:07", eval[string](t, b, asOf+`.textContent`))
 	require.Contains(t, eval[string](t, b, asOf+`.title`), "2026-11-20T12:00:07Z")
 	require.Equal(t, "", eval[string](t, b,
-		`[...document.querySelectorAll('main time')].filter(e => !e.title || e.textContent.includes('UTC')).map(e => e.textContent).join('; ')`))
+		`[...document.querySelectorAll('main time')].filter(e => !e.title || e.textContent.includes('UTC')).map(e => `+
+			`e.textContent).join('; ')`))
 	require.Contains(t, eval[string](t, b, `document.querySelector('footer').textContent`), "Times are in Asia/Tokyo.")
 	require.Contains(t, eval[string](t, b, `[...document.querySelectorAll('.prose')].map(e => e.textContent).join('; ')`),
 		"since 10:00 UTC")

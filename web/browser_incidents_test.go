@@ -35,7 +35,8 @@ func TestBrowserWorksOnAnIncident(t *testing.T) {
 			b.axe(t)
 		}
 		// What the first minutes need is on the first screen.
-		require.Less(t, eval[float64](t, b, `document.querySelector('button[value=ack]').getBoundingClientRect().bottom`), 450.0)
+		require.Less(t, eval[float64](t, b, `document.querySelector('button[value=ack]').getBoundingClientRect().bottom`),
+			450.0)
 		b.Do(t, chromedp.SendKeys(`#ack input[name=by]`, "Bob"), chromedp.Click(`button[value=ack]`),
 			chromedp.WaitReady(`.done`))
 		require.Equal(t, "Bob", book.View().Get("INC-2026-11-0001").Ack.By)

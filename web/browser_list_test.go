@@ -138,17 +138,20 @@ func TestBrowserSortsAndFilters(t *testing.T) {
 
 	// A heading sorts in place, keeps the focus and says so to screen readers.
 	eval[bool](t, b,
-		`[...document.querySelectorAll('.levels thead a')].find(a => a.textContent === 'SLO').focus(), document.activeElement.click(), true`)
+		`[...document.querySelectorAll('.levels thead a')].find(a => a.textContent === 'SLO').focus(), `+
+			`document.activeElement.click(), true`)
 	b.eventually(t,
 		`location.search === '?rows=groups&sort=name' && document.querySelector('th[aria-sort]').textContent === 'SLO'`,
 		"sorted by name")
 	require.NotEqual(t, worst, eval[string](t, b, rowIDs))
 	require.Equal(t, "SLO ascending 400 true",
 		eval[string](t, b,
-			`document.activeElement.textContent + ' ' + document.activeElement.parentNode.ariaSort + ' ' + scrollY + ' ' + window.here`))
+			`document.activeElement.textContent + ' ' + document.activeElement.parentNode.ariaSort + ' ' + scrollY + ' ' + `+
+				`window.here`))
 	eval[bool](t, b, `document.activeElement.click(), true`)
 	b.eventually(t,
-		`document.querySelector('th[aria-sort=descending]') !== null && location.search === '?dir=desc&rows=groups&sort=name'`,
+		`document.querySelector('th[aria-sort=descending]') !== null && location.search === '?dir=desc&rows=groups&`+
+			`sort=name'`,
 		"the other way round")
 	byName := eval[string](t, b, rowIDs)
 
@@ -165,7 +168,8 @@ func TestBrowserSortsAndFilters(t *testing.T) {
 
 	// So does choosing, and the address alone gives the same view.
 	eval[bool](t, b,
-		`(s => { s.value = 'no_data'; s.dispatchEvent(new Event('change', {bubbles: true})) })(document.querySelector('#by-state')), true`)
+		`(s => { s.value = 'no_data'; s.dispatchEvent(new Event('change', {bubbles: true})) }`+
+			`)(document.querySelector('#by-state')), true`)
 	b.eventually(t, `document.querySelectorAll('.levels tbody tr').length === 1`, "one has no data")
 	address, shown := eval[string](t, b, `location.href`), eval[string](t, b, rowText)
 	require.Contains(t, shown, "no data|insurance-unpaid/throughput|TRVL10")
@@ -196,12 +200,15 @@ func TestBrowserLiveUpdate(t *testing.T) {
 	// What a reader has done must stay: scroll, focus, an open part, a marked row,
 	// text that is typed but not sent.
 	eval[bool](t, b,
-		`document.querySelector('#warnings').open = true, document.querySelector('.levels tbody tr').dataset.mark = 'x', scrollTo(0, 500), true`)
+		`document.querySelector('#warnings').open = true, document.querySelector('.levels tbody tr').dataset.mark = 'x', `+
+			`scrollTo(0, 500), true`)
 	id := eval[string](t, b,
-		`(r => { r.querySelector('th a').focus({preventScroll: true}); r.node = 'same'; return r.id })(document.querySelectorAll('.levels tbody tr')[5])`)
+		`(r => { r.querySelector('th a').focus({preventScroll: true}); r.node = 'same'; return r.id }`+
+			`)(document.querySelectorAll('.levels tbody tr')[5])`)
 	top := eval[float64](t, b, `document.activeElement.getBoundingClientRect().top`)
 	eval[bool](t, b,
-		`window.shifts = 0, new PerformanceObserver(l => l.getEntries().forEach(e => window.shifts += e.value)).observe({type: 'layout-shift'}), true`)
+		`window.shifts = 0, new PerformanceObserver(l => l.getEntries().forEach(e => window.shifts += `+
+			`e.value)).observe({type: 'layout-shift'}), true`)
 	l.publish(func(r *sla.Report) {
 		r.SLOs[0] = newSLOReport(r.SLOs[0].SLO, r.SLOs[0].Group, 1_281_204, 703, 0.3)
 	})
@@ -264,7 +271,8 @@ func TestBrowserWithoutScripts(t *testing.T) {
 	require.Zero(t, l.web.streams.count())
 	require.Equal(t, "as of 12:00:07 UTC", eval[string](t, b, `document.querySelector('.asof').textContent`))
 	require.True(t, eval[bool](t, b,
-		`document.querySelector('#live button').hidden && document.querySelector('.filter button').checkVisibility() && document.querySelector('.refresh').checkVisibility()`))
+		`document.querySelector('#live button').hidden && document.querySelector('.filter button').checkVisibility() && `+
+			`document.querySelector('.refresh').checkVisibility()`))
 	b.picture(t, "list-noscript.png", false)
 
 	// The form and the links work by themselves.
@@ -309,7 +317,9 @@ func TestBrowserTimesAreLocal(t *testing.T) {
 	require.Equal(t, "Times are in Asia/Tokyo.", eval[string](t, b, `document.querySelector('[data-zone]').textContent`))
 	// They stay so through an update.
 	eval[bool](t, b,
-		`window.flicker = [], new MutationObserver(l => l.forEach(m => window.flicker.push(document.querySelector('.asof time').textContent))).observe(document.querySelector('.asof'), {subtree: true, characterData: true, childList: true}), true`)
+		`window.flicker = [], new MutationObserver(l => l.forEach(m => window.flicker.push(document.querySelector('.asof `+
+			`time').textContent))).observe(document.querySelector('.asof'), {subtree: true, characterData: true, childList: `+
+			`true}), true`)
 	l.publish(func(r *sla.Report) { r.Time = r.Time.Add(time.Second) })
 	b.eventually(t, `document.querySelector('.asof time').textContent.includes('21:00:08')`, "updated")
 	require.False(t, eval[bool](t, b, `window.flicker.some(s => s.includes('UTC'))`), "UTC never flashes up")
@@ -386,14 +396,16 @@ func TestBrowserFirstPaint(t *testing.T) {
 	after := eval[float64](t, b, paint)
 	t.Logf("1,000 SLOs, 10,000 groups: first contentful paint after %.0f ms; page %s", after,
 		eval[string](t, b,
-			`(e => e.encodedBodySize + ' bytes, answered after ' + Math.round(e.responseEnd) + ' ms')(performance.getEntriesByType('navigation')[0])`))
+			`(e => e.encodedBodySize + ' bytes, answered after ' + Math.round(e.responseEnd) + ' `+
+				`ms')(performance.getEntriesByType('navigation')[0])`))
 	require.Less(t, after, 3000.0, "300 ms on an idle machine; the tests may share theirs")
 	require.Equal(t, 100, eval[int](t, b, `document.querySelectorAll('.levels tbody tr').length`), "paged by the server")
 	b.requireFits(t, wide)
 	b.eventually(t, isLive, "the stream is open")
 	// The next report is in place before anybody has looked away.
 	eval[bool](t, b,
-		`window.took = 0, document.addEventListener('htmx:before:swap', () => window.took = performance.now()), document.addEventListener('page:updated', () => window.took = performance.now() - window.took), true`)
+		`window.took = 0, document.addEventListener('htmx:before:swap', () => window.took = performance.now()), `+
+			`document.addEventListener('page:updated', () => window.took = performance.now() - window.took), true`)
 	l.publish(func(*sla.Report) {})
 	b.eventually(t, `document.querySelector('#live').dataset.key === '`+l.web.View().Key()+`'`, "updated")
 	t.Logf("an update of 100 rows in place: %.0f ms", eval[float64](t, b, `window.took`))
@@ -409,7 +421,8 @@ func TestBrowserKeys(t *testing.T) {
 		for _, k := range keys {
 			eval[bool](t, b,
 				fmt.Sprintf(
-					`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: %q, bubbles: true, cancelable: true})), true`, string(k)))
+					`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: %q, bubbles: true, cancelable: true}`+
+						`)), true`, string(k)))
 		}
 	}
 	const at = `document.activeElement.id`

@@ -75,8 +75,10 @@ func TestBrowserReportPrints(t *testing.T) {
 	l := newLiveSLABench(t)
 	b := startBrowser(t)
 	b.Open(t, l.base+weekReport, 1060, 900)
-	const seen = `(s => [...document.querySelectorAll(s)].filter(e => e.getClientRects().length > 0 && e.checkVisibility() && getComputedStyle(e).visibility !== 'hidden').length)`
-	require.Equal(t, 2, eval[int](t, b, seen+`('.lines tbody tr:has(.state)')`), "on the screen those that were met are folded")
+	const seen = `(s => [...document.querySelectorAll(s)].filter(e => e.getClientRects().length > 0 && ` +
+		`e.checkVisibility() && getComputedStyle(e).visibility !== 'hidden').length)`
+	require.Equal(t, 2, eval[int](t, b, seen+`('.lines tbody tr:has(.state)')`),
+		"on the screen those that were met are folded")
 	b.print(t, true)
 	require.Zero(t, eval[int](t, b, seen+`('nav, form, button, .theme, .pager')`), "nothing to click")
 	require.Equal(t, 13, eval[int](t, b, seen+`('.lines tbody tr:has(.state)')`), "every line")
@@ -105,7 +107,8 @@ func TestBrowserSLAsWork(t *testing.T) {
 	t.Parallel()
 	l := newLiveSLABench(t)
 	b := startBrowser(t)
-	const names = `[...document.querySelectorAll('.agreements tbody th')].map(e => e.textContent.split(/\s+/).filter(Boolean).slice(2, 5).join(' ')).join('|')`
+	const names = `[...document.querySelectorAll('.agreements tbody th')].map(e => ` +
+		`e.textContent.split(/\s+/).filter(Boolean).slice(2, 5).join(' ')).join('|')`
 	for _, scripts := range []bool{true, false} {
 		b.scripts(t, scripts)
 		b.Open(t, l.base+"/slas", wide, 900)
@@ -113,7 +116,8 @@ func TestBrowserSLAsWork(t *testing.T) {
 		eval[bool](
 			t, b, `[...document.querySelectorAll('.agreements thead a')].find(a => a.textContent === 'Score').click(), true`)
 		b.eventually(t,
-			`location.search === '?sort=score' && document.querySelector('.agreements th[aria-sort=ascending]')?.textContent === 'Score'`, "sorted")
+			`location.search === '?sort=score' && document.querySelector('.agreements th[aria-sort=ascending]')?.textContent `+
+				`=== 'Score'`, "sorted")
 		first := eval[string](t, b, names)
 		eval[bool](
 			t, b, `[...document.querySelectorAll('.agreements thead a')].find(a => a.textContent === 'Score').click(), true`)
@@ -139,8 +143,10 @@ func TestBrowserSLANumbers(t *testing.T) {
 	b := startBrowser(t)
 	b.Open(t, l.base+trvlSLA+"&days=14", wide, 900)
 	b.eventually(t, isLive, "scripts have run")
-	const chart = `JSON.parse(document.querySelector('[data-key=score]').dataset.plot).series[0].v.map(x => x == null ? '–' : String(x)).reverse().join('|')`
-	const listed = `[...document.querySelector('.stack .data tbody').rows].map(r => r.cells[1].textContent.replace(/,/g, '')).map(x => x === '–' ? x : String(+x)).join('|')`
+	const chart = `JSON.parse(document.querySelector('[data-key=score]').dataset.plot).series[0].v.map(x => x == null ? ` +
+		`'–' : String(x)).reverse().join('|')`
+	const listed = `[...document.querySelector('.stack .data tbody').rows].map(r => r.cells[1].textContent.replace(/,/g,` +
+		` '')).map(x => x === '–' ? x : String(+x)).join('|')`
 	require.Equal(t, eval[string](t, b, listed), eval[string](t, b, chart))
 	eval[bool](t, b, `(() => {
 		const svg = document.querySelector('[data-key=score] svg.ts'), r = svg.getBoundingClientRect();

@@ -116,16 +116,19 @@ func TestBrowserSLORanges(t *testing.T) {
 	})()`
 	require.True(t, eval[bool](t, b, drag), "the selection is shown")
 	b.eventually(t,
-		`/[?&]from=\d+/.test(location.search) && /[?&]to=\d+/.test(location.search) && document.querySelector('.ranges a[aria-current]') === null`, "a selection is a range")
+		`/[?&]from=\d+/.test(location.search) && /[?&]to=\d+/.test(location.search) && document.querySelector('.ranges `+
+			`a[aria-current]') === null`, "a selection is a range")
 	got := eval[int](
 		t, b, `+new URLSearchParams(location.search).get('to') - new URLSearchParams(location.search).get('from')`)
 	require.InDelta(t, 12*3600, got, 1200)
 	drawn()
 	// The form, which sends moments.
 	eval[bool](t, b,
-		`(() => { const f = document.querySelector('form.span'); f.from.value = '2026-11-18T06:00'; f.to.value = '2026-11-18T09:00'; f.requestSubmit(); return true; })()`)
+		`(() => { const f = document.querySelector('form.span'); f.from.value = '2026-11-18T06:00'; f.to.value = `+
+			`'2026-11-18T09:00'; f.requestSubmit(); return true; })()`)
 	b.eventually(t,
-		`location.search.includes('from=1794981600') && document.querySelector('#history').textContent.includes('2026-11-18 06:00 to 09:00')`, "the form chooses")
+		`location.search.includes('from=1794981600') && `+
+			`document.querySelector('#history').textContent.includes('2026-11-18 06:00 to 09:00')`, "the form chooses")
 	drawn()
 	b.RequireClean(t, base)
 }
@@ -179,7 +182,8 @@ func TestBrowserSLOUpdates(t *testing.T) {
 	b := startBrowser(t)
 	b.Open(t, x.base+latencyPage+"&range=1h", 1280, 900)
 	b.eventually(t, `document.querySelector('#live button').dataset.state === 'live'`, "updates come")
-	const state = `JSON.stringify([document.querySelector('[data-key=events]').dataset.plot, document.querySelector('[data-key=events] path.f-good').getAttribute('d')])`
+	const state = `JSON.stringify([document.querySelector('[data-key=events]').dataset.plot, ` +
+		`document.querySelector('[data-key=events] path.f-good').getAttribute('d')])`
 	eval[bool](t, b, `window.kept = document.querySelector('[data-key=events] svg'), window.was = `+state+
 		`, document.querySelector('#source-spec').open = true`)
 	x.publish(func(r *sla.Report) { r.Time = r.Time.Add(5 * time.Minute) })
@@ -202,14 +206,16 @@ func TestBrowserTimesOfASLO(t *testing.T) {
 	b.Open(t, x.base+medcare, wide, 900)
 	b.eventually(t, isLive, "scripts have run")
 	require.Equal(t, "", eval[string](t, b,
-		`[...document.querySelectorAll('figcaption, .note, .notes, .facts dd, .forecast')].filter(e => !e.closest('code, pre') && /\d UTC/.test(e.textContent)).map(e => e.textContent).join('; ')`))
+		`[...document.querySelectorAll('figcaption, .note, .notes, .facts dd, .forecast')].filter(e => !e.closest('code, `+
+			`pre') && /\d UTC/.test(e.textContent)).map(e => e.textContent).join('; ')`))
 	require.Regexp(t, `left in the window 2026-10-21 21:00 to 2026-11-20 21:00`,
 		eval[string](t, b, `document.querySelector('figcaption').textContent`))
 	require.Contains(t, eval[string](t, b, `document.querySelector('figcaption time').title`), "2026-10-21T12:00:00.000Z")
 	require.Equal(t, "Asia/Tokyo", eval[string](t, b, `document.querySelector('form.span .note').textContent`))
 	require.Equal(t, "2026-11-20T21:00", eval[string](t, b, `document.querySelector('form.span [name=to]').value`))
 	eval[bool](t, b,
-		`document.querySelector('form.span [name=from]').value = '2026-11-20T18:00', document.querySelector('form.span').requestSubmit(), true`)
+		`document.querySelector('form.span [name=from]').value = '2026-11-20T18:00', `+
+			`document.querySelector('form.span').requestSubmit(), true`)
 	b.eventually(t, fmt.Sprintf(`new URLSearchParams(location.search).get('from') === '%d'`,
 		time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC).Unix()), "18:00 in Tokyo is 09:00 UTC")
 	b.RequireClean(t, x.base)
@@ -255,13 +261,15 @@ func TestBrowserAnnotationsOnAPhone(t *testing.T) {
 			require.Equal(t, []int{c.charts, 0}, eval[[]int](t, b, seen), c.name)
 			require.Equal(t, "deployment v1.2.3",
 				eval[string](t, b,
-					`(() => { const li = document.querySelectorAll('#annotations + .annotations li'); return li.length === 1 && li[0].querySelector('.tag').textContent + ' ' + li[0].querySelector('bdi').textContent.slice(0, 6); })()`))
+					`(() => { const li = document.querySelectorAll('#annotations + .annotations li'); return li.length === 1 && `+
+						`li[0].querySelector('.tag').textContent + ' ' + li[0].querySelector('bdi').textContent.slice(0, 6); })()`))
 			require.Zero(t, eval[int](t, b, `document.querySelectorAll('.annotations b, .month b, svg b').length`),
 				"the text is no markup")
 			if c.name == "slo" {
 				require.Equal(t, "20, annotated 1",
 					eval[string](t, b,
-						`(() => { const td = document.querySelectorAll('td.noted'); return td[0].querySelector('.d').textContent + td[0].querySelector('.hidden').textContent + ' ' + td.length; })()`))
+						`(() => { const td = document.querySelectorAll('td.noted'); return td[0].querySelector('.d').textContent + `+
+							`td[0].querySelector('.hidden').textContent + ' ' + td.length; })()`))
 				require.NotEqual(t, "none", eval[string](
 					t, b, `getComputedStyle(document.querySelector('td.noted'), '::after').content`), "the corner of the day")
 				require.Contains(t, eval[string](t, b, `document.querySelector('td.noted').title`), "deployment: v1.2.3 <b>x")

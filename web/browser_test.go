@@ -52,9 +52,10 @@ func (b *tab) prefers(t *testing.T, scheme string, reducedMotion bool) {
 	if reducedMotion {
 		motion = "reduce"
 	}
-	b.Do(t, chromium.Quiet(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
-	}}))
+	b.Do(t, chromium.Quiet(emulation.SetEmulatedMedia,
+		emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
+		}}))
 }
 
 // scripts switches JavaScript on or off, from the next page on.
@@ -114,7 +115,8 @@ func (b *tab) axe(t *testing.T) {
 	// The protocol's evaluation is not subject to the page's policy.
 	eval[bool](t, b, string(source)+"\n;true")
 	eval[bool](t, b,
-		`window.axeDone = undefined, axe.run(document, {resultTypes: ['violations']}).then(r => { window.axeDone = r }, e => { window.axeDone = {failed: String(e)} }), true`)
+		`window.axeDone = undefined, axe.run(document, {resultTypes: ['violations']}).then(r => { window.axeDone = r }, e `+
+			`=> { window.axeDone = {failed: String(e)} }), true`)
 	b.eventually(t, `window.axeDone !== undefined`, "axe-core has an answer")
 	type finding struct{ ID, Impact, Help, Nodes string }
 	found := eval[[]finding](t, b, `axeDone.failed ? [{ID: 'failed', Impact: '', Help: axeDone.failed, Nodes: ''}] :

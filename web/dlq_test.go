@@ -378,7 +378,8 @@ func TestFormOfThePage(t *testing.T) {
 	page := b.get("/engine/dead-letters?did=replay&done=2&failed=1&gone=1&old=4&more=1").Body.String()
 	check(t, page)
 	require.Contains(t, page,
-		"2 replayed. 1 failed again and remain. 4 were too old to be replayed. 1 no longer existed. Time ran out before all were done")
+		"2 replayed. 1 failed again and remain. 4 were too old to be replayed. 1 no longer existed. Time ran out before "+
+			"all were done")
 	require.Contains(t, page, `action="/slo-engine/engine/dead-letters/confirm"`)
 	require.Contains(t, page, `value="sink-w-0004-0"`)
 	require.Contains(t, page, "2 in total")

@@ -53,7 +53,8 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	}})
 	body := k.answer(b, http.MethodGet, "/-/ready", 200)
 	require.Contains(t, string(body),
-		`{"part":"report","name":"weekly","reason":"it has not reached 2 targets since 2026-11-20 10:00:07Z: 503 Service Unavailable"}`)
+		`{"part":"report","name":"weekly","reason":"it has not reached 2 targets since 2026-11-20 10:00:07Z: 503 Service `+
+			`Unavailable"}`)
 	require.NotContains(t, string(body), "secret", "a part is named without texts of errors")
 	require.Contains(t, string(body), `503 Service Unavailable; 7 alerts wait`)
 	var h health
@@ -85,7 +86,8 @@ func TestReadyNamesWhatIsDegraded(t *testing.T) {
 	require.Contains(t, page, "log: no file descriptor is left")
 	require.Contains(t, page, "slo shop/checkout: all 1,000 groups are taken; new values share the group __other__")
 	require.Contains(t, page,
-		"slo shop/orders: work in flight has reached max_in_flight (100,000); 1 start event not tracked, which lowers coverage")
+		"slo shop/orders: work in flight has reached max_in_flight (100,000); 1 start event not tracked, which lowers "+
+			"coverage")
 	k.answer(b, http.MethodGet, "/api/v1/engine", 200)
 	require.Contains(t, page, "sink far: it is behind by 600.0 MiB")
 	require.Contains(t, page, ": 401 Unauthorized; its events wait")

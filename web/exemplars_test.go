@@ -93,5 +93,6 @@ func TestExemplarsOfServices(t *testing.T) {
 	h.ServeHTTP(rec, req)
 	require.NotContains(t, rec.Body.String(), secretTrace.String())
 	require.Contains(t, rec.Body.String(), `trace_id="ab`)
-	require.Contains(t, b.get("/metrics", "Accept", openMetrics).Body.String(), secretTrace.String(), "the others get them")
+	require.Contains(t, b.get("/metrics", "Accept", openMetrics).Body.String(), secretTrace.String(),
+		"the others get them")
 }

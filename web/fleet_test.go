@@ -107,7 +107,8 @@ func TestPagesOfAView(t *testing.T) {
 	require.Equal(t, "ready", ready.Status)
 	require.Equal(t, []status.DegradedPart{
 		{Part: "engine", Name: "engine-1.sloengine:8080",
-			Reason: "its events are not in the numbers: it does not answer with its sums since 2026-11-20 11:57:07Z, and its last answer is 3m 3s old"},
+			Reason: "its events are not in the numbers: it does not answer with its sums since 2026-11-20 11:57:07Z, and its " +
+				"last answer is 3m 3s old"},
 		{Part: "engine", Name: "engine-2.sloengine:8080", Reason: "its events are not in the numbers: it runs another spec"},
 	}, ready.Degraded)
 

@@ -92,7 +92,8 @@ func TestForecastsOnPages(t *testing.T) {
 		require.Contains(t, page, want)
 	}
 	require.Contains(t, page,
-		"<li>every day 02:00 to 05:00: an outage under 45m is invisible, and so is an error rate under 76% for an hour (4 events an hour).</li>")
+		"<li>every day 02:00 to 05:00: an outage under 45m is invisible, and so is an error rate under 76% for an hour (4 "+
+			"events an hour).</li>")
 	require.NotContains(t, page, "It may be over")
 	require.Contains(t, flat("/slo?id=mdm/availability"), "There is no forecast: less than a week was observed.")
 	require.Contains(t, flat("/slo?id=insurance-unpaid/availability&group.product=MEDCARE"), "still reading the hours")
@@ -154,10 +155,14 @@ func TestForecastSeries(t *testing.T) {
 		`slo_forecast_budget_remaining_ratio` + of + `slo_ahead="1d",slo_quantile="0.05"} -0.4`,
 		`slo_forecast_exhausted_probability` + of + `slo_ahead="window_end"} 0.7`,
 		`slo_forecast_exhaustion_seconds` + of + `slo_quantile="0.5"} 180000`,
-		`slo_capacity_events_total{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE"} 4500`,
-		`slo_capacity_utilization_ratio{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE"} 0.75`,
-		`slo_capacity_headroom_events_per_second{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE"} 0.5`,
-		`slo_capacity_reached_seconds{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",product="MEDCARE",slo_bound="earliest"} 1209600`,
+		`slo_capacity_events_total{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",` +
+			`product="MEDCARE"} 4500`,
+		`slo_capacity_utilization_ratio{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",` +
+			`product="MEDCARE"} 0.75`,
+		`slo_capacity_headroom_events_per_second{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",` +
+			`slo="throughput",product="MEDCARE"} 0.5`,
+		`slo_capacity_reached_seconds{slo_id="insurance-unpaid/throughput",service="insurance-unpaid",slo="throughput",` +
+			`product="MEDCARE",slo_bound="earliest"} 1209600`,
 	} {
 		require.Contains(t, body, want)
 	}
@@ -219,7 +224,8 @@ shop/volume        product=a  98%          –                              – 
 `
 	require.Contains(t, text, table)
 	notes := []string{
-		"Forecasts are those of 2026-11-20 11:59 UTC. They are about the budget of the objective's window: 90% of the futures lie in the range. The probability is that of a budget that is exhausted at some time until then.",
+		"Forecasts are those of 2026-11-20 11:59 UTC. They are about the budget of the objective's window: 90% of the " +
+			"futures lie in the range. The probability is that of a budget that is exhausted at some time until then.",
 		// 57 + 6 + 3 of 60 + 8 + 3, rounded down
 		"The engine has checked 71 past ranges of these SLOs: 92% contained the actual budget.",
 	}
@@ -235,7 +241,9 @@ shop/volume        product=a  98%          –                              – 
 
 	shown := strings.Join(strings.Fields(b.get("/report?period=2026-W47").Body.String()), " ")
 	for _, want := range []string{
-		`<td data-name="Ahead">end of the window, in 10d 10h</td><td class="num" data-name="Budget then">−40% to 45%</td><td class="num" data-name="Exhausted by then">30%</td><td data-name="Pace">incident since 11:38 UTC, exhausted in 6h to 9h at this pace</td><td class="num" data-name="Past ranges that contained it">3 of 3</td>`,
+		`<td data-name="Ahead">end of the window, in 10d 10h</td><td class="num" data-name="Budget then">−40% to ` +
+			`45%</td><td class="num" data-name="Exhausted by then">30%</td><td data-name="Pace">incident since 11:38 UTC, ` +
+			`exhausted in 6h to 9h at this pace</td><td class="num" data-name="Past ranges that contained it">3 of 3</td>`,
 		`no forecast: no bad event in five weeks`, notes[1],
 	} {
 		require.Contains(t, shown, want)
@@ -257,8 +265,10 @@ shop/volume        product=a  98%          –                              – 
 		}
 	}
 	require.Equal(t, []string{
-		"availability|product=a|2026-11-20T11:59:00Z|2026-11-27T11:59:00Z|-0.25|0.3|0.5|0.2|6|8|exhausted in 6h to 9h at this pace",
-		"availability|product=b|2026-11-20T11:59:00Z|2026-11-30T21:59:00Z|-0.4|0.1|0.45|0.3|3|3|incident since 11:38 UTC, exhausted in 6h to 9h at this pace",
+		"availability|product=a|2026-11-20T11:59:00Z|2026-11-27T11:59:00Z|-0.25|0.3|0.5|0.2|6|8|exhausted in 6h to 9h at " +
+			"this pace",
+		"availability|product=b|2026-11-20T11:59:00Z|2026-11-30T21:59:00Z|-0.4|0.1|0.45|0.3|3|3|incident since 11:38 UTC, " +
+			"exhausted in 6h to 9h at this pace",
 		"volume|product=a|2026-11-20T11:59:00Z||||||||no forecast: no bad event in five weeks",
 	}, cells)
 

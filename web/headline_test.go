@@ -155,7 +155,8 @@ func TestAlertsOfTheEngineComeLast(t *testing.T) {
 		Engine: true, State: state.Firing, ActiveSince: noon.Add(-time.Hour), FiredAt: noon.Add(-time.Hour)}
 	b.alerts = append(b.alerts, own)
 	book.apply(incident.Batch{Operations: []incident.Operation{{Kind: incident.Fire, Title: "flood",
-		Onset: noon.Add(-time.Hour), Alert: &incident.Alert{Fingerprint: own.Fingerprint, Name: own.Name, Service: incident.EngineService,
+		Onset: noon.Add(-time.Hour), Alert: &incident.Alert{Fingerprint: own.Fingerprint, Name: own.Name,
+			Service:  incident.EngineService,
 			Severity: incident.Critical, Fired: own.FiredAt}}}})
 	page := b.get("/").Body.String()
 	require.Contains(t, saidOn(t, page), "mdm/availability failing")
@@ -239,6 +240,7 @@ func TestHeadlineAndTilesAgree(t *testing.T) {
 	require.Equal(t, map[string]string{"firing": "1", "exhausted": "1", "at risk": "0", "no data": "0", "ok": "11",
 		"waiting for data": "1"}, tiles)
 	for state, rows := range map[string]int{"firing": 1, "exhausted": 1, "ok": 11} {
-		require.Len(t, regexp.MustCompile(`<tr [^>]*id="r`).FindAllString(b.get("/?rows=groups&state="+state).Body.String(), -1), rows, state)
+		require.Len(t, regexp.MustCompile(`<tr [^>]*id="r`).FindAllString(b.get("/?rows=groups&state="+state).Body.String(),
+			-1), rows, state)
 	}
 }

@@ -104,7 +104,8 @@ func (k *contract) incidents(b *bench) {
 	require.Contains(k.t, string(k.answer(b, http.MethodGet, all+"/measures?to=2026-12-01T00:00:00Z", 200)),
 		`"verdict":"met"`)
 	k.sent(b, all,
-		`{"title":"t","by":"Ann","service":"shop","severity":"warning","team":"ops","onset":"2026-11-20t10:00:00z","public":true,"key":"k"}`, 201)
+		`{"title":"t","by":"Ann","service":"shop","severity":"warning","team":"ops","onset":"2026-11-20t10:00:00z",`+
+			`"public":true,"key":"k"}`, 201)
 	for path, body := range map[string]string{
 		"/ack": `{"by":"Bob","team":"ops"}`, "/note": `{"by":"Bob","text":"*x*"}`,
 		"/update": `{"by":"Bob","text":"*x*","public":true,"status":"monitoring"}`, "/publish": `{"public":true,"title":"t"}`,
@@ -118,7 +119,8 @@ func (k *contract) incidents(b *bench) {
 		k.sent(b, one+path, body, 415, "Content-Type", "text/plain")
 		k.sent(b, one+path, strings.Repeat(" ", site.MaxBody+1), 413)
 	}
-	require.Contains(k.t, string(k.sent(b, one+"/publish", `{"public":true,"title":"x","dry_run":true}`, 200)), `"title":"x"`)
+	require.Contains(k.t, string(k.sent(b, one+"/publish", `{"public":true,"title":"x","dry_run":true}`, 200)),
+		`"title":"x"`)
 	k.sent(b, one+"/publish", `{"public":true,"title":"`+strings.Repeat("x", 201)+`","dry_run":true}`, 400)
 	k.sent(b, all+"/x/publish", `{"public":true,"dry_run":true}`, 404)
 	require.NotContains(k.t, string(k.answer(b, http.MethodGet, one, 200)), `"public_title":"x"`)

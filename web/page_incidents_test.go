@@ -110,7 +110,8 @@ func TestIncidentListIsSorted(t *testing.T) {
 	ids := func(query string) (out []string) {
 		page := b.get("/incidents" + query).Body.String()
 		check(t, page)
-		require.Contains(t, page, `data-name="Owner"><bdi>Cleo &lt;b&gt;</bdi> <span class="note under">team <bdi>unpaid</bdi>`)
+		require.Contains(t, page,
+			`data-name="Owner"><bdi>Cleo &lt;b&gt;</bdi> <span class="note under">team <bdi>unpaid</bdi>`)
 		require.Contains(t, page, `data-name="Status">identified<`)
 		for _, part := range strings.Split(page, `"/incident?id=INC-2026-11-000`)[1:] {
 			out = append(out, part[:1])
@@ -127,7 +128,8 @@ func TestIncidentListIsSorted(t *testing.T) {
 		require.Equal(t, want, strings.Join(ids(query), " "), query)
 	}
 	page := b.get("/incidents?sort=owner&state=unresolved").Body.String()
-	require.Contains(t, page, `aria-sort="ascending"><a href="/incidents?dir=desc&amp;sort=owner&amp;state=unresolved">Owner`)
+	require.Contains(t, page,
+		`aria-sort="ascending"><a href="/incidents?dir=desc&amp;sort=owner&amp;state=unresolved">Owner`)
 	require.Contains(t, page, `<a href="/incidents?sort=status&amp;state=unresolved">Status`)
 	require.Contains(t, page, `<input type="hidden" name="sort" value="owner">`)
 	require.Contains(t, b.get("/api/v1/incidents.csv").Body.String(), "identified,Bob\r\n")
@@ -350,7 +352,8 @@ func TestIncidentForms(t *testing.T) {
 	require.Equal(t, time.Date(2026, 11, 20, 11, 0, 0, 0, time.UTC), opened.Onset)
 	require.True(t, opened.Public)
 	require.Len(t, audits, 11)
-	require.Equal(t, `incident.edit incident="INC-2026-11-0001" by="Bob" title="db-7 is full" severity=warning owner="Cleo"`,
+	require.Equal(t,
+		`incident.edit incident="INC-2026-11-0001" by="Bob" title="db-7 is full" severity=warning owner="Cleo"`,
 		audits[5])
 	require.Equal(t, `incident.publish incident="INC-2026-11-0001" public=true title="Orders are delayed"`, audits[6])
 	require.Equal(t, `incident.ack incident="INC-2026-11-0001" by="Bob" team="ops" how=page`, audits[0])
@@ -359,12 +362,15 @@ func TestIncidentForms(t *testing.T) {
 		"no name":    {"do": {"resolve"}, "incident": {opened.ID}},
 		"no text":    {"do": {"write"}, "kind": {"note"}, "incident": {opened.ID}, "by": {"a"}},
 		"which kind": {"do": {"write"}, "incident": {opened.ID}, "by": {"a"}, "text": {"x"}},
-		"what":       {"incident": {opened.ID}}, "odd": {"do": {"explode"}, "incident": {opened.ID}}, "no id": {"do": {"publish"}},
+		"what":       {"incident": {opened.ID}}, "odd": {"do": {"explode"}, "incident": {opened.ID}},
+		"no id":  {"do": {"publish"}},
 		"script": {"do": {"post-mortem"}, "incident": {opened.ID}, "url": {"javascript:alert(1)"}},
 		"when":   {"do": {"open"}, "title": {"t"}, "by": {"a"}, "severity": {"critical"}, "key": {"k"}, "onset": {"now"}},
 		"twice":  {"do": {"publish", "hide"}, "incident": {opened.ID}},
-		"large":  {"do": {"write"}, "kind": {"note"}, "incident": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 60<<10)}},
-		"huge":   {"do": {"write"}, "kind": {"note"}, "incident": {opened.ID}, "by": {"a"}, "text": {strings.Repeat("x", 300<<10)}},
+		"large": {"do": {"write"}, "kind": {"note"}, "incident": {opened.ID}, "by": {"a"},
+			"text": {strings.Repeat("x", 60<<10)}},
+		"huge": {"do": {"write"}, "kind": {"note"}, "incident": {opened.ID}, "by": {"a"},
+			"text": {strings.Repeat("x", 300<<10)}},
 	} {
 		rec := b.form(values)
 		require.Equal(t, http.StatusBadRequest, rec.Code, name)
@@ -383,7 +389,8 @@ func TestIncidentForms(t *testing.T) {
 	book.failure = errors.New("busy")
 	require.Equal(t, http.StatusServiceUnavailable, b.form(ack).Code)
 	require.Nil(t, book.View().Get(opened.ID).Ack)
-	require.NotEqual(t, http.StatusOK, b.get("/incident/do?do=ack&incident="+opened.ID+"&by=Eve").Code, "a link does nothing")
+	require.NotEqual(t, http.StatusOK, b.get("/incident/do?do=ack&incident="+opened.ID+"&by=Eve").Code,
+		"a link does nothing")
 }
 
 // The page relates an incident to what changed before it, to runbooks and to earlier incidents of the same SLOs.
@@ -448,7 +455,8 @@ func TestPublishingShowsAPreview(t *testing.T) {
 	rec := b.get(page)
 	require.Equal(t, "same-origin", rec.Header().Get("Referrer-Policy"), "else browsers hide the origin of the form")
 	shown := text(check(t, rec.Body.String()))
-	for _, want := range []string{"Publish this incident?", "Incident affecting insurance-unpaid", "Half of them arrive."} {
+	for _, want := range []string{"Publish this incident?", "Incident affecting insurance-unpaid",
+		"Half of them arrive."} {
 		require.Contains(t, shown, want)
 	}
 	for _, never := range []string{"inside", "identified", "Bob", "Orders fail", "shows no SLO"} {

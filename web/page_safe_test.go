@@ -180,7 +180,8 @@ func TestHostileTextIsHarmless(t *testing.T) {
 
 // The list writes its rows without a template: each text must come out of the parser as it went in.
 func TestRowsKeepEveryCharacter(t *testing.T) {
-	odd := []string{`<>"'&`, `&amp;&lt;&#34;&quot`, "a=b&c=d#e?f%2Fg+h", "\u00e9\u00a0\U0001f600", "\xe9<", "\xf0\x9f\"", "`${x}`"}
+	odd := []string{`<>"'&`, `&amp;&lt;&#34;&quot`, "a=b&c=d#e?f%2Fg+h", "\u00e9\u00a0\U0001f600", "\xe9<", "\xf0\x9f\"",
+		"`${x}`"}
 	for _, odd := range slices.Concat(hostile, odd) {
 		b := newBench(t)
 		s := *b.rep.SLOs[0].SLO
@@ -214,7 +215,8 @@ func TestRowsKeepEveryCharacter(t *testing.T) {
 				format.Safe(s.ID.Service(), format.MaxName), format.Safe(s.ID.Name(), format.MaxName),
 				format.Safe(s.GroupBy[0], format.MaxName), format.Safe(group[0], format.MaxName)}, texts)
 			require.Equal(t, map[string]string{
-				"title": format.Safe(s.Description, format.MaxTitle), "href": b.web.SLOHref(&sla.SLOReport{SLO: &s, Group: group})}, link)
+				"title": format.Safe(s.Description, format.MaxTitle), "href": b.web.SLOHref(&sla.SLOReport{SLO: &s, Group: group})},
+				link)
 		}
 	}
 }

@@ -318,7 +318,8 @@ func TestSparklinesAreKept(t *testing.T) {
 	next.Version, next.Time = next.Version+1, next.Time.Add(10*time.Second)
 	b.rep = &next
 	b.get("/")
-	require.Equal(t, []int{3, 5 + 13 + 5}, []int{calls, groups}, "hours are of the report that they stand in, days are a minute old")
+	require.Equal(t, []int{3, 5 + 13 + 5}, []int{calls, groups},
+		"hours are of the report that they stand in, days are a minute old")
 	b.get("/?sort=name")
 	require.Equal(t, 3, calls)
 }
@@ -570,7 +571,8 @@ func TestServices(t *testing.T) {
 	b := newBench(t)
 	body := text(check(t, b.get("/services").Body.String()))
 	require.Contains(t, body,
-		"1 paging alert is firing, 2 tickets are firing, 1 of 12 error budgets is exhausted, 2 are at risk, 1 of 3 SLAs is breached, and 1 SLO group has no data.")
+		"1 paging alert is firing, 2 tickets are firing, 1 of 12 error budgets is exhausted, 2 are at risk, 1 of 3 SLAs is "+
+			"breached, and 1 SLO group has no data.")
 	require.Contains(t, body, "The error budget is ok.")
 	require.Less(t, strings.Index(body, "1 paging alert is firing"), strings.Index(body, "The error budget is ok"))
 	tag := b.get("/services").Header().Get("ETag")
@@ -685,10 +687,12 @@ func TestNotice(t *testing.T) {
 	b := newBench(t, func(o *site.Options) {
 		o.ExternalPath = "/slo"
 		o.Notice = func(at time.Time) (site.Notice, bool) {
-			return site.Notice{Title: "mdm fails at <" + at.Format("15:04") + ">", Links: []site.Link{{Text: "look", Href: "/silences"}}}, on
+			return site.Notice{Title: "mdm fails at <" + at.Format("15:04") + ">",
+				Links: []site.Link{{Text: "look", Href: "/silences"}}}, on
 		}
 	})
-	require.Contains(t, b.get("/").Body.String(), "<h2>mdm fails at &lt;12:00&gt;</h2><p> <a href=\"/slo/silences\">look</a></p>")
+	require.Contains(t, b.get("/").Body.String(),
+		"<h2>mdm fails at &lt;12:00&gt;</h2><p> <a href=\"/slo/silences\">look</a></p>")
 	require.NotContains(t, b.get("/services").Body.String(), "mdm fails at")
 	on = false
 	b.rep.Version++

@@ -205,7 +205,8 @@ func TestPublicSummary(t *testing.T) {
 	all := statuspageOf(t, b, "scheduled-maintenances")
 	require.Equal(t, s.Page, all.Page)
 	require.Equal(t, s.Maintenance, all.Maintenance[:2])
-	require.Contains(t, fmt.Sprint(all.Maintenance[2:]), fmt.Sprint("completed ", noon.Add(-47*time.Hour).Truncate(time.Second)))
+	require.Contains(t, fmt.Sprint(all.Maintenance[2:]),
+		fmt.Sprint("completed ", noon.Add(-47*time.Hour).Truncate(time.Second)))
 	require.Equal(t, s.Components, statuspageOf(t, b, "components").Components)
 	require.Equal(t, "in_progress scheduled", s.Maintenance[0].Status+" "+s.Maintenance[1].Status)
 	require.Equal(t, noon.Add(time.Hour).Truncate(time.Second), s.Maintenance[1].From)

@@ -52,7 +52,8 @@ func someSeen() []status.SeenService {
 	return []status.SeenService{
 		{Name: hostile[0], Spans: 1200, Failures: 12, P95Seconds: 0.256, Spec: "# " + hostile[0],
 			Operations: []status.SeenOperation{{Name: "GET " + hostile[0], Type: "server", Spans: 1200}}},
-		{Name: "shop", Known: true, Spans: 3, Operations: []status.SeenOperation{{Name: "nightly", Type: "internal", Spans: 3}}},
+		{Name: "shop", Known: true, Spans: 3,
+			Operations: []status.SeenOperation{{Name: "nightly", Type: "internal", Spans: 3}}},
 		{Name: "bank", Known: true, Spans: 2, Operations: []status.SeenOperation{{Name: "x", Type: "consumer", Spans: 2}}},
 		{Name: "(no service.name)", Spans: 1, Operations: []status.SeenOperation{{Name: "x", Type: "server", Spans: 1}}},
 	}

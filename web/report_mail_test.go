@@ -72,7 +72,8 @@ func TestReportMailThresholdGroups(t *testing.T) {
 	}
 	_, text, page := writeReport(t, b, "2026-W46", nil)
 	require.Regexp(t,
-		`shop/slow +25,200 +1,008 +168 .*\n *shop/slow: product=b +8,400 +336 +168 .*\n *shop/slow: product=a +8,400 +672 +0 `, text, "168 hours, the worst first")
+		`shop/slow +25,200 +1,008 +168 .*\n *shop/slow: product=b +8,400 +336 +168 .*\n *shop/slow: product=a +8,400 `+
+			`+672 +0 `, text, "168 hours, the worst first")
 	require.NotContains(t, text, "quiet")
 	require.Contains(t, page, "shop/slow: product=b")
 	checkMail(t, page)

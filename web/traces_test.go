@@ -53,7 +53,8 @@ func TestFailingTraces(t *testing.T) {
 	require.Equal(t, []v1.Trace{}, list().Traces)
 
 	withTraces(store, r, 8)
-	store.Add(other.SLO.ID, noon.UnixNano(), &traces.Trace{ID: traces.ID{0xcd}, Time: noon, Group: other.Group, Duration: -1})
+	store.Add(other.SLO.ID, noon.UnixNano(), &traces.Trace{ID: traces.ID{0xcd}, Time: noon, Group: other.Group,
+		Duration: -1})
 	b.rep.Version++
 	body := page()
 	require.Equal(t, 5, strings.Count(body, `<a href="https://tempo.example/trace/ab`))

@@ -126,9 +126,11 @@ func TestRoutes(t *testing.T) {
 		want   string
 	}{
 		{
-			"alertname=ErrorBudgetBurnPage severity=page service=insurance-unpaid slo_id=insurance-unpaid/availability product=MED", "sla-critical"},
+			"alertname=ErrorBudgetBurnPage severity=page service=insurance-unpaid slo_id=insurance-unpaid/availability " +
+				"product=MED", "sla-critical"},
 		{
-			"alertname=ErrorBudgetBurnPage severity=P1 service=insurance-unpaid slo_id=insurance-unpaid/availability product=MED", "sla-critical"},
+			"alertname=ErrorBudgetBurnPage severity=P1 service=insurance-unpaid slo_id=insurance-unpaid/availability " +
+				"product=MED", "sla-critical"},
 		{"alertname=ErrorBudgetBurnPage severity=page service=insurance-unpaid slo_id=insurance-unpaid/throughput",
 			"sla-critical"},
 		{"alertname=ErrorBudgetBurnTicket severity=ticket service=insurance-unpaid slo_id=insurance-unpaid/latency",

@@ -31,7 +31,8 @@ func TestReadErrors(t *testing.T) {
 		{"syntax", "a: [", "r.yaml:1:1: not valid YAML: did not find expected node content"},
 		{"no mapping", "- a", "r.yaml:1:1: want a mapping"},
 		{"unknown key", head + rcv + "other: 1",
-			`r.yaml:6:1: unknown key "other" (known keys: version, smtp, receivers, default, routes, services, watchdog, timing)`},
+			`r.yaml:6:1: unknown key "other" (known keys: version, smtp, receivers, default, routes, services, watchdog,` +
+				` timing)`},
 		{"key twice", head + rcv + "default: a", `r.yaml:6:1: duplicate key "default"`},
 		{"version", "version: v1\ndefault: a\n" + rcv, "r.yaml:1:10: version: want sloengine/receivers/v1"},
 		{"two documents", head + rcv + "---\na: 1", "r.yaml:7:1: the file has a second YAML document"},

@@ -20,8 +20,10 @@ func TestUnmatchedRoutes(t *testing.T) {
 		return out
 	}
 	require.Equal(t, []string{
-		`am.yml:6:18: warning: no alert matches this route: severity="critical" (alerts have the severities P1, none, page, ticket)`,
-		`am.yml:9:20: warning: no alert matches this route: severity=~"page|warning", service="nobody" (alerts have the severities P1, none, page, ticket)`,
+		`am.yml:6:18: warning: no alert matches this route: severity="critical" (alerts have the severities P1, none, page,` +
+			` ticket)`,
+		`am.yml:9:20: warning: no alert matches this route: severity=~"page|warning", service="nobody" (alerts have the ` +
+			`severities P1, none, page, ticket)`,
 		`am.yml:11:14: warning: no alert matches this route: alertname="Old" (remove the route, or change its matchers)`,
 	}, find(`
 route:

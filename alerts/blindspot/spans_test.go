@@ -32,15 +32,17 @@ func TestSentences(t *testing.T) {
 		want      string
 	}{
 		{"steady", "99.9", 0, func(int, int) float64 { return 1000 },
-			"at any time: an outage under 1m is invisible, and so is an error rate under 1.6% for an hour (1000 events an hour)"},
+			"at any time: an outage under 1m is invisible, and so is an error rate under 1.6% for an hour (1000 events " +
+				"an hour)"},
 		{"quiet nights", "99.9", 0, func(_, hour int) float64 {
 			if hour >= 2 && hour < 5 {
 				return 4
 			}
 			return 3600
 		},
-			"every day 05:00 to 02:00: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 events an hour)\n" +
-				"every day 02:00 to 05:00: an outage under 45m is invisible, and so is an error rate under 76% for an hour (4 events an hour)"},
+			"every day 05:00 to 02:00: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 " +
+				"events an hour)\nevery day 02:00 to 05:00: an outage under 45m is invisible, and so is an error rate under " +
+				"76% for an hour (4 events an hour)"},
 		{"closed on weekends, in a zone with half an hour", "99.9", 5*time.Hour + 30*time.Minute,
 			func(day, hour int) float64 {
 				if day >= 5 {
@@ -49,11 +51,11 @@ func TestSentences(t *testing.T) {
 				return 3600
 			},
 			"Mon 00:30 to 05:30: there is no traffic, so an outage is invisible until traffic returns\n" +
-				"Mon 05:30 to 00:30: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 events an hour)\n" +
-				"Tue-Fri: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 events an hour)\n" +
-				"Sat 00:30 to 05:30: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 events an hour)\n" +
-				"Sat 05:30 to 00:30: there is no traffic, so an outage is invisible until traffic returns\n" +
-				"Sun: there is no traffic, so an outage is invisible until traffic returns"},
+				"Mon 05:30 to 00:30: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 " +
+				"events an hour)\nTue-Fri: an outage under 1m is invisible, and so is an error rate under 1.5% for an hour (3600 " +
+				"events an hour)\nSat 00:30 to 05:30: an outage under 1m is invisible, and so is an error rate under 1.5% for an " +
+				"hour (3600 events an hour)\nSat 05:30 to 00:30: there is no traffic, so an outage is invisible until traffic " +
+				"returns\nSun: there is no traffic, so an outage is invisible until traffic returns"},
 		{"hardly any", "99.9", 0, func(int, int) float64 { return 0.3 },
 			"at any time: no outage pages within 1d: there are too few events (0.3 an hour)"},
 		{"few", "99.9", 0, func(int, int) float64 { return 2 },

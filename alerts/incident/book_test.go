@@ -273,7 +273,8 @@ func TestValidate(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalid)
 		require.ErrorContains(t, err, tt.want)
 	}
-	require.NoError(t, (&Operation{Kind: AddNote, ID: "x", By: strings.Repeat("🚨", MaxName), Text: strings.Repeat("🚨", MaxText)}).Validate())
+	require.NoError(t,
+		(&Operation{Kind: AddNote, ID: "x", By: strings.Repeat("🚨", MaxName), Text: strings.Repeat("🚨", MaxText)}).Validate())
 	require.Equal(t, strings.Repeat("я", MaxTitle), cut(strings.Repeat("я", MaxTitle), MaxTitle))
 	require.Equal(t, strings.Repeat("я", MaxTitle-3)+"...", cut(strings.Repeat("я", MaxTitle+1), MaxTitle))
 }

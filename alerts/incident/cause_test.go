@@ -212,7 +212,8 @@ func TestNamesOfFailures(t *testing.T) {
 	require.Contains(t, w.sentence(t), ": bank/up, shop/fast (severity), shop/up (1) and 1 more.")
 	got := Text(w.failing(t).Sentence(start, func(s string) string { return "<" + s + ">" }))
 	require.Contains(t, got, ": <bank>/<up>, <shop>/<fast> (<severity>), ")
-	none := Failure{Affected: Affected{SLO: "shop/paid", Group: []string{""}}, Spec: &slo.SLO{GroupBy: []string{"product"}}}
+	none := Failure{Affected: Affected{SLO: "shop/paid", Group: []string{""}},
+		Spec: &slo.SLO{GroupBy: []string{"product"}}}
 	require.Equal(t, "paid (no product)", names{}.of(&none, strings.ToLower))
 	none.Spec = nil
 	require.Equal(t, "paid (no value)", names{}.of(&none, strings.ToLower))

@@ -56,7 +56,8 @@ func TestEdits(t *testing.T) {
 	inc := does(t, b, Operation{Kind: EditIt, Title: " Disk of db-7 is full ", Severity: Critical, Owner: "Cleo"},
 		Operation{Kind: EditIt, Owner: "Cleo"})
 	at := start.Add(3 * time.Minute)
-	require.Equal(t, []Edit{{at, "Ann", "Disk of db-7 is full", Critical, "Cleo"}}, inc.Edits, "the second changed nothing")
+	require.Equal(t, []Edit{{at, "Ann", "Disk of db-7 is full", Critical, "Cleo"}}, inc.Edits,
+		"the second changed nothing")
 	require.Equal(t, "Cleo", inc.ResponseOwner())
 	require.Equal(t, at, inc.Raised, "the time to acknowledge counts from here")
 
@@ -72,7 +73,8 @@ func TestEdits(t *testing.T) {
 	require.Equal(t, "Disk of db-7 is full", inc.Title)
 	apply(t, b, at.Add(3*time.Minute), Operation{Kind: EditIt, ID: firstID, By: "Ann", Severity: Warning},
 		over("p1", at.Add(3*time.Minute)))
-	require.Equal(t, Resolved, b.View().Get(firstID).State, "the page was the most urgent alert, whatever a person called it")
+	require.Equal(t, Resolved, b.View().Get(firstID).State,
+		"the page was the most urgent alert, whatever a person called it")
 
 	for range MaxNotes + 5 {
 		apply(t, b, at.Add(time.Hour), Operation{Kind: EditIt, ID: firstID, By: "a", Severity: Critical},

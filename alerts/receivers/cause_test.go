@@ -122,7 +122,8 @@ inhibit_rules: [{source_matchers: ['severity="page"', 'slo_id="mdm"'], target_ma
 	r.Causes = []int{0}
 	var log testkit.Buffer
 	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Routing: r},
-		Logger: slog.New(slog.NewTextHandler(&log, nil)), Incident: func(id string) (Incident, bool) { at, ok := known[id]; return Incident{Onset: at}, ok }})
+		Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+		Incident: func(id string) (Incident, bool) { at, ok := known[id]; return Incident{Onset: at}, ok }})
 	muted, err := d.AddSilence(silence.Silence{Matchers: `slo_id="mdm"`, Author: "ann", Comment: "known",
 		Ends: time.Now().Add(time.Hour)})
 	require.NoError(t, err)

@@ -264,7 +264,8 @@ func (b *book) set(id, version string, resolved bool, service, severity string) 
 	defer b.mu.Unlock()
 	b.all = slices.DeleteFunc(b.all, func(s IncidentState) bool { return s.ID == id })
 	b.all = append(b.all, IncidentState{ID: id, Version: version, Resolved: resolved, Service: service,
-		Severity: severity, At: time.Now(), Document: func() json.RawMessage { return json.RawMessage(`{"v":"` + version + `"}`) }})
+		Severity: severity, At: time.Now(),
+		Document: func() json.RawMessage { return json.RawMessage(`{"v":"` + version + `"}`) }})
 }
 
 func (b *book) list() ([]IncidentState, bool) {

@@ -184,7 +184,8 @@ func TestThousand(t *testing.T) {
 // TestWatchdog fires while the engine evaluates alerts.
 func TestWatchdog(t *testing.T) {
 	h := newHook(t, nil)
-	d, _ := run(t, Options{Settings: Settings{Text: hooks(t, h), Watchdog: alerts.Watchdog(alerts.Options{}), Routing: routing(`
+	d, _ := run(t,
+		Options{Settings: Settings{Text: hooks(t, h), Watchdog: alerts.Watchdog(alerts.Options{}), Routing: routing(`
 route: {receiver: r0, group_by: [alertname], group_wait: 0s, group_interval: 20ms, repeat_interval: 10ms}
 receivers: [{name: r0}]
 `)}})
@@ -246,12 +247,14 @@ func TestFile(t *testing.T) {
 		require.Equal(t, broken, string(kept))
 		require.NoError(t, os.Remove(file+".broken"))
 	}
-	require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(`{"version":1,"groups":[{"key":"k","due":"2026-01-01T00:00:00Z","flushed":true,
+	require.NoError(t, os.WriteFile(file,
+		[]byte(strings.ReplaceAll(`{"version":1,"groups":[{"key":"k","due":"2026-01-01T00:00:00Z","flushed":true,
 		"members":{"a":"2026-01-01T00:00:00Z"},"sent":{"r0/webhook[0]":{"firing":["b","a"],"at":"2026-01-01T00:00:00Z"}}}],"silences":[]}`, "\n", "")), 0o600))
 	d, err := New(Options{File: file})
 	require.NoError(t, err)
 	require.Empty(t, d.groups["k"].sent, "not sorted")
-	require.NoError(t, os.WriteFile(file, []byte(`{"version":1,"groups":[],"silences":[{"id":"a","matchers":"tier=~\"page-.*\",sla=\"error_rate\",team=\"a\"",
+	require.NoError(t, os.WriteFile(file,
+		[]byte(`{"version":1,"groups":[],"silences":[{"id":"a","matchers":"tier=~\"page-.*\",sla=\"error_rate\",team=\"a\"",
 		"starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-01-02T00:00:00Z","author":"a","comment":"b","created_at":"2026-01-01T00:00:00Z"}]}`), 0o600))
 	d, err = New(Options{File: file})
 	require.NoError(t, err)
@@ -263,7 +266,8 @@ func TestFile(t *testing.T) {
 func TestJournal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "notifications.json")
 	text := []byte(
-		`{"version":2,"groups":[{"key":"a","due":"2026-01-01T00:00:00Z","flushed":true,"members":{},"sent":{}}],"silences":[]}`)
+		`{"version":2,"groups":[{"key":"a","due":"2026-01-01T00:00:00Z","flushed":true,"members":{},"sent":{}}],` +
+			`"silences":[]}`)
 	require.NoError(t, os.WriteFile(file, text, 0o600))
 	j := journal{name: file + JournalSuffix}
 	require.NoError(t, j.begin(text))

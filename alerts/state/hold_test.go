@@ -111,7 +111,8 @@ func TestLittleTraffic(t *testing.T) {
 	require.Empty(t, step(0, few, slo.Counts{Good: 339, Bad: 1}))
 	require.Len(t, m.View().Held, 1)
 	require.Equal(t,
-		"quiet: the short window has few events, so that the last 1h count instead: 0.294 % of it is bad, more than 0.6 % needed", m.View().Held[0].Why[0].String())
+		"quiet: the short window has few events, so that the last 1h count instead: 0.294 % of it is bad, more than 0.6 "+
+			"% needed", m.View().Held[0].Why[0].String())
 	require.Equal(t, firing, step(time.Minute, none, slo.Counts{Good: 337, Bad: 3}))
 	require.Equal(t, firing, step(16*time.Minute, none, slo.Counts{Good: 339, Bad: 1}))
 	require.Empty(t, step(16*time.Minute+10*time.Second, none, slo.Counts{Good: 339, Bad: 1}))

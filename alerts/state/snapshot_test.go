@@ -154,7 +154,8 @@ func TestRestoreIsStrict(t *testing.T) {
 	good := m.Snapshot()
 	require.NoError(t, newMachine(t).Restore(good))
 	alert :=
-		`{"scope":"slo","id":"a/b","key":"k","labels":[{"name":"alertname","value":"X"}],"state":"firing","value":1,"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z","fired_at":"2026-01-01T00:00:00Z"}`
+		`{"scope":"slo","id":"a/b","key":"k","labels":[{"name":"alertname","value":"X"}],"state":"firing","value":1,` +
+			`"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z","fired_at":"2026-01-01T00:00:00Z"}`
 	with := func(active string) string {
 		return `{"version":1,"time":"2026-01-01T00:00:00Z","active":[` + active + `],"resolved":[],"senders":[]}`
 	}
@@ -175,8 +176,11 @@ func TestRestoreIsStrict(t *testing.T) {
 		"labels unsorted": with(strings.Replace(alert, `[{`, `[{"name":"b","value":"1"},{`, 1)),
 		"never began": with(
 			strings.Replace(alert, `"active_since":"2026-01-01T00:00:00Z"`, `"active_since":"0001-01-01T00:00:00Z"`, 1)),
-		"sender's history": `{"version":1,"time":"2026-01-01T00:00:00Z","active":[],"resolved":[],"senders":[{"service":"a","type":"b","total":1,"changed":"2026-01-01T00:00:00Z","slot":0,"slots":[1]}]}`,
-		"not resolved":     `{"version":1,"time":"2026-01-01T00:00:00Z","active":[],"resolved":[{"labels":[{"name":"alertname","value":"X"}],"state":"firing","value":1,"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z"}],"senders":[]}`,
+		"sender's history": `{"version":1,"time":"2026-01-01T00:00:00Z","active":[],"resolved":[],` +
+			`"senders":[{"service":"a","type":"b","total":1,"changed":"2026-01-01T00:00:00Z","slot":0,"slots":[1]}]}`,
+		"not resolved": `{"version":1,"time":"2026-01-01T00:00:00Z","active":[],` +
+			`"resolved":[{"labels":[{"name":"alertname","value":"X"}],"state":"firing","value":1,` +
+			`"active_since":"2026-01-01T00:00:00Z","first_bad":"2026-01-01T00:00:00Z"}],"senders":[]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)
@@ -193,7 +197,8 @@ func FuzzRestore(f *testing.F) {
 	f.Add(m.Snapshot())
 	f.Add(
 		[]byte(
-			`{"version":1,"time":"2026-01-01T00:00:00Z","active":[],"resolved":[],"senders":[{"service":"a","type":"b","total":1,"changed":"2026-01-01T00:00:00Z","slot":900,"slots":[1,2]}]}`))
+			`{"version":1,"time":"2026-01-01T00:00:00Z","active":[],"resolved":[],"senders":[{"service":"a","type":"b",` +
+				`"total":1,"changed":"2026-01-01T00:00:00Z","slot":900,"slots":[1,2]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m := newMachine(t)
 		if m.Restore(data) != nil {

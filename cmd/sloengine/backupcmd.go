@@ -50,7 +50,8 @@ sinks. If the engine requires tokens, the command needs the permission operate.`
 				return fmt.Errorf("backup: %w", err)
 			}
 			done := summaryOf(m, began)
-			return p.PrintText(done, s.Err, "backed up %s, %d bytes, in %.1fs; the backup contains everything acknowledged before %s",
+			return p.PrintText(done, s.Err,
+				"backed up %s, %d bytes, in %.1fs; the backup contains everything acknowledged before %s",
 				cli.Plural(done.Files, "file"), done.Bytes, done.Seconds, m.Begun.Format(time.RFC3339))
 		},
 	}

@@ -75,7 +75,8 @@ func TestThresholdsThatAreNoBounds(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	require.Equal(t, spec.Error, found[0].Severity)
-	require.Equal(t, `took_bucket{job="a",le="0.4"}: the histogram has no bound le="0.4": the nearest are le="0.5" and le="0.1"`,
+	require.Equal(t,
+		`took_bucket{job="a",le="0.4"}: the histogram has no bound le="0.4": the nearest are le="0.5" and le="0.1"`,
 		found[0].Message)
 }
 

@@ -82,7 +82,8 @@ and its scrape job are then written only with --engine.`,
 	f.engines.add(p)
 	f.prometheus.add(p)
 	p.StringVar(&f.out, "out", "out", "folder to write to, or - for standard output")
-	p.BoolVar(&f.prune, "prune", false, "remove what an earlier run generated and this run did not: files, with --push rule groups")
+	p.BoolVar(&f.prune, "prune", false,
+		"remove what an earlier run generated and this run did not: files, with --push rule groups")
 	cli.AddChoice(p, &f.names, "names", "", "naming scheme of series and labels", "own", "sloth")
 	cli.AddChoice(p, &f.profile, "profile", "", "what to record of an SLO", "minimal", "full")
 	cli.AddChoice(p, &f.format, "format", "", "rule files (prometheus) or PrometheusRule manifests (operator)",
@@ -108,7 +109,8 @@ and its scrape job are then written only with --engine.`,
 		{"dashboards", "Grafana dashboards and their provisioning file"},
 		{"grafana-alerts", "Alert rules that Grafana evaluates, as provisioning files"},
 		{"k8s", "PrometheusRule and ConfigMap manifests"},
-		{"all", "All of the above but grafana-alerts, manifests only with --format operator, --namespace or --manifest-label"},
+		{"all", "All of the above but grafana-alerts, manifests only with --format operator, --namespace or " +
+			"--manifest-label"},
 	} {
 		sub := &cobra.Command{
 			Use: kind.name, Short: kind.short, Args: cli.NoArgs,

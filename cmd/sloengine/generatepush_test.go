@@ -71,7 +71,8 @@ func (r *fakeRuler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 		whole, _ := yaml.Marshal(map[string]any{"groups": []rulefmt.RuleGroup{g}})
-		if _, errs := rulefmt.Parse(whole, false, model.UTF8Validation, parser.NewParser(parser.Options{}), nil); errs != nil {
+		if _, errs := rulefmt.Parse(whole, false, model.UTF8Validation, parser.NewParser(parser.Options{}),
+			nil); errs != nil {
 			http.Error(w, errs[0].Error(), http.StatusBadRequest)
 			return
 		}
@@ -107,7 +108,8 @@ func (r *fakeRuler) take() []string {
 }
 
 const pushedSLO = "version: sloengine/v1\nservice: shop\nslos:\n" +
-	"  - {name: checkout, objective: 99.9, indicator: {prometheus: {total: 'http_requests_total', bad: 'http_errors_total'}}}\n"
+	"  - {name: checkout, objective: 99.9, indicator: {prometheus: {total: 'http_requests_total', bad: " +
+	"'http_errors_total'}}}\n"
 
 func TestPushRules(t *testing.T) {
 	t.Parallel()
@@ -123,7 +125,8 @@ func TestPushRules(t *testing.T) {
 	push := func(want int, more ...string) (out, log string) {
 		t.Helper()
 		var o, l bytes.Buffer
-		args := append([]string{"generate", "rules", "-f", file, "--push", "mimir", "--push-url", srv.URL, "--push-tenant", "team-a",
+		args := append([]string{"generate", "rules", "-f", file, "--push", "mimir", "--push-url", srv.URL, "--push-tenant",
+			"team-a",
 			"--push-http-config", auth, "--from", "2026-11-01T00:00:00Z"}, more...)
 		require.Equal(t, want, run(t.Context(), args, nil, &o, &l), l.String())
 		return o.String(), l.String()
@@ -188,7 +191,8 @@ func TestGrafanaAlertsAlone(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(pushedSLO), 0o600))
 	for _, kind := range []string{"grafana-alerts", "all"} {
 		var log bytes.Buffer
-		require.Zero(t, run(t.Context(), []string{"generate", kind, "-f", file, "--out", out, "--prune"}, nil, io.Discard, &log),
+		require.Zero(t, run(t.Context(), []string{"generate", kind, "-f", file, "--out", out, "--prune"}, nil, io.Discard,
+			&log),
 			log.String())
 		require.NotContains(t, log.String(), "stale")
 	}
@@ -224,7 +228,8 @@ func TestPushIsRefused(t *testing.T) {
 		{cli.ExitUsage, []string{"--push", "mimir"}, "--push requires --push-url"},
 		{cli.ExitUsage, []string{"--dry-run"}, "--dry-run requires --push mimir"},
 		{cli.ExitUsage, []string{"--push", "mimir", "--push-url", "mimir:8080"}, "invalid --push-url"},
-		{cli.ExitUsage, []string{"--push", "mimir", "--push-url", srv.URL, "--push-prefix", ""}, "--push-prefix must not be empty"},
+		{cli.ExitUsage, []string{"--push", "mimir", "--push-url", srv.URL, "--push-prefix", ""},
+			"--push-prefix must not be empty"},
 		{cli.ExitUsage, []string{"--push", "mimir", "--push-url", srv.URL, "--out", "x"}, "--push writes no files"},
 		{cli.ExitUsage, []string{"--push", "mimir", "--push-url", srv.URL, "--format", "operator"}, "not manifests"},
 		{cli.ExitFailure, []string{"--push", "mimir", "--push-url", srv.URL}, "401 Unauthorized: no org id [31m"},
@@ -234,7 +239,8 @@ func TestPushIsRefused(t *testing.T) {
 			"read --push-http-config missing"},
 	} {
 		var log bytes.Buffer
-		require.Equal(t, c.want, run(t.Context(), append([]string{"generate", "rules", "-f", file}, c.args...), nil, io.Discard,
+		require.Equal(t, c.want, run(t.Context(), append([]string{"generate", "rules", "-f", file}, c.args...), nil,
+			io.Discard,
 			&log), "%v: %s", c.args, &log)
 		require.Contains(t, log.String(), c.text)
 	}

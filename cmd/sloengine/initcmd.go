@@ -74,7 +74,8 @@ func newInit(s cli.Streams) *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&service, "service", service, "name of the service in the spec, or the only one to propose a spec for")
+	c.Flags().StringVar(&service, "service", service,
+		"name of the service in the spec, or the only one to propose a spec for")
 	c.Flags().StringVar(&out, "out", out, "file to create, or - for standard output")
 	engine.AddOptional(c.Flags(), "from-traffic",
 		"URL of a running engine: write specs for the services whose spans no spec counts, from the last hour")
@@ -119,7 +120,8 @@ func fromTraffic(ctx context.Context, engine *remote.Client, only string) ([]byt
 	case len(specs) > 0:
 		return bytes.Join(specs, []byte("---\n")), nil
 	case only != "":
-		return nil, fmt.Errorf("the engine has seen no spans of service %s in the last hour that a new spec would count", only)
+		return nil, fmt.Errorf("the engine has seen no spans of service %s in the last hour that a new spec would count",
+			only)
 	}
 	return nil, fmt.Errorf("the engine has seen no spans in the last hour that a new spec would count " +
 		"(send spans to its /v1/traces)")

@@ -68,7 +68,8 @@ func TestTracesOfBadEvents(t *testing.T) {
 	for _, x := range store.Of("shop/paid", nil, noon) {
 		got = append(got, x.ID.String())
 	}
-	require.Equal(t, []string{attribute, span, "33000000000000000000000000000000", "44000000000000000000000000000000"}, got)
+	require.Equal(t, []string{attribute, span, "33000000000000000000000000000000", "44000000000000000000000000000000"},
+		got)
 	require.Len(t, store.All(noon), len(got), "event thresholds have none")
 	require.Equal(t, traces.Trace{ID: store.Of("shop/paid", nil, noon)[0].ID, Time: noon, Duration: time.Second,
 		Group: slo.Group{}, Service: "shop", Type: "order", Outcome: "failure"}, store.Of("shop/paid", nil, noon)[0])

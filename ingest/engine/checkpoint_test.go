@@ -241,7 +241,8 @@ func TestLossIsRefusedUntilAccepted(t *testing.T) {
 				}
 			}
 		},
-			`no checkpoint is valid, and the log begins with record \d+: records 1 to \d+ are lost, \d+ in all; manifest-0+2: .+; manifest-0+1: `, func(n int) bool {
+			`no checkpoint is valid, and the log begins with record \d+: records 1 to \d+ are lost, \d+ in all; manifest-0+2: ` +
+				`.+; manifest-0+1: `, func(n int) bool {
 				return n >= 30 && n < 90
 			}},
 		{"no checkpoint is there", func(disk *fsystest.Mem) {

@@ -13,7 +13,9 @@ import (
 var now = time.Date(2026, 11, 20, 9, 0, 30, 0, time.UTC)
 
 // typicalLine is 255 bytes, as most events are.
-const typicalLine = `{"id":"pol-42-issued-000001","time":"2026-11-20T09:00:00.123Z","service":"insurance-unpaid","type":"application","outcome":"failure","severity":"critical","duration_ms":812,"attributes":{"product":"MEDCARE","stage":"CREATE_APPLICATION","channel":"front"}}`
+const typicalLine = `{"id":"pol-42-issued-000001","time":"2026-11-20T09:00:00.123Z","service":"insurance-unpaid",` +
+	`"type":"application","outcome":"failure","severity":"critical","duration_ms":812,"attributes":{"product":"MEDCARE",` +
+	`"stage":"CREATE_APPLICATION","channel":"front"}}`
 
 // typicalBody is an NDJSON body of n different events.
 func typicalBody(n int) []byte {

@@ -11,7 +11,8 @@ import (
 )
 
 func TestCloudEvent(t *testing.T) {
-	b := decode(t, CloudEvent, `{"specversion":"1.0","id":"e1","source":"/billing","type":"invoice.paid","time":"2026-11-20T08:59:00Z",
+	b := decode(t, CloudEvent,
+		`{"specversion":"1.0","id":"e1","source":"/billing","type":"invoice.paid","time":"2026-11-20T08:59:00Z",
 		"datacontenttype":"application/json; charset=utf-8","subject":"x","traceparent":"00-1","sequence":4,
 		"data":{"outcome":"failure","duration_ms":12,"attributes":{"product":"A"}}}`, DecodeOptions{})
 	require.Empty(t, b.Errors)
@@ -26,7 +27,8 @@ func TestCloudEvent(t *testing.T) {
 }
 
 func TestCloudEventDataWins(t *testing.T) {
-	v := decode(t, CloudEvent, `{"data":{"id":"i","service":"s","type":"t","time":1795165200},"specversion":"1.0","id":"e1",
+	v := decode(t, CloudEvent,
+		`{"data":{"id":"i","service":"s","type":"t","time":1795165200},"specversion":"1.0","id":"e1",
 		"source":"https://example.com/x?y","type":"com.example/odd","time":"2001-01-01T00:00:00Z"}`, DecodeOptions{}).view(t, 0)
 	require.Equal(t, []string{"i", "s", "t"}, []string{string(v.ID), string(v.Service), string(v.Type)})
 	require.Equal(t, int64(1795165200e9), v.Time)

@@ -252,7 +252,8 @@ func TestDecodeWholeEvent(t *testing.T) {
 
 func TestDecodeDefaults(t *testing.T) {
 	b := decode(t, JSON,
-		`{"service":"s","type":"T","id":null,"time":null,"outcome":null,"severity":null,"duration":null,"duration_ms":null,"count":null,"attributes":null,"durations":null}`, DecodeOptions{
+		`{"service":"s","type":"T","id":null,"time":null,"outcome":null,"severity":null,"duration":null,"duration_ms":null,`+
+			`"count":null,"attributes":null,"durations":null}`, DecodeOptions{
 			AssignID: func(i int) string { return fmt.Sprintf("made-%d", i) },
 		})
 	require.Empty(t, b.Errors)

@@ -30,7 +30,8 @@ func texts(f *otlp.Findings) (out []string) {
 // TestFindings sends spans of which some are missing, and looks which are found.
 func TestFindings(t *testing.T) {
 	in := func(fields, span string) []byte {
-		return []byte(`{"resourceSpans":[{"resource":{` + attrs("service.name=shop") + `},"scopeSpans":[{"scope":{"name":"x",` +
+		return []byte(`{"resourceSpans":[{"resource":{` + attrs("service.name=shop") +
+			`},"scopeSpans":[{"scope":{"name":"x",` +
 			fields + `},"spans":[` + span + `]}]}]}`)
 	}
 	sampled, tail := []string{"sampled_work shop "}, []string{"sampled_by_outcome shop "}
@@ -39,25 +40,35 @@ func TestFindings(t *testing.T) {
 		traced bool
 		want   []string
 	}{
-		"sampled, work by trace": {request(attrs("service.name=shop"), span(`"kind":2,"traceState":"ot=th:8"`)), true, sampled},
+		"sampled, work by trace": {request(attrs("service.name=shop"), span(`"kind":2,"traceState":"ot=th:8"`)), true,
+			sampled},
 		"sampled by otlp.sampling": {request(attrs("service.name=half"), span(`"kind":2`)), true,
 			[]string{"sampled_work half "}},
-		"sampled, no such SLO":     {request(attrs("service.name=shop"), span(`"kind":2,"traceState":"ot=th:8"`)), false, nil},
-		"all are kept":             {request(attrs("service.name=shop"), span(`"kind":2,"traceState":"ot=th:0"`)), true, nil},
-		"not counted":              {request(attrs("service.name=shop"), span(`"kind":3,"traceState":"ot=th:8"`)), true, nil},
-		"unknown service":          {request(attrs("service.name=other"), span(`"kind":2,"traceState":"ot=th:8"`)), true, nil},
-		"a policy on the scope":    {in(attrs("tailsampling.policy=errors"), span(`"kind":2`)), false, tail},
-		"a cached decision":        {in(`"attributes":[{"key":"tailsampling.cached_decision","value":{"boolValue":true}}]`, span(`"kind":2`)), false, tail},
-		"a policy on the resource": {request(attrs("service.name=shop", "tailsampling.policy=slow"), span(`"kind":2`)), false, tail},
-		"a policy on the span":     {request(attrs("service.name=shop"), span(`"kind":2,`+attrs("tailsampling.policy=x"))), false, tail},
-		"a rule of Refinery":       {request(attrs("service.name=shop"), span(`"kind":2,`+attrs("meta.refinery.reason=rules/trace/errors"))), false, tail},
-		"Refinery at random":       {request(attrs("service.name=shop"), span(`"kind":2,`+attrs("meta.refinery.reason=deterministic/chance"))), false, nil},
-		"a scope of another kind":  {in(attrs("library=x", "tailsampling.policyx=y"), span(`"kind":2`)), false, nil},
-		"both":                     {in(attrs("tailsampling.policy=errors"), span(`"kind":2,"traceState":"ot=th:8"`)), true, append(sampled[:1:1], tail...)},
+		"sampled, no such SLO": {request(attrs("service.name=shop"), span(`"kind":2,"traceState":"ot=th:8"`)), false,
+			nil},
+		"all are kept": {request(attrs("service.name=shop"), span(`"kind":2,"traceState":"ot=th:0"`)), true, nil},
+		"not counted":  {request(attrs("service.name=shop"), span(`"kind":3,"traceState":"ot=th:8"`)), true, nil},
+		"unknown service": {request(attrs("service.name=other"), span(`"kind":2,"traceState":"ot=th:8"`)), true,
+			nil},
+		"a policy on the scope": {in(attrs("tailsampling.policy=errors"), span(`"kind":2`)), false, tail},
+		"a cached decision": {in(`"attributes":[{"key":"tailsampling.cached_decision","value":{"boolValue":true}}]`,
+			span(`"kind":2`)), false, tail},
+		"a policy on the resource": {request(attrs("service.name=shop", "tailsampling.policy=slow"), span(`"kind":2`)), false,
+			tail},
+		"a policy on the span": {request(attrs("service.name=shop"), span(`"kind":2,`+attrs("tailsampling.policy=x"))),
+			false, tail},
+		"a rule of Refinery": {request(attrs("service.name=shop"),
+			span(`"kind":2,`+attrs("meta.refinery.reason=rules/trace/errors"))), false, tail},
+		"Refinery at random": {request(attrs("service.name=shop"),
+			span(`"kind":2,`+attrs("meta.refinery.reason=deterministic/chance"))), false, nil},
+		"a scope of another kind": {in(attrs("library=x", "tailsampling.policyx=y"), span(`"kind":2`)), false, nil},
+		"both": {in(attrs("tailsampling.policy=errors"), span(`"kind":2,"traceState":"ot=th:8"`)), true,
+			append(sampled[:1:1], tail...)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := otlp.NewFindings(otlp.FindingsOptions{Traced: func([]byte) bool { return c.traced }})
-			m := otlp.NewMapper(&otlp.Settings{Services: map[string]string{"half": "half"}, Sampling: map[string]float64{"half": 0.5}},
+			m := otlp.NewMapper(&otlp.Settings{Services: map[string]string{"half": "half"},
+				Sampling: map[string]float64{"half": 0.5}},
 				nil, f)
 			catalog := event.NewCatalog(map[string][]string{"shop": nil, "half": nil})
 			wire := otlpwire.New(otlpwire.Limits{})
@@ -100,10 +111,12 @@ func TestTwoSignals(t *testing.T) {
 		table := counter.NewTable()
 		m.Begin(nil, nil)
 		m.Counters(counter.NewBatch(table), func(string, string) []time.Duration { return nil }, nil)
-		require.NoError(t, wire.MetricsJSON(fmt.Appendf(nil, `{"resourceMetrics":[{"resource":{%s},"scopeMetrics":[{"metrics":[`+
-			`{"name":"mails","sum":{"aggregationTemporality":1,"isMonotonic":true,"dataPoints":[{"asInt":"3",`+
-			`"startTimeUnixNano":"1799999990000000000","timeUnixNano":"1799999995000000000"}]}}]}]}]}`, attrs("service.name=shop")),
-			func(p *otlpwire.Point) error { m.Point(p); return nil }))
+		require.NoError(t,
+			wire.MetricsJSON(fmt.Appendf(nil, `{"resourceMetrics":[{"resource":{%s},"scopeMetrics":[{"metrics":[`+
+				`{"name":"mails","sum":{"aggregationTemporality":1,"isMonotonic":true,"dataPoints":[{"asInt":"3",`+
+				`"startTimeUnixNano":"1799999990000000000","timeUnixNano":"1799999995000000000"}]}}]}]}]}`,
+				attrs("service.name=shop")),
+				func(p *otlpwire.Point) error { m.Point(p); return nil }))
 	}
 	spans()
 	record("shop", "sent")

@@ -23,7 +23,8 @@ func hostile(t testing.TB) []byte {
 	t.Helper()
 	data := usual(2)
 	spans := data.ResourceSpans[0].ScopeSpans[0].Spans
-	for _, key := range []string{"", "type", "service", "id", "slo_x", "operation", "trace_id", "tier", "part", "severity", "a b",
+	for _, key := range []string{"", "type", "service", "id", "slo_x", "operation", "trace_id", "tier", "part", "severity",
+		"a b",
 		"\u202e", strings.Repeat("k", 300), "http.route", "http_route", "http-route", "k8s.\x00.name", "0"} {
 		spans[0].Attributes = append(spans[0].Attributes, &common.KeyValue{Key: key,
 			Value: &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: strings.Repeat("\u00e4\x00", 200)}}})

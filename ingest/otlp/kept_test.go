@@ -32,8 +32,9 @@ func TestKept(t *testing.T) {
 	m := otlp.NewMapper(&otlp.Settings{}, nil, f)
 	for _, service := range []string{"shop", "pay", "shop"} {
 		m.Begin(nil, nil)
-		require.NoError(t, otlpwire.New(otlpwire.Limits{}).TracesJSON(request(attrs("service.name="+service), span(`"kind":2`)),
-			func(s *otlpwire.Span) error { m.Span(s); return nil }))
+		require.NoError(t,
+			otlpwire.New(otlpwire.Limits{}).TracesJSON(request(attrs("service.name="+service), span(`"kind":2`)),
+				func(s *otlpwire.Span) error { m.Span(s); return nil }))
 	}
 	require.Equal(t, []string{"pay", "shop"}, f.SpanFed())
 	at = at.Add(time.Hour)

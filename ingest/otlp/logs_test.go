@@ -59,10 +59,14 @@ func TestLogs(t *testing.T) {
 	const begin = `{"id":"1","time":"2027-01-15T07:59:55Z","service":"shop",`
 	uid := "log.record.uid=1"
 	for record, want := range map[string]string{
-		`"body":{"stringValue":"hello"}`:                                                "no_rule",
-		`"eventName":"invoice.sent",` + attrs(uid, "took:250"):                          begin + `"type":"invoice","duration_ms":250}`,
-		attrs(uid, "event.name=invoice.sent", "took=1.5"):                               begin + `"type":"invoice","duration_ms":1.5}`,
-		`"eventName":"invoice.sent",` + attrs(uid):                                      "bad_duration: The attribute of duration_ms in the rule is missing, or no number between 0 and 366 days.",
+		`"body":{"stringValue":"hello"}`: "no_rule",
+		`"eventName":"invoice.sent",` + attrs(uid, "took:250"): begin +
+			`"type":"invoice","duration_ms":250}`,
+		attrs(uid, "event.name=invoice.sent", "took=1.5"): begin +
+			`"type":"invoice","duration_ms":1.5}`,
+		`"eventName":"invoice.sent",` +
+			attrs(uid): "bad_duration: The attribute of duration_ms in the rule is missing, or no number between 0 and " +
+			"366 days.",
 		`"eventName":"invoice.paid",` + attrs(uid, "event.name=invoice.sent", "took:1"): "no_rule",
 		`"body":{"stringValue":"import of 12 rows finished"},"severityNumber":9,` + attrs(uid, "job=import"): begin +
 			`"type":"import","attributes":{"job":"import"}}`,
@@ -72,14 +76,16 @@ func TestLogs(t *testing.T) {
 		`"body":{"intValue":"1"},` + attrs(uid, "job=import"):                        "no_rule",
 		`"eventName":"x","timeUnixNano":"0","observedTimeUnixNano":"1799999995000000000",` + attrs(uid): begin +
 			`"type":"request"}`,
-		`"eventName":"x","timeUnixNano":"0",` + attrs(uid): "bad_time: The log record has no time, or one after the year 2261.",
+		`"eventName":"x","timeUnixNano":"0",` +
+			attrs(uid): "bad_time: The log record has no time, or one after the year 2261.",
 	} {
 		require.Equal(t, []string{want}, logged(t, s, nil, "shop", record), record)
 	}
 	require.Equal(t, []string{"unknown_service"}, logged(t, s, nil, "cart", `"eventName":"x"`))
 	require.Equal(t, []string{"unknown_type"}, logged(t, s, nil, "strict", `"body":{"stringValue":"import a finished"},`+
 		attrs("job=import")))
-	got := logged(t, s, []string{"trace_id"}, "shop", `"eventName":"x","traceId":"0af7651916cd43dd8448eb211c80319c",`+attrs(uid))
+	got := logged(t, s, []string{"trace_id"}, "shop",
+		`"eventName":"x","traceId":"0af7651916cd43dd8448eb211c80319c",`+attrs(uid))
 	require.Contains(t, got[0], `"attributes":{"trace_id":"0af7651916cd43dd8448eb211c80319c"}`)
 }
 

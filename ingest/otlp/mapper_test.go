@@ -94,19 +94,21 @@ func TestWhatCounts(t *testing.T) {
 	plain := eventOf + `"duration_ms":250}`
 	failed := eventOf + `"outcome":"failure","duration_ms":250`
 	for name, c := range map[string]struct{ span, want string }{
-		"a server without a parent":     {`"kind":2`, plain},
-		"a server, parent unknown":      {`"kind":2,"parentSpanId":"00f067aa0ba902b7"`, plain},
-		"a server, parent elsewhere":    {`"kind":2,"parentSpanId":"00f067aa0ba902b7","flags":768`, plain},
-		"a server, parent in process":   {`"kind":2,"parentSpanId":"00f067aa0ba902b7","flags":256`, "local_parent"},
-		"a root that says it is local":  {`"kind":2,"flags":256`, plain},
-		"internal":                      {`"kind":1`, "kind"},
-		"client":                        {`"kind":3`, "kind"},
-		"producer":                      {`"kind":4`, "kind"},
-		"no kind":                       {`"name":"x"`, "kind"},
-		"a consumer that says nothing":  {`"kind":5`, "operation"},
-		"a consumer that receives":      {`"kind":5,` + attrs("messaging.operation.type=receive"), "operation"},
-		"a consumer that processes":     {`"kind":5,` + attrs("messaging.operation.type=process"), strings.Replace(plain, "server", "consumer", 1)},
-		"the same, earlier conventions": {`"kind":5,` + attrs("messaging.operation=process"), strings.Replace(plain, "server", "consumer", 1)},
+		"a server without a parent":    {`"kind":2`, plain},
+		"a server, parent unknown":     {`"kind":2,"parentSpanId":"00f067aa0ba902b7"`, plain},
+		"a server, parent elsewhere":   {`"kind":2,"parentSpanId":"00f067aa0ba902b7","flags":768`, plain},
+		"a server, parent in process":  {`"kind":2,"parentSpanId":"00f067aa0ba902b7","flags":256`, "local_parent"},
+		"a root that says it is local": {`"kind":2,"flags":256`, plain},
+		"internal":                     {`"kind":1`, "kind"},
+		"client":                       {`"kind":3`, "kind"},
+		"producer":                     {`"kind":4`, "kind"},
+		"no kind":                      {`"name":"x"`, "kind"},
+		"a consumer that says nothing": {`"kind":5`, "operation"},
+		"a consumer that receives":     {`"kind":5,` + attrs("messaging.operation.type=receive"), "operation"},
+		"a consumer that processes": {`"kind":5,` + attrs("messaging.operation.type=process"),
+			strings.Replace(plain, "server", "consumer", 1)},
+		"the same, earlier conventions": {`"kind":5,` + attrs("messaging.operation=process"),
+			strings.Replace(plain, "server", "consumer", 1)},
 		"the same, received in process": {`"kind":5,"parentSpanId":"00f067aa0ba902b7","flags":256,` +
 			attrs("messaging.operation=process"), strings.Replace(plain, "server", "consumer", 1)},
 		"status error": {`"kind":2,"status":{"code":2}`, failed + "}"},
@@ -126,14 +128,17 @@ func TestWhatCounts(t *testing.T) {
 		"grpc NOT_FOUND":       {`"kind":2,` + attrs("rpc.grpc.status_code:5"), plain},
 		"grpc code as a name":  {`"kind":2,` + attrs("rpc.response.status_code=INTERNAL"), failed + "}"},
 		"grpc code that is no": {`"kind":2,` + attrs("rpc.grpc.status_code:-1"), plain},
-		"an exception": {`"kind":2,"status":{"code":2},"events":[{"name":"exception",` + attrs("exception.type=IOError") + `}]`,
+		"an exception": {`"kind":2,"status":{"code":2},"events":[{"name":"exception",` + attrs("exception.type=IOError") +
+			`}]`,
 			failed + `,"attributes":{"error_type":"IOError"}}`},
 		"sampled one of four": {`"kind":2,"traceState":"x=y, ot=rv:1;th:c"`,
 			strings.Replace(plain, `}`, `,"weight":4}`, 1)},
 		"a tracestate of nonsense": {`"kind":2,"traceState":"ot=th:zz"`, plain},
 		"what is not kept":         {`"kind":2,` + attrs("user_agent.original=curl", "url.query=secret"), plain},
-		"no span id":               {`"kind":2,"spanId":"0000000000000000"`, "bad_id: The trace id must have 16 bytes, the span id and the parent's 8, and neither may be zero."},
-		"no end":                   {`"kind":2,"endTimeUnixNano":"0"`, "bad_time: The span has no end, or one after the year 2261."},
+		"no span id": {`"kind":2,"spanId":"0000000000000000"`,
+			"bad_id: The trace id must have 16 bytes, the span id and the parent's 8, and neither may be zero."},
+		"no end": {`"kind":2,"endTimeUnixNano":"0"`,
+			"bad_time: The span has no end, or one after the year 2261."},
 		"the end before the start": {`"kind":2,"startTimeUnixNano":"1799999995000000007"`,
 			"bad_duration: The span ends 7 ns before it starts. Correct the sender's clock."},
 		"no start": {`"kind":2,"startTimeUnixNano":"0"`, "bad_duration: The span lasts more than 366 days, or has no start."},
@@ -189,11 +194,13 @@ func TestRules(t *testing.T) {
 		{Match: map[string]string{"celery.action": "run"}, Type: "task"},
 	}}
 	for fields, want := range map[string]string{
-		`"kind":2,"name":"GET /healthz"`:                    "rule",
-		`"kind":2,"name":"GET /cart"`:                       eventOf + `"duration_ms":250}`,
-		`"kind":1,"name":"nightly export"`:                  strings.Replace(eventOf, "server", "job", 1) + `"duration_ms":250}`,
-		`"kind":1,"name":"export"`:                          "kind",
-		`"kind":5,"name":"x",` + attrs("celery.action=run"): strings.Replace(eventOf, "server", "task", 1) + `"duration_ms":250}`,
+		`"kind":2,"name":"GET /healthz"`: "rule",
+		`"kind":2,"name":"GET /cart"`:    eventOf + `"duration_ms":250}`,
+		`"kind":1,"name":"nightly export"`: strings.Replace(eventOf, "server", "job", 1) +
+			`"duration_ms":250}`,
+		`"kind":1,"name":"export"`: "kind",
+		`"kind":5,"name":"x",` + attrs("celery.action=run"): strings.Replace(eventOf, "server", "task", 1) +
+			`"duration_ms":250}`,
 	} {
 		require.Equal(t, want, mapped(t, otlp.NewMapper(settings, nil, nil), nil,
 			request(attrs("service.name=shop"), span(fields))), fields)
@@ -247,8 +254,8 @@ func TestFractionalWeights(t *testing.T) {
 	m := otlp.NewMapper(&otlp.Settings{Sampling: map[string]float64{"shop": 0.3}}, nil, nil)
 	sum, n := 0, 3000
 	for i := range n {
-		given := fmt.Sprintf(`{"traceId":"%032x","spanId":"b7ad6b7169203331","kind":2,"endTimeUnixNano":"1799999995000000000",`+
-			`"startTimeUnixNano":"1799999994000000000"}`, i+1)
+		given := fmt.Sprintf(`{"traceId":"%032x","spanId":"b7ad6b7169203331","kind":2,`+
+			`"endTimeUnixNano":"1799999995000000000","startTimeUnixNano":"1799999994000000000"}`, i+1)
 		body := request(attrs("service.name=shop"), given)
 		first := mapped(t, m, nil, body)
 		require.Equal(t, first, mapped(t, m, nil, body))
@@ -383,7 +390,8 @@ func usual(n int) *trace.TracesData {
 					Value: &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: 200}}}}})
 	}
 	return &trace.TracesData{ResourceSpans: []*trace.ResourceSpans{{
-		Resource: &resource.Resource{Attributes: []*common.KeyValue{text("service.name", "shop"), text("service.version", "1.2.3"),
+		Resource: &resource.Resource{Attributes: []*common.KeyValue{text("service.name", "shop"),
+			text("service.version", "1.2.3"),
 			text("deployment.environment.name", "prod")}},
 		ScopeSpans: []*trace.ScopeSpans{{Spans: spans}}}}}
 }

@@ -85,8 +85,8 @@ func (m *Mapper) Point(p *otlpwire.Point) (*event.Draft, Reason) {
 			return nil, Decreased
 		case counter.Full:
 			e.Problem = event.CodeBadMetric
-			e.Detail = fmt.Sprintf("The engine follows no more counters: those that it has take %d MiB. Send fewer attributes, or "+
-				"make the rule for metrics narrower.", counter.MaxBytes>>20)
+			e.Detail = fmt.Sprintf("The engine follows no more counters: those that it has take %d MiB. Send fewer "+
+				"attributes, or make the rule for metrics narrower.", counter.MaxBytes>>20)
 			return e, Counts
 		}
 	}
@@ -189,7 +189,8 @@ func (m *Mapper) counts(p *otlpwire.Point) string {
 	case p.Negative:
 		return fmt.Sprintf("Metric %.100q has values below 0, which are no durations.", p.Name)
 	case p.Kind == otlpwire.Histogram && len(p.Buckets) > 0 && len(p.Buckets) != len(p.Bounds)+1:
-		return fmt.Sprintf("Metric %.100q has %d buckets and %d bounds. There must be one bound less.", p.Name, len(p.Buckets),
+		return fmt.Sprintf("Metric %.100q has %d buckets and %d bounds. There must be one bound less.", p.Name,
+			len(p.Buckets),
 			len(p.Bounds))
 	}
 	if c.Count = p.Zero; p.Kind == otlpwire.ExponentialHistogram {

@@ -86,7 +86,8 @@ func point(second int, rest string) string {
 
 // metric is a metric with one point.
 func metric(name, kind, more string, points ...string) string {
-	return fmt.Sprintf(`"name":%q,%s,"%s":{"dataPoints":[%s]%s}`, name, `"unit":"s"`, kind, strings.Join(points, ","), more)
+	return fmt.Sprintf(`"name":%q,%s,"%s":{"dataPoints":[%s]%s}`, name, `"unit":"s"`, kind, strings.Join(points, ","),
+		more)
 }
 
 const (
@@ -172,8 +173,9 @@ func TestHistograms(t *testing.T) {
 		"without durations, which would be a guess")
 	found := m.found.Snapshot()
 	require.Len(t, found, 1)
-	require.Equal(t, `Latency is not counted: no bucket of "http.server.request.duration" ends at 300ms (the last one ends at `+
-		`250ms). Give the histogram of shop a bucket that ends there, or the SLO another threshold.`, found[0].Text())
+	require.Equal(t,
+		`Latency is not counted: no bucket of "http.server.request.duration" ends at 300ms (the last one ends at `+
+			`250ms). Give the histogram of shop a bucket that ends there, or the SLO another threshold.`, found[0].Text())
 	m = newMeter(requestRule)
 	m.count(t, histogram(50, "s", "0,0,0", "0.25,0.5", 0))
 	m.count(t, histogram(40, "s", "1,2,3", "0.25,0.5", 6))
@@ -191,7 +193,8 @@ func TestExponentialHistograms(t *testing.T) {
 	m := newMeter(requestRule)
 	histogram := func(second, scale, zero, offset, count int, buckets string) string {
 		return metric("http.server.request.duration", "exponentialHistogram", asAll, point(second,
-			fmt.Sprintf(`"count":"%d","scale":%d,"zeroCount":"%d","positive":{"offset":%d,"bucketCounts":[%s]}`, count, scale, zero,
+			fmt.Sprintf(`"count":"%d","scale":%d,"zeroCount":"%d","positive":{"offset":%d,"bucketCounts":[%s]}`, count, scale,
+				zero,
 				offset, buckets)))
 	}
 	m.count(t, histogram(50, 0, 0, 0, 0, ""))
@@ -216,21 +219,27 @@ func TestPointsThatCannotCount(t *testing.T) {
 	future := fmt.Sprintf(`{"timeUnixNano":"%d","asInt":"1"}`, now.Add(time.Hour).UnixNano())
 	number, counts := point(9, `"asInt":"1"`), `"count":"4","bucketCounts":[1,2],"explicitBounds":[1]`
 	for want, of := range map[string]string{
-		"is a gauge, or a sum":         metric("http.server.x", "gauge", "", number),
-		"or a sum that can fall":       metric("http.server.x", "sum", asAll, number),
-		"is a summary":                 metric("http.server.x", "summary", "", point(9, `"count":"1"`)),
-		"whether it is cumulative":     metric("http.server.x", "sum", `,"isMonotonic":true`, number),
-		"has the value -1":             metric("http.server.x", "sum", asSum, point(9, `"asInt":"-1"`)),
-		"has the value NaN":            metric("http.server.x", "sum", asSum, point(9, `"asDouble":"NaN"`)),
-		"3 values in its buckets":      metric("http.server.x", "histogram", asAll, point(9, counts)),
-		"2 buckets and 0 bounds":       metric("http.server.x", "histogram", asAll, point(9, `"count":"3","bucketCounts":[1,2]`)),
-		"do not rise, at 1":            metric("http.server.x", "histogram", asAll, point(9, `"count":"3","bucketCounts":[1,1,1],"explicitBounds":[1,1]`)),
-		"do not rise, at NaN":          metric("http.server.x", "histogram", asAll, point(9, `"count":"2","bucketCounts":[1,1],"explicitBounds":["NaN"]`)),
-		"has values below 0":           metric("http.server.x", "exponentialHistogram", asAll, point(9, `"count":"1","negative":{"bucketCounts":[1]}`)),
-		"1001 buckets":                 metric("http.server.x", "histogram", asAll, point(9, `"bucketCounts":[0`+strings.Repeat(",0", 1000)+`]`)),
-		"bad_time: The point has no":   metric("http.server.x", "sum", asSum, `{"asInt":"1"}`),
-		"adds 5000000000, but the max": metric("http.server.x", "sum", strings.Replace(asSum, "2", "1", 1), point(9, `"asInt":"5000000000"`)),
-		"time_in_future":               metric("http.server.x", "sum", strings.Replace(asSum, "2", "1", 1), future),
+		"is a gauge, or a sum":     metric("http.server.x", "gauge", "", number),
+		"or a sum that can fall":   metric("http.server.x", "sum", asAll, number),
+		"is a summary":             metric("http.server.x", "summary", "", point(9, `"count":"1"`)),
+		"whether it is cumulative": metric("http.server.x", "sum", `,"isMonotonic":true`, number),
+		"has the value -1":         metric("http.server.x", "sum", asSum, point(9, `"asInt":"-1"`)),
+		"has the value NaN":        metric("http.server.x", "sum", asSum, point(9, `"asDouble":"NaN"`)),
+		"3 values in its buckets":  metric("http.server.x", "histogram", asAll, point(9, counts)),
+		"2 buckets and 0 bounds": metric("http.server.x", "histogram", asAll,
+			point(9, `"count":"3","bucketCounts":[1,2]`)),
+		"do not rise, at 1": metric("http.server.x", "histogram", asAll,
+			point(9, `"count":"3","bucketCounts":[1,1,1],"explicitBounds":[1,1]`)),
+		"do not rise, at NaN": metric("http.server.x", "histogram", asAll,
+			point(9, `"count":"2","bucketCounts":[1,1],"explicitBounds":["NaN"]`)),
+		"has values below 0": metric("http.server.x", "exponentialHistogram", asAll,
+			point(9, `"count":"1","negative":{"bucketCounts":[1]}`)),
+		"1001 buckets": metric("http.server.x", "histogram", asAll,
+			point(9, `"bucketCounts":[0`+strings.Repeat(",0", 1000)+`]`)),
+		"bad_time: The point has no": metric("http.server.x", "sum", asSum, `{"asInt":"1"}`),
+		"adds 5000000000, but the max": metric("http.server.x", "sum", strings.Replace(asSum, "2", "1", 1),
+			point(9, `"asInt":"5000000000"`)),
+		"time_in_future": metric("http.server.x", "sum", strings.Replace(asSum, "2", "1", 1), future),
 	} {
 		got := newMeter(requestRule).count(t, of)
 		require.Len(t, got, 1)
@@ -256,7 +265,8 @@ func TestPointsThatChangeNothing(t *testing.T) {
 }
 
 func TestMetricRulesAreChecked(t *testing.T) {
-	s := otlp.Settings{Metrics: []otlp.MetricRule{{Type: "request"}, {Metric: "a*b*", Type: "request", Failure: map[string]string{"error.type": "*/*"}}, {Metric: "x"}}}
+	s := otlp.Settings{Metrics: []otlp.MetricRule{{Type: "request"},
+		{Metric: "a*b*", Type: "request", Failure: map[string]string{"error.type": "*/*"}}, {Metric: "x"}}}
 	var got []string
 	s.Check(func(place, remedy, text string) { got = append(got, place+": "+text+" ("+remedy+")") })
 	require.Equal(t, []string{

@@ -14,8 +14,8 @@ const (
 
 // grpcCodes are the codes of gRPC by number (grpc.github.io/grpc/core/md_doc_statuscodes.html).
 var grpcCodes = bytes.Fields([]byte("OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND " +
-	"ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE " +
-	"DATA_LOSS UNAUTHENTICATED"))
+	"ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED " +
+	"INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED"))
 
 // serverFaults are the codes that make the span of a server an error (semantic conventions of gRPC).
 var serverFaults = map[string]bool{"UNKNOWN": true, "DEADLINE_EXCEEDED": true, "UNIMPLEMENTED": true, "INTERNAL": true,

@@ -25,7 +25,8 @@ func (s *SeenService) propose() string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Proposed from %d spans of the last hour, which would meet it. Set what users need instead.\n", s.Spans)
+	fmt.Fprintf(&b, "# Proposed from %d spans of the last hour, which would meet it. Set what users need instead.\n",
+		s.Spans)
 	fmt.Fprintf(&b, "version: sloengine/v1\nservice: %q\nslos:\n", s.Name)
 	for _, typ := range types {
 		prefix := ""
@@ -41,7 +42,8 @@ func (s *SeenService) propose() string {
 		}
 		fmt.Fprintf(&b, "    indicator: {events: {valid: '{type=%q}', bad: '{outcome=\"failure\"}'}}\n", typ)
 		fmt.Fprintf(&b, "  - name: %slatency\n    objective: 95\n    window: 30d\n", prefix)
-		fmt.Fprintf(&b, "    indicator: {latency: {valid: '{type=%q,outcome=\"success\"}', threshold: %s}} # 95%% took at most %s\n",
+		fmt.Fprintf(&b,
+			"    indicator: {latency: {valid: '{type=%q,outcome=\"success\"}', threshold: %s}} # 95%% took at most %s\n",
 			typ, thresholdFor(p95), p95.Round(time.Millisecond))
 	}
 	return b.String()

@@ -262,11 +262,13 @@ func TestDocument(t *testing.T) {
 		`{"version":3}`:               "positions have format 3",
 		`{"version":1,"positions":1}`: "invalid positions",
 		`{"version":1,"more":1}`:      `unknown field "more"`,
-		`{"version":1,"positions":[{"source":"k","topic":"","partition":0,"counted":[]}]}`:                                       "required",
-		`{"version":1,"positions":[{"source":"k","topic":"t","topic_id":"0g","partition":0,"counted":[]}]}`:                      "32 hexadecimal digits",
-		`{"version":1,"positions":[{"source":"k","topic":"t","partition":0,"counted":[[5,5]]}]}`:                                 "range [5, 5] is empty",
-		`{"version":1,"positions":[{"source":"k","topic":"t","partition":0,"counted":[],"partial":[{"offset":1,"events":[]}]}]}`: "partial message 1",
-		`{"version":1,"positions":[{"source":"kafka","topic":"orders","partition":2,"counted":[[0,1]]}]}`:                        "created again",
+		`{"version":1,"positions":[{"source":"k","topic":"","partition":0,"counted":[]}]}`: "required",
+		`{"version":1,"positions":[{"source":"k","topic":"t","topic_id":"0g","partition":0,` +
+			`"counted":[]}]}`: "32 hexadecimal digits",
+		`{"version":1,"positions":[{"source":"k","topic":"t","partition":0,"counted":[[5,5]]}]}`: "range [5, 5] is empty",
+		`{"version":1,"positions":[{"source":"k","topic":"t","partition":0,"counted":[],"partial":[{"offset":1,` +
+			`"events":[]}]}]}`: "partial message 1",
+		`{"version":1,"positions":[{"source":"kafka","topic":"orders","partition":2,"counted":[[0,1]]}]}`: "created again",
 	} {
 		require.ErrorContains(t, again.ReadDocument([]byte(text)), want, text)
 	}

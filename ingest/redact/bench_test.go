@@ -9,8 +9,9 @@ import (
 	"github.com/sloengine/sloengine/ingest/event"
 )
 
-const benchEvent = `{"id":"pol-42-issued","service":"unpaid","type":"application","outcome":"failure","severity":"critical","duration_ms":812,` +
-	`"attributes":{"product":"MEDCARE","stage":"CREATE_APPLICATION","error_type":"MDM_ERROR","channel":"front","status":503,"user":"jane@example.org","ip":"192.0.2.77"}}` + "\n"
+const benchEvent = `{"id":"pol-42-issued","service":"unpaid","type":"application","outcome":"failure",` +
+	`"severity":"critical","duration_ms":812,"attributes":{"product":"MEDCARE","stage":"CREATE_APPLICATION",` +
+	`"error_type":"MDM_ERROR","channel":"front","status":503,"user":"jane@example.org","ip":"192.0.2.77"}}` + "\n"
 
 func BenchmarkApply(b *testing.B) {
 	const n = 1000

@@ -80,13 +80,15 @@ func TestSamplesAreRedacted(t *testing.T) {
 	c := newClock()
 	c.hide = true
 	c.send(t, Sender{Token: "a"},
-		`{"service":"shop","type":"order","id":"ann@example.org","time":"2020-01-01T00:00:00Z","severity":"critical","attributes":{"customer":"Ann"}}`)
+		`{"service":"shop","type":"order","id":"ann@example.org","time":"2020-01-01T00:00:00Z","severity":"critical",`+
+			`"attributes":{"customer":"Ann"}}`)
 	c.send(t, Sender{Token: "b"}, `{"service":"shop","type":"order","user":{"name":"Ann"}}`)
 	c.send(t, Sender{Token: "c"}, `{"service":"shop","customer":"Ann`)
 	all := fmt.Sprintf("%+v", c.Snapshot())
 	require.NotContains(t, strings.ToLower(all), "ann")
 	require.Contains(t, all,
-		`{"time":"2020-01-01T00:00:00Z","service":"shop","type":"order","severity":"critical","attributes":{"customer":"(redacted)"}}`)
+		`{"time":"2020-01-01T00:00:00Z","service":"shop","type":"order","severity":"critical",`+
+			`"attributes":{"customer":"(redacted)"}}`)
 }
 
 func TestTheTableIsBounded(t *testing.T) {

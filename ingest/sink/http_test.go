@@ -141,7 +141,8 @@ func TestHTTPAnswers(t *testing.T) {
 		"other errors":  {status: 200, kind: "application/json", body: `{"errors":[{"message":"x"}]}`},
 		"not json":      {status: 200, kind: "text/html", body: `{"errors":[{"index":0,"code":"x"}]}`},
 		"per item": {status: 202, kind: "application/json",
-			body: `{"errors":[{"index":1,"code":"bad_type","detail":"d"},{"index":2,"code":"limited","retryable":true},{"index":9,"code":"x"}]}`, perItem: map[int]retry.Class{1: retry.ClassPermanent, 2: retry.ClassOverload}},
+			body: `{"errors":[{"index":1,"code":"bad_type","detail":"d"},{"index":2,"code":"limited","retryable":true},` +
+				`{"index":9,"code":"x"}]}`, perItem: map[int]retry.Class{1: retry.ClassPermanent, 2: retry.ClassOverload}},
 		"truncated": {status: 202, kind: "application/json",
 			body:    `{"errors":[{"index":1,"code":"x"}],"errors_truncated":true}`,
 			perItem: map[int]retry.Class{0: retry.ClassUnknown, 1: retry.ClassPermanent, 2: retry.ClassUnknown}},
@@ -389,7 +390,8 @@ func TestARedirectIsNamed(t *testing.T) {
 		codes = append(codes, code)
 	}}).Send(t.Context(), httpItems(2))
 	require.EqualError(t, r.Err,
-		"the receiver returned 302 Found: redirects are not followed (set url to the redirect target, on https://login.example.org)")
+		"the receiver returned 302 Found: redirects are not followed (set url to the redirect target, on "+
+			"https://login.example.org)")
 	var brief interface{ Brief() string }
 	require.ErrorAs(t, r.Err, &brief)
 	require.Equal(t, "302 Found", brief.Brief())

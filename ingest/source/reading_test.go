@@ -88,7 +88,8 @@ func TestMapping(t *testing.T) {
 	got := f.take(t,
 		Message{
 			Value: []byte(
-				`{"meta":{"number":17,"at":1795175940},"level":"critical","payload":{"kind":"paid","took":12.5,"status":503,"items":[{"sku":"s-1"}],"a.b":true}}`)},
+				`{"meta":{"number":17,"at":1795175940},"level":"critical","payload":{"kind":"paid","took":12.5,"status":503,` +
+					`"items":[{"sku":"s-1"}],"a.b":true}}`)},
 		Message{Value: []byte(`[{"payload":{"kind":"paid","status":"200"}},{"payload":{"kind":"paid"},"error":null}]`),
 			Offset: 5, Time: now.Add(-time.Minute)},
 	)

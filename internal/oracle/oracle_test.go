@@ -67,7 +67,9 @@ type oracleSum struct {
 
 func (s oracleSum) String() string {
 	return fmt.Sprintf(
-		"%d instants, %d indicators (%.1f%% within 0.5%% as they are; worst beyond the edges %.3f%%), %d budgets (worst %.3f points), %d scores (worst %.3f points), %d costs, %d alert transitions, of the rules %d (furthest apart %s, with long windows or slices %s; %d decided by events at an edge): %v",
+		"%d instants, %d indicators (%.1f%% within 0.5%% as they are; worst beyond the edges %.3f%%), %d budgets (worst "+
+			"%.3f points), %d scores (worst %.3f points), %d costs, %d alert transitions, of the rules %d (furthest apart %s, "+
+			"with long windows or slices %s; %d decided by events at an edge): %v",
 		s.looks, s.indicators, 100*float64(s.plain)/float64(max(1, s.indicators)), 100*s.indicator, s.budgets, 100*s.budget,
 		s.scores, s.score, s.costs, s.transitions, s.rules, s.alert[0], s.alert[1], s.near, s.names)
 }

@@ -22,7 +22,8 @@ func openRanges(t *testing.T, disk fsys.FS, storage Store, maxBytes int64) *Rang
 	for seq := log.NextSeq(); seq <= 10; seq++ {
 		require.NoError(t, log.Append([]wal.Pending{{Type: 1, Time: int64(seq), Payload: []byte("payload")}}))
 	}
-	s := NewRangeStore(RangeOptions{FS: disk, Dir: "/data/kept", Log: log, Store: storage, Owned: "me-sink", MaxBytes: maxBytes})
+	s := NewRangeStore(RangeOptions{FS: disk, Dir: "/data/kept", Log: log, Store: storage, Owned: "me-sink",
+		MaxBytes: maxBytes})
 	require.NoError(t, s.Recover(context.Background()))
 	return s
 }

@@ -13,7 +13,8 @@ import (
 const FormatFile = "FORMAT"
 
 // Newer ends the message about a file or folder of a newer version.
-const Newer = "a newer version of sloengine wrote it; start that version, or restore a backup from before the upgrade; nothing was changed"
+const Newer = "a newer version of sloengine wrote it; start that version, or restore a backup from before the " +
+	"upgrade; nothing was changed"
 
 // ErrNewer is wrapped by [Format.Check] for a folder of a newer version.
 var ErrNewer = errors.New(Newer)

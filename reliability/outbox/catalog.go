@@ -158,7 +158,8 @@ func (c *catalog) readColumns(ctx context.Context, tx pgx.Tx, oid uint32) error 
 	if err != nil {
 		return fmt.Errorf("read the columns of %s: %w", c.name.Text(), err)
 	}
-	rows, err = tx.Query(ctx, `SELECT x.conname, a.attname, pg_get_constraintdef(x.oid) FROM pg_constraint x JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = x.conkey[1]
+	rows, err = tx.Query(ctx,
+		`SELECT x.conname, a.attname, pg_get_constraintdef(x.oid) FROM pg_constraint x JOIN pg_attribute a ON a.attrelid = x.conrelid AND a.attnum = x.conkey[1]
 		WHERE x.conrelid = $1 AND x.contype = 'c' AND cardinality(x.conkey) = 1 ORDER BY x.conname`, oid)
 	if err != nil {
 		return fmt.Errorf("read the constraints of %s: %w", c.name.Text(), err)
@@ -174,7 +175,8 @@ func (c *catalog) readColumns(ctx context.Context, tx pgx.Tx, oid uint32) error 
 }
 
 func readIndexes(ctx context.Context, tx pgx.Tx, oid uint32) (out []index, err error) {
-	rows, err := tx.Query(ctx, `SELECT c.relname, i.indisvalid AND i.indisready, i.indisunique, i.indpred IS NULL AND i.indexprs IS NULL,
+	rows, err := tx.Query(ctx,
+		`SELECT c.relname, i.indisvalid AND i.indisready, i.indisunique, i.indpred IS NULL AND i.indexprs IS NULL,
 			ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY k(n, o) JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n WHERE o <= i.indnkeyatts ORDER BY o),
 			coalesce((SELECT p.relname::text FROM pg_inherits h JOIN pg_class p ON p.oid = h.inhparent WHERE h.inhrelid = c.oid), '')
 		FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = $1 ORDER BY c.relname`, oid)

@@ -19,26 +19,41 @@ func TestWhatCheckSays(t *testing.T) {
 		}},
 		"missing and wrong": {
 			ddl: []string{
-				"CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, event_type text, topic text, key text, payload bytea, status text, error varchar(20), completed_at date)"},
+				"CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, event_type text, topic text, key " +
+					"text, payload bytea, status text, error varchar(20), completed_at date)"},
 			o: Options{Columns: map[string]string{"aggregate_type": "", "aggregate_id": "", "headers": "", "bucket": "",
 				"xid": "", "counted_at": ""}}, need: NeedRelay,
 			lines: []string{
-				`table public.outbox: column attempts: missing; add it: ALTER TABLE "public"."outbox" ADD COLUMN "attempts" integer NOT NULL DEFAULT 0;`,
-				`table public.outbox: column next_attempt_at: missing; add it: ALTER TABLE "public"."outbox" ADD COLUMN "next_attempt_at" timestamptz;`,
-				`table public.outbox: column error: has the type character varying (want text); change it: ALTER TABLE "public"."outbox" ALTER COLUMN "error" TYPE text USING "error"::text;`,
-				`table public.outbox: column completed_at: has the type date (want timestamp with time zone, timestamp without time zone); change it: ALTER TABLE "public"."outbox" ALTER COLUMN "completed_at" TYPE timestamptz USING "completed_at"::timestamptz;`,
-				"table public.outbox: the table public.outbox_buckets beside it does not exist; create it with sloengine outbox migrate",
-				"table public.outbox: the table public.outbox_relays beside it does not exist; create it with sloengine outbox migrate",
+				`table public.outbox: column attempts: missing; add it: ALTER TABLE "public"."outbox" ADD COLUMN "attempts" ` +
+					`integer NOT NULL DEFAULT 0;`,
+				`table public.outbox: column next_attempt_at: missing; add it: ALTER TABLE "public"."outbox" ADD COLUMN ` +
+					`"next_attempt_at" timestamptz;`,
+				`table public.outbox: column error: has the type character varying (want text); change it: ALTER TABLE ` +
+					`"public"."outbox" ALTER COLUMN "error" TYPE text USING "error"::text;`,
+				`table public.outbox: column completed_at: has the type date (want timestamp with time zone, timestamp without ` +
+					`time zone); change it: ALTER TABLE "public"."outbox" ALTER COLUMN "completed_at" TYPE timestamptz USING ` +
+					`"completed_at"::timestamptz;`,
+				"table public.outbox: the table public.outbox_buckets beside it does not exist; create it with sloengine " +
+					"outbox migrate",
+				"table public.outbox: the table public.outbox_relays beside it does not exist; create it with sloengine " +
+					"outbox migrate",
 			},
 		},
 		"no version": {
 			ddl: []string{
-				"CREATE TABLE outbox_events (id bigint, created_at timestamp, event_id text, event_type text, aggregate_type text, aggregate_id text, payload jsonb, status varchar(20) CHECK (status IN ('PENDING', 'COMPLETED', 'FAILED')), retry_count int, next_retry_at timestamp, error_message text, processed_at timestamp, locked_at timestamp, CHECK (aggregate_type <> status))"},
+				"CREATE TABLE outbox_events (id bigint, created_at timestamp, event_id text, event_type text, aggregate_type " +
+					"text, aggregate_id text, payload jsonb, status varchar(20) CHECK (status IN ('PENDING', 'COMPLETED', " +
+					"'FAILED')), retry_count int, next_retry_at timestamp, error_message text, processed_at timestamp, locked_at " +
+					"timestamp, CHECK (aggregate_type <> status))"},
 			o: Options{Preset: "outbox_events", Topic: "t"}, need: NeedOptimistic,
 			lines: []string{
-				`table public.outbox_events: column version: missing; add it: ALTER TABLE "public"."outbox_events" ADD COLUMN "version" integer NOT NULL DEFAULT 0;`,
-				`table public.outbox_events: column processing_instance: missing; add it: ALTER TABLE "public"."outbox_events" ADD COLUMN "processing_instance" text;`,
-				`table public.outbox_events: column status: the constraint outbox_events_status_check does not allow PROCESSING; replace it: ALTER TABLE "public"."outbox_events" DROP CONSTRAINT "outbox_events_status_check", ADD CONSTRAINT "outbox_events_status_check" CHECK ("status" IN ('PENDING', 'PROCESSING', 'COMPLETED', 'FAILED')) NOT VALID;`,
+				`table public.outbox_events: column version: missing; add it: ALTER TABLE "public"."outbox_events" ADD COLUMN ` +
+					`"version" integer NOT NULL DEFAULT 0;`,
+				`table public.outbox_events: column processing_instance: missing; add it: ALTER TABLE "public"."outbox_events" ` +
+					`ADD COLUMN "processing_instance" text;`,
+				`table public.outbox_events: column status: the constraint outbox_events_status_check does not allow PROCESSING; ` +
+					`replace it: ALTER TABLE "public"."outbox_events" DROP CONSTRAINT "outbox_events_status_check", ADD CONSTRAINT ` +
+					`"outbox_events_status_check" CHECK ("status" IN ('PENDING', 'PROCESSING', 'COMPLETED', 'FAILED')) NOT VALID;`,
 			},
 		},
 		"settings": {

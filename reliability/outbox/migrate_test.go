@@ -138,7 +138,8 @@ const (
 		aggregate_type varchar(100) NOT NULL, payload jsonb NOT NULL, status varchar(20) DEFAULT 'PENDING', version integer DEFAULT 0,
 		processing_instance varchar(255), locked_at timestamp, created_at timestamp DEFAULT CURRENT_TIMESTAMP, processed_at timestamp,
 		next_retry_at timestamp, retry_count integer DEFAULT 0, error_message text)`
-	rabbitRow  = `INSERT INTO outbox_events (event_id, event_type, aggregate_id, aggregate_type, payload) VALUES ('e1', 'STATUS_UPDATE', 'p1', 'POLICY', '{"a": 1}')`
+	rabbitRow = `INSERT INTO outbox_events (event_id, event_type, aggregate_id, aggregate_type, payload) VALUES ('e1', ` +
+		`'STATUS_UPDATE', 'p1', 'POLICY', '{"a": 1}')`
 	kafkaTable = `CREATE TABLE kafka_outbox (
 		id bigserial, aggregate_id varchar(255) NOT NULL, aggregate_type varchar(100) NOT NULL, event_type varchar(100) NOT NULL,
 		kafka_topic varchar(255) NOT NULL, kafka_key varchar(255) NOT NULL, payload jsonb NOT NULL, headers jsonb, status varchar(20) DEFAULT 'PENDING',
@@ -211,7 +212,8 @@ func TestAnOlderTableOfOurOwnGetsWhatItLacks(t *testing.T) {
 	table := newTable(t, Options{})
 	migrate(t, conn, table, Layout{})
 	exec(t, conn, fmt.Sprintf(insertRow, "outbox", "a"),
-		"ALTER TABLE outbox DROP COLUMN attempts, DROP COLUMN status, DROP COLUMN headers, DROP COLUMN xid, DROP COLUMN counted_at", "DROP TABLE outbox_buckets")
+		"ALTER TABLE outbox DROP COLUMN attempts, DROP COLUMN status, DROP COLUMN headers, DROP COLUMN xid, DROP COLUMN "+
+			"counted_at", "DROP TABLE outbox_buckets")
 	var notes []string
 	require.NoError(t, Migrate(t.Context(), conn, table, Layout{}, func(s Step) {
 		if s.Note != "" {
@@ -237,7 +239,8 @@ func TestWhatMigrateCannotDo(t *testing.T) {
 				"INSERT INTO outbox VALUES (1)"},
 		},
 		`column id: missing`: {ddl: []string{"CREATE TABLE outbox (n bigint)"}},
-		`column payload: has the type integer (want json, jsonb, text, character varying, bytea); change it: ALTER TABLE "public"."outbox" ALTER COLUMN "payload" TYPE json USING "payload"::json;`: {
+		`column payload: has the type integer (want json, jsonb, text, character varying, bytea); change it: ALTER TABLE ` +
+			`"public"."outbox" ALTER COLUMN "payload" TYPE json USING "payload"::json;`: {
 			ddl: []string{"CREATE TABLE outbox (id bigint PRIMARY KEY, created_at timestamptz, payload integer)"},
 		},
 		`table public.outbox is not partitioned, and a table cannot become partitioned`: {
@@ -295,7 +298,8 @@ func TestSeveralRowsOfAnEvent(t *testing.T) {
 	// Another table gets the index, and its migration announces that before.
 	conn, _ := database(t)
 	exec(t, conn,
-		"CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, aggregate_type text, aggregate_id text, event_type text, topic text, key text, payload json, bucket int)")
+		"CREATE TABLE outbox (id bigint, created_at timestamptz, idempotency_key text, aggregate_type text, aggregate_id "+
+			"text, event_type text, topic text, key text, payload json, bucket int)")
 	notes := ""
 	steps, err := Plan(t.Context(), conn, newTable(t, Options{}), Layout{})
 	require.NoError(t, err)

@@ -22,9 +22,11 @@ func lifecycle(t testing.TB, partitioned bool) (*pgx.Conn, *Table) {
 		seed(t, conn, fmt.Sprint("k", i+1), status, i+1, false)
 	}
 	exec(t, conn,
-		"UPDATE outbox SET attempts = 3, next_attempt_at = now() + interval '4 minutes', error = 'broker is down' WHERE id = 2",
+		"UPDATE outbox SET attempts = 3, next_attempt_at = now() + interval '4 minutes', error = 'broker is down' "+
+			"WHERE id = 2",
 		"UPDATE outbox SET attempts = 9, error = 'too large', event_type = 'Big' WHERE id = 3",
-		"UPDATE outbox SET created_at = now() - interval '10 seconds', completed_at = now() - interval '8 seconds' WHERE id = 4",
+		"UPDATE outbox SET created_at = now() - interval '10 seconds', completed_at = now() - interval '8 seconds' "+
+			"WHERE id = 4",
 		"UPDATE outbox SET created_at = now() - interval '1 hour' WHERE id = 1")
 	return conn, table
 }
@@ -79,7 +81,8 @@ func TestRetry(t *testing.T) {
 			require.NoError(t, err, name)
 			require.Equal(t, x.want, n, name)
 			require.Equal(t, x.due, value[[]int64](t, conn,
-				"SELECT array_agg(id ORDER BY id) FROM outbox WHERE status = 'PENDING' AND next_attempt_at IS NULL AND completed_at IS NULL"), name)
+				"SELECT array_agg(id ORDER BY id) FROM outbox WHERE status = 'PENDING' AND next_attempt_at IS NULL AND "+
+					"completed_at IS NULL"), name)
 			n, err = Retry(t.Context(), conn, table, x.f)
 			require.NoError(t, err)
 			require.Zero(t, n, "a retry that is due already is no news")
@@ -94,7 +97,8 @@ func TestRetry(t *testing.T) {
 func TestReplay(t *testing.T) {
 	for _, partitioned := range []bool{false, true} {
 		conn, table := lifecycle(t, partitioned)
-		exec(t, conn, `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, status, completed_at, created_at)
+		exec(t, conn,
+			`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload, status, completed_at, created_at)
 			SELECT 'many' || i, '', '', 'Many', '', i, '{}', 'COMPLETED', '2026-12-09', '2026-12-08'::timestamptz + i * interval '1 second' FROM generate_series(1, 2500) i`)
 		s := Span{From: date(8).Truncate(day).Add(101 * time.Second), To: date(9), Type: "Many"}
 		n, err := CountCompleted(t.Context(), conn, table, s)
@@ -104,7 +108,8 @@ func TestReplay(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 2400, n)
 		require.EqualValues(t, 2400, value[int64](t, conn,
-			"SELECT count(*) FROM outbox WHERE status = 'PENDING' AND event_type = 'Many' AND attempts = 0 AND completed_at IS NOT NULL"))
+			"SELECT count(*) FROM outbox WHERE status = 'PENDING' AND event_type = 'Many' AND attempts = 0 AND completed_at "+
+				"IS NOT NULL"))
 		require.EqualValues(
 			t, 100, value[int64](t, conn, "SELECT count(*) FROM outbox WHERE status = 'COMPLETED' AND event_type = 'Many'"))
 		b, err := ReadBacklog(t.Context(), conn, table)

@@ -111,7 +111,8 @@ func (s *Stats) readCompleted(ctx context.Context, db DB, t *Table, c *catalog) 
 	var all float64
 	var known bool
 	// reltuples is -1, or 0 up to PostgreSQL 13, for tables that were never analyzed.
-	err := db.QueryRow(ctx, `SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::float8, coalesce(bool_and(c.reltuples >= 0), false)
+	err := db.QueryRow(ctx,
+		`SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::float8, coalesce(bool_and(c.reltuples >= 0), false)
 		FROM pg_partition_tree($1::text::regclass) p JOIN pg_class c ON c.oid = p.relid WHERE p.isleaf`, c.name.String()).Scan(&all, &known)
 	if err != nil {
 		return err

@@ -149,7 +149,8 @@ func (l *lockedLog) text() string {
 
 func gathered(t *testing.T) prometheus.Gatherer {
 	r := prometheus.NewRegistry()
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "slo_events_total", Help: "Events."}, []string{"slo", "job", "b"})
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "slo_events_total", Help: "Events."},
+		[]string{"slo", "job", "b"})
 	c.WithLabelValues("a", "own", "").Add(3)
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "slo_gauge"})
 	g.Set(-1.5)
@@ -399,7 +400,8 @@ func TestReadDamaged(t *testing.T) {
 
 func BenchmarkTake(b *testing.B) {
 	r := prometheus.NewRegistry()
-	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "slo_events_total"}, []string{"slo", "service", "group", "outcome"})
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "slo_events_total"},
+		[]string{"slo", "service", "group", "outcome"})
 	for i := range 50_000 {
 		c.WithLabelValues("shop/checkout", "shop", fmt.Sprint(i), "good").Add(float64(i))
 	}

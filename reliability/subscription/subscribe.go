@@ -20,8 +20,9 @@ import (
 
 // Errors of Subscribe, beside *InvalidError and *ConfirmError.
 var (
-	ErrFull     = errors.New("there are too many subscriptions, of all or of this host")
-	ErrKnown    = errors.New("this address is subscribed already: remove the subscription first, by its token or with status 410")
+	ErrFull  = errors.New("there are too many subscriptions, of all or of this host")
+	ErrKnown = errors.New("this address is subscribed already: remove the subscription first, by its token or with " +
+		"status 410")
 	ErrLimited  = errors.New("there are too many requests for subscriptions")
 	ErrNotYet   = errors.New("subscriptions are not ready yet")
 	ErrUnsaved  = errors.New("the subscription could not be saved")

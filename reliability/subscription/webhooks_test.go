@@ -202,7 +202,8 @@ func TestFailingWebhooks(t *testing.T) {
 		w.step()
 	}
 	require.Equal(t, `"a0" "a1" "a2" "a3"`, w.received("/gone"))
-	require.InDelta(t, 1, w.metric(`sloengine_subscription_deliveries_total{result="failed"}`), 0, "it waits for the next attempt")
+	require.InDelta(t, 1, w.metric(`sloengine_subscription_deliveries_total{result="failed"}`), 0,
+		"it waits for the next attempt")
 	require.InDelta(t, 1, w.metric("sloengine_subscriptions_failing"), 0)
 	w.answer("/a", 0)
 	w.now = w.now.Add(10 * time.Second)
@@ -245,7 +246,8 @@ func TestConfirmation(t *testing.T) {
 	refused("/silent", "it has to answer with the text of the field challenge, and nothing else")
 	w.silent = false
 	_, err := w.Subscribe(t.Context(), "192.0.2.1", w.server.URL+"/a", secret+" of another")
-	require.EqualError(t, err, "the address did not confirm: it answered 400 Bad Request", "the signature covers the secret")
+	require.EqualError(t, err, "the address did not confirm: it answered 400 Bad Request",
+		"the signature covers the secret")
 	require.InDelta(t, 4, w.metric(`sloengine_subscription_requests_total{result="unconfirmed"}`), 0)
 	require.InDelta(t, 0, w.metric("sloengine_subscriptions"), 0)
 	w.subscribe("/a")
@@ -313,8 +315,9 @@ func TestBounds(t *testing.T) {
 	}
 	require.ErrorIs(t, ask("198.51.100.1"), ErrFull)
 	for i := maxPerHost; i < maxWebhooks; i++ {
-		w.state.Webhooks = append(w.state.Webhooks, webhook{ID: fmt.Sprint(i), URL: fmt.Sprintf("https://h%d.example.org/%s", i,
-			strings.Repeat("x", maxURL-40)), Secret: strings.Repeat("s", maxSecret), Since: w.now})
+		w.state.Webhooks = append(w.state.Webhooks, webhook{ID: fmt.Sprint(i),
+			URL: fmt.Sprintf("https://h%d.example.org/%s", i,
+				strings.Repeat("x", maxURL-40)), Secret: strings.Repeat("s", maxSecret), Since: w.now})
 		w.hooks[fmt.Sprint(i)] = &progress{}
 	}
 	w.unsaved = true

@@ -40,27 +40,37 @@ func TestSpecs(t *testing.T) {
 		{"nothing", shop, nil},
 		{"objective", replace("99.9", "99.95"), []string{
 			"~ slo shop/checkout objective: 99.9% -> 99.95%; budget 43m per 30d -> 22m per 30d",
-			"~ slo shop/checkout alert page over 1h: 1h/5m above 1.44 % bad -> 1h/5m above 0.72 % bad; with 100 % failing it fires about 26s earlier; with 1 % failing it fires after 43m, before it never did",
-			"~ slo shop/checkout alert page over 6h: 6h/30m above 0.6 % bad -> 6h/30m above 0.3 % bad; with 100 % failing it fires about 1m5s earlier; with 1 % failing it fires about 1h48m earlier",
-			"~ slo shop/checkout alert ticket over 1d: 1d/2h above 0.3 % bad -> 1d/2h above 0.15 % bad; with 100 % failing it fires about 2m10s earlier; with 1 % failing it fires about 3h36m earlier",
-			"~ slo shop/checkout alert ticket over 3d: 3d/6h above 0.1 % bad -> 3d/6h above 0.05 % bad; with 100 % failing it fires about 2m10s earlier; with 1 % failing it fires about 3h36m earlier",
+			"~ slo shop/checkout alert page over 1h: 1h/5m above 1.44 % bad -> 1h/5m above 0.72 % bad; with 100 % failing it " +
+				"fires about 26s earlier; with 1 % failing it fires after 43m, before it never did",
+			"~ slo shop/checkout alert page over 6h: 6h/30m above 0.6 % bad -> 6h/30m above 0.3 % bad; with 100 % failing it " +
+				"fires about 1m5s earlier; with 1 % failing it fires about 1h48m earlier",
+			"~ slo shop/checkout alert ticket over 1d: 1d/2h above 0.3 % bad -> 1d/2h above 0.15 % bad; with 100 % failing it " +
+				"fires about 2m10s earlier; with 1 % failing it fires about 3h36m earlier",
+			"~ slo shop/checkout alert ticket over 3d: 3d/6h above 0.1 % bad -> 3d/6h above 0.05 % bad; with 100 % failing it " +
+				"fires about 2m10s earlier; with 1 % failing it fires about 3h36m earlier",
 		}},
 		{"labels", replace("team: a", "team: b"), []string{
-			"~ slo shop/checkout labels: team=a -> team=b; on the info series and on alerts, and on every series with --names sloth; routing may change",
-			"~ slo shop/search labels: team=a -> team=b; on the info series and on alerts, and on every series with --names sloth; routing may change",
+			"~ slo shop/checkout labels: team=a -> team=b; on the info series and on alerts, and on every series with --names " +
+				"sloth; routing may change",
+			"~ slo shop/search labels: team=a -> team=b; on the info series and on alerts, and on every series with --names " +
+				"sloth; routing may change",
 		}},
 		{"rename", replace("name: search", "name: find\n    was: search"), []string{
 			"~ slo shop/find name: shop/search -> shop/find; the engine keeps its counts; recorded series start again",
 		}},
 		{"threshold", replace("300ms", "500ms"), []string{
-			`~ slo shop/search indicator: latency {type="search"} within 300ms -> latency {type="search"} within 500ms; what is counted changes, so counts start from zero`,
+			`~ slo shop/search indicator: latency {type="search"} within 300ms -> latency {type="search"} within 500ms; what ` +
+				`is counted changes, so counts start from zero`,
 		}},
 		{"cost", shop + "    cost: {per_bad: 0.80, currency: EUR, baseline: {amount: 100, per: 1d}}\n", []string{
-			"+ slo shop/search cost: 0.80 EUR per bad event, before 100.00 EUR per 1d; on everything that is still counted; incidents that are over keep theirs",
+			"+ slo shop/search cost: 0.80 EUR per bad event, before 100.00 EUR per 1d; on everything that is still counted; " +
+				"incidents that are over keep theirs",
 		}},
 		{"capacity and forecast", replace("latency: {valid: '{type=\"search\"}', threshold: 300ms}",
-			"throughput: {valid: '{type=\"search\"}', at_least: 5, capacity: 120 per 1m}\n    alerting: {exhausted_soon: {within: 36h, probability: 75, labels: {team: b}}}"), []string{
-			`~ slo shop/search indicator: latency {type="search"} within 300ms -> throughput {type="search"} at least 5 per 1m; what is counted changes, so counts start from zero`,
+			"throughput: {valid: '{type=\"search\"}', at_least: 5, capacity: 120 per 1m}\n    alerting: {exhausted_soon: "+
+				"{within: 36h, probability: 75, labels: {team: b}}}"), []string{
+			`~ slo shop/search indicator: latency {type="search"} within 300ms -> throughput {type="search"} at least 5 per ` +
+				`1m; what is counted changes, so counts start from zero`,
 			"+ slo shop/search capacity: 120 per 1m; the counts stay; the engine compares the weeks that it knows with it",
 			"+ slo shop/search exhausted_soon: within 1d12h with 75 %",
 			"+ slo shop/search exhausted_soon labels: team=b; routing may change",

@@ -30,7 +30,8 @@ func TestExplain(t *testing.T) {
 func TestExplainCapacityAndForecast(t *testing.T) {
 	in, groups := generate(
 		t, strings.Replace(plain, "prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}",
-			"throughput: {at_least: 5, capacity: 120 per 1m}}\n    alerting: {page: {disabled: true}, ticket: {disabled: true}, exhausted_soon: {within: 36h, probability: 75}", 1), rules.Minimal)
+			"throughput: {at_least: 5, capacity: 120 per 1m}}\n    alerting: {page: {disabled: true}, ticket: {disabled: true}"+
+				", exhausted_soon: {within: 36h, probability: 75}", 1), rules.Minimal)
 	e, err := explain.Explain(in.SLOs[0], explain.Own(groups, in.SLOs[0]), 1.5, explain.Load{})
 	require.NoError(t, err)
 	require.Contains(t, e.String(), `
@@ -44,9 +45,13 @@ func TestExplainCapacityAndForecast(t *testing.T) {
 // 43 minutes and a sixth, at 30 each.
 func TestExplainCost(t *testing.T) {
 	for spec, want := range map[string]string{
-		"    cost: {per_bad: 12.50, currency: EUR}\n":                                                                  "\n  money      12.50 EUR per bad event, the whole budget 3240000.00 EUR at today's traffic\n",
-		"    cost: {per_bad: 1, currency: JPY, baseline: {amount: 900, per: 30d}, investment: {amount: 5, per: 1d}}\n": "\n  money      1 JPY per bad event, the whole budget 259200 JPY at today's traffic, before 900 JPY per 30d, invested 5 JPY per 1d\n",
-		"    cost: {per_minute: 30, currency: EUR}\n    budgeting: {timeslices: {slice: 10s, target: 95}}\n":           "\n  money      30.00 EUR per minute of violation, the whole budget 1295.00 EUR\n",
+		"    cost: {per_bad: 12.50, " +
+			"currency: EUR}\n": "\n  money      12.50 EUR per bad event, the whole budget 3240000.00 EUR at today's traffic\n",
+		"    cost: {per_bad: 1, currency: JPY, baseline: {amount: 900, per: 30d}, investment: {amount: 5, " +
+			"per: 1d}}\n": "\n  money      1 JPY per bad event, the whole budget 259200 JPY at today's traffic, before 900 JPY " +
+			"per 30d, invested 5 JPY per 1d\n",
+		"    cost: {per_minute: 30, currency: EUR}\n    budgeting: {timeslices: {slice: 10s, " +
+			"target: 95}}\n": "\n  money      30.00 EUR per minute of violation, the whole budget 1295.00 EUR\n",
 	} {
 		in, groups := generate(t, strings.Replace(plain,
 			"prometheus: {bad: 'http_errors_total', total: 'http_requests_total'}",
@@ -63,13 +68,14 @@ func TestExplainCompletion(t *testing.T) {
 	const head = "version: sloengine/v1\nservice: shop\nslos:\n  - name: fulfilment\n    objective: 99\n    indicator:\n" +
 		"      completion: {started: '{type=\"created\"}', finished: '{type=\"shipped\"}', key: order_id, within: 15m, "
 	for more, want := range map[string]string{
-		"failed: '{type=\"refused\"}', max_in_flight: 5000}": "  measures   completion by order_id from {type=\"created\"} to {type=\"shipped\"} within 15m failed {type=\"refused\"} at most 5000\n" +
-			"             work is good at its finish, and bad at an event that says that it failed, or 15m after its start, which shows 2m to 3m later\n" +
-			"             if nothing finishes any more, alerts fire up to 18m later than the times below\n" +
-			"             after a restart, deadlines pass later by the time that the engine was down, for as long\n" +
-			"             at most 5000 pieces of work are tracked at once, and further ones lower coverage\n" +
-			"  budget     7h12m of full outage in 30d\n",
-		"stage: stage}": "{type=\"shipped\"} within 15m stage stage at most 100000\n             work is good at its finish, and bad 15m after its start,",
+		"failed: '{type=\"refused\"}', max_in_flight: 5000}": "  measures   completion by order_id from {type=\"created\"} " +
+			"to {type=\"shipped\"} within 15m failed {type=\"refused\"} at most 5000\n             work is good at its finish, " +
+			"and bad at an event that says that it failed, or 15m after its start, which shows 2m to 3m later\n             if " +
+			"nothing finishes any more, alerts fire up to 18m later than the times below\n             after a restart, " +
+			"deadlines pass later by the time that the engine was down, for as long\n             at most 5000 pieces of work " +
+			"are tracked at once, and further ones lower coverage\n  budget     7h12m of full outage in 30d\n",
+		"stage: stage}": "{type=\"shipped\"} within 15m stage stage at most 100000\n             work is good at its " +
+			"finish, and bad 15m after its start,",
 	} {
 		in, groups := generate(t, head+more, rules.Minimal)
 		e, err := explain.Explain(in.SLOs[0], explain.Own(groups, in.SLOs[0]), 0, explain.Load{})

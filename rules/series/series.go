@@ -95,12 +95,12 @@ var (
 		ofSLO(metric.OneOf(LabelAhead, "1h 1d 3d 7d window_end"), metric.OneOf(LabelQuantile, "0.05 0.5 0.95"),
 			bySpec, noForecast)...)
 	ForecastExhausted = Levels.Gauge("slo_forecast_exhausted_probability", ratio,
-		"Probability that the budget is exhausted at some time up to the lead time. 1 if it is exhausted already. An SLO with "+
-			"`exhausted_soon` also has the time of its alert as a lead time.",
+		"Probability that the budget is exhausted at some time up to the lead time. 1 if it is exhausted already. An "+
+			"SLO with `exhausted_soon` also has the time of its alert as a lead time.",
 		ofSLO(metric.Named(LabelAhead, "1h, 1d, 3d, 7d, window_end, or the time of the alert"), bySpec, noForecast)...)
 	ForecastExhaustion = Levels.Gauge("slo_forecast_exhaustion_seconds", "seconds",
-		"Time until the budget is exhausted. 0 if it is exhausted already. A quantile that lies beyond the forecast, a week or the end "+
-			"of a calendar window, is absent.",
+		"Time until the budget is exhausted. 0 if it is exhausted already. A quantile that lies beyond the forecast, a "+
+			"week or the end of a calendar window, is absent.",
 		ofSLO(metric.OneOf(LabelQuantile, "0.05 0.5 0.95"), bySpec, noForecast)...)
 	Info = Levels.Gauge(
 		"slo_info", "1", "Always 1. Carries the objective in percent, the window, and the SLO's own labels.",

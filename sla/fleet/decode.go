@@ -50,7 +50,8 @@ func (r *reader) sums(s *fold.Sums, cfg *fold.Config, req *fold.Request) error {
 	s.Now, s.Groups, s.Eras = req.Now, nil, nil
 	n := r.Count(4)
 	if !r.Bad() && n != len(cfg.Indicators) {
-		return fmt.Errorf("it counts %d indicators instead of %d (give the view and all engines the same sources)", n, len(cfg.Indicators))
+		return fmt.Errorf("it counts %d indicators instead of %d (give the view and all engines the same sources)", n,
+			len(cfg.Indicators))
 	}
 	for i := range n {
 		if err := r.indicator(s, &cfg.Indicators[i], req); err != nil {

@@ -65,7 +65,8 @@ func simulateLevel(seed uint64, changed bool) *service {
 		if i%24 == 0 {
 			daily = 0.08 * r.NormFloat64()
 		}
-		mean := perHour * (1 + amplitude*math.Cos(2*math.Pi*(float64(at.Hour())-peak)/24)) * math.Exp(daily+0.08*r.NormFloat64())
+		mean := perHour * (1 +
+			amplitude*math.Cos(2*math.Pi*(float64(at.Hour())-peak)/24)) * math.Exp(daily+0.08*r.NormFloat64())
 		if d := at.Weekday(); d == time.Saturday || d == time.Sunday {
 			mean *= weekend
 		}

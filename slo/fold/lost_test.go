@@ -31,10 +31,12 @@ func TestRestoreLost(t *testing.T) {
 
 func TestPartLoss(t *testing.T) {
 	for name, want := range map[string]string{
-		"events-2592000-10-1763460000":          "the counts from 2025-11-18T10:00:00Z to 2025-11-18T10:10:00Z of the SLOs whose counts are retained for 720h0m0s",
-		"hours-2592000-1763424000":              "the counts from 2025-11-18T00:00:00Z to 2025-11-19T00:00:00Z of",
-		"slices-86400000000000-60000000000-180": "the counts from 1970-01-01T03:00:00Z to 1970-01-01T04:00:00Z of the SLOs whose counts are retained for 24h0m0s",
-		"parked-7":                              "parked generation 7",
+		"events-2592000-10-1763460000": "the counts from 2025-11-18T10:00:00Z to 2025-11-18T10:10:00Z of the SLOs " +
+			"whose counts are retained for 720h0m0s",
+		"hours-2592000-1763424000": "the counts from 2025-11-18T00:00:00Z to 2025-11-19T00:00:00Z of",
+		"slices-86400000000000-60000000000-180": "the counts from 1970-01-01T03:00:00Z to 1970-01-01T04:00:00Z of the SLOs " +
+			"whose counts are retained for 24h0m0s",
+		"parked-7": "parked generation 7",
 	} {
 		what, ok := PartLoss(name)
 		require.True(t, ok, name)

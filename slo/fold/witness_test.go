@@ -75,7 +75,8 @@ func TestWitness(t *testing.T) {
 	w.told = nil
 	apply(t, f, t0.Add(time.Minute), abort)
 	apply(t, f, t0.Add(time.Minute), abort)
-	require.Equal(t, []string{"shop/work abort shop abort success  us "}, w.told, "work fails once, in the group of its start")
+	require.Equal(t, []string{"shop/work abort shop abort success  us "}, w.told,
+		"work fails once, in the group of its start")
 }
 
 // TestWitnessChangesNothing: counts and snapshots are the same with and without one.

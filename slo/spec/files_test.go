@@ -198,10 +198,12 @@ func TestServiceOverSeveralFiles(t *testing.T) {
 	s, ps := Load([]File{
 		{"1.yaml",
 			[]byte(head +
-				"labels: {team: a}\ntypes: [order]\nbuckets: [1s, 5s]\nslas: [{name: gold, components: {x: {slo: lat, weight: 100}}}]\n")},
+				"labels: {team: a}\ntypes: [order]\nbuckets: [1s, 5s]\nslas: [{name: gold, components: {x: {slo: lat, weight: " +
+				"100}}}]\n")},
 		{"2.yaml",
 			[]byte(head +
-				"dimensions: [region]\nbuckets: [10ms, 5s]\ntypes: [refund]\nslos: [{name: lat, objective: 99, indicator: {latency: {valid: '{type=\"order\"}', threshold: 1s}}}]\n")},
+				"dimensions: [region]\nbuckets: [10ms, 5s]\ntypes: [refund]\nslos: [{name: lat, objective: 99, indicator: " +
+				"{latency: {valid: '{type=\"order\"}', threshold: 1s}}}]\n")},
 		{"3.yaml", []byte(
 			head + "corrections: [{name: c, start: 2026-01-01T00:00:00Z, duration: 1h, author: me, reason: r, slos: [lat]}]\n")},
 	})
@@ -278,7 +280,8 @@ func TestProblemForms(t *testing.T) {
 	out, err := json.Marshal(ps[0])
 	require.NoError(t, err)
 	require.JSONEq(t,
-		`{"file":"x.yaml","line":9,"column":28,"severity":"warning","message":"sla w1: the weights add up to 70","suggestion":"they are scaled to 100"}`, string(out))
+		`{"file":"x.yaml","line":9,"column":28,"severity":"warning","message":"sla w1: the weights add up to 70",`+
+			`"suggestion":"they are scaled to 100"}`, string(out))
 	s, _ := Load([]File{{"x.yaml", mustRead(t, "testdata/sla-warnings.yaml")}})
 	require.Equal(t, ps[0].String(), s.Warnings[0])
 	require.Equal(t, 40.0, s.Agreements[0].Components[0].Weight, "as written")

@@ -21,10 +21,12 @@ func TestOpenSLOOverSeveralFiles(t *testing.T) {
 	s, ps := Load([]File{
 		{"1.yaml",
 			[]byte(head +
-				"kind: SLO\nmetadata: {name: a}\nspec: {service: shop, indicatorRef: ok, timeWindow: [{duration: 4w, isRolling: true}], budgetingMethod: Occurrences, objectives: [{target: 0.99}], alertPolicies: []}\n")},
+				"kind: SLO\nmetadata: {name: a}\nspec: {service: shop, indicatorRef: ok, timeWindow: [{duration: 4w, isRolling: " +
+				"true}], budgetingMethod: Occurrences, objectives: [{target: 0.99}], alertPolicies: []}\n")},
 		{"2.yaml",
 			[]byte(head +
-				"kind: SLI\nmetadata: {name: ok}\nspec: {ratioMetric: {counter: true, bad: {metricSource: {metricSourceRef: p, spec: {query: x}}}, total: {metricSource: {metricSourceRef: p, spec: {query: y}}}}}\n")},
+				"kind: SLI\nmetadata: {name: ok}\nspec: {ratioMetric: {counter: true, bad: {metricSource: {metricSourceRef: p, " +
+				"spec: {query: x}}}, total: {metricSource: {metricSourceRef: p, spec: {query: y}}}}}\n")},
 		{"3.yaml", []byte(head + "kind: DataSource\nmetadata: {name: p}\nspec: {type: prometheus}\n")},
 		{"4.yaml", []byte("version: sloengine/v1\nservice: shop\nslas: [{name: gold, components: {a: {weight: 100}}}]\n")},
 	})
@@ -65,8 +67,9 @@ func TestOpenSLOWindows(t *testing.T) {
 		"{isRolling: true}": "",
 	} {
 		doc :=
-			"apiVersion: openslo/v1\nkind: SLO\nmetadata: {name: a}\nspec:\n  service: shop\n  indicator: {metadata: {name: x}, spec: {ratioMetric: {counter: true, bad: {metricSource: {type: Prometheus, spec: {query: x}}}, total: {metricSource: {type: Prometheus, spec: {query: y}}}}}}\n" +
-				"  timeWindow: [" + text +
+			"apiVersion: openslo/v1\nkind: SLO\nmetadata: {name: a}\nspec:\n  service: shop\n  indicator: {metadata: {name: x}" +
+				", spec: {ratioMetric: {counter: true, bad: {metricSource: {type: Prometheus, spec: {query: x}}}, total: " +
+				"{metricSource: {type: Prometheus, spec: {query: y}}}}}}\n  timeWindow: [" + text +
 				"]\n  budgetingMethod: Occurrences\n  objectives: [{target: 0.99}]\n  alertPolicies: []\n"
 		s, ps := Load([]File{{"x.yaml", []byte(doc)}})
 		if want == "" {
@@ -98,9 +101,12 @@ func TestConditionFactor(t *testing.T) {
 	for _, period := range []time.Duration{7 * day, 28 * day, 30 * day} {
 		for _, threshold := range []float64{1, 2, 6, 14, 14.4} {
 			text := fmt.Sprintf(
-				"apiVersion: openslo/v1\nkind: SLO\nmetadata: {name: a}\nspec:\n  service: shop\n  indicator: {metadata: {name: x}, spec: {thresholdMetric: {metricSource: {type: Prometheus, spec: {query: sum(x)}}}}}\n"+
-					"  timeWindow: [{duration: %s, isRolling: true}]\n  budgetingMethod: Occurrences\n  objectives: [{op: lt, value: 5, target: 0.999}]\n"+
-					"  alertPolicies: [{kind: AlertPolicy, metadata: {name: p}, spec: {alertWhenBreaching: true, conditions: [{kind: AlertCondition, metadata: {name: c}, spec: {severity: page, condition: {kind: burnrate, threshold: %v, lookbackWindow: 1h, alertAfter: 5m}}}]}}]\n",
+				"apiVersion: openslo/v1\nkind: SLO\nmetadata: {name: a}\nspec:\n  service: shop\n  indicator: {metadata: {name: "+
+					"x}, spec: {thresholdMetric: {metricSource: {type: Prometheus, spec: {query: sum(x)}}}}}\n  timeWindow: "+
+					"[{duration: %s, isRolling: true}]\n  budgetingMethod: Occurrences\n  objectives: [{op: lt, value: 5, target: "+
+					"0.999}]\n  alertPolicies: [{kind: AlertPolicy, metadata: {name: p}, spec: {alertWhenBreaching: true, conditions: "+
+					"[{kind: AlertCondition, metadata: {name: c}, spec: {severity: page, condition: {kind: burnrate, threshold: %v, "+
+					"lookbackWindow: 1h, alertAfter: 5m}}}]}}]\n",
 				slo.FormatDuration(period), threshold)
 			s, ps := Load([]File{{"x.yaml", []byte(text)}})
 			require.Empty(t, ps.String())

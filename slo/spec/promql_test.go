@@ -118,8 +118,11 @@ func TestLowering(t *testing.T) {
 
 // TestAlertLabels: users set the severity and labels of their own. They cannot set what tells alerts apart.
 func TestAlertLabels(t *testing.T) {
-	const sloth = "version: prometheus/v1\nservice: shop\nslos:\n  - name: a\n    objective: 99\n    sli:\n      events:\n        error_query: sum by (cluster, service) (rate(a{x=\"1\"}[$window]))\n        total_query: sum by (cluster, service) (rate(a[$window]))\n    alerting: {labels: {%s: '{{ .Labels.cluster_id }}'}}\n"
-	const own = "version: sloengine/v1\nservice: shop\ntypes: any\nslos:\n  - name: a\n    objective: 99\n    group_by: [cluster, http.route]\n    indicator: {events: {bad: '{outcome=\"failure\"}'}}\n    alerting: {%s: {labels: {%s: x}}}\n"
+	const sloth = "version: prometheus/v1\nservice: shop\nslos:\n  - name: a\n    objective: 99\n    sli:\n      " +
+		"events:\n        error_query: sum by (cluster, service) (rate(a{x=\"1\"}[$window]))\n        total_query: sum by " +
+		"(cluster, service) (rate(a[$window]))\n    alerting: {labels: {%s: '{{ .Labels.cluster_id }}'}}\n"
+	const own = "version: sloengine/v1\nservice: shop\ntypes: any\nslos:\n  - name: a\n    objective: 99\n    group_by: " +
+		"[cluster, http.route]\n    indicator: {events: {bad: '{outcome=\"failure\"}'}}\n    alerting: {%s: {labels: {%s: x}}}\n"
 	load := func(text string) string {
 		_, ps := Load([]File{{"x.yaml", []byte(text)}})
 		return ps.Errors().String()
@@ -143,7 +146,8 @@ func TestAlertLabels(t *testing.T) {
 
 // TestInfoLabels: all of them are on alerts, so a spec cannot set what belongs to alerts.
 func TestInfoLabels(t *testing.T) {
-	const text = "version: sloengine/v1\nservice: shop\nlabels: {%s: x}\ntypes: any\nslos:\n  - name: a\n    objective: 99\n    indicator: {events: {bad: '{outcome=\"failure\"}'}}\n    alerting: {inherit_labels: %s}\n"
+	const text = "version: sloengine/v1\nservice: shop\nlabels: {%s: x}\ntypes: any\nslos:\n  - name: a\n    objective: " +
+		"99\n    indicator: {events: {bad: '{outcome=\"failure\"}'}}\n    alerting: {inherit_labels: %s}\n"
 	for _, l := range strings.Fields("tier team part long short impact agreement kind quantile owner") {
 		s, ps := Load([]File{{"x.yaml", []byte(fmt.Sprintf(text, l, "false"))}})
 		require.Empty(t, ps.String(), l)
@@ -160,7 +164,8 @@ func TestInfoLabels(t *testing.T) {
 // TestQuotedNames: a metric name is written as every Prometheus reads it, and a label name that only a new one reads is
 // said.
 func TestQuotedNames(t *testing.T) {
-	const text = "version: sloengine/v1\nservice: shop\nslos:\n  - {name: a, objective: 99, indicator: {prometheus: {bad: '%s', total: '{\"http.server.requests\"}'}}}\n"
+	const text = "version: sloengine/v1\nservice: shop\nslos:\n  - {name: a, objective: 99, indicator: {prometheus: " +
+		"{bad: '%s', total: '{\"http.server.requests\"}'}}}\n"
 	s, ps := Load([]File{{"x.yaml", []byte(fmt.Sprintf(text, `{"http.server.errors"}`))}})
 	require.Empty(t, ps.String())
 	require.Equal(t, `{__name__="http.server.errors"}`, s.SLOs[0].Indicator.PromBad)
@@ -185,7 +190,8 @@ func TestRatioLowering(t *testing.T) {
 		a + "/ on() " + b: {PromErrorRatioQuery: `sum(rate(a{x="1"}[$window]))/ on() sum(rate(a[$window]))`},
 	} {
 		text :=
-			"version: prometheus/v1\nservice: shop\nslos:\n  - name: a\n    objective: 99\n    sli: {raw: {error_ratio_query: '" + query + "'}}\n"
+			"version: prometheus/v1\nservice: shop\nslos:\n  - name: a\n    objective: 99\n    sli: {raw: " +
+				"{error_ratio_query: '" + query + "'}}\n"
 		s, ps := Load([]File{{"x.yaml", []byte(text)}})
 		require.Empty(t, ps.String(), query)
 		want.Kind = slo.KindPrometheus
@@ -245,8 +251,10 @@ slos:
 	files[0].Data = bytes.ReplaceAll(files[0].Data, []byte("{{.job}}"), nil)
 	s, ps = Options{LenientPromQL: true}.Load(files)
 	require.Empty(t, ps.Errors().String())
-	require.Contains(t, ps.String(), "x.yaml:8:28: warning: error_ratio_query: not PromQL, so Prometheus refuses its rules")
-	require.Equal(t, "1 - histogram_share(0.2, sum(rate(x_bucket[$window])) by (vmrange))", s.SLOs[0].Indicator.PromErrorRatioQuery)
+	require.Contains(t, ps.String(),
+		"x.yaml:8:28: warning: error_ratio_query: not PromQL, so Prometheus refuses its rules")
+	require.Equal(t, "1 - histogram_share(0.2, sum(rate(x_bucket[$window])) by (vmrange))",
+		s.SLOs[0].Indicator.PromErrorRatioQuery)
 	again, ps := Options{LenientPromQL: true}.Load([]File{{"y.yaml", Encode(s)}})
 	require.Empty(t, ps.Errors().String())
 	require.Equal(t, s.SLOs[0].Indicator, again.SLOs[0].Indicator)

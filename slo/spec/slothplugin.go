@@ -74,7 +74,8 @@ var commonPlugins = func() map[string]sliPlugin {
 	ofBackend := options{"filter": matchersOption, "backend_regex": regexpOption}
 	ofService := options{"filter": matchersOption, "service_name_regex": regexpOption}
 	istioLatency := latencyPlugin("istio_request_duration_milliseconds", istio, `response_code!~"5.."`, ofIstio)
-	istioLatency.note = "exclude_errors excludes by the label response_code: Sloth's plugin does by code, which Istio has not"
+	istioLatency.note = "exclude_errors excludes by the label response_code: Sloth's plugin does by code, which " +
+		"Istio has not"
 	return map[string]sliPlugin{
 		"coredns/availability": {total: "coredns_dns_responses_total", only: `rcode=~"{custom_rcode_regex}"`,
 			options: options{"filter": matchersOption, "custom_rcode_regex": codesOption}},

@@ -92,17 +92,20 @@ slos:
     alerting: {by: BY}
 `
 	for by, problem := range map[string]string{
-		"rules": "alerting: by: rules needs a prometheus indicator", "both": "alerting: by: both needs a prometheus indicator",
-		"live": "", "nobody": `"nobody"`,
+		"rules": "alerting: by: rules needs a prometheus indicator",
+		"both":  "alerting: by: both needs a prometheus indicator",
+		"live":  "", "nobody": `"nobody"`,
 	} {
-		_, ps := loadText(t, strings.NewReplacer("BY", by, "INDICATOR", "{events: {bad: '{outcome=\"failure\"}'}}").Replace(text))
+		_, ps := loadText(t, strings.NewReplacer("BY", by, "INDICATOR",
+			"{events: {bad: '{outcome=\"failure\"}'}}").Replace(text))
 		if problem == "" {
 			require.Empty(t, ps.Errors())
 		} else {
 			require.Contains(t, ps.Errors().String(), problem)
 		}
 	}
-	s, ps := loadText(t, strings.NewReplacer("BY", "both", "INDICATOR", "{prometheus: {total: all, bad: bad}}").Replace(text))
+	s, ps := loadText(t, strings.NewReplacer("BY", "both", "INDICATOR",
+		"{prometheus: {total: all, bad: bad}}").Replace(text))
 	require.Empty(t, ps.Errors())
 	require.Equal(t, slo.AlertsBoth, s.SLOs[0].Alerting.By)
 }

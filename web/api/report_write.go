@@ -13,7 +13,8 @@ import (
 )
 
 // reportPolicy lets the report of a mail have its inline styles, and nothing else.
-const reportPolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+const reportPolicy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; " +
+	"form-action 'none'"
 
 // ErrNoReport means that the engine has not evaluated anything yet.
 var ErrNoReport = errors.New("there is no report yet")

@@ -236,7 +236,8 @@ func TestCalendar(t *testing.T) {
 	require.Equal(t, "98.0", last[2].Value)
 	require.Empty(t, last[5].Day, "tomorrow is not shown")
 	require.Equal(t,
-		"3 days met the objective, 2 days missed it, 76 days had no data. Counts of the earliest 9 days are no longer retained: the engine retains as much as the window of the SLO needs, so a longer window retains more.", c.Summary)
+		"3 days met the objective, 2 days missed it, 76 days had no data. Counts of the earliest 9 days are no longer "+
+			"retained: the engine retains as much as the window of the SLO needs, so a longer window retains more.", c.Summary)
 	require.Len(t, c.Table.Rows, 90)
 	require.Equal(t, "Fri 20 Nov 2026", c.Table.Rows[0].Text)
 	require.Equal(t, "missed by far", c.Table.Rows[3].Cells[4].Text)
@@ -356,7 +357,8 @@ func TestDailySpend(t *testing.T) {
 	for i, bad := range []uint64{90, 0, 4, 20, 1} { // the first day is before the window
 		from := noon.Truncate(24*time.Hour).AddDate(0, 0, i-4)
 		c := history.Tally{Counts: slo.Counts{Good: 1000 - bad, Bad: bad}}
-		ps = append(ps, history.Point{Span: slo.Span{From: from, To: from.AddDate(0, 0, 1)}, Raw: c, Net: c, Seen: 1, Kept: true})
+		ps = append(ps, history.Point{Span: slo.Span{From: from, To: from.AddDate(0, 0, 1)}, Raw: c, Net: c, Seen: 1,
+			Kept: true})
 	}
 	r := &sla.SLOReport{SLO: s, Budget: slo.NewBudget(s.Objective, slo.Counts{Good: 3975, Bad: 25}),
 		Period: between(-4*24*time.Hour, 0)}

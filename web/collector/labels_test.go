@@ -28,9 +28,9 @@ import (
 // have.
 func labelNames() []string {
 	out := strings.Fields(
-		"tier team part ahead quantile bound stage component currency basis kind impact agreement long short job instance span " +
-			"http.route http_route http-route rpc.method exported_service service slo sla slot slack_channel le window result severity type outcome " +
-			"alertname alertstate __x id time objective le_ _le exported_severity")
+		"tier team part ahead quantile bound stage component currency basis kind impact agreement long short job " +
+			"instance span http.route http_route http-route rpc.method exported_service service slo sla slot slack_channel le " +
+			"window result severity type outcome alertname alertstate __x id time objective le_ _le exported_severity")
 	for _, f := range series.All() {
 		out = append(out, f.LabelNames()...)
 	}
@@ -62,7 +62,8 @@ func TestAnyAcceptedSpecIsScraped(t *testing.T) {
 		scrapeAccepted(t, "a", name, name)
 	}
 	for _, name := range strings.Fields(
-		"tier team part ahead quantile bound stage component currency basis kind impact agreement long short http.route http-route slot type") {
+		"tier team part ahead quantile bound stage component currency basis kind impact agreement long short http.route " +
+			"http-route slot type") {
 		require.True(t, accepted[name], name)
 	}
 	for _, name := range strings.Fields(

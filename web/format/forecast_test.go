@@ -33,7 +33,8 @@ func TestForecastSentences(t *testing.T) {
 
 	f := &forecast.Forecast{Running: &forecast.Running{Since: nov, Burn: 20, Empty: 33 * time.Hour}}
 	require.Equal(t,
-		"an incident has been running since 10:00 UTC at a burn rate of 20.0×. If it continues at this burn rate, the budget is exhausted in 1d 9h",
+		"an incident has been running since 10:00 UTC at a burn rate of 20.0×. If it continues at this burn rate, the "+
+			"budget is exhausted in 1d 9h",
 		RunningIncident(f, time.Time{}, nov.Add(time.Hour)))
 	require.Contains(t, RunningIncident(f, nov.Add(39*time.Minute), nov.Add(time.Hour)), "running since 10:39 UTC at")
 

@@ -223,7 +223,8 @@ func (r *Cache) refuse(c *gin.Context) {
 		h.Set("Content-Type", "application/problem+json")
 		c.Writer.WriteHeader(http.StatusServiceUnavailable)
 		_, _ = c.Writer.WriteString(
-			`{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Too many responses are in flight. Try again later."}` + "\n")
+			`{"type":"about:blank","title":"Service Unavailable","status":503,"detail":"Too many responses are in flight. Try ` +
+				`again later."}` + "\n")
 		return
 	}
 	c.Data(http.StatusServiceUnavailable, "text/plain; charset=utf-8",

@@ -105,7 +105,8 @@ func (ui *Handler) newBeside(r *sla.SLOReport, now time.Time) *besidePart {
 	fact("Began", c.NewSeries, "more counter",
 		format.Count(c.FirstValues)+" in their first values, which increase() leaves out")
 	fact("Fell", c.Resets, "time", format.Count(c.AfterResets)+" since then, which both count")
-	fact("Gaps", c.Gaps, "gap", format.Count(c.InGaps)+" in their middles; increase() extrapolates at the ends of a window")
+	fact("Gaps", c.Gaps, "gap",
+		format.Count(c.InGaps)+" in their middles; increase() extrapolates at the ends of a window")
 	if c.Cut > 0 {
 		note := "the last ones at " + format.NewStamp(c.CutAt, now).Text
 		if c.CutGroup != "" {

@@ -132,7 +132,8 @@ func (h *sloHistory) sources(r *sla.SLOReport) []history.HistogramSource {
 }
 
 // historyFailed is shown in place of the charts.
-const historyFailed = "The history could not be read. The numbers on this page come from the last report. Reload the page in a moment."
+const historyFailed = "The history could not be read. The numbers on this page come from the last report. Reload the " +
+	"page in a moment."
 
 // fillHistory reads the history of a group and draws everything that is made of it.
 func (ui *Handler) fillHistory(ctx context.Context, v site.View, r *sla.SLOReport, rng sloRange, tiers []alerts.Tier,

@@ -92,7 +92,8 @@ func fourWeeks(b *testing.B, a *app) {
 				}{{"success", 3000 + 50*((hour*7)%24)}, {"failure", (hour * 31) % 5}} {
 					if x.n > 0 {
 						fmt.Fprintf(&body,
-							"{\"service\":\"s%02d\",\"type\":\"order\",\"time\":%q,\"count\":%d,\"outcome\":%q,\"attributes\":{\"product\":\"p%02d\"}}\n", s, at, x.n, x.outcome, p)
+							"{\"service\":\"s%02d\",\"type\":\"order\",\"time\":%q,\"count\":%d,\"outcome\":%q,"+
+								"\"attributes\":{\"product\":\"p%02d\"}}\n", s, at, x.n, x.outcome, p)
 					}
 				}
 			}

@@ -31,7 +31,8 @@ func TestFailedStartClosesWhatItOpened(t *testing.T) {
 		}
 		return files
 	}
-	const settings = "redis: {address: '127.0.0.1:1'}\ndead_letters: {filter: {always_save: [x]}}\nsinks: [{name: f, file: {dir: out}}]\n"
+	const settings = "redis: {address: '127.0.0.1:1'}\ndead_letters: {filter: {always_save: [x]}}\nsinks: [{name: f, " +
+		"file: {dir: out}}]\n"
 	run := func(settings, listen string) error { return Run(t.Context(), testOptions(t, dir, settings, listen)) }
 	require.ErrorContains(t, run(settings+"auth: {tokens_file: none.yaml}\n", "127.0.0.1:0"), "none.yaml")
 	require.Empty(t, open())

@@ -88,7 +88,8 @@ func TestAlertsOnTheEngine(t *testing.T) {
 	}))
 	defer pager.Close()
 	dir, begin := t.TempDir(), time.Now().Add(-time.Hour)
-	old := `{"version":1,"time":"` + begin.Add(-time.Minute).Format(time.RFC3339) + `","resolved":[],"senders":[],"active":[{"scope":"slo","id":"shop/latency","key":"ErrorBudgetBurnPage/page-1h",
+	old := `{"version":1,"time":"` + begin.Add(-time.Minute).Format(time.RFC3339) +
+		`","resolved":[],"senders":[],"active":[{"scope":"slo","id":"shop/latency","key":"ErrorBudgetBurnPage/page-1h",
 		"labels":[{"name":"alertname","value":"ErrorBudgetBurnPage"}],"slo":"shop/latency","state":"firing","value":1,
 		"active_since":"2026-11-02T00:00:00Z","first_bad":"2026-11-02T00:00:00Z","fired_at":"2026-11-02T00:00:00Z"}]}`
 	writeFile(t, dir, AlertsFile, old)

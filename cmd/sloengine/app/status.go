@@ -95,7 +95,8 @@ func (e *engineStatus) get() status.Engine {
 		if at := e.subscribed.UnsavedSince(); !at.IsZero() {
 			s.Troubles = append(s.Troubles, status.TroubleStatus{
 				Part:   "subscriptions",
-				Reason: "subscriptions to the public page cannot be saved; new ones are refused, and a restart sends some again", Since: at,
+				Reason: "subscriptions to the public page cannot be saved; new ones are refused, and a restart sends some again",
+				Since:  at,
 			})
 		}
 	}

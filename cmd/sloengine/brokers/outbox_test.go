@@ -126,7 +126,8 @@ func TestRowsAreListedRetriedAndReplayed(t *testing.T) {
 	out, stderr, code := x.run("", "retry", "1", "3", "4", "99", "3")
 	require.Equal(t, cli.ExitFindings, code)
 	require.Equal(t,
-		"retried 1 row\nrow 1 is PENDING and due already\nrow 4 is COMPLETED (see sloengine outbox replay)\nrow 99 does not exist\n", out)
+		"retried 1 row\nrow 1 is PENDING and due already\nrow 4 is COMPLETED (see sloengine outbox replay)\nrow 99 does "+
+			"not exist\n", out)
 	require.Contains(t, stderr, "msg=audit action=outbox.retry user=")
 	require.Contains(t, stderr, `database_user=alice table=outbox ids="[1 3 4 99]"`)
 	require.Equal(t, "retried 0 rows\n", x.ok("retry", "--all", "--type", "OrderPaid"))

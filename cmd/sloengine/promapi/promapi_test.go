@@ -31,7 +31,8 @@ func s(value float64, labels ...string) Sample {
 var increased = regexp.MustCompile(`increase\(([a-z_]+)\{(.*)\}\[(\w+)\]`)
 
 // serve answers queries of a client, unless refuse does.
-func serve(t *testing.T, has timeSeries, refuse func(w http.ResponseWriter, r *http.Request, period string) bool) *Client {
+func serve(t *testing.T, has timeSeries, refuse func(w http.ResponseWriter, r *http.Request,
+	period string) bool) *Client {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := increased.FindStringSubmatch(r.URL.Query().Get("query"))
 		if refuse != nil && refuse(w, r, query[3]) {
@@ -39,7 +40,8 @@ func serve(t *testing.T, has timeSeries, refuse func(w http.ResponseWriter, r *h
 		}
 		vector := []any{}
 		for _, x := range has[query[1]] {
-			vector = append(vector, map[string]any{"metric": x.Labels, "value": []any{1, strconv.FormatFloat(x.Value, 'g', -1, 64)}})
+			vector = append(vector, map[string]any{"metric": x.Labels,
+				"value": []any{1, strconv.FormatFloat(x.Value, 'g', -1, 64)}})
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"status": "success",
 			"data": map[string]any{"resultType": "vector", "result": vector}})
@@ -87,7 +89,8 @@ func TestEveryFamilyIsProposed(t *testing.T) {
 			require.Equal(t, selector(f.total, f.only, equal(f.by, "Web")), a.Indicator.PromTotal)
 			require.Equal(t, selector(f.total, f.only, equal(f.by, "Web"), code+`=~"`+f.bad+`"`), a.Indicator.PromBad)
 			require.Equal(t, "95%", l.Objective.String())
-			require.Equal(t, selector(f.histogram+"_bucket", f.only, f.timed, equal(f.by, "Web"), `le="0.25"`), l.Indicator.PromGood)
+			require.Equal(t, selector(f.histogram+"_bucket", f.only, f.timed, equal(f.by, "Web"), `le="0.25"`),
+				l.Indicator.PromGood)
 			require.Equal(t, selector(f.histogram+"_count", f.only, f.timed, equal(f.by, "Web")), l.Indicator.PromTotal)
 			require.Contains(t, text, "95 # 96% took at most 0.25 "+f.unit+" in 7d\n")
 		})
@@ -121,10 +124,12 @@ func TestServices(t *testing.T) {
 		"shop/http-availability": "99.99", "shop/grpc-availability": "99.99", "shop/grpc-latency": "95",
 		"it-s-x-a-2j/availability": "90", "shop-2/availability": "99.99", "idle/availability": "99.99",
 		"without-job/availability": "99.99"}, ids)
-	require.Equal(t, `http_requests_total{job=`+strconv.Quote(hostile)+`}`, slos["it-s-x-a-2j/availability"].Indicator.PromTotal)
+	require.Equal(t, `http_requests_total{job=`+strconv.Quote(hostile)+`}`,
+		slos["it-s-x-a-2j/availability"].Indicator.PromTotal)
 	require.Equal(t, `grpc_server_handling_seconds_bucket{job="shop",le=~"1|1\\.0"}`,
 		slos["shop/grpc-latency"].Indicator.PromGood)
-	require.Contains(t, text, `#   http_requests_total{job="batch"}: no series of it has a label code, status or status_code`+"\n")
+	require.Contains(t, text,
+		`#   http_requests_total{job="batch"}: no series of it has a label code, status or status_code`+"\n")
 	require.NotContains(t, text, "\x1b")
 
 	text, slos = propose(t, serve(t, has, nil), Options{Service: "idle"})

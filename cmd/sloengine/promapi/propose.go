@@ -167,7 +167,8 @@ func (c *Client) head(o Options, more, without []string) []byte {
 			fmt.Fprintf(&b, "#   and %d more\n", n)
 		}
 	}
-	list(fmt.Sprintf("Left out are services with fewer requests than these %d (name one with --service)", maxServices), more)
+	list(fmt.Sprintf("Left out are services with fewer requests than these %d (name one with --service)", maxServices),
+		more)
 	list("Without an SLO of availability", without)
 	return b.Bytes()
 }
@@ -189,7 +190,8 @@ func (s *service) document() []byte {
 				selector(f.total, f.only, its, f.code+"=~"+strconv.Quote(f.bad)))
 		}
 		if t := &f.threshold; t.matcher != "" {
-			fmt.Fprintf(&b, "  - name: %slatency\n    objective: %d # %.4g%% took at most %s %s in %s\n", prefix, latencyObjective,
+			fmt.Fprintf(&b, "  - name: %slatency\n    objective: %d # %.4g%% took at most %s %s in %s\n", prefix,
+				latencyObjective,
 				t.met*100, strconv.FormatFloat(t.bound, 'f', -1, 64), f.unit, t.period)
 			counters(&b, "good", selector(f.histogram+"_count", f.only, f.timed, its),
 				selector(f.histogram+"_bucket", f.only, f.timed, its, t.matcher))
@@ -201,6 +203,7 @@ func (s *service) document() []byte {
 // counters writes an indicator. In single quotes stands whatever strconv.Quote has left.
 func counters(b *bytes.Buffer, part, total, of string) {
 	quoted := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-	fmt.Fprintf(b, "    window: 30d\n    indicator:\n      prometheus:\n        total: %s\n        %s: %s\n", quoted(total),
+	fmt.Fprintf(b, "    window: 30d\n    indicator:\n      prometheus:\n        total: %s\n        %s: %s\n",
+		quoted(total),
 		part, quoted(of))
 }

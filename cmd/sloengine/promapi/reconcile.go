@@ -229,8 +229,9 @@ func (r *Recount) split(got *series.Compared, asked [2]float64) *Reconciled {
 	s.out.Increase = r.pair(asked[0], asked[1])
 	if math.IsNaN(asked[0] + asked[1]) {
 		s.out.Increase = computed
-		s.out.Notes = append(s.out.Notes, "The Prometheus refuses increase() over the whole window, as too many samples. Its "+
-			"number is computed from the samples, as Prometheus 3 does.")
+		s.out.Notes = append(s.out.Notes,
+			"The Prometheus refuses increase() over the whole window, as too many samples. Its "+
+				"number is computed from the samples, as Prometheus 3 does.")
 	}
 	s.out.Raw = r.pair(t.Raw, p.Raw)
 	for _, one := range r.Engine {
@@ -252,8 +253,8 @@ func (r *Recount) split(got *series.Compared, asked [2]float64) *Reconciled {
 	gaps := "no gap between samples is longer than 3 scrapes of %s"
 	args := []any{got.Scrape}
 	if total.Gaps+part.Gaps > 0 {
-		gaps = "%s longer than 3 scrapes of %s, the longest one of %s from %s; %s was added in them, which both count unless " +
-			"a gap is across an end of the window"
+		gaps = "%s longer than 3 scrapes of %s, the longest one of %s from %s; %s was added in them, which both " +
+			"count unless a gap is across an end of the window"
 		longest := total
 		if part.LongestGap > total.LongestGap {
 			longest = part
@@ -369,8 +370,9 @@ func (s *splitting) known() {
 	s.atMost("rejected", k.Rejected, -1, "events were invalid or too old")
 	s.atMost("over a limit", k.Limited, -1, "events over a rate limit were dropped or became dead letters")
 	s.atMost("backfilled", k.Backfilled, 1, "events were backfilled, which no counter has")
-	s.atMost("late", k.Late, 0, "events were counted in an earlier minute than the one they came in, some across the ends of "+
-		"the window")
+	s.atMost("late", k.Late, 0,
+		"events were counted in an earlier minute than the one they came in, some across the ends of "+
+			"the window")
 	s.atMost("sampling", k.Sampled, 0, "events were left out by sampling, for which others count with a weight")
 }
 
@@ -402,9 +404,10 @@ func (s *splitting) finish(total, part *series.Side) {
 	slices.SortFunc(worst, func(a, b apart) int { return cmp.Compare(b.n, a.n) })
 	for _, w := range worst[:min(len(worst), 3)] {
 		c := s.pair(total.Added[w.at], part.Added[w.at])
-		s.out.Notes = append(s.out.Notes, fmt.Sprintf("In the %s from %s the engine has %s events, %s of them bad, and the counters "+
-			"%s and %s.", s.Step, timeText(s.From.Add(time.Duration(w.at)*s.Step)), number(s.Engine[w.at].Valid),
-			number(s.Engine[w.at].Bad), number(c.Valid), number(c.Bad)))
+		s.out.Notes = append(s.out.Notes,
+			fmt.Sprintf("In the %s from %s the engine has %s events, %s of them bad, and the counters "+
+				"%s and %s.", s.Step, timeText(s.From.Add(time.Duration(w.at)*s.Step)), number(s.Engine[w.at].Valid),
+				number(s.Engine[w.at].Bad), number(c.Valid), number(c.Bad)))
 	}
 }
 

@@ -128,7 +128,8 @@ const (
 
 func newCounted(t *testing.T) *counted {
 	c := &counted{made: &made{t: t, series: map[string][][2]float64{}}, r: Recount{SLO: "shop/checkout",
-		Total: `requests_total{job="web"}`, Bad: `requests_total{job="web",code="500"}`, From: noon, To: noon.Add(2 * time.Hour),
+		Total: `requests_total{job="web"}`, Bad: `requests_total{job="web",code="500"}`, From: noon,
+		To:   noon.Add(2 * time.Hour),
 		Step: 5 * time.Minute, MaxSeries: 100, MaxSamples: 1e6, Tolerance: 0.001}}
 	for i := -3600 + 7; i < 3*3600; i += 15 {
 		c.add(good, i, 1.8*float64(i+4000))
@@ -141,7 +142,8 @@ func newCounted(t *testing.T) *counted {
 }
 
 func (c *counted) add(series string, at int, n float64) {
-	c.series[series] = append(c.series[series], [2]float64{float64(noon.Add(time.Duration(at) * time.Second).UnixMilli()), n})
+	c.series[series] = append(c.series[series], [2]float64{float64(noon.Add(time.Duration(at) * time.Second).UnixMilli()),
+		n})
 }
 
 // change replaces the samples of both series.

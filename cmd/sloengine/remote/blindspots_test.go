@@ -160,7 +160,8 @@ func TestBlindSpots(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []BlindSpot{{
 		"shop/checkout",
-		"blind spot in group a, every day 02:00 to 05:00 (UTC): an outage under 45m is invisible, and so is an error rate under 76% for an hour (4 events an hour); 1 more group like this one",
+		"blind spot in group a, every day 02:00 to 05:00 (UTC): an outage under 45m is invisible, and so is an error rate " +
+			"under 76% for an hour (4 events an hour); 1 more group like this one",
 		"send synthetic events, or count groups together; sloengine blindspots prints all hours",
 	}}, BlindSpots(groups, time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)))
 }
@@ -168,7 +169,8 @@ func TestBlindSpots(t *testing.T) {
 func TestExplain(t *testing.T) {
 	sp := spectest.Spec(t, "spec.yaml", text)
 	require.Equal(t,
-		"  blind      a full outage is invisible to pages under 36m at 5 events an hour, 6m at 30 events an hour, 1m at 1000 events an hour\n", ExplainBlindSpots(sp.SLOs[0], 0))
+		"  blind      a full outage is invisible to pages under 36m at 5 events an hour, 6m at 30 events an hour, 1m at "+
+			"1000 events an hour\n", ExplainBlindSpots(sp.SLOs[0], 0))
 	require.Equal(t,
 		"  blind      an outage under 5m is invisible, and so is an error rate under 8.4% for an hour (36 events an hour)\n",
 		ExplainBlindSpots(sp.SLOs[0], 0.01))

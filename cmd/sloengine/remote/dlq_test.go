@@ -145,7 +145,8 @@ func TestDLQList(t *testing.T) {
 	s.before = func(*http.Request) { requests++ }
 
 	out, note := s.dlq(t, cli.ExitOK, "list", "--limit", "2")
-	require.Equal(t, `ID             SAVED                 ORIGIN  SINK  REASON            CLASS      TRIES  SERVICE  TYPE   SEVERITY
+	require.Equal(t,
+		`ID             SAVED                 ORIGIN  SINK  REASON            CLASS      TRIES  SERVICE  TYPE   SEVERITY
 fold-9-1       2026-11-20 12:00:00Z  fold    -     odd\tone\x1b[31m  -          0      -        -      -
 sink-w-0449-0  2026-11-20 11:59:00Z  sink    w     rejected          permanent  4      shop     order  -
 `, out)
@@ -229,7 +230,8 @@ event
 	out, _ = s.dlq(t, cli.ExitOK, "stats")
 	require.Contains(t, out, "storage              memory\ndead letters         4\n")
 	require.Contains(t, out,
-		"oldest               2026-11-20 11:58:00Z\nnewest               2026-11-20 12:00:00Z\norigin admission     1\norigin sink          3\nreason lag           1\nreason rate_limited  1\nreason rejected      2\nsink w               3\n")
+		"oldest               2026-11-20 11:58:00Z\nnewest               2026-11-20 12:00:00Z\norigin admission     1\n"+
+			"origin sink          3\nreason lag           1\nreason rate_limited  1\nreason rejected      2\nsink w               3\n")
 	out, _ = s.dlq(t, cli.ExitOK, "stats", "-o", "yaml")
 	var stats struct {
 		Count    int

@@ -170,8 +170,9 @@ func (o *reconciling) window(ctx context.Context) (*promapi.Client, error) {
 	}
 	switch r.From, r.To = r.From.UTC().Truncate(resolution), r.To.UTC().Truncate(resolution); {
 	case r.Total == "":
-		return nil, cli.Usagef("no source of the engine counts %s from counters: name those of the same requests with --total, "+
-			"and --bad or --good", r.SLO)
+		return nil,
+			cli.Usagef("no source of the engine counts %s from counters: name those of the same requests with --total, "+
+				"and --bad or --good", r.SLO)
 	case u == nil:
 		return nil, cli.Usagef("set --prometheus to the URL of the Prometheus that has these counters")
 	case !r.From.Before(r.To):

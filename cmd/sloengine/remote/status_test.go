@@ -135,7 +135,8 @@ func TestStatusPrintsRejects(t *testing.T) {
 		return out.String()
 	}
 	require.Regexp(t,
-		`(?m)^unknown_type  token shop  shop\\x1b\[31m  5      2026-11-20 12:00:00Z  the spec has no type requst  \{"type":"requst"\}$`, ask())
+		`(?m)^unknown_type  token shop  shop\\x1b\[31m  5      2026-11-20 12:00:00Z  the spec has no type requst  `+
+			`\{"type":"requst"\}$`, ask())
 	require.Regexp(t, `(?m)^unknown_type  others +2 `, ask())
 	require.Contains(t, ask("-o", "json"), `"count": 5`)
 	codes = nil

@@ -110,7 +110,8 @@ func TestNewRefuses(t *testing.T) {
 		opt    ParserOptions
 		want   string
 	}{
-		{"squid", ParserOptions{Service: "s"}, `unknown log format "squid": use one of common, combined, nginx-json, ndjson, json`},
+		{"squid", ParserOptions{Service: "s"},
+			`unknown log format "squid": use one of common, combined, nginx-json, ndjson, json`},
 		{Common, ParserOptions{}, "requires a service name"},
 		{Common, ParserOptions{Service: "a b"}, `invalid service "a b"`},
 		{Common, ParserOptions{Service: "s", Type: "a b"}, `invalid type "a b"`},
@@ -139,7 +140,8 @@ func TestAccessLine(t *testing.T) {
 	}{
 		{"common", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, ParserOptions{}, at, event.Success,
 			"method=GET status=200 status_class=2xx bytes=12"},
-		{"line break", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + "\r\n", Common, ParserOptions{}, at, event.Success,
+		{"line break", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + "\r\n", Common, ParserOptions{}, at,
+			event.Success,
 			"method=GET status=200 status_class=2xx bytes=12"},
 		{"all", `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail + ` "http://r/" "ua"`, Combined, all, at, event.Success,
 			"method=GET status=200 status_class=2xx bytes=12 path=/a/b client=192.0.2.1 referer=http://r/ user_agent=ua"},
@@ -149,11 +151,14 @@ func TestAccessLine(t *testing.T) {
 			ParserOptions{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
 		{"virtual host of a named client", `shop.example.org:443 pc7.example.org - - [20/Nov/2026:09:00:00 +0000]` + tail,
 			Common, ParserOptions{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12"},
-		{"named client", `pc7.example.org - 192.0.2.9 [20/Nov/2026:09:00:00 +0000]` + tail, Common, ParserOptions{Extra: true}, at,
+		{"named client", `pc7.example.org - 192.0.2.9 [20/Nov/2026:09:00:00 +0000]` + tail, Common,
+			ParserOptions{Extra: true}, at,
 			event.Success, "method=GET status=200 status_class=2xx bytes=12 client=pc7.example.org"},
 		{"user like an address", `pc7.example.org - a 192.0.2.9 [20/Nov/2026:09:00:00 +0000]` + tail, Common,
-			ParserOptions{Extra: true}, at, event.Success, "method=GET status=200 status_class=2xx bytes=12 client=pc7.example.org"},
-		{"byte order mark", "\ufeff" + `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common, ParserOptions{Extra: true}, at,
+			ParserOptions{Extra: true}, at, event.Success,
+			"method=GET status=200 status_class=2xx bytes=12 client=pc7.example.org"},
+		{"byte order mark", "\ufeff" + `192.0.2.1 - - [20/Nov/2026:09:00:00 +0000]` + tail, Common,
+			ParserOptions{Extra: true}, at,
 			event.Success, "method=GET status=200 status_class=2xx bytes=12 client=192.0.2.1"},
 		{"leap second", `192.0.2.1 - - [31/Dec/2016:15:59:60 -0800]` + tail, Common, ParserOptions{},
 			time.Date(2016, 12, 31, 23, 59, 59, 0, time.UTC), event.Success, "method=GET status=200 status_class=2xx bytes=12"},
@@ -167,7 +172,8 @@ func TestAccessLine(t *testing.T) {
 			"method=GET status=200 status_class=2xx bytes=12"},
 		{"west, over midnight", `h - - [19/Nov/2026:23:30:00 -0930]` + tail, Common, ParserOptions{}, at, event.Success,
 			"method=GET status=200 status_class=2xx bytes=12"},
-		{"server error", `h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 500 -`, Common, ParserOptions{}, at, event.Failure,
+		{"server error", `h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 500 -`, Common, ParserOptions{}, at,
+			event.Failure,
 			"method=GET status=500 status_class=5xx"},
 		{"client error fails too", `h - - [20/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 404 -`, Common,
 			ParserOptions{FailFrom: 400}, at, event.Failure, "method=GET status=404 status_class=4xx"},
@@ -177,10 +183,12 @@ func TestAccessLine(t *testing.T) {
 			event.Success, "method=GET status=200 status_class=2xx bytes=12"},
 		{"absolute target", `h - - [20/Nov/2026:09:00:00 +0000] "GET http://x.y HTTP/1.1" 200 -`, Common,
 			ParserOptions{Paths: true}, at, event.Success, "method=GET status=200 status_class=2xx path=/"},
-		{"request without protocol", `h - - [20/Nov/2026:09:00:00 +0000] "GET /old path" 200 -`, Common, ParserOptions{Paths: true},
+		{"request without protocol", `h - - [20/Nov/2026:09:00:00 +0000] "GET /old path" 200 -`, Common,
+			ParserOptions{Paths: true},
 			at, event.Success, "method=GET status=200 status_class=2xx path=/old path"},
 		{"long path", `h - - [20/Nov/2026:09:00:00 +0000] "GET /` + strings.Repeat("é", 300) + ` HTTP/1.1" 200 -`, Common,
-			ParserOptions{Paths: true}, at, event.Success, "method=GET status=200 status_class=2xx path=/" + strings.Repeat("é", 127)},
+			ParserOptions{Paths: true}, at, event.Success,
+			"method=GET status=200 status_class=2xx path=/" + strings.Repeat("é", 127)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var e event.Event
@@ -249,9 +257,11 @@ func TestNginxJSON(t *testing.T) {
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ name, line, want string }{
 		{"iso",
-			`{"time_iso8601":"2026-11-20t12:00:00+03:00","request_method":"GET","request_uri":"/a?b","status":200,"request_time":0.123,"body_bytes_sent":17}`, "0s 123ms success GET 200 17 /a"},
+			`{"time_iso8601":"2026-11-20t12:00:00+03:00","request_method":"GET","request_uri":"/a?b","status":200,` +
+				`"request_time":0.123,"body_bytes_sent":17}`, "0s 123ms success GET 200 17 /a"},
 		{"all strings",
-			`{"time_local":"20/Nov/2026:09:00:00 +0000","request":"POST /a HTTP/1.1","status":"503","request_time":"1.5","body_bytes_sent":"0","request_id":"abc"}`, "0s 1.5s failure POST 503 0 /a"},
+			`{"time_local":"20/Nov/2026:09:00:00 +0000","request":"POST /a HTTP/1.1","status":"503","request_time":"1.5",` +
+				`"body_bytes_sent":"0","request_id":"abc"}`, "0s 1.5s failure POST 503 0 /a"},
 		{"msec first", `{"time_local":"junk","msec":1795165200.125,"uri":"/u","status":404}`,
 			"125ms - success other 404  /u"},
 		{"msec as string", `{"msec":"1795165200.125","status":"404","body_bytes_sent":"-","request_time":"-","request":"-"}`,
@@ -448,7 +458,8 @@ func FuzzParse(f *testing.F) {
 
 func BenchmarkCombined(b *testing.B) {
 	line := []byte(
-		`192.0.2.10 - - [20/Nov/2026:09:00:01 +0000] "GET /presentations/2026/images/dashboard.png HTTP/1.1" 200 171717 "https://shop.example/presentations/" "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"`)
+		`192.0.2.10 - - [20/Nov/2026:09:00:01 +0000] "GET /presentations/2026/images/dashboard.png HTTP/1.1" 200 171717 ` +
+			`"https://shop.example/presentations/" "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"`)
 	p := parser(b, Combined, ParserOptions{})
 	var e event.Event
 	b.SetBytes(int64(len(line)))
@@ -462,7 +473,9 @@ func BenchmarkCombined(b *testing.B) {
 
 func BenchmarkNginxJSON(b *testing.B) {
 	line := []byte(
-		`{"time_iso8601":"2026-11-20T12:00:00+03:00","remote_addr":"192.0.2.10","request_method":"GET","request_uri":"/products?page=2","status":"200","request_time":"0.123","body_bytes_sent":"5120","http_referer":"","http_user_agent":"Mozilla/5.0"}`)
+		`{"time_iso8601":"2026-11-20T12:00:00+03:00","remote_addr":"192.0.2.10","request_method":"GET",` +
+			`"request_uri":"/products?page=2","status":"200","request_time":"0.123","body_bytes_sent":"5120",` +
+			`"http_referer":"","http_user_agent":"Mozilla/5.0"}`)
 	p := parser(b, NginxJSON, ParserOptions{})
 	var e event.Event
 	b.SetBytes(int64(len(line)))

@@ -56,9 +56,11 @@ func TestFormats(t *testing.T) {
 	combined := `192.0.2.7 - - [20/Nov/2026:09:00:00 +0000] "GET /a?b HTTP/1.1" 503 12 "-" "curl"`
 	common := `192.0.2.7 - - [20/Nov/2026:09:00:00 +0000] "GET /a?b HTTP/1.1" 503 12`
 	nginx :=
-		`{"time_iso8601":"2026-11-20T09:00:00+00:00","request":"GET /a?b HTTP/1.1","status":503,"body_bytes_sent":12,"request_time":0.25}`
+		`{"time_iso8601":"2026-11-20T09:00:00+00:00","request":"GET /a?b HTTP/1.1","status":503,"body_bytes_sent":12,` +
+			`"request_time":0.25}`
 	object :=
-		`{"time":"2026-11-20T09:00:00Z","service":"shop","type":"request","outcome":"failure","attributes":{"status":503,"method":"GET"}}`
+		`{"time":"2026-11-20T09:00:00Z","service":"shop","type":"request","outcome":"failure","attributes":{"status":503,` +
+			`"method":"GET"}}`
 	tests := []struct{ name, text string }{
 		{"combined", combined},
 		{"common", common},
@@ -382,7 +384,8 @@ func TestAllRejectedIsKnownEvenWhenTheAnswerLeavesSomeOut(t *testing.T) {
 	require.Equal(t, RejectedError{Rejected: 500, Read: 500}, *rejected)
 	require.Equal(t, 2, s.requests)
 	require.Regexp(t,
-		`rejected, and not sent again:\n  time_too_old  480 at \S+/all:2-10, 12-20, 22-30, 32-40, 42-50, \.\.\n  unreadable_line  20 at \S+/all:1, 11, 21, 31, 41, \.\.\n`, res.stdout)
+		`rejected, and not sent again:\n  time_too_old  480 at \S+/all:2-10, 12-20, 22-30, 32-40, 42-50, \.\.\n  `+
+			`unreadable_line  20 at \S+/all:1, 11, 21, 31, 41, \.\.\n`, res.stdout)
 }
 
 func TestSaysThatALogHasNoDurations(t *testing.T) {

@@ -31,7 +31,8 @@ const (
 		`{"name":"a.sum","unit":"1","description":"d","sum":{"aggregationTemporality":1,"isMonotonic":true,"dataPoints":[{` +
 		`"asDouble":5,` + exampleTimes + `,` + exampleAttr + `}]}},` +
 		`{"name":"a.gauge","gauge":{"dataPoints":[{"asDouble":10,` + exampleTimes + `,` + exampleAttr + `}]}},` +
-		`{"name":"a.histogram","histogram":{"aggregationTemporality":1,"dataPoints":[{` + exampleTimes + `,"count":2,"sum":2,` +
+		`{"name":"a.histogram","histogram":{"aggregationTemporality":1,"dataPoints":[{` + exampleTimes +
+		`,"count":2,"sum":2,` +
 		`"bucketCounts":[1,1],"explicitBounds":[1],"min":0,"max":2,` + exampleAttr + `}]}},` +
 		`{"name":"an.exponential","exponentialHistogram":{"aggregationTemporality":1,"dataPoints":[{` + exampleTimes +
 		`,"count":3,"sum":10,"scale":0,"zeroCount":1,"positive":{"offset":1,"bucketCounts":[0,2]},"min":0,"max":5,` +

@@ -105,9 +105,9 @@ func FuzzLogs(f *testing.F) {
 func FuzzLogsJSON(f *testing.F) {
 	f.Add([]byte(`{"resourceLogs":[{"resource":{"attributes":[{"key":"a","value":{"boolValue":true}}]},"scopeLogs":[{` +
 		`"scope":{"name":"lib"},"logRecords":[{"timeUnixNano":"1","observed_time_unix_nano":2,"severityNumber":` +
-		`"SEVERITY_NUMBER_INFO2","severityText":"I","body":{"kvlistValue":{"values":[{"key":"k","value":{"intValue":"1"}}]}},` +
-		`"attributes":[],"flags":1,"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","eventName":"e"` +
-		`}]}]}]}`))
+		`"SEVERITY_NUMBER_INFO2","severityText":"I","body":{"kvlistValue":{"values":[{"key":"k",` +
+		`"value":{"intValue":"1"}}]}},"attributes":[],"flags":1,"traceId":"5b8efff798038103d269b633813fc60c",` +
+		`"spanId":"eee19b7ec3c1b174","eventName":"e"}]}]}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) { compareLogs(t, otlpwire.New(exact), body, true) })
 }
 

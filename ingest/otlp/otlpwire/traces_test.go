@@ -167,10 +167,11 @@ func FuzzTracesJSON(f *testing.F) {
 
 var jsonRequests = []string{
 	`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"5B8EFFF798038103D269B633813FC60C","spanId":` +
-		`"eee19b7ec3c1b174","parentSpanId":"","name":"a\u00e9\ud83d\ude00","kind":2,"startTimeUnixNano":"1544712660000000000",` +
-		`"endTimeUnixNano":1544712661000000000,"attributes":[{"key":"n","value":{"intValue":"-3"}},{"key":"m","value":` +
-		`{"kvlistValue":{"values":[{"key":"x","value":{"arrayValue":{"values":[{"doubleValue":1.5},{"boolValue":true},` +
-		`{"bytesValue":"_-8"},{}]}}}]}}}],"status":{"code":2},"flags":256}]}],"resource":{"attributes":[]}}]}`,
+		`"eee19b7ec3c1b174","parentSpanId":"","name":"a\u00e9\ud83d\ude00","kind":2,` +
+		`"startTimeUnixNano":"1544712660000000000","endTimeUnixNano":1544712661000000000,"attributes":[{"key":"n",` +
+		`"value":{"intValue":"-3"}},{"key":"m","value":{"kvlistValue":{"values":[{"key":"x",` +
+		`"value":{"arrayValue":{"values":[{"doubleValue":1.5},{"boolValue":true},{"bytesValue":"_-8"},{}]}}}]}}}],` +
+		`"status":{"code":2},"flags":256}]}],"resource":{"attributes":[]}}]}`,
 	`{"resource_spans":[{"scope_spans":[{"spans":[{"kind":"SPAN_KIND_SERVER","start_time_unix_nano":1.5e3,"x":[{"a":1}]}` +
 		`]}]}]}`,
 	`{"resourceSpans":null,"a":[1,-0.5e-3,"\ud800",{},[]]}`,

@@ -96,7 +96,8 @@ func TestUncleanElection(t *testing.T) {
 	require.Len(t, troubles, 1)
 	require.Equal(t, source.Trouble{
 		Kind: source.TroublePosition, Name: "loss/0", Reason: "offsets 60 to 99", Since: troubles[0].Since, Count: 1,
-		Brief: "the brokers lost messages that were counted already; they stay counted, and what follows in their place counts as well",
+		Brief: "the brokers lost messages that were counted already; they stay counted, and what follows in their place " +
+			"counts as well",
 	}, troubles[0])
 	progress := e.State.Book.Of("orders")[0]
 	require.EqualValues(t, 1, progress.Generation)

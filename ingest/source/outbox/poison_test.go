@@ -66,7 +66,8 @@ func TestPoison(t *testing.T) {
 			if text, ok := payload.(string); ok {
 				payload = []byte(text)
 			}
-			_, err := c.Exec(t.Context(), `INSERT INTO outbox (created_at, idempotency_key, event_type, topic, key, payload, headers, bucket)
+			_, err := c.Exec(t.Context(),
+				`INSERT INTO outbox (created_at, idempotency_key, event_type, topic, key, payload, headers, bucket)
 				VALUES ($1::text::timestamptz, $2, $3, $4, $5, $6, $7::text::jsonb, $8)`,
 				created, pick(texts), pick(texts), pick(texts), pick(texts), payload, pick(headers), bucket)
 			require.NoError(t, err)

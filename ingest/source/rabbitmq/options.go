@@ -86,7 +86,8 @@ func (o *HandlerOptions) Validate() error {
 	case Topic, Fanout:
 	case "direct":
 		errs = append(errs, problem("exchange_type",
-			`direct does not work (want topic or fanout): a direct exchange compares the whole routing key, so a binding by "#" matches nothing`))
+			`direct does not work (want topic or fanout): a direct exchange compares the whole routing key, so a binding by `+
+				`"#" matches nothing`))
 	default:
 		errs = append(errs, problem("exchange_type", "invalid type %q (want topic or fanout)", o.ExchangeType))
 	}

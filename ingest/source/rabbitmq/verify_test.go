@@ -163,7 +163,8 @@ func TestRefusalsThatAreNoDifference(t *testing.T) {
 		require.False(t, ok, text)
 	}
 	cut :=
-		"PRECONDITION_FAILED - inequivalent arg 'x-overflow' for queue 'q' in vhost '/': received the value 'reject-publish' of t..."
+		"PRECONDITION_FAILED - inequivalent arg 'x-overflow' for queue 'q' in vhost '/': received the value " +
+			"'reject-publish' of t..."
 	f, _, ok := e.difference(amqp.Table{argOverflow: "reject-publish"},
 		&amqp.Error{Code: amqp.PreconditionFailed, Reason: cut})
 	require.True(t, ok)

@@ -22,7 +22,8 @@ func compare(t *testing.T, s *scraped, events bool) *Compared {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	out, err := Compare(t.Context(), &Comparison{URL: server.URL, Client: server.Client(), Total: `r{}`,
-		Part: `r{code="500"}`, From: at(0), To: at(3600), Step: 5 * time.Minute, Events: events, MaxSeries: 10, MaxSamples: 1e4})
+		Part: `r{code="500"}`, From: at(0), To: at(3600), Step: 5 * time.Minute, Events: events, MaxSeries: 10,
+		MaxSamples: 1e4})
 	require.NoError(t, err)
 	require.Equal(t, 15*time.Second, out.Scrape)
 	for _, side := range []*Side{&out.Total, &out.Part} {
@@ -63,8 +64,9 @@ func TestCompare(t *testing.T) {
 		}, func(t *testing.T, c *Compared) {
 			require.Equal(t, 7200.0, c.Total.Counted)
 			require.Zero(t, c.Total.Versions[0].GapEdges)
-			require.Equal(t, []any{1, 1230.0, 615 * time.Second, at(592)}, []any{c.Total.Gaps, c.Total.InGaps, c.Total.LongestGap,
-				c.Total.GapAt.UTC()})
+			require.Equal(t, []any{1, 1230.0, 615 * time.Second, at(592)},
+				[]any{c.Total.Gaps, c.Total.InGaps, c.Total.LongestGap,
+					c.Total.GapAt.UTC()})
 		}, nil},
 		// Its middle is inside the window, and increase() sees only what follows.
 		"gap across the start": {func(s *scraped) {
@@ -141,7 +143,8 @@ func TestCompareHasLimits(t *testing.T) {
 	server := httptest.NewServer(s)
 	defer server.Close()
 	for _, c := range []Comparison{{MaxSeries: 1, MaxSamples: 1e4}, {MaxSeries: 2, MaxSamples: 479}} {
-		c.URL, c.Client, c.Total, c.Part, c.From, c.To, c.Step = server.URL, server.Client(), `r`, `r{code="500"}`, at(0), at(3600),
+		c.URL, c.Client, c.Total, c.Part, c.From, c.To, c.Step = server.URL, server.Client(), `r`, `r{code="500"}`, at(0),
+			at(3600),
 			time.Hour
 		_, err := Compare(t.Context(), &c)
 		require.ErrorIs(t, err, ErrTooMany)

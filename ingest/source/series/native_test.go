@@ -247,10 +247,11 @@ func TestRefusedHistograms(t *testing.T) {
 		change func(*prompb.Histogram)
 		want   string
 	}{
-		"a gauge":        {func(h *prompb.Histogram) { h.ResetHint = prompb.Histogram_GAUGE }, "a gauge histogram"},
-		"schema":         {func(h *prompb.Histogram) { h.Schema = 9 }, "schema"},
-		"small schema":   {func(h *prompb.Histogram) { h.Schema = math.MinInt32 }, "schema"},
-		"too few":        {func(h *prompb.Histogram) { h.Count = &prompb.Histogram_CountInt{CountInt: 2} }, "observations found in buckets"},
+		"a gauge":      {func(h *prompb.Histogram) { h.ResetHint = prompb.Histogram_GAUGE }, "a gauge histogram"},
+		"schema":       {func(h *prompb.Histogram) { h.Schema = 9 }, "schema"},
+		"small schema": {func(h *prompb.Histogram) { h.Schema = math.MinInt32 }, "schema"},
+		"too few": {func(h *prompb.Histogram) { h.Count = &prompb.Histogram_CountInt{CountInt: 2} },
+			"observations found in buckets"},
 		"missing bucket": {func(h *prompb.Histogram) { h.PositiveDeltas = h.PositiveDeltas[:1] }, "spans need 2 buckets"},
 		"long span":      {func(h *prompb.Histogram) { h.PositiveSpans[0].Length = math.MaxUint32 }, "spans need"},
 		"far bucket":     {func(h *prompb.Histogram) { h.PositiveSpans[0].Offset = math.MaxInt32 }, "beyond the range"},
@@ -271,10 +272,13 @@ func TestRefusedHistograms(t *testing.T) {
 			h.PositiveCounts = []float64{1, math.Inf(1)}
 		}, "a bucket of +Inf events"},
 		"infinite zero": {func(h *prompb.Histogram) { h.ZeroThreshold = math.Inf(1) }, "a zero bucket up to +Inf"},
-		"many buckets":  {func(h *prompb.Histogram) { h.PositiveDeltas = make([]int64, maxBuckets+1) }, "more than 1000 buckets"},
-		"many counts":   {func(h *prompb.Histogram) { h.PositiveCounts = make([]float64, maxBuckets+1) }, "more than 1000 buckets"},
-		"many spans":    {func(h *prompb.Histogram) { h.PositiveSpans = make([]prompb.BucketSpan, maxBuckets+1) }, "more than 1000 spans"},
-		"bounds":        {func(h *prompb.Histogram) { h.CustomValues = []float64{1, 2} }, "custom bounds"},
+		"many buckets": {func(h *prompb.Histogram) { h.PositiveDeltas = make([]int64, maxBuckets+1) },
+			"more than 1000 buckets"},
+		"many counts": {func(h *prompb.Histogram) { h.PositiveCounts = make([]float64, maxBuckets+1) },
+			"more than 1000 buckets"},
+		"many spans": {func(h *prompb.Histogram) { h.PositiveSpans = make([]prompb.BucketSpan, maxBuckets+1) },
+			"more than 1000 spans"},
+		"bounds": {func(h *prompb.Histogram) { h.CustomValues = []float64{1, 2} }, "custom bounds"},
 		"falling bounds": {func(h *prompb.Histogram) {
 			h.Schema, h.CustomValues, h.ZeroThreshold = histogram.CustomBucketsSchema, []float64{2, 1, 3}, 0
 		}, "custom"},
@@ -324,7 +328,8 @@ func TestLeftOutHistograms(t *testing.T) {
 		encode(custom(0, 1, 1), at(0), false))
 	_, err = d.Write(t.Context(), body, false, nil)
 	require.NoError(t, err)
-	_, err = d.Write(t.Context(), nativeBody(t, false, `unknown{job="web"}`, time.Time{}, encode(custom(0, 1, 1), at(0), false)),
+	_, err = d.Write(t.Context(), nativeBody(t, false, `unknown{job="web"}`, time.Time{},
+		encode(custom(0, 1, 1), at(0), false)),
 		false, nil)
 	require.NoError(t, err)
 	var text strings.Builder

@@ -50,7 +50,8 @@ const every = 30 * time.Second
 
 func gauge() Unit {
 	return Unit{Stream: "main 1", Form: Gauge, Total: `depth`, Every: every, Holds: func(x float64) bool { return x <= 5 },
-		SLOs: []SLO{{ID: "shop/queue", Service: "shop~prometheus", Type: "queue", GroupBy: []string{"q"}, Attributes: []string{"q"}}}}
+		SLOs: []SLO{{ID: "shop/queue", Service: "shop~prometheus", Type: "queue", GroupBy: []string{"q"},
+			Attributes: []string{"q"}}}}
 }
 
 // Each slice with a sample is good or bad, once, and a time without samples is not observed.
@@ -90,7 +91,8 @@ func TestGauge(t *testing.T) {
 			seen[o.From] = o.To
 		}
 	}
-	require.Equal(t, map[int64]int64{at(0).UnixNano(): at(1200).UnixNano(), at(2100).UnixNano(): at(3000).UnixNano()}, seen)
+	require.Equal(t, map[int64]int64{at(0).UnixNano(): at(1200).UnixNano(), at(2100).UnixNano(): at(3000).UnixNano()},
+		seen)
 	require.Equal(t, 1, strings.Count(r.log.String(), "source fails"), r.log.String())
 	require.Contains(t, r.log.String(), "name=shop/queue")
 }
@@ -100,8 +102,9 @@ func TestGauge(t *testing.T) {
 func TestRatesAndRatios(t *testing.T) {
 	ratio := Unit{Stream: "main 1", Form: Ratio, Part: `bad / all`, Every: every,
 		SLOs: []SLO{{ID: "shop/ratio", Service: "shop~prometheus", Type: "ratio"}}}
-	rates := Unit{Stream: "main 2", Form: Rates, Total: `sum(rate(all[45s]))`, Part: `sum(rate(good[45s]))`, Good: true, Every: every,
-		SLOs: []SLO{{ID: "shop/rates", Service: "shop~prometheus", Type: "rates"}}}
+	rates := Unit{Stream: "main 2", Form: Rates, Total: `sum(rate(all[45s]))`, Part: `sum(rate(good[45s]))`, Good: true,
+		Every: every,
+		SLOs:  []SLO{{ID: "shop/rates", Service: "shop~prometheus", Type: "rates"}}}
 	increases := rates
 	increases.Stream, increases.Total, increases.Part = "main 3", `sum(increase(all[45s]))`, `sum(increase(good[45s]))`
 	increases.SLOs = []SLO{{ID: "shop/increases", Service: "shop~prometheus", Type: "increases"}}
@@ -146,7 +149,8 @@ func TestRatesAndRatios(t *testing.T) {
 	require.InEpsilon(t, 4.2*float64(slices), whole["shop~prometheus/ratio failure"], 0.01)
 	require.InEpsilon(t, 3*slices, whole["shop~prometheus/rates success"]+whole["shop~prometheus/rates failure"], 0.01)
 	require.InEpsilon(t, 0.3*float64(slices), whole["shop~prometheus/rates failure"], 0.02)
-	require.InEpsilon(t, 3*slices, whole["shop~prometheus/increases success"]+whole["shop~prometheus/increases failure"], 0.01)
+	require.InEpsilon(t, 3*slices, whole["shop~prometheus/increases success"]+whole["shop~prometheus/increases failure"],
+		0.01)
 	require.Equal(t, slices*2500, whole["shop~prometheus/unknown failure"])
 	require.True(t, maps.Equal(whole, sums(true)), "%v", whole)
 }
@@ -154,14 +158,16 @@ func TestRatesAndRatios(t *testing.T) {
 // A query that the server refuses is told with its SLO, once, and again when it works. It does not hold back others.
 func TestRefusedQueries(t *testing.T) {
 	heavy, other := gauge(), gauge()
-	other.Stream, other.Total, other.SLOs = "main 2", "other", []SLO{{ID: "shop/other", Service: "shop~prometheus", Type: "other"}}
+	other.Stream, other.Total, other.SLOs = "main 2", "other", []SLO{{ID: "shop/other", Service: "shop~prometheus",
+		Type: "other"}}
 	for name, tt := range map[string]struct {
 		status int
 		body   string
 		want   string
 	}{
-		"refused": {422, `{"status":"error","errorType":"execution","error":"too many samples"}`, "status 422: too many samples"},
-		"slow":    {503, `{"status":"error","errorType":"timeout","error":"query timed out"}`, "status 503: query timed out"},
+		"refused": {422, `{"status":"error","errorType":"execution","error":"too many samples"}`,
+			"status 422: too many samples"},
+		"slow": {503, `{"status":"error","errorType":"timeout","error":"query timed out"}`, "status 503: query timed out"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, quick, heavy, other)
@@ -189,7 +195,8 @@ func TestRefusedQueries(t *testing.T) {
 			r.prometheus.answer = nil
 			r.round(t, 94)
 			require.Empty(t, r.source.o.Intake.Troubles())
-			require.Equal(t, map[string]int{"shop~prometheus/queue q= success": 1, "shop~prometheus/other success": 3}, r.store.sums)
+			require.Equal(t, map[string]int{"shop~prometheus/queue q= success": 1, "shop~prometheus/other success": 3},
+				r.store.sums)
 			require.Equal(t, 1, strings.Count(r.log.String(), "source works again"), r.log.String())
 		})
 	}

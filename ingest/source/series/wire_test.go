@@ -63,7 +63,8 @@ func FuzzWire(f *testing.F) {
 					}
 				}
 				for _, s := range one.Samples {
-					want = append(want, fmt.Sprintf("%s %d %v %d", name, s.Timestamp, s.Value, min(max(s.StartTimestamp, 0), maxMillis)))
+					want = append(want, fmt.Sprintf("%s %d %v %d", name, s.Timestamp, s.Value,
+						min(max(s.StartTimestamp, 0), maxMillis)))
 				}
 			}
 		} else {

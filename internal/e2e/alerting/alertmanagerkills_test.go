@@ -20,7 +20,8 @@ var outage = flag.Duration(
 // down: people are told of each state, and of at most one more for each kill.
 func TestAlertmanagerKills(t *testing.T) {
 	t.Parallel()
-	am := notifytest.Start(t, `route: {receiver: hook, group_by: ['...'], group_wait: 0s, group_interval: 500ms, repeat_interval: 24h}
+	am := notifytest.Start(t,
+		`route: {receiver: hook, group_by: ['...'], group_wait: 0s, group_interval: 500ms, repeat_interval: 24h}
 receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_resolved: true}]}]
 `)
 	told := func() map[string]int {

@@ -22,11 +22,13 @@ func TestBackfillOfTheProgram(t *testing.T) {
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", strings.ReplaceAll(shopSpec, "window: 1d", "window: 30d")+
 		"limits:\n  - {name: slow, match: '{type=\"order\"}', warning: 1s}\n")
 	p := e2etest.Serve(t, dir, specFile,
-		"evaluator: {interval: 50ms}\nlimits:\n  default: off\n  contexts:\n    - {name: user, from: [\"attribute:user\"], limit: 1, window: 1d, on_exceeded: drop}\ndead_letters: {filter: {always_save: [order]}}\n")
+		"evaluator: {interval: 50ms}\nlimits:\n  default: off\n  contexts:\n    - {name: user, from: [\"attribute:user\"], "+
+			"limit: 1, window: 1d, on_exceeded: drop}\ndead_letters: {filter: {always_save: [order]}}\n")
 	now := time.Now()
 	line := func(id string, age time.Duration, user string) string {
 		return fmt.Sprintf(
-			`{"id":%q,"time":%q,"service":"shop","type":"order","outcome":"failure","duration_ms":2000,"attributes":{"user":%q}}`+"\n", id, now.Add(-age).UTC().Format(time.RFC3339Nano), user)
+			`{"id":%q,"time":%q,"service":"shop","type":"order","outcome":"failure","duration_ms":2000,`+
+				`"attributes":{"user":%q}}`+"\n", id, now.Add(-age).UTC().Format(time.RFC3339Nano), user)
 	}
 	var past strings.Builder
 	for i := range 3000 {

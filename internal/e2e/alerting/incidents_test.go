@@ -230,7 +230,8 @@ func TestFirstScreenOfAnIncident(t *testing.T) {
 	said := regexp.MustCompile(`<h1>(.*?)</h1>`)
 	tag := regexp.MustCompile(`<[^>]*>`)
 	since := onset.UTC().Truncate(10 * time.Second)
-	want := fmt.Sprintf(`^mdm failing since (%s|%s) UTC \(100%% of events in 1m\): 2 products affected\. Not acknowledged\.$`,
+	want := fmt.Sprintf(`^mdm failing since (%s|%s) UTC \(100%% of events in 1m\): 2 products affected\. Not `+
+		`acknowledged\.$`,
 		since.Format("15:04"), since.Add(10*time.Second).Format("15:04"))
 	var page string
 	require.Eventually(t, func() bool { // the incident is written with the tick
@@ -239,7 +240,8 @@ func TestFirstScreenOfAnIncident(t *testing.T) {
 		return m != nil && regexp.MustCompile(want).MatchString(tag.ReplaceAllString(m[1], ""))
 	}, e2etest.Patience*5*time.Second, 20*time.Millisecond, "%s", want)
 	id := e2etest.ListIncidents(t, p).Items[0].ID
-	for _, link := range []string{`href="/slo?group.integration=mdm&amp;id=shop%2Fcalls"`, `href="/incident?id=` + id + `"`,
+	for _, link := range []string{`href="/slo?group.integration=mdm&amp;id=shop%2Fcalls"`,
+		`href="/incident?id=` + id + `"`,
 		`docs/runbooks/ErrorBudgetBurnPage.md"`} {
 		require.Contains(t, page, link)
 	}

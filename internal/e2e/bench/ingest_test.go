@@ -35,7 +35,9 @@ func benchBody(n int) []byte {
 			outcome, errType = "failure", `,"error_type":"MDM_ERROR"`
 		}
 		fmt.Fprintf(&b,
-			`{"id":"bench-000000000000-%06d","time":"%s","service":"insurance-unpaid","type":"application","outcome":%q,"severity":"critical","duration_ms":%d,"attributes":{"product":%q,"channel":"front","stage":"CREATE_APPLICATION"%s}}`+"\n",
+			`{"id":"bench-000000000000-%06d","time":"%s","service":"insurance-unpaid","type":"application","outcome":%q,`+
+				`"severity":"critical","duration_ms":%d,"attributes":{"product":%q,"channel":"front",`+
+				`"stage":"CREATE_APPLICATION"%s}}`+"\n",
 			i, time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), outcome, 400+i, products[i%3], errType)
 	}
 	return b.Bytes()

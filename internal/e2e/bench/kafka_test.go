@@ -105,7 +105,8 @@ func benchTopic(b *testing.B, partitions int) (brokers []string) {
 func takeTopic(b *testing.B, p *e2etest.Process, dir, settings string, brokers []string, engines, ordinal int) {
 	reloadWith(b, p, dir,
 		fmt.Sprintf(
-			"disk: {low_water: 64MiB}\n%ssources: [{name: bench, backfill: never, kafka: {brokers: [%q], topics: [bench], engines: %d, ordinal: %d}}]\n",
+			"disk: {low_water: 64MiB}\n%ssources: [{name: bench, backfill: never, kafka: {brokers: [%q], topics: [bench], "+
+				"engines: %d, ordinal: %d}}]\n",
 			settings, brokers[0], engines, ordinal))
 }
 

@@ -44,7 +44,8 @@ func TestBrokerSinksSetChecker(t *testing.T) {
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "password"), []byte(rabbitmqtest.AlicePassword), 0o600))
-	settings := e2etest.CrashSettings + fmt.Sprintf(`retry: {base: 10ms, cap: 200ms, max_retries: unlimited, rate_limit: {limit: 100000}, staged: off}
+	settings := e2etest.CrashSettings +
+		fmt.Sprintf(`retry: {base: 10ms, cap: 200ms, max_retries: unlimited, rate_limit: {limit: 100000}, staged: off}
 breaker: {consecutive: {open: 300ms}, health_interval: 100ms}
 sinks:
   - {name: stream, kafka: {brokers: [%q], topic: events, backoff: 50ms}, batch: {wait: 10ms, items: 100}}
@@ -112,7 +113,8 @@ sinks:
 		}
 	}
 	t.Logf(
-		"| kills of the engine %d, of Kafka 1, of RabbitMQ 1 | acknowledged %d | in the topic %d, lost %d, duplicates %d | in the queue %d, lost %d, duplicates %d | most of one id %d |",
+		"| kills of the engine %d, of Kafka 1, of RabbitMQ 1 | acknowledged %d | in the topic %d, lost %d, duplicates %d | "+
+			"in the queue %d, lost %d, duplicates %d | most of one id %d |",
 		cycles, len(o.Acked), len(topic), lost["kafka"], twice["kafka"], len(queue), lost["rabbitmq"],
 		twice["rabbitmq"], most)
 	require.NotEmpty(t, o.Acked)

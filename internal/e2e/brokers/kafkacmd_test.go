@@ -60,7 +60,8 @@ sinks: [{name: out, kafka: {brokers: [%q], topic: archive, acks: leader, idempot
 	inSync := "min.insync.replicas is 1: even with acks=all, a message that one broker confirmed is lost with that broker"
 	large := "max.message.bytes is 10485760, and the source makes dead letters of messages above 1048576"
 	short :=
-		"the topic retains 7d, less than the longest window of the specs (30d): an engine with an empty disk cannot count again what is older"
+		"the topic retains 7d, less than the longest window of the specs (30d): an engine with an empty disk cannot count " +
+			"again what is older"
 	uneven := "12 partitions for 5 engines: some engines read more than others"
 	source := func(topic string) (all []string) {
 		for _, text := range []string{inSync, large, short, uneven} {

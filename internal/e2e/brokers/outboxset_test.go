@@ -43,7 +43,8 @@ func TestOutboxSetChecker(t *testing.T) {
 			spec := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
 			settings := e2etest.CrashSettings +
 				fmt.Sprintf(
-					"sources: [{name: orders, backfill: never, outbox: {dsn_file: %q, way: %s, service: crash, poll: 20ms, refresh: 500ms, batch: 200}}]\n", dsn, way)
+					"sources: [{name: orders, backfill: never, outbox: {dsn_file: %q, way: %s, service: crash, poll: 20ms, refresh: "+
+						"500ms, batch: 200}}]\n", dsn, way)
 			stop := writeLateRows(t, s.DSN(db))
 			p, faults := disturbSource(t, *outboxCycles, e2etest.ServeArgs(t, dir, spec, settings), func(*rand.Rand) origin {
 				return origin{name: "PostgreSQL", cut: s.Proxy.Cut, restore: s.Proxy.Restore, kill: s.Kill,
@@ -117,7 +118,8 @@ func writeTransactions(ctx context.Context, rnd *rand.Rand, dsn string, writer, 
 		}
 		for i := range rows {
 			key := fmt.Sprintf("w%d-%d", writer, first+i)
-			_, err := tx.Exec(ctx, `INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
+			_, err := tx.Exec(ctx,
+				`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
 				VALUES ($1, 'Order', $1, 't', 'orders', $1, $2::text::json)`, key, fmt.Sprintf(`{"attributes":{"uid":%q}}`, key))
 			if err != nil {
 				return n

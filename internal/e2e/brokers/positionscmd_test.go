@@ -65,7 +65,8 @@ func TestPositions(t *testing.T) {
 	for _, test := range []struct{ file, want string }{
 		{`{"version": 3}`, "positions have format 3"},
 		{
-			`{"version": 1, "positions": [{"source": "orders", "topic": "orders", "topic_id": "ff0102030405060708090a0b0c0d0e0f", "partition": 0, "counted": [[0, 1]]}]}`,
+			`{"version": 1, "positions": [{"source": "orders", "topic": "orders", "topic_id": ` +
+				`"ff0102030405060708090a0b0c0d0e0f", "partition": 0, "counted": [[0, 1]]}]}`,
 			"the topic was created again"},
 	} {
 		_, stderr, code = e2etest.Command(t, "positions", "import", "--data-dir", other, file,

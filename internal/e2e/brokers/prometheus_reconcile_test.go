@@ -74,7 +74,8 @@ func TestReconcile(t *testing.T) {
 	_, errOut, code := e2etest.Command(t, "reconcile", "--url", p.Base, "--slo", "shop/availability")
 	require.NotZero(t, code)
 	require.Contains(t, errOut, "401")
-	_, errOut, code = e2etest.Command(t, "reconcile", "--url", p.Base, "--slo", "shop/missing", "--prometheus", withPassword)
+	_, errOut, code = e2etest.Command(t, "reconcile", "--url", p.Base, "--slo", "shop/missing", "--prometheus",
+		withPassword)
 	require.NotZero(t, code)
 	require.Contains(t, errOut, "no source of the engine counts shop/missing")
 	p.Stop(t)
@@ -109,7 +110,8 @@ func TestImport(t *testing.T) {
       interval: 1s
 `, address)
 	config := e2etest.WriteFile(t, dir, "engine.yaml", settings)
-	args := []string{"import", "prometheus", "-f", spec, "-c", config, "--data-dir", filepath.Join(dir, "data"), "--from", "30d"}
+	args := []string{"import", "prometheus", "-f", spec, "-c", config, "--data-dir", filepath.Join(dir, "data"), "--from",
+		"30d"}
 	killed := 0
 	for i := range 20 {
 		cmd := exec.Command(e2etest.Program(), args...)

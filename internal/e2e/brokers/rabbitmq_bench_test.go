@@ -27,7 +27,8 @@ func BenchmarkRabbitMQSource(b *testing.B) {
 		var last *amqp.DeferredConfirmation
 		for i := range n {
 			body := fmt.Sprintf(
-				`{"id":"%s-%d-%07d","service":"crash","type":"t","outcome":"success","duration_ms":812,"attributes":{"uid":"u","padding":%q}}`, queue, round, i, strings.Repeat("x", 120))
+				`{"id":"%s-%d-%07d","service":"crash","type":"t","outcome":"success","duration_ms":812,"attributes":{"uid":"u",`+
+					`"padding":%q}}`, queue, round, i, strings.Repeat("x", 120))
 			last, err = ch.PublishWithDeferredConfirm("", queue, true, false,
 				amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)})
 			require.NoError(b, err)

@@ -327,7 +327,8 @@ func TestRabbitMQSetChecker(t *testing.T) {
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", e2etest.CrashSpec)
 	settings := e2etest.CrashSettings +
 		fmt.Sprintf(
-			"sources: [{name: queue, rabbitmq: {%s, heartbeat: 1s, connect_timeout: 2s, queue: events, declare: true, prefetch: 100}}]\n",
+			"sources: [{name: queue, rabbitmq: {%s, heartbeat: 1s, connect_timeout: 2s, queue: events, declare: true, "+
+				"prefetch: 100}}]\n",
 			rabbitConnection(t, dir, node.Proxy.Address))
 	b := &published{confirmed: map[string]bool{}, sent: map[string]bool{}}
 	queue := node.Channel(t, "/")

@@ -73,10 +73,12 @@ func TestRemoteWriteOutage(t *testing.T) {
 	needPrometheus(t)
 	dir := t.TempDir()
 	address := nettest.FreeAddress(t)
-	spec := e2etest.WriteFile(t, dir, "spec.yaml", "version: sloengine/v1\nservice: shop\nslos: [{name: orders, objective: 99, "+
-		"indicator: {events: {valid: '{type=\"order\"}', bad: '{outcome=\"failure\"}'}}}]\n")
+	spec := e2etest.WriteFile(t, dir, "spec.yaml",
+		"version: sloengine/v1\nservice: shop\nslos: [{name: orders, objective: 99, "+
+			"indicator: {events: {valid: '{type=\"order\"}', bad: '{outcome=\"failure\"}'}}}]\n")
 	settings := fmt.Sprintf("evaluator: {interval: 1s}\nnotifications: {instance: one}\nremote_write:\n"+
-		"  - {name: prom, url: 'http://%s/api/v1/write', interval: 1s, labels: {cluster: test}, headers: {X-Scope-OrgID: team}}\n", address)
+		"  - {name: prom, url: 'http://%s/api/v1/write', interval: 1s, labels: {cluster: test}, headers: {X-Scope-OrgID: "+
+		"team}}\n", address)
 	p := e2etest.Serve(t, dir, spec, settings)
 	send := func(n int) {
 		t.Helper()
@@ -97,7 +99,8 @@ func TestRemoteWriteOutage(t *testing.T) {
 	send(4)
 	testkit.Eventually(t, "samples wait", func() bool {
 		m := e2etest.Scrape(t, p)
-		return e2etest.Sum(m["sloengine_remote_write_failing"]) == 1 && e2etest.Sum(m["sloengine_remote_write_lag_seconds"]) > 3
+		return e2etest.Sum(m["sloengine_remote_write_failing"]) == 1 &&
+			e2etest.Sum(m["sloengine_remote_write_lag_seconds"]) > 3
 	})
 	killed := time.Now()
 	p.Kill()
@@ -115,8 +118,10 @@ func TestRemoteWriteOutage(t *testing.T) {
 	require.Zero(t, e2etest.Sum(m["sloengine_remote_write_dropped_samples_total"]))
 	require.EqualValues(t, 12, e2etest.Sum(m["slo_events_total"], "slo_id", "shop/orders", "result", "good"))
 	got := rawSamples(t, address, counter)
-	require.Equal(t, map[string]string{"__name__": "slo_events_total", "slo_id": "shop/orders", "result": "good", "job": "sloengine",
-		"instance": "one", "cluster": "test", "service": got[0].Metric["service"], "slo": got[0].Metric["slo"]}, got[0].Metric)
+	require.Equal(t, map[string]string{"__name__": "slo_events_total", "slo_id": "shop/orders", "result": "good",
+		"job":      "sloengine",
+		"instance": "one", "cluster": "test", "service": got[0].Metric["service"], "slo": got[0].Metric["slo"]},
+		got[0].Metric)
 	last := 0.0
 	for i := range got[0].Values {
 		value, err := strconv.ParseFloat(got[0].Values[i][1].(string), 64)

@@ -37,7 +37,8 @@ func TestSourcesChangeByReload(t *testing.T) {
 	}
 	source := func(topic, more string) string {
 		return fmt.Sprintf(
-			"  - {name: %s, backfill: never, %skafka: {brokers: [%q], topics: [%s], refresh: 200ms, fetch: {min_bytes: 1, max_wait: 20ms}}}\n",
+			"  - {name: %s, backfill: never, %skafka: {brokers: [%q], topics: [%s], refresh: 200ms, fetch: {min_bytes: 1, "+
+				"max_wait: 20ms}}}\n",
 			topic, more, cluster.Brokers()[0], topic)
 	}
 	dir := t.TempDir()

@@ -23,7 +23,8 @@ func TestDeadLettersOfASourceAreReplayed(t *testing.T) {
 	cluster.CreateTopic(t, "plain", 2, nil)
 	source := func(name, more string) string {
 		return fmt.Sprintf(
-			"  - {name: %s, backfill: never, %skafka: {brokers: [%q], topics: [%s], refresh: 200ms, fetch: {min_bytes: 1, max_wait: 20ms}}}\n",
+			"  - {name: %s, backfill: never, %skafka: {brokers: [%q], topics: [%s], refresh: 200ms, fetch: {min_bytes: 1, "+
+				"max_wait: 20ms}}}\n",
 			name, more, cluster.Brokers()[0], name)
 	}
 	mapping := func(kind string) string {

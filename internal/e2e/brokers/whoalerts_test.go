@@ -53,7 +53,8 @@ func watched(t *testing.T, alertmanager string) (address string, sent *atomic.Bo
 
 // sendsAlerts is who sends the alerts, on the page of the SLO shop/availability.
 func sendsAlerts(t *testing.T, p *e2etest.Process) string {
-	_, rest, _ := strings.Cut(string(e2etest.Get(t, p.Base+"/slo?id=shop%2Favailability&group.route=%2Fcart")), `<h2 id="alerts">`)
+	_, rest, _ := strings.Cut(string(e2etest.Get(t, p.Base+"/slo?id=shop%2Favailability&group.route=%2Fcart")),
+		`<h2 id="alerts">`)
 	text, _, _ := strings.Cut(rest, "</p>")
 	return html.UnescapeString(text)
 }
@@ -69,17 +70,20 @@ func TestWhoAlerts(t *testing.T) {
 		want     string // on the page of the SLO
 		sends    bool   // the engine
 	}{
-		"rules are seen":     {"", "", true, "eu", "Rules in Prometheus send these alerts, and the engine sends none of them", false},
+		"rules are seen": {"", "", true, "eu", "Rules in Prometheus send these alerts, and the engine sends none of them",
+			false},
 		"no rules are there": {"", "", false, "eu", "The engine sends these alerts (no rules for it are in", true},
 		"rules are set":      {"rules", "", true, "eu", "the engine sends none of them (it is set so", false},
 		"live by the spec":   {"rules", "by: live, ", false, "eu", "The engine sends these alerts (it is set so", true},
-		"both":               {"both", "", true, "eu", "Alertmanager deduplicates them (it is set so, and the labels are equal", true},
+		"both": {"both", "", true, "eu",
+			"Alertmanager deduplicates them (it is set so, and the labels are equal", true},
 		"both, but labels differ": {"both", "", true, "us",
 			"the engine sends none of them (both would notify twice: ErrorBudgetBurnPage in", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			am := notifytest.Start(t, `route: {receiver: hook, group_by: ['...'], group_wait: 0s, group_interval: 500ms, repeat_interval: 24h}
+			am := notifytest.Start(t,
+				`route: {receiver: hook, group_by: ['...'], group_wait: 0s, group_interval: 500ms, repeat_interval: 24h}
 receivers: [{name: hook, webhook_configs: [{url: '`+notifytest.Hook+`', send_resolved: true}]}]
 `)
 			web := &requests{counts: map[string]int{`route="/cart",code="200"`: 100, `route="/cart",code="500"`: 0}}

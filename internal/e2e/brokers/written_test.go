@@ -147,9 +147,10 @@ slos:
 	start()
 	relabel, errOut, code := e2etest.Command(t, "generate", "relabel", "-f", spec)
 	require.Zero(t, code, errOut)
-	address := startPrometheus(t, dir, target.URL, "", fmt.Sprintf("remote_write:\n  - url: %s/api/v1/write\n    queue_config: "+
-		"{batch_send_deadline: 500ms, min_backoff: 100ms, max_backoff: 500ms, max_samples_per_send: 3}\n", door)+
-		"    "+strings.ReplaceAll(strings.TrimSpace(relabel), "\n", "\n    ")+"\n")
+	address := startPrometheus(t, dir, target.URL, "",
+		fmt.Sprintf("remote_write:\n  - url: %s/api/v1/write\n    queue_config: "+
+			"{batch_send_deadline: 500ms, min_backoff: 100ms, max_backoff: 500ms, max_samples_per_send: 3}\n", door)+
+			"    "+strings.ReplaceAll(strings.TrimSpace(relabel), "\n", "\n    ")+"\n")
 	poll, ok := e2etest.ServeIn(t, pollDir, spec, fmt.Sprintf(`evaluator: {interval: 500ms}
 sources:
   - name: metrics
@@ -192,7 +193,8 @@ sources:
 		return map[string][2]int{"availability": counted(t, p, "availability"), "latency": counted(t, p, "latency")}
 	}
 	t.Cleanup(func() { t.Logf("written %v, counted %v; read %v, counted %v", written, all(p), read, all(poll)) })
-	testkit.Eventually(t, "everything is counted", func() bool { return maps.Equal(written, all(p)) && maps.Equal(read, all(poll)) })
+	testkit.Eventually(t, "everything is counted",
+		func() bool { return maps.Equal(written, all(p)) && maps.Equal(read, all(poll)) })
 	testkit.Pause(3 * time.Second)
 	require.Equal(t, written, all(p))
 	require.Contains(t, sendsAlerts(t, p),
@@ -220,7 +222,10 @@ func TestWrittenNative(t *testing.T) {
 	needPrometheus(t)
 	dir := t.TempDir()
 	var web atomic.Pointer[http.Handler]
-	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*web.Load()).ServeHTTP(w, r) }))
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		(*web.Load()).ServeHTTP(w, r)
+	}))
 	defer target.Close()
 	var took prometheus.Observer
 	restart := func() {
@@ -249,8 +254,10 @@ func TestWrittenNative(t *testing.T) {
 	relabel, errOut, code := e2etest.Command(t, "generate", "relabel", "-f", spec)
 	require.Zero(t, code, errOut)
 	startPrometheus(t, dir, target.URL, "", fmt.Sprintf("remote_write:\n  - url: %s/api/v1/write\n"+
-		"    send_native_histograms: true\n    queue_config: {batch_send_deadline: 500ms, min_backoff: 100ms, max_backoff: 500ms}\n",
-		door)+"    "+strings.ReplaceAll(strings.TrimSpace(relabel), "\n", "\n    ")+"\n", "--enable-feature=native-histograms")
+		"    send_native_histograms: true\n    queue_config: {batch_send_deadline: 500ms, min_backoff: 100ms, max_backoff: "+
+		"500ms}\n",
+		door)+"    "+strings.ReplaceAll(strings.TrimSpace(relabel), "\n", "\n    ")+"\n",
+		"--enable-feature=native-histograms")
 	testkit.Eventually(t, "counting begins", func() bool { return beginnings(t, p) >= 1 })
 	testkit.Pause(5 * time.Second) // until first samples of other series count
 	truth := [2]int{}
@@ -301,7 +308,8 @@ func sendV2(t *testing.T, to string, stop <-chan struct{}, sent chan<- int) {
 		var req writev2.Request
 		for code, n := range map[string]int{"200": 9, "500": 1} {
 			req.Timeseries = append(req.Timeseries, writev2.TimeSeries{
-				LabelsRefs: table.SymbolizeLabels(labels.FromStrings("__name__", "http_requests_total", "job", "two", "instance", "a",
+				LabelsRefs: table.SymbolizeLabels(labels.FromStrings("__name__", "http_requests_total", "job", "two", "instance",
+					"a",
 					"route", "/two", "code", code), nil),
 				Samples: []writev2.Sample{{Value: float64(1_000_000_000 + n*i), Timestamp: time.Now().UnixMilli()}},
 			})

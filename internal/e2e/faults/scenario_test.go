@@ -45,7 +45,8 @@ func TestScenarioSinkIsDownForTenSeconds(t *testing.T) {
 	const bears = 200 // events a second
 	sink := e2etest.NewReceiver(t)
 	dir := t.TempDir()
-	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec),
+		fmt.Sprintf(`evaluator: {interval: 200ms}
 breaker: {consecutive: {open: 5s}, health_interval: 500ms}
 sinks:
   - name: hook
@@ -171,7 +172,8 @@ func TestScenarioOneSinkHangs(t *testing.T) {
 	hung, well := e2etest.NewReceiver(t), e2etest.NewReceiver(t)
 	hung.Mode.Store(e2etest.Hangs)
 	dir := t.TempDir()
-	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec),
+		fmt.Sprintf(`evaluator: {interval: 200ms}
 timeout: 300ms
 breaker: {consecutive: {open: 1s}, health_interval: 200ms}
 dead_letters: {replay: {rate: 5000}}
@@ -216,7 +218,8 @@ func TestScenarioSinkLagsTooFar(t *testing.T) {
 	sink := e2etest.NewReceiver(t)
 	sink.Down()
 	dir := t.TempDir()
-	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec), fmt.Sprintf(`evaluator: {interval: 200ms}
+	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", scenarioSpec),
+		fmt.Sprintf(`evaluator: {interval: 200ms}
 log: {segment: 1MiB}
 checkpoint: {interval: 200ms, log: 1MiB}
 disk: {low_water: 1MiB}

@@ -23,9 +23,11 @@ func TestErasePerson(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml",
-		"version: sloengine/v1\nservice: shop\nslos:\n  - name: checkout\n    objective: 99\n    window: 1d\n    indicator:\n      events: {valid: '{type=\"order\"}', bad: '{outcome=\"failure\"}'}\n")
+		"version: sloengine/v1\nservice: shop\nslos:\n  - name: checkout\n    objective: 99\n    window: 1d\n    "+
+			"indicator:\n      events: {valid: '{type=\"order\"}', bad: '{outcome=\"failure\"}'}\n")
 	p := e2etest.Serve(t, dir, spec,
-		"limits:\n  types: [{match: order, limit: 1, window: 1d, on_exceeded: drop}]\ndead_letters: {filter: {always_save: [order]}}\nevaluator: {interval: 100ms}\n")
+		"limits:\n  types: [{match: order, limit: 1, window: 1d, on_exceeded: drop}]\ndead_letters: {filter: {always_save: "+
+			"[order]}}\nevaluator: {interval: 100ms}\n")
 	post := func(path, body string, want int) {
 		res, err := http.Post(p.Base+path, "application/json", strings.NewReader(body))
 		require.NoError(t, err)

@@ -40,9 +40,10 @@ func (a *app) export() string {
 				`"key":"http.route","value":{"stringValue":"/%d"}}]}`, a.start.UnixNano(), time.Now().UnixNano(), n, route))
 		}
 	}
-	return fmt.Sprintf(`{"resourceMetrics":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}},{`+
-		`"key":"service.instance.id","value":{"intValue":"%d"}}]},"scopeMetrics":[{"metrics":[{"name":"calls","sum":{`+
-		`"aggregationTemporality":2,"isMonotonic":true,"dataPoints":[%s]}}]}]}]}`, a.instance, strings.Join(points, ","))
+	return fmt.Sprintf(`{"resourceMetrics":[{"resource":{"attributes":[{"key":"service.name",`+
+		`"value":{"stringValue":"shop"}},{"key":"service.instance.id","value":{"intValue":"%d"}}]},`+
+		`"scopeMetrics":[{"metrics":[{"name":"calls","sum":{"aggregationTemporality":2,"isMonotonic":true,`+
+		`"dataPoints":[%s]}}]}]}]}`, a.instance, strings.Join(points, ","))
 }
 
 // Counters survive that the engine is killed before or after it stored them, that processes begin again, and that what

@@ -131,6 +131,7 @@ func TestFromTrafficToSLO(t *testing.T) {
 	out, errOut, code = e2etest.Command(t, "diff", "--running", "--url", p.Base, next)
 	require.Equal(t, 3, code, errOut)
 	require.Regexp(t, `cart/availability  needs http_route, which spans of cart have since 20\S+Z at the latest\n`, out)
-	require.Contains(t, out, "cart/availability  needs region, which spans of cart do not have until this spec is in force")
+	require.Contains(t, out,
+		"cart/availability  needs region, which spans of cart do not have until this spec is in force")
 	p.Stop(t)
 }

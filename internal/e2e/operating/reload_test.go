@@ -96,7 +96,8 @@ func TestReload(t *testing.T) {
 	require.Equal(t, 422, status, answer)
 	require.Contains(t, answer, "unknown_type")
 	require.Regexp(t,
-		`"code":"unknown_type","events":1,.*"address":"127\.0\.0\.1","service":"shop","count":1,.*"sample":"\{\\"id\\":\\"2\\"`, string(e2etest.Get(t, p.Base+"/api/v1/rejects")))
+		`"code":"unknown_type","events":1,.*"address":"127\.0\.0\.1","service":"shop","count":1,`+
+			`.*"sample":"\{\\"id\\":\\"2\\"`, string(e2etest.Get(t, p.Base+"/api/v1/rejects")))
 	status, answer = e2etest.Post(t, p.Base+"/api/v1/events", "", `{"id":"3","service":"shop","type":"purchase"}`)
 	require.Equal(t, 202, status, answer)
 	counts(1)
@@ -274,7 +275,8 @@ func TestReloadSettings(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
 	settings :=
-		"evaluator: {interval: 50ms}\nlimits:\n  global: off\n  default: off\n  types: [{match: order, limit: %d, window: 1h, on_exceeded: drop}]\n"
+		"evaluator: {interval: 50ms}\nlimits:\n  global: off\n  default: off\n  types: [{match: order, limit: %d, window: " +
+			"1h, on_exceeded: drop}]\n"
 	p := e2etest.Serve(t, dir, spec, fmt.Sprintf(settings, 5))
 	send := func(from int) (a e2etest.Answered) {
 		t.Helper()

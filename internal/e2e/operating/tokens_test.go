@@ -55,7 +55,8 @@ slos:
 	spec("shop", "first")
 	spec("zebra", "first")
 	tokens := func(service string) {
-		e2etest.WriteFile(t, dir, "tokens.yaml", fmt.Sprintf(`- {name: ann, sha256: %x, services: ['*'], allow: [send, backfill, read, operate]}
+		e2etest.WriteFile(t, dir, "tokens.yaml",
+			fmt.Sprintf(`- {name: ann, sha256: %x, services: ['*'], allow: [send, backfill, read, operate]}
 - {name: limited, sha256: %x, services: [%s], allow: [read]}
 `, sha256.Sum256([]byte(operatorToken)), sha256.Sum256([]byte(limitedToken)), service))
 	}
@@ -148,7 +149,8 @@ func TestTokenOfAPipeline(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", fmt.Sprintf(reloadSpec, "99.9", "order"))
-	e2etest.WriteFile(t, dir, "tokens.yaml", fmt.Sprintf(`- {name: ann, sha256: %x, services: ['*'], allow: [read, operate, annotate]}
+	e2etest.WriteFile(t, dir, "tokens.yaml",
+		fmt.Sprintf(`- {name: ann, sha256: %x, services: ['*'], allow: [read, operate, annotate]}
 - {name: pipeline, sha256: %x, services: [shop], allow: [annotate]}
 `, sha256.Sum256([]byte(operatorToken)), sha256.Sum256([]byte(limitedToken))))
 	operator, pipeline := e2etest.WriteFile(t, dir, "operator.token", operatorToken),

@@ -59,7 +59,8 @@ func TestConsumers(t *testing.T) {
 			require.Equal(t, 1, counted[fmt.Sprintf("%s %d", w.service, i)], "record %d of %s", i, w.service)
 		}
 		require.Len(t, counted, records)
-		require.Equal(t, map[string]int{"": records}, e.counted(t, w.service, "all", func(map[string]string) string { return "" }))
+		require.Equal(t, map[string]int{"": records},
+			e.counted(t, w.service, "all", func(map[string]string) string { return "" }))
 		require.Equal(t, add(want, request.result), e.minutes(t, w.service))
 	}
 	ignored := e2etest.Scrape(t, e.Process)["sloengine_otlp_ignored_total"]

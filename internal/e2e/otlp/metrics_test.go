@@ -32,7 +32,8 @@ func TestMetricsOfSDKs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := startEngine(t, meterRule)
-			env := []string{patient, "OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=otlp", "OTEL_METRIC_EXPORT_INTERVAL=300",
+			env := []string{patient, "OTEL_TRACES_EXPORTER=none", "OTEL_METRICS_EXPORTER=otlp",
+				"OTEL_METRIC_EXPORT_INTERVAL=300",
 				"OTEL_METRIC_EXPORT_TIMEOUT=250", "OTEL_SEMCONV_STABILITY_OPT_IN=http"}
 			if c.delta {
 				env = append(env, "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE=delta")

@@ -23,7 +23,8 @@ import (
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	tokens := e2etest.WriteFile(t, t.TempDir(), "tokens.yaml", fmt.Sprintf(
-		"- {name: shops, sha256: %x, services: ['*'], allow: [send]}\n", sha256.Sum256([]byte("a token of thirty-two characters"))))
+		"- {name: shops, sha256: %x, services: ['*'], allow: [send]}\n",
+		sha256.Sum256([]byte("a token of thirty-two characters"))))
 	e := startEngine(t, "auth: {tokens_file: "+tokens+"}\n")
 	e.WaitReady(t)
 	const right = "OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer%20a%20token%20of%20thirty-two%20characters"

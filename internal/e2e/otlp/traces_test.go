@@ -55,9 +55,10 @@ func tracesBody(id string, at time.Time, took time.Duration, failed bool) string
 	if failed {
 		status = 2
 	}
-	return fmt.Sprintf(`{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},`+
-		`"scopeSpans":[{"spans":[{"traceId":%q,"spanId":"b7ad6b7169203331","name":"GET /","kind":2,"status":{"code":%d},`+
-		`"startTimeUnixNano":"%d","endTimeUnixNano":"%d"}]}]}]}`, id, status, at.Add(-took).UnixNano(), at.UnixNano())
+	return fmt.Sprintf(`{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name",`+
+		`"value":{"stringValue":"shop"}}]},"scopeSpans":[{"spans":[{"traceId":%q,"spanId":"b7ad6b7169203331","name":"GET /",`+
+		`"kind":2,"status":{"code":%d},"startTimeUnixNano":"%d",`+
+		`"endTimeUnixNano":"%d"}]}]}]}`, id, status, at.Add(-took).UnixNano(), at.UnixNano())
 }
 
 // post sends JSON, with a header traceparent if there is one.
@@ -159,7 +160,8 @@ func TestExemplarsReachPrometheus(t *testing.T) {
 	p := e2etest.Serve(t, dir, e2etest.WriteFile(t, dir, "spec.yaml", tracedSpec), tracedSettings)
 	now := time.Now()
 	sendTraced(t, p, now)
-	config := e2etest.WriteFile(t, dir, "prometheus.yml", fmt.Sprintf(`global: {scrape_interval: 200ms, scrape_timeout: 200ms}
+	config := e2etest.WriteFile(t, dir, "prometheus.yml",
+		fmt.Sprintf(`global: {scrape_interval: 200ms, scrape_timeout: 200ms}
 scrape_configs: [{job_name: slo, honor_labels: true, static_configs: [{targets: [%q]}]}]
 `, strings.TrimPrefix(p.Base, "http://")))
 	address := nettest.FreeAddress(t)

@@ -46,7 +46,8 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 	dir := t.TempDir()
 	spec := e2etest.WriteFile(t, dir, "spec.yaml", apiSpec)
 	p := e2etest.Serve(t, dir, spec,
-		"evaluator: {interval: 100ms}\nlimits: {contexts: [{name: country, from: [\"attribute:country\"]}]}\nreports: [{name: weekly, every: week, to: {folder: out}}]\n")
+		"evaluator: {interval: 100ms}\nlimits: {contexts: [{name: country, from: [\"attribute:country\"]}]}\nreports: "+
+			"[{name: weekly, every: week, to: {folder: out}}]\n")
 
 	doc := e2etest.Get(t, p.Base+"/openapi.json")
 	loaded, err := openapi3.NewLoader().LoadFromData(doc)
@@ -84,7 +85,8 @@ func TestAnswersMatchOpenAPI(t *testing.T) {
 		{"rate limit", "GET", "/api/v1/rate-limits/country?value=fi", "", "", 200},
 		{"no such rate limit", "GET", "/api/v1/rate-limits/nosuch", "", "", 404},
 		{"silence", "POST", "/api/v1/silences", asJSON,
-			`{"matchers":"service=\"shop\"","ends_at":"2100-01-01T00:00:00Z","starts_at":"2099-12-31T00:00:00Z","author":"me","comment":"new year"}`, 200},
+			`{"matchers":"service=\"shop\"","ends_at":"2100-01-01T00:00:00Z","starts_at":"2099-12-31T00:00:00Z","author":"me",` +
+				`"comment":"new year"}`, 200},
 		{"silence without matchers", "POST", "/api/v1/silences", asJSON,
 			`{"ends_at":"2100-01-01T00:00:00Z","author":"me","comment":"c"}`, 400},
 		{"silence of no type", "POST", "/api/v1/silences", "text/plain", `{}`, 415},

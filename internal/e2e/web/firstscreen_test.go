@@ -34,7 +34,8 @@ func TestFirstScreenOfAnIncident(t *testing.T) {
 	b := newBrowser(t)
 	p := startDemo(t, time.Minute, 20*time.Second)
 	b.Open(t, p.Base+"/", 1280, 900)
-	require.Eventually(t, func() bool { return firing(t, p, culprit) }, e2etest.Patience*4*time.Minute, 200*time.Millisecond,
+	require.Eventually(t, func() bool { return firing(t, p, culprit) }, e2etest.Patience*4*time.Minute,
+		200*time.Millisecond,
 		"no alert fires:\n%s", p.Log)
 	fired := time.Now()
 
@@ -45,7 +46,8 @@ func TestFirstScreenOfAnIncident(t *testing.T) {
 		return strings.HasPrefix(sentence, "mdm")
 	}, e2etest.Patience*(tick+2*time.Second), 100*time.Millisecond, "the page says: %s", sentence)
 	t.Logf("%s after the alert: %s", time.Since(fired).Round(100*time.Millisecond), sentence)
-	require.Regexp(t, `^mdm(/availability)? failing since \d\d:\d\d(:\d\d)?( UTC)? \(\d+% of events in \d+[mh]\)`, sentence)
+	require.Regexp(t, `^mdm(/availability)? failing since \d\d:\d\d(:\d\d)?( UTC)? \(\d+% of events in \d+[mh]\)`,
+		sentence)
 	require.Contains(t, sentence, "Not acknowledged")
 
 	// All of it stands on the first screen, and every link leads somewhere.
@@ -64,7 +66,8 @@ func TestFirstScreenOfAnIncident(t *testing.T) {
 	// A group without its attribute has no budget left, which is the widest row.
 	var bad strings.Builder
 	for k := range 100 {
-		bad.WriteString(`{"id":"wide-` + strconv.Itoa(k) + `","service":"insurance-unpaid","type":"application","outcome":"failure"}` + "\n")
+		bad.WriteString(`{"id":"wide-` + strconv.Itoa(k) +
+			`","service":"insurance-unpaid","type":"application","outcome":"failure"}` + "\n")
 	}
 	status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", bad.String())
 	require.Equal(t, 202, status, answer)

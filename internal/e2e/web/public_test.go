@@ -32,8 +32,9 @@ func TestPublicLook(t *testing.T) {
 	require.Contains(t, page, `<title>Shop &amp; &#34;Sons&#34; &lt;b&gt;: `)
 	require.Contains(t, page, `<bdi>Shop &amp; &#34;Sons&#34; &lt;b&gt;</bdi>`)
 	for tag, want := range map[string]struct{ typ, body string }{
-		`<img src="([^"]+)" alt="" height="40">`:                    {"image/svg+xml", logo},
-		`<link rel="stylesheet" href="(/public/style.css\?[^"]+)">`: {"text/css; charset=utf-8", "--link: light-dark(#0b5f75, #7cc7db);"},
+		`<img src="([^"]+)" alt="" height="40">`: {"image/svg+xml", logo},
+		`<link rel="stylesheet" href="(/public/style.css\?[^"]+)">`: {"text/css; charset=utf-8",
+			"--link: light-dark(#0b5f75, #7cc7db);"},
 	} {
 		found := regexp.MustCompile(tag).FindStringSubmatch(page)
 		require.NotNil(t, found, "%s in %s", tag, page)
@@ -46,7 +47,8 @@ func TestPublicLook(t *testing.T) {
 		require.Contains(t, string(body), want.body)
 		require.Contains(t, res.Header.Get("Content-Security-Policy"), "default-src 'none'", "a logo runs no script")
 	}
-	require.Contains(t, string(e2etest.Get(t, p.Base+"/public/summary.json")), `"name":"Shop \u0026 \"Sons\" \u003cb\u003e"`)
+	require.Contains(t, string(e2etest.Get(t, p.Base+"/public/summary.json")),
+		`"name":"Shop \u0026 \"Sons\" \u003cb\u003e"`)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/public/incidents.atom")), "Incidents: Shop &amp; ")
 
 	plain := e2etest.Serve(t, t.TempDir(), e2etest.WriteFile(t, dir, "slo.yaml", readerSpec), "")
@@ -138,7 +140,8 @@ func TestPublicSubscriptions(t *testing.T) {
 	next("investigating", opened)
 	post("/api/v1/incidents", `{"title":"Inside","by":"ann"}`, http.StatusCreated)
 	post("/api/v1/incidents/"+id+"/note", `{"text":"inside","by":"ann"}`, http.StatusOK)
-	post("/api/v1/incidents/"+id+"/update", `{"text":"A disk is full.","status":"identified","public":true,"by":"ann"}`, http.StatusOK)
+	post("/api/v1/incidents/"+id+"/update", `{"text":"A disk is full.","status":"identified","public":true,"by":"ann"}`,
+		http.StatusOK)
 	next("identified", found, opened)
 	saved(t, data, `"sent":3`)
 	p.Kill()
@@ -147,11 +150,13 @@ func TestPublicSubscriptions(t *testing.T) {
 	post("/api/v1/incidents/"+id+"/resolve", `{"by":"ann"}`, http.StatusOK)
 	next("resolved", fixed, found, opened)
 	saved(t, data, `"sent":4`)
-	require.Contains(t, string(e2etest.Get(t, p.Base+"/metrics")), `sloengine_subscription_deliveries_total{result="sent"} 1`)
+	require.Contains(t, string(e2etest.Get(t, p.Base+"/metrics")),
+		`sloengine_subscription_deliveries_total{result="sent"} 1`)
 	post("/public/subscriptions/delete", `{"token":"x"}`, http.StatusNotFound)
 	post("/public/subscriptions/delete", fmt.Sprintf(`{"token":%q}`, token), http.StatusNoContent)
 	require.Contains(t, string(e2etest.Get(t, p.Base+"/metrics")), "sloengine_subscriptions 0")
-	require.Contains(t, post("/public/subscriptions", `{"url":"x","secret":"y"}`, http.StatusBadRequest).Detail, "url: must begin")
+	require.Contains(t, post("/public/subscriptions", `{"url":"x","secret":"y"}`, http.StatusBadRequest).Detail,
+		"url: must begin")
 	require.Contains(t, post("/public/subscriptions", `{"urls":"x"}`, http.StatusBadRequest).Detail, "urls: unknown field")
 	p.Stop(t)
 	require.Empty(t, got)

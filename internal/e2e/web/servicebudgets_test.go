@@ -25,13 +25,16 @@ func TestServiceBudgets(t *testing.T) {
 				b.WriteString("---\n")
 			}
 			fmt.Fprintf(&b,
-				"version: sloengine/v1\nservice: %s\nslos:\n  - name: checkout\n    objective: 99\n    window: 1d\n    group_by: [country]\n    max_groups: %d\n    indicator:\n      events: {valid: '{type=\"order\"}', bad: '{outcome=\"failure\"}'}\n", service, groups)
+				"version: sloengine/v1\nservice: %s\nslos:\n  - name: checkout\n    objective: 99\n    window: 1d\n    group_by: "+
+					"[country]\n    max_groups: %d\n    indicator:\n      events: {valid: '{type=\"order\"}', bad: "+
+					"'{outcome=\"failure\"}'}\n", service, groups)
 		}
 		return b.String()
 	}
 	file := e2etest.WriteFile(t, dir, "spec.yaml", spec(100))
 	p := e2etest.Serve(t, dir, file,
-		"budgets:\n  - {service: noisy, bytes: 1KiB, queue: 0.5, groups: 150}\n  - {service: '*', groups: 150}\nevaluator: {interval: 100ms}\n")
+		"budgets:\n  - {service: noisy, bytes: 1KiB, queue: 0.5, groups: 150}\n  - {service: '*', groups: 150}\nevaluator: "+
+			"{interval: 100ms}\n")
 	send := func(service string) (int, string, http.Header) {
 		var body strings.Builder
 		for range 100 {

@@ -23,7 +23,8 @@ const (
 
 // TestAnEventsTableOfAnotherProgram has a table whose rows have a version, as a processor with JPA makes it.
 func TestAnEventsTableOfAnotherProgram(t *testing.T) {
-	f := newFixture(t, outbox.Options{Preset: "outbox_events", Topic: "orders"}, outbox.Layout{}, `CREATE TABLE outbox_events (
+	f := newFixture(t, outbox.Options{Preset: "outbox_events", Topic: "orders"}, outbox.Layout{},
+		`CREATE TABLE outbox_events (
 		id bigserial PRIMARY KEY, event_id varchar(255) NOT NULL, event_type varchar(100) NOT NULL, aggregate_id varchar(255) NOT NULL,
 		aggregate_type varchar(100) NOT NULL, payload jsonb NOT NULL, status varchar(20) DEFAULT 'PENDING', version integer DEFAULT 0,
 		processing_instance varchar(255), locked_at timestamp, created_at timestamp DEFAULT CURRENT_TIMESTAMP, processed_at timestamp,
@@ -47,7 +48,8 @@ func TestAnEventsTableOfAnotherProgram(t *testing.T) {
 	}
 	require.Len(t, seen, rows)
 	require.Equal(t, rows, value[int](f,
-		"SELECT count(*) FROM outbox_events WHERE version = 2 AND retry_count = 0 AND processed_at >= locked_at AND locked_at >= created_at"))
+		"SELECT count(*) FROM outbox_events WHERE version = 2 AND retry_count = 0 AND processed_at >= locked_at AND "+
+			"locked_at >= created_at"))
 	require.Greater(t, value[int](f, "SELECT count(DISTINCT processing_instance) FROM outbox_events"), 1,
 		"the relays share the rows")
 	m := f.broker.sent[0]
@@ -143,7 +145,8 @@ func TestAClaimThatItsRelayLeftIsReleased(t *testing.T) {
 	f.write("dead", 1, 5)
 	f.write("legacy", 1, 1)
 	f.exec(
-		"UPDATE outbox SET status = 'PROCESSING', instance = 'dead', locked_at = clock_timestamp() - interval '1 second', version = 7 WHERE key = 'dead'")
+		"UPDATE outbox SET status = 'PROCESSING', instance = 'dead', locked_at = clock_timestamp() - interval '1 second', " +
+			"version = 7 WHERE key = 'dead'")
 	f.exec("UPDATE outbox SET status = 'PROCESSING' WHERE key = 'legacy'") // without a time
 	var pending, age float64
 	sql := newStatements(f.table, &outbox.Schema{PayloadType: "json"}, &Options{Claim: Optimistic}).pending
@@ -154,7 +157,8 @@ func TestAClaimThatItsRelayLeftIsReleased(t *testing.T) {
 	f.relay(func(o *Options) { o.Now = func() time.Time { return time.Now().Add(-time.Hour) } })
 	f.completed(6)
 	require.Equal(t, 5, value[int](f,
-		"SELECT count(*) FROM outbox JOIN claimed c USING (id) WHERE completed_at >= c.locked_at + interval '3 seconds' AND version = 10"))
+		"SELECT count(*) FROM outbox JOIN claimed c USING (id) WHERE completed_at >= c.locked_at + interval '3 seconds' "+
+			"AND version = 10"))
 	require.Len(t, f.broker.keys("orders"), 6)
 }
 
@@ -197,7 +201,8 @@ func TestAFailedRowAndItsKey(t *testing.T) {
 			require.Equal(t, []string{"poison-1"}, f.broker.keys("dead"))
 			require.Equal(t, "3 the row is poison",
 				value[string](f,
-					"SELECT attempts || ' ' || error FROM outbox WHERE status = 'FAILED' AND instance IS NULL AND locked_at IS NULL AND completed_at IS NOT NULL"))
+					"SELECT attempts || ' ' || error FROM outbox WHERE status = 'FAILED' AND instance IS NULL AND locked_at IS NULL "+
+						"AND completed_at IS NOT NULL"))
 			require.Eventually(t, func() bool {
 				return r.metric("sloengine_outbox_failed_total"+pairOfOrders) == 1
 			}, soon, 10*time.Millisecond)
@@ -282,7 +287,8 @@ func TestATableWithoutAVersionIsNamed(t *testing.T) {
 	}, soon, 10*time.Millisecond, "%v", r.Status())
 	f.exec(help)
 	f.exec(
-		"INSERT INTO outbox_events (event_id, event_type, aggregate_id, aggregate_type, payload) VALUES ('e', 'created', 'p', 'POLICY', '{}')")
+		"INSERT INTO outbox_events (event_id, event_type, aggregate_id, aggregate_type, payload) VALUES ('e', 'created', " +
+			"'p', 'POLICY', '{}')")
 	f.completed(1)
 
 	_, err := New(Options{Database: f.pool, Table: f.table, Publisher: f.broker, Claim: "luck"})

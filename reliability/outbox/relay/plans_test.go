@@ -97,7 +97,8 @@ func TestARowThatBecomesDueIsNotOvertaken(t *testing.T) {
 	f.exec(`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload)
 		SELECT key || '-2', 'a', '1', 'created', 'orders', key, '{}' FROM outbox WHERE idempotency_key LIKE 'k%' AND key <> (SELECT min(key) FROM outbox)`)
 	f.exec(
-		`UPDATE outbox SET attempts = 1, next_attempt_at = clock_timestamp() + interval '2 seconds' + id * interval '1 millisecond' WHERE idempotency_key LIKE 'k%-1'`)
+		`UPDATE outbox SET attempts = 1, next_attempt_at = clock_timestamp() + interval '2 seconds' + id * interval '1 ` +
+			`millisecond' WHERE idempotency_key LIKE 'k%-1'`)
 	f.relay(func(o *Options) { o.Poll = 10 * time.Millisecond })
 	f.completed(2*keys - 1)
 	inOrder(t, f.broker.keys("orders"))

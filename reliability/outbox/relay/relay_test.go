@@ -123,7 +123,8 @@ func TestARetryBlocksItsKeyAndNoOther(t *testing.T) {
 			require.Equal(t, 2., r.metric("sloengine_outbox_retries_total"))
 			require.Equal(t, 3.,
 				r.metric(
-					`sloengine_outbox_send_failures_total{destination="kafka",topic="orders",event_type="created",error_class="unknown"}`))
+					`sloengine_outbox_send_failures_total{destination="kafka",topic="orders",event_type="created",`+
+						`error_class="unknown"}`))
 			for _, text := range []string{"row was not published", "row was given up", "key=poison", "traceparent=00-abc-def-01",
 				"the row is poison"} {
 				require.Contains(t, r.log.String(), text)
@@ -155,7 +156,8 @@ func TestADeadLetterComesBeforeFailed(t *testing.T) {
 		}
 		f.write("bad", 1, 1)
 		f.exec(
-			`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload) VALUES ('large', 'a', '1', 'created', 'orders', 'large', json_build_object('x', repeat('x', 5000)))`)
+			`INSERT INTO outbox (idempotency_key, aggregate_type, aggregate_id, event_type, topic, key, payload) VALUES ` +
+				`('large', 'a', '1', 'created', 'orders', 'large', json_build_object('x', repeat('x', 5000)))`)
 		f.write("good", 1, 1)
 		r := f.relay(func(o *Options) { o.DeadLetterTopic, o.DeadLetterKey = "dead", "all" })
 		require.Eventually(t, func() bool { return f.statuses()[outbox.Failed] == 2 }, soon, 10*time.Millisecond, r.log)
@@ -292,7 +294,8 @@ func TestTheOwnClockDecidesNothing(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return value[int](f,
-			"SELECT count(DISTINCT worker) FROM outbox_buckets WHERE lease_until BETWEEN clock_timestamp() AND clock_timestamp() + interval '4 seconds'") == 2
+			"SELECT count(DISTINCT worker) FROM outbox_buckets WHERE lease_until BETWEEN clock_timestamp() AND "+
+				"clock_timestamp() + interval '4 seconds'") == 2
 	}, soon, 20*time.Millisecond)
 	for i := range 20 {
 		f.write(fmt.Sprint("key", i), 1, 10)
@@ -418,13 +421,16 @@ func TestRetentionAndReplay(t *testing.T) {
 	eachWay(t, func(t *testing.T, f *fixture) {
 		f.write("old", 1, 30)
 		f.exec(
-			"UPDATE outbox SET status = 'COMPLETED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 hours'")
+			"UPDATE outbox SET status = 'COMPLETED', created_at = now() - interval '3 hours', completed_at = now() - interval " +
+				"'2 hours'")
 		f.write("failed", 1, 1)
 		f.exec(
-			"UPDATE outbox SET status = 'FAILED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 hours', attempts = 9 WHERE key = 'failed'")
+			"UPDATE outbox SET status = 'FAILED', created_at = now() - interval '3 hours', completed_at = now() - interval '2 " +
+				"hours', attempts = 9 WHERE key = 'failed'")
 		f.write("again", 1, 2)
 		f.exec(
-			"UPDATE outbox SET created_at = now() - interval '30 minutes', completed_at = now() - interval '29 minutes' WHERE key = 'again'")
+			"UPDATE outbox SET created_at = now() - interval '30 minutes', completed_at = now() - interval '29 minutes' WHERE " +
+				"key = 'again'")
 		r := f.relay(func(o *Options) { o.Retention = &outbox.Retention{Age: time.Hour} })
 		require.Eventually(t, func() bool {
 			return r.metric("sloengine_outbox_deleted_rows_total") == 30

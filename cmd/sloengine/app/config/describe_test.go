@@ -67,7 +67,8 @@ func TestKeysHaveTexts(t *testing.T) {
 			continue
 		}
 		want, known := componentDefaults[key]
-		if !known && (text == "none" || text == "required" || text == "1" || text == "all" || text == "any" || text == "limit") {
+		if !known && (text == "none" || text == "required" || text == "1" || text == "all" || text == "any" ||
+			text == "limit") {
 			continue // no value
 		}
 		require.True(t, known, "keys.txt: the default of %s is in no constant that this test knows", key)

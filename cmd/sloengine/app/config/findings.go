@@ -107,7 +107,8 @@ func (c *Config) adviseTypes(warn func(path, hint, format string, args ...any)) 
 		} else if !otlp.IsSpanType(r.typ) {
 			continue
 		}
-		warn(r.path+".type", "give it another type", "%s have the type %q, too (%s): an operation that is in both counts twice",
+		warn(r.path+".type", "give it another type",
+			"%s have the type %q, too (%s): an operation that is in both counts twice",
 			signal, r.typ, by)
 	}
 }

@@ -18,7 +18,8 @@ func TestSettingFindings(t *testing.T) {
 		"nothing": {"sinks: [{name: a, file: {dir: a}}]", nil},
 		"long retries": {"sinks:\n  - {name: a, file: {dir: a}, ttl: 20s}",
 			[]string{
-				`line 2, column 36: sinks[0].ttl: all attempts to deliver a batch may take 20s820ms, longer than the ttl: events become dead letters before their last retry`}},
+				`line 2, column 36: sinks[0].ttl: all attempts to deliver a batch may take 20s820ms, longer than the ttl: events ` +
+					`become dead letters before their last retry`}},
 		"enough": {"sinks:\n  - {name: a, file: {dir: a}, ttl: 21s}", nil},
 		"no end": {
 			"sinks:\n  - {name: a, file: {dir: a}, ttl: 1s, retry: {max_retries: unlimited}}", nil},
@@ -28,19 +29,30 @@ func TestSettingFindings(t *testing.T) {
 			"sinks:\n  - {name: a, file: {dir: a}, ttl: 4s, timeout: 1s, retry: {max_retries: unlimited, max_elapsed: 1h}}",
 			[]string{`line 2, column 36: sinks[0].ttl: all attempts to deliver a batch may take 1h1s120ms, longer`}},
 		"jitter that grows by three": {
-			"sinks:\n  - {name: a, file: {dir: a}, ttl: 10s, timeout: 1s, retry: {max_retries: 2, jitter: decorrelated, base: 1s, cap: 20s}}", []string{`line 2, column 36: sinks[0].ttl: all attempts to deliver a batch may take 15s120ms, longer`}},
+			"sinks:\n  - {name: a, file: {dir: a}, ttl: 10s, timeout: 1s, retry: {max_retries: 2, jitter: decorrelated, base: " +
+				"1s, cap: 20s}}", []string{`line 2, column 36: sinks[0].ttl: all attempts to deliver a batch may take ` +
+				`15s120ms, longer`}},
 		"jitter above the delay": {
-			"sinks:\n  - {name: a, file: {dir: a}, ttl: 7s, timeout: 1s, retry: {max_retries: 2, jitter: plusminus, spread: 0.5, base: 1s, cap: 20s}}", []string{`line 2, column 36: sinks[0].ttl: all attempts to deliver a batch may take 7s620ms, longer`}},
+			"sinks:\n  - {name: a, file: {dir: a}, ttl: 7s, timeout: 1s, retry: {max_retries: 2, jitter: plusminus, spread: " +
+				"0.5, base: 1s, cap: 20s}}", []string{`line 2, column 36: sinks[0].ttl: all attempts to deliver a batch may take ` +
+				`7s620ms, longer`}},
 		"no jitter": {
-			"sinks:\n  - {name: a, file: {dir: a}, ttl: 7s, timeout: 1s, retry: {max_retries: 2, jitter: none, base: 1s, cap: 20s}}", nil},
+			"sinks:\n  - {name: a, file: {dir: a}, ttl: 7s, timeout: 1s, retry: {max_retries: 2, jitter: none, base: 1s, " +
+				"cap: 20s}}", nil},
 		"unknown in reports": {
-			"reports:\n  - {name: a, every: month, service: shopp, to: {folder: a}}\n  - {name: b, every: month, agreement: shop/silver, to: {folder: b}}\n  - {name: c, every: month, service: pay, to: {folder: c}}\n  - {name: d, every: month, agreement: shop/gold, to: {folder: d}}",
+			"reports:\n  - {name: a, every: month, service: shopp, to: {folder: a}}\n  - {name: b, every: month, agreement: " +
+				"shop/silver, to: {folder: b}}\n  - {name: c, every: month, service: pay, to: {folder: c}}\n  - {name: d, every: " +
+				"month, agreement: shop/gold, to: {folder: d}}",
 			[]string{
-				`line 2, column 38: reports[0].service: no spec has the service "shopp", so the report will be empty (did you mean "shop"?)`, `line 3, column 40: reports[1].agreement: no spec has the agreement "shop/silver", so the report will be empty (remove the report, or add it to the spec)`}},
+				`line 2, column 38: reports[0].service: no spec has the service "shopp", so the report will be empty (did you ` +
+					`mean "shop"?)`,
+				`line 3, column 40: reports[1].agreement: no spec has the agreement "shop/silver", so the report ` +
+					`will be empty (remove the report, or add it to the spec)`}},
 		"dead alert": {"retry: {rate_limit: {limit: 40}}",
 			[]string{`line 1, column 1: alerts.retries: the alert can never fire: retries are limited to 40 a second`}},
 		"dead alert of a sink": {
-			"alerts: {retries: 30}\nsinks: [{name: a, file: {dir: a}}, {name: b, file: {dir: b}, retry: {rate_limit: {limit: 60, interval: 2s}}}]",
+			"alerts: {retries: 30}\nsinks: [{name: a, file: {dir: a}}, {name: b, file: {dir: b}, retry: {rate_limit: {limit: " +
+				"60, interval: 2s}}}]",
 			[]string{
 				`line 1, column 19: alerts.retries: the alert can never fire: the retries of sink b are limited to 30 a second`}},
 	} {

@@ -52,7 +52,8 @@ func TestNotifySettings(t *testing.T) {
 		require.Equal(t, "/am/api/v2/alerts", got.URL.Path)
 	}
 	c, err := load(t, dir,
-		"notifications: {alertmanagers: [{url: 'https://a', tls: {ca_file: cert.pem, cert_file: cert.pem, key_file: key.pem, server_name: s}}, {url: 'https://b', tls: {insecure_skip_verify: true}}]}")
+		"notifications: {alertmanagers: [{url: 'https://a', tls: {ca_file: cert.pem, cert_file: cert.pem, key_file: "+
+			"key.pem, server_name: s}}, {url: 'https://b', tls: {insecure_skip_verify: true}}]}")
 	require.NoError(t, err)
 	s := c.NotifySettings()
 	require.Equal(t, httpconfig.TLSConfig{

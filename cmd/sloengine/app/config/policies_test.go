@@ -68,7 +68,8 @@ sinks:
 
 func TestRetryOn(t *testing.T) {
 	c, err := load(t, t.TempDir(),
-		"retry: {retry_on: [transient, 409]}\nsinks: [{name: a, file: {dir: a}}, {name: b, file: {dir: b}, retry: {retry_on: [transient, timeout, overload, unknown, blocked]}}]")
+		"retry: {retry_on: [transient, 409]}\nsinks: [{name: a, file: {dir: a}}, {name: b, file: {dir: b}, retry: "+
+			"{retry_on: [transient, timeout, overload, unknown, blocked]}}]")
 	require.NoError(t, err)
 	a, err := c.Sinks[0].Options(SinkParts{})
 	require.NoError(t, err)

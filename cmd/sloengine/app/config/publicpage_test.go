@@ -11,7 +11,8 @@ import (
 
 func TestPublicPageSettings(t *testing.T) {
 	dir := t.TempDir()
-	for name, data := range map[string]string{"a.png": "\x89PNG\r\n\x1a\n", "a.svg": `<?xml version="1.0"?><svg/>`, "a.txt": "logo",
+	for name, data := range map[string]string{"a.png": "\x89PNG\r\n\x1a\n", "a.svg": `<?xml version="1.0"?><svg/>`,
+		"a.txt":  "logo",
 		"a.html": "<!doctype html><script>", "large.svg": "<svg>" + strings.Repeat(" ", maxLogo)} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600))
 	}

@@ -18,7 +18,8 @@ func TestMailServerOfReceivers(t *testing.T) {
 	server, other := mailtest.Start(t, mailtest.Options{}), mailtest.Start(t, mailtest.Options{NoTLS: true})
 	t.Setenv("SLOENGINE_TEST_MAIL", mailtest.Password)
 	smtp := fmt.Sprintf(
-		"smtp: {smarthost: %q, from: slo@example.org, username: %s, password_env: SLOENGINE_TEST_MAIL, tls_config: {ca_file: %q}}\n", server.Address, mailtest.User, server.CAFile)
+		"smtp: {smarthost: %q, from: slo@example.org, username: %s, password_env: SLOENGINE_TEST_MAIL, tls_config: "+
+			"{ca_file: %q}}\n", server.Address, mailtest.User, server.CAFile)
 	send := func(settings string) error {
 		t.Helper()
 		c, err := load(t, t.TempDir(), settings)

@@ -168,7 +168,8 @@ func (n *node) configure(t testing.TB, c *Cluster) {
 		"data/meta.properties": fmt.Sprintf("version=1\ncluster.id=sloengineTestCluster0w\nnode.id=%d\ndirectory.id=%s\n",
 			n.id, "A"+base64.RawURLEncoding.EncodeToString(id[:])[1:]), // one that begins with "-" is refused
 		"log4j.properties": "log4j.rootLogger=WARN, out\nlog4j.appender.out=org.apache.log4j.ConsoleAppender\n" +
-			"log4j.appender.out.layout=org.apache.log4j.PatternLayout\nlog4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{1} %m%n\n",
+			"log4j.appender.out.layout=org.apache.log4j.PatternLayout\nlog4j.appender.out.layout.ConversionPattern=%d{ISO8601}" +
+			" %p %c{1} %m%n\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(n.dir, name), []byte(data), 0o600))
 	}
