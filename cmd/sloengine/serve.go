@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -134,6 +135,7 @@ type importing struct {
 	process               processFlags
 	files                 cli.SpecFiles
 	dataDir, from         string
+	url, source           string
 	maxSeries, maxSamples uint64
 	began                 time.Time
 	failures              []string // of pairs of counters whose end was not reached
@@ -148,7 +150,7 @@ func newImport(s cli.Streams) *cobra.Command {
 	}
 	o := &importing{Printer: cli.Printer{Streams: s}}
 	sub := &cobra.Command{
-		Use:   "prometheus -f FILE|DIR -c FILE --data-dir DIR",
+		Use:   "prometheus -f FILE|DIR {--url URL | -c FILE} --data-dir DIR",
 		Short: "Count the past of the counters in a Prometheus into the data directory of a stopped engine",
 		Long: `prometheus starts the engine on its data directory with the sources of kind prometheus
 alone, lets them read the past, and stops it when they have come to now. Positions are
@@ -156,22 +158,28 @@ in the log with the counts, so that it may be interrupted, killed and run again:
 on, and a second run adds nothing. A running engine does the same with history, and
 /api/v1/engine shows how far it is.
 
-Only an SLO that was never read is read from the past, and no more than its window. The
-report says what the scrape interval makes uncertain: what was added in gaps counts in
-their middle, and what a counter had added after the last sample before it fell is not
-known. More bad events than there are events are not counted.
+--url is enough where the Prometheus needs no credentials. The engine.yaml of the engine
+must then name its source as --source does. The import may run before the engine counts
+its SLOs, or afterwards: then it adds the time before.
+
+The report says what the scrape interval makes uncertain: what was added in gaps counts
+in their middle, and what a counter had added after the last sample before it fell is
+not known. More bad events than there are events are not counted.
 
 The exit code is 3 if some were not counted or counters were not read to the end, and 1
 if a source cannot read on.`,
-		Example: "  sloengine import prometheus -f specs/ -c engine.yaml --data-dir data --from 30d",
-		Args:    cli.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
+		Example: `  sloengine import prometheus --url http://127.0.0.1:9090 -f specs/ --data-dir data --from 30d
+  sloengine import prometheus -f specs/ -c engine.yaml --data-dir data --from 30d`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	f := sub.Flags()
 	f.StringVarP(&o.process.configFile, "config", "c", "", "engine settings with the source, engine.yaml")
+	f.StringVar(&o.url, "url", "", "URL of the Prometheus, in place of -c")
+	f.StringVar(&o.source, "source", "metrics", "name of the source in engine.yaml, with --url")
 	o.files.Add(f)
 	f.StringVar(&o.dataDir, "data-dir", "", "data directory of a stopped engine")
-	f.StringVar(&o.from, "from", "", "how far back to read, such as 30d (default: history of the source)")
+	f.StringVar(&o.from, "from", "", "how far back to read, such as 30d (default: history of the source, with --url 30d)")
 	f.Uint64Var(&o.maxSeries, "max-series", 400_000, "most series to read")
 	f.Uint64Var(&o.maxSamples, "max-samples", 1_000_000_000, "most samples to read")
 	f.StringVar(&o.process.logLevel, "log.level", "warn", "lowest level to log: debug, info, warn or error")
@@ -188,8 +196,20 @@ func (o *importing) run(ctx context.Context) error {
 	switch {
 	case o.from != "" && err != nil:
 		return cli.Usagef("invalid --from %q (want an age such as 30d)", o.from)
-	case o.dataDir == "" || o.process.configFile == "":
-		return cli.Usagef("set --data-dir to the data directory of the stopped engine, and -c to its engine.yaml")
+	case o.dataDir == "" || o.process.configFile == "" && o.url == "":
+		return cli.Usagef("set --data-dir to the data directory of the stopped engine, and --url to the Prometheus or -c " +
+			"to the engine.yaml")
+	case o.process.configFile != "" && o.url != "":
+		return cli.Usagef("--url and -c exclude each other: -c names a file with the source")
+	}
+	var ofURL config.Config
+	if o.url != "" {
+		if o.from == "" {
+			back = 30 * 24 * time.Hour
+		}
+		if ofURL, err = o.settings(); err != nil {
+			return err
+		}
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -203,12 +223,15 @@ func (o *importing) run(ctx context.Context) error {
 			return err
 		},
 	}, func(c *config.Config) error {
+		if o.url != "" {
+			c.Sources = ofURL.Sources
+		}
 		c.Sources = slices.DeleteFunc(c.Sources, func(s config.Source) bool { return s.Prometheus == nil })
 		if len(c.Sources) == 0 {
 			return cli.Usagef("%s has no source of kind prometheus", o.process.configFile)
 		}
 		for i := range c.Sources {
-			if o.from != "" {
+			if o.from != "" || o.url != "" {
 				c.Sources[i].Prometheus.History = back
 			}
 		}
@@ -223,6 +246,17 @@ func (o *importing) run(ctx context.Context) error {
 		return errors.New("interrupted; run it again to continue")
 	}
 	return o.report(done)
+}
+
+// settings are those of an engine with the Prometheus of --url alone.
+func (o *importing) settings() (config.Config, error) {
+	name, _ := json.Marshal(o.source) // as YAML, too
+	url, _ := json.Marshal(o.url)
+	c, err := config.Read("--url", fmt.Appendf(nil, "sources: [{name: %s, prometheus: {url: %s}}]", name, url))
+	if err != nil {
+		return c, cli.Usagef("invalid --url %q or --source %q: %v", o.url, o.source, err)
+	}
+	return c, nil
 }
 
 // importStall is how long a source that fails may take to read on.
@@ -263,11 +297,11 @@ func (o *importing) watch(ctx context.Context, now func() []status.SourceStatus)
 			}
 		}
 		switch {
-		case complete:
-			return all, nil
 		case read > o.maxSamples || series > o.maxSeries:
 			return nil, fmt.Errorf("stopped after %d samples of %d series: raise --max-samples or --max-series and run it again",
 				read, series)
+		case complete:
+			return all, nil
 		case read != samples:
 			samples, moved = read, time.Now()
 		case len(failures) > 0 && time.Since(moved) > importStall && ofPairs:
@@ -313,6 +347,10 @@ func (o *importing) report(all []status.SourceCounters) error {
 			if c.Left != "" {
 				fmt.Fprintf(o.Out, "%s: %s\n", cli.Printable(strings.Join(c.SLOs, ", ")), cli.Printable(c.Left))
 			}
+		}
+		if o.url != "" {
+			fmt.Fprintf(o.Out, "\nThe engine continues from here with this in its engine.yaml:\n"+
+				"sources:\n  - name: %s\n    prometheus:\n      url: %s\n", o.source, cli.Printable(o.url))
 		}
 		return err
 	})

@@ -3,6 +3,7 @@ package counter_test
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"testing"
 	"time"
 
@@ -361,4 +362,46 @@ func BenchmarkObserve(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(position))/float64(len(points)), "bytes/point")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(points)), "ns/point")
+}
+
+// BenchmarkScraped: bytes in the log for each series that a poll changes, and memory.
+func BenchmarkScraped(b *testing.B) {
+	const targets, series = 20, 500
+	points := make([]counter.Point, 0, targets*series)
+	for target := range targets {
+		for i := range series {
+			points = append(points, counter.Point{Class: rule, Metric: requests, Source: counter.Key{Lo: uint64(target), Hi: 7},
+				Series: uint64(i) * 0x9e3779b97f4a7c15, Time: began, Scraped: true, Counts: counter.Counts{Count: 1e6}})
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	table := counter.NewTable()
+	send(b, table, points...)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	batch := counter.NewBatch(table)
+	for _, changed := range []int{1, 10} { // one of so many
+		b.Run(fmt.Sprintf("1 of %d changed", changed), func(b *testing.B) {
+			var position []byte
+			for b.Loop() {
+				batch.Begin()
+				for i := range points {
+					p := &points[i]
+					if p.Time += int64(30 * time.Second); i%changed == 0 {
+						p.Count += uint64(i % 200)
+					}
+					now := *p
+					if batch.Observe(&now) == counter.Adds {
+						batch.Keep()
+					}
+				}
+				position = batch.AppendPosition(position[:0], nil)
+				apply(b, table, position)
+			}
+			b.ReportMetric(float64(len(position))/float64(len(points)/changed), "bytes/changed")
+			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(len(points)), "memory/series")
+		})
+	}
 }

@@ -78,7 +78,7 @@ func counted(t *testing.T, p *e2etest.Process, slo string) (sums [2]int) {
 			} `json:"budget"`
 		} `json:"items"`
 	}
-	require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/slos"), &list))
+	require.NoError(t, json.Unmarshal(e2etest.Get(t, p.Base+"/api/v1/slos?q="+slo), &list))
 	for _, x := range list.Items {
 		if x.SLO == slo && x.Group["route"] != "" {
 			sums[0] += x.Budget.Counts.Good
