@@ -17,6 +17,9 @@ import (
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/internal/e2e/e2etest"
 	"github.com/sloengine/sloengine/internal/testkit"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retained"
+	"github.com/sloengine/sloengine/reliability/wal"
 	"github.com/stretchr/testify/require"
 )
 
@@ -137,8 +140,77 @@ func checkCrashes(t *testing.T, cycles int) {
 		}
 	}
 	p.Stop(t)
+	requireHistory(t, filepath.Join(dir, "data"))
 	t.Logf("kills %v; acknowledged %d, in doubt %d, counted %d; lost %d, twice %d, invented %d",
 		killed, len(o.Acked), len(inDoubt), len(counts), lost, twice, invented)
+}
+
+// requireHistory reads what is retained, and then the log, as another process does: each record once.
+func requireHistory(t *testing.T, data string) retained.Stats {
+	src := retained.OpenFolders(fsys.OS(), filepath.Join(data, engine.HistoryDir), filepath.Join(data, engine.LogDir))
+	r, err := src.NewReader(retained.Query{})
+	require.NoError(t, err)
+	defer r.Close()
+	first, last := uint64(0), uint64(0)
+	for rec := (wal.Record{}); ; last = rec.Seq {
+		ok, err := r.Next(&rec)
+		require.NoError(t, err)
+		if !ok {
+			break
+		}
+		if first == 0 {
+			first, last = rec.Seq, rec.Seq-1
+		}
+		require.Equal(t, last+1, rec.Seq)
+		require.Zero(t, rec.Lost)
+	}
+	st, err := src.Reach()
+	require.NoError(t, err)
+	require.Zero(t, st.Damaged)
+	t.Logf("history: %d files of %d bytes from record %d, read up to %d", st.Files, st.Bytes, first, last)
+	return st
+}
+
+// TestKilledWhileItRetains kills the engine around the moves and deletions of the history, and reads all of it after each.
+func TestKilledWhileItRetains(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	specFile := e2etest.WriteFile(t, dir, "spec.yaml", strings.ReplaceAll(e2etest.CrashSpec, "[uid]", "[none]"))
+	settings := e2etest.CrashSettings[:strings.Index(e2etest.CrashSettings, "log: {seg")] +
+		"log: {segment: 1MiB, retain_bytes: 1MiB}\ndisk: {low_water: 1MiB}\n"
+	args := e2etest.ServeArgs(t, dir, specFile, settings)
+	rnd := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	client := &http.Client{Timeout: 10 * time.Second}
+	var st retained.Stats
+	for cycle := range 9 {
+		place := []string{"random", string(engine.CrashAfterMove), string(engine.CrashAfterDelete)}[cycle%3]
+		var env []string
+		if place != "random" {
+			env = []string{fmt.Sprintf("SLOENGINE_CRASH=%s:%d", place, 1+rnd.IntN(2))}
+		}
+		p, listens := e2etest.StartCommand(t, exec.Command(e2etest.Program("crashpoints"), args...), env...)
+		if !listens || !p.WaitReady(t) {
+			e2etest.RequireKilled(t, p)
+			continue
+		}
+		for sent, most := 0, 20+rnd.IntN(20); sent < most; sent++ {
+			var body strings.Builder
+			for range 1000 {
+				fmt.Fprintf(&body, `{"service":"crash","type":"t","id":"%x","attributes":{"pad":"%032x%032x"}}`+"\n", rnd.Uint64(),
+					rnd.Uint64(), rnd.Uint64())
+			}
+			res, err := client.Post(p.Base+"/api/v1/events", "application/x-ndjson", strings.NewReader(body.String()))
+			if err != nil {
+				break // it was killed
+			}
+			res.Body.Close()
+		}
+		p.Kill()
+		e2etest.RequireKilled(t, p)
+		st = requireHistory(t, filepath.Join(dir, "data"))
+	}
+	require.Greater(t, st.First, uint64(1), "the oldest were deleted")
+	require.Positive(t, st.Files)
 }
 
 // TestSecondEngineIsRefused starts two engines on one folder.
