@@ -61,7 +61,7 @@ func (in *instance) run(t testing.TB) {
 
 // ping calls Redis regardless of the breaker.
 func (in *instance) ping(ctx context.Context) error {
-	return ping(ctx, in.Link.client, in.Link.o.Prefix)
+	return ping(ctx, in.client, in.Link.o.Prefix)
 }
 
 func (in *instance) connected() bool { return in.Status().Connected }
