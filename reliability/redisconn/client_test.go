@@ -209,3 +209,17 @@ func TestSentinels(t *testing.T) {
 	_, err = client(t, o).Do(context.Background(), "INCR", "a")
 	require.ErrorContains(t, err, `names no master "other"`)
 }
+
+// TestTogether: calls are one round trip. The server answers none before it has both.
+func TestTogether(t *testing.T) {
+	s := serve(t, func(command string) string {
+		if command == "GET a" {
+			return ""
+		}
+		return ":1\r\n:2\r\n"
+	})
+	c := client(t, Options{Addrs: []string{s.addr()}})
+	answers, err := c.Exec(context.Background(), []any{"GET", "a"}, []any{"GET", "b"})
+	require.NoError(t, err)
+	require.Equal(t, []any{int64(1), int64(2)}, answers)
+}
