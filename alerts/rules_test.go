@@ -70,8 +70,8 @@ func TestFulfilmentIsGolden(t *testing.T) {
 	testkit.Golden(t, "testdata/fulfilment.alerts.yaml", rules.File("", m.alerts))
 }
 
-// Grafana's own alert rules are those of Prometheus: the same queries, labels and times, in the form of its provisioning
-// files, whose field names Grafana's reader has.
+// Grafana's own alert rules are those of Prometheus: the same queries, labels and times, in the form of its
+// provisioning files, whose field names Grafana's reader has.
 func TestGrafanaAlertsAreGolden(t *testing.T) {
 	to := rules.GrafanaOptions{DataSource: "prom-1", Folder: "SLO"}
 	m := generate(t, exampleSpec(t, "fulfilment"), Options{Options: tables, NoEngine: true})

@@ -70,8 +70,8 @@ func (r *rig) postTo(path, body string, h headers) *httptest.ResponseRecorder {
 	return rec
 }
 
-// reply is the number and the text of an answer in protobuf: code and message of a status, or the spans that are refused
-// and why.
+// reply is the number and the text of an answer in protobuf: code and message of a status, or the spans that are
+// refused and why.
 func reply(t *testing.T, rec *httptest.ResponseRecorder) (n uint64, text string) {
 	t.Helper()
 	require.Equal(t, "application/x-protobuf", rec.Header().Get("Content-Type"))

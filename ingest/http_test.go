@@ -685,7 +685,8 @@ func TestEventsOfAClosedConnectionAreStored(t *testing.T) {
 	require.Equal(t, 1, r.events)
 }
 
-// A request that must be answered soon is served to its end whether its sender leaves or not, so nothing watches the sender.
+// A request that must be answered soon is served to its end whether its sender leaves or not, so nothing watches the
+// sender.
 func TestRequestsWithADeadlineSoonGoOn(t *testing.T) {
 	r := newRig(t, nil)
 	r.before = func(ctx context.Context) error {

@@ -15,8 +15,8 @@ import (
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// TestTraceOfARequest: events have the trace id of their request, and an invalid header changes nothing. A state that is
-// used again has none of the request before.
+// TestTraceOfARequest: events have the trace id of their request, and an invalid header changes nothing. A state that
+// is used again has none of the request before.
 func TestTraceOfARequest(t *testing.T) {
 	r := newRig(t, nil)
 	post := func(id, header string) *trace.Batch {

@@ -74,8 +74,8 @@ func TestExpressible(t *testing.T) {
 	require.Equal(t, "all", in.Agreements[0].Name)
 }
 
-// A gauge of OpenSLO with counter: false is a rate: 10 events a second, 1 of them bad, are 3,000 in five minutes and not
-// as many as samples of it.
+// A gauge of OpenSLO with counter: false is a rate: 10 events a second, 1 of them bad, are 3,000 in five minutes and
+// not as many as samples of it.
 func TestGaugesOfEventsDoNotCountScrapes(t *testing.T) {
 	const metric = `{metricSource: {type: Prometheus, spec: {query: `
 	in := load(t, `

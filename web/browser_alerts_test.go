@@ -10,7 +10,8 @@ import (
 	"github.com/sloengine/sloengine/web/site"
 )
 
-// The list of alerts and the page of an alert of each name fit a screen and a phone, and axe-core finds nothing on them.
+// The list of alerts and the page of an alert of each name fit a screen and a phone, and axe-core finds nothing on
+// them.
 func TestBrowserAlerts(t *testing.T) {
 	t.Parallel()
 	b := startBrowser(t)

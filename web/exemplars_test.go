@@ -19,8 +19,8 @@ import (
 
 const openMetrics = "application/openmetrics-text;version=1.0.0"
 
-// TestExemplars: counters of bad events and histograms have the newest failing trace that they count, in OpenMetrics and
-// protobuf, and no other series and format have any.
+// TestExemplars: counters of bad events and histograms have the newest failing trace that they count, in OpenMetrics
+// and protobuf, and no other series and format have any.
 func TestExemplars(t *testing.T) {
 	store := traces.NewStore()
 	b := newBench(t, func(o *site.Options) { o.Traces = store })

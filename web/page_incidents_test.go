@@ -513,8 +513,8 @@ func TestSimilarIncidentsAreInOrder(t *testing.T) {
 	}
 }
 
-// BenchmarkIncidentPage is the page of the latest incident of a full store. All have two alerts of the same SLO, and the
-// latest has one that no other has, so that all are compared.
+// BenchmarkIncidentPage is the page of the latest incident of a full store. All have two alerts of the same SLO, and
+// the latest has one that no other has, so that all are compared.
 func BenchmarkIncidentPage(b *testing.B) {
 	book := newMemoryBook()
 	x := newBench(b, func(o *site.Options) { o.Incidents = book })

@@ -111,8 +111,8 @@ func TestTracesOfServices(t *testing.T) {
 		secretTrace.String(), "the others see it")
 }
 
-// TestLinksToFailingTraces: the pages of an alert and of an incident lead to the failing traces of their groups, if there
-// are any.
+// TestLinksToFailingTraces: the pages of an alert and of an incident lead to the failing traces of their groups, if
+// there are any.
 func TestLinksToFailingTraces(t *testing.T) {
 	store := traces.NewStore()
 	b, book := withIncidents(t)

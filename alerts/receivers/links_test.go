@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAlertLink: a message links to the page of each alert where its address is known, and its title to that of the only
-// one.
+// TestAlertLink: a message links to the page of each alert where its address is known, and its title to that of the
+// only one.
 func TestAlertLink(t *testing.T) {
 	const address = "https://slo.example.org/sla/alert?id=00000000000000ff"
 	for _, c := range []struct {

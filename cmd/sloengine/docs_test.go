@@ -60,8 +60,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// TestWays checks that what the tables of architecture.md say of a file is in that file: a declaration, or the name as it
-// stands there.
+// TestWays checks that what the tables of architecture.md say of a file is in that file: a declaration, or the name as
+// it stands there.
 func TestWays(t *testing.T) {
 	method := regexp.MustCompile("`([A-Za-z]+)\\.([A-Za-z]+)`")
 	checked := 0

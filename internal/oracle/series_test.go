@@ -121,8 +121,8 @@ func readSeries(t *testing.T, sp *spec.Spec, w *rulestest.World, settings series
 }
 
 // TestSeriesAsInRules: what a source makes of the samples of a Prometheus is what the generated rules make of them, in
-// windows of five minutes to a day, through an outage, a process that restarts, one that is not scraped for a while, and
-// a series that begins with a failure. The bounds are those of docs/prometheus.md.
+// windows of five minutes to a day, through an outage, a process that restarts, one that is not scraped for a while,
+// and a series that begins with a failure. The bounds are those of docs/prometheus.md.
 func TestSeriesAsInRules(t *testing.T) {
 	const scrape, eval = 15 * time.Second, 30 * time.Second
 	start := oracleStart

@@ -94,8 +94,8 @@ func TestDeadlinesOfOneStepAreSetOnce(t *testing.T) {
 	require.Equal(t, []time.Duration{deadlineStep, 2 * deadlineStep}, set)
 }
 
-// TestSteadfast: a request that is steadfast goes on when its client leaves, and another one on the same connection ends.
-// No byte of the next request is lost in either case.
+// TestSteadfast: a request that is steadfast goes on when its client leaves, and another one on the same connection
+// ends. No byte of the next request is lost in either case.
 func TestSteadfast(t *testing.T) {
 	ended, release := make(chan string, 8), make(chan struct{})
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

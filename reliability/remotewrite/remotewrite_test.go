@@ -178,8 +178,8 @@ var wantSeries = map[string]float64{
 	`{__name__="slo_summary_count", instance="a", job="sloengine"}`:             1,
 }
 
-// Every kind of series arrives in both versions as Prometheus reads them, and a server that knows only the first is found
-// out by its status, or by the header that it does not send.
+// Every kind of series arrives in both versions as Prometheus reads them, and a server that knows only the first is
+// found out by its status, or by the header that it does not send.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

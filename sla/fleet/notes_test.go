@@ -106,7 +106,8 @@ func TestOnsetsOfEngines(t *testing.T) {
 	require.False(t, known)
 }
 
-// TestTracesOfEngines: the newest of all engines come first, and one that does not answer takes nothing from the others.
+// TestTracesOfEngines: the newest of all engines come first, and one that does not answer takes nothing from the
+// others.
 func TestTracesOfEngines(t *testing.T) {
 	w := newWorld(t, 2)
 	w.open(Options{})

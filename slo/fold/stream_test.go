@@ -175,8 +175,8 @@ func TestGroupsOfServers(t *testing.T) {
 	require.NotEmpty(t, f.Observed(slo.PromGroupStream("b", map[string]string{"region": fmt.Sprint(2*maxGroupStreams - 1)})))
 }
 
-// Slices are judged where the source observed them, also if it did so after they were closed and summed, and never where
-// it did not.
+// Slices are judged where the source observed them, also if it did so after they were closed and summed, and never
+// where it did not.
 func TestSlicesOfASource(t *testing.T) {
 	ind := read("prometheus")
 	ind.Slice = &Slice{Per: time.Minute, Target: 0.9}

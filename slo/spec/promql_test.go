@@ -226,7 +226,8 @@ func TestPromAt(t *testing.T) {
 	require.Equal(t, "sum(rate(a[30d])) / x30d", slo.PromAt("sum(rate(a[$window])) / x$window", 30*24*time.Hour))
 }
 
-// Functions of VictoriaMetrics are errors, and with LenientPromQL warnings at the same lines. Their text stays as it is.
+// Functions of VictoriaMetrics are errors, and with LenientPromQL warnings at the same lines. Their text stays as it
+// is.
 func TestLenientPromQL(t *testing.T) {
 	files := []File{{"x.yaml", []byte(`version: prometheus/v1
 service: shop

@@ -372,7 +372,8 @@ func TestDailySpend(t *testing.T) {
 	require.Empty(t, NewDailySpend(r, &g, ps, time.UTC, nil).Plots)
 }
 
-// A few values that are much higher than all others do not flatten them: bars are cut, and the key says how high they are.
+// A few values that are much higher than all others do not flatten them: bars are cut, and the key says how high they
+// are.
 func TestAxisEndsBelowASpike(t *testing.T) {
 	even := slices.Repeat([]float64{10, 12}, 20)
 	top, clips := AxisTop(even)

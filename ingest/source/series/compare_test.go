@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// madeSamples is a counter that is scraped every 15 seconds, 7 s after the full minute, and adds 30 between two scrapes.
+// madeSamples is a counter that is scraped every 15 seconds, 7 s after the full minute, and adds 30 between two
+// scrapes.
 func madeSamples(s *scraped, series string, from, to int, skip func(at int) bool) {
 	n := 100.0
 	for i := from; i < to; i += 15 {

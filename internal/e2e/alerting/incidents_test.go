@@ -192,7 +192,8 @@ slos:
 `
 
 // TestFirstScreenOfAnIncident lets mdm fail and take two products down. As soon as the pages fire, the first page names
-// mdm, since when and whom it hits, with links to the SLO, the incident and the runbook. The command line says the same.
+// mdm, since when and whom it hits, with links to the SLO, the incident and the runbook. The command line says the
+// same.
 func TestFirstScreenOfAnIncident(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -27,7 +27,8 @@ type reconciled struct {
 	Notes     []string
 }
 
-// TestReconcile: what the engine counts from a real Prometheus and what its increase() says differ by causes that add up.
+// TestReconcile: what the engine counts from a real Prometheus and what its increase() says differ by causes that add
+// up.
 func TestReconcile(t *testing.T) {
 	needPrometheus(t)
 	dir := t.TempDir()

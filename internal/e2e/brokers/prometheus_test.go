@@ -186,8 +186,8 @@ slos:
       prometheus: {total: 'http_requests_total{job="web"}', bad: 'http_requests_total{job="web",code=~"5.."}'}
 `
 
-// TestPrometheus: SLOs on the counters of a real Prometheus have what happened in the days before and since, whatever is
-// killed meanwhile.
+// TestPrometheus: SLOs on the counters of a real Prometheus have what happened in the days before and since, whatever
+// is killed meanwhile.
 func TestPrometheus(t *testing.T) {
 	needPrometheus(t)
 	dir := t.TempDir()

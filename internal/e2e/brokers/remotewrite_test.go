@@ -66,8 +66,8 @@ func rawSamples(t *testing.T, address, selector string) []rawSeries {
 	return answer.Data.Result
 }
 
-// While the receiver is down and the engine is killed, no sample is lost, none comes twice, and what a Prometheus has at
-// the end is what /metrics says.
+// While the receiver is down and the engine is killed, no sample is lost, none comes twice, and what a Prometheus has
+// at the end is what /metrics says.
 func TestRemoteWriteOutage(t *testing.T) {
 	t.Parallel()
 	needPrometheus(t)
