@@ -71,7 +71,11 @@ func (s *Store) appendIDs(number uint64, f *idFile) (written int64, err error) {
 	if f.length > 0 && len(f.waiting) == 0 {
 		return 0, nil
 	}
-	var b []byte
+	size := fileHead
+	for _, chunk := range f.waiting {
+		size += len(chunk)*dedup.KeyBytes + (len(chunk)/idBlockKeys+1)*idBlockHead
+	}
+	b := make([]byte, 0, size) // megabytes under load, which growing would copy several times
 	if f.length == 0 {
 		b = appendHead(b, idsMagic)
 	}
