@@ -25,6 +25,7 @@ type Decoder struct {
 	shapedFor             int  // SizeLimits.MaxNameBytes when the shapes were learned
 	nullAttr              bool // an attribute of the event is null
 	vouched               vouched
+	refrain               refrain
 
 	identity            []byte // input of the hash for a key
 	id                  []byte // that AppendID or DefaultID made
@@ -82,6 +83,7 @@ func (d *Decoder) bounds() {
 		d.shapedFor = d.limits.MaxNameBytes
 		d.fieldShape.forget()
 		d.attrShape.forget()
+		d.refrain = refrain{}
 	}
 }
 
@@ -236,6 +238,7 @@ func (d *Decoder) next() {
 	d.scratch = d.scratch[:0]
 	d.problem, d.detail = "", ""
 	d.from, d.foreign = d.i, false
+	d.refrain.next()
 	d.quiet = d.batch != nil && len(d.batch.Errors) >= d.limits.MaxErrors
 }
 

@@ -67,8 +67,21 @@ func (f *fields) reset() {
 // event reads the event object whose brace is next.
 func (d *Decoder) event(depth int) bool {
 	_, ok := d.members(depth, &d.fieldShape, classifyField, func(key []byte, k shapeKey) bool {
-		return d.field(k.field, key, depth+1)
+		if k.field&refrainFields == 0 {
+			d.refrain.open = false
+			return d.field(k.field, key, depth+1)
+		}
+		if d.repeat(k.field) {
+			return true
+		}
+		from := d.i
+		ok := d.field(k.field, key, depth+1)
+		d.extend(k.field, from)
+		return ok
 	})
+	if ok && d.problem == "" {
+		d.learnRefrain()
+	}
 	return ok
 }
 

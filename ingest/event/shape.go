@@ -2,6 +2,7 @@ package event
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
 )
 
@@ -129,6 +130,8 @@ func (d *Decoder) members(depth int, s *shape, classify func(name []byte) shapeK
 		if !member(name, k) {
 			return false, false
 		}
+		n += d.refrain.skipped
+		d.refrain.skipped = 0
 		d.space()
 		switch d.peek() {
 		case ',':
@@ -158,4 +161,95 @@ func (v *vouched) keep(f *fields) {
 	v.service = append(v.service[:0], f.service...)
 	v.typ = append(v.typ[:0], f.typ...)
 	v.severity = append(v.severity[:0], f.severity...)
+}
+
+// refrainFields are the fields whose values mostly stay the same from event to event.
+const refrainFields = fieldService | fieldType | fieldOutcome | fieldSeverity
+
+// staleRefrain is after how many events in a row with another refrain one is learned only now and then.
+const staleRefrain = 4
+
+// maxRefrain bounds the text that is remembered, which may have white space.
+const maxRefrain = 1024
+
+// refrain is the neighbouring fields of refrainFields of an event before, as they stood in its JSON. Equal text means
+// equal fields, so that one comparison takes the place of reading and checking each. Whatever else decides about an
+// event, such as who may use the service, is checked as before.
+type refrain struct {
+	text                   []byte // from the value of the first field to that of the last, both included
+	first, fields          field
+	service, typ, severity []byte
+	outcome                Outcome
+	misses                 int // events in a row with another one
+
+	// Of the event at hand:
+	skipped  int // keys that were passed over, for members
+	repeated bool
+	open     bool  // the last field was one of found
+	lead     field // the first of found
+	found    field
+	from, to int // where those stand
+}
+
+func (r *refrain) next() { r.skipped, r.repeated, r.open, r.found = 0, false, false, 0 }
+
+// repeat passes over the refrain if it stands at the value of f, and takes its fields.
+func (d *Decoder) repeat(f field) bool {
+	r, e := &d.refrain, &d.f
+	if f != r.first || r.fields&e.seen != 0 || d.fieldShape.learning || !bytes.HasPrefix(d.b[d.i:], r.text) {
+		return false
+	}
+	d.i += len(r.text)
+	e.seen |= r.fields
+	e.given |= r.fields
+	if r.fields&fieldService != 0 {
+		e.service, e.sameService = r.service, d.vouched.ok && string(r.service) == string(d.vouched.service)
+	}
+	if r.fields&fieldType != 0 {
+		e.typ, e.sameType = r.typ, d.vouched.ok && string(r.typ) == string(d.vouched.typ)
+	}
+	if r.fields&fieldOutcome != 0 {
+		e.outcome = r.outcome
+	}
+	if r.fields&fieldSeverity != 0 {
+		e.severity = r.severity
+	}
+	r.skipped = bits.OnesCount(uint(r.fields)) - 1
+	r.repeated = true
+	return true
+}
+
+// extend notes that f was read, whose value begins at from.
+func (d *Decoder) extend(f field, from int) {
+	r := &d.refrain
+	switch {
+	case d.f.given&f == 0 || r.found&f != 0:
+		r.open = false
+	case r.open:
+		r.found |= f
+		r.to = d.i
+	case r.found == 0:
+		r.open, r.lead, r.found = true, f, f
+		r.from, r.to = from, d.i
+	}
+}
+
+// learnRefrain remembers the refrain of the event that was just read without a problem.
+func (d *Decoder) learnRefrain() {
+	r, e := &d.refrain, &d.f
+	if r.repeated {
+		r.misses = 0
+		return
+	}
+	if bits.OnesCount(uint(r.found)) < 2 || r.to-r.from > maxRefrain {
+		return
+	}
+	if r.misses++; r.misses > staleRefrain && r.misses%64 != 0 {
+		return
+	}
+	r.text = append(r.text[:0], d.b[r.from:r.to]...)
+	r.first, r.fields, r.outcome = r.lead, r.found, e.outcome
+	r.service = append(r.service[:0], e.service...)
+	r.typ = append(r.typ[:0], e.typ...)
+	r.severity = append(r.severity[:0], e.severity...)
 }

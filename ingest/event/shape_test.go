@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -121,3 +122,80 @@ func fieldText(r *rand.Rand, name string, attrs []string) string {
 }
 
 func pick(r *rand.Rand, from ...string) string { return from[r.IntN(len(from))] }
+
+// TestRefrainChangesNothing reads events behind each other, and each by a decoder that has read no other.
+func TestRefrainChangesNothing(t *testing.T) {
+	texts := []string{
+		`{"id":"1","service":"shop","type":"order","outcome":"success","severity":"low","duration_ms":5}`,
+		`{"id":"2","service":"shop","type":"order","outcome":"failure","severity":"low","duration_ms":5}`,
+		`{"id":"3","service":"shop","type":"order","outcome":"success","severity":"lower"}`,
+		`{"id":"4","service":"shop","type":"order","outcome":"success"}`,
+		`{"id":"5","type":"order","service":"shop","outcome":"success","severity":"low"}`,
+		`{"id":"6","service":"shop","type":"order","outcome":"success","severity":"low","type":"twice"}`,
+		`{"type":"order","id":"7","service":"shop","type":"order","outcome":"success","severity":"low"}`,
+		`{"id":"8","service":"shop","type":"order","outcome":null,"severity":"low"}`,
+		`{"id":"9","service":"shop","type":"\u006frder","outcome":"success","severity":"low"}`,
+		`{"id":"10","service":"bank","type":"order","outcome":"success","severity":"low","attributes":{"a":"1","b":"2"}}`,
+		`{"id":"11", "service": "shop", "type": "order", "outcome": "success", "severity": "low"}`,
+		`{"id":"12","service":"shop","type":"order","outcome":"maybe","severity":"low"}`,
+		`{"id":"13","service":"not a name","type":"order","outcome":"success","severity":"low"}`,
+		`{"id":"14","service":"shop","type":"order","outcome":"success","severity":"low"`,
+		`{"id":"15","outcome":"success","severity":"low","duration_ms":7,"service":"shop","type":"order"}`,
+		`{"id":"16","service":"shop","type":"order","outcome":"success","severity":"low","attributes":{"service":"x"}}`,
+	}
+	opt := DecodeOptions{
+		Now:          time.Unix(1_800_000_000, 0),
+		AllowService: func(service []byte) bool { return string(service) != "bank" },
+	}
+	read := func(d *Decoder, text string) Batch {
+		var b Batch
+		if err := d.Decode(NDJSON, []byte(text), opt, &b); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	alone := make([]Batch, len(texts))
+	for i, text := range texts {
+		alone[i] = read(new(Decoder), text)
+	}
+	check := func(got *Batch, at, good, bad int, want *Batch, before string, text string) {
+		t.Helper()
+		if len(want.Events) == 1 && !bytes.Equal(got.Event(good), want.Event(0)) {
+			t.Errorf("event %d\n%s\nafter\n%s\nis\n%q, want\n%q", at, text, before, got.Event(good), want.Event(0))
+		}
+		if len(want.Errors) == 1 {
+			g, w := got.Errors[bad], want.Errors[0]
+			if g.Code != w.Code || g.Detail != w.Detail || g.ID != w.ID {
+				t.Errorf("event %d\n%s\nafter\n%s\nhas error\n%+v, want\n%+v", at, text, before, g, w)
+			}
+		}
+	}
+	for i := range texts {
+		for j := range texts {
+			order := []int{0, i, i, i, j, i} // the last one may meet the refrain of any before
+			var d Decoder
+			body, before := "", ""
+			for _, k := range order {
+				body += texts[k] + "\n"
+			}
+			for range 2 { // the second body meets what the decoder kept of the first
+				got := read(&d, body)
+				good, bad := 0, 0
+				for at, k := range order {
+					check(&got, at, good, bad, &alone[k], before, texts[k])
+					good += len(alone[k].Events)
+					bad += len(alone[k].Errors)
+					before = texts[k]
+				}
+				if good != len(got.Events) || bad != len(got.Errors) {
+					t.Fatalf("%d good and %d bad events, want %d and %d", len(got.Events), len(got.Errors), good, bad)
+				}
+			}
+		}
+	}
+	var d Decoder
+	read(&d, texts[0]+"\n"+texts[0])
+	if !d.refrain.repeated || d.refrain.first != fieldService {
+		t.Error("the second of two equal events was not recognised")
+	}
+}
