@@ -221,14 +221,25 @@ func (i *Indicator) RulesOnly() bool { return i.Kind == KindPrometheus && i.Prom
 // one length. SLOs on the same counters have a stream each, since each of them may begin with its history.
 func (s *SLO) PromStream() string {
 	i := &s.Indicator
-	text := string(s.ID) + "\n" + i.PromTotal + "\n" + i.PromBad + "\n" + i.PromGood
+	text := string(s.promID()) + "\n" + i.PromTotal + "\n" + i.PromBad + "\n" + i.PromGood
 	if i.PromForm() != PromCounters {
-		text = fmt.Sprintf("%s %q %q %q %q %q %s %v %s", s.ID, i.PromTotalQuery, i.PromBadQuery, i.PromGoodQuery,
+		text = fmt.Sprintf("%s %q %q %q %q %q %s %v %s", s.promID(), i.PromTotalQuery, i.PromBadQuery, i.PromGoodQuery,
 			i.PromErrorRatioQuery, i.PromQuery, i.PromOp, i.PromValue, s.JudgedSlice())
 	}
 	sum := sha256.Sum256([]byte(text))
 	return fmt.Sprintf("%s %x", i.PromSource, sum[:8])
 }
+
+// promID is the ID under which a source counts the SLO: after a rename the one before, whose positions are in the log.
+func (s *SLO) promID() ID {
+	if s.Was != "" {
+		return s.Was
+	}
+	return s.ID
+}
+
+// PromType is the type of the events that a source of counters makes for the SLO.
+func (s *SLO) PromType() string { return s.promID().Name() }
 
 // PromServerStream names what one of several servers of a source observes for an SLO, by the stream of the SLO.
 func PromServerStream(stream, server string) string { return stream + "\n#" + server }
@@ -267,7 +278,7 @@ func PromStreamOf(name string) (stream string, values map[string]string) {
 	return stream, values
 }
 
-// PromService is the service of the events that a source of counters makes for an SLO, whose type is its name. No event
+// PromService is the service of the events that a source of counters makes for an SLO, whose type is PromType. No event
 // from elsewhere can have it, and no selector of events finds it.
 func PromService(id ID) string { return id.Service() + "~prometheus" }
 

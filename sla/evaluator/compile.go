@@ -149,7 +149,7 @@ func indicator(s *slo.SLO) (*fold.Indicator, error) {
 		for _, label := range s.GroupBy {
 			ind.GroupBy = append(ind.GroupBy, slo.PromAttribute(label))
 		}
-		ind.Valid = []fold.Matcher{{Name: "type", Op: slo.OpEqual, Value: s.ID.Name()}}
+		ind.Valid = []fold.Matcher{{Name: "type", Op: slo.OpEqual, Value: s.PromType()}}
 		ind.Bad = []fold.Matcher{{Name: "outcome", Op: slo.OpEqual, Value: "failure"}}
 	case slo.KindLatency:
 		if s.Indicator.Threshold <= 0 {

@@ -151,6 +151,20 @@ func TestCompileCountersOfASource(t *testing.T) {
 	require.Equal(t, api.PromStream(), ind.Source)
 	require.Equal(t, []string{"route", "label_type"}, ind.GroupBy)
 	require.Equal(t, []fold.Matcher{{Name: "type", Op: slo.OpEqual, Value: "api"}}, ind.Valid)
+	renamed := in
+	renamed.SLOs = slices.Clone(in.SLOs)
+	next := *api
+	next.ID, next.Was = "unpaid/requests", api.ID
+	renamed.SLOs[slices.Index(in.SLOs, api)] = &next
+	after, err := Compile(renamed)
+	require.NoError(t, err)
+	f, err := fold.New(fold.Options{})
+	require.NoError(t, err)
+	require.NoError(t, f.SetConfig(cfg, 1))
+	require.NoError(t, f.SetConfig(after, 2))
+	require.Empty(t, f.LastChange().Started, "a renamed SLO goes on")
+	require.Empty(t, f.LastChange().Parked)
+
 	other := *api
 	other.Indicator.PromGood, other.Indicator.PromBad = "bad", ""
 	require.NotEqual(t, api.PromStream(), other.PromStream())

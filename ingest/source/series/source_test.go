@@ -252,6 +252,22 @@ func TestCounters(t *testing.T) {
 	require.Equal(t, at(47), p.Until.UTC())
 }
 
+// A Prometheus with created-timestamp-zero-ingestion adds a sample of zero where a counter began, so that all of it counts,
+// also of a process that was not there before.
+func TestZeroSample(t *testing.T) {
+	r := newRig(t, quick, errors500)
+	for i := range 4 {
+		r.prometheus.add(`requests_total{job="web",instance="a",route="/"}`, at(15*i), 1e9)
+		if i == 3 {
+			r.prometheus.add(`requests_total{job="web",instance="b",route="/"}`, at(38), 0)
+			r.prometheus.add(`requests_total{job="web",instance="b",route="/"}`, at(45), 7)
+			r.prometheus.add(`requests_total{job="web",instance="c",route="/"}`, at(45), 7)
+		}
+		r.round(t, 15*i+4)
+	}
+	require.Equal(t, map[string]int{"shop~prometheus/availability route=/ success": 7}, r.store.sums)
+}
+
 // What was added during a gap counts in its middle, where no window of now sees it.
 func TestGap(t *testing.T) {
 	r := newRig(t, quick, errors500)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,5 +152,15 @@ sources:
 	require.InDelta(t, eu-down, now["availability us"].coverage, down/2, "of %v", down)
 	require.InDelta(t, eu-down, now["all "].coverage, down/2, "of %v", down)
 	require.InDelta(t, eu, now["eu "].coverage, down/4)
+
+	p.Stop(t)
+	renamed := strings.ReplaceAll(regionSpec, "name: availability\n", "name: requests\n    was: availability\n")
+	spec = e2etest.WriteFile(t, dir, "spec.yaml", renamed)
+	start()
+	add()
+	testkit.Eventually(t, "a renamed SLO goes on", func() bool {
+		now = read()
+		return now["requests eu"].counts == truth["eu"] && now["requests us"].counts == truth["us"]
+	})
 	p.Stop(t)
 }

@@ -253,7 +253,7 @@ func (s *Sources) units(name string, window time.Duration) (out []series.Unit) {
 			u.Stream = stream
 			out = slices.Insert(out, i, u)
 		}
-		of := series.SLO{Owner: one.ID.Service(), ID: string(one.ID), Service: slo.PromService(one.ID), Type: one.ID.Name(),
+		of := series.SLO{Owner: one.ID.Service(), ID: string(one.ID), Service: slo.PromService(one.ID), Type: one.PromType(),
 			GroupBy: one.GroupBy, Slice: one.JudgedSlice()}
 		for _, label := range one.GroupBy {
 			of.Attributes = append(of.Attributes, slo.PromAttribute(label))
