@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,7 +17,13 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/cli"
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/ingest/engine"
+	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/backup"
+	"github.com/sloengine/sloengine/reliability/fsys"
+	"github.com/sloengine/sloengine/reliability/retained"
+	"github.com/sloengine/sloengine/reliability/wal"
+	"github.com/sloengine/sloengine/slo"
 )
 
 func newBackup(s cli.Streams) *cobra.Command {
@@ -124,4 +135,150 @@ Events that a sink received after the backup began are delivered to it again.`,
 	c.Flags().StringVar(&from, "from", "", "backup to read: folder or tar file")
 	c.Flags().StringVar(&dataDir, "data-dir", "", "data directory to write; must be empty or missing")
 	return c
+}
+
+// export selects events of the log.
+type export struct {
+	dataDir, from, to, service, typ string
+}
+
+func newExport(s cli.Streams) *cobra.Command {
+	var x export
+	c := &cobra.Command{
+		Use:   "export --data-dir DIR",
+		Short: "Write the events of the retained log as JSON lines",
+		Long: `export reads the log of an engine, and its history as far back as log.retain keeps it, and
+writes each event as a line of JSON, in the order in which the engine received them. The
+engine may be running: export takes no lock and changes nothing.
+
+Merged events are written as they were merged. An event that was a dead letter and was
+replayed is written again, with the same id.
+
+If some records cannot be read, export writes the others, lists the missing ranges on
+standard error and exits with 3.`,
+		Example: `  sloengine export --data-dir data --service shop --from 2026-11-20T00:00:00Z > shop.ndjson`,
+		Args:    cli.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return x.run(c.Context(), s) },
+	}
+	f := c.Flags()
+	f.StringVar(&x.dataDir, "data-dir", "", "data directory of an engine")
+	f.StringVar(&x.from, "from", "", "only events from this time on (RFC 3339)")
+	f.StringVar(&x.to, "to", "", "only events before this time (RFC 3339)")
+	f.StringVar(&x.service, "service", "", "only events of this service")
+	f.StringVar(&x.typ, "type", "", "only events of this type")
+	return c
+}
+
+// query is what is asked for; the index skips what holds none of it.
+func (x *export) query() (q retained.Query, err error) {
+	q = retained.Query{Service: x.service, Type: x.typ}
+	for _, t := range []struct {
+		flag, text string
+		to         *int64
+	}{{"--from", x.from, &q.EventFrom}, {"--to", x.to, &q.EventTo}} {
+		if t.text == "" {
+			continue
+		}
+		at, err := slo.ParseTime(t.text)
+		if err != nil || at.Year() < 1970 || at.Year() > 2261 {
+			return q, cli.Usagef("%s %s: want a time such as %s", t.flag, cli.Printable(t.text),
+				time.Now().UTC().Format(time.RFC3339))
+		}
+		*t.to = at.UnixNano()
+	}
+	if q.EventTo != 0 && q.EventTo <= q.EventFrom {
+		return q, cli.Usagef("--to must be later than --from")
+	}
+	return q, nil
+}
+
+func (x *export) run(ctx context.Context, s cli.Streams) (err error) {
+	if x.dataDir == "" {
+		return cli.Usagef("no data directory given: set --data-dir DIR")
+	}
+	q, err := x.query()
+	if err != nil {
+		return err
+	}
+	if err := engine.DataFormat.Check(fsys.OS(), x.dataDir); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(x.dataDir, fsys.FormatFile)); err != nil {
+		return fmt.Errorf("%s is not a data directory of an engine: %w", cli.Printable(x.dataDir), err)
+	}
+	source := retained.OpenFolders(fsys.OS(), filepath.Join(x.dataDir, engine.HistoryDir),
+		filepath.Join(x.dataDir, engine.LogDir))
+	r, err := source.NewReader(q)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	out := bufio.NewWriterSize(s.Out, 1<<16)
+	w := eventWriter{query: &q, out: out}
+	var rec wal.Record
+	for ctx.Err() == nil {
+		ok, err := r.Next(&rec)
+		if err != nil {
+			return fmt.Errorf("read the log: %w", err)
+		}
+		if !ok {
+			break
+		}
+		if err := w.record(&rec); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(ctx.Err(), out.Flush()); err != nil {
+		return err
+	}
+	gaps, more := r.Gaps()
+	for _, g := range gaps {
+		_, _ = fmt.Fprintf(s.Err, "records %d to %d are missing: %s\n", g.First, g.Next-1, g.Reason)
+	}
+	if more > 0 {
+		_, _ = fmt.Fprintf(s.Err, "%s more are missing\n", cli.Plural(more, "range"))
+	}
+	if len(gaps) > 0 {
+		return cli.ErrFindings
+	}
+	return nil
+}
+
+// eventWriter writes the events of records that a query asks for.
+type eventWriter struct {
+	query *retained.Query
+	out   io.Writer
+	view  event.View
+	line  []byte
+}
+
+func (w *eventWriter) record(rec *wal.Record) error {
+	if rec.Type != record.TypeEvents && rec.Type != record.TypeReplay {
+		return nil
+	}
+	events, err := record.ParseEvents(rec.Payload)
+	if err != nil {
+		return fmt.Errorf("record %d: %w", rec.Seq, err)
+	}
+	q, to := w.query, int64(math.MaxInt64)
+	if q.EventTo != 0 {
+		to = q.EventTo
+	}
+	for body := events.Body; len(body) > 0; {
+		n, err := w.view.Parse(body)
+		if err != nil {
+			return fmt.Errorf("event of record %d: %w", rec.Seq, err)
+		}
+		body = body[n:]
+		v := &w.view
+		if v.Time < q.EventFrom && q.EventFrom != 0 || v.Time >= to || q.Service != "" && string(v.Service) != q.Service ||
+			q.Type != "" && string(v.Type) != q.Type {
+			continue
+		}
+		w.line = append(v.AppendJSON(w.line[:0]), '\n')
+		if _, err := w.out.Write(w.line); err != nil {
+			return err
+		}
+	}
+	return nil
 }

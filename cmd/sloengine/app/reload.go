@@ -144,7 +144,6 @@ func (r *reloader) apply(ctx context.Context, next readFiles) error {
 		return fmt.Errorf("apply new spec: %w", err)
 	}
 	r.start.specs.Use(next.spec)
-	eng.History().SetBounds(r.parts.storage.bounds(next.spec.Longest))
 	for _, apply := range next.settings {
 		apply()
 	}

@@ -140,7 +140,7 @@ func (a *app) start(ctx context.Context, g *runGroup) {
 func (a *app) engineParts() engine.Parts {
 	s := a.storage
 	return engine.Parts{DeadLetters: s.deadLetters, Retain: a.sinks.dispatcher.Lowest, Instance: s.instance,
-		Traces: s.requests, History: s.bounds(a.specs.InForce().Longest)}
+		Traces: s.requests, History: s.bounds}
 }
 
 // measureEvery is how often figures are taken that no event brings.

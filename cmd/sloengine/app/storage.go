@@ -42,7 +42,7 @@ type storage struct {
 	links       *ackLinks
 	trail       *auditTrail
 	deadLetters *dlq.RangeStore
-	bounds      func(longest time.Duration) retained.Bounds // of the history, by the longest window of the specs
+	bounds      retained.Bounds // of the history
 }
 
 // storage locks the data directory first: what follows may write to it.
@@ -106,25 +106,16 @@ func (b *builder) storage(in *intake) (s *storage, err error) {
 	return s, err
 }
 
-// historySlack is how much longer than the longest window the log is retained unless engine.yaml says otherwise.
-const historySlack = 48 * time.Hour
-
 // historyBounds are how much of the log is retained on a disk of that size.
-func historyBounds(c *config.Config, disk uint64) func(longest time.Duration) retained.Bounds {
-	bytes := int64(min(disk/10, math.MaxInt64))
+func historyBounds(c *config.Config, disk uint64) retained.Bounds {
+	b := retained.Bounds{Age: c.Log.Retain, Bytes: int64(min(disk/10, math.MaxInt64))}
 	if c.Log.RetainBytes != nil {
-		bytes = *c.Log.RetainBytes
+		b.Bytes = *c.Log.RetainBytes
 	}
-	return func(longest time.Duration) retained.Bounds {
-		age := longest + historySlack
-		if c.Log.Retain != nil {
-			age = *c.Log.Retain
-		}
-		if bytes == 0 {
-			age = 0
-		}
-		return retained.Bounds{Age: age, Bytes: bytes}
+	if b.Bytes == 0 {
+		b.Age = 0
 	}
+	return b
 }
 
 // standbyEvery is how often a standby tries to lock the data directory.

@@ -3,12 +3,14 @@
 package faults
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -177,7 +179,7 @@ func TestKilledWhileItRetains(t *testing.T) {
 	dir := t.TempDir()
 	specFile := e2etest.WriteFile(t, dir, "spec.yaml", strings.ReplaceAll(e2etest.CrashSpec, "[uid]", "[none]"))
 	settings := e2etest.CrashSettings[:strings.Index(e2etest.CrashSettings, "log: {seg")] +
-		"log: {segment: 1MiB, retain_bytes: 1MiB}\ndisk: {low_water: 1MiB}\n"
+		"log: {segment: 1MiB, retain: 1d, retain_bytes: 1MiB}\ndisk: {low_water: 1MiB}\n"
 	args := e2etest.ServeArgs(t, dir, specFile, settings)
 	rnd := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
 	client := &http.Client{Timeout: 10 * time.Second}
@@ -211,6 +213,71 @@ func TestKilledWhileItRetains(t *testing.T) {
 	}
 	require.Greater(t, st.First, uint64(1), "the oldest were deleted")
 	require.Positive(t, st.Files)
+}
+
+// TestExport writes the events of history and log while the engine runs, each once, and says what is missing.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	specFile := e2etest.WriteFile(t, dir, "spec.yaml", strings.ReplaceAll(e2etest.CrashSpec, "[uid]", "[none]"))
+	settings := e2etest.CrashSettings[:strings.Index(e2etest.CrashSettings, "log: {seg")] +
+		"log: {segment: 1MiB, retain: 1d}\ndisk: {low_water: 1MiB}\n"
+	p := e2etest.Serve(t, dir, specFile, settings)
+	history := filepath.Join(dir, "data", engine.HistoryDir)
+	sent := 0
+	send := func(typ string) {
+		var body strings.Builder
+		for range 1000 {
+			sent++
+			fmt.Fprintf(&body, `{"service":"crash","type":"%s","id":"%d","attributes":{"pad":"%0200d"}}`+"\n", typ, sent, sent)
+		}
+		status, answer := e2etest.Post(t, p.Base+"/api/v1/events", "", body.String())
+		require.Equal(t, http.StatusAccepted, status, answer)
+	}
+	require.Eventually(t, func() bool {
+		send("t")
+		files, _ := filepath.Glob(filepath.Join(history, "*.hist"))
+		return len(files) > 1
+	}, e2etest.Patience*time.Minute, 100*time.Millisecond)
+	export := func(args ...string) (ids []string, missing string, code int) {
+		out, missing, code := e2etest.Command(t,
+			append([]string{"export", "--data-dir", filepath.Join(dir, "data")}, args...)...)
+		for line := range strings.Lines(out) {
+			var e struct{ ID, Service, Type string }
+			require.NoError(t, json.Unmarshal([]byte(line), &e))
+			if e.Service == "crash" {
+				ids = append(ids, e.ID)
+			}
+		}
+		return ids, missing, code
+	}
+	ids, missing, code := export()
+	require.Zero(t, code, missing)
+	require.Len(t, ids, sent)
+	for i, id := range ids {
+		require.Equal(t, strconv.Itoa(i+1), id)
+	}
+	now := time.Now().UTC().Add(time.Hour).Format(time.RFC3339)
+	for _, args := range [][]string{{"--service", "other"}, {"--type", "other"}, {"--from", now}} {
+		ids, _, code = export(args...)
+		require.Zero(t, code)
+		require.Empty(t, ids, args)
+	}
+	ids, _, _ = export("--to", now, "--type", "t", "--service", "crash")
+	require.Len(t, ids, sent)
+	_, missing, code = export("--from", "yesterday")
+	require.Equal(t, 2, code)
+	require.Contains(t, missing, "want a time such as")
+
+	files, err := filepath.Glob(filepath.Join(history, "*.hist"))
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(files[0], 100))
+	ids, missing, code = export()
+	require.Equal(t, 3, code)
+	require.Regexp(t, `^records \d+ to \d+ are missing: `, missing)
+	require.Less(t, len(ids), sent)
+	require.Equal(t, strconv.Itoa(sent), ids[len(ids)-1])
+	p.Stop(t)
 }
 
 // TestSecondEngineIsRefused starts two engines on one folder.

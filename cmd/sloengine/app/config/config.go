@@ -52,9 +52,9 @@ type Config struct {
 	} `yaml:"parked"`
 	Log struct {
 		Segment int64 `yaml:"segment" min:"1MiB" is:"size"`
-		// of the log behind the last checkpoint; nil: History's defaults
-		Retain      *time.Duration `yaml:"retain" min:"0" max:"3650d"`
-		RetainBytes *int64         `yaml:"retain_bytes" min:"0" is:"size"`
+		// of the log behind the last checkpoint
+		Retain      time.Duration `yaml:"retain" min:"0" max:"3650d"`
+		RetainBytes *int64        `yaml:"retain_bytes" min:"0" is:"size"`
 	} `yaml:"log"`
 	Checkpoint engine.CheckpointOptions `yaml:"checkpoint"`
 	Evaluator  struct {
