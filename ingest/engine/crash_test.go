@@ -229,9 +229,19 @@ func (c *crash) check(t testing.TB) (err error) {
 
 // historyIsWhole reads what is retained and then the log: each record once, and none is missing.
 func historyIsWhole(r *running) error {
+	for {
+		again, err := readHistory(r)
+		if !again {
+			return err
+		}
+	}
+}
+
+// readHistory is historyIsWhole once. It is to be read again if its oldest part was deleted meanwhile.
+func readHistory(r *running) (again bool, err error) {
 	reader, err := r.History().Source().NewReader(retained.Query{})
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer reader.Close()
 	next := uint64(0)
@@ -239,13 +249,14 @@ func historyIsWhole(r *running) error {
 		ok, err := reader.Next(&rec)
 		switch {
 		case err != nil:
-			return fmt.Errorf("read the history: %w", err)
+			return false, fmt.Errorf("read the history: %w", err)
 		case !ok && next <= r.Health().Checkpoint.Position:
-			return fmt.Errorf("the history ends before record %d", next)
+			return false, fmt.Errorf("the history ends before record %d", next)
 		case !ok:
-			return nil
+			return false, nil
 		case next != 0 && rec.Seq != next || rec.Lost != 0:
-			return fmt.Errorf("the history has record %d for %d, %d lost", rec.Seq, next, rec.Lost)
+			return r.History().Stats().First > next,
+				fmt.Errorf("the history has record %d for %d, %d lost", rec.Seq, next, rec.Lost)
 		}
 	}
 }
