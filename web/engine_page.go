@@ -82,6 +82,8 @@ func (h *engineHandler) page(c *gin.Context) {
 			{Name: "Waiting for the disk", Value: format.Plural(e.Ingest.Queue, "request")},
 			{Name: "Checkpoint", Value: format.Ago(e.Checkpoint.Time, v.Now), At: format.NewStamp(e.Checkpoint.Time, v.Now),
 				Note: format.Bytes(e.Checkpoint.Bytes)},
+			{Name: "History", Value: historyText(&e.Log, v.Now), At: format.NewStamp(e.Log.HistoryFrom, v.Now),
+				Note: "the log behind the last checkpoint"},
 			{Name: "Data directory", Value: format.Safe(e.Disk.Dir, format.MaxTitle), Code: true},
 		}},
 		{"Deduplication table", []site.Fact{
@@ -203,4 +205,12 @@ func newDiskBar(d status.DiskStatus) diskBar {
 	}
 	b.Gauge.Label = b.Free + " free. " + b.Text
 	return b
+}
+
+// historyText says how much of the log is retained, and since when.
+func historyText(l *status.LogStatus, now time.Time) string {
+	if l.HistoryFrom.IsZero() {
+		return "none"
+	}
+	return format.Bytes(l.HistoryBytes) + ", from " + format.Ago(l.HistoryFrom, now)
 }

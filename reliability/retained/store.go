@@ -137,8 +137,8 @@ func (s *Store) Floor() uint64 {
 // Moved has a signal when Floor has moved.
 func (s *Store) Moved() <-chan struct{} { return s.moved }
 
-// Failing reports whether closed segments cannot be retained now.
-func (s *Store) Failing() bool { return s.health.Failing() }
+// FailingSince is when closed segments could first not be retained; zero: they can.
+func (s *Store) FailingSince() time.Time { return s.health.Failure().Since }
 
 func (s *Store) wake() { signal(s.poke) }
 
@@ -574,22 +574,4 @@ func (s *Store) measure() {
 		from = float64(st.From.UnixNano()) / 1e9
 	}
 	s.o.Metrics.from.Set(from)
-}
-
-// Snapshot opens all files and gives them to add, with their sizes. They stay readable if they are deleted meanwhile.
-func (s *Store) Snapshot(add func(name string, size int64, f fsys.File)) error {
-	if err := s.load(); err != nil {
-		return err
-	}
-	for _, x := range s.snapshot() {
-		f, err := s.o.FS.Open(x.path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("open retained records: %w", err)
-		}
-		add(filepath.Base(x.path), x.size, f)
-	}
-	return nil
 }

@@ -255,37 +255,6 @@ func TestAReaderBesideChanges(t *testing.T) {
 	}
 }
 
-func TestBackward(t *testing.T) {
-	w := newWorld(t, fsystest.New())
-	w.write(t, 1000)
-	w.work(t)
-	for name, src := range w.sources() {
-		var blocks [][]uint64
-		var block []uint64
-		run := func(q Query, most int) {
-			blocks = nil
-			require.NoError(t, src.Backward(q, func(rec *wal.Record) error {
-				block = append(block, rec.Seq)
-				return nil
-			}, func() (bool, error) {
-				blocks, block = append(blocks, block), nil
-				return len(blocks) < most, nil
-			}))
-		}
-		run(Query{}, 1000)
-		var all []uint64
-		for i := len(blocks) - 1; i >= 0; i-- {
-			all = append(all, blocks[i]...)
-		}
-		require.Equal(t, span(1, w.seq+1), all, name)
-		run(Query{}, 2)
-		require.Len(t, blocks, 2)
-		require.Equal(t, w.seq, blocks[0][len(blocks[0])-1])
-		run(Query{ReceivedFrom: at(990)}, 1000)
-		require.LessOrEqual(t, len(blocks), 2, "older files are not looked at")
-	}
-}
-
 // Damage costs the records that it hit, and is said.
 func TestDamage(t *testing.T) {
 	base := newWorld(t, fsystest.New())

@@ -119,6 +119,9 @@ type LogStatus struct {
 	Bytes    int64  `json:"bytes"`
 	Segments int    `json:"segments"`
 	Seq      uint64 `json:"seq"` // last durable record
+
+	HistoryBytes int64     `json:"history_bytes,omitempty"` // size of what is retained behind the log
+	HistoryFrom  time.Time `json:"history_from,omitzero"`   // when its oldest record was received
 }
 
 // CheckpointStatus is the latest checkpoint; Time is zero if there is none.

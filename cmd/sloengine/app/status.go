@@ -58,7 +58,10 @@ func (e *engineStatus) briefOf(h *engine.Health) status.Engine {
 func (e *engineStatus) get() status.Engine {
 	h := e.storage.engine.Health()
 	s := e.briefOf(&h)
-	s.Log = status.LogStatus{Bytes: h.Log.Bytes, Segments: h.Log.Segments, Seq: h.Log.Durable}
+	history := e.storage.engine.History()
+	kept := history.Stats()
+	s.Log = status.LogStatus{Bytes: h.Log.Bytes, Segments: h.Log.Segments, Seq: h.Log.Durable,
+		HistoryBytes: kept.Bytes, HistoryFrom: kept.From}
 	s.Checkpoint = status.CheckpointStatus{Time: h.Checkpoint.At, Bytes: h.Checkpoint.State}
 	s.IDs = status.IDStatus{Known: uint64(h.IDs.Count), Bytes: h.IDs.Bytes, WindowSeconds: h.IDs.Window.Seconds()}
 	s.Fold = status.FoldStatus{Lag: h.Log.Lag, Watermark: h.Watermark}
@@ -83,6 +86,12 @@ func (e *engineStatus) get() status.Engine {
 		s.Troubles = append(s.Troubles, status.TroubleStatus{
 			Part:   "notifications",
 			Reason: "it cannot be saved who was notified; after a restart some notifications are repeated", Since: at,
+		})
+	}
+	if at := history.FailingSince(); !at.IsZero() {
+		s.Troubles = append(s.Troubles, status.TroubleStatus{
+			Part: "history", Reason: "closed segments of the log cannot be retained; the oldest are given up once 16 wait",
+			Since: at,
 		})
 	}
 	if at := e.storage.trail.file.Failing(); !at.IsZero() {

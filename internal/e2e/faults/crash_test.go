@@ -173,7 +173,8 @@ func requireHistory(t *testing.T, data string) retained.Stats {
 	return st
 }
 
-// TestKilledWhileItRetains kills the engine around the moves and deletions of the history, and reads all of it after each.
+// TestKilledWhileItRetains kills the engine around the moves and deletions of the history, and reads all of it after
+// each.
 func TestKilledWhileItRetains(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -277,6 +278,18 @@ func TestExport(t *testing.T) {
 	require.Regexp(t, `^records \d+ to \d+ are missing: `, missing)
 	require.Less(t, len(ids), sent)
 	require.Equal(t, strconv.Itoa(sent), ids[len(ids)-1])
+	p.Stop(t)
+
+	// What cannot be retained is said, and so is the end of that.
+	require.NoError(t, os.RemoveAll(history))
+	require.NoError(t, os.WriteFile(history, nil, 0o600))
+	p = e2etest.Serve(t, dir, specFile, settings)
+	degraded := func() bool { return strings.Contains(string(e2etest.Get(t, p.Base+"/-/ready")), `"part":"history"`) }
+	require.Eventually(t, degraded, e2etest.Patience*15*time.Second, 100*time.Millisecond)
+	require.Contains(t, p.Log.String(), "closed segments of the log cannot be retained")
+	require.NoError(t, os.Remove(history))
+	require.Eventually(t, func() bool { return !degraded() }, e2etest.Patience*30*time.Second, 100*time.Millisecond)
+	require.Contains(t, p.Log.String(), "closed segments of the log are retained again")
 	p.Stop(t)
 }
 
