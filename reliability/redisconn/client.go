@@ -8,9 +8,7 @@ package redisconn
 import (
 	"cmp"
 	"context"
-	"crypto/sha1" //nolint:gosec // the name that Redis gives to a script
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -364,8 +362,7 @@ type Script struct{ text, sha string }
 
 // NewScript returns a script with its text.
 func NewScript(text string) *Script {
-	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
-	return &Script{text, hex.EncodeToString(sum[:])}
+	return &Script{text, redis.NewScript(0, text).Hash()}
 }
 
 // Run runs a script by its hash, and by its text if Redis does not know it.
