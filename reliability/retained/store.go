@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -214,122 +212,6 @@ func (s *Store) note(err error) {
 	s.health.Note(err)
 }
 
-// load lists the folder and reads the indexes, once. A file whose index cannot be read stays, and costs its records.
-func (s *Store) load() error {
-	if s.loaded.Load() {
-		return nil
-	}
-	s.loading.Lock()
-	defer s.loading.Unlock()
-	if s.loaded.Load() {
-		return nil
-	}
-	files, err := s.list()
-	if err != nil {
-		return err
-	}
-	floor := s.o.Log.FirstSeq()
-	for n := len(files); n > 0 && files[n-1].err != nil && files[n-1].First >= floor; n-- {
-		files = files[:n-1] // the log still has them, so they are written again
-	}
-	if n := len(files); n > 0 {
-		floor = max(floor, files[n-1].Next)
-	}
-	s.mu.Lock()
-	s.files = files
-	s.mu.Unlock()
-	s.floor.Store(floor)
-	s.loaded.Store(true)
-	s.measure()
-	return nil
-}
-
-// list reads the folder. What a crash left is deleted, and what another log left is moved aside.
-func (s *Store) list() ([]*file, error) {
-	names, err := s.o.FS.List(s.o.Dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list folder %s: %w", s.o.Dir, err)
-	}
-	for _, name := range names {
-		if strings.HasSuffix(name, fsys.TempSuffix) {
-			_ = s.o.FS.Remove(filepath.Join(s.o.Dir, name)) // the next one of the name replaces it
-		}
-	}
-	files := readIndexes(s.o.FS, s.o.Dir, names)
-	guess(files)
-	next := s.o.Log.NextSeq()
-	for len(files) > 0 && files[len(files)-1].Next > next {
-		f := files[len(files)-1]
-		files = files[:len(files)-1]
-		s.o.Logger.Error("retained records are of another log and are moved aside", "file", f.path, "first", f.First,
-			"next", f.Next, "log_next", next)
-		if err := s.o.FS.Rename(f.path, f.path+".aside"); err != nil {
-			return nil, fmt.Errorf("move retained records aside: %w", err)
-		}
-	}
-	for _, f := range files {
-		if f.err != nil {
-			s.o.Metrics.damaged.Inc()
-			s.o.Logger.Error("retained records cannot be read", "file", f.path, "first", f.First, "next", f.Next,
-				"err", f.err)
-		}
-	}
-	return files, nil
-}
-
-// readIndexes reads the indexes of the files of a folder, ascending.
-func readIndexes(f fsys.FS, dir string, names []string) []*file {
-	var files []*file
-	for _, name := range names {
-		if first, ok := parseName(name); ok {
-			files = append(files, openFile(f, filepath.Join(dir, name), first))
-		}
-	}
-	sortFiles(files)
-	return files
-}
-
-func sortFiles(files []*file) {
-	slices.SortFunc(files, func(a, b *file) int { return cmp.Compare(a.First, b.First) })
-}
-
-// guess fills in what a bad index does not say, so that the file takes part in deletion.
-func guess(files []*file) {
-	for i := len(files) - 1; i >= 0; i-- {
-		if files[i].err == nil {
-			continue
-		}
-		f := *files[i]
-		f.Next = f.First + 1
-		if i+1 < len(files) {
-			f.Next, f.To = files[i+1].First, files[i+1].From
-		} else if i > 0 {
-			f.To = files[i-1].To
-		}
-		f.From = f.To
-		files[i] = &f
-	}
-}
-
-func openFile(fs fsys.FS, path string, first uint64) *file {
-	x := &file{path: path}
-	x.First = first
-	f, err := fs.Open(path)
-	if err != nil {
-		x.err = err
-		return x
-	}
-	sum, size, err := readSummary(f, first)
-	_ = f.Close() // it was only read
-	x.size = size
-	if err != nil {
-		x.err = err
-		return x
-	}
-	x.Summary = sum
-	return x
-}
-
 // list of the moment; it is never changed.
 func (s *Store) snapshot() []*file {
 	s.mu.Lock()
@@ -367,34 +249,6 @@ func (s *Store) passed(next uint64) {
 	s.floor.Store(next)
 	s.measure()
 	signal(s.moved)
-}
-
-// giveUp does not retain a segment. Readers find a gap there.
-func (s *Store) giveUp(first, next uint64, reason string) {
-	s.o.Logger.Error("records of the log are not retained", "first", first, "next", next, "reason", reason)
-	s.o.Metrics.givenUp.AddInt64(int64(next - first))
-	s.passed(next)
-}
-
-// giveUpIf gives up the oldest segment that waits if the disk is full, and those beyond maxWaiting in any case.
-func (s *Store) giveUpIf(full bool) {
-	if full {
-		if did, _ := s.deleteOldest("disk"); did {
-			return // the next attempt has the space
-		}
-	}
-	waiting := 0
-	for at := s.floor.Load(); ; waiting++ {
-		_, next, ok := s.o.Log.Closed(at)
-		if !ok || next > s.offer.Load() {
-			break
-		}
-		at = next
-	}
-	for ; waiting > maxWaiting || full && waiting > 0; waiting, full = waiting-1, false {
-		first, next, _ := s.o.Log.Closed(s.floor.Load())
-		s.giveUp(first, next, "it cannot be written")
-	}
 }
 
 // compress writes the file of a segment.
@@ -463,115 +317,8 @@ func (s *Store) rest(d time.Duration, stop <-chan struct{}) {
 	}
 }
 
-// expire deletes what is too old, too much, or in the way.
-func (s *Store) expire(b Bounds) error {
-	missing := s.o.Missing() // asked once: a file system may free what was deleted later
-	for {
-		files := s.snapshot()
-		if len(files) == 0 {
-			return nil
-		}
-		bytes := int64(0)
-		for _, f := range files {
-			bytes += f.size
-		}
-		var reason string
-		switch {
-		case b.Age == 0 || s.o.Now().Sub(time.Unix(0, files[0].To)) > b.Age:
-			reason = "age"
-		case bytes > b.Bytes:
-			reason = "bytes"
-		case missing > 0:
-			reason = "disk"
-		default:
-			return nil
-		}
-		if _, err := s.deleteOldest(reason); err != nil {
-			return err
-		}
-		missing -= files[0].size
-	}
-}
-
-// deleteOldest deletes one file, durably, so that there is never a hole in front of a file that stays.
-func (s *Store) deleteOldest(reason string) (did bool, err error) {
-	files := s.snapshot()
-	if len(files) == 0 {
-		return false, nil
-	}
-	// Out of the list first, so that no new reader picks it.
-	s.mu.Lock()
-	s.files = s.files[1:]
-	s.mu.Unlock()
-	err = fsys.ChangeDir(s.o.FS, s.o.Dir, SiteDelete, func() error {
-		if err := s.o.FS.Remove(files[0].path); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	})
-	if err != nil {
-		s.mu.Lock()
-		s.files = slices.Insert(slices.Clone(s.files), 0, files[0])
-		s.mu.Unlock()
-		return false, fmt.Errorf("delete retained records: %w", err)
-	}
-	s.o.Metrics.removed[reason].Inc()
-	s.o.Step(StepDeleted)
-	s.measure()
-	return true, nil
-}
-
 // The sites of this package.
 const (
 	SiteMkdir  fsys.Site = "retained.mkdir"
 	SiteDelete fsys.Site = "retained.delete"
 )
-
-// Stats say what is retained.
-type Stats struct {
-	Files   int
-	Bytes   int64
-	Raw     int64 // of the same records before they were compressed
-	Records uint64
-	Events  uint64
-	First   uint64    // the oldest record, 0 if there is none
-	From    time.Time // its receive time
-	Damaged int       // files whose index cannot be read
-}
-
-// Stats of the moment. Before the indexes are read, they are zero.
-func (s *Store) Stats() Stats { return stats(s.snapshot()) }
-
-func stats(files []*file) (st Stats) {
-	for _, f := range files {
-		st.Files++
-		st.Bytes += f.size
-		if f.err != nil {
-			st.Damaged++
-			continue
-		}
-		if st.First == 0 {
-			st.First, st.From = f.First, time.Unix(0, f.From).UTC()
-		}
-		st.Raw, st.Records, st.Events = st.Raw+int64(f.Raw), st.Records+f.Records, st.Events+f.Events
-	}
-	return st
-}
-
-// measure publishes the figures after they changed.
-func (s *Store) measure() {
-	st := s.Stats()
-	s.o.Metrics.bytes.Set(float64(st.Bytes))
-	s.o.Metrics.files.Set(float64(st.Files))
-	s.o.Metrics.oldest.Set(float64(st.First))
-	ratio := 0.0
-	if st.Bytes > 0 {
-		ratio = float64(st.Raw) / float64(st.Bytes)
-	}
-	s.o.Metrics.ratio.Set(ratio)
-	from := 0.0
-	if !st.From.IsZero() {
-		from = float64(st.From.UnixNano()) / 1e9
-	}
-	s.o.Metrics.from.Set(from)
-}
