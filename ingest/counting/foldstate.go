@@ -194,10 +194,26 @@ func (s FoldState) FinishRestore() error {
 	return errors.Join(s.Fold.FinishRestore(), s.Incidents.FinishRestore())
 }
 
+// configRecord is the payload of a config record: what is counted, and for those who read the log later the whole
+// spec. The fold does not know the latter, so that it is neither in its snapshots nor compared.
+type configRecord struct {
+	*fold.Config
+	Spec string `json:"spec,omitempty"` // in the own format; "" in those of version 0.2.0 and earlier
+}
+
 // EncodeConfig is the payload of a config record.
-func EncodeConfig(cfg *fold.Config) ([]byte, error) {
+func EncodeConfig(cfg *fold.Config, whole []byte) ([]byte, error) {
 	if cfg == nil {
 		return nil, errors.New("no config")
 	}
-	return json.Marshal(cfg)
+	return json.Marshal(configRecord{cfg, string(whole)})
+}
+
+// SpecOf is the whole spec in the payload of a config record; "" if the record lacks it.
+func SpecOf(payload []byte) (string, error) {
+	var r configRecord
+	if err := json.Unmarshal(payload, &r); err != nil {
+		return "", fmt.Errorf("config record: %w", err)
+	}
+	return r.Spec, nil
 }

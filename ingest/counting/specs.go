@@ -67,7 +67,8 @@ func (s *Specs) Read() (*Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := EncodeConfig(cfg)
+	text := spec.Encode(sp)
+	encoded, err := EncodeConfig(cfg, text)
 	if err != nil {
 		return nil, fmt.Errorf("encode config: %w", err)
 	}
@@ -75,7 +76,7 @@ func (s *Specs) Read() (*Spec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile spec: %w", err)
 	}
-	sum := sha256.Sum256(spec.Encode(sp)) // of the whole spec, and not only of the counted parts
+	sum := sha256.Sum256(text) // of the whole spec, and not only of the counted parts
 	return &Spec{
 		Spec: sp, Inputs: in, Encoded: encoded, Catalog: catalog(cfg.Services),
 		Longest: longest(cfg.Indicators), merge: merging(cfg), whole: whole, config: cfg, Loaded: time.Now(),

@@ -89,7 +89,7 @@ func (e *oracleEngine) change(sp *spec.Spec, at time.Time) {
 	in := counting.Inputs(sp)
 	cfg, err := evaluator.Compile(in)
 	require.NoError(e.t, err)
-	encoded, err := counting.EncodeConfig(cfg)
+	encoded, err := counting.EncodeConfig(cfg, nil)
 	require.NoError(e.t, err)
 	require.NoError(e.t, e.eval.Change(in, func() error {
 		e.apply(record.TypeConfig, at, encoded)

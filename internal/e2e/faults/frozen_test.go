@@ -152,7 +152,7 @@ func (f *frozenFacts) readCounts(t testing.TB, data, specFile string, at time.Ti
 	inputs := counting.Inputs(sp)
 	cfg, err := evaluator.Compile(inputs)
 	require.NoError(t, err)
-	encoded, err := counting.EncodeConfig(cfg)
+	encoded, err := counting.EncodeConfig(cfg, nil)
 	require.NoError(t, err)
 	counts, err := fold.New(fold.Options{})
 	require.NoError(t, err)
