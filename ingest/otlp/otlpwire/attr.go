@@ -12,12 +12,38 @@ func (d *Decoder) addAttr(attrs []Attr, b []byte, from int) ([]Attr, *Error) {
 		_, err := keyValue.check(b, from, d.limits.MaxDepth)
 		return attrs, err
 	}
+	at := len(attrs)
+	if at < len(d.repeats) && string(d.repeats[at].wire) == string(b[from:]) {
+		return append(attrs, d.repeats[at].attr), nil
+	}
 	attrs = append(attrs, Attr{})
-	return attrs, d.attr(&attrs[len(attrs)-1], b, from)
+	a := &attrs[at]
+	if !d.plainAttr(a, b, from) {
+		return attrs, d.anyAttr(a, b, from)
+	}
+	if at < len(d.repeats) {
+		d.repeats[at] = repeat{b[from:], *a}
+	} else if at == len(d.repeats) && at < maxRepeats {
+		d.repeats = append(d.repeats, repeat{b[from:], *a})
+	}
+	return attrs, nil
 }
 
+// repeat is the last plain attribute of the request at its place among those of an item. Most values stay the same from
+// item to item, so that comparing the bytes spares reading them.
+type repeat struct {
+	wire []byte
+	attr Attr
+}
+
+const maxRepeats = 64
+
 // plainAttr reads a KeyValue as senders write it: a short ASCII key, then a short ASCII text or a whole number, and
-// nothing else. It reports whether it is one.
+// nothing else. It reports whether it is one, within the limits.
+func (d *Decoder) plainAttr(a *Attr, b []byte, from int) bool {
+	return plainAttr(a, b, from) && len(a.Key) <= d.limits.MaxValueBytes && len(a.Value.Bytes) <= d.limits.MaxValueBytes
+}
+
 func plainAttr(a *Attr, b []byte, from int) bool {
 	rest := b[from:]
 	if len(rest) < 6 || rest[0] != 1<<3|wireBytes || rest[1] >= 0x80 {
@@ -60,9 +86,13 @@ func ascii(text []byte) bool {
 
 // attr reads a KeyValue into a, which is empty.
 func (d *Decoder) attr(a *Attr, b []byte, from int) *Error {
-	if plainAttr(a, b, from) && len(a.Key) <= d.limits.MaxValueBytes && len(a.Value.Bytes) <= d.limits.MaxValueBytes {
+	if d.plainAttr(a, b, from) {
 		return nil
 	}
+	return d.anyAttr(a, b, from)
+}
+
+func (d *Decoder) anyAttr(a *Attr, b []byte, from int) *Error {
 	*a = Attr{}
 	f := fields{next: from}
 	for f.more(b) {

@@ -43,6 +43,8 @@ type Decoder struct {
 	log    LogRecord
 	metric Metric
 	point  Point
+
+	repeats []repeat // of the request at hand
 }
 
 // New returns a Decoder.
@@ -57,7 +59,7 @@ type names struct{ resource, scope, item string }
 // request hands every item of a request to item, as the bytes of body between from and the end of its argument.
 // Requests of all signals have the same numbers down to the item.
 func (d *Decoder) request(body []byte, at names, item func(b []byte, from int) *Error) error {
-	d.losses, d.stop, d.items = Losses{}, nil, 0
+	d.losses, d.stop, d.items, d.repeats = Losses{}, nil, 0, d.repeats[:0]
 	d.origin.ResourceIndex, d.origin.Index = -1, -1
 	scopeGroup := func(b []byte, from int) *Error {
 		d.origin.ScopeName, d.origin.Scope = nil, d.origin.Scope[:0]
@@ -166,6 +168,9 @@ func setID(id, from []byte) bool {
 
 // string returns a text that is valid UTF-8 and not too long.
 func (d *Decoder) string(s []byte) []byte {
+	if len(s) <= d.limits.MaxValueBytes && ascii(s) { // almost always
+		return s[:len(s):len(s)]
+	}
 	if len(s) > d.limits.MaxValueBytes {
 		d.losses.Cut++
 		n := d.limits.MaxValueBytes

@@ -21,7 +21,7 @@ func (d *Decoder) readSpan(b []byte, from int) *Error {
 	var traceID, spanID, parentID []byte
 	attrs, events, links := -1, -1, -1
 	f := fields{next: from}
-	for f.more(b) {
+	for f.err == nil && f.short(b) || f.more(b) {
 		switch f.tag {
 		case 1<<3 | wireBytes:
 			traceID = b[f.from:f.to]

@@ -218,3 +218,23 @@ func BenchmarkTraces(b *testing.B) {
 	benchmark(b, data, len(list), func(body []byte) error { return d.Traces(body, drop) },
 		func(body []byte) error { return d.TracesJSON(body, drop) })
 }
+
+// TestRepeatedAttributes: spans whose attributes differ from those at the same place before, and a request in the memory
+// of the one before, as servers reuse it.
+func TestRepeatedAttributes(t *testing.T) {
+	d := otlpwire.New(exact)
+	memory := make([]byte, 4096)
+	for request := range 3 {
+		var spans []*trace.Span
+		for n := range 8 {
+			s := span("GET")
+			s.Attributes = []*common.KeyValue{text("each", fmt.Sprint(request, n)), text("same"[:2+request], "value"[request:]),
+				text("now", fmt.Sprint("and then ", (request+n)/3)), text(fmt.Sprint("key", n%2), "value"),
+				text("request", fmt.Sprint(request))}[:5-n%3]
+			spans = append(spans, s)
+		}
+		body := marshal(t, &trace.TracesData{ResourceSpans: []*trace.ResourceSpans{service("shop", spans[:5]...),
+			service("cart", spans[5:]...)}})
+		compareTraces(t, d, memory[:copy(memory, body)], false)
+	}
+}

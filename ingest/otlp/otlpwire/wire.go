@@ -35,6 +35,21 @@ type fields struct {
 	from, to int    // of a field of bytes
 }
 
+// short reads the next field if it is short bytes, as most are; else it leaves all as it was, for more. It does not
+// look at err, so that it can be inlined.
+func (f *fields) short(b []byte) bool {
+	i := f.next + 2
+	if i > len(b) || b[i-2]&0x87 != wireBytes || b[i-2] < 1<<3 || b[i-1] >= 0x80 {
+		return false
+	}
+	to := i + int(b[i-1])
+	if to > len(b) {
+		return false
+	}
+	f.tag, f.from, f.to, f.next = uint32(b[i-2]), i, to, to
+	return true
+}
+
 // more reads the next field, if there is one. The message ends with b.
 func (f *fields) more(b []byte) bool {
 	i := f.next
