@@ -23,7 +23,7 @@ func (m *Mapper) Log(r *otlpwire.LogRecord) (*event.Draft, Reason) {
 		return nil, NoRule
 	case !p.known:
 		return nil, UnknownService
-	case m.catalog != nil && m.catalog.Lookup(p.service, rule.typ) != event.KnownYes:
+	case !m.takes(rule.typ):
 		return nil, UnknownType
 	}
 	at := r.Time

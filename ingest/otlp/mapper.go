@@ -137,13 +137,26 @@ func (m *Mapper) Span(s *otlpwire.Span) (*event.Draft, Reason) {
 	case !p.known:
 		m.notice(s, typ)
 		return nil, UnknownService
-	case m.catalog != nil && m.catalog.Lookup(p.service, typ) != event.KnownYes:
+	case !m.takes(typ):
 		m.notice(s, typ)
 		return nil, UnknownType
 	}
 	e := m.event(s, typ)
 	m.find(typ, signalSpans, e.Weight)
 	return e, Counts
+}
+
+// takes reports whether a spec counts events of the type from the service at hand.
+func (m *Mapper) takes(typ []byte) bool {
+	p := m.plan
+	if p.counted != nil && string(p.counted) == string(typ) { // plans go with their catalogue
+		return true
+	}
+	if m.catalog != nil && m.catalog.Lookup(p.service, typ) != event.KnownYes {
+		return false
+	}
+	p.counted = typ
+	return true
 }
 
 // gather reads the attributes of an item.

@@ -46,7 +46,7 @@ func (m *Mapper) Point(p *otlpwire.Point) (*event.Draft, Reason) {
 		return nil, NoRule
 	case !m.plan.known:
 		return nil, UnknownService
-	case m.catalog != nil && m.catalog.Lookup(m.plan.service, rule.typ) != event.KnownYes:
+	case !m.takes(rule.typ):
 		return nil, UnknownType
 	case p.NoRecordedValue():
 		return nil, NothingNew

@@ -24,7 +24,7 @@ var serverFaults = map[string]bool{"UNKNOWN": true, "DEADLINE_EXCEEDED": true, "
 // outcome is that of a span: its status, or where that is unset the status of HTTP or gRPC.
 func outcome(status uint8, http int64, rpc []byte) event.Outcome {
 	switch {
-	case status == statusError, status != statusOK && (http >= 500 || serverFaults[string(rpc)]):
+	case status == statusError, status != statusOK && (http >= 500 || len(rpc) > 0 && serverFaults[string(rpc)]):
 		return event.Failure
 	}
 	return event.Success

@@ -56,6 +56,7 @@ type plan struct {
 	metrics []*metricRule
 	ratio   float64 // of sampling that spans do not say; 0: none
 	known   bool    // a spec has it
+	counted []byte  // the type that a spec was last found to count
 
 	operation, trace bool // the spec names these two
 	traced           bool // an SLO follows work by trace
