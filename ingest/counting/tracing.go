@@ -48,6 +48,9 @@ func (*Tracing) Wants(indicator string) bool { return !strings.ContainsAny(indic
 
 // Bad is part of fold.Witness.
 func (t *Tracing) Bad(e fold.Evidence) (remembered bool) {
+	if t.store.Full(slo.ID(e.Indicator), t.at) {
+		return true // as many as are remembered of one record
+	}
 	v := e.Event
 	id, ok := t.of(v)
 	if !ok {

@@ -68,6 +68,17 @@ type entry struct {
 // NewStore makes an empty store.
 func NewStore() *Store { return &Store{slos: map[slo.ID]*ring{}} }
 
+// Full reports whether Add looks at no more traces of an SLO that are received at that time, so that the caller need
+// not make them.
+func (s *Store) Full(id slo.ID, received int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.slos[id]
+	return r != nil && r.full(received)
+}
+
+func (r *ring) full(received int64) bool { return r.batch == received && r.added >= MaxPerSLO }
+
 // Add remembers a trace that was received at a time in Unix nanoseconds. A trace that is there already stays as it is.
 // Of those of an SLO that are received together only the first MaxPerSLO are looked at, so that a flood costs little.
 func (s *Store) Add(id slo.ID, received int64, t *Trace) {
@@ -81,11 +92,11 @@ func (s *Store) Add(id slo.ID, received int64, t *Trace) {
 		r = &ring{}
 		s.slos[id] = r
 	}
+	if r.full(received) {
+		return
+	}
 	if r.batch != received {
 		r.batch, r.added = received, 0
-	}
-	if r.added >= MaxPerSLO {
-		return
 	}
 	r.added++
 	for _, e := range r.list {

@@ -49,6 +49,16 @@ func TestTheLastTracesAreRemembered(t *testing.T) {
 	require.Empty(t, s.Of("shop/c", nil, noon))
 	require.Len(t, s.All(noon), MaxPerSLO+2)
 
+	at := noon.UnixNano()
+	for n := range MaxPerSLO {
+		require.False(t, s.Full("pay/c", at))
+		s.Add("pay/c", at, &Trace{ID: id(n), Time: noon})
+	}
+	require.True(t, s.Full("pay/c", at), "of what is received together")
+	require.False(t, s.Full("pay/c", at+1))
+	require.False(t, s.Full("pay/d", at))
+	s.Forget("pay")
+
 	add(s, "shop/b", 7, "eu")
 	require.Equal(t, []ID{id(8), id(7)}, ids(s.Of("shop/b", nil, noon)), "a trace is there once")
 
