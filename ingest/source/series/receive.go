@@ -71,6 +71,7 @@ type Receiver struct {
 	tally
 	elections *elections
 	pending   map[cell]*pending
+	failed    bool                  // pending is not what the log has
 	behind    map[seriesKey]int     // places in gaps
 	units     map[string]*unitState // by stream
 	wrong     map[string]time.Time  // when something was wrong last, by what
@@ -384,6 +385,13 @@ func (r *Receiver) store(all []*write) error {
 		return engine.ErrStopping
 	}
 	now := r.o.Intake.Now()
+	if err := r.o.Engine.CatchUp(context.Background()); err != nil { // what failed may be in the log
+		return err
+	}
+	if r.failed {
+		r.loadPending(now)
+		r.failed = false
+	}
 	var items []item
 	samples, size := 0, 0
 	for _, w := range all {
@@ -427,7 +435,7 @@ func (r *Receiver) commit(now time.Time) error {
 	r.events.Reset()
 	emitted := r.pair(now)
 	if err := r.write(now, r.o.SizeLimits, r.o.Longest()); err != nil {
-		r.loadPending(now)
+		r.failed = true
 		return err
 	}
 	for _, u := range r.units {
@@ -446,7 +454,7 @@ func (r *Receiver) commit(now time.Time) error {
 		}
 	}
 	if err != nil {
-		r.loadPending(now)
+		r.failed = true
 		for _, u := range r.units {
 			u.newest = u.until
 		}

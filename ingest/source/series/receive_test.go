@@ -562,6 +562,36 @@ func TestReceiveRefuses(t *testing.T) {
 	require.Equal(t, 8, d.total())
 }
 
+// A request that failed is sent again, whatever became of it.
+func TestReceiveUnknownOutcome(t *testing.T) {
+	two := errors500
+	two.Total, two.Part = `requests_total{job="web"}`, `errors_total{job="web"}`
+	for name, fail := range map[string]func(*store, error){
+		"it is not stored":             func(s *store, err error) { s.err = err },
+		"it is stored, without answer": func(s *store, err error) { s.lost = err },
+		"it is stored and not read":    func(s *store, err error) { s.stalled = err },
+	} {
+		for _, unit := range []Unit{errors500, two} {
+			d := newDoor(t, nil, unit)
+			total, part := `requests_total{job="web",route="/"}`, `errors_total{job="web",route="/"}`
+			scrape := func(i int, n float64) []sent {
+				return []sent{{series: total, at: at(15 * i), n: n}, {series: part, at: at(15 * i), n: n / 2}}
+			}
+			d.write(scrape(0, 0)...)
+			d.pass()
+			d.write(scrape(3, 10)...)
+			fail(d.store, context.DeadlineExceeded)
+			_, err := d.Write(t.Context(), bodyV1(t, scrape(4, 30)...), false, nil)
+			require.ErrorIs(t, err, context.DeadlineExceeded, name)
+			fail(d.store, nil)
+			d.write(scrape(4, 30)...)
+			d.write(scrape(5, 70)...)
+			d.pass()
+			require.Equal(t, 70, d.total(), name)
+		}
+	}
+}
+
 // Many senders write at a time, each sample once.
 func TestReceiveTogether(t *testing.T) {
 	d := newDoor(t, nil, errors500)

@@ -191,6 +191,9 @@ func (s *Source) report(p *plan, err error) source.Kind {
 // catchUp reads a unit from where it was read last, in steps, and then what is missing before.
 func (s *Source) catchUp(ctx context.Context, p *plan, limit time.Time) error {
 	s.left, s.first = "", nil
+	if err := s.o.Engine.CatchUp(ctx); err != nil { // what was stored last may be in the log and not in the table yet
+		return err
+	}
 	from, err := s.o.Until(ctx, p.Stream)
 	if err != nil {
 		return err

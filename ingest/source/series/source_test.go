@@ -102,6 +102,9 @@ type store struct {
 	backfilled int
 	seen       []counter.Observation
 	err        error
+	lost       error    // of AdmitAt, which stored the batch all the same
+	stalled    error    // of CatchUp, while the log is not read
+	log        [][]byte // positions that were not read yet
 }
 
 func (s *store) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tickets, _ []int32,
@@ -124,14 +127,24 @@ func (s *store) AdmitAt(_ context.Context, b *event.Batch, _ *ratelimit.Tickets,
 		}
 		s.times[v.Time/int64(time.Second)-began.Unix()] += int(v.Count)
 	}
-	seen, err := s.counters.Apply(at.AppendPosition(nil, nil))
-	if err == nil {
-		s.seen = append(s.seen, seen...)
-	}
-	return engine.Result{Accepted: len(b.Events)}, err
+	s.log = append(s.log, at.AppendPosition(nil, nil))
+	return engine.Result{Accepted: len(b.Events)}, s.lost
 }
 
-func (s *store) CatchUp(context.Context) error { return nil }
+func (s *store) CatchUp(context.Context) error {
+	if s.stalled != nil {
+		return s.stalled
+	}
+	for _, position := range s.log {
+		seen, err := s.counters.Apply(position)
+		if err != nil {
+			return err
+		}
+		s.seen = append(s.seen, seen...)
+	}
+	s.log = s.log[:0]
+	return nil
+}
 
 func (s *store) until(_ context.Context, stream string) (out time.Time, err error) {
 	for _, o := range s.seen {
@@ -452,6 +465,44 @@ func TestFailures(t *testing.T) {
 	r.store.err = nil
 	r.round(t, 9)
 	require.Empty(t, r.source.o.Intake.Troubles())
+}
+
+// A batch whose outcome its source does not know is in the log, or not, and is not in the table yet. What it says
+// counts once, whether the next round is of the same process or not.
+func TestUnknownOutcome(t *testing.T) {
+	for name, fail := range map[string]func(*store, error){
+		"it is not stored":             func(s *store, err error) { s.err = err },
+		"it is stored, without answer": func(s *store, err error) { s.lost = err },
+		"it is stored and not read":    func(s *store, err error) { s.stalled = err },
+	} {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, again=%v", name, again), func(t *testing.T) {
+				r := newRig(t, quick, errors500)
+				total := 0
+				scrape := func(i, add int) {
+					total += add
+					r.prometheus.add(`requests_total{job="web",route="/",code="200"}`, at(15*i), float64(total))
+					r.prometheus.add(`requests_total{job="web",route="/",code="500"}`, at(15*i), float64(total))
+					r.round(t, 15*i+4)
+				}
+				scrape(0, 0)
+				scrape(1, 10)
+				fail(r.store, context.DeadlineExceeded)
+				scrape(2, 20)
+				require.NotEmpty(t, r.source.o.Intake.Troubles())
+				scrape(3, 40)
+				fail(r.store, nil)
+				if again {
+					r.source = r.open()
+				}
+				scrape(4, 80)
+				scrape(5, 160)
+				require.Empty(t, r.source.o.Intake.Troubles())
+				require.Equal(t, map[string]int{"shop~prometheus/availability route=/ success": 310,
+					"shop~prometheus/availability route=/ failure": 310}, r.store.sums)
+			})
+		}
+	}
 }
 
 // Series are the same in whatever order their labels are told, and hostile labels are only text.
