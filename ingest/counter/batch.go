@@ -2,9 +2,6 @@ package counter
 
 import (
 	"cmp"
-	"encoding/binary"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/sloengine/sloengine/ingest/binread"
@@ -18,8 +15,12 @@ type Batch struct {
 	added    int            // bytes
 	last     Point
 	record   bool // last is to be recorded
-	earlier  Counts
-	buf      []byte
+	count    uint64
+	form     []byte // with count, what is recorded of last
+	basis    uint64 // of the class of the last point; 0: the table does not have it
+	was, now decoded
+	body     []byte
+	changed  []change
 	observed []Observation
 	notes    map[noteKey]string
 	forget   []Key
@@ -62,28 +63,37 @@ func (b *Batch) Observe(p *Point) Verdict {
 	if p.Began > p.Time {
 		p.Began = 0
 	}
-	b.buf = appendTail(p.append(b.buf[:0]), p.Began, false)
+	b.say(p, false)
 	before, had, why := b.before(p)
 	if !had || why != Adds {
 		return why
 	}
-	r := binread.New([]byte(before.counts))
-	b.earlier.read(&r)
-	began, _ := before.tail()
+	b.was.read(&before)
+	began, _ := b.was.readTail()
 	again := p.Began != 0 && (p.Began > before.time || began != 0 && p.Began-began > int64(time.Second))
 	switch {
-	case !again && p.less(&b.earlier):
+	case !again && p.less(&b.was.Counts):
 	case p.Start != 0 || p.Began != 0 && !again && began != 0:
 		return Decreased
 	case !again && p.Time-before.time <= p.Lenient:
 		return Stale
 	default:
-		r = binread.New(b.buf)
-		p.read(&r)
+		p.Counts = Counts{Count: b.count, Buckets: p.Buckets[:0]}
+		if r := binread.New(b.form); len(b.form) > 0 {
+			p.readForm(&r)
+		}
 		p.Reset = true // it began again
 	}
 	b.last = *p
 	return why
+}
+
+// say takes what is recorded of a point.
+func (b *Batch) say(p *Point, held bool) {
+	b.count, b.form = p.Count, b.form[:0]
+	if p.Layout != 0 || p.Scale != 0 || p.Offset != 0 || len(p.Buckets) > 0 || p.Began != 0 || held {
+		b.form = appendTail(p.appendForm(b.form), p.Began, held)
+	}
 }
 
 // less replaces the counts by what was added since earlier ones. ok is false if they are no continuation.
@@ -117,6 +127,10 @@ func (b *Batch) before(p *Point) (s state, had bool, why Verdict) {
 	defer t.mu.Unlock()
 	at := p.target()
 	known, recorded := find(t.classes, p.Class, at), find(b.classes, p.Class, at)
+	b.basis = 0
+	if c := t.classes[p.Class]; c != nil {
+		b.basis = c.basis
+	}
 	if s, had = recorded.state(p.Series); !had {
 		s, had = known.state(p.Series)
 	}
@@ -126,19 +140,19 @@ func (b *Batch) before(p *Point) (s state, had bool, why Verdict) {
 		return s, true, Stale
 	case had:
 		p.Before = max(s.time, s.alive, known.lastBefore(p.Time), recorded.lastBefore(p.Time))
-		b.record = p.Always || string(b.buf) != s.counts || p.Time-known.seen() > int64(touch)
+		b.record = p.Always || b.count != s.count || string(b.form) != s.form || p.Time-known.lastSeen() > int64(touch)
 		if p.Scraped && !b.record {
 			known.note(p)
 		}
 		if began, held := s.tail(); held {
 			b.record = true
-			if !b.vanished(known, recorded, s.time, began, s.first()) {
+			if !b.vanished(known, recorded, s.time, began, s.count) {
 				p.Before, b.last = 0, *p
 				return s, false, Adds // it was not there under another name, so all of it was added
 			}
 		}
 		return s, true, Adds
-	case t.bytes+b.added+overhead+len(b.buf) > MaxBytes:
+	case t.bytes+b.added+overhead+len(b.form) > MaxBytes:
 		return s, false, Full
 	}
 	b.last = *p
@@ -166,14 +180,18 @@ func find(in map[Key]*class, key Key, at targetKey) *target {
 }
 
 func (of *target) state(key uint64) (s state, ok bool) {
-	if of != nil {
-		s, ok = of.series[key]
+	if of == nil {
+		return s, false
+	}
+	i, ok := of.places[key]
+	if ok {
+		s = of.states[i]
 	}
 	return s, ok
 }
 
-// seen is the time of the last point.
-func (of *target) seen() int64 {
+// lastSeen is the time of the last point.
+func (of *target) lastSeen() int64 {
 	if of == nil {
 		return 0
 	}
@@ -189,16 +207,16 @@ func (b *Batch) Keep() {
 	c := b.classes[p.Class]
 	if c == nil {
 		c = newClass()
+		c.basis = b.basis
 		b.classes[p.Class] = c
 	}
 	of := c.target(p.target(), p.Time, p.Time)
 	if p.Reset {
 		of.fell = max(of.fell, p.Time)
 	}
-	if _, had := of.series[p.Series]; !had {
-		b.added += overhead + len(b.buf)
+	if had := of.put(state{series: p.Series, time: p.Time, count: b.count, form: string(b.form)}); !had {
+		b.added += overhead + len(b.form)
 	}
-	of.series[p.Series] = state{time: p.Time, counts: string(b.buf)}
 }
 
 // Empty reports whether there is nothing to record.
@@ -206,64 +224,6 @@ func (b *Batch) Empty() bool {
 	return len(b.classes) == 0 && len(b.observed) == 0 && len(b.notes) == 0 && len(b.forget) == 0
 }
 
-// AppendPosition appends what is to be recorded. It cannot leave events out: no limit may hold them back.
-func (b *Batch) AppendPosition(dst []byte, _ []int32) []byte {
-	var first Observation
-	more := b.observed
-	if len(more) > 0 {
-		first, more = more[0], more[1:]
-	}
-	if dst = binread.AppendText(append(dst, 0, format), first.Source); first.Source != "" {
-		dst = first.appendTimes(dst)
-	}
-	dst = binary.AppendUvarint(dst, uint64(len(b.classes)))
-	for _, key := range slices.SortedFunc(maps.Keys(b.classes), compareKeys) {
-		dst = b.classes[key].append(appendKey(dst, key))
-	}
-	if len(more) == 0 && len(b.notes) == 0 && len(b.forget) == 0 {
-		return dst
-	}
-	dst = binary.AppendUvarint(dst, uint64(len(more)))
-	for _, o := range more {
-		dst = o.appendTimes(binread.AppendText(dst, o.Source))
-	}
-	if dst = appendNotes(dst, b.notes); len(b.forget) == 0 {
-		return dst
-	}
-	dst = binary.AppendUvarint(dst, uint64(len(b.forget)))
-	for _, class := range b.forget {
-		dst = appendKey(dst, class)
-	}
-	return dst
-}
-
-func (o *Observation) appendTimes(dst []byte) []byte {
-	return binary.AppendUvarint(binary.AppendVarint(dst, o.From), uint64(o.To-o.From))
-}
-
-func (o *Observation) readTimes(r *binread.Reader) {
-	o.From = r.Varint()
-	o.To = o.From + int64(r.Uint())
-}
-
 func compareKeys(a, b Key) int { return cmp.Or(cmp.Compare(a.Hi, b.Hi), cmp.Compare(a.Lo, b.Lo)) }
 
 func cmpBy(a, b int64, keyA, keyB Key) int { return cmp.Or(cmp.Compare(a, b), compareKeys(keyA, keyB)) }
-
-func appendKey(dst []byte, k Key) []byte {
-	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, k.Lo), k.Hi)
-}
-
-func readKey(r *binread.Reader) (k Key) {
-	if b := r.Take(keyBytes); b != nil {
-		k.Lo, k.Hi = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-	}
-	return k
-}
-
-func readSeries(r *binread.Reader) uint64 {
-	if b := r.Take(seriesBytes); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}

@@ -129,18 +129,17 @@ func (c *Counts) Shrink(most int) {
 	}
 }
 
-func (c *Counts) append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, c.Count)
+// appendForm appends all but the count: what differs between counters, but hardly ever between points of one.
+func (c *Counts) appendForm(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(c.Layout))
 	dst = binary.AppendVarint(dst, int64(c.Scale))
 	dst = binary.AppendVarint(dst, int64(c.Offset))
 	return binread.AppendCounts(dst, c.Buckets)
 }
 
-// read replaces c. The buckets keep their memory.
-func (c *Counts) read(r *binread.Reader) {
-	c.Count, c.Layout = r.Uint(), uint32(r.Uint())
-	c.Scale, c.Offset, c.Buckets = int32(r.Varint()), int32(r.Varint()), c.Buckets[:0]
+// readForm is the inverse of appendForm. The buckets keep their memory.
+func (c *Counts) readForm(r *binread.Reader) {
+	c.Layout, c.Scale, c.Offset, c.Buckets = uint32(r.Uint()), int32(r.Varint()), int32(r.Varint()), c.Buckets[:0]
 	for range r.Count(1) {
 		c.Buckets = append(c.Buckets, r.Uint())
 	}

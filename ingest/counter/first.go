@@ -44,7 +44,7 @@ func (b *Batch) firstOfSeries(p *Point, known, recorded *target) Verdict {
 	case float64(p.Count) > maxFirstRate*float64(gap)/float64(time.Second):
 		return Baseline
 	case b.vanished(known, recorded, p.Time, p.Began, p.Count):
-		b.buf = appendTail(p.append(b.buf[:0]), p.Began, true)
+		b.say(p, true)
 		return Baseline
 	}
 	return Adds
@@ -56,14 +56,15 @@ func (b *Batch) vanished(known, recorded *target, at, began int64, n uint64) boo
 	if known == nil {
 		return false
 	}
-	for key, s := range known.series {
+	for i := range known.states {
+		s := &known.states[i]
 		if max(s.time, s.alive) >= at || max(known.fell, recorded.begunAgain()) > s.time {
 			continue
 		}
-		if now, had := recorded.state(key); had && now.time >= at {
+		if now, had := recorded.state(s.series); had && now.time >= at {
 			continue
 		}
-		if was := s.first(); was == 0 || was > n {
+		if s.count == 0 || s.count > n {
 			continue
 		}
 		if its, _ := s.tail(); its == 0 || began == 0 || its == began {
@@ -86,9 +87,9 @@ func (of *target) note(p *Point) {
 		return
 	}
 	of.alive = max(of.alive, p.Time)
-	if s, had := of.series[p.Series]; had {
+	if i, had := of.places[p.Series]; had {
+		s := &of.states[i]
 		s.alive = max(s.alive, p.Time)
-		of.series[p.Series] = s
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/sloengine/sloengine/ingest/binread"
 )
 
@@ -29,14 +31,15 @@ const (
 	touch = time.Hour
 )
 
-// The lengths of an encoded Key and Point.Series.
+// The lengths of an encoded Key, class.basis and Point.Series.
 const (
 	keyBytes    = 16
+	basisBytes  = 8
 	seriesBytes = 8
 )
 
-// format is that of positions and checkpoints.
-const format = 1
+// format is that of positions and checkpoints. No release wrote format 1.
+const format = 2
 
 // Table has the last point of every counter. It is safe for concurrent use.
 type Table struct {
@@ -48,14 +51,23 @@ type Table struct {
 	version uint64
 	newest  int64 // time of a point
 	swept   int64 // newest at that time
+	partial bool  // records or a checkpoint were lost
+
+	byBasis map[uint64]*class
+	places  []int // the rest is reused
+	buf     []byte
+	now     decoded
 }
 
+// class has the counters of a rule.
 type class struct {
-	since   int64 // what was added before does not count
-	newest  int64 // time of a point
-	swept   int64 // newest when its targets were swept
-	touched int64 // Table.newest when the last point came
+	basis   uint64 // hash of all that it has come from, which no other class has
+	since   int64  // what was added before does not count
+	newest  int64  // time of a point
+	swept   int64  // newest when its targets were swept
+	touched int64  // Table.newest when the last point came
 	targets map[targetKey]*target
+	order   []*target     // in the order in which they were first seen
 	runs    map[run]int   // the number of targets
 	began   map[int64]int // the number of counters that began then, of those that say it in their tail
 }
@@ -75,7 +87,7 @@ func newClass() *class {
 	return &class{targets: map[targetKey]*target{}, runs: map[run]int{}, began: map[int64]int{}}
 }
 
-func (c *class) countBegan(s state, n int) {
+func (c *class) countBegan(s *state, n int) {
 	if began, _ := s.tail(); began != 0 {
 		if c.began[began] += n; c.began[began] <= 0 {
 			delete(c.began, began)
@@ -87,30 +99,52 @@ func (c *class) countBegan(s state, n int) {
 func (c *class) target(at targetKey, first, last int64) *target {
 	of := c.targets[at]
 	if of == nil {
-		of = &target{first: first, last: last, series: map[uint64]state{}}
+		of = &target{at: at, place: len(c.order), first: first, last: last, places: map[uint64]uint32{}}
 		c.targets[at] = of
+		c.order = append(c.order, of)
 		c.runs[at.run]++
 	}
+	of.seen(first, last)
+	return of
+}
+
+func (of *target) seen(first, last int64) {
 	if last > of.last {
 		of.before, of.last = of.last, last
 	}
 	of.first = min(of.first, first)
-	return of
 }
 
 type target struct {
+	at          targetKey
+	place       int // in the order of its class
 	first, last int64
-	before      int64 // the last time before last, since the start; 0: unknown
-	fell        int64 // when a counter of it began again last, since the start; 0: none did
-	alive       int64 // the last time of a point that said nothing new, since the start
-	series      map[uint64]state
+	before      int64             // the last time before last, since the start; 0: unknown
+	fell        int64             // when a counter of it began again last, since the start; 0: none did
+	alive       int64             // the last time of a point that said nothing new, since the start
+	places      map[uint64]uint32 // in states, by series
+	states      []state           // in the order in which their counters were first seen
+}
+
+// put replaces the state of a counter.
+func (of *target) put(s state) (had bool) {
+	i, had := of.places[s.series]
+	if had {
+		of.states[i] = s
+		return true
+	}
+	of.places[s.series] = uint32(len(of.states))
+	of.states = append(of.states, s)
+	return false
 }
 
 // state is the last point of a counter.
 type state struct {
+	series uint64
 	time   int64
-	alive  int64  // the last time of a point that said nothing new, since the start
-	counts string // Counts.append, and appendTail
+	alive  int64 // the last time of a point that said nothing new, since the start
+	count  uint64
+	form   string // Counts.appendForm, and appendTail; "" of one that has neither
 }
 
 // appendTail appends what few counters have: when they began, and whether the point is held, which is a first one of
@@ -125,28 +159,40 @@ func appendTail(dst []byte, began int64, held bool) []byte {
 	return dst
 }
 
-func (s state) tail() (began int64, held bool) {
-	if s.counts == "" {
-		return 0, false
+// decoded is a state as it is compared.
+type decoded struct {
+	Counts
+	tail []byte
+	form []byte
+}
+
+// read replaces d, which keeps its memory.
+func (d *decoded) read(s *state) {
+	d.Counts, d.tail = Counts{Count: s.count, Buckets: d.Buckets[:0]}, nil
+	if s.form != "" {
+		d.form = append(d.form[:0], s.form...)
+		r := binread.New(d.form)
+		d.readForm(&r)
+		d.tail = r.Rest
 	}
-	r := binread.New([]byte(s.counts))
-	r.Uint()
-	r.Uint()
-	r.Varint()
-	r.Varint()
-	for range r.Count(1) {
-		r.Uint()
-	}
+}
+
+// readTail is the inverse of appendTail.
+func (d *decoded) readTail() (began int64, held bool) {
+	r := binread.New(d.tail)
 	if len(r.Rest) > 0 {
 		began, held = r.Varint(), len(r.Rest) > 0
 	}
 	return began, held
 }
 
-// first is the first count.
-func (s state) first() uint64 {
-	r := binread.New([]byte(s.counts))
-	return r.Uint()
+func (s *state) tail() (began int64, held bool) {
+	if s.form == "" {
+		return 0, false
+	}
+	var d decoded
+	d.read(s)
+	return d.readTail()
 }
 
 // noteKey is where a text is noted.
@@ -156,7 +202,48 @@ type noteKey struct{ class, key Key }
 const overhead = 120
 
 // NewTable returns an empty Table.
-func NewTable() *Table { return &Table{classes: map[Key]*class{}, notes: map[noteKey]string{}} }
+func NewTable() *Table {
+	return &Table{classes: map[Key]*class{}, byBasis: map[uint64]*class{}, notes: map[noteKey]string{}}
+}
+
+func (t *Table) add(key Key, basis uint64) *class {
+	c := newClass()
+	t.classes[key] = c
+	t.rebase(c, basis)
+	return c
+}
+
+func (t *Table) remove(key Key, c *class) {
+	delete(t.classes, key)
+	delete(t.byBasis, c.basis)
+}
+
+// change gives a class another basis, which follows from the one that it had and from what changed it.
+func (t *Table) change(c *class, by uint64) {
+	b := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, c.basis), by)
+	t.rebase(c, xxh3.Hash(b))
+}
+
+func (t *Table) rebase(c *class, basis uint64) {
+	delete(t.byBasis, c.basis)
+	c.basis, t.byBasis[basis] = basis, c
+}
+
+// Lose says that the Table misses what the records in front of the next ones said. Counters whose next points depend on
+// that begin again, so that what they added meanwhile does not count.
+func (t *Table) Lose() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.partial = true
+	t.version++
+}
+
+// Empty reports whether there is nothing to remember.
+func (t *Table) Empty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bytes == 0 && !t.partial
+}
 
 // Notes hands out what was noted of a class.
 func (t *Table) Notes(class Key, each func(key Key, text string)) {
@@ -222,69 +309,6 @@ func (t *Table) Size() (series, bytes int) {
 	return t.series, t.bytes
 }
 
-// IsPosition reports whether a position of a record is that of a Batch. Those of sources begin with a name.
-func IsPosition(b []byte) bool { return len(b) > 1 && b[0] == 0 && b[1] == format }
-
-// Apply adds a position, and returns what it says was observed.
-func (t *Table) Apply(position []byte) (seen []Observation, err error) {
-	if !IsPosition(position) {
-		return nil, fmt.Errorf("invalid position of counters, of %d bytes", len(position))
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.version++
-	r := binread.New(position[2:])
-	if o := (Observation{Source: r.Text()}); o.Source != "" {
-		o.readTimes(&r)
-		seen = append(seen, o)
-	}
-	known := make(map[Key]bool, 1)
-	t.read(&r, func(r *binread.Reader, key Key) *class {
-		c := t.classes[key]
-		known[key] = c != nil
-		if c == nil {
-			c = newClass()
-			t.classes[key] = c
-		}
-		return c
-	})
-	if len(r.Rest) > 0 {
-		for range r.Count(3) {
-			o := Observation{Source: r.Text()}
-			o.readTimes(&r)
-			seen = append(seen, o)
-		}
-		t.readNotes(&r)
-	}
-	if len(r.Rest) > 0 {
-		for range r.Count(keyBytes) {
-			key := readKey(&r)
-			if c := t.classes[key]; c != nil {
-				t.forget(c, math.MaxInt64)
-				delete(t.classes, key)
-				delete(known, key)
-			}
-		}
-	}
-	if !r.Done() {
-		return nil, fmt.Errorf("invalid position of counters, of %d bytes", len(position))
-	}
-	for key, was := range known {
-		if c := t.classes[key]; !was {
-			for _, of := range c.targets {
-				c.since = max(c.since, of.last)
-			}
-		}
-		c := t.classes[key]
-		if c.touched = t.newest; c.newest-c.swept >= int64(sweepEvery) {
-			c.swept = c.newest
-			t.forget(c, c.newest-int64(keep))
-		}
-	}
-	t.sweep()
-	return seen, nil
-}
-
 func (t *Table) readNotes(r *binread.Reader) {
 	for range r.Count(2*keyBytes + 1) {
 		at := noteKey{readKey(r), readKey(r)}
@@ -309,55 +333,32 @@ func appendNotes(dst []byte, notes map[noteKey]string) []byte {
 	return dst
 }
 
-// read adds what Batch.AppendPosition or Table.Encode wrote to the class that enter returns.
-func (t *Table) read(r *binread.Reader, enter func(*binread.Reader, Key) *class) {
-	for range r.Count(keyBytes + 1) {
-		c := enter(r, readKey(r))
-		for range r.Count(2*keyBytes + 4) {
-			at := targetKey{run{readKey(r), r.Varint()}, readKey(r)}
-			first := r.Varint()
-			last := first + int64(r.Uint())
-			of := c.target(at, first, last)
-			c.newest = max(c.newest, last)
-			t.newest = max(t.newest, last)
-			for range r.Count(seriesBytes + 2) {
-				key, when := readSeries(r), last-int64(r.Uint())
-				counts := r.Bytes()
-				was, had := of.series[key]
-				if t.bytes += len(counts) - len(was.counts); !had {
-					t.series++
-					t.bytes += overhead
-				}
-				now := state{time: when, counts: string(counts)}
-				if had && now.first() < was.first() {
-					of.fell = max(of.fell, when)
-				}
-				of.series[key] = now
-				c.countBegan(was, -1)
-				c.countBegan(now, 1)
-			}
-		}
-	}
-}
-
 // forget removes the targets of a class that have reported nothing since a time. What one that comes back says may be
 // counted already, so that its class begins behind its last point.
 func (t *Table) forget(c *class, before int64) {
-	for at, of := range c.targets {
+	kept := c.order[:0]
+	for _, of := range c.order {
 		if of.last >= before {
+			of.place = len(kept)
+			kept = append(kept, of)
 			continue
 		}
-		for _, s := range of.series {
-			t.bytes -= overhead + len(s.counts)
-			c.countBegan(s, -1)
+		for i := range of.states {
+			t.bytes -= overhead + len(of.states[i].form)
+			c.countBegan(&of.states[i], -1)
 		}
-		t.series -= len(of.series)
+		t.series -= len(of.states)
 		c.since = max(c.since, of.last)
-		delete(c.targets, at)
-		if c.runs[at.run]--; c.runs[at.run] == 0 {
-			delete(c.runs, at.run)
+		delete(c.targets, of.at)
+		if c.runs[of.at.run]--; c.runs[of.at.run] == 0 {
+			delete(c.runs, of.at.run)
 		}
 	}
+	if len(kept) < len(c.order) {
+		t.change(c, 0)
+	}
+	clear(c.order[len(kept):])
+	c.order = kept
 }
 
 // sweep forgets the targets of classes that have reported nothing for long, and sooner where room becomes scarce. One
@@ -385,7 +386,7 @@ func (t *Table) sweep() {
 			return cmpBy(t.classes[a].since, t.classes[b].since, a, b)
 		})
 		for _, key := range idle[:over] {
-			delete(t.classes, key)
+			t.remove(key, t.classes[key])
 		}
 	}
 }
@@ -397,38 +398,18 @@ func (t *Table) Encode(dst []byte) []byte {
 	dst = append(dst, format)
 	dst = binary.AppendVarint(dst, t.newest)
 	dst = binary.AppendVarint(dst, t.swept)
+	dst = binread.AppendBool(dst, t.partial)
 	dst = binary.AppendUvarint(dst, uint64(len(t.classes)))
 	for _, key := range slices.SortedFunc(maps.Keys(t.classes), compareKeys) {
 		c := t.classes[key]
-		dst = appendKey(dst, key)
+		dst = binary.LittleEndian.AppendUint64(appendKey(dst, key), c.basis)
 		dst = binary.AppendVarint(dst, c.since)
 		dst = binary.AppendVarint(dst, c.swept)
 		dst = binary.AppendVarint(dst, c.touched)
-		dst = c.append(dst)
+		dst = appendTargets(dst, c.order)
 	}
 	if len(t.notes) > 0 {
 		dst = appendNotes(dst, t.notes)
-	}
-	return dst
-}
-
-func (c *class) append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(c.targets)))
-	for _, at := range slices.SortedFunc(maps.Keys(c.targets), func(a, b targetKey) int {
-		return cmp.Or(cmpBy(a.start, b.start, a.metric, b.metric), compareKeys(a.source, b.source))
-	}) {
-		of := c.targets[at]
-		dst = binary.AppendVarint(appendKey(dst, at.metric), at.start)
-		dst = appendKey(dst, at.source)
-		dst = binary.AppendVarint(dst, of.first)
-		dst = binary.AppendUvarint(dst, uint64(of.last-of.first))
-		dst = binary.AppendUvarint(dst, uint64(len(of.series)))
-		for _, key := range slices.Sorted(maps.Keys(of.series)) {
-			s := of.series[key]
-			dst = binary.LittleEndian.AppendUint64(dst, key)
-			dst = binary.AppendUvarint(dst, uint64(of.last-s.time))
-			dst = binread.AppendText(dst, s.counts)
-		}
 	}
 	return dst
 }
@@ -442,14 +423,13 @@ func (t *Table) Restore(data []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.version, t.series, t.bytes, t.classes = t.version+1, 0, 0, map[Key]*class{}
-	t.notes = map[noteKey]string{}
-	t.newest, t.swept = r.Varint(), r.Varint()
-	t.read(&r, func(r *binread.Reader, key Key) *class {
-		c := newClass()
+	t.byBasis, t.notes = map[uint64]*class{}, map[noteKey]string{}
+	t.newest, t.swept, t.partial = r.Varint(), r.Varint(), r.Bool()
+	for range r.Count(keyBytes + basisBytes + 4) {
+		c := t.add(readKey(&r), readUint64(&r))
 		c.since, c.swept, c.touched = r.Varint(), r.Varint(), r.Varint()
-		t.classes[key] = c
-		return c
-	})
+		t.readTargets(&r, c)
+	}
 	if len(r.Rest) > 0 {
 		t.readNotes(&r)
 	}

@@ -23,8 +23,8 @@ type FoldState struct {
 	Fold      *fold.Fold
 	Incidents *incident.Book
 	Positions *position.Book
-	Counters  *counter.Table
-	Tracing   *Tracing // nil: no traces are remembered
+	Counters  *counter.Table // nil: a part of the log is read, and no source goes on from it
+	Tracing   *Tracing       // nil: no traces are remembered
 }
 
 // PositionsPart is the part of a checkpoint that holds the positions of sources, and CountersPart that of counters.
@@ -37,6 +37,9 @@ const (
 func (s FoldState) Apply(rec wal.Record, refuse engine.Refuse) error {
 	if rec.Lost > 0 {
 		s.Fold.Gap()
+		if s.Counters != nil {
+			s.Counters.Lose()
+		}
 	}
 	at := time.Unix(0, rec.Time)
 	s.Tracing.begin(rec.Seq, rec.Time)
@@ -118,7 +121,11 @@ func (s FoldState) ApplyPosition(payload []byte) (record.Events, error) {
 		return events, err
 	}
 	if counter.IsPosition(events.Position) {
-		seen, err := s.Counters.Apply(events.Position)
+		apply := counter.Observed
+		if s.Counters != nil {
+			apply = s.Counters.Apply
+		}
+		seen, err := apply(events.Position)
 		for _, o := range seen {
 			s.Fold.Observe(o.Source, o.From, o.To)
 		}
@@ -148,7 +155,7 @@ func (s FoldState) Parts() []engine.Part {
 		out = append(
 			out, engine.Part{Name: PositionsPart, Version: s.Positions.Version(), Encode: s.Positions.Encode, Vital: true})
 	}
-	if _, bytes := s.Counters.Size(); bytes > 0 {
+	if s.Counters != nil && !s.Counters.Empty() {
 		out = append(out, engine.Part{Name: CountersPart, Version: s.Counters.Version(), Encode: s.Counters.Encode})
 	}
 	return out
@@ -166,6 +173,7 @@ func (s FoldState) Restore(name string, data []byte) error {
 		return s.Positions.Restore(data)
 	case name == CountersPart:
 		if data == nil {
+			s.Counters.Lose()
 			return nil
 		}
 		return s.Counters.Restore(data)
@@ -184,7 +192,7 @@ func (s FoldState) Loss(name string) (string, bool) {
 		return "", false // without it sources would count messages twice
 	}
 	if name == CountersPart {
-		return "what OpenTelemetry metrics added since their last point does not count", true
+		return "what counters of OpenTelemetry and Prometheus added since their last points does not count", true
 	}
 	return fold.PartLoss(name)
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 
 	"github.com/sloengine/sloengine/alerts/incident"
-	"github.com/sloengine/sloengine/ingest/counter"
 	"github.com/sloengine/sloengine/ingest/counting"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
@@ -39,8 +38,7 @@ func ReadPositions(ctx context.Context, dir string, log *slog.Logger) (book *pos
 		return nil, err
 	}
 	book = position.NewBook()
-	state := counting.FoldState{Fold: counted, Incidents: incident.NewBook(), Positions: book,
-		Counters: counter.NewTable()}
+	state := counting.FoldState{Fold: counted, Incidents: incident.NewBook(), Positions: book}
 	e, err := engine.Open(engine.Options{Dir: dir, State: state, Logger: log, Disk: engine.DiskOptions{LowWater: -1}})
 	if err != nil {
 		return nil, err
