@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -25,16 +27,91 @@ type Source struct {
 	fs    fsys.FS
 	files func() ([]*file, error) // of the moment, ascending
 	live  func(from uint64) (Live, error)
-	ends  bool // live does not see what is written after it was opened
+	// segments are the numbers at which those of the log begin, from a number on, and the next number of the log.
+	segments func(from uint64) []uint64
+	ends     bool // live does not see what is written after it was opened
+}
+
+// Chunk is a range of records that are read together: those of a block, or of a segment of the log.
+type Chunk struct {
+	First, Next uint64 // First <= number < Next
+	EventTo     int64  // latest time of an event; math.MaxInt64: not known
+}
+
+// Chunks yields what may hold records of a query, newest first, without reading any. A file whose index cannot be read
+// is one chunk.
+func (s *Source) Chunks(q Query) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		files, err := s.files()
+		if err != nil {
+			yield(Chunk{}, err)
+			return
+		}
+		from := q.From
+		if n := len(files); n > 0 {
+			from = max(from, files[n-1].Next)
+		}
+		starts := s.segments(from)
+		for i := len(starts) - 2; i >= 0; i-- {
+			c := Chunk{First: starts[i], Next: starts[i+1], EventTo: math.MaxInt64}
+			if c.First < q.upTo() && !yield(c, nil) {
+				return
+			}
+		}
+		for _, f := range slices.Backward(files) {
+			if !q.skipsFile(f) && !s.chunksOf(f, &q, yield) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Source) chunksOf(f *file, q *Query, yield func(Chunk, error) bool) (more bool) {
+	blocks, err := []Block(nil), f.err
+	if err == nil {
+		var open fsys.File
+		if open, err = s.fs.Open(f.path); err == nil {
+			blocks, err = readTable(open, &f.Summary)
+			err = errors.Join(err, open.Close())
+		}
+	}
+	if err != nil { // its reader notes the gap
+		return yield(Chunk{First: f.First, Next: f.Next, EventTo: math.MaxInt64}, nil)
+	}
+	next := f.Next
+	for i := range slices.Backward(blocks) {
+		b := &blocks[i]
+		c := Chunk{First: b.First, Next: next, EventTo: b.EventTo}
+		if b.anyTag {
+			c.EventTo = math.MaxInt64
+		}
+		if !q.skipsBlock(f, b, next) && !yield(c, nil) {
+			return false
+		}
+		next = b.First
+	}
+	return true
 }
 
 // Source of a Store reads its folder, and then its log.
 func (s *Store) Source() *Source {
 	return &Source{
-		fs:    s.o.FS,
-		files: func() ([]*file, error) { err := s.load(); return s.snapshot(), err },
-		live:  func(from uint64) (Live, error) { return s.o.Log.NewReader(from) },
+		segments: s.segments,
+		fs:       s.o.FS,
+		files:    func() ([]*file, error) { err := s.load(); return s.snapshot(), err },
+		live:     func(from uint64) (Live, error) { return s.o.Log.NewReader(from) },
 	}
+}
+
+func (s *Store) segments(from uint64) (starts []uint64) {
+	for {
+		first, next, ok := s.o.Log.Closed(from)
+		if !ok {
+			break
+		}
+		starts, from = append(starts, first), next
+	}
+	return append(starts, from, max(from, s.o.Log.NextSeq()))
 }
 
 // OpenFolders reads the folders of an engine that may be running, without its lock. It changes nothing.
@@ -75,8 +152,9 @@ func OpenFolders(f fsys.FS, dir, logDir string) *Source {
 			guess(files)
 			return files, nil
 		},
-		live: func(from uint64) (Live, error) { return wal.OpenFolder(f, logDir, from) },
-		ends: true,
+		live:     func(from uint64) (Live, error) { return wal.OpenFolder(f, logDir, from) },
+		segments: func(from uint64) []uint64 { return []uint64{from, math.MaxUint64} },
+		ends:     true,
 	}
 }
 
@@ -193,6 +271,16 @@ func (s *Source) NewReader(q Query) (*Reader, error) {
 		return nil, err
 	}
 	return &Reader{src: s, q: q, u: u, pos: q.From}, nil
+}
+
+// Seek begins another query. What was noted of gaps stays.
+func (r *Reader) Seek(q Query) error {
+	err := r.leaveFile()
+	if r.live != nil {
+		err = errors.Join(err, r.live.Close())
+	}
+	r.q, r.pos, r.lost, r.in, r.live = q, q.From, 0, false, nil
+	return err
 }
 
 // Gaps are the ranges that could not be read, the first of them, and the number of further ones.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -402,4 +404,41 @@ func checkAfterLoss(t *testing.T, disk *fsystest.Mem, oldest, last uint64) error
 		return fmt.Errorf("after more work: records %d to %d", got[0], got[len(got)-1])
 	}
 	return nil
+}
+
+// Chunks go from the newest record to the oldest, and reading them one by one reads each record once.
+func TestChunks(t *testing.T) {
+	w := newWorld(t, fsystest.New())
+	w.write(t, 1500)
+	w.work(t)
+	w.write(t, 100)
+	for name, src := range w.sources() {
+		for q, want := range map[Query]int{{}: 1600, {EventFrom: at(640), EventTo: at(641)}: 1, {From: 1600}: 1} {
+			r, err := src.NewReader(Query{})
+			require.NoError(t, err)
+			var got []uint64
+			below := uint64(math.MaxUint64)
+			for c, err := range src.Chunks(q) {
+				require.NoError(t, err)
+				require.LessOrEqual(t, c.Next, below, name)
+				below = c.First
+				require.NoError(t, r.Seek(Query{From: c.First, To: c.Next}))
+				var rec wal.Record
+				for ok, err := r.Next(&rec); ok; ok, err = r.Next(&rec) {
+					require.NoError(t, err)
+					require.GreaterOrEqual(t, c.EventTo, at(rec.Seq)-int64(time.Minute))
+					got = append(got, rec.Seq)
+				}
+			}
+			require.NoError(t, r.Close())
+			slices.Sort(got)
+			require.Len(t, slices.Compact(slices.Clone(got)), len(got), "each once")
+			require.GreaterOrEqual(t, len(got), want, name)
+			if want == 1600 {
+				require.Equal(t, span(1, 1601), got, name)
+			} else {
+				require.Less(t, len(got), 1000, "the index skips the others")
+			}
+		}
+	}
 }
