@@ -421,6 +421,9 @@ func (r *Reader) gap(first, next uint64, err error) {
 // meanwhile, and the files are to be looked at again.
 func (r *Reader) nextLive(rec *wal.Record) (done bool, err error) {
 	rec.Seq = 0
+	if r.pos >= r.q.upTo() {
+		return true, nil
+	}
 	if r.live == nil {
 		if r.live, err = r.src.live(r.pos); err != nil {
 			r.live = nil
