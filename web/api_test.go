@@ -21,9 +21,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sloengine/sloengine/ingest/counting"
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/slo"
 	"github.com/sloengine/sloengine/slo/fold"
 	"github.com/sloengine/sloengine/slo/spec"
+	"github.com/sloengine/sloengine/slo/traces"
 	"github.com/sloengine/sloengine/web/api/v1"
 	"github.com/sloengine/sloengine/web/site"
 	"github.com/sloengine/sloengine/web/status"
@@ -156,6 +158,7 @@ func TestAnswersKeepTheContract(t *testing.T) {
 	k.answer(b, http.MethodGet, one+"/history?group.product=MEDCARE", 503)
 	b.web.Opt.Counts = nil
 	k.answer(b, http.MethodGet, one+"/history?group.product=MEDCARE", 501)
+	k.events(b, one+"/events")
 
 	// Every operation of the document has been asked, but for those of other packages.
 	var doc struct {
@@ -173,6 +176,37 @@ func TestAnswersKeepTheContract(t *testing.T) {
 			require.True(t, k.seen[map[string]string{"get": "GET", "post": "POST"}[method]+" "+path],
 				"%s %s is never asked", method, path)
 		}
+	}
+}
+
+// events asks for events of the log.
+func (k *contract) events(b *bench, path string) {
+	k.answer(b, http.MethodGet, path, 501)
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	e := event.Event{ID: "1", Type: "order", Time: at, Outcome: event.Failure, Count: 1, Weight: 2, HasDuration: true,
+		Duration: time.Second, Attributes: []event.Attr{{Name: "bank", Value: "X"}}}
+	var asked counting.EventQuery
+	var fails error
+	b.web.Opt.Events = func(_ context.Context, q *counting.EventQuery) (*counting.EventAnswer, error) {
+		asked = *q
+		return &counting.EventAnswer{Since: at, Records: 3, Unread: "it took 3s", BadSum: 10, GoodSum: 90,
+			Bad:         []counting.FoundEvent{{Event: e, Received: at, Group: slo.Group{"MEDCARE"}, Trace: traces.ID{1}}},
+			Differences: []slo.Difference{{Attribute: "bank", Value: "X", Same: []string{"eu=1"}, Lift: 3, Without: 0.001}},
+		}, fails
+	}
+	for query, status := range map[string]int{"": 200, "?group.product=MEDCARE&verdict=all&last=6h&limit=1000": 200,
+		"?compare=true&where=%7Bbank%3D%22X%22%7D": 200, "?from=2026-11-20T00:00:00Z&to=1763700000": 400,
+		"?group.product=NOPE": 404, "?last=x": 400, "?from=x": 400, "?to=x": 400, "?verdict=x": 400, "?limit=1001": 400,
+		"?compare=x": 400, "?where=%7Bx": 400, "?where=x%3D~%22(%22": 400} {
+		k.answer(b, http.MethodGet, path+query, status)
+	}
+	body := string(k.answer(b, http.MethodGet, path+"?compare=true&verdict=good&limit=7&where=bank%3D%22X%22", 200))
+	require.Contains(k.t, body, `Without bank=X (the same events as eu=1) the burn rate would be`)
+	require.Contains(k.t, body, `"attributes":{"bank":"X"}`)
+	require.Equal(k.t, []any{0, 7, true, `{bank="X"}`}, []any{asked.Bad, asked.Good, asked.Compare, asked.Where.String()})
+	for err, status := range map[error]int{counting.ErrNoSLO: 404, fold.ErrNotJudged: 422, errors.New("disk"): 503} {
+		fails = err
+		k.answer(b, http.MethodGet, path, status)
 	}
 }
 

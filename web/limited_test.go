@@ -154,6 +154,8 @@ var limitedRoutes = []struct {
 	{"/api/v1/slos/" + secretService + "/availability/history", 404},
 	{"/api/v1/slos/insurance-unpaid/availability?group.product=SOMLT", 200},
 	{"/api/v1/slos/insurance-unpaid/availability/history?group.product=SOMLT", 200},
+	{"/api/v1/slos/" + secretService + "/availability/events", 404},
+	{"/api/v1/slos/insurance-unpaid/availability/events", 501},
 	{"/api/v1/slas", 200}, {"/api/v1/thresholds", 200}, {"/api/v1/limits", 200}, {"/api/v1/alerts", 200},
 	{"/api/v1/generations", 200},
 	{"/api/v1/report?period=2026-11", 200}, {"/api/v1/report?period=2026-11&format=csv", 200},
@@ -257,7 +259,7 @@ func TestLimitedSitesHaveNothingByThemselves(t *testing.T) {
 			open = append(open, fields[i].Name)
 		}
 	}
-	require.Equal(t, []string{"Report", "Source", "Counts", "Kept", "Onsets", "Counters", "Engine", "Brief", "Findings",
+	require.Equal(t, []string{"Report", "Source", "Counts", "Kept", "Onsets", "Events", "Counters", "Engine", "Brief", "Findings",
 		"Alerts", "Generations",
 		"Spans", "Caller", "Audit", "Public", "PublicSLA", "Now", "LogError"}, open,
 		"whatever is new here needs a filter in scope.go")

@@ -147,7 +147,7 @@ var mayImport = map[string][]string{
 	"web/respond": {"slo/spec"},
 	"web/api/v1":  {"slo", "sla", "sla/forecast"},
 	"web/api": {"slo", "slo/fold", "sla", "sla/forecast", "sla/history", "sla/report", "slo/spec",
-		"alerts/incident", "alerts/state", "reliability/dlq", "ingest/counting", "web/*"},
+		"slo/traces", "alerts/incident", "alerts/state", "reliability/dlq", "ingest/counting", "web/*"},
 	"web/incidents":   {"slo", "slo/fold", "sla", "sla/history", "alerts/incident", "alerts/state", "web/*"},
 	"web/markdown":    {"web/format"},
 	"web/deadletters": {"slo", "reliability/dlq", "web/*"},

@@ -65,6 +65,14 @@ func (t *Tracing) Bad(e fold.Evidence) (remembered bool) {
 // of is the trace id of an event: its attribute, else that of the span that it was made of, else that of the log record
 // or the request that it came with.
 func (t *Tracing) of(v *event.View) (trace.ID, bool) {
+	if id, ok := traceOf(v); ok {
+		return id, true
+	}
+	return t.record.Of(func() xxh3.Uint128 { return event.Key(v.Service, v.ID) })
+}
+
+// traceOf is the trace id that an event carries.
+func traceOf(v *event.View) (trace.ID, bool) {
 	if v.AttrCount() > 0 {
 		if text, ok := v.Attr(otlp.TraceID); ok {
 			if id, ok := trace.Parse(text); ok {
@@ -72,8 +80,5 @@ func (t *Tracing) of(v *event.View) (trace.ID, bool) {
 			}
 		}
 	}
-	if id, ok := trace.OfSpan(v.ID); ok {
-		return id, true
-	}
-	return t.record.Of(func() xxh3.Uint128 { return event.Key(v.Service, v.ID) })
+	return trace.OfSpan(v.ID)
 }

@@ -1,6 +1,7 @@
 package fold
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -374,15 +375,20 @@ const anyDuration = event.NoDuration - 1
 
 // watch notes a group that counts events of the plan as bad, all of them or those that are slow.
 func (p *plan) watch(g *group, bad bool) {
-	above := anyDuration
-	switch {
-	case g.ind.spec.Kind == Latency:
-		above = g.ind.edges[len(g.ind.edges)-1]
-	case !bad || len(g.ind.spec.Bad) == 0: // no selector matches all, and of a volume no event is bad
+	above, some := g.ind.badAbove(bad)
+	if !some {
 		return
 	}
 	p.bad = append(p.bad, badPlan{g: g, above: above})
 	p.suspect = min(p.suspect, above)
+}
+
+// badAbove is the duration above which a valid event is bad. some is false if none is. bad is whether Bad matches it.
+func (ind *indicator) badAbove(bad bool) (above int64, some bool) {
+	if ind.spec.Kind == Latency {
+		return ind.edges[len(ind.edges)-1], true
+	}
+	return anyDuration, bad && len(ind.spec.Bad) > 0 // no selector matches all, and of a volume no event is bad
 }
 
 // testify tells of an event that lasts longer than p.suspect.
@@ -405,4 +411,111 @@ func (f *Fold) tell(p *plan, g *group, v *event.View) (remembered bool) {
 	f.told = *v
 	return f.witness.Bad(Evidence{Indicator: g.ind.spec.ID, Group: g.values, Event: &f.told, Service: t.service,
 		Type: t.typ, Outcome: t.outcome, Severity: t.severity, Dimensions: t.dims})
+}
+
+// ErrNotJudged is wrapped by the error of an indicator whose events are not good or bad one by one.
+var ErrNotJudged = errors.New("events are not judged one by one")
+
+// Judge tells what an indicator counts single events as. It keeps no counts. It is for one goroutine.
+type Judge struct {
+	ind   *indicator
+	svc   *service
+	known map[string]verdict // by service.project
+	key   []byte
+}
+
+// verdict is what events with the same labels count as.
+type verdict struct {
+	valid bool
+	some  bool  // those that last longer than above are bad
+	above int64 // nanoseconds
+	group slo.Group
+}
+
+// maxJudged bounds what a Judge remembers. Beyond it, all is forgotten.
+const maxJudged = 100_000
+
+// NewJudge makes the Judge of an indicator. An indicator whose events are not judged one by one has none, and the error
+// says why.
+func (c *Config) NewJudge(id string) (*Judge, error) {
+	i := slices.IndexFunc(c.Indicators, func(x Indicator) bool { return x.ID == id })
+	if i < 0 {
+		return nil, fmt.Errorf("no indicator %s", id)
+	}
+	spec := &c.Indicators[i]
+	switch {
+	case spec.Kind == Ratio:
+		return nil, fmt.Errorf("%w: a ratio compares two counts, and no event is bad", ErrNotJudged)
+	case spec.Kind == Completion:
+		return nil, fmt.Errorf("%w: work that does not finish in time has no event", ErrNotJudged)
+	case spec.Kind == Events && len(spec.Bad) == 0:
+		return nil, fmt.Errorf("%w: it counts events, of which none is bad", ErrNotJudged)
+	}
+	ind, err := compileIndicator(spec)
+	if err != nil {
+		return nil, err
+	}
+	return &Judge{ind: ind, svc: newService(&Service{Name: spec.Service}, []*indicator{ind}), known: map[string]verdict{}},
+		nil
+}
+
+// Names are the attributes and fields by which the indicator tells good from bad.
+func (j *Judge) Names() (names []string) {
+	for _, m := range j.ind.spec.Bad {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// Service is the only one whose events are judged.
+func (j *Judge) Service() string { return j.svc.spec.Name }
+
+// Of is how much an event counts as good and as bad. Both are 0 for one that is not valid. The group is valid until the
+// next call, and must not be changed.
+func (j *Judge) Of(v *event.View) (good, bad uint64, g slo.Group) {
+	if string(v.Service) != j.svc.spec.Name {
+		return 0, 0, nil
+	}
+	j.key = j.svc.project(j.key[:0], v)
+	x, ok := j.known[string(j.key)]
+	if !ok {
+		x = j.judge(v)
+		if len(j.known) == maxJudged {
+			clear(j.known)
+		}
+		j.known[string(j.key)] = x
+	}
+	if !x.valid {
+		return 0, 0, nil
+	}
+	weight := uint64(v.Weight)
+	switch {
+	case j.ind.spec.Kind == Latency && v.DurationCount() > 0:
+		for d, n := range v.Durations {
+			if d > x.above {
+				bad += weighed(uint64(n), weight)
+			} else {
+				good += weighed(uint64(n), weight)
+			}
+		}
+	case j.ind.spec.Kind == Latency && v.Duration < 0:
+		return 0, 0, nil
+	case x.some && v.Duration > x.above:
+		bad = weighed(uint64(v.Count), weight)
+	default:
+		good = weighed(uint64(v.Count), weight)
+	}
+	return good, bad, x.group
+}
+
+func (j *Judge) judge(v *event.View) (x verdict) {
+	get := j.svc.labels(v)
+	if x.valid = j.ind.valid.Matches(get); !x.valid {
+		return x
+	}
+	x.above, x.some = j.ind.badAbove(j.ind.bad.Matches(get))
+	for _, name := range j.ind.spec.GroupBy {
+		x.group = append(x.group, get(name))
+	}
+	return x
 }

@@ -99,6 +99,8 @@ type Numbers struct {
 	Onsets  report.OnsetsFunc                   // of the engines of a view, which has no incidents; nil: not known
 
 	Traces Traces // of events that counted as bad; nil: none are known
+	// Events finds events of an SLO in the log; nil: there is no log.
+	Events func(ctx context.Context, q *counting.EventQuery) (*counting.EventAnswer, error)
 
 	// Counters are those that a source reads for an SLO, nil if none does; nil: there are no sources.
 	Counters func(id slo.ID) *status.SourceCounters

@@ -15,5 +15,5 @@ import (
 // Commands are all commands of this package.
 func Commands(s cli.Streams) []*cobra.Command {
 	return []*cobra.Command{newStatus(s), newGate(s), newDLQ(s), newLimits(s), newReport(s), newForget(s), newSilence(s),
-		newAnnotate(s), newIncident(s), newAudit(s), newReconcile(s)}
+		newAnnotate(s), newIncident(s), newAudit(s), newReconcile(s), newEvents(s)}
 }

@@ -1,0 +1,66 @@
+package fold
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sloengine/sloengine/ingest/event"
+)
+
+// What a Judge says of each event adds up to what the fold counts of them.
+func TestAJudgeCountsAsTheFold(t *testing.T) {
+	ok, fast := availability("bank"), Indicator{ID: "shop/fast", Service: "shop", Kind: Latency,
+		Edges: []time.Duration{time.Second}, Retention: 3 * day}
+	ok.Valid = []Matcher{ne("bank", "b")}
+	cfg := config(ok, fast, Indicator{ID: "shop/volume", Service: "shop", Kind: Events, Retention: 3 * day},
+		Indicator{ID: "shop/ratio", Service: "shop", Kind: Ratio, Numerator: ok.Bad, Retention: 3 * day})
+	f := newFold(t, cfg, t0)
+	r := rand.New(rand.NewPCG(1, 2))
+	got := map[string][2]uint64{}
+	var judges []*Judge
+	for _, id := range []string{"shop/availability", "shop/fast"} {
+		j, err := cfg.NewJudge(id)
+		require.NoError(t, err)
+		judges = append(judges, j)
+	}
+	for range 2000 {
+		e := times(shop(t0, "bank", string(rune('a'+r.IntN(3)))), 1+r.Uint32N(3))
+		e.Weight, e.Outcome = 1+r.Uint32N(3), event.Outcome(1+r.IntN(2))
+		switch r.IntN(3) {
+		case 0:
+			took(e, time.Duration(r.IntN(2000))*time.Millisecond)
+		case 1:
+			e.Count = 5
+			e.Durations = []event.DurationCount{{Duration: time.Second, Count: 2}, {Duration: time.Second + 1, Count: 3}}
+		}
+		apply(t, f, t0, e)
+		var v event.View
+		_, err := v.Parse(event.AppendBinary(nil, e))
+		require.NoError(t, err)
+		for _, j := range judges {
+			good, bad, group := j.Of(&v)
+			if good+bad > 0 {
+				x := got[j.ind.spec.ID+group.Key()]
+				got[j.ind.spec.ID+group.Key()] = [2]uint64{x[0] + good, x[1] + bad}
+			}
+		}
+	}
+	want := map[string][2]uint64{}
+	for _, g := range f.Sums(Request{}).Groups {
+		if id := g.Indicator.ID; id == "shop/availability" || id == "shop/fast" {
+			want[id+g.Values.Key()] = [2]uint64{g.Total[0], g.Total[1]}
+		}
+	}
+	require.Len(t, want, 3)
+	require.Equal(t, want, got)
+
+	for _, id := range []string{"shop/volume", "shop/ratio"} {
+		_, err := cfg.NewJudge(id)
+		require.ErrorIs(t, err, ErrNotJudged)
+	}
+	_, err := cfg.NewJudge("shop/none")
+	require.ErrorContains(t, err, "no indicator shop/none")
+}
