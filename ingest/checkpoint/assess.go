@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/zeebo/xxh3"
-
+	"github.com/sloengine/sloengine/ingest/dedup"
 	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/wal"
 )
@@ -79,25 +78,28 @@ func (s *Store) checkParts(m *manifest) (*findings, error) {
 	return found, err
 }
 
-// checkIDs reads all ids of a checkpoint and passes the readable ones to add, with the index of their generation.
+// checkIDs reads all ids of a checkpoint and adds the readable ones to a table, unless that is nil.
 //
 // Ids that cannot be read do not make a checkpoint worthless: a resend of those events counts again, and nothing
-// else happens. A manifest with another number of generations than one or two cannot have been written by this
-// package.
-func (s *Store) checkIDs(m *manifest, add func(generation int, key xxh3.Uint128)) (*findings, error) {
+// else happens.
+func (s *Store) checkIDs(m *manifest, to *dedup.Restore) (*findings, error) {
 	found := &findings{}
-	if len(m.generations) < 1 || len(m.generations) > 2 {
-		found.worthless, found.lost = true, 1
-		found.add(manifestName(m.number), "%d generations of ids", len(m.generations))
-		return found, nil
-	}
-	for i, saved := range m.generations {
+	for i, saved := range m.ids {
+		until := m.idAt
+		if i+1 < len(m.ids) {
+			until = m.ids[i+1].start
+		}
 		name := idsName(saved.number)
 		var read uint64
 		var bad []string
 		file, err := s.opt.FS.Open(s.path(name))
 		if err == nil {
-			read, bad, err = readIDs(file, saved, func(key xxh3.Uint128) { add(i, key) })
+			add := func(block idBlock) {
+				if to != nil {
+					block.addTo(to, until>>s.opt.IDs.Shift())
+				}
+			}
+			read, bad, err = readIDs(file, saved, m.idsForm(), add)
 			err = errors.Join(err, file.Close())
 		}
 		if err != nil && isPassing(err) {
@@ -111,10 +113,6 @@ func (s *Store) checkIDs(m *manifest, add func(generation int, key xxh3.Uint128)
 		}
 		lost := saved.keys - min(saved.keys, read)
 		found.lost += lost
-		until := m.idAt
-		if i+1 < len(m.generations) {
-			until = m.generations[i+1].start
-		}
 		found.add(name, "%s; lost: %d of %d ids, of events received between %s and %s; a resend of those is counted again",
 			strings.Join(bad, ", "), lost, saved.keys, formatTime(saved.start), formatTime(until))
 	}
@@ -236,11 +234,11 @@ func (s *Store) Covered() (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		ids, err := s.checkIDs(m, func(int, xxh3.Uint128) {})
+		ids, err := s.checkIDs(m, nil)
 		if err != nil {
 			return 0, err
 		}
-		if parts.lost == 0 && ids.lost == 0 && !ids.worthless {
+		if parts.lost == 0 && ids.lost == 0 {
 			return min(m.seq, m.idSeq), nil
 		}
 	}

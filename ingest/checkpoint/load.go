@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -166,10 +167,12 @@ func (s *Store) Load(log *wal.Log) (*Start, error) {
 	if first+1 < len(found) {
 		s.before = found[first+1]
 	}
-	// The id files continue at the length in the manifest. Data that an unfinished checkpoint appended behind
+	// The last file of ids continues at the length in the manifest. Data that an unfinished checkpoint appended behind
 	// it is overwritten.
-	for _, g := range s.newest.generations {
-		s.files[g.number] = &idFile{length: g.length, crc: g.crc, keys: g.keys}
+	if s.newest.shift == s.opt.IDs.Shift() {
+		s.ids = slices.Clone(s.newest.ids)
+	} else { // other ticks: the next checkpoint writes all ids again
+		ids.Renew()
 	}
 	return start, nil
 }
@@ -321,17 +324,30 @@ func (m *manifest) idPosition() uint64 {
 // readTable builds the deduplication table from the ids of a checkpoint, as far as they are readable.
 //
 // The number of keys of a manifest sizes the table, bounded by the length of the file, so that a damaged manifest
-// cannot make it allocate more. A table that is worthless is replaced by an empty one.
+// cannot make it allocate more.
 func (s *Store) readTable(m *manifest) (*dedup.Table, *findings, error) {
-	r := dedup.NewRestore(s.opt.IDs, m.nextGeneration, m.epochs)
-	for _, saved := range m.generations {
-		r.Generation(saved.number, saved.start, min(saved.keys, uint64(saved.length)/dedup.KeyBytes))
+	keys := uint64(0)
+	for _, f := range m.ids {
+		keys += min(f.keys, uint64(f.length)/dedup.KeyBytes)
 	}
-	found, err := s.checkIDs(m, r.Add)
-	if err != nil || found.worthless {
-		return dedup.New(s.opt.IDs), found, err
+	shift, floor := m.shift, m.floor
+	if shift == 0 {
+		shift = s.opt.IDs.Shift()
+		floor = m.floorBefore(s.opt.IDs.MaxAge, shift)
 	}
-	return r.Table(), found, nil
+	r := dedup.NewRestore(s.opt.IDs, keys, shift, floor, m.epochs)
+	found, err := s.checkIDs(m, r)
+	return r.Table(), found, err
+}
+
+// floorBefore is the floor of version 3, whose ids were in generations: it knew all ids that were received after the
+// older one began. The third generation was the first to replace another.
+func (m *manifest) floorBefore(maxAge time.Duration, shift uint8) int64 {
+	floor := (m.idAt - int64(maxAge)) >> shift
+	if len(m.ids) == 2 && m.ids[1].number >= 3 {
+		floor = max(floor, m.ids[0].start>>shift+1) // the dropped one may have an id of the same tick
+	}
+	return floor
 }
 
 // manifests returns the numbers of all manifests, the newest first. It notes the highest number in any file name, also
@@ -349,6 +365,9 @@ func (s *Store) manifests() (numbers []uint64, err error) {
 		}
 		if number, ok := checkpointNumber(strings.TrimSuffix(name, brokenSuffix)); ok {
 			s.last = max(s.last, number)
+		}
+		if number, ok := numberOf(strings.TrimSuffix(name, brokenSuffix), idsName); ok {
+			s.lastIDs = max(s.lastIDs, number)
 		}
 	}
 	slices.Reverse(numbers)
@@ -405,7 +424,7 @@ func (s *Store) eachOf(number uint64, parts []*savedPart, f func(*savedPart, fsy
 		defer func() { err = errors.Join(err, pack.Close()) }()
 		head := make([]byte, fileHead)
 		_, _ = pack.ReadAt(head, 0) // a short read fails the check
-		if err := checkHead(head, packMagic); err != nil {
+		if err := checkHead(head, packMagic, packVersion); err != nil {
 			if err := bad(name, err); err != nil {
 				return fmt.Errorf("read %s: %w", name, err)
 			}

@@ -32,24 +32,27 @@ type manifest struct {
 
 	dead uint64 // events that the fold refused up to seq
 
-	nextGeneration uint64
-	generations    []savedGeneration // the older first
-	packs          []savedPack
-	parts          []savedPart
-	epochs         map[string]uint64 // how often each service was forgotten, up to idSeq
+	// Ids have ticks of 2^shift ns, and those of ticks before the floor are not known. A shift of 0 means that version 3
+	// wrote the manifest, whose ids have no ticks.
+	shift  uint8
+	floor  int64
+	ids    []savedIDs // the older first
+	packs  []savedPack
+	parts  []savedPart
+	epochs map[string]uint64 // how often each service was forgotten, up to idSeq
 
 	size int64 // of the manifest file; not stored
 }
 
-// savedGeneration is a generation of ids. Its file may be longer than length: the rest was left by a checkpoint
-// that did not finish.
+// savedIDs is a file of ids. It may be longer than length: the rest was left by a checkpoint that did not finish.
 //
-// start is 0 before the first id. crc is over length bytes, the header of the file included.
-type savedGeneration struct {
+// crc is over length bytes, the header of the file included.
+type savedIDs struct {
 	number uint64
-	start  int64 // receive time of its first id, Unix ns
+	start  int64 // receive time before its first id, Unix ns
+	last   int64 // latest tick of its ids
 	keys   uint64
-	length int64 // bytes of its file that count
+	length int64 // bytes of the file that count
 	crc    uint32
 }
 
@@ -77,10 +80,13 @@ type savedPart struct {
 // idBlockHead is count and checksum, 4 + 4 bytes.
 const (
 	manifestMagic   = "SLOECKPT"
-	manifestVersion = 3 // no release wrote 1 or 2
+	manifestVersion = 4
+	manifestBefore  = 3 // of 0.1.0 and 0.2.0; no release wrote 1 or 2
 	packMagic       = "SLOEPACK"
 	idsMagic        = "SLOEIDS\x00"
-	fileVersion     = 1 // of packs and id files
+	packVersion     = 1
+	idsVersion      = 2
+	idsBefore       = 1 // named by manifests of version 3
 	fileHead        = 16
 	idBlockHead     = 8
 	idBlockKeys     = 4096 // at most, in a block
@@ -92,24 +98,26 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 func crcOf(b []byte) uint32 { return crc32.Checksum(b, crcTable) }
 
 // appendHead appends the header of a pack or id file.
-func appendHead(dst []byte, magic string) []byte {
+func appendHead(dst []byte, magic string, version uint32) []byte {
 	from := len(dst)
 	dst = append(dst, magic...)
-	dst = binary.LittleEndian.AppendUint32(dst, fileVersion)
+	dst = binary.LittleEndian.AppendUint32(dst, version)
 	return binary.LittleEndian.AppendUint32(dst, crcOf(dst[from:]))
 }
 
 // checkHead verifies a header. The version counts only if the checksum holds: a damaged version must not pass for
 // a newer one.
-func checkHead(b []byte, magic string) error {
+func checkHead(b []byte, magic string, version uint32) error {
 	if len(b) < fileHead || string(b[:8]) != magic {
 		return errors.New("invalid magic number")
 	}
 	if crcOf(b[:12]) != binary.LittleEndian.Uint32(b[12:]) {
 		return errors.New("checksum mismatch in the header")
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != fileVersion {
-		return fmt.Errorf("version %d, and this program reads %d: %w", v, fileVersion, fsys.ErrNewer)
+	if v := binary.LittleEndian.Uint32(b[8:]); v > version {
+		return fmt.Errorf("version %d, and this program reads %d: %w", v, version, fsys.ErrNewer)
+	} else if v != version {
+		return fmt.Errorf("version %d instead of %d", v, version)
 	}
 	return nil
 }
@@ -125,9 +133,9 @@ func (m *manifest) encode() []byte {
 		}
 	}
 	u(m.number, m.seq, uint64(m.at), m.idSeq, uint64(m.idAt))
-	u(m.dead, m.nextGeneration, uint64(len(m.generations)))
-	for _, g := range m.generations {
-		u(g.number, uint64(g.start), g.keys, uint64(g.length), uint64(g.crc))
+	u(m.dead, uint64(m.shift), uint64(m.floor), uint64(len(m.ids)))
+	for _, f := range m.ids {
+		u(f.number, uint64(f.start), uint64(f.last), f.keys, uint64(f.length), uint64(f.crc))
 	}
 	u(uint64(len(m.packs)))
 	for _, p := range m.packs {
@@ -158,15 +166,29 @@ func decodeManifest(b []byte) (*manifest, error) {
 	if crcOf(b[:len(b)-tail]) != binary.LittleEndian.Uint32(b[len(b)-tail:]) {
 		return nil, errors.New("checksum mismatch")
 	}
-	if v := binary.LittleEndian.Uint32(b[len(manifestMagic):]); v != manifestVersion {
-		return nil, fmt.Errorf("version %d, and this program reads %d: %w", v, manifestVersion, fsys.ErrNewer)
+	version := binary.LittleEndian.Uint32(b[len(manifestMagic):])
+	if version != manifestVersion && version != manifestBefore {
+		return nil, fmt.Errorf("version %d, and this program reads %d and %d: %w", version, manifestBefore, manifestVersion,
+			fsys.ErrNewer)
 	}
 	r := binread.New(b[head : len(b)-tail])
 	m := &manifest{number: r.Uint(), seq: r.Uint(), at: r.Int(), idSeq: r.Uint(), idAt: r.Int(),
-		dead: r.Uint(), nextGeneration: r.Uint(), epochs: map[string]uint64{}}
-	m.generations = make([]savedGeneration, r.Count(5))
-	for i := range m.generations {
-		m.generations[i] = savedGeneration{r.Uint(), r.Int(), r.Uint(), r.Int(), uint32(r.Uint())}
+		dead: r.Uint(), epochs: map[string]uint64{}}
+	if version == manifestBefore {
+		r.Uint() // number of the next generation
+		m.ids = make([]savedIDs, r.Count(5))
+		for i := range m.ids {
+			m.ids[i] = savedIDs{number: r.Uint(), start: r.Int(), keys: r.Uint(), length: r.Int(), crc: uint32(r.Uint())}
+		}
+	} else {
+		if m.shift = uint8(r.Uint()); m.shift == 0 {
+			return nil, errors.New("invalid ticks")
+		}
+		m.floor = r.Int()
+		m.ids = make([]savedIDs, r.Count(6))
+		for i := range m.ids {
+			m.ids[i] = savedIDs{r.Uint(), r.Int(), r.Int(), r.Uint(), r.Int(), uint32(r.Uint())}
+		}
 	}
 	m.packs = make([]savedPack, r.Count(2))
 	for i := range m.packs {
@@ -192,8 +214,8 @@ func (m *manifest) stateBytes() int64 {
 	for i := range m.parts {
 		n += m.parts[i].length
 	}
-	for i := range m.generations {
-		n += m.generations[i].length
+	for i := range m.ids {
+		n += m.ids[i].length
 	}
 	return n
 }

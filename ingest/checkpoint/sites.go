@@ -9,6 +9,6 @@ const (
 	SiteDataDir fsys.Site = "ingest.datadir"
 	// SiteIDs is that of an id file, before a manifest names its length.
 	SiteIDs fsys.Site = "ingest.ids"
-	// SiteIDsDir is that of the folder, after the file of a new generation was created in it.
+	// SiteIDsDir is that of the folder, after a file of ids was created in it.
 	SiteIDsDir fsys.Site = "ingest.ids.dir"
 )

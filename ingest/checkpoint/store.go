@@ -69,17 +69,27 @@ type Options struct {
 //     behind the length that a manifest names.
 //   - newest has a higher number than before. After a start around damage both are nil, so that nothing of the old
 //     files is used again.
-//   - After Load, last is at least as high as the number of any manifest or pack, also of those that were moved aside.
-//   - files has the generations of newest and before that were opened or written, and those of a Write that failed.
+//   - After Load, last is at least as high as the number of any manifest or pack, and lastIDs as that of any file of
+//     ids, also of those that were moved aside.
 type Store struct {
 	opt Options
 	dir string
 
 	// Set by Load, and then by Write after each manifest.
 	// The two checkpoints that are kept. Their files must stay until a newer manifest is durable.
-	newest, before *manifest          // nil while there are fewer
-	last           uint64             // highest number in any file name, so that no name is used twice
-	files          map[uint64]*idFile // by number of generation; open for appending
+	newest, before *manifest // nil while there are fewer
+	last           uint64    // highest number in any file name, so that no name is used twice
+
+	// The files of ids, and the number of the last one. They are ahead of those in newest by what a Write that failed had
+	// synced.
+	ids     []savedIDs
+	lastIDs uint64
+	open    fsys.File // the last of ids; nil until something is written
+	damaged uint64    // number of a file that could not be compacted
+
+	// Captured ids that are not written yet. The table does not hand them out again: an id that is neither here nor in a
+	// file would be recognised until the next restart only, and a resend after that would count twice.
+	waiting []dedup.Keys
 
 	// Files of damaged checkpoints. They are renamed only after a checkpoint without them is durable: a crash before
 	// that leaves the folder as it was.
@@ -90,7 +100,7 @@ type Store struct {
 //
 // A Store that only reads, such as one for a backup, needs no Close.
 func New(opt Options) *Store {
-	return &Store{opt: opt, dir: filepath.Join(opt.DataDir, Dir), files: map[uint64]*idFile{}}
+	return &Store{opt: opt, dir: filepath.Join(opt.DataDir, Dir)}
 }
 
 // State is the fold of the log up to one position.
@@ -149,14 +159,14 @@ func (s *Store) path(base string) string { return filepath.Join(s.dir, base) }
 //
 // An error before the manifest leaves newest and before as they were. An error after it (moving aside, cleaning)
 // comes with a checkpoint that is valid: the next Write cleans again. The captured ids are never lost by an
-// error, see takeIDs.
+// error, see waiting.
 func (s *Store) Write(state *State, ids *dedup.Capture) (written int64, err error) {
-	s.takeIDs(ids)
+	s.waiting = append(s.waiting, ids.Keys...)
 	// s.last moves with success only, so a Write that failed has its number used again. No manifest names the
 	// files that it left, and WriteAtomic replaces them.
 	m := &manifest{
 		number: s.last + 1, seq: state.Seq, at: state.At, dead: state.Dead,
-		idSeq: ids.Seq, idAt: ids.At, nextGeneration: ids.Next, epochs: ids.Epochs,
+		idSeq: ids.Seq, idAt: ids.At, shift: ids.Shift, floor: ids.Floor, epochs: ids.Epochs,
 	}
 	size, err := s.writePack(m, state)
 	if err != nil {
@@ -248,7 +258,7 @@ func (s *Store) writePack(m *manifest, state *State) (written int64, err error) 
 	}
 	m.packs = append(m.packs, savedPack{m.number, offset})
 	err = fsys.WriteAtomic(s.opt.FS, s.path(packName(m.number)), func(w io.Writer) error {
-		if _, err := w.Write(appendHead(nil, packMagic)); err != nil {
+		if _, err := w.Write(appendHead(nil, packMagic, packVersion)); err != nil {
 			return err
 		}
 		for i := range state.Parts {
@@ -351,15 +361,8 @@ func (s *Store) clean() error {
 		for _, p := range m.packs {
 			keep[packName(p.number)] = true
 		}
-		for _, g := range m.generations {
-			keep[idsName(g.number)] = true
-		}
-	}
-	for number := range s.files {
-		if !keep[idsName(number)] {
-			if err := s.forgetIDs(number); err != nil {
-				return fmt.Errorf("close old ids: %w", err)
-			}
+		for _, f := range m.ids {
+			keep[idsName(f.number)] = true
 		}
 	}
 	names, err := s.opt.FS.List(s.dir)
@@ -463,8 +466,8 @@ func (s *Store) OpenNewest(add func(name string, size int64, file fsys.File)) er
 	for _, p := range m.packs {
 		open(packName(p.number), p.size)
 	}
-	for _, g := range m.generations {
-		open(idsName(g.number), g.length)
+	for _, f := range m.ids {
+		open(idsName(f.number), f.length)
 	}
 	open(manifestName(m.number), m.size)
 	return err

@@ -3,54 +3,152 @@ package checkpoint
 import (
 	"encoding/binary"
 	"log/slog"
-	"slices"
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
 
 	"github.com/sloengine/sloengine/ingest/dedup"
+	"github.com/sloengine/sloengine/reliability/fsys"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
 )
 
-// The same log gives the same deduplication table, wherever reading began.
+// The same log gives the same deduplication table, wherever reading began, whatever times its ids have, and in whatever
+// ticks the checkpoint has them. The files have no more than half again as many ids as a full table.
 func TestTableDeterminism(t *testing.T) {
-	opt := dedup.Options{Bytes: 2 * 20 * dedup.KeyBytes, MaxAge: 1000}
-	live, keys := dedup.New(opt), map[uint64][]xxh3.Uint128{} // by generation
+	for _, pass := range []int64{20, 1, 400} { // ns between records; a tick has 2
+		opt := dedup.Options{Bytes: 200 * 16, MaxAge: 1000}
+		live, disk := dedup.New(opt), fsystest.New()
+		c := New(Options{FS: disk, DataDir: "/data", Logger: slog.New(slog.DiscardHandler), IDs: opt, Step: func(string) {}})
+		require.NoError(t, disk.MkdirAll(c.dir))
+		rng := rand.New(rand.NewPCG(1, uint64(pass)))
+		add := func(to *dedup.Table, i uint64) {
+			to.Begin(1_000_000 + int64(i)*pass)
+			for k := range uint64(8) {
+				id := i*8 + k
+				key := xxh3.Hash128(binary.LittleEndian.AppendUint64(nil, id-id/3%5))
+				if id%2 == 0 {
+					to.AddAt(key, 1_000_000+int64(i)*pass-int64(key.Lo%1000))
+				} else {
+					to.Add(key)
+				}
+			}
+			to.Mark()
+		}
+		same := func(a, b *dedup.Table, i uint64) {
+			at := 1_000_000 + int64(i+1)*pass
+			require.Equal(t, a.Since(at), b.Since(at))
+			sa, sb := a.Stats(at), b.Stats(at)
+			require.Equal(t, sa.Count, sb.Count)
+			for id := range i*8 + 8 {
+				key := xxh3.Hash128(binary.LittleEndian.AppendUint64(nil, id))
+				require.Equal(t, a.Has(key), b.Has(key), "id %d at %d", id, i)
+			}
+		}
+		saved, known := uint64(0), 0
+		for i := range uint64(400) {
+			add(live, i)
+			if rng.IntN(7) > 0 {
+				continue
+			}
+			if c.newest != nil {
+				other := opt
+				other.MaxAge += 1_000_000 * time.Duration(i%2) // larger ticks
+				before := &Store{opt: c.opt, dir: c.dir}
+				before.opt.IDs = other
+				loaded, found, err := before.readTable(c.newest)
+				require.NoError(t, err)
+				require.Equal(t, &findings{}, found)
+				require.Equal(t, known, loaded.Stats(0).Count)
+				if other == opt {
+					for k := saved + 1; k <= i; k++ {
+						add(loaded, k)
+					}
+					same(live, loaded, i)
+				}
+			}
+			_, err := c.Write(&State{Seq: i}, live.Capture(i, 1_000_000+int64(i)*pass))
+			require.NoError(t, err)
+			saved, known = i, live.Stats(0).Count
+			total := uint64(0)
+			for _, f := range c.newest.ids {
+				total += f.keys
+			}
+			require.LessOrEqual(t, total, uint64(opt.Capacity()*3/2+200))
+		}
+		files, err := disk.List(c.dir)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(files), 2+3*fileShare, "files of evicted ids are deleted")
+		require.NoError(t, c.Close())
+	}
+}
+
+// TestTableOfVersion3: ids in generations, without ticks, are known until the table would have forgotten the last of
+// theirs, and the next checkpoint writes them in the present form.
+func TestTableOfVersion3(t *testing.T) {
+	opt := dedup.Options{Bytes: 1000 * 16, MaxAge: 1000}
 	disk := fsystest.New()
 	c := New(Options{FS: disk, DataDir: "/data", Logger: slog.New(slog.DiscardHandler), IDs: opt, Step: func(string) {}})
 	require.NoError(t, disk.MkdirAll(c.dir))
-	for i := range uint64(200) {
-		live.Begin(int64(i * 20))
-		live.Add(xxh3.Hash128(binary.LittleEndian.AppendUint64(nil, i)))
-		live.Mark()
-		if i%7 == 0 {
-			now := live.Capture(i, int64(i*20))
-			for _, g := range now.Generations {
-				keys[g.Number] = append(keys[g.Number], slices.Concat(g.Keys...)...)
-			}
-			_, err := c.Write(&State{Seq: i}, now)
-			require.NoError(t, err)
-			loaded, found, err := c.readTable(c.newest)
-			require.NoError(t, err)
-			require.Equal(t, &findings{}, found)
-			again := loaded.Capture(i, int64(i*20))
-			require.Equal(t, now.Next, again.Next)
-			loaded.Renew() // so that the next capture holds all keys
-			all := loaded.Capture(i, int64(i*20))
-			require.Len(t, again.Generations, len(now.Generations))
-			for k, g := range again.Generations {
-				require.Empty(t, g.Keys, "they are saved")
-				require.Equal(t, now.Generations[k].Number, g.Number)
-				require.Equal(t, now.Generations[k].Start, g.Start)
-				require.Equal(t, now.Generations[k].Count, g.Count)
-				require.ElementsMatch(t, keys[g.Number], slices.Concat(all.Generations[k].Keys...))
-			}
+	key := func(i int) xxh3.Uint128 { return xxh3.Hash128([]byte{byte(i), byte(i >> 8)}) }
+	b := binary.LittleEndian.AppendUint32([]byte(manifestMagic), manifestBefore)
+	u := func(values ...uint64) {
+		for _, v := range values {
+			b = binary.AppendUvarint(b, v)
 		}
 	}
-	files, err := disk.List(c.dir)
+	u(7, 40, 5900, 40, 5900, 0, 5, 2) // number, N, its time, M, its time, dead, next generation, generations
+	for g, start := range []uint64{5000, 5500} {
+		file := appendHead(nil, idsMagic, idsBefore)
+		from := len(file)
+		file = append(file, 100, 0, 0, 0, 0, 0, 0, 0)
+		for i := range 100 {
+			file = binary.LittleEndian.AppendUint64(file, key(g*100+i).Hi)
+			file = binary.LittleEndian.AppendUint64(file, key(g*100+i).Lo)
+		}
+		binary.LittleEndian.PutUint32(file[from+4:], crcOf(file[from+8:]))
+		number := uint64(3 + g)
+		require.NoError(t, fsys.Replace(disk, c.path(idsName(number)), file))
+		u(number, start, 100, uint64(len(file)), uint64(crcOf(file)))
+	}
+	u(0, 0, 0) // packs, parts, epochs
+	require.NoError(t, fsys.Replace(disk, c.path(manifestName(7)), binary.LittleEndian.AppendUint32(b, crcOf(b))))
+	numbers, err := c.manifests()
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(files), 2+3+1, "old generations are deleted")
+	require.Equal(t, []uint64{7}, numbers)
+	m, err := c.readManifest(7)
+	require.NoError(t, err)
+
+	ids, found, err := c.readTable(m)
+	require.NoError(t, err)
+	require.Equal(t, &findings{}, found)
+	require.EqualValues(t, 5002, ids.Since(5900), "the older one began after the one that was dropped")
+	knows := func(from int) {
+		t.Helper()
+		for i := range 200 {
+			require.Equal(t, i >= from, ids.Has(key(i)), i)
+		}
+	}
+	knows(0)
+	ids.Begin(6499)
+	knows(0)
+	ids.Begin(6504)
+	knows(100)
+	ids.Mark()
+
+	ids.Renew()
+	c.newest = m
+	_, err = c.Write(&State{Seq: 41}, ids.Capture(41, 6504))
+	require.NoError(t, err)
+	require.NotEqual(t, m.ids[1].number, c.newest.ids[0].number)
+	m, err = c.readManifest(c.newest.number)
+	require.NoError(t, err)
+	ids, found, err = c.readTable(m)
+	require.NoError(t, err)
+	require.Equal(t, &findings{}, found)
+	knows(100)
 	require.NoError(t, c.Close())
 }
 

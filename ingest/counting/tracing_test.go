@@ -62,7 +62,7 @@ func TestTracesOfBadEvents(t *testing.T) {
 	ids := trace.OfRequest(trace.ID{0x44})
 	ids.Add(event.Key([]byte("shop"), []byte("of a log record")), trace.ID{0x33})
 	requests.Put(seq+1, ids)
-	payload := append(record.AppendHead(nil, 5, false, nil, nil), body...)
+	payload := append(record.AppendHead(nil, 5, &event.Batch{}, nil), body...)
 	apply(record.TypeEvents, payload)
 	var got []string
 	for _, x := range store.Of("shop/paid", nil, noon) {
@@ -76,7 +76,7 @@ func TestTracesOfBadEvents(t *testing.T) {
 
 	body = nil
 	add("without one", event.Failure, "")
-	apply(record.TypeEvents, append(record.AppendHead(nil, 1, false, nil, nil), body...))
+	apply(record.TypeEvents, append(record.AppendHead(nil, 1, &event.Batch{}, nil), body...))
 	require.Len(t, store.All(noon), len(got), "the ids of a request are those of its record")
 
 	apply(record.TypeForget, (&record.Forget{Services: []string{"shop"}}).Append(nil))
@@ -101,7 +101,7 @@ func BenchmarkTracing(b *testing.B) {
 			require.NoError(b, f.SetConfig(&fold.Config{Version: fold.ConfigVersion, Services: []fold.Service{{Name: "shop"}},
 				Indicators: []fold.Indicator{{ID: "shop/paid", Service: "shop", Kind: fold.Events, Retention: time.Hour,
 					Bad: []fold.Matcher{{Name: "outcome", Op: slo.OpEqual, Value: "failure"}}}}}, noon.UnixNano()))
-			payload := record.AppendHead(nil, 1000, false, nil, nil)
+			payload := record.AppendHead(nil, 1000, &event.Batch{}, nil)
 			for n := range 1000 {
 				payload = event.AppendBinary(payload, &event.Event{ID: fmt.Sprintf("%032x-%016x", n+1, n+1), Time: noon,
 					Service: "shop", Type: "server", Outcome: event.Failure, Duration: time.Second, HasDuration: true,

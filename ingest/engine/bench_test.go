@@ -169,14 +169,12 @@ func BenchmarkAdmit(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/event")
 }
 
-// knownTable has that many ids known, half of them in each generation.
+// knownTable has that many ids known.
 func knownTable(known uint64) *dedup.Table {
-	r := dedup.NewRestore(IDOptions{Bytes: 512 << 20, MaxAge: 1000 * time.Hour}, 2, nil)
-	for g := range 2 {
-		r.Generation(uint64(g+1), 1, known/2)
-		for i := range known / 2 {
-			r.Add(g, numberedKey(uint64(g)*known/2+i))
-		}
+	opt := IDOptions{Bytes: 512 << 20, MaxAge: 1000 * time.Hour}
+	r := dedup.NewRestore(opt, known, opt.Shift(), 0, nil)
+	for i := range known {
+		r.Add(numberedKey(i), 0)
 	}
 	return r.Table()
 }
@@ -201,7 +199,7 @@ func BenchmarkRestart(b *testing.B) {
 		for range 10 {
 			renew(batch)
 			pending = append(pending, wal.Pending{Time: 1, Type: record.TypeEvents,
-				Payload: append(record.AppendHead(nil, 1000, false, nil, nil), batch.Buf...)})
+				Payload: append(record.AppendHead(nil, 1000, &event.Batch{}, nil), batch.Buf...)})
 		}
 		require.NoError(b, log.Append(pending))
 	}

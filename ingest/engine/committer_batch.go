@@ -29,7 +29,8 @@ func (c *committer) admit(r *request, at int64) {
 	b := r.batch
 	c.position = c.position[:0]
 	count, size := 0, 0
-	begun := false // a record; its begin may start a generation of ids
+	begun := false // a record; its begin may evict ids
+	since := c.ids.Since(at)
 	c.runs = c.runs[:0]
 	for k := range r.places() {
 		if k%dedup.TouchAhead == 0 {
@@ -39,7 +40,7 @@ func (c *committer) admit(r *request, at int64) {
 		item := &b.Events[i]
 		if size > 0 && size+item.End-item.Start > maxRecordBytes {
 			c.events(r, at, count)
-			count, size, begun = 0, 0, false
+			count, size, begun, since = 0, 0, false, c.ids.Since(at)
 		}
 		// Within a record, Add finds duplicates without a second look-up. Events over their rate limit are not added
 		// there, so they are looked up.
@@ -47,8 +48,8 @@ func (c *committer) admit(r *request, at int64) {
 			r.duplicate(item.Index)
 			continue
 		}
-		if known := c.ids.Since(); item.Earliest != 0 && item.Earliest < known && !c.ids.Has(item.Key) {
-			r.result.Forgotten, r.result.KnownSince = append(r.result.Forgotten, int32(i)), known
+		if item.Earliest != 0 && item.Earliest < since && !c.ids.Has(item.Key) {
+			r.result.Forgotten, r.result.KnownSince = append(r.result.Forgotten, int32(i)), since
 			continue
 		}
 		weight, stays := c.limit(r, i)
@@ -59,7 +60,7 @@ func (c *committer) admit(r *request, at int64) {
 			c.begin(at)
 			begun = true
 		}
-		if item.HasKey && !c.ids.Add(item.Key) {
+		if item.HasKey && !c.know(r.batch.Timed, item) {
 			r.duplicate(item.Index)
 			continue
 		}
@@ -134,12 +135,20 @@ func (r *request) place(k int) int {
 
 // begin must precede the first id of every record: see dedup.Table.Begin.
 //
-// Recovery calls Begin once per record, too. Only if both do it at the same places do the generations turn over
-// identically, and is an id known after a restart exactly if it was known before.
+// Recovery calls Begin once per record, too. Only if both do it at the same places are the same ids evicted, and is an
+// id known after a restart exactly if it was known before.
 func (c *committer) begin(at int64) {
 	if c.ids.Begin(at) {
 		c.e.opt.Metrics.generations.Inc()
 	}
+}
+
+// know adds the id of an event and reports whether it was new. Reading the log again must give it the same time.
+func (c *committer) know(timed bool, item *event.Item) bool {
+	if timed {
+		return c.ids.AddAt(item.Key, item.Time)
+	}
+	return c.ids.Add(item.Key)
 }
 
 // events adds the record of the collected runs.
@@ -148,7 +157,7 @@ func (c *committer) begin(at int64) {
 // the last one.
 func (c *committer) events(r *request, at int64, count int) {
 	from := len(c.arena)
-	c.arena = record.AppendHead(c.arena, count, r.batch.Backfill, r.batch.Covers, c.position)
+	c.arena = record.AppendHead(c.arena, count, r.batch, c.position)
 	for _, run := range c.runs {
 		one := r.batch.Buf[run.from:run.to]
 		if run.weight == 0 {

@@ -297,7 +297,7 @@ func TestEverySyncIsNeeded(t *testing.T) {
 				}
 				opt := crashOptions(disk)
 				if site == checkpoint.SiteIDsDir {
-					opt.IDs.Bytes = 2 * 30 * dedup.KeyBytes // many generations, many files
+					opt.IDs.Bytes = 2 * 30 * dedup.KeyBytes // many files
 				}
 				for _, c := range losePower(t, opt, &oracle{acked: map[string]bool{}}, seed, 10) {
 					if err := c.check(t); err != nil {

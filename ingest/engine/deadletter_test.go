@@ -137,7 +137,7 @@ func (s *shakyStore) Save(ctx context.Context, entries []dlq.Entry) error {
 
 func TestEachEvent(t *testing.T) {
 	b := testBatch("a", "b", "c", "d")
-	payload := append(record.AppendHead(nil, 4, true, nil, nil), b.Buf...)
+	payload := append(record.AppendHead(nil, 4, &event.Batch{Backfill: true}, nil), b.Buf...)
 	var seen, refused []string
 	refuse := func(index int, _ []byte, reason string) { refused = append(refused, fmt.Sprint(index, " ", reason)) }
 	visit := func(backfill bool, v *event.View) error {

@@ -2,8 +2,11 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/dlq"
 	"github.com/sloengine/sloengine/reliability/fsys/fsystest"
@@ -155,4 +159,130 @@ func TestReplayAfterForget(t *testing.T) {
 	replay("b")
 	requireOnce(t, r.counts(), []string{"a", "b"})
 	r.shutdown()
+}
+
+// TestHeldSpans: a Collector holds the spans of an outage, sends them when the engine is back, and then sends all of
+// them again. Whatever their order, none counts twice, and each that does not count is named. It is a two-thousandth of
+// 2,000 spans/s and of 512 MiB.
+func TestHeldSpans(t *testing.T) {
+	const rate, batch = 1, 100
+	for _, held := range []int{6, 30} { // hours
+		for _, order := range []string{"oldest first", "newest first", "shuffled"} {
+			t.Run(fmt.Sprint(held, "h, ", order), func(t *testing.T) {
+				t.Parallel()
+				s := &heldSpans{T: t, disk: fsystest.New(), why: map[uint64]string{}}
+				began := time.Date(2026, 11, 27, 9, 0, 0, 0, time.UTC)
+				s.pass(began.Sub(s.now()))
+				s.start()
+				for from := range uint64(8 * 3600 * rate / batch) {
+					s.pass(batch * time.Second / rate)
+					s.send(batch, func(i uint64) (uint64, time.Time) {
+						return from*batch + i, began.Add(time.Duration(from*batch+i) * time.Second / rate)
+					})
+				}
+				s.kill()
+				first, down := uint64(8*3600*rate), s.now()
+				queue := make([]uint64, held*3600*rate)
+				for i := range queue {
+					queue[i] = first + uint64(i)
+				}
+				switch order {
+				case "newest first":
+					slices.Reverse(queue)
+				case "shuffled":
+					rand.New(rand.NewPCG(1, 1)).Shuffle(len(queue), func(i, j int) { queue[i], queue[j] = queue[j], queue[i] })
+				}
+				s.pass(time.Duration(held) * time.Hour)
+				s.start()
+				for pass := range 2 {
+					for n, some := range slices.Collect(slices.Chunk(queue, batch)) {
+						s.pass(batch * time.Second / rate / 20)
+						s.send(len(some), func(i uint64) (uint64, time.Time) {
+							return some[i], down.Add(time.Duration(some[i]-first) * time.Second / rate)
+						})
+						if n%300 == 100 {
+							s.checkpointNow()
+						}
+						if n%400 == 250 {
+							s.kill()
+							s.start()
+						}
+					}
+					counts, refused := s.counts(), map[string]int{}
+					for _, id := range queue {
+						n := counts[strconv.FormatUint(id, 10)]
+						require.LessOrEqual(t, n, uint64(1), "%d counts twice", id)
+						if n == 0 {
+							require.NotEmpty(t, s.why[id], "%d is lost", id)
+							refused[s.why[id]]++
+						}
+					}
+					if pass == 0 && held == 6 && order == "oldest first" {
+						require.Empty(t, refused, "all count")
+					}
+					// A full table at least counts, and half of six hours.
+					counted := len(queue) - refused[dlq.ReasonForgotten] - refused[string(event.CodeTimeTooOld)]
+					require.Greater(t, counted, min(10_000, len(queue)/2))
+					require.Equal(t, held == 30, refused[string(event.CodeTimeTooOld)] > 0)
+				}
+				requireOnce(t, s.counts(), slices.Collect(maps.Keys(s.counts())))
+				s.shutdown()
+			})
+		}
+	}
+}
+
+// heldSpans is an engine that takes spans, with a clock of its own.
+type heldSpans struct {
+	*testing.T
+	*running
+	disk *fsystest.Mem
+	at   atomic.Int64 // Unix ns
+	d    event.Decoder
+	why  map[uint64]string // a span does not count
+}
+
+func (s *heldSpans) now() time.Time          { return time.Unix(0, s.at.Load()) }
+func (s *heldSpans) pass(time time.Duration) { s.at.Add(int64(time)) }
+
+func (s *heldSpans) start() {
+	opt := testOptions(s.disk)
+	opt.SegmentBytes = 1 << 20
+	opt.IDs = IDOptions{Bytes: 256 << 10, MaxAge: 7 * 24 * time.Hour}
+	opt.Now = s.now
+	opt.Uptime = func() time.Duration { return time.Duration(s.at.Load()) }
+	s.running = start(s.T, opt)
+}
+
+func (s *heldSpans) kill() {
+	s.disk = s.disk.CrashClone(0, 1)
+	s.running.kill()
+}
+
+// send sends spans as a resend does: with the same ids and times.
+func (s *heldSpans) send(n int, span func(i uint64) (id uint64, end time.Time)) {
+	var b event.Batch
+	s.d.Begin(event.DecodeOptions{Now: s.now()}, &b)
+	var ids []uint64
+	for i := range uint64(n) {
+		id, end := span(i)
+		code := s.d.Add(&event.Draft{ID: strconv.AppendUint(nil, id, 10), Service: []byte("shop"), Type: []byte("server"),
+			Time: end.UnixNano(), Duration: event.NoDuration})
+		if code == "" {
+			ids = append(ids, id)
+		} else if s.why[id] == "" {
+			s.why[id] = string(code)
+		}
+	}
+	s.d.End()
+	if len(ids) == 0 {
+		return
+	}
+	result, err := s.Commit(context.Background(), &b)
+	require.NoError(s.T, err)
+	require.Equal(s.T, len(ids), result.Accepted+result.Duplicates+len(result.Forgotten))
+	for _, i := range result.Forgotten {
+		s.why[ids[i]] = dlq.ReasonForgotten
+		require.Less(s.T, b.Events[i].Earliest, result.KnownSince)
+	}
 }

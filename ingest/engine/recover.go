@@ -224,8 +224,8 @@ func (e *Engine) waitForFiles(ctx context.Context, err error) bool {
 
 // replayIDs adds the ids of a record to the table, exactly as the committer did when it wrote the record.
 //
-// Begin, Add and Mark must come in the same order as in admit and append, or generations would turn over at other
-// records and the table would know other ids than before the restart. Ids that the server has assigned are not
+// Begin, Add and Mark must come in the same order as in admit and append, or other ids would be evicted and the table
+// would know other ids than before the restart. Ids that the server has assigned are not
 // stored, as there.
 func replayIDs(ids *dedup.Table, rec *wal.Record, view *event.View) error {
 	if rec.Type == record.TypeForget {
@@ -249,7 +249,12 @@ func replayIDs(ids *dedup.Table, rec *wal.Record, view *event.View) error {
 			return err
 		}
 		if !view.Assigned {
-			ids.Add(ids.Key(view.Service, event.Key(view.Service, view.ID)))
+			key := ids.Key(view.Service, event.Key(view.Service, view.ID))
+			if events.Timed {
+				ids.AddAt(key, view.Time)
+			} else {
+				ids.Add(key)
+			}
 		}
 		body = body[n:]
 	}

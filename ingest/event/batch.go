@@ -118,6 +118,7 @@ type Batch struct {
 	ErrorsTruncated bool        // there were more
 	Unlisted        []Run       // those, unless they are more than maxRuns runs
 	Backfill        bool
+	Timed           bool // its sender gives each event the same time whenever it sends it
 	// times of which the sender of a backfill says that it sends all events, so that a gap is one
 	Covers   []Span
 	Deadline time.Time // after which its sender no longer waits; zero: no deadline

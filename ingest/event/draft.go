@@ -86,6 +86,7 @@ func (d *Decoder) Add(e *Draft) Code {
 		item := &b.Events[len(b.Events)-1]
 		if !e.Once {
 			item.Earliest = f.time - int64(ahead)
+			b.Timed = true
 		}
 		if e.Trace != (trace.ID{}) {
 			if b.Traces == nil {

@@ -48,7 +48,7 @@ func retain(t testing.TB, n int, kind func(*rand.Rand, time.Time) *event.Event) 
 	rng := rand.New(rand.NewPCG(1, 2))
 	at := time.Unix(1_760_000_000, 0)
 	for done := 0; done < n; done += 100 {
-		payload := AppendHead(nil, 100, false, nil, nil)
+		payload := AppendHead(nil, 100, &event.Batch{}, nil)
 		for range 100 {
 			at = at.Add(time.Duration(rng.IntN(2_000_000)))
 			payload = event.AppendBinary(payload, kind(rng, at))

@@ -18,6 +18,7 @@ const (
 	FlagReplayed  // the IDs of dead letters follow, one for each event
 	flagPosition  // the position of a source follows
 	flagCovers    // the covered periods of a backfill follow
+	flagTimed     // the events have the same times whenever they are sent
 	flagEnd
 )
 
@@ -31,6 +32,9 @@ type Events struct {
 	// Whole means that a backfill covers everything between its first and its last event, including gaps. Version 0.2.0
 	// and older wrote such records.
 	Whole bool
+	// Timed means that the sender gives each event the same time whenever it sends it: its id belongs to that time in the
+	// deduplication table, else to the receive time.
+	Timed bool
 	// Covers are the times that a backfill covers beside its events, as its sender says.
 	Covers []event.Span
 	// Delivered means that the sinks have these events and do not get them again.
@@ -64,7 +68,7 @@ func ParseEvents(payload []byte) (Events, error) {
 		return Events{}, fmt.Errorf("invalid events record: flags %#x (written by a newer version)", flags[0])
 	}
 	has := func(flag byte) bool { return flags[0]&flag != 0 }
-	e := Events{Count: int(count), Backfill: has(flagBackfill), Delivered: has(FlagDelivered)}
+	e := Events{Count: int(count), Backfill: has(flagBackfill), Timed: has(flagTimed), Delivered: has(FlagDelivered)}
 	if has(flagKeys) {
 		e.Keys = r.Take(r.Count(keyBytes) * keyBytes)
 	}
@@ -94,9 +98,12 @@ func ParseEvents(payload []byte) (Events, error) {
 // MaxHead is the most that AppendHead appends, apart from the position. It is for so many covered times.
 func MaxHead(covers int) int { return (3+2*covers)*binary.MaxVarintLen64 + 1 }
 
-// AppendHead begins a record of count events. An empty position is none. covers are for backfills.
-func AppendHead(dst []byte, count int, backfill bool, covers []event.Span, position []byte) []byte {
-	flags := byte(0)
+// AppendHead begins a record of count events of a batch. An empty position is none.
+func AppendHead(dst []byte, count int, of *event.Batch, position []byte) []byte {
+	flags, backfill, covers := byte(0), of.Backfill, of.Covers
+	if of.Timed {
+		flags |= flagTimed
+	}
 	if backfill {
 		flags |= flagBackfill | flagCovers
 	}

@@ -41,8 +41,8 @@ func TestItems(t *testing.T) {
 		payload []byte
 		want    []string
 	}{
-		{TypeEvents, append(AppendHead(nil, 2, false, nil, nil), body...), []string{"a", "b"}},
-		{TypeEvents, append(AppendHead(nil, 2, true, nil, []byte("position")), body...), []string{"a", "b"}},
+		{TypeEvents, append(AppendHead(nil, 2, &event.Batch{Timed: true}, nil), body...), []string{"a", "b"}},
+		{TypeEvents, append(AppendHead(nil, 2, &event.Batch{Backfill: true}, []byte("position")), body...), []string{"a", "b"}},
 		{TypeReplay, keyed(FlagReplayed, "d1", "d2"), []string{"a", "b"}},
 		{TypeReplay, keyed(FlagReplayed|FlagDelivered, "d1", "d2"), nil},
 		{TypeHeartbeat, []byte{0}, nil},
@@ -52,7 +52,7 @@ func TestItems(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, tt.want, ids)
 	}
-	_, err := split(TypeEvents, append(AppendHead(nil, 2, false, nil, nil), body[:len(body)-1]...))
+	_, err := split(TypeEvents, append(AppendHead(nil, 2, &event.Batch{Timed: true}, nil), body[:len(body)-1]...))
 	require.ErrorContains(t, err, "event of record 7")
 	require.True(t, errors.Is(err, event.ErrShort), err)
 }
@@ -61,7 +61,7 @@ func TestItems(t *testing.T) {
 func TestPositionOfARecord(t *testing.T) {
 	for _, body := range []string{"", "events"} {
 		covers := []event.Span{{From: -5, To: 7}, {From: 1e18, To: 1e18}}
-		head := AppendHead(nil, len(body), true, covers, []byte("offsets"))
+		head := AppendHead(nil, len(body), &event.Batch{Backfill: true, Covers: covers}, []byte("offsets"))
 		require.LessOrEqual(t, len(head)-len("offsets"), MaxHead(len(covers)))
 		payload := append(head, body...)
 		e, err := ParseEvents(payload)
@@ -80,7 +80,7 @@ func TestGapsOfABackfill(t *testing.T) {
 	e, err := ParseEvents([]byte{0, flagBackfill})
 	require.NoError(t, err)
 	require.Equal(t, Events{Backfill: true, Whole: true, Body: []byte{}}, e)
-	e, err = ParseEvents(AppendHead(nil, 0, true, nil, nil))
+	e, err = ParseEvents(AppendHead(nil, 0, &event.Batch{Backfill: true}, nil))
 	require.NoError(t, err)
 	require.Equal(t, Events{Backfill: true, Body: []byte{}}, e)
 	_, err = ParseEvents([]byte{0, flagEnd})

@@ -105,7 +105,7 @@ var (
 	DedupeLostIDs = dedupePart.Counter("sloengine_dedupe_lost_ids_total", "ids",
 		"Ids that a damaged data folder lost at this start. A duplicate of one of them is counted again.")
 	DedupeGenerations = dedupePart.Counter("sloengine_dedupe_generations_total", unitTimes,
-		"Evictions of the oldest generation of ids.")
+		"Evictions of the earliest ids because the table was full.")
 )
 
 var walPart = NewPart("Write-ahead log",
