@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/sloengine/sloengine/cmd/sloengine/remote"
 	"github.com/sloengine/sloengine/ingest/engine"
 	"github.com/sloengine/sloengine/ingest/event"
+	"github.com/sloengine/sloengine/ingest/parquet"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/backup"
 	"github.com/sloengine/sloengine/reliability/fsys"
@@ -140,25 +142,31 @@ Events that a sink received after the backup began are delivered to it again.`,
 // export selects events of the log.
 type export struct {
 	dataDir, from, to, service, typ string
+	format, out                     string
 }
 
 func newExport(s cli.Streams) *cobra.Command {
 	var x export
 	c := &cobra.Command{
 		Use:   "export --data-dir DIR",
-		Short: "Write the events of the retained log as JSON lines",
+		Short: "Write the events of the retained log as JSON lines or Parquet files",
 		Long: `export reads the log of an engine, and its history as far back as log.retain keeps it, and
 writes each event as a line of JSON, in the order in which the engine received them. The
 engine may be running: export takes no lock and changes nothing.
+
+With --format parquet, it writes a folder of Apache Parquet files per service and day,
+which appears when all are written.
 
 Merged events are written as they were merged. An event that was a dead letter and was
 replayed is written again, with the same id.
 
 If some records cannot be read, export writes the others, lists the missing ranges on
 standard error and exits with 3.`,
-		Example: `  sloengine export --data-dir data --service shop --from 2026-11-20T00:00:00Z > shop.ndjson`,
-		Args:    cli.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return x.run(c.Context(), s) },
+		Example: `  sloengine export --data-dir data --service shop --from 2026-11-20T00:00:00Z > shop.ndjson
+  sloengine export --data-dir data --format parquet --out events
+  duckdb -c "SELECT service, day, outcome, sum(count * weight) FROM 'events/**/*.parquet' GROUP BY ALL"`,
+		Args: cli.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return x.run(c.Context(), s) },
 	}
 	f := c.Flags()
 	f.StringVar(&x.dataDir, "data-dir", "", "data directory of an engine")
@@ -166,6 +174,8 @@ standard error and exits with 3.`,
 	f.StringVar(&x.to, "to", "", "only events before this time (RFC 3339)")
 	f.StringVar(&x.service, "service", "", "only events of this service")
 	f.StringVar(&x.typ, "type", "", "only events of this type")
+	f.StringVar(&x.format, "format", "ndjson", "ndjson or parquet")
+	f.StringVar(&x.out, "out", "", "folder to write with --format parquet; must be empty or missing")
 	return c
 }
 
@@ -193,8 +203,15 @@ func (x *export) query() (q retained.Query, err error) {
 }
 
 func (x *export) run(ctx context.Context, s cli.Streams) (err error) {
-	if x.dataDir == "" {
+	switch {
+	case x.dataDir == "":
 		return cli.Usagef("no data directory given: set --data-dir DIR")
+	case x.format != "ndjson" && x.format != "parquet":
+		return cli.Usagef("--format %s: want ndjson or parquet", cli.Printable(x.format))
+	case x.format == "parquet" && x.out == "":
+		return cli.Usagef("--format parquet writes files: set --out DIR (empty or missing)")
+	case x.format == "ndjson" && x.out != "":
+		return cli.Usagef("--out is for --format parquet; lines are written to standard output")
 	}
 	q, err := x.query()
 	if err != nil {
@@ -213,22 +230,12 @@ func (x *export) run(ctx context.Context, s cli.Streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	out := bufio.NewWriterSize(s.Out, 1<<16)
-	w := eventWriter{query: &q, out: out}
-	var rec wal.Record
-	for ctx.Err() == nil {
-		ok, err := r.Next(&rec)
-		if err != nil {
-			return fmt.Errorf("read the log: %w", err)
-		}
-		if !ok {
-			break
-		}
-		if err := w.record(&rec); err != nil {
-			return err
-		}
+	if x.format == "parquet" {
+		err = x.writeParquet(ctx, s, r, &q)
+	} else {
+		err = writeLines(ctx, s.Out, r, &q)
 	}
-	if err := errors.Join(ctx.Err(), out.Flush()); err != nil {
+	if err != nil {
 		return err
 	}
 	gaps, more := r.Gaps()
@@ -244,41 +251,100 @@ func (x *export) run(ctx context.Context, s cli.Streams) (err error) {
 	return nil
 }
 
-// eventWriter writes the events of records that a query asks for.
-type eventWriter struct {
-	query *retained.Query
-	out   io.Writer
-	view  event.View
-	line  []byte
-}
-
-func (w *eventWriter) record(rec *wal.Record) error {
-	if rec.Type != record.TypeEvents && rec.Type != record.TypeReplay {
-		return nil
-	}
-	events, err := record.ParseEvents(rec.Payload)
-	if err != nil {
-		return fmt.Errorf("record %d: %w", rec.Seq, err)
-	}
-	q, to := w.query, int64(math.MaxInt64)
+// eachEvent calls f with the events that a query asks for.
+func eachEvent(ctx context.Context, r *retained.Reader, q *retained.Query, f func(*parquet.Row) error) error {
+	var (
+		rec  wal.Record
+		view event.View
+	)
+	to := int64(math.MaxInt64)
 	if q.EventTo != 0 {
 		to = q.EventTo
 	}
-	for body := events.Body; len(body) > 0; {
-		n, err := w.view.Parse(body)
+	for ctx.Err() == nil {
+		ok, err := r.Next(&rec)
 		if err != nil {
-			return fmt.Errorf("event of record %d: %w", rec.Seq, err)
+			return fmt.Errorf("read the log: %w", err)
 		}
-		body = body[n:]
-		v := &w.view
-		if v.Time < q.EventFrom && q.EventFrom != 0 || v.Time >= to || q.Service != "" && string(v.Service) != q.Service ||
-			q.Type != "" && string(v.Type) != q.Type {
+		if !ok {
+			return nil
+		}
+		if rec.Type != record.TypeEvents && rec.Type != record.TypeReplay {
 			continue
 		}
-		w.line = append(v.AppendJSON(w.line[:0]), '\n')
-		if _, err := w.out.Write(w.line); err != nil {
-			return err
+		events, err := record.ParseEvents(rec.Payload)
+		if err != nil {
+			return fmt.Errorf("record %d: %w", rec.Seq, err)
+		}
+		row := parquet.Row{Event: &view, Received: rec.Time, Record: rec.Seq}
+		for body := events.Body; len(body) > 0; row.Index++ {
+			n, err := view.Parse(body)
+			if err != nil {
+				return fmt.Errorf("event of record %d: %w", rec.Seq, err)
+			}
+			row.Binary, body = body[:n], body[n:]
+			if view.Time < q.EventFrom && q.EventFrom != 0 || view.Time >= to ||
+				q.Service != "" && string(view.Service) != q.Service || q.Type != "" && string(view.Type) != q.Type {
+				continue
+			}
+			if err := f(&row); err != nil {
+				return err
+			}
 		}
 	}
+	return ctx.Err()
+}
+
+func writeLines(ctx context.Context, to io.Writer, r *retained.Reader, q *retained.Query) error {
+	out := bufio.NewWriterSize(to, 1<<16)
+	var line []byte
+	if err := eachEvent(ctx, r, q, func(row *parquet.Row) error {
+		line = append(row.Event.AppendJSON(line[:0]), '\n')
+		_, err := out.Write(line)
+		return err
+	}); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// writeParquet writes beside the folder and renames at the end: a part must not be taken for the whole.
+func (x *export) writeParquet(ctx context.Context, s cli.Streams, r *retained.Reader, q *retained.Query) (err error) {
+	out := filepath.Clean(x.out)
+	if names, err := os.ReadDir(out); err == nil && len(names) > 0 {
+		return fmt.Errorf("--out %s is not empty: give another folder, or remove it", cli.Printable(x.out))
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--out: %w", err)
+	}
+	partial := out + ".partial"
+	if _, err := os.Lstat(partial); err == nil {
+		return fmt.Errorf("%s is of an export that did not end: remove it if that is not running", cli.Printable(partial))
+	}
+	w, err := parquet.NewWriter(fsys.OS(), partial)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(partial))
+		}
+	}()
+	if err := eachEvent(ctx, r, q, w.Write); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if err := os.Remove(out); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--out: %w", err)
+	}
+	if err := fsys.ChangeDir(fsys.OS(), filepath.Dir(out), parquet.SiteMkdir, func() error {
+		return os.Rename(partial, out)
+	}); err != nil {
+		return err
+	}
+	rows, files := w.Written()
+	_, _ = fmt.Fprintf(s.Err, "%s in %s of %s\n", cli.Plural(int(rows), "event"), cli.Plural(files, "file"),
+		cli.Printable(out))
 	return nil
 }

@@ -71,7 +71,7 @@ var printsNothing = map[string]string{
 	"schema relay":            "writes a JSON Schema",
 	"schema receivers":        "writes a JSON Schema",
 	"positions export":        "writes a JSON document",
-	"export":                  "writes JSON lines",
+	"export":                  "writes JSON lines or Parquet files",
 	"generate rules":          "writes files in the formats of other programs",
 	"generate tests":          "writes files in the formats of other programs",
 	"generate prometheus":     "writes files in the formats of other programs",
