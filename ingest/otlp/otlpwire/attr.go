@@ -12,31 +12,34 @@ func (d *Decoder) addAttr(attrs []Attr, b []byte, from int) ([]Attr, *Error) {
 		_, err := keyValue.check(b, from, d.limits.MaxDepth)
 		return attrs, err
 	}
+	attrs = append(attrs, Attr{})
+	return attrs, d.attr(&attrs[len(attrs)-1], b, from)
+}
+
+// addItemAttr is addAttr for the attributes of items, which share the memory of one slice. Most stay the same from item
+// to item, so that comparing the bytes spares reading them: what the item before has left at the place is right.
+func (d *Decoder) addItemAttr(attrs []Attr, b []byte, from int) (_ []Attr, err *Error) {
 	at := len(attrs)
-	if at < len(d.repeats) && string(d.repeats[at].wire) == string(b[from:]) {
-		return append(attrs, d.repeats[at].attr), nil
+	if at < len(d.wires) && len(d.wires[at]) > 0 && string(d.wires[at]) == string(b[from:]) {
+		return attrs[:at+1], nil
+	}
+	if at >= maxWires || at >= d.limits.MaxAttrs {
+		return d.addAttr(attrs, b, from)
 	}
 	attrs = append(attrs, Attr{})
-	a := &attrs[at]
-	if !d.plainAttr(a, b, from) {
-		return attrs, d.anyAttr(a, b, from)
+	wire := b[from:]
+	if a := &attrs[at]; !d.plainAttr(a, b, from) {
+		wire, err = nil, d.anyAttr(a, b, from)
 	}
-	if at < len(d.repeats) {
-		d.repeats[at] = repeat{b[from:], *a}
-	} else if at == len(d.repeats) && at < maxRepeats {
-		d.repeats = append(d.repeats, repeat{b[from:], *a})
+	if at < len(d.wires) {
+		d.wires[at] = wire
+	} else {
+		d.wires = append(d.wires, wire)
 	}
-	return attrs, nil
+	return attrs, err
 }
 
-// repeat is the last plain attribute of the request at its place among those of an item. Most values stay the same from
-// item to item, so that comparing the bytes spares reading them.
-type repeat struct {
-	wire []byte
-	attr Attr
-}
-
-const maxRepeats = 64
+const maxWires = 64
 
 // plainAttr reads a KeyValue as senders write it: a short ASCII key, then a short ASCII text or a whole number, and
 // nothing else. It reports whether it is one, within the limits.

@@ -44,7 +44,7 @@ type Decoder struct {
 	metric Metric
 	point  Point
 
-	repeats []repeat // of the request at hand
+	wires [][]byte // the bytes of the plain attributes in the memory of items, by place; empty: another one is there
 }
 
 // New returns a Decoder.
@@ -59,7 +59,7 @@ type names struct{ resource, scope, item string }
 // request hands every item of a request to item, as the bytes of body between from and the end of its argument.
 // Requests of all signals have the same numbers down to the item.
 func (d *Decoder) request(body []byte, at names, item func(b []byte, from int) *Error) error {
-	d.losses, d.stop, d.items, d.repeats = Losses{}, nil, 0, d.repeats[:0]
+	d.losses, d.stop, d.items, d.wires = Losses{}, nil, 0, d.wires[:0]
 	d.origin.ResourceIndex, d.origin.Index = -1, -1
 	scopeGroup := func(b []byte, from int) *Error {
 		d.origin.ScopeName, d.origin.Scope = nil, d.origin.Scope[:0]

@@ -33,7 +33,7 @@ func (d *Decoder) readLog(b []byte, from int) *Error {
 			f.err = d.value(&r.Body, b[:f.to], f.from).in("body", -1)
 		case 6<<3 | wireBytes:
 			attrs++
-			r.Attrs, f.err = d.addAttr(r.Attrs, b[:f.to], f.from)
+			r.Attrs, f.err = d.addItemAttr(r.Attrs, b[:f.to], f.from)
 			f.err = f.err.in("attributes", attrs)
 		case 8<<3 | wireFixed32:
 			r.Flags = uint32(f.val)

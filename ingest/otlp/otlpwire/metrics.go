@@ -140,7 +140,7 @@ func (d *Decoder) readFields(b []byte, from int, at pointTags, own func(p *Point
 			p.Time = f.val
 		case at.attrs<<3 | wireBytes:
 			attrs++
-			p.Attrs, f.err = d.addAttr(p.Attrs, b[:f.to], f.from)
+			p.Attrs, f.err = d.addItemAttr(p.Attrs, b[:f.to], f.from)
 			f.err = f.err.in("attributes", attrs)
 		case at.exemplars<<3 | wireBytes:
 			exemplars++

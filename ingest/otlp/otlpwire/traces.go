@@ -41,7 +41,7 @@ func (d *Decoder) readSpan(b []byte, from int) *Error {
 			s.End = f.val
 		case 9<<3 | wireBytes:
 			attrs++
-			s.Attrs, f.err = d.addAttr(s.Attrs, b[:f.to], f.from)
+			s.Attrs, f.err = d.addItemAttr(s.Attrs, b[:f.to], f.from)
 			f.err = f.err.in("attributes", attrs)
 		case 11<<3 | wireBytes:
 			events++
