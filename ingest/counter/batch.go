@@ -21,6 +21,7 @@ type Batch struct {
 	was, now decoded
 	body     []byte
 	changed  []change
+	sums     []byte
 	observed []Observation
 	notes    map[noteKey]string
 	forget   []Key
@@ -68,7 +69,6 @@ func (b *Batch) Observe(p *Point) Verdict {
 	if !had || why != Adds {
 		return why
 	}
-	b.was.read(&before)
 	began, _ := b.was.readTail()
 	again := p.Began != 0 && (p.Began > before.time || began != 0 && p.Began-began > int64(time.Second))
 	switch {
@@ -120,7 +120,7 @@ func (b *Batch) Knows(p *Point) bool {
 	return had
 }
 
-// before is the state of the point before, if it had one to compare with, and what that means for p.
+// before is the state of the point before, if it had one to compare with, and what that means for p. It is in b.was, too.
 func (b *Batch) before(p *Point) (s state, had bool, why Verdict) {
 	t := b.table
 	t.mu.Lock()
@@ -144,7 +144,8 @@ func (b *Batch) before(p *Point) (s state, had bool, why Verdict) {
 		if p.Scraped && !b.record {
 			known.note(p)
 		}
-		if began, held := s.tail(); held {
+		b.was.read(&s)
+		if began, held := b.was.readTail(); held {
 			b.record = true
 			if !b.vanished(known, recorded, s.time, began, s.count) {
 				p.Before, b.last = 0, *p

@@ -190,9 +190,14 @@ func (s *state) tail() (began int64, held bool) {
 	if s.form == "" {
 		return 0, false
 	}
-	var d decoded
-	d.read(s)
-	return d.readTail()
+	r := binread.New([]byte(s.form))
+	r.Uint()
+	r.Varint()
+	r.Varint()
+	for range r.Count(1) {
+		r.Uint()
+	}
+	return (&decoded{tail: r.Rest}).readTail()
 }
 
 // noteKey is where a text is noted.

@@ -37,7 +37,8 @@ const (
 type change struct {
 	age   int64 // nanoseconds before the last point of the target
 	place uint32
-	now   *state
+	// what it added is between these places of Batch.sums
+	from, to int
 }
 
 // errOtherBasis means that a position was built on a Table that missed another one. It is refused with its events: what
@@ -255,12 +256,12 @@ func (t *Table) readChanges(r *binread.Reader, c *class) {
 
 // appendTarget appends a target that the Table knows, so many places behind the one in front of it.
 func (b *Batch) appendTarget(dst []byte, was, now *target, gap int, step int64) []byte {
-	b.changed = b.changed[:0]
+	b.changed, b.sums = b.changed[:0], b.sums[:0]
 	var others []*state
 	for i := range now.states {
-		s := &now.states[i]
-		if place, had := was.places[s.series]; had && b.onlyCounted(&was.states[place], s) {
-			b.changed = append(b.changed, change{now.last - s.time, place, s})
+		s, from := &now.states[i], len(b.sums)
+		if place, had := was.places[s.series]; had && b.sum(&was.states[place], s) {
+			b.changed = append(b.changed, change{now.last - s.time, place, from, len(b.sums)})
 		} else {
 			others = append(others, s)
 		}
@@ -315,15 +316,7 @@ func (b *Batch) appendTarget(dst []byte, was, now *target, gap int, step int64) 
 func (b *Batch) appendCounted(dst []byte, of *target, list []change) []byte {
 	dst = appendPlaces(binary.AppendUvarint(dst, uint64(len(list))), list, len(of.states))
 	for _, x := range list {
-		was := &of.states[x.place]
-		if dst = binary.AppendUvarint(dst, x.now.count-was.count); x.now.form == "" {
-			continue
-		}
-		b.was.read(was)
-		b.now.read(x.now)
-		for i, n := range b.now.Buckets {
-			dst = binary.AppendUvarint(dst, n-b.was.Buckets[i])
-		}
+		dst = append(dst, b.sums[x.from:x.to]...)
 	}
 	return dst
 }
@@ -424,16 +417,14 @@ func readPlaces(dst []int, r *binread.Reader, n, all int) []int {
 	return dst
 }
 
-// onlyCounted reports whether a counter has a count and buckets that are no less than they were, and is the same in
-// all else.
-func (b *Batch) onlyCounted(was, now *state) bool {
-	switch {
-	case now.count < was.count:
+// sum appends to sums what a counter added to its count and its buckets. only is false if it did something else.
+func (b *Batch) sum(was, now *state) (only bool) {
+	if now.count < was.count {
 		return false
-	case now.form == was.form:
-		return true
-	case now.form == "" || was.form == "":
-		return false
+	}
+	b.sums = binary.AppendUvarint(b.sums, now.count-was.count)
+	if now.form == "" || was.form == "" {
+		return now.form == was.form
 	}
 	b.was.read(was)
 	b.now.read(now)
@@ -445,6 +436,7 @@ func (b *Batch) onlyCounted(was, now *state) bool {
 		if n < b.was.Buckets[i] {
 			return false
 		}
+		b.sums = binary.AppendUvarint(b.sums, n-b.was.Buckets[i])
 	}
 	return true
 }
