@@ -22,14 +22,14 @@ import (
 // in which the log had them first, and what they counted. Only the class that the Batch was built on gives that a
 // meaning, which its basis tells. So from Begin until the position is applied or will never be in the log, no other
 // position of the class may be written: a caller knows the outcome of each, and lets the Table catch up with the log
-// before it begins the next one. If one did not, the basis tells that, and nothing is counted twice: errOtherBasis.
+// before it begins the next one. If one does not, the position is refused together with its events: errOtherBasis.
 
 // The flags of a target that changed.
 const (
-	sameStep  = 1 << iota // from its last point before to this one it is as long as of the target in front of it
-	hasFirst              // its first point is earlier than was known
-	hasOlder              // counters follow whose last points are older than the target's
-	hasOthers             // counters follow that are new, or that did not only count
+	sameStep  = uint64(1) << iota // from its last point before to this one it is as long as of the target in front of it
+	hasFirst                      // its first point is earlier than was known
+	hasOlder                      // counters follow whose last points are older than the target's
+	hasOthers                     // counters follow that are new, or that did not only count
 	flagBits  = iota
 )
 
@@ -60,17 +60,20 @@ func (b *Batch) AppendPosition(dst []byte, _ []int32) []byte {
 	defer t.mu.Unlock()
 	var known, whole []Key
 	for _, key := range slices.SortedFunc(maps.Keys(b.classes), compareKeys) {
-		if c := t.classes[key]; c != nil && c.basis == b.classes[key].basis && c.stays(t) {
-			known = append(known, key)
-		} else {
+		c := t.classes[key]
+		if gone := c == nil || len(c.order) == 0; gone || c.basis == b.classes[key].basis && !c.stays(t) {
 			whole = append(whole, key)
+		} else {
+			known = append(known, key)
 		}
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(known)))
 	for _, key := range known {
-		c := t.classes[key]
-		b.body = b.appendChanges(b.body[:0], c, b.classes[key])
-		dst = binary.LittleEndian.AppendUint64(dst, c.basis)
+		c, now := t.classes[key], b.classes[key]
+		if b.body = b.body[:0]; c.basis == now.basis { // another one is refused
+			b.body = b.appendChanges(b.body, c, now)
+		}
+		dst = binary.LittleEndian.AppendUint64(dst, now.basis)
 		dst = append(binary.AppendUvarint(dst, uint64(len(b.body))), b.body...)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(whole)))
@@ -86,7 +89,7 @@ func (b *Batch) AppendPosition(dst []byte, _ []int32) []byte {
 
 // stays reports whether the records in front of the next one of the class cannot remove its targets: Table.sweep.
 func (c *class) stays(t *Table) bool {
-	return len(c.order) > 0 && t.newest-c.touched < int64(keep-time.Hour)
+	return t.newest-c.touched < int64(keep-time.Hour)
 }
 
 // Apply adds a position, and returns what it says was observed.
@@ -110,9 +113,8 @@ func (t *Table) Apply(position []byte) (seen []Observation, err error) {
 		if fresh {
 			c = t.add(key, key.Lo^key.Hi)
 		}
-		t.readTargets(&r, c)
-		for _, of := range c.order {
-			if fresh {
+		if t.readTargets(&r, c); fresh {
+			for _, of := range c.order {
 				c.since = max(c.since, of.last)
 			}
 		}
@@ -281,13 +283,8 @@ func (b *Batch) appendTarget(dst []byte, was, now *target, gap int, step int64) 
 	if len(byAge) > 0 && byAge[0][0].age == 0 {
 		current, older = byAge[0], byAge[1:]
 	}
-	head := uint64(gap) << flagBits
-	for flag, is := range map[uint64]bool{sameStep: now.last-was.last == step, hasFirst: now.first < was.first,
-		hasOlder: len(older) > 0, hasOthers: len(others) > 0} {
-		if is {
-			head |= flag
-		}
-	}
+	head := uint64(gap)<<flagBits | flag(sameStep, now.last-was.last == step) | flag(hasFirst, now.first < was.first) |
+		flag(hasOlder, len(older) > 0) | flag(hasOthers, len(others) > 0)
 	dst = binary.AppendUvarint(dst, head)
 	if head&sameStep == 0 {
 		dst = appendSpan(dst, now.last-was.last)
@@ -309,6 +306,13 @@ func (b *Batch) appendTarget(dst []byte, was, now *target, gap int, step int64) 
 		}
 	}
 	return dst
+}
+
+func flag(bit uint64, is bool) uint64 {
+	if is {
+		return bit
+	}
+	return 0
 }
 
 // appendCounted appends counters of a target whose last points are of one time: how many, their places, and what they
