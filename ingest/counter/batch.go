@@ -120,7 +120,7 @@ func (b *Batch) Knows(p *Point) bool {
 	return had
 }
 
-// before is the state of the point before, if it had one to compare with, and what that means for p. It is in b.was, too.
+// before is the state of the point before, if it had one to compare with, and what that means for p. b.was has it, too.
 func (b *Batch) before(p *Point) (s state, had bool, why Verdict) {
 	t := b.table
 	t.mu.Lock()

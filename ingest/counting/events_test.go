@@ -66,7 +66,7 @@ func (w *eventsWorld) write(t testing.TB, records, each int, step time.Duration,
 	r := rand.New(rand.NewPCG(1, uint64(len(w.events))))
 	batch := make([]wal.Pending, 0, 100)
 	for k := range records {
-		payload := record.AppendHead(nil, each, false, nil, nil)
+		payload := record.AppendHead(nil, each, &event.Batch{}, nil)
 		at := eventsBegin.Add(time.Duration(k) * step)
 		for i := range each {
 			e := event.Event{ID: fmt.Sprintf("%d-%d-%x", k, i, r.Uint64()), Service: "shop", Type: "order", Count: 1, Weight: 1,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sloengine/sloengine/alerts/incident"
 	"github.com/sloengine/sloengine/ingest/counter"
+	"github.com/sloengine/sloengine/ingest/event"
 	"github.com/sloengine/sloengine/ingest/position"
 	"github.com/sloengine/sloengine/ingest/record"
 	"github.com/sloengine/sloengine/reliability/wal"
@@ -37,7 +38,7 @@ func TestCountersThatWereLost(t *testing.T) {
 		b.Keep()
 		b.Observed(counter.Observation{Source: "main", From: p.Time, To: p.Time + int64(time.Minute)})
 		rec := wal.Record{Seq: uint64(i + 1), Type: record.TypeEvents, Time: p.Time,
-			Payload: record.AppendHead(nil, 0, false, nil, b.AppendPosition(nil, nil))}
+			Payload: record.AppendHead(nil, 0, &event.Batch{}, b.AppendPosition(nil, nil))}
 		records = append(records, rec)
 		require.NoError(t, full.Apply(rec, nil))
 	}
