@@ -18,7 +18,7 @@ import (
 // TestKafkaTopics creates the topics of a configuration in a cluster of one broker, and finds what is wrong about them.
 func TestKafkaTopics(t *testing.T) {
 	t.Parallel()
-	brokers := kafkatest.Start(t, kafkatest.Options{}).Brokers()[0]
+	brokers := kafkatest.Shared(t).Brokers()[0]
 	dir := t.TempDir()
 	settings := e2etest.WriteFile(t, dir, "engine.yaml", fmt.Sprintf(`
 sources: [{name: in, kafka: {brokers: [%q], topics: [orders, payments], engines: 5, ordinal: 0}, max_message: 1MiB}]

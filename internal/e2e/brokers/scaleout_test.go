@@ -42,10 +42,10 @@ type scaleOut struct {
 }
 
 func newScaleOut(t *testing.T) *scaleOut {
-	cluster := kafkatest.Start(t, kafkatest.Options{})
+	cluster := kafkatest.Shared(t)
 	s := &scaleOut{t: t, brokers: strings.Join(cluster.Brokers(), `", "`), client: cluster.Client(t), dir: t.TempDir(),
 		produced: map[string]int{}}
-	_, err := kadm.NewClient(s.client).CreateTopic(t.Context(), 12, 1, nil, "orders")
+	_, err := kadm.NewClient(s.client).CreateTopic(t.Context(), 12, 1, nil, "scaled")
 	require.NoError(t, err)
 	e2etest.WriteFile(t, s.dir, "spec.yaml", scaleOutSpec)
 	return s
@@ -60,7 +60,7 @@ func (s *scaleOut) produce(batch string, n int) {
 			outcome = "failure"
 		}
 		value := fmt.Sprintf(`{"service":"shop","type":"order","outcome":%q,"attributes":{"batch":%q}}`, outcome, batch)
-		s.client.Produce(s.t.Context(), &kgo.Record{Topic: "orders", Key: []byte(strconv.Itoa(i)), Value: []byte(value)}, nil)
+		s.client.Produce(s.t.Context(), &kgo.Record{Topic: "scaled", Key: []byte(strconv.Itoa(i)), Value: []byte(value)}, nil)
 	}
 	require.NoError(s.t, s.client.Flush(s.t.Context()))
 	s.produced[batch] += n
@@ -76,7 +76,7 @@ func (s *scaleOut) start(ordinal, engines int) {
 	p := e2etest.Serve(s.t, dir, filepath.Join(s.dir, "spec.yaml"), fmt.Sprintf(`evaluator: {interval: 500ms}
 sources:
   - name: orders
-    kafka: {brokers: ["%s"], topics: [orders], engines: %d, ordinal: %d, refresh: 1s}
+    kafka: {brokers: ["%s"], topics: [scaled], engines: %d, ordinal: %d, refresh: 1s}
 `, s.brokers, engines, ordinal))
 	for len(s.engines) <= ordinal {
 		s.engines = append(s.engines, nil)

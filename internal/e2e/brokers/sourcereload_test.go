@@ -18,7 +18,7 @@ import (
 // an id. The groups of the SLO are the messages.
 func TestSourcesChangeByReload(t *testing.T) {
 	t.Parallel()
-	cluster := kafkatest.Start(t, kafkatest.Options{})
+	cluster := kafkatest.Shared(t)
 	topics := []string{"kept", "changed", "added"}
 	for _, topic := range topics {
 		cluster.CreateTopic(t, topic, 3, nil)

@@ -18,7 +18,7 @@ import (
 // counts each of them once, also after a kill, and an unreadable one stays.
 func TestDeadLettersOfASourceAreReplayed(t *testing.T) {
 	t.Parallel()
-	cluster := kafkatest.Start(t, kafkatest.Options{})
+	cluster := kafkatest.Shared(t)
 	cluster.CreateTopic(t, "mapped", 2, nil)
 	cluster.CreateTopic(t, "plain", 2, nil)
 	source := func(name, more string) string {
